@@ -189,8 +189,9 @@ struct download {
 	struct cks_walk walk;
 	CUstream stream;
 	uint64_t serial;
-	struct cks_slot *slot; /* of the newest piece passed to the device */
-	unsigned char *host;   /* its address in the slot */
+	struct cks_slot *slot;	      /* of the newest piece passed to the device */
+	size_t begun, sent;	      /* pieces */
+	uint64_t lent[CK_CALL_SLOTS]; /* to the channel, of each slot's newest piece */
 	unsigned char head[CK_HEAD_SIZE];
 	size_t head_size;
 };
@@ -200,12 +201,12 @@ static CUresult download_begin(struct download *d, struct cks_ring *ring)
 {
 	CUresult err;
 
-	/* Two slots alternate: the next one has been sent already. */
+	/* The slots take turns: the next one has been sent already. */
 	err = cks_ring_next(ring, d->q->ctx, d->serial, &d->slot);
 	if (err)
 		return err;
-	d->host = d->slot->host;
-	err = cks_walk_copy(&d->walk, d->host, d->stream);
+	ck_chan_settle_until(d->q->chan, d->lent[d->begun++ % CK_CALL_SLOTS]);
+	err = cks_walk_copy(&d->walk, d->slot->host, d->stream);
 	return err ? err : cks_slot_mark(d->slot, d->stream, d->walk.piece);
 }
 
@@ -226,8 +227,8 @@ static int head_encode(struct download *d, xdrproc_t xdr)
 	return 0;
 }
 
-/* Send @size bytes at @host, after the head if @first, and before the tail if @last. */
-static int send_piece(struct download *d, void *host, size_t size, bool first, bool last,
+/* Send the first @size bytes of @slot, after the head if @first, and before the tail if @last. */
+static int send_piece(struct download *d, struct cks_slot *slot, size_t size, bool first, bool last,
 		      CUresult outcome)
 {
 	unsigned char tail[8] = {0};
@@ -235,16 +236,17 @@ static int send_piece(struct download *d, void *host, size_t size, bool first, b
 	uint32_t word = htonl((uint32_t)outcome);
 	struct iovec iov[3] = {
 		{.iov_base = d->head, .iov_len = first ? d->head_size : 0},
-		{.iov_base = host, .iov_len = size},
+		{.iov_base = slot->host, .iov_len = size},
 		{.iov_base = tail, .iov_len = last ? padding + 4 : 0},
 	};
 
 	memcpy(tail + padding, &word, 4);
-	return ck_chan_writev(d->q->chan, iov, 3);
+	cks_session_count_reply(d->q->session, iov, 3);
+	return ck_chan_lend_until(d->q->chan, iov, 3, 1, &d->lent[d->sent++ % CK_CALL_SLOTS]);
 }
 
 /*
- * The first piece is in its slot: send it while the device fills the other slot, and so on. After
+ * The first piece is in its slot: send it while the device fills the next slot, and so on. After
  * an error, send zeroes up to the promised number of bytes; the tail has the error.
  */
 static void download_send(struct download *d, struct cks_ring *ring)
@@ -254,22 +256,28 @@ static void download_send(struct download *d, struct cks_ring *ring)
 
 	while (more && !d->q->broken) {
 		struct cks_slot *slot = d->slot;
-		unsigned char *host = d->host;
 		size_t size = d->walk.piece;
 
 		more = cks_walk_next(&d->walk);
 		if (more && !err)
 			err = download_begin(d, ring);
-		d->q->broken = send_piece(d, host, size, first, !more, err);
+		d->q->broken = send_piece(d, slot, size, first, !more, err);
 		first = false;
 		if (more && !err)
 			err = cks_slot_wait(d->slot);
 		if (err) {
 			d->slot = slot;
-			d->host = host;
-			memset(host, 0, CK_PIECE_MAX);
+			ck_chan_settle(d->q->chan);
+			memset(slot->host, 0, CK_PIECE_MAX);
 		}
 	}
+}
+
+/* The slots are for other calls from now on. */
+static void download_end(struct download *d, struct cks_ring *ring)
+{
+	ck_chan_settle(d->q->chan);
+	cks_ring_release(ring);
 }
 
 static CUresult download(struct download *d, uint64_t stream_id)
@@ -294,7 +302,7 @@ static CUresult download(struct download *d, uint64_t stream_id)
 		q->replied = true;
 		download_send(d, ring);
 	}
-	cks_ring_release(ring);
+	download_end(d, ring);
 	return err;
 }
 

@@ -19,7 +19,7 @@
 #define CK_PIECE_MAX (1u << 20) /* bytes moved at a time */
 #define CK_SLOT_SIZE (4u << 20) /* for one-way uploads, which run ahead of the device */
 #define CK_UPLOAD_SLOTS 8
-#define CK_CALL_SLOTS 2 /* one piece each: small enough to stay in a processor's cache */
+#define CK_CALL_SLOTS 4 /* one piece each: two for the connection and device, two on the line */
 #define CK_CALL_RINGS 8 /* simultaneous calls; more have to wait */
 
 struct cks_staging;

@@ -90,6 +90,7 @@ static CUresult send_bytes(struct cks_request *q, unsigned char *bytes, size_t s
 	if (n < 0)
 		return CUDA_ERROR_UNKNOWN;
 	q->replied = true;
+	cks_session_count_reply(q->session, iov, 3);
 	q->broken = ck_chan_writev(q->chan, iov, 3);
 	return CUDA_SUCCESS;
 }

@@ -148,9 +148,15 @@ static int send_part(struct cks_request *r, const struct cks_part *p)
 {
 	unsigned char head[CK_ALONG_HEAD];
 	struct iovec iov[3];
+	uint64_t until;
 	int ret = encode_part(r->session, p, r->xid, head, iov);
 
-	return ret < 0 ? ret : ck_chan_writev(r->chan, iov, 3);
+	if (ret == 0) {
+		cks_session_count_reply(r->session, iov, 3);
+		ret = ck_chan_lend_until(r->chan, iov, 3, 1, &until);
+	}
+	ck_chan_settle(r->chan); /* the part's slot is for other copies from now on */
+	return ret;
 }
 
 /* A reply without a number means that nothing is ready yet. */

@@ -216,7 +216,8 @@ CUresult ck_serve_order(struct cks_request *q, ck_order_args *a, void *res)
 	(void)res;
 	if (!cks_stream_find(q, a->after, &after))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!cks_stream_find(q, a->before, &before)) /* it has ended since: wait for everything */
+	if (!cks_stream_find(q, a->before,
+			     &before)) /* the stream has ended since: wait for all work */
 		return settle(q->session);
 	err = ck_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 	if (err)

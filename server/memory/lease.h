@@ -39,8 +39,9 @@ struct cks_leases {
 	struct cks_lease_opened *opened; /* memory of other sessions */
 	struct cks_lease_offer offer;
 	struct cks_host_call
-		*client;    /* asks the client for free memory; NULL: it cannot be asked */
-	_Atomic bool alone; /* the server has no other workers to ask */
+		*client; /* asks the client for free memory; NULL: it cannot be asked */
+	/* the server's answer to a request for memory */
+	_Atomic enum { CK_ROOM_ASKED, CK_ROOM_ALONE, CK_ROOM_COMING, CK_ROOM_MADE } room;
 };
 
 #define CK_LEASE_CHUNK ((size_t)2 << 20) /* units are whole chunks */
@@ -81,6 +82,8 @@ bool cks_lease_close(struct cks_session *session, CUdeviceptr at);
 /* Make the arena and a lease of at most @size bytes, for the session to come; and end that lease. */
 void cks_lease_prepare(CUdevice device, size_t size);
 void cks_lease_forgo(void);
+/* Make it again, as large as is due now: it was made before the meter ran. */
+void cks_lease_renew(void);
 /* They belong to @session from now on. */
 void cks_lease_offer(struct cks_session *session, struct cks_lease_offer *offer);
 /* Release the lease if the client has not taken it; do so after CK_OFFER_SECONDS. -errno. */
@@ -89,9 +92,14 @@ int cks_lease_watch_offer(struct cks_session *session);
 
 /* --- lease_press.c */
 
-/* Another session needs memory: return what is free. */
+/* Another session needs memory: return free memory. */
 void cks_lease_pressed(struct cks_session *session);
-/* There is no other session to ask. */
+/* The server's answers: there is no other session to ask; one leaves the GPU; it has left. */
 void cks_lease_alone(struct cks_session *session);
+void cks_lease_coming(struct cks_session *session);
+void cks_lease_made(struct cks_session *session);
+/* After OUT_OF_MEMORY for what is no allocation, number @round from 0 on: have other sessions give room.
+ * True: try again. */
+bool cks_lease_make_room(struct cks_session *session, unsigned int round);
 
 #endif

@@ -67,6 +67,19 @@ void cks_lease_prepare(CUdevice device, size_t size)
 		ahead.size = size;
 }
 
+void cks_lease_renew(void)
+{
+	size_t size = ahead.size;
+
+	if (size == 0)
+		return;
+	cks_lease_forgo();
+	size = ck_min(size, wanted(ahead.device, size));
+	if (size > 0 && cks_lease_map(ahead.device, ahead.arena, size, CK_LEASE_CHUNK,
+				      (uint64_t)1 << ahead.device, handles) == CUDA_SUCCESS)
+		ahead.size = size;
+}
+
 void cks_lease_forgo(void)
 {
 	size_t count = ahead.size / CK_LEASE_CHUNK;
@@ -127,9 +140,15 @@ void cks_lease_expire(struct cks_session *s)
 static void *expire(void *session)
 {
 	const struct timespec time = {.tv_sec = CK_OFFER_SECONDS};
+	struct cks_session *s = session;
+	struct cks_pass pass = {.turns = 0};
 
 	nanosleep(&time, NULL);
-	cks_lease_expire(session);
+	cks_gate_join(&s->gate, &pass);
+	cks_gate_enter_silently(&s->gate, &pass);
+	cks_lease_expire(s);
+	cks_gate_leave(&pass);
+	cks_gate_part(&s->gate, &pass);
 	return NULL;
 }
 

@@ -15,6 +15,7 @@
 
 #define PATIENCE_MS 300
 #define PAUSE_MS 2
+#define ROUNDS 16
 
 CUresult ck_serve_lease_watch(struct cks_request *q, ck_lease_watch_args *a, void *res)
 {
@@ -33,8 +34,18 @@ CUresult ck_serve_lease_watch(struct cks_request *q, ck_lease_watch_args *a, voi
 void cks_lease_pressed(struct cks_session *s)
 {
 	struct cks_host_call *client;
+	struct cks_pass pass = {.turns = 0};
+	bool running;
 
-	cks_lease_expire(s);
+	cks_gate_join(&s->gate, &pass);
+	running = cks_gate_try(&s->gate, &pass);
+	if (running) {
+		cks_lease_expire(s);
+		cks_gate_leave_uncounted(&pass);
+	}
+	cks_gate_part(&s->gate, &pass);
+	if (!running)
+		return; /* suspended: it holds no device memory, and its client would resume it */
 	ck_lock(&s->leases->lock);
 	client = s->leases->client;
 	ck_unlock(&s->leases->lock);
@@ -44,7 +55,17 @@ void cks_lease_pressed(struct cks_session *s)
 
 void cks_lease_alone(struct cks_session *s)
 {
-	s->leases->alone = true;
+	s->leases->room = CK_ROOM_ALONE;
+}
+
+void cks_lease_coming(struct cks_session *s)
+{
+	s->leases->room = CK_ROOM_COMING;
+}
+
+void cks_lease_made(struct cks_session *s)
+{
+	s->leases->room = CK_ROOM_MADE;
 }
 
 static size_t free_memory(void)
@@ -56,21 +77,46 @@ static size_t free_memory(void)
 		       : 0;
 }
 
+/*
+ * Ask, and wait until @size bytes are free, the server has no more to say, or some time has passed. While
+ * another session leaves the GPU, the server has more to say. Returns the free memory.
+ */
+static size_t ask(struct cks_session *s, size_t size)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_MS * CK_NS_PER_MS};
+	size_t now = 0;
+
+	s->leases->room = CK_ROOM_ASKED;
+	if (!s->press || s->press() < 0)
+		return free_memory();
+	for (int ms = 0; ms < PATIENCE_MS || s->leases->room == CK_ROOM_COMING; ms += PAUSE_MS) {
+		now = free_memory();
+		if (now >= size || s->leases->room == CK_ROOM_ALONE ||
+		    s->leases->room == CK_ROOM_MADE)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return free_memory();
+}
+
 /* Wait until there is enough free memory, or at least more than before. */
 CUresult ck_serve_lease_press(struct cks_request *q, ck_lease_press_args *a,
 			      ck_lease_press_res *res)
 {
 	struct cks_session *s = q->session;
-	const struct timespec pause = {.tv_nsec = PAUSE_MS * CK_NS_PER_MS};
-	size_t before = free_memory(), now = before;
+	size_t before = free_memory(), now = before, last;
 
-	s->leases->alone = false;
-	if (!s->press || s->press() < 0)
-		return CUDA_SUCCESS;
-	for (int ms = 0; ms < PATIENCE_MS && now < a->size && !s->leases->alone; ms += PAUSE_MS) {
-		nanosleep(&pause, NULL);
-		now = free_memory();
-	}
+	do {
+		last = now;
+		now = ask(s, a->size);
+	} while (now < a->size && now > last && s->leases->room == CK_ROOM_MADE);
 	res->more = now > before || now >= a->size;
 	return CUDA_SUCCESS;
+}
+
+bool cks_lease_make_room(struct cks_session *s, unsigned int round)
+{
+	ask(s, SIZE_MAX);
+	return s->leases->room == CK_ROOM_MADE ? round < ROUNDS
+					       : s->leases->room != CK_ROOM_ALONE && round == 0;
 }

@@ -14,8 +14,11 @@
 
 #include "gen/handlers.h"
 #include "m3/shim.h"
+#include "rpc/relayed.h"
 #include "server/session/session.h"
 #include "server/session/locks.h"
+#include "server/session/terms.h"
+#include "server/memory/meter.h"
 #include "server/memory/share.h"
 #include "util/log.h"
 
@@ -38,11 +41,20 @@ void cks_broker_link(const char *path, int client)
 	socklen_t size = sizeof(peer), cred = sizeof(who);
 
 	broker.path = path;
-	if (getpeername(client, (struct sockaddr *)&peer, &size) == 0 &&
+	if (!ck_relayed_get(client, NULL) &&
+	    getpeername(client, (struct sockaddr *)&peer, &size) == 0 &&
 	    peer.ss_family == AF_UNIX &&
 	    getsockopt(client, SOL_SOCKET, SO_PEERCRED, &who, &cred) == 0)
 		broker.owner = who.uid == geteuid() || who.uid == 0;
 	snprintf(broker.principal, sizeof(broker.principal), "uid:%u", (unsigned int)who.uid);
+}
+
+bool cks_broker_has_m3(void)
+{
+	struct cks_terms terms;
+
+	cks_meter_terms(&terms);
+	return terms.features & CK_FEATURE_M3;
 }
 
 /* --- connection; needs no lock, since the worker's link is not changed */
@@ -237,6 +249,8 @@ static int pass_on(const struct ck_m3_question *question, size_t size, struct ck
  */
 static bool forbidden(const struct ck_m3_request *q)
 {
+	if (!cks_broker_has_m3())
+		return true;
 	switch (q->op) {
 	case CK_M3_HALT:
 	case CK_M3_SUBSCRIBE:
@@ -320,6 +334,8 @@ CUresult ck_serve_m3_import(struct cks_request *q, ck_m3_import_args *a, ck_m3_i
 
 	if (!ck_driver.cuMemImportFromShareableHandle || !ck_driver.cuMemRelease)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_broker_has_m3())
+		return CUDA_ERROR_NOT_PERMITTED;
 	if (a->access != M3_READ && a->access != M3_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_m3_request_init(&request, CK_M3_FETCH);

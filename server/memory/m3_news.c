@@ -84,6 +84,8 @@ CUresult ck_serve_m3_subscribe(struct cks_request *q, ck_m3_subscribe_args *a,
 	int status;
 
 	(void)q;
+	if (!cks_broker_has_m3())
+		return CUDA_ERROR_NOT_PERMITTED;
 	ck_lock(&subscriptions_lock);
 	s = count < SUBSCRIPTIONS_MAX ? calloc(1, sizeof(*s)) : NULL;
 	if (!s)

@@ -7,6 +7,7 @@
 
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
+#include "server/memory/meter.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/memory/share.h"
@@ -21,6 +22,7 @@ struct cks_memory {
 	struct ck_mutex lock;
 	struct ck_ranges *ranges; /* values: struct cks_allocation */
 	size_t total;
+	_Atomic size_t peak;
 };
 
 int cks_memory_create(struct cks_memory **out)
@@ -90,6 +92,7 @@ static int enter(struct cks_memory *m, const struct cks_allocation *from)
 	}
 	if (ret == 0)
 		m->total += a->size;
+	m->peak = ck_max(m->peak, m->total);
 	ck_unlock(&m->lock);
 	if (ret < 0) {
 		ck_err("memory of %zu bytes at %#llx: no entry: %s", a->size, a->address,
@@ -338,6 +341,7 @@ bool cks_memory_covers(struct cks_memory *m, CUdeviceptr address, size_t size)
 
 void cks_memory_drop_context(struct cks_memory *m, uint64_t ctx)
 {
+	struct cks_allocation *lost = NULL;
 	size_t i = 0;
 
 	ck_lock(&m->lock);
@@ -350,9 +354,17 @@ void cks_memory_drop_context(struct cks_memory *m, uint64_t ctx)
 		}
 		ck_ranges_remove(m->ranges, a->address, NULL);
 		m->total -= a->size;
-		free(a);
+		a->next = lost;
+		lost = a;
 	}
 	ck_unlock(&m->lock);
+	while (lost) {
+		struct cks_allocation *a = lost;
+
+		lost = a->next;
+		cks_meter_lost(a->address);
+		free(a);
+	}
 }
 
 size_t cks_memory_total(struct cks_memory *m)
@@ -363,6 +375,11 @@ size_t cks_memory_total(struct cks_memory *m)
 	total = m->total;
 	ck_unlock(&m->lock);
 	return total;
+}
+
+size_t cks_memory_peak(struct cks_memory *m)
+{
+	return m->peak;
 }
 
 CUresult ck_serve_cuMemAlloc_v2(struct cks_request *q, cuMemAlloc_v2_args *a,

@@ -15,6 +15,7 @@
 struct cks_memory;
 
 struct cks_allocation {
+	struct cks_allocation *next; /* for lists, off the table */
 	CUdeviceptr address;
 	size_t size; /* bytes */
 	CUdevice device;
@@ -81,7 +82,8 @@ bool cks_memory_covers(struct cks_memory *memory, CUdeviceptr address, size_t si
 /* The context has ended, with its memory. */
 void cks_memory_drop_context(struct cks_memory *memory, uint64_t ctx);
 
-/* Bytes allocated now. */
+/* Bytes allocated now, and the most so far. */
 size_t cks_memory_total(struct cks_memory *memory);
+size_t cks_memory_peak(struct cks_memory *memory); /* takes no lock */
 
 #endif

@@ -23,6 +23,8 @@ struct cks_ticket {
  * the descriptor of the client's connection, which determines the principal.
  */
 void cks_broker_link(const char *path, int client);
+/* May the session use memory that is shared by name? */
+bool cks_broker_has_m3(void);
 
 /* Open a further connection, with its hello done, owned by the caller: m3_status. */
 int cks_broker_connect(int *sock);

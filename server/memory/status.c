@@ -55,7 +55,8 @@ struct cks_status {
 	uint64_t batch;
 	pthread_t thread;
 	bool running, stop;
-	_Atomic bool awake; /* the thread */
+	_Atomic bool awake;   /* the thread */
+	struct cks_pass pass; /* its own */
 };
 
 int cks_status_create(struct cks_status **out)
@@ -240,6 +241,20 @@ void cks_status_destroy(struct cks_status *t)
 
 /* --- the thread */
 
+/* The gate comes before the lock: a thread inside may need the lock to leave. */
+static void look_inside(struct cks_session *s)
+{
+	struct cks_status *t = s->status;
+
+	if (atomic_load(&t->count) == 0)
+		return;
+	cks_gate_enter(&s->gate, &t->pass);
+	ck_lock(&t->lock);
+	look(s, false);
+	ck_unlock(&t->lock);
+	cks_gate_leave(&t->pass);
+}
+
 /*
  * Poll until nothing is watched. Where lanes poll closely, stay a while longer: a program that polls
  * one event after the other would have to wake this thread for each.
@@ -264,8 +279,8 @@ static void look_often(struct cks_session *s)
 			turn = ck_spin_begin(&spin);
 			pause = LOOK_FIRST_NS;
 		}
-		look(s, false);
 		ck_unlock(&t->lock);
+		look_inside(s);
 		if (!ck_spin_again(&turn)) {
 			nanosleep(&step, NULL);
 			pause = ck_min(pause * 2, (uint64_t)LOOK_MOST_NS);
@@ -279,6 +294,7 @@ static void *run(void *session)
 	struct cks_session *s = session;
 	struct cks_status *t = s->status;
 
+	cks_gate_join(&s->gate, &t->pass);
 	ck_lock(&t->lock);
 	while (!t->stop) {
 		atomic_store(&t->awake, false);

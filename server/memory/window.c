@@ -13,7 +13,7 @@ CK_LOG_DEFINE("server");
 
 #define UNIT ((size_t)2 << 20)
 #define WINDOW_MAX ((size_t)4 << 40)
-/* What is offered: where neither Linux nor a driver places anything by itself. */
+/* The offered range: neither Linux nor a driver places anything there by itself. */
 #define OFFER ((CUdeviceptr)0x200000000000)
 #define OFFER_SIZE ((size_t)1 << 40)
 

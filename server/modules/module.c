@@ -143,6 +143,23 @@ CUresult ck_serve_set_attribute(struct cks_request *q, ck_set_attribute_args *a,
 		       : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/*
+ * Load the code of a function that the client is about to use. A driver that loads lazily does so at the
+ * first launch, for which it may wait until running work ends. Programs that cannot wait ask for the
+ * attributes of their kernels first; here the client may know these. An error is that of the launch, too.
+ */
+static void load_code(enum cks_kind kind, void *handle)
+{
+	CUfunction function = handle;
+
+	if (!ck_driver.cuFuncLoad)
+		return;
+	if (kind == CK_KIND_KERNEL &&
+	    (!ck_driver.cuKernelGetFunction || ck_driver.cuKernelGetFunction(&function, handle)))
+		return;
+	ck_driver.cuFuncLoad(function);
+}
+
 CUresult ck_serve_function(struct cks_request *q, ck_function_args *a, void *res)
 {
 	struct cks_object in;
@@ -164,6 +181,7 @@ CUresult ck_serve_function(struct cks_request *q, ck_function_args *a, void *res
 		ck_info("kernel %.200s: %s", a->name, cks_error_name(err));
 		return err;
 	}
+	load_code(kind, handle);
 	return cks_handles_put_child(q->session->handles, a->function, kind, in.ctx, handle,
 				     a->module);
 }

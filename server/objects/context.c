@@ -45,6 +45,21 @@ static void forget_contents(struct cks_session *s, uint64_t id)
 	contexts_changed(s);
 }
 
+/* A context takes memory too. */
+static bool is_full(CUresult err)
+{
+	return err == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult create(CUcontext *context, unsigned int flags, CUdevice device)
+{
+	if (ck_driver.cuCtxCreate_v2)
+		return ck_driver.cuCtxCreate_v2(context, flags, device);
+	if (ck_driver.cuCtxCreate_v4)
+		return ck_driver.cuCtxCreate_v4(context, NULL, flags, device);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *a,
 				 ck_context_create_res *res)
 {
@@ -55,12 +70,9 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 	if (!ck_driver.cuCtxDestroy_v2 || !ck_driver.cuCtxPopCurrent_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	cks_warm_drop(a->device);
-	if (ck_driver.cuCtxCreate_v2)
-		err = ck_driver.cuCtxCreate_v2(&context, a->flags, a->device);
-	else if (ck_driver.cuCtxCreate_v4)
-		err = ck_driver.cuCtxCreate_v4(&context, NULL, a->flags, a->device);
-	else
-		err = CUDA_ERROR_NOT_SUPPORTED;
+	err = create(&context, a->flags, a->device);
+	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q->session, i); i++)
+		err = create(&context, a->flags, a->device);
 	if (err)
 		return err;
 	ck_driver.cuCtxPopCurrent_v2(&popped); /* each message names its context */
@@ -102,6 +114,8 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 	err = cks_warm_take(a->device, &context)
 		      ? CUDA_SUCCESS
 		      : ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
+	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(s, i); i++)
+		err = ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
 	if (err)
 		return err;
 	contexts_changed(s);

@@ -39,6 +39,8 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 	atomic_init(&s->awaited, UINT64_MAX);
 	s->device_count = device_count;
 	s->stir_fd = -1;
+	cks_gate_init(&s->gate);
+	cks_faults_init(&s->faults);
 	s->wait_max_ms = WAIT_MAX_MS;
 	if (cks_handles_create(&s->handles) < 0 || cks_memory_create(&s->memory) < 0 ||
 	    cks_leases_create(&s->leases) < 0 || cks_staging_create(&s->staging) < 0 ||
@@ -74,6 +76,8 @@ void cks_session_destroy(struct cks_session *s)
 	cks_modcache_close(s->modules);
 	free(atomic_load(&s->commands));
 	pthread_cond_destroy(&s->progress);
+	cks_gate_fini(&s->gate);
+	cks_faults_fini(&s->faults);
 	ck_mutex_destroy(&s->lock);
 	free(s);
 }

@@ -129,18 +129,23 @@ bool cks_warm_drop(CUdevice device)
 	return dropped;
 }
 
-static void *expire(void *unused)
+static void *expire(void *data)
 {
 	const struct timespec time = {.tv_sec = CK_WARM_SECONDS};
+	struct cks_gate *gate = data;
+	struct cks_pass pass = {.turns = 0};
 
-	(void)unused;
 	nanosleep(&time, NULL);
+	cks_gate_join(gate, &pass);
+	cks_gate_enter_silently(gate, &pass);
 	if (cks_warm_drop(CK_WARM_ALL))
 		ck_debug("the client has not used its warm context: given up");
+	cks_gate_leave(&pass);
+	cks_gate_part(gate, &pass);
 	return NULL;
 }
 
-int cks_warm_expire(void)
+int cks_warm_expire(struct cks_gate *gate)
 {
 	pthread_t thread;
 	bool any = false;
@@ -152,7 +157,7 @@ int cks_warm_expire(void)
 	ck_unlock(&held_lock);
 	if (!any)
 		return 0;
-	ret = -pthread_create(&thread, NULL, expire, NULL);
+	ret = -pthread_create(&thread, NULL, expire, gate);
 	if (ret == 0)
 		pthread_detach(thread);
 	return ret;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "cuda/types.h"
+#include "server/session/gate.h"
 
 /* Make and hold the primary contexts of @devices, "0,1" or "none". Skips a device that does not
  * exist, has no memory left, or is in exclusive mode. */
@@ -23,6 +24,6 @@ bool cks_warm_take(CUdevice device, CUcontext *context);
 bool cks_warm_drop(CUdevice device);
 
 /* After a while, give up the contexts that the client has not taken, in a thread. -errno. */
-int cks_warm_expire(void);
+int cks_warm_expire(struct cks_gate *gate);
 
 #endif

@@ -41,6 +41,28 @@ static const struct row {
 	[CK_LIMIT_DRAIN] = {"drain", "TIME",
 			    "time that running programs have to end after SIGTERM, as in 10m", "0",
 			    0, 0, 7 * 86400},
+	[CK_LIMIT_PARK] = {"suspend-wait", "TIME",
+			   "time that running work has to end before a session is suspended", "10",
+			   10, 1, 86400},
+	[CK_LIMIT_KEEP] =
+		{"keep", "TIME",
+		 "time that a program's session outlives its connections over tcp, or with "
+		 "--state-dir its server; 0: not at all",
+		 "60s", 60, 0, 7 * 86400},
+	[CK_LIMIT_IDLE] = {"suspend-idle", "TIME",
+			   "time without use after which a session leaves the GPU; 0 for never",
+			   "0", 0, 0, 7 * 86400},
+	[CK_LIMIT_SUSPENDED] = {"suspend-memory", "BYTES",
+				"most host memory of sessions that have left the GPU",
+				"half of the host's memory", 0, 0, CK_SIZE_MOST},
+	[CK_LIMIT_QUANTUM] =
+		{"quantum", "TIME",
+		 "time that sessions run in turn if their memory does not fit; 0 for none", "0", 0,
+		 0, 86400},
+	[CK_LIMIT_SAVE] =
+		{"checkpoint-every", "TIME",
+		 "time between two checkpoints of a session into --checkpoint-dir; 0 for none", "0",
+		 0, 0, 7 * 86400},
 	[CK_LIMIT_LEASE] = {"lease", "BYTES",
 			    "device memory that a program gets before it asks; 0 for none", "256M",
 			    256u << 20, 0, CK_SIZE_MOST},
@@ -64,6 +86,7 @@ void cks_limits_init(struct cks_limits *limits)
 	for (int i = 0; i < CK_LIMITS; i++)
 		limits->value[i] = table[i].fallback;
 	limits->value[CK_LIMIT_PINNED] = half_of_memory();
+	limits->value[CK_LIMIT_SUSPENDED] = half_of_memory();
 }
 
 void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions)
@@ -75,30 +98,11 @@ void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions)
 			ck_max(max_sessions - max_sessions / 4, CK_SESSIONS_LEAST);
 }
 
-/* Seconds, or with s, m or h. */
-static int parse_time(const char *text, uint64_t *seconds)
-{
-	static const struct {
-		char unit;
-		unsigned int seconds;
-	} units[] = {{'\0', 1}, {'s', 1}, {'m', 60}, {'h', 3600}};
-	char *end;
-	unsigned long long number;
-
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	for (size_t i = 0; !errno && i < CK_ARRAY_SIZE(units); i++) {
-		if (*end == units[i].unit && (*end == '\0' || end[1] == '\0'))
-			return ck_mul_overflow(number, units[i].seconds, seconds) ? -EINVAL : 0;
-	}
-	return -EINVAL;
-}
-
 static int parse(const struct row *row, const char *text, uint64_t *value)
 {
 	if (strspn(text, "0123456789") == 0)
 		return -EINVAL;
-	return strcmp(row->argument, "TIME") == 0 ? parse_time(text, value)
+	return strcmp(row->argument, "TIME") == 0 ? ck_env_time(text, value)
 						  : ck_env_number(text, value);
 }
 

@@ -8,15 +8,21 @@
 #include <stdio.h>
 
 enum cks_limit {
-	CK_LIMIT_LANES,	   /* connections of a session for calls */
-	CK_LIMIT_OUTPUT,   /* bytes of unfetched kernel output */
-	CK_LIMIT_PINNED,   /* bytes of host memory that a session may register */
-	CK_LIMIT_CACHE,	   /* bytes of an identity's images in the module cache */
-	CK_LIMIT_ADDRESS,  /* sessions of one peer (peer.h) */
-	CK_LIMIT_IDENTITY, /* sessions of one identity */
-	CK_LIMIT_COMMANDS, /* seconds that a session may be without a command connection */
-	CK_LIMIT_DRAIN,	   /* seconds that sessions have to end after SIGTERM */
-	CK_LIMIT_LEASE,	   /* bytes of device memory that a session gets before it asks */
+	CK_LIMIT_LANES,	    /* connections of a session for calls */
+	CK_LIMIT_OUTPUT,    /* bytes of unfetched kernel output */
+	CK_LIMIT_PINNED,    /* bytes of host memory that a session may register */
+	CK_LIMIT_CACHE,	    /* bytes of an identity's images in the module cache */
+	CK_LIMIT_ADDRESS,   /* sessions of one peer (peer.h) */
+	CK_LIMIT_IDENTITY,  /* sessions of one identity */
+	CK_LIMIT_COMMANDS,  /* seconds that a session may be without a command connection */
+	CK_LIMIT_DRAIN,	    /* seconds that sessions have to end after SIGTERM */
+	CK_LIMIT_KEEP,	    /* seconds that a session waits for what it has lost */
+	CK_LIMIT_PARK,	    /* seconds that a session has to come to rest */
+	CK_LIMIT_IDLE,	    /* seconds after which an idle session is suspended */
+	CK_LIMIT_SUSPENDED, /* bytes of host memory for suspended sessions */
+	CK_LIMIT_QUANTUM,   /* seconds that a session runs while others wait for its memory */
+	CK_LIMIT_SAVE,	    /* seconds between two checkpoints of a session */
+	CK_LIMIT_LEASE,	    /* bytes of device memory that a session gets before it asks */
 	CK_LIMITS,
 };
 

@@ -3,15 +3,20 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rpc/chan.h"
+#include "server/processes/holders.h"
+#include "server/processes/new_cert.h"
 #include "server/processes/options.h"
+#include "server/processes/sandbox.h"
 #include "server/session/version.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/log_format.h"
 
 #define CK_SESSIONS 256
 #define CK_WARM_DEVICES "0"
@@ -20,18 +25,39 @@ enum {
 	OPT_LISTEN = 256,
 	OPT_UNIX,
 	OPT_NO_UNIX,
+	OPT_SOCKET_MODE,
+	OPT_SOCKET_GROUP,
 	OPT_NO_SHM,
 	OPT_DRIVER,
 	OPT_TOKEN_FILE,
+	OPT_NEW_TOKEN,
+	OPT_INSECURE,
+	OPT_POLICY,
+	OPT_CHECK_POLICY,
+	OPT_AUDIT,
+	OPT_AUDIT_REQUIRED,
+	OPT_TLS_CERT,
+	OPT_TLS_KEY,
+	OPT_TLS_CA,
+	OPT_TLS,
+	OPT_NEW_CERT,
 	OPT_CACHE_DIR,
 	OPT_CACHE_SIZE,
 	OPT_M3,
 	OPT_PID_FILE,
+	OPT_STATE_DIR,
+	OPT_CTL,
+	OPT_CTL_SOCKET,
+	OPT_CRIU,
+	OPT_CHECKPOINT_DIR,
+	OPT_SUSPEND_FOR_OTHERS,
+	OPT_SANDBOX,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
 	OPT_STANDBY,
 	OPT_WARM_DEVICES,
 	OPT_LOG,
+	OPT_LOG_FORMAT,
 	OPT_HELP,
 	OPT_HELP_ENV,
 	OPT_VERSION,
@@ -42,18 +68,39 @@ static const struct option long_options[] = {
 	{"listen", required_argument, NULL, OPT_LISTEN},
 	{"unix", required_argument, NULL, OPT_UNIX},
 	{"no-unix", no_argument, NULL, OPT_NO_UNIX},
+	{"socket-mode", required_argument, NULL, OPT_SOCKET_MODE},
+	{"socket-group", required_argument, NULL, OPT_SOCKET_GROUP},
 	{"no-shm", no_argument, NULL, OPT_NO_SHM},
 	{"driver", required_argument, NULL, OPT_DRIVER},
 	{"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+	{"new-token", required_argument, NULL, OPT_NEW_TOKEN},
+	{"insecure", no_argument, NULL, OPT_INSECURE},
+	{"policy", required_argument, NULL, OPT_POLICY},
+	{"check-policy", required_argument, NULL, OPT_CHECK_POLICY},
+	{"audit", required_argument, NULL, OPT_AUDIT},
+	{"audit-required", no_argument, NULL, OPT_AUDIT_REQUIRED},
+	{"tls-cert", required_argument, NULL, OPT_TLS_CERT},
+	{"tls-key", required_argument, NULL, OPT_TLS_KEY},
+	{"tls-ca", required_argument, NULL, OPT_TLS_CA},
+	{"tls", required_argument, NULL, OPT_TLS},
+	{"new-cert", required_argument, NULL, OPT_NEW_CERT},
 	{"cache-dir", required_argument, NULL, OPT_CACHE_DIR},
 	{"cache-size", required_argument, NULL, OPT_CACHE_SIZE},
 	{"m3", required_argument, NULL, OPT_M3},
 	{"pid-file", required_argument, NULL, OPT_PID_FILE},
+	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
+	{"ctl", no_argument, NULL, OPT_CTL},
+	{"ctl-socket", required_argument, NULL, OPT_CTL_SOCKET},
+	{"criu", required_argument, NULL, OPT_CRIU},
+	{"checkpoint-dir", required_argument, NULL, OPT_CHECKPOINT_DIR},
+	{"suspend-for-others", no_argument, NULL, OPT_SUSPEND_FOR_OTHERS},
+	{"sandbox", required_argument, NULL, OPT_SANDBOX},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
 	{"standby", required_argument, NULL, OPT_STANDBY},
 	{"warm-devices", required_argument, NULL, OPT_WARM_DEVICES},
 	{"log", required_argument, NULL, OPT_LOG},
+	{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
 	{"help", no_argument, NULL, OPT_HELP},
 	{"help-env", no_argument, NULL, OPT_HELP_ENV},
 	{"version", no_argument, NULL, OPT_VERSION},
@@ -69,14 +116,43 @@ static void print_help(void)
 	       "                        (default 127.0.0.1:%d)\n"
 	       "  --unix PATH           path of the unix socket (default: %s)\n"
 	       "  --no-unix             no unix socket\n"
+	       "  --socket-mode MODE    mode of unix sockets for clients, as in 0660 (default "
+	       "0600)\n"
+	       "  --socket-group GROUP  their group\n"
 	       "  --no-shm              no shared memory with clients on this host\n"
 	       "  --driver WHICH        auto, cuda, emu, or the path of a driver library\n"
-	       "  --token-file FILE     admit only clients whose CRICKET_TOKEN is FILE's content\n"
+	       "  --token-file FILE     admit only clients whose CRICKET_TOKEN is FILE's content, "
+	       "or in its list\n"
+	       "  --new-token NAME      print a new token, and its line for such a list\n"
+	       "  --insecure            listen for other hosts although there is no token\n"
+	       "  --policy FILE         what each identity may have: sessions, GPU memory, GPUs\n"
+	       "  --check-policy FILE   check such a file, and exit\n"
+	       "  --audit FILE          record sessions, refusals and commands, as JSON in lines\n"
+	       "  --audit-required      begin no session that the audit log cannot record\n"
+	       "  --tls-cert FILE       the server's certificate: TLS for clients over TCP\n"
+	       "  --tls-key FILE        its private key\n"
+	       "  --tls-ca FILE         admit clients with a certificate of these authorities\n"
+	       "  --tls WHICH           required (default with --tls-cert) or offered\n"
+	       "  --new-cert DIR [NAME...]  make a certificate and a key in DIR, and print its "
+	       "pin\n"
 	       "  --cache-dir DIR       folder of the module cache\n"
 	       "  --cache-size BYTES    most bytes of the module cache, with K, M, G or T\n"
 	       "  --m3 PATH             socket for memory shared by name (default: that of\n"
 	       "                        --unix with .m3 behind it)\n"
 	       "  --pid-file FILE       write the process id; refuse to start twice\n"
+	       "  --state-dir DIR       sessions outlive a crash of the server, and find the next "
+	       "one\n"
+	       "                        with this folder\n"
+	       "  --ctl COMMAND...      ask a running server, as in --ctl sessions\n"
+	       "  --ctl-socket PATH     socket for that (default: that of --unix with .ctl behind "
+	       "it)\n"
+	       "  --criu PROGRAM        CRIU, at least 4.1, for --ctl checkpoint (default criu)\n"
+	       "  --checkpoint-dir DIR  folder for --checkpoint-every\n"
+	       "  --suspend-for-others  a session that finds no GPU memory gets that of the one "
+	       "idle "
+	       "longest\n"
+	       "  --sandbox WORD        refuse system calls that workers never make: auto, on, log "
+	       "or off\n"
 	       "  --max-sessions N      most programs at a time (default %d)\n"
 	       "  --warm N              workers kept ready for the next programs (default 1 with a "
 	       "GPU)\n"
@@ -85,6 +161,7 @@ static void print_help(void)
 	       "  --standby N           workers kept ready without a context (default 1 with a "
 	       "GPU)\n"
 	       "  --log LEVELS          as CRICKET_LOG\n"
+	       "  --log-format FORMAT   text (default) or json\n"
 	       "  --help, --help-env, --version\n\n"
 	       "Bounds of programs, addresses and identities:\n",
 	       CK_DEFAULT_PORT, ck_chan_default_unix(0), CK_SESSIONS, CK_WARM_DEVICES);
@@ -95,6 +172,13 @@ static int refuse(const char *what, const char *value)
 {
 	fprintf(stderr, "cricket-rpc-server: %s: %s\n", what, value);
 	return -EINVAL;
+}
+
+/* A path that means the same in each process. */
+static int take_path(const char **out, const char *value)
+{
+	*out = value;
+	return *value == '/' ? 0 : refuse("not an absolute path", value);
 }
 
 static int parse_number(const char *text, long least, long most, long *out)
@@ -110,6 +194,25 @@ static int parse_number(const char *text, long least, long most, long *out)
 		return -EINVAL;
 	}
 	*out = value;
+	return 0;
+}
+
+static int parse_mode(const char *text, unsigned int *out)
+{
+	*out = (unsigned int)strtoul(text, NULL, 8);
+	return *text && strspn(text, "01234567") == strlen(text) && (*out & ~0777u) == 0 &&
+			       (*out & 0600) == 0600
+		       ? 0
+		       : refuse("not a mode from 0600 to 0777", text);
+}
+
+static int parse_group(const char *text, long *out)
+{
+	const struct group *group = getgrnam(text);
+
+	if (!group)
+		return refuse("no such group", text);
+	*out = (long)group->gr_gid;
 	return 0;
 }
 
@@ -132,6 +235,14 @@ static int parse_size(const char *text)
 	return strspn(text, "0123456789") > 0 && ck_env_long("CRICKET_CACHE_SIZE") > 0
 		       ? 0
 		       : refuse("not a size", text);
+}
+
+/* In the environment, so that all processes inherit it. */
+static int parse_sandbox(const char *word)
+{
+	if (cks_sandbox_check(word) < 0)
+		return refuse("--sandbox, CRICKET_SANDBOX: not auto, on, log or off", word);
+	return setenv("CRICKET_SANDBOX", word, 1) < 0 ? -errno : 0;
 }
 
 static int add_listen(struct cks_options *o, const char *address)
@@ -159,6 +270,28 @@ static int parse_workers(int option, const char *value, struct cks_options *o)
 	return ret;
 }
 
+static int parse_tls(const char *value, struct cks_options *o)
+{
+	o->tls_required = strcmp(value, "offered") != 0;
+	return o->tls_required && strcmp(value, "required") != 0
+		       ? refuse("neither required nor offered", value)
+		       : 0;
+}
+
+static int check_tls(struct cks_options *o)
+{
+	bool any = o->tls_cert || o->tls_key;
+
+	if (any && (!o->tls_cert || !o->tls_key))
+		return refuse("one without the other", "--tls-cert, --tls-key");
+	if (o->tls_ca && !any)
+		return refuse("needs --tls-cert and --tls-key", "--tls-ca");
+	o->tls_required &= any;
+	return 0;
+}
+
+static char *const no_word = NULL;
+
 static int parse_option(int option, const char *value, struct cks_options *o)
 {
 	if (option >= OPT_LIMIT)
@@ -172,6 +305,10 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 	case OPT_NO_UNIX:
 		o->no_unix = true;
 		return 0;
+	case OPT_SOCKET_MODE:
+		return parse_mode(value, &o->socket_mode);
+	case OPT_SOCKET_GROUP:
+		return parse_group(value, &o->socket_group);
 	case OPT_NO_SHM: /* in the environment, so that workers inherit it */
 		return setenv("CRICKET_SHM", "0", 1) < 0 ? -errno : 0;
 	case OPT_DRIVER:
@@ -179,6 +316,35 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return 0;
 	case OPT_TOKEN_FILE:
 		o->token_file = value;
+		return 0;
+	case OPT_NEW_TOKEN:
+		return cks_holders_new(value) < 0 ? -EINVAL : 1;
+	case OPT_INSECURE:
+		o->insecure = true;
+		return 0;
+	case OPT_POLICY:
+		return take_path(&o->policy, value);
+	case OPT_CHECK_POLICY:
+		o->check_policy = value;
+		return 0;
+	case OPT_AUDIT:
+		return take_path(&o->audit, value);
+	case OPT_AUDIT_REQUIRED:
+		o->audit_required = true;
+		return 0;
+	case OPT_TLS_CERT:
+		o->tls_cert = value;
+		return 0;
+	case OPT_TLS_KEY:
+		o->tls_key = value;
+		return 0;
+	case OPT_TLS_CA:
+		o->tls_ca = value;
+		return 0;
+	case OPT_TLS:
+		return parse_tls(value, o);
+	case OPT_NEW_CERT: /* names come last */
+		o->new_cert = value;
 		return 0;
 	case OPT_CACHE_DIR:
 		o->cache_dir = value;
@@ -189,16 +355,39 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 	case OPT_M3:
 		o->m3_path = value;
 		return 0;
+	case OPT_STATE_DIR:
+		return take_path(&o->state_dir, value);
 	case OPT_PID_FILE:
 		o->pid_file = value;
 		return 0;
+	case OPT_CTL: /* the words behind it come last: cks_options_parse */
+		o->words = &no_word;
+		return 0;
+	case OPT_CRIU:
+		o->criu = value;
+		return 0;
+	case OPT_CHECKPOINT_DIR:
+		return take_path(&o->checkpoint_dir, value);
+	case OPT_SUSPEND_FOR_OTHERS:
+		o->suspend_for_others = true;
+		return 0;
+	case OPT_SANDBOX:
+		return parse_sandbox(value);
+	case OPT_CTL_SOCKET:
+		return take_path(&o->ctl_socket, value);
 	case OPT_MAX_SESSIONS:
 	case OPT_WARM:
 	case OPT_STANDBY:
 	case OPT_WARM_DEVICES:
 		return parse_workers(option, value, o);
 	case OPT_LOG:
+		if (ck_log_check(value) < 0)
+			return refuse("not a level, or a list of part:level", value);
 		return setenv("CRICKET_LOG", value, 1) < 0 ? -errno : 0;
+	case OPT_LOG_FORMAT:
+		if (!ck_log_format_known(value))
+			return refuse("not a format of log lines: text or json", value);
+		return setenv("CRICKET_LOG_FORMAT", value, 1) < 0 ? -errno : 0;
 	case OPT_HELP:
 		print_help();
 		return 1;
@@ -230,9 +419,12 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 	int option, ret;
 
 	*o = (struct cks_options){.max_sessions = CK_SESSIONS,
+				  .socket_group = -1,
+				  .tls_required = true,
 				  .warm = -1,
 				  .standby = -1,
-				  .warm_devices = CK_WARM_DEVICES};
+				  .warm_devices = CK_WARM_DEVICES,
+				  .criu = "criu"};
 	cks_limits_init(&o->limits);
 	all_options(options);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -240,12 +432,29 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 		if (ret != 0)
 			return ret;
 	}
-	if (optind < argc)
+	if (o->new_cert)
+		return cks_new_cert(o->new_cert, argv + optind, (size_t)(argc - optind)) < 0
+			       ? -EINVAL
+			       : 1;
+	if (o->words) {
+		o->words = argv + optind;
+		o->word_count = (size_t)(argc - optind);
+	} else if (optind < argc) {
 		return refuse("unexpected argument", argv[optind]);
+	}
 	if (!o->driver)
 		o->driver = ck_env_string("CRICKET_DRIVER");
 	if (!o->cache_dir)
 		o->cache_dir = ck_env_string("CRICKET_CACHE_DIR");
+	if ((o->limits.value[CK_LIMIT_SAVE] > 0) != (o->checkpoint_dir != NULL))
+		return refuse("one without the other", "--checkpoint-every, --checkpoint-dir");
+	if (parse_sandbox(ck_env_string("CRICKET_SANDBOX")) < 0)
+		return -EINVAL;
+	if (o->audit_required && !o->audit)
+		return refuse("one without the other", "--audit-required, --audit");
+	ret = check_tls(o);
+	if (ret < 0)
+		return ret;
 	cks_limits_settle(&o->limits, o->max_sessions);
 	if (o->listen_count == 0)
 		o->listen[o->listen_count++] = "127.0.0.1";

@@ -17,12 +17,31 @@ struct cks_options {
 	size_t listen_count;
 	const char *unix_path; /* NULL: the first usual place that works */
 	bool no_unix;
-	const char *driver;	/* auto, cuda, emu or a path */
-	const char *token_file; /* NULL: none */
-	const char *cache_dir;	/* NULL: the usual places */
-	const char *cache_size; /* as CRICKET_CACHE_SIZE */
-	const char *m3_path;	/* the memory broker's socket; NULL: beside the server's own */
-	const char *pid_file;	/* NULL: none */
+	unsigned int socket_mode; /* of unix sockets; 0: 0600 */
+	long socket_group;	  /* -1: the server's own */
+	const char *driver;	  /* auto, cuda, emu or a path */
+	const char *token_file;	  /* NULL: none */
+	bool insecure;		  /* other hosts are served without a token */
+	const char *audit;	  /* file of the audit log; NULL: none */
+	const char *policy;	  /* the policy file; NULL: none */
+	const char *check_policy; /* check this one and end; NULL: run a server */
+	bool audit_required;	  /* no session begins that it cannot record */
+	const char *tls_cert;	  /* the server's certificate; NULL: no TLS */
+	const char *tls_key;
+	const char *tls_ca;	    /* who signs clients' certificates; NULL: they need none */
+	bool tls_required;	    /* connections over a network use TLS */
+	const char *new_cert;	    /* a folder for a new certificate; NULL: run a server */
+	const char *cache_dir;	    /* NULL: the usual places */
+	const char *cache_size;	    /* as CRICKET_CACHE_SIZE */
+	const char *m3_path;	    /* the memory broker's socket; NULL: beside the server's own */
+	const char *state_dir;	    /* NULL: sessions end with their server */
+	const char *pid_file;	    /* NULL: none */
+	const char *checkpoint_dir; /* for --checkpoint-every; NULL: none */
+	const char *criu;	    /* the program that writes workers into files */
+	const char *ctl_socket;	    /* NULL: beside the server's own */
+	char *const *words;	    /* of --ctl: a command and its arguments; NULL: run a server */
+	size_t word_count;
+	bool suspend_for_others;
 	unsigned int max_sessions;
 	struct cks_limits limits;
 	int warm, standby;	  /* numbers of spare workers; -1: one with a real driver */

@@ -2,10 +2,12 @@
  * server/processes/peek.c - see peek.h.
  */
 #include <arpa/inet.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "cricket.h"
 #include "rpc/record.h"
+#include "rpc/tls.h"
 #include "server/processes/peek.h"
 
 #define CK_MARK 4
@@ -41,11 +43,13 @@ static enum cks_peek classify(const struct ck_call_header *header)
 		return CK_PEEK_NO_VERSION;
 	switch (header->proc) {
 	case NULLPROC:
-		return CK_PEEK_NULL;
+		return header->flavor == CK_AUTH_TLS ? CK_PEEK_TLS : CK_PEEK_NULL;
 	case CK_HELLO:
 		return CK_PEEK_HELLO;
 	case CK_JOIN:
 		return CK_PEEK_JOIN;
+	case CK_LINK:
+		return CK_PEEK_LINK;
 	default:
 		return CK_PEEK_NO_PROCEDURE;
 	}
@@ -56,7 +60,10 @@ enum cks_peek cks_peek(const unsigned char *data, size_t size, struct cks_peeked
 	struct ck_call_header header;
 	enum cks_peek kind;
 	size_t length;
+	bool named;
 
+	if (size > 0 && data[0] == CK_TLS_FIRST_BYTE)
+		return CK_PEEK_TLS;
 	if (looks_wrong(data, size))
 		return CK_PEEK_GARBAGE;
 	if (size < CK_MARK)
@@ -67,12 +74,13 @@ enum cks_peek cks_peek(const unsigned char *data, size_t size, struct cks_peeked
 	if (ck_call_decode(data + CK_MARK, length, &header) < 0)
 		return CK_PEEK_GARBAGE;
 	kind = classify(&header);
-	if (kind == CK_PEEK_JOIN && length < header.size + sizeof(out->session))
+	named = kind == CK_PEEK_JOIN || kind == CK_PEEK_LINK;
+	if (named && length < header.size + sizeof(out->session))
 		return CK_PEEK_GARBAGE;
 	out->xid = header.xid;
 	out->record = CK_MARK + length;
 	out->args = CK_MARK + header.size;
-	if (kind == CK_PEEK_JOIN)
+	if (named) /* both begin with it */
 		memcpy(out->session, data + CK_MARK + header.size, sizeof(out->session));
 	return kind;
 }

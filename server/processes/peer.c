@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "rpc/relayed.h"
 #include "server/processes/peer.h"
 
 #define CK_NETWORK 8 /* bytes of an IPv6 address that identify its network */
@@ -48,9 +49,12 @@ void cks_peer_of(int fd, struct cks_peer *peer)
 		struct sockaddr_storage room;
 	} address = {.any.sa_family = AF_UNSPEC};
 	socklen_t size = sizeof(address);
+	struct ck_relayed who;
 
 	memset(peer, 0, sizeof(*peer));
-	if (getpeername(fd, &address.any, &size) < 0)
+	if (ck_relayed_get(fd, &who))
+		address.room = who.peer;
+	else if (getpeername(fd, &address.any, &size) < 0)
 		return;
 	if (address.any.sa_family == AF_UNIX) {
 		of_user(fd, peer);

@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
+#include "server/processes/holders.h"
+
 #define CK_TOKEN_MAX 1024
+#define CK_TOKEN_FILE_MAX 65536 /* several hundred named tokens */
 
 /* Are two byte strings equal? The time does not depend on where they differ. */
 bool cks_secret_equal(const void *a, const void *b, size_t size);
@@ -19,15 +22,20 @@ struct cks_token {
 	bool known;
 	struct stat file;
 	size_t size;
-	char text[CK_TOKEN_MAX];
+	char text[CK_TOKEN_FILE_MAX];
+	bool named;		     /* the text is a list of named tokens (holders.h) */
+	char holder[CK_HOLDER_NAME]; /* who was admitted last; empty: the token has no name */
 };
 
 /*
- * Is a client with the token @bytes admitted? It must equal the content of @file (without a final
- * line end), or of the variable CRICKET_TOKEN if @file is NULL. With neither, all clients are
+ * Is a client with the token @bytes admitted? It must be one that @file names, or equal the content of @file
+ * (without a final line end), or of the variable CRICKET_TOKEN if @file is NULL. With neither, all clients are
  * admitted. If the file cannot be read, none is (logged).
  */
 bool cks_token_admits(struct cks_token *token, const char *file, const void *bytes, size_t size);
+
+/* At the start: is @file usable? NULL: there is none. -errno, printed on stderr. */
+int cks_token_check(const char *file);
 
 /* Does the server have a token, so that an admitted token identifies a client? */
 bool cks_token_wanted(const char *file);

@@ -4,18 +4,21 @@
 #define _GNU_SOURCE
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include "rpc/relayed.h"
 #include "server/session/identity.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
 
 #define CK_SECRET_MAX 1024 /* bytes of a token */
+#define CK_USER_ROOM 4096  /* of a user's entry */
 
 /* Include the kind of name in the key, so that a token cannot pose as a user. */
 static void make_key(const char *kind, const void *bytes, size_t size, struct ck_hash *key)
@@ -29,10 +32,36 @@ static void make_key(const char *kind, const void *bytes, size_t size, struct ck
 	ck_hash(text, n + size, key);
 }
 
+void cks_identity_key_of_holder(const char *name, struct ck_hash *key)
+{
+	make_key("holder", name, strlen(name), key);
+}
+
+void cks_identity_key_of_address(const char *host, struct ck_hash *key)
+{
+	make_key("address", host, strlen(host), key);
+}
+
+void cks_identity_key_of_user(uid_t uid, struct ck_hash *key)
+{
+	char number[32];
+
+	snprintf(number, sizeof(number), "user %lu", (unsigned long)uid);
+	make_key("user", number, strlen(number), key);
+}
+
+/* The number counts: a name may change its meaning, and is for display. */
 static void of_user(uid_t uid, struct cks_identity *identity)
 {
-	snprintf(identity->name, sizeof(identity->name), "user %lu", (unsigned long)uid);
-	make_key("user", identity->name, strlen(identity->name), &identity->key);
+	char room[CK_USER_ROOM];
+	struct passwd entry, *found = NULL;
+
+	cks_identity_key_of_user(uid, &identity->key);
+	getpwuid_r(uid, &entry, room, sizeof(room), &found);
+	if (found)
+		snprintf(identity->name, sizeof(identity->name), "user %s", entry.pw_name);
+	else
+		snprintf(identity->name, sizeof(identity->name), "user %lu", (unsigned long)uid);
 }
 
 static void of_token(const void *token, size_t size, struct cks_identity *identity)
@@ -50,7 +79,7 @@ static bool of_address(const struct sockaddr_storage *peer, socklen_t length,
 			NI_NUMERICHOST) != 0)
 		return false;
 	snprintf(identity->name, sizeof(identity->name), "address %s", host);
-	make_key("address", host, strlen(host), &identity->key);
+	cks_identity_key_of_address(host, &identity->key);
 	return true;
 }
 
@@ -64,23 +93,47 @@ static void of_stranger(struct cks_identity *identity)
 	make_key("stranger", bytes, sizeof(bytes), &identity->key);
 }
 
-void cks_identity_of(int fd, const void *token, size_t size, struct cks_identity *identity)
+/* The user at the other end of a unix socket; false: it is none, or a process of this server that relays. */
+static bool by_kernel(int fd, struct cks_identity *identity)
 {
-	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
-	socklen_t length = sizeof(peer), room = sizeof(struct ucred);
+	struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
+	socklen_t length = sizeof(own), room = sizeof(struct ucred);
 	struct ucred user;
 
-	if (getsockname(fd, (struct sockaddr *)&peer, &length) == 0 && peer.ss_family == AF_UNIX &&
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &room) == 0) {
-		of_user(user.uid, identity);
+	if (ck_relayed_get(fd, NULL) || getsockname(fd, (struct sockaddr *)&own, &length) < 0 ||
+	    own.ss_family != AF_UNIX || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &room) < 0)
+		return false;
+	of_user(user.uid, identity);
+	return true;
+}
+
+void cks_identity_of_holder(int fd, const char *name, struct cks_identity *identity)
+{
+	if (by_kernel(fd, identity))
 		return;
-	}
+	snprintf(identity->name, sizeof(identity->name), "%s", name);
+	cks_identity_key_of_holder(name, &identity->key);
+}
+
+void cks_identity_of_certificate(const char *name, struct cks_identity *identity)
+{
+	snprintf(identity->name, sizeof(identity->name), "%s", name);
+	make_key("certificate", name, strlen(name), &identity->key);
+}
+
+void cks_identity_of(int fd, const void *token, size_t size, struct cks_identity *identity)
+{
+	struct ck_relayed who = {.peer.ss_family = AF_UNSPEC};
+	socklen_t length = sizeof(who.peer);
+
+	if (by_kernel(fd, identity))
+		return;
 	if (token) {
 		of_token(token, size, identity);
 		return;
 	}
-	length = sizeof(peer);
-	if (getpeername(fd, (struct sockaddr *)&peer, &length) < 0 ||
-	    !of_address(&peer, length, identity))
+	if (!ck_relayed_get(fd, &who))
+		getpeername(fd, (struct sockaddr *)&who.peer, &length);
+	if (!of_address(&who.peer, sizeof(who.peer), identity))
 		of_stranger(identity);
 }

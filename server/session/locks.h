@@ -10,7 +10,7 @@
 enum ck_rank {
 	CK_RANK_WARM = 1,   /* contexts that are held ready; calls of the driver */
 	CK_RANK_MAPPINGS,   /* mapped memory: the driver's view and the tables' */
-	CK_RANK_LEASES,	    /* leases of device memory: units and who may use them */
+	CK_RANK_LEASES,	    /* leases of device memory: units and the devices that use them */
 	CK_RANK_SHARES,	    /* memory that is left with the broker or may not be shared */
 	CK_RANK_M3_NEWS,    /* subscriptions to the broker's news */
 	CK_RANK_LINK,	    /* one link, except its count of users */
@@ -22,14 +22,20 @@ enum ck_rank {
 	CK_RANK_DELIVERIES, /* parts of copies that go to the client */
 	CK_RANK_M3_BROKER = CK_RANK_LEAF, /* the connection to the broker: one question at a time */
 	CK_RANK_MEMORY = CK_RANK_LEAF,	  /* device memory of the session */
-	CK_RANK_LINK_USERS = CK_RANK_LEAF,    /* counts of users of all links */
-	CK_RANK_CACHE = CK_RANK_LEAF,	      /* the module cache */
-	CK_RANK_PROGRESS = CK_RANK_LEAF,      /* with its condition: commands that are executed */
-	CK_RANK_OUTPUT = CK_RANK_LEAF,	      /* output of kernels */
-	CK_RANK_TEXTURES = CK_RANK_LEAF,      /* texture and surface objects */
-	CK_RANK_GREEN = CK_RANK_LEAF,	      /* resources that have been given out */
-	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF, /* asynchronous notifications */
-	CK_RANK_NVML = CK_RANK_LEAF,	      /* NVML's handles and their numbers */
+	CK_RANK_LINK_USERS = CK_RANK_LEAF,     /* counts of users of all links */
+	CK_RANK_CACHE = CK_RANK_LEAF,	       /* the module cache */
+	CK_RANK_GATE = CK_RANK_LEAF,	       /* threads inside of the gate, or in front of it */
+	CK_RANK_PROGRESS = CK_RANK_LEAF,       /* with its condition: commands that are executed */
+	CK_RANK_OUTPUT = CK_RANK_LEAF,	       /* output of kernels */
+	CK_RANK_TEXTURES = CK_RANK_LEAF,       /* texture and surface objects */
+	CK_RANK_GREEN = CK_RANK_LEAF,	       /* resources that have been given out */
+	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF,  /* asynchronous notifications */
+	CK_RANK_FAULTS = CK_RANK_LEAF,	       /* what the driver has said of a kernel's fault */
+	CK_RANK_NVML = CK_RANK_LEAF,	       /* NVML's handles and their numbers */
+	CK_RANK_PROFILE = CK_RANK_LEAF,	       /* records that the client has not fetched */
+	CK_RANK_METER = CK_RANK_LEAF,	       /* what the session has of its identity's quota */
+	CK_RANK_METER_PIECES = CK_RANK_LEAF,   /* the pieces of that */
+	CK_RANK_METER_PHYSICAL = CK_RANK_LEAF, /* physical memory and its mappings, for the same */
 };
 
 #endif

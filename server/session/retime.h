@@ -14,7 +14,7 @@
 #include "server/session/session.h"
 #include "util/util.h"
 
-/* Command @proc with @args was executed with result @err. For who carries out commands. */
+/* Command @proc with @args was executed with result @err. For the thread that carries out commands. */
 void cks_retime_command(struct cks_session *session, uint32_t proc, const void *args, CUresult err);
 
 /* A waiting call has arrived: the program may have seen the event. Any thread; cheap. */
@@ -25,7 +25,7 @@ static inline void cks_retime_call(struct cks_session *session, uint32_t proc)
 		atomic_store_explicit(&session->retime.armed, false, memory_order_relaxed);
 }
 
-/* A kernel is about to be launched in @stream, given by id and handle. For who carries out commands. */
+/* A kernel is about to be launched in @stream, given by id and handle. For the thread that carries out commands. */
 void cks_retime_launch(struct cks_request *q, uint64_t id, CUstream stream);
 
 #endif

@@ -12,15 +12,18 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "cuda/types.h"
 #include "gen/driver.h"
 #include "rpc/record.h"
+#include "server/session/faults.h"
+#include "server/session/gate.h"
 #include "server/session/handles.h"
 #include "server/session/locks.h"
 #include "util/spin.h"
 
-/* The event that the last commands recorded; see retime.h. Who carries out a command owns all but
+/* The event that the last commands recorded; see retime.h. The thread that carries out a command owns all but
  * armed. */
 struct cks_retime {
 	_Atomic bool armed;
@@ -56,8 +59,11 @@ struct cks_session {
 	_Atomic int async_error;	/* first CUresult of a failed command, until reported */
 	_Atomic uint64_t context_epoch; /* counts changes of contexts: threads bind again */
 	struct cks_retime retime;
-	_Atomic bool stirred; /* commands have arrived: the watch checks output */
-	int stir_fd;	      /* an eventfd that wakes the watch; -1: none */
+	struct cks_faults faults; /* the last launches */
+	_Atomic bool stirred;	  /* it is in use: the watch reports it, and checks output */
+	struct cks_gate gate;	  /* closed while the session is suspended */
+	_Atomic bool shares;	  /* it has shared memory or events with other processes */
+	int stir_fd;		  /* an eventfd that wakes the watch; -1: none */
 	int device_count;
 	int (*press)(void);	  /* ask the other sessions for free memory; NULL: not possible */
 	unsigned int wait_max_ms; /* time limit of calls that wait for news */
@@ -102,11 +108,22 @@ void cks_session_executed(struct cks_session *session, uint64_t seq);
 
 void cks_session_stir_up(struct cks_session *session);
 
-/* A command may have made kernels print: check the output soon. Cheap if already requested. */
+/* The session is in use, and kernels may have printed: report it soon. Cheap if already requested. */
 static inline void cks_session_stir(struct cks_session *session)
 {
 	if (!atomic_load_explicit(&session->stirred, memory_order_relaxed))
 		cks_session_stir_up(session);
+}
+
+/* Count the bytes of a reply, before it is sent. */
+static inline void cks_session_count_reply(struct cks_session *session, const struct iovec *iov,
+					   unsigned int count)
+{
+	size_t size = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		size += iov[i].iov_len;
+	atomic_fetch_add_explicit(&session->bytes_out, size, memory_order_relaxed);
 }
 
 /* Wait until command @seq has been executed. */

@@ -1,0 +1,231 @@
+/*
+ * server/checkpoint/checkpoint.c - see checkpoint.h.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/checkpoint/checkpoint.h"
+#include "server/checkpoint/criu.h"
+#include "server/checkpoint/space.h"
+#include "server/checkpoint/store.h"
+#include "util/util.h"
+
+#define CK_CHECKPOINT_PATH (CK_STORE_PATH + 64)
+
+/* --- the threads of a process */
+
+static int add_thread(struct cks_manifest *m, pid_t id)
+{
+	pid_t *more;
+
+	if (id < 0)
+		return id;
+	more = realloc(m->threads, (m->thread_count + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	m->threads = more;
+	m->threads[m->thread_count++] = id;
+	return 0;
+}
+
+static int list_threads(pid_t pid, struct cks_manifest *m, struct cks_why *why)
+{
+	struct dirent *entry;
+	char path[32];
+	int ret = 0;
+	DIR *dir;
+
+	m->pid = cks_space_inner(pid, pid);
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return cks_why_set(why, errno, "worker %d: %m", (int)pid);
+	while (ret == 0 && (entry = readdir(dir))) {
+		if (entry->d_name[0] != '.')
+			ret = add_thread(m, cks_space_inner(pid, atoi(entry->d_name)));
+	}
+	closedir(dir);
+	return ret < 0 ? cks_why_set(why, -ret, "worker %d: %m", (int)pid) : 0;
+}
+
+/* --- saving */
+
+struct packing {
+	int to; /* the checkpoint's folder */
+	struct cks_manifest *manifest;
+};
+
+static int pack_one(int from, const char *name, void *data, struct cks_why *why)
+{
+	const struct packing *p = data;
+	struct cks_packed image;
+	int ret = cks_pack_file(from, p->to, name, &image, why);
+
+	if (ret == 0 && cks_manifest_add(p->manifest, &image) < 0)
+		ret = cks_why_set(why, ENOMEM, "%s: %m", name);
+	/* the memory is there twice only as long as it must be */
+	unlinkat(from, name, 0);
+	return ret;
+}
+
+static int pack_all(const char *images, int to, struct cks_manifest *m, struct cks_why *why)
+{
+	struct packing packing = {.to = to, .manifest = m};
+	int ret = cks_pack_each(images, pack_one, &packing, why);
+
+	if (ret == 0 && rmdir(images) < 0)
+		ret = cks_why_set(why, errno, "%s: %m", images);
+	return ret;
+}
+
+static int dump(const struct cks_checkpoint_job *job, struct cks_store *store,
+		struct cks_manifest *m, bool *gone, struct cks_why *why)
+{
+	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH], kept[CK_CHECKPOINT_PATH];
+	struct cks_criu criu = {
+		.program = job->criu, .images = images, .log = log, .outside = &m->outside};
+	int ret;
+
+	snprintf(images, sizeof(images), "%s/images", store->part);
+	/* beside the folder, where it stays if CRIU fails */
+	snprintf(log, sizeof(log), "%s.dump.log", store->path);
+	snprintf(kept, sizeof(kept), "%s/dump.log", store->part);
+	if (mkdir(images, 0700) < 0)
+		return cks_why_set(why, errno, "%s: %m", images);
+	ret = cks_criu_dump(&criu, job->pid, job->keep ? CK_CRIU_GOES_ON : CK_CRIU_ENDS,
+			    CK_CRIU_FILES, why);
+	if (ret < 0)
+		return ret;
+	*gone = !job->keep;
+	rename(log, kept);
+	m->created = (long long)time(NULL);
+	ret = pack_all(images, store->dir, m, why);
+	return ret == 0 ? cks_manifest_write(store->dir, m, why) : ret;
+}
+
+/* Whether a filter of system calls restricts the process. */
+static bool is_filtered(pid_t pid)
+{
+	char path[64], line[128];
+	bool filtered = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f && !filtered && fgets(line, sizeof(line), f))
+		filtered = strcmp(line, "Seccomp:\t2\n") == 0;
+	if (f)
+		fclose(f);
+	return filtered;
+}
+
+/* The kernel shows filters to root only. */
+static int check_filter(pid_t pid, struct cks_why *why)
+{
+	if (geteuid() == 0 || !is_filtered(pid))
+		return 0;
+	return cks_why_set(why, EPERM,
+			   "CRIU cannot read the filter of system calls of worker %d, because the "
+			   "server does not run as root: start it with --sandbox off",
+			   (int)pid);
+}
+
+int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
+			    struct cks_why *why)
+{
+	int ret = cks_criu_check(job->criu, why);
+
+	if (ret == 0)
+		ret = check_filter(job->pid, why);
+	if (ret == 0)
+		ret = cks_outside_find(job->pid, job->control, job->log, &manifest->outside, why);
+	return ret < 0 ? ret : list_threads(job->pid, manifest, why);
+}
+
+int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
+			bool *gone, struct cks_why *why)
+{
+	struct cks_store store;
+	int ret = cks_checkpoint_describe(job, manifest, why);
+
+	*gone = false;
+	if (ret < 0)
+		return ret;
+	umask(077); /* what CRIU writes is a process's memory */
+	ret = cks_store_begin(job->directory, job->keep, &store, why);
+	if (ret < 0)
+		return ret;
+	ret = dump(job, &store, manifest, gone, why);
+	if (ret == 0)
+		ret = cks_store_commit(&store, why);
+	cks_store_abandon(&store);
+	return ret;
+}
+
+/* --- restoring */
+
+int cks_checkpoint_open(const char *directory, struct cks_manifest *manifest, struct cks_why *why)
+{
+	int dir = cks_store_open(directory, why);
+	int ret = dir < 0 ? dir : cks_manifest_read(dir, manifest, why);
+
+	if (ret < 0 && dir >= 0)
+		close(dir);
+	return ret < 0 ? ret : dir;
+}
+
+bool cks_checkpoint_ids_free(const struct cks_manifest *m)
+{
+	char path[32];
+
+	for (size_t i = 0; i < m->thread_count; i++) {
+		snprintf(path, sizeof(path), "/proc/%d", (int)m->threads[i]);
+		if (access(path, F_OK) == 0)
+			return false;
+	}
+	return true;
+}
+
+static int unpack_all(int from, const char *images, const struct cks_manifest *m,
+		      struct cks_why *why)
+{
+	int to = open(images, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
+
+	if (to < 0)
+		return cks_why_set(why, errno, "%s: %m", images);
+	for (size_t i = 0; i < m->image_count && ret == 0; i++)
+		ret = cks_unpack_file(from, to, &m->images[i], why);
+	close(to);
+	return ret;
+}
+
+int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
+			   const struct cks_manifest *manifest,
+			   const int inherited[CK_OUTSIDE_ROLES], pid_t *pid, struct cks_why *why)
+{
+	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH];
+	struct cks_criu criu = {
+		.program = job->criu, .images = images, .log = log, .outside = &manifest->outside};
+	int ret = cks_criu_check(job->criu, why);
+
+	if (ret < 0)
+		return ret;
+	umask(077);
+	snprintf(log, sizeof(log), "%s/restore.log", job->directory);
+	snprintf(images, sizeof(images), "%s/restore-XXXXXX", job->directory);
+	if (!mkdtemp(images))
+		return cks_why_set(why, errno, "%s: %m", images);
+	ret = unpack_all(dir, images, manifest, why);
+	if (ret == 0)
+		ret = cks_criu_restore(&criu, inherited, pid, why);
+	cks_store_remove(images);
+	return ret;
+}

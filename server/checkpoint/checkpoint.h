@@ -1,0 +1,53 @@
+/*
+ * server/checkpoint/checkpoint.h - a worker as files, and the worker again.
+ *
+ * The folder of a checkpoint: manifest.json (manifest.h), CRIU's files, each compressed (NAME.zst),
+ * and its log (dump.log; restore.log after a restore). Both functions wait for CRIU: they are for
+ * processes of their own, not for the supervisor.
+ */
+#ifndef CK_SERVER_CHECKPOINT_CHECKPOINT_H
+#define CK_SERVER_CHECKPOINT_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/outside.h"
+#include "server/checkpoint/why.h"
+
+struct cks_checkpoint_job {
+	const char *criu;      /* program, as of --criu */
+	const char *directory; /* of the checkpoint */
+	pid_t pid;	       /* the worker; it is parked, and holds nothing of the GPU */
+	int control, log;      /* cks_outside_find */
+	bool keep;	       /* let the worker go on, and replace an older checkpoint */
+};
+
+/* Before a dump: check CRIU, and put into @manifest what it tells of the worker's process. The caller frees it. */
+int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
+			    struct cks_why *why);
+
+/*
+ * Write the worker into a new folder. @manifest tells release, session, application and GPU, and
+ * gets the rest; the caller frees it. After an error the worker is as before, except if writing
+ * failed after CRIU had ended it: then *gone is set.
+ */
+int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
+			bool *gone, struct cks_why *why);
+
+/* Read and check the manifest of a checkpoint; returns its folder's descriptor, or -errno. */
+int cks_checkpoint_open(const char *directory, struct cks_manifest *manifest, struct cks_why *why);
+
+/* The worker gets its process and thread ids again. Are they all free here? Else it needs a
+ * namespace of its own (space.h). */
+bool cks_checkpoint_ids_free(const struct cks_manifest *manifest);
+
+/*
+ * Make the worker of a checkpoint again, as a child of this process. @dir: of cks_checkpoint_open.
+ * @inherited: the descriptor for each role, none below 3.
+ */
+int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
+			   const struct cks_manifest *manifest,
+			   const int inherited[CK_OUTSIDE_ROLES], pid_t *pid, struct cks_why *why);
+
+#endif

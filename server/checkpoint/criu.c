@@ -1,0 +1,287 @@
+/*
+ * server/checkpoint/criu.c - see criu.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/checkpoint/criu.h"
+#include "server/checkpoint/space.h"
+#include "util/fd.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_CRIU_MAJOR 4
+#define CK_CRIU_MINOR 1
+#define CK_CRIU_ARGUMENTS 64
+#define CK_CRIU_ARGUMENT 4096
+
+/* The arguments of one run. */
+struct command {
+	pid_t space; /* run in the namespaces of this process; 0: in those of the caller */
+	int pages;   /* a socket for memory; CK_CRIU_FILES: none */
+	char text[CK_CRIU_ARGUMENTS][CK_CRIU_ARGUMENT];
+	char *argv[CK_CRIU_ARGUMENTS + 1];
+	size_t count;
+	bool full;
+};
+
+static void put(struct command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(struct command *c, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	if (c->count == CK_CRIU_ARGUMENTS) {
+		c->full = true;
+		return;
+	}
+	va_start(args, format);
+	n = vsnprintf(c->text[c->count], CK_CRIU_ARGUMENT, format, args);
+	va_end(args);
+	c->full |= n >= CK_CRIU_ARGUMENT;
+	c->argv[c->count] = c->text[c->count];
+	c->argv[++c->count] = NULL;
+}
+
+/* Have this child's child be CRIU, in another process's namespaces; end as it does. */
+static void move_into(pid_t space)
+{
+	pid_t child;
+	int status;
+
+	if (cks_space_join(space) < 0)
+		_exit(126);
+	child = fork();
+	if (child == 0)
+		return;
+	if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status))
+		_exit(126);
+	_exit(WEXITSTATUS(status));
+}
+
+/* The child: CRIU, with nothing of the server's but @inherited and, at descriptor 1, @out. */
+static _Noreturn void become_criu(const struct command *c, int out, const int *inherited)
+{
+	sigset_t none;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	if (c->space)
+		move_into(c->space);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(out < 0 ? null : out, 1) < 0 || dup2(null, 2) < 0)
+		_exit(126);
+	for (int i = 0; inherited && i < CK_OUTSIDE_ROLES; i++)
+		ck_fd_set_cloexec(inherited[i], false);
+	if (c->pages >= 0)
+		ck_fd_set_cloexec(c->pages, false);
+	execvp(c->argv[0], c->argv);
+	_exit(127);
+}
+
+/* Run it and wait; the exit status, 128 and the signal, or -errno. */
+static int run(const struct command *c, int out, const int *inherited)
+{
+	pid_t child;
+	int status;
+
+	if (c->full)
+		return -E2BIG;
+	child = fork();
+	if (child == 0)
+		become_criu(c, out, inherited);
+	if (child < 0)
+		return -errno;
+	while (waitpid(child, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* An error that CRIU goes on after, or that only repeats that it failed. */
+static bool is_beside(const char *line)
+{
+	return strstr(line, "RLIMIT_NOFILE") || strstr(line, "FAILED.");
+}
+
+/* The first error in the log, without time and source line: the others follow from it. */
+static bool first_error(const char *path, char *text, size_t size)
+{
+	char line[1024], *at;
+	FILE *f = fopen(path, "re");
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		at = strstr(line, "Error (");
+		if (!at || is_beside(at))
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		at = strstr(at, "): ") ? strstr(at, "): ") + 3 : at;
+		snprintf(text, size, "%s", at);
+		found = true;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int explain(const struct cks_criu *criu, const char *what, int status, struct cks_why *why)
+{
+	char error[300];
+
+	if (status < 0)
+		return cks_why_set(why, -status, "%s: cannot run %s: %m", what, criu->program);
+	if (status == 127)
+		return cks_why_set(why, ENOENT, "%s: %s is not there (--criu)", what,
+				   criu->program);
+	if (first_error(criu->log, error, sizeof(error)))
+		return cks_why_set(why, EIO, "%s: CRIU: %s (log: %s)", what, error, criu->log);
+	return cks_why_set(why, EIO, "%s: CRIU ended with status %d (log: %s)", what, status,
+			   criu->log);
+}
+
+int cks_criu_check(const char *program, struct cks_why *why)
+{
+	struct command c = {.pages = CK_CRIU_FILES};
+	unsigned int major = 0, minor = 0;
+	char text[128] = "";
+	int ends[2], status;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return cks_why_set(why, errno, "pipe: %m");
+	put(&c, "%s", program);
+	put(&c, "--version");
+	status = run(&c, ends[1], NULL); /* a few words: the pipe has room for them */
+	close(ends[1]);
+	if (status == 0 && read(ends[0], text, sizeof(text) - 1) > 0)
+		sscanf(text, "Version: %u.%u", &major, &minor);
+	close(ends[0]);
+	if (status == 127)
+		return cks_why_set(why, ENOENT, "%s is not there: checkpoints need CRIU (--criu)",
+				   program);
+	if (major * 1000 + minor < CK_CRIU_MAJOR * 1000 + CK_CRIU_MINOR)
+		return cks_why_set(why, ENOTSUP, "%s is release %u.%u; checkpoints need %d.%d",
+				   program, major, minor, CK_CRIU_MAJOR, CK_CRIU_MINOR);
+	return 0;
+}
+
+/* What dump and restore have in common. The driver library has moved the GPU's state already, so
+ * CRIU's plugins must not: it looks for them among the images. Cgroups are those of the server. */
+static void put_common(struct command *c, const struct cks_criu *criu, const char *action)
+{
+	put(c, "%s", criu->program);
+	put(c, "%s", action);
+	put(c, "--images-dir=%s", criu->images);
+	put(c, "--log-file=%s", criu->log);
+	put(c, "-v3");
+	put(c, "--libdir=%s", criu->images);
+	put(c, "--manage-cgroups=ignore");
+	put(c, "--shell-job"); /* a worker belongs to its server's session and terminal */
+	put(c, "--ext-unix-sk");
+	put(c, "--file-locks");
+	if (geteuid() != 0)
+		put(c, "--unprivileged");
+}
+
+/* A pipe needs no word: one that has lost its other end can be dumped. */
+static void put_external(struct command *c, const char *id)
+{
+	unsigned long ino;
+
+	if (sscanf(id, "socket:[%lu]", &ino) == 1)
+		put(c, "--external=unix[%lu]", ino);
+	else if (strncmp(id, "pipe:", 5) != 0)
+		put(c, "--external=%s", id);
+}
+
+static void put_pages(struct command *c)
+{
+	put(c, "--page-server");
+	put(c, "--ps-socket=%d", c->pages);
+}
+
+int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after after, int pages,
+		  struct cks_why *why)
+{
+	struct command c = {.space = cks_space_is_other(pid) ? pid : 0, .pages = pages};
+	pid_t id = cks_space_inner(pid, pid);
+	int status;
+
+	if (id < 0)
+		return cks_why_set(why, -id, "dump: worker %d: %m", (int)pid);
+	put_common(&c, criu, "dump");
+	put(&c, "--tree=%d", (int)id);
+	if (after == CK_CRIU_GOES_ON)
+		put(&c, "--leave-running");
+	if (after == CK_CRIU_STOPS)
+		put(&c, "--leave-stopped");
+	if (pages >= 0)
+		put_pages(&c);
+	for (size_t i = 0; i < criu->outside->count; i++)
+		put_external(&c, criu->outside->files[i].id);
+	status = run(&c, -1, NULL);
+	return status == 0 ? 0 : explain(criu, "dump", status, why);
+}
+
+int cks_criu_take_pages(const struct cks_criu *criu, int pages, struct cks_why *why)
+{
+	struct command c = {.pages = pages};
+	int status;
+
+	put(&c, "%s", criu->program);
+	put(&c, "page-server");
+	put(&c, "--images-dir=%s", criu->images);
+	put(&c, "--log-file=%s", criu->log);
+	put(&c, "-v3");
+	put(&c, "--ps-socket=%d", pages);
+	status = run(&c, -1, NULL);
+	return status == 0 ? 0 : explain(criu, "receiving memory", status, why);
+}
+
+static int read_pid(const char *path, pid_t *pid, struct cks_why *why)
+{
+	FILE *f = fopen(path, "re");
+	int number = 0, n = f ? fscanf(f, "%d", &number) : 0;
+
+	if (f)
+		fclose(f);
+	if (n != 1 || number <= 0)
+		return cks_why_set(why, EIO, "restore: CRIU has not told the process (%s)", path);
+	*pid = number;
+	return 0;
+}
+
+int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_OUTSIDE_ROLES], pid_t *pid,
+		     struct cks_why *why)
+{
+	struct command c = {.pages = CK_CRIU_FILES};
+	char pidfile[CK_CRIU_ARGUMENT];
+	int status;
+
+	snprintf(pidfile, sizeof(pidfile), "%s/pid", criu->images);
+	unlink(pidfile); /* CRIU does not overwrite it */
+	put_common(&c, criu, "restore");
+	put(&c, "--restore-detached");
+	put(&c, "--restore-sibling"); /* of CRIU: a child of this process */
+	put(&c, "--pidfile=%s", pidfile);
+	for (size_t i = 0; i < criu->outside->count; i++) {
+		const struct cks_outside_file *file = &criu->outside->files[i];
+
+		put(&c, "--inherit-fd=fd[%d]:%s", inherited[file->role], file->id);
+	}
+	status = run(&c, -1, inherited);
+	return status == 0 ? read_pid(pidfile, pid, why) : explain(criu, "restore", status, why);
+}

@@ -1,0 +1,72 @@
+/*
+ * server/checkpoint/manifest.h - the description of a checkpoint: manifest.json.
+ *
+ * CRIU's own files do not say whether a server can take the worker. The manifest does, and names
+ * each file with size and hash.
+ */
+#ifndef CK_SERVER_CHECKPOINT_MANIFEST_H
+#define CK_SERVER_CHECKPOINT_MANIFEST_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "server/checkpoint/outside.h"
+#include "server/checkpoint/pack.h"
+#include "server/checkpoint/why.h"
+
+#define CK_MANIFEST_FORMAT 1
+#define CK_MANIFEST_TEXT 128
+#define CK_MANIFEST_DEVICES 64
+
+struct cks_manifest_device {
+	char name[CK_MANIFEST_TEXT], uuid[48];
+};
+
+/* The driver and the devices, which must be the same at the restore. */
+struct cks_manifest_gpu {
+	char driver[CK_MANIFEST_TEXT]; /* as of --driver */
+	int version;		       /* of the driver, as of cuDriverGetVersion */
+	struct cks_manifest_device devices[CK_MANIFEST_DEVICES];
+	size_t count;
+};
+
+struct cks_manifest {
+	char release[CK_MANIFEST_TEXT], session[CK_MANIFEST_TEXT], application[CK_MANIFEST_TEXT];
+	long long created; /* seconds since 1970 */
+	uint64_t memory;   /* bytes of GPU memory that are in the images */
+	struct cks_manifest_gpu gpu;
+	pid_t pid;
+	pid_t *threads; /* their ids, which the restore takes again */
+	size_t thread_count;
+	struct cks_outside outside;
+	struct cks_packed *images;
+	size_t image_count;
+};
+
+/* Add a file to its images. 0 or -errno. */
+int cks_manifest_add(struct cks_manifest *manifest, const struct cks_packed *image);
+
+/* The manifest as JSON, the caller's to release. NULL: a name in it is not UTF-8. */
+json_t *cks_manifest_json(const struct cks_manifest *manifest);
+
+/* Write it to the new file @dir/manifest.json, which is on the disk afterwards. */
+int cks_manifest_write(int dir, const struct cks_manifest *manifest, struct cks_why *why);
+
+/* Read and check it. On success the caller calls cks_manifest_free. */
+int cks_manifest_read(int dir, struct cks_manifest *manifest, struct cks_why *why);
+
+/* The same from JSON. */
+int cks_manifest_take(const json_t *json, struct cks_manifest *manifest, struct cks_why *why);
+
+/* The same from text; the file's name is in messages only. */
+int cks_manifest_parse(const char *text, size_t size, struct cks_manifest *manifest,
+		       struct cks_why *why);
+
+void cks_manifest_free(struct cks_manifest *manifest);
+
+/* Can a server with @here take the worker? Else -EXDEV and the difference. */
+int cks_manifest_fits(const struct cks_manifest *manifest, const struct cks_manifest_gpu *here,
+		      struct cks_why *why);
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * server/checkpoint/move.c - see move.h.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/checkpoint/criu.h"
+#include "server/checkpoint/move.h"
+#include "server/checkpoint/stream.h"
+
+#define CK_MOVE_PATH (CK_STORE_PATH + 64)
+
+/* --- sending */
+
+static int send_file(int dir, const char *name, void *data, struct cks_why *why)
+{
+	return cks_stream_send_file(*(const int *)data, dir, name, why);
+}
+
+/* What the receiver says of its work. */
+static int take_result(int stream, struct cks_why *why)
+{
+	json_t *result = cks_stream_read(stream, why);
+	const char *error = json_string_value(json_object_get(result, "error"));
+	int ret = result ? 0 : -EPIPE;
+
+	if (result && !json_is_true(json_object_get(result, "ok")))
+		ret = cks_why_set(why, EREMOTEIO, "the other server: %s",
+				  error ? error : "it failed");
+	json_decref(result);
+	return ret;
+}
+
+static int send_rest(int stream, const char *images, const struct cks_manifest *m,
+		     struct cks_why *why)
+{
+	int ret = cks_pack_each(images, send_file, &stream, why);
+
+	if (ret < 0)
+		return ret;
+	ret = cks_stream_write(stream, json_pack("{s:o}", "manifest", cks_manifest_json(m)));
+	if (ret < 0)
+		return cks_why_set(why, -ret, "sending the manifest: %m");
+	return take_result(stream, why);
+}
+
+/* The worker is stopped from CRIU's success on. */
+static int send_worker(const struct cks_checkpoint_job *job, int stream, const char *images,
+		       struct cks_manifest *m, struct cks_why *why)
+{
+	char log[CK_MOVE_PATH];
+	struct cks_criu criu = {
+		.program = job->criu, .images = images, .log = log, .outside = &m->outside};
+	int ret = cks_stream_write(stream, json_pack("{s:b}", "pages", 1));
+
+	if (ret < 0)
+		return cks_why_set(why, -ret, "the connection to the other server: %m");
+	snprintf(log, sizeof(log), "%s.log", images);
+	ret = cks_criu_dump(&criu, job->pid, CK_CRIU_STOPS, stream, why);
+	if (ret < 0)
+		return ret;
+	unlink(log);
+	ret = send_rest(stream, images, m, why);
+	if (ret < 0) {
+		kill(job->pid, SIGCONT);
+		return ret;
+	}
+	/* ended first: it is never in two places */
+	kill(job->pid, SIGKILL);
+	cks_stream_write(stream, json_pack("{s:b}", "ok", 1));
+	return 0;
+}
+
+int cks_move_send(const struct cks_checkpoint_job *job, int stream, struct cks_manifest *m,
+		  struct cks_why *why)
+{
+	char images[] = "/var/tmp/cricket-move-XXXXXX";
+	int ret = cks_checkpoint_describe(job, m, why);
+
+	if (ret < 0)
+		return ret;
+	umask(077);
+	if (!mkdtemp(images))
+		return cks_why_set(why, errno, "%s: %m", images);
+	ret = send_worker(job, stream, images, m, why);
+	cks_store_remove(images);
+	return ret;
+}
+
+/* --- receiving */
+
+static int receive_pages(const char *program, int stream, const char *images, struct cks_why *why)
+{
+	char log[CK_MOVE_PATH];
+	struct cks_criu criu = {.program = program, .images = images, .log = log};
+	json_t *json = cks_stream_read(stream, why);
+	int ret;
+
+	if (!json)
+		return -EPIPE;
+	json_decref(json);
+	snprintf(log, sizeof(log), "%s/pages.log", images);
+	ret = cks_criu_take_pages(&criu, stream, why);
+	if (ret == 0)
+		unlink(log);
+	return ret;
+}
+
+/* A file that came, also by CRIU, into the manifest. It has no hash: it does not stay. */
+static int list_image(int dir, const char *name, void *manifest, struct cks_why *why)
+{
+	struct cks_packed image = {.plain = true};
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return cks_why_set(why, errno, "%s: %m", name);
+	snprintf(image.name, sizeof(image.name), "%s", name);
+	image.size = image.stored = (uint64_t)st.st_size;
+	return cks_manifest_add(manifest, &image) < 0 ? cks_why_set(why, ENOMEM, "%s: %m", name)
+						      : 0;
+}
+
+/* Files until the manifest comes; that into @m, the caller's to free. */
+static int receive_files(int stream, int dir, struct cks_manifest *m, struct cks_why *why)
+{
+	const json_t *manifest = NULL;
+	int ret = 0;
+
+	while (ret == 0 && !manifest) {
+		json_t *json = cks_stream_read(stream, why);
+
+		if (!json)
+			return -EPIPE;
+		manifest = json_object_get(json, "manifest");
+		ret = manifest ? cks_manifest_take(manifest, m, why)
+			       : cks_stream_take_file(stream, dir, json, why);
+		json_decref(json);
+	}
+	return ret;
+}
+
+int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
+		     struct cks_why *why)
+{
+	struct cks_manifest *m = calloc(1, sizeof(*m));
+	int ret =
+		m ? receive_pages(criu, stream, store->part, why) : cks_why_set(why, ENOMEM, "%m");
+
+	if (ret == 0) {
+		ret = receive_files(stream, store->dir, m, why);
+		if (ret == 0)
+			ret = cks_pack_each(store->part, list_image, m, why);
+		if (ret == 0)
+			ret = cks_manifest_write(store->dir, m, why);
+		cks_manifest_free(m);
+	}
+	free(m);
+	return ret;
+}
+
+int cks_move_confirm(int stream, json_t *result)
+{
+	struct cks_why why;
+	int ret = cks_stream_write(stream, result);
+	json_t *given_up = ret == 0 ? cks_stream_read(stream, &why) : NULL;
+
+	json_decref(given_up);
+	return given_up ? 0 : -EPIPE;
+}

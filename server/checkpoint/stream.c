@@ -1,0 +1,124 @@
+/*
+ * server/checkpoint/stream.c - see stream.h.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/checkpoint/pack.h"
+#include "server/checkpoint/stream.h"
+#include "util/fd.h"
+#include "util/util.h"
+
+#define CK_OBJECT_MAX (16u << 20) /* a manifest may list many threads */
+#define CK_BLOCK ((size_t)1 << 20)
+
+int cks_stream_write(int fd, json_t *json)
+{
+	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	size_t size = text ? strlen(text) : 0;
+	uint32_t head = htonl((uint32_t)size);
+	struct iovec parts[] = {{.iov_base = &head, .iov_len = sizeof(head)},
+				{.iov_base = text, .iov_len = size}};
+	int ret = !text			 ? -ENOMEM
+		  : size > CK_OBJECT_MAX ? -EMSGSIZE
+					 : ck_fd_writev_full(fd, parts, CK_ARRAY_SIZE(parts));
+
+	free(text);
+	json_decref(json);
+	return ret;
+}
+
+json_t *cks_stream_read(int fd, struct cks_why *why)
+{
+	uint32_t size = 0;
+	char *text = NULL;
+	json_t *json = NULL;
+	int ret = ck_fd_read_full(fd, &size, sizeof(size));
+
+	size = ntohl(size);
+	if (ret == 0 && size > CK_OBJECT_MAX)
+		ret = -EBADMSG;
+	if (ret == 0 && (text = malloc(size + 1)) == NULL)
+		ret = -ENOMEM;
+	if (ret == 0)
+		ret = ck_fd_read_full(fd, text, size);
+	if (ret == 0)
+		json = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	if (ret == 0 && !json_is_object(json)) {
+		json_decref(json);
+		json = NULL;
+		ret = -EBADMSG;
+	}
+	free(text);
+	if (ret == -ENODATA)
+		cks_why_set(why, EPIPE, "the other server has ended the connection");
+	else if (ret < 0)
+		cks_why_set(why, -ret, "the connection to the other server: %m");
+	return json;
+}
+
+/* Up to @size bytes from one descriptor to another; the count, or -errno. */
+static int copy(int from, int to, unsigned char *buffer, uint64_t size)
+{
+	int ret = 0;
+
+	for (uint64_t rest = size; rest > 0 && ret == 0;) {
+		size_t n = (size_t)ck_min(rest, (uint64_t)CK_BLOCK);
+
+		ret = ck_fd_read_full(from, buffer, n);
+		if (ret == 0)
+			ret = ck_fd_write_full(to, buffer, n);
+		rest -= n;
+	}
+	return ret;
+}
+
+static int copy_file(int from, int to, uint64_t size, const char *name, struct cks_why *why)
+{
+	unsigned char *buffer = malloc(CK_BLOCK);
+	int ret = buffer ? copy(from, to, buffer, size) : -ENOMEM;
+
+	free(buffer);
+	return ret < 0 ? cks_why_set(why, -ret, "%s: %m", name) : 0;
+}
+
+int cks_stream_send_file(int fd, int dir, const char *name, struct cks_why *why)
+{
+	int file = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), ret;
+	struct stat st;
+
+	if (file < 0 || fstat(file, &st) < 0) {
+		ret = cks_why_set(why, errno, "%s: %m", name);
+	} else {
+		ret = cks_stream_write(
+			fd, json_pack("{s:s, s:I}", "file", name, "size", (json_int_t)st.st_size));
+		ret = ret < 0 ? cks_why_set(why, -ret, "%s: %m", name)
+			      : copy_file(file, fd, (uint64_t)st.st_size, name, why);
+	}
+	if (file >= 0)
+		close(file);
+	return ret;
+}
+
+int cks_stream_take_file(int fd, int dir, const json_t *json, struct cks_why *why)
+{
+	const char *name = json_string_value(json_object_get(json, "file"));
+	json_int_t size = json_integer_value(json_object_get(json, "size"));
+	int file, ret;
+
+	if (!name || !cks_pack_name_valid(name) || size < 0)
+		return cks_why_set(why, EBADMSG, "the other server sends a file without a name");
+	file = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (file < 0)
+		return cks_why_set(why, errno, "%s: %m", name);
+	ret = copy_file(fd, file, (uint64_t)size, name, why);
+	close(file);
+	return ret;
+}

@@ -1,0 +1,37 @@
+/*
+ * server/helpers/checkpoint.h - the process that moves a worker's GPU state out, and back.
+ *
+ * The driver's calls for that act on another process, by its id. The supervisor loads no driver, so each move is
+ * a process of its own, `--checkpoint DRIVER PID out|in MILLISECONDS`, which writes what came of it to
+ * descriptor 3.
+ */
+#ifndef CK_SERVER_HELPERS_CHECKPOINT_H
+#define CK_SERVER_HELPERS_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define CK_CHECKPOINT_ARGUMENT "--checkpoint"
+
+/* Sent in one write. */
+struct cks_checkpoint_answer {
+	enum {
+		CK_CHECKPOINT_DONE,
+		CK_CHECKPOINT_FAILED,  /* the process is as it was before */
+		CK_CHECKPOINT_NO_ROOM, /* in: the GPU's memory is in use; as it was before */
+		CK_CHECKPOINT_LOST,    /* the driver cannot bring its state back */
+	} status;
+	unsigned int ms; /* that the driver took, without its own start */
+	char why[200];
+};
+
+/* Start one for worker @pid; *@fd is where its answer comes, the caller's to close. The process id, or -errno. */
+pid_t cks_checkpoint_start(const char *driver, pid_t pid, bool out, unsigned int wait_ms, int *fd);
+
+/* After its end: its answer, made up if it has left none. */
+void cks_checkpoint_read(int fd, struct cks_checkpoint_answer *answer);
+
+/* Run the process: @words are the arguments after CK_CHECKPOINT_ARGUMENT. Returns the exit status. */
+int cks_checkpoint_main(char *const *words);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * server/helpers/checkpointer.c - the process that writes a parked worker into files, or sends it; see
+ * helper.h.
+ *
+ * It outlives its supervisor if need be: half a checkpoint is none.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "server/checkpoint/checkpoint.h"
+#include "server/checkpoint/move.h"
+#include "server/checkpoint/store.h"
+#include "server/helpers/gpu.h"
+#include "server/helpers/helper.h"
+#include "server/processes/messages.h"
+#include "server/session/version.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+static void describe(const char *session, const char *program, struct cks_manifest *m)
+{
+	snprintf(m->release, sizeof(m->release), "%s", CK_RELEASE);
+	snprintf(m->session, sizeof(m->session), "%s", session);
+	snprintf(m->application, sizeof(m->application), "%s", program);
+}
+
+/* The bytes of the images before and after they were compressed. */
+static json_t *success(const struct cks_manifest *m)
+{
+	uint64_t size = 0, stored = 0;
+
+	for (size_t i = 0; i < m->image_count; i++) {
+		size += m->images[i].size;
+		stored += m->images[i].stored;
+	}
+	return json_pack("{s:b, s:I, s:I, s:I}", "ok", 1, "size", (json_int_t)size, "stored",
+			 (json_int_t)stored, "memory", (json_int_t)m->memory);
+}
+
+/* CRIU checks that a file has its old size when it is opened again, unless it is one that is
+ * appended to. The worker shares this open file. */
+static void append_to_log(void)
+{
+	int flags = fcntl(STDERR_FILENO, F_GETFL);
+
+	if (flags >= 0)
+		fcntl(STDERR_FILENO, F_SETFL, flags | O_APPEND);
+}
+
+static json_t *failure(const struct cks_checkpoint_job *job, bool gone, const struct cks_why *why)
+{
+	ck_err("checkpoint of worker %d: %s%s", (int)job->pid, why->text,
+	       gone ? "; the session is lost" : "");
+	return json_pack("{s:b, s:s, s:b}", "ok", 0, "error", why->text, "gone", gone);
+}
+
+static int remove_folder(const char *path)
+{
+	cks_store_remove(path);
+	cks_helper_answer(json_pack("{s:b}", "ok", 1));
+	return EXIT_SUCCESS;
+}
+
+int cks_checkpointer_main(void)
+{
+	struct cks_checkpoint_job job = {.control = CK_WORKER_CONTROL, .log = STDERR_FILENO};
+	struct cks_manifest *m = calloc(1, sizeof(*m));
+	const char *driver, *session, *program;
+	json_t *request = cks_helper_request();
+	struct cks_why why;
+	json_int_t memory;
+	int pid, keep, move = 0, ret;
+	bool gone = false;
+
+	prctl(PR_SET_NAME, "cricket-ckpt");
+	if (json_unpack(request, "{s:s}", "remove", &job.directory) == 0)
+		return remove_folder(job.directory);
+	if (!m || json_unpack(request, "{s:s, s:s, s:s, s:i, s:s, s:s, s:I, s:b, s?b}", "criu",
+			      &job.criu, "directory", &job.directory, "driver", &driver, "pid",
+			      &pid, "session", &session, "program", &program, "memory", &memory,
+			      "keep", &keep, "move", &move) < 0)
+		return EXIT_FAILURE;
+	job.pid = pid;
+	m->memory = (uint64_t)memory;
+	job.keep = keep;
+	describe(session, program, m);
+	append_to_log();
+	ret = cks_gpu_describe(driver, &m->gpu, &why);
+	if (ret == 0 && move)
+		ret = cks_move_send(&job, CK_WORKER_CONTROL, m, &why);
+	else if (ret == 0)
+		ret = cks_checkpoint_save(&job, m, &gone, &why);
+	cks_helper_answer(ret == 0 ? success(m) : failure(&job, gone, &why));
+	cks_manifest_free(m);
+	free(m);
+	json_decref(request);
+	return ret == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,45 @@
+/*
+ * server/helpers/helper.c - the request and the reply of a helper process; see helper.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/helpers/helper.h"
+#include "server/processes/line.h"
+#include "util/fd.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_REQUEST_MAX 16384
+
+json_t *cks_helper_request(void)
+{
+	char text[CK_REQUEST_MAX];
+	size_t size = 0;
+	ssize_t n = 1;
+	json_t *request;
+
+	ck_fd_set_cloexec(CK_HELPER_SOCKET, true);
+	while (size < sizeof(text) && !memchr(text, '\n', size) && n > 0) {
+		n = read(CK_HELPER_SOCKET, text + size, sizeof(text) - size);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0)
+			size += (size_t)n;
+	}
+	request = json_loadb(text, size, JSON_DISABLE_EOF_CHECK, NULL);
+	if (!request)
+		ck_err("a helper process without a request");
+	return request;
+}
+
+void cks_helper_answer(json_t *reply)
+{
+	/* the supervisor may have ended; the work is done all the same */
+	cks_line_write(CK_HELPER_SOCKET, reply);
+	json_decref(reply);
+	close(CK_HELPER_SOCKET);
+}

@@ -1,0 +1,37 @@
+/*
+ * server/helpers/helper.h - processes that do for the supervisor what takes long.
+ *
+ * `cricket-rpc-server ARGUMENT` gets its request as one JSON object on a socket, its descriptor 3,
+ * and sends its reply, an object as of the control socket, the same way.
+ */
+#ifndef CK_SERVER_HELPERS_HELPER_H
+#define CK_SERVER_HELPERS_HELPER_H
+
+#include <jansson.h>
+#define CK_CHECKPOINTER_ARGUMENT "--checkpointer"
+#define CK_RESTORER_ARGUMENT "--restorer"
+
+#define CK_HELPER_SOCKET 3
+
+/* Exit status of a restorer that has made no worker. */
+#define CK_RESTORE_FAILED 4
+
+/* The request; NULL: there is none (logged). */
+json_t *cks_helper_request(void);
+
+/* Send the reply, which it takes, and close the socket. */
+void cks_helper_answer(json_t *reply);
+
+/*
+ * checkpointer.c: write a parked worker into files. The request: criu, directory, driver, pid,
+ * session, program, memory, keep, move: to the server that descriptor 4 leads to, instead of into a folder. Or, with only a folder to remove: remove. Returns the exit status.
+ */
+int cks_checkpointer_main(void);
+
+/*
+ * restorer.c: make a worker again. The request: criu, directory, driver. Descriptor 4 becomes the
+ * worker's control socket. The process stays as the worker's parent, and ends as it does.
+ */
+int cks_restorer_main(void);
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * server/helpers/restorer.c - the process that makes a worker again from files; see helper.h.
+ *
+ * To the supervisor it is the worker: it ends with the worker, in the same way, and the worker is
+ * killed with it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/checkpoint/checkpoint.h"
+#include "server/checkpoint/space.h"
+#include "server/helpers/gpu.h"
+#include "server/helpers/helper.h"
+#include "server/processes/messages.h"
+#include "util/fd.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_INHERITED 10 /* the first descriptor for them: CRIU gives 0 to 2 another meaning */
+
+/* Control socket and log of this process become the worker's. */
+static int lend(int inherited[CK_OUTSIDE_ROLES], struct cks_why *why)
+{
+	inherited[CK_OUTSIDE_CONTROL] = fcntl(CK_WORKER_CONTROL, F_DUPFD_CLOEXEC, CK_INHERITED);
+	inherited[CK_OUTSIDE_LOG] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, CK_INHERITED);
+	if (inherited[CK_OUTSIDE_CONTROL] < 0 || inherited[CK_OUTSIDE_LOG] < 0)
+		return cks_why_set(why, errno, "descriptors for the worker: %m");
+	close(CK_WORKER_CONTROL);
+	return 0;
+}
+
+/* The worker's end of the control socket must be the only one, so that the supervisor sees it close. */
+static void give_up(const int inherited[CK_OUTSIDE_ROLES])
+{
+	for (int i = 0; i < CK_OUTSIDE_ROLES; i++)
+		close(inherited[i]);
+}
+
+/* A worker that is back. */
+struct restored {
+	pid_t pid;   /* as the server knows it */
+	pid_t child; /* it, or the init process of its namespace */
+	int report;  /* from that process; -1: there is none */
+};
+
+/* --- a worker in a namespace of its own */
+
+/* What its init process reports: first with the worker's id there, then with its wait status. */
+struct report {
+	int ret;
+	pid_t id;
+	int status;
+	struct cks_why why;
+};
+
+static pid_t highest_id(const struct cks_manifest *m)
+{
+	pid_t id = m->pid;
+
+	for (size_t i = 0; i < m->thread_count; i++)
+		id = ck_max(id, m->threads[i]);
+	return id;
+}
+
+/* The init process: makes the worker its child, and reaps until that has ended. */
+static _Noreturn void be_init(const struct cks_checkpoint_job *job, int dir,
+			      const struct cks_manifest *m, const int *inherited, int out)
+{
+	struct report r = {.ret = 0};
+	pid_t ended = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setsid(); /* CRIU dumps no process whose session is led from outside of its namespace */
+	close(CK_HELPER_SOCKET);
+	r.ret = cks_space_begin(highest_id(m));
+	if (r.ret < 0)
+		cks_why_set(&r.why, -r.ret, "a namespace for the worker: %m");
+	else
+		r.ret = cks_checkpoint_restore(job, dir, m, inherited, &r.id, &r.why);
+	give_up(inherited);
+	if (ck_fd_write_full(out, &r, sizeof(r)) < 0 || r.ret < 0)
+		_exit(CK_RESTORE_FAILED);
+	while (ended != r.id) {
+		ended = wait(&r.status);
+		if (ended < 0 && errno != EINTR)
+			_exit(CK_RESTORE_FAILED);
+	}
+	ck_fd_write_full(out, &r, sizeof(r));
+	cks_space_wait();
+	_exit(0);
+}
+
+static int restore_apart(const struct cks_checkpoint_job *job, int dir,
+			 const struct cks_manifest *m, const int *inherited,
+			 struct restored *restored, struct cks_why *why)
+{
+	struct report r;
+	int ends[2], ret;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return cks_why_set(why, errno, "pipe: %m");
+	ret = cks_space_create();
+	if (ret < 0)
+		return cks_why_set(why, -ret,
+				   "process ids of the worker are in use, and no "
+				   "namespace for it can be made: %m");
+	restored->child = fork();
+	if (restored->child < 0)
+		return cks_why_set(why, errno, "fork: %m");
+	if (restored->child == 0)
+		be_init(job, dir, m, inherited, ends[1]);
+	close(ends[1]);
+	restored->report = ends[0];
+	if (ck_fd_read_full(ends[0], &r, sizeof(r)) < 0)
+		return cks_why_set(why, EIO, "the init process of the namespace has ended");
+	*why = r.why;
+	if (r.ret < 0)
+		return r.ret;
+	restored->pid = cks_space_outer(restored->child, r.id);
+	return restored->pid < 0 ? cks_why_set(why, ESRCH, "the worker has ended") : 0;
+}
+
+/* --- any worker */
+
+static int restore(const struct cks_checkpoint_job *job, const char *driver, struct cks_manifest *m,
+		   struct restored *restored, struct cks_why *why)
+{
+	struct cks_manifest_gpu here;
+	int inherited[CK_OUTSIDE_ROLES];
+	int dir = cks_checkpoint_open(job->directory, m, why);
+	int ret;
+
+	if (dir < 0)
+		return dir;
+	ret = cks_gpu_describe(driver, &here, why);
+	if (ret == 0)
+		ret = cks_manifest_fits(m, &here, why);
+	if (ret == 0)
+		ret = lend(inherited, why);
+	if (ret == 0 && cks_checkpoint_ids_free(m)) {
+		ret = cks_checkpoint_restore(job, dir, m, inherited, &restored->pid, why);
+		restored->child = restored->pid;
+	} else if (ret == 0) {
+		ret = restore_apart(job, dir, m, inherited, restored, why);
+	}
+	if (ret == 0)
+		give_up(inherited);
+	close(dir);
+	return ret;
+}
+
+/* The wait status of the worker. */
+static int wait_for(const struct restored *restored)
+{
+	struct report r = {.status = SIGKILL}; /* of an init process that was killed */
+	int status;
+
+	if (restored->report >= 0)
+		ck_fd_read_full(restored->report, &r, sizeof(r));
+	while (waitpid(restored->child, &status, 0) < 0 && errno == EINTR)
+		;
+	return restored->report >= 0 ? r.status : status;
+}
+
+/* Wait for the worker, and end as it did. */
+static int follow(const struct restored *restored)
+{
+	const struct rlimit no_core = {0, 0};
+	int status = wait_for(restored);
+
+	if (!WIFSIGNALED(status))
+		return WEXITSTATUS(status);
+	setrlimit(RLIMIT_CORE, &no_core); /* the worker has left its own */
+	signal(WTERMSIG(status), SIG_DFL);
+	raise(WTERMSIG(status));
+	return 128 + WTERMSIG(status);
+}
+
+int cks_restorer_main(void)
+{
+	struct cks_checkpoint_job job = {0};
+	struct restored restored = {.report = -1};
+	struct cks_manifest *m = calloc(1, sizeof(*m));
+	json_t *request = cks_helper_request();
+	const char *driver;
+	struct cks_why why;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "cricket-restore");
+	signal(SIGINT, SIG_IGN);
+	if (!m || json_unpack(request, "{s:s, s:s, s:s}", "criu", &job.criu, "directory",
+			      &job.directory, "driver", &driver) < 0)
+		return CK_RESTORE_FAILED;
+	if (restore(&job, driver, m, &restored, &why) < 0) {
+		ck_err("restore from %s: %s", job.directory, why.text);
+		cks_helper_answer(json_pack("{s:b, s:s}", "ok", 0, "error", why.text));
+		return CK_RESTORE_FAILED;
+	}
+	ck_info("worker %d of session %s is restored from %s", (int)restored.pid, m->session,
+		job.directory);
+	cks_helper_answer(json_pack("{s:b, s:i, s:s, s:s, s:I}", "ok", 1, "pid", (int)restored.pid,
+				    "session", m->session, "program", m->application, "memory",
+				    (json_int_t)m->memory));
+	cks_manifest_free(m);
+	free(m);
+	json_decref(request);
+	return follow(&restored);
+}

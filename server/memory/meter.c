@@ -1,0 +1,177 @@
+/*
+ * server/memory/meter.c - see meter.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cricket.h"
+#include "server/memory/account.h"
+#include "server/memory/meter.h"
+#include "server/memory/meter_part.h"
+#include "server/session/driver.h"
+#include "server/session/locks.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_NOT_ASKED (-2)
+
+/* Of the process, which has one session. */
+static struct {
+	struct ck_mutex lock;
+	struct cks_account *account; /* NULL: no policy */
+	uint32_t seat;
+	bool begun;
+	int index[CK_MAX_DEVICES]; /* of devices in the account; -1: not counted */
+	uint64_t total[CK_MAX_DEVICES];
+	uint64_t own[CK_MAX_DEVICES]; /* bytes that this session has */
+} meter = {.lock = CK_MUTEX(CK_RANK_METER)};
+
+struct ck_driver cks_meter_driver;
+
+/* --- devices. Call with the lock held. */
+
+static void forget_devices(void)
+{
+	for (int i = 0; i < CK_MAX_DEVICES; i++)
+		meter.index[i] = CK_NOT_ASKED;
+}
+
+static int ask_device(CUdevice device)
+{
+	const struct ck_driver *d = &cks_meter_driver;
+	size_t total = 0;
+	CUuuid uuid;
+
+	if ((!d->cuDeviceGetUuid_v2 || d->cuDeviceGetUuid_v2(&uuid, device)) &&
+	    (!d->cuDeviceGetUuid || d->cuDeviceGetUuid(&uuid, device)))
+		return -1;
+	if (!d->cuDeviceTotalMem_v2 || d->cuDeviceTotalMem_v2(&total, device))
+		return -1;
+	meter.total[device] = total;
+	return cks_account_device(meter.account, (const unsigned char *)uuid.bytes);
+}
+
+/* The device's number in the account; -1: it is not counted. */
+static int index_of(CUdevice device)
+{
+	if (!meter.account || device < 0 || device >= CK_MAX_DEVICES)
+		return -1;
+	if (meter.index[device] == CK_NOT_ASKED)
+		meter.index[device] = ask_device(device);
+	return meter.index[device];
+}
+
+/* --- the account */
+
+/* What the session has moves to the new account, also if that is more than the account allows. */
+static void move_to(struct cks_account *account, uint32_t seat)
+{
+	struct cks_account *old = meter.account;
+
+	meter.account = account;
+	meter.seat = seat;
+	forget_devices();
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		if (meter.own[i] > 0 && index_of(i) >= 0)
+			cks_account_charge(account, seat, index_of(i), meter.own[i],
+					   CK_ACCOUNT_UNLIMITED);
+	}
+	cks_account_unmap(old); /* the supervisor knows that this session has left it */
+}
+
+int cks_meter_account(int fd, uint32_t seat)
+{
+	struct cks_account *account;
+	int ret = cks_account_map(fd, seat, &account);
+
+	close(fd);
+	if (ret < 0)
+		return ret;
+	ck_lock(&meter.lock);
+	move_to(account, seat);
+	ck_unlock(&meter.lock);
+	return 0;
+}
+
+void cks_meter_terms(struct cks_terms *out)
+{
+	*out = CK_TERMS_NONE;
+	ck_lock(&meter.lock);
+	if (meter.account)
+		cks_account_terms(meter.account, out);
+	ck_unlock(&meter.lock);
+}
+
+bool cks_meter_charge(CUdevice device, size_t size)
+{
+	bool fits = true;
+	int index;
+
+	ck_lock(&meter.lock);
+	index = index_of(device);
+	if (index >= 0) {
+		fits = cks_account_charge(meter.account, meter.seat, index, size,
+					  cks_account_limit(meter.account, meter.total[device]));
+		meter.own[device] += fits ? size : 0;
+	}
+	ck_unlock(&meter.lock);
+	if (!fits)
+		ck_debug("the quota has no room for %zu bytes on device %d", size, device);
+	return fits;
+}
+
+void cks_meter_refund(CUdevice device, size_t size)
+{
+	int index;
+
+	ck_lock(&meter.lock);
+	index = index_of(device);
+	if (index >= 0) {
+		cks_account_refund(meter.account, meter.seat, index, size);
+		meter.own[device] -= ck_min((uint64_t)size, meter.own[device]);
+	}
+	ck_unlock(&meter.lock);
+}
+
+bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used)
+{
+	int index;
+	bool any = false;
+
+	ck_lock(&meter.lock);
+	index = index_of(device);
+	if (index >= 0) {
+		*limit = cks_account_limit(meter.account, meter.total[device]);
+		any = *limit < CK_ACCOUNT_UNLIMITED;
+		*used = any ? cks_account_used(meter.account, index) : 0;
+	}
+	ck_unlock(&meter.lock);
+	return any;
+}
+
+/* --- begin and end */
+
+void cks_meter_begin(void)
+{
+	if (!meter.account || meter.begun)
+		return;
+	meter.begun = true;
+	forget_devices();
+	cks_meter_driver = ck_driver;
+	cks_meter_take_over();
+}
+
+void cks_meter_end(void)
+{
+	if (meter.begun)
+		ck_driver = cks_meter_driver;
+	cks_account_unmap(meter.account);
+	cks_meter_forget();
+	meter.account = NULL;
+	meter.begun = false;
+	memset(meter.own, 0, sizeof(meter.own));
+}

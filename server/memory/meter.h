@@ -1,0 +1,36 @@
+/*
+ * server/memory/meter.h - counts the device memory of this worker's session, in the account of its identity, and
+ * refuses memory beyond the identity's quota.
+ *
+ * The meter stands before the driver: it takes the place of those functions in ck_driver that allocate, free and
+ * measure device memory. So it sees all memory, whoever asks for it, and the worker has no other path to the
+ * driver. Not counted: contexts and code of modules, what pools keep without need, memory that launches of a graph
+ * allocate, and memory that another session has allocated.
+ */
+#ifndef CK_SERVER_MEMORY_METER_H
+#define CK_SERVER_MEMORY_METER_H
+
+#include <stdint.h>
+
+#include "cuda/types.h"
+
+struct cks_terms;
+
+/* Count in @seat of the account in file @fd, which is taken, from now on; charges so far move to it.
+ * -errno. */
+int cks_meter_account(int fd, uint32_t seat);
+
+/* The terms of the account; without one nothing is set. */
+void cks_meter_terms(struct cks_terms *out);
+
+/* Take the driver's functions over, if there is an account; once the driver is open, and before the session's threads
+ * run. */
+void cks_meter_begin(void);
+
+/* The memory at @address has ended with its context. */
+void cks_meter_lost(CUdeviceptr address);
+
+/* For tests: give the driver's functions back, and forget all. */
+void cks_meter_end(void);
+
+#endif

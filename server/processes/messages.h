@@ -1,0 +1,96 @@
+/*
+ * server/processes/messages.h - the arguments and descriptors of workers, and their messages
+ * to and from the supervisor.
+ */
+#ifndef CK_SERVER_PROCESSES_MESSAGES_H
+#define CK_SERVER_PROCESSES_MESSAGES_H
+
+#include <stdint.h>
+
+#include "server/processes/peer.h"
+#include "server/session/identity.h"
+
+/* First argument of a worker, and of a spare one. */
+#define CK_WORKER_ARGUMENT "--worker"
+#define CK_SPARE_ARGUMENT "--spare"
+
+/* Descriptors of a new worker. */
+#define CK_WORKER_CONNECTION 3 /* the client's first, hello unread; spare: /dev/null */
+#define CK_WORKER_CONTROL 4    /* SOCK_SEQPACKET: struct cks_worker_note up, connections down */
+
+/*
+ * A supervisor that was upgraded has workers of older releases, so these messages may only grow:
+ * new kinds with new numbers, and new fields at the end. Both sides ignore kinds that they do not
+ * know, and bytes behind those that they know. Missing bytes are 0.
+ */
+
+#define CK_NOTE_TEXT 96
+#define CK_NOTE_HOST 64
+
+/* Sent by the worker: a spare reports that its driver is initialised, and that its contexts exist;
+ * each worker reports once that its session exists and connections may join it by this id. It asks
+ * for the other sessions' free memory as often as it needs some. While the session is in use, it
+ * reports its device memory. It answers CK_CONTROL_PARK. */
+struct cks_worker_note {
+	enum {
+		CK_NOTE_STANDBY = 0,
+		CK_NOTE_READY = 1,
+		CK_NOTE_SESSION = 2,
+		CK_NOTE_PRESS = 3,
+		CK_NOTE_USE = 4,
+		CK_NOTE_PARKED = 5, /* no thread uses the driver until CK_CONTROL_UNPARK */
+		CK_NOTE_BUSY = 6,   /* or why it cannot be parked */
+		CK_NOTE_WANTED = 7, /* parked, and its client wants the GPU */
+		CK_NOTE_LEFT = 8,
+		CK_NOTE_END = 9, /* the process ends now */
+	} kind;
+	unsigned char session[16];
+	char text
+		[CK_NOTE_TEXT]; /* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY and _LEFT:
+				    why not; empty: it has left; of _END: why */
+	uint64_t number; /* of CK_NOTE_SESSION: its process id; of _USE and _PARKED: bytes; of
+				 * _END: most bytes that it had */
+	uint64_t uses;	 /* of CK_NOTE_USE: grows while the session uses the GPU */
+	/* of CK_NOTE_SESSION: whose it is, for a supervisor that has not seen its first connection */
+	struct cks_peer peer;
+	struct cks_identity identity;
+	char host[CK_NOTE_HOST]; /* of CK_NOTE_SESSION: the client's machine, as it calls itself */
+	/* of CK_NOTE_USE and _END, since the session began: calls that were answered, one-way commands, bytes */
+	uint64_t calls, commands, received, sent;
+};
+
+/* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
+ * that is to make its contexts. */
+#define CK_CONTROL_JOIN 'J'
+#define CK_CONTROL_CLIENT 'C'
+#define CK_CONTROL_WARM 'W'
+/* Without one: another session needs memory; and the answer that there is no other session. */
+#define CK_CONTROL_PRESS 'P'
+#define CK_CONTROL_ALONE 'A'
+#define CK_CONTROL_STOP 'S' /* the server stops: end */
+#define CK_CONTROL_END 'E'  /* a command ends the session */
+/* One of them leaves the GPU for it: wait for the second message. */
+#define CK_CONTROL_COMING 'M'
+#define CK_CONTROL_MADE 'N'
+/* To a process that has outlived its supervisor: it has a new one (leash.h). */
+#define CK_CONTROL_TAKEN 'T'
+/* Without one: keep all threads away from the driver, or no longer. */
+#define CK_CONTROL_PARK 'K'
+#define CK_CONTROL_UNPARK 'U'
+/* Close all connections of the client, and report it; and after that: take some again. The worker
+ * may have been written into files in between, and belong to another supervisor. */
+#define CK_CONTROL_LEAVE 'L'
+#define CK_CONTROL_RETURN 'R'
+
+/* With the file of an account (server/memory/account.h), as struct cks_control_account: count device memory there. With
+ * --policy it is the first message to a worker with a client, and may come again. */
+#define CK_CONTROL_ACCOUNT 'Q'
+struct cks_control_account {
+	char kind, unused[3];
+	uint32_t seat;
+};
+
+/* Exit status of a spare that failed to get ready. */
+#define CK_SPARE_FAILED 3
+
+#endif

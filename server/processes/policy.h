@@ -1,0 +1,27 @@
+/*
+ * server/processes/policy.h - the policy file: what each identity may have, as docs/policy.md describes it.
+ */
+#ifndef CK_SERVER_PROCESSES_POLICY_H
+#define CK_SERVER_PROCESSES_POLICY_H
+
+#include "server/session/identity.h"
+#include "server/session/terms.h"
+
+struct cks_policy;
+
+#define CK_POLICY_WHY 512
+
+/* Read the file @path, all or nothing. -errno: @why has file, line and reason in words. */
+int cks_policy_read(const char *path, struct cks_policy **out, char why[CK_POLICY_WHY]);
+/* The same of @text; @path is for messages. */
+int cks_policy_parse(const char *text, const char *path, struct cks_policy **out,
+		     char why[CK_POLICY_WHY]);
+void cks_policy_free(struct cks_policy *policy); /* accepts NULL */
+
+/* The terms of the identity with @key; as long as @policy lives. NULL policy: nothing is set. */
+const struct cks_terms *cks_policy_find(const struct cks_policy *policy, const struct ck_hash *key);
+
+/* Is the file @path right? NULL: there is none. 0 or -errno, printed on stderr. */
+int cks_policy_check(const char *path);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * server/processes/session_info.h - a session as the supervisor knows it, and passes it to its
+ * successor.
+ */
+#ifndef CK_SERVER_PROCESSES_SESSION_INFO_H
+#define CK_SERVER_PROCESSES_SESSION_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "server/processes/messages.h"
+#include "server/processes/peer.h"
+#include "server/session/identity.h"
+
+/* The owner of a session. */
+struct cks_owner {
+	struct cks_peer peer;
+	struct cks_identity identity;
+};
+
+/* The connection that a command came from, for an answer that comes later. */
+struct cks_asker {
+	unsigned int slot, serial;
+};
+
+/* Of each session; all 0 at its begin. */
+struct cks_suspension {
+	enum { CK_RUNNING, CK_PARKING, CK_MOVING_OUT, CK_SUSPENDED, CK_MOVING_IN } state;
+	int64_t since;	     /* the state; times are in ms */
+	bool held, was_held; /* until a command resumes it; before that command */
+	bool wanted;	     /* its client wants the GPU, or a command resumes it */
+	bool no_room;	     /* it has found none to resume */
+	int64_t again;	     /* do not resume it before this time */
+	uint64_t bytes;	     /* of GPU memory that lie, or will, in host memory */
+	uint64_t uses;	     /* of its worker's note, */
+	int64_t used;	     /* and when they changed last */
+	/* its worker wants memory: CK_PRESSED_... */
+	enum { CK_NOT_PRESSED, CK_PRESSED_ALONE, CK_PRESSED_OTHERS } pressed;
+	int64_t pressed_at;
+	bool coming;	      /* and waits, at the supervisor's request, */
+	uint64_t left_before; /* when so many had left */
+	int64_t spared;	      /* until this time it does not leave for others */
+	pid_t mover;	      /* the process that moves it; 0: it has ended */
+	int answer;	      /* of which */
+	bool asked;	      /* a command waits: */
+	struct cks_asker asker;
+	char why[200];		     /* it could not be suspended */
+	struct cks_worker_note said; /* the answer to CK_CONTROL_PARK; kind 0: none yet */
+};
+
+/* A session as commands and policies see it; the worker's row owns it. */
+struct cks_session_info {
+	unsigned int number; /* for its public name; never used again */
+	pid_t pid;	     /* of the worker */
+	pid_t follower;	     /* the child that ends with it; 0: it is a child itself */
+	struct cks_owner owner;
+	char program[CK_NOTE_TEXT]; /* of the client, as it calls itself */
+	unsigned int client_pid;
+	uint64_t memory; /* bytes of device memory, as last reported */
+	uint64_t peak;	 /* the most of them */
+	struct cks_session_use {
+		char host[CK_NOTE_HOST];		  /* of the client, as it calls itself */
+		int64_t begun;				  /* in ms */
+		uint64_t calls, commands, received, sent; /* as in struct cks_worker_note */
+	} use;
+	struct cks_suspension suspension;
+	enum { CK_STAYS, CK_LEFT, CK_CANNOT_LEAVE } left; /* the reply to CK_CONTROL_LEAVE */
+	char why[CK_NOTE_TEXT];				  /* it cannot leave */
+	char cause[CK_NOTE_TEXT];			  /* of its end, in its worker's words */
+	bool written;	     /* it is being written into files, and ends then */
+	int64_t saved;	     /* when --checkpoint-every has saved it last, in ms, */
+	uint64_t saved_uses; /* and its suspension.uses then */
+};
+
+#endif

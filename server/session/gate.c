@@ -1,0 +1,112 @@
+/*
+ * server/session/gate.c - see gate.h.
+ */
+#include <time.h>
+
+#include "server/session/gate.h"
+#include "server/session/locks.h"
+#include "util/until.h"
+
+#define STEP_NS 200000 /* between two looks whether all have left */
+
+void cks_gate_init(struct cks_gate *g)
+{
+	*g = (struct cks_gate){.lock = CK_MUTEX(CK_RANK_GATE)};
+	pthread_cond_init(&g->opened, NULL);
+}
+
+void cks_gate_fini(struct cks_gate *g)
+{
+	pthread_cond_destroy(&g->opened);
+	ck_mutex_destroy(&g->lock);
+}
+
+void cks_gate_join(struct cks_gate *g, struct cks_pass *pass)
+{
+	ck_lock(&g->lock);
+	pass->next = g->passes;
+	g->passes = pass;
+	ck_unlock(&g->lock);
+}
+
+void cks_gate_part(struct cks_gate *g, struct cks_pass *pass)
+{
+	struct cks_pass **at = &g->passes;
+
+	ck_lock(&g->lock);
+	while (*at != pass)
+		at = &(*at)->next;
+	*at = pass->next;
+	g->past += atomic_load(&pass->turns);
+	ck_unlock(&g->lock);
+}
+
+void cks_gate_wait(struct cks_gate *g, bool knock)
+{
+	ck_lock(&g->lock);
+	/* the gate may have opened and closed again before a waiting thread runs: then it knocks again */
+	while (atomic_load(&g->closed)) {
+		if (knock && !g->knocked) {
+			g->knocked = true;
+			if (g->knock)
+				g->knock();
+		}
+		ck_cond_wait(&g->opened, &g->lock);
+	}
+	ck_unlock(&g->lock);
+}
+
+uint64_t cks_gate_turns(struct cks_gate *g, bool *inside)
+{
+	uint64_t turns;
+
+	*inside = false;
+	ck_lock(&g->lock);
+	turns = g->past;
+	for (const struct cks_pass *p = g->passes; p; p = p->next) {
+		uint64_t turn = atomic_load(&p->turns);
+
+		turns += turn;
+		*inside |= turn & 1;
+	}
+	ck_unlock(&g->lock);
+	return turns;
+}
+
+void cks_gate_knock(struct cks_gate *g)
+{
+	ck_lock(&g->lock);
+	if (atomic_load(&g->closed) && g->knocked && g->knock)
+		g->knock();
+	ck_unlock(&g->lock);
+}
+
+bool cks_gate_close(struct cks_gate *g, unsigned int ms)
+{
+	const struct timespec step = {.tv_nsec = STEP_NS};
+	int64_t until = ck_now_ms() + ms;
+	bool inside;
+
+	ck_lock(&g->lock);
+	g->knocked = false;
+	atomic_store(&g->closed, true);
+	ck_unlock(&g->lock);
+	for (;;) {
+		cks_gate_turns(g, &inside);
+		if (!inside)
+			return true;
+		if (ck_now_ms() >= until)
+			break;
+		nanosleep(&step, NULL);
+	}
+	cks_gate_open(g);
+	return false;
+}
+
+void cks_gate_open(struct cks_gate *g)
+{
+	ck_lock(&g->lock);
+	atomic_store(&g->closed, false);
+	pthread_cond_broadcast(&g->opened);
+	ck_unlock(&g->lock);
+}

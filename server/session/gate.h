@@ -1,0 +1,93 @@
+/*
+ * server/session/gate.h - the way to the driver, which closes when the session is suspended.
+ *
+ * A thread goes through it for each message that may call the driver. While it is closed, threads wait in front
+ * of it, and the first one knocks: its client wants the GPU. Messages that need no driver do not come here.
+ */
+#ifndef CK_SERVER_SESSION_GATE_H
+#define CK_SERVER_SESSION_GATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/lock.h"
+
+/* A thread's own; odd: it is inside. */
+struct cks_pass {
+	_Atomic uint64_t turns;
+	struct cks_pass *next;
+};
+
+struct cks_gate {
+	_Atomic bool closed;
+	struct ck_mutex lock;
+	pthread_cond_t opened;
+	struct cks_pass *passes;
+	uint64_t past; /* turns of threads that have gone */
+	bool knocked;
+	void (*knock)(void); /* tells that a client wants the GPU; or NULL */
+};
+
+void cks_gate_init(struct cks_gate *gate);
+void cks_gate_fini(struct cks_gate *gate); /* no thread may use it any more */
+
+/* Before the first use of @pass, and after the last. */
+void cks_gate_join(struct cks_gate *gate, struct cks_pass *pass);
+void cks_gate_part(struct cks_gate *gate, struct cks_pass *pass);
+
+/* Wait while it is closed; with @knock, a client wants to enter. */
+void cks_gate_wait(struct cks_gate *gate, bool knock);
+
+/* False: it is closed, and the thread is outside. */
+static inline bool cks_gate_try(struct cks_gate *gate, struct cks_pass *pass)
+{
+	uint64_t turn = atomic_load_explicit(&pass->turns, memory_order_relaxed);
+
+	/* sequentially consistent, like the other side: it sees this turn, or the turn sees it closed */
+	atomic_store(&pass->turns, turn + 1);
+	if (__builtin_expect(!atomic_load(&gate->closed), 1))
+		return true;
+	atomic_store(&pass->turns, turn);
+	return false;
+}
+
+static inline void cks_gate_enter(struct cks_gate *gate, struct cks_pass *pass)
+{
+	while (!cks_gate_try(gate, pass))
+		cks_gate_wait(gate, true);
+}
+
+/* For what no client waits for. */
+static inline void cks_gate_enter_silently(struct cks_gate *gate, struct cks_pass *pass)
+{
+	while (!cks_gate_try(gate, pass))
+		cks_gate_wait(gate, false);
+}
+
+static inline void cks_gate_leave(struct cks_pass *pass)
+{
+	uint64_t turn = atomic_load_explicit(&pass->turns, memory_order_relaxed);
+
+	atomic_store_explicit(&pass->turns, turn + 1, memory_order_release);
+}
+
+/* The same after work that is no use of the session by its program: the turn does not count. */
+static inline void cks_gate_leave_uncounted(struct cks_pass *pass)
+{
+	uint64_t turn = atomic_load_explicit(&pass->turns, memory_order_relaxed);
+
+	atomic_store_explicit(&pass->turns, turn - 1, memory_order_release);
+}
+
+/* Close it and wait at most @ms until no thread is inside. False: one still is, and the gate is open again. */
+bool cks_gate_close(struct cks_gate *gate, unsigned int ms);
+void cks_gate_open(struct cks_gate *gate);
+/* Knock again if it is closed and a client wants to enter. */
+void cks_gate_knock(struct cks_gate *gate);
+
+/* Turns so far, for whether the session is in use; @inside: somebody is. */
+uint64_t cks_gate_turns(struct cks_gate *gate, bool *inside);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * server/session/terms.h - what the policy file grants an identity (server/processes/policy.h).
+ */
+#ifndef CK_SERVER_SESSION_TERMS_H
+#define CK_SERVER_SESSION_TERMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CK_TERMS_GPUS 128
+
+/* Features that may be withheld. */
+#define CK_FEATURE_M3 1u
+#define CK_FEATURE_CHECKPOINT 2u
+#define CK_FEATURES_ALL 3u
+
+/* All that a session of the identity may have. Where nothing is set, the options of the server hold. */
+struct cks_terms {
+	uint32_t sessions; /* at a time; 0: not set */
+	uint32_t percent;  /* of each GPU's memory; 0: not set */
+	uint64_t memory;   /* bytes on each GPU, for all sessions together; 0: not set */
+	int64_t resume;	   /* seconds that a session outlives its connections; -1: not set */
+	int64_t idle;	   /* seconds without use after which it leaves the GPU; -1: not set */
+	int32_t priority;  /* the lowest leaves the GPU first; 0: not set */
+	uint32_t features; /* CK_FEATURE_... */
+	char gpus[CK_TERMS_GPUS]; /* as CUDA_VISIBLE_DEVICES; empty: not set */
+};
+
+/* Nothing is set. */
+#define CK_TERMS_NONE ((struct cks_terms){.resume = -1, .idle = -1, .features = CK_FEATURES_ALL})
+
+#endif

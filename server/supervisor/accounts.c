@@ -1,0 +1,164 @@
+/*
+ * server/supervisor/accounts.c - see accounts.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/memory/account.h"
+#include "server/processes/policy.h"
+#include "server/supervisor/accounts.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+struct cks_account_row {
+	struct cks_account_row *next;
+	struct ck_hash identity;
+	struct cks_terms terms; /* not those in the account, which workers can write */
+	struct cks_account *account;
+	int fd;
+	unsigned int sessions;
+};
+
+struct cks_accounts {
+	const char *path;
+	uint32_t seats;
+	struct cks_policy *policy;
+	struct cks_account_row *rows;
+};
+
+static int read_policy(const char *path, struct cks_policy **out)
+{
+	char why[CK_POLICY_WHY];
+	int ret = cks_policy_read(path, out, why);
+
+	if (ret < 0)
+		ck_err("policy: %s", why);
+	return ret;
+}
+
+int cks_accounts_create(const char *path, uint32_t seats, struct cks_accounts **out)
+{
+	struct cks_policy *policy;
+	int ret = read_policy(path, &policy);
+
+	*out = NULL;
+	if (ret < 0)
+		return ret;
+	*out = calloc(1, sizeof(**out));
+	if (!*out) {
+		cks_policy_free(policy);
+		return -ENOMEM;
+	}
+	(*out)->path = path;
+	(*out)->seats = seats;
+	(*out)->policy = policy;
+	return 0;
+}
+
+static void drop(struct cks_account_row **at)
+{
+	struct cks_account_row *row = *at;
+
+	*at = row->next;
+	cks_account_unmap(row->account);
+	close(row->fd);
+	free(row);
+}
+
+void cks_accounts_destroy(struct cks_accounts *a)
+{
+	if (!a)
+		return;
+	while (a->rows)
+		drop(&a->rows);
+	cks_policy_free(a->policy);
+	free(a);
+}
+
+int cks_accounts_reload(struct cks_accounts *a)
+{
+	struct cks_policy *policy;
+	int ret = read_policy(a->path, &policy);
+
+	if (ret < 0)
+		return ret;
+	cks_policy_free(a->policy);
+	a->policy = policy;
+	for (struct cks_account_row *row = a->rows; row; row = row->next) {
+		row->terms = *cks_policy_find(policy, &row->identity);
+		cks_account_change(row->account, &row->terms);
+	}
+	return 0;
+}
+
+const struct cks_terms *cks_accounts_terms(const struct cks_accounts *a,
+					   const struct ck_hash *identity)
+{
+	return cks_policy_find(a ? a->policy : NULL, identity);
+}
+
+const struct cks_terms *cks_seat_terms(const struct cks_seat *seat)
+{
+	return seat->row ? &seat->row->terms : cks_policy_find(NULL, NULL);
+}
+
+/* A new account; NULL: *@error says why. */
+static struct cks_account_row *open_account(struct cks_accounts *a, const struct ck_hash *identity,
+					    int *error)
+{
+	struct cks_account_row *row = calloc(1, sizeof(*row));
+
+	*error = -ENOMEM;
+	if (!row)
+		return NULL;
+	row->identity = *identity;
+	row->terms = *cks_policy_find(a->policy, identity);
+	row->fd = cks_account_create(&row->terms, a->seats, &row->account);
+	if (row->fd < 0) {
+		*error = row->fd;
+		free(row);
+		return NULL;
+	}
+	row->next = a->rows;
+	a->rows = row;
+	return row;
+}
+
+int cks_accounts_seat(struct cks_accounts *a, const struct ck_hash *identity, struct cks_seat *out)
+{
+	struct cks_account_row *row = a->rows;
+	int ret = 0;
+
+	while (row && !ck_hash_equal(&row->identity, identity))
+		row = row->next;
+	if (!row)
+		row = open_account(a, identity, &ret);
+	if (!row)
+		return ret;
+	ret = cks_account_take_seat(row->account);
+	row->sessions++;
+	*out = (struct cks_seat){row, (uint32_t)ret};
+	if (ret >= 0)
+		return row->fd;
+	cks_accounts_leave(a, out);
+	return ret;
+}
+
+void cks_accounts_leave(struct cks_accounts *a, struct cks_seat *seat)
+{
+	struct cks_account_row **at, *row = seat->row;
+
+	if (!a || !row)
+		return;
+	if ((int32_t)seat->number >= 0)
+		cks_account_leave_seat(row->account, seat->number);
+	*seat = (struct cks_seat){.row = NULL};
+	if (--row->sessions > 0)
+		return;
+	for (at = &a->rows; *at != row;)
+		at = &(*at)->next;
+	drop(at);
+}

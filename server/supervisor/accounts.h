@@ -1,0 +1,41 @@
+/*
+ * server/supervisor/accounts.h - the policy file in force, and an account (server/memory/account.h) for each identity that
+ * has sessions.
+ */
+#ifndef CK_SERVER_SUPERVISOR_ACCOUNTS_H
+#define CK_SERVER_SUPERVISOR_ACCOUNTS_H
+
+#include <stdint.h>
+
+#include "server/session/terms.h"
+#include "util/hash.h"
+
+struct cks_account_row;
+struct cks_accounts;
+
+/* A session's place in the account of its identity; all 0: it has none. */
+struct cks_seat {
+	struct cks_account_row *row;
+	uint32_t number;
+};
+
+/* @path: the policy file, which is read now; @seats: most sessions. -errno, logged. */
+int cks_accounts_create(const char *path, uint32_t seats, struct cks_accounts **out);
+void cks_accounts_destroy(struct cks_accounts *accounts); /* accepts NULL */
+
+/* Read the file again. -errno, logged: then the policy stays as it was. */
+int cks_accounts_reload(struct cks_accounts *accounts);
+
+/* What an identity may have, for an admission now. NULL accounts: nothing is set. */
+const struct cks_terms *cks_accounts_terms(const struct cks_accounts *accounts,
+					   const struct ck_hash *identity);
+/* The same of a session; without a seat nothing is set. */
+const struct cks_terms *cks_seat_terms(const struct cks_seat *seat);
+
+/* A seat for a session of @identity. The descriptor of the account, which stays the account's; or -errno. */
+int cks_accounts_seat(struct cks_accounts *accounts, const struct ck_hash *identity,
+		      struct cks_seat *out);
+/* The session has ended. Does nothing without a seat; accepts NULL accounts. */
+void cks_accounts_leave(struct cks_accounts *accounts, struct cks_seat *seat);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * server/supervisor/answer.h - replies of the supervisor itself: calls that need no session,
+ * refusals.
+ *
+ * Each function reads the call's record from the connection, and sends only what fits at once;
+ * these replies do fit.
+ */
+#ifndef CK_SERVER_SUPERVISOR_ANSWER_H
+#define CK_SERVER_SUPERVISOR_ANSWER_H
+
+#include <rpc/rpc.h>
+#include <stdbool.h>
+
+#include "server/processes/peek.h"
+
+/* Reply with @res, encoded by @xdr. False: close the connection. */
+bool cks_answer(int fd, const struct cks_peeked *call, xdrproc_t xdr, const void *res);
+
+/* Reply to a call of @kind: the null procedure, or one that does not exist. False: as above. */
+bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call);
+
+#endif

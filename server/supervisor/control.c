@@ -1,0 +1,401 @@
+/*
+ * server/supervisor/control.c - the socket and its connections; see control.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/processes/session_info.h"
+#include "server/processes/sockets.h"
+#include "server/processes/state.h"
+#include "server/supervisor/audit.h"
+#include "server/supervisor/control.h"
+#include "server/supervisor/listeners.h"
+#include "util/log.h"
+#include "util/unixsock.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_REQUEST_MAX 4096
+
+struct connection {
+	int fd; /* -1: free */
+	unsigned int serial;
+	bool waiting; /* its command will be answered later */
+	bool limited; /* to the commands for users */
+	uid_t user;   /* whose it is */
+	int passed;   /* a descriptor that came with a command; -1: none */
+	char in[CK_REQUEST_MAX];
+	size_t in_size;
+	char *out; /* the reply; NULL: sent */
+	size_t out_size, out_at;
+};
+
+struct cks_control {
+	struct cks_socket socket, status; /* status.fd < 0: none */
+	unsigned int serial;
+	struct connection connections[CK_CONTROL_MAX];
+};
+
+static struct cks_control *make(void)
+{
+	struct cks_control *c = calloc(1, sizeof(*c));
+
+	for (size_t i = 0; c && i < CK_CONTROL_MAX; i++)
+		c->connections[i] = (struct connection){.fd = -1, .passed = -1};
+	if (c)
+		c->status.fd = -1;
+	return c;
+}
+
+/* Listen for users too, beside the control socket: its path with .status in the place of .ctl. */
+static void open_status(struct cks_control *c)
+{
+	const char *path = c->socket.path, *end = strrchr(path, '.');
+	size_t stem = end && strcmp(end, ".ctl") == 0 ? (size_t)(end - path) : strlen(path);
+	int n = snprintf(c->status.path, sizeof(c->status.path), "%.*s.status", (int)stem, path);
+
+	if (n >= (int)sizeof(c->status.path))
+		return;
+	c->status.fd = ck_unix_listen(c->status.path, SOCK_STREAM | SOCK_NONBLOCK);
+	if (c->status.fd >= 0 && chmod(c->status.path, 0666) == 0 &&
+	    stat(c->status.path, &c->status.file) == 0)
+		return;
+	ck_warn("no status socket %s: %s", c->status.path,
+		strerror(c->status.fd < 0 ? -c->status.fd : errno));
+	if (c->status.fd >= 0)
+		close(c->status.fd);
+	c->status.fd = -1;
+}
+
+struct cks_control *cks_control_create(const char *path, const char *unix_path)
+{
+	struct cks_control *c = make();
+
+	if (!c)
+		return NULL;
+	c->socket.fd = -EINVAL;
+	if (path && strlen(path) < sizeof(c->socket.path))
+		strcpy(c->socket.path, path);
+	else if (!path && unix_path && strlen(unix_path) + 4 < sizeof(c->socket.path))
+		sprintf(c->socket.path, "%s.ctl", unix_path);
+	if (c->socket.path[0])
+		c->socket.fd = ck_unix_listen(c->socket.path, SOCK_STREAM | SOCK_NONBLOCK);
+	if (c->socket.fd >= 0 && stat(c->socket.path, &c->socket.file) == 0) {
+		open_status(c);
+		return c;
+	}
+	if (c->socket.path[0])
+		ck_warn("no control socket %s: %s", c->socket.path,
+			strerror(c->socket.fd < 0 ? -c->socket.fd : errno));
+	cks_control_destroy(c);
+	return NULL;
+}
+
+static bool is_of(const struct cks_control *c, unsigned int slot, const struct cks_asker *asker)
+{
+	return asker && asker->slot == slot && c->connections[slot].serial == asker->serial;
+}
+
+bool cks_control_busy(const struct cks_control *c, const struct cks_asker *asker)
+{
+	bool busy = false;
+
+	for (unsigned int i = 0; c && i < CK_CONTROL_MAX; i++)
+		busy |= c->connections[i].waiting && !is_of(c, i, asker);
+	return busy;
+}
+
+void cks_control_save(const struct cks_control *c, const struct cks_asker *asker,
+		      struct cks_state *state)
+{
+	if (!c)
+		return;
+	state->control = c->socket;
+	for (unsigned int i = 0; i < CK_CONTROL_MAX; i++) {
+		if (is_of(c, i, asker))
+			state->asker = c->connections[i].fd;
+	}
+}
+
+struct cks_control *cks_control_resume(const struct cks_state *state)
+{
+	struct cks_control *c = state->control.fd >= 0 ? make() : NULL;
+
+	if (!c)
+		return NULL;
+	c->socket = state->control;
+	cks_socket_path(&c->socket);
+	open_status(c); /* its own connections have ended with the old program */
+	if (state->asker >= 0)
+		c->connections[0] =
+			(struct connection){.fd = state->asker, .waiting = true, .passed = -1};
+	return c;
+}
+
+static void drop(struct connection *k)
+{
+	close(k->fd);
+	if (k->passed >= 0)
+		close(k->passed);
+	free(k->out);
+	*k = (struct connection){.fd = -1, .passed = -1};
+}
+
+void cks_control_destroy(struct cks_control *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
+		if (c->connections[i].fd >= 0)
+			drop(&c->connections[i]);
+	}
+	if (c->status.fd >= 0) {
+		close(c->status.fd);
+		cks_unlink_own(c->status.path, &c->status.file);
+	}
+	if (c->socket.fd >= 0) {
+		close(c->socket.fd);
+		cks_unlink_own(c->socket.path, &c->socket.file);
+	}
+	free(c);
+}
+
+size_t cks_control_poll(const struct cks_control *c, struct pollfd *fds)
+{
+	unsigned int free = 0, users = 0;
+
+	for (size_t i = 0; i < CK_CONTROL_POLL; i++)
+		fds[i] = (struct pollfd){.fd = -1};
+	if (!c)
+		return CK_CONTROL_POLL;
+	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
+		const struct connection *k = &c->connections[i];
+
+		free += k->fd < 0;
+		users += k->fd >= 0 && k->limited;
+		/* a waiting one tells only that its peer has gone */
+		fds[2 + i] = (struct pollfd){.fd = k->fd,
+					     .events = k->waiting ? 0
+						       : k->out	  ? POLLOUT
+								  : POLLIN};
+	}
+	if (free > 0)
+		fds[0] = (struct pollfd){.fd = c->socket.fd, .events = POLLIN};
+	if (free > 0 && users < CK_CONTROL_USERS)
+		fds[1] = (struct pollfd){.fd = c->status.fd, .events = POLLIN};
+	return CK_CONTROL_POLL;
+}
+
+/* Send what there is room for; false: the peer has gone. */
+static bool send_out(struct connection *k)
+{
+	ssize_t n = send(k->fd, k->out + k->out_at, k->out_size - k->out_at,
+			 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	k->out_at += (size_t)n;
+	if (k->out_at == k->out_size) {
+		free(k->out);
+		k->out = NULL;
+		k->out_at = 0;
+	}
+	return true;
+}
+
+void cks_control_answer(struct cks_control *c, struct cks_asker asker, json_t *reply)
+{
+	struct connection *k = c ? &c->connections[asker.slot] : NULL;
+	char *text = json_dumps(reply, JSON_COMPACT);
+
+	json_decref(reply);
+	if (!k || k->fd < 0 || k->serial != asker.serial || !text) {
+		free(text);
+		return;
+	}
+	k->waiting = false;
+	k->out_size = strlen(text);
+	text[k->out_size++] = '\n'; /* in the place of the final 0 */
+	k->out = text;
+	if (!send_out(k))
+		drop(k);
+}
+
+json_t *cks_control_error(const char *format, ...)
+{
+	char text[512];
+	json_t *reply;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	reply = json_pack("{s:b, s:s}", "ok", 0, "error", text);
+	/* a text that was cut inside of a character */
+	return reply ? reply : json_pack("{s:b, s:s}", "ok", 0, "error", "it failed");
+}
+
+int cks_control_take(struct cks_control *c, struct cks_asker asker)
+{
+	struct connection *k = &c->connections[asker.slot];
+	int fd = k->passed;
+
+	k->passed = -1;
+	return fd;
+}
+
+bool cks_control_is_admin(const struct cks_control *c, struct cks_asker asker)
+{
+	return !c->connections[asker.slot].limited;
+}
+
+bool cks_control_is_owner(const struct cks_control *c, struct cks_asker asker,
+			  const struct cks_owner *owner)
+{
+	const struct connection *k = &c->connections[asker.slot];
+	uint32_t user;
+
+	memcpy(&user, owner->peer.bytes, sizeof(user));
+	return owner->peer.kind == CK_PEER_USER && user == (k->limited ? k->user : geteuid());
+}
+
+bool cks_control_owns(const struct cks_control *c, struct cks_asker asker,
+		      const struct cks_session_info *s)
+{
+	return cks_control_is_owner(c, asker, &s->owner);
+}
+
+static json_t *run_command(struct cks_server *server, const struct cks_command *command,
+			   const json_t *request, struct cks_asker asker)
+{
+	const char *session = json_string_value(json_object_get(request, "session"));
+	uid_t user = server->control->connections[asker.slot].user;
+	json_t *reply;
+
+	if (!command->for_users && !cks_control_is_admin(server->control, asker))
+		reply = cks_control_error("%s is for root and the server's user only",
+					  command->name);
+	else
+		reply = command->run(server, request, asker);
+	if (!command->only_reads)
+		cks_audit_command(server->audit, user, command->name, session, reply);
+	return reply;
+}
+
+static json_t *carry_out(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	const char *name = json_string_value(json_object_get(request, "command"));
+
+	if (!name)
+		return cks_control_error("not a JSON object with a \"command\"");
+	for (const struct cks_command *command = server->commands; command->name; command++) {
+		if (strcmp(command->name, name) == 0 && command->run)
+			return run_command(server, command, request, asker);
+	}
+	return cks_control_error("there is no command %s", name);
+}
+
+/* Carry out the requests that have arrived, up to one that is answered later. */
+static void serve(struct cks_control *c, unsigned int slot, struct cks_server *server)
+{
+	struct connection *k = &c->connections[slot];
+	const struct cks_asker asker = {slot, k->serial};
+	char *end;
+
+	while (k->fd >= 0 && k->serial == asker.serial && !k->waiting && !k->out &&
+	       (end = memchr(k->in, '\n', k->in_size)) != NULL) {
+		size_t line = (size_t)(end - k->in);
+		json_t *request = json_loadb(k->in, line, 0, NULL), *reply;
+
+		k->in_size -= line + 1;
+		memmove(k->in, end + 1, k->in_size);
+		k->waiting = true;
+		reply = carry_out(server, request, asker);
+		json_decref(request);
+		if (reply)
+			cks_control_answer(c, asker, reply);
+	}
+}
+
+/* Keep the descriptor that came with a message. The kernel closes those beyond the first. */
+static void keep_passed(struct connection *k, struct msghdr *message)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(message);
+
+	if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS ||
+	    head->cmsg_len != CMSG_LEN(sizeof(int)))
+		return;
+	if (k->passed >= 0)
+		close(k->passed);
+	memcpy(&k->passed, CMSG_DATA(head), sizeof(int));
+}
+
+static bool receive(struct connection *k)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	struct iovec room = {k->in + k->in_size, sizeof(k->in) - k->in_size};
+	struct msghdr message = {.msg_iov = &room,
+				 .msg_iovlen = 1,
+				 .msg_control = control,
+				 .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(k->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	keep_passed(k, &message);
+	k->in_size += (size_t)n;
+	return n > 0 && (k->in_size < sizeof(k->in) || memchr(k->in, '\n', k->in_size));
+}
+
+/* By the status socket come others than the server's user. */
+static void accept_one(struct cks_control *c, int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred peer = {.uid = (uid_t)-1};
+	socklen_t size = sizeof(peer);
+	bool limited = listener == c->status.fd;
+	size_t i = 0;
+
+	if (fd < 0)
+		return;
+	while (i < CK_CONTROL_MAX && c->connections[i].fd >= 0)
+		i++;
+	if (i == CK_CONTROL_MAX) {
+		close(fd);
+		return;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+		limited = limited && peer.uid != 0 && peer.uid != geteuid();
+	c->connections[i] = (struct connection){.fd = fd,
+						.serial = ++c->serial,
+						.limited = limited,
+						.user = peer.uid,
+						.passed = -1};
+}
+
+void cks_control_run(struct cks_control *c, const struct pollfd *fds, struct cks_server *server)
+{
+	for (unsigned int i = 0; c && i < CK_CONTROL_MAX; i++) {
+		struct connection *k = &c->connections[i];
+		short events = fds[2 + i].revents;
+
+		if (k->fd < 0 || k->fd != fds[2 + i].fd || !events)
+			continue;
+		if ((k->waiting || !(events & (POLLIN | POLLOUT))) || (k->out && !send_out(k)) ||
+		    ((events & POLLIN) && !receive(k)))
+			drop(k);
+		else
+			serve(c, i, server);
+	}
+	if (c && fds[0].revents)
+		accept_one(c, c->socket.fd);
+	if (c && fds[1].revents)
+		accept_one(c, c->status.fd);
+}

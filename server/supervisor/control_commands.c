@@ -1,0 +1,235 @@
+/*
+ * server/supervisor/control_commands.c - the commands of the control socket; see control.h.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/processes/session_info.h"
+#include "server/supervisor/control.h"
+#include "server/supervisor/ctl.h"
+#include "server/supervisor/suspend.h"
+#include "server/supervisor/travel.h"
+#include "server/supervisor/upgrade.h"
+#include "server/supervisor/workers.h"
+#include "util/env.h"
+
+/* --- sessions */
+
+/* A program may call itself anything, but JSON is UTF-8. */
+static json_t *text(const char *bytes)
+{
+	json_t *string = json_string(bytes);
+
+	return string ? string : json_string("?");
+}
+
+static json_t *describe(const struct cks_session_info *s)
+{
+	const struct cks_suspension *u = &s->suspension;
+	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
+	char name[CK_SESSION_NAME];
+
+	return json_pack(
+		"{s:s, s:i, s:o, s:i, s:o, s:s, s:I, s:I}", "session", cks_session_name(s, name),
+		"pid", (int)s->pid, "program", text(s->program), "client_pid", (int)s->client_pid,
+		"identity", text(s->owner.identity.name), "state", cks_suspension_name(u), "memory",
+		(json_int_t)(out ? 0 : s->memory), "host_memory", (json_int_t)(out ? u->bytes : 0));
+}
+
+static json_t *sessions(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	json_t *list = json_array();
+
+	(void)request;
+	(void)asker;
+	for (struct cks_session_info *s = NULL; (s = cks_workers_next(server->workers, s)) != NULL;)
+		json_array_append_new(list, describe(s));
+	return json_pack("{s:b, s:o}", "ok", 1, "sessions", list);
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text ? text : "-";
+}
+
+static void print_sessions(const json_t *reply)
+{
+	const json_t *s;
+	size_t i;
+
+	printf("%-8s %7s  %-10s %10s  %-24s %s\n", "SESSION", "PID", "STATE", "MEMORY", "IDENTITY",
+	       "PROGRAM");
+	json_array_foreach(json_object_get(reply, "sessions"), i, s)
+	{
+		json_int_t bytes = json_integer_value(json_object_get(s, "memory"));
+
+		printf("%-8s %7d  %-10s %6lld MiB  %-24s %s\n", text_of(s, "session"),
+		       (int)json_integer_value(json_object_get(s, "pid")), text_of(s, "state"),
+		       (long long)(bytes >> 20), text_of(s, "identity"), text_of(s, "program"));
+	}
+}
+
+/* --- upgrade: the answer is the new program's, or that it is refused */
+
+static json_t *upgrade(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	(void)request;
+	if (server->upgrade->asked)
+		return cks_control_error("an upgrade is under way");
+	server->upgrade->wanted = true;
+	server->upgrade->asked = true;
+	server->upgrade->asker = asker;
+	return NULL;
+}
+
+static void print_upgrade(const json_t *reply)
+{
+	printf("upgraded to %s\n", text_of(reply, "release"));
+}
+
+/* --- suspend, resume */
+
+/* The session that the request names; NULL: *@error says that there is none. */
+static struct cks_session_info *session_of(struct cks_server *server, const json_t *request,
+					   struct cks_asker asker, json_t **error)
+{
+	const char *name = json_string_value(json_object_get(request, "session"));
+	struct cks_session_info *s = name ? cks_workers_find(server->workers, name) : NULL;
+
+	/* a user does not learn of others' sessions */
+	if (s && !cks_control_is_admin(server->control, asker) &&
+	    !cks_control_owns(server->control, asker, s))
+		s = NULL;
+	if (!s)
+		*error = name ? cks_control_error("there is no session %s", name)
+			      : cks_control_error("it needs a \"session\"");
+	if (s && cks_travels_has(server->travels, s->number)) {
+		*error = cks_control_error("session %s is on its way into files", name);
+		return NULL;
+	}
+	return s;
+}
+
+static json_t *suspend(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	const char *until = json_string_value(json_object_get(request, "until"));
+	json_t *error = NULL;
+	struct cks_session_info *s = session_of(server, request, asker, &error);
+
+	if (!s)
+		return error;
+	if (until && strcmp(until, "use") != 0 && strcmp(until, "resume") != 0)
+		return cks_control_error("\"until\" is \"use\" or \"resume\"");
+	return cks_suspend(server->suspender, s, !until || strcmp(until, "resume") == 0, &asker);
+}
+
+static json_t *resume(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	json_t *error = NULL;
+	struct cks_session_info *s = session_of(server, request, asker, &error);
+
+	return s ? cks_resume(server->suspender, s, &asker) : error;
+}
+
+static json_t *end(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	json_t *error = NULL;
+	struct cks_session_info *s = session_of(server, request, asker, &error);
+
+	if (!s)
+		return error;
+	return cks_workers_tell(s, CK_CONTROL_END)
+		       ? json_pack("{s:b}", "ok", 1)
+		       : cks_control_error("its worker does not listen");
+}
+
+/* As SIGTERM with --drain; a second time it changes nothing. */
+static json_t *drain(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	const char *time = json_string_value(json_object_get(request, "time"));
+	uint64_t seconds = server->options->limits.value[CK_LIMIT_DRAIN];
+
+	(void)asker;
+	if ((time && ck_env_time(time, &seconds) < 0) || seconds == 0)
+		return cks_control_error("drain needs a time, as in 10m");
+	*server->drain = seconds;
+	return json_pack("{s:b, s:i}", "ok", 1, "session_count",
+			 (int)cks_workers_serving(server->workers));
+}
+
+static void print_drain(const json_t *reply)
+{
+	printf("it stops when %d sessions have ended\n",
+	       (int)json_integer_value(json_object_get(reply, "session_count")));
+}
+
+static void print_moved(const json_t *reply)
+{
+	printf("%s: %lld MiB in %d ms\n", text_of(reply, "session"),
+	       (long long)json_integer_value(json_object_get(reply, "memory")) >> 20,
+	       (int)json_integer_value(json_object_get(reply, "ms")));
+}
+
+/* --- checkpoint, restore, move: travel.c */
+
+static void print_checkpoint(const json_t *reply)
+{
+	printf("%lld MiB, compressed to %lld MiB\n",
+	       (long long)json_integer_value(json_object_get(reply, "size")) >> 20,
+	       (long long)json_integer_value(json_object_get(reply, "stored")) >> 20);
+}
+
+static void print_restore(const json_t *reply)
+{
+	printf("session %s\n", text_of(reply, "session"));
+}
+
+static void print_move(const json_t *reply)
+{
+	printf("%lld MiB of GPU memory have moved\n",
+	       (long long)json_integer_value(json_object_get(reply, "memory")) >> 20);
+}
+
+const struct cks_command cks_commands[] = {
+	{.name = "sessions",
+	 .arguments = "",
+	 .run = sessions,
+	 .print = print_sessions,
+	 .only_reads = true},
+	{.name = "status",
+	 .arguments = "",
+	 .run = cks_report_status,
+	 .print = print_sessions,
+	 .for_users = true,
+	 .only_reads = true},
+	{.name = "drain", .arguments = "[time]", .run = drain, .print = print_drain},
+	{.name = "upgrade", .arguments = "", .run = upgrade, .print = print_upgrade},
+	{.name = "suspend",
+	 .arguments = "session [until]",
+	 .run = suspend,
+	 .print = print_moved,
+	 .for_users = true},
+	{.name = "resume",
+	 .arguments = "session",
+	 .run = resume,
+	 .print = print_moved,
+	 .for_users = true},
+	{.name = "end", .arguments = "session", .run = end, .for_users = true},
+	{.name = "checkpoint",
+	 .arguments = "session directory [address]",
+	 .run = cks_travel_checkpoint,
+	 .print = print_checkpoint},
+	{.name = "restore",
+	 .arguments = "directory [until]",
+	 .run = cks_travel_restore,
+	 .print = print_restore},
+	{.name = "move",
+	 .arguments = "session address [via]",
+	 .run = cks_travel_move,
+	 .act = cks_ctl_move,
+	 .print = print_move},
+	{.name = "receive", .arguments = "[directory]", .act = cks_ctl_receive},
+	{.name = NULL},
+};

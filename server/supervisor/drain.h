@@ -1,0 +1,20 @@
+/*
+ * server/supervisor/drain.h - after SIGTERM, until the running sessions have ended.
+ */
+#ifndef CK_SERVER_SUPERVISOR_DRAIN_H
+#define CK_SERVER_SUPERVISOR_DRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/supervisor/workers.h"
+
+struct cks_drain {
+	int64_t by; /* stop at this time at the latest, in ms; 0: not draining */
+};
+
+void cks_drain_begin(struct cks_drain *drain, const struct cks_workers *workers, uint64_t seconds);
+/* Is it over, so that the server stops? */
+bool cks_drain_over(const struct cks_drain *drain, const struct cks_workers *workers);
+
+#endif

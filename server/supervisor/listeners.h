@@ -1,0 +1,24 @@
+/*
+ * server/supervisor/listeners.h - the sockets at which clients connect.
+ */
+#ifndef CK_SERVER_SUPERVISOR_LISTENERS_H
+#define CK_SERVER_SUPERVISOR_LISTENERS_H
+
+#include "server/processes/sockets.h"
+
+/* Open those that @options name. -errno, logged. */
+int cks_listeners_open(struct cks_listeners *listeners, const struct cks_options *options);
+/* Those of @listeners were opened by a supervisor before this one: fill in the rest. */
+void cks_listeners_resume(struct cks_listeners *listeners);
+/* Close them, and remove the files of unix sockets. */
+void cks_listeners_close(struct cks_listeners *listeners);
+/* The path of the server's own unix socket; NULL: none. */
+const char *cks_listeners_unix(const struct cks_listeners *listeners);
+
+/* The path of a unix socket, with @ before an abstract one; else empty. */
+void cks_socket_path(struct cks_socket *socket);
+
+/* Unlink @path if it is still the file @own: another server may have replaced it. */
+void cks_unlink_own(const char *path, const struct stat *own);
+
+#endif

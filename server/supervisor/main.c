@@ -1,0 +1,95 @@
+/*
+ * server/supervisor/main.c - cricket-rpc-server: the supervisor, or a process that it starts.
+ */
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "m3/broker.h"
+#include "server/front/front.h"
+#include "server/helpers/checkpoint.h"
+#include "server/helpers/helper.h"
+#include "server/processes/messages.h"
+#include "server/processes/options.h"
+#include "server/processes/policy.h"
+#include "server/processes/title.h"
+#include "server/processes/token.h"
+#include "server/supervisor/broker.h"
+#include "server/supervisor/ctl.h"
+#include "server/supervisor/probe.h"
+#include "server/supervisor/supervisor.h"
+#include "server/supervisor/upgrade.h"
+#include "server/worker/worker.h"
+#include "util/log.h"
+
+/* Take @name and the descriptor behind it off the arguments: the descriptor, or -1. */
+static int take_descriptor(int *argc, char ***argv, const char *name)
+{
+	char *end;
+	long fd;
+
+	if (*argc < 3 || strcmp((*argv)[1], name) != 0)
+		return -1;
+	fd = strtol((*argv)[2], &end, 10);
+	if (*end || end == (*argv)[2] || fd < 3 || fd > INT_MAX)
+		return -1; /* the options' parser refuses @name */
+	(*argv)[2] = (*argv)[0];
+	*argc -= 2;
+	*argv += 2;
+	return (int)fd;
+}
+
+int main(int argc, char **argv)
+{
+	struct cks_options options;
+	bool spare = argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0;
+	bool worker = spare || (argc > 1 && strcmp(argv[1], CK_WORKER_ARGUMENT) == 0);
+	char **all = argv;
+	int ret, state, check;
+
+	ck_log_default("info");
+	ck_log_plain();
+	setenv("CRICKET_LOG_DROP", "1", 0); /* for workers and their drivers too */
+	if (argc == 3 && strcmp(argv[1], "--probe") == 0)
+		return cks_probe_main(argv[2]);
+	if (argc == 6 && strcmp(argv[1], CK_CHECKPOINT_ARGUMENT) == 0)
+		return cks_checkpoint_main(argv + 2);
+	if ((argc == 3 || argc == 5) && strcmp(argv[1], "--m3-broker") == 0)
+		return cks_broker_main(argv[2], argv[3],
+				       argc == 5 ? (unsigned int)atol(argv[4]) : 0);
+	if ((argc == 4 || argc == 5) && strcmp(argv[1], CK_FRONT_ARGUMENT) == 0)
+		return cks_front_main(argv + 2);
+	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
+		return ck_m3_copier_main(argv[2]);
+	if (argc == 2 && strcmp(argv[1], CK_CHECKPOINTER_ARGUMENT) == 0)
+		return cks_checkpointer_main();
+	if (argc == 2 && strcmp(argv[1], CK_RESTORER_ARGUMENT) == 0)
+		return cks_restorer_main();
+	if (worker) {
+		all = argv = cks_title_take(argc, argv);
+		cks_title_set("cricket-worker: %s", spare ? "spare" : "starting");
+		argv[1] = argv[0];
+		argc--;
+		argv++;
+	}
+	state = take_descriptor(&argc, &argv, CK_CONTINUE_ARGUMENT);
+	check = take_descriptor(&argc, &argv, CK_CHECK_ARGUMENT);
+	ret = cks_options_parse(argc, argv, &options);
+	if (ret != 0)
+		return ret > 0 ? EXIT_SUCCESS : 2;
+	if (worker)
+		return cks_worker_main(&options, spare ? all : NULL);
+	if (check >= 0 && cks_policy_check(options.policy) < 0)
+		return 2;
+	if (check >= 0)
+		return cks_upgrade_check_main(&options, check);
+	if (options.words)
+		return cks_ctl_main(&options);
+	if (options.check_policy)
+		return cks_policy_check(options.check_policy) < 0 ? 2 : EXIT_SUCCESS;
+	if (state < 0 &&
+	    (cks_token_check(options.token_file) < 0 || cks_policy_check(options.policy) < 0))
+		return 2;
+	return cks_supervisor_main(&options, argv, state);
+}

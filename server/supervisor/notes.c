@@ -1,0 +1,169 @@
+/*
+ * server/supervisor/notes.c - reads what workers report (server/processes/messages.h).
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/processes/messages.h"
+#include "server/processes/session_info.h"
+#include "server/supervisor/audit.h"
+#include "server/supervisor/workers.h"
+#include "server/supervisor/workers_part.h"
+#include "util/log.h"
+#include "util/until.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_NOTES_MAX 3 /* per worker; also the limit for reading in a row */
+
+/* A spare has done what it began. With @note it has told so before a client came to it. */
+static void advance(struct cks_workers *w, struct worker *worker, int note)
+{
+	bool ready = note == CK_NOTE_READY;
+
+	if (worker->state != (ready ? SPARE_WARMING : SPARE_STARTING))
+		return; /* a client came first */
+	ck_debug("spare worker %d is %s after %lld ms", (int)worker->pid,
+		 ready ? "ready" : "on standby", (long long)(ck_now_ms() - worker->begin));
+	cks_worker_change(w, worker, ready ? SPARE_READY : SPARE_STANDBY);
+}
+
+/* @worker needs memory: have all others return free memory. What more can be done is decided later. */
+static void press(const struct cks_workers *w, struct worker *worker)
+{
+	const char pressed = CK_CONTROL_PRESS;
+	bool any = false;
+
+	for (const struct worker *other = w->first; other; other = other->next) {
+		if (other == worker || other->control < 0 ||
+		    (!other->named && other->state != SPARE_READY))
+			continue;
+		any |= send(other->control, &pressed, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+	}
+	worker->info.suspension.coming = false;
+	worker->info.suspension.pressed_at = ck_now_ms();
+	worker->info.suspension.pressed = any ? CK_PRESSED_OTHERS : CK_PRESSED_ALONE;
+}
+
+/* What a session has done so far. */
+static void count(struct cks_session_info *s, const struct cks_worker_note *note)
+{
+	s->peak = ck_max(s->peak, note->number);
+	s->use.calls = note->calls;
+	s->use.commands = note->commands;
+	s->use.received = note->received;
+	s->use.sent = note->sent;
+}
+
+/* A note of a session, for the supervisor to handle later. */
+static void hear(struct cks_session_info *s, const struct cks_worker_note *note)
+{
+	struct cks_suspension *u = &s->suspension;
+
+	if (note->kind == CK_NOTE_WANTED)
+		u->wanted = true;
+	else if (note->kind == CK_NOTE_PARKED || note->kind == CK_NOTE_BUSY)
+		u->said = *note;
+	if (note->kind != CK_NOTE_USE)
+		return;
+	s->memory = note->number;
+	count(s, note);
+	if (note->uses != u->uses)
+		u->used = ck_now_ms();
+	u->uses = note->uses;
+}
+
+static void name(struct cks_workers *w, struct worker *worker, const struct cks_worker_note *note)
+{
+	bool returns = !worker->info.owner.identity.name[0];
+
+	if (worker->named)
+		return;
+	memcpy(worker->session, note->session, sizeof(worker->session));
+	memcpy(worker->info.program, note->text, sizeof(note->text) - 1);
+	worker->info.client_pid = (unsigned int)note->number;
+	memcpy(worker->info.use.host, note->host, sizeof(note->host) - 1);
+	if (!worker->info.use.begun)
+		worker->info.use.begun = ck_now_ms();
+	if (returns) { /* it comes from files */
+		worker->info.owner = (struct cks_owner){note->peer, note->identity};
+		worker->info.owner.identity.name[sizeof(note->identity.name) - 1] = '\0';
+	}
+	worker->named = worker->listed = true;
+	worker->info.suspension.used = worker->info.suspension.since = ck_now_ms();
+	if (returns) {
+		cks_worker_seat(w, worker);
+		cks_audit_return(w->audit, &worker->info, "files");
+	}
+}
+
+/* A worker of another release may say what this one does not know: that changes nothing. */
+static void take_note(struct cks_workers *w, struct worker *worker,
+		      const struct cks_worker_note *note)
+{
+	switch (note->kind) {
+	case CK_NOTE_STANDBY:
+	case CK_NOTE_READY:
+		advance(w, worker, note->kind);
+		break;
+	case CK_NOTE_SESSION:
+		name(w, worker, note);
+		break;
+	case CK_NOTE_PRESS:
+		press(w, worker);
+		break;
+	case CK_NOTE_USE:
+	case CK_NOTE_PARKED:
+	case CK_NOTE_BUSY:
+	case CK_NOTE_WANTED:
+		hear(&worker->info, note);
+		break;
+	case CK_NOTE_LEFT:
+		worker->info.left = note->text[0] ? CK_CANNOT_LEAVE : CK_LEFT;
+		memcpy(worker->info.why, note->text, sizeof(note->text) - 1);
+		break;
+	case CK_NOTE_END:
+		count(&worker->info, note);
+		memcpy(worker->info.cause, note->text, sizeof(note->text) - 1);
+		break;
+	}
+}
+
+/* Read a worker's note, if one has arrived. True: there may be another. */
+static bool read_note(struct cks_workers *w, struct worker *worker)
+{
+	struct cks_worker_note note = {0};
+	ssize_t n;
+
+	if (worker->control < 0)
+		return false;
+	n = recv(worker->control, &note, sizeof(note), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n > 0) {
+		take_note(w, worker, &note);
+		return true;
+	}
+	close(worker->control); /* it is exiting; SIGCHLD reports the status */
+	worker->control = -1;
+	worker->named = false;
+	return false;
+}
+
+void cks_worker_hear(struct cks_workers *w, struct worker *worker)
+{
+	while (read_note(w, worker))
+		;
+}
+
+/* Read all notes: a spare that got its client before it was ready sends both notes at once. */
+void cks_workers_read(struct cks_workers *w)
+{
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		for (int i = 0; i < CK_NOTES_MAX && read_note(w, worker); i++)
+			;
+	}
+}

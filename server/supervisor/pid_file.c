@@ -1,0 +1,49 @@
+/*
+ * server/supervisor/pid_file.c - the file with the server's process id. It is locked while the server
+ * lives, so a stale one does no harm.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/supervisor/listeners.h"
+#include "server/supervisor/pid_file.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+int cks_pid_file_write(const char *path, int *out)
+{
+	int fd;
+
+	if (!path)
+		return 0;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0) {
+		ck_err("pid file %s: %m", path);
+		return -errno;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		ck_err("pid file %s: another server holds it", path);
+		close(fd);
+		return -EEXIST;
+	}
+	*out = fd;
+	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0) {
+		ck_err("pid file %s: %m", path);
+		return -EIO;
+	}
+	return 0;
+}
+
+void cks_pid_file_remove(const char *path, int fd)
+{
+	struct stat own;
+
+	if (fd >= 0 && fstat(fd, &own) == 0)
+		cks_unlink_own(path, &own);
+}

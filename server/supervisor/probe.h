@@ -1,0 +1,15 @@
+/*
+ * server/supervisor/probe.h - the choice of the driver, in a process of its own.
+ */
+#ifndef CK_SERVER_SUPERVISOR_PROBE_H
+#define CK_SERVER_SUPERVISOR_PROBE_H
+
+/* Choose the driver for --driver @which, with a process `--probe` that may load drivers. NULL: none
+ * works (logged). */
+const char *cks_probe_driver(const char *which);
+
+/* Run the process `--probe WHICH`: it writes the answer to descriptor 3; returns the exit
+ * status. */
+int cks_probe_main(const char *which);
+
+#endif

@@ -1,0 +1,142 @@
+/*
+ * server/supervisor/report.c - the command `status`: the server and its sessions, for the socket of docs/status.md.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "server/processes/options.h"
+#include "server/processes/session_info.h"
+#include "server/session/version.h"
+#include "server/supervisor/control.h"
+#include "server/supervisor/suspend.h"
+#include "server/supervisor/queue.h"
+#include "server/supervisor/workers.h"
+#include "util/until.h"
+
+#define CK_STATUS_VERSION 1
+#define CK_IDLE_MS 3000 /* as for --suspend-idle */
+
+/* A program may call itself anything, but JSON is UTF-8. */
+static json_t *text(const char *bytes)
+{
+	json_t *string = json_string(bytes);
+
+	return string ? string : json_string("?");
+}
+
+static const char *state_of(const struct cks_suspension *u, int64_t idle_ms)
+{
+	switch (u->state) {
+	case CK_RUNNING:
+		return idle_ms < CK_IDLE_MS ? "running" : "idle";
+	case CK_PARKING:
+	case CK_MOVING_OUT:
+		return "suspending";
+	case CK_SUSPENDED:
+		return "suspended";
+	case CK_MOVING_IN:
+		return "resuming";
+	}
+	return "?";
+}
+
+static json_t *describe(const struct cks_session_info *s, bool own, int64_t now)
+{
+	const struct cks_suspension *u = &s->suspension;
+	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
+	char name[CK_SESSION_NAME];
+
+	return json_pack(
+		"{s:s, s:i, s:o, s:o, s:i, s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}",
+		"session", cks_session_name(s, name), "pid", (int)s->pid, "program",
+		text(s->program), "host", text(s->use.host), "client_pid", (int)s->client_pid,
+		"identity", text(s->owner.identity.name), "own", own, "state",
+		state_of(u, now - u->used), "memory", (json_int_t)(out ? 0 : s->memory),
+		"host_memory", (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
+		"commands", (json_int_t)s->use.commands, "received", (json_int_t)s->use.received,
+		"sent", (json_int_t)s->use.sent, "age",
+		s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
+		u->used ? (double)(now - u->used) / 1e3 : 0.0);
+}
+
+/* What the server has done since it began, for all users. */
+static json_t *describe_totals(struct cks_server *server)
+{
+	struct cks_totals t = *cks_workers_totals(server->workers);
+	json_t *refused = json_object();
+
+	for (struct cks_session_info *s = NULL;
+	     (s = cks_workers_next(server->workers, s)) != NULL;) {
+		t.calls += s->use.calls;
+		t.commands += s->use.commands;
+		t.received += s->use.received;
+		t.sent += s->use.sent;
+	}
+	for (int i = 0; i < CK_REFUSALS; i++)
+		json_object_set_new(refused, cks_refusal_name((enum cks_refusal)i),
+				    json_integer((json_int_t)t.refused[i]));
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "sessions", (json_int_t)t.sessions,
+			 "calls", (json_int_t)t.calls, "commands", (json_int_t)t.commands,
+			 "received", (json_int_t)t.received, "sent", (json_int_t)t.sent, "suspends",
+			 (json_int_t)server->suspender->left, "refused", refused);
+}
+
+/* Spare workers, by how far they have got. */
+static json_t *describe_spares(struct cks_server *server)
+{
+	const struct cks_spare_counts *c = cks_workers_spares(server->workers);
+
+	return json_pack("{s:i, s:i, s:i, s:i}", "starting", (int)c->starting, "standby",
+			 (int)c->standby, "warming", (int)c->warming, "ready", (int)c->ready);
+}
+
+static json_t *describe_waiter(const struct cks_queue *queue, const struct cks_waiter *w, bool own,
+			       int64_t now)
+{
+	return json_pack("{s:i, s:o, s:o, s:i, s:o, s:b, s:f}", "place",
+			 (int)cks_queue_place(queue, w), "program", text(w->program), "host",
+			 text(w->host), "client_pid", (int)w->client_pid, "identity",
+			 text(w->owner.identity.name), "own", own, "age",
+			 (double)(now - w->since) / 1e3);
+}
+
+/* Those that wait, or of these the asker's own. */
+static json_t *waiting(const struct cks_server *server, struct cks_asker asker, int64_t now)
+{
+	bool all = cks_control_is_admin(server->control, asker);
+	const struct cks_queue *queue = server->queue;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < queue->count; i++) {
+		const struct cks_waiter *w = &queue->list[i];
+		bool own = cks_control_is_owner(server->control, asker, &w->owner);
+
+		if (all || own)
+			json_array_append_new(list, describe_waiter(queue, w, own, now));
+	}
+	return list;
+}
+
+json_t *cks_report_status(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	bool all = cks_control_is_admin(server->control, asker);
+	json_t *list = json_array();
+	int64_t now = ck_now_ms();
+
+	(void)request;
+	for (struct cks_session_info *s = NULL;
+	     (s = cks_workers_next(server->workers, s)) != NULL;) {
+		bool own = cks_control_owns(server->control, asker, s);
+
+		if (all || own)
+			json_array_append_new(list, describe(s, own, now));
+	}
+	return json_pack("{s:b, s:i, s:s, s:s, s:i, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*}",
+			 "ok", 1, "version", CK_STATUS_VERSION, "release", CK_RELEASE, "driver",
+			 server->driver, "pid", (int)getpid(), "all", all, "session_count",
+			 (int)cks_workers_serving(server->workers), "max_sessions",
+			 (int)server->options->max_sessions, "time", (double)now / 1e3, "sessions",
+			 list, "waiting", waiting(server, asker, now), "waiting_count",
+			 (int)server->queue->count, "spares", describe_spares(server), "totals",
+			 all ? describe_totals(server) : NULL);
+}

@@ -1,0 +1,93 @@
+/*
+ * server/supervisor/sessions.c - sessions as commands see them: their public names, and messages to their workers.
+ *
+ * A session's own id admits to it, so it is a secret. For commands it has a number.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/supervisor/helpers.h"
+#include "server/processes/session_info.h"
+#include "server/supervisor/workers.h"
+#include "server/supervisor/workers_part.h"
+#include "util/fd.h"
+#include "util/util.h"
+
+const char *cks_session_name(const struct cks_session_info *session, char out[CK_SESSION_NAME])
+{
+	snprintf(out, CK_SESSION_NAME, "s%u", session->number);
+	return out;
+}
+
+struct cks_session_info *cks_workers_find(struct cks_workers *workers, const char *name)
+{
+	struct cks_session_info *s = NULL;
+	char own[CK_SESSION_NAME], pid[CK_SESSION_NAME];
+
+	while ((s = cks_workers_next(workers, s)) != NULL) {
+		snprintf(pid, sizeof(pid), "%d", (int)s->pid);
+		if (strcmp(name, cks_session_name(s, own)) == 0 || strcmp(name, pid) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+struct cks_session_info *cks_workers_at(struct cks_workers *workers, unsigned int number)
+{
+	struct worker *worker = workers->first;
+
+	while (worker && (worker->state != SERVING || worker->info.number != number))
+		worker = worker->next;
+	return worker ? &worker->info : NULL;
+}
+
+const unsigned char *cks_workers_id(const struct cks_session_info *session)
+{
+	const struct worker *worker = container_of(session, struct worker, info);
+
+	return worker->named ? worker->session : NULL;
+}
+
+const unsigned char *cks_workers_secret(const struct cks_session_info *session)
+{
+	return container_of(session, struct worker, info)->session;
+}
+
+int cks_workers_restore(struct cks_workers *w, struct cks_helpers *helpers,
+			struct cks_helper *helper, unsigned int *number)
+{
+	struct worker *worker = calloc(1, sizeof(*worker));
+	int pair[2] = {-1, -1}, ret = -ENOMEM;
+
+	if (worker && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		ret = -errno;
+	if (pair[0] < 0) {
+		free(worker);
+		json_decref(helper->request);
+		return ret;
+	}
+	ck_fd_set_nonblock(pair[0], true);
+	helper->control = pair[1];
+	ret = cks_helpers_start(helpers, helper);
+	close(pair[1]);
+	if (ret < 0) {
+		close(pair[0]);
+		free(worker);
+		return ret;
+	}
+	*worker = (struct worker){.next = w->first,
+				  .pid = ret,
+				  .control = pair[0],
+				  .state = SERVING,
+				  .info = {.number = ++w->numbered, .pid = ret}};
+	w->first = worker;
+	w->serving++;
+	w->totals.sessions++;
+	*number = worker->info.number;
+	return 0;
+}

@@ -1,0 +1,457 @@
+/*
+ * server/supervisor/supervisor.c - signals and the poll loop; see supervisor.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/processes/leash.h"
+#include "server/processes/options.h"
+#include "server/processes/sockets.h"
+#include "server/session/version.h"
+#include "server/supervisor/away.h"
+#include "server/supervisor/broker.h"
+#include "server/supervisor/drain.h"
+#include "server/supervisor/fresh.h"
+#include "server/supervisor/fronts.h"
+#include "server/supervisor/helpers.h"
+#include "server/supervisor/listeners.h"
+#include "server/supervisor/mps.h"
+#include "server/supervisor/notify.h"
+#include "server/supervisor/pid_file.h"
+#include "server/supervisor/probe.h"
+#include "server/supervisor/rpcbind.h"
+#include "server/supervisor/spares.h"
+#include "server/supervisor/supervisor.h"
+#include "server/supervisor/supervisor_part.h"
+#include "server/supervisor/suspend.h"
+#include "server/supervisor/travel.h"
+#include "server/supervisor/workers.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/until.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_ACCEPTS 64	  /* connections accepted per round, so that others get their turn */
+#define CK_PAUSE_MS 100	  /* pause in accepting when descriptors run out */
+#define CK_RETURN_MS 2000 /* after a crash, for sessions to find this server */
+
+static int block_signals(struct supervisor *s)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signals < 0 ? -errno : 0;
+}
+
+/* Handle children that have ended. */
+static void reap(struct supervisor *s)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		cks_travel_policy_ended(s->options, s->workers, s->helpers, pid, status);
+		if (!cks_suspender_ended(s->suspender, pid) &&
+		    !cks_workers_ended(s->workers, pid, status) &&
+		    !cks_broker_ended(s->broker, pid, status) &&
+		    !cks_upgrade_ended(&s->upgrade, pid, status) &&
+		    !cks_fronts_ended(s->fronts, pid, status) &&
+		    !cks_helpers_ended(s->helpers, pid))
+			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
+							   : "has not taken the registration");
+	}
+}
+
+/* The same for workers that are no children. */
+static void forget_gone(struct supervisor *s)
+{
+	pid_t pid;
+
+	while ((pid = cks_workers_gone(s->workers)) > 0) {
+		cks_suspender_ended(s->suspender, pid);
+		cks_workers_forget(s->workers, pid);
+	}
+}
+
+void cks_supervisor_drain(struct supervisor *s)
+{
+	s->spares.warm = s->spares.standby = 0; /* they have no purpose any more */
+	cks_fresh_drain(s->fresh);
+}
+
+/* SIGTERM begins to drain, if that is wanted; any other signal, and the next one, stops. */
+static bool must_stop(struct supervisor *s, uint32_t signal)
+{
+	uint64_t seconds = s->options->limits.value[CK_LIMIT_DRAIN];
+
+	ck_info("signal %u (%s)%s", signal, strsignal((int)signal),
+		signal == SIGTERM && seconds && !s->drain.by ? "" : ": stopping");
+	if (signal != SIGTERM || !seconds || s->drain.by)
+		return true;
+	cks_supervisor_drain(s);
+	cks_drain_begin(&s->drain, s->workers, seconds);
+	return false;
+}
+
+static void reload(struct supervisor *s)
+{
+	int ret;
+
+	ck_info("SIGHUP: the token file%s read again",
+		s->fronts ? ", certificate and key are" : " is");
+	cks_fresh_reload(s->fresh);
+	cks_fronts_reload(s->fronts);
+	cks_audit_reopen(s->audit);
+	cks_audit_event(s->audit, "token-reload", NULL);
+	if (!s->accounts)
+		return;
+	ret = cks_accounts_reload(s->accounts);
+	ck_info("SIGHUP: %s", ret < 0 ? "the policy stays as it was" : "the policy is in force");
+	cks_audit_event(s->audit, "policy-reload",
+			json_pack("{s:s}", "result", ret < 0 ? "refused" : "done"));
+}
+
+/* True: stop. */
+static bool take_signal(struct supervisor *s, uint32_t signal)
+{
+	switch (signal) {
+	case SIGCHLD:
+		return false;
+	case SIGHUP:
+		reload(s);
+		return false;
+	case SIGUSR2:
+		s->upgrade.wanted = true;
+		return false;
+	default:
+		return must_stop(s, signal);
+	}
+}
+
+/* True: stop. */
+static bool read_signals(struct supervisor *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (take_signal(s, info.ssi_signo))
+			return true;
+	}
+	reap(s);
+	return false;
+}
+
+/*
+ * No descriptors are left: accept the next connection with the reserve and close it, so that its
+ * client gets an error at once instead of waiting in the queue.
+ */
+static void shed(struct supervisor *s, int listener)
+{
+	int fd;
+
+	ck_warn("no descriptors left: a connection is refused");
+	if (s->reserve >= 0)
+		close(s->reserve);
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	s->paused = ck_now_ms() + CK_PAUSE_MS;
+}
+
+static void accept_some(struct supervisor *s, int listener)
+{
+	for (int i = 0; i < CK_ACCEPTS && cks_fresh_has_room(s->fresh); i++) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			cks_fresh_add(s->fresh, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			shed(s, listener);
+		if (errno != ECONNABORTED && errno != EINTR)
+			return;
+	}
+}
+
+/* The descriptors of one poll. */
+struct round {
+	struct pollfd *fds;
+	size_t count;
+	size_t control, rendezvous, helpers, fresh,
+		listeners; /* index of the first entry of each */
+	int timeout;
+};
+
+static void lower(int *timeout, int64_t ms)
+{
+	if (ms >= 0 && (*timeout < 0 || ms < *timeout))
+		*timeout = (int)ms;
+}
+
+/*
+ * Collect the descriptors of one round: signals, the broker's socket (or an empty entry), workers,
+ * fresh connections, and listeners unless paused or full.
+ */
+static void gather(struct supervisor *s, struct round *r)
+{
+	int64_t pause = s->paused - ck_now_ms();
+	size_t n = 0;
+
+	r->timeout = cks_spares_run(&s->spares, s->workers);
+	cks_suspender_run(s->suspender, &r->timeout);
+	lower(&r->timeout, cks_watchdog_run(&s->watchdog));
+	lower(&r->timeout, ck_log_tend(false));
+	lower(&r->timeout, cks_upgrade_tend(&s->upgrade));
+	lower(&r->timeout, cks_travels_due(s->travels, s->workers));
+	r->fds[n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
+	r->fds[n] = (struct pollfd){.fd = -1};
+	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
+	n += cks_workers_poll(s->workers, r->fds + n);
+	r->control = n;
+	n += cks_control_poll(s->control, r->fds + n);
+	r->rendezvous = n;
+	n += cks_rendezvous_poll(&s->rendezvous, r->fds + n);
+	r->helpers = n;
+	n += cks_helpers_poll(s->helpers, r->fds + n);
+	r->fresh = n;
+	n += cks_fresh_poll(s->fresh, r->fds + n, &r->timeout);
+	r->listeners = n;
+	if (pause > 0)
+		lower(&r->timeout, pause);
+	if (s->drain.by)
+		lower(&r->timeout, ck_max(s->drain.by - ck_now_ms(), (int64_t)0));
+	for (size_t i = 0; pause <= 0 && i < s->listeners.count && cks_fresh_has_room(s->fresh);
+	     i++)
+		r->fds[n++] = (struct pollfd){.fd = s->listeners.list[i].fd, .events = POLLIN};
+	r->count = n;
+}
+
+/* Read existing connections before accepting new ones, which may evict silent ones. */
+static void hear(struct supervisor *s, const struct round *r)
+{
+	cks_fresh_polled(s->fresh, r->fds + r->fresh);
+	cks_fresh_run(s->fresh);
+	for (size_t i = r->listeners; i < r->count; i++) {
+		if (r->fds[i].revents)
+			accept_some(s, r->fds[i].fd);
+	}
+	cks_fresh_run(s->fresh);
+}
+
+/* Carry out commands, and what follows from earlier ones. */
+static void command(struct supervisor *s, const struct round *r)
+{
+	uint64_t drain = 0;
+	struct cks_server server = {.commands = cks_commands,
+				    .options = s->options,
+				    .control = s->control,
+				    .workers = s->workers,
+				    .upgrade = &s->upgrade,
+				    .suspender = s->suspender,
+				    .helpers = s->helpers,
+				    .travels = s->travels,
+				    .away = s->away,
+				    .audit = s->audit,
+				    .queue = cks_fresh_queue(s->fresh),
+				    .drain = &drain,
+				    .driver = s->driver[0] ? s->driver : s->options->driver};
+
+	cks_control_run(s->control, r->fds + r->control, &server);
+	cks_helpers_run(s->helpers, r->fds + r->helpers, &server);
+	cks_travels_run(s->travels, &server);
+	if (drain > 0 && !s->drain.by) {
+		cks_supervisor_drain(s);
+		cks_drain_begin(&s->drain, s->workers, drain);
+	}
+}
+
+static int run(struct supervisor *s)
+{
+	size_t room = 2 + s->options->max_sessions + 2 * CK_WARM_MAX + CK_CONTROL_POLL +
+		      CK_RENDEZVOUS_POLL + CK_HELPERS_MAX + CK_FRESH_MAX + CK_LISTENERS;
+	struct round r = {.fds = calloc(room, sizeof(*r.fds))};
+
+	if (!r.fds)
+		return -ENOMEM;
+	for (;;) {
+		forget_gone(s);
+		if (cks_drain_over(&s->drain, s->workers))
+			break;
+		cks_supervisor_upgrade(s);
+		gather(s, &r);
+		if (poll(r.fds, r.count, r.timeout) < 0) {
+			if (errno != EINTR) {
+				ck_err("poll: %m");
+				break;
+			}
+			continue;
+		}
+		if (read_signals(s))
+			break;
+		if (r.fds[1].revents)
+			cks_broker_run(s->broker);
+		cks_workers_read(s->workers);
+		forget_gone(s);
+		cks_rendezvous_run(&s->rendezvous, r.fds + r.rendezvous, s->workers, s->broker);
+		command(s, &r);
+		hear(s, &r);
+	}
+	free(r.fds);
+	return 0;
+}
+
+static void raise_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+/* By default one, and none with the emulated driver, which loads in milliseconds. */
+static unsigned int spares_wanted(int option, const char *driver)
+{
+	return option >= 0 ? (unsigned int)option : strcmp(driver, "emu") != 0;
+}
+
+int cks_supervisor_open_files(struct supervisor *s)
+{
+	const struct cks_options *o = s->options;
+	int ret = cks_audit_open(o->audit, o->audit_required, &s->audit);
+
+	if (ret == 0 && o->policy)
+		ret = cks_accounts_create(o->policy, o->max_sessions, &s->accounts);
+	return ret;
+}
+
+int cks_supervisor_set_up(struct supervisor *s, const char *driver)
+{
+	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (strcmp(s->options->driver, "auto") == 0) {
+		snprintf(s->driver, sizeof(s->driver), "%s", driver);
+		driver = s->driver;
+	}
+	s->spares.warm = spares_wanted(s->options->warm, driver);
+	s->spares.standby = spares_wanted(s->options->standby, driver);
+	cks_broker_driver(s->broker, driver);
+	s->workers = cks_workers_create(s->options, driver, cks_broker_path(s->broker));
+	s->helpers = cks_helpers_create();
+	s->travels = cks_travels_create();
+	s->away = cks_away_create();
+	if (s->workers && s->helpers && s->travels && s->away)
+		s->fresh = cks_fresh_create(s->workers, s->options, s->away, s->audit, s->fronts);
+	if (!s->fresh)
+		return -ENOMEM;
+	cks_workers_audit(s->workers, s->audit);
+	cks_workers_accounts(s->workers, s->accounts);
+	s->suspender = cks_suspender_create(s->options, driver, s->workers, s->control);
+	return s->suspender ? 0 : -ENOMEM;
+}
+
+static int start(struct supervisor *s)
+{
+	const char *driver;
+	int ret = cks_pid_file_write(s->options->pid_file, &s->pid_file);
+
+	if (ret == 0 && s->options->state_dir)
+		ret = cks_rendezvous_open(&s->rendezvous, s->options->state_dir);
+	if (ret == 0 && s->options->checkpoint_dir)
+		ret = cks_leash_folder(s->options->checkpoint_dir);
+	if (ret == 0)
+		ret = cks_supervisor_open_files(s);
+	if (ret == 0)
+		ret = cks_listeners_open(&s->listeners, s->options);
+	if (ret == 0)
+		ret = cks_fronts_create(s->options, &s->fronts);
+	if (ret < 0)
+		return ret;
+	s->broker = cks_broker_create(s->options, cks_listeners_unix(&s->listeners));
+	s->control = cks_control_create(s->options->ctl_socket, cks_listeners_unix(&s->listeners));
+	/* Clients that connect meanwhile wait in the sockets' queues. */
+	driver = cks_probe_driver(s->options->driver);
+	if (!driver)
+		return -ENODEV;
+	if (strcmp(driver, "emu") != 0)
+		cks_mps_check();
+	ret = cks_supervisor_set_up(s, driver);
+	if (ret == 0 && s->options->state_dir)
+		cks_workers_expect(s->workers, CK_RETURN_MS);
+	return ret;
+}
+
+static void stop(struct supervisor *s)
+{
+	cks_listeners_close(&s->listeners);
+	cks_fresh_destroy(s->fresh);
+	cks_fronts_destroy(s->fronts);
+	cks_broker_destroy(s->broker);
+	cks_control_destroy(s->control);
+	cks_rendezvous_close(&s->rendezvous);
+	cks_suspender_destroy(s->suspender);
+	cks_travels_destroy(s->travels);
+	cks_helpers_destroy(s->helpers);
+	cks_away_destroy(s->away);
+	cks_workers_destroy(s->workers);
+	cks_accounts_destroy(s->accounts);
+	cks_audit_event(s->audit, "server-stop", NULL);
+	cks_audit_close(s->audit);
+	cks_rpcbind_unset();
+	cks_pid_file_remove(s->options->pid_file, s->pid_file);
+}
+
+static void warn(const char *line)
+{
+	ck_warn("%s", line);
+}
+
+int cks_supervisor_main(const struct cks_options *options, char **argv, int state)
+{
+	static struct supervisor s;
+	int ret;
+
+	s = (struct supervisor){.options = options, .signals = -1, .reserve = -1, .pid_file = -1};
+	cks_upgrade_init(&s.upgrade, argv);
+	cks_rendezvous_init(&s.rendezvous);
+	cks_watchdog_init(&s.watchdog);
+	raise_limit();
+	ck_info("cricket-rpc-server %s", CK_RELEASE);
+	ck_env_check(warn);
+	ret = block_signals(&s); /* before anything exists that a signal would leave behind */
+	if (ret == 0)
+		ret = state < 0 ? start(&s) : cks_supervisor_resume(&s, state);
+	if (ret == 0) {
+		for (size_t i = 0; i < s.listeners.count; i++)
+			cks_rpcbind_set(s.listeners.list[i].fd);
+		cks_audit_event(s.audit, state < 0 ? "server-start" : "server-upgraded",
+				json_pack("{s:s}", "release", CK_RELEASE));
+		cks_notify("READY=1");
+		ret = run(&s);
+	}
+	cks_notify("STOPPING=1");
+	stop(&s);
+	ck_log_tend(true);
+	return ret == 0 ? 0 : 1;
+}

@@ -1,0 +1,61 @@
+/*
+ * server/supervisor/supervisor_part.h - the supervisor's parts, for supervisor.c and succession.c
+ * alone.
+ */
+#ifndef CK_SERVER_SUPERVISOR_SUPERVISOR_PART_H
+#define CK_SERVER_SUPERVISOR_SUPERVISOR_PART_H
+
+#include "server/processes/sockets.h"
+#include "server/supervisor/accounts.h"
+#include "server/supervisor/audit.h"
+#include "server/supervisor/control.h"
+#include "server/supervisor/drain.h"
+#include "server/supervisor/notify.h"
+#include "server/supervisor/rendezvous.h"
+#include "server/supervisor/spares.h"
+#include "server/supervisor/suspend.h"
+#include "server/supervisor/upgrade.h"
+
+struct supervisor {
+	const struct cks_options *options;
+	struct cks_listeners listeners;
+	int signals;
+	int reserve;	/* a descriptor to close when none are left */
+	int pid_file;	/* -1: none */
+	int64_t paused; /* do not accept before this time */
+	struct cks_drain drain;
+	struct cks_watchdog watchdog;
+	struct cks_audit *audit;       /* NULL: none */
+	struct cks_accounts *accounts; /* NULL: there is no policy */
+	struct cks_workers *workers;
+	struct cks_spares spares;
+	struct cks_fresh_list *fresh;
+	struct cks_broker *broker;
+	struct cks_control *control;
+	struct cks_suspender *suspender;
+	struct cks_rendezvous rendezvous;
+	struct cks_helpers *helpers;
+	struct cks_travels *travels;
+	struct cks_away *away;
+	struct cks_fronts *fronts; /* NULL: no TLS */
+	struct cks_upgrade upgrade;
+	char driver[8]; /* what --driver auto has become; else empty */
+};
+
+/* Open the audit log and read the policy, before clients can connect. -errno, logged. */
+int cks_supervisor_open_files(struct supervisor *supervisor);
+
+/* Make what needs the name of the driver. -errno. */
+int cks_supervisor_set_up(struct supervisor *supervisor, const char *driver);
+
+/* From now on, no session begins. */
+void cks_supervisor_drain(struct supervisor *supervisor);
+
+/* Take the next step of an upgrade, if one is due. Does not return if the new program runs. */
+void cks_supervisor_upgrade(struct supervisor *supervisor);
+
+/* Continue where the program before this one, in this process, has ended; @fd: its state. -errno,
+ * logged. */
+int cks_supervisor_resume(struct supervisor *supervisor, int fd);
+
+#endif

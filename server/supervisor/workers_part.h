@@ -1,0 +1,79 @@
+/*
+ * server/supervisor/workers_part.h - the parts of the workers' table, for workers.c, notes.c,
+ * command.c, sessions.c and adopt.c alone.
+ */
+#ifndef CK_SERVER_SUPERVISOR_WORKERS_PART_H
+#define CK_SERVER_SUPERVISOR_WORKERS_PART_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "server/supervisor/accounts.h"
+#include "server/supervisor/workers.h"
+
+#define CK_ARGUMENTS (24 + 2 * CK_LIMITS)
+
+struct worker {
+	struct worker *next;
+	pid_t pid;   /* of the child, which is info.pid or follows it */
+	int control; /* -1: the worker has closed its end */
+	int process; /* a pidfd: it is no child, but has outlived its supervisor; 0: it is a child */
+	enum state {
+		SPARE_STARTING,
+		SPARE_STANDBY,
+		SPARE_WARMING,
+		SPARE_READY,
+		SERVING,
+		RETIRED /* a spare of the release before an upgrade: told to end */
+	} state;
+	int64_t begin; /* of a spare's state, in ms */
+	struct cks_session_info info;
+	bool named;  /* session is known, and connections may join it */
+	bool listed; /* from then on, as long as the process lives */
+	unsigned char session[16];
+	struct cks_seat seat; /* in the account of its identity */
+};
+
+/* How workers are started. */
+struct cks_worker_command {
+	char *arguments[CK_ARGUMENTS];
+	size_t count;
+	char limits[CK_LIMITS][32]; /* option names of limits among the arguments */
+};
+
+struct cks_workers {
+	struct worker *first;
+	struct cks_audit *audit;       /* NULL: none */
+	struct cks_accounts *accounts; /* NULL: there is no policy */
+	unsigned int serving, retired;
+	unsigned int numbered; /* sessions so far */
+	size_t most;	       /* sessions */
+	int64_t return_by;     /* until then, sessions may return */
+	struct cks_spare_counts spares;
+	struct cks_totals totals;
+	struct cks_worker_command command;
+};
+
+/* @worker of @workers enters @state now. */
+void cks_worker_change(struct cks_workers *workers, struct worker *worker, enum state state);
+
+/* seats.c: have @worker count in the account of its identity, if there is a policy. -errno. */
+int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
+
+/* ends.c: read the last that @worker has said, record the end of its session and give its seat back; @status of
+ * wait(2), or -1: unknown. Log the end of @pid. */
+void cks_worker_record_end(struct cks_workers *workers, struct worker *worker, int status);
+void cks_worker_log_end(pid_t pid, int status);
+
+/* notes.c: read all that @worker has said. */
+void cks_worker_hear(struct cks_workers *workers, struct worker *worker);
+
+/* @driver and @broker as for cks_workers_create; keeps the pointers. */
+void cks_command_fill(struct cks_worker_command *command, const struct cks_options *options,
+		      const char *driver, const char *broker);
+
+/* In a child: become a worker for @connection; -1: a spare one. */
+_Noreturn void cks_command_run(struct cks_worker_command *command, int connection, int control);
+
+#endif

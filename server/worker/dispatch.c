@@ -1,0 +1,501 @@
+/*
+ * server/worker/dispatch.c - decode a message, bind its context, run its handler, reply.
+ *
+ * A command has no reply for its error. The session keeps the error until the next call that waits,
+ * which returns it without being executed. This file checks everything about a message that its
+ * handler does not check.
+ */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "cuda/errors.h"
+#include "rpc/activity.h"
+#include "rpc/fields.h"
+#include "rpc/proc.h"
+#include "server/memory/delivery.h"
+#include "server/worker/commands.h"
+#include "server/worker/dispatch.h"
+#include "server/session/output.h"
+#include "server/session/profile.h"
+#include "server/session/retime.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_SEQ_AHEAD ((uint64_t)1 << 40) /* far more commands than a client can have sent */
+/* A busy client makes a call every few microseconds, except while it computes. After this time, an
+ * idle one costs no processor time. */
+#define LANE_SPIN_US 1000
+#define CK_REPLY_START 16384
+#define CK_REPLY_MAX (CK_RECORD_MAX + 4096)
+#define CK_TRACE_TEXT 400
+
+static int lane_init(struct cks_lane *l, struct cks_session *s, struct ck_chan *chan,
+		     struct ck_reader *reader)
+{
+	size_t args = sizeof(struct ck_head), res = sizeof(struct ck_result);
+
+	for (uint32_t i = 0; i < CK_PROC_END; i++) {
+		args = ck_max(args, ck_procs[i].args_size);
+		res = ck_max(res, ck_procs[i].res_size);
+	}
+	*l = (struct cks_lane){.session = s, .chan = chan, .reader = reader};
+	l->epoch = atomic_load(&s->context_epoch);
+	l->out_size = CK_REPLY_START;
+	l->args = malloc(args);
+	l->res = malloc(res);
+	l->out = malloc(l->out_size);
+	cks_gate_join(&s->gate, &l->pass);
+	return l->args && l->res && l->out ? 0 : -ENOMEM;
+}
+
+static void lane_fini(struct cks_lane *l)
+{
+	cks_gate_part(&l->session->gate, &l->pass);
+	free(l->args);
+	free(l->res);
+	free(l->out);
+}
+
+/*
+ * Make the caller's context current in this thread. An unknown id (of a primary context that was
+ * not retained, or a destroyed context) means no context: the driver returns INVALID_CONTEXT for a
+ * call that needs one; other calls work.
+ */
+static CUresult bind_context(struct cks_lane *l, uint64_t id)
+{
+	uint64_t epoch = atomic_load_explicit(&l->session->context_epoch, memory_order_acquire);
+	CUcontext context = NULL;
+	CUresult err;
+
+	if (id == l->bound && epoch == l->epoch)
+		return CUDA_SUCCESS;
+	if (id != 0)
+		context = cks_handles_get(l->session->handles, id, CK_KIND_CONTEXT);
+	if (!ck_driver.cuCtxSetCurrent)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuCtxSetCurrent(context);
+	l->bound = err ? ~(uint64_t)0 : id; /* after an error: bind again next time */
+	l->epoch = epoch;
+	return err;
+}
+
+/* The length word of the payload, at the end of the arguments. */
+static size_t payload_size(const struct ck_proc *proc, const void *args)
+{
+	const struct ck_field *f;
+	u_int size = 0;
+
+	for (f = proc->in; f && f->kind != CK_FIELD_END; f++) {
+		if (f->kind == CK_FIELD_BULK)
+			memcpy(&size, (const char *)args + f->offset, sizeof(size));
+	}
+	return size;
+}
+
+/* Decode by XDR. Returns the size of the arguments, or -EBADMSG. xdrmem reads nothing outside the
+ * record. */
+static long decode_xdr(struct cks_lane *l, const struct ck_proc *proc,
+		       const struct ck_record *record, size_t at)
+{
+	XDR xdrs;
+
+	memset(l->args, 0, proc->args_size);
+	xdrmem_create(&xdrs, (char *)record->body + at, (u_int)(record->body_size - at),
+		      XDR_DECODE);
+	return proc->xdr_args(&xdrs, l->args) ? (long)xdr_getpos(&xdrs) : -EBADMSG;
+}
+
+int cks_lane_decode(struct cks_lane *l, const struct ck_proc *proc, const struct ck_record *record,
+		    const struct ck_call_header *header, struct cks_request *q)
+{
+	size_t at = header->size, end;
+	long size = -EOPNOTSUPP;
+
+	q->session = l->session;
+	q->xid = header->xid;
+	q->proc = header->proc;
+	if (proc->one_way)
+		size = ck_message_decode(record->body + at, record->body_size - at, q->proc,
+					 l->args);
+	l->in_place = size != -EOPNOTSUPP;
+	if (!l->in_place)
+		size = decode_xdr(l, proc, record, at);
+	if (size < 0)
+		return (int)size;
+	end = at + (size_t)size;
+	q->bulk_offset = end;
+	q->bulk_size = proc->bulk_in ? payload_size(proc, l->args) : 0;
+	if (end + CK_ALIGN_UP(q->bulk_size, 4u) != record->total)
+		return -EBADMSG;
+	return 0;
+}
+
+void cks_lane_release(struct cks_lane *l, const struct ck_proc *proc)
+{
+	if (!l->in_place)
+		xdr_free(proc->xdr_args, l->args);
+}
+
+static void trace_message(const struct ck_proc *proc, const void *args)
+{
+	char text[CK_TRACE_TEXT];
+
+	if (!ck_log_enabled(CK_LOG_TRACE))
+		return;
+	ck_fields_print(proc->in, args, text, sizeof(text));
+	ck_trace("%s(%s)", proc->name, text);
+}
+
+/*
+ * Refuse a call with @err. Close the descriptors that came with it, or they would be taken for
+ * those of the next call.
+ */
+static CUresult turn_away(struct cks_request *q, CUresult err)
+{
+	int fd;
+
+	while ((fd = ck_chan_take_fd(q->chan)) >= 0)
+		close(fd);
+	return err;
+}
+
+/* A call that never needs the driver: a suspended session answers it too. */
+static bool is_driverless(uint32_t proc)
+{
+	switch (proc) {
+	case CK_PROC_callback_next:
+	case CK_PROC_delivery_next:
+	case CK_PROC_output:
+	case CK_PROC_m3_subscribe:
+	case CK_PROC_m3_news:
+	case CK_PROC_m3_unsubscribe:
+		return true;
+	default:
+		return ck_proc_is_nvml(proc);
+	}
+}
+
+CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc,
+			    void *res)
+{
+	const struct ck_head *head = l->args;
+	ck_handler handler = ck_handlers[q->proc];
+	bool profiled;
+	CUresult err;
+
+	trace_message(proc, l->args);
+	if (!handler)
+		return turn_away(q, CUDA_ERROR_NOT_SUPPORTED);
+	err = is_driverless(q->proc) ? CUDA_SUCCESS : bind_context(l, head->ctx);
+	if (err)
+		return turn_away(q, err);
+	q->ctx = head->ctx;
+	profiled = cks_profile_enter(proc->one_way ? head->seq : CK_ACTIVITY_CALL | q->xid);
+	err = handler(q, l->args, res);
+	if (unlikely(profiled))
+		cks_profile_pop();
+	return err;
+}
+
+/* Does a call wait for a command with an impossible number? */
+static bool too_far(const struct cks_lane *l, uint64_t seq)
+{
+	uint64_t executed = atomic_load(&l->session->executed);
+
+	return seq > executed && seq - executed > CK_SEQ_AHEAD;
+}
+
+int cks_lane_read(struct ck_chan *chan, struct ck_reader *reader, struct ck_record *record,
+		  struct ck_call_header *header)
+{
+	int ret = ck_reader_next(reader, record);
+
+	if (ret == 0)
+		ret = record->last ? ck_call_decode(record->body, record->body_size, header)
+				   : -EPROTO;
+	if (ret == -EPROTO)
+		ck_warn("%s: not an RPC call", ck_chan_peer(chan));
+	return ret;
+}
+
+int cks_dispatch_commands(struct cks_session *s, struct ck_chan *chan, struct ck_reader *reader)
+{
+	struct cks_lane l;
+	int ret = lane_init(&l, s, chan, reader);
+
+	if (ret == 0)
+		ret = cks_commands_run(&l);
+	lane_fini(&l);
+	return ret == -EPIPE ? 0 : ret;
+}
+
+static int send_bytes(struct cks_lane *l, void *bytes, size_t size)
+{
+	unsigned int n = 3 * l->along.count;
+	int ret;
+
+	l->along.iov[n] = (struct iovec){.iov_base = bytes, .iov_len = size};
+	cks_session_count_reply(l->session, l->along.iov, n + 1);
+	ret = ck_chan_writev(l->chan, l->along.iov, (int)n + 1);
+	cks_along_sent(l->session, &l->along);
+	return ret;
+}
+
+static int refuse(struct cks_lane *l, uint32_t xid, enum accept_stat stat)
+{
+	long n = ck_refusal_encode(l->out, l->out_size, xid, stat);
+
+	return n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
+}
+
+/* Encode a result, with @tail bytes to follow; returns its length, or -errno. */
+static long encode_result(struct cks_lane *l, uint32_t xid, xdrproc_t xdr, const void *res,
+			  size_t tail)
+{
+	long n = ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+	unsigned char *bigger;
+
+	if (n != -ENOSPC || l->out_size >= CK_REPLY_MAX)
+		return n;
+	bigger = realloc(l->out, CK_REPLY_MAX);
+	if (!bigger)
+		return -ENOMEM;
+	l->out = bigger;
+	l->out_size = CK_REPLY_MAX;
+	return ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+}
+
+/* Encode an empty result with an error, for a result that exceeds a record. */
+static long encode_refused(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc,
+			   size_t tail)
+{
+	struct ck_result head;
+
+	memcpy(&head, l->res, sizeof(head));
+	head.err = CUDA_ERROR_NOT_SUPPORTED;
+	xdr_free(proc->xdr_res, l->res);
+	memset(l->res, 0, proc->res_size);
+	memcpy(l->res, &head, sizeof(head));
+	return encode_result(l, xid, proc->xdr_res, l->res, tail);
+}
+
+/*
+ * Encode and send the result in lane.res. A call with bulk payload comes here only without any: the
+ * tail, which has the status of the payload, is then the result itself.
+ */
+static int reply(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc)
+{
+	const struct ck_result *head = l->res;
+	size_t tail = proc->bulk_out ? 4 : 0;
+	long n = encode_result(l, xid, proc->xdr_res, l->res, tail);
+	uint32_t word;
+
+	if (n == -EINVAL || n == -ENOSPC) {
+		ck_err("%s: a reply that cannot be encoded: %s", proc->name, strerror((int)-n));
+		n = encode_refused(l, xid, proc, tail);
+	}
+	if (n < 0)
+		return (int)n;
+	if (tail) {
+		word = htonl((uint32_t)head->err);
+		memcpy(l->out + n, &word, sizeof(word));
+	}
+	return send_bytes(l, l->out, (size_t)n + tail);
+}
+
+/* A client sends several of these before it reads a reply, so all replies must fit the buffers of the connection:
+ * they carry no copies. */
+static bool is_ahead(uint32_t proc)
+{
+	return proc == CK_PROC_upload_part || proc == CK_PROC_upload_packed_part;
+}
+
+/* What the outcome of a call means for others. @launches: the number of those before it. */
+static void judge(struct cks_lane *l, const struct cks_request *q, const struct ck_proc *proc,
+		  CUresult err, uint64_t launches)
+{
+	const struct ck_head *head = l->args;
+	struct cks_session *s = l->session;
+
+	if (unlikely(err) && ck_error_is_sticky(err)) {
+		cks_faults_tell(s, proc->name, head->ctx, err);
+		cks_deliveries_fail(s->deliveries, head->ctx);
+	}
+	if (!err)
+		cks_faults_waited(s, q->proc, l->args, launches);
+	if (!err && proc->shares)
+		atomic_store(&s->shares, true);
+}
+
+/* Run a decoded call; its result is in lane.res. */
+static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc)
+{
+	const struct ck_head *head = l->args;
+	struct cks_session *s = l->session;
+	struct ck_result *result = l->res;
+	CUresult err = CUDA_SUCCESS;
+	bool inside = !is_driverless(q->proc);
+	uint64_t launches;
+
+	cks_session_wait(s, head->seq);
+	launches = cks_faults_begin(s);
+	if (inside) {
+		cks_gate_enter(&s->gate, &l->pass);
+		cks_session_stir(s);
+	}
+	cks_retime_call(s, q->proc);
+	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
+		err = (CUresult)atomic_exchange(&s->async_error, 0);
+	err = err ? turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
+	if (err)
+		ck_debug("%s: %s", proc->name, cks_error_name(err));
+	judge(l, q, proc, err, launches);
+	result->err = (int)err;
+	result->output = cks_output_pending(s->output);
+	/* A reply to a thread for host functions must not wait for the driver: see
+	 * delivery_part.h. */
+	if (!inside)
+		inside = q->proc != CK_PROC_callback_next && cks_gate_try(&s->gate, &l->pass);
+	if (is_ahead(q->proc))
+		result->delivered = cks_deliveries_settle(s);
+	else if (q->proc != CK_PROC_delivery_next && !q->replied)
+		result->delivered = cks_deliveries_take(s, inside, &l->along);
+	if (inside)
+		cks_gate_leave(&l->pass);
+	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
+}
+
+/* The number of the command that the call comes after: the first word of its arguments. */
+static uint64_t seq_of(const struct ck_record *record, const struct ck_call_header *header)
+{
+	uint64_t seq = 0;
+
+	if (record->body_size - header->size >= sizeof(seq))
+		memcpy(&seq, record->body + header->size, sizeof(seq));
+	return be64toh(seq);
+}
+
+/* Handle a call of driver.api. */
+static int regular_call(struct cks_lane *l, const struct ck_proc *proc,
+			const struct ck_record *record, const struct ck_call_header *header)
+{
+	const struct ck_head *head = l->args;
+	struct cks_request q = {.chan = l->chan, .reader = l->reader};
+	int ret;
+
+	l->ordered = seq_of(record, header) != 0;
+	cks_commands_finish(l, seq_of(record, header)); /* uses lane.args */
+	if (cks_lane_decode(l, proc, record, header, &q) < 0) {
+		ck_warn("%s: arguments that cannot be decoded", proc->name);
+		refuse(l, header->xid, GARBAGE_ARGS);
+		ret = -EPROTO;
+	} else if (too_far(l, head->seq)) {
+		ck_warn("%s: waits for command %llu", proc->name, (unsigned long long)head->seq);
+		ret = -EPROTO;
+	} else {
+		memset(l->res, 0, proc->res_size);
+		call_run(l, &q, proc);
+		ret = q.broken;
+		if (!ret && !q.replied)
+			ret = reply(l, q.xid, proc);
+		xdr_free(proc->xdr_res, l->res);
+	}
+	cks_lane_release(l, proc);
+	return ret;
+}
+
+/* Handle a procedure of control.x; those here take no arguments. */
+static int control_call(struct cks_lane *l, const struct ck_call_header *header)
+{
+	long n;
+	int ret;
+
+	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE) {
+		turn_away(&(struct cks_request){.chan = l->chan}, CUDA_ERROR_NOT_SUPPORTED);
+		return refuse(l, header->xid, PROC_UNAVAIL);
+	}
+	n = encode_result(l, header->xid, ck_code_nothing, NULL, 0);
+	ret = n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
+	return ret == 0 && header->proc == CK_BYE ? CK_DISPATCH_BYE : ret;
+}
+
+static int answer(struct cks_lane *l, const struct ck_record *record,
+		  const struct ck_call_header *header)
+{
+	const struct ck_proc *proc;
+
+	if (header->program != CK_PROGRAM)
+		return refuse(l, header->xid, PROG_UNAVAIL);
+	if (header->version != CK_VERSION)
+		return refuse(l, header->xid, PROG_MISMATCH);
+	proc = ck_proc(header->proc);
+	if (!proc)
+		return control_call(l, header);
+	if (proc->one_way) {
+		ck_warn("%s: a command on a call lane", proc->name);
+		return -EPROTO;
+	}
+	return regular_call(l, proc, record, header);
+}
+
+static int call(struct cks_lane *l)
+{
+	struct ck_call_header header;
+	struct ck_spin_turn turn;
+	struct ck_record record;
+	int ret;
+
+	cks_commands_poll(l, &turn);
+	ret = cks_lane_read(l->chan, l->reader, &record, &header);
+	ck_spin_end(&turn);
+	if (ret == 0) {
+		atomic_fetch_add_explicit(&l->session->bytes_in, record.total,
+					  memory_order_relaxed);
+		ret = answer(l, &record, &header);
+	}
+	cks_commands_finish(l, 0); /* if that has not */
+	return ret;
+}
+
+/* In shared memory, a lane spins here, where it looks for commands too. */
+static void spin(struct cks_lane *l)
+{
+	ck_spin_init(&l->spin, LANE_SPIN_US);
+	ck_chan_spin(l->chan, ck_chan_ring(l->chan) ? 0 : LANE_SPIN_US);
+}
+
+int cks_dispatch_calls(struct cks_session *s, struct ck_chan *chan, struct ck_reader *reader)
+{
+	struct cks_lane l;
+	int ret = lane_init(&l, s, chan, reader);
+
+	spin(&l);
+	while (ret == 0)
+		ret = call(&l);
+	lane_fini(&l);
+	return ret == -EPIPE ? 0 : ret;
+}
+
+int cks_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res)
+{
+	unsigned char *out = malloc(CK_REPLY_MAX);
+	struct iovec iov;
+	long n;
+
+	if (!out)
+		return -ENOMEM;
+	n = ck_reply_encode(out, CK_REPLY_MAX, xid, xdr, res, 0);
+	if (n >= 0) {
+		iov = (struct iovec){.iov_base = out, .iov_len = (size_t)n};
+		n = ck_chan_writev(chan, &iov, 1);
+	}
+	free(out);
+	return (int)n;
+}

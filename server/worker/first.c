@@ -1,0 +1,65 @@
+/*
+ * server/worker/first.c - see first.h.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "rpc/record.h"
+#include "server/worker/first.h"
+#include "server/processes/peek.h"
+#include "server/processes/token.h"
+#include "server/session/session.h"
+
+#define CK_MARK 4
+#define CK_LAST_FRAGMENT 0x80000000u
+
+/* The supervisor has peeked at the record: it is complete, and one fragment. */
+static int read_record(struct ck_chan *chan, unsigned char body[CK_PEEK_MAX], size_t *size)
+{
+	uint32_t mark;
+	int ret = ck_chan_read(chan, &mark, CK_MARK);
+
+	*size = ntohl(mark) & ~CK_LAST_FRAGMENT;
+	if (ret == 0 && *size > CK_PEEK_MAX)
+		ret = -EPROTO;
+	return ret < 0 ? ret : ck_chan_read(chan, body, *size);
+}
+
+static bool decode(struct cks_first *first, XDR *xdrs)
+{
+	ck_join_args join;
+
+	if (first->links)
+		return xdr_ck_link_args(xdrs, &first->args);
+	if (!xdr_ck_join_args(xdrs, &join))
+		return false;
+	memcpy(first->args.session, join.session, sizeof(join.session));
+	memcpy(first->args.key, join.key, sizeof(join.key));
+	first->args.lane = join.lane;
+	return true;
+}
+
+int cks_first_read(struct ck_chan *chan, struct cks_first *first)
+{
+	unsigned char body[CK_PEEK_MAX];
+	struct ck_call_header header;
+	size_t size;
+	XDR xdrs;
+	int ret = read_record(chan, body, &size);
+
+	if (ret < 0)
+		return ret;
+	if (ck_call_decode(body, size, &header) < 0 || header.program != CK_PROGRAM ||
+	    header.version != CK_VERSION || (header.proc != CK_JOIN && header.proc != CK_LINK))
+		return -EPROTO;
+	*first = (struct cks_first){.xid = header.xid, .links = header.proc == CK_LINK};
+	xdrmem_create(&xdrs, (char *)body + header.size, (u_int)(size - header.size), XDR_DECODE);
+	return decode(first, &xdrs) ? 0 : -EPROTO;
+}
+
+bool cks_first_proves(const struct cks_first *first, const struct cks_session *session)
+{
+	return cks_secret_equal(first->args.session, session->id, sizeof(session->id)) &&
+	       cks_secret_equal(first->args.key, session->key, sizeof(session->key));
+}

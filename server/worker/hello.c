@@ -1,0 +1,347 @@
+/*
+ * server/worker/hello.c - versions, token, driver, device snapshot: start a session or refuse
+ * it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "cricket.h"
+#include "rpc/proc.h"
+#include "server/memory/lease.h"
+#include "server/memory/meter.h"
+#include "server/memory/pinned.h"
+#include "server/memory/window.h"
+#include "server/modules/answers.h"
+#include "server/modules/modcache.h"
+#include "server/processes/judge.h"
+#include "server/processes/options.h"
+#include "server/session/driver.h"
+#include "server/session/identity.h"
+#include "server/session/session.h"
+#include "server/session/terms.h"
+#include "server/session/version.h"
+#include "server/worker/dispatch.h"
+#include "server/worker/hello.h"
+#include "server/worker/park.h"
+#include "server/worker/snapshot.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+/* Keep printable characters only, and truncate: the text goes to logs. */
+static void copy_text(char *out, size_t size, const char *text)
+{
+	size_t n = 0;
+
+	for (; *text && n + 1 < size; text++)
+		out[n++] = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+	out[n] = '\0';
+}
+
+static int read_hello(struct ck_reader *reader, uint32_t *xid, ck_hello_args *args,
+		      ck_hello_wishes *wishes)
+{
+	struct ck_call_header header;
+	struct ck_record record;
+	XDR xdrs;
+	int ret = ck_reader_next(reader, &record);
+
+	if (ret < 0)
+		return ret;
+	if (ck_call_decode(record.body, record.body_size, &header) < 0 ||
+	    header.program != CK_PROGRAM || header.version != CK_VERSION || header.proc != CK_HELLO)
+		return -EPROTO;
+	xdrmem_create(&xdrs, (char *)record.body + header.size,
+		      (u_int)(record.body_size - header.size), XDR_DECODE);
+	if (!xdr_ck_hello_args(&xdrs, args) ||
+	    (xdrs.x_handy > 0 && !xdr_ck_hello_wishes(&xdrs, wishes)))
+		return -EPROTO;
+	*xid = header.xid;
+	return 0;
+}
+
+static void set_message(ck_hello_res *res, ck_hello_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void set_message(ck_hello_res *res, ck_hello_status status, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	free(res->message);
+	res->message = strdup(text);
+	res->status = status;
+}
+
+/* May the client have a session? The supervisor has admitted it, but the token may have changed. */
+static void judge(const struct cks_options *options, struct cks_token *token, int fd,
+		  const ck_hello_args *args, ck_hello_res *res)
+{
+	char why[CK_WHY_SIZE];
+	ck_hello_status status = cks_judge(options, token, fd, args, why);
+
+	if (status != CK_HELLO_OK)
+		set_message(res, status, "%s", why);
+}
+
+static void start_driver(const struct cks_options *options, ck_hello_res *res)
+{
+	char why[256];
+	CUresult err;
+
+	if (cks_driver_open(options->driver, why, sizeof(why)) < 0) {
+		ck_err("driver %s: %s", options->driver, why);
+		res->cuda_error = CUDA_ERROR_NO_DEVICE;
+		set_message(res, CK_HELLO_DRIVER, "the server's driver %s: %s", options->driver,
+			    why);
+		return;
+	}
+	err = ck_driver.cuInit(0);
+	if (!err)
+		err = cks_snapshot_fill(res);
+	if (err) {
+		ck_err("driver %s: %s", options->driver, cks_error_name(err));
+		res->cuda_error = (int)err;
+		set_message(res, CK_HELLO_DRIVER, "the server's driver: %s", cks_error_name(err));
+		return;
+	}
+	res->accepts_cubin = cks_driver_accepts_cubin();
+	res->emulated = cks_driver_emulated();
+}
+
+/* Result of start_driver, prepared before there is a client. */
+static ck_hello_res ready;
+
+int cks_hello_prepare(const struct cks_options *options)
+{
+	start_driver(options, &ready);
+	return ready.status == CK_HELLO_OK ? 0 : -ENODEV;
+}
+
+void cks_hello_reserve(const struct cks_options *options)
+{
+	cks_window_prepare();
+	/* on the first of the devices; "none" is device 0 */
+	cks_lease_prepare(atoi(options->warm_devices), options->limits.value[CK_LIMIT_LEASE]);
+}
+
+/* Take the prepared result; false: there is none. */
+static bool take_ready(ck_hello_res *res)
+{
+	if (!ready.devices.devices_val)
+		return false;
+	res->driver_version = ready.driver_version;
+	res->accepts_cubin = ready.accepts_cubin;
+	res->emulated = ready.emulated;
+	res->devices = ready.devices;
+	res->p2p = ready.p2p;
+	memset(&ready, 0, sizeof(ready));
+	return true;
+}
+
+/*
+ * All that could change what the driver answers about a kernel: the library, by its file, and the
+ * devices. On failure the world is like no other, so that nothing is recalled.
+ */
+static void describe_world(const ck_hello_res *res, struct ck_hash *world)
+{
+	size_t size = 0, devices = xdr_sizeof((xdrproc_t)xdr_ck_hello_res, (void *)(uintptr_t)res);
+	unsigned char *bytes = calloc(1, devices + sizeof(struct cks_driver_file));
+	XDR xdrs;
+
+	if (bytes && cks_driver_file((struct cks_driver_file *)bytes)) {
+		size = sizeof(struct cks_driver_file);
+		xdrmem_create(&xdrs, (char *)bytes + size, (u_int)devices, XDR_ENCODE);
+		if (xdr_ck_hello_res(&xdrs, (ck_hello_res *)(uintptr_t)res))
+			size += xdr_getpos(&xdrs);
+		else
+			size = 0;
+	}
+	if (size > 0)
+		ck_hash(bytes, size, world);
+	else if (getrandom(world, sizeof(*world), 0) < 0)
+		memset(world, 0xff, sizeof(*world));
+	free(bytes);
+}
+
+static int make_session(const struct cks_options *options, const struct cks_client *client,
+			struct ck_output *output, ck_hello_res *res, struct cks_session **session)
+{
+	const struct cks_identity *identity = &client->identity;
+	struct cks_modcache *cache;
+	struct ck_hash world;
+	int ret = cks_modcache_open(options->cache_dir, &identity->key,
+				    (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
+				    options->limits.value[CK_LIMIT_CACHE], &cache);
+
+	if (ret == 0)
+		ret = cks_session_create(cache, output, (int)res->devices.devices_len, session);
+	if (ret < 0)
+		return ret;
+	cks_faults_listen(&(*session)->faults);
+	cks_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
+	describe_world(res, &world);
+	(*session)->answers =
+		cks_answers_open(options->cache_dir, &identity->key, client->application, &world);
+	if (getrandom((*session)->id, sizeof((*session)->id), 0) != sizeof((*session)->id) ||
+	    getrandom((*session)->key, sizeof((*session)->key), 0) != sizeof((*session)->key))
+		return -EIO;
+	memcpy(res->session, (*session)->id, sizeof(res->session));
+	memcpy(res->key, (*session)->key, sizeof(res->key));
+	return cks_snapshot_modules(res, cache);
+}
+
+/* From now on, device memory counts. The memory of the devices, and of a lease that is ready, may be less then. */
+static void begin_meter(ck_hello_res *res)
+{
+	size_t memory;
+
+	cks_meter_begin();
+	cks_lease_renew();
+	for (u_int i = 0; i < res->devices.devices_len; i++) {
+		if (ck_driver.cuDeviceTotalMem_v2 &&
+		    !ck_driver.cuDeviceTotalMem_v2(&memory, (CUdevice)i))
+			res->devices.devices_val[i].memory = memory;
+	}
+}
+
+/* All steps between the call and the reply; the status is in @res. */
+static int prepare(const struct cks_options *options, struct ck_chan *chan,
+		   const ck_hello_args *args, struct ck_output *output, struct cks_client *client,
+		   ck_hello_res *res, struct cks_session **session)
+{
+	struct cks_token token = {.known = false};
+
+	judge(options, &token, ck_chan_fd(chan), args, res);
+	if (res->status == CK_HELLO_OK && !take_ready(res))
+		start_driver(options, res);
+	if (res->status != CK_HELLO_OK)
+		return 0;
+	if (options->policy)
+		begin_meter(res);
+	cks_hello_reserve(options);
+	cks_judge_identity(options, &token, args, ck_chan_fd(chan), &client->identity);
+	return make_session(options, client, output, res, session);
+}
+
+/* The reply as it travels: see ck_hello_more. */
+struct reply {
+	ck_hello_res *res;
+	ck_hello_more more;
+};
+
+static bool_t code_reply(XDR *xdrs, struct reply *reply)
+{
+	if (!xdr_ck_hello_res(xdrs, reply->res))
+		return FALSE;
+	return reply->res->status != CK_HELLO_OK || xdr_ck_hello_more(xdrs, &reply->more);
+}
+
+/* With the numbers of all messages that this server knows, and what is ready for @session, unless
+ * that is NULL. */
+static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res,
+		  struct cks_session *session, unsigned int keep)
+{
+	unsigned char known[CK_PROC_END / 8 + 1] = {0};
+	struct reply reply = {.res = res, .more.procedures = {sizeof(known), (char *)known}};
+	struct cks_lease_offer offer;
+	size_t recalled = 0;
+	int ret;
+
+	if (session) {
+		reply.more.recalled.recalled_val = cks_answers_read(session->answers, &recalled);
+		reply.more.recalled.recalled_len = (u_int)recalled;
+		cks_lease_offer(session, &offer);
+		reply.more.keep = keep;
+		reply.more.arena = offer.arena;
+		reply.more.arena_size = offer.arena_size;
+		reply.more.lease_device = offer.device;
+		reply.more.lease_size = offer.size;
+		if (cks_window_offer(session)) {
+			reply.more.window = session->window_lo;
+			reply.more.window_size = session->window_hi - session->window_lo;
+		}
+	}
+	for (uint32_t i = 0; i < CK_PROC_END; i++) {
+		if (ck_proc(i))
+			known[i / 8] |= (unsigned char)(1u << i % 8);
+	}
+	ret = cks_dispatch_reply(chan, xid, (xdrproc_t)code_reply, &reply);
+	free(reply.more.recalled.recalled_val);
+	return ret;
+}
+
+static void note_client(const ck_hello_args *args, struct cks_client *client)
+{
+	copy_text(client->application, sizeof(client->application), args->application);
+	copy_text(client->host, sizeof(client->host), args->host);
+	copy_text(client->release, sizeof(client->release), args->release);
+	client->pid = args->pid;
+}
+
+/* A process on this host cannot lose its connections without ending. */
+static unsigned int seconds_kept(const struct cks_options *options, const struct ck_chan *chan,
+				 const ck_hello_wishes *wishes)
+{
+	bool far = strncmp(ck_chan_peer(chan), "tcp ", 4) == 0;
+	uint64_t most = options->limits.value[CK_LIMIT_KEEP];
+	struct cks_terms terms;
+
+	cks_meter_terms(&terms);
+	if (terms.resume >= 0)
+		most = (uint64_t)terms.resume;
+	return far ? (unsigned int)ck_min((uint64_t)wishes->resume, most) : 0;
+}
+
+int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck_reader *reader,
+	      struct ck_output *output, int (*announce)(const struct cks_session *session),
+	      struct cks_client *client, struct cks_session **session)
+{
+	ck_hello_args args = {0};
+	ck_hello_wishes wishes = {0};
+	ck_hello_res res = {.protocol = CK_PROTOCOL};
+	uint32_t xid;
+	int ret = read_hello(reader, &xid, &args, &wishes);
+
+	if (ret < 0) {
+		ck_warn("%s: no hello: %s", ck_chan_peer(chan), strerror(-ret));
+		goto free_args;
+	}
+	if (ck_chan_take_rings(chan) == -EPROTO)
+		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
+	note_client(&args, client);
+	client->keep = seconds_kept(options, chan, &wishes);
+	res.message = strdup("");
+	res.release = strdup(CK_RELEASE);
+	ret = prepare(options, chan, &args, output, client, &res, session);
+	if (ret == 0 && res.status == CK_HELLO_OK)
+		ret = announce(*session);
+	if (ret < 0)
+		ck_err("no session: %s", strerror(-ret));
+	else if (!res.message || !res.release)
+		ret = -ENOMEM;
+	else
+		ret = answer(chan, xid, &res, res.status == CK_HELLO_OK ? *session : NULL,
+			     client->keep);
+	ck_chan_enter_rings(chan);
+	if (ret == 0 && res.status != CK_HELLO_OK) {
+		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,
+			client->pid, res.message);
+		cks_park_end(NULL, res.message);
+		ret = -ECONNREFUSED;
+	}
+	xdr_free((xdrproc_t)xdr_ck_hello_res, &res);
+free_args:
+	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
+	return ret;
+}

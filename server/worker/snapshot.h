@@ -1,0 +1,21 @@
+/*
+ * server/worker/snapshot.h - all device facts for a client, in one structure.
+ */
+#ifndef CK_SERVER_WORKER_SNAPSHOT_H
+#define CK_SERVER_WORKER_SNAPSHOT_H
+
+#include "cricket.h"
+#include "cuda/types.h"
+
+struct cks_modcache;
+
+/*
+ * Fill the driver version, devices and peer table of @res from the driver, after cuInit. Makes no
+ * context. The memory belongs to @res (xdr_free).
+ */
+CUresult cks_snapshot_fill(ck_hello_res *res);
+
+/* Add the names of the images that @cache lists, for the session of @res (rpc/alias.h). -ENOMEM. */
+int cks_snapshot_modules(ck_hello_res *res, struct cks_modcache *cache);
+
+#endif

@@ -1,0 +1,267 @@
+/*
+ * server/worker/worker.c - the process of one session.
+ *
+ * Threads: the main thread takes further connections from the supervisor and starts a thread for
+ * each (worker_lanes.c); another thread watches whether the client is alive (worker_watch.c). When the session ends, for any reason,
+ * the process exits at once, and the driver frees everything the client held.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cricket.h"
+#include "m3/message.h"
+#include "server/memory/lease.h"
+#include "server/memory/memory.h"
+#include "server/memory/meter.h"
+#include "server/memory/share.h"
+#include "server/objects/warm.h"
+#include "server/processes/leash.h"
+#include "server/processes/messages.h"
+#include "server/processes/options.h"
+#include "server/processes/sandbox.h"
+#include "server/processes/session_info.h"
+#include "server/processes/state.h"
+#include "server/processes/title.h"
+#include "server/session/nvml.h"
+#include "server/session/output.h"
+#include "server/session/session.h"
+#include "server/worker/hello.h"
+#include "server/worker/keep.h"
+#include "server/worker/park.h"
+#include "server/worker/spare.h"
+#include "server/worker/worker.h"
+#include "server/worker/worker_part.h"
+#include "util/fd.h"
+#include "util/log.h"
+#include "util/until.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_LEAVE_STEP_MS 1
+
+/* This session, as its next supervisor will know it. */
+static void describe(struct cks_state_worker *self)
+{
+	struct cks_session *s = worker.session;
+
+	memcpy(self->session, s->id, sizeof(self->session));
+	self->info.pid = getpid();
+	self->info.client_pid = worker.client.pid;
+	self->info.memory = cks_memory_total(s->memory);
+	self->info.owner.identity = worker.client.identity;
+	self->info.owner.peer = worker.owner;
+	snprintf(self->info.program, sizeof(self->info.program), "%.*s", CK_NOTE_TEXT - 1,
+		 worker.client.application);
+	if (atomic_load(&s->gate.closed)) {
+		self->info.suspension.state = CK_SUSPENDED;
+		self->info.suspension.bytes = self->info.memory;
+	}
+}
+
+/* The supervisor has gone: find the next one, or end. */
+static void find_server(void)
+{
+	struct cks_state_worker self = {.control = -1, .serving = true, .named = true};
+
+	describe(&self);
+	if (cks_leash_control(worker.options, &self) < 0)
+		worker_end(cks_leash_loose(worker.options) ? "the server has not come back"
+							   : "the server is stopping");
+	/* repeat a knock that the old one may not have heard, and answer a question that got lost */
+	cks_gate_knock(&worker.session->gate);
+	cks_lease_alone(worker.session);
+}
+
+static int announce(const struct cks_session *session)
+{
+	struct cks_worker_note note = {.kind = CK_NOTE_SESSION, .number = worker.client.pid};
+
+	memcpy(note.session, session->id, sizeof(note.session));
+	snprintf(note.text, sizeof(note.text), "%.*s", CK_NOTE_TEXT - 1, worker.client.application);
+	snprintf(note.host, sizeof(note.host), "%.*s", CK_NOTE_HOST - 1, worker.client.host);
+	note.peer = worker.owner;
+	note.identity = worker.client.identity;
+	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+}
+
+/* Close all connections of the client. Nothing may reach the session from here on. */
+static void leave(void)
+{
+	const struct timespec step = {.tv_nsec = CK_LEAVE_STEP_MS * 1000000L};
+	struct cks_worker_note note = {.kind = CK_NOTE_LEFT};
+	struct cks_keep *keep = atomic_load(&worker.keep);
+
+	if (keep) {
+		while (atomic_load(&worker.joining) > 0) /* each has its first record already */
+			nanosleep(&step, NULL);
+		cks_keep_leave(keep);
+	} else {
+		snprintf(note.text, sizeof(note.text), "%s",
+			 "its program does not come back after a cut (CRICKET_RESUME)");
+	}
+	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+}
+
+/* The supervisor may be another one than before. */
+static void come_back(void)
+{
+	struct cks_keep *keep = atomic_load(&worker.keep);
+
+	if (keep)
+		cks_keep_return(keep);
+	announce(atomic_load(&worker.session));
+}
+
+/* Take the account that comes first with --policy, before anything counts. -errno. */
+static int take_account(void)
+{
+	struct cks_control_account message = {.kind = 0};
+	int fd = -1;
+	long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
+
+	if (n == (long)sizeof(message) && message.kind == CK_CONTROL_ACCOUNT && fd >= 0)
+		return cks_meter_account(fd, message.seat);
+	if (fd >= 0)
+		close(fd);
+	if (n > 0 && message.kind != CK_CONTROL_STOP)
+		return -EPROTO;
+	_exit(0); /* the server is stopping */
+}
+
+/* The supervisor is another one, or this process comes from files: count in its account. */
+static void change_account(int fd, uint32_t seat)
+{
+	int ret = fd >= 0 ? cks_meter_account(fd, seat) : -EBADF;
+
+	if (ret < 0)
+		ck_warn("the session's account: %s", strerror(-ret));
+}
+
+/* Take connections until the session ends. */
+static _Noreturn void take_connections(void)
+{
+	for (;;) {
+		struct cks_control_account message = {.kind = 0};
+		int fd = -1;
+		long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
+		char kind = message.kind;
+
+		if (n <= 0) {
+			find_server();
+			continue;
+		}
+		if (kind == CK_CONTROL_PRESS)
+			cks_lease_pressed(worker.session);
+		else if (kind == CK_CONTROL_ALONE)
+			cks_lease_alone(worker.session);
+		else if (kind == CK_CONTROL_COMING)
+			cks_lease_coming(worker.session);
+		else if (kind == CK_CONTROL_MADE)
+			cks_lease_made(worker.session);
+		else if (kind == CK_CONTROL_PARK)
+			cks_park(worker.session);
+		else if (kind == CK_CONTROL_UNPARK)
+			cks_gate_open(&worker.session->gate);
+		else if (kind == CK_CONTROL_STOP)
+			worker_end("the server is stopping");
+		else if (kind == CK_CONTROL_END)
+			worker_end("a command has ended it");
+		else if (kind == CK_CONTROL_LEAVE)
+			leave();
+		else if (kind == CK_CONTROL_RETURN)
+			come_back();
+		if (kind == CK_CONTROL_ACCOUNT)
+			change_account(fd, message.seat);
+		else if (kind == CK_CONTROL_JOIN && fd >= 0)
+			worker_join(fd);
+		else if (fd >= 0)
+			close(fd); /* of a newer supervisor */
+	}
+}
+
+static int press(void)
+{
+	struct cks_worker_note note = {.kind = CK_NOTE_PRESS};
+
+	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+}
+
+/* Prepare a fresh process before it communicates. */
+static int prepare_process(const struct cks_options *options, struct ck_output **output)
+{
+	struct rlimit files;
+	int ret;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "cricket-worker");
+	setsid(); /* CRIU dumps no process whose session is led from outside of its namespace */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGINT, SIG_IGN); /* SIGINT from a terminal: the supervisor decides */
+	ck_fd_set_cloexec(CK_WORKER_CONNECTION, true);
+	ck_fd_set_cloexec(CK_WORKER_CONTROL, true);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	ret = cks_sandbox_enter(CK_SANDBOX_WORKER);
+	return ret < 0 ? ret : cks_output_redirect(options->limits.value[CK_LIMIT_OUTPUT], output);
+}
+
+int cks_worker_main(const struct cks_options *options, char **spare_argv)
+{
+	static struct first_lane first;
+	struct cks_session *session = NULL;
+	struct ck_output *output = NULL;
+	int ret = prepare_process(options, &output);
+
+	worker.options = options;
+	worker.max_lanes = (unsigned int)options->limits.value[CK_LIMIT_LANES];
+	if (ret == 0 && spare_argv)
+		cks_spare_wait(options, spare_argv);
+	if (ret == 0 && options->policy)
+		ret = take_account();
+	if (ret == 0)
+		ret = worker_open_first(&first);
+	if (ret < 0) {
+		ck_err("worker: %s", strerror(-ret));
+		return 1;
+	}
+	cks_broker_link(options->m3_path, worker.hello_fd);
+	ret = cks_hello(options, first.chan, first.reader, output, announce, &worker.client,
+			&session);
+	if (ret == -ECONNREFUSED)
+		_exit(0);
+	if (ret < 0 || cks_sandbox_enter(CK_SANDBOX_SESSION) < 0)
+		_exit(1);
+	cks_nvml_client(worker.client.pid, worker.client.application);
+	session->stir_fd = worker.stir_fd;
+	session->press = press;
+	cks_park_prepare(session, options->limits.value[CK_LIMIT_PARK]);
+	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
+	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
+	atomic_store(&worker.session, session);
+	if (cks_leash_loose(options))
+		prctl(PR_SET_PDEATHSIG, 0);
+	ck_info("session of %s pid %u on %s (%s), client %s, for %s", worker.client.application,
+		worker.client.pid, worker.client.host, ck_chan_peer(first.chan),
+		worker.client.release, worker.client.identity.name);
+	cks_title_set("cricket-worker: %s %s", worker.client.identity.name,
+		      worker.client.application);
+	ret = worker_outlive(&first, worker.client.keep);
+	if (ret == 0)
+		ret = worker_serve_first(&first);
+	if (ret == 0)
+		ret = cks_warm_expire(&session->gate);
+	if (ret == 0)
+		ret = cks_lease_watch_offer(session);
+	if (ret < 0)
+		worker_end(strerror(-ret));
+	take_connections();
+}

@@ -1,0 +1,76 @@
+/*
+ * server/worker/worker_part.h - the parts of the process of one session, for worker.c, worker_watch.c
+ * and worker_lanes.c alone.
+ */
+#ifndef CK_SERVER_WORKER_WORKER_PART_H
+#define CK_SERVER_WORKER_WORKER_PART_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rpc/record.h"
+#include "server/worker/hello.h"
+#include "server/worker/keep.h"
+#include "server/processes/options.h"
+#include "server/processes/peer.h"
+#include "server/session/session.h"
+
+#define CK_LONG_MESSAGES 32 /* per session, received at a time by its lanes; others wait */
+
+/* State of the process's one session, shared by its threads. */
+struct worker {
+	struct cks_session *_Atomic session; /* set last: once set, the rest is valid */
+	struct cks_client client;
+	struct cks_peer owner; /* the peer of its first connection */
+	const struct cks_options *options;
+	char peer[160];
+	int watch;			  /* epoll: connections whose end is the session's */
+	int stir_fd;			  /* also watched: wakes the watch */
+	int hello_fd;			  /* watched until the command connection exists */
+	struct cks_keep *_Atomic keep;	  /* NULL: the session ends with its command connection */
+	struct ck_chan *_Atomic commands; /* NULL before it has joined */
+	atomic_bool command_taken;
+	atomic_uint lanes;	     /* connections with a thread */
+	atomic_uint joining;	     /* connections that are not answered yet */
+	unsigned int max_lanes;	     /* limit for call lanes */
+	int64_t commands_by;	     /* deadline for the command connection; in ms */
+	unsigned int command_wait;   /* seconds until then */
+	struct ck_reader_room *room; /* for their long messages */
+	atomic_flag ended;
+};
+extern struct worker worker;
+
+/* The connection of the hello becomes the first call lane. */
+struct first_lane {
+	struct ck_chan *chan;
+	struct ck_reader *reader;
+};
+
+/* worker_watch.c: the end of the session. */
+
+/* End the process, from any thread. */
+_Noreturn void worker_end(const char *reason);
+/* Watch the client's first connection @fd, in a thread. -errno. */
+int worker_watch_begin(int fd);
+/* The end of connection @fd ends the session, or no longer. */
+int worker_watch_add(int fd);
+void worker_watch_drop(int fd);
+/* Wake the watch when @fd is readable: connections of the keeper are cut, or there again. -errno. */
+int worker_watch_cuts(int fd);
+
+/* worker_lanes.c: the client's connections. */
+
+/* Start a detached thread. -errno. */
+int worker_thread(void *(*run)(void *), void *data);
+/* Start to serve connection @fd, which joins or links; owns it. */
+void worker_join(int fd);
+/* Open the connection of the hello. -errno. */
+int worker_open_first(struct first_lane *first);
+/* The session outlives its connections for @seconds from now on: the one of the hello is the first that
+ * lasts. 0: it does not. -errno. */
+int worker_outlive(struct first_lane *first, unsigned int seconds);
+/* Serve the connection of the hello as a lane. -errno. */
+int worker_serve_first(struct first_lane *first);
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * server/worker/worker_watch.c - when the session ends: its client has gone, or does not come back.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/worker/park.h"
+#include "server/worker/worker_part.h"
+#include "server/session/output.h"
+#include "util/log.h"
+#include "util/until.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_BUSY_TICK_MS 50 /* interval of checks for kernel output while commands arrive */
+/* Number of vain checks before they become rarer: longer than a report may be held back (park.c). */
+#define CK_QUIET 30
+#define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
+
+struct worker worker = {.watch = -1, .stir_fd = -1};
+
+/* End the process, from any thread. Run no exit handlers, since the driver may hang in another
+ * thread. */
+_Noreturn void worker_end(const char *reason)
+{
+	struct cks_session *s = atomic_load(&worker.session);
+
+	if (atomic_flag_test_and_set(&worker.ended))
+		for (;;)
+			pause(); /* another thread is ending the process */
+	if (atomic_load(&worker.keep))
+		cks_keep_bye(worker.keep);
+	ck_log_tend(true);
+	cks_park_end(s, reason);
+	if (s)
+		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
+			"%llu bytes in, %llu out",
+			worker.client.application, worker.client.pid, reason,
+			(unsigned long long)s->calls, (unsigned long long)s->executed,
+			(unsigned long long)(s->bytes_in + s->command_bytes),
+			(unsigned long long)s->bytes_out);
+	else
+		ck_info("%s: no session: %s", worker.peer, reason);
+	_exit(0);
+}
+
+/* End a session that has no command connection: it occupies a process. */
+static void end_without_commands(void)
+{
+	char reason[80];
+
+	snprintf(reason, sizeof(reason), "no command connection in %u s (--%s)",
+		 worker.command_wait, cks_limit_name(CK_LIMIT_COMMANDS));
+	worker_end(reason);
+}
+
+/* Milliseconds left to wait for the command connection; -1: it exists. */
+static int64_t commands_in(void)
+{
+	if (!atomic_load(&worker.session) || atomic_load(&worker.command_taken))
+		return -1;
+	return ck_max(worker.commands_by - ck_now_ms(), (int64_t)0);
+}
+
+/* End a session that has lost its connections, or wait for others: milliseconds at most; -1: it has one. */
+static int64_t heed_cuts(void)
+{
+	struct cks_keep *keep = atomic_load(&worker.keep);
+	const char *reason;
+	int64_t left = -1;
+
+	if (!keep)
+		return -1;
+	cks_keep_heed(keep);
+	reason = cks_keep_verdict(keep, &left);
+	if (reason)
+		worker_end(reason);
+	return left;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	return a < 0 ? b : b < 0 ? a : ck_min(a, b);
+}
+
+static bool is_cut(int fd)
+{
+	struct cks_keep *keep = atomic_load(&worker.keep);
+
+	return keep && fd == cks_keep_fd(keep);
+}
+
+/* Wait once; @quiet counts checks without result. False: the client has gone. */
+static bool watch(unsigned int *quiet)
+{
+	int64_t left = commands_in();
+	int tick = (int)sooner(sooner(left, heed_cuts()),
+			       *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS);
+	struct cks_session *s = atomic_load(&worker.session);
+	struct epoll_event event;
+	int n = epoll_wait(worker.watch, &event, 1, tick);
+	eventfd_t count;
+
+	if (left == 0 && commands_in() == 0)
+		end_without_commands();
+	if (n < 0)
+		return errno == EINTR;
+	if (n > 0 && event.data.fd != worker.stir_fd && !is_cut(event.data.fd))
+		return false;
+	if (n > 0 && event.data.fd == worker.stir_fd)
+		eventfd_read(worker.stir_fd, &count);
+	if (!s)
+		return true;
+	cks_park_report(s);
+	++*quiet;
+	if (n > 0 || cks_output_check(s->output) || atomic_exchange(&s->stirred, false))
+		*quiet = 0;
+	return true;
+}
+
+/*
+ * Wake when a watched connection ends, not on its data. Also limits kernel output while the client
+ * makes no call that fetches it.
+ */
+static void *watch_thread(void *unused)
+{
+	unsigned int quiet = CK_QUIET;
+
+	(void)unused;
+	while (watch(&quiet))
+		ck_log_tend(false);
+	worker_end("the client has gone");
+}
+
+static int add(int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.fd = fd};
+
+	return epoll_ctl(worker.watch, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+int worker_watch_add(int fd)
+{
+	return add(fd, EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+}
+
+void worker_watch_drop(int fd)
+{
+	epoll_ctl(worker.watch, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int worker_watch_cuts(int fd)
+{
+	return add(fd, EPOLLIN);
+}
+
+int worker_watch_begin(int fd)
+{
+	int ret;
+
+	worker.watch = epoll_create1(EPOLL_CLOEXEC);
+	worker.stir_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (worker.watch < 0 || worker.stir_fd < 0)
+		return -errno;
+	ret = add(worker.stir_fd, EPOLLIN);
+	if (ret == 0)
+		ret = worker_watch_add(fd);
+	return ret < 0 ? ret : worker_thread(watch_thread, NULL);
+}
