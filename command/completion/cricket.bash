@@ -1,0 +1,53 @@
+# Completion of cricket for bash.
+
+_cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
+	sed -n "s/.*\"$1\": \"\\([^\"]*\\)\".*/\\1/p"
+}
+
+_cricket() {
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
+	local commands="run env check status metrics top suspend resume end checkpoint restore drain trace servers login"
+	COMPREPLY=()
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
+		return
+	fi
+	if [ "$command" = run ]; then	# the program is the first word that is no option and no value of one
+		for ((i = 2; i < COMP_CWORD; i++)); do
+			case ${COMP_WORDS[i]} in
+			-s | --server | -g | --gpus | -d | --devices) ((i++)) ;;
+			--) ((i++)); break ;;
+			-*) ;;
+			*) break ;;
+			esac
+		done
+		if [ "$i" -lt "$COMP_CWORD" ] || { [ "$i" -eq "$COMP_CWORD" ] && [ "$before" = -- ]; }; then
+			declare -F _command_offset > /dev/null && _command_offset "$i"
+			return
+		fi
+	fi
+	case $before in
+	-s | --server)
+		mapfile -t COMPREPLY < <(compgen -W "$(cricket servers --json 2> /dev/null | _cricket_names name)" -- "$word")
+		return ;;
+	-f | --format) mapfile -t COMPREPLY < <(compgen -W "sh fish plain" -- "$word"); return ;;
+	esac
+	case $command:$word in
+	run:-*) i="--server --gpus --devices --help" ;;
+	env:-*) i="--server --gpus --devices --format --help" ;;
+	check:-*) i="--server --json --help" ;;
+	status:-*) i="--server --json --watch --help" ;;
+	metrics:-*) i="--server --identities --help" ;;
+	servers:-*) i="--json --help" ;;
+	login:-*) i="--remove --help" ;;
+	trace:-*) i="--help" ;;
+	*:-*) i="--server --help" ;;
+	run:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"); return ;;
+	check:* | status:* | metrics:* | top:* | login:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
+	suspend:* | resume:* | end:* | checkpoint:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
+	*) i= ;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "$i" -- "$word")
+}
+
+complete -o default -F _cricket cricket

@@ -1,0 +1,27 @@
+# Completion of cricket for fish.
+
+function __cricket_names
+    sed -n "s/.*\"$argv[1]\": \"\([^\"]*\)\".*/\1/p"
+end
+function __cricket_servers
+    cricket servers --json 2>/dev/null | __cricket_names name
+end
+function __cricket_sessions
+    cricket status --json 2>/dev/null | __cricket_names session
+end
+
+complete -c cricket -f
+set -l all run env check status metrics top suspend resume end checkpoint restore drain trace servers login
+complete -c cricket -n "not __fish_seen_subcommand_from $all" -a "$all"
+complete -c cricket -n "__fish_seen_subcommand_from run env check status metrics top suspend resume end checkpoint restore drain" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
+complete -c cricket -n "__fish_seen_subcommand_from run env" -s g -l gpus -x -d "the first N GPUs"
+complete -c cricket -n "__fish_seen_subcommand_from run env" -s d -l devices -x -d "these GPUs"
+complete -c cricket -n "__fish_seen_subcommand_from env" -s f -l format -x -a "sh fish plain"
+complete -c cricket -n "__fish_seen_subcommand_from check status servers" -s j -l json -d "as JSON"
+complete -c cricket -n "__fish_seen_subcommand_from metrics" -s i -l identities -d "each identity too"
+complete -c cricket -n "__fish_seen_subcommand_from status" -s w -l watch -d "again each second"
+complete -c cricket -n "__fish_seen_subcommand_from login" -s r -l remove -d "forget the token"
+complete -c cricket -n "__fish_seen_subcommand_from check status metrics top login" -a "(__cricket_servers)"
+complete -c cricket -n "__fish_seen_subcommand_from suspend resume end checkpoint" -a "(__cricket_sessions)"
+complete -c cricket -n "__fish_seen_subcommand_from checkpoint restore trace" -F
+complete -c cricket -n "__fish_seen_subcommand_from run" -x -a "(__fish_complete_subcommand --fcs-skip=2)"

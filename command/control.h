@@ -1,0 +1,25 @@
+/*
+ * command/control.h - the status socket of a server on this host (docs/status.md).
+ */
+#ifndef CK_COMMAND_CONTROL_H
+#define CK_COMMAND_CONTROL_H
+
+#include <jansson.h>
+
+/* Connect to the socket of the server that the option @server, or else the usual order, names. The
+ * descriptor, or -errno, printed: -EREMOTE if it is not on this host. */
+int ckx_control_open(const char *server);
+
+/* The same, printing nothing about the server. */
+int ckx_control_reopen(const char *server);
+
+/* Send @request, which it takes, and return the reply; NULL: there is none. */
+json_t *ckx_control_try(int fd, json_t *request);
+
+/* The same; NULL: there is none, or it is an error, printed. */
+json_t *ckx_control_ask(int fd, json_t *request);
+
+/* The same for a command that may take long: a terminal shows @what and the seconds meanwhile. */
+json_t *ckx_control_ask_long(int fd, json_t *request, const char *what);
+
+#endif

@@ -1,0 +1,142 @@
+/*
+ * command/exporter/main.c - cricket-exporter: the state of a server on this host over HTTP, for Prometheus and for
+ * browsers. It asks the status socket as any user does, so that no server has an HTTP parser in it.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command/command.h"
+#include "command/exporter/serve.h"
+#include "command/exporter/watch.h"
+#include "command/token.h"
+#include "rpc/chan.h"
+#include "util/fd.h"
+
+static const struct ckx_command self = {
+	"exporter", "[OPTION]... [SERVER]", NULL, NULL, NULL,
+};
+
+static const char help[] =
+	"Usage: cricket-exporter [OPTION]... [SERVER]\n"
+	"Serve metrics at /metrics and a web page at /, about a server on this host.\n\n"
+	"  -s, --server SERVER        a name of `cricket servers`, or an address\n"
+	"  -l, --listen ADDRESS       HOST:PORT (default 127.0.0.1:9400), or unix:/PATH\n"
+	"  -i, --identities           also sessions and memory of each identity\n"
+	"  -p, --password-file FILE   want the password in the first line of FILE\n"
+	"      --insecure             let other hosts in without a password\n"
+	"      --help, --version\n";
+
+struct options {
+	const char *server, *listen, *password_file;
+	bool insecure;
+	struct ckx_serve_options serve;
+};
+
+/* -1: go on; else the exit status. */
+static int parse(int argc, char **argv, struct options *o)
+{
+	static const struct option options[] = {{"server", required_argument, NULL, 's'},
+						{"listen", required_argument, NULL, 'l'},
+						{"identities", no_argument, NULL, 'i'},
+						{"password-file", required_argument, NULL, 'p'},
+						{"insecure", no_argument, NULL, 'I'},
+						{"help", no_argument, NULL, 'h'},
+						{"version", no_argument, NULL, 'V'},
+						{NULL, 0, NULL, 0}};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "s:l:ip:h", options, NULL)) != -1) {
+		if (option == '?')
+			return ckx_usage(&self);
+		if (option == 'h' || option == 'V') {
+			fputs(option == 'h' ? help : "cricket-exporter " CK_RELEASE "\n", stdout);
+			return CKX_OK;
+		}
+		o->server = option == 's' ? optarg : o->server;
+		o->listen = option == 'l' ? optarg : o->listen;
+		o->password_file = option == 'p' ? optarg : o->password_file;
+		o->serve.identities |= option == 'i';
+		o->insecure |= option == 'I';
+	}
+	if (argc - optind > (o->server ? 0 : 1))
+		return ckx_usage(&self);
+	o->server = o->server ? o->server : argv[optind];
+	return -1;
+}
+
+/* The listening socket, or -errno, printed. */
+static int open_socket(struct options *o)
+{
+	int fd = ck_chan_listen(o->listen);
+
+	if (fd < 0) {
+		ckx_error("listening on %s: %s", o->listen, strerror(-fd));
+		return fd;
+	}
+	o->serve.loopback = strncmp(o->listen, "unix:", 5) != 0 && !ck_fd_exposed(fd);
+	if (!ck_fd_exposed(fd) || o->serve.password || o->insecure)
+		return fd;
+	ckx_error("%s lets other hosts in, and no password keeps anyone out: give --password-file "
+		  "FILE, or --insecure to show everyone who can connect",
+		  o->listen);
+	close(fd);
+	return -EPERM;
+}
+
+/* Until a signal ends the program. */
+static void watch(struct ckx_watch *w, const sigset_t *signals)
+{
+	const struct timespec step = {.tv_sec = CKX_STEP_S};
+
+	do
+		ckx_watch_step(w);
+	while (sigtimedwait(signals, NULL, &step) < 0);
+}
+
+static int serve(struct options *o, int fd)
+{
+	struct ckx_watch *w = ckx_watch_create(o->server);
+	struct ckx_serve *s;
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigprocmask(SIG_BLOCK, &signals, NULL); /* the threads inherit it */
+	signal(SIGPIPE, SIG_IGN);
+	s = w ? ckx_serve_begin(fd, &o->serve, w) : NULL;
+	if (!s) {
+		close(fd);
+		ckx_watch_destroy(w);
+		return CKX_FAILED;
+	}
+	ckx_error("listening on %s", o->listen);
+	watch(w, &signals);
+	ckx_serve_end(s);
+	ckx_watch_destroy(w);
+	if (strncmp(o->listen, "unix:", 5) == 0)
+		unlink(o->listen + 5);
+	return CKX_OK;
+}
+
+int main(int argc, char **argv)
+{
+	static char password[CKX_TOKEN];
+	struct options o = {.listen = "127.0.0.1:9400"};
+	int status = parse(argc, argv, &o), fd;
+
+	if (status >= 0)
+		return status;
+	if (o.password_file) {
+		if (ckx_token_read(o.password_file, password) < 0)
+			return CKX_FAILED;
+		o.serve.password = password;
+	}
+	fd = open_socket(&o);
+	return fd < 0 ? CKX_FAILED : serve(&o, fd);
+}

@@ -1,0 +1,11 @@
+/*
+ * command/exporter/page.h - the web page: the files page.html, page.css and page.js of this folder.
+ */
+#ifndef CK_COMMAND_EXPORTER_PAGE_H
+#define CK_COMMAND_EXPORTER_PAGE_H
+
+const char *ckx_page_html(void);
+const char *ckx_page_css(void);
+const char *ckx_page_js(void);
+
+#endif

@@ -1,0 +1,250 @@
+/*
+ * command/exporter/serve.c - see serve.h.
+ *
+ * Nothing that a request says is used but its path, its password and the name of the host; nothing can be changed
+ * by one. The page is static, and its script writes data as text only, so that the names that programs give
+ * themselves are never markup.
+ */
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command/command.h"
+#include "command/exporter/page.h"
+#include "command/exporter/serve.h"
+#include "command/exporter/watch.h"
+#include "command/metrics.h"
+#include "util/util.h"
+
+#define CONNECTIONS 64
+#define PATIENCE_S 10 /* for a request, or the next one */
+#define JSON "application/json"
+
+struct ckx_serve {
+	struct MHD_Daemon *daemon;
+	const struct ckx_serve_options *options;
+	struct ckx_watch *watch;
+};
+
+struct page {
+	const char *path, *type;
+	const char *(*content)(void);			 /* a static one; or NULL: */
+	char *(*make)(struct ckx_serve *s, int *status); /* malloc'ed; NULL: out of memory */
+};
+
+static char *make_status(struct ckx_serve *s, int *status)
+{
+	json_t *report = ckx_watch_report(s->watch);
+	char *text = report ? json_dumps(report, JSON_COMPACT | JSON_REAL_PRECISION(12))
+			    : strdup("{\"error\":\"the server does not answer\"}");
+
+	if (!report)
+		*status = MHD_HTTP_SERVICE_UNAVAILABLE;
+	json_decref(report);
+	return text;
+}
+
+static char *make_history(struct ckx_serve *s, int *status)
+{
+	(void)status;
+	return ckx_watch_history(s->watch);
+}
+
+static char *make_metrics(struct ckx_serve *s, int *status)
+{
+	json_t *report = ckx_watch_report(s->watch);
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)status; /* without a server the metric `up` says so */
+	if (out) {
+		ckx_metrics_print(report, s->options->identities, out);
+		fclose(out);
+	}
+	json_decref(report);
+	return text;
+}
+
+/* Does the server answer, and the driver of its GPUs, if this host can ask one? */
+static char *make_health(struct ckx_serve *s, int *status)
+{
+	json_t *report = ckx_watch_report(s->watch), *gpus = json_object_get(report, "gpus");
+	const char *text = !report				? "the server does not answer\n"
+			   : gpus && json_array_size(gpus) == 0 ? "the driver finds no GPU\n"
+								: "ok\n";
+
+	if (strcmp(text, "ok\n") != 0)
+		*status = MHD_HTTP_SERVICE_UNAVAILABLE;
+	json_decref(report);
+	return strdup(text);
+}
+
+static const struct page pages[] = {
+	{"/", "text/html; charset=utf-8", ckx_page_html, NULL},
+	{"/page.css", "text/css; charset=utf-8", ckx_page_css, NULL},
+	{"/page.js", "text/javascript; charset=utf-8", ckx_page_js, NULL},
+	{"/status.json", JSON, NULL, make_status},
+	{"/history.json", JSON, NULL, make_history},
+	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", NULL, make_metrics},
+	{"/healthz", "text/plain; charset=utf-8", NULL, make_health},
+};
+
+static void add_headers(struct MHD_Response *r, const char *type)
+{
+	static const char *const headers[][2] = {
+		{"Content-Security-Policy",
+		 "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+		 "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+		{"X-Content-Type-Options", "nosniff"},
+		{"X-Frame-Options", "DENY"},
+		{"Referrer-Policy", "no-referrer"},
+		{"Cross-Origin-Resource-Policy", "same-origin"},
+		{"Cross-Origin-Opener-Policy", "same-origin"},
+		{"Cache-Control", "no-store"},
+	};
+
+	MHD_add_response_header(r, "Content-Type", type);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(headers); i++)
+		MHD_add_response_header(r, headers[i][0], headers[i][1]);
+}
+
+static enum MHD_Result send_text(struct MHD_Connection *c, int status, const char *type, char *text,
+				 enum MHD_ResponseMemoryMode mode)
+{
+	struct MHD_Response *r =
+		text ? MHD_create_response_from_buffer(strlen(text), text, mode) : NULL;
+	enum MHD_Result sent;
+
+	if (!r) {
+		if (mode == MHD_RESPMEM_MUST_FREE)
+			free(text);
+		return MHD_NO; /* the connection is closed */
+	}
+	add_headers(r, type);
+	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(r, "Allow", "GET, HEAD");
+	sent = status == MHD_HTTP_UNAUTHORIZED ? MHD_queue_basic_auth_fail_response(c, "cricket", r)
+					       : MHD_queue_response(c, (unsigned int)status, r);
+	MHD_destroy_response(r);
+	return sent;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *c, int status, const char *text)
+{
+	return send_text(c, status, "text/plain; charset=utf-8", (char *)(uintptr_t)text,
+			 MHD_RESPMEM_PERSISTENT);
+}
+
+/*
+ * A web site can give its name the address of this host, and have a browser ask in its name. A request for an
+ * address, or for localhost, does not come from such a site.
+ */
+static bool names_this_host(const char *host)
+{
+	struct in6_addr address;
+	char name[64];
+	size_t n;
+
+	if (!host)
+		return true; /* no browser's */
+	if (host[0] == '[')
+		return true; /* an IPv6 address */
+	n = strcspn(host, ":");
+	if (n >= sizeof(name))
+		return false;
+	memcpy(name, host, n);
+	name[n] = '\0';
+	return strcmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &address) == 1;
+}
+
+/* In a time that does not depend on where they differ. */
+static bool equal(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+	unsigned int different = n != m;
+
+	for (size_t i = 0; i < n; i++)
+		different |= (unsigned char)a[i] ^ (unsigned char)(m ? b[i % m] : 0);
+	return !different;
+}
+
+static bool knows_password(struct MHD_Connection *c, const char *password)
+{
+	char *given = NULL, *user;
+	bool good;
+
+	if (!password)
+		return true;
+	user = MHD_basic_auth_get_username_password(c, &given);
+	good = given && equal(given, password);
+	MHD_free(user);
+	MHD_free(given);
+	return good;
+}
+
+static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *url,
+			      const char *method, const char *version, const char *data,
+			      size_t *data_size, void **state)
+{
+	struct ckx_serve *s = own;
+	int status = MHD_HTTP_OK;
+	char *text;
+
+	(void)version;
+	(void)data;
+	(void)data_size;
+	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+		return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
+	if (!*state) { /* a reply to the head alone would end the connection */
+		*state = s;
+		return MHD_YES;
+	}
+	if (s->options->loopback &&
+	    !names_this_host(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
+		return refuse(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
+	if (!knows_password(c, s->options->password))
+		return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password is wanted\n");
+	for (size_t i = 0; i < CK_ARRAY_SIZE(pages); i++) {
+		const struct page *p = &pages[i];
+
+		if (strcmp(url, p->path) != 0)
+			continue;
+		if (p->content)
+			return send_text(c, status, p->type, (char *)(uintptr_t)p->content(),
+					 MHD_RESPMEM_PERSISTENT);
+		text = p->make(s, &status);
+		return send_text(c, status, p->type, text, MHD_RESPMEM_MUST_FREE);
+	}
+	return refuse(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
+}
+
+struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *options,
+				  struct ckx_watch *watch)
+{
+	struct ckx_serve *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->options = options;
+	s->watch = watch;
+	s->daemon = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC,
+				     0, NULL, NULL, answer, s, MHD_OPTION_LISTEN_SOCKET, fd,
+				     MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS,
+				     MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)PATIENCE_S,
+				     MHD_OPTION_END);
+	if (s->daemon)
+		return s;
+	ckx_error("the HTTP server does not start: %m");
+	free(s);
+	return NULL;
+}
+
+void ckx_serve_end(struct ckx_serve *s)
+{
+	MHD_stop_daemon(s->daemon);
+	free(s);
+}

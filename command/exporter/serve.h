@@ -1,0 +1,26 @@
+/*
+ * command/exporter/serve.h - the HTTP side: metrics, the web page and its data.
+ */
+#ifndef CK_COMMAND_EXPORTER_SERVE_H
+#define CK_COMMAND_EXPORTER_SERVE_H
+
+#include <stdbool.h>
+
+struct ckx_watch;
+struct ckx_serve;
+
+struct ckx_serve_options {
+	bool identities; /* metrics of each identity too */
+	bool loopback;	 /* @fd is reached from this host only: names in requests must be its own */
+	const char *password; /* NULL: none is wanted */
+};
+
+/*
+ * Answer requests at the listening socket @fd, which it takes, in a thread of its own. @options and @watch stay
+ * the caller's, and live longer. NULL, printed: it cannot.
+ */
+struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *options,
+				  struct ckx_watch *watch);
+void ckx_serve_end(struct ckx_serve *serve);
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * command/gpu.c - see gpu.h.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command/gpu.h"
+#include "cuda/nvml.h"
+#include "cuda/open.h"
+#include "util/util.h"
+
+#define PROCESSES 1024 /* on one GPU */
+#define SAMPLES 4096
+#define UNKNOWN (~0ull) /* in some containers */
+
+struct nvml {
+	nvmlReturn_t (*init)(void);
+	nvmlReturn_t (*count)(unsigned int *count);
+	nvmlReturn_t (*handle)(unsigned int index, nvmlDevice_t *device);
+	nvmlReturn_t (*name)(nvmlDevice_t device, char *name, unsigned int length);
+	nvmlReturn_t (*memory)(nvmlDevice_t device, struct nvmlMemory_t *memory);
+	nvmlReturn_t (*processes)(nvmlDevice_t device, unsigned int *count,
+				  struct nvmlProcessInfo_t *infos);
+	/* These may be missing. */
+	nvmlReturn_t (*rates)(nvmlDevice_t device, struct nvmlUtilization_t *rates);
+	nvmlReturn_t (*samples)(nvmlDevice_t device, struct nvmlProcessUtilizationSample_t *samples,
+				unsigned int *count, unsigned long long since);
+};
+
+static const char *const names[] = {"nvmlInit_v2",
+				    "nvmlDeviceGetCount_v2",
+				    "nvmlDeviceGetHandleByIndex_v2",
+				    "nvmlDeviceGetName",
+				    "nvmlDeviceGetMemoryInfo",
+				    "nvmlDeviceGetComputeRunningProcesses_v3",
+				    "nvmlDeviceGetUtilizationRates",
+				    "nvmlDeviceGetProcessUtilization"};
+#define NEEDED 6
+
+_Static_assert(sizeof(names) == sizeof(struct nvml), "a name for each function");
+
+struct ckx_gpus {
+	void *library;
+	struct nvml nvml;
+	bool emulated;
+	unsigned long long seen[CKX_GPUS]; /* the latest sample of each GPU */
+	struct nvmlProcessInfo_t processes[PROCESSES];
+	struct nvmlProcessUtilizationSample_t samples[SAMPLES];
+};
+
+/* The machine's own: the client library, in the environment of `cricket run`, has its name too. */
+static void *open_real(void)
+{
+	static const char *const places[] = {"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+					     "/usr/lib64/libnvidia-ml.so.1",
+					     "/usr/lib/libnvidia-ml.so.1",
+					     "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+					     "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+					     "libnvidia-ml.so.1"};
+	void *library = NULL;
+
+	for (size_t i = 0; !library && i < CK_ARRAY_SIZE(places); i++) {
+		library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
+		if (library && dlsym(library, "cuInit")) { /* NVML alone has no such function */
+			dlclose(library);
+			library = NULL;
+		}
+	}
+	return library;
+}
+
+static bool load(struct ckx_gpus *g)
+{
+	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
+		void *function = dlsym(g->library, names[i]);
+
+		if (!function && i < NEEDED)
+			return false;
+		memcpy((char *)&g->nvml + i * sizeof(function), &function, sizeof(function));
+	}
+	return g->nvml.init() == NVML_SUCCESS;
+}
+
+struct ckx_gpus *ckx_gpus_open(const json_t *report)
+{
+	const char *driver = json_string_value(json_object_get(report, "driver"));
+	struct ckx_gpus *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->emulated = driver && strcmp(driver, "emu") == 0;
+	g->library = g->emulated ? ck_cuda_open("emu") : open_real();
+	if (g->library && load(g))
+		return g;
+	ckx_gpus_close(g);
+	return NULL;
+}
+
+/* The library stays: it may have threads. */
+void ckx_gpus_close(struct ckx_gpus *g)
+{
+	free(g);
+}
+
+/* Note in @session its use of a GPU. */
+static json_t *use_of(json_t *session, unsigned int index)
+{
+	json_t *list = json_object_get(session, "gpus"), *use;
+	size_t i;
+
+	if (!list) {
+		list = json_array();
+		json_object_set_new(session, "gpus", list);
+	}
+	json_array_foreach(list, i, use)
+	{
+		if (json_integer_value(json_object_get(use, "index")) == index)
+			return use;
+	}
+	use = json_pack("{s:i, s:I}", "index", (int)index, "memory", (json_int_t)0);
+	json_array_append_new(list, use);
+	return use;
+}
+
+static json_t *session_of(const json_t *report, unsigned int pid)
+{
+	json_t *s;
+	size_t i;
+
+	json_array_foreach(json_object_get(report, "sessions"), i, s)
+	{
+		if (json_integer_value(json_object_get(s, "pid")) == pid)
+			return s;
+	}
+	return NULL;
+}
+
+static void add_processes(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index,
+			  json_t *report)
+{
+	unsigned int count = PROCESSES;
+
+	if (g->nvml.processes(device, &count, g->processes) != NVML_SUCCESS)
+		return;
+	for (unsigned int i = 0; i < count; i++) {
+		json_t *s = session_of(report, g->processes[i].pid), *use;
+
+		if (!s)
+			continue;
+		use = use_of(s, index);
+		if (g->processes[i].usedGpuMemory != UNKNOWN)
+			json_object_set_new(
+				use, "memory",
+				json_integer((json_int_t)g->processes[i].usedGpuMemory));
+	}
+}
+
+/* The share of each process is the mean of its samples since the last call. */
+static void add_shares(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index, json_t *report)
+{
+	unsigned long long since = g->seen[index];
+	unsigned int count = SAMPLES;
+	json_t *s;
+	size_t at;
+
+	if (!g->nvml.samples || g->nvml.samples(device, g->samples, &count, since) != NVML_SUCCESS)
+		return;
+	json_array_foreach(json_object_get(report, "sessions"), at, s)
+	{
+		json_int_t pid = json_integer_value(json_object_get(s, "pid"));
+		unsigned int sum = 0, n = 0;
+
+		for (unsigned int i = 0; i < count; i++) {
+			if (g->samples[i].pid == pid && g->samples[i].timeStamp > since) {
+				sum += g->samples[i].smUtil;
+				n++;
+			}
+		}
+		if (n > 0)
+			json_object_set_new(use_of(s, index), "share", json_real(sum / 100.0 / n));
+	}
+	for (unsigned int i = 0; i < count; i++)
+		g->seen[index] = ck_max(g->seen[index], g->samples[i].timeStamp);
+}
+
+static void add_gpu(struct ckx_gpus *g, unsigned int index, json_t *report)
+{
+	struct nvmlMemory_t memory = {0};
+	struct nvmlUtilization_t rates;
+	char name[96] = "";
+	nvmlDevice_t device;
+	json_t *gpu;
+
+	if (g->nvml.handle(index, &device) != NVML_SUCCESS)
+		return;
+	g->nvml.name(device, name, sizeof(name));
+	g->nvml.memory(device, &memory);
+	gpu = json_pack("{s:i, s:s, s:I, s:I}", "index", (int)index, "name", name, "memory",
+			(json_int_t)memory.total, "used", (json_int_t)memory.used);
+	/* the emulated driver's is always 0 */
+	if (!g->emulated && g->nvml.rates && g->nvml.rates(device, &rates) == NVML_SUCCESS)
+		json_object_set_new(gpu, "utilization", json_real(rates.gpu / 100.0));
+	json_array_append_new(json_object_get(report, "gpus"), gpu);
+	add_processes(g, device, index, report);
+	add_shares(g, device, index, report);
+}
+
+void ckx_gpus_add(struct ckx_gpus *g, json_t *report)
+{
+	unsigned int count = 0;
+
+	if (!g || g->nvml.count(&count) != NVML_SUCCESS)
+		return;
+	json_object_set_new(report, "gpus", json_array());
+	for (unsigned int i = 0; i < count && i < CKX_GPUS; i++)
+		add_gpu(g, i, report);
+}

@@ -1,0 +1,82 @@
+/*
+ * command/main.c - `cricket COMMAND ...`: the list of subcommands; see command.h.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "command/command.h"
+
+#define SERVER_OPTION "  -s, --server SERVER   a name of `cricket servers`, or an address\n"
+#define GPU_OPTIONS                                                                                \
+	SERVER_OPTION "  -g, --gpus N          show the program the first N GPUs of the server\n"  \
+		      "  -d, --devices LIST    show it these GPUs, as in 0,2; none: no GPU\n"
+
+static const struct ckx_command commands[] = {
+	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
+	 GPU_OPTIONS, ckx_run},
+	{"env", "[OPTION]...", "Print the variables that `cricket run` sets.",
+	 GPU_OPTIONS
+	 "  -f, --format FORMAT   sh (default), fish, or plain (NAME=VALUE, for files)\n",
+	 ckx_env},
+	{"check", "[--json] [SERVER]", "Try a server step by step, and say what to do if it fails.",
+	 SERVER_OPTION "  -j, --json            as JSON\n", ckx_check},
+	{"status", "[--json | --watch] [SERVER]", "List the sessions of a server on this host.",
+	 SERVER_OPTION "  -j, --json            as JSON\n"
+		       "  -w, --watch           again each second, with rates\n",
+	 ckx_status},
+	{"metrics", "[--identities] [SERVER]", "Print its state as metrics for Prometheus.",
+	 SERVER_OPTION "  -i, --identities      also sessions and memory of each identity\n",
+	 ckx_metrics},
+	{"top", "[SERVER]", "Show them live, with keys to sort, suspend and end.", SERVER_OPTION,
+	 ckx_top},
+	{"suspend", "[-s SERVER] SESSION", "Move a session's GPU memory into host memory.",
+	 SERVER_OPTION, ckx_session},
+	{"resume", "[-s SERVER] SESSION", "Move it back.", SERVER_OPTION, ckx_session},
+	{"end", "[-s SERVER] SESSION", "End a session: its program's CUDA calls fail.",
+	 SERVER_OPTION, ckx_session},
+	{"checkpoint", "[-s SERVER] SESSION DIR [ADDRESS]", "Write a session into files.",
+	 SERVER_OPTION, ckx_session},
+	{"restore", "[-s SERVER] DIR", "Continue a session from files.", SERVER_OPTION,
+	 ckx_session},
+	{"drain", "[-s SERVER] [TIME]",
+	 "Begin no session, and stop when the running ones have ended.", SERVER_OPTION,
+	 ckx_session},
+	{"trace", "FILE", "Convert a file of CRICKET_TRACE for Perfetto, to standard output.", NULL,
+	 ckx_trace},
+	{"servers", "[--json]", "List the servers of the configuration files.",
+	 "  -j, --json            as JSON\n", ckx_servers},
+	{"login", "[OPTION]... [SERVER]", "Keep the token of a server, read from standard input.",
+	 "  -r, --remove          forget it\n", ckx_login},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static int help(void)
+{
+	printf("Usage: cricket COMMAND [ARGUMENT]...\n"
+	       "Use the GPUs of another machine.\n\nCommands:\n");
+	for (const struct ckx_command *c = commands; c->name; c++)
+		printf("  %-11s %s\n", c->name, c->purpose);
+	printf("\n`cricket COMMAND --help` says more, and cricket(1) all.\n");
+	return CKX_OK;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "--help";
+
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+		return argc > 1 ? help() : (help(), CKX_USAGE);
+	if (strcmp(name, "--version") == 0) {
+		printf("cricket %s\n", CK_RELEASE);
+		return CKX_OK;
+	}
+	for (const struct ckx_command *c = commands; c->name; c++) {
+		if (strcmp(c->name, name) != 0)
+			continue;
+		if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
+			return ckx_help(c);
+		return c->run(c, argc - 1, argv + 1);
+	}
+	ckx_error("there is no command %s; `cricket --help` lists all", name);
+	return CKX_USAGE;
+}

@@ -1,0 +1,77 @@
+/*
+ * command/place.c - see place.h.
+ */
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command/command.h"
+#include "command/place.h"
+#include "util/util.h"
+
+#define CLIENT "cricket-client.so"
+
+/* The folder of this program, without symbolic links. */
+static int own_folder(char out[CKX_PATH])
+{
+	ssize_t n = readlink("/proc/self/exe", out, CKX_PATH - 1);
+
+	if (n < 0)
+		return -errno;
+	out[n] = '\0';
+	*strrchr(out, '/') = '\0';
+	return 0;
+}
+
+/* Is the client in @folder/@below? Then that is the result. */
+static bool has_client(const char *folder, const char *below, char out[CKX_PATH])
+{
+	char path[CKX_PATH + sizeof("/" CLIENT)];
+	int n = snprintf(out, CKX_PATH, "%s%s", folder, below);
+
+	if (n < 0 || n >= CKX_PATH)
+		return false;
+	snprintf(path, sizeof(path), "%s/" CLIENT, out);
+	return access(path, R_OK) == 0;
+}
+
+int ckx_place_library(char out[CKX_PATH])
+{
+	static const char *const installed[] = {"/usr/local/lib/cricket", "/usr/lib/cricket",
+						"/opt/cricket/lib/cricket"};
+	char own[CKX_PATH];
+
+	if (own_folder(own) == 0 &&
+	    (has_client(own, "", out) || has_client(own, "/../lib/cricket", out)))
+		return 0;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(installed); i++) {
+		if (has_client(installed[i], "", out))
+			return 0;
+	}
+	ckx_error("there is no " CLIENT " beside this program or in %s: install the client",
+		  installed[0]);
+	return -ENOENT;
+}
+
+int ckx_place_own(const char *name, char out[CKX_PATH])
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	const struct passwd *user;
+	int n;
+
+	if (config && *config == '/') {
+		n = snprintf(out, CKX_PATH, "%s/cricket/%s", config, name);
+		return n < CKX_PATH ? 0 : -ENAMETOOLONG;
+	}
+	if (!home || !*home) {
+		user = getpwuid(geteuid());
+		home = user ? user->pw_dir : NULL;
+	}
+	if (!home)
+		return -ENOENT;
+	n = snprintf(out, CKX_PATH, "%s/.config/cricket/%s", home, name);
+	return n < CKX_PATH ? 0 : -ENAMETOOLONG;
+}

@@ -1,0 +1,21 @@
+/*
+ * command/place.h - where the client library and the user's files are.
+ */
+#ifndef CK_COMMAND_PLACE_H
+#define CK_COMMAND_PLACE_H
+
+#include <stddef.h>
+
+#define CKX_PATH 4096
+
+/* The folder with cricket-client.so: that of this program, or else where it is installed. -ENOENT,
+ * printed. */
+int ckx_place_library(char out[CKX_PATH]);
+
+/* The user's file @name: in $XDG_CONFIG_HOME/cricket, else ~/.config/cricket. -ENOENT: the user has no
+ * home; nothing is printed. */
+int ckx_place_own(const char *name, char out[CKX_PATH]);
+
+#define CKX_SYSTEM_CONFIG "/etc/cricket/client.conf"
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * command/reach.c - see reach.h.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "command/reach.h"
+#include "command/route.h"
+#include "rpc/chan.h"
+#include "rpc/record.h"
+#include "rpc/secure.h"
+
+#define TRIPS 5
+#define TIMEOUT_MS 5000
+
+static double now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+}
+
+/* The address in the file of file:PATH, else the address itself. */
+static void resolve(const struct ckx_server *server, char out[CKX_TEXT + 8])
+{
+	FILE *f =
+		strncmp(server->address, "file:", 5) == 0 ? fopen(server->address + 5, "re") : NULL;
+
+	snprintf(out, CKX_TEXT + 8, "%s", server->address);
+	if (f && fgets(out, CKX_TEXT, f))
+		out[strcspn(out, " \t\r\n")] = '\0';
+	if (f)
+		fclose(f);
+}
+
+static int dial(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
+{
+	const char *path;
+	int ret = -ENOENT;
+
+	if (server->address[0]) {
+		resolve(server, r->at);
+		return ck_chan_dial(r->at, TIMEOUT_MS, chan);
+	}
+	for (unsigned int i = 0; ret < 0 && (path = ck_chan_default_unix(i)) != NULL; i++) {
+		snprintf(r->at, sizeof(r->at), "unix:%s", path);
+		ret = ck_chan_dial(r->at, TIMEOUT_MS, chan);
+	}
+	return ret;
+}
+
+/* Encrypt the connection, if client and server would. */
+static int secure(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
+{
+	struct ck_secure *secure;
+	int ret;
+
+	ckx_tls_apply(&server->tls);
+	if (server->token[0]) /* decides whether plain text will do */
+		setenv("CRICKET_TOKEN", server->token, 1);
+	ret = ck_secure_create(&secure, r->why);
+	if (ret < 0) {
+		ck_chan_close(*chan);
+		return ret;
+	}
+	ret = ck_secure_channels(secure, r->at, chan, 1, TIMEOUT_MS, r->why);
+	r->secure = ret == 0 && ck_secure_describe(*chan, r->tls, sizeof(r->tls));
+	if (ret < 0 && !r->why[0])
+		snprintf(r->why, sizeof(r->why), "%s", strerror(-ret));
+	return ret;
+}
+
+static int call(struct ck_chan *chan, struct ck_reader *reader, uint32_t xid)
+{
+	unsigned char out[CK_CALL_HEADER + 16];
+	long size = ck_call_encode(out, sizeof(out), xid, 0, ck_code_nothing, NULL, 0);
+	struct iovec iov = {.iov_base = out, .iov_len = (size_t)size};
+	struct ck_record record;
+	uint32_t answered, low, high;
+	size_t results;
+	int ret = size < 0 ? (int)size : ck_chan_writev(chan, &iov, 1);
+
+	if (ret == 0)
+		ret = ck_reader_next(reader, &record);
+	if (ret == 0)
+		ret = ck_reply_decode(record.body, record.body_size, &answered, &results, &low,
+				      &high);
+	return ret == 0 && answered != xid ? -EPROTO : ret;
+}
+
+static int time_calls(struct ck_chan *chan, struct ckx_reach *r)
+{
+	struct ck_reader *reader;
+	int ret = ck_reader_create(chan, &reader);
+
+	if (ret < 0)
+		return ret;
+	ck_chan_timeout(chan, TIMEOUT_MS);
+	for (uint32_t i = 0; ret == 0 && i < TRIPS; i++) {
+		double begin = now_us(), us;
+
+		ret = call(chan, reader, i + 1);
+		us = now_us() - begin;
+		if (ret == 0 && (!r->speaks || us < r->trip_us))
+			r->trip_us = us;
+		r->speaks |= ret == 0;
+	}
+	ck_reader_destroy(reader);
+	return ret;
+}
+
+void ckx_reach(const struct ckx_server *server, struct ckx_reach *r)
+{
+	double begin = now_us();
+	struct ck_chan *chan;
+	int ret;
+
+	*r = (struct ckx_reach){.connected = false};
+	ret = dial(server, r, &chan);
+	if (ret < 0) {
+		ck_chan_dial_error(r->at, ret, r->why, sizeof(r->why));
+		return;
+	}
+	r->connected = true;
+	r->connect_ms = (now_us() - begin) / 1e3;
+	r->near = ckx_route(ck_chan_fd(chan), r->route, sizeof(r->route));
+	if (secure(server, r, &chan) < 0)
+		return;
+	r->trusted = true;
+	ret = time_calls(chan, r);
+	if (!r->speaks)
+		snprintf(r->why, sizeof(r->why),
+			 "what listens there does not answer as a Cricket server: %s",
+			 strerror(-ret));
+	ck_chan_close(chan);
+}

@@ -1,0 +1,28 @@
+/*
+ * command/reach.h - connect to a server, and time its answers to empty calls, which need no session.
+ */
+#ifndef CK_COMMAND_REACH_H
+#define CK_COMMAND_REACH_H
+
+#include <stdbool.h>
+
+#include "command/server.h"
+#include "rpc/tls.h"
+
+struct ckx_reach {
+	char at[CKX_TEXT + 8]; /* the address that was tried last */
+	bool connected;
+	bool trusted; /* encrypted, or need not be */
+	bool secure;  /* encrypted: see tls */
+	char tls[64];
+	bool speaks;	      /* it answered an empty call of the protocol */
+	double connect_ms;    /* to the connection */
+	double trip_us;	      /* the shortest of a few */
+	char route[256];      /* from this host to it */
+	bool near;	      /* it is on this host */
+	char why[CK_TLS_WHY]; /* of the first step that failed, with advice */
+};
+
+void ckx_reach(const struct ckx_server *server, struct ckx_reach *reach);
+
+#endif

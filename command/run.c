@@ -1,0 +1,45 @@
+/*
+ * command/run.c - `cricket run`: the program takes the place of this process, so its signals and its exit
+ * status are its own.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command/command.h"
+#include "command/settings.h"
+
+/* The dynamic linker ignores the client in such a program. */
+static void warn_if_privileged(const char *program)
+{
+	struct stat st;
+
+	if (strchr(program, '/') && stat(program, &st) == 0 &&
+	    ((st.st_mode & S_ISUID && st.st_uid != getuid()) ||
+	     (st.st_mode & S_ISGID && st.st_gid != getgid())))
+		ckx_error("%s runs with the rights of another user, so it will not load the client",
+			  program);
+}
+
+int ckx_run(const struct ckx_command *self, int argc, char **argv)
+{
+	struct ckx_settings settings;
+	struct ckx_wishes wishes;
+	int ret;
+
+	if (ckx_settings_parse(argc, argv, &wishes) < 0 || optind == argc || wishes.format)
+		return ckx_usage(self);
+	ret = ckx_settings_make(&wishes, &settings);
+	for (size_t i = 0; ret == 0 && i < settings.count; i++)
+		ret = setenv(settings.list[i].name, settings.list[i].value, 1) < 0 ? -errno : 0;
+	ckx_settings_free(&settings);
+	if (ret < 0)
+		return ret == -EINVAL ? CKX_USAGE : CKX_FAILED;
+	warn_if_privileged(argv[optind]);
+	execvp(argv[optind], argv + optind);
+	ret = errno;
+	ckx_error("%s: %s", argv[optind], strerror(ret));
+	return ret == ENOENT || ret == ENOTDIR ? CKX_NOT_FOUND : CKX_CANNOT_RUN;
+}

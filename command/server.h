@@ -1,0 +1,34 @@
+/*
+ * command/server.h - the server that a command is about.
+ *
+ * Its address is, in this order: that of the option; REMOTE_GPU_ADDRESS; the default of the configuration
+ * files; none, which means the server of this host. The option, and the default, may be a name of a
+ * configuration file.
+ */
+#ifndef CK_COMMAND_SERVER_H
+#define CK_COMMAND_SERVER_H
+
+#include <stdbool.h>
+
+#include "command/config.h"
+#include "command/token.h"
+
+struct ckx_server {
+	char name[CKX_TEXT];	/* in a configuration file; else empty */
+	char address[CKX_TEXT]; /* empty: the server of this host */
+	char devices[CKX_TEXT]; /* empty: the file has none */
+	char token
+		[CKX_TOKEN]; /* empty: none. CRICKET_TOKEN, the file's, or the one of `cricket login` */
+	struct ckx_tls tls; /* of a configuration file */
+	const char *origin; /* where the address is from, in words */
+};
+
+/* @option: NULL, or what the option says. Errors are printed: -EINVAL and others. */
+int ckx_server_find(const char *option, struct ckx_server *server);
+/* The same without the token. */
+int ckx_server_name(const char *option, struct ckx_server *server, char token_file[CKX_TEXT]);
+
+/* For messages: name and address, or "this host". */
+const char *ckx_server_text(const struct ckx_server *server, char out[2 * CKX_TEXT + 8]);
+
+#endif

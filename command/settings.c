@@ -1,0 +1,180 @@
+/*
+ * command/settings.c - see settings.h.
+ *
+ * LD_PRELOAD makes the client the driver for a program that opens libcuda.so.1 in any way. The folder on
+ * LD_LIBRARY_PATH is for programs that are linked with libcuda or NVML, which the dynamic linker looks for
+ * before it preloads. Triton compiles against libcuda.so, and looks for it by a variable of its own.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command/command.h"
+#include "command/place.h"
+#include "command/server.h"
+#include "command/settings.h"
+
+#define GPUS_MAX 64
+
+static const struct option options[] = {
+	{"server", required_argument, NULL, 's'},
+	{"gpus", required_argument, NULL, 'g'},
+	{"devices", required_argument, NULL, 'd'},
+	{"format", required_argument, NULL, 'f'},
+	{NULL, 0, NULL, 0},
+};
+
+int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
+{
+	int option;
+
+	*w = (struct ckx_wishes){.format = NULL};
+	while ((option = getopt_long(argc, argv, "+s:g:d:f:", options, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			w->server = optarg;
+			break;
+		case 'g':
+			w->gpus = optarg;
+			break;
+		case 'd':
+			w->devices = optarg;
+			break;
+		case 'f':
+			w->format = optarg;
+			break;
+		default:
+			return -EINVAL;
+		}
+	}
+	if (w->gpus && w->devices) {
+		ckx_error("--gpus and --devices are not for the same run");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Add @name with a value that printf makes. */
+static int add(struct ckx_settings *s, const char *name, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int add(struct ckx_settings *s, const char *name, const char *format, ...)
+{
+	struct ckx_setting *setting = &s->list[s->count];
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&setting->value, format, args);
+	va_end(args);
+	if (n < 0)
+		return -ENOMEM;
+	setting->name = name;
+	s->count++;
+	return 0;
+}
+
+/* Put @entry in front of the list in variable @name, unless it is in it. */
+static int add_first(struct ckx_settings *s, const char *name, const char *entry)
+{
+	const char *list = getenv(name);
+	size_t size = strlen(entry);
+
+	for (const char *at = list; at && *at; at += strcspn(at, ": ") + !!at[strcspn(at, ": ")]) {
+		if (strncmp(at, entry, size) == 0 && (!at[size] || strchr(": ", at[size])))
+			return add(s, name, "%s", list);
+	}
+	return list && *list ? add(s, name, "%s:%s", entry, list) : add(s, name, "%s", entry);
+}
+
+static int add_library(struct ckx_settings *s)
+{
+	char folder[CKX_PATH], client[CKX_PATH + 32];
+	int ret = ckx_place_library(folder);
+
+	if (ret < 0)
+		return ret;
+	if (strpbrk(folder, ": ")) {
+		ckx_error("%s: the dynamic linker takes no path with blanks or colons: install the "
+			  "client elsewhere",
+			  folder);
+		return -EINVAL;
+	}
+	snprintf(client, sizeof(client), "%s/cricket-client.so", folder);
+	ret = add_first(s, "LD_PRELOAD", client);
+	snprintf(client, sizeof(client), "%s/lib", folder);
+	if (ret == 0)
+		ret = add_first(s, "LD_LIBRARY_PATH", client);
+	return ret < 0 ? ret : add(s, "TRITON_LIBCUDA_PATH", "%s", client);
+}
+
+/* "3" as "0,1,2". */
+static int add_gpus(struct ckx_settings *s, const char *text)
+{
+	char list[GPUS_MAX * 4] = "", *end;
+	long count = strtol(text, &end, 10);
+	size_t n = 0;
+
+	if (end == text || *end || count < 0 || count > GPUS_MAX) {
+		ckx_error("--gpus takes a number from 0 to %d: %s", GPUS_MAX, text);
+		return -EINVAL;
+	}
+	for (long i = 0; i < count; i++)
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%ld", i ? "," : "", i);
+	return add(s, "CUDA_VISIBLE_DEVICES", "%s", list);
+}
+
+static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const char *file)
+{
+	if (w->gpus)
+		return add_gpus(s, w->gpus);
+	if (w->devices)
+		return add(s, "CUDA_VISIBLE_DEVICES", "%s",
+			   strcmp(w->devices, "none") == 0 ? "" : w->devices);
+	/* a variable comes before the file */
+	return *file && !getenv("CUDA_VISIBLE_DEVICES") ? add(s, "CUDA_VISIBLE_DEVICES", "%s", file)
+							: 0;
+}
+
+static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
+{
+	int ret = 0;
+
+	for (int i = 0; ret == 0 && i < CKX_TLS_SETTINGS; i++) {
+		const char *value = ckx_tls_value(tls, (enum ckx_tls_setting)i);
+
+		if (value)
+			ret = add(s, ckx_tls_variable((enum ckx_tls_setting)i), "%s", value);
+	}
+	return ret;
+}
+
+int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
+{
+	struct ckx_server server;
+	int ret;
+
+	*s = (struct ckx_settings){.count = 0};
+	ret = ckx_server_find(w->server, &server);
+	if (ret == 0)
+		ret = add_library(s);
+	if (ret == 0 && server.address[0])
+		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
+	if (ret == 0 && server.token[0])
+		ret = add(s, "CRICKET_TOKEN", "%s", server.token);
+	if (ret == 0)
+		ret = add_tls(s, &server.tls);
+	explicit_bzero(server.token, sizeof(server.token));
+	return ret < 0 ? ret : add_devices(s, w, server.devices);
+}
+
+void ckx_settings_free(struct ckx_settings *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		free(s->list[i].value);
+	s->count = 0;
+}

@@ -1,0 +1,37 @@
+/*
+ * command/settings.h - the environment in which a program finds the client library.
+ */
+#ifndef CK_COMMAND_SETTINGS_H
+#define CK_COMMAND_SETTINGS_H
+
+#include <stddef.h>
+
+#include "command/command.h"
+
+#define CKX_SETTINGS 13
+
+struct ckx_setting {
+	const char *name;
+	char *value;
+};
+
+struct ckx_settings {
+	struct ckx_setting list[CKX_SETTINGS];
+	size_t count;
+};
+
+/* What the options of `run` and `env` say; the values belong to argv. */
+struct ckx_wishes {
+	const char *server, *devices, *gpus;
+	const char *format; /* of `env` */
+};
+
+/* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,
+ * printed. */
+int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *wishes);
+
+/* The variables for @wishes. -errno, printed; free them in any case. */
+int ckx_settings_make(const struct ckx_wishes *wishes, struct ckx_settings *settings);
+void ckx_settings_free(struct ckx_settings *settings);
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * command/status.c - `cricket status`: the sessions of a server on this host, once or again and again.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "command/command.h"
+#include "command/control.h"
+#include "command/gpu.h"
+#include "command/session.h"
+
+#define ROWS 1024 /* sessions shown at most */
+#define LINE 512
+
+static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+					{"watch", no_argument, NULL, 'w'},
+					{"server", required_argument, NULL, 's'},
+					{NULL, 0, NULL, 0}};
+
+/* Clients that wait for a session. */
+static void print_waiting(const json_t *report)
+{
+	const json_t *list = json_object_get(report, "waiting"), *w;
+	size_t i;
+
+	if (json_array_size(list) > 0)
+		printf("\n%6s %8s  %-20s %-20s %s\n", "PLACE", "WAITS", "USER", "PROGRAM", "HOST");
+	json_array_foreach(list, i, w)
+	{
+		printf("%6d %6.0f s  %-20s %-20s %s\n",
+		       (int)json_integer_value(json_object_get(w, "place")),
+		       json_number_value(json_object_get(w, "age")),
+		       json_string_value(json_object_get(w, "identity")),
+		       json_string_value(json_object_get(w, "program")),
+		       json_string_value(json_object_get(w, "host")));
+	}
+}
+
+static void print(const json_t *report, const json_t *last)
+{
+	static struct ckx_row rows[ROWS];
+	size_t count = ckx_rows(report, last, rows, ROWS);
+	char line[LINE];
+
+	ckx_head(report, line, sizeof(line));
+	printf("%s\n" CKX_ROW_HEAD "\n", line);
+	for (size_t i = 0; i < count; i++) {
+		ckx_row_text(&rows[i], line, sizeof(line));
+		puts(line);
+	}
+	print_waiting(report);
+}
+
+/* Print a report each second until the server ends, or the user interrupts. */
+static int watch(int fd)
+{
+	json_t *last = NULL, *report;
+	struct ckx_gpus *gpus = NULL;
+	bool terminal = ckx_colours(1);
+
+	while ((report = ckx_control_ask(fd, json_pack("{s:s}", "command", "status"))) != NULL) {
+		if (terminal)
+			fputs("\033[H\033[2J", stdout);
+		if (!last)
+			gpus = ckx_gpus_open(report);
+		ckx_gpus_add(gpus, report);
+		print(report, last);
+		json_decref(last);
+		last = report;
+		if (fflush(stdout) != 0)
+			break;
+		sleep(1);
+	}
+	json_decref(last);
+	ckx_gpus_close(gpus);
+	return CKX_FAILED;
+}
+
+static int once(int fd, bool json)
+{
+	json_t *report = ckx_control_ask(fd, json_pack("{s:s}", "command", "status"));
+	struct ckx_gpus *gpus;
+
+	if (!report)
+		return CKX_FAILED;
+	gpus = ckx_gpus_open(report);
+	ckx_gpus_add(gpus, report);
+	ckx_gpus_close(gpus);
+	if (json) {
+		json_object_del(report, "ok");
+		json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+		putchar('\n');
+	} else {
+		print(report, NULL);
+	}
+	json_decref(report);
+	return fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
+}
+
+int ckx_status(const struct ckx_command *self, int argc, char **argv)
+{
+	bool json = false, again = false;
+	const char *server = NULL;
+	int option, fd, status;
+
+	while ((option = getopt_long(argc, argv, "jws:", options, NULL)) != -1) {
+		if (option == '?')
+			return ckx_usage(self);
+		json |= option == 'j';
+		again |= option == 'w';
+		server = option == 's' ? optarg : server;
+	}
+	if (argc - optind > (server ? 0 : 1) || (json && again))
+		return ckx_usage(self);
+	fd = ckx_control_open(server ? server : argv[optind]);
+	if (fd < 0)
+		return CKX_FAILED;
+	status = again ? watch(fd) : once(fd, json);
+	close(fd);
+	return status;
+}

@@ -1,0 +1,38 @@
+/*
+ * command/tls.h - what a configuration file says about TLS with a server: the client's variables, by shorter names.
+ *
+ *     tls = require                # CRICKET_TLS
+ *     tls-pin = sha256:...         # CRICKET_TLS_PIN
+ *     tls-ca = /etc/cricket/ca.pem
+ *     tls-cert = /home/alice/alice.pem
+ *     tls-key = /home/alice/alice.key
+ */
+#ifndef CK_COMMAND_TLS_H
+#define CK_COMMAND_TLS_H
+
+#define CKX_TLS_TEXT 256
+
+enum ckx_tls_setting {
+	CKX_TLS_MODE,
+	CKX_TLS_PIN,
+	CKX_TLS_CA,
+	CKX_TLS_CERT,
+	CKX_TLS_KEY,
+	CKX_TLS_SETTINGS,
+};
+
+struct ckx_tls {
+	char value[CKX_TLS_SETTINGS][CKX_TLS_TEXT]; /* empty: the file says nothing */
+};
+
+/* The place of the setting that a file calls @key, NULL: there is none. */
+char *ckx_tls_find(struct ckx_tls *tls, const char *key);
+
+/* The variable of a setting, and its value; NULL: the file says nothing, or the variable is set, which comes first. */
+const char *ckx_tls_variable(enum ckx_tls_setting setting);
+const char *ckx_tls_value(const struct ckx_tls *tls, enum ckx_tls_setting setting);
+
+/* Set the variables of this process. */
+void ckx_tls_apply(const struct ckx_tls *tls);
+
+#endif

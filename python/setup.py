@@ -1,0 +1,80 @@
+"""python/setup.py - the wheel cricket-gpu: client library, emulated GPU and the command `cricket`, as they are built.
+
+`pip install ./python` takes cpu/build-portable if it is there (`make portable`), else cpu/. The files go where `make
+install` has them, below the environment: bin/cricket, lib/cricket.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+STAGE = HERE / "build" / "stage"
+PORTABLE = ROOT / "cpu" / "build-portable"
+
+
+def built():
+    """The folder of the built programs, and the tag of the systems that they run on."""
+    if (PORTABLE / "cricket").exists():
+        return PORTABLE, "manylinux2014_x86_64"
+    if not (ROOT / "cpu" / "cricket").exists():
+        raise SystemExit("setup.py: error: nothing is built: run `make portable` in the source tree first")
+    return ROOT / "cpu", "linux_x86_64"
+
+
+def stage(folder):
+    """Installs the client into STAGE. A wheel has no symbolic links, so the names that need one are copies."""
+    shutil.rmtree(STAGE, ignore_errors=True)
+    env = {**os.environ, "CRICKET_BUILD": str(folder), "DESTDIR": str(STAGE), "STRIP": "1"}
+    subprocess.run([ROOT / "tools" / "install.sh", "client", "/usr"], check=True, env=env)
+    top = STAGE / "usr"
+    home = top / "lib" / "cricket"
+    shutil.rmtree(home / "emu")
+    (home / "lib" / "libcuda.so").unlink()
+    shutil.copy2(home / "libcuda.so", home / "lib" / "libcuda.so")
+    (top / "bin" / "cricket").unlink()
+    (home / "cricket").rename(top / "bin" / "cricket")
+    with open(home / "sbom.cdx.json", "w", encoding="utf-8") as f:
+        subprocess.run([ROOT / "tools" / "sbom.py"], check=True, stdout=f)
+    with open(HERE / "build" / "LICENCES", "w", encoding="utf-8") as f:
+        subprocess.run([ROOT / "tools" / "licences.sh"], check=True, stdout=f)
+    return top
+
+
+def data_files(top):
+    """(folder below the environment, files) of all that is staged."""
+    return [(str(pathlib.Path(folder).relative_to(top)), [os.path.relpath(pathlib.Path(folder) / f, HERE) for f in files])
+            for folder, _, files in os.walk(top) if files]
+
+
+class Wheel(bdist_wheel):
+    """For each Python 3, and the systems that the programs run on."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self):
+        return "py3", "none", PLATFORM
+
+
+os.chdir(HERE)
+BUILT, PLATFORM = built()
+RELEASE = re.search(r"^RELEASE := (.*)$", (ROOT / "cpu" / "Makefile").read_text(encoding="utf-8"), re.M).group(1)
+
+setup(
+    name="cricket-gpu",
+    version=RELEASE,
+    description="Run CUDA programs on the GPU of another machine",
+    license="MIT",
+    license_files=["build/LICENCES"],
+    python_requires=">=3.8",
+    packages=["cricket_gpu"],
+    data_files=data_files(stage(BUILT)),
+    cmdclass={"bdist_wheel": Wheel},
+)
