@@ -35,15 +35,11 @@ static bool is_trusted(int sock)
 
 static int dial(const char *path)
 {
-	struct sockaddr_un address;
-	int size = ck_unix_address(path, &address), sock;
+	int sock = ck_unix_dial(path, SOCK_STREAM);
 
-	if (size < 0)
-		return size;
-	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (sock < 0)
-		return -errno;
-	if (connect(sock, (struct sockaddr *)&address, (socklen_t)size) == 0 && is_trusted(sock))
+		return sock == -EINVAL ? sock : -ECONNREFUSED;
+	if (is_trusted(sock))
 		return sock;
 	close(sock);
 	return -ECONNREFUSED;

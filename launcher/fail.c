@@ -29,6 +29,9 @@ static int errno_of(enum ckl_exit exit)
 }
 
 static int record(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
+		  const char *format, va_list args) __attribute__((format(printf, 5, 0)));
+
+static int record(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
 		  const char *format, va_list args)
 {
 	if (fail->exit == CK_EXIT_OK) {

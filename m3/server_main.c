@@ -203,6 +203,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	ck_log_default("info");
+	ck_log_plain();
 	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
 		return ck_m3_copier_main(argv[2]);
 	ret = parse(argc, argv, &s);

@@ -35,11 +35,10 @@ const char *ck_m3_path(unsigned int index, char *buffer, size_t size)
 	return buffer;
 }
 
-/* As ck_unix_address. Processes have different folders: a path is the same place in each of them.
- */
-static int address_of(const char *path, struct sockaddr_un *address)
+/* Processes have different folders: such a path is the same place in each of them. */
+static bool is_absolute(const char *path)
 {
-	return *path == '/' || *path == '@' ? ck_unix_address(path, address) : -EINVAL;
+	return *path == '/' || *path == '@';
 }
 
 /* In a folder where anybody may make files, the broker must be our own user's, or root's. */
@@ -57,18 +56,11 @@ static int check_owner(int fd, const char *path)
 
 int ck_m3_dial(const char *path)
 {
-	struct sockaddr_un address;
-	int length = address_of(path, &address), fd, ret;
+	int fd = is_absolute(path) ? ck_unix_dial(path, SOCK_SEQPACKET) : -EINVAL, ret;
 
-	if (length < 0)
-		return length;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return -errno;
-	while ((ret = connect(fd, (struct sockaddr *)&address, (socklen_t)length)) < 0 &&
-	       errno == EINTR)
-		;
-	ret = ret < 0 ? -errno : check_owner(fd, path);
+		return fd;
+	ret = check_owner(fd, path);
 	if (ret == 0)
 		return fd;
 	close(fd);
@@ -77,8 +69,5 @@ int ck_m3_dial(const char *path)
 
 int ck_m3_listen(const char *path)
 {
-	struct sockaddr_un address;
-	int length = address_of(path, &address);
-
-	return length < 0 ? length : ck_unix_listen(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
+	return is_absolute(path) ? ck_unix_listen(path, SOCK_SEQPACKET | SOCK_NONBLOCK) : -EINVAL;
 }
