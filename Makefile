@@ -24,6 +24,8 @@ libtirpc:	## build the submodule where it is checked out, else say which one is 
 	@tools/libtirpc.sh submodules/libtirpc build/libtirpc
 cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/libcuda-emu.so, cpu/gpu_launcher
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
+portable:	## client, emulated driver, cricket, libm3.so, libwcm.so for glibc 2.17 and later, into cpu/build-portable
+	@JOBS=$(JOBS) tools/portable.sh
 loader: cpu	## loader/kernel-loader, lower halves for CUDA and MPI, their stubs
 	@$(MAKE) -j$(JOBS) --no-print-directory -C loader
 test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; wcm/examples/bin
@@ -32,9 +34,12 @@ test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; 
 
 check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
-check-style:	## who may include and call whom; the client's state and locks; headers
+check-style:	## who may include and call whom; the client's state and locks; headers; hardening
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
-	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-headers && tools/check-format
+	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-headers && tools/check-format && \
+		tools/check-hardening
+check-reproducible: cpu	## a second build, in another folder, is equal byte by byte
+	tools/check-reproducible
 check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) $(BESIDE) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
@@ -47,6 +52,8 @@ check-e2e: cpu test-apps $(if $(SAN)$(TSAN),,loader)	## whole programs (pytest);
 	$(if $(SAN)$(TSAN),,@$(MAKE) --no-print-directory -C cpu bench)
 	$(if $(SAN)$(TSAN),,@$(MAKE) -j$(JOBS) --no-print-directory -C tests/loader)
 	CRICKET_TEST_SAN=$(SAN) CRICKET_TEST_TSAN=$(TSAN) $(E2E)
+check-portable: portable cpu test-apps	## the CUDA programs of check-e2e with the client that `make portable` builds
+	CRICKET_TEST_CLIENT=cpu/build-portable $(PYTEST) $(BESIDE) tests/e2e/test_apps.py tests/e2e/test_managed.py tests/e2e/test_nvml.py
 gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api; docs/ptx-coverage.md
 	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md \
 		--coverage-nvml docs/coverage-nvml.md
@@ -57,10 +64,20 @@ demo:		## from nothing: install, build, run a CUDA program through the server
 	@tools/demo.sh
 install: cpu loader	## all of it, below PREFIX (/usr/local); DESTDIR=FOLDER for packages; tools/install.sh installs parts
 	DESTDIR="$(DESTDIR)" tools/install.sh all "$(or $(PREFIX),/usr/local)"
+dist: portable	## source, and the portable client as tarball and wheel, with checksums, into build/packages
+	@tools/dist.sh
+deb:		## Debian packages, into build/packages; needs tools/deps.sh --packages
+	@tools/deb.sh
+rpm: portable cpu	## RPM packages of client and server, into build/packages; needs tools/deps.sh --packages
+	@tools/rpm.sh
+release:	## dist, deb and rpm, with checksums of all, in build/packages alone
+	@rm -rf build/packages
+	@for goal in dist deb rpm; do $(MAKE) --no-print-directory $$goal || exit; done
+	@cd build/packages && rm -f SHA256SUMS *-dbgsym_*.deb && sha256sum -- * >SHA256SUMS && cat SHA256SUMS
 format:		## clang-format over the C sources
 	tools/check-format --fix
 clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu loader test-apps check check-style check-gen check-unit check-conformance check-e2e gen fuzz demo install format clean
+.PHONY: help all deps libtirpc cpu portable loader test-apps check check-style check-reproducible check-gen check-unit check-conformance check-e2e check-portable gen fuzz demo install dist deb rpm release format clean
