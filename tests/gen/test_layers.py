@@ -39,7 +39,7 @@ def test_a_source_belongs_into_a_layer(tmp_path):
 def names_checked(tmp_path, source):
     """What tools/check-names says of a tree whose client has the file SOURCE, compiled."""
     shutil.copytree(ROOT / "tools", tmp_path / "tools", ignore=lambda _, names: [n for n in names if n != "check-names"])
-    for folder in ("client", "server", "launcher", "emu", "m3", "wcm", "rpc", "util", "elf", "libcuda"):
+    for folder in ("client", "server", "launcher", "command", "slurm", "emu", "m3", "wcm", "rpc", "util", "elf", "libcuda"):
         for text, path in ((source if folder == "client" else "static int unused;\n", tmp_path / folder / "x.c"),):
             path.parent.mkdir()
             path.write_text(text)

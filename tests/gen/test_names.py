@@ -56,8 +56,15 @@ def test_no_row_is_wider_than_a_window():
     assert [line for line in TABLE.read_text().splitlines() if len(line) > 120] == []
 
 
-def test_the_client_exports_the_drivers_and_nvmls_names_and_what_it_puts_before_the_c_library():
-    promised = NAMES + management_names()
+def profiler_names():
+    """CUPTI's functions: those that are supported, and the others."""
+    folder = ROOT / "client" / "cupti"
+    supported = re.findall(r"\b(cupti\w+)\(", (folder / "api.h").read_text())
+    return supported + re.findall(r"\((cupti\w+)\)", (folder / "refused.def").read_text())
+
+
+def test_the_client_exports_the_names_of_its_libraries_and_what_it_puts_before_the_c_library():
+    promised = NAMES + management_names() + profiler_names()
     assert CLIENT.exists(), f"{CLIENT} is not built: make cpu"
     lines = output("nm", "-D", "--defined-only", CLIENT).splitlines()
     names = {line.split()[-1] for line in lines}

@@ -43,6 +43,7 @@ static void destroy_early(void)
 	float values[N], *in, *out;
 	int wrong = 0;
 	cudaStream_t stream;
+	cudaFuncAttributes loaded;
 
 	for (int i = 0; i < N; i++)
 		values[i] = i;
@@ -58,6 +59,8 @@ static void destroy_early(void)
 	surface_of.res.array.array = array_of(values);
 	CHECK(cudaCreateTextureObject(&texture, &linear, &desc, NULL));
 	CHECK(cudaCreateSurfaceObject(&surface, &surface_of));
+	/* the first launch of a kernel may load it, and that may wait for all work */
+	CHECK(cudaFuncGetAttributes(&loaded, look));
 	CHECK(cudaLaunchHostFunc(stream, wait_until_opened, NULL));
 	look<<<1, N, 0, stream>>>(out, texture, surface);
 	CHECK(cudaDestroyTextureObject(texture));

@@ -378,7 +378,9 @@ static inline void *peer_args(uint32_t number, size_t index)
 static inline int peer_end(void **state)
 {
 	peer_clear();
-	pthread_mutex_lock(&peer.lock); /* a connection may still note that it ends */
+	pthread_mutex_lock(&peer.lock); /* a thread of the client may still send a message */
+	while (peer.count > 0)
+		peer_free(&peer.log[--peer.count]);
 	free(peer.log);
 	peer.log = NULL;
 	peer.room = 0;

@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "rpc/chan.h"
+#include "rpc/lasting.h"
 
 static char dir[64]; /* of this program's own */
 
@@ -103,6 +104,22 @@ static inline void socket_pair(struct ck_chan *ends[2])
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	assert_int_equal(ck_chan_adopt(fds[0], &ends[0]), 0);
 	assert_int_equal(ck_chan_adopt(fds[1], &ends[1]), 0);
+}
+
+/* Connect two lasting channels without a connection, and have @server send the bytes that it holds. For any thread, so it asserts
+ * nothing. */
+static inline void lasting_connect(struct ck_chan *client, struct ck_chan *server)
+{
+	struct ck_chan *connection[2];
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0 ||
+	    ck_chan_adopt(fds[0], &connection[0]) < 0 ||
+	    ck_chan_adopt(fds[1], &connection[1]) < 0 ||
+	    ck_lasting_attach(client, connection[0], 0, false) < 0 ||
+	    ck_lasting_attach(server, connection[1], 0, false) < 0)
+		abort();
+	ck_lasting_resend(server);
 }
 
 /* The first record and its answer of a connection whose client offers rings; the server takes them

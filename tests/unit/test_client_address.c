@@ -46,7 +46,7 @@ static void small_blocks_of_one_page_are_claimed_one_by_one(void **state)
 	(void)state;
 	for (size_t i = 0; i < 64; i++)
 		assert_true(ckc_address_claim(at + i * 512, 512));
-	assert_true(ckc_address_claim(at, 2 * UNIT)); /* grows over what is claimed */
+	assert_true(ckc_address_claim(at, 2 * UNIT)); /* grows over claimed ranges */
 }
 
 static void memory_of_the_program_is_a_clash_and_stays_as_it_is(void **state)

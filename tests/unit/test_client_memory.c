@@ -20,7 +20,7 @@
 #define POSIX_FD CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 #define OWN_POOL (1u << 23) /* an id that the server has picked */
 
-static uint64_t next; /* where the server's driver puts what is asked for next */
+static uint64_t next; /* where the server's driver puts the next allocation */
 static CUresult refusal;
 static CUstream stream;
 

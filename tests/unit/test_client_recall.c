@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_recall.c - what one session learns about kernels, the next one does not ask;
- * and whatever could change an answer is asked for.
+ * tests/unit/test_client_recall.c - what one session learns, the next one does not ask; and whatever
+ * could change an answer is asked for.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -8,9 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "client/memory/arena.h"
 #include "client/modules/state.h"
 #include "tests/unit/client_peer.h"
 #include "tests/unit/elf_data.h"
@@ -30,6 +32,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 	if (m->number == CK_PROC_cuOccupancyAvailableDynamicSMemPerBlock)
 		((cuOccupancyAvailableDynamicSMemPerBlock_res *)res)->dynamicSmemSize =
 			0x123456789abcull;
+	if (m->number == CK_PROC_cuMemAddressReserve)
+		((cuMemAddressReserve_res *)res)->ptr = ((cuMemAddressReserve_args *)m->args)->addr;
 	if (m->number == CK_PROC_cuFuncSetAttribute &&
 	    ((const cuFuncSetAttribute_args *)m->args)->value < 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -221,6 +225,44 @@ static void text_that_has_compiled_is_compiled_one_way(void **state)
 	elf_data_free(&data);
 }
 
+/* Allocate, and wait until the client has what it wants to have free. */
+static CUdeviceptr take(size_t size)
+{
+	CUdeviceptr at = 0;
+
+	assert_int_equal(cuMemAlloc_v2(&at, size), CUDA_SUCCESS);
+	ckc_arena_await_growth(&ckc_client_current()->memory->arena, 0);
+	return at;
+}
+
+static void memory_that_one_session_has_used_the_next_one_leases_at_once(void **state)
+{
+	const size_t piece = (size_t)32 << 20, count = 20;
+	struct ckc_arena *arena = &ckc_client_current()->memory->arena;
+	const ck_lease_args *lease;
+	CUdeviceptr at[20];
+
+	(void)state;
+	ckc_client_current()->offers.lease_size = piece; /* the server gives leases in advance */
+	for (size_t i = 0; i < count; i++)
+		at[i] = take(piece);
+	assert_int_equal(peer_count(CK_PROC_learned), 6); /* 256 to 640 MiB */
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(cuMemFree_v2(at[i]), CUDA_SUCCESS);
+	ckc_arena_shed(0, 0); /* a client at rest has done so on its own */
+	restart();
+	ckc_cache_clear();
+	arena->recalled[0] = false;
+	arena->levels[0] = 0;
+	at[0] = take(1000); /* waits for its lease */
+	at[1] = take(1000);
+	lease = peer_args(CK_PROC_lease, 1);
+	assert_non_null(lease);
+	assert_in_range(lease->size, piece * 22, piece * 24);
+	ckc_client_current()->offers.lease_size = 0;
+	assert_int_equal(peer_count(CK_PROC_learned), 0);
+}
+
 static int group_begin(void **state)
 {
 	peer.call = answer;
@@ -251,6 +293,7 @@ int main(void)
 		recall_test(a_setting_of_the_context_ends_it),
 		recall_test(a_preference_of_a_kernel_ends_it),
 		recall_test(text_that_has_compiled_is_compiled_one_way),
+		recall_test(memory_that_one_session_has_used_the_next_one_leases_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, group_begin, group_end);

@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_client_settle.c - a wait for work whose end nobody in this process can see is
+ * tests/unit/test_client_settle.c - a wait for work whose end this process cannot see is
  * one-way; any other waits for the server.
  */
 #define _GNU_SOURCE

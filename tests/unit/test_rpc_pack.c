@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_rpc_pack.c - blocks become shorter and whole again, and what is no block is refused.
+ * tests/unit/test_rpc_pack.c - blocks become shorter and whole again, and other bytes are refused.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -272,7 +272,7 @@ static void two_ends_that_wait_for_each_other_go_on(void **state)
 	pthread_join(thread, NULL);
 }
 
-/* A reader of two threads: one looks for a while, again and again; the other takes over when nobody
+/* A reader of two threads: one looks for a while, again and again; the other takes over when no thread
  * looks, and sleeps meanwhile. As commands and lanes of a session do. */
 static struct {
 	atomic_bool looked, asleep, busy, over;
@@ -356,7 +356,7 @@ static void *look(void *arg)
 	return arg;
 }
 
-static void no_byte_waits_while_a_reader_sleeps_and_nobody_looks(void **state)
+static void no_byte_waits_while_a_reader_sleeps_and_no_thread_looks(void **state)
 {
 	struct stress s = {.seed = 3};
 	pthread_t threads[2];
@@ -419,7 +419,7 @@ static void *scribble(void *arg)
 	return arg;
 }
 
-static void a_hostile_end_makes_nobody_leave_the_pipe(void **state)
+static void a_hostile_end_makes_no_reader_leave_the_pipe(void **state)
 {
 	unsigned char bytes[SIZE];
 	pthread_t thread;
@@ -452,9 +452,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(two_ends_that_wait_for_each_other_go_on, begin,
 						end),
 		cmocka_unit_test_setup_teardown(
-			no_byte_waits_while_a_reader_sleeps_and_nobody_looks, begin, end),
+			no_byte_waits_while_a_reader_sleeps_and_no_thread_looks, begin, end),
 		cmocka_unit_test_setup_teardown(places_that_cannot_be_are_refused, begin, end),
-		cmocka_unit_test_setup_teardown(a_hostile_end_makes_nobody_leave_the_pipe, begin,
+		cmocka_unit_test_setup_teardown(a_hostile_end_makes_no_reader_leave_the_pipe, begin,
 						end),
 	};
 

@@ -1,6 +1,7 @@
 /*
  * tests/unit/test_server_admit.c - whose connection it is, which hellos are let in, the token's file.
  */
+#include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +15,9 @@
 
 #include <cmocka.h>
 
-#include "server/processes/admit.h"
+#include "server/processes/judge.h"
 #include "server/processes/options.h"
+#include "server/supervisor/admit.h"
 
 /* The server's end of a connection from @host of this machine to a listener of @family. */
 static int connection_from(uint32_t host, int family)
@@ -137,6 +139,81 @@ static void a_token_that_has_not_changed_is_not_read_again(void **state)
 	unlink(path);
 }
 
+/* Lines for the tokens "one" and "two" of alice, and "three" of bob. */
+static void put_list(const char *path, const char *end_of_two, const char *last)
+{
+	static const char *const names[] = {"alice", "alice", "bob"};
+	static const char *const tokens[] = {"one", "two", "three"};
+	FILE *f = fopen(path, "w");
+	char hex[CK_HASH_TEXT];
+	struct ck_hash hash;
+
+	assert_non_null(f);
+	fputs("# who may come\n\n", f);
+	for (int i = 0; i < 3; i++) {
+		ck_hash(tokens[i], strlen(tokens[i]), &hash);
+		ck_hash_print(&hash, hex);
+		fprintf(f, "%s:%s%s\n", names[i], hex, i == 1 ? end_of_two : "");
+	}
+	fputs(last, f);
+	fclose(f);
+}
+
+static void a_list_of_tokens_tells_the_holder(void **state)
+{
+	char path[] = "/tmp/cricket-token-XXXXXX";
+	struct cks_token token = {.known = false};
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	put_list(path, ":2999-12-31", "");
+	assert_int_equal(cks_token_check(path), 0);
+	assert_true(admits(&token, path, "one"));
+	assert_string_equal(token.holder, "alice");
+	assert_true(admits(&token, path, "three"));
+	assert_string_equal(token.holder, "bob");
+	assert_true(admits(&token, path, "two"));
+	assert_string_equal(token.holder, "alice");
+	assert_false(admits(&token, path, "four"));
+	assert_string_equal(token.holder, "");
+	put_list(path, ":2001-01-01", ""); /* one of alice's has expired */
+	assert_false(admits(&token, path, "two"));
+	assert_true(admits(&token, path, "one"));
+	unlink(path);
+}
+
+static void a_wrong_line_is_found_and_admits_no_one(void **state)
+{
+	char path[] = "/tmp/cricket-token-XXXXXX";
+	struct cks_token token = {.known = false};
+	char text[4096] = "";
+	unsigned int line;
+	FILE *f;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	put_list(path, "", "carol:12ab\n");
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
+	fclose(f);
+	assert_int_equal(cks_holders_check(text, &line), -EINVAL);
+	assert_int_equal(line, 6);
+	assert_int_equal(cks_token_check(path), -EINVAL);
+	assert_false(admits(&token, path, "one"));
+	put_list(path, ":2026-02-30x", "");
+	assert_int_equal(cks_token_check(path), -EINVAL);
+	put(path, "# all of them revoked\n");
+	assert_int_equal(cks_token_check(path), 0);
+	assert_false(admits(&token, path, "# all of them revoked"));
+	unlink(path);
+	assert_int_equal(cks_token_check(path), -ENOENT);
+}
+
 static void a_hello_is_judged_by_protocol_and_token(void **state)
 {
 	const struct cks_options options = {.token_file = NULL};
@@ -146,17 +223,17 @@ static void a_hello_is_judged_by_protocol_and_token(void **state)
 
 	(void)state;
 	setenv("CRICKET_TOKEN", "sesame", 1);
-	assert_int_equal(cks_admit_judge(&options, &token, &args, why), CK_HELLO_PROTOCOL);
+	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_HELLO_PROTOCOL);
 	assert_non_null(strstr(why, "client 9.9 speaks protocol"));
 	args.protocol = CK_PROTOCOL;
-	assert_int_equal(cks_admit_judge(&options, &token, &args, why), CK_HELLO_DENIED);
+	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_HELLO_DENIED);
 	assert_non_null(strstr(why, "CRICKET_TOKEN"));
 	args.token.token_val = (char *)"sesame";
 	args.token.token_len = 6;
-	assert_int_equal(cks_admit_judge(&options, &token, &args, why), CK_HELLO_OK);
+	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_HELLO_OK);
 	unsetenv("CRICKET_TOKEN");
 	args.token.token_len = 0;
-	assert_int_equal(cks_admit_judge(&options, &token, &args, why), CK_HELLO_OK);
+	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_HELLO_OK);
 }
 
 int main(void)
@@ -166,6 +243,8 @@ int main(void)
 		cmocka_unit_test(a_network_has_a_name_of_its_own),
 		cmocka_unit_test(a_changed_token_counts_at_once),
 		cmocka_unit_test(a_token_that_has_not_changed_is_not_read_again),
+		cmocka_unit_test(a_list_of_tokens_tells_the_holder),
+		cmocka_unit_test(a_wrong_line_is_found_and_admits_no_one),
 		cmocka_unit_test(a_hello_is_judged_by_protocol_and_token),
 	};
 

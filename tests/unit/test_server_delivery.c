@@ -2,6 +2,8 @@
  * tests/unit/test_server_delivery.c - copies to the client that no call waits for: in which order
  * they are taken along, what their ranks promise, and what becomes of those that fail.
  */
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,12 +17,14 @@
 #include <sys/socket.h>
 
 #include "gen/handlers.h"
+#include "rpc/lasting.h"
 #include "rpc/proc.h"
 #include "rpc/status.h"
 #include "server/memory/delivery.h"
 #include "server/memory/memory.h"
 #include "server/session/session.h"
 #include "server_fake.h"
+#include "tests/unit/rpc_ends.h"
 
 #define MIB ((size_t)1 << 20)
 #define FLAGS 64
@@ -100,21 +104,28 @@ static CUresult deliver(uint64_t number, size_t at, size_t size, uint64_t stream
 	return ck_serve_deliver(&request, &args, NULL);
 }
 
-/* What a lane that comes now takes along; its bytes go to @to. False: nothing. */
-static bool next(ck_delivery_next_res *res, unsigned char *to)
+/* A lane comes. Has it sent something? */
+static bool serve(ck_delivery_next_res *res)
 {
 	ck_delivery_next_args args = {.milliseconds = 20};
+
+	memset(res, 0, sizeof(*res));
+	request.replied = false;
+	assert_int_equal(ck_serve_delivery_next(&request, &args, res), CUDA_SUCCESS);
+	if (request.replied)
+		assert_int_equal(request.broken, 0);
+	return request.replied;
+}
+
+/* Read what it has sent; the bytes go to @to. */
+static void take(ck_delivery_next_res *res, unsigned char *to)
+{
 	struct ck_record record;
 	uint32_t xid, low, high;
 	size_t offset;
 	XDR xdrs;
 
 	memset(res, 0, sizeof(*res));
-	request.replied = false;
-	assert_int_equal(ck_serve_delivery_next(&request, &args, res), CUDA_SUCCESS);
-	if (!request.replied)
-		return false;
-	assert_int_equal(request.broken, 0);
 	assert_int_equal(ck_reader_next(reader, &record), 0);
 	assert_int_equal(ck_reply_decode(record.body, record.body_size, &xid, &offset, &low, &high),
 			 0);
@@ -126,6 +137,14 @@ static bool next(ck_delivery_next_res *res, unsigned char *to)
 		assert_int_equal(ck_reader_bulk_begin(reader, offset + xdr_getpos(&xdrs)), 0);
 		assert_int_equal(ck_reader_bulk(reader, to + res->offset, res->data_length), 0);
 	}
+}
+
+/* What a lane that comes now takes along; its bytes go to @to. False: nothing. */
+static bool next(ck_delivery_next_res *res, unsigned char *to)
+{
+	if (!serve(res))
+		return false;
+	take(res, to);
 	return true;
 }
 
@@ -330,6 +349,48 @@ static void a_context_that_goes_leaves_its_copies_done(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
+/* The channels of client and lane are lasting ones from now on, without a connection. */
+static void make_lasting(void)
+{
+	ck_reader_destroy(reader);
+	ck_chan_close(client);
+	ck_chan_close(request.chan);
+	assert_int_equal(ck_lasting_create("server", NULL, CK_LASTING_LIMIT, &client), 0);
+	assert_int_equal(ck_lasting_create("client", NULL, CK_LASTING_LIMIT, &request.chan), 0);
+	assert_int_equal(ck_reader_create(client, &reader), 0);
+}
+
+static void *connect_lasting(void *unused)
+{
+	lasting_connect(client, request.chan);
+	return unused;
+}
+
+/* While the connection is cut, the bytes of a copy stay unsent, and its slot takes the next copy. */
+static void a_slot_is_used_again_during_a_cut(void **state)
+{
+	ck_delivery_next_res res;
+	pthread_t thread;
+
+	(void)state;
+	make_lasting();
+	for (unsigned int i = 0; i < 3; i++) {
+		memset(device, 'a' + (int)i, MIB);
+		assert_int_equal(deliver(1 + i, 0, MIB, 0), CUDA_SUCCESS);
+		arrive(i);
+		assert_true(serve(&res));
+	}
+	assert_int_equal(pthread_create(&thread, NULL, connect_lasting, NULL), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		take(&res, got);
+		assert_int_equal(res.number, 1 + i);
+		assert_int_equal(res.data_length, MIB);
+		for (size_t j = 0; j < MIB; j++)
+			assert_int_equal(got[j], 'a' + i);
+	}
+	pthread_join(thread, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +403,7 @@ int main(void)
 		TEST(a_copy_that_fails_comes_without_bytes),
 		TEST(what_leaves_its_memory_is_refused),
 		TEST(a_context_that_goes_leaves_its_copies_done),
+		TEST(a_slot_is_used_again_during_a_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

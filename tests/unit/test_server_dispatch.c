@@ -24,195 +24,15 @@
 #include "gen/handlers.h"
 #include "rpc/pack.h"
 #include "rpc/proc.h"
-#include "server/processes/dispatch.h"
+#include "server/worker/dispatch.h"
 #include "server/memory/delivery.h"
 #include "server/memory/memory.h"
 #include "server/modules/modcache.h"
 #include "server/session/output.h"
 #include "server_fake.h"
 #include "util/util.h"
-#include "tests/unit/rpc_ends.h"
+#include "tests/unit/server_ends.h"
 #include "tests/unit/server_links.h"
-
-#define RING (256u << 10)
-
-/* One connection: our end, and the thread that serves the other. */
-struct end {
-	struct ck_chan *chan;
-	struct ck_reader *reader;
-	struct cks_session *session;
-	struct ck_chan *served;
-	struct ck_reader *served_reader;
-	bool commands;
-	int result;
-	pthread_t thread;
-};
-
-static struct cks_session *session;
-static struct end command, lane;
-static bool rings; /* the connections go on in shared memory */
-static uint32_t xid, lane_xid;
-
-static void *serve(void *data)
-{
-	struct end *e = data;
-
-	e->result = (e->commands ? cks_dispatch_commands
-				 : cks_dispatch_calls)(e->session, e->served, e->served_reader);
-	ck_chan_shutdown(e->served);
-	return NULL;
-}
-
-static void open_end(struct end *e, bool commands)
-{
-	int pair[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	*e = (struct end){.session = session, .commands = commands};
-	assert_int_equal(ck_chan_adopt(pair[0], &e->chan), 0);
-	assert_int_equal(ck_chan_adopt(pair[1], &e->served), 0);
-	if (rings)
-		assert_true(rings_agree(e->chan, e->served, RING, true));
-	assert_int_equal(ck_reader_create(e->chan, &e->reader), 0);
-	assert_int_equal(ck_reader_create(e->served, &e->served_reader), 0);
-	assert_int_equal(pthread_create(&e->thread, NULL, serve, e), 0);
-}
-
-/* Hang up (unless the server has) and return what the dispatcher did. */
-static int close_end(struct end *e)
-{
-	if (!e->chan)
-		return 0;
-	ck_chan_shutdown(e->chan);
-	pthread_join(e->thread, NULL);
-	ck_reader_destroy(e->reader);
-	ck_reader_destroy(e->served_reader);
-	ck_chan_close(e->chan);
-	ck_chan_close(e->served);
-	e->chan = NULL;
-	return e->result;
-}
-
-static int wait_end(struct end *e)
-{
-	pthread_join(e->thread, NULL);
-	ck_reader_destroy(e->reader);
-	ck_reader_destroy(e->served_reader);
-	ck_chan_close(e->chan);
-	ck_chan_close(e->served);
-	e->chan = NULL;
-	return e->result;
-}
-
-static int make(void **state)
-{
-	struct cks_modcache *cache;
-
-	(void)state;
-	fake_install();
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
-			 0);
-	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
-	open_end(&command, true);
-	open_end(&lane, false);
-	return 0;
-}
-
-static int drop(void **state)
-{
-	(void)state;
-	close_end(&command);
-	close_end(&lane);
-	cks_session_destroy(session);
-	return 0;
-}
-
-static void send_all(struct end *e, const void *head, size_t size, const void *bulk,
-		     size_t bulk_size)
-{
-	static const char zeroes[4];
-	struct iovec iov[3] = {
-		{(void *)head, size}, {(void *)bulk, bulk_size}, {(void *)zeroes, -bulk_size % 4}};
-
-	assert_int_equal(ck_chan_writev(e->chan, iov, 3), 0);
-}
-
-static void send_call(struct end *e, uint32_t proc, const void *args, const void *bulk, size_t size)
-{
-	unsigned char out[512];
-	long n = ck_call_encode(out, sizeof(out), ++xid, proc, ck_procs[proc].xdr_args, args, size);
-
-	assert_true(n > 0);
-	if (e == &lane)
-		lane_xid = xid;
-	send_all(e, out, (size_t)n, bulk, size);
-}
-
-/* A call whose procedure and arguments are any bytes. */
-static void send_raw(struct end *e, uint32_t proc, const void *args, size_t size)
-{
-	unsigned char out[256];
-	const uint32_t words[] = {htonl(0x80000000u | (uint32_t)(40 + size)),
-				  htonl(++xid),
-				  0,
-				  htonl(2),
-				  htonl(CK_PROGRAM),
-				  htonl(CK_VERSION),
-				  htonl(proc),
-				  0,
-				  0,
-				  0,
-				  0};
-
-	lane_xid = xid;
-	memcpy(out, words, sizeof(words));
-	memcpy(out + sizeof(words), args, size);
-	send_all(e, out, sizeof(words) + size, NULL, 0);
-}
-
-/* A set of value @seq, as command @seq. */
-static void send_set(uint64_t seq)
-{
-	cuMemsetD8_v2_args a = {.head.seq = seq, .uc = (u_int)(seq & 0xff), .N = 1};
-
-	send_call(&command, CK_PROC_cuMemsetD8_v2, &a, NULL, 0);
-}
-
-/* The reply that comes next on the lane: 0, or ck_reply_decode's error. */
-static int read_reply(xdrproc_t xdr, void *res, struct ck_record *record, size_t *end)
-{
-	uint32_t got, low, high;
-	size_t at;
-	XDR xdrs;
-	int ret = ck_reader_next(lane.reader, record);
-
-	if (ret < 0)
-		return ret;
-	ret = ck_reply_decode(record->body, record->body_size, &got, &at, &low, &high);
-	assert_int_equal(got, lane_xid);
-	if (ret < 0 || !xdr)
-		return ret;
-	xdrmem_create(&xdrs, (char *)record->body + at, (u_int)(record->body_size - at),
-		      XDR_DECODE);
-	assert_true(xdr(&xdrs, res));
-	if (end)
-		*end = at + xdr_getpos(&xdrs);
-	return 0;
-}
-
-/* cuMemGetInfo_v2 after command @seq: its error; *sets as the fake driver counts. */
-static int ask(uint64_t seq, uint64_t *sets)
-{
-	cuMemGetInfo_v2_args a = {.head.seq = seq};
-	cuMemGetInfo_v2_res r = {0};
-	struct ck_record record;
-
-	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
-	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
-	if (sets)
-		*sets = r.free;
-	return r.head.err;
-}
 
 static void commands_are_carried_out_in_order_and_a_call_waits_for_them(void **state)
 {
@@ -420,7 +240,7 @@ static void the_callers_context_is_bound(void **state)
 	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
 	assert_int_equal(r.total, (uintptr_t)&context);
-	a.head.ctx = 4; /* nobody knows it: no context, and the driver decides */
+	a.head.ctx = 4; /* an unknown context: the driver decides */
 	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
 	assert_int_equal(r.total, 0);
@@ -433,7 +253,7 @@ static int download(uint64_t seq, CUdeviceptr src, unsigned char *dst, size_t si
 	ck_download_res r = {0};
 	struct ck_record record;
 	uint32_t tail;
-	size_t at;
+	size_t at = 0;
 
 	send_call(&lane, CK_PROC_download, &a, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_ck_download_res, &r, &record, &at), 0);
@@ -731,181 +551,6 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 	assert_int_equal(got[1], both ? much : 0);
 }
 
-struct waiter {
-	uint64_t seq, seen; /* what it waits for, and where the session was when it went on */
-	long slept;	    /* how often it gave the processor away */
-	pthread_t thread;
-};
-
-static void *wait_for(void *data)
-{
-	struct waiter *w = data;
-	struct rusage used;
-
-	cks_session_wait(session, w->seq);
-	w->seen = atomic_load(&session->executed);
-	getrusage(RUSAGE_THREAD, &used);
-	w->slept = used.ru_nvcsw;
-	return NULL;
-}
-
-/* As for a synchronise behind thousands of launches: waking its thread at each costs more than they do. */
-static void who_waits_for_a_command_is_not_woken_by_those_before(void **state)
-{
-	struct waiter waiters[] = {{.seq = 400}, {.seq = 200}, {.seq = 400}};
-	const struct timespec moment = {.tv_nsec = 20000}, settle = {.tv_nsec = 20000000};
-
-	(void)state;
-	for (int i = 0; i < 3; i++)
-		pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]);
-	nanosleep(&settle, NULL);
-	for (uint64_t seq = 1; seq <= 400; seq++) {
-		cks_session_executed(session, seq);
-		nanosleep(&moment, NULL);
-	}
-	for (int i = 0; i < 3; i++) {
-		pthread_join(waiters[i].thread, NULL);
-		assert_true(waiters[i].seen >= waiters[i].seq);
-		assert_true(waiters[i].slept < 100);
-	}
-}
-
-/* --- commands that a lane carries out */
-
-static struct {
-	pid_t set[64],
-		asked; /* threads in which the driver was called: of set N, of the last call */
-	unsigned int count;
-	atomic_bool hold_set, hold, held; /* a set, or a call, waits; one does */
-} seen;
-
-static CUresult note_set(CUdeviceptr at, unsigned char value, size_t n, CUstream stream)
-{
-	(void)at;
-	(void)value;
-	(void)n;
-	(void)stream;
-	while (seen.hold_set) {
-		seen.held = true;
-		usleep(100);
-	}
-	seen.set[seen.count++ % 64] = gettid();
-	return CUDA_SUCCESS;
-}
-
-static CUresult note_set_now(CUdeviceptr at, unsigned char value, size_t n)
-{
-	return note_set(at, value, n, NULL);
-}
-
-static CUresult note_info(size_t *free, size_t *total)
-{
-	seen.asked = gettid();
-	*free = *total = seen.count;
-	return CUDA_SUCCESS;
-}
-
-static void note_threads(void)
-{
-	memset(&seen, 0, sizeof(seen));
-	ck_driver.cuMemsetD8Async = note_set;
-	ck_driver.cuMemsetD8_v2 = note_set_now;
-	ck_driver.cuMemGetInfo_v2 = note_info;
-}
-
-static void send_light(uint64_t seq)
-{
-	cuMemsetD8Async_args a = {.head.seq = seq, .N = 1};
-
-	send_call(&command, CK_PROC_cuMemsetD8Async, &a, NULL, 0);
-}
-
-/* A lane that waits for its next call looks for commands, so one thread does both. Other processes
- * may keep it from looking in time, so that this is tried again. */
-static void a_lane_carries_out_what_comes_before_its_call(void **state)
-{
-	unsigned int tries = rings ? 5000 : 50;
-	uint64_t sets, seq = 1;
-	bool same = false;
-
-	(void)state;
-	note_threads();
-	send_light(seq);
-	ask(seq, NULL);
-	while (!same && seq < tries) {
-		usleep(2000);
-		send_light(++seq);
-		assert_int_equal(ask(seq, &sets), 0);
-		assert_int_equal(sets, seq);
-		same = seen.set[(seq - 1) % 64] == seen.asked;
-	}
-	assert_int_equal(same, rings);
-}
-
-/* The client may need the lane for what the device waits for. */
-static void a_lane_leaves_a_command_that_may_wait_to_the_command_thread(void **state)
-{
-	cuMemGetInfo_v2_args early = {.head.seq = 1};
-	cuMemGetInfo_v2_res r = {0};
-	struct ck_record record;
-	uint64_t sets;
-
-	(void)state;
-	note_threads();
-	send_light(1);
-	ask(1, NULL);
-	seen.hold_set = true;
-	send_set(2);
-	while (!seen.held)
-		usleep(100);
-	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &early, NULL, 0); /* does not wait for it */
-	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
-	assert_int_equal(r.free, 1);
-	seen.hold_set = false;
-	assert_int_equal(ask(2, &sets), 0);
-	assert_int_equal(sets, 2);
-	assert_int_not_equal(seen.set[1], seen.asked);
-}
-
-/* A call that waits for the GPU delays no command of another thread. */
-static CUresult held_info(size_t *free, size_t *total)
-{
-	seen.held = true;
-	while (seen.hold)
-		usleep(100);
-	return note_info(free, total);
-}
-
-static void commands_go_on_while_a_lane_answers(void **state)
-{
-	cuMemGetInfo_v2_args a = {.head.seq = 1};
-	cuMemGetInfo_v2_res r = {0};
-	struct ck_record record;
-
-	(void)state;
-	note_threads();
-	ck_driver.cuMemGetInfo_v2 = held_info;
-	send_light(1);
-	ask(1, NULL);
-	for (int i = 0; i < 3; i++) {
-		if (i == 2)
-			usleep(200000); /* both threads sleep */
-		seen.hold = true;
-		seen.held = false;
-		send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
-		while (!seen.held)
-			usleep(100);
-		for (int n = 0; n < 10; n++)
-			send_light(2 + (uint64_t)(10 * i + n));
-		while (atomic_load(&session->executed) < (uint64_t)(11 + 10 * i))
-			usleep(100);
-		seen.hold = false;
-		assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL),
-				 0);
-		assert_int_equal(r.free, 11 + 10 * i);
-	}
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
@@ -935,18 +580,7 @@ int main(void)
 		TEST(a_link_may_go_while_the_bytes_for_it_come),
 		TEST(a_result_that_no_record_holds_is_an_error_and_the_lane_goes_on),
 		TEST(much_on_both_stdout_and_stderr_is_fetched),
-		TEST(who_waits_for_a_command_is_not_woken_by_those_before),
-		TEST(a_lane_carries_out_what_comes_before_its_call),
-		TEST(a_lane_leaves_a_command_that_may_wait_to_the_command_thread),
-		TEST(commands_go_on_while_a_lane_answers),
 	};
-	int failed;
 
-	setenv("CRICKET_SPIN", "100000", 1); /* so that a lane looks as long as a test takes */
-	failed = cmocka_run_group_tests_name("sockets", tests, NULL, NULL);
-#ifdef __SANITIZE_THREAD__ /* it does not see that both mappings of a ring are the same memory */
-	return failed;
-#endif
-	rings = true;
-	return failed + cmocka_run_group_tests_name("rings", tests, NULL, NULL);
+	return run_over_both(tests);
 }

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "server/processes/options.h"
-#include "server/processes/supervisor.h"
+#include "server/supervisor/fresh.h"
 
 #define MOST 40 /* connections: half of the descriptors that the process may have */
 #define SHARE (MOST / 2)
@@ -66,7 +66,7 @@ static int begin(void **state)
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = 2 * MOST;
 	setrlimit(RLIMIT_NOFILE, &files);
-	list = cks_fresh_create(NULL, &options);
+	list = cks_fresh_create(NULL, &options, NULL, NULL, NULL);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	listener = socket(AF_INET, SOCK_STREAM, 0);

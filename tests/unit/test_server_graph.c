@@ -14,9 +14,9 @@
 #include "cricket.h"
 #include "gen/handlers.h"
 #include "server/graphs/mirror_list.h"
-#include "server/modules/modcache.h"
 #include "server/session/session.h"
 #include "server_fake.h"
+#include "tests/unit/server_session.h"
 
 #define NODES 16
 
@@ -137,8 +137,6 @@ static CUresult launch(CUgraphExec exec, CUstream stream)
 
 static int prepare(void **state)
 {
-	struct cks_modcache *cache;
-
 	(void)state;
 	fake_install();
 	ck_driver.cuGraphCreate = graph_create;
@@ -154,9 +152,7 @@ static int prepare(void **state)
 	ck_driver.cuGraphExecDestroy = exec_destroy;
 	ck_driver.cuGraphLaunch = launch;
 	graphs = execs = launches = 0;
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
-			 0);
-	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
+	session = session_without_client();
 	q = (struct cks_request){.session = session};
 	return 0;
 }

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <netinet/in.h>
+#include <pwd.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,6 +45,7 @@ static int connection_from(uint32_t host)
 static void a_unix_socket_tells_the_user_whatever_the_token(void **state)
 {
 	struct cks_identity a, b;
+	const struct passwd *user = getpwuid(getuid());
 	char expected[64];
 	int pair[2];
 
@@ -51,7 +53,10 @@ static void a_unix_socket_tells_the_user_whatever_the_token(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	cks_identity_of(pair[0], NULL, 0, &a);
 	cks_identity_of(pair[1], "secret", 6, &b);
-	snprintf(expected, sizeof(expected), "user %lu", (unsigned long)getuid());
+	if (user)
+		snprintf(expected, sizeof(expected), "user %s", user->pw_name);
+	else
+		snprintf(expected, sizeof(expected), "user %lu", (unsigned long)getuid());
 	assert_string_equal(a.name, expected);
 	assert_true(same(&a, &b));
 	close(pair[0]);

@@ -13,9 +13,9 @@
 
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
-#include "server/modules/modcache.h"
 #include "server/session/session.h"
 #include "server_fake.h"
+#include "tests/unit/server_session.h"
 
 #define BASE 0x100000000ull
 #define UNIT (2u << 20)
@@ -159,8 +159,6 @@ static CUresult no_range(CUdeviceptr *base, size_t *size, CUdeviceptr at)
 
 static int begin(void **state)
 {
-	struct cks_modcache *cache;
-
 	(void)state;
 	fake_install();
 	ck_driver.cuMemAllocAsync = give_async;
@@ -181,9 +179,7 @@ static int begin(void **state)
 	ck_driver.cuMemGetAddressRange_v2 = no_range;
 	freed = released = 0;
 	next = BASE;
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
-			 0);
-	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
+	session = session_without_client();
 	request = (struct cks_request){.session = session};
 	return 0;
 }

@@ -15,10 +15,10 @@
 
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
-#include "server/modules/modcache.h"
 #include "server/session/session.h"
 #include "server/memory/share.h"
 #include "server_fake.h"
+#include "tests/unit/server_session.h"
 
 #define WINDOW 0x100000000ull
 #define OTHER 0x200000000ull
@@ -169,7 +169,6 @@ static CUresult device_get(CUdevice *device)
 
 static int begin(void **state)
 {
-	struct cks_modcache *cache;
 	ck_window_args window = {.address = WINDOW, .size = 4 * UNIT};
 	ck_window_res taken;
 
@@ -189,9 +188,7 @@ static int begin(void **state)
 	mapped = 0;
 	leaves = 0;
 	meddles = releases = false;
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
-			 0);
-	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
+	session = session_without_client();
 	request = (struct cks_request){.session = session};
 	assert_int_equal(ck_serve_window(&request, &window, &taken), CUDA_SUCCESS);
 	return 0;

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
-#include "server/modules/modcache.h"
 #include "server/session/retime.h"
 #include "server_fake.h"
+#include "tests/unit/server_session.h"
 
 #define EVENT 7 /* ids */
 #define STREAM 9
@@ -31,15 +31,11 @@ static CUresult count_record(CUevent e, CUstream s)
 
 static int begin(void **state)
 {
-	struct cks_modcache *cache;
-
 	(void)state;
 	fake_install();
 	ck_driver.cuEventRecord = count_record;
 	records = 0;
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
-			 0);
-	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
+	session = session_without_client();
 	request = (struct cks_request){.session = session};
 	assert_int_equal(cks_handle_put(&request, EVENT, CK_KIND_EVENT, &event), CUDA_SUCCESS);
 	return 0;

@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
-#include "server/processes/supervisor.h"
+#include "server/supervisor/spares.h"
+#include "server/supervisor/workers.h"
+#include "util/until.h"
 
 static int64_t fake_now, expired_before;
 static struct cks_spare_counts counts;
@@ -49,7 +51,6 @@ static void fake_expire(struct cks_workers *unused, int64_t begin)
 	expired_before = begin;
 }
 
-#include "util/until.h"
 #define ck_now_ms() fake_now
 #define cks_workers_spares fake_spares
 #define cks_workers_spare fake_spare
@@ -57,7 +58,7 @@ static void fake_expire(struct cks_workers *unused, int64_t begin)
 #define cks_workers_expire fake_expire
 #define cks_spares_run run_policy
 int run_policy(struct cks_spares *s, struct cks_workers *workers);
-#include "server/processes/spares.c"
+#include "server/supervisor/spares.c"
 
 static struct cks_spares spares;
 

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
-#include "server/modules/modcache.h"
 #include "server/session/session.h"
 #include "server/memory/texture.h"
 #include "server_fake.h"
+#include "tests/unit/server_session.h"
 
 static int array, mipmap, level, module, reference; /* their addresses serve as handles */
 static struct cks_session *session;
@@ -62,8 +62,6 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
 
 static int make(void **state)
 {
-	struct cks_modcache *cache;
-
 	(void)state;
 	fake_install();
 	ck_driver.cuTexObjectCreate = texture_create;
@@ -73,9 +71,7 @@ static int make(void **state)
 	ck_driver.cuModuleGetTexRef = get_reference;
 	ck_driver.cuMemcpy3DAsync_v2 = copy_3d;
 	destroyed = 0;
-	if (cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache) ||
-	    cks_session_create(cache, NULL, 1, &session))
-		return -1;
+	session = session_without_client();
 	request = (struct cks_request){.session = session, .ctx = 16};
 	return cks_handles_put(session->handles, 20, CK_KIND_ARRAY, 16, &array) ||
 	       cks_handles_put(session->handles, 21, CK_KIND_MIPMAP, 16, &mipmap) ||

@@ -10,17 +10,26 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "server/processes/messages.h"
 #include "server/processes/options.h"
-#include "server/processes/supervisor.h"
-#include "server/processes/worker.h"
+#include "server/processes/session_info.h"
+#include "server/processes/state.h"
+#include "server/supervisor/workers.h"
 #include "util/fd.h"
 
 static const unsigned char session[16] = "a session's name";
+
+/* A note of a release to come: of an unknown kind, and longer. */
+static const struct {
+	struct cks_worker_note note;
+	char more[8];
+} unheard_of = {.note.kind = 1000};
 
 /* 0: a connection has come that joins. */
 static int be_a_spare(void)
@@ -32,6 +41,7 @@ static int be_a_spare(void)
 	memset(&note, 0, sizeof(note));
 	if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0 || kind != CK_CONTROL_CLIENT)
 		return 1;
+	ck_fd_write_full(CK_WORKER_CONTROL, &unheard_of, sizeof(unheard_of));
 	note.kind = CK_NOTE_STANDBY;
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 	note.kind = CK_NOTE_SESSION;
@@ -58,7 +68,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 {
 	const struct cks_options options = {.warm_devices = "none"};
 	struct cks_workers *w = cks_workers_create(&options, "emu", NULL);
-	int notes = 2 * (int)sizeof(struct cks_worker_note), status;
+	int notes = 2 * (int)sizeof(struct cks_worker_note) + (int)sizeof(unheard_of), status;
 	const struct cks_owner owner = {.peer = {.kind = CK_PEER_USER}},
 			       other = {.peer = {.kind = CK_PEER_IPV4}, .identity.key.bytes = {1}};
 	struct cks_session_counts counts;
@@ -69,7 +79,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	assert_int_equal(cks_workers_spare(w), 0);
 	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all + counts.peer + counts.identity, 0); /* a spare has no client */
-	assert_int_equal(cks_workers_serve(w, STDERR_FILENO, &owner), 0);
+	assert_int_equal(cks_workers_serve(w, STDERR_FILENO, &owner, 1), 0);
 	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all == 1 && counts.peer == 1 && counts.identity == 1, true);
 	cks_workers_count(w, &other, &counts);
@@ -84,10 +94,44 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	cks_workers_destroy(w);
 }
 
+static void a_join_waits_while_its_session_may_return(void **state)
+{
+	const struct cks_options options = {.warm_devices = "none", .max_sessions = 1};
+	struct cks_workers *w = cks_workers_create(&options, "emu", NULL);
+	struct cks_state_worker one = {.serving = true, .named = true}, two = {.serving = true};
+	int ends[4];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends + 2), 0);
+	assert_int_equal(cks_workers_join(w, session, STDERR_FILENO), -ENOENT);
+	cks_workers_expect(w, 60000);
+	assert_int_equal(cks_workers_join(w, session, STDERR_FILENO), -EAGAIN);
+	memcpy(one.session, session, sizeof(session));
+	one.info.pid = 4321;
+	one.control = ends[0];
+	one.process = dup(ends[0]); /* as good as a pidfd here */
+	assert_int_equal(cks_workers_return(w, &one), 0);
+	assert_int_equal(cks_workers_join(w, session, STDERR_FILENO), 0);
+	two.control = ends[2];
+	assert_int_equal(cks_workers_return(w, &two), -EUSERS);
+	assert_int_equal(cks_workers_gone(w), 0);
+	close(ends[1]); /* no signal tells of its end */
+	cks_workers_read(w);
+	assert_int_equal(cks_workers_gone(w), 4321);
+	cks_workers_forget(w, 4321);
+	assert_int_equal(cks_workers_gone(w), 0);
+	assert_int_equal(cks_workers_serving(w), 0);
+	close(ends[2]);
+	close(ends[3]);
+	cks_workers_destroy(w);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_client_joins_whatever_its_worker_has_said_before),
+		cmocka_unit_test(a_join_waits_while_its_session_may_return),
 	};
 
 	if (argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0)

@@ -13,13 +13,16 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/log_format.h"
 #include "util/log_limit.h"
 
 CK_LOG_DEFINE("client");
@@ -115,15 +118,29 @@ static void warnings_and_errors_are_printed_when_nothing_is_set(void **state)
 	run(NULL, enabled_tells);
 }
 
+static void one_of_a_server(void)
+{
+	ck_log_plain();
+	one_of_each();
+}
+
+static void a_servers_line_begins_with_its_time(void **state)
+{
+	(void)state;
+	run("info", one_of_a_server);
+	assert_memory_equal(output, "+00:00:00.0", 11);
+}
+
 static void a_line_has_time_and_level_in_the_promised_format(void **state)
 {
 	int h, m, s, us, end = 0;
 
 	(void)state;
 	run("info", one_of_each);
-	assert_int_equal(sscanf(output, "+%2d:%2d:%2d.%6d ERROR: e\n%n", &h, &m, &s, &us, &end), 4);
+	assert_int_equal(
+		sscanf(output, "cricket: +%2d:%2d:%2d.%6d ERROR: e\n%n", &h, &m, &s, &us, &end), 4);
 	assert_true(end > 0);
-	assert_memory_equal(output, "+00:00:00.0", 11);
+	assert_memory_equal(output, "cricket: +00:00:00.0", 20);
 	assert_non_null(strstr(output, " INFO:  i\n"));
 	assert_null(strstr(output, "["));
 }
@@ -182,7 +199,7 @@ static void a_line_too_long_is_cut_and_still_ends(void **state)
 	(void)state;
 	run(NULL, very_long);
 	assert_in_range(strlen(output), 2048, 2200);
-	assert_non_null(strstr(output, "x\n+"));
+	assert_non_null(strstr(output, "x\ncricket: +"));
 	assert_string_equal(output + strlen(output) - 5, "next\n");
 }
 
@@ -396,11 +413,98 @@ static void more_kinds_of_lines_than_are_counted_go_through(void **state)
 	assert_false(ck_log_limit_pass(&limit, &formats[CK_LOG_KINDS], CK_LOG_INFO, 30000, &held));
 }
 
+static void json_lines(void)
+{
+	setenv("CRICKET_LOG_FORMAT", "json", 1);
+	ck_warn("quote \" backslash \\ bell \a tab \t escape \033[31m");
+	ck_err("h\303\244\360\237\231\202 and bad: \377 \300\257 \355\240\200 \303");
+	ck_info("%02000d%s", 0, "\"\"\"\"");
+}
+
+/* Whatever a peer makes the log say stays in its field. */
+static void a_json_line_is_an_object_whatever_it_says(void **state)
+{
+	static const char *const expected[][2] = {
+		{"warning", "quote \" backslash \\ bell ? tab   escape ?[31m"},
+		{"error", "h\303\244\360\237\231\202 and bad: ? ?? ??? ?"},
+		{"info", NULL},
+	};
+	char *line = output, *end;
+
+	(void)state;
+	run("info", json_lines);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(expected); i++, line = end + 1) {
+		const char *text;
+		json_t *object;
+
+		end = strchr(line, '\n');
+		assert_non_null(end);
+		assert_true(end - line < CK_LOG_JSON_SIZE);
+		object = json_loadb(line, (size_t)(end - line), 0, NULL);
+		assert_non_null(object);
+		text = json_string_value(json_object_get(object, "message"));
+		assert_string_equal(json_string_value(json_object_get(object, "level")),
+				    expected[i][0]);
+		assert_string_equal(json_string_value(json_object_get(object, "part")), "client");
+		assert_int_equal(strlen(json_string_value(json_object_get(object, "time"))), 24);
+		assert_true(json_integer_value(json_object_get(object, "pid")) > 1);
+		if (expected[i][1])
+			assert_string_equal(text, expected[i][1]);
+		else
+			assert_true(strlen(text) > 1900 && text[0] == '0');
+		json_decref(object);
+	}
+	assert_int_equal(*line, 0);
+}
+
+/* JOURNAL_STREAM names stderr as systemd does, or @other. */
+static void name_stream(bool other)
+{
+	char stream[64];
+	struct stat st;
+
+	fstat(STDERR_FILENO, &st);
+	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino + other);
+	setenv("JOURNAL_STREAM", stream, 1);
+}
+
+static void with_journal(void)
+{
+	name_stream(false);
+	one_of_each();
+	setenv("CRICKET_LOG_FORMAT", "json", 1);
+	ck_warn("w");
+}
+
+static void without_journal(void)
+{
+	name_stream(true);
+	ck_err("e");
+	setenv("JOURNAL_STREAM", "garbage", 1);
+	ck_err("e");
+}
+
+static void lines_have_priorities_only_for_journald(void **state)
+{
+	static const char *const heads[] = {"<3>c", "<4>c", "<6>c", "<7>c", "<7>c", "<4>{"};
+	const char *line = output;
+
+	(void)state;
+	run("trace", with_journal);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(heads); i++, line = strchr(line, '\n') + 1)
+		assert_memory_equal(line, heads[i], 4);
+	run("trace", without_journal);
+	assert_null(strchr(output, '<'));
+	assert_int_equal(output[0], 'c');
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(warnings_and_errors_are_printed_when_nothing_is_set),
 		cmocka_unit_test(a_line_has_time_and_level_in_the_promised_format),
+		cmocka_unit_test(a_servers_line_begins_with_its_time),
 		cmocka_unit_test(what_a_peer_sends_makes_no_lines_and_no_escapes),
 		cmocka_unit_test(a_part_named_in_the_list_has_its_own_level),
 		cmocka_unit_test(the_pid_is_shown_when_any_part_is_at_debug),
@@ -413,6 +517,8 @@ int main(void)
 		cmocka_unit_test(lines_for_debugging_are_all_written),
 		cmocka_unit_test(each_window_lets_lines_through_and_is_summarised_once),
 		cmocka_unit_test(more_kinds_of_lines_than_are_counted_go_through),
+		cmocka_unit_test(a_json_line_is_an_object_whatever_it_says),
+		cmocka_unit_test(lines_have_priorities_only_for_journald),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

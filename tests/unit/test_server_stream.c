@@ -1,0 +1,202 @@
+/*
+ * tests/unit/test_server_stream.c - the messages of two servers while a session moves; a message of
+ * another form is an error.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/checkpoint/move.h"
+#include "server/checkpoint/store.h"
+#include "server/checkpoint/stream.h"
+#include "server_place.h"
+#include "util/fd.h"
+
+/* Both ends, and a folder. */
+struct talk {
+	int ends[2];
+	struct place place;
+};
+
+static int setup(void **state)
+{
+	struct talk *t = calloc(1, sizeof(*t));
+
+	*state = t;
+	return !t || place_open(&t->place) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, t->ends) < 0
+		       ? -1
+		       : 0;
+}
+
+static void hang_up(struct talk *t)
+{
+	close(t->ends[0]);
+	t->ends[0] = -1;
+}
+
+static int teardown(void **state)
+{
+	struct talk *t = *state;
+
+	if (t->ends[0] >= 0)
+		close(t->ends[0]);
+	close(t->ends[1]);
+	place_close(&t->place);
+	free(t);
+	return 0;
+}
+
+static void say(struct talk *t, uint32_t size, const char *text)
+{
+	uint32_t head = htonl(size);
+
+	assert_int_equal(ck_fd_write_full(t->ends[0], &head, sizeof(head)), 0);
+	assert_int_equal(ck_fd_write_full(t->ends[0], text, strlen(text)), 0);
+}
+
+static void test_objects_arrive_in_order(void **state)
+{
+	struct talk *t = *state;
+	json_t *json;
+
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(cks_stream_write(t->ends[0], json_pack("{s:i}", "n", i)), 0);
+	for (int i = 0; i < 3; i++) {
+		json = cks_stream_read(t->ends[1], &t->place.why);
+		assert_int_equal(json_integer_value(json_object_get(json, "n")), i);
+		json_decref(json);
+	}
+	assert_int_equal(cks_stream_write(t->ends[0], NULL), -ENOMEM);
+}
+
+static void test_an_end_is_reported(void **state)
+{
+	struct talk *t = *state;
+
+	hang_up(t);
+	assert_null(cks_stream_read(t->ends[1], &t->place.why));
+	assert_non_null(strstr(t->place.why.text, "has ended the connection"));
+}
+
+static void test_an_object_that_ends_early_is_an_error(void **state)
+{
+	struct talk *t = *state;
+
+	say(t, 20, "{\"ok\":");
+	hang_up(t);
+	assert_null(cks_stream_read(t->ends[1], &t->place.why));
+}
+
+static void test_other_text_is_refused(void **state)
+{
+	static const char *const texts[] = {"[1]", "7", "{", "", "{\"a\":1,\"a\":2}", "\xff"};
+	struct talk *t = *state;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		say(t, (uint32_t)strlen(texts[i]), texts[i]);
+		assert_null(cks_stream_read(t->ends[1], &t->place.why));
+	}
+	/* a size beyond all bounds is refused before there is memory for it */
+	say(t, UINT32_MAX, "");
+	assert_null(cks_stream_read(t->ends[1], &t->place.why));
+}
+
+static void send_and_take(struct talk *t, const char *name)
+{
+	json_t *json;
+
+	assert_int_equal(cks_stream_send_file(t->ends[0], t->place.dir, name, &t->place.why), 0);
+	json = cks_stream_read(t->ends[1], &t->place.why);
+	assert_non_null(json);
+	/* under another name, in the same folder */
+	json_object_set_new(json, "file", json_string("copy"));
+	assert_int_equal(cks_stream_take_file(t->ends[1], t->place.dir, json, &t->place.why), 0);
+	/* a file that exists is not replaced */
+	assert_true(cks_stream_take_file(t->ends[1], t->place.dir, json, &t->place.why) < 0);
+	json_decref(json);
+}
+
+static void test_a_file_arrives_as_it_was(void **state)
+{
+	struct talk *t = *state;
+	int fd = openat(t->place.dir, "original", O_RDWR | O_CREAT, 0600);
+	char text[16] = "";
+
+	assert_int_equal(write(fd, "some bytes", 10), 10);
+	close(fd);
+	send_and_take(t, "original");
+	fd = openat(t->place.dir, "copy", O_RDONLY);
+	assert_int_equal(read(fd, text, sizeof(text)), 10);
+	assert_string_equal(text, "some bytes");
+	close(fd);
+}
+
+static void test_a_name_that_leads_elsewhere_is_refused(void **state)
+{
+	static const char *const names[] = {"../x", "/x", "", ".", "..", ".x"};
+	struct talk *t = *state;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		json_t *json = json_pack("{s:s, s:i}", "file", names[i], "size", 0);
+
+		assert_int_equal(
+			cks_stream_take_file(t->ends[1], t->place.dir, json, &t->place.why),
+			-EBADMSG);
+		json_decref(json);
+	}
+}
+
+static void test_a_file_that_ends_early_is_an_error(void **state)
+{
+	struct talk *t = *state;
+	json_t *json = json_pack("{s:s, s:i}", "file", "x", "size", 100);
+
+	assert_int_equal(write(t->ends[0], "short", 5), 5);
+	hang_up(t);
+	assert_true(cks_stream_take_file(t->ends[1], t->place.dir, json, &t->place.why) < 0);
+	json_decref(json);
+	json = json_pack("{s:s, s:i}", "file", "y", "size", -1);
+	assert_int_equal(cks_stream_take_file(t->ends[1], t->place.dir, json, &t->place.why),
+			 -EBADMSG);
+	json_decref(json);
+}
+
+static void test_a_result_counts_when_the_sender_has_confirmed_it(void **state)
+{
+	struct talk *t = *state;
+
+	cks_stream_write(t->ends[0], json_pack("{s:b}", "ok", 1));
+	assert_int_equal(cks_move_confirm(t->ends[1], json_pack("{s:b}", "ok", 1)), 0);
+	hang_up(t);
+	assert_int_equal(cks_move_confirm(t->ends[1], json_pack("{s:b}", "ok", 1)), -EPIPE);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_objects_arrive_in_order),
+		TEST(test_an_end_is_reported),
+		TEST(test_an_object_that_ends_early_is_an_error),
+		TEST(test_other_text_is_refused),
+		TEST(test_a_file_arrives_as_it_was),
+		TEST(test_a_name_that_leads_elsewhere_is_refused),
+		TEST(test_a_file_that_ends_early_is_an_error),
+		TEST(test_a_result_counts_when_the_sender_has_confirmed_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
