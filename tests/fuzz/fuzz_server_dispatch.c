@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "rpc/proc.h"
-#include "server/processes/dispatch.h"
+#include "server/worker/dispatch.h"
 #include "server/memory/memory.h"
 #include "server/modules/modcache.h"
 #include "tests/fuzz/standalone.h"
