@@ -31,7 +31,7 @@ KIND = "-san" if SAN else "-tsan" if TSAN else ""
 PRODUCTS = ROOT / "cpu" / f"build{KIND}" if KIND else ROOT / "cpu"
 OUT = ROOT / "build" / f"tests{KIND}"       # what tests/Makefile builds
 SERVER = PRODUCTS / "cricket-rpc-server"
-CLIENT = PRODUCTS / "cricket-client.so"
+CLIENT = ROOT / os.environ.get("CRICKET_TEST_CLIENT", PRODUCTS) / "cricket-client.so"
 EMULATED = PRODUCTS / "libcuda-emu.so"
 SLOW = 8 if SAN or TSAN else 1      # how much longer the sanitizers may take
 TRANSPORTS = ("tcp", "unix", "shm")
@@ -140,7 +140,7 @@ def wait_until(condition, seconds, what):
 def listens(path):
     """Whether somebody listens at the unix socket PATH; its file is there a moment before (proc_net(5))."""
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
-        return any(line[3] == "00010000" and line[7:] == [str(path)] for line in map(str.split, sockets))
+        return any(line[3:4] == ["00010000"] and line[7:] == [str(path)] for line in map(str.split, sockets))
 
 
 def free_port():
@@ -164,7 +164,7 @@ def is_alive(pid):
 
 def state_and_parent(pid):
     try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None, None
     state, parent = stat.rpartition(")")[2].split()[:2]
@@ -174,7 +174,7 @@ def state_and_parent(pid):
 def name_of(pid):
     """The name that a process gives itself; None when it is gone."""
     try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        return pathlib.Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -211,7 +211,8 @@ class Server:
             command += ["--unix", self.unix]
         env = clean_env(CRICKET_CACHE_DIR=str(folder / "cache"), **env)
         env.pop("ASAN_OPTIONS", None)
-        with open(self.log_file, "w", encoding="utf-8") as log:
+        self.log_file.write_text("", encoding="utf-8")
+        with open(self.log_file, "a", encoding="utf-8") as log:
             self.process = subprocess.Popen([str(c) for c in command], env=env, stdout=log,
                                             stderr=log, stdin=subprocess.DEVNULL,
                                             start_new_session=True)
@@ -243,7 +244,7 @@ class Server:
     def workers(self):
         """The worker processes that have a client."""
         return [pid for pid in children_of(self.process.pid)
-                if name_of(pid) not in ("cricket-spare", "cricket-broker")]
+                if name_of(pid) not in ("cricket-spare", "cricket-broker", "cricket-tls")]
 
     def spares(self):
         """The worker processes that have none yet."""
@@ -259,13 +260,20 @@ class Server:
         wait_until(lambda: not self.workers(), seconds, f"workers {self.workers()} are gone")
 
     def kill(self):
-        """Ends server and workers at once, without a word."""
-        for pid in children_of(self.process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Ends server and workers at once, without a word: the server first, or it tells clients of its workers' ends."""
+        children = children_of(self.process.pid)
         if self.process.poll() is None:
             self.process.kill()
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
+
+    def end(self):
+        """For the end of a test: stops it, if the test has not, and leaves nothing behind."""
+        if self.process.poll() is None:
+            self.stop()
+        self.kill()
 
     def stop(self):
         """Asks the server to end and sees that it does so cleanly, and its workers with it."""
@@ -346,9 +354,7 @@ def own_server(tmp_path):
     """A server for one test, which may kill it."""
     s = Server(tmp_path / "server")
     yield s
-    if s.process.poll() is None:
-        s.stop()
-    s.kill()
+    s.end()
 
 
 @pytest.fixture

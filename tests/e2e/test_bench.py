@@ -1,5 +1,7 @@
 """tests/e2e/test_bench.py - the bench's scripts, on the emulated GPU: each stage has its rows, and they are reported."""
+import importlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -8,6 +10,7 @@ import xml.etree.ElementTree
 import pytest
 
 from conftest import DRIVER, KIND, ROOT, clean_env, run
+from criu import obstacle
 
 pytestmark = [pytest.mark.skipif(DRIVER != "emu", reason="on a GPU the bench itself is run"),
               pytest.mark.skipif(bool(KIND), reason="it takes the products without sanitizers")]
@@ -75,6 +78,21 @@ def test_compressed_uploads_are_measured(tmp_path):
     assert rows == ["random", "float", "bfloat16", "text", "zeros"], result.out + result.err
 
 
+def test_suspending_is_measured(tmp_path):
+    result = run([BENCH / "gpu.sh", "suspend"],
+                 clean_env(OUT=str(tmp_path), SUSPEND_GB="0.25", SUSPEND_USER_GB="0.25", SUSPEND_TURNS="2", **SMALL), 60)
+    rows = [json.loads(line) for line in text(tmp_path / "suspend.table").splitlines() if line.startswith("{")]
+    runs = 2 if os.geteuid() == 0 else 1        # as an ordinary user too
+    assert [r["name"] for r in rows] == ["memory", "memory", "suspend", "resume", "result"] * runs, result.out + result.err
+    assert all(r["is_"] == "the same memory" for r in rows if r["name"] == "result")
+
+
+def test_the_cost_of_surviving_cuts_is_measured(tmp_path):
+    result = run([BENCH / "gpu.sh", "resume"], clean_env(OUT=str(tmp_path), **SMALL), 60)
+    for row in ("h2d_pageable", "d2h_pinned"):
+        assert len(re.findall(rf"^{row} +[\d.]+ +[\d.]+ +[\d.]+  GB/s$", text(tmp_path / "resume.table"), re.M)) == 2, result.err
+
+
 def test_the_answers_of_a_gpu_are_kept_and_compared(tmp_path):
     result = run([BENCH / "gpu.sh", "conformance"], clean_env(OUT=str(tmp_path), FORMS="mad24", **SMALL), 60)
     assert re.search(r"(\d+) forms, 0 refused.*\n.*: \1 forms the same bit for bit.* 0 wrong", result.out), result.out
@@ -84,3 +102,86 @@ def test_the_answers_of_a_gpu_are_kept_and_compared(tmp_path):
 def test_a_stage_that_there_is_no_time_for_is_said_to_be_left_out(tmp_path):
     result = run([BENCH / "gpu.sh", "sweep"], clean_env(OUT=str(tmp_path), LIMIT="5", **SMALL), 60)
     assert "sweep: left out" in result.out
+
+
+def survive(tmp_path, cut, **env):
+    """A run of the demonstration; its temporary folders are the test's."""
+    return run([BENCH / "survive.sh"],
+               clean_env(DRIVER="emu", CUT_S=str(cut), CRICKET_TIMEOUT="60", TMPDIR=str(tmp_path), **env), 120)
+
+
+def test_a_training_survives_all_that_is_shown(tmp_path, app):
+    app("training")
+    result = survive(tmp_path, 2)
+    assert result.status == 0, result.out + result.err
+    meanwhile = re.search(r"^cut +2 s, .*; (\d+) losses meanwhile; the next one [\d.]+ s after", result.out, re.M)
+    assert int(meanwhile[1]) < 100, result.out      # what was on its way
+    assert re.search(r"^suspend +\d+ ms out, from [1-9]\d* to 0 MiB .* took 256 of 256 MiB; \d+ ms back", result.out, re.M)
+    assert re.search(r"^upgrade +\d+ ms", result.out, re.M)
+    saved = r"left out: \S+" if obstacle()[1] else r"[\d.]+ s, .* restored by another one in [\d.]+ s"
+    assert re.search(rf"^checkpoint +{saved}", result.out, re.M), result.out
+    count = int(re.search(r"^the same (\d+) losses as without a server, bit for bit$", result.out, re.M)[1])
+    assert count >= 800
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="CRIU is not even asked")
+@pytest.mark.parametrize("fails, line, status", [("check", "left out: criu check: none of this", 0), ("dump", "FAILED: checkpoint", 1)])
+def test_without_a_checkpoint_the_rest_is_shown(tmp_path, app, fails, line, status):
+    app("training")
+    program = tmp_path / "criu"
+    program.write_text("#!/bin/sh\n[ $1 = --version ] && echo 'Version: 4.1'\n"
+                       f"[ $1 != {fails} ] || {{ echo none of this >&2; exit 1; }}\n")
+    program.chmod(0o755)
+    result = survive(tmp_path, 0.1, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert result.status == status, result.out + result.err
+    assert re.search(rf"^checkpoint +{line}$", result.out, re.M), result.out
+    assert re.search(r"^the same \d+ losses as", result.out, re.M), result.out
+
+
+def test_other_losses_are_found(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(BENCH)
+    compare = importlib.import_module("survive").compare
+    losses = ["0x1.8p-3", "0x1.4p-3", "0x1.2p-3"]
+    assert compare(losses, list(losses)) == 0
+    assert compare(losses, [*losses[:2], "0x1.200002p-3"]) == 1
+    assert compare(losses, losses[:2]) == 1
+    assert "OTHER LOSSES, from 2 on: 3 here, 3 natively" in capsys.readouterr().out
+
+
+def test_idle_sessions_and_connects_are_measured():
+    result = run([sys.executable, BENCH / "scale.py", "--sessions", "6", "--connects", "4", "--idle-seconds", "0.1"], clean_env(), 120)
+    assert result.status == 0, result.out + result.err
+    rows = json.loads(result.out.splitlines()[-1])
+    assert rows["sessions"]["value"] == 6 and rows["left_sessions"]["value"] == 0
+    assert rows["session_server"]["value"] > 0.1 and rows["alone_connects"]["value"] > 0
+    assert rows["supervisor_descriptors"]["value"] > 6
+
+
+def test_the_cost_of_calls_is_measured():
+    result = run([sys.executable, BENCH / "call_cost.py"], clean_env(), 300)
+    assert result.status == 0, result.out + result.err
+    costs = json.loads(result.out.splitlines()[-1])
+    assert set(costs) == {"call", "command", "up", "down"} and costs["call"] > costs["command"] > 0
+
+
+def model(*words):
+    return run([sys.executable, BENCH / "model.py", *words], clean_env())
+
+
+@pytest.mark.parametrize("client, count, first", [
+    ("up:1125:0:0:0", 10, "network to the server"), ("down:0:1125:0:0", 10, "network from the server"),
+    ("calls:0:0:100000:0", 16, "processors"), ("commands:0:0:0:2000000", 16, "processors"), ("none:0:0:0:0", "any", "nothing")])
+def test_the_model_divides_what_a_server_has(client, count, first):
+    result = model("--link", "100", "--usable", "0.9", "--cores", "16", "--client", client)
+    row = result.out.splitlines()[-1]
+    assert result.status == 0 and row.split()[5] == str(count) and row.endswith(first)
+
+
+def test_the_model_takes_the_rates_of_two_replies(tmp_path):
+    sessions = [{"session": "s1", "program": "train", "received": n * 1125e6, "sent": 0, "calls": 5 * n, "commands": 0} for n in (2, 12)]
+    for name, time, session in (("before", 100, sessions[0]), ("after", 110, sessions[1])):
+        (tmp_path / name).write_text(json.dumps({"time": time, "sessions": [session]}), encoding="utf-8")
+    result = model("--busy", "0.5", tmp_path / "before", tmp_path / "after")
+    assert re.search(r"^train \(s1\) +1125\.00 +0\.00 +5 +0 +20  network to the server$", result.out, re.M), result.out + result.err
+    assert model(tmp_path / "after", tmp_path / "before").status == 1
+    assert model("--client", "x:1:2").status == 1 and model().status == 2

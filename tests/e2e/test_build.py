@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(bool(KIND), reason="nothing here depends on sani
 @pytest.fixture(name="tree")
 def fixture_tree(tmp_path):
     """Sources and objects, without what is linked of them."""
-    names = ["cpu/Makefile", "cpu/build", *(f.name for f in ROOT.iterdir() if f.is_dir() and f.name not in
+    names = ["cpu/Makefile", "cpu/hardening.mk", "cpu/build", *(f.name for f in ROOT.iterdir() if f.is_dir() and f.name not in
                                             (".git", "cpu", "build", "tests", "bench", "docs", "submodules"))]
     for name in names:
         target = tmp_path / "cricket" / name

@@ -86,7 +86,8 @@ def test_a_module_goes_compressed_to_a_server_that_is_far_away(own_server, app):
 
 def test_a_server_that_does_not_expand_gets_bytes_as_they_are(server):
     elder = Elder(server, PACKED, True)
-    assert not set(PACKED) & set(uploads(elder.address, CRICKET_COMPRESS="1"))
+    # the proxy reads records, without the frames of channels that last
+    assert not set(PACKED) & set(uploads(elder.address, CRICKET_COMPRESS="1", CRICKET_RESUME="0"))
     elder.end()
     assert elder.asked == []
 

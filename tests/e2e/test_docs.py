@@ -10,7 +10,7 @@ import pytest
 
 from conftest import EXPECTED, ROOT, SERVER, clean_env, run
 
-SKIPPED = {".git", ".pytest_cache", "build", "build-san", "build-tsan", "libtirpc", "bin"}
+SKIPPED = {".git", ".pytest_cache", "build", "build-san", "build-tsan", "build-portable", "libtirpc", "bin"}
 DOCUMENTS = sorted(p for p in ROOT.rglob("*.md") if not SKIPPED & set(p.relative_to(ROOT).parts))
 MANUALS = sorted((ROOT / "man").glob("*.[1-9]"))
 # Every folder of the product that holds C.
@@ -117,7 +117,8 @@ def test_every_variable_is_in_a_man_page():
     assert not [v for v in variables if not re.search(rf"\b{v}\b", manual_text())]
 
 
-@pytest.mark.parametrize("program, known", [("cricket-rpc-server", "--listen"), ("gpu_launcher", "--batch")])
+@pytest.mark.parametrize("program, known", [("cricket-rpc-server", "--listen"), ("gpu_launcher", "--batch"),
+                                            ("cricket-exporter", "--identities")])
 def test_every_option_is_in_the_programs_man_page_and_no_other(program, known):
     result = run([SERVER.parent / program, "--help"], clean_env())
     options = set(re.findall(r"--[a-z][a-z-]+", result.out))
@@ -227,3 +228,17 @@ def test_a_folders_readme_names_its_sources(folder):
     sources = {p.name for p in (ROOT / folder).glob("*.c")}
     assert not [s for s in sorted(sources)
                 if not any(fnmatch.fnmatch(s, n) or fnmatch.fnmatch(s[:-2], n) for n in named)]
+
+
+def promised_tests():
+    """(file, function) of each test that docs/security.md names for a promise."""
+    found = re.findall(r"`(?:(tests/unit)/)?(test_\w+\.(?:py|c))::(\w+)`", text_of("docs/security.md"))
+    return [(f"{folder or 'tests/e2e'}/{name}", function) for folder, name, function in found]
+
+
+def test_each_promise_of_the_security_page_has_a_test():
+    named = promised_tests()
+    assert len(named) > 15
+    missing = [(file, function) for file, function in named
+               if not re.search(rf"^(?:def|static void) {function}\(", text_of(file), re.M)]
+    assert not missing

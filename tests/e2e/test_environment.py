@@ -1,7 +1,13 @@
-"""tests/e2e/test_environment.py - the variables of CUDA, which the client has to heed."""
+"""tests/e2e/test_environment.py - the variables of CUDA, which the client has to heed; wrong ones of Cricket; CRICKET_TRACE=FILE."""
+import os
+import pty
+import re
+import subprocess
+import sys
+
 import pytest
 
-from conftest import DRIVER, EXPECTED, Server, client_env, run
+from conftest import DRIVER, EXPECTED, KIND, SERVER, SLOW, Server, clean_env, client_env, run
 
 NONE = ["cudaErrorNoDevice"]
 
@@ -65,6 +71,9 @@ def test_a_blocking_launch_tells_its_error_itself(server, app, value, told):
     env = client_env(server.address("unix"), CUDA_LAUNCH_BLOCKING=value)
     result = run([app("environment"), "fault"], env)
     assert result.out == f"at the launch: {told}; after: cudaErrorIllegalAddress\n", result.err
+    if not KIND:    # with sanitizers the worker's stderr is theirs
+        (line,) = result.lines_about("CUDA_ERROR_ILLEGAL_ADDRESS")
+        assert line.startswith("cricket: cu") and re.search(r"Cause: kernel \S*\w+, block 0,0,0, thread 0,0,0: ", line), line
 
 
 def test_a_blocking_launch_into_a_capture_does_not_wait(server, app):
@@ -77,3 +86,72 @@ def test_a_blocking_launch_into_a_capture_does_not_wait(server, app):
 def test_the_mode_of_loading_is_what_was_asked_for(server, app, value, mode):
     env = client_env(server.address("unix"), **({"CUDA_MODULE_LOADING": value} if value else {}))
     assert run([app("environment"), "loading"], env).out == mode + "\n"
+
+
+ASK = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+
+
+def test_wrong_variables_give_one_line_each(server):
+    wrong = {"REMOTE_GPU_ADDRES": "gpuhost", "CRICKET_STATZ": "1", "CRICKET_OTHER_THING": "1", "CRICKET_TIMEOUT": "abc",
+             "CRICKET_RESUME": "5x"}
+    result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), **wrong))
+    assert (result.status, result.out) == (0, "0\n")
+    assert all(line.startswith("cricket: +") for line in result.err.splitlines())
+    lines = sorted(line.split("WARNING: ")[1] for line in result.err.splitlines())
+    assert lines == ["CRICKET_RESUME=5x is not a time: the default, 60s is used",
+                     "CRICKET_TIMEOUT=abc is not a number: the default, 10 is used",
+                     "the variable CRICKET_OTHER_THING has no meaning",
+                     "the variable CRICKET_STATZ has no meaning; is CRICKET_STATS meant?",
+                     "the variable REMOTE_GPU_ADDRES has no meaning; is REMOTE_GPU_ADDRESS meant?"]
+
+
+def test_right_variables_give_no_line(server):
+    table = run([SERVER, "--help-env"], clean_env()).out
+    names = [n for n in re.findall(r"^([A-Z][A-Z0-9_]+)", table, re.M) if n.startswith("CRICKET_")]
+    fine = {n: "" for n in names if n not in ("CRICKET_LOG_FD", "CRICKET_INJECT")}
+    fine.update(CRICKET_TEST_X="1", CRICKET_LOADER_X="1", CRICKET_CACHE_SIZE="4G", CRICKET_RESUME="5m")
+    result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), **fine))
+    assert (result.status, result.out, result.err) == (0, "0\n", "")
+
+
+def test_a_trace_goes_into_a_file(server, tmp_path):
+    env = client_env(server.address("tcp"), CRICKET_TRACE=str(tmp_path / "trace"))
+    for _ in range(2):
+        result = run([sys.executable, "-c", ASK + "\nctypes.CDLL(None).cuDevicePrimaryCtxRetain("
+                      "ctypes.byref(ctypes.c_void_p()), 0)"], env)
+        assert (result.status, result.err) == (0, "")
+    lines = (tmp_path / "trace").read_text().splitlines()
+    assert lines and all(re.fullmatch(r"cricket: -> .* \{pid \d+ thread \d+ ns \d+ took \d+ bytes \d+\}", line)
+                         for line in lines)
+    assert sum("ck_primary_retain" in line for line in lines) == 2
+    result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), CRICKET_TRACE="/no/where"))
+    assert result.out == "0\n" and "CRICKET_TRACE=/no/where: No such file or directory" in result.err
+
+
+UPLOADS = """
+import ctypes, os
+c = ctypes.CDLL("libcuda.so.1")
+context, memory, data = ctypes.c_void_p(), ctypes.c_uint64(), os.urandom(1 << 20)
+assert c.cuInit(0) == 0 and c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert c.cuCtxSetCurrent(context) == 0 and c.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(1 << 20)) == 0
+for i in range(7):
+    assert c.cuMemcpyHtoD_v2(memory, data, ctypes.c_size_t(1 << 20)) == 0
+assert c.cuCtxSynchronize() == 0
+"""
+
+
+def test_a_long_upload_says_so_on_a_terminal_only(server):
+    env = client_env(server.address("tcp"), CRICKET_INJECT="bw=8M", CRICKET_COMPRESS="0")
+    terminal, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-c", UPLOADS]
+        with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs) as shown, \
+                subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE) as piped:
+            assert piped.communicate(timeout=120 * SLOW)[1] == b""
+            assert (piped.returncode, shown.wait(120 * SLOW)) == (0, 0)
+        said = os.read(terminal, 10000).decode()
+        assert re.match(r"cricket: sending to the GPU server: \d+\.\d MB in \d+ s, \d+\.\d MB/s\r\n", said), said
+    finally:
+        os.close(terminal)
+        os.close(theirs)

@@ -120,7 +120,7 @@ class Elder:
 ], ids=["all known", "told", "not told"])
 def test_a_client_goes_on_with_a_server_that_lacks_messages(server, unknown, tells, first, asked):
     elder = Elder(server, unknown, tells)
-    result = run([sys.executable, "-c", PROGRAM], client_env(elder.address))
+    result = run([sys.executable, "-c", PROGRAM], client_env(elder.address, CRICKET_RESUME="0"))      # which reads records
     elder.end()
     assert result.status == 0, result.err
     assert result.out.splitlines() == [f"{first} 0 0 True"] * 2
@@ -162,6 +162,6 @@ def test_a_reply_to_hello_with_more_behind_it_is_taken(server):
             return data + opaque(b"a field of 9.9") + u32(7)
 
     newer = Newer(server, (), True)
-    result = run([sys.executable, "-c", PROGRAM], client_env(newer.address))
+    result = run([sys.executable, "-c", PROGRAM], client_env(newer.address, CRICKET_RESUME="0"))
     newer.end()
     assert result.out.splitlines() == ["0 0 0 0 True"] * 2, result.err

@@ -62,5 +62,5 @@ def test_uploads_do_not_wait_where_the_round_trip_is_most_of_the_wait(server):
                  client_env(server.address("tcp"), CRICKET_INJECT="rtt=300ms", CRICKET_STATS="1", CRICKET_COMPRESS="0"))
     assert result.status == 0, result.err
     rows = {line.split()[-1]: line.split() for line in result.err.splitlines() if line.split()[1:2]}
-    assert int(rows["ck_upload_part"][5]) <= 2 * 4, result.err     # the first copy, or two, over four connections
-    assert int(rows["ck_upload"][1]) >= 6, result.err
+    assert "ck_upload_part" not in rows, result.err     # several connections, whose replies are waited for
+    assert int(rows["ck_upload"][1]) >= 8, result.err

@@ -3,6 +3,7 @@
 The strangers here know more than a client would tell them: hashes, numbers, keys' lengths.
 """
 import os
+import pwd
 import pathlib
 import random
 import re
@@ -140,4 +141,4 @@ def test_the_log_says_for_whom_a_session_is(server, app):
     for transport in ("unix", "tcp"):
         assert run([app("vector_add")], client_env(server.address(transport))).status == 0
     assert re.findall(r"session of vector_add .*, for (.*)", server.log()) == [
-        f"user {os.getuid()}", "address 127.0.0.1"]
+        f"user {pwd.getpwuid(os.getuid()).pw_name}", "address 127.0.0.1"]

@@ -24,9 +24,7 @@ def victim(tmp_path):
     """A server with little memory, so that running out of it is part of the test."""
     s = Server(tmp_path / "server", CRICKET_EMU_MEMORY="64M")
     yield s
-    if s.process.poll() is None:
-        s.stop()
-    s.kill()
+    s.end()
 
 
 def still_serves(server, app, transport):

@@ -3,15 +3,19 @@
 A refusal must cost the server little, and programs with the token nothing.
 """
 import contextlib
+import grp
+import os
+import pathlib
 import re
 import resource
 import socket
+import subprocess
 import threading
 import time
 
 import pytest
 
-from conftest import Server, client_env, run, wait_until
+from conftest import SERVER, Server, client_env, run, wait_until
 from stranger import HELLO, Refused, Session, call, opaque, u32
 
 PROTOCOL, DENIED, BUSY = 1, 2, 4
@@ -108,6 +112,99 @@ def test_a_new_token_counts_at_once(begin, token):
     assert "No such file" in server.log()
 
 
+def new_token(name):
+    """A new token as clients give it, and its line."""
+    out = subprocess.run([SERVER, "--new-token", name], capture_output=True, text=True, check=True, timeout=20).stdout
+    secret, line = (text.split()[1] for text in out.splitlines())
+    return secret.encode(), line
+
+
+def test_each_name_in_the_token_file_is_an_identity(begin, token):
+    (alice, hers), (bob, his) = new_token("alice"), new_token("bob")
+    token.write_text(f"# users\n{hers}\n{his}\n")
+    server = begin("--token-file", token, "--sessions-per-identity", "2")
+    held = sessions(server, 2, token=alice) + sessions(server, 1, token=bob)
+    status, message = refusal(server, token=alice)
+    assert status == BUSY and "alice has 2 sessions" in message
+    wait_until(lambda: "for alice" in server.log() and "for bob" in server.log(), 5,
+               "the log names both")
+    token.write_text(f"# users\n{his}\n")
+    assert refusal(server, token=alice)[0] == DENIED
+    assert refusal(server, token=hers.encode())[0] == DENIED
+    held += sessions(server, 1, token=bob)
+    for session in held:
+        session.end()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give a file to another group")
+def test_the_unix_socket_may_be_opened_to_a_group(begin):
+    server = begin("--socket-mode", "0660", "--socket-group", "daemon")
+    status = server.unix.stat()
+    assert status.st_mode & 0o7777 == 0o660 and status.st_gid == grp.getgrnam("daemon").gr_gid
+    status = pathlib.Path(f"{server.unix}.ctl").stat()
+    assert status.st_mode & 0o7777 == 0o600
+    Session(server, "unix").end()
+
+
+def test_systemd_learns_when_the_server_is_ready_and_when_it_stops(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(20)
+        server = Server(tmp_path / "server", NOTIFY_SOCKET=str(tmp_path / "notify"))
+        try:
+            assert systemd.recv(100) == b"READY=1"
+        finally:
+            server.stop()
+        assert systemd.recv(100) == b"STOPPING=1"
+
+
+def test_systemd_hears_from_a_server_that_has_a_watchdog(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(20)
+        server = Server(tmp_path / "server", NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="100000")
+        try:
+            assert [systemd.recv(100) for _ in range(4)] == [b"READY=1", *[b"WATCHDOG=1"] * 3]
+        finally:
+            server.stop()
+
+
+def test_the_watchdog_of_another_process_is_not_the_servers(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(20)
+        server = Server(tmp_path / "server", NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000",
+                        WATCHDOG_PID="1")
+        Session(server, "unix").end()
+        server.stop()
+        assert [systemd.recv(100) for _ in range(2)] == [b"READY=1", b"STOPPING=1"]
+
+
+@pytest.mark.parametrize("option, value, words", [("mode", "0888", "not a mode"), ("mode", "0460", "not a mode"),
+                                                  ("group", "no such", "no such group")])
+def test_a_wrong_mode_or_group_is_refused(option, value, words):
+    result = run([SERVER, f"--socket-{option}", value], client_env(None, LD_PRELOAD=""))
+    assert result.status == 2 and words in result.err
+
+
+@pytest.mark.parametrize("levels, status", [("bogus", 2), ("server:bogus", 2), ("info,server", 2),
+                                            ("client:trace,server:info", 0), ("none", 0)])
+def test_unknown_words_in_log_are_refused(levels, status):
+    result = run([SERVER, "--log", levels, "--version"], client_env(None, LD_PRELOAD=""))
+    assert result.status == status and ("not a level" in result.err) == (status == 2)
+
+
+@pytest.mark.parametrize("content, words", [(None, "No such file"), ("", "it is empty"),
+                                            ("#\nalice:12\n", ":2: not NAME:HASH")])
+def test_a_server_with_a_wrong_token_file_does_not_start(tmp_path, content, words):
+    path = tmp_path / "tokens"
+    if content is not None:
+        path.write_text(content)
+    result = run([SERVER, "--driver", "emu", "--no-unix", "--token-file", path], client_env(None, LD_PRELOAD=""))
+    assert result.status == 2 and words in result.err
+    assert len(result.err.splitlines()) == 1
+
+
 def test_wrong_hellos_take_no_session_of_those_who_may_come_in(begin, token, app):
     """A flood of them for some seconds, of which none counts as one of the two sessions."""
     server = begin("--token-file", token, "--max-sessions", "2")
@@ -147,10 +244,11 @@ def sessions(server, number, **more):
 
 
 def ended(session, server):
-    """Ends a session, and waits until its place is free."""
-    before = len(server.workers())
+    """Ends a session, and waits until its place is free: the server has waited for the process, which is no
+    zombie any more."""
+    before = server.workers()
     session.end()
-    wait_until(lambda: len(server.workers()) < before, 5, "the session has ended")
+    wait_until(lambda: not all(os.path.exists(f"/proc/{pid}") for pid in before), 5, "the session has ended")
 
 
 def test_sessions_of_an_address_are_bounded(begin):

@@ -1,4 +1,5 @@
 """tests/e2e/test_server.py - the server as a program: options, files, signals, a second one."""
+import json
 import os
 import shutil
 import signal
@@ -36,6 +37,39 @@ def test_wrong_options_are_refused(options, tmp_path):
     result = serve(*options)
     assert result.status not in (0, 124) and result.status < 128
     assert result.err != ""
+
+
+def log_of(tmp_path, *options, **env):
+    """What a server with these options logs."""
+    server = Server(tmp_path / "server", *options, **env)
+    server.end()
+    return server.log()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
+def test_without_a_token_other_hosts_are_refused(address, tmp_path):
+    result = serve("--driver", "emu", "--unix", tmp_path / "s", "--listen", "127.0.0.1:0", "--listen", address)
+    assert result.status == 1
+    assert "--token-file" in result.err and "--insecure" in result.err
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "127.1.2.3:0", "[::1]:0", "[::ffff:127.0.0.1]:0"])
+def test_this_hosts_own_addresses_need_no_token(address, tmp_path):
+    assert "INSECURE" not in log_of(tmp_path, "--listen", address)
+
+
+def test_other_hosts_are_served_with_a_token(tmp_path):
+    (tmp_path / "token").write_text("secret\n", encoding="utf-8")
+    assert "INSECURE" not in log_of(tmp_path, "--listen", "0.0.0.0:0", "--token-file", tmp_path / "token")
+
+
+def test_other_hosts_are_served_with_the_environments_token(tmp_path):
+    assert "INSECURE" not in log_of(tmp_path, "--listen", "0.0.0.0:0", CRICKET_TOKEN="secret")
+
+
+def test_an_insecure_server_says_so(tmp_path):
+    assert "INSECURE" in log_of(tmp_path, "--listen", "0.0.0.0:0", "--insecure")
 
 
 def test_a_driver_that_is_none_is_named(tmp_path):
@@ -273,3 +307,22 @@ def test_rpcinfo_shows_program_99_while_the_server_runs(rpcbind, tmp_path):
         assert rpcbind() == []
     finally:
         server.kill()
+
+
+def test_each_line_of_a_json_log_is_an_object(tmp_path, app):
+    """Those of workers too."""
+    server = Server(tmp_path / "server", "--log-format", "json", "--log", "debug")
+    try:
+        assert run([app("vector_add")], client_env(server.address("unix"))).status == 0
+        server.wait_idle()
+    finally:
+        server.stop()
+    lines = [json.loads(line) for line in server.log().splitlines()]
+    assert all(set(line) == {"time", "level", "part", "pid", "message"} for line in lines)
+    assert any("session of vector_add" in line["message"] and line["pid"] != server.process.pid for line in lines)
+    assert any("listening on" in line["message"] and line["pid"] == server.process.pid for line in lines)
+
+
+def test_an_unknown_log_format_is_refused():
+    result = run([SERVER, "--log-format", "xml"], client_env(None, LD_PRELOAD=""))
+    assert result.status == 2 and "not a format of log lines: text or json: xml" in result.err

@@ -103,8 +103,9 @@ def test_whoever_is_killed_at_whatever_moment_the_other_ends_cleanly(app, own_se
     programs = [[app("endless"), kind] for kind in ("launch", "sync", "copy", "alloc")]
     programs += [[app(name)] for name in ("streams_events", "threads_order", "copies")]
     for _ in range(ROUNDS // 2):
+        # a client that is killed before it has read anything looks like a broken network
         clients = [start(chance.choice(programs),
-                         client_env(own_server.address(chance.choice(TRANSPORTS))))
+                         client_env(own_server.address(chance.choice(TRANSPORTS)), CRICKET_RESUME="3s"))
                    for _ in range(AT_ONCE)]
         time.sleep(chance.random() * 0.1)
         if victim == "client":
@@ -113,7 +114,7 @@ def test_whoever_is_killed_at_whatever_moment_the_other_ends_cleanly(app, own_se
         end_workers(own_server, clients, victim)
         for client in clients:
             waits_and_says(client, victim)
-        wait_until(lambda: not own_server.workers(), 2, "no worker is left")
+        wait_until(lambda: not own_server.workers(), 5, "no worker is left")
     result = run([app("matmul")], client_env(own_server.address("shm")), 60)
     assert result.out == (EXPECTED / "matmul.txt").read_text(encoding="utf-8"), result.err
 

@@ -43,7 +43,7 @@ class Trial:
         """How the program ended, with what it said."""
         cutter = None if self.how == "kill" else Cutter(server.port, self.how, self.after)
         address = cutter.address if cutter else server.address(self.transport)
-        client = start([app, self.way, self.words, SECONDS], client_env(address, CRICKET_CONNECTIONS="2"))
+        client = start([app, self.way, self.words, SECONDS], client_env(address, CRICKET_CONNECTIONS="2", CRICKET_RESUME="0"))
         if self.how == "kill":
             time.sleep(self.delay)
             kill_worker(server)

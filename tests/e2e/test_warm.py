@@ -66,9 +66,7 @@ def warm(tmp_path):
         return servers[-1]
     yield make
     for s in servers:
-        if s.process.poll() is None:
-            s.stop()
-        s.kill()
+        s.end()
 
 
 def ready(server, count=1):
@@ -103,14 +101,14 @@ def test_a_spare_is_like_a_fresh_worker(warm, app):
         for c in clients:
             c.kill()
             c.communicate()
-    assert seen[b"--spare"] == seen[b"--worker"] and len(seen) == 2
+    assert len(seen) == 2 and len({repr(value) for value in seen.values()}) == 1
+    assert server.log().count("has a client") == 1
 
 
 def looks(pid):
-    """What a worker was started as, and what it is like."""
+    """A worker, and what it is like."""
     path = pathlib.Path(f"/proc/{pid}")
-    arguments = (path / "cmdline").read_bytes().split(b"\0")
-    return arguments[1], [name_of(pid), arguments[2:], (path / "environ").read_bytes(), (path / "limits").read_text(),
+    return pid, [name_of(pid), (path / "cmdline").read_bytes().rstrip(b"\0"), (path / "environ").read_bytes(), (path / "limits").read_text(),
                           os.readlink(path / "cwd"),
                           [os.readlink(path / "fd" / str(n)).split(":")[0] for n in range(5)]]
 
@@ -218,9 +216,7 @@ def broken(tmp_path):
         return servers[-1]
     yield make
     for s in servers:
-        if s.process.poll() is None:
-            s.stop()
-        s.kill()
+        s.end()
 
 
 def told(server):

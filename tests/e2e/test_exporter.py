@@ -1,0 +1,348 @@
+"""What monitors read: `cricket metrics`, and cricket-exporter with its web page."""
+import base64
+import contextlib
+import html
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import PRODUCTS, ROOT, SLOW, Server, clean_env, free_port, listens, run, wait_until
+from test_command import HOLDER, Holder, cricket
+
+EXPORTER = PRODUCTS / "cricket-exporter"
+SAMPLE = re.compile(r'^(cricket_[a-z_]+)(?:\{([a-z]+="(?:[^"\\]|\\.)*"(?:,[a-z]+="(?:[^"\\]|\\.)*")*)\})? (\S+)$')
+
+
+@pytest.fixture(name="home")
+def fixture_home(tmp_path):
+    return clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="60")
+
+
+@pytest.fixture(name="holder")
+def fixture_holder(own_server, home):
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
+    one = Holder(own_server, home)
+    yield one
+    one.end()
+
+
+class Exporter:
+    def __init__(self, home, address, *options):
+        wait_until(lambda: listens(f"{address.removeprefix('unix:')}.status"), 10, "the status socket is there")
+        self.port = free_port()
+        self.process = subprocess.Popen([EXPORTER, "-s", address, "--listen", f"127.0.0.1:{self.port}", *map(str, options)],
+                                        env=home, text=True, stderr=subprocess.PIPE)
+        assert "listening on" in self.line()
+
+    def line(self):
+        """The next line of its log."""
+        line = self.process.stderr.readline()
+        assert line.startswith("cricket: ")
+        return line
+
+    def get(self, path, method="GET", **headers):
+        """Status, headers and text of a reply."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method,
+                                         headers={name.replace("_", "-"): value for name, value in headers.items()})
+        try:
+            with urllib.request.urlopen(request, timeout=60 * SLOW) as reply:
+                return reply.status, reply.headers, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read().decode()
+
+    def end(self):
+        self.process.terminate()
+        _, err = self.process.communicate(timeout=30 * SLOW)
+        assert self.process.returncode == 0 and "Sanitizer" not in err, err
+
+
+@contextlib.contextmanager
+def exporter(home, address, *options):
+    one = Exporter(home, address, *options)
+    try:
+        yield one
+        one.end()
+    finally:
+        one.process.kill()
+        one.process.communicate()
+
+
+def samples(text):
+    """(name, labels) -> value; fails on a line of another form, and on a sample without HELP and TYPE."""
+    found, known = {}, set()
+    for line in text.splitlines():
+        if line.startswith("#"):
+            known.add(tuple(line.split()[1:3]))
+            continue
+        name, labels, value = SAMPLE.match(line).groups()
+        assert {("HELP", name), ("TYPE", name)} <= known and (name, labels) not in found
+        found[name, labels] = float(value)
+    return found
+
+
+def test_metrics_count_sessions_calls_and_refusals(tmp_path, home):
+    server = Server(tmp_path / "server", "--max-sessions", "1")
+    try:
+        where = server.address("unix")
+        one = Holder(server, home)
+        refused = cricket(home, "run", "-s", where, sys.executable, "-c", HOLDER)
+        assert refused.returncode != 0
+        one.end()
+        server.wait_idle()
+
+        def now():
+            done = cricket(home, "metrics", where)
+            assert done.returncode == 0, done.stderr
+            return samples(done.stdout)
+        wait_until(lambda: now()["cricket_sessions", 'state="running"'] == 0, 10, "the session has ended")
+        found = now()
+        assert found["cricket_up", None] == 1 and found["cricket_sessions_max", None] == 1
+        assert found["cricket_sessions_started_total", None] == 1
+        assert found["cricket_refused_total", 'reason="full"'] == 1
+        assert sum(v for (n, _), v in found.items() if n == "cricket_refused_total") == 1
+    finally:
+        server.end()
+
+
+def test_calls_of_a_short_session_are_counted_to_the_last(own_server, home):
+    """It ends before its worker has reported for the first time."""
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
+    where = own_server.address("unix")
+    program = HOLDER.replace("for line in sys.stdin", "for line in range(50)")
+
+    def total(name):
+        return samples(cricket(home, "metrics", where).stdout)[name, None]
+    for begun in (1, 2):
+        before = total("cricket_calls_total")
+        assert cricket(home, "run", "-s", where, sys.executable, "-c", program).returncode == 0
+        own_server.wait_idle()
+        wait_until(lambda b=before: total("cricket_calls_total") >= b + 50, 10, "its calls are counted")
+        assert total("cricket_sessions_started_total") == begun
+
+
+def test_bytes_of_copies_are_counted_in_both_directions(own_server, home):
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
+    program = HOLDER.split('print("ready"')[0] + """
+size = 16 << 20
+host = ctypes.create_string_buffer(size)
+assert c.cuMemcpyHtoD_v2(memory, host, ctypes.c_size_t(size)) == 0 and c.cuCtxSynchronize() == 0
+assert c.cuMemcpyDtoH_v2(host, memory, ctypes.c_size_t(size)) == 0
+"""
+    assert cricket(home, "run", "-s", own_server.address("tcp"), sys.executable, "-c", program).returncode == 0
+    own_server.wait_idle()
+
+    def total(direction):
+        text = cricket(home, "metrics", own_server.address("unix")).stdout
+        return samples(text)["cricket_bytes_total", f'direction="{direction}"']
+    wait_until(lambda: 16 << 20 <= total("received") < 17 << 20, 10, "the upload is counted")
+    wait_until(lambda: 16 << 20 <= total("sent") < 17 << 20, 10, "the download is counted")
+
+
+def test_refused_tokens_are_counted(tmp_path, home):
+    (tmp_path / "token").write_text("secret\n")
+    server = Server(tmp_path / "server", "--token-file", tmp_path / "token")
+    try:
+        wrong = dict(home, CRICKET_TOKEN="wrong")
+        assert cricket(wrong, "run", "-s", server.address("tcp"), sys.executable, "-c", HOLDER).returncode != 0
+        found = samples(cricket(home, "metrics", server.address("unix")).stdout)
+        assert found["cricket_refused_total", 'reason="token"'] == 1
+    finally:
+        server.end()
+
+
+def test_metrics_show_gpus_and_bounded_labels(own_server, home, holder):
+    where = own_server.address("unix")
+    found = samples(cricket(home, "metrics", where).stdout)
+    assert found["cricket_gpu_sessions", 'gpu="0"'] == 1
+    assert 64 << 20 <= found["cricket_gpu_sessions_memory_bytes", 'gpu="0"'] <= found["cricket_gpu_memory_bytes", 'gpu="0"']
+    assert {labels.split("=")[0] for _, labels in found if labels} == {
+        "release", "state", "place", "direction", "reason", "gpu"}
+    more = samples(cricket(home, "metrics", "--identities", where).stdout)
+    assert [value for (name, _), value in more.items() if name == "cricket_identity_sessions"] == [1]
+
+
+def test_promtool_finds_nothing_wrong(own_server, home, holder):
+    if not shutil.which("promtool"):
+        pytest.skip("no promtool (Debian: prometheus)")
+    text = cricket(home, "metrics", "-i", own_server.address("unix")).stdout
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_prometheus_scrapes_it(own_server, home, holder, tmp_path):
+    if not shutil.which("prometheus"):
+        pytest.skip("no Prometheus (Debian: prometheus)")
+    port = free_port()
+    with exporter(home, own_server.address("unix")) as e:
+        example = re.search(r"^    (scrape_configs:\n(?:     .*\n)+)", (ROOT / "docs" / "metrics.md").read_text(), re.M).group(1)
+        config = re.sub("^    ", "", example, flags=re.M).replace(":9400", f":{e.port}")
+        (tmp_path / "prometheus.yml").write_text("global: {scrape_interval: 1s}\n" + config)
+        process = subprocess.Popen(["prometheus", f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
+                                    f"--web.listen-address=127.0.0.1:{port}"], env=home, stderr=subprocess.DEVNULL)
+
+        def value(query):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query={query}", timeout=60) as reply:
+                    return [r["value"][1] for r in json.load(reply)["data"]["result"]]
+            except OSError:
+                return None     # it has not started yet
+        try:
+            wait_until(lambda: value("up") == ["1"] and value("sum(cricket_sessions)") == ["1"], 60, "it is scraped")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_the_dashboard_uses_metrics_that_exist(own_server, home, holder):
+    text = (ROOT / "docs" / "examples" / "grafana.json").read_text(encoding="utf-8")
+    used = {name for target in re.findall(r'"expr": "(.*)"', text) for name in re.findall(r"cricket_[a-z_]+", target)}
+    known = set(re.findall(r"^# TYPE (\S+)", cricket(home, "metrics", own_server.address("unix")).stdout, re.M))
+    assert json.loads(text)["panels"] and len(used) > 5 and used <= known
+
+
+# --- cricket-exporter
+
+def test_the_exporter_serves_metrics_status_history_and_health(own_server, home, holder):
+    with exporter(home, own_server.address("unix")) as e:
+        status, headers, text = e.get("/metrics")
+        assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        assert samples(text)["cricket_sessions", 'state="running"'] + samples(text)["cricket_sessions", 'state="idle"'] == 1
+        report = json.loads(e.get("/status.json")[2])
+        assert report["sessions"][0]["client_pid"] == holder.process.pid and "ok" not in report
+        assert report["gpus"][0]["used"] >= 64 << 20 and report["sessions"][0]["gpus"][0]["index"] == 0
+        wait_until(lambda: json.loads(e.get("/history.json")[2])["points"], 30, "the first point of the history")
+        points = json.loads(e.get("/history.json")[2])["points"]
+        assert points[0]["gpus"][0]["used"] >= 64 << 20
+        assert e.get("/healthz")[::2] == (200, "ok\n")
+        assert e.get("/nothing")[0] == 404 and e.get("/metrics", "HEAD")[::2] == (200, "")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_can_be_changed(own_server, home, method):
+    with exporter(home, own_server.address("unix")) as e:
+        status, headers, _ = e.get("/status.json", method)
+        assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+
+def test_the_exporter_outlives_the_server(tmp_path, home):
+    server = Server(tmp_path / "server")
+    with exporter(home, server.address("unix")) as e:
+        assert samples(e.get("/metrics")[2])["cricket_up", None] == 1
+        server.stop()
+        wait_until(lambda: samples(e.get("/metrics")[2]) == {("cricket_up", None): 0}, 10, "the server is down")
+        assert e.get("/healthz")[0] == 503 and "error" in json.loads(e.get("/status.json")[2])
+        assert "does not answer" in e.line()
+        again = Server(tmp_path / "server")
+        try:
+            wait_until(lambda: e.get("/healthz")[0] == 200, 20, "the next server is found")
+            assert "answers again" in e.line()
+        finally:
+            again.end()
+
+
+def test_a_password_is_wanted(own_server, home, tmp_path):
+    (tmp_path / "password").write_text("open sesame\n")
+    os.chmod(tmp_path / "password", 0o600)
+
+    def basic(password):
+        return "Basic " + base64.b64encode(f"any:{password}".encode()).decode()
+    with exporter(home, own_server.address("unix"), "--password-file", tmp_path / "password") as e:
+        for path in ("/", "/metrics", "/status.json", "/nothing"):
+            status, headers, text = e.get(path)
+            assert status == 401 and "Basic" in headers["WWW-Authenticate"] and "cricket_" not in text
+        for wrong in ("", "open", "open sesame ", "open sesame" * 2):
+            assert e.get("/metrics", Authorization=basic(wrong))[0] == 401
+        assert e.get("/metrics", Authorization=basic("open sesame"))[0] == 200
+
+
+def test_other_hosts_need_a_password_or_the_word_insecure(home):
+    done = run([EXPORTER, "--listen", f"0.0.0.0:{free_port()}"], home)
+    assert done.status == 1 and "--password-file" in done.err
+    done = run([EXPORTER, "--password-file", "/nonexistent"], home)
+    assert done.status == 1 and done.err.startswith("cricket: ")
+    assert run([EXPORTER, "--nothing"], home).status == 2 and run([EXPORTER, "--help"], home).status == 0
+
+
+def test_a_web_site_cannot_reach_it_by_a_name_of_its_own(own_server, home):
+    with exporter(home, own_server.address("unix")) as e:
+        assert e.get("/status.json", Host="attacker.example")[0] == 403
+        assert e.get("/status.json", Host=f"attacker.example:{e.port}")[0] == 403
+        for good in ("localhost", f"localhost:{e.port}", "127.0.0.1", "[::1]:80"):
+            assert e.get("/status.json", Host=good)[0] == 200
+
+
+def test_garbage_does_not_stop_it(own_server, home):
+    with exporter(home, own_server.address("unix")) as e:
+        for bytes_ in (b"\0" * 5000, b"GET " + b"/" * 100000 + b" HTTP/1.1\r\n\r\n", b"GET /metrics HTTP/9.9\r\n\r\n",
+                       b"GET /%00%ff HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 5000):
+            with socket.create_connection(("127.0.0.1", e.port)) as s, contextlib.suppress(OSError):
+                s.sendall(bytes_)
+                s.shutdown(socket.SHUT_WR)
+                s.recv(1000)
+        assert e.get("/healthz")[0] == 200
+
+
+def test_it_serves_at_a_unix_socket_too(own_server, home, tmp_path):
+    path = tmp_path / "http"
+    process = subprocess.Popen([EXPORTER, "-s", own_server.address("unix"), "-l", f"unix:{path}"], env=home)
+    try:
+        wait_until(lambda: listens(path), 10, "it listens")
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(path))
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: gpuhost\r\nConnection: close\r\n\r\n")
+            with s.makefile("rb") as reply:
+                assert reply.readline().startswith(b"HTTP/1.1 200")
+        process.terminate()
+        assert process.wait(30 * SLOW) == 0 and not path.exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+# --- the web page
+
+def test_the_page_loads_nothing_from_elsewhere(own_server, home):
+    with exporter(home, own_server.address("unix")) as e:
+        _, headers, page = e.get("/")
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY"
+        names = re.findall(r'(?:src|href)="([^"]*)"', page)
+        assert set(names) == {"page.css", "page.js", "metrics"}
+        assert not re.search(r"<script>|<style|style=|\son\w+=", page)      # the policy would block it
+        script = e.get("/page.js")[2]
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+        assert "//" not in re.sub(r"^\s*//.*|http://www.w3.org/2000/svg", "", script, flags=re.M)
+        assert "http" not in e.get("/page.css")[2] and "url(" not in e.get("/page.css")[2]
+
+
+def test_a_browser_shows_sessions_and_escapes_their_names(own_server, home, tmp_path):
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not browser:
+        pytest.skip("no Chromium")
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
+    evil = "<img src=x onerror=alert(1)>"
+    # a program is called as its file, up to the last slash
+    os.symlink(sys.executable, tmp_path / evil)
+    process = subprocess.Popen([PRODUCTS / "cricket", "run", "-s", own_server.address("unix"), tmp_path / evil, "-c", HOLDER],
+                               env=dict(home, PYTHONHOME=sys.base_prefix), text=True, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        with exporter(home, own_server.address("unix")) as e:
+            done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
+                        "--virtual-time-budget=5000", "--dump-dom", f"http://127.0.0.1:{e.port}/"], home, timeout=120)
+        assert html.escape(evil, quote=False) in done.out and evil not in done.out, done.out
+        assert "1 of 256" in done.out and "Emulated GPU" in done.out and "<svg" in done.out
+        assert 'id="problem" role="status" hidden=""' in done.out
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,115 @@
+"""tests/e2e/test_move.py - sessions of running programs from one server to another: --ctl move, receive."""
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from conftest import DRIVER, SERVER, clean_env, wait_until
+from criu import criu
+from travel import (ctl, programs_that_end_with_the_test, result_without_a_checkpoint, servers_with_criu,  # noqa: F401
+                    session_of)
+
+pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="a real GPU's driver is asked by another test")
+
+
+def receiver(server, folder, program=None):
+    """The command that --ctl move runs: here it leads to another server of this machine."""
+    words = [SERVER, "--unix", server.unix, "--criu", program or criu(), "--ctl", "receive", folder]
+    return " ".join(shlex.quote(str(word)) for word in words)
+
+
+def move(server, address, via):
+    return ctl(server, "move", session_of(server), address, via)
+
+
+def ids_of(server):
+    return [session_of(server), [len(server.workers())]]
+
+
+def test_a_program_does_not_notice_that_its_session_moves(servers, start_program, expected, tmp_path):
+    first, second = servers("first"), servers("second")
+    program = start_program(first.address("tcp"))
+    for here, there in ((first, second), (second, first), (first, second)):
+        program.go_on()
+        done = move(here, there.address("tcp"), receiver(there, tmp_path))
+        assert done.returncode == 0, done.stderr + here.log() + there.log()
+        assert done.stdout.endswith("MiB of GPU memory have moved\n")
+        assert session_of(here) is None and session_of(there)
+        program.go_on()
+    assert program.end() == 0, program.errors
+    assert program.result == expected
+    first.wait_idle()
+    second.wait_idle()
+    assert not list(tmp_path.glob("cricket-receive-*"))     # nothing of it stays on the disk
+    assert "has moved to" in first.log()
+
+
+@pytest.mark.parametrize("kind", ["no receiver", "not one", "no CRIU", "other program", "no room", "no folder"])
+def test_a_session_that_cannot_move_goes_on(servers, start_program, expected, tmp_path, kind):
+    first = servers("first")
+    second = servers("second", *(("--max-sessions", "1") if kind == "no room" else ()))
+    via = {"no receiver": "exit 3", "not one": "echo hello, hello; cat >/dev/null",
+           "no CRIU": receiver(second, tmp_path, "/nowhere/criu"), "no folder": receiver(second, tmp_path / "nowhere"),
+           "other program": f"{sys.executable} -c 'import sys; sys.exit(1)'"}.get(kind, receiver(second, tmp_path))
+    if kind == "no room":
+        start_program(second.address("tcp"), 100000).go_on()
+    program = start_program(first.address("tcp"))
+    program.go_on()
+    done = move(first, second.address("tcp"), via)
+    assert done.returncode == 1 and not done.stdout
+    why = {"no receiver": "no receiver on the other machine", "not one": "no receiver on the other machine",
+           "no CRIU": "checkpoints need CRIU", "no room": "--max-sessions", "no folder": "nowhere",
+           "other program": "no receiver on the other machine"}[kind]
+    assert why in done.stderr
+    assert session_of(first)
+    assert program.end() == 0, program.errors
+    assert program.result == expected
+    assert not list(tmp_path.glob("cricket-receive-*"))
+
+
+def bent(via, **how):
+    """VIA behind bend.py, which cuts the connection: forward=BYTES towards it, or at the reply with until=WORD."""
+    words = [sys.executable, pathlib.Path(__file__).parent / "bend.py", via, how.get("forward", -1), how.get("until", b"").decode()]
+    return " ".join(shlex.quote(str(word)) for word in words)
+
+
+@pytest.mark.parametrize("count", [1, 30, 100000, 3000000])
+def test_a_connection_that_is_cut_leaves_the_session_where_it_was(servers, start_program, expected, tmp_path, count):
+    first, second = servers("first"), servers("second")
+    program = start_program(first.address("tcp"))
+    program.go_on()
+    done = move(first, second.address("tcp"), bent(receiver(second, tmp_path), forward=count))
+    assert done.returncode == 1
+    assert session_of(first) and session_of(second) is None
+    assert program.end() == 0, program.errors
+    assert program.result == expected
+    wait_until(lambda: not list(tmp_path.glob("cricket-receive-*")), 30, "the other server has cleaned up")
+
+
+def test_a_server_that_was_not_believed_ends_its_copy(servers, start_program, expected, tmp_path):
+    """The receiver has restored the session, but the sender does not hear of it."""
+    first, second = servers("first"), servers("second")
+    program = start_program(first.address("tcp"))
+    program.go_on()
+    done = move(first, second.address("tcp"), bent(receiver(second, tmp_path), until=b'"session"'))
+    assert done.returncode == 1, done.stdout
+    assert session_of(first)
+    wait_until(lambda: session_of(second) is None, 30, "the second server ends its copy")
+    assert program.end() == 0, program.errors
+    assert program.result == expected
+
+
+def test_the_words_of_the_commands(servers):
+    server = servers("server")
+    done = ctl(server, "move", "s1")
+    assert done.returncode == 2 and "move session address [via]" in done.stderr
+    done = ctl(server, "move", "s9", "nowhere:1", "echo")
+    assert done.returncode == 1
+    with subprocess.Popen([SERVER, "--unix", server.unix, "--criu", criu(), "--ctl", "receive"], env=clean_env(),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
+        out, err = done.communicate(timeout=60)
+    assert done.returncode == 1 and b'"ok":true' in out and b"the other server has ended the connection" in err
+    assert not list(pathlib.Path("/var/tmp").glob(f"cricket-receive-{done.pid}*")) and os.path.exists(server.unix)

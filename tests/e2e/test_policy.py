@@ -1,0 +1,394 @@
+"""tests/e2e/test_policy.py - the policy file: what each identity may have, and quotas of GPU memory."""
+import os
+import pwd
+import signal
+import subprocess
+
+import pytest
+
+from conftest import DRIVER, SERVER, TRANSPORTS, Server, clean_env, client_env, run, wait_until
+from stranger import Refused, Session
+from test_arena import begin, python
+from test_control import Asker, ctl
+from test_refusals import new_token
+
+MIB = 1 << 20
+USER = pwd.getpwuid(os.getuid()).pw_name
+BUSY = 4
+
+# Two ways to fill what there is, by chunks of 2 MiB; the second without the client's arena.
+MORE = """
+def total():
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    check(cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    return total.value
+def line():
+    return sys.stdin.readline().strip()
+MIB = 1 << 20
+"""
+
+pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="needs a GPU of known size")
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Starts a server with a policy, on a GPU of 256 MiB that all sessions share."""
+    servers = []
+
+    def go(policy, *options, **env):
+        path = tmp_path / "policy"
+        path.write_text(policy)
+        servers.append(Server(tmp_path / "server", "--policy", path, *options, CRICKET_EMU_MEMORY=str(256 * MIB),
+                              CRICKET_EMU_SHARED="1", CRICKET_EMU_USAGE=str(tmp_path / "table"), **env))
+        return servers[-1]
+    yield go
+    for s in servers:
+        s.end()
+
+
+def program(server, code, transport="unix", **env):
+    return python(MORE + code, client_env(server.address(transport), **env))
+
+
+def talk(server, code, transport="unix", **env):
+    return begin(MORE + code, client_env(server.address(transport), **env))
+
+
+FILLED = """
+current()
+assert total() == 64 * MIB, total()
+bytes = ctypes.c_size_t()
+check(cuda.cuDeviceTotalMem_v2(ctypes.byref(bytes), 0))
+assert bytes.value == 64 * MIB
+assert left() == 64 * MIB, left()
+for _ in range(3):
+    got = fill()
+    assert len(got) == 32 and left() == 0, (len(got), left())
+    for p in got:
+        free(p)
+assert alloc(65 * MIB) is None
+p = alloc(64 * MIB)
+assert p and alloc(1) is None
+free(p)
+"""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("memory, arena, warm", [("64M", "1", "0"), ("25%", "1", "0"), ("64M", "0", "0"), ("64M", "1", "1")])
+def test_an_identity_gets_exactly_its_quota(serve, transport, memory, arena, warm):
+    server = serve(f'default: {{ memory = "{memory}"; }};', "--warm", warm)
+    if warm == "1":
+        wait_until(server.spares, 20, "a spare worker")
+    result = program(server, FILLED, transport, CRICKET_ARENA=arena)
+    assert result.status == 0, result.err
+
+
+KINDS = """
+current()
+def pooled():
+    p = ctypes.c_uint64()
+    err = cuda.cuMemAllocAsync(ctypes.byref(p), ctypes.c_size_t(40 * MIB), None)
+    return err, lambda: check(cuda.cuMemFreeAsync(p, None))
+class Prop(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int * 2),
+                ("meta", ctypes.c_void_p), ("flags", ctypes.c_ubyte * 8)]
+def physical():
+    prop, h = Prop(1, 0, (1, 0)), ctypes.c_uint64()
+    err = cuda.cuMemCreate(ctypes.byref(h), ctypes.c_size_t(40 * MIB), ctypes.byref(prop), ctypes.c_uint64(0))
+    return err, lambda: check(cuda.cuMemRelease(h))
+def mapped():
+    prop, h, at = Prop(1, 0, (1, 0)), ctypes.c_uint64(), ctypes.c_uint64()
+    size = ctypes.c_size_t(40 * MIB)
+    err = cuda.cuMemCreate(ctypes.byref(h), size, ctypes.byref(prop), ctypes.c_uint64(0))
+    if not err:
+        check(cuda.cuMemAddressReserve(ctypes.byref(at), size, ctypes.c_size_t(0), ctypes.c_uint64(0), ctypes.c_uint64(0)))
+        check(cuda.cuMemMap(at, size, ctypes.c_size_t(0), h, ctypes.c_uint64(0)))
+        check(cuda.cuMemRelease(h))         # the mapping keeps it
+    return err, lambda: check(cuda.cuMemUnmap(at, size)) or check(cuda.cuMemAddressFree(at, size))
+def plain():
+    p = alloc(40 * MIB)
+    return (0, lambda: free(p)) if p else (2, None)
+class Array(ctypes.Structure):
+    _fields_ = [("w", ctypes.c_size_t), ("h", ctypes.c_size_t), ("format", ctypes.c_int), ("n", ctypes.c_uint)]
+def array():
+    a, desc = ctypes.c_void_p(), Array(4096, 2560, 0x20, 1)
+    err = cuda.cuArrayCreate_v2(ctypes.byref(a), ctypes.byref(desc))
+    return err, lambda: check(cuda.cuArrayDestroy(a))
+kinds = [plain, pooled, physical, mapped]
+if os.environ["CRICKET_ARENA"] == "0":
+    kinds.append(array)         # free memory of the arena is not given back for these
+for one in kinds:
+    for other in kinds * 2:
+        err, end = one()
+        assert err == 0, (one, err)
+        assert other()[0] == 2, (one, other)
+        end()
+        check(cuda.cuCtxSynchronize())
+"""
+
+
+@pytest.mark.parametrize("arena", ["1", "0"])
+def test_memory_of_every_kind_counts_until_it_is_freed(serve, arena):
+    result = program(serve('default: { memory = "64M"; };'), KINDS, CRICKET_ARENA=arena)
+    assert result.status == 0, result.err
+
+
+def test_memory_ends_with_its_context(serve):
+    result = program(serve('default: { memory = "64M"; };'), """
+for _ in range(4):
+    c = ctypes.c_void_p()
+    check(cuda.cuCtxCreate_v2(ctypes.byref(c), 0, 0))
+    assert alloc(40 * MIB), _
+    check(cuda.cuCtxDestroy_v2(c))
+""", CRICKET_ARENA="0")
+    assert result.status == 0, result.err
+
+
+HOLDER = """
+current()
+kept = [alloc(40 * MIB)]
+say("holds" if kept[0] else "none")
+line()
+"""
+
+
+def test_sessions_of_an_identity_share_its_quota(serve):
+    """And what a killed worker has had is there for the others at once."""
+    server = serve(f'identities: ( {{ user = "{USER}"; memory = "64M"; }} );')
+    first = talk(server, HOLDER)
+    assert first.stdout.readline() == "holds\n"
+    (worker,) = server.workers()
+    second = talk(server, """
+current()
+got = fill()
+say(len(got))
+line()
+p = soon()
+got += [p] + fill() if p else []
+say(len(got), left())
+""")
+    assert second.stdout.readline() == "12\n"
+    other = program(server, "current()\nassert left() >= 128 * MIB, left()\nassert alloc(100 * MIB)", "tcp")
+    assert other.status == 0, other.err         # an identity without a quota
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: worker not in server.workers(), 10, "the worker is gone")
+    print(file=second.stdin, flush=True)
+    assert second.stdout.readline() == "32 0\n"
+    assert second.wait(20) == 0
+    first.kill()
+    first.wait()
+
+
+def test_free_memory_of_one_session_is_there_for_another_of_its_identity(serve):
+    """It has it leased, and returns it when asked."""
+    server = serve('default: { memory = "64M"; };')
+    first = talk(server, """
+current()
+got = fill()
+for p in got:
+    free(p)
+check(cuda.cuCtxSynchronize())
+say(len(got))
+line()
+""")
+    assert first.stdout.readline() == "32\n"
+    result = program(server, "current()\nimport time\ntime.sleep(1.2)\nassert soon() and len(fill()) > 20")
+    assert result.status == 0, result.err
+    print(file=first.stdin, flush=True)
+    assert first.wait(20) == 0
+
+
+def test_many_sessions_race_for_one_quota(serve):
+    """Together they never have more, and each gets out of memory, not another error."""
+    server = serve('default: { memory = "64M"; };')
+    racers = [talk(server, """
+current()
+say("ready")
+line()
+got = []
+for _ in range(200):
+    p = alloc(CHUNK)
+    if p:
+        got.append(p)
+    elif got:
+        free(got.pop())
+say(len(got))
+line()
+""", CRICKET_ARENA="0") for _ in range(6)]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        print(file=racer.stdin, flush=True)
+    assert sum(int(racer.stdout.readline()) for racer in racers) <= 32
+    for racer in racers:
+        print(file=racer.stdin, flush=True)
+        assert racer.wait(20) == 0
+    result = program(server, FILLED)
+    assert result.status == 0, result.err
+
+
+def test_sighup_reads_the_policy_again_and_a_wrong_one_changes_nothing(serve, tmp_path):
+    server = serve('default: { memory = "64M"; };')
+    session = talk(server, """
+current()
+got = fill()
+while (word := line()):
+    got += fill()
+    say(len(got), total() // MIB)
+""")
+
+    def reload(text, words):
+        (tmp_path / "policy").write_text(text)
+        before = server.log().count(words)
+        os.kill(server.process.pid, signal.SIGHUP)
+        wait_until(lambda: server.log().count(words) > before, 10, words)
+        print("go", file=session.stdin, flush=True)
+        return session.stdout.readline()
+    assert reload('default: {\n memory = "100Q"; };', "the policy stays as it was") == "32 64\n"
+    assert f"{tmp_path}/policy:2: memory: not a size" in server.log()
+    assert reload('default: { memory = "100M"; };', "the policy is in force") == "50 100\n"
+    assert reload('default: { memory = "10M"; };', "the policy is in force") == "50 10\n"
+    session.stdin.close()
+    assert session.wait(20) == 0
+
+
+def test_a_quota_outlives_an_upgrade_of_the_server(serve):
+    server = serve('default: { memory = "64M"; };')
+    first = talk(server, HOLDER)
+    assert first.stdout.readline() == "holds\n"
+    os.kill(server.process.pid, signal.SIGUSR2)
+    wait_until(lambda: "continuing with 1 running" in server.log(), 20, "the server is upgraded")
+    result = program(server, "current()\nassert left() == 24 * MIB, left()\nassert len(fill()) == 12")
+    assert result.status == 0, result.err
+    print(file=first.stdin, flush=True)
+    assert first.wait(20) == 0
+
+
+def test_the_number_of_sessions_of_each_identity_is_its_own(serve, tmp_path):
+    (alice, hers), (bob, his) = new_token("alice"), new_token("bob")
+    (tmp_path / "tokens").write_text(f"{hers}\n{his}\n")
+    server = serve('default: { sessions = 1; };\nidentities: ( { token = "alice"; sessions = 2; } );',
+                   "--token-file", tmp_path / "tokens", "--sessions-per-identity", "1")
+    held = [Session(server, token=alice), Session(server, token=alice), Session(server, token=bob)]
+    for token, name, count in ((alice, "alice", 2), (bob, "bob", 1)):
+        with pytest.raises(Refused) as refused:
+            Session(server, token=token)
+        assert refused.value.args == (BUSY, f"{name} has {count} sessions, and the policy gives it no more")
+    for session in held:
+        session.end()
+
+
+def test_an_identity_sees_only_its_gpus(serve):
+    server = serve(f'default: {{ gpus = "2,0"; }};\nidentities: ( {{ user = "{USER}"; gpus = "1"; }} );', "--warm", "1",
+                   CRICKET_EMU_DEVICES="3")
+    code = """
+count = ctypes.c_int()
+check(cuda.cuDeviceGetCount(ctypes.byref(count)))
+for i in range(count.value):
+    uuid = (ctypes.c_ubyte * 16)()
+    check(cuda.cuDeviceGetUuid_v2(uuid, i))
+    say(bytes(uuid).hex())
+"""
+    one, two = (program(server, code, transport) for transport in ("unix", "tcp"))
+    assert one.status == two.status == 0, one.err + two.err
+    assert len(one.out.split()) == 1 and len(two.out.split()) == 2
+    assert len(set(one.out.split() + two.out.split())) == 3
+
+
+def test_features_can_be_withheld(serve):
+    server = serve('default: { features = [ ]; };')
+    session = talk(server, HOLDER, "tcp")
+    assert session.stdout.readline() == "holds\n"
+    name = Asker(server).ask("sessions")["sessions"][0]["session"]
+    result = ctl(server, "checkpoint", name, "/tmp/not-there")
+    assert result.returncode == 1 and "the policy allows address 127.0.0.1 no checkpoints" in result.stderr
+    session.kill()
+    session.wait()
+
+
+IDLE = """
+current()
+p = alloc({size} * MIB)
+say("holds" if p else "none")
+line()
+"""
+
+
+def states(server):
+    """The state of each session, by its identity."""
+    return {s["identity"]: s["state"] for s in Asker(server).ask("status")["sessions"]}
+
+
+def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
+    """Although the other one has been idle for longer."""
+    server = serve(f'identities: ( {{ user = "{USER}"; priority = 5; }}, {{ address = "127.0.0.1"; priority = 1; }} );',
+                   "--suspend-for-others")
+    high = talk(server, IDLE.format(size=100))
+    assert high.stdout.readline() == "holds\n"
+    low = talk(server, IDLE.format(size=100), "tcp")
+    assert low.stdout.readline() == "holds\n"
+    wait_until(lambda: set(states(server).values()) == {"idle"}, 20, "both are idle")
+    third = talk(server, IDLE.format(size=100))
+    assert third.stdout.readline() == "holds\n"
+
+    def gone():
+        return [s["session"] for s in Asker(server).ask("status")["sessions"] if s["state"] == "suspended"]
+    wait_until(gone, 20, "one has left")
+    assert gone() == ["s2"]
+    # of the lower priority: no session leaves for it
+    fourth = talk(server, IDLE.format(size=100), "tcp")
+    assert fourth.stdout.readline() == "none\n"
+    for process in (high, low, third, fourth):
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("text, line, words", [
+    ("default: { sessions = 4;\n memori = \"1G\"; };", 2, "unknown key: memori"),
+    ("\n\ndefault: { sessions = 4;", 3, "syntax error"),
+    ("sessions = 4;", 1, "unknown key: sessions"),
+    ("default: {\n sessions = 0; };", 2, "sessions: not a number from 1 to 100000"),
+    ("default: { sessions = \"many\"; };", 1, "sessions: not a number"),
+    ("default: { priority = 2000; };", 1, "priority: not a number from -1000 to 1000"),
+    ("default: { memory = 4; };", 1, "memory: not a text in quotes"),
+    ("default: { memory = \"101%\"; };", 1, "memory: not a size"),
+    ("default: { memory = \"0\"; };", 1, "memory: not a size"),
+    ("default: { memory = \"\"; };", 1, "memory: not a size"),
+    ("default: { resume = \"8d\"; };", 1, "resume: not a time"),
+    ("default: { suspend_idle = \"9999h\"; };", 1, "suspend_idle: not a time of at most 7 days"),
+    ("default: { gpus = \"0;1\"; };", 1, "gpus: not a list"),
+    ("default: { features = \"m3\"; };", 1, "features: not a list"),
+    ("default: { features = [ \"m3\", \"m4\" ]; };", 1, "features: unknown: m4"),
+    ("default: 4;", 1, "default: not a group"),
+    ("default: { token = \"x\"; };", 1, "unknown key: token"),
+    ("identities: ( { sessions = 4; } );", 1, "has one of token, user and address"),
+    ("identities: (\n { token = \"a\"; user = \"0\"; } );", 2, "has one of token, user and address"),
+    ("identities: (\n { token = \"a\"; },\n { token = \"a\"; } );", 3, "has an entry already"),
+    ("identities: ( { user = \"nobody at all\"; } );", 1, "there is no user nobody at all"),
+    ("identities: ( { address = \"10.0.0\"; } );", 1, "address: not an IPv4 or IPv6 address"),
+    ("identities: ( 4 );", 1, "identities: not a group"),
+    ("identities: { token = \"a\"; };", 1, "identities: not a list"),
+])
+def test_a_wrong_policy_is_refused_with_its_line(tmp_path, text, line, words):
+    path = tmp_path / "policy"
+    path.write_text(text)
+    for options in (["--check-policy", path], ["--driver", "emu", "--no-unix", "--policy", path]):
+        result = run([SERVER, *options], client_env(None, LD_PRELOAD=""))
+        assert result.status == 2 and result.err.count("\n") == 1
+        assert f"{path}:{line}: " in result.err and words in result.err
+
+
+def test_a_right_policy_is_accepted(tmp_path):
+    path = tmp_path / "policy"
+    path.write_text('''# all keys
+default: { sessions = 4; memory = "25%"; priority = -5; resume = "90s"; suspend_idle = "30m"; };
+identities: (
+    { token = "alice"; memory = "8G"; gpus = "0,1"; features = [ "m3", "checkpoint" ]; },
+    { user = "0"; gpus = "GPU-01234567-89ab-cdef-0123-456789abcdef"; },
+    { address = "2001:DB8::1"; }, { address = "10.0.0.7"; }
+);
+''')
+    for content in (path.read_text(), ""):
+        path.write_text(content)
+        result = subprocess.run([SERVER, "--check-policy", path], env=clean_env(), capture_output=True, text=True, timeout=20)
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

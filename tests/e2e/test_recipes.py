@@ -1,0 +1,178 @@
+"""tests/e2e/test_recipes.py - the commands of docs/recipes.md do what it says."""
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, free_port, listens, wait_until
+
+# What the recipes run as ./program.
+COUNT = """#!{python}
+import ctypes
+c, n = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+print(c.cuInit(0), c.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0) or
+      c.cuDeviceGetCount(ctypes.byref(n)), n.value)
+"""
+
+
+def recipe(title):
+    """The commands of a section."""
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    section = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
+    return [line[4:] for line in section.splitlines() if line.startswith("    ")]
+
+
+@pytest.fixture(name="place")
+def fixture_place(tmp_path):
+    """A folder with ./program, and an environment that finds the commands."""
+    (tmp_path / "program").write_text(COUNT.format(python=sys.executable))
+    (tmp_path / "program").chmod(0o755)
+    env = clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="60", HOME=str(tmp_path))
+    env["PATH"] = f"{PRODUCTS}:{env['PATH']}"
+    return tmp_path, env
+
+
+def shell(place, commands, timeout=60):
+    """Runs COMMANDS in one shell, which ends at the first that fails."""
+    folder, env = place
+    done = subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=folder, env=env, capture_output=True, text=True,
+                          timeout=timeout * SLOW)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def changed(commands, *pairs):
+    """The commands with other words for those of the document; each must occur."""
+    text = "\n".join(commands)
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, str(new))
+    return text.splitlines()
+
+
+def answers(port):
+    """Whether a process accepts connections at the port."""
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(name="ssh")
+def fixture_ssh(place):
+    """The options with which ssh reaches an sshd of this test's own."""
+    sshd = shutil.which("sshd") or ("/usr/sbin/sshd" if os.path.exists("/usr/sbin/sshd") else None)
+    if not sshd or not shutil.which("ssh"):
+        pytest.skip("no sshd (Debian: openssh-server)")
+    if os.getuid() == 0:
+        os.makedirs("/run/sshd", exist_ok=True)
+    folder, port = place[0], free_port()
+    for key in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True, timeout=60)
+    shutil.copy(folder / "user.pub", folder / "authorized")
+    config = folder / "sshd_config"
+    config.write_text(f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
+                      f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n")
+    with open(folder / "sshd.log", "w", encoding="utf-8") as log:
+        daemon = subprocess.Popen([sshd, "-D", "-e", "-f", config], stdout=log, stderr=log)
+    wait_until(lambda: answers(port), 20, "sshd listens")
+    yield (f"ssh -F none -p {port} -i {folder}/user -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o "
+           f"UserKnownHostsFile=/dev/null -o ExitOnForwardFailure=yes -o LogLevel=ERROR")
+    daemon.terminate()
+    daemon.wait(30 * SLOW)
+
+
+def test_over_ssh(server, place, ssh):
+    commands, local, path = recipe("Over ssh"), free_port(), place[0] / "forwarded"
+    by_port = changed(commands[:2], ("ssh ", f"{ssh} "), ("9910", local), (":9909", f":{server.port}"), ("gpuhost", "127.0.0.1"))
+    by_path = changed(commands[2:], ("/tmp/cricket-gpuhost", path), ("/run/cricket.sock", server.unix), ("ssh ", f"{ssh} "),
+                      (" gpuhost", " 127.0.0.1"))
+    wait = f"for i in $(seq 600); do (exec 3<> /dev/tcp/127.0.0.1/{local}) 2> /dev/null && break; sleep 0.1; done"
+    for tunnel, ready, program in ((by_port[0], wait, by_port[1]),
+                                   (by_path[0], f"for i in $(seq 600); do [ -S {path} ] && break; sleep 0.1; done", by_path[1])):
+        assert shell(place, [tunnel, "trap 'kill $!' EXIT", ready, program], 120) == "0 0 1\n"
+
+
+def test_in_a_virtual_environment(server, place):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place[0] / "venv"], check=True, timeout=120)
+    out = shell(place, changed(recipe("Virtual environments and conda"), ("gpuhost", server.address("tcp"))))
+    assert out == f"{place[0]}/venv\n"
+
+
+def test_a_kernel_for_jupyter(server, place):
+    kernel = json.loads("\n".join(recipe("Jupyter")))
+    assert set(kernel) == {"display_name", "language", "argv"} and kernel["argv"][-1] == "{connection_file}"
+    words = [server.address("tcp") if w == "gpuhost" else w for w in kernel["argv"]]
+    at = words.index("-m")
+    done = subprocess.run(words[:at] + ["-c", COUNT.split("\n", 1)[1]], env=place[1], capture_output=True, text=True,
+                          timeout=60 * SLOW)
+    assert done.stdout == "0 0 1\n", done.stderr
+
+
+@pytest.mark.parametrize("title, file", [("VS Code and other IDEs", ".env"), ("Docker, Podman, compose", "cricket.env")])
+def test_variables_in_a_file_suffice(server, place, title, file):
+    """What reads the file is not here: the program gets nothing but its variables."""
+    shell(place, changed(recipe(title)[:1], ("gpuhost", server.address("tcp"))))
+    variables = dict(line.split("=", 1) for line in (place[0] / file).read_text().splitlines())
+    if KIND:
+        variables.update({k: v for k, v in place[1].items() if k.endswith("SAN_OPTIONS")})
+    done = subprocess.run([place[0] / "program"], env=variables, capture_output=True, text=True, timeout=60 * SLOW)
+    assert done.stdout == "0 0 1\n", done.stderr
+
+
+@pytest.mark.skipif(bool(KIND), reason="Open MPI is not made for sanitizers")
+def test_below_mpirun(server, place):
+    if not shutil.which("mpirun"):
+        pytest.skip("no mpirun")
+    place[1].update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1")
+    out = shell(place, changed(recipe("MPI"), ("gpuhost", server.address("tcp"))), 120)
+    assert out.splitlines() == ["0 0 1"] * 2
+
+
+def test_watching(own_server, place):
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
+    status, metrics, exporter = recipe("Watch a server")
+    place[1]["REMOTE_GPU_ADDRESS"] = own_server.address("unix")
+    port = free_port()
+    out = shell(place, [status.replace("--watch", ""), metrics, exporter.replace("&", f"--listen 127.0.0.1:{port} &"),
+                        "trap 'kill $!' EXIT", f"for i in $(seq 600); do (exec 3<> /dev/tcp/127.0.0.1/{port}) 2> /dev/null && "
+                        "break; sleep 0.1; done", f"exec 3<> /dev/tcp/127.0.0.1/{port}",
+                        "printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3", "cat <&3"])
+    assert "SESSION" in out and "cricket_up 1" in out and "HTTP/1.1 200 OK" in out
+
+
+def test_finding_out_where_a_program_waits(server, place):
+    out = shell(place, changed(recipe("Find out where a program waits"), ("gpuhost", server.address("tcp"))))
+    assert out == "0 0 1\n"
+    assert json.loads((place[0] / "trace.json").read_text())["displayTimeUnit"] == "ms"
+
+
+@pytest.mark.skipif(bool(KIND), reason="what has sanitizers is not installed")
+def test_upgrade_and_uninstall(place):
+    """In a prefix of the test's own; a session of the running server goes on."""
+    prefix = place[0] / "local"
+    install = [f"{ROOT}/tools/install.sh all {prefix}"]
+    shell(place, install, 120)
+    before = {p.relative_to(prefix) for p in prefix.rglob("*")}
+    server = Server(place[0] / "server", program=prefix / "bin" / "cricket-rpc-server")
+    program = subprocess.Popen([PRODUCTS / "cricket", "run", "-s", server.address("unix"), sys.executable, "-c",
+                                COUNT.split("\n", 1)[1] + "\ninput()\nprint(c.cuDeviceGetCount(ctypes.byref(n)), "
+                                "c.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0))"],
+                               env=place[1], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert program.stdout.readline() == "0 0 1\n"
+        _, upgrade = recipe("Upgrade")
+        shell(place, install, 120)
+        out = shell(place, [f"{prefix}/bin/{upgrade} --unix {server.unix}"])
+        assert out.startswith("upgraded to ")
+        assert program.communicate("\n", timeout=60 * SLOW)[0] == "0 0\n"
+    finally:
+        program.kill()
+        program.communicate()
+        server.end()
+    shell(place, changed(recipe("Uninstall"), ("/usr/local", prefix)))
+    left = {p.relative_to(prefix) for p in prefix.rglob("*") if not p.is_dir()}
+    assert len(before) > 40 and not left

@@ -1,0 +1,479 @@
+"""Sessions that leave the GPU for a while, and come back: by command, and by policy."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from conftest import SERVER, SLOW, Server, client_env, clean_env, ended, start, wait_until
+from test_control import Asker, ctl
+
+# What programs of these tests have in common: the driver by ctypes.
+DRIVER = textwrap.dedent("""
+    import ctypes, hashlib, os, sys, threading, time
+    c = ctypes.CDLL(None)
+    u64, u32, ptr, size_t = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
+    def ok(err, what=""):
+        assert err == 0, (err, what)
+    context = ptr()
+    ok(c.cuInit(0)); ok(c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)); ok(c.cuCtxSetCurrent(context))
+    def alloc(size):
+        at = u64()
+        ok(c.cuMemAlloc_v2(ctypes.byref(at), size_t(size)), "alloc")
+        return at
+    def down(at, size):
+        data = ctypes.create_string_buffer(size)
+        ok(c.cuMemcpyDtoH_v2(data, at, size_t(size)), "down")
+        return data.raw
+    def say(*words):
+        print(*words, flush=True)
+""")
+
+# Trains: rounds of launches that depend on all that was before, copies down and up, events. One word for each round,
+# at last a hash of all memory.
+PTX = r"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry step(.param .u64 p, .param .u32 n, .param .u32 salt)
+{
+	.reg .pred %q;
+	.reg .b32 %r<9>;
+	.reg .b64 %d<4>;
+	ld.param.u64 %d1, [p];
+	ld.param.u32 %r7, [n];
+	ld.param.u32 %r8, [salt];
+	mov.u32 %r1, %ctaid.x;
+	mov.u32 %r2, %ntid.x;
+	mov.u32 %r3, %tid.x;
+	mad.lo.u32 %r1, %r1, %r2, %r3;
+	setp.ge.u32 %q, %r1, %r7;
+	@%q bra DONE;
+	mul.wide.u32 %d2, %r1, 4;
+	add.u64 %d2, %d1, %d2;
+	ld.global.u32 %r4, [%d2];
+	mul.lo.u32 %r4, %r4, 1664525;
+	add.u32 %r4, %r4, %r8;
+	xor.b32 %r4, %r4, %r1;
+	st.global.u32 [%d2], %r4;
+DONE:
+	ret;
+}
+"""
+TRAIN = DRIVER + "PTX = " + repr(PTX.encode()) + textwrap.dedent("""
+    rounds = int(sys.argv[1])
+    n = 65536
+    module, step, stream, event = ptr(), ptr(), ptr(), ptr()
+    ok(c.cuModuleLoadData(ctypes.byref(module), PTX)); ok(c.cuModuleGetFunction(ctypes.byref(step), module, b"step"))
+    ok(c.cuStreamCreate(ctypes.byref(stream), 0)); ok(c.cuEventCreate(ctypes.byref(event), 2))
+    a, b = alloc(4 * n), alloc(4 * n)
+    ok(c.cuMemsetD32_v2(a, 7, size_t(n))); ok(c.cuMemsetD32_v2(b, 9, size_t(n)))
+    pinned = ptr()
+    ok(c.cuMemHostAlloc(ctypes.byref(pinned), size_t(4096), 0))
+    def launch(at, salt):
+        args = [u64(at.value), u32(n), u32(salt)]
+        array = (ptr * 3)(*[ctypes.cast(ctypes.byref(x), ptr) for x in args])
+        ok(c.cuLaunchKernel(step, n // 256, 1, 1, 256, 1, 1, 0, stream, array, None), "launch")
+    say("ready")
+    for i in range(rounds):
+        launch(a, i); launch(b, 3 * i + 1)
+        ok(c.cuMemcpyDtoDAsync_v2(u64(b.value), u64(a.value + 4 * (i % 1000)), size_t(400), stream))
+        ok(c.cuMemcpyDtoHAsync_v2(pinned, u64(b.value), size_t(4096), stream))
+        ok(c.cuEventRecord(event, stream))
+        while c.cuEventQuery(event) == 600:
+            pass
+        ok(c.cuStreamSynchronize(stream), "synchronize")
+        ok(c.cuMemcpyHtoD_v2(u64(a.value + 8192), pinned, size_t(4096)))
+        spare = alloc(3 << 20); ok(c.cuMemFree_v2(spare))
+        if i % 10 == 0:
+            say(i, down(a, 4).hex())
+    say("end", hashlib.sha256(down(a, 4 * n) + down(b, 4 * n)).hexdigest())
+""")
+
+# Holds memory, and uses it when it gets a line.
+HOLD = DRIVER + textwrap.dedent("""
+    size = int(sys.argv[1]) << 20
+    at = alloc(size)
+    ok(c.cuMemsetD32_v2(at, 0x12345678, size_t(size // 4))); ok(c.cuCtxSynchronize())
+    say("ready")
+    for line in sys.stdin:
+        ends = down(at, 1 << 20) + down(u64(at.value + size - (1 << 20)), 1 << 20)
+        say(hashlib.sha256(ends).hexdigest())
+""")
+
+
+def program(server, source, *arguments, transport="tcp", **env):
+    """Starts it with its stdin open."""
+    return subprocess.Popen([sys.executable, "-c", source, *map(str, arguments)],
+                            env=client_env(server.address(transport), **env), text=True, start_new_session=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def begun(process):
+    line = process.stdout.readline()
+    assert line == "ready\n", line + process.stderr.read()
+    return process
+
+
+def use(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def used(pid, env_file):
+    """Bytes that a process uses on the emulated GPU, as other processes see them (emu/usage.c)."""
+    data = pathlib.Path(env_file).read_bytes()
+    row = 8 * 9
+    for at in range(0, len(data) - row + 1, row):
+        words = [int.from_bytes(data[at + 8 * i:at + 8 * i + 8], "little") for i in range(9)]
+        if words[0] >> 32 == pid:
+            return sum(words[1:])
+    return None
+
+
+@pytest.fixture
+def gpu_server(tmp_path):
+    """gpu_server(OPTIONS...): a server with one emulated GPU of 256 MiB that all its sessions share."""
+    servers = []
+
+    def go(*options, memory="256M"):
+        s = Server(tmp_path / f"server{len(servers)}", *options, CRICKET_EMU_MEMORY=memory, CRICKET_EMU_SHARED="1",
+                   CRICKET_EMU_USAGE=str(tmp_path / f"usage{len(servers)}"))
+        s.usage = tmp_path / f"usage{len(servers)}"
+        servers.append(s)
+        return s
+    yield go
+    for s in servers:
+        s.end()
+
+
+def finish(server, process, left=1):
+    """Lets a program end, and waits for its worker."""
+    process.stdin.close()
+    assert process.wait(20 * SLOW) == 0, process.stderr.read()
+    wait_until(lambda: len(Asker(server).ask("sessions")["sessions"]) == left, 10, "its session has ended")
+
+
+def only(asker):
+    (one,) = asker.ask("sessions")["sessions"]
+    return one
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
+def test_a_session_leaves_the_gpu_and_comes_back(gpu_server, transport):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 64, transport=transport))
+    before = use(one)
+    name, pid = only(asker)["session"], only(asker)["pid"]
+    assert used(pid, server.usage) >= 64 << 20
+    reply = asker.ask("suspend", session=name)
+    assert reply["ok"] and reply["memory"] >= 64 << 20, reply
+    assert used(pid, server.usage) == 0
+    listed = only(asker)
+    assert listed["state"] == "suspended" and listed["memory"] == 0 and listed["host_memory"] >= 64 << 20
+    # another program takes nearly the whole GPU meanwhile
+    other = begun(program(server, HOLD, 220))
+    assert use(other)
+    finish(server, other)
+    reply = asker.ask("resume", session=str(pid))       # the worker's process id names it too
+    assert reply["ok"], reply
+    assert only(asker)["state"] == "running" and used(pid, server.usage) >= 64 << 20
+    assert use(one) == before
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
+def test_a_held_session_waits_for_its_command(gpu_server):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 16))
+    before = use(one)
+    assert asker.ask("suspend", session="s1")["ok"]
+    one.stdin.write("\n")
+    one.stdin.flush()
+    assert not selectable(one.stdout, 7)        # a client reports a server that does not respond after 5 s
+    assert only(asker)["state"] == "suspended"
+    assert asker.ask("resume", session="s1")["ok"]
+    assert one.stdout.readline().strip() == before
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+    assert "does not respond" not in one.stderr.read()
+
+
+def selectable(stream, seconds):
+    import select
+    return bool(select.select([stream], [], [], seconds)[0])
+
+
+@pytest.mark.parametrize("transport", ["tcp", "shm"])
+def test_a_session_resumes_when_its_client_wants_the_gpu(gpu_server, transport):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 16, transport=transport))
+    before = use(one)
+    for _ in range(5):
+        assert asker.ask("suspend", session="s1", until="use")["ok"]
+        assert only(asker)["state"] == "suspended"
+        assert use(one) == before
+        wait_until(lambda: only(asker)["state"] == "running", 5, "it runs")
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
+@pytest.mark.parametrize("transport", ["tcp", "shm"])
+def test_a_hundred_suspends_of_a_training_run(gpu_server, transport):
+    server = gpu_server()
+    plain = begun(program(server, TRAIN, 500, transport=transport))
+    expected = plain.stdout.read()
+    assert plain.wait(60 * SLOW) == 0 and "end " in expected
+    asker = Asker(server)
+    one = begun(program(server, TRAIN, 500, transport=transport))
+    (session,) = asker.ask("sessions")["sessions"]
+    count = 0
+    while count < 100 and one.poll() is None:
+        reply = asker.ask("suspend", session=session["session"])
+        if reply["ok"]:
+            count += 1
+            assert used(session["pid"], server.usage) in (0, None)
+            reply = asker.ask("resume", session=session["session"])
+        if not reply["ok"]:     # the program has come to its end
+            assert "no session" in reply["error"] or "has ended" in reply["error"], reply
+            break
+    out = one.stdout.read()
+    assert one.wait(60 * SLOW) == 0, one.stderr.read()
+    assert out == expected
+    print("suspends:", count)
+    assert count == 100
+
+
+def test_a_session_may_end_while_it_is_suspended(gpu_server):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 16))
+    assert asker.ask("suspend", session="s1")["ok"]
+    one.kill()
+    one.wait()
+    server.wait_idle()
+    wait_until(lambda: asker.ask("sessions")["sessions"] == [], 10, "its session has ended")
+    # and while a command waits for it
+    two = begun(program(server, HOLD, 16))
+    asker.say(b'{"command": "suspend", "session": "s2"}\n')
+    two.kill()
+    two.wait()
+    assert "ok" in json.loads(asker.file.readline())
+    server.wait_idle()
+    assert not asker.ask("suspend", session="s2")["ok"]
+
+
+def test_a_restore_without_room_can_be_repeated(gpu_server):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 100))
+    before = use(one)
+    assert asker.ask("suspend", session="s1")["ok"]
+    other = begun(program(server, HOLD, 220))
+    reply = asker.ask("resume", session="s1")
+    assert not reply["ok"] and "OUT_OF_MEMORY" in reply["error"]
+    assert [s["state"] for s in asker.ask("sessions")["sessions"] if s["session"] == "s1"] == ["suspended"]
+    finish(server, other)
+    assert asker.ask("resume", session="s1")["ok"]
+    assert use(one) == before
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
+# Starts a host function that ends when it gets a line.
+BUSY = DRIVER + textwrap.dedent("""
+    FUNCTION = ctypes.CFUNCTYPE(None, ptr)
+    gone = threading.Event()
+    began = threading.Event()
+    hook = FUNCTION(lambda data: (began.set(), gone.wait(), None)[2])
+    ok(c.cuLaunchHostFunc(None, hook, None))
+    began.wait()
+    say("ready")
+    sys.stdin.readline()
+    gone.set()
+    ok(c.cuCtxSynchronize())
+    at = alloc(4096)
+    say("done")
+    sys.stdin.readline()
+""")
+CAPTURE = DRIVER + textwrap.dedent("""
+    stream, graph = ptr(), ptr()
+    ok(c.cuStreamCreate(ctypes.byref(stream), 1))
+    ok(c.cuStreamBeginCapture_v2(stream, 2))
+    say("ready")
+    sys.stdin.readline()
+    ok(c.cuStreamEndCapture(stream, ctypes.byref(graph)))
+    say("done")
+    sys.stdin.readline()
+""")
+SHARE = DRIVER + textwrap.dedent("""
+    at = alloc(1 << 20)
+    handle = ctypes.create_string_buffer(64)
+    ok(c.cuIpcGetMemHandle(handle, at))
+    say("ready")
+    sys.stdin.readline()
+    say("done" if len(down(at, 100)) == 100 else "wrong")
+    sys.stdin.readline()
+""")
+
+
+@pytest.mark.parametrize("source, reason", [(BUSY, "still running"), (CAPTURE, "captured"), (SHARE, "shares")],
+                         ids=["busy", "capture", "share"])
+def test_what_cannot_be_suspended_goes_on(gpu_server, source, reason):
+    server = gpu_server("--suspend-wait", "1")
+    asker = Asker(server)
+    one = begun(program(server, source))
+    for _ in range(2):
+        reply = asker.ask("suspend", session="s1")
+        assert not reply["ok"] and reason in reply["error"], reply
+        assert only(asker)["state"] == "running"
+    one.stdin.write("\n")
+    one.stdin.flush()
+    assert one.stdout.readline() == "done\n", one.stderr.read()
+    if source is not SHARE:
+        assert asker.ask("suspend", session="s1")["ok"]
+        assert asker.ask("resume", session="s1")["ok"]
+    one.stdin.write("\n")
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
+def test_commands_that_make_no_sense_get_a_reason(gpu_server):
+    server = gpu_server()
+    asker = Asker(server)
+    assert "no session s1" in asker.ask("suspend", session="s1")["error"]
+    assert "needs a" in asker.ask("suspend")["error"]
+    one = begun(program(server, HOLD, 16))
+    assert "is running" in asker.ask("resume", session="s1")["error"]
+    assert "until" in asker.ask("suspend", session="s1", until="dawn")["error"]
+    r = ctl(server, "suspend", "s1")
+    assert r.returncode == 0 and r.stdout.startswith("s1: "), r.stderr
+    assert "suspended already" in asker.ask("suspend", session="s1")["error"]
+    r = ctl(server, "suspend", "s1")
+    assert r.returncode == 1 and "already" in r.stderr
+    assert ctl(server, "resume", "s1").returncode == 0
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
+# --- without a command
+
+def test_an_idle_session_leaves_the_gpu_by_itself(gpu_server):
+    server = gpu_server("--suspend-idle", "2")
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 16))
+    before = use(one)
+    pid = only(asker)["pid"]
+    for _ in range(2):
+        wait_until(lambda: only(asker)["state"] == "suspended", 15, "the idle session leaves")
+        assert used(pid, server.usage) == 0
+        assert use(one) == before
+        wait_until(lambda: only(asker)["state"] == "running", 5, "it is back")
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
+def test_host_memory_for_suspended_sessions_is_bounded(gpu_server):
+    server = gpu_server("--suspend-memory", "100M")
+    asker = Asker(server)
+    one, two = begun(program(server, HOLD, 64)), begun(program(server, HOLD, 64))
+    wait_until(lambda: all(s["memory"] >= 64 << 20 for s in asker.ask("sessions")["sessions"]), 10, "both are known")
+    assert asker.ask("suspend", session="s1")["ok"]
+    reply = asker.ask("suspend", session="s2")
+    assert not reply["ok"] and "--suspend-memory" in reply["error"]
+    assert asker.ask("resume", session="s1")["ok"]
+    assert asker.ask("suspend", session="s2")["ok"]
+    assert asker.ask("resume", session="s2")["ok"]
+    for p in (one, two):
+        assert use(p)
+        p.stdin.close()
+        assert p.wait(20 * SLOW) == 0
+
+
+def test_the_session_idle_longest_leaves_for_one_without_memory(gpu_server):
+    server = gpu_server("--suspend-for-others")
+    asker = Asker(server)
+    one, two = begun(program(server, HOLD, 100)), begun(program(server, HOLD, 100))
+
+    def states():
+        return {s["session"]: s["state"] for s in asker.ask("sessions")["sessions"]}
+
+    def use_of(session):
+        """(calls, seconds since the last use) as reported: at most once a second, so with up to a second's delay."""
+        return next((s["calls"], s["idle"]) for s in asker.ask("status")["sessions"] if s["session"] == session)
+    before = use_of("s1")[0], use_of("s2")[0]
+    first = use(one)
+    wait_until(lambda: use_of("s1")[0] > before[0] and use_of("s1")[1] > 1.5, 30, "the server knows that the first was used")
+    second = use(two)
+    wait_until(lambda: use_of("s2")[0] > before[1] and use_of("s2")[1] < use_of("s1")[1], 30, "and the second later")
+    three = begun(program(server, HOLD, 100))       # waits until one of the others is idle
+    assert use(three)
+    assert states() == {"s1": "suspended", "s2": "running", "s3": "running"}
+    assert use(one) == first        # and now another one has left for it
+    assert sorted(states().values()) == ["running", "running", "suspended"]
+    assert use(two) == second
+    assert server.log().count("leaves the GPU for") == 3      # one for each that found no room, and no more
+    assert use(three)
+    for p in (one, two, three):
+        p.stdin.close()
+    for p in (one, two, three):
+        assert p.wait(30 * SLOW) == 0, p.stderr.read()
+
+
+def test_without_a_policy_there_is_no_memory(gpu_server):
+    server = gpu_server()
+    one = begun(program(server, HOLD, 200))
+    two = program(server, HOLD, 200)
+    assert two.wait(30 * SLOW) != 0
+    assert "(2, 'alloc')" in two.stderr.read()
+    assert use(one)
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
+# Works all the time on memory that it holds, until it has done so many rounds; says how far it is.
+WORK = DRIVER + textwrap.dedent("""
+    size, rounds = int(sys.argv[1]) << 20, int(sys.argv[2])
+    at = alloc(size)
+    ok(c.cuMemsetD32_v2(at, 1, size_t(size // 4))); ok(c.cuCtxSynchronize())
+    say("ready")
+    end = time.monotonic() + rounds
+    n = 0
+    while time.monotonic() < end:
+        n += 1
+        ok(c.cuMemsetD32_v2(u64(at.value + 4096), n, size_t(1024)))
+        assert down(u64(at.value + 4096), 4) == n.to_bytes(4, "little")
+        assert down(at, 4) == (1).to_bytes(4, "little")
+    say(n)
+""")
+
+
+def test_active_sessions_take_turns(gpu_server):
+    server = gpu_server("--quantum", "1")
+    asker = Asker(server)
+    programs = [begun(program(server, WORK, 150, 8))]
+    programs += [program(server, WORK, 150, 8) for _ in range(2)]      # they wait for a turn from the start
+    for p in programs[1:]:
+        begun(p)
+    seen = set()
+    while any(p.poll() is None for p in programs):
+        running = [s["session"] for s in asker.ask("sessions")["sessions"] if s["state"] == "running"]
+        seen.update(running)
+        for p in programs:
+            try:
+                p.wait(0.02)
+            except subprocess.TimeoutExpired:
+                pass
+    for p in programs:
+        assert p.returncode == 0, p.stderr.read()
+        assert int(p.stdout.read()) > 0
+    assert seen == {"s1", "s2", "s3"}
+    assert server.log().count("leaves the GPU for") >= 3

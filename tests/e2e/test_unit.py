@@ -1,0 +1,86 @@
+"""tests/e2e/test_unit.py - what `make install` gives systemd: the unit, the server's user and folders."""
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import KIND, ROOT, clean_env, client_env, run
+
+pytestmark = pytest.mark.skipif(bool(KIND), reason="what has sanitizers is not installed")
+
+MOST = 2.5      # exposure, of 10
+
+
+@pytest.fixture(name="system", scope="module")
+def fixture_system(tmp_path_factory):
+    """A root folder with the server in it, and what systemd needs to read the unit."""
+    root = tmp_path_factory.mktemp("system")
+    installed = run([ROOT / "tools" / "install.sh", "server", "/usr"], clean_env(DESTDIR=str(root)))
+    assert installed.status == 0, installed.err
+    (root / "etc").mkdir()
+    return root
+
+
+def analyze(*arguments):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("no systemd-analyze here")
+    return subprocess.run(["systemd-analyze", *map(str, arguments)], capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+def unit_of(system, folder):
+    """The unit, in a folder of its own, with a program that this machine has."""
+    text = (system / "usr/lib/systemd/system/cricket-rpc-server.service").read_text(encoding="utf-8")
+    unit = folder / "cricket-rpc-server.service"
+    unit.write_text(text.replace("ExecStart=/usr/bin/", f"ExecStart={system}/usr/bin/"), encoding="utf-8")
+    return unit
+
+
+def test_systemd_understands_the_unit(system, tmp_path):
+    verified = analyze("verify", "--man=no", unit_of(system, tmp_path))
+    complaints = [line for line in verified.stderr.splitlines() if "cricket" in line]
+    assert verified.returncode == 0 and not complaints, verified.stderr
+
+
+def test_a_mistake_in_the_unit_would_be_noticed(system, tmp_path):
+    unit = unit_of(system, tmp_path)
+    unit.write_text(unit.read_text(encoding="utf-8").replace("ProtectHome=yes", "ProtectHome=perhaps"), encoding="utf-8")
+    assert "perhaps" in analyze("verify", "--man=no", unit).stderr
+
+
+def test_the_settings_for_checkpoints_are_understood(system, tmp_path):
+    unit = unit_of(system, tmp_path)
+    (tmp_path / f"{unit.name}.d").mkdir()
+    shutil.copy(system / "usr/share/doc/cricket/checkpoint.conf", tmp_path / f"{unit.name}.d")
+    verified = analyze("verify", "--man=no", unit)
+    complaints = [line for line in verified.stderr.splitlines() if "cricket" in line or "checkpoint.conf" in line]
+    assert verified.returncode == 0 and not complaints, verified.stderr
+
+
+def test_the_service_is_exposed_no_more_than_the_documents_say(system, tmp_path):
+    result = analyze("security", "--offline=yes", unit_of(system, tmp_path))
+    if "unrecognized option" in result.stderr:
+        pytest.skip("this systemd cannot look at a file")
+    exposure = float(re.search(r"exposure level.*: ([\d.]+)", result.stdout)[1])
+    assert exposure <= MOST, result.stdout
+    text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    told = float(re.search(r"`systemd-analyze security` rates the unit ([\d.]+)", text)[1])
+    assert abs(exposure - told) <= 0.3      # releases of systemd weigh a little differently
+
+
+def test_the_user_and_the_folders_are_made(system):
+    for tool, options in (("systemd-sysusers", []), ("systemd-tmpfiles", ["--create", "--prefix=/etc", "--prefix=/run"])):
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool} here")
+        made = run([tool, f"--root={system}", *options, "cricket.conf"], clean_env())
+        assert made.status == 0, made.err
+    assert re.search(r"^cricket:.*:/var/lib/cricket:", (system / "etc/passwd").read_text(encoding="utf-8"), re.M)
+    assert (system / "etc/cricket").is_dir()
+    assert (system / "run/cricket.sock.ctl").readlink().name == "cricket.sock.ctl"
+
+
+def test_a_program_reaches_the_server_by_the_link(server, app, tmp_path):
+    (tmp_path / "cricket.sock").symlink_to(server.unix)
+    result = run([app("vector_add")], client_env(f"shm:{tmp_path}/cricket.sock"))
+    assert result.status == 0 and "0 wrong" in result.out, result.err
