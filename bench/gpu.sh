@@ -7,12 +7,14 @@
 #   start    30 s (15)   the first CUDA call of a new process, cold and warm; what a second run sends
 #   wire     45 s (10)   large copies against plain sockets, unbounded and at the rates of links
 #   compress 60 s (20)   uploads over a played network, as they are and compressed
+#   resume   90 s (20)   what it costs over tcp that sessions survive cuts
 #   many    120 s (50)   1 to 16 clients on one GPU
 #   together 70 s (25)   ten programs at a time
 #   sweep   900 s (240)  slowdown against the round trip of a played network
 #   trips   110 s        round trips of starts, first and second, over tcp
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
+#   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
 # Without a name: micro torch start wire many sweep, from which bench/report.py makes the table of
@@ -117,7 +119,7 @@ trips() {
 		trips_row "$row" python3 bench/trips.py $row
 	done
 	for rtt in ${TRIPS_RTTS-20ms 150ms}; do
-		for row in first script; do
+		for row in first script resnet; do
 			CRICKET_INJECT=rtt=$rtt trips_once "$row at $rtt" python3 bench/trips.py $row
 		done
 	done
@@ -194,6 +196,27 @@ upload_ms() {
 		remote "$(address_of tcp)" $BIN/bench-load upload "$HERE/$kind" "$mib" $((QUICK ? 6 : 8)) 2>> "$OUT/compress.err"
 }
 
+# What a session over tcp that survives cuts costs, against one that does not (CRICKET_RESUME=0), in turn.
+resume() {
+	local n seconds mib=${WIRE_MIB:-$((QUICK ? 64 : 256))} rounds=$((QUICK ? 3 : 7))
+	[ "$DRIVER" = emu ] && mib=8
+	for _ in $(seq "$PASSES"); do
+		for seconds in 0 60; do
+			export CRICKET_RESUME=$seconds CRICKET_COMPRESS=0
+			remote "$(address_of tcp)" $BIN/bench-micro >> "$OUT/resume.micro.$seconds" 2>> "$OUT/resume.err"
+			for n in 1 4; do
+				CRICKET_CONNECTIONS=$n remote "$(address_of tcp)" $BIN/bench-load copy "$mib" "$rounds" \
+					>> "$OUT/resume.copy$n.$seconds" 2>> "$OUT/resume.err"
+			done
+		done
+	done
+	unset CRICKET_RESUME CRICKET_COMPRESS
+	for n in micro copy1 copy4; do
+		echo "--- resume, $n: \"native\" is CRICKET_RESUME=0, \"remote\" is 60"
+		python3 bench/compare.py "$OUT/resume.$n.0" "$OUT/resume.$n.60"
+	done | table
+}
+
 # MANY: how many clients; each works for MANY_SECONDS.
 many() {
 	local options=(--clients "${MANY:-1,2,4,8,16}" --seconds "${MANY_SECONDS:-$((QUICK ? 1 : 3))}"
@@ -231,6 +254,25 @@ sweep() {
 			remote "$(address_of tcp)" "${run[@]}" $rows > "$OUT/sweep.$rtt" 2>> "$OUT/sweep.log"
 	done
 	python3 bench/report.py --stage sweep "$OUT" | table
+}
+
+# Sessions that leave the GPU: times, what nvidia-smi lists meanwhile, and whether memory and losses are the same after it.
+# SUSPEND_GB: sizes, as in "2 60". As an ordinary user: what the driver demands of who moves a worker.
+suspend() {
+	local gb run=(python3 bench/suspend.py --driver "$DRIVER" --turns "${SUSPEND_TURNS:-$((QUICK ? 2 : 5))}")
+	server_end
+	for gb in ${SUSPEND_GB:-2}; do
+		echo "--- suspend, $gb GiB" && "${run[@]}" --gb "$gb" 2>> "$OUT/suspend.err"
+	done | table
+	if python3 -c 'import torch' 2> /dev/null && [ "$DRIVER" != emu ]; then
+		echo "--- suspend, PyTorch" && "${run[@]}" --gb 2 --torch 2>> "$OUT/suspend.err"
+	fi | table
+	if [ "$(id -u)" = 0 ]; then
+		echo "--- suspend, a server of user 65534 (ptrace_scope $(cat /proc/sys/kernel/yama/ptrace_scope 2>&1))"
+		"${run[@]}" --gb "${SUSPEND_USER_GB:-1}" --user 65534 2>> "$OUT/suspend.err"
+	fi | table
+	tail -n 20 "$OUT/suspend.err"
+	server
 }
 
 # What calls answer to NULL and zero handles: differences between native and remote.

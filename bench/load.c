@@ -3,15 +3,17 @@
  * start, sweep, many and wire run. Prints JSON. The same program native and remote.
  *
  *   bench-load start                     init, context, memory, module, first kernel: ms of each
- *   bench-load steps SECONDS AT LAUNCHES WORK
- *                                        from the moment AT (seconds since 1970; 0: now) on, steps of
- *                                        LAUNCHES kernels and a synchronise; a kernel counts to WORK
+ *   bench-load steps SECONDS LAUNCHES WORK
+ *                                        steps of LAUNCHES kernels and a synchronise; a kernel counts to WORK
+ *   bench-load meet SECONDS LAUNCHES WORK
+ *                                        the same, after "ready" and a byte on stdin
  *   bench-load copy MIB ROUNDS           GB/s of copies of pageable and pinned memory, both ways
  *   bench-load upload FILE MIB ROUNDS    milliseconds of a copy of FILE's bytes, repeated to MIB, to the device
  *   bench-load idle                      "ready", and waits until stdin ends
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,13 +113,22 @@ static void print_start(const double ms[5])
 	       ms[0] + ms[1] + ms[2]);
 }
 
-static void steps(double seconds, double at, int launches, unsigned int work)
+/* Tell that this client is ready, and wait until the others are. */
+static void meet(void)
+{
+	char byte;
+
+	printf("ready\n");
+	fflush(stdout);
+	while (read(0, &byte, 1) < 0 && errno == EINTR)
+		;
+}
+
+static void steps(double seconds, int launches, unsigned int work)
 {
 	double *each = malloc(STEPS_MAX * sizeof(*each)), first, mark;
 	size_t n = 0;
 
-	while (each && now(CLOCK_REALTIME) < at)
-		usleep(100);
 	first = mark = now(CLOCK_MONOTONIC);
 	while (each && n < STEPS_MAX && mark - first < seconds) {
 		for (int i = 0; i < launches; i++)
@@ -216,8 +227,10 @@ int main(int argc, char **argv)
 	begin(ms);
 	if (strcmp(what, "start") == 0) {
 		print_start(ms);
-	} else if (strcmp(what, "steps") == 0 && argc == 6) {
-		steps(atof(argv[2]), atof(argv[3]), atoi(argv[4]), (unsigned int)atoi(argv[5]));
+	} else if ((strcmp(what, "steps") == 0 || strcmp(what, "meet") == 0) && argc == 5) {
+		if (*what == 'm')
+			meet();
+		steps(atof(argv[2]), atoi(argv[3]), (unsigned int)atoi(argv[4]));
 	} else if (strcmp(what, "copy") == 0 && argc == 4) {
 		copy((size_t)atoi(argv[2]) << 20, atoi(argv[3]));
 	} else if (strcmp(what, "upload") == 0 && argc == 5 && atoi(argv[4]) > 0) {

@@ -35,10 +35,14 @@ def start(*command):
                             text=True)
 
 
-def work_together(count, options, settle):
-    """Steps a second of each of COUNT clients that work at the same time, begun together."""
-    at = time.time() + settle
-    clients = [start("steps", options.seconds, at, options.launches, options.work) for _ in range(count)]
+def work_together(count, options):
+    """Steps a second of each of COUNT clients that work at the same time: all have begun before any works."""
+    clients = [start("meet", options.seconds, options.launches, options.work) for _ in range(count)]
+    if any(c.stdout.readline() != "ready\n" for c in clients):
+        raise RuntimeError(f"not all of {count} clients began")
+    for c in clients:
+        c.stdin.write("\n")
+        c.stdin.flush()
     said = [json.loads(c.communicate(timeout=120)[0] or "{}") for c in clients]
     if not all(said):
         raise RuntimeError(f"of {count} clients {sum(not s for s in said)} failed")
@@ -125,13 +129,8 @@ def main():
         rows[name] = {"value": round(value, 3), "unit": unit}
         print(f"{name:24} {value:10.2f} {unit}", flush=True)
 
-    settle = 1.0
     for count in map(int, options.clients.split(",")):
-        # Until all have started: the first start says how long one takes, and they take turns.
-        begin = time.monotonic()
-        one_start(0)
-        settle = max(settle, (time.monotonic() - begin) * (1 + count / 2))
-        each = work_together(count, options, settle)
+        each = work_together(count, options)
         row(f"many_{count}", sum(each), "steps/s")
         row(f"many_{count}_fair", min(each) / max(each), "")
     if options.idle:

@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 archive=${1:-build/carry/all.txz}
 mkdir -p "$(dirname "$archive")" build/lib
-ldd cpu/cricket-rpc-server cpu/gpu_launcher | awk '/libtirpc|libjansson/ { print $3 }' | sort -u |
+ldd cpu/cricket-rpc-server cpu/gpu_launcher | awk '/libtirpc|libjansson|libssl|libcrypto/ { print $3 }' | sort -u |
 	while read -r library; do cp -L "$library" build/lib; done
 # What git ignores, less what it takes only to build.
 git ls-files --others --ignored --exclude-standard -- cpu loader tests/test_apps/bin wcm/examples/bin |

@@ -81,7 +81,7 @@ class Pair:
 
     def steps(self, seconds):
         """us of a step, processor seconds a second."""
-        client = self.client("steps", seconds, 0, 1, 1)
+        client = self.client("steps", seconds, 1, 1)
         time.sleep(seconds * 0.3)
         pids, began = self.processes(client), time.monotonic()
         used = processor_seconds(pids)
