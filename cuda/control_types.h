@@ -118,4 +118,37 @@ typedef struct {
 	CUctxCigParam *cigParams;
 } CUctxCreateParams;
 
+typedef enum {
+	CU_PROCESS_STATE_RUNNING = 0,
+	CU_PROCESS_STATE_LOCKED = 1,
+	CU_PROCESS_STATE_CHECKPOINTED = 2,
+	CU_PROCESS_STATE_FAILED = 3,
+} CUprocessState;
+
+typedef struct {
+	unsigned int timeoutMs; /* 0: none */
+	unsigned int reserved0;
+	cuuint64_t reserved1[7];
+} CUcheckpointLockArgs;
+
+typedef struct {
+	cuuint64_t reserved[8];
+} CUcheckpointCheckpointArgs;
+
+typedef struct {
+	CUuuid oldUuid;
+	CUuuid newUuid;
+} CUcheckpointGpuPair;
+
+typedef struct {
+	CUcheckpointGpuPair *gpuPairs;
+	unsigned int gpuPairsCount;
+	char reserved[52 - sizeof(CUcheckpointGpuPair *)];
+	cuuint64_t reserved1;
+} CUcheckpointRestoreArgs;
+
+typedef struct {
+	cuuint64_t reserved[8];
+} CUcheckpointUnlockArgs;
+
 #endif

@@ -95,6 +95,12 @@ struct nvmlProcessInfo_t {
 	unsigned int gpuInstanceId, computeInstanceId;
 };
 
+struct nvmlProcessUtilizationSample_t {
+	unsigned int pid;
+	unsigned long long timeStamp;			/* microseconds */
+	unsigned int smUtil, memUtil, encUtil, decUtil; /* percent */
+};
+
 struct nvmlFieldValue_t {
 	unsigned int fieldId, scopeId;
 	long long timestamp, latencyUsec;

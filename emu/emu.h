@@ -207,12 +207,17 @@ struct ck_emu_point {
  * fault, or when the context ends, @run is called only when @always is set. @free releases the
  * command; it is called once, whether it ran or not.
  */
+union ck_cupti_record;
+
 struct ck_emu_command {
 	struct ck_emu_command *next;
 	uint64_t number;
 	bool always;
 	CUresult (*run)(struct ck_emu_command *command, struct ck_emu_context *context);
 	void (*free)(struct ck_emu_command *command);
+	/* For a profiler (objects/activity.h): the record of it, without times and place; NULL: it has none. */
+	void (*describe)(const struct ck_emu_command *command, union ck_cupti_record *record);
+	uint32_t correlation;	    /* its number there; 0: none */
 	struct ck_emu_point *after; /* prerequisites besides its predecessor */
 	unsigned int after_count;
 };
@@ -278,6 +283,8 @@ int ck_emu_context_start(struct ck_emu_context *context);
 void ck_emu_context_stop(struct ck_emu_context *context);
 /* Wait for all work in all contexts queued so far (host memory is about to go). */
 CUresult ck_emu_all_wait(void);
+/* The same until @until (CLOCK_REALTIME; NULL: without a limit); false: some still runs. */
+bool ck_emu_all_rest(const struct timespec *until);
 
 bool ck_emu_point_reached(const struct ck_emu_point *point);
 void ck_emu_point_wait(const struct ck_emu_point *point);

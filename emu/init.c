@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 
+#include "emu/checkpoint/mailbox.h"
 #include "emu/emu.h"
 #include "emu/locks.h"
 #include "emu/usage.h"
@@ -21,6 +22,7 @@ bool ck_emu_exiting(void)
 /* Threads do not survive a fork, so neither does the driver. */
 static void forked(void)
 {
+	ck_emu_mailbox_forked();
 	atomic_store(&state, STATE_FORKED);
 }
 
@@ -82,6 +84,8 @@ CUresult cuInit(unsigned int Flags)
 			now = ret == -EINVAL ? STATE_BAD_LIST : STATE_BROKEN;
 		else
 			now = ck_emu_device_count() ? STATE_READY : STATE_NO_DEVICE;
+		if (now == STATE_READY)
+			ck_emu_mailbox_start();
 		atomic_store(&state, now);
 	}
 	ck_unlock(&state_lock);

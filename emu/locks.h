@@ -10,6 +10,7 @@
 /* Rank 1 is that of a lock of libcuda/locks.h. */
 enum ck_rank {
 	CK_RANK_STATE = 2,		   /* whether the driver has been initialised */
+	CK_RANK_TURNSTILE,		   /* waiting for others to leave calls, and to be let in */
 	CK_RANK_PRIMARY,		   /* a primary context: retain, release, reset */
 	CK_RANK_LOAD,			   /* loads of one library: one into a context at a time */
 	CK_RANK_REFERENCES,		   /* lists of texture references, what they are bound to */
@@ -28,6 +29,7 @@ enum ck_rank {
 	CK_RANK_MEMOPS = CK_RANK_LEAF,	   /* words that streams write and wait for */
 	CK_RANK_PRINT = CK_RANK_LEAF,	   /* output of the kernels of a context */
 	CK_RANK_HAZARDS = CK_RANK_LEAF,	   /* reports of hazards */
+	CK_RANK_ACTIVITY = CK_RANK_LEAF,   /* the profiler's buffer, names in it */
 };
 
 #endif

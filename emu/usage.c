@@ -42,7 +42,7 @@ static struct {
 static uint64_t mark_of(unsigned int pid)
 {
 	unsigned long long start;
-	char path[32], text[1024], *end;
+	char path[32], text[1024], *end, state;
 	FILE *f;
 	size_t n;
 
@@ -55,10 +55,12 @@ static uint64_t mark_of(unsigned int pid)
 	text[n] = '\0';
 	/* the name in parentheses may hold anything; the start is 20 fields behind it */
 	end = strrchr(text, ')');
-	if (!end || sscanf(end + 1,
-			   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-			   "%*d %*d %*d %*d %llu",
-			   &start) != 1)
+	if (!end ||
+	    sscanf(end + 1,
+		   " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+		   "%*d %*d %*d %*d %llu",
+		   &state, &start) != 2 ||
+	    state == 'Z' || state == 'X') /* its memory has gone */
 		return 0;
 	return (uint64_t)pid << 32 | (uint32_t)start;
 }
@@ -141,6 +143,14 @@ void ck_emu_usage_join(void)
 	} else if (rows) {
 		munmap(rows, CK_EMU_USERS * sizeof(*rows));
 	}
+}
+
+void ck_emu_usage_rejoin(void)
+{
+	uint64_t mark = mark_of((unsigned int)getpid());
+
+	if (mark && mark != table.owner)
+		ck_emu_usage_join();
 }
 
 void ck_emu_usage_leave(void)

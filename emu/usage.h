@@ -17,12 +17,14 @@ struct ck_emu_use {
 
 /* At the start and the end of the driver. Without a table there is only this process. */
 void ck_emu_usage_join(void);
+/* The process may be another one to the table: it was dumped, and restored. */
+void ck_emu_usage_rejoin(void);
 void ck_emu_usage_leave(void);
 /* This process uses @bytes of the device of that number from now on. */
 void ck_emu_usage_set(int number, uint64_t bytes);
 /* The same, of @total bytes; false: too little is left by the processes that share it. */
 bool ck_emu_usage_claim(int number, uint64_t bytes, uint64_t total);
-/* Bytes of the device that the other processes have taken of what is shared. */
+/* Bytes of a shared device that other processes use. */
 uint64_t ck_emu_usage_others(int number);
 /* The living processes that use memory of the device: how many. */
 unsigned int ck_emu_usage_list(int number, struct ck_emu_use list[CK_EMU_USERS]);

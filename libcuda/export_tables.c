@@ -70,6 +70,11 @@ static const void *find(const CUuuid *id)
 	return NULL;
 }
 
+void ck_export_hooks_set(bool on)
+{
+	(void)on;
+}
+
 #else
 
 CUresult ck_export_unused(const char *table, bool *told, const void *caller)
@@ -153,15 +158,28 @@ static void hooks_more_flags(uint32_t **flags, size_t *count)
 	*count = MORE_HOOKS;
 }
 
-/* Called only when a flag is set, which does not happen; harmless if it is called all the same. */
+void ck_export_hooks_set(bool on)
+{
+	for (size_t i = 0; i < HOOKS; i++)
+		__atomic_store_n(&hook_flags[i], on, __ATOMIC_RELAXED);
+}
+
+/* Called at the beginning and the end of a call whose flag is set. */
+static CUresult hooks_call(uint32_t id, void *info)
+{
+	ck_libcuda_runtime_call(id, info);
+	return CUDA_SUCCESS;
+}
+
+/* Called ahead of that, for a number of the context that nothing here uses. */
 static CUresult hooks_nothing(void)
 {
 	return CUDA_SUCCESS;
 }
 
 static const void *const hooks_table[7] = {
-	CK_EXPORT_WORDS(7), hooks_nothing, hooks_flags,	     hooks_unused,
-	hooks_nothing,	    hooks_unused,  hooks_more_flags,
+	CK_EXPORT_WORDS(7), hooks_call,	  hooks_flags,	    hooks_unused,
+	hooks_nothing,	    hooks_unused, hooks_more_flags,
 };
 
 /* --- 3: the current context, by another way; cuBLASLt asks for each matrix product */

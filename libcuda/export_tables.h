@@ -24,6 +24,9 @@
 /* Log once, by *@told, which table was called and by which file: NOT_SUPPORTED. */
 CUresult ck_export_unused(const char *table, bool *told, const void *caller);
 
+/* Ask the runtimes in the process to report their calls (ck_libcuda_runtime_call), or not to. */
+void ck_export_hooks_set(bool on);
+
 /* Tables that more than one file knows, by their numbers in export_tables.c: 1, 6, 9. */
 extern const void *const ck_export_interface[13];
 extern const void *const ck_export_integrity[3];

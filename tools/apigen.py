@@ -54,11 +54,11 @@ def build_files(table, control, management):
         "gen/handlers.h": server.handlers_h(table),
         "gen/handlers.c": server.handlers_c(table),
         "gen/emu_procaddress.c": proto.procaddress_c(table, counting=False),
-        "gen/emu_variants.c": proto.emu_variants_c(table),
-        "gen/emu_refuse.c": proto.emu_refuse_c(table),
-        "gen/client.map": proto.exports_map(table, "client", nvml.exports(management)
-                                            if management else ""),
-        "gen/emu.map": proto.exports_map(table, "emu", "\t\tnvml*;\n" if management else ""),
+        "gen/emu_bodies.h": proto.emu_bodies_h(table),
+        "gen/emu_calls.c": proto.emu_calls_c(table),
+        "gen/client.map": proto.exports_map(table, "client", "\t\tcupti*;\n" + (nvml.exports(management)
+                                            if management else "")),
+        "gen/emu.map": proto.exports_map(table, "emu", "\t\tcupti*;\n" + ("\t\tnvml*;\n" if management else "")),
     }
 
 

@@ -21,10 +21,29 @@ trap finish EXIT
 
 title() { printf '\n== %s\n' "$*"; }
 
+# build NAME FOLDER TARGET...: runs make, counts the files that it has compiled.
+build() {
+	local name=$1 folder=$2 total n=0 line end='\n' every=100
+	shift 2
+	total=$(make -n -C "$folder" "$@" 2>/dev/null | grep -cE 'echo "  (CC|NVCC) ') || true
+	[ ! -t 1 ] || end='\r' every=1
+	make -j"$(nproc)" -C "$folder" "$@" 2>&1 | tee -a "$tmp/build" | while IFS= read -r line; do
+		case $line in
+		"  CC "* | "  NVCC "*) n=$((n + 1)) ;;
+		*) continue ;;
+		esac
+		[ $((n % every)) -ne 0 ] && [ $n -ne "$total" ] || printf "  %s: %d of %d files$end" "$name" $n "$total"
+	done
+	[ ! -t 1 ] || echo
+}
+
 title "What is needed"
-tools/deps.sh
+tools/deps.sh --demo
 title "Building"
-make cpu test-apps >"$tmp/build" 2>&1
+began=$SECONDS
+build "client, server, emulated GPU" cpu cricket-rpc-server cricket-client.so libnvidia-ml.so.1 libcuda-emu.so
+build "a CUDA program" tests/test_apps bin/vector_add
+echo "  built in $((SECONDS - began)) s"
 ls -1 cpu/cricket-rpc-server cpu/cricket-client.so cpu/libnvidia-ml.so.1 cpu/libcuda-emu.so $app
 
 title "Starting the server (a real GPU if there is one, else the emulated one)"

@@ -1,25 +1,37 @@
 #!/usr/bin/env bash
 # tools/deps.sh - installs what building and testing need, on Debian and Ubuntu; nothing where all is there.
 #
-#   tools/deps.sh            packages with apt-get; nvcc from NVIDIA's PyPI wheels where there is no toolkit
+#   tools/deps.sh            all: packages with apt-get; nvcc from NVIDIA's PyPI wheels where there is no toolkit
+#   tools/deps.sh --build    only what building the products needs: no nvcc, no tests, no MPI
+#   tools/deps.sh --demo     only what `make demo` needs: --build less the launcher's packages, and nvcc
 #   tools/deps.sh --clang    clang too (second compiler, fuzz targets)
+#   tools/deps.sh --systems  what tests/systems needs too: root file systems of other systems
+#   tools/deps.sh --portable what make portable needs too
+#   tools/deps.sh --packages what make deb and make rpm need too
+#   tools/deps.sh --monitors what more tests find: promtool, Chromium, sshd
+#   tools/deps.sh --slurm    what the Slurm plugin and its test need too: Slurm's header and daemons, munge
 #   tools/deps.sh --wheels   the wheels even beside a toolkit: what a machine without one builds with
 #   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
 #   tools/deps.sh --runtime  only what the built programs need to run
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev libelf-dev liblz4-dev
-	libzstd-dev libb2-dev libjansson-dev zlib1g-dev libcmocka-dev python3-pytest python3-pytest-xdist
-	libfast-float-dev autoconf automake libtool groff-base procps openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
+# Client, server and emulated driver; g++ is for nvcc.
+demo=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev liblz4-dev libzstd-dev libb2-dev
+	libjansson-dev libconfig-dev libseccomp-dev libssl-dev)
+build=("${demo[@]}" libfast-float-dev libncurses-dev libmicrohttpd-dev)
+tests=(libcmocka-dev libelf-dev zlib1g-dev python3-pytest python3-pytest-xdist python3-yaml groff-base procps openssl
+	openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
+extra=()
 # Ubuntu 24.04 has put a t64 behind some names.
-runtime=(libtirpc3t64/libtirpc3 libelf1t64/libelf1 liblz4-1 libzstd1 libb2-1 libstdc++6)
+runtime=(libtirpc3t64/libtirpc3 libssl3t64/libssl3 liblz4-1 libzstd1 libb2-1 libstdc++6 libconfig9 libseccomp2
+	libmicrohttpd12t64/libmicrohttpd12)
 # One release's compiler, runtime and headers, as NVIDIA publishes them on PyPI.
 wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85
 	nvidia-nvvm==13.0.88)
 cuda_home=build/cuda
 want_cuda=yes
-only_runtime=no
+choice=all
 
 say() { printf 'deps: %s\n' "$*"; }
 die() { printf 'deps: error: %s\n' "$*" >&2; exit 1; }
@@ -95,20 +107,32 @@ known_names() {
 
 for arg in "$@"; do
 	case $arg in
-	--clang) packages+=(clang libclang-rt-dev clang-format) ;;
+	--clang) extra+=(clang libclang-rt-dev clang-format) ;;
+	--systems) extra+=(debootstrap) ;;
+	--portable) extra+=(python3-pip) ;;
+	--packages) extra+=(debhelper dpkg-dev fakeroot lintian rpm) ;;
+	--monitors) extra+=(prometheus chromium openssh-server) ;;
+	--slurm) extra+=(libslurm-dev slurmctld slurmd slurm-client munge) ;;
 	--wheels) want_cuda=wheels ;;
 	--no-cuda) want_cuda=no ;;
-	--runtime) only_runtime=yes ;;
-	-h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	*) die "unknown option $arg (--clang, --wheels, --no-cuda, --runtime)" ;;
+	--demo) choice=demo ;;
+	--build | --runtime) choice=${arg#--} want_cuda=no ;;
+	-h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	*) die "unknown option $arg (--build, --demo, --clang, --systems, --portable, --packages, --monitors, --slurm, --wheels, --no-cuda, --runtime)" ;;
 	esac
 done
-if [ $only_runtime = yes ]; then
+# The submodule's sources come without what configures them.
+[ ! -e submodules/libtirpc/configure.ac ] || build+=(autoconf automake libtool)
+case $choice in
+all) packages=("${build[@]}" "${tests[@]}" autoconf automake libtool "${extra[@]}") ;;
+build) packages=("${build[@]}" "${extra[@]}") ;;
+demo) packages=("${demo[@]}") ;;
+runtime)
 	# A fresh image has no list of packages to look names up in.
 	apt-cache show libtirpc-common >/dev/null 2>&1 || as_root apt-get -q update
 	mapfile -t packages < <(known_names "${runtime[@]}")
-	want_cuda=no
-fi
+	;;
+esac
 install_packages "${packages[@]}"
 [ $want_cuda != wheels ] || [ -x $cuda_home/bin/nvcc ] || install_cuda
 if [ $want_cuda = yes ]; then

@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
 # tools/install.sh - puts what `make` has built where it is used from. `make install` installs all of it.
 #
-#   tools/install.sh all|server|client|launcher|memory|loader [PREFIX]     PREFIX is /usr/local unless given
+#   tools/install.sh all|server|client|launcher|memory|loader|slurm [PREFIX]     PREFIX is /usr/local unless given
 #
-#   server     cricket-rpc-server, its systemd unit; launcher and memory too
-#   client     cricket-client.so, and folders with the driver's names: of the client, of the emulated driver
+#   server     cricket-rpc-server, cricket-exporter, their systemd units, user and folders; launcher and memory too
+#   client     cricket, cricket-client.so, and folders with the driver's names: of the client, of the emulated driver
 #   launcher   gpu_launcher, its Python module; the client, through which it reaches a server
 #   memory     m3, m3-server, libm3.so, libwcm.so, their headers and Python package
 #   loader     kernel-loader with its halves and stubs; the client
+#   slurm      the Slurm plugin, job_submit.lua; the client
 #
 # The files lie in PREFIX/lib/cricket as in cpu/, for they find each other there; bin/ and lib/ have links. No
 # driver's name comes into PREFIX/lib: a machine's own driver stays what its programs find. DESTDIR=FOLDER installs
-# below that folder, for packages.
+# below that folder, for packages. CRICKET_BUILD=FOLDER takes what was built there, in place of cpu/ (client only);
+# STRIP=1 leaves out what debuggers need, three quarters of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 prefix=${2:-/usr/local}
+built=${CRICKET_BUILD:-cpu}
 
 die() { printf 'install: error: %s\n' "$*" >&2; exit 2; }
-usage() { sed -n '4,10s/^# \{0,3\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '4,11s/^# \{0,3\}//p' "$0" >&2; exit 2; }
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then usage; fi
 case $prefix in
@@ -35,7 +38,9 @@ put() {
 	for file in "$@"; do
 		[ -f "$file" ] || die "$file is not there: run 'make' first"
 	done
-	install -D -m "$mode" -t "$folder" "$@"
+	set -- -D -m "$mode" -t "$folder" "$@"
+	[ "$mode" != 755 ] || [ -z "${STRIP:-}" ] || set -- --strip "$@"
+	install "$@"
 }
 
 # Links in FOLDER, by relative paths, so that what is below PREFIX can be moved: link FOLDER WAY NAME...
@@ -49,7 +54,7 @@ link() {
 }
 
 programs() {
-	put 755 "$home" "${@/#/cpu/}"
+	put 755 "$home" "${@/#/$built/}"
 	link "$root/bin" ../lib/cricket "$@"
 }
 
@@ -61,15 +66,21 @@ manuals() {
 }
 
 client() {
-	put 755 "$home" cpu/cricket-client.so cpu/libcuda.so cpu/libnvidia-ml.so.1 cpu/libcuda-emu.so
+	put 755 "$home" "$built"/{cricket-client.so,libcuda.so,libnvidia-ml.so.1,libcupti.so.12,libcupti.so.13,libcuda-emu.so}
 	mkdir -p "$home/lib" "$home/emu"
 	ln -sf ../cricket-client.so "$home/lib/libcuda.so.1"
 	ln -sf ../libnvidia-ml.so.1 "$home/lib/libnvidia-ml.so.1"
+	ln -sf ../libcupti.so.12 "$home/lib/libcupti.so.12"
+	ln -sf ../libcupti.so.13 "$home/lib/libcupti.so.13"
 	ln -sf ../libcuda-emu.so "$home/emu/libcuda.so.1"
 	ln -sf ../libcuda-emu.so "$home/emu/libnvidia-ml.so.1"
 	ln -sf libcuda.so.1 "$home/lib/libcuda.so"
 	ln -sf libcuda.so.1 "$home/emu/libcuda.so"
-	manuals cricket-client.7
+	programs cricket
+	manuals cricket-client.7 cricket.1
+	put 644 "$root/share/zsh/site-functions" command/completion/_cricket
+	put 644 "$root/share/fish/vendor_completions.d" command/completion/cricket.fish
+	install -D -m 644 command/completion/cricket.bash "$root/share/bash-completion/completions/cricket"
 }
 
 launcher() {
@@ -93,11 +104,15 @@ memory() {
 server() {
 	launcher
 	memory
-	programs cricket-rpc-server
+	programs cricket-rpc-server cricket-exporter
 	[ ! -f "$tirpc" ] || put 755 "$home" "$tirpc"
 	put 644 "$root/lib/systemd/system" server/cricket-rpc-server.service
-	sed -i "s|^ExecStart=[^ ]*/|ExecStart=${prefix%/}/bin/|" "$root/lib/systemd/system/cricket-rpc-server.service"
-	manuals cricket-rpc-server.1
+	put 644 "$root/lib/systemd/system" command/exporter/cricket-exporter.service
+	sed -i "s|^ExecStart=[^ ]*/|ExecStart=${prefix%/}/bin/|" "$root"/lib/systemd/system/cricket-{rpc-server,exporter}.service
+	install -D -m 644 server/sysusers.conf "$root/lib/sysusers.d/cricket.conf"
+	install -D -m 644 server/tmpfiles.conf "$root/lib/tmpfiles.d/cricket.conf"
+	put 644 "$root/share/doc/cricket" server/checkpoint.conf
+	manuals cricket-rpc-server.1 cricket-exporter.1
 }
 
 loader() {
@@ -114,8 +129,18 @@ loader() {
 	manuals kernel-loader.1
 }
 
+# Where Slurm's header was, when it was built.
+slurm() {
+	client
+	put 755 "$home" cpu/slurm-cricket.so
+	put 644 "$home" slurm/job_submit.lua
+}
+
 case $1 in
-all) server && loader ;;
-server | client | launcher | memory | loader) "$1" ;;
+all)
+	server && loader
+	[ ! -f cpu/slurm-cricket.so ] || slurm
+	;;
+server | client | launcher | memory | loader | slurm) "$1" ;;
 *) usage ;;
 esac

@@ -8,6 +8,7 @@
 #include "emu/copy/box.h"
 #include "emu/emu.h"
 #include "emu/graphs/graph.h"
+#include "emu/objects/activity.h"
 
 #define STAGE_MAX (1ul << 20) /* pageable sources up to this many bytes are taken over */
 
@@ -48,6 +49,65 @@ static CUresult copy_run(struct ck_emu_command *command, struct ck_emu_context *
 	(void)context;
 	box_move(&((struct copy *)command)->box);
 	return CUDA_SUCCESS;
+}
+
+/* The memory of an end, as a profiler sees it. */
+static uint8_t memory_kind(uint64_t address)
+{
+	struct ck_emu_memory memory;
+
+	if (!ck_emu_arena_find(address, &memory))
+		return CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
+	if (memory.kind == CK_EMU_MEMORY_HOST || memory.kind == CK_EMU_MEMORY_REGISTERED)
+		return CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
+	return CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+}
+
+/* What a copy is, by the memory of its ends. @taken: its source was taken over from ordinary memory. */
+static void box_describe(const struct ck_emu_box *box, bool taken, union ck_cupti_record *record)
+{
+	uint8_t src = taken ? CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE : memory_kind(box->src);
+	uint8_t dst = memory_kind(box->dst);
+	bool from = src == CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+	bool to = dst == CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+
+	record->copy = (struct ck_cupti_memcpy){
+		.kind = CUPTI_ACTIVITY_KIND_MEMCPY,
+		.copy_kind = from ? (to ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOD
+					: CUPTI_ACTIVITY_MEMCPY_KIND_DTOH)
+				  : (to ? CUPTI_ACTIVITY_MEMCPY_KIND_HTOD
+					: CUPTI_ACTIVITY_MEMCPY_KIND_HTOH),
+		.src_kind = src,
+		.dst_kind = dst,
+		.bytes = box->width * box->height * box->depth,
+		.copies = 1,
+	};
+}
+
+static void copy_describe(const struct ck_emu_command *command, union ck_cupti_record *record)
+{
+	const struct copy *copy = (const struct copy *)command;
+
+	box_describe(&copy->box, copy->box.src == (uint64_t)copy->stage, record);
+	record->copy.correlation = command->correlation;
+	record->copy.flags = 1; /* asynchronous */
+}
+
+/* A copy that the caller's thread carries out. */
+static void box_move_recorded(const struct ck_emu_box *box, const struct ck_emu_stream *stream)
+{
+	union ck_cupti_record record;
+	uint64_t start;
+
+	if (!ck_emu_activity_on()) {
+		box_move(box);
+		return;
+	}
+	start = ck_emu_activity_clock();
+	box_describe(box, false, &record);
+	record.copy.correlation = ck_emu_activity_number();
+	box_move(box);
+	ck_emu_activity_add(&record, stream->base.context, stream, start);
 }
 
 static void copy_free(struct ck_emu_command *command)
@@ -113,6 +173,7 @@ static CUresult copy_queue(const struct ck_emu_box *box, struct ck_emu_stream *s
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	copy->command.run = copy_run;
 	copy->command.free = copy_free;
+	copy->command.describe = copy_describe;
 	copy->box = *box;
 	if (take)
 		source_take(copy, box);
@@ -156,7 +217,7 @@ CUresult ck_emu_box_copy(const struct ck_emu_box *box, enum ck_emu_side dst, enu
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_stream_wait(stream, true);
 	if (result == CUDA_SUCCESS)
-		box_move(box);
+		box_move_recorded(box, stream);
 put_stream:
 	ck_emu_object_put(&stream->base);
 	return result;

@@ -8,6 +8,7 @@
 #include "emu/copy/box.h"
 #include "emu/emu.h"
 #include "emu/graphs/graph.h"
+#include "emu/objects/activity.h"
 
 struct fill {
 	struct ck_emu_command command;
@@ -35,6 +36,19 @@ static CUresult fill_run(struct ck_emu_command *command, struct ck_emu_context *
 	for (size_t y = 0; y < fill->height; y++)
 		row_fill((char *)fill->dst + y * fill->pitch, fill);
 	return CUDA_SUCCESS;
+}
+
+static void fill_describe(const struct ck_emu_command *command, union ck_cupti_record *record)
+{
+	const struct fill *fill = (const struct fill *)command;
+
+	record->fill = (struct ck_cupti_memset){
+		.kind = CUPTI_ACTIVITY_KIND_MEMSET,
+		.value = fill->value,
+		.bytes = fill->width * fill->height,
+		.memory_kind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE,
+		.correlation = command->correlation,
+	};
 }
 
 static void fill_free(struct ck_emu_command *command)
@@ -70,6 +84,7 @@ static CUresult submit(struct ck_emu_stream *stream, const CUDA_MEMSET_NODE_PARA
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	fill->command.run = fill_run;
 	fill->command.free = fill_free;
+	fill->command.describe = fill_describe;
 	fill->dst = what->dst;
 	fill->pitch = what->pitch;
 	fill->width = what->width;

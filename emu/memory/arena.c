@@ -23,6 +23,8 @@
 CK_LOG_DEFINE("emu");
 
 #define GRANULE 512ul /* alignment of device memory, and what sizes are rounded to */
+/* The host keeps managed memory while the rest is evicted (evict.c), so it has pages of its own. */
+#define GRANULE_OF(kind) ((kind) == CK_EMU_MEMORY_MANAGED ? PAGE : GRANULE)
 /* As on a GPU, large pieces have pages of their own; programs count on the alignment. */
 #define LARGE (1ul << 20)
 #define LARGE_PAGE (2ul << 20)
@@ -95,10 +97,10 @@ int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
 	return 0;
 }
 
-/* A free stretch of @size bytes, a multiple of GRANULE, or 0. */
-static uint64_t room_find(const struct arena *arena, size_t size)
+/* A free stretch of @size bytes, a multiple of @granule, or 0. */
+static uint64_t room_find(const struct arena *arena, size_t size, size_t granule)
 {
-	const uint64_t align = size >= LARGE ? LARGE_PAGE : GRANULE;
+	const uint64_t align = size >= LARGE ? LARGE_PAGE : granule;
 	uint64_t lo = CK_ALIGN_UP(arena->next, align);
 
 	if (lo + size <= arena->hi && !ck_ranges_overlap(arena->ranges, lo, lo + size))
@@ -157,11 +159,11 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 
 	if (size == 0 || size > arena->total)
 		return 0;
-	rounded = CK_ALIGN_UP(size, GRANULE);
+	rounded = CK_ALIGN_UP(size, GRANULE_OF(memory->kind));
 	pthread_rwlock_wrlock(&ranges_lock);
 	/* a context that is going frees what it finds: do not slip in after that */
 	if ((!memory->context || atomic_load(&memory->context->live)) && take(arena, rounded)) {
-		memory->lo = room_find(arena, rounded);
+		memory->lo = room_find(arena, rounded, GRANULE_OF(memory->kind));
 		if (memory->lo && range_enter(arena->ranges, memory) < 0)
 			memory->lo = 0;
 		if (memory->lo)
@@ -357,7 +359,7 @@ static void pages_release(struct arena *arena, uint64_t lo, uint64_t hi)
 static void range_drop(const struct ck_emu_memory *memory)
 {
 	struct arena *arena = arena_of(memory->lo);
-	size_t rounded = CK_ALIGN_UP(memory->size, GRANULE);
+	size_t rounded = CK_ALIGN_UP(memory->size, GRANULE_OF(memory->kind));
 	void *value = NULL;
 
 	ck_ranges_remove(arena ? arena->ranges : host, memory->lo, &value);
@@ -421,6 +423,63 @@ void ck_emu_arena_sweep_unbound(const void *owner)
 	for (int i = 0; i < arena_count; i++)
 		table_sweep(arenas[i].ranges, NULL, owner);
 	pthread_rwlock_unlock(&ranges_lock);
+}
+
+void ck_emu_arena_note_shared(uint64_t lo)
+{
+	struct ck_emu_memory *memory;
+
+	pthread_rwlock_wrlock(&ranges_lock);
+	memory = (struct ck_emu_memory *)(uintptr_t)find(lo);
+	if (memory && memory->lo == lo)
+		memory->shared = true;
+	pthread_rwlock_unlock(&ranges_lock);
+}
+
+static bool is_hosts(enum ck_emu_memory_kind kind)
+{
+	return kind == CK_EMU_MEMORY_HOST || kind == CK_EMU_MEMORY_REGISTERED ||
+	       kind == CK_EMU_MEMORY_MANAGED;
+}
+
+int ck_emu_arena_walk(int (*visit)(const struct ck_emu_memory *memory, int file, uint64_t offset))
+{
+	int ret = 0;
+
+	pthread_rwlock_rdlock(&ranges_lock);
+	for (int i = 0; i <= arena_count && ret == 0; i++) {
+		const struct arena *arena = i < arena_count ? &arenas[i] : NULL;
+		const struct ck_ranges *ranges = arena ? arena->ranges : host;
+
+		for (size_t k = 0; k < ck_ranges_count(ranges) && ret == 0; k++) {
+			const struct ck_emu_memory *memory = ck_ranges_at(ranges, k)->value;
+
+			if (!is_hosts(memory->kind))
+				ret = visit(memory, arena ? arena->file : -1,
+					    arena ? memory->lo - arena->lo : 0);
+		}
+	}
+	pthread_rwlock_unlock(&ranges_lock);
+	return ret;
+}
+
+void ck_emu_arena_vacate(void)
+{
+	for (int i = 0; i < arena_count; i++)
+		ck_emu_usage_set(arenas[i].number, 0);
+}
+
+bool ck_emu_arena_reclaim(void)
+{
+	int i = 0;
+
+	ck_emu_usage_rejoin();
+	while (i < arena_count &&
+	       ck_emu_usage_claim(arenas[i].number, arenas[i].used, arenas[i].total))
+		i++;
+	if (i < arena_count)
+		ck_emu_arena_vacate();
+	return i == arena_count;
 }
 
 int ck_emu_arena_file(int device)

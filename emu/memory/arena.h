@@ -31,6 +31,7 @@ struct ck_emu_memory {
 	unsigned int flags;		/* of cuMemHostAlloc or cuMemHostRegister */
 	unsigned int readers, writers;	/* of a mapping, of a pool's memory: masks of devices */
 	bool retired;			/* a stream will free it: the host names it no more */
+	bool shared;			/* a handle for other processes was made of it */
 	uint64_t id;
 };
 
@@ -57,6 +58,17 @@ void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner)
 /* The file that a device's memory is, or -1, and where in it an address of it lies. */
 int ck_emu_arena_file(int device);
 uint64_t ck_emu_arena_offset(int device, uint64_t address);
+/* A handle of the range that starts at @lo has been made for other processes. */
+void ck_emu_arena_note_shared(uint64_t lo);
+/*
+ * Call @visit with each range of device memory, in the order of addresses, and with the place in the
+ * device's file where it lies (*@file -1: in none), until it returns an error.
+ */
+int ck_emu_arena_walk(int (*visit)(const struct ck_emu_memory *memory, int file, uint64_t offset));
+/* Count all device memory of this process as unused; and as used again. False: a device has not so
+ * much left, and nothing has changed. */
+void ck_emu_arena_vacate(void);
+bool ck_emu_arena_reclaim(void);
 void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used);
 /* Count @size bytes as used on a device, or no longer so: false when there are not as many. */
 bool ck_emu_arena_take(int device, size_t size);

@@ -88,6 +88,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	h.offset = ck_emu_arena_offset(memory.device, memory.lo);
 	h.size = memory.size;
 	h.device = memory.device;
+	ck_emu_arena_note_shared(memory.lo);
 	memcpy(pHandle, &h, sizeof(h));
 	return CUDA_SUCCESS;
 }

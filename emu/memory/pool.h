@@ -20,7 +20,7 @@ struct ck_emu_block {
 struct ck_emu_pool {
 	struct ck_emu_object base; /* each piece in use holds a reference */
 	CUmemPoolProps props;
-	bool is_default, imported;
+	bool is_default, imported, exported;
 	uint64_t
 		name; /* of the pool, or of the one that it was imported from, among all processes */
 	unsigned int access; /* mask of devices */

@@ -47,6 +47,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 		fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
 	else
 		result = CUDA_ERROR_INVALID_VALUE;
+	p->exported |= fd >= 0;
 	ck_emu_object_put(&p->base);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -116,6 +117,7 @@ CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool handle,
 		result = CUDA_ERROR_OPERATING_SYSTEM;
 	else
 		memcpy(handle_out, &fd, sizeof(fd));
+	pool->exported |= result == CUDA_SUCCESS;
 	ck_emu_object_put(&pool->base);
 	return result;
 }

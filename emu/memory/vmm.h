@@ -19,6 +19,7 @@ struct ck_emu_physical {
 	size_t size;
 	int fd;
 	bool imported;	      /* from another process, which counts its bytes */
+	bool exported;	      /* other processes may have it */
 	unsigned int handles; /* given and not released; under physical.c's lock */
 };
 

@@ -6,6 +6,7 @@
 
 #include "emu/emu.h"
 #include "emu/modules/function.h"
+#include "emu/objects/activity.h"
 #include "emu/graphs/graph_run.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -30,6 +31,27 @@ static CUresult launch_run(struct ck_emu_command *command, struct ck_emu_context
 
 	ck_emu_grid_host(context, &host);
 	return ck_ptx_run(launch->function->kernel, &launch->grid, launch->params, &host);
+}
+
+static void launch_describe(const struct ck_emu_command *command, union ck_cupti_record *record)
+{
+	const struct launch *launch = (const struct launch *)command;
+	const struct ck_ptx_kernel_info *info = &launch->function->info;
+
+	record->kernel = (struct ck_cupti_kernel){
+		.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+		.registers_per_thread = (uint16_t)info->registers,
+		.static_shared = (int32_t)info->shared_bytes,
+		.dynamic_shared = (int32_t)launch->grid.dynamic_shared,
+		.local_per_thread = info->local_bytes,
+		.correlation = command->correlation,
+		.name = info->name,
+	};
+	for (int i = 0; i < 3; i++) {
+		record->kernel.grid[i] = (int32_t)launch->grid.grid[i];
+		record->kernel.block[i] = (int32_t)launch->grid.block[i];
+		record->kernel.cluster[i] = launch->grid.cluster[i];
+	}
 }
 
 static void launch_free(struct ck_emu_command *command)
@@ -160,6 +182,7 @@ static CUresult launch_queue(struct ck_emu_function *function, struct ck_ptx_gri
 		goto free_launch;
 	launch->command.run = launch_run;
 	launch->command.free = launch_free;
+	launch->command.describe = launch_describe;
 	launch->function = function;
 	launch->grid = *grid;
 	return ck_emu_stream_submit(stream, &launch->command, NULL, NULL);

@@ -9,6 +9,7 @@
 
 #include "emu/emu.h"
 #include "emu/locks.h"
+#include "emu/objects/activity.h"
 #include "emu/objects/engine.h"
 #include "emu/graphs/graph.h"
 #include "util/until.h"
@@ -33,16 +34,33 @@ static void stream_unlink(struct ck_emu_stream *stream)
 	stream->listed = false;
 }
 
-/* Carry out one command, without the lock. */
-static void command_run(struct ck_emu_command *command, struct ck_emu_context *context)
+/* Run @command and record it. */
+static CUresult command_record(struct ck_emu_command *command, struct ck_emu_stream *stream)
 {
+	struct ck_emu_context *context = stream->base.context;
+	union ck_cupti_record record = {0};
+	uint64_t start = ck_emu_activity_clock();
+	CUresult result;
+
+	command->describe(command, &record);
+	result = command->run(command, context);
+	if (result == CUDA_SUCCESS)
+		ck_emu_activity_add(&record, context, stream, start);
+	return result;
+}
+
+/* Carry out one command, without the lock. */
+static void command_run(struct ck_emu_command *command, struct ck_emu_stream *stream)
+{
+	struct ck_emu_context *context = stream->base.context;
 	bool cancelled = atomic_load(&context->cancelled) || ck_emu_exiting();
 	int none = CUDA_SUCCESS;
 	CUresult result;
 
 	if (!command->always && (cancelled || atomic_load(&context->fault) != CUDA_SUCCESS))
 		return;
-	result = command->run(command, context);
+	result = command->describe && ck_emu_activity_on() ? command_record(command, stream)
+							   : command->run(command, context);
 	/* stopping a grid on request is no fault */
 	if (result != CUDA_SUCCESS && !atomic_load(&context->cancelled) && !ck_emu_exiting())
 		atomic_compare_exchange_strong(&context->fault, &none, (int)result);
@@ -71,7 +89,7 @@ static void *worker(void *arg)
 	while ((command = command_next(stream))) {
 		running++;
 		ck_unlock(&ck_emu_engine_lock);
-		command_run(command, context);
+		command_run(command, stream);
 		ck_lock(&ck_emu_engine_lock);
 		if (--running == 0)
 			pthread_cond_broadcast(&all_rest);
@@ -247,6 +265,8 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 
 	if (ck_emu_step_recording())
 		return ck_emu_step_take(stream, command);
+	if (command->describe && ck_emu_activity_on())
+		command->correlation = ck_emu_activity_number();
 	result = ck_emu_context_state(stream->base.context);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_capture_check(stream);

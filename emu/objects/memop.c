@@ -219,8 +219,8 @@ static CUresult wait(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr a
 	return cuStreamBatchMemOp_v2(stream, 1, &operation, 0);
 }
 
-static CUresult write(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
-		      cuuint64_t value, unsigned int flags)
+static CUresult put(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
+		    cuuint64_t value, unsigned int flags)
 {
 	CUstreamBatchMemOpParams operation = {0};
 
@@ -246,13 +246,13 @@ CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t va
 CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
 				 unsigned int flags)
 {
-	return write(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
+	return put(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
 }
 
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
 				 unsigned int flags)
 {
-	return write(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
+	return put(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
 }
 
 /* The older names, of drivers that had these calls as an option. */

@@ -200,3 +200,28 @@ CUresult ck_emu_all_wait(void)
 {
 	return streams_wait(NULL);
 }
+
+bool ck_emu_all_rest(const struct timespec *until)
+{
+	struct ck_emu_stream *stream;
+	int ret = 0;
+
+	ck_lock(&ck_emu_engine_lock);
+	do {
+		stream = ck_emu_engine_streams;
+		while (stream && stream->completed == stream->submitted)
+			stream = stream->next;
+		if (!stream)
+			break;
+		ck_emu_object_ref(&stream->base);
+		if (until)
+			ret = ck_cond_timedwait(&stream->done, &ck_emu_engine_lock, until);
+		else
+			ck_cond_wait(&stream->done, &ck_emu_engine_lock);
+		ck_unlock(&ck_emu_engine_lock);
+		ck_emu_object_put(&stream->base); /* the last reference may go here */
+		ck_lock(&ck_emu_engine_lock);
+	} while (ret == 0);
+	ck_unlock(&ck_emu_engine_lock);
+	return ret == 0;
+}

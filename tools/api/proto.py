@@ -36,13 +36,13 @@ def argument_names(params_text):
     return [p.replace("*", " ").split()[-1] for p in params_text.split(",")]
 
 
-def variant(table, row, export="CK_EXPORT"):
+def variant(table, row):
     """An older name of a call, or its per-thread form."""
     text = params(resolve(table, row))
     call = f"{row.target}({', '.join(argument_names(text))})"
     if row.kind == "alias":
-        return f"{export} CUresult {row.name}({text})\n{{\n\treturn {call};\n}}\n\n"
-    return (f"{export} CUresult {row.name}({text})\n{{\n\tCUstream was = ck_default_stream_set("
+        return f"CK_EXPORT CUresult {row.name}({text})\n{{\n\treturn {call};\n}}\n\n"
+    return (f"CK_EXPORT CUresult {row.name}({text})\n{{\n\tCUstream was = ck_default_stream_set("
             f"CU_STREAM_PER_THREAD);\n\tCUresult err = {call};\n\n\tck_default_stream_set(was);\n"
             "\treturn err;\n}\n\n")
 
@@ -71,22 +71,81 @@ def exports_map(table, soname, more=""):
     return f"{{\n\tglobal:\n{names}{extra}\tlocal:\n\t\t*;\n}};\n"
 
 
-def emu_variants_c(table):
-    """The emulated driver's older names and per-thread forms; weak: a file of its own comes first."""
-    out = [banner("rpc/driver.api"), '#include "emu/emu.h"\n\n'
-           "#define VARIANT __attribute__((weak)) CK_EXPORT\n\n"]
-    out += [variant(table, r, "VARIANT") for r in table.rows if r.kind in ("alias", "ptsz")]
-    return "".join(out)
+# Calls that touch nothing of the device, so that a locked process makes them too. libcuda/ has most of them.
+UNCOUNTED = ("cuCheckpoint", "cuCoredump", "cuDriverGet", "cuGet", "cuInit", "cuLogs", "cuProfiler")
 
 
-def emu_refuse_c(table):
-    """Weak refusals for what the emulated driver does not define."""
-    out = [banner("rpc/driver.api"), '#include "cuda/types.h"\n\n'
-           "#define REFUSE(name) \\\n\tCUresult name(void); \\\n"
-           "\t__attribute__((weak, visibility(\"default\"))) CUresult name(void) \\\n"
-           "\t{ return CUDA_ERROR_NOT_SUPPORTED; }\n\n"]
-    out += [f"REFUSE({r.name})\n" for r in table.rows
-            if r.exported and r.kind not in ("alias", "ptsz")]
+def is_counted(row):
+    """Does the emulated driver count the threads inside of the call?"""
+    return row.exported and row.kind != "refuse" and not row.name.startswith(UNCOUNTED)
+
+
+def emu_bodies_h(table):
+    """The names of the emulated driver's own functions; the exported ones count the threads inside."""
+    names = "".join(f"#define {r.name} ck_emu_do_{r.name}\n" for r in table.rows if is_counted(r))
+    return (banner("rpc/driver.api") + "#ifndef CK_GEN_EMU_BODIES_H\n#define CK_GEN_EMU_BODIES_H\n\n"
+            + names + "\n#endif\n")
+
+
+def emu_call(table, row):
+    """An exported function that counts: the body of this name, or of the one that it stands for."""
+    text = params(resolve(table, row))
+    given = ", ".join(argument_names(text))
+    other = "return CUDA_ERROR_NOT_SUPPORTED;"
+    if row.kind == "alias":
+        other = f"return {row.target}({given});"
+    elif row.kind == "ptsz":
+        other = f"PER_THREAD({row.target}({given}))"
+    return (f"BODY CUresult ck_emu_do_{row.name}({text});\n"
+            f"CALL CUresult {row.name}({text})\n{{\n\tif (!ck_emu_do_{row.name})\n\t\t{other}\n"
+            f"\tCOUNTED(ck_emu_do_{row.name}({given}))\n}}\n\n")
+
+
+EMU_CALLS = r"""#include "cuda/types.h"
+#include "gen/api.h"
+#include "emu/turnstile.h"
+#include "util/util.h"
+
+CUstream ck_default_stream_set(CUstream stream);
+
+#define CALL __attribute__((weak)) CK_EXPORT
+#define BODY __attribute__((weak, visibility("hidden")))
+
+#define REFUSE(name) \
+	CUresult name(void); \
+	CALL CUresult name(void) \
+	{ return CUDA_ERROR_NOT_SUPPORTED; }
+
+#define COUNTED(call) \
+	{ \
+		CUresult err; \
+\
+		ck_emu_turnstile_enter(); \
+		err = call; \
+		ck_emu_turnstile_leave(); \
+		return err; \
+	}
+
+#define PER_THREAD(call) \
+	{ \
+		CUstream was = ck_default_stream_set(CU_STREAM_PER_THREAD); \
+		CUresult err = call; \
+\
+		ck_default_stream_set(was); \
+		return err; \
+	}
+
+"""
+
+
+def emu_calls_c(table):
+    """What the emulated driver exports. Weak: a function of libcuda/ comes first."""
+    out = [banner("rpc/driver.api"), EMU_CALLS.replace("\\\\", "\\")]
+    for r in table.rows:
+        if is_counted(r):
+            out.append(emu_call(table, r))
+        elif r.exported and r.kind == "refuse":
+            out.append(f"REFUSE({r.name})\n\n")
     return "".join(out)
 
 

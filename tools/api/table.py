@@ -248,7 +248,7 @@ class Table:
         if "quiet" in flags and kind != "send":
             self.fail(line, "quiet is for one-way messages: a call has a reply")
         if "shares" in flags and kind != "call":
-            self.fail(line, "shares is for calls: what is shared must be known at once")
+            self.fail(line, "shares is for calls: the client must know at once that an object is shared")
         args, params, target = [], None, None
         if kind in WIRE:
             args = self.arguments(line, rest)

@@ -1,0 +1,80 @@
+/*
+ * emu/cupti.c - the emulated driver's own CUPTI; see cupti.h. Its clock counts from the machine's start.
+ */
+#include "emu/cupti.h"
+#include "emu/objects/activity.h"
+
+/* Kinds without records are accepted: nothing of theirs happens here. */
+#define KINDS                                                                                      \
+	(1ull << CUPTI_ACTIVITY_KIND_MEMCPY | 1ull << CUPTI_ACTIVITY_KIND_MEMSET |                 \
+	 1ull << CUPTI_ACTIVITY_KIND_KERNEL | 1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL |      \
+	 1ull << CUPTI_ACTIVITY_KIND_DRIVER | 1ull << CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)
+
+CUptiResult cuptiActivityRegisterCallbacks(ck_cupti_request_fn request,
+					   ck_cupti_complete_fn complete)
+{
+	if (!request || !complete)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	ck_emu_activity_callbacks(request, complete);
+	return CUPTI_SUCCESS;
+}
+
+static bool is_known(uint32_t kind)
+{
+	return kind < CUPTI_ACTIVITY_KIND_END && (KINDS >> kind & 1);
+}
+
+CUptiResult cuptiActivityEnable(uint32_t kind)
+{
+	if (!is_known(kind))
+		return CUPTI_ERROR_INVALID_KIND;
+	atomic_fetch_or(&ck_emu_activity_kinds, 1ull << kind);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityDisable(uint32_t kind)
+{
+	if (!is_known(kind))
+		return CUPTI_ERROR_INVALID_KIND;
+	atomic_fetch_and(&ck_emu_activity_kinds, ~(1ull << kind));
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityFlushAll(uint32_t flag)
+{
+	(void)flag;
+	ck_emu_activity_flush();
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record)
+{
+	return ck_cupti_next(buffer, valid, record);
+}
+
+CUptiResult cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped)
+{
+	(void)context, (void)stream;
+	if (!dropped)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*dropped = ck_emu_activity_dropped();
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id)
+{
+	return ck_emu_activity_push(kind, id);
+}
+
+CUptiResult cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t *last)
+{
+	return ck_emu_activity_pop(kind, last);
+}
+
+CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
+{
+	if (!timestamp)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*timestamp = ck_emu_activity_clock();
+	return CUPTI_SUCCESS;
+}

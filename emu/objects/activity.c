@@ -1,0 +1,183 @@
+/*
+ * emu/objects/activity.c - see activity.h. Records go into the profiler's buffers, as CUPTI's do.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "emu/locks.h"
+#include "emu/objects/activity.h"
+#include "util/map.h"
+
+#define PUSHED 16
+
+_Atomic uint64_t ck_emu_activity_kinds;
+
+static struct ck_mutex lock = CK_MUTEX(CK_RANK_ACTIVITY);
+static ck_cupti_request_fn request;
+static ck_cupti_complete_fn complete;
+static uint8_t *buffer;
+static size_t room, used;
+static _Atomic uint64_t dropped; /* asked for in complete() too, where the lock is held */
+static struct ck_map *names;	 /* of kernels: a record outlives the module */
+static _Atomic uint32_t last;
+
+static __thread struct {
+	uint32_t kind;
+	uint64_t id;
+} pushed[PUSHED];
+static __thread unsigned int depth;
+
+uint64_t ck_emu_activity_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Give the buffer back. Lock held. */
+static void finish(void)
+{
+	if (buffer)
+		complete(NULL, 0, buffer, room, used);
+	buffer = NULL;
+	room = used = 0;
+}
+
+/* Lock held. */
+static void append(const void *record, size_t size)
+{
+	size_t records = 0;
+
+	if (buffer && room - used < size)
+		finish();
+	if (!buffer && request)
+		request(&buffer, &room, &records);
+	if (!buffer || room - used < size) {
+		dropped++;
+		return;
+	}
+	memcpy(buffer + used, record, size);
+	used += size;
+}
+
+/* The text of @name that stays. Lock held. */
+static const char *keep_name(const char *name)
+{
+	size_t size = strlen(name) + 1;
+	char *kept;
+
+	if (!names)
+		names = ck_map_create();
+	kept = names ? ck_map_find(names, name, size) : NULL;
+	if (kept || !names)
+		return kept;
+	kept = malloc(size);
+	if (kept)
+		memcpy(kept, name, size);
+	if (kept && ck_map_insert(names, name, size, kept) < 0) {
+		free(kept);
+		kept = NULL;
+	}
+	return kept;
+}
+
+static bool is_enabled(uint32_t kind)
+{
+	return atomic_load_explicit(&ck_emu_activity_kinds, memory_order_relaxed) >> kind & 1;
+}
+
+uint32_t ck_emu_activity_number(void)
+{
+	uint32_t number = atomic_fetch_add(&last, 1) + 1;
+	struct ck_cupti_external external = {.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+					     .correlation = number};
+
+	if (!is_enabled(external.kind) || depth == 0)
+		return number;
+	external.external_kind = pushed[depth - 1].kind;
+	external.external = pushed[depth - 1].id;
+	ck_lock(&lock);
+	append(&external, sizeof(external));
+	ck_unlock(&lock);
+	return number;
+}
+
+/* CUPTI's number of a stream; the legacy stream's is the same in each context. */
+static uint32_t stream_number(const struct ck_emu_stream *stream)
+{
+	return stream->is_legacy ? 7 : (uint32_t)stream->id + 7;
+}
+
+static void place_kernel(struct ck_cupti_kernel *kernel, const struct ck_emu_context *context,
+			 uint32_t stream)
+{
+	kernel->device = (uint32_t)context->device->ordinal;
+	kernel->context = (uint32_t)context->id;
+	kernel->stream = stream;
+	kernel->completed = kernel->end;
+	kernel->name = keep_name(kernel->name);
+}
+
+void ck_emu_activity_add(union ck_cupti_record *r, const struct ck_emu_context *context,
+			 const struct ck_emu_stream *stream, uint64_t start)
+{
+	uint64_t end = ck_emu_activity_clock();
+
+	ck_lock(&lock);
+	if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY || r->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+		/* both have these at the same place */
+		r->copy.start = start;
+		r->copy.end = end;
+		r->copy.device = (uint32_t)context->device->ordinal;
+		r->copy.context = (uint32_t)context->id;
+		r->copy.stream = stream_number(stream);
+	} else {
+		r->kernel.start = start;
+		r->kernel.end = end;
+		place_kernel(&r->kernel, context, stream_number(stream));
+	}
+	if (is_enabled(r->kind))
+		append(r, ck_cupti_record_size(r->kind));
+	ck_unlock(&lock);
+}
+
+void ck_emu_activity_callbacks(ck_cupti_request_fn new_request, ck_cupti_complete_fn new_complete)
+{
+	ck_lock(&lock);
+	request = new_request;
+	complete = new_complete;
+	ck_unlock(&lock);
+}
+
+void ck_emu_activity_flush(void)
+{
+	ck_lock(&lock);
+	finish();
+	ck_unlock(&lock);
+}
+
+uint64_t ck_emu_activity_dropped(void)
+{
+	return atomic_exchange(&dropped, 0);
+}
+
+CUptiResult ck_emu_activity_push(uint32_t kind, uint64_t id)
+{
+	if (depth == PUSHED)
+		return CUPTI_ERROR_OUT_OF_MEMORY;
+	pushed[depth].kind = kind;
+	pushed[depth++].id = id;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult ck_emu_activity_pop(uint32_t kind, uint64_t *id)
+{
+	if (depth == 0 || pushed[depth - 1].kind != kind)
+		return CUPTI_ERROR_QUEUE_EMPTY;
+	depth--;
+	if (id)
+		*id = pushed[depth].id;
+	return CUPTI_SUCCESS;
+}

@@ -1,0 +1,38 @@
+/*
+ * emu/objects/activity.h - records of kernels, copies and fills, for a profiler (emu/cupti.c).
+ *
+ * While no kind is enabled, a command pays one comparison when it is queued and one when it runs.
+ */
+#ifndef CK_EMU_OBJECTS_ACTIVITY_H
+#define CK_EMU_OBJECTS_ACTIVITY_H
+
+#include "cuda/cupti.h"
+#include "emu/emu.h"
+
+/* A bit for each enabled kind. */
+extern _Atomic uint64_t ck_emu_activity_kinds;
+
+static inline bool ck_emu_activity_on(void)
+{
+	return unlikely(atomic_load_explicit(&ck_emu_activity_kinds, memory_order_relaxed) != 0);
+}
+
+/* The driver's own clock, in ns; the host's clocks differ from it. */
+uint64_t ck_emu_activity_clock(void);
+
+/* The number of the calling thread's next command, noted beside what the thread has pushed. */
+uint32_t ck_emu_activity_number(void);
+
+/* Add the record of work that ran in @stream of @context from @start until now. @record has the
+ * rest; a kernel's name is copied. */
+void ck_emu_activity_add(union ck_cupti_record *record, const struct ck_emu_context *context,
+			 const struct ck_emu_stream *stream, uint64_t start);
+
+/* --- for cupti.c */
+void ck_emu_activity_callbacks(ck_cupti_request_fn request, ck_cupti_complete_fn complete);
+void ck_emu_activity_flush(void);
+uint64_t ck_emu_activity_dropped(void); /* since the last question */
+CUptiResult ck_emu_activity_push(uint32_t kind, uint64_t id);
+CUptiResult ck_emu_activity_pop(uint32_t kind, uint64_t *id);
+
+#endif

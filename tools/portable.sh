@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# tools/portable.sh - `make portable`: what programs load or call, built for every Linux with glibc 2.17 or later
+# (RHEL 7, Debian 8, Ubuntu 14.04), into cpu/build-portable.
+#
+#   tools/portable.sh            cricket-client.so with its names, libcuda-emu.so, cricket, libm3.so, libwcm.so
+#   tools/portable.sh --cc       only the compiler; prints the path of a `cc` for such systems
+#
+# The compiler is zig's clang, which has headers and stubs of every glibc; it comes from its PyPI wheel into build/zig
+# (100 MB). The libraries are this system's static archives. tools/check-portable checks the result.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+wheel=ziglang==0.17.1
+glibc=2.17
+home=build/zig
+products=(cricket-client.so libnvidia-ml.so.1 libcuda.so libcuda-emu.so libm3.so libwcm.so cricket)
+
+say() { printf 'portable: %s\n' "$*" >&2; }
+die() { printf 'portable: error: %s\n' "$*" >&2; exit 1; }
+
+# Puts the compiler into $home, all of it or nothing.
+bring() {
+	local py=python3 tmp=$home/tmp
+	[ ! -x "$home/lib/ziglang/zig" ] || return 0
+	$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
+	$py -m pip --version >/dev/null 2>&1 || die "python3 has no pip (apt-get install python3-pip)"
+	say "bringing $wheel"
+	rm -rf "$tmp" "$home/lib"
+	mkdir -p "$tmp"
+	PIP_ROOT_USER_ACTION=ignore $py -m pip install -q --no-deps --only-binary :all: --no-warn-script-location \
+		--disable-pip-version-check --target "$tmp" "$wheel" || die "no $wheel: is there a network?"
+	mv "$tmp" "$home/lib"
+}
+
+# The compiler as one word, for make. Headers of libraries come after its own, which are those of that glibc.
+wrap() {
+	local here=$PWD/$home
+	cat >"$home/cc.new" <<-END
+		#!/bin/sh
+		export ZIG_GLOBAL_CACHE_DIR="\${ZIG_GLOBAL_CACHE_DIR:-$here/cache}"
+		exec "$here/lib/ziglang/zig" cc -target x86_64-linux-gnu.$glibc -idirafter /usr/include -idirafter /usr/include/x86_64-linux-gnu "\$@"
+	END
+	chmod +x "$home/cc.new"
+	mv "$home/cc.new" "$home/cc"
+}
+
+case ${1:-} in
+'' | --cc) ;;
+*) sed -n '5,6s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
+esac
+mkdir -p "$home"
+bring
+wrap
+if [ "${1:-}" = --cc ]; then
+	echo "$PWD/$home/cc"
+	exit 0
+fi
+make -j"${JOBS:-$(nproc)}" --no-print-directory -C cpu PORTABLE=1 CC="$PWD/$home/cc" portable
+tools/check-portable "$glibc" "${products[@]/#/cpu/build-portable/}"
