@@ -196,6 +196,7 @@ static void repay_or_wait(struct ck_lasting *l)
 static long read_locked(struct ck_lasting *l, void *buf, size_t size, size_t least)
 {
 	int64_t deadline = ck_lasting_deadline(l);
+	bool waited = false;
 	long n;
 
 	for (;;) {
@@ -208,11 +209,13 @@ static long read_locked(struct ck_lasting *l, void *buf, size_t size, size_t lea
 			return l->ended;
 		if (!ck_lasting_up(l) || l->reading) {
 			n = ck_lasting_sleep(l, deadline);
+		} else if (l->owes && !l->writing && !waited) {
+			repay_or_wait(l);
+			waited =
+				true; /* without the lock: another thread may have buffered all that came */
 		} else {
-			if (l->owes && !l->writing)
-				repay_or_wait(l);
-			if (ck_lasting_up(l) && !l->reading)
-				n = ck_lasting_receive(l, buf, size, least);
+			n = ck_lasting_receive(l, buf, size, least);
+			waited = false;
 		}
 		if (n != 0)
 			return n;

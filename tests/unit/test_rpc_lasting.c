@@ -9,6 +9,7 @@
 
 #include "rpc_ends.h"
 #include "rpc/lasting.h"
+#include "rpc/transport/lasting.h"
 #include "rpc/transport/transport.h"
 #include "util/util.h"
 
@@ -501,6 +502,62 @@ static void loans_are_settled_one_by_one(void **state)
 	close_pair(chan);
 }
 
+static void *read_four(void *chan)
+{
+	uint32_t got = 0;
+
+	check(ck_chan_read(chan, &got, sizeof(got)) == 0);
+	return (void *)(uintptr_t)got;
+}
+
+/* Nothing more can be sent over @chan until its peer reads. */
+static void fill_line(struct ck_chan *chan)
+{
+	static const char junk[4096];
+
+	while (send(ck_chan_fd(chan), junk, sizeof(junk), MSG_DONTWAIT) > 0)
+		;
+}
+
+/*
+ * A reader that owes a confirmation waits for room to send it, without the lock. What another thread buffers in this time
+ * is the reader's, even if nothing comes after it.
+ */
+static void a_reader_that_waits_for_room_sees_what_others_buffer(void **state)
+{
+	uint32_t head[3] = {htonl(4), 0, 0x01020304};
+	struct iovec iov = {head, sizeof(head)};
+	struct timespec until;
+	struct ck_chan *lasting, *plain;
+	struct ck_lasting *l;
+	bool waits = false;
+	pthread_t reader;
+	void *got;
+
+	(void)state;
+	create_against(&lasting, &plain, CK_LASTING_LIMIT);
+	l = ck_lasting_of(lasting);
+	fill_line(l->inner);
+	send_head(plain, 0x40000000u, 0); /* asks */
+	assert_int_equal(pthread_create(&reader, NULL, read_four, lasting), 0);
+	while (!waits) {
+		pthread_mutex_lock(&l->lock);
+		waits = l->owes && l->users > 0 && !l->reading;
+		if (waits) {
+			assert_int_equal(ck_chan_writev(plain, &iov, 1), 0);
+			ck_lasting_hear(l, true);
+		}
+		pthread_mutex_unlock(&l->lock);
+		usleep(100);
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	assert_int_equal(pthread_timedjoin_np(reader, &got, &until), 0);
+	assert_int_equal((uintptr_t)got, 0x01020304);
+	ck_chan_close(lasting);
+	ck_chan_close(plain);
+}
+
 /* The frame with the last byte of a loan that is to be settled asks the peer to confirm. */
 static void a_loan_asks_for_its_confirmation(void **state)
 {
@@ -563,6 +620,7 @@ int main(void)
 		cmocka_unit_test(without_a_connection_writes_go_on_to_the_limit),
 		cmocka_unit_test(settled_bytes_are_the_callers_again),
 		cmocka_unit_test(loans_are_settled_one_by_one),
+		cmocka_unit_test(a_reader_that_waits_for_room_sees_what_others_buffer),
 		cmocka_unit_test(a_loan_asks_for_its_confirmation),
 		cmocka_unit_test(a_link_of_a_peer_that_lies_is_refused),
 	};
