@@ -130,6 +130,17 @@ static uint32_t length_word(struct ck_lasting *l, size_t size)
 	return (uint32_t)size | (wants_answer(l, l->sent + size) ? CK_FRAME_ASKS : 0);
 }
 
+/*
+ * Only a read sees that the peer has closed its end. Once the error of a reset has been returned to one thread, the others
+ * get -EPIPE from a write, and the end of the stream from a read.
+ */
+static void write_failed(struct ck_lasting *l, const struct ck_chan *inner, int error)
+{
+	if (error == -ECONNRESET && l->inner == inner && l->why == -EPIPE)
+		l->why = error;
+	ck_lasting_failed(l, inner, error == -EPIPE ? -ECONNRESET : error);
+}
+
 static void send_frame(struct ck_lasting *l)
 {
 	unsigned char head[CK_FRAME_HEAD];
@@ -147,7 +158,7 @@ static void send_frame(struct ck_lasting *l)
 	ret = ck_chan_writev(inner, iov, count);
 	ck_lasting_leave(l);
 	if (ret < 0)
-		ck_lasting_failed(l, inner, ret);
+		write_failed(l, inner, ret);
 	else
 		l->sent += size;
 	ck_lasting_take_heads(l, 0);

@@ -49,13 +49,13 @@ def server_with_a_session(tmp_path):
 
 def test_each_thread_of_a_worker_has_both_filters(session):
     _, worker = session()
-    assert filters_of(worker) == {2}
+    wait_until(lambda: filters_of(worker) == {2}, 10, "the second filter, which comes when the driver is ready")
     assert status_of(worker)["NoNewPrivs"] == "1"
 
 
 def test_a_worker_that_was_spare_has_them_too(session):
     _, worker = session("--warm", "1")
-    assert filters_of(worker) == {2}
+    wait_until(lambda: filters_of(worker) == {2}, 10, "the second filter, which comes when the driver is ready")
 
 
 def test_the_memory_broker_has_the_filter(session):

@@ -502,6 +502,23 @@ static void loans_are_settled_one_by_one(void **state)
 	close_pair(chan);
 }
 
+/* A client that closes its end is gone; after a reset it may come back. */
+static void a_write_that_fails_does_not_say_that_the_peer_closed(void **state)
+{
+	struct iovec iov = {(char *)(uintptr_t) "four", 4};
+	struct ck_chan *lasting, *plain;
+	int why;
+
+	(void)state;
+	create_against(&lasting, &plain, CK_LASTING_LIMIT);
+	assert_int_equal(shutdown(ck_chan_fd(lasting), SHUT_WR), 0); /* the next write gets EPIPE */
+	assert_int_equal(ck_chan_writev(lasting, &iov, 1), 0);	     /* it is sent again later */
+	assert_int_equal(ck_lasting_state(lasting, &why), CK_LASTING_DOWN);
+	assert_int_equal(why, -ECONNRESET);
+	ck_chan_close(lasting);
+	ck_chan_close(plain);
+}
+
 static void *read_four(void *chan)
 {
 	uint32_t got = 0;
@@ -620,6 +637,7 @@ int main(void)
 		cmocka_unit_test(without_a_connection_writes_go_on_to_the_limit),
 		cmocka_unit_test(settled_bytes_are_the_callers_again),
 		cmocka_unit_test(loans_are_settled_one_by_one),
+		cmocka_unit_test(a_write_that_fails_does_not_say_that_the_peer_closed),
 		cmocka_unit_test(a_reader_that_waits_for_room_sees_what_others_buffer),
 		cmocka_unit_test(a_loan_asks_for_its_confirmation),
 		cmocka_unit_test(a_link_of_a_peer_that_lies_is_refused),
