@@ -46,9 +46,9 @@ class Liar:
 
     def answer(self, source, target):
         """Records, whole. After a lie the client may wait for what never comes: a silent connection is closed."""
-        source.settimeout(SILENCE)
-        stream = source.makefile("rb")
         try:
+            source.settimeout(SILENCE)
+            stream = source.makefile("rb")
             while len(mark := stream.read(4)) == 4:
                 body = stream.read(struct.unpack(">I", mark)[0] & 0x7fffffff)
                 target.sendall(self.changed(mark + body))

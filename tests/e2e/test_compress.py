@@ -75,6 +75,7 @@ def test_on_one_host_nothing_is_compressed(server, transport):
     assert not set(PACKED) & set(uploads(server.address(transport), CRICKET_COMPRESS="1"))
 
 
+@pytest.mark.alone     # the client measures which is faster
 def test_a_slow_network_is_noticed_after_three_copies(server):
     assert uploads(server.address("tcp"), CRICKET_INJECT="bw=200M")["ck_upload_packed_part"][0] >= 2 * 24
 
