@@ -12,6 +12,7 @@
 #   together 70 s (25)   ten programs at a time
 #   sweep   900 s (240)  slowdown against the round trip of a played network
 #   trips   110 s        round trips of starts, first and second, over tcp
+#   profile 120 s        what torch.profiler says of steps, natively and through the server; traces in $OUT/trace
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
@@ -273,6 +274,20 @@ suspend() {
 	fi | table
 	tail -n 20 "$OUT/suspend.err"
 	server
+}
+
+# The same kernels, their times, and what the profiler costs.
+profile() {
+	local over
+	native python3 bench/torch_profile.py "$OUT/trace/native" > "$OUT/profile.native" 2> "$OUT/profile.err"
+	for over in ${PROFILE_OVER:-tcp}; do
+		CRICKET_LOG=client:debug remote "$(address_of "$over")" python3 bench/torch_profile.py "$OUT/trace/$over" \
+			> "$OUT/profile.$over" 2> "$OUT/profile.$over.err"
+		echo "--- profile over $over"
+		python3 bench/compare.py "$OUT/profile.native" "$OUT/profile.$over"
+	done | table
+	grep -h -i -e clock -e cupti "$OUT"/profile.*.err | sort | uniq -c | sort -n -r | head -8
+	tail -n 3 "$OUT"/profile*err
 }
 
 # What calls answer to NULL and zero handles: differences between native and remote.

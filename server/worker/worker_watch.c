@@ -20,6 +20,7 @@ CK_LOG_DEFINE("server");
 #define CK_BUSY_TICK_MS 50 /* interval of checks for kernel output while commands arrive */
 /* Number of vain checks before they become rarer: longer than a report may be held back (park.c). */
 #define CK_QUIET 30
+#define LAST_MS 300	     /* for the commands that came before the client went */
 #define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
 
 struct worker worker = {.watch = -1, .stir_fd = -1};
@@ -67,6 +68,17 @@ static int64_t commands_in(void)
 	return ck_max(worker.commands_by - ck_now_ms(), (int64_t)0);
 }
 
+/*
+ * The client has gone. The thread of the command connection ends the session when it has carried out what has come; it gets
+ * a moment for that, because it may wait for a function that does not end.
+ */
+static _Noreturn void end_soon(const char *reason)
+{
+	if (atomic_load(&worker.session))
+		usleep(LAST_MS * 1000);
+	worker_end(reason);
+}
+
 /* End a session that has lost its connections, or wait for others: milliseconds at most; -1: it has one. */
 static int64_t heed_cuts(void)
 {
@@ -79,7 +91,7 @@ static int64_t heed_cuts(void)
 	cks_keep_heed(keep);
 	reason = cks_keep_verdict(keep, &left);
 	if (reason)
-		worker_end(reason);
+		end_soon(reason);
 	return left;
 }
 
@@ -134,7 +146,7 @@ static void *watch_thread(void *unused)
 	(void)unused;
 	while (watch(&quiet))
 		ck_log_tend(false);
-	worker_end("the client has gone");
+	end_soon("the client has gone");
 }
 
 static int add(int fd, uint32_t events)
