@@ -13,7 +13,7 @@ BESIDE := $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(
 CHOICE := $(if $(K),-k '$(K)',$(if $(TSAN),-m threads))
 # Documents and images do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
-E2E := $(PYTEST) $(BESIDE) tests/e2e $(ASIDE) $(CHOICE)
+E2E := tests/run-pytest build/pytest$(if $(SAN),-san)$(if $(TSAN),-tsan) $(PYTHON) -m pytest -q -ra $(BESIDE) tests/e2e $(ASIDE) $(CHOICE)
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
