@@ -105,6 +105,8 @@ static int dump(const struct cks_checkpoint_job *job, struct cks_store *store,
 	if (ret < 0)
 		return ret;
 	*gone = !job->keep;
+	if (job->keep && job->goes_on)
+		job->goes_on();
 	rename(log, kept);
 	m->created = (long long)time(NULL);
 	ret = pack_all(images, store->dir, m, why);

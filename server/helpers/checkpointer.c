@@ -88,6 +88,7 @@ int cks_checkpointer_main(void)
 	job.pid = pid;
 	m->memory = (uint64_t)memory;
 	job.keep = keep;
+	job.goes_on = cks_helper_goes_on;
 	describe(session, program, m);
 	append_to_log();
 	ret = cks_gpu_describe(driver, &m->gpu, &why);

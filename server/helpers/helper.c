@@ -36,6 +36,14 @@ json_t *cks_helper_request(void)
 	return request;
 }
 
+void cks_helper_goes_on(void)
+{
+	json_t *news = json_pack("{s:b}", "goes_on", 1);
+
+	cks_line_write(CK_HELPER_SOCKET, news);
+	json_decref(news);
+}
+
 void cks_helper_answer(json_t *reply)
 {
 	/* the supervisor may have ended; the work is done all the same */

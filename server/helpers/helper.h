@@ -19,6 +19,9 @@
 /* The request; NULL: there is none (logged). */
 json_t *cks_helper_request(void);
 
+/* Before the reply: what was waited for is done, and the rest of the work goes on. */
+void cks_helper_goes_on(void);
+
 /* Send the reply, which it takes, and close the socket. */
 void cks_helper_answer(json_t *reply);
 

@@ -104,19 +104,35 @@ size_t cks_helpers_poll(const struct cks_helpers *h, struct pollfd *fds)
 	return CK_HELPERS_MAX;
 }
 
-/* Read the received bytes. NULL: some are missing. */
-static json_t *receive(struct running *r)
+/* Take the first line of the received bytes. NULL: it is not complete, or not JSON. */
+static json_t *take_line(struct running *r)
+{
+	char *end = memchr(r->in, '\n', r->in_size);
+	size_t size = end ? (size_t)(end - r->in) + 1 : 0;
+	json_t *line = end ? json_loadb(r->in, size, 0, NULL) : NULL;
+
+	r->in_size -= size;
+	memmove(r->in, r->in + size, r->in_size);
+	return line;
+}
+
+/* Read the received bytes. NULL: the reply is not complete. *@news: the process goes on with its work. */
+static json_t *receive(struct running *r, bool *news)
 {
 	ssize_t n = recv(r->fd, r->in + r->in_size, sizeof(r->in) - r->in_size, MSG_DONTWAIT);
-	json_t *reply = NULL;
+	json_t *reply;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return NULL;
 	if (n > 0)
 		r->in_size += (size_t)n;
-	if (memchr(r->in, '\n', r->in_size))
-		reply = json_loadb(r->in, r->in_size, JSON_DISABLE_EOF_CHECK, NULL);
-	else if (n > 0 && r->in_size < sizeof(r->in))
+	reply = take_line(r);
+	if (json_is_true(json_object_get(reply, "goes_on"))) {
+		*news = true;
+		json_decref(reply);
+		reply = take_line(r);
+	}
+	if (!reply && n > 0 && r->in_size < sizeof(r->in))
 		return NULL;
 	if (!reply)
 		ck_err("%s has ended without a reply", r->helper.argument);
@@ -130,11 +146,14 @@ void cks_helpers_run(struct cks_helpers *h, const struct pollfd *fds, struct cks
 	for (size_t i = 0; h && i < CK_HELPERS_MAX; i++) {
 		struct running *r = &h->list[i];
 		struct cks_helper helper = r->helper;
+		bool news = false;
 		json_t *reply;
 
 		if (r->fd < 0 || r->fd != fds[i].fd || !fds[i].revents)
 			continue;
-		reply = receive(r);
+		reply = receive(r, &news);
+		if (news && helper.goes_on)
+			helper.goes_on(server, helper.data);
 		if (!reply)
 			continue;
 		close(r->fd);

@@ -69,7 +69,8 @@ static void reap(struct supervisor *s)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		cks_travel_policy_ended(s->options, s->workers, s->helpers, pid, status);
+		cks_travel_policy_ended(s->travels, s->options, s->workers, s->helpers, pid,
+					status);
 		if (!cks_suspender_ended(s->suspender, pid) &&
 		    !cks_workers_ended(s->workers, pid, status) &&
 		    !cks_broker_ended(s->broker, pid, status) &&

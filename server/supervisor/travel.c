@@ -82,6 +82,8 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 		ck_warn("session s%u is not saved: %s", travel->number, error);
 	else
 		ck_info("session s%u is saved in %s", travel->number, travel->directory);
+	if (travel->needless)
+		travel_remove(server->helpers, travel->directory);
 	json_decref(reply);
 }
 
@@ -253,6 +255,16 @@ static void stay(struct cks_server *server, const struct travel *travel)
 		s->suspension.held = travel->held;
 }
 
+/* Its memory has been copied; what is left to do with the copy does not concern it. */
+static void copied(struct cks_server *server, void *data)
+{
+	struct travel *travel = data;
+
+	travel->stays = true;
+	ck_info("session s%u goes on; its checkpoint is being compressed", travel->number);
+	stay(server, travel);
+}
+
 static void written(struct cks_server *server, json_t *reply, void *data)
 {
 	struct travel *travel = data;
@@ -271,7 +283,7 @@ static void written(struct cks_server *server, json_t *reply, void *data)
 	}
 	if (gone)
 		cks_away_remove(server->away, travel->session);
-	else
+	else if (!travel->stays)
 		stay(server, travel);
 	travel_finish(server, travel, reply);
 }
@@ -290,6 +302,7 @@ static void write_worker(struct cks_server *server, struct travel *travel,
 	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
 				    .control = travel->stream,
 				    .done = written,
+				    .goes_on = copied,
 				    .data = travel};
 	pid_t pid;
 

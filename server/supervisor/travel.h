@@ -49,7 +49,8 @@ json_t *cks_travel_restore(struct cks_server *server, const json_t *request,
 int64_t cks_travel_policy(struct cks_server *server);
 /* Process @pid has ended with wait(2)'s @status: if it was a session that has come to its end, its checkpoint is
  * removed. Call before cks_workers_ended(). */
-void cks_travel_policy_ended(const struct cks_options *options, struct cks_workers *workers,
-			     struct cks_helpers *helpers, pid_t pid, int status);
+void cks_travel_policy_ended(struct cks_travels *travels, const struct cks_options *options,
+			     struct cks_workers *workers, struct cks_helpers *helpers, pid_t pid,
+			     int status);
 
 #endif

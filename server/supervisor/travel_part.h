@@ -25,6 +25,8 @@ struct travel {
 	struct cks_asker asker;
 	json_t *reply;	     /* for the asker, when it has ended here */
 	bool keeps;	     /* it stays: no command waits, and an older checkpoint is replaced */
+	bool stays;	     /* it has been saved as far as it must wait for that */
+	bool needless;	     /* it has come to its end meanwhile */
 	bool resumes;	     /* if it stays: it was not suspended before */
 	bool rests;	     /* a restored one stays suspended, */
 	bool held;	     /* until a command resumes it: also one that stays here */
@@ -48,6 +50,9 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 /* The folder in @request, or NULL and *error. It must be absolute, because the client has another current
  * folder. */
 const char *travel_directory(const json_t *request, json_t **error);
+
+/* travel_policy.c: remove the folder of a checkpoint, if there is one */
+void travel_remove(struct cks_helpers *helpers, const char *folder);
 
 /* travel_restore.c: the step RETURNING */
 void travel_check_named(struct cks_server *server, struct travel *travel);

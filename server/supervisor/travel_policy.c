@@ -14,6 +14,7 @@
 #include "server/processes/options.h"
 #include "server/processes/session_info.h"
 #include "server/supervisor/travel.h"
+#include "server/supervisor/travel_part.h"
 #include "server/supervisor/workers.h"
 #include "util/hash.h"
 #include "util/log.h"
@@ -84,11 +85,22 @@ static void removed(struct cks_server *server, json_t *reply, void *data)
 	json_decref(reply);
 }
 
-void cks_travel_policy_ended(const struct cks_options *options, struct cks_workers *workers,
-			     struct cks_helpers *helpers, pid_t pid, int status)
+void travel_remove(struct cks_helpers *helpers, const char *folder)
 {
 	struct cks_helper helper = {
 		.argument = CK_CHECKPOINTER_ARGUMENT, .control = -1, .done = removed};
+
+	if (access(folder, F_OK) < 0)
+		return;
+	helper.request = json_pack("{s:s}", "remove", folder);
+	if (cks_helpers_start(helpers, &helper) < 0)
+		ck_warn("%s: cannot be removed", folder);
+}
+
+void cks_travel_policy_ended(struct cks_travels *travels, const struct cks_options *options,
+			     struct cks_workers *workers, struct cks_helpers *helpers, pid_t pid,
+			     int status)
+{
 	struct cks_session_info *s = NULL;
 	char folder[PATH_MAX];
 
@@ -99,10 +111,8 @@ void cks_travel_policy_ended(const struct cks_options *options, struct cks_worke
 	if (!s || !options->checkpoint_dir || s->written || !WIFEXITED(status) ||
 	    WEXITSTATUS(status) != 0)
 		return;
+	for (struct travel *travel = travels->first; travel; travel = travel->next)
+		travel->needless |= travel->keeps && travel->number == s->number;
 	folder_of(options->checkpoint_dir, cks_workers_secret(s), folder);
-	if (access(folder, F_OK) < 0)
-		return;
-	helper.request = json_pack("{s:s}", "remove", folder);
-	if (cks_helpers_start(helpers, &helper) < 0)
-		ck_warn("%s: cannot be removed", folder);
+	travel_remove(helpers, folder);
 }

@@ -243,6 +243,19 @@ def test_sessions_are_saved_again_and_again_and_go_on(servers, start_program, ex
     wait_until(lambda: not list(folder.iterdir()), 60, "what has ended is removed")
 
 
+def test_a_session_goes_on_before_its_checkpoint_is_compressed(servers, start_program, tmp_path):
+    server = servers("server", "--checkpoint-every", "1", "--checkpoint-dir", tmp_path / "saved", "--keep", "5s")
+    program = start_program(server.address("tcp"), 100000)
+    wait_until(lambda: " is saved in " in server.log(), 60, "it is saved")
+    log = server.log()
+    assert 0 < log.index("session s1 goes on") < log.index("session s1 is saved in")
+    # its end may come before that is done
+    goes_on = log.count("session s1 goes on")
+    wait_until(lambda: server.log().count("session s1 goes on") > goes_on, 60, "it is saved again")
+    program.kill()
+    wait_until(lambda: not list((tmp_path / "saved").iterdir()), 60, "what has ended is removed")
+
+
 def test_a_session_that_is_not_used_is_not_saved_again(servers, tmp_path):
     folder = tmp_path / "saved"
     server = servers("server", "--checkpoint-every", "1", "--checkpoint-dir", folder)
@@ -273,7 +286,7 @@ def test_after_a_crash_the_saved_session_of_a_program_that_has_gone_on_is_refuse
     where = tmp_path / "where"
     where.write_text(first.address("tcp"))
     program = start_program(f"file:{where}", 100000)
-    wait_until(lambda: "the client is back" in first.log(), 60, "it is saved, and goes on")
+    wait_until(lambda: "the client is back" in first.log() and " is saved in " in first.log(), 60, "it is saved, and goes on")
     program.go_on(50)
     (worker,) = first.workers()
     first.kill()
