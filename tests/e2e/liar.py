@@ -47,7 +47,7 @@ class Liar:
     def answer(self, source, target):
         """Records, whole. After a lie the client may wait for what never comes: a silent connection is closed."""
         try:
-            source.settimeout(SILENCE)
+            source.settimeout(SILENCE if self.lies < float("inf") else None)
             stream = source.makefile("rb")
             while len(mark := stream.read(4)) == 4:
                 body = stream.read(struct.unpack(">I", mark)[0] & 0x7fffffff)
