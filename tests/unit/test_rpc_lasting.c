@@ -110,8 +110,8 @@ struct world {
 	const long *script; /* for each connection: bytes there, bytes back */
 	size_t scripted, used;
 	unsigned int rounds;
-	size_t size; /* of the largest message */
-	bool lend, much;
+	size_t size;		 /* of the largest message */
+	bool lend, much, narrow; /* narrow: the connections hold few bytes */
 	atomic_bool done;
 };
 
@@ -121,12 +121,15 @@ static void create_pair(struct ck_chan *chan[2], size_t limit)
 	assert_int_equal(ck_lasting_create("server", NULL, limit, &chan[1]), 0);
 }
 
-static void link_pair(struct ck_chan *chan[2], long after, long after_back)
+static void link_pair(struct ck_chan *chan[2], long after, long after_back, bool narrow)
 {
+	const int few = 1;
 	struct ck_chan *ends[2];
 	uint64_t received[2];
 
 	cut_pair(ends, after, after_back);
+	for (int i = 0; i < 2 && narrow; i++)
+		setsockopt(ck_chan_fd(ends[i]), SOL_SOCKET, SO_SNDBUF, &few, sizeof(few));
 	for (int i = 0; i < 2; i++)
 		ck_lasting_detach(chan[i], &received[i]);
 	for (int i = 0; i < 2; i++)
@@ -148,7 +151,7 @@ static void keep(struct world *w)
 		bool scripted = w->used < w->scripted;
 
 		link_pair(w->chan, scripted ? w->script[2 * w->used] : NEVER,
-			  scripted ? w->script[2 * w->used + 1] : NEVER);
+			  scripted ? w->script[2 * w->used + 1] : NEVER, w->narrow);
 		w->used++;
 		for (int i = 0; i < 2; i++)
 			assert_int_equal(pthread_create(&thread[i], NULL, resend, w->chan[i]), 0);
@@ -346,6 +349,21 @@ static void reused_slots_survive_cuts(void **state)
 	}
 }
 
+/* Where a connection has no room, confirmations wait, and both ends write at the same time. */
+static void both_ends_get_on_where_there_is_little_room(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 3; kind++) {
+		struct world w = {.rounds = 60,
+				  .size = 1 << 20,
+				  .lend = kind == 1,
+				  .much = kind == 2,
+				  .narrow = true};
+
+		talk(&w);
+	}
+}
+
 /* --- one end against bytes */
 
 /* A lasting channel, and the plain other end of its connection. */
@@ -403,7 +421,7 @@ static void a_goodbye_ends_reads_after_the_data(void **state)
 
 	(void)state;
 	create_pair(chan, CK_LASTING_LIMIT);
-	link_pair(chan, NEVER, NEVER);
+	link_pair(chan, NEVER, NEVER, false);
 	assert_int_equal(ck_chan_writev(chan[0], &iov, 1), 0);
 	ck_lasting_bye(chan[0], 1000);
 	assert_int_equal(ck_chan_read(chan[1], text, 4), 0);
@@ -468,7 +486,7 @@ static void settled_bytes_are_the_callers_again(void **state)
 	assert_int_equal(ck_chan_lend(chan[0], &iov, 1, 0), 0);
 	ck_chan_settle(chan[0]);
 	memset(bytes, 'y', sizeof(bytes));
-	link_pair(chan, NEVER, NEVER);
+	link_pair(chan, NEVER, NEVER, false);
 	ck_lasting_resend(chan[0]);
 	assert_int_equal(ck_chan_read(chan[1], got, sizeof(got)), 0);
 	for (size_t i = 0; i < sizeof(got); i++)
@@ -493,7 +511,7 @@ static void loans_are_settled_one_by_one(void **state)
 	}
 	ck_chan_settle_until(chan[0], until[0]);
 	memset(bytes, 'y', sizeof(bytes));
-	link_pair(chan, NEVER, NEVER);
+	link_pair(chan, NEVER, NEVER, false);
 	ck_lasting_resend(chan[0]);
 	assert_int_equal(ck_chan_read(chan[1], got, sizeof(got)), 0);
 	for (size_t i = 0; i < sizeof(got); i++)
@@ -631,6 +649,7 @@ int main(void)
 		cmocka_unit_test(a_repair_that_is_cut_is_repaired),
 		cmocka_unit_test(large_messages_survive_cuts),
 		cmocka_unit_test(reused_slots_survive_cuts),
+		cmocka_unit_test(both_ends_get_on_where_there_is_little_room),
 		cmocka_unit_test(a_frame_that_no_peer_sends_ends_the_channel),
 		cmocka_unit_test(a_goodbye_ends_reads_after_the_data),
 		cmocka_unit_test(an_end_without_a_goodbye_is_not_the_channels),
