@@ -41,6 +41,7 @@ enum {
 	OPT_TLS_CA,
 	OPT_TLS,
 	OPT_NEW_CERT,
+	OPT_CLIENT_FILES,
 	OPT_CACHE_DIR,
 	OPT_CACHE_SIZE,
 	OPT_M3,
@@ -84,6 +85,7 @@ static const struct option long_options[] = {
 	{"tls-ca", required_argument, NULL, OPT_TLS_CA},
 	{"tls", required_argument, NULL, OPT_TLS},
 	{"new-cert", required_argument, NULL, OPT_NEW_CERT},
+	{"client-files", required_argument, NULL, OPT_CLIENT_FILES},
 	{"cache-dir", required_argument, NULL, OPT_CACHE_DIR},
 	{"cache-size", required_argument, NULL, OPT_CACHE_SIZE},
 	{"m3", required_argument, NULL, OPT_M3},
@@ -135,6 +137,8 @@ static void print_help(void)
 	       "  --tls WHICH           required (default with --tls-cert) or offered\n"
 	       "  --new-cert DIR [NAME...]  make a certificate and a key in DIR, and print its "
 	       "pin\n"
+	       "  --client-files DIR    the client for `cricket login --install` (default: the one "
+	       "beside the server)\n"
 	       "  --cache-dir DIR       folder of the module cache\n"
 	       "  --cache-size BYTES    most bytes of the module cache, with K, M, G or T\n"
 	       "  --m3 PATH             socket for memory shared by name (default: that of\n"
@@ -346,6 +350,8 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 	case OPT_NEW_CERT: /* names come last */
 		o->new_cert = value;
 		return 0;
+	case OPT_CLIENT_FILES:
+		return take_path(&o->client_files, value);
 	case OPT_CACHE_DIR:
 		o->cache_dir = value;
 		return 0;

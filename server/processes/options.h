@@ -31,6 +31,7 @@ struct cks_options {
 	const char *tls_ca;	    /* who signs clients' certificates; NULL: they need none */
 	bool tls_required;	    /* connections over a network use TLS */
 	const char *new_cert;	    /* a folder for a new certificate; NULL: run a server */
+	const char *client_files;   /* folder of the client that is sent; NULL: the server's */
 	const char *cache_dir;	    /* NULL: the usual places */
 	const char *cache_size;	    /* as CRICKET_CACHE_SIZE */
 	const char *m3_path;	    /* the memory broker's socket; NULL: beside the server's own */

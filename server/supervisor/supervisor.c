@@ -75,7 +75,7 @@ static void reap(struct supervisor *s)
 		    !cks_broker_ended(s->broker, pid, status) &&
 		    !cks_upgrade_ended(&s->upgrade, pid, status) &&
 		    !cks_fronts_ended(s->fronts, pid, status) &&
-		    !cks_helpers_ended(s->helpers, pid))
+		    !cks_helpers_ended(s->helpers, pid) && !cks_fresh_ended(s->fresh, pid))
 			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
 							   : "has not taken the registration");
 	}
