@@ -40,6 +40,8 @@ check-style:	## who may include and call whom; the client's state and locks; hea
 		tools/check-hardening
 check-reproducible: cpu	## a second build, in another folder, is equal byte by byte
 	tools/check-reproducible
+check-abi: cpu	## libm3 and libwcm have all that programs of the last release need; needs abigail-tools
+	tools/check-abi
 check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) $(BESIDE) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
@@ -80,4 +82,4 @@ clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu portable loader test-apps check check-style check-reproducible check-gen check-unit check-conformance check-e2e check-portable gen fuzz demo install dist deb rpm release format clean
+.PHONY: help all deps libtirpc cpu portable loader test-apps check check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-portable gen fuzz demo install dist deb rpm release format clean

@@ -1,5 +1,5 @@
 /*
- * command/login.c - `cricket login`: keep the token of a server.
+ * command/login.c - `cricket login`: keep the token of a server, and install its client.
  *
  * The token is read from standard input and is never an argument, which other users could see in the list of
  * processes.
@@ -13,10 +13,13 @@
 #include <unistd.h>
 
 #include "command/command.h"
+#include "command/install.h"
 #include "command/server.h"
 #include "command/token.h"
 
-static const struct option options[] = {{"remove", no_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"remove", no_argument, NULL, 'r'},
+					{"install", optional_argument, NULL, 'i'},
+					{NULL, 0, NULL, 0}};
 
 /* Read a line of standard input, which a terminal does not show. */
 static int ask(const char *server, char out[CKX_TOKEN])
@@ -26,10 +29,11 @@ static int ask(const char *server, char out[CKX_TOKEN])
 	const char *line;
 
 	if (terminal) {
-		fprintf(stderr, "Token of %s: ", server);
 		hidden = shown;
 		hidden.c_lflag &= ~(tcflag_t)ECHO;
-		tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+		tcsetattr(STDIN_FILENO, TCSAFLUSH,
+			  &hidden); /* drops what came before the question */
+		fprintf(stderr, "Token of %s: ", server);
 	}
 	line = fgets(out, CKX_TOKEN, stdin);
 	if (terminal) {
@@ -51,14 +55,50 @@ static int forget(const struct ckx_server *server, const char *text)
 	return ret == 0 ? CKX_OK : CKX_FAILED;
 }
 
+/* Ask for the token of @server, and keep it. */
+static int keep(struct ckx_server *server, const char *text)
+{
+	int ret = ask(text, server->token);
+
+	if (ret == 0)
+		ret = ckx_token_keep(server->address, server->token);
+	if (ret == 0)
+		printf("The token of %s is kept.\n", text);
+	return ret;
+}
+
+/* The token is asked for only where the server wants another than is known. */
+static int install(const char *name, const char *prefix)
+{
+	struct ckx_server server;
+	char text[2 * CKX_TEXT + 8];
+	int ret;
+
+	if (ckx_server_find(name, &server) < 0)
+		return CKX_FAILED;
+	ckx_server_text(&server, text);
+	ret = ckx_install(&server, prefix);
+	if (ret == -EACCES && server.address[0]) {
+		ret = keep(&server, text);
+		if (ret == 0)
+			ret = ckx_install(&server, prefix);
+	}
+	if (ret == -EACCES)
+		ckx_error("%s refuses the token", text);
+	explicit_bzero(server.token, sizeof(server.token));
+	return ret == 0 ? CKX_OK : CKX_FAILED;
+}
+
 int ckx_login(const struct ckx_command *self, int argc, char **argv)
 {
 	struct ckx_server server;
-	char file[CKX_TEXT], text[2 * CKX_TEXT + 8], token[CKX_TOKEN];
-	int option = getopt_long(argc, argv, "r", options, NULL), ret;
+	char file[CKX_TEXT], text[2 * CKX_TEXT + 8];
+	int option = getopt_long(argc, argv, "ri::", options, NULL), ret;
 
 	if (option == '?' || argc - optind > 1)
 		return ckx_usage(self);
+	if (option == 'i')
+		return install(argv[optind], optarg);
 	if (ckx_server_name(argv[optind], &server, file) < 0)
 		return CKX_FAILED;
 	ckx_server_text(&server, text);
@@ -68,11 +108,7 @@ int ckx_login(const struct ckx_command *self, int argc, char **argv)
 		return forget(&server, text);
 	if (file[0])
 		return ckx_error("%s has its token in %s", text, file);
-	if (ask(text, token) < 0)
-		return CKX_FAILED;
-	ret = ckx_token_keep(server.address, token);
-	explicit_bzero(token, sizeof(token));
-	if (ret == 0)
-		printf("The token of %s is kept.\n", text);
+	ret = keep(&server, text);
+	explicit_bzero(server.token, sizeof(server.token));
 	return ret == 0 ? CKX_OK : CKX_FAILED;
 }

@@ -46,7 +46,10 @@ static const struct ckx_command commands[] = {
 	{"servers", "[--json]", "List the servers of the configuration files.",
 	 "  -j, --json            as JSON\n", ckx_servers},
 	{"login", "[OPTION]... [SERVER]", "Keep the token of a server, read from standard input.",
-	 "  -r, --remove          forget it\n", ckx_login},
+	 "  -r, --remove          forget it\n"
+	 "  -i, --install[=PREFIX]  install the client of the server's release, below ~/.local or "
+	 "PREFIX\n",
+	 ckx_login},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -53,13 +53,16 @@ static int dial(const struct ckx_server *server, struct ckx_reach *r, struct ck_
 	return ret;
 }
 
-/* Encrypt the connection, if client and server would. */
-static int secure(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
+/* Encrypt the connection, if client and server would; @must: if it leaves this host. */
+static int secure(const struct ckx_server *server, struct ckx_reach *r, bool must,
+		  struct ck_chan **chan)
 {
 	struct ck_secure *secure;
 	int ret;
 
 	ckx_tls_apply(&server->tls);
+	if (must)
+		setenv("CRICKET_TLS", "require", 1);
 	if (server->token[0]) /* decides whether plain text will do */
 		setenv("CRICKET_TOKEN", server->token, 1);
 	ret = ck_secure_create(&secure, r->why);
@@ -113,24 +116,44 @@ static int time_calls(struct ck_chan *chan, struct ckx_reach *r)
 	return ret;
 }
 
-void ckx_reach(const struct ckx_server *server, struct ckx_reach *r)
+static int open_chan(const struct ckx_server *server, struct ckx_reach *r, bool far_is_secure,
+		     struct ck_chan **chan)
 {
 	double begin = now_us();
-	struct ck_chan *chan;
 	int ret;
 
 	*r = (struct ckx_reach){.connected = false};
-	ret = dial(server, r, &chan);
+	ret = dial(server, r, chan);
 	if (ret < 0) {
 		ck_chan_dial_error(r->at, ret, r->why, sizeof(r->why));
-		return;
+		return ret;
 	}
 	r->connected = true;
 	r->connect_ms = (now_us() - begin) / 1e3;
-	r->near = ckx_route(ck_chan_fd(chan), r->route, sizeof(r->route));
-	if (secure(server, r, &chan) < 0)
+	r->near = ckx_route(ck_chan_fd(*chan), r->route, sizeof(r->route));
+	ret = secure(server, r, far_is_secure && !r->near, chan);
+	r->trusted = ret == 0;
+	return ret;
+}
+
+int ckx_reach_open(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
+{
+	int ret = open_chan(server, r, true, chan);
+
+	if (ret < 0 || r->near || r->secure)
+		return ret;
+	ck_chan_close(*chan);
+	snprintf(r->why, sizeof(r->why), "the connection is not encrypted");
+	return -EKEYREJECTED;
+}
+
+void ckx_reach(const struct ckx_server *server, struct ckx_reach *r)
+{
+	struct ck_chan *chan;
+	int ret;
+
+	if (open_chan(server, r, false, &chan) < 0)
 		return;
-	r->trusted = true;
 	ret = time_calls(chan, r);
 	if (!r->speaks)
 		snprintf(r->why, sizeof(r->why),

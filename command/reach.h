@@ -9,6 +9,8 @@
 #include "command/server.h"
 #include "rpc/tls.h"
 
+struct ck_chan;
+
 struct ckx_reach {
 	char at[CKX_TEXT + 8]; /* the address that was tried last */
 	bool connected;
@@ -24,5 +26,9 @@ struct ckx_reach {
 };
 
 void ckx_reach(const struct ckx_server *server, struct ckx_reach *reach);
+
+/* Only connect, for calls of one's own; reach->speaks stays false. A connection that leaves this host is encrypted, or
+ * there is none. -errno: reach->why says why. */
+int ckx_reach_open(const struct ckx_server *server, struct ckx_reach *reach, struct ck_chan **chan);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/deb.sh - `make deb`: Debian packages cricket-client, -server, -tools and -dev of this tree, as committed and
-# changed, into build/packages. Needs what `tools/deps.sh --build --packages` installs.
+# tools/deb.sh - `make deb`: Debian packages those of debian/control, of this tree as committed and changed, into
+# build/packages. Needs what `tools/deps.sh --build --packages` installs.
 #
 # They are built in a copy (build/deb), whose objects stay for the next time.
 set -euo pipefail
@@ -21,7 +21,7 @@ find "$copy/cpu" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
 git ls-files -z --cached --others --exclude-standard |
 	xargs -0 sh -c 'for f; do [ ! -f "$f" ] || printf "%s\0" "$f"; done' sh |
 	xargs -0 cp -p --parents -t "$copy"
-rm -f "$out"/cricket-*.deb
+rm -f "$out"/*.deb
 fakeroot=$([ "$(id -u)" -eq 0 ] || echo fakeroot)
 (cd "$copy" && CRICKET_DEBS=$out $fakeroot debian/rules binary)
 ls -l "$out"/*.deb

@@ -110,7 +110,7 @@ for arg in "$@"; do
 	--clang) extra+=(clang libclang-rt-dev clang-format) ;;
 	--systems) extra+=(debootstrap) ;;
 	--portable) extra+=(python3-pip) ;;
-	--packages) extra+=(debhelper dpkg-dev fakeroot lintian rpm) ;;
+	--packages) extra+=(debhelper dpkg-dev fakeroot lintian rpm abigail-tools cmake libopenmpi-dev openmpi-bin) ;;
 	--monitors) extra+=(prometheus chromium openssh-server) ;;
 	--slurm) extra+=(libslurm-dev slurmctld slurmd slurm-client munge) ;;
 	--wheels) want_cuda=wheels ;;

@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
 # tools/install.sh - puts what `make` has built where it is used from. `make install` installs all of it.
 #
-#   tools/install.sh all|server|client|launcher|memory|loader|slurm [PREFIX]     PREFIX is /usr/local unless given
+#   tools/install.sh all|server|client|launcher|memory|libraries|loader|slurm [PREFIX]     PREFIX is /usr/local unless given
 #
 #   server     cricket-rpc-server, cricket-exporter, their systemd units, user and folders; launcher and memory too
 #   client     cricket, cricket-client.so, and folders with the driver's names: of the client, of the emulated driver
 #   launcher   gpu_launcher, its Python module; the client, through which it reaches a server
-#   memory     m3, m3-server, libm3.so, libwcm.so, their headers and Python package
+#   memory     m3, m3-server, libraries, their Python package
+#   libraries  libm3, libwcm, their headers, pkg-config and CMake files
 #   loader     kernel-loader with its halves and stubs; the client
 #   slurm      the Slurm plugin, job_submit.lua; the client
 #
 # The files lie in PREFIX/lib/cricket as in cpu/, for they find each other there; bin/ and lib/ have links. No
 # driver's name comes into PREFIX/lib: a machine's own driver stays what its programs find. DESTDIR=FOLDER installs
-# below that folder, for packages. CRICKET_BUILD=FOLDER takes what was built there, in place of cpu/ (client only);
-# STRIP=1 leaves out what debuggers need, three quarters of it.
+# below that folder, for packages. LIBDIR=FOLDER (below PREFIX) is where a distribution has its libraries: libm3 and
+# libwcm are then there and not in lib/cricket. CRICKET_BUILD=FOLDER takes what was built there, in place of cpu/ (client
+# and libraries only); STRIP=1 leaves out what debuggers need, three quarters of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 prefix=${2:-/usr/local}
 built=${CRICKET_BUILD:-cpu}
 
 die() { printf 'install: error: %s\n' "$*" >&2; exit 2; }
-usage() { sed -n '4,11s/^# \{0,3\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '4,12s/^# \{0,3\}//p' "$0" >&2; exit 2; }
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then usage; fi
 case $prefix in
@@ -90,15 +92,40 @@ launcher() {
 	manuals gpu_launcher.1
 }
 
-memory() {
-	programs m3 m3-server
-	put 755 "$home" cpu/libm3.so cpu/libwcm.so cpu/libcuda-emu.so
-	link "$root/lib" cricket libm3.so libwcm.so
+# A library with its links, and what pkg-config and CMake know of it: library NAME SONAME DESCRIPTION
+library() {
+	local name=$1 soname=$2 folder=${LIBDIR:-lib} script
+	script="s|@NAME@|$name|g; s|@SONAME@|$soname|g; s|@DESCRIPTION@|$3|g; s|@PREFIX@|${prefix%/}|g; s|@LIBDIR@|$folder|g
+		s|@VERSION@|$(sed -n 's/^RELEASE := //p' cpu/Makefile)|g; s|@UP@|$(sed 's|[^/][^/]*|..|g' <<<"$folder")|g"
+	if [ -n "${LIBDIR:-}" ]; then
+		put 755 "$root/$folder" "$built/$soname"
+	else
+		put 755 "$home" "$built/$soname"
+		ln -sf "$soname" "$home/lib$name.so"
+		link "$root/lib" cricket "$soname"
+	fi
+	ln -sf "$soname" "$root/$folder/lib$name.so"
+	mkdir -p "$root/$folder/pkgconfig" "$root/$folder/cmake/$name"
+	sed "$script" tools/library/pkg-config.in >"$root/$folder/pkgconfig/$name.pc"
+	sed "$script" tools/library/config.cmake.in >"$root/$folder/cmake/$name/$name-config.cmake"
+	sed "$script" tools/library/version.cmake.in >"$root/$folder/cmake/$name/$name-config-version.cmake"
+}
+
+libraries() {
+	library m3 libm3.so.1 "GPU memory that processes share by name"
+	library wcm libwcm.so.1 "one allocation over the GPUs of several processes"
 	put 644 "$root/include" m3/m3.h m3/MemMapManager.h wcm/wcm.h wcm/wcm_handle.h \
 		wcm/whole_chunked_memory.h wcm/whole_chunked_memory.cuh
+	manuals libwcm.7
+}
+
+memory() {
+	programs m3 m3-server
+	put 755 "$home" cpu/libcuda-emu.so
+	libraries
 	put 644 "$home/python/wholememory" python/wholememory/*.py
 	put 644 "$home/python/wholememory/torch" python/wholememory/torch/*.py
-	manuals m3.1 m3-server.8 libwcm.7
+	manuals m3.1 m3-server.8
 }
 
 server() {
@@ -141,6 +168,6 @@ all)
 	server && loader
 	[ ! -f cpu/slurm-cricket.so ] || slurm
 	;;
-server | client | launcher | memory | loader | slurm) "$1" ;;
+server | client | launcher | memory | libraries | loader | slurm) "$1" ;;
 *) usage ;;
 esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/rpm.sh - `make rpm`: cricket-client and cricket-server, into build/packages. Needs Debian's package rpm
-# (tools/deps.sh --packages), and what `make portable` and `make cpu` build: the client runs with glibc 2.17 or later, the
+# tools/rpm.sh - `make rpm`: cricket-client, -server, -libs and -devel, into build/packages. Needs Debian's package rpm
+# (tools/deps.sh --packages), and what `make portable` and `make cpu` build: client and libraries run with glibc 2.17 or later, the
 # server with that of this system or later.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,10 @@
 /*
- * client/modules/cluster.c - check the clusters that a launch asks for.
+ * client/modules/cluster.c - clusters: a check of what a launch asks for, and the occupancy of a configuration.
  */
+#include <stddef.h>
+#include <string.h>
+
+#include "client/modules/launch.h"
 #include "client/wire/client.h"
 
 #define PORTABLE 8 /* cluster size that every GPU with clusters supports */
@@ -47,4 +51,84 @@ CUresult ckc_cluster_check(CUfunction f, const unsigned int *grid,
 					    : CUDA_SUCCESS;
 	}
 	return CUDA_SUCCESS;
+}
+
+/* Get a cluster figure for a configuration, from the cache or the server; it depends on the whole
+ * configuration. */
+static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigned int which,
+			    const CUlaunchConfig *c, const CUlaunchAttribute *attributes,
+			    unsigned int n)
+{
+	struct {
+		uint64_t proc, ctx, function, which, grid[3], block[3], shared;
+		CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
+	} key;
+	size_t size = offsetof(__typeof__(key), attributes) + n * sizeof(attributes[0]);
+	ck_cluster_res r;
+	CUresult err;
+
+	memset(&key, 0, size);
+	key.proc = CK_PROC_cluster;
+	key.ctx = ctx;
+	key.function = function;
+	key.which = which;
+	key.grid[0] = c->gridDimX;
+	key.grid[1] = c->gridDimY;
+	key.grid[2] = c->gridDimZ;
+	key.block[0] = c->blockDimX;
+	key.block[1] = c->blockDimY;
+	key.block[2] = c->blockDimZ;
+	key.shared = c->sharedMemBytes;
+	memcpy(key.attributes, attributes, n * sizeof(attributes[0]));
+	if (ckc_cache_get(&key, size, value, sizeof(*value)))
+		return CUDA_SUCCESS;
+	err = ck_wire_cluster(
+		&(ck_cluster_args){.head.ctx = ctx,
+				   .function = function,
+				   .which = which,
+				   .gx = c->gridDimX,
+				   .gy = c->gridDimY,
+				   .gz = c->gridDimZ,
+				   .bx = c->blockDimX,
+				   .by = c->blockDimY,
+				   .bz = c->blockDimZ,
+				   .shared = c->sharedMemBytes,
+				   .attributes = CK_LIST(attributes, n * sizeof(attributes[0]))},
+		&r);
+	if (err)
+		return err;
+	*value = r.value;
+	ckc_cache_put(&key, size, value, sizeof(*value));
+	return err;
+}
+
+static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
+{
+	CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
+	struct ck_launch l;
+	uint64_t ctx, function;
+	unsigned int n;
+	CUresult err = ckc_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!value || !c)
+		return CUDA_ERROR_INVALID_VALUE;
+	l = (struct ck_launch){.attributes = c->attrs, .attribute_count = c->numAttrs};
+	err = ckc_function_id(func, &function);
+	if (!err)
+		err = ckc_launch_attributes(&l, attributes, &n);
+	return err ? err : ask_cluster(value, ctx, function, which, c, attributes, n);
+}
+
+CK_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
+						      const CUlaunchConfig *config)
+{
+	return cluster(clusterSize, func, config, 0);
+}
+
+CK_EXPORT CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
+						const CUlaunchConfig *config)
+{
+	return cluster(numClusters, func, config, 1);
 }

@@ -2,21 +2,18 @@
  * client/modules/launch.c - kernel launches: checked here like the driver's immediate checks (D7),
  * then sent one-way.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/modules/launch.h"
 #include "client/managed/managed.h"
-#include "client/managed/window.h"
 #include "elf/kernels.h"
 #include "util/env.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
 
-#define MAX_ATTRIBUTES 64
 #define DEFAULT_SHARED 49152 /* static and dynamic, unless raised */
 
 static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64_t *threads)
@@ -79,89 +76,6 @@ static CUresult check_kernel(const struct ck_launch *l, struct ck_function *f, C
 			return err ? err : CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
-}
-
-/* Take the whole parameter block from `extra`. */
-static CUresult params_of_extra(void **extra, const void **block, size_t *size)
-{
-	*block = NULL;
-	*size = 0;
-	for (; extra[0] != CU_LAUNCH_PARAM_END; extra += 2) {
-		if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
-			*block = extra[1];
-		else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
-			*size = *(size_t *)extra[1];
-		else
-			return CUDA_ERROR_INVALID_VALUE;
-	}
-	if ((*size && !*block) || *size > CK_KERNEL_PARAM_MAX + 4)
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
-}
-
-/* Zero the gaps, so that the bytes sent depend on the parameters only. */
-static CUresult pack_params(const struct ck_kernel *k, void **params, unsigned char *out)
-{
-	memset(out, 0, k->param_bytes);
-	for (uint32_t i = 0; i < k->param_count; i++) {
-		const struct ck_kernel_param *p = &k->params[i];
-
-		if (!params[i] || p->offset + p->size > k->param_bytes)
-			return CUDA_ERROR_INVALID_VALUE;
-		memcpy(out + p->offset, params[i], p->size);
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult ckc_launch_params(const struct ck_function *f, void **params, void **extra,
-			   unsigned char *room, const void **block, size_t *size)
-{
-	*block = room;
-	*size = f->kernel->param_bytes;
-	if (extra)
-		return params_of_extra(extra, block, size);
-	if (*size == 0)
-		return CUDA_SUCCESS;
-	return params ? pack_params(f->kernel, params, room) : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* Copy the attributes, with ids for event handles, and drop those that request nothing. */
-static CUresult pack_attributes(const struct ck_launch *l, CUlaunchAttribute *out, unsigned int *n)
-{
-	*n = 0;
-	if (l->attribute_count > MAX_ATTRIBUTES || (l->attribute_count && !l->attributes))
-		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < l->attribute_count; i++) {
-		CUlaunchAttribute *a = &out[*n];
-		uint64_t id;
-
-		*a = l->attributes[i];
-		if (a->id == CU_LAUNCH_ATTRIBUTE_IGNORE)
-			continue;
-		if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
-		    a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
-			if (ckc_event_id(a->value.programmaticEvent.event, &id))
-				return CUDA_ERROR_INVALID_HANDLE;
-			memcpy(&a->value.programmaticEvent.event, &id, sizeof(id));
-		}
-		(*n)++;
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult ckc_launch_expose(const unsigned char *block, size_t size)
-{
-	const struct ck_window *w = &ckc_client_current()->managed->window;
-	CUresult err = CUDA_SUCCESS;
-
-	for (size_t at = 0; !err && at + 8 <= size; at += 8) {
-		uint64_t word;
-
-		memcpy(&word, block + at, sizeof(word));
-		if (unlikely(ckc_window_has(w, word)))
-			err = ckc_hostmem_expose(word);
-	}
-	return err;
 }
 
 bool ckc_launch_blocking(void)
@@ -250,7 +164,7 @@ static CUresult prepare_attributes(const struct ck_function *f, const struct ck_
 	p->n = 0;
 	if (!l->attribute_count)
 		return CUDA_SUCCESS;
-	err = pack_attributes(l, p->attributes, &p->n);
+	err = ckc_launch_attributes(l, p->attributes, &p->n);
 	return err || !p->n ? err : ckc_cluster_check((CUfunction)f, l->grid, p->attributes, p->n);
 }
 
@@ -288,7 +202,7 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 {
 	struct ck_function *f = ckc_function_from(handle);
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
-	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
+	CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
 	struct prepared p = {.room = packed, .attributes = attributes};
 	const void *block;
 	uint64_t function, stream;
@@ -431,84 +345,4 @@ CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX
 	cooperative.value.cooperative = 1;
 	err = ckc_launch_check_cooperative(f, &l);
 	return err ? err : launch(f, &l);
-}
-
-/* Get a cluster figure for a configuration, from the cache or the server; it depends on the whole
- * configuration. */
-static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigned int which,
-			    const CUlaunchConfig *c, const CUlaunchAttribute *attributes,
-			    unsigned int n)
-{
-	struct {
-		uint64_t proc, ctx, function, which, grid[3], block[3], shared;
-		CUlaunchAttribute attributes[MAX_ATTRIBUTES];
-	} key;
-	size_t size = offsetof(__typeof__(key), attributes) + n * sizeof(attributes[0]);
-	ck_cluster_res r;
-	CUresult err;
-
-	memset(&key, 0, size);
-	key.proc = CK_PROC_cluster;
-	key.ctx = ctx;
-	key.function = function;
-	key.which = which;
-	key.grid[0] = c->gridDimX;
-	key.grid[1] = c->gridDimY;
-	key.grid[2] = c->gridDimZ;
-	key.block[0] = c->blockDimX;
-	key.block[1] = c->blockDimY;
-	key.block[2] = c->blockDimZ;
-	key.shared = c->sharedMemBytes;
-	memcpy(key.attributes, attributes, n * sizeof(attributes[0]));
-	if (ckc_cache_get(&key, size, value, sizeof(*value)))
-		return CUDA_SUCCESS;
-	err = ck_wire_cluster(
-		&(ck_cluster_args){.head.ctx = ctx,
-				   .function = function,
-				   .which = which,
-				   .gx = c->gridDimX,
-				   .gy = c->gridDimY,
-				   .gz = c->gridDimZ,
-				   .bx = c->blockDimX,
-				   .by = c->blockDimY,
-				   .bz = c->blockDimZ,
-				   .shared = c->sharedMemBytes,
-				   .attributes = CK_LIST(attributes, n * sizeof(attributes[0]))},
-		&r);
-	if (err)
-		return err;
-	*value = r.value;
-	ckc_cache_put(&key, size, value, sizeof(*value));
-	return err;
-}
-
-static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
-{
-	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
-	struct ck_launch l;
-	uint64_t ctx, function;
-	unsigned int n;
-	CUresult err = ckc_enter(&ctx);
-
-	if (err)
-		return err;
-	if (!value || !c)
-		return CUDA_ERROR_INVALID_VALUE;
-	l = (struct ck_launch){.attributes = c->attrs, .attribute_count = c->numAttrs};
-	err = ckc_function_id(func, &function);
-	if (!err)
-		err = pack_attributes(&l, attributes, &n);
-	return err ? err : ask_cluster(value, ctx, function, which, c, attributes, n);
-}
-
-CK_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
-						      const CUlaunchConfig *config)
-{
-	return cluster(clusterSize, func, config, 0);
-}
-
-CK_EXPORT CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
-						const CUlaunchConfig *config)
-{
-	return cluster(numClusters, func, config, 1);
 }

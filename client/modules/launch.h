@@ -53,6 +53,11 @@ CUresult ckc_launch_expose(const unsigned char *block, size_t size);
 /* CUDA_LAUNCH_BLOCKING=1: a launch returns after the kernel has run, with its error. */
 bool ckc_launch_blocking(void);
 
+#define CKC_LAUNCH_ATTRIBUTES 64 /* the most that a launch may have */
+
+/* The attributes that are sent, in @out, and their number. */
+CUresult ckc_launch_attributes(const struct ck_launch *l, CUlaunchAttribute *out, unsigned int *n);
+
 /*
  * The parameter block of @f, *@size bytes at *@block: packed from @params into @room, which has
  * CK_KERNEL_PARAM_MAX + 4 bytes, or as given by @extra. INVALID_VALUE.

@@ -39,7 +39,7 @@ _cricket() {
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;
 	servers:-*) i="--json --help" ;;
-	login:-*) i="--remove --help" ;;
+	login:-*) i="--remove --install --help" ;;
 	trace:-*) i="--help" ;;
 	*:-*) i="--server --help" ;;
 	run:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"); return ;;

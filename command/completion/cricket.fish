@@ -21,6 +21,7 @@ complete -c cricket -n "__fish_seen_subcommand_from check status servers" -s j -
 complete -c cricket -n "__fish_seen_subcommand_from metrics" -s i -l identities -d "each identity too"
 complete -c cricket -n "__fish_seen_subcommand_from status" -s w -l watch -d "again each second"
 complete -c cricket -n "__fish_seen_subcommand_from login" -s r -l remove -d "forget the token"
+complete -c cricket -n "__fish_seen_subcommand_from login" -s i -l install -d "install the server's client"
 complete -c cricket -n "__fish_seen_subcommand_from check status metrics top login" -a "(__cricket_servers)"
 complete -c cricket -n "__fish_seen_subcommand_from suspend resume end checkpoint" -a "(__cricket_sessions)"
 complete -c cricket -n "__fish_seen_subcommand_from checkpoint restore trace" -F

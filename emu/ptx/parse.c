@@ -2,8 +2,6 @@
  * emu/ptx/parse.c - PTX text to a module: directives, functions, scopes.
  */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,159 +9,6 @@
 #include "emu/ptx/parse.h"
 #include "emu/ptx/parse_func.h"
 #include "util/util.h"
-
-int ck_ptx_fail(struct ck_ptx_parser *p, int err, const char *format, ...)
-{
-	uint32_t line = p->stmt_line ? p->stmt_line : p->line;
-	va_list args;
-	int n;
-
-	if (p->log_size == 0)
-		return err;
-	n = snprintf(p->log, p->log_size, "line %u: ", line);
-	if (n < 0 || (size_t)n >= p->log_size)
-		return err;
-	va_start(args, format);
-	vsnprintf(p->log + n, p->log_size - (size_t)n, format, args);
-	va_end(args);
-	return err;
-}
-
-int ck_ptx_oom(struct ck_ptx_parser *p)
-{
-	return ck_ptx_fail(p, -ENOMEM, "out of memory");
-}
-
-void ck_ptx_advance(struct ck_ptx_parser *p)
-{
-	ck_ptx_lex_next(&p->lex, &p->tok);
-	p->line = p->lex.line;
-}
-
-bool ck_ptx_at(const struct ck_ptx_parser *p, char punct)
-{
-	return p->tok.kind == CK_PTX_PUNCT && *p->tok.text == punct;
-}
-
-bool ck_ptx_accept(struct ck_ptx_parser *p, char punct)
-{
-	if (!ck_ptx_at(p, punct))
-		return false;
-	ck_ptx_advance(p);
-	return true;
-}
-
-int ck_ptx_unexpected(struct ck_ptx_parser *p, const char *wanted)
-{
-	int size = (int)ck_min(p->tok.size, (size_t)60);
-
-	if (p->tok.kind == CK_PTX_END)
-		return ck_ptx_fail(p, -EINVAL, "the text ends where %s should be", wanted);
-	return ck_ptx_fail(p, -EINVAL, "'%s%.*s' where %s should be",
-			   p->tok.kind == CK_PTX_DOT ? "." : "", size, p->tok.text, wanted);
-}
-
-int ck_ptx_expect(struct ck_ptx_parser *p, char punct)
-{
-	char wanted[4] = {'\'', punct, '\'', '\0'};
-
-	return ck_ptx_accept(p, punct) ? 0 : ck_ptx_unexpected(p, wanted);
-}
-
-int ck_ptx_integer(struct ck_ptx_parser *p, int64_t *value)
-{
-	bool negative = false;
-
-	while (ck_ptx_at(p, '-') || ck_ptx_at(p, '+')) {
-		negative ^= ck_ptx_at(p, '-');
-		ck_ptx_advance(p);
-	}
-	if (p->tok.kind != CK_PTX_INT)
-		return ck_ptx_unexpected(p, "an integer");
-	*value = (int64_t)(negative ? 0 - p->tok.integer : p->tok.integer);
-	ck_ptx_advance(p);
-	return 0;
-}
-
-unsigned int ck_ptx_type_find(const char *text, size_t size)
-{
-	static const char *const keywords[] = {
-		"",
-#define CK_PTX_TYPE(id, keyword, bytes, class) keyword,
-#include "emu/ptx/types.def"
-#undef CK_PTX_TYPE
-	};
-
-	for (unsigned int i = 1; i < CK_PTX_TYPES; i++)
-		if (strlen(keywords[i]) == size && !memcmp(keywords[i], text, size))
-			return i;
-	return CK_PTX_NOTYPE;
-}
-
-int ck_ptx_slot(struct ck_ptx_parser *p, uint64_t size, uint64_t align, uint64_t *offset)
-{
-	*offset = CK_ALIGN_UP(p->slot_top, align);
-	if (!ck_ptx_fits(*offset, size, CK_PTX_MAX_LOCAL))
-		return ck_ptx_fail(p, -EINVAL, "more than %u bytes of local memory in a function",
-				   CK_PTX_MAX_LOCAL);
-	p->slot_top = *offset + size;
-	p->slot_max = ck_max(p->slot_max, p->slot_top);
-	return 0;
-}
-
-/* ".reg .type a, b<4>;" after the .reg. */
-static int parse_regs(struct ck_ptx_parser *p)
-{
-	unsigned int type;
-	int ret;
-
-	if (p->func == CK_PTX_NONE)
-		return ck_ptx_fail(p, -EOPNOTSUPP, ".reg outside a function");
-	if (p->tok.kind != CK_PTX_DOT)
-		return ck_ptx_unexpected(p, "a type");
-	type = ck_ptx_type_find(p->tok.text, p->tok.size);
-	if (type == CK_PTX_NOTYPE)
-		return ck_ptx_fail(p, -EOPNOTSUPP, ".reg .%.*s is not supported",
-				   (int)ck_min(p->tok.size, (size_t)40), p->tok.text);
-	ck_ptx_advance(p);
-	do {
-		struct ck_ptx_token name = p->tok;
-		struct ck_ptx_name *entry;
-		int64_t count = 0;
-		int32_t row;
-
-		if (name.kind != CK_PTX_WORD)
-			return ck_ptx_unexpected(p, "a register's name");
-		ck_ptx_advance(p);
-		if (ck_ptx_accept(p, '<')) {
-			ret = ck_ptx_integer(p, &count);
-			if (ret < 0 || (ret = ck_ptx_expect(p, '>')) < 0)
-				return ret;
-			if (count < 0 || count > CK_PTX_MAX_ROWS ||
-			    (p->family_total += (uint64_t)count) > (64u << 20))
-				return ck_ptx_fail(p, -EINVAL, "too many registers");
-			entry = ck_ptx_names_add(&p->names, name.text, name.size,
-						 CK_PTX_NAME_FAMILY, p->depth);
-			if (!entry)
-				return ck_ptx_oom(p);
-			entry->bytes = (uint64_t)count;
-			entry->rows = calloc((size_t)count + 1, sizeof(*entry->rows));
-			if (!entry->rows)
-				return ck_ptx_oom(p);
-		} else {
-			ret = ck_ptx_register_rows(p, type, &row);
-			if (ret < 0)
-				return ret;
-			entry = ck_ptx_names_add(&p->names, name.text, name.size, CK_PTX_NAME_REG,
-						 p->depth);
-			if (!entry)
-				return ck_ptx_oom(p);
-			entry->value = row;
-		}
-		entry->type = type;
-	} while (ck_ptx_accept(p, ','));
-	return ck_ptx_expect(p, ';');
-}
 
 /* .local and .param of a body: room in the frame. */
 static int parse_slot(struct ck_ptx_parser *p, bool is_param)
@@ -261,7 +106,7 @@ static int parse_body_directive(struct ck_ptx_parser *p)
 
 	ck_ptx_advance(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "reg"))
-		return parse_regs(p);
+		return ck_ptx_parse_regs(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "local"))
 		return parse_slot(p, false);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "param"))

@@ -93,7 +93,7 @@ int ck_ptx_fail(struct ck_ptx_parser *p, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int ck_ptx_oom(struct ck_ptx_parser *p);
 
-/* Tokens (parse.c) */
+/* Tokens (parse_token.c) */
 void ck_ptx_advance(struct ck_ptx_parser *p);
 bool ck_ptx_at(const struct ck_ptx_parser *p, char punct);
 bool ck_ptx_accept(struct ck_ptx_parser *p, char punct); /* consume it if it is there */
@@ -101,6 +101,9 @@ int ck_ptx_expect(struct ck_ptx_parser *p, char punct);
 int ck_ptx_unexpected(struct ck_ptx_parser *p, const char *wanted);
 int ck_ptx_integer(struct ck_ptx_parser *p, int64_t *value);  /* with sign; consumes */
 unsigned int ck_ptx_type_find(const char *text, size_t size); /* CK_PTX_NOTYPE if none */
+
+/* Registers, from after ".reg" to the ';'; local memory of the function (parse_reg.c) */
+int ck_ptx_parse_regs(struct ck_ptx_parser *p);
 int ck_ptx_slot(struct ck_ptx_parser *p, uint64_t size, uint64_t align, uint64_t *offset);
 
 /* A declaration's .align, type and vector, name and dimensions (parse_var.c) */

@@ -78,6 +78,7 @@ CALLS = {
     "wcm_version": (c_char_p,),
 }
 
+NAME = "libwcm.so.1"
 _loaded = None      # pylint: disable=invalid-name
 
 
@@ -86,8 +87,8 @@ def load(path=None):
     global _loaded      # pylint: disable=global-statement
     if _loaded is None:
         home = pathlib.Path(__file__).resolve().parents[2]
-        own = [p for p in (home / "cpu" / "libwcm.so", home / "libwcm.so") if p.exists()]
-        opened = ctypes.CDLL(str(path or (own[0] if own else "libwcm.so")))
+        own = [p for p in (home / "cpu" / NAME, home / NAME) if p.exists()]
+        opened = ctypes.CDLL(str(path or (own[0] if own else NAME)))
         for name, (result, *arguments) in CALLS.items():
             function = getattr(opened, name)
             function.restype, function.argtypes = result, arguments

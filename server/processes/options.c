@@ -18,9 +18,6 @@
 #include "util/log.h"
 #include "util/log_format.h"
 
-#define CK_SESSIONS 256
-#define CK_WARM_DEVICES "0"
-
 enum {
 	OPT_LISTEN = 256,
 	OPT_UNIX,
@@ -41,6 +38,7 @@ enum {
 	OPT_TLS_CA,
 	OPT_TLS,
 	OPT_NEW_CERT,
+	OPT_CLIENT_FILES,
 	OPT_CACHE_DIR,
 	OPT_CACHE_SIZE,
 	OPT_M3,
@@ -84,6 +82,7 @@ static const struct option long_options[] = {
 	{"tls-ca", required_argument, NULL, OPT_TLS_CA},
 	{"tls", required_argument, NULL, OPT_TLS},
 	{"new-cert", required_argument, NULL, OPT_NEW_CERT},
+	{"client-files", required_argument, NULL, OPT_CLIENT_FILES},
 	{"cache-dir", required_argument, NULL, OPT_CACHE_DIR},
 	{"cache-size", required_argument, NULL, OPT_CACHE_SIZE},
 	{"m3", required_argument, NULL, OPT_M3},
@@ -107,66 +106,6 @@ static const struct option long_options[] = {
 };
 
 #define CK_OPTIONS (sizeof(long_options) / sizeof(long_options[0]))
-
-static void print_help(void)
-{
-	printf("Usage: cricket-rpc-server [OPTION]...\n"
-	       "Run CUDA calls for programs on this host and on others.\n\n"
-	       "  --listen ADDRESS      HOST, HOST:PORT or unix:/PATH; may be given several times\n"
-	       "                        (default 127.0.0.1:%d)\n"
-	       "  --unix PATH           path of the unix socket (default: %s)\n"
-	       "  --no-unix             no unix socket\n"
-	       "  --socket-mode MODE    mode of unix sockets for clients, as in 0660 (default "
-	       "0600)\n"
-	       "  --socket-group GROUP  their group\n"
-	       "  --no-shm              no shared memory with clients on this host\n"
-	       "  --driver WHICH        auto, cuda, emu, or the path of a driver library\n"
-	       "  --token-file FILE     admit only clients whose CRICKET_TOKEN is FILE's content, "
-	       "or in its list\n"
-	       "  --new-token NAME      print a new token, and its line for such a list\n"
-	       "  --insecure            listen for other hosts although there is no token\n"
-	       "  --policy FILE         what each identity may have: sessions, GPU memory, GPUs\n"
-	       "  --check-policy FILE   check such a file, and exit\n"
-	       "  --audit FILE          record sessions, refusals and commands, as JSON in lines\n"
-	       "  --audit-required      begin no session that the audit log cannot record\n"
-	       "  --tls-cert FILE       the server's certificate: TLS for clients over TCP\n"
-	       "  --tls-key FILE        its private key\n"
-	       "  --tls-ca FILE         admit clients with a certificate of these authorities\n"
-	       "  --tls WHICH           required (default with --tls-cert) or offered\n"
-	       "  --new-cert DIR [NAME...]  make a certificate and a key in DIR, and print its "
-	       "pin\n"
-	       "  --cache-dir DIR       folder of the module cache\n"
-	       "  --cache-size BYTES    most bytes of the module cache, with K, M, G or T\n"
-	       "  --m3 PATH             socket for memory shared by name (default: that of\n"
-	       "                        --unix with .m3 behind it)\n"
-	       "  --pid-file FILE       write the process id; refuse to start twice\n"
-	       "  --state-dir DIR       sessions outlive a crash of the server, and find the next "
-	       "one\n"
-	       "                        with this folder\n"
-	       "  --ctl COMMAND...      ask a running server, as in --ctl sessions\n"
-	       "  --ctl-socket PATH     socket for that (default: that of --unix with .ctl behind "
-	       "it)\n"
-	       "  --criu PROGRAM        CRIU, at least 4.1, for --ctl checkpoint (default criu)\n"
-	       "  --checkpoint-dir DIR  folder for --checkpoint-every\n"
-	       "  --suspend-for-others  a session that finds no GPU memory gets that of the one "
-	       "idle "
-	       "longest\n"
-	       "  --sandbox WORD        refuse system calls that workers never make: auto, on, log "
-	       "or off\n"
-	       "  --max-sessions N      most programs at a time (default %d)\n"
-	       "  --warm N              workers kept ready for the next programs (default 1 with a "
-	       "GPU)\n"
-	       "  --warm-devices LIST   devices whose contexts they hold, as in 0,1; or none "
-	       "(default %s)\n"
-	       "  --standby N           workers kept ready without a context (default 1 with a "
-	       "GPU)\n"
-	       "  --log LEVELS          as CRICKET_LOG\n"
-	       "  --log-format FORMAT   text (default) or json\n"
-	       "  --help, --help-env, --version\n\n"
-	       "Bounds of programs, addresses and identities:\n",
-	       CK_DEFAULT_PORT, ck_chan_default_unix(0), CK_SESSIONS, CK_WARM_DEVICES);
-	cks_limits_help(stdout);
-}
 
 static int refuse(const char *what, const char *value)
 {
@@ -300,8 +239,7 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 	case OPT_LISTEN:
 		return add_listen(o, value);
 	case OPT_UNIX:
-		o->unix_path = value;
-		return *value == '/' ? 0 : refuse("not an absolute path", value);
+		return take_path(&o->unix_path, value);
 	case OPT_NO_UNIX:
 		o->no_unix = true;
 		return 0;
@@ -346,6 +284,8 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 	case OPT_NEW_CERT: /* names come last */
 		o->new_cert = value;
 		return 0;
+	case OPT_CLIENT_FILES:
+		return take_path(&o->client_files, value);
 	case OPT_CACHE_DIR:
 		o->cache_dir = value;
 		return 0;
@@ -389,7 +329,7 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 			return refuse("not a format of log lines: text or json", value);
 		return setenv("CRICKET_LOG_FORMAT", value, 1) < 0 ? -errno : 0;
 	case OPT_HELP:
-		print_help();
+		cks_options_help();
 		return 1;
 	case OPT_HELP_ENV:
 		ck_env_help(stdout);

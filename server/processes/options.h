@@ -10,7 +10,9 @@
 #include "server/processes/limits.h"
 
 #define CK_LISTEN_MAX 16
-#define CK_WARM_MAX 64 /* spare workers with contexts; as many without */
+#define CK_SESSIONS 256	    /* of --max-sessions, unless it is given */
+#define CK_WARM_DEVICES "0" /* of --warm-devices */
+#define CK_WARM_MAX 64	    /* spare workers with contexts; as many without */
 
 struct cks_options {
 	const char *listen[CK_LISTEN_MAX];
@@ -31,6 +33,7 @@ struct cks_options {
 	const char *tls_ca;	    /* who signs clients' certificates; NULL: they need none */
 	bool tls_required;	    /* connections over a network use TLS */
 	const char *new_cert;	    /* a folder for a new certificate; NULL: run a server */
+	const char *client_files;   /* folder of the client that is sent; NULL: the server's */
 	const char *cache_dir;	    /* NULL: the usual places */
 	const char *cache_size;	    /* as CRICKET_CACHE_SIZE */
 	const char *m3_path;	    /* the memory broker's socket; NULL: beside the server's own */
@@ -47,6 +50,9 @@ struct cks_options {
 	int warm, standby;	  /* numbers of spare workers; -1: one with a real driver */
 	const char *warm_devices; /* devices whose contexts they hold: "0,1", or "none" */
 };
+
+/* Print the options, on stdout. */
+void cks_options_help(void);
 
 /* 0: continue; 1: done, exit successfully (--help); -EINVAL: invalid, printed on stderr. */
 int cks_options_parse(int argc, char **argv, struct cks_options *options);

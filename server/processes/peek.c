@@ -50,6 +50,8 @@ static enum cks_peek classify(const struct ck_call_header *header)
 		return CK_PEEK_JOIN;
 	case CK_LINK:
 		return CK_PEEK_LINK;
+	case CK_FILES:
+		return CK_PEEK_FILES;
 	default:
 		return CK_PEEK_NO_PROCEDURE;
 	}

@@ -21,6 +21,7 @@ enum cks_peek {
 	CK_PEEK_HELLO,
 	CK_PEEK_JOIN,
 	CK_PEEK_LINK,
+	CK_PEEK_FILES,
 };
 
 struct cks_peeked {

@@ -30,6 +30,7 @@
 #include "server/supervisor/admit.h"
 #include "server/supervisor/answer.h"
 #include "server/supervisor/away.h"
+#include "server/supervisor/downloads.h"
 #include "server/supervisor/fresh.h"
 #include "server/supervisor/queue.h"
 #include "server/supervisor/fronts.h"
@@ -63,6 +64,7 @@ struct fresh {
 struct cks_fresh_list {
 	struct cks_admission admission;
 	struct cks_queue queue;
+	struct cks_downloads downloads;
 	const struct cks_away *away; /* NULL: none is */
 	struct cks_fronts *fronts;   /* NULL: no TLS */
 	unsigned char seed[16];	     /* so that peers cannot choose their bucket */
@@ -105,6 +107,11 @@ struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers,
 const struct cks_queue *cks_fresh_queue(const struct cks_fresh_list *l)
 {
 	return &l->queue;
+}
+
+bool cks_fresh_ended(struct cks_fresh_list *l, pid_t pid)
+{
+	return l && cks_downloads_ended(&l->downloads, pid);
 }
 
 void cks_fresh_reload(struct cks_fresh_list *l)
@@ -424,6 +431,9 @@ static bool look(struct cks_fresh_list *l, struct fresh *f, int64_t now)
 	case CK_PEEK_JOIN:
 	case CK_PEEK_LINK:
 		return join_session(l, f, kind, &p, now) && !hung_up(f->fd);
+	case CK_PEEK_FILES:
+		cks_downloads_serve(&l->downloads, &l->admission, f->fd, &f->peer, bytes, &p);
+		return false;
 	default:
 		f->answered = true;
 		return cks_answer_small(f->fd, kind, &p);

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "server/processes/options.h"
 
@@ -34,6 +35,9 @@ void cks_fresh_adopt(struct cks_fresh_list *list, const struct cks_state_fresh *
 
 /* Clients that wait for a session. */
 const struct cks_queue *cks_fresh_queue(const struct cks_fresh_list *list);
+
+/* A child has ended; false: it is none of these connections'. */
+bool cks_fresh_ended(struct cks_fresh_list *list, pid_t pid);
 
 /* Read the token file again, however little it seems to have changed. */
 void cks_fresh_reload(struct cks_fresh_list *list);

@@ -9,6 +9,7 @@
 #include "m3/broker.h"
 #include "server/front/front.h"
 #include "server/helpers/checkpoint.h"
+#include "server/helpers/client_files.h"
 #include "server/helpers/helper.h"
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
@@ -66,6 +67,8 @@ int main(int argc, char **argv)
 		return cks_checkpointer_main();
 	if (argc == 2 && strcmp(argv[1], CK_RESTORER_ARGUMENT) == 0)
 		return cks_restorer_main();
+	if ((argc == 2 || argc == 3) && strcmp(argv[1], CK_CLIENT_FILES_ARGUMENT) == 0)
+		return cks_client_files_main(argv[2]);
 	if (worker) {
 		all = argv = cks_title_take(argc, argv);
 		cks_title_set("cricket-worker: %s", spare ? "spare" : "starting");

@@ -14,21 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/processes/leash.h"
 #include "server/processes/options.h"
 #include "server/processes/sockets.h"
 #include "server/session/version.h"
-#include "server/supervisor/away.h"
 #include "server/supervisor/broker.h"
 #include "server/supervisor/drain.h"
 #include "server/supervisor/fresh.h"
 #include "server/supervisor/fronts.h"
 #include "server/supervisor/helpers.h"
-#include "server/supervisor/listeners.h"
-#include "server/supervisor/mps.h"
 #include "server/supervisor/notify.h"
-#include "server/supervisor/pid_file.h"
-#include "server/supervisor/probe.h"
 #include "server/supervisor/rpcbind.h"
 #include "server/supervisor/spares.h"
 #include "server/supervisor/supervisor.h"
@@ -42,9 +36,8 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_ACCEPTS 64	  /* connections accepted per round, so that others get their turn */
-#define CK_PAUSE_MS 100	  /* pause in accepting when descriptors run out */
-#define CK_RETURN_MS 2000 /* after a crash, for sessions to find this server */
+#define CK_ACCEPTS 64	/* connections accepted per round, so that others get their turn */
+#define CK_PAUSE_MS 100 /* pause in accepting when descriptors run out */
 
 static int block_signals(struct supervisor *s)
 {
@@ -76,7 +69,7 @@ static void reap(struct supervisor *s)
 		    !cks_broker_ended(s->broker, pid, status) &&
 		    !cks_upgrade_ended(&s->upgrade, pid, status) &&
 		    !cks_fronts_ended(s->fronts, pid, status) &&
-		    !cks_helpers_ended(s->helpers, pid))
+		    !cks_helpers_ended(s->helpers, pid) && !cks_fresh_ended(s->fresh, pid))
 			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
 							   : "has not taken the registration");
 	}
@@ -332,97 +325,6 @@ static void raise_limit(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* By default one, and none with the emulated driver, which loads in milliseconds. */
-static unsigned int spares_wanted(int option, const char *driver)
-{
-	return option >= 0 ? (unsigned int)option : strcmp(driver, "emu") != 0;
-}
-
-int cks_supervisor_open_files(struct supervisor *s)
-{
-	const struct cks_options *o = s->options;
-	int ret = cks_audit_open(o->audit, o->audit_required, &s->audit);
-
-	if (ret == 0 && o->policy)
-		ret = cks_accounts_create(o->policy, o->max_sessions, &s->accounts);
-	return ret;
-}
-
-int cks_supervisor_set_up(struct supervisor *s, const char *driver)
-{
-	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (strcmp(s->options->driver, "auto") == 0) {
-		snprintf(s->driver, sizeof(s->driver), "%s", driver);
-		driver = s->driver;
-	}
-	s->spares.warm = spares_wanted(s->options->warm, driver);
-	s->spares.standby = spares_wanted(s->options->standby, driver);
-	cks_broker_driver(s->broker, driver);
-	s->workers = cks_workers_create(s->options, driver, cks_broker_path(s->broker));
-	s->helpers = cks_helpers_create();
-	s->travels = cks_travels_create();
-	s->away = cks_away_create();
-	if (s->workers && s->helpers && s->travels && s->away)
-		s->fresh = cks_fresh_create(s->workers, s->options, s->away, s->audit, s->fronts);
-	if (!s->fresh)
-		return -ENOMEM;
-	cks_workers_audit(s->workers, s->audit);
-	cks_workers_accounts(s->workers, s->accounts);
-	s->suspender = cks_suspender_create(s->options, driver, s->workers, s->control);
-	return s->suspender ? 0 : -ENOMEM;
-}
-
-static int start(struct supervisor *s)
-{
-	const char *driver;
-	int ret = cks_pid_file_write(s->options->pid_file, &s->pid_file);
-
-	if (ret == 0 && s->options->state_dir)
-		ret = cks_rendezvous_open(&s->rendezvous, s->options->state_dir);
-	if (ret == 0 && s->options->checkpoint_dir)
-		ret = cks_leash_folder(s->options->checkpoint_dir);
-	if (ret == 0)
-		ret = cks_supervisor_open_files(s);
-	if (ret == 0)
-		ret = cks_listeners_open(&s->listeners, s->options);
-	if (ret == 0)
-		ret = cks_fronts_create(s->options, &s->fronts);
-	if (ret < 0)
-		return ret;
-	s->broker = cks_broker_create(s->options, cks_listeners_unix(&s->listeners));
-	s->control = cks_control_create(s->options->ctl_socket, cks_listeners_unix(&s->listeners));
-	/* Clients that connect meanwhile wait in the sockets' queues. */
-	driver = cks_probe_driver(s->options->driver);
-	if (!driver)
-		return -ENODEV;
-	if (strcmp(driver, "emu") != 0)
-		cks_mps_check();
-	ret = cks_supervisor_set_up(s, driver);
-	if (ret == 0 && s->options->state_dir)
-		cks_workers_expect(s->workers, CK_RETURN_MS);
-	return ret;
-}
-
-static void stop(struct supervisor *s)
-{
-	cks_listeners_close(&s->listeners);
-	cks_fresh_destroy(s->fresh);
-	cks_fronts_destroy(s->fronts);
-	cks_broker_destroy(s->broker);
-	cks_control_destroy(s->control);
-	cks_rendezvous_close(&s->rendezvous);
-	cks_suspender_destroy(s->suspender);
-	cks_travels_destroy(s->travels);
-	cks_helpers_destroy(s->helpers);
-	cks_away_destroy(s->away);
-	cks_workers_destroy(s->workers);
-	cks_accounts_destroy(s->accounts);
-	cks_audit_event(s->audit, "server-stop", NULL);
-	cks_audit_close(s->audit);
-	cks_rpcbind_unset();
-	cks_pid_file_remove(s->options->pid_file, s->pid_file);
-}
-
 static void warn(const char *line)
 {
 	ck_warn("%s", line);
@@ -442,7 +344,7 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 	ck_env_check(warn);
 	ret = block_signals(&s); /* before anything exists that a signal would leave behind */
 	if (ret == 0)
-		ret = state < 0 ? start(&s) : cks_supervisor_resume(&s, state);
+		ret = state < 0 ? cks_supervisor_start(&s) : cks_supervisor_resume(&s, state);
 	if (ret == 0) {
 		for (size_t i = 0; i < s.listeners.count; i++)
 			cks_rpcbind_set(s.listeners.list[i].fd);
@@ -452,7 +354,7 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 		ret = run(&s);
 	}
 	cks_notify("STOPPING=1");
-	stop(&s);
+	cks_supervisor_stop(&s);
 	ck_log_tend(true);
 	return ret == 0 ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 /*
- * server/supervisor/supervisor_part.h - the supervisor's parts, for supervisor.c and succession.c
- * alone.
+ * server/supervisor/supervisor_part.h - the supervisor's parts, for supervisor.c, startup.c and
+ * succession.c alone.
  */
 #ifndef CK_SERVER_SUPERVISOR_SUPERVISOR_PART_H
 #define CK_SERVER_SUPERVISOR_SUPERVISOR_PART_H
@@ -41,6 +41,11 @@ struct supervisor {
 	struct cks_upgrade upgrade;
 	char driver[8]; /* what --driver auto has become; else empty */
 };
+
+/* Make all parts, and listen. -errno, logged. */
+int cks_supervisor_start(struct supervisor *supervisor);
+/* The end of all parts that are there. */
+void cks_supervisor_stop(struct supervisor *supervisor);
 
 /* Open the audit log and read the policy, before clients can connect. -errno, logged. */
 int cks_supervisor_open_files(struct supervisor *supervisor);

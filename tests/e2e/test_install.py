@@ -54,7 +54,9 @@ def test_all_that_is_built_is_installed(prefix):
 
 
 def test_no_driver_comes_where_programs_look_for_one(prefix):
-    assert sorted(os.listdir(prefix / "lib")) == ["cricket", "libm3.so", "libwcm.so", "systemd", "sysusers.d", "tmpfiles.d"]
+    assert sorted(os.listdir(prefix / "lib")) == [
+        "cmake", "cricket", "libm3.so", "libm3.so.1", "libwcm.so", "libwcm.so.1", "pkgconfig", "systemd", "sysusers.d",
+        "tmpfiles.d"]
     dangling = [p for p in prefix.rglob("*") if not p.exists()]
     assert not dangling
     unit = (prefix / "lib" / "systemd" / "system" / "cricket-rpc-server.service").read_text(encoding="utf-8")

@@ -33,7 +33,7 @@ int main(int argc, char **argv)
 
 @pytest.fixture(name="program", scope="module")
 def fixture_program(tmp_path_factory):
-    """A program of the first M3's interface, which finds libm3.so by LD_LIBRARY_PATH."""
+    """A program of the first M3's interface, which finds libm3.so.1 by LD_LIBRARY_PATH."""
     path = tmp_path_factory.mktemp("m3") / "program"
     subprocess.run(["g++", "-std=c++14", f"-I{ROOT}", f"-I{ROOT / 'm3'}", "-x", "c++", "-o", path, "-", "-L", CPU,
                     "-lm3"], input=PROGRAM, text=True, check=True, timeout=120)
@@ -102,14 +102,14 @@ def test_memory_stays_when_the_program_that_booted_the_broker_is_killed(program,
 
 
 def test_without_m3_server_a_line_says_so(program, env, tmp_path):
-    shutil.copy2(CPU / "libm3.so", tmp_path)
+    shutil.copy2(CPU / "libm3.so.1", tmp_path)
     result = run([program], {**env, "LD_LIBRARY_PATH": str(tmp_path), "PATH": str(tmp_path)})
     assert result.out.startswith("3 "), result
     assert "no broker runs, and m3-server cannot be started: No such file or directory" in result.err
 
 
 def test_m3_server_is_found_by_path(program, env, tmp_path):
-    shutil.copy2(CPU / "libm3.so", tmp_path)
+    shutil.copy2(CPU / "libm3.so.1", tmp_path)
     result = run([program], {**env, "LD_LIBRARY_PATH": str(tmp_path), "PATH": f"{CPU}:{env['PATH']}"})
     assert (result.status, result.err) == (0, "")
 

@@ -4,7 +4,7 @@
 # each use. Where one cannot be made, the script ends with status 77 and the reason: skipped, not passed.
 #
 #   CRICKET_MIRROR=URL    where Debian's suites are taken from
-#   UBUNTU_MIRROR=URL     the same for Ubuntu's (focal, jammy, noble); without it they are skipped
+#   UBUNTU_MIRROR=URL     the same for Ubuntu's (focal, jammy, noble)
 #   ARCHIVE_MIRROR=URL    the same for Debian's that are archived (buster)
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -26,7 +26,7 @@ trap leave EXIT
 # mirror_of SUITE: where its packages are; nothing where no such place is set.
 mirror_of() {
 	case $1 in
-	focal | jammy | noble) echo "${UBUNTU_MIRROR:-}" ;;
+	focal | jammy | noble) echo "${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}" ;;
 	buster) echo "${ARCHIVE_MIRROR:-}" ;;
 	*) echo "${CRICKET_MIRROR:-http://deb.debian.org/debian}" ;;
 	esac
@@ -34,16 +34,21 @@ mirror_of() {
 
 # make_root SUITE: build/roots/SUITE, if it is not there.
 make_root() {
-	local suite=$1 mirror
+	local suite=$1 mirror script=
 	[ ! -d "$roots/$suite" ] || return 0
 	[ "$(id -u)" -eq 0 ] || skip "$suite: only root can make a root file system"
 	unshare --mount --pid --fork true 2>/dev/null || skip "$suite: namespaces are not permitted here"
 	command -v debootstrap >/dev/null || skip "$suite: debootstrap is missing (tools/deps.sh --systems)"
 	mirror=$(mirror_of "$suite")
 	[ -n "$mirror" ] || skip "$suite: no mirror is set (see tests/systems/README.md)"
+	# A suite that is newer than debootstrap has the script of those before it.
+	[ -e "/usr/share/debootstrap/scripts/$suite" ] || case $suite in
+	focal | jammy | noble) script=/usr/share/debootstrap/scripts/gutsy ;;
+	*) script=/usr/share/debootstrap/scripts/sid ;;
+	esac
 	mkdir -p "$roots"
 	rm -rf "$roots/$suite.new"
-	debootstrap --variant=minbase "$suite" "$roots/$suite.new" "$mirror" >"$roots/$suite.log" 2>&1 ||
+	debootstrap --variant=minbase "$suite" "$roots/$suite.new" "$mirror" $script >"$roots/$suite.log" 2>&1 ||
 		skip "$suite: debootstrap from $mirror failed: $(tail -n 1 "$roots/$suite.log")"
 	rm -f "$roots/$suite.new"/var/cache/apt/archives/*.deb
 	mv "$roots/$suite.new" "$roots/$suite"

@@ -50,7 +50,12 @@ cat_use() {
 			cricket run -s "$address" -- /packages/driver_ptx || fail "a program of another user"
 		cricket status || fail "cricket status"
 		LD_LIBRARY_PATH=/usr/lib/cricket/emu /packages/driver_ptx || fail "a program without a server"
-		apt-get -q -y --reinstall install /packages/cricket-*.deb || fail "installing again"
+		REMOTE_GPU_ADDRESS=unix:/run/cricket.sock kernel-loader --lh cuda=/usr/lib/cricket/cuda_lh.exe -- \
+			/packages/driver_ptx || fail "a program under kernel-loader"
+		CRICKET_M3=/run/cricket.sock.m3 /packages/note kept && CRICKET_M3=/run/cricket.sock.m3 /packages/note |
+			grep -qx kept || fail "a program with libm3"
+		LD_LIBRARY_PATH=/usr/lib/cricket/emu /packages/squares 0 1 || fail "a program with libwcm"
+		apt-get -q -y --reinstall install /packages/*.deb || fail "installing again"
 		kill -s USR2 $server
 		until grep -q "upgrade: executing" /tmp/log; do
 			kill -0 $server || fail "the upgrade"
@@ -76,11 +81,14 @@ inside apt-get -q update >/dev/null
 inside apt-get -q -y install --no-install-recommends libtirpc3 libgcc-s1 \
 	systemd-standalone-sysusers systemd-standalone-tmpfiles >/dev/null
 files >"$root/var/log/before"
-inside sh -c 'apt-get -q -y install --no-install-recommends /packages/cricket-*.deb' >"$root/var/log/install" 2>&1 ||
+inside sh -c 'apt-get -q -y install --no-install-recommends /packages/*.deb' >"$root/var/log/install" 2>&1 ||
 	{ cat "$root/var/log/install" >&2; die "the packages do not install"; }
+# What is built with the -dev packages, by this system's compiler, finds the libraries there.
+make -s -C "$root/packages" -f "$top/docs/examples/libraries/Makefile" VPATH="$top/docs/examples/libraries" CFLAGS="-std=c11" \
+	PKG_CONFIG="env PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$root/usr/lib/x86_64-linux-gnu/pkgconfig pkg-config"
 inside sh /packages/use $unit
 [ -L "$root/etc/systemd/system/multi-user.target.wants/cricket-rpc-server.service" ] || die "the service is not enabled"
-inside apt-get -q -y --auto-remove purge cricket-client cricket-server cricket-tools cricket-dev >"$root/var/log/purge" 2>&1 ||
+inside apt-get -q -y --auto-remove purge $(cd "$packages" && ls *.deb | sed "s/_.*//") >"$root/var/log/purge" 2>&1 ||
 	{ cat "$root/var/log/purge" >&2; die "the packages do not go"; }
 files | diff "$root/var/log/before" - || die "purge has left something"
 echo "packages.sh: $suite: lintian, install, run, upgrade, purge: ok"

@@ -1,0 +1,27 @@
+/*
+ * server/supervisor/downloads.h - clients that fetch the client's files (CK_FILES): admitted here, served by processes of
+ * their own, a few at a time.
+ */
+#ifndef CK_SERVER_SUPERVISOR_DOWNLOADS_H
+#define CK_SERVER_SUPERVISOR_DOWNLOADS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "server/supervisor/admit.h"
+
+#define CK_DOWNLOADS 4
+
+struct cks_downloads {
+	pid_t list[CK_DOWNLOADS]; /* 0: free */
+};
+
+/* Serve or refuse the call in @bytes that @peer has sent on @fd; the caller closes @fd. */
+void cks_downloads_serve(struct cks_downloads *downloads, struct cks_admission *admission, int fd,
+			 const struct cks_peer *peer, const unsigned char *bytes,
+			 const struct cks_peeked *call);
+
+/* A child has ended; false: it is none of these. */
+bool cks_downloads_ended(struct cks_downloads *downloads, pid_t pid);
+
+#endif
