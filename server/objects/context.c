@@ -45,6 +45,22 @@ static void forget_contents(struct cks_session *s, uint64_t id)
 	contexts_changed(s);
 }
 
+/* The session uses the GPU of @device from now on: the supervisor knows it by a mark of its UUID. */
+static void note_gpu(struct cks_session *s, CUdevice device)
+{
+	CUuuid uuid;
+	uint32_t mark = 2166136261u; /* FNV-1a */
+
+	if (device < 0 || device >= CK_NOTED_GPUS || atomic_load(&s->gpus[device]))
+		return;
+	if ((!ck_driver.cuDeviceGetUuid_v2 || ck_driver.cuDeviceGetUuid_v2(&uuid, device)) &&
+	    (!ck_driver.cuDeviceGetUuid || ck_driver.cuDeviceGetUuid(&uuid, device)))
+		return;
+	for (size_t i = 0; i < sizeof(uuid.bytes); i++)
+		mark = (mark ^ (unsigned char)uuid.bytes[i]) * 16777619u;
+	atomic_store(&s->gpus[device], mark ? mark : 1);
+}
+
 /* A context takes memory too. */
 static bool is_full(CUresult err)
 {
@@ -77,6 +93,7 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 		return err;
 	ck_driver.cuCtxPopCurrent_v2(&popped); /* each message names its context */
 	contexts_changed(q->session);
+	note_gpu(q->session, a->device);
 	err = cks_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
 	if (err)
 		ck_driver.cuCtxDestroy_v2(context);
@@ -97,8 +114,10 @@ CUresult ck_serve_context_destroy(struct cks_request *q, ck_context_destroy_args
 		return CUDA_ERROR_INVALID_CONTEXT;
 	cks_handles_remove(s->handles, a->context); /* first, so that no thread binds it again */
 	cks_context_retire(s, a->context, context);
+	ck_lock(&s->contexts);
 	err = ck_driver.cuCtxDestroy_v2(context);
 	forget_contents(s, a->context);
+	ck_unlock(&s->contexts);
 	return err;
 }
 
@@ -119,6 +138,7 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 	if (err)
 		return err;
 	contexts_changed(s);
+	note_gpu(s, a->device);
 	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (known == context)
 		return CUDA_SUCCESS;
@@ -141,13 +161,12 @@ CUresult ck_serve_primary_release(struct cks_request *q, ck_primary_release_args
 		return CUDA_ERROR_INVALID_CONTEXT; /* the client has no context */
 	cks_context_retire(q->session, a->context,
 			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+	ck_lock(&q->session->contexts);
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
-	if (err)
-		return err;
-	err = ck_driver.cuDevicePrimaryCtxGetState(a->device, &flags, &active);
-	if (!err && !active)
+	if (!err && !ck_driver.cuDevicePrimaryCtxGetState(a->device, &flags, &active) && !active)
 		forget_contents(q->session, a->context);
-	return CUDA_SUCCESS;
+	ck_unlock(&q->session->contexts);
+	return err;
 }
 
 CUresult ck_serve_primary_reset(struct cks_request *q, ck_primary_reset_args *a,
@@ -161,9 +180,11 @@ CUresult ck_serve_primary_reset(struct cks_request *q, ck_primary_reset_args *a,
 	cks_warm_drop(a->device);
 	cks_context_retire(q->session, a->context,
 			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+	ck_lock(&q->session->contexts);
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
 	if (!err)
 		forget_contents(q->session, a->context);
+	ck_unlock(&q->session->contexts);
 	return err;
 }
 

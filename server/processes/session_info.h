@@ -11,6 +11,7 @@
 
 #include "server/processes/messages.h"
 #include "server/processes/peer.h"
+#include "server/processes/share.h"
 #include "server/session/identity.h"
 
 /* The owner of a session. */
@@ -65,6 +66,7 @@ struct cks_session_info {
 		uint64_t calls, commands, received, sent; /* as in struct cks_worker_note */
 	} use;
 	struct cks_suspension suspension;
+	struct cks_share share;
 	enum { CK_STAYS, CK_LEFT, CK_CANNOT_LEAVE } left; /* the reply to CK_CONTROL_LEAVE */
 	char why[CK_NOTE_TEXT];				  /* it cannot leave */
 	char cause[CK_NOTE_TEXT];			  /* of its end, in its worker's words */

@@ -22,11 +22,13 @@ struct cks_terms {
 	int64_t resume;	   /* seconds that a session outlives its connections; -1: not set */
 	int64_t idle;	   /* seconds without use after which it leaves the GPU; -1: not set */
 	int32_t priority;  /* the lowest leaves the GPU first; 0: not set */
+	uint32_t weight;   /* of its sessions against others on a GPU */
 	uint32_t features; /* CK_FEATURE_... */
 	char gpus[CK_TERMS_GPUS]; /* as CUDA_VISIBLE_DEVICES; empty: not set */
 };
 
 /* Nothing is set. */
-#define CK_TERMS_NONE ((struct cks_terms){.resume = -1, .idle = -1, .features = CK_FEATURES_ALL})
+#define CK_TERMS_NONE                                                                              \
+	((struct cks_terms){.resume = -1, .idle = -1, .weight = 1, .features = CK_FEATURES_ALL})
 
 #endif

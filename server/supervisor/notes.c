@@ -9,6 +9,7 @@
 #include "server/processes/messages.h"
 #include "server/processes/session_info.h"
 #include "server/supervisor/audit.h"
+#include "server/supervisor/turns.h"
 #include "server/supervisor/workers.h"
 #include "server/supervisor/workers_part.h"
 #include "util/log.h"
@@ -115,7 +116,14 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 	case CK_NOTE_PRESS:
 		press(w, worker);
 		break;
+	case CK_NOTE_ASK:
+	case CK_NOTE_TURN:
+		cks_turns_hear(w, worker, note);
+		break;
 	case CK_NOTE_USE:
+		cks_turns_hear(w, worker, note);
+		hear(&worker->info, note);
+		break;
 	case CK_NOTE_PARKED:
 	case CK_NOTE_BUSY:
 	case CK_NOTE_WANTED:

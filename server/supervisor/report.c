@@ -46,17 +46,19 @@ static json_t *describe(const struct cks_session_info *s, bool own, int64_t now)
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
 	char name[CK_SESSION_NAME];
 
-	return json_pack(
-		"{s:s, s:i, s:o, s:o, s:i, s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}",
-		"session", cks_session_name(s, name), "pid", (int)s->pid, "program",
-		text(s->program), "host", text(s->use.host), "client_pid", (int)s->client_pid,
-		"identity", text(s->owner.identity.name), "own", own, "state",
-		state_of(u, now - u->used), "memory", (json_int_t)(out ? 0 : s->memory),
-		"host_memory", (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
-		"commands", (json_int_t)s->use.commands, "received", (json_int_t)s->use.received,
-		"sent", (json_int_t)s->use.sent, "age",
-		s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
-		u->used ? (double)(now - u->used) / 1e3 : 0.0);
+	return json_pack("{s:s, s:i, s:o, s:o, s:i, s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, "
+			 "s:f, s:f, s:i, s:b}",
+			 "session", cks_session_name(s, name), "pid", (int)s->pid, "program",
+			 text(s->program), "host", text(s->use.host), "client_pid",
+			 (int)s->client_pid, "identity", text(s->owner.identity.name), "own", own,
+			 "state", state_of(u, now - u->used), "memory",
+			 (json_int_t)(out ? 0 : s->memory), "host_memory",
+			 (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
+			 "commands", (json_int_t)s->use.commands, "received",
+			 (json_int_t)s->use.received, "sent", (json_int_t)s->use.sent, "age",
+			 s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
+			 u->used ? (double)(now - u->used) / 1e3 : 0.0, "weight",
+			 (int)cks_session_terms(s)->weight, "held", s->share.held);
 }
 
 /* What the server has done since it began, for all users. */

@@ -35,6 +35,7 @@
 #include "server/supervisor/supervisor_part.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/travel.h"
+#include "server/supervisor/turns.h"
 #include "server/supervisor/workers.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -220,6 +221,7 @@ static void gather(struct supervisor *s, struct round *r)
 
 	r->timeout = cks_spares_run(&s->spares, s->workers);
 	cks_suspender_run(s->suspender, &r->timeout);
+	cks_turns_run(s->workers, &r->timeout);
 	lower(&r->timeout, cks_watchdog_run(&s->watchdog));
 	lower(&r->timeout, ck_log_tend(false));
 	lower(&r->timeout, cks_upgrade_tend(&s->upgrade));

@@ -350,6 +350,7 @@ def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
     ("default: {\n sessions = 0; };", 2, "sessions: not a number from 1 to 100000"),
     ("default: { sessions = \"many\"; };", 1, "sessions: not a number"),
     ("default: { priority = 2000; };", 1, "priority: not a number from -1000 to 1000"),
+    ("default: { weight = 0; };", 1, "weight: not a number from 1 to 1000"),
     ("default: { memory = 4; };", 1, "memory: not a text in quotes"),
     ("default: { memory = \"101%\"; };", 1, "memory: not a size"),
     ("default: { memory = \"0\"; };", 1, "memory: not a size"),
@@ -381,7 +382,7 @@ def test_a_wrong_policy_is_refused_with_its_line(tmp_path, text, line, words):
 def test_a_right_policy_is_accepted(tmp_path):
     path = tmp_path / "policy"
     path.write_text('''# all keys
-default: { sessions = 4; memory = "25%"; priority = -5; resume = "90s"; suspend_idle = "30m"; };
+default: { sessions = 4; memory = "25%"; priority = -5; weight = 3; resume = "90s"; suspend_idle = "30m"; };
 identities: (
     { token = "alice"; memory = "8G"; gpus = "0,1"; features = [ "m3", "checkpoint" ]; },
     { user = "0"; gpus = "GPU-01234567-89ab-cdef-0123-456789abcdef"; },
