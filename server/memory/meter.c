@@ -28,6 +28,8 @@ static struct {
 	int index[CK_MAX_DEVICES]; /* of devices in the account; -1: not counted */
 	uint64_t total[CK_MAX_DEVICES];
 	uint64_t own[CK_MAX_DEVICES]; /* bytes that this session has */
+	uint64_t contexts;	      /* that it has; of them, primary ones: */
+	bool primary[CK_MAX_DEVICES];
 } meter = {.lock = CK_MUTEX(CK_RANK_METER)};
 
 struct ck_driver cks_meter_driver;
@@ -80,6 +82,9 @@ static void move_to(struct cks_account *account, uint32_t seat)
 			cks_account_charge(account, seat, index_of(i), meter.own[i],
 					   CK_ACCOUNT_UNLIMITED);
 	}
+	if (meter.contexts > 0)
+		cks_account_charge(account, seat, CK_ACCOUNT_CONTEXTS, meter.contexts,
+				   CK_ACCOUNT_UNLIMITED);
 	cks_account_unmap(old); /* the supervisor knows that this session has left it */
 }
 
@@ -153,6 +158,70 @@ bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used)
 	return any;
 }
 
+/* --- contexts. The first two with the lock held. */
+
+static bool begin_context(void)
+{
+	bool fits =
+		!meter.account || cks_account_charge(meter.account, meter.seat, CK_ACCOUNT_CONTEXTS,
+						     1, cks_account_context_limit(meter.account));
+
+	meter.contexts += fits;
+	return fits;
+}
+
+static void end_context(void)
+{
+	if (meter.contexts == 0)
+		return;
+	meter.contexts--;
+	if (meter.account)
+		cks_account_refund(meter.account, meter.seat, CK_ACCOUNT_CONTEXTS, 1);
+}
+
+bool cks_meter_context_begin(void)
+{
+	bool fits;
+
+	ck_lock(&meter.lock);
+	fits = begin_context();
+	ck_unlock(&meter.lock);
+	if (!fits)
+		ck_debug("the quota has no room for a context");
+	return fits;
+}
+
+void cks_meter_context_end(void)
+{
+	ck_lock(&meter.lock);
+	end_context();
+	ck_unlock(&meter.lock);
+}
+
+bool cks_meter_primary_begin(CUdevice device)
+{
+	bool fits = true;
+
+	if (device < 0 || device >= CK_MAX_DEVICES)
+		return true; /* the driver refuses it */
+	ck_lock(&meter.lock);
+	if (!meter.primary[device])
+		fits = meter.primary[device] = begin_context();
+	ck_unlock(&meter.lock);
+	return fits;
+}
+
+void cks_meter_primary_end(CUdevice device)
+{
+	if (device < 0 || device >= CK_MAX_DEVICES)
+		return;
+	ck_lock(&meter.lock);
+	if (meter.primary[device])
+		end_context();
+	meter.primary[device] = false;
+	ck_unlock(&meter.lock);
+}
+
 /* --- begin and end */
 
 void cks_meter_begin(void)
@@ -174,4 +243,6 @@ void cks_meter_end(void)
 	meter.account = NULL;
 	meter.begun = false;
 	memset(meter.own, 0, sizeof(meter.own));
+	memset(meter.primary, 0, sizeof(meter.primary));
+	meter.contexts = 0;
 }

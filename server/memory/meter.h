@@ -10,6 +10,7 @@
 #ifndef CK_SERVER_MEMORY_METER_H
 #define CK_SERVER_MEMORY_METER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cuda/types.h"
@@ -26,6 +27,13 @@ void cks_meter_terms(struct cks_terms *out);
 /* Take the driver's functions over, if there is an account; once the driver is open, and before the session's threads
  * run. */
 void cks_meter_begin(void);
+
+/* A context is about to be made; false: the identity may have no more. And one has ended, or was not made. */
+bool cks_meter_context_begin(void);
+void cks_meter_context_end(void);
+/* The same of the primary context of @device, which counts once however often it is retained. */
+bool cks_meter_primary_begin(CUdevice device);
+void cks_meter_primary_end(CUdevice device);
 
 /* The memory at @address has ended with its context. */
 void cks_meter_lost(CUdeviceptr address);

@@ -10,6 +10,7 @@
 #include "server/modules/link.h"
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
+#include "server/memory/meter.h"
 #include "server/graphs/mirror.h"
 #include "server/memory/pinned.h"
 #include "server/session/session.h"
@@ -85,18 +86,24 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 	(void)res;
 	if (!ck_driver.cuCtxDestroy_v2 || !ck_driver.cuCtxPopCurrent_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_meter_context_begin())
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	cks_warm_drop(a->device);
 	err = create(&context, a->flags, a->device);
 	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q->session, i); i++)
 		err = create(&context, a->flags, a->device);
-	if (err)
+	if (err) {
+		cks_meter_context_end();
 		return err;
+	}
 	ck_driver.cuCtxPopCurrent_v2(&popped); /* each message names its context */
 	contexts_changed(q->session);
 	note_gpu(q->session, a->device);
 	err = cks_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
-	if (err)
+	if (err) {
 		ck_driver.cuCtxDestroy_v2(context);
+		cks_meter_context_end();
+	}
 	return err;
 }
 
@@ -118,6 +125,19 @@ CUresult ck_serve_context_destroy(struct cks_request *q, ck_context_destroy_args
 	err = ck_driver.cuCtxDestroy_v2(context);
 	forget_contents(s, a->context);
 	ck_unlock(&s->contexts);
+	cks_meter_context_end();
+	return err;
+}
+
+/* The spare worker may have made it in advance. */
+static CUresult retain(struct cks_session *s, CUdevice device, CUcontext *context)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (cks_warm_take(device, context))
+		return CUDA_SUCCESS;
+	for (unsigned int i = 0; i == 0 || (is_full(err) && cks_lease_make_room(s, i - 1)); i++)
+		err = ck_driver.cuDevicePrimaryCtxRetain(context, device);
 	return err;
 }
 
@@ -130,16 +150,17 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxRetain)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = cks_warm_take(a->device, &context)
-		      ? CUDA_SUCCESS
-		      : ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
-	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(s, i); i++)
-		err = ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
-	if (err)
+	if (!cks_meter_primary_begin(a->device))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = retain(s, a->device, &context);
+	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
+	if (err) {
+		if (!known)
+			cks_meter_primary_end(a->device);
 		return err;
+	}
 	contexts_changed(s);
 	note_gpu(s, a->device);
-	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (known == context)
 		return CUDA_SUCCESS;
 	if (known)
@@ -163,8 +184,10 @@ CUresult ck_serve_primary_release(struct cks_request *q, ck_primary_release_args
 			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	ck_lock(&q->session->contexts);
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
-	if (!err && !ck_driver.cuDevicePrimaryCtxGetState(a->device, &flags, &active) && !active)
+	if (!err && !ck_driver.cuDevicePrimaryCtxGetState(a->device, &flags, &active) && !active) {
 		forget_contents(q->session, a->context);
+		cks_meter_primary_end(a->device);
+	}
 	ck_unlock(&q->session->contexts);
 	return err;
 }
@@ -182,8 +205,10 @@ CUresult ck_serve_primary_reset(struct cks_request *q, ck_primary_reset_args *a,
 			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	ck_lock(&q->session->contexts);
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
-	if (!err)
+	if (!err) {
 		forget_contents(q->session, a->context);
+		cks_meter_primary_end(a->device);
+	}
 	ck_unlock(&q->session->contexts);
 	return err;
 }

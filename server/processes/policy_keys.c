@@ -73,6 +73,22 @@ static void set_weight(struct cks_policy_reading *r, const config_setting_t *s, 
 	t->weight = (uint32_t)number_of(r, s, 1, CK_POLICY_WEIGHT);
 }
 
+static void set_contexts(struct cks_policy_reading *r, const config_setting_t *s,
+			 struct cks_terms *t)
+{
+	t->contexts = (uint32_t)number_of(r, s, 1, CK_POLICY_SESSIONS);
+}
+
+static void set_m3_memory(struct cks_policy_reading *r, const config_setting_t *s,
+			  struct cks_terms *t)
+{
+	const char *text = cks_policy_text(r, s);
+
+	if (strspn(text, "0123456789") == 0 || ck_env_number(text, &t->m3_memory) < 0 ||
+	    t->m3_memory == 0)
+		cks_policy_fail(r, s, "m3_memory: not a size as in \"8G\"");
+}
+
 /* A size as in "8G", or a part of each GPU as in "25%". */
 static void set_memory(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
 {
@@ -149,9 +165,10 @@ static const struct {
 	const char *key;
 	void (*set)(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t);
 } keys[] = {
-	{"sessions", set_sessions}, {"memory", set_memory}, {"gpus", set_gpus},
-	{"priority", set_priority}, {"resume", set_resume}, {"suspend_idle", set_idle},
-	{"features", set_features}, {"weight", set_weight},
+	{"sessions", set_sessions},   {"memory", set_memory}, {"gpus", set_gpus},
+	{"priority", set_priority},   {"resume", set_resume}, {"suspend_idle", set_idle},
+	{"features", set_features},   {"weight", set_weight}, {"contexts", set_contexts},
+	{"m3_memory", set_m3_memory},
 };
 
 bool cks_policy_take(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)

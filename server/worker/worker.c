@@ -254,6 +254,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 		_exit(0);
 	if (ret < 0 || cks_sandbox_enter(CK_SANDBOX_SESSION) < 0)
 		_exit(1);
+	cks_broker_bill(&worker.client.identity.key);
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
 	session->press = press;
