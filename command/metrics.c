@@ -195,6 +195,29 @@ static json_t *identities_of(const json_t *report)
 	return set;
 }
 
+/* What identities have used, also in sessions that have ended. The server keeps the number of rows small. */
+static void put_identity_totals(FILE *out, const json_t *report)
+{
+	static const struct {
+		const char *name, *field, *help;
+	} rows[] = {
+		{"identity_sessions_total", "sessions", "Sessions of an identity that have begun."},
+		{"identity_gpu_seconds_total", "gpu_time", "GPU time of an identity (--gpu-time)."},
+	};
+	const json_t *row;
+	size_t at;
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(rows); i++) {
+		begin(out, rows[i].name, "counter", rows[i].help);
+		json_array_foreach(json_object_get(report, "identities"), at, row)
+		{
+			if (at < IDENTITIES && json_object_get(row, rows[i].field))
+				put(out, rows[i].name, "identity", text_of(row, "identity"),
+				    number_of(row, rows[i].field));
+		}
+	}
+}
+
 static void put_identities(FILE *out, const json_t *report)
 {
 	json_t *set = identities_of(report), *unused;
@@ -206,6 +229,7 @@ static void put_identities(FILE *out, const json_t *report)
 	begin(out, "identity_memory_bytes", "gauge", "Memory of its sessions on GPUs.");
 	json_object_foreach(set, name, unused) put(out, "identity_memory_bytes", "identity", name,
 						   sum_of(report, "memory", "identity", name));
+	put_identity_totals(out, report);
 	json_decref(set);
 }
 

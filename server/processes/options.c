@@ -51,6 +51,7 @@ enum {
 	OPT_CRIU,
 	OPT_CHECKPOINT_DIR,
 	OPT_SUSPEND_FOR_OTHERS,
+	OPT_GPU_TIME,
 	OPT_SANDBOX,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
@@ -94,6 +95,7 @@ static const struct option long_options[] = {
 	{"criu", required_argument, NULL, OPT_CRIU},
 	{"checkpoint-dir", required_argument, NULL, OPT_CHECKPOINT_DIR},
 	{"suspend-for-others", no_argument, NULL, OPT_SUSPEND_FOR_OTHERS},
+	{"gpu-time", no_argument, NULL, OPT_GPU_TIME},
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
@@ -151,6 +153,7 @@ static void print_help(void)
 	       "  --suspend-for-others  a session that finds no GPU memory gets that of the one "
 	       "idle "
 	       "longest\n"
+	       "  --gpu-time            measure the GPU time of sessions and identities\n"
 	       "  --sandbox WORD        refuse system calls that workers never make: auto, on, log "
 	       "or off\n"
 	       "  --max-sessions N      most programs at a time (default %d)\n"
@@ -370,6 +373,9 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return take_path(&o->checkpoint_dir, value);
 	case OPT_SUSPEND_FOR_OTHERS:
 		o->suspend_for_others = true;
+		return 0;
+	case OPT_GPU_TIME:
+		o->gpu_time = true;
 		return 0;
 	case OPT_SANDBOX:
 		return parse_sandbox(value);

@@ -64,6 +64,7 @@ struct cks_session_info {
 		char host[CK_NOTE_HOST];		  /* of the client, as it calls itself */
 		int64_t begun;				  /* in ms */
 		uint64_t calls, commands, received, sent; /* as in struct cks_worker_note */
+		uint64_t gpu_us;			  /* with --gpu-time */
 	} use;
 	struct cks_suspension suspension;
 	struct cks_share share;

@@ -75,7 +75,7 @@ static void reap(struct supervisor *s)
 		    !cks_workers_ended(s->workers, pid, status) &&
 		    !cks_broker_ended(s->broker, pid, status) &&
 		    !cks_upgrade_ended(&s->upgrade, pid, status) &&
-		    !cks_fronts_ended(s->fronts, pid, status) &&
+		    !cks_fronts_ended(s->fronts, pid, status) && !cks_gauge_ended(&s->gauge, pid) &&
 		    !cks_helpers_ended(s->helpers, pid))
 			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
 							   : "has not taken the registration");
@@ -229,6 +229,7 @@ static void gather(struct supervisor *s, struct round *r)
 	r->fds[n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
 	r->fds[n] = (struct pollfd){.fd = -1};
 	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
+	cks_gauge_poll(&s->gauge, &r->fds[n++]);
 	n += cks_workers_poll(s->workers, r->fds + n);
 	r->control = n;
 	n += cks_control_poll(s->control, r->fds + n);
@@ -290,7 +291,7 @@ static void command(struct supervisor *s, const struct round *r)
 
 static int run(struct supervisor *s)
 {
-	size_t room = 2 + s->options->max_sessions + 2 * CK_WARM_MAX + CK_CONTROL_POLL +
+	size_t room = 3 + s->options->max_sessions + 2 * CK_WARM_MAX + CK_CONTROL_POLL +
 		      CK_RENDEZVOUS_POLL + CK_HELPERS_MAX + CK_FRESH_MAX + CK_LISTENERS;
 	struct round r = {.fds = calloc(room, sizeof(*r.fds))};
 
@@ -313,6 +314,8 @@ static int run(struct supervisor *s)
 			break;
 		if (r.fds[1].revents)
 			cks_broker_run(s->broker);
+		if (r.fds[2].revents)
+			cks_gauge_run(&s->gauge, s->workers);
 		cks_workers_read(s->workers);
 		forget_gone(s);
 		cks_rendezvous_run(&s->rendezvous, r.fds + r.rendezvous, s->workers, s->broker);
@@ -367,6 +370,7 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 		s->fresh = cks_fresh_create(s->workers, s->options, s->away, s->audit, s->fronts);
 	if (!s->fresh)
 		return -ENOMEM;
+	cks_gauge_start(&s->gauge, s->options->gpu_time, driver);
 	cks_workers_audit(s->workers, s->audit);
 	cks_workers_accounts(s->workers, s->accounts);
 	s->suspender = cks_suspender_create(s->options, driver, s->workers, s->control);
@@ -409,6 +413,7 @@ static void stop(struct supervisor *s)
 	cks_listeners_close(&s->listeners);
 	cks_fresh_destroy(s->fresh);
 	cks_fronts_destroy(s->fronts);
+	cks_gauge_stop(&s->gauge);
 	cks_broker_destroy(s->broker);
 	cks_control_destroy(s->control);
 	cks_rendezvous_close(&s->rendezvous);
@@ -434,7 +439,11 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 	static struct supervisor s;
 	int ret;
 
-	s = (struct supervisor){.options = options, .signals = -1, .reserve = -1, .pid_file = -1};
+	s = (struct supervisor){.options = options,
+				.signals = -1,
+				.reserve = -1,
+				.pid_file = -1,
+				.gauge.control = -1};
 	cks_upgrade_init(&s.upgrade, argv);
 	cks_rendezvous_init(&s.rendezvous);
 	cks_watchdog_init(&s.watchdog);

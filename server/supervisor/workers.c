@@ -125,6 +125,7 @@ void cks_workers_destroy(struct cks_workers *w)
 		cks_worker_record_end(w, worker, -1);
 		let_go(worker);
 	}
+	cks_ledger_free(&w->ledger);
 	free(w);
 }
 
@@ -207,12 +208,16 @@ unsigned int cks_workers_new_number(struct cks_workers *w)
 static int begin_session(struct cks_workers *w, struct worker *worker,
 			 const struct cks_owner *owner, unsigned int number)
 {
+	struct cks_ledger_row *row;
 	int ret;
 
 	enroll(worker, owner, number);
 	ret = cks_worker_seat(w, worker);
 	if (ret == 0) {
 		w->totals.sessions++;
+		row = cks_ledger_row(&w->ledger, owner->identity.name);
+		if (row)
+			row->sessions++;
 		return 0;
 	}
 	worker->info.number = 0; /* it has not begun */

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "server/supervisor/accounts.h"
+#include "server/supervisor/ledger.h"
 #include "server/supervisor/shares.h"
 #include "server/supervisor/workers.h"
 
@@ -54,6 +55,7 @@ struct cks_workers {
 	struct cks_spare_counts spares;
 	struct cks_totals totals;
 	struct cks_shares shares;
+	struct cks_ledger ledger;
 	struct cks_worker_command command;
 };
 
