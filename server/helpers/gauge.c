@@ -16,6 +16,7 @@
 #include "server/session/driver.h"
 #include "server/session/nvml.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
@@ -32,14 +33,6 @@ struct gauge {
 	struct nvmlProcessUtilizationSample_t samples[SAMPLES];
 	struct cks_gauge_note note;
 };
-
-static int64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 /* The driver stays closed: NVML is a library of its own, only the emulated driver contains it. */
 static bool open_nvml(struct gauge *g, const char *driver)
@@ -117,7 +110,7 @@ static void measure(struct gauge *g, unsigned int gpu, int64_t us)
 
 static void measure_all(struct gauge *g)
 {
-	int64_t now = now_us(), us = ck_min(now - g->asked_us, (int64_t)60 * 1000000);
+	int64_t now = ck_now_us(), us = ck_min(now - g->asked_us, (int64_t)60 * 1000000);
 
 	for (unsigned int i = 0; i < g->count; i++)
 		measure(g, i, us);
@@ -137,7 +130,7 @@ int cks_gauge_main(const char *driver)
 		ck_warn("--gpu-time: NVML does not tell the GPU time of processes here");
 		return 1;
 	}
-	g->asked_us = now_us();
+	g->asked_us = ck_now_us();
 	do
 		measure_all(g);
 	while (poll(&p, 1, PERIOD_MS) == 0);

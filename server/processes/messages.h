@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "server/processes/peer.h"
+#include "server/session/histogram.h"
 #include "server/session/identity.h"
 
 /* First argument of a worker, and of a spare one. */
@@ -64,6 +65,8 @@ struct cks_worker_note {
 	uint64_t calls, commands, received, sent;
 	/* of CK_NOTE_USE: GPUs that it has contexts on, each a mark of its UUID; 0: none */
 	uint32_t gpus[CK_NOTE_GPUS];
+	/* of CK_NOTE_USE and _END, since the session began */
+	struct cks_histogram call_times, round_trips;
 };
 
 /* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare

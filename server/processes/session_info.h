@@ -63,8 +63,10 @@ struct cks_session_info {
 	struct cks_session_use {
 		char host[CK_NOTE_HOST];		  /* of the client, as it calls itself */
 		int64_t begun;				  /* in ms */
+		int64_t begun_us;			  /* the same, unless it returned */
 		uint64_t calls, commands, received, sent; /* as in struct cks_worker_note */
 		uint64_t gpu_us;			  /* with --gpu-time */
+		struct cks_histogram call_times, round_trips;
 	} use;
 	struct cks_suspension suspension;
 	struct cks_share share;

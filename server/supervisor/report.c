@@ -66,6 +66,27 @@ static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_tim
 	return json;
 }
 
+static json_t *describe_times(const struct cks_histogram *h)
+{
+	json_t *counts = json_array();
+
+	for (size_t i = 0; i < CK_HISTOGRAM_COUNTS; i++)
+		json_array_append_new(counts, json_integer((json_int_t)h->counts[i]));
+	return json_pack("{s:f, s:o}", "sum", (double)h->sum_us / 1e6, "counts", counts);
+}
+
+/* How long things took, as counts of up to so many seconds, and of longer ones. */
+static json_t *describe_latencies(const struct cks_totals *t)
+{
+	json_t *bounds = json_array();
+
+	for (size_t i = 0; i < CK_HISTOGRAM_COUNTS - 1; i++)
+		json_array_append_new(bounds, json_real((double)cks_histogram_us[i] / 1e6));
+	return json_pack("{s:o, s:o, s:o, s:o}", "bounds", bounds, "call",
+			 describe_times(&t->call_times), "round_trip",
+			 describe_times(&t->round_trips), "start", describe_times(&t->start_times));
+}
+
 /* What the server has done since it began, for all users. */
 static json_t *describe_totals(struct cks_server *server)
 {
@@ -78,14 +99,17 @@ static json_t *describe_totals(struct cks_server *server)
 		t.commands += s->use.commands;
 		t.received += s->use.received;
 		t.sent += s->use.sent;
+		cks_histogram_merge(&t.call_times, &s->use.call_times);
+		cks_histogram_merge(&t.round_trips, &s->use.round_trips);
 	}
 	for (int i = 0; i < CK_REFUSALS; i++)
 		json_object_set_new(refused, cks_refusal_name((enum cks_refusal)i),
 				    json_integer((json_int_t)t.refused[i]));
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "sessions", (json_int_t)t.sessions,
-			 "calls", (json_int_t)t.calls, "commands", (json_int_t)t.commands,
-			 "received", (json_int_t)t.received, "sent", (json_int_t)t.sent, "suspends",
-			 (json_int_t)server->suspender->left, "refused", refused);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "sessions",
+			 (json_int_t)t.sessions, "calls", (json_int_t)t.calls, "commands",
+			 (json_int_t)t.commands, "received", (json_int_t)t.received, "sent",
+			 (json_int_t)t.sent, "suspends", (json_int_t)server->suspender->left,
+			 "refused", refused, "latencies", describe_latencies(&t));
 }
 
 /* What each identity has used since then. */

@@ -11,17 +11,10 @@
 #include "server/supervisor/turns.h"
 #include "server/supervisor/workers.h"
 #include "server/supervisor/workers_part.h"
+#include "util/until.h"
 #include "util/util.h"
 
 #define CK_ACTIVE_US 3000000 /* workers report their use with some delay */
-
-static int64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 /* A worker that does not read is ending, or is the next one that the timer frees. */
 static void tell(struct cks_share *share, char kind)
@@ -63,7 +56,7 @@ void cks_turns_run(struct cks_workers *w, int *timeout_ms)
 
 	if (!cks_accounts_weighted(w->accounts) && w->shares.held == 0)
 		return;
-	now = now_us();
+	now = ck_now_us();
 	list = list_shares(w, now, &count);
 	if (!list)
 		return;
@@ -92,5 +85,5 @@ void cks_turns_hear(struct cks_workers *w, struct worker *worker,
 	else if (note->kind == CK_NOTE_ASK)
 		cks_shares_want(&w->shares, s);
 	else if (note->kind == CK_NOTE_TURN)
-		cks_shares_ended(s, (uint32_t)note->number, note->uses != 0, now_us());
+		cks_shares_ended(s, (uint32_t)note->number, note->uses != 0, ck_now_us());
 }

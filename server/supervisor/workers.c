@@ -195,8 +195,11 @@ void cks_worker_change(struct cks_workers *w, struct worker *worker, enum state 
 /* Session @number begins in @worker. */
 static void enroll(struct worker *worker, const struct cks_owner *owner, unsigned int number)
 {
-	worker->info = (struct cks_session_info){
-		.number = number, .pid = worker->pid, .owner = *owner, .use.begun = ck_now_ms()};
+	worker->info = (struct cks_session_info){.number = number,
+						 .pid = worker->pid,
+						 .owner = *owner,
+						 .use.begun = ck_now_ms(),
+						 .use.begun_us = ck_now_us()};
 }
 
 unsigned int cks_workers_new_number(struct cks_workers *w)
@@ -414,6 +417,8 @@ static void remove_worker(struct cks_workers *w, struct worker **at)
 	w->totals.commands += use->commands;
 	w->totals.received += use->received;
 	w->totals.sent += use->sent;
+	cks_histogram_merge(&w->totals.call_times, &use->call_times);
+	cks_histogram_merge(&w->totals.round_trips, &use->round_trips);
 	*at = worker->next;
 	--*count_of(w, worker->state);
 	let_go(worker);

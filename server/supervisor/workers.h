@@ -87,6 +87,8 @@ struct cks_totals {
 	uint64_t sessions;			  /* that have begun */
 	uint64_t calls, commands, received, sent; /* of those that have ended */
 	uint64_t refused[CK_REFUSALS];
+	struct cks_histogram call_times, round_trips; /* of those that have ended */
+	struct cks_histogram start_times;	      /* from the hello until the session stands */
 };
 
 struct cks_totals *cks_workers_totals(struct cks_workers *workers);

@@ -88,6 +88,8 @@ static void count(struct cks_session *s, struct cks_worker_note *note)
 	note->received = atomic_load_explicit(&s->bytes_in, memory_order_relaxed) +
 			 atomic_load_explicit(&s->command_bytes, memory_order_relaxed);
 	note->sent = atomic_load_explicit(&s->bytes_out, memory_order_relaxed);
+	cks_histogram_read_shared(&s->call_times, &note->call_times);
+	cks_histogram_read_shared(&s->round_trips, &note->round_trips);
 }
 
 /* Marks of the GPUs that it has contexts on. */

@@ -13,6 +13,7 @@
 #include "server/worker/worker_part.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
@@ -50,14 +51,6 @@ static void sleep_us(uint32_t us)
 	nanosleep(&step, NULL);
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* Is turn @number the session's latest? */
 static bool is_latest(uint64_t number)
 {
@@ -72,13 +65,14 @@ static bool is_latest(uint64_t number)
 /* Let the session submit work for @window_us. False: it had no more to do before. */
 static bool submit(struct cks_session *s, uint64_t number, uint32_t window_us)
 {
-	uint64_t until = now_us() + window_us, now, turns, before;
+	int64_t until = ck_now_us() + window_us, now;
+	uint64_t turns, before;
 	unsigned int quiet = 0;
 	bool inside;
 
 	before = cks_gate_turns(&s->gate, &inside);
-	while ((now = now_us()) < until && is_latest(number)) {
-		sleep_us((uint32_t)ck_min(until - now, (uint64_t)CK_STEP_US));
+	while ((now = ck_now_us()) < until && is_latest(number)) {
+		sleep_us((uint32_t)ck_min(until - now, (int64_t)CK_STEP_US));
 		turns = cks_gate_turns(&s->gate, &inside);
 		quiet = turns == before && !inside ? quiet + 1 : 0;
 		before = turns;

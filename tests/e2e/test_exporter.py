@@ -83,7 +83,8 @@ def samples(text):
             known.add(tuple(line.split()[1:3]))
             continue
         name, labels, value = SAMPLE.match(line).groups()
-        assert {("HELP", name), ("TYPE", name)} <= known and (name, labels) not in found
+        family = re.sub("_(bucket|sum|count)$", "", name)
+        assert any({("HELP", n), ("TYPE", n)} <= known for n in (name, family)) and (name, labels) not in found
         found[name, labels] = float(value)
     return found
 
@@ -128,6 +129,26 @@ def test_calls_of_a_short_session_are_counted_to_the_last(own_server, home):
         assert total("cricket_sessions_started_total") == begun
 
 
+def test_times_are_counted_in_histograms(own_server, home):
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
+    program = HOLDER.replace("for line in sys.stdin", "for line in range(50)")
+    for transport in ("tcp", "unix"):
+        assert cricket(home, "run", "-s", own_server.address(transport), sys.executable, "-c", program).returncode == 0
+    own_server.wait_idle()
+
+    def found():
+        return samples(cricket(home, "metrics", own_server.address("unix")).stdout)
+    wait_until(lambda: found()["cricket_call_seconds_count", None] >= 100, 10, "its calls are counted")
+    now = found()
+    assert now["cricket_session_start_seconds_count", None] == 2
+    assert 1 <= now["cricket_round_trip_seconds_count", None] <= now["cricket_call_seconds_count", None] / 2    # over TCP alone
+    for name in ("call", "session_start", "round_trip"):
+        buckets = [v for (n, _), v in now.items() if n == f"cricket_{name}_seconds_bucket"]
+        assert len(buckets) == 14 and buckets == sorted(buckets)
+        assert now[f"cricket_{name}_seconds_bucket", 'le="+Inf"'] == now[f"cricket_{name}_seconds_count", None] == buckets[-1]
+        assert 0 < now[f"cricket_{name}_seconds_sum", None] < 60
+
+
 def test_bytes_of_copies_are_counted_in_both_directions(own_server, home):
     wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
     program = HOLDER.split('print("ready"')[0] + """
@@ -164,7 +185,7 @@ def test_metrics_show_gpus_and_bounded_labels(own_server, home, holder):
     assert found["cricket_gpu_sessions", 'gpu="0"'] == 1
     assert 64 << 20 <= found["cricket_gpu_sessions_memory_bytes", 'gpu="0"'] <= found["cricket_gpu_memory_bytes", 'gpu="0"']
     assert {labels.split("=")[0] for _, labels in found if labels} == {
-        "release", "state", "place", "direction", "reason", "gpu"}
+        "release", "state", "place", "direction", "reason", "gpu", "le"}
     more = samples(cricket(home, "metrics", "--identities", where).stdout)
     assert [value for (name, _), value in more.items() if name == "cricket_identity_sessions"] == [1]
 
@@ -292,6 +313,7 @@ def test_garbage_does_not_stop_it(own_server, home):
 
 def test_it_serves_at_a_unix_socket_too(own_server, home, tmp_path):
     path = tmp_path / "http"
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
     process = subprocess.Popen([EXPORTER, "-s", own_server.address("unix"), "-l", f"unix:{path}"], env=home)
     try:
         wait_until(lambda: listens(path), 10, "it listens")
