@@ -84,6 +84,47 @@ def test_an_identity_gets_exactly_its_quota(serve, transport, memory, arena, war
     assert result.status == 0, result.err
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("policy, arena, warm", [("", "1", "0"), ("", "0", "0"), ("", "1", "1"), ('default: { memory = "100M"; };', "1", "0")])
+def test_a_program_can_ask_for_less(serve, transport, policy, arena, warm):
+    server = serve(policy, "--warm", warm)
+    if warm == "1":
+        wait_until(server.spares, 20, "a spare worker")
+    result = program(server, FILLED, transport, CRICKET_ARENA=arena, CRICKET_MEMORY="64M")
+    assert result.status == 0, result.err
+
+
+def test_a_program_can_ask_for_less_of_a_server_without_a_policy(tmp_path):
+    server = Server(tmp_path / "server", CRICKET_EMU_MEMORY=str(256 * MIB))
+    try:
+        result = program(server, FILLED, CRICKET_MEMORY="64M")
+        assert result.status == 0, result.err
+    finally:
+        server.end()
+
+
+def test_what_a_program_asks_for_is_its_own_and_no_more_than_its_identity_has(serve):
+    server = serve('default: { memory = "64M"; };')
+    first = talk(server, """
+current()
+assert total() == left() == 48 * MIB
+got = fill()
+say(len(got), left() // MIB)
+line()
+""", CRICKET_MEMORY="48M")
+    assert first.stdout.readline() == "24 0\n"
+    result = program(server, """
+current()
+assert total() == 40 * MIB and left() == 16 * MIB, (total(), left())
+assert len(fill()) == 8 and left() == 0
+""", CRICKET_MEMORY="40M")
+    assert result.status == 0, result.err
+    result = program(server, "current()\nassert total() == 64 * MIB and left() == 16 * MIB", CRICKET_MEMORY="4G")
+    assert result.status == 0, result.err
+    print(file=first.stdin, flush=True)
+    assert first.wait(20) == 0
+
+
 KINDS = """
 current()
 def pooled():
