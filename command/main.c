@@ -8,8 +8,11 @@
 
 #define SERVER_OPTION "  -s, --server SERVER   a name of `cricket servers`, or an address\n"
 #define GPU_OPTIONS                                                                                \
-	SERVER_OPTION "  -g, --gpus N          show the program the first N GPUs of the server\n"  \
-		      "  -d, --devices LIST    show it these GPUs, as in 0,2; none: no GPU\n"
+	SERVER_OPTION                                                                              \
+	"  -g, --gpus N          show the program the first N GPUs of the server\n"                \
+	"  -d, --devices LIST    show it these GPUs, as in 0,2; none: no GPU\n"                    \
+	"  -m, --mem SIZE        give it at most so much memory of each, as in 20G\n"              \
+	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"
 
 static const struct ckx_command commands[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",

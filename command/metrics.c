@@ -111,6 +111,41 @@ static void put_sessions(FILE *out, const json_t *report)
 	put_fields(out, "spares", "state", json_object_get(report, "spares"));
 }
 
+/* Counts of times become Prometheus's sums of all counts up to each bound. */
+static void put_histogram(FILE *out, const char *name, const char *help, const json_t *latencies,
+			  const char *field)
+{
+	const json_t *times = json_object_get(latencies, field), *bound;
+	const json_t *counts = json_object_get(times, "counts");
+	double sum = 0;
+	size_t i;
+
+	if (!times)
+		return; /* an older server */
+	begin(out, name, "histogram", help);
+	json_array_foreach(json_object_get(latencies, "bounds"), i, bound)
+	{
+		sum += json_number_value(json_array_get(counts, i));
+		fprintf(out, "cricket_%s_bucket{le=\"%g\"} %.17g\n", name, json_number_value(bound),
+			sum);
+	}
+	sum += json_number_value(json_array_get(counts, i));
+	fprintf(out, "cricket_%s_bucket{le=\"+Inf\"} %.17g\n", name, sum);
+	fprintf(out, "cricket_%s_sum %.17g\n", name, number_of(times, "sum"));
+	fprintf(out, "cricket_%s_count %.17g\n", name, sum);
+}
+
+static void put_latencies(FILE *out, const json_t *latencies)
+{
+	put_histogram(out, "call_seconds", "Times of calls in the server, with what they wait for.",
+		      latencies, "call");
+	put_histogram(out, "round_trip_seconds",
+		      "Round trips to clients over TCP, as the kernel measures them.", latencies,
+		      "round_trip");
+	put_histogram(out, "session_start_seconds",
+		      "Times from a client's hello until its session stands.", latencies, "start");
+}
+
 static void put_totals(FILE *out, const json_t *totals)
 {
 	put_alone(out, "sessions_started_total", "counter", "Sessions that have begun.",
@@ -126,6 +161,7 @@ static void put_totals(FILE *out, const json_t *totals)
 		  number_of(totals, "suspends"));
 	begin(out, "refused_total", "counter", "Sessions that were refused, by reason.");
 	put_fields(out, "refused_total", "reason", json_object_get(totals, "refused"));
+	put_latencies(out, json_object_get(totals, "latencies"));
 }
 
 /* The use of GPU @index by sessions: @field, or their number. */
@@ -195,6 +231,29 @@ static json_t *identities_of(const json_t *report)
 	return set;
 }
 
+/* What identities have used, also in sessions that have ended. The server keeps the number of rows small. */
+static void put_identity_totals(FILE *out, const json_t *report)
+{
+	static const struct {
+		const char *name, *field, *help;
+	} rows[] = {
+		{"identity_sessions_total", "sessions", "Sessions of an identity that have begun."},
+		{"identity_gpu_seconds_total", "gpu_time", "GPU time of an identity (--gpu-time)."},
+	};
+	const json_t *row;
+	size_t at;
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(rows); i++) {
+		begin(out, rows[i].name, "counter", rows[i].help);
+		json_array_foreach(json_object_get(report, "identities"), at, row)
+		{
+			if (at < IDENTITIES && json_object_get(row, rows[i].field))
+				put(out, rows[i].name, "identity", text_of(row, "identity"),
+				    number_of(row, rows[i].field));
+		}
+	}
+}
+
 static void put_identities(FILE *out, const json_t *report)
 {
 	json_t *set = identities_of(report), *unused;
@@ -206,6 +265,7 @@ static void put_identities(FILE *out, const json_t *report)
 	begin(out, "identity_memory_bytes", "gauge", "Memory of its sessions on GPUs.");
 	json_object_foreach(set, name, unused) put(out, "identity_memory_bytes", "identity", name,
 						   sum_of(report, "memory", "identity", name));
+	put_identity_totals(out, report);
 	json_decref(set);
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "command/place.h"
 #include "command/server.h"
 #include "command/settings.h"
+#include "util/env.h"
 
 #define GPUS_MAX 64
 
@@ -24,6 +26,8 @@ static const struct option options[] = {
 	{"server", required_argument, NULL, 's'},
 	{"gpus", required_argument, NULL, 'g'},
 	{"devices", required_argument, NULL, 'd'},
+	{"mem", required_argument, NULL, 'm'},
+	{"wait", required_argument, NULL, 'w'},
 	{"format", required_argument, NULL, 'f'},
 	{NULL, 0, NULL, 0},
 };
@@ -33,7 +37,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 	int option;
 
 	*w = (struct ckx_wishes){.format = NULL};
-	while ((option = getopt_long(argc, argv, "+s:g:d:f:", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			w->server = optarg;
@@ -43,6 +47,12 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 			break;
 		case 'd':
 			w->devices = optarg;
+			break;
+		case 'm':
+			w->memory = optarg;
+			break;
+		case 'w':
+			w->wait = optarg;
 			break;
 		case 'f':
 			w->format = optarg;
@@ -140,6 +150,25 @@ static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const
 							: 0;
 }
 
+/* Wrong values are said here, and not by the client alone, which goes on without them. */
+static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
+{
+	uint64_t value;
+	int ret = 0;
+
+	if (w->memory && (ck_env_number(w->memory, &value) < 0 || value == 0)) {
+		ckx_error("--mem takes a size, as in 20G or 512M: %s", w->memory);
+		return -EINVAL;
+	}
+	if (w->wait && ck_env_time(w->wait, &value) < 0) {
+		ckx_error("--wait takes a time, as in 90s, 10m or 2h: %s", w->wait);
+		return -EINVAL;
+	}
+	if (w->memory)
+		ret = add(s, "CRICKET_MEMORY", "%s", w->memory);
+	return ret == 0 && w->wait ? add(s, "CRICKET_WAIT", "%s", w->wait) : ret;
+}
+
 static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
 {
 	int ret = 0;
@@ -168,6 +197,8 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 		ret = add(s, "CRICKET_TOKEN", "%s", server.token);
 	if (ret == 0)
 		ret = add_tls(s, &server.tls);
+	if (ret == 0)
+		ret = add_limits(s, w);
 	explicit_bzero(server.token, sizeof(server.token));
 	return ret < 0 ? ret : add_devices(s, w, server.devices);
 }

@@ -8,7 +8,7 @@
 
 #include "command/command.h"
 
-#define CKX_SETTINGS 13
+#define CKX_SETTINGS 15
 
 struct ckx_setting {
 	const char *name;
@@ -22,7 +22,7 @@ struct ckx_settings {
 
 /* What the options of `run` and `env` say; the values belong to argv. */
 struct ckx_wishes {
-	const char *server, *devices, *gpus;
+	const char *server, *devices, *gpus, *memory, *wait;
 	const char *format; /* of `env` */
 };
 

@@ -29,6 +29,7 @@ enum ck_rank {
 	CK_RANK_MEMOPS = CK_RANK_LEAF,	   /* words that streams write and wait for */
 	CK_RANK_PRINT = CK_RANK_LEAF,	   /* output of the kernels of a context */
 	CK_RANK_HAZARDS = CK_RANK_LEAF,	   /* reports of hazards */
+	CK_RANK_NVML = CK_RANK_LEAF,	   /* what NVML has told of the time of processes */
 	CK_RANK_ACTIVITY = CK_RANK_LEAF,   /* the profiler's buffer, names in it */
 };
 

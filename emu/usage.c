@@ -26,6 +26,7 @@ struct row {
 	_Atomic uint64_t
 		owner; /* process id, and the lower half of the time of its start; 0: none */
 	_Atomic uint64_t used[CK_EMU_MAX_DEVICES];
+	_Atomic uint64_t busy_ns[CK_EMU_MAX_DEVICES];
 };
 
 static struct row alone; /* of a process without a table */
@@ -114,8 +115,10 @@ static struct row *row_take(struct row *rows)
 			if ((owner && (!pass || alive(owner))) ||
 			    !atomic_compare_exchange_strong(&rows[i].owner, &owner, table.owner))
 				continue;
-			for (int d = 0; d < CK_EMU_MAX_DEVICES; d++)
+			for (int d = 0; d < CK_EMU_MAX_DEVICES; d++) {
 				atomic_store(&rows[i].used[d], 0);
+				atomic_store(&rows[i].busy_ns[d], 0);
+			}
 			return &rows[i];
 		}
 	}
@@ -166,22 +169,40 @@ void ck_emu_usage_set(int number, uint64_t bytes)
 		atomic_store_explicit(&table.own->used[number], bytes, memory_order_relaxed);
 }
 
-unsigned int ck_emu_usage_list(int number, struct ck_emu_use list[CK_EMU_USERS])
+void ck_emu_usage_busy(int number, uint64_t ns)
+{
+	if (atomic_load_explicit(&table.own->owner, memory_order_relaxed) == table.owner)
+		atomic_fetch_add_explicit(&table.own->busy_ns[number], ns, memory_order_relaxed);
+}
+
+/* The living processes that use the device: its memory, or @busy: its time. */
+static unsigned int list_users(int number, bool busy, struct ck_emu_use list[CK_EMU_USERS])
 {
 	unsigned int count = 0;
 
 	for (unsigned int i = 0; i < table.count; i++) {
 		struct row *row = &table.rows[i];
 		uint64_t owner = atomic_load(&row->owner), used = atomic_load(&row->used[number]);
+		uint64_t ns = atomic_load(&row->busy_ns[number]);
 
-		if (!owner || !used)
+		if (!owner || !(busy ? ns : used))
 			continue;
 		if (alive(owner))
-			list[count++] = (struct ck_emu_use){(unsigned int)(owner >> 32), used};
+			list[count++] = (struct ck_emu_use){(unsigned int)(owner >> 32), used, ns};
 		else
 			atomic_compare_exchange_strong(&row->owner, &owner, 0);
 	}
 	return count;
+}
+
+unsigned int ck_emu_usage_list(int number, struct ck_emu_use list[CK_EMU_USERS])
+{
+	return list_users(number, false, list);
+}
+
+unsigned int ck_emu_usage_list_busy(int number, struct ck_emu_use list[CK_EMU_USERS])
+{
+	return list_users(number, true, list);
 }
 
 uint64_t ck_emu_usage_others(int number)

@@ -89,6 +89,10 @@ static void conn_free(struct ck_m3_broker *b, struct ck_m3_conn *c)
 	if (c->user != c->principal)
 		ck_m3_principal_check(b, c->user);
 	ck_m3_principal_check(b, c->principal);
+	if (c->payer) {
+		c->payer->uses--;
+		ck_m3_principal_check(b, c->payer);
+	}
 	if (c->pidfd >= 0)
 		close(c->pidfd);
 	free(c);

@@ -70,9 +70,9 @@ struct ck_m3_piece {
 	m3_rid rid;
 	struct ck_m3_part parts[M3_DEVICES_MAX];
 	unsigned int part_count;
-	uint64_t part_size, size; /* size: of all parts */
-	bool gone;		  /* the memory has been given back */
-	struct ck_m3_principal *owner;
+	uint64_t part_size, size;	       /* size: of all parts */
+	bool gone;			       /* the memory has been given back */
+	struct ck_m3_principal *owner, *payer; /* payer: or NULL */
 	struct ck_m3_grant *grants;
 	char name[M3_NAME_MAX]; /* empty: none, or no more */
 	unsigned int mode, flags;
@@ -116,8 +116,9 @@ struct ck_m3_conn {
 	bool greeted, registered, closing;
 	struct ck_m3_principal *user; /* as the kernel says */
 	struct ck_m3_principal *principal;
-	int device;	     /* that it wants, or -1 */
-	unsigned int events; /* enum m3_event_mask */
+	struct ck_m3_principal *payer; /* who is charged besides; NULL: nobody is */
+	int device;		       /* that it wants, or -1 */
+	unsigned int events;	       /* enum m3_event_mask */
 	struct ck_m3_hold *holds;
 	struct ck_m3_deposit *deposits;
 	unsigned int deposit_count;
@@ -158,7 +159,7 @@ uint64_t ck_m3_number(struct ck_m3_broker *b); /* never given before */
  * New memory of @size rounded bytes on each of @count devices, its content undefined; charged to
  * @owner. m3_status.
  */
-int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, const int *devices,
+int ck_m3_piece_create(struct ck_m3_broker *b, const struct ck_m3_conn *conn, const int *devices,
 		       unsigned int count, uint64_t size, bool rdma, struct ck_m3_piece **piece);
 struct ck_m3_piece *ck_m3_piece_find(struct ck_m3_broker *b, m3_rid rid, int *status);
 /* By name: the principal's own, and unless @own_only what others let it see. */
@@ -219,6 +220,7 @@ int ck_m3_serve_round(struct ck_m3_ask *ask);
 int ck_m3_serve_topology(struct ck_m3_ask *ask);
 int ck_m3_serve_list(struct ck_m3_ask *ask);
 int ck_m3_serve_quota(struct ck_m3_ask *ask, bool set);
+int ck_m3_serve_bill(struct ck_m3_ask *ask);
 int ck_m3_serve_deposit(struct ck_m3_ask *ask);
 void ck_m3_deposits_end(struct ck_m3_conn *conn);
 void ck_m3_answer(struct ck_m3_broker *b, struct ck_m3_conn *conn, const struct ck_m3_reply *reply,

@@ -52,6 +52,8 @@ enum ck_m3_op {
 	CK_M3_DEPOSIT, /* leave a descriptor or a few bytes for clients with its number and key */
 	CK_M3_CLAIM,   /* get what was deposited */
 	CK_M3_WITHDRAW,
+	CK_M3_BILL, /* of a worker: new regions of this connection count for principal too, which may have
+		     * size bytes */
 	CK_M3_OPS, /* their number */
 };
 

@@ -94,6 +94,29 @@ static int charge(struct ck_m3_broker *b, struct ck_m3_principal *p, uint64_t si
 	return M3_OK;
 }
 
+static void refund(struct ck_m3_principal *p, uint64_t size)
+{
+	if (!p)
+		return;
+	p->bytes -= size;
+	p->regions--;
+}
+
+/* Charge both, or none. @payer: or NULL. */
+static int charge_both(struct ck_m3_broker *b, struct ck_m3_principal *owner,
+		       struct ck_m3_principal *payer, uint64_t size)
+{
+	int status = charge(b, owner, size);
+
+	if (status == M3_OK && payer)
+		status = charge(b, payer, size);
+	else
+		return status;
+	if (status != M3_OK)
+		refund(owner, size);
+	return status;
+}
+
 static int part_create(struct ck_m3_broker *b, int device, uint64_t size, bool rdma,
 		       struct ck_m3_part *part)
 {
@@ -140,18 +163,18 @@ static int parts_create(struct ck_m3_broker *b, struct ck_m3_piece *p, const int
 	return status;
 }
 
-int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, const int *devices,
+int ck_m3_piece_create(struct ck_m3_broker *b, const struct ck_m3_conn *conn, const int *devices,
 		       unsigned int count, uint64_t size, bool rdma, struct ck_m3_piece **out)
 {
 	struct ck_m3_piece **at = &b->pieces, *p = calloc(1, sizeof(*p));
-	int status = p ? charge(b, owner, size * count) : M3_ENOMEM;
+	int status = p ? charge_both(b, conn->principal, conn->payer, size * count) : M3_ENOMEM;
 
 	if (status == M3_OK) {
 		p->part_size = size;
 		status = parts_create(b, p, devices, count, rdma);
 		if (status != M3_OK) {
-			owner->bytes -= size * count;
-			owner->regions--;
+			refund(conn->principal, size * count);
+			refund(conn->payer, size * count);
 		}
 	}
 	if (status != M3_OK) {
@@ -160,7 +183,8 @@ int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, co
 	}
 	p->rid = ck_m3_number(b);
 	p->size = size * count;
-	p->owner = owner;
+	p->owner = conn->principal;
+	p->payer = conn->payer;
 	p->born_ms = ck_m3_now();
 	for (unsigned int i = 0; i < count; i++)
 		b->used[devices[i]] += size;
@@ -269,9 +293,11 @@ static void piece_free(struct ck_m3_broker *b, struct ck_m3_piece *p)
 		ck_m3_principal_check(b, g->principal);
 		free(g);
 	}
-	p->owner->bytes -= p->size;
-	p->owner->regions--; /* now: a grant may be to the owner */
+	refund(p->owner, p->size); /* now: a grant may be to the owner */
 	ck_m3_principal_check(b, p->owner);
+	refund(p->payer, p->size);
+	if (p->payer)
+		ck_m3_principal_check(b, p->payer);
 	free(p);
 	b->changed = true;
 }

@@ -137,6 +137,8 @@ static int serve_general(struct ck_m3_ask *ask)
 	case CK_M3_QUOTA_GET:
 	case CK_M3_QUOTA_SET:
 		return ck_m3_serve_quota(ask, ask->q->op == CK_M3_QUOTA_SET);
+	case CK_M3_BILL:
+		return ck_m3_serve_bill(ask);
 	case CK_M3_TOPOLOGY:
 		return ck_m3_serve_topology(ask);
 	case CK_M3_SUBSCRIBE:

@@ -141,8 +141,8 @@ static int create(struct ck_m3_ask *ask, int device)
 	if (status == M3_OK)
 		status = part_size(ask->b, q, at.devices[0], at.count, &size);
 	if (status == M3_OK)
-		status = ck_m3_piece_create(ask->b, ask->conn->principal, at.devices, at.count,
-					    size, q->flags & M3_RDMA, &p);
+		status = ck_m3_piece_create(ask->b, ask->conn, at.devices, at.count, size,
+					    q->flags & M3_RDMA, &p);
 	if (status != M3_OK)
 		return status;
 	memcpy(p->name, q->name, sizeof(p->name));

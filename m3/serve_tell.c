@@ -145,3 +145,21 @@ int ck_m3_serve_quota(struct ck_m3_ask *ask, bool set)
 	ck_m3_principal_check(ask->b, p);
 	return M3_OK;
 }
+
+/* Workers do it once, after the hello. */
+int ck_m3_serve_bill(struct ck_m3_ask *ask)
+{
+	struct ck_m3_principal *p;
+
+	if (!ask->conn->trusted)
+		return M3_EPERM;
+	if (ask->conn->payer || !ask->q->principal[0])
+		return M3_EINVAL;
+	p = ck_m3_principal_get(ask->b, ask->q->principal);
+	if (!p)
+		return M3_ENOMEM;
+	p->uses++;
+	p->quota_bytes = ask->q->size;
+	ask->conn->payer = p;
+	return M3_OK;
+}

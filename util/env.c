@@ -120,6 +120,11 @@ static const struct ck_env_row table[] = {
 	 "server may allow less (--keep). 0: a cut ends the session"},
 	{"CRICKET_WAIT", "0",
 	 "client: time to wait for a session if the server has no more, in s, m or h"},
+	{"CRICKET_MEMORY", "0",
+	 "client: most device memory that the program gets of each GPU, in bytes, with K, M, G or "
+	 "T; "
+	 "0: as\n"
+	 "much as the server gives"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,
 	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or "

@@ -58,12 +58,13 @@ struct greeting {
 	ck_hello_args args;
 	ck_hello_wishes wishes;
 	ck_hello_queue queue;
+	ck_hello_limits limits;
 };
 
 static bool_t code_greeting(XDR *xdrs, struct greeting *g)
 {
 	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
-	       xdr_ck_hello_queue(xdrs, &g->queue);
+	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits);
 }
 
 /* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
@@ -99,6 +100,7 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 			 .host = host,
 			 .pid = (u_int)getpid()},
 		.wishes = {.resume = ckc_keep_wish()},
+		.limits = {.memory = (u_quad_t)ck_max(ck_env_long("CRICKET_MEMORY"), 0l)},
 	};
 	struct ckc_connection *at = &c->connection;
 	int ret;

@@ -15,7 +15,7 @@ _cricket() {
 	if [ "$command" = run ]; then	# the program is the first word that is no option and no value of one
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
-			-s | --server | -g | --gpus | -d | --devices) ((i++)) ;;
+			-s | --server | -g | --gpus | -d | --devices | -m | --mem | -w | --wait) ((i++)) ;;
 			--) ((i++)); break ;;
 			-*) ;;
 			*) break ;;
@@ -33,8 +33,8 @@ _cricket() {
 	-f | --format) mapfile -t COMPREPLY < <(compgen -W "sh fish plain" -- "$word"); return ;;
 	esac
 	case $command:$word in
-	run:-*) i="--server --gpus --devices --help" ;;
-	env:-*) i="--server --gpus --devices --format --help" ;;
+	run:-*) i="--server --gpus --devices --mem --wait --help" ;;
+	env:-*) i="--server --gpus --devices --mem --wait --format --help" ;;
 	check:-*) i="--server --json --help" ;;
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;

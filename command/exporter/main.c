@@ -28,6 +28,7 @@ static const char help[] =
 	"  -l, --listen ADDRESS       HOST:PORT (default 127.0.0.1:9400), or unix:/PATH\n"
 	"  -i, --identities           also sessions and memory of each identity\n"
 	"  -p, --password-file FILE   want the password in the first line of FILE\n"
+	"  -L, --log-file FILE        show the end of the server's log; needs a password\n"
 	"      --insecure             let other hosts in without a password\n"
 	"      --help, --version\n";
 
@@ -44,13 +45,14 @@ static int parse(int argc, char **argv, struct options *o)
 						{"listen", required_argument, NULL, 'l'},
 						{"identities", no_argument, NULL, 'i'},
 						{"password-file", required_argument, NULL, 'p'},
+						{"log-file", required_argument, NULL, 'L'},
 						{"insecure", no_argument, NULL, 'I'},
 						{"help", no_argument, NULL, 'h'},
 						{"version", no_argument, NULL, 'V'},
 						{NULL, 0, NULL, 0}};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "s:l:ip:h", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "s:l:ip:L:h", options, NULL)) != -1) {
 		if (option == '?')
 			return ckx_usage(&self);
 		if (option == 'h' || option == 'V') {
@@ -60,6 +62,7 @@ static int parse(int argc, char **argv, struct options *o)
 		o->server = option == 's' ? optarg : o->server;
 		o->listen = option == 'l' ? optarg : o->listen;
 		o->password_file = option == 'p' ? optarg : o->password_file;
+		o->serve.log_file = option == 'L' ? optarg : o->serve.log_file;
 		o->serve.identities |= option == 'i';
 		o->insecure |= option == 'I';
 	}
@@ -136,6 +139,11 @@ int main(int argc, char **argv)
 		if (ckx_token_read(o.password_file, password) < 0)
 			return CKX_FAILED;
 		o.serve.password = password;
+	}
+	/* it names all users and their programs; a web server at a unix socket has rules of its own */
+	if (o.serve.log_file && !o.serve.password && strncmp(o.listen, "unix:", 5) != 0) {
+		ckx_error("--log-file shows what all users do: give --password-file too");
+		return CKX_USAGE;
 	}
 	fd = open_socket(&o);
 	return fd < 0 ? CKX_FAILED : serve(&o, fd);

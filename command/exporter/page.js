@@ -17,7 +17,14 @@ const COLUMNS = [
 	["Program", (s) => `${s.program} (${s.host}:${s.client_pid})`],
 ];
 
-let last = null;
+const QUEUE = [
+	["Place", (w) => w.place, true],
+	["Identity", (w) => w.identity],
+	["Waits", (w) => time(w.age), true],
+	["Program", (w) => `${w.program} (${w.host}:${w.client_pid})`],
+];
+
+let last = null, hasLog = true;
 
 function element(name, text, className) {
 	const made = document.createElement(name);
@@ -69,16 +76,29 @@ function rate(now, before, seconds, fields, format) {
 	return format(Math.max(sum(now) - sum(before), 0) / seconds);
 }
 
+function rowOf(columns, ...values) {
+	const row = element("tr");
+	for (const [label, value, numeric] of columns) {
+		const cell = element("td", value(...values), numeric ? "number" : "");
+		cell.dataset.label = label;
+		row.append(cell);
+	}
+	return row;
+}
+
+// Users see their own clients, and how many there are.
+function showQueue(report) {
+	const waiting = report.waiting || [], others = (report.waiting_count || 0) - waiting.length;
+	const more = document.getElementById("queue-more");
+	document.getElementById("queue").replaceChildren(...waiting.map((w) => rowOf(QUEUE, w)));
+	document.getElementById("queue-box").hidden = waiting.length + others === 0;
+	more.hidden = others <= 0;
+	more.textContent = `${others} of other users`;
+}
+
 function showSessions(report) {
-	const rows = report.sessions.map((s) => {
-		const row = element("tr"), before = last && last.sessions.find((b) => b.session === s.session);
-		for (const [label, value, numeric] of COLUMNS) {
-			const cell = element("td", value(s, before, last ? report.time - last.time : 0), numeric ? "number" : "");
-			cell.dataset.label = label;
-			row.append(cell);
-		}
-		return row;
-	});
+	const rows = report.sessions.map((s) => rowOf(COLUMNS, s, last && last.sessions.find((b) => b.session === s.session),
+		last ? report.time - last.time : 0));
 	document.getElementById("sessions").replaceChildren(...rows);
 	document.getElementById("none").hidden = rows.length > 0;
 }
@@ -122,6 +142,7 @@ function showNumbers(report) {
 		["Calls/s", rates ? rate(report.totals, last.totals, seconds, ["calls", "commands"], number) : "–"],
 		["Data/s", rates ? rate(report.totals, last.totals, seconds, ["received", "sent"], bytes) : "–"],
 		["Spare workers ready", String(report.spares ? report.spares.ready : 0)],
+		["Waiting", String(report.waiting_count || 0)],
 		["Refused", report.totals ? number(refused) : "–"],
 	].map(([name, value]) => {
 		const box = element("div");
@@ -147,6 +168,7 @@ async function poll() {
 		showNumbers(report);
 		showGpus(report);
 		showSessions(report);
+		showQueue(report);
 		problem("");
 		last = report;
 	} catch (error) {
@@ -196,8 +218,32 @@ async function remember() {
 	setTimeout(remember, last ? HISTORY_MS : EVERY_MS);
 }
 
-document.getElementById("head").append(element("tr"));
-for (const [label, , numeric] of COLUMNS)
-	document.getElementById("head").firstChild.append(element("th", label, numeric ? "number" : ""));
+// The exporter has a log only if it was started with --log-file. The end stays in view unless the reader has scrolled away.
+async function showLog() {
+	try {
+		const reply = await fetch("log.txt"), box = document.getElementById("log");
+		const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
+		hasLog = reply.status !== 404;
+		document.getElementById("log-box").hidden = !reply.ok;
+		if (reply.ok)
+			box.textContent = await reply.text();
+		if (reply.ok && atEnd)
+			box.scrollTop = box.scrollHeight;
+	} catch {
+		// poll() reports the error
+	}
+	if (hasLog)
+		setTimeout(showLog, EVERY_MS);
+}
+
+function addHead(id, columns) {
+	document.getElementById(id).append(element("tr"));
+	for (const [label, , numeric] of columns)
+		document.getElementById(id).firstChild.append(element("th", label, numeric ? "number" : ""));
+}
+
+addHead("head", COLUMNS);
+addHead("queue-head", QUEUE);
 poll();
+showLog();
 setTimeout(remember, EVERY_MS / 4);

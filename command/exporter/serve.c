@@ -15,6 +15,7 @@
 #include "command/command.h"
 #include "command/exporter/page.h"
 #include "command/exporter/serve.h"
+#include "command/exporter/tail.h"
 #include "command/exporter/watch.h"
 #include "command/metrics.h"
 #include "util/util.h"
@@ -83,12 +84,25 @@ static char *make_health(struct ckx_serve *s, int *status)
 	return strdup(text);
 }
 
+/* The page leaves it out if there is none. */
+static char *make_log(struct ckx_serve *s, int *status)
+{
+	char *text = s->options->log_file ? ckx_tail_read(s->options->log_file) : NULL;
+
+	if (text)
+		return text;
+	*status = s->options->log_file ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_NOT_FOUND;
+	return strdup(s->options->log_file ? "the log cannot be read\n"
+					   : "there is no such page\n");
+}
+
 static const struct page pages[] = {
 	{"/", "text/html; charset=utf-8", ckx_page_html, NULL},
 	{"/page.css", "text/css; charset=utf-8", ckx_page_css, NULL},
 	{"/page.js", "text/javascript; charset=utf-8", ckx_page_js, NULL},
 	{"/status.json", JSON, NULL, make_status},
 	{"/history.json", JSON, NULL, make_history},
+	{"/log.txt", "text/plain; charset=utf-8", NULL, make_log},
 	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", NULL, make_metrics},
 	{"/healthz", "text/plain; charset=utf-8", NULL, make_health},
 };

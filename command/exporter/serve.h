@@ -13,6 +13,7 @@ struct ckx_serve_options {
 	bool identities; /* metrics of each identity too */
 	bool loopback;	 /* @fd is reached from this host only: names in requests must be its own */
 	const char *password; /* NULL: none is wanted */
+	const char *log_file; /* of the server, to show its end; NULL: none */
 };
 
 /*

@@ -12,6 +12,7 @@
 #include "emu/objects/activity.h"
 #include "emu/objects/engine.h"
 #include "emu/graphs/graph.h"
+#include "emu/usage.h"
 #include "util/until.h"
 
 struct ck_mutex ck_emu_engine_lock = CK_MUTEX(CK_RANK_ENGINE);
@@ -55,12 +56,15 @@ static void command_run(struct ck_emu_command *command, struct ck_emu_stream *st
 	struct ck_emu_context *context = stream->base.context;
 	bool cancelled = atomic_load(&context->cancelled) || ck_emu_exiting();
 	int none = CUDA_SUCCESS;
+	uint64_t begin;
 	CUresult result;
 
 	if (!command->always && (cancelled || atomic_load(&context->fault) != CUDA_SUCCESS))
 		return;
+	begin = ck_emu_activity_clock();
 	result = command->describe && ck_emu_activity_on() ? command_record(command, stream)
 							   : command->run(command, context);
+	ck_emu_usage_busy(context->device->number, ck_emu_activity_clock() - begin);
 	/* stopping a grid on request is no fault */
 	if (result != CUDA_SUCCESS && !atomic_load(&context->cancelled) && !ck_emu_exiting())
 		atomic_compare_exchange_strong(&context->fault, &none, (int)result);

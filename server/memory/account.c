@@ -14,24 +14,24 @@
 #include "util/util.h"
 
 #define CK_ACCOUNT_MAGIC 0x43414354u
-#define CK_ACCOUNT_DEVICES 64
+#define CK_ACCOUNT_KINDS (CK_ACCOUNT_DEVICES + 1) /* memory of devices, and contexts */
 #define CK_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
 enum { FREE, TAKEN, LEFT };
 
 struct slot {
 	_Atomic uint32_t state;
-	uint64_t used[CK_ACCOUNT_DEVICES];
+	uint64_t used[CK_ACCOUNT_KINDS];
 };
 
 struct cks_account {
 	uint32_t magic, seats;
-	struct cks_terms terms; /* the two limits change: atomically, each alone */
+	struct cks_terms terms; /* the limits change: atomically, each alone */
 	pthread_mutex_t lock;	/* between processes, robust: for the rest, except for states */
 	_Atomic bool left;	/* a slot waits to be cleared */
 	uint32_t device_count;
 	unsigned char uuid[CK_ACCOUNT_DEVICES][16];
-	uint64_t total[CK_ACCOUNT_DEVICES];
+	uint64_t total[CK_ACCOUNT_KINDS];
 	struct slot slots[];
 };
 
@@ -48,7 +48,7 @@ static void sum_up(struct cks_account *a)
 	for (uint32_t i = 0; i < a->seats; i++) {
 		if (a->slots[i].state == FREE)
 			continue;
-		for (uint32_t d = 0; d < a->device_count; d++)
+		for (uint32_t d = 0; d < CK_ACCOUNT_KINDS; d++)
 			a->total[d] += a->slots[i].used[d];
 	}
 }
@@ -137,6 +137,7 @@ void cks_account_change(struct cks_account *a, const struct cks_terms *terms)
 {
 	__atomic_store_n(&a->terms.memory, terms->memory, __ATOMIC_RELAXED);
 	__atomic_store_n(&a->terms.percent, terms->percent, __ATOMIC_RELAXED);
+	__atomic_store_n(&a->terms.contexts, terms->contexts, __ATOMIC_RELAXED);
 }
 
 /* A worker may hold the lock, so the supervisor only tries to take it. */
@@ -200,6 +201,13 @@ uint64_t cks_account_limit(const struct cks_account *a, uint64_t total)
 	if (bytes)
 		return ck_min(bytes, total);
 	return percent ? total * percent / 100 : CK_ACCOUNT_UNLIMITED;
+}
+
+uint64_t cks_account_context_limit(const struct cks_account *a)
+{
+	uint32_t contexts = __atomic_load_n(&a->terms.contexts, __ATOMIC_RELAXED);
+
+	return contexts ? contexts : CK_ACCOUNT_UNLIMITED;
 }
 
 int cks_account_device(struct cks_account *a, const unsigned char uuid[16])

@@ -1,5 +1,5 @@
 /*
- * server/memory/account.h - the GPU memory that the sessions of one identity have taken together.
+ * server/memory/account.h - the GPU memory, and the contexts, that the sessions of one identity have taken together.
  *
  * A file in memory that the supervisor makes and that the workers of the identity map. Each worker has a slot, with
  * what it has taken of each device; the totals are the sums of the slots. A worker that is killed, even while it
@@ -17,6 +17,8 @@
 struct cks_account;
 
 #define CK_ACCOUNT_UNLIMITED UINT64_MAX
+#define CK_ACCOUNT_DEVICES 64
+#define CK_ACCOUNT_CONTEXTS CK_ACCOUNT_DEVICES /* counts contexts, as if it were a device */
 
 /* --- for the supervisor */
 
@@ -38,6 +40,9 @@ int cks_account_map(int fd, uint32_t seat, struct cks_account **out);
 void cks_account_terms(const struct cks_account *account, struct cks_terms *out);
 /* Of a device with @total bytes: how many the identity may have. */
 uint64_t cks_account_limit(const struct cks_account *account, uint64_t total);
+
+/* How many contexts the identity may have. */
+uint64_t cks_account_context_limit(const struct cks_account *account);
 
 /* The number of the device with this UUID in the account; -1: there are too many. */
 int cks_account_device(struct cks_account *account, const unsigned char uuid[16]);

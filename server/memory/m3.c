@@ -28,6 +28,7 @@ static struct {
 	struct ck_mutex lock; /* one question at a time */
 	const char *path;
 	char principal[M3_PRINCIPAL_MAX]; /* the user that the client acts for */
+	char payer[M3_PRINCIPAL_MAX];	  /* the client's identity */
 	bool owner; /* the client's user, as the kernel reports it, is the broker's or root */
 	int sock;
 	struct ck_m3_question question;
@@ -47,6 +48,16 @@ void cks_broker_link(const char *path, int client)
 	    getsockopt(client, SOL_SOCKET, SO_PEERCRED, &who, &cred) == 0)
 		broker.owner = who.uid == geteuid() || who.uid == 0;
 	snprintf(broker.principal, sizeof(broker.principal), "uid:%u", (unsigned int)who.uid);
+}
+
+/* No user has such a name; and half of the key is unique enough. */
+void cks_broker_bill(const struct ck_hash *key)
+{
+	size_t at = (size_t)snprintf(broker.payer, sizeof(broker.payer), "key:");
+
+	for (size_t i = 0; i < CK_HASH_SIZE / 2; i++)
+		at += (size_t)snprintf(broker.payer + at, sizeof(broker.payer) - at, "%02x",
+				       key->bytes[i]);
 }
 
 bool cks_broker_has_m3(void)
@@ -74,19 +85,35 @@ int cks_broker_exchange(int sock, const struct ck_m3_request *request)
 	return reply.status;
 }
 
+/* Say hello, and who pays. */
+static int greet(int sock)
+{
+	struct ck_m3_request hello, bill;
+	struct cks_terms terms;
+	int status;
+
+	ck_m3_request_init(&hello, CK_M3_HELLO);
+	strcpy(hello.principal, broker.principal);
+	status = cks_broker_exchange(sock, &hello);
+	cks_meter_terms(&terms);
+	if (status != M3_OK || terms.m3_memory == 0 || !broker.payer[0])
+		return status;
+	ck_m3_request_init(&bill, CK_M3_BILL);
+	strcpy(bill.principal, broker.payer);
+	bill.size = terms.m3_memory;
+	return cks_broker_exchange(sock, &bill);
+}
+
 int cks_broker_connect(int *out)
 {
 	int status, sock = broker.path ? ck_m3_dial(broker.path) : -ENOENT;
-	struct ck_m3_request hello;
 
 	if (sock < 0) {
 		ck_warn("no memory broker at %s: %s", broker.path ? broker.path : "any place",
 			strerror(-sock));
 		return M3_EIO;
 	}
-	ck_m3_request_init(&hello, CK_M3_HELLO);
-	strcpy(hello.principal, broker.principal);
-	status = cks_broker_exchange(sock, &hello);
+	status = greet(sock);
 	if (status == M3_OK)
 		*out = sock;
 	else

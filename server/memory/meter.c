@@ -27,7 +27,10 @@ static struct {
 	bool begun;
 	int index[CK_MAX_DEVICES]; /* of devices in the account; -1: not counted */
 	uint64_t total[CK_MAX_DEVICES];
+	uint64_t wish;		      /* most of these on each device; 0: no such limit */
 	uint64_t own[CK_MAX_DEVICES]; /* bytes that this session has */
+	uint64_t contexts;	      /* that it has; of them, primary ones: */
+	bool primary[CK_MAX_DEVICES];
 } meter = {.lock = CK_MUTEX(CK_RANK_METER)};
 
 struct ck_driver cks_meter_driver;
@@ -80,6 +83,9 @@ static void move_to(struct cks_account *account, uint32_t seat)
 			cks_account_charge(account, seat, index_of(i), meter.own[i],
 					   CK_ACCOUNT_UNLIMITED);
 	}
+	if (meter.contexts > 0)
+		cks_account_charge(account, seat, CK_ACCOUNT_CONTEXTS, meter.contexts,
+				   CK_ACCOUNT_UNLIMITED);
 	cks_account_unmap(old); /* the supervisor knows that this session has left it */
 }
 
@@ -106,18 +112,29 @@ void cks_meter_terms(struct cks_terms *out)
 	ck_unlock(&meter.lock);
 }
 
+/* Call with the lock held. */
+static bool charge(CUdevice device, size_t size)
+{
+	int index = index_of(device);
+	bool fits;
+
+	if (meter.wish && (size > meter.wish || meter.own[device] > meter.wish - size))
+		return false;
+	fits = index < 0 ||
+	       cks_account_charge(meter.account, meter.seat, index, size,
+				  cks_account_limit(meter.account, meter.total[device]));
+	meter.own[device] += fits ? size : 0;
+	return fits;
+}
+
 bool cks_meter_charge(CUdevice device, size_t size)
 {
-	bool fits = true;
-	int index;
+	bool fits;
 
+	if (device < 0 || device >= CK_MAX_DEVICES)
+		return true;
 	ck_lock(&meter.lock);
-	index = index_of(device);
-	if (index >= 0) {
-		fits = cks_account_charge(meter.account, meter.seat, index, size,
-					  cks_account_limit(meter.account, meter.total[device]));
-		meter.own[device] += fits ? size : 0;
-	}
+	fits = charge(device, size);
 	ck_unlock(&meter.lock);
 	if (!fits)
 		ck_debug("the quota has no room for %zu bytes on device %d", size, device);
@@ -128,37 +145,117 @@ void cks_meter_refund(CUdevice device, size_t size)
 {
 	int index;
 
+	if (device < 0 || device >= CK_MAX_DEVICES)
+		return;
 	ck_lock(&meter.lock);
 	index = index_of(device);
-	if (index >= 0) {
+	if (index >= 0)
 		cks_account_refund(meter.account, meter.seat, index, size);
-		meter.own[device] -= ck_min((uint64_t)size, meter.own[device]);
-	}
+	meter.own[device] -= ck_min((uint64_t)size, meter.own[device]);
 	ck_unlock(&meter.lock);
+}
+
+/* The session's own limit, if that leaves less. Call with the lock held. */
+static void narrow(CUdevice device, uint64_t *limit, uint64_t *used)
+{
+	uint64_t free = *limit > *used ? *limit - *used : 0;
+	uint64_t own = ck_min(meter.own[device], meter.wish);
+
+	*limit = ck_min(*limit, meter.wish);
+	*used = *limit - ck_min(ck_min(free, meter.wish - own), *limit);
 }
 
 bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used)
 {
 	int index;
-	bool any = false;
 
+	*limit = CK_ACCOUNT_UNLIMITED;
+	*used = 0;
+	if (device < 0 || device >= CK_MAX_DEVICES)
+		return false;
 	ck_lock(&meter.lock);
 	index = index_of(device);
-	if (index >= 0) {
+	if (index >= 0)
 		*limit = cks_account_limit(meter.account, meter.total[device]);
-		any = *limit < CK_ACCOUNT_UNLIMITED;
-		*used = any ? cks_account_used(meter.account, index) : 0;
-	}
+	if (*limit < CK_ACCOUNT_UNLIMITED)
+		*used = cks_account_used(meter.account, index);
+	if (meter.wish)
+		narrow(device, limit, used);
 	ck_unlock(&meter.lock);
-	return any;
+	return *limit < CK_ACCOUNT_UNLIMITED;
+}
+
+/* --- contexts. The first two with the lock held. */
+
+static bool begin_context(void)
+{
+	bool fits =
+		!meter.account || cks_account_charge(meter.account, meter.seat, CK_ACCOUNT_CONTEXTS,
+						     1, cks_account_context_limit(meter.account));
+
+	meter.contexts += fits;
+	return fits;
+}
+
+static void end_context(void)
+{
+	if (meter.contexts == 0)
+		return;
+	meter.contexts--;
+	if (meter.account)
+		cks_account_refund(meter.account, meter.seat, CK_ACCOUNT_CONTEXTS, 1);
+}
+
+bool cks_meter_context_begin(void)
+{
+	bool fits;
+
+	ck_lock(&meter.lock);
+	fits = begin_context();
+	ck_unlock(&meter.lock);
+	if (!fits)
+		ck_debug("the quota has no room for a context");
+	return fits;
+}
+
+void cks_meter_context_end(void)
+{
+	ck_lock(&meter.lock);
+	end_context();
+	ck_unlock(&meter.lock);
+}
+
+bool cks_meter_primary_begin(CUdevice device)
+{
+	bool fits = true;
+
+	if (device < 0 || device >= CK_MAX_DEVICES)
+		return true; /* the driver refuses it */
+	ck_lock(&meter.lock);
+	if (!meter.primary[device])
+		fits = meter.primary[device] = begin_context();
+	ck_unlock(&meter.lock);
+	return fits;
+}
+
+void cks_meter_primary_end(CUdevice device)
+{
+	if (device < 0 || device >= CK_MAX_DEVICES)
+		return;
+	ck_lock(&meter.lock);
+	if (meter.primary[device])
+		end_context();
+	meter.primary[device] = false;
+	ck_unlock(&meter.lock);
 }
 
 /* --- begin and end */
 
-void cks_meter_begin(void)
+void cks_meter_begin(uint64_t wish)
 {
-	if (!meter.account || meter.begun)
+	if ((!meter.account && !wish) || meter.begun)
 		return;
+	meter.wish = wish;
 	meter.begun = true;
 	forget_devices();
 	cks_meter_driver = ck_driver;
@@ -173,5 +270,8 @@ void cks_meter_end(void)
 	cks_meter_forget();
 	meter.account = NULL;
 	meter.begun = false;
+	meter.wish = 0;
 	memset(meter.own, 0, sizeof(meter.own));
+	memset(meter.primary, 0, sizeof(meter.primary));
+	meter.contexts = 0;
 }

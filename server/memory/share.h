@@ -11,6 +11,7 @@
 
 #include "cuda/types.h"
 #include "m3/message.h"
+#include "util/hash.h"
 
 /* The name of a deposit: its holder can claim the deposit. Clients pass tickets on. */
 struct cks_ticket {
@@ -23,6 +24,8 @@ struct cks_ticket {
  * the descriptor of the client's connection, which determines the principal.
  */
 void cks_broker_link(const char *path, int client);
+/* Regions of the session count for the identity with @key, if the policy has a quota. Before the first request. */
+void cks_broker_bill(const struct ck_hash *key);
 /* May the session use memory that is shared by name? */
 bool cks_broker_has_m3(void);
 

@@ -10,6 +10,7 @@
 #include "server/modules/link.h"
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
+#include "server/memory/meter.h"
 #include "server/graphs/mirror.h"
 #include "server/memory/pinned.h"
 #include "server/session/session.h"
@@ -45,6 +46,22 @@ static void forget_contents(struct cks_session *s, uint64_t id)
 	contexts_changed(s);
 }
 
+/* The session uses the GPU of @device from now on: the supervisor knows it by a mark of its UUID. */
+static void note_gpu(struct cks_session *s, CUdevice device)
+{
+	CUuuid uuid;
+	uint32_t mark = 2166136261u; /* FNV-1a */
+
+	if (device < 0 || device >= CK_NOTED_GPUS || atomic_load(&s->gpus[device]))
+		return;
+	if ((!ck_driver.cuDeviceGetUuid_v2 || ck_driver.cuDeviceGetUuid_v2(&uuid, device)) &&
+	    (!ck_driver.cuDeviceGetUuid || ck_driver.cuDeviceGetUuid(&uuid, device)))
+		return;
+	for (size_t i = 0; i < sizeof(uuid.bytes); i++)
+		mark = (mark ^ (unsigned char)uuid.bytes[i]) * 16777619u;
+	atomic_store(&s->gpus[device], mark ? mark : 1);
+}
+
 /* A context takes memory too. */
 static bool is_full(CUresult err)
 {
@@ -69,17 +86,24 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 	(void)res;
 	if (!ck_driver.cuCtxDestroy_v2 || !ck_driver.cuCtxPopCurrent_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_meter_context_begin())
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	cks_warm_drop(a->device);
 	err = create(&context, a->flags, a->device);
 	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q->session, i); i++)
 		err = create(&context, a->flags, a->device);
-	if (err)
+	if (err) {
+		cks_meter_context_end();
 		return err;
+	}
 	ck_driver.cuCtxPopCurrent_v2(&popped); /* each message names its context */
 	contexts_changed(q->session);
+	note_gpu(q->session, a->device);
 	err = cks_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
-	if (err)
+	if (err) {
 		ck_driver.cuCtxDestroy_v2(context);
+		cks_meter_context_end();
+	}
 	return err;
 }
 
@@ -97,8 +121,23 @@ CUresult ck_serve_context_destroy(struct cks_request *q, ck_context_destroy_args
 		return CUDA_ERROR_INVALID_CONTEXT;
 	cks_handles_remove(s->handles, a->context); /* first, so that no thread binds it again */
 	cks_context_retire(s, a->context, context);
+	ck_lock(&s->contexts);
 	err = ck_driver.cuCtxDestroy_v2(context);
 	forget_contents(s, a->context);
+	ck_unlock(&s->contexts);
+	cks_meter_context_end();
+	return err;
+}
+
+/* The spare worker may have made it in advance. */
+static CUresult retain(struct cks_session *s, CUdevice device, CUcontext *context)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (cks_warm_take(device, context))
+		return CUDA_SUCCESS;
+	for (unsigned int i = 0; i == 0 || (is_full(err) && cks_lease_make_room(s, i - 1)); i++)
+		err = ck_driver.cuDevicePrimaryCtxRetain(context, device);
 	return err;
 }
 
@@ -111,15 +150,17 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxRetain)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = cks_warm_take(a->device, &context)
-		      ? CUDA_SUCCESS
-		      : ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
-	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(s, i); i++)
-		err = ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
-	if (err)
-		return err;
-	contexts_changed(s);
+	if (!cks_meter_primary_begin(a->device))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = retain(s, a->device, &context);
 	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
+	if (err) {
+		if (!known)
+			cks_meter_primary_end(a->device);
+		return err;
+	}
+	contexts_changed(s);
+	note_gpu(s, a->device);
 	if (known == context)
 		return CUDA_SUCCESS;
 	if (known)
@@ -141,13 +182,14 @@ CUresult ck_serve_primary_release(struct cks_request *q, ck_primary_release_args
 		return CUDA_ERROR_INVALID_CONTEXT; /* the client has no context */
 	cks_context_retire(q->session, a->context,
 			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+	ck_lock(&q->session->contexts);
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
-	if (err)
-		return err;
-	err = ck_driver.cuDevicePrimaryCtxGetState(a->device, &flags, &active);
-	if (!err && !active)
+	if (!err && !ck_driver.cuDevicePrimaryCtxGetState(a->device, &flags, &active) && !active) {
 		forget_contents(q->session, a->context);
-	return CUDA_SUCCESS;
+		cks_meter_primary_end(a->device);
+	}
+	ck_unlock(&q->session->contexts);
+	return err;
 }
 
 CUresult ck_serve_primary_reset(struct cks_request *q, ck_primary_reset_args *a,
@@ -161,9 +203,13 @@ CUresult ck_serve_primary_reset(struct cks_request *q, ck_primary_reset_args *a,
 	cks_warm_drop(a->device);
 	cks_context_retire(q->session, a->context,
 			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+	ck_lock(&q->session->contexts);
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
-	if (!err)
+	if (!err) {
 		forget_contents(q->session, a->context);
+		cks_meter_primary_end(a->device);
+	}
+	ck_unlock(&q->session->contexts);
 	return err;
 }
 

@@ -34,6 +34,7 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 	if (!s)
 		return -ENOMEM;
 	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PROGRESS);
+	s->contexts = (struct ck_mutex)CK_MUTEX(CK_RANK_CONTEXTS);
 	pthread_cond_init(&s->progress, NULL);
 	ck_spin_init(&s->spin, CK_SPIN_US);
 	atomic_init(&s->awaited, UINT64_MAX);
@@ -79,5 +80,6 @@ void cks_session_destroy(struct cks_session *s)
 	cks_gate_fini(&s->gate);
 	cks_faults_fini(&s->faults);
 	ck_mutex_destroy(&s->lock);
+	ck_mutex_destroy(&s->contexts);
 	free(s);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "server/processes/peer.h"
+#include "server/session/histogram.h"
 #include "server/session/identity.h"
 
 /* First argument of a worker, and of a spare one. */
@@ -26,6 +27,7 @@
 
 #define CK_NOTE_TEXT 96
 #define CK_NOTE_HOST 64
+#define CK_NOTE_GPUS 16
 
 /* Sent by the worker: a spare reports that its driver is initialised, and that its contexts exist;
  * each worker reports once that its session exists and connections may join it by this id. It asks
@@ -43,20 +45,28 @@ struct cks_worker_note {
 		CK_NOTE_WANTED = 7, /* parked, and its client wants the GPU */
 		CK_NOTE_LEFT = 8,
 		CK_NOTE_END = 9, /* the process ends now */
+		/* of a session that shares a GPU by weight (server/supervisor/shares.h): */
+		CK_NOTE_ASK = 10,  /* its client wants the GPU */
+		CK_NOTE_TURN = 11, /* its turn is over, and so is its work */
 	} kind;
 	unsigned char session[16];
 	char text
 		[CK_NOTE_TEXT]; /* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY and _LEFT:
 				    why not; empty: it has left; of _END: why */
 	uint64_t number; /* of CK_NOTE_SESSION: its process id; of _USE and _PARKED: bytes; of
-				 * _END: most bytes that it had */
-	uint64_t uses;	 /* of CK_NOTE_USE: grows while the session uses the GPU */
+				 * _END: most bytes that it had; of _TURN: the serial number */
+	uint64_t uses;	 /* of CK_NOTE_USE: grows while the session uses the GPU; of _TURN: 1 if it
+			  * used its time to the end */
 	/* of CK_NOTE_SESSION: whose it is, for a supervisor that has not seen its first connection */
 	struct cks_peer peer;
 	struct cks_identity identity;
 	char host[CK_NOTE_HOST]; /* of CK_NOTE_SESSION: the client's machine, as it calls itself */
 	/* of CK_NOTE_USE and _END, since the session began: calls that were answered, one-way commands, bytes */
 	uint64_t calls, commands, received, sent;
+	/* of CK_NOTE_USE: GPUs that it has contexts on, each a mark of its UUID; 0: none */
+	uint32_t gpus[CK_NOTE_GPUS];
+	/* of CK_NOTE_USE and _END, since the session began */
+	struct cks_histogram call_times, round_trips;
 };
 
 /* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
@@ -88,6 +98,15 @@ struct cks_worker_note {
 struct cks_control_account {
 	char kind, unused[3];
 	uint32_t seat;
+};
+
+/* As struct cks_control_turn: wait for turns on the GPU; here is one; or go on without. */
+#define CK_CONTROL_HOLD 'H'
+#define CK_CONTROL_TURN 'V'
+#define CK_CONTROL_FREE 'F'
+struct cks_control_turn {
+	char kind, unused[3];
+	uint32_t serial, window_us; /* of a turn: its number; how long it may submit work */
 };
 
 /* Exit status of a spare that failed to get ready. */

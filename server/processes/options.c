@@ -49,6 +49,7 @@ enum {
 	OPT_CRIU,
 	OPT_CHECKPOINT_DIR,
 	OPT_SUSPEND_FOR_OTHERS,
+	OPT_GPU_TIME,
 	OPT_SANDBOX,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
@@ -93,6 +94,7 @@ static const struct option long_options[] = {
 	{"criu", required_argument, NULL, OPT_CRIU},
 	{"checkpoint-dir", required_argument, NULL, OPT_CHECKPOINT_DIR},
 	{"suspend-for-others", no_argument, NULL, OPT_SUSPEND_FOR_OTHERS},
+	{"gpu-time", no_argument, NULL, OPT_GPU_TIME},
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
@@ -310,6 +312,9 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return take_path(&o->checkpoint_dir, value);
 	case OPT_SUSPEND_FOR_OTHERS:
 		o->suspend_for_others = true;
+		return 0;
+	case OPT_GPU_TIME:
+		o->gpu_time = true;
 		return 0;
 	case OPT_SANDBOX:
 		return parse_sandbox(value);

@@ -45,6 +45,7 @@ struct cks_options {
 	char *const *words;	    /* of --ctl: a command and its arguments; NULL: run a server */
 	size_t word_count;
 	bool suspend_for_others;
+	bool gpu_time; /* measure that of sessions */
 	unsigned int max_sessions;
 	struct cks_limits limits;
 	int warm, standby;	  /* numbers of spare workers; -1: one with a real driver */

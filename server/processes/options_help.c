@@ -51,6 +51,7 @@ void cks_options_help(void)
 	       "  --suspend-for-others  a session that finds no GPU memory gets that of the one "
 	       "idle "
 	       "longest\n"
+	       "  --gpu-time            measure the GPU time of sessions and identities\n"
 	       "  --sandbox WORD        refuse system calls that workers never make: auto, on, log "
 	       "or off\n"
 	       "  --max-sessions N      most programs at a time (default %d)\n"

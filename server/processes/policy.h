@@ -4,6 +4,8 @@
 #ifndef CK_SERVER_PROCESSES_POLICY_H
 #define CK_SERVER_PROCESSES_POLICY_H
 
+#include <stdbool.h>
+
 #include "server/session/identity.h"
 #include "server/session/terms.h"
 
@@ -20,6 +22,9 @@ void cks_policy_free(struct cks_policy *policy); /* accepts NULL */
 
 /* The terms of the identity with @key; as long as @policy lives. NULL policy: nothing is set. */
 const struct cks_terms *cks_policy_find(const struct cks_policy *policy, const struct ck_hash *key);
+
+/* Do identities have different weights? */
+bool cks_policy_weighted(const struct cks_policy *policy);
 
 /* Is the file @path right? NULL: there is none. 0 or -errno, printed on stderr. */
 int cks_policy_check(const char *path);

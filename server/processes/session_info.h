@@ -11,6 +11,7 @@
 
 #include "server/processes/messages.h"
 #include "server/processes/peer.h"
+#include "server/processes/share.h"
 #include "server/session/identity.h"
 
 /* The owner of a session. */
@@ -62,9 +63,13 @@ struct cks_session_info {
 	struct cks_session_use {
 		char host[CK_NOTE_HOST];		  /* of the client, as it calls itself */
 		int64_t begun;				  /* in ms */
+		int64_t begun_us;			  /* the same, unless it returned */
 		uint64_t calls, commands, received, sent; /* as in struct cks_worker_note */
+		uint64_t gpu_us;			  /* with --gpu-time */
+		struct cks_histogram call_times, round_trips;
 	} use;
 	struct cks_suspension suspension;
+	struct cks_share share;
 	enum { CK_STAYS, CK_LEFT, CK_CANNOT_LEAVE } left; /* the reply to CK_CONTROL_LEAVE */
 	char why[CK_NOTE_TEXT];				  /* it cannot leave */
 	char cause[CK_NOTE_TEXT];			  /* of its end, in its worker's words */

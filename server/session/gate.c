@@ -41,16 +41,27 @@ void cks_gate_part(struct cks_gate *g, struct cks_pass *pass)
 	ck_unlock(&g->lock);
 }
 
+/* A client wants to enter: say so once. Call with the lock held. */
+static void tell(struct cks_gate *g)
+{
+	bool parked = atomic_load(&g->closed) & CK_GATE_PARKED;
+	bool *told = parked ? &g->knocked : &g->asked;
+	void (*say)(void) = parked ? g->knock : g->ask;
+
+	if (*told)
+		return;
+	*told = true;
+	if (say)
+		say();
+}
+
 void cks_gate_wait(struct cks_gate *g, bool knock)
 {
 	ck_lock(&g->lock);
 	/* the gate may have opened and closed again before a waiting thread runs: then it knocks again */
 	while (atomic_load(&g->closed)) {
-		if (knock && !g->knocked) {
-			g->knocked = true;
-			if (g->knock)
-				g->knock();
-		}
+		if (knock)
+			tell(g);
 		ck_cond_wait(&g->opened, &g->lock);
 	}
 	ck_unlock(&g->lock);
@@ -76,7 +87,7 @@ uint64_t cks_gate_turns(struct cks_gate *g, bool *inside)
 void cks_gate_knock(struct cks_gate *g)
 {
 	ck_lock(&g->lock);
-	if (atomic_load(&g->closed) && g->knocked && g->knock)
+	if ((atomic_load(&g->closed) & CK_GATE_PARKED) && g->knocked && g->knock)
 		g->knock();
 	ck_unlock(&g->lock);
 }
@@ -89,7 +100,7 @@ bool cks_gate_close(struct cks_gate *g, unsigned int ms)
 
 	ck_lock(&g->lock);
 	g->knocked = false;
-	atomic_store(&g->closed, true);
+	atomic_fetch_or(&g->closed, CK_GATE_PARKED);
 	ck_unlock(&g->lock);
 	for (;;) {
 		cks_gate_turns(g, &inside);
@@ -103,10 +114,40 @@ bool cks_gate_close(struct cks_gate *g, unsigned int ms)
 	return false;
 }
 
-void cks_gate_open(struct cks_gate *g)
+static void open_for(struct cks_gate *g, unsigned int reason)
 {
 	ck_lock(&g->lock);
-	atomic_store(&g->closed, false);
-	pthread_cond_broadcast(&g->opened);
+	atomic_fetch_and(&g->closed, ~reason);
+	pthread_cond_broadcast(
+		&g->opened); /* also if it is closed for another reason: they tell that */
 	ck_unlock(&g->lock);
+}
+
+void cks_gate_open(struct cks_gate *g)
+{
+	open_for(g, CK_GATE_PARKED);
+}
+
+void cks_gate_let(struct cks_gate *g)
+{
+	open_for(g, CK_GATE_HELD);
+}
+
+void cks_gate_hold(struct cks_gate *g)
+{
+	ck_lock(&g->lock);
+	g->asked = false;
+	atomic_fetch_or(&g->closed, CK_GATE_HELD);
+	ck_unlock(&g->lock);
+}
+
+bool cks_gate_try_held(struct cks_gate *g, struct cks_pass *pass)
+{
+	uint64_t turn = atomic_load_explicit(&pass->turns, memory_order_relaxed);
+
+	atomic_store(&pass->turns, turn + 1);
+	if (!(atomic_load(&g->closed) & CK_GATE_PARKED))
+		return true;
+	atomic_store(&pass->turns, turn);
+	return false;
 }

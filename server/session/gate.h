@@ -1,5 +1,5 @@
 /*
- * server/session/gate.h - the way to the driver, which closes when the session is suspended.
+ * server/session/gate.h - the way to the driver, which closes when the session is suspended, or has to wait for its turn.
  *
  * A thread goes through it for each message that may call the driver. While it is closed, threads wait in front
  * of it, and the first one knocks: its client wants the GPU. Messages that need no driver do not come here.
@@ -20,14 +20,19 @@ struct cks_pass {
 	struct cks_pass *next;
 };
 
+/* Why it is closed: bits. */
+#define CK_GATE_PARKED 1u /* the session is suspended, or about to be */
+#define CK_GATE_HELD 2u	  /* another session has the turn (worker/turn.h) */
+
 struct cks_gate {
-	_Atomic bool closed;
+	_Atomic unsigned int closed;
 	struct ck_mutex lock;
 	pthread_cond_t opened;
 	struct cks_pass *passes;
 	uint64_t past; /* turns of threads that have gone */
-	bool knocked;
-	void (*knock)(void); /* tells that a client wants the GPU; or NULL */
+	bool knocked, asked;
+	void (*knock)(void); /* tells that a client wants the GPU, while it is parked; or NULL */
+	void (*ask)(void);   /* the same while it is held */
 };
 
 void cks_gate_init(struct cks_gate *gate);
@@ -86,6 +91,12 @@ bool cks_gate_close(struct cks_gate *gate, unsigned int ms);
 void cks_gate_open(struct cks_gate *gate);
 /* Knock again if it is closed and a client wants to enter. */
 void cks_gate_knock(struct cks_gate *gate);
+
+/* Close it without waiting for those inside; threads in front of it ask. And open it. */
+void cks_gate_hold(struct cks_gate *gate);
+void cks_gate_let(struct cks_gate *gate);
+/* Enter although it is held. False: it is parked, and the thread is outside. */
+bool cks_gate_try_held(struct cks_gate *gate, struct cks_pass *pass);
 
 /* Turns so far, for whether the session is in use; @inside: somebody is. */
 uint64_t cks_gate_turns(struct cks_gate *gate, bool *inside);

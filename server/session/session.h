@@ -20,6 +20,7 @@
 #include "server/session/faults.h"
 #include "server/session/gate.h"
 #include "server/session/handles.h"
+#include "server/session/histogram.h"
 #include "server/session/locks.h"
 #include "util/spin.h"
 
@@ -33,6 +34,8 @@ struct cks_retime {
 };
 
 struct cks_commands;
+
+#define CK_NOTED_GPUS 16 /* GPUs that are shared by weight */
 
 struct cks_session {
 	unsigned char id[16], key[16];
@@ -62,8 +65,12 @@ struct cks_session {
 	struct cks_faults faults; /* the last launches */
 	_Atomic bool stirred;	  /* it is in use: the watch reports it, and checks output */
 	struct cks_gate gate;	  /* closed while the session is suspended */
-	_Atomic bool shares;	  /* it has shared memory or events with other processes */
-	int stir_fd;		  /* an eventfd that wakes the watch; -1: none */
+	struct ck_mutex contexts; /* held while one ends, or its work is waited for */
+	_Atomic uint32_t
+		gpus[CK_NOTED_GPUS]; /* by device: a mark if it has a context there, else 0 */
+	_Atomic bool shares;	     /* it has shared memory or events with other processes */
+	struct cks_histogram call_times, round_trips; /* of calls that wait; of its connections */
+	int stir_fd; /* an eventfd that wakes the watch; -1: none */
 	int device_count;
 	int (*press)(void);	  /* ask the other sessions for free memory; NULL: not possible */
 	unsigned int wait_max_ms; /* time limit of calls that wait for news */

@@ -16,17 +16,21 @@
 
 /* All that a session of the identity may have. Where nothing is set, the options of the server hold. */
 struct cks_terms {
-	uint32_t sessions; /* at a time; 0: not set */
-	uint32_t percent;  /* of each GPU's memory; 0: not set */
-	uint64_t memory;   /* bytes on each GPU, for all sessions together; 0: not set */
-	int64_t resume;	   /* seconds that a session outlives its connections; -1: not set */
-	int64_t idle;	   /* seconds without use after which it leaves the GPU; -1: not set */
-	int32_t priority;  /* the lowest leaves the GPU first; 0: not set */
-	uint32_t features; /* CK_FEATURE_... */
+	uint32_t sessions;  /* at a time; 0: not set */
+	uint32_t percent;   /* of each GPU's memory; 0: not set */
+	uint32_t contexts;  /* of all sessions together; 0: not set */
+	uint64_t m3_memory; /* bytes of regions that they have made; 0: not set */
+	uint64_t memory;    /* bytes on each GPU, for all sessions together; 0: not set */
+	int64_t resume;	    /* seconds that a session outlives its connections; -1: not set */
+	int64_t idle;	    /* seconds without use after which it leaves the GPU; -1: not set */
+	int32_t priority;   /* the lowest leaves the GPU first; 0: not set */
+	uint32_t weight;    /* of its sessions against others on a GPU */
+	uint32_t features;  /* CK_FEATURE_... */
 	char gpus[CK_TERMS_GPUS]; /* as CUDA_VISIBLE_DEVICES; empty: not set */
 };
 
 /* Nothing is set. */
-#define CK_TERMS_NONE ((struct cks_terms){.resume = -1, .idle = -1, .features = CK_FEATURES_ALL})
+#define CK_TERMS_NONE                                                                              \
+	((struct cks_terms){.resume = -1, .idle = -1, .weight = 1, .features = CK_FEATURES_ALL})
 
 #endif

@@ -94,6 +94,11 @@ int cks_accounts_reload(struct cks_accounts *a)
 	return 0;
 }
 
+bool cks_accounts_weighted(const struct cks_accounts *a)
+{
+	return a && cks_policy_weighted(a->policy);
+}
+
 const struct cks_terms *cks_accounts_terms(const struct cks_accounts *a,
 					   const struct ck_hash *identity)
 {

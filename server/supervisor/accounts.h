@@ -5,6 +5,7 @@
 #ifndef CK_SERVER_SUPERVISOR_ACCOUNTS_H
 #define CK_SERVER_SUPERVISOR_ACCOUNTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "server/session/terms.h"
@@ -25,6 +26,9 @@ void cks_accounts_destroy(struct cks_accounts *accounts); /* accepts NULL */
 
 /* Read the file again. -errno, logged: then the policy stays as it was. */
 int cks_accounts_reload(struct cks_accounts *accounts);
+
+/* Do identities have different weights? Accepts NULL. */
+bool cks_accounts_weighted(const struct cks_accounts *accounts);
 
 /* What an identity may have, for an admission now. NULL accounts: nothing is set. */
 const struct cks_terms *cks_accounts_terms(const struct cks_accounts *accounts,

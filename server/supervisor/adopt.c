@@ -76,8 +76,11 @@ int cks_workers_adopt(struct cks_workers *w, const struct cks_state_worker *save
 	w->serving += saved->serving;
 	w->retired += !saved->serving;
 	w->first = worker;
-	if (saved->serving && worker->control >= 0)
+	worker->info.share = (struct cks_share){.gpus = 0};
+	if (saved->serving && worker->control >= 0) {
+		cks_workers_tell(&worker->info, CK_CONTROL_FREE); /* the old one may have held it */
 		cks_worker_seat(w, worker);
+	}
 	return 0;
 }
 

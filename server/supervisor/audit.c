@@ -295,6 +295,8 @@ void cks_audit_end(struct cks_audit *a, const struct cks_session_info *s, const 
 	set(fields, "received", json_integer((json_int_t)s->use.received));
 	set(fields, "sent", json_integer((json_int_t)s->use.sent));
 	set(fields, "peak_memory", json_integer((json_int_t)s->peak));
+	if (s->use.gpu_us)
+		set(fields, "gpu_seconds", json_real((double)s->use.gpu_us / 1e6));
 	set(fields, "cause", text(cause));
 	cks_audit_event(a, "session-end", fields);
 }

@@ -10,6 +10,7 @@
 #include "server/front/front.h"
 #include "server/helpers/checkpoint.h"
 #include "server/helpers/client_files.h"
+#include "server/helpers/gauge.h"
 #include "server/helpers/helper.h"
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
@@ -61,6 +62,8 @@ int main(int argc, char **argv)
 				       argc == 5 ? (unsigned int)atol(argv[4]) : 0);
 	if ((argc == 4 || argc == 5) && strcmp(argv[1], CK_FRONT_ARGUMENT) == 0)
 		return cks_front_main(argv + 2);
+	if (argc == 3 && strcmp(argv[1], CK_GAUGE_ARGUMENT) == 0)
+		return cks_gauge_main(argv[2]);
 	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
 		return ck_m3_copier_main(argv[2]);
 	if (argc == 2 && strcmp(argv[1], CK_CHECKPOINTER_ARGUMENT) == 0)

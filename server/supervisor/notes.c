@@ -9,6 +9,7 @@
 #include "server/processes/messages.h"
 #include "server/processes/session_info.h"
 #include "server/supervisor/audit.h"
+#include "server/supervisor/turns.h"
 #include "server/supervisor/workers.h"
 #include "server/supervisor/workers_part.h"
 #include "util/log.h"
@@ -56,6 +57,8 @@ static void count(struct cks_session_info *s, const struct cks_worker_note *note
 	s->use.commands = note->commands;
 	s->use.received = note->received;
 	s->use.sent = note->sent;
+	s->use.call_times = note->call_times;
+	s->use.round_trips = note->round_trips;
 }
 
 /* A note of a session, for the supervisor to handle later. */
@@ -88,6 +91,9 @@ static void name(struct cks_workers *w, struct worker *worker, const struct cks_
 	memcpy(worker->info.use.host, note->host, sizeof(note->host) - 1);
 	if (!worker->info.use.begun)
 		worker->info.use.begun = ck_now_ms();
+	else if (worker->info.use.begun_us)
+		cks_histogram_add(&w->totals.start_times,
+				  (uint64_t)(ck_now_us() - worker->info.use.begun_us));
 	if (returns) { /* it comes from files */
 		worker->info.owner = (struct cks_owner){note->peer, note->identity};
 		worker->info.owner.identity.name[sizeof(note->identity.name) - 1] = '\0';
@@ -115,7 +121,14 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 	case CK_NOTE_PRESS:
 		press(w, worker);
 		break;
+	case CK_NOTE_ASK:
+	case CK_NOTE_TURN:
+		cks_turns_hear(w, worker, note);
+		break;
 	case CK_NOTE_USE:
+		cks_turns_hear(w, worker, note);
+		hear(&worker->info, note);
+		break;
 	case CK_NOTE_PARKED:
 	case CK_NOTE_BUSY:
 	case CK_NOTE_WANTED:

@@ -8,6 +8,7 @@
 #include "server/processes/session_info.h"
 #include "server/session/version.h"
 #include "server/supervisor/control.h"
+#include "server/supervisor/ledger.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/queue.h"
 #include "server/supervisor/workers.h"
@@ -40,23 +41,50 @@ static const char *state_of(const struct cks_suspension *u, int64_t idle_ms)
 	return "?";
 }
 
-static json_t *describe(const struct cks_session_info *s, bool own, int64_t now)
+static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_time, int64_t now)
 {
 	const struct cks_suspension *u = &s->suspension;
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
 	char name[CK_SESSION_NAME];
+	json_t *json;
 
-	return json_pack(
-		"{s:s, s:i, s:o, s:o, s:i, s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}",
-		"session", cks_session_name(s, name), "pid", (int)s->pid, "program",
-		text(s->program), "host", text(s->use.host), "client_pid", (int)s->client_pid,
-		"identity", text(s->owner.identity.name), "own", own, "state",
-		state_of(u, now - u->used), "memory", (json_int_t)(out ? 0 : s->memory),
-		"host_memory", (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
-		"commands", (json_int_t)s->use.commands, "received", (json_int_t)s->use.received,
-		"sent", (json_int_t)s->use.sent, "age",
-		s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
-		u->used ? (double)(now - u->used) / 1e3 : 0.0);
+	json = json_pack("{s:s, s:i, s:o, s:o, s:i, s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, "
+			 "s:f, s:f, s:i, s:b}",
+			 "session", cks_session_name(s, name), "pid", (int)s->pid, "program",
+			 text(s->program), "host", text(s->use.host), "client_pid",
+			 (int)s->client_pid, "identity", text(s->owner.identity.name), "own", own,
+			 "state", state_of(u, now - u->used), "memory",
+			 (json_int_t)(out ? 0 : s->memory), "host_memory",
+			 (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
+			 "commands", (json_int_t)s->use.commands, "received",
+			 (json_int_t)s->use.received, "sent", (json_int_t)s->use.sent, "age",
+			 s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
+			 u->used ? (double)(now - u->used) / 1e3 : 0.0, "weight",
+			 (int)cks_session_terms(s)->weight, "held", s->share.held);
+	if (gpu_time)
+		json_object_set_new(json, "gpu_time", json_real((double)s->use.gpu_us / 1e6));
+	return json;
+}
+
+static json_t *describe_times(const struct cks_histogram *h)
+{
+	json_t *counts = json_array();
+
+	for (size_t i = 0; i < CK_HISTOGRAM_COUNTS; i++)
+		json_array_append_new(counts, json_integer((json_int_t)h->counts[i]));
+	return json_pack("{s:f, s:o}", "sum", (double)h->sum_us / 1e6, "counts", counts);
+}
+
+/* How long things took, as counts of up to so many seconds, and of longer ones. */
+static json_t *describe_latencies(const struct cks_totals *t)
+{
+	json_t *bounds = json_array();
+
+	for (size_t i = 0; i < CK_HISTOGRAM_COUNTS - 1; i++)
+		json_array_append_new(bounds, json_real((double)cks_histogram_us[i] / 1e6));
+	return json_pack("{s:o, s:o, s:o, s:o}", "bounds", bounds, "call",
+			 describe_times(&t->call_times), "round_trip",
+			 describe_times(&t->round_trips), "start", describe_times(&t->start_times));
 }
 
 /* What the server has done since it began, for all users. */
@@ -71,14 +99,34 @@ static json_t *describe_totals(struct cks_server *server)
 		t.commands += s->use.commands;
 		t.received += s->use.received;
 		t.sent += s->use.sent;
+		cks_histogram_merge(&t.call_times, &s->use.call_times);
+		cks_histogram_merge(&t.round_trips, &s->use.round_trips);
 	}
 	for (int i = 0; i < CK_REFUSALS; i++)
 		json_object_set_new(refused, cks_refusal_name((enum cks_refusal)i),
 				    json_integer((json_int_t)t.refused[i]));
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "sessions", (json_int_t)t.sessions,
-			 "calls", (json_int_t)t.calls, "commands", (json_int_t)t.commands,
-			 "received", (json_int_t)t.received, "sent", (json_int_t)t.sent, "suspends",
-			 (json_int_t)server->suspender->left, "refused", refused);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "sessions",
+			 (json_int_t)t.sessions, "calls", (json_int_t)t.calls, "commands",
+			 (json_int_t)t.commands, "received", (json_int_t)t.received, "sent",
+			 (json_int_t)t.sent, "suspends", (json_int_t)server->suspender->left,
+			 "refused", refused, "latencies", describe_latencies(&t));
+}
+
+/* What each identity has used since then. */
+static json_t *describe_identities(const struct cks_server *server)
+{
+	const struct cks_ledger *ledger = cks_workers_ledger(server->workers);
+	json_t *list = json_array(), *row;
+
+	for (size_t i = 0; i < ledger->count; i++) {
+		row = json_pack("{s:o, s:I}", "identity", text(ledger->rows[i].name), "sessions",
+				(json_int_t)ledger->rows[i].sessions);
+		if (server->options->gpu_time)
+			json_object_set_new(row, "gpu_time",
+					    json_real((double)ledger->rows[i].gpu_us / 1e6));
+		json_array_append_new(list, row);
+	}
+	return list;
 }
 
 /* Spare workers, by how far they have got. */
@@ -129,14 +177,16 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 		bool own = cks_control_owns(server->control, asker, s);
 
 		if (all || own)
-			json_array_append_new(list, describe(s, own, now));
+			json_array_append_new(list,
+					      describe(s, own, server->options->gpu_time, now));
 	}
-	return json_pack("{s:b, s:i, s:s, s:s, s:i, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*}",
-			 "ok", 1, "version", CK_STATUS_VERSION, "release", CK_RELEASE, "driver",
-			 server->driver, "pid", (int)getpid(), "all", all, "session_count",
-			 (int)cks_workers_serving(server->workers), "max_sessions",
-			 (int)server->options->max_sessions, "time", (double)now / 1e3, "sessions",
-			 list, "waiting", waiting(server, asker, now), "waiting_count",
-			 (int)server->queue->count, "spares", describe_spares(server), "totals",
-			 all ? describe_totals(server) : NULL);
+	return json_pack(
+		"{s:b, s:i, s:s, s:s, s:i, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*, s:o*}",
+		"ok", 1, "version", CK_STATUS_VERSION, "release", CK_RELEASE, "driver",
+		server->driver, "pid", (int)getpid(), "all", all, "session_count",
+		(int)cks_workers_serving(server->workers), "max_sessions",
+		(int)server->options->max_sessions, "time", (double)now / 1e3, "sessions", list,
+		"waiting", waiting(server, asker, now), "waiting_count", (int)server->queue->count,
+		"spares", describe_spares(server), "totals", all ? describe_totals(server) : NULL,
+		"identities", all ? describe_identities(server) : NULL);
 }

@@ -59,6 +59,7 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 		s->fresh = cks_fresh_create(s->workers, s->options, s->away, s->audit, s->fronts);
 	if (!s->fresh)
 		return -ENOMEM;
+	cks_gauge_start(&s->gauge, s->options->gpu_time, driver);
 	cks_workers_audit(s->workers, s->audit);
 	cks_workers_accounts(s->workers, s->accounts);
 	s->suspender = cks_suspender_create(s->options, driver, s->workers, s->control);
@@ -101,6 +102,7 @@ void cks_supervisor_stop(struct supervisor *s)
 	cks_listeners_close(&s->listeners);
 	cks_fresh_destroy(s->fresh);
 	cks_fronts_destroy(s->fronts);
+	cks_gauge_stop(&s->gauge);
 	cks_broker_destroy(s->broker);
 	cks_control_destroy(s->control);
 	cks_rendezvous_close(&s->rendezvous);

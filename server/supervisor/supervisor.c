@@ -29,6 +29,7 @@
 #include "server/supervisor/supervisor_part.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/travel.h"
+#include "server/supervisor/turns.h"
 #include "server/supervisor/workers.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -68,7 +69,7 @@ static void reap(struct supervisor *s)
 		    !cks_workers_ended(s->workers, pid, status) &&
 		    !cks_broker_ended(s->broker, pid, status) &&
 		    !cks_upgrade_ended(&s->upgrade, pid, status) &&
-		    !cks_fronts_ended(s->fronts, pid, status) &&
+		    !cks_fronts_ended(s->fronts, pid, status) && !cks_gauge_ended(&s->gauge, pid) &&
 		    !cks_helpers_ended(s->helpers, pid) && !cks_fresh_ended(s->fresh, pid))
 			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
 							   : "has not taken the registration");
@@ -214,6 +215,7 @@ static void gather(struct supervisor *s, struct round *r)
 
 	r->timeout = cks_spares_run(&s->spares, s->workers);
 	cks_suspender_run(s->suspender, &r->timeout);
+	cks_turns_run(s->workers, &r->timeout);
 	lower(&r->timeout, cks_watchdog_run(&s->watchdog));
 	lower(&r->timeout, ck_log_tend(false));
 	lower(&r->timeout, cks_upgrade_tend(&s->upgrade));
@@ -221,6 +223,7 @@ static void gather(struct supervisor *s, struct round *r)
 	r->fds[n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
 	r->fds[n] = (struct pollfd){.fd = -1};
 	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
+	cks_gauge_poll(&s->gauge, &r->fds[n++]);
 	n += cks_workers_poll(s->workers, r->fds + n);
 	r->control = n;
 	n += cks_control_poll(s->control, r->fds + n);
@@ -282,7 +285,7 @@ static void command(struct supervisor *s, const struct round *r)
 
 static int run(struct supervisor *s)
 {
-	size_t room = 2 + s->options->max_sessions + 2 * CK_WARM_MAX + CK_CONTROL_POLL +
+	size_t room = 3 + s->options->max_sessions + 2 * CK_WARM_MAX + CK_CONTROL_POLL +
 		      CK_RENDEZVOUS_POLL + CK_HELPERS_MAX + CK_FRESH_MAX + CK_LISTENERS;
 	struct round r = {.fds = calloc(room, sizeof(*r.fds))};
 
@@ -305,6 +308,8 @@ static int run(struct supervisor *s)
 			break;
 		if (r.fds[1].revents)
 			cks_broker_run(s->broker);
+		if (r.fds[2].revents)
+			cks_gauge_run(&s->gauge, s->workers);
 		cks_workers_read(s->workers);
 		forget_gone(s);
 		cks_rendezvous_run(&s->rendezvous, r.fds + r.rendezvous, s->workers, s->broker);
@@ -335,7 +340,11 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 	static struct supervisor s;
 	int ret;
 
-	s = (struct supervisor){.options = options, .signals = -1, .reserve = -1, .pid_file = -1};
+	s = (struct supervisor){.options = options,
+				.signals = -1,
+				.reserve = -1,
+				.pid_file = -1,
+				.gauge.control = -1};
 	cks_upgrade_init(&s.upgrade, argv);
 	cks_rendezvous_init(&s.rendezvous);
 	cks_watchdog_init(&s.watchdog);

@@ -10,6 +10,7 @@
 #include "server/supervisor/audit.h"
 #include "server/supervisor/control.h"
 #include "server/supervisor/drain.h"
+#include "server/supervisor/gauges.h"
 #include "server/supervisor/notify.h"
 #include "server/supervisor/rendezvous.h"
 #include "server/supervisor/spares.h"
@@ -33,6 +34,7 @@ struct supervisor {
 	struct cks_broker *broker;
 	struct cks_control *control;
 	struct cks_suspender *suspender;
+	struct cks_gauge gauge;
 	struct cks_rendezvous rendezvous;
 	struct cks_helpers *helpers;
 	struct cks_travels *travels;

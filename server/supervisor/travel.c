@@ -17,6 +17,7 @@
 #include "server/supervisor/away.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/travel.h"
+#include "server/supervisor/turns.h"
 #include "server/supervisor/travel_part.h"
 #include "server/supervisor/workers.h"
 #include "util/fd.h"
@@ -248,6 +249,7 @@ static void stay(struct cks_server *server, const struct travel *travel)
 	if (!s)
 		return;
 	s->written = false;
+	cks_turns_forget(s);
 	cks_workers_tell(s, CK_CONTROL_RETURN);
 	if (travel->resumes)
 		json_decref(cks_resume(server->suspender, s, NULL));

@@ -11,6 +11,7 @@
 #include "server/supervisor/helpers.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/travel.h"
+#include "server/supervisor/turns.h"
 #include "server/supervisor/travel_part.h"
 #include "server/supervisor/workers.h"
 
@@ -29,6 +30,7 @@ static void restored(struct cks_server *server, json_t *reply, void *data)
 		s->suspension.state = CK_SUSPENDED;
 		s->suspension.bytes =
 			(uint64_t)json_integer_value(json_object_get(reply, "memory"));
+		cks_turns_forget(s);
 		cks_workers_tell(s, CK_CONTROL_RETURN);
 	}
 	travel->step = RETURNING;

@@ -125,6 +125,7 @@ void cks_workers_destroy(struct cks_workers *w)
 		cks_worker_record_end(w, worker, -1);
 		let_go(worker);
 	}
+	cks_ledger_free(&w->ledger);
 	free(w);
 }
 
@@ -194,8 +195,11 @@ void cks_worker_change(struct cks_workers *w, struct worker *worker, enum state 
 /* Session @number begins in @worker. */
 static void enroll(struct worker *worker, const struct cks_owner *owner, unsigned int number)
 {
-	worker->info = (struct cks_session_info){
-		.number = number, .pid = worker->pid, .owner = *owner, .use.begun = ck_now_ms()};
+	worker->info = (struct cks_session_info){.number = number,
+						 .pid = worker->pid,
+						 .owner = *owner,
+						 .use.begun = ck_now_ms(),
+						 .use.begun_us = ck_now_us()};
 }
 
 unsigned int cks_workers_new_number(struct cks_workers *w)
@@ -207,12 +211,16 @@ unsigned int cks_workers_new_number(struct cks_workers *w)
 static int begin_session(struct cks_workers *w, struct worker *worker,
 			 const struct cks_owner *owner, unsigned int number)
 {
+	struct cks_ledger_row *row;
 	int ret;
 
 	enroll(worker, owner, number);
 	ret = cks_worker_seat(w, worker);
 	if (ret == 0) {
 		w->totals.sessions++;
+		row = cks_ledger_row(&w->ledger, owner->identity.name);
+		if (row)
+			row->sessions++;
 		return 0;
 	}
 	worker->info.number = 0; /* it has not begun */
@@ -409,6 +417,8 @@ static void remove_worker(struct cks_workers *w, struct worker **at)
 	w->totals.commands += use->commands;
 	w->totals.received += use->received;
 	w->totals.sent += use->sent;
+	cks_histogram_merge(&w->totals.call_times, &use->call_times);
+	cks_histogram_merge(&w->totals.round_trips, &use->round_trips);
 	*at = worker->next;
 	--*count_of(w, worker->state);
 	let_go(worker);

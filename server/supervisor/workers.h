@@ -19,6 +19,7 @@ struct cks_accounts;
 struct cks_audit;
 struct cks_helper;
 struct cks_helpers;
+struct cks_ledger;
 struct cks_state;
 struct cks_state_worker;
 struct cks_workers;
@@ -86,9 +87,16 @@ struct cks_totals {
 	uint64_t sessions;			  /* that have begun */
 	uint64_t calls, commands, received, sent; /* of those that have ended */
 	uint64_t refused[CK_REFUSALS];
+	struct cks_histogram call_times, round_trips; /* of those that have ended */
+	struct cks_histogram start_times;	      /* from the hello until the session stands */
 };
 
 struct cks_totals *cks_workers_totals(struct cks_workers *workers);
+
+/* Worker @pid has had @us of GPU time more. */
+void cks_workers_add_gpu_time(struct cks_workers *workers, pid_t pid, uint64_t us);
+/* What identities have used. */
+const struct cks_ledger *cks_workers_ledger(const struct cks_workers *workers);
 
 /* Start a spare process. -errno. */
 int cks_workers_spare(struct cks_workers *workers);

@@ -10,6 +10,8 @@
 #include <sys/types.h>
 
 #include "server/supervisor/accounts.h"
+#include "server/supervisor/ledger.h"
+#include "server/supervisor/shares.h"
 #include "server/supervisor/workers.h"
 
 #define CK_ARGUMENTS (24 + 2 * CK_LIMITS)
@@ -52,6 +54,8 @@ struct cks_workers {
 	int64_t return_by;     /* until then, sessions may return */
 	struct cks_spare_counts spares;
 	struct cks_totals totals;
+	struct cks_shares shares;
+	struct cks_ledger ledger;
 	struct cks_worker_command command;
 };
 

@@ -20,10 +20,12 @@
 #include "server/memory/delivery.h"
 #include "server/worker/commands.h"
 #include "server/worker/dispatch.h"
+#include "server/worker/times.h"
 #include "server/session/output.h"
 #include "server/session/profile.h"
 #include "server/session/retime.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
@@ -342,6 +344,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	struct ck_result *result = l->res;
 	CUresult err = CUDA_SUCCESS;
 	bool inside = !is_driverless(q->proc);
+	int64_t began = ck_now_us();
 	uint64_t launches;
 
 	cks_session_wait(s, head->seq);
@@ -370,6 +373,8 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	if (inside)
 		cks_gate_leave(&l->pass);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
+	if (!is_driverless(q->proc)) /* those may wait for what the program does */
+		cks_times_note(l, began);
 }
 
 /* The number of the command that the call comes after: the first word of its arguments. */

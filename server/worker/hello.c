@@ -45,8 +45,23 @@ static void copy_text(char *out, size_t size, const char *text)
 	out[n] = '\0';
 }
 
-static int read_hello(struct ck_reader *reader, uint32_t *xid, ck_hello_args *args,
-		      ck_hello_wishes *wishes)
+/* What a client says in its hello. Older ones do not say all of it. */
+struct greeting {
+	ck_hello_args args;
+	ck_hello_wishes wishes;
+	ck_hello_queue queue; /* for the supervisor */
+	ck_hello_limits limits;
+};
+
+static bool decode(XDR *xdrs, struct greeting *g)
+{
+	return xdr_ck_hello_args(xdrs, &g->args) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_wishes(xdrs, &g->wishes)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_queue(xdrs, &g->queue)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &g->limits));
+}
+
+static int read_hello(struct ck_reader *reader, uint32_t *xid, struct greeting *g)
 {
 	struct ck_call_header header;
 	struct ck_record record;
@@ -60,8 +75,7 @@ static int read_hello(struct ck_reader *reader, uint32_t *xid, ck_hello_args *ar
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)record.body + header.size,
 		      (u_int)(record.body_size - header.size), XDR_DECODE);
-	if (!xdr_ck_hello_args(&xdrs, args) ||
-	    (xdrs.x_handy > 0 && !xdr_ck_hello_wishes(&xdrs, wishes)))
+	if (!decode(&xdrs, g))
 		return -EPROTO;
 	*xid = header.xid;
 	return 0;
@@ -202,11 +216,11 @@ static int make_session(const struct cks_options *options, const struct cks_clie
 }
 
 /* From now on, device memory counts. The memory of the devices, and of a lease that is ready, may be less then. */
-static void begin_meter(ck_hello_res *res)
+static void begin_meter(const ck_hello_limits *limits, ck_hello_res *res)
 {
 	size_t memory;
 
-	cks_meter_begin();
+	cks_meter_begin(limits->memory);
 	cks_lease_renew();
 	for (u_int i = 0; i < res->devices.devices_len; i++) {
 		if (ck_driver.cuDeviceTotalMem_v2 &&
@@ -217,20 +231,20 @@ static void begin_meter(ck_hello_res *res)
 
 /* All steps between the call and the reply; the status is in @res. */
 static int prepare(const struct cks_options *options, struct ck_chan *chan,
-		   const ck_hello_args *args, struct ck_output *output, struct cks_client *client,
+		   const struct greeting *g, struct ck_output *output, struct cks_client *client,
 		   ck_hello_res *res, struct cks_session **session)
 {
 	struct cks_token token = {.known = false};
 
-	judge(options, &token, ck_chan_fd(chan), args, res);
+	judge(options, &token, ck_chan_fd(chan), &g->args, res);
 	if (res->status == CK_HELLO_OK && !take_ready(res))
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
 		return 0;
-	if (options->policy)
-		begin_meter(res);
+	if (options->policy || g->limits.memory)
+		begin_meter(&g->limits, res);
 	cks_hello_reserve(options);
-	cks_judge_identity(options, &token, args, ck_chan_fd(chan), &client->identity);
+	cks_judge_identity(options, &token, &g->args, ck_chan_fd(chan), &client->identity);
 	return make_session(options, client, output, res, session);
 }
 
@@ -307,11 +321,10 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 	      struct ck_output *output, int (*announce)(const struct cks_session *session),
 	      struct cks_client *client, struct cks_session **session)
 {
-	ck_hello_args args = {0};
-	ck_hello_wishes wishes = {0};
+	struct greeting g = {.limits = {0}};
 	ck_hello_res res = {.protocol = CK_PROTOCOL};
 	uint32_t xid;
-	int ret = read_hello(reader, &xid, &args, &wishes);
+	int ret = read_hello(reader, &xid, &g);
 
 	if (ret < 0) {
 		ck_warn("%s: no hello: %s", ck_chan_peer(chan), strerror(-ret));
@@ -319,11 +332,11 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 	}
 	if (ck_chan_take_rings(chan) == -EPROTO)
 		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
-	note_client(&args, client);
-	client->keep = seconds_kept(options, chan, &wishes);
+	note_client(&g.args, client);
+	client->keep = seconds_kept(options, chan, &g.wishes);
 	res.message = strdup("");
 	res.release = strdup(CK_RELEASE);
-	ret = prepare(options, chan, &args, output, client, &res, session);
+	ret = prepare(options, chan, &g, output, client, &res, session);
 	if (ret == 0 && res.status == CK_HELLO_OK)
 		ret = announce(*session);
 	if (ret < 0)
@@ -342,6 +355,6 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 	}
 	xdr_free((xdrproc_t)xdr_ck_hello_res, &res);
 free_args:
-	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
+	xdr_free((xdrproc_t)xdr_ck_hello_args, &g.args);
 	return ret;
 }

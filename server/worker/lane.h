@@ -29,6 +29,7 @@ struct cks_lane {
 	bool polls;		/* commands.h: it is the lane that looks for commands */
 	struct ck_spin spin;	/* between two calls, where it is not */
 	struct cks_pass pass;	/* to the driver */
+	int64_t sampled_us;	/* when its connection was asked for its round trip */
 };
 
 /* Read the record and header of the next message of @reader. 0, or -errno; -EPROTO is logged. */

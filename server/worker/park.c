@@ -12,6 +12,7 @@
 #include "server/worker/park.h"
 #include "util/fd.h"
 #include "util/until.h"
+#include "util/util.h"
 
 #define CK_REPORT_MS 1000
 
@@ -87,6 +88,15 @@ static void count(struct cks_session *s, struct cks_worker_note *note)
 	note->received = atomic_load_explicit(&s->bytes_in, memory_order_relaxed) +
 			 atomic_load_explicit(&s->command_bytes, memory_order_relaxed);
 	note->sent = atomic_load_explicit(&s->bytes_out, memory_order_relaxed);
+	cks_histogram_read_shared(&s->call_times, &note->call_times);
+	cks_histogram_read_shared(&s->round_trips, &note->round_trips);
+}
+
+/* Marks of the GPUs that it has contexts on. */
+static void list_gpus(struct cks_session *s, struct cks_worker_note *note)
+{
+	for (size_t i = 0; i < CK_ARRAY_SIZE(note->gpus); i++)
+		note->gpus[i] = atomic_load_explicit(&s->gpus[i], memory_order_relaxed);
 }
 
 /* The same, and what it has now, for CK_NOTE_USE. */
@@ -101,6 +111,7 @@ static void take_stock(struct cks_session *s, struct cks_worker_note *note)
 	note->uses = park.uses;
 	note->number = cks_memory_total(s->memory);
 	count(s, note);
+	list_gpus(s, note);
 }
 
 /* Counters may change after the use that they count: a report on use alone would miss the last bytes. */

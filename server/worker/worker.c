@@ -36,6 +36,7 @@
 #include "server/worker/keep.h"
 #include "server/worker/park.h"
 #include "server/worker/spare.h"
+#include "server/worker/turn.h"
 #include "server/worker/worker.h"
 #include "server/worker/worker_part.h"
 #include "util/fd.h"
@@ -59,7 +60,7 @@ static void describe(struct cks_state_worker *self)
 	self->info.owner.peer = worker.owner;
 	snprintf(self->info.program, sizeof(self->info.program), "%.*s", CK_NOTE_TEXT - 1,
 		 worker.client.application);
-	if (atomic_load(&s->gate.closed)) {
+	if (atomic_load(&s->gate.closed) & CK_GATE_PARKED) {
 		self->info.suspension.state = CK_SUSPENDED;
 		self->info.suspension.bytes = self->info.memory;
 	}
@@ -70,6 +71,7 @@ static void find_server(void)
 {
 	struct cks_state_worker self = {.control = -1, .serving = true, .named = true};
 
+	cks_turn_free(worker.session);
 	describe(&self);
 	if (cks_leash_control(worker.options, &self) < 0)
 		worker_end(cks_leash_loose(worker.options) ? "the server has not come back"
@@ -116,6 +118,7 @@ static void come_back(void)
 
 	if (keep)
 		cks_keep_return(keep);
+	cks_turn_free(worker.session);
 	announce(atomic_load(&worker.session));
 }
 
@@ -144,11 +147,20 @@ static void change_account(int fd, uint32_t seat)
 		ck_warn("the session's account: %s", strerror(-ret));
 }
 
+static bool is_turn(char kind)
+{
+	return kind == CK_CONTROL_HOLD || kind == CK_CONTROL_TURN || kind == CK_CONTROL_FREE;
+}
+
 /* Take connections until the session ends. */
 static _Noreturn void take_connections(void)
 {
 	for (;;) {
-		struct cks_control_account message = {.kind = 0};
+		union {
+			char kind;
+			struct cks_control_account account;
+			struct cks_control_turn turn;
+		} message = {.kind = 0};
 		int fd = -1;
 		long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
 		char kind = message.kind;
@@ -177,8 +189,10 @@ static _Noreturn void take_connections(void)
 			leave();
 		else if (kind == CK_CONTROL_RETURN)
 			come_back();
+		else if (is_turn(kind))
+			cks_turn_control(worker.session, &message.turn);
 		if (kind == CK_CONTROL_ACCOUNT)
-			change_account(fd, message.seat);
+			change_account(fd, message.account.seat);
 		else if (kind == CK_CONTROL_JOIN && fd >= 0)
 			worker_join(fd);
 		else if (fd >= 0)
@@ -240,9 +254,11 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 		_exit(0);
 	if (ret < 0 || cks_sandbox_enter(CK_SANDBOX_SESSION) < 0)
 		_exit(1);
+	cks_broker_bill(&worker.client.identity.key);
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
 	session->press = press;
+	cks_turn_prepare(session);
 	cks_park_prepare(session, options->limits.value[CK_LIMIT_PARK]);
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
 	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -83,7 +84,8 @@ def samples(text):
             known.add(tuple(line.split()[1:3]))
             continue
         name, labels, value = SAMPLE.match(line).groups()
-        assert {("HELP", name), ("TYPE", name)} <= known and (name, labels) not in found
+        family = re.sub("_(bucket|sum|count)$", "", name)
+        assert any({("HELP", n), ("TYPE", n)} <= known for n in (name, family)) and (name, labels) not in found
         found[name, labels] = float(value)
     return found
 
@@ -128,6 +130,26 @@ def test_calls_of_a_short_session_are_counted_to_the_last(own_server, home):
         assert total("cricket_sessions_started_total") == begun
 
 
+def test_times_are_counted_in_histograms(own_server, home):
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
+    program = HOLDER.replace("for line in sys.stdin", "for line in range(50)")
+    for transport in ("tcp", "unix"):
+        assert cricket(home, "run", "-s", own_server.address(transport), sys.executable, "-c", program).returncode == 0
+    own_server.wait_idle()
+
+    def found():
+        return samples(cricket(home, "metrics", own_server.address("unix")).stdout)
+    wait_until(lambda: found()["cricket_call_seconds_count", None] >= 100, 10, "its calls are counted")
+    now = found()
+    assert now["cricket_session_start_seconds_count", None] == 2
+    assert 1 <= now["cricket_round_trip_seconds_count", None] <= now["cricket_call_seconds_count", None] / 2    # over TCP alone
+    for name in ("call", "session_start", "round_trip"):
+        buckets = [v for (n, _), v in now.items() if n == f"cricket_{name}_seconds_bucket"]
+        assert len(buckets) == 14 and buckets == sorted(buckets)
+        assert now[f"cricket_{name}_seconds_bucket", 'le="+Inf"'] == now[f"cricket_{name}_seconds_count", None] == buckets[-1]
+        assert 0 < now[f"cricket_{name}_seconds_sum", None] < 60
+
+
 def test_bytes_of_copies_are_counted_in_both_directions(own_server, home):
     wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
     program = HOLDER.split('print("ready"')[0] + """
@@ -164,7 +186,7 @@ def test_metrics_show_gpus_and_bounded_labels(own_server, home, holder):
     assert found["cricket_gpu_sessions", 'gpu="0"'] == 1
     assert 64 << 20 <= found["cricket_gpu_sessions_memory_bytes", 'gpu="0"'] <= found["cricket_gpu_memory_bytes", 'gpu="0"']
     assert {labels.split("=")[0] for _, labels in found if labels} == {
-        "release", "state", "place", "direction", "reason", "gpu"}
+        "release", "state", "place", "direction", "reason", "gpu", "le"}
     more = samples(cricket(home, "metrics", "--identities", where).stdout)
     assert [value for (name, _), value in more.items() if name == "cricket_identity_sessions"] == [1]
 
@@ -292,6 +314,7 @@ def test_garbage_does_not_stop_it(own_server, home):
 
 def test_it_serves_at_a_unix_socket_too(own_server, home, tmp_path):
     path = tmp_path / "http"
+    wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
     process = subprocess.Popen([EXPORTER, "-s", own_server.address("unix"), "-l", f"unix:{path}"], env=home)
     try:
         wait_until(lambda: listens(path), 10, "it listens")
@@ -307,7 +330,86 @@ def test_it_serves_at_a_unix_socket_too(own_server, home, tmp_path):
         process.wait()
 
 
+def password(word):
+    return "Basic " + base64.b64encode(f"any:{word}".encode()).decode()
+
+
+def test_the_end_of_the_log_is_for_those_with_the_password(own_server, home, tmp_path):
+    log, secret = tmp_path / "log", tmp_path / "secret"
+    secret.write_text("sesame\n")
+    done = subprocess.run([EXPORTER, "-s", own_server.address("unix"), "-L", log], env=home, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "--log-file shows what all users do" in done.stderr
+    with exporter(home, own_server.address("unix"), "-L", log, "-p", secret) as e:
+        assert e.get("/log.txt")[0] == 401
+        assert e.get("/log.txt", Authorization=password("sesame"))[0] == 503       # not there yet
+        log.write_text("first\x1b[31m line\n")
+        status, headers, text = e.get("/log.txt", Authorization=password("sesame"))
+        assert (status, text) == (200, "first?[31m line\n") and headers["Content-Type"].startswith("text/plain")
+        log.write_text("".join(f"line {i}\n" for i in range(100000)))
+        lines = e.get("/log.txt", Authorization=password("sesame"))[2].splitlines()
+        assert lines == [f"line {i}" for i in range(100000 - len(lines), 100000)] and 2000 < len(lines) < 4000
+        log.rename(tmp_path / "log.1")
+        log.write_text("rotated\n")
+        assert e.get("/log.txt", Authorization=password("sesame"))[2] == "rotated\n"
+    with exporter(home, own_server.address("unix")) as e:
+        assert e.get("/log.txt")[0] == 404
+
+
 # --- the web page
+
+@contextlib.contextmanager
+def forwarder(path):
+    """A port that leads to the socket PATH, as a web server in front of the exporter would."""
+    def pump(source, to):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                to.sendall(data)
+        with contextlib.suppress(OSError):
+            to.shutdown(socket.SHUT_WR)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                near = listener.accept()[0]
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(str(path))
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=pump, args=ends, daemon=True).start()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_browser_shows_the_queue_and_the_log(tmp_path, home):
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not browser:
+        pytest.skip("no Chromium")
+    server = Server(tmp_path / "server", "--max-sessions", "1")
+    holder = waiter = process = None
+    try:
+        wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+        holder = Holder(server, home)
+        waiter = subprocess.Popen([PRODUCTS / "cricket", "run", "-s", server.address("unix"), "--wait", "10m", sys.executable, "-c",
+                                   HOLDER], env=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        wait_until(lambda: json.loads(cricket(home, "status", "--json", server.address("unix")).stdout)["waiting"], 30, "it waits")
+        process = subprocess.Popen([EXPORTER, "-s", server.address("unix"), "-l", f"unix:{tmp_path}/http", "-L", server.log_file], env=home)
+        wait_until(lambda: listens(tmp_path / "http"), 10, "it listens")
+        with forwarder(tmp_path / "http") as port:
+            done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
+                        "--virtual-time-budget=5000", "--dump-dom", f"http://127.0.0.1:{port}/"], home, timeout=120)
+        queue = done.out.split('id="queue"')[1].split("</tbody>")[0]
+        assert f":{waiter.pid})" in queue and '<section aria-labelledby="queue-title" id="queue-box">' in done.out, done.out
+        assert "listening on 127.0.0.1" in done.out.split('id="log"')[1], done.out
+    finally:
+        for one in (waiter, process):
+            if one:
+                one.kill()
+                one.communicate()
+        if holder:
+            holder.end()
+        server.end()
+
 
 def test_the_page_loads_nothing_from_elsewhere(own_server, home):
     with exporter(home, own_server.address("unix")) as e:

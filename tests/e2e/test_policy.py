@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, SERVER, TRANSPORTS, Server, clean_env, client_env, run, wait_until
+from conftest import DRIVER, PRODUCTS, SERVER, TRANSPORTS, Server, clean_env, client_env, run, wait_until
 from stranger import Refused, Session
 from test_arena import begin, python
 from test_control import Asker, ctl
@@ -15,6 +15,7 @@ from test_refusals import new_token
 MIB = 1 << 20
 USER = pwd.getpwuid(os.getuid()).pw_name
 BUSY = 4
+M3 = PRODUCTS / "libm3.so"
 
 # Two ways to fill what there is, by chunks of 2 MiB; the second without the client's arena.
 MORE = """
@@ -81,6 +82,47 @@ def test_an_identity_gets_exactly_its_quota(serve, transport, memory, arena, war
         wait_until(server.spares, 20, "a spare worker")
     result = program(server, FILLED, transport, CRICKET_ARENA=arena)
     assert result.status == 0, result.err
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("policy, arena, warm", [("", "1", "0"), ("", "0", "0"), ("", "1", "1"), ('default: { memory = "100M"; };', "1", "0")])
+def test_a_program_can_ask_for_less(serve, transport, policy, arena, warm):
+    server = serve(policy, "--warm", warm)
+    if warm == "1":
+        wait_until(server.spares, 20, "a spare worker")
+    result = program(server, FILLED, transport, CRICKET_ARENA=arena, CRICKET_MEMORY="64M")
+    assert result.status == 0, result.err
+
+
+def test_a_program_can_ask_for_less_of_a_server_without_a_policy(tmp_path):
+    server = Server(tmp_path / "server", CRICKET_EMU_MEMORY=str(256 * MIB))
+    try:
+        result = program(server, FILLED, CRICKET_MEMORY="64M")
+        assert result.status == 0, result.err
+    finally:
+        server.end()
+
+
+def test_what_a_program_asks_for_is_its_own_and_no_more_than_its_identity_has(serve):
+    server = serve('default: { memory = "64M"; };')
+    first = talk(server, """
+current()
+assert total() == left() == 48 * MIB
+got = fill()
+say(len(got), left() // MIB)
+line()
+""", CRICKET_MEMORY="48M")
+    assert first.stdout.readline() == "24 0\n"
+    result = program(server, """
+current()
+assert total() == 40 * MIB and left() == 16 * MIB, (total(), left())
+assert len(fill()) == 8 and left() == 0
+""", CRICKET_MEMORY="40M")
+    assert result.status == 0, result.err
+    result = program(server, "current()\nassert total() == 64 * MIB and left() == 16 * MIB", CRICKET_MEMORY="4G")
+    assert result.status == 0, result.err
+    print(file=first.stdin, flush=True)
+    assert first.wait(20) == 0
 
 
 KINDS = """
@@ -295,6 +337,109 @@ for i in range(count.value):
     assert len(set(one.out.split() + two.out.split())) == 3
 
 
+CONTEXTS = """
+def make():
+    c = ctypes.c_void_p()
+    err = cuda.cuCtxCreate_v2(ctypes.byref(c), 0, 0)
+    assert err in (0, OUT_OF_MEMORY), err
+    return None if err else c
+"""
+
+
+@pytest.mark.parametrize("warm", ["0", "1"])
+def test_contexts_have_a_quota(serve, warm):
+    """The primary one counts once, and a context that has ended no more."""
+    server = serve("default: { contexts = 3; };", "--warm", warm)
+    if warm == "1":
+        wait_until(server.spares, 20, "a spare worker")
+    result = program(server, CONTEXTS + """
+for _ in range(4):
+    current()
+got = [make(), make()]
+assert all(got) and make() is None
+check(cuda.cuCtxDestroy_v2(got.pop()))
+assert make() and make() is None
+for _ in range(4):
+    check(cuda.cuDevicePrimaryCtxRelease_v2(0))
+assert make() and make() is None
+""")
+    assert result.status == 0, result.err
+
+
+def test_sessions_share_the_quota_of_contexts(serve, tmp_path):
+    """Also after the policy has changed, and after a session has ended."""
+    server = serve("default: { contexts = 2; };")
+    first = talk(server, CONTEXTS + """
+current()
+say("ready")
+line()
+assert make()
+say("made")
+line()
+""")
+    assert first.stdout.readline() == "ready\n"
+    second = talk(server, CONTEXTS + """
+say(bool(make()), bool(make()))
+line()
+say(bool(make()), bool(make()))
+line()
+say(bool(make()), bool(make()))
+""")
+    assert second.stdout.readline() == "True False\n"
+    (tmp_path / "policy").write_text("default: { contexts = 4; };")
+    os.kill(server.process.pid, signal.SIGHUP)
+    wait_until(lambda: "the policy is in force" in server.log(), 10, "the new policy")
+    print(file=first.stdin, flush=True)
+    assert first.stdout.readline() == "made\n"
+    print(file=second.stdin, flush=True)
+    assert second.stdout.readline() == "True False\n"
+    first.kill()
+    first.wait()
+    wait_until(lambda: len(server.workers()) == 1, 10, "its worker has gone")
+    print(file=second.stdin, flush=True)
+    assert second.stdout.readline() == "True True\n"
+    assert second.wait(20) == 0
+
+
+REGIONS = f"""
+m3 = ctypes.CDLL({str(M3)!r})
+class Request(ctypes.Structure):
+    _fields_ = [("mem_id", ctypes.c_char_p), ("bytes", ctypes.c_uint64),
+                ("alignment", ctypes.c_uint64), ("device", ctypes.c_int),
+                ("policy", ctypes.c_int), ("access", ctypes.c_int), ("mode", ctypes.c_uint),
+                ("flags", ctypes.c_uint), ("stripes", ctypes.c_uint)]
+current()
+client = ctypes.c_void_p()
+check(m3.m3_connect(None, ctypes.byref(client)))
+def region(name, mib):
+    r = ctypes.c_void_p()
+    err = m3.m3_alloc(client, ctypes.byref(Request(name, mib * MIB, 0, -1, 0, 3, 0, 0, 0)), ctypes.byref(r))
+    assert err in (0, -9), err          # M3_EQUOTA
+    return None if err else r
+"""
+
+
+def test_m3_regions_have_a_quota(serve):
+    """All sessions of the identity together; other identities of the same user have theirs."""
+    server = serve(f'default: {{ m3_memory = "64M"; }};\nidentities: ( {{ user = "{USER}"; m3_memory = "16M"; }} );')
+    first = talk(server, REGIONS + """
+mine = region(b"one", 12)
+say(bool(mine), bool(region(b"two", 6)))
+line()
+check(m3.m3_release(mine))
+say(bool(region(b"three", 12)))
+line()
+""")
+    assert first.stdout.readline() == "True False\n"
+    for transport, mib, got in (("unix", 6, False), ("unix", 4, True), ("tcp", 60, True), ("tcp", 66, False)):
+        result = program(server, REGIONS + f"assert bool(region(b'{transport}{mib}', {mib})) == {got}", transport)
+        assert result.status == 0, (transport, mib, result.err)
+    print(file=first.stdin, flush=True)
+    assert first.stdout.readline() == "True\n"
+    first.stdin.close()
+    assert first.wait(20) == 0
+
+
 def test_features_can_be_withheld(serve):
     server = serve('default: { features = [ ]; };')
     session = talk(server, HOLDER, "tcp")
@@ -350,6 +495,10 @@ def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
     ("default: {\n sessions = 0; };", 2, "sessions: not a number from 1 to 100000"),
     ("default: { sessions = \"many\"; };", 1, "sessions: not a number"),
     ("default: { priority = 2000; };", 1, "priority: not a number from -1000 to 1000"),
+    ("default: { weight = 0; };", 1, "weight: not a number from 1 to 1000"),
+    ("default: { contexts = 0; };", 1, "contexts: not a number from 1 to 100000"),
+    ("default: { m3_memory = \"25%\"; };", 1, "m3_memory: not a size"),
+    ("default: { m3_memory = \"0\"; };", 1, "m3_memory: not a size"),
     ("default: { memory = 4; };", 1, "memory: not a text in quotes"),
     ("default: { memory = \"101%\"; };", 1, "memory: not a size"),
     ("default: { memory = \"0\"; };", 1, "memory: not a size"),
@@ -381,7 +530,7 @@ def test_a_wrong_policy_is_refused_with_its_line(tmp_path, text, line, words):
 def test_a_right_policy_is_accepted(tmp_path):
     path = tmp_path / "policy"
     path.write_text('''# all keys
-default: { sessions = 4; memory = "25%"; priority = -5; resume = "90s"; suspend_idle = "30m"; };
+default: { sessions = 4; memory = "25%"; priority = -5; weight = 3; contexts = 8; m3_memory = "1G"; resume = "90s"; suspend_idle = "30m"; };
 identities: (
     { token = "alice"; memory = "8G"; gpus = "0,1"; features = [ "m3", "checkpoint" ]; },
     { user = "0"; gpus = "GPU-01234567-89ab-cdef-0123-456789abcdef"; },

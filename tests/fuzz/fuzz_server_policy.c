@@ -21,6 +21,7 @@ static void check(const struct cks_terms *t)
 	CK_FUZZ_CHECK(t->resume >= -1 && t->resume <= 7 * 86400 && t->idle >= -1 &&
 		      t->idle <= 7 * 86400);
 	CK_FUZZ_CHECK(t->priority >= -1000 && t->priority <= 1000);
+	CK_FUZZ_CHECK(t->weight >= 1 && t->weight <= 1000);
 	CK_FUZZ_CHECK(!(t->features & ~CK_FEATURES_ALL) && memchr(t->gpus, 0, sizeof(t->gpus)));
 }
 

@@ -28,10 +28,10 @@ static int stranger_asks(m3_client *c)
 	THAT(m3_quota_set(c, NULL, 0, 0) == M3_EPERM);
 	THAT(m3_quota_get(c, "uid:0", NULL, NULL, NULL, NULL) == M3_EPERM);
 	THAT(ask(fd, &question, n) == M3_OK);
-	for (int op = CK_M3_DEPOSIT; op <= CK_M3_WITHDRAW; op++) {
+	for (int op = CK_M3_DEPOSIT; op <= CK_M3_BILL; op++) {
 		n = request(op);
 		question.head.region = 1;
-		question.head.data_size = op == CK_M3_WITHDRAW ? 0 : CK_M3_KEY;
+		question.head.data_size = op >= CK_M3_WITHDRAW ? 0 : CK_M3_KEY;
 		n += question.head.data_size;
 		THAT(ask(fd, &question, n) == M3_EPERM); /* what workers leave for each other */
 	}

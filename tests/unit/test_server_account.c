@@ -102,6 +102,23 @@ static void a_session_that_ends_leaves_its_part_and_its_seat(void **state)
 	assert_int_equal(cks_account_take_seat(account), 3);
 }
 
+static void contexts_are_counted_beside_memory(void **state)
+{
+	struct cks_terms terms = CK_TERMS_NONE;
+	int a = cks_account_take_seat(account), b = cks_account_take_seat(account);
+
+	(void)state;
+	assert_true(cks_account_context_limit(account) == CK_ACCOUNT_UNLIMITED);
+	terms.contexts = 2;
+	cks_account_change(account, &terms);
+	assert_int_equal(cks_account_context_limit(account), 2);
+	assert_true(cks_account_charge(account, (uint32_t)a, CK_ACCOUNT_CONTEXTS, 1, 2));
+	assert_true(cks_account_charge(account, (uint32_t)b, CK_ACCOUNT_CONTEXTS, 1, 2));
+	assert_false(cks_account_charge(account, (uint32_t)b, CK_ACCOUNT_CONTEXTS, 1, 2));
+	cks_account_leave_seat(account, (uint32_t)a);
+	assert_int_equal(cks_account_used(account, CK_ACCOUNT_CONTEXTS), 1);
+}
+
 /* Take and give back until killed. */
 static _Noreturn void work(uint32_t seat, int gpu)
 {
@@ -163,6 +180,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sessions_share_one_limit_on_each_device, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_limit_is_bytes_or_a_part_and_may_change, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(contexts_are_counted_beside_memory, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_its_part_and_its_seat,
 						set_up, tear_down),

@@ -14,7 +14,7 @@
 #define VISITORS 4
 
 static struct cks_gate gate;
-static atomic_int knocks, inside;
+static atomic_int knocks, asks, inside;
 static atomic_bool stop, silent;
 
 static void knock(void)
@@ -22,10 +22,17 @@ static void knock(void)
 	atomic_fetch_add(&knocks, 1);
 }
 
+static void ask(void)
+{
+	atomic_fetch_add(&asks, 1);
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	cks_gate_init(&gate);
+	gate.ask = ask;
+	atomic_store(&asks, 0);
 	gate.knock = knock;
 	atomic_store(&knocks, 0);
 	atomic_store(&stop, false);
@@ -201,6 +208,44 @@ static void who_still_waits_knocks_at_the_next_closing(void **state)
 	assert_true(again);
 }
 
+static bool asks_reach(int number)
+{
+	for (int ms = 0; ms < 30000 && atomic_load(&asks) < number; ms++)
+		usleep(1000);
+	return atomic_load(&asks) == number;
+}
+
+/* Threads ask each time that it is held, and it is open only if it is neither held nor parked. */
+static void who_waits_for_a_turn_asks_for_it(void **state)
+{
+	struct cks_pass own = {.turns = 0};
+	pthread_t thread;
+
+	(void)state;
+	cks_gate_join(&gate, &own);
+	cks_gate_hold(&gate);
+	assert_int_equal(pthread_create(&thread, NULL, visit, NULL), 0);
+	assert_true(asks_reach(1));
+	cks_gate_let(&gate);
+	cks_gate_hold(&gate);
+	assert_true(asks_reach(2));
+	assert_int_equal(atomic_load(&knocks), 0);
+	assert_false(cks_gate_try(&gate, &own));
+	assert_true(cks_gate_try_held(&gate, &own));
+	assert_false(cks_gate_close(&gate, 1)); /* that one is inside, */
+	cks_gate_leave(&own);
+	assert_false(cks_gate_try(&gate, &own)); /* and it stays held */
+	assert_true(cks_gate_close(&gate, 10000));
+	assert_false(cks_gate_try_held(&gate, &own));
+	cks_gate_let(&gate);
+	assert_true(knocks_reach(1));
+	assert_false(cks_gate_try(&gate, &own));
+	atomic_store(&stop, true);
+	cks_gate_open(&gate);
+	pthread_join(thread, NULL);
+	cks_gate_part(&gate, &own);
+}
+
 int main(void)
 {
 #define row(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -211,6 +256,7 @@ int main(void)
 		row(an_uncounted_turn_leaves_no_trace),
 		row(nobody_is_inside_of_a_closed_gate),
 		row(who_still_waits_knocks_at_the_next_closing),
+		row(who_waits_for_a_turn_asks_for_it),
 		row(who_waits_silently_does_not_knock),
 	};
 

@@ -1,0 +1,183 @@
+/*
+ * server/processes/policy_keys.c - the keys of a policy file, and their values.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/processes/policy.h"
+#include "server/processes/policy_part.h"
+#include "util/env.h"
+#include "util/util.h"
+
+#define CK_POLICY_SESSIONS 100000
+#define CK_POLICY_PRIORITY 1000
+#define CK_POLICY_WEIGHT 1000
+#define CK_POLICY_TIME (7 * 86400)
+
+void cks_policy_fail(struct cks_policy_reading *r, const config_setting_t *at, const char *format,
+		     ...)
+{
+	va_list args;
+	int n;
+
+	if (r->failed)
+		return;
+	r->failed = true;
+	n = snprintf(r->why, CK_POLICY_WHY, "%.200s:%u: ", r->path, config_setting_source_line(at));
+	va_start(args, format);
+	vsnprintf(r->why + n, (size_t)(CK_POLICY_WHY - n), format, args);
+	va_end(args);
+}
+
+/* --- values */
+
+const char *cks_policy_text(struct cks_policy_reading *r, const config_setting_t *s)
+{
+	const char *text = config_setting_get_string(s);
+
+	if (!text)
+		cks_policy_fail(r, s, "%s: not a text in quotes", config_setting_name(s));
+	return text ? text : "";
+}
+
+static int64_t number_of(struct cks_policy_reading *r, const config_setting_t *s, int64_t least,
+			 int64_t most)
+{
+	int64_t value = config_setting_get_int64(s);
+	int type = config_setting_type(s);
+
+	if ((type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64) && value >= least &&
+	    value <= most)
+		return value;
+	cks_policy_fail(r, s, "%s: not a number from %lld to %lld", config_setting_name(s),
+			(long long)least, (long long)most);
+	return least;
+}
+
+static void set_sessions(struct cks_policy_reading *r, const config_setting_t *s,
+			 struct cks_terms *t)
+{
+	t->sessions = (uint32_t)number_of(r, s, 1, CK_POLICY_SESSIONS);
+}
+
+static void set_priority(struct cks_policy_reading *r, const config_setting_t *s,
+			 struct cks_terms *t)
+{
+	t->priority = (int32_t)number_of(r, s, -CK_POLICY_PRIORITY, CK_POLICY_PRIORITY);
+}
+
+static void set_weight(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	t->weight = (uint32_t)number_of(r, s, 1, CK_POLICY_WEIGHT);
+}
+
+static void set_contexts(struct cks_policy_reading *r, const config_setting_t *s,
+			 struct cks_terms *t)
+{
+	t->contexts = (uint32_t)number_of(r, s, 1, CK_POLICY_SESSIONS);
+}
+
+static void set_m3_memory(struct cks_policy_reading *r, const config_setting_t *s,
+			  struct cks_terms *t)
+{
+	const char *text = cks_policy_text(r, s);
+
+	if (strspn(text, "0123456789") == 0 || ck_env_number(text, &t->m3_memory) < 0 ||
+	    t->m3_memory == 0)
+		cks_policy_fail(r, s, "m3_memory: not a size as in \"8G\"");
+}
+
+/* A size as in "8G", or a part of each GPU as in "25%". */
+static void set_memory(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	const char *text = cks_policy_text(r, s);
+	size_t digits = strspn(text, "0123456789");
+	uint64_t bytes = 0;
+	long percent = digits > 0 && digits < 4 ? strtol(text, NULL, 10) : 0;
+
+	t->memory = t->percent = 0;
+	if (strcmp(text + digits, "%") == 0 && percent >= 1 && percent <= 100)
+		t->percent = (uint32_t)percent;
+	else if (digits > 0 && ck_env_number(text, &bytes) == 0 && bytes > 0)
+		t->memory = bytes;
+	else
+		cks_policy_fail(r, s, "memory: not a size as in \"8G\", nor a part as in \"25%%\"");
+}
+
+static int64_t time_of(struct cks_policy_reading *r, const config_setting_t *s)
+{
+	uint64_t seconds = 0;
+
+	if (ck_env_time(cks_policy_text(r, s), &seconds) < 0 || seconds > CK_POLICY_TIME)
+		cks_policy_fail(
+			r, s, "%s: not a time of at most 7 days, as in \"90s\", \"30m\" or \"2h\"",
+			config_setting_name(s));
+	return (int64_t)seconds;
+}
+
+static void set_resume(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	t->resume = time_of(r, s);
+}
+
+static void set_idle(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	t->idle = time_of(r, s);
+}
+
+/* Numbers or UUIDs: the driver knows which there are. */
+static void set_gpus(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	static const char allowed[] =
+		"0123456789,-/ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	const char *text = cks_policy_text(r, s);
+
+	if (!*text || strlen(text) >= sizeof(t->gpus) || strspn(text, allowed) != strlen(text))
+		cks_policy_fail(r, s, "gpus: not a list as in \"0,1\"");
+	else
+		snprintf(t->gpus, sizeof(t->gpus), "%s", text);
+}
+
+static void set_features(struct cks_policy_reading *r, const config_setting_t *s,
+			 struct cks_terms *t)
+{
+	int type = config_setting_type(s), count = config_setting_length(s);
+
+	if (type != CONFIG_TYPE_ARRAY && type != CONFIG_TYPE_LIST)
+		cks_policy_fail(r, s, "features: not a list as in [\"m3\", \"checkpoint\"]");
+	t->features = 0;
+	for (int i = 0; !r->failed && i < count; i++) {
+		const char *word = cks_policy_text(r, config_setting_get_elem(s, (unsigned int)i));
+
+		if (strcmp(word, "m3") == 0)
+			t->features |= CK_FEATURE_M3;
+		else if (strcmp(word, "checkpoint") == 0)
+			t->features |= CK_FEATURE_CHECKPOINT;
+		else
+			cks_policy_fail(r, s, "features: unknown: %s; there are m3 and checkpoint",
+					word);
+	}
+}
+
+static const struct {
+	const char *key;
+	void (*set)(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t);
+} keys[] = {
+	{"sessions", set_sessions},   {"memory", set_memory}, {"gpus", set_gpus},
+	{"priority", set_priority},   {"resume", set_resume}, {"suspend_idle", set_idle},
+	{"features", set_features},   {"weight", set_weight}, {"contexts", set_contexts},
+	{"m3_memory", set_m3_memory},
+};
+
+bool cks_policy_take(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	for (size_t i = 0; i < CK_ARRAY_SIZE(keys); i++) {
+		if (strcmp(config_setting_name(s), keys[i].key) == 0) {
+			keys[i].set(r, s, t);
+			return true;
+		}
+	}
+	return false;
+}

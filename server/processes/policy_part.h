@@ -1,0 +1,30 @@
+/*
+ * server/processes/policy_part.h - the parts of reading a policy file, for policy.c and policy_keys.c alone.
+ */
+#ifndef CK_SERVER_PROCESSES_POLICY_PART_H
+#define CK_SERVER_PROCESSES_POLICY_PART_H
+
+#include <libconfig.h>
+#include <stdbool.h>
+
+#include "server/session/terms.h"
+
+/* A file that is being read; the first error counts. */
+struct cks_policy_reading {
+	const char *path;
+	char *why;
+	bool failed;
+};
+
+/* Something is wrong at @at. */
+void cks_policy_fail(struct cks_policy_reading *reading, const config_setting_t *at,
+		     const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The text of @setting; never NULL. */
+const char *cks_policy_text(struct cks_policy_reading *reading, const config_setting_t *setting);
+
+/* Take one key of a group; false: no key has this name. */
+bool cks_policy_take(struct cks_policy_reading *reading, const config_setting_t *setting,
+		     struct cks_terms *terms);
+
+#endif

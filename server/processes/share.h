@@ -1,0 +1,25 @@
+/*
+ * server/processes/share.h - a session's part in the sharing of GPUs by weight, as the supervisor keeps it
+ * (server/supervisor/shares.h).
+ */
+#ifndef CK_SERVER_PROCESSES_SHARE_H
+#define CK_SERVER_PROCESSES_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cks_share {
+	uint64_t gpus;	      /* bits of the GPUs that it has contexts on; 0: none known */
+	uint32_t weight;      /* of its identity */
+	bool active;	      /* it has used the GPU lately */
+	bool held;	      /* its worker waits for turns */
+	bool wants;	      /* a turn */
+	bool running;	      /* it has one, */
+	uint32_t serial;      /* with this number, */
+	uint32_t window_us;   /* and may submit work for so long */
+	bool eager;	      /* it had more to do when its last turn ended, */
+	int64_t since, ended; /* which began and ended then; in us */
+	uint64_t passed;      /* us of its turns, scaled by weight: who has least is next */
+};
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * server/worker/times.h - how long calls take, and round trips to the client, for the server's metrics.
+ */
+#ifndef CK_SERVER_WORKER_TIMES_H
+#define CK_SERVER_WORKER_TIMES_H
+
+#include <stdint.h>
+
+struct cks_lane;
+
+/* A call of @lane that arrived at @began, in us, is about to be answered. */
+void cks_times_note(struct cks_lane *lane, int64_t began);
+
+#endif
