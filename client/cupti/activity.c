@@ -65,6 +65,7 @@ static CUptiResult apply(struct ckc_client *c)
 		ret = ckc_cupti_tell(c);
 	ckc_cupti_runtime_enable(ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_RUNTIME));
 	atomic_store(&ckc_profile_on, atomic_load(&s->kinds) != 0);
+	ckc_cupti_begin(s);
 	ck_unlock(&s->flush_lock);
 	return ret;
 }
@@ -143,6 +144,7 @@ CK_EXPORT CUptiResult cuptiActivityRegisterCallbacks(ck_cupti_request_fn request
 	ck_lock(&s->flush_lock);
 	s->request = request;
 	s->complete = complete;
+	ckc_cupti_begin(s);
 	ck_unlock(&s->flush_lock);
 	return CUPTI_SUCCESS;
 }
@@ -178,6 +180,7 @@ CK_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 		if (is_ready(c))
 			ret = ckc_cupti_fetch(c, flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 		ckc_cupti_finish(s);
+		ckc_cupti_begin(s);
 	}
 	ck_unlock(&s->flush_lock);
 	return ckc_cupti_result(ret);

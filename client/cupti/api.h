@@ -40,6 +40,9 @@ CUptiResult cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain
 CUptiResult cuptiEnableAllDomains(uint32_t enable, void *subscriber);
 CUptiResult cuptiSupportedDomains(size_t *count, void **domains);
 
+/* call_names.c */
+CUptiResult cuptiGetCallbackName(uint32_t domain, uint32_t call, const char **name);
+
 /* names.c */
 CUptiResult cuptiGetVersion(uint32_t *version);
 CUptiResult cuptiGetResultString(CUptiResult result, const char **text);

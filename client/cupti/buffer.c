@@ -13,6 +13,12 @@ void ckc_cupti_finish(struct ckc_cupti *s)
 	s->room = s->used = s->records = s->records_max = 0;
 }
 
+void ckc_cupti_begin(struct ckc_cupti *s)
+{
+	if (!s->buffer && s->request && atomic_load(&s->kinds) != 0)
+		s->request(&s->buffer, &s->room, &s->records_max);
+}
+
 static bool fits(const struct ckc_cupti *s, size_t size)
 {
 	return s->buffer && s->room - s->used >= size &&

@@ -8,8 +8,6 @@
 
 CK_LOG_DEFINE("client");
 
-enum { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAIN_RESOURCE = 3, DOMAIN_SYNCHRONIZE = 4 };
-
 /* One at a time, as with CUPTI. Its handle is the address of the state's word. */
 CK_EXPORT CUptiResult cuptiSubscribe(void **subscriber, void *callback, void *userdata)
 {
@@ -62,7 +60,7 @@ CK_EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, void *subscriber, uint3
 
 	if (!is_subscriber(s, subscriber))
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
-	if (!enable || domain == DOMAIN_RESOURCE || domain == DOMAIN_SYNCHRONIZE)
+	if (!enable || domain == CUPTI_CB_DOMAIN_RESOURCE || domain == CUPTI_CB_DOMAIN_SYNCHRONIZE)
 		return CUPTI_SUCCESS;
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		ck_warn("CUPTI's callbacks about calls are not supported (domain %u); records of "
@@ -80,12 +78,12 @@ CK_EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, void *subscriber, uin
 
 CK_EXPORT CUptiResult cuptiEnableAllDomains(uint32_t enable, void *subscriber)
 {
-	return cuptiEnableDomain(enable, subscriber, DOMAIN_DRIVER);
+	return cuptiEnableDomain(enable, subscriber, CUPTI_CB_DOMAIN_DRIVER_API);
 }
 
 CK_EXPORT CUptiResult cuptiSupportedDomains(size_t *count, void **domains)
 {
-	static uint32_t known[] = {DOMAIN_RESOURCE, DOMAIN_SYNCHRONIZE};
+	static uint32_t known[] = {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CB_DOMAIN_SYNCHRONIZE};
 
 	if (!count || !domains)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);

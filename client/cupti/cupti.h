@@ -20,6 +20,9 @@ static inline bool ckc_cupti_wants(const struct ckc_cupti *s, uint32_t kind)
 /* Note the result of a call for cuptiGetLastError, and return it. */
 CUptiResult ckc_cupti_result(CUptiResult result);
 
+/* --- call_names.c: the name of a call of a domain by CUPTI's number; NULL: unknown */
+const char *ckc_cupti_call_name(uint32_t domain, uint32_t call);
+
 /* --- calls.c: records of the program's calls */
 /* The number of what message @id (rpc/activity.h) does. */
 static inline uint32_t ckc_cupti_correlation(uint64_t id)
@@ -54,6 +57,9 @@ void ckc_cupti_clock_changed(struct ckc_client *c); /* read the clocks anew */
 CUptiResult ckc_cupti_fetch(struct ckc_client *c, bool forced);
 
 /* --- buffer.c: the program's buffers. flush_lock is held. */
+/* Have a buffer while a kind is enabled. Programs (Kineto) take one that waits for a flush as the sign that there are
+ * records. */
+void ckc_cupti_begin(struct ckc_cupti *s);
 void ckc_cupti_append(struct ckc_cupti *s, const void *record, size_t size);
 void ckc_cupti_finish(struct ckc_cupti *s);
 

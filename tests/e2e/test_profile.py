@@ -7,9 +7,11 @@ from conftest import TRANSPORTS, client_env, run
 
 EXPECTED = """\
 result 64
+buffers in use 1
 kernels 6, with the id 1, names _Z5scalePff
 copies some, 2097152 bytes, fills 1
 untied 0, outside of the time 0, before the call 0, dropped 0
+launched by cudaLaunchKernel_v7000
 driver some, runtime some
 result 64
 afterwards 0
