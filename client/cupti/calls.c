@@ -68,12 +68,17 @@ void ckc_cupti_note(struct ckc_cupti *s, const void *record, size_t size)
 	ck_unlock(&s->lock);
 }
 
-void ckc_cupti_note_api(struct ckc_cupti *s, struct ck_cupti_api *api)
+static uint32_t own_thread(void)
 {
 	if (thread_id == 0)
 		thread_id = (uint32_t)gettid();
+	return thread_id;
+}
+
+void ckc_cupti_note_api(struct ckc_cupti *s, struct ck_cupti_api *api)
+{
 	api->process = (uint32_t)getpid();
-	api->thread = thread_id;
+	api->thread = own_thread();
 	ckc_cupti_note(s, api, sizeof(*api));
 }
 
@@ -141,22 +146,48 @@ static bool is_wait(uint32_t proc)
 	       proc == CK_PROC_cuEventSynchronize;
 }
 
-static void on_message(uint32_t proc, uint64_t id, uint64_t began, CUresult err)
+static void note_message(struct ckc_cupti *s, const struct ckc_message *m)
+{
+	struct ckc_cupti_message record = {
+		.kind = CKC_CUPTI_MESSAGE,
+		.proc = m->proc,
+		.start = m->began,
+		.end = ckc_cupti_clock(),
+		.thread = own_thread(),
+		.sent = m->sent,
+		.received = m->received,
+		.result = (uint32_t)m->err,
+		.waits = m->waits,
+	};
+
+	ckc_cupti_note(s, &record, sizeof(record));
+}
+
+/* Messages of the profile itself do not belong to it. */
+static bool is_ours(uint32_t proc)
+{
+	return proc == CK_PROC_profile || proc == CK_PROC_profile_clock ||
+	       proc == CK_PROC_profile_fetch;
+}
+
+static void on_message(const struct ckc_message *m)
 {
 	struct ckc_cupti *s = ckc_client_current()->cupti;
 	struct ck_cupti_api api = {
 		.kind = CUPTI_ACTIVITY_KIND_DRIVER,
-		.call = call_ids[proc],
-		.start = began,
-		.correlation = ckc_cupti_correlation(id),
-		.result = (uint32_t)err,
+		.call = call_ids[m->proc],
+		.start = m->began,
+		.correlation = ckc_cupti_correlation(m->id),
+		.result = (uint32_t)m->err,
 	};
 
+	if (ckc_cupti_wants(s, CKC_CUPTI_MESSAGE) && !is_ours(m->proc))
+		note_message(s, m);
 	if (api.call == 0)
 		return;
 	if (ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION))
 		note_pushed(s, api.correlation);
-	if (ckc_cupti_runtime_inside(api.correlation, !is_wait(proc)) ||
+	if (ckc_cupti_runtime_inside(api.correlation, !is_wait(m->proc)) ||
 	    !ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_DRIVER))
 		return;
 	api.end = ckc_cupti_clock();

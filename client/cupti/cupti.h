@@ -11,7 +11,7 @@
 #include "cuda/cupti.h"
 #include "rpc/activity.h"
 
-/* --- activity.c */
+/* --- state.c */
 uint64_t ckc_cupti_clock(void); /* the program's clock, in ns */
 static inline bool ckc_cupti_wants(const struct ckc_cupti *s, uint32_t kind)
 {
@@ -19,6 +19,27 @@ static inline bool ckc_cupti_wants(const struct ckc_cupti *s, uint32_t kind)
 }
 /* Note the result of a call for cuptiGetLastError, and return it. */
 CUptiResult ckc_cupti_result(CUptiResult result);
+CUptiResult ckc_cupti_last(void); /* that result, which is forgotten */
+
+/* A message, for the own profile: not one of CUPTI's kinds, and never in a buffer of the program. */
+#define CKC_CUPTI_MESSAGE 63
+struct ckc_cupti_message {
+	uint32_t kind, proc;
+	uint64_t start, end, sent, received;
+	uint32_t thread, result, waits, pad;
+};
+static inline size_t ckc_cupti_size(uint32_t kind)
+{
+	return kind == CKC_CUPTI_MESSAGE ? sizeof(struct ckc_cupti_message)
+					 : ck_cupti_record_size(kind);
+}
+
+/* --- kinds.c */
+bool ckc_cupti_is_ready(const struct ckc_client *c); /* messages can be sent */
+/* The kinds have changed: the server learns of them now, or with cuInit. flush_lock is held. */
+CUptiResult ckc_cupti_apply(struct ckc_client *c);
+/* Hand over the records of calls. flush_lock is held. */
+void ckc_cupti_hand_over_calls(struct ckc_client *c);
 
 /* --- call_names.c: the name of a call of a domain by CUPTI's number; NULL: unknown */
 const char *ckc_cupti_call_name(uint32_t domain, uint32_t call);
@@ -60,7 +81,8 @@ CUptiResult ckc_cupti_fetch(struct ckc_client *c, bool forced);
 /* Have a buffer while a kind is enabled. Programs (Kineto) take one that waits for a flush as the sign that there are
  * records. */
 void ckc_cupti_begin(struct ckc_cupti *s);
-void ckc_cupti_append(struct ckc_cupti *s, const void *record, size_t size);
+void ckc_cupti_append(struct ckc_client *c,
+		      const void *record); /* to the own profile, if there is one */
 void ckc_cupti_finish(struct ckc_cupti *s);
 
 #endif

@@ -221,7 +221,7 @@ static void take(struct ckc_client *c, const struct ck_activity *r)
 	default:
 		return;
 	}
-	ckc_cupti_append(c->cupti, &out, ck_cupti_record_size(out.kind));
+	ckc_cupti_append(c, &out);
 }
 
 /* @bytes are the server's: check each size before it is used. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/cupti/own.h"
 #include "client/wire/client.h"
 #include "cuda/cupti.h"
 
@@ -45,7 +46,9 @@ struct ckc_cupti {
 	uint64_t dropped;
 	void *subscriber; /* the callback; NULL: none */
 
-	_Atomic uint64_t kinds;
+	struct ckc_own own;		 /* with flush_lock */
+	_Atomic uint64_t asked;		 /* the kinds that the program has enabled */
+	_Atomic uint64_t kinds;		 /* those, and those of the own profile */
 	uint64_t (*_Atomic clock)(void); /* the program's; NULL: the system's */
 };
 

@@ -24,10 +24,9 @@ static inline uint64_t ckc_profile_begin(void)
 	return 0;
 }
 
-/* Message @proc has been sent, or answered. @id is its number on the server (rpc/activity.h). */
-static inline void ckc_profile_end(uint32_t proc, uint64_t id, uint64_t began, CUresult err)
+static inline void ckc_profile_end(const struct ckc_message *m)
 {
-	ckc_each_hook(message, h) h->run(proc, id, began, err);
+	ckc_each_hook(message, h) h->run(m);
 }
 
 #endif
