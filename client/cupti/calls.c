@@ -161,6 +161,7 @@ static void note_message(struct ckc_cupti *s, const struct ckc_message *m)
 	};
 
 	ckc_cupti_note(s, &record, sizeof(record));
+	atomic_fetch_add_explicit(&s->own.messages, 1, memory_order_relaxed);
 }
 
 /* Messages of the profile itself do not belong to it. */

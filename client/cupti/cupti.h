@@ -77,6 +77,12 @@ void ckc_cupti_clock_changed(struct ckc_client *c); /* read the clocks anew */
 /* Fetch and hand over all records; with @forced, also unfinished ones. */
 CUptiResult ckc_cupti_fetch(struct ckc_client *c, bool forced);
 
+/* --- translate.c */
+/* Both clocks have been read again. */
+void ckc_cupti_clock_step(struct ckc_cupti *s, const struct ckc_cupti_sample *next);
+/* Hand over the server's records, which may be any bytes; at an address that 8 divides. flush_lock is held. */
+void ckc_cupti_take_all(struct ckc_client *c, const unsigned char *bytes, size_t size);
+
 /* --- buffer.c: the program's buffers. flush_lock is held. */
 /* Have a buffer while a kind is enabled. Programs (Kineto) take one that waits for a flush as the sign that there are
  * records. */

@@ -182,6 +182,17 @@ static void collect(struct ckc_client *c, bool can_call, bool forced)
 	ck_unlock(&s->lock);
 }
 
+/* Messages of the profile would keep a session that is idle on its GPU. After the last message there is one more fetch. */
+static bool is_idle(struct ckc_own *own)
+{
+	uint64_t messages = atomic_load(&own->messages);
+	bool idle = own->fetched_at == messages && own->fetched_again;
+
+	own->fetched_again = own->fetched_at == messages;
+	own->fetched_at = messages;
+	return idle;
+}
+
 static void *write_each_second(void *client)
 {
 	struct ckc_client *c = client;
@@ -194,7 +205,8 @@ static void *write_each_second(void *client)
 		nanosleep(&second, NULL);
 		ck_lock(&s->flush_lock);
 		if (s->own.on) {
-			collect(c, atomic_load(&c->state) == CK_STATE_READY, false);
+			collect(c, atomic_load(&c->state) == CK_STATE_READY && !is_idle(&s->own),
+				false);
 			write_out(c);
 		}
 		on = s->own.on;

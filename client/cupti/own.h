@@ -7,6 +7,7 @@
 #ifndef CK_CLIENT_CUPTI_OWN_H
 #define CK_CLIENT_CUPTI_OWN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -47,7 +48,10 @@ struct ckc_own {
 	struct ckc_own_row rows[CKC_OWN_ROWS];
 	unsigned int row_count;
 	uint64_t dropped;
-	bool tried; /* the variable has been read */
+	_Atomic uint64_t messages; /* of the program, so far */
+	uint64_t fetched_at;	   /* at that count */
+	bool fetched_again;	   /* and once more at the same */
+	bool tried;		   /* the variable has been read */
 	bool on;
 };
 

@@ -13,7 +13,7 @@
 #include "client/wire/client.h"
 #include "cuda/cupti.h"
 
-/* Local time less the server's, at one moment. */
+/* The program's clock and the server's, at one moment. */
 struct ckc_cupti_sample {
 	uint64_t local, remote;
 	uint64_t error; /* half the round trip, in ns */
@@ -33,6 +33,8 @@ struct ckc_cupti {
 	ck_cupti_complete_fn complete;
 	uint64_t told; /* the kinds that the server knows of */
 	struct ckc_cupti_sample before, now;
+	double rate;  /* local ticks per tick of the server's clock; 0: not known yet */
+	bool stepped; /* one of the clocks was set between the two */
 	struct ckc_cupti_match *matches;
 	char **names; /* of kernels, by number; programs keep pointers to them */
 	uint32_t name_count;

@@ -48,15 +48,21 @@ static struct {
 /* A worker has one session. */
 static struct {
 	pthread_once_t once;
-	bool open;
+	atomic_bool open;
+	struct ck_mutex kinds_lock; /* with enabled: lanes may set kinds at the same time */
+	uint64_t enabled;
 	struct ck_mutex lock; /* with what follows */
 	struct piece *first, **end;
 	struct piece *last; /* being filled */
 	unsigned int count;
 	uint64_t dropped;
 	struct ck_map *names; /* text to number */
-	uint64_t enabled;
-} state = {.once = PTHREAD_ONCE_INIT, .lock = CK_MUTEX(CK_RANK_PROFILE), .end = &state.first};
+} state = {
+	.once = PTHREAD_ONCE_INIT,
+	.kinds_lock = CK_MUTEX(CK_RANK_PROFILE_KINDS),
+	.lock = CK_MUTEX(CK_RANK_PROFILE),
+	.end = &state.first,
+};
 
 /* --- the library */
 
@@ -280,7 +286,7 @@ void cks_profile_pop(void)
 	cupti.cuptiActivityPopExternalCorrelationId(ID_KIND, &id);
 }
 
-/* Enable or disable the kinds in which @wanted differs from the enabled ones. */
+/* Enable or disable the kinds in which @wanted differs from the enabled ones. kinds_lock is held. */
 static CUptiResult set_kinds(uint64_t wanted)
 {
 	uint64_t changed = wanted ^ state.enabled;
@@ -321,8 +327,10 @@ CUresult ck_serve_profile(struct cks_request *q, ck_profile_args *a, ck_profile_
 	if (wanted)
 		wanted |= 1ull << CUPTI_ACTIVITY_KIND_DRIVER |
 			  1ull << CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+	ck_lock(&state.kinds_lock);
 	res->result = set_kinds(wanted);
 	atomic_store(&cks_profile_on, wanted != 0);
+	ck_unlock(&state.kinds_lock);
 	return CUDA_SUCCESS;
 }
 

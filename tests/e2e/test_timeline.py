@@ -6,7 +6,11 @@ import sys
 
 import pytest
 
-from conftest import PRODUCTS, TRANSPORTS, clean_env, client_env, run, start, wait_until
+from conftest import DRIVER, PRODUCTS, SLOW, TRANSPORTS, clean_env, client_env, run, start, wait_until
+from test_control import Asker
+from test_move import move, receiver
+from test_suspend import HOLD, begun, gpu_server, only, program, use        # noqa: F401
+from travel import STEPS, programs_that_end_with_the_test, result_without_a_checkpoint, servers_with_criu  # noqa: F401
 
 CRICKET = PRODUCTS / "cricket"
 
@@ -120,3 +124,36 @@ def test_a_program_that_profiles_itself_comes_first(server, app, tmp_path):
     assert done.status == 0 and "kernels 6, with the id 1" in done.out and "untied 0, outside of the time 0" in done.out
     assert len(done.lines_about("profile of its own")) == len(done.err.splitlines()) == 1
     assert not spans(events_of(path), "kernel")
+
+
+# --- sessions that leave the GPU or the server
+
+def test_a_profile_keeps_no_session_on_the_gpu(gpu_server, tmp_path):
+    path = tmp_path / "out.json"
+    server = gpu_server("--suspend-idle", "2")
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 16, CRICKET_PROFILE=str(path)))
+    before = use(one)
+    for _ in range(2):
+        wait_until(lambda: only(asker)["state"] == "suspended", 60, "the idle session leaves")
+        assert use(one) == before
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0 and one.stderr.read() == ""
+    copies = [e for e in spans(events_of(path), "copy") if e["name"] == "copy from the device"]
+    assert sum(e["args"]["bytes"] for e in copies) == 3 * (2 << 20)
+    waits = spans(events_of(path), "wait")
+    assert max(e["ts"] for e in copies) <= max(e["ts"] + e["dur"] for e in waits)
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="as test_move.py")
+def test_a_timeline_goes_on_when_the_session_moves(servers, start_program, expected, tmp_path):
+    path = tmp_path / "out.json"
+    first, second = servers("first"), servers("second")
+    moving = start_program(first.address("tcp"), CRICKET_PROFILE=str(path))
+    moving.go_on()
+    done = move(first, second.address("tcp"), receiver(second, tmp_path))
+    assert done.returncode == 0, done.stderr + first.log() + second.log()
+    assert moving.end() == 0 and moving.result == expected, moving.errors
+    assert "CRICKET_PROFILE" not in moving.errors
+    events = events_of(path)        # each of the four threads fills once in a step
+    assert len(spans(events, "fill")) == len([e for e in spans(events, "driver") if e["name"] == "cuMemsetD32Async"]) == 4 * STEPS
