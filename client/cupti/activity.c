@@ -88,17 +88,28 @@ CK_EXPORT CUptiResult cuptiActivityDisableContext(CUcontext context, uint32_t ki
 	return cuptiActivityDisable(kind);
 }
 
-/* All calls are recorded; a profiler that asks for some of them leaves out the others. */
+/* With or without records of one call. */
+static CUptiResult set_call(uint32_t kind, _Atomic uint64_t *left_out, uint32_t call,
+			    uint8_t enable)
+{
+	if (call >= CKC_CUPTI_CALLS)
+		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
+	if (!enable) {
+		atomic_fetch_or(&left_out[call / 64], 1ull << call % 64);
+		return CUPTI_SUCCESS;
+	}
+	atomic_fetch_and(&left_out[call / 64], ~(1ull << call % 64));
+	return cuptiActivityEnable(kind);
+}
+
 CK_EXPORT CUptiResult cuptiActivityEnableDriverApi(uint32_t call, uint8_t enable)
 {
-	(void)call;
-	return enable ? cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER) : CUPTI_SUCCESS;
+	return set_call(CUPTI_ACTIVITY_KIND_DRIVER, current()->left_out_driver, call, enable);
 }
 
 CK_EXPORT CUptiResult cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t enable)
 {
-	(void)call;
-	return enable ? cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME) : CUPTI_SUCCESS;
+	return set_call(CUPTI_ACTIVITY_KIND_RUNTIME, current()->left_out_runtime, call, enable);
 }
 
 /* --- buffers */
@@ -234,5 +245,6 @@ static void in_child(struct ckc_client *c)
 	ckc_own_forget(s);
 	s->told = 0;
 	atomic_store(&ckc_profile_on, false);
+	atomic_store(&ckc_profile_watch, false);
 }
 CK_ON_FORK(in_child);

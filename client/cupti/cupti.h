@@ -45,11 +45,6 @@ void ckc_cupti_hand_over_calls(struct ckc_client *c);
 const char *ckc_cupti_call_name(uint32_t domain, uint32_t call);
 
 /* --- calls.c: records of the program's calls */
-/* The number of what message @id (rpc/activity.h) does. */
-static inline uint32_t ckc_cupti_correlation(uint64_t id)
-{
-	return (uint32_t)id << 1 | (id & CK_ACTIVITY_CALL ? 1 : 0);
-}
 struct ckc_cupti_piece {
 	struct ckc_cupti_piece *next;
 	size_t size;
@@ -63,12 +58,24 @@ struct ckc_cupti_piece *ckc_cupti_calls_take(struct ckc_cupti *s);
 CUptiResult ckc_cupti_push(uint32_t kind, uint64_t id);
 CUptiResult ckc_cupti_pop(uint32_t kind, uint64_t *id);
 
-/* --- runtime.c: calls of NVIDIA's runtime */
-/* Ask the runtimes in the process to report their calls, or not to. */
+/* The newest id of each kind that the thread has pushed, for call @correlation. */
+void ckc_cupti_note_pushed(struct ckc_cupti *s, uint32_t correlation);
+uint32_t ckc_cupti_thread(void); /* the calling thread's number */
+
+/* --- frames.c: calls in progress */
+void ckc_cupti_enter(uint32_t domain, uint32_t call);
+void ckc_cupti_leave(uint32_t domain, uint32_t call, uint32_t result);
+/* What message @id (rpc/activity.h) is remembered by. */
+static inline uint32_t ckc_cupti_message_number(uint64_t id)
+{
+	return (uint32_t)id << 1 | (id & CK_ACTIVITY_CALL ? 1 : 0);
+}
+int ckc_cupti_links_make(struct ckc_cupti *s); /* -ENOMEM. flush_lock is held. */
+/* The number of the call that sent message @id; 0: not known, or none of the program's. */
+uint32_t ckc_cupti_call_of(const struct ckc_cupti *s, uint64_t id);
+
+/* --- runtime.c: ask the runtimes in the process to report their calls, or not to */
 void ckc_cupti_runtime_enable(bool on);
-/* Is the calling thread in a runtime call that is reported? Then note @correlation as the call's; unless it @works,
- * only if the call has none yet. */
-bool ckc_cupti_runtime_inside(uint32_t correlation, bool works);
 
 /* --- fetch.c: records from the server. flush_lock is held. */
 /* Tell the server which kinds are wanted. */

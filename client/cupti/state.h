@@ -21,6 +21,8 @@ struct ckc_cupti_sample {
 
 struct ckc_cupti_piece;
 
+#define CKC_CUPTI_CALLS 1024 /* CUPTI has fewer calls of the driver, and of the runtime */
+
 /* The client's number of what the server's driver has numbered. */
 struct ckc_cupti_match {
 	uint32_t server, client;
@@ -36,7 +38,8 @@ struct ckc_cupti {
 	double rate;  /* local ticks per tick of the server's clock; 0: not known yet */
 	bool stepped; /* one of the clocks was set between the two */
 	struct ckc_cupti_match *matches;
-	char **names; /* of kernels, by number; programs keep pointers to them */
+	_Atomic uint64_t *links; /* number of a message (upper half) to that of its call */
+	char **names;		 /* of kernels, by number; programs keep pointers to them */
 	uint32_t name_count;
 	/* the program's buffer that is being filled */
 	uint8_t *buffer;
@@ -48,8 +51,11 @@ struct ckc_cupti {
 	uint64_t dropped;
 	void *subscriber; /* the callback; NULL: none */
 
-	struct ckc_own own;		 /* with flush_lock */
-	_Atomic uint64_t asked;		 /* the kinds that the program has enabled */
+	struct ckc_own own;	/* with flush_lock */
+	_Atomic uint64_t asked; /* the kinds that the program has enabled */
+	/* calls without records, by CUPTI's numbers */
+	_Atomic uint64_t left_out_driver[CKC_CUPTI_CALLS / 64];
+	_Atomic uint64_t left_out_runtime[CKC_CUPTI_CALLS / 64];
 	_Atomic uint64_t kinds;		 /* those, and those of the own profile */
 	uint64_t (*_Atomic clock)(void); /* the program's; NULL: the system's */
 };

@@ -104,8 +104,8 @@ static void take_match(struct ckc_cupti *s, const struct ck_activity *r)
 	if (!s->matches)
 		s->matches = calloc(MATCHES, sizeof(*s->matches));
 	if (s->matches)
-		s->matches[r->correlation % MATCHES] = (struct ckc_cupti_match){
-			r->correlation, ckc_cupti_correlation(r->external)};
+		s->matches[r->correlation % MATCHES] =
+			(struct ckc_cupti_match){r->correlation, ckc_cupti_call_of(s, r->external)};
 }
 
 /* The client's number for the server's; 0: the work is not of a call of the program. */

@@ -195,6 +195,19 @@ struct ckc_hook_message {
 };
 CK_HOOK_LIST(message);
 
+/* --- the program calls the driver, and a profiler watches (wire/profile.h, build/gen/watched.c) */
+struct ckc_call {
+	const char *name;
+	uint32_t number;   /* CUPTI's number of the call */
+	const void *given; /* the arguments, as a structure; NULL: none */
+	CUresult result;   /* when it is left */
+};
+struct ckc_hook_call {
+	void (*enter)(const struct ckc_call *call);
+	void (*leave)(const struct ckc_call *call);
+};
+CK_HOOK_LIST(call);
+
 /* --- cuInit has succeeded (objects/init.c); may run more than once */
 struct ckc_hook_ready {
 	void (*run)(struct ckc_client *c);

@@ -1,4 +1,5 @@
 """tests/e2e/test_profile.py - a program that profiles itself through CUPTI: records of the GPU come from the server."""
+import pathlib
 import textwrap
 
 import pytest
@@ -33,6 +34,34 @@ QUESTIONS = """
     print(cupti.cuptiGetResultString(27, ctypes.byref(text)), text.value.decode())
     print(cupti.cuptiGetVersion(ctypes.byref(version)), cupti.cuptiActivityFlushAll(0))
 """
+
+CALLS = """
+from cupti_program import *
+begin()
+memory = made(ctypes.c_uint64, "cuMemAlloc_v2", ctypes.c_size_t(64))
+enable(DRIVER, MEMSET)
+wanted = {name_of(1, n): n for n in range(1, 800) if cupti.cuptiGetCallbackName(1, n, ctypes.byref(ctypes.c_char_p())) == 0}
+call("cuptiActivityEnableDriverApi", wanted["cuCtxGetCurrent"], 0)
+made(ctypes.c_void_p, "cuCtxGetCurrent")
+made(ctypes.c_int, "cuCtxGetDevice")
+call("cuMemsetD8_v2", memory, 1, ctypes.c_size_t(64))
+cuda.cuMemFree_v2(ctypes.c_uint64(1))
+calls = records(DRIVER)
+(fill,) = records(MEMSET)
+assert [name_of(1, c.call) for c in calls] == ["cuCtxGetDevice", "cuMemsetD8_v2", "cuMemFree_v2"], calls
+assert [c.result for c in calls] == [0, 0, 1], calls
+assert fill.correlation == calls[1].correlation != calls[0].correlation
+"""
+
+
+def run_cupti(source, address, **more):
+    env = client_env(address, PYTHONPATH=str(pathlib.Path(__file__).parent), **more)
+    return run(["/usr/bin/python3", "-c", textwrap.dedent(source)], env)
+
+
+def test_each_call_has_a_record_unless_it_is_left_out(server):
+    result = run_cupti(CALLS, server.address("tcp"))
+    assert (result.status, result.err) == (0, "")
 
 
 @pytest.mark.parametrize("moment", ["late", "early"])
