@@ -16,9 +16,10 @@ CK_LOG_DEFINE("client");
 /* Kinds with records. */
 #define KINDS                                                                                      \
 	(BIT(MEMCPY) | BIT(MEMSET) | BIT(KERNEL) | BIT(CONCURRENT_KERNEL) | BIT(DRIVER) |          \
-	 BIT(RUNTIME) | BIT(EXTERNAL_CORRELATION))
-/* Kinds that profilers enable with those, and that have no records here yet. */
-#define EMPTY_KINDS (BIT(OVERHEAD) | BIT(SYNCHRONIZATION) | BIT(DEVICE) | BIT(CONTEXT))
+	 BIT(RUNTIME) | BIT(EXTERNAL_CORRELATION) | BIT(SYNCHRONIZATION) | BIT(DEVICE) |           \
+	 BIT(CONTEXT))
+/* A kind that profilers enable with those, and that has no records here: no time is lost to buffers on the device. */
+#define EMPTY_KINDS BIT(OVERHEAD)
 
 static struct ckc_cupti *current(void)
 {
@@ -43,6 +44,8 @@ static CUptiResult change(struct ckc_client *c, uint64_t more, uint64_t fewer)
 
 static void on_ready(struct ckc_client *c)
 {
+	if (ckc_cupti_wants(c->cupti, CUPTI_ACTIVITY_KIND_DEVICE))
+		ckc_cupti_note_devices(c);
 	if (atomic_load(&c->cupti->kinds))
 		change(c, 0, 0);
 }
@@ -61,6 +64,9 @@ CK_EXPORT CUptiResult cuptiActivityEnable(uint32_t kind)
 			kind);
 		return ckc_cupti_result(CUPTI_ERROR_NOT_SUPPORTED);
 	}
+	if (kind == CUPTI_ACTIVITY_KIND_DEVICE && ckc_cupti_is_ready(c) &&
+	    !ckc_cupti_wants(c->cupti, kind))
+		ckc_cupti_note_devices(c);
 	return ckc_cupti_result(change(c, 1ull << kind, 0));
 }
 

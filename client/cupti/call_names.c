@@ -1,6 +1,8 @@
 /*
  * client/cupti/call_names.c - names of calls by CUPTI's numbers. Kineto asks for them to name the calls in a timeline.
  */
+#include <string.h>
+
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"
 
@@ -21,6 +23,17 @@ const char *ckc_cupti_call_name(uint32_t domain, uint32_t call)
 	if (domain == CUPTI_CB_DOMAIN_RUNTIME_API && call < CK_ARRAY_SIZE(runtime_names))
 		return runtime_names[call];
 	return NULL;
+}
+
+/* The runtime's names end with the version that the form of the call is of, such as _v3020. */
+size_t ckc_cupti_name_length(const char *name)
+{
+	const char *v = strrchr(name, '_');
+
+	if (v && v[1] == 'v' && v[2] && strspn(v + 2, "0123456789") == strlen(v + 2) &&
+	    strlen(v + 2) > 2)
+		return (size_t)(v - name);
+	return strlen(name);
 }
 
 CK_EXPORT CUptiResult cuptiGetCallbackName(uint32_t domain, uint32_t call, const char **name)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "client/cupti/state.h"
+#include "client/wire/hooks.h"
 #include "cuda/cupti.h"
 #include "rpc/activity.h"
 
@@ -43,6 +44,7 @@ void ckc_cupti_hand_over_calls(struct ckc_client *c);
 
 /* --- call_names.c: the name of a call of a domain by CUPTI's number; NULL: unknown */
 const char *ckc_cupti_call_name(uint32_t domain, uint32_t call);
+size_t ckc_cupti_name_length(const char *name); /* without the version */
 
 /* --- calls.c: records of the program's calls */
 struct ckc_cupti_piece {
@@ -63,8 +65,8 @@ void ckc_cupti_note_pushed(struct ckc_cupti *s, uint32_t correlation);
 uint32_t ckc_cupti_thread(void); /* the calling thread's number */
 
 /* --- frames.c: calls in progress */
-void ckc_cupti_enter(uint32_t domain, uint32_t call);
-void ckc_cupti_leave(uint32_t domain, uint32_t call, uint32_t result);
+void ckc_cupti_enter_runtime(uint32_t call);
+void ckc_cupti_leave_runtime(uint32_t call);
 /* What message @id (rpc/activity.h) is remembered by. */
 static inline uint32_t ckc_cupti_message_number(uint64_t id)
 {
@@ -73,6 +75,28 @@ static inline uint32_t ckc_cupti_message_number(uint64_t id)
 int ckc_cupti_links_make(struct ckc_cupti *s); /* -ENOMEM. flush_lock is held. */
 /* The number of the call that sent message @id; 0: not known, or none of the program's. */
 uint32_t ckc_cupti_call_of(const struct ckc_cupti *s, uint64_t id);
+
+/* --- sync.c: records of waits, contexts and devices; they may ask the server, so no lock is held */
+void ckc_cupti_note_sync(struct ckc_client *c, const struct ckc_call *call, uint64_t began,
+			 uint32_t correlation);
+void ckc_cupti_see_context(
+	struct ckc_client *c); /* a record of the current context, if it is new */
+void ckc_cupti_note_devices(struct ckc_client *c);
+uint32_t ckc_cupti_context_number(struct ckc_client *c); /* of the current context; 0: none */
+
+/* --- report.c: tell the subscriber of a call, if it wants to know */
+_Atomic uint64_t *ckc_cupti_reported(struct ckc_cupti *s, uint32_t domain); /* which calls */
+struct ckc_cupti_report {
+	uint32_t domain, call;
+	int site; /* 0 at the beginning, 1 at the end */
+	const char *name;
+	const void *given;
+	void *result;
+	uint64_t *data;
+	uint32_t correlation;
+};
+void ckc_cupti_report(const struct ckc_cupti_report *report);
+bool ckc_cupti_inside_callback(void); /* the thread is in the subscriber's function */
 
 /* --- runtime.c: ask the runtimes in the process to report their calls, or not to */
 void ckc_cupti_runtime_enable(bool on);

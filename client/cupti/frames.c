@@ -6,6 +6,7 @@
  * of the GPU, whose records have the message's number on the server.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "client/cupti/cupti.h"
@@ -18,7 +19,9 @@
 
 struct frame {
 	uint32_t domain, call, number;
+	bool part; /* of another one */
 	uint64_t began;
+	uint64_t data; /* the subscriber's */
 };
 
 static __thread struct frame frames[NESTED] __attribute__((tls_model("initial-exec")));
@@ -33,19 +36,39 @@ static bool is_left_out(const struct ckc_cupti *s, uint32_t domain, uint32_t cal
 	return call < CKC_CUPTI_CALLS && (atomic_load(&bits[call / 64]) >> call % 64 & 1);
 }
 
-void ckc_cupti_enter(uint32_t domain, uint32_t call)
+/* The new frame; NULL: the thread is in too many. */
+static struct frame *push(uint32_t domain, uint32_t call)
 {
 	static _Atomic uint32_t last;
+	struct frame *f = &frames[depth];
 
-	if (depth == NESTED)
-		return;
-	frames[depth] = (struct frame){
+	if (depth == NESTED || ckc_cupti_inside_callback())
+		return NULL;
+	*f = (struct frame){
 		.domain = domain,
 		.call = call,
 		.number = depth > 0 ? frames[0].number : atomic_fetch_add(&last, 1) + 1,
+		.part = depth > 0 && domain == CUPTI_CB_DOMAIN_DRIVER_API,
 		.began = ckc_cupti_clock(),
 	};
 	depth++;
+	return f;
+}
+
+/* The frame that has ended; NULL: the call began before the profile. It stays until the next push. */
+static struct frame *pop(uint32_t domain, uint32_t call)
+{
+	unsigned int at = depth;
+
+	if (ckc_cupti_inside_callback())
+		return NULL;
+	/* one that a longjmp has left may be in front */
+	while (at > 0 && (frames[at - 1].domain != domain || frames[at - 1].call != call))
+		at--;
+	if (at == 0)
+		return NULL;
+	depth = at - 1;
+	return &frames[depth];
 }
 
 static void note(struct ckc_cupti *s, const struct frame *f, uint32_t result)
@@ -59,38 +82,90 @@ static void note(struct ckc_cupti *s, const struct frame *f, uint32_t result)
 		.result = result,
 	};
 
-	if (depth == 0 && ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION))
+	if (!f->part && depth == 0 && ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION))
 		ckc_cupti_note_pushed(s, f->number);
-	if ((depth > 0 && api.kind == CUPTI_ACTIVITY_KIND_DRIVER) ||
-	    !ckc_cupti_wants(s, api.kind) || is_left_out(s, f->domain, f->call))
+	if (f->part || !ckc_cupti_wants(s, api.kind) || is_left_out(s, f->domain, f->call))
 		return;
 	api.end = ckc_cupti_clock();
 	ckc_cupti_note_api(s, &api);
 }
 
-void ckc_cupti_leave(uint32_t domain, uint32_t call, uint32_t result)
+static void report(struct frame *f, int site, const struct ckc_call *call)
 {
-	unsigned int at = depth;
+	struct ckc_cupti_report r = {
+		.domain = f->domain,
+		.call = f->call,
+		.site = site,
+		.name = call->name,
+		.given = call->given,
+		.result = site && f->domain == CUPTI_CB_DOMAIN_DRIVER_API
+				  ? (void *)(uintptr_t)&call->result
+				  : NULL, /* NVIDIA's runtime does not say */
+		.data = &f->data,
+		.correlation = f->number,
+	};
 
-	/* one that began before the profile has no frame; one that a longjmp has left is in front */
-	while (at > 0 && (frames[at - 1].domain != domain || frames[at - 1].call != call))
-		at--;
-	if (at == 0)
-		return;
-	depth = at - 1;
-	note(ckc_client_current()->cupti, &frames[depth], result);
+	ckc_cupti_report(&r);
 }
 
 static void on_enter(const struct ckc_call *call)
 {
-	ckc_cupti_enter(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
+	struct frame *f = push(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
+
+	if (f && !f->part && unlikely(ckc_client_current()->cupti->reports_driver))
+		report(f, 0, call);
 }
 
+/* The number of a stream is asked for while there is no frame, so that it is no message of the call. */
 static void on_leave(const struct ckc_call *call)
 {
-	ckc_cupti_leave(CUPTI_CB_DOMAIN_DRIVER_API, call->number, (uint32_t)call->result);
+	struct ckc_client *c = ckc_client_current();
+	struct ckc_cupti *s = c->cupti;
+	struct frame *f = pop(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
+
+	if (!f)
+		return;
+	note(s, f, (uint32_t)call->result);
+	if (ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_CONTEXT))
+		ckc_cupti_see_context(c);
+	if (ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION))
+		ckc_cupti_note_sync(c, call, f->began, f->number);
+	if (!f->part && unlikely(s->reports_driver))
+		report(f, 1, call);
 }
 CK_HOOK(call, on_leave, on_enter, on_leave);
+
+/* Its name without the version, as CUPTI gives it. */
+static void report_runtime(struct frame *f, int site)
+{
+	const char *full = ckc_cupti_call_name(CUPTI_CB_DOMAIN_RUNTIME_API, f->call);
+	char name[128] = "";
+	struct ckc_call call = {.name = name, .number = f->call};
+
+	if (full)
+		snprintf(name, sizeof(name), "%.*s", (int)ckc_cupti_name_length(full), full);
+	report(f, site, &call);
+}
+
+void ckc_cupti_enter_runtime(uint32_t call)
+{
+	struct frame *f = push(CUPTI_CB_DOMAIN_RUNTIME_API, call);
+
+	if (f && unlikely(ckc_client_current()->cupti->reports_runtime))
+		report_runtime(f, 0);
+}
+
+void ckc_cupti_leave_runtime(uint32_t call)
+{
+	struct frame *f = pop(CUPTI_CB_DOMAIN_RUNTIME_API, call);
+	struct ckc_cupti *s = ckc_client_current()->cupti;
+
+	if (!f)
+		return;
+	note(s, f, 0);
+	if (unlikely(s->reports_runtime))
+		report_runtime(f, 1);
+}
 
 /* --- messages */
 
@@ -150,7 +225,7 @@ static void note_message(struct ckc_cupti *s, const struct ckc_message *m)
 static bool is_ours(uint32_t proc)
 {
 	return proc == CK_PROC_profile || proc == CK_PROC_profile_clock ||
-	       proc == CK_PROC_profile_fetch;
+	       proc == CK_PROC_profile_fetch || proc == CK_PROC_profile_stream;
 }
 
 static void on_message(const struct ckc_message *m)

@@ -18,11 +18,12 @@ CUptiResult ckc_cupti_apply(struct ckc_client *c)
 
 	if (ckc_cupti_is_ready(c))
 		ret = ckc_cupti_tell(c);
-	ckc_cupti_runtime_enable(ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_RUNTIME));
+	ckc_cupti_runtime_enable(ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_RUNTIME) ||
+				 s->reports_runtime);
 	if (atomic_load(&s->kinds) != 0 && ckc_cupti_links_make(s) < 0)
 		ret = CUPTI_ERROR_OUT_OF_MEMORY;
 	atomic_store(&ckc_profile_on, atomic_load(&s->kinds) != 0);
-	atomic_store(&ckc_profile_watch, ckc_profile_on);
+	atomic_store(&ckc_profile_watch, ckc_profile_on || s->reports_driver);
 	ckc_cupti_begin(s);
 	return ret;
 }

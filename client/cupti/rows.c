@@ -110,17 +110,6 @@ static void begin_span(struct ckc_own *own, const char *name, const char *catego
 
 /* --- calls */
 
-/* The runtime's names end with the version that the form of the call is of, such as _v3020. */
-static size_t name_length(const char *name)
-{
-	const char *v = strrchr(name, '_');
-
-	if (v && v[1] == 'v' && v[2] && strspn(v + 2, "0123456789") == strlen(v + 2) &&
-	    strlen(v + 2) > 2)
-		return (size_t)(v - name);
-	return strlen(name);
-}
-
 static void take_call(struct ckc_own *own, const struct ck_cupti_api *call)
 {
 	bool runtime = call->kind == CUPTI_ACTIVITY_KIND_RUNTIME;
@@ -130,7 +119,7 @@ static void take_call(struct ckc_own *own, const struct ck_cupti_api *call)
 	char name[128];
 
 	if (full)
-		snprintf(name, sizeof(name), "%.*s", (int)name_length(full), full);
+		snprintf(name, sizeof(name), "%.*s", (int)ckc_cupti_name_length(full), full);
 	else
 		snprintf(name, sizeof(name), "call %u", call->call);
 	name_thread(own, call->process, call->thread);

@@ -32,7 +32,7 @@ void ck_libcuda_runtime_call(uint32_t id, const void *info)
 		return;
 	memcpy(&ends, (const char *)info + REPORT_ENDS, sizeof(ends));
 	if (ends)
-		ckc_cupti_leave(CUPTI_CB_DOMAIN_RUNTIME_API, id, 0);
+		ckc_cupti_leave_runtime(id);
 	else
-		ckc_cupti_enter(CUPTI_CB_DOMAIN_RUNTIME_API, id);
+		ckc_cupti_enter_runtime(id);
 }

@@ -28,6 +28,13 @@ struct ckc_cupti_match {
 	uint32_t server, client;
 };
 
+/* The server's numbers of a stream, by the ids on the wire. */
+#define CKC_CUPTI_PLACES 256 /* that are remembered */
+struct ckc_cupti_place {
+	uint64_t context, stream;
+	uint32_t context_number, stream_number;
+};
+
 struct ckc_cupti {
 	/* Held while records are fetched and handed to the program. */
 	struct ck_mutex flush_lock;
@@ -49,10 +56,17 @@ struct ckc_cupti {
 	struct ckc_cupti_piece *first, *last;
 	size_t pieces;
 	uint64_t dropped;
-	void *subscriber; /* the callback; NULL: none */
+	_Atomic ck_cupti_callback_fn subscriber; /* NULL: none */
+	void *userdata;				 /* its own */
+	struct ckc_cupti_place places[CKC_CUPTI_PLACES];
+	unsigned int place_count; /* ever */
 
 	struct ckc_own own;	/* with flush_lock */
 	_Atomic uint64_t asked; /* the kinds that the program has enabled */
+	/* calls that the subscriber is told of, by CUPTI's numbers; with flush_lock, to change them */
+	_Atomic uint64_t reported_driver[CKC_CUPTI_CALLS / 64];
+	_Atomic uint64_t reported_runtime[CKC_CUPTI_CALLS / 64];
+	_Atomic bool reports_driver, reports_runtime; /* any */
 	/* calls without records, by CUPTI's numbers */
 	_Atomic uint64_t left_out_driver[CKC_CUPTI_CALLS / 64];
 	_Atomic uint64_t left_out_runtime[CKC_CUPTI_CALLS / 64];

@@ -43,6 +43,8 @@ static struct {
 	CUptiResult (*cuptiActivityPushExternalCorrelationId)(uint32_t, uint64_t);
 	CUptiResult (*cuptiActivityPopExternalCorrelationId)(uint32_t, uint64_t *);
 	CUptiResult (*cuptiGetTimestamp)(uint64_t *);
+	CUptiResult (*cuptiGetContextId)(CUcontext, uint32_t *);
+	CUptiResult (*cuptiGetStreamIdEx)(CUcontext, CUstream, uint8_t, uint32_t *);
 } cupti;
 
 /* A worker has one session. */
@@ -104,7 +106,8 @@ static bool find_all(void *library)
 	       FIND(library, cuptiActivityGetNumDroppedRecords) &&
 	       FIND(library, cuptiActivityPushExternalCorrelationId) &&
 	       FIND(library, cuptiActivityPopExternalCorrelationId) &&
-	       FIND(library, cuptiGetTimestamp);
+	       FIND(library, cuptiGetTimestamp) && FIND(library, cuptiGetContextId) &&
+	       FIND(library, cuptiGetStreamIdEx);
 }
 
 /* --- records. The lock is held. */
@@ -344,6 +347,23 @@ CUresult ck_serve_profile_clock(struct cks_request *q, ck_profile_clock_args *a,
 	if (state.open)
 		cupti.cuptiGetTimestamp(&now);
 	res->now = now;
+	return CUDA_SUCCESS;
+}
+
+/* CUPTI's numbers of the caller's context and of a stream in it, as records have them. */
+CUresult ck_serve_profile_stream(struct cks_request *q, ck_profile_stream_args *a,
+				 ck_profile_stream_res *res)
+{
+	CUcontext context = cks_handles_get(q->session->handles, q->ctx, CK_KIND_CONTEXT);
+	CUstream stream;
+
+	if (!state.open || !context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!cks_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (cupti.cuptiGetContextId(context, &res->context) ||
+	    cupti.cuptiGetStreamIdEx(context, stream, 0, &res->number))
+		return CUDA_ERROR_UNKNOWN;
 	return CUDA_SUCCESS;
 }
 
