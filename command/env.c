@@ -44,7 +44,7 @@ int ckx_env(const struct ckx_command *self, int argc, char **argv)
 	const char *format;
 	int ret;
 
-	if (ckx_settings_parse(argc, argv, &wishes) < 0 || optind < argc)
+	if (ckx_settings_parse(argc, argv, &wishes) < 0 || optind < argc || wishes.profile)
 		return ckx_usage(self);
 	format = wishes.format ? wishes.format : "sh";
 	if (strcmp(format, "sh") != 0 && strcmp(format, "fish") != 0 &&

@@ -16,7 +16,9 @@
 
 static const struct ckx_command commands[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
-	 GPU_OPTIONS, ckx_run},
+	 GPU_OPTIONS
+	 "  -p, --profile FILE    write a timeline of calls, messages and GPU for Perfetto\n",
+	 ckx_run},
 	{"env", "[OPTION]...", "Print the variables that `cricket run` sets.",
 	 GPU_OPTIONS
 	 "  -f, --format FORMAT   sh (default), fish, or plain (NAME=VALUE, for files)\n",

@@ -2,13 +2,17 @@
  * command/run.c - `cricket run`: the program takes the place of this process, so its signals and its exit
  * status are its own.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "command/command.h"
+#include "command/place.h"
 #include "command/settings.h"
 
 /* The dynamic linker ignores the client in such a program. */
@@ -23,6 +27,32 @@ static void warn_if_privileged(const char *program)
 			  program);
 }
 
+/* The client makes the file, and takes one that exists for another process's. So the one of an earlier run goes, and a
+ * file that cannot be made is an error now. */
+static int prepare_profile(const char *file)
+{
+	char folder[CKX_PATH] = "", *path;
+	int fd, ret = 0;
+
+	if (file[0] != '/' && !getcwd(folder, sizeof(folder)))
+		return -errno;
+	if (asprintf(&path, "%s%s%s", folder, file[0] == '/' ? "" : "/", file) < 0)
+		return -ENOMEM;
+	if (unlink(path) < 0 && errno != ENOENT)
+		ret = -errno;
+	fd = ret == 0 ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
+	if (fd < 0) {
+		ret = ret ? ret : -errno;
+		ckx_error("%s: %s", path, strerror(-ret));
+	} else {
+		close(fd);
+		unlink(path);
+		ret = setenv("CRICKET_PROFILE", path, 1) < 0 ? -errno : 0;
+	}
+	free(path);
+	return ret;
+}
+
 int ckx_run(const struct ckx_command *self, int argc, char **argv)
 {
 	struct ckx_settings settings;
@@ -35,6 +65,8 @@ int ckx_run(const struct ckx_command *self, int argc, char **argv)
 	for (size_t i = 0; ret == 0 && i < settings.count; i++)
 		ret = setenv(settings.list[i].name, settings.list[i].value, 1) < 0 ? -errno : 0;
 	ckx_settings_free(&settings);
+	if (ret == 0 && wishes.profile && prepare_profile(wishes.profile) < 0)
+		return CKX_FAILED;
 	if (ret < 0)
 		return ret == -EINVAL ? CKX_USAGE : CKX_FAILED;
 	warn_if_privileged(argv[optind]);

@@ -23,13 +23,10 @@
 #define GPUS_MAX 64
 
 static const struct option options[] = {
-	{"server", required_argument, NULL, 's'},
-	{"gpus", required_argument, NULL, 'g'},
-	{"devices", required_argument, NULL, 'd'},
-	{"mem", required_argument, NULL, 'm'},
-	{"wait", required_argument, NULL, 'w'},
-	{"format", required_argument, NULL, 'f'},
-	{NULL, 0, NULL, 0},
+	{"server", required_argument, NULL, 's'},  {"gpus", required_argument, NULL, 'g'},
+	{"devices", required_argument, NULL, 'd'}, {"mem", required_argument, NULL, 'm'},
+	{"wait", required_argument, NULL, 'w'},	   {"format", required_argument, NULL, 'f'},
+	{"profile", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0},
 };
 
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
@@ -37,7 +34,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 	int option;
 
 	*w = (struct ckx_wishes){.format = NULL};
-	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			w->server = optarg;
@@ -56,6 +53,9 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 			break;
 		case 'f':
 			w->format = optarg;
+			break;
+		case 'p':
+			w->profile = optarg;
 			break;
 		default:
 			return -EINVAL;

@@ -23,7 +23,8 @@ struct ckx_settings {
 /* What the options of `run` and `env` say; the values belong to argv. */
 struct ckx_wishes {
 	const char *server, *devices, *gpus, *memory, *wait;
-	const char *format; /* of `env` */
+	const char *format;  /* of `env` */
+	const char *profile; /* of `run` */
 };
 
 /* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,

@@ -6,64 +6,55 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command/command.h"
 #include "command/trace_line.h"
+#include "util/timeline.h"
 
-static json_t *text_of(const char *bytes, size_t size)
+static void add_event(struct ck_timeline *t, const struct ckx_trace_line *l)
 {
-	json_t *string = json_stringn(bytes, size);
+	const struct ck_timeline_place place = {l->ns, l->pid, l->thread};
 
-	return string ? string : json_string("not text");
-}
-
-static json_t *event_of(const struct ckx_trace_line *l)
-{
-	json_t *event =
-		json_pack("{s:o, s:s, s:s, s:f, s:I, s:I, s:{s:o, s:I}}", "name",
-			  text_of(l->name, strlen(l->name)), "cat", l->waits ? "wait" : "one-way",
-			  "ph", l->waits ? "X" : "i", "ts", (double)l->ns / 1e3, "pid",
-			  (json_int_t)l->pid, "tid", (json_int_t)l->thread, "args", "message",
-			  text_of(l->text, l->text_size), "bytes", (json_int_t)l->bytes);
-	json_t *args = json_object_get(event, "args");
-
-	if (l->waits) {
-		json_object_set_new(event, "dur", json_real((double)l->took / 1e3));
-		json_object_set_new(args, "result", json_integer(l->error));
-	} else {
-		json_object_set_new(event, "s", json_string("t")); /* in its thread's row */
-	}
-	return event;
+	ck_timeline_begin(t, l->waits ? 'X' : 'i', l->name, l->waits ? "wait" : "one-way", &place);
+	if (l->waits)
+		ck_timeline_us(t, "dur", l->took);
+	else
+		ck_timeline_text(t, "s", "t", 1); /* in its thread's row */
+	ck_timeline_args(t);
+	ck_timeline_text(t, "message", l->text, l->text_size);
+	ck_timeline_number(t, "bytes", (int64_t)l->bytes);
+	if (l->waits)
+		ck_timeline_number(t, "result", l->error);
+	ck_timeline_end(t);
 }
 
 /* The number of events; -1: the file cannot be read. */
 static long convert(FILE *in)
 {
+	struct ck_timeline timeline = {.bytes = NULL};
 	struct ckx_trace_line line;
 	char *bytes = NULL;
 	size_t room = 0;
-	long count = 0;
+	long count;
 	ssize_t n;
 
-	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", stdout);
+	fputs(CK_TIMELINE_HEAD, stdout);
 	while ((n = getline(&bytes, &room, in)) > 0) {
-		json_t *event;
-
 		n -= bytes[n - 1] == '\n';
 		if (!ckx_trace_line(bytes, (size_t)n, &line))
 			continue; /* stderr may have others' lines too */
-		event = event_of(&line);
-		fputs(count++ ? ",\n" : "\n", stdout);
-		json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
-		json_decref(event);
+		add_event(&timeline, &line);
+		fwrite(timeline.bytes, 1, timeline.size, stdout);
+		ck_timeline_clear(&timeline);
 	}
-	fputs("\n]}\n", stdout);
+	fputs(CK_TIMELINE_TAIL, stdout);
+	count = ferror(in) ? -1 : (long)timeline.events;
+	ck_timeline_free(&timeline);
 	free(bytes);
-	return ferror(in) ? -1 : count;
+	return count;
 }
 
 int ckx_trace(const struct ckx_command *self, int argc, char **argv)

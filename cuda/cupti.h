@@ -63,6 +63,37 @@ enum {
 	CUPTI_EXTERNAL_CORRELATION_KIND_END = 8, /* more than CUPTI has */
 };
 
+enum {
+	CUPTI_CB_DOMAIN_DRIVER_API = 1,
+	CUPTI_CB_DOMAIN_RUNTIME_API = 2,
+	CUPTI_CB_DOMAIN_RESOURCE = 3,
+	CUPTI_CB_DOMAIN_SYNCHRONIZE = 4,
+	CUPTI_CB_DOMAIN_NVTX = 5,
+	CUPTI_CB_DOMAIN_STATE = 6,
+};
+
+enum {
+	CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE = 1,
+	CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT = 2,
+	CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE = 3,
+	CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE = 4,
+};
+#define CUPTI_SYNCHRONIZATION_INVALID_VALUE UINT32_MAX
+#define CUPTI_ACTIVITY_COMPUTE_API_CUDA 1
+
+/* What a subscriber gets at the beginning (site 0) and the end (1) of a call. */
+struct ck_cupti_callback {
+	int site;
+	const char *function;
+	const void *given;
+	void *result;
+	const char *symbol; /* of a launch: the kernel's name */
+	void *context;
+	uint32_t context_number;
+	uint64_t *data; /* the subscriber's own, from the beginning to the end */
+	uint32_t correlation;
+};
+
 #define CUPTI_ACTIVITY_FLAG_FLUSH_FORCED 1u
 
 /* Each record begins with its kind. */
@@ -127,6 +158,39 @@ struct ck_cupti_api {
 	uint32_t process, thread, correlation, result;
 } __attribute__((aligned(8)));
 
+/* A wait, or a stream's order to wait. */
+struct ck_cupti_sync {
+	uint32_t kind, type;
+	uint64_t start, end;
+	uint32_t correlation, context, stream, event;
+	uint64_t event_sync;
+	uint32_t result, pad;
+} __attribute__((aligned(8)));
+
+struct ck_cupti_context {
+	uint32_t kind, context, device;
+	uint16_t api, null_stream;
+	uint32_t parent;
+	uint8_t is_green, padding;
+	uint16_t multiprocessors;
+	uint32_t graphics_mode, padding_end;
+} __attribute__((aligned(8)));
+
+struct ck_cupti_device {
+	uint32_t kind, flags;
+	uint64_t bandwidth, memory;
+	uint32_t constant_memory, l2_cache, warp, core_clock, copy_engines, multiprocessors;
+	uint32_t max_ipc, max_warps, max_blocks, max_shared, max_registers;
+	uint32_t block_registers, block_shared, block_threads, block_dim[3], grid_dim[3];
+	uint32_t major, minor, device, ecc;
+	uint8_t uuid[16];
+	const char *name;
+	uint8_t is_visible, is_mig, reserved[6];
+	uint32_t gpu_instance, compute_instance;
+	uint8_t mig_uuid[16];
+	uint32_t is_numa_node, numa_node;
+} __attribute__((aligned(8)));
+
 struct ck_cupti_external {
 	uint32_t kind, external_kind;
 	uint64_t external;
@@ -140,6 +204,9 @@ union ck_cupti_record {
 	struct ck_cupti_memset fill;
 	struct ck_cupti_api api;
 	struct ck_cupti_external external;
+	struct ck_cupti_sync sync;
+	struct ck_cupti_context context;
+	struct ck_cupti_device device;
 };
 
 /* Bytes of a record of @kind; 0: none of those here. */
@@ -158,6 +225,12 @@ static inline size_t ck_cupti_record_size(uint32_t kind)
 		return sizeof(struct ck_cupti_api);
 	case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
 		return sizeof(struct ck_cupti_external);
+	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+		return sizeof(struct ck_cupti_sync);
+	case CUPTI_ACTIVITY_KIND_CONTEXT:
+		return sizeof(struct ck_cupti_context);
+	case CUPTI_ACTIVITY_KIND_DEVICE:
+		return sizeof(struct ck_cupti_device);
 	default:
 		return 0;
 	}
@@ -184,6 +257,8 @@ static inline CUptiResult ck_cupti_next(uint8_t *buffer, size_t valid, void **re
 	return CUPTI_SUCCESS;
 }
 
+typedef void (*ck_cupti_callback_fn)(void *userdata, uint32_t domain, uint32_t call,
+				     const struct ck_cupti_callback *data);
 typedef void (*ck_cupti_request_fn)(uint8_t **buffer, size_t *size, size_t *records);
 /* The first two are a context and a stream's number. */
 typedef void (*ck_cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size,

@@ -2,6 +2,7 @@
  * emu/cupti.c - the emulated driver's own CUPTI; see cupti.h. Its clock counts from the machine's start.
  */
 #include "emu/cupti.h"
+#include "emu/emu_api.h"
 #include "emu/objects/activity.h"
 
 /* Kinds without records are accepted: nothing of theirs happens here. */
@@ -76,5 +77,30 @@ CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
 	if (!timestamp)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	*timestamp = ck_emu_activity_clock();
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetContextId(CUcontext context, uint32_t *number)
+{
+	unsigned long long id;
+
+	if (!number || !context || cuCtxGetId(context, &id))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*number = (uint32_t)id;
+	return CUPTI_SUCCESS;
+}
+
+/* A stream's own context counts, so @context is not needed. */
+CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
+			       uint32_t *number)
+{
+	unsigned long long id = 0;
+
+	(void)context;
+	if (!stream && per_thread)
+		stream = CU_STREAM_PER_THREAD;
+	if (!number || (stream && stream != CU_STREAM_LEGACY && cuStreamGetId(stream, &id)))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*number = ck_emu_activity_stream(id);
 	return CUPTI_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #define CK_EMU_CUPTI_H
 
 #include "cuda/cupti.h"
+#include "cuda/types.h"
 
 #pragma GCC visibility push(default)
 
@@ -18,6 +19,9 @@ CUptiResult cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, si
 CUptiResult cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id);
 CUptiResult cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t *last);
 CUptiResult cuptiGetTimestamp(uint64_t *timestamp);
+CUptiResult cuptiGetContextId(CUcontext context, uint32_t *number);
+CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
+			       uint32_t *number);
 
 #pragma GCC visibility pop
 

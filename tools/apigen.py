@@ -50,6 +50,8 @@ def build_files(table, control, management):
         "gen/stubs.c": client.stubs_c(table),
         "gen/procaddress.c": proto.procaddress_c(table, counting=True),
         "gen/counted.c": client.counted_c(table),
+        "gen/client_bodies.h": proto.client_bodies_h(table),
+        "gen/watched.c": client.watched_c(table),
         "gen/driver.h": server.driver_h(table),
         "gen/handlers.h": server.handlers_h(table),
         "gen/handlers.c": server.handlers_c(table),

@@ -135,6 +135,9 @@ static const struct ck_env_row table[] = {
 	 "CUPTI "
 	 "library\n"
 	 "that records what the GPU does, where none is found by its name"},
+	{"CRICKET_PROFILE", NULL,
+	 "client: file for a timeline of the program's calls, messages and work on the GPU (JSON "
+	 "for Perfetto)"},
 	{"CRICKET_NVML", "1", "client: 0 leaves libnvidia-ml.so.1 to whoever else has that name"},
 	{"CUDA_VISIBLE_DEVICES", NULL,
 	 "as in CUDA: which devices the program sees, and in which order; empty for none"},

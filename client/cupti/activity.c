@@ -3,8 +3,6 @@
  *
  * libcupti.so.12 and libcupti.so.13 are only more names for this library, see client/wire/names.c.
  */
-#include <stdlib.h>
-#include <time.h>
 
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"
@@ -18,61 +16,38 @@ CK_LOG_DEFINE("client");
 /* Kinds with records. */
 #define KINDS                                                                                      \
 	(BIT(MEMCPY) | BIT(MEMSET) | BIT(KERNEL) | BIT(CONCURRENT_KERNEL) | BIT(DRIVER) |          \
-	 BIT(RUNTIME) | BIT(EXTERNAL_CORRELATION))
-/* Kinds that profilers enable with those, and that have no records here yet. */
-#define EMPTY_KINDS (BIT(OVERHEAD) | BIT(SYNCHRONIZATION) | BIT(DEVICE) | BIT(CONTEXT))
-
-static __thread CUptiResult last_result;
-
-CUptiResult ckc_cupti_result(CUptiResult result)
-{
-	if (result)
-		last_result = result;
-	return result;
-}
+	 BIT(RUNTIME) | BIT(EXTERNAL_CORRELATION) | BIT(SYNCHRONIZATION) | BIT(DEVICE) |           \
+	 BIT(CONTEXT))
+/* A kind that profilers enable with those, and that has no records here: no time is lost to buffers on the device. */
+#define EMPTY_KINDS BIT(OVERHEAD)
 
 static struct ckc_cupti *current(void)
 {
 	return ckc_client_current()->cupti;
 }
 
-uint64_t ckc_cupti_clock(void)
-{
-	uint64_t (*clock)(void) = atomic_load_explicit(&current()->clock, memory_order_relaxed);
-	struct timespec now;
-
-	if (clock)
-		return clock();
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* --- kinds */
 
-static bool is_ready(const struct ckc_client *c)
-{
-	return c->initialized && atomic_load(&c->state) == CK_STATE_READY;
-}
-
-/* The kinds have changed. The server learns of them now, or with cuInit. */
-static CUptiResult apply(struct ckc_client *c)
+/* The program wants @more kinds, and not those in @fewer. */
+static CUptiResult change(struct ckc_client *c, uint64_t more, uint64_t fewer)
 {
 	struct ckc_cupti *s = c->cupti;
-	CUptiResult ret = CUPTI_SUCCESS;
+	CUptiResult ret;
 
 	ck_lock(&s->flush_lock);
-	if (is_ready(c))
-		ret = ckc_cupti_tell(c);
-	ckc_cupti_runtime_enable(ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_RUNTIME));
-	atomic_store(&ckc_profile_on, atomic_load(&s->kinds) != 0);
+	atomic_store(&s->asked, (atomic_load(&s->asked) | more) & ~fewer);
+	atomic_store(&s->kinds, atomic_load(&s->asked) | (s->own.on ? CKC_OWN_KINDS : 0));
+	ret = ckc_cupti_apply(c);
 	ck_unlock(&s->flush_lock);
 	return ret;
 }
 
 static void on_ready(struct ckc_client *c)
 {
+	if (ckc_cupti_wants(c->cupti, CUPTI_ACTIVITY_KIND_DEVICE))
+		ckc_cupti_note_devices(c);
 	if (atomic_load(&c->cupti->kinds))
-		apply(c);
+		change(c, 0, 0);
 }
 CK_ON_READY(on_ready);
 
@@ -89,8 +64,10 @@ CK_EXPORT CUptiResult cuptiActivityEnable(uint32_t kind)
 			kind);
 		return ckc_cupti_result(CUPTI_ERROR_NOT_SUPPORTED);
 	}
-	atomic_fetch_or(&c->cupti->kinds, 1ull << kind);
-	return ckc_cupti_result(apply(c));
+	if (kind == CUPTI_ACTIVITY_KIND_DEVICE && ckc_cupti_is_ready(c) &&
+	    !ckc_cupti_wants(c->cupti, kind))
+		ckc_cupti_note_devices(c);
+	return ckc_cupti_result(change(c, 1ull << kind, 0));
 }
 
 CK_EXPORT CUptiResult cuptiActivityDisable(uint32_t kind)
@@ -99,10 +76,9 @@ CK_EXPORT CUptiResult cuptiActivityDisable(uint32_t kind)
 
 	if (kind >= CUPTI_ACTIVITY_KIND_END)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_KIND);
-	if (!(atomic_load(&c->cupti->kinds) >> kind & 1))
+	if (!(atomic_load(&c->cupti->asked) >> kind & 1))
 		return CUPTI_SUCCESS;
-	atomic_fetch_and(&c->cupti->kinds, ~(1ull << kind));
-	return ckc_cupti_result(apply(c));
+	return ckc_cupti_result(change(c, 0, 1ull << kind));
 }
 
 /* Records are of all contexts. */
@@ -118,17 +94,28 @@ CK_EXPORT CUptiResult cuptiActivityDisableContext(CUcontext context, uint32_t ki
 	return cuptiActivityDisable(kind);
 }
 
-/* All calls are recorded; a profiler that asks for some of them leaves out the others. */
+/* With or without records of one call. */
+static CUptiResult set_call(uint32_t kind, _Atomic uint64_t *left_out, uint32_t call,
+			    uint8_t enable)
+{
+	if (call >= CKC_CUPTI_CALLS)
+		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
+	if (!enable) {
+		atomic_fetch_or(&left_out[call / 64], 1ull << call % 64);
+		return CUPTI_SUCCESS;
+	}
+	atomic_fetch_and(&left_out[call / 64], ~(1ull << call % 64));
+	return cuptiActivityEnable(kind);
+}
+
 CK_EXPORT CUptiResult cuptiActivityEnableDriverApi(uint32_t call, uint8_t enable)
 {
-	(void)call;
-	return enable ? cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER) : CUPTI_SUCCESS;
+	return set_call(CUPTI_ACTIVITY_KIND_DRIVER, current()->left_out_driver, call, enable);
 }
 
 CK_EXPORT CUptiResult cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t enable)
 {
-	(void)call;
-	return enable ? cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME) : CUPTI_SUCCESS;
+	return set_call(CUPTI_ACTIVITY_KIND_RUNTIME, current()->left_out_runtime, call, enable);
 }
 
 /* --- buffers */
@@ -136,32 +123,18 @@ CK_EXPORT CUptiResult cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t enabl
 CK_EXPORT CUptiResult cuptiActivityRegisterCallbacks(ck_cupti_request_fn request,
 						     ck_cupti_complete_fn complete)
 {
-	struct ckc_cupti *s = current();
+	struct ckc_client *c = ckc_client_current();
+	struct ckc_cupti *s = c->cupti;
 
 	if (!request || !complete)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	ck_lock(&s->flush_lock);
+	ckc_own_yield(c);
 	s->request = request;
 	s->complete = complete;
+	ckc_cupti_begin(s);
 	ck_unlock(&s->flush_lock);
 	return CUPTI_SUCCESS;
-}
-
-/* The calls come first, so that a reader knows a number before it meets its work. */
-static void hand_over_calls(struct ckc_cupti *s)
-{
-	struct ckc_cupti_piece *p = ckc_cupti_calls_take(s), *next;
-
-	for (; p; p = next) {
-		for (size_t at = 0; at < p->size;) {
-			size_t size = ck_cupti_record_size(*(uint32_t *)(void *)(p->bytes + at));
-
-			ckc_cupti_append(s, p->bytes + at, size);
-			at += size;
-		}
-		next = p->next;
-		free(p);
-	}
 }
 
 CK_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
@@ -174,10 +147,11 @@ CK_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 	if (!s->request) {
 		ret = CUPTI_ERROR_INVALID_OPERATION;
 	} else {
-		hand_over_calls(s);
-		if (is_ready(c))
+		ckc_cupti_hand_over_calls(c);
+		if (ckc_cupti_is_ready(c))
 			ret = ckc_cupti_fetch(c, flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 		ckc_cupti_finish(s);
+		ckc_cupti_begin(s);
 	}
 	ck_unlock(&s->flush_lock);
 	return ckc_cupti_result(ret);
@@ -249,6 +223,7 @@ CK_EXPORT CUptiResult cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(v
 	if (!clock)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	ck_lock(&s->flush_lock);
+	ckc_own_yield(c);
 	atomic_store(&s->clock, clock);
 	ckc_cupti_clock_changed(c);
 	ck_unlock(&s->flush_lock);
@@ -257,18 +232,12 @@ CK_EXPORT CUptiResult cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(v
 
 CK_EXPORT CUptiResult cuptiGetLastError(void)
 {
-	CUptiResult last = last_result;
-
-	last_result = CUPTI_SUCCESS;
-	return last;
+	return ckc_cupti_last();
 }
 
 CK_EXPORT CUptiResult cuptiFinalize(void)
 {
-	struct ckc_client *c = ckc_client_current();
-
-	atomic_store(&c->cupti->kinds, 0);
-	return ckc_cupti_result(apply(c));
+	return ckc_cupti_result(change(ckc_client_current(), 0, UINT64_MAX));
 }
 
 static void in_child(struct ckc_client *c)
@@ -278,7 +247,10 @@ static void in_child(struct ckc_client *c)
 	ck_mutex_renew(&s->lock);
 	ck_mutex_renew(&s->flush_lock);
 	atomic_store(&s->kinds, 0);
+	atomic_store(&s->asked, 0);
+	ckc_own_forget(s);
 	s->told = 0;
 	atomic_store(&ckc_profile_on, false);
+	atomic_store(&ckc_profile_watch, false);
 }
 CK_ON_FORK(in_child);

@@ -32,13 +32,19 @@ CUptiResult cuptiGetLastError(void);
 CUptiResult cuptiFinalize(void);
 
 /* callback.c */
-CUptiResult cuptiSubscribe(void **subscriber, void *callback, void *userdata);
-CUptiResult cuptiSubscribe_v2(void **subscriber, void *callback, void *userdata, void *params);
+CUptiResult cuptiSubscribe(void **subscriber, ck_cupti_callback_fn callback, void *userdata);
+CUptiResult cuptiSubscribe_v2(void **subscriber, ck_cupti_callback_fn callback, void *userdata,
+			      void *params);
+CUptiResult cuptiGetCallbackState(uint32_t *enable, void *subscriber, uint32_t domain,
+				  uint32_t call);
 CUptiResult cuptiUnsubscribe(void *subscriber);
 CUptiResult cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t call);
 CUptiResult cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain);
 CUptiResult cuptiEnableAllDomains(uint32_t enable, void *subscriber);
 CUptiResult cuptiSupportedDomains(size_t *count, void **domains);
+
+/* call_names.c */
+CUptiResult cuptiGetCallbackName(uint32_t domain, uint32_t call, const char **name);
 
 /* names.c */
 CUptiResult cuptiGetVersion(uint32_t *version);

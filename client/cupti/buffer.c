@@ -13,14 +13,30 @@ void ckc_cupti_finish(struct ckc_cupti *s)
 	s->room = s->used = s->records = s->records_max = 0;
 }
 
+void ckc_cupti_begin(struct ckc_cupti *s)
+{
+	if (!s->buffer && s->request && atomic_load(&s->asked) != 0)
+		s->request(&s->buffer, &s->room, &s->records_max);
+}
+
 static bool fits(const struct ckc_cupti *s, size_t size)
 {
 	return s->buffer && s->room - s->used >= size &&
 	       (s->records_max == 0 || s->records < s->records_max);
 }
 
-void ckc_cupti_append(struct ckc_cupti *s, const void *record, size_t size)
+void ckc_cupti_append(struct ckc_client *c, const void *record)
 {
+	struct ckc_cupti *s = c->cupti;
+	uint32_t kind = *(const uint32_t *)record;
+	size_t size = ck_cupti_record_size(kind);
+
+	if (s->own.on) {
+		ckc_own_take(c, record);
+		return;
+	}
+	if (size == 0) /* left over from a profile of our own */
+		return;
 	if (!fits(s, size)) {
 		ckc_cupti_finish(s);
 		if (s->request)

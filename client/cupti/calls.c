@@ -1,8 +1,5 @@
 /*
- * client/cupti/calls.c - records of the program's driver calls, with the ids that the program has pushed.
- *
- * A call is recorded by its message, so calls that the client answers itself have no record. The number that
- * ties it to records of the GPU follows from the message's number on the server.
+ * client/cupti/calls.c - records of calls wait here for a flush; ids that the program has pushed.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -10,10 +7,6 @@
 #include <unistd.h>
 
 #include "client/cupti/cupti.h"
-#include "client/wire/hooks.h"
-#include "client/wire/profile.h"
-#include "cricket.h"
-#include "rpc/activity.h"
 
 #define PUSHED 32
 #define PIECES_MAX 4096 /* 256 MiB that the program has not flushed */
@@ -24,12 +17,6 @@ static __thread struct {
 } pushed[PUSHED] __attribute__((tls_model("initial-exec")));
 static __thread unsigned int depth __attribute__((tls_model("initial-exec")));
 static __thread uint32_t thread_id __attribute__((tls_model("initial-exec")));
-
-/* CUPTI's numbers of driver calls, by message; 0: the message is not a call of its own. */
-static const uint16_t call_ids[CK_PROC_END] = {
-#define CKC_CUPTI_CALL(name, id) [CK_PROC_##name] = (id),
-#include "client/cupti/call_ids.def"
-};
 
 /* Lock held. */
 static void *reserve(struct ckc_cupti *s, size_t size)
@@ -68,12 +55,17 @@ void ckc_cupti_note(struct ckc_cupti *s, const void *record, size_t size)
 	ck_unlock(&s->lock);
 }
 
-void ckc_cupti_note_api(struct ckc_cupti *s, struct ck_cupti_api *api)
+uint32_t ckc_cupti_thread(void)
 {
 	if (thread_id == 0)
 		thread_id = (uint32_t)gettid();
+	return thread_id;
+}
+
+void ckc_cupti_note_api(struct ckc_cupti *s, struct ck_cupti_api *api)
+{
 	api->process = (uint32_t)getpid();
-	api->thread = thread_id;
+	api->thread = ckc_cupti_thread();
 	ckc_cupti_note(s, api, sizeof(*api));
 }
 
@@ -114,8 +106,7 @@ CUptiResult ckc_cupti_pop(uint32_t kind, uint64_t *id)
 	return CUPTI_SUCCESS;
 }
 
-/* The newest id of each kind. */
-static void note_pushed(struct ckc_cupti *s, uint32_t correlation)
+void ckc_cupti_note_pushed(struct ckc_cupti *s, uint32_t correlation)
 {
 	uint32_t seen = 0;
 
@@ -133,33 +124,3 @@ static void note_pushed(struct ckc_cupti *s, uint32_t correlation)
 		ckc_cupti_note(s, &external, sizeof(external));
 	}
 }
-
-/* A wait within a call of the runtime does not give that call its number. */
-static bool is_wait(uint32_t proc)
-{
-	return proc == CK_PROC_cuStreamSynchronize || proc == CK_PROC_cuCtxSynchronize ||
-	       proc == CK_PROC_cuEventSynchronize;
-}
-
-static void on_message(uint32_t proc, uint64_t id, uint64_t began, CUresult err)
-{
-	struct ckc_cupti *s = ckc_client_current()->cupti;
-	struct ck_cupti_api api = {
-		.kind = CUPTI_ACTIVITY_KIND_DRIVER,
-		.call = call_ids[proc],
-		.start = began,
-		.correlation = ckc_cupti_correlation(id),
-		.result = (uint32_t)err,
-	};
-
-	if (api.call == 0)
-		return;
-	if (ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION))
-		note_pushed(s, api.correlation);
-	if (ckc_cupti_runtime_inside(api.correlation, !is_wait(proc)) ||
-	    !ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_DRIVER))
-		return;
-	api.end = ckc_cupti_clock();
-	ckc_cupti_note_api(s, &api);
-}
-CK_HOOK(message, on_message, ckc_cupti_clock, on_message);

@@ -8,10 +8,11 @@
 #include <stdint.h>
 
 #include "client/cupti/state.h"
+#include "client/wire/hooks.h"
 #include "cuda/cupti.h"
 #include "rpc/activity.h"
 
-/* --- activity.c */
+/* --- state.c */
 uint64_t ckc_cupti_clock(void); /* the program's clock, in ns */
 static inline bool ckc_cupti_wants(const struct ckc_cupti *s, uint32_t kind)
 {
@@ -19,13 +20,33 @@ static inline bool ckc_cupti_wants(const struct ckc_cupti *s, uint32_t kind)
 }
 /* Note the result of a call for cuptiGetLastError, and return it. */
 CUptiResult ckc_cupti_result(CUptiResult result);
+CUptiResult ckc_cupti_last(void); /* that result, which is forgotten */
+
+/* A message, for the own profile: not one of CUPTI's kinds, and never in a buffer of the program. */
+#define CKC_CUPTI_MESSAGE 63
+struct ckc_cupti_message {
+	uint32_t kind, proc;
+	uint64_t start, end, sent, received;
+	uint32_t thread, result, waits, pad;
+};
+static inline size_t ckc_cupti_size(uint32_t kind)
+{
+	return kind == CKC_CUPTI_MESSAGE ? sizeof(struct ckc_cupti_message)
+					 : ck_cupti_record_size(kind);
+}
+
+/* --- kinds.c */
+bool ckc_cupti_is_ready(const struct ckc_client *c); /* messages can be sent */
+/* The kinds have changed: the server learns of them now, or with cuInit. flush_lock is held. */
+CUptiResult ckc_cupti_apply(struct ckc_client *c);
+/* Hand over the records of calls. flush_lock is held. */
+void ckc_cupti_hand_over_calls(struct ckc_client *c);
+
+/* --- call_names.c: the name of a call of a domain by CUPTI's number; NULL: unknown */
+const char *ckc_cupti_call_name(uint32_t domain, uint32_t call);
+size_t ckc_cupti_name_length(const char *name); /* without the version */
 
 /* --- calls.c: records of the program's calls */
-/* The number of what message @id (rpc/activity.h) does. */
-static inline uint32_t ckc_cupti_correlation(uint64_t id)
-{
-	return (uint32_t)id << 1 | (id & CK_ACTIVITY_CALL ? 1 : 0);
-}
 struct ckc_cupti_piece {
 	struct ckc_cupti_piece *next;
 	size_t size;
@@ -39,12 +60,46 @@ struct ckc_cupti_piece *ckc_cupti_calls_take(struct ckc_cupti *s);
 CUptiResult ckc_cupti_push(uint32_t kind, uint64_t id);
 CUptiResult ckc_cupti_pop(uint32_t kind, uint64_t *id);
 
-/* --- runtime.c: calls of NVIDIA's runtime */
-/* Ask the runtimes in the process to report their calls, or not to. */
+/* The newest id of each kind that the thread has pushed, for call @correlation. */
+void ckc_cupti_note_pushed(struct ckc_cupti *s, uint32_t correlation);
+uint32_t ckc_cupti_thread(void); /* the calling thread's number */
+
+/* --- frames.c: calls in progress */
+void ckc_cupti_enter_runtime(uint32_t call);
+void ckc_cupti_leave_runtime(uint32_t call);
+/* What message @id (rpc/activity.h) is remembered by. */
+static inline uint32_t ckc_cupti_message_number(uint64_t id)
+{
+	return (uint32_t)id << 1 | (id & CK_ACTIVITY_CALL ? 1 : 0);
+}
+int ckc_cupti_links_make(struct ckc_cupti *s); /* -ENOMEM. flush_lock is held. */
+/* The number of the call that sent message @id; 0: not known, or none of the program's. */
+uint32_t ckc_cupti_call_of(const struct ckc_cupti *s, uint64_t id);
+
+/* --- sync.c: records of waits, contexts and devices; they may ask the server, so no lock is held */
+void ckc_cupti_note_sync(struct ckc_client *c, const struct ckc_call *call, uint64_t began,
+			 uint32_t correlation);
+void ckc_cupti_see_context(
+	struct ckc_client *c); /* a record of the current context, if it is new */
+void ckc_cupti_note_devices(struct ckc_client *c);
+uint32_t ckc_cupti_context_number(struct ckc_client *c); /* of the current context; 0: none */
+
+/* --- report.c: tell the subscriber of a call, if it wants to know */
+_Atomic uint64_t *ckc_cupti_reported(struct ckc_cupti *s, uint32_t domain); /* which calls */
+struct ckc_cupti_report {
+	uint32_t domain, call;
+	int site; /* 0 at the beginning, 1 at the end */
+	const char *name;
+	const void *given;
+	void *result;
+	uint64_t *data;
+	uint32_t correlation;
+};
+void ckc_cupti_report(const struct ckc_cupti_report *report);
+bool ckc_cupti_inside_callback(void); /* the thread is in the subscriber's function */
+
+/* --- runtime.c: ask the runtimes in the process to report their calls, or not to */
 void ckc_cupti_runtime_enable(bool on);
-/* Is the calling thread in a runtime call that is reported? Then note @correlation as the call's; unless it @works,
- * only if the call has none yet. */
-bool ckc_cupti_runtime_inside(uint32_t correlation, bool works);
 
 /* --- fetch.c: records from the server. flush_lock is held. */
 /* Tell the server which kinds are wanted. */
@@ -53,8 +108,18 @@ void ckc_cupti_clock_changed(struct ckc_client *c); /* read the clocks anew */
 /* Fetch and hand over all records; with @forced, also unfinished ones. */
 CUptiResult ckc_cupti_fetch(struct ckc_client *c, bool forced);
 
+/* --- translate.c */
+/* Both clocks have been read again. */
+void ckc_cupti_clock_step(struct ckc_cupti *s, const struct ckc_cupti_sample *next);
+/* Hand over the server's records, which may be any bytes; at an address that 8 divides. flush_lock is held. */
+void ckc_cupti_take_all(struct ckc_client *c, const unsigned char *bytes, size_t size);
+
 /* --- buffer.c: the program's buffers. flush_lock is held. */
-void ckc_cupti_append(struct ckc_cupti *s, const void *record, size_t size);
+/* Have a buffer while a kind is enabled. Programs (Kineto) take one that waits for a flush as the sign that there are
+ * records. */
+void ckc_cupti_begin(struct ckc_cupti *s);
+void ckc_cupti_append(struct ckc_client *c,
+		      const void *record); /* to the own profile, if there is one */
 void ckc_cupti_finish(struct ckc_cupti *s);
 
 #endif

@@ -1,7 +1,9 @@
 /*
  * client/cupti/state.c - CUPTI's part of a session; see client/cupti/state.h.
  */
-#include "client/cupti/state.h"
+#include <time.h>
+
+#include "client/cupti/cupti.h"
 #include "client/wire/hooks.h"
 
 static void begin(void *part)
@@ -12,3 +14,32 @@ static void begin(void *part)
 	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_CUPTI);
 }
 CK_CLIENT_PART(cupti, struct ckc_cupti, begin);
+
+static __thread CUptiResult last_result;
+
+CUptiResult ckc_cupti_result(CUptiResult result)
+{
+	if (result)
+		last_result = result;
+	return result;
+}
+
+CUptiResult ckc_cupti_last(void)
+{
+	CUptiResult last = last_result;
+
+	last_result = CUPTI_SUCCESS;
+	return last;
+}
+
+uint64_t ckc_cupti_clock(void)
+{
+	uint64_t (*clock)(void) =
+		atomic_load_explicit(&ckc_client_current()->cupti->clock, memory_order_relaxed);
+	struct timespec now;
+
+	if (clock)
+		return clock();
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/cupti/own.h"
 #include "client/wire/client.h"
 #include "cuda/cupti.h"
 
-/* Local time less the server's, at one moment. */
+/* The program's clock and the server's, at one moment. */
 struct ckc_cupti_sample {
 	uint64_t local, remote;
 	uint64_t error; /* half the round trip, in ns */
@@ -20,9 +21,18 @@ struct ckc_cupti_sample {
 
 struct ckc_cupti_piece;
 
+#define CKC_CUPTI_CALLS 1024 /* CUPTI has fewer calls of the driver, and of the runtime */
+
 /* The client's number of what the server's driver has numbered. */
 struct ckc_cupti_match {
 	uint32_t server, client;
+};
+
+/* The server's numbers of a stream, by the ids on the wire. */
+#define CKC_CUPTI_PLACES 256 /* that are remembered */
+struct ckc_cupti_place {
+	uint64_t context, stream;
+	uint32_t context_number, stream_number;
 };
 
 struct ckc_cupti {
@@ -32,8 +42,11 @@ struct ckc_cupti {
 	ck_cupti_complete_fn complete;
 	uint64_t told; /* the kinds that the server knows of */
 	struct ckc_cupti_sample before, now;
+	double rate;  /* local ticks per tick of the server's clock; 0: not known yet */
+	bool stepped; /* one of the clocks was set between the two */
 	struct ckc_cupti_match *matches;
-	char **names; /* of kernels, by number; programs keep pointers to them */
+	_Atomic uint64_t *links; /* number of a message (upper half) to that of its call */
+	char **names;		 /* of kernels, by number; programs keep pointers to them */
 	uint32_t name_count;
 	/* the program's buffer that is being filled */
 	uint8_t *buffer;
@@ -43,9 +56,21 @@ struct ckc_cupti {
 	struct ckc_cupti_piece *first, *last;
 	size_t pieces;
 	uint64_t dropped;
-	void *subscriber; /* the callback; NULL: none */
+	_Atomic ck_cupti_callback_fn subscriber; /* NULL: none */
+	void *userdata;				 /* its own */
+	struct ckc_cupti_place places[CKC_CUPTI_PLACES];
+	unsigned int place_count; /* ever */
 
-	_Atomic uint64_t kinds;
+	struct ckc_own own;	/* with flush_lock */
+	_Atomic uint64_t asked; /* the kinds that the program has enabled */
+	/* calls that the subscriber is told of, by CUPTI's numbers; with flush_lock, to change them */
+	_Atomic uint64_t reported_driver[CKC_CUPTI_CALLS / 64];
+	_Atomic uint64_t reported_runtime[CKC_CUPTI_CALLS / 64];
+	_Atomic bool reports_driver, reports_runtime; /* any */
+	/* calls without records, by CUPTI's numbers */
+	_Atomic uint64_t left_out_driver[CKC_CUPTI_CALLS / 64];
+	_Atomic uint64_t left_out_runtime[CKC_CUPTI_CALLS / 64];
+	_Atomic uint64_t kinds;		 /* those, and those of the own profile */
 	uint64_t (*_Atomic clock)(void); /* the program's; NULL: the system's */
 };
 

@@ -185,12 +185,21 @@ static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, cons
 	return (CUresult)head->err;
 }
 
-static void note_profile(uint32_t proc, uint64_t began, CUresult err)
+static void note_profile(const struct ckc_exchange *x, uint64_t began, CUresult err)
 {
 	const struct ckc_thread *t = ckc_thread();
 
-	if (t && t->lane)
-		ckc_profile_end(proc, CK_ACTIVITY_CALL | ckc_lane_xid(t->lane), began, err);
+	if (!t || !t->lane)
+		return;
+	ckc_profile_end(&(struct ckc_message){
+		.proc = x->proc,
+		.waits = true,
+		.id = CK_ACTIVITY_CALL | ckc_lane_xid(t->lane),
+		.began = began,
+		.err = err,
+		.sent = CK_CALL_HEADER + ck_procs[x->proc].args_size + x->bulk_size,
+		.received = ckc_lane_received(t->lane),
+	});
 }
 
 /* Make a call, ordered after all commands sent so far. */
@@ -234,7 +243,7 @@ static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
 	CUresult err = call_uncancelled(c, x);
 
 	if (unlikely(began))
-		note_profile(x->proc, began, err);
+		note_profile(x, began, err);
 	ck_cancel_restore(cancel);
 	return err;
 }

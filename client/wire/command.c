@@ -311,6 +311,16 @@ CUresult ckc_unsent(const struct ck_proc *p, int ret)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
+static void note_profile(uint32_t proc, const ck_head *head, size_t bulk_size, uint64_t began)
+{
+	ckc_profile_end(&(struct ckc_message){
+		.proc = proc,
+		.id = head->seq,
+		.began = began,
+		.sent = CK_CALL_HEADER + ck_procs[proc].args_size + bulk_size,
+	});
+}
+
 CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
 	struct ckc_client *c = ckc_client_current();
@@ -339,7 +349,7 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	if (unlikely(ckc_trace_on))
 		ckc_trace_message(proc, args, NULL, CUDA_SUCCESS, 0, bulk_size);
 	if (unlikely(profiled && sent))
-		ckc_profile_end(proc, ((const ck_head *)args)->seq, profiled, CUDA_SUCCESS);
+		note_profile(proc, args, bulk_size, profiled);
 	if (unlikely(ret < 0))
 		return ckc_unsent(&ck_procs[proc], ret);
 	return sent ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;

@@ -109,6 +109,12 @@ struct ckc_hook_exit {
 };
 CK_HOOK_LIST(exit);
 
+/* --- the process ends (wire/session.c), and may still make calls if @can_call */
+struct ckc_hook_leave {
+	void (*run)(struct ckc_client *c, bool can_call);
+};
+CK_HOOK_LIST(leave);
+
 /* --- a function of the application, called for the server, has returned (objects/callback.c) */
 struct ckc_hook_function_end {
 	void (*run)(void);
@@ -172,14 +178,35 @@ struct ckc_hook_along {
 CK_HOOK_LIST(along);
 
 /*
- * --- a profiler is on, and message @proc has been sent or answered (wire/profile.h). clock() gives the time at
+ * --- a profiler is on, and a message has been sent or answered (wire/profile.h). clock() gives the time at
  * which its call began. No lock is held that a message needs.
  */
+struct ckc_message {
+	uint32_t proc;
+	bool waits;  /* there was a reply */
+	uint64_t id; /* its number on the server (rpc/activity.h) */
+	uint64_t began;
+	CUresult err;
+	size_t sent, received; /* bytes on the wire, without strings */
+};
 struct ckc_hook_message {
 	uint64_t (*clock)(void);
-	void (*run)(uint32_t proc, uint64_t id, uint64_t began, CUresult err);
+	void (*run)(const struct ckc_message *m);
 };
 CK_HOOK_LIST(message);
+
+/* --- the program calls the driver, and a profiler watches (wire/profile.h, build/gen/watched.c) */
+struct ckc_call {
+	const char *name;
+	uint32_t number;   /* CUPTI's number of the call */
+	const void *given; /* the arguments, as a structure; NULL: none */
+	CUresult result;   /* when it is left */
+};
+struct ckc_hook_call {
+	void (*enter)(const struct ckc_call *call);
+	void (*leave)(const struct ckc_call *call);
+};
+CK_HOOK_LIST(call);
 
 /* --- cuInit has succeeded (objects/init.c); may run more than once */
 struct ckc_hook_ready {

@@ -3,4 +3,4 @@
  */
 #include "client/wire/profile.h"
 
-atomic_bool ckc_profile_on;
+atomic_bool ckc_profile_on, ckc_profile_watch;

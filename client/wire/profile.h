@@ -1,7 +1,7 @@
 /*
- * client/wire/profile.h - tell a profiler in this library (client/cupti) of each message.
+ * client/wire/profile.h - tell a profiler in this library (client/cupti) of each message, and of each call of the program.
  *
- * While no profiler is on, a message pays one predicted branch. On or off, messages are the same: both sides
+ * While no profiler is on, each pays one predicted branch. On or off, messages are the same: both sides
  * know the number of a message without being told.
  */
 #ifndef CK_CLIENT_WIRE_PROFILE_H
@@ -14,6 +14,22 @@
 #include "util/util.h"
 
 extern atomic_bool ckc_profile_on;
+extern atomic_bool ckc_profile_watch; /* tell of the program's calls, too */
+
+static inline bool ckc_profile_watches(void)
+{
+	return atomic_load_explicit(&ckc_profile_watch, memory_order_relaxed);
+}
+
+static inline void ckc_profile_enter(struct ckc_call *call)
+{
+	ckc_each_hook(call, h) h->enter(call);
+}
+
+static inline void ckc_profile_leave(struct ckc_call *call)
+{
+	ckc_each_hook(call, h) h->leave(call);
+}
 
 /* The time, if a profiler is on; else 0. */
 static inline uint64_t ckc_profile_begin(void)
@@ -24,10 +40,9 @@ static inline uint64_t ckc_profile_begin(void)
 	return 0;
 }
 
-/* Message @proc has been sent, or answered. @id is its number on the server (rpc/activity.h). */
-static inline void ckc_profile_end(uint32_t proc, uint64_t id, uint64_t began, CUresult err)
+static inline void ckc_profile_end(const struct ckc_message *m)
 {
-	ckc_each_hook(message, h) h->run(proc, id, began, err);
+	ckc_each_hook(message, h) h->run(m);
 }
 
 #endif

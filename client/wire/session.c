@@ -18,6 +18,7 @@
 #include "client/wire/queue.h"
 #include "libcuda/logs.h"
 #include "client/wire/hooks.h"
+#include "client/wire/profile.h"
 #include "client/wire/stats.h"
 #include "rpc/alias.h"
 #include "rpc/chan.h"
@@ -28,6 +29,8 @@
 #include "util/map.h"
 
 CK_LOG_DEFINE("client");
+
+#define LEAVE_MS 2000 /* for the last calls of a process */
 
 #ifndef CK_RELEASE
 #define CK_RELEASE "unknown"
@@ -417,26 +420,39 @@ static bool has_lane(struct ckc_client *c, struct ckc_thread *t)
 	return t->lane && !ckc_lane_busy(t->lane);
 }
 
+/* The last calls. Fetch the last output of kernels, if there may be some, within two seconds. */
+static void leave(struct ckc_client *c)
+{
+	struct ckc_thread *t = ckc_thread();
+	bool can_call = ckc_command_stop(c) && t;
+
+	if (can_call && may_have_printed(c) && has_lane(c, t)) {
+		ckc_lane_timeout(t->lane, LEAVE_MS);
+		ckc_output_fetch();
+	}
+	if (!ckc_profile_on)
+		return;
+	can_call = can_call && has_lane(c, t);
+	if (can_call)
+		ckc_lane_timeout(t->lane, LEAVE_MS);
+	ckc_each_hook(leave, h) h->run(c, can_call);
+}
+
 /* Runs after the application's exit handlers and before the libraries that the client uses are
- * unloaded. Fetch the last output of kernels, if there may be some, within two seconds. Then the
- * server sees the connections close. */
+ * unloaded. Then the server sees the connections close. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	struct ckc_client *c = ckc_client_current();
-	struct ckc_thread *t;
 
 	if (c->state == CK_STATE_FORKED)
 		return;
-	if (c->state != CK_STATE_READY)
-		goto out;
-	c->state = CK_STATE_EXITING; /* errors are not reported from now on */
-	t = ckc_thread();
-	if (ckc_command_stop(c) && t && may_have_printed(c) && has_lane(c, t)) {
-		ckc_lane_timeout(t->lane, 2000);
-		ckc_output_fetch();
+	if (c->state == CK_STATE_READY) {
+		c->state = CK_STATE_EXITING; /* errors are not reported from now on */
+		leave(c);
+		ckc_keep_bye(c);
+	} else if (ckc_profile_on) {
+		ckc_each_hook(leave, h) h->run(c, false);
 	}
-	ckc_keep_bye(c);
-out:
 	if (ckc_stats_on)
 		ckc_stats_end_of_process();
 }

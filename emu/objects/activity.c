@@ -104,10 +104,9 @@ uint32_t ck_emu_activity_number(void)
 	return number;
 }
 
-/* CUPTI's number of a stream; the legacy stream's is the same in each context. */
 static uint32_t stream_number(const struct ck_emu_stream *stream)
 {
-	return stream->is_legacy ? 7 : (uint32_t)stream->id + 7;
+	return ck_emu_activity_stream(stream->is_legacy ? 0 : stream->id);
 }
 
 static void place_kernel(struct ck_cupti_kernel *kernel, const struct ck_emu_context *context,

@@ -28,6 +28,12 @@ uint32_t ck_emu_activity_number(void);
 void ck_emu_activity_add(union ck_cupti_record *record, const struct ck_emu_context *context,
 			 const struct ck_emu_stream *stream, uint64_t start);
 
+/* CUPTI's number of a stream; @id 0: of the legacy one, which is the same in each context. */
+static inline uint32_t ck_emu_activity_stream(uint64_t id)
+{
+	return (uint32_t)id + 7;
+}
+
 /* --- for cupti.c */
 void ck_emu_activity_callbacks(ck_cupti_request_fn request, ck_cupti_complete_fn complete);
 void ck_emu_activity_flush(void);

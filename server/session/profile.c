@@ -43,20 +43,28 @@ static struct {
 	CUptiResult (*cuptiActivityPushExternalCorrelationId)(uint32_t, uint64_t);
 	CUptiResult (*cuptiActivityPopExternalCorrelationId)(uint32_t, uint64_t *);
 	CUptiResult (*cuptiGetTimestamp)(uint64_t *);
+	CUptiResult (*cuptiGetContextId)(CUcontext, uint32_t *);
+	CUptiResult (*cuptiGetStreamIdEx)(CUcontext, CUstream, uint8_t, uint32_t *);
 } cupti;
 
 /* A worker has one session. */
 static struct {
 	pthread_once_t once;
-	bool open;
+	atomic_bool open;
+	struct ck_mutex kinds_lock; /* with enabled: lanes may set kinds at the same time */
+	uint64_t enabled;
 	struct ck_mutex lock; /* with what follows */
 	struct piece *first, **end;
 	struct piece *last; /* being filled */
 	unsigned int count;
 	uint64_t dropped;
 	struct ck_map *names; /* text to number */
-	uint64_t enabled;
-} state = {.once = PTHREAD_ONCE_INIT, .lock = CK_MUTEX(CK_RANK_PROFILE), .end = &state.first};
+} state = {
+	.once = PTHREAD_ONCE_INIT,
+	.kinds_lock = CK_MUTEX(CK_RANK_PROFILE_KINDS),
+	.lock = CK_MUTEX(CK_RANK_PROFILE),
+	.end = &state.first,
+};
 
 /* --- the library */
 
@@ -98,7 +106,8 @@ static bool find_all(void *library)
 	       FIND(library, cuptiActivityGetNumDroppedRecords) &&
 	       FIND(library, cuptiActivityPushExternalCorrelationId) &&
 	       FIND(library, cuptiActivityPopExternalCorrelationId) &&
-	       FIND(library, cuptiGetTimestamp);
+	       FIND(library, cuptiGetTimestamp) && FIND(library, cuptiGetContextId) &&
+	       FIND(library, cuptiGetStreamIdEx);
 }
 
 /* --- records. The lock is held. */
@@ -280,7 +289,7 @@ void cks_profile_pop(void)
 	cupti.cuptiActivityPopExternalCorrelationId(ID_KIND, &id);
 }
 
-/* Enable or disable the kinds in which @wanted differs from the enabled ones. */
+/* Enable or disable the kinds in which @wanted differs from the enabled ones. kinds_lock is held. */
 static CUptiResult set_kinds(uint64_t wanted)
 {
 	uint64_t changed = wanted ^ state.enabled;
@@ -321,8 +330,10 @@ CUresult ck_serve_profile(struct cks_request *q, ck_profile_args *a, ck_profile_
 	if (wanted)
 		wanted |= 1ull << CUPTI_ACTIVITY_KIND_DRIVER |
 			  1ull << CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+	ck_lock(&state.kinds_lock);
 	res->result = set_kinds(wanted);
 	atomic_store(&cks_profile_on, wanted != 0);
+	ck_unlock(&state.kinds_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -336,6 +347,23 @@ CUresult ck_serve_profile_clock(struct cks_request *q, ck_profile_clock_args *a,
 	if (state.open)
 		cupti.cuptiGetTimestamp(&now);
 	res->now = now;
+	return CUDA_SUCCESS;
+}
+
+/* CUPTI's numbers of the caller's context and of a stream in it, as records have them. */
+CUresult ck_serve_profile_stream(struct cks_request *q, ck_profile_stream_args *a,
+				 ck_profile_stream_res *res)
+{
+	CUcontext context = cks_handles_get(q->session->handles, q->ctx, CK_KIND_CONTEXT);
+	CUstream stream;
+
+	if (!state.open || !context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!cks_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (cupti.cuptiGetContextId(context, &res->context) ||
+	    cupti.cuptiGetStreamIdEx(context, stream, 0, &res->number))
+		return CUDA_ERROR_UNKNOWN;
 	return CUDA_SUCCESS;
 }
 

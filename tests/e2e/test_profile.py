@@ -1,4 +1,5 @@
 """tests/e2e/test_profile.py - a program that profiles itself through CUPTI: records of the GPU come from the server."""
+import pathlib
 import textwrap
 
 import pytest
@@ -7,15 +8,17 @@ from conftest import TRANSPORTS, client_env, run
 
 EXPECTED = """\
 result 64
+buffers in use 1
 kernels 6, with the id 1, names _Z5scalePff
 copies some, 2097152 bytes, fills 1
 untied 0, outside of the time 0, before the call 0, dropped 0
+launched by cudaLaunchKernel_v7000
 driver some, runtime some
 result 64
 afterwards 0
 """
 
-# What a profiler asks for beside activities: one subscriber, no callbacks about calls, errors by name.
+# What a profiler asks for beside activities: one subscriber, callbacks by domain, errors by name.
 QUESTIONS = """
     import ctypes
     cupti = ctypes.CDLL("libcupti.so.12")
@@ -23,7 +26,7 @@ QUESTIONS = """
     callback = ctypes.CFUNCTYPE(None)(lambda: None)
     print(cupti.cuptiSubscribe(ctypes.byref(handle), callback, None))
     print(cupti.cuptiSubscribe(ctypes.byref(handle), callback, None))
-    print(cupti.cuptiEnableCallback(1, handle, 3, 1), cupti.cuptiEnableCallback(1, handle, 2, 1))
+    print(cupti.cuptiEnableCallback(1, handle, 3, 1), cupti.cuptiEnableCallback(1, handle, 5, 1))
     print(cupti.cuptiUnsubscribe(handle), cupti.cuptiUnsubscribe(handle))
     print(cupti.cuptiActivityEnable(6), cupti.cuptiActivityEnable(1000), cupti.cuptiGetLastError())
     for i in range(2):
@@ -31,6 +34,108 @@ QUESTIONS = """
     print(cupti.cuptiGetResultString(27, ctypes.byref(text)), text.value.decode())
     print(cupti.cuptiGetVersion(ctypes.byref(version)), cupti.cuptiActivityFlushAll(0))
 """
+
+CALLS = """
+from cupti_program import *
+begin()
+memory = made(ctypes.c_uint64, "cuMemAlloc_v2", ctypes.c_size_t(64))
+enable(DRIVER, MEMSET)
+wanted = {name_of(1, n): n for n in range(1, 800) if cupti.cuptiGetCallbackName(1, n, ctypes.byref(ctypes.c_char_p())) == 0}
+call("cuptiActivityEnableDriverApi", wanted["cuCtxGetCurrent"], 0)
+made(ctypes.c_void_p, "cuCtxGetCurrent")
+made(ctypes.c_int, "cuCtxGetDevice")
+call("cuMemsetD8_v2", memory, 1, ctypes.c_size_t(64))
+cuda.cuMemFree_v2(ctypes.c_uint64(1))
+calls = records(DRIVER)
+(fill,) = records(MEMSET)
+assert [name_of(1, c.call) for c in calls] == ["cuCtxGetDevice", "cuMemsetD8_v2", "cuMemFree_v2"], calls
+assert [c.result for c in calls] == [0, 0, 1], calls
+assert fill.correlation == calls[1].correlation != calls[0].correlation
+"""
+
+WAITS = """
+from cupti_program import *
+begin()
+enable(SYNCHRONIZATION, DEVICE, CONTEXT, DRIVER, MEMSET)
+memory = made(ctypes.c_uint64, "cuMemAlloc_v2", ctypes.c_size_t(64))
+stream, event = made(ctypes.c_void_p, "cuStreamCreate", 1), made(ctypes.c_void_p, "cuEventCreate", 0)
+call("cuMemsetD8Async", memory, 1, ctypes.c_size_t(64), stream)
+call("cuEventRecord", event, stream)
+call("cuStreamWaitEvent", None, event, 0)
+call("cuEventSynchronize", event)
+call("cuStreamSynchronize", stream)
+call("cuCtxSynchronize")
+assert cuda.cuStreamSynchronize(ctypes.c_void_p(77)) == 400
+calls, waits = {c.correlation: c for c in records(DRIVER)}, records(SYNCHRONIZATION)
+(fill,), (context,), devices = records(MEMSET), records(CONTEXT), records(DEVICE)
+none = 0xffffffff
+assert [(w.type, w.result, w.context) for w in waits] == [(t, r, fill.context) for t, r in ((2, 0), (1, 0), (3, 0), (4, 0), (3, 400))]
+assert [w.stream for w in waits] == [context.null_stream, none, fill.stream, none, none], waits
+assert waits[0].event == waits[1].event != none == waits[2].event
+for w in waits:
+    c = calls[w.correlation]
+    assert c.start <= w.start <= w.end and "Synchronize" in name_of(1, c.call) or "WaitEvent" in name_of(1, c.call)
+assert context.context == fill.context and context.device == 0 and context.api == 1 and fill.stream != context.null_stream
+assert len(devices) == 1 and (devices[0].major, devices[0].id, devices[0].warp) == (9, 0, 32)
+"""
+CALLBACKS = """
+from cupti_program import *
+class Data(ctypes.Structure):
+    _fields_ = [("site", ctypes.c_int), ("function", ctypes.c_char_p), ("given", ctypes.c_void_p), ("result", ctypes.c_void_p),
+                ("symbol", ctypes.c_char_p), ("context", ctypes.c_void_p), ("context_number", ctypes.c_uint32),
+                ("data", ctypes.POINTER(ctypes.c_uint64)), ("correlation", ctypes.c_uint32)]
+seen = []
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(Data))
+def callback(userdata, domain, number, data):
+    d = data[0]
+    if d.site == 0:
+        d.data[0] = 1000 + d.correlation
+    else:
+        assert d.data[0] == 1000 + d.correlation
+    words = ctypes.cast(d.given, ctypes.POINTER(ctypes.c_uint64)) if d.given else None
+    result = ctypes.c_int.from_address(d.result).value if d.result else None
+    seen.append((userdata, domain, d.function.decode(), d.site, words[0] if words else None, result, d.context, d.correlation))
+    made(ctypes.c_int, "cuCtxGetDevice")        # a callback's own calls are not reported
+context = begin()
+memory = made(ctypes.c_uint64, "cuMemAlloc_v2", ctypes.c_size_t(64))
+subscriber = made(ctypes.c_void_p, "cuptiSubscribe", callback, ctypes.c_void_p(42))
+numbers = {name_of(1, n): n for n in range(1, 800) if cupti.cuptiGetCallbackName(1, n, ctypes.byref(ctypes.c_char_p())) == 0}
+call("cuptiEnableCallback", 1, subscriber, 1, numbers["cuMemFree_v2"])
+assert made(ctypes.c_uint32, "cuptiGetCallbackState", subscriber, 1, numbers["cuMemFree_v2"]).value == 1
+made(ctypes.c_int, "cuCtxGetDevice")
+call("cuMemFree_v2", memory)
+assert cuda.cuMemFree_v2(ctypes.c_uint64(5)) == 1
+assert [s[:7] for s in seen] == [(42, 1, "cuMemFree_v2", site, at, result, context.value)
+                                 for at, error in ((memory.value, 0), (5, 1)) for site, result in ((0, None), (1, error))], seen
+assert seen[0][7] == seen[1][7] != seen[2][7]
+seen.clear()
+call("cuptiEnableDomain", 1, subscriber, 1)
+made(ctypes.c_int, "cuCtxGetDevice")
+assert [s[2:4] for s in seen] == [("cuCtxGetDevice", 0), ("cuCtxGetDevice", 1)]
+call("cuptiEnableDomain", 0, subscriber, 1)
+made(ctypes.c_int, "cuCtxGetDevice")
+call("cuptiEnableDomain", 1, subscriber, 1)
+call("cuptiUnsubscribe", subscriber)
+made(ctypes.c_int, "cuCtxGetDevice")
+assert len(seen) == 2
+"""
+
+
+def run_cupti(source, address, **more):
+    env = client_env(address, PYTHONPATH=str(pathlib.Path(__file__).parent), **more)
+    return run(["/usr/bin/python3", "-c", textwrap.dedent(source)], env)
+
+
+@pytest.mark.parametrize("source", [WAITS, CALLBACKS], ids=["waits", "callbacks"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_profilers_get(server, source, transport):
+    result = run_cupti(source, server.address(transport))
+    assert (result.status, result.err) == (0, "")
+
+
+def test_each_call_has_a_record_unless_it_is_left_out(server):
+    result = run_cupti(CALLS, server.address("tcp"))
+    assert (result.status, result.err) == (0, "")
 
 
 @pytest.mark.parametrize("moment", ["late", "early"])
@@ -55,5 +160,5 @@ def test_unsupported_calls_are_reported_once_by_name(server):
     assert result.status == 0, result.err
     assert result.out.split() == "0 39 0 27 0 1 27 21 21 27 27 0 CUPTI_ERROR_NOT_SUPPORTED 0 7".split()
     assert len(result.lines_about("cuptiMetricGetNumEvents is not supported")) == 1
-    assert len(result.lines_about("callbacks about calls are not supported")) == 1
+    assert len(result.lines_about("callbacks of domain 5 are not supported")) == 1
     assert len(result.lines_about("kind 6")) == 1

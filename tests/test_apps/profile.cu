@@ -18,6 +18,7 @@
 #define PUSHED 4711
 
 static void *library;
+static int waiting; /* buffers that the library has and fills */
 static std::vector<std::vector<uint8_t>> buffers;
 
 template <typename F> static F find(const char *name)
@@ -45,12 +46,14 @@ static void on_request(uint8_t **buffer, size_t *size, size_t *records)
 	*size = 4096; /* so small that there are several */
 	*buffer = (uint8_t *)aligned_alloc(8, *size);
 	*records = 0;
+	waiting++;
 }
 
 static void on_complete(void *, uint32_t, uint8_t *buffer, size_t, size_t valid)
 {
 	buffers.emplace_back(buffer, buffer + valid);
 	free(buffer);
+	waiting--;
 }
 
 __global__ void scale(float *x, float by)
@@ -93,6 +96,8 @@ struct seen {
 	std::set<uint32_t> pushed;
 	std::set<std::string> names;
 	std::map<uint32_t, int> kinds;
+	std::string launcher; /* name of the call that launched */
+	std::map<uint32_t, std::string> callers;
 };
 
 /* All kinds of work have times and a number. */
@@ -103,12 +108,22 @@ static void look(seen *s, uint64_t start, uint64_t end, uint32_t number, uint64_
 	s->early += s->calls.count(number) && start < s->calls[number];
 }
 
+static const char *name_of(uint32_t kind, uint32_t call)
+{
+	const char *name;
+
+	CUPTI(cuptiGetCallbackName, (uint32_t, uint32_t, const char **),
+	      kind == CUPTI_ACTIVITY_KIND_DRIVER ? 1 : 2, call, &name);
+	return name;
+}
+
 static void read(seen *s, const union ck_cupti_record *r, uint64_t from, uint64_t to)
 {
 	switch (r->kind) {
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
 		s->kernels++;
 		s->names.insert(r->kernel.name);
+		s->launcher = s->callers[r->kernel.correlation];
 		s->inside += s->pushed.count(r->kernel.correlation) > 0;
 		look(s, r->kernel.start, r->kernel.end, r->kernel.correlation, from, to);
 		break;
@@ -128,6 +143,7 @@ static void read(seen *s, const union ck_cupti_record *r, uint64_t from, uint64_
 	default:
 		s->kinds[r->kind]++;
 		s->calls[r->api.correlation] = r->api.start;
+		s->callers[r->api.correlation] = name_of(r->api.kind, r->api.call);
 	}
 }
 
@@ -165,6 +181,8 @@ int main(int argc, char **argv)
 	from = now();
 	work();
 	CHECK(cudaDeviceSynchronize());
+	/* Kineto flushes only if a buffer has been asked for */
+	printf("buffers in use %d\n", waiting);
 	CUPTI(cuptiActivityFlushAll, (uint32_t), 1);
 	s = read_all(from, now());
 	CUPTI(cuptiActivityGetNumDroppedRecords, (void *, uint32_t, size_t *), nullptr, 0, &dropped);
@@ -176,6 +194,7 @@ int main(int argc, char **argv)
 	       (unsigned long)s.bytes, s.fills);
 	printf("untied %d, outside of the time %d, before the call %d, dropped %zu\n", s.untied,
 	       s.misplaced, s.early, dropped);
+	printf("launched by %s\n", s.launcher.c_str());
 	printf("driver %s, runtime %s\n", s.kinds[4] ? "some" : "none", s.kinds[5] ? "some" : "none");
 	for (uint32_t kind : kinds)
 		CUPTI(cuptiActivityDisable, (uint32_t), kind);

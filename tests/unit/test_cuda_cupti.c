@@ -34,6 +34,24 @@ static void the_layout_is_that_of_cupti(void **state)
 	assert_int_equal(offsetof(struct ck_cupti_memset, graph_node), 64);
 	assert_int_equal(sizeof(struct ck_cupti_api), 40);
 	assert_int_equal(sizeof(struct ck_cupti_external), 24);
+	assert_int_equal(sizeof(struct ck_cupti_sync), 56);
+	assert_int_equal(offsetof(struct ck_cupti_sync, result), 48);
+	assert_int_equal(sizeof(struct ck_cupti_context), 32);
+	assert_int_equal(offsetof(struct ck_cupti_context, parent), 16);
+	assert_int_equal(offsetof(struct ck_cupti_context, multiprocessors), 22);
+	assert_int_equal(sizeof(struct ck_cupti_device), 184);
+	assert_int_equal(offsetof(struct ck_cupti_device, multiprocessors), 44);
+	assert_int_equal(offsetof(struct ck_cupti_device, block_threads), 76);
+	assert_int_equal(offsetof(struct ck_cupti_device, major), 104);
+	assert_int_equal(offsetof(struct ck_cupti_device, uuid), 120);
+	assert_int_equal(offsetof(struct ck_cupti_device, name), 136);
+	assert_int_equal(offsetof(struct ck_cupti_device, mig_uuid), 160);
+	assert_int_equal(offsetof(struct ck_cupti_device, numa_node), 180);
+	assert_int_equal(sizeof(struct ck_cupti_callback), 72);
+	assert_int_equal(offsetof(struct ck_cupti_callback, result), 24);
+	assert_int_equal(offsetof(struct ck_cupti_callback, context_number), 48);
+	assert_int_equal(offsetof(struct ck_cupti_callback, data), 56);
+	assert_int_equal(offsetof(struct ck_cupti_callback, correlation), 64);
 }
 
 static void a_walk_ends_at_the_end_and_at_nonsense(void **state)

@@ -2,7 +2,7 @@
 
 import re
 
-from . import banner
+from . import banner, proto
 from .proto import argument_names, c_type, params, resolve, variant
 from .table import HANDLES
 
@@ -269,6 +269,38 @@ def counted_c(table):
                    f"\tCUresult err;\n\n\tckc_stats_begin(&call, {i});\n"
                    f"\terr = {r.name}({', '.join(argument_names(text))});\n"
                    "\tckc_stats_end(&call);\n\treturn err;\n}\n\n")
+    return "".join(out)
+
+
+WATCHED = r"""#include "client/cupti/call_numbers.h"
+#include "client/wire/profile.h"
+#include "gen/api.h"
+#include "util/util.h"
+
+/* Weak: a function of libcuda/ comes first. */
+#define CALL __attribute__((weak)) CK_EXPORT
+#define BODY __attribute__((weak, visibility("hidden")))
+
+"""
+
+
+def watched_c(table):
+    """The exported calls: each is its body, and a profiler is told of it if there is one."""
+    out = [banner("rpc/driver.api"), WATCHED]
+    for r in table.rows:
+        if not proto.is_watched(r):
+            continue
+        text = proto.params(proto.resolve(table, r))
+        names = proto.argument_names(text)
+        body = f"ckc_do_{r.name}({', '.join(names)})"
+        fields = "".join(f"\t\t{p.strip()};\n" for p in text.split(",")) if names else ""
+        given = f"\tstruct {{\n{fields}\t}} given = {{{', '.join(names)}}};\n" if names else ""
+        out.append(f"BODY CUresult ckc_do_{r.name}({text});\n"
+                   f"CALL CUresult {r.name}({text})\n{{\n"
+                   f"\tif (likely(!ckc_profile_watches()))\n\t\treturn {body};\n\n{given}"
+                   f"\tstruct ckc_call call = {{\"{r.name}\", CKC_CALL_{r.name}, {'&given' if names else 'NULL'}, 0}};\n\n"
+                   f"\tckc_profile_enter(&call);\n\tcall.result = {body};\n\tckc_profile_leave(&call);\n"
+                   "\treturn call.result;\n}\n\n")
     return "".join(out)
 
 

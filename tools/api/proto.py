@@ -80,6 +80,18 @@ def is_counted(row):
     return row.exported and row.kind != "refuse" and not row.name.startswith(UNCOUNTED)
 
 
+def is_watched(row):
+    """Does the client tell a profiler of the call? libcuda/ has forms of one call that are made of others."""
+    return is_counted(row) and not row.name.startswith("cuMemcpy3DBatch")
+
+
+def client_bodies_h(table):
+    """The names of the client's own functions; the exported ones tell a profiler of the call."""
+    names = "".join(f"#define {r.name} ckc_do_{r.name}\n" for r in table.rows if is_watched(r))
+    return (banner("rpc/driver.api") + "#ifndef CK_GEN_CLIENT_BODIES_H\n#define CK_GEN_CLIENT_BODIES_H\n\n"
+            + names + "\n#endif\n")
+
+
 def emu_bodies_h(table):
     """The names of the emulated driver's own functions; the exported ones count the threads inside."""
     names = "".join(f"#define {r.name} ck_emu_do_{r.name}\n" for r in table.rows if is_counted(r))

@@ -1,0 +1,295 @@
+/*
+ * client/cupti/own.c - the process's own profile: from cuInit on, into the file of CRICKET_PROFILE.
+ *
+ * A thread fetches the records each second and adds them to the file, which is a whole document all the time: a process
+ * that is killed loses a second. The file is open only while it is written, because a program may close what it does not know.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/cupti/cupti.h"
+#include "client/wire/hooks.h"
+#include "client/wire/profile.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/until.h"
+
+CK_LOG_DEFINE("client");
+
+#define LEAVE_MS 2000 /* the wait at exit for a fetch that another thread makes */
+
+/* --- the file */
+
+/* Write all of it at @at: 0 or -errno. */
+static int write_at(int fd, const char *bytes, size_t size, off_t at)
+{
+	while (size > 0) {
+		ssize_t n = pwrite(fd, bytes, size, at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		bytes += n;
+		size -= (size_t)n;
+		at += n;
+	}
+	return 0;
+}
+
+static int write_tail(int fd, off_t at)
+{
+	int ret = write_at(fd, CK_TIMELINE_TAIL, strlen(CK_TIMELINE_TAIL), at);
+
+	if (ret == 0 && ftruncate(fd, at + (off_t)strlen(CK_TIMELINE_TAIL)) < 0)
+		ret = -errno;
+	return ret;
+}
+
+/* Make the file at @path, which must not exist. */
+static int create(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = write_at(fd, CK_TIMELINE_HEAD, strlen(CK_TIMELINE_HEAD), 0);
+	if (ret == 0)
+		ret = write_tail(fd, (off_t)strlen(CK_TIMELINE_HEAD));
+	close(fd);
+	return ret;
+}
+
+/* The file that the variable names; if it exists, this process is not the first: FILE.PID. */
+static int create_own(struct ckc_own *own, const char *name)
+{
+	char folder[4096] = "";
+	int ret;
+
+	if (name[0] != '/' && !getcwd(folder, sizeof(folder)))
+		return -errno;
+	if (asprintf(&own->path, "%s%s%s", folder, name[0] == '/' ? "" : "/", name) < 0) {
+		own->path = NULL;
+		return -ENOMEM;
+	}
+	ret = create(own->path);
+	if (ret != -EEXIST)
+		return ret;
+	free(own->path);
+	if (asprintf(&own->path, "%s%s%s.%d", folder, name[0] == '/' ? "" : "/", name, getpid()) <
+	    0) {
+		own->path = NULL;
+		return -ENOMEM;
+	}
+	unlink(own->path); /* of an earlier process with this number */
+	return create(own->path);
+}
+
+/* Writing beyond a limit of the process raises SIGXFSZ, which would end it. Block it; true: it was not pending. */
+static bool block_limit(sigset_t *was)
+{
+	sigset_t limit, pending;
+
+	sigemptyset(&limit);
+	sigaddset(&limit, SIGXFSZ);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &limit, was);
+	return !sigismember(&pending, SIGXFSZ);
+}
+
+static void unblock_limit(const sigset_t *was, bool take)
+{
+	const struct timespec now = {.tv_sec = 0};
+	sigset_t limit;
+
+	sigemptyset(&limit);
+	sigaddset(&limit, SIGXFSZ);
+	while (take && sigtimedwait(&limit, NULL, &now) < 0 && errno == EINTR)
+		;
+	pthread_sigmask(SIG_SETMASK, was, NULL);
+}
+
+/* Put the events so far in front of the document's tail. If that fails, the document is as before. */
+static int append(struct ckc_own *own)
+{
+	int fd = open(own->path, O_WRONLY | O_CLOEXEC), ret;
+	off_t end = own->end + (off_t)own->text.size;
+
+	if (fd < 0)
+		return -errno;
+	ret = write_at(fd, own->text.bytes, own->text.size, own->end);
+	if (ret == 0)
+		ret = write_tail(fd, end);
+	if (ret == 0)
+		own->end = end;
+	else if (write_tail(fd, own->end) < 0)
+		ck_debug("%s: the end cannot be written", own->path);
+	close(fd);
+	return ret;
+}
+
+/* --- the profile. flush_lock is held. */
+
+/* The records come to an end. */
+static void stop(struct ckc_client *c)
+{
+	struct ckc_cupti *s = c->cupti;
+	struct ckc_own *own = &s->own;
+
+	own->on = false;
+	atomic_store(&s->kinds, atomic_load(&s->asked));
+	ckc_cupti_apply(c);
+	ck_timeline_free(&own->text);
+	free(own->calls);
+	own->calls = NULL;
+}
+
+static void write_out(struct ckc_client *c)
+{
+	struct ckc_own *own = &c->cupti->own;
+	sigset_t was;
+	bool take = block_limit(&was);
+	int ret = own->text.size > 0 ? append(own) : 0;
+
+	unblock_limit(&was, take);
+
+	ck_timeline_clear(&own->text);
+	if (ret == 0)
+		return;
+	ck_err("CRICKET_PROFILE: %s: %s: the profile ends here", own->path, strerror(-ret));
+	stop(c);
+}
+
+/* Everything up to now. */
+static void collect(struct ckc_client *c, bool can_call, bool forced)
+{
+	struct ckc_cupti *s = c->cupti;
+
+	ckc_cupti_hand_over_calls(c);
+	if (can_call)
+		ckc_cupti_fetch(c, forced);
+	ck_lock(&s->lock);
+	s->own.dropped += s->dropped;
+	s->dropped = 0;
+	ck_unlock(&s->lock);
+}
+
+/* Messages of the profile would keep a session that is idle on its GPU. After the last message there is one more fetch. */
+static bool is_idle(struct ckc_own *own)
+{
+	uint64_t messages = atomic_load(&own->messages);
+	bool idle = own->fetched_at == messages && own->fetched_again;
+
+	own->fetched_again = own->fetched_at == messages;
+	own->fetched_at = messages;
+	return idle;
+}
+
+static void *write_each_second(void *client)
+{
+	struct ckc_client *c = client;
+	struct ckc_cupti *s = c->cupti;
+	const struct timespec second = {.tv_sec = 1};
+	bool on = true;
+
+	ckc_aside = true; /* the program's commands go at their own pace */
+	while (on) {
+		nanosleep(&second, NULL);
+		ck_lock(&s->flush_lock);
+		if (s->own.on) {
+			collect(c, atomic_load(&c->state) == CK_STATE_READY && !is_idle(&s->own),
+				false);
+			write_out(c);
+		}
+		on = s->own.on;
+		ck_unlock(&s->flush_lock);
+	}
+	return NULL;
+}
+
+static int start(struct ckc_client *c, const char *name)
+{
+	struct ckc_cupti *s = c->cupti;
+	struct ckc_own *own = &s->own;
+	int ret = create_own(own, name);
+
+	if (ret < 0)
+		return ret;
+	own->end = (off_t)strlen(CK_TIMELINE_HEAD);
+	own->calls = calloc(CKC_OWN_CALLS, sizeof(*own->calls));
+	if (!own->calls)
+		return -ENOMEM;
+	own->on = true;
+	ckc_own_begin(c);
+	atomic_store(&s->kinds, atomic_load(&s->asked) | CKC_OWN_KINDS);
+	ckc_cupti_apply(c);
+	if (ckc_thread_start_calling(c, write_each_second) < 0)
+		ck_debug("CRICKET_PROFILE: no thread: the file is written at exit");
+	return 0;
+}
+
+static void on_ready(struct ckc_client *c)
+{
+	const char *name = ck_env_string("CRICKET_PROFILE");
+	struct ckc_cupti *s = c->cupti;
+	int ret;
+
+	if (!name || !*name)
+		return;
+	ck_lock(&s->flush_lock);
+	if (!s->own.tried && !s->request) {
+		ret = start(c, name);
+		if (ret < 0)
+			ck_err("CRICKET_PROFILE: %s: %s: there is no profile",
+			       s->own.path ? s->own.path : name, strerror(-ret));
+	}
+	s->own.tried = true;
+	ck_unlock(&s->flush_lock);
+}
+CK_ON_READY(on_ready);
+
+static void finish(struct ckc_client *c, bool can_call)
+{
+	collect(c, can_call, true);
+	ckc_own_finish(c);
+	write_out(c);
+	if (c->cupti->own.on)
+		stop(c);
+}
+
+void ckc_own_yield(struct ckc_client *c)
+{
+	if (!c->cupti->own.on)
+		return;
+	finish(c, atomic_load(&c->state) == CK_STATE_READY);
+	ck_warn("CRICKET_PROFILE: the program makes a profile of its own: %s ends here",
+		c->cupti->own.path);
+}
+
+/* The process ends. */
+static void on_leave(struct ckc_client *c, bool can_call)
+{
+	struct ckc_cupti *s = c->cupti;
+	struct timespec until = ck_until(CLOCK_REALTIME, LEAVE_MS * CK_NS_PER_MS);
+
+	if (!s || ck_lock_until(&s->flush_lock, &until) != 0)
+		return; /* a fetch hangs; the file is as it was a second ago */
+	if (s->own.on)
+		finish(c, can_call);
+	ck_unlock(&s->flush_lock);
+}
+CK_HOOK(leave, on_leave, on_leave);
+
+void ckc_own_forget(struct ckc_cupti *s)
+{
+	s->own.on = false;
+	s->own.text = (struct ck_timeline){.bytes = NULL};
+}

@@ -1,0 +1,169 @@
+/*
+ * util/timeline.c - see timeline.h.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/timeline.h"
+
+#define ROOM_LEAST 4096
+
+static bool grow(struct ck_timeline *t, size_t size)
+{
+	size_t room = t->room ? t->room : ROOM_LEAST;
+	char *bytes;
+
+	if (t->failed)
+		return false;
+	if (t->room - t->size >= size)
+		return true;
+	while (room - t->size < size)
+		room *= 2;
+	bytes = realloc(t->bytes, room);
+	t->failed = !bytes;
+	if (!bytes)
+		return false;
+	t->bytes = bytes;
+	t->room = room;
+	return true;
+}
+
+static void add_bytes(struct ck_timeline *t, const char *bytes, size_t size)
+{
+	if (!grow(t, size))
+		return;
+	memcpy(t->bytes + t->size, bytes, size);
+	t->size += size;
+}
+
+static void add(struct ck_timeline *t, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Short pieces only. */
+static void add(struct ck_timeline *t, const char *format, ...)
+{
+	char text[128];
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (n > 0)
+		add_bytes(t, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
+
+/* Bytes of the well-formed character at @at (RFC 3629), 0: there is none. */
+static size_t character(const unsigned char *at, size_t size)
+{
+	size_t length = at[0] < 0x80   ? 1
+			: at[0] < 0xc2 ? 0
+			: at[0] < 0xe0 ? 2
+			: at[0] < 0xf0 ? 3
+				       : 4;
+
+	if (at[0] > 0xf4 || length > size)
+		return 0;
+	for (size_t i = 1; i < length; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+	    (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f))
+		return 0;
+	return length;
+}
+
+static void add_string(struct ck_timeline *t, const char *bytes, size_t size)
+{
+	const unsigned char *at = (const unsigned char *)bytes;
+
+	add_bytes(t, "\"", 1);
+	while (size > 0) {
+		size_t n = character(at, size);
+
+		if (n == 0)
+			add(t, "\\ufffd");
+		else if (*at == '"' || *at == '\\')
+			add(t, "\\%c", *at);
+		else if (*at < 0x20 || *at == 0x7f)
+			add(t, "\\u%04x", *at);
+		else
+			add_bytes(t, (const char *)at, n);
+		n += n == 0;
+		at += n;
+		size -= n;
+	}
+	add_bytes(t, "\"", 1);
+}
+
+static void add_key(struct ck_timeline *t, const char *key)
+{
+	if (t->size > 0 && !t->failed && t->bytes[t->size - 1] != '{')
+		add_bytes(t, ",", 1);
+	add_string(t, key, strlen(key));
+	add_bytes(t, ":", 1);
+}
+
+void ck_timeline_number(struct ck_timeline *t, const char *key, int64_t value)
+{
+	add_key(t, key);
+	add(t, "%" PRId64, value);
+}
+
+void ck_timeline_text(struct ck_timeline *t, const char *key, const char *bytes, size_t size)
+{
+	add_key(t, key);
+	add_string(t, bytes, size);
+}
+
+void ck_timeline_us(struct ck_timeline *t, const char *key, uint64_t ns)
+{
+	add_key(t, key);
+	add(t, "%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
+}
+
+void ck_timeline_begin(struct ck_timeline *t, char phase, const char *name, const char *category,
+		       const struct ck_timeline_place *place)
+{
+	t->failed = false;
+	t->began = t->size;
+	add(t, "%s\n{", t->events ? "," : "");
+	ck_timeline_text(t, "name", name, strlen(name));
+	ck_timeline_text(t, "cat", category, strlen(category));
+	ck_timeline_text(t, "ph", &phase, 1);
+	ck_timeline_us(t, "ts", place->ns);
+	ck_timeline_number(t, "pid", (int64_t)place->process);
+	ck_timeline_number(t, "tid", (int64_t)place->thread);
+	t->args = false;
+}
+
+void ck_timeline_args(struct ck_timeline *t)
+{
+	add_key(t, "args");
+	add_bytes(t, "{", 1);
+	t->args = true;
+}
+
+void ck_timeline_end(struct ck_timeline *t)
+{
+	add(t, t->args ? "}}" : "}");
+	if (t->failed)
+		t->size = t->began;
+	else
+		t->events++;
+}
+
+void ck_timeline_clear(struct ck_timeline *t)
+{
+	t->size = 0;
+}
+
+void ck_timeline_free(struct ck_timeline *t)
+{
+	free(t->bytes);
+	*t = (struct ck_timeline){.bytes = NULL};
+}
