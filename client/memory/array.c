@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "client/memory/array.h"
+#include "cuda/array_format.h"
 #include "client/memory/state.h"
 
 void *ckc_inmate_named(enum ckc_object_kind kind, uint64_t id, const struct ckc_object *parent)
@@ -44,21 +45,7 @@ void ckc_inmates_end(const struct ckc_object *parent)
 
 size_t ckc_array_element(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
-	switch (desc->Format) {
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-		return desc->NumChannels;
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-		return (size_t)2 * desc->NumChannels;
-	case CU_AD_FORMAT_UNSIGNED_INT32:
-	case CU_AD_FORMAT_SIGNED_INT32:
-	case CU_AD_FORMAT_FLOAT:
-		return (size_t)4 * desc->NumChannels;
-	default:
-		return 0;
-	}
+	return (size_t)ck_channel_bytes(desc->Format) * desc->NumChannels;
 }
 
 CUresult ckc_array_describe(CUarray handle, CUDA_ARRAY3D_DESCRIPTOR *desc, uint64_t *id)

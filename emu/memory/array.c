@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "cuda/array_format.h"
 #include "emu/memory/arena.h"
 #include "emu/memory/texture.h"
 
@@ -16,21 +17,7 @@ unsigned int ck_emu_texel_bytes(CUarray_format format, unsigned int channels)
 {
 	if (channels != 1 && channels != 2 && channels != 4)
 		return 0;
-	switch (format) {
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-		return channels;
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-		return 2 * channels;
-	case CU_AD_FORMAT_UNSIGNED_INT32:
-	case CU_AD_FORMAT_SIGNED_INT32:
-	case CU_AD_FORMAT_FLOAT:
-		return 4 * channels;
-	default:
-		return 0;
-	}
+	return ck_channel_bytes(format) * channels;
 }
 
 /* The largest extents of each kind of array, as attributes; 0: not bounded by one. */

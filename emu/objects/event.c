@@ -10,31 +10,13 @@
 #include "emu/locks.h"
 #include "emu/graphs/graph_run.h"
 #include "emu/memory/ipc.h"
-
-struct event {
-	struct ck_emu_object base;
-	unsigned int flags;
-	struct ck_emu_capture_place place; /* of a newest record that was captured; capture.c's */
-	/* the rest under the lock */
-	struct ck_emu_point point;	 /* of the newest record; no stream: never recorded */
-	uint64_t records, placed;	 /* how many there were; which one point belongs to */
-	int64_t time;			 /* ns, when the newest record was reached */
-	struct ck_emu_ipc_event *shared; /* with other processes, which record it too; NULL: not */
-	int shared_fd;
-};
+#include "emu/objects/event_part.h"
 
 struct record {
 	struct ck_emu_command command;
-	struct event *event; /* holds a reference */
+	struct ck_emu_event *event; /* holds a reference */
 	uint64_t number;
 	uint64_t shared; /* number of the record among those of all processes */
-};
-
-/* A wait; for a shared event it is for a record that may be another process's. */
-struct wait {
-	struct ck_emu_command command;
-	struct event *event; /* holds a reference; NULL: the command's `after` is all */
-	uint64_t number;
 };
 
 static struct ck_mutex events_lock = CK_MUTEX(CK_RANK_EVENTS);
@@ -49,7 +31,7 @@ static int64_t now(void)
 
 static void event_free(struct ck_emu_object *object)
 {
-	struct event *event = (struct event *)object;
+	struct ck_emu_event *event = (struct ck_emu_event *)object;
 
 	ck_emu_point_put(&event->point);
 	ck_emu_capture_place_fini(&event->place);
@@ -77,8 +59,7 @@ static void record_free(struct ck_emu_command *command)
 	free(command);
 }
 
-/* The event behind a handle, with a reference; a call with no need of a current context. */
-static CUresult begin(CUevent handle, struct event **event)
+CUresult ck_emu_event_begin(CUevent handle, struct ck_emu_event **event)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -88,8 +69,7 @@ static CUresult begin(CUevent handle, struct event **event)
 	return *event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* The place of an event's last record, with a reference. */
-static void point_copy(struct event *event, struct ck_emu_point *point)
+void ck_emu_event_point(struct ck_emu_event *event, struct ck_emu_point *point)
 {
 	ck_lock(&events_lock);
 	*point = event->point;
@@ -97,8 +77,7 @@ static void point_copy(struct event *event, struct ck_emu_point *point)
 	ck_unlock(&events_lock);
 }
 
-/* A wait for an event that never was recorded waits for nothing. */
-static bool recorded(struct event *event)
+bool ck_emu_event_recorded(struct ck_emu_event *event)
 {
 	bool once;
 
@@ -112,7 +91,7 @@ static bool recorded(struct event *event)
 static CUresult event_new(struct ck_emu_context *context, unsigned int flags,
 			  struct ck_emu_ipc_event *shared, int fd, CUevent *out)
 {
-	struct event *event = calloc(1, sizeof(*event));
+	struct ck_emu_event *event = calloc(1, sizeof(*event));
 	CUresult result;
 
 	if (!event) {
@@ -162,14 +141,14 @@ CUresult ck_emu_event_import(struct ck_emu_context *context, struct ck_emu_ipc_e
 
 struct ck_emu_ipc_event *ck_emu_event_shared(struct ck_emu_object *event, int *fd)
 {
-	*fd = ((struct event *)event)->shared_fd;
-	return ((struct event *)event)->shared;
+	*fd = ((struct ck_emu_event *)event)->shared_fd;
+	return ((struct ck_emu_event *)event)->shared;
 }
 
 CUresult cuEventDestroy_v2(CUevent hEvent)
 {
-	struct event *event;
-	CUresult result = begin(hEvent, &event);
+	struct ck_emu_event *event;
+	CUresult result = ck_emu_event_begin(hEvent, &event);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -182,7 +161,7 @@ CUresult cuEventDestroy_v2(CUevent hEvent)
 }
 
 /* Queue a record of @event, whose reference goes over to the command. */
-static CUresult record_submit(struct event *event, struct ck_emu_stream *stream)
+static CUresult record_submit(struct ck_emu_event *event, struct ck_emu_stream *stream)
 {
 	struct record *record = calloc(1, sizeof(*record));
 	struct ck_emu_point point, old = {0};
@@ -223,7 +202,7 @@ static CUresult record_submit(struct event *event, struct ck_emu_stream *stream)
 
 CUresult ck_emu_event_record(CUevent handle, struct ck_emu_stream *stream)
 {
-	struct event *event = ck_emu_object_get(handle, CK_EMU_EVENT);
+	struct ck_emu_event *event = ck_emu_object_get(handle, CK_EMU_EVENT);
 
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -246,7 +225,7 @@ CUresult ck_emu_event_record(CUevent handle, struct ck_emu_stream *stream)
 CUresult ck_emu_event_record_object(struct ck_emu_object *event, struct ck_emu_stream *stream)
 {
 	ck_emu_object_ref(event);
-	return record_submit((struct event *)event, stream);
+	return record_submit((struct ck_emu_event *)event, stream);
 }
 
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
@@ -280,7 +259,7 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 }
 
 /* Whether the host may ask for an event: not for one of a capture. */
-static CUresult event_ask(struct event *event)
+static CUresult event_ask(struct ck_emu_event *event)
 {
 	CUresult result = ck_emu_context_state(event->base.context);
 
@@ -290,7 +269,7 @@ static CUresult event_ask(struct event *event)
 }
 
 /* Whether all records of all processes are reached, of an event that is not shared: yes. */
-static bool shared_reached(const struct event *event)
+static bool shared_reached(const struct ck_emu_event *event)
 {
 	return !event->shared ||
 	       atomic_load(&event->shared->reached) >= atomic_load(&event->shared->recorded);
@@ -299,12 +278,12 @@ static bool shared_reached(const struct event *event)
 CUresult cuEventQuery(CUevent hEvent)
 {
 	struct ck_emu_point point;
-	struct event *event;
-	CUresult result = begin(hEvent, &event);
+	struct ck_emu_event *event;
+	CUresult result = ck_emu_event_begin(hEvent, &event);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	point_copy(event, &point);
+	ck_emu_event_point(event, &point);
 	result = event_ask(event);
 	if (result == CUDA_SUCCESS && (!ck_emu_point_reached(&point) || !shared_reached(event)))
 		result = CUDA_ERROR_NOT_READY;
@@ -316,15 +295,15 @@ CUresult cuEventQuery(CUevent hEvent)
 CUresult cuEventSynchronize(CUevent hEvent)
 {
 	struct ck_emu_point point;
-	struct event *event;
-	CUresult result = begin(hEvent, &event);
+	struct ck_emu_event *event;
+	CUresult result = ck_emu_event_begin(hEvent, &event);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = event_ask(event);
 	if (result != CUDA_SUCCESS)
 		goto put_event;
-	point_copy(event, &point);
+	ck_emu_event_point(event, &point);
 	ck_emu_point_wait(&point);
 	ck_emu_point_put(&point);
 	if (event->shared)
@@ -338,24 +317,24 @@ put_event:
 }
 
 /* Has it been recorded, and with a time? */
-static bool is_timed(struct event *event)
+static bool is_timed(struct ck_emu_event *event)
 {
 	struct ck_emu_point point;
 	bool recorded;
 
-	point_copy(event, &point);
+	ck_emu_event_point(event, &point);
 	recorded = point.stream;
 	ck_emu_point_put(&point);
 	return recorded && !(event->flags & CU_EVENT_DISABLE_TIMING);
 }
 
 /* The time of a timed event's last record, or NOT_READY. */
-static CUresult event_time(struct event *event, int64_t *time)
+static CUresult event_time(struct ck_emu_event *event, int64_t *time)
 {
 	struct ck_emu_point point;
 	bool reached;
 
-	point_copy(event, &point);
+	ck_emu_event_point(event, &point);
 	reached = ck_emu_point_reached(&point);
 	ck_emu_point_put(&point);
 	ck_lock(&events_lock);
@@ -366,13 +345,13 @@ static CUresult event_time(struct event *event, int64_t *time)
 
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
-	struct event *start, *end;
-	CUresult result = begin(hStart, &start);
+	struct ck_emu_event *start, *end;
+	CUresult result = ck_emu_event_begin(hStart, &start);
 	int64_t from, to;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = begin(hEnd, &end);
+	result = ck_emu_event_begin(hEnd, &end);
 	if (result != CUDA_SUCCESS)
 		goto put_start;
 	result = ck_emu_context_state(start->base.context);
@@ -401,93 +380,4 @@ put_start:
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	return cuEventElapsedTime(pMilliseconds, hStart, hEnd);
-}
-
-static CUresult wait_run(struct ck_emu_command *command, struct ck_emu_context *context)
-{
-	const struct wait *wait = (struct wait *)command;
-
-	if (wait->event) /* else the wait was for its `after` */
-		ck_emu_ipc_event_wait(wait->event->shared, wait->number, context);
-	return CUDA_SUCCESS;
-}
-
-static void wait_free(struct ck_emu_command *command)
-{
-	struct wait *wait = (struct wait *)command;
-
-	if (wait->event)
-		ck_emu_object_put(&wait->event->base);
-	free(wait);
-}
-
-CUresult ck_emu_event_wait_object(struct ck_emu_object *object, struct ck_emu_stream *stream)
-{
-	struct event *event = (struct event *)object;
-	struct ck_emu_point point;
-	struct wait *wait;
-	CUresult result;
-
-	point_copy(event, &point);
-	wait = calloc(1, sizeof(*wait));
-	if (wait) {
-		wait->command.run = wait_run;
-		wait->command.free = wait_free;
-		if (event->shared) {
-			ck_emu_object_ref(object);
-			wait->event = event;
-			wait->number = atomic_load(&event->shared->recorded);
-		}
-		result = ck_emu_stream_submit(stream, &wait->command, &point, NULL);
-	} else {
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	ck_emu_point_put(&point);
-	return result;
-}
-
-CUresult ck_emu_event_wait(CUevent handle, struct ck_emu_stream *stream)
-{
-	struct event *event;
-	CUresult result = begin(handle, &event);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = ck_emu_event_wait_object(&event->base, stream);
-	ck_emu_object_put(&event->base);
-	return result;
-}
-
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
-{
-	const CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-					.eventWait.event = hEvent};
-	struct ck_emu_context *context;
-	struct ck_emu_stream *stream;
-	struct event *event;
-	CUresult result = ck_emu_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (Flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = ck_emu_stream_get(hStream, context, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = begin(hEvent, &event);
-	if (result != CUDA_SUCCESS)
-		goto put_stream;
-	if (Flags)
-		result = ck_emu_capturing(stream) ? ck_emu_capture_node(stream, &node, NULL, 0)
-						  : CUDA_ERROR_ILLEGAL_STATE;
-	else if (ck_emu_capturing(stream) && !recorded(event))
-		result = ck_emu_capture_nothing(stream);
-	else if (ck_emu_capturing(stream) || ck_emu_capture_marked(&event->place))
-		result = ck_emu_capture_join(stream, &event->place);
-	else
-		result = ck_emu_event_wait_object(&event->base, stream);
-	ck_emu_object_put(&event->base);
-put_stream:
-	ck_emu_object_put(&stream->base);
-	return result;
 }

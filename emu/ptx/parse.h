@@ -98,6 +98,7 @@ void ck_ptx_advance(struct ck_ptx_parser *p);
 bool ck_ptx_at(const struct ck_ptx_parser *p, char punct);
 bool ck_ptx_accept(struct ck_ptx_parser *p, char punct); /* consume it if it is there */
 int ck_ptx_expect(struct ck_ptx_parser *p, char punct);
+int ck_ptx_skip_statement(struct ck_ptx_parser *p); /* behind the next ';' */
 int ck_ptx_unexpected(struct ck_ptx_parser *p, const char *wanted);
 int ck_ptx_integer(struct ck_ptx_parser *p, int64_t *value);  /* with sign; consumes */
 unsigned int ck_ptx_type_find(const char *text, size_t size); /* CK_PTX_NOTYPE if none */

@@ -96,3 +96,10 @@ unsigned int ck_ptx_type_find(const char *text, size_t size)
 			return i;
 	return CK_PTX_NOTYPE;
 }
+
+int ck_ptx_skip_statement(struct ck_ptx_parser *p)
+{
+	while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, ';'))
+		ck_ptx_advance(p);
+	return ck_ptx_expect(p, ';');
+}

@@ -24,83 +24,10 @@
 
 CK_LOG_DEFINE("rpc");
 
-#define RECORD 16384		   /* plain bytes of a record */
-#define PIECE (8 * RECORD)	   /* encrypted at a time, and sent by one call */
 #define RECEIVED (64u << 10)	   /* room for received bytes */
 #define SMALL (4u << 10)	   /* shorter pieces are put together */
 #define REKEY (UINT64_C(64) << 30) /* far below the limit of AES-GCM, RFC 8446 section 5.5 */
 #define CLOSE_MS 20
-
-/* --- memory for OpenSSL */
-
-static int grow(struct ck_tls_bytes *b, size_t size)
-{
-	size_t room = ck_max(b->to + size, (size_t)PIECE + (PIECE >> 3));
-	unsigned char *data;
-
-	if (b->room - b->to >= size)
-		return 0;
-	data = realloc(b->data, room);
-	if (!data)
-		return -ENOMEM;
-	b->data = data;
-	b->room = room;
-	return 0;
-}
-
-static int memory_write(BIO *bio, const char *data, int size)
-{
-	struct ck_tls_chan *t = BIO_get_data(bio);
-
-	BIO_clear_retry_flags(bio);
-	if (size <= 0 || grow(&t->out, (size_t)size) < 0)
-		return -1;
-	memcpy(t->out.data + t->out.to, data, (size_t)size);
-	t->out.to += (size_t)size;
-	return size;
-}
-
-static int memory_read(BIO *bio, char *data, int size)
-{
-	struct ck_tls_chan *t = BIO_get_data(bio);
-	size_t n = t->in.to - t->in.from;
-
-	BIO_clear_retry_flags(bio);
-	if (n == 0 || size <= 0) {
-		BIO_set_retry_read(bio);
-		return -1;
-	}
-	n = ck_min(n, (size_t)size);
-	memcpy(data, t->in.data + t->in.from, n);
-	t->in.from += n;
-	return (int)n;
-}
-
-static long memory_control(BIO *bio, int command, long number, void *pointer)
-{
-	(void)bio;
-	(void)number;
-	(void)pointer;
-	return command == BIO_CTRL_FLUSH;
-}
-
-static int memory_create(BIO *bio)
-{
-	BIO_set_init(bio, 1);
-	return 1;
-}
-
-BIO_METHOD *ck_tls_method(void)
-{
-	BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "channel");
-
-	if (method && BIO_meth_set_write(method, memory_write) &&
-	    BIO_meth_set_read(method, memory_read) && BIO_meth_set_ctrl(method, memory_control) &&
-	    BIO_meth_set_create(method, memory_create))
-		return method;
-	BIO_meth_free(method);
-	return NULL;
-}
 
 /* --- the connection */
 
@@ -295,12 +222,12 @@ static int tls_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
 		if (n < SMALL) {
-			n = take(iov, count, &i, &at, t->small, RECORD);
+			n = take(iov, count, &i, &at, t->small, CK_TLS_RECORD);
 			if (n > 0)
 				ret = seal(t, t->small, n);
 			continue;
 		}
-		n = ck_min(n, (size_t)PIECE);
+		n = ck_min(n, (size_t)CK_TLS_PIECE);
 		ret = seal(t, (const unsigned char *)iov[i].iov_base + at, n);
 		at += n;
 		if (at == iov[i].iov_len) {
@@ -400,7 +327,7 @@ static int attach(struct ck_tls_chan *t)
 
 	t->in.data = malloc(RECEIVED);
 	t->in.room = RECEIVED;
-	t->small = malloc(RECORD);
+	t->small = malloc(CK_TLS_RECORD);
 	t->ssl = SSL_new(t->tls->context);
 	bio = BIO_new(t->tls->method);
 	if (!t->in.data || !t->small || !t->ssl || !bio) {

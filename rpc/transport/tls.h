@@ -1,5 +1,6 @@
 /*
- * rpc/transport/tls.h - the parts of TLS: contexts (tls_context.c), channels (tls.c), handshakes (tls_shake.c).
+ * rpc/transport/tls.h - the parts of TLS: contexts (tls_context.c), channels (tls.c), their memory
+ * (tls_memory.c), handshakes (tls_shake.c).
  */
 #ifndef CK_RPC_TRANSPORT_TLS_H
 #define CK_RPC_TRANSPORT_TLS_H
@@ -9,6 +10,9 @@
 
 #include "rpc/tls.h"
 #include "rpc/transport/transport.h"
+
+#define CK_TLS_RECORD 16384		 /* plain bytes of a record */
+#define CK_TLS_PIECE (8 * CK_TLS_RECORD) /* encrypted at a time, and sent by one call */
 
 struct ck_tls {
 	OSSL_LIB_CTX *library; /* apart from the program's, and without a configuration */

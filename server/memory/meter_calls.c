@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "cuda/array_format.h"
 #include "server/memory/meter.h"
 #include "server/memory/meter_part.h"
 #include "server/session/driver.h"
@@ -173,19 +174,12 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
 
 /* --- arrays: without what the driver adds for their layout */
 
+/* Formats that are not known here have no larger channels. */
 static size_t element_size(CUarray_format format, unsigned int channels)
 {
-	switch (format) {
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-		return channels;
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-		return (size_t)2 * channels;
-	default:
-		return (size_t)4 * channels;
-	}
+	unsigned int bytes = ck_channel_bytes(format);
+
+	return (size_t)(bytes ? bytes : 4) * channels;
 }
 
 /* The bytes of an array, with its mip levels; a size that is too large for any GPU is the largest number. */

@@ -1,8 +1,8 @@
 /*
- * server/worker/dispatch.c - decode a message, bind its context, run its handler, reply.
+ * server/worker/dispatch.c - calls and commands of a client: their order, their errors, their replies.
  *
  * A command has no reply for its error. The session keeps the error until the next call that waits,
- * which returns it without being executed. This file checks everything about a message that its
+ * which returns it without being executed. This file and lane.c check everything about a message that its
  * handler does not check.
  */
 #include <arpa/inet.h>
@@ -10,12 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "gen/handlers.h"
 #include "cuda/errors.h"
-#include "rpc/activity.h"
-#include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "server/memory/delivery.h"
 #include "server/worker/commands.h"
@@ -34,177 +31,7 @@ CK_LOG_DEFINE("server");
 /* A busy client makes a call every few microseconds, except while it computes. After this time, an
  * idle one costs no processor time. */
 #define LANE_SPIN_US 1000
-#define CK_REPLY_START 16384
 #define CK_REPLY_MAX (CK_RECORD_MAX + 4096)
-#define CK_TRACE_TEXT 400
-
-static int lane_init(struct cks_lane *l, struct cks_session *s, struct ck_chan *chan,
-		     struct ck_reader *reader)
-{
-	size_t args = sizeof(struct ck_head), res = sizeof(struct ck_result);
-
-	for (uint32_t i = 0; i < CK_PROC_END; i++) {
-		args = ck_max(args, ck_procs[i].args_size);
-		res = ck_max(res, ck_procs[i].res_size);
-	}
-	*l = (struct cks_lane){.session = s, .chan = chan, .reader = reader};
-	l->epoch = atomic_load(&s->context_epoch);
-	l->out_size = CK_REPLY_START;
-	l->args = malloc(args);
-	l->res = malloc(res);
-	l->out = malloc(l->out_size);
-	cks_gate_join(&s->gate, &l->pass);
-	return l->args && l->res && l->out ? 0 : -ENOMEM;
-}
-
-static void lane_fini(struct cks_lane *l)
-{
-	cks_gate_part(&l->session->gate, &l->pass);
-	free(l->args);
-	free(l->res);
-	free(l->out);
-}
-
-/*
- * Make the caller's context current in this thread. An unknown id (of a primary context that was
- * not retained, or a destroyed context) means no context: the driver returns INVALID_CONTEXT for a
- * call that needs one; other calls work.
- */
-static CUresult bind_context(struct cks_lane *l, uint64_t id)
-{
-	uint64_t epoch = atomic_load_explicit(&l->session->context_epoch, memory_order_acquire);
-	CUcontext context = NULL;
-	CUresult err;
-
-	if (id == l->bound && epoch == l->epoch)
-		return CUDA_SUCCESS;
-	if (id != 0)
-		context = cks_handles_get(l->session->handles, id, CK_KIND_CONTEXT);
-	if (!ck_driver.cuCtxSetCurrent)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuCtxSetCurrent(context);
-	l->bound = err ? ~(uint64_t)0 : id; /* after an error: bind again next time */
-	l->epoch = epoch;
-	return err;
-}
-
-/* The length word of the payload, at the end of the arguments. */
-static size_t payload_size(const struct ck_proc *proc, const void *args)
-{
-	const struct ck_field *f;
-	u_int size = 0;
-
-	for (f = proc->in; f && f->kind != CK_FIELD_END; f++) {
-		if (f->kind == CK_FIELD_BULK)
-			memcpy(&size, (const char *)args + f->offset, sizeof(size));
-	}
-	return size;
-}
-
-/* Decode by XDR. Returns the size of the arguments, or -EBADMSG. xdrmem reads nothing outside the
- * record. */
-static long decode_xdr(struct cks_lane *l, const struct ck_proc *proc,
-		       const struct ck_record *record, size_t at)
-{
-	XDR xdrs;
-
-	memset(l->args, 0, proc->args_size);
-	xdrmem_create(&xdrs, (char *)record->body + at, (u_int)(record->body_size - at),
-		      XDR_DECODE);
-	return proc->xdr_args(&xdrs, l->args) ? (long)xdr_getpos(&xdrs) : -EBADMSG;
-}
-
-int cks_lane_decode(struct cks_lane *l, const struct ck_proc *proc, const struct ck_record *record,
-		    const struct ck_call_header *header, struct cks_request *q)
-{
-	size_t at = header->size, end;
-	long size = -EOPNOTSUPP;
-
-	q->session = l->session;
-	q->xid = header->xid;
-	q->proc = header->proc;
-	if (proc->one_way)
-		size = ck_message_decode(record->body + at, record->body_size - at, q->proc,
-					 l->args);
-	l->in_place = size != -EOPNOTSUPP;
-	if (!l->in_place)
-		size = decode_xdr(l, proc, record, at);
-	if (size < 0)
-		return (int)size;
-	end = at + (size_t)size;
-	q->bulk_offset = end;
-	q->bulk_size = proc->bulk_in ? payload_size(proc, l->args) : 0;
-	if (end + CK_ALIGN_UP(q->bulk_size, 4u) != record->total)
-		return -EBADMSG;
-	return 0;
-}
-
-void cks_lane_release(struct cks_lane *l, const struct ck_proc *proc)
-{
-	if (!l->in_place)
-		xdr_free(proc->xdr_args, l->args);
-}
-
-static void trace_message(const struct ck_proc *proc, const void *args)
-{
-	char text[CK_TRACE_TEXT];
-
-	if (!ck_log_enabled(CK_LOG_TRACE))
-		return;
-	ck_fields_print(proc->in, args, text, sizeof(text));
-	ck_trace("%s(%s)", proc->name, text);
-}
-
-/*
- * Refuse a call with @err. Close the descriptors that came with it, or they would be taken for
- * those of the next call.
- */
-static CUresult turn_away(struct cks_request *q, CUresult err)
-{
-	int fd;
-
-	while ((fd = ck_chan_take_fd(q->chan)) >= 0)
-		close(fd);
-	return err;
-}
-
-/* A call that never needs the driver: a suspended session answers it too. */
-static bool is_driverless(uint32_t proc)
-{
-	switch (proc) {
-	case CK_PROC_callback_next:
-	case CK_PROC_delivery_next:
-	case CK_PROC_output:
-	case CK_PROC_m3_subscribe:
-	case CK_PROC_m3_news:
-	case CK_PROC_m3_unsubscribe:
-		return true;
-	default:
-		return ck_proc_is_nvml(proc);
-	}
-}
-
-CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc,
-			    void *res)
-{
-	const struct ck_head *head = l->args;
-	ck_handler handler = ck_handlers[q->proc];
-	bool profiled;
-	CUresult err;
-
-	trace_message(proc, l->args);
-	if (!handler)
-		return turn_away(q, CUDA_ERROR_NOT_SUPPORTED);
-	err = is_driverless(q->proc) ? CUDA_SUCCESS : bind_context(l, head->ctx);
-	if (err)
-		return turn_away(q, err);
-	q->ctx = head->ctx;
-	profiled = cks_profile_enter(proc->one_way ? head->seq : CK_ACTIVITY_CALL | q->xid);
-	err = handler(q, l->args, res);
-	if (unlikely(profiled))
-		cks_profile_pop();
-	return err;
-}
 
 /* Does a call wait for a command with an impossible number? */
 static bool too_far(const struct cks_lane *l, uint64_t seq)
@@ -214,27 +41,14 @@ static bool too_far(const struct cks_lane *l, uint64_t seq)
 	return seq > executed && seq - executed > CK_SEQ_AHEAD;
 }
 
-int cks_lane_read(struct ck_chan *chan, struct ck_reader *reader, struct ck_record *record,
-		  struct ck_call_header *header)
-{
-	int ret = ck_reader_next(reader, record);
-
-	if (ret == 0)
-		ret = record->last ? ck_call_decode(record->body, record->body_size, header)
-				   : -EPROTO;
-	if (ret == -EPROTO)
-		ck_warn("%s: not an RPC call", ck_chan_peer(chan));
-	return ret;
-}
-
 int cks_dispatch_commands(struct cks_session *s, struct ck_chan *chan, struct ck_reader *reader)
 {
 	struct cks_lane l;
-	int ret = lane_init(&l, s, chan, reader);
+	int ret = cks_lane_init(&l, s, chan, reader);
 
 	if (ret == 0)
 		ret = cks_commands_run(&l);
-	lane_fini(&l);
+	cks_lane_fini(&l);
 	return ret == -EPIPE ? 0 : ret;
 }
 
@@ -343,7 +157,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	struct cks_session *s = l->session;
 	struct ck_result *result = l->res;
 	CUresult err = CUDA_SUCCESS;
-	bool inside = !is_driverless(q->proc);
+	bool inside = !cks_lane_is_driverless(q->proc);
 	int64_t began = ck_now_us();
 	uint64_t launches;
 
@@ -356,7 +170,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	cks_retime_call(s, q->proc);
 	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
-	err = err ? turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
+	err = err ? cks_lane_turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
 	if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
 	judge(l, q, proc, err, launches);
@@ -373,7 +187,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	if (inside)
 		cks_gate_leave(&l->pass);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
-	if (!is_driverless(q->proc)) /* those may wait for what the program does */
+	if (!cks_lane_is_driverless(q->proc)) /* those may wait for what the program does */
 		cks_times_note(l, began);
 }
 
@@ -423,7 +237,8 @@ static int control_call(struct cks_lane *l, const struct ck_call_header *header)
 	int ret;
 
 	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE) {
-		turn_away(&(struct cks_request){.chan = l->chan}, CUDA_ERROR_NOT_SUPPORTED);
+		cks_lane_turn_away(&(struct cks_request){.chan = l->chan},
+				   CUDA_ERROR_NOT_SUPPORTED);
 		return refuse(l, header->xid, PROC_UNAVAIL);
 	}
 	n = encode_result(l, header->xid, ck_code_nothing, NULL, 0);
@@ -479,12 +294,12 @@ static void spin(struct cks_lane *l)
 int cks_dispatch_calls(struct cks_session *s, struct ck_chan *chan, struct ck_reader *reader)
 {
 	struct cks_lane l;
-	int ret = lane_init(&l, s, chan, reader);
+	int ret = cks_lane_init(&l, s, chan, reader);
 
 	spin(&l);
 	while (ret == 0)
 		ret = call(&l);
-	lane_fini(&l);
+	cks_lane_fini(&l);
 	return ret == -EPIPE ? 0 : ret;
 }
 

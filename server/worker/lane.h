@@ -32,6 +32,11 @@ struct cks_lane {
 	int64_t sampled_us;	/* when its connection was asked for its round trip */
 };
 
+/* 0 or -ENOMEM; cks_lane_fini in both cases. */
+int cks_lane_init(struct cks_lane *l, struct cks_session *s, struct ck_chan *chan,
+		  struct ck_reader *reader);
+void cks_lane_fini(struct cks_lane *l);
+
 /* Read the record and header of the next message of @reader. 0, or -errno; -EPROTO is logged. */
 int cks_lane_read(struct ck_chan *chan, struct ck_reader *reader, struct ck_record *record,
 		  struct ck_call_header *header);
@@ -47,5 +52,12 @@ void cks_lane_release(struct cks_lane *l, const struct ck_proc *proc);
 /* Bind the context and run the handler; returns the error of either. */
 CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc,
 			    void *res);
+
+/* A call that never needs the driver: a suspended session answers it too. */
+bool cks_lane_is_driverless(uint32_t proc);
+
+/* Refuse a call with @err, which is returned. Closes the descriptors that came with it, or they would be taken for those of
+ * the next call. */
+CUresult cks_lane_turn_away(struct cks_request *q, CUresult err);
 
 #endif

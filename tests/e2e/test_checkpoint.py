@@ -79,12 +79,13 @@ class World:
         process = self.start([argument], theirs.fileno(), fourth, log)
         theirs.close()
         ours.sendall(json.dumps(request).encode() + b"\n")
-        reply = b""
-        while not reply.endswith(b"\n"):
-            got = ours.recv(65536)
-            assert got, f"no reply: {self.log.read_text()}"
-            reply += got
-        return json.loads(reply), process
+        with ours.makefile("rb") as lines:
+            reply = {"goes_on": True}
+            while reply.get("goes_on"):     # a kept worker does so before its reply comes
+                line = lines.readline()
+                assert line.endswith(b"\n"), f"no reply: {self.log.read_text()}"
+                reply = json.loads(line)
+        return reply, process
 
     def checkpoint(self, pid, folder="saved", **more):
         request = {"criu": self.criu, "directory": str(self.path / folder), "driver": "emu", "pid": pid,

@@ -1,0 +1,35 @@
+/*
+ * emu/objects/event_part.h - an event, for event.c and event_wait.c alone.
+ */
+#ifndef CK_EMU_OBJECTS_EVENT_PART_H
+#define CK_EMU_OBJECTS_EVENT_PART_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/emu.h"
+#include "emu/graphs/graph_run.h"
+#include "emu/memory/ipc.h"
+
+struct ck_emu_event {
+	struct ck_emu_object base;
+	unsigned int flags;
+	struct ck_emu_capture_place place; /* of a newest record that was captured; capture.c's */
+	/* the rest under the lock */
+	struct ck_emu_point point;	 /* of the newest record; no stream: never recorded */
+	uint64_t records, placed;	 /* how many there were; which one point belongs to */
+	int64_t time;			 /* ns, when the newest record was reached */
+	struct ck_emu_ipc_event *shared; /* with other processes, which record it too; NULL: not */
+	int shared_fd;
+};
+
+/* The event behind a handle, with a reference; a call with no need of a current context. */
+CUresult ck_emu_event_begin(CUevent handle, struct ck_emu_event **event);
+
+/* The place of an event's last record, with a reference. */
+void ck_emu_event_point(struct ck_emu_event *event, struct ck_emu_point *point);
+
+/* A wait for an event that never was recorded waits for nothing. */
+bool ck_emu_event_recorded(struct ck_emu_event *event);
+
+#endif

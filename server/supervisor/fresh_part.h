@@ -1,0 +1,51 @@
+/*
+ * server/supervisor/fresh_part.h - new connections, for fresh.c and fresh_look.c alone.
+ */
+#ifndef CK_SERVER_SUPERVISOR_FRESH_PART_H
+#define CK_SERVER_SUPERVISOR_FRESH_PART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/processes/peer.h"
+#include "server/supervisor/admit.h"
+#include "server/supervisor/downloads.h"
+#include "server/supervisor/fresh.h"
+#include "server/supervisor/queue.h"
+
+#define CK_SILENCE_MS 10000 /* for the first record to arrive */
+#define CK_JOIN_MS 2	    /* until a busy worker is asked again */
+#define CK_BUCKETS 4096	    /* hash buckets for counting peers */
+
+struct cks_fresh {
+	int fd;
+	int64_t deadline; /* in ms of CLOCK_MONOTONIC */
+	int64_t again;	  /* earliest time to peek again; 0: when bytes arrive */
+	bool ready;	  /* has bytes to read, or is new */
+	bool answered;	  /* has had a reply, such as to rpcinfo */
+	bool joining;	  /* waits for room at its worker, or for a session: it is not silent */
+	int64_t held;	  /* for a session, until this time; 0: it does not wait for one */
+	unsigned int bucket;
+	struct cks_peer peer;
+};
+
+struct cks_fresh_list {
+	struct cks_admission admission;
+	struct cks_queue queue;
+	struct cks_downloads downloads;
+	const struct cks_away *away; /* NULL: none is */
+	struct cks_fronts *fronts;   /* NULL: no TLS */
+	unsigned char seed[16];	     /* so that peers cannot choose their bucket */
+	size_t most, count;
+	unsigned short silent[CK_BUCKETS];   /* connections of each bucket, without joining ones */
+	struct cks_fresh list[CK_FRESH_MAX]; /* oldest first */
+};
+
+/* Does it wait for room or a session? It does not count as silent then. */
+void cks_fresh_set_joining(struct cks_fresh_list *list, struct cks_fresh *fresh, bool joining);
+
+/* Peek at a connection and act on its first record; true: keep it. */
+bool cks_fresh_look(struct cks_fresh_list *list, struct cks_fresh *fresh, int64_t now);
+
+#endif
