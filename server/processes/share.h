@@ -18,6 +18,7 @@ struct cks_share {
 	uint32_t serial;      /* with this number, */
 	uint32_t window_us;   /* and may submit work for so long */
 	bool eager;	      /* it had more to do when its last turn ended, */
+	int32_t lag_us;	      /* after which it asks again, in the mean */
 	int64_t since, ended; /* which began and ended then; in us */
 	uint64_t passed;      /* us of its turns, scaled by weight: who has least is next */
 };

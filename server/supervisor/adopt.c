@@ -76,6 +76,10 @@ int cks_workers_adopt(struct cks_workers *w, const struct cks_state_worker *save
 	w->serving += saved->serving;
 	w->retired += !saved->serving;
 	w->first = worker;
+	w->strangers += worker->process != 0;
+	w->stirred = true;
+	if (worker->control >= 0)
+		cks_worker_listen(w, worker);
 	worker->info.share = (struct cks_share){.gpus = 0};
 	if (saved->serving && worker->control >= 0) {
 		cks_workers_tell(&worker->info, CK_CONTROL_FREE); /* the old one may have held it */

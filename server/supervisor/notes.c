@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_NOTES_MAX 3 /* per worker; also the limit for reading in a row */
+#define CK_SPEAKERS 256 /* workers that are read in a row; the others are in the next round */
+#define CK_NOTES_MAX 3	/* per worker; also the limit for reading in a row */
 
 /* A spare has done what it began. With @note it has told so before a client came to it. */
 static void advance(struct cks_workers *w, struct worker *worker, int note)
@@ -33,7 +35,7 @@ static void advance(struct cks_workers *w, struct worker *worker, int note)
 }
 
 /* @worker needs memory: have all others return free memory. What more can be done is decided later. */
-static void press(const struct cks_workers *w, struct worker *worker)
+static void press(struct cks_workers *w, struct worker *worker)
 {
 	const char pressed = CK_CONTROL_PRESS;
 	bool any = false;
@@ -44,6 +46,7 @@ static void press(const struct cks_workers *w, struct worker *worker)
 			continue;
 		any |= send(other->control, &pressed, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 	}
+	w->stirred = true;
 	worker->info.suspension.coming = false;
 	worker->info.suspension.pressed_at = ck_now_ms();
 	worker->info.suspension.pressed = any ? CK_PRESSED_OTHERS : CK_PRESSED_ALONE;
@@ -62,7 +65,8 @@ static void count(struct cks_session_info *s, const struct cks_worker_note *note
 }
 
 /* A note of a session, for the supervisor to handle later. */
-static void hear(struct cks_session_info *s, const struct cks_worker_note *note)
+static void hear(struct cks_workers *w, struct cks_session_info *s,
+		 const struct cks_worker_note *note)
 {
 	struct cks_suspension *u = &s->suspension;
 
@@ -70,10 +74,13 @@ static void hear(struct cks_session_info *s, const struct cks_worker_note *note)
 		u->wanted = true;
 	else if (note->kind == CK_NOTE_PARKED || note->kind == CK_NOTE_BUSY)
 		u->said = *note;
-	if (note->kind != CK_NOTE_USE)
+	if (note->kind != CK_NOTE_USE) {
+		w->stirred = true;
 		return;
+	}
 	s->memory = note->number;
 	count(s, note);
+	w->stirred |= u->uses == 0 && note->uses > 0; /* its idle time may count from now on */
 	if (note->uses != u->uses)
 		u->used = ck_now_ms();
 	u->uses = note->uses;
@@ -127,12 +134,12 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		break;
 	case CK_NOTE_USE:
 		cks_turns_hear(w, worker, note);
-		hear(&worker->info, note);
+		hear(w, &worker->info, note);
 		break;
 	case CK_NOTE_PARKED:
 	case CK_NOTE_BUSY:
 	case CK_NOTE_WANTED:
-		hear(&worker->info, note);
+		hear(w, &worker->info, note);
 		break;
 	case CK_NOTE_LEFT:
 		worker->info.left = note->text[0] ? CK_CANNOT_LEAVE : CK_LEFT;
@@ -160,8 +167,7 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 		take_note(w, worker, &note);
 		return true;
 	}
-	close(worker->control); /* it is exiting; SIGCHLD reports the status */
-	worker->control = -1;
+	cks_worker_hang_up(w, worker); /* it is exiting; SIGCHLD reports the status */
 	worker->named = false;
 	return false;
 }
@@ -172,11 +178,17 @@ void cks_worker_hear(struct cks_workers *w, struct worker *worker)
 		;
 }
 
-/* Read all notes: a spare that got its client before it was ready sends both notes at once. */
+/*
+ * Read the notes of those that have sent some: of a thousand sessions few have. A spare that got its client before it
+ * was ready sends both notes at once. No worker is freed here.
+ */
 void cks_workers_read(struct cks_workers *w)
 {
-	for (struct worker *worker = w->first; worker; worker = worker->next) {
-		for (int i = 0; i < CK_NOTES_MAX && read_note(w, worker); i++)
+	struct epoll_event events[CK_SPEAKERS];
+	int count = epoll_wait(w->spoken, events, CK_SPEAKERS, 0);
+
+	for (int k = 0; k < count; k++) {
+		for (int i = 0; i < CK_NOTES_MAX && read_note(w, events[k].data.ptr); i++)
 			;
 	}
 }

@@ -105,8 +105,10 @@ int cks_workers_restore(struct cks_workers *w, struct cks_helpers *helpers,
 				  .control = pair[0],
 				  .state = SERVING,
 				  .info = {.number = ++w->numbered, .pid = ret}};
+	cks_worker_listen(w, worker);
 	w->first = worker;
 	w->serving++;
+	w->stirred = true;
 	w->totals.sessions++;
 	*number = worker->info.number;
 	return 0;

@@ -98,13 +98,16 @@ static void choose_held(struct cks_shares *y, struct cks_share **list, size_t co
 
 /* --- turns */
 
-void cks_shares_want(const struct cks_shares *y, struct cks_share *s)
+void cks_shares_want(const struct cks_shares *y, struct cks_share *s, int64_t now)
 {
 	uint64_t passed = passed_there(y, s), credit = (uint64_t)CK_SHARE_CREDIT_US * CK_SCALE;
+	int64_t lag = s->running ? 0 : ck_min(now - s->ended, (int64_t)CK_SHARE_EAGER_MOST_US);
 
 	if (!s->held)
 		return; /* it has been freed meanwhile */
 	s->wants = true;
+	if (s->eager || s->running)
+		s->lag_us += ((int32_t)lag - s->lag_us) / 4;
 	if (!s->running)
 		s->passed = ck_max(s->passed, passed > credit ? passed - credit : 0);
 }
@@ -146,6 +149,13 @@ static uint64_t running_gpus(struct cks_share **list, size_t count, int64_t now,
 	return bits;
 }
 
+static int64_t eager_until(const struct cks_share *s)
+{
+	int64_t us = ck_max(2 * (int64_t)s->lag_us, (int64_t)CK_SHARE_EAGER_US);
+
+	return s->eager ? s->ended + ck_min(us, (int64_t)CK_SHARE_EAGER_MOST_US) : 0;
+}
+
 static int by_passed(const void *a, const void *b)
 {
 	const struct cks_share *const *x = a, *const *y = b;
@@ -175,15 +185,14 @@ static void give_turns(struct cks_shares *y, struct cks_share **list, size_t cou
 	qsort(list, count, sizeof(struct cks_share *), by_passed);
 	for (size_t i = 0; i < count; i++) {
 		struct cks_share *s = list[i];
-		int64_t eager_until = s->ended + CK_SHARE_EAGER_US;
 
-		if (!s->held || s->running || (!s->wants && (!s->eager || now >= eager_until)))
+		if (!s->held || s->running || (!s->wants && now >= eager_until(s)))
 			continue;
 		if (s->wants && !(s->gpus & taken)) {
 			begin(y, s, now);
 			lower(next, now + s->window_us + CK_SHARE_STUCK_US);
 		} else if (!s->wants) {
-			lower(next, eager_until);
+			lower(next, eager_until(s));
 		}
 		taken |= s->gpus;
 	}

@@ -19,9 +19,11 @@
 #include "server/processes/share.h"
 
 #define CK_SHARE_GPUS 64
-#define CK_SHARE_TURN_US 20000	  /* GPU time of a turn, about */
-#define CK_SHARE_LEAST_US 200	  /* shortest window */
-#define CK_SHARE_EAGER_US 2000	  /* the GPU waits so long for one that had more to do */
+#define CK_SHARE_TURN_US 20000 /* GPU time of a turn, about */
+#define CK_SHARE_LEAST_US 200  /* shortest window */
+/* The GPU waits so long for one that had more to do: twice as long as that takes in the mean, between these. */
+#define CK_SHARE_EAGER_US 2000
+#define CK_SHARE_EAGER_MOST_US 10000
 #define CK_SHARE_STUCK_US 1000000 /* a turn without an end is over so long after its window */
 #define CK_SHARE_CREDIT_US 50000  /* of turns at weight 1, that a session without wishes may save */
 
@@ -38,7 +40,7 @@ struct cks_shares {
 uint64_t cks_shares_bits(struct cks_shares *shares, const uint32_t marks[CK_NOTE_GPUS]);
 
 /* The session asks for a turn. */
-void cks_shares_want(const struct cks_shares *shares, struct cks_share *share);
+void cks_shares_want(const struct cks_shares *shares, struct cks_share *share, int64_t now);
 /* Its turn of that number is over; @full: it used the window to its end. */
 void cks_shares_ended(struct cks_share *share, uint32_t serial, bool full, int64_t now);
 

@@ -120,6 +120,7 @@ static void reload(struct supervisor *s)
 	if (!s->accounts)
 		return;
 	ret = cks_accounts_reload(s->accounts);
+	cks_workers_stir(s->workers);
 	ck_info("SIGHUP: %s", ret < 0 ? "the policy stays as it was" : "the policy is in force");
 	cks_audit_event(s->audit, "policy-reload",
 			json_pack("{s:s}", "result", ret < 0 ? "refused" : "done"));
@@ -142,16 +143,19 @@ static bool take_signal(struct supervisor *s, uint32_t signal)
 	}
 }
 
-/* True: stop. */
+/* True: stop. The kernel looks at each child to find one that has ended, so it is asked only when one has. */
 static bool read_signals(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
 
 	while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		s->childless &= info.ssi_signo != SIGCHLD;
 		if (take_signal(s, info.ssi_signo))
 			return true;
 	}
-	reap(s);
+	if (!s->childless)
+		reap(s);
+	s->childless = true;
 	return false;
 }
 
@@ -224,7 +228,7 @@ static void gather(struct supervisor *s, struct round *r)
 	r->fds[n] = (struct pollfd){.fd = -1};
 	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
 	cks_gauge_poll(&s->gauge, &r->fds[n++]);
-	n += cks_workers_poll(s->workers, r->fds + n);
+	r->fds[n++] = (struct pollfd){.fd = cks_workers_fd(s->workers), .events = POLLIN};
 	r->control = n;
 	n += cks_control_poll(s->control, r->fds + n);
 	r->rendezvous = n;
@@ -285,8 +289,8 @@ static void command(struct supervisor *s, const struct round *r)
 
 static int run(struct supervisor *s)
 {
-	size_t room = 3 + s->options->max_sessions + 2 * CK_WARM_MAX + CK_CONTROL_POLL +
-		      CK_RENDEZVOUS_POLL + CK_HELPERS_MAX + CK_FRESH_MAX + CK_LISTENERS;
+	size_t room = 4 + CK_CONTROL_POLL + CK_RENDEZVOUS_POLL + CK_HELPERS_MAX + CK_FRESH_MAX +
+		      CK_LISTENERS;
 	struct round r = {.fds = calloc(room, sizeof(*r.fds))};
 
 	if (!r.fds)
@@ -310,7 +314,8 @@ static int run(struct supervisor *s)
 			cks_broker_run(s->broker);
 		if (r.fds[2].revents)
 			cks_gauge_run(&s->gauge, s->workers);
-		cks_workers_read(s->workers);
+		if (r.fds[3].revents)
+			cks_workers_read(s->workers);
 		forget_gone(s);
 		cks_rendezvous_run(&s->rendezvous, r.fds + r.rendezvous, s->workers, s->broker);
 		command(s, &r);

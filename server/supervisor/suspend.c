@@ -243,16 +243,39 @@ static int64_t next_look(const struct cks_suspender *p, const struct cks_session
 								 : INT64_MAX;
 }
 
-void cks_suspender_run(struct cks_suspender *p, int *timeout_ms)
+/* Is the session where it stays until it, a command or the time changes that? */
+static bool is_at_rest(const struct cks_suspension *u)
+{
+	return !u->pressed && !u->coming && u->said.kind == CK_NOTE_STANDBY &&
+	       (u->state == CK_RUNNING || (u->state == CK_SUSPENDED && !u->wanted));
+}
+
+/* Look at all sessions; the time of the next look. */
+static int64_t look_at_all(struct cks_suspender *p)
 {
 	struct cks_session_info *s = NULL;
-	int64_t next, wait;
+	bool rest = true;
+	int64_t next;
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL)
 		step(p, s);
 	next = cks_suspend_policy(p);
-	while ((s = cks_workers_next(p->workers, s)) != NULL)
+	while ((s = cks_workers_next(p->workers, s)) != NULL) {
 		next = ck_min(next, next_look(p, s));
+		rest &= is_at_rest(&s->suspension);
+	}
+	if (!rest)
+		cks_workers_stir(p->workers); /* again, after each event */
+	return next;
+}
+
+void cks_suspender_run(struct cks_suspender *p, int *timeout_ms)
+{
+	int64_t next, wait;
+
+	if (cks_workers_stirred(p->workers) || ck_now_ms() >= p->due)
+		p->due = look_at_all(p);
+	next = p->due;
 	if (next == INT64_MAX)
 		return;
 	wait = ck_max(next - ck_now_ms(), (int64_t)0);
@@ -279,6 +302,7 @@ bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
 
 		if (moves && u->mover == pid) {
 			u->mover = 0;
+			cks_workers_stir(p->workers);
 			return true;
 		}
 		if (s->pid != pid)
@@ -322,6 +346,7 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool he
 	u->again = 0;
 	u->bytes = s->memory;
 	remember(s, asker);
+	cks_workers_stir(p->workers);
 	change(s, CK_PARKING);
 	return NULL;
 }
@@ -332,7 +357,6 @@ json_t *cks_resume(struct cks_suspender *p, struct cks_session_info *s,
 	struct cks_suspension *u = &s->suspension;
 	char name[CK_SESSION_NAME];
 
-	(void)p;
 	cks_session_name(s, name);
 	if (u->state != CK_SUSPENDED)
 		return cks_control_error("%s is %s", name, cks_suspension_name(u));
@@ -341,5 +365,6 @@ json_t *cks_resume(struct cks_suspender *p, struct cks_session_info *s,
 	u->wanted = true;
 	u->again = 0;
 	remember(s, asker);
+	cks_workers_stir(p->workers);
 	return NULL;
 }

@@ -29,6 +29,7 @@ struct cks_suspender {
 	struct cks_control *control;
 	struct cks_suspend_policy policy;
 	uint64_t left;	 /* how often a session has left the GPU */
+	int64_t due;	 /* when to look again at all sessions, unless something changes before */
 	int64_t granted; /* until this time, the room is for the one that allocates */
 };
 

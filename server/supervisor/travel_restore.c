@@ -28,6 +28,7 @@ static void restored(struct cks_server *server, json_t *reply, void *data)
 		s->follower = s->pid;
 		s->pid = (pid_t)json_integer_value(json_object_get(reply, "pid"));
 		s->suspension.state = CK_SUSPENDED;
+		cks_workers_stir(server->workers);
 		s->suspension.bytes =
 			(uint64_t)json_integer_value(json_object_get(reply, "memory"));
 		cks_turns_forget(s);

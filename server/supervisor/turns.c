@@ -83,7 +83,7 @@ void cks_turns_hear(struct cks_workers *w, struct worker *worker,
 	if (note->kind == CK_NOTE_USE)
 		s->gpus = cks_shares_bits(&w->shares, note->gpus);
 	else if (note->kind == CK_NOTE_ASK)
-		cks_shares_want(&w->shares, s);
+		cks_shares_want(&w->shares, s, ck_now_us());
 	else if (note->kind == CK_NOTE_TURN)
 		cks_shares_ended(s, (uint32_t)note->number, note->uses != 0, ck_now_us());
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -37,6 +38,12 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 
 	if (!w)
 		return NULL;
+	w->spoken = epoll_create1(EPOLL_CLOEXEC);
+	if (w->spoken < 0) {
+		free(w);
+		return NULL;
+	}
+	w->stirred = true;
 	cks_command_fill(&w->command, o, driver, broker);
 	w->most = o->max_sessions;
 	return w;
@@ -47,12 +54,30 @@ void cks_workers_audit(struct cks_workers *w, struct cks_audit *audit)
 	w->audit = audit;
 }
 
-static void let_go(struct worker *worker)
+int cks_worker_listen(struct cks_workers *w, struct worker *worker)
 {
-	if (worker->control >= 0)
-		close(worker->control);
-	if (worker->process)
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = worker};
+
+	return epoll_ctl(w->spoken, EPOLL_CTL_ADD, worker->control, &event) < 0 ? -errno : 0;
+}
+
+/* A child that does not execute its program yet may still have the socket: closing it here would leave it in the list. */
+void cks_worker_hang_up(struct cks_workers *w, struct worker *worker)
+{
+	if (worker->control < 0)
+		return;
+	epoll_ctl(w->spoken, EPOLL_CTL_DEL, worker->control, NULL);
+	close(worker->control);
+	worker->control = -1;
+}
+
+static void let_go(struct cks_workers *w, struct worker *worker)
+{
+	cks_worker_hang_up(w, worker);
+	if (worker->process) {
 		close(worker->process);
+		w->strangers--;
+	}
 	free(worker);
 }
 
@@ -77,7 +102,7 @@ static bool reap(struct cks_workers *w)
 		}
 		*at = worker->next;
 		cks_worker_record_end(w, worker, -1);
-		let_go(worker);
+		let_go(w, worker);
 	}
 	return w->first != NULL;
 }
@@ -92,15 +117,14 @@ static void reap_for(struct cks_workers *w, int most_ms)
 
 /* A worker says goodbye to its client, or ends when it has no supervisor; it might look for the next
  * one otherwise. */
-static void tell_to_stop(struct worker *worker)
+static void tell_to_stop(struct cks_workers *w, struct worker *worker)
 {
 	const char stop = CK_CONTROL_STOP;
 
 	if (worker->control < 0)
 		return;
 	send(worker->control, &stop, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	close(worker->control);
-	worker->control = -1;
+	cks_worker_hang_up(w, worker);
 }
 
 /* Those that the driver delays are killed, and should be gone when the server exits. */
@@ -109,7 +133,7 @@ void cks_workers_destroy(struct cks_workers *w)
 	if (!w)
 		return;
 	for (struct worker *worker = w->first; worker; worker = worker->next)
-		tell_to_stop(worker);
+		tell_to_stop(w, worker);
 	reap_for(w, CK_GOODBYE_MS);
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->process)
@@ -123,8 +147,9 @@ void cks_workers_destroy(struct cks_workers *w)
 
 		w->first = worker->next;
 		cks_worker_record_end(w, worker, -1);
-		let_go(worker);
+		let_go(w, worker);
 	}
+	close(w->spoken);
 	cks_ledger_free(&w->ledger);
 	free(w);
 }
@@ -251,6 +276,10 @@ static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner, u
 		goto free_worker;
 	}
 	ck_fd_set_nonblock(pair[0], true);
+	worker->control = pair[0];
+	ret = cks_worker_listen(w, worker);
+	if (ret < 0)
+		goto close_pair;
 	worker->pid = fork();
 	if (worker->pid < 0) {
 		ret = -errno;
@@ -259,7 +288,6 @@ static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner, u
 	if (worker->pid == 0)
 		run(w, fd, pair[1], owner);
 	close(pair[1]);
-	worker->control = pair[0];
 	worker->next = w->first;
 	w->first = worker;
 	worker->state = fd < 0 ? SPARE_STARTING : SERVING;
@@ -273,22 +301,29 @@ static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner, u
 	ck_debug("%s %d started", fd < 0 ? "spare worker" : "worker", (int)worker->pid);
 	return 0;
 close_pair:
-	close(pair[0]);
+	cks_worker_hang_up(w, worker);
 	close(pair[1]);
 free_worker:
 	free(worker);
 	return ret;
 }
 
-size_t cks_workers_poll(const struct cks_workers *w, struct pollfd *fds)
+int cks_workers_fd(const struct cks_workers *w)
 {
-	size_t n = 0;
+	return w->spoken;
+}
 
-	for (struct worker *worker = w->first; worker; worker = worker->next) {
-		if (worker->control >= 0)
-			fds[n++] = (struct pollfd){.fd = worker->control, .events = POLLIN};
-	}
-	return n;
+void cks_workers_stir(struct cks_workers *w)
+{
+	w->stirred = true;
+}
+
+bool cks_workers_stirred(struct cks_workers *w)
+{
+	bool stirred = w->stirred;
+
+	w->stirred = false;
+	return stirred;
 }
 
 static struct worker *find_session(struct cks_workers *w, const unsigned char session[16])
@@ -421,7 +456,7 @@ static void remove_worker(struct cks_workers *w, struct worker **at)
 	cks_histogram_merge(&w->totals.round_trips, &use->round_trips);
 	*at = worker->next;
 	--*count_of(w, worker->state);
-	let_go(worker);
+	let_go(w, worker);
 }
 
 bool cks_workers_ended(struct cks_workers *w, pid_t pid, int status)
@@ -445,7 +480,8 @@ bool cks_workers_ended(struct cks_workers *w, pid_t pid, int status)
 
 pid_t cks_workers_gone(const struct cks_workers *w)
 {
-	for (const struct worker *worker = w->first; worker; worker = worker->next) {
+	for (const struct worker *worker = w->first; w->strangers && worker;
+	     worker = worker->next) {
 		if (worker->process && worker->control < 0)
 			return worker->pid;
 	}

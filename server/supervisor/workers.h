@@ -122,11 +122,14 @@ int cks_workers_join(struct cks_workers *workers, const unsigned char session[16
 /* Process @pid has ended with wait(2)'s @status; false: not a worker. */
 bool cks_workers_ended(struct cks_workers *workers, pid_t pid, int status);
 
-/* @fds has room for one descriptor per worker; returns the number filled in. */
-size_t cks_workers_poll(const struct cks_workers *workers, struct pollfd *fds);
-
-/* Read the notes of workers. */
+/* A descriptor that is readable if a worker has said something; and read the notes of those that have. */
+int cks_workers_fd(const struct cks_workers *workers);
 void cks_workers_read(struct cks_workers *workers);
+
+/* A session has begun, or is or asks for another state than before: the suspender looks at all of them. Was that said
+ * since the last question? */
+void cks_workers_stir(struct cks_workers *workers);
+bool cks_workers_stirred(struct cks_workers *workers);
 
 /* adopt.c: for a successor. Save all workers in @state, which owns the list: -errno. Adopt one that
  * was saved: one with a client, or a spare, which is to end. -errno. */

@@ -46,6 +46,9 @@ struct cks_worker_command {
 
 struct cks_workers {
 	struct worker *first;
+	int spoken;		       /* an epoll: control sockets of all workers */
+	bool stirred;		       /* something has changed that may concern the suspender */
+	unsigned int strangers;	       /* workers that are no children */
 	struct cks_audit *audit;       /* NULL: none */
 	struct cks_accounts *accounts; /* NULL: there is no policy */
 	unsigned int serving, retired;
@@ -58,6 +61,10 @@ struct cks_workers {
 	struct cks_ledger ledger;
 	struct cks_worker_command command;
 };
+
+/* workers.c: read the control socket of @worker from now on; -errno. Close it. */
+int cks_worker_listen(struct cks_workers *workers, struct worker *worker);
+void cks_worker_hang_up(struct cks_workers *workers, struct worker *worker);
 
 /* @worker of @workers enters @state now. */
 void cks_worker_change(struct cks_workers *workers, struct worker *worker, enum state state);

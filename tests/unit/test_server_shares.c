@@ -21,7 +21,8 @@ struct session {
 	struct cks_share share;
 	bool exists;
 	int64_t rate;  /* GPU time in us that its program submits in 1000 us; 0: it is stuck */
-	int64_t pause; /* after each turn it does nothing for so long */
+	int64_t pause; /* after each turn it does nothing for so long, */
+	int64_t lag;   /* and its process needs so long to ask again */
 	int64_t ends;  /* of its turn, */
 	int64_t asks;  /* and of its pause */
 	int64_t had;   /* GPU time */
@@ -38,7 +39,7 @@ static void tell(struct cks_share *share, char kind)
 
 	s->told[kind == CK_CONTROL_HOLD ? 0 : kind == CK_CONTROL_TURN ? 1 : 2]++;
 	if (kind == CK_CONTROL_HOLD)
-		s->asks = now + s->pause;
+		s->asks = now + s->pause + s->lag;
 	if (kind == CK_CONTROL_TURN)
 		s->ends = s->rate ? now + (int64_t)share->window_us * ck_max(s->rate, 1000) / 1000
 				  : INT64_MAX;
@@ -57,7 +58,7 @@ static int set_up(void **state)
 static struct session *begin(size_t at, uint32_t weight, uint64_t gpus, int64_t rate)
 {
 	all[at] = (struct session){
-		.exists = true, .rate = rate, .asks = INT64_MAX, .ends = INT64_MAX};
+		.exists = true, .rate = rate, .lag = 100, .asks = INT64_MAX, .ends = INT64_MAX};
 	all[at].share = (struct cks_share){.gpus = gpus, .weight = weight, .active = true};
 	return &all[at];
 }
@@ -74,10 +75,10 @@ static int64_t speak(void)
 			s->had += now - s->share.since;
 			cks_shares_ended(&s->share, s->share.serial, s->pause == 0, now);
 			s->ends = INT64_MAX;
-			s->asks = now + s->pause + 100;
+			s->asks = now + s->pause + s->lag;
 		}
 		if (s->asks <= now) {
-			cks_shares_want(&shares, &s->share);
+			cks_shares_want(&shares, &s->share, now);
 			s->asks = INT64_MAX;
 		}
 		next = ck_min(next, ck_min(s->ends, s->asks));
@@ -106,6 +107,7 @@ static void run(void)
 				     (busy & list[i]->gpus)); /* one at a time */
 			busy |= list[i]->running ? list[i]->gpus : 0;
 			next = ck_min(next, container_of(list[i], struct session, share)->ends);
+			next = ck_min(next, container_of(list[i], struct session, share)->asks);
 		}
 		assert_true(next > now);
 		now = next;
@@ -152,6 +154,17 @@ static void work_that_was_queued_counts(void **state)
 	run();
 	assert_ratio(&all[0], &all[1], 2);
 	assert_ratio(&all[2], &all[1], 4);
+}
+
+/* On a busy host, processes need long to ask again, and still have their share. */
+static void slow_processes_have_their_share(void **state)
+{
+	(void)state;
+	begin(0, 3, 1, 1000)->lag = 4000;
+	begin(1, 1, 1, 1000)->lag = 4000;
+	run();
+	assert_ratio(&all[0], &all[1], 3);
+	assert_true(all[0].had + all[1].had > 15 * SECOND);
 }
 
 static void time_that_a_session_does_not_want_is_for_others(void **state)
@@ -214,7 +227,7 @@ static void sessions_are_freed_when_the_other_one_has_gone(void **state)
 	assert_int_equal(shares.held, 0);
 	/* a late report of a turn changes nothing */
 	cks_shares_ended(&all[0].share, all[0].share.serial, true, now);
-	cks_shares_want(&shares, &all[0].share);
+	cks_shares_want(&shares, &all[0].share, now);
 	assert_false(all[0].share.wants);
 }
 
@@ -244,6 +257,7 @@ int main(void)
 		cmocka_unit_test_setup(equal_weights_are_left_alone, set_up),
 		cmocka_unit_test_setup(gpu_time_follows_weights, set_up),
 		cmocka_unit_test_setup(work_that_was_queued_counts, set_up),
+		cmocka_unit_test_setup(slow_processes_have_their_share, set_up),
 		cmocka_unit_test_setup(time_that_a_session_does_not_want_is_for_others, set_up),
 		cmocka_unit_test_setup(a_newcomer_has_no_debts_and_no_credit, set_up),
 		cmocka_unit_test_setup(a_session_of_two_gpus_has_its_turn, set_up),

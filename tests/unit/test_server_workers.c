@@ -21,6 +21,7 @@
 #include "server/processes/session_info.h"
 #include "server/processes/state.h"
 #include "server/supervisor/workers.h"
+#include "server/supervisor/workers_part.h"
 #include "util/fd.h"
 
 static const unsigned char session[16] = "a session's name";
@@ -53,13 +54,11 @@ static int be_a_spare(void)
 /* Until @size bytes of notes wait to be read: 5 s at most. */
 static int wait_for_notes(struct cks_workers *w, int size)
 {
-	struct pollfd control;
 	int waiting = 0;
 
-	assert_int_equal(cks_workers_poll(w, &control), 1);
 	for (int ms = 0; ms < 5000 && waiting < size; ms++) {
 		usleep(1000);
-		assert_int_equal(ioctl(control.fd, FIONREAD, &waiting), 0);
+		assert_int_equal(ioctl(w->first->control, FIONREAD, &waiting), 0);
 	}
 	return waiting;
 }
@@ -127,11 +126,60 @@ static void a_join_waits_while_its_session_may_return(void **state)
 	cks_workers_destroy(w);
 }
 
+/* Of several workers, those that speak are heard, and only they; one that has gone stays out of the list. */
+static void workers_that_speak_are_heard(void **state)
+{
+	const struct cks_options options = {.warm_devices = "none", .max_sessions = 3};
+	struct cks_workers *w = cks_workers_create(&options, "emu", NULL);
+	const struct cks_worker_note note = {.kind = CK_NOTE_USE, .number = 4711, .uses = 7},
+				     wanted = {.kind = CK_NOTE_WANTED};
+	struct pollfd p = {.fd = cks_workers_fd(w), .events = POLLIN};
+	struct worker *workers[3];
+	int ends[3][2];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct cks_state_worker saved = {
+			.serving = true, .named = true, .info.pid = 100 + i};
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends[i]), 0);
+		saved.control = ends[i][0];
+		saved.process = dup(ends[i][0]);
+		assert_int_equal(cks_workers_return(w, &saved), 0);
+		workers[i] = w->first;
+	}
+	assert_int_equal(poll(&p, 1, 0), 0);
+	cks_workers_stirred(w);
+	assert_int_equal(send(ends[1][1], &note, sizeof(note), 0), sizeof(note));
+	assert_int_equal(poll(&p, 1, 0), 1);
+	cks_workers_read(w);
+	assert_int_equal(workers[1]->info.memory, 4711);
+	assert_int_equal(workers[0]->info.memory + workers[2]->info.memory, 0);
+	assert_false(cks_workers_stirred(w)); /* the suspender has nothing to decide */
+	assert_int_equal(send(ends[1][1], &wanted, sizeof(wanted), 0), sizeof(wanted));
+	cks_workers_read(w);
+	assert_true(cks_workers_stirred(w));
+	assert_false(cks_workers_stirred(w));
+	close(ends[0][1]);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	cks_workers_read(w);
+	assert_int_equal(workers[0]->control, -1);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_true(cks_workers_gone(w) > 0 || i > 0);
+		cks_workers_forget(w, 100 + i);
+	}
+	close(ends[1][1]);
+	close(ends[2][1]);
+	cks_workers_destroy(w);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_client_joins_whatever_its_worker_has_said_before),
 		cmocka_unit_test(a_join_waits_while_its_session_may_return),
+		cmocka_unit_test(workers_that_speak_are_heard),
 	};
 
 	if (argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0)
