@@ -27,6 +27,17 @@ static void warn_if_privileged(const char *program)
 			  program);
 }
 
+/* NVTX in the program loads the library of this name, for its ranges. */
+static void show_markers(void)
+{
+	char folder[CKX_PATH], client[CKX_PATH + 32];
+
+	if (ckx_place_library(folder) < 0)
+		return;
+	snprintf(client, sizeof(client), "%s/cricket-client.so", folder);
+	setenv("NVTX_INJECTION64_PATH", client, 0);
+}
+
 /* The client makes the file, and takes one that exists for another process's. So the one of an earlier run goes, and a
  * file that cannot be made is an error now. */
 static int prepare_profile(const char *file)
@@ -48,6 +59,7 @@ static int prepare_profile(const char *file)
 		close(fd);
 		unlink(path);
 		ret = setenv("CRICKET_PROFILE", path, 1) < 0 ? -errno : 0;
+		show_markers();
 	}
 	free(path);
 	return ret;

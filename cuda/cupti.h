@@ -36,6 +36,7 @@ enum {
 	CUPTI_ACTIVITY_KIND_DEVICE = 8,
 	CUPTI_ACTIVITY_KIND_CONTEXT = 9,
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL = 10,
+	CUPTI_ACTIVITY_KIND_MARKER = 12,
 	CUPTI_ACTIVITY_KIND_OVERHEAD = 17,
 	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION = 38,
 	CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION = 39,
@@ -93,6 +94,11 @@ struct ck_cupti_callback {
 	uint64_t *data; /* the subscriber's own, from the beginning to the end */
 	uint32_t correlation;
 };
+
+#define CUPTI_ACTIVITY_OBJECT_THREAD 2
+#define CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS 1u
+#define CUPTI_ACTIVITY_FLAG_MARKER_START 2u
+#define CUPTI_ACTIVITY_FLAG_MARKER_END 4u
 
 #define CUPTI_ACTIVITY_FLAG_FLUSH_FORCED 1u
 
@@ -167,6 +173,14 @@ struct ck_cupti_sync {
 	uint32_t result, pad;
 } __attribute__((aligned(8)));
 
+/* A range begins or ends, or an instant is marked (NVTX). */
+struct ck_cupti_marker {
+	uint32_t kind, flags;
+	uint64_t time;
+	uint32_t id, object, process, thread, object_end, pad;
+	const char *name, *domain;
+} __attribute__((aligned(8)));
+
 struct ck_cupti_context {
 	uint32_t kind, context, device;
 	uint16_t api, null_stream;
@@ -205,6 +219,7 @@ union ck_cupti_record {
 	struct ck_cupti_api api;
 	struct ck_cupti_external external;
 	struct ck_cupti_sync sync;
+	struct ck_cupti_marker marker;
 	struct ck_cupti_context context;
 	struct ck_cupti_device device;
 };
@@ -227,6 +242,8 @@ static inline size_t ck_cupti_record_size(uint32_t kind)
 		return sizeof(struct ck_cupti_external);
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
 		return sizeof(struct ck_cupti_sync);
+	case CUPTI_ACTIVITY_KIND_MARKER:
+		return sizeof(struct ck_cupti_marker);
 	case CUPTI_ACTIVITY_KIND_CONTEXT:
 		return sizeof(struct ck_cupti_context);
 	case CUPTI_ACTIVITY_KIND_DEVICE:

@@ -17,7 +17,7 @@ CK_LOG_DEFINE("client");
 #define KINDS                                                                                      \
 	(BIT(MEMCPY) | BIT(MEMSET) | BIT(KERNEL) | BIT(CONCURRENT_KERNEL) | BIT(DRIVER) |          \
 	 BIT(RUNTIME) | BIT(EXTERNAL_CORRELATION) | BIT(SYNCHRONIZATION) | BIT(DEVICE) |           \
-	 BIT(CONTEXT))
+	 BIT(CONTEXT) | BIT(MARKER))
 /* A kind that profilers enable with those, and that has no records here: no time is lost to buffers on the device. */
 #define EMPTY_KINDS BIT(OVERHEAD)
 

@@ -43,6 +43,9 @@ CUptiResult cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain
 CUptiResult cuptiEnableAllDomains(uint32_t enable, void *subscriber);
 CUptiResult cuptiSupportedDomains(size_t *count, void **domains);
 
+/* nvtx.c: called by NVTX in the program, not by the program */
+int InitializeInjectionNvtx2(const void *(*tables)(uint32_t));
+
 /* call_names.c */
 CUptiResult cuptiGetCallbackName(uint32_t domain, uint32_t call, const char **name);
 

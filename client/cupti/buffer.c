@@ -49,6 +49,9 @@ void ckc_cupti_append(struct ckc_client *c, const void *record)
 		return;
 	}
 	memcpy(s->buffer + s->used, record, size);
+	if (kind == CUPTI_ACTIVITY_KIND_MARKER)
+		((struct ck_cupti_marker *)(void *)(s->buffer + s->used))->flags &=
+			~CKC_MARKER_FREE;
 	s->used += size;
 	s->records++;
 }

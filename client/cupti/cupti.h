@@ -24,6 +24,8 @@ CUptiResult ckc_cupti_last(void); /* that result, which is forgotten */
 
 /* A message, for the own profile: not one of CUPTI's kinds, and never in a buffer of the program. */
 #define CKC_CUPTI_MESSAGE 63
+/* In the flags of a marker: of a range that may end in another thread. The program does not see it. */
+#define CKC_MARKER_FREE (1u << 31)
 struct ckc_cupti_message {
 	uint32_t kind, proc;
 	uint64_t start, end, sent, received;

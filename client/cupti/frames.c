@@ -14,7 +14,7 @@
 #include "client/wire/profile.h"
 #include "cricket.h"
 
-#define NESTED 8
+#define NESTED 4 /* a call of the runtime, and one of the driver in it; callbacks of the program */
 #define LINKS (1u << 21) /* messages before the last flush whose calls are known */
 
 struct frame {

@@ -28,10 +28,11 @@ struct ckc_own_call {
 #define CKC_OWN_KINDS                                                                              \
 	(CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MEMCPY) | CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MEMSET) |       \
 	 CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) |                                      \
-	 CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_DRIVER) | CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_RUNTIME) |      \
-	 CKC_OWN_BIT(CKC_CUPTI_MESSAGE))
+	 CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MARKER) | CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_DRIVER) |       \
+	 CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_RUNTIME) | CKC_OWN_BIT(CKC_CUPTI_MESSAGE))
 
 #define CKC_OWN_CALLS (1u << 16) /* that are remembered at a time */
+#define CKC_OWN_RANGES 1024	 /* by id */
 #define CKC_OWN_ROWS 512	 /* that have got their names */
 
 struct ckc_own_row {
@@ -45,6 +46,7 @@ struct ckc_own {
 	struct ck_timeline text;
 	uint64_t began; /* the timeline's zero */
 	struct ckc_own_call *calls;
+	const char *ranges[CKC_OWN_RANGES]; /* names of those that may end in another thread */
 	struct ckc_own_row rows[CKC_OWN_ROWS];
 	unsigned int row_count;
 	uint64_t dropped;

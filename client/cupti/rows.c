@@ -132,6 +132,32 @@ static void take_call(struct ckc_own *own, const struct ck_cupti_api *call)
 		(struct ckc_own_call){call->correlation, call->thread, call->start};
 }
 
+/* A range of one thread lies in its row; one that may end in another has a row of its own. */
+static void take_marker(struct ckc_own *own, const struct ck_cupti_marker *m)
+{
+	struct ck_timeline_place place = place_of(own, m->time, m->process, m->thread);
+	bool begins = m->flags & CUPTI_ACTIVITY_FLAG_MARKER_START;
+	bool ends = m->flags & CUPTI_ACTIVITY_FLAG_MARKER_END;
+	char phase = begins ? 'B' : ends ? 'E' : 'i';
+	const char **range = &own->ranges[m->id % CKC_OWN_RANGES], *name = m->name;
+
+	if (m->flags & CKC_MARKER_FREE) {
+		phase = begins ? 'b' : 'e';
+		name = begins ? (*range = m->name) : *range; /* its end has none, and needs it */
+	}
+	name_thread(own, m->process, m->thread);
+	ck_timeline_begin(&own->text, phase, name ? name : "", "marker", &place);
+	if (m->flags & CKC_MARKER_FREE)
+		ck_timeline_number(&own->text, "id", m->id);
+	if (phase == 'i')
+		TEXT(&own->text, "s", "t");
+	if (m->domain) {
+		ck_timeline_args(&own->text);
+		TEXT(&own->text, "domain", m->domain);
+	}
+	ck_timeline_end(&own->text);
+}
+
 static void take_message(struct ckc_own *own, const struct ckc_cupti_message *m)
 {
 	struct ck_timeline_place place = place_of(own, m->start, WIRE, m->thread);
@@ -263,6 +289,9 @@ void ckc_own_take(struct ckc_client *c, const void *record)
 	case CUPTI_ACTIVITY_KIND_DRIVER:
 	case CUPTI_ACTIVITY_KIND_RUNTIME:
 		take_call(own, record);
+		break;
+	case CUPTI_ACTIVITY_KIND_MARKER:
+		take_marker(own, record);
 		break;
 	case CKC_CUPTI_MESSAGE:
 		take_message(own, record);

@@ -12,6 +12,7 @@
 #include "client/cupti/own.h"
 #include "client/wire/client.h"
 #include "cuda/cupti.h"
+#include "util/map.h"
 
 /* The program's clock and the server's, at one moment. */
 struct ckc_cupti_sample {
@@ -55,6 +56,7 @@ struct ckc_cupti {
 	struct ck_mutex lock; /* with the records of calls, which wait for a flush */
 	struct ckc_cupti_piece *first, *last;
 	size_t pieces;
+	struct ck_map *texts; /* of markers; they stay */
 	uint64_t dropped;
 	_Atomic ck_cupti_callback_fn subscriber; /* NULL: none */
 	void *userdata;				 /* its own */

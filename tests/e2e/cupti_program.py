@@ -8,7 +8,7 @@ import struct
 
 cuda = ctypes.CDLL("libcuda.so.1")
 cupti = ctypes.CDLL("libcupti.so.13")
-MEMSET, DRIVER, RUNTIME, DEVICE, CONTEXT, KERNELS, SYNCHRONIZATION, EXTERNAL = 2, 4, 5, 8, 9, 10, 38, 39
+MEMSET, DRIVER, RUNTIME, DEVICE, CONTEXT, MARKER, SYNCHRONIZATION, EXTERNAL = 2, 4, 5, 8, 9, 12, 38, 39
 LAYOUTS = {
     MEMSET: ("<IIQQQIIII", "kind value bytes start end device context stream correlation"),
     DRIVER: ("<IIQQIIII", "kind call start end process thread correlation result"),
@@ -16,6 +16,7 @@ LAYOUTS = {
                          "registers block_registers block_shared threads bx by bz gx gy gz major minor id ecc"),
     CONTEXT: ("<IIIHHI", "kind context device api null_stream parent"),
     SYNCHRONIZATION: ("<IIQQIIIIQI", "kind type start end correlation context stream event sync result"),
+    MARKER: ("<IIQIIIIIIQQ", "kind flags time id object process thread end pad name domain"),
     EXTERNAL: ("<IIQI", "kind external_kind external correlation"),
 }
 LAYOUTS[RUNTIME] = LAYOUTS[DRIVER]
@@ -62,6 +63,40 @@ def name_of(domain, number):
     name = ctypes.c_char_p()
     call("cuptiGetCallbackName", domain, number, ctypes.byref(name))
     return name.value.decode()
+
+
+class Nvtx:
+    """What NVTX's header in a program does: tables of functions, which the library fills."""
+    NAMES = {1: "mark_ex mark mark_w start_ex start start_w end push_ex push push_w pop a b c d".split(),
+             5: "mark start end push pop a b c d register e create_domain f g h".split()}
+
+    def __init__(self):
+        self.slots = {m: [ctypes.c_void_p() for _ in range(16)] for m in self.NAMES}
+        self.arrays = {m: (ctypes.c_void_p * 16)(*[ctypes.addressof(s) for s in slots]) for m, slots in self.slots.items()}
+
+        @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_uint))
+        def table(module, out, count):
+            if module not in self.arrays:
+                return 0
+            out[0], count[0] = ctypes.addressof(self.arrays[module]), 16
+            return 1
+
+        class Callbacks(ctypes.Structure):
+            _fields_ = [("size", ctypes.c_size_t), ("table", type(table))]
+        self.callbacks = Callbacks(16, table)
+        self.tables = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(
+            lambda which: ctypes.addressof(self.callbacks) if which == 1 else None)
+        assert cuda.InitializeInjectionNvtx2(self.tables) == 1
+
+    def __call__(self, module, name, *arguments, result=ctypes.c_int):
+        slot = self.slots[module][self.NAMES[module].index(name) + 1]
+        return ctypes.CFUNCTYPE(result, *[type(a) for a in arguments])(slot.value)(*arguments)
+
+
+def event(message, kind=1):
+    """A text, or one that has been registered."""
+    words = struct.pack("<HHIiIiiQiiQ", 3, 48, 0, 0, 0, 0, 0, 0, kind, 0, message)
+    return ctypes.create_string_buffer(words, 48)
 
 
 def begin():

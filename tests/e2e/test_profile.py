@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from conftest import TRANSPORTS, client_env, run
+from conftest import PRODUCTS, TRANSPORTS, clean_env, client_env, run
 
 EXPECTED = """\
 result 64
@@ -120,13 +120,45 @@ made(ctypes.c_int, "cuCtxGetDevice")
 assert len(seen) == 2
 """
 
+MARKERS = """
+from cupti_program import *
+begin()
+u64, text = ctypes.c_uint64, ctypes.c_char_p
+nvtx = Nvtx()
+assert nvtx(1, "push", text(b"early")) == -2      # nothing wants it
+enable(MARKER, DRIVER)
+domain = nvtx(5, "create_domain", text(b"mine"), result=u64)
+registered = nvtx(5, "register", u64(domain), text(b"inner"), result=u64)
+assert nvtx(1, "push", text(b"outer")) == 0
+inner = event(registered, 3)
+assert nvtx(5, "push", u64(domain), u64(ctypes.addressof(inner))) == 1
+made(ctypes.c_int, "cuCtxGetDevice")
+assert nvtx(1, "pop") == -2         # the innermost range is of the domain
+assert nvtx(5, "pop", u64(domain)) == 1 and nvtx(1, "pop") == 0 and nvtx(1, "pop") == -2
+nvtx(1, "mark", text(b"now"))
+wide = ctypes.create_string_buffer(b"free")
+free = event(ctypes.addressof(wide))
+identity = nvtx(1, "start_ex", u64(ctypes.addressof(free)), result=u64)
+nvtx(1, "end", u64(identity))
+markers, (call_record,) = records(MARKER), records(DRIVER)
+def string(at):
+    return ctypes.string_at(at).decode() if at else None
+shown = [(m.flags, string(m.name), string(m.domain)) for m in markers]
+assert shown == [(2, "outer", None), (2, "inner", "mine"), (4, None, None), (4, None, None), (1, "now", None), (2, "free", None),
+                 (4, None, None)], shown
+ids = [m.id for m in markers]
+assert ids[0] == ids[3] and ids[1] == ids[2] and ids[5] == ids[6] == identity and len(set(ids)) == 4
+assert markers[1].time <= call_record.start <= call_record.end <= markers[2].time
+assert {(m.process, m.thread, m.object) for m in markers} == {(call_record.process, call_record.thread, 2)}
+"""
+
 
 def run_cupti(source, address, **more):
     env = client_env(address, PYTHONPATH=str(pathlib.Path(__file__).parent), **more)
     return run(["/usr/bin/python3", "-c", textwrap.dedent(source)], env)
 
 
-@pytest.mark.parametrize("source", [WAITS, CALLBACKS], ids=["waits", "callbacks"])
+@pytest.mark.parametrize("source", [WAITS, CALLBACKS, MARKERS], ids=["waits", "callbacks", "markers"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_profilers_get(server, source, transport):
     result = run_cupti(source, server.address(transport))
@@ -162,3 +194,10 @@ def test_unsupported_calls_are_reported_once_by_name(server):
     assert len(result.lines_about("cuptiMetricGetNumEvents is not supported")) == 1
     assert len(result.lines_about("callbacks of domain 5 are not supported")) == 1
     assert len(result.lines_about("kind 6")) == 1
+
+
+def test_a_program_may_load_the_library_late(server):
+    """Such a library gets little memory of each thread's own, and the client must do with it."""
+    source = f"import ctypes; print(ctypes.CDLL('{PRODUCTS}/libcupti.so.13').InitializeInjectionNvtx2(None))"
+    result = run(["/usr/bin/python3", "-c", source], clean_env(REMOTE_GPU_ADDRESS=server.address("tcp")))
+    assert (result.status, result.out, result.err) == (0, "0\n", "")

@@ -1,6 +1,7 @@
 """tests/e2e/test_timeline.py - `cricket run --profile`: a timeline of a program that knows nothing of it."""
 import json
 import os
+import pathlib
 import signal
 import sys
 
@@ -124,6 +125,31 @@ def test_a_program_that_profiles_itself_comes_first(server, app, tmp_path):
     assert done.status == 0 and "kernels 6, with the id 1" in done.out and "untied 0, outside of the time 0" in done.out
     assert len(done.lines_about("profile of its own")) == len(done.err.splitlines()) == 1
     assert not spans(events_of(path), "kernel")
+
+
+def test_ranges_of_the_program_are_in_the_timeline(server, tmp_path):
+    path = tmp_path / "out.json"
+    source = """
+from cupti_program import *
+import os
+assert os.environ["NVTX_INJECTION64_PATH"].endswith("/cricket-client.so")
+begin()
+nvtx = Nvtx()
+nvtx(1, "push", ctypes.c_char_p(b"of a thread"))
+made(ctypes.c_uint64, "cuMemAlloc_v2", ctypes.c_size_t(64))
+nvtx(1, "pop")
+identity = nvtx(1, "start", ctypes.c_char_p(b"of any"), result=ctypes.c_uint64)
+nvtx(1, "end", ctypes.c_uint64(identity))
+"""
+    done = run([CRICKET, "run", "-s", server.address("tcp"), "-p", path, "--", "/usr/bin/python3", "-c", source],
+               clean_env(PYTHONPATH=str(pathlib.Path(__file__).parent)))
+    assert (done.status, done.err) == (0, "")
+    events = events_of(path)
+    markers = [e for e in events if e["cat"] == "marker"]
+    assert [(e["ph"], e["name"]) for e in markers] == [("B", "of a thread"), ("E", ""), ("b", "of any"), ("e", "of any")]
+    assert markers[2]["id"] == markers[3]["id"]
+    call, = [e for e in spans(events, "driver") if e["name"] == "cuMemAlloc_v2"]
+    assert markers[0]["ts"] <= call["ts"] <= call["ts"] + call["dur"] <= markers[1]["ts"] and markers[0]["tid"] == call["tid"]
 
 
 # --- sessions that leave the GPU or the server

@@ -59,7 +59,7 @@ def test_no_row_is_wider_than_a_window():
 def profiler_names():
     """CUPTI's functions: those that are supported, and the others."""
     folder = ROOT / "client" / "cupti"
-    supported = re.findall(r"\b(cupti\w+)\(", (folder / "api.h").read_text())
+    supported = re.findall(r"\b(cupti\w+|InitializeInjectionNvtx2)\(", (folder / "api.h").read_text())
     return supported + re.findall(r"\((cupti\w+)\)", (folder / "refused.def").read_text())
 
 

@@ -34,6 +34,9 @@ static void the_layout_is_that_of_cupti(void **state)
 	assert_int_equal(offsetof(struct ck_cupti_memset, graph_node), 64);
 	assert_int_equal(sizeof(struct ck_cupti_api), 40);
 	assert_int_equal(sizeof(struct ck_cupti_external), 24);
+	assert_int_equal(sizeof(struct ck_cupti_marker), 56);
+	assert_int_equal(offsetof(struct ck_cupti_marker, process), 24);
+	assert_int_equal(offsetof(struct ck_cupti_marker, name), 40);
 	assert_int_equal(sizeof(struct ck_cupti_sync), 56);
 	assert_int_equal(offsetof(struct ck_cupti_sync, result), 48);
 	assert_int_equal(sizeof(struct ck_cupti_context), 32);
