@@ -53,13 +53,13 @@ static bool has_uuid(const struct ckc_client *c, const void *uuid)
 	return false;
 }
 
-/* Has an earlier server's device this UUID? */
-static bool is_taken(const struct ckc_client *c, const ck_device *d)
+/* Has an earlier server's device this UUID? The first one that has it keeps it. */
+static bool is_taken(const struct ckc_client *c, const void *uuid)
 {
 	bool taken = false;
 
 	for (unsigned int i = 0; i < c->index && !taken; i++)
-		taken = has_uuid(ckc_sessions.list[i], d->uuid);
+		taken = has_uuid(ckc_sessions.list[i], uuid);
 	return taken;
 }
 
@@ -72,7 +72,7 @@ void ckc_apart_make(void)
 			ck_device *d = &c->hello.devices.devices_val[k];
 
 			change_address(c, d);
-			if (!is_taken(c, d))
+			if (!is_taken(c, d->uuid))
 				continue;
 			d->uuid[CHANGED] = (char)(d->uuid[CHANGED] ^ (int)c->index);
 			d->uuid_v2[CHANGED] = (char)(d->uuid_v2[CHANGED] ^ (int)c->index);
@@ -98,17 +98,29 @@ static bool read_uuid(const char *text, unsigned char uuid[16])
 	return at == 32;
 }
 
-void ckc_apart_uuid(const struct ckc_client *c, char *text)
+/* Change the one byte, if it has been changed for the list. @listed: @text is the UUID of the list, not the server's. */
+static void exchange(const struct ckc_client *c, char *text, bool listed)
 {
 	char *plain = strchr(text, '-'), digits[3];
-	unsigned char uuid[16];
+	unsigned char uuid[16], other[16];
 
 	if (c->index == 0 || !plain || strlen(plain + 1) != PLAIN_TEXT ||
 	    !read_uuid(plain + 1, uuid))
 		return;
+	memcpy(other, uuid, sizeof(other));
 	uuid[CHANGED] ^= (unsigned char)c->index;
-	if (!has_uuid(c, uuid)) /* it was unique */
+	if (!has_uuid(c, listed ? other : uuid) || !is_taken(c, listed ? uuid : other))
 		return;
 	snprintf(digits, sizeof(digits), "%02x", uuid[CHANGED]);
 	memcpy(plain + 1 + CHANGED_TEXT, digits, 2);
+}
+
+void ckc_apart_uuid(const struct ckc_client *c, char *text)
+{
+	exchange(c, text, false);
+}
+
+void ckc_apart_uuid_back(const struct ckc_client *c, char *text)
+{
+	exchange(c, text, true);
 }

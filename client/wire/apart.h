@@ -17,7 +17,8 @@ void ckc_apart_make(void);
 /* The PCI domain that a device of session @c has in the pool. */
 unsigned int ckc_apart_domain(const struct ckc_client *c, unsigned int domain);
 
-/* Change @text, a UUID as its server writes it, to that of the pool. */
+/* Change @text, a UUID as its server writes it, to that of the pool; and back, if it is one of @c. */
 void ckc_apart_uuid(const struct ckc_client *c, char *text);
+void ckc_apart_uuid_back(const struct ckc_client *c, char *text);
 
 #endif

@@ -431,6 +431,33 @@ def functions():
     assert sorted(called) == sorted(100 * t + d.ordinal + 1 for t in range(5) for d in all_of_them), called
 
 
+def nvml():
+    """NVML's devices in the order of the list, each with its own UUID, found by all names."""
+    ml = C.CDLL(None)
+    assert ml.nvmlInit_v2() == 0
+    count = C.c_uint()
+    assert ml.nvmlDeviceGetCount_v2(C.byref(count)) == 0
+    seen = set()
+    for i in range(count.value):
+        device, again, index = C.c_void_p(), C.c_void_p(), C.c_uint()
+        text, info = C.create_string_buffer(96), C.create_string_buffer(68)
+        assert ml.nvmlDeviceGetHandleByIndex_v2(i, C.byref(device)) == 0
+        assert ml.nvmlDeviceGetIndex(device, C.byref(index)) == 0 and index.value == i
+        assert ml.nvmlDeviceGetUUID(device, text, 96) == 0
+        assert ml.nvmlDeviceGetHandleByUUID(text, C.byref(again)) == 0 and again.value == device.value
+        assert ml.nvmlDeviceGetPciInfo_v3(device, info) == 0
+        address = info.raw[36:68].split(b"\0")[0]
+        assert ml.nvmlDeviceGetHandleByPciBusId_v2(address, C.byref(again)) == 0 and again.value == device.value
+        memory = (C.c_ulonglong * 3)()
+        assert ml.nvmlDeviceGetMemoryInfo(device, memory) == 0
+        print(i, memory[0] >> 20, text.value.decode(), address.decode())
+        seen.add(text.value)
+    assert len(seen) == count.value
+    device = C.c_void_p()
+    assert ml.nvmlDeviceGetHandleByIndex_v2(count.value, C.byref(device)) == 2
+    assert ml.nvmlShutdown() == 0
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
     print(f"{sys.argv[1]}: right")

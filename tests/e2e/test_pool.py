@@ -166,3 +166,15 @@ def test_a_graph_stays_on_its_server(servers, app):
     lines = (EXPECTED / "peer_copy.txt").read_text().splitlines()
     assert result.out.splitlines() == lines[:result.out.count("\n")] and result.out.count("wrong") == 4
     assert "cuGraphLaunch: its objects are on different servers" in result.err
+
+
+@pytest.mark.parametrize("transport", ["tcp", "shm"])
+@pytest.mark.parametrize("devices", [(), ("", "1", "2,0")])
+def test_nvml_shows_the_devices_of_cuda_under_the_same_names(servers, transport, devices):
+    address = pool(servers, transport, devices)
+    shown = [line.split() for line in right("nvml", address)]
+    cuda = [line.split() for line in right("show", address)]
+    assert sizes(" ".join(line) for line in shown) == sizes(" ".join(line) for line in cuda)
+    for a, b in zip(shown, cuda, strict=True):
+        assert a[2].removeprefix("GPU-").replace("-", "") == b[2]
+        assert a[3].lower().endswith(b[3].lower())
