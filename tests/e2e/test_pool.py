@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, TRANSPORTS, Server, client_env, ended, free_port, run
+from conftest import DRIVER, EXPECTED, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, ended, free_port, run
 
+COMMAND = PRODUCTS / "cricket"
 PROGRAM = pathlib.Path(__file__).parent / "pool_program.py"
 
 
@@ -178,3 +179,27 @@ def test_nvml_shows_the_devices_of_cuda_under_the_same_names(servers, transport,
     for a, b in zip(shown, cuda, strict=True):
         assert a[2].removeprefix("GPU-").replace("-", "") == b[2]
         assert a[3].lower().endswith(b[3].lower())
+
+
+def test_the_command_knows_lists(servers):
+    address = pool(servers[:2], devices=["", "1"])
+    shown = run([COMMAND, "env", "-s", address], clean_env())
+    assert f"REMOTE_GPU_ADDRESS='{address}'" in shown.out
+    checked = run([COMMAND, "check", "-s", address], clean_env())
+    assert checked.status == 0, checked.out
+    lines = [line.split(None, 2) for line in checked.out.splitlines()]
+    assert [line[2].split(" in ")[0] for line in lines if line[1] == "connection"] == \
+        [s.address("tcp") for s in servers[:2]]
+    assert len([line for line in lines if line[1] == "gpu"]) == 2
+    ran = run([COMMAND, "run", "-s", address, "--", sys.executable, PROGRAM, "show"], clean_env())
+    assert sizes(ran.out.splitlines()[:-1]) == [1, 2], ran.err
+
+
+def test_the_check_names_the_server_that_is_missing(servers):
+    nowhere = f"127.0.0.1:{free_port()}"
+    checked = run([COMMAND, "check", "-s", f"{pool(servers[:1])},{nowhere}/0"], clean_env())
+    assert checked.status != 0
+    assert [line for line in checked.out.splitlines() if line.startswith("FAILED")] and \
+        f"{nowhere}: " in checked.out
+    wrong = run([COMMAND, "check", "-s", f"{pool(servers[:1])}/0,0"], clean_env())
+    assert wrong.status != 0 and "a device is named twice" in wrong.out
