@@ -53,7 +53,8 @@ struct ckc_client *ckc_route_message(uint32_t proc, void *args)
 	ck_head *head = args;
 
 	if (!session_of_objects(proc, args, &c, &context)) {
-		ck_warn("%s: its objects are on different servers", ck_procs[proc].name);
+		if (!__atomic_exchange_n(&ckc_sessions.told[proc], true, __ATOMIC_RELAXED))
+			ck_warn("%s: its objects are on different servers", ck_procs[proc].name);
 		return NULL;
 	}
 	if (head->ctx)

@@ -31,6 +31,7 @@ struct ckc_sessions {
 	struct ck_server_entry *entries[CK_SERVERS_MAX];
 	unsigned int count; /* 0: they have not been opened */
 	CUresult failed;
+	bool told[CK_PROC_END]; /* messages that have named objects of two servers */
 };
 extern struct ckc_sessions ckc_sessions __attribute__((visibility("hidden")));
 

@@ -431,6 +431,23 @@ def functions():
     assert sorted(called) == sorted(100 * t + d.ordinal + 1 for t in range(5) for d in all_of_them), called
 
 
+def forks():
+    """A child has sessions of its own if the parent has only asked NVML, and none if it has used CUDA."""
+    ml = C.CDLL(None)
+    assert ml.nvmlInit_v2() == 0
+    for begun in (False, True):
+        child = os.fork()
+        if child == 0:
+            if begun:
+                call("cuInit", 0, error=3)
+            else:
+                arrays()
+            sys.stdout.flush()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        arrays()
+
+
 def nvml():
     """NVML's devices in the order of the list, each with its own UUID, found by all names."""
     ml = C.CDLL(None)

@@ -96,6 +96,15 @@ def test_work_on_all_devices(servers, transport, case):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_child_has_sessions_of_its_own_or_none(servers, transport):
+    right("forks", pool(servers, transport))
+
+
+def test_addresses_differ_where_the_servers_choose_them(servers):
+    right("arrays", pool(servers), CRICKET_ARENA="0")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_copies_between_servers_are_exact(servers, transport):
     right("copies", pool(servers[:2], transport), timeout=200)
 
