@@ -12,6 +12,7 @@
 #include "command/reach.h"
 #include "cuda/mps.h"
 #include "cuda/types.h"
+#include "util/servers.h"
 
 static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 					{"server", required_argument, NULL, 's'},
@@ -101,6 +102,25 @@ static bool check_reach(json_t *report, const struct ckx_server *server)
 			     : "NVIDIA MPS does not run here",
 		     NULL);
 	return true;
+}
+
+/* A list of servers: each by itself. */
+static bool check_list(json_t *report, const struct ckx_server *server)
+{
+	static struct ck_server_list list;
+	struct ckx_server one = *server;
+	const char *why;
+	bool all = true;
+
+	if (ck_servers_parse(server->address, &list, &why) < 0) {
+		step(report, "list", why, "see docs/pool.md");
+		return false;
+	}
+	for (unsigned int i = 0; i < list.count; i++) {
+		snprintf(one.address, sizeof(one.address), "%s", list.entries[i].address);
+		all = check_reach(report, &one) && all;
+	}
+	return all;
 }
 
 static void check_devices(json_t *report, const json_t *found)
@@ -199,7 +219,8 @@ int ckx_check(const struct ckx_command *self, int argc, char **argv)
 			   server.name[0] ? server.name : server.address, "release", CK_RELEASE,
 			   "ok", 1, "steps");
 	check_client(report);
-	if (check_reach(report, &server))
+	if (ck_servers_is_list(server.address) ? check_list(report, &server)
+					       : check_reach(report, &server))
 		check_session(report, &server);
 	if (json) {
 		json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));

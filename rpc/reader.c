@@ -396,6 +396,19 @@ int ck_reader_next(struct ck_reader *reader, struct ck_record *record)
 	return 0;
 }
 
+int ck_reader_finish(struct ck_reader *reader)
+{
+	unsigned char bytes[4096];
+
+	while (reader->error == 0 && reader->ahead > 0) {
+		size_t n = reader->ahead < sizeof(bytes) ? reader->ahead : sizeof(bytes);
+
+		reader->error = broken_off(ck_chan_read(reader->chan, bytes, n));
+		reader->ahead -= n;
+	}
+	return reader->error;
+}
+
 /* Also true if ck_reader_next would return an error at once. */
 bool ck_reader_ready(struct ck_reader *reader)
 {

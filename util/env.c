@@ -14,7 +14,13 @@ static const struct ck_env_row table[] = {
 	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH; "
 	 "file:/PATH:\n"
 	 "the address is in this file, and is read again when the server is gone; without it, the "
-	 "usual unix socket of a server on this host, with shared memory"},
+	 "usual unix socket of a server on this host, with shared memory. A list of servers, each "
+	 "with the\n"
+	 "devices to use if not all, as in a,b:9910,c/0,1 and unix:/PATH//0: one list of GPUs"},
+	{"CRICKET_POOL", "all",
+	 "client: if a server of the list is missing at the start: all (the start fails) or any "
+	 "(the program\n"
+	 "goes on without it)"},
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_SPIN", NULL,

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "client/copy/between.h"
 #include "client/wire/client.h"
 #include "client/managed/managed.h"
 #include "libcuda/batch.h"
@@ -19,7 +20,27 @@
 struct peer {
 	uint64_t ctx, dst, src; /* context ids: current, and of both sides' memory */
 	struct ckc_stream *stream;
+	bool done; /* between servers */
 };
+
+/* Do the contexts of both sides, or the current one, belong to different servers? Then copy. */
+static CUresult between(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from, size_t size,
+			struct peer *p)
+{
+	struct ckc_between b = {.context = p->stream ? p->stream->object.context
+						     : ckc_context_current(),
+				.stream = p->stream,
+				.to = ckc_context_from(dst),
+				.from = ckc_context_from(src),
+				.dst = to,
+				.src = from,
+				.size = size};
+
+	if (b.to->client == b.from->client && b.to->client == b.context->client)
+		return CUDA_SUCCESS;
+	p->done = true;
+	return ckc_between_copy(&b);
+}
 
 static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from,
 			   size_t size, CUstream stream, struct peer *p)
@@ -33,6 +54,10 @@ static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdevic
 		return err;
 	if (ckc_context_id(dst, &p->dst) || ckc_context_id(src, &p->src))
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (unlikely(ckc_many))
+		err = between(dst, src, to, from, size, p);
+	if (err || p->done)
+		return err;
 	err = ckc_device_reach(to, size);
 	if (err)
 		return err;
@@ -48,11 +73,11 @@ CK_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext
 				     CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount,
 				     CUstream hStream)
 {
-	struct peer p;
+	struct peer p = {.done = false};
 	CUresult err =
 		enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, hStream, &p);
 
-	if (err || ByteCount == 0)
+	if (err || ByteCount == 0 || p.done)
 		return err;
 	return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount,
 					 p.stream ? p.stream->object.id : 0);
@@ -61,11 +86,11 @@ CK_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext
 CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
 				CUcontext srcContext, size_t ByteCount)
 {
-	struct peer p;
+	struct peer p = {.done = false};
 	CUresult err =
 		enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, NULL, &p);
 
-	if (err || ByteCount == 0)
+	if (err || ByteCount == 0 || p.done)
 		return err;
 	if (p.stream) /* the per-thread form of the call: the copy goes to its stream */
 		return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src,
@@ -81,6 +106,7 @@ struct item { /* encoding: see server/copy/batch.c */
 
 struct batch {
 	uint64_t ctx, stream;
+	struct ckc_context *context; /* of the stream */
 	struct item items[COLLECT];
 	size_t count;
 };
@@ -115,6 +141,7 @@ static CUresult enter_batch(CUstream handle, struct batch *b)
 		return err;
 	b->count = 0;
 	b->stream = stream->object.id;
+	b->context = stream->object.context;
 	return CUDA_SUCCESS;
 }
 
@@ -123,7 +150,8 @@ static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, si
 {
 	CUresult err;
 
-	if (!ckc_on_device(dst) || !ckc_on_device(src)) {
+	if (!ckc_on_device(dst) || !ckc_on_device(src) || ckc_between_is(b->context, dst) ||
+	    ckc_between_is(b->context, src)) {
 		err = batch_send(b);
 		return err ? err : cuMemcpyAsync(dst, src, size, stream);
 	}

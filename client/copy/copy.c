@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "client/copy/between.h"
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/wire/delivery.h"
@@ -151,6 +152,19 @@ static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void 
 	return ckc_parts_upload(&s);
 }
 
+/* To or from memory of another server than the stream's. */
+static CUresult elsewhere(struct place *p, CUdeviceptr device, void *to, const void *from,
+			  size_t size)
+{
+	struct ckc_context *home = ckc_between_home(p->ctx, device);
+	CUresult err = home ? ckc_between_begin(p->ctx, p->stream) : CUDA_ERROR_INVALID_VALUE;
+
+	if (err)
+		return err;
+	return to ? ckc_copy_download(home, to, device, size)
+		  : ckc_copy_upload(home, device, from, size);
+}
+
 static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
 	enum way way;
@@ -158,6 +172,8 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 
 	if (size == 0)
 		return CUDA_SUCCESS;
+	if (ckc_between_is(p->ctx, dst))
+		return elsewhere(p, dst, NULL, src, size);
 	err = src ? ckc_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
@@ -209,6 +225,8 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 
 	if (size == 0)
 		return CUDA_SUCCESS;
+	if (ckc_between_is(p->ctx, src))
+		return dst ? elsewhere(p, src, dst, NULL, size) : CUDA_ERROR_INVALID_VALUE;
 	err = dst ? ckc_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
@@ -221,6 +239,24 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 	if (way == DELIVERED)
 		return ckc_delivery_copy(p->ctx->client, p->ctx->object.id, p->id, dst, src, size);
 	return download_parts(p, dst, src, size);
+}
+
+CUresult ckc_copy_upload(struct ckc_context *context, CUdeviceptr dst, const void *src, size_t size)
+{
+	struct place p = {.ctx = context, .waits = true};
+	CUresult err;
+
+	ckc_route(context->client);
+	err = upload(&p, dst, src, size);
+	return err ? err : ckc_stream_wait(context, NULL);
+}
+
+CUresult ckc_copy_download(struct ckc_context *context, void *dst, CUdeviceptr src, size_t size)
+{
+	struct place p = {.ctx = context, .waits = true};
+
+	ckc_route(context->client);
+	return download(&p, dst, src, size);
 }
 
 CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
@@ -260,10 +296,24 @@ CK_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, si
 	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
 }
 
-static CUresult check_both(CUdeviceptr dst, CUdeviceptr src, size_t size)
+/* Check both addresses. True in *@done: the copy concerned another server, and is done. */
+static CUresult check_both(const struct place *p, CUdeviceptr dst, CUdeviceptr src, size_t size,
+			   bool *done)
 {
-	CUresult err = size ? ckc_device_reach(dst, size) : CUDA_SUCCESS;
+	CUresult err;
 
+	*done = size > 0 && (ckc_between_is(p->ctx, dst) || ckc_between_is(p->ctx, src));
+	if (*done)
+		return ckc_between_copy(&(struct ckc_between){
+			.context = p->ctx,
+			.stream = p->stream,
+			.to = ckc_between_home(p->ctx, dst),
+			.from = ckc_between_home(p->ctx, src),
+			.dst = dst,
+			.src = src,
+			.size = size,
+		});
+	err = size ? ckc_device_reach(dst, size) : CUDA_SUCCESS;
 	if (!err && size)
 		err = ckc_device_reach(src, size);
 	if (err)
@@ -276,11 +326,12 @@ static CUresult check_both(CUdeviceptr dst, CUdeviceptr src, size_t size)
 CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	struct place p;
+	bool done = false;
 	CUresult err = enter_sync(&p);
 
 	if (!err)
-		err = check_both(dstDevice, srcDevice, ByteCount);
-	if (err || !ByteCount)
+		err = check_both(&p, dstDevice, srcDevice, ByteCount, &done);
+	if (err || !ByteCount || done)
 		return err;
 	if (p.id) /* the per-thread form of the call: the copy goes to its stream */
 		return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice,
@@ -292,11 +343,12 @@ CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDe
 					size_t ByteCount, CUstream hStream)
 {
 	struct place p;
+	bool done = false;
 	CUresult err = enter(hStream, &p);
 
 	if (!err)
-		err = check_both(dstDevice, srcDevice, ByteCount);
-	if (err || !ByteCount)
+		err = check_both(&p, dstDevice, srcDevice, ByteCount, &done);
+	if (err || !ByteCount || done)
 		return err;
 	return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount,
 					    p.id);

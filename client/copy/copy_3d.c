@@ -10,28 +10,13 @@
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/managed/managed.h"
+#include "client/copy/copy_3d.h"
 #include "client/copy/mirror.h"
 #include "client/memory/pinned.h"
 
 size_t ckc_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
 
-/* One side of a copy, resolved to an address in one space, or a place in an array. */
-struct side {
-	bool device;
-	uint64_t array;	     /* its id; 0: no array */
-	size_t at[3];	     /* in an array: bytes, row, slice or layer */
-	uint64_t start;	     /* of the first byte to copy */
-	size_t pitch, slice; /* bytes between rows, between planes */
-	size_t extent;	     /* from the first byte used to the end of the last */
-	uint64_t context;    /* id of the context given for it; 0: none */
-};
-
-struct copy {
-	struct side dst, src;
-	size_t width, height, depth;
-};
-
-static struct ckc_box box_of(const struct side *s, const struct copy *b)
+static struct ckc_box box_of(const struct ckc_side *s, const struct ckc_box_copy *b)
 {
 	return (struct ckc_box){.start = s->start,
 				.width = b->width,
@@ -42,7 +27,7 @@ static struct ckc_box box_of(const struct side *s, const struct copy *b)
 }
 
 /* Compute the pitches and the extent; false: rows overlap, or a number is too large. */
-static bool measure(struct side *s, const struct copy *b, size_t pitch, size_t rows,
+static bool measure(struct ckc_side *s, const struct ckc_box_copy *b, size_t pitch, size_t rows,
 		    const size_t at[3])
 {
 	struct ckc_box box = box_of(s, b);
@@ -62,7 +47,7 @@ static bool fits(size_t at, size_t count, size_t extent)
 }
 
 /* Check that whole elements are copied, within the array's extent. */
-static CUresult resolve_array(struct side *s, const struct copy *b, CUarray handle,
+static CUresult resolve_array(struct ckc_side *s, const struct ckc_box_copy *b, CUarray handle,
 			      const size_t at[3])
 {
 	CUDA_ARRAY3D_DESCRIPTOR desc;
@@ -83,8 +68,9 @@ static CUresult resolve_array(struct side *s, const struct copy *b, CUarray hand
 	return CUDA_SUCCESS;
 }
 
-static CUresult resolve(struct side *s, const struct copy *b, CUmemorytype type, const void *host,
-			CUdeviceptr device, size_t pitch, size_t height, const size_t at[3])
+static CUresult resolve(struct ckc_side *s, const struct ckc_box_copy *b, CUmemorytype type,
+			const void *host, CUdeviceptr device, size_t pitch, size_t height,
+			const size_t at[3])
 {
 	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
 	    type != CU_MEMORYTYPE_UNIFIED)
@@ -100,8 +86,9 @@ static CUresult resolve(struct side *s, const struct copy *b, CUmemorytype type,
 }
 
 /* Describe a side to the server; a host side is packed, and the server places it. */
-static CUmemorytype describe_side(const struct side *s, const struct copy *b, CUdeviceptr *device,
-				  CUarray *array, size_t *pitch, size_t *height)
+static CUmemorytype describe_side(const struct ckc_side *s, const struct ckc_box_copy *b,
+				  CUdeviceptr *device, CUarray *array, size_t *pitch,
+				  size_t *height)
 {
 	*pitch = b->width;
 	*height = b->height;
@@ -118,7 +105,7 @@ static CUmemorytype describe_side(const struct side *s, const struct copy *b, CU
 	return CU_MEMORYTYPE_DEVICE;
 }
 
-static void describe(const struct copy *b, CUDA_MEMCPY3D *c)
+static void describe(const struct ckc_box_copy *b, CUDA_MEMCPY3D *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->WidthInBytes = b->width;
@@ -136,14 +123,7 @@ static void describe(const struct copy *b, CUDA_MEMCPY3D *c)
 	c->dstZ = b->dst.at[2];
 }
 
-/* The context and stream of a copy. */
-struct place {
-	struct ckc_context *ctx;
-	struct ckc_stream *stream; /* NULL: legacy */
-	uint64_t id;
-};
-
-static CUresult to_device(const struct copy *b, const struct place *p)
+CUresult ckc_box_to_device(const struct ckc_box_copy *b, const struct ckc_box_place *p)
 {
 	struct ckc_box src = box_of(&b->src, b);
 	size_t size = b->width * b->height * b->depth;
@@ -165,7 +145,7 @@ static CUresult to_device(const struct copy *b, const struct place *p)
 	return err;
 }
 
-static CUresult to_host(const struct copy *b, const struct place *p)
+CUresult ckc_box_to_host(const struct ckc_box_copy *b, const struct ckc_box_place *p)
 {
 	struct ckc_box dst = box_of(&b->dst, b);
 	size_t size = b->width * b->height * b->depth;
@@ -188,7 +168,7 @@ static CUresult to_host(const struct copy *b, const struct place *p)
 	return err;
 }
 
-static CUresult on_host(const struct copy *b, CUstream handle)
+static CUresult on_host(const struct ckc_box_copy *b, CUstream handle)
 {
 	struct ckc_box dst = box_of(&b->dst, b), src = box_of(&b->src, b);
 	CUresult err = ckc_stream_settle(handle);
@@ -198,50 +178,56 @@ static CUresult on_host(const struct copy *b, CUstream handle)
 	return err;
 }
 
-/* How to split a box that is too large for a message: planes, rows, or a row. */
-enum cut { CUT_DEPTH, CUT_HEIGHT, CUT_WIDTH };
-
 /* Move a side forward by @first. */
-static void advance(struct side *s, enum cut cut, size_t first)
+static void advance(struct ckc_side *s, enum ckc_box_cut cut, size_t first)
 {
 	if (s->array)
-		s->at[cut == CUT_DEPTH ? 2 : cut == CUT_HEIGHT ? 1 : 0] += first;
+		s->at[cut == CK_CUT_DEPTH ? 2 : cut == CK_CUT_HEIGHT ? 1 : 0] += first;
 	else
-		s->start += first * (cut == CUT_DEPTH	 ? s->slice
-				     : cut == CUT_HEIGHT ? s->pitch
-							 : 1);
+		s->start += first * (cut == CK_CUT_DEPTH    ? s->slice
+				     : cut == CK_CUT_HEIGHT ? s->pitch
+							    : 1);
 }
 
-static struct copy part_of(const struct copy *b, enum cut cut, size_t first, size_t count)
+struct ckc_box_copy ckc_box_part(const struct ckc_box_copy *b, enum ckc_box_cut cut, size_t first,
+				 size_t count)
 {
-	struct copy part = *b;
+	struct ckc_box_copy part = *b;
 
 	advance(&part.dst, cut, first);
 	advance(&part.src, cut, first);
-	*(cut == CUT_DEPTH ? &part.depth : cut == CUT_HEIGHT ? &part.height : &part.width) = count;
+	*(cut == CK_CUT_DEPTH	 ? &part.depth
+	  : cut == CK_CUT_HEIGHT ? &part.height
+				 : &part.width) = count;
 	return part;
 }
 
-/* Copy between host and device, in as many messages as needed. */
-static CUresult in_parts(const struct copy *b, const struct place *p)
+enum ckc_box_cut ckc_box_cut(const struct ckc_box_copy *b, size_t *whole)
 {
-	enum cut cut = b->depth > 1 ? CUT_DEPTH : b->height > 1 ? CUT_HEIGHT : CUT_WIDTH;
-	size_t whole = cut == CUT_DEPTH ? b->depth : cut == CUT_HEIGHT ? b->height : b->width;
+	*whole = b->depth > 1 ? b->depth : b->height > 1 ? b->height : b->width;
+	return b->depth > 1 ? CK_CUT_DEPTH : b->height > 1 ? CK_CUT_HEIGHT : CK_CUT_WIDTH;
+}
+
+/* Copy between host and device, in as many messages as needed. */
+CUresult ckc_box_in_parts(const struct ckc_box_copy *b, const struct ckc_box_place *p)
+{
+	size_t whole;
+	enum ckc_box_cut cut = ckc_box_cut(b, &whole);
 	size_t bytes = b->width * b->height * b->depth, unit = bytes / whole;
 	size_t step = unit < ckc_copy_part ? ckc_copy_part / unit : 1;
 	CUresult err = CUDA_SUCCESS;
 
 	if (bytes <= ckc_copy_part)
-		return b->dst.device ? to_device(b, p) : to_host(b, p);
+		return b->dst.device ? ckc_box_to_device(b, p) : ckc_box_to_host(b, p);
 	for (size_t at = 0; at < whole && !err; at += step) {
-		struct copy part = part_of(b, cut, at, ck_min(step, whole - at));
+		struct ckc_box_copy part = ckc_box_part(b, cut, at, ck_min(step, whole - at));
 
-		err = in_parts(&part, p);
+		err = ckc_box_in_parts(&part, p);
 	}
 	return err;
 }
 
-static CUresult between_devices(const struct copy *b, const struct place *p)
+CUresult ckc_box_between_devices(const struct ckc_box_copy *b, const struct ckc_box_place *p)
 {
 	CUDA_MEMCPY3D c;
 
@@ -252,14 +238,16 @@ static CUresult between_devices(const struct copy *b, const struct place *p)
 	return ck_wire_copy_3d(p->ctx->object.id, &c, p->id);
 }
 
-static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream handle)
+static CUresult run(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream handle)
 {
-	struct place p;
+	struct ckc_box_place p;
 	uint64_t bytes;
 	CUresult err = ckc_stream_enter(handle, &p.ctx, &p.stream);
 
 	if (!err)
 		err = ckc_capture_work(p.stream);
+	if (!err && ckc_box_between(b, &p, &err))
+		return err;
 	if (!err && b->dst.device && !b->dst.array)
 		err = ckc_device_reach(b->dst.start, b->dst.extent);
 	if (!err && b->src.device && !b->src.array)
@@ -277,15 +265,15 @@ static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream h
 	if (b->dst.device && !b->dst.array)
 		ckc_managed_device(b->dst.start, b->dst.extent, true);
 	if (b->dst.device && b->src.device)
-		return between_devices(b, &p);
+		return ckc_box_between_devices(b, &p);
 	if (b->dst.device)
 		err = ckc_hostmem_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
 	if (b->dst.device || b->src.device)
-		return err ? err : in_parts(b, &p);
+		return err ? err : ckc_box_in_parts(b, &p);
 	return on_host(b, handle);
 }
 
-static CUresult resolve_both(struct copy *b, const CUDA_MEMCPY3D *c)
+static CUresult resolve_both(struct ckc_box_copy *b, const CUDA_MEMCPY3D *c)
 {
 	const size_t src[] = {c->srcXInBytes, c->srcY, c->srcZ};
 	const size_t dst[] = {c->dstXInBytes, c->dstY, c->dstZ};
@@ -305,7 +293,7 @@ static CUresult resolve_both(struct copy *b, const CUDA_MEMCPY3D *c)
 }
 
 /* Build the box that @c describes; it has no bytes if there is nothing to copy. */
-static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
+static CUresult copy_of(const CUDA_MEMCPY3D *c, struct ckc_box_copy *b)
 {
 	struct ckc_context *context;
 	CUresult err = ckc_context_usable(&context);
@@ -314,7 +302,8 @@ static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
 		return err;
 	if (!c || c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
 		return CUDA_ERROR_INVALID_VALUE;
-	*b = (struct copy){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
+	*b = (struct ckc_box_copy){
+		.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
 	if (!b->width || !b->height || !b->depth)
 		return CUDA_SUCCESS;
 	return resolve_both(b, c);
@@ -322,7 +311,7 @@ static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
 {
-	struct copy b;
+	struct ckc_box_copy b;
 	CUresult err = copy_of(c, &b);
 
 	return err || !b.width || !b.height || !b.depth ? err : run(&b, c, stream);
@@ -360,7 +349,7 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
 static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 {
 	CUDA_MEMCPY3D c;
-	struct copy b;
+	struct ckc_box_copy b;
 	CUresult err;
 
 	if (!peer)

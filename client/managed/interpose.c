@@ -77,8 +77,11 @@ CK_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 static bool window_is_open(void)
 {
 	const struct ckc_managed_state *s = ckc_managed_if_any();
+	bool open = s && s->window.lo;
 
-	return s && s->window.lo;
+	for (unsigned int i = 1; unlikely(ckc_many) && !open && i < ckc_servers_count(); i++)
+		open = ckc_server_session(i)->managed->window.lo;
+	return open;
 }
 
 /* Return @set without SIGSEGV, in *@open: a fault while SIGSEGV is blocked would end the process.

@@ -19,6 +19,7 @@
 
 #include "client/wire/client.h"
 #include "client/managed/window.h"
+#include "client/wire/servers.h"
 
 /* Track whole pages of the window, behind which ckc_window_back has mapped memory of the device. */
 CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
@@ -61,15 +62,23 @@ void ckc_managed_fetch(uint64_t address, size_t size);
 
 /* Is @address in a range outside the window? Takes no lock. */
 bool ckc_managed_foreign(const struct ckc_managed_state *s, uint64_t address);
-/* Can @address be tracked? Two comparisons while there is no variable. */
+/* Can @address be tracked in this part of a session? Two comparisons while there is no variable. */
+static inline bool ckc_managed_has(const struct ckc_managed_state *s, uint64_t address)
+{
+	return ckc_window_has(&s->window, address) ||
+	       (unlikely(atomic_load_explicit(&s->variables.ranges, memory_order_relaxed) > 0) &&
+		ckc_managed_foreign(s, address));
+}
+/* The same of several sessions: the one that may track @address, or NULL. Takes no lock. */
+struct ckc_client *ckc_managed_session(uint64_t address);
+/* Can @address be tracked? */
 static inline bool ckc_managed_may_be(uint64_t address)
 {
 	const struct ckc_managed_state *s = ckc_managed_if_any();
 
-	return s &&
-	       (ckc_window_has(&s->window, address) ||
-		(unlikely(atomic_load_explicit(&s->variables.ranges, memory_order_relaxed) > 0) &&
-		 ckc_managed_foreign(s, address)));
+	if (unlikely(ckc_many))
+		return ckc_managed_session(address) != NULL;
+	return s && ckc_managed_has(s, address);
 }
 
 #endif

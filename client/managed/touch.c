@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "client/managed/pages.h"
+#include "client/wire/servers.h"
 #include "client/wire/hooks.h"
 
 #define FETCH_FIRST 16u /* pages: 64 KiB, */
@@ -67,11 +68,13 @@ static bool is_busy(const struct ckc_managed *m, struct busy *b)
 /* Several devices may use the memory. Ignore errors here: the fetch will report them. */
 static void wait_for(const struct ckc_client *c, const struct busy *b)
 {
-	ck_wire_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ckc_sink){0});
-	for (int i = 0; i < c->gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
-		const struct ckc_context *other = c->gpus[i].primary;
+	const struct ckc_client *root = ckc_client_root();
 
-		if (other->active && other->object.id != b->ctx)
+	ck_wire_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ckc_sink){0});
+	for (int i = 0; i < root->gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
+		const struct ckc_context *other = root->gpus[i].primary;
+
+		if (other->active && other->client == c && other->object.id != b->ctx)
 			ck_wire_fetch(other->object.id, 0, 0, 0, b->wait, 0, &(struct ckc_sink){0});
 	}
 }
@@ -108,12 +111,25 @@ struct ckc_managed *ckc_pages_settle(uint64_t address, size_t size, bool write, 
 	return NULL;
 }
 
+/* Send messages to the session that tracks @address; returns the one before. */
+static struct ckc_client *turn_to(uint64_t address)
+{
+	struct ckc_client *was = ckc_client_current(), *c;
+
+	c = unlikely(ckc_many) ? ckc_managed_session(address) : NULL;
+	if (c)
+		ckc_route(c);
+	return was;
+}
+
 int ckc_managed_touch(uint64_t address, bool write, bool inside)
 {
-	struct ckc_managed *m = ckc_pages_settle(address, 1, write, inside);
+	struct ckc_managed *m;
 	size_t page;
 	int ret = -EFAULT;
 
+	turn_to(address);
+	m = ckc_pages_settle(address, 1, write, inside);
 	if (!m)
 		return -ENOENT;
 	page = ckc_page_first(m, address);
@@ -130,7 +146,7 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
  * Fetch the invalid pages of a range, and make them writable with @write. Returns the alias; @other
  * if the range is not tracked; NULL if some pages are lost.
  */
-static char *prepare(uint64_t address, size_t size, bool write, char *other)
+static char *fetch(uint64_t address, size_t size, bool write, char *other)
 {
 	struct ckc_managed *m = ckc_pages_settle(address, size, write, ckc_inside_callback);
 	size_t first, last;
@@ -147,6 +163,16 @@ static char *prepare(uint64_t address, size_t size, bool write, char *other)
 	if (m->lost && ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last)
 		alias = NULL;
 	ck_unlock(&ckc_pages_of_context(m->context)->lock);
+	return alias;
+}
+
+/* The same in the middle of another call, whose messages may go to another session. */
+static char *prepare(uint64_t address, size_t size, bool write, char *other)
+{
+	struct ckc_client *was = turn_to(address);
+	char *alias = fetch(address, size, write, other);
+
+	ckc_route(was);
 	return alias;
 }
 
@@ -172,6 +198,7 @@ void ckc_managed_need(uint64_t address, size_t size, bool write)
 /* While the device is at work, leave the pages to the first access, which waits for it. */
 void ckc_managed_fetch(uint64_t address, size_t size)
 {
+	struct ckc_client *was = turn_to(address);
 	struct ckc_pages *pages = ckc_pages_current();
 	struct ckc_managed *m;
 	struct busy b;
@@ -181,4 +208,5 @@ void ckc_managed_fetch(uint64_t address, size_t size)
 	if (m && !is_busy(m, &b))
 		ckc_pages_fetch(m, ckc_page_first(m, address), ckc_page_last(m, address, size));
 	ck_unlock(&pages->lock);
+	ckc_route(was);
 }

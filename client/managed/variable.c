@@ -14,15 +14,6 @@
 
 CK_LOG_DEFINE("client");
 
-bool ckc_managed_foreign(const struct ckc_managed_state *s, uint64_t address)
-{
-	for (size_t i = 0; i < CK_VARIABLE_PLACES; i++) {
-		if (address >= s->variables.places[i].lo && address < s->variables.places[i].hi)
-			return true;
-	}
-	return false;
-}
-
 /* Replace the place that begins at @was; false: there is none. Call with the lock held. */
 static bool place_set(struct ckc_managed_variables *v, uint64_t was, uint64_t lo, uint64_t hi)
 {

@@ -49,8 +49,10 @@ static bool server_takes(uint64_t at, size_t size)
 /* The device's own answer; client/objects/device.c may hide it from programs. */
 static bool driver_can(const struct ckc_client *c)
 {
-	const ck_device *facts = c->gpus[0].facts;
+	const ck_device *facts = &c->hello.devices.devices_val[0];
 
+	if (c->hello.devices.devices_len == 0)
+		return false;
 	for (u_int i = 0; i < facts->attributes.attributes_len; i++) {
 		if (facts->attributes.attributes_val[i].id ==
 		    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)

@@ -24,11 +24,10 @@ static inline bool ckc_window_has(const struct ck_window *w, uint64_t address)
 	return address >= w->lo && address < w->hi;
 }
 
+/* In the window of the current session? */
 static inline bool ckc_window_holds(uint64_t address)
 {
-	const struct ckc_managed_state *s = ckc_managed_if_any();
-
-	return s && ckc_window_has(&s->window, address);
+	return ckc_window_has(&ckc_client_current()->managed->window, address);
 }
 
 /* The alias of the byte at @address of the window. */

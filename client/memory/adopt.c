@@ -20,6 +20,7 @@
 
 #include "client/memory/adopt.h"
 #include "client/memory/state.h"
+#include "client/wire/servers.h"
 #include "client/managed/fault.h"
 #include "client/memory/pinned.h"
 #include "client/managed/space.h"
@@ -54,10 +55,9 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-bool ckc_adopt_retry(uint64_t address)
+/* These two run in a signal handler; the process's session exists by then. */
+static bool retry(const struct ckc_adoptions *all, uint64_t address)
 {
-	/* runs in a signal handler; the process's session exists by then */
-	const struct ckc_adoptions *all = &ckc_client_default->memory->adoptions;
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	uint64_t end;
 
@@ -68,6 +68,14 @@ bool ckc_adopt_retry(uint64_t address)
 		return false;
 	nanosleep(&pause, NULL);
 	return true;
+}
+bool ckc_adopt_retry(uint64_t address)
+{
+	bool again = retry(&ckc_client_default->memory->adoptions, address);
+
+	for (unsigned int i = 1; unlikely(ckc_many) && !again && i < ckc_servers_count(); i++)
+		again = retry(&ckc_server_session(i)->memory->adoptions, address);
+	return again;
 }
 CK_ON_FAULT(ckc_adopt_retry);
 

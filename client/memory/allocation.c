@@ -9,11 +9,20 @@
 
 #include "client/memory/state.h"
 #include "client/wire/hooks.h"
+#include "client/wire/servers.h"
 #include "util/range.h"
 
 static struct ckc_allocations *allocations(void)
 {
 	return &ckc_client_current()->memory->allocations;
+}
+
+/* Those of the session that @device belongs to. */
+static struct ckc_allocations *allocations_on(CUdevice device)
+{
+	struct ckc_client *c = ckc_many ? ckc_gpu_client(device) : NULL;
+
+	return c ? &c->memory->allocations : allocations();
 }
 
 static struct ck_ranges **set_of(struct ckc_allocations *all, enum ckc_memory_kind kind)
@@ -65,7 +74,7 @@ static CUresult insert(struct ckc_allocations *all, struct ckc_allocation *a)
 
 CUresult ckc_allocation_note(const struct ckc_allocation *what)
 {
-	struct ckc_allocations *all = allocations();
+	struct ckc_allocations *all = allocations_on(what->device);
 	struct ckc_allocation *a;
 	uint64_t end;
 	CUresult err;
@@ -116,9 +125,8 @@ bool ckc_allocation_mapped(uint64_t base, size_t size)
 	return any;
 }
 
-bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found)
+static bool find_in(struct ckc_allocations *all, uint64_t address, struct ckc_allocation *found)
 {
-	struct ckc_allocations *all = allocations();
 	const struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
@@ -129,6 +137,15 @@ bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found)
 		*found = *a;
 	ck_unlock(&all->lock);
 	return a != NULL;
+}
+
+bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found)
+{
+	bool is = find_in(allocations(), address, found);
+
+	for (unsigned int i = 0; unlikely(!is && ckc_many) && i < ckc_servers_count(); i++)
+		is = find_in(&ckc_server_session(i)->memory->allocations, address, found);
+	return is;
 }
 
 bool ckc_allocation_next(uint64_t from, struct ckc_allocation *found)
@@ -144,9 +161,9 @@ bool ckc_allocation_next(uint64_t from, struct ckc_allocation *found)
 	return range != NULL;
 }
 
-bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_allocation *gone)
+static bool remove_from(struct ckc_allocations *all, uint64_t base, enum ckc_memory_kind kind,
+			struct ckc_allocation *gone)
 {
-	struct ckc_allocations *all = allocations();
 	struct ck_ranges *set;
 	const struct ckc_allocation *a;
 
@@ -163,6 +180,15 @@ bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_
 	ck_unlock(&all->lock);
 	free((void *)(uintptr_t)a);
 	return a != NULL;
+}
+
+bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_allocation *gone)
+{
+	bool is = remove_from(allocations(), base, kind, gone);
+
+	for (unsigned int i = 0; unlikely(!is && ckc_many) && i < ckc_servers_count(); i++)
+		is = remove_from(&ckc_server_session(i)->memory->allocations, base, kind, gone);
+	return is;
 }
 
 bool ckc_allocation_take(const struct ckc_context *context, bool on_device, size_t *at,

@@ -7,6 +7,7 @@
 #include "client/memory/state.h"
 #include "client/objects/capture.h"
 #include "client/wire/hooks.h"
+#include "client/wire/servers.h"
 #include "util/log.h"
 #include "util/spin.h"
 #include "util/util.h"
@@ -20,6 +21,13 @@ CK_LOG_DEFINE("client");
 static struct ckc_arena *arena(void)
 {
 	return &ckc_client_current()->memory->arena;
+}
+
+/* That of the session of @device, which the messages that follow go to. */
+static struct ckc_arena *arena_of(CUdevice device)
+{
+	ckc_route(ckc_gpu_client(device));
+	return arena();
 }
 
 /* --- heaps */
@@ -149,7 +157,7 @@ bool ckc_arena_return_one(struct ckc_heap *heap)
 
 bool ckc_arena_shed(CUdevice device, uint64_t ctx)
 {
-	struct ckc_arena *all = arena();
+	struct ckc_arena *all = arena_of(device);
 	struct ckc_heap *heap;
 	bool any = false;
 
@@ -239,7 +247,7 @@ static CUresult take_beyond(struct ckc_arena *all, CUdevice device, size_t size,
 
 CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *user, uint64_t *at)
 {
-	struct ckc_arena *all = arena();
+	struct ckc_arena *all = arena_of(device);
 	struct ckc_heap *heap;
 
 	if (size > SIZE_MAX - CK_CHUNK)
@@ -259,13 +267,13 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 
 void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 {
+	struct ckc_arena *all = arena_of(a->device);
 	struct ckc_use use = {
 		.command = ckc_command_last(),
 		.context = user->context,
 		.in_stream = user->in_stream,
 		.stream = user->stream,
 	};
-	struct ckc_arena *all = arena();
 	struct ckc_heap *heap = all->heaps[a->device];
 
 	if (a->pooled)
@@ -284,7 +292,7 @@ void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 
 size_t ckc_arena_idle(CUdevice device, uint64_t ctx)
 {
-	struct ckc_arena *all = arena();
+	struct ckc_arena *all = arena_of(device);
 	const struct ckc_heap *heap;
 	size_t idle;
 

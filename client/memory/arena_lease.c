@@ -12,6 +12,7 @@
 #include "client/memory/state.h"
 #include "client/objects/callback.h"
 #include "client/wire/hooks.h"
+#include "client/wire/servers.h"
 #include "util/log.h"
 #include "util/spin.h"
 #include "util/util.h"
@@ -92,6 +93,7 @@ static void *watch_later(void *client)
 	const struct timespec time = {.tv_sec = 1};
 	struct ckc_client *c = client;
 
+	ckc_route_serve(c);
 	nanosleep(&time, NULL);
 	if (c->state == CK_STATE_READY)
 		watch(c);
@@ -172,6 +174,7 @@ static void *grow(void *data)
 	struct ckc_arena *all = &g->client->memory->arena;
 	CUresult err;
 
+	ckc_route_serve(g->client);
 	ckc_aside = true; /* the lease does not depend on commands */
 	watch(g->client);
 	err = ck_wire_lease(0, ckc_gpu(g->device)->server_ordinal, g->at, g->size, CK_CHUNK);

@@ -22,6 +22,7 @@
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/wire/delivery.h"
+#include "client/wire/servers.h"
 #include "client/managed/managed.h"
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
@@ -38,6 +39,12 @@
 static bool host_find(const void *p, struct ckc_allocation *a)
 {
 	return ckc_allocation_find((uintptr_t)p, a) && !ckc_kind_on_device(a->kind);
+}
+
+/* Can the GPUs of the current session use the memory? Not what another server shares. */
+static bool is_of_session(const struct ckc_allocation *a)
+{
+	return likely(!ckc_many) || ckc_gpu_client(a->device) == ckc_client_current();
 }
 
 /* --- pages */
@@ -70,6 +77,7 @@ static void pages_give(const struct ckc_allocation *a)
 
 void ckc_hostmem_dispose(const struct ckc_allocation *a)
 {
+	ckc_route(ckc_gpu_client(a->device));
 	if (!ckc_kind_on_device(a->kind))
 		ckc_delivery_forget(a->context->client, a->base, a->size);
 	if (a->kind == CK_MEMORY_HOST_REGISTERED && a->shared)
@@ -90,7 +98,7 @@ static CUresult map(const struct ckc_allocation *a)
 	uint64_t ctx = a->context->object.id;
 	CUresult err;
 
-	if (!ckc_window_holds(a->base))
+	if (!is_of_session(a) || !ckc_window_holds(a->base))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (ckc_delivery_expects(c, a->base, a->size)) {
 		err = ck_wire_cuCtxSynchronize(ctx);
@@ -123,7 +131,8 @@ CUresult ckc_device_reach(uint64_t address, size_t size)
 	struct ckc_allocation a;
 	CUresult err = ckc_device_range(address, size);
 
-	if (err && ckc_allocation_find(address, &a) && size <= a.base + a.size - address) {
+	if (err && ckc_allocation_find(address, &a) && is_of_session(&a) &&
+	    size <= a.base + a.size - address) {
 		if (a.shared)
 			err = CUDA_SUCCESS;
 		else if (a.kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(address))
@@ -204,6 +213,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 		return err;
 	if (!ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
+	ckc_route(a.context->client);
 	if (a.shared || ckc_delivery_expects(a.context->client, a.base, a.size))
 		err = quiesce(a.context);
 	ckc_hostmem_dispose(&a);
@@ -264,6 +274,7 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
+		ckc_route(a.context->client);
 		if (a.shared || ckc_delivery_expects(a.context->client, a.base, a.size))
 			err = quiesce(a.context);
 		ckc_hostmem_dispose(&a);
@@ -289,7 +300,7 @@ CK_EXPORT CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 
 CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
-	static bool told;
+	static bool told, elsewhere;
 	struct ckc_allocation a;
 	uint64_t ctx;
 	CUresult err = ckc_enter(&ctx);
@@ -298,6 +309,9 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
 		return err;
 	if (!pdptr || Flags != 0 || !host_find(p, &a))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!is_of_session(&a))
+		return ckc_refused("cuMemHostGetDevicePointer for another server's GPU",
+				   &elsewhere);
 	if (a.kind == CK_MEMORY_HOST_REGISTERED && !a.shared)
 		return ckc_refused("cuMemHostGetDevicePointer of registered memory", &told);
 	err = a.shared ? CUDA_SUCCESS : map(&a);
@@ -316,6 +330,9 @@ CUresult ckc_hostmem_settle(struct ckc_context *context, struct ckc_stream *stre
 {
 	struct ckc_allocation a;
 
+	if (unlikely(ckc_many) && ckc_allocation_find((uintptr_t)source, &a) &&
+	    !is_of_session(&a) && !ckc_stream_idle(context, stream))
+		return ckc_stream_wait(context, stream); /* maybe for another server to write it */
 	if (likely(!ckc_callback_pending() && !ckc_pinned_any(context->client) &&
 		   !ckc_delivery_any(context->client)))
 		return CUDA_SUCCESS;
@@ -333,5 +350,6 @@ bool ckc_hostmem_takes_delivery(const void *to, size_t size)
 	struct ckc_allocation a;
 
 	return ckc_allocation_find(at, &a) && !ckc_kind_on_device(a.kind) && !a.shared &&
-	       size <= a.base + a.size - at && !(ckc_managed_may_be(at) && ckc_managed_is(at));
+	       is_of_session(&a) && size <= a.base + a.size - at &&
+	       !(ckc_managed_may_be(at) && ckc_managed_is(at));
 }

@@ -11,6 +11,10 @@
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
+#include "client/wire/servers.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
 
 #define TRIES 8 /* allocations that may clash with addresses in use here */
 
@@ -94,6 +98,11 @@ static CUresult request(struct ckc_context *context, struct want *w, CUdeviceptr
 			at = held[--count];
 			break;
 		}
+	}
+	if (!err && ckc_many && !ckc_address_claim(at, w->bytes)) {
+		ck_warn("no addresses for %zu bytes that no other server's memory has", w->bytes);
+		give_back(ctx, w, at);
+		err = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	while (count > 0)
 		give_back(ctx, w, held[--count]);
@@ -240,6 +249,7 @@ static bool release(CUdeviceptr at, enum ckc_memory_kind also, struct ckc_alloca
 	if (!ckc_allocation_find(at, a) || a->variable || a->mapped || a->opened || a->base != at ||
 	    (a->kind != CK_MEMORY_DEVICE && a->kind != also))
 		return false;
+	ckc_route(ckc_gpu_client(a->device));
 	return a->graph || ckc_allocation_remove(at, a->kind, a);
 }
 
@@ -261,6 +271,13 @@ CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!release(dptr, CK_MEMORY_DEVICE, &a))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(ckc_many) &&
+	    (s ? s->object.context : ckc_context_current())->client != ckc_client_current()) {
+		/* the stream of one server, the memory of another */
+		err = ckc_stream_wait(s ? s->object.context : ckc_context_current(), s);
+		ckc_allocation_note(&a);
+		return err ? err : cuMemFree_v2(dptr);
+	}
 	if (a.arena) {
 		ckc_arena_give(&a, &(struct ckc_user){s ? s->object.context : ckc_context_current(),
 						      true, stream});

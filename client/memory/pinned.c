@@ -13,6 +13,7 @@
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
 #include "client/managed/space.h"
+#include "client/wire/servers.h"
 #include "util/cancel.h"
 #include "util/fd.h"
 #include "util/log.h"
@@ -225,5 +226,6 @@ bool ckc_pinned_holds(const void *p, size_t size)
 
 	return unlikely(atomic_load_explicit(&f->count, memory_order_relaxed) > 0) &&
 	       ckc_allocation_find((uintptr_t)p, &a) && a.shared &&
+	       (likely(!ckc_many) || ckc_gpu_client(a.device) == ckc_client_current()) &&
 	       size <= a.base + a.size - (uintptr_t)p;
 }

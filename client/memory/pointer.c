@@ -154,7 +154,7 @@ static CUresult unknown(CUpointer_attribute attribute, uint64_t p, struct answer
 
 CK_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 	struct ckc_allocation a;
 	struct answer answer;
 
@@ -174,7 +174,7 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 					  CUpointer_attribute *attributes, void **data,
 					  CUdeviceptr ptr)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 	struct ckc_allocation a;
 	bool found;
 
@@ -199,7 +199,7 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 CK_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 					 CUdeviceptr ptr)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 	struct ckc_allocation a;
 
 	if (err)

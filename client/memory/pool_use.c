@@ -16,33 +16,44 @@ static struct ckc_arena *arena(void)
 	return &ckc_client_current()->memory->arena;
 }
 
+/* That of the session of @device. */
+static struct ckc_arena *arena_of(CUdevice device)
+{
+	struct ckc_client *c = ckc_gpu_client(device);
+
+	return c ? &c->memory->arena : arena();
+}
+
 static struct ckc_pool_use *use_of(const struct ckc_pool *pool)
 {
-	return pool->located && pool->standard ? &arena()->standard[pool->device]
+	return pool->located && pool->standard ? &arena_of(pool->device)->standard[pool->device]
 					       : (struct ckc_pool_use *)&pool->use;
 }
 
 /* Is all that the pool holds in the arena? Then the server knows nothing more of it. */
 static bool is_ours(const struct ckc_pool *pool)
 {
-	return pool->located && !use_of(pool)->elsewhere && !arena()->asked && !arena()->off;
+	return pool->located && !use_of(pool)->elsewhere && !arena_of(pool->device)->asked &&
+	       !arena_of(pool->device)->off;
 }
 
 /* --- which pool */
 
 bool ckc_pool_arena(const struct ckc_pool *pool, CUdevice device, uint64_t *id)
 {
-	if (!pool && arena()->current[device])
-		pool = ckc_object_by_id(CK_OBJECT_POOL, arena()->current[device]);
+	const struct ckc_arena *all = arena_of(device);
+
+	if (!pool && all->current[device])
+		pool = ckc_object_by_id(CK_OBJECT_POOL, all->current[device]);
 	*id = pool && !pool->standard ? pool->object.id : 0;
 	if (pool && !pool->located)
 		return false;
-	return pool ? !use_of(pool)->elsewhere : !arena()->standard[device].elsewhere;
+	return pool ? !use_of(pool)->elsewhere : !all->standard[device].elsewhere;
 }
 
 void ckc_pool_set(CUdevice device, const struct ckc_pool *pool)
 {
-	arena()->current[device] = pool->standard ? 0 : pool->object.id;
+	arena_of(device)->current[device] = pool->standard ? 0 : pool->object.id;
 }
 
 void ckc_pool_unset(uint64_t id)
@@ -72,7 +83,7 @@ void ckc_pool_count(const struct ckc_allocation *a, bool begins)
 
 	if (a->pool && !pool)
 		return; /* destroyed; its memory outlives it */
-	use = pool ? use_of(pool) : &arena()->standard[a->device];
+	use = pool ? use_of(pool) : &arena_of(a->device)->standard[a->device];
 	if (!begins) {
 		atomic_fetch_sub(&use->used, a->size);
 		return;

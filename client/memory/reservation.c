@@ -9,6 +9,7 @@
  */
 #include "client/memory/reservation.h"
 #include "client/memory/state.h"
+#include "client/wire/servers.h"
 #include "util/log.h"
 #include "util/range.h"
 #include "util/util.h"
@@ -31,6 +32,17 @@ static const size_t sizes[] = {4ul << 40, 1ul << 40, 1ul << 37};
 static const uint64_t places[] = {0};
 static const size_t sizes[] = {0};
 #endif
+
+/* Further servers of a list get the addresses above those of the first ones. */
+#define PLACES_ABOVE 4
+
+static uint64_t place_number(size_t k)
+{
+	uint64_t place = places[k % CK_ARRAY_SIZE(places)];
+	size_t above = k / CK_ARRAY_SIZE(places);
+
+	return place == 0 || (above && !ckc_many) ? 0 : place + above * sizes[0];
+}
 
 /* Reserve [place, place+size) in both processes; false: one of them uses it. */
 static bool reserve_both(uint64_t ctx, uint64_t place, size_t size)
@@ -81,10 +93,12 @@ static void open_arena(struct ckc_reservations *all, uint64_t ctx)
 	if (all->parts && adopt_offer(all, ckc_client_current()))
 		return;
 	for (size_t i = 0; all->parts && i < CK_ARRAY_SIZE(sizes); i++) {
-		for (size_t k = 0; k < CK_ARRAY_SIZE(places); k++) {
-			if (!reserve_both(ctx, places[k], sizes[i]))
+		for (size_t k = 0; k < CK_ARRAY_SIZE(places) * PLACES_ABOVE; k++) {
+			uint64_t place = place_number(k);
+
+			if (!reserve_both(ctx, place, sizes[i]))
 				continue;
-			all->next = all->arena_lo = places[k];
+			all->next = all->arena_lo = place;
 			all->arena_hi = all->arena_lo + sizes[i];
 			ck_debug("reservations are in %zu GiB at %#llx", sizes[i] >> 30,
 				 (unsigned long long)all->arena_lo);

@@ -143,8 +143,9 @@ CUresult ckc_share_pointer_read(const CUmemPoolPtrExportData *data, struct ckc_s
 
 int ckc_share_ordinal(int server_ordinal)
 {
-	for (int i = 0; i < ckc_client_current()->gpu_count; i++) {
-		if (ckc_client_current()->gpus[i].server_ordinal == server_ordinal)
+	for (int i = 0; i < ckc_client_root()->gpu_count; i++) {
+		if (ckc_gpu_client(i) == ckc_client_current() &&
+		    ckc_gpu(i)->server_ordinal == server_ordinal)
 			return i;
 	}
 	return -1;

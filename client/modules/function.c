@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/modules/state.h"
+#include "client/wire/servers.h"
 
 struct ck_function *ckc_function_from(const void *handle)
 {
@@ -16,25 +17,56 @@ static CUresult no_function(const void *handle)
 	return handle ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Call with the lock held. */
+static CUresult announce_to(struct ck_function *f, const struct ckc_client *c)
+{
+	struct ckc_context *ctx = ckc_context_current();
+	uint16_t bit = (uint16_t)(1u << c->index);
+	CUresult err;
+
+	if (f->announced & bit)
+		return CUDA_SUCCESS;
+	if (f->module->absent & bit)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	err = ck_wire_function(ctx && ctx->client == c ? ctx->object.id : 0, f->object.id,
+			       f->module->object.id, f->kernel->name);
+	if (!err)
+		f->announced |= bit;
+	return err;
+}
+
+/* A kernel of a library may be used on any server next: a call may name a device behind the kernel. */
+static void announce_elsewhere(struct ck_function *f, struct ckc_client *home)
+{
+	for (unsigned int i = 0; i < ckc_servers_count(); i++) {
+		struct ckc_client *c = ckc_server_session(i);
+
+		if (c == home || c->state != CK_STATE_READY)
+			continue;
+		ckc_route(c);
+		announce_to(f, c);
+	}
+	ckc_route(home);
+}
+
 /* Announce a function on first use: most are never launched. */
 CUresult ckc_function_announce(struct ck_function *f, uint64_t *id)
 {
 	struct ck_mutex *lock;
-	CUresult err = CUDA_SUCCESS;
+	struct ckc_client *c;
+	CUresult err;
 
 	*id = f->object.id;
-	if (likely(f->announced))
+	if (likely(f->announced && !ckc_many))
 		return CUDA_SUCCESS;
-	lock = &ckc_client_current()->modules->announce_lock;
+	c = ckc_client_current();
+	if (f->announced & 1u << c->index)
+		return CUDA_SUCCESS;
+	lock = &ckc_client_root()->modules->announce_lock;
 	ck_lock(lock);
-	if (!f->announced) {
-		struct ckc_context *ctx = ckc_context_current();
-
-		err = ck_wire_function(ctx ? ctx->object.id : 0, f->object.id, f->module->object.id,
-				       f->kernel->name);
-		if (!err)
-			f->announced = true;
-	}
+	err = announce_to(f, c);
+	if (unlikely(ckc_many) && f->module->library)
+		announce_elsewhere(f, c);
 	ck_unlock(lock);
 	return err;
 }
@@ -218,7 +250,7 @@ CK_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute att
 		return err;
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (is_set(f, attrib, value))
+	if (is_set(f, attrib, value) && !(ckc_many && f->module->library))
 		return CUDA_SUCCESS;
 	err = ckc_function_announce(f, &id);
 	if (!err)
@@ -241,7 +273,7 @@ CK_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CU
 	if (!f || !f->module->library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ckc_device_id(dev, &ordinal);
-	if (!err && is_set(f, attrib, val) && ckc_client_current()->gpu_count == 1)
+	if (!err && is_set(f, attrib, val) && ckc_client_root()->gpu_count == 1)
 		return CUDA_SUCCESS;
 	if (!err)
 		err = ckc_function_announce(f, &id);

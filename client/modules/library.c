@@ -8,6 +8,7 @@
 #include "client/modules/jit.h"
 #include "client/managed/managed.h"
 #include "client/modules/module.h"
+#include "client/wire/servers.h"
 
 CUresult ckc_library_id(CUlibrary handle, uint64_t *id)
 {
@@ -60,8 +61,12 @@ CK_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 		return err;
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!m->code->none)
+	for (unsigned int i = 0; !m->code->none && i < ckc_servers_count(); i++) {
+		if (ckc_many && ckc_server_session(i)->state != CK_STATE_READY)
+			continue;
+		ckc_route(ckc_server_session(i));
 		err = ck_wire_cuLibraryUnload(0, m->object.id);
+	}
 	ckc_cache_clear();
 	while (m->modules)
 		ckc_module_forget(m->modules);

@@ -12,6 +12,7 @@
 #include "client/managed/managed.h"
 #include "client/modules/module.h"
 #include "client/wire/hooks.h"
+#include "client/wire/servers.h"
 #include "libcuda/old_launch.h"
 #include "util/log.h"
 
@@ -51,6 +52,45 @@ static CUresult load_on_server(struct ckc_module *m, const struct ckc_jit *jit)
 	return ck_wire_module_load(ctx, m->object.id, m->library, m->code->hash);
 }
 
+/* The first device of a session that the program sees; -1: there is none. */
+static CUdevice first_device_of(const struct ckc_client *c)
+{
+	for (CUdevice i = 0; ckc_gpu(i); i++) {
+		if (ckc_gpu_client(i) == c)
+			return i;
+	}
+	return -1;
+}
+
+/*
+ * A library belongs to no context, so its kernels may be launched on any server: load it on the others under the same
+ * id, each with the code for its own devices.
+ */
+static void load_elsewhere(struct ckc_module *m, const void *image, const struct ckc_jit *jit)
+{
+	struct ckc_client *home = ckc_client_current();
+	struct ckc_code *own = m->code;
+
+	for (unsigned int i = 0; i < ckc_servers_count(); i++) {
+		struct ckc_client *c = ckc_server_session(i);
+		CUdevice device = first_device_of(c);
+		CUresult err;
+
+		if (c == home || device < 0 || c->state != CK_STATE_READY)
+			continue;
+		ckc_route(c);
+		err = ckc_code_load(image, device, &m->code);
+		if (!err) {
+			err = load_on_server(m, jit);
+			ckc_code_put(m->code);
+		}
+		if (err)
+			m->absent |= (uint16_t)(1u << i);
+		m->code = own;
+	}
+	ckc_route(home);
+}
+
 CUresult ckc_module_make(const void *image, struct ckc_context *ctx, bool library,
 			 const struct ckc_jit *jit, struct ckc_module **out)
 {
@@ -76,6 +116,8 @@ CUresult ckc_module_make(const void *image, struct ckc_context *ctx, bool librar
 		m->functions = calloc(m->code->kernels.count + 1, sizeof(*m->functions));
 		err = m->functions ? load_on_server(m, jit) : CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	if (!err && unlikely(ckc_many) && library && !m->code->none)
+		load_elsewhere(m, image, jit);
 	if (err)
 		ckc_module_forget(m);
 	else

@@ -13,7 +13,7 @@
 /* Guards the functions and variables of modules, and the modules of libraries. */
 static inline struct ck_mutex *ckc_modules_lock(void)
 {
-	return &ckc_client_current()->modules->tables_lock;
+	return &ckc_client_root()->modules->tables_lock; /* libraries are of all sessions */
 }
 
 /* Make a module of @ctx, or a library, which has no context. @jit may be NULL. */

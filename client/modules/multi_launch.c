@@ -139,7 +139,7 @@ CK_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *laun
 	if (err)
 		return err;
 	if (!launchParamsList || numDevices == 0 ||
-	    numDevices > (unsigned)ckc_client_current()->gpu_count || flags & ~FLAGS)
+	    numDevices > (unsigned)ckc_client_root()->gpu_count || flags & ~FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < numDevices && !err; i++)
 		err = check(launchParamsList, i);

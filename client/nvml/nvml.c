@@ -18,13 +18,15 @@
 
 CK_LOG_DEFINE("client");
 
-#define HANDLES 1024   /* GPUs and their instances; also the server's limit */
+#define HANDLES 1024   /* of a server: GPUs and their instances; also the server's limit */
 #define PCI_V1_SIZE 32 /* oldest nvmlPciInfo_t: up to the device id */
 #define PCI_V2_SIZE 36 /* up to the subsystem id */
 
 /* Per process, as addresses are. */
-static char handles[HANDLES];	     /* a device's handle is the address of its byte */
-static _Atomic unsigned int highest; /* highest number the server has used */
+static char handles[CK_SERVERS_MAX][HANDLES]; /* a device's handle is the address of its byte */
+static _Atomic unsigned int highest[CK_SERVERS_MAX]; /* highest number that each server has used */
+/* Of a thread: the session of the device that its call has named. */
+static __thread const struct ckc_client *named __attribute__((tls_model("initial-exec")));
 
 CK_EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 {
@@ -55,10 +57,15 @@ static nvmlReturn_t from_driver(CUresult err)
 
 nvmlReturn_t ckc_nvml_enter(void)
 {
-	const struct ckc_client *c = ckc_client_current();
+	const struct ckc_client *c = ckc_client_root();
 
 	if (atomic_load_explicit(&c->nvml->initialized, memory_order_relaxed) == 0)
 		return NVML_ERROR_UNINITIALIZED;
+	named = NULL;
+	if (unlikely(ckc_many)) {
+		ckc_route_living();
+		c = ckc_client_current();
+	}
 	switch (atomic_load_explicit(&c->state, memory_order_relaxed)) {
 	case CK_STATE_READY:
 		return NVML_SUCCESS;
@@ -72,13 +79,13 @@ nvmlReturn_t ckc_nvml_enter(void)
 /* The flags request a start without GPUs, or without attaching to them; this start does neither. */
 CK_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
-	struct ckc_client *c = ckc_client_current();
+	struct ckc_client *c = ckc_client_root();
 	nvmlReturn_t ret;
 	CUresult err;
 
 	(void)flags;
 	ck_lock(&c->nvml->lock);
-	err = ckc_session_open(c);
+	err = ckc_servers_open();
 	ret = err == CUDA_ERROR_NO_DEVICE || err == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
 		      ? NVML_ERROR_DRIVER_NOT_LOADED
 		      : from_driver(err);
@@ -100,7 +107,7 @@ CK_EXPORT nvmlReturn_t nvmlInit(void)
 
 CK_EXPORT nvmlReturn_t nvmlShutdown(void)
 {
-	struct ckc_client *c = ckc_client_current();
+	struct ckc_client *c = ckc_client_root();
 	nvmlReturn_t ret = NVML_SUCCESS;
 
 	ck_lock(&c->nvml->lock);
@@ -120,29 +127,47 @@ static void in_child(struct ckc_client *c)
 }
 CK_ON_FORK(in_child);
 
-nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
+nvmlReturn_t ckc_nvml_ask(uint32_t proc, void *args, void *res, const int *nvml)
 {
 	CUresult err = ckc_call(proc, args, res, NULL);
 
 	return err ? from_driver(err) : (nvmlReturn_t)*nvml;
 }
 
+nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
+{
+	return likely(!ckc_many) ? ckc_nvml_ask(proc, args, res, nvml)
+				 : ckc_nvml_pool_call(proc, args, res, nvml);
+}
+
 nvmlReturn_t ckc_nvml_device_id(nvmlDevice_t device, unsigned int *id)
 {
 	uintptr_t offset = (uintptr_t)device - (uintptr_t)handles;
+	const struct ckc_client *c;
+	unsigned int server;
 
-	if (!device || offset == 0 || offset > highest)
+	if (!device || offset >= sizeof(handles))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*id = (unsigned int)offset;
+	server = (unsigned int)(offset / HANDLES);
+	*id = (unsigned int)(offset % HANDLES);
+	if (*id == 0 || *id > highest[server])
+		return NVML_ERROR_INVALID_ARGUMENT;
+	ckc_route(ckc_server_session(server));
+	c = ckc_client_current();
+	if (named && named != c)
+		return NVML_ERROR_NOT_SUPPORTED;
+	named = c;
 	return NVML_SUCCESS;
 }
 
 nvmlDevice_t ckc_nvml_device(unsigned int id)
 {
+	unsigned int server = ckc_client_current()->index;
+
 	if (id == 0 || id >= HANDLES)
 		return NULL;
-	ck_atomic_lift(&highest, id);
-	return (nvmlDevice_t)(void *)&handles[id];
+	ck_atomic_lift(&highest[server], id);
+	return (nvmlDevice_t)(void *)&handles[server][id];
 }
 
 size_t ckc_nvml_size(const void *versioned)

@@ -15,6 +15,7 @@
 #include "client/objects/state.h"
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
+#include "client/wire/servers.h"
 #include "util/cancel.h"
 #include "util/map.h"
 #include "util/until.h"
@@ -201,6 +202,7 @@ static void *serve(void *client)
 
 	for (;;) {
 		memset(&res, 0, sizeof(res));
+		ckc_route(c); /* a function may have been about another session */
 		if (ckc_call_aside(c, CK_PROC_callback_next, &args, &res)) {
 			give_up(c);
 			break;

@@ -8,6 +8,7 @@
 #include "client/objects/state.h"
 #include "libcuda/local.h"
 #include "client/wire/hooks.h"
+#include "client/wire/servers.h"
 #include "client/wire/stats.h"
 
 CUresult ckc_context_usable(struct ckc_context **context)
@@ -35,7 +36,7 @@ static inline bool enter_fast(uint64_t *ctx)
 	if (unlikely(!current ||
 		     atomic_load_explicit(&current->client->state, memory_order_relaxed) !=
 			     CK_STATE_READY ||
-		     !ckc_context_active(current) || current->fault || ckc_stats_on))
+		     !ckc_context_active(current) || current->fault || ckc_slow_entry))
 		return false;
 	*ctx = current->object.id;
 	return true;
@@ -136,8 +137,7 @@ void ckc_context_forget(struct ckc_context *context)
 
 static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-	CUresult err = ckc_session_check();
-	struct ckc_client *c = ckc_client_current();
+	CUresult err = ckc_process_check();
 	const struct ckc_thread *t;
 	struct ckc_context *context;
 	struct ckc_gpu *gpu;
@@ -152,15 +152,16 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	t = ckc_thread();
 	if (!t || t->depth == CK_CONTEXT_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	ckc_route(gpu->primary->client);
 	context = ckc_object_new(CK_OBJECT_CONTEXT, NULL);
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	context->client = gpu->primary->client;
 	err = ck_wire_context_create(0, context->object.id, gpu->server_ordinal, flags);
 	if (err) {
 		ckc_object_free(context);
 		return err;
 	}
-	context->client = c;
 	context->device = dev;
 	context->flags = flags;
 	context->retained = 1;
@@ -226,7 +227,7 @@ static CUresult drop(struct ckc_context *context, unsigned int count)
 CK_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
 	struct ckc_context *context = ckc_context_known(ctx);
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 
 	if (err)
 		return err;
@@ -276,7 +277,7 @@ CK_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 CK_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	struct ckc_context *context = ckc_context_known(ctx);
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 
 	if (err)
 		return err;
@@ -287,7 +288,7 @@ CK_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 
 CK_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 	struct ckc_context *context;
 
 	if (err)
@@ -302,7 +303,7 @@ CK_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 
 CK_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 	struct ckc_context *context = NULL;
 
 	if (err)
@@ -318,7 +319,7 @@ CK_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 
 CK_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 
 	if (err)
 		return err;

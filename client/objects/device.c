@@ -8,159 +8,20 @@
 #include <string.h>
 
 #include "client/wire/client.h"
-#include "libcuda/visible.h"
-#include "util/env.h"
-#include "util/log.h"
-
-CK_LOG_DEFINE("client");
-
-/*
- * Attributes that promise features which this release refuses. They read 0 instead of the device's
- * value, so that a program that checks before it uses a feature takes its alternative.
- */
-static const CUdevice_attribute refused[] = {
-#define NO(name) CU_DEVICE_ATTRIBUTE_##name
-	/* concurrent use of memory by host and device, or use without a call that announces it */
-	NO(CONCURRENT_MANAGED_ACCESS),
-	NO(DIRECT_MANAGED_MEM_ACCESS_FROM_HOST),
-	NO(PAGEABLE_MEMORY_ACCESS),
-	NO(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
-	NO(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
-	NO(READ_ONLY_HOST_REGISTER_SUPPORTED),
-	NO(HOST_NATIVE_ATOMIC_SUPPORTED),
-	NO(ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED),
-	/* handles to memory other than descriptors; memory located in the host */
-	NO(HANDLE_TYPE_WIN32_HANDLE_SUPPORTED),
-	NO(HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED),
-	NO(HANDLE_TYPE_FABRIC_SUPPORTED),
-	NO(MULTICAST_SUPPORTED),
-	NO(HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
-	NO(HOST_NUMA_MEMORY_POOLS_SUPPORTED),
-	NO(HOST_NUMA_MULTINODE_IPC_SUPPORTED),
-	NO(HOST_MEMORY_POOLS_SUPPORTED),
-	NO(HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
-	NO(HOST_ALLOC_DMA_BUF_SUPPORTED),
-	/* access from other devices and processes */
-	NO(GPU_DIRECT_RDMA_SUPPORTED),
-	NO(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED),
-	NO(GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS),
-	NO(GPU_DIRECT_RDMA_WRITES_ORDERING),
-	NO(CAN_FLUSH_REMOTE_WRITES),
-	NO(DMA_BUF_SUPPORTED),
-	NO(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED),
-	NO(D3D12_CIG_SUPPORTED),
-	NO(VULKAN_CIG_SUPPORTED),
-	/* addresses of functions */
-	NO(UNIFIED_FUNCTION_POINTERS),
-#undef NO
-};
-
-/* --- from the server's reply to the session's gpus */
-
-static int attribute_of(const ck_device *facts, CUdevice_attribute attribute)
-{
-	for (u_int i = 0; i < facts->attributes.attributes_len; i++) {
-		if (facts->attributes.attributes_val[i].id == (int)attribute)
-			return facts->attributes.attributes_val[i].value;
-	}
-	return 0;
-}
-
-static CUresult gpu_build(struct ckc_client *c, struct ckc_gpu *gpu, int ordinal,
-			  int server_ordinal)
-{
-	const ck_device *facts = &c->hello.devices.devices_val[server_ordinal];
-	int *values = calloc(CK_ATTRIBUTE_END, sizeof(*values));
-	bool *has = calloc(CK_ATTRIBUTE_END, sizeof(*has));
-
-	gpu->primary = ckc_object_new(CK_OBJECT_CONTEXT, NULL);
-	if (!values || !has || !gpu->primary) {
-		free(values);
-		free(has);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	for (u_int i = 0; i < facts->attributes.attributes_len; i++) {
-		const ck_attribute *a = &facts->attributes.attributes_val[i];
-
-		if (a->id > 0 && a->id < CK_ATTRIBUTE_END) {
-			values[a->id] = a->value;
-			has[a->id] = true;
-		}
-	}
-	for (size_t i = 0; i < CK_ARRAY_SIZE(refused); i++)
-		values[refused[i]] = 0;
-	/* a mask: only descriptors remain */
-	values[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] &=
-		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	gpu->server_ordinal = server_ordinal;
-	gpu->facts = facts;
-	gpu->attributes = values;
-	gpu->has_attribute = has;
-	gpu->primary->client = c;
-	gpu->primary->device = ordinal;
-	gpu->primary->primary = true;
-	return CUDA_SUCCESS;
-}
-
-/* Write the indices of the visible devices to @chosen. Returns their number; -1: one is named
- * twice. */
-static int choose(const struct ckc_client *c, int *chosen, int count)
-{
-	const char *list = ck_env_string("CUDA_VISIBLE_DEVICES");
-	struct ck_visible_device *devices = calloc((size_t)count + 1, sizeof(*devices));
-	bool bad = false;
-	int n = 0;
-
-	for (int i = 0; devices && i < count; i++) {
-		const ck_device *facts = &c->hello.devices.devices_val[i];
-
-		memcpy(devices[i].uuid, facts->uuid, sizeof(devices[i].uuid));
-		memcpy(devices[i].mig_uuid, facts->uuid_v2, sizeof(devices[i].mig_uuid));
-		devices[i].pci_domain = attribute_of(facts, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
-		devices[i].pci_bus = attribute_of(facts, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
-		devices[i].pci_device = attribute_of(facts, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
-	}
-	if (devices)
-		n = ck_visible_choose(devices, count, ck_env_string("CUDA_DEVICE_ORDER"), list,
-				      chosen, &bad);
-	if (bad)
-		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry names no further device of the "
-			"server's %d; %d in use",
-			list, count, n);
-	if (n < 0)
-		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
-	free(devices);
-	return n;
-}
-
-CUresult ckc_devices_build(struct ckc_client *c)
-{
-	int count = (int)c->hello.devices.devices_len, n;
-	int *chosen = calloc((size_t)count + 1, sizeof(*chosen));
-	CUresult err = CUDA_SUCCESS;
-	struct ckc_gpu *gpus;
-
-	if (!chosen)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	n = choose(c, chosen, count);
-	gpus = n < 0 ? NULL : calloc((size_t)n + 1, sizeof(*gpus));
-	if (!gpus)
-		err = n < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_OUT_OF_MEMORY;
-	for (int i = 0; i < n && !err; i++)
-		err = gpu_build(c, &gpus[i], i, chosen[i]);
-	free(chosen);
-	if (err)
-		return err;
-	c->gpus = gpus;
-	c->gpu_count = n;
-	return CUDA_SUCCESS;
-}
+#include "client/wire/servers.h"
 
 struct ckc_gpu *ckc_gpu(CUdevice device)
 {
-	const struct ckc_client *c = ckc_client_current();
+	const struct ckc_client *c = ckc_client_root();
 
 	return device >= 0 && device < c->gpu_count ? &c->gpus[device] : NULL;
+}
+
+struct ckc_client *ckc_gpu_client(CUdevice device)
+{
+	const struct ckc_gpu *gpu = ckc_gpu(device);
+
+	return gpu ? gpu->primary->client : NULL;
 }
 
 CUresult ckc_device_id(CUdevice device, int *server_ordinal)
@@ -169,6 +30,7 @@ CUresult ckc_device_id(CUdevice device, int *server_ordinal)
 
 	if (!gpu)
 		return CUDA_ERROR_INVALID_DEVICE;
+	ckc_route(gpu->primary->client); /* the message is about it */
 	*server_ordinal = gpu->server_ordinal;
 	return CUDA_SUCCESS;
 }
@@ -186,7 +48,7 @@ int ckc_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
 
 static CUresult begin(const void *output, CUdevice dev, const struct ckc_gpu **gpu)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 
 	if (err)
 		return err;
@@ -198,13 +60,13 @@ static CUresult begin(const void *output, CUdevice dev, const struct ckc_gpu **g
 
 CK_EXPORT CUresult cuDeviceGetCount(int *count)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 
 	if (err)
 		return err;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	*count = ckc_client_current()->gpu_count;
+	*count = ckc_client_root()->gpu_count;
 	return CUDA_SUCCESS;
 }
 
@@ -364,15 +226,15 @@ static bool pci_parse(const char *text, int *domain, int *bus, int *device)
 
 CK_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 	int domain, bus, device;
 
 	if (err)
 		return err;
 	if (!dev || !pciBusId || !pci_parse(pciBusId, &domain, &bus, &device))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (int i = 0; i < ckc_client_current()->gpu_count; i++) {
-		const int *a = ckc_client_current()->gpus[i].attributes;
+	for (int i = 0; i < ckc_client_root()->gpu_count; i++) {
+		const int *a = ckc_gpu(i)->attributes;
 
 		if (a[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] == domain &&
 		    a[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] == bus &&
@@ -386,12 +248,20 @@ CK_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 
 /* --- pairs of devices; attribute 0 on the wire is cuDeviceCanAccessPeer */
 
-static bool p2p_find(int src, int dst, int attribute, int *value)
+static bool p2p_find(const struct ckc_gpu *src, const struct ckc_gpu *dst, int attribute,
+		     int *value)
 {
-	for (u_int i = 0; i < ckc_client_current()->hello.p2p.p2p_len; i++) {
-		const ck_p2p *p = &ckc_client_current()->hello.p2p.p2p_val[i];
+	const struct ckc_client *c = src->primary->client;
 
-		if (p->src == src && p->dst == dst && p->attribute == attribute) {
+	if (dst->primary->client != c) { /* nothing connects two servers */
+		*value = 0;
+		return attribute <= CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED;
+	}
+	for (u_int i = 0; i < c->hello.p2p.p2p_len; i++) {
+		const ck_p2p *p = &c->hello.p2p.p2p_val[i];
+
+		if (p->src == src->server_ordinal && p->dst == dst->server_ordinal &&
+		    p->attribute == attribute) {
 			*value = p->value;
 			return true;
 		}
@@ -408,7 +278,7 @@ CK_EXPORT CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdev
 		err = begin(canAccessPeer, peerDev, &peer);
 	if (err)
 		return err;
-	if (!p2p_find(gpu->server_ordinal, peer->server_ordinal, 0, canAccessPeer))
+	if (!p2p_find(gpu, peer, 0, canAccessPeer))
 		*canAccessPeer = 0;
 	return CUDA_SUCCESS;
 }
@@ -425,8 +295,7 @@ CK_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute att
 		return err;
 	if (src == dst)
 		return CUDA_ERROR_INVALID_DEVICE;
-	if ((int)attrib <= 0 ||
-	    !p2p_find(src->server_ordinal, dst->server_ordinal, (int)attrib, value))
+	if ((int)attrib <= 0 || !p2p_find(src, dst, (int)attrib, value))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

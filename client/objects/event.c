@@ -6,8 +6,10 @@
  * before and after its message. An answer is kept only if it belongs to the current version.
  */
 #include "client/objects/capture.h"
+#include "client/objects/event_between.h"
 #include "client/objects/state.h"
 #include "client/wire/client.h"
+#include "client/wire/servers.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
 
@@ -133,6 +135,12 @@ CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned 
 	err = ckc_stream_id(hStream, &id);
 	if (!err)
 		err = ckc_stream_from(hStream, &s);
+	if (!err && unlikely(ckc_many)) {
+		struct ckc_context *own = s ? s->object.context : ckc_context_current();
+
+		if (own->client != e->object.context->client)
+			return ckc_event_wait_between(own, s, e);
+	}
 	if (!err && !Flags)
 		err = ckc_capture_join(s, e);
 	else if (!err && !ckc_capturing(s))
@@ -271,7 +279,7 @@ CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, C
 		return err;
 	if (!pMilliseconds)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!start || !end)
+	if (!start || !end || start->object.context->client != end->object.context->client)
 		return CUDA_ERROR_INVALID_HANDLE;
 	e = (struct ckc_elapsed){.start = start->version, .end = end->version};
 	ours = is_ours(start, e.start) && is_ours(end, e.end);

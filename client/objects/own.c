@@ -25,7 +25,7 @@ CUresult ck_libcuda_context(CUcontext handle, CUcontext *context)
 
 CUresult ck_libcuda_primary(CUcontext *context, CUdevice device)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 	const struct ckc_gpu *gpu;
 
 	if (err)
@@ -81,7 +81,7 @@ bool ck_libcuda_inside(bool inside)
 
 int ck_libcuda_version(void)
 {
-	const struct ckc_client *c = ckc_client_current();
+	const struct ckc_client *c = ckc_client_root();
 
 	return c->driver_version ? c->driver_version : CK_CUDA_VERSION_ON_TABLE;
 }

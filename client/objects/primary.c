@@ -10,6 +10,7 @@
  */
 #include "client/objects/context.h"
 #include "client/objects/state.h"
+#include "client/wire/servers.h"
 #include "libcuda/local.h"
 
 static struct ck_mutex *lock_of(const struct ckc_gpu *gpu)
@@ -19,12 +20,15 @@ static struct ck_mutex *lock_of(const struct ckc_gpu *gpu)
 
 static CUresult begin(CUdevice dev, struct ckc_gpu **gpu)
 {
-	CUresult err = ckc_session_check();
+	CUresult err = ckc_process_check();
 
 	if (err)
 		return err;
 	*gpu = ckc_gpu(dev);
-	return *gpu ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	if (!*gpu)
+		return CUDA_ERROR_INVALID_DEVICE;
+	ckc_route((*gpu)->primary->client);
+	return CUDA_SUCCESS;
 }
 
 static void activate(struct ckc_gpu *gpu)

@@ -41,7 +41,7 @@ static bool reserve(uint64_t lo, uint64_t hi)
 		munmap(got, hi - lo);
 		return false;
 	}
-	return ck_ranges_insert(claimed, lo, hi, &claimed) == 0;
+	return ck_ranges_insert(claimed, lo, hi, ckc_client_current()) == 0;
 }
 
 bool ckc_address_claim(uint64_t address, size_t size)
@@ -57,7 +57,9 @@ bool ckc_address_claim(uint64_t address, size_t size)
 		const struct ck_range *r = ck_ranges_overlap(claimed, lo, hi);
 		uint64_t gap = r ? r->lo : hi, next = r ? r->hi : hi;
 
-		if (gap > lo)
+		if (r && r->value != ckc_client_current()) /* another server's */
+			clear = false;
+		else if (gap > lo)
 			clear = reserve(lo, gap);
 		lo = next;
 	}
@@ -81,7 +83,7 @@ void ckc_address_release(uint64_t address, size_t size)
 		uint64_t first = r->lo, next = r->hi;
 
 		lo = next;
-		if (first < address || next > end)
+		if (first < address || next > end || r->value != ckc_client_current())
 			continue;
 		munmap((void *)(uintptr_t)first, next - first);
 		ck_ranges_remove(claimed, first, NULL);

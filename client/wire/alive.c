@@ -16,6 +16,7 @@
 #include "client/wire/join.h"
 #include "client/wire/keep.h"
 #include "client/wire/lane.h"
+#include "client/wire/servers.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
 #include "util/log.h"
@@ -70,6 +71,7 @@ static void *ask(void *client)
 	struct ckc_client *c = client;
 	struct ckc_lane *lane = NULL;
 
+	ckc_route_serve(c);
 	asks = true;
 	while (c->state == CK_STATE_READY) {
 		int ret = 0;

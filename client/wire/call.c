@@ -12,6 +12,7 @@
 #include "client/wire/join.h"
 #include "client/wire/lane.h"
 #include "client/wire/profile.h"
+#include "client/wire/servers.h"
 #include "client/wire/stats.h"
 #include "rpc/activity.h"
 #include "rpc/proc.h"
@@ -252,20 +253,21 @@ CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, s
 		       struct ckc_sink *sink)
 {
 	struct ckc_exchange x = exchange_of(proc, args, res);
+	struct ckc_client *c = ckc_session_of(proc, args);
 
 	x.bulk = bulk;
 	x.bulk_size = bulk_size;
 	x.sink = sink;
-	return call(ckc_client_current(), &x);
+	return likely(c != NULL) ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
 {
 	struct ckc_exchange x = exchange_of(proc, args, res);
-	struct ckc_client *c = ckc_client_current();
+	struct ckc_client *c = ckc_session_of(proc, args);
 
 	x.fd = &fd;
-	return c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
+	return c && c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ckc_call(uint32_t proc, void *args, void *res, struct ckc_sink *sink)

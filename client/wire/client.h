@@ -43,6 +43,7 @@ struct ckc_gpu {
 #define CK_CUDA_VERSION_ON_TABLE 13000 /* the table has all calls of it */
 
 struct ckc_client {
+	unsigned int index;	  /* among the sessions of the process (servers.h) */
 	_Atomic int state;	  /* enum ckc_state */
 	_Atomic bool initialized; /* cuInit succeeded */
 	bool passes_fds;	  /* descriptors can be sent: the server is on this host */
@@ -54,6 +55,7 @@ struct ckc_client {
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;
 	int driver_version; /* reported to the application; never changes */
+	/* All devices of the process; of its first session only. */
 	int gpu_count;
 	struct ckc_gpu *gpus;
 
@@ -83,29 +85,41 @@ struct ckc_client {
 
 /* --- root.c: which session */
 
-/* The process's session; NULL until a call needs it. For signal handlers. */
+/* The process's first session; NULL until a call needs it. For signal handlers. */
 extern struct ckc_client *ckc_client_default __attribute__((visibility("hidden")));
+/* The session that the calling thread's messages go to; NULL: the first one (servers.h). */
+extern __thread struct ckc_client *ckc_thread_client
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 struct ckc_client *ckc_client_first(void);
-/* The session of the calling thread. */
-static inline struct ckc_client *ckc_client_current(void)
+/* The process's first session, which also holds what belongs to all. */
+static inline struct ckc_client *ckc_client_root(void)
 {
 	struct ckc_client *c = __atomic_load_n(&ckc_client_default, __ATOMIC_ACQUIRE);
 
 	return likely(c != NULL) ? c : ckc_client_first();
+}
+/* The session of the calling thread. */
+static inline struct ckc_client *ckc_client_current(void)
+{
+	return unlikely(ckc_thread_client != NULL) ? ckc_thread_client : ckc_client_root();
 }
 /* Make a session that has not connected yet. NULL: out of memory. */
 struct ckc_client *ckc_client_create(void);
 
 /* --- session.c: connection to the server */
 
-/* Connect if not yet connected. Returns 0 or the error for cuInit; an error is printed once. */
+/* Connect @c if it is not yet connected. Returns 0 or the error for cuInit; an error is printed once. */
 CUresult ckc_session_open(struct ckc_client *c);
 /* Give up the session: every later call returns DEVICE_UNAVAILABLE. @why is printed once. */
 void ckc_session_lost(struct ckc_client *c, const char *why);
+/* End a session that the process does not use after all. */
+void ckc_session_leave(struct ckc_client *c);
 /* The server's address, as the user wrote it. */
 const char *ckc_session_server(const struct ckc_client *c);
 /* State to error, for entries; CUDA_SUCCESS in READY. Before cuInit: NOT_INITIALIZED. */
 CUresult ckc_session_check(void);
+/* The same for calls that need no session in particular: one that is not lost suffices. */
+CUresult ckc_process_check(void);
 /* Does the server hold the image with this hash? From now on it counts as held. */
 bool ckc_session_has_image(struct ckc_client *c, const unsigned char hash[32]);
 
@@ -203,15 +217,19 @@ void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, u
 CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream);
 
 /* --- device.c */
-CUresult ckc_devices_build(struct ckc_client *c); /* gpus of the session from hello */
-struct ckc_gpu *ckc_gpu(CUdevice device);	  /* NULL: no such device */
+struct ckc_gpu *ckc_gpu(CUdevice device); /* NULL: no such device */
+/* The session of @device; NULL: no such device. */
+struct ckc_client *ckc_gpu_client(CUdevice device);
 /* Attribute of @device; 0 if the driver does not report it. */
 int ckc_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
 
+/* --- device_list.c */
+CUresult ckc_devices_build(void); /* gpus of the process from the replies to hello */
+
 /* --- address.c */
 /*
- * Reserve [address, address+size), the server's device memory, in this process, so that unified
- * addressing holds (D9). False: the range is already in use here.
+ * Reserve [address, address+size), device memory of the current session, in this process, so that unified
+ * addressing holds (D9). False: the range is already in use here, or by another session.
  */
 bool ckc_address_claim(uint64_t address, size_t size);
 /* The server's driver has released a reservation: the range may be used here again. */
@@ -262,7 +280,10 @@ void ckc_allocation_unmap(uint64_t base, size_t size);
 bool ckc_allocation_mapped(uint64_t base, size_t size);
 /* Copy the first allocation on a device that begins at @from or behind it; false: there is none. */
 bool ckc_allocation_next(uint64_t from, struct ckc_allocation *found);
-/* Copy the allocation that contains @address; false: no known one does. */
+/*
+ * Copy the allocation that contains @address; false: no known one does. One of the current session is preferred; then the
+ * other sessions are searched.
+ */
 bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found);
 /* Remove the allocation of @kind that begins at @base; false: there is none. */
 bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_allocation *gone);

@@ -24,6 +24,7 @@
 #include "client/wire/hooks.h"
 #include "client/wire/profile.h"
 #include "client/wire/progress.h"
+#include "client/wire/servers.h"
 #include "client/wire/stats.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
@@ -166,6 +167,7 @@ static void *sender(void *client)
 	struct ckc_client *c = client;
 	struct ckc_command *cmd = &c->command;
 
+	ckc_route_serve(c);
 	ck_lock(&cmd->lock);
 	while (!cmd->broken) {
 		struct ck_spin_turn turn = ck_spin_begin(&cmd->spin);
@@ -323,7 +325,7 @@ static void note_profile(uint32_t proc, const ck_head *head, size_t bulk_size, u
 
 CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
-	struct ckc_client *c = ckc_client_current();
+	struct ckc_client *c = ckc_session_of(proc, args);
 	struct message m = {.bulk = ckc_payload_reach(bulk, bulk_size, false),
 			    .bulk_size = bulk_size,
 			    .quiet = ck_procs[proc].quiet};
@@ -333,6 +335,8 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	uint64_t began = large ? ckc_stats_clock() : 0;
 	int ret;
 
+	if (unlikely(!c))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (unlikely(c->state == CK_STATE_LOST || (bulk_size > 0 && !m.bulk)))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!ckc_session_offers(c, proc)))

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/wire/delivery.h"
+#include "client/wire/servers.h"
 #include "client/wire/lane.h"
 #include "client/wire/spread.h"
 #include "client/wire/status.h"
@@ -202,6 +203,7 @@ static void *receive(void *client)
 {
 	ck_delivery_next_args args = {.milliseconds = IDLE_MS};
 
+	ckc_route_serve(client);
 	if (!open_lane(client))
 		return NULL;
 	for (;;) {

@@ -125,10 +125,20 @@ static int read_address(const char *path, char *out, size_t room)
 	return ret == 0 && !out[0] ? -ENOENT : ret;
 }
 
-/* The address that REMOTE_GPU_ADDRESS means, NULL: none. -errno; an error is logged. */
-static int find_address(const char **where, char *room, size_t size)
+/* The user's wish for this session. */
+static const char *wish_of(const struct ckc_connection *at)
 {
-	const char *set = ck_env_string("REMOTE_GPU_ADDRESS");
+	return at->wish ? at->wish : ck_env_string("REMOTE_GPU_ADDRESS");
+}
+
+const char *ckc_dial_rest(const struct ckc_connection *at)
+{
+	return at->optional ? "; the pool goes on without it" : "";
+}
+
+/* The address that the user's wish means, NULL: none. -errno; an error is logged. */
+static int find_address(const char *set, const char **where, char *room, size_t size)
+{
 	int ret = 0;
 
 	*where = set && *set ? set : NULL;
@@ -162,8 +172,8 @@ static int dial_named(struct ckc_connection *at, const char *where,
 	ck_info("connection to host \"%s\"", at->address);
 	ret = dial_first(at, chans);
 	if (ret < 0 && ret != -EKEYREJECTED)
-		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", at->address,
-		       ck_chan_dial_error(at->address, ret, why, sizeof(why)));
+		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s%s", at->address,
+		       ck_chan_dial_error(at->address, ret, why, sizeof(why)), ckc_dial_rest(at));
 	return ret;
 }
 
@@ -188,7 +198,7 @@ int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]
 	if (ret == 0)
 		ret = learn_trust(at);
 	if (ret == 0)
-		ret = find_address(&where, room, sizeof(room));
+		ret = find_address(wish_of(at), &where, room, sizeof(room));
 	if (ret < 0)
 		return ret;
 	anywhere = !where;
@@ -211,7 +221,7 @@ int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]
 int ckc_dial_missing(const struct ckc_connection *at, const char *moved, struct ck_chan **chans,
 		     unsigned int count, int timeout_ms)
 {
-	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
+	const char *where = wish_of(at);
 	char file[sizeof(at->address)];
 	int ret;
 

@@ -36,4 +36,7 @@ int ckc_dial_missing(const struct ckc_connection *at, const char *moved, struct 
 /* Limit of the time for connecting, and for the first reply on a connection. */
 int ckc_dial_timeout_ms(void);
 
+/* What follows an error of connecting: nothing, or that the process goes on without the server. */
+const char *ckc_dial_rest(const struct ckc_connection *at);
+
 #endif

@@ -28,6 +28,7 @@ enum ck_rank {
 	CK_RANK_PAGES,		/* managed pages: a fault of any thread may wait for it */
 	CK_RANK_WINDOW,		/* the window: its pages, device memory behind them */
 	CK_RANK_PINNED,		/* the file of pinned memory and its addresses */
+	CK_RANK_SERVERS,	/* connecting to the servers, one after the other */
 	CK_RANK_FAULT,		/* starting the process's fault handler */
 	CK_RANK_SET_UP,		/* connecting: the state, the addresses, the first reply */
 	CK_RANK_STATUS,		/* status: opening the file, numbers of watches */

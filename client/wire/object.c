@@ -12,6 +12,7 @@
 
 #include "client/wire/client.h"
 #include "client/wire/object.h"
+#include "client/wire/servers.h"
 #include "util/log.h"
 #include "util/map.h"
 
@@ -80,6 +81,15 @@ static uint32_t take(void)
 	return i;
 }
 
+static uint16_t session_for(enum ckc_object_kind kind, const struct ckc_context *context)
+{
+	if (likely(!ckc_many))
+		return 0;
+	if (!context && (kind == CK_OBJECT_MODULE || kind == CK_OBJECT_FUNCTION))
+		return CKC_ALL_SESSIONS;
+	return (uint16_t)(context ? context->client : ckc_client_current())->index;
+}
+
 void *ckc_object_new(enum ckc_object_kind kind, struct ckc_context *context)
 {
 	struct ckc_object *o = NULL;
@@ -93,7 +103,8 @@ void *ckc_object_new(enum ckc_object_kind kind, struct ckc_context *context)
 		return NULL;
 	o = &slots[i].head;
 	memset(o, 0, SLOT_SIZE);
-	o->kind = kind;
+	o->kind = (uint16_t)kind;
+	o->session = session_for(kind, context);
 	o->id = i;
 	o->context = context;
 	__atomic_store_n(&o->magic, MAGIC, __ATOMIC_RELEASE);
@@ -120,7 +131,7 @@ void ckc_object_free(void *object)
 
 	__atomic_store_n(&o->magic, 0, __ATOMIC_RELEASE);
 	if (o->id >= SLOT_COUNT)
-		forget_name(&ckc_client_current()->named, o->id);
+		forget_name(&ckc_server_session(o->session)->named, o->id);
 	ck_lock(&slots_lock);
 	if (free_count == 0)
 		free_first = i;
@@ -141,7 +152,21 @@ void *ckc_object_check(const void *handle, enum ckc_object_kind kind)
 		return NULL;
 	if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) != MAGIC || o->kind != kind)
 		return NULL;
+	if (unlikely(ckc_many) && o->session != CKC_ALL_SESSIONS)
+		ckc_route(ckc_server_session(o->session));
 	return o;
+}
+
+struct ckc_client *ckc_object_session(uint64_t id, struct ckc_context **context)
+{
+	union slot *base = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
+	struct ckc_object *o = &base[id].head;
+
+	if (!base || id < FIRST_ID || id >= SLOT_COUNT ||
+	    __atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) != MAGIC || o->session == CKC_ALL_SESSIONS)
+		return NULL;
+	*context = o->kind == CK_OBJECT_CONTEXT ? (struct ckc_context *)o : o->context;
+	return ckc_server_session(o->session);
 }
 
 /* False for kinds that outlive the context they were made in, such as graphs and pools. */

@@ -38,9 +38,12 @@ enum ckc_object_kind {
 	CK_OBJECT_USER,
 };
 
+#define CKC_ALL_SESSIONS 0xffff /* libraries and their kernels are on each server, under one id */
+
 struct ckc_object {
 	uint32_t magic; /* 0 in a free slot */
-	uint32_t kind;
+	uint16_t kind;
+	uint16_t session;	     /* index of its session (servers.h) */
 	uint64_t id;		     /* on the wire; never 0, 1 or 2 */
 	struct ckc_context *context; /* owner; NULL: belongs to no context */
 };
@@ -132,7 +135,7 @@ struct ck_function {
 	struct ckc_object object;
 	struct ckc_module *module;
 	const struct ck_kernel *kernel; /* name and parameter layout; lives with the module */
-	_Atomic bool announced;		/* ck_function has been sent */
+	_Atomic uint16_t announced;	/* ck_function has been sent: a bit for each session */
 	_Atomic uint8_t launched[CK_LAUNCHED]; /* by device: mark of its last launch's context */
 	_Atomic int max_dynamic_shared;	       /* as set by cuFuncSetAttribute; 0: the default */
 	uint16_t set;			       /* a bit for each attribute that was set */
@@ -142,10 +145,11 @@ struct ck_function {
 struct ckc_module {
 	struct ckc_object object;
 	bool library;
-	bool tuned;			   /* compiled from PTX with options */
-	struct ckc_code *code;		   /* kernels by name; shared with the library's module */
-	struct ck_function **functions;	   /* by index in code; made on first use */
-	struct ckc_module *origin;	   /* the library, for a library's module in some context */
+	bool tuned;			/* compiled from PTX with options */
+	uint16_t absent;		/* library: a bit for each session that has no code of it */
+	struct ckc_code *code;		/* kernels by name; shared with the library's module */
+	struct ck_function **functions; /* by index in code; made on first use */
+	struct ckc_module *origin;	/* the library, for a library's module in some context */
 	struct ckc_module *modules, *next; /* a library's modules, at most one per context */
 	uint64_t *variables;		   /* addresses noted as allocations */
 	unsigned int variable_count;
@@ -221,6 +225,9 @@ void ckc_object_end(enum ckc_object_kind kind, uint64_t id);
 /* The object of an id from the server. The server may have chosen the id; the object is then made
  * here on first sight. NULL: out of memory, or the id is of another kind. */
 void *ckc_object_named(enum ckc_object_kind kind, uint64_t id);
+
+/* The session and the context of the object with this id; NULL: of all sessions, or unknown. */
+struct ckc_client *ckc_object_session(uint64_t id, struct ckc_context **context);
 
 /* Call @fn for each live object of @context; it may free the object. */
 void ckc_object_each(struct ckc_context *context, void (*fn)(struct ckc_object *object));

@@ -8,6 +8,8 @@
 #include "client/wire/hooks.h"
 
 struct ckc_client *ckc_client_default;
+__thread struct ckc_client *ckc_thread_client
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Static: calls may come before cuInit, and this must not fail. */
 static struct ckc_client first;

@@ -16,9 +16,9 @@
 #include "client/wire/keep.h"
 #include "client/wire/lane.h"
 #include "client/wire/queue.h"
+#include "client/wire/servers.h"
 #include "libcuda/logs.h"
 #include "client/wire/hooks.h"
-#include "client/wire/profile.h"
 #include "client/wire/stats.h"
 #include "rpc/alias.h"
 #include "rpc/chan.h"
@@ -29,8 +29,6 @@
 #include "util/map.h"
 
 CK_LOG_DEFINE("client");
-
-#define LEAVE_MS 2000 /* for the last calls of a process */
 
 #ifndef CK_RELEASE
 #define CK_RELEASE "unknown"
@@ -49,7 +47,8 @@ static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res
 		return CUDA_SUCCESS;
 	if (res->status == CK_HELLO_WAIT) /* connect_session asks again, or says why not */
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	ck_err("the GPU server at %s refuses: %s", c->connection.address, res->message);
+	ck_err("the GPU server at %s refuses: %s%s", c->connection.address, res->message,
+	       ckc_dial_rest(&c->connection));
 	if (res->status == CK_HELLO_DRIVER)
 		return res->cuda_error ? (CUresult)res->cuda_error : CUDA_ERROR_NO_DEVICE;
 	return (unsigned)res->status < sizeof(code) / sizeof(code[0]) ? code[res->status]
@@ -81,13 +80,14 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 /* The server has not answered the hello: -errno. */
 static CUresult unanswered(const struct ckc_connection *at, int ret)
 {
-	ck_err("the GPU server at %s does not answer as it should: %s", at->address,
+	ck_err("the GPU server at %s does not answer as it should: %s%s", at->address,
 	       ret == -EPIPE	? "it closed the connection; is it a cricket-rpc-server?"
 	       : ret == -EPROTO ? "it is no cricket-rpc-server, or of another release"
 	       : ret == -EPROTONOSUPPORT
 		       ? "it speaks another version of the protocol; install the same release on "
 			 "both sides"
-		       : strerror(-ret));
+		       : strerror(-ret),
+	       ckc_dial_rest(at));
 	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
 }
 
@@ -163,7 +163,7 @@ bool ckc_session_has_image(struct ckc_client *c, const unsigned char hash[32])
  */
 static void start_anew(struct ckc_client *c)
 {
-	struct ckc_client *own = ckc_client_create();
+	struct ckc_client *own = c->index == 0 ? ckc_client_create() : NULL;
 	struct ckc_thread *t = ckc_thread();
 
 	ckc_lane_forget(c);
@@ -183,10 +183,8 @@ static void start_anew(struct ckc_client *c)
 
 /* In a forked child there is no session. Close the copies of the connections, so that the server
  * sees the parent's end. */
-static void in_child(void)
+static void leave_to_parent(struct ckc_client *c)
 {
-	struct ckc_client *c = ckc_client_current();
-
 	ck_mutex_renew(&c->connection.set_up_lock);
 	ckc_each_hook(fork, h) h->run(c);
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST && !c->connection.connecting)
@@ -202,6 +200,13 @@ static void in_child(void)
 	}
 	ckc_lane_forked(c);
 	ckc_command_forked(c);
+}
+
+static void in_child(void)
+{
+	for (unsigned int i = ckc_servers_count(); i-- > 0;)
+		leave_to_parent(ckc_server_session(i));
+	ckc_servers_forget();
 }
 
 /* Close those in reserve from the @first on. */
@@ -373,21 +378,36 @@ const char *ckc_session_server(const struct ckc_client *c)
 	return c->connection.address;
 }
 
-void ckc_session_lost(struct ckc_client *c, const char *why)
+static void cut(struct ckc_client *c)
 {
-	int ready = CK_STATE_READY;
-
-	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
-		return;
-	ck_err("the GPU server at %s is lost (%s): every CUDA call fails from now on",
-	       c->connection.address, why);
 	ckc_command_abandon(c);
 	ckc_lane_shut_all(c);
 	ckc_lane_drop_all(c);
 	ckc_keep_stop(c);
 }
 
-CUresult ckc_session_check(void)
+void ckc_session_lost(struct ckc_client *c, const char *why)
+{
+	int ready = CK_STATE_READY;
+
+	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
+		return;
+	ck_err("the GPU server at %s is lost (%s): every CUDA call %sfails from now on",
+	       c->connection.address, why, ckc_many ? "for its devices " : "");
+	cut(c);
+}
+
+void ckc_session_leave(struct ckc_client *c)
+{
+	int ready = CK_STATE_READY;
+
+	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
+		return;
+	ckc_keep_bye(c);
+	cut(c);
+}
+
+static CUresult check(void)
 {
 	const struct ckc_client *c = ckc_client_current();
 	int state = atomic_load_explicit(&c->state, memory_order_relaxed);
@@ -404,55 +424,20 @@ CUresult ckc_session_check(void)
 	return state == CK_STATE_EXITING ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-static bool may_have_printed(struct ckc_client *c)
+CUresult ckc_session_check(void)
 {
-	bool may = false;
-
-	ckc_each_hook(exit, h) may |= h->run(c);
-	return may;
+	if (unlikely(ckc_many))
+		ckc_route_home();
+	return check();
 }
 
-/* Can the thread make a call? Not if a signal handler has called exit() in the middle of one. */
-static bool has_lane(struct ckc_client *c, struct ckc_thread *t)
+CUresult ckc_process_check(void)
 {
-	if (!t->lane)
-		t->lane = ckc_lane_pooled(c);
-	return t->lane && !ckc_lane_busy(t->lane);
-}
+	CUresult err = ckc_session_check();
 
-/* The last calls. Fetch the last output of kernels, if there may be some, within two seconds. */
-static void leave(struct ckc_client *c)
-{
-	struct ckc_thread *t = ckc_thread();
-	bool can_call = ckc_command_stop(c) && t;
-
-	if (can_call && may_have_printed(c) && has_lane(c, t)) {
-		ckc_lane_timeout(t->lane, LEAVE_MS);
-		ckc_output_fetch();
+	if (unlikely(err == CUDA_ERROR_DEVICE_UNAVAILABLE && ckc_many)) {
+		ckc_route_living();
+		err = ckc_client_current()->state == CK_STATE_READY ? CUDA_SUCCESS : err;
 	}
-	if (!ckc_profile_on)
-		return;
-	can_call = can_call && has_lane(c, t);
-	if (can_call)
-		ckc_lane_timeout(t->lane, LEAVE_MS);
-	ckc_each_hook(leave, h) h->run(c, can_call);
-}
-
-/* Runs after the application's exit handlers and before the libraries that the client uses are
- * unloaded. Then the server sees the connections close. */
-__attribute__((destructor)) static void at_exit(void)
-{
-	struct ckc_client *c = ckc_client_current();
-
-	if (c->state == CK_STATE_FORKED)
-		return;
-	if (c->state == CK_STATE_READY) {
-		c->state = CK_STATE_EXITING; /* errors are not reported from now on */
-		leave(c);
-		ckc_keep_bye(c);
-	} else if (ckc_profile_on) {
-		ckc_each_hook(leave, h) h->run(c, false);
-	}
-	if (ckc_stats_on)
-		ckc_stats_end_of_process();
+	return err;
 }

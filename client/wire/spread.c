@@ -13,6 +13,7 @@
 
 #include "client/wire/client.h"
 #include "client/wire/lane.h"
+#include "client/wire/servers.h"
 #include "client/wire/spread.h"
 #include "util/cancel.h"
 #include "util/env.h"
@@ -83,8 +84,10 @@ static bool take_part(struct ckc_spreading *s)
 static void *helper(void *client)
 {
 	struct ckc_spreading *s = &((struct ckc_client *)client)->spreading;
-	int ret = ckc_lane_open(client);
+	int ret;
 
+	ckc_route_serve(client);
+	ret = ckc_lane_open(client);
 	ck_lock(&s->lock);
 	if (ret < 0) {
 		s->threads--;

@@ -26,6 +26,9 @@ struct ck_status_file;
 /* session.c */
 struct ckc_connection {
 	struct ck_mutex set_up_lock;
+	const char *
+		wish; /* the server as the user wrote it, without devices; empty: any of this host; NULL: of the environment */
+	bool optional;		  /* the process goes on without it */
 	char address[512];	  /* the server's address as found */
 	char joins[512];	  /* resolved: the name may change its meaning */
 	struct ck_secure *secure; /* NULL: not yet */

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/wire/servers.h"
 #include "client/wire/stats.h"
 #include "cricket.h"
 #include "rpc/proc.h"
@@ -68,6 +69,7 @@ static bool can_trace(void)
 static void read_variables(void)
 {
 	ckc_stats_on = enabled("CRICKET_STATS");
+	ckc_slow_entry = ckc_slow_entry || ckc_stats_on;
 	ckc_trace_on = enabled("CRICKET_TRACE") && can_trace();
 }
 

@@ -10,13 +10,13 @@
 #include "client/wire/hooks.h"
 #include "client/wire/join.h"
 #include "client/wire/lane.h"
+#include "client/wire/servers.h"
 #include "cuda/errors.h"
 #include "util/cancel.h"
 
 static __thread struct ckc_thread *self __attribute__((tls_model("initial-exec")));
 __thread bool ckc_inside_callback __attribute__((tls_model("initial-exec")));
 __thread bool ckc_aside __attribute__((tls_model("initial-exec")));
-__thread struct ckc_context *ckc_thread_context __attribute__((tls_model("initial-exec")));
 static pthread_key_t key;
 static bool has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -119,6 +119,7 @@ static void *run_calling(void *arg)
 	void *result;
 
 	free(arg);
+	ckc_route_serve(c.client);
 	result = c.run(c.client);
 	if (!kept)
 		end(c.thread);

@@ -121,6 +121,8 @@ static int carry_out(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 		ret = -EPROTO;
 	}
 	cks_lane_release(l, proc);
+	if (ret == 0) /* or a lane would take the padding for the next command, and wait for it */
+		ret = ck_reader_finish(reader);
 	return ret;
 }
 
@@ -309,7 +311,8 @@ static bool help(struct cks_lane *l, struct cks_commands *c, uint64_t seq)
 
 	if (!holds(c) || atomic_load_explicit(&c->left, memory_order_relaxed) || !begin(c))
 		return false;
-	if (!atomic_load(&c->left) && !atomic_load(&c->error)) {
+	/* another thread may have taken the command before this one's turn: reading would wait for the next one */
+	if (holds(c) && !atomic_load(&c->left) && !atomic_load(&c->error)) {
 		do {
 			ret = take_next(l, c);
 		} while (ret == 0 && !atomic_load_explicit(&c->left, memory_order_relaxed) &&

@@ -63,7 +63,7 @@ static inline int session_begin(void **state)
 	ckc_client_current()->hello.p2p.p2p_len = 2;
 	ckc_client_current()->hello.p2p.p2p_val = session_p2p;
 	ckc_client_current()->driver_version = 13000;
-	if (ckc_devices_build(ckc_client_current()) != CUDA_SUCCESS)
+	if (ckc_devices_build() != CUDA_SUCCESS)
 		return -1;
 	ckc_client_current()->initialized = true;
 	ckc_client_current()->state = CK_STATE_READY;

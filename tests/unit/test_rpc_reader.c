@@ -351,6 +351,31 @@ static void bulk_is_read_across_the_end_of_the_buffer_and_skipped_where_not_take
 	free(s.data);
 }
 
+/* Who looks at the channel for the next record must not find what is left of the last one. */
+static void what_is_left_of_a_record_can_be_taken_off_the_channel(void **state)
+{
+	struct stream s = {0};
+	struct memory_chan memory;
+	struct ck_record record;
+	struct ck_reader *reader;
+	unsigned char *dst = malloc(LONG_BULK);
+
+	(void)state;
+	put_record(&s, LONG_BULK, 2);
+	reader = reader_of(&memory, &s, SIZE_MAX);
+	assert_int_equal(ck_reader_next(reader, &record), 0);
+	assert_int_equal(ck_reader_bulk_begin(reader, 10), 0);
+	assert_int_equal(ck_reader_bulk(reader, dst, LONG_BULK - 10 - 8000), 0);
+	assert_int_equal(ck_reader_finish(reader), 0);
+	assert_int_equal(memory.at, s.size);
+	assert_false(ck_reader_holds(reader));
+	assert_int_equal(ck_reader_finish(reader), 0);
+	assert_int_equal(next_error(reader), -EPIPE);
+	ck_reader_destroy(reader);
+	free(dst);
+	free(s.data);
+}
+
 static void bulk_of_a_short_record_comes_out_of_its_body_and_can_be_read_twice(void **state)
 {
 	struct stream s = {0};
@@ -507,6 +532,7 @@ int main(void)
 			bulk_is_read_across_the_end_of_the_buffer_and_skipped_where_not_taken),
 		cmocka_unit_test(
 			bulk_of_a_short_record_comes_out_of_its_body_and_can_be_read_twice),
+		cmocka_unit_test(what_is_left_of_a_record_can_be_taken_off_the_channel),
 		cmocka_unit_test(bulk_past_the_end_is_refused_and_takes_nothing),
 		cmocka_unit_test(going_back_behind_what_was_read_straight_is_refused),
 		cmocka_unit_test(a_writing_thread_and_a_reading_one_agree_over_a_socket),

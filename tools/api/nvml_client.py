@@ -71,13 +71,13 @@ def function(row):
     if "cached" in row.flags:
         value = row.args[0].name
         out.append(f"\tconst uint64_t key[] = {{CK_PROC_{n}, 0}};\n\n"
-                   f"\tif (ckc_cache_get(key, sizeof(key), {value}, sizeof(*{value})))\n"
+                   f"\tif (ckc_nvml_cached(key, sizeof(key), {value}, sizeof(*{value})))\n"
                    "\t\treturn NVML_SUCCESS;\n")
     out += [fill(a) for a in row.args]
     out.append(f"\terr = ckc_nvml_call(CK_PROC_{n}, &a, &r, &r.nvml);\n")
     body = "".join(drain(a) for a in row.args if a.taken)
     if "cached" in row.flags:
-        body += f"\t\tckc_cache_put(key, sizeof(key), {value}, sizeof(*{value}));\n"
+        body += f"\t\tckc_nvml_cache(key, sizeof(key), {value}, sizeof(*{value}));\n"
     if body:
         out.append(f"\tif (!err) {{\n{body}\t}}\n")
     for a in row.args:

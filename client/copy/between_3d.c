@@ -1,0 +1,115 @@
+/*
+ * client/copy/between_3d.c - copies of boxes of which a side is on another server than the current context's; see
+ * client/copy/between.h.
+ */
+#include <stdlib.h>
+
+#include "client/copy/between.h"
+#include "client/copy/copy_3d.h"
+
+#define PIECE ((size_t)16 << 20) /* memory that a copy needs here */
+
+/* The context that a device side is copied in; NULL: none is active there. */
+static struct ckc_context *home_of(struct ckc_side *s, struct ckc_context *current)
+{
+	struct ckc_context *context = NULL;
+	struct ckc_client *c = s->array ? ckc_object_session(s->array, &context) : NULL;
+
+	if (s->array)
+		return !c || c == current->client ? current : context;
+	c = s->context ? ckc_object_session(s->context, &context) : NULL;
+	if (c && c != current->client)
+		return context;
+	return ckc_between_home(current, s->start);
+}
+
+/* A packed box of this process's memory. */
+static struct ckc_side packed_side(const struct ckc_box_copy *b, const char *bytes)
+{
+	return (struct ckc_side){.start = (uint64_t)(uintptr_t)bytes,
+				 .pitch = b->width,
+				 .slice = b->width * b->height,
+				 .extent = b->width * b->height * b->depth};
+}
+
+static CUresult one_piece(const struct ckc_box_copy *b, struct ckc_context *to,
+			  struct ckc_context *from)
+{
+	struct ckc_box_place down = {.ctx = from}, up = {.ctx = to};
+	struct ckc_box_copy first = *b, second = *b;
+	char *bytes = malloc(b->width * b->height * b->depth);
+	CUresult err;
+
+	if (!bytes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	first.dst = second.src = packed_side(b, bytes);
+	ckc_route(from->client);
+	err = ckc_box_to_host(&first, &down);
+	ckc_route(to->client);
+	if (!err)
+		err = ckc_box_to_device(&second, &up);
+	free(bytes);
+	return err;
+}
+
+static CUresult in_pieces(const struct ckc_box_copy *b, struct ckc_context *to,
+			  struct ckc_context *from)
+{
+	size_t whole, bytes = b->width * b->height * b->depth;
+	enum ckc_box_cut cut = ckc_box_cut(b, &whole);
+	size_t step = ck_max(PIECE / (bytes / whole), (size_t)1);
+	CUresult err = CUDA_SUCCESS;
+
+	if (bytes <= PIECE)
+		return one_piece(b, to, from);
+	for (size_t at = 0; at < whole && !err; at += step) {
+		struct ckc_box_copy part = ckc_box_part(b, cut, at, ck_min(step, whole - at));
+
+		err = in_pieces(&part, to, from);
+	}
+	return err;
+}
+
+static CUresult reach(const struct ckc_side *s, const struct ckc_context *context)
+{
+	ckc_route(context->client);
+	return s->array ? CUDA_SUCCESS : ckc_device_reach(s->start, s->extent);
+}
+
+/* Copy; a side that is no device's has no context. */
+static CUresult copy(struct ckc_box_copy *b, struct ckc_context *to, struct ckc_context *from)
+{
+	struct ckc_context *one = to ? to : from;
+	CUresult err = to ? reach(&b->dst, to) : CUDA_SUCCESS;
+
+	if (!err && from)
+		err = reach(&b->src, from);
+	if (err)
+		return err;
+	ckc_route(one->client);
+	if (to && from && to->client != from->client)
+		err = in_pieces(b, to, from);
+	else if (to && from)
+		err = ckc_box_between_devices(b, &(struct ckc_box_place){.ctx = one});
+	else
+		err = ckc_box_in_parts(b, &(struct ckc_box_place){.ctx = one});
+	ckc_route(one->client);
+	return err ? err : ckc_stream_wait(one, NULL);
+}
+
+bool ckc_box_between(struct ckc_box_copy *b, const struct ckc_box_place *p, CUresult *err)
+{
+	struct ckc_context *to, *from;
+
+	if (likely(!ckc_many))
+		return false;
+	to = b->dst.device ? home_of(&b->dst, p->ctx) : p->ctx;
+	from = b->src.device ? home_of(&b->src, p->ctx) : p->ctx;
+	ckc_route(p->ctx->client);
+	if (to == p->ctx && from == p->ctx)
+		return false;
+	*err = to && from ? ckc_between_begin(p->ctx, p->stream) : CUDA_ERROR_INVALID_VALUE;
+	if (!*err)
+		*err = copy(b, b->dst.device ? to : NULL, b->src.device ? from : NULL);
+	return true;
+}

@@ -1,0 +1,226 @@
+/*
+ * client/nvml/nvml_pool.c - NVML's list of devices where there are several servers: the same devices as CUDA's without
+ * CUDA_VISIBLE_DEVICES, in the same order, under the same names.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/nvml/nvml.h"
+#include "client/wire/apart.h"
+#include "cricket.h"
+#include "gen/numbers.h"
+#include "util/util.h"
+
+#define UUID_ROOM 96
+
+/* The devices of session @c that are in the list. */
+static unsigned int count_of(const struct ckc_client *c)
+{
+	const unsigned int *chosen;
+	unsigned int count = ckc_server_devices(c->index, &chosen);
+
+	return count ? count : c->hello.devices.devices_len;
+}
+
+static unsigned int count_all(void)
+{
+	unsigned int all = 0;
+
+	for (unsigned int i = 0; i < ckc_servers_count(); i++)
+		all += count_of(ckc_server_session(i));
+	return all;
+}
+
+/* Number @place of the list: turn to its session; returns its index there. -1: the list is shorter. */
+static long find(unsigned int place)
+{
+	for (unsigned int i = 0; i < ckc_servers_count(); i++) {
+		struct ckc_client *c = ckc_server_session(i);
+		const unsigned int *chosen;
+
+		if (place < count_of(c)) {
+			ckc_route(c);
+			return ckc_server_devices(i, &chosen) ? (long)chosen[place] : (long)place;
+		}
+		place -= count_of(c);
+	}
+	return -1;
+}
+
+/* The place in the list of the current session's device @index; -1: it is not in the list. */
+static long place_of(unsigned int index)
+{
+	const struct ckc_client *current = ckc_client_current();
+
+	for (unsigned int place = 0; place < count_all(); place++) {
+		long at = find(place);
+
+		if (ckc_client_current() == current && at == (long)index)
+			return place;
+	}
+	return -1;
+}
+
+static nvmlReturn_t by_index(nvmlDeviceGetHandleByIndex_v2_args *a, void *res, const int *nvml)
+{
+	long index = find(a->index);
+
+	if (index < 0)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	a->index = (u_int)index;
+	return ckc_nvml_ask(CK_PROC_nvmlDeviceGetHandleByIndex_v2, a, res, nvml);
+}
+
+static nvmlReturn_t index_of(void *args, nvmlDeviceGetIndex_res *r, const int *nvml)
+{
+	struct ckc_client *c = ckc_client_current();
+	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetIndex, args, r, nvml);
+	long place = err ? -1 : place_of(r->index);
+
+	ckc_route(c);
+	if (!err && place < 0)
+		return NVML_ERROR_NOT_FOUND;
+	r->index = (u_int)place;
+	return err;
+}
+
+/* Is the device in the list? It belongs to the current session. */
+static bool is_listed(unsigned int device)
+{
+	nvmlDeviceGetIndex_args a = {.device = device};
+	nvmlDeviceGetIndex_res r = {0};
+
+	return index_of(&a, &r, &r.nvml) == NVML_SUCCESS;
+}
+
+/* --- names of the list to those of the current session's server; false: not of this server */
+
+static bool own_uuid(const struct ckc_client *c, const char *text, char *out)
+{
+	char again[UUID_ROOM];
+
+	if (strlen(text) >= UUID_ROOM)
+		return false;
+	strcpy(out, text);
+	ckc_apart_uuid_back(c, out);
+	strcpy(again, out);
+	ckc_apart_uuid(c, again);
+	return strcmp(again, text) == 0;
+}
+
+static bool own_bus_id(const struct ckc_client *c, const char *text, char *out)
+{
+	unsigned int domain = 0, first = ckc_apart_domain(c, 0);
+	const char *rest = strchr(text, ':');
+
+	/* bus:device.function has no domain */
+	if (!rest || !strchr(rest + 1, ':') || sscanf(text, "%x:", &domain) != 1)
+		return c->index == 0 && snprintf(out, UUID_ROOM, "%s", text) < UUID_ROOM;
+	if (domain < first || ckc_apart_domain(c, domain - first) != domain)
+		return false;
+	return snprintf(out, UUID_ROOM, "%08x%s", domain - first, rest) < UUID_ROOM;
+}
+
+/* Ask each server for the device that is called *@name in the list. */
+static nvmlReturn_t by_name(uint32_t proc, void *args, char **name,
+			    bool (*own)(const struct ckc_client *, const char *, char *),
+			    nvmlDeviceGetHandleByUUID_res *r)
+{
+	char *text = *name, room[UUID_ROOM];
+	nvmlReturn_t err = NVML_ERROR_NOT_FOUND;
+
+	for (unsigned int i = 0; i < ckc_servers_count() && err; i++) {
+		struct ckc_client *c = ckc_server_session(i);
+
+		if (own && !own(c, text, room))
+			continue;
+		*name = own ? room : text;
+		ckc_route(c);
+		err = ckc_nvml_ask(proc, args, r, &r->nvml);
+		if (!err && !is_listed(r->device))
+			err = NVML_ERROR_NOT_FOUND;
+		ckc_route(c);
+	}
+	*name = text;
+	return err;
+}
+
+/* --- names of the server to those of the list */
+
+static void rename_uuid(nvmlDeviceGetUUID_res *r)
+{
+	if (r->uuid.uuid_len > 0 && r->uuid.uuid_val[r->uuid.uuid_len - 1] == '\0')
+		ckc_apart_uuid(ckc_client_current(), r->uuid.uuid_val);
+}
+
+static void rename_bus_id(char *text, size_t room, unsigned int domain)
+{
+	char *rest = memchr(text, ':', room);
+
+	if (rest == text + 4)
+		snprintf(text, 5, "%04x", domain & 0xffff);
+	else if (rest == text + 8)
+		snprintf(text, 9, "%08x", domain);
+	if (rest)
+		*rest = ':';
+}
+
+static void rename_pci(struct nvmlPciInfo_t *pci)
+{
+	pci->domain = ckc_apart_domain(ckc_client_current(), pci->domain);
+	rename_bus_id(pci->busIdLegacy, sizeof(pci->busIdLegacy), pci->domain);
+	rename_bus_id(pci->busId, sizeof(pci->busId), pci->domain);
+}
+
+static void rename_pci_ext(struct nvmlPciInfoExt_t *pci)
+{
+	pci->domain = ckc_apart_domain(ckc_client_current(), pci->domain);
+	rename_bus_id(pci->busId, sizeof(pci->busId), pci->domain);
+}
+
+static nvmlReturn_t renamed(uint32_t proc, void *args, void *res, const int *nvml)
+{
+	nvmlReturn_t err = ckc_nvml_ask(proc, args, res, nvml);
+
+	if (err)
+		return err;
+	if (proc == CK_PROC_nvmlDeviceGetUUID)
+		rename_uuid(res);
+	else if (proc == CK_PROC_nvmlDeviceGetPciInfo_v3)
+		rename_pci((void *)((nvmlDeviceGetPciInfo_v3_res *)res)->pci);
+	else
+		rename_pci_ext((void *)((nvmlDeviceGetPciInfoExt_res *)res)->pci);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t ckc_nvml_pool_call(uint32_t proc, void *args, void *res, const int *nvml)
+{
+	switch (proc) {
+	case CK_PROC_nvmlDeviceGetCount_v2:
+		((nvmlDeviceGetCount_v2_res *)res)->deviceCount = count_all();
+		return NVML_SUCCESS;
+	case CK_PROC_nvmlDeviceGetHandleByIndex_v2:
+		return by_index(args, res, nvml);
+	case CK_PROC_nvmlDeviceGetIndex:
+		return index_of(args, res, nvml);
+	case CK_PROC_nvmlDeviceGetHandleByUUID:
+		return by_name(proc, args, &((nvmlDeviceGetHandleByUUID_args *)args)->uuid,
+			       own_uuid, res);
+	case CK_PROC_nvmlDeviceGetHandleByPciBusId_v2:
+		return by_name(proc, args,
+			       &((nvmlDeviceGetHandleByPciBusId_v2_args *)args)->pciBusId,
+			       own_bus_id, res);
+	case CK_PROC_nvmlDeviceGetHandleBySerial:
+		return by_name(proc, args, &((nvmlDeviceGetHandleBySerial_args *)args)->serial,
+			       NULL, res);
+	case CK_PROC_nvmlDeviceGetHandleByUUIDV: /* UUIDs as bytes: no program has been seen to ask */
+		return NVML_ERROR_NOT_SUPPORTED;
+	case CK_PROC_nvmlDeviceGetUUID:
+	case CK_PROC_nvmlDeviceGetPciInfo_v3:
+	case CK_PROC_nvmlDeviceGetPciInfoExt:
+		return renamed(proc, args, res, nvml);
+	default:
+		return ckc_nvml_ask(proc, args, res, nvml);
+	}
+}
