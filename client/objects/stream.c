@@ -8,6 +8,7 @@
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/objects/context.h"
+#include "client/wire/servers.h"
 #include "client/wire/status.h"
 #include "client/wire/hooks.h"
 #include "rpc/status.h"
@@ -128,8 +129,10 @@ bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number
 
 bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream)
 {
-	uint64_t last = ckc_command_last();
+	uint64_t last;
 
+	ckc_route(context->client); /* commands are counted by server */
+	last = ckc_command_last();
 	return context->synced == last ||
 	       (stream ? stream->synced : context->legacy_synced) == last;
 }
@@ -170,10 +173,12 @@ static CUresult send_settle(const struct ckc_context *context, const struct ckc_
 
 CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream)
 {
-	uint64_t last = ckc_command_last();
 	uint64_t synced = stream ? stream->synced : context->legacy_synced;
+	uint64_t last;
 	CUresult err;
 
+	ckc_route(context->client);
+	last = ckc_command_last();
 	if (may_settle(context, ck_max(synced, (uint64_t)context->synced)))
 		err = send_settle(context, stream, false, &last);
 	else

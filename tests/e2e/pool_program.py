@@ -6,6 +6,7 @@ right" at its end.
 import ctypes as C
 import os
 import sys
+import threading
 
 CUDA = C.CDLL(None)
 SIZE = 40 << 20         # more than a copy between servers holds at a time
@@ -280,6 +281,32 @@ def events():
     time = C.c_float()
     call("cuEventElapsedTime", C.byref(time), start, end, error=INVALID_HANDLE)
     call("cuEventSynchronize", start)
+
+
+def counts():
+    """Commands of one server do not count for another: after a copy between them, a wait still waits."""
+    all_of_them = devices()
+    first, last = all_of_them[0], all_of_them[-1]
+    a, b, flag = first.memory(4096), last.memory(4096), first.memory(4)
+    last.use()
+    for _ in range(2000):
+        call("cuMemsetD8Async", b, C.c_ubyte(1), size(16), None)
+    helper = first.stream()
+    call("cuMemsetD8_v2", a, C.c_ubyte(0), size(4096))
+    call("cuMemcpyPeer", b, last.context, a, first.context, size(4096))
+    call("cuMemsetD8_v2", flag, C.c_ubyte(0), size(4))
+    first.launch(first.function(first.module(), b"wait"), flag)
+
+    def wait():
+        first.use()
+        call("cuStreamSynchronize", None)
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    waiter.join(0.5)
+    assert waiter.is_alive()
+    call("cuMemsetD8Async", flag, C.c_ubyte(1), size(4), helper)
+    waiter.join(60)
+    assert not waiter.is_alive()
 
 
 def ping_pong():

@@ -107,6 +107,7 @@ def test_addresses_differ_where_the_servers_choose_them(servers):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_copies_between_servers_are_exact(servers, transport):
     right("copies", pool(servers[:2], transport), timeout=200)
+    right("counts", pool(servers[:2], transport))
 
 
 def test_no_peer_access_between_servers(servers):
