@@ -13,6 +13,7 @@
 #   sweep   900 s (240)  slowdown against the round trip of a played network
 #   trips   110 s        round trips of starts, first and second, over tcp
 #   profile 120 s        what torch.profiler says of steps, natively and through the server; traces in $OUT/trace
+#   pool     60 s        two servers with a GPU each, as one list; needs two GPUs
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
@@ -288,6 +289,26 @@ profile() {
 	done | table
 	grep -h -i -e clock -e cupti "$OUT"/profile.*.err | sort | uniq -c | sort -n -r | head -8
 	tail -n 3 "$OUT"/profile*err
+}
+
+# A program with a GPU of each of two servers, against the same two GPUs natively.
+pool() {
+	local other=$((PORT + 2)) second
+	[ "$(nvidia-smi -L | grep -c ^GPU)" -ge 2 ] || { echo "pool: needs two GPUs" | table; return; }
+	CUDA_VISIBLE_DEVICES=0 server
+	CUDA_VISIBLE_DEVICES=1 LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} setsid cpu/cricket-rpc-server --driver "$DRIVER" \
+		--no-unix --listen "127.0.0.1:$other" >> "$OUT/pool.log" 2>&1 & second=$!
+	for _ in $(seq 100); do grep -q 'driver' "$OUT/pool.log" && break; sleep 0.1; done
+	native python3 bench/torch_pool.py > "$OUT/pool.native" 2> "$OUT/pool.err"
+	remote "tcp://$TCP,tcp://127.0.0.1:$other" python3 bench/torch_pool.py > "$OUT/pool.remote" 2>> "$OUT/pool.err"
+	kill $second
+	{
+		echo "--- pool of two servers over tcp"
+		python3 bench/compare.py "$OUT/pool.native" "$OUT/pool.remote"
+	} | table
+	head -n 1 "$OUT/pool.native" "$OUT/pool.remote"
+	tail -n 5 "$OUT/pool.err" "$OUT/pool.log"
+	server
 }
 
 # What calls answer to NULL and zero handles: differences between native and remote.

@@ -15,6 +15,8 @@ import time
 
 from suspend import ROOT, Server, row
 
+LIMIT_S = 60     # for each wait
+
 WORK = """
 import ctypes, sys, time
 c = ctypes.CDLL("libcuda.so.1")
@@ -62,10 +64,15 @@ def start(server, options):
     return subprocess.Popen([*hide, sys.executable, "-c", WORK, str(options.gb), str(options.rounds)], env=env)
 
 
-def ended(processes):
+def ended(server, processes):
     """Seconds until each has ended; stops at a failure."""
     begin, at = time.monotonic(), {}
     while len(at) < len(processes):
+        if time.monotonic() - begin > LIMIT_S:
+            for process in processes:
+                process.kill()
+            print((server.home / "log").read_text()[-6000:], file=sys.stderr)
+            sys.exit(f"not within {LIMIT_S} s")
         for i, process in enumerate(processes):
             if i not in at and process.poll() is not None:
                 at[i] = round(time.monotonic() - begin, 2)
@@ -95,9 +102,9 @@ def main():
     options = parser.parse_args()
     holder = hold(options)
     server = Server(options.driver, "--suspend-for-others", "--quantum", options.quantum)
-    alone = [ended([start(server, options)])[0] for _ in range(2)]
+    alone = [ended(server, [start(server, options)])[0] for _ in range(2)]
     row("in_sequence", s=round(sum(alone), 2), each=alone)
-    both = ended([start(server, options) for _ in range(2)])
+    both = ended(server, [start(server, options) for _ in range(2)])
     row("at_once", s=max(both), each=both, suspends=(server.home / "log").read_text().count(" is suspended: "))
     row("ratio", value=round(max(both) / sum(alone), 2))
     server.end()
