@@ -33,6 +33,7 @@ struct extent {
 static struct {
 	struct extent *list;
 	size_t count, room;
+	bool spoiled; /* a way back has failed: as NVIDIA's driver (580), this one cannot try again */
 } extents;
 
 /* --- which memory moves */
@@ -170,8 +171,12 @@ CUresult ck_emu_evict(uint32_t unused)
 CUresult ck_emu_evict_undo(uint32_t unused)
 {
 	(void)unused;
+	if (extents.spoiled)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	extents.spoiled = true;
 	if (!ck_emu_arena_reclaim())
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	extents.spoiled = false;
 	if (all_in())
 		return CUDA_SUCCESS;
 	ck_warn("device memory cannot move back: %m");

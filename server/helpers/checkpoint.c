@@ -81,12 +81,16 @@ static bool state_of(struct cks_checkpoint_answer *a, int pid, CUprocessState *s
 	return *state != CU_PROCESS_STATE_FAILED;
 }
 
-static void move_out(struct cks_checkpoint_answer *a, int pid, unsigned int wait_ms)
+/* @words: milliseconds to wait, and the session's bytes. */
+static void move_out(struct cks_checkpoint_answer *a, int pid, const char *words)
 {
-	CUcheckpointLockArgs lock = {.timeoutMs = wait_ms};
+	const char *bytes = strchr(words, ',');
+	CUcheckpointLockArgs lock = {.timeoutMs = (unsigned int)atoi(words)};
+	struct cks_room before, after;
 	CUprocessState state;
 	CUresult err;
 
+	cks_room_read(&before);
 	if (!state_of(a, pid, &state))
 		return;
 	if (state == CU_PROCESS_STATE_RUNNING) {
@@ -104,9 +108,24 @@ static void move_out(struct cks_checkpoint_answer *a, int pid, unsigned int wait
 	    !check(a, "cuCheckpointProcessCheckpoint", driver.checkpoint(pid, NULL)) &&
 	    driver.unlock(pid, NULL) != CUDA_SUCCESS)
 		a->status = CK_CHECKPOINT_LOST;
+	cks_room_read(&after);
+	cks_room_need(&before, &after, bytes ? strtoull(bytes + 1, NULL, 10) : 0, &a->need);
 }
 
-static void move_in(struct cks_checkpoint_answer *a, int pid)
+static bool has_room(struct cks_checkpoint_answer *a, const char *words)
+{
+	struct cks_room room, need;
+	char why[sizeof(a->why)];
+
+	cks_room_parse(words, &need);
+	cks_room_read(&room);
+	if (cks_room_suffices(&room, &need, why, sizeof(why)))
+		return true;
+	fail(a, CK_CHECKPOINT_NO_ROOM, "%s", why);
+	return false;
+}
+
+static void move_in(struct cks_checkpoint_answer *a, int pid, const char *words)
 {
 	CUprocessState state;
 	CUresult err;
@@ -114,10 +133,12 @@ static void move_in(struct cks_checkpoint_answer *a, int pid)
 	if (!state_of(a, pid, &state))
 		return;
 	if (state == CU_PROCESS_STATE_CHECKPOINTED) {
+		if (!has_room(a, words))
+			return;
 		err = driver.restore(pid, NULL);
 		if (!check(a, "cuCheckpointProcessRestore", err)) {
 			if (err == CUDA_ERROR_OUT_OF_MEMORY)
-				a->status = CK_CHECKPOINT_NO_ROOM;
+				a->status = CK_CHECKPOINT_TOO_LATE;
 			return;
 		}
 		state = CU_PROCESS_STATE_LOCKED;
@@ -142,9 +163,9 @@ int cks_checkpoint_main(char *const *words)
 	} else if (check(&a, "cuInit", ck_driver.cuInit(0))) {
 		begin = ck_now_ms();
 		if (strcmp(words[2], "out") == 0)
-			move_out(&a, pid, (unsigned int)atoi(words[3]));
+			move_out(&a, pid, words[3]);
 		else
-			move_in(&a, pid);
+			move_in(&a, pid, words[3]);
 		a.ms = (unsigned int)(ck_now_ms() - begin);
 	}
 	_exit(ck_fd_write_full(CK_ANSWER_FD, &a, sizeof(a)) < 0);
@@ -162,21 +183,25 @@ static _Noreturn void become(char *const *arguments, int fd)
 	_exit(127);
 }
 
-pid_t cks_checkpoint_start(const char *name, pid_t worker, bool out, unsigned int wait_ms, int *fd)
+pid_t cks_checkpoint_start(const char *name, const struct cks_checkpoint_move *move, int *fd)
 {
-	char pid_text[16], wait_text[16];
+	char pid_text[16], more[CK_ROOM_TEXT];
 	char *arguments[] = {(char *)"cricket-rpc-server",
 			     (char *)CK_CHECKPOINT_ARGUMENT,
 			     (char *)name,
 			     pid_text,
-			     (char *)(out ? "out" : "in"),
-			     wait_text,
+			     (char *)(move->out ? "out" : "in"),
+			     more,
 			     NULL};
 	int ends[2];
 	pid_t pid;
 
-	snprintf(pid_text, sizeof(pid_text), "%d", (int)worker);
-	snprintf(wait_text, sizeof(wait_text), "%u", wait_ms);
+	snprintf(pid_text, sizeof(pid_text), "%d", (int)move->worker);
+	if (move->out)
+		snprintf(more, sizeof(more), "%u,%llu", move->wait_ms,
+			 (unsigned long long)move->bytes);
+	else
+		cks_room_print(move->need, more);
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	pid = fork();

@@ -2,7 +2,7 @@
  * server/helpers/checkpoint.h - the process that moves a worker's GPU state out, and back.
  *
  * The driver's calls for that act on another process, by its id. The supervisor loads no driver, so each move is
- * a process of its own, `--checkpoint DRIVER PID out|in MILLISECONDS`, which writes what came of it to
+ * a process of its own, `--checkpoint DRIVER PID out|in MILLISECONDS,BYTES|ROOM`, which writes what came of it to
  * descriptor 3.
  */
 #ifndef CK_SERVER_HELPERS_CHECKPOINT_H
@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+
+#include "server/processes/room.h"
 
 #define CK_CHECKPOINT_ARGUMENT "--checkpoint"
 
@@ -19,14 +21,26 @@ struct cks_checkpoint_answer {
 		CK_CHECKPOINT_DONE,
 		CK_CHECKPOINT_FAILED,  /* the process is as it was before */
 		CK_CHECKPOINT_NO_ROOM, /* in: the GPU's memory is in use; as it was before */
-		CK_CHECKPOINT_LOST,    /* the driver cannot bring its state back */
+		CK_CHECKPOINT_TOO_LATE, /* the same, but the driver has tried, and may be unable to try again */
+		CK_CHECKPOINT_LOST, /* the driver cannot bring its state back */
 	} status;
-	unsigned int ms; /* that the driver took, without its own start */
+	unsigned int ms;      /* that the driver took, without its own start */
+	struct cks_room need; /* out: for the way back */
 	char why[200];
 };
 
-/* Start one for worker @pid; *@fd is where its answer comes, the caller's to close. The process id, or -errno. */
-pid_t cks_checkpoint_start(const char *driver, pid_t pid, bool out, unsigned int wait_ms, int *fd);
+/* What moves. */
+struct cks_checkpoint_move {
+	pid_t worker;
+	bool out;
+	unsigned int wait_ms; /* out: for its work on the GPU */
+	uint64_t bytes;	      /* out: of GPU memory */
+	const struct cks_room
+		*need; /* in: as its way out has answered; a count of 0: that is not known */
+};
+
+/* Start one; *@fd is where its answer comes, the caller's to close. The process id, or -errno. */
+pid_t cks_checkpoint_start(const char *driver, const struct cks_checkpoint_move *move, int *fd);
 
 /* After its end: its answer, made up if it has left none. */
 void cks_checkpoint_read(int fd, struct cks_checkpoint_answer *answer);

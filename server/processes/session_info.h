@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "server/processes/messages.h"
+#include "server/processes/room.h"
 #include "server/processes/peer.h"
 #include "server/processes/share.h"
 #include "server/session/identity.h"
@@ -28,14 +29,16 @@ struct cks_asker {
 /* Of each session; all 0 at its begin. */
 struct cks_suspension {
 	enum { CK_RUNNING, CK_PARKING, CK_MOVING_OUT, CK_SUSPENDED, CK_MOVING_IN } state;
-	int64_t since;	     /* the state; times are in ms */
-	bool held, was_held; /* until a command resumes it; before that command */
-	bool wanted;	     /* its client wants the GPU, or a command resumes it */
-	bool no_room;	     /* it has found none to resume */
-	int64_t again;	     /* do not resume it before this time */
-	uint64_t bytes;	     /* of GPU memory that lie, or will, in host memory */
-	uint64_t uses;	     /* of its worker's note, */
-	int64_t used;	     /* and when they changed last */
+	int64_t since;	      /* the state; times are in ms */
+	bool held, was_held;  /* until a command resumes it; before that command */
+	bool wanted;	      /* its client wants the GPU, or a command resumes it */
+	bool no_room;	      /* it has found none to resume, */
+	bool tried;	      /* and the driver has tried */
+	struct cks_room need; /* what it took of each GPU */
+	int64_t again;	      /* do not resume it before this time */
+	uint64_t bytes;	      /* of GPU memory that lie, or will, in host memory */
+	uint64_t uses;	      /* of its worker's note, */
+	int64_t used;	      /* and when they changed last */
 	/* its worker wants memory: CK_PRESSED_... */
 	enum { CK_NOT_PRESSED, CK_PRESSED_ALONE, CK_PRESSED_OTHERS } pressed;
 	int64_t pressed_at;

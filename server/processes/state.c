@@ -168,7 +168,7 @@ static void read_owner(struct reader *r, const json_t *json, struct cks_owner *o
 static void read_worker(struct reader *r, const json_t *json, struct cks_state_worker *w)
 {
 	struct cks_session_info *info = &w->info;
-	char state[16] = "";
+	char state[16] = "", need[CK_ROOM_TEXT] = "";
 
 	get_text(json, "state", state, sizeof(state));
 	*w = (struct cks_state_worker){.serving = strcmp(state, "spare") != 0};
@@ -187,7 +187,10 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 	get_text(json, "host", info->use.host, sizeof(info->use.host));
 	info->use.begun = get_number(r, json, "begun", 0, INT64_MAX, 0);
 	if (strcmp(state, "suspended") == 0) {
+		get_text(json, "need", need, sizeof(need));
+		cks_room_parse(need, &info->suspension.need);
 		info->suspension.state = CK_SUSPENDED;
+		info->suspension.tried = json_is_true(json_object_get(json, "tried"));
 		info->suspension.held = json_is_true(json_object_get(json, "held"));
 		info->suspension.wanted = json_is_true(json_object_get(json, "wanted"));
 		info->suspension.bytes = (uint64_t)get_number(r, json, "bytes", 0, INT64_MAX, 0);

@@ -91,11 +91,16 @@ static const char *state_of(const struct cks_state_worker *worker)
 
 static void put_suspension(struct writer *w, json_t *json, const struct cks_suspension *s)
 {
+	char need[CK_ROOM_TEXT];
+
 	if (s->state != CK_SUSPENDED)
 		return;
 	put(w, json, "held", json_boolean(s->held));
 	put(w, json, "wanted", json_boolean(s->wanted));
 	put_number(w, json, "bytes", (int64_t)s->bytes);
+	put(w, json, "tried", json_boolean(s->tried));
+	cks_room_print(&s->need, need);
+	put(w, json, "need", json_string(need));
 }
 
 static json_t *write_worker(struct writer *w, const struct cks_state_worker *worker)

@@ -79,7 +79,7 @@ static void release(struct cks_suspender *p, struct cks_session_info *s, const c
 	cks_workers_tell(s, CK_CONTROL_UNPARK);
 	s->suspension.held = s->suspension.wanted = false;
 	s->suspension.used = ck_now_ms();
-	s->suspension.no_room = false;
+	s->suspension.no_room = s->suspension.tried = false;
 	s->suspension.spared = why ? s->suspension.spared : 0;
 	s->suspension.bytes = 0;
 	change(s, CK_RUNNING);
@@ -101,7 +101,12 @@ static json_t *moved(const struct cks_session_info *s, const struct cks_checkpoi
 static void move(struct cks_suspender *p, struct cks_session_info *s, bool out)
 {
 	struct cks_suspension *u = &s->suspension;
-	pid_t pid = cks_checkpoint_start(p->driver, s->pid, out, p->wait_ms, &u->answer);
+	const struct cks_checkpoint_move move = {.worker = s->pid,
+						 .out = out,
+						 .wait_ms = p->wait_ms,
+						 .bytes = u->bytes,
+						 .need = &u->need};
+	pid_t pid = cks_checkpoint_start(p->driver, &move, &u->answer);
 
 	if (pid > 0) {
 		u->mover = pid;
@@ -155,6 +160,7 @@ static void after_moving_out(struct cks_suspender *p, struct cks_session_info *s
 	} else if (a.status != CK_CHECKPOINT_DONE) {
 		release(p, s, a.why);
 	} else {
+		s->suspension.need = a.need;
 		change(s, CK_SUSPENDED);
 		cks_suspend_left(p, s);
 		ck_info("session %s is suspended: %llu MiB moved out of GPU memory in %u ms",
@@ -169,7 +175,7 @@ static void stay(struct cks_suspender *p, struct cks_session_info *s,
 		 const struct cks_checkpoint_answer *a)
 {
 	struct cks_suspension *u = &s->suspension;
-	bool full = a->status == CK_CHECKPOINT_NO_ROOM;
+	bool full = a->status != CK_CHECKPOINT_FAILED;
 	char name[CK_SESSION_NAME];
 
 	cks_session_name(s, name);
@@ -178,6 +184,7 @@ static void stay(struct cks_suspender *p, struct cks_session_info *s,
 	u->state = CK_SUSPENDED; /* since then */
 	u->again = ck_now_ms() + (full ? CK_AGAIN_MS : CK_LATER_MS);
 	u->no_room = full;
+	u->tried |= a->status == CK_CHECKPOINT_TOO_LATE;
 	if (u->asked) /* whoever asked may ask again */
 		u->held = u->was_held;
 	reply(p, s, cks_control_error("%s stays suspended: %s", name, a->why));
@@ -192,7 +199,8 @@ static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
 	cks_checkpoint_read(u->answer, &a);
 	close(u->answer);
 	cks_session_name(s, name);
-	if (a.status == CK_CHECKPOINT_LOST) {
+	if (a.status == CK_CHECKPOINT_LOST ||
+	    (a.status == CK_CHECKPOINT_FAILED && s->suspension.tried)) {
 		end_lost(p, s, a.why);
 	} else if (a.status != CK_CHECKPOINT_DONE) {
 		stay(p, s, &a);
