@@ -15,6 +15,7 @@
 
 #define PATIENCE_MS 300
 #define PAUSE_MS 2
+#define SETTLED_MS 500
 #define ROUNDS 16
 
 CUresult ck_serve_lease_watch(struct cks_request *q, ck_lease_watch_args *a, void *res)
@@ -84,15 +85,17 @@ static size_t free_memory(void)
 static size_t ask(struct cks_session *s, size_t size)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_MS * CK_NS_PER_MS};
-	size_t now = 0;
+	int free_ms = 0;
 
 	s->leases->room = CK_ROOM_ASKED;
 	if (!s->press || s->press() < 0)
 		return free_memory();
 	for (int ms = 0; ms < PATIENCE_MS || s->leases->room == CK_ROOM_COMING; ms += PAUSE_MS) {
-		now = free_memory();
-		if (now >= size || s->leases->room == CK_ROOM_ALONE ||
-		    s->leases->room == CK_ROOM_MADE)
+		free_ms = free_memory() >= size ? free_ms + PAUSE_MS : 0;
+		/* while another session moves, what is free may be for that one */
+		if (free_ms > (s->leases->room == CK_ROOM_COMING ? SETTLED_MS : 0))
+			break;
+		if (s->leases->room == CK_ROOM_ALONE || s->leases->room == CK_ROOM_MADE)
 			break;
 		nanosleep(&pause, NULL);
 	}
@@ -104,12 +107,12 @@ CUresult ck_serve_lease_press(struct cks_request *q, ck_lease_press_args *a,
 			      ck_lease_press_res *res)
 {
 	struct cks_session *s = q->session;
-	size_t before = free_memory(), now = before, last;
+	size_t before = free_memory(), now = before;
+	unsigned int round = 0;
 
-	do {
-		last = now;
+	do
 		now = ask(s, a->size);
-	} while (now < a->size && now > last && s->leases->room == CK_ROOM_MADE);
+	while (now < a->size && s->leases->room == CK_ROOM_MADE && ++round < ROUNDS);
 	res->more = now > before || now >= a->size;
 	return CUDA_SUCCESS;
 }

@@ -100,13 +100,13 @@ static struct cks_session_info *choose(const struct cks_suspender *p,
 	return idle ? idle : active;
 }
 
-/* Is one on its way out? Others wait for what that brings. */
-static bool one_leaves(const struct cks_suspender *p)
+/* Is one on its way out? Others wait for what that brings. Or on its way in? Nothing must take the memory that it found free. */
+static bool one_moves(const struct cks_suspender *p)
 {
 	struct cks_session_info *s = NULL;
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		if (s->suspension.state == CK_PARKING || s->suspension.state == CK_MOVING_OUT)
+		if (s->suspension.state != CK_RUNNING && s->suspension.state != CK_SUSPENDED)
 			return true;
 	}
 	return false;
@@ -166,7 +166,7 @@ static void serve_pressed(struct cks_suspender *p, struct cks_session_info *s, i
 
 	if (u->coming && p->left != u->left_before) {
 		answer_pressed(p, s, CK_CONTROL_MADE);
-	} else if (one_leaves(p) || make_room(p, s, now, &turn)) {
+	} else if (one_moves(p) || make_room(p, s, now, &turn)) {
 		have_it_wait(p, s);
 	} else if (turn < INT64_MAX &&
 		   (p->policy.quantum_ms > 0 || now - u->pressed_at < 2 * CK_IDLE_MS)) {
@@ -210,10 +210,24 @@ static bool one_allocates(const struct cks_suspender *p)
 	return false;
 }
 
+/* Is one on its way in? The next one cannot know what it leaves free. */
+static bool one_returns(const struct cks_suspender *p)
+{
+	struct cks_session_info *s = NULL;
+
+	while ((s = cks_workers_next(p->workers, s)) != NULL) {
+		if (s->suspension.state == CK_MOVING_IN)
+			return true;
+	}
+	return false;
+}
+
 int64_t cks_suspend_turn(const struct cks_suspender *p, const struct cks_session_info *s)
 {
 	const struct cks_session_info *first;
 
+	if (one_returns(p))
+		return INT64_MAX;
 	if (!makes_room(&p->policy) || s->suspension.asked) /* a command comes first */
 		return s->suspension.again;
 	first = first_in_line(p);
@@ -267,7 +281,7 @@ int64_t cks_suspend_policy(struct cks_suspender *p)
 	}
 	s = first_in_line(p);
 	/* it has tried since the last one left, and waits to try again */
-	if (s && now < s->suspension.again && !one_leaves(p) && !one_allocates(p))
+	if (s && now < s->suspension.again && !one_moves(p) && !one_allocates(p))
 		make_room(p, s, now, &next);
 	return next;
 }
