@@ -23,8 +23,8 @@ enum ck_rank {
 	CK_RANK_TURN,	       /* the session's turn on the GPU */
 	CK_RANK_DELIVERIES,    /* parts of copies that go to the client */
 	CK_RANK_PROFILE_KINDS, /* kinds of records; CUPTI may hand over a buffer meanwhile */
-	CK_RANK_M3_BROKER = CK_RANK_LEAF, /* the connection to the broker: one question at a time */
-	CK_RANK_MEMORY = CK_RANK_LEAF,	  /* device memory of the session */
+	CK_RANK_M3_BROKER,     /* the connection to the broker: one question at a time */
+	CK_RANK_MEMORY = CK_RANK_LEAF,	       /* device memory of the session */
 	CK_RANK_LINK_USERS = CK_RANK_LEAF,     /* counts of users of all links */
 	CK_RANK_CACHE = CK_RANK_LEAF,	       /* the module cache */
 	CK_RANK_GATE = CK_RANK_LEAF,	       /* threads inside of the gate, or in front of it */

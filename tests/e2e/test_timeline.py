@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, SLOW, TRANSPORTS, clean_env, client_env, run, start, wait_until
+from conftest import DRIVER, KIND, PRODUCTS, SLOW, TRANSPORTS, clean_env, client_env, run, start, wait_until
 from test_control import Asker
 from test_move import move, receiver
 from test_suspend import HOLD, begun, gpu_server, only, program, use        # noqa: F401
@@ -46,6 +46,7 @@ def group_names(events):
     return {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
 
 
+@pytest.mark.skipif(bool(KIND), reason="cricket run puts the client in front of the sanitizer's library")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_timeline_has_calls_messages_and_work_tied_by_arrows(server, app, tmp_path, transport):
     path = tmp_path / "out.json"
@@ -70,6 +71,7 @@ def test_a_timeline_has_calls_messages_and_work_tied_by_arrows(server, app, tmp_
     assert not [e for e in waits if "profile" in e["name"]]
 
 
+@pytest.mark.skipif(bool(KIND), reason="cricket run puts the client in front of the sanitizer's library")
 def test_each_process_has_a_file(server, app, tmp_path):
     path = tmp_path / "out.json"
     script = 'cd /; "$0"; "$0"; "$1" -c "$2"'

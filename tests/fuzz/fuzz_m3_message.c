@@ -100,8 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	conn.user->sockets = conn.user->uses = 1;
 	conn.user->connections = conn.greeted;
 	/* a region to talk of: number 1 of the first life */
-	if (ck_m3_piece_create(&broker, &conn, &device, 1, 1u << 20, false, &piece) ==
-	    M3_OK) {
+	if (ck_m3_piece_create(&broker, &conn, &device, 1, 1u << 20, false, &piece) == M3_OK) {
 		piece->mode = 0600;
 		piece->flags = M3_SEALABLE;
 		ck_m3_hold_add(&conn, piece, M3_READWRITE);
