@@ -116,7 +116,7 @@ struct ck_m3_conn {
 	bool greeted, registered, closing;
 	struct ck_m3_principal *user; /* as the kernel says */
 	struct ck_m3_principal *principal;
-	struct ck_m3_principal *payer; /* who is charged besides; NULL: nobody is */
+	struct ck_m3_principal *payer; /* who is charged besides; NULL: no one */
 	int device;		       /* that it wants, or -1 */
 	unsigned int events;	       /* enum m3_event_mask */
 	struct ck_m3_hold *holds;

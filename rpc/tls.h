@@ -30,7 +30,7 @@ struct ck_tls;
 struct ck_tls_files {
 	const char *cert, *key; /* this end's; both or none; a server needs them */
 	const char
-		*ca; /* who signs the peer's certificate. Client: NULL, the system's authorities */
+		*ca; /* signers of the peer's certificate. Client: NULL, the system's authorities */
 	const char *pin; /* client: the peer's key, instead of authority and name */
 };
 

@@ -27,7 +27,7 @@ struct ck_timeline_place {
 	uint64_t ns, process, thread;
 };
 
-/* Begin an event of a @phase ('X', 'i', 's', 'f', 'M') and end it. What is added in between is: fields of the event,
+/* Begin an event of a @phase ('X', 'i', 's', 'f', 'M') and end it. Texts added in between are fields of the event,
  * then ck_timeline_args() and its arguments. */
 void ck_timeline_begin(struct ck_timeline *t, char phase, const char *name, const char *category,
 		       const struct ck_timeline_place *place);

@@ -65,7 +65,7 @@ struct ckc_cupti {
 
 	struct ckc_own own;	/* with flush_lock */
 	_Atomic uint64_t asked; /* the kinds that the program has enabled */
-	/* calls that the subscriber is told of, by CUPTI's numbers; with flush_lock, to change them */
+	/* calls that the subscriber hears of, by CUPTI's numbers; with flush_lock, to change them */
 	_Atomic uint64_t reported_driver[CKC_CUPTI_CALLS / 64];
 	_Atomic uint64_t reported_runtime[CKC_CUPTI_CALLS / 64];
 	_Atomic bool reports_driver, reports_runtime; /* any */

@@ -32,7 +32,7 @@ bool cks_judge_wants_tls(const struct cks_options *options, int fd)
 	return options->tls_required && way_of(fd, &who) == PLAIN;
 }
 
-/* By certificate or token, whatever the server has. True: admitted. */
+/* By certificate or token, as the server has them. True: admitted. */
 static bool admits(const struct cks_options *options, struct cks_token *token, int fd,
 		   const ck_hello_args *args, char why[CK_WHY_SIZE])
 {

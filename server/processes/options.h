@@ -30,7 +30,7 @@ struct cks_options {
 	bool audit_required;	  /* no session begins that it cannot record */
 	const char *tls_cert;	  /* the server's certificate; NULL: no TLS */
 	const char *tls_key;
-	const char *tls_ca;	    /* who signs clients' certificates; NULL: they need none */
+	const char *tls_ca;	    /* signers of clients' certificates; NULL: they need none */
 	bool tls_required;	    /* connections over a network use TLS */
 	const char *new_cert;	    /* a folder for a new certificate; NULL: run a server */
 	const char *client_files;   /* folder of the client that is sent; NULL: the server's */

@@ -84,7 +84,7 @@ void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int f
 	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args,
 		      (u_int)(call->record - call->args), XDR_DECODE);
 	if (xdr_ck_files_args(&xdrs, &args)) {
-		/* admission to a session, of whatever protocol */
+		/* admission to a session, of any protocol */
 		const ck_hello_args hello = {.protocol = CK_PROTOCOL,
 					     .token = {args.token.token_len, args.token.token_val}};
 

@@ -170,7 +170,7 @@ static void after_moving_out(struct cks_suspender *p, struct cks_session_info *s
 	}
 }
 
-/* It stays suspended: there is no room for it, or whatever else the driver says. */
+/* It stays suspended: there is no room for it, or the driver has another reason. */
 static void stay(struct cks_suspender *p, struct cks_session_info *s,
 		 const struct cks_checkpoint_answer *a)
 {

@@ -100,18 +100,6 @@ static struct cks_session_info *choose(const struct cks_suspender *p,
 	return idle ? idle : active;
 }
 
-/* Is one on its way out? Others wait for what that brings. Or on its way in? Nothing must take the memory that it found free. */
-static bool one_moves(const struct cks_suspender *p)
-{
-	struct cks_session_info *s = NULL;
-
-	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		if (s->suspension.state != CK_RUNNING && s->suspension.state != CK_SUSPENDED)
-			return true;
-	}
-	return false;
-}
-
 /* Have one leave for @guest. False: none can, nor will be able to before *@next. */
 static bool make_room(struct cks_suspender *p, const struct cks_session_info *guest, int64_t now,
 		      int64_t *next)
@@ -166,7 +154,8 @@ static void serve_pressed(struct cks_suspender *p, struct cks_session_info *s, i
 
 	if (u->coming && p->left != u->left_before) {
 		answer_pressed(p, s, CK_CONTROL_MADE);
-	} else if (one_moves(p) || make_room(p, s, now, &turn)) {
+	} else if (cks_suspender_busy(p) || make_room(p, s, now, &turn)) {
+		/* one on its way out brings memory; that which one on its way in found free is not for others */
 		have_it_wait(p, s);
 	} else if (turn < INT64_MAX &&
 		   (p->policy.quantum_ms > 0 || now - u->pressed_at < 2 * CK_IDLE_MS)) {
@@ -281,7 +270,7 @@ int64_t cks_suspend_policy(struct cks_suspender *p)
 	}
 	s = first_in_line(p);
 	/* it has tried since the last one left, and waits to try again */
-	if (s && now < s->suspension.again && !one_moves(p) && !one_allocates(p))
+	if (s && now < s->suspension.again && !cks_suspender_busy(p) && !one_allocates(p))
 		make_room(p, s, now, &next);
 	return next;
 }

@@ -17,7 +17,7 @@ void cks_turn_prepare(struct cks_session *session);
 
 /* CK_CONTROL_HOLD, _TURN or _FREE. For one thread. */
 void cks_turn_control(struct cks_session *session, const struct cks_control_turn *message);
-/* The supervisor has gone: nobody gives turns. For the same thread. */
+/* The supervisor has gone: no process gives turns. For the same thread. */
 void cks_turn_free(struct cks_session *session);
 
 #endif

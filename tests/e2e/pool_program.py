@@ -142,7 +142,7 @@ def arrays():
         assert get(p, 1 << 20) == bytes([i + 1]) * (1 << 20)
         assert number("cuPointerGetAttribute", 9, p) == d.ordinal
     all_of_them[0].use()
-    for _, p in pieces:         # whatever context is current
+    for _, p in pieces:         # with any context current
         call("cuMemFree_v2", p)
 
 

@@ -115,7 +115,7 @@ def test_a_training_survives_all_that_is_shown(tmp_path, app):
     result = survive(tmp_path, 2)
     assert result.status == 0, result.out + result.err
     meanwhile = re.search(r"^cut +2 s, .*; (\d+) losses meanwhile; the next one [\d.]+ s after", result.out, re.M)
-    assert int(meanwhile[1]) < 100, result.out      # what was on its way
+    assert int(meanwhile[1]) < 100, result.out      # bytes that were on their way
     assert re.search(r"^suspend +\d+ ms out, from [1-9]\d* to 0 MiB .* took 256 of 256 MiB; \d+ ms back", result.out, re.M)
     assert re.search(r"^upgrade +\d+ ms", result.out, re.M)
     saved = r"left out: \S+" if obstacle()[1] else r"[\d.]+ s, .* restored by another one in [\d.]+ s"

@@ -1,5 +1,5 @@
 /*
- * tests/fuzz/fuzz_server_state.c - the state that a server passes to its successor: whatever the text,
+ * tests/fuzz/fuzz_server_state.c - the state that a server passes to its successor: with any text,
  * it is read or refused, and what was read can be written and read again.
  */
 #include <string.h>

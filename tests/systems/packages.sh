@@ -83,7 +83,7 @@ inside apt-get -q -y install --no-install-recommends libtirpc3 libgcc-s1 \
 files >"$root/var/log/before"
 inside sh -c 'apt-get -q -y install --no-install-recommends /packages/*.deb' >"$root/var/log/install" 2>&1 ||
 	{ cat "$root/var/log/install" >&2; die "the packages do not install"; }
-# What is built with the -dev packages, by this system's compiler, finds the libraries there.
+# Programs built with the -dev packages, by this system's compiler, find the libraries there.
 make -s -C "$root/packages" -f "$top/docs/examples/libraries/Makefile" VPATH="$top/docs/examples/libraries" CFLAGS="-std=c11" \
 	PKG_CONFIG="env PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$root/usr/lib/x86_64-linux-gnu/pkgconfig pkg-config"
 inside sh /packages/use $unit

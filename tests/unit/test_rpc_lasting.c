@@ -2,7 +2,7 @@
  * tests/unit/test_rpc_lasting.c - a lasting channel over connections that break after a chosen number of bytes.
  *
  * Two threads talk: the client asks, the server answers with a sum. A third one, the test, gives them connections, as
- * keepers do. Each connection lets so many bytes pass in a direction and then ends, in the middle of whatever they are.
+ * keepers do. Each connection lets so many bytes pass in a direction and then ends, in the middle of a message.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -328,7 +328,7 @@ static void large_messages_survive_cuts(void **state)
 	}
 }
 
-/* A slot is filled again when its bytes are confirmed or copied, whatever its connection does meanwhile. */
+/* A slot is filled again when its bytes are confirmed or copied, even if its connection breaks meanwhile. */
 static void reused_slots_survive_cuts(void **state)
 {
 	long script[80];
@@ -473,7 +473,7 @@ static void without_a_connection_writes_go_on_to_the_limit(void **state)
 	ck_chan_close(lasting);
 }
 
-/* What was lent may be changed after settle has returned, and comes as it was. */
+/* Lent bytes may be changed after settle has returned, and arrive as they were. */
 static void settled_bytes_are_the_callers_again(void **state)
 {
 	static char bytes[200000], got[sizeof(bytes)];

@@ -351,7 +351,7 @@ static void bulk_is_read_across_the_end_of_the_buffer_and_skipped_where_not_take
 	free(s.data);
 }
 
-/* Who looks at the channel for the next record must not find what is left of the last one. */
+/* A look at the channel for the next record must not find the rest of the last one. */
 static void what_is_left_of_a_record_can_be_taken_off_the_channel(void **state)
 {
 	struct stream s = {0};

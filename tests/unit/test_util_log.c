@@ -421,7 +421,7 @@ static void json_lines(void)
 	ck_info("%02000d%s", 0, "\"\"\"\"");
 }
 
-/* Whatever a peer makes the log say stays in its field. */
+/* Text from a peer stays in its field of the log. */
 static void a_json_line_is_an_object_whatever_it_says(void **state)
 {
 	static const char *const expected[][2] = {

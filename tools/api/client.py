@@ -285,7 +285,7 @@ WATCHED = r"""#include "client/cupti/call_numbers.h"
 
 
 def watched_c(table):
-    """The exported calls: each is its body, and a profiler is told of it if there is one."""
+    """The exported calls: each is its body, and reports it to a profiler if there is one."""
     out = [banner("rpc/driver.api"), WATCHED]
     for r in table.rows:
         if not proto.is_watched(r):
