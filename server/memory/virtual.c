@@ -178,15 +178,21 @@ static bool has_read_only(struct cks_memory *m, CUdeviceptr at, size_t size)
 	return false;
 }
 
-static CUresult set_access(struct cks_memory *m, CUdeviceptr at, size_t size,
-			   const CUmemAccessDesc *desc, size_t count)
+/* Leases stay reachable for all devices of the session: copies need it (lease.h). */
+static CUresult set_access(struct cks_memory *m, CUdeviceptr at, size_t size, CUmemAccessDesc *desc,
+			   size_t count)
 {
+	bool leased = cks_memory_leased(m, at, size);
+	size_t kept = 0;
+
 	for (size_t i = 0; i < count; i++) {
 		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
 		    has_read_only(m, at, size))
 			return CUDA_ERROR_NOT_PERMITTED;
+		if (!leased || desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			desc[kept++] = desc[i];
 	}
-	return ck_driver.cuMemSetAccess(at, size, desc, count);
+	return kept > 0 ? ck_driver.cuMemSetAccess(at, size, desc, kept) : CUDA_SUCCESS;
 }
 
 CUresult ck_serve_set_access(struct cks_request *q, ck_set_access_args *a, ck_set_access_res *res)
