@@ -26,7 +26,7 @@ import json, sys, time
 import torch
 kind, seconds, every = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]) / 1e3
 serve = kind == "serve"
-width, layers, batch, length = (768, 12, 1, 128) if serve else (1024, 12, 8, 512)
+width, layers, batch, length = (1024, 16, 32, 256) if serve else (2048, 12, 16, 512)
 layer = torch.nn.TransformerEncoderLayer(width, 16, 4 * width, batch_first=True)
 model = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).cuda()
 x = torch.randn(batch, length, width, device="cuda")
@@ -126,7 +126,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--driver", default="cuda")
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--every", type=float, default=25)
+    parser.add_argument("--every", type=float, default=40)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         args.native = folder

@@ -106,7 +106,7 @@ struct cks_control_account {
 #define CK_CONTROL_FREE 'F'
 struct cks_control_turn {
 	char kind, unused;
-	uint16_t messages;	    /* of a turn: most messages that may call the driver; 0: no bound */
+	uint16_t messages; /* of a turn: most messages that may call the driver; 0: no bound */
 	uint32_t serial, window_us; /* its number; how long it may submit work */
 };
 

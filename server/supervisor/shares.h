@@ -23,7 +23,7 @@
 
 #define CK_SHARE_GPUS 64
 #define CK_SHARE_TURN_US 20000 /* GPU time of a turn, about */
-#define CK_SHARE_BELOW_US 1000 /* the same beside sessions of higher priority */
+#define CK_SHARE_BELOW_US 2000 /* the same beside sessions of higher priority */
 #define CK_SHARE_LEAST_US 200  /* shortest window */
 #define CK_SHARE_MESSAGES 4    /* of the first turn beside sessions of higher priority */
 #define CK_SHARE_MESSAGES_MOST 4096
