@@ -5,10 +5,12 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
 
+from breaker import Breaker
 from conftest import SERVER, SLOW, Server, client_env, clean_env, ended, start, wait_until
 from test_control import Asker, ctl
 
@@ -106,10 +108,10 @@ HOLD = DRIVER + textwrap.dedent("""
 """)
 
 
-def program(server, source, *arguments, transport="tcp", **env):
+def program(server, source, *arguments, transport="tcp", address=None, **env):
     """Starts it with its stdin open."""
     return subprocess.Popen([sys.executable, "-c", source, *map(str, arguments)],
-                            env=client_env(server.address(transport), **env), text=True, start_new_session=True,
+                            env=client_env(address or server.address(transport), **env), text=True, start_new_session=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -261,6 +263,30 @@ def test_a_hundred_suspends_of_a_training_run(gpu_server, transport):
         out = one.stdout.read()
         assert one.wait(60 * SLOW) == 0, one.stderr.read()
         assert out == expected
+
+
+def test_connections_are_cut_while_a_session_leaves_and_comes_back(gpu_server):
+    """A cut before, in and after each suspend and resume: the results are those of a run without."""
+    server = gpu_server()
+    expected = begun(program(server, TRAIN, 500)).stdout.read()
+    server.wait_idle()
+    proxy, asker = Breaker(server.port), Asker(server)
+    try:
+        wait_until(lambda: asker.ask("sessions")["sessions"] == [], 10, "the session before has ended")
+        one = begun(program(server, TRAIN, 500, address=proxy.address))
+        (session,) = asker.ask("sessions")["sessions"]
+        for command in ("suspend", "resume") * 10:
+            cutter = threading.Thread(target=lambda: [proxy.do(lambda: proxy.drop_all("rst")) for _ in range(3)])
+            cutter.start()
+            reply = asker.ask(command, session=session["session"])
+            cutter.join()
+            if one.poll() is not None:
+                break
+            assert reply["ok"], reply
+        assert one.stdout.read() == expected, one.stderr.read()
+        assert one.wait(60 * SLOW) == 0
+    finally:
+        proxy.stop()
 
 
 def test_a_session_may_end_while_it_is_suspended(gpu_server):
