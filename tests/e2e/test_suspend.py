@@ -108,6 +108,25 @@ HOLD = DRIVER + textwrap.dedent("""
 """)
 
 
+# Takes nearly all that is free and returns it, again and again, until its stdin ends.
+GRAB = DRIVER + textwrap.dedent("""
+    stop, rounds = threading.Event(), 0
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    say("ready")
+    while not stop.is_set():
+        taken = []
+        for _ in range(6):
+            at = u64()
+            if c.cuMemAlloc_v2(ctypes.byref(at), size_t(32 << 20)) == 0:
+                taken.append(at)
+        for at in taken:
+            ok(c.cuMemFree_v2(at))
+        rounds += len(taken)
+        time.sleep(0.02)
+    say(rounds)
+""")
+
+
 def program(server, source, *arguments, transport="tcp", address=None, **env):
     """Starts it with its stdin open."""
     return subprocess.Popen([sys.executable, "-c", source, *map(str, arguments)],
@@ -306,6 +325,30 @@ def test_a_session_may_end_while_it_is_suspended(gpu_server):
     assert "ok" in json.loads(asker.file.readline())
     server.wait_idle()
     assert not asker.ask("suspend", session="s2")["ok"]
+
+
+def test_a_session_that_returns_finds_its_room_beside_one_that_allocates(gpu_server):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 64))
+    before = use(one)
+    other = begun(program(server, GRAB, CRICKET_ARENA="0"))     # which returns memory at once
+
+    def resumed():
+        """The other one may have all memory at this moment."""
+        reply = asker.ask("resume", session="s1")
+        assert reply["ok"] or "stays suspended" in reply["error"], reply
+        return reply["ok"]
+    for _ in range(30):
+        assert asker.ask("suspend", session="s1")["ok"]
+        wait_until(resumed, 20, "it returns")
+    assert use(one) == before
+    assert "is lost" not in server.log()
+    other.stdin.close()
+    assert int(other.stdout.readline()) > 0
+    assert other.wait(20 * SLOW) == 0
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
 
 
 def test_a_restore_without_room_can_be_repeated(gpu_server):
