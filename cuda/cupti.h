@@ -40,6 +40,7 @@ enum {
 	CUPTI_ACTIVITY_KIND_OVERHEAD = 17,
 	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION = 38,
 	CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION = 39,
+	CUPTI_ACTIVITY_KIND_GRAPH_TRACE = 51,
 	CUPTI_ACTIVITY_KIND_END = 64, /* of the kinds that a mask of 64 bits can name */
 };
 
@@ -95,7 +96,19 @@ struct ck_cupti_callback {
 	uint32_t correlation;
 };
 
-#define CUPTI_ACTIVITY_OBJECT_THREAD 2
+enum {
+	CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER = 1,
+	CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH = 1 << 16,
+};
+
+enum {
+	CUPTI_ACTIVITY_OBJECT_UNKNOWN = 0,
+	CUPTI_ACTIVITY_OBJECT_PROCESS = 1,
+	CUPTI_ACTIVITY_OBJECT_THREAD = 2,
+	CUPTI_ACTIVITY_OBJECT_DEVICE = 3,
+	CUPTI_ACTIVITY_OBJECT_CONTEXT = 4,
+	CUPTI_ACTIVITY_OBJECT_STREAM = 5,
+};
 #define CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS 1u
 #define CUPTI_ACTIVITY_FLAG_MARKER_START 2u
 #define CUPTI_ACTIVITY_FLAG_MARKER_END 4u
@@ -211,6 +224,24 @@ struct ck_cupti_external {
 	uint32_t correlation, reserved;
 } __attribute__((aligned(8)));
 
+/* Time that a profile, or the driver, takes beside the program's work. Before CUDA 12.2 it ends with @end. */
+struct ck_cupti_overhead {
+	uint32_t kind, overhead, object;
+	uint32_t id[3]; /* of a process and a thread; or of a device, a context and a stream */
+	uint64_t start, end;
+	uint32_t correlation, reserved;
+	void *data;
+} __attribute__((aligned(8)));
+
+/* A launch of a graph as a whole. Early versions of CUDA 12 end with @reserved. */
+struct ck_cupti_graph {
+	uint32_t kind, correlation;
+	uint64_t start, end;
+	uint32_t device, graph, context, stream;
+	void *reserved;
+	uint32_t end_device, end_context;
+} __attribute__((aligned(8)));
+
 union ck_cupti_record {
 	uint32_t kind;
 	struct ck_cupti_kernel kernel;
@@ -222,6 +253,8 @@ union ck_cupti_record {
 	struct ck_cupti_marker marker;
 	struct ck_cupti_context context;
 	struct ck_cupti_device device;
+	struct ck_cupti_overhead overhead;
+	struct ck_cupti_graph graph;
 };
 
 /* Bytes of a record of @kind; 0: none of those here. */
@@ -248,6 +281,10 @@ static inline size_t ck_cupti_record_size(uint32_t kind)
 		return sizeof(struct ck_cupti_context);
 	case CUPTI_ACTIVITY_KIND_DEVICE:
 		return sizeof(struct ck_cupti_device);
+	case CUPTI_ACTIVITY_KIND_OVERHEAD:
+		return sizeof(struct ck_cupti_overhead);
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		return sizeof(struct ck_cupti_graph);
 	default:
 		return 0;
 	}

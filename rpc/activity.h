@@ -42,6 +42,10 @@ struct ck_activity {
 			uint64_t bytes;
 			uint32_t value, memory_kind;
 		} fill;
+		struct {
+			uint32_t kind,
+				object; /* CUPTI's; ids of devices, contexts and streams are above */
+		} overhead;
 		uint64_t external; /* see CK_ACTIVITY_CALL */
 		uint32_t length;   /* of a name's text, which follows */
 	};

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cupti/cupti.h"
 #include "util/log.h"
@@ -180,6 +181,44 @@ static void fill_fill(struct ckc_client *c, struct ck_cupti_memset *m, const str
 	};
 }
 
+static void fill_graph(struct ckc_client *c, struct ck_cupti_graph *g, const struct ck_activity *r)
+{
+	*g = (struct ck_cupti_graph){
+		.kind = r->kind,
+		.start = local_time(c->cupti, r->start),
+		.end = local_time(c->cupti, r->end),
+		.correlation = correlation_of(c->cupti, r),
+		.device = device_of(c, r),
+		.context = r->context,
+		.stream = r->stream,
+		.graph = r->graph,
+	};
+	g->end_device = g->device;
+	g->end_context = g->context;
+}
+
+/* That of a thread of the worker is the program's, which has caused it. */
+static void fill_overhead(struct ckc_client *c, struct ck_cupti_overhead *o,
+			  const struct ck_activity *r)
+{
+	*o = (struct ck_cupti_overhead){
+		.kind = r->kind,
+		.overhead = r->overhead.kind,
+		.object = r->overhead.object,
+		.start = local_time(c->cupti, r->start),
+		.end = local_time(c->cupti, r->end),
+		.correlation = correlation_of(c->cupti, r),
+	};
+	if (o->object < CUPTI_ACTIVITY_OBJECT_DEVICE) {
+		o->object = CUPTI_ACTIVITY_OBJECT_PROCESS;
+		o->id[0] = (uint32_t)getpid();
+	} else {
+		o->id[0] = device_of(c, r);
+		o->id[1] = r->context;
+		o->id[2] = r->stream;
+	}
+}
+
 static void take(struct ckc_client *c, const struct ck_activity *r)
 {
 	union ck_cupti_record out;
@@ -200,6 +239,12 @@ static void take(struct ckc_client *c, const struct ck_activity *r)
 	case CUPTI_ACTIVITY_KIND_KERNEL:
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
 		fill_kernel(c, &out.kernel, r);
+		break;
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		fill_graph(c, &out.graph, r);
+		break;
+	case CUPTI_ACTIVITY_KIND_OVERHEAD:
+		fill_overhead(c, &out.overhead, r);
 		break;
 	default:
 		return;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "emu/locks.h"
 #include "emu/objects/activity.h"
@@ -140,6 +141,69 @@ void ck_emu_activity_add(union ck_cupti_record *r, const struct ck_emu_context *
 	if (is_enabled(r->kind))
 		append(r, ck_cupti_record_size(r->kind));
 	ck_unlock(&lock);
+}
+
+void ck_emu_activity_add_node(union ck_cupti_record *r, const struct ck_emu_context *context,
+			      const struct ck_emu_stream *stream, uint64_t start,
+			      const struct ck_emu_activity_node *node)
+{
+	if (is_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE))
+		return;
+	if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY || r->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+		/* both have these at the same place */
+		r->copy.correlation = node->correlation;
+		r->copy.graph = node->graph;
+		r->copy.graph_node = node->node;
+	} else {
+		r->kernel.correlation = node->correlation;
+		r->kernel.graph = node->graph;
+		r->kernel.graph_node = node->node;
+	}
+	ck_emu_activity_add(r, context, stream, start);
+}
+
+static void add(const void *record, size_t size)
+{
+	if (!is_enabled(*(const uint32_t *)record))
+		return;
+	ck_lock(&lock);
+	append(record, size);
+	ck_unlock(&lock);
+}
+
+void ck_emu_activity_add_graph(const struct ck_emu_activity_node *node,
+			       const struct ck_emu_stream *stream, uint64_t start)
+{
+	const struct ck_emu_context *context = stream->base.context;
+	struct ck_cupti_graph r = {
+		.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
+		.correlation = node->correlation,
+		.start = start,
+		.end = ck_emu_activity_clock(),
+		.device = (uint32_t)context->device->ordinal,
+		.graph = node->graph,
+		.context = (uint32_t)context->id,
+		.stream = stream_number(stream),
+		.end_device = (uint32_t)context->device->ordinal,
+		.end_context = (uint32_t)context->id,
+	};
+
+	add(&r, sizeof(r));
+}
+
+void ck_emu_activity_add_compiler(uint32_t correlation, uint64_t start)
+{
+	struct ck_cupti_overhead r = {
+		.kind = CUPTI_ACTIVITY_KIND_OVERHEAD,
+		.overhead = CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER,
+		.object = CUPTI_ACTIVITY_OBJECT_PROCESS,
+		.id = {(uint32_t)getpid()},
+		.start = start,
+		.end = ck_emu_activity_clock(),
+		.correlation = correlation,
+	};
+
+	add(&r, sizeof(r));
 }
 
 void ck_emu_activity_callbacks(ck_cupti_request_fn new_request, ck_cupti_complete_fn new_complete)

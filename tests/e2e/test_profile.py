@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from conftest import PRODUCTS, TRANSPORTS, clean_env, client_env, run
+from conftest import PRODUCTS, ROOT, TRANSPORTS, clean_env, client_env, run
 
 EXPECTED = """\
 result 64
@@ -152,13 +152,63 @@ assert markers[1].time <= call_record.start <= call_record.end <= markers[2].tim
 assert {(m.process, m.thread, m.object) for m in markers} == {(call_record.process, call_record.thread, 2)}
 """
 
+# A graph of a fill, a copy and a kernel that follow each other.
+GRAPHS = """
+from cupti_program import *
+import pathlib
+begin()
+size = ctypes.c_size_t
+enable(DRIVER, MEMSET, MEMCPY, KERNEL, OVERHEAD)
+module = made(ctypes.c_void_p, "cuModuleLoadData", pathlib.Path("PTX").read_bytes() + bytes(1))
+function = made(ctypes.c_void_p, "cuModuleGetFunction", module, b"add_one")
+a, b = [made(ctypes.c_uint64, "cuMemAlloc_v2", size(4096)) for _ in "ab"]
+stream, graph, executable = made(ctypes.c_void_p, "cuStreamCreate", 1), ctypes.c_void_p(), ctypes.c_void_p()
+data, count = ctypes.c_uint64(b.value), ctypes.c_uint32(4)
+parameters = (ctypes.c_void_p * 2)(ctypes.addressof(data), ctypes.addressof(count))
+call("cuStreamBeginCapture_v2", stream, 0)
+call("cuMemsetD8Async", a, 3, size(4096), stream)
+call("cuMemcpyDtoDAsync_v2", b, a, size(4096), stream)
+call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, None)
+call("cuStreamEndCapture", stream, ctypes.byref(graph))
+call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_uint64(0))
+def launch(times):
+    for _ in range(times):
+        call("cuGraphLaunch", executable, stream)
+    call("cuStreamSynchronize", stream)
+    taken = records()
+    return taken, [r for r in taken if r.kind == DRIVER and name_of(1, r.call) == "cuGraphLaunch"]
+taken, calls = launch(2)
+assert len(calls) == 2
+nodes = []
+for c in calls:
+    work = [r for r in taken if r.kind in (MEMSET, MEMCPY, KERNEL) and r.correlation == c.correlation]
+    assert [r.kind for r in work] == [MEMSET, MEMCPY, KERNEL], work
+    assert c.start <= work[0].start and all(x.end <= y.start for x, y in zip(work, work[1:])) and work[2].start <= work[2].end
+    assert work[1].bytes == 4096 and ctypes.string_at(work[2].name) == b"add_one"
+    nodes.append([(r.graph, r.node) for r in work])
+assert nodes[0] == nodes[1] and len(set(nodes[0])) == 3 and len({graph for graph, _ in nodes[0]}) == 1 and all(map(all, nodes[0])), nodes
+overheads = [(r.overhead, r.object, r.first) for r in taken if r.kind == OVERHEAD]
+assert (1, 1, os.getpid()) in overheads and (1 << 16, 2, os.getpid()) in overheads, overheads
+# of a launch as a whole there is one record, and then none of its nodes
+call("cuptiActivityEnable", GRAPH)
+taken, (c,) = launch(1)
+assert not [r for r in taken if r.kind in (MEMSET, MEMCPY, KERNEL)]
+(whole,) = [r for r in taken if r.kind == GRAPH]
+assert (whole.correlation, whole.graph, whole.end_context) == (c.correlation, nodes[0][0][0], whole.context)
+assert c.start <= whole.start <= whole.end
+# work that no graph launches has no node
+call("cuMemsetD8_v2", a, 3, size(4096))
+(fill,) = [r for r in records() if r.kind == MEMSET]
+assert (fill.node, fill.graph) == (0, 0)
+""".replace("PTX", str(ROOT / "docs/examples/add_one.ptx"))
+
 
 def run_cupti(source, address, **more):
     env = client_env(address, PYTHONPATH=str(pathlib.Path(__file__).parent), **more)
     return run(["/usr/bin/python3", "-c", textwrap.dedent(source)], env)
 
 
-@pytest.mark.parametrize("source", [WAITS, CALLBACKS, MARKERS], ids=["waits", "callbacks", "markers"])
+@pytest.mark.parametrize("source", [WAITS, CALLBACKS, MARKERS, GRAPHS], ids=["waits", "callbacks", "markers", "graphs"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_profilers_get(server, source, transport):
     result = run_cupti(source, server.address(transport))
