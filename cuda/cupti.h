@@ -38,6 +38,7 @@ enum {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL = 10,
 	CUPTI_ACTIVITY_KIND_MARKER = 12,
 	CUPTI_ACTIVITY_KIND_OVERHEAD = 17,
+	CUPTI_ACTIVITY_KIND_MEMCPY2 = 22, /* from one device to another */
 	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION = 38,
 	CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION = 39,
 	CUPTI_ACTIVITY_KIND_GRAPH_TRACE = 51,
@@ -50,6 +51,7 @@ enum {
 	CUPTI_ACTIVITY_MEMCPY_KIND_DTOH = 2,
 	CUPTI_ACTIVITY_MEMCPY_KIND_DTOD = 8,
 	CUPTI_ACTIVITY_MEMCPY_KIND_HTOH = 9,
+	CUPTI_ACTIVITY_MEMCPY_KIND_PTOP = 10,
 };
 
 enum {
@@ -158,6 +160,18 @@ struct ck_cupti_memcpy {
 	uint64_t copies;
 } __attribute__((aligned(8)));
 
+struct ck_cupti_peer {
+	uint32_t kind;
+	uint8_t copy_kind, src_kind, dst_kind, flags;
+	uint64_t bytes, start, end;
+	uint32_t device, context, stream;
+	uint32_t src_device, src_context, dst_device, dst_context;
+	uint32_t correlation;
+	void *reserved;
+	uint64_t graph_node;
+	uint32_t graph, channel, channel_type, padding;
+} __attribute__((aligned(8)));
+
 struct ck_cupti_memset {
 	uint32_t kind, value;
 	uint64_t bytes, start, end;
@@ -246,6 +260,7 @@ union ck_cupti_record {
 	uint32_t kind;
 	struct ck_cupti_kernel kernel;
 	struct ck_cupti_memcpy copy;
+	struct ck_cupti_peer peer;
 	struct ck_cupti_memset fill;
 	struct ck_cupti_api api;
 	struct ck_cupti_external external;
@@ -263,6 +278,8 @@ static inline size_t ck_cupti_record_size(uint32_t kind)
 	switch (kind) {
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
 		return sizeof(struct ck_cupti_memcpy);
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		return sizeof(struct ck_cupti_peer);
 	case CUPTI_ACTIVITY_KIND_MEMSET:
 		return sizeof(struct ck_cupti_memset);
 	case CUPTI_ACTIVITY_KIND_KERNEL:
@@ -311,6 +328,28 @@ static inline CUptiResult ck_cupti_next(uint8_t *buffer, size_t valid, void **re
 	return CUPTI_SUCCESS;
 }
 
+/* The second generation of the calls about buffers; both may grow. */
+struct ck_cupti_request {
+	size_t size; /* of this structure */
+};
+struct ck_cupti_complete {
+	size_t size;
+	uint64_t thread;
+	void **layouts; /* of records whose fields the program has chosen: none */
+	size_t layout_count;
+};
+struct ck_cupti_config {
+	size_t size;
+	struct {
+		size_t size, count;
+		const int *fields; /* that the program has chosen */
+	} selection;
+	void *options;
+};
+typedef void (*ck_cupti_request_v2_fn)(uint8_t **buffer, size_t *size, size_t *records,
+				       struct ck_cupti_request *info);
+typedef void (*ck_cupti_complete_v2_fn)(uint8_t *buffer, size_t size, size_t valid,
+					struct ck_cupti_complete *info);
 typedef void (*ck_cupti_callback_fn)(void *userdata, uint32_t domain, uint32_t call,
 				     const struct ck_cupti_callback *data);
 typedef void (*ck_cupti_request_fn)(uint8_t **buffer, size_t *size, size_t *records);

@@ -9,10 +9,11 @@
 
 /* Kinds without records are accepted: nothing of theirs happens here. */
 #define KINDS                                                                                      \
-	(1ull << CUPTI_ACTIVITY_KIND_MEMCPY | 1ull << CUPTI_ACTIVITY_KIND_MEMSET |                 \
-	 1ull << CUPTI_ACTIVITY_KIND_KERNEL | 1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL |      \
-	 1ull << CUPTI_ACTIVITY_KIND_DRIVER | 1ull << CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION |   \
-	 1ull << CUPTI_ACTIVITY_KIND_OVERHEAD | 1ull << CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
+	(1ull << CUPTI_ACTIVITY_KIND_MEMCPY | 1ull << CUPTI_ACTIVITY_KIND_MEMCPY2 |                \
+	 1ull << CUPTI_ACTIVITY_KIND_MEMSET | 1ull << CUPTI_ACTIVITY_KIND_KERNEL |                 \
+	 1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL | 1ull << CUPTI_ACTIVITY_KIND_DRIVER |      \
+	 1ull << CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION | 1ull << CUPTI_ACTIVITY_KIND_OVERHEAD | \
+	 1ull << CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
 
 CUptiResult cuptiActivityRegisterCallbacks(ck_cupti_request_fn request,
 					   ck_cupti_complete_fn complete)

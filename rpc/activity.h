@@ -37,6 +37,8 @@ struct ck_activity {
 		struct {
 			uint64_t bytes, copies;
 			uint32_t copy_kind, src_kind, dst_kind, flags;
+			uint32_t src_device, src_context; /* from one device to another: */
+			uint32_t dst_device, dst_context;
 		} copy;
 		struct {
 			uint64_t bytes;

@@ -18,7 +18,7 @@ CK_LOG_DEFINE("client");
 #define KINDS                                                                                      \
 	(BIT(MEMCPY) | BIT(MEMSET) | BIT(KERNEL) | BIT(CONCURRENT_KERNEL) | BIT(DRIVER) |          \
 	 BIT(RUNTIME) | BIT(EXTERNAL_CORRELATION) | BIT(SYNCHRONIZATION) | BIT(DEVICE) |           \
-	 BIT(CONTEXT) | BIT(MARKER) | BIT(OVERHEAD) | BIT(GRAPH_TRACE))
+	 BIT(CONTEXT) | BIT(MARKER) | BIT(OVERHEAD) | BIT(GRAPH_TRACE) | BIT(MEMCPY2))
 
 static struct ckc_cupti *current(void)
 {
@@ -127,8 +127,12 @@ CK_EXPORT CUptiResult cuptiActivityRegisterCallbacks(ck_cupti_request_fn request
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	ck_lock(&s->flush_lock);
 	ckc_own_yield(c);
+	if (s->request_v2)
+		ckc_cupti_finish(s); /* the buffer of the other functions */
 	s->request = request;
 	s->complete = complete;
+	s->request_v2 = NULL;
+	s->complete_v2 = NULL;
 	ckc_cupti_begin(s);
 	ck_unlock(&s->flush_lock);
 	return CUPTI_SUCCESS;
@@ -158,7 +162,7 @@ CK_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 	CUptiResult ret = CUPTI_SUCCESS;
 
 	ck_lock(&s->flush_lock);
-	if (!s->request) {
+	if (!s->request && !s->request_v2) {
 		ret = CUPTI_ERROR_INVALID_OPERATION;
 	} else {
 		ckc_cupti_hand_over_calls(c);

@@ -84,18 +84,13 @@ static const char *keep_name(const char *name)
 	return kept;
 }
 
-static bool is_enabled(uint32_t kind)
-{
-	return atomic_load_explicit(&ck_emu_activity_kinds, memory_order_relaxed) >> kind & 1;
-}
-
 uint32_t ck_emu_activity_number(void)
 {
 	uint32_t number = atomic_fetch_add(&last, 1) + 1;
 	struct ck_cupti_external external = {.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
 					     .correlation = number};
 
-	if (!is_enabled(external.kind) || depth == 0)
+	if (!ck_emu_activity_wants(external.kind) || depth == 0)
 		return number;
 	external.external_kind = pushed[depth - 1].kind;
 	external.external = pushed[depth - 1].id;
@@ -120,25 +115,32 @@ static void place_kernel(struct ck_cupti_kernel *kernel, const struct ck_emu_con
 	kernel->name = keep_name(kernel->name);
 }
 
+static bool is_copy(uint32_t kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_MEMCPY || kind == CUPTI_ACTIVITY_KIND_MEMCPY2 ||
+	       kind == CUPTI_ACTIVITY_KIND_MEMSET;
+}
+
 void ck_emu_activity_add(union ck_cupti_record *r, const struct ck_emu_context *context,
 			 const struct ck_emu_stream *stream, uint64_t start)
 {
 	uint64_t end = ck_emu_activity_clock();
 
 	ck_lock(&lock);
-	if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY || r->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
-		/* both have these at the same place */
+	if (is_copy(r->kind)) { /* all of them have these at the same place */
 		r->copy.start = start;
 		r->copy.end = end;
 		r->copy.device = (uint32_t)context->device->ordinal;
 		r->copy.context = (uint32_t)context->id;
 		r->copy.stream = stream_number(stream);
+		if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY2)
+			r->peer.src_context = r->peer.dst_context = (uint32_t)context->id;
 	} else {
 		r->kernel.start = start;
 		r->kernel.end = end;
 		place_kernel(&r->kernel, context, stream_number(stream));
 	}
-	if (is_enabled(r->kind))
+	if (ck_emu_activity_wants(r->kind))
 		append(r, ck_cupti_record_size(r->kind));
 	ck_unlock(&lock);
 }
@@ -147,10 +149,13 @@ void ck_emu_activity_add_node(union ck_cupti_record *r, const struct ck_emu_cont
 			      const struct ck_emu_stream *stream, uint64_t start,
 			      const struct ck_emu_activity_node *node)
 {
-	if (is_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE))
+	if (ck_emu_activity_wants(CUPTI_ACTIVITY_KIND_GRAPH_TRACE))
 		return;
-	if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY || r->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
-		/* both have these at the same place */
+	if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY2) {
+		r->peer.correlation = node->correlation;
+		r->peer.graph = node->graph;
+		r->peer.graph_node = node->node;
+	} else if (is_copy(r->kind)) { /* both have these at the same place */
 		r->copy.correlation = node->correlation;
 		r->copy.graph = node->graph;
 		r->copy.graph_node = node->node;
@@ -164,7 +169,7 @@ void ck_emu_activity_add_node(union ck_cupti_record *r, const struct ck_emu_cont
 
 static void add(const void *record, size_t size)
 {
-	if (!is_enabled(*(const uint32_t *)record))
+	if (!ck_emu_activity_wants(*(const uint32_t *)record))
 		return;
 	ck_lock(&lock);
 	append(record, size);

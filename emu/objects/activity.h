@@ -17,6 +17,11 @@ static inline bool ck_emu_activity_on(void)
 	return unlikely(atomic_load_explicit(&ck_emu_activity_kinds, memory_order_relaxed) != 0);
 }
 
+static inline bool ck_emu_activity_wants(uint32_t kind)
+{
+	return atomic_load_explicit(&ck_emu_activity_kinds, memory_order_relaxed) >> kind & 1;
+}
+
 /* The driver's own clock, in ns; the host's clocks differ from it. */
 uint64_t ck_emu_activity_clock(void);
 

@@ -256,7 +256,8 @@ CUresult ck_serve_profile(struct cks_request *q, ck_profile_args *a, ck_profile_
 {
 	const uint64_t known =
 		1ull << CUPTI_ACTIVITY_KIND_MEMCPY | 1ull << CUPTI_ACTIVITY_KIND_MEMSET |
-		1ull << CUPTI_ACTIVITY_KIND_KERNEL | 1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL |
+		1ull << CUPTI_ACTIVITY_KIND_MEMCPY2 | 1ull << CUPTI_ACTIVITY_KIND_KERNEL |
+		1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL |
 		1ull << CUPTI_ACTIVITY_KIND_OVERHEAD | 1ull << CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
 	uint64_t wanted = a->kinds & known;
 

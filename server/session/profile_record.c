@@ -43,6 +43,21 @@ static void take_copy(struct ck_activity *r, const struct ck_cupti_memcpy *m)
 	r->copy.flags = m->flags;
 }
 
+static void take_peer(struct ck_activity *r, const struct ck_cupti_peer *p)
+{
+	take_common(r, p);
+	r->copy.bytes = p->bytes;
+	r->copy.copies = 1;
+	r->copy.copy_kind = p->copy_kind;
+	r->copy.src_kind = p->src_kind;
+	r->copy.dst_kind = p->dst_kind;
+	r->copy.flags = p->flags;
+	r->copy.src_device = p->src_device;
+	r->copy.src_context = p->src_context;
+	r->copy.dst_device = p->dst_device;
+	r->copy.dst_context = p->dst_context;
+}
+
 static void take_fill(struct ck_activity *r, const struct ck_cupti_memset *m)
 {
 	take_common(r, m);
@@ -91,6 +106,9 @@ bool cks_profile_translate(struct ck_activity *r, const union ck_cupti_record *f
 		return true;
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
 		take_copy(r, &from->copy);
+		return true;
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		take_peer(r, &from->peer);
 		return true;
 	case CUPTI_ACTIVITY_KIND_MEMSET:
 		take_fill(r, &from->fill);

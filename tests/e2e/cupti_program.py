@@ -9,11 +9,13 @@ import struct
 
 cuda = ctypes.CDLL("libcuda.so.1")
 cupti = ctypes.CDLL("libcupti.so.13")
-MEMCPY, MEMSET, DRIVER, RUNTIME, DEVICE, CONTEXT, KERNEL, MARKER, OVERHEAD, SYNCHRONIZATION, EXTERNAL, GRAPH = (
-    1, 2, 4, 5, 8, 9, 10, 12, 17, 38, 39, 51)
+MEMCPY, MEMSET, PEER, DRIVER, RUNTIME, DEVICE, CONTEXT, KERNEL, MARKER, OVERHEAD, SYNCHRONIZATION, EXTERNAL, GRAPH = (
+    1, 2, 22, 4, 5, 8, 9, 10, 12, 17, 38, 39, 51)
 LAYOUTS = {
     MEMCPY: ("<IBBBBQQQIIIIIIQQI", "kind copy source target flags bytes start end device context stream correlation runtime pad reserved "
                                    "node graph"),
+    PEER: ("<IBBBBQQQ8IQQI", "kind copy from_kind to_kind flags bytes start end device context stream source_device source_context "
+                              "target_device target_context correlation reserved node graph"),
     MEMSET: ("<IIQQQIIIIIIQQI", "kind value bytes start end device context stream correlation flags pad reserved node graph"),
     KERNEL: ("<IBBHIIQQQIII6iiiIIIqQQQQBBBBIQII", "kind cache shared registers requested executed start end completed device context stream "
              "gx gy gz bx by bz static dynamic local local_total correlation grid name reserved queued submitted launch a b pad "
