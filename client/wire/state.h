@@ -145,6 +145,7 @@ struct ckc_spreading {
 	const void *copy;
 	struct ckc_share share;
 	CUresult err;
+	uint32_t number; /* of the call that copies, for a profiler; 0: none */
 };
 
 #define CK_PACKERS 8 /* kept for the next copy */

@@ -39,6 +39,7 @@
 #include "server/worker/turn.h"
 #include "server/worker/worker.h"
 #include "server/worker/worker_part.h"
+#include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -216,7 +217,9 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 	struct rlimit files;
 	int ret;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* the parent is the server, or a prefix (docs/policy.md), whose threads may start this process and end */
+	if (!ck_env_string("CRICKET_SESSION"))
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-worker");
 	setsid(); /* CRIU dumps no process whose session is led from outside of its namespace */
 	signal(SIGPIPE, SIG_IGN);
