@@ -6,6 +6,7 @@
 
 #include "client/copy/between.h"
 #include "client/copy/copy_3d.h"
+#include "client/wire/command.h"
 
 #define PIECE ((size_t)16 << 20) /* memory that a copy needs here */
 
@@ -71,16 +72,15 @@ static CUresult in_pieces(const struct ckc_box_copy *b, const struct ckc_shore *
 	return err;
 }
 
+/* The pieces go out as commands, so the wait for them is behind these. */
 static CUresult relay(const struct ckc_crossing *c)
 {
-	const struct ckc_context *to = c->to.context;
-	CUresult err = in_pieces(&c->box->copy, &c->to, &c->from);
-	struct ckc_sink none = {NULL, 0};
+	struct ckc_client *to = c->to.context->client;
+	CUresult err = ckc_crossing_settle(&c->from, c->from.seq);
 
-	if (err)
-		return err;
-	ckc_route(to->client);
-	return ck_wire_fetch(to->object.id, 0, 0, 0, CK_FETCH_STREAM, c->to.stream, &none);
+	if (!err)
+		err = in_pieces(&c->box->copy, &c->to, &c->from);
+	return err ? err : ckc_crossing_settle(&c->to, ckc_command_number(to));
 }
 
 static CUresult reach(const struct ckc_side *s, const struct ckc_context *context)
@@ -94,6 +94,7 @@ static CUresult cross(struct ckc_box_copy *b, const struct ckc_box_place *p, str
 		      struct ckc_context *from)
 {
 	struct ckc_crossing_box box = {.copy = *b, .relay = relay};
+	struct ckc_box_copy half = *b;
 	const struct ckc_between where = {
 		.context = p->ctx, .stream = p->stream, .waits = p->waits};
 	struct ckc_crossing c = {.to.context = to,
@@ -101,7 +102,11 @@ static CUresult cross(struct ckc_box_copy *b, const struct ckc_box_place *p, str
 				 .size = b->width * b->height * b->depth,
 				 .box = &box};
 
-	ckc_box_describe(b, &box.told);
+	half.src = packed_side(b, NULL);
+	ckc_box_describe(&half, &box.to);
+	half = *b;
+	half.dst = packed_side(b, NULL);
+	ckc_box_describe(&half, &box.from);
 	return ckc_between_cross(&where, &c);
 }
 

@@ -95,16 +95,16 @@ static CUresult end_upload(struct relay *r)
 	return err;
 }
 
-/* The bytes are in a stream: wait until they are in place. */
-static CUresult settle(const struct ckc_shore *to)
+CUresult ckc_crossing_settle(const struct ckc_shore *s, uint64_t seq)
 {
-	ck_fetch_args args = {.wait = CK_FETCH_STREAM, .after = to->stream};
+	ck_fetch_args args = {.wait = CK_FETCH_STREAM, .after = s->stream};
 	ck_fetch_res res = {.head = {0}};
 	struct ckc_beside call;
 
-	ckc_beside_begin(&call, &(struct ckc_beside_call){.client = to->context->client,
+	ckc_beside_begin(&call, &(struct ckc_beside_call){.client = s->context->client,
 							  .proc = CK_PROC_fetch,
-							  .ctx = to->context->object.id,
+							  .seq = seq,
+							  .ctx = s->context->object.id,
 							  .args = &args,
 							  .res = &res,
 							  .sink = &(struct ckc_sink){NULL, 0}});
@@ -129,7 +129,7 @@ static CUresult relay_pieces(struct relay *r)
 	}
 	last = end_upload(r);
 	err = err ? err : last;
-	return err ? err : settle(&r->c->to);
+	return err ? err : ckc_crossing_settle(&r->c->to, r->c->to.seq);
 }
 
 static CUresult relay(const struct ckc_crossing *c)

@@ -27,7 +27,7 @@ struct ckc_crossing;
 /* A box, and how the servers are told of it. */
 struct ckc_crossing_box {
 	struct ckc_box_copy copy;
-	CUDA_MEMCPY3D told;
+	CUDA_MEMCPY3D to, from;				 /* each knows its own side alone */
 	CUresult (*relay)(const struct ckc_crossing *c); /* through this process */
 };
 
@@ -46,6 +46,9 @@ CUresult ckc_crossing_begin(struct ckc_crossing *c);
  * thread may call it while a stream is blocked until it returns.
  */
 CUresult ckc_crossing_copy(const struct ckc_crossing *c);
+
+/* Wait until command @seq has been carried out, and the work in the stream of @s is done. */
+CUresult ckc_crossing_settle(const struct ckc_shore *s, uint64_t seq);
 
 /* direct.c: over a bridge. False: there is none; nothing has been copied, or some of it. */
 bool ckc_direct_copy(const struct ckc_crossing *c, CUresult *err);

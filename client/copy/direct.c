@@ -137,19 +137,36 @@ static CUresult make(const struct pair *p, struct ckc_bridge *b)
 
 /* --- having one */
 
-/* A bridge that no copy uses, or an empty place. Call with the lock held. */
+/* A bridge that no copy uses, or an empty place if no other thread makes one. Call with the lock held. */
 static struct ckc_bridge *find(const struct pair *p)
 {
 	struct ckc_bridge *free = NULL;
+	bool making = p->bridges->making[p->slot];
 
 	for (struct ckc_bridge *b = p->bridges->list[p->slot];
 	     b < p->bridges->list[p->slot] + CK_BRIDGES; b++) {
-		if (!b->taken && (b->live || !free))
+		if (!b->taken && (b->live || (!free && !making)))
 			free = b;
 		if (free && free->live)
 			break;
 	}
 	return free;
+}
+
+/* Make the bridge at @b, which is taken. False: it is given back, and there is none for a while. */
+static bool make_here(const struct pair *p, struct ckc_bridge *b)
+{
+	struct ckc_bridges *all = p->bridges;
+	CUresult err = make(p, b);
+	int cancel = ck_lock_uncancelled(&all->lock);
+
+	all->making[p->slot] = false;
+	b->taken = !err;
+	if (err)
+		all->retry_ms[p->slot] = ck_now_ms() + RETRY_MS;
+	pthread_cond_broadcast(&all->given);
+	ck_unlock_uncancelled(&all->lock, cancel);
+	return !err;
 }
 
 /* Take a bridge, and make it if it is not there. NULL: there is none for now. *@fresh: it has just been made. */
@@ -161,18 +178,13 @@ static struct ckc_bridge *take(const struct pair *p, bool *fresh)
 
 	while (ck_now_ms() >= all->retry_ms[p->slot] && !(b = find(p)))
 		ck_cond_wait(&all->given, &all->lock);
+	*fresh = b && !b->live;
 	if (b)
 		b->taken = true;
+	if (*fresh)
+		all->making[p->slot] = true;
 	ck_unlock_uncancelled(&all->lock, cancel);
-	*fresh = b && !b->live;
-	if (!*fresh || !make(p, b))
-		return b;
-	ck_lock(&all->lock);
-	all->retry_ms[p->slot] = ck_now_ms() + RETRY_MS;
-	b->taken = false;
-	pthread_cond_broadcast(&all->given);
-	ck_unlock(&all->lock);
-	return NULL;
+	return *fresh && !make_here(p, b) ? NULL : b;
 }
 
 static void give(const struct pair *p, struct ckc_bridge *b, bool live)
@@ -194,6 +206,7 @@ static void forked(struct ckc_client *c)
 
 	ck_mutex_renew(&all->lock);
 	memset(all->list, 0, sizeof(all->list));
+	memset(all->making, 0, sizeof(all->making));
 }
 CK_ON_FORK(forked);
 
@@ -233,7 +246,7 @@ static CUresult begin_send(struct ends *e, const struct ckc_crossing *c, uint64_
 	if (c->box) {
 		e->from.box = (ck_direct_send_3d_args){
 			.bridge = bridge, .number = number, .stream = from->stream};
-		memcpy(e->from.box.copy, &c->box->told, sizeof(e->from.box.copy));
+		memcpy(e->from.box.copy, &c->box->from, sizeof(e->from.box.copy));
 	} else {
 		e->from.range = (ck_direct_send_args){.bridge = bridge,
 						      .number = number,
@@ -259,7 +272,7 @@ static CUresult begin_receive(struct ends *e, const struct ckc_crossing *c, uint
 	if (c->box) {
 		e->to.box = (ck_direct_receive_3d_args){
 			.bridge = bridge, .number = number, .stream = to->stream};
-		memcpy(e->to.box.copy, &c->box->told, sizeof(e->to.box.copy));
+		memcpy(e->to.box.copy, &c->box->to, sizeof(e->to.box.copy));
 	} else {
 		e->to.range = (ck_direct_receive_args){.bridge = bridge,
 						       .number = number,
@@ -286,13 +299,13 @@ static CUresult cross(const struct pair *p, const struct ckc_bridge *b,
 	CUresult sent = begin_send(&e, c, source, number);
 	CUresult received = begin_receive(&e, c, target, number);
 
-	/* an end without the other one would wait for long */
 	if (sent)
 		forget(c->to.context->client, target);
+	/* a sender that is lost ends its connections, but one whose receiver is lost may wait for long */
+	received = ckc_beside_end(&e.receive);
 	if (received)
 		forget(c->from.context->client, source);
 	sent = ckc_beside_end(&e.send);
-	received = ckc_beside_end(&e.receive);
 	return worse(sent, received);
 }
 

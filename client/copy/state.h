@@ -58,6 +58,7 @@ struct ckc_bridges {
 		bool live;
 		uint64_t near, far; /* its numbers on both servers */
 	} list[CK_SERVERS_MAX][CK_BRIDGES];
+	bool making[CK_SERVERS_MAX];	  /* a thread makes one */
 	int64_t retry_ms[CK_SERVERS_MAX]; /* until then there is none */
 	_Atomic uint64_t numbers;	  /* of copies */
 };

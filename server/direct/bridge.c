@@ -19,6 +19,7 @@
 
 CK_LOG_DEFINE("server");
 
+#define LEAVE_MS 2000		   /* for threads to close their connections */
 #define ALL_FROM ((size_t)4 << 20) /* smaller copies use one connection */
 
 int cks_direct_create(struct cks_session *session, struct cks_direct **out)
@@ -129,16 +130,33 @@ struct cks_bridge *cks_bridge_get(struct cks_direct *d, uint64_t number)
 	return b;
 }
 
+/* Nobody reads or writes it any more. */
+static void close_end(struct cks_end *e)
+{
+	struct cks_direct *d = e->bridge->owner;
+	struct ck_chan *chan;
+
+	ck_lock(&e->bridge->lock);
+	chan = e->chan;
+	e->chan = NULL;
+	ck_unlock(&e->bridge->lock);
+	if (!chan)
+		return;
+	ck_chan_close(chan);
+	ck_lock(&d->lock);
+	d->open--;
+	pthread_cond_broadcast(&d->gone);
+	ck_unlock(&d->lock);
+}
+
 void cks_bridge_put(struct cks_bridge *b)
 {
 	struct cks_direct *d = b->owner;
 
 	if (atomic_fetch_sub(&b->users, 1) > 1)
 		return;
-	for (unsigned int i = 0; i < b->width; i++) {
-		if (b->ends[i].chan)
-			ck_chan_close(b->ends[i].chan);
-	}
+	for (unsigned int i = 0; i < b->width; i++)
+		close_end(&b->ends[i]);
 	ck_tls_destroy(b->tls);
 	pthread_cond_destroy(&b->changed);
 	ck_mutex_destroy(&b->lock);
@@ -171,19 +189,21 @@ void cks_bridge_break(struct cks_bridge *b)
 	bool listed = unlist(b);
 
 	ck_lock(&b->lock);
-	b->broken = true;
+	atomic_store(&b->broken, true);
 	for (unsigned int i = 0; i < b->width; i++) {
 		if (b->ends[i].chan)
 			ck_chan_shutdown(b->ends[i].chan);
 	}
 	pthread_cond_broadcast(&b->changed);
 	ck_unlock(&b->lock);
+	cks_gate_stir(&b->owner->session->gate); /* its threads may wait there */
 	if (listed)
 		cks_bridge_put(b);
 }
 
 void cks_direct_leave(struct cks_direct *d)
 {
+	struct timespec until = ck_until(CLOCK_REALTIME, LEAVE_MS * CK_NS_PER_MS);
 	struct cks_bridge *b;
 
 	do {
@@ -197,16 +217,23 @@ void cks_direct_leave(struct cks_direct *d)
 			cks_bridge_put(b);
 		}
 	} while (b);
+	ck_lock(&d->lock);
+	while (d->open > 0 && ck_cond_timedwait(&d->gone, &d->lock, &until) != ETIMEDOUT)
+		;
+	ck_unlock(&d->lock);
 }
 
 void cks_bridge_place(struct cks_bridge *b, unsigned int at, struct ck_chan *chan)
 {
+	ck_lock(&b->owner->lock);
+	b->owner->open++;
+	ck_unlock(&b->owner->lock);
 	ck_lock(&b->lock);
 	b->ends[at].chan = chan;
+	ck_chan_timeout(chan, CK_BRIDGE_SILENCE_MS);
 	if (b->broken)
 		ck_chan_shutdown(chan);
 	ck_unlock(&b->lock);
-	ck_chan_timeout(chan, CK_BRIDGE_SILENCE_MS);
 }
 
 /* Compare all bytes of both, so that the time tells nothing. */
@@ -310,8 +337,11 @@ static void *serve(void *data)
 			ck_cond_wait(&b->changed, &b->lock);
 	}
 	ck_unlock(&b->lock);
-	cks_gate_part(&s->gate, &e->pass);
+	close_end(e);
+	cks_gate_enter_silently(&s->gate, &e->pass);
 	cks_staging_remove(s->staging, e->ring);
+	cks_gate_leave_uncounted(&e->pass);
+	cks_gate_part(&s->gate, &e->pass);
 	cks_bridge_put(b);
 	return NULL;
 }

@@ -58,7 +58,7 @@ struct cks_bridge {
 	_Atomic unsigned int users;
 	struct ck_mutex lock;
 	pthread_cond_t changed;
-	bool broken;
+	atomic_bool broken;
 	unsigned int width;	    /* connections */
 	_Atomic unsigned int there; /* those that are in use */
 	struct ck_tls
@@ -76,6 +76,7 @@ struct cks_direct {
 	struct ck_mutex lock; /* of the list */
 	pthread_cond_t gone;
 	struct cks_bridge *bridges;
+	unsigned int open;  /* connections that are not closed */
 	unsigned int count; /* bridges that exist, listed or not */
 	uint64_t numbers;
 };

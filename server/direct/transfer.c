@@ -48,14 +48,16 @@ static bool hear(struct cks_end *e, const struct cks_part *p, struct head *head)
 
 /* --- the device */
 
-/* Go through the gate, to the thread's slots. */
-static void enter(struct cks_end *e)
+/* Go through the gate, to the thread's slots. OPERATING_SYSTEM: the bridge has broken in front of it. */
+static CUresult enter(struct cks_end *e)
 {
 	struct cks_session *s = e->bridge->owner->session;
 
-	cks_gate_enter(&s->gate, &e->pass);
+	if (!cks_gate_enter_unless(&s->gate, &e->pass, &e->bridge->broken))
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	cks_session_stir(s);
 	cks_ring_hold(e->ring);
+	return CUDA_SUCCESS;
 }
 
 static void leave(struct cks_end *e)
@@ -66,11 +68,12 @@ static void leave(struct cks_end *e)
 
 static CUresult make_current(struct cks_end *e, const struct cks_part *p)
 {
-	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
+	CUresult err = enter(e);
 
-	enter(e);
-	if (ck_driver.cuCtxSetCurrent)
-		err = ck_driver.cuCtxSetCurrent(p->context);
+	if (err)
+		return err;
+	err = ck_driver.cuCtxSetCurrent ? ck_driver.cuCtxSetCurrent(p->context)
+					: CUDA_ERROR_NOT_SUPPORTED;
 	leave(e);
 	return err;
 }
@@ -117,9 +120,10 @@ static CUresult fetch(struct cks_end *e, const struct cks_part *p, struct piece 
 static CUresult turn(struct cks_end *e, const struct cks_part *p, struct piece *now, bool more,
 		     const struct piece *before)
 {
-	CUresult err = CUDA_SUCCESS;
+	CUresult err = enter(e);
 
-	enter(e);
+	if (err)
+		return err;
 	if (more)
 		err = fetch(e, p, now);
 	if (!err && before->slot)
@@ -201,9 +205,10 @@ static bool locate(struct cks_end *e, struct cks_part *p, const struct head *hea
 
 static CUresult next_slot(struct cks_end *e, const struct cks_part *p, struct cks_slot **slot)
 {
-	CUresult err;
+	CUresult err = enter(e);
 
-	enter(e);
+	if (err)
+		return err;
 	err = cks_ring_next(e->ring, p->ctx, p->serial, slot);
 	leave(e);
 	return err;
@@ -213,9 +218,11 @@ static CUresult next_slot(struct cks_end *e, const struct cks_part *p, struct ck
 static CUresult store(struct cks_end *e, const struct cks_part *p, const struct cks_walk *walk,
 		      struct cks_slot **slot)
 {
-	CUresult err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	CUresult err = enter(e);
 
-	enter(e);
+	if (err)
+		return err;
+	err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if ((*slot)->event && (*slot)->ctx == p->ctx)
 		err = cks_walk_copy(walk, (*slot)->host, p->stream);
 	if (!err)
@@ -228,9 +235,10 @@ static CUresult store(struct cks_end *e, const struct cks_part *p, const struct 
 
 static CUresult settle(struct cks_end *e)
 {
-	CUresult err;
+	CUresult err = enter(e);
 
-	enter(e);
+	if (err)
+		return err;
 	err = cks_ring_settle(e->ring);
 	leave(e);
 	return err;

@@ -55,15 +55,37 @@ static void tell(struct cks_gate *g)
 		say();
 }
 
-void cks_gate_wait(struct cks_gate *g, bool knock)
+static void wait(struct cks_gate *g, bool knock, const atomic_bool *over)
 {
 	ck_lock(&g->lock);
 	/* the gate may have opened and closed again before a waiting thread runs: then it knocks again */
-	while (atomic_load(&g->closed)) {
+	while (atomic_load(&g->closed) && !(over && atomic_load(over))) {
 		if (knock)
 			tell(g);
 		ck_cond_wait(&g->opened, &g->lock);
 	}
+	ck_unlock(&g->lock);
+}
+
+void cks_gate_wait(struct cks_gate *g, bool knock)
+{
+	wait(g, knock, NULL);
+}
+
+bool cks_gate_enter_unless(struct cks_gate *g, struct cks_pass *pass, const atomic_bool *over)
+{
+	while (!atomic_load(over)) {
+		if (cks_gate_try(g, pass))
+			return true;
+		wait(g, true, over);
+	}
+	return false;
+}
+
+void cks_gate_stir(struct cks_gate *g)
+{
+	ck_lock(&g->lock);
+	pthread_cond_broadcast(&g->opened);
 	ck_unlock(&g->lock);
 }
 
