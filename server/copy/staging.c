@@ -24,6 +24,7 @@ struct cks_ring {
 	unsigned int at; /* the newest slot */
 	struct ck_unpacker *unpacker;
 	struct cks_ring *next; /* of those that threads own */
+	bool taken;	       /* guarded by the list's lock */
 	struct cks_slot slots[CK_UPLOAD_SLOTS];
 };
 
@@ -79,37 +80,40 @@ void cks_staging_destroy(struct cks_staging *s)
 	ring_fini(&s->upload);
 	for (int i = 0; i < CK_CALL_RINGS; i++)
 		ring_fini(&s->calls[i]);
-	while (s->own)
-		cks_staging_remove(s, s->own);
+	for (struct cks_ring *ring = s->own, *next; ring; ring = next) {
+		next = ring->next;
+		ring_fini(ring);
+		free(ring);
+	}
 	ck_mutex_destroy(&s->lock);
 	free(s);
 }
 
-struct cks_ring *cks_staging_add(struct cks_staging *s)
+struct cks_ring *cks_staging_take(struct cks_staging *s)
 {
-	struct cks_ring *ring = calloc(1, sizeof(*ring));
+	struct cks_ring *ring;
 
-	if (!ring)
-		return NULL;
-	ring_init(ring, CK_CALL_SLOTS, CK_PIECE_MAX);
 	ck_lock(&s->lock);
-	ring->next = s->own;
-	s->own = ring;
+	for (ring = s->own; ring && ring->taken;)
+		ring = ring->next;
+	if (!ring)
+		ring = calloc(1, sizeof(*ring));
+	if (ring && ring->count == 0) {
+		ring_init(ring, CK_CALL_SLOTS, CK_PIECE_MAX);
+		ring->next = s->own;
+		s->own = ring;
+	}
+	if (ring)
+		ring->taken = true;
 	ck_unlock(&s->lock);
 	return ring;
 }
 
-void cks_staging_remove(struct cks_staging *s, struct cks_ring *ring)
+void cks_staging_give(struct cks_staging *s, struct cks_ring *ring)
 {
-	struct cks_ring **at = &s->own;
-
 	ck_lock(&s->lock);
-	while (*at != ring)
-		at = &(*at)->next;
-	*at = ring->next;
+	ring->taken = false;
 	ck_unlock(&s->lock);
-	ring_fini(ring);
-	free(ring);
 }
 
 void cks_ring_hold(struct cks_ring *ring)

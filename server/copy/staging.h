@@ -47,10 +47,11 @@ void cks_ring_release(struct cks_ring *ring);
 
 /*
  * A ring of a thread's own, with CK_CALL_SLOTS slots of one piece; NULL: out of memory. The thread holds it only while it
- * calls the driver, so that a context can end meanwhile: a slot whose event is NULL has lost its context.
+ * calls the driver, so that a context can end meanwhile: a slot whose event is NULL has lost its context. A ring that is
+ * given back is kept for the next thread.
  */
-struct cks_ring *cks_staging_add(struct cks_staging *staging);
-void cks_staging_remove(struct cks_staging *staging, struct cks_ring *ring);
+struct cks_ring *cks_staging_take(struct cks_staging *staging);
+void cks_staging_give(struct cks_staging *staging, struct cks_ring *ring);
 void cks_ring_hold(struct cks_ring *ring);
 /* Wait until the copies of all slots are done; returns the first error of a stream. */
 CUresult cks_ring_settle(struct cks_ring *ring);

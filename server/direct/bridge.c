@@ -338,9 +338,7 @@ static void *serve(void *data)
 	}
 	ck_unlock(&b->lock);
 	close_end(e);
-	cks_gate_enter_silently(&s->gate, &e->pass);
-	cks_staging_remove(s->staging, e->ring);
-	cks_gate_leave_uncounted(&e->pass);
+	cks_staging_give(s->staging, e->ring);
 	cks_gate_part(&s->gate, &e->pass);
 	cks_bridge_put(b);
 	return NULL;
@@ -353,7 +351,7 @@ int cks_bridge_start(struct cks_end *e)
 	pthread_t thread;
 	int ret = -ENOMEM;
 
-	e->ring = cks_staging_add(b->owner->session->staging);
+	e->ring = cks_staging_take(b->owner->session->staging);
 	if (e->ring) {
 		atomic_fetch_add(&b->users, 1);
 		pthread_attr_init(&attributes);
@@ -369,7 +367,7 @@ int cks_bridge_start(struct cks_end *e)
 		return 0;
 	}
 	if (e->ring) {
-		cks_staging_remove(b->owner->session->staging, e->ring);
+		cks_staging_give(b->owner->session->staging, e->ring);
 		cks_bridge_put(b);
 	}
 	cks_bridge_break(b);
