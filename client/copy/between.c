@@ -5,6 +5,7 @@
 
 #include "client/copy/between.h"
 #include "client/managed/managed.h"
+#include "client/memory/busy.h"
 #include "client/objects/callback.h"
 #include "client/objects/capture.h"
 #include "util/log.h"
@@ -53,7 +54,32 @@ struct blocked {
 	struct ckc_context *context; /* of the stream */
 	struct ckc_crossing crossing;
 	struct ckc_crossing_box box;
+	struct ckc_busy to, from;
 };
+
+/* Its memory is not to be freed meanwhile. */
+static void hold(struct blocked *b)
+{
+	const struct ckc_crossing *c = &b->crossing;
+
+	b->to = (struct ckc_busy){c->to.context->client, c->to.at, c->size, NULL};
+	b->from = (struct ckc_busy){c->from.context->client, c->from.at, c->size, NULL};
+	if (c->box) {
+		b->to.at = b->box.copy.dst.start;
+		b->to.size = b->box.copy.dst.extent;
+		b->from.at = b->box.copy.src.start;
+		b->from.size = b->box.copy.src.extent;
+	}
+	ckc_busy_begin(&b->to);
+	ckc_busy_begin(&b->from);
+}
+
+static void drop(struct blocked *b)
+{
+	ckc_busy_end(&b->to);
+	ckc_busy_end(&b->from);
+	free(b);
+}
 
 /* The stream's later work would take what is in memory for the bytes that have not come. */
 static void failed(const struct blocked *b, CUresult err)
@@ -80,7 +106,7 @@ static void run(const struct ckc_callback *callback, int status, uint64_t value)
 		if (err)
 			failed(b, err);
 	}
-	free(b);
+	drop(b);
 }
 
 static CUresult enqueue(const struct ckc_between *b, struct ckc_crossing *c)
@@ -102,18 +128,19 @@ static CUresult enqueue(const struct ckc_between *b, struct ckc_crossing *c)
 		own->box = *c->box;
 		own->crossing.box = &own->box;
 	}
+	hold(own);
 	callback.data = own;
 	ckc_route(b->context->client);
 	err = ckc_callback_add(&callback, &id);
 	if (err) {
-		free(own);
+		drop(own);
 		return err;
 	}
 	err = ck_wire_host_function(b->context->object.id, b->stream ? b->stream->object.id : 0, id,
 				    0);
 	if (err) {
 		ckc_callback_drop(id);
-		free(own);
+		drop(own);
 	}
 	return err;
 }

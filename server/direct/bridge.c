@@ -103,9 +103,10 @@ struct cks_bridge *cks_bridge_create(struct cks_direct *d, unsigned int width)
 	for (unsigned int i = 0; i < width; i++)
 		b->ends[i].bridge = b;
 	ck_lock(&d->lock);
-	full = d->count == CK_BRIDGES_MAX;
+	full = d->count == CK_BRIDGES_MAX || d->ends + width > CK_BRIDGE_ENDS_MAX;
 	if (!full) {
 		d->count++;
+		d->ends += width;
 		b->number = ++d->numbers;
 		b->next = d->bridges;
 		d->bridges = b;
@@ -152,6 +153,7 @@ static void close_end(struct cks_end *e)
 void cks_bridge_put(struct cks_bridge *b)
 {
 	struct cks_direct *d = b->owner;
+	unsigned int width = b->width;
 
 	if (atomic_fetch_sub(&b->users, 1) > 1)
 		return;
@@ -163,6 +165,7 @@ void cks_bridge_put(struct cks_bridge *b)
 	free(b);
 	ck_lock(&d->lock);
 	d->count--;
+	d->ends -= width;
 	pthread_cond_broadcast(&d->gone);
 	ck_unlock(&d->lock);
 }

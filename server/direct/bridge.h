@@ -16,7 +16,8 @@
 #include "server/session/session.h"
 
 #define CK_BRIDGE_WIDTH 8	   /* connections of a bridge */
-#define CK_BRIDGES_MAX 32	   /* of a session */
+#define CK_BRIDGES_MAX 64	   /* of a session */
+#define CK_BRIDGE_ENDS_MAX 128	   /* connections of all its bridges */
 #define CK_BRIDGE_TICKET_MS 10000  /* a ticket is valid for so long */
 #define CK_BRIDGE_SILENCE_MS 30000 /* a copy without a byte for so long has failed */
 
@@ -77,6 +78,7 @@ struct cks_direct {
 	pthread_cond_t gone;
 	struct cks_bridge *bridges;
 	unsigned int open;  /* connections that are not closed */
+	unsigned int ends;  /* connections of bridges that exist */
 	unsigned int count; /* bridges that exist, listed or not */
 	uint64_t numbers;
 };

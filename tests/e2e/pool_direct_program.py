@@ -20,6 +20,7 @@ def flagged(device):
     """A stream that a kernel blocks, and a function that lets it go."""
     flag = device.memory(4)
     call("cuMemsetD8_v2", flag, C.c_ubyte(0), size(4))
+    call("cuCtxSynchronize")
     busy, helper = device.stream(), device.stream()
     module = device.module()
 
@@ -41,6 +42,7 @@ def in_order():
                 for d, p in ((source, a), (target, b), (target, c)):
                     d.use()
                     call("cuMemsetD8_v2", p, C.c_ubyte(7), size(n))
+                    call("cuCtxSynchronize")
                 busy, go, block = flagged(streams)
                 block()
                 if streams is source:
@@ -155,6 +157,34 @@ def array_there_and_back(first, last):
                                          dstHeight=50, Width=1000, Rows=50, Depth=1)))
     last.use()
     assert get(b, 50000) == data
+
+
+def freed():
+    """Memory of both ends that is freed while the copy waits: the free waits too, as for work of the memory's own GPU."""
+    first, last = ends()
+    for streams in (first, last):
+        a, b = first.memory(BIG), last.memory(BIG)
+        busy, go, block = flagged(streams)
+        block()
+        call("cuMemcpyPeerAsync", b, last.context, a, first.context, size(BIG), busy)
+        mine, other = (a, b) if streams is first else (b, a)
+        there = last if streams is first else first
+        ended = []
+
+        def free():
+            there.use()
+            call("cuMemFree_v2", other)
+            ended.append(True)
+        waiter = threading.Thread(target=free)
+        waiter.start()
+        waiter.join(0.3)
+        assert not ended
+        go()
+        waiter.join(60)
+        assert ended
+        streams.use()
+        call("cuStreamSynchronize", busy)
+        call("cuMemFree_v2", mine)
 
 
 def wrong():

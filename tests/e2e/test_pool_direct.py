@@ -66,14 +66,14 @@ def count(servers, words):
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm"])
-@pytest.mark.parametrize("case", ["in_order", "many", "forms", "wrong", "big"])
+@pytest.mark.parametrize("case", ["in_order", "many", "forms", "freed", "wrong", "big"])
 def test_copies_go_from_server_to_server(two, case, transport):
     before = count(two, MADE)
     right(case, pool(*two, transport=transport))
     assert count(two, MADE) > before and count(two, NOT_MADE) == 0
 
 
-@pytest.mark.parametrize("case", ["in_order", "many", "forms", "wrong", "big"])
+@pytest.mark.parametrize("case", ["in_order", "many", "forms", "freed", "wrong", "big"])
 def test_copies_go_through_the_client_if_it_wishes(two, case):
     before = count(two, MADE)
     right(case, pool(*two), CRICKET_POOL_DIRECT="0")
@@ -246,8 +246,8 @@ def test_a_ticket_admits_one_connection_of_its_session(two):
 def test_tickets_are_bounded(two):
     session = Session(two[0])
     assert tickets(session, 0) == tickets(session, 9) == 1
-    got = [tickets(session, 8) for _ in range(40)]
-    assert got.count(2) == 8 and got[-1] == 2       # CUDA_ERROR_OUT_OF_MEMORY
+    got = [tickets(session, 8) for _ in range(20)]
+    assert got.count(2) == 4 and got[-1] == 2       # CUDA_ERROR_OUT_OF_MEMORY
     session.end()
 
 

@@ -118,12 +118,13 @@ static unsigned char *bytes_of(size_t size, unsigned int seed)
 
 static void copies_of_all_sizes_are_exact_in_both_directions(void **state)
 {
-	static const size_t sizes[] = {1,	4096,	  65536,	 65537,
+	static const size_t sizes[] = {1,	4096,	  65536,	  65537,
 				       1000000, 4u << 20, (4u << 20) + 1, 9999999};
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(sizes); i++) {
-		unsigned char *from = bytes_of(sizes[i], (unsigned int)i), *to = calloc(1, sizes[i] + 1);
+		unsigned char *from = bytes_of(sizes[i], (unsigned int)i),
+			      *to = calloc(1, sizes[i] + 1);
 		int source = i % 2;
 		struct job s = range(source, true, from, sizes[i], i);
 		struct job r = range(!source, false, to, sizes[i], i);
@@ -365,12 +366,13 @@ static void a_list_allows_what_it_says(void **state)
 
 static void by_default_only_private_networks_are_allowed(void **state)
 {
-	static const char *const no[] = {"127.0.0.1",	   "169.254.169.254", "8.8.8.8",
-					 "172.32.0.1",	   "0.0.0.0",	      "[::1]",
-					 "[fe80::1]",	   "[2001:db8::1]",   "[::ffff:127.0.0.1]",
-					 "224.0.0.1",	   "255.255.255.255", "[::]",
-					 "10.0.0.1:22",	   "192.168.0.1:80"};
-	static const char *const yes[] = {"10.0.0.1", "172.31.0.1", "192.168.9.9:7000", "[fd00::1]"};
+	static const char *const no[] = {"127.0.0.1",	"169.254.169.254", "8.8.8.8",
+					 "172.32.0.1",	"0.0.0.0",	   "[::1]",
+					 "[fe80::1]",	"[2001:db8::1]",   "[::ffff:127.0.0.1]",
+					 "224.0.0.1",	"255.255.255.255", "[::]",
+					 "10.0.0.1:22", "192.168.0.1:80"};
+	static const char *const yes[] = {"10.0.0.1", "172.31.0.1", "192.168.9.9:7000",
+					  "[fd00::1]"};
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(no); i++)
@@ -381,13 +383,23 @@ static void by_default_only_private_networks_are_allowed(void **state)
 
 static void what_is_no_list_or_no_address_is_refused(void **state)
 {
-	static const char *const lists[] = {"",		 ",",		"a.b",	     "10.0.0.0/33",
-					    "10.0.0.0/", "10.0.0.0:0",	"10.0.0.0:65536",
-					    "[fd00::]/129", "[fd00::", "10.0.0.1 ", "::1",
-					    "10.0.0.1:**", "10.0.0.0/-1", "10.0.0.0/8/8"};
-	static const char *const addresses[] = {"",	  "localhost",	"1.2.3",     "1.2.3.4:0",
-						"1.2.3.4:", "1.2.3.4:99999", "[::1", "::1",
-						"unix:/x", "1.2.3.4:1x",     "1.2.3.4 ", "[]:1"};
+	static const char *const lists[] = {"",
+					    ",",
+					    "a.b",
+					    "10.0.0.0/33",
+					    "10.0.0.0/",
+					    "10.0.0.0:0",
+					    "10.0.0.0:65536",
+					    "[fd00::]/129",
+					    "[fd00::",
+					    "10.0.0.1 ",
+					    "::1",
+					    "10.0.0.1:**",
+					    "10.0.0.0/-1",
+					    "10.0.0.0/8/8"};
+	static const char *const addresses[] = {
+		"",	"localhost", "1.2.3",	"1.2.3.4:0",  "1.2.3.4:", "1.2.3.4:99999",
+		"[::1", "::1",	     "unix:/x", "1.2.3.4:1x", "1.2.3.4 ", "[]:1"};
 	struct sockaddr_storage peer;
 	struct cks_allowed allowed;
 
