@@ -67,7 +67,7 @@ static size_t list_addresses(const struct ckc_client *issuer, const ck_direct_ti
 
 	if (strncmp(joins, "tcp://", 6) == 0)
 		used = (size_t)snprintf(out, ADDRESSES_MAX, "%s\n", joins);
-	if (used + more <= ADDRESSES_MAX) {
+	if (more > 0 && used + more <= ADDRESSES_MAX) {
 		memcpy(out + used, res->addresses.addresses_val, more);
 		used += more;
 	}

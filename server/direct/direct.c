@@ -93,7 +93,8 @@ CUresult ck_serve_direct_dial(struct cks_request *q, ck_direct_dial_args *a,
 	if (a->session.session_len != CK_ID || a->tickets.tickets_len % CK_TICKET ||
 	    dial.count == 0 || dial.count > CK_BRIDGE_WIDTH || a->pin.pin_len >= sizeof(pin))
 		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(pin, a->pin.pin_val, a->pin.pin_len);
+	if (a->pin.pin_len > 0)
+		memcpy(pin, a->pin.pin_val, a->pin.pin_len);
 	if (pin[0] && !ck_tls_is_pin(pin))
 		return CUDA_ERROR_INVALID_VALUE;
 	b = cks_bridge_create(q->session->direct, dial.count);
