@@ -21,6 +21,8 @@ static const struct ck_env_row table[] = {
 	 "client: if a server of the list is missing at the start: all (the start fails) or any "
 	 "(the program\n"
 	 "goes on without it)"},
+	{"CRICKET_POOL_DIRECT", "1",
+	 "client: 0 copies between two servers through the program's host, and not directly"},
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_SPIN", NULL,

@@ -151,10 +151,13 @@ static int find_address(const char *set, const char **where, char *room, size_t 
 	return ret;
 }
 
-static void note_server(struct ckc_connection *at, const struct ck_chan *chan)
+static void note_server(struct ckc_connection *at, struct ck_chan *chan)
 {
 	const char *peer = ck_chan_peer(chan);
 
+	_Static_assert(sizeof(at->pin) == CK_TLS_PIN, "it has room for a pin");
+	if (!ck_tls_peer_pin(chan, at->pin))
+		at->pin[0] = '\0';
 	if (strncmp(peer, "tcp ", 4) == 0 && strcmp(peer, "tcp ?") != 0)
 		snprintf(at->joins, sizeof(at->joins), "tcp://%s", peer + 4);
 	else

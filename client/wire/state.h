@@ -31,6 +31,7 @@ struct ckc_connection {
 	bool optional;		  /* the process goes on without it */
 	char address[512];	  /* the server's address as found */
 	char joins[512];	  /* resolved: the name may change its meaning */
+	char pin[72];		  /* of the server's key; empty: no TLS */
 	struct ck_secure *secure; /* NULL: not yet */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;

@@ -14,7 +14,7 @@
 #include "server/supervisor/shares.h"
 #include "server/supervisor/workers.h"
 
-#define CK_ARGUMENTS (24 + 2 * CK_LIMITS)
+#define CK_ARGUMENTS (26 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
 
 struct worker {
 	struct worker *next;

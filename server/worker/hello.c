@@ -26,6 +26,7 @@
 #include "server/session/terms.h"
 #include "server/session/version.h"
 #include "server/worker/dispatch.h"
+#include "server/direct/direct.h"
 #include "server/worker/hello.h"
 #include "server/worker/park.h"
 #include "server/worker/snapshot.h"
@@ -205,6 +206,8 @@ static int make_session(const struct cks_options *options, const struct cks_clie
 	if (ret < 0)
 		return ret;
 	cks_faults_listen(&(*session)->faults);
+	cks_direct_set_up((*session)->direct, &options->pool_peers, options->listen,
+			  options->listen_count);
 	cks_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
 	describe_world(res, &world);
 	(*session)->answers =

@@ -17,6 +17,7 @@
 
 #include "cricket.h"
 #include "m3/message.h"
+#include "server/direct/direct.h"
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/memory/meter.h"
@@ -102,6 +103,7 @@ static void leave(void)
 	struct cks_worker_note note = {.kind = CK_NOTE_LEFT};
 	struct cks_keep *keep = atomic_load(&worker.keep);
 
+	cks_direct_leave(worker.session->direct);
 	if (keep) {
 		while (atomic_load(&worker.joining) > 0) /* each has its first record already */
 			nanosleep(&step, NULL);
