@@ -22,6 +22,7 @@ enum cks_peek {
 	CK_PEEK_JOIN,
 	CK_PEEK_LINK,
 	CK_PEEK_FILES,
+	CK_PEEK_OFFER,
 };
 
 struct cks_peeked {

@@ -15,6 +15,7 @@
 #include "server/supervisor/refusal.h"
 #include "server/supervisor/answer.h"
 #include "server/supervisor/audit.h"
+#include "server/supervisor/need.h"
 #include "server/supervisor/queue.h"
 #include "server/supervisor/workers.h"
 #include "util/log.h"
@@ -42,9 +43,10 @@ static void refuse(struct cks_admission *a, enum cks_refusal kind, int fd,
 }
 
 static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args,
-		   ck_hello_queue *queue)
+		   ck_hello_queue *queue, ck_hello_need *need)
 {
 	ck_hello_wishes wishes = {0};
+	ck_hello_limits limits;
 	XDR xdrs;
 
 	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args,
@@ -54,6 +56,9 @@ static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck
 	if (xdrs.x_handy > 0 && xdr_ck_hello_wishes(&xdrs, &wishes) && xdrs.x_handy > 0 &&
 	    !xdr_ck_hello_queue(&xdrs, queue))
 		queue->wait = 0;
+	if (xdrs.x_handy > 0 && xdr_ck_hello_limits(&xdrs, &limits) && xdrs.x_handy > 0 &&
+	    !xdr_ck_hello_need(&xdrs, need))
+		need->memory = 0;
 	return true;
 }
 
@@ -76,6 +81,7 @@ struct applicant {
 	const struct cks_peeked *call;
 	struct cks_owner owner; /* its identity is empty until the token is checked */
 	ck_hello_queue queue;
+	ck_hello_need need;
 	enum cks_turn turn;
 };
 
@@ -223,6 +229,26 @@ static bool stand_in_line(struct cks_admission *a, const struct applicant *p,
 	return false;
 }
 
+/* There is a session for it; is there the memory that it needs? True: that is being looked at. */
+static bool start_if_room(struct cks_admission *a, const struct applicant *p)
+{
+	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &p->owner.identity);
+	char why[CK_WHY_SIZE];
+	int ret = a->offers ? cks_need_check(a->offers, &p->need, terms, a->since, why, sizeof(why))
+			    : 0;
+
+	a->looking = ret == -EAGAIN;
+	if (a->looking)
+		return true;
+	if (ret == 0) {
+		start_session(a, p);
+	} else {
+		ck_warn("a session is refused: %s", why);
+		turn_away(a, p, CK_HELLO_BUSY, CK_REFUSED_MEMORY, why);
+	}
+	return false;
+}
+
 /* The client may have a session, if there is one. True: it waits for that. */
 static bool consider(struct cks_admission *a, struct applicant *p)
 {
@@ -252,8 +278,7 @@ static bool consider(struct cks_admission *a, struct applicant *p)
 		return false;
 	if (limit != CK_REFUSALS)
 		return stand_in_line(a, p, waiter, limit, why);
-	start_session(a, p);
-	return false;
+	return start_if_room(a, p);
 }
 
 static bool judge(struct cks_admission *a, struct applicant *p)
@@ -270,6 +295,21 @@ static bool judge(struct cks_admission *a, struct applicant *p)
 	return false;
 }
 
+bool cks_admit_would(struct cks_admission *a, const struct cks_owner *owner, char why[CK_WHY_SIZE])
+{
+	if (a->draining) {
+		snprintf(why, CK_WHY_SIZE, "it is stopping, and waits only for running programs");
+		return false;
+	}
+	if (find_limit(a, owner, why) != CK_REFUSALS)
+		return false;
+	if (cks_queue_others_first(a->queue, a->workers, owner, INT64_MAX, may_begin, a)) {
+		snprintf(why, CK_WHY_SIZE, "others have waited longer for a session");
+		return false;
+	}
+	return true;
+}
+
 bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	       const unsigned char *bytes, const struct cks_peeked *call, enum cks_turn turn)
 {
@@ -281,7 +321,7 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	bool waits = false;
 
 	foreign.protocol = first_word(bytes, call);
-	if (decode(bytes, call, &args, &p.queue)) {
+	if (decode(bytes, call, &args, &p.queue, &p.need)) {
 		waits = judge(a, &p);
 	} else if (foreign.protocol != CK_PROTOCOL) {
 		p.args = &foreign;
@@ -289,6 +329,7 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	} else {
 		ck_info("%s: a hello that cannot be read: closed", cks_peer_name(peer, name));
 	}
+	xdr_free((xdrproc_t)xdr_ck_hello_need, &p.need);
 	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
 	return waits;
 }
