@@ -13,10 +13,24 @@ static const struct ck_env_row table[] = {
 	{"REMOTE_GPU_ADDRESS", NULL,
 	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH; "
 	 "file:/PATH:\n"
-	 "the address is in this file, and is read again when the server is gone; without it, the "
+	 "the addresses are in this file, and are read again when the server is gone; srv:NAME: "
+	 "DNS has them,\n"
+	 "as SRV records of _cricket._tcp.NAME, and the first with a session is used; without it, "
+	 "the\n"
 	 "usual unix socket of a server on this host, with shared memory. A list of servers, each "
 	 "with the\n"
-	 "devices to use if not all, as in a,b:9910,c/0,1 and unix:/PATH//0: one list of GPUs"},
+	 "devices to use if not all, as in a,b:9910,c/0,1 and unix:/PATH//0: one list of GPUs; "
+	 "a/0|b/1: b if a\n"
+	 "has no session"},
+	{"CRICKET_RESOLVER", NULL,
+	 "client and cricket: the name server for srv: addresses, as ADDRESS or ADDRESS:PORT, "
+	 "IPv4; "
+	 "default:\n"
+	 "those of /etc/resolv.conf"},
+	{"CRICKET_NEED", NULL,
+	 "client: bytes that must be free on each of the GPUs when the session begins, as in 40G; "
+	 "else the\n"
+	 "server refuses it, so that the next choice of REMOTE_GPU_ADDRESS is tried"},
 	{"CRICKET_POOL", "all",
 	 "client: if a server of the list is missing at the start: all (the start fails) or any "
 	 "(the program\n"

@@ -39,12 +39,12 @@ _cricket() {
 	check:-*) i="--server --json --help" ;;
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;
-	servers:-*) i="--json --help" ;;
+	servers:-*) i="--server --state --json --help" ;;
 	login:-*) i="--remove --install --help" ;;
 	trace:-*) i="--help" ;;
 	*:-*) i="--server --help" ;;
 	run:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"); return ;;
-	check:* | status:* | metrics:* | top:* | login:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
+	check:* | status:* | metrics:* | top:* | login:* | servers:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
 	suspend:* | resume:* | end:* | checkpoint:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
 	*) i= ;;
 	esac
