@@ -12,7 +12,9 @@
 	"  -g, --gpus N          show the program the first N GPUs of the server\n"                \
 	"  -d, --devices LIST    show it these GPUs, as in 0,2; none: no GPU\n"                    \
 	"  -m, --mem SIZE        give it at most so much memory of each, as in 20G\n"              \
-	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"
+	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"            \
+	"  -n, --nccl WHERE      NCCL runs on the servers (workers), unchanged above the client\n" \
+	"                        (program), or on the servers if there are several (auto)\n"
 
 static const struct ckx_command commands[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",

@@ -8,7 +8,7 @@
 
 #include "command/command.h"
 
-#define CKX_SETTINGS 15
+#define CKX_SETTINGS 16
 
 struct ckx_setting {
 	const char *name;
@@ -25,6 +25,7 @@ struct ckx_wishes {
 	const char *server, *devices, *gpus, *memory, *wait;
 	const char *format;  /* of `env` */
 	const char *profile; /* of `run` */
+	const char *nccl;    /* where NCCL runs */
 };
 
 /* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,
