@@ -227,6 +227,9 @@ static void split(struct part *p)
 		nc(ncclCommDestroy(rest));
 	}
 	nc(ncclCommDestroy(half));
+	/* the double's meeting points are in the process of rank 0 */
+	nc(ncclAllReduce(P(in), P(out), COUNT, ncclFloat32, ncclSum, p->comm, p->stream));
+	wait_stream(p);
 }
 
 static void operators(struct part *p)
