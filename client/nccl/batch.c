@@ -93,10 +93,10 @@ void ckc_nccl_batch_done(struct ckc_nccl_batch *b, ncclResult_t result, const ui
 	for (unsigned int i = 0; i < b->count; i++) {
 		struct ckc_nccl_after *a = &b->afters[i];
 
-		if (a->value && !result && at < count) {
+		if (a->value && !result && at < count)
 			*a->value = (void *)(uintptr_t)values[at++];
-			++*a->counted;
-		}
+		if (a->comm && !result)
+			a->comm->registered += (unsigned int)a->registers;
 		/* the program aborts one whose making goes on behind its back */
 		if (a->newcomm && result && a->newcomm->nonblocking)
 			a->newcomm->failed = result;

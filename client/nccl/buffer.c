@@ -121,14 +121,14 @@ static ncclResult_t take(ncclComm_t handle, void *buffer, size_t size, void **va
 	if (ret)
 		return ckc_nccl_spoil(ret);
 	*value = NULL;
-	after.counted = &after.comm->registered;
+	after.registers = 1;
 	return ckc_nccl_spoil(ckc_nccl_do(&o, NULL, 0, &after, CKC_NCCL_WAITS));
 }
 
 static ncclResult_t drop(ncclComm_t handle, const void *value, unsigned int what)
 {
 	struct ck_nccl_op o = {.what = what, .send = (uintptr_t)value};
-	struct ckc_nccl_after after = {.comm = NULL};
+	struct ckc_nccl_after after = {.registers = -1};
 	ncclResult_t ret = ckc_nccl_comm_idle(handle, &after.comm);
 
 	return ckc_nccl_spoil(ret ? ret : ckc_nccl_do(&o, NULL, 0, &after, CKC_NCCL_WAITS));

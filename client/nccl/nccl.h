@@ -53,7 +53,7 @@ struct ckc_nccl_after {
 	ncclComm_t *handle;	       /* where the program has that; set to NULL if it fails */
 	bool ends;		       /* it ends comm */
 	void **value;		       /* where a value of the outcome goes */
-	unsigned int *counted;	       /* and what counts it */
+	int registers;		       /* 1: it registers a buffer of comm, -1: the opposite */
 };
 
 #define CKC_NCCL_WAITS 1u  /* it may wait for other ranks */

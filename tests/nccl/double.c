@@ -199,6 +199,11 @@ EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniq
 	return submit(j);
 }
 
+EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
+{
+	return ncclCommInitRankConfig(comm, ranks, id, rank, NULL);
+}
+
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int count,
 					     ncclUniqueId *ids, ncclConfig_t *config)
 {
