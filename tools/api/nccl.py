@@ -157,9 +157,9 @@ def coverage_md(table):
     """docs/coverage-nccl.md: what a program may ask of NCCL in the workers."""
     refused = [r for r in table.rows if r.kind == "refuse"]
     out = [f"<!-- Made by tools/apigen.py from {SOURCE}: change that, not this file. -->\n", "# Coverage of NCCL\n\n",
-           f"Every function that NCCL 2.28 exports is on the table `{SOURCE}`. Of {len(table.rows)} names "
-           f"{len(table.offered)} work when NCCL runs\nin the workers ([pool.md](pool.md#nccl-in-the-workers)): `op` is an "
-           "operation in a stream, `hand` another call. Each also has its\nname with a `p` in front. A refused call returns "
+           f"Every function that NCCL 2.28 exports is on the table `{SOURCE}`: {len(table.rows)} names. When NCCL runs in the\n"
+           f"workers ([pool.md](pool.md#nccl-in-the-workers)), {len(table.offered)} of them are supported: `op` is an operation in "
+           "a stream, `hand`\nanother call. Each also has its name with a `p` in front. A refused call returns "
            "`ncclInvalidUsage`, and the log names it once.\n\n",
            "| group | names | work | refused |\n|---|---|---|---|\n"]
     for title, rows in table.groups + [("**all**", table.rows)]:
