@@ -52,7 +52,8 @@ void cks_nccl_destroy(struct cks_nccl *n)
 	free(n);
 }
 
-struct cks_nccl_comm *cks_nccl_comm_new(struct cks_nccl *n, unsigned int number, uint64_t context)
+struct cks_nccl_comm *cks_nccl_comm_new(struct cks_nccl *n, unsigned int number, uint64_t context,
+					bool nonblocking)
 {
 	struct cks_nccl_comm *c;
 
@@ -63,6 +64,8 @@ struct cks_nccl_comm *cks_nccl_comm_new(struct cks_nccl *n, unsigned int number,
 		return NULL;
 	c->number = number;
 	c->context = context;
+	c->nonblocking = nonblocking;
+	c->making = true;
 	c->users = 2; /* the table, and the caller */
 	ck_lock(&n->lock);
 	if (n->comms[number]) {
@@ -104,7 +107,7 @@ struct cks_nccl_comm *cks_nccl_comm_get(struct cks_nccl *n, unsigned int number)
 /* The call of NCCL that makes it has not returned, but will soon. */
 static bool is_coming(const struct cks_nccl_comm *c)
 {
-	return !c || (c->making && c->nonblocking && !c->begun);
+	return !c || (c->making && c->nonblocking && !c->handle);
 }
 
 struct cks_nccl_comm *cks_nccl_comm_await(struct cks_nccl *n, unsigned int number)
@@ -154,35 +157,48 @@ void cks_nccl_comm_remove(struct cks_nccl *n, struct cks_nccl_comm *c)
 		free_comm(c);
 }
 
-bool cks_nccl_comm_end(struct cks_nccl *n, struct cks_nccl_comm *c)
+ncclComm_t cks_nccl_comm_handle(struct cks_nccl *n, const struct cks_nccl_comm *c)
 {
-	bool stoppable;
+	ncclComm_t handle;
 
 	ck_lock(&n->lock);
-	c->ended = true;
-	stoppable = !c->making || c->begun;
+	handle = c->handle;
 	ck_unlock(&n->lock);
-	return stoppable;
+	return handle;
 }
 
-void cks_nccl_comm_begun(struct cks_nccl *n, struct cks_nccl_comm *c)
+void cks_nccl_comm_begun(struct cks_nccl *n, struct cks_nccl_comm *c, ncclComm_t handle)
 {
 	ck_lock(&n->lock);
-	c->begun = true;
+	c->handle = handle;
 	pthread_cond_broadcast(&n->done);
 	ck_unlock(&n->lock);
 }
 
-bool cks_nccl_comm_made(struct cks_nccl *n, struct cks_nccl_comm *c)
+bool cks_nccl_comm_made(struct cks_nccl *n, struct cks_nccl_comm *c, ncclComm_t handle)
 {
 	bool wanted;
 
 	ck_lock(&n->lock);
 	c->making = false;
 	wanted = !c->ended;
+	if (wanted)
+		c->handle = handle;
 	pthread_cond_broadcast(&n->done);
 	ck_unlock(&n->lock);
 	return wanted;
+}
+
+ncclComm_t cks_nccl_comm_end(struct cks_nccl *n, struct cks_nccl_comm *c)
+{
+	ncclComm_t handle;
+
+	ck_lock(&n->lock);
+	c->ended = true;
+	handle = c->handle;
+	c->handle = NULL;
+	ck_unlock(&n->lock);
+	return handle;
 }
 
 void cks_nccl_comm_fail(struct cks_nccl *n, struct cks_nccl_comm *c, ncclResult_t result,
@@ -202,10 +218,19 @@ ncclResult_t cks_nccl_comm_state(struct cks_nccl *n, const struct cks_nccl_comm 
 	ncclResult_t state = ncclSuccess, ret = ncclInvalidArgument;
 
 	ck_lock(&n->lock);
-	if (!c->ended && c->comm)
-		ret = cks_nccl.ncclCommGetAsyncError(c->comm, &state);
+	if (c->failed)
+		ret = c->failed;
+	else if (c->handle)
+		ret = cks_nccl.ncclCommGetAsyncError(c->handle, &state);
 	ck_unlock(&n->lock);
 	return ret ? ret : state;
+}
+
+void cks_nccl_comm_text(struct cks_nccl *n, const struct cks_nccl_comm *c, char *text)
+{
+	ck_lock(&n->lock);
+	memcpy(text, c->text, CK_NCCL_TEXT);
+	ck_unlock(&n->lock);
 }
 
 /* --- operators: the thread that carries out a communicator's operations has them to itself */
@@ -327,15 +352,16 @@ void cks_nccl_drop_context(struct cks_session *s, uint64_t id)
 		return;
 	for (unsigned int i = 1; i < CK_NCCL_COMMS; i++) {
 		struct cks_nccl_comm *c = cks_nccl_comm_get(n, i);
+		ncclComm_t handle;
 
 		if (!c)
 			continue;
 		if (c->context == id) {
 			ck_info("a context ends with a communicator in it, which is aborted");
-			if (cks_nccl_comm_end(n, c) && c->comm)
-				cks_nccl.ncclCommAbort(c->comm);
+			handle = cks_nccl_comm_end(n, c);
+			if (handle)
+				cks_nccl.ncclCommAbort(handle);
 			cks_nccl_comm_remove(n, c);
-			c->comm = NULL;
 		}
 		cks_nccl_comm_put(n, c);
 	}

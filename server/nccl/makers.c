@@ -13,11 +13,6 @@ static ncclConfig_t *config_of(struct cks_nccl_extra *x)
 	return x->has_config ? (ncclConfig_t *)x->config : NULL;
 }
 
-static ncclComm_t *slot_of(struct cks_nccl_step *s)
-{
-	return s->newcomm ? (ncclComm_t *)&s->newcomm->comm : NULL;
-}
-
 static ncclResult_t init(struct cks_nccl_step *s)
 {
 	struct cks_nccl_extra *x = s->extra;
@@ -29,11 +24,11 @@ static ncclResult_t init(struct cks_nccl_step *s)
 		if (!cks_nccl.ncclCommInitRankScalable)
 			return ncclInvalidUsage;
 		return cks_nccl.ncclCommInitRankScalable(
-			slot_of(s), (int)s->op->count, s->op->root, (int)x->count,
+			&s->made, (int)s->op->count, s->op->root, (int)x->count,
 			(ncclUniqueId *)(uintptr_t)x->items, config_of(x));
 	}
 	memcpy(&id, x->items, sizeof(id));
-	return cks_nccl.ncclCommInitRankConfig(slot_of(s), (int)s->op->count, id, s->op->root,
+	return cks_nccl.ncclCommInitRankConfig(&s->made, (int)s->op->count, id, s->op->root,
 					       config_of(x));
 }
 
@@ -46,8 +41,8 @@ static ncclResult_t split(struct cks_nccl_step *s)
 		return ncclInvalidUsage;
 	if (!s->newcomm && s->op->root != NCCL_SPLIT_NOCOLOR)
 		return ncclInvalidArgument;
-	return cks_nccl.ncclCommSplit(s->comm->comm, s->op->root, (int)(int64_t)s->op->count,
-				      s->newcomm ? slot_of(s) : &none, config_of(s->extra));
+	return cks_nccl.ncclCommSplit(s->handle, s->op->root, (int)(int64_t)s->op->count,
+				      s->newcomm ? &s->made : &none, config_of(s->extra));
 }
 
 static ncclResult_t shrink(struct cks_nccl_step *s)
@@ -56,8 +51,8 @@ static ncclResult_t shrink(struct cks_nccl_step *s)
 		return ncclInvalidUsage;
 	if (!s->newcomm)
 		return ncclInvalidArgument;
-	return cks_nccl.ncclCommShrink(s->comm->comm, (int *)(uintptr_t)s->extra->items,
-				       (int)s->extra->count, slot_of(s), config_of(s->extra),
+	return cks_nccl.ncclCommShrink(s->handle, (int *)(uintptr_t)s->extra->items,
+				       (int)s->extra->count, &s->made, config_of(s->extra),
 				       s->op->root);
 }
 
@@ -72,7 +67,7 @@ static ncclResult_t premul(struct cks_nccl_step *s)
 
 	if (!cks_nccl.ncclRedOpCreatePreMulSum)
 		return ncclInvalidUsage;
-	ret = cks_nccl.ncclRedOpCreatePreMulSum(&op, at, o->type, o->root, s->comm->comm);
+	ret = cks_nccl.ncclRedOpCreatePreMulSum(&op, at, o->type, o->root, s->handle);
 	if (ret == ncclSuccess && !cks_nccl_redop_put(s->comm, o->op, op))
 		ret = ncclInvalidArgument;
 	return ret;
@@ -86,7 +81,7 @@ static ncclResult_t end_redop(struct cks_nccl_step *s)
 	    !cks_nccl_redop_find(s->comm, s->op->op, &op))
 		return ncclInvalidArgument;
 	cks_nccl_redop_remove(s->comm, s->op->op);
-	return cks_nccl.ncclRedOpDestroy(op, s->comm->comm);
+	return cks_nccl.ncclRedOpDestroy(op, s->handle);
 }
 
 static ncclResult_t take_buffer(struct cks_nccl_step *s, bool window)
@@ -100,10 +95,10 @@ static ncclResult_t take_buffer(struct cks_nccl_step *s, bool window)
 	if (s->place == 0)
 		return ncclInvalidUsage;
 	if (window)
-		return cks_nccl.ncclCommWindowRegister(c->comm, at, s->op->count,
+		return cks_nccl.ncclCommWindowRegister(s->handle, at, s->op->count,
 						       (ncclWindow_t *)&c->buffers[s->place],
 						       s->op->root);
-	return cks_nccl.ncclCommRegister(c->comm, at, s->op->count, &c->buffers[s->place]);
+	return cks_nccl.ncclCommRegister(s->handle, at, s->op->count, &c->buffers[s->place]);
 }
 
 static ncclResult_t drop_buffer(struct cks_nccl_step *s, bool window)
@@ -117,26 +112,24 @@ static ncclResult_t drop_buffer(struct cks_nccl_step *s, bool window)
 		return ncclInvalidArgument;
 	handle = c->buffers[place];
 	c->buffers[place] = NULL;
-	return window ? cks_nccl.ncclCommWindowDeregister(c->comm, handle)
-		      : cks_nccl.ncclCommDeregister(c->comm, handle);
+	return window ? cks_nccl.ncclCommWindowDeregister(s->handle, handle)
+		      : cks_nccl.ncclCommDeregister(s->handle, handle);
 }
 
 /* A communicator that NCCL is still making, without a way to stop it, is aborted when it has been made. */
 static ncclResult_t end(struct cks_nccl *n, struct cks_nccl_step *s)
 {
-	bool stoppable = cks_nccl_comm_end(n, s->comm);
-	ncclComm_t comm = s->comm->comm;
+	ncclComm_t handle = cks_nccl_comm_end(n, s->comm);
 
-	if (!comm || !stoppable)
-		return s->op->what == CK_NCCL_ABORT ? ncclSuccess : ncclInvalidArgument;
-	return s->op->what == CK_NCCL_ABORT ? cks_nccl.ncclCommAbort(comm)
-					    : cks_nccl.ncclCommDestroy(comm);
+	if (s->op->what == CK_NCCL_ABORT)
+		return handle ? cks_nccl.ncclCommAbort(handle) : ncclSuccess;
+	return handle ? cks_nccl.ncclCommDestroy(handle) : ncclInvalidArgument;
 }
 
 ncclResult_t cks_nccl_manage(struct cks_nccl *n, struct cks_nccl_step *s)
 {
 	if (s->op->what != CK_NCCL_INIT && s->op->what != CK_NCCL_INIT_SCALABLE &&
-	    s->op->what != CK_NCCL_ABORT && !s->comm->comm)
+	    s->op->what != CK_NCCL_ABORT && !s->handle)
 		return ncclInvalidArgument;
 	switch (s->op->what) {
 	case CK_NCCL_INIT:
@@ -147,13 +140,13 @@ ncclResult_t cks_nccl_manage(struct cks_nccl *n, struct cks_nccl_step *s)
 	case CK_NCCL_SHRINK:
 		return shrink(s);
 	case CK_NCCL_FINALIZE:
-		return cks_nccl.ncclCommFinalize ? cks_nccl.ncclCommFinalize(s->comm->comm)
+		return cks_nccl.ncclCommFinalize ? cks_nccl.ncclCommFinalize(s->handle)
 						 : ncclInvalidUsage;
 	case CK_NCCL_DESTROY:
 	case CK_NCCL_ABORT:
 		return end(n, s);
 	case CK_NCCL_REVOKE:
-		return cks_nccl.ncclCommRevoke ? cks_nccl.ncclCommRevoke(s->comm->comm, s->op->root)
+		return cks_nccl.ncclCommRevoke ? cks_nccl.ncclCommRevoke(s->handle, s->op->root)
 					       : ncclInvalidUsage;
 	case CK_NCCL_PREMUL:
 		return premul(s);
@@ -167,29 +160,26 @@ ncclResult_t cks_nccl_manage(struct cks_nccl *n, struct cks_nccl_step *s)
 	}
 }
 
-static void settle_new(struct cks_nccl *n, struct cks_nccl_comm *c, ncclResult_t result)
+static void settle_new(struct cks_nccl *n, struct cks_nccl_step *s, ncclResult_t result)
 {
-	bool wanted = cks_nccl_comm_made(n, c);
+	struct cks_nccl_comm *c = s->newcomm;
+	ncclComm_t made = result && !c->nonblocking ? NULL : s->made;
+	bool wanted = cks_nccl_comm_made(n, c, made);
 
-	if (!wanted && !c->nonblocking && !result && c->comm) {
-		cks_nccl.ncclCommAbort(c->comm); /* nobody waits for it any more */
-		c->comm = NULL;
-	} else if (result && c->comm && c->nonblocking) {
+	if (!wanted && made && !c->nonblocking)
+		cks_nccl.ncclCommAbort(made); /* no rank of the program waits for it any more */
+	else if (result && made)
 		cks_nccl_comm_fail(n, c, result, ""); /* the program aborts it */
-	} else if (result) {
+	else if (result)
 		cks_nccl_comm_remove(n, c);
-	}
 }
 
 void cks_nccl_settle(struct cks_nccl *n, struct cks_nccl_step *s, ncclResult_t result)
 {
 	if (s->newcomm)
-		settle_new(n, s->newcomm, result);
+		settle_new(n, s, result);
 	if (s->place && (result || s->result))
 		s->comm->buffers[s->place] = NULL;
-	if (s->comm && (s->op->what == CK_NCCL_DESTROY || s->op->what == CK_NCCL_ABORT)) {
-		if (!s->comm->making)
-			s->comm->comm = NULL;
+	if (s->comm && (s->op->what == CK_NCCL_DESTROY || s->op->what == CK_NCCL_ABORT))
 		cks_nccl_comm_remove(n, s->comm);
-	}
 }

@@ -22,17 +22,17 @@ const char *cks_nccl_open(void);
 
 /* --- comms.c */
 
-/* A communicator of the client's. NCCL writes `comm` early, and while ncclGroupEnd runs. */
+/* A communicator of the client's. The lock of struct cks_nccl goes with all but the last group. */
 struct cks_nccl_comm {
 	unsigned int number, users;
-	ncclComm_t volatile comm; /* NULL: not made yet, or ended */
-	uint64_t context;	  /* id */
-	bool making;		  /* NCCL waits for the other ranks */
-	bool begun;		  /* and has returned to us: it can be aborted meanwhile */
+	ncclComm_t handle; /* NULL: not made yet, or ended */
+	uint64_t context;  /* id */
+	bool making;	   /* NCCL waits for the other ranks */
 	bool ended;
-	bool nonblocking;    /* its operations go on behind the program's back */
+	bool nonblocking;    /* its operations go on behind the program's back; never changes */
 	ncclResult_t failed; /* the first error of an operation without a reply */
 	char text[CK_NCCL_TEXT];
+	/* of the thread that carries out its operations */
 	ncclRedOp_t *redops; /* by the client's number, from ncclNumOps; -1: none */
 	unsigned int redop_count;
 	void **buffers; /* registered ones, by number from 1 */
@@ -54,9 +54,10 @@ int cks_nccl_create(struct cks_nccl **nccl);
 /* For tests; no thread may use it. */
 void cks_nccl_destroy(struct cks_nccl *nccl);
 
-/* Make number @number of context @context. NULL: it is taken, out of range, or there is no memory. Used until put. */
+/* Number @number of context @context, which is being made. NULL: it is taken, out of range, or there is no memory. Used until
+ * put. */
 struct cks_nccl_comm *cks_nccl_comm_new(struct cks_nccl *nccl, unsigned int number,
-					uint64_t context);
+					uint64_t context, bool nonblocking);
 /* NULL: there is none, or it has ended. */
 struct cks_nccl_comm *cks_nccl_comm_get(struct cks_nccl *nccl, unsigned int number);
 /* The same for an abort, which may overtake the command that makes the communicator: waits a while until NCCL has begun. */
@@ -64,17 +65,21 @@ struct cks_nccl_comm *cks_nccl_comm_await(struct cks_nccl *nccl, unsigned int nu
 void cks_nccl_comm_put(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
 /* Its number is free from now on. */
 void cks_nccl_comm_remove(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
-/* From now on no other thread gets it. False: NCCL is still making it, and cannot be stopped. */
-bool cks_nccl_comm_end(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
-/* NCCL makes it behind our back. */
-void cks_nccl_comm_begun(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
-/* NCCL has made it, or not. False: it has been ended meanwhile. */
-bool cks_nccl_comm_made(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
+/* NCCL's own; NULL: not made, or ended. */
+ncclComm_t cks_nccl_comm_handle(struct cks_nccl *nccl, const struct cks_nccl_comm *comm);
+/* NCCL makes it behind our back, as @handle: it can be aborted meanwhile. */
+void cks_nccl_comm_begun(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclComm_t handle);
+/* NCCL has made it, or not (NULL). False: it has been ended meanwhile. */
+bool cks_nccl_comm_made(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclComm_t handle);
+/* From now on no other thread gets it. Returns what the caller ends; NULL: NCCL is still making it, and cannot be stopped. */
+ncclComm_t cks_nccl_comm_end(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
 /* Note an error of an operation without a reply. */
 void cks_nccl_comm_fail(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclResult_t result,
 			const char *text);
-/* NCCL's asynchronous error of it; ncclInvalidArgument: it has ended. */
+/* That error; else NCCL's asynchronous error. ncclInvalidArgument: it has ended. */
 ncclResult_t cks_nccl_comm_state(struct cks_nccl *nccl, const struct cks_nccl_comm *comm);
+/* The text of that error, at @text of CK_NCCL_TEXT bytes. */
+void cks_nccl_comm_text(struct cks_nccl *nccl, const struct cks_nccl_comm *comm, char *text);
 
 /* The operator behind the client's number. False: there is none. */
 bool cks_nccl_redop_find(const struct cks_nccl_comm *comm, int number, ncclRedOp_t *op);
@@ -140,8 +145,10 @@ void cks_nccl_replay(struct cks_session *session, const void *batch,
 struct cks_nccl_step {
 	const struct ck_nccl_op *op;
 	struct cks_nccl_comm *comm, *newcomm; /* in use; NULL: none */
-	unsigned int place;		      /* of a buffer that it registers */
-	struct cks_nccl_extra *extra;	      /* NCCL may read it until the group ends */
+	ncclComm_t handle;		      /* of comm */
+	ncclComm_t made;	      /* NCCL writes it, for newcomm, until the group ends */
+	unsigned int place;	      /* of a buffer that it registers */
+	struct cks_nccl_extra *extra; /* NCCL may read it until the group ends */
 	ncclResult_t result;
 };
 

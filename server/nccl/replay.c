@@ -23,26 +23,27 @@ static bool makes_comm(uint32_t what)
 
 /* --- before: the communicators of each step */
 
+static bool is_nonblocking(const struct cks_nccl_step *s)
+{
+	const ncclConfig_t *config = (const ncclConfig_t *)s->extra->config;
+
+	if (s->extra->has_config && config->blocking != NCCL_CONFIG_UNDEF_INT)
+		return config->blocking == 0;
+	return s->comm && s->comm->nonblocking;
+}
+
 static ncclResult_t prepare_new(struct cks_session *session, struct cks_nccl_step *s)
 {
-	const ncclConfig_t *config;
-
 	s->extra = malloc(sizeof(*s->extra));
 	if (!s->extra)
 		return ncclSystemError;
 	if (!cks_nccl_extra_read(s->op, s->extra))
 		return ncclInvalidArgument;
-	config = (const ncclConfig_t *)s->extra->config;
 	if (s->op->newcomm == 0)
 		return ncclSuccess;
-	s->newcomm = cks_nccl_comm_new(session->nccl, s->op->newcomm, s->op->context);
-	if (!s->newcomm)
-		return ncclInvalidArgument;
-	s->newcomm->making = true;
-	s->newcomm->nonblocking = s->extra->has_config && config->blocking == 0;
-	if (s->comm && (!s->extra->has_config || config->blocking == NCCL_CONFIG_UNDEF_INT))
-		s->newcomm->nonblocking = s->comm->nonblocking;
-	return ncclSuccess;
+	s->newcomm =
+		cks_nccl_comm_new(session->nccl, s->op->newcomm, s->op->context, is_nonblocking(s));
+	return s->newcomm ? ncclSuccess : ncclInvalidArgument;
 }
 
 static ncclResult_t prepare(struct cks_session *session, struct cks_nccl_step *s,
@@ -66,11 +67,11 @@ static ncclResult_t in_stream(struct cks_session *session, const struct cks_nccl
 	CUstream stream;
 	ncclRedOp_t op = 0;
 
-	if (!s->comm->comm || !cks_stream_find(&q, s->op->stream, &stream))
+	if (!s->handle || !cks_stream_find(&q, s->op->stream, &stream))
 		return ncclInvalidArgument;
 	if (cks_nccl_has_op(s->op->what) && !cks_nccl_redop_find(s->comm, s->op->op, &op))
 		return ncclInvalidArgument;
-	return cks_nccl_carry_out(s->op, op, s->comm->comm, stream);
+	return cks_nccl_carry_out(s->op, op, s->handle, stream);
 }
 
 /* NCCL takes the device from the current context where it makes a communicator. */
@@ -80,6 +81,7 @@ static ncclResult_t step(struct cks_session *session, struct cks_nccl_step *s)
 
 	if (!context || ck_driver.cuCtxSetCurrent(context) != CUDA_SUCCESS)
 		return ncclUnhandledCudaError;
+	s->handle = s->comm ? cks_nccl_comm_handle(session->nccl, s->comm) : NULL;
 	return cks_nccl_is_op(s->op->what) ? in_stream(session, s)
 					   : cks_nccl_manage(session->nccl, s);
 }
@@ -138,7 +140,7 @@ static ncclResult_t run(struct cks_session *session, struct cks_nccl_step *steps
 								      : cks_nccl.ncclGroupEnd());
 	for (uint32_t i = 0; i < count && !first; i++) {
 		if (steps[i].newcomm && steps[i].newcomm->nonblocking)
-			cks_nccl_comm_begun(session->nccl, steps[i].newcomm);
+			cks_nccl_comm_begun(session->nccl, steps[i].newcomm, steps[i].made);
 	}
 	for (uint32_t i = 0; i < count && !first; i++)
 		keep_first(&first, wait_for(session->nccl, &steps[i]));

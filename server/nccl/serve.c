@@ -167,12 +167,14 @@ CUresult ck_serve_nccl_wait(struct cks_request *q, ck_nccl_wait_args *a, ck_nccl
 
 /* --- questions */
 
-static ncclResult_t number_of(const struct cks_nccl_comm *c, unsigned int question, uint64_t *value)
+static ncclResult_t number_of(struct cks_nccl *n, const struct cks_nccl_comm *c,
+			      unsigned int question, uint64_t *value)
 {
+	ncclComm_t handle = cks_nccl_comm_handle(n, c);
 	ncclResult_t (*ask)(ncclComm_t, int *) =
 		question == CK_NCCL_ASK_COUNT ? cks_nccl.ncclCommCount : cks_nccl.ncclCommUserRank;
 	int number = 0;
-	ncclResult_t ret = ask && c->comm ? ask(c->comm, &number) : ncclInvalidArgument;
+	ncclResult_t ret = ask && handle ? ask(handle, &number) : ncclInvalidArgument;
 
 	*value = (uint64_t)number;
 	return ret;
@@ -181,19 +183,21 @@ static ncclResult_t number_of(const struct cks_nccl_comm *c, unsigned int questi
 static void ask_comm(struct cks_nccl *n, const struct cks_nccl_comm *c, const ck_nccl_ask_args *a,
 		     ck_nccl_ask_res *res)
 {
+	char text[CK_NCCL_TEXT];
+
 	switch (a->question) {
 	case CK_NCCL_ASK_ERROR:
-		res->result = c->failed ? c->failed : cks_nccl_comm_state(n, c);
+		res->result = cks_nccl_comm_state(n, c);
 		break;
 	case CK_NCCL_ASK_COUNT:
 	case CK_NCCL_ASK_RANK:
-		res->result = number_of(c, a->question, &res->value);
+		res->result = number_of(n, c, a->question, &res->value);
 		break;
 	case CK_NCCL_ASK_LAST_ERROR:
+		cks_nccl_comm_text(n, c, text);
 		give_text(&res->text.text_val, &res->text.text_len,
-			  c->text[0] || !cks_nccl.ncclGetLastError
-				  ? c->text
-				  : cks_nccl.ncclGetLastError(NULL));
+			  text[0] || !cks_nccl.ncclGetLastError ? text
+								: cks_nccl.ncclGetLastError(NULL));
 		break;
 	default:
 		res->result = ncclInvalidArgument;

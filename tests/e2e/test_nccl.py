@@ -67,7 +67,6 @@ def test_what_a_communicator_can_do(servers, tmp_path, case):
     right(case, four(servers), tmp_path)
 
 
-@pytest.mark.threads
 @pytest.mark.parametrize("case", ["group", "threads"])
 def test_all_devices_of_a_pool_in_one_process(servers, tmp_path, case):
     right(case, [",".join(s.address("tcp") for s in servers)], tmp_path)
