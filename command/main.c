@@ -17,6 +17,8 @@
 	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"            \
 	"  -W, --worker-prefix NAME  start the worker through this command of the server's "       \
 	"policy\n"
+	"  -n, --nccl WHERE      NCCL runs on the servers (workers), unchanged above the client\n" \
+	"                        (program), or on the servers if there are several (auto)\n"
 
 static const struct ckx_command commands[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",

@@ -82,6 +82,7 @@ struct ckc_client {
 	struct ckc_graphs *graphs;
 	struct ckc_nvml *nvml;
 	struct ckc_cupti *cupti;
+	struct ckc_nccl *nccl;
 };
 
 /* --- root.c: which session */

@@ -23,6 +23,7 @@ enum ck_rank {
 	CK_RANK_STATUS,	       /* watches of events and streams */
 	CK_RANK_TURN,	       /* the session's turn on the GPU */
 	CK_RANK_DELIVERIES,    /* parts of copies that go to the client */
+	CK_RANK_NCCL, /* communicators, batches in threads; NCCL answers questions meanwhile */
 	CK_RANK_PROFILE_KINDS, /* kinds of records; CUPTI may hand over a buffer meanwhile */
 	CK_RANK_DIRECT,	       /* the list of bridges to workers of other servers */
 	CK_RANK_M3_BROKER,     /* the connection to the broker: one question at a time */
