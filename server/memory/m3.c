@@ -96,7 +96,7 @@ static int greet(int sock)
 	strcpy(hello.principal, broker.principal);
 	status = cks_broker_exchange(sock, &hello);
 	cks_meter_terms(&terms);
-	if (status != M3_OK || terms.m3_memory == 0 || !broker.payer[0])
+	if (status != M3_OK || (terms.m3_memory == 0 && !terms.m3_own) || !broker.payer[0])
 		return status;
 	ck_m3_request_init(&bill, CK_M3_BILL);
 	strcpy(bill.principal, broker.payer);
@@ -291,6 +291,14 @@ static bool forbidden(const struct ck_m3_request *q)
 	}
 }
 
+static bool sees_own_names_only(void)
+{
+	struct cks_terms terms;
+
+	cks_meter_terms(&terms);
+	return terms.m3_own;
+}
+
 /* Answer a request of libm3. */
 static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_answer *answer)
 {
@@ -302,6 +310,8 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 		status = M3_EPERM;
 	if (op == CK_M3_LEASE)
 		question->head.value = 0; /* no waiting: it would block the session */
+	if (op == CK_M3_LIST && sees_own_names_only())
+		question->head.value = 1;
 	if (status == M3_OK && op == CK_M3_EVENT_SET)
 		status = event_in(question->data, question->head.data_size);
 	if (status == M3_OK)

@@ -109,6 +109,13 @@ struct cks_control_turn {
 	uint32_t serial, window_us; /* of a turn: its number; how long it may submit work */
 };
 
+/* As struct cks_control_words: a line for the program's user (server/session/words.h); @last: and the session ends. */
+#define CK_CONTROL_WORDS 'Y'
+struct cks_control_words {
+	char kind, last;
+	char text[CK_NOTE_TEXT];
+};
+
 /* Exit status of a spare that failed to get ready. */
 #define CK_SPARE_FAILED 3
 

@@ -26,6 +26,9 @@ const struct cks_terms *cks_policy_find(const struct cks_policy *policy, const s
 /* Do identities have different weights? */
 bool cks_policy_weighted(const struct cks_policy *policy);
 
+/* Do sessions of any identity end after some time? */
+bool cks_policy_timed(const struct cks_policy *policy);
+
 /* Is the file @path right? NULL: there is none. 0 or -errno, printed on stderr. */
 int cks_policy_check(const char *path);
 

@@ -50,6 +50,10 @@ struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 					  const struct cks_session_info *session);
 /* Send @kind, one of CK_CONTROL_..., to its worker; false: it does not listen. */
 bool cks_workers_tell(const struct cks_session_info *session, char kind);
+/* The same with a line for the program's user; @last: it is why the session ends. */
+bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last);
+/* End its process at once. */
+void cks_workers_kill(const struct cks_session_info *session);
 /* By public name, or by the worker's process id; NULL: there is none. */
 struct cks_session_info *cks_workers_find(struct cks_workers *workers, const char *name);
 

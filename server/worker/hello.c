@@ -252,13 +252,24 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 struct reply {
 	ck_hello_res *res;
 	ck_hello_more more;
+	ck_hello_rules rules;
 };
 
 static bool_t code_reply(XDR *xdrs, struct reply *reply)
 {
 	if (!xdr_ck_hello_res(xdrs, reply->res))
 		return FALSE;
-	return reply->res->status != CK_HELLO_OK || xdr_ck_hello_more(xdrs, &reply->more);
+	return reply->res->status != CK_HELLO_OK ||
+	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules));
+}
+
+/* The session may be ended by the policy. */
+static bool may_have_words(void)
+{
+	struct cks_terms terms;
+
+	cks_meter_terms(&terms);
+	return terms.time > 0 || terms.idle_end > 0;
 }
 
 /* With the numbers of all messages that this server knows, and what is ready for @session, unless
@@ -277,6 +288,7 @@ static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res,
 		reply.more.recalled.recalled_len = (u_int)recalled;
 		cks_lease_offer(session, &offer);
 		reply.more.keep = keep;
+		reply.rules.words = may_have_words();
 		reply.more.arena = offer.arena;
 		reply.more.arena_size = offer.arena_size;
 		reply.more.lease_device = offer.device;

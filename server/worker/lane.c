@@ -152,6 +152,7 @@ bool cks_lane_is_driverless(uint32_t proc)
 	case CK_PROC_callback_next:
 	case CK_PROC_delivery_next:
 	case CK_PROC_output:
+	case CK_PROC_words:
 	case CK_PROC_m3_subscribe:
 	case CK_PROC_m3_news:
 	case CK_PROC_m3_unsubscribe:

@@ -32,6 +32,8 @@
 #include "server/session/nvml.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
+#include "server/session/terms.h"
+#include "server/session/words.h"
 #include "server/worker/hello.h"
 #include "server/worker/keep.h"
 #include "server/worker/park.h"
@@ -46,6 +48,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_LEAVE_STEP_MS 1
+#define CK_LAST_WORDS_MS 1000
 
 /* This session, as its next supervisor will know it. */
 static void describe(struct cks_state_worker *self)
@@ -147,6 +150,39 @@ static void change_account(int fd, uint32_t seat)
 		ck_warn("the session's account: %s", strerror(-ret));
 }
 
+/* The options of this session: the terms of its identity come before those of the server. */
+static const struct cks_options *apply_terms(const struct cks_options *options,
+					     struct ck_output *output)
+{
+	static struct cks_options own;
+	struct cks_terms terms;
+
+	cks_meter_terms(&terms);
+	own = *options;
+	cks_limits_apply(&own.limits, &terms);
+	cks_output_bound(output, own.limits.value[CK_LIMIT_OUTPUT]);
+	worker.max_lanes = (unsigned int)own.limits.value[CK_LIMIT_LANES];
+	worker.bandwidth = terms.bandwidth;
+	if (terms.time > 0 || terms.idle_end > 0)
+		worker.max_lanes++; /* the client listens for words */
+	if (terms.nvml_own)
+		cks_nvml_narrow(cks_meter_is_own);
+	return &own;
+}
+
+/* With the last line the client leaves, and the process ends; one that does not listen has a moment. */
+static void say(struct cks_control_words *message)
+{
+	message->text[sizeof(message->text) - 1] = '\0';
+	if (message->last)
+		worker_verdict(message->text);
+	cks_words_say(message->text, message->last);
+	if (!message->last)
+		return;
+	usleep(CK_LAST_WORDS_MS * 1000);
+	worker_end(message->text);
+}
+
 static bool is_turn(char kind)
 {
 	return kind == CK_CONTROL_HOLD || kind == CK_CONTROL_TURN || kind == CK_CONTROL_FREE;
@@ -160,6 +196,7 @@ static _Noreturn void take_connections(void)
 			char kind;
 			struct cks_control_account account;
 			struct cks_control_turn turn;
+			struct cks_control_words words;
 		} message = {.kind = 0};
 		int fd = -1;
 		long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
@@ -189,6 +226,8 @@ static _Noreturn void take_connections(void)
 			leave();
 		else if (kind == CK_CONTROL_RETURN)
 			come_back();
+		else if (kind == CK_CONTROL_WORDS)
+			say(&message.words);
 		else if (is_turn(kind))
 			cks_turn_control(worker.session, &message.turn);
 		if (kind == CK_CONTROL_ACCOUNT)
@@ -235,12 +274,12 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	struct ck_output *output = NULL;
 	int ret = prepare_process(options, &output);
 
-	worker.options = options;
-	worker.max_lanes = (unsigned int)options->limits.value[CK_LIMIT_LANES];
 	if (ret == 0 && spare_argv)
 		cks_spare_wait(options, spare_argv);
 	if (ret == 0 && options->policy)
 		ret = take_account();
+	if (ret == 0)
+		worker.options = options = apply_terms(options, output);
 	if (ret == 0)
 		ret = worker_open_first(&first);
 	if (ret < 0) {
@@ -258,6 +297,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
 	session->press = press;
+	session->pace.rate = worker.bandwidth;
 	cks_turn_prepare(session);
 	cks_park_prepare(session, options->limits.value[CK_LIMIT_PARK]);
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
