@@ -105,8 +105,9 @@ struct cks_control_account {
 #define CK_CONTROL_TURN 'V'
 #define CK_CONTROL_FREE 'F'
 struct cks_control_turn {
-	char kind, unused[3];
-	uint32_t serial, window_us; /* of a turn: its number; how long it may submit work */
+	char kind, unused;
+	uint16_t messages; /* of a turn: most messages that may call the driver; 0: no bound */
+	uint32_t serial, window_us; /* its number; how long it may submit work */
 };
 
 /* As struct cks_control_words: a line for the program's user (server/session/words.h); @last: and the session ends. */

@@ -24,7 +24,7 @@ struct entry {
 
 struct cks_policy {
 	struct cks_terms usual;
-	bool weighted; /* not all have the same weight */
+	bool weighted; /* not all have the same weight and priority */
 	struct entry *entries;
 	size_t count;
 };
@@ -117,7 +117,8 @@ static void take_entry(struct cks_policy_reading *r, const config_setting_t *gro
 		if (ck_hash_equal(&policy->entries[i].key, &e->key))
 			cks_policy_fail(r, group, "the identity has an entry already");
 	}
-	policy->weighted |= e->terms.weight != policy->usual.weight;
+	policy->weighted |= e->terms.weight != policy->usual.weight ||
+			    e->terms.priority != policy->usual.priority;
 	policy->count++;
 }
 
