@@ -35,10 +35,10 @@ static struct {
 	struct ck_m3_answer answer;
 } broker = {.lock = CK_MUTEX(CK_RANK_M3_BROKER), .sock = -1};
 
-void cks_broker_link(const char *path, int client)
+void cks_broker_link(const char *path, int client, uid_t server)
 {
 	struct sockaddr_storage peer;
-	struct ucred who = {.uid = geteuid()}; /* default, for a client on another host */
+	struct ucred who = {.uid = server}; /* default, for a client on another host */
 	socklen_t size = sizeof(peer), cred = sizeof(who);
 
 	broker.path = path;
@@ -46,7 +46,7 @@ void cks_broker_link(const char *path, int client)
 	    getpeername(client, (struct sockaddr *)&peer, &size) == 0 &&
 	    peer.ss_family == AF_UNIX &&
 	    getsockopt(client, SOL_SOCKET, SO_PEERCRED, &who, &cred) == 0)
-		broker.owner = who.uid == geteuid() || who.uid == 0;
+		broker.owner = who.uid == server || who.uid == 0;
 	snprintf(broker.principal, sizeof(broker.principal), "uid:%u", (unsigned int)who.uid);
 }
 

@@ -67,6 +67,7 @@ struct cks_worker_note {
 	uint32_t gpus[CK_NOTE_GPUS];
 	/* of CK_NOTE_USE and _END, since the session began */
 	struct cks_histogram call_times, round_trips;
+	uint32_t user; /* of CK_NOTE_SESSION: which it has become (--worker-users); 0: none */
 };
 
 /* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
@@ -98,6 +99,15 @@ struct cks_worker_note {
 struct cks_control_account {
 	char kind, unused[3];
 	uint32_t seat;
+};
+
+/* With --worker-users, the first message to a worker with a client, as struct cks_control_user: become @user, with the folder
+ * of the module cache that comes with it. The supervisor has judged the client. */
+#define CK_CONTROL_USER 'X'
+struct cks_control_user {
+	char kind, unused[3];
+	uint32_t user;
+	struct cks_identity identity;
 };
 
 /* As struct cks_control_turn: wait for turns on the GPU; here is one; or go on without. */

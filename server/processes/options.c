@@ -51,6 +51,7 @@ enum {
 	OPT_SUSPEND_FOR_OTHERS,
 	OPT_GPU_TIME,
 	OPT_SANDBOX,
+	OPT_WORKER_USERS,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
 	OPT_STANDBY,
@@ -96,6 +97,7 @@ static const struct option long_options[] = {
 	{"suspend-for-others", no_argument, NULL, OPT_SUSPEND_FOR_OTHERS},
 	{"gpu-time", no_argument, NULL, OPT_GPU_TIME},
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
+	{"worker-users", required_argument, NULL, OPT_WORKER_USERS},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
 	{"standby", required_argument, NULL, OPT_STANDBY},
@@ -318,6 +320,12 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return 0;
 	case OPT_SANDBOX:
 		return parse_sandbox(value);
+	case OPT_WORKER_USERS:
+		o->worker_users_text = value;
+		return cks_users_parse(value, &o->worker_users) < 0
+			       ? refuse("--worker-users: not FIRST-LAST, numbers of users above 0",
+					value)
+			       : 0;
 	case OPT_CTL_SOCKET:
 		return take_path(&o->ctl_socket, value);
 	case OPT_MAX_SESSIONS:

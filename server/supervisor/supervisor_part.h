@@ -15,6 +15,7 @@
 #include "server/supervisor/rendezvous.h"
 #include "server/supervisor/spares.h"
 #include "server/supervisor/suspend.h"
+#include "server/supervisor/uids.h"
 #include "server/supervisor/upgrade.h"
 
 struct supervisor {
@@ -30,6 +31,7 @@ struct supervisor {
 	struct cks_watchdog watchdog;
 	struct cks_audit *audit;       /* NULL: none */
 	struct cks_accounts *accounts; /* NULL: there is no policy */
+	struct cks_uids *uids;	       /* NULL: workers stay the server's user */
 	struct cks_workers *workers;
 	struct cks_spares spares;
 	struct cks_fresh_list *fresh;

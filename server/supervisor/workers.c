@@ -46,6 +46,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	w->stirred = true;
 	cks_command_fill(&w->command, o, driver, broker);
 	w->most = o->max_sessions;
+	w->cache_dir = o->cache_dir;
 	return w;
 }
 
@@ -240,7 +241,9 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 	int ret;
 
 	enroll(worker, owner, number);
-	ret = cks_worker_seat(w, worker);
+	ret = cks_worker_house(w, worker);
+	if (ret == 0)
+		ret = cks_worker_seat(w, worker);
 	if (ret == 0) {
 		w->totals.sessions++;
 		row = cks_ledger_row(&w->ledger, owner->identity.name);
@@ -248,6 +251,8 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 			row->sessions++;
 		return 0;
 	}
+	cks_uids_leave(w->uids, worker->info.user);
+	worker->info.user = 0;
 	worker->info.number = 0; /* it has not begun */
 	kill(worker->pid, SIGKILL);
 	return ret;
@@ -260,6 +265,8 @@ static _Noreturn void run(struct cks_workers *w, int fd, int control, const stru
 
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
+	if (w->uids)
+		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
 	cks_command_run(&w->command, fd, control);
 }
 

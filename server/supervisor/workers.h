@@ -22,6 +22,7 @@ struct cks_helpers;
 struct cks_ledger;
 struct cks_state;
 struct cks_state_worker;
+struct cks_uids;
 struct cks_workers;
 
 /* @driver: the result for --driver auto; @broker: its socket. NULL: out of memory. */
@@ -36,6 +37,9 @@ void cks_workers_accounts(struct cks_workers *workers, struct cks_accounts *acco
 const struct cks_terms *cks_workers_identity_terms(const struct cks_workers *workers,
 						   const struct cks_identity *identity);
 const struct cks_terms *cks_session_terms(const struct cks_session_info *session);
+
+/* Have each identity's workers become another user; @uids must live longer. */
+void cks_workers_users(struct cks_workers *workers, struct cks_uids *uids);
 
 /* Kill all and wait for their ends, at most 2 s. */
 void cks_workers_destroy(struct cks_workers *workers);

@@ -236,7 +236,8 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 {
 	struct cks_token token = {.known = false};
 
-	judge(options, &token, ck_chan_fd(chan), &g->args, res);
+	if (!client->judged)
+		judge(options, &token, ck_chan_fd(chan), &g->args, res);
 	if (res->status == CK_HELLO_OK && !take_ready(res))
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
@@ -244,7 +245,8 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 	if (options->policy || g->limits.memory)
 		begin_meter(&g->limits, res);
 	cks_hello_reserve(options);
-	cks_judge_identity(options, &token, &g->args, ck_chan_fd(chan), &client->identity);
+	if (!client->judged)
+		cks_judge_identity(options, &token, &g->args, ck_chan_fd(chan), &client->identity);
 	return make_session(options, client, output, res, session);
 }
 

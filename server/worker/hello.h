@@ -4,6 +4,8 @@
 #ifndef CK_SERVER_WORKER_HELLO_H
 #define CK_SERVER_WORKER_HELLO_H
 
+#include <stdbool.h>
+
 #include "rpc/record.h"
 #include "server/session/identity.h"
 
@@ -17,6 +19,7 @@ struct cks_client {
 	unsigned int pid;
 	unsigned int keep; /* seconds that the session outlives its connections; 0: it does not */
 	struct cks_identity identity;
+	bool judged; /* by the supervisor, which has said the identity: this process cannot read the token */
 };
 
 /* Load the driver and prepare the reply to cks_hello in advance, once. -ENODEV: the driver does not

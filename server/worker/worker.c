@@ -29,14 +29,15 @@
 #include "server/processes/session_info.h"
 #include "server/processes/state.h"
 #include "server/processes/title.h"
+#include "server/processes/users.h"
 #include "server/session/nvml.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
-#include "server/session/terms.h"
 #include "server/session/words.h"
 #include "server/worker/hello.h"
 #include "server/worker/keep.h"
 #include "server/worker/park.h"
+#include "server/worker/settle.h"
 #include "server/worker/spare.h"
 #include "server/worker/turn.h"
 #include "server/worker/worker.h"
@@ -50,6 +51,12 @@ CK_LOG_DEFINE("server");
 #define CK_LEAVE_STEP_MS 1
 #define CK_LAST_WORDS_MS 1000
 
+/* Which this process has become; 0: none. */
+static uint32_t user_of_process(void)
+{
+	return worker.options->worker_users.first ? (uint32_t)geteuid() : 0;
+}
+
 /* This session, as its next supervisor will know it. */
 static void describe(struct cks_state_worker *self)
 {
@@ -61,6 +68,7 @@ static void describe(struct cks_state_worker *self)
 	self->info.memory = cks_memory_total(s->memory);
 	self->info.owner.identity = worker.client.identity;
 	self->info.owner.peer = worker.owner;
+	self->info.user = user_of_process();
 	snprintf(self->info.program, sizeof(self->info.program), "%.*s", CK_NOTE_TEXT - 1,
 		 worker.client.application);
 	if (atomic_load(&s->gate.closed) & CK_GATE_PARKED) {
@@ -93,6 +101,7 @@ static int announce(const struct cks_session *session)
 	snprintf(note.host, sizeof(note.host), "%.*s", CK_NOTE_HOST - 1, worker.client.host);
 	note.peer = worker.owner;
 	note.identity = worker.client.identity;
+	note.user = user_of_process();
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
@@ -125,22 +134,6 @@ static void come_back(void)
 	announce(atomic_load(&worker.session));
 }
 
-/* Take the account that comes first with --policy, before anything counts. -errno. */
-static int take_account(void)
-{
-	struct cks_control_account message = {.kind = 0};
-	int fd = -1;
-	long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
-
-	if (n == (long)sizeof(message) && message.kind == CK_CONTROL_ACCOUNT && fd >= 0)
-		return cks_meter_account(fd, message.seat);
-	if (fd >= 0)
-		close(fd);
-	if (n > 0 && message.kind != CK_CONTROL_STOP)
-		return -EPROTO;
-	_exit(0); /* the server is stopping */
-}
-
 /* The supervisor is another one, or this process comes from files: count in its account. */
 static void change_account(int fd, uint32_t seat)
 {
@@ -148,26 +141,6 @@ static void change_account(int fd, uint32_t seat)
 
 	if (ret < 0)
 		ck_warn("the session's account: %s", strerror(-ret));
-}
-
-/* The options of this session: the terms of its identity come before those of the server. */
-static const struct cks_options *apply_terms(const struct cks_options *options,
-					     struct ck_output *output)
-{
-	static struct cks_options own;
-	struct cks_terms terms;
-
-	cks_meter_terms(&terms);
-	own = *options;
-	cks_limits_apply(&own.limits, &terms);
-	cks_output_bound(output, own.limits.value[CK_LIMIT_OUTPUT]);
-	worker.max_lanes = (unsigned int)own.limits.value[CK_LIMIT_LANES];
-	worker.bandwidth = terms.bandwidth;
-	if (terms.time > 0 || terms.idle_end > 0)
-		worker.max_lanes++; /* the client listens for words */
-	if (terms.nvml_own)
-		cks_nvml_narrow(cks_meter_is_own);
-	return &own;
 }
 
 /* With the last line the client leaves, and the process ends; one that does not listen has a moment. */
@@ -276,17 +249,16 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 
 	if (ret == 0 && spare_argv)
 		cks_spare_wait(options, spare_argv);
-	if (ret == 0 && options->policy)
-		ret = take_account();
 	if (ret == 0)
-		worker.options = options = apply_terms(options, output);
+		ret = cks_settle(&options, output);
+	worker.options = options;
 	if (ret == 0)
 		ret = worker_open_first(&first);
 	if (ret < 0) {
 		ck_err("worker: %s", strerror(-ret));
 		return 1;
 	}
-	cks_broker_link(options->m3_path, worker.hello_fd);
+	cks_broker_link(options->m3_path, worker.hello_fd, cks_users_server());
 	ret = cks_hello(options, first.chan, first.reader, output, announce, &worker.client,
 			&session);
 	if (ret == -ECONNREFUSED)
