@@ -97,6 +97,7 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 	if (!cks_meter_context_begin())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cks_warm_drop(a->device);
+	cks_lease_await_thaw(q->session);
 	err = create(&context, a->flags, a->device);
 	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q->session, i); i++)
 		err = create(&context, a->flags, a->device);
@@ -159,6 +160,7 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!cks_meter_primary_begin(a->device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	cks_lease_await_thaw(s);
 	err = retain(s, a->device, &context);
 	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (err) {

@@ -88,6 +88,9 @@ struct cks_worker_note {
 /* Without one: keep all threads away from the driver, or no longer. */
 #define CK_CONTROL_PARK 'K'
 #define CK_CONTROL_UNPARK 'U'
+/* Without one: another session returns to the GPU, take no device memory; and it has returned. */
+#define CK_CONTROL_FREEZE 'Z'
+#define CK_CONTROL_THAW 'Y'
 /* Close all connections of the client, and report it; and after that: take some again. The worker
  * may have been written into files in between, and belong to another supervisor. */
 #define CK_CONTROL_LEAVE 'L'
