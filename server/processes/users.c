@@ -96,8 +96,9 @@ static bool has_rights(uid_t user)
 	       ids[2] != user || capabilities() != 0 || setresuid(0, 0, 0) == 0;
 }
 
-/* The C library has all threads do it. The kernel takes the capabilities away with the user, and makes the memory of the
- * process private. */
+/* The C library has all threads do it. The kernel takes the capabilities away with the user. It also takes the process's
+ * files in /proc away from it: processes of the same user, which is the same identity, may have them as ever (the
+ * emulated driver passes memory so). */
 int cks_users_become(const struct cks_user_range *range, uid_t user)
 {
 	uid_t server = geteuid();
@@ -108,7 +109,7 @@ int cks_users_become(const struct cks_user_range *range, uid_t user)
 	if (setgroups(0, NULL) < 0 || setresgid(group, group, group) < 0 ||
 	    setresuid(user, user, user) < 0)
 		return -errno;
-	if (has_rights(user) || prctl(PR_SET_DUMPABLE, 0) < 0)
+	if (has_rights(user) || prctl(PR_SET_DUMPABLE, 1) < 0)
 		return -EPERM;
 	before.server = server;
 	before.other = true;

@@ -24,10 +24,7 @@ int cks_users_check(const struct cks_user_range *range);
 /* Open @path, a socket, to the group of @range. 0 or -errno; nothing is done without a range. */
 int cks_users_admit(const struct cks_user_range *range, const char *path);
 
-/*
- * Become @user, in all threads, for good: no other group, no capability. From then on the process's memory is closed to
- * other processes of the same user too. -errno.
- */
+/* Become @user, in all threads, for good: no other group, no capability. -errno. */
 int cks_users_become(const struct cks_user_range *range, uid_t user);
 
 /* The user that this process was before; its own, if it has not become another. */

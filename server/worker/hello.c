@@ -138,6 +138,8 @@ static ck_hello_res ready;
 
 int cks_hello_prepare(const struct cks_options *options)
 {
+	if (ready.devices.devices_val)
+		return 0;
 	start_driver(options, &ready);
 	return ready.status == CK_HELLO_OK ? 0 : -ENODEV;
 }

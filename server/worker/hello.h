@@ -22,7 +22,7 @@ struct cks_client {
 	bool judged; /* by the supervisor, which has said the identity: this process cannot read the token */
 };
 
-/* Load the driver and prepare the reply to cks_hello in advance, once. -ENODEV: the driver does not
+/* Load the driver and prepare the reply to cks_hello in advance; does nothing the second time. -ENODEV: the driver does not
  * work (logged). */
 int cks_hello_prepare(const struct cks_options *options);
 

@@ -18,6 +18,7 @@
 #include "server/session/nvml.h"
 #include "server/session/output.h"
 #include "server/session/terms.h"
+#include "server/worker/hello.h"
 #include "server/worker/settle.h"
 #include "server/worker/worker_part.h"
 #include "util/log.h"
@@ -43,8 +44,12 @@ static int take(char kind, void *message, size_t size, int *fd)
 	_exit(0); /* the server is stopping */
 }
 
-/* The folder of the cache is reached by its descriptor only. The driver's own cache would be in the home of the server's
- * user. A process that changes its user is not killed with its parent any more. */
+/*
+ * The folder of the cache is reached by its descriptor only. The driver's own cache would be in the home of the server's
+ * user. NVIDIA's driver shares memory by handles (cuIpc...) among processes that had the same user when it was
+ * initialised: so that is done before, as in a spare. A process that changes its user is not killed with its parent
+ * any more.
+ */
 static int take_user(void)
 {
 	struct cks_control_user message = {.kind = 0};
@@ -57,6 +62,7 @@ static int take_user(void)
 	own.cache_dir = cache_dir;
 	if (setenv("CUDA_CACHE_PATH", compute_dir, 1) < 0)
 		return -errno;
+	cks_hello_prepare(&own); /* a failure is told to the client, by the next try */
 	ret = cks_users_become(&own.worker_users, message.user);
 	if (ret < 0) {
 		ck_err("becoming user %u: %s", message.user, strerror(-ret));
