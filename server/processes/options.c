@@ -52,6 +52,7 @@ enum {
 	OPT_SUSPEND_FOR_OTHERS,
 	OPT_GPU_TIME,
 	OPT_SANDBOX,
+	OPT_WORKER_USERS,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
 	OPT_STANDBY,
@@ -100,6 +101,7 @@ static const struct option long_options[] = {
 	{"gpu-time", no_argument, NULL, OPT_GPU_TIME},
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
 	{"nccl", required_argument, NULL, OPT_NCCL},
+	{"worker-users", required_argument, NULL, OPT_WORKER_USERS},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
 	{"standby", required_argument, NULL, OPT_STANDBY},
@@ -337,6 +339,12 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return parse_sandbox(value);
 	case OPT_NCCL:
 		return parse_nccl(value);
+	case OPT_WORKER_USERS:
+		o->worker_users_text = value;
+		return cks_users_parse(value, &o->worker_users) < 0
+			       ? refuse("--worker-users: not FIRST-LAST, numbers of users above 0",
+					value)
+			       : 0;
 	case OPT_CTL_SOCKET:
 		return take_path(&o->ctl_socket, value);
 	case OPT_MAX_SESSIONS:

@@ -59,6 +59,8 @@ void cks_options_help(void)
 	       "or off\n"
 	       "  --nccl LIBRARY        NCCL for programs that run it in the workers (default "
 	       "libnccl.so.2); off: none\n"
+	       "  --worker-users FIRST-LAST  each identity's workers become another user of these "
+	       "numbers\n"
 	       "  --max-sessions N      most programs at a time (default %d)\n"
 	       "  --warm N              workers kept ready for the next programs (default 1 with a "
 	       "GPU)\n"

@@ -40,6 +40,7 @@ enum ck_rank {
 	CK_RANK_FAULTS = CK_RANK_LEAF,	       /* what the driver has said of a kernel's fault */
 	CK_RANK_NVML = CK_RANK_LEAF,	       /* NVML's handles and their numbers */
 	CK_RANK_PROFILE = CK_RANK_LEAF,	       /* records that the client has not fetched */
+	CK_RANK_WORDS = CK_RANK_LEAF,	       /* what is to be said to the program's user */
 	CK_RANK_METER = CK_RANK_LEAF,	       /* what the session has of its identity's quota */
 	CK_RANK_METER_PIECES = CK_RANK_LEAF,   /* the pieces of that */
 	CK_RANK_METER_PHYSICAL = CK_RANK_LEAF, /* physical memory and its mappings, for the same */

@@ -159,6 +159,7 @@ bool cks_lane_is_driverless(uint32_t proc)
 	case CK_PROC_direct_send_3d:
 	case CK_PROC_direct_receive_3d:
 	case CK_PROC_direct_end:
+	case CK_PROC_words:
 	case CK_PROC_m3_subscribe:
 	case CK_PROC_m3_news:
 	case CK_PROC_m3_unsubscribe:
