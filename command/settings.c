@@ -27,16 +27,11 @@
 #define GPUS_MAX 64
 
 static const struct option options[] = {
-	{"server", required_argument, NULL, 's'},
-	{"gpus", required_argument, NULL, 'g'},
-	{"devices", required_argument, NULL, 'd'},
-	{"mem", required_argument, NULL, 'm'},
-	{"wait", required_argument, NULL, 'w'},
-	{"format", required_argument, NULL, 'f'},
-	{"profile", required_argument, NULL, 'p'},
-	{"worker-prefix", required_argument, NULL, 'W'},
-	{"nccl", required_argument, NULL, 'n'},
-	{NULL, 0, NULL, 0},
+	{"server", required_argument, NULL, 's'},  {"gpus", required_argument, NULL, 'g'},
+	{"devices", required_argument, NULL, 'd'}, {"mem", required_argument, NULL, 'm'},
+	{"wait", required_argument, NULL, 'w'},	   {"format", required_argument, NULL, 'f'},
+	{"profile", required_argument, NULL, 'p'}, {"worker-prefix", required_argument, NULL, 'W'},
+	{"nccl", required_argument, NULL, 'n'},	   {NULL, 0, NULL, 0},
 };
 
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
