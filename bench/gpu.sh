@@ -14,6 +14,7 @@
 #   trips   110 s        round trips of starts, first and second, over tcp
 #   profile 200 s        what the profilers of PyTorch, JAX and CuPy (PROFILE: some) say, natively and through the server; traces in $OUT/trace
 #   pool     60 s        two servers with a GPU each, as one list; needs two GPUs
+#   priority 150 s       requests beside training: natively, without a policy, with priorities
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
@@ -315,6 +316,14 @@ pool() {
 	} | table
 	head -n 1 "$OUT/pool.native" "$OUT/pool.remote"
 	tail -n 5 "$OUT/pool.err" "$OUT/pool.log"
+	server
+}
+
+# A program that answers requests beside one that trains.
+priority() {
+	server_end
+	python3 bench/priority.py --driver "$DRIVER" --seconds "${PRIORITY_SECONDS:-$((QUICK ? 4 : 10))}" 2>> "$OUT/priority.err" | table
+	tail -n 5 "$OUT/priority.err"
 	server
 }
 

@@ -155,11 +155,12 @@ static void source_take(struct copy *copy, const struct ck_emu_box *box)
 }
 
 /*
- * One end of a copy: INVALID_VALUE when it leaves the range it starts in, or is not in one and
- * has to be. *@pageable: ordinary host memory; *@device: memory that is the devices' alone.
+ * One end of a copy: INVALID_VALUE when it leaves the range it starts in, is not in one and has to
+ * be, or @context (NULL: any) has no access. *@pageable: ordinary host memory; *@device: memory that
+ * is the devices' alone.
  */
-static CUresult end_check(uint64_t address, size_t extent, enum ck_emu_side side, bool *pageable,
-			  bool *device)
+static CUresult end_check(const struct ck_emu_context *context, uint64_t address, size_t extent,
+			  enum ck_emu_side side, bool *pageable, bool *device)
 {
 	struct ck_emu_memory memory;
 	bool known = ck_emu_arena_find(address, &memory);
@@ -172,7 +173,7 @@ static CUresult end_check(uint64_t address, size_t extent, enum ck_emu_side side
 	*pageable = !known;
 	*device = known && memory.kind != CK_EMU_MEMORY_HOST &&
 		  memory.kind != CK_EMU_MEMORY_REGISTERED && memory.kind != CK_EMU_MEMORY_MANAGED;
-	if (!address)
+	if (!address || (known && context && !ck_emu_memory_copyable(&memory, context)))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* a device pointer on the host's side is refused, as the host could not follow it */
 	if (side == CK_EMU_SIDE_HOST && *device)
@@ -228,9 +229,11 @@ CUresult ck_emu_box_copy(const struct ck_emu_box *box, enum ck_emu_side dst, enu
 	if (!ck_emu_box_extent(box, box->dst_pitch, box->dst_slice, &dst_extent) ||
 	    !ck_emu_box_extent(box, box->src_pitch, box->src_slice, &src_extent))
 		goto put_stream;
-	result = end_check(box->dst, dst_extent, dst, &pageable_dst, &device_dst);
+	if (box->peer)
+		context = NULL;
+	result = end_check(context, box->dst, dst_extent, dst, &pageable_dst, &device_dst);
 	if (result == CUDA_SUCCESS)
-		result = end_check(box->src, src_extent, src, &pageable_src, &device_src);
+		result = end_check(context, box->src, src_extent, src, &pageable_src, &device_src);
 	if (result != CUDA_SUCCESS)
 		goto put_stream;
 	if (!sync || (device_dst && device_src)) {

@@ -27,7 +27,7 @@ struct cks_policy {
 	struct cks_terms usual;
 	uint32_t usual_prefixes;
 	struct cks_prefixes prefixes; /* that there are */
-	bool weighted;		      /* not all have the same weight */
+	bool weighted; /* not all have the same weight and priority */
 	struct entry *entries;
 	size_t count;
 };
@@ -130,7 +130,8 @@ static void take_entry(struct cks_policy_reading *r, const config_setting_t *gro
 		if (ck_hash_equal(&policy->entries[i].key, &e->key))
 			cks_policy_fail(r, group, "the identity has an entry already");
 	}
-	policy->weighted |= e->terms.weight != policy->usual.weight;
+	policy->weighted |= e->terms.weight != policy->usual.weight ||
+			    e->terms.priority != policy->usual.priority;
 	policy->count++;
 }
 

@@ -73,6 +73,7 @@ static void find_server(void)
 	struct cks_state_worker self = {.control = -1, .serving = true, .named = true};
 
 	cks_turn_free(worker.session);
+	cks_lease_freeze(worker.session, false);
 	describe(&self);
 	if (cks_leash_control(worker.options, &self) < 0)
 		worker_end(cks_leash_loose(worker.options) ? "the server has not come back"
@@ -182,6 +183,8 @@ static _Noreturn void take_connections(void)
 			cks_park(worker.session);
 		else if (kind == CK_CONTROL_UNPARK)
 			cks_gate_open(&worker.session->gate);
+		else if (kind == CK_CONTROL_FREEZE || kind == CK_CONTROL_THAW)
+			cks_lease_freeze(worker.session, kind == CK_CONTROL_FREEZE);
 		else if (kind == CK_CONTROL_STOP)
 			worker_end("the server is stopping");
 		else if (kind == CK_CONTROL_END)
