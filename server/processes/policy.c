@@ -27,7 +27,7 @@ struct cks_policy {
 	struct cks_terms usual;
 	uint32_t usual_prefixes;
 	struct cks_prefixes prefixes; /* that there are */
-	bool weighted; /* not all have the same weight and priority */
+	bool weighted;		      /* not all have the same weight and priority */
 	struct entry *entries;
 	size_t count;
 };
