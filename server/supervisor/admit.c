@@ -16,6 +16,7 @@
 #include "server/supervisor/refusal.h"
 #include "server/supervisor/answer.h"
 #include "server/supervisor/audit.h"
+#include "server/supervisor/need.h"
 #include "server/supervisor/queue.h"
 #include "server/supervisor/workers.h"
 #include "util/log.h"
@@ -48,6 +49,7 @@ struct rest {
 	ck_hello_queue queue;
 	ck_hello_limits limits;
 	ck_hello_start start;
+	ck_hello_need need;
 };
 
 static bool decode_rest(XDR *xdrs, struct rest *rest)
@@ -55,7 +57,8 @@ static bool decode_rest(XDR *xdrs, struct rest *rest)
 	return (xdrs->x_handy == 0 || xdr_ck_hello_wishes(xdrs, &rest->wishes)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_queue(xdrs, &rest->queue)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &rest->limits)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &rest->start));
+	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &rest->start)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &rest->need));
 }
 
 static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args,
@@ -252,6 +255,28 @@ static void refuse_prefix(struct cks_admission *a, const struct applicant *p)
 	turn_away(a, p, CK_HELLO_DENIED, CK_REFUSED_IDENTITY, why);
 }
 
+/* There is a session for it; is there the memory that it needs? True: that is being looked at. */
+static bool start_if_room(struct cks_admission *a, const struct applicant *p,
+			  const struct cks_prefix *prefix)
+{
+	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &p->owner.identity);
+	char why[CK_WHY_SIZE];
+	int ret = a->offers ? cks_need_check(a->offers, &p->rest.need, terms, a->since, why,
+					     sizeof(why))
+			    : 0;
+
+	a->looking = ret == -EAGAIN;
+	if (a->looking)
+		return true;
+	if (ret == 0) {
+		start_session(a, p, prefix);
+	} else {
+		ck_warn("a session is refused: %s", why);
+		turn_away(a, p, CK_HELLO_BUSY, CK_REFUSED_MEMORY, why);
+	}
+	return false;
+}
+
 /* The client may have a session, if there is one. True: it waits for that. */
 static bool consider(struct cks_admission *a, struct applicant *p)
 {
@@ -289,8 +314,7 @@ static bool consider(struct cks_admission *a, struct applicant *p)
 		return false;
 	if (limit != CK_REFUSALS)
 		return stand_in_line(a, p, waiter, limit, why);
-	start_session(a, p, prefix);
-	return false;
+	return start_if_room(a, p, prefix);
 }
 
 static bool judge(struct cks_admission *a, struct applicant *p)
@@ -305,6 +329,21 @@ static bool judge(struct cks_admission *a, struct applicant *p)
 	turn_away(a, p, status,
 		  status == CK_HELLO_PROTOCOL ? CK_REFUSED_PROTOCOL : CK_REFUSED_TOKEN, why);
 	return false;
+}
+
+bool cks_admit_would(struct cks_admission *a, const struct cks_owner *owner, char why[CK_WHY_SIZE])
+{
+	if (a->draining) {
+		snprintf(why, CK_WHY_SIZE, "it is stopping, and waits only for running programs");
+		return false;
+	}
+	if (find_limit(a, owner, why) != CK_REFUSALS)
+		return false;
+	if (cks_queue_others_first(a->queue, a->workers, owner, INT64_MAX, may_begin, a)) {
+		snprintf(why, CK_WHY_SIZE, "others have waited longer for a session");
+		return false;
+	}
+	return true;
 }
 
 bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
@@ -327,6 +366,7 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	} else {
 		ck_info("%s: a hello that cannot be read: closed", cks_peer_name(peer, name));
 	}
+	xdr_free((xdrproc_t)xdr_ck_hello_need, &p.rest.need);
 	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
 	return waits;
 }

@@ -115,7 +115,7 @@ def test_env_quotes_for_a_shell(home, shell):
     (["run"], 2), (["run", "-x", "true"], 2), (["run", "-g", "x", "true"], 2), (["run", "-g", "1", "-d", "0", "true"], 2),
     (["run", "-m", "many", "true"], 2), (["run", "-m", "0", "true"], 2), (["run", "-w", "long", "true"], 2),
     (["env", "-f", "csh"], 2), (["env", "more"], 2), (["nothing"], 2), ([], 2), (["--help"], 0), (["--version"], 0),
-    (["run", "--help"], 0), (["login"], 2), (["servers", "more"], 2)])
+    (["run", "--help"], 0), (["login"], 2), (["servers", "one", "more"], 2), (["servers", "--nothing"], 2)])
 def test_wrong_arguments(home, words, status):
     assert cricket(home, *words).returncode == status
 
