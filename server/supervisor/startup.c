@@ -60,6 +60,7 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 	if (!s->fresh)
 		return -ENOMEM;
 	cks_fresh_driver(s->fresh, driver);
+	cks_workers_fork_early(s->workers, driver);
 	cks_gauge_start(&s->gauge, s->options->gpu_time, driver);
 	cks_workers_audit(s->workers, s->audit);
 	cks_workers_accounts(s->workers, s->accounts);

@@ -45,8 +45,14 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	}
 	w->stirred = true;
 	cks_command_fill(&w->command, o, driver, broker);
+	w->nursery.control = -1;
 	w->most = o->max_sessions;
 	return w;
+}
+
+void cks_workers_fork_early(struct cks_workers *w, const char *driver)
+{
+	cks_nursery_start(&w->nursery, driver, &w->command);
 }
 
 void cks_workers_audit(struct cks_workers *w, struct cks_audit *audit)
@@ -132,6 +138,7 @@ void cks_workers_destroy(struct cks_workers *w)
 {
 	if (!w)
 		return;
+	cks_nursery_stop(&w->nursery);
 	for (struct worker *worker = w->first; worker; worker = worker->next)
 		tell_to_stop(w, worker);
 	reap_for(w, CK_GOODBYE_MS);
@@ -253,11 +260,19 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 	return ret;
 }
 
-/* In a child: become a worker for connection @fd of @owner; -1: a spare one. */
-static _Noreturn void run(struct cks_workers *w, int fd, int control, const struct cks_owner *owner)
+/* Start the process of a worker for connection @fd of @owner; -1: a spare one. Its id, or -errno. */
+static pid_t begin_process(struct cks_workers *w, int fd, int control,
+			   const struct cks_owner *owner)
 {
 	const char *gpus = owner ? cks_workers_identity_terms(w, &owner->identity)->gpus : "";
+	pid_t pid =
+		fd < 0 ? -ENOENT : cks_nursery_fork(&w->nursery, &w->command, fd, control, gpus);
 
+	if (pid != -ENOENT)
+		return pid;
+	pid = fork();
+	if (pid != 0)
+		return pid < 0 ? -errno : pid;
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
 	cks_command_run(&w->command, fd, control);
@@ -280,13 +295,11 @@ static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner, u
 	ret = cks_worker_listen(w, worker);
 	if (ret < 0)
 		goto close_pair;
-	worker->pid = fork();
+	worker->pid = begin_process(w, fd, pair[1], owner);
 	if (worker->pid < 0) {
-		ret = -errno;
+		ret = worker->pid;
 		goto close_pair;
 	}
-	if (worker->pid == 0)
-		run(w, fd, pair[1], owner);
 	close(pair[1]);
 	worker->next = w->first;
 	w->first = worker;
@@ -464,6 +477,8 @@ bool cks_workers_ended(struct cks_workers *w, pid_t pid, int status)
 	struct worker **at = &w->first;
 	struct worker *worker;
 
+	if (cks_nursery_ended(&w->nursery, pid))
+		return true;
 	while (*at && ((*at)->pid != pid || (*at)->process))
 		at = &(*at)->next;
 	worker = *at;
