@@ -14,7 +14,9 @@
 	"                        srv:NAME, file:/PATH), choose N GPUs that are free\n"             \
 	"  -d, --devices LIST    show it these GPUs, as in 0,2; none: no GPU\n"                    \
 	"  -m, --mem SIZE        give it at most so much memory of each, as in 20G\n"              \
-	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"
+	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"            \
+	"  -W, --worker-prefix NAME  start the worker through this command of the server's "       \
+	"policy\n"
 
 static const struct ckx_command commands[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",

@@ -25,10 +25,15 @@
 #define GPUS_MAX 64
 
 static const struct option options[] = {
-	{"server", required_argument, NULL, 's'},  {"gpus", required_argument, NULL, 'g'},
-	{"devices", required_argument, NULL, 'd'}, {"mem", required_argument, NULL, 'm'},
-	{"wait", required_argument, NULL, 'w'},	   {"format", required_argument, NULL, 'f'},
-	{"profile", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0},
+	{"server", required_argument, NULL, 's'},
+	{"gpus", required_argument, NULL, 'g'},
+	{"devices", required_argument, NULL, 'd'},
+	{"mem", required_argument, NULL, 'm'},
+	{"wait", required_argument, NULL, 'w'},
+	{"format", required_argument, NULL, 'f'},
+	{"profile", required_argument, NULL, 'p'},
+	{"worker-prefix", required_argument, NULL, 'W'},
+	{NULL, 0, NULL, 0},
 };
 
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
@@ -36,7 +41,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 	int option;
 
 	*w = (struct ckx_wishes){.format = NULL};
-	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:W:", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			w->server = optarg;
@@ -55,6 +60,9 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 			break;
 		case 'f':
 			w->format = optarg;
+			break;
+		case 'W':
+			w->prefix = optarg;
 			break;
 		case 'p':
 			w->profile = optarg;
@@ -182,6 +190,8 @@ static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
 {
 	int ret = w->memory ? add(s, "CRICKET_MEMORY", "%s", w->memory) : 0;
 
+	if (ret == 0 && w->prefix)
+		ret = add(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
 	return ret == 0 && w->wait ? add(s, "CRICKET_WAIT", "%s", w->wait) : ret;
 }
 
@@ -205,6 +215,8 @@ static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w, struct
 		ret = add(s, "CRICKET_NEED", "%s", w->memory);
 	if (ret == 0 && wish->wait_seconds)
 		ret = add(s, "CRICKET_WAIT", "%llus", (unsigned long long)choice.wait_seconds);
+	if (ret == 0 && w->prefix)
+		ret = add(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
 	free(choice.address);
 	*server = choice.server;
 	explicit_bzero(choice.server.token, sizeof(choice.server.token));

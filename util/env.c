@@ -35,6 +35,8 @@ static const struct ck_env_row table[] = {
 	 "client: if a server of the list is missing at the start: all (the start fails) or any "
 	 "(the program\n"
 	 "goes on without it)"},
+	{"CRICKET_POOL_DIRECT", "1",
+	 "client: 0 copies between two servers through the program's host, and not directly"},
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_SPIN", NULL,
@@ -64,6 +66,10 @@ static const struct ck_env_row table[] = {
 	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket, else "
 	 "~/.cache/cricket, else\n"
 	 "/var/cache/cricket. gpu_launcher: its kernel cache is the folder gpu_kernels in it"},
+	{"CRICKET_SESSION", NULL,
+	 "set by the server, for a worker that is started through a command of the policy and for "
+	 "that command:\n"
+	 "the session's name, as in s12"},
 	{"CRICKET_CACHE_SIZE", "4G", "server: most bytes that the module cache may hold"},
 	{"CRICKET_DRIVER", "auto",
 	 "server, m3-server and gpu_launcher: driver library: auto, cuda (libcuda.so.1), emu\n"
@@ -145,6 +151,11 @@ static const struct ck_env_row table[] = {
 	 "T; "
 	 "0: as\n"
 	 "much as the server gives"},
+	{"CRICKET_WORKER_PREFIX", NULL,
+	 "client: name of a command, such as a profiler, that the server starts the program's "
+	 "worker "
+	 "through, if\n"
+	 "its policy says so"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,
 	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or "

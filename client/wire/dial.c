@@ -125,10 +125,13 @@ const char *ckc_dial_rest(const struct ckc_connection *at)
 	return at->rest ? at->rest : "";
 }
 
-static void note_server(struct ckc_connection *at, const struct ck_chan *chan)
+static void note_server(struct ckc_connection *at, struct ck_chan *chan)
 {
 	const char *peer = ck_chan_peer(chan);
 
+	_Static_assert(sizeof(at->pin) == CK_TLS_PIN, "it has room for a pin");
+	if (!ck_tls_peer_pin(chan, at->pin))
+		at->pin[0] = '\0';
 	if (strncmp(peer, "tcp ", 4) == 0 && strcmp(peer, "tcp ?") != 0)
 		snprintf(at->joins, sizeof(at->joins), "tcp://%s", peer + 4);
 	else

@@ -61,6 +61,7 @@ struct greeting {
 	ck_hello_wishes wishes;
 	ck_hello_queue queue;
 	ck_hello_limits limits;
+	ck_hello_start start;
 	ck_hello_need need;
 };
 
@@ -68,7 +69,7 @@ static bool_t code_greeting(XDR *xdrs, struct greeting *g)
 {
 	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
 	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits) &&
-	       xdr_ck_hello_need(xdrs, &g->need);
+	       xdr_ck_hello_start(xdrs, &g->start) && xdr_ck_hello_need(xdrs, &g->need);
 }
 
 /* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
@@ -91,6 +92,33 @@ static CUresult unanswered(const struct ckc_connection *at, int ret)
 		       : strerror(-ret),
 	       ckc_dial_rest(at));
 	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
+}
+
+/* Put the name of the worker's prefix into @start; an error if it is none. */
+static CUresult take_prefix(ck_hello_start *start)
+{
+	const char *name = ck_env_string("CRICKET_WORKER_PREFIX");
+	size_t length = name ? strlen(name) : 0;
+
+	if (length >= sizeof(start->prefix)) {
+		ck_err("CRICKET_WORKER_PREFIX: no server has a command with a name of %zu letters",
+		       length);
+		return CUDA_ERROR_NOT_PERMITTED;
+	}
+	memcpy(start->prefix, name, length);
+	return CUDA_SUCCESS;
+}
+
+/* Has the server started the worker as the program wants? One of a release before CRICKET_WORKER_PREFIX does not know. */
+static CUresult check_prefix(const struct ckc_client *c, const ck_hello_start *start)
+{
+	if (!start->prefix[0] ||
+	    memcmp(start->prefix, c->offers.prefix, sizeof(start->prefix)) == 0)
+		return CUDA_SUCCESS;
+	ck_err("the GPU server at %s does not start its worker through %s "
+	       "(CRICKET_WORKER_PREFIX): it is too old",
+	       c->connection.address, start->prefix);
+	return CUDA_ERROR_NOT_PERMITTED;
 }
 
 /* Memory that the choice of this server has counted on. */
@@ -118,8 +146,11 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 		.limits = {.memory = (u_quad_t)ck_max(ck_env_long("CRICKET_MEMORY"), 0l)},
 	};
 	struct ckc_connection *at = &c->connection;
+	CUresult err = take_prefix(&greeting.start);
 	int ret;
 
+	if (err)
+		return err;
 	gethostname(host, sizeof(host) - 1);
 	ckc_queue_wish(c, &greeting.queue);
 	note_need(at, &greeting.need);
@@ -141,7 +172,8 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 		}
 		at->wanted = CK_SOCKETS;
 	}
-	return hello_status(c, &c->hello);
+	err = hello_status(c, &c->hello);
+	return err ? err : check_prefix(c, &greeting.start);
 }
 
 static void remember_images(struct ckc_client *c)

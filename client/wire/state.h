@@ -40,6 +40,7 @@ struct ckc_connection {
 	bool patient;		  /* none has a session: wait at this one */
 	char address[512];	  /* the server's address as found */
 	char joins[512];	  /* resolved: the name may change its meaning */
+	char pin[72];		  /* of the server's key; empty: no TLS */
 	struct ck_secure *secure; /* NULL: not yet */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
@@ -154,6 +155,7 @@ struct ckc_spreading {
 	const void *copy;
 	struct ckc_share share;
 	CUresult err;
+	uint32_t number; /* of the call that copies, for a profiler; 0: none */
 };
 
 #define CK_PACKERS 8 /* kept for the next copy */

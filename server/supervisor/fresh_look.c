@@ -51,6 +51,7 @@ static bool join_session(struct cks_fresh_list *l, struct cks_fresh *f, enum cks
 {
 	ck_join_res joined = {.status = 1};
 	ck_link_res linked = {.status = 1};
+	ck_direct_res met = {.status = 1};
 	int ret;
 
 	if (l->away && cks_away_find(l->away, p->session)) {
@@ -65,6 +66,8 @@ static bool join_session(struct cks_fresh_list *l, struct cks_fresh *f, enum cks
 	ck_info("a connection joins no session: %s", strerror(-ret));
 	if (kind == CK_PEEK_LINK)
 		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_link_res, &linked);
+	else if (kind == CK_PEEK_DIRECT)
+		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_direct_res, &met);
 	else
 		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_join_res, &joined);
 	return false;
@@ -98,7 +101,7 @@ static bool lacks_tls(const struct cks_fresh_list *l, const struct cks_fresh *f,
 {
 	char name[CK_PEER_NAME];
 
-	if ((kind != CK_PEEK_JOIN && kind != CK_PEEK_LINK) ||
+	if ((kind != CK_PEEK_JOIN && kind != CK_PEEK_LINK && kind != CK_PEEK_DIRECT) ||
 	    !cks_judge_wants_tls(l->admission.options, f->fd))
 		return false;
 	ck_warn("%s: a connection without TLS wants to join a session: closed (--tls)",
@@ -168,6 +171,7 @@ bool cks_fresh_look(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 		return admit(l, f, bytes, &p, now);
 	case CK_PEEK_JOIN:
 	case CK_PEEK_LINK:
+	case CK_PEEK_DIRECT:
 		return join_session(l, f, kind, &p, now) && !hung_up(f->fd);
 	case CK_PEEK_FILES:
 		cks_downloads_serve(&l->downloads, &l->admission, f->fd, &f->peer, bytes, &p);

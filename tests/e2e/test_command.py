@@ -93,10 +93,11 @@ def test_an_option_comes_before_a_variable_and_that_before_the_file(home):
     assert settings(home, "-s", "else:4")["REMOTE_GPU_ADDRESS"] == "else:4"
 
 
-def test_memory_and_waiting_are_options(home):
-    found = settings(home, "--mem", "20G", "--wait", "10m")
-    assert (found["CRICKET_MEMORY"], found["CRICKET_WAIT"]) == ("20G", "10m")
-    assert not {"CRICKET_MEMORY", "CRICKET_WAIT"} & set(settings(home))
+def test_memory_waiting_and_a_prefix_are_options(home):
+    found = settings(home, "--mem", "20G", "--wait", "10m", "--worker-prefix", "nsys")
+    names = ("CRICKET_MEMORY", "CRICKET_WAIT", "CRICKET_WORKER_PREFIX")
+    assert [found[name] for name in names] == ["20G", "10m", "nsys"]
+    assert not set(names) & set(settings(home))
 
 
 @pytest.mark.parametrize("shell", ["sh", "fish"])
