@@ -19,7 +19,8 @@
 
 CK_LOG_DEFINE("server");
 
-#define ANSWER_MS 2000 /* until it counts as stuck */
+#define READY_MS 1000  /* at the start of the server */
+#define ANSWER_MS 5000 /* until it counts as stuck */
 #define AGAIN_MS 1000  /* until another one is started after one has ended */
 
 static int launch(struct cks_nursery *n, struct cks_worker_command *command)
@@ -27,6 +28,7 @@ static int launch(struct cks_nursery *n, struct cks_worker_command *command)
 	int pair[2], ret = 0;
 
 	n->begun = ck_now_ms();
+	n->ready = false;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	n->pid = fork();
@@ -45,13 +47,42 @@ static int launch(struct cks_nursery *n, struct cks_worker_command *command)
 	return ret;
 }
 
+/* A word of it: -ETIMEDOUT, -EPIPE: it has ended. */
+static pid_t hear(int control, int ms)
+{
+	struct pollfd p = {.fd = control, .events = POLLIN};
+	int32_t word;
+	int n;
+
+	do
+		n = poll(&p, 1, ms);
+	while (n < 0 && errno == EINTR);
+	if (n != 1)
+		return -ETIMEDOUT;
+	return recv(control, &word, sizeof(word), MSG_DONTWAIT) == (ssize_t)sizeof(word) ? word
+											 : -EPIPE;
+}
+
+static bool is_ready(struct cks_nursery *n, int ms)
+{
+	int word;
+
+	if (n->ready || n->control < 0)
+		return n->ready;
+	word = hear(n->control, ms);
+	n->ready = word == 0;
+	if (word == -EPIPE)
+		cks_nursery_stop(n);
+	return n->ready;
+}
+
 void cks_nursery_start(struct cks_nursery *n, const char *driver,
 		       struct cks_worker_command *command)
 {
 	*n = (struct cks_nursery){.control = -1};
 	n->wanted = strcmp(driver, "emu") == 0 && cks_nursery_possible();
-	if (n->wanted)
-		launch(n, command);
+	if (n->wanted && launch(n, command) == 0)
+		is_ready(n, READY_MS);
 }
 
 void cks_nursery_stop(struct cks_nursery *n)
@@ -59,6 +90,7 @@ void cks_nursery_stop(struct cks_nursery *n)
 	if (n->control >= 0)
 		close(n->control); /* it ends */
 	n->control = -1;
+	n->ready = false;
 }
 
 static int ask(int control, int connection, int worker_control, const char *gpus)
@@ -84,21 +116,6 @@ static int ask(int control, int connection, int worker_control, const char *gpus
 	return sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static pid_t hear(int control)
-{
-	struct pollfd p = {.fd = control, .events = POLLIN};
-	int32_t pid;
-	int n;
-
-	do
-		n = poll(&p, 1, ANSWER_MS);
-	while (n < 0 && errno == EINTR);
-	if (n != 1)
-		return -ETIMEDOUT;
-	return recv(control, &pid, sizeof(pid), MSG_DONTWAIT) == (ssize_t)sizeof(pid) ? pid
-										      : -EPIPE;
-}
-
 pid_t cks_nursery_fork(struct cks_nursery *n, struct cks_worker_command *command, int connection,
 		       int control, const char *gpus)
 {
@@ -106,9 +123,9 @@ pid_t cks_nursery_fork(struct cks_nursery *n, struct cks_worker_command *command
 
 	if (n->wanted && !n->pid && ck_now_ms() - n->begun > AGAIN_MS)
 		launch(n, command);
-	if (n->control < 0 || ask(n->control, connection, control, gpus) < 0)
+	if (!is_ready(n, 0) || ask(n->control, connection, control, gpus) < 0)
 		return -ENOENT;
-	pid = hear(n->control);
+	pid = hear(n->control, ANSWER_MS);
 	if (pid == -ETIMEDOUT || pid == -EPIPE) {
 		/* it may have forked: the connection is not for another one */
 		ck_warn("the process from which workers are forked does not answer: killed");

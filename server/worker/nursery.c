@@ -134,6 +134,7 @@ void cks_nursery_serve(const struct cks_options *options)
 	struct thread thread;
 	char why[256];
 	int control = make_room(), fds[2];
+	int32_t pid = 0;
 
 	prctl(PR_SET_NAME, "cricket-nursery");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -142,17 +143,15 @@ void cks_nursery_serve(const struct cks_options *options)
 	if (control < 0 || !find_thread(&thread) ||
 	    cks_driver_open(options->driver, why, sizeof(why)) < 0 || !has_one_thread())
 		_exit(1);
-	while (receive(control, &request, fds)) {
-		int32_t pid = fork_sibling(&thread);
-
+	while (send(control, &pid, sizeof(pid), MSG_NOSIGNAL) > 0 &&
+	       receive(control, &request, fds)) {
+		pid = fork_sibling(&thread);
 		if (pid == 0) {
 			settle(control, &request, fds);
 			return;
 		}
 		close(fds[0]);
 		close(fds[1]);
-		if (send(control, &pid, sizeof(pid), MSG_NOSIGNAL) < 0)
-			break;
 	}
 	_exit(0);
 }

@@ -17,7 +17,8 @@ struct cks_options;
 
 #define CK_NURSERY_ARGUMENT "--nursery" /* in the place of a worker's */
 #define CK_NURSERY_SOCKET                                                                          \
-	3 /* SOCK_SEQPACKET: requests down, of each a process id or -errno up, as int32_t */
+	3 /* SOCK_SEQPACKET: int32_t up: 0 once it is ready, then for each
+				 * request down a process id or -errno */
 
 /* A worker is wanted. The descriptors with it are its connection and its control socket. */
 struct cks_nursery_request {
