@@ -48,12 +48,14 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	cks_command_fill(&w->command, o, driver, broker);
 	w->nursery.control = -1;
 	w->most = o->max_sessions;
+	w->cache_dir = o->cache_dir;
 	return w;
 }
 
 void cks_workers_fork_early(struct cks_workers *w, const char *driver)
 {
-	cks_nursery_start(&w->nursery, driver, &w->command);
+	if (!w->uids)
+		cks_nursery_start(&w->nursery, driver, &w->command);
 }
 
 void cks_workers_audit(struct cks_workers *w, struct cks_audit *audit)
@@ -248,7 +250,9 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 	int ret;
 
 	enroll(worker, start->owner, start->number);
-	ret = cks_worker_seat(w, worker);
+	ret = cks_worker_house(w, worker);
+	if (ret == 0)
+		ret = cks_worker_seat(w, worker);
 	if (ret == 0) {
 		w->totals.sessions++;
 		row = cks_ledger_row(&w->ledger, start->owner->identity.name);
@@ -256,6 +260,8 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 			row->sessions++;
 		return 0;
 	}
+	cks_uids_leave(w->uids, worker->info.user);
+	worker->info.user = 0;
 	worker->info.number = 0; /* it has not begun */
 	kill(worker->pid, SIGKILL);
 	return ret;
@@ -270,6 +276,8 @@ static _Noreturn void run(struct cks_workers *w, int fd, int control, const stru
 
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
+	if (w->uids)
+		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
 	if (prefix) {
 		snprintf(name, sizeof(name), "s%u", start->number); /* as cks_session_name() */
 		setenv("CRICKET_SESSION", name, 1);
@@ -277,7 +285,8 @@ static _Noreturn void run(struct cks_workers *w, int fd, int control, const stru
 	cks_command_run(&w->command, fd, control, prefix ? prefix->command : NULL);
 }
 
-/* Start the process of a worker for connection @fd of @start; NULL: a spare one. Its id, or -errno. One with a prefix is executed by that. */
+/* Start the process of a worker for connection @fd of @start; NULL: a spare one. Its id, or -errno. One with a prefix is executed by that,
+ * and one that becomes a user of its own shares nothing with others. */
 static pid_t begin_process(struct cks_workers *w, int fd, int control,
 			   const struct cks_start *start)
 {
@@ -285,7 +294,7 @@ static pid_t begin_process(struct cks_workers *w, int fd, int control,
 		start ? cks_workers_identity_terms(w, &start->owner->identity)->gpus : "";
 	pid_t pid = -ENOENT;
 
-	if (start && !start->prefix)
+	if (start && !start->prefix && !w->uids)
 		pid = cks_nursery_fork(&w->nursery, &w->command, fd, control, gpus);
 	if (pid != -ENOENT)
 		return pid;
