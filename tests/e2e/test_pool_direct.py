@@ -342,7 +342,7 @@ def test_a_peer_that_keeps_to_the_rules_is_served(two):
     session.end()
 
 
-@pytest.mark.parametrize("rule", ["number", "kind", "offset", "length", "twice", "beyond", "early end", "error", "hangs up",
+@pytest.mark.parametrize("rule", ["number", "kind", "offset", "length", "twice", "beyond", "early end", "other end", "error", "hangs up",
                                   "garbage"])
 def test_a_peer_that_breaks_a_rule_is_no_success(two, rule):
     session = Session(two[0])
@@ -350,7 +350,7 @@ def test_a_peer_that_breaks_a_rule_is_no_success(two, rule):
     h = peer.head
     bytes_of = {"number": h(2, 100, 6) + bytes(100) + h(3, 0, 6), "kind": h(9, 0), "offset": h(2, 99, 5, 1) + bytes(99),
                 "length": h(2, 50) + bytes(50), "twice": (h(2, 100) + bytes(100)) * 2, "beyond": h(2, 100, 5, 1 << 40),
-                "early end": h(3, 0), "error": h(2, 100) + bytes(100) + h(3, 700), "hangs up": h(2, 100) + bytes(50),
+                "early end": h(3, 0), "other end": h(2, 100) + bytes(100) + h(3, 0, 6), "error": h(2, 100) + bytes(100) + h(3, 700), "hangs up": h(2, 100) + bytes(50),
                 "garbage": b"GET / HTTP/1.1\r\n\r\n" * 10}[rule]
     peer.begin("ck_direct_receive", 100)
     peer.connections[0].sendall(bytes_of)
