@@ -174,6 +174,8 @@ CUresult ckc_between_cross(const struct ckc_between *b, struct ckc_crossing *c)
 
 	if (ckc_capturing(b->stream))
 		return ckc_refused("a copy between servers in a capture", &told);
+	/* a box goes through this process as commands, which may be held up until the stream goes on */
+	own = own && (!c->box || ckc_direct_possible(c));
 	err = b->waits || !own ? cross_now(b, c) : enqueue(b, c);
 	ckc_route(b->context->client);
 	return err;
