@@ -12,8 +12,9 @@
 #   together 70 s (25)   ten programs at a time
 #   sweep   900 s (240)  slowdown against the round trip of a played network
 #   trips   110 s        round trips of starts, first and second, over tcp
-#   profile 120 s        what torch.profiler says of steps, natively and through the server; traces in $OUT/trace
+#   profile 200 s        what the profilers of PyTorch, JAX and CuPy (PROFILE: some) say, natively and through the server; traces in $OUT/trace
 #   pool     90 s        two servers with a GPU each, as one list, and copies between them against plain sockets; needs two GPUs
+#   priority 150 s       requests beside training: natively, without a policy, with priorities
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
@@ -277,15 +278,22 @@ suspend() {
 	server
 }
 
-# The same kernels, their times, and what the profiler costs.
+# The same kernels, their times, and what the profiler costs: torch.profiler, jax.profiler and CuPy's, where they are.
 profile() {
-	local over
-	native python3 bench/torch_profile.py "$OUT/trace/native" > "$OUT/profile.native" 2> "$OUT/profile.err"
-	for over in ${PROFILE_OVER:-tcp}; do
-		CRICKET_LOG=client:debug remote "$(address_of "$over")" python3 bench/torch_profile.py "$OUT/trace/$over" \
-			> "$OUT/profile.$over" 2> "$OUT/profile.$over.err"
-		echo "--- profile over $over"
-		python3 bench/compare.py "$OUT/profile.native" "$OUT/profile.$over"
+	local over name
+	for name in ${PROFILE:-torch jax cupy}; do
+		if ! python3 -c "import $name" 2> /dev/null; then
+			echo "profile: no $name here"
+			continue
+		fi
+		TIME=${PROFILE_S:-150} native python3 "bench/${name}_profile.py" "$OUT/trace/native" > "$OUT/profile.$name.native" 2> "$OUT/profile.$name.err"
+		for over in ${PROFILE_OVER:-tcp}; do
+			CRICKET_LOG=client:debug TIME=${PROFILE_S:-150} remote "$(address_of "$over")" \
+				python3 "bench/${name}_profile.py" "$OUT/trace/$over" \
+				> "$OUT/profile.$name.$over" 2> "$OUT/profile.$name.$over.err"
+			echo "--- $name.profiler over $over"
+			python3 bench/compare.py "$OUT/profile.$name.native" "$OUT/profile.$name.$over"
+		done
 	done | table
 	grep -h -i -e clock -e cupti "$OUT"/profile.*.err | sort | uniq -c | sort -n -r | head -8
 	tail -n 3 "$OUT"/profile*err
@@ -311,6 +319,14 @@ pool() {
 	kill $second
 	[ "$DRIVER" = emu ] || head -n 1 "$OUT/pool.native" "$OUT/pool.remote"
 	tail -n 5 "$OUT/pool.err" "$OUT/pool.log"
+	server
+}
+
+# A program that answers requests beside one that trains.
+priority() {
+	server_end
+	python3 bench/priority.py --driver "$DRIVER" --seconds "${PRIORITY_SECONDS:-$((QUICK ? 4 : 10))}" 2>> "$OUT/priority.err" | table
+	tail -n 5 "$OUT/priority.err"
 	server
 }
 

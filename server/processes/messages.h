@@ -87,6 +87,9 @@ struct cks_worker_note {
 /* Without one: keep all threads away from the driver, or no longer. */
 #define CK_CONTROL_PARK 'K'
 #define CK_CONTROL_UNPARK 'U'
+/* Without one: another session returns to the GPU, take no device memory; and it has returned. */
+#define CK_CONTROL_FREEZE 'Z'
+#define CK_CONTROL_THAW 'Y'
 /* Close all connections of the client, and report it; and after that: take some again. The worker
  * may have been written into files in between, and belong to another supervisor. */
 #define CK_CONTROL_LEAVE 'L'
@@ -105,8 +108,9 @@ struct cks_control_account {
 #define CK_CONTROL_TURN 'V'
 #define CK_CONTROL_FREE 'F'
 struct cks_control_turn {
-	char kind, unused[3];
-	uint32_t serial, window_us; /* of a turn: its number; how long it may submit work */
+	char kind, unused;
+	uint16_t messages; /* of a turn: most messages that may call the driver; 0: no bound */
+	uint32_t serial, window_us; /* its number; how long it may submit work */
 };
 
 /* Exit status of a spare that failed to get ready. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "rpc/chan.h"
-#include "server/processes/holders.h"
+#include "server/processes/new_token.h"
 #include "server/processes/new_cert.h"
 #include "server/processes/options.h"
 #include "server/processes/sandbox.h"
@@ -260,7 +260,7 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		o->token_file = value;
 		return 0;
 	case OPT_NEW_TOKEN:
-		return cks_holders_new(value) < 0 ? -EINVAL : 1;
+		return cks_new_token(value) < 0 ? -EINVAL : 1;
 	case OPT_INSECURE:
 		o->insecure = true;
 		return 0;

@@ -54,6 +54,8 @@ static enum cks_peek classify(const struct ck_call_header *header)
 		return CK_PEEK_DIRECT;
 	case CK_FILES:
 		return CK_PEEK_FILES;
+	case CK_OFFER:
+		return CK_PEEK_OFFER;
 	default:
 		return CK_PEEK_NO_PROCEDURE;
 	}

@@ -23,6 +23,7 @@ enum cks_peek {
 	CK_PEEK_LINK,
 	CK_PEEK_FILES,
 	CK_PEEK_DIRECT,
+	CK_PEEK_OFFER,
 };
 
 struct cks_peeked {

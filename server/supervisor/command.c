@@ -44,11 +44,13 @@ void cks_command_fill(struct cks_worker_command *c, const struct cks_options *o,
 }
 
 /* A spare gets /dev/null at 3, so that the number is taken. */
-void cks_command_run(struct cks_worker_command *c, int connection, int control)
+void cks_command_run(struct cks_worker_command *c, int connection, int control, char *const *prefix)
 {
 	if (connection < 0) {
 		c->arguments[1] = (char *)CK_SPARE_ARGUMENT;
 		connection = open("/dev/null", O_RDWR | O_CLOEXEC);
 	}
+	if (prefix)
+		cks_child_execute_through(prefix, c->arguments, connection, control);
 	cks_child_execute(c->arguments, connection, control);
 }

@@ -22,6 +22,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_AGAIN_MS 20	/* until a partial record is peeked at again */
+#define CK_LOOK_MS 3	/* until a client whose GPUs are being looked at is considered again */
 #define CK_QUEUE_MS 100 /* until a client that waits for a session is considered again */
 
 /* The reply to a link whose session is on another server. */
@@ -124,6 +125,8 @@ static bool admit(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned 
 
 	if (f->held && hung_up(f->fd))
 		turn = CK_TURN_GONE;
+	l->admission.since = f->born;
+	l->admission.looking = false;
 	if (!cks_admit(&l->admission, f->fd, &f->peer, bytes, p, turn))
 		return false;
 	cks_fresh_set_joining(l, f, true);
@@ -131,7 +134,7 @@ static bool admit(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned 
 		f->held = now + CK_QUEUE_HOLD_MS;
 		f->deadline = f->held + CK_SILENCE_MS;
 	}
-	f->again = now + CK_QUEUE_MS;
+	f->again = now + (l->admission.looking ? CK_LOOK_MS : CK_QUEUE_MS);
 	return true;
 }
 
@@ -173,6 +176,10 @@ bool cks_fresh_look(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 	case CK_PEEK_FILES:
 		cks_downloads_serve(&l->downloads, &l->admission, f->fd, &f->peer, bytes, &p);
 		return false;
+	case CK_PEEK_OFFER:
+		f->again = now + CK_LOOK_MS;
+		return cks_offers_serve(&l->offers, &l->admission, f->fd, &f->peer, bytes, &p) &&
+		       !hung_up(f->fd);
 	default:
 		f->answered = true;
 		return cks_answer_small(f->fd, kind, &p);

@@ -84,7 +84,8 @@ void cks_worker_hear(struct cks_workers *workers, struct worker *worker);
 void cks_command_fill(struct cks_worker_command *command, const struct cks_options *options,
 		      const char *driver, const char *broker);
 
-/* In a child: become a worker for @connection; -1: a spare one. */
-_Noreturn void cks_command_run(struct cks_worker_command *command, int connection, int control);
+/* In a child: become a worker for @connection; -1: a spare one. @prefix: the command to do so through; NULL: none. */
+_Noreturn void cks_command_run(struct cks_worker_command *command, int connection, int control,
+			       char *const *prefix);
 
 #endif

@@ -8,7 +8,7 @@
 #include "rpc/record.h"
 #include "server/worker/first.h"
 #include "server/processes/peek.h"
-#include "server/processes/token.h"
+#include "util/hash.h"
 #include "server/session/session.h"
 
 #define CK_MARK 4
@@ -77,6 +77,6 @@ int cks_first_read(struct ck_chan *chan, struct cks_first *first)
 
 bool cks_first_proves(const struct cks_first *first, const struct cks_session *session)
 {
-	return cks_secret_equal(first->args.session, session->id, sizeof(session->id)) &&
-	       cks_secret_equal(first->args.key, session->key, sizeof(session->key));
+	return ck_secret_equal(first->args.session, session->id, sizeof(session->id)) &&
+	       ck_secret_equal(first->args.key, session->key, sizeof(session->key));
 }

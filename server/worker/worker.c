@@ -40,6 +40,7 @@
 #include "server/worker/turn.h"
 #include "server/worker/worker.h"
 #include "server/worker/worker_part.h"
+#include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -73,6 +74,7 @@ static void find_server(void)
 	struct cks_state_worker self = {.control = -1, .serving = true, .named = true};
 
 	cks_turn_free(worker.session);
+	cks_lease_freeze(worker.session, false);
 	describe(&self);
 	if (cks_leash_control(worker.options, &self) < 0)
 		worker_end(cks_leash_loose(worker.options) ? "the server has not come back"
@@ -183,6 +185,8 @@ static _Noreturn void take_connections(void)
 			cks_park(worker.session);
 		else if (kind == CK_CONTROL_UNPARK)
 			cks_gate_open(&worker.session->gate);
+		else if (kind == CK_CONTROL_FREEZE || kind == CK_CONTROL_THAW)
+			cks_lease_freeze(worker.session, kind == CK_CONTROL_FREEZE);
 		else if (kind == CK_CONTROL_STOP)
 			worker_end("the server is stopping");
 		else if (kind == CK_CONTROL_END)
@@ -215,7 +219,9 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 	struct rlimit files;
 	int ret;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* the parent is the server, or a prefix (docs/policy.md), whose threads may start this process and end */
+	if (!ck_env_string("CRICKET_SESSION"))
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-worker");
 	setsid(); /* CRIU dumps no process whose session is led from outside of its namespace */
 	signal(SIGPIPE, SIG_IGN);
