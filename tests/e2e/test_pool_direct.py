@@ -1,4 +1,5 @@
 """tests/e2e/test_pool_direct.py - copies from server to server (docs/pool.md, docs/security.md)."""
+import json
 import os
 import pathlib
 import re
@@ -10,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import DRIVER, SERVER, Server, clean_env, client_env, ended, run, wait_until
+from conftest import DRIVER, ROOT, SERVER, Server, clean_env, client_env, ended, run, wait_until
 from stranger import Session, call, opaque, results, u32, u64
 from tls import Authority, Middle
 
@@ -105,6 +106,13 @@ def test_a_list_of_peers_that_is_none_is_refused():
     for text in ("gpu1", "10.0.0.0/33", "10.0.0.1:0", "[::1", "10.0.0.1,", "1.2.3"):
         result = run([SERVER, "--pool-peers", text], clean_env())
         assert result.status == 2 and f"not a list of networks: {text}" in result.err, result.err
+
+
+def test_the_bench_measures_and_compares(two):
+    result = run([sys.executable, ROOT / "bench" / "pool.py", "5"], client_env(pool(*two)))
+    rows = json.loads(result.out.splitlines()[-1])
+    assert {"copy_there", "copy_back", "copies_both_ways", "copy_1K"} < set(rows), result.err
+    assert all(r["value"] > 0 and all(r.get("check", [])) for r in rows.values()), rows
 
 
 class Bending(Middle):
