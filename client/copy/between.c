@@ -62,8 +62,8 @@ static void hold(struct blocked *b)
 {
 	const struct ckc_crossing *c = &b->crossing;
 
-	b->to = (struct ckc_busy){c->to.context->client, c->to.at, c->size, NULL};
-	b->from = (struct ckc_busy){c->from.context->client, c->from.at, c->size, NULL};
+	b->to = (struct ckc_busy){c->to.context->client, b->context, c->to.at, c->size, NULL};
+	b->from = (struct ckc_busy){c->from.context->client, b->context, c->from.at, c->size, NULL};
 	if (c->box) {
 		b->to.at = b->box.copy.dst.start;
 		b->to.size = b->box.copy.dst.extent;

@@ -67,14 +67,14 @@ def count(servers, words):
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm"])
-@pytest.mark.parametrize("case", ["in_order", "many", "forms", "freed", "wrong", "big"])
+@pytest.mark.parametrize("case", ["in_order", "many", "forms", "crossed", "freed", "wrong", "big"])
 def test_copies_go_from_server_to_server(two, case, transport):
     before = count(two, MADE)
     right(case, pool(*two, transport=transport))
     assert count(two, MADE) > before and count(two, NOT_MADE) == 0
 
 
-@pytest.mark.parametrize("case", ["in_order", "many", "forms", "freed", "wrong", "big"])
+@pytest.mark.parametrize("case", ["in_order", "many", "forms", "crossed", "freed", "never", "wrong", "big"])
 def test_copies_go_through_the_client_if_it_wishes(two, case):
     before = count(two, MADE)
     right(case, pool(*two), CRICKET_POOL_DIRECT="0")
