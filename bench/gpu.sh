@@ -15,6 +15,8 @@
 #   profile 200 s        what the profilers of PyTorch, JAX and CuPy (PROFILE: some) say, natively and through the server; traces in $OUT/trace
 #   pool     90 s        two servers with a GPU each, as one list, and copies between them against plain sockets; needs two GPUs
 #   priority 150 s       requests beside training: natively, without a policy, with priorities
+#   ddp     180 s (90)   NCCL and PyTorch with a process for each GPU: natively, and in the workers of a server for each GPU; with
+#                        one GPU one rank. NCCL_LIBRARY: the server's NCCL, DDP_PARTS: "rate torch"
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
@@ -359,6 +361,60 @@ pool_copies() { # LIST
 	END
 }
 
+# The NCCL of the servers: that of PyTorch, of CUDA, or the system's.
+nccl_library() {
+	local found
+	for found in ${NCCL_LIBRARY:-} "$(python3 -c 'import importlib.util as i; print(i.find_spec("nvidia.nccl").submodule_search_locations[0])' \
+		2> /dev/null)/lib/libnccl.so.2" /usr/local/cuda*/lib*/libnccl.so.2 "$(ldconfig -p | awk '/libnccl.so.2 / { print $NF; exit }')"; do
+		[ -f "$found" ] && { realpath "$found"; return; }
+	done
+	return 1
+}
+# Programs with a process for each GPU: natively, and each GPU behind a server of its own, NCCL in the workers. A part that fails
+# is a row with its error.
+ddp() {
+	local count i nccl list="" pids="" port part
+	nccl=$(nccl_library) || { echo "ddp: no libnccl.so.2 (NCCL_LIBRARY)" | table; return; }
+	count=$([ "$DRIVER" = emu ] && echo 2 || nvidia-smi -L | grep -c ^GPU)
+	[ "$count" -gt "${DDP_RANKS:-2}" ] && count=${DDP_RANKS:-2}
+	[ "$count" -ge 1 ] || { echo "ddp: needs a GPU" | table; return; }
+	echo "ddp: $count ranks, $nccl" | table
+	mkdir -p "$HERE/nccl" && ln -sf "$nccl" "$HERE/nccl/libnccl.so.2"
+	server_end
+	for i in $(seq 0 $((count - 1))); do
+		port=$((PORT + 10 + i))
+		# shellcheck disable=SC2097,SC2098 # for the server alone
+		CUDA_VISIBLE_DEVICES=$([ "$DRIVER" = emu ] && echo 0 || echo "$i") CRICKET_EMU_DEVICES=1 CRICKET_CACHE_DIR=$HERE/cache.$i \
+			LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} setsid cpu/cricket-rpc-server --driver "$DRIVER" --no-unix \
+			--nccl "$nccl" --listen "127.0.0.1:$port" >> "$OUT/ddp.server.$i" 2>&1 & pids="$pids $!"
+		list="$list${list:+,}tcp://127.0.0.1:$port"
+	done
+	for i in $(seq 0 $((count - 1))); do
+		for _ in $(seq 100); do (: < "/dev/tcp/127.0.0.1/$((PORT + 10 + i))") 2> /dev/null && break; sleep 0.1; done
+	done
+	for part in ${DDP_PARTS:-rate torch}; do ddp_part "$part" "$count" "$list"; done
+	# shellcheck disable=SC2086 # a list
+	kill $pids
+	tail -n 5 "$OUT"/ddp.server.*
+	server
+}
+ddp_part() { # PART RANKS SERVERS
+	local part=$1 count=$2 list=$3 script=bench/nccl_rate.py
+	[ "$part" = torch ] && script=bench/torch_ddp.py
+	if [ "$part" = torch ] && { [ "$DRIVER" = emu ] || ! python3 -c 'import torch' 2> /dev/null; }; then
+		echo "ddp: no PyTorch, or no GPU for it" | table
+		return
+	fi
+	[ "$DRIVER" = emu ] && export CRICKET_EMU_DEVICES=$count
+	LD_LIBRARY_PATH=$HERE/nccl native python3 $script --ranks "$count" > "$OUT/ddp.$part.native" 2> "$OUT/ddp.$part.err"
+	CRICKET_NCCL=workers remote "$list" python3 $script --ranks "$count" > "$OUT/ddp.$part.remote" 2> "$OUT/ddp.$part.remote.err"
+	{
+		echo "--- ddp, $part, over tcp"
+		python3 bench/compare.py "$OUT/ddp.$part.native" "$OUT/ddp.$part.remote"
+	} | table
+	tail -n 12 "$OUT/ddp.$part.err" "$OUT/ddp.$part.remote.err"
+}
+
 # What calls answer to NULL and zero handles: differences between native and remote.
 handles() {
 	native $BIN/null_handles > "$OUT/handles.native" 2> "$OUT/handles.err"
@@ -398,6 +454,7 @@ needs() {
 	torch) echo $((QUICK ? 60 : 150)) ;;
 	sweep) echo $((QUICK ? 120 : 400)) ;;
 	many | together) echo $((QUICK ? 20 : 60)) ;;
+	ddp) echo 60 ;;
 	apps) echo 90 ;;
 	e2e | battery) echo 200 ;;
 	*) echo 15 ;;

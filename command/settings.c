@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command/choose.h"
 #include "command/command.h"
@@ -21,19 +22,16 @@
 #include "command/server.h"
 #include "command/settings.h"
 #include "util/env.h"
+#include "util/nccl.h"
 
 #define GPUS_MAX 64
 
 static const struct option options[] = {
-	{"server", required_argument, NULL, 's'},
-	{"gpus", required_argument, NULL, 'g'},
-	{"devices", required_argument, NULL, 'd'},
-	{"mem", required_argument, NULL, 'm'},
-	{"wait", required_argument, NULL, 'w'},
-	{"format", required_argument, NULL, 'f'},
-	{"profile", required_argument, NULL, 'p'},
-	{"worker-prefix", required_argument, NULL, 'W'},
-	{NULL, 0, NULL, 0},
+	{"server", required_argument, NULL, 's'},  {"gpus", required_argument, NULL, 'g'},
+	{"devices", required_argument, NULL, 'd'}, {"mem", required_argument, NULL, 'm'},
+	{"wait", required_argument, NULL, 'w'},	   {"format", required_argument, NULL, 'f'},
+	{"profile", required_argument, NULL, 'p'}, {"worker-prefix", required_argument, NULL, 'W'},
+	{"nccl", required_argument, NULL, 'n'},	   {NULL, 0, NULL, 0},
 };
 
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
@@ -41,7 +39,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 	int option;
 
 	*w = (struct ckx_wishes){.format = NULL};
-	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:W:", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:W:n:", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			w->server = optarg;
@@ -66,6 +64,9 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 			break;
 		case 'p':
 			w->profile = optarg;
+			break;
+		case 'n':
+			w->nccl = optarg;
 			break;
 		default:
 			return -EINVAL;
@@ -111,7 +112,33 @@ static int add_first(struct ckx_settings *s, const char *name, const char *entry
 	return list && *list ? add(s, name, "%s:%s", entry, list) : add(s, name, "%s", entry);
 }
 
-static int add_library(struct ckx_settings *s)
+/* Put the client into LD_PRELOAD, and the stand-in for NCCL if that runs in the workers: a program that is linked with
+ * libnccl.so.2 finds it before it finds its own. */
+static int add_preloads(struct ckx_settings *s, const char *folder, int nccl)
+{
+	char client[CKX_PATH + 32], both[2 * CKX_PATH + 64], stand_in[CKX_PATH + 32];
+
+	snprintf(client, sizeof(client), "%s/cricket-client.so", folder);
+	snprintf(stand_in, sizeof(stand_in), "%s/libnccl.so.2", folder);
+	snprintf(both, sizeof(both), "%s:%s", client, stand_in);
+	return add_first(s, "LD_PRELOAD", nccl && access(stand_in, R_OK) == 0 ? both : client);
+}
+
+/* Where NCCL runs: an option, else the variable. */
+static int choose_nccl(struct ckx_settings *s, const struct ckx_wishes *w, const char *address)
+{
+	const char *word = w->nccl ? w->nccl : ck_env_string("CRICKET_NCCL");
+	int nccl = ck_nccl_in_workers(word, address);
+
+	if (nccl < 0) {
+		ckx_error("%s: not auto, workers or program: %s",
+			  w->nccl ? "--nccl" : "CRICKET_NCCL", word);
+		return nccl;
+	}
+	return w->nccl && add(s, "CRICKET_NCCL", "%s", w->nccl) < 0 ? -ENOMEM : nccl;
+}
+
+static int add_library(struct ckx_settings *s, int nccl)
 {
 	char folder[CKX_PATH], client[CKX_PATH + 32];
 	int ret = ckx_place_library(folder);
@@ -124,8 +151,7 @@ static int add_library(struct ckx_settings *s)
 			  folder);
 		return -EINVAL;
 	}
-	snprintf(client, sizeof(client), "%s/cricket-client.so", folder);
-	ret = add_first(s, "LD_PRELOAD", client);
+	ret = add_preloads(s, folder, nccl);
 	snprintf(client, sizeof(client), "%s/lib", folder);
 	if (ret == 0)
 		ret = add_first(s, "LD_LIBRARY_PATH", client);
@@ -254,7 +280,11 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 	*s = (struct ckx_settings){.count = 0};
 	ret = ckx_server_find(w->server, &server);
 	if (ret == 0)
-		ret = add_library(s);
+		ret = choose_nccl(s, w,
+				  server.address[0] ? server.address
+						    : ck_env_string("REMOTE_GPU_ADDRESS"));
+	if (ret >= 0)
+		ret = add_library(s, ret);
 	if (ret == 0)
 		ret = read_limits(w, &wish);
 	if (ret == 0 && w->gpus && ckx_fleet_is(server.address))

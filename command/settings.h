@@ -26,6 +26,7 @@ struct ckx_wishes {
 	const char *prefix;  /* name of a command of the server */
 	const char *format;  /* of `env` */
 	const char *profile; /* of `run` */
+	const char *nccl;    /* where NCCL runs */
 };
 
 /* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,

@@ -166,6 +166,17 @@ static const struct ck_env_row table[] = {
 	 "CUPTI "
 	 "library\n"
 	 "that records what the GPU does, where none is found by its name"},
+	{"CRICKET_NCCL", "auto",
+	 "client: where NCCL runs: workers (on the servers, in their own library), program "
+	 "(unchanged above the client), "
+	 "auto: workers with several servers"},
+	{"CRICKET_NCCL_TIMEOUT", "30m",
+	 "client: time for which the making of a communicator waits for its other ranks, in s, m "
+	 "or h; 0: for as long as NCCL "
+	 "does"},
+	{"CRICKET_NCCL_LIBRARY", NULL,
+	 "server: NCCL's library for clients, if it is not libnccl.so.2 of the system; off: none "
+	 "(--nccl)"},
 	{"CRICKET_PROFILE", NULL,
 	 "client: file for a timeline of the program's calls, messages and work on the GPU (JSON "
 	 "for Perfetto)"},

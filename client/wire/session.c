@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/wire/words.h"
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/wire/dial.h"
@@ -77,7 +78,9 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 {
 	if (!xdr_ck_hello_res(xdrs, &c->hello))
 		return FALSE;
-	return xdrs->x_handy == 0 || xdr_ck_hello_more(xdrs, &c->offers);
+	if (xdrs->x_handy > 0 && !xdr_ck_hello_more(xdrs, &c->offers))
+		return FALSE;
+	return xdrs->x_handy == 0 || xdr_ck_hello_rules(xdrs, &c->rules);
 }
 
 /* The server has not answered the hello: -errno. */
@@ -399,8 +402,10 @@ static CUresult begin(struct ckc_client *c)
 	ck_logs_begin();
 	err = connect_session(c);
 	c->connection.failed = err;
-	if (!err)
+	if (!err) {
 		c->state = CK_STATE_READY;
+		ckc_words_listen(c);
+	}
 	c->connection.connecting = false;
 	return err;
 }

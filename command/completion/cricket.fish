@@ -19,6 +19,7 @@ complete -c cricket -n "__fish_seen_subcommand_from run env" -s d -l devices -x 
 complete -c cricket -n "__fish_seen_subcommand_from run env" -s m -l mem -x -d "at most this much memory"
 complete -c cricket -n "__fish_seen_subcommand_from run env" -s w -l wait -x -d "wait for a session"
 complete -c cricket -n "__fish_seen_subcommand_from run env" -s W -l worker-prefix -x -d "start the worker through this command of the server"
+complete -c cricket -n "__fish_seen_subcommand_from run env" -s n -l nccl -x -a "auto workers program" -d "where NCCL runs"
 complete -c cricket -n "__fish_seen_subcommand_from run" -s p -l profile -r -F -d "write a timeline"
 complete -c cricket -n "__fish_seen_subcommand_from env" -s f -l format -x -a "sh fish plain"
 complete -c cricket -n "__fish_seen_subcommand_from check status servers" -s j -l json -d "as JSON"

@@ -52,12 +52,14 @@ enum {
 	OPT_SUSPEND_FOR_OTHERS,
 	OPT_GPU_TIME,
 	OPT_SANDBOX,
+	OPT_WORKER_USERS,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
 	OPT_STANDBY,
 	OPT_WARM_DEVICES,
 	OPT_LOG,
 	OPT_LOG_FORMAT,
+	OPT_NCCL,
 	OPT_HELP,
 	OPT_HELP_ENV,
 	OPT_VERSION,
@@ -98,6 +100,8 @@ static const struct option long_options[] = {
 	{"suspend-for-others", no_argument, NULL, OPT_SUSPEND_FOR_OTHERS},
 	{"gpu-time", no_argument, NULL, OPT_GPU_TIME},
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
+	{"nccl", required_argument, NULL, OPT_NCCL},
+	{"worker-users", required_argument, NULL, OPT_WORKER_USERS},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
 	{"standby", required_argument, NULL, OPT_STANDBY},
@@ -186,6 +190,14 @@ static int parse_sandbox(const char *word)
 	if (cks_sandbox_check(word) < 0)
 		return refuse("--sandbox, CRICKET_SANDBOX: not auto, on, log or off", word);
 	return setenv("CRICKET_SANDBOX", word, 1) < 0 ? -errno : 0;
+}
+
+/* The same. */
+static int parse_nccl(const char *library)
+{
+	if (*library != '/' && strcmp(library, "off") != 0)
+		return refuse("--nccl: neither an absolute path nor off", library);
+	return setenv("CRICKET_NCCL_LIBRARY", library, 1) < 0 ? -errno : 0;
 }
 
 static int add_listen(struct cks_options *o, const char *address)
@@ -325,6 +337,14 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return 0;
 	case OPT_SANDBOX:
 		return parse_sandbox(value);
+	case OPT_NCCL:
+		return parse_nccl(value);
+	case OPT_WORKER_USERS:
+		o->worker_users_text = value;
+		return cks_users_parse(value, &o->worker_users) < 0
+			       ? refuse("--worker-users: not FIRST-LAST, numbers of users above 0",
+					value)
+			       : 0;
 	case OPT_CTL_SOCKET:
 		return take_path(&o->ctl_socket, value);
 	case OPT_MAX_SESSIONS:

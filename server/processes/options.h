@@ -9,6 +9,7 @@
 
 #include "server/direct/allowed.h"
 #include "server/processes/limits.h"
+#include "server/processes/users.h"
 
 #define CK_LISTEN_MAX 16
 #define CK_SESSIONS 256	    /* of --max-sessions, unless it is given */
@@ -47,6 +48,8 @@ struct cks_options {
 	const char *ctl_socket;	    /* NULL: beside the server's own */
 	char *const *words;	    /* of --ctl: a command and its arguments; NULL: run a server */
 	size_t word_count;
+	struct cks_user_range worker_users; /* first 0: workers stay the server's user */
+	const char *worker_users_text;	    /* as on the command line; NULL: not given */
 	bool suspend_for_others;
 	bool gpu_time; /* measure that of sessions */
 	unsigned int max_sessions;

@@ -288,6 +288,20 @@ bool cks_policy_weighted(const struct cks_policy *policy)
 	return policy->weighted;
 }
 
+static bool timed(const struct cks_terms *t)
+{
+	return t->time > 0 || t->idle_end > 0;
+}
+
+bool cks_policy_timed(const struct cks_policy *policy)
+{
+	bool any = timed(&policy->usual);
+
+	for (size_t i = 0; !any && i < policy->count; i++)
+		any = timed(&policy->entries[i].terms);
+	return any;
+}
+
 int cks_policy_check(const char *path)
 {
 	struct cks_policy *policy = NULL;

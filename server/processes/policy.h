@@ -38,6 +38,9 @@ const struct cks_prefix *cks_policy_prefix(const struct cks_policy *policy,
 /* Do identities have different weights? */
 bool cks_policy_weighted(const struct cks_policy *policy);
 
+/* Do sessions of any identity end after some time? */
+bool cks_policy_timed(const struct cks_policy *policy);
+
 /* Is the file @path right? NULL: there is none. 0 or -errno, printed on stderr. */
 int cks_policy_check(const char *path);
 

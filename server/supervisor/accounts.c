@@ -99,6 +99,11 @@ bool cks_accounts_weighted(const struct cks_accounts *a)
 	return a && cks_policy_weighted(a->policy);
 }
 
+bool cks_accounts_timed(const struct cks_accounts *a)
+{
+	return a && cks_policy_timed(a->policy);
+}
+
 const struct cks_terms *cks_accounts_terms(const struct cks_accounts *a,
 					   const struct ck_hash *identity)
 {

@@ -32,6 +32,7 @@ void cks_command_fill(struct cks_worker_command *c, const struct cks_options *o,
 	append(c, "--pool-peers", o->pool_peers_text);
 	for (size_t i = 0; i < o->listen_count; i++) /* for the peers of its sessions */
 		append(c, "--listen", o->listen[i]);
+	append(c, "--worker-users", o->worker_users_text);
 	append(c, "--m3", broker);
 	append(c, "--state-dir", o->state_dir);
 	append(c, "--checkpoint-dir", o->checkpoint_dir); /* belongs to a limit */

@@ -43,6 +43,8 @@ void cks_worker_record_end(struct cks_workers *w, struct worker *worker, int sta
 		cause_of(status, cause);
 	cks_audit_end(w->audit, &worker->info, cause);
 	cks_accounts_leave(w->accounts, &worker->seat);
+	cks_uids_leave(w->uids, worker->info.user);
+	worker->info.user = 0;
 }
 
 void cks_worker_log_end(pid_t pid, int status)

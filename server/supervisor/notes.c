@@ -109,6 +109,9 @@ static void name(struct cks_workers *w, struct worker *worker, const struct cks_
 	worker->named = worker->listed = true;
 	worker->info.suspension.used = worker->info.suspension.since = ck_now_ms();
 	if (returns) {
+		worker->info.user = note->user;
+		if (!cks_worker_rehouse(w, worker))
+			return;
 		cks_worker_seat(w, worker);
 		cks_audit_return(w->audit, &worker->info, "files");
 	}

@@ -47,6 +47,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	w->stirred = true;
 	cks_command_fill(&w->command, o, driver, broker);
 	w->most = o->max_sessions;
+	w->cache_dir = o->cache_dir;
 	return w;
 }
 
@@ -241,7 +242,9 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 	int ret;
 
 	enroll(worker, start->owner, start->number);
-	ret = cks_worker_seat(w, worker);
+	ret = cks_worker_house(w, worker);
+	if (ret == 0)
+		ret = cks_worker_seat(w, worker);
 	if (ret == 0) {
 		w->totals.sessions++;
 		row = cks_ledger_row(&w->ledger, start->owner->identity.name);
@@ -249,6 +252,8 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 			row->sessions++;
 		return 0;
 	}
+	cks_uids_leave(w->uids, worker->info.user);
+	worker->info.user = 0;
 	worker->info.number = 0; /* it has not begun */
 	kill(worker->pid, SIGKILL);
 	return ret;
@@ -264,6 +269,8 @@ static _Noreturn void run(struct cks_workers *w, int fd, int control, const stru
 
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
+	if (w->uids)
+		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
 	if (prefix) {
 		snprintf(name, sizeof(name), "s%u", start->number); /* as cks_session_name() */
 		setenv("CRICKET_SESSION", name, 1);

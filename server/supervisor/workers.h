@@ -23,6 +23,7 @@ struct cks_ledger;
 struct cks_prefix;
 struct cks_state;
 struct cks_state_worker;
+struct cks_uids;
 struct cks_workers;
 
 /* @driver: the result for --driver auto; @broker: its socket. NULL: out of memory. */
@@ -41,6 +42,9 @@ const struct cks_terms *cks_session_terms(const struct cks_session_info *session
 const struct cks_prefix *cks_workers_prefix(const struct cks_workers *workers,
 					    const struct cks_identity *identity, const char *name);
 
+/* Have each identity's workers become another user; @uids must live longer. */
+void cks_workers_users(struct cks_workers *workers, struct cks_uids *uids);
+
 /* Kill all and wait for their ends, at most 2 s. */
 void cks_workers_destroy(struct cks_workers *workers);
 
@@ -54,6 +58,10 @@ struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 					  const struct cks_session_info *session);
 /* Send @kind, one of CK_CONTROL_..., to its worker; false: it does not listen. */
 bool cks_workers_tell(const struct cks_session_info *session, char kind);
+/* The same with a line for the program's user; @last: it is why the session ends. */
+bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last);
+/* End its process at once. */
+void cks_workers_kill(const struct cks_session_info *session);
 /* By public name, or by the worker's process id; NULL: there is none. */
 struct cks_session_info *cks_workers_find(struct cks_workers *workers, const char *name);
 

@@ -12,6 +12,7 @@
 #include "server/supervisor/accounts.h"
 #include "server/supervisor/ledger.h"
 #include "server/supervisor/shares.h"
+#include "server/supervisor/uids.h"
 #include "server/supervisor/workers.h"
 
 #define CK_ARGUMENTS (26 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
@@ -51,6 +52,8 @@ struct cks_workers {
 	unsigned int strangers;	       /* workers that are no children */
 	struct cks_audit *audit;       /* NULL: none */
 	struct cks_accounts *accounts; /* NULL: there is no policy */
+	struct cks_uids *uids;	       /* NULL: workers stay the server's user */
+	const char *cache_dir;
 	unsigned int serving, retired;
 	unsigned int numbered; /* sessions so far */
 	size_t most;	       /* sessions */
@@ -71,6 +74,11 @@ void cks_worker_change(struct cks_workers *workers, struct worker *worker, enum 
 
 /* seats.c: have @worker count in the account of its identity, if there is a policy. -errno. */
 int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
+
+/* houses.c: with --worker-users, have @worker become the user of its identity: -errno. Keep the user of one that is here
+ * again; false: it is another identity's by now, and the process was killed. */
+int cks_worker_house(struct cks_workers *workers, struct worker *worker);
+bool cks_worker_rehouse(struct cks_workers *workers, struct worker *worker);
 
 /* ends.c: read the last that @worker has said, record the end of its session and give its seat back; @status of
  * wait(2), or -1: unknown. Log the end of @pid. */

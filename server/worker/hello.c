@@ -141,6 +141,8 @@ static ck_hello_res ready;
 
 int cks_hello_prepare(const struct cks_options *options)
 {
+	if (ready.devices.devices_val)
+		return 0;
 	start_driver(options, &ready);
 	return ready.status == CK_HELLO_OK ? 0 : -ENODEV;
 }
@@ -241,7 +243,8 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 {
 	struct cks_token token = {.known = false};
 
-	judge(options, &token, ck_chan_fd(chan), &g->args, res);
+	if (!client->judged)
+		judge(options, &token, ck_chan_fd(chan), &g->args, res);
 	if (res->status == CK_HELLO_OK && !take_ready(res))
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
@@ -249,7 +252,8 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 	if (options->policy || g->limits.memory)
 		begin_meter(&g->limits, res);
 	cks_hello_reserve(options);
-	cks_judge_identity(options, &token, &g->args, ck_chan_fd(chan), &client->identity);
+	if (!client->judged)
+		cks_judge_identity(options, &token, &g->args, ck_chan_fd(chan), &client->identity);
 	return make_session(options, client, output, res, session);
 }
 
@@ -257,13 +261,24 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 struct reply {
 	ck_hello_res *res;
 	ck_hello_more more;
+	ck_hello_rules rules;
 };
 
 static bool_t code_reply(XDR *xdrs, struct reply *reply)
 {
 	if (!xdr_ck_hello_res(xdrs, reply->res))
 		return FALSE;
-	return reply->res->status != CK_HELLO_OK || xdr_ck_hello_more(xdrs, &reply->more);
+	return reply->res->status != CK_HELLO_OK ||
+	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules));
+}
+
+/* The session may be ended by the policy. */
+static bool may_have_words(void)
+{
+	struct cks_terms terms;
+
+	cks_meter_terms(&terms);
+	return terms.time > 0 || terms.idle_end > 0;
 }
 
 /* With the numbers of all messages that this server knows, and what is ready for @session, unless
@@ -283,6 +298,7 @@ static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res,
 		cks_lease_offer(session, &offer);
 		reply.more.keep = client->keep;
 		memcpy(reply.more.prefix, client->prefix, sizeof(reply.more.prefix));
+		reply.rules.words = may_have_words();
 		reply.more.arena = offer.arena;
 		reply.more.arena_size = offer.arena_size;
 		reply.more.lease_device = offer.device;
