@@ -352,6 +352,9 @@ pool_copies() { # LIST
 		    right = all(all(r.get("check", [])) for r in ours.values())
 		    print(f"{n} connections {raw:8.2f} {got:8.2f} {got / raw:6.2f} {ours['copies_both_ways']['value']:8.2f}"
 		          f"   1 KiB {ours['copy_1K']['value']:.0f} us{'' if right else ', WRONG'}")
+		    crossed = ours["crossed_streams"]
+		    if "error" in crossed:
+		        print(f"{n} connections: crossed streams: {crossed['error']}")
 		client = last("client")
 		print(f"through the client     {client['copy_there']['value']:8.2f}        {client['copies_both_ways']['value']:8.2f}"
 		      f"   1 KiB {client['copy_1K']['value']:.0f} us")

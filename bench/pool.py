@@ -3,11 +3,13 @@
 
 Through Cricket with a pool of two servers with one GPU each, or natively on two GPUs. Needs no PyTorch. The bytes are
 compared. Rows: GB/s of one copy in a stream, of two at the same time, one each way (in all), and of copies of 1 KiB: us
-until a stream has done one, and until the call has returned.
+until a stream has done one, and until the call has returned. "crossed_streams" is an error where a stream that waits for the
+other GPU keeps another one from copying.
 """
 import ctypes as C
 import json
 import os
+import signal
 import sys
 import time
 
@@ -53,6 +55,34 @@ def seconds(step, count):
     return sorted(times)[count // 2]
 
 
+def made(name, *arguments):
+    out = C.c_void_p()
+    call(name, C.byref(out), *arguments)
+    return out
+
+
+def crossed(a, b):
+    """A stream of A waits for B's answer to a copy that another stream of A makes later: ms until it has the answer."""
+    a.use()
+    sending, sent, start = made("cuStreamCreate", 1), made("cuEventCreate", 2), made("cuEventCreate", 2)
+    begin = time.perf_counter()
+    for _ in range(50):
+        call("cuMemcpyDtoDAsync_v2", a.memory[1], a.memory[0], C.c_size_t(SIZE), a.stream)
+    call("cuEventRecord", start, a.stream)
+    call("cuStreamWaitEvent", sending, start, 0)
+    call("cuMemcpyPeerAsync", b.memory[1], b.context, a.memory[0], a.context, C.c_size_t(SIZE), sending)
+    call("cuEventRecord", sent, sending)
+    b.use()
+    answer = made("cuEventCreate", 2)
+    call("cuStreamWaitEvent", b.stream, sent, 0)
+    call("cuEventRecord", answer, b.stream)
+    a.use()
+    waiting = made("cuStreamCreate", 1)
+    call("cuStreamWaitEvent", waiting, answer, 0)
+    call("cuStreamSynchronize", waiting)
+    return {"ms": (time.perf_counter() - begin) * 1e3}
+
+
 def same(source, target):
     """Do all bytes of the last copy match?"""
     out = [C.create_string_buffer(SIZE) for _ in range(2)]
@@ -77,6 +107,14 @@ def main():
     rows["copy_1K"] = {"value": seconds(lambda: (a.send(b, 1024), a.wait()), 200) * 1e6, "unit": "us"}
     rows["copy_1K_call"] = {"value": seconds(lambda: a.send(b, 1024), 200) * 1e6, "unit": "us"}
     a.wait()
+
+    def stuck(*_):
+        rows["crossed_streams"] = {"error": "stuck"}
+        print(json.dumps(rows), flush=True)
+        os._exit(1)
+    signal.signal(signal.SIGALRM, stuck)
+    signal.alarm(60)
+    rows["crossed_streams"] = crossed(a, b)
     print(json.dumps(rows))
 
 

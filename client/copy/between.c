@@ -62,8 +62,8 @@ static void hold(struct blocked *b)
 {
 	const struct ckc_crossing *c = &b->crossing;
 
-	b->to = (struct ckc_busy){c->to.context->client, c->to.at, c->size, NULL};
-	b->from = (struct ckc_busy){c->from.context->client, c->from.at, c->size, NULL};
+	b->to = (struct ckc_busy){c->to.context->client, b->context, c->to.at, c->size, NULL};
+	b->from = (struct ckc_busy){c->from.context->client, b->context, c->from.at, c->size, NULL};
 	if (c->box) {
 		b->to.at = b->box.copy.dst.start;
 		b->to.size = b->box.copy.dst.extent;
@@ -174,6 +174,8 @@ CUresult ckc_between_cross(const struct ckc_between *b, struct ckc_crossing *c)
 
 	if (ckc_capturing(b->stream))
 		return ckc_refused("a copy between servers in a capture", &told);
+	/* a box goes through this process as commands, which may be held up until the stream goes on */
+	own = own && (!c->box || ckc_direct_possible(c));
 	err = b->waits || !own ? cross_now(b, c) : enqueue(b, c);
 	ckc_route(b->context->client);
 	return err;

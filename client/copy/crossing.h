@@ -52,5 +52,7 @@ CUresult ckc_crossing_settle(const struct ckc_shore *s, uint64_t seq);
 
 /* direct.c: over a bridge. False: there is none; nothing has been copied, or some of it. */
 bool ckc_direct_copy(const struct ckc_crossing *c, CUresult *err);
+/* Is there a bridge, or can one be made? */
+bool ckc_direct_possible(const struct ckc_crossing *c);
 
 #endif

@@ -309,6 +309,20 @@ static CUresult cross(const struct pair *p, const struct ckc_bridge *b,
 	return worse(sent, received);
 }
 
+bool ckc_direct_possible(const struct ckc_crossing *c)
+{
+	struct pair p = pair_of(c);
+	struct ckc_bridge *b;
+	bool fresh;
+
+	if (!is_wanted(&p))
+		return false;
+	b = take(&p, &fresh);
+	if (b)
+		give(&p, b, true);
+	return b;
+}
+
 bool ckc_direct_copy(const struct ckc_crossing *c, CUresult *err)
 {
 	struct pair p = pair_of(c);

@@ -1,8 +1,13 @@
 /*
  * client/memory/busy.c - see client/memory/busy.h.
  */
+#include <errno.h>
+
 #include "client/memory/busy.h"
 #include "client/memory/state.h"
+#include "util/until.h"
+
+#define LOOK_MS 1000 /* between two looks whether the copy may still come */
 
 void ckc_busy_begin(struct ckc_busy *busy)
 {
@@ -31,25 +36,45 @@ void ckc_busy_end(struct ckc_busy *busy)
 	ck_unlock_uncancelled(&list->lock, cancel);
 }
 
-/* Call with the lock held. */
-static bool is_busy(const struct ckc_busy_list *list, uint64_t at, size_t size)
+/* The context of a copy that uses some of the range and may come; NULL: there is none. Call with the lock held. */
+static struct ckc_context *find(const struct ckc_busy_list *list, uint64_t at, size_t size)
 {
 	const struct ckc_busy *b = list->first;
 
-	while (b && (b->at >= at + size || at >= b->at + b->size))
+	while (b && (b->at >= at + size || at >= b->at + b->size || b->context->fault ||
+		     b->context->client->state != CK_STATE_READY))
 		b = b->next;
-	return b;
+	return b ? b->context : NULL;
+}
+
+/* A context that has failed carries out nothing more, and only a call finds out. */
+static void look_after(struct ckc_context *context)
+{
+	cuStreamQuery_args args = {.head.ctx = context->object.id};
+	cuStreamQuery_res res = {.head = {0}};
+	CUresult err = ckc_call_aside(context->client, CK_PROC_cuStreamQuery, &args, &res);
+
+	if (err && err != CUDA_ERROR_NOT_READY)
+		context->fault = (int)err;
 }
 
 void ckc_busy_wait(struct ckc_client *client, uint64_t at, size_t size)
 {
 	struct ckc_busy_list *list = &client->memory->busy;
+	struct ckc_context *context;
 	int cancel;
 
 	if (likely(atomic_load(&list->count) == 0))
 		return;
 	cancel = ck_lock_uncancelled(&list->lock);
-	while (is_busy(list, at, size))
-		ck_cond_wait(&list->ended, &list->lock);
+	while ((context = find(list, at, size))) {
+		struct timespec until = ck_until(CLOCK_REALTIME, LOOK_MS * CK_NS_PER_MS);
+
+		if (ck_cond_timedwait(&list->ended, &list->lock, &until) != ETIMEDOUT)
+			continue;
+		ck_unlock(&list->lock);
+		look_after(context);
+		ck_lock(&list->lock);
+	}
 	ck_unlock_uncancelled(&list->lock, cancel);
 }

@@ -14,6 +14,7 @@
 /* [at, at+size) of the session @client; its owner's memory. */
 struct ckc_busy {
 	struct ckc_client *client;
+	struct ckc_context *context; /* of the stream in which the copy waits */
 	uint64_t at;
 	size_t size;
 	struct ckc_busy *next;
@@ -23,7 +24,10 @@ struct ckc_busy {
 void ckc_busy_begin(struct ckc_busy *busy);
 void ckc_busy_end(struct ckc_busy *busy);
 
-/* Wait until no byte of [at, at+size) of @client is in use. Nearly free if nothing is. */
+/*
+ * Wait until no byte of [at, at+size) of @client is in use, or the copy's context has failed, so that the copy may never
+ * begin. Nearly free if nothing is in use.
+ */
 void ckc_busy_wait(struct ckc_client *client, uint64_t at, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * server/direct/bridge.c - bridges: their tickets, their connections and the threads of these.
+ * server/direct/bridge.c - bridges: their connections and the threads of these.
  *
  * Each connection has a thread, which waits for copies. Who uses a bridge counts as its user: the list, each thread, each
  * call. The last one frees it.
@@ -237,59 +237,6 @@ void cks_bridge_place(struct cks_bridge *b, unsigned int at, struct ck_chan *cha
 	if (b->broken)
 		ck_chan_shutdown(chan);
 	ck_unlock(&b->lock);
-}
-
-/* Compare all bytes of both, so that the time tells nothing. */
-static bool equal(const unsigned char *a, const unsigned char *b)
-{
-	const volatile unsigned char *x = a, *y = b;
-	unsigned char differ = 0;
-
-	for (size_t i = 0; i < CK_TICKET; i++)
-		differ |= x[i] ^ y[i];
-	return differ == 0;
-}
-
-/* The connection that @ticket admits; it cannot be used again. Call with the list's lock held. */
-static struct cks_end *redeem(struct cks_direct *d, const unsigned char *ticket)
-{
-	int64_t now = ck_now_ms();
-	struct cks_end *found = NULL;
-
-	for (struct cks_bridge *b = d->bridges; b; b = b->next) {
-		for (unsigned int i = 0; i < b->width; i++) {
-			if (b->ends[i].issued && now < b->until && equal(b->ends[i].ticket, ticket))
-				found = &b->ends[i];
-		}
-	}
-	if (found) {
-		found->issued = false;
-		atomic_fetch_add(&found->bridge->users, 1);
-	}
-	return found;
-}
-
-int cks_direct_admit(struct cks_direct *d, const unsigned char ticket[CK_TICKET],
-		     struct ck_chan *chan, void **place)
-{
-	struct cks_end *end;
-
-	ck_lock(&d->lock);
-	end = redeem(d, ticket);
-	ck_unlock(&d->lock);
-	if (!end)
-		return -EACCES;
-	cks_bridge_place(end->bridge, (unsigned int)(end - end->bridge->ends), chan);
-	*place = end;
-	return 0;
-}
-
-void cks_direct_begin(void *place)
-{
-	struct cks_end *end = place;
-
-	cks_bridge_start(end);
-	cks_bridge_put(end->bridge);
 }
 
 /* --- threads */

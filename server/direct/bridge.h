@@ -97,6 +97,9 @@ void cks_bridge_break(struct cks_bridge *bridge);
 /* Carry out @part on all connections that it has use for. OPERATING_SYSTEM: the bridge has failed. */
 CUresult cks_bridge_run(struct cks_bridge *bridge, struct cks_part *part);
 
+/* ticket.c: issue the tickets of a bridge, which are written one after the other. -EIO: there are no random bytes. */
+int cks_bridge_issue(struct cks_direct *direct, struct cks_bridge *bridge, unsigned char *tickets);
+
 /* transfer.c: one connection's share of @part. False: the bridge is of no use any more. */
 bool cks_transfer(struct cks_end *end, struct cks_part *part);
 /* The piece of a range at which both ends cut. */

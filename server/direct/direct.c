@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "gen/handlers.h"
 #include "rpc/chan.h"
@@ -19,22 +18,6 @@ CK_LOG_DEFINE("server");
 
 #define OWN_ADDRESSES 2048 /* bytes of text */
 #define BITMAP_MAX ((size_t)16 << 20)
-
-/* Issue the tickets of @b, which are *@tickets. */
-static int issue(struct cks_direct *d, struct cks_bridge *b, char *tickets)
-{
-	size_t size = (size_t)b->width * CK_TICKET;
-
-	if (getrandom(tickets, size, 0) != (ssize_t)size)
-		return -EIO;
-	ck_lock(&d->lock);
-	for (unsigned int i = 0; i < b->width; i++) {
-		memcpy(b->ends[i].ticket, tickets + (size_t)i * CK_TICKET, CK_TICKET);
-		b->ends[i].issued = true;
-	}
-	ck_unlock(&d->lock);
-	return 0;
-}
 
 CUresult ck_serve_direct_ticket(struct cks_request *q, ck_direct_ticket_args *a,
 				ck_direct_ticket_res *res)
@@ -51,7 +34,7 @@ CUresult ck_serve_direct_ticket(struct cks_request *q, ck_direct_ticket_args *a,
 	b = cks_bridge_create(d, a->count);
 	if (!b)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (issue(d, b, res->tickets.tickets_val) < 0) {
+	if (cks_bridge_issue(d, b, (unsigned char *)res->tickets.tickets_val) < 0) {
 		cks_bridge_break(b);
 		cks_bridge_put(b);
 		return CUDA_ERROR_OPERATING_SYSTEM;

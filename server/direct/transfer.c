@@ -244,11 +244,27 @@ static CUresult settle(struct cks_end *e)
 	return err;
 }
 
+/* Receive the data behind @head into *@slot, and pass them to the device. */
+static bool receive_piece(struct cks_end *e, struct cks_part *p, const struct head *head,
+			  size_t piece, struct cks_slot **slot)
+{
+	struct cks_walk walk;
+	CUresult err;
+
+	if (!locate(e, p, head, piece, &walk) ||
+	    ck_chan_read(e->chan, (*slot)->host, head->size) < 0)
+		return false;
+	atomic_fetch_add_explicit(&e->bridge->owner->session->bytes_in, head->size,
+				  memory_order_relaxed);
+	err = store(e, p, &walk, slot);
+	return err ? fail(e, p, err) : true;
+}
+
 static bool receive_all(struct cks_end *e, struct cks_part *p)
 {
 	size_t piece = cks_transfer_piece(p);
 	struct cks_slot *slot = NULL;
-	struct cks_walk walk;
+	bool ended = false;
 	struct head head;
 	CUresult err = make_current(e, p);
 
@@ -258,22 +274,17 @@ static bool receive_all(struct cks_end *e, struct cks_part *p)
 		return fail(e, p, err);
 	if (!say(e, p, READY, 0, 0, NULL))
 		return false;
-	while (hear(e, p, &head)) {
-		if (head.kind == END)
-			break;
-		if (head.kind != DATA || !locate(e, p, &head, piece, &walk) ||
-		    ck_chan_read(e->chan, slot->host, head.size) < 0)
+	do {
+		if (!hear(e, p, &head) || (head.kind != DATA && head.kind != END))
 			return false;
-		atomic_fetch_add_explicit(&e->bridge->owner->session->bytes_in, head.size,
-					  memory_order_relaxed);
-		err = store(e, p, &walk, &slot);
-		if (err)
-			return fail(e, p, err);
-	}
+		ended = head.kind == END;
+		if (!ended && !receive_piece(e, p, &head, piece, &slot))
+			return false;
+	} while (!ended);
 	err = settle(e);
 	if (err)
 		return fail(e, p, err);
-	return head.kind == END && head.size == 0;
+	return head.size == 0;
 }
 
 bool cks_transfer(struct cks_end *e, struct cks_part *p)

@@ -159,6 +159,34 @@ def array_there_and_back(first, last):
     assert get(b, 50000) == data
 
 
+def crossed():
+    """One stream of a device waits for the other server's answer, to which another stream of the device sends a copy. The
+    wait begins first."""
+    first, last = ends()
+    for turn in range(4):
+        a, b = first.memory(BIG), last.memory(BIG)
+        waiting, sending, there = first.stream(), first.stream(), last.stream()
+        busy, go, block = flagged(first)
+        block()
+        start, sent, answer = first.event(2), first.event(2), last.event(2)
+        first.use()
+        call("cuMemsetD8Async", a, C.c_ubyte(turn + 1), size(BIG), busy)
+        call("cuEventRecord", start, busy)
+        call("cuStreamWaitEvent", sending, start, 0)
+        call("cuMemcpyPeerAsync", b, last.context, a, first.context, size(BIG), sending)
+        call("cuEventRecord", sent, sending)
+        last.use()
+        call("cuStreamWaitEvent", there, sent, 0)
+        call("cuMemsetD8Async", b, C.c_ubyte(77), size(1), there)
+        call("cuEventRecord", answer, there)
+        first.use()
+        call("cuStreamWaitEvent", waiting, answer, 0)
+        call("cuMemcpyPeerAsync", a, first.context, b, last.context, size(BIG), waiting)
+        go()
+        call("cuStreamSynchronize", waiting)
+        assert get(a, BIG) == bytes([77]) + bytes([turn + 1]) * (BIG - 1)
+
+
 def freed():
     """Memory of both ends that is freed while the copy waits: the free waits too, as for work of the memory's own GPU."""
     first, last = ends()
@@ -185,6 +213,26 @@ def freed():
         streams.use()
         call("cuStreamSynchronize", busy)
         call("cuMemFree_v2", mine)
+
+
+def never():
+    """A copy behind a kernel that faults does not come: memory of its other end can be freed, and its context has failed."""
+    first, last = ends()
+    a, b = first.memory(BIG), last.memory(BIG)
+    busy, go, block = flagged(first)
+    fill = first.function(first.module(), b"fill")
+    block()
+    first.launch(fill, C.c_uint64(64), C.c_uint32(1), stream=busy)
+    call("cuMemcpyPeerAsync", b, last.context, a, first.context, size(BIG), busy)
+    go()
+    last.use()
+    call("cuMemFree_v2", b)
+    again = last.memory(BIG)
+    call("cuMemsetD8_v2", again, C.c_ubyte(3), size(BIG))
+    assert get(again, BIG) == bytes([3]) * BIG
+    first.use()
+    assert CUDA.cuStreamSynchronize(busy) in (700, 719)
+    assert CUDA.cuMemAlloc_v2(C.byref(C.c_uint64()), size(100)) in (700, 719)
 
 
 def wrong():

@@ -176,6 +176,7 @@ def copies():
                 put(from_, data)
                 b.use()
                 call("cuMemsetD8_v2", to, C.c_ubyte(0), size(SIZE))
+                call("cuCtxSynchronize")        # the stream below does not wait for it
                 n = size(SIZE - 2)
                 source, target = C.c_uint64(from_.value + 1), C.c_uint64(to.value + 1)
                 all_of_them[0].use()
