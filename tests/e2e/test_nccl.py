@@ -8,6 +8,7 @@ import pytest
 
 from conftest import (CLIENT, DRIVER, OUT, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, ended, preload, run, start,
                       wait_until)
+from cutter import Cutter
 from test_control import Asker, ctl
 
 DOUBLE = OUT / "nccl" / "libnccl-double.so"
@@ -134,6 +135,17 @@ def test_a_server_that_is_lost_ends_the_wait(tmp_path):
     server.kill()
     result = ended(process, 20)
     assert result.status == 0 and len(result.lines_about("is lost")) == 1, result.err
+
+
+@pytest.mark.parametrize("how", ["rst", "fin"])
+def test_a_cut_connection_changes_no_result(servers, tmp_path, how):
+    """Of the first rank, in the middle of its steps."""
+    cutter = Cutter(servers[0].port, how, 500000)
+    try:
+        right("ddp", [cutter.address, servers[1].address("tcp")], tmp_path)
+        assert cutter.cut.is_set()
+    finally:
+        cutter.stop()
 
 
 def test_a_session_with_communicators_is_not_suspended(servers, tmp_path):
