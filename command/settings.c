@@ -15,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command/choose.h"
 #include "command/command.h"
+#include "command/fleet.h"
 #include "command/place.h"
 #include "command/server.h"
 #include "command/settings.h"
@@ -32,6 +34,7 @@ static const struct option options[] = {
 	{"wait", required_argument, NULL, 'w'},
 	{"format", required_argument, NULL, 'f'},
 	{"profile", required_argument, NULL, 'p'},
+	{"worker-prefix", required_argument, NULL, 'W'},
 	{"nccl", required_argument, NULL, 'n'},
 	{NULL, 0, NULL, 0},
 };
@@ -41,7 +44,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 	int option;
 
 	*w = (struct ckx_wishes){.format = NULL};
-	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:n:", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:W:n:", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			w->server = optarg;
@@ -60,6 +63,9 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 			break;
 		case 'f':
 			w->format = optarg;
+			break;
+		case 'W':
+			w->prefix = optarg;
 			break;
 		case 'p':
 			w->profile = optarg;
@@ -157,17 +163,26 @@ static int add_library(struct ckx_settings *s, int nccl)
 	return ret < 0 ? ret : add(s, "TRITON_LIBCUDA_PATH", "%s", client);
 }
 
+static int read_gpus(const char *text, long least, long *count)
+{
+	char *end;
+
+	*count = strtol(text, &end, 10);
+	if (end != text && !*end && *count >= least && *count <= GPUS_MAX)
+		return 0;
+	ckx_error("--gpus takes a number from %ld to %d: %s", least, GPUS_MAX, text);
+	return -EINVAL;
+}
+
 /* "3" as "0,1,2". */
 static int add_gpus(struct ckx_settings *s, const char *text)
 {
-	char list[GPUS_MAX * 4] = "", *end;
-	long count = strtol(text, &end, 10);
+	char list[GPUS_MAX * 4] = "";
 	size_t n = 0;
+	long count;
 
-	if (end == text || *end || count < 0 || count > GPUS_MAX) {
-		ckx_error("--gpus takes a number from 0 to %d: %s", GPUS_MAX, text);
+	if (read_gpus(text, 0, &count) < 0)
 		return -EINVAL;
-	}
 	for (long i = 0; i < count; i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%ld", i ? "," : "", i);
 	return add(s, "CUDA_VISIBLE_DEVICES", "%s", list);
@@ -186,22 +201,57 @@ static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const
 }
 
 /* Wrong values are said here, and not by the client alone, which goes on without them. */
-static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
+static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 {
-	uint64_t value;
-	int ret = 0;
-
-	if (w->memory && (ck_env_number(w->memory, &value) < 0 || value == 0)) {
+	wish->memory = 0;
+	wish->wait_seconds = ck_env_seconds("CRICKET_WAIT");
+	wish->text = w->memory;
+	if (w->memory && (ck_env_number(w->memory, &wish->memory) < 0 || wish->memory == 0)) {
 		ckx_error("--mem takes a size, as in 20G or 512M: %s", w->memory);
 		return -EINVAL;
 	}
-	if (w->wait && ck_env_time(w->wait, &value) < 0) {
+	if (w->wait && ck_env_time(w->wait, &wish->wait_seconds) < 0) {
 		ckx_error("--wait takes a time, as in 90s, 10m or 2h: %s", w->wait);
 		return -EINVAL;
 	}
-	if (w->memory)
-		ret = add(s, "CRICKET_MEMORY", "%s", w->memory);
+	return 0;
+}
+
+static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
+{
+	int ret = w->memory ? add(s, "CRICKET_MEMORY", "%s", w->memory) : 0;
+
+	if (ret == 0 && w->prefix)
+		ret = add(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
 	return ret == 0 && w->wait ? add(s, "CRICKET_WAIT", "%s", w->wait) : ret;
+}
+
+/* GPUs of several servers: choose among them. */
+static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w, struct ckx_wish *wish,
+		      struct ckx_server *server)
+{
+	struct ckx_choice choice;
+	long gpus;
+	int ret = read_gpus(w->gpus, 1, &gpus);
+
+	if (ret < 0)
+		return ret;
+	wish->gpus = (unsigned int)gpus;
+	ret = ckx_choose(server, wish, &choice);
+	if (ret == 0)
+		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", choice.address);
+	if (ret == 0 && w->memory)
+		ret = add(s, "CRICKET_MEMORY", "%s", w->memory);
+	if (ret == 0 && w->memory)
+		ret = add(s, "CRICKET_NEED", "%s", w->memory);
+	if (ret == 0 && wish->wait_seconds)
+		ret = add(s, "CRICKET_WAIT", "%llus", (unsigned long long)choice.wait_seconds);
+	if (ret == 0 && w->prefix)
+		ret = add(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
+	free(choice.address);
+	*server = choice.server;
+	explicit_bzero(choice.server.token, sizeof(choice.server.token));
+	return ret;
 }
 
 static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
@@ -217,9 +267,19 @@ static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
 	return ret;
 }
 
+static bool has(const struct ckx_settings *s, const char *name)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		if (strcmp(s->list[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 {
 	struct ckx_server server;
+	struct ckx_wish wish;
 	int ret;
 
 	*s = (struct ckx_settings){.count = 0};
@@ -230,14 +290,18 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 						    : ck_env_string("REMOTE_GPU_ADDRESS"));
 	if (ret >= 0)
 		ret = add_library(s, ret);
-	if (ret == 0 && server.address[0])
+	if (ret == 0)
+		ret = read_limits(w, &wish);
+	if (ret == 0 && w->gpus && ckx_fleet_is(server.address))
+		ret = add_choice(s, w, &wish, &server);
+	else if (ret == 0)
+		ret = add_limits(s, w);
+	if (ret == 0 && server.address[0] && !has(s, "REMOTE_GPU_ADDRESS"))
 		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
 	if (ret == 0 && server.token[0])
 		ret = add(s, "CRICKET_TOKEN", "%s", server.token);
 	if (ret == 0)
 		ret = add_tls(s, &server.tls);
-	if (ret == 0)
-		ret = add_limits(s, w);
 	explicit_bzero(server.token, sizeof(server.token));
 	return ret < 0 ? ret : add_devices(s, w, server.devices);
 }

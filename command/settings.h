@@ -23,6 +23,7 @@ struct ckx_settings {
 /* What the options of `run` and `env` say; the values belong to argv. */
 struct ckx_wishes {
 	const char *server, *devices, *gpus, *memory, *wait;
+	const char *prefix;  /* name of a command of the server */
 	const char *format;  /* of `env` */
 	const char *profile; /* of `run` */
 	const char *nccl;    /* where NCCL runs */

@@ -138,7 +138,7 @@ server() {
 	sed -i "s|^ExecStart=[^ ]*/|ExecStart=${prefix%/}/bin/|" "$root"/lib/systemd/system/cricket-{rpc-server,exporter}.service
 	install -D -m 644 server/sysusers.conf "$root/lib/sysusers.d/cricket.conf"
 	install -D -m 644 server/tmpfiles.conf "$root/lib/tmpfiles.d/cricket.conf"
-	put 644 "$root/share/doc/cricket" server/checkpoint.conf
+	put 644 "$root/share/doc/cricket" server/checkpoint.conf server/worker-users.conf
 	manuals cricket-rpc-server.1 cricket-exporter.1
 }
 

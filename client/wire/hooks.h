@@ -206,6 +206,8 @@ struct ckc_call {
 struct ckc_hook_call {
 	void (*enter)(const struct ckc_call *call);
 	void (*leave)(const struct ckc_call *call);
+	uint32_t (*number)(void);      /* of the program's call that this thread is in; 0: none */
+	void (*help)(uint32_t number); /* this thread works for that call; 0: no longer */
 };
 CK_HOOK_LIST(call);
 

@@ -55,6 +55,8 @@ enum ck_rank {
 	CK_RANK_ELAPSED = CK_RANK_LEAF,	      /* times between events */
 	CK_RANK_ALLOCATIONS = CK_RANK_LEAF,   /* the table of known memory */
 	CK_RANK_TEXTURES = CK_RANK_LEAF,      /* texture and surface objects */
+	CK_RANK_BUSY = CK_RANK_LEAF,	      /* memory that copies between servers use */
+	CK_RANK_BRIDGES = CK_RANK_LEAF,	      /* connections between servers, for copies */
 	CK_RANK_MIRRORS = CK_RANK_LEAF,	      /* mirrors of copies in graphs */
 	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF, /* asynchronous notifications */
 	CK_RANK_NVML_SETS = CK_RANK_LEAF,     /* the process's sets of NVML's events */

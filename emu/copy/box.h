@@ -12,6 +12,7 @@ struct ck_emu_box {
 	size_t width, height, depth;
 	size_t dst_pitch, src_pitch; /* from row to row */
 	size_t dst_slice, src_slice; /* from slice to slice */
+	bool peer;		     /* each end is used in a context of its own */
 };
 
 /* The description of one side of a copy. */
@@ -29,6 +30,8 @@ enum ck_emu_side {
  */
 CUresult ck_emu_box_copy(const struct ck_emu_box *box, enum ck_emu_side dst, enum ck_emu_side src,
 			 CUstream stream, bool sync);
+/* copy_nd.c: the same of a description, each side of which is used in a context of its own. */
+CUresult ck_emu_copy_peer(const CUDA_MEMCPY3D *c, CUstream stream, bool sync);
 /* First byte to last, in bytes, of one end; false when it does not fit 64 bits. */
 bool ck_emu_box_extent(const struct ck_emu_box *box, size_t pitch, size_t slice, size_t *extent);
 

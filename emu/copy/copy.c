@@ -6,27 +6,35 @@
 #include "emu/graphs/graph.h"
 
 /* One row; the stream of a synchronous call is the legacy one. */
-static CUresult copy(uint64_t dst, enum ck_emu_side dst_side, uint64_t src,
-		     enum ck_emu_side src_side, size_t size, CUstream stream, bool sync)
+static CUresult row(struct ck_emu_box box, enum ck_emu_side dst_side, enum ck_emu_side src_side,
+		    CUstream stream, bool sync)
 {
-	struct ck_emu_box box = {.dst = dst, .src = src, .width = size, .height = 1, .depth = 1};
 	static const CUmemorytype types[] = {[CK_EMU_SIDE_HOST] = CU_MEMORYTYPE_HOST,
 					     [CK_EMU_SIDE_DEVICE] = CU_MEMORYTYPE_DEVICE,
 					     [CK_EMU_SIDE_ANY] = CU_MEMORYTYPE_UNIFIED};
 	CUDA_MEMCPY3D node = {.srcMemoryType = types[src_side],
 			      .dstMemoryType = types[dst_side],
-			      .WidthInBytes = size,
+			      .WidthInBytes = box.width,
 			      .Height = 1,
 			      .Depth = 1};
 	CUresult result;
 
-	node.srcHost = src_side == CK_EMU_SIDE_HOST ? (const void *)src : NULL;
-	node.srcDevice = src_side == CK_EMU_SIDE_HOST ? 0 : src;
-	node.dstHost = dst_side == CK_EMU_SIDE_HOST ? (void *)dst : NULL;
-	node.dstDevice = dst_side == CK_EMU_SIDE_HOST ? 0 : dst;
+	node.srcHost = src_side == CK_EMU_SIDE_HOST ? (const void *)box.src : NULL;
+	node.srcDevice = src_side == CK_EMU_SIDE_HOST ? 0 : box.src;
+	node.dstHost = dst_side == CK_EMU_SIDE_HOST ? (void *)box.dst : NULL;
+	node.dstDevice = dst_side == CK_EMU_SIDE_HOST ? 0 : box.dst;
 	if (!sync && ck_emu_capture_copy(stream, &node, &result))
 		return result;
 	return ck_emu_box_copy(&box, dst_side, src_side, stream, sync);
+}
+
+static CUresult copy(uint64_t dst, enum ck_emu_side dst_side, uint64_t src,
+		     enum ck_emu_side src_side, size_t size, CUstream stream, bool sync)
+{
+	const struct ck_emu_box box = {
+		.dst = dst, .src = src, .width = size, .height = 1, .depth = 1};
+
+	return row(box, dst_side, src_side, stream, sync);
 }
 
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
@@ -85,6 +93,8 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size
 static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 			  CUcontext src_context, size_t size, CUstream stream, bool sync)
 {
+	const struct ck_emu_box box = {
+		.dst = dst, .src = src, .width = size, .height = 1, .depth = 1, .peer = true};
 	CUcontext handles[2] = {dst_context, src_context};
 	CUresult result = ck_emu_enter_bare();
 
@@ -98,7 +108,7 @@ static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = copy(dst, CK_EMU_SIDE_DEVICE, src, CK_EMU_SIDE_DEVICE, size, stream, sync);
+	result = row(box, CK_EMU_SIDE_DEVICE, CK_EMU_SIDE_DEVICE, stream, sync);
 	return sync && result == CUDA_SUCCESS ? cuCtxSynchronize() : result;
 }
 

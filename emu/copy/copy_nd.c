@@ -139,7 +139,7 @@ static struct end end_of(const CUDA_MEMCPY3D *c, enum ck_copy_end which)
 			    .height = s.height};
 }
 
-static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
+static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync, bool peer)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -150,7 +150,8 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 		return CUDA_ERROR_INVALID_VALUE;
 
 	const struct end src = end_of(c, CK_COPY_SOURCE), dst = end_of(c, CK_COPY_DESTINATION);
-	struct ck_emu_box box = {.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
+	struct ck_emu_box box = {
+		.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth, .peer = peer};
 
 	return copy(&dst, &src, &box, stream, sync);
 }
@@ -199,7 +200,16 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 {
-	return copy_3d(pCopy, NULL, true);
+	return copy_3d(pCopy, NULL, true, false);
+}
+
+CUresult ck_emu_copy_peer(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
+{
+	CUresult result;
+
+	if (!sync && ck_emu_capture_copy(stream, c, &result))
+		return result;
+	return copy_3d(c, stream, sync, true);
 }
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
@@ -208,7 +218,7 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 
 	if (pCopy && ck_emu_capture_copy(hStream, pCopy, &result))
 		return result;
-	return copy_3d(pCopy, hStream, false);
+	return copy_3d(pCopy, hStream, false, false);
 }
 
 /* --- runs of bytes in the first row of an array, as 1D arrays have it */

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "emu/copy/box.h"
 #include "emu/emu.h"
 
 /* A device side's context exists; @sync: its work so far is waited for. */
@@ -44,7 +45,7 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 	CUDA_MEMCPY3D c;
 	CUresult result = copy(pCopy, &c, true);
 
-	return result == CUDA_SUCCESS ? cuMemcpy3D_v2(&c) : result;
+	return result == CUDA_SUCCESS ? ck_emu_copy_peer(&c, NULL, true) : result;
 }
 
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
@@ -52,5 +53,5 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 	CUDA_MEMCPY3D c;
 	CUresult result = copy(pCopy, &c, false);
 
-	return result == CUDA_SUCCESS ? cuMemcpy3DAsync_v2(&c, hStream) : result;
+	return result == CUDA_SUCCESS ? ck_emu_copy_peer(&c, hStream, false) : result;
 }

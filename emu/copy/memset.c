@@ -57,9 +57,10 @@ static void fill_free(struct ck_emu_command *command)
 }
 
 /* Check the target of @fill, whose width still counts elements, and convert that to bytes. */
-static CUresult fill_check(struct fill *fill)
+static CUresult fill_check(struct fill *fill, const struct ck_emu_context *context)
 {
 	struct ck_emu_box box = {.height = fill->height, .depth = 1};
+	struct ck_emu_memory memory;
 	size_t extent;
 
 	if (fill->dst % fill->element ||
@@ -69,7 +70,8 @@ static CUresult fill_check(struct fill *fill)
 		return CUDA_ERROR_INVALID_VALUE;
 	box.width = fill->width;
 	if (!ck_emu_box_extent(&box, fill->pitch, 0, &extent) ||
-	    !ck_emu_arena_covers(fill->dst, extent))
+	    !ck_emu_arena_covers(fill->dst, extent) || !ck_emu_arena_find(fill->dst, &memory) ||
+	    !ck_emu_memory_fillable(&memory, context))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -91,7 +93,7 @@ static CUresult submit(struct ck_emu_stream *stream, const CUDA_MEMSET_NODE_PARA
 	fill->height = what->height;
 	fill->element = what->elementSize;
 	fill->value = what->value;
-	result = fill_check(fill);
+	result = fill_check(fill, stream->base.context);
 	if (result == CUDA_SUCCESS)
 		return ck_emu_stream_submit(stream, &fill->command, NULL, NULL);
 	free(fill);

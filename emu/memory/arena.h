@@ -81,5 +81,11 @@ void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write);
 bool ck_emu_arena_retire(uint64_t lo);
 /* True when the driver may touch [@address, +@size): inside one range that applications hold. */
 bool ck_emu_arena_covers(uint64_t address, size_t size);
+/* reach.c: whether kernels, copies, and fills and memory operations of @context may use @memory. */
+bool ck_emu_memory_usable(const struct ck_emu_memory *memory, const struct ck_emu_context *context);
+bool ck_emu_memory_copyable(const struct ck_emu_memory *memory,
+			    const struct ck_emu_context *context);
+bool ck_emu_memory_fillable(const struct ck_emu_memory *memory,
+			    const struct ck_emu_context *context);
 
 #endif

@@ -19,23 +19,11 @@ CK_LOG_DEFINE("emu");
 
 static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
 {
-	const struct ck_emu_context *context = opaque;
 	struct ck_emu_memory memory;
 
-	if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_ARRAY)
+	if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_ARRAY ||
+	    !ck_emu_memory_usable(&memory, opaque))
 		return -EFAULT;
-	if (memory.kind == CK_EMU_MEMORY_VIRTUAL || memory.kind == CK_EMU_MEMORY_POOL) {
-		if (!(memory.readers & 1u << context->device->ordinal))
-			return -EFAULT;
-		goto found;
-	}
-	/* host's and managed memory is every device's; other its context's, or an enabled peer's */
-	if (memory.kind != CK_EMU_MEMORY_HOST && memory.kind != CK_EMU_MEMORY_REGISTERED &&
-	    memory.kind != CK_EMU_MEMORY_MANAGED && memory.context != context &&
-	    (memory.device == context->device->ordinal ||
-	     !(atomic_load(&context->peers) & 1u << memory.device)))
-		return -EFAULT;
-found:
 	*lo = memory.lo;
 	*hi = memory.lo + memory.size;
 	return 0;

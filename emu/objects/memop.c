@@ -127,13 +127,19 @@ static void batch_free(struct ck_emu_command *command)
 /* --- queuing --- */
 
 /* A word that the device knows, where words are. */
-static CUresult word_check(uint64_t address, size_t size)
+static CUresult word_check(uint64_t address, size_t size, const struct ck_emu_context *context)
 {
-	return address % size == 0 && ck_emu_arena_covers(address, size) ? CUDA_SUCCESS
-									 : CUDA_ERROR_INVALID_VALUE;
+	struct ck_emu_memory memory;
+
+	return address % size == 0 && ck_emu_arena_covers(address, size) &&
+			       ck_emu_arena_find(address, &memory) &&
+			       ck_emu_memory_fillable(&memory, context)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult operation_check(const CUstreamBatchMemOpParams *operation)
+static CUresult operation_check(const CUstreamBatchMemOpParams *operation,
+				const struct ck_emu_context *context)
 {
 	unsigned int flags = operation->waitValue.flags;
 	size_t size = 4;
@@ -147,14 +153,14 @@ static CUresult operation_check(const CUstreamBatchMemOpParams *operation)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (flags & CU_STREAM_WAIT_VALUE_FLUSH)
 			return CUDA_ERROR_NOT_SUPPORTED;
-		return word_check(operation->waitValue.address, size);
+		return word_check(operation->waitValue.address, size, context);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
 		size = 8;
 		/* fall through */
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 		if (operation->writeValue.flags)
 			return CUDA_ERROR_INVALID_VALUE;
-		return word_check(operation->writeValue.address, size);
+		return word_check(operation->writeValue.address, size, context);
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
 		return operation->flushRemoteWrites.flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	case CU_STREAM_MEM_OP_BARRIER:
@@ -193,16 +199,18 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 		return CUDA_SUCCESS;
 	if (flags || count > CK_EMU_MEMORY_OPERATIONS || !paramArray)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; result == CUDA_SUCCESS && i < count; i++)
-		result = operation_check(&paramArray[i]);
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_stream_get(stream, context, &found);
+	result = ck_emu_stream_get(stream, context, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
+	for (unsigned int i = 0; result == CUDA_SUCCESS && i < count; i++)
+		result = operation_check(&paramArray[i], found->base.context);
+	if (result != CUDA_SUCCESS)
+		goto put_stream;
 	if (ck_emu_capturing(found))
 		result = ck_emu_capture_node(found, &node, NULL, 0);
 	else
 		result = batch_queue(found, paramArray, count);
+put_stream:
 	ck_emu_object_put(&found->base);
 	return result;
 }

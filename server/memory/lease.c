@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "gen/handlers.h"
 #include "server/memory/lease.h"
@@ -23,9 +24,14 @@ CK_LOG_DEFINE("server");
 int cks_leases_create(struct cks_leases **out)
 {
 	struct cks_leases *l = calloc(1, sizeof(*l));
+	pthread_condattr_t monotonic;
 
 	if (!l)
 		return -ENOMEM;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->thawed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	l->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LEASES);
 	for (unsigned int i = 0; i < CK_MAX_DEVICES; i++)
 		l->access[i] = (uint64_t)1 << i;
@@ -38,13 +44,34 @@ void cks_leases_destroy(struct cks_leases *l)
 	if (!l)
 		return;
 	ck_mutex_destroy(&l->lock);
+	pthread_cond_destroy(&l->thawed);
 	free(l);
+}
+
+static bool reaches(CUdevice device, CUdevice other)
+{
+	int can = 0;
+
+	return device == other || (ck_driver.cuDeviceCanAccessPeer &&
+				   !ck_driver.cuDeviceCanAccessPeer(&can, device, other) && can);
+}
+
+/* Copies would fail between devices that do not reach each other, which the driver's own memory allows. */
+static bool devices_reach(void)
+{
+	int count = 0;
+	bool all = !ck_driver.cuDeviceGetCount(&count);
+
+	for (int i = 0; i < count * count && all; i++)
+		all = reaches(i / count, i % count);
+	return all;
 }
 
 bool cks_lease_supported(void)
 {
 	return cks_virtual_supported() && ck_driver.cuCtxSynchronize &&
-	       ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2;
+	       ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
+	       ck_driver.cuDeviceGetCount && devices_reach();
 }
 
 /* --- units */
@@ -76,7 +103,7 @@ static CUresult unit_begin(CUdevice device, CUdeviceptr at, size_t size,
 	return err;
 }
 
-static CUresult set_access(CUdeviceptr at, size_t size, uint64_t devices, CUmemAccess_flags flags)
+static CUresult set_access(CUdeviceptr at, size_t size, uint64_t devices)
 {
 	CUmemAccessDesc desc[CK_MAX_DEVICES];
 	size_t count = 0;
@@ -85,7 +112,7 @@ static CUresult set_access(CUdeviceptr at, size_t size, uint64_t devices, CUmemA
 		if (devices >> i & 1)
 			desc[count++] = (CUmemAccessDesc){
 				.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = i},
-				.flags = flags,
+				.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 			};
 	}
 	return ck_driver.cuMemSetAccess(at, size, desc, count);
@@ -100,33 +127,45 @@ CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit
 	for (; !err && made < count; made += !err)
 		err = unit_begin(device, at + made * unit, unit, &handles[made]);
 	if (!err)
-		err = set_access(at, size, devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+		err = set_access(at, size, devices);
 	while (err && made-- > 0)
 		unit_end(at + made * unit, unit, handles[made]);
 	return err;
 }
 
-/* --- access of several devices */
+/* --- contexts on several devices */
 
-CUresult cks_lease_access(struct cks_session *s, CUdevice device, CUdevice accessor,
-			  CUmemAccess_flags flags)
+/* Let @accessor use the leases of @device, those of today and later ones. Call with the lock held. */
+static void grant(struct cks_session *s, CUdevice device, CUdevice accessor)
 {
-	struct cks_leases *l = s->leases;
 	struct cks_allocation unit = {.address = 0};
 	uint64_t bit = (uint64_t)1 << accessor;
 	CUresult err = CUDA_SUCCESS;
 
-	if (device == accessor || device < 0 || device >= CK_MAX_DEVICES)
-		return CUDA_SUCCESS;
-	ck_lock(&l->lock);
 	while (!err && cks_memory_lease_after(s->memory, device, unit.address + unit.size, &unit))
-		err = set_access(unit.address, unit.size, bit, flags);
-	if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
-		l->access[device] &= ~bit;
-	else if (!err)
-		l->access[device] |= bit;
+		err = set_access(unit.address, unit.size, bit);
+	if (err)
+		ck_warn("device %d cannot use leased memory of device %d: %s", accessor, device,
+			cks_error_name(err));
+	else
+		s->leases->access[device] |= bit;
+}
+
+void cks_lease_meet(struct cks_session *s, CUdevice device)
+{
+	struct cks_leases *l = s->leases;
+
+	if (device < 0 || device >= CK_MAX_DEVICES || !cks_virtual_supported())
+		return;
+	ck_lock(&l->lock);
+	for (CUdevice other = 0; other < CK_MAX_DEVICES; other++) {
+		if (other == device || !(l->met >> other & 1) || l->met >> device & 1)
+			continue;
+		grant(s, device, other);
+		grant(s, other, device);
+	}
+	l->met |= (uint64_t)1 << device;
 	ck_unlock(&l->lock);
-	return err;
 }
 
 /* --- leases */
@@ -180,6 +219,7 @@ CUresult cks_lease(struct cks_session *s, CUdevice device, CUdeviceptr at, size_
 CUresult ck_serve_lease(struct cks_request *q, ck_lease_args *a, ck_lease_res *res)
 {
 	(void)res;
+	cks_lease_await_thaw(q->session);
 	return cks_lease(q->session, a->device, a->at, a->size, a->unit);
 }
 

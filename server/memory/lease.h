@@ -9,6 +9,7 @@
 #ifndef CK_SERVER_MEMORY_LEASE_H
 #define CK_SERVER_MEMORY_LEASE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +36,10 @@ struct cks_lease_offer {
 
 struct cks_leases {
 	struct ck_mutex lock; /* held over the driver's calls, so that access is set for all */
+	bool frozen;	      /* another session returns to the GPU: take no memory, until */
+	pthread_cond_t thawed;
 	uint64_t access[CK_MAX_DEVICES]; /* per device: a bit per device that may use its memory */
+	uint64_t met; /* a bit per device on which the session has had a context */
 	struct cks_lease_opened *opened; /* memory of other sessions */
 	struct cks_lease_offer offer;
 	struct cks_host_call
@@ -56,7 +60,7 @@ void cks_leases_destroy(struct cks_leases *leases); /* frees no device memory */
 CUresult cks_lease(struct cks_session *session, CUdevice device, CUdeviceptr at, size_t size,
 		   size_t unit);
 
-/* False: the driver is too old for leases. */
+/* False: the driver is too old for leases, or two of the worker's devices cannot reach each other's memory. */
 bool cks_lease_supported(void);
 /* The driver's part of cks_lease(): map and grant access to @devices, a bit each. */
 CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit, uint64_t devices,
@@ -64,9 +68,11 @@ CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit
 /* End the units in [at, at+size), which are all leased and no longer used. Call with the lock held. */
 void cks_lease_drop(struct cks_session *session, CUdeviceptr at, size_t size);
 
-/* Context of @accessor can use memory of @device from now on, or no longer: so can it leases. */
-CUresult cks_lease_access(struct cks_session *session, CUdevice device, CUdevice accessor,
-			  CUmemAccess_flags flags);
+/*
+ * A context of @device has been made. The driver lets copies in any context use memory of cuMemAlloc, but
+ * mapped memory only where its device has access. So devices with a context have access to each other's leases.
+ */
+void cks_lease_meet(struct cks_session *session, CUdevice device);
 
 /* lease_share.c: the ticket of a cuIpc handle for [at, at+size), an allocation in leases. */
 CUresult cks_lease_handle(struct cks_session *session, CUdeviceptr at, size_t size,
@@ -76,6 +82,13 @@ CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, 
 			CUdeviceptr *at);
 /* Close it once; false: it is not open. */
 bool cks_lease_close(struct cks_session *session, CUdeviceptr at);
+
+/* --- freeze.c */
+
+/* Another session returns to the GPU, or no longer does. */
+void cks_lease_freeze(struct cks_session *session, bool frozen);
+/* Wait until none does, at most a minute. Call before each allocation of device memory, without locks. */
+void cks_lease_await_thaw(struct cks_session *session);
 
 /* --- lease_ahead.c */
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "gen/handlers.h"
+#include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
@@ -58,6 +59,7 @@ CUresult ck_serve_cuMemCreate(struct cks_request *q, cuMemCreate_args *a, cuMemC
 	(void)res;
 	if (!ck_driver.cuMemCreate || !ck_driver.cuMemRelease)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	cks_lease_await_thaw(q->session);
 	err = ck_driver.cuMemCreate(&handle, a->size, &prop, a->flags);
 	if (err)
 		return err;
@@ -178,15 +180,21 @@ static bool has_read_only(struct cks_memory *m, CUdeviceptr at, size_t size)
 	return false;
 }
 
-static CUresult set_access(struct cks_memory *m, CUdeviceptr at, size_t size,
-			   const CUmemAccessDesc *desc, size_t count)
+/* Leases stay reachable for all devices of the session: copies need it (lease.h). */
+static CUresult set_access(struct cks_memory *m, CUdeviceptr at, size_t size, CUmemAccessDesc *desc,
+			   size_t count)
 {
+	bool leased = cks_memory_leased(m, at, size);
+	size_t kept = 0;
+
 	for (size_t i = 0; i < count; i++) {
 		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
 		    has_read_only(m, at, size))
 			return CUDA_ERROR_NOT_PERMITTED;
+		if (!leased || desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			desc[kept++] = desc[i];
 	}
-	return ck_driver.cuMemSetAccess(at, size, desc, count);
+	return kept > 0 ? ck_driver.cuMemSetAccess(at, size, desc, kept) : CUDA_SUCCESS;
 }
 
 CUresult ck_serve_set_access(struct cks_request *q, ck_set_access_args *a, ck_set_access_res *res)

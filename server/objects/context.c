@@ -48,7 +48,7 @@ static void forget_contents(struct cks_session *s, uint64_t id)
 	contexts_changed(s);
 }
 
-/* The session uses the GPU of @device from now on: the supervisor knows it by a mark of its UUID. */
+/* The supervisor knows the GPU by a mark of its UUID. */
 static void note_gpu(struct cks_session *s, CUdevice device)
 {
 	CUuuid uuid;
@@ -62,6 +62,14 @@ static void note_gpu(struct cks_session *s, CUdevice device)
 	for (size_t i = 0; i < sizeof(uuid.bytes); i++)
 		mark = (mark ^ (unsigned char)uuid.bytes[i]) * 16777619u;
 	atomic_store(&s->gpus[device], mark ? mark : 1);
+}
+
+/* The session uses the GPU of @device from now on. */
+static void begin_use(struct cks_session *s, CUdevice device)
+{
+	contexts_changed(s);
+	note_gpu(s, device);
+	cks_lease_meet(s, device);
 }
 
 /* A context takes memory too. */
@@ -91,6 +99,7 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 	if (!cks_meter_context_begin())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cks_warm_drop(a->device);
+	cks_lease_await_thaw(q->session);
 	err = create(&context, a->flags, a->device);
 	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q->session, i); i++)
 		err = create(&context, a->flags, a->device);
@@ -99,8 +108,7 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 		return err;
 	}
 	ck_driver.cuCtxPopCurrent_v2(&popped); /* each message names its context */
-	contexts_changed(q->session);
-	note_gpu(q->session, a->device);
+	begin_use(q->session, a->device);
 	err = cks_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
 	if (err) {
 		ck_driver.cuCtxDestroy_v2(context);
@@ -154,6 +162,7 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!cks_meter_primary_begin(a->device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	cks_lease_await_thaw(s);
 	err = retain(s, a->device, &context);
 	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (err) {
@@ -161,8 +170,7 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 			cks_meter_primary_end(a->device);
 		return err;
 	}
-	contexts_changed(s);
-	note_gpu(s, a->device);
+	begin_use(s, a->device);
 	if (known == context)
 		return CUDA_SUCCESS;
 	if (known)
@@ -257,51 +265,22 @@ CUresult ck_serve_wait(struct cks_request *q, ck_wait_args *a, ck_wait_res *res)
 
 /* --- access to the memory of other devices */
 
-static CUresult device_of(CUcontext context, CUdevice *device)
-{
-	CUcontext popped;
-	CUresult err = ck_driver.cuCtxPushCurrent_v2(context);
-
-	if (err)
-		return err;
-	err = ck_driver.cuCtxGetDevice(device);
-	ck_driver.cuCtxPopCurrent_v2(&popped);
-	return err;
-}
-
-/* Leased memory of the device of context @peer follows the rules that the driver's own does. */
-static CUresult lease_access(struct cks_session *s, CUcontext peer, CUmemAccess_flags flags)
-{
-	CUdevice own, other;
-	CUresult err = device_of(peer, &other);
-
-	if (!err)
-		err = ck_driver.cuCtxGetDevice(&own);
-	return err ? err : cks_lease_access(s, other, own, flags);
-}
-
 CUresult ck_serve_cuCtxEnablePeerAccess(struct cks_request *q, cuCtxEnablePeerAccess_args *a,
 					cuCtxEnablePeerAccess_res *res)
 {
 	CUcontext peer = cks_handles_get(q->session->handles, a->peerContext, CK_KIND_CONTEXT);
-	CUresult err;
 
 	(void)res;
-	if (!ck_driver.cuCtxEnablePeerAccess)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuCtxEnablePeerAccess(peer, a->Flags);
-	return err ? err : lease_access(q->session, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	return ck_driver.cuCtxEnablePeerAccess ? ck_driver.cuCtxEnablePeerAccess(peer, a->Flags)
+					       : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ck_serve_cuCtxDisablePeerAccess(struct cks_request *q, cuCtxDisablePeerAccess_args *a,
 					 cuCtxDisablePeerAccess_res *res)
 {
 	CUcontext peer = cks_handles_get(q->session->handles, a->peerContext, CK_KIND_CONTEXT);
-	CUresult err;
 
 	(void)res;
-	if (!ck_driver.cuCtxDisablePeerAccess)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuCtxDisablePeerAccess(peer);
-	return err ? err : lease_access(q->session, peer, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	return ck_driver.cuCtxDisablePeerAccess ? ck_driver.cuCtxDisablePeerAccess(peer)
+						: CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -23,6 +23,25 @@ def test_two_devices_in_any_order_do_as_one(pair, app, name, transport, order):
     assert result.status == 0
 
 
+@pytest.mark.parametrize("settings", ({}, {"CRICKET_ARENA": "0"}), ids=("leases", "no leases"))
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_copies_find_memory_of_a_device_that_is_not_current(pair, app, transport, settings):
+    result = run([app("foreign_memory")], client_env(pair.address(transport), **settings))
+    more = "".join(f"{what}: right\n" for what in ("kernel", "fill", "after peer access"))
+    assert result.out == (EXPECTED / "foreign_memory.txt").read_text() + more, result.err
+
+
+def test_copies_find_it_where_devices_do_not_reach_each_other(tmp_path, app):
+    if DRIVER != "emu":
+        pytest.skip("the number of devices is the emulated driver's")
+    server = Server(tmp_path, CRICKET_EMU_DEVICES="2", CRICKET_EMU_PEERS="0")
+    try:
+        result = run([app("foreign_memory")], client_env(server.address("unix")))
+    finally:
+        server.stop()
+    assert result.out == (EXPECTED / "foreign_memory.txt").read_text(), result.err
+
+
 def test_a_copy_between_two_devices_names_two_contexts(pair, app):
     result = run([app("peer_copy")], client_env(pair.address("unix"), CRICKET_TRACE="1"))
     assert result.status == 0, result.err
