@@ -16,7 +16,7 @@
 	"  -m, --mem SIZE        give it at most so much memory of each, as in 20G\n"              \
 	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"            \
 	"  -W, --worker-prefix NAME  start the worker through this command of the server's "       \
-	"policy\n"
+	"policy\n"                                                                                 \
 	"  -n, --nccl WHERE      NCCL runs on the servers (workers), unchanged above the client\n" \
 	"                        (program), or on the servers if there are several (auto)\n"
 

@@ -48,7 +48,7 @@ struct ckc_client {
 	_Atomic bool initialized; /* cuInit succeeded */
 	bool passes_fds;	  /* descriptors can be sent: the server is on this host */
 	ck_hello_res hello;
-	ck_hello_more offers;	      /* empty: the server does not say what it knows */
+	ck_hello_more offers; /* empty: the server does not say what it knows */
 	ck_hello_rules rules;
 	uint64_t offered_ns;	      /* when it was asked */
 	_Atomic unsigned int watched; /* copies to come by which another server sees its work */

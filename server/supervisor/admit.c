@@ -261,7 +261,8 @@ static bool start_if_room(struct cks_admission *a, const struct applicant *p,
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &p->owner.identity);
 	char why[CK_WHY_SIZE];
-	int ret = a->offers ? cks_need_check(a->offers, &p->rest.need, terms, a->since, why, sizeof(why))
+	int ret = a->offers ? cks_need_check(a->offers, &p->rest.need, terms, a->since, why,
+					     sizeof(why))
 			    : 0;
 
 	a->looking = ret == -EAGAIN;
