@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from conftest import (CLIENT, DRIVER, OUT, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, ended, preload, run, start,
-                      wait_until)
+from conftest import (CLIENT, DRIVER, OUT, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, ended, preload, run, start)
 from cutter import Cutter
 from test_control import Asker, ctl
 
@@ -162,8 +161,8 @@ def test_a_session_with_communicators_is_not_suspended(servers, tmp_path):
     process, = begin("wait_long", [servers[0].address("tcp")], tmp_path)
     assert process.stdout.readline() == "waits\n"
     session, = Asker(servers[0]).ask("sessions")["sessions"]
-    # the command that makes the communicator may be on its way
-    wait_until(lambda: "NCCL communicators" in ctl(servers[0], "suspend", session["session"]).stderr, 10, "a reason")
+    result = ctl(servers[0], "suspend", session["session"])
+    assert result.returncode == 1 and "it has NCCL communicators" in result.stderr, result
     os.killpg(process.pid, signal.SIGKILL)
     ended(process, 10)
     servers[0].wait_idle()

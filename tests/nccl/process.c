@@ -257,13 +257,14 @@ static void leave(struct part *p)
 	p->comm = NULL;
 }
 
-/* Waits, for a test that ends it, or asks the server about it, meanwhile. */
+/* Has a communicator, and waits for the ranks of another, for a test that ends it, or asks the server about it, meanwhile. */
 static void wait_long(struct part *p)
 {
 	ncclUniqueId id;
 	ncclComm_t comm;
 
-	(void)p;
+	nc(ncclGetUniqueId(&id));
+	nc(ncclCommInitRank(&p->comm, 1, id, 0));
 	nc(ncclGetUniqueId(&id));
 	printf("waits\n");
 	fflush(stdout);
