@@ -423,6 +423,9 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 		return refuse("one without the other", "--checkpoint-every, --checkpoint-dir");
 	if (parse_sandbox(ck_env_string("CRICKET_SANDBOX")) < 0)
 		return -EINVAL;
+	/* NCCL in the workers: it would export what a captured operation uses, and leased memory is in pieces */
+	if (setenv("NCCL_GRAPH_REGISTER", "0", 0) < 0)
+		return -errno;
 	if (o->audit_required && !o->audit)
 		return refuse("one without the other", "--audit-required, --audit");
 	ret = check_tls(o);
