@@ -104,8 +104,8 @@ struct cks_control_account {
 	uint32_t seat;
 };
 
-/* With --worker-users, the first message to a worker with a client, as struct cks_control_user: become @user, with the folder
- * of the module cache that comes with it. The supervisor has judged the client. */
+/* With --worker-users or --confine, the first message to a worker with a client, as struct cks_control_user: become @user,
+ * unless that is 0, with the folder of the module cache that comes with it. The supervisor has judged the client. */
 #define CK_CONTROL_USER 'X'
 struct cks_control_user {
 	char kind, unused[3];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rpc/chan.h"
+#include "server/processes/confine.h"
 #include "server/processes/holders.h"
 #include "server/processes/new_cert.h"
 #include "server/processes/options.h"
@@ -52,6 +53,7 @@ enum {
 	OPT_GPU_TIME,
 	OPT_SANDBOX,
 	OPT_WORKER_USERS,
+	OPT_CONFINE,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
 	OPT_STANDBY,
@@ -98,6 +100,7 @@ static const struct option long_options[] = {
 	{"gpu-time", no_argument, NULL, OPT_GPU_TIME},
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
 	{"worker-users", required_argument, NULL, OPT_WORKER_USERS},
+	{"confine", required_argument, NULL, OPT_CONFINE},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
 	{"standby", required_argument, NULL, OPT_STANDBY},
@@ -320,6 +323,9 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return 0;
 	case OPT_SANDBOX:
 		return parse_sandbox(value);
+	case OPT_CONFINE:
+		o->confine = value;
+		return cks_confine_check(value);
 	case OPT_WORKER_USERS:
 		o->worker_users_text = value;
 		return cks_users_parse(value, &o->worker_users) < 0

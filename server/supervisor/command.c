@@ -30,6 +30,7 @@ void cks_command_fill(struct cks_worker_command *c, const struct cks_options *o,
 	append(c, "--cache-size", o->cache_size);
 	append(c, "--policy", o->policy);
 	append(c, "--worker-users", o->worker_users_text);
+	append(c, "--confine", o->confine);
 	append(c, "--m3", broker);
 	append(c, "--state-dir", o->state_dir);
 	append(c, "--checkpoint-dir", o->checkpoint_dir); /* belongs to a limit */

@@ -47,6 +47,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	cks_command_fill(&w->command, o, driver, broker);
 	w->most = o->max_sessions;
 	w->cache_dir = o->cache_dir;
+	w->confined = o->confine != NULL;
 	return w;
 }
 
@@ -265,7 +266,7 @@ static _Noreturn void run(struct cks_workers *w, int fd, int control, const stru
 
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
-	if (w->uids)
+	if (w->uids || w->confined)
 		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
 	cks_command_run(&w->command, fd, control);
 }

@@ -22,6 +22,7 @@
 #include "server/memory/meter.h"
 #include "server/memory/share.h"
 #include "server/objects/warm.h"
+#include "server/processes/confine.h"
 #include "server/processes/leash.h"
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
@@ -239,7 +240,9 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	ret = cks_sandbox_enter(CK_SANDBOX_WORKER);
+	ret = cks_confine(options);
+	if (ret == 0)
+		ret = cks_sandbox_enter(CK_SANDBOX_WORKER);
 	return ret < 0 ? ret : cks_output_redirect(options->limits.value[CK_LIMIT_OUTPUT], output);
 }
 
