@@ -12,6 +12,7 @@
 #include "server/memory/memory.h"
 #include "server/memory/meter.h"
 #include "server/graphs/mirror.h"
+#include "server/nccl/nccl.h"
 #include "server/memory/pinned.h"
 #include "server/session/session.h"
 #include "server/copy/staging.h"
@@ -29,6 +30,7 @@ static void contexts_changed(struct cks_session *s)
 
 void cks_context_retire(struct cks_session *s, uint64_t id, CUcontext context)
 {
+	cks_nccl_drop_context(s, id);
 	cks_status_drop_all(s);
 	cks_staging_drop_context(s->staging, id);
 	cks_deliveries_drop_context(s->deliveries, id, context);

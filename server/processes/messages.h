@@ -124,7 +124,7 @@ struct cks_control_turn {
 };
 
 /* As struct cks_control_words: a line for the program's user (server/session/words.h); @last: and the session ends. */
-#define CK_CONTROL_WORDS 'Y'
+#define CK_CONTROL_WORDS 'B'
 struct cks_control_words {
 	char kind, last;
 	char text[CK_NOTE_TEXT];

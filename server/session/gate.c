@@ -83,19 +83,42 @@ static bool enter_metered(struct cks_gate *g, struct cks_pass *pass)
 	return true;
 }
 
-bool cks_gate_wait(struct cks_gate *g, struct cks_pass *pass, bool knock)
+/* @over: the thread is to give up; or NULL. */
+static bool wait(struct cks_gate *g, struct cks_pass *pass, bool knock, const atomic_bool *over)
 {
 	bool entered = false;
 
 	ck_lock(&g->lock);
 	/* the gate may have opened and closed again before a waiting thread runs: then it knocks again */
-	while (atomic_load(&g->closed) && !(entered = enter_metered(g, pass))) {
+	while (atomic_load(&g->closed) && !(over && atomic_load(over)) &&
+	       !(entered = enter_metered(g, pass))) {
 		if (knock)
 			tell(g);
 		ck_cond_wait(&g->opened, &g->lock);
 	}
 	ck_unlock(&g->lock);
 	return entered;
+}
+
+bool cks_gate_wait(struct cks_gate *g, struct cks_pass *pass, bool knock)
+{
+	return wait(g, pass, knock, NULL);
+}
+
+bool cks_gate_enter_unless(struct cks_gate *g, struct cks_pass *pass, const atomic_bool *over)
+{
+	while (!atomic_load(over)) {
+		if (cks_gate_try(g, pass) || wait(g, pass, true, over))
+			return true;
+	}
+	return false;
+}
+
+void cks_gate_stir(struct cks_gate *g)
+{
+	ck_lock(&g->lock);
+	pthread_cond_broadcast(&g->opened);
+	ck_unlock(&g->lock);
 }
 
 uint64_t cks_gate_turns(struct cks_gate *g, bool *inside)

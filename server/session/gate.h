@@ -74,6 +74,10 @@ static inline void cks_gate_enter_silently(struct cks_gate *gate, struct cks_pas
 		;
 }
 
+/* Enter, unless @over is or becomes true: false. Whoever sets it calls cks_gate_stir then. */
+bool cks_gate_enter_unless(struct cks_gate *gate, struct cks_pass *pass, const atomic_bool *over);
+void cks_gate_stir(struct cks_gate *gate);
+
 static inline void cks_gate_leave(struct cks_pass *pass)
 {
 	uint64_t turn = atomic_load_explicit(&pass->turns, memory_order_relaxed);

@@ -53,7 +53,9 @@ struct cks_session {
 	struct cks_mirrors *mirrors;	   /* host memory of graphs */
 	struct cks_deliveries *deliveries; /* asynchronous copies to the client's memory */
 	struct cks_status *status;	   /* events and streams that the client watches */
+	struct cks_direct *direct;	   /* connections to workers of other servers */
 	struct cks_pinned *pinned;	   /* host memory of a client on this host */
+	struct cks_nccl *nccl;		   /* communicators */
 	struct cks_commands *_Atomic commands; /* in shared memory: lanes may carry them out */
 	_Atomic uint64_t executed;	       /* number of the last command carried out */
 	_Atomic uint64_t awaited; /* the first command that a lane sleeps for; or UINT64_MAX */

@@ -110,6 +110,12 @@ const struct cks_terms *cks_accounts_terms(const struct cks_accounts *a,
 	return cks_policy_find(a ? a->policy : NULL, identity);
 }
 
+const struct cks_prefix *cks_accounts_prefix(const struct cks_accounts *a,
+					     const struct ck_hash *identity, const char *name)
+{
+	return cks_policy_prefix(a ? a->policy : NULL, identity, name);
+}
+
 const struct cks_terms *cks_seat_terms(const struct cks_seat *seat)
 {
 	return seat->row ? &seat->row->terms : cks_policy_find(NULL, NULL);

@@ -12,6 +12,7 @@
 #include "util/hash.h"
 
 struct cks_account_row;
+struct cks_prefix;
 struct cks_accounts;
 
 /* A session's place in the account of its identity; all 0: it has none. */
@@ -38,6 +39,10 @@ const struct cks_terms *cks_accounts_terms(const struct cks_accounts *accounts,
 					   const struct ck_hash *identity);
 /* The same of a session; without a seat nothing is set. */
 const struct cks_terms *cks_seat_terms(const struct cks_seat *seat);
+
+/* The command @name to start a worker through; NULL: @identity may not use it. Valid until the next reload. */
+const struct cks_prefix *cks_accounts_prefix(const struct cks_accounts *accounts,
+					     const struct ck_hash *identity, const char *name);
 
 /* A seat for a session of @identity. The descriptor of the account, which stays the account's; or -errno. */
 int cks_accounts_seat(struct cks_accounts *accounts, const struct ck_hash *identity,

@@ -53,7 +53,8 @@ void cks_worker_log_end(pid_t pid, int status)
 		ck_warn("worker %d: killed by signal %d (%s)%s", (int)pid, WTERMSIG(status),
 			strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
 	else if (WEXITSTATUS(status) == 127)
-		ck_err("worker %d: cannot execute /proc/self/exe", (int)pid);
+		ck_err("worker %d: cannot execute the server's program, or the policy's prefix",
+		       (int)pid);
 	else if (WEXITSTATUS(status) == CK_SPARE_FAILED)
 		ck_warn("worker %d: the driver does not get ready", (int)pid);
 	else if (WEXITSTATUS(status) != 0)

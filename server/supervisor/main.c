@@ -12,6 +12,7 @@
 #include "server/helpers/client_files.h"
 #include "server/helpers/gauge.h"
 #include "server/helpers/helper.h"
+#include "server/helpers/scout.h"
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
 #include "server/processes/policy.h"
@@ -63,6 +64,8 @@ int main(int argc, char **argv)
 		return cks_front_main(argv + 2);
 	if (argc == 3 && strcmp(argv[1], CK_GAUGE_ARGUMENT) == 0)
 		return cks_gauge_main(argv[2]);
+	if (argc == 3 && strcmp(argv[1], CK_SCOUT_ARGUMENT) == 0)
+		return cks_scout_main(argv[2]);
 	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
 		return ck_m3_copier_main(argv[2]);
 	if (argc == 2 && strcmp(argv[1], CK_CHECKPOINTER_ARGUMENT) == 0)

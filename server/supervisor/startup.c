@@ -59,6 +59,7 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 		s->fresh = cks_fresh_create(s->workers, s->options, s->away, s->audit, s->fronts);
 	if (!s->fresh)
 		return -ENOMEM;
+	cks_fresh_driver(s->fresh, driver);
 	cks_gauge_start(&s->gauge, s->options->gpu_time, driver);
 	cks_workers_audit(s->workers, s->audit);
 	cks_workers_accounts(s->workers, s->accounts);

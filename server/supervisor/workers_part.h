@@ -15,7 +15,7 @@
 #include "server/supervisor/uids.h"
 #include "server/supervisor/workers.h"
 
-#define CK_ARGUMENTS (32 + 2 * CK_LIMITS)
+#define CK_ARGUMENTS (34 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
 
 struct worker {
 	struct worker *next;
@@ -93,7 +93,8 @@ void cks_worker_hear(struct cks_workers *workers, struct worker *worker);
 void cks_command_fill(struct cks_worker_command *command, const struct cks_options *options,
 		      const char *driver, const char *broker);
 
-/* In a child: become a worker for @connection; -1: a spare one. */
-_Noreturn void cks_command_run(struct cks_worker_command *command, int connection, int control);
+/* In a child: become a worker for @connection; -1: a spare one. @prefix: the command to do so through; NULL: none. */
+_Noreturn void cks_command_run(struct cks_worker_command *command, int connection, int control,
+			       char *const *prefix);
 
 #endif

@@ -17,6 +17,7 @@ struct cks_session;
 struct cks_client {
 	char application[257], host[257], release[65];
 	unsigned int pid;
+	char prefix[32];   /* of this process (CRICKET_SESSION), by its name; empty: none */
 	unsigned int keep; /* seconds that the session outlives its connections; 0: it does not */
 	struct cks_identity identity;
 	bool judged; /* by the supervisor, which has said the identity: this process cannot read the token */

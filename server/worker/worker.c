@@ -17,6 +17,7 @@
 
 #include "cricket.h"
 #include "m3/message.h"
+#include "server/direct/direct.h"
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/memory/meter.h"
@@ -43,6 +44,7 @@
 #include "server/worker/turn.h"
 #include "server/worker/worker.h"
 #include "server/worker/worker_part.h"
+#include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -114,6 +116,7 @@ static void leave(void)
 	struct cks_worker_note note = {.kind = CK_NOTE_LEFT};
 	struct cks_keep *keep = atomic_load(&worker.keep);
 
+	cks_direct_leave(worker.session->direct);
 	if (keep) {
 		while (atomic_load(&worker.joining) > 0) /* each has its first record already */
 			nanosleep(&step, NULL);
@@ -158,58 +161,76 @@ static void say(struct cks_control_words *message)
 	worker_end(message->text);
 }
 
-static bool is_turn(char kind)
+union message {
+	char kind;
+	struct cks_control_account account;
+	struct cks_control_turn turn;
+	struct cks_control_words words;
+};
+
+/* A message that needs nothing but itself. In a switch two kinds cannot have the same value. */
+static void heed(union message *message)
 {
-	return kind == CK_CONTROL_HOLD || kind == CK_CONTROL_TURN || kind == CK_CONTROL_FREE;
+	switch (message->kind) {
+	case CK_CONTROL_PRESS:
+		cks_lease_pressed(worker.session);
+		break;
+	case CK_CONTROL_ALONE:
+		cks_lease_alone(worker.session);
+		break;
+	case CK_CONTROL_COMING:
+		cks_lease_coming(worker.session);
+		break;
+	case CK_CONTROL_MADE:
+		cks_lease_made(worker.session);
+		break;
+	case CK_CONTROL_PARK:
+		cks_park(worker.session);
+		break;
+	case CK_CONTROL_UNPARK:
+		cks_gate_open(&worker.session->gate);
+		break;
+	case CK_CONTROL_FREEZE:
+	case CK_CONTROL_THAW:
+		cks_lease_freeze(worker.session, message->kind == CK_CONTROL_FREEZE);
+		break;
+	case CK_CONTROL_STOP:
+		worker_end("the server is stopping");
+	case CK_CONTROL_END:
+		worker_end("a command has ended it");
+	case CK_CONTROL_LEAVE:
+		leave();
+		break;
+	case CK_CONTROL_RETURN:
+		come_back();
+		break;
+	case CK_CONTROL_WORDS:
+		say(&message->words);
+		break;
+	case CK_CONTROL_HOLD:
+	case CK_CONTROL_TURN:
+	case CK_CONTROL_FREE:
+		cks_turn_control(worker.session, &message->turn);
+		break;
+	}
 }
 
 /* Take connections until the session ends. */
 static _Noreturn void take_connections(void)
 {
 	for (;;) {
-		union {
-			char kind;
-			struct cks_control_account account;
-			struct cks_control_turn turn;
-			struct cks_control_words words;
-		} message = {.kind = 0};
+		union message message = {.kind = 0};
 		int fd = -1;
 		long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
-		char kind = message.kind;
 
 		if (n <= 0) {
 			find_server();
 			continue;
 		}
-		if (kind == CK_CONTROL_PRESS)
-			cks_lease_pressed(worker.session);
-		else if (kind == CK_CONTROL_ALONE)
-			cks_lease_alone(worker.session);
-		else if (kind == CK_CONTROL_COMING)
-			cks_lease_coming(worker.session);
-		else if (kind == CK_CONTROL_MADE)
-			cks_lease_made(worker.session);
-		else if (kind == CK_CONTROL_PARK)
-			cks_park(worker.session);
-		else if (kind == CK_CONTROL_UNPARK)
-			cks_gate_open(&worker.session->gate);
-		else if (kind == CK_CONTROL_FREEZE || kind == CK_CONTROL_THAW)
-			cks_lease_freeze(worker.session, kind == CK_CONTROL_FREEZE);
-		else if (kind == CK_CONTROL_STOP)
-			worker_end("the server is stopping");
-		else if (kind == CK_CONTROL_END)
-			worker_end("a command has ended it");
-		else if (kind == CK_CONTROL_LEAVE)
-			leave();
-		else if (kind == CK_CONTROL_RETURN)
-			come_back();
-		else if (kind == CK_CONTROL_WORDS)
-			say(&message.words);
-		else if (is_turn(kind))
-			cks_turn_control(worker.session, &message.turn);
-		if (kind == CK_CONTROL_ACCOUNT)
+		heed(&message);
+		if (message.kind == CK_CONTROL_ACCOUNT)
 			change_account(fd, message.account.seat);
-		else if (kind == CK_CONTROL_JOIN && fd >= 0)
+		else if (message.kind == CK_CONTROL_JOIN && fd >= 0)
 			worker_join(fd);
 		else if (fd >= 0)
 			close(fd); /* of a newer supervisor */
@@ -229,7 +250,9 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 	struct rlimit files;
 	int ret;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* the parent is the server, or a prefix (docs/policy.md), whose threads may start this process and end */
+	if (!ck_env_string("CRICKET_SESSION"))
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-worker");
 	setsid(); /* CRIU dumps no process whose session is led from outside of its namespace */
 	signal(SIGPIPE, SIG_IGN);
