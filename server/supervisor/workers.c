@@ -49,6 +49,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	w->nursery.control = -1;
 	w->most = o->max_sessions;
 	w->cache_dir = o->cache_dir;
+	w->confined = o->confine != NULL;
 	return w;
 }
 
@@ -276,7 +277,7 @@ static _Noreturn void run(struct cks_workers *w, int fd, int control, const stru
 
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
-	if (w->uids)
+	if (w->uids || w->confined)
 		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
 	if (prefix) {
 		snprintf(name, sizeof(name), "s%u", start->number); /* as cks_session_name() */

@@ -16,7 +16,7 @@
 #include "server/supervisor/uids.h"
 #include "server/supervisor/workers.h"
 
-#define CK_ARGUMENTS (26 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
+#define CK_ARGUMENTS (34 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
 
 struct worker {
 	struct worker *next;
@@ -55,6 +55,7 @@ struct cks_workers {
 	struct cks_accounts *accounts; /* NULL: there is no policy */
 	struct cks_uids *uids;	       /* NULL: workers stay the server's user */
 	const char *cache_dir;
+	bool confined; /* workers cannot read the token file, nor can other users */
 	unsigned int serving, retired;
 	unsigned int numbered; /* sessions so far */
 	size_t most;	       /* sessions */
