@@ -164,7 +164,8 @@ static void only_pages_that_were_touched_are_sent_before_the_first_launch(void *
 	p[4 * CK_PAGE + 5] = 4;
 	p[9 * CK_PAGE] = 9;
 	ckc_managed_launch(0);
-	assert_int_equal(peer_count(CK_PROC_upload), 2);
+	/* where the kernel has smaller pages, those between the two have no bytes */
+	assert_int_equal(peer_count(CK_PROC_upload), ck_page() == CK_PAGE ? 2 : 3);
 	assert_int_equal(sent(), 3 * CK_PAGE);
 	assert_int_equal(*place((uint64_t)p + 4 * CK_PAGE + 5), 4);
 	release(p);
@@ -445,8 +446,8 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 static void a_touch_of_what_cannot_be_fetched_raises_sigbus(void **state)
 {
 	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, was;
-	volatile unsigned char *p = allocate(1 << 20);
-	volatile unsigned char *gone = p + (1 << 20) - 5;
+	volatile unsigned char *p = allocate(256 * CK_PAGE);
+	volatile unsigned char *gone = p + 256 * CK_PAGE - 5;
 
 	(void)state;
 	*place((uint64_t)p) = 9;
