@@ -52,7 +52,7 @@ check-conformance: cpu	## nearly every instruction on the emulated GPU against a
 	$(PYTEST) tests/conformance
 	tests/conformance/conformance compare tests/conformance/hardware/sm_90.answers --driver cpu/libcuda-emu.so
 check-e2e: cpu test-apps $(if $(SAN)$(TSAN),,loader)	## whole programs (pytest); a choice: make check-e2e K=WORDS
-	@$(MAKE) --no-print-directory -C tests throw SAN=$(SAN) TSAN=$(TSAN)
+	@$(MAKE) --no-print-directory -C tests throw nccl SAN=$(SAN) TSAN=$(TSAN)
 	$(if $(SAN)$(TSAN),,@$(MAKE) --no-print-directory -C cpu bench)
 	$(if $(SAN)$(TSAN),,@$(MAKE) -j$(JOBS) --no-print-directory -C tests/loader)
 	CRICKET_TEST_SAN=$(SAN) CRICKET_TEST_TSAN=$(TSAN) $(E2E)
@@ -62,7 +62,7 @@ check-portable: portable cpu test-apps	## the CUDA programs of check-e2e with th
 	CRICKET_TEST_CLIENT=cpu/build-portable $(PYTEST) $(BESIDE) tests/e2e/test_apps.py tests/e2e/test_managed.py tests/e2e/test_nvml.py
 gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api; docs/ptx-coverage.md
 	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md \
-		--coverage-nvml docs/coverage-nvml.md
+		--coverage-nvml docs/coverage-nvml.md --coverage-nccl docs/coverage-nccl.md
 	tests/conformance/coverage.py
 fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests fuzz

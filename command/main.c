@@ -9,10 +9,16 @@
 #define SERVER_OPTION "  -s, --server SERVER   a name of `cricket servers`, or an address\n"
 #define GPU_OPTIONS                                                                                \
 	SERVER_OPTION                                                                              \
-	"  -g, --gpus N          show the program the first N GPUs of the server\n"                \
+	"  -g, --gpus N          show the program the first N GPUs of the server; of several "     \
+	"servers (a list,\n"                                                                       \
+	"                        srv:NAME, file:/PATH), choose N GPUs that are free\n"             \
 	"  -d, --devices LIST    show it these GPUs, as in 0,2; none: no GPU\n"                    \
 	"  -m, --mem SIZE        give it at most so much memory of each, as in 20G\n"              \
-	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"
+	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"            \
+	"  -W, --worker-prefix NAME  start the worker through this command of the server's "       \
+	"policy\n"                                                                                 \
+	"  -n, --nccl WHERE      NCCL runs on the servers (workers), unchanged above the client\n" \
+	"                        (program), or on the servers if there are several (auto)\n"
 
 static const struct ckx_command commands[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
@@ -48,8 +54,13 @@ static const struct ckx_command commands[] = {
 	 ckx_session},
 	{"trace", "FILE", "Convert a file of CRICKET_TRACE for Perfetto, to standard output.", NULL,
 	 ckx_trace},
-	{"servers", "[--json]", "List the servers of the configuration files.",
-	 "  -j, --json            as JSON\n", ckx_servers},
+	{"servers", "[--json] [--state] [SERVER]",
+	 "List the servers of the configuration files, or the state of servers.",
+	 "  -s, --server SERVER   show the state of these: names, addresses, a list of them, "
+	 "srv:NAME or file:/PATH\n"
+	 "  -t, --state           the state of all that are configured\n"
+	 "  -j, --json            as JSON\n",
+	 ckx_servers},
 	{"login", "[OPTION]... [SERVER]", "Keep the token of a server, read from standard input.",
 	 "  -r, --remove          forget it\n"
 	 "  -i, --install[=PREFIX]  install the client of the server's release, below ~/.local or "

@@ -102,6 +102,8 @@ static void put_sessions(FILE *out, const json_t *report)
 		put(out, "sessions", "state", states[i], sum_of(report, NULL, "state", states[i]));
 	put_alone(out, "sessions_max", "gauge", "Sessions that the server admits (--max-sessions).",
 		  number_of(report, "max_sessions"));
+	put_alone(out, "waiting_clients", "gauge", "Clients that wait for a session.",
+		  number_of(report, "waiting_count"));
 	begin(out, "session_memory_bytes", "gauge",
 	      "Device memory of all sessions, by where it is: on GPUs, or in host memory.");
 	for (size_t i = 0; i < PLACES; i++)

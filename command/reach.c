@@ -12,6 +12,7 @@
 #include "rpc/chan.h"
 #include "rpc/record.h"
 #include "rpc/secure.h"
+#include "util/places.h"
 
 #define TRIPS 5
 #define TIMEOUT_MS 5000
@@ -24,17 +25,18 @@ static double now_us(void)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-/* The address in the file of file:PATH, else the address itself. */
+/* The first server that the address stands for; the address itself if there is none, so that it is in the message. */
 static void resolve(const struct ckx_server *server, char out[CKX_TEXT + 8])
 {
-	FILE *f =
-		strncmp(server->address, "file:", 5) == 0 ? fopen(server->address + 5, "re") : NULL;
+	struct ck_places *places = malloc(sizeof(*places));
+	char why[CK_PLACES_WHY];
+	const char *found = server->address;
 
-	snprintf(out, CKX_TEXT + 8, "%s", server->address);
-	if (f && fgets(out, CKX_TEXT, f))
-		out[strcspn(out, " \t\r\n")] = '\0';
-	if (f)
-		fclose(f);
+	if (places && ck_places_find(server->address, places, why) == 0 &&
+	    strlen(places->list[0].address) < CKX_TEXT + 8)
+		found = places->list[0].address;
+	snprintf(out, CKX_TEXT + 8, "%s", found);
+	free(places);
 }
 
 static int dial(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
@@ -145,6 +147,11 @@ int ckx_reach_open(const struct ckx_server *server, struct ckx_reach *r, struct 
 	ck_chan_close(*chan);
 	snprintf(r->why, sizeof(r->why), "the connection is not encrypted");
 	return -EKEYREJECTED;
+}
+
+int ckx_reach_dial(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
+{
+	return open_chan(server, r, false, chan);
 }
 
 void ckx_reach(const struct ckx_server *server, struct ckx_reach *r)

@@ -31,4 +31,7 @@ void ckx_reach(const struct ckx_server *server, struct ckx_reach *reach);
  * there is none. -errno: reach->why says why. */
 int ckx_reach_open(const struct ckx_server *server, struct ckx_reach *reach, struct ck_chan **chan);
 
+/* The same for a connection that is as safe as that of a program. */
+int ckx_reach_dial(const struct ckx_server *server, struct ckx_reach *reach, struct ck_chan **chan);
+
 #endif

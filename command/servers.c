@@ -1,5 +1,5 @@
 /*
- * command/servers.c - `cricket servers`: the servers of the configuration files.
+ * command/servers.c - `cricket servers`: the servers of the configuration files, or of a list, and what they could give.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -10,10 +10,14 @@
 
 #include "command/command.h"
 #include "command/config.h"
+#include "command/fleet.h"
 #include "command/server.h"
 #include "command/token.h"
 
-static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+					{"state", no_argument, NULL, 't'},
+					{"server", required_argument, NULL, 's'},
+					{NULL, 0, NULL, 0}};
 
 static bool has_token(const struct ckx_entry *e)
 {
@@ -60,24 +64,90 @@ static void print_table(const struct ckx_config *config, const struct ckx_server
 	       used->origin);
 }
 
-int ckx_servers(const struct ckx_command *self, int argc, char **argv)
+static int list_configured(bool json)
 {
-	struct ckx_config *config;
-	struct ckx_server used;
+	struct ckx_config *config = malloc(sizeof(*config));
 	char token_file[CKX_TEXT];
-	int option = getopt_long(argc, argv, "j", options, NULL), status = CKX_FAILED;
+	struct ckx_server used;
+	int ret = config ? ckx_config_read(config) : -ENOMEM;
 
-	if (option == '?' || optind < argc)
-		return ckx_usage(self);
-	config = malloc(sizeof(*config));
-	if (config && ckx_config_read(config) == 0 &&
-	    ckx_server_name(NULL, &used, token_file) == 0) {
-		if (option == 'j')
-			print_json(config, used.name);
-		else
-			print_table(config, &used);
-		status = fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
+	if (ret == 0)
+		ret = ckx_server_name(NULL, &used, token_file);
+	if (ret == 0 && json)
+		print_json(config, used.name);
+	else if (ret == 0)
+		print_table(config, &used);
+	free(config);
+	return ret;
+}
+
+/* Those of the configuration files, or the one that is used if they have none. */
+static int find_configured(struct ckx_fleet *fleet)
+{
+	struct ckx_config *config = malloc(sizeof(*config));
+	int ret = config ? ckx_config_read(config) : -ENOMEM;
+	struct ckx_server server;
+
+	for (size_t i = 0; ret == 0 && i < config->count; i++) {
+		ret = ckx_server_find(config->servers[i].name, &server);
+		if (ret == 0 && ckx_fleet_is(server.address))
+			ret = ckx_fleet_find(&server, fleet);
+		else if (ret == 0)
+			ret = ckx_fleet_add(fleet, &server);
+	}
+	if (ret == 0 && config->count == 0) {
+		ret = ckx_server_find(NULL, &server);
+		if (ret == 0)
+			ret = ckx_fleet_add(fleet, &server);
 	}
 	free(config);
-	return status;
+	return ret;
+}
+
+/* Ask the servers of @named, or all that are configured, for their state. */
+static int list_states(const char *named, bool json)
+{
+	struct ckx_fleet *fleet = calloc(1, sizeof(*fleet));
+	struct ckx_server server;
+	int ret = fleet ? 0 : -ENOMEM;
+
+	if (ret == 0 && named)
+		ret = ckx_server_find(named, &server);
+	if (ret == 0 && named && server.address[0])
+		ret = ckx_fleet_find(&server, fleet);
+	else if (ret == 0 && named)
+		ret = ckx_fleet_add(fleet, &server);
+	else if (ret == 0)
+		ret = find_configured(fleet);
+	if (ret == 0) {
+		ckx_fleet_ask(fleet);
+		if (json)
+			ckx_fleet_print_json(fleet);
+		else
+			ckx_fleet_print(fleet);
+	}
+	if (fleet)
+		ckx_fleet_free(fleet);
+	free(fleet);
+	return ret;
+}
+
+int ckx_servers(const struct ckx_command *self, int argc, char **argv)
+{
+	bool json = false, state = false;
+	const char *named = NULL;
+	int option, ret;
+
+	while ((option = getopt_long(argc, argv, "jts:", options, NULL)) != -1) {
+		if (option == '?')
+			return ckx_usage(self);
+		json |= option == 'j';
+		state |= option == 't';
+		named = option == 's' ? optarg : named;
+	}
+	if (argc - optind > (named ? 0 : 1))
+		return ckx_usage(self);
+	named = named ? named : argv[optind];
+	ret = named || state ? list_states(named, json) : list_configured(json);
+	return ret == 0 && fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
 }

@@ -13,12 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "command/choose.h"
 #include "command/command.h"
+#include "command/fleet.h"
 #include "command/place.h"
 #include "command/server.h"
 #include "command/settings.h"
 #include "util/env.h"
+#include "util/nccl.h"
 
 #define GPUS_MAX 64
 
@@ -26,7 +30,8 @@ static const struct option options[] = {
 	{"server", required_argument, NULL, 's'},  {"gpus", required_argument, NULL, 'g'},
 	{"devices", required_argument, NULL, 'd'}, {"mem", required_argument, NULL, 'm'},
 	{"wait", required_argument, NULL, 'w'},	   {"format", required_argument, NULL, 'f'},
-	{"profile", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0},
+	{"profile", required_argument, NULL, 'p'}, {"worker-prefix", required_argument, NULL, 'W'},
+	{"nccl", required_argument, NULL, 'n'},	   {NULL, 0, NULL, 0},
 };
 
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
@@ -34,7 +39,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 	int option;
 
 	*w = (struct ckx_wishes){.format = NULL};
-	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:W:n:", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			w->server = optarg;
@@ -54,8 +59,14 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 		case 'f':
 			w->format = optarg;
 			break;
+		case 'W':
+			w->prefix = optarg;
+			break;
 		case 'p':
 			w->profile = optarg;
+			break;
+		case 'n':
+			w->nccl = optarg;
 			break;
 		default:
 			return -EINVAL;
@@ -101,7 +112,33 @@ static int add_first(struct ckx_settings *s, const char *name, const char *entry
 	return list && *list ? add(s, name, "%s:%s", entry, list) : add(s, name, "%s", entry);
 }
 
-static int add_library(struct ckx_settings *s)
+/* Put the client into LD_PRELOAD, and the stand-in for NCCL if that runs in the workers: a program that is linked with
+ * libnccl.so.2 finds it before it finds its own. */
+static int add_preloads(struct ckx_settings *s, const char *folder, int nccl)
+{
+	char client[CKX_PATH + 32], both[2 * CKX_PATH + 64], stand_in[CKX_PATH + 32];
+
+	snprintf(client, sizeof(client), "%s/cricket-client.so", folder);
+	snprintf(stand_in, sizeof(stand_in), "%s/libnccl.so.2", folder);
+	snprintf(both, sizeof(both), "%s:%s", client, stand_in);
+	return add_first(s, "LD_PRELOAD", nccl && access(stand_in, R_OK) == 0 ? both : client);
+}
+
+/* Where NCCL runs: an option, else the variable. */
+static int choose_nccl(struct ckx_settings *s, const struct ckx_wishes *w, const char *address)
+{
+	const char *word = w->nccl ? w->nccl : ck_env_string("CRICKET_NCCL");
+	int nccl = ck_nccl_in_workers(word, address);
+
+	if (nccl < 0) {
+		ckx_error("%s: not auto, workers or program: %s",
+			  w->nccl ? "--nccl" : "CRICKET_NCCL", word);
+		return nccl;
+	}
+	return w->nccl && add(s, "CRICKET_NCCL", "%s", w->nccl) < 0 ? -ENOMEM : nccl;
+}
+
+static int add_library(struct ckx_settings *s, int nccl)
 {
 	char folder[CKX_PATH], client[CKX_PATH + 32];
 	int ret = ckx_place_library(folder);
@@ -114,25 +151,33 @@ static int add_library(struct ckx_settings *s)
 			  folder);
 		return -EINVAL;
 	}
-	snprintf(client, sizeof(client), "%s/cricket-client.so", folder);
-	ret = add_first(s, "LD_PRELOAD", client);
+	ret = add_preloads(s, folder, nccl);
 	snprintf(client, sizeof(client), "%s/lib", folder);
 	if (ret == 0)
 		ret = add_first(s, "LD_LIBRARY_PATH", client);
 	return ret < 0 ? ret : add(s, "TRITON_LIBCUDA_PATH", "%s", client);
 }
 
+static int read_gpus(const char *text, long least, long *count)
+{
+	char *end;
+
+	*count = strtol(text, &end, 10);
+	if (end != text && !*end && *count >= least && *count <= GPUS_MAX)
+		return 0;
+	ckx_error("--gpus takes a number from %ld to %d: %s", least, GPUS_MAX, text);
+	return -EINVAL;
+}
+
 /* "3" as "0,1,2". */
 static int add_gpus(struct ckx_settings *s, const char *text)
 {
-	char list[GPUS_MAX * 4] = "", *end;
-	long count = strtol(text, &end, 10);
+	char list[GPUS_MAX * 4] = "";
 	size_t n = 0;
+	long count;
 
-	if (end == text || *end || count < 0 || count > GPUS_MAX) {
-		ckx_error("--gpus takes a number from 0 to %d: %s", GPUS_MAX, text);
+	if (read_gpus(text, 0, &count) < 0)
 		return -EINVAL;
-	}
 	for (long i = 0; i < count; i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%ld", i ? "," : "", i);
 	return add(s, "CUDA_VISIBLE_DEVICES", "%s", list);
@@ -151,22 +196,57 @@ static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const
 }
 
 /* Wrong values are said here, and not by the client alone, which goes on without them. */
-static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
+static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 {
-	uint64_t value;
-	int ret = 0;
-
-	if (w->memory && (ck_env_number(w->memory, &value) < 0 || value == 0)) {
+	wish->memory = 0;
+	wish->wait_seconds = ck_env_seconds("CRICKET_WAIT");
+	wish->text = w->memory;
+	if (w->memory && (ck_env_number(w->memory, &wish->memory) < 0 || wish->memory == 0)) {
 		ckx_error("--mem takes a size, as in 20G or 512M: %s", w->memory);
 		return -EINVAL;
 	}
-	if (w->wait && ck_env_time(w->wait, &value) < 0) {
+	if (w->wait && ck_env_time(w->wait, &wish->wait_seconds) < 0) {
 		ckx_error("--wait takes a time, as in 90s, 10m or 2h: %s", w->wait);
 		return -EINVAL;
 	}
-	if (w->memory)
-		ret = add(s, "CRICKET_MEMORY", "%s", w->memory);
+	return 0;
+}
+
+static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
+{
+	int ret = w->memory ? add(s, "CRICKET_MEMORY", "%s", w->memory) : 0;
+
+	if (ret == 0 && w->prefix)
+		ret = add(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
 	return ret == 0 && w->wait ? add(s, "CRICKET_WAIT", "%s", w->wait) : ret;
+}
+
+/* GPUs of several servers: choose among them. */
+static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w, struct ckx_wish *wish,
+		      struct ckx_server *server)
+{
+	struct ckx_choice choice;
+	long gpus;
+	int ret = read_gpus(w->gpus, 1, &gpus);
+
+	if (ret < 0)
+		return ret;
+	wish->gpus = (unsigned int)gpus;
+	ret = ckx_choose(server, wish, &choice);
+	if (ret == 0)
+		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", choice.address);
+	if (ret == 0 && w->memory)
+		ret = add(s, "CRICKET_MEMORY", "%s", w->memory);
+	if (ret == 0 && w->memory)
+		ret = add(s, "CRICKET_NEED", "%s", w->memory);
+	if (ret == 0 && wish->wait_seconds)
+		ret = add(s, "CRICKET_WAIT", "%llus", (unsigned long long)choice.wait_seconds);
+	if (ret == 0 && w->prefix)
+		ret = add(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
+	free(choice.address);
+	*server = choice.server;
+	explicit_bzero(choice.server.token, sizeof(choice.server.token));
+	return ret;
 }
 
 static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
@@ -182,23 +262,41 @@ static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
 	return ret;
 }
 
+static bool has(const struct ckx_settings *s, const char *name)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		if (strcmp(s->list[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 {
 	struct ckx_server server;
+	struct ckx_wish wish;
 	int ret;
 
 	*s = (struct ckx_settings){.count = 0};
 	ret = ckx_server_find(w->server, &server);
 	if (ret == 0)
-		ret = add_library(s);
-	if (ret == 0 && server.address[0])
+		ret = choose_nccl(s, w,
+				  server.address[0] ? server.address
+						    : ck_env_string("REMOTE_GPU_ADDRESS"));
+	if (ret >= 0)
+		ret = add_library(s, ret);
+	if (ret == 0)
+		ret = read_limits(w, &wish);
+	if (ret == 0 && w->gpus && ckx_fleet_is(server.address))
+		ret = add_choice(s, w, &wish, &server);
+	else if (ret == 0)
+		ret = add_limits(s, w);
+	if (ret == 0 && server.address[0] && !has(s, "REMOTE_GPU_ADDRESS"))
 		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
 	if (ret == 0 && server.token[0])
 		ret = add(s, "CRICKET_TOKEN", "%s", server.token);
 	if (ret == 0)
 		ret = add_tls(s, &server.tls);
-	if (ret == 0)
-		ret = add_limits(s, w);
 	explicit_bzero(server.token, sizeof(server.token));
 	return ret < 0 ? ret : add_devices(s, w, server.devices);
 }

@@ -8,7 +8,7 @@
 
 #include "command/command.h"
 
-#define CKX_SETTINGS 15
+#define CKX_SETTINGS 16
 
 struct ckx_setting {
 	const char *name;
@@ -23,8 +23,10 @@ struct ckx_settings {
 /* What the options of `run` and `env` say; the values belong to argv. */
 struct ckx_wishes {
 	const char *server, *devices, *gpus, *memory, *wait;
+	const char *prefix;  /* name of a command of the server */
 	const char *format;  /* of `env` */
 	const char *profile; /* of `run` */
+	const char *nccl;    /* where NCCL runs */
 };
 
 /* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,

@@ -38,8 +38,10 @@ enum {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL = 10,
 	CUPTI_ACTIVITY_KIND_MARKER = 12,
 	CUPTI_ACTIVITY_KIND_OVERHEAD = 17,
+	CUPTI_ACTIVITY_KIND_MEMCPY2 = 22, /* from one device to another */
 	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION = 38,
 	CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION = 39,
+	CUPTI_ACTIVITY_KIND_GRAPH_TRACE = 51,
 	CUPTI_ACTIVITY_KIND_END = 64, /* of the kinds that a mask of 64 bits can name */
 };
 
@@ -49,6 +51,7 @@ enum {
 	CUPTI_ACTIVITY_MEMCPY_KIND_DTOH = 2,
 	CUPTI_ACTIVITY_MEMCPY_KIND_DTOD = 8,
 	CUPTI_ACTIVITY_MEMCPY_KIND_HTOH = 9,
+	CUPTI_ACTIVITY_MEMCPY_KIND_PTOP = 10,
 };
 
 enum {
@@ -95,7 +98,19 @@ struct ck_cupti_callback {
 	uint32_t correlation;
 };
 
-#define CUPTI_ACTIVITY_OBJECT_THREAD 2
+enum {
+	CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER = 1,
+	CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH = 1 << 16,
+};
+
+enum {
+	CUPTI_ACTIVITY_OBJECT_UNKNOWN = 0,
+	CUPTI_ACTIVITY_OBJECT_PROCESS = 1,
+	CUPTI_ACTIVITY_OBJECT_THREAD = 2,
+	CUPTI_ACTIVITY_OBJECT_DEVICE = 3,
+	CUPTI_ACTIVITY_OBJECT_CONTEXT = 4,
+	CUPTI_ACTIVITY_OBJECT_STREAM = 5,
+};
 #define CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS 1u
 #define CUPTI_ACTIVITY_FLAG_MARKER_START 2u
 #define CUPTI_ACTIVITY_FLAG_MARKER_END 4u
@@ -143,6 +158,18 @@ struct ck_cupti_memcpy {
 	uint32_t graph, channel, channel_type;
 	uint8_t device_launched, padding[3];
 	uint64_t copies;
+} __attribute__((aligned(8)));
+
+struct ck_cupti_peer {
+	uint32_t kind;
+	uint8_t copy_kind, src_kind, dst_kind, flags;
+	uint64_t bytes, start, end;
+	uint32_t device, context, stream;
+	uint32_t src_device, src_context, dst_device, dst_context;
+	uint32_t correlation;
+	void *reserved;
+	uint64_t graph_node;
+	uint32_t graph, channel, channel_type, padding;
 } __attribute__((aligned(8)));
 
 struct ck_cupti_memset {
@@ -211,10 +238,29 @@ struct ck_cupti_external {
 	uint32_t correlation, reserved;
 } __attribute__((aligned(8)));
 
+/* Time that a profile, or the driver, takes beside the program's work. Before CUDA 12.2 it ends with @end. */
+struct ck_cupti_overhead {
+	uint32_t kind, overhead, object;
+	uint32_t id[3]; /* of a process and a thread; or of a device, a context and a stream */
+	uint64_t start, end;
+	uint32_t correlation, reserved;
+	void *data;
+} __attribute__((aligned(8)));
+
+/* A launch of a graph as a whole. Early versions of CUDA 12 end with @reserved. */
+struct ck_cupti_graph {
+	uint32_t kind, correlation;
+	uint64_t start, end;
+	uint32_t device, graph, context, stream;
+	void *reserved;
+	uint32_t end_device, end_context;
+} __attribute__((aligned(8)));
+
 union ck_cupti_record {
 	uint32_t kind;
 	struct ck_cupti_kernel kernel;
 	struct ck_cupti_memcpy copy;
+	struct ck_cupti_peer peer;
 	struct ck_cupti_memset fill;
 	struct ck_cupti_api api;
 	struct ck_cupti_external external;
@@ -222,6 +268,8 @@ union ck_cupti_record {
 	struct ck_cupti_marker marker;
 	struct ck_cupti_context context;
 	struct ck_cupti_device device;
+	struct ck_cupti_overhead overhead;
+	struct ck_cupti_graph graph;
 };
 
 /* Bytes of a record of @kind; 0: none of those here. */
@@ -230,6 +278,8 @@ static inline size_t ck_cupti_record_size(uint32_t kind)
 	switch (kind) {
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
 		return sizeof(struct ck_cupti_memcpy);
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		return sizeof(struct ck_cupti_peer);
 	case CUPTI_ACTIVITY_KIND_MEMSET:
 		return sizeof(struct ck_cupti_memset);
 	case CUPTI_ACTIVITY_KIND_KERNEL:
@@ -248,6 +298,10 @@ static inline size_t ck_cupti_record_size(uint32_t kind)
 		return sizeof(struct ck_cupti_context);
 	case CUPTI_ACTIVITY_KIND_DEVICE:
 		return sizeof(struct ck_cupti_device);
+	case CUPTI_ACTIVITY_KIND_OVERHEAD:
+		return sizeof(struct ck_cupti_overhead);
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		return sizeof(struct ck_cupti_graph);
 	default:
 		return 0;
 	}
@@ -274,6 +328,28 @@ static inline CUptiResult ck_cupti_next(uint8_t *buffer, size_t valid, void **re
 	return CUPTI_SUCCESS;
 }
 
+/* The second generation of the calls about buffers; both may grow. */
+struct ck_cupti_request {
+	size_t size; /* of this structure */
+};
+struct ck_cupti_complete {
+	size_t size;
+	uint64_t thread;
+	void **layouts; /* of records whose fields the program has chosen: none */
+	size_t layout_count;
+};
+struct ck_cupti_config {
+	size_t size;
+	struct {
+		size_t size, count;
+		const int *fields; /* that the program has chosen */
+	} selection;
+	void *options;
+};
+typedef void (*ck_cupti_request_v2_fn)(uint8_t **buffer, size_t *size, size_t *records,
+				       struct ck_cupti_request *info);
+typedef void (*ck_cupti_complete_v2_fn)(uint8_t *buffer, size_t size, size_t valid,
+					struct ck_cupti_complete *info);
 typedef void (*ck_cupti_callback_fn)(void *userdata, uint32_t domain, uint32_t call,
 				     const struct ck_cupti_callback *data);
 typedef void (*ck_cupti_request_fn)(uint8_t **buffer, size_t *size, size_t *records);

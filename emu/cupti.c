@@ -5,11 +5,15 @@
 #include "emu/emu_api.h"
 #include "emu/objects/activity.h"
 
+#define API_VERSION 130001 /* of CUDA 13.0, whose layout the records have */
+
 /* Kinds without records are accepted: nothing of theirs happens here. */
 #define KINDS                                                                                      \
-	(1ull << CUPTI_ACTIVITY_KIND_MEMCPY | 1ull << CUPTI_ACTIVITY_KIND_MEMSET |                 \
-	 1ull << CUPTI_ACTIVITY_KIND_KERNEL | 1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL |      \
-	 1ull << CUPTI_ACTIVITY_KIND_DRIVER | 1ull << CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)
+	(1ull << CUPTI_ACTIVITY_KIND_MEMCPY | 1ull << CUPTI_ACTIVITY_KIND_MEMCPY2 |                \
+	 1ull << CUPTI_ACTIVITY_KIND_MEMSET | 1ull << CUPTI_ACTIVITY_KIND_KERNEL |                 \
+	 1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL | 1ull << CUPTI_ACTIVITY_KIND_DRIVER |      \
+	 1ull << CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION | 1ull << CUPTI_ACTIVITY_KIND_OVERHEAD | \
+	 1ull << CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
 
 CUptiResult cuptiActivityRegisterCallbacks(ck_cupti_request_fn request,
 					   ck_cupti_complete_fn complete)
@@ -70,6 +74,14 @@ CUptiResult cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id)
 CUptiResult cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t *last)
 {
 	return ck_emu_activity_pop(kind, last);
+}
+
+CUptiResult cuptiGetVersion(uint32_t *version)
+{
+	if (!version)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*version = API_VERSION;
+	return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiGetTimestamp(uint64_t *timestamp)

@@ -18,6 +18,7 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **rec
 CUptiResult cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped);
 CUptiResult cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id);
 CUptiResult cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t *last);
+CUptiResult cuptiGetVersion(uint32_t *version);
 CUptiResult cuptiGetTimestamp(uint64_t *timestamp);
 CUptiResult cuptiGetContextId(CUcontext context, uint32_t *number);
 CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,

@@ -48,6 +48,12 @@ static bool has_room(const struct ck_m3_broker *b, const struct ck_m3_conn *c)
 	       c->user->sockets < CONNECTIONS_OF_USER;
 }
 
+static bool is_trusted(const struct ck_m3_broker_options *o, uid_t user)
+{
+	return user == geteuid() || user == 0 ||
+	       (o->workers_first && user >= o->workers_first && user <= o->workers_last);
+}
+
 static void conn_add(struct ck_m3_broker *b, int fd)
 {
 	struct ck_m3_conn *c = calloc(1, sizeof(*c));
@@ -58,7 +64,7 @@ static void conn_add(struct ck_m3_broker *b, int fd)
 	if (!c || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		goto drop;
 	snprintf(name, sizeof(name), "uid:%u", (unsigned int)peer.uid);
-	c->trusted = peer.uid == geteuid() || peer.uid == 0;
+	c->trusted = is_trusted(b->options, peer.uid);
 	c->user = c->principal = ck_m3_principal_get(b, name);
 	if (!c->user)
 		goto drop;

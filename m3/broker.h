@@ -17,7 +17,8 @@
 
 struct ck_m3_broker_options {
 	const char *driver;
-	int listener;			     /* a listening socket, which becomes the broker's */
+	int listener; /* a listening socket, which becomes the broker's */
+	unsigned int workers_first, workers_last; /* users that are trusted too; 0: none */
 	uint64_t quota_bytes, quota_regions; /* of a principal, unless set otherwise; 0: none */
 	uint64_t idle_s; /* end after so long without clients and regions; 0: never */
 	/* Called once it can serve, unless NULL. */

@@ -68,7 +68,8 @@ struct ck_m3_request {
 	uint64_t count; /* QUOTA_SET: regions; ALLOC: on how many devices, when striped */
 	uint32_t flags, mode, access, policy;
 	int32_t device; /* the broker's number, where uuid is all zeros */
-	uint32_t value; /* LEASE: milliseconds; FILL: the byte; SUBSCRIBE: mask; FETCH, STAT: part;
+	uint32_t
+		value; /* LIST: 1: the caller's own only; LEASE: milliseconds; FILL: the byte; SUBSCRIBE: mask; FETCH, STAT: part;
 			   LEASE kind is in access */
 	uint32_t data_size;
 	uint32_t zero;

@@ -102,6 +102,12 @@ int ck_m3_serve_topology(struct ck_m3_ask *ask)
 
 /* --- lists and quotas */
 
+/* Did this connection's principal make it, for the same payer? */
+static bool is_own(const struct ck_m3_conn *conn, const struct ck_m3_piece *p)
+{
+	return p->owner == conn->principal && (!conn->payer || p->payer == conn->payer);
+}
+
 int ck_m3_serve_list(struct ck_m3_ask *ask)
 {
 	static m3_info infos[CK_M3_DATA_MAX / sizeof(m3_info)];
@@ -111,7 +117,8 @@ int ck_m3_serve_list(struct ck_m3_ask *ask)
 
 	for (p = ask->b->pieces; p && n < CK_ARRAY_SIZE(infos); p = p->next) {
 		if (p->rid <= q->from || p->gone || strncmp(p->name, q->name, prefix) != 0 ||
-		    !ck_m3_piece_access(p, ask->conn->principal))
+		    !ck_m3_piece_access(p, ask->conn->principal) ||
+		    (q->value && !is_own(ask->conn, p)))
 			continue;
 		ck_m3_piece_info(ask->b, p, ask->conn->principal, 0, &infos[n++]);
 	}

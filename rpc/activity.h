@@ -37,11 +37,17 @@ struct ck_activity {
 		struct {
 			uint64_t bytes, copies;
 			uint32_t copy_kind, src_kind, dst_kind, flags;
+			uint32_t src_device, src_context; /* from one device to another: */
+			uint32_t dst_device, dst_context;
 		} copy;
 		struct {
 			uint64_t bytes;
 			uint32_t value, memory_kind;
 		} fill;
+		struct {
+			uint32_t kind,
+				object; /* CUPTI's; ids of devices, contexts and streams are above */
+		} overhead;
 		uint64_t external; /* see CK_ACTIVITY_CALL */
 		uint32_t length;   /* of a name's text, which follows */
 	};

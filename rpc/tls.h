@@ -44,6 +44,9 @@ void ck_tls_destroy(struct ck_tls *tls);
 /* The pin of this end's own certificate. False: it has none. */
 bool ck_tls_own_pin(const struct ck_tls *tls, char pin[CK_TLS_PIN]);
 
+/* The pin of the peer's key, after the handshake. False: @chan is not encrypted. */
+bool ck_tls_peer_pin(struct ck_chan *chan, char pin[CK_TLS_PIN]);
+
 /* Is @text a pin, "sha256:" and 64 hexadecimal digits? */
 bool ck_tls_is_pin(const char *text);
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Make Cricket's stubs, handlers and tables from rpc/driver.api and, beside it, rpc/nvml.api.
+"""Make Cricket's stubs, handlers and tables from rpc/driver.api and, beside it, rpc/nvml.api and rpc/nccl.api.
 
     apigen.py TABLE --out DIR          generated C into DIR/gen; DIR/cricket.x, for our own coders
     apigen.py TABLE --x FILE           the protocol, as committed in rpc/cricket.x
     apigen.py TABLE --coverage FILE    docs/coverage.md; --coverage-nvml FILE: docs/coverage-nvml.md
+                                       --coverage-nccl FILE: docs/coverage-nccl.md
     --check: write nothing, fail when a file differs from what would be written
 """
 
@@ -13,7 +14,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from api import client, nvml, nvml_client, nvml_server, proto, server, wire  # noqa: E402
+from api import client, nccl, nvml, nvml_client, nvml_server, proto, server, wire  # noqa: E402
+from api.nccl_table import NcclTable  # noqa: E402
 from api.nvml_table import NvmlTable  # noqa: E402
 from api.table import Table, TableError, enum_types  # noqa: E402
 
@@ -84,6 +86,12 @@ def read_tables(path, headers):
     return table, management
 
 
+def read_collectives(path):
+    """NCCL's table, where a file nccl.api lies beside the driver's."""
+    beside = os.path.join(os.path.dirname(path), "nccl.api")
+    return NcclTable(beside, read(beside)) if os.path.exists(beside) else None
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("table")
@@ -91,6 +99,7 @@ def main():
     p.add_argument("--x")
     p.add_argument("--coverage")
     p.add_argument("--coverage-nvml")
+    p.add_argument("--coverage-nccl")
     p.add_argument("--control", default=os.path.join(ROOT, "rpc", "control.x"))
     p.add_argument("--types", nargs="+", metavar="HEADER",
                    default=sorted(glob.glob(os.path.join(ROOT, "cuda", "*.h"))))
@@ -98,6 +107,7 @@ def main():
     args = p.parse_args()
     try:
         table, management = read_tables(args.table, args.types)
+        collectives = read_collectives(args.table)
     except TableError as e:
         print(e, file=sys.stderr)
         return 1
@@ -106,6 +116,7 @@ def main():
     if args.out:
         made = build_files(table, control, management)
         made.update(management_files(management) if management else {})
+        made.update(nccl.files(collectives) if collectives else {})
         files.update({os.path.join(args.out, k): v for k, v in made.items()})
     if args.x:
         files[args.x] = wire.cricket_x(table, control)
@@ -113,6 +124,8 @@ def main():
         files[args.coverage] = proto.coverage_md(table)
     if args.coverage_nvml:
         files[args.coverage_nvml] = nvml.coverage_md(management)
+    if args.coverage_nccl:
+        files[args.coverage_nccl] = nccl.coverage_md(collectives)
     ok = [put(path, text, args.check) for path, text in files.items()]
     return 0 if all(ok) else 1
 

@@ -68,7 +68,7 @@ manuals() {
 }
 
 client() {
-	put 755 "$home" "$built"/{cricket-client.so,libcuda.so,libnvidia-ml.so.1,libcupti.so.12,libcupti.so.13,libcuda-emu.so}
+	put 755 "$home" "$built"/{cricket-client.so,libcuda.so,libnvidia-ml.so.1,libcupti.so.12,libcupti.so.13,libnccl.so.2,libcuda-emu.so}
 	mkdir -p "$home/lib" "$home/emu"
 	ln -sf ../cricket-client.so "$home/lib/libcuda.so.1"
 	ln -sf ../libnvidia-ml.so.1 "$home/lib/libnvidia-ml.so.1"
@@ -138,7 +138,7 @@ server() {
 	sed -i "s|^ExecStart=[^ ]*/|ExecStart=${prefix%/}/bin/|" "$root"/lib/systemd/system/cricket-{rpc-server,exporter}.service
 	install -D -m 644 server/sysusers.conf "$root/lib/sysusers.d/cricket.conf"
 	install -D -m 644 server/tmpfiles.conf "$root/lib/tmpfiles.d/cricket.conf"
-	put 644 "$root/share/doc/cricket" server/checkpoint.conf
+	put 644 "$root/share/doc/cricket" server/checkpoint.conf server/worker-users.conf
 	manuals cricket-rpc-server.1 cricket-exporter.1
 }
 

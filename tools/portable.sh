@@ -2,7 +2,7 @@
 # tools/portable.sh - `make portable`: what programs load or call, built for every Linux with glibc 2.17 or later
 # (RHEL 7, Debian 8, Ubuntu 14.04), into cpu/build-portable.
 #
-#   tools/portable.sh            cricket-client.so with its names, libcuda-emu.so, cricket, libm3.so, libwcm.so
+#   tools/portable.sh            cricket-client.so with its names, libnccl.so.2, libcuda-emu.so, cricket, libm3.so, libwcm.so
 #   tools/portable.sh --cc       only the compiler; prints the path of a `cc` for such systems
 #
 # The compiler is zig's clang, which has headers and stubs of every glibc; it comes from its PyPI wheel into build/zig
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 wheel=ziglang==0.17.1
 glibc=2.17
 home=build/zig
-products=(cricket-client.so libnvidia-ml.so.1 libcuda.so libcuda-emu.so libm3.so libwcm.so cricket)
+products=(cricket-client.so libnvidia-ml.so.1 libcuda.so libnccl.so.2 libcuda-emu.so libm3.so libwcm.so cricket)
 
 say() { printf 'portable: %s\n' "$*" >&2; }
 die() { printf 'portable: error: %s\n' "$*" >&2; exit 1; }

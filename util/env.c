@@ -13,14 +13,30 @@ static const struct ck_env_row table[] = {
 	{"REMOTE_GPU_ADDRESS", NULL,
 	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH; "
 	 "file:/PATH:\n"
-	 "the address is in this file, and is read again when the server is gone; without it, the "
+	 "the addresses are in this file, and are read again when the server is gone; srv:NAME: "
+	 "DNS has them,\n"
+	 "as SRV records of _cricket._tcp.NAME, and the first with a session is used; without it, "
+	 "the\n"
 	 "usual unix socket of a server on this host, with shared memory. A list of servers, each "
 	 "with the\n"
-	 "devices to use if not all, as in a,b:9910,c/0,1 and unix:/PATH//0: one list of GPUs"},
+	 "devices to use if not all, as in a,b:9910,c/0,1 and unix:/PATH//0: one list of GPUs; "
+	 "a/0|b/1: b if a\n"
+	 "has no session"},
+	{"CRICKET_RESOLVER", NULL,
+	 "client and cricket: the name server for srv: addresses, as ADDRESS or ADDRESS:PORT, "
+	 "IPv4; "
+	 "default:\n"
+	 "those of /etc/resolv.conf"},
+	{"CRICKET_NEED", NULL,
+	 "client: bytes that must be free on each of the GPUs when the session begins, as in 40G; "
+	 "else the\n"
+	 "server refuses it, so that the next choice of REMOTE_GPU_ADDRESS is tried"},
 	{"CRICKET_POOL", "all",
 	 "client: if a server of the list is missing at the start: all (the start fails) or any "
 	 "(the program\n"
 	 "goes on without it)"},
+	{"CRICKET_POOL_DIRECT", "1",
+	 "client: 0 copies between two servers through the program's host, and not directly"},
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_SPIN", NULL,
@@ -50,6 +66,10 @@ static const struct ck_env_row table[] = {
 	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket, else "
 	 "~/.cache/cricket, else\n"
 	 "/var/cache/cricket. gpu_launcher: its kernel cache is the folder gpu_kernels in it"},
+	{"CRICKET_SESSION", NULL,
+	 "set by the server, for a worker that is started through a command of the policy and for "
+	 "that command:\n"
+	 "the session's name, as in s12"},
 	{"CRICKET_CACHE_SIZE", "4G", "server: most bytes that the module cache may hold"},
 	{"CRICKET_DRIVER", "auto",
 	 "server, m3-server and gpu_launcher: driver library: auto, cuda (libcuda.so.1), emu\n"
@@ -131,6 +151,11 @@ static const struct ck_env_row table[] = {
 	 "T; "
 	 "0: as\n"
 	 "much as the server gives"},
+	{"CRICKET_WORKER_PREFIX", NULL,
+	 "client: name of a command, such as a profiler, that the server starts the program's "
+	 "worker "
+	 "through, if\n"
+	 "its policy says so"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,
 	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or "
@@ -141,6 +166,17 @@ static const struct ck_env_row table[] = {
 	 "CUPTI "
 	 "library\n"
 	 "that records what the GPU does, where none is found by its name"},
+	{"CRICKET_NCCL", "auto",
+	 "client: where NCCL runs: workers (on the servers, in their own library), program "
+	 "(unchanged above the client), "
+	 "auto: workers with several servers"},
+	{"CRICKET_NCCL_TIMEOUT", "30m",
+	 "client: time for which the making of a communicator waits for its other ranks, in s, m "
+	 "or h; 0: for as long as NCCL "
+	 "does"},
+	{"CRICKET_NCCL_LIBRARY", NULL,
+	 "server: NCCL's library for clients, if it is not libnccl.so.2 of the system; off: none "
+	 "(--nccl)"},
 	{"CRICKET_PROFILE", NULL,
 	 "client: file for a timeline of the program's calls, messages and work on the GPU (JSON "
 	 "for Perfetto)"},

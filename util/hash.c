@@ -87,3 +87,13 @@ uint64_t ck_hash_key(const void *key, size_t size)
 		memcpy(&word, bytes, left);
 	return fold(hash ^ k2, word ^ k1) ^ fold(hash, k3);
 }
+
+bool ck_secret_equal(const void *a, const void *b, size_t size)
+{
+	const volatile uint8_t *x = a, *y = b;
+	uint8_t differ = 0;
+
+	for (size_t i = 0; i < size; i++)
+		differ |= x[i] ^ y[i];
+	return differ == 0;
+}

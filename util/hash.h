@@ -35,4 +35,7 @@ int ck_hash_parse(const char *text, struct ck_hash *out);
  */
 uint64_t ck_hash_key(const void *key, size_t size);
 
+/* Are two byte strings equal? The time does not depend on where they differ. */
+bool ck_secret_equal(const void *a, const void *b, size_t size);
+
 #endif

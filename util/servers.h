@@ -1,10 +1,12 @@
 /*
  * util/servers.h - the list of servers in REMOTE_GPU_ADDRESS.
  *
+ *     CHOICES = LIST *( "|" LIST )          the next one if a server of one has no session; of `cricket run`
  *     LIST    = ENTRY *( "," ENTRY )
- *     ENTRY   = HOST-ENTRY | PATH-ENTRY
+ *     ENTRY   = HOST-ENTRY | PATH-ENTRY | NAME-ENTRY
  *     HOST-ENTRY = [ "tcp://" ] HOST [ ":" PORT ] [ "/" DEVICES ]
  *     PATH-ENTRY = ( "unix:" | "shm:" | "file:" ) "/" PATH [ "//" DEVICES ]
+ *     NAME-ENTRY = "srv:" NAME [ "/" DEVICES ]       one of the servers that DNS names, see places.h
  *     DEVICES = NUMBER *( "," NUMBER )
  *
  * A number behind a comma continues the list of devices before it. So a host whose name is a number needs its port, or
@@ -17,6 +19,7 @@
 #include <stddef.h>
 
 #define CK_SERVERS_MAX 16
+#define CK_SERVERS_OR '|'
 #define CK_SERVER_DEVICES 64
 #define CK_SERVER_ADDRESS 512
 

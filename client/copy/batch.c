@@ -20,7 +20,8 @@
 struct peer {
 	uint64_t ctx, dst, src; /* context ids: current, and of both sides' memory */
 	struct ckc_stream *stream;
-	bool done; /* between servers */
+	bool waits; /* a synchronous form */
+	bool done;  /* between servers */
 };
 
 /* Do the contexts of both sides, or the current one, belong to different servers? Then copy. */
@@ -30,6 +31,7 @@ static CUresult between(CUcontext dst, CUcontext src, CUdeviceptr to, CUdevicept
 	struct ckc_between b = {.context = p->stream ? p->stream->object.context
 						     : ckc_context_current(),
 				.stream = p->stream,
+				.waits = p->waits,
 				.to = ckc_context_from(dst),
 				.from = ckc_context_from(src),
 				.dst = to,
@@ -86,7 +88,7 @@ CK_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext
 CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
 				CUcontext srcContext, size_t ByteCount)
 {
-	struct peer p = {.done = false};
+	struct peer p = {.waits = true};
 	CUresult err =
 		enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, NULL, &p);
 

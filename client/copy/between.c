@@ -5,9 +5,12 @@
 
 #include "client/copy/between.h"
 #include "client/managed/managed.h"
+#include "client/memory/busy.h"
+#include "client/objects/callback.h"
 #include "client/objects/capture.h"
+#include "util/log.h"
 
-#define PIECE ((size_t)16 << 20) /* memory that a copy needs here */
+CK_LOG_DEFINE("client");
 
 struct ckc_context *ckc_between_home(struct ckc_context *context, uint64_t address)
 {
@@ -31,6 +34,7 @@ CUresult ckc_between_begin(struct ckc_context *context, struct ckc_stream *strea
 
 	if (ckc_capturing(stream))
 		return ckc_refused("a copy between servers in a capture", &told);
+	ckc_route(context->client);
 	return ckc_stream_wait(context, stream);
 }
 
@@ -43,20 +47,135 @@ static CUresult on_one_server(const struct ckc_between *b)
 	return err ? err : ckc_stream_wait(b->to, NULL);
 }
 
-static CUresult through_here(const struct ckc_between *b)
+/* --- between two servers */
+
+/* A copy that blocks a stream. */
+struct blocked {
+	struct ckc_context *context; /* of the stream */
+	struct ckc_crossing crossing;
+	struct ckc_crossing_box box;
+	struct ckc_busy to, from;
+};
+
+/* Its memory is not to be freed meanwhile. */
+static void hold(struct blocked *b)
 {
-	size_t room = ck_min(b->size, PIECE);
-	char *bytes = malloc(room);
-	CUresult err = bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	const struct ckc_crossing *c = &b->crossing;
 
-	for (size_t at = 0; at < b->size && !err; at += room) {
-		size_t n = ck_min(b->size - at, room);
-
-		err = ckc_copy_download(b->from, bytes, b->src + at, n);
-		if (!err)
-			err = ckc_copy_upload(b->to, b->dst + at, bytes, n);
+	b->to = (struct ckc_busy){c->to.context->client, c->to.at, c->size, NULL};
+	b->from = (struct ckc_busy){c->from.context->client, c->from.at, c->size, NULL};
+	if (c->box) {
+		b->to.at = b->box.copy.dst.start;
+		b->to.size = b->box.copy.dst.extent;
+		b->from.at = b->box.copy.src.start;
+		b->from.size = b->box.copy.src.extent;
 	}
-	free(bytes);
+	ckc_busy_begin(&b->to);
+	ckc_busy_begin(&b->from);
+}
+
+static void drop(struct blocked *b)
+{
+	ckc_busy_end(&b->to);
+	ckc_busy_end(&b->from);
+	free(b);
+}
+
+/* The stream's later work would take what is in memory for the bytes that have not come. */
+static void failed(const struct blocked *b, CUresult err)
+{
+	ck_err("a copy between the GPU servers at %s and %s has failed (error %d): the context of "
+	       "its stream fails too",
+	       ckc_session_server(b->crossing.from.context->client),
+	       ckc_session_server(b->crossing.to.context->client), (int)err);
+	b->context->fault =
+		(int)(err == CUDA_ERROR_OPERATING_SYSTEM ? CUDA_ERROR_DEVICE_UNAVAILABLE : err);
+}
+
+/* A thread that serves the stream's session, when the stream has come to the copy. */
+static void run(const struct ckc_callback *callback, int status, uint64_t value)
+{
+	struct blocked *b = callback->data;
+	CUresult err = (CUresult)status;
+
+	(void)value;
+	if (!err) {
+		ckc_aside = true;
+		err = ckc_crossing_copy(&b->crossing);
+		ckc_aside = false;
+		if (err)
+			failed(b, err);
+	}
+	drop(b);
+}
+
+static CUresult enqueue(const struct ckc_between *b, struct ckc_crossing *c)
+{
+	struct ckc_callback callback = {
+		.run = run, .ours = true, .on_loss = true, .in_stream = true};
+	struct blocked *own = malloc(sizeof(*own));
+	CUresult err = ckc_crossing_begin(c);
+	uint64_t id;
+
+	if (!err && !own)
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	if (err) {
+		free(own);
+		return err;
+	}
+	*own = (struct blocked){.context = b->context, .crossing = *c};
+	if (c->box) {
+		own->box = *c->box;
+		own->crossing.box = &own->box;
+	}
+	hold(own);
+	callback.data = own;
+	ckc_route(b->context->client);
+	err = ckc_callback_add(&callback, &id);
+	if (err) {
+		drop(own);
+		return err;
+	}
+	err = ck_wire_host_function(b->context->object.id, b->stream ? b->stream->object.id : 0, id,
+				    0);
+	if (err) {
+		ckc_callback_drop(id);
+		drop(own);
+	}
+	return err;
+}
+
+static CUresult wait_for(struct ckc_context *context)
+{
+	ckc_route(context->client); /* its commands count */
+	return ckc_stream_wait(context, NULL);
+}
+
+/* After all work of both contexts, as CUDA's reference says; done on return. The waits may be commands. */
+static CUresult cross_now(const struct ckc_between *b, struct ckc_crossing *c)
+{
+	CUresult err = ckc_between_begin(b->context, b->stream);
+
+	if (!err)
+		err = wait_for(c->from.context);
+	if (!err)
+		err = wait_for(c->to.context);
+	if (!err)
+		err = ckc_crossing_begin(c);
+	return err ? err : ckc_crossing_copy(c);
+}
+
+CUresult ckc_between_cross(const struct ckc_between *b, struct ckc_crossing *c)
+{
+	bool own = b->context->client == c->to.context->client ||
+		   b->context->client == c->from.context->client;
+	static bool told;
+	CUresult err;
+
+	if (ckc_capturing(b->stream))
+		return ckc_refused("a copy between servers in a capture", &told);
+	err = b->waits || !own ? cross_now(b, c) : enqueue(b, c);
+	ckc_route(b->context->client);
 	return err;
 }
 
@@ -73,15 +192,19 @@ static CUresult reach(const struct ckc_context *context, CUdeviceptr at, size_t 
 
 CUresult ckc_between_copy(const struct ckc_between *b)
 {
+	struct ckc_crossing c = {.to = {.context = b->to, .at = b->dst},
+				 .from = {.context = b->from, .at = b->src},
+				 .size = b->size};
 	CUresult err = b->to && b->from ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
 		err = reach(b->from, b->src, b->size, false);
 	if (!err)
 		err = reach(b->to, b->dst, b->size, true);
-	if (!err)
-		err = ckc_between_begin(b->context, b->stream);
 	if (err)
 		return err;
-	return b->to->client == b->from->client ? on_one_server(b) : through_here(b);
+	if (b->to->client != b->from->client)
+		return ckc_between_cross(b, &c);
+	err = ckc_between_begin(b->context, b->stream);
+	return err ? err : on_one_server(b);
 }

@@ -1,13 +1,14 @@
 /*
- * client/copy/between.h - copies of memory on another server than the current context's, and between two servers. The
- * bytes travel through this process.
+ * client/copy/between.h - copies of memory on another server than the current context's, and between two servers.
  *
- * A stream of one server says nothing to another server. So such a copy first waits for the work in its stream, and is
- * done when the call returns, also in the asynchronous forms.
+ * A stream of one server says nothing to another server. A copy between the stream's own server and another one blocks the
+ * stream: a thread of the client makes it (client/copy/crossing.h), and the stream goes on when the bytes are there. All
+ * other copies first wait for the work in their stream, and are done when the call returns, also in the asynchronous forms.
  */
 #ifndef CK_CLIENT_COPY_BETWEEN_H
 #define CK_CLIENT_COPY_BETWEEN_H
 
+#include "client/copy/crossing.h"
 #include "client/wire/client.h"
 #include "client/wire/servers.h"
 
@@ -27,11 +28,15 @@ CUresult ckc_between_begin(struct ckc_context *context, struct ckc_stream *strea
 struct ckc_between {
 	struct ckc_context *context;
 	struct ckc_stream *stream; /* NULL: legacy */
+	bool waits;		   /* until the copy is done: a synchronous form */
 	struct ckc_context *to, *from;
 	CUdeviceptr dst, src;
 	size_t size;
 };
 CUresult ckc_between_copy(const struct ckc_between *b);
+
+/* Make the copy @c between two servers, with contexts and addresses, for @b, which says where and how. */
+CUresult ckc_between_cross(const struct ckc_between *b, struct ckc_crossing *c);
 
 /* copy.c: copies in the legacy stream of @context; done on return. */
 CUresult ckc_copy_upload(struct ckc_context *context, CUdeviceptr dst, const void *src,

@@ -6,6 +6,7 @@
 
 #include "client/copy/between.h"
 #include "client/copy/copy_3d.h"
+#include "client/wire/command.h"
 
 #define PIECE ((size_t)16 << 20) /* memory that a copy needs here */
 
@@ -32,10 +33,11 @@ static struct ckc_side packed_side(const struct ckc_box_copy *b, const char *byt
 				 .extent = b->width * b->height * b->depth};
 }
 
-static CUresult one_piece(const struct ckc_box_copy *b, struct ckc_context *to,
-			  struct ckc_context *from)
+static CUresult one_piece(const struct ckc_box_copy *b, const struct ckc_shore *to,
+			  const struct ckc_shore *from)
 {
-	struct ckc_box_place down = {.ctx = from}, up = {.ctx = to};
+	struct ckc_box_place down = {.ctx = from->context, .id = from->stream};
+	struct ckc_box_place up = {.ctx = to->context, .id = to->stream};
 	struct ckc_box_copy first = *b, second = *b;
 	char *bytes = malloc(b->width * b->height * b->depth);
 	CUresult err;
@@ -43,17 +45,17 @@ static CUresult one_piece(const struct ckc_box_copy *b, struct ckc_context *to,
 	if (!bytes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	first.dst = second.src = packed_side(b, bytes);
-	ckc_route(from->client);
+	ckc_route(from->context->client);
 	err = ckc_box_to_host(&first, &down);
-	ckc_route(to->client);
+	ckc_route(to->context->client);
 	if (!err)
 		err = ckc_box_to_device(&second, &up);
 	free(bytes);
 	return err;
 }
 
-static CUresult in_pieces(const struct ckc_box_copy *b, struct ckc_context *to,
-			  struct ckc_context *from)
+static CUresult in_pieces(const struct ckc_box_copy *b, const struct ckc_shore *to,
+			  const struct ckc_shore *from)
 {
 	size_t whole, bytes = b->width * b->height * b->depth;
 	enum ckc_box_cut cut = ckc_box_cut(b, &whole);
@@ -70,14 +72,47 @@ static CUresult in_pieces(const struct ckc_box_copy *b, struct ckc_context *to,
 	return err;
 }
 
+/* The pieces go out as commands, so the wait for them is behind these. */
+static CUresult relay(const struct ckc_crossing *c)
+{
+	struct ckc_client *to = c->to.context->client;
+	CUresult err = ckc_crossing_settle(&c->from, c->from.seq);
+
+	if (!err)
+		err = in_pieces(&c->box->copy, &c->to, &c->from);
+	return err ? err : ckc_crossing_settle(&c->to, ckc_command_number(to));
+}
+
 static CUresult reach(const struct ckc_side *s, const struct ckc_context *context)
 {
 	ckc_route(context->client);
 	return s->array ? CUDA_SUCCESS : ckc_device_reach(s->start, s->extent);
 }
 
+/* Between two servers. */
+static CUresult cross(struct ckc_box_copy *b, const struct ckc_box_place *p, struct ckc_context *to,
+		      struct ckc_context *from)
+{
+	struct ckc_crossing_box box = {.copy = *b, .relay = relay};
+	struct ckc_box_copy half = *b;
+	const struct ckc_between where = {
+		.context = p->ctx, .stream = p->stream, .waits = p->waits};
+	struct ckc_crossing c = {.to.context = to,
+				 .from.context = from,
+				 .size = b->width * b->height * b->depth,
+				 .box = &box};
+
+	half.src = packed_side(b, NULL);
+	ckc_box_describe(&half, &box.to);
+	half = *b;
+	half.dst = packed_side(b, NULL);
+	ckc_box_describe(&half, &box.from);
+	return ckc_between_cross(&where, &c);
+}
+
 /* Copy; a side that is no device's has no context. */
-static CUresult copy(struct ckc_box_copy *b, struct ckc_context *to, struct ckc_context *from)
+static CUresult copy(struct ckc_box_copy *b, const struct ckc_box_place *p, struct ckc_context *to,
+		     struct ckc_context *from)
 {
 	struct ckc_context *one = to ? to : from;
 	CUresult err = to ? reach(&b->dst, to) : CUDA_SUCCESS;
@@ -86,10 +121,13 @@ static CUresult copy(struct ckc_box_copy *b, struct ckc_context *to, struct ckc_
 		err = reach(&b->src, from);
 	if (err)
 		return err;
-	ckc_route(one->client);
 	if (to && from && to->client != from->client)
-		err = in_pieces(b, to, from);
-	else if (to && from)
+		return cross(b, p, to, from);
+	err = ckc_between_begin(p->ctx, p->stream);
+	if (err)
+		return err;
+	ckc_route(one->client);
+	if (to && from)
 		err = ckc_box_between_devices(b, &(struct ckc_box_place){.ctx = one});
 	else
 		err = ckc_box_in_parts(b, &(struct ckc_box_place){.ctx = one});
@@ -108,8 +146,8 @@ bool ckc_box_between(struct ckc_box_copy *b, const struct ckc_box_place *p, CUre
 	ckc_route(p->ctx->client);
 	if (to == p->ctx && from == p->ctx)
 		return false;
-	*err = to && from ? ckc_between_begin(p->ctx, p->stream) : CUDA_ERROR_INVALID_VALUE;
-	if (!*err)
-		*err = copy(b, b->dst.device ? to : NULL, b->src.device ? from : NULL);
+	*err = CUDA_ERROR_INVALID_VALUE;
+	if (to && from)
+		*err = copy(b, p, b->dst.device ? to : NULL, b->src.device ? from : NULL);
 	return true;
 }

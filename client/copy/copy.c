@@ -307,6 +307,7 @@ static CUresult check_both(const struct place *p, CUdeviceptr dst, CUdeviceptr s
 		return ckc_between_copy(&(struct ckc_between){
 			.context = p->ctx,
 			.stream = p->stream,
+			.waits = p->waits,
 			.to = ckc_between_home(p->ctx, dst),
 			.from = ckc_between_home(p->ctx, src),
 			.dst = dst,

@@ -105,7 +105,7 @@ static CUmemorytype describe_side(const struct ckc_side *s, const struct ckc_box
 	return CU_MEMORYTYPE_DEVICE;
 }
 
-static void describe(const struct ckc_box_copy *b, CUDA_MEMCPY3D *c)
+void ckc_box_describe(const struct ckc_box_copy *b, CUDA_MEMCPY3D *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->WidthInBytes = b->width;
@@ -132,7 +132,7 @@ CUresult ckc_box_to_device(const struct ckc_box_copy *b, const struct ckc_box_pl
 	CUDA_MEMCPY3D c;
 	CUresult err;
 
-	describe(b, &c);
+	ckc_box_describe(b, &c);
 	if (!ckc_box_is_packed(&src)) {
 		packed = malloc(size);
 		if (!packed)
@@ -157,7 +157,7 @@ CUresult ckc_box_to_host(const struct ckc_box_copy *b, const struct ckc_box_plac
 
 	if (!sink.data)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	describe(b, &c);
+	ckc_box_describe(b, &c);
 	err = ck_wire_download_3d(p->ctx->object.id, &c, p->id, &sink);
 	if (!err && !direct)
 		ckc_box_unpack(&dst, sink.data);
@@ -231,16 +231,16 @@ CUresult ckc_box_between_devices(const struct ckc_box_copy *b, const struct ckc_
 {
 	CUDA_MEMCPY3D c;
 
-	describe(b, &c);
+	ckc_box_describe(b, &c);
 	if (b->dst.context || b->src.context)
 		return ck_wire_copy_3d_peer(p->ctx->object.id, &c, b->dst.context, b->src.context,
 					    p->id);
 	return ck_wire_copy_3d(p->ctx->object.id, &c, p->id);
 }
 
-static CUresult run(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream handle)
+static CUresult run(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream handle, bool waits)
 {
-	struct ckc_box_place p;
+	struct ckc_box_place p = {.waits = waits};
 	uint64_t bytes;
 	CUresult err = ckc_stream_enter(handle, &p.ctx, &p.stream);
 
@@ -309,15 +309,15 @@ static CUresult copy_of(const CUDA_MEMCPY3D *c, struct ckc_box_copy *b)
 	return resolve_both(b, c);
 }
 
-static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
+static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool waits)
 {
 	struct ckc_box_copy b;
 	CUresult err = copy_of(c, &b);
 
-	return err || !b.width || !b.height || !b.depth ? err : run(&b, c, stream);
+	return err || !b.width || !b.height || !b.depth ? err : run(&b, c, stream, waits);
 }
 
-static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
+static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool waits)
 {
 	CUDA_MEMCPY3D d;
 
@@ -342,11 +342,11 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
 		.Height = c->Height,
 		.Depth = 1,
 	};
-	return copy_3d(&d, stream);
+	return copy_3d(&d, stream, waits);
 }
 
 /* Contexts matter only if both sides are on devices: otherwise unified addressing suffices. */
-static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
+static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool waits)
 {
 	CUDA_MEMCPY3D c;
 	struct ckc_box_copy b;
@@ -364,7 +364,7 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 		err = ckc_context_id(peer->srcContext, &b.src.context);
 	if (!err && b.dst.device && peer->dstMemoryType != CU_MEMORYTYPE_HOST)
 		err = ckc_context_id(peer->dstContext, &b.dst.context);
-	return err ? err : run(&b, &c, stream);
+	return err ? err : run(&b, &c, stream, waits);
 }
 
 /* Synchronous forms: bytes to the device have arrived on return. */
@@ -375,35 +375,35 @@ static CUresult settled(CUresult err)
 
 CK_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
 {
-	return settled(copy_2d(pCopy, NULL));
+	return settled(copy_2d(pCopy, NULL, true));
 }
 
 CK_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 {
-	return settled(copy_2d(pCopy, NULL));
+	return settled(copy_2d(pCopy, NULL, true));
 }
 
 CK_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 {
-	return copy_2d(pCopy, hStream);
+	return copy_2d(pCopy, hStream, false);
 }
 
 CK_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 {
-	return settled(copy_3d(pCopy, NULL));
+	return settled(copy_3d(pCopy, NULL, true));
 }
 
 CK_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 {
-	return copy_3d(pCopy, hStream);
+	return copy_3d(pCopy, hStream, false);
 }
 
 CK_EXPORT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 {
-	return settled(copy_peer(pCopy, NULL));
+	return settled(copy_peer(pCopy, NULL, true));
 }
 
 CK_EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 {
-	return copy_peer(pCopy, hStream);
+	return copy_peer(pCopy, hStream, false);
 }

@@ -27,6 +27,7 @@ struct ckc_box_place {
 	struct ckc_context *ctx;
 	struct ckc_stream *stream; /* NULL: legacy */
 	uint64_t id;
+	bool waits; /* until the copy is done: a synchronous form */
 };
 
 /* The four ways of a copy; the server of the place's context makes it. */
@@ -34,6 +35,9 @@ CUresult ckc_box_to_device(const struct ckc_box_copy *b, const struct ckc_box_pl
 CUresult ckc_box_to_host(const struct ckc_box_copy *b, const struct ckc_box_place *p);
 CUresult ckc_box_in_parts(const struct ckc_box_copy *b, const struct ckc_box_place *p);
 CUresult ckc_box_between_devices(const struct ckc_box_copy *b, const struct ckc_box_place *p);
+
+/* The structure that describes the copy to a server; a host side is packed. */
+void ckc_box_describe(const struct ckc_box_copy *b, CUDA_MEMCPY3D *c);
 
 /* How to split a box that is too large for a message: planes, rows, or a row. */
 enum ckc_box_cut { CK_CUT_DEPTH, CK_CUT_HEIGHT, CK_CUT_WIDTH };

@@ -4,12 +4,14 @@
 #ifndef CK_CLIENT_COPY_STATE_H
 #define CK_CLIENT_COPY_STATE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/wire/client.h"
+#include "util/servers.h"
 
 struct ck_map;
 
@@ -45,7 +47,24 @@ struct ckc_uploaded {
 	_Atomic uint64_t command;
 };
 
+#define CK_BRIDGES 4 /* between two servers: copies at the same time */
+
+/* Between the workers of this session and of one that comes later in the list of servers: direct.c. */
+struct ckc_bridges {
+	struct ck_mutex lock;
+	pthread_cond_t given;
+	struct ckc_bridge {
+		bool taken; /* a copy uses it; nobody else touches the rest */
+		bool live;
+		uint64_t near, far; /* its numbers on both servers */
+	} list[CK_SERVERS_MAX][CK_BRIDGES];
+	bool making[CK_SERVERS_MAX];	  /* a thread makes one */
+	int64_t retry_ms[CK_SERVERS_MAX]; /* until then there is none */
+	_Atomic uint64_t numbers;	  /* of copies */
+};
+
 struct ckc_copying {
+	struct ckc_bridges bridges;
 	struct ckc_stages stages;
 	struct ckc_mirrors mirrors;
 	struct ckc_uploaded uploaded;

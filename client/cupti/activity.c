@@ -3,6 +3,7 @@
  *
  * libcupti.so.12 and libcupti.so.13 are only more names for this library, see client/wire/names.c.
  */
+#include <unistd.h>
 
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"
@@ -17,9 +18,7 @@ CK_LOG_DEFINE("client");
 #define KINDS                                                                                      \
 	(BIT(MEMCPY) | BIT(MEMSET) | BIT(KERNEL) | BIT(CONCURRENT_KERNEL) | BIT(DRIVER) |          \
 	 BIT(RUNTIME) | BIT(EXTERNAL_CORRELATION) | BIT(SYNCHRONIZATION) | BIT(DEVICE) |           \
-	 BIT(CONTEXT) | BIT(MARKER))
-/* A kind that profilers enable with those, and that has no records here: no time is lost to buffers on the device. */
-#define EMPTY_KINDS BIT(OVERHEAD)
+	 BIT(CONTEXT) | BIT(MARKER) | BIT(OVERHEAD) | BIT(GRAPH_TRACE) | BIT(MEMCPY2))
 
 static struct ckc_cupti *current(void)
 {
@@ -57,8 +56,6 @@ CK_EXPORT CUptiResult cuptiActivityEnable(uint32_t kind)
 
 	if (kind >= CUPTI_ACTIVITY_KIND_END)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_KIND);
-	if (EMPTY_KINDS >> kind & 1)
-		return CUPTI_SUCCESS;
 	if (!(KINDS >> kind & 1)) {
 		ck_warn("records of CUPTI's kind %u are not supported: the profile is without them",
 			kind);
@@ -130,26 +127,48 @@ CK_EXPORT CUptiResult cuptiActivityRegisterCallbacks(ck_cupti_request_fn request
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	ck_lock(&s->flush_lock);
 	ckc_own_yield(c);
+	if (s->request_v2)
+		ckc_cupti_finish(s); /* the buffer of the other functions */
 	s->request = request;
 	s->complete = complete;
+	s->request_v2 = NULL;
+	s->complete_v2 = NULL;
 	ckc_cupti_begin(s);
 	ck_unlock(&s->flush_lock);
 	return CUPTI_SUCCESS;
+}
+
+/* The flush itself, which began at @began, as overhead of the thread. flush_lock is held. */
+static void add_flush(struct ckc_client *c, uint64_t began)
+{
+	struct ck_cupti_overhead r = {
+		.kind = CUPTI_ACTIVITY_KIND_OVERHEAD,
+		.overhead = CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH,
+		.object = CUPTI_ACTIVITY_OBJECT_THREAD,
+		.id = {(uint32_t)getpid(), ckc_cupti_thread()},
+		.start = began,
+		.end = ckc_cupti_clock(),
+	};
+
+	if (ckc_cupti_wants(c->cupti, r.kind))
+		ckc_cupti_append(c, &r);
 }
 
 CK_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_cupti *s = c->cupti;
+	uint64_t began = ckc_cupti_clock();
 	CUptiResult ret = CUPTI_SUCCESS;
 
 	ck_lock(&s->flush_lock);
-	if (!s->request) {
+	if (!s->request && !s->request_v2) {
 		ret = CUPTI_ERROR_INVALID_OPERATION;
 	} else {
 		ckc_cupti_hand_over_calls(c);
 		if (ckc_cupti_is_ready(c))
 			ret = ckc_cupti_fetch(c, flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+		add_flush(c, began);
 		ckc_cupti_finish(s);
 		ckc_cupti_begin(s);
 	}

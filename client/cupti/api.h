@@ -43,6 +43,31 @@ CUptiResult cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain
 CUptiResult cuptiEnableAllDomains(uint32_t enable, void *subscriber);
 CUptiResult cuptiSupportedDomains(size_t *count, void **domains);
 
+/* numbers.c */
+CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *number);
+CUptiResult cuptiGetContextId(CUcontext context, uint32_t *number);
+CUptiResult cuptiGetStreamId(CUcontext context, CUstream stream, uint32_t *number);
+CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
+			       uint32_t *number);
+
+/* second.c */
+CUptiResult cuptiActivityEnable_v2(void *subscriber, uint32_t kind,
+				   const struct ck_cupti_config *config);
+CUptiResult cuptiActivityDisable_v2(void *subscriber, uint32_t kind,
+				    const struct ck_cupti_config *config);
+CUptiResult cuptiActivityRegisterCallbacks_v2(void *subscriber, ck_cupti_request_v2_fn request,
+					      ck_cupti_complete_v2_fn complete);
+CUptiResult cuptiActivityGetNextRecord_v2(void *subscriber, uint8_t *buffer, size_t valid,
+					  void **record);
+CUptiResult cuptiActivityGetNumDroppedRecords_v2(void *subscriber, CUcontext context,
+						 uint32_t stream, size_t *dropped);
+CUptiResult cuptiActivitySetAttribute_v2(void *subscriber, int attribute, size_t *size,
+					 void *value);
+CUptiResult cuptiActivityPushExternalCorrelationId_v2(void *subscriber, uint32_t kind, uint64_t id);
+CUptiResult cuptiActivityPopExternalCorrelationId_v2(void *subscriber, uint32_t kind,
+						     uint64_t *last);
+CUptiResult cuptiGetTimestamp_v2(void *subscriber, uint64_t *timestamp);
+
 /* nvtx.c: called by NVTX in the program, not by the program */
 int InitializeInjectionNvtx2(const void *(*tables)(uint32_t));
 

@@ -5,18 +5,34 @@
 
 #include "client/cupti/cupti.h"
 
+static void request(struct ckc_cupti *s)
+{
+	struct ck_cupti_request info = {.size = sizeof(info)};
+
+	if (s->request_v2)
+		s->request_v2(&s->buffer, &s->room, &s->records_max, &info);
+	else if (s->request)
+		s->request(&s->buffer, &s->room, &s->records_max);
+}
+
 void ckc_cupti_finish(struct ckc_cupti *s)
 {
-	if (s->buffer)
+	struct ck_cupti_complete info = {.size = sizeof(info)};
+
+	if (s->buffer && s->complete_v2) {
+		info.thread = ckc_cupti_thread();
+		s->complete_v2(s->buffer, s->room, s->used, &info);
+	} else if (s->buffer) {
 		s->complete(NULL, 0, s->buffer, s->room, s->used);
+	}
 	s->buffer = NULL;
 	s->room = s->used = s->records = s->records_max = 0;
 }
 
 void ckc_cupti_begin(struct ckc_cupti *s)
 {
-	if (!s->buffer && s->request && atomic_load(&s->asked) != 0)
-		s->request(&s->buffer, &s->room, &s->records_max);
+	if (!s->buffer && atomic_load(&s->asked) != 0)
+		request(s);
 }
 
 static bool fits(const struct ckc_cupti *s, size_t size)
@@ -39,8 +55,7 @@ void ckc_cupti_append(struct ckc_client *c, const void *record)
 		return;
 	if (!fits(s, size)) {
 		ckc_cupti_finish(s);
-		if (s->request)
-			s->request(&s->buffer, &s->room, &s->records_max);
+		request(s);
 	}
 	if (!fits(s, size)) {
 		ck_lock(&s->lock);

@@ -8,21 +8,27 @@
 
 CK_LOG_DEFINE("client");
 
-/* One at a time, as with CUPTI. Its handle is the address of the state's word. */
+static void ignore(void *userdata, uint32_t domain, uint32_t call,
+		   const struct ck_cupti_callback *data)
+{
+	(void)userdata, (void)domain, (void)call, (void)data;
+}
+
+/* One at a time, as with CUPTI; it may have no function. Its handle is the address of the state's word. */
 CK_EXPORT CUptiResult cuptiSubscribe(void **subscriber, ck_cupti_callback_fn callback,
 				     void *userdata)
 {
 	struct ckc_cupti *s = ckc_client_current()->cupti;
 	CUptiResult ret = CUPTI_SUCCESS;
 
-	if (!subscriber || !callback)
+	if (!subscriber)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	ck_lock(&s->lock);
 	if (atomic_load(&s->subscriber)) {
 		ret = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	} else {
 		s->userdata = userdata;
-		atomic_store(&s->subscriber, callback);
+		atomic_store(&s->subscriber, callback ? callback : ignore);
 	}
 	ck_unlock(&s->lock);
 	if (!ret)
@@ -37,7 +43,7 @@ CK_EXPORT CUptiResult cuptiSubscribe_v2(void **subscriber, ck_cupti_callback_fn 
 	return cuptiSubscribe(subscriber, callback, userdata);
 }
 
-static bool is_subscriber(struct ckc_cupti *s, const void *subscriber)
+bool ckc_cupti_is_subscriber(struct ckc_cupti *s, const void *subscriber)
 {
 	return subscriber == &s->subscriber && atomic_load(&s->subscriber);
 }
@@ -90,7 +96,7 @@ CK_EXPORT CUptiResult cuptiUnsubscribe(void *subscriber)
 {
 	struct ckc_cupti *s = ckc_client_current()->cupti;
 
-	if (!is_subscriber(s, subscriber))
+	if (!ckc_cupti_is_subscriber(s, subscriber))
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	report_nothing();
 	atomic_store(&s->subscriber, NULL);
@@ -101,7 +107,8 @@ static CUptiResult set(void *subscriber, uint32_t domain, uint32_t first, uint32
 {
 	static bool told;
 
-	if (!is_subscriber(ckc_client_current()->cupti, subscriber) || last >= CKC_CUPTI_CALLS)
+	if (!ckc_cupti_is_subscriber(ckc_client_current()->cupti, subscriber) ||
+	    last >= CKC_CUPTI_CALLS)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	switch (domain) {
 	case CUPTI_CB_DOMAIN_DRIVER_API:
@@ -142,7 +149,7 @@ CK_EXPORT CUptiResult cuptiGetCallbackState(uint32_t *enable, void *subscriber, 
 	struct ckc_cupti *s = ckc_client_current()->cupti;
 	const _Atomic uint64_t *bits = ckc_cupti_reported(s, domain);
 
-	if (!enable || !is_subscriber(s, subscriber) || call >= CKC_CUPTI_CALLS)
+	if (!enable || !ckc_cupti_is_subscriber(s, subscriber) || call >= CKC_CUPTI_CALLS)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	*enable = bits && (atomic_load(&bits[call / 64]) >> call % 64 & 1);
 	return CUPTI_SUCCESS;

@@ -85,6 +85,9 @@ void ckc_cupti_see_context(
 	struct ckc_client *c); /* a record of the current context, if it is new */
 void ckc_cupti_note_devices(struct ckc_client *c);
 uint32_t ckc_cupti_context_number(struct ckc_client *c); /* of the current context; 0: none */
+/* The server's numbers of stream @stream (its id; 0: legacy) of @context; true: they have not been asked for before. */
+bool ckc_cupti_find_place(struct ckc_client *c, const struct ckc_context *context, uint64_t stream,
+			  struct ckc_cupti_place *out);
 
 /* --- report.c: tell the subscriber of a call, if it wants to know */
 _Atomic uint64_t *ckc_cupti_reported(struct ckc_cupti *s, uint32_t domain); /* which calls */
@@ -123,5 +126,8 @@ void ckc_cupti_begin(struct ckc_cupti *s);
 void ckc_cupti_append(struct ckc_client *c,
 		      const void *record); /* to the own profile, if there is one */
 void ckc_cupti_finish(struct ckc_cupti *s);
+
+/* --- callback.c */
+bool ckc_cupti_is_subscriber(struct ckc_cupti *s, const void *subscriber);
 
 #endif

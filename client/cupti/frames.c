@@ -26,6 +26,8 @@ struct frame {
 
 static __thread struct frame frames[NESTED] __attribute__((tls_model("initial-exec")));
 static __thread unsigned int depth __attribute__((tls_model("initial-exec")));
+/* The call that this thread, which is the client's own, works for. */
+static __thread uint32_t helped __attribute__((tls_model("initial-exec")));
 
 /* Has the program asked for no records of this call? */
 static bool is_left_out(const struct ckc_cupti *s, uint32_t domain, uint32_t call)
@@ -133,7 +135,17 @@ static void on_leave(const struct ckc_call *call)
 	if (!f->part && unlikely(s->reports_driver))
 		report(f, 1, call);
 }
-CK_HOOK(call, on_leave, on_enter, on_leave);
+
+static uint32_t call_number(void)
+{
+	return depth > 0 ? frames[0].number : 0;
+}
+
+static void help(uint32_t number)
+{
+	helped = number;
+}
+CK_HOOK(call, on_leave, on_enter, on_leave, call_number, help);
 
 /* Its name without the version, as CUPTI gives it. */
 static void report_runtime(struct frame *f, int site)
@@ -184,21 +196,28 @@ int ckc_cupti_links_make(struct ckc_cupti *s)
 	return 0;
 }
 
+/* Messages of a lane follow each other, and those of another lane are far away: by the lower bits alone, both would
+ * have the same places. */
+static uint32_t place_of(uint32_t message)
+{
+	return (message + (message / LINKS) * 0x9E3779B1u) % LINKS;
+}
+
 static void link_message(struct ckc_cupti *s, uint64_t id)
 {
 	_Atomic uint64_t *links = __atomic_load_n(&s->links, __ATOMIC_ACQUIRE);
 	uint32_t message = ckc_cupti_message_number(id);
+	uint32_t number = depth > 0 ? frames[0].number : helped;
 
-	if (links && depth > 0)
-		atomic_store_explicit(&links[message % LINKS],
-				      (uint64_t)message << 32 | frames[0].number,
+	if (links && number)
+		atomic_store_explicit(&links[place_of(message)], (uint64_t)message << 32 | number,
 				      memory_order_relaxed);
 }
 
 uint32_t ckc_cupti_call_of(const struct ckc_cupti *s, uint64_t id)
 {
 	uint32_t message = ckc_cupti_message_number(id);
-	uint64_t link = s->links ? atomic_load(&s->links[message % LINKS]) : 0;
+	uint64_t link = s->links ? atomic_load(&s->links[place_of(message)]) : 0;
 
 	return link >> 32 == message ? (uint32_t)link : 0;
 }

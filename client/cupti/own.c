@@ -245,7 +245,7 @@ static void on_ready(struct ckc_client *c)
 	if (!name || !*name)
 		return;
 	ck_lock(&s->flush_lock);
-	if (!s->own.tried && !s->request) {
+	if (!s->own.tried && !s->request && !s->request_v2) {
 		ret = start(c, name);
 		if (ret < 0)
 			ck_err("CRICKET_PROFILE: %s: %s: there is no profile",

@@ -26,7 +26,8 @@ struct ckc_own_call {
 /* The kinds that it takes. */
 #define CKC_OWN_BIT(kind) (1ull << (kind))
 #define CKC_OWN_KINDS                                                                              \
-	(CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MEMCPY) | CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MEMSET) |       \
+	(CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MEMCPY) | CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MEMCPY2) |      \
+	 CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MEMSET) |                                                 \
 	 CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) |                                      \
 	 CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_MARKER) | CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_DRIVER) |       \
 	 CKC_OWN_BIT(CUPTI_ACTIVITY_KIND_RUNTIME) | CKC_OWN_BIT(CKC_CUPTI_MESSAGE))

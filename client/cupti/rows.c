@@ -268,6 +268,21 @@ static void take_copy(struct ckc_client *c, const struct ck_cupti_memcpy *m)
 	add_arrow(own, &place, m->correlation);
 }
 
+static void take_peer(struct ckc_client *c, const struct ck_cupti_peer *p)
+{
+	struct ckc_own *own = &c->cupti->own;
+	uint64_t row = stream_row(c, p->device, p->context, p->stream);
+	struct ck_timeline_place place = place_of(own, p->start, GPU + p->device, row);
+
+	begin_span(own, "copy to another device", "copy", &place, p->end - p->start);
+	ck_timeline_number(&own->text, "bytes", (int64_t)p->bytes);
+	ck_timeline_number(&own->text, "from", p->src_device);
+	ck_timeline_number(&own->text, "to", p->dst_device);
+	ck_timeline_number(&own->text, "correlation", p->correlation);
+	ck_timeline_end(&own->text);
+	add_arrow(own, &place, p->correlation);
+}
+
 static void take_fill(struct ckc_client *c, const struct ck_cupti_memset *m)
 {
 	struct ckc_own *own = &c->cupti->own;
@@ -301,6 +316,9 @@ void ckc_own_take(struct ckc_client *c, const void *record)
 		break;
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
 		take_copy(c, record);
+		break;
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		take_peer(c, record);
 		break;
 	case CUPTI_ACTIVITY_KIND_MEMSET:
 		take_fill(c, record);

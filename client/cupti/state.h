@@ -41,6 +41,8 @@ struct ckc_cupti {
 	struct ck_mutex flush_lock;
 	ck_cupti_request_fn request;
 	ck_cupti_complete_fn complete;
+	ck_cupti_request_v2_fn request_v2; /* in the place of those, if it is set */
+	ck_cupti_complete_v2_fn complete_v2;
 	uint64_t told; /* the kinds that the server knows of */
 	struct ckc_cupti_sample before, now;
 	double rate;  /* local ticks per tick of the server's clock; 0: not known yet */

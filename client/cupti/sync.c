@@ -22,9 +22,8 @@ static const struct ckc_cupti_place *known_place(struct ckc_cupti *s, uint64_t c
 	return NULL;
 }
 
-/* The numbers of stream @stream (0: legacy) of @context; true: they have not been asked for before. */
-static bool find_place(struct ckc_client *c, const struct ckc_context *context, uint64_t stream,
-		       struct ckc_cupti_place *out)
+bool ckc_cupti_find_place(struct ckc_client *c, const struct ckc_context *context, uint64_t stream,
+			  struct ckc_cupti_place *out)
 {
 	struct ckc_cupti *s = c->cupti;
 	const struct ckc_cupti_place *known;
@@ -54,7 +53,7 @@ uint32_t ckc_cupti_context_number(struct ckc_client *c)
 	struct ckc_cupti_place place = {.context_number = 0};
 
 	if (ckc_context_current())
-		find_place(c, ckc_context_current(), 0, &place);
+		ckc_cupti_find_place(c, ckc_context_current(), 0, &place);
 	return place.context_number;
 }
 
@@ -67,7 +66,7 @@ void ckc_cupti_see_context(struct ckc_client *c)
 	struct ck_cupti_context record = {.kind = CUPTI_ACTIVITY_KIND_CONTEXT,
 					  .api = CUPTI_ACTIVITY_COMPUTE_API_CUDA};
 
-	if (!context || !find_place(c, context, 0, &place))
+	if (!context || !ckc_cupti_find_place(c, context, 0, &place))
 		return;
 	record.context = place.context_number;
 	record.null_stream = (uint16_t)place.stream_number;
@@ -169,7 +168,7 @@ static void place_stream(struct ckc_client *c, CUstream handle, struct ck_cupti_
 		context = stream->object.context;
 	if (!context)
 		return;
-	find_place(c, context, stream ? stream->object.id : 0, &place);
+	ckc_cupti_find_place(c, context, stream ? stream->object.id : 0, &place);
 	r->context = place.context_number;
 	r->stream = place.stream_number;
 }

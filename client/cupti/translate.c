@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cupti/cupti.h"
 #include "util/log.h"
@@ -116,19 +117,19 @@ static uint32_t correlation_of(const struct ckc_cupti *s, const struct ck_activi
 	return m && m->server == r->correlation ? m->client : 0;
 }
 
-static uint32_t device_of(const struct ckc_client *c, const struct ck_activity *r)
+static uint32_t ordinal_of(const struct ckc_client *c, uint32_t device)
 {
 	for (int i = 0; i < c->gpu_count; i++) {
-		if (c->gpus[i].server_ordinal == (int)r->device)
+		if (c->gpus[i].server_ordinal == (int)device)
 			return (uint32_t)i;
 	}
-	return r->device;
+	return device;
 }
 
 /* What all records of the GPU's work have, in the program's numbers and times. */
 #define COMMON(c, r)                                                                               \
 	.kind = (r)->kind, .start = local_time((c)->cupti, (r)->start),                            \
-	.end = local_time((c)->cupti, (r)->end), .device = device_of(c, r),                        \
+	.end = local_time((c)->cupti, (r)->end), .device = ordinal_of(c, r->device),               \
 	.context = (r)->context, .stream = (r)->stream,                                            \
 	.correlation = correlation_of((c)->cupti, r), .graph_node = (r)->graph_node,               \
 	.graph = (r)->graph
@@ -170,6 +171,22 @@ static void fill_copy(struct ckc_client *c, struct ck_cupti_memcpy *m, const str
 	};
 }
 
+static void fill_peer(struct ckc_client *c, struct ck_cupti_peer *p, const struct ck_activity *r)
+{
+	*p = (struct ck_cupti_peer){
+		.copy_kind = (uint8_t)r->copy.copy_kind,
+		.src_kind = (uint8_t)r->copy.src_kind,
+		.dst_kind = (uint8_t)r->copy.dst_kind,
+		.flags = (uint8_t)r->copy.flags,
+		.bytes = r->copy.bytes,
+		.src_device = ordinal_of(c, r->copy.src_device),
+		.src_context = r->copy.src_context,
+		.dst_device = ordinal_of(c, r->copy.dst_device),
+		.dst_context = r->copy.dst_context,
+		COMMON(c, r),
+	};
+}
+
 static void fill_fill(struct ckc_client *c, struct ck_cupti_memset *m, const struct ck_activity *r)
 {
 	*m = (struct ck_cupti_memset){
@@ -178,6 +195,44 @@ static void fill_fill(struct ckc_client *c, struct ck_cupti_memset *m, const str
 		.memory_kind = (uint16_t)r->fill.memory_kind,
 		COMMON(c, r),
 	};
+}
+
+static void fill_graph(struct ckc_client *c, struct ck_cupti_graph *g, const struct ck_activity *r)
+{
+	*g = (struct ck_cupti_graph){
+		.kind = r->kind,
+		.start = local_time(c->cupti, r->start),
+		.end = local_time(c->cupti, r->end),
+		.correlation = correlation_of(c->cupti, r),
+		.device = ordinal_of(c, r->device),
+		.context = r->context,
+		.stream = r->stream,
+		.graph = r->graph,
+	};
+	g->end_device = g->device;
+	g->end_context = g->context;
+}
+
+/* That of a thread of the worker is the program's, which has caused it. */
+static void fill_overhead(struct ckc_client *c, struct ck_cupti_overhead *o,
+			  const struct ck_activity *r)
+{
+	*o = (struct ck_cupti_overhead){
+		.kind = r->kind,
+		.overhead = r->overhead.kind,
+		.object = r->overhead.object,
+		.start = local_time(c->cupti, r->start),
+		.end = local_time(c->cupti, r->end),
+		.correlation = correlation_of(c->cupti, r),
+	};
+	if (o->object < CUPTI_ACTIVITY_OBJECT_DEVICE) {
+		o->object = CUPTI_ACTIVITY_OBJECT_PROCESS;
+		o->id[0] = (uint32_t)getpid();
+	} else {
+		o->id[0] = ordinal_of(c, r->device);
+		o->id[1] = r->context;
+		o->id[2] = r->stream;
+	}
 }
 
 static void take(struct ckc_client *c, const struct ck_activity *r)
@@ -194,12 +249,21 @@ static void take(struct ckc_client *c, const struct ck_activity *r)
 	case CUPTI_ACTIVITY_KIND_MEMCPY:
 		fill_copy(c, &out.copy, r);
 		break;
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		fill_peer(c, &out.peer, r);
+		break;
 	case CUPTI_ACTIVITY_KIND_MEMSET:
 		fill_fill(c, &out.fill, r);
 		break;
 	case CUPTI_ACTIVITY_KIND_KERNEL:
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
 		fill_kernel(c, &out.kernel, r);
+		break;
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		fill_graph(c, &out.graph, r);
+		break;
+	case CUPTI_ACTIVITY_KIND_OVERHEAD:
+		fill_overhead(c, &out.overhead, r);
 		break;
 	default:
 		return;

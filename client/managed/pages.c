@@ -83,6 +83,18 @@ CUresult ckc_pages_announce(struct ckc_context *context)
 	return err;
 }
 
+CUresult ckc_pages_stream(struct ckc_context *context, uint64_t *id)
+{
+	struct ckc_pages *pages = ckc_pages_of_context(context);
+	CUresult err;
+
+	ck_lock(&pages->lock);
+	err = ckc_pages_announce(context);
+	*id = context->copies;
+	ck_unlock(&pages->lock);
+	return err;
+}
+
 CUresult ckc_pages_prepare(struct ckc_context *context)
 {
 	CUresult err;

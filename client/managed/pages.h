@@ -57,6 +57,8 @@ struct ckc_managed {
 CUresult ckc_pages_prepare(struct ckc_context *context);
 /* The same for a caller that makes a call next: that waits for the stream, too. */
 CUresult ckc_pages_announce(struct ckc_context *context);
+/* The stream's id, for other copies that wait for no other stream. Takes the lock. */
+CUresult ckc_pages_stream(struct ckc_context *context, uint64_t *id);
 
 /* Use the rest of this file with the lock held. */
 static inline struct ckc_pages *ckc_pages_current(void)

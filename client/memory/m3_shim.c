@@ -8,6 +8,7 @@
 
 #include "client/wire/client.h"
 #include "client/memory/share.h"
+#include "client/wire/hooks.h"
 #include "libcuda/libcuda.h"
 #include "m3/shim.h"
 
@@ -66,7 +67,7 @@ static void unsubscribe(unsigned int number)
 		ck_wire_m3_unsubscribe(ctx, number);
 }
 
-/* The client's only export table, for libm3. */
+/* The client's own export tables: that of libm3, and those of higher layers. */
 const void *ck_libcuda_own_table(const CUuuid *id)
 {
 	static const CUuuid ours = CK_M3_SHIM_UUID;
@@ -79,5 +80,10 @@ const void *ck_libcuda_own_table(const CUuuid *id)
 		.unsubscribe = unsubscribe,
 	};
 
+	ckc_each_hook(own_table, h)
+	{
+		if (memcmp(id, &h->id, sizeof(*id)) == 0)
+			return h->table;
+	}
 	return memcmp(id, &ours, sizeof(ours)) == 0 ? &table : NULL;
 }

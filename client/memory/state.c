@@ -8,6 +8,7 @@
 static void begin(void *part)
 {
 	*(struct ckc_memory *)part = (struct ckc_memory){
+		.busy = {.lock = CK_MUTEX(CK_RANK_BUSY), .ended = PTHREAD_COND_INITIALIZER},
 		.allocations = {.lock = CK_MUTEX(CK_RANK_ALLOCATIONS)},
 		.host_map_lock = CK_MUTEX(CK_RANK_HOST_MAP),
 		.pinned = {.lock = CK_MUTEX(CK_RANK_PINNED), .file = {.fd = -1}},

@@ -75,7 +75,15 @@ struct ckc_textures { /* texture.c */
 	struct ck_map *objects; /* by context, number, kind */
 };
 
+struct ckc_busy_list { /* busy.c */
+	struct ck_mutex lock;
+	pthread_cond_t ended;
+	struct ckc_busy *first;
+	_Atomic unsigned int count;
+};
+
 struct ckc_memory {
+	struct ckc_busy_list busy;
 	struct ckc_allocations allocations;
 	struct ck_mutex host_map_lock; /* hostmem.c: mapping device memory behind pinned memory */
 	struct ck_pinned_file pinned;

@@ -7,6 +7,7 @@
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/modules/launch.h"
+#include "client/modules/launch_site.h"
 #include "client/managed/managed.h"
 #include "elf/kernels.h"
 #include "util/env.h"
@@ -105,12 +106,17 @@ static cuuint64_t *updatable(const struct ck_launch *l)
 }
 
 /* Wait for a blocking launch; a captured one does not run. */
-static CUresult wait_for(CUstream handle)
+CUresult ckc_launch_wait(CUstream handle)
 {
 	struct ckc_stream *s;
 	CUresult err = ckc_stream_from(handle, &s);
 
-	return err || ckc_capturing(s) ? err : ckc_stream_settle(handle);
+	if (err || ckc_capturing(s))
+		return err;
+	err = ckc_stream_settle(handle);
+	if (unlikely(err))
+		ckc_launch_site_tell(err);
+	return err;
 }
 
 CUresult ckc_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device)
@@ -270,7 +276,7 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 				  .attributes = CK_LIST(attributes, n * sizeof(attributes[0]))});
 	if (likely(!err && !ckc_capturing(s)))
 		ckc_launch_loaded(f, s ? s->object.context : ctx, stream);
-	return unlikely(ckc_launch_blocking()) && !err ? wait_for(l->stream) : err;
+	return unlikely(ckc_launch_blocking()) && !err ? ckc_launch_wait(l->stream) : err;
 }
 
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

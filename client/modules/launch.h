@@ -52,6 +52,8 @@ static inline void ckc_launch_loaded(struct ck_function *f, struct ckc_context *
 CUresult ckc_launch_expose(const unsigned char *block, size_t size);
 /* CUDA_LAUNCH_BLOCKING=1: a launch returns after the kernel has run, with its error. */
 bool ckc_launch_blocking(void);
+/* Wait so for the launch in @stream, and say which line of the program it was if it has failed. */
+CUresult ckc_launch_wait(CUstream stream);
 
 #define CKC_LAUNCH_ATTRIBUTES 64 /* the most that a launch may have */
 

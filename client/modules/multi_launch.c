@@ -150,6 +150,6 @@ CK_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *laun
 	if (!err)
 		err = send_all(launchParamsList, numDevices, flags);
 	for (unsigned int i = 0; i < numDevices && !err && ckc_launch_blocking(); i++)
-		err = ckc_stream_settle(launchParamsList[i].hStream);
+		err = ckc_launch_wait(launchParamsList[i].hStream);
 	return err;
 }

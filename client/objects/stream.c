@@ -152,7 +152,7 @@ static bool may_settle(const struct ckc_context *context, uint64_t synced)
 {
 	const struct ckc_client *c = context->client;
 
-	return !c->passes_fds && !c->shares && synced >= ckc_command_loud() &&
+	return !c->passes_fds && !c->shares && !c->watched && synced >= ckc_command_loud() &&
 	       ckc_session_offers(c, CK_PROC_settle);
 }
 

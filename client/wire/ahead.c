@@ -6,8 +6,10 @@
 #include "client/wire/ahead.h"
 #include "client/wire/command.h"
 #include "client/wire/lane.h"
+#include "client/wire/profile.h"
 #include "client/wire/progress.h"
 #include "client/wire/stats.h"
+#include "rpc/activity.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
@@ -68,7 +70,7 @@ CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const vo
 				 .bulk = bulk,
 				 .bulk_size = size,
 				 .passing = proc == CK_PROC_upload_packed_part};
-	uint64_t began = ckc_stats_clock();
+	uint64_t began = ckc_stats_clock(), profiled;
 	int ret;
 
 	*(ck_head *)args = (ck_head){.seq = a->seq, .ctx = a->ctx};
@@ -77,6 +79,7 @@ CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const vo
 		take_reply(a);
 	if (outcome(a))
 		return outcome(a);
+	profiled = ckc_profile_begin();
 	ret = ckc_lane_send(a->lane, &x);
 	if (ret < 0) {
 		CUresult err = ckc_call_lost(a->client, &x, ret);
@@ -89,6 +92,14 @@ CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const vo
 	}
 	a->waiting++;
 	ckc_progress_sent(size, began);
+	if (unlikely(profiled))
+		ckc_profile_end(&(struct ckc_message){
+			.proc = proc,
+			.waits = true,
+			.id = CK_ACTIVITY_CALL | ckc_lane_xid(a->lane),
+			.began = profiled,
+			.sent = CK_CALL_HEADER + ck_procs[proc].args_size + size,
+		});
 	if (unlikely(ckc_stats_on))
 		ckc_stats_sent(proc, CK_CALL_HEADER + ck_procs[proc].args_size + size);
 	if (unlikely(ckc_trace_on))

@@ -48,9 +48,11 @@ struct ckc_client {
 	_Atomic bool initialized; /* cuInit succeeded */
 	bool passes_fds;	  /* descriptors can be sent: the server is on this host */
 	ck_hello_res hello;
-	ck_hello_more offers;	   /* empty: the server does not say what it knows */
-	uint64_t offered_ns;	   /* when it was asked */
-	atomic_bool shares;	   /* other processes may see this session's work (rpc/proc.h) */
+	ck_hello_more offers; /* empty: the server does not say what it knows */
+	ck_hello_rules rules;
+	uint64_t offered_ns;	      /* when it was asked */
+	_Atomic unsigned int watched; /* copies to come by which another server sees its work */
+	atomic_bool shares;	      /* other processes may see this session's work (rpc/proc.h) */
 	bool missing[CK_PROC_END]; /* messages that the server lacks, and that have been reported */
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;
@@ -81,6 +83,7 @@ struct ckc_client {
 	struct ckc_graphs *graphs;
 	struct ckc_nvml *nvml;
 	struct ckc_cupti *cupti;
+	struct ckc_nccl *nccl;
 };
 
 /* --- root.c: which session */

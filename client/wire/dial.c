@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <rpc/rpc.h>
@@ -16,10 +17,11 @@
 #include "rpc/secure.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/places.h"
 
 CK_LOG_DEFINE("client");
 
-#define IN_FILE "file:" /* the address is in this file, which may change */
+#define IN_FILE "file:" /* the addresses are in this file, which may change */
 
 int ckc_dial_timeout_ms(void)
 {
@@ -110,21 +112,6 @@ static int play_network(void)
 	return ret;
 }
 
-/* The first line of file @path. -errno; -ENOENT too if it is empty. */
-static int read_address(const char *path, char *out, size_t room)
-{
-	FILE *f = fopen(path, "re");
-	int ret = f ? 0 : -errno;
-
-	if (f && !fgets(out, (int)room, f))
-		ret = -ENOENT;
-	if (f)
-		fclose(f);
-	if (ret == 0)
-		out[strcspn(out, " \t\r\n")] = '\0';
-	return ret == 0 && !out[0] ? -ENOENT : ret;
-}
-
 /* The user's wish for this session. */
 static const char *wish_of(const struct ckc_connection *at)
 {
@@ -133,48 +120,70 @@ static const char *wish_of(const struct ckc_connection *at)
 
 const char *ckc_dial_rest(const struct ckc_connection *at)
 {
-	return at->optional ? "; the pool goes on without it" : "";
+	if (at->places && !at->patient && at->place + 1 < at->places->count)
+		return "; trying the next server";
+	return at->rest ? at->rest : "";
 }
 
-/* The address that the user's wish means, NULL: none. -errno; an error is logged. */
-static int find_address(const char *set, const char **where, char *room, size_t size)
-{
-	int ret = 0;
-
-	*where = set && *set ? set : NULL;
-	if (!set || strncmp(set, IN_FILE, strlen(IN_FILE)) != 0)
-		return 0;
-	ret = read_address(set + strlen(IN_FILE), room, size);
-	if (ret < 0)
-		ck_err("REMOTE_GPU_ADDRESS=%s: no address in this file: %s", set, strerror(-ret));
-	*where = room;
-	return ret;
-}
-
-static void note_server(struct ckc_connection *at, const struct ck_chan *chan)
+static void note_server(struct ckc_connection *at, struct ck_chan *chan)
 {
 	const char *peer = ck_chan_peer(chan);
 
+	_Static_assert(sizeof(at->pin) == CK_TLS_PIN, "it has room for a pin");
+	if (!ck_tls_peer_pin(chan, at->pin))
+		at->pin[0] = '\0';
 	if (strncmp(peer, "tcp ", 4) == 0 && strcmp(peer, "tcp ?") != 0)
 		snprintf(at->joins, sizeof(at->joins), "tcp://%s", peer + 4);
 	else
 		memcpy(at->joins, at->address, sizeof(at->joins));
 }
 
+static void log_unreached(const struct ckc_connection *at, int error)
+{
+	const char *wish = wish_of(at);
+	char why[160];
+
+	ck_chan_dial_error(at->address, error, why, sizeof(why));
+	if (!at->patient && at->place + 1 < at->places->count)
+		ck_info("cannot reach the GPU server at %s: %s%s", at->address, why,
+			ckc_dial_rest(at));
+	else if (ck_places_several(wish) && strcmp(wish, at->address) != 0)
+		ck_err("cannot reach the GPU server at %s (REMOTE_GPU_ADDRESS=%s): %s%s",
+		       at->address, wish, why, ckc_dial_rest(at));
+	else
+		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s%s", at->address,
+		       why, ckc_dial_rest(at));
+}
+
 static int dial_named(struct ckc_connection *at, const char *where,
 		      struct ck_chan *chans[CKC_DIALED])
 {
-	char why[160];
 	int ret;
 
+	at->wanted = CK_RINGS_IF_ANY;
+	if (names_this_host(where) && dial_local(at, chans)) {
+		ck_info("connection to this host by \"%s\"", at->address);
+		return 0;
+	}
 	at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS : CK_SOCKETS;
 	snprintf(at->address, sizeof(at->address), "%s", where);
 	ck_info("connection to host \"%s\"", at->address);
 	ret = dial_first(at, chans);
 	if (ret < 0 && ret != -EKEYREJECTED)
-		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s%s", at->address,
-		       ck_chan_dial_error(at->address, ret, why, sizeof(why)), ckc_dial_rest(at));
+		log_unreached(at, ret);
 	return ret;
+}
+
+static int dial_anywhere(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
+{
+	at->wanted = CK_RINGS_IF_ANY;
+	if (dial_local(at, chans)) {
+		ck_info("connection to this host by \"%s\"", at->address);
+		return 0;
+	}
+	ck_err("no GPU server: none answers on this host's unix socket; start cricket-rpc-server, "
+	       "or set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH");
+	return -ENODEV;
 }
 
 /* What the environment says about TLS. */
@@ -188,48 +197,96 @@ static int learn_trust(struct ckc_connection *at)
 	return ret;
 }
 
-int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
+int ckc_dial_begin(struct ckc_connection *at)
 {
-	char room[sizeof(at->address)];
-	const char *where = NULL;
-	bool anywhere;
+	const char *wish = wish_of(at);
+	char why[CK_PLACES_WHY];
 	int ret = play_network();
 
 	if (ret == 0)
 		ret = learn_trust(at);
-	if (ret == 0)
-		ret = find_address(wish_of(at), &where, room, sizeof(room));
-	if (ret < 0)
+	if (ret < 0 || !wish || !*wish)
 		return ret;
-	anywhere = !where;
-	at->wanted = CK_RINGS_IF_ANY;
-	if ((anywhere || names_this_host(where)) && dial_local(at, chans)) {
-		ck_info("connection to this host by \"%s\"", at->address);
-	} else if (anywhere) {
-		ck_err("no GPU server: none answers on this host's unix socket; start "
-		       "cricket-rpc-server, "
-		       "or set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH");
-		return -ENODEV;
-	} else {
-		ret = dial_named(at, where, chans);
+	at->place = 0;
+	at->busy = 0;
+	at->patient = false;
+	at->places = malloc(sizeof(*at->places));
+	if (!at->places)
+		return -ENOMEM;
+	ret = ck_places_find(wish, at->places, why);
+	if (ret < 0)
+		ck_err("REMOTE_GPU_ADDRESS=%s: %s%s", wish, why, at->rest ? at->rest : "");
+	return ret;
+}
+
+void ckc_dial_end(struct ckc_connection *at)
+{
+	free(at->places);
+	at->places = NULL;
+}
+
+void ckc_dial_busy(struct ckc_connection *at)
+{
+	if (at->busy == 0)
+		at->busy = at->place + 1;
+}
+
+bool ckc_dial_next(struct ckc_connection *at, bool waits)
+{
+	if (!at->places || at->patient)
+		return false;
+	if (at->place + 1 < at->places->count) {
+		at->place++;
+		return true;
 	}
+	at->patient = waits && at->busy && at->places->count > 1;
+	if (at->patient)
+		at->place = at->busy - 1;
+	return at->patient;
+}
+
+int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
+{
+	int ret;
+
+	do
+		ret = at->places ? dial_named(at, at->places->list[at->place].address, chans)
+				 : dial_anywhere(at, chans);
+	while (ret < 0 && ckc_dial_next(at, false));
 	if (ret == 0)
 		note_server(at, chans[0]);
+	return ret;
+}
+
+/* Where the session may be now, as the file says that the user has named: -ENOENT: where it was. */
+static int find_moved(const struct ckc_connection *at, char *out, size_t size)
+{
+	const char *wish = wish_of(at);
+	struct ck_places *places;
+	char why[CK_PLACES_WHY];
+	int ret;
+
+	if (!wish || strncmp(wish, IN_FILE, strlen(IN_FILE)) != 0)
+		return -ENOENT;
+	places = malloc(sizeof(*places));
+	ret = places ? ck_places_find(wish, places, why) : -ENOMEM;
+	if (ret == 0 && ck_places_has(places, at->address))
+		ret = -ENOENT;
+	if (ret == 0)
+		snprintf(out, size, "%s", places->list[0].address);
+	free(places);
 	return ret;
 }
 
 int ckc_dial_missing(const struct ckc_connection *at, const char *moved, struct ck_chan **chans,
 		     unsigned int count, int timeout_ms)
 {
-	const char *where = wish_of(at);
 	char file[sizeof(at->address)];
 	int ret;
 
 	if (moved[0])
 		return open_all(at, moved, moved, chans, count, timeout_ms);
-	if (where && strncmp(where, IN_FILE, strlen(IN_FILE)) == 0 &&
-	    read_address(where + strlen(IN_FILE), file, sizeof(file)) == 0 &&
-	    strcmp(file, at->address) != 0)
+	if (find_moved(at, file, sizeof(file)) == 0)
 		return open_all(at, file, file, chans, count, timeout_ms);
 	ret = open_all(at, at->joins, at->address, chans, count, timeout_ms);
 	if (ret < 0 && strcmp(at->joins, at->address) != 0 &&

@@ -30,6 +30,7 @@ enum ckc_layer {
 	CK_LAYER_MODULES,
 	CK_LAYER_GRAPHS,
 	CK_LAYER_NVML,
+	CK_LAYER_NCCL,
 	CK_LAYER_COUNT
 };
 
@@ -205,8 +206,17 @@ struct ckc_call {
 struct ckc_hook_call {
 	void (*enter)(const struct ckc_call *call);
 	void (*leave)(const struct ckc_call *call);
+	uint32_t (*number)(void);      /* of the program's call that this thread is in; 0: none */
+	void (*help)(uint32_t number); /* this thread works for that call; 0: no longer */
 };
 CK_HOOK_LIST(call);
+
+/* --- a library of ours asks for its table by cuGetExportTable (memory/m3_shim.c) */
+struct ckc_hook_own_table {
+	CUuuid id;
+	const void *table;
+};
+CK_HOOK_LIST(own_table);
 
 /* --- cuInit has succeeded (objects/init.c); may run more than once */
 struct ckc_hook_ready {

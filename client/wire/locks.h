@@ -28,6 +28,7 @@ enum ck_rank {
 	CK_RANK_PAGES,		/* managed pages: a fault of any thread may wait for it */
 	CK_RANK_WINDOW,		/* the window: its pages, device memory behind them */
 	CK_RANK_PINNED,		/* the file of pinned memory and its addresses */
+	CK_RANK_NCCL_OPEN,	/* asking a server for its NCCL */
 	CK_RANK_SERVERS,	/* connecting to the servers, one after the other */
 	CK_RANK_FAULT,		/* starting the process's fault handler */
 	CK_RANK_SET_UP,		/* connecting: the state, the addresses, the first reply */
@@ -54,9 +55,12 @@ enum ck_rank {
 	CK_RANK_ELAPSED = CK_RANK_LEAF,	      /* times between events */
 	CK_RANK_ALLOCATIONS = CK_RANK_LEAF,   /* the table of known memory */
 	CK_RANK_TEXTURES = CK_RANK_LEAF,      /* texture and surface objects */
+	CK_RANK_BUSY = CK_RANK_LEAF,	      /* memory that copies between servers use */
+	CK_RANK_BRIDGES = CK_RANK_LEAF,	      /* connections between servers, for copies */
 	CK_RANK_MIRRORS = CK_RANK_LEAF,	      /* mirrors of copies in graphs */
 	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF, /* asynchronous notifications */
 	CK_RANK_NVML_SETS = CK_RANK_LEAF,     /* the process's sets of NVML's events */
+	CK_RANK_NCCL = CK_RANK_LEAF,	      /* communicators, outcomes that are pending */
 	CK_RANK_CUPTI = CK_RANK_LEAF,	      /* records of the program's calls */
 	CK_RANK_CLAIMED = CK_RANK_LEAF,	      /* the process's claimed addresses */
 };

@@ -31,6 +31,20 @@ static inline void ckc_profile_leave(struct ckc_call *call)
 	ckc_each_hook(call, h) h->leave(call);
 }
 
+/* A thread of the client does a part of a call of the program: its messages belong to that. */
+static inline uint32_t ckc_profile_number(void)
+{
+	if (likely(!atomic_load_explicit(&ckc_profile_on, memory_order_relaxed)))
+		return 0;
+	ckc_each_hook(call, h) return h->number();
+	return 0;
+}
+
+static inline void ckc_profile_help(uint32_t number)
+{
+	ckc_each_hook(call, h) h->help(number);
+}
+
 /* The time, if a profiler is on; else 0. */
 static inline uint64_t ckc_profile_begin(void)
 {

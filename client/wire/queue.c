@@ -15,6 +15,7 @@
 #include "client/wire/queue.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/places.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
@@ -59,13 +60,19 @@ void ckc_queue_begin(struct ckc_client *c)
 	precede(w);
 }
 
+bool ckc_queue_waits(const struct ckc_client *c)
+{
+	return c->waiting.until_ns > ck_now_ns() && !c->connection.hurried;
+}
+
 void ckc_queue_wish(const struct ckc_client *c, ck_hello_queue *wish)
 {
+	const struct ckc_connection *at = &c->connection;
 	const struct ckc_waiting *w = &c->waiting;
 	uint64_t now = ck_now_ns();
 
 	memset(wish, 0, sizeof(*wish));
-	if (w->until_ns <= now)
+	if (!ckc_queue_waits(c) || (at->places && at->places->count > 1 && !at->patient))
 		return;
 	wish->wait = (u_int)((w->until_ns - now) / 1000000000u + 1);
 	memcpy(wish->ticket, w->ticket, sizeof(wish->ticket));

@@ -13,7 +13,10 @@ struct ckc_client;
 /* Before the first hello: how long the user wishes to wait. */
 void ckc_queue_begin(struct ckc_client *c);
 
-/* What a hello says about it. */
+/* Does the user wish to wait, is there time left, and no other choice? */
+bool ckc_queue_waits(const struct ckc_client *c);
+
+/* What a hello says about it. While further servers can be tried, that is nothing. */
 void ckc_queue_wish(const struct ckc_client *c, ck_hello_queue *wish);
 
 /* The server has answered that it is full, with @message. True: ask again. Else the time is over, or the user has

@@ -29,30 +29,45 @@ static bool goes_on_without(void)
 	return pool && strcmp(pool, "any") == 0;
 }
 
-/* Connect to one more server. */
-static CUresult open_next(const struct ck_server_entry *entry, bool optional)
+/* Connect @c to a server, as number @index of the list. @rest: what follows if that fails, for messages. @hurried: do not wait
+ * in its line. */
+static CUresult open_one(struct ckc_client *c, unsigned int index,
+			 const struct ck_server_entry *entry, const char *rest, bool hurried)
 {
-	struct ckc_client *c = session_at(ckc_sessions.count);
 	struct ck_server_entry *own = malloc(sizeof(*own));
 	CUresult err = c && own ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (!err) {
 		*own = *entry;
-		c->index = ckc_sessions.count;
+		c->index = index;
+		c->connection.entry = own;
 		c->connection.wish = own->address;
-		c->connection.optional = optional;
+		c->connection.rest = rest;
+		c->connection.hurried = hurried;
 		c->connection.failed = CUDA_SUCCESS; /* of the server that this one follows */
-		ckc_sessions.list[ckc_sessions.count] = c;
+		ckc_sessions.list[index] = c;
 		err = ckc_session_open(c);
 	}
-	if (err) {
-		if (c)
-			c->connection.wish = NULL;
-		free(own);
-		return err;
+	if (!err) {
+		ckc_sessions.entries[index] = own;
+		return CUDA_SUCCESS;
 	}
-	ckc_sessions.entries[ckc_sessions.count++] = own;
-	return CUDA_SUCCESS;
+	if (c) {
+		c->connection.wish = NULL;
+		c->connection.entry = NULL;
+	}
+	free(own);
+	return err;
+}
+
+/* Connect to one more server. */
+static CUresult open_next(const struct ck_server_entry *entry, const char *rest)
+{
+	unsigned int index = ckc_sessions.count;
+	CUresult err = open_one(session_at(index), index, entry, rest, false);
+
+	ckc_sessions.count += !err;
+	return err;
 }
 
 /* One server is missing: give up the others, which the program will not use. */
@@ -65,10 +80,11 @@ static void give_up(void)
 static CUresult open_list(const struct ck_server_list *list)
 {
 	bool any = list->count > 1 && goes_on_without();
+	const char *rest = any ? "; the pool goes on without it" : NULL;
 	CUresult err = CUDA_SUCCESS, last = CUDA_SUCCESS;
 
 	for (unsigned int i = 0; i < list->count && !err; i++) {
-		err = open_next(&list->entries[i], any);
+		err = open_next(&list->entries[i], rest);
 		if (any && err) {
 			last = err;
 			err = CUDA_SUCCESS;
@@ -81,20 +97,68 @@ static CUresult open_list(const struct ck_server_list *list)
 	return err;
 }
 
-static CUresult open_all(void)
+/*
+ * The same where another choice follows: all servers, or none. A session that has been given up cannot begin again. So the
+ * process's first one, which holds what belongs to all, is the last to begin.
+ */
+static CUresult open_whole(const struct ck_server_list *list)
 {
-	const char *text = ck_env_string("REMOTE_GPU_ADDRESS"), *why = "";
-	struct ck_server_list *list = malloc(sizeof(*list));
+	CUresult err = CUDA_SUCCESS;
+	unsigned int i = list->count;
+
+	while (i > 0 && !err) {
+		i--;
+		err = open_one(i > 0 ? ckc_client_create() : ckc_client_root(), i,
+			       &list->entries[i], "; trying the next choice", true);
+	}
+	if (!err) {
+		ckc_sessions.count = list->count;
+		return CUDA_SUCCESS;
+	}
+	while (++i < list->count)
+		ckc_session_leave(ckc_sessions.list[i]);
+	memset(ckc_sessions.list, 0, sizeof(ckc_sessions.list));
+	return err;
+}
+
+/* Open one choice of several, @text, or the only one. */
+static CUresult open_choice(const char *text, struct ck_server_list *list, bool more)
+{
+	const char *why = "";
+
+	if (ck_servers_parse(text, list, &why) == 0)
+		return more ? open_whole(list) : open_list(list);
+	ck_err("REMOTE_GPU_ADDRESS=%s: %s", text, why);
+	return CUDA_ERROR_NO_DEVICE;
+}
+
+/* Open the choices of @text in turn, until one has all sessions. */
+static CUresult open_choices(char *text, struct ck_server_list *list)
+{
 	CUresult err;
 
-	if (!list)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (ck_servers_parse(text, list, &why) < 0) {
-		ck_err("REMOTE_GPU_ADDRESS=%s: %s", text, why);
-		err = CUDA_ERROR_NO_DEVICE;
-	} else {
-		err = open_list(list);
+	for (;;) {
+		char *next = text ? strchr(text, CK_SERVERS_OR) : NULL;
+
+		if (next)
+			*next++ = '\0';
+		err = open_choice(text, list, next != NULL);
+		if (!err || !next)
+			return err;
+		text = next;
 	}
+}
+
+static CUresult open_all(void)
+{
+	const char *set = ck_env_string("REMOTE_GPU_ADDRESS");
+	struct ck_server_list *list = malloc(sizeof(*list));
+	char *text = set ? strdup(set) : NULL;
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (list && (text || !set))
+		err = open_choices(text, list);
+	free(text);
 	free(list);
 	if (!err && ckc_sessions.count > 1) {
 		ckc_apart_make();

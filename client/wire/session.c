@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/wire/words.h"
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/wire/dial.h"
@@ -61,12 +62,15 @@ struct greeting {
 	ck_hello_wishes wishes;
 	ck_hello_queue queue;
 	ck_hello_limits limits;
+	ck_hello_start start;
+	ck_hello_need need;
 };
 
 static bool_t code_greeting(XDR *xdrs, struct greeting *g)
 {
 	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
-	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits);
+	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits) &&
+	       xdr_ck_hello_start(xdrs, &g->start) && xdr_ck_hello_need(xdrs, &g->need);
 }
 
 /* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
@@ -74,7 +78,9 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 {
 	if (!xdr_ck_hello_res(xdrs, &c->hello))
 		return FALSE;
-	return xdrs->x_handy == 0 || xdr_ck_hello_more(xdrs, &c->offers);
+	if (xdrs->x_handy > 0 && !xdr_ck_hello_more(xdrs, &c->offers))
+		return FALSE;
+	return xdrs->x_handy == 0 || xdr_ck_hello_rules(xdrs, &c->rules);
 }
 
 /* The server has not answered the hello: -errno. */
@@ -89,6 +95,43 @@ static CUresult unanswered(const struct ckc_connection *at, int ret)
 		       : strerror(-ret),
 	       ckc_dial_rest(at));
 	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
+}
+
+/* Put the name of the worker's prefix into @start; an error if it is none. */
+static CUresult take_prefix(ck_hello_start *start)
+{
+	const char *name = ck_env_string("CRICKET_WORKER_PREFIX");
+	size_t length = name ? strlen(name) : 0;
+
+	if (length >= sizeof(start->prefix)) {
+		ck_err("CRICKET_WORKER_PREFIX: no server has a command with a name of %zu letters",
+		       length);
+		return CUDA_ERROR_NOT_PERMITTED;
+	}
+	memcpy(start->prefix, name, length);
+	return CUDA_SUCCESS;
+}
+
+/* Has the server started the worker as the program wants? One of a release before CRICKET_WORKER_PREFIX does not know. */
+static CUresult check_prefix(const struct ckc_client *c, const ck_hello_start *start)
+{
+	if (!start->prefix[0] ||
+	    memcmp(start->prefix, c->offers.prefix, sizeof(start->prefix)) == 0)
+		return CUDA_SUCCESS;
+	ck_err("the GPU server at %s does not start its worker through %s "
+	       "(CRICKET_WORKER_PREFIX): it is too old",
+	       c->connection.address, start->prefix);
+	return CUDA_ERROR_NOT_PERMITTED;
+}
+
+/* Memory that the choice of this server has counted on. */
+static void note_need(const struct ckc_connection *at, ck_hello_need *need)
+{
+	need->memory = (u_quad_t)ck_max(ck_env_long("CRICKET_NEED"), 0l);
+	if (need->memory == 0 || !at->entry)
+		return;
+	need->devices.devices_len = at->entry->count;
+	need->devices.devices_val = (u_int *)(uintptr_t)at->entry->devices;
 }
 
 static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan)
@@ -106,10 +149,14 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 		.limits = {.memory = (u_quad_t)ck_max(ck_env_long("CRICKET_MEMORY"), 0l)},
 	};
 	struct ckc_connection *at = &c->connection;
+	CUresult err = take_prefix(&greeting.start);
 	int ret;
 
+	if (err)
+		return err;
 	gethostname(host, sizeof(host) - 1);
 	ckc_queue_wish(c, &greeting.queue);
+	note_need(at, &greeting.need);
 	c->offered_ns = ck_now_ns();
 	ret = ckc_first_exchange(c, lane,
 				 &(struct ckc_exchange){
@@ -128,7 +175,8 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 		}
 		at->wanted = CK_SOCKETS;
 	}
-	return hello_status(c, &c->hello);
+	err = hello_status(c, &c->hello);
+	return err ? err : check_prefix(c, &greeting.start);
 }
 
 static void remember_images(struct ckc_client *c)
@@ -292,24 +340,36 @@ static CUresult ask_for_session(struct ckc_client *c)
 	return make_session(c, chans);
 }
 
-/* Must it be asked again? Forgets its answer then. */
-static bool is_to_wait(struct ckc_client *c, CUresult err)
+/* Must a server be asked again, this one or another? The answer to a hello that has failed is forgotten. */
+static bool is_to_go_on(struct ckc_client *c, CUresult err)
 {
-	if (!err || c->hello.status != CK_HELLO_WAIT || !ckc_queue_go_on(c, c->hello.message))
+	ck_hello_status status = c->hello.status;
+	bool more = false;
+
+	if (!err)
 		return false;
+	if (status == CK_HELLO_BUSY)
+		ckc_dial_busy(&c->connection);
+	if (status == CK_HELLO_WAIT)
+		more = ckc_queue_go_on(c, c->hello.message);
+	else if (status != CK_HELLO_OK || !c->hello.release) /* else it began, and failed later */
+		more = ckc_dial_next(&c->connection, ckc_queue_waits(c));
 	xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
 	memset(&c->hello, 0, sizeof(c->hello));
-	return true;
+	return more;
 }
 
 static CUresult connect_session(struct ckc_client *c)
 {
-	CUresult err;
+	CUresult err = CUDA_ERROR_NO_DEVICE;
 
 	ckc_queue_begin(c);
-	do
-		err = ask_for_session(c);
-	while (is_to_wait(c, err));
+	if (ckc_dial_begin(&c->connection) == 0) {
+		do
+			err = ask_for_session(c);
+		while (is_to_go_on(c, err));
+	}
+	ckc_dial_end(&c->connection);
 	ckc_queue_end(c);
 	if (err)
 		return err;
@@ -342,8 +402,10 @@ static CUresult begin(struct ckc_client *c)
 	ck_logs_begin();
 	err = connect_session(c);
 	c->connection.failed = err;
-	if (!err)
+	if (!err) {
 		c->state = CK_STATE_READY;
+		ckc_words_listen(c);
+	}
 	c->connection.connecting = false;
 	return err;
 }

@@ -13,6 +13,7 @@
 
 #include "client/wire/client.h"
 #include "client/wire/lane.h"
+#include "client/wire/profile.h"
 #include "client/wire/servers.h"
 #include "client/wire/spread.h"
 #include "util/cancel.h"
@@ -63,13 +64,18 @@ bool ckc_share_next(struct ckc_share *s, size_t *at, size_t *size)
 /* Take part in the current copy, if any of it is left. Call with the lock held; it is released during the copy. */
 static bool take_part(struct ckc_spreading *s)
 {
+	uint32_t number = s->number;
 	CUresult err;
 
 	if (s->share.next == s->share.size)
 		return false;
 	s->busy++;
 	ck_unlock(&s->lock);
+	if (unlikely(number))
+		ckc_profile_help(number);
 	err = s->fn(s->copy, &s->share);
+	if (unlikely(number))
+		ckc_profile_help(0);
 	ck_lock(&s->lock);
 	if (err && !s->err)
 		s->err = err;
@@ -140,6 +146,7 @@ CUresult ckc_spread(struct ckc_client *c, ckc_share_fn fn, const void *copy, siz
 	s->fn = fn;
 	s->copy = copy;
 	s->err = CUDA_SUCCESS;
+	s->number = ckc_profile_number();
 	s->share = (struct ckc_share){.lock = &s->lock, .size = size, .threads = width};
 	if (even)
 		s->share.even = CK_ALIGN_UP((size + width - 1) / width, PART_ALIGN);

@@ -21,6 +21,8 @@ struct ck_links;
 struct ckc_lane;
 struct ck_map;
 struct ck_packer;
+struct ck_places;
+struct ck_server_entry;
 struct ck_status_file;
 
 /* session.c */
@@ -28,9 +30,17 @@ struct ckc_connection {
 	struct ck_mutex set_up_lock;
 	const char *
 		wish; /* the server as the user wrote it, without devices; empty: any of this host; NULL: of the environment */
-	bool optional;		  /* the process goes on without it */
+	const struct ck_server_entry
+		*entry;	  /* the same, with the devices; NULL: of the environment */
+	const char *rest; /* what follows if there is no session, for messages; NULL: nothing */
+	bool hurried;	  /* if it has no session, there is another choice: do not wait for one */
+	struct ck_places *places; /* the servers that the wish stands for, while connecting */
+	unsigned int place;	  /* the one of them that is being tried */
+	unsigned int busy;	  /* the first that was full, from 1 on; 0: none */
+	bool patient;		  /* none has a session: wait at this one */
 	char address[512];	  /* the server's address as found */
 	char joins[512];	  /* resolved: the name may change its meaning */
+	char pin[72];		  /* of the server's key; empty: no TLS */
 	struct ck_secure *secure; /* NULL: not yet */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
@@ -145,6 +155,7 @@ struct ckc_spreading {
 	const void *copy;
 	struct ckc_share share;
 	CUresult err;
+	uint32_t number; /* of the call that copies, for a profiler; 0: none */
 };
 
 #define CK_PACKERS 8 /* kept for the next copy */

@@ -15,7 +15,7 @@ _cricket() {
 	if [ "$command" = run ]; then	# the program is the first word that is no option and no value of one
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
-			-s | --server | -g | --gpus | -d | --devices | -m | --mem | -w | --wait | -p | --profile) ((i++)) ;;
+			-s | --server | -g | --gpus | -d | --devices | -m | --mem | -w | --wait | -W | --worker-prefix | -n | --nccl | -p | --profile) ((i++)) ;;
 			--) ((i++)); break ;;
 			-*) ;;
 			*) break ;;
@@ -31,20 +31,21 @@ _cricket() {
 		mapfile -t COMPREPLY < <(compgen -W "$(cricket servers --json 2> /dev/null | _cricket_names name)" -- "$word")
 		return ;;
 	-p | --profile) return ;;
+	-n | --nccl) mapfile -t COMPREPLY < <(compgen -W "auto workers program" -- "$word"); return ;;
 	-f | --format) mapfile -t COMPREPLY < <(compgen -W "sh fish plain" -- "$word"); return ;;
 	esac
 	case $command:$word in
-	run:-*) i="--server --gpus --devices --mem --wait --profile --help" ;;
-	env:-*) i="--server --gpus --devices --mem --wait --format --help" ;;
+	run:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --profile --help" ;;
+	env:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --format --help" ;;
 	check:-*) i="--server --json --help" ;;
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;
-	servers:-*) i="--json --help" ;;
+	servers:-*) i="--server --state --json --help" ;;
 	login:-*) i="--remove --install --help" ;;
 	trace:-*) i="--help" ;;
 	*:-*) i="--server --help" ;;
 	run:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"); return ;;
-	check:* | status:* | metrics:* | top:* | login:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
+	check:* | status:* | metrics:* | top:* | login:* | servers:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
 	suspend:* | resume:* | end:* | checkpoint:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
 	*) i= ;;
 	esac

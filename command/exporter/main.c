@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,12 +29,16 @@ static const char help[] =
 	"  -l, --listen ADDRESS       HOST:PORT (default 127.0.0.1:9400), or unix:/PATH\n"
 	"  -i, --identities           also sessions and memory of each identity\n"
 	"  -p, --password-file FILE   want the password in the first line of FILE\n"
+	"  -t, --token-file FILE      the server's list of tokens: their holders see what is "
+	"theirs\n"
+	"      --tls-cert FILE        HTTPS, with this certificate and its chain (PEM)\n"
+	"      --tls-key FILE         the key of that certificate\n"
 	"  -L, --log-file FILE        show the end of the server's log; needs a password\n"
-	"      --insecure             let other hosts in without a password\n"
+	"      --insecure             let other hosts in without a password, or without TLS\n"
 	"      --help, --version\n";
 
 struct options {
-	const char *server, *listen, *password_file;
+	const char *server, *listen, *password_file, *tls_cert, *tls_key;
 	bool insecure;
 	struct ckx_serve_options serve;
 };
@@ -45,6 +50,9 @@ static int parse(int argc, char **argv, struct options *o)
 						{"listen", required_argument, NULL, 'l'},
 						{"identities", no_argument, NULL, 'i'},
 						{"password-file", required_argument, NULL, 'p'},
+						{"token-file", required_argument, NULL, 't'},
+						{"tls-cert", required_argument, NULL, 'C'},
+						{"tls-key", required_argument, NULL, 'K'},
 						{"log-file", required_argument, NULL, 'L'},
 						{"insecure", no_argument, NULL, 'I'},
 						{"help", no_argument, NULL, 'h'},
@@ -52,7 +60,7 @@ static int parse(int argc, char **argv, struct options *o)
 						{NULL, 0, NULL, 0}};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "s:l:ip:L:h", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "s:l:ip:t:L:h", options, NULL)) != -1) {
 		if (option == '?')
 			return ckx_usage(&self);
 		if (option == 'h' || option == 'V') {
@@ -63,10 +71,13 @@ static int parse(int argc, char **argv, struct options *o)
 		o->listen = option == 'l' ? optarg : o->listen;
 		o->password_file = option == 'p' ? optarg : o->password_file;
 		o->serve.log_file = option == 'L' ? optarg : o->serve.log_file;
+		o->serve.access.token_file = option == 't' ? optarg : o->serve.access.token_file;
+		o->tls_cert = option == 'C' ? optarg : o->tls_cert;
+		o->tls_key = option == 'K' ? optarg : o->tls_key;
 		o->serve.identities |= option == 'i';
 		o->insecure |= option == 'I';
 	}
-	if (argc - optind > (o->server ? 0 : 1))
+	if (argc - optind > (o->server ? 0 : 1) || !o->tls_cert != !o->tls_key)
 		return ckx_usage(&self);
 	o->server = o->server ? o->server : argv[optind];
 	return -1;
@@ -82,23 +93,85 @@ static int open_socket(struct options *o)
 		return fd;
 	}
 	o->serve.loopback = strncmp(o->listen, "unix:", 5) != 0 && !ck_fd_exposed(fd);
-	if (!ck_fd_exposed(fd) || o->serve.password || o->insecure)
+	if (!ck_fd_exposed(fd) || o->insecure)
 		return fd;
-	ckx_error("%s lets other hosts in, and no password keeps anyone out: give --password-file "
-		  "FILE, or --insecure to show everyone who can connect",
-		  o->listen);
+	if (!o->serve.access.password && !o->serve.access.token_file) {
+		ckx_error("%s lets other hosts in, and no password keeps anyone out: give "
+			  "--password-file FILE or --token-file FILE, or --insecure to show "
+			  "everyone who can connect",
+			  o->listen);
+	} else if (!o->tls_cert) {
+		ckx_error("%s lets other hosts in, and passwords and tokens would come in plain "
+			  "text: give --tls-cert FILE and --tls-key FILE, or --insecure",
+			  o->listen);
+	} else {
+		return fd;
+	}
 	close(fd);
 	return -EPERM;
 }
 
+/* The files of TLS, to be freed. *@out is NULL without TLS. -errno, printed. */
+static int read_pem(const struct options *o, struct ckx_pem **out)
+{
+	int ret = 0;
+
+	*out = NULL;
+	if (!o->tls_cert)
+		return 0;
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
+		return -ENOMEM;
+	ret = ckx_pem_supported();
+	if (ret == 0)
+		ret = ckx_pem_read(o->tls_cert, o->tls_key, *out);
+	return ret;
+}
+
+static void forget_pem(struct ckx_pem *pem)
+{
+	if (pem)
+		explicit_bzero(pem, sizeof(*pem));
+	free(pem);
+}
+
+/* SIGHUP: the files may be new. */
+static void renew(const struct options *o, struct ckx_serve *s)
+{
+	struct ckx_pem *pem;
+
+	if (read_pem(o, &pem) == 0 && pem && ckx_serve_renew(s, pem) == 0)
+		ckx_error("the certificate has been read again");
+	forget_pem(pem);
+}
+
 /* Until a signal ends the program. */
-static void watch(struct ckx_watch *w, const sigset_t *signals)
+static void watch(const struct options *o, struct ckx_watch *w, struct ckx_serve *s,
+		  const sigset_t *signals)
 {
 	const struct timespec step = {.tv_sec = CKX_STEP_S};
+	int signal;
 
-	do
+	do {
 		ckx_watch_step(w);
-	while (sigtimedwait(signals, NULL, &step) < 0);
+		signal = sigtimedwait(signals, NULL, &step);
+		if (signal == SIGHUP)
+			renew(o, s);
+	} while (signal < 0 || signal == SIGHUP);
+}
+
+/* Begin to answer at @fd, which it takes. NULL, printed: it cannot. */
+static struct ckx_serve *begin(const struct options *o, int fd, struct ckx_watch *w)
+{
+	struct ckx_serve *s = NULL;
+	struct ckx_pem *pem;
+
+	if (read_pem(o, &pem) == 0 && w)
+		s = ckx_serve_begin(fd, &o->serve, w, pem);
+	forget_pem(pem);
+	if (!s)
+		close(fd);
+	return s;
 }
 
 static int serve(struct options *o, int fd)
@@ -110,16 +183,16 @@ static int serve(struct options *o, int fd)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL); /* the threads inherit it */
 	signal(SIGPIPE, SIG_IGN);
-	s = w ? ckx_serve_begin(fd, &o->serve, w) : NULL;
+	s = begin(o, fd, w);
 	if (!s) {
-		close(fd);
 		ckx_watch_destroy(w);
 		return CKX_FAILED;
 	}
-	ckx_error("listening on %s", o->listen);
-	watch(w, &signals);
+	ckx_error("listening on %s%s", o->tls_cert ? "https://" : "", o->listen);
+	watch(o, w, s, &signals);
 	ckx_serve_end(s);
 	ckx_watch_destroy(w);
 	if (strncmp(o->listen, "unix:", 5) == 0)
@@ -138,10 +211,12 @@ int main(int argc, char **argv)
 	if (o.password_file) {
 		if (ckx_token_read(o.password_file, password) < 0)
 			return CKX_FAILED;
-		o.serve.password = password;
+		o.serve.access.password = password;
 	}
+	if (o.serve.access.token_file && ckx_access_check(o.serve.access.token_file) < 0)
+		return CKX_FAILED;
 	/* it names all users and their programs; a web server at a unix socket has rules of its own */
-	if (o.serve.log_file && !o.serve.password && strncmp(o.listen, "unix:", 5) != 0) {
+	if (o.serve.log_file && !o.serve.access.password && strncmp(o.listen, "unix:", 5) != 0) {
 		ckx_error("--log-file shows what all users do: give --password-file too");
 		return CKX_USAGE;
 	}

@@ -1,16 +1,21 @@
 /*
  * command/exporter/serve.c - see serve.h.
  *
- * Nothing that a request says is used but its path, its password and the name of the host; nothing can be changed
+ * Nothing that a request says is used but its path, its password or token and the name of the host; nothing can be changed
  * by one. The page is static, and its script writes data as text only, so that the names that programs give
  * themselves are never markup.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "command/command.h"
 #include "command/exporter/page.h"
@@ -26,19 +31,30 @@
 
 struct ckx_serve {
 	struct MHD_Daemon *daemon;
+	int fd; /* listens, for the next daemon */
 	const struct ckx_serve_options *options;
 	struct ckx_watch *watch;
 };
 
 struct page {
 	const char *path, *type;
-	const char *(*content)(void);			 /* a static one; or NULL: */
-	char *(*make)(struct ckx_serve *s, int *status); /* malloc'ed; NULL: out of memory */
+	const char *(*content)(void); /* a static one; or NULL: */
+	/* malloc'ed; NULL: out of memory */
+	char *(*make)(struct ckx_serve *s, const struct ckx_asker *asker, int *status);
 };
 
-static char *make_status(struct ckx_serve *s, int *status)
+/* What @asker may see of the server's state; NULL: it does not answer. */
+static json_t *report_for(struct ckx_serve *s, const struct ckx_asker *asker)
 {
-	json_t *report = ckx_watch_report(s->watch);
+	json_t *report = ckx_watch_report(s->watch), *shown = ckx_access_filter(report, asker);
+
+	json_decref(report);
+	return shown;
+}
+
+static char *make_status(struct ckx_serve *s, const struct ckx_asker *asker, int *status)
+{
+	json_t *report = report_for(s, asker);
 	char *text = report ? json_dumps(report, JSON_COMPACT | JSON_REAL_PRECISION(12))
 			    : strdup("{\"error\":\"the server does not answer\"}");
 
@@ -48,15 +64,15 @@ static char *make_status(struct ckx_serve *s, int *status)
 	return text;
 }
 
-static char *make_history(struct ckx_serve *s, int *status)
+static char *make_history(struct ckx_serve *s, const struct ckx_asker *asker, int *status)
 {
 	(void)status;
-	return ckx_watch_history(s->watch);
+	return ckx_watch_history(s->watch, asker->all);
 }
 
-static char *make_metrics(struct ckx_serve *s, int *status)
+static char *make_metrics(struct ckx_serve *s, const struct ckx_asker *asker, int *status)
 {
-	json_t *report = ckx_watch_report(s->watch);
+	json_t *report = report_for(s, asker);
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
@@ -71,29 +87,30 @@ static char *make_metrics(struct ckx_serve *s, int *status)
 }
 
 /* Does the server answer, and the driver of its GPUs, if this host can ask one? */
-static char *make_health(struct ckx_serve *s, int *status)
+static char *make_health(struct ckx_serve *s, const struct ckx_asker *asker, int *status)
 {
 	json_t *report = ckx_watch_report(s->watch), *gpus = json_object_get(report, "gpus");
 	const char *text = !report				? "the server does not answer\n"
 			   : gpus && json_array_size(gpus) == 0 ? "the driver finds no GPU\n"
 								: "ok\n";
 
+	(void)asker;
 	if (strcmp(text, "ok\n") != 0)
 		*status = MHD_HTTP_SERVICE_UNAVAILABLE;
 	json_decref(report);
 	return strdup(text);
 }
 
-/* The page leaves it out if there is none. */
-static char *make_log(struct ckx_serve *s, int *status)
+/* It names all users. The page leaves it out if there is none. */
+static char *make_log(struct ckx_serve *s, const struct ckx_asker *asker, int *status)
 {
-	char *text = s->options->log_file ? ckx_tail_read(s->options->log_file) : NULL;
+	const char *file = asker->all ? s->options->log_file : NULL;
+	char *text = file ? ckx_tail_read(file) : NULL;
 
 	if (text)
 		return text;
-	*status = s->options->log_file ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_NOT_FOUND;
-	return strdup(s->options->log_file ? "the log cannot be read\n"
-					   : "there is no such page\n");
+	*status = file ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_NOT_FOUND;
+	return strdup(file ? "the log cannot be read\n" : "there is no such page\n");
 }
 
 static const struct page pages[] = {
@@ -175,29 +192,22 @@ static bool names_this_host(const char *host)
 	return strcmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &address) == 1;
 }
 
-/* In a time that does not depend on where they differ. */
-static bool equal(const char *a, const char *b)
+/* Who asks, by a password or a token: of the scheme Bearer, or Basic with any name, as browsers ask for it. */
+static bool find_asker(struct ckx_serve *s, struct MHD_Connection *c, struct ckx_asker *asker)
 {
-	size_t n = strlen(a), m = strlen(b);
-	unsigned int different = n != m;
+	static const char bearer[] = "Bearer ";
+	const char *header =
+		MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+	char *given = NULL, *user = NULL;
+	bool known;
 
-	for (size_t i = 0; i < n; i++)
-		different |= (unsigned char)a[i] ^ (unsigned char)(m ? b[i % m] : 0);
-	return !different;
-}
-
-static bool knows_password(struct MHD_Connection *c, const char *password)
-{
-	char *given = NULL, *user;
-	bool good;
-
-	if (!password)
-		return true;
+	if (header && strncasecmp(header, bearer, sizeof(bearer) - 1) == 0)
+		return ckx_access_find(&s->options->access, header + sizeof(bearer) - 1, asker);
 	user = MHD_basic_auth_get_username_password(c, &given);
-	good = given && equal(given, password);
+	known = ckx_access_find(&s->options->access, given, asker);
 	MHD_free(user);
 	MHD_free(given);
-	return good;
+	return known;
 }
 
 static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *url,
@@ -205,6 +215,7 @@ static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *u
 			      size_t *data_size, void **state)
 {
 	struct ckx_serve *s = own;
+	struct ckx_asker asker;
 	int status = MHD_HTTP_OK;
 	char *text;
 
@@ -220,8 +231,8 @@ static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *u
 	if (s->options->loopback &&
 	    !names_this_host(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
 		return refuse(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
-	if (!knows_password(c, s->options->password))
-		return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password is wanted\n");
+	if (!find_asker(s, c, &asker))
+		return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password or a token is wanted\n");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(pages); i++) {
 		const struct page *p = &pages[i];
 
@@ -230,14 +241,50 @@ static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *u
 		if (p->content)
 			return send_text(c, status, p->type, (char *)(uintptr_t)p->content(),
 					 MHD_RESPMEM_PERSISTENT);
-		text = p->make(s, &status);
+		text = p->make(s, &asker, &status);
 		return send_text(c, status, p->type, text, MHD_RESPMEM_MUST_FREE);
 	}
 	return refuse(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
 }
 
+/* It listens at a copy of @s->fd. NULL: it does not start, with this certificate at least. */
+static struct MHD_Daemon *start(struct ckx_serve *s, const struct ckx_pem *pem)
+{
+	unsigned int flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC;
+	struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_HTTPS_MEM_CERT, 0, pem ? (void *)(uintptr_t)pem->certificate : NULL},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, pem ? (void *)(uintptr_t)pem->key : NULL},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0,
+		 (void *)(uintptr_t) "NORMAL:-VERS-ALL:+VERS-TLS1.3"},
+		{MHD_OPTION_END, 0, NULL},
+	};
+	int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
+	struct MHD_Daemon *daemon;
+
+	if (fd < 0)
+		return NULL;
+	daemon = MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, NULL, NULL, answer, s,
+				  MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+				  (unsigned int)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+				  (unsigned int)PATIENCE_S, MHD_OPTION_ARRAY,
+				  pem ? tls : tls + CK_ARRAY_SIZE(tls) - 1, MHD_OPTION_END);
+	if (!daemon)
+		close(fd);
+	return daemon;
+}
+
+/* Without touching the socket, at which the next one listens already. */
+static void stop(struct MHD_Daemon *daemon)
+{
+	int fd = MHD_quiesce_daemon(daemon);
+
+	MHD_stop_daemon(daemon);
+	if (fd >= 0)
+		close(fd);
+}
+
 struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *options,
-				  struct ckx_watch *watch)
+				  struct ckx_watch *watch, const struct ckx_pem *pem)
 {
 	struct ckx_serve *s = calloc(1, sizeof(*s));
 
@@ -245,20 +292,32 @@ struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *option
 		return NULL;
 	s->options = options;
 	s->watch = watch;
-	s->daemon = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC,
-				     0, NULL, NULL, answer, s, MHD_OPTION_LISTEN_SOCKET, fd,
-				     MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS,
-				     MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)PATIENCE_S,
-				     MHD_OPTION_END);
+	s->fd = fd;
+	s->daemon = start(s, pem);
 	if (s->daemon)
 		return s;
-	ckx_error("the HTTP server does not start: %m");
+	ckx_error(pem ? "HTTPS does not start: do certificate and key fit together?"
+		      : "the HTTP server does not start");
 	free(s);
 	return NULL;
 }
 
+int ckx_serve_renew(struct ckx_serve *s, const struct ckx_pem *pem)
+{
+	struct MHD_Daemon *next = start(s, pem);
+
+	if (!next) {
+		ckx_error("certificate and key do not fit together: the old ones stay");
+		return -EINVAL;
+	}
+	stop(s->daemon);
+	s->daemon = next;
+	return 0;
+}
+
 void ckx_serve_end(struct ckx_serve *s)
 {
-	MHD_stop_daemon(s->daemon);
+	stop(s->daemon);
+	close(s->fd);
 	free(s);
 }

@@ -172,13 +172,27 @@ void ckx_watch_step(struct ckx_watch *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
-char *ckx_watch_history(struct ckx_watch *w)
+static json_t *without_totals(const json_t *points)
+{
+	json_t *kept = json_deep_copy(points), *point;
+	size_t i;
+
+	json_array_foreach(kept, i, point)
+	{
+		json_object_del(point, "calls");
+		json_object_del(point, "bytes");
+	}
+	return kept;
+}
+
+char *ckx_watch_history(struct ckx_watch *w, bool all)
 {
 	json_t *history;
 	char *text;
 
 	pthread_mutex_lock(&w->lock);
-	history = json_pack("{s:i, s:O}", "step", CKX_STEP_S, "points", w->points);
+	history = json_pack("{s:i, s:o}", "step", CKX_STEP_S, "points",
+			    all ? json_incref(w->points) : without_totals(w->points));
 	text = json_dumps(history, JSON_COMPACT | JSON_REAL_PRECISION(12));
 	json_decref(history);
 	pthread_mutex_unlock(&w->lock);

@@ -5,6 +5,7 @@
 #define CK_COMMAND_EXPORTER_WATCH_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #define CKX_STEP_S 10  /* between points of the history */
 #define CKX_POINTS 360 /* of it: an hour */
@@ -23,7 +24,8 @@ json_t *ckx_watch_report(struct ckx_watch *watch);
 void ckx_watch_step(struct ckx_watch *watch);
 
 /* The history, to be freed: {"step": seconds, "points": [{"sessions", "calls", "bytes", "gpus": [{"used",
- * "utilization"}]}, or null where the server did not answer]}, the oldest first. NULL: out of memory. */
-char *ckx_watch_history(struct ckx_watch *watch);
+ * "utilization"}]}, or null where the server did not answer]}, the oldest first. NULL: out of memory. @all: with calls and bytes, which
+ * are of all users. */
+char *ckx_watch_history(struct ckx_watch *watch, bool all);
 
 #endif

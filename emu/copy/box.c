@@ -63,14 +63,39 @@ static uint8_t memory_kind(uint64_t address)
 	return CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
 }
 
+/* A copy from one device to another has a record of its own, if that is wanted. */
+static bool is_between(const struct ck_emu_box *box, struct ck_emu_memory *src,
+		       struct ck_emu_memory *dst)
+{
+	return ck_emu_activity_wants(CUPTI_ACTIVITY_KIND_MEMCPY2) &&
+	       ck_emu_arena_find(box->src, src) && ck_emu_arena_find(box->dst, dst) &&
+	       src->device != dst->device;
+}
+
 /* What a copy is, by the memory of its ends. @taken: its source was taken over from ordinary memory. */
-static void box_describe(const struct ck_emu_box *box, bool taken, union ck_cupti_record *record)
+static void box_describe(const struct ck_emu_box *box, bool taken, uint32_t correlation,
+			 uint8_t flags, union ck_cupti_record *record)
 {
 	uint8_t src = taken ? CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE : memory_kind(box->src);
 	uint8_t dst = memory_kind(box->dst);
 	bool from = src == CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
 	bool to = dst == CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+	struct ck_emu_memory a, b;
 
+	if (from && to && is_between(box, &a, &b)) {
+		record->peer = (struct ck_cupti_peer){
+			.kind = CUPTI_ACTIVITY_KIND_MEMCPY2,
+			.copy_kind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP,
+			.src_kind = src,
+			.dst_kind = dst,
+			.flags = flags,
+			.bytes = box->width * box->height * box->depth,
+			.src_device = (uint32_t)a.device,
+			.dst_device = (uint32_t)b.device,
+			.correlation = correlation,
+		};
+		return;
+	}
 	record->copy = (struct ck_cupti_memcpy){
 		.kind = CUPTI_ACTIVITY_KIND_MEMCPY,
 		.copy_kind = from ? (to ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOD
@@ -79,8 +104,10 @@ static void box_describe(const struct ck_emu_box *box, bool taken, union ck_cupt
 					: CUPTI_ACTIVITY_MEMCPY_KIND_HTOH),
 		.src_kind = src,
 		.dst_kind = dst,
+		.flags = flags,
 		.bytes = box->width * box->height * box->depth,
 		.copies = 1,
+		.correlation = correlation,
 	};
 }
 
@@ -88,9 +115,8 @@ static void copy_describe(const struct ck_emu_command *command, union ck_cupti_r
 {
 	const struct copy *copy = (const struct copy *)command;
 
-	box_describe(&copy->box, copy->box.src == (uint64_t)copy->stage, record);
-	record->copy.correlation = command->correlation;
-	record->copy.flags = 1; /* asynchronous */
+	box_describe(&copy->box, copy->box.src == (uint64_t)copy->stage, command->correlation,
+		     1 /* asynchronous */, record);
 }
 
 /* A copy that the caller's thread carries out. */
@@ -104,8 +130,7 @@ static void box_move_recorded(const struct ck_emu_box *box, const struct ck_emu_
 		return;
 	}
 	start = ck_emu_activity_clock();
-	box_describe(box, false, &record);
-	record.copy.correlation = ck_emu_activity_number();
+	box_describe(box, false, ck_emu_activity_number(), 0, &record);
 	box_move(box);
 	ck_emu_activity_add(&record, stream->base.context, stream, start);
 }

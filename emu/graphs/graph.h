@@ -128,6 +128,7 @@ struct ck_emu_exec {
 	struct ck_emu_node **order; /* its nodes, with those of child graphs in their place */
 	size_t count;
 	struct ck_emu_point last; /* the end of the newest launch */
+	uint64_t began;		  /* the launch that runs, for a profiler; 0: not known */
 };
 
 CUresult ck_emu_exec_begin(CUgraphExec handle, struct ck_emu_exec **exec);

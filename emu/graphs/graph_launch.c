@@ -9,6 +9,7 @@
 
 #include "emu/graphs/graph.h"
 #include "emu/graphs/graph_run.h"
+#include "emu/objects/activity.h"
 
 /* Nodes to run, each with a reference to its step. */
 struct item {
@@ -18,13 +19,16 @@ struct item {
 
 struct segment {
 	struct ck_emu_command command;
-	struct ck_emu_exec *exec; /* with a reference */
-	bool first;		  /* of its launch */
+	struct ck_emu_exec *exec;	    /* with a reference */
+	const struct ck_emu_stream *stream; /* whose thread runs it */
+	uint32_t correlation;		    /* of its launch, for a profiler */
+	bool first, last;		    /* of its launch */
 	size_t count;
 	struct item items[];
 };
 
-static CUresult items_run(const struct item *items, size_t count, struct ck_emu_context *context);
+static CUresult items_run(const struct item *items, size_t count,
+			  const struct ck_emu_running *running);
 
 /* --- running --- */
 
@@ -46,7 +50,7 @@ static size_t item_add(struct item *items, size_t count, struct ck_emu_node *nod
 }
 
 /* Run all of a graph below a node: a body, or a child graph in one. */
-static CUresult graph_run(struct ck_emu_graph *graph, struct ck_emu_context *context)
+static CUresult graph_run(struct ck_emu_graph *graph, const struct ck_emu_running *running)
 {
 	struct ck_emu_node **order;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -67,7 +71,7 @@ static CUresult graph_run(struct ck_emu_graph *graph, struct ck_emu_context *con
 	}
 	ck_emu_graph_unlock();
 	if (result == CUDA_SUCCESS)
-		result = items_run(items, count, context);
+		result = items_run(items, count, running);
 	for (size_t i = 0; items && i < count; i++)
 		ck_emu_step_put(items[i].step);
 	free(items);
@@ -75,7 +79,7 @@ static CUresult graph_run(struct ck_emu_graph *graph, struct ck_emu_context *con
 	return result;
 }
 
-static CUresult condition_run(const struct item *item, struct ck_emu_context *context)
+static CUresult condition_run(const struct item *item, const struct ck_emu_running *running)
 {
 	const CUDA_CONDITIONAL_NODE_PARAMS *params = &item->step->params.conditional;
 	unsigned int value = ck_emu_condition_value(item->step->condition);
@@ -86,30 +90,31 @@ static CUresult condition_run(const struct item *item, struct ck_emu_context *co
 		value = !value;
 		break;
 	case CU_GRAPH_COND_TYPE_WHILE:
-		while (value && result == CUDA_SUCCESS && !stopped(context)) {
-			result = graph_run(item->node->bodies[0], context);
+		while (value && result == CUDA_SUCCESS && !stopped(running->context)) {
+			result = graph_run(item->node->bodies[0], running);
 			value = ck_emu_condition_value(item->step->condition);
 		}
 		return result;
 	case CU_GRAPH_COND_TYPE_SWITCH:
 		break;
 	}
-	return value < params->size ? graph_run(item->node->bodies[value], context) : CUDA_SUCCESS;
+	return value < params->size ? graph_run(item->node->bodies[value], running) : CUDA_SUCCESS;
 }
 
-static CUresult items_run(const struct item *items, size_t count, struct ck_emu_context *context)
+static CUresult items_run(const struct item *items, size_t count,
+			  const struct ck_emu_running *running)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	for (size_t i = 0; i < count && result == CUDA_SUCCESS && !stopped(context); i++) {
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS && !stopped(running->context); i++) {
 		if (!items[i].step)
 			continue;
 		if (items[i].step->condition)
-			result = condition_run(&items[i], context);
+			result = condition_run(&items[i], running);
 		else if (items[i].node->child)
-			result = graph_run(items[i].node->child, context);
+			result = graph_run(items[i].node->child, running);
 		else
-			result = ck_emu_step_run(items[i].step, context);
+			result = ck_emu_step_run(items[i].step, items[i].node->id, running);
 	}
 	return result;
 }
@@ -133,13 +138,23 @@ static void conditions_start(const struct ck_emu_graph *graph)
 static CUresult segment_run(struct ck_emu_command *command, struct ck_emu_context *context)
 {
 	const struct segment *segment = (struct segment *)command;
+	struct ck_emu_exec *exec = segment->exec;
+	struct ck_emu_running running = {context, segment->stream, (uint32_t)exec->graph->id,
+					 segment->correlation};
+	struct ck_emu_activity_node whole = {.graph = running.graph,
+					     .correlation = running.correlation};
+	CUresult result;
 
 	if (segment->first) {
+		exec->began = ck_emu_activity_on() ? ck_emu_activity_clock() : 0;
 		ck_emu_graph_lock();
-		conditions_start(segment->exec->graph);
+		conditions_start(exec->graph);
 		ck_emu_graph_unlock();
 	}
-	return items_run(segment->items, segment->count, context);
+	result = items_run(segment->items, segment->count, &running);
+	if (result == CUDA_SUCCESS && segment->last && exec->began && ck_emu_activity_on())
+		ck_emu_activity_add_graph(&whole, segment->stream, exec->began);
+	return result;
 }
 
 static void segment_free(struct ck_emu_command *command)
@@ -160,8 +175,8 @@ static bool is_event(const struct ck_emu_node *node)
 }
 
 /* Queue the nodes from @from up to the next event; *@next: where that is. */
-static CUresult segment_submit(struct ck_emu_exec *exec, struct ck_emu_stream *stream, size_t from,
-			       size_t *next)
+static CUresult segment_submit(struct ck_emu_exec *exec, struct ck_emu_stream *stream,
+			       uint32_t correlation, size_t from, size_t *next)
 {
 	struct ck_emu_point point = {0};
 	struct segment *segment;
@@ -177,7 +192,10 @@ static CUresult segment_submit(struct ck_emu_exec *exec, struct ck_emu_stream *s
 	segment->command.run = segment_run;
 	segment->command.free = segment_free;
 	segment->exec = exec;
+	segment->stream = stream;
+	segment->correlation = correlation;
 	segment->first = from == 0;
+	segment->last = end == exec->count;
 	ck_emu_object_ref(&exec->base);
 	for (size_t i = from; i < end; i++)
 		segment->count = item_add(segment->items, segment->count, exec->order[i]);
@@ -218,14 +236,15 @@ static CUresult memory_check(const struct ck_emu_exec *exec)
 static CUresult launch(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 {
 	CUresult result = memory_check(exec);
+	uint32_t number = ck_emu_activity_on() ? ck_emu_activity_number() : 0;
 	size_t next = 0;
 
 	if (result == CUDA_SUCCESS)
-		result = segment_submit(exec, stream, 0, &next);
+		result = segment_submit(exec, stream, number, 0, &next);
 	while (result == CUDA_SUCCESS && next < exec->count) {
 		result = event_submit(exec->order[next], stream);
 		if (result == CUDA_SUCCESS)
-			result = segment_submit(exec, stream, next + 1, &next);
+			result = segment_submit(exec, stream, number, next + 1, &next);
 	}
 	if (result == CUDA_SUCCESS)
 		ck_emu_graph_memory_launched(exec);

@@ -8,8 +8,17 @@
 
 #define CK_EMU_MEMORY_OPERATIONS 256 /* in a batch, as CUDA documents */
 
-/* Carry out a step, on the thread of a stream of @context. */
-CUresult ck_emu_step_run(struct ck_emu_step *step, struct ck_emu_context *context);
+/* A launch that runs, on the thread of its stream. */
+struct ck_emu_running {
+	struct ck_emu_context *context; /* the stream's */
+	const struct ck_emu_stream *stream;
+	uint32_t graph; /* the instance's number */
+	uint32_t correlation;
+};
+
+/* Carry out the step of node @node. */
+CUresult ck_emu_step_run(struct ck_emu_step *step, uint64_t node,
+			 const struct ck_emu_running *running);
 
 /* Copy a kernel's arguments, in either form, into a parameter block (launch.c). */
 CUresult ck_emu_launch_params(const struct ck_ptx_kernel_info *info, void **params, void **extra,

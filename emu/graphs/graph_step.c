@@ -11,6 +11,7 @@
 #include "emu/modules/function.h"
 #include "emu/graphs/graph.h"
 #include "emu/graphs/graph_run.h"
+#include "emu/objects/activity.h"
 
 /* The step that this thread is making. */
 static _Thread_local struct ck_emu_step *recording;
@@ -284,13 +285,32 @@ put_step:
 	return result;
 }
 
-CUresult ck_emu_step_run(struct ck_emu_step *step, struct ck_emu_context *context)
+/* Run a step's command and record it. */
+static CUresult run_recorded(struct ck_emu_step *step, uint64_t node,
+			     const struct ck_emu_running *running)
+{
+	struct ck_emu_activity_node at = {node, running->graph, running->correlation};
+	union ck_cupti_record record = {0};
+	uint64_t start = ck_emu_activity_clock();
+	CUresult result;
+
+	step->command->describe(step->command, &record);
+	result = step->command->run(step->command, step->context);
+	if (result == CUDA_SUCCESS)
+		ck_emu_activity_add_node(&record, step->context, running->stream, start, &at);
+	return result;
+}
+
+CUresult ck_emu_step_run(struct ck_emu_step *step, uint64_t node,
+			 const struct ck_emu_running *running)
 {
 	const CUDA_HOST_NODE_PARAMS_v2 *host = &step->params.host;
 
 	if (step->params.type == CU_GRAPH_NODE_TYPE_HOST)
-		ck_emu_callback_call(host->fn, host->userData, context);
+		ck_emu_callback_call(host->fn, host->userData, running->context);
 	else if (step->command && atomic_load(&step->context->live))
-		return step->command->run(step->command, step->context);
+		return step->command->describe && ck_emu_activity_on()
+			       ? run_recorded(step, node, running)
+			       : step->command->run(step->command, step->context);
 	return CUDA_SUCCESS;
 }

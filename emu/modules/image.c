@@ -10,6 +10,7 @@
 #include "elf/fatbin.h"
 #include "emu/emu.h"
 #include "emu/modules/function.h"
+#include "emu/objects/activity.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("emu");
@@ -176,8 +177,13 @@ CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 			    struct ck_ptx_module **ptx)
 {
 	char log[LOG_SIZE] = "";
+	bool recorded = ck_emu_activity_on();
+	uint32_t number = recorded ? ck_emu_activity_number() : 0;
+	uint64_t start = recorded ? ck_emu_activity_clock() : 0;
 	int ret = ck_ptx_parse(text, strlen(text), log, sizeof(log), ptx);
 
+	if (recorded)
+		ck_emu_activity_add_compiler(number, start);
 	jit_write(jit, 1, log);
 	if (ret == 0)
 		return CUDA_SUCCESS;

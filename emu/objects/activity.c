@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "emu/locks.h"
 #include "emu/objects/activity.h"
@@ -83,18 +84,13 @@ static const char *keep_name(const char *name)
 	return kept;
 }
 
-static bool is_enabled(uint32_t kind)
-{
-	return atomic_load_explicit(&ck_emu_activity_kinds, memory_order_relaxed) >> kind & 1;
-}
-
 uint32_t ck_emu_activity_number(void)
 {
 	uint32_t number = atomic_fetch_add(&last, 1) + 1;
 	struct ck_cupti_external external = {.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
 					     .correlation = number};
 
-	if (!is_enabled(external.kind) || depth == 0)
+	if (!ck_emu_activity_wants(external.kind) || depth == 0)
 		return number;
 	external.external_kind = pushed[depth - 1].kind;
 	external.external = pushed[depth - 1].id;
@@ -119,27 +115,100 @@ static void place_kernel(struct ck_cupti_kernel *kernel, const struct ck_emu_con
 	kernel->name = keep_name(kernel->name);
 }
 
+static bool is_copy(uint32_t kind)
+{
+	return kind == CUPTI_ACTIVITY_KIND_MEMCPY || kind == CUPTI_ACTIVITY_KIND_MEMCPY2 ||
+	       kind == CUPTI_ACTIVITY_KIND_MEMSET;
+}
+
 void ck_emu_activity_add(union ck_cupti_record *r, const struct ck_emu_context *context,
 			 const struct ck_emu_stream *stream, uint64_t start)
 {
 	uint64_t end = ck_emu_activity_clock();
 
 	ck_lock(&lock);
-	if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY || r->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
-		/* both have these at the same place */
+	if (is_copy(r->kind)) { /* all of them have these at the same place */
 		r->copy.start = start;
 		r->copy.end = end;
 		r->copy.device = (uint32_t)context->device->ordinal;
 		r->copy.context = (uint32_t)context->id;
 		r->copy.stream = stream_number(stream);
+		if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY2)
+			r->peer.src_context = r->peer.dst_context = (uint32_t)context->id;
 	} else {
 		r->kernel.start = start;
 		r->kernel.end = end;
 		place_kernel(&r->kernel, context, stream_number(stream));
 	}
-	if (is_enabled(r->kind))
+	if (ck_emu_activity_wants(r->kind))
 		append(r, ck_cupti_record_size(r->kind));
 	ck_unlock(&lock);
+}
+
+void ck_emu_activity_add_node(union ck_cupti_record *r, const struct ck_emu_context *context,
+			      const struct ck_emu_stream *stream, uint64_t start,
+			      const struct ck_emu_activity_node *node)
+{
+	if (ck_emu_activity_wants(CUPTI_ACTIVITY_KIND_GRAPH_TRACE))
+		return;
+	if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY2) {
+		r->peer.correlation = node->correlation;
+		r->peer.graph = node->graph;
+		r->peer.graph_node = node->node;
+	} else if (is_copy(r->kind)) { /* both have these at the same place */
+		r->copy.correlation = node->correlation;
+		r->copy.graph = node->graph;
+		r->copy.graph_node = node->node;
+	} else {
+		r->kernel.correlation = node->correlation;
+		r->kernel.graph = node->graph;
+		r->kernel.graph_node = node->node;
+	}
+	ck_emu_activity_add(r, context, stream, start);
+}
+
+static void add(const void *record, size_t size)
+{
+	if (!ck_emu_activity_wants(*(const uint32_t *)record))
+		return;
+	ck_lock(&lock);
+	append(record, size);
+	ck_unlock(&lock);
+}
+
+void ck_emu_activity_add_graph(const struct ck_emu_activity_node *node,
+			       const struct ck_emu_stream *stream, uint64_t start)
+{
+	const struct ck_emu_context *context = stream->base.context;
+	struct ck_cupti_graph r = {
+		.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
+		.correlation = node->correlation,
+		.start = start,
+		.end = ck_emu_activity_clock(),
+		.device = (uint32_t)context->device->ordinal,
+		.graph = node->graph,
+		.context = (uint32_t)context->id,
+		.stream = stream_number(stream),
+		.end_device = (uint32_t)context->device->ordinal,
+		.end_context = (uint32_t)context->id,
+	};
+
+	add(&r, sizeof(r));
+}
+
+void ck_emu_activity_add_compiler(uint32_t correlation, uint64_t start)
+{
+	struct ck_cupti_overhead r = {
+		.kind = CUPTI_ACTIVITY_KIND_OVERHEAD,
+		.overhead = CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER,
+		.object = CUPTI_ACTIVITY_OBJECT_PROCESS,
+		.id = {(uint32_t)getpid()},
+		.start = start,
+		.end = ck_emu_activity_clock(),
+		.correlation = correlation,
+	};
+
+	add(&r, sizeof(r));
 }
 
 void ck_emu_activity_callbacks(ck_cupti_request_fn new_request, ck_cupti_complete_fn new_complete)

@@ -325,3 +325,11 @@ bool ck_tls_own_pin(const struct ck_tls *tls, char pin[CK_TLS_PIN])
 
 	return own && ck_tls_pin_of(own, pin);
 }
+
+bool ck_tls_peer_pin(struct ck_chan *chan, char pin[CK_TLS_PIN])
+{
+	if (!ck_tls_is(chan))
+		return false;
+	memcpy(pin, ck_tls_chan_of(chan)->seen, CK_TLS_PIN);
+	return pin[0] != '\0';
+}

@@ -142,9 +142,7 @@ CUresult ck_serve_upload_packed_part(struct cks_request *q, ck_upload_packed_par
 	return err;
 }
 
-/* Decode the copy of a message: replace ids by the driver's arrays, and drop the client's
- * pointers. */
-static CUresult copy_decode(struct cks_request *q, const void *bytes, CUDA_MEMCPY3D *copy)
+CUresult cks_copy_decode(struct cks_request *q, const void *bytes, CUDA_MEMCPY3D *copy)
 {
 	CUarray src = NULL, dst = NULL;
 
@@ -172,7 +170,7 @@ CUresult ck_serve_upload_3d(struct cks_request *q, ck_upload_3d_args *a, void *r
 
 	(void)res;
 	_Static_assert(sizeof(copy) == sizeof(a->copy), "the structure travels as its bytes");
-	err = copy_decode(q, a->copy, &copy);
+	err = cks_copy_decode(q, a->copy, &copy);
 	if (!err)
 		err = cks_walk_box(&walk, true, &copy);
 	if (err)
@@ -357,7 +355,7 @@ CUresult ck_serve_download_3d(struct cks_request *q, ck_download_3d_args *a,
 	CUresult err;
 
 	(void)res;
-	err = copy_decode(q, a->copy, &copy);
+	err = cks_copy_decode(q, a->copy, &copy);
 	if (!err)
 		err = cks_walk_box(&d.walk, false, &copy);
 	return err ? err : download(&d, a->stream);
@@ -372,7 +370,7 @@ CUresult ck_serve_copy_3d(struct cks_request *q, ck_copy_3d_args *a, void *res)
 {
 	CUDA_MEMCPY3D copy;
 	CUstream stream;
-	CUresult err = copy_decode(q, a->copy, &copy);
+	CUresult err = cks_copy_decode(q, a->copy, &copy);
 
 	(void)res;
 	if (err)

@@ -23,6 +23,8 @@ struct cks_ring {
 	unsigned int count;
 	unsigned int at; /* the newest slot */
 	struct ck_unpacker *unpacker;
+	struct cks_ring *next; /* of those that threads own */
+	bool taken;	       /* guarded by the list's lock */
 	struct cks_slot slots[CK_UPLOAD_SLOTS];
 };
 
@@ -30,6 +32,8 @@ struct cks_staging {
 	struct cks_ring upload;
 	struct cks_ring calls[CK_CALL_RINGS];
 	_Atomic unsigned int turn; /* the ring to wait for if all are taken */
+	struct ck_mutex lock;	   /* of the list */
+	struct cks_ring *own;
 };
 
 static void ring_init(struct cks_ring *ring, unsigned int count, size_t slot_size)
@@ -61,6 +65,7 @@ int cks_staging_create(struct cks_staging **out)
 
 	if (!s)
 		return -ENOMEM;
+	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STAGING_OWN);
 	ring_init(&s->upload, CK_UPLOAD_SLOTS, CK_SLOT_SIZE);
 	for (int i = 0; i < CK_CALL_RINGS; i++)
 		ring_init(&s->calls[i], CK_CALL_SLOTS, CK_PIECE_MAX);
@@ -75,7 +80,58 @@ void cks_staging_destroy(struct cks_staging *s)
 	ring_fini(&s->upload);
 	for (int i = 0; i < CK_CALL_RINGS; i++)
 		ring_fini(&s->calls[i]);
+	for (struct cks_ring *ring = s->own, *next; ring; ring = next) {
+		next = ring->next;
+		ring_fini(ring);
+		free(ring);
+	}
+	ck_mutex_destroy(&s->lock);
 	free(s);
+}
+
+struct cks_ring *cks_staging_take(struct cks_staging *s)
+{
+	struct cks_ring *ring;
+
+	ck_lock(&s->lock);
+	for (ring = s->own; ring && ring->taken;)
+		ring = ring->next;
+	if (!ring)
+		ring = calloc(1, sizeof(*ring));
+	if (ring && ring->count == 0) {
+		ring_init(ring, CK_CALL_SLOTS, CK_PIECE_MAX);
+		ring->next = s->own;
+		s->own = ring;
+	}
+	if (ring)
+		ring->taken = true;
+	ck_unlock(&s->lock);
+	return ring;
+}
+
+void cks_staging_give(struct cks_staging *s, struct cks_ring *ring)
+{
+	ck_lock(&s->lock);
+	ring->taken = false;
+	ck_unlock(&s->lock);
+}
+
+void cks_ring_hold(struct cks_ring *ring)
+{
+	ck_lock(&ring->lock);
+}
+
+CUresult cks_ring_settle(struct cks_ring *ring)
+{
+	CUresult first = CUDA_SUCCESS;
+
+	for (unsigned int i = 0; i < ring->count; i++) {
+		CUresult err = cks_slot_wait(&ring->slots[i]);
+
+		if (!first)
+			first = err;
+	}
+	return first;
 }
 
 struct cks_ring *cks_staging_upload(struct cks_staging *s)
@@ -231,4 +287,8 @@ void cks_staging_drop_context(struct cks_staging *s, uint64_t ctx)
 	ring_drop_context(&s->upload, ctx);
 	for (int i = 0; i < CK_CALL_RINGS; i++)
 		ring_drop_context(&s->calls[i], ctx);
+	ck_lock(&s->lock);
+	for (struct cks_ring *ring = s->own; ring; ring = ring->next)
+		ring_drop_context(ring, ctx);
+	ck_unlock(&s->lock);
 }

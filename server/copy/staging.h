@@ -45,6 +45,17 @@ struct cks_ring *cks_staging_upload(struct cks_staging *staging);
 struct cks_ring *cks_staging_call(struct cks_staging *staging);
 void cks_ring_release(struct cks_ring *ring);
 
+/*
+ * A ring of a thread's own, with CK_CALL_SLOTS slots of one piece; NULL: out of memory. The thread holds it only while it
+ * calls the driver, so that a context can end meanwhile: a slot whose event is NULL has lost its context. A ring that is
+ * given back is kept for the next thread.
+ */
+struct cks_ring *cks_staging_take(struct cks_staging *staging);
+void cks_staging_give(struct cks_staging *staging, struct cks_ring *ring);
+void cks_ring_hold(struct cks_ring *ring);
+/* Wait until the copies of all slots are done; returns the first error of a stream. */
+CUresult cks_ring_settle(struct cks_ring *ring);
+
 /* The ring's unpacker, NULL at first; whoever owns the ring may make one, and use it. */
 struct ck_unpacker **cks_ring_unpacker(struct cks_ring *ring);
 

@@ -13,7 +13,7 @@
 #include "server/memory/account.h"
 #include "util/util.h"
 
-#define CK_ACCOUNT_MAGIC 0x43414354u
+#define CK_ACCOUNT_MAGIC 0x43414355u
 #define CK_ACCOUNT_KINDS (CK_ACCOUNT_DEVICES + 1) /* memory of devices, and contexts */
 #define CK_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -21,6 +21,7 @@ enum { FREE, TAKEN, LEFT };
 
 struct slot {
 	_Atomic uint32_t state;
+	_Atomic uint32_t pid; /* of the worker, as it says */
 	uint64_t used[CK_ACCOUNT_KINDS];
 };
 
@@ -133,11 +134,26 @@ int cks_account_create(const struct cks_terms *terms, uint32_t seats, struct cks
 	return fd;
 }
 
+#define SET(term) __atomic_store_n(&a->terms.term, terms->term, __ATOMIC_RELAXED)
+
+/* What workers read of the terms. */
 void cks_account_change(struct cks_account *a, const struct cks_terms *terms)
 {
-	__atomic_store_n(&a->terms.memory, terms->memory, __ATOMIC_RELAXED);
-	__atomic_store_n(&a->terms.percent, terms->percent, __ATOMIC_RELAXED);
-	__atomic_store_n(&a->terms.contexts, terms->contexts, __ATOMIC_RELAXED);
+	SET(memory);
+	SET(percent);
+	SET(memory_total);
+	SET(contexts);
+	/* of sessions that begin later */
+	SET(m3_memory);
+	SET(lanes);
+	SET(host_memory);
+	SET(output);
+	SET(cache);
+	SET(bandwidth);
+	SET(resume);
+	SET(features);
+	SET(nvml_own);
+	SET(m3_own);
 }
 
 /* A worker may hold the lock, so the supervisor only tries to take it. */
@@ -184,8 +200,18 @@ int cks_account_map(int fd, uint32_t seat, struct cks_account **out)
 		munmap(a, (size_t)st.st_size);
 		return -EPROTO;
 	}
+	a->slots[seat].pid = (uint32_t)getpid();
 	*out = a;
 	return 0;
+}
+
+bool cks_account_has(const struct cks_account *a, unsigned int pid)
+{
+	for (uint32_t i = 0; i < a->seats; i++) {
+		if (a->slots[i].state == TAKEN && a->slots[i].pid == pid)
+			return true;
+	}
+	return false;
 }
 
 void cks_account_terms(const struct cks_account *a, struct cks_terms *out)
@@ -226,21 +252,74 @@ int cks_account_device(struct cks_account *a, const unsigned char uuid[16])
 	return device < CK_ACCOUNT_DEVICES ? device : -1;
 }
 
+/* What all devices together may still give. Call with the lock held. */
+static uint64_t left_in_all(const struct cks_account *a, uint64_t most)
+{
+	uint64_t left = most;
+
+	for (uint32_t d = 0; d < CK_ACCOUNT_DEVICES; d++)
+		left -= ck_min(left, a->total[d]);
+	return left;
+}
+
+static uint64_t limit_of_all(const struct cks_account *a)
+{
+	uint64_t bytes = __atomic_load_n(&a->terms.memory_total, __ATOMIC_RELAXED);
+
+	return bytes ? bytes : CK_ACCOUNT_UNLIMITED;
+}
+
+uint64_t cks_account_left(struct cks_account *a, uint64_t *most)
+{
+	uint64_t left = CK_ACCOUNT_UNLIMITED;
+
+	*most = limit_of_all(a);
+	if (*most == CK_ACCOUNT_UNLIMITED)
+		return left;
+	lock(a);
+	clear_left(a);
+	left = left_in_all(a, *most);
+	pthread_mutex_unlock(&a->lock);
+	return left;
+}
+
+/* Call with the lock held. */
+static bool fits(const struct cks_account *a, int device, uint64_t bytes, uint64_t most)
+{
+	uint64_t all = limit_of_all(a);
+
+	if (most != CK_ACCOUNT_UNLIMITED && (bytes > most || a->total[device] > most - bytes))
+		return false;
+	return device == CK_ACCOUNT_CONTEXTS || all == CK_ACCOUNT_UNLIMITED ||
+	       bytes <= left_in_all(a, all);
+}
+
+static void take(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
+{
+	a->slots[seat].used[device] += bytes;
+	a->total[device] += bytes;
+}
+
 bool cks_account_charge(struct cks_account *a, uint32_t seat, int device, uint64_t bytes,
 			uint64_t most)
 {
-	bool fits;
+	bool yes;
 
 	lock(a);
 	clear_left(a);
-	fits = bytes <= most && a->total[device] <= most - bytes;
-	if (fits || most == CK_ACCOUNT_UNLIMITED) {
-		a->slots[seat].used[device] += bytes;
-		a->total[device] += bytes;
-		fits = true;
-	}
+	yes = fits(a, device, bytes, most);
+	if (yes)
+		take(a, seat, device, bytes);
 	pthread_mutex_unlock(&a->lock);
-	return fits;
+	return yes;
+}
+
+void cks_account_move(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
+{
+	lock(a);
+	clear_left(a);
+	take(a, seat, device, bytes);
+	pthread_mutex_unlock(&a->lock);
 }
 
 void cks_account_refund(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)

@@ -44,11 +44,20 @@ uint64_t cks_account_limit(const struct cks_account *account, uint64_t total);
 /* How many contexts the identity may have. */
 uint64_t cks_account_context_limit(const struct cks_account *account);
 
+/* The bytes that all devices together may still give; CK_ACCOUNT_UNLIMITED: no such limit. @most: that limit. */
+uint64_t cks_account_left(struct cks_account *account, uint64_t *most);
+
+/* Is @pid the process of a session of the identity? */
+bool cks_account_has(const struct cks_account *account, unsigned int pid);
+
 /* The number of the device with this UUID in the account; -1: there are too many. */
 int cks_account_device(struct cks_account *account, const unsigned char uuid[16]);
-/* Take @bytes of @device for @seat. False: the identity would have more than @most. */
+/* Take @bytes of @device for @seat. False: the identity would have more than @most there, or more than the terms allow on
+ * all devices. */
 bool cks_account_charge(struct cks_account *account, uint32_t seat, int device, uint64_t bytes,
 			uint64_t most);
+/* The same of what the session has already. */
+void cks_account_move(struct cks_account *account, uint32_t seat, int device, uint64_t bytes);
 void cks_account_refund(struct cks_account *account, uint32_t seat, int device, uint64_t bytes);
 /* The bytes that all sessions of the identity have of @device. */
 uint64_t cks_account_used(struct cks_account *account, int device);

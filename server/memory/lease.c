@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "gen/handlers.h"
 #include "server/memory/lease.h"
@@ -23,9 +24,14 @@ CK_LOG_DEFINE("server");
 int cks_leases_create(struct cks_leases **out)
 {
 	struct cks_leases *l = calloc(1, sizeof(*l));
+	pthread_condattr_t monotonic;
 
 	if (!l)
 		return -ENOMEM;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->thawed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	l->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LEASES);
 	for (unsigned int i = 0; i < CK_MAX_DEVICES; i++)
 		l->access[i] = (uint64_t)1 << i;
@@ -38,6 +44,7 @@ void cks_leases_destroy(struct cks_leases *l)
 	if (!l)
 		return;
 	ck_mutex_destroy(&l->lock);
+	pthread_cond_destroy(&l->thawed);
 	free(l);
 }
 
@@ -212,6 +219,7 @@ CUresult cks_lease(struct cks_session *s, CUdevice device, CUdeviceptr at, size_
 CUresult ck_serve_lease(struct cks_request *q, ck_lease_args *a, ck_lease_res *res)
 {
 	(void)res;
+	cks_lease_await_thaw(q->session);
 	return cks_lease(q->session, a->device, a->at, a->size, a->unit);
 }
 

@@ -9,6 +9,7 @@
 #ifndef CK_SERVER_MEMORY_LEASE_H
 #define CK_SERVER_MEMORY_LEASE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,6 +36,8 @@ struct cks_lease_offer {
 
 struct cks_leases {
 	struct ck_mutex lock; /* held over the driver's calls, so that access is set for all */
+	bool frozen;	      /* another session returns to the GPU: take no memory, until */
+	pthread_cond_t thawed;
 	uint64_t access[CK_MAX_DEVICES]; /* per device: a bit per device that may use its memory */
 	uint64_t met; /* a bit per device on which the session has had a context */
 	struct cks_lease_opened *opened; /* memory of other sessions */
@@ -79,6 +82,13 @@ CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, 
 			CUdeviceptr *at);
 /* Close it once; false: it is not open. */
 bool cks_lease_close(struct cks_session *session, CUdeviceptr at);
+
+/* --- freeze.c */
+
+/* Another session returns to the GPU, or no longer does. */
+void cks_lease_freeze(struct cks_session *session, bool frozen);
+/* Wait until none does, at most a minute. Call before each allocation of device memory, without locks. */
+void cks_lease_await_thaw(struct cks_session *session);
 
 /* --- lease_ahead.c */
 

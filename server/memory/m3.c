@@ -35,10 +35,10 @@ static struct {
 	struct ck_m3_answer answer;
 } broker = {.lock = CK_MUTEX(CK_RANK_M3_BROKER), .sock = -1};
 
-void cks_broker_link(const char *path, int client)
+void cks_broker_link(const char *path, int client, uid_t server)
 {
 	struct sockaddr_storage peer;
-	struct ucred who = {.uid = geteuid()}; /* default, for a client on another host */
+	struct ucred who = {.uid = server}; /* default, for a client on another host */
 	socklen_t size = sizeof(peer), cred = sizeof(who);
 
 	broker.path = path;
@@ -46,7 +46,7 @@ void cks_broker_link(const char *path, int client)
 	    getpeername(client, (struct sockaddr *)&peer, &size) == 0 &&
 	    peer.ss_family == AF_UNIX &&
 	    getsockopt(client, SOL_SOCKET, SO_PEERCRED, &who, &cred) == 0)
-		broker.owner = who.uid == geteuid() || who.uid == 0;
+		broker.owner = who.uid == server || who.uid == 0;
 	snprintf(broker.principal, sizeof(broker.principal), "uid:%u", (unsigned int)who.uid);
 }
 
@@ -96,7 +96,7 @@ static int greet(int sock)
 	strcpy(hello.principal, broker.principal);
 	status = cks_broker_exchange(sock, &hello);
 	cks_meter_terms(&terms);
-	if (status != M3_OK || terms.m3_memory == 0 || !broker.payer[0])
+	if (status != M3_OK || (terms.m3_memory == 0 && !terms.m3_own) || !broker.payer[0])
 		return status;
 	ck_m3_request_init(&bill, CK_M3_BILL);
 	strcpy(bill.principal, broker.payer);
@@ -291,6 +291,14 @@ static bool forbidden(const struct ck_m3_request *q)
 	}
 }
 
+static bool sees_own_names_only(void)
+{
+	struct cks_terms terms;
+
+	cks_meter_terms(&terms);
+	return terms.m3_own;
+}
+
 /* Answer a request of libm3. */
 static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_answer *answer)
 {
@@ -302,6 +310,8 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 		status = M3_EPERM;
 	if (op == CK_M3_LEASE)
 		question->head.value = 0; /* no waiting: it would block the session */
+	if (op == CK_M3_LIST && sees_own_names_only())
+		question->head.value = 1;
 	if (status == M3_OK && op == CK_M3_EVENT_SET)
 		status = event_in(question->data, question->head.data_size);
 	if (status == M3_OK)

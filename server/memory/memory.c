@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/memory/meter.h"
 #include "server/session/locks.h"
@@ -386,8 +387,10 @@ CUresult ck_serve_cuMemAlloc_v2(struct cks_request *q, cuMemAlloc_v2_args *a,
 				cuMemAlloc_v2_res *res)
 {
 	CUdeviceptr address = 0;
-	CUresult err = cks_memory_alloc(q->session->memory, q->ctx, a->bytesize, &address);
+	CUresult err;
 
+	cks_lease_await_thaw(q->session);
+	err = cks_memory_alloc(q->session->memory, q->ctx, a->bytesize, &address);
 	res->dptr = address;
 	return err;
 }
@@ -397,9 +400,11 @@ CUresult ck_serve_cuMemAllocPitch_v2(struct cks_request *q, cuMemAllocPitch_v2_a
 {
 	CUdeviceptr address = 0;
 	size_t pitch = 0;
-	CUresult err = cks_memory_alloc_pitch(q->session->memory, q->ctx, a->WidthInBytes,
-					      a->Height, a->ElementSizeBytes, &address, &pitch);
+	CUresult err;
 
+	cks_lease_await_thaw(q->session);
+	err = cks_memory_alloc_pitch(q->session->memory, q->ctx, a->WidthInBytes, a->Height,
+				     a->ElementSizeBytes, &address, &pitch);
 	res->dptr = address;
 	res->pPitch = pitch;
 	return err;
@@ -419,6 +424,7 @@ CUresult ck_serve_cuMemAllocAsync(struct cks_request *q, cuMemAllocAsync_args *a
 	CUstream stream;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 
+	cks_lease_await_thaw(q->session);
 	if (cks_stream_find(q, a->hStream, &stream))
 		err = cks_memory_alloc_async(q->session->memory, a->bytesize, NULL, stream,
 					     &address);
@@ -434,6 +440,7 @@ CUresult ck_serve_cuMemAllocFromPoolAsync(struct cks_request *q, cuMemAllocFromP
 	CUstream stream;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 
+	cks_lease_await_thaw(q->session);
 	if (cks_stream_find(q, a->hStream, &stream) && cks_pool_find(q, a->pool, &pool))
 		err = cks_memory_alloc_async(q->session->memory, a->bytesize, pool, stream,
 					     &address);

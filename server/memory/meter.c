@@ -80,12 +80,10 @@ static void move_to(struct cks_account *account, uint32_t seat)
 	forget_devices();
 	for (int i = 0; i < CK_MAX_DEVICES; i++) {
 		if (meter.own[i] > 0 && index_of(i) >= 0)
-			cks_account_charge(account, seat, index_of(i), meter.own[i],
-					   CK_ACCOUNT_UNLIMITED);
+			cks_account_move(account, seat, index_of(i), meter.own[i]);
 	}
 	if (meter.contexts > 0)
-		cks_account_charge(account, seat, CK_ACCOUNT_CONTEXTS, meter.contexts,
-				   CK_ACCOUNT_UNLIMITED);
+		cks_account_move(account, seat, CK_ACCOUNT_CONTEXTS, meter.contexts);
 	cks_account_unmap(old); /* the supervisor knows that this session has left it */
 }
 
@@ -101,6 +99,16 @@ int cks_meter_account(int fd, uint32_t seat)
 	move_to(account, seat);
 	ck_unlock(&meter.lock);
 	return 0;
+}
+
+bool cks_meter_is_own(unsigned int pid)
+{
+	bool own;
+
+	ck_lock(&meter.lock);
+	own = meter.account && cks_account_has(meter.account, pid);
+	ck_unlock(&meter.lock);
+	return own;
 }
 
 void cks_meter_terms(struct cks_terms *out)
@@ -155,14 +163,29 @@ void cks_meter_refund(CUdevice device, size_t size)
 	ck_unlock(&meter.lock);
 }
 
-/* The session's own limit, if that leaves less. Call with the lock held. */
-static void narrow(CUdevice device, uint64_t *limit, uint64_t *used)
+/* Another limit, @most, of which @left are left: if that leaves less. */
+static void narrow(uint64_t most, uint64_t left, uint64_t *limit, uint64_t *used)
 {
 	uint64_t free = *limit > *used ? *limit - *used : 0;
-	uint64_t own = ck_min(meter.own[device], meter.wish);
 
-	*limit = ck_min(*limit, meter.wish);
-	*used = *limit - ck_min(ck_min(free, meter.wish - own), *limit);
+	*limit = ck_min(*limit, most);
+	*used = *limit - ck_min(ck_min(free, left), *limit);
+}
+
+/* The limits of all devices together, and of the session. Call with the lock held. */
+static void narrow_all(CUdevice device, uint64_t *limit, uint64_t *used)
+{
+	uint64_t most = CK_ACCOUNT_UNLIMITED, left;
+
+	if (meter.account) {
+		left = cks_account_left(meter.account, &most);
+		if (most < CK_ACCOUNT_UNLIMITED)
+			narrow(most, left, limit, used);
+	}
+	if (meter.wish) {
+		left = meter.wish - ck_min(meter.own[device], meter.wish);
+		narrow(meter.wish, left, limit, used);
+	}
 }
 
 bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used)
@@ -179,8 +202,7 @@ bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used)
 		*limit = cks_account_limit(meter.account, meter.total[device]);
 	if (*limit < CK_ACCOUNT_UNLIMITED)
 		*used = cks_account_used(meter.account, index);
-	if (meter.wish)
-		narrow(device, limit, used);
+	narrow_all(device, limit, used);
 	ck_unlock(&meter.lock);
 	return *limit < CK_ACCOUNT_UNLIMITED;
 }

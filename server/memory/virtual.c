@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "gen/handlers.h"
+#include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
@@ -58,6 +59,7 @@ CUresult ck_serve_cuMemCreate(struct cks_request *q, cuMemCreate_args *a, cuMemC
 	(void)res;
 	if (!ck_driver.cuMemCreate || !ck_driver.cuMemRelease)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	cks_lease_await_thaw(q->session);
 	err = ck_driver.cuMemCreate(&handle, a->size, &prop, a->flags);
 	if (err)
 		return err;

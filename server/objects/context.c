@@ -12,6 +12,7 @@
 #include "server/memory/memory.h"
 #include "server/memory/meter.h"
 #include "server/graphs/mirror.h"
+#include "server/nccl/nccl.h"
 #include "server/memory/pinned.h"
 #include "server/session/session.h"
 #include "server/copy/staging.h"
@@ -29,6 +30,7 @@ static void contexts_changed(struct cks_session *s)
 
 void cks_context_retire(struct cks_session *s, uint64_t id, CUcontext context)
 {
+	cks_nccl_drop_context(s, id);
 	cks_status_drop_all(s);
 	cks_staging_drop_context(s->staging, id);
 	cks_deliveries_drop_context(s->deliveries, id, context);
@@ -97,6 +99,7 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 	if (!cks_meter_context_begin())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cks_warm_drop(a->device);
+	cks_lease_await_thaw(q->session);
 	err = create(&context, a->flags, a->device);
 	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q->session, i); i++)
 		err = create(&context, a->flags, a->device);
@@ -159,6 +162,7 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!cks_meter_primary_begin(a->device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	cks_lease_await_thaw(s);
 	err = retain(s, a->device, &context);
 	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (err) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "server/copy/staging.h"
+#include "server/direct/direct.h"
 #include "server/session/locks.h"
 #include "server/graphs/mirror.h"
 #include "server/memory/delivery.h"
@@ -15,6 +16,7 @@
 #include "server/memory/texture.h"
 #include "server/modules/modcache.h"
 #include "server/modules/module.h"
+#include "server/nccl/nccl.h"
 #include "server/session/callback.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
@@ -48,7 +50,8 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 	    cks_assembly_create(&s->assembly) < 0 || cks_textures_create(&s->textures) < 0 ||
 	    cks_callbacks_create(&s->callbacks) < 0 || cks_mirrors_create(&s->mirrors) < 0 ||
 	    cks_pinned_create(&s->pinned) < 0 || cks_deliveries_create(&s->deliveries) < 0 ||
-	    cks_status_create(&s->status) < 0) {
+	    cks_status_create(&s->status) < 0 || cks_direct_create(s, &s->direct) < 0 ||
+	    cks_nccl_create(&s->nccl) < 0) {
 		cks_session_destroy(s);
 		return -ENOMEM;
 	}
@@ -62,7 +65,9 @@ void cks_session_destroy(struct cks_session *s)
 {
 	if (!s)
 		return;
+	cks_direct_destroy(s->direct);
 	cks_status_destroy(s->status);
+	cks_nccl_destroy(s->nccl);
 	cks_callbacks_destroy(s->callbacks);
 	cks_mirrors_destroy(s->mirrors);
 	cks_pinned_destroy(s->pinned);

@@ -17,6 +17,7 @@
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
 #include "server/processes/state.h"
+#include "server/processes/users.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/unixsock.h"
@@ -41,7 +42,7 @@ int cks_leash_folder(const char *folder)
 		return -errno;
 	}
 	if (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
-	    (st.st_mode & 077)) {
+	    (st.st_mode & 067)) { /* workers of other users may find a socket in it */
 		ck_err("folder %s: not a folder that is the server's user's alone (mode "
 		       "0700)",
 		       folder);
@@ -56,19 +57,20 @@ void cks_leash_path(const char *folder, char path[108])
 		path[0] = '\0'; /* no address, so it is refused */
 }
 
-bool cks_leash_trusts(int fd)
+bool cks_leash_trusts(int fd, const struct cks_user_range *workers)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+	       (peer.uid == cks_users_server() || (workers && cks_users_has(workers, peer.uid)));
 }
 
 static int dial(const char *path)
 {
 	int fd = ck_unix_dial(path, SOCK_SEQPACKET);
 
-	if (fd < 0 || cks_leash_trusts(fd))
+	if (fd < 0 || cks_leash_trusts(fd, NULL))
 		return fd;
 	close(fd);
 	return -ECONNREFUSED;

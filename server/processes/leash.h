@@ -28,8 +28,9 @@ int cks_leash_folder(const char *folder);
 /* The path of the socket in @folder. */
 void cks_leash_path(const char *folder, char path[108]);
 
-/* Is the process at the other end of the connection of this user? */
-bool cks_leash_trusts(int fd);
+/* Is the process at the other end of the connection of the server's user, or of @workers? NULL: of no other. */
+struct cks_user_range;
+bool cks_leash_trusts(int fd, const struct cks_user_range *workers);
 
 /* Wait for the next supervisor, for @seconds at most, and tell it of @self; @fd goes with it unless
  * it is -1. The connection, or -ETIMEDOUT. */

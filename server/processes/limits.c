@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "server/processes/limits.h"
+#include "server/session/terms.h"
 #include "util/env.h"
 #include "util/util.h"
 
@@ -73,6 +74,12 @@ const char *cks_limit_name(enum cks_limit limit)
 	return table[limit].name;
 }
 
+void cks_limit_range(enum cks_limit limit, uint64_t *least, uint64_t *most)
+{
+	*least = table[limit].least;
+	*most = table[limit].most;
+}
+
 static uint64_t half_of_memory(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -96,6 +103,20 @@ void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions)
 	if (!limits->given[CK_LIMIT_IDENTITY])
 		limits->value[CK_LIMIT_IDENTITY] =
 			ck_max(max_sessions - max_sessions / 4, CK_SESSIONS_LEAST);
+}
+
+static void apply(struct cks_limits *limits, enum cks_limit limit, uint64_t value)
+{
+	if (value > 0)
+		limits->value[limit] = value;
+}
+
+void cks_limits_apply(struct cks_limits *limits, const struct cks_terms *terms)
+{
+	apply(limits, CK_LIMIT_LANES, terms->lanes);
+	apply(limits, CK_LIMIT_PINNED, terms->host_memory);
+	apply(limits, CK_LIMIT_OUTPUT, terms->output);
+	apply(limits, CK_LIMIT_CACHE, terms->cache);
 }
 
 static int parse(const struct row *row, const char *text, uint64_t *value)

@@ -33,6 +33,8 @@ struct cks_limits {
 
 /* The option's name, without dashes. */
 const char *cks_limit_name(enum cks_limit limit);
+/* The least and the greatest value that it may have. */
+void cks_limit_range(enum cks_limit limit, uint64_t *least, uint64_t *most);
 
 void cks_limits_init(struct cks_limits *limits);
 
@@ -42,6 +44,10 @@ void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions);
 /* Set a limit from @text: a number; for bytes, optionally with K, M, G or T; for a time, with s, m or
  * h. -EINVAL, printed on stderr. */
 int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text);
+
+/* The bounds of one identity: what its @terms set takes the place of the options. */
+struct cks_terms;
+void cks_limits_apply(struct cks_limits *limits, const struct cks_terms *terms);
 
 void cks_limits_help(FILE *out);
 

@@ -67,6 +67,7 @@ struct cks_worker_note {
 	uint32_t gpus[CK_NOTE_GPUS];
 	/* of CK_NOTE_USE and _END, since the session began */
 	struct cks_histogram call_times, round_trips;
+	uint32_t user; /* of CK_NOTE_SESSION: which it has become (--worker-users); 0: none */
 };
 
 /* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
@@ -87,6 +88,9 @@ struct cks_worker_note {
 /* Without one: keep all threads away from the driver, or no longer. */
 #define CK_CONTROL_PARK 'K'
 #define CK_CONTROL_UNPARK 'U'
+/* Without one: another session returns to the GPU, take no device memory; and it has returned. */
+#define CK_CONTROL_FREEZE 'Z'
+#define CK_CONTROL_THAW 'Y'
 /* Close all connections of the client, and report it; and after that: take some again. The worker
  * may have been written into files in between, and belong to another supervisor. */
 #define CK_CONTROL_LEAVE 'L'
@@ -100,13 +104,30 @@ struct cks_control_account {
 	uint32_t seat;
 };
 
+/* With --worker-users, the first message to a worker with a client, as struct cks_control_user: become @user, with the folder
+ * of the module cache that comes with it. The supervisor has judged the client. */
+#define CK_CONTROL_USER 'X'
+struct cks_control_user {
+	char kind, unused[3];
+	uint32_t user;
+	struct cks_identity identity;
+};
+
 /* As struct cks_control_turn: wait for turns on the GPU; here is one; or go on without. */
 #define CK_CONTROL_HOLD 'H'
 #define CK_CONTROL_TURN 'V'
 #define CK_CONTROL_FREE 'F'
 struct cks_control_turn {
-	char kind, unused[3];
-	uint32_t serial, window_us; /* of a turn: its number; how long it may submit work */
+	char kind, unused;
+	uint16_t messages; /* of a turn: most messages that may call the driver; 0: no bound */
+	uint32_t serial, window_us; /* its number; how long it may submit work */
+};
+
+/* As struct cks_control_words: a line for the program's user (server/session/words.h); @last: and the session ends. */
+#define CK_CONTROL_WORDS 'Y'
+struct cks_control_words {
+	char kind, last;
+	char text[CK_NOTE_TEXT];
 };
 
 /* Exit status of a spare that failed to get ready. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "rpc/chan.h"
-#include "server/processes/holders.h"
+#include "server/processes/new_token.h"
 #include "server/processes/new_cert.h"
 #include "server/processes/options.h"
 #include "server/processes/sandbox.h"
@@ -38,6 +38,7 @@ enum {
 	OPT_TLS_CA,
 	OPT_TLS,
 	OPT_NEW_CERT,
+	OPT_POOL_PEERS,
 	OPT_CLIENT_FILES,
 	OPT_CACHE_DIR,
 	OPT_CACHE_SIZE,
@@ -51,12 +52,14 @@ enum {
 	OPT_SUSPEND_FOR_OTHERS,
 	OPT_GPU_TIME,
 	OPT_SANDBOX,
+	OPT_WORKER_USERS,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
 	OPT_STANDBY,
 	OPT_WARM_DEVICES,
 	OPT_LOG,
 	OPT_LOG_FORMAT,
+	OPT_NCCL,
 	OPT_HELP,
 	OPT_HELP_ENV,
 	OPT_VERSION,
@@ -83,6 +86,7 @@ static const struct option long_options[] = {
 	{"tls-ca", required_argument, NULL, OPT_TLS_CA},
 	{"tls", required_argument, NULL, OPT_TLS},
 	{"new-cert", required_argument, NULL, OPT_NEW_CERT},
+	{"pool-peers", required_argument, NULL, OPT_POOL_PEERS},
 	{"client-files", required_argument, NULL, OPT_CLIENT_FILES},
 	{"cache-dir", required_argument, NULL, OPT_CACHE_DIR},
 	{"cache-size", required_argument, NULL, OPT_CACHE_SIZE},
@@ -96,6 +100,8 @@ static const struct option long_options[] = {
 	{"suspend-for-others", no_argument, NULL, OPT_SUSPEND_FOR_OTHERS},
 	{"gpu-time", no_argument, NULL, OPT_GPU_TIME},
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
+	{"nccl", required_argument, NULL, OPT_NCCL},
+	{"worker-users", required_argument, NULL, OPT_WORKER_USERS},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
 	{"standby", required_argument, NULL, OPT_STANDBY},
@@ -186,6 +192,14 @@ static int parse_sandbox(const char *word)
 	return setenv("CRICKET_SANDBOX", word, 1) < 0 ? -errno : 0;
 }
 
+/* The same. */
+static int parse_nccl(const char *library)
+{
+	if (*library != '/' && strcmp(library, "off") != 0)
+		return refuse("--nccl: neither an absolute path nor off", library);
+	return setenv("CRICKET_NCCL_LIBRARY", library, 1) < 0 ? -errno : 0;
+}
+
 static int add_listen(struct cks_options *o, const char *address)
 {
 	if (o->listen_count == CK_LISTEN_MAX)
@@ -258,7 +272,7 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		o->token_file = value;
 		return 0;
 	case OPT_NEW_TOKEN:
-		return cks_holders_new(value) < 0 ? -EINVAL : 1;
+		return cks_new_token(value) < 0 ? -EINVAL : 1;
 	case OPT_INSECURE:
 		o->insecure = true;
 		return 0;
@@ -286,6 +300,11 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 	case OPT_NEW_CERT: /* names come last */
 		o->new_cert = value;
 		return 0;
+	case OPT_POOL_PEERS:
+		o->pool_peers_text = value;
+		return cks_allowed_parse(value, &o->pool_peers) < 0
+			       ? refuse("not a list of networks", value)
+			       : 0;
 	case OPT_CLIENT_FILES:
 		return take_path(&o->client_files, value);
 	case OPT_CACHE_DIR:
@@ -318,6 +337,14 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return 0;
 	case OPT_SANDBOX:
 		return parse_sandbox(value);
+	case OPT_NCCL:
+		return parse_nccl(value);
+	case OPT_WORKER_USERS:
+		o->worker_users_text = value;
+		return cks_users_parse(value, &o->worker_users) < 0
+			       ? refuse("--worker-users: not FIRST-LAST, numbers of users above 0",
+					value)
+			       : 0;
 	case OPT_CTL_SOCKET:
 		return take_path(&o->ctl_socket, value);
 	case OPT_MAX_SESSIONS:
@@ -371,6 +398,7 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 				  .warm_devices = CK_WARM_DEVICES,
 				  .criu = "criu"};
 	cks_limits_init(&o->limits);
+	cks_allowed_parse(CK_ALLOWED_DEFAULT, &o->pool_peers);
 	all_options(options);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		ret = parse_option(option, optarg, o);
@@ -403,5 +431,7 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 	cks_limits_settle(&o->limits, o->max_sessions);
 	if (o->listen_count == 0)
 		o->listen[o->listen_count++] = "127.0.0.1";
+	for (size_t i = 0; i < o->listen_count; i++)
+		cks_allowed_listen(&o->pool_peers, o->listen[i]);
 	return 0;
 }

@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/direct/allowed.h"
 #include "server/processes/limits.h"
+#include "server/processes/users.h"
 
 #define CK_LISTEN_MAX 16
 #define CK_SESSIONS 256	    /* of --max-sessions, unless it is given */
@@ -30,12 +32,14 @@ struct cks_options {
 	bool audit_required;	  /* no session begins that it cannot record */
 	const char *tls_cert;	  /* the server's certificate; NULL: no TLS */
 	const char *tls_key;
-	const char *tls_ca;	    /* signers of clients' certificates; NULL: they need none */
-	bool tls_required;	    /* connections over a network use TLS */
-	const char *new_cert;	    /* a folder for a new certificate; NULL: run a server */
-	const char *client_files;   /* folder of the client that is sent; NULL: the server's */
-	const char *cache_dir;	    /* NULL: the usual places */
-	const char *cache_size;	    /* as CRICKET_CACHE_SIZE */
+	const char *tls_ca;	       /* signers of clients' certificates; NULL: they need none */
+	bool tls_required;	       /* connections over a network use TLS */
+	const char *new_cert;	       /* a folder for a new certificate; NULL: run a server */
+	const char *pool_peers_text;   /* NULL: the usual ones */
+	struct cks_allowed pool_peers; /* where workers may connect to, for copies */
+	const char *client_files;      /* folder of the client that is sent; NULL: the server's */
+	const char *cache_dir;	       /* NULL: the usual places */
+	const char *cache_size;	       /* as CRICKET_CACHE_SIZE */
 	const char *m3_path;	    /* the memory broker's socket; NULL: beside the server's own */
 	const char *state_dir;	    /* NULL: sessions end with their server */
 	const char *pid_file;	    /* NULL: none */
@@ -44,6 +48,8 @@ struct cks_options {
 	const char *ctl_socket;	    /* NULL: beside the server's own */
 	char *const *words;	    /* of --ctl: a command and its arguments; NULL: run a server */
 	size_t word_count;
+	struct cks_user_range worker_users; /* first 0: workers stay the server's user */
+	const char *worker_users_text;	    /* as on the command line; NULL: not given */
 	bool suspend_for_others;
 	bool gpu_time; /* measure that of sessions */
 	unsigned int max_sessions;

@@ -50,8 +50,12 @@ static enum cks_peek classify(const struct ck_call_header *header)
 		return CK_PEEK_JOIN;
 	case CK_LINK:
 		return CK_PEEK_LINK;
+	case CK_DIRECT:
+		return CK_PEEK_DIRECT;
 	case CK_FILES:
 		return CK_PEEK_FILES;
+	case CK_OFFER:
+		return CK_PEEK_OFFER;
 	default:
 		return CK_PEEK_NO_PROCEDURE;
 	}
@@ -76,13 +80,13 @@ enum cks_peek cks_peek(const unsigned char *data, size_t size, struct cks_peeked
 	if (ck_call_decode(data + CK_MARK, length, &header) < 0)
 		return CK_PEEK_GARBAGE;
 	kind = classify(&header);
-	named = kind == CK_PEEK_JOIN || kind == CK_PEEK_LINK;
+	named = kind == CK_PEEK_JOIN || kind == CK_PEEK_LINK || kind == CK_PEEK_DIRECT;
 	if (named && length < header.size + sizeof(out->session))
 		return CK_PEEK_GARBAGE;
 	out->xid = header.xid;
 	out->record = CK_MARK + length;
 	out->args = CK_MARK + header.size;
-	if (named) /* both begin with it */
+	if (named) /* all begin with it */
 		memcpy(out->session, data + CK_MARK + header.size, sizeof(out->session));
 	return kind;
 }

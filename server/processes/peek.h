@@ -22,13 +22,15 @@ enum cks_peek {
 	CK_PEEK_JOIN,
 	CK_PEEK_LINK,
 	CK_PEEK_FILES,
+	CK_PEEK_DIRECT,
+	CK_PEEK_OFFER,
 };
 
 struct cks_peeked {
 	uint32_t xid;
 	size_t record;		   /* bytes of the record, its mark included */
 	size_t args;		   /* offset of its arguments */
-	unsigned char session[16]; /* of a join or a link */
+	unsigned char session[16]; /* of a join, a link or a direct connection */
 };
 
 /* Classify the first @size bytes of a connection. *out is set from CK_PEEK_NULL on. */

@@ -20,11 +20,14 @@
 struct entry {
 	struct ck_hash key;
 	struct cks_terms terms;
+	uint32_t prefixes; /* a bit for each that it may use */
 };
 
 struct cks_policy {
 	struct cks_terms usual;
-	bool weighted; /* not all have the same weight */
+	uint32_t usual_prefixes;
+	struct cks_prefixes prefixes; /* that there are */
+	bool weighted;		      /* not all have the same weight and priority */
 	struct entry *entries;
 	size_t count;
 };
@@ -36,8 +39,18 @@ static void unknown(struct cks_policy_reading *r, const config_setting_t *s)
 	cks_policy_fail(r, s, "unknown key: %s", config_setting_name(s));
 }
 
+/* Take a key of an entry, or of the default; false: there is none of this name. */
+static bool take_key(struct cks_policy_reading *r, const config_setting_t *s,
+		     const struct cks_policy *policy, struct cks_terms *t, uint32_t *prefixes)
+{
+	if (strcmp(config_setting_name(s), "prefixes") != 0)
+		return cks_policy_take(r, s, t);
+	cks_prefixes_grant(r, s, &policy->prefixes, prefixes);
+	return true;
+}
+
 static void take_usual(struct cks_policy_reading *r, const config_setting_t *group,
-		       struct cks_terms *t)
+		       struct cks_policy *policy)
 {
 	if (!config_setting_is_group(group))
 		cks_policy_fail(r, group,
@@ -45,7 +58,7 @@ static void take_usual(struct cks_policy_reading *r, const config_setting_t *gro
 	for (int i = 0; !r->failed && i < config_setting_length(group); i++) {
 		const config_setting_t *s = config_setting_get_elem(group, (unsigned int)i);
 
-		if (!cks_policy_take(r, s, t))
+		if (!take_key(r, s, policy, &policy->usual, &policy->usual_prefixes))
 			unknown(r, s);
 	}
 }
@@ -100,7 +113,7 @@ static void take_entry(struct cks_policy_reading *r, const config_setting_t *gro
 	struct entry *e = &policy->entries[policy->count];
 	int names = 0;
 
-	*e = (struct entry){.terms = policy->usual};
+	*e = (struct entry){.terms = policy->usual, .prefixes = policy->usual_prefixes};
 	if (!config_setting_is_group(group))
 		cks_policy_fail(r, group, "identities: not a group, as in { token = \"alice\"; }");
 	for (int i = 0; !r->failed && i < config_setting_length(group); i++) {
@@ -108,7 +121,7 @@ static void take_entry(struct cks_policy_reading *r, const config_setting_t *gro
 
 		if (take_name(r, s, &e->key))
 			names++;
-		else if (!cks_policy_take(r, s, &e->terms))
+		else if (!take_key(r, s, policy, &e->terms, &e->prefixes))
 			unknown(r, s);
 	}
 	if (names != 1)
@@ -117,7 +130,8 @@ static void take_entry(struct cks_policy_reading *r, const config_setting_t *gro
 		if (ck_hash_equal(&policy->entries[i].key, &e->key))
 			cks_policy_fail(r, group, "the identity has an entry already");
 	}
-	policy->weighted |= e->terms.weight != policy->usual.weight;
+	policy->weighted |= e->terms.weight != policy->usual.weight ||
+			    e->terms.priority != policy->usual.priority;
 	policy->count++;
 }
 
@@ -140,16 +154,19 @@ static void take_file(struct cks_policy_reading *r, const config_setting_t *root
 		      struct cks_policy *policy)
 {
 	const config_setting_t *usual = config_setting_get_member(root, "default"),
-			       *list = config_setting_get_member(root, "identities");
+			       *list = config_setting_get_member(root, "identities"),
+			       *prefixes = config_setting_get_member(root, "prefixes");
 
 	for (int i = 0; i < config_setting_length(root); i++) {
 		const config_setting_t *s = config_setting_get_elem(root, (unsigned int)i);
 
-		if (s != usual && s != list)
+		if (s != usual && s != list && s != prefixes)
 			unknown(r, s);
 	}
-	if (usual)
-		take_usual(r, usual, &policy->usual); /* entries begin with it */
+	if (prefixes)
+		cks_prefixes_take(r, prefixes, &policy->prefixes);
+	if (usual && !r->failed)
+		take_usual(r, usual, policy); /* entries begin with it */
 	if (list && !r->failed)
 		take_entries(r, list, policy);
 }
@@ -225,27 +242,64 @@ void cks_policy_free(struct cks_policy *policy)
 {
 	if (!policy)
 		return;
+	cks_prefixes_free(&policy->prefixes);
 	free(policy->entries);
 	free(policy);
+}
+
+/* NULL: it has none. */
+static const struct entry *find_entry(const struct cks_policy *policy, const struct ck_hash *key)
+{
+	for (size_t i = 0; i < policy->count; i++) {
+		if (ck_hash_equal(&policy->entries[i].key, key))
+			return &policy->entries[i];
+	}
+	return NULL;
 }
 
 const struct cks_terms *cks_policy_find(const struct cks_policy *policy, const struct ck_hash *key)
 {
 	static const struct cks_terms none = {
 		.resume = -1, .idle = -1, .weight = 1, .features = CK_FEATURES_ALL};
+	const struct entry *e = policy ? find_entry(policy, key) : NULL;
 
 	if (!policy)
 		return &none;
-	for (size_t i = 0; i < policy->count; i++) {
-		if (ck_hash_equal(&policy->entries[i].key, key))
-			return &policy->entries[i].terms;
+	return e ? &e->terms : &policy->usual;
+}
+
+const struct cks_prefix *cks_policy_prefix(const struct cks_policy *policy,
+					   const struct ck_hash *key, const char *name)
+{
+	const struct entry *e = policy ? find_entry(policy, key) : NULL;
+	uint32_t granted = e ? e->prefixes : policy ? policy->usual_prefixes : 0;
+
+	for (size_t i = 0; policy && i < policy->prefixes.count; i++) {
+		const struct cks_prefix *p = &policy->prefixes.list[i];
+
+		if (strcmp(p->name, name) == 0)
+			return granted >> i & 1 ? p : NULL;
 	}
-	return &policy->usual;
+	return NULL;
 }
 
 bool cks_policy_weighted(const struct cks_policy *policy)
 {
 	return policy->weighted;
+}
+
+static bool timed(const struct cks_terms *t)
+{
+	return t->time > 0 || t->idle_end > 0;
+}
+
+bool cks_policy_timed(const struct cks_policy *policy)
+{
+	bool any = timed(&policy->usual);
+
+	for (size_t i = 0; !any && i < policy->count; i++)
+		any = timed(&policy->entries[i].terms);
+	return any;
 }
 
 int cks_policy_check(const char *path)

@@ -11,6 +11,13 @@
 
 struct cks_policy;
 
+/* A command that workers may be started through, such as a profiler. */
+#define CK_PREFIX_NAME 32
+struct cks_prefix {
+	char name[CK_PREFIX_NAME];
+	char **command; /* an absolute path and arguments, NULL behind them */
+};
+
 #define CK_POLICY_WHY 512
 
 /* Read the file @path, all or nothing. -errno: @why has file, line and reason in words. */
@@ -23,8 +30,16 @@ void cks_policy_free(struct cks_policy *policy); /* accepts NULL */
 /* The terms of the identity with @key; as long as @policy lives. NULL policy: nothing is set. */
 const struct cks_terms *cks_policy_find(const struct cks_policy *policy, const struct ck_hash *key);
 
+/* The command @name, if the identity with @key may use it; as long as @policy lives. NULL: it may not, or
+ * there is none. Accepts a NULL policy. */
+const struct cks_prefix *cks_policy_prefix(const struct cks_policy *policy,
+					   const struct ck_hash *key, const char *name);
+
 /* Do identities have different weights? */
 bool cks_policy_weighted(const struct cks_policy *policy);
+
+/* Do sessions of any identity end after some time? */
+bool cks_policy_timed(const struct cks_policy *policy);
 
 /* Is the file @path right? NULL: there is none. 0 or -errno, printed on stderr. */
 int cks_policy_check(const char *path);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/processes/limits.h"
 #include "server/processes/policy.h"
 #include "server/processes/policy_part.h"
 #include "util/env.h"
@@ -15,6 +16,7 @@
 #define CK_POLICY_PRIORITY 1000
 #define CK_POLICY_WEIGHT 1000
 #define CK_POLICY_TIME (7 * 86400)
+#define CK_POLICY_BANDWIDTH 65536
 
 void cks_policy_fail(struct cks_policy_reading *r, const config_setting_t *at, const char *format,
 		     ...)
@@ -79,14 +81,75 @@ static void set_contexts(struct cks_policy_reading *r, const config_setting_t *s
 	t->contexts = (uint32_t)number_of(r, s, 1, CK_POLICY_SESSIONS);
 }
 
+/* A size as in "8G". */
+static uint64_t size_of(struct cks_policy_reading *r, const config_setting_t *s)
+{
+	const char *text = cks_policy_text(r, s);
+	uint64_t bytes = 0;
+
+	if (strspn(text, "0123456789") == 0 || ck_env_number(text, &bytes) < 0 || bytes == 0)
+		cks_policy_fail(r, s, "%s: not a size as in \"8G\"", config_setting_name(s));
+	return bytes;
+}
+
 static void set_m3_memory(struct cks_policy_reading *r, const config_setting_t *s,
 			  struct cks_terms *t)
 {
-	const char *text = cks_policy_text(r, s);
+	t->m3_memory = size_of(r, s);
+}
 
-	if (strspn(text, "0123456789") == 0 || ck_env_number(text, &t->m3_memory) < 0 ||
-	    t->m3_memory == 0)
-		cks_policy_fail(r, s, "m3_memory: not a size as in \"8G\"");
+static void set_memory_total(struct cks_policy_reading *r, const config_setting_t *s,
+			     struct cks_terms *t)
+{
+	t->memory_total = size_of(r, s);
+}
+
+/* Bounds that options of the server set too: the same values are right. */
+static void check_limit(struct cks_policy_reading *r, const config_setting_t *s,
+			enum cks_limit limit, uint64_t value)
+{
+	uint64_t least, most;
+
+	cks_limit_range(limit, &least, &most);
+	if (value < least || value > most)
+		cks_policy_fail(r, s, "%s: not from %llu to %llu", config_setting_name(s),
+				(unsigned long long)least, (unsigned long long)most);
+}
+
+static void set_lanes(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	uint64_t least, most;
+
+	cks_limit_range(CK_LIMIT_LANES, &least, &most);
+	t->lanes = (uint64_t)number_of(r, s, (int64_t)least, (int64_t)most);
+}
+
+static void set_host_memory(struct cks_policy_reading *r, const config_setting_t *s,
+			    struct cks_terms *t)
+{
+	t->host_memory = size_of(r, s);
+	check_limit(r, s, CK_LIMIT_PINNED, t->host_memory);
+}
+
+static void set_output(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	t->output = size_of(r, s);
+	check_limit(r, s, CK_LIMIT_OUTPUT, t->output);
+}
+
+static void set_cache(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	t->cache = size_of(r, s);
+	check_limit(r, s, CK_LIMIT_CACHE, t->cache);
+}
+
+/* Less would keep a single message waiting for longer than a minute. */
+static void set_bandwidth(struct cks_policy_reading *r, const config_setting_t *s,
+			  struct cks_terms *t)
+{
+	t->bandwidth = size_of(r, s);
+	if (t->bandwidth < CK_POLICY_BANDWIDTH)
+		cks_policy_fail(r, s, "bandwidth: less than 64K");
 }
 
 /* A size as in "8G", or a part of each GPU as in "25%". */
@@ -127,6 +190,40 @@ static void set_idle(struct cks_policy_reading *r, const config_setting_t *s, st
 	t->idle = time_of(r, s);
 }
 
+/* "0" takes back what the default sets. */
+static void set_time(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	t->time = (uint64_t)time_of(r, s);
+}
+
+static void set_idle_end(struct cks_policy_reading *r, const config_setting_t *s,
+			 struct cks_terms *t)
+{
+	t->idle_end = (uint64_t)time_of(r, s);
+}
+
+/* "own" or "all"; true: own. */
+static bool own_of(struct cks_policy_reading *r, const config_setting_t *s)
+{
+	const char *text = cks_policy_text(r, s);
+	bool own = strcmp(text, "own") == 0;
+
+	if (!own && strcmp(text, "all") != 0)
+		cks_policy_fail(r, s, "%s: neither \"own\" nor \"all\"", config_setting_name(s));
+	return own;
+}
+
+static void set_nvml(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+{
+	t->nvml_own = own_of(r, s);
+}
+
+static void set_m3_names(struct cks_policy_reading *r, const config_setting_t *s,
+			 struct cks_terms *t)
+{
+	t->m3_own = own_of(r, s);
+}
+
 /* Numbers or UUIDs: the driver knows which there are. */
 static void set_gpus(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
 {
@@ -165,10 +262,26 @@ static const struct {
 	const char *key;
 	void (*set)(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t);
 } keys[] = {
-	{"sessions", set_sessions},   {"memory", set_memory}, {"gpus", set_gpus},
-	{"priority", set_priority},   {"resume", set_resume}, {"suspend_idle", set_idle},
-	{"features", set_features},   {"weight", set_weight}, {"contexts", set_contexts},
+	{"sessions", set_sessions},
+	{"memory", set_memory},
+	{"gpus", set_gpus},
+	{"priority", set_priority},
+	{"resume", set_resume},
+	{"suspend_idle", set_idle},
+	{"features", set_features},
+	{"weight", set_weight},
+	{"contexts", set_contexts},
 	{"m3_memory", set_m3_memory},
+	{"memory_total", set_memory_total},
+	{"lanes", set_lanes},
+	{"host_memory", set_host_memory},
+	{"output", set_output},
+	{"cache", set_cache},
+	{"bandwidth", set_bandwidth},
+	{"time", set_time},
+	{"idle", set_idle_end},
+	{"nvml_processes", set_nvml},
+	{"m3_names", set_m3_names},
 };
 
 bool cks_policy_take(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)

@@ -7,6 +7,7 @@
 #include <libconfig.h>
 #include <stdbool.h>
 
+#include "server/processes/policy.h"
 #include "server/session/terms.h"
 
 /* A file that is being read; the first error counts. */
@@ -26,5 +27,22 @@ const char *cks_policy_text(struct cks_policy_reading *reading, const config_set
 /* Take one key of a group; false: no key has this name. */
 bool cks_policy_take(struct cks_policy_reading *reading, const config_setting_t *setting,
 		     struct cks_terms *terms);
+
+/* --- policy_prefix.c: commands that workers may be started through */
+
+#define CK_PREFIXES 32
+
+struct cks_prefixes {
+	struct cks_prefix list[CK_PREFIXES];
+	size_t count;
+};
+
+/* Take the list of those that there are. */
+void cks_prefixes_take(struct cks_policy_reading *reading, const config_setting_t *list,
+		       struct cks_prefixes *prefixes);
+/* Take a list of names, as a bit for each that is in it. */
+void cks_prefixes_grant(struct cks_policy_reading *reading, const config_setting_t *names,
+			const struct cks_prefixes *prefixes, uint32_t *granted);
+void cks_prefixes_free(struct cks_prefixes *prefixes);
 
 #endif

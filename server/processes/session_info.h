@@ -57,6 +57,7 @@ struct cks_suspension {
 struct cks_session_info {
 	unsigned int number; /* for its public name; never used again */
 	pid_t pid;	     /* of the worker */
+	uint32_t user;	     /* that the worker has become (--worker-users); 0: none */
 	pid_t follower;	     /* the child that ends with it; 0: it is a child itself */
 	struct cks_owner owner;
 	char program[CK_NOTE_TEXT]; /* of the client, as it calls itself */
@@ -76,6 +77,11 @@ struct cks_session_info {
 	enum { CK_STAYS, CK_LEFT, CK_CANNOT_LEAVE } left; /* the reply to CK_CONTROL_LEAVE */
 	char why[CK_NOTE_TEXT];				  /* it cannot leave */
 	char cause[CK_NOTE_TEXT];			  /* of its end, in its worker's words */
+	struct cks_deadline {
+		bool warned;   /* that its time is nearly over */
+		int64_t idle;  /* suspension.used, when it was warned that it is idle */
+		int64_t ended; /* when it was told to end, in ms; 0: not yet */
+	} deadline;
 	bool written;	     /* it is being written into files, and ends then */
 	int64_t saved;	     /* when --checkpoint-every has saved it last, in ms, */
 	uint64_t saved_uses; /* and its suspension.uses then */

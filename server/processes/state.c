@@ -174,6 +174,7 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 	*w = (struct cks_state_worker){.serving = strcmp(state, "spare") != 0};
 	info->pid = (pid_t)get_number(r, json, "pid", 2, CK_NUMBER_MAX, 0);
 	info->follower = (pid_t)get_number(r, json, "follower", 0, CK_NUMBER_MAX, 0);
+	info->user = (uint32_t)get_number(r, json, "user", 0, UINT32_MAX, 0);
 	w->control = (int)get_number(r, json, "control", -1, CK_NUMBER_MAX, -1);
 	w->process = get_extra_fd(r, json, "process");
 	if (info->pid == 0 || (w->control >= 0 && w->control < 3))

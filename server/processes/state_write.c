@@ -120,6 +120,8 @@ static json_t *write_worker(struct writer *w, const struct cks_state_worker *wor
 	if (!worker->serving)
 		return json;
 	put(w, json, "owner", write_owner(w, &info->owner));
+	if (info->user)
+		put_number(w, json, "user", info->user);
 	put_number(w, json, "number", info->number);
 	put_name(w, json, "program", info->program);
 	put_number(w, json, "client_pid", info->client_pid);

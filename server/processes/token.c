@@ -2,7 +2,6 @@
  * server/processes/token.c - see token.h.
  */
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -15,16 +14,6 @@
 CK_LOG_DEFINE("server");
 
 #define CK_SETTLED_S 2 /* file times are coarse: changes within this time may go unnoticed */
-
-bool cks_secret_equal(const void *a, const void *b, size_t size)
-{
-	const volatile uint8_t *x = a, *y = b;
-	uint8_t differ = 0;
-
-	for (size_t i = 0; i < size; i++)
-		differ |= x[i] ^ y[i];
-	return differ == 0;
-}
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
 {
@@ -49,7 +38,7 @@ static int read_token(FILE *f, struct cks_token *token, unsigned int *line)
 	if (ferror(f) || !feof(f))
 		return -EFBIG;
 	token->text[n] = '\0';
-	ret = cks_holders_check(token->text, line);
+	ret = ck_holders_check(token->text, line);
 	token->named = ret == 0;
 	if (ret != -ENOENT)
 		return ret;
@@ -128,8 +117,7 @@ bool cks_token_admits(struct cks_token *token, const char *file, const void *byt
 			return false;
 		}
 		if (token->named)
-			return cks_holders_find(token->text, bytes, size, time(NULL),
-						token->holder);
+			return ck_holders_find(token->text, bytes, size, time(NULL), token->holder);
 		n = token->size;
 	} else if (cks_token_wanted(NULL)) {
 		secret = ck_env_string("CRICKET_TOKEN");
@@ -140,5 +128,5 @@ bool cks_token_admits(struct cks_token *token, const char *file, const void *byt
 	/* Hashes have equal lengths: comparing them reveals nothing about the secret's length. */
 	ck_hash(secret, n, &ours);
 	ck_hash(bytes, size, &theirs);
-	return cks_secret_equal(ours.bytes, theirs.bytes, sizeof(ours.bytes));
+	return ck_secret_equal(ours.bytes, theirs.bytes, sizeof(ours.bytes));
 }

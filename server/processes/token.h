@@ -1,5 +1,5 @@
 /*
- * server/processes/token.h - secrets: admission by token, and comparison in constant time.
+ * server/processes/token.h - admission by token.
  */
 #ifndef CK_SERVER_PROCESSES_TOKEN_H
 #define CK_SERVER_PROCESSES_TOKEN_H
@@ -8,13 +8,10 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "server/processes/holders.h"
+#include "util/holders.h"
 
 #define CK_TOKEN_MAX 1024
 #define CK_TOKEN_FILE_MAX 65536 /* several hundred named tokens */
-
-/* Are two byte strings equal? The time does not depend on where they differ. */
-bool cks_secret_equal(const void *a, const void *b, size_t size);
 
 /* A token file's content as last read; it is read again only after a change. Initially all
  * zeros. */

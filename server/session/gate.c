@@ -11,13 +11,20 @@
 
 void cks_gate_init(struct cks_gate *g)
 {
+	pthread_condattr_t monotonic;
+
 	*g = (struct cks_gate){.lock = CK_MUTEX(CK_RANK_GATE)};
 	pthread_cond_init(&g->opened, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&g->became, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 }
 
 void cks_gate_fini(struct cks_gate *g)
 {
 	pthread_cond_destroy(&g->opened);
+	pthread_cond_destroy(&g->became);
 	ck_mutex_destroy(&g->lock);
 }
 
@@ -55,15 +62,62 @@ static void tell(struct cks_gate *g)
 		say();
 }
 
-void cks_gate_wait(struct cks_gate *g, bool knock)
+/* Call with the lock held. */
+static void hold(struct cks_gate *g)
 {
+	g->asked = false;
+	g->tickets = 0;
+	atomic_fetch_or(&g->closed, CK_GATE_HELD);
+	atomic_fetch_and(&g->closed, ~CK_GATE_METERED);
+	pthread_cond_signal(&g->became);
+}
+
+/* Enter with one of the tickets, if the gate is closed for nothing else. Call with the lock held. */
+static bool enter_metered(struct cks_gate *g, struct cks_pass *pass)
+{
+	if (atomic_load(&g->closed) != CK_GATE_METERED)
+		return false;
+	atomic_fetch_add(&pass->turns, 1);
+	if (--g->tickets == 0)
+		hold(g);
+	return true;
+}
+
+/* @over: the thread is to give up; or NULL. */
+static bool wait(struct cks_gate *g, struct cks_pass *pass, bool knock, const atomic_bool *over)
+{
+	bool entered = false;
+
 	ck_lock(&g->lock);
 	/* the gate may have opened and closed again before a waiting thread runs: then it knocks again */
-	while (atomic_load(&g->closed)) {
+	while (atomic_load(&g->closed) && !(over && atomic_load(over)) &&
+	       !(entered = enter_metered(g, pass))) {
 		if (knock)
 			tell(g);
 		ck_cond_wait(&g->opened, &g->lock);
 	}
+	ck_unlock(&g->lock);
+	return entered;
+}
+
+bool cks_gate_wait(struct cks_gate *g, struct cks_pass *pass, bool knock)
+{
+	return wait(g, pass, knock, NULL);
+}
+
+bool cks_gate_enter_unless(struct cks_gate *g, struct cks_pass *pass, const atomic_bool *over)
+{
+	while (!atomic_load(over)) {
+		if (cks_gate_try(g, pass) || wait(g, pass, true, over))
+			return true;
+	}
+	return false;
+}
+
+void cks_gate_stir(struct cks_gate *g)
+{
+	ck_lock(&g->lock);
+	pthread_cond_broadcast(&g->opened);
 	ck_unlock(&g->lock);
 }
 
@@ -130,15 +184,41 @@ void cks_gate_open(struct cks_gate *g)
 
 void cks_gate_let(struct cks_gate *g)
 {
-	open_for(g, CK_GATE_HELD);
+	open_for(g, CK_GATE_HELD | CK_GATE_METERED);
 }
 
 void cks_gate_hold(struct cks_gate *g)
 {
 	ck_lock(&g->lock);
-	g->asked = false;
-	atomic_fetch_or(&g->closed, CK_GATE_HELD);
+	hold(g);
 	ck_unlock(&g->lock);
+}
+
+void cks_gate_meter(struct cks_gate *g, unsigned int tickets)
+{
+	ck_lock(&g->lock);
+	g->tickets = tickets;
+	atomic_fetch_or(&g->closed, CK_GATE_METERED);
+	atomic_fetch_and(&g->closed, ~CK_GATE_HELD);
+	pthread_cond_broadcast(&g->opened);
+	ck_unlock(&g->lock);
+}
+
+bool cks_gate_await_held(struct cks_gate *g, uint32_t us)
+{
+	struct timespec until;
+	bool held, late = false;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += us / 1000000;
+	until.tv_nsec += us % 1000000 * 1000L;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	ck_lock(&g->lock);
+	while (!(held = atomic_load(&g->closed) & CK_GATE_HELD) && !late)
+		late = ck_cond_timedwait(&g->became, &g->lock, &until) != 0;
+	ck_unlock(&g->lock);
+	return held;
 }
 
 bool cks_gate_try_held(struct cks_gate *g, struct cks_pass *pass)

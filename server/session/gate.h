@@ -21,15 +21,18 @@ struct cks_pass {
 };
 
 /* Why it is closed: bits. */
-#define CK_GATE_PARKED 1u /* the session is suspended, or about to be */
-#define CK_GATE_HELD 2u	  /* another session has the turn (worker/turn.h) */
+#define CK_GATE_PARKED 1u  /* the session is suspended, or about to be */
+#define CK_GATE_HELD 2u	   /* another session has the turn (worker/turn.h) */
+#define CK_GATE_METERED 4u /* so many may enter, then it is held */
 
 struct cks_gate {
 	_Atomic unsigned int closed;
 	struct ck_mutex lock;
 	pthread_cond_t opened;
 	struct cks_pass *passes;
-	uint64_t past; /* turns of threads that have gone */
+	uint64_t past;	       /* turns of threads that have gone */
+	unsigned int tickets;  /* metered: how many may enter */
+	pthread_cond_t became; /* held */
 	bool knocked, asked;
 	void (*knock)(void); /* tells that a client wants the GPU, while it is parked; or NULL */
 	void (*ask)(void);   /* the same while it is held */
@@ -42,8 +45,8 @@ void cks_gate_fini(struct cks_gate *gate); /* no thread may use it any more */
 void cks_gate_join(struct cks_gate *gate, struct cks_pass *pass);
 void cks_gate_part(struct cks_gate *gate, struct cks_pass *pass);
 
-/* Wait while it is closed; with @knock, a client wants to enter. */
-void cks_gate_wait(struct cks_gate *gate, bool knock);
+/* Wait while it is closed; with @knock, a client wants to enter. True: the thread is inside, with a ticket. */
+bool cks_gate_wait(struct cks_gate *gate, struct cks_pass *pass, bool knock);
 
 /* False: it is closed, and the thread is outside. */
 static inline bool cks_gate_try(struct cks_gate *gate, struct cks_pass *pass)
@@ -60,16 +63,20 @@ static inline bool cks_gate_try(struct cks_gate *gate, struct cks_pass *pass)
 
 static inline void cks_gate_enter(struct cks_gate *gate, struct cks_pass *pass)
 {
-	while (!cks_gate_try(gate, pass))
-		cks_gate_wait(gate, true);
+	while (!cks_gate_try(gate, pass) && !cks_gate_wait(gate, pass, true))
+		;
 }
 
 /* For what no client waits for. */
 static inline void cks_gate_enter_silently(struct cks_gate *gate, struct cks_pass *pass)
 {
-	while (!cks_gate_try(gate, pass))
-		cks_gate_wait(gate, false);
+	while (!cks_gate_try(gate, pass) && !cks_gate_wait(gate, pass, false))
+		;
 }
+
+/* Enter, unless @over is or becomes true: false. Whoever sets it calls cks_gate_stir then. */
+bool cks_gate_enter_unless(struct cks_gate *gate, struct cks_pass *pass, const atomic_bool *over);
+void cks_gate_stir(struct cks_gate *gate);
 
 static inline void cks_gate_leave(struct cks_pass *pass)
 {
@@ -95,6 +102,10 @@ void cks_gate_knock(struct cks_gate *gate);
 /* Close it without waiting for those inside; threads in front of it ask. And open it. */
 void cks_gate_hold(struct cks_gate *gate);
 void cks_gate_let(struct cks_gate *gate);
+/* Let threads enter @tickets times in all, then hold it. */
+void cks_gate_meter(struct cks_gate *gate, unsigned int tickets);
+/* Wait at most @us until it is held: whether it is. */
+bool cks_gate_await_held(struct cks_gate *gate, uint32_t us);
 /* Enter although it is held. False: it is parked, and the thread is outside. */
 bool cks_gate_try_held(struct cks_gate *gate, struct cks_pass *pass);
 

@@ -18,6 +18,7 @@
 CK_LOG_DEFINE("server");
 
 #define MAX_HANDLES 1023
+#define MAX_PROCESSES 4096 /* on a device, of which some are left out */
 
 static struct {
 	struct ck_mutex lock;
@@ -27,6 +28,7 @@ static struct {
 	unsigned int count;
 	unsigned int client_pid;
 	char application[257];
+	bool (*own)(unsigned int pid); /* processes that the client may see; NULL: all */
 } state = {.lock = CK_MUTEX(CK_RANK_NVML), .once = PTHREAD_ONCE_INIT};
 
 void cks_nvml_client(unsigned int pid, const char *application)
@@ -116,16 +118,57 @@ unsigned int cks_nvml_length(const char *text, unsigned int room)
 	return room > 0 ? (unsigned int)strnlen(text, room - 1) + 1 : 0;
 }
 
-void cks_nvml_pids(struct cks_request *q, char *list, unsigned int count, size_t size)
+void cks_nvml_narrow(bool (*own)(unsigned int pid))
 {
-	unsigned int own = (unsigned int)getpid(), pid;
+	state.own = own;
+}
 
-	(void)q;
+bool cks_nvml_is_narrow(void)
+{
+	return state.own != NULL;
+}
+
+unsigned int cks_nvml_pids_room(unsigned int count, size_t size, char **room)
+{
+	return cks_nvml_room(state.own ? ck_max(count, (unsigned int)MAX_PROCESSES) : count, size,
+			     room);
+}
+
+static bool may_see(unsigned int pid)
+{
+	return !state.own || pid == (unsigned int)getpid() || state.own(pid);
+}
+
+/* How many are left of @count. */
+static unsigned int filter(const struct cks_nvml_pids *r, unsigned int count)
+{
+	unsigned int own = (unsigned int)getpid(), kept = 0, pid;
+
 	for (unsigned int i = 0; i < count; i++) {
-		memcpy(&pid, list + i * size, sizeof(pid));
+		memcpy(&pid, r->list + i * r->size, sizeof(pid));
+		if (!may_see(pid))
+			continue;
+		memmove(r->list + kept * r->size, r->list + i * r->size, r->size);
 		if (pid == own)
-			memcpy(list + i * size, &state.client_pid, sizeof(pid));
+			memcpy(r->list + kept * r->size, &state.client_pid, sizeof(pid));
+		kept++;
 	}
+	return kept;
+}
+
+void cks_nvml_pids(const struct cks_nvml_pids *r)
+{
+	unsigned int kept;
+
+	if (*r->result)
+		return;
+	kept = filter(r, ck_min(*r->count, r->room));
+	if (state.own)
+		*r->count = kept;
+	if (kept > r->asked)
+		*r->result = NVML_ERROR_INSUFFICIENT_SIZE;
+	else
+		*r->length = kept * (unsigned int)r->size;
 }
 
 /* The client's own name is from its hello; other processes are of this machine. */
@@ -138,7 +181,9 @@ CUresult ck_serve_nvmlSystemGetProcessName(struct cks_request *q, nvmlSystemGetP
 	(void)q;
 	if (!cks_nvml_begin((void **)&ck_nvml.nvmlSystemGetProcessName, &res->nvml))
 		return CUDA_SUCCESS;
-	if (a->pid != state.client_pid)
+	if (a->pid != state.client_pid && !may_see(a->pid))
+		res->nvml = NVML_ERROR_NOT_FOUND;
+	else if (a->pid != state.client_pid)
 		res->nvml = ck_nvml.nvmlSystemGetProcessName(a->pid, text, length);
 	else if (strlen(state.application) + 1 > length)
 		res->nvml = NVML_ERROR_INSUFFICIENT_SIZE;

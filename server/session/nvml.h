@@ -35,7 +35,23 @@ unsigned int cks_nvml_copy(const char *from, unsigned int length, size_t size, c
 /* Length of a text including its NUL. */
 unsigned int cks_nvml_length(const char *text, unsigned int room);
 
-/* Replace this worker's pid by the client's in @count elements that begin with a pid. */
-void cks_nvml_pids(struct cks_request *q, char *list, unsigned int count, size_t size);
+/* The client sees those processes only for which @own says yes. NULL: all. */
+void cks_nvml_narrow(bool (*own)(unsigned int pid));
+bool cks_nvml_is_narrow(void);
+
+/* A reply that is a list of elements of @size bytes, each of which begins with a pid. */
+struct cks_nvml_pids {
+	char *list; /* with @room elements; the client has room for @asked */
+	size_t size;
+	unsigned int room, asked;
+	int *result;	      /* of NVML */
+	unsigned int *count;  /* of elements, by NVML */
+	unsigned int *length; /* in bytes, of the reply */
+};
+
+/* As cks_nvml_room; more, if elements may have to be left out. */
+unsigned int cks_nvml_pids_room(unsigned int count, size_t size, char **room);
+/* Leave out processes that the client may not see, replace this worker's pid by the client's, and set the length. */
+void cks_nvml_pids(const struct cks_nvml_pids *reply);
 
 #endif

@@ -151,6 +151,11 @@ int cks_output_redirect(size_t most, struct ck_output **output)
 	return 0;
 }
 
+void cks_output_bound(struct ck_output *o, size_t most)
+{
+	o->most = (off_t)most;
+}
+
 void cks_output_destroy(struct ck_output *o)
 {
 	if (!o)

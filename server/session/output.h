@@ -19,6 +19,8 @@ struct ck_output;
  * until they have been fetched; the program gets a line about the gap.
  */
 int cks_output_redirect(size_t most, struct ck_output **output);
+/* @most is another now. */
+void cks_output_bound(struct ck_output *output, size_t most);
 void cks_output_destroy(struct ck_output *output);
 
 /* Are there bytes to fetch? @output may be NULL here and below: then there are none. */

@@ -13,6 +13,7 @@
 #include "server/session/driver.h"
 #include "server/session/locks.h"
 #include "server/session/profile.h"
+#include "server/session/profile_record.h"
 #include "server/session/session.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -22,7 +23,7 @@ CK_LOG_DEFINE("server");
 
 #define BUFFER_SIZE (1u << 20)
 #define PIECES_MAX 1024 /* 256 MiB of records that the client has not fetched */
-#define ID_KIND CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
+#define ID_KIND CKS_PROFILE_ID_KIND
 
 atomic_bool cks_profile_on;
 
@@ -45,6 +46,7 @@ static struct {
 	CUptiResult (*cuptiGetTimestamp)(uint64_t *);
 	CUptiResult (*cuptiGetContextId)(CUcontext, uint32_t *);
 	CUptiResult (*cuptiGetStreamIdEx)(CUcontext, CUstream, uint8_t, uint32_t *);
+	CUptiResult (*cuptiGetVersion)(uint32_t *);
 } cupti;
 
 /* A worker has one session. */
@@ -59,6 +61,7 @@ static struct {
 	unsigned int count;
 	uint64_t dropped;
 	struct ck_map *names; /* text to number */
+	uint32_t version;     /* of CUPTI; 0: unknown */
 } state = {
 	.once = PTHREAD_ONCE_INIT,
 	.kinds_lock = CK_MUTEX(CK_RANK_PROFILE_KINDS),
@@ -107,7 +110,7 @@ static bool find_all(void *library)
 	       FIND(library, cuptiActivityPushExternalCorrelationId) &&
 	       FIND(library, cuptiActivityPopExternalCorrelationId) &&
 	       FIND(library, cuptiGetTimestamp) && FIND(library, cuptiGetContextId) &&
-	       FIND(library, cuptiGetStreamIdEx);
+	       FIND(library, cuptiGetStreamIdEx) && FIND(library, cuptiGetVersion);
 }
 
 /* --- records. The lock is held. */
@@ -162,72 +165,6 @@ static uint32_t number_of(const char *name)
 	return (uint32_t)number;
 }
 
-/* What all records of the GPU's work have, in each kind's own place. */
-#define take_common(r, from)                                                                       \
-	((r)->start = (from)->start, (r)->end = (from)->end,                                       \
-	 (r)->correlation = (from)->correlation, (r)->device = (from)->device,                     \
-	 (r)->context = (from)->context, (r)->stream = (from)->stream,                             \
-	 (r)->graph_node = (from)->graph_node, (r)->graph = (from)->graph)
-
-static void take_kernel(struct ck_activity *r, const struct ck_cupti_kernel *k)
-{
-	take_common(r, k);
-	r->name = number_of(k->name);
-	memcpy(r->kernel.grid, k->grid, sizeof(k->grid));
-	memcpy(r->kernel.block, k->block, sizeof(k->block));
-	memcpy(r->kernel.cluster, k->cluster, sizeof(k->cluster));
-	r->kernel.static_shared = k->static_shared;
-	r->kernel.dynamic_shared = k->dynamic_shared;
-	r->kernel.local_per_thread = k->local_per_thread;
-	r->kernel.local_total = k->local_total;
-	r->kernel.registers = k->registers_per_thread;
-	r->kernel.channel = k->channel;
-	r->kernel.launch_type = k->launch_type;
-}
-
-static void take_copy(struct ck_activity *r, const struct ck_cupti_memcpy *m)
-{
-	take_common(r, m);
-	r->copy.bytes = m->bytes;
-	r->copy.copies = 1; /* CUDA 12's record has no such field */
-	r->copy.copy_kind = m->copy_kind;
-	r->copy.src_kind = m->src_kind;
-	r->copy.dst_kind = m->dst_kind;
-	r->copy.flags = m->flags;
-}
-
-static void take_fill(struct ck_activity *r, const struct ck_cupti_memset *m)
-{
-	take_common(r, m);
-	r->fill.bytes = m->bytes;
-	r->fill.value = m->value;
-	r->fill.memory_kind = m->memory_kind;
-}
-
-/* Records of other kinds, such as the worker's own driver calls, are not for the client. */
-static bool translate(struct ck_activity *r, const union ck_cupti_record *from)
-{
-	*r = (struct ck_activity){.kind = from->kind, .size = sizeof(*r)};
-	switch (from->kind) {
-	case CUPTI_ACTIVITY_KIND_KERNEL:
-	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-		take_kernel(r, &from->kernel);
-		return true;
-	case CUPTI_ACTIVITY_KIND_MEMCPY:
-		take_copy(r, &from->copy);
-		return true;
-	case CUPTI_ACTIVITY_KIND_MEMSET:
-		take_fill(r, &from->fill);
-		return true;
-	case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
-		r->correlation = from->external.correlation;
-		r->external = from->external.external;
-		return from->external.external_kind == ID_KIND;
-	default:
-		return false;
-	}
-}
-
 static void on_request(uint8_t **buffer, size_t *size, size_t *records)
 {
 	*buffer = aligned_alloc(8, BUFFER_SIZE);
@@ -237,6 +174,7 @@ static void on_request(uint8_t **buffer, size_t *size, size_t *records)
 
 static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
+	const struct cks_profile_source source = {state.version, number_of};
 	struct ck_activity r, *to;
 	void *record = NULL;
 	size_t lost = 0;
@@ -244,7 +182,7 @@ static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
 	(void)size;
 	ck_lock(&state.lock);
 	while (cupti.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
-		if (!translate(&r, record))
+		if (!cks_profile_translate(&r, record, &source))
 			continue;
 		to = reserve(sizeof(r));
 		if (to)
@@ -269,7 +207,7 @@ static void open_cupti(void)
 			dlerror());
 		return;
 	}
-	if (find_all(library))
+	if (find_all(library) && !cupti.cuptiGetVersion(&state.version))
 		ret = cupti.cuptiActivityRegisterCallbacks(on_request, on_complete);
 	if (ret)
 		ck_warn("a client profiles, but CUPTI does not start: error %d", ret);
@@ -318,7 +256,9 @@ CUresult ck_serve_profile(struct cks_request *q, ck_profile_args *a, ck_profile_
 {
 	const uint64_t known =
 		1ull << CUPTI_ACTIVITY_KIND_MEMCPY | 1ull << CUPTI_ACTIVITY_KIND_MEMSET |
-		1ull << CUPTI_ACTIVITY_KIND_KERNEL | 1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+		1ull << CUPTI_ACTIVITY_KIND_MEMCPY2 | 1ull << CUPTI_ACTIVITY_KIND_KERNEL |
+		1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL |
+		1ull << CUPTI_ACTIVITY_KIND_OVERHEAD | 1ull << CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
 	uint64_t wanted = a->kinds & known;
 
 	(void)q;

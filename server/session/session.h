@@ -22,6 +22,7 @@
 #include "server/session/handles.h"
 #include "server/session/histogram.h"
 #include "server/session/locks.h"
+#include "server/session/pace.h"
 #include "util/spin.h"
 
 /* The event that the last commands recorded; see retime.h. The thread that carries out a command owns all but
@@ -52,7 +53,9 @@ struct cks_session {
 	struct cks_mirrors *mirrors;	   /* host memory of graphs */
 	struct cks_deliveries *deliveries; /* asynchronous copies to the client's memory */
 	struct cks_status *status;	   /* events and streams that the client watches */
+	struct cks_direct *direct;	   /* connections to workers of other servers */
 	struct cks_pinned *pinned;	   /* host memory of a client on this host */
+	struct cks_nccl *nccl;		   /* communicators */
 	struct cks_commands *_Atomic commands; /* in shared memory: lanes may carry them out */
 	_Atomic uint64_t executed;	       /* number of the last command carried out */
 	_Atomic uint64_t awaited; /* the first command that a lane sleeps for; or UINT64_MAX */
@@ -79,6 +82,7 @@ struct cks_session {
 	/* For the log line at the end. */
 	_Atomic uint64_t calls, bytes_in, bytes_out; /* of the lanes */
 	_Atomic uint64_t command_bytes;		     /* written by one thread at a time */
+	struct cks_pace pace;
 };
 
 /* One message, passed to a handler. */
@@ -131,6 +135,7 @@ static inline void cks_session_count_reply(struct cks_session *session, const st
 	for (unsigned int i = 0; i < count; i++)
 		size += iov[i].iov_len;
 	atomic_fetch_add_explicit(&session->bytes_out, size, memory_order_relaxed);
+	cks_pace_take(&session->pace, CK_WAY_OUT, size);
 }
 
 /* Wait until command @seq has been executed. */

@@ -99,10 +99,21 @@ bool cks_accounts_weighted(const struct cks_accounts *a)
 	return a && cks_policy_weighted(a->policy);
 }
 
+bool cks_accounts_timed(const struct cks_accounts *a)
+{
+	return a && cks_policy_timed(a->policy);
+}
+
 const struct cks_terms *cks_accounts_terms(const struct cks_accounts *a,
 					   const struct ck_hash *identity)
 {
 	return cks_policy_find(a ? a->policy : NULL, identity);
+}
+
+const struct cks_prefix *cks_accounts_prefix(const struct cks_accounts *a,
+					     const struct ck_hash *identity, const char *name)
+{
+	return cks_policy_prefix(a ? a->policy : NULL, identity, name);
 }
 
 const struct cks_terms *cks_seat_terms(const struct cks_seat *seat)

@@ -12,6 +12,7 @@
 #include "util/hash.h"
 
 struct cks_account_row;
+struct cks_prefix;
 struct cks_accounts;
 
 /* A session's place in the account of its identity; all 0: it has none. */
@@ -30,11 +31,18 @@ int cks_accounts_reload(struct cks_accounts *accounts);
 /* Do identities have different weights? Accepts NULL. */
 bool cks_accounts_weighted(const struct cks_accounts *accounts);
 
+/* Do sessions of any identity end after some time? Accepts NULL. */
+bool cks_accounts_timed(const struct cks_accounts *accounts);
+
 /* What an identity may have, for an admission now. NULL accounts: nothing is set. */
 const struct cks_terms *cks_accounts_terms(const struct cks_accounts *accounts,
 					   const struct ck_hash *identity);
 /* The same of a session; without a seat nothing is set. */
 const struct cks_terms *cks_seat_terms(const struct cks_seat *seat);
+
+/* The command @name to start a worker through; NULL: @identity may not use it. Valid until the next reload. */
+const struct cks_prefix *cks_accounts_prefix(const struct cks_accounts *accounts,
+					     const struct ck_hash *identity, const char *name);
 
 /* A seat for a session of @identity. The descriptor of the account, which stays the account's; or -errno. */
 int cks_accounts_seat(struct cks_accounts *accounts, const struct ck_hash *identity,

@@ -8,6 +8,7 @@
 
 #include "server/processes/judge.h"
 #include "server/processes/options.h"
+#include "server/processes/policy.h"
 #include "server/processes/session_info.h"
 #include "server/session/identity.h"
 #include "server/session/version.h"
@@ -15,6 +16,7 @@
 #include "server/supervisor/refusal.h"
 #include "server/supervisor/answer.h"
 #include "server/supervisor/audit.h"
+#include "server/supervisor/need.h"
 #include "server/supervisor/queue.h"
 #include "server/supervisor/workers.h"
 #include "util/log.h"
@@ -41,20 +43,34 @@ static void refuse(struct cks_admission *a, enum cks_refusal kind, int fd,
 	reply(fd, call, status, why);
 }
 
-static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args,
-		   ck_hello_queue *queue)
+/* What follows the arguments; older clients do not say all of it. */
+struct rest {
+	ck_hello_wishes wishes;
+	ck_hello_queue queue;
+	ck_hello_limits limits;
+	ck_hello_start start;
+	ck_hello_need need;
+};
+
+static bool decode_rest(XDR *xdrs, struct rest *rest)
 {
-	ck_hello_wishes wishes = {0};
+	return (xdrs->x_handy == 0 || xdr_ck_hello_wishes(xdrs, &rest->wishes)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_queue(xdrs, &rest->queue)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &rest->limits)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &rest->start)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &rest->need));
+}
+
+static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args,
+		   struct rest *rest)
+{
 	XDR xdrs;
 
 	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args,
 		      (u_int)(call->record - call->args), XDR_DECODE);
 	if (!xdr_ck_hello_args(&xdrs, args))
 		return false;
-	if (xdrs.x_handy > 0 && xdr_ck_hello_wishes(&xdrs, &wishes) && xdrs.x_handy > 0 &&
-	    !xdr_ck_hello_queue(&xdrs, queue))
-		queue->wait = 0;
-	return true;
+	return decode_rest(&xdrs, rest);
 }
 
 /* The first word of a hello: its protocol version. The rest of another version's hello may have
@@ -75,14 +91,15 @@ struct applicant {
 	const ck_hello_args *args;
 	const struct cks_peeked *call;
 	struct cks_owner owner; /* its identity is empty until the token is checked */
-	ck_hello_queue queue;
+	struct rest rest;
+	char prefix[CK_PREFIX + 1]; /* of its worker; empty: none */
 	enum cks_turn turn;
 };
 
 static struct cks_audit_client client_of(const struct applicant *p)
 {
 	return (struct cks_audit_client){p->args->application, p->args->host ? p->args->host : "",
-					 p->args->pid};
+					 p->args->pid, p->prefix};
 }
 
 /* Give it no session. */
@@ -133,11 +150,13 @@ static enum cks_refusal find_limit(const struct cks_admission *a, const struct c
 }
 
 /* The session is recorded first: what cannot be recorded may not begin with --audit-required. */
-static void start_session(struct cks_admission *a, const struct applicant *p)
+static void start_session(struct cks_admission *a, const struct applicant *p,
+			  const struct cks_prefix *prefix)
 {
 	const struct cks_audit_client client = client_of(p);
 	struct cks_session_info none = {.number = cks_workers_new_number(a->workers),
 					.owner = p->owner};
+	const struct cks_start start = {&p->owner, none.number, prefix};
 	int ret;
 
 	if (!cks_audit_begin(a->audit, none.number, &p->owner, &client)) {
@@ -145,7 +164,9 @@ static void start_session(struct cks_admission *a, const struct applicant *p)
 		       "the server cannot write its audit log (--audit-required)");
 		return;
 	}
-	ret = cks_workers_serve(a->workers, p->fd, &p->owner, none.number);
+	ret = cks_workers_serve(a->workers, p->fd, &start);
+	if (ret == 0 && prefix)
+		ck_info("the worker of s%u is started through %s", none.number, prefix->name);
 	if (ret == 0)
 		return;
 	ck_err("starting a worker: %s", strerror(-ret));
@@ -180,7 +201,7 @@ static struct cks_waiter *enter_queue(struct cks_admission *a, const struct appl
 	const struct cks_audit_client client = client_of(p);
 	struct cks_waiter *entered;
 
-	memcpy(w.ticket, p->queue.ticket, sizeof(w.ticket));
+	memcpy(w.ticket, p->rest.queue.ticket, sizeof(w.ticket));
 	copy_name(w.program, sizeof(w.program), client.program);
 	copy_name(w.host, sizeof(w.host), client.host);
 	entered = cks_queue_enter(a->queue, &w);
@@ -193,7 +214,7 @@ static struct cks_waiter *enter_queue(struct cks_admission *a, const struct appl
 
 static struct cks_waiter *find_waiter(struct cks_admission *a, const struct applicant *p)
 {
-	return cks_queue_find(a->queue, &p->owner, (const unsigned char *)p->queue.ticket);
+	return cks_queue_find(a->queue, &p->owner, (const unsigned char *)p->rest.queue.ticket);
 }
 
 /* It has no session now, because of @why. True: it waits for one, on this connection. */
@@ -202,7 +223,7 @@ static bool stand_in_line(struct cks_admission *a, const struct applicant *p,
 {
 	char message[2 * CK_WHY_SIZE];
 
-	if (!waiter && p->queue.wait > 0) {
+	if (!waiter && p->rest.queue.wait > 0) {
 		waiter = enter_queue(a, p, why);
 		if (!waiter) {
 			reason = CK_REFUSED_QUEUE_FULL;
@@ -223,9 +244,43 @@ static bool stand_in_line(struct cks_admission *a, const struct applicant *p,
 	return false;
 }
 
+static void refuse_prefix(struct cks_admission *a, const struct applicant *p)
+{
+	char why[CK_WHY_SIZE], name[CK_PREFIX + 1];
+
+	copy_name(name, sizeof(name), p->prefix);
+	snprintf(why, sizeof(why), "the policy lets %s start no worker through \"%s\"",
+		 p->owner.identity.name, name);
+	ck_warn("a session is refused: %s", why);
+	turn_away(a, p, CK_HELLO_DENIED, CK_REFUSED_IDENTITY, why);
+}
+
+/* There is a session for it; is there the memory that it needs? True: that is being looked at. */
+static bool start_if_room(struct cks_admission *a, const struct applicant *p,
+			  const struct cks_prefix *prefix)
+{
+	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &p->owner.identity);
+	char why[CK_WHY_SIZE];
+	int ret = a->offers ? cks_need_check(a->offers, &p->rest.need, terms, a->since, why,
+					     sizeof(why))
+			    : 0;
+
+	a->looking = ret == -EAGAIN;
+	if (a->looking)
+		return true;
+	if (ret == 0) {
+		start_session(a, p, prefix);
+	} else {
+		ck_warn("a session is refused: %s", why);
+		turn_away(a, p, CK_HELLO_BUSY, CK_REFUSED_MEMORY, why);
+	}
+	return false;
+}
+
 /* The client may have a session, if there is one. True: it waits for that. */
 static bool consider(struct cks_admission *a, struct applicant *p)
 {
+	const struct cks_prefix *prefix = NULL;
 	struct cks_waiter *waiter;
 	enum cks_refusal limit;
 	char why[CK_WHY_SIZE];
@@ -236,7 +291,14 @@ static bool consider(struct cks_admission *a, struct applicant *p)
 		return false;
 	}
 	cks_judge_identity(a->options, &a->token, p->args, p->fd, &p->owner.identity);
-	waiter = p->queue.wait > 0 ? find_waiter(a, p) : NULL;
+	if (p->prefix[0]) {
+		prefix = cks_workers_prefix(a->workers, &p->owner.identity, p->prefix);
+		if (!prefix) {
+			refuse_prefix(a, p);
+			return false;
+		}
+	}
+	waiter = p->rest.queue.wait > 0 ? find_waiter(a, p) : NULL;
 	limit = find_limit(a, &p->owner, why);
 	if (limit == CK_REFUSALS &&
 	    cks_queue_others_first(a->queue, a->workers, &p->owner,
@@ -252,8 +314,7 @@ static bool consider(struct cks_admission *a, struct applicant *p)
 		return false;
 	if (limit != CK_REFUSALS)
 		return stand_in_line(a, p, waiter, limit, why);
-	start_session(a, p);
-	return false;
+	return start_if_room(a, p, prefix);
 }
 
 static bool judge(struct cks_admission *a, struct applicant *p)
@@ -270,6 +331,21 @@ static bool judge(struct cks_admission *a, struct applicant *p)
 	return false;
 }
 
+bool cks_admit_would(struct cks_admission *a, const struct cks_owner *owner, char why[CK_WHY_SIZE])
+{
+	if (a->draining) {
+		snprintf(why, CK_WHY_SIZE, "it is stopping, and waits only for running programs");
+		return false;
+	}
+	if (find_limit(a, owner, why) != CK_REFUSALS)
+		return false;
+	if (cks_queue_others_first(a->queue, a->workers, owner, INT64_MAX, may_begin, a)) {
+		snprintf(why, CK_WHY_SIZE, "others have waited longer for a session");
+		return false;
+	}
+	return true;
+}
+
 bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	       const unsigned char *bytes, const struct cks_peeked *call, enum cks_turn turn)
 {
@@ -281,7 +357,8 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	bool waits = false;
 
 	foreign.protocol = first_word(bytes, call);
-	if (decode(bytes, call, &args, &p.queue)) {
+	if (decode(bytes, call, &args, &p.rest)) {
+		memcpy(p.prefix, p.rest.start.prefix, CK_PREFIX);
 		waits = judge(a, &p);
 	} else if (foreign.protocol != CK_PROTOCOL) {
 		p.args = &foreign;
@@ -289,6 +366,7 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	} else {
 		ck_info("%s: a hello that cannot be read: closed", cks_peer_name(peer, name));
 	}
+	xdr_free((xdrproc_t)xdr_ck_hello_need, &p.rest.need);
 	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
 	return waits;
 }

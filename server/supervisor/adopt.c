@@ -81,6 +81,8 @@ int cks_workers_adopt(struct cks_workers *w, const struct cks_state_worker *save
 	if (worker->control >= 0)
 		cks_worker_listen(w, worker);
 	worker->info.share = (struct cks_share){.gpus = 0};
+	if (saved->serving && !cks_worker_rehouse(w, worker))
+		return 0;
 	if (saved->serving && worker->control >= 0) {
 		cks_workers_tell(&worker->info, CK_CONTROL_FREE); /* the old one may have held it */
 		cks_worker_seat(w, worker);
@@ -104,6 +106,7 @@ int cks_workers_return(struct cks_workers *w, const struct cks_state_worker *sav
 	if (ret < 0)
 		return ret;
 	w->first->info.number = ++w->numbered;
+	w->first->info.use.begun = ck_now_ms(); /* it does not say since when it has been there */
 	cks_audit_return(w->audit, &w->first->info, "crash");
 	ck_info("%s pid %u has its server again (worker %d)", saved->info.program,
 		saved->info.client_pid, (int)saved->info.pid);

@@ -6,7 +6,7 @@
 #include "rpc/record.h"
 #include "server/supervisor/answer.h"
 
-#define CK_ANSWER_SIZE 1024
+#define CK_ANSWER_SIZE 16384 /* the largest: ck_offer_res with all GPUs */
 
 /* Read @size bytes from the connection; a peek has shown that they are there. */
 static bool consume(int fd, size_t size)

@@ -200,21 +200,24 @@ void cks_audit_event(struct cks_audit *a, const char *event, json_t *fields)
 
 /* --- events */
 
-static json_t *describe(const struct cks_owner *owner, const struct cks_audit_client *client)
-{
-	const char *identity = owner->identity.name;
-	char address[CK_PEER_NAME];
-
-	return json_pack("{s:o, s:s, s:o, s:o, s:I}", "identity",
-			 identity[0] ? text(identity) : json_null(), "address",
-			 cks_peer_name(&owner->peer, address), "program", text(client->program),
-			 "host", text(client->host), "client_pid", (json_int_t)client->pid);
-}
-
 static void set(json_t *fields, const char *key, json_t *value)
 {
 	if (value)
 		json_object_set_new(fields, key, value);
+}
+
+static json_t *describe(const struct cks_owner *owner, const struct cks_audit_client *client)
+{
+	const char *identity = owner->identity.name;
+	char address[CK_PEER_NAME];
+	json_t *fields = json_pack(
+		"{s:o, s:s, s:o, s:o, s:I}", "identity", identity[0] ? text(identity) : json_null(),
+		"address", cks_peer_name(&owner->peer, address), "program", text(client->program),
+		"host", text(client->host), "client_pid", (json_int_t)client->pid);
+
+	if (client->prefix && client->prefix[0])
+		set(fields, "worker_prefix", text(client->prefix));
+	return fields;
 }
 
 void cks_audit_refused(struct cks_audit *a, const struct cks_owner *owner,
@@ -262,7 +265,7 @@ bool cks_audit_begin(struct cks_audit *a, unsigned int number, const struct cks_
 
 static json_t *describe_session(const struct cks_session_info *s)
 {
-	const struct cks_audit_client client = {s->program, s->use.host, s->client_pid};
+	const struct cks_audit_client client = {s->program, s->use.host, s->client_pid, NULL};
 	json_t *fields = describe(&s->owner, &client);
 
 	name_session(fields, s->number);

@@ -21,6 +21,7 @@ struct cks_audit;
 struct cks_audit_client {
 	const char *program, *host;
 	unsigned int pid;
+	const char *prefix; /* that it wants its worker started through; NULL or empty: none */
 };
 
 /* Open @path, or make it with mode 0600. *@out is NULL without a @path. @required: see cks_audit_blocks.

@@ -43,9 +43,14 @@ struct cks_broker {
 	int64_t not_before;
 };
 
-static int open_socket(struct cks_socket *socket)
+static int open_socket(const struct cks_broker *b, struct cks_socket *socket)
 {
+	int ret;
+
 	socket->fd = ck_m3_listen(socket->path);
+	ret = socket->fd < 0 ? 0 : cks_users_admit(&b->options->worker_users, socket->path);
+	if (ret < 0)
+		ck_warn("workers cannot use %s: %s", socket->path, strerror(-ret));
 	if (socket->fd >= 0 && socket->path[0] == '/' && stat(socket->path, &socket->file) < 0)
 		socket->file = (struct stat){0};
 	return socket->fd;
@@ -75,7 +80,7 @@ struct cks_broker *cks_broker_create(const struct cks_options *o, const char *un
 	b->socket.fd = -EINVAL;
 	choose_path(b->socket.path, o, unix_path);
 	if (b->socket.path[0])
-		open_socket(&b->socket);
+		open_socket(b, &b->socket);
 	if (b->socket.fd == -EADDRINUSE && o->state_dir)
 		return b; /* the broker of a supervisor that has crashed will return */
 	if (b->socket.path[0] && b->socket.fd < 0)
@@ -83,7 +88,7 @@ struct cks_broker *cks_broker_create(const struct cks_options *o, const char *un
 			strerror(-b->socket.fd));
 	if (b->socket.fd < 0) { /* for the workers at least */
 		snprintf(b->socket.path, sizeof(b->socket.path), "@cricket-m3-%d", (int)getpid());
-		open_socket(&b->socket);
+		open_socket(b, &b->socket);
 	}
 	if (b->socket.fd >= 0)
 		return b;
@@ -168,7 +173,7 @@ static int awaited(struct cks_broker *b, int64_t now)
 		return b->leash ? b->leash : -1;
 	if (now < b->not_before)
 		return -1;
-	if (b->socket.fd < 0 && open_socket(&b->socket) < 0)
+	if (b->socket.fd < 0 && open_socket(b, &b->socket) < 0)
 		b->not_before = now + CK_RETURN_MS;
 	return b->socket.fd;
 }
@@ -199,7 +204,8 @@ static _Noreturn void become_broker(struct cks_broker *b)
 		 (unsigned long long)o->limits.value[CK_LIMIT_KEEP]);
 	if (high >= 0 && dup2(high, CK_BROKER_FD) >= 0)
 		execl("/proc/self/exe", "cricket-rpc-server", "--m3-broker", b->driver,
-		      cks_leash_loose(o) ? o->state_dir : NULL, seconds, NULL);
+		      cks_leash_loose(o) ? o->state_dir : "", seconds,
+		      o->worker_users_text ? o->worker_users_text : "", NULL);
 	_exit(127);
 }
 

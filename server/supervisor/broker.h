@@ -40,8 +40,9 @@ void cks_broker_run(struct cks_broker *broker);
 bool cks_broker_ended(struct cks_broker *broker, pid_t pid,
 		      int status); /* false: another process */
 
-/* broker_main.c: run the process `--m3-broker DRIVER [FOLDER SECONDS]`; its listening socket is descriptor 3. With
+/* broker_main.c: run the process `--m3-broker DRIVER FOLDER SECONDS USERS`, of which FOLDER and USERS may be empty; its listening socket is descriptor 3. With
  * @folder, that of --state-dir, it outlives its supervisor by @seconds. Returns the exit status. */
-int cks_broker_main(const char *driver, const char *folder, unsigned int seconds);
+int cks_broker_main(const char *driver, const char *folder, unsigned int seconds,
+		    const char *users);
 
 #endif

@@ -15,6 +15,7 @@
 #include "server/processes/leash.h"
 #include "server/processes/sandbox.h"
 #include "server/processes/state.h"
+#include "server/processes/users.h"
 #include "server/supervisor/broker.h"
 #include "util/fd.h"
 #include "util/log.h"
@@ -70,12 +71,18 @@ static void start_outliving(struct outliving *o)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-int cks_broker_main(const char *driver, const char *folder, unsigned int seconds)
+int cks_broker_main(const char *driver, const char *folder, unsigned int seconds, const char *users)
 {
 	static struct outliving outliving;
 	struct ck_m3_broker_options options = {
 		.driver = driver, .listener = CK_BROKER_FD, .quota_regions = CK_BROKER_REGIONS};
 
+	struct cks_user_range workers = {.first = 0};
+
+	if (*users && cks_users_parse(users, &workers) < 0)
+		return 2;
+	options.workers_first = workers.first;
+	options.workers_last = workers.last;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-broker");
 	signal(SIGPIPE, SIG_IGN);
@@ -83,7 +90,7 @@ int cks_broker_main(const char *driver, const char *folder, unsigned int seconds
 	if (cks_sandbox_enter(CK_SANDBOX_SERVICE) < 0)
 		return 1;
 	outliving = (struct outliving){.folder = folder, .seconds = seconds};
-	if (folder)
+	if (*folder)
 		start_outliving(&outliving);
 	return ck_m3_broker_main(&options);
 }

@@ -29,6 +29,10 @@ void cks_command_fill(struct cks_worker_command *c, const struct cks_options *o,
 	append(c, "--cache-dir", o->cache_dir);
 	append(c, "--cache-size", o->cache_size);
 	append(c, "--policy", o->policy);
+	append(c, "--pool-peers", o->pool_peers_text);
+	for (size_t i = 0; i < o->listen_count; i++) /* for the peers of its sessions */
+		append(c, "--listen", o->listen[i]);
+	append(c, "--worker-users", o->worker_users_text);
 	append(c, "--m3", broker);
 	append(c, "--state-dir", o->state_dir);
 	append(c, "--checkpoint-dir", o->checkpoint_dir); /* belongs to a limit */
@@ -41,11 +45,13 @@ void cks_command_fill(struct cks_worker_command *c, const struct cks_options *o,
 }
 
 /* A spare gets /dev/null at 3, so that the number is taken. */
-void cks_command_run(struct cks_worker_command *c, int connection, int control)
+void cks_command_run(struct cks_worker_command *c, int connection, int control, char *const *prefix)
 {
 	if (connection < 0) {
 		c->arguments[1] = (char *)CK_SPARE_ARGUMENT;
 		connection = open("/dev/null", O_RDWR | O_CLOEXEC);
 	}
+	if (prefix)
+		cks_child_execute_through(prefix, c->arguments, connection, control);
 	cks_child_execute(c->arguments, connection, control);
 }

@@ -48,7 +48,7 @@ static int start(const char *folder, int fd, pid_t *pid)
 static void deny(struct cks_admission *a, int fd, const struct cks_peer *peer,
 		 const struct cks_peeked *call, const char *why)
 {
-	const struct cks_audit_client client = {"cricket login", "", 0};
+	const struct cks_audit_client client = {.program = "cricket login", .host = ""};
 	const struct cks_owner owner = {.peer = *peer};
 	char name[CK_PEER_NAME];
 

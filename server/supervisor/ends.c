@@ -43,6 +43,8 @@ void cks_worker_record_end(struct cks_workers *w, struct worker *worker, int sta
 		cause_of(status, cause);
 	cks_audit_end(w->audit, &worker->info, cause);
 	cks_accounts_leave(w->accounts, &worker->seat);
+	cks_uids_leave(w->uids, worker->info.user);
+	worker->info.user = 0;
 }
 
 void cks_worker_log_end(pid_t pid, int status)
@@ -51,7 +53,8 @@ void cks_worker_log_end(pid_t pid, int status)
 		ck_warn("worker %d: killed by signal %d (%s)%s", (int)pid, WTERMSIG(status),
 			strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
 	else if (WEXITSTATUS(status) == 127)
-		ck_err("worker %d: cannot execute /proc/self/exe", (int)pid);
+		ck_err("worker %d: cannot execute the server's program, or the policy's prefix",
+		       (int)pid);
 	else if (WEXITSTATUS(status) == CK_SPARE_FAILED)
 		ck_warn("worker %d: the driver does not get ready", (int)pid);
 	else if (WEXITSTATUS(status) != 0)

@@ -57,12 +57,18 @@ struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers,
 	l->admission.options = options;
 	l->admission.audit = audit;
 	l->admission.queue = &l->queue;
+	l->admission.offers = &l->offers;
 	l->away = away;
 	l->fronts = fronts;
 	l->most = room_for_all();
 	if (getrandom(l->seed, sizeof(l->seed), 0) != sizeof(l->seed))
 		ck_warn("no random bytes: %m");
 	return l;
+}
+
+void cks_fresh_driver(struct cks_fresh_list *l, const char *driver)
+{
+	l->offers.driver = driver;
 }
 
 const struct cks_queue *cks_fresh_queue(const struct cks_fresh_list *l)
@@ -72,7 +78,7 @@ const struct cks_queue *cks_fresh_queue(const struct cks_fresh_list *l)
 
 bool cks_fresh_ended(struct cks_fresh_list *l, pid_t pid)
 {
-	return l && cks_downloads_ended(&l->downloads, pid);
+	return l && (cks_downloads_ended(&l->downloads, pid) || cks_offers_ended(&l->offers, pid));
 }
 
 void cks_fresh_reload(struct cks_fresh_list *l)
@@ -185,7 +191,9 @@ static void push_out(struct cks_fresh_list *l, size_t i)
 
 void cks_fresh_add(struct cks_fresh_list *l, int fd)
 {
-	struct cks_fresh f = {.fd = fd, .deadline = ck_now_ms() + CK_SILENCE_MS, .ready = true};
+	int64_t now = ck_now_ms();
+	struct cks_fresh f = {
+		.fd = fd, .born = now, .deadline = now + CK_SILENCE_MS, .ready = true};
 	size_t i;
 
 	cks_peer_of(fd, &f.peer);

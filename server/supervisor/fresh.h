@@ -29,6 +29,9 @@ struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers,
 					struct cks_fronts *fronts);
 void cks_fresh_destroy(struct cks_fresh_list *list);
 
+/* The driver of the sessions, for clients that ask what there is (offers.h); keeps the pointer. */
+void cks_fresh_driver(struct cks_fresh_list *list, const char *driver);
+
 /* Save all in @state, which owns the list: -errno. */
 int cks_fresh_save(const struct cks_fresh_list *list, struct cks_state *state);
 void cks_fresh_adopt(struct cks_fresh_list *list, const struct cks_state_fresh *saved);

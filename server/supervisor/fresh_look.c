@@ -22,6 +22,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_AGAIN_MS 20	/* until a partial record is peeked at again */
+#define CK_LOOK_MS 3	/* until a client whose GPUs are being looked at is considered again */
 #define CK_QUEUE_MS 100 /* until a client that waits for a session is considered again */
 
 /* The reply to a link whose session is on another server. */
@@ -50,6 +51,7 @@ static bool join_session(struct cks_fresh_list *l, struct cks_fresh *f, enum cks
 {
 	ck_join_res joined = {.status = 1};
 	ck_link_res linked = {.status = 1};
+	ck_direct_res met = {.status = 1};
 	int ret;
 
 	if (l->away && cks_away_find(l->away, p->session)) {
@@ -64,6 +66,8 @@ static bool join_session(struct cks_fresh_list *l, struct cks_fresh *f, enum cks
 	ck_info("a connection joins no session: %s", strerror(-ret));
 	if (kind == CK_PEEK_LINK)
 		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_link_res, &linked);
+	else if (kind == CK_PEEK_DIRECT)
+		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_direct_res, &met);
 	else
 		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_join_res, &joined);
 	return false;
@@ -97,7 +101,7 @@ static bool lacks_tls(const struct cks_fresh_list *l, const struct cks_fresh *f,
 {
 	char name[CK_PEER_NAME];
 
-	if ((kind != CK_PEEK_JOIN && kind != CK_PEEK_LINK) ||
+	if ((kind != CK_PEEK_JOIN && kind != CK_PEEK_LINK && kind != CK_PEEK_DIRECT) ||
 	    !cks_judge_wants_tls(l->admission.options, f->fd))
 		return false;
 	ck_warn("%s: a connection without TLS wants to join a session: closed (--tls)",
@@ -121,6 +125,8 @@ static bool admit(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned 
 
 	if (f->held && hung_up(f->fd))
 		turn = CK_TURN_GONE;
+	l->admission.since = f->born;
+	l->admission.looking = false;
 	if (!cks_admit(&l->admission, f->fd, &f->peer, bytes, p, turn))
 		return false;
 	cks_fresh_set_joining(l, f, true);
@@ -128,7 +134,7 @@ static bool admit(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned 
 		f->held = now + CK_QUEUE_HOLD_MS;
 		f->deadline = f->held + CK_SILENCE_MS;
 	}
-	f->again = now + CK_QUEUE_MS;
+	f->again = now + (l->admission.looking ? CK_LOOK_MS : CK_QUEUE_MS);
 	return true;
 }
 
@@ -165,10 +171,15 @@ bool cks_fresh_look(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 		return admit(l, f, bytes, &p, now);
 	case CK_PEEK_JOIN:
 	case CK_PEEK_LINK:
+	case CK_PEEK_DIRECT:
 		return join_session(l, f, kind, &p, now) && !hung_up(f->fd);
 	case CK_PEEK_FILES:
 		cks_downloads_serve(&l->downloads, &l->admission, f->fd, &f->peer, bytes, &p);
 		return false;
+	case CK_PEEK_OFFER:
+		f->again = now + CK_LOOK_MS;
+		return cks_offers_serve(&l->offers, &l->admission, f->fd, &f->peer, bytes, &p) &&
+		       !hung_up(f->fd);
 	default:
 		f->answered = true;
 		return cks_answer_small(f->fd, kind, &p);

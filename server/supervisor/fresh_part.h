@@ -12,6 +12,7 @@
 #include "server/supervisor/admit.h"
 #include "server/supervisor/downloads.h"
 #include "server/supervisor/fresh.h"
+#include "server/supervisor/offers.h"
 #include "server/supervisor/queue.h"
 
 #define CK_SILENCE_MS 10000 /* for the first record to arrive */
@@ -21,6 +22,7 @@
 struct cks_fresh {
 	int fd;
 	int64_t deadline; /* in ms of CLOCK_MONOTONIC */
+	int64_t born;	  /* the same, when it came */
 	int64_t again;	  /* earliest time to peek again; 0: when bytes arrive */
 	bool ready;	  /* has bytes to read, or is new */
 	bool answered;	  /* has had a reply, such as to rpcinfo */
@@ -34,6 +36,7 @@ struct cks_fresh_list {
 	struct cks_admission admission;
 	struct cks_queue queue;
 	struct cks_downloads downloads;
+	struct cks_offers offers;
 	const struct cks_away *away; /* NULL: none is */
 	struct cks_fronts *fronts;   /* NULL: no TLS */
 	unsigned char seed[16];	     /* so that peers cannot choose their bucket */

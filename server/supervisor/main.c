@@ -12,6 +12,7 @@
 #include "server/helpers/client_files.h"
 #include "server/helpers/gauge.h"
 #include "server/helpers/helper.h"
+#include "server/helpers/scout.h"
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
 #include "server/processes/policy.h"
@@ -57,13 +58,14 @@ int main(int argc, char **argv)
 		return cks_probe_main(argv[2]);
 	if (argc == 6 && strcmp(argv[1], CK_CHECKPOINT_ARGUMENT) == 0)
 		return cks_checkpoint_main(argv + 2);
-	if ((argc == 3 || argc == 5) && strcmp(argv[1], "--m3-broker") == 0)
-		return cks_broker_main(argv[2], argv[3],
-				       argc == 5 ? (unsigned int)atol(argv[4]) : 0);
+	if (argc == 6 && strcmp(argv[1], "--m3-broker") == 0)
+		return cks_broker_main(argv[2], argv[3], (unsigned int)atol(argv[4]), argv[5]);
 	if ((argc == 4 || argc == 5) && strcmp(argv[1], CK_FRONT_ARGUMENT) == 0)
 		return cks_front_main(argv + 2);
 	if (argc == 3 && strcmp(argv[1], CK_GAUGE_ARGUMENT) == 0)
 		return cks_gauge_main(argv[2]);
+	if (argc == 3 && strcmp(argv[1], CK_SCOUT_ARGUMENT) == 0)
+		return cks_scout_main(argv[2]);
 	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
 		return ck_m3_copier_main(argv[2]);
 	if (argc == 2 && strcmp(argv[1], CK_CHECKPOINTER_ARGUMENT) == 0)
@@ -95,7 +97,8 @@ int main(int argc, char **argv)
 	if (options.check_policy)
 		return cks_policy_check(options.check_policy) < 0 ? 2 : EXIT_SUCCESS;
 	if (state < 0 &&
-	    (cks_token_check(options.token_file) < 0 || cks_policy_check(options.policy) < 0))
+	    (cks_token_check(options.token_file) < 0 || cks_policy_check(options.policy) < 0 ||
+	     cks_users_check(&options.worker_users) < 0))
 		return 2;
 	return cks_supervisor_main(&options, argv, state);
 }

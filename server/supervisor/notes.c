@@ -1,6 +1,7 @@
 /*
  * server/supervisor/notes.c - reads what workers report (server/processes/messages.h).
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -108,6 +109,9 @@ static void name(struct cks_workers *w, struct worker *worker, const struct cks_
 	worker->named = worker->listed = true;
 	worker->info.suspension.used = worker->info.suspension.since = ck_now_ms();
 	if (returns) {
+		worker->info.user = note->user;
+		if (!cks_worker_rehouse(w, worker))
+			return;
 		cks_worker_seat(w, worker);
 		cks_audit_return(w->audit, &worker->info, "files");
 	}
@@ -152,18 +156,53 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 	}
 }
 
+/* A note, and the process that has sent it if the socket says so (SO_PASSCRED). */
+static ssize_t receive(int control, struct cks_worker_note *note, pid_t *sender)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(struct ucred))];
+	} ancillary = {.space = {0}};
+	struct iovec iov = {.iov_base = note, .iov_len = sizeof(*note)};
+	struct msghdr message = {.msg_iov = &iov,
+				 .msg_iovlen = 1,
+				 .msg_control = ancillary.space,
+				 .msg_controllen = sizeof(ancillary.space)};
+	ssize_t n = recvmsg(control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	struct ucred from;
+
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_CREDENTIALS) {
+		memcpy(&from, CMSG_DATA(header), sizeof(from));
+		*sender = from.pid;
+	}
+	return n;
+}
+
+/* Which process is the worker, and which the command that it was started through? That ends later. */
+static void tell_apart(struct worker *worker, pid_t sender)
+{
+	if (sender == worker->pid || worker->info.follower)
+		return; /* the command has become the worker, or this is known */
+	worker->info.pid = sender;
+	worker->info.follower = worker->pid;
+}
+
 /* Read a worker's note, if one has arrived. True: there may be another. */
 static bool read_note(struct cks_workers *w, struct worker *worker)
 {
 	struct cks_worker_note note = {0};
+	pid_t sender = 0;
 	ssize_t n;
 
 	if (worker->control < 0)
 		return false;
-	n = recv(worker->control, &note, sizeof(note), MSG_DONTWAIT);
+	n = receive(worker->control, &note, &sender);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n > 0) {
+		if (sender > 0 && worker->state == SERVING)
+			tell_apart(worker, sender);
 		take_note(w, worker, &note);
 		return true;
 	}

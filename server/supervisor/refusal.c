@@ -13,6 +13,7 @@ const char *cks_refusal_name(enum cks_refusal kind)
 						       [CK_REFUSED_QUEUE] = "queue",
 						       [CK_REFUSED_QUEUE_FULL] = "queue-full",
 						       [CK_REFUSED_DRAINING] = "draining",
+						       [CK_REFUSED_MEMORY] = "memory",
 						       [CK_REFUSED_FAILED] = "failed"};
 
 	return names[kind];

@@ -13,6 +13,7 @@ enum cks_refusal {
 	CK_REFUSED_QUEUE,      /* others wait for the session */
 	CK_REFUSED_QUEUE_FULL, /* it would wait, but too many do */
 	CK_REFUSED_DRAINING,
+	CK_REFUSED_MEMORY, /* its GPUs have less free than the client needs */
 	CK_REFUSED_FAILED, /* no process, no driver, or no record of it */
 	CK_REFUSALS
 };

@@ -35,9 +35,12 @@ void cks_rendezvous_init(struct cks_rendezvous *r)
 		r->waiting[i] = -1;
 }
 
-int cks_rendezvous_open(struct cks_rendezvous *r, const char *folder)
+int cks_rendezvous_open(struct cks_rendezvous *r, const char *folder,
+			const struct cks_user_range *users)
 {
 	int ret = cks_leash_folder(folder);
+
+	r->users = users;
 
 	if (ret < 0)
 		return ret;
@@ -47,6 +50,11 @@ int cks_rendezvous_open(struct cks_rendezvous *r, const char *folder)
 		ck_err("state folder %s: %s", folder, strerror(-r->socket.fd));
 		return r->socket.fd;
 	}
+	ret = cks_users_admit(users, folder);
+	if (ret == 0)
+		ret = cks_users_admit(users, r->socket.path);
+	if (ret < 0)
+		return ret;
 	return stat(r->socket.path, &r->socket.file) < 0 ? -errno : 0;
 }
 
@@ -89,7 +97,7 @@ static void accept_one(struct cks_rendezvous *r, int64_t now)
 		i++;
 	if (fd < 0)
 		return;
-	if (i == CK_RENDEZVOUS_MAX || !cks_leash_trusts(fd)) {
+	if (i == CK_RENDEZVOUS_MAX || !cks_leash_trusts(fd, r->users)) {
 		close(fd);
 		return;
 	}

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "server/processes/sockets.h"
+#include "server/processes/users.h"
 
 #define CK_RENDEZVOUS_MAX 16 /* connections that have not described themselves; others wait */
 #define CK_RENDEZVOUS_POLL (1 + CK_RENDEZVOUS_MAX)
@@ -22,12 +23,14 @@ struct cks_rendezvous {
 	struct cks_socket socket; /* its fd is -1: none */
 	int waiting[CK_RENDEZVOUS_MAX];
 	int64_t since[CK_RENDEZVOUS_MAX];
+	const struct cks_user_range *users; /* of workers */
 };
 
 /* Without a socket. */
 void cks_rendezvous_init(struct cks_rendezvous *rendezvous);
-/* Listen in @folder. -errno, logged; -EADDRINUSE: another server uses the folder. */
-int cks_rendezvous_open(struct cks_rendezvous *rendezvous, const char *folder);
+/* Listen in @folder, for processes of the server and of @users, which must live longer. -errno, logged; -EADDRINUSE: another server uses the folder. */
+int cks_rendezvous_open(struct cks_rendezvous *rendezvous, const char *folder,
+			const struct cks_user_range *users);
 void cks_rendezvous_close(struct cks_rendezvous *rendezvous);
 
 /* Fill in CK_RENDEZVOUS_POLL descriptors; and handle what poll(2) says of them. */

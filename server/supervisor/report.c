@@ -8,6 +8,7 @@
 #include "server/processes/session_info.h"
 #include "server/session/version.h"
 #include "server/supervisor/control.h"
+#include "server/supervisor/deadlines.h"
 #include "server/supervisor/ledger.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/queue.h"
@@ -45,6 +46,7 @@ static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_tim
 {
 	const struct cks_suspension *u = &s->suspension;
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
+	int64_t left = cks_deadlines_left(s, now);
 	char name[CK_SESSION_NAME];
 	json_t *json;
 
@@ -61,6 +63,8 @@ static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_tim
 			 s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
 			 u->used ? (double)(now - u->used) / 1e3 : 0.0, "weight",
 			 (int)cks_session_terms(s)->weight, "held", s->share.held);
+	if (left >= 0)
+		json_object_set_new(json, "ends_in", json_real((double)left / 1e3));
 	if (gpu_time)
 		json_object_set_new(json, "gpu_time", json_real((double)s->use.gpu_us / 1e6));
 	return json;

@@ -26,6 +26,12 @@ const struct cks_terms *cks_workers_identity_terms(const struct cks_workers *w,
 	return cks_accounts_terms(w->accounts, &identity->key);
 }
 
+const struct cks_prefix *cks_workers_prefix(const struct cks_workers *w,
+					    const struct cks_identity *identity, const char *name)
+{
+	return cks_accounts_prefix(w->accounts, &identity->key, name);
+}
+
 const struct cks_terms *cks_session_terms(const struct cks_session_info *session)
 {
 	return cks_seat_terms(&container_of(session, struct worker, info)->seat);

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "server/supervisor/helpers.h"
 #include "server/processes/session_info.h"
+#include "server/supervisor/process.h"
 #include "server/supervisor/workers.h"
 #include "server/supervisor/workers_part.h"
 #include "util/fd.h"
@@ -22,6 +24,26 @@ const char *cks_session_name(const struct cks_session_info *session, char out[CK
 {
 	snprintf(out, CK_SESSION_NAME, "s%u", session->number);
 	return out;
+}
+
+bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last)
+{
+	int control = container_of(session, struct worker, info)->control;
+	struct cks_control_words message = {.kind = CK_CONTROL_WORDS, .last = last};
+
+	snprintf(message.text, sizeof(message.text), "%s", line);
+	return control >= 0 && send(control, &message, sizeof(message),
+				    MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(message);
+}
+
+void cks_workers_kill(const struct cks_session_info *session)
+{
+	const struct worker *worker = container_of(session, struct worker, info);
+
+	if (worker->process)
+		cks_process_kill(worker->process);
+	else
+		kill(worker->info.pid, SIGKILL);
 }
 
 struct cks_session_info *cks_workers_find(struct cks_workers *workers, const char *name)

@@ -32,44 +32,63 @@ static void lower(int64_t *next, int64_t time)
 	*next = ck_min(*next, time);
 }
 
-/* How far the GPUs of the session are. */
-static uint64_t passed_there(const struct cks_shares *y, const struct cks_share *s)
+/* How far the sessions are that compete with @s: on its GPUs, with its priority. */
+static uint64_t passed_there(const struct cks_share *s, struct cks_share **list, size_t count)
 {
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < CK_SHARE_GPUS; i++) {
-		if (s->gpus >> i & 1)
-			most = ck_max(most, y->passed[i]);
+	for (size_t i = 0; i < count; i++) {
+		const struct cks_share *t = list[i];
+
+		if (t != s && t->held && t->priority == s->priority && (t->gpus & s->gpus))
+			most = ck_max(most, t->begun);
 	}
 	return most;
 }
 
 /* --- which sessions are held */
 
-/* The GPUs that active sessions of different weights use. */
+static bool differ(const struct cks_share *a, const struct cks_share *b)
+{
+	return a->weight != b->weight || a->priority != b->priority;
+}
+
+/* The GPUs that active sessions of different weights or priorities use. */
 static uint64_t contested(struct cks_share **list, size_t count)
 {
-	uint32_t first[CK_SHARE_GPUS] = {0};
+	const struct cks_share *last[CK_SHARE_GPUS] = {0};
 	uint64_t bits = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		for (size_t g = 0; list[i]->active && g < CK_SHARE_GPUS; g++) {
 			if (!(list[i]->gpus >> g & 1))
 				continue;
-			if (first[g] && first[g] != list[i]->weight)
+			if (last[g] && differ(last[g], list[i]))
 				bits |= 1ull << g;
-			first[g] = list[i]->weight;
+			last[g] = list[i];
 		}
 	}
 	return bits;
 }
 
-static void hold(struct cks_shares *y, struct cks_share *s)
+/* Does an active session of higher priority use a GPU of @s? */
+static bool is_below(const struct cks_share *s, struct cks_share **list, size_t count)
+{
+	bool below = false;
+
+	for (size_t i = 0; i < count && !below; i++)
+		below = list[i]->active && list[i]->priority > s->priority &&
+			(list[i]->gpus & s->gpus) != 0;
+	return below;
+}
+
+static void hold(struct cks_shares *y, struct cks_share *s, uint64_t passed)
 {
 	s->held = true;
 	s->wants = s->eager = false;
 	s->window_us = CK_SHARE_TURN_US / 4; /* what it will submit is not known */
-	s->passed = passed_there(y, s);
+	s->messages = CK_SHARE_MESSAGES;
+	s->passed = s->begun = passed;
 	y->tell(s, CK_CONTROL_HOLD);
 }
 
@@ -89,18 +108,18 @@ static void choose_held(struct cks_shares *y, struct cks_share **list, size_t co
 		bool held = s->active && (s->gpus & bits) != 0;
 
 		if (held && !s->held)
-			hold(y, s);
+			hold(y, s, passed_there(s, list, count));
 		else if (!held && s->held)
 			let_go(y, s);
+		s->below = held && is_below(s, list, count);
 		y->held += held;
 	}
 }
 
 /* --- turns */
 
-void cks_shares_want(const struct cks_shares *y, struct cks_share *s, int64_t now)
+void cks_shares_want(struct cks_share *s, int64_t now)
 {
-	uint64_t passed = passed_there(y, s), credit = (uint64_t)CK_SHARE_CREDIT_US * CK_SCALE;
 	int64_t lag = s->running ? 0 : ck_min(now - s->ended, (int64_t)CK_SHARE_EAGER_MOST_US);
 
 	if (!s->held)
@@ -108,8 +127,30 @@ void cks_shares_want(const struct cks_shares *y, struct cks_share *s, int64_t no
 	s->wants = true;
 	if (s->eager || s->running)
 		s->lag_us += ((int32_t)lag - s->lag_us) / 4;
-	if (!s->running)
-		s->passed = ck_max(s->passed, passed > credit ? passed - credit : 0);
+	s->came = !s->running;
+}
+
+/* A session without wishes saves little. */
+static void bound_credit(struct cks_share **list, size_t count)
+{
+	const uint64_t credit = (uint64_t)CK_SHARE_CREDIT_US * CK_SCALE;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t passed = list[i]->came ? passed_there(list[i], list, count) : 0;
+
+		list[i]->came = false;
+		list[i]->passed = ck_max(list[i]->passed, passed > credit ? passed - credit : 0);
+	}
+}
+
+/* For turns of CK_SHARE_BELOW_US. A turn that ended early tells nothing. */
+static void fit_messages(struct cks_share *s, int64_t used, bool full)
+{
+	int64_t fit = (int64_t)s->messages * CK_SHARE_BELOW_US / used;
+
+	fit = ck_min(fit, ck_min(2 * (int64_t)s->messages, (int64_t)CK_SHARE_MESSAGES_MOST));
+	if (full || fit < s->messages)
+		s->messages = (uint16_t)ck_max(fit, (int64_t)1);
 }
 
 void cks_shares_ended(struct cks_share *s, uint32_t serial, bool full, int64_t now)
@@ -122,16 +163,18 @@ void cks_shares_ended(struct cks_share *s, uint32_t serial, bool full, int64_t n
 	s->eager = full;
 	s->ended = now;
 	s->passed += (uint64_t)used * CK_SCALE / s->weight;
+	if (s->below) {
+		fit_messages(s, used, full);
+		return;
+	}
 	window = (int64_t)s->window_us * CK_SHARE_TURN_US / used;
 	window = ck_min(window, (int64_t)CK_SHARE_TURN_US);
 	s->window_us = (uint32_t)ck_max(window, (int64_t)CK_SHARE_LEAST_US);
 }
 
 /* Turns that do not end: the work waits, perhaps for what the session submits next. */
-static uint64_t running_gpus(struct cks_share **list, size_t count, int64_t now, int64_t *next)
+static void end_stuck(struct cks_share **list, size_t count, int64_t now, int64_t *next)
 {
-	uint64_t bits = 0;
-
 	for (size_t i = 0; i < count; i++) {
 		struct cks_share *s = list[i];
 		int64_t by = s->since + s->window_us + CK_SHARE_STUCK_US;
@@ -144,8 +187,16 @@ static uint64_t running_gpus(struct cks_share **list, size_t count, int64_t now,
 			continue;
 		}
 		lower(next, by);
-		bits |= s->gpus;
 	}
+}
+
+/* The GPUs of turns of this priority or a higher one. */
+static uint64_t running_gpus(struct cks_share **list, size_t count, int priority)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bits |= list[i]->running && list[i]->priority >= priority ? list[i]->gpus : 0;
 	return bits;
 }
 
@@ -156,10 +207,12 @@ static int64_t eager_until(const struct cks_share *s)
 	return s->eager ? s->ended + ck_min(us, (int64_t)CK_SHARE_EAGER_MOST_US) : 0;
 }
 
-static int by_passed(const void *a, const void *b)
+static int by_priority_and_passed(const void *a, const void *b)
 {
 	const struct cks_share *const *x = a, *const *y = b;
 
+	if ((*x)->priority != (*y)->priority)
+		return (*x)->priority > (*y)->priority ? -1 : 1;
 	return ((*x)->passed > (*y)->passed) - ((*x)->passed < (*y)->passed);
 }
 
@@ -169,10 +222,7 @@ static void begin(struct cks_shares *y, struct cks_share *s, int64_t now)
 	s->running = true;
 	s->since = now;
 	s->serial = ++y->serial;
-	for (size_t i = 0; i < CK_SHARE_GPUS; i++) {
-		if (s->gpus >> i & 1)
-			y->passed[i] = ck_max(y->passed[i], s->passed);
-	}
+	s->begun = s->passed;
 	y->tell(s, CK_CONTROL_TURN);
 }
 
@@ -180,12 +230,15 @@ static void begin(struct cks_shares *y, struct cks_share *s, int64_t now)
 static void give_turns(struct cks_shares *y, struct cks_share **list, size_t count, int64_t now,
 		       int64_t *next)
 {
-	uint64_t taken = running_gpus(list, count, now, next);
+	uint64_t taken = 0;
 
-	qsort(list, count, sizeof(struct cks_share *), by_passed);
+	end_stuck(list, count, now, next);
+	bound_credit(list, count);
+	qsort(list, count, sizeof(struct cks_share *), by_priority_and_passed);
 	for (size_t i = 0; i < count; i++) {
 		struct cks_share *s = list[i];
 
+		taken |= running_gpus(list, count, s->priority);
 		if (!s->held || s->running || (!s->wants && now >= eager_until(s)))
 			continue;
 		if (s->wants && !(s->gpus & taken)) {

@@ -59,9 +59,16 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 		s->fresh = cks_fresh_create(s->workers, s->options, s->away, s->audit, s->fronts);
 	if (!s->fresh)
 		return -ENOMEM;
+	cks_fresh_driver(s->fresh, driver);
 	cks_gauge_start(&s->gauge, s->options->gpu_time, driver);
 	cks_workers_audit(s->workers, s->audit);
 	cks_workers_accounts(s->workers, s->accounts);
+	if (s->options->worker_users.first) {
+		s->uids = cks_uids_create(&s->options->worker_users);
+		if (!s->uids)
+			return -ENOMEM;
+		cks_workers_users(s->workers, s->uids);
+	}
 	s->suspender = cks_suspender_create(s->options, driver, s->workers, s->control);
 	return s->suspender ? 0 : -ENOMEM;
 }
@@ -72,7 +79,8 @@ int cks_supervisor_start(struct supervisor *s)
 	int ret = cks_pid_file_write(s->options->pid_file, &s->pid_file);
 
 	if (ret == 0 && s->options->state_dir)
-		ret = cks_rendezvous_open(&s->rendezvous, s->options->state_dir);
+		ret = cks_rendezvous_open(&s->rendezvous, s->options->state_dir,
+					  &s->options->worker_users);
 	if (ret == 0 && s->options->checkpoint_dir)
 		ret = cks_leash_folder(s->options->checkpoint_dir);
 	if (ret == 0)
@@ -112,6 +120,7 @@ void cks_supervisor_stop(struct supervisor *s)
 	cks_away_destroy(s->away);
 	cks_workers_destroy(s->workers);
 	cks_accounts_destroy(s->accounts);
+	cks_uids_destroy(s->uids);
 	cks_audit_event(s->audit, "server-stop", NULL);
 	cks_audit_close(s->audit);
 	cks_rpcbind_unset();

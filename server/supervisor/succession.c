@@ -81,6 +81,7 @@ static int adopt(struct supervisor *s, const struct cks_state *state)
 	cks_listeners_resume(&s->listeners);
 	s->broker = cks_broker_resume(state, s->options);
 	s->rendezvous.socket = state->rendezvous;
+	s->rendezvous.users = &s->options->worker_users;
 	cks_socket_path(&s->rendezvous.socket);
 	s->control = cks_control_resume(state);
 	s->upgrade.asked = state->asker >= 0;

@@ -18,6 +18,7 @@
 #include "server/processes/sockets.h"
 #include "server/session/version.h"
 #include "server/supervisor/broker.h"
+#include "server/supervisor/deadlines.h"
 #include "server/supervisor/drain.h"
 #include "server/supervisor/fresh.h"
 #include "server/supervisor/fronts.h"
@@ -220,6 +221,7 @@ static void gather(struct supervisor *s, struct round *r)
 	r->timeout = cks_spares_run(&s->spares, s->workers);
 	cks_suspender_run(s->suspender, &r->timeout);
 	cks_turns_run(s->workers, &r->timeout);
+	lower(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
 	lower(&r->timeout, cks_watchdog_run(&s->watchdog));
 	lower(&r->timeout, ck_log_tend(false));
 	lower(&r->timeout, cks_upgrade_tend(&s->upgrade));

@@ -15,20 +15,23 @@
 #include "server/supervisor/rendezvous.h"
 #include "server/supervisor/spares.h"
 #include "server/supervisor/suspend.h"
+#include "server/supervisor/uids.h"
 #include "server/supervisor/upgrade.h"
 
 struct supervisor {
 	const struct cks_options *options;
 	struct cks_listeners listeners;
 	int signals;
-	bool childless; /* no child has ended since the last look */
-	int reserve;	/* a descriptor to close when none are left */
-	int pid_file;	/* -1: none */
-	int64_t paused; /* do not accept before this time */
+	bool childless;	   /* no child has ended since the last look */
+	int reserve;	   /* a descriptor to close when none are left */
+	int pid_file;	   /* -1: none */
+	int64_t paused;	   /* do not accept before this time */
+	int64_t deadlines; /* when to look at them again */
 	struct cks_drain drain;
 	struct cks_watchdog watchdog;
 	struct cks_audit *audit;       /* NULL: none */
 	struct cks_accounts *accounts; /* NULL: there is no policy */
+	struct cks_uids *uids;	       /* NULL: workers stay the server's user */
 	struct cks_workers *workers;
 	struct cks_spares spares;
 	struct cks_fresh_list *fresh;

@@ -98,6 +98,18 @@ static json_t *moved(const struct cks_session_info *s, const struct cks_checkpoi
 			 "memory", (json_int_t)s->suspension.bytes, "ms", (int)a->ms);
 }
 
+/* While @s returns, the others take no memory that was free when it began. */
+static void freeze_others(const struct cks_suspender *p, const struct cks_session_info *s,
+			  char kind)
+{
+	struct cks_session_info *other = NULL;
+
+	while ((other = cks_workers_next(p->workers, other)) != NULL) {
+		if (other != s)
+			cks_workers_tell(other, kind);
+	}
+}
+
 static void move(struct cks_suspender *p, struct cks_session_info *s, bool out)
 {
 	struct cks_suspension *u = &s->suspension;
@@ -106,14 +118,18 @@ static void move(struct cks_suspender *p, struct cks_session_info *s, bool out)
 						 .wait_ms = p->wait_ms,
 						 .bytes = u->bytes,
 						 .need = &u->need};
-	pid_t pid = cks_checkpoint_start(p->driver, &move, &u->answer);
+	pid_t pid;
 
+	if (!out) /* before the helper looks whether there is room */
+		freeze_others(p, s, CK_CONTROL_FREEZE);
+	pid = cks_checkpoint_start(p->driver, &move, &u->answer);
 	if (pid > 0) {
 		u->mover = pid;
 		u->state = out ? CK_MOVING_OUT : CK_MOVING_IN;
 	} else if (out) {
 		release(p, s, strerror((int)-pid));
 	} else {
+		freeze_others(p, s, CK_CONTROL_THAW);
 		u->again = ck_now_ms() + CK_AGAIN_MS;
 	}
 }
@@ -196,6 +212,7 @@ static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
 	struct cks_checkpoint_answer a;
 	char name[CK_SESSION_NAME];
 
+	freeze_others(p, s, CK_CONTROL_THAW);
 	cks_checkpoint_read(u->answer, &a);
 	close(u->answer);
 	cks_session_name(s, name);
@@ -315,8 +332,10 @@ bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
 		}
 		if (s->pid != pid)
 			continue;
-		if (moves)
+		if (moves) {
+			freeze_others(p, s, CK_CONTROL_THAW);
 			close(u->answer);
+		}
 		reply(p, s, cks_control_error("the session has ended"));
 		return false;
 	}

@@ -23,6 +23,9 @@ static void tell(struct cks_share *share, char kind)
 	struct cks_control_turn message = {
 		.kind = kind, .serial = share->serial, .window_us = share->window_us};
 
+	if (share->below)
+		message.messages = share->messages;
+
 	if (worker->control >= 0)
 		send(worker->control, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -40,6 +43,7 @@ static struct cks_share **list_shares(struct cks_workers *w, int64_t now, size_t
 		if (worker->state != SERVING || !worker->named || (!s->gpus && !s->held))
 			continue;
 		s->weight = cks_seat_terms(&worker->seat)->weight;
+		s->priority = cks_seat_terms(&worker->seat)->priority;
 		s->active = u->state == CK_RUNNING && cks_accounts_weighted(w->accounts) &&
 			    (s->wants || s->running || now - u->used * 1000 < CK_ACTIVE_US);
 		if (*count < w->serving)
@@ -83,7 +87,7 @@ void cks_turns_hear(struct cks_workers *w, struct worker *worker,
 	if (note->kind == CK_NOTE_USE)
 		s->gpus = cks_shares_bits(&w->shares, note->gpus);
 	else if (note->kind == CK_NOTE_ASK)
-		cks_shares_want(&w->shares, s, ck_now_us());
+		cks_shares_want(s, ck_now_us());
 	else if (note->kind == CK_NOTE_TURN)
 		cks_shares_ended(s, (uint32_t)note->number, note->uses != 0, ck_now_us());
 }

@@ -17,6 +17,7 @@
 
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
+#include "server/processes/policy.h"
 #include "server/processes/session_info.h"
 #include "server/supervisor/process.h"
 #include "server/supervisor/workers.h"
@@ -46,6 +47,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	w->stirred = true;
 	cks_command_fill(&w->command, o, driver, broker);
 	w->most = o->max_sessions;
+	w->cache_dir = o->cache_dir;
 	return w;
 }
 
@@ -234,37 +236,58 @@ unsigned int cks_workers_new_number(struct cks_workers *w)
 
 /* The same, with a seat in its account. -errno: the process ends. */
 static int begin_session(struct cks_workers *w, struct worker *worker,
-			 const struct cks_owner *owner, unsigned int number)
+			 const struct cks_start *start)
 {
 	struct cks_ledger_row *row;
 	int ret;
 
-	enroll(worker, owner, number);
-	ret = cks_worker_seat(w, worker);
+	enroll(worker, start->owner, start->number);
+	ret = cks_worker_house(w, worker);
+	if (ret == 0)
+		ret = cks_worker_seat(w, worker);
 	if (ret == 0) {
 		w->totals.sessions++;
-		row = cks_ledger_row(&w->ledger, owner->identity.name);
+		row = cks_ledger_row(&w->ledger, start->owner->identity.name);
 		if (row)
 			row->sessions++;
 		return 0;
 	}
+	cks_uids_leave(w->uids, worker->info.user);
+	worker->info.user = 0;
 	worker->info.number = 0; /* it has not begun */
 	kill(worker->pid, SIGKILL);
 	return ret;
 }
 
-/* In a child: become a worker for connection @fd of @owner; -1: a spare one. */
-static _Noreturn void run(struct cks_workers *w, int fd, int control, const struct cks_owner *owner)
+/* In a child: become a worker for connection @fd of @start; NULL: a spare one. */
+static _Noreturn void run(struct cks_workers *w, int fd, int control, const struct cks_start *start)
 {
-	const char *gpus = owner ? cks_workers_identity_terms(w, &owner->identity)->gpus : "";
+	const char *gpus =
+		start ? cks_workers_identity_terms(w, &start->owner->identity)->gpus : "";
+	const struct cks_prefix *prefix = start ? start->prefix : NULL;
+	char name[CK_SESSION_NAME];
 
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
-	cks_command_run(&w->command, fd, control);
+	if (w->uids)
+		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
+	if (prefix) {
+		snprintf(name, sizeof(name), "s%u", start->number); /* as cks_session_name() */
+		setenv("CRICKET_SESSION", name, 1);
+	}
+	cks_command_run(&w->command, fd, control, prefix ? prefix->command : NULL);
 }
 
-/* Start a process for connection @fd of @owner, as session @number; -1: start a spare one. */
-static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner, unsigned int number)
+/* The kernel says then which process a note is from: the worker need not be the child. */
+static void ask_for_sender(int control)
+{
+	const int on = 1;
+
+	setsockopt(control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+}
+
+/* Start a process for connection @fd of @start; NULL: start a spare one. */
+static int spawn(struct cks_workers *w, int fd, const struct cks_start *start)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int pair[2], ret;
@@ -277,6 +300,8 @@ static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner, u
 	}
 	ck_fd_set_nonblock(pair[0], true);
 	worker->control = pair[0];
+	if (start && start->prefix)
+		ask_for_sender(pair[0]);
 	ret = cks_worker_listen(w, worker);
 	if (ret < 0)
 		goto close_pair;
@@ -286,19 +311,19 @@ static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner, u
 		goto close_pair;
 	}
 	if (worker->pid == 0)
-		run(w, fd, pair[1], owner);
+		run(w, fd, pair[1], start);
 	close(pair[1]);
 	worker->next = w->first;
 	w->first = worker;
-	worker->state = fd < 0 ? SPARE_STARTING : SERVING;
+	worker->state = start ? SERVING : SPARE_STARTING;
 	worker->begin = ck_now_ms();
 	++*count_of(w, worker->state);
-	if (fd >= 0) {
-		ret = begin_session(w, worker, owner, number);
+	if (start) {
+		ret = begin_session(w, worker, start);
 		if (ret < 0)
 			return ret;
 	}
-	ck_debug("%s %d started", fd < 0 ? "spare worker" : "worker", (int)worker->pid);
+	ck_debug("%s %d started", start ? "worker" : "spare worker", (int)worker->pid);
 	return 0;
 close_pair:
 	cks_worker_hang_up(w, worker);
@@ -385,25 +410,25 @@ static struct worker *find_spare(struct cks_workers *w)
 	return found;
 }
 
-int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_owner *owner,
-		      unsigned int number)
+int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_start *start)
 {
-	struct worker *spare;
+	struct worker *spare = NULL;
 
 	cks_workers_read(w); /* update which spares are ready or gone */
-	/* a spare has all GPUs already */
-	spare = cks_workers_identity_terms(w, &owner->identity)->gpus[0] ? NULL : find_spare(w);
+	/* a spare has all GPUs already, and runs without a prefix */
+	if (!start->prefix && !cks_workers_identity_terms(w, &start->owner->identity)->gpus[0])
+		spare = find_spare(w);
 	if (!spare || send_now(spare->control, CK_CONTROL_CLIENT, fd) < 0)
-		return spawn(w, fd, owner, number);
+		return spawn(w, fd, start);
 	cks_worker_change(w, spare, SERVING);
 	w->spares.taken++;
 	ck_debug("spare worker %d has a client", (int)spare->pid);
-	return begin_session(w, spare, owner, number);
+	return begin_session(w, spare, start);
 }
 
 int cks_workers_spare(struct cks_workers *w)
 {
-	return spawn(w, -1, NULL, 0);
+	return spawn(w, -1, NULL);
 }
 
 int cks_workers_warm(struct cks_workers *w)

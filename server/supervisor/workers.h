@@ -20,8 +20,10 @@ struct cks_audit;
 struct cks_helper;
 struct cks_helpers;
 struct cks_ledger;
+struct cks_prefix;
 struct cks_state;
 struct cks_state_worker;
+struct cks_uids;
 struct cks_workers;
 
 /* @driver: the result for --driver auto; @broker: its socket. NULL: out of memory. */
@@ -36,6 +38,12 @@ void cks_workers_accounts(struct cks_workers *workers, struct cks_accounts *acco
 const struct cks_terms *cks_workers_identity_terms(const struct cks_workers *workers,
 						   const struct cks_identity *identity);
 const struct cks_terms *cks_session_terms(const struct cks_session_info *session);
+/* The command @name, if a worker of @identity may be started through it; else NULL. Valid until the policy is read again. */
+const struct cks_prefix *cks_workers_prefix(const struct cks_workers *workers,
+					    const struct cks_identity *identity, const char *name);
+
+/* Have each identity's workers become another user; @uids must live longer. */
+void cks_workers_users(struct cks_workers *workers, struct cks_uids *uids);
 
 /* Kill all and wait for their ends, at most 2 s. */
 void cks_workers_destroy(struct cks_workers *workers);
@@ -50,6 +58,10 @@ struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 					  const struct cks_session_info *session);
 /* Send @kind, one of CK_CONTROL_..., to its worker; false: it does not listen. */
 bool cks_workers_tell(const struct cks_session_info *session, char kind);
+/* The same with a line for the program's user; @last: it is why the session ends. */
+bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last);
+/* End its process at once. */
+void cks_workers_kill(const struct cks_session_info *session);
 /* By public name, or by the worker's process id; NULL: there is none. */
 struct cks_session_info *cks_workers_find(struct cks_workers *workers, const char *name);
 
@@ -79,9 +91,16 @@ size_t cks_workers_serving(const struct cks_workers *workers);
 /* The number of the next session. */
 unsigned int cks_workers_new_number(struct cks_workers *workers);
 
-/* Pass connection @fd to a spare process, or start one for it, as session @number. The caller closes @fd. -errno. */
-int cks_workers_serve(struct cks_workers *workers, int fd, const struct cks_owner *owner,
-		      unsigned int number);
+/* A session that begins. */
+struct cks_start {
+	const struct cks_owner *owner;
+	unsigned int number;
+	const struct cks_prefix
+		*prefix; /* the command that its worker is started through; NULL: none */
+};
+
+/* Pass connection @fd to a spare process, or start one for it. The caller closes @fd. -errno. */
+int cks_workers_serve(struct cks_workers *workers, int fd, const struct cks_start *start);
 /* Since this program began; an upgrade begins at 0. */
 struct cks_totals {
 	uint64_t sessions;			  /* that have begun */

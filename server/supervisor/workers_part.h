@@ -12,9 +12,10 @@
 #include "server/supervisor/accounts.h"
 #include "server/supervisor/ledger.h"
 #include "server/supervisor/shares.h"
+#include "server/supervisor/uids.h"
 #include "server/supervisor/workers.h"
 
-#define CK_ARGUMENTS (24 + 2 * CK_LIMITS)
+#define CK_ARGUMENTS (26 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
 
 struct worker {
 	struct worker *next;
@@ -51,6 +52,8 @@ struct cks_workers {
 	unsigned int strangers;	       /* workers that are no children */
 	struct cks_audit *audit;       /* NULL: none */
 	struct cks_accounts *accounts; /* NULL: there is no policy */
+	struct cks_uids *uids;	       /* NULL: workers stay the server's user */
+	const char *cache_dir;
 	unsigned int serving, retired;
 	unsigned int numbered; /* sessions so far */
 	size_t most;	       /* sessions */
@@ -72,6 +75,11 @@ void cks_worker_change(struct cks_workers *workers, struct worker *worker, enum 
 /* seats.c: have @worker count in the account of its identity, if there is a policy. -errno. */
 int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
 
+/* houses.c: with --worker-users, have @worker become the user of its identity: -errno. Keep the user of one that is here
+ * again; false: it is another identity's by now, and the process was killed. */
+int cks_worker_house(struct cks_workers *workers, struct worker *worker);
+bool cks_worker_rehouse(struct cks_workers *workers, struct worker *worker);
+
 /* ends.c: read the last that @worker has said, record the end of its session and give its seat back; @status of
  * wait(2), or -1: unknown. Log the end of @pid. */
 void cks_worker_record_end(struct cks_workers *workers, struct worker *worker, int status);
@@ -84,7 +92,8 @@ void cks_worker_hear(struct cks_workers *workers, struct worker *worker);
 void cks_command_fill(struct cks_worker_command *command, const struct cks_options *options,
 		      const char *driver, const char *broker);
 
-/* In a child: become a worker for @connection; -1: a spare one. */
-_Noreturn void cks_command_run(struct cks_worker_command *command, int connection, int control);
+/* In a child: become a worker for @connection; -1: a spare one. @prefix: the command to do so through; NULL: none. */
+_Noreturn void cks_command_run(struct cks_worker_command *command, int connection, int control,
+			       char *const *prefix);
 
 #endif

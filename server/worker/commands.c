@@ -72,6 +72,8 @@ static int read_next(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 		atomic_load_explicit(&l->session->command_bytes, memory_order_relaxed) +
 			record->total,
 		memory_order_relaxed);
+	cks_pace_take(&l->session->pace, CK_WAY_IN, record->total);
+	cks_pace_wait(&l->session->pace, CK_WAY_IN);
 	return 0;
 }
 

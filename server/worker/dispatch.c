@@ -278,6 +278,9 @@ static int call(struct cks_lane *l)
 	if (ret == 0) {
 		atomic_fetch_add_explicit(&l->session->bytes_in, record.total,
 					  memory_order_relaxed);
+		cks_pace_take(&l->session->pace, CK_WAY_IN, record.total);
+		cks_pace_wait(&l->session->pace, CK_WAY_IN);
+		cks_pace_wait(&l->session->pace, CK_WAY_OUT);
 		ret = answer(l, &record, &header);
 	}
 	cks_commands_finish(l, 0); /* if that has not */

@@ -8,7 +8,7 @@
 #include "rpc/record.h"
 #include "server/worker/first.h"
 #include "server/processes/peek.h"
-#include "server/processes/token.h"
+#include "util/hash.h"
 #include "server/session/session.h"
 
 #define CK_MARK 4
@@ -26,11 +26,27 @@ static int read_record(struct ck_chan *chan, unsigned char body[CK_PEEK_MAX], si
 	return ret < 0 ? ret : ck_chan_read(chan, body, *size);
 }
 
+static int kind_of(uint32_t proc)
+{
+	switch (proc) {
+	case CK_JOIN:
+		return CK_FIRST_JOIN;
+	case CK_LINK:
+		return CK_FIRST_LINK;
+	case CK_DIRECT:
+		return CK_FIRST_DIRECT;
+	default:
+		return -EPROTO;
+	}
+}
+
 static bool decode(struct cks_first *first, XDR *xdrs)
 {
 	ck_join_args join;
 
-	if (first->links)
+	if (first->kind == CK_FIRST_DIRECT)
+		return xdr_ck_direct_args(xdrs, &first->direct);
+	if (first->kind == CK_FIRST_LINK)
 		return xdr_ck_link_args(xdrs, &first->args);
 	if (!xdr_ck_join_args(xdrs, &join))
 		return false;
@@ -51,15 +67,16 @@ int cks_first_read(struct ck_chan *chan, struct cks_first *first)
 	if (ret < 0)
 		return ret;
 	if (ck_call_decode(body, size, &header) < 0 || header.program != CK_PROGRAM ||
-	    header.version != CK_VERSION || (header.proc != CK_JOIN && header.proc != CK_LINK))
+	    header.version != CK_VERSION || kind_of(header.proc) < 0)
 		return -EPROTO;
-	*first = (struct cks_first){.xid = header.xid, .links = header.proc == CK_LINK};
+	*first = (struct cks_first){.xid = header.xid};
+	first->kind = kind_of(header.proc);
 	xdrmem_create(&xdrs, (char *)body + header.size, (u_int)(size - header.size), XDR_DECODE);
 	return decode(first, &xdrs) ? 0 : -EPROTO;
 }
 
 bool cks_first_proves(const struct cks_first *first, const struct cks_session *session)
 {
-	return cks_secret_equal(first->args.session, session->id, sizeof(session->id)) &&
-	       cks_secret_equal(first->args.key, session->key, sizeof(session->key));
+	return ck_secret_equal(first->args.session, session->id, sizeof(session->id)) &&
+	       ck_secret_equal(first->args.key, session->key, sizeof(session->key));
 }

@@ -14,11 +14,12 @@ struct cks_session;
 
 struct cks_first {
 	uint32_t xid;
-	bool links;	   /* CK_LINK, else CK_JOIN */
-	ck_link_args args; /* of a join: its session, key and lane */
+	enum { CK_FIRST_JOIN, CK_FIRST_LINK, CK_FIRST_DIRECT } kind;
+	ck_link_args args;     /* of a join: its session, key and lane */
+	ck_direct_args direct; /* of a connection from another server's worker */
 };
 
-/* Read it, and no byte more: what follows may be frames. -EPROTO: it is neither. */
+/* Read it, and no byte more: what follows may be frames. -EPROTO: it is none of them. */
 int cks_first_read(struct ck_chan *chan, struct cks_first *first);
 
 /* Does it name the session and its key? */

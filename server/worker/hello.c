@@ -26,6 +26,7 @@
 #include "server/session/terms.h"
 #include "server/session/version.h"
 #include "server/worker/dispatch.h"
+#include "server/direct/direct.h"
 #include "server/worker/hello.h"
 #include "server/worker/park.h"
 #include "server/worker/snapshot.h"
@@ -51,6 +52,7 @@ struct greeting {
 	ck_hello_wishes wishes;
 	ck_hello_queue queue; /* for the supervisor */
 	ck_hello_limits limits;
+	ck_hello_start start; /* for the supervisor, which has obeyed */
 };
 
 static bool decode(XDR *xdrs, struct greeting *g)
@@ -58,7 +60,8 @@ static bool decode(XDR *xdrs, struct greeting *g)
 	return xdr_ck_hello_args(xdrs, &g->args) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_wishes(xdrs, &g->wishes)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_queue(xdrs, &g->queue)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &g->limits));
+	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &g->limits)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &g->start));
 }
 
 static int read_hello(struct ck_reader *reader, uint32_t *xid, struct greeting *g)
@@ -138,6 +141,8 @@ static ck_hello_res ready;
 
 int cks_hello_prepare(const struct cks_options *options)
 {
+	if (ready.devices.devices_val)
+		return 0;
 	start_driver(options, &ready);
 	return ready.status == CK_HELLO_OK ? 0 : -ENODEV;
 }
@@ -203,6 +208,8 @@ static int make_session(const struct cks_options *options, const struct cks_clie
 	if (ret < 0)
 		return ret;
 	cks_faults_listen(&(*session)->faults);
+	cks_direct_set_up((*session)->direct, &options->pool_peers, options->listen,
+			  options->listen_count);
 	cks_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
 	describe_world(res, &world);
 	(*session)->answers =
@@ -236,7 +243,8 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 {
 	struct cks_token token = {.known = false};
 
-	judge(options, &token, ck_chan_fd(chan), &g->args, res);
+	if (!client->judged)
+		judge(options, &token, ck_chan_fd(chan), &g->args, res);
 	if (res->status == CK_HELLO_OK && !take_ready(res))
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
@@ -244,7 +252,8 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 	if (options->policy || g->limits.memory)
 		begin_meter(&g->limits, res);
 	cks_hello_reserve(options);
-	cks_judge_identity(options, &token, &g->args, ck_chan_fd(chan), &client->identity);
+	if (!client->judged)
+		cks_judge_identity(options, &token, &g->args, ck_chan_fd(chan), &client->identity);
 	return make_session(options, client, output, res, session);
 }
 
@@ -252,19 +261,30 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 struct reply {
 	ck_hello_res *res;
 	ck_hello_more more;
+	ck_hello_rules rules;
 };
 
 static bool_t code_reply(XDR *xdrs, struct reply *reply)
 {
 	if (!xdr_ck_hello_res(xdrs, reply->res))
 		return FALSE;
-	return reply->res->status != CK_HELLO_OK || xdr_ck_hello_more(xdrs, &reply->more);
+	return reply->res->status != CK_HELLO_OK ||
+	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules));
+}
+
+/* The session may be ended by the policy. */
+static bool may_have_words(void)
+{
+	struct cks_terms terms;
+
+	cks_meter_terms(&terms);
+	return terms.time > 0 || terms.idle_end > 0;
 }
 
 /* With the numbers of all messages that this server knows, and what is ready for @session, unless
  * that is NULL. */
 static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res,
-		  struct cks_session *session, unsigned int keep)
+		  struct cks_session *session, const struct cks_client *client)
 {
 	unsigned char known[CK_PROC_END / 8 + 1] = {0};
 	struct reply reply = {.res = res, .more.procedures = {sizeof(known), (char *)known}};
@@ -276,7 +296,9 @@ static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res,
 		reply.more.recalled.recalled_val = cks_answers_read(session->answers, &recalled);
 		reply.more.recalled.recalled_len = (u_int)recalled;
 		cks_lease_offer(session, &offer);
-		reply.more.keep = keep;
+		reply.more.keep = client->keep;
+		memcpy(reply.more.prefix, client->prefix, sizeof(reply.more.prefix));
+		reply.rules.words = may_have_words();
 		reply.more.arena = offer.arena;
 		reply.more.arena_size = offer.arena_size;
 		reply.more.lease_device = offer.device;
@@ -334,6 +356,8 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
 	note_client(&g.args, client);
 	client->keep = seconds_kept(options, chan, &g.wishes);
+	if (ck_env_string("CRICKET_SESSION"))
+		memcpy(client->prefix, g.start.prefix, sizeof(client->prefix));
 	res.message = strdup("");
 	res.release = strdup(CK_RELEASE);
 	ret = prepare(options, chan, &g, output, client, &res, session);
@@ -344,8 +368,7 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 	else if (!res.message || !res.release)
 		ret = -ENOMEM;
 	else
-		ret = answer(chan, xid, &res, res.status == CK_HELLO_OK ? *session : NULL,
-			     client->keep);
+		ret = answer(chan, xid, &res, res.status == CK_HELLO_OK ? *session : NULL, client);
 	ck_chan_enter_rings(chan);
 	if (ret == 0 && res.status != CK_HELLO_OK) {
 		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,

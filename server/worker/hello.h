@@ -4,6 +4,8 @@
 #ifndef CK_SERVER_WORKER_HELLO_H
 #define CK_SERVER_WORKER_HELLO_H
 
+#include <stdbool.h>
+
 #include "rpc/record.h"
 #include "server/session/identity.h"
 
@@ -15,11 +17,13 @@ struct cks_session;
 struct cks_client {
 	char application[257], host[257], release[65];
 	unsigned int pid;
+	char prefix[32];   /* of this process (CRICKET_SESSION), by its name; empty: none */
 	unsigned int keep; /* seconds that the session outlives its connections; 0: it does not */
 	struct cks_identity identity;
+	bool judged; /* by the supervisor, which has said the identity: this process cannot read the token */
 };
 
-/* Load the driver and prepare the reply to cks_hello in advance, once. -ENODEV: the driver does not
+/* Load the driver and prepare the reply to cks_hello in advance; does nothing the second time. -ENODEV: the driver does not
  * work (logged). */
 int cks_hello_prepare(const struct cks_options *options);
 

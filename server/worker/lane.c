@@ -152,9 +152,19 @@ bool cks_lane_is_driverless(uint32_t proc)
 	case CK_PROC_callback_next:
 	case CK_PROC_delivery_next:
 	case CK_PROC_output:
+	case CK_PROC_direct_ticket:
+	case CK_PROC_direct_dial:
+	case CK_PROC_direct_send: /* its threads pass the gate by themselves */
+	case CK_PROC_direct_receive:
+	case CK_PROC_direct_send_3d:
+	case CK_PROC_direct_receive_3d:
+	case CK_PROC_direct_end:
+	case CK_PROC_words:
 	case CK_PROC_m3_subscribe:
 	case CK_PROC_m3_news:
 	case CK_PROC_m3_unsubscribe:
+	case CK_PROC_nccl_wait:
+	case CK_PROC_nccl_ask:
 		return true;
 	default:
 		return ck_proc_is_nvml(proc);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "server/memory/memory.h"
+#include "server/nccl/nccl.h"
 #include "server/processes/messages.h"
 #include "server/session/session.h"
 #include "server/worker/park.h"
@@ -56,7 +57,10 @@ static void *come_to_rest(void *session)
 	struct cks_session *s = session;
 	const char *why = NULL;
 
-	if (!cks_gate_close(&s->gate, park.wait_ms))
+	/* kernels of other processes wait for this one's; and threads inside of the gate may wait for their ranks */
+	if (cks_nccl_any(s->nccl))
+		why = "it has NCCL communicators, whose other ranks wait for it";
+	else if (!cks_gate_close(&s->gate, park.wait_ms))
 		why = "a call is still running (--suspend-wait)";
 	else if ((why = obstacle(s)) != NULL)
 		cks_gate_open(&s->gate);

@@ -72,7 +72,9 @@ static bool submit(struct cks_session *s, uint64_t number, uint32_t window_us)
 
 	before = cks_gate_turns(&s->gate, &inside);
 	while ((now = ck_now_us()) < until && is_latest(number)) {
-		sleep_us((uint32_t)ck_min(until - now, (int64_t)CK_STEP_US));
+		if (cks_gate_await_held(&s->gate,
+					(uint32_t)ck_min(until - now, (int64_t)CK_STEP_US)))
+			return true;
 		turns = cks_gate_turns(&s->gate, &inside);
 		quiet = turns == before && !inside ? quiet + 1 : 0;
 		before = turns;
@@ -195,7 +197,10 @@ void cks_turn_control(struct cks_session *s, const struct cks_control_turn *m)
 		turn.count++;
 		turn.serial = m->serial;
 		turn.window_us = m->window_us;
-		cks_gate_let(&s->gate);
+		if (m->messages > 0)
+			cks_gate_meter(&s->gate, m->messages);
+		else
+			cks_gate_let(&s->gate);
 		pthread_cond_signal(&turn.begun);
 	}
 	ck_unlock(&turn.lock);

@@ -17,6 +17,7 @@
 
 #include "cricket.h"
 #include "m3/message.h"
+#include "server/direct/direct.h"
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/memory/meter.h"
@@ -29,16 +30,20 @@
 #include "server/processes/session_info.h"
 #include "server/processes/state.h"
 #include "server/processes/title.h"
+#include "server/processes/users.h"
 #include "server/session/nvml.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
+#include "server/session/words.h"
 #include "server/worker/hello.h"
 #include "server/worker/keep.h"
 #include "server/worker/park.h"
+#include "server/worker/settle.h"
 #include "server/worker/spare.h"
 #include "server/worker/turn.h"
 #include "server/worker/worker.h"
 #include "server/worker/worker_part.h"
+#include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -46,6 +51,13 @@
 CK_LOG_DEFINE("server");
 
 #define CK_LEAVE_STEP_MS 1
+#define CK_LAST_WORDS_MS 1000
+
+/* Which this process has become; 0: none. */
+static uint32_t user_of_process(void)
+{
+	return worker.options->worker_users.first ? (uint32_t)geteuid() : 0;
+}
 
 /* This session, as its next supervisor will know it. */
 static void describe(struct cks_state_worker *self)
@@ -58,6 +70,7 @@ static void describe(struct cks_state_worker *self)
 	self->info.memory = cks_memory_total(s->memory);
 	self->info.owner.identity = worker.client.identity;
 	self->info.owner.peer = worker.owner;
+	self->info.user = user_of_process();
 	snprintf(self->info.program, sizeof(self->info.program), "%.*s", CK_NOTE_TEXT - 1,
 		 worker.client.application);
 	if (atomic_load(&s->gate.closed) & CK_GATE_PARKED) {
@@ -72,6 +85,7 @@ static void find_server(void)
 	struct cks_state_worker self = {.control = -1, .serving = true, .named = true};
 
 	cks_turn_free(worker.session);
+	cks_lease_freeze(worker.session, false);
 	describe(&self);
 	if (cks_leash_control(worker.options, &self) < 0)
 		worker_end(cks_leash_loose(worker.options) ? "the server has not come back"
@@ -90,6 +104,7 @@ static int announce(const struct cks_session *session)
 	snprintf(note.host, sizeof(note.host), "%.*s", CK_NOTE_HOST - 1, worker.client.host);
 	note.peer = worker.owner;
 	note.identity = worker.client.identity;
+	note.user = user_of_process();
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
@@ -100,6 +115,7 @@ static void leave(void)
 	struct cks_worker_note note = {.kind = CK_NOTE_LEFT};
 	struct cks_keep *keep = atomic_load(&worker.keep);
 
+	cks_direct_leave(worker.session->direct);
 	if (keep) {
 		while (atomic_load(&worker.joining) > 0) /* each has its first record already */
 			nanosleep(&step, NULL);
@@ -122,22 +138,6 @@ static void come_back(void)
 	announce(atomic_load(&worker.session));
 }
 
-/* Take the account that comes first with --policy, before anything counts. -errno. */
-static int take_account(void)
-{
-	struct cks_control_account message = {.kind = 0};
-	int fd = -1;
-	long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
-
-	if (n == (long)sizeof(message) && message.kind == CK_CONTROL_ACCOUNT && fd >= 0)
-		return cks_meter_account(fd, message.seat);
-	if (fd >= 0)
-		close(fd);
-	if (n > 0 && message.kind != CK_CONTROL_STOP)
-		return -EPROTO;
-	_exit(0); /* the server is stopping */
-}
-
 /* The supervisor is another one, or this process comes from files: count in its account. */
 static void change_account(int fd, uint32_t seat)
 {
@@ -145,6 +145,19 @@ static void change_account(int fd, uint32_t seat)
 
 	if (ret < 0)
 		ck_warn("the session's account: %s", strerror(-ret));
+}
+
+/* With the last line the client leaves, and the process ends; one that does not listen has a moment. */
+static void say(struct cks_control_words *message)
+{
+	message->text[sizeof(message->text) - 1] = '\0';
+	if (message->last)
+		worker_verdict(message->text);
+	cks_words_say(message->text, message->last);
+	if (!message->last)
+		return;
+	usleep(CK_LAST_WORDS_MS * 1000);
+	worker_end(message->text);
 }
 
 static bool is_turn(char kind)
@@ -160,6 +173,7 @@ static _Noreturn void take_connections(void)
 			char kind;
 			struct cks_control_account account;
 			struct cks_control_turn turn;
+			struct cks_control_words words;
 		} message = {.kind = 0};
 		int fd = -1;
 		long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
@@ -181,6 +195,8 @@ static _Noreturn void take_connections(void)
 			cks_park(worker.session);
 		else if (kind == CK_CONTROL_UNPARK)
 			cks_gate_open(&worker.session->gate);
+		else if (kind == CK_CONTROL_FREEZE || kind == CK_CONTROL_THAW)
+			cks_lease_freeze(worker.session, kind == CK_CONTROL_FREEZE);
 		else if (kind == CK_CONTROL_STOP)
 			worker_end("the server is stopping");
 		else if (kind == CK_CONTROL_END)
@@ -189,6 +205,8 @@ static _Noreturn void take_connections(void)
 			leave();
 		else if (kind == CK_CONTROL_RETURN)
 			come_back();
+		else if (kind == CK_CONTROL_WORDS)
+			say(&message.words);
 		else if (is_turn(kind))
 			cks_turn_control(worker.session, &message.turn);
 		if (kind == CK_CONTROL_ACCOUNT)
@@ -213,7 +231,9 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 	struct rlimit files;
 	int ret;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* the parent is the server, or a prefix (docs/policy.md), whose threads may start this process and end */
+	if (!ck_env_string("CRICKET_SESSION"))
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-worker");
 	setsid(); /* CRIU dumps no process whose session is led from outside of its namespace */
 	signal(SIGPIPE, SIG_IGN);
@@ -235,19 +255,18 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	struct ck_output *output = NULL;
 	int ret = prepare_process(options, &output);
 
-	worker.options = options;
-	worker.max_lanes = (unsigned int)options->limits.value[CK_LIMIT_LANES];
 	if (ret == 0 && spare_argv)
 		cks_spare_wait(options, spare_argv);
-	if (ret == 0 && options->policy)
-		ret = take_account();
+	if (ret == 0)
+		ret = cks_settle(&options, output);
+	worker.options = options;
 	if (ret == 0)
 		ret = worker_open_first(&first);
 	if (ret < 0) {
 		ck_err("worker: %s", strerror(-ret));
 		return 1;
 	}
-	cks_broker_link(options->m3_path, worker.hello_fd);
+	cks_broker_link(options->m3_path, worker.hello_fd, cks_users_server());
 	ret = cks_hello(options, first.chan, first.reader, output, announce, &worker.client,
 			&session);
 	if (ret == -ECONNREFUSED)
@@ -258,6 +277,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
 	session->press = press;
+	session->pace.rate = worker.bandwidth;
 	cks_turn_prepare(session);
 	cks_park_prepare(session, options->limits.value[CK_LIMIT_PARK]);
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];

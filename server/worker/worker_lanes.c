@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cricket.h"
+#include "server/direct/direct.h"
 #include "server/processes/messages.h"
 #include "server/worker/dispatch.h"
 #include "server/worker/first.h"
@@ -158,6 +159,26 @@ static void take_link(struct ck_chan **chan, const struct cks_first *first)
 	ck_chan_close(connection);
 }
 
+/* Check and answer a connection of another server's worker, which belongs to a link from then on. */
+static void take_direct(struct ck_chan *chan, const struct cks_first *first)
+{
+	struct cks_session *s = worker.session;
+	ck_direct_res res = {.status = 0};
+	void *place = NULL;
+
+	if (cks_direct_admit(s->direct, (const unsigned char *)first->direct.ticket, chan, &place) <
+	    0) {
+		ck_warn("%s: a ticket that was refused", ck_chan_peer(chan));
+		res.status = 1;
+	}
+	/* after an error, the link's thread finds out */
+	cks_dispatch_reply(chan, first->xid, (xdrproc_t)xdr_ck_direct_res, &res);
+	if (place)
+		cks_direct_begin(place);
+	else
+		ck_chan_close(chan);
+}
+
 /* Serve a connection that has its place until it ends. */
 static void serve(struct ck_chan *chan, ck_lane_kind lane)
 {
@@ -189,14 +210,18 @@ static void *join_thread(void *data)
 		return NULL;
 	}
 	ret = cks_first_read(chan, &first);
-	if (ret == 0 && first.links)
+	if (ret == 0 && first.kind == CK_FIRST_DIRECT) {
+		take_direct(chan, &first);
+		chan = NULL;
+	} else if (ret == 0 && first.kind == CK_FIRST_LINK) {
 		take_link(&chan, &first);
-	else if (ret == 0)
+	} else if (ret == 0) {
 		ret = take_join(chan, &first);
+	}
 	atomic_fetch_sub(&worker.joining, 1);
 	if (ret == 0 && chan)
 		serve(chan, first.args.lane);
-	else
+	else if (chan)
 		ck_chan_close(chan);
 	return NULL;
 }

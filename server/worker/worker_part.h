@@ -12,6 +12,7 @@
 #include "rpc/record.h"
 #include "server/worker/hello.h"
 #include "server/worker/keep.h"
+#include "server/processes/messages.h"
 #include "server/processes/options.h"
 #include "server/processes/peer.h"
 #include "server/session/session.h"
@@ -34,10 +35,13 @@ struct worker {
 	atomic_uint lanes;	     /* connections with a thread */
 	atomic_uint joining;	     /* connections that are not answered yet */
 	unsigned int max_lanes;	     /* limit for call lanes */
+	uint64_t bandwidth;	     /* bytes per second; 0: no bound */
 	int64_t commands_by;	     /* deadline for the command connection; in ms */
 	unsigned int command_wait;   /* seconds until then */
 	struct ck_reader_room *room; /* for their long messages */
 	atomic_flag ended;
+	char verdict[CK_NOTE_TEXT]; /* why it ends; valid when */
+	atomic_bool judged;	    /* this is true */
 };
 extern struct worker worker;
 
@@ -51,6 +55,8 @@ struct first_lane {
 
 /* End the process, from any thread. */
 _Noreturn void worker_end(const char *reason);
+/* Whatever ends the process from now on, this was the reason. Once. */
+void worker_verdict(const char *reason);
 /* Watch the client's first connection @fd, in a thread. -errno. */
 int worker_watch_begin(int fd);
 /* The end of connection @fd ends the session, or no longer. */

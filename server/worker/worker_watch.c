@@ -25,6 +25,14 @@ CK_LOG_DEFINE("server");
 
 struct worker worker = {.watch = -1, .stir_fd = -1};
 
+void worker_verdict(const char *reason)
+{
+	if (atomic_load(&worker.judged))
+		return;
+	snprintf(worker.verdict, sizeof(worker.verdict), "%s", reason);
+	atomic_store(&worker.judged, true);
+}
+
 /* End the process, from any thread. Run no exit handlers, since the driver may hang in another
  * thread. */
 _Noreturn void worker_end(const char *reason)
@@ -34,6 +42,8 @@ _Noreturn void worker_end(const char *reason)
 	if (atomic_flag_test_and_set(&worker.ended))
 		for (;;)
 			pause(); /* another thread is ending the process */
+	if (atomic_load(&worker.judged))
+		reason = worker.verdict;
 	if (atomic_load(&worker.keep))
 		cks_keep_bye(worker.keep);
 	ck_log_tend(true);

@@ -244,7 +244,7 @@ class Server:
     def workers(self):
         """The worker processes that have a client."""
         return [pid for pid in children_of(self.process.pid)
-                if name_of(pid) not in ("cricket-spare", "cricket-broker", "cricket-tls", "cricket-gauge")]
+                if name_of(pid) not in ("cricket-spare", "cricket-broker", "cricket-tls", "cricket-gauge", "cricket-scout")]
 
     def spares(self):
         """The worker processes that have none yet."""

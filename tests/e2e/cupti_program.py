@@ -4,13 +4,24 @@ Records are read by their offsets in CUPTI's headers.
 """
 import collections
 import ctypes
+import os
 import struct
 
 cuda = ctypes.CDLL("libcuda.so.1")
 cupti = ctypes.CDLL("libcupti.so.13")
-MEMSET, DRIVER, RUNTIME, DEVICE, CONTEXT, MARKER, SYNCHRONIZATION, EXTERNAL = 2, 4, 5, 8, 9, 12, 38, 39
+MEMCPY, MEMSET, PEER, DRIVER, RUNTIME, DEVICE, CONTEXT, KERNEL, MARKER, OVERHEAD, SYNCHRONIZATION, EXTERNAL, GRAPH = (
+    1, 2, 22, 4, 5, 8, 9, 10, 12, 17, 38, 39, 51)
 LAYOUTS = {
-    MEMSET: ("<IIQQQIIII", "kind value bytes start end device context stream correlation"),
+    MEMCPY: ("<IBBBBQQQIIIIIIQQI", "kind copy source target flags bytes start end device context stream correlation runtime pad reserved "
+                                   "node graph"),
+    PEER: ("<IBBBBQQQ8IQQI", "kind copy from_kind to_kind flags bytes start end device context stream source_device source_context "
+                              "target_device target_context correlation reserved node graph"),
+    MEMSET: ("<IIQQQIIIIIIQQI", "kind value bytes start end device context stream correlation flags pad reserved node graph"),
+    KERNEL: ("<IBBHIIQQQIII6iiiIIIqQQQQBBBBIQII", "kind cache shared registers requested executed start end completed device context stream "
+             "gx gy gz bx by bz static dynamic local local_total correlation grid name reserved queued submitted launch a b pad "
+             "shared_executed node limit graph"),
+    OVERHEAD: ("<6IQQI", "kind overhead object first second third start end correlation"),
+    GRAPH: ("<IIQQ4IQII", "kind correlation start end device graph context stream reserved end_device end_context"),
     DRIVER: ("<IIQQIIII", "kind call start end process thread correlation result"),
     DEVICE: ("<IIQQ24I", "kind flags bandwidth memory constant l2 warp clock engines multiprocessors ipc warps blocks shared "
                          "registers block_registers block_shared threads bx by bz gx gy gz major minor id ecc"),

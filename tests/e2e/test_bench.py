@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from conftest import DRIVER, KIND, ROOT, clean_env, run
+from conftest import DRIVER, KIND, OUT, ROOT, clean_env, run
 from criu import obstacle
 
 pytestmark = [pytest.mark.skipif(DRIVER != "emu", reason="on a GPU the bench itself is run"),
@@ -97,6 +97,27 @@ def test_the_answers_of_a_gpu_are_kept_and_compared(tmp_path):
     result = run([BENCH / "gpu.sh", "conformance"], clean_env(OUT=str(tmp_path), FORMS="mad24", **SMALL), 60)
     assert re.search(r"(\d+) forms, 0 refused.*\n.*: \1 forms the same bit for bit.* 0 wrong", result.out), result.out
     assert (tmp_path / "conformance").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_nccl_is_measured(tmp_path, ranks):
+    double = OUT / "nccl" / "libnccl-double.so"
+    result = run([BENCH / "gpu.sh", "ddp"],
+                 clean_env(OUT=str(tmp_path), NCCL_LIBRARY=str(double), DDP_RANKS=str(ranks), BENCH_SIZES="4096 2097152", **SMALL), 60)
+    table = text(tmp_path / "ddp.table")
+    for row, unit in (("4K", "us"), ("2M", "GB/s")):
+        assert re.search(rf"^all_reduce_{row} +[\d.]+ +[\d.]+ +[\d.]+  {unit}, same$", table, re.M), result.out + result.err
+    assert "no PyTorch" in table
+
+
+def test_a_part_that_fails_is_a_row(tmp_path):
+    script = tmp_path / "part.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(BENCH)!r}); import ranks\n"
+                      "def fails(rank, count, folder):\n    sys.exit('Error: at once' if rank else __import__('time').sleep(60))\n"
+                      "ranks.main(__file__, {'fails': fails, 'works': lambda r, c, f: {'x': {'ms': 1}} if not r else None}, lambda: 2)\n")
+    result = run([sys.executable, script], clean_env(), 30)
+    rows = json.loads(result.out)
+    assert rows["x"] == {"ms": 1} and rows["fails"]["error"] == "status [None, 1]: Error: at once", result.out
 
 
 def test_a_stage_that_there_is_no_time_for_is_said_to_be_left_out(tmp_path):

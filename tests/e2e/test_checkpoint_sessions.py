@@ -88,6 +88,24 @@ def test_a_file_says_where_when_the_first_server_has_gone(servers, start_program
     assert program.result == expected
 
 
+def test_a_restored_session_goes_through_an_upgrade_and_into_files_again(servers, start_program, expected, tmp_path):
+    server = servers("server")
+    program = start_program(server.address("tcp"))
+    program.go_on()
+    for i in range(2):
+        checkpoint(server, tmp_path / f"saved{i}")
+        restore(server, tmp_path / f"saved{i}")
+        program.go_on()
+        before = server.log().count("continuing with 1 running")
+        os.kill(server.process.pid, signal.SIGUSR2)
+        wait_until(lambda b=before: server.log().count("continuing with 1 running") > b, 30, "the server is upgraded")
+        assert session_of(server)
+        program.go_on()
+    assert program.end() == 0, program.errors
+    assert program.result == expected
+    server.wait_idle()
+
+
 def dump_program(pid, images):
     """While its session is away, a program tries to connect now and then: CRIU dumps no program with a TCP socket."""
     images.mkdir()

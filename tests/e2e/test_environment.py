@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, KIND, SERVER, SLOW, Server, clean_env, client_env, run
+from conftest import DRIVER, EXPECTED, KIND, ROOT, SERVER, SLOW, Server, clean_env, client_env, run
 
 NONE = ["cudaErrorNoDevice"]
 
@@ -155,3 +155,74 @@ def test_a_long_upload_says_so_on_a_terminal_only(server):
     finally:
         os.close(terminal)
         os.close(theirs)
+
+
+# Its kernel reads address 16. The argument: `CDLL` gives Python's lock up for a call, `PyDLL` keeps it.
+FAULTS = """
+import ctypes, pathlib, sys, threading
+cuda = getattr(ctypes, sys.argv[1])("libcuda.so.1")
+def check(err):
+    assert err == 0, err
+def launch(function):
+    data, n = ctypes.c_uint64(16), ctypes.c_uint32(4)
+    params = (ctypes.c_void_p * 2)(ctypes.addressof(data), ctypes.addressof(n))
+    return cuda.cuLaunchKernel(function, 1, 1, 1, 4, 1, 1, 0, None, params, None)
+def step(function):
+    return launch(function)
+context, module, function = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+check(cuda.cuInit(0)), check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)), check(cuda.cuCtxSetCurrent(context))
+check(cuda.cuModuleLoadData(ctypes.byref(module), pathlib.Path("PTX").read_bytes() + bytes(1)))
+check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"add_one"))
+"""
+CALLS_IT = "print(step(function), launch(function))"
+# While the launch waits, another thread takes the lock, lets the kernel run and keeps the lock for longer than the client waits.
+KEEPS_THE_LOCK = """
+sys.setswitchinterval(1000)
+locked, free = ctypes.PyDLL(None), ctypes.CDLL(None)
+launching, kept = ctypes.create_string_buffer(32), ctypes.create_string_buffer(32)
+for semaphore in (launching, kept):
+    check(free.sem_init(semaphore, 0, 0))
+def keep():
+    free.sem_wait(launching)
+    locked.sem_post(kept)
+    locked.sleep(3)
+keeper = threading.Thread(target=keep)
+keeper.start()
+check(cuda.cuLaunchHostFunc(None, ctypes.cast(free.sem_wait, ctypes.c_void_p), kept))
+locked.sem_post(launching)
+print(step(function))
+keeper.join()
+"""
+
+
+def faults(server, code, library, **env):
+    source = FAULTS.replace("PTX", str(ROOT / "docs/examples/add_one.ptx")) + code
+    return run([sys.executable, "-c", source, library], client_env(server.address("unix"), **env))
+
+
+@pytest.mark.parametrize("library", ["CDLL", "PyDLL"])
+def test_a_failed_kernel_is_reported_with_the_line_that_launched_it(server, library):
+    result = faults(server, CALLS_IT, library, CUDA_LAUNCH_BLOCKING="1")
+    assert result.out == "700 700\n", result.err
+    lines = FAULTS.splitlines()
+    at = [lines.index(line) + 1 for line in lines if "cuLaunchKernel" in line or "return launch" in line]
+    (line,) = result.lines_about("the failed kernel was launched")
+    assert line.endswith(f"launched at <string>:{at[0]} in launch, called at <string>:{at[1]} in step, "
+                         f"called at <string>:{len(lines) + 1} in <module>")
+    assert len(result.lines_about("illegal address 0x10")) == 1
+
+
+def test_without_blocking_launches_the_line_is_not_known(server):
+    result = faults(server, "step(function)\nprint(cuda.cuCtxSynchronize())", "CDLL")
+    assert result.out == "700\n" and not result.lines_about("was launched at") and result.lines_about("illegal address")
+
+
+def test_a_lock_of_python_that_is_not_free_is_given_up(server):
+    result = faults(server, KEEPS_THE_LOCK, "CDLL", CUDA_LAUNCH_BLOCKING="1", CRICKET_LOG="client:debug")
+    assert result.out == "700\n" and result.lines_about("illegal address 0x10")
+    assert result.lines_about("Python's lock is not free") and not result.lines_about("was launched at")
+
+
+def test_a_program_that_is_no_python_gets_no_line(server, app):
+    result = run([app("fault")], client_env(server.address("unix"), CUDA_LAUNCH_BLOCKING="1"))
+    assert not result.lines_about("was launched at"), result.err

@@ -6,16 +6,19 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
 
-from conftest import PRODUCTS, ROOT, SLOW, Server, clean_env, free_port, listens, run, wait_until
+from conftest import PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, free_port, listens, run, wait_until
 from test_command import HOLDER, Holder, cricket
 
 EXPORTER = PRODUCTS / "cricket-exporter"
@@ -49,12 +52,13 @@ class Exporter:
         assert line.startswith("cricket: ")
         return line
 
-    def get(self, path, method="GET", **headers):
-        """Status, headers and text of a reply."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method,
+    def get(self, path, method="GET", authority=None, **headers):
+        """Status, headers and text of a reply; over TLS with a certificate of AUTHORITY."""
+        trust = ssl.create_default_context(cafile=authority) if authority else None
+        request = urllib.request.Request(f"http{'s' if trust else ''}://localhost:{self.port}{path}", method=method,
                                          headers={name.replace("_", "-"): value for name, value in headers.items()})
         try:
-            with urllib.request.urlopen(request, timeout=60 * SLOW) as reply:
+            with urllib.request.urlopen(request, timeout=60 * SLOW, context=trust) as reply:
                 return reply.status, reply.headers, reply.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.headers, error.read().decode()
@@ -199,13 +203,20 @@ def test_promtool_finds_nothing_wrong(own_server, home, holder):
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_prometheus_scrapes_it(own_server, home, holder, tmp_path):
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+def test_prometheus_scrapes_it(own_server, home, holder, tmp_path, secure):
     if not shutil.which("prometheus"):
         pytest.skip("no Prometheus (Debian: prometheus)")
     port = free_port()
-    with exporter(home, own_server.address("unix")) as e:
-        example = re.search(r"^    (scrape_configs:\n(?:     .*\n)+)", (ROOT / "docs" / "metrics.md").read_text(), re.M).group(1)
-        config = re.sub("^    ", "", example, flags=re.M).replace(":9400", f":{e.port}")
+    options = []
+    if secure:
+        cert, key = new_cert(tmp_path / "tls")
+        (tmp_path / "password").write_text("open sesame")
+        options = ["--tls-cert", cert, "--tls-key", key, "-p", tmp_path / "password"]
+    with exporter(home, own_server.address("unix"), *options) as e:
+        examples = re.findall(r"^    (scrape_configs:\n(?:     .*\n)+)", (ROOT / "docs" / "metrics.md").read_text(), re.M)
+        config = re.sub("^    ", "", examples[secure], flags=re.M).replace(":9400", f":{e.port}").replace("gpuhost", "localhost")
+        config = config.replace("/etc/prometheus", str(tmp_path)).replace("cert.pem", "tls/cert.pem")
         (tmp_path / "prometheus.yml").write_text("global: {scrape_interval: 1s}\n" + config)
         process = subprocess.Popen(["prometheus", f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
                                     f"--web.listen-address=127.0.0.1:{port}"], env=home, stderr=subprocess.DEVNULL)
@@ -218,16 +229,34 @@ def test_prometheus_scrapes_it(own_server, home, holder, tmp_path):
                 return None     # it has not started yet
         try:
             wait_until(lambda: value("up") == ["1"] and value("sum(cricket_sessions)") == ["1"], 60, "it is scraped")
+            for query in dashboard():
+                assert value(urllib.parse.quote(query)) is not None, query
         finally:
             process.kill()
             process.wait()
 
 
-def test_the_dashboard_uses_metrics_that_exist(own_server, home, holder):
-    text = (ROOT / "docs" / "examples" / "grafana.json").read_text(encoding="utf-8")
-    used = {name for target in re.findall(r'"expr": "(.*)"', text) for name in re.findall(r"cricket_[a-z_]+", target)}
-    known = set(re.findall(r"^# TYPE (\S+)", cricket(home, "metrics", own_server.address("unix")).stdout, re.M))
-    assert json.loads(text)["panels"] and len(used) > 5 and used <= known
+# Without a panel: a label of others.
+NO_PANEL = {"cricket_build_info"}
+
+
+def dashboard():
+    """Its queries."""
+    panels = json.loads((ROOT / "docs" / "examples" / "grafana.json").read_text(encoding="utf-8"))["panels"]
+    assert len({p["id"] for p in panels}) == len({tuple(p["gridPos"].values()) for p in panels}) == len(panels)
+    return [target["expr"] for p in panels for target in p["targets"]]
+
+
+def test_each_metric_is_documented_and_has_a_panel(own_server, home, holder):
+    text = cricket(home, "metrics", "--identities", own_server.address("unix")).stdout
+    known = dict(line.split()[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
+    documented = {name: kind for names, kind in re.findall(r"^\| (`cricket_.*?`) \| (\w+) \|",
+                                                           (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8"), re.M)
+                  for name in re.findall(r"cricket_[a-z_]+", names)}
+    assert documented.items() >= known.items()
+    assert set(documented) - set(known) <= {"cricket_gpu_utilization_ratio"}     # the emulated GPU has none
+    used = {name.removesuffix("_bucket") for query in dashboard() for name in re.findall(r"cricket_[a-z_]+", query)}
+    assert used == set(documented) - NO_PANEL
 
 
 # --- cricket-exporter
@@ -285,9 +314,14 @@ def test_a_password_is_wanted(own_server, home, tmp_path):
         assert e.get("/metrics", Authorization=basic("open sesame"))[0] == 200
 
 
-def test_other_hosts_need_a_password_or_the_word_insecure(home):
+def test_other_hosts_need_a_password_and_tls_or_the_word_insecure(home, tmp_path):
     done = run([EXPORTER, "--listen", f"0.0.0.0:{free_port()}"], home)
     assert done.status == 1 and "--password-file" in done.err
+    (tmp_path / "password").write_text("open sesame\n")
+    done = run([EXPORTER, "--listen", f"0.0.0.0:{free_port()}", "-p", tmp_path / "password"], home)
+    assert done.status == 1 and "--tls-cert" in done.err
+    for missing in (["--tls-cert", "a"], ["--tls-key", "a"]):
+        assert run([EXPORTER, *missing], home).status == 2
     done = run([EXPORTER, "--password-file", "/nonexistent"], home)
     assert done.status == 1 and done.err.startswith("cricket: ")
     assert run([EXPORTER, "--nothing"], home).status == 2 and run([EXPORTER, "--help"], home).status == 0
@@ -353,6 +387,123 @@ def test_the_end_of_the_log_is_for_those_with_the_password(own_server, home, tmp
         assert e.get("/log.txt", Authorization=password("sesame"))[2] == "rotated\n"
     with exporter(home, own_server.address("unix")) as e:
         assert e.get("/log.txt")[0] == 404
+
+
+# --- TLS, and users
+
+def new_cert(folder, name="localhost"):
+    """A certificate of its own authority, and its key."""
+    done = subprocess.run([SERVER, "--new-cert", folder, name], env=clean_env(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def bearer(secret):
+    return f"Bearer {secret}"
+
+
+@pytest.fixture(name="certificate")
+def fixture_certificate(tmp_path):
+    return new_cert(tmp_path / "tls")
+
+
+def test_the_exporter_speaks_tls(own_server, home, certificate):
+    cert, key = certificate
+    with exporter(home, own_server.address("unix"), "--tls-cert", cert, "--tls-key", key) as e:
+        assert e.get("/healthz", authority=cert)[::2] == (200, "ok\n")
+        with pytest.raises(ssl.SSLError):
+            trust = ssl.create_default_context(cafile=cert)
+            trust.maximum_version = ssl.TLSVersion.TLSv1_2
+            with socket.create_connection(("localhost", e.port)) as s, trust.wrap_socket(s, server_hostname="localhost"):
+                pass
+        with socket.create_connection(("localhost", e.port)) as s:      # no plain text
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                assert b"200" not in s.recv(1000)
+
+
+def test_curl_and_a_new_certificate(own_server, home, certificate, tmp_path):
+    if not shutil.which("curl"):
+        pytest.skip("no curl")
+    cert, key = certificate
+
+    def trusts(authority):
+        return run(["curl", "-sS", "--cacert", authority, f"https://localhost:{e.port}/healthz"], home)
+    with exporter(home, own_server.address("unix"), "--tls-cert", cert, "--tls-key", key) as e:
+        assert trusts(cert).out == "ok\n"
+        old = tmp_path / "old.pem"
+        old.write_text(cert.read_text())
+        other, other_key = new_cert(tmp_path / "other")
+        cert.write_text(other.read_text())          # not the key yet
+        e.process.send_signal(signal.SIGHUP)
+        assert "do not fit together" in e.line() and trusts(old).out == "ok\n"
+        key.write_text(other_key.read_text())
+        e.process.send_signal(signal.SIGHUP)
+        assert "read again" in e.line()
+        assert trusts(other).out == "ok\n" and trusts(old).status != 0
+        key.unlink()
+        e.process.send_signal(signal.SIGHUP)
+        assert "key.pem: " in e.line() and trusts(other).out == "ok\n"
+
+
+def test_a_key_that_all_can_read_is_refused(home, certificate):
+    cert, key = certificate
+    key.chmod(0o644)
+    done = run([EXPORTER, "--listen", f"127.0.0.1:{free_port()}", "--tls-cert", cert, "--tls-key", key], home)
+    assert done.status == 1 and "all users can read the key" in done.err
+    done = run([EXPORTER, "--listen", f"127.0.0.1:{free_port()}", "--tls-cert", cert, "--tls-key", cert], home)
+    assert done.status == 1
+
+
+def test_users_see_what_is_theirs_and_the_administrator_all(tmp_path, home):
+    tokens, lines = {}, []
+    for name in ("alice", "bob"):
+        made = subprocess.run([SERVER, "--new-token", name], env=clean_env(), capture_output=True, text=True, timeout=60, check=True)
+        tokens[name], line = re.search(r"token: (\S+)\nline:  (\S+)", made.stdout).groups()
+        lines.append(line)
+    (tmp_path / "tokens").write_text("\n".join(lines) + "\n")
+    (tmp_path / "password").write_text("open sesame\n")
+    server = Server(tmp_path / "server", "--token-file", tmp_path / "tokens")
+    holder = None
+    try:
+        wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+        holder = Holder(server, dict(home, CRICKET_TOKEN=tokens["alice"]), "tcp")
+        with exporter(home, server.address("unix"), "-i", "-t", tmp_path / "tokens", "-p", tmp_path / "password",
+                      "-L", server.log_file) as e:
+            wait_until(lambda: json.loads(e.get("/history.json", Authorization=bearer("open sesame"))[2])["points"], 30, "history")
+            for path in ("/", "/metrics", "/status.json"):
+                for headers in ({}, {"Authorization": bearer("wrong")}, {"Authorization": bearer("")}, {"Authorization": "Bearer"},
+                                {"Authorization": password("wrong")}, {"Authorization": lines[0]}):
+                    assert e.get(path, **headers)[0] == 401
+
+            def seen(secret, of=bearer):
+                return json.loads(e.get("/status.json", Authorization=of(secret))[2])
+            everything = seen("open sesame")
+            assert everything["all"] and everything["totals"] and everything["sessions"][0]["identity"] == "alice"
+            assert seen("open sesame", password).keys() == everything.keys()
+            for way in (bearer, password):      # a browser asks for a password
+                mine = seen(tokens["alice"], way)
+                assert [s["client_pid"] for s in mine["sessions"]] == [holder.process.pid] and not mine["all"]
+                assert mine["gpus"] and mine["session_count"] == 1
+                theirs = seen(tokens["bob"], way)
+                assert theirs["sessions"] == [] and theirs["session_count"] == 1
+                assert not {"totals", "identities"} & (set(mine) | set(theirs))
+            text = e.get("/metrics", Authorization=bearer(tokens["bob"]))[2]
+            assert "alice" not in text and ("cricket_calls_total", None) not in samples(text)
+            assert "alice" in e.get("/metrics", Authorization=bearer("open sesame"))[2]
+            points = json.loads(e.get("/history.json", Authorization=bearer(tokens["bob"]))[2])["points"]
+            assert points and not {"calls", "bytes"} & set(points[-1])
+            assert e.get("/log.txt", Authorization=bearer(tokens["alice"]))[0] == 404
+            assert e.get("/log.txt", Authorization=bearer("open sesame"))[0] == 200
+            (tmp_path / "tokens").write_text(lines[0] + "\n")       # bob's is revoked
+            assert e.get("/status.json", Authorization=bearer(tokens["bob"]))[0] == 401
+            assert e.get("/status.json", Authorization=bearer(tokens["alice"]))[0] == 200
+        done = run([EXPORTER, "-t", tmp_path / "none"], home)
+        assert done.status == 1 and done.err.startswith("cricket: ")
+    finally:
+        if holder:
+            holder.end()
+        server.end()
 
 
 # --- the web page

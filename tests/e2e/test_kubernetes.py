@@ -82,8 +82,10 @@ def test_service_and_policy_select_the_servers_pods():
     assert policy["podSelector"]["matchLabels"].items() <= labels.items()
     client = load("client/job.yaml")["spec"]["template"]["metadata"]["labels"]
     assert policy["ingress"][0]["from"][0]["podSelector"]["matchLabels"].items() <= client.items()
+    servers = [policy["ingress"][1]["from"][0], policy["egress"][0]["to"][0]]
+    assert all(s["podSelector"] == policy["podSelector"] for s in servers) and len(policy["egress"]) == 1
     container = load("server/daemonset.yaml")["spec"]["template"]["spec"]["containers"][0]
-    assert {p["port"] for p in policy["ingress"][0]["ports"]} == {p["containerPort"] for p in container["ports"]}
+    assert {p["port"] for rule in policy["ingress"] + policy["egress"] for p in rule["ports"]} == {p["containerPort"] for p in container["ports"]}
 
 
 def test_the_connections_of_a_pod_reach_one_server():

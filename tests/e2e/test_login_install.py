@@ -48,7 +48,7 @@ def test_the_servers_client_is_installed_and_runs(server, home, transport):
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     prefix = local(home)
     assert f"Its command is {prefix}/bin/cricket; that folder is not in PATH." in done.stdout
-    for name in ("cricket-client.so", "cricket", "libcuda-emu.so", "libnvidia-ml.so.1", "libcupti.so.13"):
+    for name in ("cricket-client.so", "cricket", "libcuda-emu.so", "libnvidia-ml.so.1", "libcupti.so.13", "libnccl.so.2"):
         assert (prefix / "lib" / "cricket" / name).read_bytes() == (PRODUCTS / name).read_bytes()
     for name in ("lib/libcuda.so.1", "lib/libcuda.so", "lib/libnvidia-ml.so.1", "emu/libcuda.so.1"):
         assert (prefix / "lib" / "cricket" / name).exists() and (prefix / "lib" / "cricket" / name).is_symlink()

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from breaker import Breaker
 from conftest import (DRIVER, EMULATED, KIND, PRODUCTS, SLOW, Server, clean_env, client_env,
                       is_alive, listens, run, runtime, wait_until)
 
@@ -227,6 +228,31 @@ def test_a_program_hears_what_is_lost_and_goes_on_with_a_new_broker(server, tmp_
     finally:
         program.kill()
         program.wait()
+
+
+def test_what_is_lost_during_a_cut_is_heard_after_it(server):
+    proxy = Breaker(server.port)
+    program = subprocess.Popen(m3_program("news"), text=True, env=client_env(proxy.address), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert program.stdout.readline() == "subscribed\n", program.communicate()
+        proxy.dark()
+        m3(server, "alloc", "short", "2M")
+        m3(server, "rm", "short")
+        proxy.light()
+        assert program.stdout.readline() == "heard 1\n"
+        proxy.dark()
+        broker = server.broker()
+        os.kill(broker, signal.SIGKILL)
+        wait_until(lambda: server.broker() != broker, 10, "the broker is reaped")
+        proxy.light()
+        assert program.stdout.readline() == "heard 8\n"
+        out, err = program.communicate("\n", timeout=60 * SLOW)
+        assert program.returncode == 0, out + err
+    finally:
+        program.kill()
+        program.wait()
+        proxy.stop()
 
 
 @pytest.mark.parametrize("role, place", [("stranger", "tcp"), ("owner", "unix"), ("listeners", "tcp")])

@@ -503,6 +503,16 @@ def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
     ("default: { memory = \"101%\"; };", 1, "memory: not a size"),
     ("default: { memory = \"0\"; };", 1, "memory: not a size"),
     ("default: { memory = \"\"; };", 1, "memory: not a size"),
+    ("default: { memory_total = \"50%\"; };", 1, "memory_total: not a size"),
+    ("default: { time = \"8d\"; };", 1, "time: not a time"),
+    ("default: { idle = 5; };", 1, "idle: not a text in quotes"),
+    ("default: { lanes = 0; };", 1, "lanes: not a number from 1 to 65536"),
+    ("default: { host_memory = \"1\"; };", 1, "host_memory: not from 4096 to "),
+    ("default: { output = \"0\"; };", 1, "output: not a size"),
+    ("default: { cache = \"1K\"; };", 1, "cache: not from 4096 to "),
+    ("default: { bandwidth = \"4K\"; };", 1, "bandwidth: less than 64K"),
+    ("default: { nvml_processes = \"none\"; };", 1, "nvml_processes: neither \"own\" nor \"all\""),
+    ("default: { m3_names = true; };", 1, "m3_names: not a text in quotes"),
     ("default: { resume = \"8d\"; };", 1, "resume: not a time"),
     ("default: { suspend_idle = \"9999h\"; };", 1, "suspend_idle: not a time of at most 7 days"),
     ("default: { gpus = \"0;1\"; };", 1, "gpus: not a list"),
@@ -517,6 +527,15 @@ def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
     ("identities: ( { address = \"10.0.0\"; } );", 1, "address: not an IPv4 or IPv6 address"),
     ("identities: ( 4 );", 1, "identities: not a group"),
     ("identities: { token = \"a\"; };", 1, "identities: not a list"),
+    ("prefixes: { name = \"a\"; };", 1, "prefixes: not a list"),
+    ("prefixes: ( { name = \"a\"; } );", 1, "a prefix has a name and a command"),
+    ("prefixes: ( { name = \"a b\"; command = [\"/a\"]; } );", 1, "name: letters"),
+    ("prefixes: ( { name = \"a\";\n command = \"/a\"; } );", 2, "command: not a list"),
+    ("prefixes: ( { name = \"a\"; command = [\"a\"]; } );", 1, "command: not an absolute path: a"),
+    ("prefixes: ( { name = \"a\"; path = \"/a\"; } );", 1, "unknown key: path"),
+    ("prefixes: ( { name = \"a\"; command = [\"/a\"]; },\n { name = \"a\"; command = [\"/b\"]; } );", 2, "there is a prefix a already"),
+    ("default: { prefixes = [ \"nsys\" ]; };", 1, "prefixes: there is none of the name nsys"),
+    ("default: { prefixes = \"nsys\"; };", 1, "prefixes: not a list of names"),
 ])
 def test_a_wrong_policy_is_refused_with_its_line(tmp_path, text, line, words):
     path = tmp_path / "policy"
@@ -530,9 +549,12 @@ def test_a_wrong_policy_is_refused_with_its_line(tmp_path, text, line, words):
 def test_a_right_policy_is_accepted(tmp_path):
     path = tmp_path / "policy"
     path.write_text('''# all keys
-default: { sessions = 4; memory = "25%"; priority = -5; weight = 3; contexts = 8; m3_memory = "1G"; resume = "90s"; suspend_idle = "30m"; };
+prefixes: ( { name = "nsys"; command = [ "/usr/bin/nsys", "profile", "-o", "/tmp/%q{CRICKET_SESSION}" ]; } );
+default: { sessions = 4; memory = "25%"; priority = -5; weight = 3; contexts = 8; m3_memory = "1G"; resume = "90s"; suspend_idle = "30m";
+    memory_total = "64G"; time = "8h"; idle = "0"; lanes = 64; host_memory = "16G"; output = "1M"; cache = "256M"; bandwidth = "100M";
+    nvml_processes = "own"; m3_names = "all"; };
 identities: (
-    { token = "alice"; memory = "8G"; gpus = "0,1"; features = [ "m3", "checkpoint" ]; },
+    { token = "alice"; memory = "8G"; gpus = "0,1"; features = [ "m3", "checkpoint" ]; prefixes = [ "nsys" ]; },
     { user = "0"; gpus = "GPU-01234567-89ab-cdef-0123-456789abcdef"; },
     { address = "2001:DB8::1"; }, { address = "10.0.0.7"; }
 );

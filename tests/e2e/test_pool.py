@@ -8,6 +8,7 @@ import pytest
 from conftest import DRIVER, EXPECTED, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, ended, free_port, run
 
 COMMAND = PRODUCTS / "cricket"
+PEERS = "127.0.0.0/8:*"
 PROGRAM = pathlib.Path(__file__).parent / "pool_program.py"
 
 
@@ -16,7 +17,8 @@ def servers(tmp_path_factory):
     """Three servers with 1, 2 and 3 devices of 1, 2 and 3 GiB."""
     if DRIVER != "emu":
         pytest.skip("the number of devices is the emulated driver's")
-    made = [Server(tmp_path_factory.mktemp("pool") / str(n), CRICKET_EMU_DEVICES=str(n), CRICKET_EMU_MEMORY=f"{n}G")
+    made = [Server(tmp_path_factory.mktemp("pool") / str(n), "--pool-peers", PEERS, CRICKET_EMU_DEVICES=str(n),
+                   CRICKET_EMU_MEMORY=f"{n}G")
             for n in (1, 2, 3)]
     yield made
     for s in made:

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from conftest import PRODUCTS, TRANSPORTS, clean_env, client_env, run
+from conftest import DRIVER, PRODUCTS, ROOT, TRANSPORTS, Server, clean_env, client_env, run
 
 EXPECTED = """\
 result 64
@@ -47,6 +47,7 @@ made(ctypes.c_int, "cuCtxGetDevice")
 call("cuMemsetD8_v2", memory, 1, ctypes.c_size_t(64))
 cuda.cuMemFree_v2(ctypes.c_uint64(1))
 calls = records(DRIVER)
+call("cuCtxSynchronize")
 (fill,) = records(MEMSET)
 assert [name_of(1, c.call) for c in calls] == ["cuCtxGetDevice", "cuMemsetD8_v2", "cuMemFree_v2"], calls
 assert [c.result for c in calls] == [0, 0, 1], calls
@@ -152,22 +153,173 @@ assert markers[1].time <= call_record.start <= call_record.end <= markers[2].tim
 assert {(m.process, m.thread, m.object) for m in markers} == {(call_record.process, call_record.thread, 2)}
 """
 
+# A graph of a fill, a copy and a kernel that follow each other.
+GRAPHS = """
+from cupti_program import *
+import pathlib
+begin()
+size = ctypes.c_size_t
+enable(DRIVER, MEMSET, MEMCPY, KERNEL, OVERHEAD)
+module = made(ctypes.c_void_p, "cuModuleLoadData", pathlib.Path("PTX").read_bytes() + bytes(1))
+function = made(ctypes.c_void_p, "cuModuleGetFunction", module, b"add_one")
+a, b = [made(ctypes.c_uint64, "cuMemAlloc_v2", size(4096)) for _ in "ab"]
+stream, graph, executable = made(ctypes.c_void_p, "cuStreamCreate", 1), ctypes.c_void_p(), ctypes.c_void_p()
+data, count = ctypes.c_uint64(b.value), ctypes.c_uint32(4)
+parameters = (ctypes.c_void_p * 2)(ctypes.addressof(data), ctypes.addressof(count))
+call("cuStreamBeginCapture_v2", stream, 0)
+call("cuMemsetD8Async", a, 3, size(4096), stream)
+call("cuMemcpyDtoDAsync_v2", b, a, size(4096), stream)
+call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, None)
+call("cuStreamEndCapture", stream, ctypes.byref(graph))
+call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_uint64(0))
+def launch(times):
+    for _ in range(times):
+        call("cuGraphLaunch", executable, stream)
+    call("cuStreamSynchronize", stream)
+    taken = records()
+    return taken, [r for r in taken if r.kind == DRIVER and name_of(1, r.call) == "cuGraphLaunch"]
+taken, calls = launch(2)
+assert len(calls) == 2
+nodes = []
+for c in calls:
+    work = [r for r in taken if r.kind in (MEMSET, MEMCPY, KERNEL) and r.correlation == c.correlation]
+    assert [r.kind for r in work] == [MEMSET, MEMCPY, KERNEL], work
+    assert c.start <= work[0].start and all(x.end <= y.start for x, y in zip(work, work[1:])) and work[2].start <= work[2].end
+    assert work[1].bytes == 4096 and ctypes.string_at(work[2].name) == b"add_one"
+    nodes.append([(r.graph, r.node) for r in work])
+assert nodes[0] == nodes[1] and len(set(nodes[0])) == 3 and len({graph for graph, _ in nodes[0]}) == 1 and all(map(all, nodes[0])), nodes
+overheads = [(r.overhead, r.object, r.first) for r in taken if r.kind == OVERHEAD]
+assert (1, 1, os.getpid()) in overheads and (1 << 16, 2, os.getpid()) in overheads, overheads
+# of a launch as a whole there is one record, and then none of its nodes
+call("cuptiActivityEnable", GRAPH)
+taken, (c,) = launch(1)
+assert not [r for r in taken if r.kind in (MEMSET, MEMCPY, KERNEL)]
+(whole,) = [r for r in taken if r.kind == GRAPH]
+assert (whole.correlation, whole.graph, whole.end_context) == (c.correlation, nodes[0][0][0], whole.context)
+assert c.start <= whole.start <= whole.end
+# work that no graph launches has no node
+call("cuMemsetD8_v2", a, 3, size(4096))
+call("cuCtxSynchronize")
+(fill,) = [r for r in records() if r.kind == MEMSET]
+assert (fill.node, fill.graph) == (0, 0)
+""".replace("PTX", str(ROOT / "docs/examples/add_one.ptx"))
+
+# Large copies, which several threads of the client send; each piece belongs to the call.
+LARGE = """
+from cupti_program import *
+begin()
+size = ctypes.c_size_t(24 << 20)
+a = made(ctypes.c_uint64, "cuMemAlloc_v2", size)
+pinned, plain = made(ctypes.c_void_p, "cuMemHostAlloc", size, 0), ctypes.create_string_buffer(size.value)
+enable(DRIVER, MEMCPY)
+for host in (pinned, plain):
+    call("cuMemcpyHtoDAsync_v2", a, host, size, None)
+    call("cuMemcpyDtoHAsync_v2", host, a, size, None)
+call("cuCtxSynchronize")
+calls, copies = [c.correlation for c in records(DRIVER)[:4]], records(MEMCPY)
+assert {c.correlation for c in copies} == set(calls), (calls, copies)
+assert [sum(c.bytes for c in copies if c.correlation == number) for number in calls] == [size.value] * 4
+"""
+
+# What XLA, and so JAX, asks for: the numbers of a callback's context, copies between devices, the calls that name a subscriber.
+NUMBERS = """
+import cupti_program
+from cupti_program import *
+begin()
+context = made(ctypes.c_void_p, "cuCtxGetCurrent")
+stream, memory = made(ctypes.c_void_p, "cuStreamCreate", 1), made(ctypes.c_uint64, "cuMemAlloc_v2", ctypes.c_size_t(64))
+subscriber = made(ctypes.c_void_p, "cuptiSubscribe_v2", None, None, None)
+@ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
+def request(buffer, size, records, info):
+    assert ctypes.c_size_t.from_address(info).value == 8
+    cupti_program._request(*[ctypes.cast(p, t) for p, t in zip((buffer, size, records), cupti_program._request.argtypes)])
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p)
+def complete(buffer, size, valid, info):
+    assert ctypes.c_size_t.from_address(info).value == 32
+    cupti_program._complete(None, 0, buffer, size, valid)
+call("cuptiActivityRegisterCallbacks_v2", subscriber, request, complete)
+call("cuptiActivityEnable_v2", subscriber, MEMSET, None)
+call("cuptiActivityEnable_v2", subscriber, PEER, None)
+fields = struct.pack("<5Q", 40, 24, 1, 0, 0)
+assert cupti.cuptiActivityEnable_v2(subscriber, DRIVER, fields) == 27       # records of some fields
+call("cuMemsetD8Async", memory, 1, ctypes.c_size_t(64), stream)
+call("cuCtxSynchronize")
+call("cuMemsetD8Async", memory, 1, ctypes.c_size_t(64), None)
+call("cuCtxSynchronize")
+first, second = records(MEMSET)
+def number(name, *arguments):
+    out = ctypes.c_uint32(77)
+    call(name, *arguments, ctypes.byref(out))
+    return out.value
+assert number("cuptiGetDeviceId", context) == first.device == 0
+assert number("cuptiGetContextId", context) == first.context
+assert number("cuptiGetStreamId", context, stream) == first.stream != second.stream == number("cuptiGetStreamIdEx", context, None, 0)
+assert cupti.cuptiGetDeviceId(None, ctypes.byref(ctypes.c_uint32())) == 1
+assert cupti.cuptiGetContextId(ctypes.c_void_p(5), ctypes.byref(ctypes.c_uint32())) == 1
+assert cupti.cuptiActivityEnable_v2(ctypes.c_void_p(5), MEMSET, None) == 1
+clock = ctypes.c_uint64()
+call("cuptiGetTimestamp_v2", subscriber, ctypes.byref(clock))
+assert clock.value + 10000000 > second.end       # times of the GPU have an error
+call("cuptiActivityDisable_v2", subscriber, MEMSET, None)
+call("cuMemsetD8Async", memory, 1, ctypes.c_size_t(64), None)
+call("cuCtxSynchronize")
+assert len(records(MEMSET)) == 2
+"""
+
+BETWEEN = """
+from cupti_program import *
+size = ctypes.c_size_t(1 << 20)
+contexts, memory = [], []
+call("cuInit", 0)
+for device in range(2):
+    contexts.append(made(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", device))
+    call("cuCtxSetCurrent", contexts[-1])
+    memory.append(made(ctypes.c_uint64, "cuMemAlloc_v2", size))
+enable(MEMCPY, PEER, DRIVER)
+call("cuMemcpyPeer", memory[0], contexts[0], memory[1], contexts[1], size)
+for c in contexts:
+    call("cuCtxSetCurrent", c)
+    call("cuCtxSynchronize")
+(copy,) = records(PEER)
+(sender,) = [r for r in records(DRIVER) if name_of(1, r.call) == "cuMemcpyPeer"]
+assert (copy.copy, copy.bytes, copy.source_device, copy.target_device) == (10, 1 << 20, 1, 0), copy
+assert copy.correlation == sender.correlation and not records(MEMCPY)
+"""
+
 
 def run_cupti(source, address, **more):
     env = client_env(address, PYTHONPATH=str(pathlib.Path(__file__).parent), **more)
     return run(["/usr/bin/python3", "-c", textwrap.dedent(source)], env)
 
 
-@pytest.mark.parametrize("source", [WAITS, CALLBACKS, MARKERS], ids=["waits", "callbacks", "markers"])
+@pytest.mark.parametrize("source", [WAITS, CALLBACKS, MARKERS, GRAPHS, NUMBERS],
+                         ids=["waits", "callbacks", "markers", "graphs", "numbers"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_profilers_get(server, source, transport):
     result = run_cupti(source, server.address(transport))
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.err) == (0, ""), result.err
+
+
+@pytest.mark.parametrize("connections", ["1", "4"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_pieces_of_large_copies_belong_to_their_call(server, transport, connections):
+    result = run_cupti(LARGE, server.address(transport), CRICKET_CONNECTIONS=connections)
+    assert (result.status, result.err) == (0, ""), result.err
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="needs two GPUs")
+def test_copies_between_devices_have_records_of_their_own(tmp_path):
+    server = Server(tmp_path, CRICKET_EMU_DEVICES="2")
+    try:
+        result = run_cupti(BETWEEN, server.address("tcp"))
+        assert (result.status, result.err) == (0, ""), result.err
+    finally:
+        server.end()
 
 
 def test_each_call_has_a_record_unless_it_is_left_out(server):
     result = run_cupti(CALLS, server.address("tcp"))
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.err) == (0, ""), result.err
 
 
 @pytest.mark.parametrize("moment", ["late", "early"])

@@ -132,6 +132,13 @@ def test_below_mpirun(server, place):
     assert out.splitlines() == ["0 0 1"] * 2
 
 
+def test_several_servers(server, place):
+    here = server.address("tcp")
+    out = shell(place, changed(recipe("Several servers"), ("127.0.0.1:9910", here), ("127.0.0.1:9911", f"127.0.0.1:{free_port()}")))
+    lines = out.splitlines()
+    assert [line.split()[1] for line in lines[1:3]] == ["ready", "missing"] and lines[3:] == ["0 0 1"]
+
+
 def test_watching(own_server, place):
     wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
     status, metrics, exporter = recipe("Watch a server")

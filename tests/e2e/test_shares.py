@@ -1,4 +1,4 @@
-"""tests/e2e/test_shares.py - the policy's weights: sessions that share a GPU take turns on it."""
+"""tests/e2e/test_shares.py - the policy's weights and priorities: sessions that share a GPU take turns on it."""
 import os
 import pwd
 import signal
@@ -112,6 +112,30 @@ def test_gpu_time_follows_weights(server, batch):
     while not ratios or (len(ratios) < 6 and not 2 <= ratios[-1] <= 4.5):
         ratios.append(window(high, low, batch))
     assert 2 <= ratios[-1] <= 4.5, ratios
+    end(high, low)
+
+
+RANKS = f'identities: ( {{ user = "{USER}"; priority = 5; }}, {{ address = "127.0.0.1"; }} );'
+
+
+@pytest.mark.parametrize("batch", [1, 50])
+def test_a_higher_priority_goes_first(server, batch):
+    """While it has work, the other one has little of the GPU. In its pauses the other one has the GPU."""
+    (server.log_file.parent / "ranks").write_text(RANKS)
+    os.replace(server.log_file.parent / "ranks", server.log_file.parents[1] / "policy")
+    os.kill(server.process.pid, signal.SIGHUP)
+    high, low = start(server, "unix", batch), start(server, "tcp", batch)
+    wait_until(lambda: all_held(server), 20, "the sessions take turns")
+    before = batches(high), batches(low)
+    wait_until(lambda: (batches(high) - before[0]) * batch >= 1500, 120, "the high session gets on")
+    assert batches(low) - before[1] < (batches(high) - before[0]) / 2
+    os.kill(high.pid, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            before = batches(low)
+            wait_until(lambda b=before: batches(low) > b, 20, "the low session gets on")
+    finally:
+        os.kill(high.pid, signal.SIGCONT)
     end(high, low)
 
 

@@ -5,10 +5,12 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
 
+from breaker import Breaker
 from conftest import SERVER, SLOW, Server, client_env, clean_env, ended, start, wait_until
 from test_control import Asker, ctl
 
@@ -106,10 +108,29 @@ HOLD = DRIVER + textwrap.dedent("""
 """)
 
 
-def program(server, source, *arguments, transport="tcp", **env):
+# Takes nearly all that is free and returns it, again and again, until its stdin ends.
+GRAB = DRIVER + textwrap.dedent("""
+    stop, rounds = threading.Event(), 0
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    say("ready")
+    while not stop.is_set():
+        taken = []
+        for _ in range(6):
+            at = u64()
+            if c.cuMemAlloc_v2(ctypes.byref(at), size_t(32 << 20)) == 0:
+                taken.append(at)
+        for at in taken:
+            ok(c.cuMemFree_v2(at))
+        rounds += len(taken)
+        time.sleep(0.02)
+    say(rounds)
+""")
+
+
+def program(server, source, *arguments, transport="tcp", address=None, **env):
     """Starts it with its stdin open."""
     return subprocess.Popen([sys.executable, "-c", source, *map(str, arguments)],
-                            env=client_env(server.address(transport), **env), text=True, start_new_session=True,
+                            env=client_env(address or server.address(transport), **env), text=True, start_new_session=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -263,6 +284,30 @@ def test_a_hundred_suspends_of_a_training_run(gpu_server, transport):
         assert out == expected
 
 
+def test_connections_are_cut_while_a_session_leaves_and_comes_back(gpu_server):
+    """A cut before, in and after each suspend and resume: the results are those of a run without."""
+    server = gpu_server()
+    expected = begun(program(server, TRAIN, 500)).stdout.read()
+    server.wait_idle()
+    proxy, asker = Breaker(server.port), Asker(server)
+    try:
+        wait_until(lambda: asker.ask("sessions")["sessions"] == [], 10, "the session before has ended")
+        one = begun(program(server, TRAIN, 500, address=proxy.address))
+        (session,) = asker.ask("sessions")["sessions"]
+        for command in ("suspend", "resume") * 10:
+            cutter = threading.Thread(target=lambda: [proxy.do(lambda: proxy.drop_all("rst")) for _ in range(3)])
+            cutter.start()
+            reply = asker.ask(command, session=session["session"])
+            cutter.join()
+            if one.poll() is not None:
+                break
+            assert reply["ok"], reply
+        assert one.stdout.read() == expected, one.stderr.read()
+        assert one.wait(60 * SLOW) == 0
+    finally:
+        proxy.stop()
+
+
 def test_a_session_may_end_while_it_is_suspended(gpu_server):
     server = gpu_server()
     asker = Asker(server)
@@ -280,6 +325,30 @@ def test_a_session_may_end_while_it_is_suspended(gpu_server):
     assert "ok" in json.loads(asker.file.readline())
     server.wait_idle()
     assert not asker.ask("suspend", session="s2")["ok"]
+
+
+def test_a_session_that_returns_finds_its_room_beside_one_that_allocates(gpu_server):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 64))
+    before = use(one)
+    other = begun(program(server, GRAB, CRICKET_ARENA="0"))     # which returns memory at once
+
+    def resumed():
+        """The other one may have all memory at this moment."""
+        reply = asker.ask("resume", session="s1")
+        assert reply["ok"] or "stays suspended" in reply["error"], reply
+        return reply["ok"]
+    for _ in range(30):
+        assert asker.ask("suspend", session="s1")["ok"]
+        wait_until(resumed, 20, "it returns")
+    assert use(one) == before
+    assert "is lost" not in server.log()
+    other.stdin.close()
+    assert int(other.stdout.readline()) > 0
+    assert other.wait(20 * SLOW) == 0
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
 
 
 def test_a_restore_without_room_can_be_repeated(gpu_server):

@@ -12,10 +12,11 @@
 #include "tests/unit/rpc_memory_chan.h"
 
 static void check_first(const uint8_t *data, size_t size, const struct cks_peeked *peeked,
-			bool links)
+			enum cks_peek kind)
 {
 	struct memory_chan memory;
 	struct cks_first first;
+	const char *session;
 	int ret;
 
 	memory_chan_init(&memory, data, size, SIZE_MAX);
@@ -24,8 +25,10 @@ static void check_first(const uint8_t *data, size_t size, const struct cks_peeke
 	if (ret < 0)
 		return;
 	CK_FUZZ_CHECK(memory.at == peeked->record && first.xid == peeked->xid);
-	CK_FUZZ_CHECK(first.links == links);
-	CK_FUZZ_CHECK(memcmp(first.args.session, peeked->session, sizeof(peeked->session)) == 0);
+	CK_FUZZ_CHECK((first.kind == CK_FIRST_LINK) == (kind == CK_PEEK_LINK));
+	CK_FUZZ_CHECK((first.kind == CK_FIRST_DIRECT) == (kind == CK_PEEK_DIRECT));
+	session = kind == CK_PEEK_DIRECT ? first.direct.session : first.args.session;
+	CK_FUZZ_CHECK(memcmp(session, peeked->session, sizeof(peeked->session)) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -43,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (kind < CK_PEEK_NULL)
 		return 0;
 	CK_FUZZ_CHECK(whole.args <= whole.record && whole.record <= size);
-	if (kind == CK_PEEK_JOIN || kind == CK_PEEK_LINK)
-		check_first(data, size, &whole, kind == CK_PEEK_LINK);
+	if (kind == CK_PEEK_JOIN || kind == CK_PEEK_LINK || kind == CK_PEEK_DIRECT)
+		check_first(data, size, &whole, kind);
 	return 0;
 }

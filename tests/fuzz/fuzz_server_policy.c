@@ -28,6 +28,7 @@ static void check(const struct cks_terms *t)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char why[CK_POLICY_WHY], *text = malloc(size + 1);
+	const struct cks_prefix *prefix;
 	struct cks_policy *policy;
 	struct ck_hash key;
 
@@ -44,6 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			check(cks_policy_find(policy, &key));
 			cks_identity_key_of_holder("a", &key);
 			check(cks_policy_find(policy, &key));
+			prefix = cks_policy_prefix(policy, &key, "p");
+			CK_FUZZ_CHECK(!prefix || prefix->command[0][0] == '/');
 			cks_policy_free(policy);
 		}
 	}

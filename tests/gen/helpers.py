@@ -14,6 +14,7 @@ SAN = os.environ.get("SAN", os.environ.get("CRICKET_TEST_SAN", "")) not in ("", 
 CLIENT = ROOT / "cpu" / ("build-san" if SAN else "") / "cricket-client.so"
 
 sys.path.insert(0, str(ROOT / "tools"))
+from api.nccl_table import NcclTable  # noqa: E402
 from api.nvml_table import NvmlTable  # noqa: E402
 from api.table import Table, enum_types  # noqa: E402
 
@@ -35,6 +36,12 @@ def management_table():
     """The rows of rpc/nvml.api."""
     path = ROOT / "rpc" / "nvml.api"
     return NvmlTable(str(path), path.read_text())
+
+
+def nccl_table():
+    """The rows of rpc/nccl.api."""
+    path = ROOT / "rpc" / "nccl.api"
+    return NcclTable(str(path), path.read_text())
 
 
 def toolkit_include():

@@ -50,7 +50,8 @@ def test_a_file_that_is_right_is_not_written_again(tmp_path):
 
 @pytest.mark.parametrize("option, path", [("--x", ROOT / "rpc" / "cricket.x"),
                                           ("--coverage", ROOT / "docs" / "coverage.md"),
-                                          ("--coverage-nvml", ROOT / "docs" / "coverage-nvml.md")])
+                                          ("--coverage-nvml", ROOT / "docs" / "coverage-nvml.md"),
+                                          ("--coverage-nccl", ROOT / "docs" / "coverage-nccl.md")])
 def test_what_is_committed_is_not_stale(option, path):
     assert apigen(TABLE, option, path, "--check") == (0, "")
 

@@ -138,7 +138,7 @@ static inline CUresult fake_event_wait(CUevent event)
 {
 	(void)event;
 	fake_flush();
-	fake.running = false;
+	__atomic_store_n(&fake.running, false, __ATOMIC_SEQ_CST);
 	return fake.wait_error;
 }
 
@@ -182,7 +182,7 @@ static inline CUresult fake_register(void *host, size_t size, unsigned int flags
 	(void)flags;
 	if (size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	fake.registered_in = fake_current;
+	__atomic_store_n(&fake.registered_in, fake_current, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&fake.registered, 1, __ATOMIC_SEQ_CST);
 	return CUDA_SUCCESS;
 }

@@ -50,6 +50,22 @@ static void the_layout_is_that_of_cupti(void **state)
 	assert_int_equal(offsetof(struct ck_cupti_device, name), 136);
 	assert_int_equal(offsetof(struct ck_cupti_device, mig_uuid), 160);
 	assert_int_equal(offsetof(struct ck_cupti_device, numa_node), 180);
+	assert_int_equal(sizeof(struct ck_cupti_peer), 96);
+	assert_int_equal(offsetof(struct ck_cupti_peer, src_device), 44);
+	assert_int_equal(offsetof(struct ck_cupti_peer, correlation), 60);
+	assert_int_equal(offsetof(struct ck_cupti_peer, graph_node), 72);
+	assert_int_equal(offsetof(struct ck_cupti_peer, channel_type), 88);
+	assert_int_equal(sizeof(struct ck_cupti_complete), 32); /* CUPTI 13.5's, as the next one */
+	assert_int_equal(offsetof(struct ck_cupti_config, options), 32);
+	assert_int_equal(sizeof(struct ck_cupti_overhead), 56);
+	assert_int_equal(offsetof(struct ck_cupti_overhead, id), 12);
+	assert_int_equal(offsetof(struct ck_cupti_overhead, start), 24);
+	assert_int_equal(offsetof(struct ck_cupti_overhead, correlation), 40);
+	assert_int_equal(offsetof(struct ck_cupti_overhead, data), 48);
+	assert_int_equal(sizeof(struct ck_cupti_graph), 56);
+	assert_int_equal(offsetof(struct ck_cupti_graph, start), 8);
+	assert_int_equal(offsetof(struct ck_cupti_graph, stream), 36);
+	assert_int_equal(offsetof(struct ck_cupti_graph, end_device), 48);
 	assert_int_equal(sizeof(struct ck_cupti_callback), 72);
 	assert_int_equal(offsetof(struct ck_cupti_callback, result), 24);
 	assert_int_equal(offsetof(struct ck_cupti_callback, context_number), 48);

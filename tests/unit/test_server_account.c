@@ -174,6 +174,47 @@ static void a_file_that_is_no_account_is_refused(void **state)
 	close(fd);
 }
 
+static void devices_together_have_a_limit_too(void **state)
+{
+	struct cks_terms terms = CK_TERMS_NONE;
+	int a = cks_account_take_seat(account), b = cks_account_take_seat(account);
+	int gpu = cks_account_device(account, one_gpu),
+	    other = cks_account_device(account, other_gpu);
+	uint64_t most = 0;
+
+	(void)state;
+	assert_true(cks_account_left(account, &most) == CK_ACCOUNT_UNLIMITED);
+	terms.memory = 100 * MIB;
+	terms.memory_total = 150 * MIB;
+	cks_account_change(account, &terms);
+	assert_true(charge(a, gpu, 100 * MIB));
+	assert_false(charge(b, other, 51 * MIB));
+	assert_true(charge(b, other, 50 * MIB));
+	assert_int_equal(cks_account_left(account, &most), 0);
+	assert_int_equal(most, 150 * MIB);
+	assert_true(cks_account_charge(account, (uint32_t)a, CK_ACCOUNT_CONTEXTS, 1,
+				       CK_ACCOUNT_UNLIMITED));
+	cks_account_refund(account, (uint32_t)a, gpu, 30 * MIB);
+	assert_int_equal(cks_account_left(account, &most), 30 * MIB);
+	cks_account_move(account, (uint32_t)b, other, 60 * MIB); /* it has that already */
+	assert_int_equal(cks_account_left(account, &most), 0);
+}
+
+static void the_processes_of_an_identity_are_known(void **state)
+{
+	int seat = cks_account_take_seat(account);
+	struct cks_account *mapped = NULL;
+
+	(void)state;
+	assert_false(cks_account_has(account, (unsigned int)getpid()));
+	assert_int_equal(cks_account_map(file, (uint32_t)seat, &mapped), 0);
+	assert_true(cks_account_has(account, (unsigned int)getpid()));
+	assert_false(cks_account_has(account, (unsigned int)getpid() + 1));
+	cks_account_leave_seat(account, (uint32_t)seat);
+	assert_false(cks_account_has(account, (unsigned int)getpid()));
+	cks_account_unmap(mapped);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +227,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_its_part_and_its_seat,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(killed_sessions_leave_nothing_behind, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(devices_together_have_a_limit_too, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(the_processes_of_an_identity_are_known, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_file_that_is_no_account_is_refused, set_up,
 						tear_down),

@@ -97,6 +97,26 @@ static void a_text_ends_in_its_room(void **state)
 	assert_int_equal(cks_nvml_length(NULL, 0), 0);
 }
 
+static unsigned int shown;
+
+/* A list of @count processes for a client with room for @asked; the result. */
+static int show(struct nvmlProcessInfo_t *list, unsigned int count, unsigned int asked)
+{
+	int result = NVML_SUCCESS;
+	unsigned int length = 0;
+
+	shown = count;
+	cks_nvml_pids(&(struct cks_nvml_pids){.list = (char *)list,
+					      .size = sizeof(list[0]),
+					      .room = count,
+					      .asked = asked,
+					      .result = &result,
+					      .count = &shown,
+					      .length = &length});
+	assert_int_equal(length, result ? 0 : shown * sizeof(list[0]));
+	return result;
+}
+
 static void the_client_finds_itself_and_not_the_worker(void **state)
 {
 	struct nvmlProcessInfo_t list[3] = {
@@ -104,10 +124,41 @@ static void the_client_finds_itself_and_not_the_worker(void **state)
 
 	(void)state;
 	cks_nvml_client(4711, "program");
-	cks_nvml_pids(NULL, (char *)list, 3, sizeof(list[0]));
+	assert_int_equal(show(list, 3, 3), NVML_SUCCESS);
+	assert_int_equal(shown, 3);
 	assert_int_equal(list[0].pid, 1);
 	assert_int_equal(list[1].pid, 4711);
 	assert_int_equal(list[2].pid, 99);
+}
+
+static bool is_99(unsigned int pid)
+{
+	return pid == 99;
+}
+
+static void processes_of_others_can_be_left_out(void **state)
+{
+	struct nvmlProcessInfo_t list[3] = {
+		{.pid = 1}, {.pid = (unsigned int)getpid()}, {.pid = 99}};
+	char *room = NULL;
+
+	(void)state;
+	cks_nvml_client(4711, "program");
+	cks_nvml_narrow(is_99);
+	assert_true(cks_nvml_is_narrow());
+	assert_int_equal(show(list, 3, 1), NVML_ERROR_INSUFFICIENT_SIZE); /* for two */
+	assert_int_equal(shown, 2);
+	list[0].pid = 1;
+	list[1].pid = (unsigned int)getpid();
+	list[2].pid = 99;
+	assert_int_equal(show(list, 3, 2), NVML_SUCCESS);
+	assert_int_equal(shown, 2);
+	assert_int_equal(list[0].pid, 4711);
+	assert_int_equal(list[1].pid, 99);
+	assert_true(cks_nvml_pids_room(0, sizeof(list[0]), &room) >
+		    100); /* of them most are left out */
+	free(room);
+	cks_nvml_narrow(NULL);
 }
 
 static void without_a_library_every_call_says_so(void **state)
@@ -132,6 +183,7 @@ int main(void)
 		cmocka_unit_test(only_whole_elements_are_taken),
 		cmocka_unit_test(a_text_ends_in_its_room),
 		cmocka_unit_test(the_client_finds_itself_and_not_the_worker),
+		cmocka_unit_test(processes_of_others_can_be_left_out),
 		cmocka_unit_test(without_a_library_every_call_says_so),
 	};
 

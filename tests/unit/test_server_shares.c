@@ -25,7 +25,10 @@ struct session {
 	int64_t lag;   /* and its process needs so long to ask again */
 	int64_t ends;  /* of its turn, */
 	int64_t asks;  /* and of its pause */
+	int64_t each;  /* GPU time of a message, where messages are counted */
 	int64_t had;   /* GPU time */
+	int64_t delay; /* longest, from asking to a turn */
+	int64_t asked;
 	unsigned int told[3];
 };
 
@@ -40,9 +43,13 @@ static void tell(struct cks_share *share, char kind)
 	s->told[kind == CK_CONTROL_HOLD ? 0 : kind == CK_CONTROL_TURN ? 1 : 2]++;
 	if (kind == CK_CONTROL_HOLD)
 		s->asks = now + s->pause + s->lag;
-	if (kind == CK_CONTROL_TURN)
-		s->ends = s->rate ? now + (int64_t)share->window_us * ck_max(s->rate, 1000) / 1000
-				  : INT64_MAX;
+	if (kind != CK_CONTROL_TURN)
+		return;
+	s->delay = ck_max(s->delay, now - s->asked);
+	s->ends = s->rate ? now + (int64_t)share->window_us * ck_max(s->rate, 1000) / 1000
+			  : INT64_MAX;
+	if (share->below)
+		s->ends = now + share->messages * s->each;
 }
 
 static int set_up(void **state)
@@ -78,7 +85,8 @@ static int64_t speak(void)
 			s->asks = now + s->pause + s->lag;
 		}
 		if (s->asks <= now) {
-			cks_shares_want(&shares, &s->share, now);
+			cks_shares_want(&s->share, now);
+			s->asked = now;
 			s->asks = INT64_MAX;
 		}
 		next = ck_min(next, ck_min(s->ends, s->asks));
@@ -103,9 +111,11 @@ static void run(void)
 		cks_shares_run(&shares, list, count, now, &next);
 		busy = 0;
 		for (size_t i = 0; i < count; i++) {
-			assert_false(list[i]->running &&
-				     (busy & list[i]->gpus)); /* one at a time */
-			busy |= list[i]->running ? list[i]->gpus : 0;
+			/* one at a time of each priority */
+			assert_false(list[i]->running && list[i]->priority == 0 &&
+				     (busy & list[i]->gpus));
+			if (list[i]->running && list[i]->priority == 0)
+				busy |= list[i]->gpus;
 			next = ck_min(next, container_of(list[i], struct session, share)->ends);
 			next = ck_min(next, container_of(list[i], struct session, share)->asks);
 		}
@@ -227,8 +237,54 @@ static void sessions_are_freed_when_the_other_one_has_gone(void **state)
 	assert_int_equal(shares.held, 0);
 	/* a late report of a turn changes nothing */
 	cks_shares_ended(&all[0].share, all[0].share.serial, true, now);
-	cks_shares_want(&shares, &all[0].share, now);
+	cks_shares_want(&all[0].share, now);
 	assert_false(all[0].share.wants);
+}
+
+/* It does not wait for the end of the other's turn, which is short, and the other has the GPU in its pauses. */
+static void a_higher_priority_goes_first(void **state)
+{
+	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);
+	int64_t turns;
+
+	(void)state;
+	high->share.priority = 5;
+	high->pause = 10000;
+	low->each = 30;
+	run();
+	turns = high->told[1];
+	assert_true(turns > 400);
+	assert_int_equal(high->delay, 0);
+	assert_true(low->had > 5 * SECOND);
+	assert_in_range(low->had / low->told[1], CK_SHARE_BELOW_US / 2, CK_SHARE_BELOW_US * 2);
+	assert_false(high->share.below);
+	assert_true(low->share.below);
+}
+
+static void messages_of_a_low_turn_follow_their_time(void **state)
+{
+	struct session *low = begin(1, 1, 1, 1000);
+
+	(void)state;
+	begin(0, 1, 1, 1000)->share.priority = 1;
+	all[0].pause = 10000;
+	low->each = 5000; /* each takes longer than a turn should */
+	run();
+	assert_int_equal(low->share.messages, 1);
+	low->each = 10;
+	run();
+	assert_in_range(low->share.messages * low->each, CK_SHARE_BELOW_US / 2, CK_SHARE_BELOW_US);
+}
+
+static void lower_sessions_share_by_weight(void **state)
+{
+	(void)state;
+	begin(0, 1, 1, 1000)->share.priority = 1;
+	all[0].pause = 10000;
+	begin(1, 3, 1, 1000)->each = 50;
+	begin(2, 1, 1, 1000)->each = 50;
+	run();
+	assert_ratio(&all[1], &all[2], 3);
 }
 
 static void gpus_keep_their_bits(void **state)
@@ -263,6 +319,9 @@ int main(void)
 		cmocka_unit_test_setup(a_session_of_two_gpus_has_its_turn, set_up),
 		cmocka_unit_test_setup(a_turn_without_an_end_stops_nobody, set_up),
 		cmocka_unit_test_setup(sessions_are_freed_when_the_other_one_has_gone, set_up),
+		cmocka_unit_test_setup(a_higher_priority_goes_first, set_up),
+		cmocka_unit_test_setup(messages_of_a_low_turn_follow_their_time, set_up),
+		cmocka_unit_test_setup(lower_sessions_share_by_weight, set_up),
 		cmocka_unit_test_setup(gpus_keep_their_bits, set_up),
 	};
 

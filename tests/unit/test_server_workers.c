@@ -70,6 +70,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	int notes = 2 * (int)sizeof(struct cks_worker_note) + (int)sizeof(unheard_of), status;
 	const struct cks_owner owner = {.peer = {.kind = CK_PEER_USER}},
 			       other = {.peer = {.kind = CK_PEER_IPV4}, .identity.key.bytes = {1}};
+	const struct cks_start start = {.owner = &owner, .number = 1};
 	struct cks_session_counts counts;
 	pid_t pid;
 
@@ -78,7 +79,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	assert_int_equal(cks_workers_spare(w), 0);
 	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all + counts.peer + counts.identity, 0); /* a spare has no client */
-	assert_int_equal(cks_workers_serve(w, STDERR_FILENO, &owner, 1), 0);
+	assert_int_equal(cks_workers_serve(w, STDERR_FILENO, &start), 0);
 	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all == 1 && counts.peer == 1 && counts.identity == 1, true);
 	cks_workers_count(w, &other, &counts);

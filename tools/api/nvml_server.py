@@ -30,6 +30,11 @@ def nvml_h(table):
     return "".join(out)
 
 
+# What is about processes of others too, and cannot be told apart.
+ALL_ONLY = ("\tif (cks_nvml_is_narrow()) {\n\t\tres->nvml = NVML_ERROR_NO_PERMISSION;\n"
+            "\t\treturn CUDA_SUCCESS;\n\t}\n")
+
+
 def argument(row, a):
     """(declarations, before the call, arguments of the call, after it) of one argument."""
     n, val = a.name, f"res->{a.name}.{a.name}_val"
@@ -75,12 +80,14 @@ def argument(row, a):
 def listed(row, a, val, length):
     """The same for an array with its number of elements behind a pointer."""
     pair = [f"&res->{a.count}", f"({a.element} *){val}"]
-    pids = (f"\t\tcks_nvml_pids(q, {val}, {length} / {a.size}, {a.size});\n"
-            if "pids" in row.flags else "")
-    return (f"\tunsigned int room = cks_nvml_room(a->{a.count}, {a.size}, &{val});\n",
-            f"\tres->{a.count} = room;\n", pair if a.kind == "list" else pair[::-1],
-            f"\tif (!res->nvml) {{\n\t\t{length} = ck_min(res->{a.count}, room) * "
-            f"{a.size};\n{pids}\t}}\n")
+    pids = "pids" in row.flags
+    room = "cks_nvml_pids_room" if pids else "cks_nvml_room"
+    after = (f"\tcks_nvml_pids(&(struct cks_nvml_pids){{.list = {val}, .size = {a.size}, .room = room, "
+             f".asked = a->{a.count}, .result = &res->nvml, .count = &res->{a.count}, "
+             f".length = &{length}}});\n" if pids else
+             f"\tif (!res->nvml)\n\t\t{length} = ck_min(res->{a.count}, room) * {a.size};\n")
+    return (f"\tunsigned int room = {room}(a->{a.count}, {a.size}, &{val});\n",
+            f"\tres->{a.count} = room;\n", pair if a.kind == "list" else pair[::-1], after)
 
 
 def handler(row):
@@ -92,7 +99,8 @@ def handler(row):
         call += c
         after.append(t)
     return (f"{signature(row)}\n{{\n" + "".join(decl) + "\n\t(void)q;\n\t(void)a;\n"
-            f"\tif (!cks_nvml_begin((void **)&ck_nvml.{row.name}, &res->nvml))\n"
+            + (ALL_ONLY if "others" in row.flags else "")
+            + f"\tif (!cks_nvml_begin((void **)&ck_nvml.{row.name}, &res->nvml))\n"
             "\t\treturn CUDA_SUCCESS;\n" + "".join(before)
             + f"\tres->nvml = ck_nvml.{row.name}({', '.join(call)});\n" + "".join(after)
             + "\treturn CUDA_SUCCESS;\n}\n\n")

@@ -52,7 +52,9 @@ def cricket_x(table, control, own=False):
                "\t\tck_join_res CK_JOIN(ck_join_args) = 2;\n"
                "\t\tvoid CK_PING(void) = 3;\n\t\tvoid CK_BYE(void) = 4;\n"
                "\t\tck_link_res CK_LINK(ck_link_args) = 6;\n"
-               "\t\tck_files_res CK_FILES(ck_files_args) = 7;\n")
+               "\t\tck_files_res CK_FILES(ck_files_args) = 7;\n"
+               "\t\tck_direct_res CK_DIRECT(ck_direct_args) = 8;\n"
+               "\t\tck_offer_res CK_OFFER(ck_offer_args) = 9;\n")
     for r in rows:
         res = "void" if r.kind == "send" else f"{r.name}_res"
         out.append(f"\t\t{res} PROC_{r.name}({r.name}_args) = {r.number};\n")

@@ -1,18 +1,15 @@
 /*
- * server/processes/holders.c - see holders.h.
+ * util/holders.c - see holders.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "server/processes/holders.h"
-#include "server/processes/token.h"
 #include "util/hash.h"
+#include "util/holders.h"
 
 #define CK_DAY 86400
-#define CK_RANDOM 32 /* bytes of a new token */
 #define CK_NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_@"
 
 struct holder {
@@ -21,7 +18,7 @@ struct holder {
 	time_t end; /* 0: it does not expire */
 };
 
-static bool is_name(const char *text, size_t size)
+bool ck_holders_is_name(const char *text, size_t size)
 {
 	return size > 0 && size < CK_HOLDER_NAME && strspn(text, CK_NAME_CHARACTERS) >= size;
 }
@@ -45,7 +42,7 @@ static bool parse_line(const char *line, struct holder *out)
 	const char *rest = line + name + 1;
 
 	*out = (struct holder){.end = 0};
-	if (line[name] != ':' || !is_name(line, name) || strlen(rest) < CK_HASH_TEXT - 1)
+	if (line[name] != ':' || !ck_holders_is_name(line, name) || strlen(rest) < CK_HASH_TEXT - 1)
 		return false;
 	memcpy(out->name, line, name);
 	memcpy(hex, rest, CK_HASH_TEXT - 1);
@@ -70,7 +67,7 @@ static bool next_line(const char **text, char out[256], bool *whole)
 	return true;
 }
 
-int cks_holders_check(const char *text, unsigned int *line)
+int ck_holders_check(const char *text, unsigned int *line)
 {
 	struct holder holder;
 	char one[256];
@@ -84,8 +81,8 @@ int cks_holders_check(const char *text, unsigned int *line)
 	return any ? 0 : -ENOENT;
 }
 
-bool cks_holders_find(const char *text, const void *bytes, size_t size, time_t now,
-		      char name[CK_HOLDER_NAME])
+bool ck_holders_find(const char *text, const void *bytes, size_t size, time_t now,
+		     char name[CK_HOLDER_NAME])
 {
 	struct ck_hash hash;
 	struct holder holder;
@@ -95,34 +92,10 @@ bool cks_holders_find(const char *text, const void *bytes, size_t size, time_t n
 	ck_hash(bytes, size, &hash);
 	while (next_line(&text, one, &whole)) {
 		if (!whole || !parse_line(one, &holder) || (holder.end && now >= holder.end) ||
-		    !cks_secret_equal(holder.hash.bytes, hash.bytes, sizeof(hash.bytes)))
+		    !ck_secret_equal(holder.hash.bytes, hash.bytes, sizeof(hash.bytes)))
 			continue;
 		memcpy(name, holder.name, sizeof(holder.name));
 		found = true;
 	}
 	return found;
-}
-
-int cks_holders_new(const char *name)
-{
-	struct ck_hash bytes, hash;
-	char token[CK_HASH_TEXT], hex[CK_HASH_TEXT];
-
-	if (!is_name(name, strlen(name))) {
-		fprintf(stderr,
-			"cricket-rpc-server: --new-token: not a name of 1 to %d letters, digits "
-			"and "
-			".-_@: %s\n",
-			CK_HOLDER_NAME - 1, name);
-		return -EINVAL;
-	}
-	if (getrandom(bytes.bytes, CK_RANDOM, 0) != CK_RANDOM) {
-		fprintf(stderr, "cricket-rpc-server: no random bytes: %m\n");
-		return -EIO;
-	}
-	ck_hash_print(&bytes, token);
-	ck_hash(token, strlen(token), &hash);
-	ck_hash_print(&hash, hex);
-	printf("token: %s\nline:  %s:%s\n", token, name, hex);
-	return 0;
 }

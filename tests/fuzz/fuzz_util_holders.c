@@ -1,5 +1,5 @@
 /*
- * tests/fuzz/fuzz_server_holders.c - any text as the server's list of tokens: refused with its line, or one in which
+ * tests/fuzz/fuzz_util_holders.c - any text as the server's list of tokens: refused with its line, or one in which
  * each token is found.
  */
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/processes/holders.h"
+#include "util/holders.h"
 #include "tests/fuzz/standalone.h"
 #include "util/hash.h"
 
@@ -25,10 +25,10 @@ static void add_and_find(const char *text, size_t size)
 	ck_hash(TOKEN, strlen(TOKEN), &hash);
 	ck_hash_print(&hash, hex);
 	snprintf(more, size + 256, "%s\nadded:%s:9999-12-31\n", text, hex);
-	CK_FUZZ_CHECK(cks_holders_check(more, &line) == 0);
-	CK_FUZZ_CHECK(cks_holders_find(more, TOKEN, strlen(TOKEN), 0, name));
+	CK_FUZZ_CHECK(ck_holders_check(more, &line) == 0);
+	CK_FUZZ_CHECK(ck_holders_find(more, TOKEN, strlen(TOKEN), 0, name));
 	CK_FUZZ_CHECK(name[0] && memchr(name, 0, sizeof(name)));
-	CK_FUZZ_CHECK(!cks_holders_find(more, TOKEN, strlen(TOKEN) - 1, 0, name));
+	CK_FUZZ_CHECK(!ck_holders_find(more, TOKEN, strlen(TOKEN) - 1, 0, name));
 	free(more);
 }
 
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CK_FUZZ_CHECK(text);
 	memcpy(text, data, size);
 	text[size] = '\0';
-	ret = cks_holders_check(text, &line);
+	ret = ck_holders_check(text, &line);
 	if (ret == 0)
 		add_and_find(text, strlen(text));
 	else

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""bench/priority.py - a program that answers requests beside one that trains, on one GPU.
+
+    bench/priority.py [--driver cuda|emu] [--seconds N] [--every MS]
+
+A small transformer answers a request every so many ms. A larger one trains as fast as it can. The rows: the latency of a
+request and the speed of training, each alone and both at once; natively, through a server without a policy, and with a
+policy in which the first program has the higher priority. p50 and p99 are in ms, the rate in steps a second. The programs reach the server over a unix socket and over TCP,
+so that they are two identities. Without PyTorch (--driver emu), both launch kernels that spin.
+"""
+import argparse
+import json
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+import time
+
+from suspend import ROOT, Server, row
+
+POLICY = 'identities: ( {{ user = "{user}"; priority = 10; }}, {{ address = "127.0.0.1"; }} );'
+
+WORK = """
+import json, sys, time
+import torch
+kind, seconds, every = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]) / 1e3
+serve = kind == "serve"
+width, layers, batch, length = (1024, 16, 32, 256) if serve else (2048, 12, 16, 512)
+layer = torch.nn.TransformerEncoderLayer(width, 16, 4 * width, batch_first=True)
+model = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).cuda()
+x = torch.randn(batch, length, width, device="cuda")
+if serve:
+    model = model.eval().half()
+    x = x.half()
+optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+def step():
+    if serve:
+        with torch.no_grad():
+            return model(x).float().sum().item()
+    optimizer.zero_grad()
+    with torch.autocast("cuda", torch.bfloat16):
+        loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    torch.cuda.synchronize()
+"""
+SPIN = """
+import ctypes, json, sys, time
+c = ctypes.CDLL("libcuda.so.1")
+PTX = b'''.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry work(.param .u32 n)
+{ .reg .pred %q; .reg .b32 %r<3>; ld.param.u32 %r1, [n];
+A: sub.u32 %r1, %r1, 1; setp.ne.u32 %q, %r1, 0; @%q bra A; ret; }'''
+def ok(err):
+    assert err == 0, err
+kind, seconds, every = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]) / 1e3
+serve = kind == "serve"
+context, module, work, n = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint(5000)
+ok(c.cuInit(0)); ok(c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)); ok(c.cuCtxSetCurrent(context))
+ok(c.cuModuleLoadData(ctypes.byref(module), PTX)); ok(c.cuModuleGetFunction(ctypes.byref(work), module, b"work"))
+args = (ctypes.c_void_p * 1)(ctypes.addressof(n))
+def step():
+    for _ in range(5 if serve else 200):
+        ok(c.cuLaunchKernel(work, 1, 1, 1, 1, 1, 1, 0, None, args, None))
+    ok(c.cuCtxSynchronize())
+"""
+LOOP = """
+for _ in range(5):
+    step()
+print("ready", flush=True)
+sys.stdin.readline()
+times, begin = [], time.monotonic()
+due = begin
+while time.monotonic() < begin + seconds:
+    if serve:
+        due += every
+        time.sleep(max(0, due - time.monotonic()))
+    start = time.monotonic()
+    step()
+    times.append((time.monotonic() - start) * 1e3)
+    due = max(due, time.monotonic() - every)
+elapsed = time.monotonic() - begin
+times.sort()
+print(json.dumps({"p50": times[len(times) // 2], "p99": times[int(len(times) * 0.99)],
+                  "rate": len(times) / elapsed}), flush=True)
+"""
+
+
+def begin(kind, args, address):
+    env, command = dict(os.environ), []
+    if address:
+        env.update(REMOTE_GPU_ADDRESS=address, LD_PRELOAD=str(ROOT / "cpu/cricket-client.so"))
+        if args.driver != "emu":
+            command = [ROOT / "bench/no-gpu.sh"]
+    elif args.driver == "emu":
+        env.update(LD_LIBRARY_PATH=args.native)
+    code = (SPIN if args.driver == "emu" else WORK) + LOOP
+    command += [sys.executable, "-c", code, kind, str(args.seconds), str(args.every)]
+    return subprocess.Popen([str(c) for c in command], env=env, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
+
+
+def run(kinds, args, addresses):
+    """The results of programs that run at the same time, by kind."""
+    programs = {kind: begin(kind, args, addresses[kind]) for kind in kinds}
+    for program in programs.values():
+        assert program.stdout.readline() == "ready\n"
+    for program in programs.values():
+        print(file=program.stdin, flush=True)
+    return {kind: json.loads(program.communicate(timeout=args.seconds + 60)[0])
+            for kind, program in programs.items()}
+
+
+def measure(name, args, addresses):
+    alone = {kind: run([kind], args, addresses)[kind] for kind in ("serve", "train")}
+    both = run(("serve", "train"), args, addresses)
+    for kind, what in (("serve", "p50"), ("serve", "p99"), ("train", "rate")):
+        a, b = alone[kind][what], both[kind][what]
+        row(f"{name}: {kind} {what}", alone=round(a, 2), beside=round(b, 2), ratio=round(b / a, 2))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--driver", default="cuda")
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--every", type=float, default=40)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        args.native = folder
+        os.symlink(ROOT / "cpu/libcuda-emu.so", f"{folder}/libcuda.so.1")
+        measure("native", args, {"serve": None, "train": None})
+        policy = f"{folder}/policy"
+        with open(policy, "w", encoding="utf-8") as file:
+            file.write(POLICY.format(user=pwd.getpwuid(os.getuid()).pw_name))
+        for name, options in (("no policy", ()), ("priority", ("--policy", policy))):
+            server = Server(args.driver, *options)
+            try:
+                measure(name, args, {"serve": f"unix:{server.home}/s", "train": f"tcp://127.0.0.1:{server.port}"})
+            finally:
+                server.end()
+
+
+if __name__ == "__main__":
+    main()

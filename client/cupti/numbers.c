@@ -1,0 +1,66 @@
+/*
+ * client/cupti/numbers.c - the numbers that records have for the program's devices, contexts and streams.
+ */
+#include "client/cupti/api.h"
+#include "client/cupti/cupti.h"
+
+static const struct ckc_context *find(CUcontext handle)
+{
+	return handle ? ckc_object_check(handle, CK_OBJECT_CONTEXT) : NULL;
+}
+
+CK_EXPORT CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *number)
+{
+	const struct ckc_context *found = find(context);
+
+	if (!found || !number)
+		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
+	*number = (uint32_t)found->device;
+	return CUPTI_SUCCESS;
+}
+
+/* The numbers of stream @stream of @context; an error if the server has none. */
+static CUptiResult ask(const struct ckc_context *context, uint64_t stream,
+		       struct ckc_cupti_place *place)
+{
+	ckc_cupti_find_place(ckc_client_current(), context, stream, place);
+	return place->context_number == CUPTI_SYNCHRONIZATION_INVALID_VALUE
+		       ? CUPTI_ERROR_NOT_INITIALIZED
+		       : CUPTI_SUCCESS;
+}
+
+CK_EXPORT CUptiResult cuptiGetContextId(CUcontext context, uint32_t *number)
+{
+	const struct ckc_context *found = find(context);
+	struct ckc_cupti_place place;
+	CUptiResult ret = found && number ? ask(found, 0, &place) : CUPTI_ERROR_INVALID_PARAMETER;
+
+	if (!ret)
+		*number = place.context_number;
+	return ckc_cupti_result(ret);
+}
+
+/* A stream has its own context, so @context is for the streams without a handle. */
+CK_EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
+					 uint32_t *number)
+{
+	CUstream handle = stream || !per_thread ? stream : CU_STREAM_PER_THREAD;
+	const struct ckc_context *found = context ? find(context) : ckc_context_current();
+	struct ckc_stream *own = NULL;
+	struct ckc_cupti_place place;
+	CUptiResult ret;
+
+	if (!number || ckc_stream_from(handle, &own))
+		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
+	if (own)
+		found = own->object.context;
+	ret = found ? ask(found, own ? own->object.id : 0, &place) : CUPTI_ERROR_INVALID_PARAMETER;
+	if (!ret)
+		*number = place.stream_number;
+	return ckc_cupti_result(ret);
+}
+
+CK_EXPORT CUptiResult cuptiGetStreamId(CUcontext context, CUstream stream, uint32_t *number)
+{
+	return cuptiGetStreamIdEx(context, stream, 0, number);
+}

@@ -1,0 +1,72 @@
+/*
+ * client/nccl/end.c - end communicators.
+ */
+#include "client/nccl/nccl.h"
+
+static ncclResult_t end(struct ckc_nccl_comm *comm, unsigned int what, int flags, bool ends,
+			unsigned int how)
+{
+	struct ck_nccl_op op = {.what = what, .root = flags};
+	struct ckc_nccl_after after = {.comm = comm, .ends = ends};
+
+	return ckc_nccl_spoil(ckc_nccl_do(&op, NULL, 0, &after, how));
+}
+
+ncclResult_t ckc_ncclCommFinalize(ncclComm_t handle)
+{
+	struct ckc_nccl_comm *comm;
+	ncclResult_t ret = ckc_nccl_comm_idle(handle, &comm);
+
+	return ret ? ckc_nccl_spoil(ret) : end(comm, CK_NCCL_FINALIZE, 0, false, CKC_NCCL_WAITS);
+}
+
+/* The communicator of a handle that goes in any case; NULL: its server is lost, and it has gone. */
+static ncclResult_t last_use(ncclComm_t handle, struct ckc_nccl_comm **comm)
+{
+	ncclResult_t ret = ckc_nccl_comm_from(handle, comm);
+
+	if (ret != ncclRemoteError)
+		return ret;
+	ckc_nccl_comm_free((struct ckc_nccl_comm *)(void *)handle);
+	*comm = NULL;
+	return ncclSuccess;
+}
+
+/* Destroying takes no time after ncclCommFinalize, so that also one that does not block waits here. */
+ncclResult_t ckc_ncclCommDestroy(ncclComm_t handle)
+{
+	struct ckc_nccl_comm *comm;
+	ncclResult_t ret;
+
+	if (!handle)
+		return ncclSuccess;
+	ret = last_use(handle, &comm);
+	if (ret || !comm)
+		return ckc_nccl_spoil(ret);
+	while (ckc_nccl_pending_ask(comm, CK_NCCL_WAIT_MS) == ncclInProgress)
+		;
+	comm->nonblocking = false;
+	return end(comm, CK_NCCL_DESTROY, 0, true, CKC_NCCL_WAITS);
+}
+
+ncclResult_t ckc_ncclCommAbort(ncclComm_t handle)
+{
+	struct ckc_nccl_comm *comm;
+	ncclResult_t ret;
+
+	if (!handle)
+		return ncclSuccess;
+	ret = last_use(handle, &comm);
+	if (ret || !comm)
+		return ckc_nccl_spoil(ret);
+	return end(comm, CK_NCCL_ABORT, 0, true, CKC_NCCL_WAITS | CKC_NCCL_URGENT);
+}
+
+ncclResult_t ckc_ncclCommRevoke(ncclComm_t handle, int flags)
+{
+	struct ckc_nccl_comm *comm;
+	ncclResult_t ret = ckc_nccl_comm_from(handle, &comm);
+
+	return ret ? ckc_nccl_spoil(ret)
+		   : end(comm, CK_NCCL_REVOKE, flags, false, CKC_NCCL_WAITS | CKC_NCCL_URGENT);
+}

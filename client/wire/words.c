@@ -1,0 +1,67 @@
+/*
+ * client/wire/words.c - see words.h.
+ *
+ * A server whose policy limits the time of a session says before the end that it comes, and at the end why. The thread has
+ * a lane of its own, because the program may make no call for hours.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/wire/servers.h"
+#include "client/wire/words.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define WAIT_MS 30000
+#define LINE 200
+
+/* What the server sends goes to a terminal: one line, without commands for it. */
+static void copy_line(char line[LINE], const ck_words_res *res)
+{
+	size_t size = ck_min((size_t)res->text.text_len, (size_t)LINE - 1);
+
+	memcpy(line, res->text.text_val, size);
+	line[size] = '\0';
+	for (char *c = line; *c; c++) {
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	}
+}
+
+static void heed(struct ckc_client *c, const ck_words_res *res)
+{
+	char line[LINE];
+
+	copy_line(line, res);
+	if (res->last)
+		ckc_session_lost(c, line);
+	else if (c->state == CK_STATE_READY)
+		ck_warn("the GPU server at %s: %s", ckc_session_server(c), line);
+}
+
+static void *listen_for_words(void *client)
+{
+	ck_words_args args = {.milliseconds = WAIT_MS};
+	struct ckc_client *c = client;
+	CUresult err = CUDA_SUCCESS;
+
+	while (!err && c->state == CK_STATE_READY) {
+		ck_words_res res = {.last = 0};
+
+		ckc_route_serve(c);
+		err = ckc_call_aside(c, CK_PROC_words, &args, &res);
+		if (!err && res.text.text_len > 0)
+			heed(c, &res);
+		xdr_free((xdrproc_t)xdr_ck_words_res, &res);
+	}
+	return NULL;
+}
+
+void ckc_words_listen(struct ckc_client *c)
+{
+	if (c->rules.words && ckc_session_offers(c, CK_PROC_words) &&
+	    ckc_thread_start(listen_for_words, c) < 0)
+		ck_info("no thread for what the server says");
+}

@@ -1,0 +1,12 @@
+/*
+ * client/wire/words.h - lines of the server for the program's user.
+ */
+#ifndef CK_CLIENT_WIRE_WORDS_H
+#define CK_CLIENT_WIRE_WORDS_H
+
+struct ckc_client;
+
+/* Listen, in a thread, if the server may have something to say. Once the session stands. */
+void ckc_words_listen(struct ckc_client *client);
+
+#endif

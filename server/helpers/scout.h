@@ -1,0 +1,32 @@
+/*
+ * server/helpers/scout.h - the process that looks at the GPUs for clients that choose among servers (CK_OFFER).
+ *
+ * It opens the driver and NVML, and makes no context: it takes no memory of the GPUs. CUDA_VISIBLE_DEVICES says which ones
+ * it sees, and in which order, as for a worker.
+ */
+#ifndef CK_SERVER_HELPERS_SCOUT_H
+#define CK_SERVER_HELPERS_SCOUT_H
+
+#include <stdint.h>
+
+#define CK_SCOUT_ARGUMENT "--scout" /* and the driver */
+#define CK_SCOUT_SOCKET 3	    /* SOCK_SEQPACKET: a byte asks, struct cks_scout_note answers */
+#define CK_SCOUT_GPUS 64
+#define CK_SCOUT_NAME 96
+#define CK_SCOUT_WHY 128
+
+struct cks_scout_note {
+	char why[CK_SCOUT_WHY]; /* why it cannot tell; empty: it can */
+	uint32_t count;
+	struct cks_scout_gpu {
+		char name[CK_SCOUT_NAME];
+		uint64_t memory, free;
+		uint32_t programs;
+		int32_t utilization; /* percent; -1: unknown */
+	} gpus[CK_SCOUT_GPUS];
+};
+
+/* The process: until the socket's other end is closed, or no question comes for some seconds. The exit status. */
+int cks_scout_main(const char *driver);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * server/memory/freeze.c - while another session returns to the GPU, this one takes no memory.
+ *
+ * The driver loses a session that finds too little memory when it returns (server/processes/room.h). So what was free when it
+ * began has to stay free. The wait is bounded, in case the end of it is not reported.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "server/memory/lease.h"
+#include "server/session/session.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define MOST_S 60
+
+void cks_lease_freeze(struct cks_session *s, bool frozen)
+{
+	struct cks_leases *l = s->leases;
+
+	ck_lock(&l->lock);
+	l->frozen = frozen;
+	pthread_cond_broadcast(&l->thawed);
+	ck_unlock(&l->lock);
+}
+
+void cks_lease_await_thaw(struct cks_session *s)
+{
+	struct cks_leases *l = s->leases;
+	struct timespec until;
+	int err = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += MOST_S;
+	ck_lock(&l->lock);
+	while (l->frozen && err != ETIMEDOUT)
+		err = ck_cond_timedwait(&l->thawed, &l->lock, &until);
+	if (l->frozen) {
+		l->frozen = false;
+		ck_warn("another session has been returning to the GPU for %d s: allocating beside "
+			"it",
+			MOST_S);
+	}
+	ck_unlock(&l->lock);
+}

@@ -1,0 +1,329 @@
+"""tests/e2e/test_policy_bounds.py - the policy file: bounds of sessions in time, in what they hold, and in what they see."""
+import json
+import os
+import pwd
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import DRIVER, TRANSPORTS, client_env, wait_until
+from stranger import Session, u32, u64
+from test_arena import HEAD
+from test_control import Asker
+from test_limits import OUT_OF_MEMORY, PLACE, fetched, pinned_file, printing
+from test_policy import MIB, MORE, REGIONS, program, serve  # pylint: disable=unused-import
+from test_refusals import new_token
+
+USER = pwd.getpwuid(os.getuid()).pw_name
+pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="needs a GPU of known size")
+
+
+def talk(server, code, transport="unix", **env):
+    """A program that says something, also on stderr."""
+    return subprocess.Popen([sys.executable, "-c", HEAD + MORE + code], env=client_env(server.address(transport), **env),
+                            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+# --- time
+
+SLEEPER = """
+current()
+p = alloc(MIB)
+say("holds")
+line()
+say(cuda.cuCtxSynchronize())
+"""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_session_lasts_so_long_and_its_user_is_warned(serve, tmp_path, transport):
+    """Also if the program makes no call meanwhile."""
+    audit = tmp_path / "audit"
+    server = serve('default: { time = "4s"; };', "--audit", audit)
+    session = talk(server, SLEEPER, transport)
+    assert session.stdout.readline() == "holds\n"
+    begun = time.monotonic()
+    warning = session.stderr.readline()
+    assert re.search(r"the session ends in 1s: the policy ends sessions after 4s$", warning), warning
+    end = session.stderr.readline()
+    assert 2 < time.monotonic() - begun < 12
+    assert re.search(r"is lost \(the policy ends sessions after 4s\): every CUDA call fails from now on$", end), end
+    wait_until(lambda: not server.workers(), 10, "the worker has ended")
+    print(file=session.stdin, flush=True)
+    out, err = session.communicate(timeout=20)
+    assert out == "46\n" and err == ""
+    ends = [json.loads(line) for line in audit.read_text().splitlines() if '"session-end"' in line]
+    assert [e["cause"] for e in ends] == ["the policy ends sessions after 4s"]
+
+
+def test_a_session_that_computes_ends_in_time_too(serve):
+    server = serve('default: { time = "2s"; };')
+    session = talk(server, "current()\nwhile not (err := cuda.cuCtxSynchronize()): pass\nsay(err)\n")
+    out, err = session.communicate(timeout=30)
+    assert out == "46\n"
+    assert err.count("\n") == 2 and "(the policy ends sessions after 2s)" in err, err
+
+
+def test_a_suspended_session_ends_in_time_too(serve):
+    server = serve('default: { time = "5s"; };')
+    session = talk(server, SLEEPER)
+    assert session.stdout.readline() == "holds\n"
+    name = Asker(server).ask("sessions")["sessions"][0]["session"]
+    assert Asker(server).ask("suspend", session=name)["ok"]
+    assert "ends in 1s" in session.stderr.readline()
+    assert "(the policy ends sessions after 5s)" in session.stderr.readline()
+    session.kill()
+    session.wait()
+
+
+def test_a_worker_that_does_not_end_is_killed(serve, tmp_path):
+    audit = tmp_path / "audit"
+    server = serve('default: { time = "2s"; };', "--audit", audit)
+    session = talk(server, SLEEPER)
+    assert session.stdout.readline() == "holds\n"
+    worker, = server.workers()
+    os.kill(worker, signal.SIGSTOP)
+    wait_until(lambda: worker not in server.workers(), 30, "the worker is gone")
+    assert '"the policy ends sessions after 2s"' in audit.read_text()
+    session.kill()
+    session.wait()
+
+
+def test_only_idle_sessions_end(serve):
+    """A call is use; each time that the session becomes idle, its user is warned."""
+    server = serve('default: { idle = "5s"; };')
+    idle, busy = (talk(server, SLEEPER if name == "idle" else """
+current()
+p = alloc(MIB)
+say("holds")
+while not select.select([sys.stdin], [], [], 0.3)[0]:
+    check(cuda.cuMemsetD8_v2(ctypes.c_uint64(p), 1, ctypes.c_size_t(8)))
+    check(cuda.cuCtxSynchronize())
+""".replace("current()", "import select\ncurrent()", 1)) for name in ("idle", "busy"))
+    assert idle.stdout.readline() == busy.stdout.readline() == "holds\n"
+    assert "the policy ends sessions that are idle for 5s" in idle.stderr.readline()
+    print(file=idle.stdin, flush=True)      # it is used again, just in time
+    assert idle.stdout.readline() == "0\n"
+    assert idle.wait(20) == 0
+    other = talk(server, SLEEPER)       # a whole time without use passes
+    assert other.stdout.readline() == "holds\n"
+    other.stderr.readline()
+    assert "(the policy ends sessions that are idle for 5s)" in other.stderr.readline()
+    other.communicate("\n", timeout=20)
+    assert busy.poll() is None
+    print(file=busy.stdin, flush=True)
+    out, err = busy.communicate(timeout=20)
+    assert (busy.returncode, out, err) == (0, "", "")
+
+
+def test_a_new_policy_changes_the_time_of_running_sessions(serve, tmp_path):
+    server = serve('default: { time = "1h"; };')
+    session = talk(server, SLEEPER)
+    assert session.stdout.readline() == "holds\n"
+    (tmp_path / "policy").write_text('default: { time = "1s"; };')
+    os.kill(server.process.pid, signal.SIGHUP)
+    assert "(the policy ends sessions after 1s)" in session.stderr.readline()
+    session.kill()
+    session.wait()
+
+
+def test_status_says_how_long_a_session_lasts(serve):
+    server = serve('default: { time = "1h"; idle = "2h"; };')
+    session = talk(server, SLEEPER)
+    assert session.stdout.readline() == "holds\n"
+    row, = Asker(server).ask("status")["sessions"]
+    assert 3500 < row["ends_in"] <= 3600
+    session.kill()
+    session.wait()
+
+
+# --- what a session holds; the server's options say more
+
+def bounded(serve, keys, *options):
+    """A server on which this user has KEYS, and addresses have none."""
+    return serve(f'identities: ( {{ user = "{USER}"; {keys} }} );', *options)
+
+
+def test_lanes_of_an_identity(serve):
+    server = bounded(serve, "lanes = 3;", "--max-lanes", "5")
+    for transport, count in (("unix", 3), ("tcp", 5)):
+        session = Session(server, transport)
+        for _ in range(count - 1):      # and the one that the session began with
+            session.join()
+        with pytest.raises((EOFError, OSError)):
+            session.join()
+        session.end()
+
+
+def test_host_memory_of_an_identity(serve):
+    server = bounded(serve, 'host_memory = "32M";', "--pinned-memory", "64M")
+    session = Session(server, "unix")
+    fd = pinned_file(64 * MIB)
+    assert session.ask("ck_pinned_file", u64(PLACE) + u64(64 * MIB), fd=fd)[0] == 0
+    got = [session.ask("ck_pinned_map", u64(PLACE + at) + u64(16 * MIB) + u64(at) + u32(0))[0]
+           for at in range(0, 48 * MIB, 16 * MIB)]
+    assert got == [0, 0, OUT_OF_MEMORY]
+    os.close(fd)
+    session.end()
+
+
+@pytest.mark.parametrize("warm", ["0", "1"])
+def test_output_of_an_identity(serve, warm):
+    """What kernels print beyond it is dropped, with a line that says so."""
+    server = bounded(serve, 'output = "1M";', "--warm", warm)
+    if warm == "1":
+        wait_until(server.spares, 20, "a spare worker")
+    session = Session(server, "unix")
+    launch = printing(session)
+    launch(200)     # 20 MB, more than the driver keeps to itself
+    wait_until(lambda: "1048576 bytes of kernel output" in server.log(), 20, "the bound is found to be passed")
+    assert session.ask("cuCtxSynchronize") == (0, b"")
+    launch(100)
+    assert session.ask("cuCtxSynchronize") == (0, b"")
+    assert b"output of kernels is missing here" in fetched(session)
+    session.end()
+
+
+def test_cache_of_an_identity(serve):
+    server = bounded(serve, 'cache = "4M";', "--cache-size", "64M")
+    sizes = {}
+    for transport in ("unix", "tcp"):
+        session = Session(server, transport)
+        for _ in range(12):
+            session.upload(os.urandom(MIB))
+        assert session.error() == 0
+        session.end()
+        cache = server.log_file.parent / "cache"
+        sizes[transport] = sum(p.stat().st_size for p in cache.iterdir() if p.is_file())
+    assert sizes["unix"] <= 5 * MIB and sizes["tcp"] - sizes["unix"] >= 11 * MIB
+
+
+COPIES = """
+current()
+host, p = ctypes.create_string_buffer(8 * MIB), alloc(8 * MIB)
+def timed(copy, *args):
+    begun = time.monotonic()
+    check(copy(*args))
+    check(cuda.cuCtxSynchronize())
+    say(time.monotonic() - begun)
+for _ in range(2):
+    timed(cuda.cuMemcpyHtoD_v2, ctypes.c_uint64(p), host, ctypes.c_size_t(8 * MIB))
+for _ in range(2):
+    timed(cuda.cuMemcpyDtoH_v2, host, ctypes.c_uint64(p), ctypes.c_size_t(8 * MIB))
+"""
+
+
+def test_bandwidth_of_a_session(serve):
+    """In each direction, a second's worth of bytes is free, and 12 MiB take 3 s then."""
+    server = serve('identities: ( { address = "127.0.0.1"; bandwidth = "4M"; } );')
+    result = program(server, COPIES, "tcp")
+    assert result.status == 0, result.err
+    up, down = (sum(map(float, result.out.split()[i:i + 2])) for i in (0, 2))
+    assert 1.5 < up < 10, result.out
+    assert 0.5 < down < 10, result.out
+    result = program(server, COPIES, "unix")
+    assert result.status == 0 and sum(map(float, result.out.split())) < 3, result.out + result.err
+
+
+def test_all_gpus_together_have_a_quota(serve):
+    """Beside that of each GPU."""
+    server = serve('default: { memory = "48M"; memory_total = "64M"; };', CRICKET_EMU_DEVICES="2")
+    result = program(server, """
+def on(device):
+    c = ctypes.c_void_p()
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), device))
+    check(cuda.cuCtxSetCurrent(c))
+on(0)
+assert total() == left() == 48 * MIB, (total(), left())
+got = fill()
+assert len(got) == 24, len(got)
+on(1)
+assert total() == 48 * MIB and left() == 16 * MIB, (total(), left())
+assert len(fill()) == 8 and left() == 0
+on(0)
+free(got.pop())
+assert alloc(4 * MIB) is None and alloc(2 * MIB)
+""", CRICKET_ARENA="0")
+    assert result.status == 0, result.err
+
+
+# --- what a session sees
+
+PROCESSES = """
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+check(nvml.nvmlInit_v2())
+current()
+p = alloc(4 * MIB)
+def processes():
+    device, n, infos = ctypes.c_void_p(), ctypes.c_uint(0), (ctypes.c_uint64 * 300)()
+    check(nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)))
+    call = nvml.nvmlDeviceGetComputeRunningProcesses_v3
+    err = call(device, ctypes.byref(n), None)
+    assert err == (7 if n.value else 0), err
+    asked = n.value
+    n.value = 100
+    check(call(device, ctypes.byref(n), infos))
+    assert n.value == asked, (n.value, asked)
+    return [infos[3 * i] & 0xffffffff for i in range(n.value)]
+def name(pid):
+    return nvml.nvmlSystemGetProcessName(pid, ctypes.create_string_buffer(256), 256)
+"""
+
+
+def test_processes_of_others_are_hidden(serve):
+    """An identity that sees its own sees all its sessions; one without the key sees all."""
+    server = serve(f'identities: ( {{ user = "{USER}"; nvml_processes = "own"; }} );')
+    stranger = talk(server, PROCESSES + "say(name(os.getpid()))\nline()\nsay(len(processes()))\n", "tcp")
+    mine = talk(server, PROCESSES + "say('here')\nline()\n")
+    assert stranger.stdout.readline() == "0\n" and mine.stdout.readline() == "here\n"
+    workers = server.workers()
+    assert len(workers) == 2
+    result = program(server, PROCESSES + f"""
+got = processes()
+assert len(got) == 2 and os.getpid() in got, got
+assert name(os.getpid()) == 0
+assert sorted(name(pid) for pid in {workers}) == [0, 6]     # 6: NVML_ERROR_NOT_FOUND
+device = ctypes.c_void_p()
+check(nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)))
+assert nvml.nvmlDeviceGetAccountingPids(device, ctypes.byref(ctypes.c_uint(9)), (ctypes.c_uint * 9)()) == 4
+""")
+    assert result.status == 0, result.err
+    wait_until(lambda: len(server.workers()) == 2, 10, "its worker has gone")
+    print(file=stranger.stdin, flush=True)
+    assert stranger.stdout.readline() == "2\n"
+    for process in (stranger, mine):
+        process.kill()
+        process.wait()
+
+
+NAMES = """
+SEEN = []
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+def each(info, data):
+    SEEN.append(ctypes.string_at(info + 140).decode())     # mem_id of m3_info
+    return 0
+def names():
+    SEEN.clear()
+    check(m3.m3_list(client, None, each, None))
+    return sorted(SEEN)
+"""
+
+
+def test_names_of_others_regions_are_hidden(serve, tmp_path):
+    """Also those of identities that are one principal for the broker, as all behind TCP are."""
+    (alice, hers), (bob, his) = new_token("alice"), new_token("bob")
+    (tmp_path / "tokens").write_text(f"{hers}\n{his}\n")
+    server = serve('identities: ( { token = "alice"; m3_names = "own"; }, { token = "bob"; m3_names = "all"; } );',
+                   "--token-file", tmp_path / "tokens")
+    code = REGIONS.replace("3, 0, 0, 0)", "3, 0o666, 0, 0)") + NAMES
+    his = talk(server, code + 'r = region(b"his", 2)\nsay(names())\nline()\n', "tcp", CRICKET_TOKEN=bob.decode())
+    assert his.stdout.readline() == "['his']\n"
+    hers = program(server, code + 'assert names() == []\nr = region(b"hers", 2)\nassert names() == ["hers"], names()\n'
+                   'say(names())', "tcp", CRICKET_TOKEN=alice.decode())
+    assert hers.status == 0, hers.err
+    his.stdin.close()
+    assert his.wait(20) == 0

@@ -1,0 +1,139 @@
+/*
+ * util/srv_lookup.c - ask DNS for SRV records by the C library's resolver; see srv.h.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/env.h"
+#include "util/srv.h"
+
+#define ANSWER 65535 /* the longest */
+#define CLASS_IN 1
+#define TYPE_SRV 33
+#define DNS_PORT 53
+
+struct resolver {
+	int (*init)(struct __res_state *state);
+	int (*query)(struct __res_state *state, const char *name, int class, int type,
+		     unsigned char *answer, int size);
+	void (*close)(struct __res_state *state);
+};
+
+static void *find(const char *name, const char *other)
+{
+	static const char *const libraries[] = {NULL, "libresolv.so.2"};
+	void *function = NULL;
+
+	for (size_t i = 0; !function && i < 2; i++) {
+		void *library =
+			libraries[i] ? dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL) : RTLD_DEFAULT;
+
+		if (i > 0 && !library)
+			break;
+		function = dlsym(library, name);
+		if (!function)
+			function = dlsym(library, other);
+	}
+	return function;
+}
+
+static bool load(struct resolver *r)
+{
+	*(void **)&r->init = find("__res_ninit", "res_ninit");
+	*(void **)&r->query = find("res_nquery", "__res_nquery");
+	*(void **)&r->close = find("__res_nclose", "res_nclose");
+	return r->init && r->query && r->close;
+}
+
+/* Ask the server in CRICKET_RESOLVER alone: ADDRESS or ADDRESS:PORT. False: it is no IPv4 address. */
+static bool redirect(struct __res_state *state)
+{
+	const char *text = ck_env_string("CRICKET_RESOLVER");
+	char address[64], *colon, *end = NULL;
+	unsigned long port = DNS_PORT;
+
+	if (!text || !*text)
+		return true;
+	snprintf(address, sizeof(address), "%s", text);
+	colon = strchr(address, ':');
+	if (colon) {
+		*colon = '\0';
+		port = strtoul(colon + 1, &end, 10);
+	}
+	state->nscount = 1;
+	state->nsaddr_list[0] =
+		(struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	return (!end || (*end == '\0' && end > colon + 1)) && port > 0 && port < 65536 &&
+	       inet_pton(AF_INET, address, &state->nsaddr_list[0].sin_addr) == 1;
+}
+
+static int fail(char why[CK_SRV_WHY], int error, const char *name, const char *what)
+{
+	snprintf(why, CK_SRV_WHY, "%.100s: %s", name, what);
+	return error;
+}
+
+static int explain(const struct __res_state *state, const char *name, char why[CK_SRV_WHY])
+{
+	switch (state->res_h_errno) {
+	case HOST_NOT_FOUND:
+		return fail(why, -ENOENT, name, "DNS knows no such name");
+	case NO_DATA:
+		return fail(why, -ENOENT, name, "it has no SRV records");
+	default:
+		return fail(why, -EAGAIN, name, "no name server answers");
+	}
+}
+
+/* @answer: room for ANSWER bytes. */
+static int ask(const struct resolver *r, struct __res_state *state, const char *name,
+	       unsigned char *answer, struct ck_srv_list *list, char why[CK_SRV_WHY])
+{
+	int size, ret;
+
+	if (!redirect(state))
+		return fail(why, -EINVAL, name, "CRICKET_RESOLVER is no ADDRESS or ADDRESS:PORT");
+	size = r->query(state, name, CLASS_IN, TYPE_SRV, answer, ANSWER);
+	if (size < 0)
+		return explain(state, name, why);
+	ret = ck_srv_parse(answer, size < ANSWER ? (size_t)size : ANSWER, list);
+	if (ret == -ENOENT)
+		return fail(why, ret, name, "it has no SRV records");
+	return ret < 0 ? fail(why, ret, name, "DNS gives no proper answer") : 0;
+}
+
+int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WHY])
+{
+	unsigned char *answer = malloc(ANSWER);
+	struct __res_state state;
+	struct resolver resolver;
+	char full[CK_SRV_HOST];
+	int n = snprintf(full, sizeof(full), "%s%s", name[0] == '_' ? "" : CK_SRV_SERVICE, name);
+	int ret;
+
+	memset(&state, 0, sizeof(state));
+	list->count = 0;
+	if (!answer)
+		ret = fail(why, -ENOMEM, name, "out of memory");
+	else if (!*name || n >= (int)sizeof(full))
+		ret = fail(why, -EINVAL, name, "this is no name of DNS");
+	else if (!load(&resolver))
+		ret = fail(why, -ENOSYS, name, "this system's C library has no resolver");
+	else if (resolver.init(&state) < 0)
+		ret = fail(why, -EIO, name, "the resolver cannot begin: see /etc/resolv.conf");
+	else {
+		ret = ask(&resolver, &state, full, answer, list, why);
+		resolver.close(&state);
+	}
+	free(answer);
+	return ret;
+}
