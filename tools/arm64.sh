@@ -17,7 +17,7 @@ qemu=$home/qemu/qemu-aarch64
 triplet=aarch64-linux-gnu
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 suite=bookworm
-# Older ones need memory for each page of address space that is reserved, and report no writes.
+# Older ones need memory for each page of address space that is reserved.
 qemu_suite=trixie
 # As in tools/deps.sh, for the other processor; libstdc++6 for the C++ headers' tests.
 packages=(libc6-dev libstdc++6 libtirpc-dev liblz4-dev libzstd-dev libb2-dev libjansson-dev libconfig-dev libseccomp-dev

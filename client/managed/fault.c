@@ -149,18 +149,15 @@ static bool is_ours(const siginfo_t *info)
 }
 
 #if defined(__x86_64__)
-static bool is_write(const ucontext_t *uc)
+bool ckc_fault_is_write(const ucontext_t *uc)
 {
 	return uc->uc_mcontext.gregs[REG_ERR] & 2;
 }
 #elif defined(__aarch64__)
 #define WRITE_NOT_READ (1u << 6) /* of a data abort's syndrome */
 
-/*
- * The kernel's records behind the registers have the syndrome. Without one (qemu-user has none before 8.2) the fault
- * counts as a write, which makes the page valid for reads too.
- */
-static bool is_write(const ucontext_t *uc)
+/* The kernel's records behind the registers have the syndrome. */
+bool ckc_fault_is_write(const ucontext_t *uc)
 {
 	const char *at = (const char *)uc->uc_mcontext.__reserved;
 	const char *end = at + sizeof(uc->uc_mcontext.__reserved);
@@ -186,7 +183,8 @@ static void handler(int sig, siginfo_t *info, void *context)
 
 	if (info->si_code > 0)
 		ckc_each_hook(fault, h) served = served || h->run((uintptr_t)info->si_addr);
-	served = served || (is_ours(info) && ask((uintptr_t)info->si_addr, is_write(context)) == 0);
+	served = served ||
+		 (is_ours(info) && ask((uintptr_t)info->si_addr, ckc_fault_is_write(context)) == 0);
 
 	errno = was;
 	if (!served)
