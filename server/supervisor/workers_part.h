@@ -11,6 +11,7 @@
 
 #include "server/supervisor/accounts.h"
 #include "server/supervisor/ledger.h"
+#include "server/supervisor/nursery.h"
 #include "server/supervisor/shares.h"
 #include "server/supervisor/uids.h"
 #include "server/supervisor/workers.h"
@@ -63,6 +64,7 @@ struct cks_workers {
 	struct cks_shares shares;
 	struct cks_ledger ledger;
 	struct cks_worker_command command;
+	struct cks_nursery nursery;
 };
 
 /* workers.c: read the control socket of @worker from now on; -errno. Close it. */
