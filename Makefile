@@ -17,7 +17,7 @@ E2E := tests/run-pytest build/pytest$(if $(SAN),-san)$(if $(TSAN),-tsan) $(PYTHO
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
-all: cpu loader test-apps	## client, server, emulated driver, loader; the test programs where nvcc is
+all: cpu $(if $(filter x86_64,$(shell uname -m)),loader) test-apps	## client, server, emulated driver, loader; the test programs where nvcc is
 deps:		## install what is missing (Debian, Ubuntu); nvcc too
 	tools/deps.sh
 libtirpc:	## build the submodule where it is checked out, else say which one is used
@@ -26,6 +26,8 @@ cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
 portable:	## client, emulated driver, cricket, libm3.so, libwcm.so for glibc 2.17 and later, into cpu/build-portable
 	@JOBS=$(JOBS) tools/portable.sh
+arm64:		## client, server, emulated driver, commands, libraries for aarch64, into cpu/build-arm64
+	@JOBS=$(JOBS) tools/arm64.sh
 loader: cpu	## loader/kernel-loader, lower halves for CUDA and MPI, their stubs
 	@$(MAKE) -j$(JOBS) --no-print-directory -C loader
 test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; wcm/examples/bin
@@ -54,6 +56,8 @@ check-e2e: cpu test-apps $(if $(SAN)$(TSAN),,loader)	## whole programs (pytest);
 	$(if $(SAN)$(TSAN),,@$(MAKE) --no-print-directory -C cpu bench)
 	$(if $(SAN)$(TSAN),,@$(MAKE) -j$(JOBS) --no-print-directory -C tests/loader)
 	CRICKET_TEST_SAN=$(SAN) CRICKET_TEST_TSAN=$(TSAN) $(E2E)
+check-arm64:	## unit tests for aarch64 under qemu-user, and each wire between it and this machine
+	@tests/systems/arm64.sh
 check-portable: portable cpu test-apps	## the CUDA programs of check-e2e with the client that `make portable` builds
 	CRICKET_TEST_CLIENT=cpu/build-portable $(PYTEST) $(BESIDE) tests/e2e/test_apps.py tests/e2e/test_managed.py tests/e2e/test_nvml.py
 gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api; docs/ptx-coverage.md
@@ -82,4 +86,4 @@ clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu portable loader test-apps check check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-portable gen fuzz demo install dist deb rpm release format clean
+.PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install dist deb rpm release format clean

@@ -385,8 +385,10 @@ ddp() {
 		port=$((PORT + 10 + i))
 		# shellcheck disable=SC2097,SC2098 # for the server alone
 		CUDA_VISIBLE_DEVICES=$([ "$DRIVER" = emu ] && echo 0 || echo "$i") CRICKET_EMU_DEVICES=1 CRICKET_CACHE_DIR=$HERE/cache.$i \
+			NCCL_DEBUG=${NCCL_DEBUG:-WARN} \
 			LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} setsid cpu/cricket-rpc-server --driver "$DRIVER" --no-unix \
-			--nccl "$nccl" --listen "127.0.0.1:$port" >> "$OUT/ddp.server.$i" 2>&1 & pids="$pids $!"
+			--nccl "$nccl" --listen "127.0.0.1:$port" \
+			>> "$OUT/ddp.server.$i" 2>&1 & pids="$pids $!"
 		list="$list${list:+,}tcp://127.0.0.1:$port"
 	done
 	for i in $(seq 0 $((count - 1))); do
@@ -401,6 +403,7 @@ ddp() {
 ddp_part() { # PART RANKS SERVERS
 	local part=$1 count=$2 list=$3 script=bench/nccl_rate.py
 	[ "$part" = torch ] && script=bench/torch_ddp.py
+	local TIME=480	# of three parts, with the first uploads of PyTorch's kernels
 	if [ "$part" = torch ] && { [ "$DRIVER" = emu ] || ! python3 -c 'import torch' 2> /dev/null; }; then
 		echo "ddp: no PyTorch, or no GPU for it" | table
 		return

@@ -3,6 +3,7 @@
 
     cricket status --json > before; sleep 60; cricket status --json > after
     bench/model.py --link 100 --cores 16 before after          each program of the server, as measured
+    bench/model.py --link 100 --rates rates.json               kinds of work that bench/rates.py has measured
     bench/model.py --link 100 --client train:40:0.1:100:9000   a kind of client: MB/s to the server, MB/s from it, calls
                                                                and one-way commands a second
 
@@ -25,13 +26,14 @@ def arguments(words):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("status", nargs="*", help="two replies of the status socket, the earlier one first")
     parser.add_argument("--client", action="append", default=[], metavar="NAME:UP:DOWN:CALLS:COMMANDS", help="a kind of client, in place of the two files")
+    parser.add_argument("--rates", help="a file of bench/rates.py, in place of the two files")
     parser.add_argument("--link", type=float, default=100, help="the server's network, Gbit/s in each direction (100)")
     parser.add_argument("--usable", type=float, default=0.9, help="the part of it that carries payload (0.9)")
     parser.add_argument("--cores", type=float, default=16, help="processors of the server (16)")
     parser.add_argument("--busy", type=float, default=1.0, help="the part of the time in which a client works (1)")
     options = parser.parse_args(words)
-    if bool(options.client) == bool(options.status) or len(options.status) not in (0, 2):
-        parser.error("give either two status files or --client")
+    if bool(options.client) + bool(options.status) + bool(options.rates) != 1 or len(options.status) not in (0, 2):
+        parser.error("give two status files, or --rates, or --client")
     if not 0 < options.busy <= 1 or not 0 < options.usable <= 1 or options.link <= 0 or options.cores <= 0:
         parser.error("--busy and --usable are more than 0 and at most 1; --link and --cores are more than 0")
     return options
@@ -64,6 +66,15 @@ def measured(before, after):
     return kinds
 
 
+def recorded(path):
+    """The same of each row of a file of bench/rates.py."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            return [(r["name"], *(float(r[field]) for field in ("received", "sent", "calls", "commands"))) for r in json.load(f)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sys.exit(f"model.py: error: {path}: {error!r}")
+
+
 def capacity(kind, options):
     """What a server has, divided by what a client uses: resource -> clients."""
     _, up, down, calls, commands = kind
@@ -86,7 +97,10 @@ def load(path):
 
 def main(words=None):
     options = arguments(words)
-    kinds = [given(c) for c in options.client] or measured(*map(load, options.status))
+    if options.rates:
+        kinds = recorded(options.rates)
+    else:
+        kinds = [given(c) for c in options.client] or measured(*map(load, options.status))
     if not kinds:
         sys.exit("model.py: error: no session is in both files")
     print(f"{'client':28} {'MB/s up':>9} {'MB/s down':>9} {'calls/s':>9} {'comm./s':>9} {'clients':>9}  used up first")

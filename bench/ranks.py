@@ -12,7 +12,11 @@ import sys
 import tempfile
 import time
 
-SECONDS = float(os.environ.get("RANKS_SECONDS", "100"))     # that a part may take
+SECONDS = float(os.environ.get("RANKS_SECONDS", "150"))     # that a part may take
+
+
+def on_sigterm(_number, _frame):
+    sys.exit(143)       # so that the ranks are ended
 
 
 def end(process):
@@ -28,10 +32,7 @@ def wait(processes, seconds):
         if any(p.poll() for p in processes):
             deadline = min(deadline, time.monotonic() + 10)
         time.sleep(0.05)
-    statuses = [p.poll() for p in processes]
-    for p in processes:
-        end(p)
-    return statuses
+    return [p.poll() for p in processes]
 
 
 def last_lines(folder, ranks):
@@ -50,12 +51,16 @@ def run_part(script, part, ranks):
     with tempfile.TemporaryDirectory(prefix="ranks-") as name:
         folder = pathlib.Path(name)
         processes = []
-        for rank in range(ranks):
-            with open(folder / f"log.{rank}", "wb") as log:
-                processes.append(subprocess.Popen(
-                    [sys.executable, script, "--part", part, "--rank", str(rank), "--ranks", str(ranks), "--folder", name],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
-        statuses = wait(processes, SECONDS)
+        try:
+            for rank in range(ranks):
+                with open(folder / f"log.{rank}", "wb") as log:
+                    processes.append(subprocess.Popen(
+                        [sys.executable, script, "--part", part, "--rank", str(rank), "--ranks", str(ranks), "--folder", name],
+                        stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
+            statuses = wait(processes, SECONDS)
+        finally:
+            for p in processes:
+                end(p)
         if any(statuses) or None in statuses:
             said = last_lines(folder, ranks)
             return {part: {"error": f"status {statuses}: {said}"}}
@@ -71,6 +76,7 @@ def main(script, parts, devices):
         if rows is not None:
             (folder / "rows").write_text(json.dumps(rows))
         return
+    signal.signal(signal.SIGTERM, on_sigterm)
     ranks, rows = int(words.get("--ranks", "0")) or devices(), {}
     for part in words.get("--parts", ",".join(parts)).split(","):
         rows.update(run_part(script, part, ranks))

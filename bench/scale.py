@@ -21,6 +21,7 @@ import time
 import many
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+SERVER = ROOT / "cpu" / "cricket-rpc-server"
 CLIENTS_AT_A_TIME = 8
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -32,6 +33,8 @@ def arguments():
     parser.add_argument("--at-a-time", type=int, default=CLIENTS_AT_A_TIME, help="how many of these at a time")
     parser.add_argument("--idle-seconds", type=float, default=10, help="how long idle sessions' processor time is counted")
     parser.add_argument("--over", default="tcp", choices=["tcp", "unix", "shm"], help="transport")
+    parser.add_argument("--server", type=pathlib.Path, default=SERVER,
+                        help="another program, in a folder with libcuda-emu.so, to compare")
     parser.add_argument("--warm", type=int, default=0, help="spare workers")
     return parser.parse_args()
 
@@ -65,13 +68,13 @@ def free_port():
         return s.getsockname()[1]
 
 
-def serve(folder, port, sessions, warm):
+def serve(folder, port, sessions, warm, program=SERVER):
     """The server's process, once its socket is there."""
     limit = str(2 * sessions + 64)
     path = f"{folder}/s"
     with open(f"{folder}/log", "w", encoding="utf-8") as log:
         server = subprocess.Popen(
-            [ROOT / "cpu" / "cricket-rpc-server", "--driver", "emu", "--listen", f"127.0.0.1:{port}", "--unix", path,
+            [program, "--driver", "emu", "--listen", f"127.0.0.1:{port}", "--unix", path,
              "--max-sessions", limit, "--sessions-per-address", limit, "--sessions-per-identity", limit,
              "--warm", str(warm), "--standby", "0", "--log", "warning"],
             # Without that file the emulated GPU looks at no other process, so the figures are those of the server.
@@ -107,10 +110,10 @@ def begin_idle(count, at_a_time):
         return list(pool.map(one, range(count)))
 
 
-def idle(server, clients, options, row, before):
+def idle(server, clients, options, row, before, others):
     """What each waiting session costs."""
     count, pids = len(clients), many.family(server.pid)
-    row("sessions", len(pids) - 1, "")
+    row("sessions", len(pids) - others, "")
     row("supervisor", many.memory_kib([server.pid]) / 1024, "MiB")
     row("supervisor_descriptors", many.descriptors(server.pid), "")
     row("session_server", many.memory_kib(pids[1:]) / 1024 / count, "MiB")
@@ -123,11 +126,12 @@ def idle(server, clients, options, row, before):
 
 def measure(server, options, row):
     connects(server, options.connects, options.at_a_time, row, "alone")
+    others = len(many.family(server.pid))       # the server, and processes of its own
     before, begin = available_kib(), time.monotonic()
     clients = begin_idle(options.sessions, options.at_a_time)
     row("fill", options.sessions / (time.monotonic() - begin), "sessions/s")
     try:
-        idle(server, clients, options, row, before)
+        idle(server, clients, options, row, before, others)
         connects(server, options.connects, options.at_a_time, row, "beside")
     finally:
         for client in clients:
@@ -135,9 +139,9 @@ def measure(server, options, row):
         for client in clients:
             client.wait(timeout=120)
     begin = time.monotonic()
-    while len(many.family(server.pid)) > 1 + options.warm and time.monotonic() - begin < 60:
+    while len(many.family(server.pid)) > others and time.monotonic() - begin < 60:
         time.sleep(0.1)
-    row("left_sessions", len(many.family(server.pid)) - 1 - options.warm, "")
+    row("left_sessions", len(many.family(server.pid)) - others, "")
 
 
 def main():
@@ -152,7 +156,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
-        server = serve(folder, port, options.sessions + options.at_a_time, options.warm)
+        server = serve(folder, port, options.sessions + options.at_a_time, options.warm, options.server)
         os.environ["REMOTE_GPU_ADDRESS"] = f"127.0.0.1:{port}" if options.over == "tcp" else f"{options.over}:{folder}/s"
         os.environ["LD_PRELOAD"] = str(ROOT / "cpu" / "cricket-client.so")
         try:

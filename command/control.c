@@ -2,15 +2,16 @@
  * command/control.c - see control.h.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "command/command.h"
 #include "command/control.h"
 #include "command/server.h"
+#include "command/wait.h"
 #include "rpc/chan.h"
 #include "util/fd.h"
 #include "util/unixsock.h"
@@ -94,19 +95,16 @@ int ckx_control_reopen(const char *named)
 	return open_named(named, false);
 }
 
-/* Until the reply begins. */
-static void show_wait(int fd, const char *what)
+/* Take the end of a reply's line: else the next reply seems to begin with it. */
+static void end_line(int fd)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	unsigned int seconds = 0;
+	char c;
 
-	while (isatty(STDERR_FILENO) && poll(&p, 1, 1000) == 0)
-		fprintf(stderr, "\rcricket: %s: %u s ", what, ++seconds);
-	if (seconds > 0)
-		fputs("\r\033[K", stderr);
+	if (recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && c == '\n')
+		recv(fd, &c, 1, MSG_DONTWAIT);
 }
 
-static json_t *try(int fd, json_t *request, const char *what)
+static json_t *try(int fd, json_t *request, const char *what, const char *folder)
 {
 	char *line = json_dumps(request, JSON_COMPACT);
 	json_t *reply = NULL;
@@ -115,8 +113,9 @@ static json_t *try(int fd, json_t *request, const char *what)
 	if (line && ck_fd_write_full(fd, line, strlen(line)) == 0 &&
 	    ck_fd_write_full(fd, "\n", 1) == 0) {
 		if (what)
-			show_wait(fd, what);
+			ckx_wait_show(fd, what, folder);
 		reply = json_loadfd(fd, JSON_DISABLE_EOF_CHECK, NULL);
+		end_line(fd);
 	}
 	free(line);
 	return reply;
@@ -124,12 +123,12 @@ static json_t *try(int fd, json_t *request, const char *what)
 
 json_t *ckx_control_try(int fd, json_t *request)
 {
-	return try(fd, request, NULL);
+	return try(fd, request, NULL, NULL);
 }
 
-json_t *ckx_control_ask_long(int fd, json_t *request, const char *what)
+json_t *ckx_control_ask_long(int fd, json_t *request, const char *what, const char *folder)
 {
-	json_t *reply = try(fd, request, what);
+	json_t *reply = try(fd, request, what, folder);
 	const char *error;
 
 	if (json_is_true(json_object_get(reply, "ok")))
@@ -142,5 +141,5 @@ json_t *ckx_control_ask_long(int fd, json_t *request, const char *what)
 
 json_t *ckx_control_ask(int fd, json_t *request)
 {
-	return ckx_control_ask_long(fd, request, NULL);
+	return ckx_control_ask_long(fd, request, NULL, NULL);
 }

@@ -19,7 +19,7 @@ json_t *ckx_control_try(int fd, json_t *request);
 /* The same; NULL: there is none, or it is an error, printed. */
 json_t *ckx_control_ask(int fd, json_t *request);
 
-/* The same for a command that may take long: a terminal shows @what and the seconds meanwhile. */
-json_t *ckx_control_ask_long(int fd, json_t *request, const char *what);
+/* The same for a command that may take long: a terminal shows @what and @folder meanwhile, as ckx_wait_show(). */
+json_t *ckx_control_ask_long(int fd, json_t *request, const char *what, const char *folder);
 
 #endif

@@ -50,15 +50,19 @@ struct ckx_gpus {
 	struct nvmlProcessUtilizationSample_t samples[SAMPLES];
 };
 
+#if defined(__aarch64__)
+#define DEBIAN_LIBRARIES "/usr/lib/aarch64-linux-gnu"
+#else
+#define DEBIAN_LIBRARIES "/usr/lib/x86_64-linux-gnu"
+#endif
+
 /* The machine's own: the client library, in the environment of `cricket run`, has its name too. */
 static void *open_real(void)
 {
-	static const char *const places[] = {"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
-					     "/usr/lib64/libnvidia-ml.so.1",
-					     "/usr/lib/libnvidia-ml.so.1",
-					     "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
-					     "/usr/lib/wsl/lib/libnvidia-ml.so.1",
-					     "libnvidia-ml.so.1"};
+	static const char *const places[] = {
+		DEBIAN_LIBRARIES "/libnvidia-ml.so.1", "/usr/lib64/libnvidia-ml.so.1",
+		"/usr/lib/libnvidia-ml.so.1",	       "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+		"/usr/lib/wsl/lib/libnvidia-ml.so.1",  "libnvidia-ml.so.1"};
 	void *library = NULL;
 
 	for (size_t i = 0; !library && i < CK_ARRAY_SIZE(places); i++) {

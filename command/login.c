@@ -93,12 +93,20 @@ int ckx_login(const struct ckx_command *self, int argc, char **argv)
 {
 	struct ckx_server server;
 	char file[CKX_TEXT], text[2 * CKX_TEXT + 8];
-	int option = getopt_long(argc, argv, "ri::", options, NULL), ret;
+	const char *prefix = NULL;
+	int option = -1, next, ret;
 
-	if (option == '?' || argc - optind > 1)
+	/* to the end, or a server's name before the options is not behind them */
+	while ((next = getopt_long(argc, argv, "ri::", options, NULL)) != -1) {
+		if (next == '?' || (option != -1 && option != next))
+			return ckx_usage(self);
+		option = next;
+		prefix = optarg;
+	}
+	if (argc - optind > 1)
 		return ckx_usage(self);
 	if (option == 'i')
-		return install(argv[optind], optarg);
+		return install(argv[optind], prefix);
 	if (ckx_server_name(argv[optind], &server, file) < 0)
 		return CKX_FAILED;
 	ckx_server_text(&server, text);

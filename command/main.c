@@ -49,6 +49,8 @@ static const struct ckx_command commands[] = {
 	 SERVER_OPTION, ckx_session},
 	{"restore", "[-s SERVER] DIR", "Continue a session from files.", SERVER_OPTION,
 	 ckx_session},
+	{"move", "[-s SERVER] SESSION ADDRESS [VIA]", "Move a session to another server, over ssh.",
+	 SERVER_OPTION, ckx_move},
 	{"drain", "[-s SERVER] [TIME]",
 	 "Begin no session, and stop when the running ones have ended.", SERVER_OPTION,
 	 ckx_session},

@@ -9,6 +9,7 @@
 
 #include "command/command.h"
 #include "command/control.h"
+#include "command/wait.h"
 
 static const struct option options[] = {{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};
@@ -72,9 +73,22 @@ static void print(const json_t *reply)
 		printf("session %s\n", session);
 }
 
+/* What a terminal shows while @command does what @request says: the memory of the session is asked for. */
+static void describe(int fd, const char *command, const json_t *request, char what[CKX_WAIT_TEXT])
+{
+	const char *session = json_string_value(json_object_get(request, "session"));
+	json_t *status = NULL;
+
+	if (session && ckx_wait_seen())
+		status = ckx_control_try(fd, json_pack("{s:s}", "command", "status"));
+	ckx_wait_text(command, session, status, what);
+	json_decref(status);
+}
+
 int ckx_session(const struct ckx_command *self, int argc, char **argv)
 {
-	const char *server = NULL;
+	char what[CKX_WAIT_TEXT], where[4096 + 256];
+	const char *server = NULL, *folder;
 	json_t *request, *reply;
 	int option, fd;
 
@@ -91,7 +105,10 @@ int ckx_session(const struct ckx_command *self, int argc, char **argv)
 		json_decref(request);
 		return CKX_FAILED;
 	}
-	reply = ckx_control_ask_long(fd, request, self->name);
+	folder = json_string_value(json_object_get(request, "directory"));
+	snprintf(where, sizeof(where), "%s", folder ? folder : "");
+	describe(fd, self->name, request, what);
+	reply = ckx_control_ask_long(fd, request, what, folder ? where : NULL);
 	close(fd);
 	if (!reply)
 		return CKX_FAILED;

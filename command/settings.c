@@ -124,11 +124,23 @@ static int add_preloads(struct ckx_settings *s, const char *folder, int nccl)
 	return add_first(s, "LD_PRELOAD", nccl && access(stand_in, R_OK) == 0 ? both : client);
 }
 
+/* The value of @name; NULL: it is not among them. */
+static const char *value_of(const struct ckx_settings *s, const char *name)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		if (strcmp(s->list[i].name, name) == 0)
+			return s->list[i].value;
+	}
+	return NULL;
+}
+
 /* Where NCCL runs: an option, else the variable. */
-static int choose_nccl(struct ckx_settings *s, const struct ckx_wishes *w, const char *address)
+static int choose_nccl(struct ckx_settings *s, const struct ckx_wishes *w)
 {
 	const char *word = w->nccl ? w->nccl : ck_env_string("CRICKET_NCCL");
-	int nccl = ck_nccl_in_workers(word, address);
+	const char *address = value_of(s, "REMOTE_GPU_ADDRESS");
+	int nccl =
+		ck_nccl_in_workers(word, address ? address : ck_env_string("REMOTE_GPU_ADDRESS"));
 
 	if (nccl < 0) {
 		ckx_error("%s: not auto, workers or program: %s",
@@ -262,15 +274,6 @@ static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
 	return ret;
 }
 
-static bool has(const struct ckx_settings *s, const char *name)
-{
-	for (size_t i = 0; i < s->count; i++) {
-		if (strcmp(s->list[i].name, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 {
 	struct ckx_server server;
@@ -280,19 +283,17 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 	*s = (struct ckx_settings){.count = 0};
 	ret = ckx_server_find(w->server, &server);
 	if (ret == 0)
-		ret = choose_nccl(s, w,
-				  server.address[0] ? server.address
-						    : ck_env_string("REMOTE_GPU_ADDRESS"));
-	if (ret >= 0)
-		ret = add_library(s, ret);
-	if (ret == 0)
 		ret = read_limits(w, &wish);
 	if (ret == 0 && w->gpus && ckx_fleet_is(server.address))
 		ret = add_choice(s, w, &wish, &server);
 	else if (ret == 0)
 		ret = add_limits(s, w);
-	if (ret == 0 && server.address[0] && !has(s, "REMOTE_GPU_ADDRESS"))
+	if (ret == 0 && server.address[0] && !value_of(s, "REMOTE_GPU_ADDRESS"))
 		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
+	if (ret == 0)
+		ret = choose_nccl(s, w);
+	if (ret >= 0)
+		ret = add_library(s, ret);
 	if (ret == 0 && server.token[0])
 		ret = add(s, "CRICKET_TOKEN", "%s", server.token);
 	if (ret == 0)

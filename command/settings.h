@@ -8,7 +8,7 @@
 
 #include "command/command.h"
 
-#define CKX_SETTINGS 16
+#define CKX_SETTINGS 17
 
 struct ckx_setting {
 	const char *name;

@@ -11,7 +11,9 @@
 # libraries know level 2 only, and say so.
 HARDEN_FORTIFY := $(if $(SAN)$(TSAN)$(PORTABLE)$(filter -O0,$(OPT)),,$(shell echo '\#include <features.h>' | \
 	$(CC) -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -Werror -E -xc - >/dev/null 2>&1 && echo 3 || echo 2))
-HARDEN_CFLAGS := -fstack-protector-strong -fstack-clash-protection -fcf-protection -Wformat=2 -U_FORTIFY_SOURCE \
+# Marks of indirect branches (CET, BTI); on aarch64 return addresses are signed too.
+HARDEN_BRANCHES := $(if $(ARM64)$(filter aarch64,$(shell uname -m)),-mbranch-protection=standard,-fcf-protection)
+HARDEN_CFLAGS := -fstack-protector-strong -fstack-clash-protection $(HARDEN_BRANCHES) -Wformat=2 -U_FORTIFY_SOURCE \
 	$(if $(HARDEN_FORTIFY),-D_FORTIFY_SOURCE=$(HARDEN_FORTIFY))
 HARDEN_LDFLAGS := -Wl,-z,relro,-z,now,-z,noexecstack
 HARDEN_PIE := -pie

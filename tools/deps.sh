@@ -7,6 +7,7 @@
 #   tools/deps.sh --clang    clang too (second compiler, fuzz targets)
 #   tools/deps.sh --systems  what tests/systems needs too: root file systems of other systems
 #   tools/deps.sh --portable what make portable needs too
+#   tools/deps.sh --arm64    what make arm64 needs too: the cross compiler
 #   tools/deps.sh --packages what make deb and make rpm need too
 #   tools/deps.sh --monitors what more tests find: promtool, Chromium, sshd
 #   tools/deps.sh --slurm    what the Slurm plugin and its test need too: Slurm's header and daemons, munge
@@ -110,6 +111,7 @@ for arg in "$@"; do
 	--clang) extra+=(clang libclang-rt-dev clang-format) ;;
 	--systems) extra+=(debootstrap) ;;
 	--portable) extra+=(python3-pip) ;;
+	--arm64) extra+=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu) ;;
 	--packages) extra+=(debhelper dpkg-dev fakeroot lintian rpm abigail-tools cmake libopenmpi-dev openmpi-bin) ;;
 	--monitors) extra+=(prometheus chromium openssh-server) ;;
 	--slurm) extra+=(libslurm-dev slurmctld slurmd slurm-client munge) ;;
@@ -117,8 +119,8 @@ for arg in "$@"; do
 	--no-cuda) want_cuda=no ;;
 	--demo) choice=demo ;;
 	--build | --runtime) choice=${arg#--} want_cuda=no ;;
-	-h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	*) die "unknown option $arg (--build, --demo, --clang, --systems, --portable, --packages, --monitors, --slurm, --wheels, --no-cuda, --runtime)" ;;
+	-h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	*) die "unknown option $arg (--build, --demo, --clang, --systems, --portable, --arm64, --packages, --monitors, --slurm, --wheels, --no-cuda, --runtime)" ;;
 	esac
 done
 # The submodule's sources come without what configures them.

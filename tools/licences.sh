@@ -3,7 +3,7 @@
 # libraries that are linked statically, as their packages state them on this system. `debian`: as debian/copyright.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-libraries=(libtirpc-dev liblz4-dev libzstd-dev libb2-dev libjansson-dev libncurses-dev libfast-float-dev)
+libraries=(libtirpc-dev libssl-dev liblz4-dev libzstd-dev libb2-dev libjansson-dev libconfig-dev libseccomp-dev libncurses-dev libfast-float-dev)
 
 title() { printf '\n%s\n%s\n' "$1" "$(printf '%s' "$1" | tr -c '' '-')"; }
 

@@ -46,7 +46,7 @@ static inline void *ck_old_reallocarray(void *p, size_t count, size_t size)
 }
 #define reallocarray ck_old_reallocarray
 
-/* x86-64 passes the whole offset in one register, and zero beside it. */
+/* 64-bit systems pass the whole offset in one register, and zero beside it. */
 static inline ssize_t ck_old_pwritev2(int fd, const struct iovec *parts, int count, off_t at,
 				      int flags)
 {

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "util/cpu.h"
 #include "util/env.h"
 #include "util/spin.h"
 #include "util/util.h"
@@ -91,7 +92,7 @@ bool ck_spin_again(struct ck_spin_turn *turn)
 
 	if (spin->most_ns == 0)
 		return false;
-	__builtin_ia32_pause();
+	ck_cpu_relax();
 	if (turn->rounds++ % CLOCK_ROUNDS != 0)
 		return true;
 	now = ck_now_ns();

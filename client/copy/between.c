@@ -137,7 +137,7 @@ static CUresult enqueue(const struct ckc_between *b, struct ckc_crossing *c)
 		return err;
 	}
 	err = ck_wire_host_function(b->context->object.id, b->stream ? b->stream->object.id : 0, id,
-				    0);
+				    CKC_FUNCTION_HELD);
 	if (err) {
 		ckc_callback_drop(id);
 		drop(own);

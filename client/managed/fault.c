@@ -21,11 +21,10 @@
 #include "client/managed/window.h"
 #include "client/wire/hooks.h"
 #include "util/cancel.h"
+#include "util/cpu.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
-
-#define WRITE_FAULT 2 /* in the error code of x86's page fault */
 
 /* One fault, on the stack of the faulting thread. */
 struct fault {
@@ -57,7 +56,7 @@ static void theirs_lock(sigset_t *was)
 	sigfillset(&all);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, was, _NSIG / 8);
 	while (atomic_flag_test_and_set(&theirs_busy))
-		__builtin_ia32_pause();
+		ck_cpu_relax();
 }
 
 static void theirs_unlock(const sigset_t *was)
@@ -149,17 +148,43 @@ static bool is_ours(const siginfo_t *info)
 	       ckc_client_default->state != CK_STATE_FORKED;
 }
 
+#if defined(__x86_64__)
+bool ckc_fault_is_write(const ucontext_t *uc)
+{
+	return uc->uc_mcontext.gregs[REG_ERR] & 2;
+}
+#elif defined(__aarch64__)
+#define WRITE_NOT_READ (1u << 6) /* of a data abort's syndrome */
+
+/* The kernel's records behind the registers have the syndrome. */
+bool ckc_fault_is_write(const ucontext_t *uc)
+{
+	const char *at = (const char *)uc->uc_mcontext.__reserved;
+	const char *end = at + sizeof(uc->uc_mcontext.__reserved);
+	struct esr_context record;
+
+	while ((size_t)(end - at) >= sizeof(record)) {
+		memcpy(&record, at, sizeof(record));
+		if (record.head.magic == ESR_MAGIC)
+			return record.esr & WRITE_NOT_READ;
+		if (record.head.magic == 0 || record.head.size > (size_t)(end - at) ||
+		    record.head.size < sizeof(record.head))
+			return true;
+		at += record.head.size;
+	}
+	return true;
+}
+#endif
+
 static void handler(int sig, siginfo_t *info, void *context)
 {
-	const ucontext_t *uc = context;
 	int was = errno;
 	bool served = false;
 
 	if (info->si_code > 0)
 		ckc_each_hook(fault, h) served = served || h->run((uintptr_t)info->si_addr);
 	served = served ||
-		 (is_ours(info) &&
-		  ask((uintptr_t)info->si_addr, uc->uc_mcontext.gregs[REG_ERR] & WRITE_FAULT) == 0);
+		 (is_ours(info) && ask((uintptr_t)info->si_addr, ckc_fault_is_write(context)) == 0);
 
 	errno = was;
 	if (!served)

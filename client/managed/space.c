@@ -20,9 +20,9 @@
 
 /* A unit shared by small pieces. */
 struct unit {
-	uint64_t ctx;			 /* the owner while pages are in use */
-	uint16_t pages, users;		 /* in use; the owner's count */
-	uint64_t taken[UNIT_PAGES / 64]; /* a bit for each page */
+	uint64_t ctx;				/* the owner while pages are in use */
+	uint16_t pages, users;			/* in use; the owner's count */
+	uint64_t taken[(UNIT_PAGES + 63) / 64]; /* a bit for each page */
 };
 
 struct ckc_space {

@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CK_PAGE 4096ul
+#include "util/page.h"
+
+#define CK_PAGE CK_PAGE_MOST
 #define CK_UNIT ((size_t)2 << 20)
 
 struct ckc_space;

@@ -27,6 +27,7 @@
 #include "client/wire/hooks.h"
 #include "util/cancel.h"
 #include "util/log.h"
+#include "util/page.h"
 
 CK_LOG_DEFINE("client");
 
@@ -150,7 +151,19 @@ typedef bool (*exchange_fn)(const struct ckc_adopted *a, size_t done, size_t siz
  * would report. */
 static void copy_pages(void *to, const void *from, size_t size)
 {
+#if defined(__x86_64__)
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+#elif defined(__aarch64__)
+	uint64_t low, high;
+
+	__asm__ volatile("1:	ldp %3, %4, [%1], #16\n"
+			 "	stp %3, %4, [%0], #16\n"
+			 "	subs %2, %2, #16\n"
+			 "	b.ne 1b\n"
+			 : "+r"(to), "+r"(from), "+r"(size), "=&r"(low), "=&r"(high)
+			 :
+			 : "memory", "cc");
+#endif
 }
 
 /* Replace the program's pages by pages of the file; @view is the client's mapping of the file. */
@@ -249,9 +262,9 @@ static void in_child(void)
 			leave_shared(a, a->at, a->size, true);
 			continue;
 		}
-		leave_shared(a, a->at, CK_PAGE, true);
-		leave_shared(a, a->at + a->size - CK_PAGE, CK_PAGE, true);
-		leave_shared(a, a->at + CK_PAGE, a->size - 2 * CK_PAGE, false);
+		leave_shared(a, a->at, ck_page(), true);
+		leave_shared(a, a->at + a->size - ck_page(), ck_page(), true);
+		leave_shared(a, a->at + ck_page(), a->size - 2 * ck_page(), false);
 	}
 	ck_unlock(&all->lock);
 }
@@ -320,7 +333,7 @@ static CUresult adopt(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
 CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 {
 	struct ckc_adoptions *all = adoptions();
-	uint64_t lo = address & ~(CK_PAGE - 1), hi = CK_ALIGN_UP(address + size, CK_PAGE);
+	uint64_t lo = address & ~(ck_page() - 1), hi = CK_ALIGN_UP(address + size, ck_page());
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 	struct ckc_adopted *a;
 	int cancel;
@@ -346,7 +359,7 @@ CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 void ckc_adopt_end(uint64_t ctx, uint64_t address)
 {
 	struct ckc_adoptions *all = adoptions();
-	uint64_t lo = address & ~(CK_PAGE - 1);
+	uint64_t lo = address & ~(ck_page() - 1);
 	struct ckc_adopted **at = &all->list, *a;
 	int cancel = ck_lock_uncancelled(&all->lock);
 

@@ -28,6 +28,7 @@
 #include "client/memory/state.h"
 #include "client/managed/window.h"
 #include "util/cancel.h"
+#include "util/page.h"
 
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -223,7 +224,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 /* Are all pages of the range mapped? Checks without touching them. */
 static bool is_mapped(const void *p, size_t size)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t page = ck_page();
 	uintptr_t first = (uintptr_t)p & ~(page - 1), end;
 	int ret, cancel;
 

@@ -21,13 +21,20 @@ static struct ckc_nccl_comm *place_of(const struct ckc_client *c, ncclComm_t han
 	return &table[at / sizeof(*table)];
 }
 
-ncclResult_t ckc_nccl_comm_from(ncclComm_t handle, struct ckc_nccl_comm **comm)
+static struct ckc_nccl_comm *find(ncclComm_t handle)
 {
 	struct ckc_nccl_comm *found = NULL;
 
 	for (unsigned int i = 0; !found && i < ckc_servers_count(); i++)
 		found = place_of(ckc_server_session(i), handle);
-	if (!found || !found->client)
+	return found && found->client ? found : NULL;
+}
+
+ncclResult_t ckc_nccl_comm_from(ncclComm_t handle, struct ckc_nccl_comm **comm)
+{
+	struct ckc_nccl_comm *found = find(handle);
+
+	if (!found)
 		return ckc_nccl_fail(ncclInvalidArgument, "%p is no communicator", (void *)handle);
 	if (atomic_load(&found->client->state) != CK_STATE_READY)
 		return ckc_nccl_from_driver(CUDA_ERROR_DEVICE_UNAVAILABLE);
@@ -179,23 +186,25 @@ ncclResult_t ckc_ncclCommCuDevice(const ncclComm_t handle, int *device)
 	return ret;
 }
 
-/* A lost server is an error of the communicator, which the program then aborts. */
+/*
+ * A lost server is an error of the communicator, which the program then aborts. At the end of the process a thread
+ * may still ask, and is to see no error in that.
+ */
 ncclResult_t ckc_ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *async)
 {
-	struct ckc_nccl_comm *comm;
-	ncclResult_t ret;
+	struct ckc_nccl_comm *comm = find(handle);
 	uint64_t value;
+	int state;
 
-	if (!async)
-		return ckc_nccl_fail(ncclInvalidArgument,
-				     "ncclCommGetAsyncError: asyncError is NULL");
-	ret = ckc_nccl_comm_from(handle, &comm);
-	if (ret == ncclRemoteError) {
-		*async = ret;
+	if (!async || !comm)
+		return ckc_nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: %p is no %s",
+				     (void *)handle, async ? "communicator" : "place for an error");
+	state = atomic_load(&comm->client->state);
+	if (state != CK_STATE_READY) {
+		*async = state == CK_STATE_LOST ? ncclRemoteError : ncclSuccess;
 		return ncclSuccess;
 	}
-	if (ret)
-		return ret;
+	ckc_route(comm->client);
 	*async = ckc_nccl_pending_ask(comm, 0);
 	if (!*async)
 		*async = comm->failed ? comm->failed : ask(comm, CK_NCCL_ASK_ERROR, &value);

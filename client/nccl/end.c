@@ -32,7 +32,8 @@ static ncclResult_t last_use(ncclComm_t handle, struct ckc_nccl_comm **comm)
 	return ncclSuccess;
 }
 
-/* Destroying takes no time after ncclCommFinalize, so that also one that does not block waits here. */
+/* Destroying takes no time after ncclCommFinalize, so that also one that does not block waits here. One whose last operation
+ * does not come to an end is aborted. */
 ncclResult_t ckc_ncclCommDestroy(ncclComm_t handle)
 {
 	struct ckc_nccl_comm *comm;
@@ -43,8 +44,8 @@ ncclResult_t ckc_ncclCommDestroy(ncclComm_t handle)
 	ret = last_use(handle, &comm);
 	if (ret || !comm)
 		return ckc_nccl_spoil(ret);
-	while (ckc_nccl_pending_ask(comm, CK_NCCL_WAIT_MS) == ncclInProgress)
-		;
+	if (!ckc_nccl_pending_settle(comm))
+		return ckc_ncclCommAbort(handle);
 	comm->nonblocking = false;
 	return end(comm, CK_NCCL_DESTROY, 0, true, CKC_NCCL_WAITS);
 }

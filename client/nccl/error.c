@@ -17,7 +17,8 @@ static void note(const char *text, size_t size)
 
 	size = ck_min(size, sizeof(s->text) - 1);
 	ck_lock(&s->lock);
-	memcpy(s->text, text, size);
+	if (size > 0)
+		memcpy(s->text, text, size);
 	s->text[size] = '\0';
 	ck_unlock(&s->lock);
 }

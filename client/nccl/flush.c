@@ -14,6 +14,7 @@
 #include "util/util.h"
 
 #define LEAVE_MS 5000 /* for the end of communicators whose ranks have not come */
+#define SHARED_MS 20  /* a wait for one session, while others are waited for too */
 
 /* --- one batch */
 
@@ -117,7 +118,7 @@ static int64_t give_up_at(const struct ckc_nccl_batch *b)
 }
 
 /* The worker ends them when NCCL has made them, if it ever does. */
-static ncclResult_t give_up(struct ckc_nccl_batch *b)
+static void give_up(struct ckc_nccl_batch *b)
 {
 	struct ckc_nccl_batch ends = {.client = b->client, .flags = CKC_NCCL_URGENT};
 	int64_t until = ck_now_ms() + LEAVE_MS;
@@ -141,35 +142,16 @@ static ncclResult_t give_up(struct ckc_nccl_batch *b)
 	}
 	ckc_nccl_batch_free(&ends);
 	ckc_nccl_batch_undo(b);
+}
+
+static ncclResult_t too_late(void)
+{
 	return ckc_nccl_fail(ncclSystemError,
 			     "the other ranks have not come within %s (CRICKET_NCCL_TIMEOUT)",
 			     ck_env_string("CRICKET_NCCL_TIMEOUT"));
 }
 
-static ncclResult_t wait_for(struct ckc_nccl_batch *b, uint64_t ticket, float *estimated)
-{
-	int64_t until = give_up_at(b);
-	ncclResult_t ret = ncclInProgress;
-	bool done = false;
-
-	while (!done) {
-		ret = ckc_nccl_fetch(b, ticket, CK_NCCL_WAIT_MS, &done, estimated);
-		if (!done && until && ck_now_ms() >= until)
-			return give_up(b);
-	}
-	return ret;
-}
-
 /* --- all */
-
-static ncclResult_t finish(struct ckc_nccl_batch *b, uint64_t ticket, bool later, float *estimated)
-{
-	if (!ticket)
-		return ncclSuccess;
-	if (later && !(b->flags & CKC_NCCL_URGENT))
-		return ckc_nccl_pending_put(b, ticket);
-	return wait_for(b, ticket, estimated);
-}
 
 static void keep_first(ncclResult_t *first, ncclResult_t result)
 {
@@ -178,29 +160,112 @@ static void keep_first(ncclResult_t *first, ncclResult_t result)
 		*first = result;
 }
 
+/* What is waited for: batches with tickets. */
+struct waits {
+	struct ckc_nccl_batch *batches;
+	uint64_t tickets[CK_SERVERS_MAX];
+	unsigned int count, left;
+	int64_t until; /* the time for ranks that do not come; 0: no limit */
+	ncclResult_t first;
+};
+
+static void give_up_rest(struct waits *w)
+{
+	for (unsigned int i = 0; i < w->count; i++) {
+		if (!w->tickets[i] || !(w->batches[i].flags & CKC_NCCL_MAKES))
+			continue;
+		give_up(&w->batches[i]);
+		w->tickets[i] = 0;
+		w->left--;
+		if (!w->first)
+			w->first = too_late();
+	}
+	w->until = 0;
+}
+
+/* When one session's ranks have failed, those of another wait for them in vain. */
+static void note_failure(struct waits *w, ncclResult_t result)
+{
+	int64_t soon = ck_now_ms() + LEAVE_MS;
+
+	keep_first(&w->first, result);
+	if (!w->until || w->until > soon)
+		w->until = soon;
+}
+
+static void note_outcome(struct waits *w, unsigned int i, ncclResult_t result)
+{
+	w->tickets[i] = 0;
+	w->left--;
+	if (result)
+		note_failure(w, result);
+}
+
+static void wait_all(struct waits *w, float *estimated)
+{
+	while (w->left > 0) {
+		unsigned int ms = w->left > 1 ? SHARED_MS : CK_NCCL_WAIT_MS;
+
+		for (unsigned int i = 0; i < w->count; i++) {
+			ncclResult_t ret;
+			bool done;
+
+			if (!w->tickets[i])
+				continue;
+			ret = ckc_nccl_fetch(&w->batches[i], w->tickets[i], ms, &done, estimated);
+			if (done)
+				note_outcome(w, i, ret);
+		}
+		if (w->until && ck_now_ms() >= w->until)
+			give_up_rest(w);
+	}
+}
+
+/* Those that the program asks for later are not waited for. */
+static void keep_for_later(struct waits *w)
+{
+	for (unsigned int i = 0; i < w->count; i++) {
+		if (!w->tickets[i] || w->batches[i].flags & CKC_NCCL_URGENT)
+			continue;
+		keep_first(&w->first, ckc_nccl_pending_put(&w->batches[i], w->tickets[i]));
+		w->tickets[i] = 0;
+		w->left--;
+	}
+}
+
+static void send_all(struct waits *w, unsigned int grouped)
+{
+	for (unsigned int i = 0; i < w->count; i++) {
+		struct ckc_nccl_batch *b = &w->batches[i];
+		int64_t until = give_up_at(b);
+		ncclResult_t ret;
+
+		if (b->count == 0)
+			continue;
+		if (until && (!w->until || until < w->until))
+			w->until = until;
+		ret = send_batch(b, grouped, &w->tickets[i]);
+		if (ret) {
+			ckc_nccl_batch_done(b, ret, NULL, 0);
+			note_failure(w, ret);
+		}
+		w->left += w->tickets[i] != 0;
+	}
+}
+
 ncclResult_t ckc_nccl_flush(struct ckc_nccl_batch *batches, unsigned int count,
 			    unsigned int grouped, float *estimated)
 {
-	uint64_t tickets[CK_SERVERS_MAX] = {0};
-	ncclResult_t first = ncclSuccess;
+	struct waits w = {.batches = batches, .count = count};
 	bool later = false;
 
 	for (unsigned int i = 0; i < count; i++)
 		later |= batches[i].nonblocking;
-	for (unsigned int i = 0; i < count; i++) {
-		ncclResult_t ret;
-
-		if (batches[i].count == 0)
-			continue;
-		ret = send_batch(&batches[i], grouped, &tickets[i]);
-		if (ret)
-			ckc_nccl_batch_done(&batches[i], ret, NULL, 0);
-		keep_first(&first, ret);
-	}
-	for (unsigned int i = 0; i < count; i++) {
-		if (batches[i].count > 0)
-			keep_first(&first, finish(&batches[i], tickets[i], later, estimated));
+	send_all(&w, grouped);
+	if (later)
+		keep_for_later(&w);
+	wait_all(&w, estimated);
+	for (unsigned int i = 0; i < count; i++)
 		ckc_nccl_batch_free(&batches[i]);
-	}
-	return first;
+	return w.first;
 }

@@ -49,6 +49,16 @@ ncclResult_t ckc_nccl_spoil(ncclResult_t result)
 	return result;
 }
 
+/* The operation is not in the batch: neither is the communicator that it makes. */
+static ncclResult_t fail_op(const struct ckc_nccl_after *after, const char *why)
+{
+	if (after->newcomm) {
+		*after->handle = NULL;
+		ckc_nccl_comm_free(after->newcomm);
+	}
+	return ckc_nccl_spoil(ckc_nccl_fail(ncclSystemError, "%s", why));
+}
+
 ncclResult_t ckc_nccl_do(struct ck_nccl_op *op, const void *extra, size_t size,
 			 const struct ckc_nccl_after *after, unsigned int flags)
 {
@@ -58,15 +68,14 @@ ncclResult_t ckc_nccl_do(struct ck_nccl_op *op, const void *extra, size_t size,
 	struct ckc_nccl_batch *b;
 
 	if (!g)
-		return ckc_nccl_fail(ncclSystemError, "out of memory");
+		return fail_op(after, "out of memory");
 	b = &g->batches[c->index % CK_SERVERS_MAX];
 	b->client = c;
 	op->comm = after->comm ? after->comm->number : 0;
 	op->newcomm = after->newcomm ? after->newcomm->number : 0;
 	op->context = about->context->object.id;
 	if (!ckc_nccl_batch_add(b, op, extra, size, after, flags))
-		return ckc_nccl_spoil(ckc_nccl_fail(
-			ncclSystemError, "more operations in a group than a message holds"));
+		return fail_op(after, "more operations in a group than a message holds");
 	return g->depth > 0 ? ncclSuccess : ckc_nccl_flush(b, 1, CK_NCCL_ALONE, NULL);
 }
 

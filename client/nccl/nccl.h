@@ -106,7 +106,9 @@ ncclResult_t ckc_nccl_fetch(struct ckc_nccl_batch *b, uint64_t ticket, unsigned 
 ncclResult_t ckc_nccl_pending_put(struct ckc_nccl_batch *b, uint64_t ticket);
 /* The outcome of what is pending for @comm: ncclInProgress, or the result. Waits at most @ms. */
 ncclResult_t ckc_nccl_pending_ask(struct ckc_nccl_comm *comm, unsigned int ms);
-/* Nobody asks for @comm's any more. */
+/* Wait a while for it. False: it is still in progress. */
+bool ckc_nccl_pending_settle(struct ckc_nccl_comm *comm);
+/* The program asks for @comm's no more. */
 void ckc_nccl_pending_drop(struct ckc_nccl_comm *comm);
 
 /* --- config.c */

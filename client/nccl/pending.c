@@ -2,8 +2,12 @@
  * client/nccl/pending.c - outcomes that a program asks for with ncclCommGetAsyncError: those of communicators that do not block.
  */
 #include <stdlib.h>
+#include <time.h>
 
 #include "client/nccl/nccl.h"
+#include "util/until.h"
+
+#define SETTLE_MS 10000
 
 struct ckc_nccl_pending {
 	struct ckc_nccl_batch batch;
@@ -109,6 +113,19 @@ ncclResult_t ckc_nccl_pending_ask(struct ckc_nccl_comm *comm, unsigned int ms)
 		free(p);
 	}
 	return done ? ret : ncclInProgress;
+}
+
+bool ckc_nccl_pending_settle(struct ckc_nccl_comm *comm)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	int64_t until = ck_now_ms() + SETTLE_MS;
+
+	while (ckc_nccl_pending_ask(comm, 100) == ncclInProgress) {
+		if (ck_now_ms() >= until)
+			return false;
+		nanosleep(&pause, NULL); /* another thread may be the one that asks */
+	}
+	return true;
 }
 
 void ckc_nccl_pending_drop(struct ckc_nccl_comm *comm)

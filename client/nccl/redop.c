@@ -100,8 +100,9 @@ ncclResult_t ckc_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t handle)
 	ncclResult_t ret = ckc_nccl_comm_from(handle, &comm);
 
 	/* an operation in progress may use it */
-	while (!ret && ckc_nccl_pending_ask(comm, CK_NCCL_WAIT_MS) == ncclInProgress)
-		;
+	if (!ret && !ckc_nccl_pending_settle(comm))
+		ret = ckc_nccl_fail(ncclInvalidUsage,
+				    "an operation of the communicator is in progress");
 	if (!ret && !give_number(comm, op))
 		ret = ckc_nccl_fail(ncclInvalidArgument,
 				    "ncclRedOpDestroy: %d is no operator of the communicator", op);

@@ -13,6 +13,9 @@
 
 #include "cuda/types.h"
 
+/* In the flags of ck_host_function: it waits for another server, and its server may have to serve that first. */
+#define CKC_FUNCTION_HELD 4u
+
 /* A function to call: @run casts @function to its real type. */
 struct ckc_callback {
 	void (*run)(const struct ckc_callback *callback, int status, uint64_t value);

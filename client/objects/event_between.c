@@ -122,7 +122,8 @@ CUresult ckc_event_wait_between(struct ckc_context *context, struct ckc_stream *
 		end(w);
 		return err;
 	}
-	err = ck_wire_host_function(context->object.id, stream ? stream->object.id : 0, id, 0);
+	err = ck_wire_host_function(context->object.id, stream ? stream->object.id : 0, id,
+				    CKC_FUNCTION_HELD);
 	if (err) {
 		ckc_callback_drop(id);
 		end(w);

@@ -108,7 +108,8 @@ static CUresult take_prefix(ck_hello_start *start)
 		       length);
 		return CUDA_ERROR_NOT_PERMITTED;
 	}
-	memcpy(start->prefix, name, length);
+	if (length > 0)
+		memcpy(start->prefix, name, length);
 	return CUDA_SUCCESS;
 }
 

@@ -6,7 +6,7 @@ _cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
 
 _cricket() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
-	local commands="run env check status metrics top suspend resume end checkpoint restore drain trace servers login"
+	local commands="run env check status metrics top suspend resume end checkpoint restore move drain trace servers login"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
@@ -46,7 +46,7 @@ _cricket() {
 	*:-*) i="--server --help" ;;
 	run:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"); return ;;
 	check:* | status:* | metrics:* | top:* | login:* | servers:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
-	suspend:* | resume:* | end:* | checkpoint:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
+	suspend:* | resume:* | end:* | checkpoint:* | move:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
 	*) i= ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$i" -- "$word")

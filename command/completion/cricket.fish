@@ -11,9 +11,9 @@ function __cricket_sessions
 end
 
 complete -c cricket -f
-set -l all run env check status metrics top suspend resume end checkpoint restore drain trace servers login
+set -l all run env check status metrics top suspend resume end checkpoint restore move drain trace servers login
 complete -c cricket -n "not __fish_seen_subcommand_from $all" -a "$all"
-complete -c cricket -n "__fish_seen_subcommand_from run env check status metrics top suspend resume end checkpoint restore drain servers" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
+complete -c cricket -n "__fish_seen_subcommand_from run env check status metrics top suspend resume end checkpoint restore move drain servers" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
 complete -c cricket -n "__fish_seen_subcommand_from run env" -s g -l gpus -x -d "N GPUs"
 complete -c cricket -n "__fish_seen_subcommand_from run env" -s d -l devices -x -d "these GPUs"
 complete -c cricket -n "__fish_seen_subcommand_from run env" -s m -l mem -x -d "at most this much memory"
@@ -29,6 +29,6 @@ complete -c cricket -n "__fish_seen_subcommand_from status" -s w -l watch -d "ag
 complete -c cricket -n "__fish_seen_subcommand_from login" -s r -l remove -d "forget the token"
 complete -c cricket -n "__fish_seen_subcommand_from login" -s i -l install -d "install the server's client"
 complete -c cricket -n "__fish_seen_subcommand_from check status metrics top login servers" -a "(__cricket_servers)"
-complete -c cricket -n "__fish_seen_subcommand_from suspend resume end checkpoint" -a "(__cricket_sessions)"
+complete -c cricket -n "__fish_seen_subcommand_from suspend resume end checkpoint move" -a "(__cricket_sessions)"
 complete -c cricket -n "__fish_seen_subcommand_from checkpoint restore trace" -F
 complete -c cricket -n "__fish_seen_subcommand_from run" -x -a "(__fish_complete_subcommand --fcs-skip=2)"

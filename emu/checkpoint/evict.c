@@ -17,10 +17,11 @@
 #include "emu/memory/pool.h"
 #include "emu/memory/vmm.h"
 #include "util/log.h"
+#include "util/page.h"
 
 CK_LOG_DEFINE("emu");
 
-#define PAGE 4096ul
+#define PAGE ck_page()
 
 struct extent {
 	uint64_t address;

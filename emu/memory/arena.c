@@ -18,6 +18,7 @@
 #include "emu/memory/ipc.h"
 #include "emu/usage.h"
 #include "util/log.h"
+#include "util/page.h"
 #include "util/range.h"
 
 CK_LOG_DEFINE("emu");
@@ -28,7 +29,7 @@ CK_LOG_DEFINE("emu");
 /* As on a GPU, large pieces have pages of their own; programs count on the alignment. */
 #define LARGE (1ul << 20)
 #define LARGE_PAGE (2ul << 20)
-#define PAGE 4096ul
+#define PAGE ck_page()
 #define SLACK 4 /* reserved addresses by bytes of memory */
 /*
  * Where devices' stretches begin, if there is room: far from where the kernel puts mappings. A client has its

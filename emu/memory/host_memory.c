@@ -8,8 +8,9 @@
 
 #include "emu/memory/arena.h"
 #include "emu/graphs/graph.h"
+#include "util/page.h"
 
-#define PAGE 4096ul
+#define PAGE ck_page()
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 #define REGISTER_FLAGS                                                                             \

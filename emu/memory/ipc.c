@@ -18,10 +18,11 @@
 #include "emu/memory/arena.h"
 #include "emu/locks.h"
 #include "emu/memory/ipc.h"
+#include "util/page.h"
 #include "util/util.h"
 
 #define MARK 0x6370692d6b63ull
-#define PAGE 4096ul
+#define PAGE ck_page()
 #define STEP_NS 100000 /* between two polls of another process's event */
 
 /* --- handles */

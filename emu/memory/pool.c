@@ -14,8 +14,9 @@
 #include "emu/memory/arena.h"
 #include "emu/locks.h"
 #include "emu/memory/pool.h"
+#include "util/page.h"
 
-#define PAGE 4096ul
+#define PAGE ck_page()
 
 struct ck_mutex ck_emu_pool_lock = CK_MUTEX(CK_RANK_POOLS);
 

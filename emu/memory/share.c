@@ -16,6 +16,7 @@
 #include "emu/memory/ipc.h"
 #include "emu/memory/pool.h"
 #include "emu/memory/vmm.h"
+#include "util/page.h"
 
 #define POSIX_FD CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 #define MARK 0x6c6f6f702d6b63ull
@@ -203,7 +204,7 @@ static void *map_piece(const struct ck_emu_ipc_handle *h, size_t *size)
 	if (fd < 0)
 		return MAP_FAILED;
 	if (fstat(fd, &st) == 0 && h->size > 0 && h->size <= (uint64_t)st.st_size) {
-		*size = CK_ALIGN_UP(h->size, 4096ul);
+		*size = CK_ALIGN_UP(h->size, ck_page());
 		at = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	}
 	close(fd);

@@ -13,6 +13,7 @@
 #include "emu/emu.h"
 #include "emu/memory/vmm.h"
 #include "util/log.h"
+#include "util/page.h"
 #include "util/range.h"
 
 CK_LOG_DEFINE("emu");
@@ -21,7 +22,7 @@ CK_LOG_DEFINE("emu");
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-#define PAGE 4096ul
+#define PAGE ck_page()
 #define RESERVE (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 static struct ck_mutex reserved_lock = CK_MUTEX(CK_RANK_RESERVED);

@@ -10,6 +10,7 @@
 #include "emu/ptx/half.h"
 #include "emu/ptx/op_atom.h"
 #include "emu/ptx/op_float.h"
+#include "emu/ptx/op_wide.h"
 
 static double half_of(const struct ck_ptx_insn *in, uint64_t bits)
 {
@@ -180,40 +181,6 @@ EXECUTOR(atomic_vector)
 	return 0;
 }
 
-#ifdef __x86_64__
-#define WIDE __attribute__((target("cx16")))
-#else
-#define WIDE
-#endif
-
-/* exch and cas of 128 bits. */
-WIDE EXECUTOR(atomic_wide)
-{
-	const uint64_t *ra = S(0), *low = S(1), *high = S(2), *new_low = S(3), *new_high = S(4);
-	bool cas = in->mod[CK_PTX_MOD_AOP] == CK_PTX_CAS, failed = false;
-	uint64_t *to_low = D(0), *to_high = D(1);
-
-	EACH_LANE(mask, l, {
-		unsigned __int128 b = (unsigned __int128)high[l] << 64 | low[l], old = b, was;
-		unsigned __int128 c = cas ? (unsigned __int128)new_high[l] << 64 | new_low[l] : b;
-		uint8_t *at;
-		int err = ck_ptx_translate(w, l, in->space, ra[l] + (uint64_t)in->imm, 16, &at);
-
-		if (unlikely(err))
-			return err;
-		do {
-			was = old;
-			old = __sync_val_compare_and_swap((unsigned __int128 *)(void *)at, was, c);
-		} while (!cas && old != was);
-		failed |= cas ? old != b : old == b;
-		to_low[l] = (uint64_t)old;
-		to_high[l] = (uint64_t)(old >> 64);
-	});
-	if (failed)
-		ck_ptx_spins(w);
-	return 0;
-}
-
 static bool type_known(const struct ck_ptx_insn *in)
 {
 	unsigned int size = ck_ptx_type_bytes(in->type);
@@ -261,7 +228,7 @@ ck_ptx_exec ck_ptx_pick_atom(struct ck_ptx_insn *in, unsigned int operands)
 	if (in->op == CK_PTX_OP_ATOM && operands - in->mod[CK_PTX_MOD_HINT] != (cas ? 4u : 3u))
 		return NULL;
 	if (in->type == CK_PTX_B128)
-		return in->vec == 1 ? atomic_wide : NULL;
+		return in->vec == 1 ? ck_ptx_atomic_wide : NULL;
 	if (in->vec == 1)
 		return atomic;
 	return ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT && space != CK_PTX_SHARED &&

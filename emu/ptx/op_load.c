@@ -2,6 +2,7 @@
  * emu/ptx/op_load.c - executors of ld and st.
  */
 #include "emu/ptx/exec.h"
+#include "emu/ptx/op_wide.h"
 
 static uint64_t load(const uint8_t *at, unsigned int type)
 {
@@ -275,11 +276,21 @@ static ck_ptx_exec store_of(const struct ck_ptx_insn *in)
 	}
 }
 
-/* Another thread may be about to change it. */
+/* Another thread may be about to change it. The fence costs nothing on x86-64, where each load acquires. */
 EXECUTOR(ld_volatile)
 {
+	int err;
+
 	ck_ptx_spins(w);
-	return load_of(in)(w, in, mask);
+	err = load_of(in)(w, in, mask);
+	atomic_thread_fence(memory_order_acquire);
+	return err;
+}
+
+EXECUTOR(st_release)
+{
+	atomic_thread_fence(memory_order_release);
+	return store_of(in)(w, in, mask);
 }
 
 /* One vector for all lanes from @h on. */
@@ -318,6 +329,8 @@ EXECUTOR(ld_vector)
 		for (unsigned int i = 0; i < in->vec; i++)
 			D(i)[l] = load(at + i * size, in->type);
 	});
+	if (in->mod[CK_PTX_MOD_SEM] > CK_PTX_WEAK)
+		atomic_thread_fence(memory_order_acquire);
 	return 0;
 }
 
@@ -327,6 +340,8 @@ EXECUTOR(st_vector)
 	uint32_t size = ck_ptx_type_bytes(in->type);
 	struct piece p = piece_of(w, in, size * in->vec);
 
+	if (in->mod[CK_PTX_MOD_SEM] == CK_PTX_RELEASE)
+		atomic_thread_fence(memory_order_release);
 	EACH_LANE(mask, l, {
 		PLACE_BYTES(uint8_t, size * in->vec, at)
 		for (unsigned int i = 0; i < in->vec; i++)
@@ -335,40 +350,7 @@ EXECUTOR(st_vector)
 	return 0;
 }
 
-/* One access of 16 bytes, which x86-64 makes as a whole where it has AVX. */
-typedef uint64_t pair __attribute__((vector_size(16)));
-
-EXECUTOR(ld_wide)
-{
-	const uint64_t *ra = S(0);
-	uint64_t *low = D(0), *high = D(1);
-	struct piece p = piece_of(w, in, sizeof(pair));
-
-	if (in->mod[CK_PTX_MOD_SEM] > CK_PTX_WEAK)
-		ck_ptx_spins(w);
-	EACH_LANE(mask, l, {
-		PLACE(volatile const pair, at)
-		pair value = *at;
-
-		low[l] = value[0];
-		high[l] = value[1];
-	});
-	return 0;
-}
-
-EXECUTOR(st_wide)
-{
-	const uint64_t *ra = S(0), *low = S(1), *high = S(2);
-	struct piece p = piece_of(w, in, sizeof(pair));
-
-	EACH_LANE(mask, l, {
-		PLACE(volatile pair, at)
-		*at = (pair){low[l], high[l]};
-	});
-	return 0;
-}
-
-/* On x86-64 every load acquires and every store releases; .sc is what a fence is for. */
+/* For .sc there are fences. */
 ck_ptx_exec ck_ptx_pick_ld(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
 {
 	unsigned int sem = in->mod[CK_PTX_MOD_SEM];
@@ -378,7 +360,7 @@ ck_ptx_exec ck_ptx_pick_ld(struct ck_ptx_insn *in, unsigned int operands __attri
 	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
 		return NULL;
 	if (in->type == CK_PTX_B128)
-		return ld_wide;
+		return ck_ptx_ld_wide;
 	if (in->vec > 1)
 		return ld_vector;
 	return sem > CK_PTX_WEAK && in->space != CK_PTX_LOCAL ? ld_volatile : load_of(in);
@@ -394,6 +376,8 @@ ck_ptx_exec ck_ptx_pick_st(struct ck_ptx_insn *in, unsigned int operands __attri
 	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
 		return NULL;
 	if (in->type == CK_PTX_B128)
-		return st_wide;
-	return in->vec > 1 ? st_vector : store_of(in);
+		return ck_ptx_st_wide;
+	if (in->vec > 1)
+		return st_vector;
+	return sem == CK_PTX_RELEASE ? st_release : store_of(in);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "rpc/transport/delay.h"
+#include "util/cpu.h"
 
 #define NS_PER_S 1000000000
 #define QUEUE_MAX (64u << 20) /* a queue with more bytes accepts no piece */
@@ -130,7 +131,7 @@ struct ck_piece *ck_delay_first(struct ck_delay *q, int64_t deadline, int *error
 		} else {
 			pthread_mutex_unlock(&q->lock);
 			while (ck_delay_now() < due)
-				__builtin_ia32_pause();
+				ck_cpu_relax();
 			pthread_mutex_lock(&q->lock);
 		}
 	}

@@ -27,12 +27,13 @@
 #include "rpc/transport/transport.h"
 #include "util/cancel.h"
 #include "util/env.h"
+#include "util/page.h"
 #include "util/util.h"
 
 #define CK_SHM_MAGIC 0x68736b63u /* "ckhs" */
 #define CK_SHM_LAYOUT 1		 /* version of the file's layout */
-#define CK_SHM_PAGE 4096u
-#define CK_SHM_SMALLEST (16u << 10)
+#define CK_SHM_PAGE ((unsigned int)CK_PAGE_MOST)
+#define CK_SHM_SMALLEST (CK_SHM_PAGE > 16u << 10 ? CK_SHM_PAGE : 16u << 10)
 #define CK_SHM_LARGEST (64u << 20)
 #define CK_SHM_FIRST (64u << 10) /* bytes of a ring that have pages from the start */
 #define CK_SHM_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)

@@ -80,13 +80,14 @@ static json_t *images_json(const struct cks_manifest *m)
 /* A name or path that is not UTF-8 has no JSON: packing it gives NULL. */
 json_t *cks_manifest_json(const struct cks_manifest *m)
 {
-	return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:i, s:o}, s:i, s:o, s:o, s:o}",
-			 "format", CK_MANIFEST_FORMAT, "release", m->release, "session", m->session,
-			 "application", m->application, "created", (json_int_t)m->created, "memory",
-			 (json_int_t)m->memory, "gpu", "driver", m->gpu.driver, "version",
-			 m->gpu.version, "devices", devices_json(&m->gpu), "pid", (int)m->pid,
-			 "threads", threads_json(m), "outside", outside_json(&m->outside), "images",
-			 images_json(m));
+	return json_pack(
+		"{s:i, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:s, s:i, s:o}, s:i, s:o, s:o, s:o}",
+		"format", CK_MANIFEST_FORMAT, "release", m->release, "session", m->session,
+		"application", m->application, "created", (json_int_t)m->created, "memory",
+		(json_int_t)m->memory, "gpu", "machine", m->gpu.machine, "driver", m->gpu.driver,
+		"version", m->gpu.version, "devices", devices_json(&m->gpu), "pid", (int)m->pid,
+		"threads", threads_json(m), "outside", outside_json(&m->outside), "images",
+		images_json(m));
 }
 
 static int write_text(int dir, const char *text)
@@ -141,6 +142,10 @@ static bool take_gpu(const json_t *json, struct cks_manifest_gpu *gpu)
 	uint64_t version;
 	size_t i;
 
+	if (!json_object_get(json, "machine")) /* of a release that knew no other */
+		strcpy(gpu->machine, "x86_64");
+	else if (!take_text(json, "machine", gpu->machine, sizeof(gpu->machine)))
+		return false;
 	if (!take_text(json, "driver", gpu->driver, sizeof(gpu->driver)) ||
 	    !take_size(json, "version", &version) || version > INT32_MAX ||
 	    !json_is_array(devices) || json_array_size(devices) > CK_MANIFEST_DEVICES)
@@ -318,6 +323,9 @@ int cks_manifest_fits(const struct cks_manifest *manifest, const struct cks_mani
 {
 	const struct cks_manifest_gpu *there = &manifest->gpu;
 
+	if (strcmp(there->machine, here->machine) != 0)
+		return cks_why_set(why, EXDEV, "the checkpoint needs a processor %s; here is %s",
+				   there->machine, here->machine);
 	if (strcmp(there->driver, here->driver) != 0 || there->version != here->version)
 		return cks_why_set(why, EXDEV,
 				   "the checkpoint needs driver %s, version %d; here is %s, %d",

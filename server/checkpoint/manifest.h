@@ -23,8 +23,9 @@ struct cks_manifest_device {
 	char name[CK_MANIFEST_TEXT], uuid[48];
 };
 
-/* The driver and the devices, which must be the same at the restore. */
+/* The processor, the driver and the devices, which must be the same at the restore. */
 struct cks_manifest_gpu {
+	char machine[32];	       /* as uname -m prints it */
 	char driver[CK_MANIFEST_TEXT]; /* as of --driver */
 	int version;		       /* of the driver, as of cuDriverGetVersion */
 	struct cks_manifest_device devices[CK_MANIFEST_DEVICES];

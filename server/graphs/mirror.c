@@ -8,6 +8,7 @@
 
 #include "server/graphs/mirror_list.h"
 #include "server/session/locks.h"
+#include "util/page.h"
 #include "util/util.h"
 
 int cks_mirrors_create(struct cks_mirrors **out)
@@ -81,7 +82,7 @@ struct cks_owner *cks_owner_of(struct cks_mirrors *ms, uint64_t id, bool make)
 CUresult cks_mirror_make(struct cks_request *q, uint64_t id, size_t size, struct cks_mirror **out)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
-	size_t room = CK_ALIGN_UP(size, (size_t)sysconf(_SC_PAGESIZE));
+	size_t room = CK_ALIGN_UP(size, ck_page());
 	struct cks_mirror *m;
 
 	if (id == 0 || size == 0 || size > CK_MIRROR_MAX || cks_mirror_of(ms, id))

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,9 +57,11 @@ static CUresult describe(struct cks_manifest_gpu *gpu)
 
 static int open_and_describe(const char *driver, struct cks_manifest_gpu *gpu, struct cks_why *why)
 {
+	struct utsname own;
 	char reason[256];
 	CUresult err;
 
+	snprintf(gpu->machine, sizeof(gpu->machine), "%.31s", uname(&own) == 0 ? own.machine : "");
 	snprintf(gpu->driver, sizeof(gpu->driver), "%s", driver);
 	if (cks_driver_open(driver, reason, sizeof(reason)) < 0)
 		return cks_why_set(why, ENODEV, "driver %s: %s", driver, reason);

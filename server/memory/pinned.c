@@ -24,6 +24,7 @@
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "util/log.h"
+#include "util/page.h"
 #include "util/range.h"
 #include "util/util.h"
 
@@ -33,7 +34,7 @@ CK_LOG_DEFINE("server");
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-#define PAGE 4096ul
+#define PAGE ck_page()
 #define SIZE_MOST ((size_t)4 << 40)
 
 struct cks_pinned {

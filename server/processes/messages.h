@@ -104,8 +104,8 @@ struct cks_control_account {
 	uint32_t seat;
 };
 
-/* With --worker-users, the first message to a worker with a client, as struct cks_control_user: become @user, with the folder
- * of the module cache that comes with it. The supervisor has judged the client. */
+/* With --worker-users or --confine, the first message to a worker with a client, as struct cks_control_user: become @user,
+ * unless that is 0, with the folder of the module cache that comes with it. The supervisor has judged the client. */
 #define CK_CONTROL_USER 'X'
 struct cks_control_user {
 	char kind, unused[3];
@@ -124,7 +124,7 @@ struct cks_control_turn {
 };
 
 /* As struct cks_control_words: a line for the program's user (server/session/words.h); @last: and the session ends. */
-#define CK_CONTROL_WORDS 'Y'
+#define CK_CONTROL_WORDS 'B'
 struct cks_control_words {
 	char kind, last;
 	char text[CK_NOTE_TEXT];

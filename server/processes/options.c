@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rpc/chan.h"
+#include "server/processes/confine.h"
 #include "server/processes/new_token.h"
 #include "server/processes/new_cert.h"
 #include "server/processes/options.h"
@@ -53,6 +54,7 @@ enum {
 	OPT_GPU_TIME,
 	OPT_SANDBOX,
 	OPT_WORKER_USERS,
+	OPT_CONFINE,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
 	OPT_STANDBY,
@@ -102,6 +104,7 @@ static const struct option long_options[] = {
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
 	{"nccl", required_argument, NULL, OPT_NCCL},
 	{"worker-users", required_argument, NULL, OPT_WORKER_USERS},
+	{"confine", required_argument, NULL, OPT_CONFINE},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
 	{"standby", required_argument, NULL, OPT_STANDBY},
@@ -337,6 +340,9 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return 0;
 	case OPT_SANDBOX:
 		return parse_sandbox(value);
+	case OPT_CONFINE:
+		o->confine = value;
+		return cks_confine_check(value);
 	case OPT_NCCL:
 		return parse_nccl(value);
 	case OPT_WORKER_USERS:
@@ -423,6 +429,9 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 		return refuse("one without the other", "--checkpoint-every, --checkpoint-dir");
 	if (parse_sandbox(ck_env_string("CRICKET_SANDBOX")) < 0)
 		return -EINVAL;
+	/* NCCL in the workers: it would export what a captured operation uses, and leased memory is in pieces */
+	if (setenv("NCCL_GRAPH_REGISTER", "0", 0) < 0)
+		return -errno;
 	if (o->audit_required && !o->audit)
 		return refuse("one without the other", "--audit-required, --audit");
 	ret = check_tls(o);

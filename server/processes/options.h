@@ -50,6 +50,8 @@ struct cks_options {
 	size_t word_count;
 	struct cks_user_range worker_users; /* first 0: workers stay the server's user */
 	const char *worker_users_text;	    /* as on the command line; NULL: not given */
+	const char
+		*confine; /* workers open files that a driver needs, and these folders; NULL: all */
 	bool suspend_for_others;
 	bool gpu_time; /* measure that of sessions */
 	unsigned int max_sessions;

@@ -57,6 +57,8 @@ void cks_options_help(void)
 	       "  --gpu-time            measure the GPU time of sessions and identities\n"
 	       "  --sandbox WORD        refuse system calls that workers never make: auto, on, log "
 	       "or off\n"
+	       "  --confine FOLDERS     workers open only what a driver needs, and FOLDERS; or "
+	       "none\n"
 	       "  --nccl LIBRARY        NCCL for programs that run it in the workers (default "
 	       "libnccl.so.2); off: none\n"
 	       "  --worker-users FIRST-LAST  each identity's workers become another user of these "

@@ -18,6 +18,7 @@
 
 struct cks_host_call {
 	struct cks_callbacks *callbacks;
+	struct cks_holds *holds; /* of the session */
 	uint64_t id;
 };
 
@@ -102,7 +103,7 @@ struct cks_host_call *cks_host_call_create(struct cks_session *session, uint64_t
 	struct cks_host_call *call = malloc(sizeof(*call));
 
 	if (call)
-		*call = (struct cks_host_call){session->callbacks, id};
+		*call = (struct cks_host_call){session->callbacks, &session->holds, id};
 	return call;
 }
 
@@ -168,6 +169,15 @@ void cks_host_call_run(void *call)
 void cks_host_call_run_once(void *call)
 {
 	run(call, CUDA_SUCCESS);
+	cks_host_call_destroy(call);
+}
+
+void cks_host_call_run_held(void *data)
+{
+	struct cks_host_call *call = data;
+
+	run(call, CUDA_SUCCESS);
+	cks_holds_over(call->holds);
 	cks_host_call_destroy(call);
 }
 

@@ -35,6 +35,8 @@ void cks_host_call_destroy(struct cks_host_call *call);
 void cks_host_call_run(void *call);
 /* The same, once: destroys @call. */
 void cks_host_call_run_once(void *call);
+/* The same of a function that waits for another server (holds.h), which has begun. */
+void cks_host_call_run_held(void *call);
 /* The same with the stream's error: a CUstreamCallback. */
 void cks_host_call_run_status(CUstream stream, CUresult status, void *call);
 /* Send the call to the client without waiting, for threads that must not block. */

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 CK_LOG_DEFINE("server");
 
 static void *library;
+static char *opened; /* its name, once all is found */
 
 /* Functions that older drivers have under an older name, with the same arguments. */
 static const struct {
@@ -40,6 +42,8 @@ int cks_driver_open(const char *which, char *why, size_t size)
 	const struct ck_driver_symbol *s;
 	unsigned int missing = 0;
 
+	if (opened && strcmp(opened, which) == 0)
+		return 0; /* by the process that this one was forked from */
 	library = ck_cuda_open(which);
 	if (!library) {
 		snprintf(why, size, "%s%s", dlerror(),
@@ -58,6 +62,8 @@ int cks_driver_open(const char *which, char *why, size_t size)
 	}
 	if (missing > 0)
 		ck_debug("the driver lacks %u of the functions that the server knows", missing);
+	free(opened);
+	opened = strdup(which);
 	return 0;
 }
 

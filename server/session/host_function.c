@@ -11,6 +11,19 @@
 
 #define CK_FUNCTION_REPEATED 1u /* in flags: the stream is captured, so graphs run it */
 #define CK_FUNCTION_STATUS 2u	/* takes the stream's error: a callback */
+#define CK_FUNCTION_HELD 4u	/* of the client itself: it waits for another server */
+
+/* The stream waits for another server. */
+static CUresult hold(struct cks_session *s, CUstream stream, struct cks_host_call *call)
+{
+	CUresult err;
+
+	cks_holds_begin(&s->holds);
+	err = ck_driver.cuLaunchHostFunc(stream, cks_host_call_run_held, call);
+	if (err)
+		cks_holds_over(&s->holds);
+	return err;
+}
 
 CUresult ck_serve_host_function(struct cks_request *q, ck_host_function_args *a, void *res)
 {
@@ -31,7 +44,9 @@ CUresult ck_serve_host_function(struct cks_request *q, ck_host_function_args *a,
 	call = cks_host_call_create(q->session, a->callback);
 	if (!call)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (a->flags & CK_FUNCTION_STATUS)
+	if (a->flags & CK_FUNCTION_HELD)
+		err = hold(q->session, stream, call);
+	else if (a->flags & CK_FUNCTION_STATUS)
 		err = ck_driver.cuStreamAddCallback(stream, cks_host_call_run_status, call, 0);
 	else
 		err = ck_driver.cuLaunchHostFunc(stream, cks_host_call_run_once, call);

@@ -31,6 +31,7 @@ enum ck_rank {
 	CK_RANK_MEMORY = CK_RANK_LEAF,	       /* device memory of the session */
 	CK_RANK_LINK_USERS = CK_RANK_LEAF,     /* counts of users of all links */
 	CK_RANK_CACHE = CK_RANK_LEAF,	       /* the module cache */
+	CK_RANK_HOLDS = CK_RANK_LEAF,	       /* streams that wait for another server */
 	CK_RANK_GATE = CK_RANK_LEAF,	       /* threads inside of the gate, or in front of it */
 	CK_RANK_PROGRESS = CK_RANK_LEAF,       /* with its condition: commands that are executed */
 	CK_RANK_OUTPUT = CK_RANK_LEAF,	       /* output of kernels */

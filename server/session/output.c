@@ -25,6 +25,7 @@
 #include "server/session/session.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/page.h"
 
 CK_LOG_DEFINE("server");
 
@@ -35,8 +36,6 @@ CK_LOG_DEFINE("server");
 #else
 #define FILES 2
 #endif
-
-#define PAGE 4096
 
 static const char cut[] =
 	"cricket: output of kernels is missing here: the program did not fetch it "
@@ -80,18 +79,18 @@ static void on_abort(int signal)
  * the file are in the page, unless the byte is its first: no access may be made there. */
 static int show_next(struct file *file)
 {
-	off_t first = file->taken - file->taken % PAGE;
+	size_t page = ck_page(), in_page = (size_t)file->taken % page;
 	int flags = MAP_SHARED | (file->page ? MAP_FIXED : 0);
 	void *at;
 
 	atomic_store(&file->next, NULL);
-	if (file->taken % PAGE == 0)
+	if (in_page == 0)
 		return 0;
-	at = mmap(file->page, PAGE, PROT_READ, flags, file->fd, first);
+	at = mmap(file->page, page, PROT_READ, flags, file->fd, file->taken - (off_t)in_page);
 	if (at == MAP_FAILED)
 		return -errno;
 	file->page = at;
-	atomic_store(&file->next, file->page + file->taken % PAGE);
+	atomic_store(&file->next, file->page + in_page);
 	return 0;
 }
 
@@ -165,7 +164,7 @@ void cks_output_destroy(struct ck_output *o)
 		if (o->file[i].fd >= 0)
 			close(o->file[i].fd);
 		if (o->file[i].page)
-			munmap(o->file[i].page, PAGE);
+			munmap(o->file[i].page, ck_page());
 	}
 	ck_mutex_destroy(&o->lock);
 	free(o);

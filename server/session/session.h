@@ -19,6 +19,7 @@
 #include "rpc/record.h"
 #include "server/session/faults.h"
 #include "server/session/gate.h"
+#include "server/session/holds.h"
 #include "server/session/handles.h"
 #include "server/session/histogram.h"
 #include "server/session/locks.h"
@@ -68,6 +69,7 @@ struct cks_session {
 	struct cks_faults faults; /* the last launches */
 	_Atomic bool stirred;	  /* it is in use: the watch reports it, and checks output */
 	struct cks_gate gate;	  /* closed while the session is suspended */
+	struct cks_holds holds;
 	struct ck_mutex contexts; /* held while one ends, or its work is waited for */
 	_Atomic uint32_t
 		gpus[CK_NOTED_GPUS]; /* by device: a mark if it has a context there, else 0 */

@@ -33,6 +33,7 @@ void cks_command_fill(struct cks_worker_command *c, const struct cks_options *o,
 	for (size_t i = 0; i < o->listen_count; i++) /* for the peers of its sessions */
 		append(c, "--listen", o->listen[i]);
 	append(c, "--worker-users", o->worker_users_text);
+	append(c, "--confine", o->confine);
 	append(c, "--m3", broker);
 	append(c, "--state-dir", o->state_dir);
 	append(c, "--checkpoint-dir", o->checkpoint_dir); /* belongs to a limit */

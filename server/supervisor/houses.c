@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "m3/message.h"
+#include "server/modules/cachedir.h"
 #include "server/processes/messages.h"
 #include "server/supervisor/process.h"
 #include "server/supervisor/workers.h"
@@ -28,16 +29,17 @@ int cks_worker_house(struct cks_workers *w, struct worker *worker)
 	uid_t user = 0;
 	int fd, ret;
 
-	if (!w->uids)
+	if (!w->uids && !w->confined)
 		return 0;
-	ret = cks_uids_take(w->uids, &identity->key, &user);
+	ret = w->uids ? cks_uids_take(w->uids, &identity->key, &user) : 0;
 	if (ret < 0) {
 		ck_err("no user is left for %s (--worker-users)", identity->name);
 		return ret;
 	}
 	worker->info.user = message.user = user;
 	message.identity = *identity;
-	fd = cks_uids_cache(w->cache_dir, &identity->key, user);
+	fd = w->uids ? cks_uids_cache(w->cache_dir, &identity->key, user)
+		     : cks_cachedir_open(w->cache_dir);
 	ret = fd < 0 ? fd
 		     : ck_m3_send(worker->control, &message, sizeof(message), NULL, 0, fd,
 				  MSG_DONTWAIT);

@@ -23,6 +23,7 @@
 #include "server/supervisor/probe.h"
 #include "server/supervisor/supervisor.h"
 #include "server/supervisor/upgrade.h"
+#include "server/worker/nursery.h"
 #include "server/worker/worker.h"
 #include "util/log.h"
 
@@ -47,7 +48,8 @@ int main(int argc, char **argv)
 {
 	struct cks_options options;
 	bool spare = argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0;
-	bool worker = spare || (argc > 1 && strcmp(argv[1], CK_WORKER_ARGUMENT) == 0);
+	bool nursery = argc > 1 && strcmp(argv[1], CK_NURSERY_ARGUMENT) == 0;
+	bool worker = spare || nursery || (argc > 1 && strcmp(argv[1], CK_WORKER_ARGUMENT) == 0);
 	char **all = argv;
 	int ret, state, check;
 
@@ -76,7 +78,9 @@ int main(int argc, char **argv)
 		return cks_client_files_main(argv[2]);
 	if (worker) {
 		all = argv = cks_title_take(argc, argv);
-		cks_title_set("cricket-worker: %s", spare ? "spare" : "starting");
+		cks_title_set("cricket-%s", spare     ? "worker: spare"
+					    : nursery ? "nursery"
+						      : "worker: starting");
 		argv[1] = argv[0];
 		argc--;
 		argv++;
@@ -86,6 +90,8 @@ int main(int argc, char **argv)
 	ret = cks_options_parse(argc, argv, &options);
 	if (ret != 0)
 		return ret > 0 ? EXIT_SUCCESS : 2;
+	if (nursery)
+		cks_nursery_serve(&options); /* returns in a worker */
 	if (worker)
 		return cks_worker_main(&options, spare ? all : NULL);
 	if (check >= 0 && cks_policy_check(options.policy) < 0)

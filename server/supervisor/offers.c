@@ -34,7 +34,7 @@ static void reply(int fd, const struct cks_peeked *call, ck_offer_status status,
 static void deny(struct cks_admission *a, int fd, const struct cks_peer *peer,
 		 const struct cks_peeked *call, const char *why)
 {
-	const struct cks_audit_client client = {"cricket servers", "", 0, ""};
+	const struct cks_audit_client client = {.program = "cricket servers", .host = ""};
 	const struct cks_owner owner = {.peer = *peer};
 	char name[CK_PEER_NAME];
 

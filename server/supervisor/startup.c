@@ -69,6 +69,7 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 			return -ENOMEM;
 		cks_workers_users(s->workers, s->uids);
 	}
+	cks_workers_fork_early(s->workers, driver);
 	s->suspender = cks_suspender_create(s->options, driver, s->workers, s->control);
 	return s->suspender ? 0 : -ENOMEM;
 }

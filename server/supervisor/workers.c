@@ -46,9 +46,17 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	}
 	w->stirred = true;
 	cks_command_fill(&w->command, o, driver, broker);
+	w->nursery.control = -1;
 	w->most = o->max_sessions;
 	w->cache_dir = o->cache_dir;
+	w->confined = o->confine != NULL;
 	return w;
+}
+
+void cks_workers_fork_early(struct cks_workers *w, const char *driver)
+{
+	if (!w->uids)
+		cks_nursery_start(&w->nursery, driver, &w->command);
 }
 
 void cks_workers_audit(struct cks_workers *w, struct cks_audit *audit)
@@ -134,6 +142,7 @@ void cks_workers_destroy(struct cks_workers *w)
 {
 	if (!w)
 		return;
+	cks_nursery_stop(&w->nursery);
 	for (struct worker *worker = w->first; worker; worker = worker->next)
 		tell_to_stop(w, worker);
 	reap_for(w, CK_GOODBYE_MS);
@@ -260,22 +269,40 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 }
 
 /* In a child: become a worker for connection @fd of @start; NULL: a spare one. */
-static _Noreturn void run(struct cks_workers *w, int fd, int control, const struct cks_start *start)
+static _Noreturn void run(struct cks_workers *w, int fd, int control, const struct cks_start *start,
+			  const char *gpus)
 {
-	const char *gpus =
-		start ? cks_workers_identity_terms(w, &start->owner->identity)->gpus : "";
 	const struct cks_prefix *prefix = start ? start->prefix : NULL;
 	char name[CK_SESSION_NAME];
 
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
-	if (w->uids)
+	if (w->uids || w->confined)
 		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
 	if (prefix) {
 		snprintf(name, sizeof(name), "s%u", start->number); /* as cks_session_name() */
 		setenv("CRICKET_SESSION", name, 1);
 	}
 	cks_command_run(&w->command, fd, control, prefix ? prefix->command : NULL);
+}
+
+/* Start the process of a worker for connection @fd of @start; NULL: a spare one. Its id, or -errno. One with a prefix is executed by that,
+ * and one that becomes a user of its own shares nothing with others. */
+static pid_t begin_process(struct cks_workers *w, int fd, int control,
+			   const struct cks_start *start)
+{
+	const char *gpus =
+		start ? cks_workers_identity_terms(w, &start->owner->identity)->gpus : "";
+	pid_t pid = -ENOENT;
+
+	if (start && !start->prefix && !w->uids)
+		pid = cks_nursery_fork(&w->nursery, &w->command, fd, control, gpus);
+	if (pid != -ENOENT)
+		return pid;
+	pid = fork();
+	if (pid == 0)
+		run(w, fd, control, start, gpus);
+	return pid < 0 ? -errno : pid;
 }
 
 /* The kernel says then which process a note is from: the worker need not be the child. */
@@ -305,13 +332,11 @@ static int spawn(struct cks_workers *w, int fd, const struct cks_start *start)
 	ret = cks_worker_listen(w, worker);
 	if (ret < 0)
 		goto close_pair;
-	worker->pid = fork();
+	worker->pid = begin_process(w, fd, pair[1], start);
 	if (worker->pid < 0) {
-		ret = -errno;
+		ret = worker->pid;
 		goto close_pair;
 	}
-	if (worker->pid == 0)
-		run(w, fd, pair[1], start);
 	close(pair[1]);
 	worker->next = w->first;
 	w->first = worker;
@@ -489,6 +514,8 @@ bool cks_workers_ended(struct cks_workers *w, pid_t pid, int status)
 	struct worker **at = &w->first;
 	struct worker *worker;
 
+	if (cks_nursery_ended(&w->nursery, pid))
+		return true;
 	while (*at && ((*at)->pid != pid || (*at)->process))
 		at = &(*at)->next;
 	worker = *at;

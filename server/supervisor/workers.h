@@ -30,6 +30,10 @@ struct cks_workers;
 struct cks_workers *cks_workers_create(const struct cks_options *options, const char *driver,
 				       const char *broker);
 
+/* With the emulated @driver, and unless workers become users of their own: fork them from a process that is ready for that
+ * (nursery.h). */
+void cks_workers_fork_early(struct cks_workers *workers, const char *driver);
+
 /* Record in @audit how sessions end; it must live longer. */
 void cks_workers_audit(struct cks_workers *workers, struct cks_audit *audit);
 

@@ -11,11 +11,12 @@
 
 #include "server/supervisor/accounts.h"
 #include "server/supervisor/ledger.h"
+#include "server/supervisor/nursery.h"
 #include "server/supervisor/shares.h"
 #include "server/supervisor/uids.h"
 #include "server/supervisor/workers.h"
 
-#define CK_ARGUMENTS (26 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
+#define CK_ARGUMENTS (34 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
 
 struct worker {
 	struct worker *next;
@@ -54,6 +55,7 @@ struct cks_workers {
 	struct cks_accounts *accounts; /* NULL: there is no policy */
 	struct cks_uids *uids;	       /* NULL: workers stay the server's user */
 	const char *cache_dir;
+	bool confined; /* workers cannot read the token file, nor can other users */
 	unsigned int serving, retired;
 	unsigned int numbered; /* sessions so far */
 	size_t most;	       /* sessions */
@@ -63,6 +65,7 @@ struct cks_workers {
 	struct cks_shares shares;
 	struct cks_ledger ledger;
 	struct cks_worker_command command;
+	struct cks_nursery nursery;
 };
 
 /* workers.c: read the control socket of @worker from now on; -errno. Close it. */

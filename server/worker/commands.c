@@ -82,6 +82,7 @@ static int run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *
 {
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
+	bool waits;
 	CUresult err;
 
 	if (head->seq != atomic_load_explicit(&s->executed, memory_order_relaxed) + 1) {
@@ -89,8 +90,11 @@ static int run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *
 			(unsigned long long)atomic_load(&s->executed));
 		return -EPROTO;
 	}
+	waits = cks_holds_enter(&s->holds, q->proc);
 	cks_gate_enter(&s->gate, &l->pass);
 	err = cks_lane_carry_out(l, q, proc, NULL);
+	if (waits)
+		cks_holds_leave(&s->holds);
 	if (q->proc == CK_PROC_lease_end) /* mostly for another session's sake */
 		cks_gate_leave_uncounted(&l->pass);
 	else

@@ -157,12 +157,13 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	struct cks_session *s = l->session;
 	struct ck_result *result = l->res;
 	CUresult err = CUDA_SUCCESS;
-	bool inside = !cks_lane_is_driverless(q->proc);
+	bool inside = !cks_lane_is_driverless(q->proc), waits;
 	int64_t began = ck_now_us();
 	uint64_t launches;
 
 	cks_session_wait(s, head->seq);
 	launches = cks_faults_begin(s);
+	waits = cks_holds_enter(&s->holds, q->proc);
 	if (inside) {
 		cks_gate_enter(&s->gate, &l->pass);
 		cks_session_stir(s);
@@ -171,6 +172,8 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	err = err ? cks_lane_turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
+	if (waits)
+		cks_holds_leave(&s->holds);
 	if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
 	judge(l, q, proc, err, launches);

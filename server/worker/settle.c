@@ -50,27 +50,36 @@ static int take(char kind, void *message, size_t size, int *fd)
  * initialised: so that is done before, as in a spare. A process that changes its user is not killed with its parent
  * any more.
  */
-static int take_user(void)
+static int become(uid_t user, int fd)
 {
-	struct cks_control_user message = {.kind = 0};
-	int fd = -1, ret = take(CK_CONTROL_USER, &message, sizeof(message), &fd);
+	int ret;
 
-	if (ret < 0)
-		return ret;
 	snprintf(cache_dir, sizeof(cache_dir), "/proc/self/fd/%d", fd);
 	snprintf(compute_dir, sizeof(compute_dir), "%s/compute", cache_dir);
 	own.cache_dir = cache_dir;
 	if (setenv("CUDA_CACHE_PATH", compute_dir, 1) < 0)
 		return -errno;
 	cks_hello_prepare(&own); /* a failure is told to the client, by the next try */
-	ret = cks_users_become(&own.worker_users, message.user);
-	if (ret < 0) {
-		ck_err("becoming user %u: %s", message.user, strerror(-ret));
-		return ret;
-	}
+	ret = cks_users_become(&own.worker_users, user);
+	if (ret < 0)
+		ck_err("becoming user %u: %s", (unsigned int)user, strerror(-ret));
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return ret;
+}
+
+/* Whose the client is, and what to become for that. */
+static int take_identity(void)
+{
+	struct cks_control_user message = {.kind = 0};
+	int fd = -1, ret = take(CK_CONTROL_USER, &message, sizeof(message), &fd);
+
+	if (ret < 0)
+		return ret;
 	worker.client.identity = message.identity;
 	worker.client.judged = true;
+	if (own.worker_users.first)
+		return become(message.user, fd);
+	close(fd);
 	return 0;
 }
 
@@ -102,8 +111,8 @@ int cks_settle(const struct cks_options **options, struct ck_output *output)
 	int ret = 0;
 
 	own = **options;
-	if (own.worker_users.first)
-		ret = take_user();
+	if (own.worker_users.first || own.confine)
+		ret = take_identity();
 	if (ret == 0 && own.policy)
 		ret = take_account();
 	if (ret == 0)

@@ -23,6 +23,7 @@
 #include "server/memory/meter.h"
 #include "server/memory/share.h"
 #include "server/objects/warm.h"
+#include "server/processes/confine.h"
 #include "server/processes/leash.h"
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
@@ -160,58 +161,76 @@ static void say(struct cks_control_words *message)
 	worker_end(message->text);
 }
 
-static bool is_turn(char kind)
+union message {
+	char kind;
+	struct cks_control_account account;
+	struct cks_control_turn turn;
+	struct cks_control_words words;
+};
+
+/* A message that needs nothing but itself. In a switch two kinds cannot have the same value. */
+static void heed(union message *message)
 {
-	return kind == CK_CONTROL_HOLD || kind == CK_CONTROL_TURN || kind == CK_CONTROL_FREE;
+	switch (message->kind) {
+	case CK_CONTROL_PRESS:
+		cks_lease_pressed(worker.session);
+		break;
+	case CK_CONTROL_ALONE:
+		cks_lease_alone(worker.session);
+		break;
+	case CK_CONTROL_COMING:
+		cks_lease_coming(worker.session);
+		break;
+	case CK_CONTROL_MADE:
+		cks_lease_made(worker.session);
+		break;
+	case CK_CONTROL_PARK:
+		cks_park(worker.session);
+		break;
+	case CK_CONTROL_UNPARK:
+		cks_gate_open(&worker.session->gate);
+		break;
+	case CK_CONTROL_FREEZE:
+	case CK_CONTROL_THAW:
+		cks_lease_freeze(worker.session, message->kind == CK_CONTROL_FREEZE);
+		break;
+	case CK_CONTROL_STOP:
+		worker_end("the server is stopping");
+	case CK_CONTROL_END:
+		worker_end("a command has ended it");
+	case CK_CONTROL_LEAVE:
+		leave();
+		break;
+	case CK_CONTROL_RETURN:
+		come_back();
+		break;
+	case CK_CONTROL_WORDS:
+		say(&message->words);
+		break;
+	case CK_CONTROL_HOLD:
+	case CK_CONTROL_TURN:
+	case CK_CONTROL_FREE:
+		cks_turn_control(worker.session, &message->turn);
+		break;
+	}
 }
 
 /* Take connections until the session ends. */
 static _Noreturn void take_connections(void)
 {
 	for (;;) {
-		union {
-			char kind;
-			struct cks_control_account account;
-			struct cks_control_turn turn;
-			struct cks_control_words words;
-		} message = {.kind = 0};
+		union message message = {.kind = 0};
 		int fd = -1;
 		long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
-		char kind = message.kind;
 
 		if (n <= 0) {
 			find_server();
 			continue;
 		}
-		if (kind == CK_CONTROL_PRESS)
-			cks_lease_pressed(worker.session);
-		else if (kind == CK_CONTROL_ALONE)
-			cks_lease_alone(worker.session);
-		else if (kind == CK_CONTROL_COMING)
-			cks_lease_coming(worker.session);
-		else if (kind == CK_CONTROL_MADE)
-			cks_lease_made(worker.session);
-		else if (kind == CK_CONTROL_PARK)
-			cks_park(worker.session);
-		else if (kind == CK_CONTROL_UNPARK)
-			cks_gate_open(&worker.session->gate);
-		else if (kind == CK_CONTROL_FREEZE || kind == CK_CONTROL_THAW)
-			cks_lease_freeze(worker.session, kind == CK_CONTROL_FREEZE);
-		else if (kind == CK_CONTROL_STOP)
-			worker_end("the server is stopping");
-		else if (kind == CK_CONTROL_END)
-			worker_end("a command has ended it");
-		else if (kind == CK_CONTROL_LEAVE)
-			leave();
-		else if (kind == CK_CONTROL_RETURN)
-			come_back();
-		else if (kind == CK_CONTROL_WORDS)
-			say(&message.words);
-		else if (is_turn(kind))
-			cks_turn_control(worker.session, &message.turn);
-		if (kind == CK_CONTROL_ACCOUNT)
+		heed(&message);
+		if (message.kind == CK_CONTROL_ACCOUNT)
 			change_account(fd, message.account.seat);
-		else if (kind == CK_CONTROL_JOIN && fd >= 0)
+		else if (message.kind == CK_CONTROL_JOIN && fd >= 0)
 			worker_join(fd);
 		else if (fd >= 0)
 			close(fd); /* of a newer supervisor */
@@ -244,7 +263,9 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	ret = cks_sandbox_enter(CK_SANDBOX_WORKER);
+	ret = cks_confine(options);
+	if (ret == 0)
+		ret = cks_sandbox_enter(CK_SANDBOX_WORKER);
 	return ret < 0 ? ret : cks_output_redirect(options->limits.value[CK_LIMIT_OUTPUT], output);
 }
 

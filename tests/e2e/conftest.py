@@ -244,7 +244,8 @@ class Server:
     def workers(self):
         """The worker processes that have a client."""
         return [pid for pid in children_of(self.process.pid)
-                if name_of(pid) not in ("cricket-spare", "cricket-broker", "cricket-tls", "cricket-gauge", "cricket-scout")]
+                if name_of(pid) not in ("cricket-spare", "cricket-broker", "cricket-tls", "cricket-gauge", "cricket-scout",
+                                    "cricket-nursery")]
 
     def spares(self):
         """The worker processes that have none yet."""

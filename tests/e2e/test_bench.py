@@ -198,6 +198,19 @@ def test_the_model_divides_what_a_server_has(client, count, first):
     assert result.status == 0 and row.split()[5] == str(count) and row.endswith(first)
 
 
+def test_the_rates_of_a_client_are_measured(tmp_path):
+    result = run([sys.executable, BENCH / "rates.py", "--driver", "emu", "--seconds", "2", "--out", tmp_path / "rates", "copies"],
+                 clean_env(), 120)
+    assert result.status == 0, result.err
+    row, = json.loads((tmp_path / "rates").read_text())
+    assert row["name"] == "copies" and row["steps"] > 0
+    # of a step: 1 MiB, ten commands, and at least one wait
+    assert row["received"] / row["commands"] > (1 << 20) / 12 and row["commands"] > 5 * row["calls"] > 0
+    result = model("--rates", tmp_path / "rates")
+    assert result.status == 0 and "copies" in result.out and "network to the server" in result.out, result.err
+    assert model("--rates", tmp_path / "none").status == 1 and model("--rates", tmp_path / "rates", "--client", "x:1:1:1:1").status == 2
+
+
 def test_the_model_takes_the_rates_of_two_replies(tmp_path):
     sessions = [{"session": "s1", "program": "train", "received": n * 1125e6, "sent": 0, "calls": 5 * n, "commands": 0} for n in (2, 12)]
     for name, time, session in (("before", 100, sessions[0]), ("after", 110, sessions[1])):

@@ -380,10 +380,34 @@ def test_a_command_that_takes_long_shows_its_time_on_a_terminal(home, tmp_path):
         try:
             peer, _ = listener.accept()
             with peer, peer.makefile("rb") as requests:
+                assert requests.readline() == b'{"command":"status"}\n'
+                peer.sendall(b'{"ok": true, "sessions": [{"session": "s1", "memory": 3145728, "host_memory": 0}]}\n')
                 assert requests.readline() == b'{"command":"suspend","session":"s1"}\n'
-                wait_until(lambda: process.has("\rcricket: suspend: 2 s"), 20, "the time is shown")
+                wait_until(lambda: process.has("\rcricket: suspend s1 (3 MiB): 2 s"), 20, "the time is shown")
                 peer.sendall(b'{"ok": true, "session": "s1", "memory": 1048576, "ms": 2100}\n')
                 wait_until(lambda: process.has("\r\033[Ks1: 1 MiB in 2100 ms"), 20, "the answer is shown")
+            assert process.process.wait(20 * SLOW) == 0
+        finally:
+            process.end()
+
+
+def test_a_checkpoint_shows_what_has_been_written(home, tmp_path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s.status"))
+        listener.listen()
+        process = Terminal([CRICKET, "checkpoint", "-s", f"unix:{tmp_path}/s", "s1", tmp_path / "to"], home)
+        try:
+            peer, _ = listener.accept()
+            with peer, peer.makefile("rb") as requests:
+                requests.readline()
+                peer.sendall(b'{"ok": true, "sessions": []}\n')
+                assert json.loads(requests.readline())["directory"] == f"{tmp_path}/to"
+                (tmp_path / "to.part-a1b2c3").mkdir()
+                (tmp_path / "to.part-a1b2c3" / "pages").write_bytes(bytes(5 << 20))
+                wait_until(lambda: process.has(" s, 5 MiB written"), 20, "the bytes are shown")
+                assert "\rcricket: checkpoint s1: " in process.shown
+                peer.sendall(b'{"ok": true, "size": 8388608, "stored": 5242880}\n')
+                wait_until(lambda: process.has("8 MiB, compressed to 5 MiB"), 20, "the answer is shown")
             assert process.process.wait(20 * SLOW) == 0
         finally:
             process.end()

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from conftest import DRIVER, KIND, PRODUCTS, ROOT, Server, clean_env, client_env, ended, free_port, is_alive, name_of, run, start, \
-    wait_until
+from conftest import DRIVER, KIND, PRODUCTS, ROOT, Server, clean_env, client_env, ended, free_port, is_alive, name_of, run, \
+    start, wait_until
 from names import Names
 
 COMMAND = PRODUCTS / "cricket"
@@ -31,14 +31,23 @@ input()
 pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="the number and the memory of devices are the emulated driver's")
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory):
+@pytest.fixture(scope="module", name="shared")
+def fixture_shared(tmp_path_factory):
     """Three servers with 1, 2 and 3 devices of 1, 2 and 3 GiB."""
     made = [Server(tmp_path_factory.mktemp("fleet") / str(n), CRICKET_EMU_DEVICES=str(n), CRICKET_EMU_MEMORY=f"{n}G",
                    CRICKET_EMU_USAGE=usage(tmp_path_factory, n)) for n in (1, 2, 3)]
     yield made
     for s in made:
         s.stop()
+
+
+@pytest.fixture
+def servers(shared, home):
+    """The same, once nothing is left of the last test's sessions."""
+    def free():
+        return all(g["free"] == g["memory"] for s in states(home, lists(shared)) for g in s["gpus"])
+    wait_until(lambda: not any(s.workers() for s in shared) and free(), 20, "all memory is free")
+    return shared
 
 
 def usage(factory, n):
@@ -247,12 +256,12 @@ def test_a_single_server_is_not_asked(servers, home):
 
 
 def test_one_that_is_full_is_passed_over_and_its_reason_said(home, tmp_path):
-    with server(tmp_path / "a", "--max-sessions", "1") as a, server(tmp_path / "b", CRICKET_EMU_MEMORY="1G") as b:
+    with server(tmp_path / "a", "--max-sessions", "1", CRICKET_EMU_MEMORY="2G") as a, server(tmp_path / "b", CRICKET_EMU_MEMORY="1G") as b:
         source = lists([a, b])
         assert named([a, b], chosen(home, source, "--gpus", "1")) == "a/0|b/0"
         with holding(a.address("tcp")):
             assert named([a, b], chosen(home, source, "--gpus", "1")) == "b/0"
-            result = run([COMMAND, "env", "-s", source, "--gpus", "1", "--mem", "2G"], home)
+            result = run([COMMAND, "env", "-s", source, "--gpus", "1", "--mem", "1500M"], home)
             assert "1 of 1 GPUs; the server has no more sessions to give" in result.err
 
 

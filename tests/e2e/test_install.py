@@ -1,4 +1,5 @@
 """tests/e2e/test_install.py - what `make install` leaves: everything, and it works from there alone."""
+import json
 import os
 import pathlib
 import re
@@ -155,3 +156,18 @@ def test_make_installs_it():
                           capture_output=True, text=True, timeout=120, check=False)
     assert plan.returncode == 0, plan.stderr
     assert 'DESTDIR="/tmp/package" tools/install.sh all "/opt/it"' in plan.stdout
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-query"), reason="this system has no packages of Debian's kind")
+def test_each_library_that_is_linked_statically_is_in_the_list_of_contents():
+    makefile = (ROOT / "cpu" / "Makefile").read_text(encoding="utf-8")
+    names = set(re.findall(r"\$\(call (?:lib|archive),([\w+]+)\)", makefile))
+    assert len(names) > 8
+    listed = {c["name"] for c in json.loads(run([ROOT / "tools" / "sbom.py"], clean_env()).out)["components"]}
+    for name in names:
+        archive = run(["gcc", f"-print-file-name=lib{name}.a"], clean_env()).out.strip()
+        if not os.path.isabs(archive):
+            continue    # linked dynamically here
+        source = run(["dpkg-query", "-S", os.path.realpath(archive)], clean_env()).out.split(":")[0]
+        source = run(["dpkg-query", "-W", "-f", "${source:Package}", source], clean_env()).out
+        assert source in listed, f"{archive} is of {source}; tools/licences.sh lacks it"

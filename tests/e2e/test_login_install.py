@@ -63,7 +63,7 @@ def test_the_servers_client_is_installed_and_runs(server, home, transport):
 def test_a_second_time_there_is_nothing_to_install(server, home):
     assert cricket(home, "login", "--install", server.address("tcp")).returncode == 0
     before = installed(home)
-    done = cricket({**home, "PATH": f"{local(home) / 'bin'}:{home['PATH']}"}, "login", "-i", server.address("tcp"))
+    done = cricket({**home, "PATH": f"{local(home) / 'bin'}:{home['PATH']}"}, "login", server.address("tcp"), "-i")
     assert done.returncode == 0 and " is already in " in done.stdout and "PATH" not in done.stdout
     assert installed(home) == before
 

@@ -1,14 +1,16 @@
 """tests/e2e/test_move.py - sessions of running programs from one server to another: --ctl move, receive."""
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
 
 import pytest
 
-from conftest import DRIVER, SERVER, clean_env, wait_until
+from conftest import DRIVER, PRODUCTS, SERVER, SLOW, clean_env, wait_until
 from criu import criu
+from test_command import Terminal
 from travel import (ctl, programs_that_end_with_the_test, result_without_a_checkpoint, servers_with_criu,  # noqa: F401
                     session_of)
 
@@ -45,6 +47,41 @@ def test_a_program_does_not_notice_that_its_session_moves(servers, start_program
     second.wait_idle()
     assert not list(tmp_path.glob("cricket-receive-*"))     # nothing of it stays on the disk
     assert "has moved to" in first.log()
+
+
+def test_the_command_moves_a_session_and_shows_that_on_a_terminal(servers, start_program, expected, tmp_path):
+    first, second = servers("first"), servers("second")
+    program = start_program(first.address("tcp"))
+    program.go_on()
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    via = f"read word < {go}; {receiver(second, tmp_path)}"
+    words = [PRODUCTS / "cricket", "move", "-s", first.address("unix"), session_of(first), second.address("tcp"), via]
+    terminal = Terminal(words, clean_env())
+    try:
+        wait_until(lambda: terminal.has(" s "), 20, "the time is shown")
+        assert re.search(r"\rcricket: move s\d+ \(\d+ MiB\): \d+ s ", terminal.shown), terminal.shown
+        go.write_text("go\n", encoding="utf-8")
+        wait_until(lambda: terminal.has("MiB of GPU memory have moved"), 60, "the result is shown")
+        assert terminal.process.wait(20 * SLOW) == 0
+    finally:
+        terminal.end()
+    assert session_of(first) is None and session_of(second)
+    assert program.end() == 0 and program.result == expected, program.errors
+
+
+def test_the_command_says_why_a_session_does_not_move(servers, start_program, tmp_path):
+    first = servers("first")
+    start_program(first.address("tcp")).go_on()
+
+    def command(*words):
+        return subprocess.run([PRODUCTS / "cricket", "move", *words], env=clean_env(), capture_output=True, text=True, timeout=60)
+    done = command("-s", first.address("unix"), session_of(first), "127.0.0.1:1", "exit 3")
+    assert (done.returncode, done.stdout) == (1, "") and "no receiver on the other machine" in done.stderr
+    done = command("-s", first.address("unix"), "s99", "127.0.0.1:1", receiver(first, tmp_path))
+    assert done.returncode == 1 and "there is no session s99" in done.stderr
+    assert command("-s", first.address("unix"), "s1").returncode == 2
+    assert command("-s", "gpuhost", "s1", "there").returncode == 1
 
 
 @pytest.mark.parametrize("kind", ["no receiver", "not one", "no CRIU", "other program", "no room", "no folder"])

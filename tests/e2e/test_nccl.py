@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from conftest import (CLIENT, DRIVER, OUT, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, ended, preload, run, start,
-                      wait_until)
+from conftest import (CLIENT, DRIVER, OUT, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, ended, preload, run, start)
+from cutter import Cutter
 from test_control import Asker, ctl
 
 DOUBLE = OUT / "nccl" / "libnccl-double.so"
@@ -72,6 +72,16 @@ def test_all_devices_of_a_pool_in_one_process(servers, tmp_path, case):
     right(case, [",".join(s.address("tcp") for s in servers)], tmp_path)
 
 
+def test_a_rank_that_fails_ends_the_wait_of_others_in_its_group(servers, tmp_path):
+    right("half", [",".join(s.address("tcp") for s in servers)], tmp_path, timeout=30)
+
+
+@pytest.mark.threads
+def test_a_process_may_end_without_ending_its_communicators(servers, tmp_path):
+    right("leave", four(servers)[:2], tmp_path)
+    servers[0].wait_idle()
+
+
 @pytest.mark.parametrize("case", ["ddp", "collectives", "errors"])
 def test_one_rank_alone(servers, tmp_path, case):
     right(case, [servers[0].address("shm")], tmp_path)
@@ -120,7 +130,7 @@ def test_a_rank_that_is_killed_is_an_error_of_the_others(servers, tmp_path):
 
 @pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGTERM])
 def test_a_program_that_waits_for_ranks_leaves_nothing(servers, tmp_path, signal_):
-    process, = begin("wait_for_ever", [servers[0].address("tcp")], tmp_path)
+    process, = begin("wait_long", [servers[0].address("tcp")], tmp_path)
     assert process.stdout.readline() == "waits\n"
     os.killpg(process.pid, signal_)
     ended(process, 10)
@@ -129,19 +139,30 @@ def test_a_program_that_waits_for_ranks_leaves_nothing(servers, tmp_path, signal
 
 def test_a_server_that_is_lost_ends_the_wait(tmp_path):
     server = library_of(tmp_path / "s")
-    process, = begin("wait_for_ever", [server.address("tcp")], tmp_path, CRICKET_RESUME="0")
+    process, = begin("wait_long", [server.address("tcp")], tmp_path, CRICKET_RESUME="0")
     assert process.stdout.readline() == "waits\n"
     server.kill()
     result = ended(process, 20)
     assert result.status == 0 and len(result.lines_about("is lost")) == 1, result.err
 
 
+@pytest.mark.parametrize("how", ["rst", "fin"])
+def test_a_cut_connection_changes_no_result(servers, tmp_path, how):
+    """Of the first rank, in the middle of its steps."""
+    cutter = Cutter(servers[0].port, how, 500000)
+    try:
+        right("ddp", [cutter.address, servers[1].address("tcp")], tmp_path)
+        assert cutter.cut.is_set()
+    finally:
+        cutter.stop()
+
+
 def test_a_session_with_communicators_is_not_suspended(servers, tmp_path):
-    process, = begin("wait_for_ever", [servers[0].address("tcp")], tmp_path)
+    process, = begin("wait_long", [servers[0].address("tcp")], tmp_path)
     assert process.stdout.readline() == "waits\n"
     session, = Asker(servers[0]).ask("sessions")["sessions"]
-    # the command that makes the communicator may be on its way
-    wait_until(lambda: "NCCL communicators" in ctl(servers[0], "suspend", session["session"]).stderr, 10, "a reason")
+    result = ctl(servers[0], "suspend", session["session"])
+    assert result.returncode == 1 and "it has NCCL communicators" in result.stderr, result
     os.killpg(process.pid, signal.SIGKILL)
     ended(process, 10)
     servers[0].wait_idle()

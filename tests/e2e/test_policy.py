@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, SERVER, TRANSPORTS, Server, clean_env, client_env, run, wait_until
+from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, run, wait_until
 from stranger import Refused, Session
 from test_arena import begin, python
 from test_control import Asker, ctl
@@ -559,7 +559,7 @@ identities: (
     { address = "2001:DB8::1"; }, { address = "10.0.0.7"; }
 );
 ''')
-    for content in (path.read_text(), ""):
+    for content in (path.read_text(), "", (ROOT / "docs" / "examples" / "policy").read_text()):
         path.write_text(content)
         result = subprocess.run([SERVER, "--check-policy", path], env=clean_env(), capture_output=True, text=True, timeout=20)
         assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import sys
 
 import pytest
@@ -123,6 +124,21 @@ def test_a_client_does_not_wait_for_the_command(serve, reports, transport):
     assert Asker(server).ask("end", session="s1")["ok"]
     assert ended(process, 20).status == 0
     (reports / "hold").write_text("")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can have workers of other users")
+def test_the_worker_in_it_may_be_another_user(serve, reports):
+    server = serve("--worker-users", "700000-700099")
+    (reports / "hold").write_text("")
+    process = start([sys.executable, "-c", HOLDER], client_env(server.address("tcp"), CRICKET_WORKER_PREFIX="parent"))
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    (session,) = sessions(server)
+    assert session["pid"] != json.loads((reports / "s1.begin").read_text())[0]
+    user = re.search(r"^Uid:\t(\d+)\t", pathlib.Path(f"/proc/{session['pid']}/status").read_text(), re.M).group(1)
+    assert 700000 <= int(user) <= 700099
+    assert Asker(server).ask("end", session="s1")["ok"]
+    process.kill()
+    ended(process, 10)
 
 
 def test_a_session_ends_with_the_command(serve, reports):

@@ -266,7 +266,7 @@ def test_sessions_find_the_next_server_after_a_crash(users):
     server.process.kill()
     server.process.wait()
     second = users.serve("--state-dir", users.folder / "state")
-    wait_until(lambda: "has its server again" in second.log(), 20, second.log())
+    wait_until(lambda: "has its server again" in second.log(), 20, "the session is there again")
     assert Asker(second).ask("sessions")["sessions"][0]["identity"] == "alice"
     program.kill()
     program.wait()

@@ -213,13 +213,58 @@ static void lost(struct part *p)
 	p->comm = NULL;
 }
 
-/* Waits, for a test that ends it, or asks the server about it, meanwhile. */
-static void wait_for_ever(struct part *p)
+/* A group whose rank on the second server fails at once: that on the first server does not wait for it. */
+static void half(struct part *p)
+{
+	int count = devices();
+	ncclConfig_t good = config_of(1), wrong = config_of(1);
+	struct each e[RANKS_MAX];
+	ncclUniqueId id;
+	ncclComm_t comms[2] = {(void *)1, (void *)1};
+
+	(void)p;
+	wrong.commName = "other";
+	prepare(e, count);
+	cu(cuCtxSetCurrent(e[0].context));
+	nc(ncclGetUniqueId(&id));
+	nc(ncclGroupStart());
+	nc(ncclCommInitRankConfig(&comms[0], 2, id, 0, &good));
+	cu(cuCtxSetCurrent(e[count - 1].context));
+	nc(ncclCommInitRankConfig(&comms[1], 2, id, 1, &wrong));
+	want(ncclGroupEnd() == ncclInvalidArgument);
+	want(!comms[0] && !comms[1] && strstr(ncclGetLastError(NULL), "not as it was sent"));
+}
+
+static void *ask_always(void *comm)
+{
+	ncclResult_t state;
+
+	while (ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclSuccess)
+		;
+	die("result %d while the process ends", state);
+}
+
+/* The process ends without a word to NCCL, and a thread still asks. */
+static void leave(struct part *p)
+{
+	CUdeviceptr at = floats(COUNT, 1, 0);
+	pthread_t t;
+
+	nc(ncclAllReduce(P(at), P(at), COUNT, ncclFloat32, ncclSum, p->comm, p->stream));
+	cu(cuStreamSynchronize(p->stream));
+	want(pthread_create(&t, NULL, ask_always, p->comm) == 0);
+	usleep(20000);
+	p->comm = NULL;
+}
+
+/* Has a communicator, and waits for the ranks of another, for a test that ends it, or asks the server about it, meanwhile. */
+static void wait_long(struct part *p)
 {
 	ncclUniqueId id;
 	ncclComm_t comm;
 
-	(void)p;
+	nc(ncclGetUniqueId(&id));
+	nc(ncclCommInitRank(&p->comm, 1, id, 0));
 	nc(ncclGetUniqueId(&id));
 	printf("waits\n");
 	fflush(stdout);
@@ -254,7 +299,9 @@ const struct test_case process_cases[] = {
 	{"abort_init", abort_init, true},
 	{"abort_wait", abort_wait, false},
 	{"lost", lost, false},
-	{"wait_for_ever", wait_for_ever, true},
+	{"wait_long", wait_long, true},
 	{"context", context, true},
+	{"half", half, true},
+	{"leave", leave, false},
 	{NULL, NULL, false},
 };

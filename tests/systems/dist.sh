@@ -38,7 +38,7 @@ inside sh -euc '
 	tar -C /opt -xzf /packages/cricket-client-*.tar.gz
 	/opt/cricket-client-*/bin/cricket check -s "$1"
 	/opt/cricket-client-*/bin/cricket run -s "$1" -- python3 /packages/use.py
-	python3 -m json.tool /opt/cricket-client-*/sbom.cdx.json | grep -q libtirpc
+	python3 -m json.tool /opt/cricket-client-*/sbom.cdx.json | grep -q openssl
 	grep -q "Linked statically: libtirpc" /opt/cricket-client-*/LICENCES
 	python3 -m venv /opt/venv
 	/opt/venv/bin/pip install -q --no-index --disable-pip-version-check /packages/cricket_gpu-*.whl

@@ -4,7 +4,7 @@
 # each use. Where one cannot be made, the script ends with status 77 and the reason: skipped, not passed.
 #
 #   CRICKET_MIRROR=URL    where Debian's suites are taken from
-#   UBUNTU_MIRROR=URL     the same for Ubuntu's (focal, jammy, noble)
+#   UBUNTU_MIRROR=URL     the same for Ubuntu's (xenial, bionic, focal, jammy, noble)
 #   ARCHIVE_MIRROR=URL    the same for Debian's that are archived (buster)
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -26,7 +26,7 @@ trap leave EXIT
 # mirror_of SUITE: where its packages are; nothing where no such place is set.
 mirror_of() {
 	case $1 in
-	focal | jammy | noble) echo "${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}" ;;
+	xenial | bionic | focal | jammy | noble) echo "${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}" ;;
 	buster) echo "${ARCHIVE_MIRROR:-}" ;;
 	*) echo "${CRICKET_MIRROR:-http://deb.debian.org/debian}" ;;
 	esac
@@ -43,7 +43,7 @@ make_root() {
 	[ -n "$mirror" ] || skip "$suite: no mirror is set (see tests/systems/README.md)"
 	# A suite that is newer than debootstrap has the script of those before it.
 	[ -e "/usr/share/debootstrap/scripts/$suite" ] || case $suite in
-	focal | jammy | noble) script=/usr/share/debootstrap/scripts/gutsy ;;
+	xenial | bionic | focal | jammy | noble) script=/usr/share/debootstrap/scripts/gutsy ;;
 	*) script=/usr/share/debootstrap/scripts/sid ;;
 	esac
 	mkdir -p "$roots"

@@ -3,7 +3,7 @@
 # this one: the libraries load, and programs run over tcp. The last system has glibc and nothing else, no shell either.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
-[ $# -gt 0 ] || set -- bullseye trixie focal jammy noble
+[ $# -gt 0 ] || set -- bullseye trixie xenial bionic focal jammy noble
 build=$top/cpu/build-portable
 apps=$top/build/systems
 first=$1

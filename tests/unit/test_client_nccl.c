@@ -207,6 +207,26 @@ static void an_error_in_a_group_is_the_groups(void **state)
 	destroy(comm);
 }
 
+static void a_group_is_no_larger_than_a_message(void **state)
+{
+	ncclComm_t comm = make(2);
+
+	(void)state;
+	sum(comm, 1);
+	for (int count = 13000; count <= 15000; count += 2000) {
+		ncclResult_t last = ncclSuccess;
+
+		peer_clear();
+		ckc_ncclGroupStart();
+		for (int i = 0; i < count && !last; i++)
+			last = sum(comm, 1);
+		assert_int_equal(last, count == 13000 ? ncclSuccess : ncclSystemError);
+		assert_int_equal(ckc_ncclGroupEnd(), last);
+		assert_int_equal(peer_count(CK_PROC_nccl_run), count == 13000);
+	}
+	destroy(comm);
+}
+
 static void any_value_is_no_handle(void **state)
 {
 	struct ckc_nccl_comm *table = ckc_client_current()->nccl->comms;
@@ -356,6 +376,7 @@ int main(void)
 		test(a_peer_is_new_once),
 		test(a_group_is_one_message),
 		test(an_error_in_a_group_is_the_groups),
+		test(a_group_is_no_larger_than_a_message),
 		test(any_value_is_no_handle),
 		test(a_configuration_travels_with_its_names),
 		test(an_outcome_that_is_asked_for_later),

@@ -254,7 +254,7 @@ static void registered_memory_keeps_its_bytes_and_is_of_the_file(void **state)
 	assert_int_equal(p[99], 3);
 	assert_int_equal(p[100], 4);
 	p[101] = 5;
-	assert_int_equal(in_file((char *)(base + offset + ((uintptr_t)p + 101) % CK_PAGE)), 5);
+	assert_int_equal(in_file((char *)(base + offset + ((uintptr_t)p + 101) % ck_page())), 5);
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, p + 101, 1000, stream));
 	assert_int_equal(peer_count(CK_PROC_pinned_copy), 1);
 	ok(cuMemHostGetDevicePointer_v2(&d, p + 200, 0));
@@ -265,7 +265,7 @@ static void registered_memory_keeps_its_bytes_and_is_of_the_file(void **state)
 	assert_int_equal(peer_count(CK_PROC_pinned_unmap), 1);
 	assert_int_equal(p[100], 4);
 	assert_int_equal(p[101], 5);
-	assert_int_equal(in_file((char *)(base + offset + ((uintptr_t)p + 101) % CK_PAGE)), 0);
+	assert_int_equal(in_file((char *)(base + offset + ((uintptr_t)p + 101) % ck_page())), 0);
 	free(p);
 }
 
@@ -338,13 +338,13 @@ static void wrong_registrations_are_refused(void **state)
 static void pieces_do_not_overlap(void **state)
 {
 	struct ckc_space *s = ckc_space_create(1ul << 40, 1ul << 41);
-	uint64_t a = ckc_space_take(s, 1, 4096), b = ckc_space_take(s, 2, 4096);
+	uint64_t a = ckc_space_take(s, 1, CK_PAGE), b = ckc_space_take(s, 2, CK_PAGE);
 	uint64_t c = ckc_space_take(s, 1, 5000), d = ckc_space_take(s, 1, 3 * MIB);
 	uint64_t e = ckc_space_take(s, 1, 3 * MIB), behind;
 	size_t length;
 
 	(void)state;
-	assert_int_equal(c, a + 4096);
+	assert_int_equal(c, a + CK_PAGE);
 	assert_int_not_equal(a / CK_UNIT, b / CK_UNIT); /* of another context */
 	assert_int_equal(e, d + 4 * MIB);
 	behind = ckc_space_behind(c, 5000, &length);

@@ -11,10 +11,11 @@
 #include <sys/wait.h>
 
 #include "tests/unit/rpc_ends.h"
+#include "util/page.h"
 
 #define SIZE (64u << 10)
 #define BIG (3u << 20) /* many times around */
-#define PAGE 4096u
+#define PAGE ((unsigned int)CK_PAGE_MOST)
 
 static void both_ends_go_on_in_rings(void **state)
 {

@@ -208,6 +208,7 @@ static struct cks_manifest *make_manifest(void)
 	strcpy(m->application, "train \"it\"\n");
 	m->created = 1700000000;
 	m->memory = (uint64_t)60 << 30;
+	strcpy(m->gpu.machine, "aarch64");
 	strcpy(m->gpu.driver, "emu");
 	m->gpu.version = 13000;
 	m->gpu.count = 2;
@@ -248,6 +249,7 @@ static void a_manifest_comes_back_as_it_was(void **state)
 	assert_string_equal(back->application, m->application);
 	assert_int_equal(back->created, 1700000000);
 	assert_int_equal(back->memory, (uint64_t)60 << 30);
+	assert_string_equal(back->gpu.machine, "aarch64");
 	assert_string_equal(back->gpu.driver, "emu");
 	assert_int_equal(back->gpu.version, 13000);
 	assert_int_equal(back->gpu.count, 2);
@@ -306,6 +308,21 @@ static void a_wrong_manifest_is_refused(void **state)
 	free_manifest(m);
 }
 
+/* Releases before 0.2.0 ran on one kind of processor, and did not write it. */
+static void a_manifest_without_a_processor_is_of_x86_64(void **state)
+{
+	struct place *p = *state;
+	struct cks_manifest *m = make_manifest(), back;
+	json_t *json = cks_manifest_json(m);
+
+	json_object_del(json_object_get(json, "gpu"), "machine");
+	assert_int_equal(cks_manifest_take(json, &back, &p->why), 0);
+	assert_string_equal(back.gpu.machine, "x86_64");
+	cks_manifest_free(&back);
+	json_decref(json);
+	free_manifest(m);
+}
+
 static void another_gpu_or_driver_is_named(void **state)
 {
 	struct place *p = *state;
@@ -324,6 +341,10 @@ static void another_gpu_or_driver_is_named(void **state)
 	here = m->gpu;
 	here.count = 1;
 	assert_int_equal(cks_manifest_fits(m, &here, &p->why), -EXDEV);
+	here = m->gpu;
+	strcpy(here.machine, "x86_64");
+	assert_int_equal(cks_manifest_fits(m, &here, &p->why), -EXDEV);
+	assert_non_null(strstr(p->why.text, "needs a processor aarch64; here is x86_64"));
 	free_manifest(m);
 }
 
@@ -491,6 +512,7 @@ int main(void)
 		TEST(a_name_that_leads_elsewhere_is_no_name),
 		TEST(a_manifest_comes_back_as_it_was),
 		TEST(a_wrong_manifest_is_refused),
+		TEST(a_manifest_without_a_processor_is_of_x86_64),
 		TEST(another_gpu_or_driver_is_named),
 		TEST(a_folder_appears_as_a_whole_and_for_its_owner_only),
 		TEST(an_abandoned_folder_leaves_nothing),

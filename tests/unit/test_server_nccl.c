@@ -421,7 +421,7 @@ static void a_job_waits_in_a_thread_of_its_own(void **state)
 }
 
 /* NCCL cannot stop it; the number is free, and what is made later is aborted. */
-static void a_communicator_that_nobody_waits_for_is_aborted(void **state)
+static void a_communicator_that_is_no_longer_wanted_is_aborted(void **state)
 {
 	struct cks_nccl_outcome out;
 
@@ -511,7 +511,7 @@ int main(void)
 		test(one_that_does_not_block_is_waited_for),
 		test(a_context_ends_with_its_communicators),
 		test(a_job_waits_in_a_thread_of_its_own),
-		test(a_communicator_that_nobody_waits_for_is_aborted),
+		test(a_communicator_that_is_no_longer_wanted_is_aborted),
 		test(bytes_that_are_no_batch_are_refused),
 		test(a_configuration_that_says_more_than_it_has_is_refused),
 	};

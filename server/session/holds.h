@@ -1,0 +1,36 @@
+/*
+ * server/session/holds.h - streams that wait for another server, and calls of the driver that must not meet them.
+ *
+ * A stream waits for another server in a function of the host, which ends when the client says so. Before that, this
+ * worker may have to receive bytes for it. Some of the driver's functions wait for all work of the context, and keep the
+ * driver's other functions waiting meanwhile (CUDA C++ Programming Guide, "Lazy Loading": loading a kernel may need the
+ * context's synchronization). The two would deadlock. So only one kind is in the driver at a time.
+ */
+#ifndef CK_SERVER_SESSION_HOLDS_H
+#define CK_SERVER_SESSION_HOLDS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/lock.h"
+
+struct cks_holds {
+	struct ck_mutex lock;
+	pthread_cond_t changed;
+	unsigned int holding; /* streams, from the message to the end of the function */
+	unsigned int waiting; /* calls that may wait for all work */
+};
+
+void cks_holds_init(struct cks_holds *holds);
+void cks_holds_fini(struct cks_holds *holds);
+
+/* Wait until no call of the other kind is in the driver, and count this one. */
+void cks_holds_begin(struct cks_holds *holds);
+void cks_holds_over(struct cks_holds *holds);
+
+/* The same of message @proc, if it may wait for all work of the context; false: it does not. */
+bool cks_holds_enter(struct cks_holds *holds, uint32_t proc);
+void cks_holds_leave(struct cks_holds *holds);
+
+#endif
