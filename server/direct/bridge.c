@@ -325,11 +325,15 @@ int cks_bridge_start(struct cks_end *e)
 	return ret;
 }
 
-/* Can it carry a copy now? The last connections may be on their way. Call with the lock held. */
+/* Can it carry a copy now? The threads of the last connections may be about to start. Call with the lock held. */
 static bool is_whole(struct cks_bridge *b)
 {
 	struct timespec until = ck_until(CLOCK_REALTIME, CK_BRIDGE_TICKET_MS * CK_NS_PER_MS);
 
+	for (unsigned int i = 0; i < b->width; i++) {
+		if (!b->ends[i].chan)
+			return false;
+	}
 	while (!b->broken && !b->part && atomic_load(&b->there) < b->width) {
 		if (ck_cond_timedwait(&b->changed, &b->lock, &until) == ETIMEDOUT)
 			return false;
