@@ -2,6 +2,7 @@
  * emu/cupti.c - the emulated driver's own CUPTI; see cupti.h. Its clock counts from the machine's start.
  */
 #include "emu/cupti.h"
+#include "emu/graphs/graph.h"
 #include "emu/emu_api.h"
 #include "emu/objects/activity.h"
 
@@ -114,5 +115,16 @@ CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_t
 	if (!number || (stream && stream != CU_STREAM_LEGACY && cuStreamGetId(stream, &id)))
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	*number = ck_emu_activity_stream(id);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetGraphExecId(CUgraphExec handle, uint32_t *number)
+{
+	struct ck_emu_exec *exec;
+
+	if (!number || ck_emu_exec_begin(handle, &exec))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*number = (uint32_t)exec->graph->id;
+	ck_emu_graph_unlock();
 	return CUPTI_SUCCESS;
 }

@@ -24,6 +24,8 @@ CUptiResult cuptiGetContextId(CUcontext context, uint32_t *number);
 CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
 			       uint32_t *number);
 
+CUptiResult cuptiGetGraphExecId(CUgraphExec exec, uint32_t *number);
+
 #pragma GCC visibility pop
 
 #endif

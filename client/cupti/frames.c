@@ -244,7 +244,8 @@ static void note_message(struct ckc_cupti *s, const struct ckc_message *m)
 static bool is_ours(uint32_t proc)
 {
 	return proc == CK_PROC_profile || proc == CK_PROC_profile_clock ||
-	       proc == CK_PROC_profile_fetch || proc == CK_PROC_profile_stream;
+	       proc == CK_PROC_profile_fetch || proc == CK_PROC_profile_stream ||
+	       proc == CK_PROC_profile_graph;
 }
 
 static void on_message(const struct ckc_message *m)

@@ -1,8 +1,9 @@
 /*
- * client/cupti/numbers.c - the numbers that records have for the program's devices, contexts and streams.
+ * client/cupti/numbers.c - the numbers that records have for the program's devices, contexts, streams and graphs.
  */
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"
+#include "client/graphs/graph.h"
 
 static const struct ckc_context *find(CUcontext handle)
 {
@@ -63,4 +64,20 @@ CK_EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uin
 CK_EXPORT CUptiResult cuptiGetStreamId(CUcontext context, CUstream stream, uint32_t *number)
 {
 	return cuptiGetStreamIdEx(context, stream, 0, number);
+}
+
+CK_EXPORT CUptiResult cuptiGetGraphExecId(CUgraphExec handle, uint32_t *number)
+{
+	struct ckc_exec *exec;
+	unsigned int found;
+	CUresult err;
+
+	if (!number || ckc_exec_from(handle, &exec))
+		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
+	if (!ckc_session_offers(ckc_client_current(), CK_PROC_profile_graph))
+		return ckc_cupti_result(CUPTI_ERROR_NOT_SUPPORTED);
+	err = ck_wire_profile_graph(0, exec->object.id, &found);
+	if (!err)
+		*number = found;
+	return ckc_cupti_result(err ? CUPTI_ERROR_NOT_INITIALIZED : CUPTI_SUCCESS);
 }

@@ -152,7 +152,8 @@ CUresult ck_serve_nccl_urge(struct cks_request *q, ck_nccl_urge_args *a, ck_nccl
 CUresult ck_serve_nccl_wait(struct cks_request *q, ck_nccl_wait_args *a, ck_nccl_wait_res *res)
 {
 	struct cks_nccl_outcome out;
-	unsigned int ms = ck_min(a->milliseconds, (unsigned int)CK_NCCL_WAIT_MS);
+	unsigned int ms = ck_min(ck_min(a->milliseconds, q->session->wait_max_ms),
+				 (unsigned int)CK_NCCL_WAIT_MS);
 
 	res->done = cks_nccl_job_wait(q->session->nccl, a->ticket, ms, &out);
 	if (!res->done)

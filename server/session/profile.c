@@ -46,6 +46,7 @@ static struct {
 	CUptiResult (*cuptiGetTimestamp)(uint64_t *);
 	CUptiResult (*cuptiGetContextId)(CUcontext, uint32_t *);
 	CUptiResult (*cuptiGetStreamIdEx)(CUcontext, CUstream, uint8_t, uint32_t *);
+	CUptiResult (*cuptiGetGraphExecId)(CUgraphExec, uint32_t *); /* or NULL: since CUDA 12 */
 	CUptiResult (*cuptiGetVersion)(uint32_t *);
 } cupti;
 
@@ -103,6 +104,7 @@ static bool find(void *library, const char *name, void *slot)
 
 static bool find_all(void *library)
 {
+	find(library, "cuptiGetGraphExecId", &cupti.cuptiGetGraphExecId);
 	return FIND(library, cuptiActivityRegisterCallbacks) &&
 	       FIND(library, cuptiActivityEnable) && FIND(library, cuptiActivityDisable) &&
 	       FIND(library, cuptiActivityFlushAll) && FIND(library, cuptiActivityGetNextRecord) &&
@@ -305,6 +307,18 @@ CUresult ck_serve_profile_stream(struct cks_request *q, ck_profile_stream_args *
 	    cupti.cuptiGetStreamIdEx(context, stream, 0, &res->number))
 		return CUDA_ERROR_UNKNOWN;
 	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_profile_graph(struct cks_request *q, ck_profile_graph_args *a,
+				ck_profile_graph_res *res)
+{
+	CUgraphExec exec;
+
+	if (!cks_exec_find(q, a->graph, &exec))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!state.open || !cupti.cuptiGetGraphExecId)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return cupti.cuptiGetGraphExecId(exec, &res->number) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
 /* The first piece that waits; a client asks until there is none. */

@@ -188,6 +188,10 @@ for c in calls:
     assert work[1].bytes == 4096 and ctypes.string_at(work[2].name) == b"add_one"
     nodes.append([(r.graph, r.node) for r in work])
 assert nodes[0] == nodes[1] and len(set(nodes[0])) == 3 and len({graph for graph, _ in nodes[0]}) == 1 and all(map(all, nodes[0])), nodes
+number = ctypes.c_uint32()
+call("cuptiGetGraphExecId", executable, ctypes.byref(number))
+assert number.value == nodes[0][0][0]
+assert cupti.cuptiGetGraphExecId(ctypes.c_void_p(5), ctypes.byref(number)) == 1
 overheads = [(r.overhead, r.object, r.first) for r in taken if r.kind == OVERHEAD]
 assert (1, 1, os.getpid()) in overheads and (1 << 16, 2, os.getpid()) in overheads, overheads
 # of a launch as a whole there is one record, and then none of its nodes
