@@ -130,6 +130,7 @@ static CUresult enqueue(const struct ckc_between *b, struct ckc_crossing *c)
 	}
 	hold(own);
 	callback.data = own;
+	callback.stream = b->stream ? b->stream->object.id : b->context->object.id;
 	ckc_route(b->context->client);
 	err = ckc_callback_add(&callback, &id);
 	if (err) {

@@ -24,6 +24,7 @@
 #define IDLE_MS 10000
 #define INDEX_BITS 32
 #define RETURN_MS 2000
+#define TURN_MS 1000
 
 struct ckc_callback_entry {
 	struct ckc_callback callback;
@@ -74,11 +75,17 @@ static bool put(struct ckc_callbacks *all, const struct ckc_callback *callback, 
 	e->callback.round = all->round;
 	all->pending++;
 	all->added += callback->in_stream;
+	if (callback->in_stream)
+		++*(callback->ours ? &all->ours : &all->theirs);
 	return true;
 }
 
 static void returned(struct ckc_callbacks *all, const struct ckc_callback *callback)
 {
+	if (callback->in_stream) {
+		--*(callback->ours ? &all->ours : &all->theirs);
+		pthread_cond_broadcast(&all->fewer);
+	}
 	if (!callback->in_stream || callback->round < all->given_up)
 		return;
 	if (callback->round == all->round)
@@ -175,6 +182,7 @@ static void give_up(struct ckc_client *c)
 		returned(all, &callback);
 	}
 	pthread_cond_broadcast(&all->returned);
+	pthread_cond_broadcast(&all->fewer);
 	all->threads--;
 	ck_unlock(&all->lock);
 }
@@ -220,18 +228,33 @@ static void *serve(void *client)
 
 /* --- called from other files */
 
+/* Not for long: the other stream may wait for what the program does next. Call with the lock held. */
+static void await_turn(const struct ckc_client *c, uint64_t stream)
+{
+	struct ckc_callbacks *all = &c->objects->callbacks;
+	struct timespec until = ck_until(CLOCK_REALTIME, TURN_MS * CK_NS_PER_MS);
+
+	while ((all->theirs > 0 || (all->ours > 0 && all->our_stream != stream)) &&
+	       c->state == CK_STATE_READY &&
+	       ck_cond_timedwait(&all->fewer, &all->lock, &until) != ETIMEDOUT)
+		;
+	all->our_stream = stream;
+}
+
 CUresult ckc_callback_add(const struct ckc_callback *callback, uint64_t *id)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_callbacks *all = &c->objects->callbacks;
+	int cancel = ck_lock_uncancelled(&all->lock);
 	CUresult err = CUDA_SUCCESS;
 
-	ck_lock(&all->lock);
+	if (callback->ours && callback->in_stream)
+		await_turn(c, callback->stream);
 	if (ensure_waiting(c) < 0)
 		err = CUDA_ERROR_OPERATING_SYSTEM;
 	else if (!put(all, callback, id))
 		err = CUDA_ERROR_OUT_OF_MEMORY;
-	ck_unlock(&all->lock);
+	ck_unlock_uncancelled(&all->lock, cancel);
 	return err;
 }
 

@@ -26,10 +26,15 @@ struct ckc_callback {
 	bool on_loss;	 /* called with an error when the server is lost */
 	bool ours;	 /* of this library, not of the application: may call ckc_call_aside */
 	bool in_stream;	 /* its stream blocks until it returns */
+	uint64_t stream; /* ours in a stream: which; an id */
 	uint64_t round;	 /* the round of waiting it was added in; set by ckc_callback_add */
 };
 
-/* Note a callback and make sure that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. */
+/*
+ * Note a callback and make sure that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. One of ours in a stream first
+ * waits, a second at most, until no other stream has a function to come: NVIDIA's driver runs the functions of all streams
+ * one after the other, so this one could keep back one that it waits for.
+ */
 CUresult ckc_callback_add(const struct ckc_callback *callback, uint64_t *id);
 /* Drop a callback: it will not be called (again). */
 void ckc_callback_drop(uint64_t id);

@@ -116,6 +116,7 @@ CUresult ckc_event_wait_between(struct ckc_context *context, struct ckc_stream *
 	if (err)
 		return err;
 	callback.data = w;
+	callback.stream = stream ? stream->object.id : context->object.id;
 	ckc_route(context->client);
 	err = ckc_callback_add(&callback, &id);
 	if (err) {

@@ -12,7 +12,8 @@ static void begin(void *part)
 		.usage_lock = CK_MUTEX(CK_RANK_USAGE),
 		.callbacks = {.lock = CK_MUTEX(CK_RANK_CALLBACKS),
 			      .round = 1,
-			      .returned = PTHREAD_COND_INITIALIZER},
+			      .returned = PTHREAD_COND_INITIALIZER,
+			      .fewer = PTHREAD_COND_INITIALIZER},
 		.captures = {.lock = CK_MUTEX(CK_RANK_CAPTURES)},
 		.elapsed_lock = CK_MUTEX(CK_RANK_ELAPSED),
 	};

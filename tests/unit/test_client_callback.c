@@ -238,11 +238,60 @@ static int begin(void **state)
 	return peer_begin(state);
 }
 
+static void nothing(const struct ckc_callback *c, int status, uint64_t value)
+{
+	(void)c;
+	(void)status;
+	(void)value;
+}
+
+static uint64_t hold(uint64_t stream)
+{
+	const struct ckc_callback own = {
+		.run = nothing, .ours = true, .in_stream = true, .stream = stream};
+	uint64_t id;
+
+	assert_int_equal(ckc_callback_add(&own, &id), CUDA_SUCCESS);
+	return id;
+}
+
+static _Atomic uint64_t held;
+
+static void *hold_another(void *stream)
+{
+	uint64_t id = hold(*(uint64_t *)stream);
+
+	atomic_store(&held, id);
+	return NULL;
+}
+
+/* NVIDIA's driver runs functions one after the other: one of ours waits in no stream while another stream has one. */
+static void test_ours_are_in_one_stream_at_a_time(void **state)
+{
+	uint64_t first = hold(7), second = hold(7), other = 8;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, hold_another, &other), 0);
+	ckc_callback_drop(first);
+	usleep(2000);
+	assert_int_equal(atomic_load(&held), 0);
+	assert_int_equal(cuLaunchHostFunc(NULL, count, (void *)&calls), CUDA_SUCCESS);
+	ckc_callback_drop(second);
+	usleep(2000);
+	assert_int_equal(atomic_load(&held), 0); /* nor while the program has one */
+	await(hand_out(registered(0), 0));
+	pthread_join(thread, NULL);
+	ckc_callback_drop(atomic_load(&held));
+	ckc_callback_drop(hold(9));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, clear)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_function_is_called_once_and_then_reported),
+		TEST(test_ours_are_in_one_stream_at_a_time),
 		TEST(test_ids_that_are_none_call_nothing),
 		TEST(test_a_function_that_blocks_holds_up_no_other),
 		TEST(test_cuda_is_not_permitted_inside),
