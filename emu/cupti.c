@@ -128,3 +128,14 @@ CUptiResult cuptiGetGraphExecId(CUgraphExec handle, uint32_t *number)
 	ck_emu_graph_unlock();
 	return CUPTI_SUCCESS;
 }
+
+CUptiResult cuptiGetGraphId(CUgraph handle, uint32_t *number)
+{
+	struct ck_emu_graph *graph;
+
+	if (!number || ck_emu_graph_begin(handle, &graph))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*number = (uint32_t)graph->id;
+	ck_emu_graph_unlock();
+	return CUPTI_SUCCESS;
+}

@@ -25,6 +25,7 @@ CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_t
 			       uint32_t *number);
 
 CUptiResult cuptiGetGraphExecId(CUgraphExec exec, uint32_t *number);
+CUptiResult cuptiGetGraphId(CUgraph graph, uint32_t *number);
 
 #pragma GCC visibility pop
 

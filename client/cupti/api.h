@@ -50,6 +50,7 @@ CUptiResult cuptiGetStreamId(CUcontext context, CUstream stream, uint32_t *numbe
 CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
 			       uint32_t *number);
 CUptiResult cuptiGetGraphExecId(CUgraphExec exec, uint32_t *number);
+CUptiResult cuptiGetGraphId(CUgraph graph, uint32_t *number);
 
 /* second.c */
 CUptiResult cuptiActivityEnable_v2(void *subscriber, uint32_t kind,

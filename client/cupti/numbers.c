@@ -66,18 +66,38 @@ CK_EXPORT CUptiResult cuptiGetStreamId(CUcontext context, CUstream stream, uint3
 	return cuptiGetStreamIdEx(context, stream, 0, number);
 }
 
+/* The number of the executable or other graph that the server knows as @id. */
+static CUptiResult number_graph(uint64_t id, uint32_t *number)
+{
+	unsigned int found;
+
+	if (!ckc_session_offers(ckc_client_current(), CK_PROC_profile_graph))
+		return CUPTI_ERROR_NOT_SUPPORTED;
+	if (ck_wire_profile_graph(0, id, &found))
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	*number = found;
+	return CUPTI_SUCCESS;
+}
+
 CK_EXPORT CUptiResult cuptiGetGraphExecId(CUgraphExec handle, uint32_t *number)
 {
 	struct ckc_exec *exec;
-	unsigned int found;
-	CUresult err;
 
 	if (!number || ckc_exec_from(handle, &exec))
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
-	if (!ckc_session_offers(ckc_client_current(), CK_PROC_profile_graph))
-		return ckc_cupti_result(CUPTI_ERROR_NOT_SUPPORTED);
-	err = ck_wire_profile_graph(0, exec->object.id, &found);
-	if (!err)
-		*number = found;
-	return ckc_cupti_result(err ? CUPTI_ERROR_NOT_INITIALIZED : CUPTI_SUCCESS);
+	return ckc_cupti_result(number_graph(exec->object.id, number));
+}
+
+/* XLA passes executable graphs as well. */
+CK_EXPORT CUptiResult cuptiGetGraphId(CUgraph handle, uint32_t *number)
+{
+	struct ckc_graph *graph;
+
+	if (!number)
+		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
+	if (ckc_object_check(handle, CK_OBJECT_EXEC))
+		return cuptiGetGraphExecId((CUgraphExec)handle, number);
+	if (ckc_graph_from(handle, &graph))
+		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
+	return ckc_cupti_result(number_graph(graph->object.id, number));
 }

@@ -46,7 +46,9 @@ static struct {
 	CUptiResult (*cuptiGetTimestamp)(uint64_t *);
 	CUptiResult (*cuptiGetContextId)(CUcontext, uint32_t *);
 	CUptiResult (*cuptiGetStreamIdEx)(CUcontext, CUstream, uint8_t, uint32_t *);
-	CUptiResult (*cuptiGetGraphExecId)(CUgraphExec, uint32_t *); /* or NULL: since CUDA 12 */
+	/* or NULL: since CUDA 12 */
+	CUptiResult (*cuptiGetGraphExecId)(CUgraphExec, uint32_t *);
+	CUptiResult (*cuptiGetGraphId)(CUgraph, uint32_t *);
 	CUptiResult (*cuptiGetVersion)(uint32_t *);
 } cupti;
 
@@ -105,6 +107,7 @@ static bool find(void *library, const char *name, void *slot)
 static bool find_all(void *library)
 {
 	find(library, "cuptiGetGraphExecId", &cupti.cuptiGetGraphExecId);
+	find(library, "cuptiGetGraphId", &cupti.cuptiGetGraphId);
 	return FIND(library, cuptiActivityRegisterCallbacks) &&
 	       FIND(library, cuptiActivityEnable) && FIND(library, cuptiActivityDisable) &&
 	       FIND(library, cuptiActivityFlushAll) && FIND(library, cuptiActivityGetNextRecord) &&
@@ -312,13 +315,22 @@ CUresult ck_serve_profile_stream(struct cks_request *q, ck_profile_stream_args *
 CUresult ck_serve_profile_graph(struct cks_request *q, ck_profile_graph_args *a,
 				ck_profile_graph_res *res)
 {
+	CUptiResult ret = CUPTI_ERROR_NOT_SUPPORTED;
 	CUgraphExec exec;
+	CUgraph graph;
 
-	if (!cks_exec_find(q, a->graph, &exec))
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!state.open || !cupti.cuptiGetGraphExecId)
+	if (!state.open)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return cupti.cuptiGetGraphExecId(exec, &res->number) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+	if (cks_exec_find(q, a->graph, &exec)) {
+		if (cupti.cuptiGetGraphExecId)
+			ret = cupti.cuptiGetGraphExecId(exec, &res->number);
+	} else if (cks_graph_find(q, a->graph, &graph)) {
+		if (cupti.cuptiGetGraphId)
+			ret = cupti.cuptiGetGraphId(graph, &res->number);
+	} else {
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	return ret ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
 /* The first piece that waits; a client asks until there is none. */

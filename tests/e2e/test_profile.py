@@ -191,7 +191,11 @@ assert nodes[0] == nodes[1] and len(set(nodes[0])) == 3 and len({graph for graph
 number = ctypes.c_uint32()
 call("cuptiGetGraphExecId", executable, ctypes.byref(number))
 assert number.value == nodes[0][0][0]
-assert cupti.cuptiGetGraphExecId(ctypes.c_void_p(5), ctypes.byref(number)) == 1
+call("cuptiGetGraphId", executable, ctypes.byref(number))
+assert number.value == nodes[0][0][0]
+call("cuptiGetGraphId", graph, ctypes.byref(number))
+assert number.value not in (0, nodes[0][0][0])
+assert cupti.cuptiGetGraphExecId(ctypes.c_void_p(5), ctypes.byref(number)) == cupti.cuptiGetGraphId(graph, None) == 1
 overheads = [(r.overhead, r.object, r.first) for r in taken if r.kind == OVERHEAD]
 assert (1, 1, os.getpid()) in overheads and (1 << 16, 2, os.getpid()) in overheads, overheads
 # of a launch as a whole there is one record, and then none of its nodes
