@@ -20,9 +20,9 @@
 #include "util/servers.h"
 
 /* There are several sessions. Never reset, except in the child of a fork. */
-extern bool ckc_many __attribute__((visibility("hidden")));
+extern _Atomic bool ckc_many __attribute__((visibility("hidden")));
 /* Calls have more to do than usual when they begin: there are several sessions, or calls are counted. */
-extern bool ckc_slow_entry __attribute__((visibility("hidden")));
+extern _Atomic bool ckc_slow_entry __attribute__((visibility("hidden")));
 
 /* Of the process; servers.c fills it. The list is complete before the program knows a device of it. */
 struct ckc_sessions {

@@ -5,7 +5,7 @@
 
 #include "client/wire/servers.h"
 
-bool ckc_many, ckc_slow_entry;
+_Atomic bool ckc_many, ckc_slow_entry;
 struct ckc_sessions ckc_sessions = {.lock = CK_MUTEX(CK_RANK_SERVERS)};
 
 __thread struct ckc_context *ckc_thread_context __attribute__((tls_model("initial-exec")));
