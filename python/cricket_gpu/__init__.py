@@ -8,15 +8,18 @@ In a program, before its first use of CUDA:
     import cricket_gpu
     cricket_gpu.connect("gpuhost")
     cricket_gpu.connect("srv:gpu.example.org", gpus=2, mem="40G")     on GPUs that have so much memory free
+
+In a notebook: `%load_ext cricket_gpu`, then `%cricket connect gpuhost` (jupyter.py).
 """
 import ctypes
 import importlib.metadata
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 
-__all__ = ["command", "connect", "folder", "library"]
+__all__ = ["command", "connect", "folder", "library", "program", "status"]
 
 
 def _file(end):
@@ -42,7 +45,7 @@ def folder():
     return library().parent / "lib"
 
 
-def _program():
+def program():
     """The command of the package, else the one in PATH."""
     try:
         return str(command())
@@ -68,7 +71,7 @@ def connect(server=None, gpus=None, mem=None, wait=None, devices=None):
     """
     options = {"--server": server, "--gpus": gpus, "--mem": mem, "--wait": wait, "--devices": devices}
     words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
-    done = subprocess.run([_program(), "env", "--format", "plain", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    done = subprocess.run([program(), "env", "--format", "plain", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise ConnectionError(done.stderr.strip().replace("cricket: ", ""))
@@ -79,3 +82,21 @@ def connect(server=None, gpus=None, mem=None, wait=None, devices=None):
     os.environ.update(variables)
     ctypes.CDLL(client, mode=ctypes.RTLD_GLOBAL)
     return variables.get("REMOTE_GPU_ADDRESS")
+
+
+def status(server=None):
+    """The sessions of SERVER, which is on this host, or of this host's: what `cricket status --json` prints, as a dict.
+
+    ConnectionError: no server answers; its text says why.
+    """
+    done = subprocess.run([program(), "status", "--json", *([server] if server else [])], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise ConnectionError(done.stderr.strip().replace("cricket: ", ""))
+    return json.loads(done.stdout)
+
+
+def load_ipython_extension(shell):
+    """`%load_ext cricket_gpu`: the magic `%cricket`."""
+    from . import jupyter
+    jupyter.load_ipython_extension(shell)
