@@ -1,6 +1,7 @@
 /*
  * client/nccl/batch.c - a batch of operations on its way to a session, and what comes after its outcome.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,8 +96,8 @@ void ckc_nccl_batch_done(struct ckc_nccl_batch *b, ncclResult_t result, const ui
 
 		if (a->value && !result && at < count)
 			*a->value = (void *)(uintptr_t)values[at++];
-		if (a->comm && !result)
-			a->comm->registered += (unsigned int)a->registers;
+		if (a->comm && !result && a->registers) /* another thread may abort it */
+			atomic_fetch_add(&a->comm->registered, (unsigned int)a->registers);
 		/* the program aborts one whose making goes on behind its back */
 		if (a->newcomm && result && a->newcomm->nonblocking)
 			a->newcomm->failed = result;

@@ -25,7 +25,7 @@ struct ckc_nccl_comm {
 	uint64_t clique; /* the same in all ranks of it */
 	bool crowded;	 /* other ranks of its clique are in this session */
 	bool nonblocking;
-	unsigned int registered; /* buffers and windows */
+	_Atomic unsigned int registered; /* buffers and windows */
 	struct ckc_nccl_pending
 		*pending;    /* with the lock: an outcome that is not here yet; NULL: none */
 	ncclResult_t failed; /* the outcome of an earlier one */
