@@ -158,6 +158,7 @@ def test_a_cut_connection_changes_no_result(servers, tmp_path, how):
 
 
 def test_a_session_with_communicators_is_not_suspended(servers, tmp_path):
+    servers[0].wait_idle()
     process, = begin("wait_long", [servers[0].address("tcp")], tmp_path)
     assert process.stdout.readline() == "waits\n"
     session, = Asker(servers[0]).ask("sessions")["sessions"]

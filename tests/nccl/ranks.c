@@ -258,7 +258,7 @@ static void memory(struct part *p)
 	ncclWindow_t window;
 
 	nc(ncclMemAlloc(&buffer, COUNT * sizeof(float)));
-	cu(cuMemsetD32_v2((uintptr_t)buffer, 0x3f800000, COUNT));
+	cu(cuMemsetD32Async((uintptr_t)buffer, 0x3f800000, COUNT, p->stream));
 	nc(ncclCommRegister(p->comm, buffer, COUNT * sizeof(float), &handle));
 	want(handle != NULL);
 	nc(ncclAllReduce(buffer, buffer, COUNT, ncclFloat32, ncclSum, p->comm, p->stream));
