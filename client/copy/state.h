@@ -54,7 +54,7 @@ struct ckc_bridges {
 	struct ck_mutex lock;
 	pthread_cond_t given;
 	struct ckc_bridge {
-		bool taken; /* a copy uses it; nobody else touches the rest */
+		bool taken; /* a copy uses it; no other thread touches the rest */
 		bool live;
 		uint64_t near, far; /* its numbers on both servers */
 	} list[CK_SERVERS_MAX][CK_BRIDGES];

@@ -2,7 +2,7 @@
  * client/modules/launch_site.c - see launch_site.h.
  *
  * Python's functions are looked up in the process, and those that are there must be used with Python's lock (the GIL). A thread
- * that launches from an extension has often released it: `ctypes.CDLL`, and PyTorch. Waiting for it here could last for ever,
+ * that launches from an extension has often released it: `ctypes.CDLL`, and PyTorch. Waiting for it here might never end,
  * for its owner may wait for what this thread holds. So a thread of the client asks for the lock and reads where
  * this one is, which stands still meanwhile; after a second it is told that nothing is wanted any more.
  */

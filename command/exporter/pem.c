@@ -27,7 +27,7 @@ static int fail(const char *path, int error)
 	return -error;
 }
 
-/* @secret: nobody but the owner and a group may read it. */
+/* @secret: only the owner and a group may read it. */
 static int read_file(const char *path, bool secret, char text[CKX_PEM_MAX])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);

@@ -131,7 +131,7 @@ struct cks_bridge *cks_bridge_get(struct cks_direct *d, uint64_t number)
 	return b;
 }
 
-/* Nobody reads or writes it any more. */
+/* No thread reads or writes it any more. */
 static void close_end(struct cks_end *e)
 {
 	struct cks_direct *d = e->bridge->owner;

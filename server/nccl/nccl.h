@@ -42,7 +42,7 @@ struct cks_nccl_comm {
 
 struct cks_nccl {
 	struct ck_mutex
-		lock; /* with what follows, but for the insides of communicators that are in use */
+		lock; /* with what follows, except the insides of communicators that are in use */
 	struct cks_nccl_comm *comms[CK_NCCL_COMMS];
 	unsigned int count;
 	struct cks_nccl_job *jobs;

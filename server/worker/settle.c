@@ -59,7 +59,7 @@ static int become(uid_t user, int fd)
 	own.cache_dir = cache_dir;
 	if (setenv("CUDA_CACHE_PATH", compute_dir, 1) < 0)
 		return -errno;
-	cks_hello_prepare(&own); /* a failure is told to the client, by the next try */
+	cks_hello_prepare(&own); /* the next try reports a failure to the client */
 	ret = cks_users_become(&own.worker_users, user);
 	if (ret < 0)
 		ck_err("becoming user %u: %s", (unsigned int)user, strerror(-ret));

@@ -55,7 +55,7 @@ struct first_lane {
 
 /* End the process, from any thread. */
 _Noreturn void worker_end(const char *reason);
-/* Whatever ends the process from now on, this was the reason. Once. */
+/* If the process ends from now on, this was the reason. Once. */
 void worker_verdict(const char *reason);
 /* Watch the client's first connection @fd, in a thread. -errno. */
 int worker_watch_begin(int fd);
