@@ -14,13 +14,10 @@ struct ck_error {
 	const char *name, *text;
 };
 
-/* Errors after which the driver answers every call of the context with the same error. */
-static inline bool ck_error_is_sticky(CUresult err)
+/* Errors that a kernel brings upon its context. */
+static inline bool ck_error_is_fault(CUresult err)
 {
 	switch (err) {
-	case CUDA_ERROR_ECC_UNCORRECTABLE:
-	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-	case CUDA_ERROR_CONTAINED:
 	case CUDA_ERROR_ILLEGAL_ADDRESS:
 	case CUDA_ERROR_LAUNCH_TIMEOUT:
 	case CUDA_ERROR_ASSERT:
@@ -34,6 +31,13 @@ static inline bool ck_error_is_sticky(CUresult err)
 	default:
 		return false;
 	}
+}
+
+/* Errors after which the driver answers every call of the context with the same error. */
+static inline bool ck_error_is_sticky(CUresult err)
+{
+	return ck_error_is_fault(err) || err == CUDA_ERROR_ECC_UNCORRECTABLE ||
+	       err == CUDA_ERROR_NVLINK_UNCORRECTABLE || err == CUDA_ERROR_CONTAINED;
 }
 
 /* The row of @value, or NULL for a number that CUDA does not know. */

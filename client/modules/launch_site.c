@@ -4,7 +4,7 @@
  * Python's functions are looked up in the process, and those that are there must be used with Python's lock (the GIL). A thread
  * that launches from an extension has often released it: `ctypes.CDLL`, and PyTorch. Waiting for it here might never end,
  * for its owner may wait for what this thread holds. So a thread of the client asks for the lock and reads where
- * this one is, which stands still meanwhile; after a second it is told that nothing is wanted any more.
+ * this one is, which stands still meanwhile; after a second this one withdraws its request.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,6 +18,7 @@
 
 #include "client/modules/launch_site.h"
 #include "client/wire/client.h"
+#include "cuda/errors.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
@@ -186,31 +187,13 @@ static void search(const struct python *p, void *state, char text[TEXT])
 	put(s);
 }
 
-static bool is_fault(CUresult err)
-{
-	switch (err) {
-	case CUDA_ERROR_ILLEGAL_ADDRESS:
-	case CUDA_ERROR_ASSERT:
-	case CUDA_ERROR_HARDWARE_STACK_ERROR:
-	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-	case CUDA_ERROR_MISALIGNED_ADDRESS:
-	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-	case CUDA_ERROR_INVALID_PC:
-	case CUDA_ERROR_LAUNCH_FAILED:
-	case CUDA_ERROR_LAUNCH_TIMEOUT:
-		return true;
-	default:
-		return false;
-	}
-}
-
 void ckc_launch_site_tell(CUresult err)
 {
 	char text[TEXT] = "";
 	struct python p;
 	void *state;
 
-	if (!is_fault(err) || !find_python(&p))
+	if (!ck_error_is_fault(err) || !find_python(&p))
 		return;
 	state = p.PyGILState_GetThisThreadState();
 	if (!state)

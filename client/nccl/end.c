@@ -20,15 +20,17 @@ ncclResult_t ckc_ncclCommFinalize(ncclComm_t handle)
 	return ret ? ckc_nccl_spoil(ret) : end(comm, CK_NCCL_FINALIZE, 0, false, CKC_NCCL_WAITS);
 }
 
-/* The communicator of a handle that goes in any case; NULL: its server is lost, and it has gone. */
+/* The communicator of a handle that goes in any case; NULL: there is nothing to do, or an error. Where its server is lost, it
+ * has gone. */
 static ncclResult_t last_use(ncclComm_t handle, struct ckc_nccl_comm **comm)
 {
-	ncclResult_t ret = ckc_nccl_comm_from(handle, comm);
+	ncclResult_t ret = handle ? ckc_nccl_comm_from(handle, comm) : ncclSuccess;
 
+	if (ret || !handle)
+		*comm = NULL;
 	if (ret != ncclRemoteError)
-		return ret;
+		return ckc_nccl_spoil(ret);
 	ckc_nccl_comm_free((struct ckc_nccl_comm *)(void *)handle);
-	*comm = NULL;
 	return ncclSuccess;
 }
 
@@ -37,13 +39,10 @@ static ncclResult_t last_use(ncclComm_t handle, struct ckc_nccl_comm **comm)
 ncclResult_t ckc_ncclCommDestroy(ncclComm_t handle)
 {
 	struct ckc_nccl_comm *comm;
-	ncclResult_t ret;
+	ncclResult_t ret = last_use(handle, &comm);
 
-	if (!handle)
-		return ncclSuccess;
-	ret = last_use(handle, &comm);
-	if (ret || !comm)
-		return ckc_nccl_spoil(ret);
+	if (!comm)
+		return ret;
 	if (!ckc_nccl_pending_settle(comm))
 		return ckc_ncclCommAbort(handle);
 	comm->nonblocking = false;
@@ -53,13 +52,10 @@ ncclResult_t ckc_ncclCommDestroy(ncclComm_t handle)
 ncclResult_t ckc_ncclCommAbort(ncclComm_t handle)
 {
 	struct ckc_nccl_comm *comm;
-	ncclResult_t ret;
+	ncclResult_t ret = last_use(handle, &comm);
 
-	if (!handle)
-		return ncclSuccess;
-	ret = last_use(handle, &comm);
-	if (ret || !comm)
-		return ckc_nccl_spoil(ret);
+	if (!comm)
+		return ret;
 	return end(comm, CK_NCCL_ABORT, 0, true, CKC_NCCL_WAITS | CKC_NCCL_URGENT);
 }
 

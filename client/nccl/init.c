@@ -142,16 +142,27 @@ ncclResult_t ckc_ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank,
 
 /* --- all ranks of a process */
 
-static ncclResult_t make_on(int device, const struct rank *r)
+/* Retain the primary context of @device, and make it current in the place of *@before. */
+static ncclResult_t enter(int device, CUcontext *before)
 {
-	CUcontext primary, before = NULL;
+	CUcontext primary;
 	CUresult err = cuDevicePrimaryCtxRetain(&primary, device);
-	ncclResult_t ret;
 
+	*before = NULL;
 	if (err)
 		return ckc_nccl_from_driver(err);
-	cuCtxGetCurrent(&before);
+	cuCtxGetCurrent(before);
 	cuCtxSetCurrent(primary);
+	return ncclSuccess;
+}
+
+static ncclResult_t make_on(int device, const struct rank *r)
+{
+	CUcontext before;
+	ncclResult_t ret = enter(device, &before);
+
+	if (ret)
+		return ret;
 	ret = make("ncclCommInitAll", r);
 	cuCtxSetCurrent(before);
 	return ret;
@@ -183,14 +194,11 @@ static ncclResult_t check_devices(int count, const int *devices)
 /* The id is that of the first rank's server. */
 static ncclResult_t id_on(int device, ncclUniqueId *id)
 {
-	CUcontext primary, before = NULL;
-	CUresult err = cuDevicePrimaryCtxRetain(&primary, device);
-	ncclResult_t ret;
+	CUcontext before;
+	ncclResult_t ret = enter(device, &before);
 
-	if (err)
-		return ckc_nccl_from_driver(err);
-	cuCtxGetCurrent(&before);
-	cuCtxSetCurrent(primary);
+	if (ret)
+		return ret;
 	ret = ckc_ncclGetUniqueId(id);
 	cuCtxSetCurrent(before);
 	cuDevicePrimaryCtxRelease_v2(device);

@@ -70,8 +70,12 @@ static bool devices_reach(void)
 bool cks_lease_supported(void)
 {
 	return cks_virtual_supported() && ck_driver.cuCtxSynchronize &&
-	       ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
-	       ck_driver.cuDeviceGetCount && devices_reach();
+	       ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2;
+}
+
+bool cks_lease_possible(void)
+{
+	return cks_lease_supported() && ck_driver.cuDeviceGetCount && devices_reach();
 }
 
 /* --- units */
@@ -158,13 +162,16 @@ void cks_lease_meet(struct cks_session *s, CUdevice device)
 	if (device < 0 || device >= CK_MAX_DEVICES || !cks_virtual_supported())
 		return;
 	ck_lock(&l->lock);
+	if (l->met >> device & 1)
+		goto unlock;
 	for (CUdevice other = 0; other < CK_MAX_DEVICES; other++) {
-		if (other == device || !(l->met >> other & 1) || l->met >> device & 1)
-			continue;
-		grant(s, device, other);
-		grant(s, other, device);
+		if (l->met >> other & 1) {
+			grant(s, device, other);
+			grant(s, other, device);
+		}
 	}
 	l->met |= (uint64_t)1 << device;
+unlock:
 	ck_unlock(&l->lock);
 }
 
@@ -207,7 +214,7 @@ CUresult cks_lease(struct cks_session *s, CUdevice device, CUdeviceptr at, size_
 {
 	CUresult err;
 
-	if (!cks_lease_supported())
+	if (!cks_lease_possible())
 		return CUDA_ERROR_NOT_SUPPORTED;
 	ck_lock(&s->leases->lock);
 	err = is_sound(s, device, at, size, unit) ? begin(s, device, at, size, unit)

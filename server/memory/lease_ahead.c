@@ -52,7 +52,7 @@ void cks_lease_prepare(CUdevice device, size_t size)
 {
 	size_t count;
 
-	if (ahead.arena || !cks_lease_supported())
+	if (ahead.arena || !cks_lease_possible())
 		return;
 	ahead.arena = reserve();
 	ahead.arena_size = ahead.arena ? ARENA_SIZE : 0;

@@ -276,7 +276,7 @@ def test_waiting_for_memory(home, tmp_path):
         assert result.status == 0 and result.out.startswith("0 800 "), result.err
         assert len(result.lines_about("waiting for 60 s")) == 1
         with holding(a.address("tcp"), 600):
-            wait_until(lambda: states(home, a.address("tcp"))[0]["gpus"][0]["free"] < 800 << 20, 10, "it is told")
+            wait_until(lambda: states(home, a.address("tcp"))[0]["gpus"][0]["free"] < 800 << 20, 10, "the server tells it")
             result = run([*command, "1s", "--", "true"], home)
             assert result.status == 1 and len(result.lines_about("the time of --wait is over")) == 1
 

@@ -311,7 +311,7 @@ static void a_ticket_is_good_once_and_for_a_while(void **state)
 	cks_bridge_put(b);
 }
 
-static void bridges_that_nobody_came_to_make_room(void **state)
+static void bridges_without_a_peer_make_room(void **state)
 {
 	struct cks_direct *d = sessions[0]->direct;
 	struct cks_bridge *b;
@@ -424,7 +424,7 @@ int main(void)
 		BRIDGE(a_parked_session_closes_its_connections),
 		BRIDGE(a_context_can_end_in_the_middle_of_nothing),
 		BRIDGE(a_ticket_is_good_once_and_for_a_while),
-		BRIDGE(bridges_that_nobody_came_to_make_room),
+		BRIDGE(bridges_without_a_peer_make_room),
 		cmocka_unit_test(a_list_allows_what_it_says),
 		cmocka_unit_test(by_default_only_private_networks_are_allowed),
 		cmocka_unit_test(what_is_no_list_or_no_address_is_refused),
