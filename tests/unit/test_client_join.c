@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -189,14 +190,16 @@ static void a_refused_command_stream_loses_the_session(void **state)
 	assert_int_equal(ckc_command_start(c, near, accepted), 0);
 	pthread_join(thread, NULL);
 	ck_wire_cuMemFree_v2(1, 2);
-	ckc_command_flush(c);
+	ckc_command_flush(c); /* which does not wait for the sender, if that writes already */
+	for (int ms = 0; c->state == CK_STATE_READY && ms < 10000; ms++)
+		usleep(1000);
 	assert_int_equal(c->state, CK_STATE_LOST);
 	assert_false(c->command.accepted);
 	assert_int_equal(ck_wire_cuMemFree_v2(1, 2), CUDA_ERROR_DEVICE_UNAVAILABLE);
 	ckc_client_default = was;
 }
 
-/* Nobody waits for the join of the command stream: let it be over. */
+/* No call waits for the join of the command stream: let it be over. */
 static int begin(void **state)
 {
 	if (peer_begin(state) < 0)
