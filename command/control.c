@@ -21,7 +21,7 @@
 
 static bool names_this_host(const char *address)
 {
-	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+	static const char *const names[] = {"local", "localhost", "127.0.0.1", "[::1]"};
 
 	if (strncmp(address, "tcp://", 6) == 0)
 		address += 6;

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "rpc/chan.h"
+#include "rpc/companion.h"
 #include "rpc/inject.h"
 #include "rpc/transport/transport.h"
 #include "util/cancel.h"
@@ -30,6 +31,10 @@ static const struct ck_transport_ops *find_transport(const char *address, const 
 {
 	size_t i = 0;
 
+	if (ck_companion_for(address)) {
+		*where = address;
+		return &ck_transport_companion;
+	}
 	while (strncmp(address, transports[i].prefix, strlen(transports[i].prefix)) != 0)
 		i++;
 	*where = address + strlen(transports[i].prefix);
@@ -196,16 +201,31 @@ static const char *dial_advice(bool tcp, int error)
 	}
 }
 
+bool ck_chan_helper_ended(const char *address, char *text, size_t size)
+{
+	char why[CK_COMPANION_WHY];
+
+	if (!ck_companion_ended(address, why))
+		return false;
+	snprintf(text, size, "%s has ended: %s",
+		 strcmp(address, CK_COMPANION_LOCAL) == 0 ? "cricket-rpc-server" : "ssh",
+		 why[0] ? why : "it gives no reason");
+	return true;
+}
+
 const char *ck_chan_dial_error(const char *address, int error, char *text, size_t size)
 {
 	const struct ck_transport_ops *ops;
 	const char *where;
 
 	ops = find_transport(address, &where);
+	if (error == -ECANCELED && ck_chan_helper_ended(address, text, size))
+		return text;
 	if (error == -EINVAL)
-		snprintf(text, size,
-			 "not an address (HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH, "
-			 "shm:/PATH)");
+		snprintf(
+			text, size,
+			"not an address (HOST, HOST:PORT, tcp://HOST:PORT, ssh://HOST, unix:/PATH, "
+			"shm:/PATH, local)");
 	else if (error == -ENXIO)
 		snprintf(text, size, "no host has this name");
 	else

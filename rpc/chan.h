@@ -32,6 +32,10 @@ int ck_chan_dial_many(const char *address, int timeout_ms, struct ck_chan **chan
 /* Take ownership of a connected socket @fd, and set TCP options. */
 int ck_chan_adopt(int fd, struct ck_chan **chan);
 
+/* Has the program that this process started for @address (see companion.h) ended? @text of @size bytes then says why. Call it when a
+ * connection fails: it may wait a second. False for addresses that need no program. */
+bool ck_chan_helper_ended(const char *address, char *text, size_t size);
+
 /* Describe @error (-errno) of dialing @address, with advice, in @text of @size bytes; returns
  * @text. */
 const char *ck_chan_dial_error(const char *address, int error, char *text, size_t size);

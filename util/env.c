@@ -11,8 +11,10 @@
 
 static const struct ck_env_row table[] = {
 	{"REMOTE_GPU_ADDRESS", NULL,
-	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH; "
-	 "file:/PATH:\n"
+	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH;\n"
+	 "ssh://[USER@]HOST[:PORT]: through ssh; local: this host, where a server for this "
+	 "program\n"
+	 "alone is started if none answers; file:/PATH:\n"
 	 "the addresses are in this file, and are read again when the server is gone; srv:NAME: "
 	 "DNS has them,\n"
 	 "as SRV records of _cricket._tcp.NAME, and the first with a session is used; without it, "
@@ -22,6 +24,14 @@ static const struct ck_env_row table[] = {
 	 "devices to use if not all, as in a,b:9910,c/0,1 and unix:/PATH//0: one list of GPUs; "
 	 "a/0|b/1: b if a\n"
 	 "has no session"},
+	{"CRICKET_SSH", "ssh",
+	 "client and cricket: the command for ssh:// addresses, with options, for the shell; it "
+	 "asks no\n"
+	 "questions (BatchMode)"},
+	{"CRICKET_SSH_SOCKET", "/run/cricket.sock",
+	 "client and cricket: the server's unix socket on the host of an ssh:// address, or "
+	 "HOST:PORT as seen from there"},
+	{"CRICKET_LOCAL_DRIVER", "cuda", "client: --driver of the server that \"local\" starts"},
 	{"CRICKET_RESOLVER", NULL,
 	 "client and cricket: the name server for srv: addresses, as ADDRESS or ADDRESS:PORT, "
 	 "IPv4; "

@@ -31,7 +31,7 @@ static const char *devices_of(const char *entry, size_t length)
 		}
 		return NULL;
 	}
-	if (length >= 6 && strncmp(entry, "tcp://", 6) == 0)
+	if (length >= 6 && (strncmp(entry, "tcp://", 6) == 0 || strncmp(entry, "ssh://", 6) == 0))
 		from += 6;
 	from = memchr(from, '/', (size_t)(end - from));
 	return from ? from + 1 : NULL;

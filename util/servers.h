@@ -3,8 +3,9 @@
  *
  *     CHOICES = LIST *( "|" LIST )          the next one if a server of one has no session; of `cricket run`
  *     LIST    = ENTRY *( "," ENTRY )
- *     ENTRY   = HOST-ENTRY | PATH-ENTRY | NAME-ENTRY
- *     HOST-ENTRY = [ "tcp://" ] HOST [ ":" PORT ] [ "/" DEVICES ]
+ *     ENTRY   = HOST-ENTRY | LOCAL-ENTRY | PATH-ENTRY | NAME-ENTRY
+ *     HOST-ENTRY = [ "tcp://" | "ssh://" [ USER "@" ] ] HOST [ ":" PORT ] [ "/" DEVICES ]
+ *     LOCAL-ENTRY = "local" [ "/" DEVICES ]          the GPUs of this host
  *     PATH-ENTRY = ( "unix:" | "shm:" | "file:" ) "/" PATH [ "//" DEVICES ]
  *     NAME-ENTRY = "srv:" NAME [ "/" DEVICES ]       one of the servers that DNS names, see places.h
  *     DEVICES = NUMBER *( "," NUMBER )

@@ -13,6 +13,7 @@
 #include "client/wire/state.h"
 #include "client/wire/stats.h"
 #include "rpc/chan.h"
+#include "rpc/companion.h"
 #include "rpc/inject.h"
 #include "rpc/secure.h"
 #include "util/env.h"
@@ -60,7 +61,8 @@ static int dial(const struct ckc_connection *at, const char *address, struct ck_
 /* On one host, a further connection costs microseconds. */
 static int dial_first(const struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
 {
-	bool here = strncmp(at->address, "unix:", 5) == 0 || strncmp(at->address, "shm:", 4) == 0;
+	bool here = strncmp(at->address, "unix:", 5) == 0 || strncmp(at->address, "shm:", 4) == 0 ||
+		    strcmp(at->address, CK_COMPANION_LOCAL) == 0;
 
 	for (unsigned int i = CKC_DIALED_RESERVE; i < CKC_DIALED; i++)
 		chans[i] = NULL;
@@ -80,10 +82,11 @@ static bool dial_local(struct ckc_connection *at, struct ck_chan *chans[CKC_DIAL
 	return false;
 }
 
-/* Does @where name this host and the default port, so that the unix socket can replace it? */
+/* Does @where name this host and the default port, so that the unix socket can replace it? "local" starts a server only if none
+ * is there. */
 static bool names_this_host(const char *where)
 {
-	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+	static const char *const names[] = {CK_COMPANION_LOCAL, "localhost", "127.0.0.1", "[::1]"};
 	char port[16];
 
 	snprintf(port, sizeof(port), ":%d", CK_DEFAULT_PORT);
@@ -165,7 +168,9 @@ static int dial_named(struct ckc_connection *at, const char *where,
 		ck_info("connection to this host by \"%s\"", at->address);
 		return 0;
 	}
-	at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS : CK_SOCKETS;
+	if (strcmp(where, CK_COMPANION_LOCAL) != 0)
+		at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS
+										    : CK_SOCKETS;
 	snprintf(at->address, sizeof(at->address), "%s", where);
 	ck_info("connection to host \"%s\"", at->address);
 	ret = dial_first(at, chans);

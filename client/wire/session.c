@@ -83,17 +83,28 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 	return xdrs->x_handy == 0 || xdr_ck_hello_rules(xdrs, &c->rules);
 }
 
+/* What @error of a hello means. */
+static const char *explain(const struct ckc_connection *at, int error, char *room, size_t size)
+{
+	if (ck_chan_helper_ended(at->address, room, size))
+		return room;
+	if (error == -EPIPE)
+		return "it closed the connection; is it a cricket-rpc-server?";
+	if (error == -EPROTO)
+		return "it is no cricket-rpc-server, or of another release";
+	if (error == -EPROTONOSUPPORT)
+		return "it speaks another version of the protocol; install the same release on "
+		       "both sides";
+	return strerror(-error);
+}
+
 /* The server has not answered the hello: -errno. */
 static CUresult unanswered(const struct ckc_connection *at, int ret)
 {
+	char room[256];
+
 	ck_err("the GPU server at %s does not answer as it should: %s%s", at->address,
-	       ret == -EPIPE	? "it closed the connection; is it a cricket-rpc-server?"
-	       : ret == -EPROTO ? "it is no cricket-rpc-server, or of another release"
-	       : ret == -EPROTONOSUPPORT
-		       ? "it speaks another version of the protocol; install the same release on "
-			 "both sides"
-		       : strerror(-ret),
-	       ckc_dial_rest(at));
+	       explain(at, ret, room, sizeof(room)), ckc_dial_rest(at));
 	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
 }
 

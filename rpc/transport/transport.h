@@ -93,7 +93,8 @@ struct ck_chan {
 extern const struct ck_transport_ops ck_transport_tcp;
 extern const struct ck_transport_ops ck_transport_unix;
 extern const struct ck_transport_ops ck_transport_shm;
-extern const struct ck_transport_ops ck_transport_relayed; /* adopted by unix.c */
+extern const struct ck_transport_ops ck_transport_companion; /* unix.c, to a program of our own */
+extern const struct ck_transport_ops ck_transport_relayed;   /* adopted by unix.c */
 
 /* "tcp 10.0.0.7:4711" or "tcp [::1]:4711"; "tcp ?" if @peer has another family. */
 struct sockaddr_storage;

@@ -203,6 +203,27 @@ static int parse_nccl(const char *library)
 	return setenv("CRICKET_NCCL_LIBRARY", library, 1) < 0 ? -errno : 0;
 }
 
+static bool is_none(const char *word)
+{
+	return strcmp(word, "none") == 0;
+}
+
+/* The default, or no address at all. */
+static int settle_listen(struct cks_options *o)
+{
+	if (o->listen_count == 0)
+		o->listen[o->listen_count++] = "127.0.0.1";
+	for (size_t i = 0; o->listen_count > 1 && i < o->listen_count; i++) {
+		if (is_none(o->listen[i]))
+			return refuse("none beside addresses", "--listen");
+	}
+	if (is_none(o->listen[0]))
+		o->listen_count = 0;
+	return o->listen_count == 0 && o->no_unix
+		       ? refuse("no client could connect", "--listen none --no-unix")
+		       : 0;
+}
+
 static int add_listen(struct cks_options *o, const char *address)
 {
 	if (o->listen_count == CK_LISTEN_MAX)
@@ -438,8 +459,9 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 	if (ret < 0)
 		return ret;
 	cks_limits_settle(&o->limits, o->max_sessions);
-	if (o->listen_count == 0)
-		o->listen[o->listen_count++] = "127.0.0.1";
+	ret = settle_listen(o);
+	if (ret < 0)
+		return ret;
 	for (size_t i = 0; i < o->listen_count; i++)
 		cks_allowed_listen(&o->pool_peers, o->listen[i]);
 	return 0;

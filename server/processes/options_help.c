@@ -11,7 +11,7 @@ void cks_options_help(void)
 	printf("Usage: cricket-rpc-server [OPTION]...\n"
 	       "Run CUDA calls for programs on this host and on others.\n\n"
 	       "  --listen ADDRESS      HOST, HOST:PORT or unix:/PATH; may be given several times\n"
-	       "                        (default 127.0.0.1:%d)\n"
+	       "                        (default 127.0.0.1:%d); none: no TCP\n"
 	       "  --unix PATH           path of the unix socket (default: %s)\n"
 	       "  --no-unix             no unix socket\n"
 	       "  --socket-mode MODE    mode of unix sockets for clients, as in 0660 (default "

@@ -3,13 +3,13 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 
 import pytest
 
 from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, free_port, listens, wait_until
+from sshd import sshd_in
 
 # What the recipes run as ./program.
 COUNT = """#!{python}
@@ -55,40 +55,18 @@ def changed(commands, *pairs):
     return text.splitlines()
 
 
-def answers(port):
-    """Whether a process accepts connections at the port."""
-    with socket.socket() as s:
-        return s.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.fixture(name="ssh")
 def fixture_ssh(place):
-    """The options with which ssh reaches an sshd of this test's own."""
-    sshd = shutil.which("sshd") or ("/usr/sbin/sshd" if os.path.exists("/usr/sbin/sshd") else None)
-    if not sshd or not shutil.which("ssh"):
-        pytest.skip("no sshd (Debian: openssh-server)")
-    if os.getuid() == 0:
-        os.makedirs("/run/sshd", exist_ok=True)
-    folder, port = place[0], free_port()
-    for key in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True, timeout=60)
-    shutil.copy(folder / "user.pub", folder / "authorized")
-    config = folder / "sshd_config"
-    config.write_text(f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
-                      f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n")
-    with open(folder / "sshd.log", "w", encoding="utf-8") as log:
-        daemon = subprocess.Popen([sshd, "-D", "-e", "-f", config], stdout=log, stderr=log)
-    wait_until(lambda: answers(port), 20, "sshd listens")
-    yield (f"ssh -F none -p {port} -i {folder}/user -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o "
-           f"UserKnownHostsFile=/dev/null -o ExitOnForwardFailure=yes -o LogLevel=ERROR")
-    daemon.terminate()
-    daemon.wait(30 * SLOW)
+    with sshd_in(place[0]) as command:
+        yield command
 
 
 def test_over_ssh(server, place, ssh):
     commands, local, path = recipe("Over ssh"), free_port(), place[0] / "forwarded"
-    by_port = changed(commands[:2], ("ssh ", f"{ssh} "), ("9910", local), (":9909", f":{server.port}"), ("gpuhost", "127.0.0.1"))
-    by_path = changed(commands[2:], ("/tmp/cricket-gpuhost", path), ("/run/cricket.sock", server.unix), ("ssh ", f"{ssh} "),
+    place[1].update(CRICKET_SSH=ssh, CRICKET_SSH_SOCKET=server.unix)
+    assert shell(place, changed(commands[:1], ("gpuhost", "127.0.0.1")), 120) == "0 0 1\n"
+    by_port = changed(commands[1:3], ("ssh ", f"{ssh} "), ("9910", local), (":9909", f":{server.port}"), ("gpuhost", "127.0.0.1"))
+    by_path = changed(commands[3:], ("/tmp/cricket-gpuhost", path), ("/run/cricket.sock", server.unix), ("ssh ", f"{ssh} "),
                       (" gpuhost", " 127.0.0.1"))
     wait = f"for i in $(seq 600); do (exec 3<> /dev/tcp/127.0.0.1/{local}) 2> /dev/null && break; sleep 0.1; done"
     for tunnel, ready, program in ((by_port[0], wait, by_port[1]),

@@ -44,11 +44,22 @@ static void nothing_is_one_entry_without_an_address(void **state)
 	assert_false(ck_servers_is_list(NULL));
 }
 
+static void devices_of_this_host_and_through_ssh(void **state)
+{
+	(void)state;
+	parsed("local/1,2,ssh://a@b:22/3,ssh://[::1]");
+	assert_int_equal(list.count, 3);
+	entry(0, "local", 2, 1);
+	entry(1, "ssh://a@b:22", 1, 3);
+	entry(2, "ssh://[::1]", 0, 0);
+}
+
 static void a_single_address_stays_as_it_is(void **state)
 {
 	static const char *const texts[] = {
-		"host",	  "host:9910",	      "tcp://host:1",  "[::1]:9909", "unix:/a/b/0",
-		"shm:/s", "unix:///run/sock", "file:/etc/gpu", "12"};
+		"host",	       "host:9910", "tcp://host:1",	"[::1]:9909",
+		"unix:/a/b/0", "shm:/s",    "unix:///run/sock", "file:/etc/gpu",
+		"12",	       "local",	    "ssh://a@b:22"};
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(texts); i++) {
@@ -126,6 +137,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_one_entry_without_an_address),
 		cmocka_unit_test(a_single_address_stays_as_it_is),
+		cmocka_unit_test(devices_of_this_host_and_through_ssh),
 		cmocka_unit_test(numbers_continue_a_list_of_devices_only),
 		cmocka_unit_test(devices_follow_a_path_behind_two_slashes),
 		cmocka_unit_test(what_is_no_list_is_refused),

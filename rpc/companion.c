@@ -1,0 +1,226 @@
+/*
+ * rpc/companion.c - see companion.h.
+ *
+ * A shell starts the program in the background and waits for the end of a pipe, whose other end this process keeps open. So a
+ * companion ends even if this process is killed. A second pipe, which only the program holds, tells that it has ended. Its
+ * messages go to a file, whose last line explains a failure.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rpc/companion.h"
+#include "rpc/companion_start.h"
+#include "util/fd.h"
+#include "util/unixsock.h"
+#include "util/until.h"
+#include "util/util.h"
+
+#define COMPANIONS 16
+#define LEAST_MS 60000
+#define STEP_MS 10
+#define LAST_WORDS_MS 1000 /* a server that finds no driver closes its connections before it ends */
+
+struct companion {
+	char address[512]; /* empty: free */
+	char folder[96];
+	struct ck_fd_kept lifeline; /* its end ends the companion */
+	struct ck_fd_kept sign;	    /* its end says that the program has ended */
+	char why[CK_COMPANION_WHY];
+};
+
+/* Of the process. A forked child shares its parent's companions. */
+static struct {
+	pthread_mutex_t lock;
+	struct companion list[COMPANIONS];
+} companions = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool ck_companion_for(const char *address)
+{
+	return strcmp(address, CK_COMPANION_LOCAL) == 0 ||
+	       strncmp(address, CK_COMPANION_SSH, strlen(CK_COMPANION_SSH)) == 0;
+}
+
+/* The companion of @address; NULL: there is no room. Call with the lock held. */
+static struct companion *find(const char *address)
+{
+	struct companion *room = NULL;
+
+	for (size_t i = 0; i < COMPANIONS; i++) {
+		struct companion *c = &companions.list[i];
+
+		if (strcmp(c->address, address) == 0)
+			return c;
+		if (!room && !c->address[0])
+			room = c;
+	}
+	if (room && strlen(address) < sizeof(room->address)) {
+		*room = (struct companion){.lifeline.fd = -1, .sign.fd = -1};
+		strcpy(room->address, address);
+		return room;
+	}
+	return NULL;
+}
+
+/* The program closes descriptors that it does not know, and may have opened files in their places. */
+static void close_ours(struct ck_fd_kept *kept)
+{
+	int fd = ck_fd_ours(kept);
+
+	if (fd >= 0)
+		close(fd);
+	kept->fd = -1;
+}
+
+static void let_go(struct companion *c)
+{
+	close_ours(&c->lifeline);
+	close_ours(&c->sign);
+	c->folder[0] = '\0';
+}
+
+static int start(struct companion *c)
+{
+	struct ck_companion_ends ends;
+	int ret;
+
+	c->why[0] = '\0';
+	ret = ck_companion_folder(c->folder, sizeof(c->folder));
+	if (ret < 0) {
+		snprintf(c->why, sizeof(c->why), "no folder for its socket: %s", strerror(-ret));
+		c->folder[0] = '\0';
+		return ret;
+	}
+	ret = ck_companion_start(c->address, c->folder, &ends);
+	if (ret < 0) {
+		rmdir(c->folder);
+		c->folder[0] = '\0';
+		return ret;
+	}
+	c->lifeline = ck_fd_keep(ends.lifeline);
+	c->sign = ck_fd_keep(ends.sign);
+	return 0;
+}
+
+/* Has the program ended? Waits up to @ms for that. */
+static bool ended(const struct companion *c, int ms)
+{
+	struct pollfd pfd = {.fd = ck_fd_ours(&c->sign)};
+
+	return pfd.fd >= 0 && poll(&pfd, 1, ms) > 0;
+}
+
+/* Note the last line that the program has written. */
+static void note_words(struct companion *c)
+{
+	char path[sizeof(c->folder) + 8], line[CK_COMPANION_WHY];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/log", c->folder);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (line[0])
+			memcpy(c->why, line, sizeof(line));
+	}
+	if (f)
+		fclose(f);
+}
+
+static bool not_there(int error)
+{
+	return error == -ENOENT || error == -ECONNREFUSED;
+}
+
+/* Connect to a companion that has just been started, once it listens. */
+static int await(struct companion *c, int timeout_ms,
+		 int (*dial)(const char *path, int timeout_ms, void *closure), void *closure)
+{
+	int64_t end = ck_now_ms() + ck_max(timeout_ms, LEAST_MS);
+	char path[sizeof(c->folder) + 8];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/sock", c->folder);
+	for (;;) {
+		ret = dial(path, timeout_ms, closure);
+		if (!not_there(ret))
+			break;
+		if (ended(c, STEP_MS)) {
+			note_words(c);
+			ret = -ECANCELED;
+			break;
+		}
+		if (ck_now_ms() >= end) {
+			ret = -ETIMEDOUT;
+			break;
+		}
+	}
+	if (ret < 0)
+		let_go(c);
+	return ret;
+}
+
+static int dial_locked(struct companion *c, int timeout_ms,
+		       int (*dial)(const char *path, int timeout_ms, void *closure), void *closure)
+{
+	char path[sizeof(c->folder) + 8];
+	int ret;
+
+	if (c->folder[0]) {
+		snprintf(path, sizeof(path), "%s/sock", c->folder);
+		ret = dial(path, timeout_ms, closure);
+		if (!not_there(ret))
+			return ret;
+		let_go(c);
+	}
+	ret = start(c);
+	return ret < 0 ? ret : await(c, timeout_ms, dial, closure);
+}
+
+/* A thread may have held the lock when the process forked: then the child gives up in the end. */
+static int lock(void)
+{
+	struct timespec until = ck_until(CLOCK_REALTIME, 2ull * LEAST_MS * CK_NS_PER_MS);
+
+	return -pthread_mutex_timedlock(&companions.lock, &until);
+}
+
+int ck_companion_dial(const char *address, int timeout_ms,
+		      int (*dial)(const char *path, int timeout_ms, void *closure), void *closure)
+{
+	struct companion *c;
+	int ret = lock();
+
+	if (ret < 0)
+		return ret;
+	c = find(address);
+	ret = c ? dial_locked(c, timeout_ms, dial, closure) : -ENOSPC;
+	pthread_mutex_unlock(&companions.lock);
+	return ret;
+}
+
+bool ck_companion_ended(const char *address, char why[CK_COMPANION_WHY])
+{
+	bool gone = false;
+
+	why[0] = '\0';
+	if (!ck_companion_for(address) || lock() < 0)
+		return false;
+	for (size_t i = 0; i < COMPANIONS; i++) {
+		struct companion *c = &companions.list[i];
+
+		if (strcmp(c->address, address) != 0)
+			continue;
+		if (c->folder[0] && ended(c, LAST_WORDS_MS))
+			note_words(c);
+		gone = !c->folder[0] || ended(c, 0);
+		memcpy(why, c->why, CK_COMPANION_WHY);
+	}
+	pthread_mutex_unlock(&companions.lock);
+	return gone;
+}

@@ -1,0 +1,324 @@
+/*
+ * rpc/companion_start.c - see companion_start.h.
+ *
+ * The companion is a grandchild. The child between is made by clone(2) without a signal for its parent, and ends at once: a
+ * program that waits for its children, or handles SIGCHLD, never sees one. (After execve(2) it would be an ordinary child.)
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rpc/companion.h"
+#include "rpc/companion_start.h"
+#include "util/env.h"
+#include "util/util.h"
+
+extern char **environ;
+
+enum { SIGN = 3, LIFELINE, FIRST_OTHER }; /* descriptors of the child */
+
+#define ARGUMENTS 8
+
+/* $1: the folder; then the script of the program, $0, and its arguments. */
+static const char wrapper[] = "d=$1; shift; PATH=\"$PATH:/usr/bin:/bin\"\n"
+			      "exec < /dev/null > /dev/null 2>&1\n"
+			      "sh -c \"$@\" 4<&- 2> \"$d/log\" &\n"
+			      "exec 3>&-\n"
+			      "cat <&4\n"
+			      "kill $!\n"
+			      "wait\n"
+			      "rm -rf \"$d\"\n";
+
+/* CRICKET_SSH is for the shell, as GIT_SSH_COMMAND is. The shell stays, because ssh closes the descriptor that says that the program
+ * runs. */
+static const char ssh_script[] = "eval \"exec ${CRICKET_SSH:-ssh} \\\"\\$@\\\"\" &\n"
+				 "trap \"kill $!\" TERM\n"
+				 "wait $!\n";
+
+/* The program's own driver is the client, which must not be the server's. */
+static const char local_script[] = "PATH=\"$PATH:/usr/local/bin:/usr/sbin:$2:$2/../../bin\"\n"
+				   "exec cricket-rpc-server --listen none --unix \"$1/sock\" "
+				   "--driver \"${CRICKET_LOCAL_DRIVER:-cuda}\"";
+
+struct command {
+	const char *script;
+	const char *arguments[ARGUMENTS + 16];
+	unsigned int count;
+	char forward[160], host[512], port[8], own[256], libraries[4096];
+};
+
+static void add(struct command *c, const char *argument)
+{
+	c->arguments[c->count++] = argument;
+}
+
+/* Split [USER@]HOST[:PORT]; an IPv6 address is in brackets. */
+static int split_host(struct command *c, const char *where)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+		"._-@+%:[]";
+	char *colon, *open, *close;
+
+	if (strlen(where) >= sizeof(c->host) || where[0] == '-' || !where[0] ||
+	    where[strspn(where, allowed)] != '\0')
+		return -EINVAL;
+	strcpy(c->host, where);
+	close = strchr(c->host, ']');
+	colon = strrchr(close ? close : c->host, ':');
+	if (colon) {
+		if (strlen(colon + 1) >= sizeof(c->port) || !colon[1] ||
+		    colon[1 + strspn(colon + 1, "0123456789")] != '\0')
+			return -EINVAL;
+		strcpy(c->port, colon + 1);
+		*colon = '\0';
+	}
+	open = strchr(c->host, '[');
+	if (!open != !close)
+		return -EINVAL;
+	if (open) {
+		*close = '\0';
+		memmove(open, open + 1, strlen(open + 1) + 1);
+	}
+	return 0;
+}
+
+static int use_ssh(struct command *c, const char *where, const char *folder)
+{
+	static const char *const fixed[] = {"-N", "-T",
+					    "-o", "BatchMode=yes",
+					    "-o", "ExitOnForwardFailure=yes",
+					    "-o", "ServerAliveInterval=15",
+					    "-o", "StreamLocalBindMask=0177"};
+	const char *remote = ck_env_string("CRICKET_SSH_SOCKET");
+	int ret = split_host(c, where);
+	int n = snprintf(c->forward, sizeof(c->forward), "%s/sock:%s", folder,
+			 remote && *remote ? remote : "/run/cricket.sock");
+
+	if (ret < 0 || n >= (int)sizeof(c->forward))
+		return -EINVAL;
+	c->script = ssh_script;
+	add(c, "ssh");
+	for (size_t i = 0; i < CK_ARRAY_SIZE(fixed); i++)
+		add(c, fixed[i]);
+	if (c->port[0]) {
+		add(c, "-p");
+		add(c, c->port);
+	}
+	add(c, "-L");
+	add(c, c->forward);
+	add(c, "--");
+	add(c, c->host);
+	return 0;
+}
+
+/* The folder of this library or program. */
+static void find_self(char *folder, size_t size)
+{
+	Dl_info info;
+	const char *slash;
+
+	folder[0] = '\0';
+	if (!dladdr((const void *)wrapper, &info) || !info.dli_fname)
+		return;
+	slash = strrchr(info.dli_fname, '/');
+	if (slash && (size_t)(slash - info.dli_fname) < size)
+		snprintf(folder, size, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
+}
+
+static int use_local(struct command *c, const char *folder)
+{
+	find_self(c->own, sizeof(c->own));
+	c->script = local_script;
+	add(c, "cricket-rpc-server");
+	add(c, folder);
+	add(c, c->own);
+	return 0;
+}
+
+/* --- its environment: that of the program, without what makes the program a client */
+
+static bool left_out(const char *entry)
+{
+	static const char *const names[] = {
+		"LD_PRELOAD=",	    "REMOTE_GPU_ADDRESS=", "CUDA_VISIBLE_DEVICES=",
+		"LD_LIBRARY_PATH=", "CRICKET_STATS=",	   "CRICKET_TRACE="};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
+		if (strncmp(entry, names[i], strlen(names[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* LD_LIBRARY_PATH without the folders of the client, whose libcuda.so.1 is no driver. */
+static void keep_libraries(struct command *c)
+{
+	const char *path = getenv("LD_LIBRARY_PATH");
+	size_t own = strlen(c->own), length = 0;
+
+	snprintf(c->libraries, sizeof(c->libraries), "LD_LIBRARY_PATH=");
+	length = strlen(c->libraries);
+	for (size_t n; path && *path; path += n + (path[n] == ':')) {
+		n = strcspn(path, ":");
+		if (n == 0 || (own > 0 && n >= own && strncmp(path, c->own, own) == 0) ||
+		    length + n + 2 > sizeof(c->libraries))
+			continue;
+		length += (size_t)snprintf(c->libraries + length, sizeof(c->libraries) - length,
+					   "%.*s:", (int)n, path);
+	}
+	if (c->libraries[length - 1] == ':')
+		c->libraries[length - 1] = '\0';
+}
+
+/* The caller frees it, not the entries. NULL: no memory. */
+static const char **make_environment(struct command *c)
+{
+	size_t count = 0, kept = 0;
+	const char **list;
+
+	while (environ && environ[count])
+		count++;
+	list = calloc(count + 2, sizeof(*list));
+	if (!list)
+		return NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (!left_out(environ[i]))
+			list[kept++] = environ[i];
+	}
+	keep_libraries(c);
+	if (c->libraries[strlen("LD_LIBRARY_PATH=")])
+		list[kept] = c->libraries;
+	return list;
+}
+
+/* --- the processes */
+
+int ck_companion_folder(char *folder, size_t size)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	bool usable = runtime && *runtime == '/' && strlen(runtime) < size - 32 &&
+		      access(runtime, W_OK) == 0;
+
+	snprintf(folder, size, "%s/cricket-XXXXXX", usable ? runtime : "/tmp");
+	return mkdtemp(folder) ? 0 : -errno;
+}
+
+/* The program's other descriptors must not live on in the companion. Async-signal-safe. */
+static void close_others(void)
+{
+	struct rlimit limit;
+	int most = 65536;
+
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, FIRST_OTHER, ~0u, 0) == 0)
+		return;
+#endif
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (rlim_t)most)
+		most = (int)limit.rlim_cur;
+	for (int fd = FIRST_OTHER; fd < most; fd++)
+		close(fd);
+}
+
+/* In the grandchild: see fork_twice. */
+static void become_shell(const char *const *argv, const char *const *environment, int sign,
+			 int lifeline)
+{
+	sigset_t none;
+
+	setsid();
+	sign = fcntl(sign, F_DUPFD, 16); /* out of the way of the numbers below */
+	lifeline = fcntl(lifeline, F_DUPFD, 16);
+	if (sign < 0 || lifeline < 0 || dup2(sign, SIGN) < 0 || dup2(lifeline, LIFELINE) < 0)
+		_exit(126);
+	close_others();
+	for (int signal_number = 1; signal_number < 32; signal_number++)
+		signal(signal_number, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execve("/bin/sh", (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)environment);
+	_exit(127);
+}
+
+/* Without the handlers of fork(3), which are the program's: only this thread exists afterwards, so async-signal-safe calls alone. */
+static long fork_quietly(int signal_at_end)
+{
+	return syscall(SYS_clone, signal_at_end, NULL, NULL, NULL, NULL);
+}
+
+static int fork_twice(const char *const *argv, const char *const *environment, int sign,
+		      int lifeline)
+{
+	int status;
+	long pid = fork_quietly(0);
+
+	if (pid == 0) {
+		pid = fork_quietly(SIGCHLD);
+		if (pid == 0)
+			become_shell(argv, environment, sign, lifeline);
+		_exit(pid < 0);
+	}
+	if (pid < 0)
+		return -errno;
+	while (waitpid((pid_t)pid, &status, __WCLONE) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EAGAIN;
+}
+
+static int run(const struct command *c, const char *folder, const char *const *environment,
+	       int sign, int lifeline)
+{
+	const char *argv[ARGUMENTS + CK_ARRAY_SIZE(c->arguments)] = {"sh", "-c",   wrapper,
+								     "sh", folder, c->script};
+	sigset_t all, was;
+	int ret;
+
+	memcpy(&argv[6], c->arguments, c->count * sizeof(argv[0]));
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all,
+			&was); /* no handler of the program may run in the child */
+	ret = fork_twice(argv, environment, sign, lifeline);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	return ret;
+}
+
+int ck_companion_start(const char *address, const char *folder, struct ck_companion_ends *ends)
+{
+	struct command *c = calloc(1, sizeof(*c));
+	const char **environment = NULL;
+	int sign[2] = {-1, -1}, lifeline[2] = {-1, -1}, ret = c ? 0 : -ENOMEM;
+
+	if (ret == 0)
+		ret = strcmp(address, CK_COMPANION_LOCAL) == 0
+			      ? use_local(c, folder)
+			      : use_ssh(c, address + strlen(CK_COMPANION_SSH), folder);
+	if (ret == 0) {
+		environment = make_environment(c);
+		ret = environment ? 0 : -ENOMEM;
+	}
+	if (ret == 0 && (pipe2(sign, O_CLOEXEC) < 0 || pipe2(lifeline, O_CLOEXEC) < 0))
+		ret = -errno;
+	if (ret == 0)
+		ret = run(c, folder, environment, sign[1], lifeline[0]);
+	*ends = (struct ck_companion_ends){.lifeline = lifeline[1], .sign = sign[0]};
+	for (int i = 0; i < 2; i++) {
+		if (sign[i] >= 0 && (i == 1 || ret < 0))
+			close(sign[i]);
+		if (lifeline[i] >= 0 && (i == 0 || ret < 0))
+			close(lifeline[i]);
+	}
+	free(environment);
+	free(c);
+	return ret;
+}

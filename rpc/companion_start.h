@@ -1,0 +1,24 @@
+/*
+ * rpc/companion_start.h - the process of a companion; see companion.h.
+ */
+#ifndef CK_RPC_COMPANION_START_H
+#define CK_RPC_COMPANION_START_H
+
+#include <stddef.h>
+
+/* Both are the caller's to close, and close-on-exec. */
+struct ck_companion_ends {
+	int lifeline; /* the companion ends when the last copy of it is closed */
+	int sign;     /* readable once the program has ended */
+};
+
+/* Make a folder for a companion, which only this user can open. -errno. */
+int ck_companion_folder(char *folder, size_t size);
+
+/*
+ * Start the program for @address. It is to make the socket "sock" in @folder, and its messages go to the file "log" there; the
+ * folder is removed when it has ended. -EINVAL: @address is none of a companion's; -errno.
+ */
+int ck_companion_start(const char *address, const char *folder, struct ck_companion_ends *ends);
+
+#endif
