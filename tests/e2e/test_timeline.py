@@ -94,7 +94,8 @@ def test_a_killed_program_leaves_a_whole_document(server, tmp_path):
     process = start([sys.executable, "-c", COPIES_AND_WAITS + "time.sleep(1000)"],
                     client_env(server.address("tcp"), CRICKET_PROFILE=str(path)))
     try:
-        wait_until(lambda: path.exists() and spans(events_of(path), "copy"), 60, "the copy in the file")
+        wait_until(lambda: path.exists() and path.stat().st_size > 0 and spans(events_of(path), "copy"), 60,
+                   "the copy in the file")
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
