@@ -332,6 +332,15 @@ priority() {
 	server
 }
 
+# Weights and priorities on both GPUs of a server, and a wait for both.
+two() {
+	[ "$DRIVER" = emu ] || [ "$(nvidia-smi -L | grep -c ^GPU)" -ge 2 ] || { echo "two: needs two GPUs" | table; return; }
+	server_end
+	python3 bench/two.py --driver "$DRIVER" --seconds "${TWO_SECONDS:-$((QUICK ? 4 : 10))}" 2>> "$OUT/two.err" | table
+	tail -n 5 "$OUT/two.err"
+	server
+}
+
 pool_copies() { # LIST
 	local n mib=${POOL_MIB:-$([ "$DRIVER" = emu ] && echo 64 || echo 256)} port=$((PORT + 1))
 	wire_serve

@@ -103,6 +103,11 @@ def begin(kind, args, address):
                             stdout=subprocess.PIPE, text=True)
 
 
+def result(program, args):
+    """What a program that runs prints at its end."""
+    return json.loads(program.communicate(timeout=args.seconds + 60)[0])
+
+
 def run(kinds, args, addresses):
     """The results of programs that run at the same time, by kind."""
     programs = {kind: begin(kind, args, addresses[kind]) for kind in kinds}
@@ -110,8 +115,7 @@ def run(kinds, args, addresses):
         assert program.stdout.readline() == "ready\n"
     for program in programs.values():
         print(file=program.stdin, flush=True)
-    return {kind: json.loads(program.communicate(timeout=args.seconds + 60)[0])
-            for kind, program in programs.items()}
+    return {kind: result(program, args) for kind, program in programs.items()}
 
 
 def measure(name, args, addresses):
