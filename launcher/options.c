@@ -197,7 +197,7 @@ static int parse_connect(struct ckl_options *o, const char *value)
 	if (strcmp(value, "auto") == 0) {
 		o->connect = o->connect_try = true;
 		o->daemon = ckl_options_socket();
-	} else if (strchr(value, '/') && strncmp(value, "tcp://", 6) != 0) {
+	} else if (strchr(value, '/') && !strstr(value, "://")) {
 		o->connect = true;
 		o->daemon = value;
 	} else {
