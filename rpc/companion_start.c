@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,6 @@
 
 #include "rpc/companion.h"
 #include "rpc/companion_start.h"
-#include "util/env.h"
 #include "util/util.h"
 
 extern char **environ;
@@ -38,11 +38,29 @@ static const char wrapper[] = "d=$1; shift; PATH=\"$PATH:/usr/bin:/bin\"\n"
 			      "wait\n"
 			      "rm -rf \"$d\"\n";
 
-/* CRICKET_SSH is for the shell, as GIT_SSH_COMMAND is. The shell stays, because ssh closes the descriptor that says that the program
- * runs. */
-static const char ssh_script[] = "eval \"exec ${CRICKET_SSH:-ssh} \\\"\\$@\\\"\" &\n"
-				 "trap \"kill $!\" TERM\n"
-				 "wait $!\n";
+/*
+ * $1: the path of our socket, $2: the host; then options. CRICKET_SSH is for the shell, as GIT_SSH_COMMAND is. The shell stays,
+ * because ssh closes the descriptor that says that the program runs.
+ */
+static const char ssh_script[] =
+	"at=$1 host=$2; shift 2\n"
+	"run() { eval \"${CRICKET_SSH:-ssh}\"' \"$@\"'; }\n"
+	"[ -n \"$CRICKET_SSH_SOCKET\" ] || CRICKET_SSH_SOCKET=$(run \"$@\" -- \"$host\" sh << "
+	"'END'\n"
+	"for s in \"$XDG_RUNTIME_DIR/cricket.sock\" /run/cricket.sock /run/cricket/cricket.sock; "
+	"do\n"
+	"	[ ! -S \"$s\" ] || { echo \"$s\"; exit 0; }\n"
+	"done\n"
+	"s=/tmp/cricket-$(id -u).sock\n" /* any user may make it */
+	"[ -S \"$s\" ] && [ -O \"$s\" ] && echo \"$s\" && exit 0\n"
+	"echo 'no socket of a cricket-rpc-server on that host (CRICKET_SSH_SOCKET)' >&2\n"
+	"exit 1\n"
+	"END\n"
+	") || exit 1\n"
+	"at=$at:$CRICKET_SSH_SOCKET\n"
+	"eval 'exec '\"${CRICKET_SSH:-ssh}\"' -N -L \"$at\" \"$@\" -- \"$host\"' &\n"
+	"trap 'kill $!' TERM\n"
+	"wait $!\n";
 
 /* The program's own driver is the client, which must not be the server's. */
 static const char local_script[] = "PATH=\"$PATH:/usr/local/bin:/usr/sbin:$2:$2/../../bin\"\n"
@@ -53,7 +71,7 @@ struct command {
 	const char *script;
 	const char *arguments[ARGUMENTS + 16];
 	unsigned int count;
-	char forward[160], host[512], port[8], own[256], libraries[4096];
+	char path[128], host[512], port[8], own[256], libraries[4096];
 };
 
 static void add(struct command *c, const char *argument)
@@ -94,30 +112,32 @@ static int split_host(struct command *c, const char *where)
 
 static int use_ssh(struct command *c, const char *where, const char *folder)
 {
-	static const char *const fixed[] = {"-N", "-T",
-					    "-o", "BatchMode=yes",
-					    "-o", "ExitOnForwardFailure=yes",
-					    "-o", "ServerAliveInterval=15",
-					    "-o", "StreamLocalBindMask=0177"};
-	const char *remote = ck_env_string("CRICKET_SSH_SOCKET");
+	static const char *const fixed[] = {"-T",
+					    "-o",
+					    "BatchMode=yes",
+					    "-o",
+					    "ConnectTimeout=30",
+					    "-o",
+					    "ExitOnForwardFailure=yes",
+					    "-o",
+					    "ServerAliveInterval=15",
+					    "-o",
+					    "StreamLocalBindMask=0177"};
 	int ret = split_host(c, where);
-	int n = snprintf(c->forward, sizeof(c->forward), "%s/sock:%s", folder,
-			 remote && *remote ? remote : "/run/cricket.sock");
 
-	if (ret < 0 || n >= (int)sizeof(c->forward))
-		return -EINVAL;
+	if (ret < 0)
+		return ret;
+	snprintf(c->path, sizeof(c->path), "%s/sock", folder);
 	c->script = ssh_script;
 	add(c, "ssh");
+	add(c, c->path);
+	add(c, c->host);
 	for (size_t i = 0; i < CK_ARRAY_SIZE(fixed); i++)
 		add(c, fixed[i]);
 	if (c->port[0]) {
 		add(c, "-p");
 		add(c, c->port);
 	}
-	add(c, "-L");
-	add(c, c->forward);
-	add(c, "--");
-	add(c, c->host);
 	return 0;
 }
 

@@ -28,8 +28,9 @@ static const struct ck_env_row table[] = {
 	 "client and cricket: the command for ssh:// addresses, with options, for the shell; it "
 	 "asks no\n"
 	 "questions (BatchMode)"},
-	{"CRICKET_SSH_SOCKET", "/run/cricket.sock",
-	 "client and cricket: the server's unix socket on the host of an ssh:// address, or "
+	{"CRICKET_SSH_SOCKET", NULL,
+	 "client and cricket: the server's unix socket on the host of an ssh:// address (default: "
+	 "it is looked for), or "
 	 "HOST:PORT as seen from there"},
 	{"CRICKET_LOCAL_DRIVER", "cuda", "client: --driver of the server that \"local\" starts"},
 	{"CRICKET_RESOLVER", NULL,

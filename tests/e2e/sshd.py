@@ -17,8 +17,9 @@ def answers(port):
 
 
 @contextlib.contextmanager
-def sshd_in(folder):
-    """The ssh command with the options that reach the sshd; the user may log in with a key. Skips the test where there is none."""
+def sshd_in(folder, *lines):
+    """The ssh command with the options that reach the sshd; the user may log in with a key. LINES are further ones of
+    its configuration. Skips the test where there is none."""
     sshd = shutil.which("sshd") or ("/usr/sbin/sshd" if os.path.exists("/usr/sbin/sshd") else None)
     if not sshd or not shutil.which("ssh"):
         pytest.skip("no sshd (Debian: openssh-server)")
@@ -30,7 +31,7 @@ def sshd_in(folder):
     shutil.copy(folder / "user.pub", folder / "authorized")
     config = folder / "sshd_config"
     config.write_text(f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
-                      f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n")
+                      f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n" + "".join(f"{line}\n" for line in lines))
     with open(folder / "sshd.log", "w", encoding="utf-8") as log:
         daemon = subprocess.Popen([sshd, "-D", "-e", "-f", config], stdout=log, stderr=log)
     try:

@@ -144,6 +144,23 @@ def test_through_ssh_the_server_knows_the_user(home, server, tmp_path):
         assert program.returncode == 0
 
 
+def test_ssh_finds_the_socket_of_the_user_s_server(home, tmp_path):
+    place, env = home
+    s = Server(place / "there", default_unix=True, CRICKET_EMU_DEVICES="2")
+    try:
+        with sshd_in(tmp_path, f"SetEnv XDG_RUNTIME_DIR={place}/there") as ssh:
+            env.update(REMOTE_GPU_ADDRESS="ssh://127.0.0.1", CRICKET_SSH=ssh)
+            assert python(COUNT, env) == "0 0 2\n"
+    finally:
+        s.end()
+
+
+def test_ssh_without_a_server_says_so(home, tmp_path):
+    with sshd_in(tmp_path, f"SetEnv XDG_RUNTIME_DIR={tmp_path}") as ssh:
+        result = run([sys.executable, "-c", COUNT], dict(home[1], REMOTE_GPU_ADDRESS="ssh://127.0.0.1", CRICKET_SSH=ssh))
+        assert result.out.startswith("100 ") and "no socket of a cricket-rpc-server on that host" in result.err, result.err
+
+
 def test_the_command_reaches_a_server_through_ssh(home, server, tmp_path):
     with sshd_in(tmp_path) as ssh:
         env = dict(home[1], CRICKET_SSH=ssh, CRICKET_SSH_SOCKET=server.unix, HOME=str(tmp_path))
