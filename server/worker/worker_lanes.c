@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cricket.h"
+#include "rpc/reader_room.h"
 #include "server/direct/direct.h"
 #include "server/processes/messages.h"
 #include "server/worker/dispatch.h"
