@@ -23,8 +23,8 @@
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
 # Without a name: micro torch start wire many sweep, from which bench/report.py makes the table of
-# docs/performance.md. LIMIT=SECONDS bounds it all: a stage that would take longer than what is left is left out, and
-# said to be. The remote client has no access to the GPU (bench/no-gpu.sh). Needs what `make && make -C cpu bench` have
+# docs/performance.md. LIMIT=SECONDS bounds it all: a stage that needs more time than is left is skipped, and a line says so.
+# The remote client has no access to the GPU (bench/no-gpu.sh). Needs what `make && make -C cpu bench` have
 # built (LIBS: a folder with libtirpc.so.3 where the machine has none) and root. Logs go to $OUT or build/gpu, where those
 # of other stages stay, so that stages can be run one by one; a table comes last.
 set -u
@@ -46,7 +46,7 @@ apps() {
 		esac
 		TIME=60 native "$app" > "$OUT/native.out" 2> "$OUT/native.err"; want=$?
 		for over in $OVER; do
-			case $name.$over in	# wait for ever there: docs/compatibility.md
+			case $name.$over in	# never return there: docs/compatibility.md
 			late_sources*.tcp | registered*.tcp) continue ;;
 			esac
 			TIME=60 remote "$(address_of "$over")" "$app" > "$OUT/remote.out" 2> "$OUT/remote.err"; got=$?

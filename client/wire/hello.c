@@ -36,7 +36,7 @@ static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res
 
 	if (res->status == CK_HELLO_OK)
 		return CUDA_SUCCESS;
-	if (res->status == CK_HELLO_WAIT) /* connect_session asks again, or says why not */
+	if (res->status == CK_HELLO_WAIT) /* session.c asks again, or logs why not */
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	ck_err("the GPU server at %s refuses: %s%s", c->connection.address, res->message,
 	       ckc_dial_rest(&c->connection));
@@ -103,7 +103,8 @@ static CUresult take_prefix(ck_hello_start *start)
 	return CUDA_SUCCESS;
 }
 
-/* Has the server started the worker as the program wants? One of a release before CRICKET_WORKER_PREFIX does not know. */
+/* Has the server started the worker as the program wants? One of a release before
+ * CRICKET_WORKER_PREFIX does not know. */
 static CUresult check_prefix(const struct ckc_client *c, const ck_hello_start *start)
 {
 	if (!start->prefix[0] ||

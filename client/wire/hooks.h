@@ -104,13 +104,13 @@ struct ckc_hook_recall {
 };
 CK_HOOK_LIST(recall);
 
-/* --- the process ends (wire/session.c). True: kernels may have printed what was not fetched. */
+/* --- the process ends (wire/exit.c). True: kernels may have printed text that was not fetched. */
 struct ckc_hook_exit {
 	bool (*run)(struct ckc_client *c);
 };
 CK_HOOK_LIST(exit);
 
-/* --- the process ends (wire/session.c), and may still make calls if @can_call */
+/* --- the process ends (wire/exit.c), and may still make calls if @can_call */
 struct ckc_hook_leave {
 	void (*run)(struct ckc_client *c, bool can_call);
 };

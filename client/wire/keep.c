@@ -30,7 +30,7 @@ CK_LOG_DEFINE("client");
 /* A channel's first reply is read when frames have been sent behind the link: a server that stands still may take long. */
 static int accept_first(void *client, struct ck_chan *connection)
 {
-	char moved[CK_MOVED_MAX + 1]; /* the keeper asks again, and hears it too */
+	char moved[CK_MOVED_MAX + 1]; /* the keeper asks again, and gets it too */
 	ck_link_res res = {.status = 1};
 
 	(void)client;

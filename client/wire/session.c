@@ -113,7 +113,7 @@ static void close_reserve(struct ck_chan *chans[CKC_DIALED], unsigned int first)
 		ck_chan_close(chans[i]);
 }
 
-/* Join with the other connections than that of the hello; owns them. */
+/* Join with the connections other than that of the hello; owns them. */
 static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIALED])
 {
 	struct ck_chan *commands = chans[CKC_DIALED_COMMANDS];

@@ -70,7 +70,7 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 		return 0;
 	rounded = CK_ALIGN_UP(size, GRANULE_OF(memory->kind));
 	pthread_rwlock_wrlock(&ranges_lock);
-	/* a context that is going frees what it finds: do not slip in after that */
+	/* a context that ends frees what it finds: add nothing after that */
 	if ((!memory->context || atomic_load(&memory->context->live)) &&
 	    ck_emu_stretch_take(stretch, rounded)) {
 		memory->lo = ck_emu_stretch_room(stretch, rounded, GRANULE_OF(memory->kind));

@@ -21,7 +21,7 @@ struct ck_emu_stretch {
 int ck_emu_stretch_init(struct ck_emu_stretch *stretch, const struct ck_emu_device *device, int i);
 /* Find @size free bytes, a multiple of @granule: their address, or 0. */
 uint64_t ck_emu_stretch_room(const struct ck_emu_stretch *stretch, size_t size, size_t granule);
-/* Count @size bytes as used; false: the device has not so much left. The reverse. */
+/* Count @size bytes as used; false: the device has too little left. The reverse. */
 bool ck_emu_stretch_take(struct ck_emu_stretch *stretch, size_t size);
 void ck_emu_stretch_give(struct ck_emu_stretch *stretch, size_t size);
 /*

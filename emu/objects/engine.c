@@ -166,7 +166,7 @@ struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsig
 	atomic_init(&stream->priority, priority);
 	ck_lock(&ck_emu_engine_lock);
 	stream->id = ++last_id;
-	/* a context that is going closes the streams it finds: do not slip in after that */
+	/* a context that ends closes the streams that it finds: add none after that */
 	live = atomic_load(&context->live);
 	if (live) {
 		stream->next = ck_emu_engine_streams;

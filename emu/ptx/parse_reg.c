@@ -34,7 +34,7 @@ static int add_register(struct ck_ptx_parser *p, const struct ck_ptx_token *name
 	return 0;
 }
 
-/* "b<4>" after the '<'. Their rows are made when they are used. */
+/* "b<4>" after the '<'. A register of it gets its rows when it is first used. */
 static int add_family(struct ck_ptx_parser *p, const struct ck_ptx_token *name, unsigned int type)
 {
 	struct ck_ptx_name *entry;

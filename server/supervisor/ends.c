@@ -42,7 +42,7 @@ void cks_worker_record_end(struct cks_workers *w, struct worker *worker, int sta
 {
 	char cause[CK_NOTE_TEXT];
 
-	cks_worker_hear(w, worker); /* its last words */
+	cks_worker_hear(w, worker); /* it may have said why */
 	if (worker->state != SERVING || !worker->info.number)
 		return;
 	if (worker->info.written)
