@@ -149,7 +149,7 @@ CUresult ckc_unsent(const struct ck_proc *p, int ret)
 {
 	if (ret == -ENOMEM)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	ck_info("%s: more than a message of %u KiB holds", p->name, CK_RECORD_MAX >> 10);
+	ck_info("%s: does not fit into a message of %u KiB", p->name, CK_RECORD_MAX >> 10);
 	return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -76,7 +76,7 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 /* The server has not answered the hello: -errno. */
 static CUresult unanswered(const struct ckc_connection *at, int ret)
 {
-	ck_err("the GPU server at %s does not answer as it should: %s%s", at->address,
+	ck_err("the GPU server at %s gives no valid answer: %s%s", at->address,
 	       ret == -EPIPE	? "it closed the connection; is it a cricket-rpc-server?"
 	       : ret == -EPROTO ? "it is no cricket-rpc-server, or of another release"
 	       : ret == -EPROTONOSUPPORT

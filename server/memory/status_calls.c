@@ -92,7 +92,6 @@ CUresult ck_serve_status_file(struct cks_request *q, ck_status_file_args *a,
 	res->taken = err == CUDA_SUCCESS;
 	close(fd);
 	if (err)
-		ck_warn("%s: words for the state of events that cannot be used",
-			ck_chan_peer(q->chan));
+		ck_warn("%s: the file for the state of events is not valid", ck_chan_peer(q->chan));
 	return err;
 }

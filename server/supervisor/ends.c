@@ -66,7 +66,7 @@ static void log_end(pid_t pid, int status)
 		ck_err("worker %d: cannot execute the server's program, or the policy's prefix",
 		       (int)pid);
 	else if (WEXITSTATUS(status) == CK_SPARE_FAILED)
-		ck_warn("worker %d: the driver does not get ready", (int)pid);
+		ck_warn("worker %d: the driver did not start", (int)pid);
 	else if (WEXITSTATUS(status) != 0)
 		ck_warn("worker %d: exit status %d", (int)pid, WEXITSTATUS(status));
 	else

@@ -79,7 +79,7 @@ static bool unwrap(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 	int plain, ret;
 
 	if (ck_relayed_get(f->fd, NULL)) {
-		ck_info("a connection that wants TLS inside of TLS: closed");
+		ck_info("a connection asks for TLS inside of TLS: closed");
 		return false;
 	}
 	ret = cks_fronts_pass(l->fronts, f->fd, &plain);

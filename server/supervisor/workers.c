@@ -268,7 +268,7 @@ void cks_workers_expire(struct cks_workers *w, int64_t begin)
 		if ((worker->state != SPARE_STARTING && worker->state != SPARE_WARMING) ||
 		    worker->begin > begin)
 			continue;
-		ck_warn("spare worker %d does not get ready: killed", (int)worker->pid);
+		ck_warn("spare worker %d was not ready in time: killed", (int)worker->pid);
 		kill(worker->pid, SIGKILL);
 		worker->begin = INT64_MAX;
 	}
