@@ -10,11 +10,10 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "rpc/reader_room.h"
 #include "rpc/record.h"
 #include "util/util.h"
 
@@ -22,7 +21,6 @@
 #define CK_LAST_FRAGMENT 0x80000000u
 #define CK_BUFFER_START (256u << 10)
 #define CK_BUFFER_MAX (CK_RECORD_MAX + 4096u) /* the longest record, its mark, and whole pages */
-#define CK_ROOM_WAIT_S 10		      /* for shares held by other readers */
 #define CK_LONG_BODY 4096u		      /* minimal body of a long record */
 
 struct ck_reader {
@@ -45,69 +43,22 @@ struct ck_reader {
 	size_t bulk;  /* position of the bulk reading, from the record's start */
 };
 
-struct ck_reader_room {
-	pthread_mutex_t lock;
-	pthread_cond_t freed;
-	unsigned int left;
-	bool stalled; /* a wait has timed out since a share was returned */
-};
-
-int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
-{
-	struct ck_reader_room *room = calloc(1, sizeof(*room));
-
-	if (!room)
-		return -ENOMEM;
-	pthread_mutex_init(&room->lock, NULL);
-	pthread_cond_init(&room->freed, NULL);
-	room->left = shares;
-	*out = room;
-	return 0;
-}
-
-void ck_reader_room_destroy(struct ck_reader_room *room)
-{
-	if (!room)
-		return;
-	pthread_cond_destroy(&room->freed);
-	pthread_mutex_destroy(&room->lock);
-	free(room);
-}
-
-/* Wait for a share. -ENOBUFS: timed out, no reader has returned one. */
+/* Wait for a share of the room. -ENOBUFS: timed out, no reader has returned one. */
 static int take_share(struct ck_reader *reader)
 {
-	struct ck_reader_room *room = reader->room;
-	struct timespec until;
 	int ret = 0;
 
-	if (!room || reader->shares)
-		return 0;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += CK_ROOM_WAIT_S;
-	pthread_mutex_lock(&room->lock);
-	while (room->left == 0 && !room->stalled && ret == 0)
-		ret = pthread_cond_timedwait(&room->freed, &room->lock, &until);
-	reader->shares = room->left > 0;
-	if (reader->shares)
-		room->left--;
-	else
-		room->stalled = true;
-	pthread_mutex_unlock(&room->lock);
-	return reader->shares ? 0 : -ENOBUFS;
+	if (reader->room && !reader->shares) {
+		ret = ck_reader_room_take(reader->room);
+		reader->shares = ret == 0;
+	}
+	return ret;
 }
 
 static void give_share(struct ck_reader *reader)
 {
-	struct ck_reader_room *room = reader->room;
-
-	if (!reader->shares)
-		return;
-	pthread_mutex_lock(&room->lock);
-	room->left++;
-	room->stalled = false;
-	pthread_cond_signal(&room->freed);
-	pthread_mutex_unlock(&room->lock);
+	if (reader->shares)
+		ck_reader_room_give(reader->room);
 	reader->shares = false;
 }
 

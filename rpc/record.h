@@ -52,16 +52,10 @@ struct ck_reader;
 int ck_reader_create(struct ck_chan *chan, struct ck_reader **reader);
 void ck_reader_destroy(struct ck_reader *reader);
 
-/*
- * Memory for long records, shared by the readers of one peer. Each reader has a small buffer
- * (CK_READER_SMALL). For a larger record, it takes a share, waiting if there is none. It returns
- * the share and the memory when it goes on to a record that needs less. If no share is returned for
- * 10 s, waiting readers fail with -ENOBUFS.
- */
+/* A reader with a small buffer (CK_READER_SMALL), which takes a share of @room for a larger
+ * record (rpc/reader_room.h). */
 #define CK_READER_SMALL (32u << 10)
 struct ck_reader_room;
-int ck_reader_room_create(unsigned int shares, struct ck_reader_room **room);
-void ck_reader_room_destroy(struct ck_reader_room *room);
 int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_room *room,
 			   struct ck_reader **reader);
 

@@ -31,7 +31,7 @@ struct ckc_stages { /* stage.c */
 	_Atomic size_t copied;
 };
 
-struct ckc_mirrors {		     /* mirror.c */
+struct ckc_mirrors {		     /* mirror.c, mirror_launch.c */
 	struct ck_mutex launch_lock; /* taken first: mirrors hold the bytes of one launch */
 	struct ck_mutex lock;
 	struct ck_map *map;

@@ -53,33 +53,44 @@ CUresult ckc_cluster_check(CUfunction f, const unsigned int *grid,
 	return CUDA_SUCCESS;
 }
 
-/* Get a cluster figure for a configuration, from the cache or the server; it depends on the whole
- * configuration. */
+/* A cluster figure depends on the whole configuration. */
+struct question {
+	uint64_t proc, ctx, function, which, grid[3], block[3], shared;
+	CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
+};
+
+/* Fill in what the configuration says; returns the bytes of @key that count. */
+static size_t describe(struct question *key, const CUlaunchConfig *c,
+		       const CUlaunchAttribute *attributes, unsigned int n)
+{
+	size_t size = offsetof(struct question, attributes) + n * sizeof(attributes[0]);
+
+	memset(key, 0, size);
+	key->proc = CK_PROC_cluster;
+	key->grid[0] = c->gridDimX;
+	key->grid[1] = c->gridDimY;
+	key->grid[2] = c->gridDimZ;
+	key->block[0] = c->blockDimX;
+	key->block[1] = c->blockDimY;
+	key->block[2] = c->blockDimZ;
+	key->shared = c->sharedMemBytes;
+	memcpy(key->attributes, attributes, n * sizeof(attributes[0]));
+	return size;
+}
+
+/* Get a cluster figure for a configuration, from the cache or the server. */
 static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigned int which,
 			    const CUlaunchConfig *c, const CUlaunchAttribute *attributes,
 			    unsigned int n)
 {
-	struct {
-		uint64_t proc, ctx, function, which, grid[3], block[3], shared;
-		CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
-	} key;
-	size_t size = offsetof(__typeof__(key), attributes) + n * sizeof(attributes[0]);
+	struct question key;
+	size_t size = describe(&key, c, attributes, n);
 	ck_cluster_res r;
 	CUresult err;
 
-	memset(&key, 0, size);
-	key.proc = CK_PROC_cluster;
 	key.ctx = ctx;
 	key.function = function;
 	key.which = which;
-	key.grid[0] = c->gridDimX;
-	key.grid[1] = c->gridDimY;
-	key.grid[2] = c->gridDimZ;
-	key.block[0] = c->blockDimX;
-	key.block[1] = c->blockDimY;
-	key.block[2] = c->blockDimZ;
-	key.shared = c->sharedMemBytes;
-	memcpy(key.attributes, attributes, n * sizeof(attributes[0]));
 	if (ckc_cache_get(&key, size, value, sizeof(*value)))
 		return CUDA_SUCCESS;
 	err = ck_wire_cluster(

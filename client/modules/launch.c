@@ -204,19 +204,57 @@ static CUresult prepare(struct ck_function *f, const struct ck_launch *l, struct
 	return err ? err : prepare_params(f, l, p);
 }
 
+static CUresult send_plain(const struct ck_launch *l, const struct prepared *p, uint64_t stream)
+{
+	return ck_wire_launch(&(ck_launch_args){
+		.head.ctx = p->ctx->object.id,
+		.function = p->function,
+		.stream = stream,
+		.gx = l->grid[0],
+		.gy = l->grid[1],
+		.gz = l->grid[2],
+		.bx = l->block[0],
+		.by = l->block[1],
+		.bz = l->block[2],
+		.shared = l->shared,
+		.params = CK_LIST(p->block, p->size),
+		.attributes = CK_LIST(p->attributes, p->n * sizeof(p->attributes[0]))});
+}
+
+/* The same, into a graph whose kernels can change the node: the reply says which node it is. */
+static CUresult send_updatable(const struct ck_launch *l, const struct prepared *p, uint64_t stream)
+{
+	ck_launch_updatable_res r;
+	CUresult err = ck_wire_launch_updatable(
+		&(ck_launch_updatable_args){
+			.head.ctx = p->ctx->object.id,
+			.function = p->function,
+			.stream = stream,
+			.gx = l->grid[0],
+			.gy = l->grid[1],
+			.gz = l->grid[2],
+			.bx = l->block[0],
+			.by = l->block[1],
+			.bz = l->block[2],
+			.shared = l->shared,
+			.params = CK_LIST(p->block, p->size),
+			.attributes = CK_LIST(p->attributes, p->n * sizeof(p->attributes[0]))},
+		&r);
+
+	if (!err)
+		*updatable(l) = r.device_node;
+	ckc_command_called();
+	return err;
+}
+
 static CUresult launch(CUfunction handle, const struct ck_launch *l)
 {
 	struct ck_function *f = ckc_function_from(handle);
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
 	CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
 	struct prepared p = {.room = packed, .attributes = attributes};
-	const void *block;
-	uint64_t function, stream;
-	struct ckc_context *ctx;
-	struct ckc_stream *s;
-	size_t size;
-	unsigned int n;
-	CUresult err = ckc_context_usable(&ctx);
+	uint64_t stream;
+	CUresult err = ckc_context_usable(&p.ctx);
 
 	if (err)
 		return err;
@@ -224,58 +262,19 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (l->params && l->extra)
 		return CUDA_ERROR_INVALID_VALUE;
-	p.ctx = ctx;
 	err = prepare(f, l, &p);
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return spoil(l->stream, err);
 	}
-	s = p.s;
-	function = p.function;
-	block = p.block;
-	size = p.size;
-	n = p.n;
-	stream = s ? s->object.id : 0;
-	if (likely(!ckc_capturing(s)))
+	stream = p.s ? p.s->object.id : 0;
+	if (likely(!ckc_capturing(p.s)))
 		ckc_managed_launch(stream);
-	if (unlikely(updatable(l))) {
-		ck_launch_updatable_res r;
-
-		err = ck_wire_launch_updatable(
-			&(ck_launch_updatable_args){
-				.head.ctx = ctx->object.id,
-				.function = function,
-				.stream = stream,
-				.gx = l->grid[0],
-				.gy = l->grid[1],
-				.gz = l->grid[2],
-				.bx = l->block[0],
-				.by = l->block[1],
-				.bz = l->block[2],
-				.shared = l->shared,
-				.params = CK_LIST(block, size),
-				.attributes = CK_LIST(attributes, n * sizeof(attributes[0]))},
-			&r);
-		if (!err)
-			*updatable(l) = r.device_node;
-		ckc_command_called();
-		return err;
-	}
-	err = ck_wire_launch(
-		&(ck_launch_args){.head.ctx = ctx->object.id,
-				  .function = function,
-				  .stream = stream,
-				  .gx = l->grid[0],
-				  .gy = l->grid[1],
-				  .gz = l->grid[2],
-				  .bx = l->block[0],
-				  .by = l->block[1],
-				  .bz = l->block[2],
-				  .shared = l->shared,
-				  .params = CK_LIST(block, size),
-				  .attributes = CK_LIST(attributes, n * sizeof(attributes[0]))});
-	if (likely(!err && !ckc_capturing(s)))
-		ckc_launch_loaded(f, s ? s->object.context : ctx, stream);
+	if (unlikely(updatable(l)))
+		return send_updatable(l, &p, stream);
+	err = send_plain(l, &p, stream);
+	if (likely(!err && !ckc_capturing(p.s)))
+		ckc_launch_loaded(f, p.s ? p.s->object.context : p.ctx, stream);
 	return unlikely(ckc_launch_blocking()) && !err ? ckc_launch_wait(l->stream) : err;
 }
 

@@ -14,9 +14,6 @@
 #include "client/wire/hooks.h"
 #include "client/wire/servers.h"
 #include "libcuda/old_launch.h"
-#include "util/log.h"
-
-CK_LOG_DEFINE("client");
 
 /* Compile PTX without options. The driver's compiler is deterministic: if it has accepted the text
  * once, here or in an earlier session, there is nothing to wait for. */
@@ -141,16 +138,6 @@ static void unlink_origin(struct ckc_module *m)
 	ck_unlock(ckc_modules_lock());
 }
 
-static void forget_variable(uint64_t at)
-{
-	struct ckc_allocation a;
-
-	if (ckc_allocation_remove(at, CK_MEMORY_MANAGED, &a))
-		ckc_managed_leave(a.base, a.size);
-	else
-		ckc_allocation_remove(at, CK_MEMORY_DEVICE, NULL);
-}
-
 void ckc_module_forget(struct ckc_module *m)
 {
 	ckc_inmates_end(&m->object);
@@ -162,9 +149,7 @@ void ckc_module_forget(struct ckc_module *m)
 		ckc_object_free(m->functions[i]);
 	}
 	free(m->functions);
-	for (unsigned int i = 0; i < m->variable_count; i++)
-		forget_variable(m->variables[i]);
-	free(m->variables);
+	ckc_module_forget_variables(m);
 	if (m->code)
 		ckc_code_put(m->code);
 	ckc_object_free(m);
@@ -232,84 +217,6 @@ CUresult ckc_module_get_function(struct ckc_module *m, const char *name, struct 
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
-			      enum ckc_memory_kind kind, struct ckc_context *ctx)
-{
-	uint64_t *more;
-
-	ck_lock(ckc_modules_lock());
-	more = realloc(m->variables, (m->variable_count + 1) * sizeof(*more));
-	if (more) {
-		m->variables = more;
-		if (ckc_allocation_add(at, size, kind, ctx, 0, true) == CUDA_SUCCESS)
-			m->variables[m->variable_count++] = at;
-	}
-	ck_unlock(ckc_modules_lock());
-}
-
-CUresult ckc_module_note_managed(struct ckc_module *m, CUdeviceptr at, size_t size,
-				 struct ckc_context *ctx)
-{
-	struct ck_mutex *lock = &ctx->client->modules->managed_lock; /* two threads may ask */
-	struct ckc_allocation known;
-	CUresult err = CUDA_SUCCESS;
-
-	ck_lock(lock);
-	if (!ckc_allocation_find(at, &known) || known.kind != CK_MEMORY_MANAGED) {
-		err = ckc_managed_adopt(at, size, ctx);
-		if (!err)
-			ckc_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
-	}
-	ck_unlock(lock);
-	return err;
-}
-
-CUresult ckc_module_get_global(struct ckc_module *m, const char *name, CUdeviceptr *dptr,
-			       size_t *bytes)
-{
-	struct {
-		uint64_t ctx, module;
-		char name[1024];
-	} key = {0};
-	struct {
-		CUdeviceptr at;
-		size_t size;
-	} found = {0};
-	size_t key_size;
-	int managed = 0;
-	CUresult err = ckc_enter(&key.ctx);
-
-	if (err)
-		return err;
-	if (!m)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!name || strlen(name) >= sizeof(key.name))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (m->code->none)
-		return ckc_code_missing();
-	key.module = m->object.id;
-	strcpy(key.name, name);
-	key_size = offsetof(__typeof__(key), name) + strlen(name);
-	if (!ckc_cache_get(&key, key_size, &found, sizeof(found))) {
-		err = ck_wire_global(key.ctx, key.module, name, &found.at, &found.size, &managed);
-		if (err)
-			return err;
-		/* without pages here, a managed variable still exists on the device */
-		if (!managed ||
-		    ckc_module_note_managed(m, found.at, found.size, ckc_context_current())) {
-			ckc_address_claim(found.at, found.size);
-			ckc_module_note_variable(m, found.at, found.size, CK_MEMORY_DEVICE,
-						 ckc_context_current());
-		}
-		ckc_cache_put(&key, key_size, &found, sizeof(found));
-	}
-	if (dptr)
-		*dptr = found.at;
-	if (bytes)
-		*bytes = found.size;
-	return CUDA_SUCCESS;
-}
-
 static CUresult load_module(CUmodule *module, const void *image, const struct ckc_jit *jit)
 {
 	struct ckc_context *ctx;
@@ -374,12 +281,6 @@ CK_EXPORT CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const c
 	return err ? err
 		   : ckc_module_get_function(ckc_module_from(hmod, false), name,
 					     (struct ck_function **)hfunc);
-}
-
-CK_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
-					const char *name)
-{
-	return ckc_module_get_global(ckc_module_from(hmod, false), name, dptr, bytes);
 }
 
 CUresult ckc_module_count(struct ckc_module *m, unsigned int *n)

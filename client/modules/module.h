@@ -32,6 +32,8 @@ CUresult ckc_module_enumerate(struct ckc_module *m, void **out, unsigned int n);
 /* Free a module or library and its functions on this side, including the object. */
 void ckc_module_forget(struct ckc_module *module);
 
+/* --- variable.c */
+
 /* Note a variable's memory in the table, for copies and pointer queries. */
 void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
 			      enum ckc_memory_kind kind, struct ckc_context *ctx);
@@ -39,5 +41,7 @@ void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
  * chose. */
 CUresult ckc_module_note_managed(struct ckc_module *m, CUdeviceptr at, size_t size,
 				 struct ckc_context *ctx);
+/* When @m ends: remove its variables from the table. */
+void ckc_module_forget_variables(struct ckc_module *m);
 
 #endif

@@ -25,7 +25,7 @@ struct ckc_modules {
 	struct ck_mutex tables_lock;   /* functions, variables, modules of libraries */
 	struct ck_mutex announce_lock; /* function.c: functions announced to the server */
 	struct ck_mutex upload_lock;   /* code.c: sending images */
-	struct ck_mutex managed_lock;  /* module.c: tracking of __managed__ variables */
+	struct ck_mutex managed_lock;  /* variable.c: tracking of __managed__ variables */
 	struct ckc_printing printing;
 	struct ckc_recall recall;
 };

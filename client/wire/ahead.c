@@ -61,6 +61,27 @@ static void take_reply(struct ckc_ahead *a)
 		a->result.err = result.err;
 }
 
+/* A call with @size bytes has been sent, for the terminal and for those that count. */
+static void note_sent(const struct ckc_ahead *a, uint32_t proc, const void *args, size_t size,
+		      uint64_t began, uint64_t profiled)
+{
+	size_t bytes = CK_CALL_HEADER + ck_procs[proc].args_size + size;
+
+	ckc_progress_sent(size, began);
+	if (unlikely(profiled))
+		ckc_profile_end(&(struct ckc_message){
+			.proc = proc,
+			.waits = true,
+			.id = CK_ACTIVITY_CALL | ckc_lane_xid(a->lane),
+			.began = profiled,
+			.sent = bytes,
+		});
+	if (unlikely(ckc_stats_on))
+		ckc_stats_sent(proc, bytes);
+	if (unlikely(ckc_trace_on))
+		ckc_trace_message(proc, args, NULL, CUDA_SUCCESS, 0, size);
+}
+
 CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const void *bulk,
 			size_t size)
 {
@@ -91,19 +112,7 @@ CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const vo
 		return err;
 	}
 	a->waiting++;
-	ckc_progress_sent(size, began);
-	if (unlikely(profiled))
-		ckc_profile_end(&(struct ckc_message){
-			.proc = proc,
-			.waits = true,
-			.id = CK_ACTIVITY_CALL | ckc_lane_xid(a->lane),
-			.began = profiled,
-			.sent = CK_CALL_HEADER + ck_procs[proc].args_size + size,
-		});
-	if (unlikely(ckc_stats_on))
-		ckc_stats_sent(proc, CK_CALL_HEADER + ck_procs[proc].args_size + size);
-	if (unlikely(ckc_trace_on))
-		ckc_trace_message(proc, args, NULL, CUDA_SUCCESS, 0, size);
+	note_sent(a, proc, args, size, began, profiled);
 	return CUDA_SUCCESS;
 }
 

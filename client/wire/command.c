@@ -1,18 +1,12 @@
 /*
  * client/wire/command.c - the one ordered stream of one-way messages (D4), ONC RPC batching.
  *
- * Threads append encoded messages to a buffer under a short lock. If no other thread is writing,
- * the thread writes the buffer out, and continues until it is empty. Meanwhile the others fill the
- * second buffer. So under load, messages leave in large pieces; a single message leaves at once. In
- * a burst of small messages, a client thread does the writing, and the application's thread pays
- * only for encoding.
- *
- * In shared memory none of this is needed: the message is placed where the server sees it.
+ * Over a socket, messages go into a buffer, which one thread at a time writes out
+ * (command_buffer.c). In shared memory no buffer is needed: the message is placed where the server
+ * sees it.
  */
 #define _GNU_SOURCE
-#include <endian.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +15,7 @@
 
 #include "client/wire/client.h"
 #include "client/wire/command.h"
+#include "client/wire/command_part.h"
 #include "client/wire/hooks.h"
 #include "client/wire/profile.h"
 #include "client/wire/progress.h"
@@ -29,33 +24,14 @@
 #include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
-#include "util/cancel.h"
 #include "util/log.h"
-#include "util/spin.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
-#define BUFFER_SIZE (CK_RECORD_MAX + 4) /* the longest message fits, with its mark */
-#define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
-#define STOP_MS 1000			/* for the last bytes at exit */
-#define SMALL 8192			/* larger messages need an allocation */
-#define STORM_NS 20000			/* messages closer than this form a burst */
-#define SPIN_US                                                                                    \
-	200		/* before the sender sleeps: operators of a framework come
-					 * every 5 to 50 us */
+#define STOP_MS 1000	/* for the last bytes at exit */
+#define SMALL 8192	/* larger messages need an allocation */
 #define ROOM_SPIN_US 20 /* for room in shared memory, which is large */
-
-/* One message; the payload is the caller's. */
-struct message {
-	unsigned char *bytes;
-	size_t size;
-	const void *bulk;
-	size_t bulk_size;
-	bool quiet; /* see rpc/proc.h */
-};
-
-static const unsigned char zero[4]; /* padding of payloads */
 
 /* This thread holds the lock or waits. The handler of a signal that calls exit() must know: a lock
  * held here stays held, and a waiter on a condition delays the thread that signals it. */
@@ -98,13 +74,13 @@ static bool accepted(struct ckc_command *cmd)
 	return cmd->accepted;
 }
 
-/* Note the result of a write: an error ends the session. */
-static void note_result(struct ckc_client *c, int ret)
+/* A write has failed: the session ends. */
+static void fail(struct ckc_client *c, int ret)
 {
 	struct ckc_command *cmd = &c->command;
 	char why[96];
 
-	if (likely(ret == 0) || cmd->broken)
+	if (cmd->broken)
 		return;
 	cmd->broken = true;
 	snprintf(why, sizeof(why), "%s: %s",
@@ -113,165 +89,29 @@ static void note_result(struct ckc_client *c, int ret)
 	ckc_session_lost(c, why);
 }
 
-/* Give @m the next number, in the xid and in the head that begins the arguments. Call with the lock
- * held. */
-static void number(struct ckc_command *cmd, struct message *m)
-{
-	uint64_t seq = cmd->seq + 1;
-	uint64_t wide = htobe64(seq);
-	uint32_t xid = htobe32((uint32_t)seq);
-
-	memcpy(m->bytes + CK_CALL_XID, &xid, sizeof(xid));
-	memcpy(m->bytes + CK_CALL_HEADER, &wide, sizeof(wide));
-	if (!m->quiet) /* before others can see its number */
-		atomic_store_explicit(&cmd->loud, seq + atomic_load(&cmd->calls),
-				      memory_order_relaxed);
-	atomic_store_explicit(&cmd->seq, seq, memory_order_release);
-}
-
-/* Write the filled buffer, then @bulk. Call with the lock held and no writer active; the lock is
- * released during the write. */
-static void write_piece(struct ckc_client *c, const void *bulk, size_t bulk_size)
-{
-	struct ckc_command *cmd = &c->command;
-	struct iovec iov[3] = {
-		{cmd->buf[cmd->fill], cmd->len},
-		{(void *)(uintptr_t)bulk, bulk_size},
-		{(void *)(uintptr_t)zero, -bulk_size & 3},
-	};
-	int ret, cancel = ck_cancel_disable();
-
-	cmd->writing = true;
-	cmd->fill ^= 1;
-	cmd->len = 0;
-	ck_unlock(&cmd->lock);
-	ret = ck_chan_writev(cmd->chan, iov, 3);
-	ck_lock(&cmd->lock);
-	cmd->writing = false;
-	cmd->last_write_ns = ck_now_ns();
-	pthread_cond_broadcast(&cmd->written);
-	note_result(c, ret);
-	ck_cancel_restore(cancel);
-}
-
-static void write_all(struct ckc_client *c)
-{
-	struct ckc_command *cmd = &c->command;
-
-	while (cmd->len > 0 && !cmd->writing && !cmd->broken)
-		write_piece(c, NULL, 0);
-}
-
-static void *sender(void *client)
-{
-	struct ckc_client *c = client;
-	struct ckc_command *cmd = &c->command;
-
-	ckc_route_serve(c);
-	ck_lock(&cmd->lock);
-	while (!cmd->broken) {
-		struct ck_spin_turn turn = ck_spin_begin(&cmd->spin);
-
-		write_all(c);
-		ck_unlock(&cmd->lock);
-		while (atomic_load_explicit(&cmd->len, memory_order_relaxed) == 0 &&
-		       ck_spin_again(&turn))
-			;
-		ck_lock(&cmd->lock);
-		if (cmd->len == 0 || cmd->writing) {
-			cmd->sender_sleeps = true;
-			while (cmd->sender_sleeps && !cmd->broken)
-				ck_cond_wait(&cmd->work, &cmd->lock);
-		}
-		ck_spin_end(&turn);
-	}
-	ck_unlock(&cmd->lock);
-	return NULL;
-}
-
-/* Called with the lock held after an append: arrange for the bytes to leave soon. */
-static void dispatch(struct ckc_client *c)
-{
-	struct ckc_command *cmd = &c->command;
-
-	if (cmd->writing || !cmd->sender_sleeps)
-		return; /* the current writer or the sender will write it too */
-	if (ck_now_ns() - cmd->last_write_ns > STORM_NS) {
-		write_all(c);
-		return;
-	}
-	cmd->sender_sleeps = false;
-	pthread_cond_signal(&cmd->work);
-}
-
-/* Make room for @size bytes in the buffer. With @write, also become the writer, for a payload that
- * is not copied: it must directly follow its message. The lock is not released after that. */
-static void make_room(struct ckc_client *c, size_t size, bool write)
-{
-	struct ckc_command *cmd = &c->command;
-	int cancel;
-
-	while (!cmd->broken) {
-		bool full = BUFFER_SIZE - cmd->len < size;
-
-		if (cmd->writing && (write || full)) {
-			cancel = ck_cancel_disable();
-			ck_cond_wait(&cmd->written, &cmd->lock);
-			ck_cancel_restore(cancel);
-		} else if (full) {
-			write_piece(c, NULL, 0);
-		} else {
-			return;
-		}
-	}
-}
-
-static void append(struct ckc_command *cmd, const void *bytes, size_t size)
-{
-	memcpy(cmd->buf[cmd->fill] + cmd->len, bytes, size);
-	atomic_store_explicit(&cmd->len, cmd->len + size, memory_order_relaxed);
-}
-
-/* Append the encoded message @m to the buffer, and arrange for it to leave soon. */
-static void send_buffered(struct ckc_client *c, struct message *m)
-{
-	struct ckc_command *cmd = &c->command;
-	bool write = m->bulk_size > INLINE_BULK;
-	size_t pad = -m->bulk_size & 3;
-
-	make_room(c, m->size + (write ? 0 : m->bulk_size + pad), write);
-	if (cmd->broken)
-		return;
-	number(cmd, m);
-	append(cmd, m->bytes, m->size);
-	if (write) {
-		write_piece(c, m->bulk, m->bulk_size);
-	} else if (m->bulk_size > 0) {
-		append(cmd, m->bulk, m->bulk_size);
-		append(cmd, zero, pad);
-	}
-	dispatch(c);
-}
-
 /* Shared memory is the buffer: there is nothing to write out. */
-static void send_shared(struct ckc_client *c, struct message *m)
+static void send_shared(struct ckc_client *c, struct ckc_outgoing *m)
 {
 	struct ckc_command *cmd = &c->command;
 	struct iovec iov[3] = {
 		{m->bytes, m->size},
 		{(void *)(uintptr_t)m->bulk, m->bulk_size},
-		{(void *)(uintptr_t)zero, -m->bulk_size & 3},
+		{(void *)(uintptr_t)ckc_padding, -m->bulk_size & 3},
 	};
+	int ret;
 
 	if (cmd->broken)
 		return;
-	number(cmd, m);
-	note_result(c, ck_chan_writev(cmd->chan, iov, m->bulk_size ? 3 : 1));
+	ckc_command_give_number(cmd, m);
+	ret = ck_chan_writev(cmd->chan, iov, m->bulk_size ? 3 : 1);
+	if (unlikely(ret < 0))
+		fail(c, ret);
 }
 
 /* Encode outside the lock; the number is filled in later. Uses @room, or allocates if the message
  * does not fit. */
-static int encode(struct message *m, unsigned char room[SMALL], uint32_t proc, const void *args)
+static int encode(struct ckc_outgoing *m, unsigned char room[SMALL], uint32_t proc,
+		  const void *args)
 {
 	long n = ck_message_encode(room, SMALL, 0, proc, args, m->bulk_size);
 
@@ -287,7 +127,7 @@ static int encode(struct message *m, unsigned char room[SMALL], uint32_t proc, c
 }
 
 /* Send the message next in order; false: the stream is broken. */
-static bool send_next(struct ckc_client *c, struct message *m, ck_head *head)
+static bool send_next(struct ckc_client *c, struct ckc_outgoing *m, ck_head *head)
 {
 	struct ckc_command *cmd = &c->command;
 	bool sent;
@@ -297,7 +137,7 @@ static bool send_next(struct ckc_client *c, struct message *m, ck_head *head)
 	if (cmd->shared)
 		send_shared(c, m);
 	else
-		send_buffered(c, m);
+		ckc_command_buffer(c, m);
 	sent = !cmd->broken;
 	head->seq = cmd->seq;
 	ck_unlock(&cmd->lock);
@@ -309,7 +149,7 @@ CUresult ckc_unsent(const struct ck_proc *p, int ret)
 {
 	if (ret == -ENOMEM)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	ck_info("%s: more than a message of %u KiB holds", p->name, CK_RECORD_MAX >> 10);
+	ck_info("%s: does not fit into a message of %u KiB", p->name, CK_RECORD_MAX >> 10);
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -326,9 +166,9 @@ static void note_profile(uint32_t proc, const ck_head *head, size_t bulk_size, u
 CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
 	struct ckc_client *c = ckc_session_of(proc, args);
-	struct message m = {.bulk = ckc_payload_reach(bulk, bulk_size, false),
-			    .bulk_size = bulk_size,
-			    .quiet = ck_procs[proc].quiet};
+	struct ckc_outgoing m = {.bulk = ckc_payload_reach(bulk, bulk_size, false),
+				 .bulk_size = bulk_size,
+				 .quiet = ck_procs[proc].quiet};
 	uint64_t profiled = ckc_profile_begin();
 	unsigned char room[SMALL];
 	bool large = bulk_size >= CK_PROGRESS_LEAST, sent = false;
@@ -389,7 +229,7 @@ void ckc_command_flush(struct ckc_client *c)
 		return; /* all bytes have left or are being written */
 	inside = true;
 	ck_lock(&cmd->lock);
-	write_all(c);
+	ckc_command_write_all(c);
 	ck_unlock(&cmd->lock);
 	inside = false;
 }
@@ -402,7 +242,6 @@ static void quiet(void *client)
 int ckc_command_start(struct ckc_client *c, struct ck_chan *chan, bool accepted)
 {
 	struct ckc_command *cmd = &c->command;
-	int ret;
 
 	cmd->chan = chan;
 	cmd->accepted = accepted;
@@ -412,16 +251,7 @@ int ckc_command_start(struct ckc_client *c, struct ck_chan *chan, bool accepted)
 		ck_chan_spin(chan, ROOM_SPIN_US);
 		return 0;
 	}
-	for (int i = 0; i < 2; i++) {
-		cmd->buf[i] = malloc(BUFFER_SIZE);
-		if (!cmd->buf[i])
-			return -ENOMEM;
-	}
-	ck_spin_init(&cmd->spin, SPIN_US);
-	ret = ckc_thread_start(sender, c);
-	if (ret < 0)
-		ck_err("no thread for the command stream: %s", strerror(-ret));
-	return ret;
+	return ckc_command_buffer_start(c, fail);
 }
 
 bool ckc_command_stop(struct ckc_client *c)
@@ -440,7 +270,7 @@ bool ckc_command_stop(struct ckc_client *c)
 		;
 	if (cmd->chan) {
 		ck_chan_timeout(cmd->chan, STOP_MS);
-		write_all(c);
+		ckc_command_write_all(c);
 	}
 	stuck = cmd->writing;
 	/* a socket that closes with unread bytes takes back what it has sent */
@@ -469,8 +299,5 @@ void ckc_command_forget(struct ckc_client *c)
 	if (cmd->chan)
 		ck_chan_close(cmd->chan);
 	cmd->chan = NULL;
-	for (int i = 0; i < 2; i++) {
-		free(cmd->buf[i]);
-		cmd->buf[i] = NULL;
-	}
+	ckc_command_buffer_free(c);
 }

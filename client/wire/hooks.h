@@ -104,13 +104,13 @@ struct ckc_hook_recall {
 };
 CK_HOOK_LIST(recall);
 
-/* --- the process ends (wire/session.c). True: kernels may have printed what was not fetched. */
+/* --- the process ends (wire/exit.c). True: kernels may have printed text that was not fetched. */
 struct ckc_hook_exit {
 	bool (*run)(struct ckc_client *c);
 };
 CK_HOOK_LIST(exit);
 
-/* --- the process ends (wire/session.c), and may still make calls if @can_call */
+/* --- the process ends (wire/exit.c), and may still make calls if @can_call */
 struct ckc_hook_leave {
 	void (*run)(struct ckc_client *c, bool can_call);
 };
@@ -132,7 +132,7 @@ CK_HOOK_LIST(rest);
 
 /*
  * --- a message is about to read (@write: to write) the application's [@data, @data+@size)
- * (wire/lane.c, wire/command.c). The hook returns an address where the bytes can be accessed
+ * (wire/call.c, wire/command.c). The hook returns an address where the bytes can be accessed
  * without a page fault.
  */
 struct ckc_hook_payload {
@@ -161,7 +161,7 @@ static inline void ckc_quiet(struct ckc_client *c)
 }
 
 /*
- * --- bytes that no call asked for arrive ahead of a reply (wire/lane.c). place() returns where
+ * --- bytes that no call asked for arrive ahead of a reply (wire/lane_exchange.c). place() returns where
  * they belong, given the results ahead of them (NULL: protocol error). Then arrived() runs, or
  * broken() if the connection broke. The closure is a struct ckc_along. wait() returns when all bytes
  * up to the rank of a reply have arrived, or with an error if they never will.

@@ -1,10 +1,11 @@
 /*
  * client/wire/join.c - connections join the session.
  *
- * A join has a reply, but over a network the client does not wait for it: it sends the messages that
- * follow at once, and the server reads them after it has accepted the connection. The reply of a lane is read
- * ahead of that to its first call (lane.c), the reply on the command stream at its end (command.c).
- * In shared memory, the exchange decides which memory is used, and costs microseconds.
+ * A join has a reply, but over a network the client does not wait for it: it sends the messages
+ * that follow at once, and the server reads them after it has accepted the connection. The reply
+ * of a lane is read ahead of that to its first call (lane_exchange.c), the reply on the command
+ * stream at its end (command.c). In shared memory, the exchange decides which memory is used, and
+ * costs microseconds.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * client/wire/keep.c - see client/wire/keep.h.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,20 +9,15 @@
 
 #include "client/wire/dial.h"
 #include "client/wire/keep.h"
-#include "client/wire/stats.h"
+#include "client/wire/keep_link.h"
 #include "rpc/links.h"
-#include "rpc/record.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
-#define FIRST 0 /* number of the channel of the hello */
-#define LINK_XID 1
-#define LINK_REPLY 40 /* bytes: mark, head, status, count */
-#define MOVED_MOST (4 + CK_MOVED_MAX + 1)
-#define LAST_FRAGMENT 0x80000000u
+#define FIRST 0		      /* number of the channel of the hello */
 #define ATTEMPT_MS 3000	      /* for connecting, and for the replies */
 #define ATTEMPT_FIRST_MS 1000 /* before the user has been told */
 #define PAUSE_FIRST_MS 20     /* between two attempts; doubled each time */
@@ -33,91 +27,14 @@ CK_LOG_DEFINE("client");
 #define IDLE_MS 2000	  /* a program may have closed the descriptors that it did not open */
 #define BYE_MS 500
 
-/* --- one link */
-
-static int send_link(struct ckc_client *c, const struct ck_link *link, struct ck_chan *connection,
-		     uint64_t received)
-{
-	ck_link_args args = {
-		.lane = (ck_lane_kind)link->kind, .number = link->number, .received = received};
-	unsigned char bytes[256];
-	struct iovec iov = {.iov_base = bytes};
-	long n;
-
-	memcpy(args.session, c->hello.session, sizeof(args.session));
-	memcpy(args.key, c->hello.key, sizeof(args.key));
-	n = ck_call_encode(bytes, sizeof(bytes), LINK_XID, CK_LINK, (xdrproc_t)xdr_ck_link_args,
-			   &args, 0);
-	if (n < 0)
-		return (int)n;
-	iov.iov_len = (size_t)n;
-	if (ckc_stats_on)
-		ckc_stats_sent(CK_LINK, (size_t)n);
-	return ck_chan_writev(connection, &iov, 1);
-}
-
-/* Read the rest of a reply whose first @had bytes are at @bytes: the server that the session is on. */
-static int read_moved(struct ck_chan *connection, const unsigned char *bytes, size_t had,
-		      char moved[CK_MOVED_MAX + 1])
-{
-	ck_link_moved where = {.address = moved};
-	unsigned char rest[MOVED_MOST];
-	uint32_t mark;
-	size_t size;
-	XDR xdrs;
-
-	memcpy(&mark, bytes, sizeof(mark));
-	size = (ntohl(mark) & ~LAST_FRAGMENT) + sizeof(mark) - had;
-	if (size > sizeof(rest) || ck_chan_read(connection, rest, size) < 0)
-		return -EPROTO;
-	xdrmem_create(&xdrs, (char *)rest, (u_int)size, XDR_DECODE);
-	return xdr_ck_link_moved(&xdrs, &where) && moved[0] ? -EREMOTE : -EPROTO;
-}
-
-/*
- * Read the reply, and nothing behind it. -ENOENT: the server has no such session; -EACCES: it refuses the channel; -EREMOTE: the
- * session is on another server, @moved; -ESTALE: it is an
- * earlier state of this one.
- */
-static int read_reply(struct ck_chan *connection, ck_link_res *res, char moved[CK_MOVED_MAX + 1])
-{
-	unsigned char bytes[LINK_REPLY];
-	uint32_t xid, low, high;
-	size_t results;
-	XDR xdrs;
-	int ret;
-
-	ret = ck_chan_read(connection, bytes, sizeof(bytes));
-	if (ret == 0)
-		ret = ck_reply_decode(bytes + 4, sizeof(bytes) - 4, &xid, &results, &low, &high);
-	if (ret < 0)
-		return ret;
-	xdrmem_create(&xdrs, (char *)bytes + 4 + results, (u_int)(sizeof(bytes) - 4 - results),
-		      XDR_DECODE);
-	if (!xdr_ck_link_res(&xdrs, res))
-		return -EPROTO;
-	if (res->status == 3)
-		return read_moved(connection, bytes, sizeof(bytes), moved);
-	switch (res->status) {
-	case 0:
-		return 0;
-	case 1:
-		return -ENOENT;
-	case 4:
-		return -ESTALE;
-	default:
-		return -EACCES;
-	}
-}
-
 /* A channel's first reply is read when frames have been sent behind the link: a server that stands still may take long. */
 static int accept_first(void *client, struct ck_chan *connection)
 {
-	char moved[CK_MOVED_MAX + 1]; /* the keeper asks again, and hears it too */
+	char moved[CK_MOVED_MAX + 1]; /* the keeper asks again, and gets it too */
 	ck_link_res res = {.status = 1};
 
 	(void)client;
-	return read_reply(connection, &res, moved);
+	return ckc_keep_link_answer(connection, &res, moved);
 }
 
 static bool listens(const struct ck_link *link)
@@ -138,7 +55,7 @@ int ckc_keep_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *conne
 		return ret;
 	}
 	*chan = link->chan;
-	ret = connection ? send_link(c, link, connection, 0) : -ENOTCONN;
+	ret = connection ? ckc_keep_link_send(c, link, connection, 0) : -ENOTCONN;
 	if (ret == 0)
 		ret = ck_links_attach(k->links, link, connection, 0, true, listens(link));
 	else
@@ -148,8 +65,6 @@ int ckc_keep_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *conne
 		ck_links_stir(k->links); /* the keeper makes one */
 	return 0;
 }
-
-/* --- the keeper */
 
 struct repair {
 	struct ckc_client *client;
@@ -205,7 +120,7 @@ static void ask(struct repair *r, size_t i)
 	int ret;
 
 	ck_links_detach(r->client->keeping.links, r->links[i], &received);
-	ret = send_link(r->client, r->links[i], r->connections[i], received);
+	ret = ckc_keep_link_send(r->client, r->links[i], r->connections[i], received);
 	if (ret == 0)
 		return;
 	note_error(r, ret);
@@ -224,7 +139,7 @@ static void take_answer(struct repair *r, size_t i)
 	_Static_assert(sizeof(k->moved) == CK_MOVED_MAX + 1, "an address fits");
 	if (r->connections[i]) {
 		ck_chan_timeout(r->connections[i], ATTEMPT_MS);
-		ret = read_reply(r->connections[i], &res, k->moved);
+		ret = ckc_keep_link_answer(r->connections[i], &res, k->moved);
 		ck_chan_timeout(r->connections[i], 0);
 	}
 	if (ret == 0 || ret == -EREMOTE)

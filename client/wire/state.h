@@ -101,6 +101,7 @@ struct ckc_command {
 	bool accepted; /* the reply to the join has been read */
 	uint64_t last_write_ns;
 	struct ck_spin spin;
+	void (*failed)(struct ckc_client *c, int ret); /* a write */
 	_Atomic uint64_t seq;
 	_Atomic uint64_t calls; /* calls that enqueued work */
 	_Atomic uint64_t loud;	/* the last command that is not quiet, as ckc_command_last counts */

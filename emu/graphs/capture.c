@@ -61,7 +61,7 @@ bool ck_emu_after_add(struct ck_emu_after *after, struct ck_emu_node *node,
 	return true;
 }
 
-static bool after_add_all(struct ck_emu_after *to, const struct ck_emu_after *from)
+bool ck_emu_after_add_all(struct ck_emu_after *to, const struct ck_emu_after *from)
 {
 	for (size_t i = 0; i < from->count; i++) {
 		if (!ck_emu_after_add(to, from->nodes[i], &from->data[i]))
@@ -72,7 +72,7 @@ static bool after_add_all(struct ck_emu_after *to, const struct ck_emu_after *fr
 
 /* --- captures; the lock of the graphs is held --- */
 
-static void capture_put(struct ck_emu_capture *capture)
+void ck_emu_capture_put(struct ck_emu_capture *capture)
 {
 	if (atomic_fetch_sub(&capture->refs, 1) != 1)
 		return;
@@ -80,9 +80,8 @@ static void capture_put(struct ck_emu_capture *capture)
 	free(capture);
 }
 
-/* Make a stream take part: NULL when out of memory. */
-static struct ck_emu_capture_end *end_create(struct ck_emu_capture *capture,
-					     struct ck_emu_stream *stream)
+struct ck_emu_capture_end *ck_emu_capture_end_create(struct ck_emu_capture *capture,
+						     struct ck_emu_stream *stream)
 {
 	struct ck_emu_capture_end *end = calloc(1, sizeof(*end));
 
@@ -122,7 +121,7 @@ void ck_emu_capture_finish(struct ck_emu_capture *capture)
 		end_destroy(capture->ends);
 	capture->ended = true;
 	capture->graph->captures--;
-	capture_put(capture);
+	ck_emu_capture_put(capture);
 }
 
 CUresult ck_emu_capture_create(struct ck_emu_stream *stream, struct ck_emu_graph *graph,
@@ -133,7 +132,7 @@ CUresult ck_emu_capture_create(struct ck_emu_stream *stream, struct ck_emu_graph
 
 	if (!capture)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*end = end_create(capture, stream);
+	*end = ck_emu_capture_end_create(capture, stream);
 	if (!*end) {
 		free(capture);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -309,129 +308,6 @@ void ck_emu_capture_leave_all(const struct ck_emu_context *context)
 	while ((end = end_in(context)))
 		leave(end);
 	ck_emu_graph_unlock();
-}
-
-/* --- events --- */
-
-void ck_emu_capture_place_fini(struct ck_emu_capture_place *place)
-{
-	struct ck_emu_capture *capture = atomic_load(&place->capture);
-
-	ck_emu_after_fini(&place->after);
-	atomic_store(&place->capture, NULL);
-	if (capture)
-		capture_put(capture);
-}
-
-void ck_emu_capture_unmark(struct ck_emu_capture_place *place)
-{
-	ck_emu_graph_lock();
-	ck_emu_capture_place_fini(place);
-	ck_emu_graph_unlock();
-}
-
-CUresult ck_emu_capture_mark(struct ck_emu_stream *stream, struct ck_emu_capture_place *place)
-{
-	struct ck_emu_capture_end *end;
-	CUresult result = CUDA_SUCCESS;
-
-	ck_emu_graph_lock();
-	end = ck_emu_capture_end_of(stream);
-	if (!end) {
-		result = CUDA_ERROR_ILLEGAL_STATE; /* the capture has just been ended */
-	} else if (end->capture->invalid) {
-		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	} else {
-		ck_emu_capture_place_fini(place);
-		if (after_add_all(&place->after, &end->after)) {
-			atomic_fetch_add(&end->capture->refs, 1);
-			atomic_store(&place->capture, end->capture);
-		} else {
-			ck_emu_after_fini(&place->after);
-			result = CUDA_ERROR_OUT_OF_MEMORY;
-		}
-	}
-	ck_emu_graph_unlock();
-	return result;
-}
-
-/* True when a capture is over, or lost: its events then mean nothing until recorded anew. */
-static bool stale(const struct ck_emu_capture *capture)
-{
-	return capture->ended || capture->invalid;
-}
-
-/* Lock held; the stream captures, or the event was captured, or both. */
-static CUresult join(struct ck_emu_stream *stream, struct ck_emu_capture_place *place)
-{
-	struct ck_emu_capture *capture = atomic_load(&place->capture);
-	struct ck_emu_capture_end *end = ck_emu_capture_end_of(stream);
-	CUresult result;
-
-	if (end && end->capture->invalid)
-		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	if (!capture || stale(capture)) {
-		if (end)
-			end->capture->invalid = true;
-		if (capture)
-			return CUDA_ERROR_INVALID_VALUE;
-		return end ? CUDA_ERROR_STREAM_CAPTURE_ISOLATION : CUDA_SUCCESS;
-	}
-	if (end && end->capture != capture) {
-		end->capture->invalid = capture->invalid = true;
-		return CUDA_ERROR_STREAM_CAPTURE_MERGE;
-	}
-	if (!end) {
-		result = stream->is_legacy ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
-					   : ck_emu_context_state(stream->base.context);
-		if (result == CUDA_SUCCESS)
-			end = end_create(capture, stream);
-		else
-			capture->invalid = true;
-		if (!end)
-			return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
-	}
-	return after_add_all(&end->after, &place->after) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult ck_emu_capture_join(struct ck_emu_stream *stream, struct ck_emu_capture_place *place)
-{
-	CUresult result;
-
-	ck_emu_graph_lock();
-	result = join(stream, place);
-	ck_emu_graph_unlock();
-	return result;
-}
-
-CUresult ck_emu_capture_asked(struct ck_emu_capture_place *place)
-{
-	struct ck_emu_capture *capture;
-	CUresult result = CUDA_SUCCESS;
-
-	ck_emu_graph_lock();
-	capture = atomic_load(&place->capture);
-	if (capture && stale(capture)) {
-		result = CUDA_ERROR_INVALID_VALUE;
-	} else if (capture) {
-		capture->invalid = true;
-		result = CUDA_ERROR_CAPTURED_EVENT;
-	}
-	ck_emu_graph_unlock();
-	return result;
-}
-
-CUresult ck_emu_capture_timed(struct ck_emu_capture_place *place)
-{
-	const struct ck_emu_capture *capture;
-	CUresult result = CUDA_SUCCESS;
-
-	ck_emu_graph_lock();
-	capture = atomic_load(&place->capture);
-	if (capture)
-		result = stale(capture) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-	ck_emu_graph_unlock();
-	return result;
 }
 
 void ck_emu_capture_lose(struct ck_emu_stream *stream)

@@ -1,5 +1,5 @@
 /*
- * emu/graphs/capture.h - what the two files of stream capture share; see capture.c. All with the lock of
+ * emu/graphs/capture.h - what the files of stream capture share; see capture.c. All with the lock of
  * the graphs held.
  */
 #ifndef CK_EMU_GRAPHS_CAPTURE_H
@@ -34,6 +34,11 @@ CUresult ck_emu_capture_create(struct ck_emu_stream *stream, struct ck_emu_graph
 			       CUstreamCaptureMode mode, struct ck_emu_capture_end **end);
 /* End it: no stream captures for it any more. */
 void ck_emu_capture_finish(struct ck_emu_capture *capture);
+/* Release a reference. */
+void ck_emu_capture_put(struct ck_emu_capture *capture);
+/* Make a stream take part: NULL when out of memory. */
+struct ck_emu_capture_end *ck_emu_capture_end_create(struct ck_emu_capture *capture,
+						     struct ck_emu_stream *stream);
 /* Whether this thread may end it. */
 bool ck_emu_capture_mine(const struct ck_emu_capture *capture);
 /* A stream's part; NULL: it does not capture. */
@@ -50,6 +55,8 @@ CUresult ck_emu_capture_end_get(struct ck_emu_stream *stream, struct ck_emu_capt
 /* A node once; false when out of memory. */
 bool ck_emu_after_add(struct ck_emu_after *after, struct ck_emu_node *node,
 		      const CUgraphEdgeData *data);
+/* The same with all of @from. */
+bool ck_emu_after_add_all(struct ck_emu_after *to, const struct ck_emu_after *from);
 void ck_emu_after_clear(struct ck_emu_after *after);
 void ck_emu_after_fini(struct ck_emu_after *after);
 

@@ -30,7 +30,7 @@ struct ck_emu_memory {
 	const void *owner;		/* a variable's module, a mapping's memory, a pool */
 	unsigned int flags;		/* of cuMemHostAlloc or cuMemHostRegister */
 	unsigned int readers, writers;	/* of a mapping, of a pool's memory: masks of devices */
-	bool retired;			/* a stream will free it: the host names it no more */
+	bool retired;			/* a stream will free it: the host no longer names it */
 	bool shared;			/* a handle for other processes was made of it */
 	uint64_t id;
 };
@@ -65,12 +65,12 @@ void ck_emu_arena_note_shared(uint64_t lo);
  * device's file where it lies (*@file -1: in none), until it returns an error.
  */
 int ck_emu_arena_walk(int (*visit)(const struct ck_emu_memory *memory, int file, uint64_t offset));
-/* Count all device memory of this process as unused; and as used again. False: a device has not so
- * much left, and nothing has changed. */
+/* Count all device memory of this process as unused; and as used again. False: a device has too
+ * little left; then nothing has changed. */
 void ck_emu_arena_vacate(void);
 bool ck_emu_arena_reclaim(void);
 void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used);
-/* Count @size bytes as used on a device, or no longer so: false when there are not as many. */
+/* Count @size bytes as used on a device; false: it has too little left. The reverse. */
 bool ck_emu_arena_take(int device, size_t size);
 void ck_emu_arena_give(int device, size_t size);
 /* Enter a mapping: *@memory in its final form, except for its id. 0 or -errno as of add_host. */
@@ -79,9 +79,10 @@ int ck_emu_arena_add_mapping(struct ck_emu_memory *memory);
 void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write);
 /* A free of the range that starts at @lo has been queued: false when one had been before. */
 bool ck_emu_arena_retire(uint64_t lo);
-/* True when the driver may touch [@address, +@size): inside one range that applications hold. */
+/* reach.c: true when the driver may touch [@address, +@size): inside one range that
+ * applications hold. */
 bool ck_emu_arena_covers(uint64_t address, size_t size);
-/* reach.c: whether kernels, copies, and fills and memory operations of @context may use @memory. */
+/* Whether kernels, copies, and fills and memory operations of @context may use @memory. */
 bool ck_emu_memory_usable(const struct ck_emu_memory *memory, const struct ck_emu_context *context);
 bool ck_emu_memory_copyable(const struct ck_emu_memory *memory,
 			    const struct ck_emu_context *context);

@@ -51,3 +51,28 @@ bool ck_emu_memory_usable(const struct ck_emu_memory *memory, const struct ck_em
 		return memory->readers & bit(context);
 	return is_of_all(memory) || memory->context == context || is_peer(memory, context);
 }
+
+bool ck_emu_arena_covers(uint64_t address, size_t size)
+{
+	struct ck_emu_memory memory;
+	size_t rest;
+
+	for (;;) {
+		/*
+		 * the device's own heap is out of the host's reach, as on a device; so are arrays
+		 */
+		if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_HEAP ||
+		    memory.kind == CK_EMU_MEMORY_ARRAY || memory.retired)
+			return false;
+		if (memory.kind == CK_EMU_MEMORY_VIRTUAL && !memory.readers)
+			return false;
+		rest = memory.size - (address - memory.lo);
+		if (size <= rest)
+			return true;
+		/* mappings side by side are one stretch of memory to their users */
+		if (memory.kind != CK_EMU_MEMORY_VIRTUAL)
+			return false;
+		address += rest;
+		size -= rest;
+	}
+}

@@ -74,6 +74,22 @@ static CUresult functions_publish(struct ck_emu_module *module)
 	return result;
 }
 
+/* Make the module's functions; false: out of memory. */
+static bool functions_make(struct ck_emu_module *module)
+{
+	struct ck_emu_library *library = module->library;
+
+	module->functions = ck_emu_functions_create(module->ptx, &module->base,
+						    module->base.context, &module->function_count);
+	for (unsigned int i = 0; module->functions && i < module->function_count; i++) {
+		module->functions[i].module = module;
+		module->functions[i].library = library;
+		/* the same text gives the same kernels in the same order */
+		module->functions[i].origin = library ? &library->kernels[i] : NULL;
+	}
+	return module->functions != NULL;
+}
+
 CUresult ck_emu_module_create(struct ck_emu_context *context, struct ck_ptx_module *ptx,
 			      struct ck_emu_library *library, struct ck_emu_module **out)
 {
@@ -94,16 +110,8 @@ CUresult ck_emu_module_create(struct ck_emu_context *context, struct ck_ptx_modu
 		result = ck_emu_context_refusal(context);
 		goto put_module;
 	}
-	module->functions =
-		ck_emu_functions_create(ptx, &module->base, context, &module->function_count);
-	if (!module->functions)
+	if (!functions_make(module))
 		goto put_module;
-	for (unsigned int i = 0; i < module->function_count; i++) {
-		module->functions[i].module = module;
-		module->functions[i].library = library;
-		/* the same text gives the same kernels in the same order */
-		module->functions[i].origin = library ? &library->kernels[i] : NULL;
-	}
 	result = functions_publish(module);
 	ck_emu_object_ref(&module->base); /* the caller's */
 	if (result == CUDA_SUCCESS)

@@ -166,7 +166,7 @@ struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsig
 	atomic_init(&stream->priority, priority);
 	ck_lock(&ck_emu_engine_lock);
 	stream->id = ++last_id;
-	/* a context that is going closes the streams it finds: do not slip in after that */
+	/* a context that ends closes the streams that it finds: add none after that */
 	live = atomic_load(&context->live);
 	if (live) {
 		stream->next = ck_emu_engine_streams;
@@ -261,6 +261,21 @@ struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context)
 	return gate;
 }
 
+/* What a command of @stream waits for: the stream's order, its gate, and @after. The lock is held. */
+static CUresult order(struct ck_emu_stream *stream, const struct ck_emu_point *after,
+		      struct ck_emu_points *points)
+{
+	if (stream->closing)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (ck_emu_points_add_order(points, stream) < 0 ||
+	    ck_emu_points_add_gate(points, stream) < 0 ||
+	    (after && after->stream &&
+	     ck_emu_points_add(points, after->stream, after->number) < 0) ||
+	    worker_start(stream) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return CUDA_SUCCESS;
+}
+
 CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
 			      const struct ck_emu_point *after, struct ck_emu_point *point)
 {
@@ -275,15 +290,8 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_capture_check(stream);
 	ck_lock(&ck_emu_engine_lock);
-	if (result == CUDA_SUCCESS && stream->closing)
-		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	if (result == CUDA_SUCCESS &&
-	    (ck_emu_points_add_order(&points, stream) < 0 ||
-	     ck_emu_points_add_gate(&points, stream) < 0 ||
-	     (after && after->stream &&
-	      ck_emu_points_add(&points, after->stream, after->number) < 0) ||
-	     worker_start(stream) < 0))
-		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS)
+		result = order(stream, after, &points);
 	if (result != CUDA_SUCCESS) {
 		ck_unlock(&ck_emu_engine_lock);
 		ck_emu_points_fini(points.list, points.count);

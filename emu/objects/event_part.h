@@ -14,7 +14,8 @@
 struct ck_emu_event {
 	struct ck_emu_object base;
 	unsigned int flags;
-	struct ck_emu_capture_place place; /* of a newest record that was captured; capture.c's */
+	struct ck_emu_capture_place
+		place; /* of a newest record that was captured; capture_event.c's */
 	/* the rest under the lock */
 	struct ck_emu_point point;	 /* of the newest record; no stream: never recorded */
 	uint64_t records, placed;	 /* how many there were; which one point belongs to */

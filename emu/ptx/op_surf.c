@@ -3,12 +3,27 @@
  */
 #include "emu/ptx/exec.h"
 
+/* The bytes of a row, the row and the slice that lane @l means. */
+static void coordinates(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
+			int64_t place[3])
+{
+	const struct ck_ptx_access *access = &w->block->run->module->accesses[in->target];
+	unsigned int geometry = in->mod[CK_PTX_MOD_GEOMETRY], first = 0;
+
+	if (geometry == CK_PTX_A1D || geometry == CK_PTX_A2D)
+		place[2] = (int32_t)ck_ptx_row(w, access->coord[first++])[l];
+	place[0] = (int32_t)ck_ptx_row(w, access->coord[first++])[l];
+	if (geometry == CK_PTX_2D || geometry == CK_PTX_A2D || geometry == CK_PTX_3D)
+		place[1] = (int32_t)ck_ptx_row(w, access->coord[first++])[l];
+	if (geometry == CK_PTX_3D)
+		place[2] = (int32_t)ck_ptx_row(w, access->coord[first])[l];
+}
+
 /* The memory of @size bytes that lane @l means; *@at NULL: outside, and that is no fault. */
 static int locate(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint32_t size,
 		  uint8_t **at)
 {
 	const struct ck_ptx_access *access = &w->block->run->module->accesses[in->target];
-	unsigned int geometry = in->mod[CK_PTX_MOD_GEOMETRY], first = 0;
 	unsigned int bound = in->mod[CK_PTX_MOD_BOUND];
 	uint64_t object = ck_ptx_row(w, access->object)[l];
 	int64_t place[3] = {0, 0, 0}, end[3];
@@ -22,13 +37,7 @@ static int locate(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t 
 	if (err)
 		return err;
 	m = &surface->levels[0];
-	if (geometry == CK_PTX_A1D || geometry == CK_PTX_A2D)
-		place[2] = (int32_t)ck_ptx_row(w, access->coord[first++])[l];
-	place[0] = (int32_t)ck_ptx_row(w, access->coord[first++])[l];
-	if (geometry == CK_PTX_2D || geometry == CK_PTX_A2D || geometry == CK_PTX_3D)
-		place[1] = (int32_t)ck_ptx_row(w, access->coord[first++])[l];
-	if (geometry == CK_PTX_3D)
-		place[2] = (int32_t)ck_ptx_row(w, access->coord[first])[l];
+	coordinates(w, in, l, place);
 	if (place[0] & (size - 1))
 		return CUDA_ERROR_MISALIGNED_ADDRESS;
 	end[0] = (int64_t)m->size[0] * surface->texel;

@@ -248,6 +248,26 @@ static int parse_block(struct ck_ptx_parser *p)
 	}
 }
 
+/* A function, but not an entry, copies its parameters from its slots. */
+static int copy_params(struct ck_ptx_parser *p)
+{
+	for (unsigned int i = 0; i < p->module->funcs[p->func].param_count && !p->entry; i++) {
+		struct ck_ptx_name *n = p->params[0][i];
+		int ret = 0;
+
+		p->guard = CK_PTX_NO_GUARD;
+		if (n) {
+			struct ck_ptx_slot *slot = &p->module->funcs[p->func].params[i];
+
+			ret = ck_ptx_copy_slot(p, false, slot->offset, n->type, (int32_t)n->value,
+					       false);
+		}
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
 /* A function without a return at its end gets one. */
 int ck_ptx_parse_body(struct ck_ptx_parser *p)
 {
@@ -258,20 +278,9 @@ int ck_ptx_parse_body(struct ck_ptx_parser *p)
 
 	p->depth = 2;
 	ck_ptx_advance(p);
-	for (unsigned int i = 0; i < p->module->funcs[p->func].param_count && !p->entry; i++) {
-		struct ck_ptx_name *n = p->params[0][i];
-
-		p->guard = CK_PTX_NO_GUARD;
-		if (n) {
-			struct ck_ptx_slot *slot = &p->module->funcs[p->func].params[i];
-
-			ret = ck_ptx_copy_slot(p, false, slot->offset, n->type, (int32_t)n->value,
-					       false);
-			if (ret < 0)
-				return ret;
-		}
-	}
-	ret = parse_block(p);
+	ret = copy_params(p);
+	if (ret == 0)
+		ret = parse_block(p);
 	if (ret < 0)
 		return ret;
 	p->guard = CK_PTX_NO_GUARD;

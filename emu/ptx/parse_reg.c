@@ -18,6 +18,45 @@ int ck_ptx_slot(struct ck_ptx_parser *p, uint64_t size, uint64_t align, uint64_t
 	return 0;
 }
 
+static int add_register(struct ck_ptx_parser *p, const struct ck_ptx_token *name, unsigned int type)
+{
+	struct ck_ptx_name *entry;
+	int32_t row;
+	int ret = ck_ptx_register_rows(p, type, &row);
+
+	if (ret < 0)
+		return ret;
+	entry = ck_ptx_names_add(&p->names, name->text, name->size, CK_PTX_NAME_REG, p->depth);
+	if (!entry)
+		return ck_ptx_oom(p);
+	entry->value = row;
+	entry->type = type;
+	return 0;
+}
+
+/* "b<4>" after the '<'. A register of it gets its rows when it is first used. */
+static int add_family(struct ck_ptx_parser *p, const struct ck_ptx_token *name, unsigned int type)
+{
+	struct ck_ptx_name *entry;
+	int64_t count = 0;
+	int ret = ck_ptx_integer(p, &count);
+
+	if (ret < 0 || (ret = ck_ptx_expect(p, '>')) < 0)
+		return ret;
+	if (count < 0 || count > CK_PTX_MAX_ROWS ||
+	    (p->family_total += (uint64_t)count) > (64u << 20))
+		return ck_ptx_fail(p, -EINVAL, "too many registers");
+	entry = ck_ptx_names_add(&p->names, name->text, name->size, CK_PTX_NAME_FAMILY, p->depth);
+	if (!entry)
+		return ck_ptx_oom(p);
+	entry->bytes = (uint64_t)count;
+	entry->rows = calloc((size_t)count + 1, sizeof(*entry->rows));
+	if (!entry->rows)
+		return ck_ptx_oom(p);
+	entry->type = type;
+	return 0;
+}
+
 /* ".reg .type a, b<4>;" after the .reg. */
 int ck_ptx_parse_regs(struct ck_ptx_parser *p)
 {
@@ -35,39 +74,14 @@ int ck_ptx_parse_regs(struct ck_ptx_parser *p)
 	ck_ptx_advance(p);
 	do {
 		struct ck_ptx_token name = p->tok;
-		struct ck_ptx_name *entry;
-		int64_t count = 0;
-		int32_t row;
 
 		if (name.kind != CK_PTX_WORD)
 			return ck_ptx_unexpected(p, "a register's name");
 		ck_ptx_advance(p);
-		if (ck_ptx_accept(p, '<')) {
-			ret = ck_ptx_integer(p, &count);
-			if (ret < 0 || (ret = ck_ptx_expect(p, '>')) < 0)
-				return ret;
-			if (count < 0 || count > CK_PTX_MAX_ROWS ||
-			    (p->family_total += (uint64_t)count) > (64u << 20))
-				return ck_ptx_fail(p, -EINVAL, "too many registers");
-			entry = ck_ptx_names_add(&p->names, name.text, name.size,
-						 CK_PTX_NAME_FAMILY, p->depth);
-			if (!entry)
-				return ck_ptx_oom(p);
-			entry->bytes = (uint64_t)count;
-			entry->rows = calloc((size_t)count + 1, sizeof(*entry->rows));
-			if (!entry->rows)
-				return ck_ptx_oom(p);
-		} else {
-			ret = ck_ptx_register_rows(p, type, &row);
-			if (ret < 0)
-				return ret;
-			entry = ck_ptx_names_add(&p->names, name.text, name.size, CK_PTX_NAME_REG,
-						 p->depth);
-			if (!entry)
-				return ck_ptx_oom(p);
-			entry->value = row;
-		}
-		entry->type = type;
+		ret = ck_ptx_accept(p, '<') ? add_family(p, &name, type)
+					    : add_register(p, &name, type);
+		if (ret < 0)
+			return ret;
 	} while (ck_ptx_accept(p, ','));
 	return ck_ptx_expect(p, ';');
 }

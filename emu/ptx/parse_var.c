@@ -50,30 +50,36 @@ static int skip_ptr(struct ck_ptx_parser *p)
 	return ret;
 }
 
-static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
+/* ".align 8" after the .align. */
+static int parse_align(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 {
 	int64_t align;
-	int ret;
+	int ret = ck_ptx_integer(p, &align);
 
-	while (p->tok.kind == CK_PTX_DOT) {
+	if (ret < 0)
+		return ret;
+	if (align < 1 || align > 4096 || (align & (align - 1)))
+		return ck_ptx_fail(p, -EINVAL, "alignment %lld", (long long)align);
+	decl->align = (uint64_t)align;
+	return 0;
+}
+
+static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
+{
+	int ret = 0;
+
+	while (ret == 0 && p->tok.kind == CK_PTX_DOT) {
 		struct ck_ptx_token word = p->tok;
 
 		ck_ptx_advance(p);
 		if (ck_ptx_token_is(&word, CK_PTX_DOT, "align")) {
-			ret = ck_ptx_integer(p, &align);
-			if (ret < 0)
-				return ret;
-			if (align < 1 || align > 4096 || (align & (align - 1)))
-				return ck_ptx_fail(p, -EINVAL, "alignment %lld", (long long)align);
-			decl->align = (uint64_t)align;
+			ret = parse_align(p, decl);
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "v2")) {
 			decl->vec = 2;
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "v4")) {
 			decl->vec = 4;
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "ptr")) {
 			ret = skip_ptr(p);
-			if (ret < 0)
-				return ret;
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "attribute")) {
 			while (p->tok.kind != CK_PTX_END && !ck_ptx_accept(p, ')')) {
 				decl->managed |= ck_ptx_token_is(&p->tok, CK_PTX_DOT, "managed");
@@ -92,7 +98,7 @@ static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 						   (int)ck_min(word.size, (size_t)40), word.text);
 		}
 	}
-	return 0;
+	return ret;
 }
 
 int ck_ptx_parse_decl(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
@@ -166,12 +172,29 @@ static int init_number(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigned
 	return 0;
 }
 
+/* Another initialiser of @var, all zeros; NULL: out of memory. */
+static struct ck_ptx_init *init_add(struct ck_ptx_var *var)
+{
+	struct ck_ptx_init *init, *grown;
+
+	if (var->init_count == var->init_room) {
+		grown = reallocarray(var->inits, var->init_room * 2 + 4, sizeof(*init));
+		if (!grown)
+			return NULL;
+		var->inits = grown;
+		var->init_room = var->init_room * 2 + 4;
+	}
+	init = &var->inits[var->init_count++];
+	memset(init, 0, sizeof(*init));
+	return init;
+}
+
 /* "sym", "sym+4", "generic(sym)+4", and "0xFF00(...)": one byte of such an address. */
 static int init_symbol(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigned int type,
 		       uint64_t offset, uint64_t mask)
 {
 	bool generic = ck_ptx_token_is(&p->tok, CK_PTX_WORD, "generic");
-	struct ck_ptx_init *init, *grown;
+	struct ck_ptx_init *init;
 	struct ck_ptx_name *name;
 	int ret;
 
@@ -187,15 +210,9 @@ static int init_symbol(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigned
 		return ck_ptx_fail(p, -EINVAL, "'%.*s' in an initialiser is not defined",
 				   (int)ck_min(p->tok.size, (size_t)60), p->tok.text);
 	ck_ptx_advance(p);
-	if (var->init_count == var->init_room) {
-		grown = reallocarray(var->inits, var->init_room * 2 + 4, sizeof(*init));
-		if (!grown)
-			return ck_ptx_oom(p);
-		var->inits = grown;
-		var->init_room = var->init_room * 2 + 4;
-	}
-	init = &var->inits[var->init_count++];
-	memset(init, 0, sizeof(*init));
+	init = init_add(var);
+	if (!init)
+		return ck_ptx_oom(p);
 	init->offset = offset;
 	init->symbol = (uint32_t)name->value;
 	init->is_function = name->kind == CK_PTX_NAME_FUNC;

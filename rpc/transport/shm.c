@@ -8,237 +8,20 @@
  *
  * The socket stays open. It carries descriptors, and it shows when the other process dies: a
  * sleeper checks it twice a second, and before the first sleep.
- *
- * The file's contents are not trusted, because the other end can change them at any time. Sizes are
- * read once and checked; the seals ensure that pages cannot be removed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rpc/pipe.h"
+#include "rpc/transport/shm.h"
 #include "rpc/transport/transport.h"
-#include "util/cancel.h"
-#include "util/env.h"
-#include "util/page.h"
 #include "util/util.h"
 
-#define CK_SHM_MAGIC 0x68736b63u /* "ckhs" */
-#define CK_SHM_LAYOUT 1		 /* version of the file's layout */
-#define CK_SHM_PAGE ((unsigned int)CK_PAGE_MOST)
-#define CK_SHM_SMALLEST (CK_SHM_PAGE > 16u << 10 ? CK_SHM_PAGE : 16u << 10)
-#define CK_SHM_LARGEST (64u << 20)
-#define CK_SHM_FIRST (64u << 10) /* bytes of a ring that have pages from the start */
-#define CK_SHM_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define QUIET_NS (2 * CK_STALL_MS * 1000000ull - 1000000)
 #define CK_SHM_PART (128u << 10) /* bytes per publication: the reader copies them meanwhile */
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; on older kernels pages come when they are used */
-#endif
-
-/* The file's first page; the rings' bytes follow it, to the server first. */
-struct shm_header {
-	uint32_t magic, layout;
-	uint32_t size[2];		/* of the rings, powers of two */
-	_Atomic uint32_t taken;		/* set by the server: it will use the rings */
-	struct ck_pipe_control ring[2]; /* to the server, to the client */
-};
-
-struct ck_shm {
-	struct shm_header *header;
-	int fd; /* until it is sent */
-	bool client;
-	struct ck_pipe in, out;
-};
-
-_Static_assert(sizeof(struct shm_header) <= CK_SHM_PAGE, "the header is one page");
-
-static void unmap_ring(struct ck_pipe *ring)
-{
-	if (ring->data)
-		munmap(ring->data, 2 * ring->size);
-}
-
-static void shm_free(struct ck_shm *shm)
-{
-	if (!shm)
-		return;
-	unmap_ring(&shm->in);
-	unmap_ring(&shm->out);
-	if (shm->header)
-		munmap(shm->header, CK_SHM_PAGE);
-	if (shm->fd >= 0)
-		close(shm->fd);
-	free(shm);
-}
-
-/*
- * Map the @size bytes at @offset of the file twice in a row. The client, which owns the file, gets
- * the pages of the first messages now. Getting all of them would take milliseconds of each start.
- */
-static int map_ring(struct ck_shm *shm, off_t offset, size_t size, struct ck_pipe_control *control,
-		    struct ck_pipe *ring)
-{
-	unsigned char *at =
-		mmap(NULL, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (at == MAP_FAILED)
-		return -errno;
-	*ring = (struct ck_pipe){.control = control, .data = at, .size = size};
-	for (int i = 0; i < 2; i++) {
-		if (mmap(at + (size_t)i * size, size, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_FIXED, shm->fd, offset) == MAP_FAILED)
-			return -errno;
-	}
-	if (shm->client)
-		madvise(at, ck_min(size, (size_t)CK_SHM_FIRST), MADV_POPULATE_WRITE);
-	return 0;
-}
-
-/* Map the rings of @shm->fd with sizes @size; the header is mapped already. */
-static int map_rings(struct ck_shm *shm, const uint32_t size[2])
-{
-	struct ck_pipe *to_server = shm->client ? &shm->out : &shm->in;
-	struct ck_pipe *to_client = shm->client ? &shm->in : &shm->out;
-	int ret = map_ring(shm, CK_SHM_PAGE, size[0], &shm->header->ring[0], to_server);
-
-	return ret < 0 ? ret
-		       : map_ring(shm, CK_SHM_PAGE + (off_t)size[0], size[1], &shm->header->ring[1],
-				  to_client);
-}
-
-static int map_header(struct ck_shm *shm)
-{
-	void *at = mmap(NULL, CK_SHM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, shm->fd, 0);
-
-	if (at == MAP_FAILED)
-		return -errno;
-	shm->header = at;
-	return 0;
-}
-
-static bool size_allowed(uint32_t size)
-{
-	return size >= CK_SHM_SMALLEST && size <= CK_SHM_LARGEST && (size & (size - 1)) == 0;
-}
-
-static struct ck_shm *shm_new(bool client, int fd)
-{
-	struct ck_shm *shm = calloc(1, sizeof(*shm));
-
-	if (shm) {
-		shm->client = client;
-		shm->fd = fd;
-	}
-	return shm;
-}
-
-static int make_file(const uint32_t size[2])
-{
-	int fd = memfd_create("cricket-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int ret;
-
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, CK_SHM_PAGE + (off_t)size[0] + size[1]) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, CK_SHM_SEALS) == 0)
-		return fd;
-	ret = -errno;
-	close(fd);
-	return ret;
-}
-
-int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client)
-{
-	const uint32_t size[2] = {(uint32_t)to_server, (uint32_t)to_client};
-	struct ck_shm *shm;
-	int ret, fd;
-
-	if (chan->ops != &ck_transport_unix || ck_env_long("CRICKET_SHM") == 0)
-		return -EOPNOTSUPP;
-	if (chan->shm || !size_allowed(size[0]) || !size_allowed(size[1]))
-		return -EINVAL;
-	fd = make_file(size);
-	if (fd < 0)
-		return fd;
-	shm = shm_new(true, fd);
-	if (!shm) {
-		close(fd);
-		return -ENOMEM;
-	}
-	ret = map_header(shm);
-	if (ret == 0)
-		ret = map_rings(shm, size);
-	if (ret < 0) {
-		shm_free(shm);
-		return ret;
-	}
-	shm->header->magic = CK_SHM_MAGIC;
-	shm->header->layout = CK_SHM_LAYOUT;
-	memcpy(shm->header->size, size, sizeof(size));
-	chan->shm = shm;
-	chan->offer_fd = fd; /* sent with the next bytes */
-	return 0;
-}
-
-/* Check that the file has the size it claims, and that the size is sealed. */
-static int check_file(struct ck_shm *shm, uint32_t size[2])
-{
-	struct stat st;
-	int seals = fcntl(shm->fd, F_GET_SEALS);
-	int ret;
-
-	if (seals < 0 || (seals & CK_SHM_SEALS) != CK_SHM_SEALS)
-		return -EPROTO;
-	if (fstat(shm->fd, &st) < 0 || st.st_size < (off_t)CK_SHM_PAGE)
-		return -EPROTO;
-	ret = map_header(shm);
-	if (ret < 0)
-		return ret;
-	memcpy(size, shm->header->size, 2 * sizeof(size[0]));
-	if (shm->header->magic != CK_SHM_MAGIC || shm->header->layout != CK_SHM_LAYOUT ||
-	    !size_allowed(size[0]) || !size_allowed(size[1]) ||
-	    st.st_size != (off_t)CK_SHM_PAGE + size[0] + size[1])
-		return -EPROTO;
-	return 0;
-}
-
-int ck_chan_take_rings(struct ck_chan *chan)
-{
-	uint32_t size[2];
-	struct ck_shm *shm = NULL;
-	int fd = chan->ops == &ck_transport_unix ? ck_chan_take_fd(chan) : -EOPNOTSUPP;
-	int ret = ck_env_long("CRICKET_SHM") == 0 ? -EOPNOTSUPP : -ENOMEM;
-
-	if (fd < 0)
-		return fd;
-	if (ret != -EOPNOTSUPP && !chan->shm)
-		shm = shm_new(false, fd);
-	if (!shm) {
-		close(fd);
-		return ret;
-	}
-	ret = check_file(shm, size);
-	if (ret == 0)
-		ret = map_rings(shm, size);
-	if (ret < 0) {
-		shm_free(shm);
-		return ret;
-	}
-	atomic_store(&shm->header->taken, 1);
-	close(shm->fd);
-	shm->fd = -1;
-	chan->shm = shm;
-	return 0;
-}
 
 bool ck_chan_enter_rings(struct ck_chan *chan)
 {
@@ -247,7 +30,7 @@ bool ck_chan_enter_rings(struct ck_chan *chan)
 	if (!shm)
 		return false;
 	if (shm->client && atomic_load(&shm->header->taken) != 1) {
-		shm_free(shm);
+		ck_shm_free(shm);
 		chan->shm = NULL;
 		return false;
 	}
@@ -415,7 +198,7 @@ void ck_shm_close(struct ck_chan *chan)
 		ck_pipe_wake(&chan->shm->in);
 		ck_pipe_wake(&chan->shm->out);
 	}
-	shm_free(chan->shm);
+	ck_shm_free(chan->shm);
 }
 
 static int shm_dial(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count)

@@ -29,6 +29,8 @@ struct cks_allocation {
 int cks_memory_create(struct cks_memory **memory);
 void cks_memory_destroy(struct cks_memory *memory); /* frees no device memory */
 
+/* --- memory.c: from the driver, and back to it */
+
 /* Allocate in the thread's current context, whose id is @ctx; returns the driver's errors. */
 CUresult cks_memory_alloc(struct cks_memory *memory, uint64_t ctx, size_t size, CUdeviceptr *out);
 CUresult cks_memory_alloc_pitch(struct cks_memory *memory, uint64_t ctx, size_t width,
@@ -39,6 +41,11 @@ CUresult cks_memory_alloc_pitch(struct cks_memory *memory, uint64_t ctx, size_t 
 CUresult cks_memory_alloc_async(struct cks_memory *memory, size_t size, CUmemoryPool pool,
 				CUstream stream, CUdeviceptr *out);
 CUresult cks_memory_free_async(struct cks_memory *memory, CUdeviceptr address, CUstream stream);
+
+/* Free. INVALID_VALUE: no allocation begins at @address. Freeing address 0 does nothing. */
+CUresult cks_memory_free(struct cks_memory *memory, CUdeviceptr address);
+
+/* --- allocation.c: the table */
 
 /* Note memory from the driver; if that fails, free it: OUT_OF_MEMORY. */
 CUresult cks_memory_note(struct cks_memory *memory, uint64_t ctx, CUdeviceptr address, size_t size);
@@ -66,8 +73,9 @@ bool cks_memory_leased(struct cks_memory *memory, CUdeviceptr address, size_t si
 bool cks_memory_shows(struct cks_memory *memory, CUmemGenericAllocationHandle physical);
 void cks_memory_unmap(struct cks_memory *memory, CUdeviceptr address, size_t size);
 
-/* Free. INVALID_VALUE: no allocation begins at @address. Freeing address 0 does nothing. */
-CUresult cks_memory_free(struct cks_memory *memory, CUdeviceptr address);
+/* Remove the allocation that begins at @address from the table, before it is freed; false: there is
+ * none. One of a graph stays in the table. */
+bool cks_memory_take(struct cks_memory *memory, CUdeviceptr address);
 
 /* The allocation that contains @address; false: none of this session does. */
 bool cks_memory_find(struct cks_memory *memory, CUdeviceptr address, struct cks_allocation *out);

@@ -22,4 +22,8 @@ void cks_pinned_drop_context(struct cks_pinned *pinned, uint64_t ctx);
 /* Does one piece of the client's memory contain all of [address, address+size)? */
 bool cks_pinned_covers(struct cks_pinned *pinned, uint64_t address, size_t size);
 
+/* Until the release, no piece is unmapped: while a copy is checked and enqueued, or waited for. */
+void cks_pinned_hold(struct cks_pinned *pinned);
+void cks_pinned_release(struct cks_pinned *pinned);
+
 #endif

@@ -1,5 +1,5 @@
 /*
- * server/memory/status.c - see server/memory/status.h.
+ * server/memory/status.c - watched events and streams; see server/memory/status.h.
  *
  * A thread polls the watched objects: closely at first, since a polling client wants to know at
  * once, then less and less often. The first watch starts it; it sleeps while there is none. Replies
@@ -15,15 +15,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "gen/handlers.h"
 #include "rpc/status.h"
 #include "server/memory/delivery.h"
 #include "server/session/locks.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
 #include "server/memory/status.h"
+#include "server/memory/status_part.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -36,18 +35,10 @@ CK_LOG_DEFINE("server");
 #define LINGER 20 /* of these long intervals, without a watch: see look_often */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-struct watch {
-	CUevent event; /* if NULL: */
-	CUstream stream;
-	CUcontext context; /* for querying the stream */
-	uint64_t object;   /* the client's id of the watched object */
-	uint64_t number;
-};
-
 struct cks_status {
 	struct ck_mutex lock;
 	pthread_cond_t work;
-	struct watch watches[WATCHES];
+	struct cks_watch watches[WATCHES];
 	_Atomic unsigned int count;
 	_Atomic unsigned int untold; /* these, plus ended ones being reported */
 	_Atomic uint64_t begun;	     /* number of watches so far */
@@ -121,7 +112,7 @@ static bool needs_call(struct cks_session *s)
 	       (s->status->file && cks_deliveries_any(s->deliveries));
 }
 
-static CUresult look_at(const struct watch *w)
+static CUresult look_at(const struct cks_watch *w)
 {
 	CUcontext popped;
 	CUresult err;
@@ -163,7 +154,7 @@ static void drop(struct cks_session *s, uint64_t object, bool streams, bool all)
 	struct ends ends = {.count = 0};
 
 	for (unsigned int i = atomic_load(&t->count); i-- > 0;) {
-		const struct watch *w = &t->watches[i];
+		const struct cks_watch *w = &t->watches[i];
 
 		if (all || (streams ? !w->event : w->object == object))
 			end_watch(t, &ends, i, CK_STATUS_ASK);
@@ -310,7 +301,7 @@ static void *run(void *session)
 /* --- starting watches */
 
 /* A slot for a watch of @object, or NULL. Call with the lock held. A newer number wins. */
-static struct watch *place(struct cks_session *s, uint64_t object)
+static struct cks_watch *place(struct cks_session *s, uint64_t object)
 {
 	struct cks_status *t = s->status;
 	unsigned int n = atomic_load(&t->count);
@@ -322,17 +313,17 @@ static struct watch *place(struct cks_session *s, uint64_t object)
 	if (n == WATCHES || (!t->running && pthread_create(&t->thread, NULL, run, s) != 0))
 		return NULL;
 	t->running = true;
-	t->watches[n] = (struct watch){.object = object};
+	t->watches[n] = (struct cks_watch){.object = object};
 	atomic_store(&t->count, n + 1);
 	atomic_fetch_add(&t->untold, 1);
 	return &t->watches[n];
 }
 
 /* Polling a captured stream would end the capture, so no stream is watched during captures. */
-static bool watch(struct cks_session *s, const struct watch *new)
+bool cks_status_watch(struct cks_session *s, const struct cks_watch *new)
 {
 	struct cks_status *t = s->status;
-	struct watch *w;
+	struct cks_watch *w;
 	bool placed = false;
 
 	if (new->number == 0)
@@ -348,72 +339,7 @@ static bool watch(struct cks_session *s, const struct watch *new)
 	return placed;
 }
 
-CUresult ck_serve_event_ask(struct cks_request *q, ck_event_ask_args *a, ck_event_ask_res *res)
-{
-	struct watch w = {.object = a->event, .number = a->watch};
-	CUresult err;
-
-	if (!ck_driver.cuEventQuery)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_event_find(q, a->event, &w.event))
-		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_driver.cuEventQuery(w.event);
-	if (err == CUDA_ERROR_NOT_READY) {
-		res->state = watch(q->session, &w) ? CK_ASKED_WATCHED : CK_ASKED_BUSY;
-		err = CUDA_SUCCESS;
-	}
-	return err;
-}
-
-/* Enqueue nothing in the stream, not even an event: it would be work that others may wait for. */
-CUresult ck_serve_stream_ask(struct cks_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
-{
-	/* the legacy stream is a different one in each context */
-	struct watch w = {.object = a->stream ? a->stream : q->ctx, .number = a->watch};
-	CUresult err;
-
-	if (!ck_driver.cuStreamQuery || !ck_driver.cuCtxPushCurrent_v2 ||
-	    !ck_driver.cuCtxPopCurrent_v2)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_stream_find(q, a->stream, &w.stream))
-		return CUDA_ERROR_INVALID_HANDLE;
-	w.context = cks_handles_get(q->session->handles, q->ctx, CK_KIND_CONTEXT);
-	err = ck_driver.cuStreamQuery(w.stream);
-	if (err != CUDA_ERROR_NOT_READY)
-		return err;
-	res->state = w.context && watch(q->session, &w) ? CK_ASKED_WATCHED : CK_ASKED_BUSY;
-	return CUDA_SUCCESS;
-}
-
-/* --- ends of objects, and the shared file */
-
-CUresult ck_serve_cuEventDestroy_v2(struct cks_request *q, cuEventDestroy_v2_args *a, void *res)
-{
-	CUevent event;
-
-	(void)res;
-	if (!ck_driver.cuEventDestroy_v2)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_event_find(q, a->hEvent, &event))
-		return CUDA_ERROR_INVALID_HANDLE;
-	cks_handle_remove(q, a->hEvent);
-	cks_status_drop(q->session, a->hEvent);
-	return ck_driver.cuEventDestroy_v2(event);
-}
-
-CUresult ck_serve_cuStreamDestroy_v2(struct cks_request *q, cuStreamDestroy_v2_args *a, void *res)
-{
-	CUstream stream;
-
-	(void)res;
-	if (!ck_driver.cuStreamDestroy_v2)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_stream_find(q, a->hStream, &stream))
-		return CUDA_ERROR_INVALID_HANDLE;
-	cks_handle_remove(q, a->hStream);
-	cks_status_drop(q->session, a->hStream);
-	return ck_driver.cuStreamDestroy_v2(stream);
-}
+/* --- the shared file */
 
 /* Map a file of words that cannot shrink; it is never read here. */
 static CUresult take_words(struct cks_status *t, int fd, size_t size)
@@ -432,23 +358,13 @@ static CUresult take_words(struct cks_status *t, int fd, size_t size)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_status_file(struct cks_request *q, ck_status_file_args *a,
-			      ck_status_file_res *res)
+CUresult cks_status_use_file(struct cks_status *t, int fd, size_t size)
 {
-	struct cks_status *t = q->session->status;
-	int fd = ck_chan_take_fd(q->chan);
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
-	if (fd < 0)
-		return fd == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED : err;
 	ck_lock(&t->lock);
 	if (!t->file && atomic_load(&t->begun) == 0)
-		err = take_words(t, fd, a->size);
-	res->taken = err == CUDA_SUCCESS;
+		err = take_words(t, fd, size);
 	ck_unlock(&t->lock);
-	close(fd);
-	if (err)
-		ck_warn("%s: words for the state of events that cannot be used",
-			ck_chan_peer(q->chan));
 	return err;
 }

@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "server/session/handle_names.h"
 #include "server/session/handles.h"
-#include "util/map.h"
 
 #define CK_PAGE 4096u /* entries */
 #define CK_PAGES (CK_MAX_OBJECTS / CK_PAGE)
@@ -27,10 +27,7 @@ struct entry {
 struct cks_handles {
 	pthread_rwlock_t lock; /* leaf */
 	uint64_t serial;       /* that of the newest entry */
-	struct ck_map *named;  /* (kind, handle) to id, for kinds that the driver reports */
-	uint32_t own_first;    /* the server's own ids: number used, and a list of free ones */
-	uint32_t *own_free;
-	size_t own_free_count, own_free_room;
+	struct cks_handle_names names;
 	_Atomic size_t marked;
 	struct entry *pages[CK_PAGES];
 };
@@ -74,22 +71,9 @@ void cks_handles_destroy(struct cks_handles *h)
 	atomic_fetch_add(&changes, 1);
 	for (size_t i = 0; i < CK_PAGES; i++)
 		free(h->pages[i]);
-	ck_map_destroy(h->named);
-	free(h->own_free);
+	cks_handle_names_fini(&h->names);
 	pthread_rwlock_destroy(&h->lock);
 	free(h);
-}
-
-/* The key by which a handle from the driver is found again. */
-struct name {
-	uint64_t handle, kind;
-};
-
-/* Does the driver report objects of @kind? Others get no name. */
-static bool is_told(enum cks_kind kind)
-{
-	return kind >= CK_KIND_GRAPH || kind == CK_KIND_CONTEXT || kind == CK_KIND_EVENT ||
-	       kind == CK_KIND_FUNCTION || kind == CK_KIND_KERNEL;
 }
 
 /* The entry of @id if in use, or NULL. Call with the lock held, as for the next functions. */
@@ -133,34 +117,18 @@ static void link_child(struct cks_handles *h, uint32_t id, struct entry *e, uint
 	parent->child = id;
 }
 
-/* Keep one of the server's own ids for reuse; if that fails, the id is lost, which is harmless. */
-static void own_release(struct cks_handles *h, uint32_t id)
-{
-	if (h->own_free_count == h->own_free_room) {
-		size_t room = h->own_free_room ? 2 * h->own_free_room : 256;
-		uint32_t *more = realloc(h->own_free, room * sizeof(*more));
-
-		if (!more)
-			return;
-		h->own_free = more;
-		h->own_free_room = room;
-	}
-	h->own_free[h->own_free_count++] = id;
-}
-
 static void forget_name(struct cks_handles *h, const struct entry *e)
 {
-	const struct name name = {(uint64_t)(uintptr_t)e->handle, e->kind};
-	uint32_t id;
+	uint64_t id;
 
-	if (!h->named || !is_told(e->kind))
+	if (!cks_handle_names_has(e->kind))
 		return;
-	id = (uint32_t)(uintptr_t)ck_map_find(h->named, &name, sizeof(name));
+	id = cks_handle_names_find(&h->names, e->kind, e->handle);
 	if (entry_at(h, id) != e) /* the driver has reused the handle for a newer object */
 		return;
-	ck_map_remove(h->named, &name, sizeof(name));
+	cks_handle_names_forget(&h->names, e->kind, e->handle);
 	if (id >= CK_OWN_OBJECTS)
-		own_release(h, id);
+		cks_handle_names_own_release(&h->names, (uint32_t)id);
 }
 
 /* Remove an entry and its children: functions, a library's modules, a graph's nodes and their
@@ -174,19 +142,6 @@ static void entry_remove(struct cks_handles *h, struct entry *e)
 	if (e->mark)
 		atomic_fetch_sub(&h->marked, 1);
 	*e = (struct entry){0};
-}
-
-/* 0 or -ENOMEM. If the driver reuses a handle, the newer object takes the name. */
-static int note_name(struct cks_handles *h, uint64_t id, const struct entry *from)
-{
-	const struct name name = {(uint64_t)(uintptr_t)from->handle, from->kind};
-
-	if (!h->named)
-		h->named = ck_map_create();
-	if (!h->named)
-		return -ENOMEM;
-	ck_map_remove(h->named, &name, sizeof(name));
-	return ck_map_insert(h->named, &name, sizeof(name), (void *)(uintptr_t)id);
 }
 
 static CUresult entry_put(struct cks_handles *h, uint64_t id, const struct entry *from,
@@ -204,7 +159,8 @@ static CUresult entry_put(struct cks_handles *h, uint64_t id, const struct entry
 		return CUDA_ERROR_INVALID_VALUE;
 	if (parent && !entry_at(h, parent))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (is_told(from->kind) && note_name(h, id, from))
+	if (cks_handle_names_has(from->kind) &&
+	    cks_handle_names_note(&h->names, id, from->kind, from->handle) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*e = *from;
 	e->serial = ++h->serial;
@@ -233,32 +189,21 @@ CUresult cks_handles_put(struct cks_handles *h, uint64_t id, enum cks_kind kind,
 	return cks_handles_put_child(h, id, kind, ctx, handle, 0);
 }
 
-/* A free id of the server's own; 0: all are taken. */
-static uint32_t own_id(struct cks_handles *h)
-{
-	if (h->own_free_count > 0)
-		return h->own_free[--h->own_free_count];
-	if (CK_OWN_OBJECTS + h->own_first >= CK_MAX_OBJECTS)
-		return 0;
-	return CK_OWN_OBJECTS + h->own_first++;
-}
-
 CUresult cks_handles_name(struct cks_handles *h, enum cks_kind kind, uint64_t ctx, void *handle,
 			  uint64_t parent, uint64_t *id)
 {
 	const struct entry from = {.handle = handle, .ctx = ctx, .kind = kind};
-	const struct name name = {(uint64_t)(uintptr_t)handle, kind};
 	CUresult err = CUDA_SUCCESS;
 
-	if (!handle || !is_told(kind))
+	if (!handle || !cks_handle_names_has(kind))
 		return CUDA_ERROR_INVALID_VALUE;
 	lock_for_change(h);
-	*id = h->named ? (uintptr_t)ck_map_find(h->named, &name, sizeof(name)) : 0;
+	*id = cks_handle_names_find(&h->names, kind, handle);
 	if (*id == 0) {
-		*id = own_id(h);
+		*id = cks_handle_names_own_id(&h->names);
 		err = *id ? entry_put(h, *id, &from, parent) : CUDA_ERROR_OUT_OF_MEMORY;
 		if (err && *id)
-			own_release(h, (uint32_t)*id);
+			cks_handle_names_own_release(&h->names, (uint32_t)*id);
 	}
 	pthread_rwlock_unlock(&h->lock);
 	return err;
@@ -266,10 +211,8 @@ CUresult cks_handles_name(struct cks_handles *h, enum cks_kind kind, uint64_t ct
 
 bool cks_handles_known(struct cks_handles *h, enum cks_kind kind, const void *handle, uint64_t *id)
 {
-	const struct name name = {(uint64_t)(uintptr_t)handle, kind};
-
 	pthread_rwlock_rdlock(&h->lock);
-	*id = h->named ? (uintptr_t)ck_map_find(h->named, &name, sizeof(name)) : 0;
+	*id = cks_handle_names_find(&h->names, kind, handle);
 	pthread_rwlock_unlock(&h->lock);
 	return *id != 0;
 }

@@ -79,7 +79,7 @@ static bool unwrap(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 	int plain, ret;
 
 	if (ck_relayed_get(f->fd, NULL)) {
-		ck_info("a connection that wants TLS inside of TLS: closed");
+		ck_info("a connection asks for TLS inside of TLS: closed");
 		return false;
 	}
 	ret = cks_fronts_pass(l->fronts, f->fd, &plain);
@@ -138,6 +138,38 @@ static bool admit(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned 
 	return true;
 }
 
+/* Do what the first record of @f asks for, which is of @kind; false: the connection is done with. */
+static bool follow(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek kind,
+		   unsigned char *bytes, struct cks_peeked *p, int64_t now)
+{
+	switch (kind) {
+	case CK_PEEK_TLS:
+		return unwrap(l, f, now);
+	case CK_PEEK_MORE:
+		f->again = now + CK_AGAIN_MS;
+		return !hung_up(f->fd);
+	case CK_PEEK_GARBAGE:
+		ck_info("a connection that speaks no RPC: closed");
+		return false;
+	case CK_PEEK_HELLO:
+		return admit(l, f, bytes, p, now);
+	case CK_PEEK_JOIN:
+	case CK_PEEK_LINK:
+	case CK_PEEK_DIRECT:
+		return join_session(l, f, kind, p, now) && !hung_up(f->fd);
+	case CK_PEEK_FILES:
+		cks_downloads_serve(&l->downloads, &l->admission, f->fd, &f->peer, bytes, p);
+		return false;
+	case CK_PEEK_OFFER:
+		f->again = now + CK_LOOK_MS;
+		return cks_offers_serve(&l->offers, &l->admission, f->fd, &f->peer, bytes, p) &&
+		       !hung_up(f->fd);
+	default:
+		f->answered = true;
+		return cks_answer_small(f->fd, kind, p);
+	}
+}
+
 bool cks_fresh_look(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 {
 	unsigned char bytes[CK_PEEK_MAX];
@@ -158,30 +190,5 @@ bool cks_fresh_look(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 		return false;
 	if (kind == CK_PEEK_TLS && !l->fronts)
 		kind = bytes[0] == CK_TLS_FIRST_BYTE ? CK_PEEK_GARBAGE : CK_PEEK_NULL;
-	switch (kind) {
-	case CK_PEEK_TLS:
-		return unwrap(l, f, now);
-	case CK_PEEK_MORE:
-		f->again = now + CK_AGAIN_MS;
-		return !hung_up(f->fd);
-	case CK_PEEK_GARBAGE:
-		ck_info("a connection that speaks no RPC: closed");
-		return false;
-	case CK_PEEK_HELLO:
-		return admit(l, f, bytes, &p, now);
-	case CK_PEEK_JOIN:
-	case CK_PEEK_LINK:
-	case CK_PEEK_DIRECT:
-		return join_session(l, f, kind, &p, now) && !hung_up(f->fd);
-	case CK_PEEK_FILES:
-		cks_downloads_serve(&l->downloads, &l->admission, f->fd, &f->peer, bytes, &p);
-		return false;
-	case CK_PEEK_OFFER:
-		f->again = now + CK_LOOK_MS;
-		return cks_offers_serve(&l->offers, &l->admission, f->fd, &f->peer, bytes, &p) &&
-		       !hung_up(f->fd);
-	default:
-		f->answered = true;
-		return cks_answer_small(f->fd, kind, &p);
-	}
+	return follow(l, f, kind, bytes, &p, now);
 }

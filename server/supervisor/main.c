@@ -44,6 +44,58 @@ static int take_descriptor(int *argc, char ***argv, const char *name)
 	return (int)fd;
 }
 
+/* A process that helps the server and takes its arguments by their places: run it, *@status is
+ * its exit status; false: it is none of these. */
+static bool run_helper(int argc, char **argv, int *status)
+{
+	const char *kind = argc > 1 ? argv[1] : "";
+
+	if (argc == 3 && strcmp(kind, "--probe") == 0)
+		*status = cks_probe_main(argv[2]);
+	else if (argc == 6 && strcmp(kind, CK_CHECKPOINT_ARGUMENT) == 0)
+		*status = cks_checkpoint_main(argv + 2);
+	else if (argc == 6 && strcmp(kind, "--m3-broker") == 0)
+		*status = cks_broker_main(argv[2], argv[3], (unsigned int)atol(argv[4]), argv[5]);
+	else if ((argc == 4 || argc == 5) && strcmp(kind, CK_FRONT_ARGUMENT) == 0)
+		*status = cks_front_main(argv + 2);
+	else if (argc == 3 && strcmp(kind, CK_GAUGE_ARGUMENT) == 0)
+		*status = cks_gauge_main(argv[2]);
+	else if (argc == 3 && strcmp(kind, CK_SCOUT_ARGUMENT) == 0)
+		*status = cks_scout_main(argv[2]);
+	else if (argc == 3 && strcmp(kind, CK_M3_COPIER_OPTION) == 0)
+		*status = ck_m3_copier_main(argv[2]);
+	else if (argc == 2 && strcmp(kind, CK_CHECKPOINTER_ARGUMENT) == 0)
+		*status = cks_checkpointer_main();
+	else if (argc == 2 && strcmp(kind, CK_RESTORER_ARGUMENT) == 0)
+		*status = cks_restorer_main();
+	else if ((argc == 2 || argc == 3) && strcmp(kind, CK_CLIENT_FILES_ARGUMENT) == 0)
+		*status = cks_client_files_main(argv[2]);
+	else
+		return false;
+	return true;
+}
+
+/* Can a server start with the files that @options name? What is wrong has been logged. */
+static bool files_are_valid(const struct cks_options *options)
+{
+	return cks_token_check(options->token_file) >= 0 &&
+	       cks_policy_check(options->policy) >= 0 &&
+	       cks_users_check(&options->worker_users) >= 0;
+}
+
+/* Take the kind of a worker's process off the arguments, and have ps show @title instead of
+ * them. Returns all, for cks_worker_main. */
+static char **take_kind(int *argc, char ***argv, const char *title)
+{
+	char **all = cks_title_take(*argc, *argv);
+
+	cks_title_set("cricket-%s", title);
+	all[1] = all[0];
+	*argc -= 1;
+	*argv = all + 1;
+	return all;
+}
+
 int main(int argc, char **argv)
 {
 	struct cks_options options;
@@ -56,35 +108,13 @@ int main(int argc, char **argv)
 	ck_log_default("info");
 	ck_log_plain();
 	setenv("CRICKET_LOG_DROP", "1", 0); /* for workers and their drivers too */
-	if (argc == 3 && strcmp(argv[1], "--probe") == 0)
-		return cks_probe_main(argv[2]);
-	if (argc == 6 && strcmp(argv[1], CK_CHECKPOINT_ARGUMENT) == 0)
-		return cks_checkpoint_main(argv + 2);
-	if (argc == 6 && strcmp(argv[1], "--m3-broker") == 0)
-		return cks_broker_main(argv[2], argv[3], (unsigned int)atol(argv[4]), argv[5]);
-	if ((argc == 4 || argc == 5) && strcmp(argv[1], CK_FRONT_ARGUMENT) == 0)
-		return cks_front_main(argv + 2);
-	if (argc == 3 && strcmp(argv[1], CK_GAUGE_ARGUMENT) == 0)
-		return cks_gauge_main(argv[2]);
-	if (argc == 3 && strcmp(argv[1], CK_SCOUT_ARGUMENT) == 0)
-		return cks_scout_main(argv[2]);
-	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
-		return ck_m3_copier_main(argv[2]);
-	if (argc == 2 && strcmp(argv[1], CK_CHECKPOINTER_ARGUMENT) == 0)
-		return cks_checkpointer_main();
-	if (argc == 2 && strcmp(argv[1], CK_RESTORER_ARGUMENT) == 0)
-		return cks_restorer_main();
-	if ((argc == 2 || argc == 3) && strcmp(argv[1], CK_CLIENT_FILES_ARGUMENT) == 0)
-		return cks_client_files_main(argv[2]);
-	if (worker) {
-		all = argv = cks_title_take(argc, argv);
-		cks_title_set("cricket-%s", spare     ? "worker: spare"
-					    : nursery ? "nursery"
-						      : "worker: starting");
-		argv[1] = argv[0];
-		argc--;
-		argv++;
-	}
+	if (run_helper(argc, argv, &ret))
+		return ret;
+	if (worker)
+		all = take_kind(&argc, &argv,
+				spare	  ? "worker: spare"
+				: nursery ? "nursery"
+					  : "worker: starting");
 	state = take_descriptor(&argc, &argv, CK_CONTINUE_ARGUMENT);
 	check = take_descriptor(&argc, &argv, CK_CHECK_ARGUMENT);
 	ret = cks_options_parse(argc, argv, &options);
@@ -102,9 +132,7 @@ int main(int argc, char **argv)
 		return cks_ctl_main(&options);
 	if (options.check_policy)
 		return cks_policy_check(options.check_policy) < 0 ? 2 : EXIT_SUCCESS;
-	if (state < 0 &&
-	    (cks_token_check(options.token_file) < 0 || cks_policy_check(options.policy) < 0 ||
-	     cks_users_check(&options.worker_users) < 0))
+	if (state < 0 && !files_are_valid(&options))
 		return 2;
 	return cks_supervisor_main(&options, argv, state);
 }

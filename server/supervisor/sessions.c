@@ -122,14 +122,10 @@ int cks_workers_restore(struct cks_workers *w, struct cks_helpers *helpers,
 		free(worker);
 		return ret;
 	}
-	*worker = (struct worker){.next = w->first,
-				  .pid = ret,
-				  .control = pair[0],
-				  .state = SERVING,
-				  .info = {.number = ++w->numbered, .pid = ret}};
+	*worker = (struct worker){
+		.pid = ret, .control = pair[0], .info = {.number = ++w->numbered, .pid = ret}};
 	cks_worker_listen(w, worker);
-	w->first = worker;
-	w->serving++;
+	cks_worker_add(w, worker, SERVING);
 	w->stirred = true;
 	w->totals.sessions++;
 	*number = worker->info.number;

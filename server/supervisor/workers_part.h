@@ -1,6 +1,6 @@
 /*
- * server/supervisor/workers_part.h - the parts of the workers' table, for workers.c, notes.c,
- * command.c, sessions.c and adopt.c alone.
+ * server/supervisor/workers_part.h - the parts of the workers' table, for workers.c, starts.c,
+ * ends.c, notes.c, command.c, sessions.c and adopt.c alone.
  */
 #ifndef CK_SERVER_SUPERVISOR_WORKERS_PART_H
 #define CK_SERVER_SUPERVISOR_WORKERS_PART_H
@@ -72,8 +72,15 @@ struct cks_workers {
 int cks_worker_listen(struct cks_workers *workers, struct worker *worker);
 void cks_worker_hang_up(struct cks_workers *workers, struct worker *worker);
 
-/* @worker of @workers enters @state now. */
+/* Add @worker, which the table then owns, in @state. It enters another state now. Remove and
+ * free the one that *@at is, and close its sockets. */
+void cks_worker_add(struct cks_workers *workers, struct worker *worker, enum state state);
 void cks_worker_change(struct cks_workers *workers, struct worker *worker, enum state state);
+void cks_worker_remove(struct cks_workers *workers, struct worker **at);
+
+/* Pass connection @fd with @kind, one of CK_CONTROL_..., to @worker; the caller closes it.
+ * -EAGAIN: the worker is busy. */
+int cks_worker_pass(const struct worker *worker, char kind, int fd);
 
 /* seats.c: have @worker count in the account of its identity, if there is a policy. -errno. */
 int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
@@ -84,9 +91,10 @@ int cks_worker_house(struct cks_workers *workers, struct worker *worker);
 bool cks_worker_rehouse(struct cks_workers *workers, struct worker *worker);
 
 /* ends.c: read the last that @worker has said, record the end of its session and give its seat back; @status of
- * wait(2), or -1: unknown. Log the end of @pid. */
+ * wait(2), or -1: unknown. */
 void cks_worker_record_end(struct cks_workers *workers, struct worker *worker, int status);
-void cks_worker_log_end(pid_t pid, int status);
+/* Tell all workers to end, wait for that, and remove them; see cks_workers_destroy. */
+void cks_workers_stop(struct cks_workers *workers);
 
 /* notes.c: read all that @worker has said. */
 void cks_worker_hear(struct cks_workers *workers, struct worker *worker);

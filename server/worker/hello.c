@@ -353,7 +353,7 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 		goto free_args;
 	}
 	if (ck_chan_take_rings(chan) == -EPROTO)
-		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
+		ck_warn("%s: offers shared memory that is not valid", ck_chan_peer(chan));
 	note_client(&g.args, client);
 	client->keep = seconds_kept(options, chan, &g.wishes);
 	if (ck_env_string("CRICKET_SESSION"))

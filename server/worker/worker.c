@@ -269,6 +269,35 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 	return ret < 0 ? ret : cks_output_redirect(options->limits.value[CK_LIMIT_OUTPUT], output);
 }
 
+/* The hello has made @session: connect it with this process. */
+static void take_session(struct cks_session *session, const struct cks_options *options)
+{
+	cks_broker_bill(&worker.client.identity.key);
+	cks_nvml_client(worker.client.pid, worker.client.application);
+	session->stir_fd = worker.stir_fd;
+	session->press = press;
+	session->pace.rate = worker.bandwidth;
+	cks_turn_prepare(session);
+	cks_park_prepare(session, options->limits.value[CK_LIMIT_PARK]);
+	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
+	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
+	atomic_store(&worker.session, session);
+	if (cks_leash_loose(options))
+		prctl(PR_SET_PDEATHSIG, 0);
+}
+
+/* Start what serves the session beside further connections. 0 or -errno. */
+static int start_serving(struct first_lane *first, struct cks_session *session)
+{
+	int ret = worker_outlive(first, worker.client.keep);
+
+	if (ret == 0)
+		ret = worker_serve_first(first);
+	if (ret == 0)
+		ret = cks_warm_expire(&session->gate);
+	return ret < 0 ? ret : cks_lease_watch_offer(session);
+}
+
 int cks_worker_main(const struct cks_options *options, char **spare_argv)
 {
 	static struct first_lane first;
@@ -294,30 +323,13 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 		_exit(0);
 	if (ret < 0 || cks_sandbox_enter(CK_SANDBOX_SESSION) < 0)
 		_exit(1);
-	cks_broker_bill(&worker.client.identity.key);
-	cks_nvml_client(worker.client.pid, worker.client.application);
-	session->stir_fd = worker.stir_fd;
-	session->press = press;
-	session->pace.rate = worker.bandwidth;
-	cks_turn_prepare(session);
-	cks_park_prepare(session, options->limits.value[CK_LIMIT_PARK]);
-	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
-	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
-	atomic_store(&worker.session, session);
-	if (cks_leash_loose(options))
-		prctl(PR_SET_PDEATHSIG, 0);
+	take_session(session, options);
 	ck_info("session of %s pid %u on %s (%s), client %s, for %s", worker.client.application,
 		worker.client.pid, worker.client.host, ck_chan_peer(first.chan),
 		worker.client.release, worker.client.identity.name);
 	cks_title_set("cricket-worker: %s %s", worker.client.identity.name,
 		      worker.client.application);
-	ret = worker_outlive(&first, worker.client.keep);
-	if (ret == 0)
-		ret = worker_serve_first(&first);
-	if (ret == 0)
-		ret = cks_warm_expire(&session->gate);
-	if (ret == 0)
-		ret = cks_lease_watch_offer(session);
+	ret = start_serving(&first, session);
 	if (ret < 0)
 		worker_end(strerror(-ret));
 	take_connections();

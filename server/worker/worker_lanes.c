@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cricket.h"
+#include "rpc/reader_room.h"
 #include "server/direct/direct.h"
 #include "server/processes/messages.h"
 #include "server/worker/dispatch.h"
@@ -128,7 +129,7 @@ static int take_join(struct ck_chan *chan, const struct cks_first *first)
 	    admit(first->args.lane))
 		res.status = 0;
 	if (res.status == 0 && ck_chan_take_rings(chan) == -EPROTO)
-		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
+		ck_warn("%s: offers shared memory that is not valid", ck_chan_peer(chan));
 	if (res.status == 0 && commands)
 		claim_commands(chan);
 	ret = cks_dispatch_reply(chan, first->xid, (xdrproc_t)xdr_ck_join_res, &res);
@@ -136,7 +137,7 @@ static int take_join(struct ck_chan *chan, const struct cks_first *first)
 	if (ret < 0 && res.status == 0 && commands)
 		worker_end(strerror(-ret));
 	if (res.status != 0) {
-		ck_warn("%s: a join that was refused", ck_chan_peer(chan));
+		ck_warn("%s: a join was refused", ck_chan_peer(chan));
 		return -EACCES;
 	}
 	return 0; /* after an error, its thread finds out */
@@ -154,7 +155,7 @@ static void take_link(struct ck_chan **chan, const struct cks_first *first)
 		cks_keep_link(keep, connection, first->xid, &first->args, admit, chan);
 		return;
 	}
-	ck_warn("%s: a link that was refused", ck_chan_peer(connection));
+	ck_warn("%s: a link was refused", ck_chan_peer(connection));
 	cks_dispatch_reply(connection, first->xid, (xdrproc_t)xdr_ck_link_res, &res);
 	ck_chan_close(connection);
 }
@@ -168,7 +169,7 @@ static void take_direct(struct ck_chan *chan, const struct cks_first *first)
 
 	if (cks_direct_admit(s->direct, (const unsigned char *)first->direct.ticket, chan, &place) <
 	    0) {
-		ck_warn("%s: a ticket that was refused", ck_chan_peer(chan));
+		ck_warn("%s: a ticket was refused", ck_chan_peer(chan));
 		res.status = 1;
 	}
 	/* after an error, the link's thread finds out */

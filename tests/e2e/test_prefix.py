@@ -167,7 +167,7 @@ def test_a_client_chooses_among_the_names_it_may_use(serve, app):
 def test_a_command_that_does_not_start_is_an_error_of_the_client(serve, app):
     server = serve()
     result = run([app("vector_add")], client_env(server.address("unix"), CRICKET_WORKER_PREFIX="missing"))
-    assert result.status != 0 and "does not answer as it should" in result.err
+    assert result.status != 0 and "gives no valid answer" in result.err
     server.wait_idle()
     assert "cannot execute the server's program, or the policy's prefix" in server.log()
 

@@ -1,0 +1,180 @@
+/*
+ * client/wire/command_buffer.c - the buffers of the command stream over a socket.
+ *
+ * Threads append encoded messages to a buffer under a short lock. If no other thread is writing,
+ * the thread writes the buffer out, and continues until it is empty. Meanwhile the others fill the
+ * second buffer. So under load, messages leave in large pieces; a single message leaves at once. In
+ * a burst of small messages, a client thread does the writing, and the application's thread pays
+ * only for encoding.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/wire/command_part.h"
+#include "client/wire/servers.h"
+#include "rpc/chan.h"
+#include "rpc/record.h"
+#include "util/cancel.h"
+#include "util/log.h"
+#include "util/spin.h"
+
+CK_LOG_DEFINE("client");
+
+#define BUFFER_SIZE (CK_RECORD_MAX + 4) /* the longest message fits, with its mark */
+#define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
+#define STORM_NS 20000			/* messages closer than this form a burst */
+/* Before the sender sleeps: operators of a framework come every 5 to 50 us. */
+#define SPIN_US 200
+
+/* Write the filled buffer, then @bulk. Call with no writer active; the lock is released during the
+ * write. */
+static void write_piece(struct ckc_client *c, const void *bulk, size_t bulk_size)
+{
+	struct ckc_command *cmd = &c->command;
+	struct iovec iov[3] = {
+		{cmd->buf[cmd->fill], cmd->len},
+		{(void *)(uintptr_t)bulk, bulk_size},
+		{(void *)(uintptr_t)ckc_padding, -bulk_size & 3},
+	};
+	int ret, cancel = ck_cancel_disable();
+
+	cmd->writing = true;
+	cmd->fill ^= 1;
+	cmd->len = 0;
+	ck_unlock(&cmd->lock);
+	ret = ck_chan_writev(cmd->chan, iov, 3);
+	ck_lock(&cmd->lock);
+	cmd->writing = false;
+	cmd->last_write_ns = ck_now_ns();
+	pthread_cond_broadcast(&cmd->written);
+	if (unlikely(ret < 0))
+		cmd->failed(c, ret);
+	ck_cancel_restore(cancel);
+}
+
+void ckc_command_write_all(struct ckc_client *c)
+{
+	struct ckc_command *cmd = &c->command;
+
+	while (cmd->len > 0 && !cmd->writing && !cmd->broken)
+		write_piece(c, NULL, 0);
+}
+
+static void *sender(void *client)
+{
+	struct ckc_client *c = client;
+	struct ckc_command *cmd = &c->command;
+
+	ckc_route_serve(c);
+	ck_lock(&cmd->lock);
+	while (!cmd->broken) {
+		struct ck_spin_turn turn = ck_spin_begin(&cmd->spin);
+
+		ckc_command_write_all(c);
+		ck_unlock(&cmd->lock);
+		while (atomic_load_explicit(&cmd->len, memory_order_relaxed) == 0 &&
+		       ck_spin_again(&turn))
+			;
+		ck_lock(&cmd->lock);
+		if (cmd->len == 0 || cmd->writing) {
+			cmd->sender_sleeps = true;
+			while (cmd->sender_sleeps && !cmd->broken)
+				ck_cond_wait(&cmd->work, &cmd->lock);
+		}
+		ck_spin_end(&turn);
+	}
+	ck_unlock(&cmd->lock);
+	return NULL;
+}
+
+/* Called with the lock held after an append: arrange for the bytes to leave soon. */
+static void dispatch(struct ckc_client *c)
+{
+	struct ckc_command *cmd = &c->command;
+
+	if (cmd->writing || !cmd->sender_sleeps)
+		return; /* the current writer or the sender will write it too */
+	if (ck_now_ns() - cmd->last_write_ns > STORM_NS) {
+		ckc_command_write_all(c);
+		return;
+	}
+	cmd->sender_sleeps = false;
+	pthread_cond_signal(&cmd->work);
+}
+
+/* Make room for @size bytes in the buffer. With @write, also become the writer, for a payload that
+ * is not copied: it must directly follow its message. The lock is not released after that. */
+static void make_room(struct ckc_client *c, size_t size, bool write)
+{
+	struct ckc_command *cmd = &c->command;
+	int cancel;
+
+	while (!cmd->broken) {
+		bool full = BUFFER_SIZE - cmd->len < size;
+
+		if (cmd->writing && (write || full)) {
+			cancel = ck_cancel_disable();
+			ck_cond_wait(&cmd->written, &cmd->lock);
+			ck_cancel_restore(cancel);
+		} else if (full) {
+			write_piece(c, NULL, 0);
+		} else {
+			return;
+		}
+	}
+}
+
+static void append(struct ckc_command *cmd, const void *bytes, size_t size)
+{
+	memcpy(cmd->buf[cmd->fill] + cmd->len, bytes, size);
+	atomic_store_explicit(&cmd->len, cmd->len + size, memory_order_relaxed);
+}
+
+void ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m)
+{
+	struct ckc_command *cmd = &c->command;
+	bool write = m->bulk_size > INLINE_BULK;
+	size_t pad = -m->bulk_size & 3;
+
+	make_room(c, m->size + (write ? 0 : m->bulk_size + pad), write);
+	if (cmd->broken)
+		return;
+	ckc_command_give_number(cmd, m);
+	append(cmd, m->bytes, m->size);
+	if (write) {
+		write_piece(c, m->bulk, m->bulk_size);
+	} else if (m->bulk_size > 0) {
+		append(cmd, m->bulk, m->bulk_size);
+		append(cmd, ckc_padding, pad);
+	}
+	dispatch(c);
+}
+
+int ckc_command_buffer_start(struct ckc_client *c, void (*failed)(struct ckc_client *c, int ret))
+{
+	struct ckc_command *cmd = &c->command;
+	int ret;
+
+	cmd->failed = failed;
+	for (int i = 0; i < 2; i++) {
+		cmd->buf[i] = malloc(BUFFER_SIZE);
+		if (!cmd->buf[i])
+			return -ENOMEM;
+	}
+	ck_spin_init(&cmd->spin, SPIN_US);
+	ret = ckc_thread_start(sender, c);
+	if (ret < 0)
+		ck_err("no thread for the command stream: %s", strerror(-ret));
+	return ret;
+}
+
+void ckc_command_buffer_free(struct ckc_client *c)
+{
+	for (int i = 0; i < 2; i++) {
+		free(c->command.buf[i]);
+		c->command.buf[i] = NULL;
+	}
+}

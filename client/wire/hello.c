@@ -1,0 +1,193 @@
+/*
+ * client/wire/hello.c - the first message of a session, and what the server's reply means.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/wire/client.h"
+#include "client/wire/dial.h"
+#include "client/wire/hello.h"
+#include "client/wire/join.h"
+#include "client/wire/keep.h"
+#include "client/wire/lane.h"
+#include "client/wire/queue.h"
+#include "client/wire/servers.h"
+#include "rpc/chan.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("client");
+
+#ifndef CK_RELEASE
+#define CK_RELEASE "unknown"
+#endif
+
+static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res)
+{
+	static const CUresult code[] = {
+		[CK_HELLO_OK] = CUDA_SUCCESS,
+		[CK_HELLO_PROTOCOL] = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+		[CK_HELLO_DENIED] = CUDA_ERROR_NOT_PERMITTED,
+		[CK_HELLO_BUSY] = CUDA_ERROR_DEVICE_UNAVAILABLE,
+	};
+
+	if (res->status == CK_HELLO_OK)
+		return CUDA_SUCCESS;
+	if (res->status == CK_HELLO_WAIT) /* session.c asks again, or logs why not */
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	ck_err("the GPU server at %s refuses: %s%s", c->connection.address, res->message,
+	       ckc_dial_rest(&c->connection));
+	if (res->status == CK_HELLO_DRIVER)
+		return res->cuda_error ? (CUresult)res->cuda_error : CUDA_ERROR_NO_DEVICE;
+	return (unsigned)res->status < sizeof(code) / sizeof(code[0]) ? code[res->status]
+								      : CUDA_ERROR_UNKNOWN;
+}
+
+/* A hello as it travels: a server ignores wishes that it does not know. */
+struct greeting {
+	ck_hello_args args;
+	ck_hello_wishes wishes;
+	ck_hello_queue queue;
+	ck_hello_limits limits;
+	ck_hello_start start;
+	ck_hello_need need;
+};
+
+static bool_t code_greeting(XDR *xdrs, struct greeting *g)
+{
+	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
+	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits) &&
+	       xdr_ck_hello_start(xdrs, &g->start) && xdr_ck_hello_need(xdrs, &g->need);
+}
+
+/* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
+static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
+{
+	if (!xdr_ck_hello_res(xdrs, &c->hello))
+		return FALSE;
+	if (xdrs->x_handy > 0 && !xdr_ck_hello_more(xdrs, &c->offers))
+		return FALSE;
+	return xdrs->x_handy == 0 || xdr_ck_hello_rules(xdrs, &c->rules);
+}
+
+/* What @error of a hello means. */
+static const char *explain(const struct ckc_connection *at, int error, char *room, size_t size)
+{
+	if (ck_chan_helper_ended(at->address, room, size))
+		return room;
+	if (error == -EPIPE)
+		return "it closed the connection; is it a cricket-rpc-server?";
+	if (error == -EPROTO)
+		return "it is no cricket-rpc-server, or of another release";
+	if (error == -EPROTONOSUPPORT)
+		return "it speaks another version of the protocol; install the same release on "
+		       "both sides";
+	return strerror(-error);
+}
+
+/* The server has not answered the hello: -errno. */
+static CUresult unanswered(const struct ckc_connection *at, int ret)
+{
+	char room[256];
+
+	ck_err("the GPU server at %s does not answer as it should: %s%s", at->address,
+	       explain(at, ret, room, sizeof(room)), ckc_dial_rest(at));
+	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
+}
+
+/* Put the name of the worker's prefix into @start; an error if it is none. */
+static CUresult take_prefix(ck_hello_start *start)
+{
+	const char *name = ck_env_string("CRICKET_WORKER_PREFIX");
+	size_t length = name ? strlen(name) : 0;
+
+	if (length >= sizeof(start->prefix)) {
+		ck_err("CRICKET_WORKER_PREFIX: no server has a command with a name of %zu letters",
+		       length);
+		return CUDA_ERROR_NOT_PERMITTED;
+	}
+	if (length > 0)
+		memcpy(start->prefix, name, length);
+	return CUDA_SUCCESS;
+}
+
+/* Has the server started the worker as the program wants? One of a release before
+ * CRICKET_WORKER_PREFIX does not know. */
+static CUresult check_prefix(const struct ckc_client *c, const ck_hello_start *start)
+{
+	if (!start->prefix[0] ||
+	    memcmp(start->prefix, c->offers.prefix, sizeof(start->prefix)) == 0)
+		return CUDA_SUCCESS;
+	ck_err("the GPU server at %s does not start its worker through %s "
+	       "(CRICKET_WORKER_PREFIX): it is too old",
+	       c->connection.address, start->prefix);
+	return CUDA_ERROR_NOT_PERMITTED;
+}
+
+/* Memory that the choice of this server has counted on. */
+static void note_need(const struct ckc_connection *at, ck_hello_need *need)
+{
+	need->memory = (u_quad_t)ck_max(ck_env_long("CRICKET_NEED"), 0l);
+	if (need->memory == 0 || !at->entry)
+		return;
+	need->devices.devices_len = at->entry->count;
+	need->devices.devices_val = (u_int *)(uintptr_t)at->entry->devices;
+}
+
+/* Without shared memory the session continues over sockets, unless the user requires shared memory. */
+static CUresult settle_transport(struct ckc_client *c, const struct ck_chan *chan)
+{
+	struct ckc_connection *at = &c->connection;
+
+	if (at->wanted == CK_SOCKETS || ck_chan_in_rings(chan))
+		return CUDA_SUCCESS;
+	if (at->wanted == CK_RINGS && c->hello.status == CK_HELLO_OK) {
+		ck_err("no shared memory with the GPU server at %s", at->address);
+		return CUDA_ERROR_NO_DEVICE;
+	}
+	at->wanted = CK_SOCKETS;
+	return CUDA_SUCCESS;
+}
+
+CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan)
+{
+	const char *token = ck_env_string("CRICKET_TOKEN");
+	char host[256] = "";
+	struct greeting greeting = {
+		.args = {.protocol = CK_PROTOCOL,
+			 .release = CK_RELEASE,
+			 .token = {token ? (u_int)strlen(token) : 0, (char *)(uintptr_t)token},
+			 .application = program_invocation_short_name,
+			 .host = host,
+			 .pid = (u_int)getpid()},
+		.wishes = {.resume = ckc_keep_wish()},
+		.limits = {.memory = (u_quad_t)ck_max(ck_env_long("CRICKET_MEMORY"), 0l)},
+	};
+	struct ckc_connection *at = &c->connection;
+	CUresult err = take_prefix(&greeting.start);
+	int ret;
+
+	if (err)
+		return err;
+	gethostname(host, sizeof(host) - 1);
+	ckc_queue_wish(c, &greeting.queue);
+	note_need(at, &greeting.need);
+	c->offered_ns = ck_now_ns();
+	ret = ckc_first_exchange(c, lane,
+				 &(struct ckc_exchange){
+					 .proc = CK_HELLO,
+					 .args = &greeting,
+					 .res = c,
+					 .xdr_args = (xdrproc_t)code_greeting,
+					 .xdr_res = (xdrproc_t)code_hello,
+				 });
+	if (ret < 0)
+		return unanswered(at, ret);
+	err = settle_transport(c, chan);
+	if (!err)
+		err = hello_status(c, &c->hello);
+	return err ? err : check_prefix(c, &greeting.start);
+}

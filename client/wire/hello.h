@@ -1,0 +1,20 @@
+/*
+ * client/wire/hello.h - the first message of a session.
+ */
+#ifndef CK_CLIENT_WIRE_HELLO_H
+#define CK_CLIENT_WIRE_HELLO_H
+
+#include "cuda/types.h"
+
+struct ck_chan;
+struct ckc_client;
+struct ckc_lane;
+
+/*
+ * Say hello on @lane, whose channel is @chan, and decode the reply into @c->hello, @c->offers and
+ * @c->rules. Returns the error for cuInit, which has been logged, unless the server asks the
+ * client to wait (@c->hello.status).
+ */
+CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * rpc/reader_room.c - see rpc/reader_room.h.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "rpc/reader_room.h"
+
+#define CK_ROOM_WAIT_S 10 /* for shares held by other readers */
+
+struct ck_reader_room {
+	pthread_mutex_t lock;
+	pthread_cond_t freed;
+	unsigned int left;
+	bool stalled; /* a wait has timed out since a share was returned */
+};
+
+int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
+{
+	struct ck_reader_room *room = calloc(1, sizeof(*room));
+
+	if (!room)
+		return -ENOMEM;
+	pthread_mutex_init(&room->lock, NULL);
+	pthread_cond_init(&room->freed, NULL);
+	room->left = shares;
+	*out = room;
+	return 0;
+}
+
+void ck_reader_room_destroy(struct ck_reader_room *room)
+{
+	if (!room)
+		return;
+	pthread_cond_destroy(&room->freed);
+	pthread_mutex_destroy(&room->lock);
+	free(room);
+}
+
+int ck_reader_room_take(struct ck_reader_room *room)
+{
+	struct timespec until;
+	bool taken;
+	int ret = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += CK_ROOM_WAIT_S;
+	pthread_mutex_lock(&room->lock);
+	while (room->left == 0 && !room->stalled && ret == 0)
+		ret = pthread_cond_timedwait(&room->freed, &room->lock, &until);
+	taken = room->left > 0;
+	if (taken)
+		room->left--;
+	else
+		room->stalled = true;
+	pthread_mutex_unlock(&room->lock);
+	return taken ? 0 : -ENOBUFS;
+}
+
+void ck_reader_room_give(struct ck_reader_room *room)
+{
+	pthread_mutex_lock(&room->lock);
+	room->left++;
+	room->stalled = false;
+	pthread_cond_signal(&room->freed);
+	pthread_mutex_unlock(&room->lock);
+}
