@@ -93,7 +93,7 @@ static CUresult unanswered(const struct ckc_connection *at, int ret)
 {
 	char room[256];
 
-	ck_err("the GPU server at %s does not answer as it should: %s%s", at->address,
+	ck_err("the GPU server at %s gives no valid answer: %s%s", at->address,
 	       explain(at, ret, room, sizeof(room)), ckc_dial_rest(at));
 	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
 }
