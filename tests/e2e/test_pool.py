@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, ended, free_port, run
+from conftest import DRIVER, EXPECTED, PRODUCTS, ROOT, TRANSPORTS, Server, clean_env, client_env, ended, free_port, run
 
 COMMAND = PRODUCTS / "cricket"
 PEERS = "127.0.0.0/8:*"
@@ -219,3 +219,15 @@ def test_the_check_names_the_server_that_is_missing(servers):
         f"{nowhere}: " in checked.out
     wrong = run([COMMAND, "check", "-s", f"{pool(servers[:1])}/0,0"], clean_env())
     assert wrong.status != 0 and "a device is named twice" in wrong.out
+
+
+@pytest.mark.parametrize("kind", [["--threads"], []])
+def test_chunked_memory_needs_gpus_of_one_server(servers, kind):
+    program_path = ROOT / "wcm" / "examples" / "bin" / "gather_bench"
+    if not program_path.exists():
+        pytest.skip("gather_bench is not built (no nvcc)")
+    command = [program_path, "--ranks", "2", *kind, "--table", "1M", "--gather", "64K", "--passes", "1", "--segments", "64"]
+    inside = run(command, client_env(pool(servers, devices=["0", "0,1"]), CUDA_VISIBLE_DEVICES="1,2"))
+    assert inside.status == 0, inside.err
+    between = run(command, client_env(pool(servers[:2], devices=["0", "0"])))
+    assert between.status != 0 and "wcm_init: a device cannot reach another's memory" in between.err, between.err
