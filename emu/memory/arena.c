@@ -39,7 +39,7 @@ CK_LOG_DEFINE("emu");
 #define PLACE_STEP (1ul << 40)
 
 struct arena {
-	int number; /* of the device, for other processes */
+	const struct ck_emu_device *device;
 	uint64_t lo, hi;
 	uint64_t next;		  /* where the search for room starts */
 	size_t used, total;	  /* bytes */
@@ -88,7 +88,7 @@ int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
 		}
 		arenas[i].lo = arenas[i].next = (uint64_t)base;
 		arenas[i].hi = arenas[i].lo + size;
-		arenas[i].number = devices[i].number;
+		arenas[i].device = &devices[i];
 		arenas[i].total = devices[i].memory_total;
 		arenas[i].ranges = ck_ranges_create();
 		if (!arenas[i].ranges)
@@ -139,7 +139,7 @@ static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
 static bool take(struct arena *arena, size_t size)
 {
 	if (size > arena->total - arena->used ||
-	    !ck_emu_usage_claim(arena->number, arena->used + size, arena->total))
+	    !ck_emu_usage_claim(arena->device->number, arena->used + size, arena->total))
 		return false;
 	arena->used += size;
 	return true;
@@ -149,7 +149,7 @@ static bool take(struct arena *arena, size_t size)
 static void give(struct arena *arena, size_t size)
 {
 	arena->used -= size;
-	ck_emu_usage_set(arena->number, arena->used);
+	ck_emu_usage_set(arena->device->number, arena->used);
 }
 
 /* Device memory as *@memory says, which gets its address: 0 when there is none left. */
@@ -467,7 +467,7 @@ int ck_emu_arena_walk(int (*visit)(const struct ck_emu_memory *memory, int file,
 void ck_emu_arena_vacate(void)
 {
 	for (int i = 0; i < arena_count; i++)
-		ck_emu_usage_set(arenas[i].number, 0);
+		ck_emu_usage_set(arenas[i].device->number, 0);
 }
 
 bool ck_emu_arena_reclaim(void)
@@ -476,7 +476,7 @@ bool ck_emu_arena_reclaim(void)
 
 	ck_emu_usage_rejoin();
 	while (i < arena_count &&
-	       ck_emu_usage_claim(arenas[i].number, arenas[i].used, arenas[i].total))
+	       ck_emu_usage_claim(arenas[i].device->number, arenas[i].used, arenas[i].total))
 		i++;
 	if (i < arena_count)
 		ck_emu_arena_vacate();
