@@ -51,6 +51,7 @@ enum {
 	OPT_CRIU,
 	OPT_CHECKPOINT_DIR,
 	OPT_SUSPEND_FOR_OTHERS,
+	OPT_RESUME_ANYWHERE,
 	OPT_GPU_TIME,
 	OPT_SANDBOX,
 	OPT_WORKER_USERS,
@@ -100,6 +101,7 @@ static const struct option long_options[] = {
 	{"criu", required_argument, NULL, OPT_CRIU},
 	{"checkpoint-dir", required_argument, NULL, OPT_CHECKPOINT_DIR},
 	{"suspend-for-others", no_argument, NULL, OPT_SUSPEND_FOR_OTHERS},
+	{"resume-anywhere", no_argument, NULL, OPT_RESUME_ANYWHERE},
 	{"gpu-time", no_argument, NULL, OPT_GPU_TIME},
 	{"sandbox", required_argument, NULL, OPT_SANDBOX},
 	{"nccl", required_argument, NULL, OPT_NCCL},
@@ -334,6 +336,9 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return take_path(&o->checkpoint_dir, value);
 	case OPT_SUSPEND_FOR_OTHERS:
 		o->suspend_for_others = true;
+		return 0;
+	case OPT_RESUME_ANYWHERE:
+		o->resume_anywhere = true;
 		return 0;
 	case OPT_GPU_TIME:
 		o->gpu_time = true;

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	setenv("CRICKET_LOG_DROP", "1", 0); /* for workers and their drivers too */
 	if (argc == 3 && strcmp(argv[1], "--probe") == 0)
 		return cks_probe_main(argv[2]);
-	if (argc == 6 && strcmp(argv[1], CK_CHECKPOINT_ARGUMENT) == 0)
+	if ((argc == 6 || argc == 12) && strcmp(argv[1], CK_CHECKPOINT_ARGUMENT) == 0)
 		return cks_checkpoint_main(argv + 2);
 	if (argc == 6 && strcmp(argv[1], "--m3-broker") == 0)
 		return cks_broker_main(argv[2], argv[3], (unsigned int)atol(argv[4]), argv[5]);
