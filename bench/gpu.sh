@@ -20,6 +20,7 @@
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
+#   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
 # Without a name: micro torch start wire many sweep, from which bench/report.py makes the table of
@@ -278,6 +279,14 @@ suspend() {
 		"${run[@]}" --gb "${SUSPEND_USER_GB:-1}" --user 65534 2>> "$OUT/suspend.err"
 	fi | table
 	tail -n 20 "$OUT/suspend.err"
+	server
+}
+
+# A session that alternates between GPUs 0 and 1 of this machine: MOVES times.
+othergpu() {
+	server_end
+	python3 bench/other_gpu.py --driver "$DRIVER" --moves "${MOVES:-$((QUICK ? 4 : 20))}" 2> "$OUT/othergpu.err" | table
+	tail -n 20 "$OUT/othergpu.err"
 	server
 }
 

@@ -19,7 +19,7 @@ static const struct {
 	const char *command, *arguments[3];
 	int least; /* that must be given */
 } forms[] = {
-	{"suspend", {"session"}, 1},   {"resume", {"session"}, 1},
+	{"suspend", {"session"}, 1},   {"resume", {"session", "device"}, 1},
 	{"end", {"session"}, 1},       {"checkpoint", {"session", "directory", "address"}, 2},
 	{"restore", {"directory"}, 1}, {"drain", {"time"}, 0},
 };
@@ -52,6 +52,18 @@ static json_t *make_request(const char *command, char **words)
 	return NULL;
 }
 
+static void print_moved(const char *session, const json_t *reply)
+{
+	const json_t *device = json_object_get(reply, "device");
+
+	printf("%s: %lld MiB in %d ms", session,
+	       (long long)json_integer_value(json_object_get(reply, "memory")) >> 20,
+	       (int)json_integer_value(json_object_get(reply, "ms")));
+	if (device)
+		printf(", on GPU %d", (int)json_integer_value(device));
+	printf("\n");
+}
+
 static void print(const json_t *reply)
 {
 	const char *session = json_string_value(json_object_get(reply, "session"));
@@ -62,9 +74,7 @@ static void print(const json_t *reply)
 		printf("the server stops when %d sessions have ended\n",
 		       (int)json_integer_value(count));
 	else if (ms)
-		printf("%s: %lld MiB in %d ms\n", session ? session : "session",
-		       (long long)json_integer_value(json_object_get(reply, "memory")) >> 20,
-		       (int)json_integer_value(ms));
+		print_moved(session ? session : "session", reply);
 	else if (size)
 		printf("%lld MiB, compressed to %lld MiB\n",
 		       (long long)json_integer_value(size) >> 20,

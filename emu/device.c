@@ -15,15 +15,26 @@
 CK_LOG_DEFINE("emu");
 
 static struct ck_emu_device devices[CK_EMU_MAX_DEVICES];
+static struct ck_emu_device boards[CK_EMU_MAX_DEVICES]; /* the same, but where they began */
 static int device_count;
+static struct machine {
+	unsigned char uuids[CK_EMU_MAX_DEVICES]
+			   [16]; /* also of those that the application may not see */
+	int count;
+} machine;
+static struct {
+	unsigned char devices[CK_EMU_MAX_DEVICES][16], boards[CK_EMU_MAX_DEVICES][16];
+	struct machine machine;
+} before; /* the last move */
 
-/* The UUID of the device of a number: version 8 (RFC 9562), free content and the number. */
+/* The UUID of the device of a number: version 8 (RFC 9562), free content, the machine and the number. */
 static void uuid_of(int number, unsigned char uuid[16])
 {
 	static const unsigned char bytes[16] = {0x43, 0x72, 0x69, 0x63, 0x6b, 0x65, 0x80, 0x74,
 						0x80, 0x45, 0x6d, 0x75, 0x47, 0x50, 0x55, 0x00};
 
 	memcpy(uuid, bytes, sizeof(bytes));
+	uuid[14] ^= (unsigned char)ck_env_long("CRICKET_EMU_MACHINE");
 	uuid[15] = (unsigned char)number;
 }
 
@@ -39,7 +50,9 @@ static int choose(int count, int *chosen)
 		uuid_of(i, all[i].uuid);
 		uuid_of(i, all[i].mig_uuid);
 		all[i].pci_bus = i + 1;
+		memcpy(machine.uuids[i], all[i].uuid, sizeof(machine.uuids[i]));
 	}
+	machine.count = count;
 	n = ck_visible_choose(all, count, ck_env_string("CUDA_DEVICE_ORDER"), list, chosen, &bad);
 	if (n < 0)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
@@ -63,8 +76,10 @@ int ck_emu_devices_init(void)
 	memory = ck_max(memory, 1l << 20);
 	for (int i = 0; i < count; i++) {
 		devices[i].ordinal = i;
-		devices[i].number = chosen[i];
+		devices[i].number = devices[i].bus = chosen[i];
+		uuid_of(chosen[i], devices[i].uuid);
 		devices[i].memory_total = (size_t)memory;
+		boards[i] = devices[i];
 		devices[i].primary_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PRIMARY);
 		devices[i].primary = ck_emu_context_create(&devices[i], CU_CTX_SCHED_AUTO);
 		if (!devices[i].primary)
@@ -91,6 +106,111 @@ int ck_emu_device_count(void)
 struct ck_emu_device *ck_emu_device_at(CUdevice ordinal)
 {
 	return ordinal < 0 || ordinal >= device_count ? NULL : &devices[ordinal];
+}
+
+struct ck_emu_device *ck_emu_board_at(int index)
+{
+	return index < 0 || index >= device_count ? NULL : &boards[index];
+}
+
+int ck_emu_machine_count(void)
+{
+	return machine.count;
+}
+
+bool ck_emu_machine_has(const CUuuid *uuid)
+{
+	unsigned char there[16];
+
+	for (int i = 0; i < machine.count; i++) {
+		uuid_of(i, there);
+		if (memcmp(uuid->bytes, there, sizeof(there)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* --- moving to other devices */
+
+/* Where @pairs lead from @uuid; NULL: they do not name it, or twice. */
+static const unsigned char *goal_of(const unsigned char uuid[16], const CUcheckpointGpuPair *pairs,
+				    unsigned int count)
+{
+	const unsigned char *goal = NULL;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (memcmp(pairs[i].oldUuid.bytes, uuid, 16) != 0)
+			continue;
+		if (goal)
+			return NULL;
+		goal = (const unsigned char *)pairs[i].newUuid.bytes;
+	}
+	return goal;
+}
+
+static bool leads_all(const CUcheckpointGpuPair *pairs, unsigned int count)
+{
+	if (count != (unsigned int)machine.count)
+		return false;
+	for (int i = 0; i < machine.count; i++) {
+		if (!goal_of(machine.uuids[i], pairs, count))
+			return false;
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		for (unsigned int k = 0; k < i; k++) {
+			if (memcmp(&pairs[i].newUuid, &pairs[k].newUuid, 16) == 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+static void move_to(struct ck_emu_device *device, const unsigned char uuid[16])
+{
+	memcpy(device->uuid, uuid, sizeof(device->uuid));
+	device->number = uuid[15] % CK_EMU_MAX_DEVICES;
+}
+
+/* Another machine has GPUs of its own, and NVML finds those. */
+static void change_machine(const CUcheckpointGpuPair *pairs, unsigned int count, unsigned int gpus)
+{
+	machine.count = (int)ck_min(gpus, (unsigned int)CK_EMU_MAX_DEVICES);
+	for (int i = 0; i < device_count; i++)
+		move_to(&boards[i], goal_of(boards[i].uuid, pairs, count));
+	for (int i = 0; i < machine.count; i++) {
+		memcpy(machine.uuids[i], pairs[0].newUuid.bytes, sizeof(machine.uuids[i]));
+		machine.uuids[i][15] = (unsigned char)i;
+	}
+}
+
+/*
+ * As it is reported of NVIDIA's driver (issue 48 of NVIDIA/cuda-checkpoint): the UUID is then that of the new GPU, while the
+ * PCI address stays that of the old one.
+ */
+CUresult ck_emu_devices_move(const CUcheckpointGpuPair *pairs, unsigned int count,
+			     unsigned int gpus)
+{
+	if (!leads_all(pairs, count))
+		return CUDA_ERROR_INVALID_VALUE;
+	before.machine = machine;
+	for (int i = 0; i < device_count; i++) {
+		memcpy(before.devices[i], devices[i].uuid, sizeof(before.devices[i]));
+		memcpy(before.boards[i], boards[i].uuid, sizeof(before.boards[i]));
+	}
+	for (int i = 0; i < device_count; i++)
+		move_to(&devices[i], goal_of(devices[i].uuid, pairs, count));
+	if (pairs[0].newUuid.bytes[14] != pairs[0].oldUuid.bytes[14])
+		change_machine(pairs, count, gpus);
+	return CUDA_SUCCESS;
+}
+
+void ck_emu_devices_move_undo(void)
+{
+	for (int i = 0; i < device_count; i++) {
+		move_to(&devices[i], before.devices[i]);
+		move_to(&boards[i], before.boards[i]);
+	}
+	machine = before.machine;
 }
 
 bool ck_emu_device_attribute(const struct ck_emu_device *device, int attribute, int *value)
@@ -161,7 +281,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 	CUresult result = begin(uuid, dev, &device);
 
 	if (result == CUDA_SUCCESS)
-		uuid_of(device->number, (unsigned char *)uuid->bytes);
+		memcpy(uuid->bytes, device->uuid, sizeof(device->uuid));
 	return result;
 }
 
@@ -250,7 +370,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 		return result;
 	if (len <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0", 0, device->number + 1, 0);
+	snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0", 0, device->bus + 1, 0);
 	return CUDA_SUCCESS;
 }
 
@@ -271,7 +391,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	for (int i = 0; i < device_count && !domain && !slot && !function; i++) {
-		if (bus == (unsigned int)devices[i].number + 1) {
+		if (bus == (unsigned int)devices[i].bus + 1) {
 			*dev = i;
 			return CUDA_SUCCESS;
 		}

@@ -102,8 +102,10 @@ struct ck_emu_object *ck_emu_object_search(bool (*match)(const struct ck_emu_obj
 /* --- devices (device.c) --- */
 
 struct ck_emu_device {
-	int ordinal;	     /* as the application counts: see CUDA_VISIBLE_DEVICES */
-	int number;	     /* the same device, whoever counts */
+	int ordinal; /* as the application counts: see CUDA_VISIBLE_DEVICES */
+	int number;  /* the same device, whoever counts */
+	int bus;     /* of PCI; a process that moves to another device keeps what it was told */
+	unsigned char uuid[16];
 	size_t memory_total; /* bytes */
 	struct ck_emu_context *primary;
 	struct ck_mutex primary_lock; /* retain, release, reset */
@@ -115,6 +117,19 @@ int ck_emu_devices_init(void);
 int ck_emu_device_count(void);
 /* NULL for a bad ordinal. */
 struct ck_emu_device *ck_emu_device_at(CUdevice ordinal);
+/* For NVML, which names the devices themselves: number, bus, UUID and size alone, also after a move. */
+struct ck_emu_device *ck_emu_board_at(int index);
+/*
+ * Move the devices of this process, which is locked, to where @pairs lead; @gpus: GPUs of the machine that they are in.
+ * INVALID_VALUE, and nothing has changed: they do not name each GPU of the machine that it comes from, or two lead to one. And
+ * undo the last move.
+ */
+CUresult ck_emu_devices_move(const CUcheckpointGpuPair *pairs, unsigned int count,
+			     unsigned int gpus);
+void ck_emu_devices_move_undo(void);
+/* GPUs of this machine, also those that the application does not see. Is there one of this UUID? */
+int ck_emu_machine_count(void);
+bool ck_emu_machine_has(const CUuuid *uuid);
 /* Whether a device can use another's memory: all can, unless CRICKET_EMU_PEERS is 0. */
 bool ck_emu_device_reaches(CUdevice from, CUdevice to);
 /* The value of a CUdevice_attribute; false when it has none. */

@@ -21,7 +21,7 @@ nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_e
 	nvmlReturn_t err = ck_emu_nvml_enter(out);
 
 	for (int i = 0; !err && i < ck_emu_device_count(); i++) {
-		*found = ck_emu_device_at(i);
+		*found = ck_emu_board_at(i);
 		if ((void *)device == (void *)*found)
 			return NVML_SUCCESS;
 	}
@@ -151,7 +151,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 	if (!err && index >= (unsigned int)ck_emu_device_count())
 		err = NVML_ERROR_INVALID_ARGUMENT;
 	if (!err)
-		*device = (nvmlDevice_t)(void *)ck_emu_device_at((int)index);
+		*device = (nvmlDevice_t)(void *)ck_emu_board_at((int)index);
 	return err;
 }
 
@@ -164,7 +164,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t
 		return err;
 	if (cuDeviceGetByPCIBusId(&found, pciBusId))
 		return NVML_ERROR_NOT_FOUND;
-	*device = (nvmlDevice_t)(void *)ck_emu_device_at(found);
+	*device = (nvmlDevice_t)(void *)ck_emu_board_at(found);
 	return NVML_SUCCESS;
 }
 
@@ -213,18 +213,14 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int len
 	struct ck_emu_device *d;
 	nvmlReturn_t err = ck_emu_nvml_begin(device, uuid, &d);
 	char text[96];
-	CUuuid id;
 	int n;
 
-	if (!err && cuDeviceGetUuid(&id, d->ordinal))
-		err = NVML_ERROR_UNKNOWN;
 	if (err)
 		return err;
 	n = snprintf(text, sizeof(text), "GPU-");
 	for (int i = 0; i < 16; i++)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%02x",
-			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			      (unsigned char)id.bytes[i]);
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", d->uuid[i]);
 	return ck_emu_nvml_text(uuid, length, text);
 }
 

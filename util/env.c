@@ -90,6 +90,9 @@ static const struct ck_env_row table[] = {
 	 "log: allow\n"
 	 "them, and let the kernel log them"},
 	{"CRICKET_EMU_DEVICES", "1", "emulated driver: number of devices"},
+	{"CRICKET_EMU_MACHINE", "0",
+	 "emulated driver: number of the machine, 0 to 255: GPUs of different machines have "
+	 "different UUIDs"},
 	{"CRICKET_EMU_PEERS", "1", "emulated driver: 0 when no device reaches another's memory"},
 	{"CRICKET_EMU_THREADS", "0",
 	 "emulated driver: threads that run a grid; 0: as many as there are processors"},

@@ -43,7 +43,8 @@ static bool wait_answer(struct ck_emu_mailbox *box, int pid)
 	return true;
 }
 
-static CUresult ask(int pid, enum ck_emu_operation operation, uint32_t timeout_ms)
+static CUresult ask(int pid, enum ck_emu_operation operation, uint32_t timeout_ms,
+		    const CUcheckpointRestoreArgs *map)
 {
 	struct ck_emu_mailbox *box;
 	int fd;
@@ -56,6 +57,10 @@ static CUresult ask(int pid, enum ck_emu_operation operation, uint32_t timeout_m
 	if (flock(fd, LOCK_EX) == 0 && wait_answer(box, pid)) {
 		box->operation = (int32_t)operation;
 		box->timeout_ms = timeout_ms;
+		box->gpus = (uint32_t)ck_emu_machine_count();
+		box->pair_count = map ? map->gpuPairsCount : 0;
+		if (box->pair_count > 0)
+			memcpy(box->pairs, map->gpuPairs, box->pair_count * sizeof(box->pairs[0]));
 		atomic_fetch_add(&box->asked, 1);
 		ck_emu_mailbox_wake(&box->asked);
 		if (wait_answer(box, pid))
@@ -98,30 +103,26 @@ CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)
 {
 	if (args && (args->reserved0 || !is_zero(args->reserved1, sizeof(args->reserved1))))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ask(pid, CK_EMU_LOCK, args ? args->timeoutMs : 0);
+	return ask(pid, CK_EMU_LOCK, args ? args->timeoutMs : 0, NULL);
 }
 
 CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args)
 {
 	if (args && !is_zero(args, sizeof(*args)))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ask(pid, CK_EMU_CHECKPOINT, 0);
+	return ask(pid, CK_EMU_CHECKPOINT, 0, NULL);
 }
 
-/* Every device must be there, and restore to itself: a process keeps its devices. */
+/* The new GPUs must be of this machine. The process itself knows the old ones, all of which must be named. */
 static CUresult pairs_check(const CUcheckpointRestoreArgs *args)
 {
-	int count = ck_emu_device_count();
-
 	if (args->gpuPairsCount == 0)
 		return CUDA_SUCCESS;
-	if (!args->gpuPairs || args->gpuPairsCount != (unsigned int)count)
+	if (!args->gpuPairs || args->gpuPairsCount > CK_EMU_MAX_DEVICES)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < args->gpuPairsCount; i++) {
-		const CUcheckpointGpuPair *pair = &args->gpuPairs[i];
-
-		if (memcmp(&pair->oldUuid, &pair->newUuid, sizeof(pair->oldUuid)) != 0)
-			return CUDA_ERROR_NOT_SUPPORTED;
+		if (!ck_emu_machine_has(&args->gpuPairs[i].newUuid))
+			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
 }
@@ -134,12 +135,12 @@ CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (args)
 		result = pairs_check(args);
-	return result == CUDA_SUCCESS ? ask(pid, CK_EMU_RESTORE, 0) : result;
+	return result == CUDA_SUCCESS ? ask(pid, CK_EMU_RESTORE, 0, args) : result;
 }
 
 CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args)
 {
 	if (args && !is_zero(args, sizeof(*args)))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ask(pid, CK_EMU_UNLOCK, 0);
+	return ask(pid, CK_EMU_UNLOCK, 0, NULL);
 }

@@ -149,11 +149,10 @@ static bool all_in(void)
 	return ok;
 }
 
-CUresult ck_emu_evict(uint32_t unused)
+CUresult ck_emu_evict(void)
 {
 	int ret;
 
-	(void)unused;
 	extents.count = 0;
 	ret = ck_emu_arena_walk(note);
 	if (ret < 0)
@@ -169,14 +168,22 @@ CUresult ck_emu_evict(uint32_t unused)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_emu_evict_undo(uint32_t unused)
+CUresult ck_emu_evict_undo(const CUcheckpointGpuPair *pairs, unsigned int count, unsigned int gpus)
 {
-	(void)unused;
+	CUresult result = CUDA_SUCCESS;
+
 	if (extents.spoiled)
 		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (count > 0)
+		result = ck_emu_devices_move(pairs, count, gpus);
+	if (result != CUDA_SUCCESS)
+		return result;
 	extents.spoiled = true;
-	if (!ck_emu_arena_reclaim())
+	if (!ck_emu_arena_reclaim()) {
+		if (count > 0)
+			ck_emu_devices_move_undo();
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	extents.spoiled = false;
 	if (all_in())
 		return CUDA_SUCCESS;

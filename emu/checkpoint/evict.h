@@ -14,9 +14,12 @@
  * NOT_SUPPORTED: some of it is shared with another process. OUT_OF_MEMORY: of addresses; nothing has
  * moved.
  */
-CUresult ck_emu_evict(uint32_t unused);
+CUresult ck_emu_evict(void);
 
-/* The reverse. OUT_OF_MEMORY: a device has not so much left; nothing has moved. */
-CUresult ck_emu_evict_undo(uint32_t unused);
+/*
+ * The reverse, on the devices that @pairs lead to, of @gpus in this machine; @count 0: on the same. OUT_OF_MEMORY: a device
+ * has not so much left; INVALID_VALUE: the pairs are no map of all devices. Nothing has moved then.
+ */
+CUresult ck_emu_evict_undo(const CUcheckpointGpuPair *pairs, unsigned int count, unsigned int gpus);
 
 #endif

@@ -50,10 +50,10 @@ void ck_emu_mailbox_wake(_Atomic uint32_t *word)
 /* --- what this process is asked to do, in the thread */
 
 /* Wait for running work, and let no more in. */
-static CUresult lock(uint32_t timeout_ms)
+static CUresult lock(const struct ck_emu_mailbox *box)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, timeout_ms * CK_NS_PER_MS);
-	const struct timespec *limit = timeout_ms ? &until : NULL;
+	struct timespec until = ck_until(CLOCK_REALTIME, box->timeout_ms * CK_NS_PER_MS);
+	const struct timespec *limit = box->timeout_ms ? &until : NULL;
 
 	if (!ck_emu_turnstile_close(limit))
 		return CUDA_ERROR_NOT_READY;
@@ -63,9 +63,21 @@ static CUresult lock(uint32_t timeout_ms)
 	return CUDA_ERROR_NOT_READY;
 }
 
-static CUresult unlock(uint32_t unused)
+static CUresult checkpoint(const struct ck_emu_mailbox *box)
 {
-	(void)unused;
+	(void)box;
+	return ck_emu_evict();
+}
+
+static CUresult restore(const struct ck_emu_mailbox *box)
+{
+	return ck_emu_evict_undo(box->pairs, ck_min(box->pair_count, (uint32_t)CK_EMU_MAX_DEVICES),
+				 box->gpus);
+}
+
+static CUresult unlock(const struct ck_emu_mailbox *box)
+{
+	(void)box;
 	ck_emu_turnstile_open();
 	return CUDA_SUCCESS;
 }
@@ -73,13 +85,11 @@ static CUresult unlock(uint32_t unused)
 /* Each operation leads from one state to another. */
 static const struct {
 	CUprocessState from, to;
-	CUresult (*run)(uint32_t timeout_ms);
+	CUresult (*run)(const struct ck_emu_mailbox *box);
 } operations[] = {
 	[CK_EMU_LOCK] = {CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED, lock},
-	[CK_EMU_CHECKPOINT] = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_CHECKPOINTED,
-			       ck_emu_evict},
-	[CK_EMU_RESTORE] = {CU_PROCESS_STATE_CHECKPOINTED, CU_PROCESS_STATE_LOCKED,
-			    ck_emu_evict_undo},
+	[CK_EMU_CHECKPOINT] = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_CHECKPOINTED, checkpoint},
+	[CK_EMU_RESTORE] = {CU_PROCESS_STATE_CHECKPOINTED, CU_PROCESS_STATE_LOCKED, restore},
 	[CK_EMU_UNLOCK] = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_RUNNING, unlock},
 };
 
@@ -95,7 +105,7 @@ static CUresult carry_out(struct ck_emu_mailbox *box)
 	/* a call that is let in may ask for the state at once */
 	if (operation == CK_EMU_UNLOCK)
 		atomic_store(&box->state, CU_PROCESS_STATE_RUNNING);
-	result = operations[operation].run(box->timeout_ms);
+	result = operations[operation].run(box);
 	if (result == CUDA_SUCCESS)
 		atomic_store(&box->state, (int32_t)operations[operation].to);
 	return result;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "cuda/types.h"
+#include "emu/emu.h"
 
 #define CK_EMU_MAILBOX "cricket emulated checkpoint"
 #define CK_EMU_MAILBOX_MARK 0x78616d2d6b63ull
@@ -35,6 +36,9 @@ struct ck_emu_mailbox {
 	int32_t operation;
 	uint32_t timeout_ms; /* of a lock; 0: none */
 	int32_t result;	     /* CUresult */
+	uint32_t gpus;	     /* of a restore: of the machine; */
+	uint32_t pair_count; /* 0: each device stays */
+	CUcheckpointGpuPair pairs[CK_EMU_MAX_DEVICES];
 };
 
 /* Make the mailbox of this process, with its thread. 0 or -errno; the driver works without one. */

@@ -334,7 +334,7 @@ int ck_emu_arena_walk(int (*visit)(const struct ck_emu_memory *memory, int file,
 void ck_emu_arena_vacate(void)
 {
 	for (int i = 0; i < stretch_count; i++)
-		ck_emu_usage_set(stretches[i].number, 0);
+		ck_emu_usage_set(stretches[i].device->number, 0);
 }
 
 bool ck_emu_arena_reclaim(void)
@@ -342,8 +342,8 @@ bool ck_emu_arena_reclaim(void)
 	int i = 0;
 
 	ck_emu_usage_rejoin();
-	while (i < stretch_count &&
-	       ck_emu_usage_claim(stretches[i].number, stretches[i].used, stretches[i].total))
+	while (i < stretch_count && ck_emu_usage_claim(stretches[i].device->number,
+						       stretches[i].used, stretches[i].total))
 		i++;
 	if (i < stretch_count)
 		ck_emu_arena_vacate();

@@ -63,7 +63,7 @@ int ck_emu_stretch_init(struct ck_emu_stretch *stretch, const struct ck_emu_devi
 	}
 	stretch->lo = stretch->next = (uint64_t)base;
 	stretch->hi = stretch->lo + size;
-	stretch->number = device->number;
+	stretch->device = device;
 	stretch->total = device->memory_total;
 	stretch->ranges = ck_ranges_create();
 	return stretch->ranges ? 0 : -ENOMEM;
@@ -90,7 +90,7 @@ uint64_t ck_emu_stretch_room(const struct ck_emu_stretch *stretch, size_t size, 
 bool ck_emu_stretch_take(struct ck_emu_stretch *stretch, size_t size)
 {
 	if (size > stretch->total - stretch->used ||
-	    !ck_emu_usage_claim(stretch->number, stretch->used + size, stretch->total))
+	    !ck_emu_usage_claim(stretch->device->number, stretch->used + size, stretch->total))
 		return false;
 	stretch->used += size;
 	return true;
@@ -99,7 +99,7 @@ bool ck_emu_stretch_take(struct ck_emu_stretch *stretch, size_t size)
 void ck_emu_stretch_give(struct ck_emu_stretch *stretch, size_t size)
 {
 	stretch->used -= size;
-	ck_emu_usage_set(stretch->number, stretch->used);
+	ck_emu_usage_set(stretch->device->number, stretch->used);
 }
 
 void ck_emu_stretch_release(struct ck_emu_stretch *stretch, uint64_t lo, uint64_t hi)

@@ -9,7 +9,7 @@
 struct ck_ranges;
 
 struct ck_emu_stretch {
-	int number; /* of the device, for other processes */
+	const struct ck_emu_device *device;
 	uint64_t lo, hi;
 	uint64_t next;		  /* where the search for room starts */
 	size_t used, total;	  /* bytes */

@@ -30,13 +30,13 @@ int cks_manifest_add(struct cks_manifest *m, const struct cks_packed *image)
 
 /* --- writing */
 
-static json_t *devices_json(const struct cks_manifest_gpu *gpu)
+static json_t *devices_json(const struct cks_manifest_device *devices, size_t count)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < gpu->count; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s}", "name", gpu->devices[i].name,
-						      "uuid", gpu->devices[i].uuid));
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(list, json_pack("{s:s, s:s}", "name", devices[i].name, "uuid",
+						      devices[i].uuid));
 	return list;
 }
 
@@ -81,11 +81,12 @@ static json_t *images_json(const struct cks_manifest *m)
 json_t *cks_manifest_json(const struct cks_manifest *m)
 {
 	return json_pack(
-		"{s:i, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:s, s:i, s:o}, s:i, s:o, s:o, s:o}",
+		"{s:i, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:s, s:i, s:o, s:o}, s:i, s:o, s:o, s:o}",
 		"format", CK_MANIFEST_FORMAT, "release", m->release, "session", m->session,
 		"application", m->application, "created", (json_int_t)m->created, "memory",
 		(json_int_t)m->memory, "gpu", "machine", m->gpu.machine, "driver", m->gpu.driver,
-		"version", m->gpu.version, "devices", devices_json(&m->gpu), "pid", (int)m->pid,
+		"version", m->gpu.version, "devices", devices_json(m->gpu.devices, m->gpu.count),
+		"hidden", devices_json(m->gpu.hidden, m->gpu.hidden_count), "pid", (int)m->pid,
 		"threads", threads_json(m), "outside", outside_json(&m->outside), "images",
 		images_json(m));
 }
@@ -136,31 +137,40 @@ static bool take_size(const json_t *json, const char *name, uint64_t *out)
 	return json_is_integer(value) && json_integer_value(value) >= 0;
 }
 
-static bool take_gpu(const json_t *json, struct cks_manifest_gpu *gpu)
+static bool take_devices(const json_t *list, struct cks_manifest_device *devices, size_t *count)
 {
-	const json_t *devices = json_object_get(json, "devices"), *device;
-	uint64_t version;
+	const json_t *device;
 	size_t i;
 
-	if (!json_object_get(json, "machine")) /* of a release that knew no other */
-		strcpy(gpu->machine, "x86_64");
-	else if (!take_text(json, "machine", gpu->machine, sizeof(gpu->machine)))
+	if (!json_is_array(list) || json_array_size(list) > CK_MANIFEST_DEVICES)
 		return false;
-	if (!take_text(json, "driver", gpu->driver, sizeof(gpu->driver)) ||
-	    !take_size(json, "version", &version) || version > INT32_MAX ||
-	    !json_is_array(devices) || json_array_size(devices) > CK_MANIFEST_DEVICES)
-		return false;
-	gpu->version = (int)version;
-	gpu->count = json_array_size(devices);
-	json_array_foreach(devices, i, device)
+	*count = json_array_size(list);
+	json_array_foreach(list, i, device)
 	{
-		struct cks_manifest_device *d = &gpu->devices[i];
+		struct cks_manifest_device *d = &devices[i];
 
 		if (!take_text(device, "name", d->name, sizeof(d->name)) ||
 		    !take_text(device, "uuid", d->uuid, sizeof(d->uuid)))
 			return false;
 	}
 	return true;
+}
+
+static bool take_gpu(const json_t *json, struct cks_manifest_gpu *gpu)
+{
+	const json_t *hidden = json_object_get(json, "hidden"); /* an older release has none */
+	uint64_t version;
+
+	if (!json_object_get(json, "machine")) /* of a release that knew no other */
+		strcpy(gpu->machine, "x86_64");
+	else if (!take_text(json, "machine", gpu->machine, sizeof(gpu->machine)))
+		return false;
+	if (!take_text(json, "driver", gpu->driver, sizeof(gpu->driver)) ||
+	    !take_size(json, "version", &version) || version > INT32_MAX)
+		return false;
+	gpu->version = (int)version;
+	return take_devices(json_object_get(json, "devices"), gpu->devices, &gpu->count) &&
+	       (!hidden || take_devices(hidden, gpu->hidden, &gpu->hidden_count));
 }
 
 static bool take_outside(const json_t *list, struct cks_outside *outside)
@@ -316,6 +326,15 @@ void cks_manifest_free(struct cks_manifest *manifest)
 	free(manifest->threads);
 	free(manifest->images);
 	memset(manifest, 0, sizeof(*manifest));
+}
+
+bool cks_manifest_names(const struct cks_manifest_gpu *gpu, const char *uuid)
+{
+	for (size_t i = 0; i < gpu->count; i++) {
+		if (strcmp(gpu->devices[i].uuid, uuid) == 0)
+			return true;
+	}
+	return false;
 }
 
 int cks_manifest_fits(const struct cks_manifest *manifest, const struct cks_manifest_gpu *here,

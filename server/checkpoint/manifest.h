@@ -8,6 +8,7 @@
 #define CK_SERVER_CHECKPOINT_MANIFEST_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -30,6 +31,9 @@ struct cks_manifest_gpu {
 	int version;		       /* of the driver, as of cuDriverGetVersion */
 	struct cks_manifest_device devices[CK_MANIFEST_DEVICES];
 	size_t count;
+	struct cks_manifest_device
+		hidden[CK_MANIFEST_DEVICES]; /* of the machine, but not the server's */
+	size_t hidden_count;
 };
 
 struct cks_manifest {
@@ -65,6 +69,9 @@ int cks_manifest_parse(const char *text, size_t size, struct cks_manifest *manif
 		       struct cks_why *why);
 
 void cks_manifest_free(struct cks_manifest *manifest);
+
+/* Is a GPU of this UUID among the server's? */
+bool cks_manifest_names(const struct cks_manifest_gpu *gpu, const char *uuid);
 
 /* Can a server with @here take the worker? Else -EXDEV and the difference. */
 int cks_manifest_fits(const struct cks_manifest *manifest, const struct cks_manifest_gpu *here,

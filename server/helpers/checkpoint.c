@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "server/helpers/checkpoint.h"
+#include "server/helpers/checkpoint_part.h"
 #include "server/session/driver.h"
 #include "server/session/session.h"
 #include "server/processes/child.h"
@@ -27,14 +28,7 @@ CK_LOG_DEFINE("server");
 
 #define CK_ANSWER_FD 3
 
-/* The driver's calls, which the table of rpc/driver.api refuses to clients. */
-static struct {
-	CUresult (*state)(int pid, CUprocessState *state);
-	CUresult (*lock)(int pid, CUcheckpointLockArgs *args);
-	CUresult (*checkpoint)(int pid, CUcheckpointCheckpointArgs *args);
-	CUresult (*restore)(int pid, CUcheckpointRestoreArgs *args);
-	CUresult (*unlock)(int pid, CUcheckpointUnlockArgs *args);
-} driver;
+struct cks_checkpoint_calls cks_checkpoint_calls;
 
 static bool find(void *function, const char *name)
 {
@@ -44,17 +38,14 @@ static bool find(void *function, const char *name)
 
 static bool find_all(void)
 {
-	return find(&driver.state, "cuCheckpointProcessGetState") &&
-	       find(&driver.lock, "cuCheckpointProcessLock") &&
-	       find(&driver.checkpoint, "cuCheckpointProcessCheckpoint") &&
-	       find(&driver.restore, "cuCheckpointProcessRestore") &&
-	       find(&driver.unlock, "cuCheckpointProcessUnlock");
+	return find(&cks_checkpoint_calls.state, "cuCheckpointProcessGetState") &&
+	       find(&cks_checkpoint_calls.lock, "cuCheckpointProcessLock") &&
+	       find(&cks_checkpoint_calls.checkpoint, "cuCheckpointProcessCheckpoint") &&
+	       find(&cks_checkpoint_calls.restore, "cuCheckpointProcessRestore") &&
+	       find(&cks_checkpoint_calls.unlock, "cuCheckpointProcessUnlock");
 }
 
-static void fail(struct cks_checkpoint_answer *a, int status, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void fail(struct cks_checkpoint_answer *a, int status, const char *format, ...)
+void cks_checkpoint_fail(struct cks_checkpoint_answer *a, int status, const char *format, ...)
 {
 	va_list args;
 
@@ -64,20 +55,22 @@ static void fail(struct cks_checkpoint_answer *a, int status, const char *format
 	va_end(args);
 }
 
-/* Note that @call failed, unless it did not. */
-static bool check(struct cks_checkpoint_answer *a, const char *call, CUresult err)
+bool cks_checkpoint_check(struct cks_checkpoint_answer *a, const char *call, CUresult err)
 {
 	if (err)
-		fail(a, CK_CHECKPOINT_FAILED, "the driver's %s: %s", call, cks_error_name(err));
+		cks_checkpoint_fail(a, CK_CHECKPOINT_FAILED, "the driver's %s: %s", call,
+				    cks_error_name(err));
 	return err == CUDA_SUCCESS;
 }
 
-static bool state_of(struct cks_checkpoint_answer *a, int pid, CUprocessState *state)
+bool cks_checkpoint_state(struct cks_checkpoint_answer *a, int pid, CUprocessState *state)
 {
-	if (!check(a, "cuCheckpointProcessGetState", driver.state(pid, state)))
+	if (!cks_checkpoint_check(a, "cuCheckpointProcessGetState",
+				  cks_checkpoint_calls.state(pid, state)))
 		return false;
 	if (*state == CU_PROCESS_STATE_FAILED)
-		fail(a, CK_CHECKPOINT_LOST, "the driver has lost the process's GPU state");
+		cks_checkpoint_fail(a, CK_CHECKPOINT_LOST,
+				    "the driver has lost the process's GPU state");
 	return *state != CU_PROCESS_STATE_FAILED;
 }
 
@@ -91,81 +84,60 @@ static void move_out(struct cks_checkpoint_answer *a, int pid, const char *words
 	CUresult err;
 
 	cks_room_read(&before);
-	if (!state_of(a, pid, &state))
+	if (!cks_checkpoint_state(a, pid, &state))
 		return;
 	if (state == CU_PROCESS_STATE_RUNNING) {
-		err = driver.lock(pid, &lock);
+		err = cks_checkpoint_calls.lock(pid, &lock);
 		if (err == CUDA_ERROR_NOT_READY)
-			fail(a, CK_CHECKPOINT_FAILED,
-			     "its work on the GPU is still running (--suspend-wait)");
+			cks_checkpoint_fail(
+				a, CK_CHECKPOINT_FAILED,
+				"its work on the GPU is still running (--suspend-wait)");
 		else
-			check(a, "cuCheckpointProcessLock", err);
+			cks_checkpoint_check(a, "cuCheckpointProcessLock", err);
 		if (err)
 			return;
 		state = CU_PROCESS_STATE_LOCKED;
 	}
 	if (state == CU_PROCESS_STATE_LOCKED &&
-	    !check(a, "cuCheckpointProcessCheckpoint", driver.checkpoint(pid, NULL)) &&
-	    driver.unlock(pid, NULL) != CUDA_SUCCESS)
+	    !cks_checkpoint_check(a, "cuCheckpointProcessCheckpoint",
+				  cks_checkpoint_calls.checkpoint(pid, NULL)) &&
+	    cks_checkpoint_calls.unlock(pid, NULL) != CUDA_SUCCESS)
 		a->status = CK_CHECKPOINT_LOST;
 	cks_room_read(&after);
 	cks_room_need(&before, &after, bytes ? strtoull(bytes + 1, NULL, 10) : 0, &a->need);
 }
 
-static bool has_room(struct cks_checkpoint_answer *a, const char *words)
+static bool open_driver(struct cks_checkpoint_answer *a, const char *driver)
 {
-	struct cks_room room, need;
-	char why[sizeof(a->why)];
-
-	cks_room_parse(words, &need);
-	cks_room_read(&room);
-	if (cks_room_suffices(&room, &need, why, sizeof(why)))
-		return true;
-	fail(a, CK_CHECKPOINT_NO_ROOM, "%s", why);
+	if (cks_driver_open(driver, a->why, sizeof(a->why)) == 0 && find_all())
+		return cks_checkpoint_check(a, "cuInit", ck_driver.cuInit(0));
+	if (!a->why[0])
+		cks_checkpoint_fail(a, 0,
+				    "the driver is too old: it has no cuCheckpointProcess...");
+	a->status = CK_CHECKPOINT_FAILED;
 	return false;
-}
-
-static void move_in(struct cks_checkpoint_answer *a, int pid, const char *words)
-{
-	CUprocessState state;
-	CUresult err;
-
-	if (!state_of(a, pid, &state))
-		return;
-	if (state == CU_PROCESS_STATE_CHECKPOINTED) {
-		if (!has_room(a, words))
-			return;
-		err = driver.restore(pid, NULL);
-		if (!check(a, "cuCheckpointProcessRestore", err)) {
-			if (err == CUDA_ERROR_OUT_OF_MEMORY)
-				a->status = CK_CHECKPOINT_TOO_LATE;
-			return;
-		}
-		state = CU_PROCESS_STATE_LOCKED;
-	}
-	if (state == CU_PROCESS_STATE_LOCKED)
-		check(a, "cuCheckpointProcessUnlock", driver.unlock(pid, NULL));
 }
 
 int cks_checkpoint_main(char *const *words)
 {
-	struct cks_checkpoint_answer a = {.status = CK_CHECKPOINT_DONE};
+	static struct cks_checkpoint_way way;
+	struct cks_checkpoint_answer a = {.status = CK_CHECKPOINT_DONE, .device = -1};
+	bool out = strcmp(words[2], "out") == 0;
 	int pid = atoi(words[1]);
 	int64_t begin;
 
 	/* after a crash of the supervisor, the next one finishes this: two movers would disturb each other */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-suspend");
-	if (cks_driver_open(words[0], a.why, sizeof(a.why)) < 0 || !find_all()) {
-		if (!a.why[0])
-			fail(&a, 0, "the driver is too old: it has no cuCheckpointProcess...");
-		a.status = CK_CHECKPOINT_FAILED;
-	} else if (check(&a, "cuInit", ck_driver.cuInit(0))) {
+	if (out)
+		unsetenv("CUDA_VISIBLE_DEVICES"); /* a worker may have others than the server */
+	if ((out || cks_checkpoint_way(words[0], words + 3, &way, &a)) &&
+	    open_driver(&a, words[0])) {
 		begin = ck_now_ms();
-		if (strcmp(words[2], "out") == 0)
+		if (out)
 			move_out(&a, pid, words[3]);
 		else
-			move_in(&a, pid, words[3]);
+			cks_checkpoint_in(&a, pid, &way);
 		a.ms = (unsigned int)(ck_now_ms() - begin);
 	}
 	_exit(ck_fd_write_full(CK_ANSWER_FD, &a, sizeof(a)) < 0);
@@ -173,40 +145,63 @@ int cks_checkpoint_main(char *const *words)
 
 /* --- in the supervisor */
 
-static _Noreturn void become(char *const *arguments, int fd)
-{
-	int high = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+_Static_assert(sizeof(struct cks_checkpoint_answer) <= PIPE_BUF, "an answer is one write");
 
-	cks_child_signals();
-	if (high >= 0 && dup2(high, CK_ANSWER_FD) >= 0)
-		execv("/proc/self/exe", arguments);
-	_exit(127);
+/* The arguments of a move. */
+struct arguments {
+	char pid[16], more[CK_ROOM_TEXT], marks[CK_NOTE_GPUS * 11 + 1], seat[16];
+	char *list[14];
+};
+
+static void print_marks(const uint32_t *marks, char *text, size_t size)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
+		at += (size_t)snprintf(text + at, size - at, "%s%u", i ? "," : "", marks[i]);
+}
+
+static void fill(struct arguments *a, const char *name, const struct cks_checkpoint_move *move)
+{
+	char **at = a->list;
+
+	snprintf(a->pid, sizeof(a->pid), "%d", (int)move->worker);
+	*at++ = (char *)"cricket-rpc-server";
+	*at++ = (char *)CK_CHECKPOINT_ARGUMENT;
+	*at++ = (char *)(uintptr_t)name;
+	*at++ = a->pid;
+	*at++ = (char *)(move->out ? "out" : "in");
+	*at++ = a->more;
+	*at = NULL;
+	if (move->out) {
+		snprintf(a->more, sizeof(a->more), "%u,%llu", move->wait_ms,
+			 (unsigned long long)move->bytes);
+		return;
+	}
+	cks_room_print(move->need, a->more);
+	print_marks(move->gpus.marks, a->marks, sizeof(a->marks));
+	snprintf(a->seat, sizeof(a->seat), "%ld", move->account < 0 ? -1l : (long)move->seat);
+	*at++ = a->marks;
+	*at++ = (char *)(uintptr_t)move->gpus.goal;
+	*at++ = (char *)(uintptr_t)move->gpus.there;
+	*at++ = (char *)(uintptr_t)move->allowed;
+	*at++ = (char *)(move->anywhere ? "1" : "0");
+	*at++ = a->seat;
+	*at = NULL;
 }
 
 pid_t cks_checkpoint_start(const char *name, const struct cks_checkpoint_move *move, int *fd)
 {
-	char pid_text[16], more[CK_ROOM_TEXT];
-	char *arguments[] = {(char *)"cricket-rpc-server",
-			     (char *)CK_CHECKPOINT_ARGUMENT,
-			     (char *)name,
-			     pid_text,
-			     (char *)(move->out ? "out" : "in"),
-			     more,
-			     NULL};
+	struct arguments arguments;
 	int ends[2];
 	pid_t pid;
 
-	snprintf(pid_text, sizeof(pid_text), "%d", (int)move->worker);
-	if (move->out)
-		snprintf(more, sizeof(more), "%u,%llu", move->wait_ms,
-			 (unsigned long long)move->bytes);
-	else
-		cks_room_print(move->need, more);
+	fill(&arguments, name, move);
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	pid = fork();
 	if (pid == 0)
-		become(arguments, ends[1]);
+		cks_child_execute(arguments.list, ends[1], move->out ? -1 : move->account);
 	*fd = ends[0];
 	close(ends[1]);
 	if (pid > 0)

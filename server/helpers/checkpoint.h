@@ -2,8 +2,10 @@
  * server/helpers/checkpoint.h - the process that moves a worker's GPU state out, and back.
  *
  * The driver's calls for that act on another process, by its id. The supervisor loads no driver, so each move is
- * a process of its own, `--checkpoint DRIVER PID out|in MILLISECONDS,BYTES|ROOM`, which writes what came of it to
- * descriptor 3.
+ * a process of its own, which writes what came of it to descriptor 3:
+ *     --checkpoint DRIVER PID out MILLISECONDS,BYTES
+ *     --checkpoint DRIVER PID in ROOM MARKS GOAL THERE ALLOWED ANYWHERE SEAT
+ * With a SEAT, the account of the session's identity is its descriptor 4.
  */
 #ifndef CK_SERVER_HELPERS_CHECKPOINT_H
 #define CK_SERVER_HELPERS_CHECKPOINT_H
@@ -11,6 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "server/helpers/gpu_map.h"
 #include "server/processes/room.h"
 
 #define CK_CHECKPOINT_ARGUMENT "--checkpoint"
@@ -22,10 +25,13 @@ struct cks_checkpoint_answer {
 		CK_CHECKPOINT_FAILED,  /* the process is as it was before */
 		CK_CHECKPOINT_NO_ROOM, /* in: the GPU's memory is in use; as it was before */
 		CK_CHECKPOINT_TOO_LATE, /* the same, but the driver has tried, and may be unable to try again */
-		CK_CHECKPOINT_LOST, /* the driver cannot bring its state back */
+		CK_CHECKPOINT_LOST,    /* the driver cannot bring its state back */
+		CK_CHECKPOINT_REFUSED, /* in: not to that GPU; the driver was not asked */
 	} status;
-	unsigned int ms;      /* that the driver took, without its own start */
-	struct cks_room need; /* out: for the way back */
+	unsigned int ms;	   /* that the driver took, without its own start */
+	struct cks_room need;	   /* out: for the way back */
+	struct cks_device_map map; /* in, when it is done: to other GPUs; count 0: to its own */
+	int device; /* in: the number of the GPU that it has come to, if it has one and is not where it was; else -1 */
 	char why[200];
 };
 
@@ -35,8 +41,14 @@ struct cks_checkpoint_move {
 	bool out;
 	unsigned int wait_ms; /* out: for its work on the GPU */
 	uint64_t bytes;	      /* out: of GPU memory */
-	const struct cks_room
-		*need; /* in: as its way out has answered; a count of 0: that is not known */
+	/* the rest is of in: as its way out has answered; a count of 0: that is not known */
+	const struct cks_room *need;
+	struct cks_gpu_wish gpus;
+	const char
+		*allowed; /* GPUs of its identity, as CUDA_VISIBLE_DEVICES; "": all of the server */
+	bool anywhere;	  /* where there is room, if its own GPU has none */
+	int account;	  /* of its identity; -1: there is no policy */
+	uint32_t seat;	  /* in it */
 };
 
 /* Start one; *@fd is where its answer comes, the caller's to close. The process id, or -errno. */

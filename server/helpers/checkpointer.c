@@ -91,7 +91,7 @@ int cks_checkpointer_main(void)
 	job.goes_on = cks_helper_goes_on;
 	describe(session, program, m);
 	append_to_log();
-	ret = cks_gpu_describe(driver, &m->gpu, &why);
+	ret = cks_gpu_describe_all(driver, &m->gpu, &why);
 	if (ret == 0 && move)
 		ret = cks_move_send(&job, CK_WORKER_CONTROL, m, &why);
 	else if (ret == 0)

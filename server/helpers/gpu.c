@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -10,20 +11,10 @@
 
 #include "gen/driver.h"
 #include "server/helpers/gpu.h"
+#include "server/session/device_map.h"
 #include "server/session/driver.h"
 #include "server/session/session.h"
 #include "util/util.h"
-
-/* As nvidia-smi prints it. */
-static void print_uuid(const CUuuid *uuid, char *out, size_t size)
-{
-	const unsigned char *b = (const unsigned char *)uuid->bytes;
-
-	snprintf(out, size,
-		 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-		 b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-		 b[14], b[15]);
-}
 
 static CUresult describe_device(int ordinal, struct cks_manifest_device *out)
 {
@@ -36,7 +27,7 @@ static CUresult describe_device(int ordinal, struct cks_manifest_device *out)
 	if (!err)
 		err = ck_driver.cuDeviceGetUuid_v2(&uuid, device);
 	if (!err)
-		print_uuid(&uuid, out->uuid, sizeof(out->uuid));
+		cks_uuid_print((const unsigned char *)uuid.bytes, out->uuid);
 	return err;
 }
 
@@ -103,5 +94,63 @@ int cks_gpu_describe(const char *driver, struct cks_manifest_gpu *gpu, struct ck
 	*gpu = answer->gpu;
 	*why = answer->why;
 	munmap(answer, sizeof(*answer));
+	return ret;
+}
+
+#define CK_VISIBLE "CUDA_VISIBLE_DEVICES"
+
+/* The lists of a machine. */
+struct lists {
+	struct cks_manifest_gpu all, visible, allowed;
+};
+
+static int read_lists(const char *driver, const char *allowed, struct lists *l, struct cks_why *why)
+{
+	bool some = getenv(CK_VISIBLE) != NULL;
+	int ret = 0;
+
+	if (some)
+		ret = cks_gpu_describe(driver, &l->visible, why);
+	if (ret == 0 && allowed[0]) {
+		setenv(CK_VISIBLE, allowed, 1);
+		ret = cks_gpu_describe(driver, &l->allowed, why);
+	}
+	unsetenv(CK_VISIBLE);
+	if (ret == 0)
+		ret = open_and_describe(driver, &l->all, why);
+	if (!some)
+		l->visible = l->all;
+	if (!allowed[0])
+		l->allowed = l->visible;
+	return ret;
+}
+
+int cks_gpu_describe_all(const char *driver, struct cks_manifest_gpu *gpu, struct cks_why *why)
+{
+	struct cks_manifest_gpu *all;
+	int ret = cks_gpu_describe(driver, gpu, why);
+
+	if (ret < 0 || !getenv(CK_VISIBLE))
+		return ret;
+	all = calloc(1, sizeof(*all));
+	unsetenv(CK_VISIBLE);
+	ret = all ? cks_gpu_describe(driver, all, why) : cks_why_set(why, ENOMEM, "%m");
+	for (size_t i = 0; ret == 0 && i < all->count; i++) {
+		if (!cks_manifest_names(gpu, all->devices[i].uuid))
+			gpu->hidden[gpu->hidden_count++] = all->devices[i];
+	}
+	free(all);
+	return ret;
+}
+
+int cks_gpu_machine(const char *driver, const char *allowed, struct cks_machine *machine,
+		    struct cks_why *why)
+{
+	struct lists *l = calloc(1, sizeof(*l));
+	int ret = l ? read_lists(driver, allowed, l, why) : cks_why_set(why, ENOMEM, "%m");
+
+	if (ret == 0)
+		ret = cks_machine_fill(machine, &l->all, &l->visible, &l->allowed, why);
+	free(l);
 	return ret;
 }

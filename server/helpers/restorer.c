@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -20,6 +21,7 @@
 #include "server/helpers/gpu.h"
 #include "server/helpers/helper.h"
 #include "server/processes/messages.h"
+#include "server/session/device_map.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -48,9 +50,10 @@ static void give_up(const int inherited[CK_OUTSIDE_ROLES])
 
 /* A worker that is back. */
 struct restored {
-	pid_t pid;   /* as the server knows it */
-	pid_t child; /* it, or the init process of its namespace */
-	int report;  /* from that process; -1: there is none */
+	pid_t pid;    /* as the server knows it */
+	pid_t child;  /* it, or the init process of its namespace */
+	int report;   /* from that process; -1: there is none */
+	json_t *gpus; /* of the machine that it comes from; NULL: of this one */
 };
 
 /* --- a worker in a namespace of its own */
@@ -132,6 +135,24 @@ static int restore_apart(const struct cks_checkpoint_job *job, int dir,
 
 /* --- any worker */
 
+/* The GPUs that the worker has left, if some are not here. */
+static json_t *list_gpus(const struct cks_manifest_gpu *there, const struct cks_manifest_gpu *here)
+{
+	char text[CK_MAP_GPUS * CK_UUID_TEXT];
+	bool moved = false;
+	size_t at = 0;
+
+	for (size_t i = 0; i < there->count + there->hidden_count && i < CK_MAP_GPUS; i++) {
+		const struct cks_manifest_device *d =
+			i < there->count ? &there->devices[i] : &there->hidden[i - there->count];
+
+		moved |= i < there->count && !cks_manifest_names(here, d->uuid);
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%.*s", i ? "," : "",
+				       CK_UUID_TEXT - 2, d->uuid);
+	}
+	return moved ? json_string(text) : NULL;
+}
+
 static int restore(const struct cks_checkpoint_job *job, const char *driver, struct cks_manifest *m,
 		   struct restored *restored, struct cks_why *why)
 {
@@ -155,6 +176,7 @@ static int restore(const struct cks_checkpoint_job *job, const char *driver, str
 	}
 	if (ret == 0)
 		give_up(inherited);
+	restored->gpus = list_gpus(&m->gpu, &here);
 	close(dir);
 	return ret;
 }
@@ -208,9 +230,10 @@ int cks_restorer_main(void)
 	}
 	ck_info("worker %d of session %s is restored from %s", (int)restored.pid, m->session,
 		job.directory);
-	cks_helper_answer(json_pack("{s:b, s:i, s:s, s:s, s:I}", "ok", 1, "pid", (int)restored.pid,
-				    "session", m->session, "program", m->application, "memory",
-				    (json_int_t)m->memory));
+	cks_helper_answer(json_pack("{s:b, s:i, s:s, s:s, s:I, s:o*}", "ok", 1, "pid",
+				    (int)restored.pid, "session", m->session, "program",
+				    m->application, "memory", (json_int_t)m->memory, "gpus",
+				    restored.gpus));
 	cks_manifest_free(m);
 	free(m);
 	json_decref(request);

@@ -183,7 +183,7 @@ void cks_account_leave_seat(struct cks_account *a, uint32_t seat)
 
 /* --- for a worker */
 
-int cks_account_map(int fd, uint32_t seat, struct cks_account **out)
+int cks_account_view(int fd, uint32_t seat, struct cks_account **out)
 {
 	int seals = fcntl(fd, F_GET_SEALS), ret;
 	struct cks_account *a = NULL;
@@ -200,9 +200,27 @@ int cks_account_map(int fd, uint32_t seat, struct cks_account **out)
 		munmap(a, (size_t)st.st_size);
 		return -EPROTO;
 	}
-	a->slots[seat].pid = (uint32_t)getpid();
 	*out = a;
 	return 0;
+}
+
+int cks_account_map(int fd, uint32_t seat, struct cks_account **out)
+{
+	int ret = cks_account_view(fd, seat, out);
+
+	if (ret == 0)
+		(*out)->slots[seat].pid = (uint32_t)getpid();
+	return ret;
+}
+
+uint64_t cks_account_seat_used(struct cks_account *a, uint32_t seat, int device)
+{
+	uint64_t used;
+
+	lock(a);
+	used = a->slots[seat].used[device];
+	pthread_mutex_unlock(&a->lock);
+	return used;
 }
 
 bool cks_account_has(const struct cks_account *a, unsigned int pid)

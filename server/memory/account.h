@@ -36,6 +36,10 @@ void cks_account_leave_seat(struct cks_account *account, uint32_t seat);
 /* Map the file @fd, which stays open. -EPROTO: it is no account, or has no such @seat. */
 int cks_account_map(int fd, uint32_t seat, struct cks_account **out);
 
+/* The same for another process, which only looks. What the session of @seat has of @device. */
+int cks_account_view(int fd, uint32_t seat, struct cks_account **out);
+uint64_t cks_account_seat_used(struct cks_account *account, uint32_t seat, int device);
+
 /* The terms as they are now. */
 void cks_account_terms(const struct cks_account *account, struct cks_terms *out);
 /* Of a device with @total bytes: how many the identity may have. */

@@ -10,6 +10,7 @@
 #include "server/memory/account.h"
 #include "server/memory/meter.h"
 #include "server/memory/meter_part.h"
+#include "server/session/device_map.h"
 #include "server/session/driver.h"
 #include "server/session/locks.h"
 #include "util/log.h"
@@ -46,16 +47,18 @@ static void forget_devices(void)
 static int ask_device(CUdevice device)
 {
 	const struct ck_driver *d = &cks_meter_driver;
+	unsigned char uuid[16];
 	size_t total = 0;
-	CUuuid uuid;
 
-	if ((!d->cuDeviceGetUuid_v2 || d->cuDeviceGetUuid_v2(&uuid, device)) &&
-	    (!d->cuDeviceGetUuid || d->cuDeviceGetUuid(&uuid, device)))
+	if (!cks_device_map_find(device, uuid))
 		return -1;
-	if (!d->cuDeviceTotalMem_v2 || d->cuDeviceTotalMem_v2(&total, device))
+	/* GPUs that a device can move to have equal memory; and the driver may be locked */
+	if (meter.total[device] == 0 &&
+	    (!d->cuDeviceTotalMem_v2 || d->cuDeviceTotalMem_v2(&total, device)))
 		return -1;
-	meter.total[device] = total;
-	return cks_account_device(meter.account, (const unsigned char *)uuid.bytes);
+	if (total > 0)
+		meter.total[device] = total;
+	return cks_account_device(meter.account, uuid);
 }
 
 /* The device's number in the account; -1: it is not counted. */
@@ -99,6 +102,24 @@ int cks_meter_account(int fd, uint32_t seat)
 	move_to(account, seat);
 	ck_unlock(&meter.lock);
 	return 0;
+}
+
+void cks_meter_moved(void)
+{
+	int index;
+
+	ck_lock(&meter.lock);
+	for (int i = 0; meter.account && i < CK_MAX_DEVICES; i++) {
+		if (meter.own[i] > 0 && meter.index[i] >= 0)
+			cks_account_refund(meter.account, meter.seat, meter.index[i], meter.own[i]);
+	}
+	forget_devices();
+	for (int i = 0; meter.account && i < CK_MAX_DEVICES; i++) {
+		index = meter.own[i] > 0 ? index_of(i) : -1;
+		if (index >= 0)
+			cks_account_move(meter.account, meter.seat, index, meter.own[i]);
+	}
+	ck_unlock(&meter.lock);
 }
 
 bool cks_meter_is_own(unsigned int pid)

@@ -23,6 +23,10 @@ struct cks_terms;
  * -errno. */
 int cks_meter_account(int fd, uint32_t seat);
 
+/* The session's devices are on other GPUs (device_map.h): its memory counts there, also if that is more than the account
+ * allows. */
+void cks_meter_moved(void);
+
 /* The terms of the account; without one nothing is set. */
 void cks_meter_terms(struct cks_terms *out);
 

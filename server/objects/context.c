@@ -14,6 +14,7 @@
 #include "server/graphs/mirror.h"
 #include "server/nccl/nccl.h"
 #include "server/memory/pinned.h"
+#include "server/session/device_map.h"
 #include "server/session/session.h"
 #include "server/copy/staging.h"
 #include "server/memory/status.h"
@@ -51,17 +52,22 @@ static void forget_contents(struct cks_session *s, uint64_t id)
 /* The supervisor knows the GPU by a mark of its UUID. */
 static void note_gpu(struct cks_session *s, CUdevice device)
 {
-	CUuuid uuid;
-	uint32_t mark = 2166136261u; /* FNV-1a */
+	unsigned char uuid[16];
 
-	if (device < 0 || device >= CK_NOTED_GPUS || atomic_load(&s->gpus[device]))
+	if (device < 0 || device >= CK_NOTED_GPUS || atomic_load(&s->gpus[device]) ||
+	    !cks_device_map_find(device, uuid))
 		return;
-	if ((!ck_driver.cuDeviceGetUuid_v2 || ck_driver.cuDeviceGetUuid_v2(&uuid, device)) &&
-	    (!ck_driver.cuDeviceGetUuid || ck_driver.cuDeviceGetUuid(&uuid, device)))
-		return;
-	for (size_t i = 0; i < sizeof(uuid.bytes); i++)
-		mark = (mark ^ (unsigned char)uuid.bytes[i]) * 16777619u;
-	atomic_store(&s->gpus[device], mark ? mark : 1);
+	atomic_store(&s->gpus[device], cks_uuid_mark(uuid));
+}
+
+void cks_context_moved(struct cks_session *s)
+{
+	unsigned char uuid[16];
+
+	for (int i = 0; i < CK_NOTED_GPUS; i++) {
+		if (atomic_load(&s->gpus[i]) && cks_device_map_find(i, uuid))
+			atomic_store(&s->gpus[i], cks_uuid_mark(uuid));
+	}
 }
 
 /* The session uses the GPU of @device from now on. */

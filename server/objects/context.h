@@ -14,4 +14,7 @@ struct cks_session;
  * to it. */
 void cks_context_retire(struct cks_session *session, uint64_t id, CUcontext context);
 
+/* The session's devices are on other GPUs (device_map.h): note that for the supervisor. */
+void cks_context_moved(struct cks_session *session);
+
 #endif

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "server/processes/peer.h"
+#include "server/session/device_map.h"
 #include "server/session/histogram.h"
 #include "server/session/identity.h"
 
@@ -63,7 +64,7 @@ struct cks_worker_note {
 	char host[CK_NOTE_HOST]; /* of CK_NOTE_SESSION: the client's machine, as it calls itself */
 	/* of CK_NOTE_USE and _END, since the session began: calls that were answered, one-way commands, bytes */
 	uint64_t calls, commands, received, sent;
-	/* of CK_NOTE_USE: GPUs that it has contexts on, each a mark of its UUID; 0: none */
+	/* of CK_NOTE_USE, _PARKED and _SESSION: GPUs that it has contexts on, each a mark of its UUID; 0: none */
 	uint32_t gpus[CK_NOTE_GPUS];
 	/* of CK_NOTE_USE and _END, since the session began */
 	struct cks_histogram call_times, round_trips;
@@ -128,6 +129,13 @@ struct cks_control_turn {
 struct cks_control_words {
 	char kind, last;
 	char text[CK_NOTE_TEXT];
+};
+
+/* As struct cks_control_map, while it is parked: its devices are on these GPUs now. */
+#define CK_CONTROL_MAP 'G'
+struct cks_control_map {
+	char kind, unused[3];
+	struct cks_device_map map;
 };
 
 /* Exit status of a spare that failed to get ready. */

@@ -148,6 +148,7 @@ static const struct row {
 	{"criu", required_argument, cks_option_text, MEMBER(criu)},
 	{"checkpoint-dir", required_argument, cks_option_path, MEMBER(checkpoint_dir)},
 	{"suspend-for-others", no_argument, cks_option_flag, MEMBER(suspend_for_others)},
+	{"resume-anywhere", no_argument, cks_option_flag, MEMBER(resume_anywhere)},
 	{"gpu-time", no_argument, cks_option_flag, MEMBER(gpu_time)},
 	{"sandbox", required_argument, cks_option_sandbox, ALL},
 	{"nccl", required_argument, cks_option_nccl, ALL},

@@ -53,6 +53,7 @@ struct cks_options {
 	const char
 		*confine; /* workers open files that a driver needs, and these folders; NULL: all */
 	bool suspend_for_others;
+	bool resume_anywhere;
 	bool gpu_time; /* measure that of sessions */
 	unsigned int max_sessions;
 	struct cks_limits limits;

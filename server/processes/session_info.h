@@ -26,19 +26,27 @@ struct cks_asker {
 	unsigned int slot, serial;
 };
 
+#define CK_WISH_TEXT 128
+#define CK_THERE_TEXT (CK_MAP_GPUS * CK_UUID_TEXT)
+
 /* Of each session; all 0 at its begin. */
 struct cks_suspension {
 	enum { CK_RUNNING, CK_PARKING, CK_MOVING_OUT, CK_SUSPENDED, CK_MOVING_IN } state;
 	int64_t since;	      /* the state; times are in ms */
 	bool held, was_held;  /* until a command resumes it; before that command */
 	bool wanted;	      /* its client wants the GPU, or a command resumes it */
+	bool was_wanted;      /* without that command */
 	bool no_room;	      /* it has found none to resume, */
 	bool tried;	      /* and the driver has tried */
 	struct cks_room need; /* what it took of each GPU */
-	int64_t again;	      /* do not resume it before this time */
-	uint64_t bytes;	      /* of GPU memory that lie, or will, in host memory */
-	uint64_t uses;	      /* of its worker's note, */
-	int64_t used;	      /* and when they changed last */
+	char wish
+		[CK_WISH_TEXT]; /* to which GPU a command wants it, as in "1" or "0=1,1=0"; "": to its own */
+	char there
+		[CK_THERE_TEXT]; /* UUIDs of the GPUs of the machine that it left, if that may be another one */
+	int64_t again;	/* do not resume it before this time */
+	uint64_t bytes; /* of GPU memory that lie, or will, in host memory */
+	uint64_t uses;	/* of its worker's note, */
+	int64_t used;	/* and when they changed last */
 	/* its worker wants memory: CK_PRESSED_... */
 	enum { CK_NOT_PRESSED, CK_PRESSED_ALONE, CK_PRESSED_OTHERS } pressed;
 	int64_t pressed_at;
@@ -62,8 +70,10 @@ struct cks_session_info {
 	struct cks_owner owner;
 	char program[CK_NOTE_TEXT]; /* of the client, as it calls itself */
 	unsigned int client_pid;
-	uint64_t memory; /* bytes of device memory, as last reported */
-	uint64_t peak;	 /* the most of them */
+	uint64_t memory;	     /* bytes of device memory, as last reported */
+	uint32_t gpus[CK_NOTE_GPUS]; /* that it has contexts on, as in struct cks_worker_note */
+	int moved;     /* 0, or 1 and the server's number of the GPU that it has moved to */
+	uint64_t peak; /* the most of them */
 	struct cks_session_use {
 		char host[CK_NOTE_HOST];		  /* of the client, as it calls itself */
 		int64_t begun;				  /* in ms */

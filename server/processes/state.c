@@ -164,6 +164,17 @@ static void read_owner(struct reader *r, const json_t *json, struct cks_owner *o
 	get_bytes(r, identity, "key", owner->identity.key.bytes, CK_HASH_SIZE);
 }
 
+/* On which GPUs it is. */
+static void read_gpus(struct reader *r, const json_t *json, struct cks_session_info *info)
+{
+	const json_t *list = json_object_get(json, "gpus");
+
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
+		info->gpus[i] = (uint32_t)json_integer_value(json_array_get(list, i));
+	get_text(json, "there", info->suspension.there, sizeof(info->suspension.there));
+	info->moved = (int)get_number(r, json, "moved", 0, CK_MAP_GPUS, 0);
+}
+
 /* A worker that is not a spare has a session, under any name that a newer release gives its state. */
 static void read_worker(struct reader *r, const json_t *json, struct cks_state_worker *w)
 {
@@ -187,6 +198,7 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 	info->memory = (uint64_t)get_number(r, json, "memory", 0, INT64_MAX, 0);
 	get_text(json, "host", info->use.host, sizeof(info->use.host));
 	info->use.begun = get_number(r, json, "begun", 0, INT64_MAX, 0);
+	read_gpus(r, json, info);
 	if (strcmp(state, "suspended") == 0) {
 		get_text(json, "need", need, sizeof(need));
 		cks_room_parse(need, &info->suspension.need);

@@ -103,6 +103,25 @@ static void put_suspension(struct writer *w, json_t *json, const struct cks_susp
 	put(w, json, "need", json_string(need));
 }
 
+static void put_gpus(struct writer *w, json_t *json, const struct cks_session_info *info)
+{
+	json_t *list = json_array();
+	bool any = false;
+
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++) {
+		append(w, list, json_integer(info->gpus[i]));
+		any |= info->gpus[i] != 0;
+	}
+	if (any)
+		put(w, json, "gpus", list);
+	else
+		json_decref(list);
+	if (info->suspension.there[0])
+		put(w, json, "there", json_string(info->suspension.there));
+	if (info->moved)
+		put_number(w, json, "moved", info->moved);
+}
+
 static json_t *write_worker(struct writer *w, const struct cks_state_worker *worker)
 {
 	const struct cks_session_info *info = &worker->info;
@@ -129,6 +148,7 @@ static json_t *write_worker(struct writer *w, const struct cks_state_worker *wor
 	put_name(w, json, "host", info->use.host);
 	put_number(w, json, "begun", info->use.begun);
 	put_suspension(w, json, &info->suspension);
+	put_gpus(w, json, info);
 	return json;
 }
 

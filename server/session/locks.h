@@ -27,6 +27,7 @@ enum ck_rank {
 	CK_RANK_PROFILE_KINDS, /* kinds of records; CUPTI may hand over a buffer meanwhile */
 	CK_RANK_DIRECT,	       /* the list of bridges to workers of other servers */
 	CK_RANK_M3_BROKER,     /* the connection to the broker: one question at a time */
+	CK_RANK_METER,	       /* what the session has of its identity's quota */
 	CK_RANK_DIRECT_BRIDGE = CK_RANK_LEAF,  /* one of them, and the copy that uses it */
 	CK_RANK_MEMORY = CK_RANK_LEAF,	       /* device memory of the session */
 	CK_RANK_LINK_USERS = CK_RANK_LEAF,     /* counts of users of all links */
@@ -42,7 +43,7 @@ enum ck_rank {
 	CK_RANK_NVML = CK_RANK_LEAF,	       /* NVML's handles and their numbers */
 	CK_RANK_PROFILE = CK_RANK_LEAF,	       /* records that the client has not fetched */
 	CK_RANK_WORDS = CK_RANK_LEAF,	       /* what is to be said to the program's user */
-	CK_RANK_METER = CK_RANK_LEAF,	       /* what the session has of its identity's quota */
+	CK_RANK_DEVICE_MAP = CK_RANK_LEAF,     /* on which GPUs the devices are */
 	CK_RANK_METER_PIECES = CK_RANK_LEAF,   /* the pieces of that */
 	CK_RANK_METER_PHYSICAL = CK_RANK_LEAF, /* physical memory and its mappings, for the same */
 };

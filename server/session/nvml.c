@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cricket.h"
+#include "server/session/device_map.h"
 #include "server/session/driver.h"
 #include "server/session/locks.h"
 #include "server/session/nvml.h"
@@ -25,6 +26,7 @@ static struct {
 	pthread_once_t once;
 	int result; /* result of opening it: an nvmlReturn_t */
 	nvmlDevice_t handles[MAX_HANDLES];
+	char uuids[MAX_HANDLES][CK_UUID_TEXT]; /* of these, when they were new; "": not known */
 	unsigned int count;
 	unsigned int client_pid;
 	char application[257];
@@ -67,7 +69,7 @@ bool cks_nvml_begin(void **slot, int *result)
 	return *result == NVML_SUCCESS;
 }
 
-bool cks_nvml_device_find(unsigned int id, nvmlDevice_t *device)
+bool cks_nvml_device_itself(unsigned int id, nvmlDevice_t *device)
 {
 	bool found;
 
@@ -77,6 +79,34 @@ bool cks_nvml_device_find(unsigned int id, nvmlDevice_t *device)
 		*device = state.handles[id - 1];
 	ck_unlock(&state.lock);
 	return found;
+}
+
+bool cks_nvml_device_find(unsigned int id, nvmlDevice_t *device)
+{
+	unsigned char uuid[16], now[16];
+	char text[CK_UUID_TEXT];
+	nvmlDevice_t other;
+
+	if (!cks_nvml_device_itself(id, device))
+		return false;
+	/* a text is written before its handle is counted */
+	if (!cks_uuid_parse(state.uuids[id - 1], uuid) || !cks_device_map_now(uuid, now))
+		return true;
+	cks_uuid_print(now, text);
+	if (ck_nvml.nvmlDeviceGetHandleByUUID && !ck_nvml.nvmlDeviceGetHandleByUUID(text, &other))
+		*device = other;
+	return true;
+}
+
+/* Call with the lock held. */
+static void add(nvmlDevice_t device)
+{
+	char *uuid = state.uuids[state.count];
+
+	state.handles[state.count] = device;
+	if (!ck_nvml.nvmlDeviceGetUUID || ck_nvml.nvmlDeviceGetUUID(device, uuid, CK_UUID_TEXT))
+		uuid[0] = '\0';
+	state.count++;
 }
 
 int cks_nvml_device_put(nvmlDevice_t device, unsigned int *id)
@@ -90,7 +120,7 @@ int cks_nvml_device_put(nvmlDevice_t device, unsigned int *id)
 	if (i == MAX_HANDLES)
 		ret = NVML_ERROR_INSUFFICIENT_RESOURCES;
 	else if (i == state.count)
-		state.handles[state.count++] = device;
+		add(device);
 	ck_unlock(&state.lock);
 	*id = i + 1;
 	return ret;

@@ -21,8 +21,12 @@ void cks_nvml_client(unsigned int pid, const char *application);
 /* Is NVML open, with the function of @slot? If not, *@result is the error. */
 bool cks_nvml_begin(void **slot, int *result);
 
-/* Numbers for NVML's handles, from 1; a handle always gets the same number. */
+/*
+ * Numbers for NVML's handles, from 1; a handle always gets the same number. If the session has moved to another GPU, the
+ * program's handle stands for that one (device_map.h). Only who it is, it says of itself: cks_nvml_device_itself.
+ */
 bool cks_nvml_device_find(unsigned int id, nvmlDevice_t *device);
+bool cks_nvml_device_itself(unsigned int id, nvmlDevice_t *device);
 int cks_nvml_device_put(nvmlDevice_t device, unsigned int *id);
 
 /* Allocate zeroed memory in *@room (part of the reply) for @count elements, or as many as a reply

@@ -1,24 +1,15 @@
 /*
  * server/session/nvml_device.c - see nvml_device.h.
  */
-#include <stdio.h>
+#include <string.h>
 
 #include "gen/driver.h"
+#include "server/session/device_map.h"
 #include "server/session/nvml_device.h"
-
-/* As NVML writes it, after @kind. */
-static void print_uuid(const CUuuid *uuid, const char *kind, char out[64])
-{
-	const unsigned char *b = (const unsigned char *)uuid->bytes;
-
-	snprintf(out, 64, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-		 kind, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11],
-		 b[12], b[13], b[14], b[15]);
-}
 
 static int by_uuid(int ordinal, nvmlDevice_t *device)
 {
-	char text[64];
+	char text[CK_UUID_TEXT];
 	CUuuid uuid;
 	int err;
 
@@ -26,10 +17,11 @@ static int by_uuid(int ordinal, nvmlDevice_t *device)
 		return NVML_ERROR_NOT_FOUND;
 	if (!cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetHandleByUUID, &err))
 		return err;
-	print_uuid(&uuid, "MIG", text);
+	cks_uuid_print((const unsigned char *)uuid.bytes, text);
+	memcpy(text, "MIG", 3);
 	if (!ck_nvml.nvmlDeviceGetHandleByUUID(text, device))
 		return 0;
-	print_uuid(&uuid, "GPU", text);
+	memcpy(text, "GPU", 3);
 	return (int)ck_nvml.nvmlDeviceGetHandleByUUID(text, device);
 }
 

@@ -121,6 +121,11 @@ const struct cks_terms *cks_seat_terms(const struct cks_seat *seat)
 	return seat->row ? &seat->row->terms : cks_policy_find(NULL, NULL);
 }
 
+int cks_seat_file(const struct cks_seat *seat)
+{
+	return seat->row && (int32_t)seat->number >= 0 ? seat->row->fd : -1;
+}
+
 /* A new account; NULL: *@error says why. */
 static struct cks_account_row *open_account(struct cks_accounts *a, const struct ck_hash *identity,
 					    int *error)

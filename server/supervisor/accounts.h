@@ -40,6 +40,9 @@ const struct cks_terms *cks_accounts_terms(const struct cks_accounts *accounts,
 /* The same of a session; without a seat nothing is set. */
 const struct cks_terms *cks_seat_terms(const struct cks_seat *seat);
 
+/* The file of its account, which stays the account's; -1: it has no seat. */
+int cks_seat_file(const struct cks_seat *seat);
+
 /* The command @name to start a worker through; NULL: @identity may not use it. Valid until the next reload. */
 const struct cks_prefix *cks_accounts_prefix(const struct cks_accounts *accounts,
 					     const struct ck_hash *identity, const char *name);

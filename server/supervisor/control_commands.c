@@ -125,12 +125,17 @@ static json_t *suspend(struct cks_server *server, const json_t *request, struct 
 	return cks_suspend(server->suspender, s, !until || strcmp(until, "resume") == 0, &asker);
 }
 
+static const char *device_of(const json_t *request)
+{
+	return json_string_value(json_object_get(request, "device"));
+}
+
 static json_t *resume(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	json_t *error = NULL;
 	struct cks_session_info *s = session_of(server, request, asker, &error);
 
-	return s ? cks_resume(server->suspender, s, &asker) : error;
+	return s ? cks_resume(server->suspender, s, device_of(request), &asker) : error;
 }
 
 static json_t *end(struct cks_server *server, const json_t *request, struct cks_asker asker)
@@ -167,9 +172,14 @@ static void print_drain(const json_t *reply)
 
 static void print_moved(const json_t *reply)
 {
-	printf("%s: %lld MiB in %d ms\n", text_of(reply, "session"),
+	const json_t *device = json_object_get(reply, "device");
+
+	printf("%s: %lld MiB in %d ms", text_of(reply, "session"),
 	       (long long)json_integer_value(json_object_get(reply, "memory")) >> 20,
 	       (int)json_integer_value(json_object_get(reply, "ms")));
+	if (device)
+		printf(", on GPU %d", (int)json_integer_value(device));
+	printf("\n");
 }
 
 /* --- checkpoint, restore, move: travel.c */
@@ -212,7 +222,7 @@ const struct cks_command cks_commands[] = {
 	 .print = print_moved,
 	 .for_users = true},
 	{.name = "resume",
-	 .arguments = "session",
+	 .arguments = "session [device]",
 	 .run = resume,
 	 .print = print_moved,
 	 .for_users = true},

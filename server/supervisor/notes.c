@@ -65,6 +65,17 @@ static void count(struct cks_session_info *s, const struct cks_worker_note *note
 	s->use.round_trips = note->round_trips;
 }
 
+/* On which GPUs it is; 0: the note does not tell. A worker of an older release tells it with CK_NOTE_USE alone. */
+static void take_gpus(struct cks_session_info *s, const struct cks_worker_note *note)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
+		any |= note->gpus[i] != 0;
+	if (any)
+		memcpy(s->gpus, note->gpus, sizeof(s->gpus));
+}
+
 /* A note of a session, for the supervisor to handle later. */
 static void hear(struct cks_workers *w, struct cks_session_info *s,
 		 const struct cks_worker_note *note)
@@ -72,9 +83,10 @@ static void hear(struct cks_workers *w, struct cks_session_info *s,
 	struct cks_suspension *u = &s->suspension;
 
 	if (note->kind == CK_NOTE_WANTED)
-		u->wanted = true;
+		u->wanted = u->was_wanted = true;
 	else if (note->kind == CK_NOTE_PARKED || note->kind == CK_NOTE_BUSY)
 		u->said = *note;
+	take_gpus(s, note);
 	if (note->kind != CK_NOTE_USE) {
 		w->stirred = true;
 		return;
@@ -93,6 +105,7 @@ static void name(struct cks_workers *w, struct worker *worker, const struct cks_
 
 	if (worker->named)
 		return;
+	take_gpus(&worker->info, note);
 	memcpy(worker->session, note->session, sizeof(worker->session));
 	memcpy(worker->info.program, note->text, sizeof(note->text) - 1);
 	worker->info.client_pid = (unsigned int)note->number;

@@ -63,6 +63,8 @@ static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_tim
 			 s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
 			 u->used ? (double)(now - u->used) / 1e3 : 0.0, "weight",
 			 (int)cks_session_terms(s)->weight, "held", s->share.held);
+	if (s->moved && !out)
+		json_object_set_new(json, "device", json_integer(s->moved - 1));
 	if (left >= 0)
 		json_object_set_new(json, "ends_in", json_real((double)left / 1e3));
 	if (gpu_time)

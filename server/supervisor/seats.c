@@ -37,6 +37,14 @@ const struct cks_terms *cks_session_terms(const struct cks_session_info *session
 	return cks_seat_terms(&container_of(session, struct worker, info)->seat);
 }
 
+int cks_session_account(const struct cks_session_info *session, uint32_t *seat)
+{
+	const struct cks_seat *own = &container_of(session, struct worker, info)->seat;
+
+	*seat = own->number;
+	return cks_seat_file(own);
+}
+
 int cks_worker_seat(struct cks_workers *w, struct worker *worker)
 {
 	struct cks_control_account message = {.kind = CK_CONTROL_ACCOUNT};

@@ -36,6 +36,24 @@ bool cks_workers_say(const struct cks_session_info *session, const char *line, b
 				    MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(message);
 }
 
+bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map)
+{
+	int control = container_of(session, struct worker, info)->control;
+	const struct cks_control_map message = {.kind = CK_CONTROL_MAP, .map = *map};
+	bool moved[CK_NOTE_GPUS] = {false};
+
+	for (uint32_t i = 0; i < map->count; i++) {
+		for (size_t k = 0; k < CK_NOTE_GPUS; k++) {
+			if (moved[k] || session->gpus[k] != cks_uuid_mark(map->pairs[i].was))
+				continue;
+			session->gpus[k] = cks_uuid_mark(map->pairs[i].is);
+			moved[k] = true;
+		}
+	}
+	return control >= 0 && send(control, &message, sizeof(message),
+				    MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(message);
+}
+
 void cks_workers_kill(const struct cks_session_info *session)
 {
 	const struct worker *worker = container_of(session, struct worker, info);

@@ -32,6 +32,7 @@ struct cks_suspender *cks_suspender_create(const struct cks_options *options, co
 		return NULL;
 	p->driver = driver;
 	p->wait_ms = (unsigned int)(options->limits.value[CK_LIMIT_PARK] * 1000);
+	p->anywhere = options->resume_anywhere;
 	p->workers = workers;
 	p->control = control;
 	cks_suspend_policy_init(&p->policy, options);
@@ -82,6 +83,7 @@ static void release(struct cks_suspender *p, struct cks_session_info *s, const c
 	s->suspension.no_room = s->suspension.tried = false;
 	s->suspension.spared = why ? s->suspension.spared : 0;
 	s->suspension.bytes = 0;
+	s->suspension.wish[0] = s->suspension.there[0] = '\0';
 	change(s, CK_RUNNING);
 	if (!why)
 		return;
@@ -94,8 +96,9 @@ static json_t *moved(const struct cks_session_info *s, const struct cks_checkpoi
 {
 	char name[CK_SESSION_NAME];
 
-	return json_pack("{s:b, s:s, s:I, s:i}", "ok", 1, "session", cks_session_name(s, name),
-			 "memory", (json_int_t)s->suspension.bytes, "ms", (int)a->ms);
+	return json_pack("{s:b, s:s, s:I, s:i, s:o*}", "ok", 1, "session",
+			 cks_session_name(s, name), "memory", (json_int_t)s->suspension.bytes, "ms",
+			 (int)a->ms, "device", a->device < 0 ? NULL : json_integer(a->device));
 }
 
 /* While @s returns, the others take no memory that was free when it began. */
@@ -113,11 +116,19 @@ static void freeze_others(const struct cks_suspender *p, const struct cks_sessio
 static void move(struct cks_suspender *p, struct cks_session_info *s, bool out)
 {
 	struct cks_suspension *u = &s->suspension;
-	const struct cks_checkpoint_move move = {.worker = s->pid,
-						 .out = out,
-						 .wait_ms = p->wait_ms,
-						 .bytes = u->bytes,
-						 .need = &u->need};
+	uint32_t seat = 0;
+	int account = cks_session_account(s, &seat);
+	const struct cks_checkpoint_move move = {
+		.worker = s->pid,
+		.out = out,
+		.wait_ms = p->wait_ms,
+		.bytes = u->bytes,
+		.need = &u->need,
+		.gpus = {.there = u->there, .marks = s->gpus, .goal = u->wish},
+		.allowed = cks_session_terms(s)->gpus,
+		.anywhere = p->anywhere,
+		.account = account,
+		.seat = seat};
 	pid_t pid;
 
 	if (!out) /* before the helper looks whether there is room */
@@ -191,7 +202,7 @@ static void stay(struct cks_suspender *p, struct cks_session_info *s,
 		 const struct cks_checkpoint_answer *a)
 {
 	struct cks_suspension *u = &s->suspension;
-	bool full = a->status != CK_CHECKPOINT_FAILED;
+	bool full = a->status == CK_CHECKPOINT_NO_ROOM || a->status == CK_CHECKPOINT_TOO_LATE;
 	char name[CK_SESSION_NAME];
 
 	cks_session_name(s, name);
@@ -203,7 +214,26 @@ static void stay(struct cks_suspender *p, struct cks_session_info *s,
 	u->tried |= a->status == CK_CHECKPOINT_TOO_LATE;
 	if (u->asked) /* whoever asked may ask again */
 		u->held = u->was_held;
+	if (u->wish[0]) /* not there, and the program may not need it yet */
+		u->wanted = u->was_wanted;
+	u->wish[0] = '\0';
 	reply(p, s, cks_control_error("%s stays suspended: %s", name, a->why));
+}
+
+/* It is on other GPUs from now on, or the same ones have other UUIDs: its worker has to know, and so has the next way. */
+static void note_place(struct cks_session_info *s, const struct cks_checkpoint_answer *a)
+{
+	char name[CK_SESSION_NAME];
+
+	if (a->map.count == 0)
+		return;
+	if (!cks_workers_map(s, &a->map))
+		ck_warn("the worker of %s does not learn on which GPU it is",
+			cks_session_name(s, name));
+	if (a->device >= 0) {
+		s->moved = 1 + a->device;
+		ck_info("session %s is on GPU %d", cks_session_name(s, name), a->device);
+	}
 }
 
 static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
@@ -224,6 +254,7 @@ static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
 	} else {
 		ck_info("session %s goes on: %llu MiB moved back in %u ms", name,
 			(unsigned long long)u->bytes >> 20, a.ms);
+		note_place(s, &a);
 		reply(p, s, moved(s, &a));
 		release(p, s, NULL);
 	}
@@ -378,7 +409,7 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool he
 	return NULL;
 }
 
-json_t *cks_resume(struct cks_suspender *p, struct cks_session_info *s,
+json_t *cks_resume(struct cks_suspender *p, struct cks_session_info *s, const char *device,
 		   const struct cks_asker *asker)
 {
 	struct cks_suspension *u = &s->suspension;
@@ -387,7 +418,11 @@ json_t *cks_resume(struct cks_suspender *p, struct cks_session_info *s,
 	cks_session_name(s, name);
 	if (u->state != CK_SUSPENDED)
 		return cks_control_error("%s is %s", name, cks_suspension_name(u));
+	if (device && strlen(device) >= sizeof(u->wish))
+		return cks_control_error("the list of devices is too long");
+	snprintf(u->wish, sizeof(u->wish), "%s", device ? device : "");
 	u->was_held = u->held;
+	u->was_wanted = u->wanted;
 	u->held = false;
 	u->wanted = true;
 	u->again = 0;

@@ -25,6 +25,7 @@ struct cks_suspend_policy {
 struct cks_suspender {
 	const char *driver;
 	unsigned int wait_ms; /* for running work */
+	bool anywhere;	      /* a session may return to another GPU: --resume-anywhere */
 	struct cks_workers *workers;
 	struct cks_control *control;
 	struct cks_suspend_policy policy;
@@ -57,8 +58,9 @@ const char *cks_suspension_name(const struct cks_suspension *suspension);
  */
 json_t *cks_suspend(struct cks_suspender *suspender, struct cks_session_info *session, bool held,
 		    const struct cks_asker *asker);
+/* @device: the server's number of the GPU to return to, or a list as in "0=1,1=0"; NULL: where it was. */
 json_t *cks_resume(struct cks_suspender *suspender, struct cks_session_info *session,
-		   const struct cks_asker *asker);
+		   const char *device, const struct cks_asker *asker);
 
 /* --- suspend_policy.c */
 

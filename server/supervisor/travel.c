@@ -252,7 +252,7 @@ static void stay(struct cks_server *server, const struct travel *travel)
 	cks_turns_forget(s);
 	cks_workers_tell(s, CK_CONTROL_RETURN);
 	if (travel->resumes)
-		json_decref(cks_resume(server->suspender, s, NULL));
+		json_decref(cks_resume(server->suspender, s, NULL, NULL));
 	else
 		s->suspension.held = travel->held;
 }

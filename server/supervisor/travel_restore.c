@@ -2,6 +2,7 @@
  * server/supervisor/travel_restore.c - sessions on their way out of files; see travel.h.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "server/helpers/helper.h"
@@ -19,6 +20,7 @@ static void restored(struct cks_server *server, json_t *reply, void *data)
 {
 	struct travel *travel = data;
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+	const char *there = json_string_value(json_object_get(reply, "gpus"));
 
 	if (!json_is_true(json_object_get(reply, "ok"))) {
 		travel_finish(server, travel, reply);
@@ -31,6 +33,8 @@ static void restored(struct cks_server *server, json_t *reply, void *data)
 		cks_workers_stir(server->workers);
 		s->suspension.bytes =
 			(uint64_t)json_integer_value(json_object_get(reply, "memory"));
+		snprintf(s->suspension.there, sizeof(s->suspension.there), "%s",
+			 there ? there : "");
 		cks_turns_forget(s);
 		cks_workers_tell(s, CK_CONTROL_RETURN);
 	}
@@ -90,7 +94,7 @@ void travel_check_named(struct cks_server *server, struct travel *travel)
 		return;
 	}
 	/* that answers the command, when the GPU state is back */
-	error = cks_resume(server->suspender, s, &travel->asker);
+	error = cks_resume(server->suspender, s, NULL, &travel->asker);
 	if (error)
 		travel_finish(server, travel, error);
 	travel->step = OVER;

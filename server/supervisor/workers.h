@@ -42,6 +42,8 @@ void cks_workers_accounts(struct cks_workers *workers, struct cks_accounts *acco
 const struct cks_terms *cks_workers_identity_terms(const struct cks_workers *workers,
 						   const struct cks_identity *identity);
 const struct cks_terms *cks_session_terms(const struct cks_session_info *session);
+/* The file of its account, which stays the account's, and its seat; -1: it has none. */
+int cks_session_account(const struct cks_session_info *session, uint32_t *seat);
 /* The command @name, if a worker of @identity may be started through it; else NULL. Valid until the policy is read again. */
 const struct cks_prefix *cks_workers_prefix(const struct cks_workers *workers,
 					    const struct cks_identity *identity, const char *name);
@@ -64,6 +66,9 @@ struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 bool cks_workers_tell(const struct cks_session_info *session, char kind);
 /* The same with a line for the program's user; @last: it is why the session ends. */
 bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last);
+/* The same with a map: its devices are on these GPUs now. */
+struct cks_device_map;
+bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map);
 /* End its process at once. */
 void cks_workers_kill(const struct cks_session_info *session);
 /* By public name, or by the worker's process id; NULL: there is none. */

@@ -41,6 +41,13 @@ void cks_park_prepare(struct cks_session *s, uint64_t seconds)
 	s->gate.knock = knock;
 }
 
+void cks_park_gpus(const struct cks_session *s, uint32_t gpus[CK_NOTE_GPUS])
+{
+	_Static_assert(CK_NOTE_GPUS == CK_NOTED_GPUS, "a note has a mark for each noted device");
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
+		gpus[i] = atomic_load_explicit(&s->gpus[i], memory_order_relaxed);
+}
+
 /* Why the driver could not move the session out, in words; NULL: it can. No thread is inside of the gate. */
 static const char *obstacle(struct cks_session *s)
 {
@@ -69,6 +76,7 @@ static void *come_to_rest(void *session)
 		snprintf(note.text, sizeof(note.text), "%s", why);
 	}
 	note.number = cks_memory_total(s->memory);
+	cks_park_gpus(s, note.gpus);
 	say(&note);
 	return NULL;
 }
@@ -96,13 +104,6 @@ static void count(struct cks_session *s, struct cks_worker_note *note)
 	cks_histogram_read_shared(&s->round_trips, &note->round_trips);
 }
 
-/* Marks of the GPUs that it has contexts on. */
-static void list_gpus(struct cks_session *s, struct cks_worker_note *note)
-{
-	for (size_t i = 0; i < CK_ARRAY_SIZE(note->gpus); i++)
-		note->gpus[i] = atomic_load_explicit(&s->gpus[i], memory_order_relaxed);
-}
-
 /* The same, and what it has now, for CK_NOTE_USE. */
 static void take_stock(struct cks_session *s, struct cks_worker_note *note)
 {
@@ -115,7 +116,7 @@ static void take_stock(struct cks_session *s, struct cks_worker_note *note)
 	note->uses = park.uses;
 	note->number = cks_memory_total(s->memory);
 	count(s, note);
-	list_gpus(s, note);
+	cks_park_gpus(s, note->gpus);
 }
 
 /* Counters may change after the use that they count: a report on use alone would miss the last bytes. */

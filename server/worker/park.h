@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "server/processes/messages.h"
+
 struct cks_session;
 
 /* Before anyone may ask @session to park; it has @seconds for that. */
@@ -16,6 +18,9 @@ void cks_park_prepare(struct cks_session *session, uint64_t seconds);
 
 /* Park, in a thread: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. cks_gate_open() ends it. */
 void cks_park(struct cks_session *session);
+
+/* The GPUs that it has contexts on, as marks for the supervisor. */
+void cks_park_gpus(const struct cks_session *session, uint32_t gpus[CK_NOTE_GPUS]);
 
 /* Tell the supervisor, at most once a second, of device memory and use that have changed. For one thread. */
 void cks_park_report(struct cks_session *session);

@@ -7,6 +7,7 @@
 
 #include "gen/driver.h"
 #include "server/modules/modcache.h"
+#include "server/session/device_map.h"
 #include "server/worker/snapshot.h"
 #include "rpc/alias.h"
 #include "util/util.h"
@@ -61,6 +62,7 @@ static void fill_identity(ck_device *d, CUdevice dev)
 		memcpy(d->uuid_v2, uuid.bytes, sizeof(d->uuid_v2));
 	else
 		memcpy(d->uuid_v2, d->uuid, sizeof(d->uuid_v2));
+	cks_device_map_note((int)dev, (const unsigned char *)d->uuid_v2);
 	if (ck_driver.cuDeviceGetLuid)
 		ck_driver.cuDeviceGetLuid(d->luid, &d->luid_mask, dev);
 	if (ck_driver.cuDeviceTotalMem_v2)

@@ -22,6 +22,7 @@
 #include "server/memory/memory.h"
 #include "server/memory/meter.h"
 #include "server/memory/share.h"
+#include "server/objects/context.h"
 #include "server/objects/warm.h"
 #include "server/processes/confine.h"
 #include "server/processes/leash.h"
@@ -32,6 +33,7 @@
 #include "server/processes/state.h"
 #include "server/processes/title.h"
 #include "server/processes/users.h"
+#include "server/session/device_map.h"
 #include "server/session/nvml.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
@@ -77,6 +79,7 @@ static void describe(struct cks_state_worker *self)
 	if (atomic_load(&s->gate.closed) & CK_GATE_PARKED) {
 		self->info.suspension.state = CK_SUSPENDED;
 		self->info.suspension.bytes = self->info.memory;
+		cks_park_gpus(s, self->info.gpus);
 	}
 }
 
@@ -106,6 +109,7 @@ static int announce(const struct cks_session *session)
 	note.peer = worker.owner;
 	note.identity = worker.client.identity;
 	note.user = user_of_process();
+	cks_park_gpus(session, note.gpus);
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
@@ -161,8 +165,17 @@ static void say(struct cks_control_words *message)
 	worker_end(message->text);
 }
 
+/* The session is suspended, and returns to other GPUs. */
+static void move(const struct cks_control_map *message)
+{
+	cks_device_map_move(&message->map);
+	cks_context_moved(worker.session);
+	cks_meter_moved();
+}
+
 union message {
 	char kind;
+	struct cks_control_map map;
 	struct cks_control_account account;
 	struct cks_control_turn turn;
 	struct cks_control_words words;
@@ -189,6 +202,9 @@ static void heed(union message *message)
 		break;
 	case CK_CONTROL_UNPARK:
 		cks_gate_open(&worker.session->gate);
+		break;
+	case CK_CONTROL_MAP:
+		move(&message->map);
 		break;
 	case CK_CONTROL_FREEZE:
 	case CK_CONTROL_THAW:

@@ -159,6 +159,22 @@ def test_without_a_checkpoint_the_rest_is_shown(tmp_path, app, fails, line, stat
     assert re.search(r"^the same \d+ losses as", result.out, re.M), result.out
 
 
+def test_a_training_alternates_between_two_gpus(tmp_path, app):
+    app("training")
+    result = run([BENCH / "other_gpu.py", "--driver", "emu", "--moves", "4"],
+                 clean_env(CRICKET_TIMEOUT="60", TMPDIR=str(tmp_path)), 120)
+    assert result.status == 0, result.out + result.err
+    rows = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
+    before, after = (r for r in rows if r["name"] == "facts")
+    assert before["uuid"] != after["uuid"] and before["pci"] == after["pci"]
+    assert (before["mib"], after["mib"]) == ([64, 0], [0, 64])
+    moves = [r for r in rows if r["name"] == "move"]
+    assert [m["to"] for m in moves] == [1, 0, 1, 0]
+    for m in moves:
+        assert m["suspended"] == [0, 0] and m["after"] == m["before"][::-1] and m["after"][m["to"]] > 0
+    assert re.search(r"^the same \d+ losses as", result.out, re.M), result.out
+
+
 def test_other_losses_are_found(capsys, monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
     compare = importlib.import_module("survive").compare

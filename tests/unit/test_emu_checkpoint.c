@@ -13,13 +13,36 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "emu/nvml.h"
 #include "emu/usage.h"
 #include "tests/unit/emu_fixture.h"
 
 #define LARGE (8ul << 20)
 #define UNIT (2ul << 20)
 
-enum operation { LOCK, CHECKPOINT, RESTORE, UNLOCK, STATE, THREAD, USED, TAKE, GIVE, DIRTY_LOCK };
+enum operation {
+	LOCK,
+	CHECKPOINT,
+	RESTORE,
+	UNLOCK,
+	STATE,
+	THREAD,
+	USED,
+	TAKE,
+	GIVE,
+	DIRTY_LOCK,
+	MAP, /* a restore with one of the maps below */
+};
+
+/* Which device each of the two goes to; -1: to one that is not there. */
+static const struct {
+	unsigned int count;
+	int from[2], to[2];
+} maps[] = {
+	{2, {0, 1}, {1, 0}}, /* exchanged */
+	{2, {0, 1}, {0, 1}}, {1, {0}, {1}},	   {2, {0, 0}, {0, 1}},
+	{2, {0, 1}, {1, 1}}, {2, {0, 1}, {-1, 0}},
+};
 
 struct order {
 	enum operation operation;
@@ -32,17 +55,37 @@ static pid_t other_pid;
 
 /* --- the other process */
 
-/* Bytes that process @pid uses of device 0, as others see it. */
-static int64_t used_by(int pid)
+/* Bytes that process @pid uses of device @number, as others see it. */
+static int64_t used_by(int pid, int number)
 {
 	static struct ck_emu_use list[CK_EMU_USERS];
-	unsigned int count = ck_emu_usage_list(0, list);
+	unsigned int count = ck_emu_usage_list(number, list);
 
 	for (unsigned int i = 0; i < count; i++) {
 		if (list[i].pid == (unsigned int)pid)
 			return (int64_t)list[i].bytes;
 	}
 	return 0;
+}
+
+static CUuuid uuid_of(int device)
+{
+	CUuuid uuid = {.bytes = "nowhere"};
+
+	if (device >= 0)
+		cuDeviceGetUuid_v2(&uuid, device);
+	return uuid;
+}
+
+static CUresult restore_by(int pid, size_t map)
+{
+	CUcheckpointGpuPair pairs[2];
+	CUcheckpointRestoreArgs args = {.gpuPairs = pairs, .gpuPairsCount = maps[map].count};
+
+	for (unsigned int i = 0; i < maps[map].count; i++)
+		pairs[i] =
+			(CUcheckpointGpuPair){uuid_of(maps[map].from[i]), uuid_of(maps[map].to[i])};
+	return cuCheckpointProcessRestore(pid, &args);
 }
 
 static int64_t obey(const struct order *o)
@@ -69,7 +112,9 @@ static int64_t obey(const struct order *o)
 	case THREAD:
 		return cuCheckpointProcessGetRestoreThreadId(o->pid, &thread) ? -1 : thread;
 	case USED:
-		return used_by(o->pid);
+		return used_by(o->pid, (int)o->number);
+	case MAP:
+		return restore_by(o->pid, o->number);
 	case TAKE:
 		return cuMemAlloc_v2(&taken, o->number);
 	default:
@@ -369,6 +414,74 @@ static void memory_that_others_may_have_stays(void **unused)
 	assert_int_equal(done(UNLOCK, 0), CUDA_SUCCESS);
 }
 
+static size_t free_of(CUdevice device)
+{
+	CUcontext context;
+	size_t free, total;
+
+	ok(cuCtxCreate_v2(&context, 0, device));
+	ok(cuMemGetInfo_v2(&free, &total));
+	ok(cuCtxDestroy_v2(context));
+	return free;
+}
+
+/* The same device of the process, and other memory: as it is reported of NVIDIA's driver, the UUID goes along and the
+ * PCI address stays. */
+static void a_process_comes_back_to_the_other_device(void **unused)
+{
+	const CUuuid first = uuid_of(0), second = uuid_of(1);
+	struct nvmlMemory_t memory;
+	unsigned char bytes[4096];
+	char pci[2][32];
+	nvmlDevice_t board;
+	CUdeviceptr at;
+	CUuuid now;
+
+	(void)unused;
+	ok(cuMemAlloc_v2(&at, 40ul << 20));
+	ok(cuMemsetD8_v2(at, 0x5a, 40ul << 20));
+	ok(cuDeviceGetPCIBusId(pci[0], sizeof(pci[0]), 0));
+	assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
+	assert_int_equal(nvmlDeviceGetHandleByIndex_v2(1, &board), NVML_SUCCESS);
+	for (int turn = 0; turn < 4; turn++) {
+		int from = turn % 2, to = 1 - from;
+
+		assert_int_equal(done(USED, (size_t)from), 40 << 20);
+		assert_int_equal(done(USED, (size_t)to), 0);
+		assert_int_equal(done(LOCK, 0), CUDA_SUCCESS);
+		assert_int_equal(done(CHECKPOINT, 0), CUDA_SUCCESS);
+		assert_int_equal(done(MAP, 0), CUDA_SUCCESS);
+		assert_int_equal(done(UNLOCK, 0), CUDA_SUCCESS);
+		assert_int_equal(done(USED, (size_t)from), 0);
+		assert_int_equal(done(USED, (size_t)to), 40 << 20);
+		assert_int_equal(nvmlDeviceGetMemoryInfo(board, &memory), NVML_SUCCESS);
+		assert_int_equal(memory.used,
+				 to == 1 ? 40 << 20 : 0); /* the board stays what it is */
+		now = uuid_of(0);
+		assert_memory_equal(&now, to ? &second : &first, sizeof(now));
+		ok(cuDeviceGetPCIBusId(pci[1], sizeof(pci[1]), 0));
+		assert_string_equal(pci[0], pci[1]);
+		assert_int_equal(free_of(0), MEMORY - (40ul << 20));
+		assert_int_equal(free_of(1), MEMORY);
+		ok(cuMemcpyDtoH_v2(bytes, at + (20ul << 20), sizeof(bytes)));
+		assert_int_equal(bytes[0] | bytes[4095], 0x5a);
+	}
+	assert_int_equal(nvmlShutdown(), NVML_SUCCESS);
+	ok(cuMemFree_v2(at));
+}
+
+static void a_map_that_does_not_lead_each_device_to_another_is_refused(void **unused)
+{
+	(void)unused;
+	assert_int_equal(done(LOCK, 0), CUDA_SUCCESS);
+	assert_int_equal(done(CHECKPOINT, 0), CUDA_SUCCESS);
+	for (size_t i = 2; i < CK_ARRAY_SIZE(maps); i++)
+		assert_int_equal(done(MAP, i), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(done(STATE, 0), CU_PROCESS_STATE_CHECKPOINTED);
+	assert_int_equal(done(MAP, 1), CUDA_SUCCESS);
+	assert_int_equal(done(UNLOCK, 0), CUDA_SUCCESS);
+}
+
 static void wrong_arguments_are_refused(void **unused)
 {
 	CUcheckpointRestoreArgs restore = {.reserved1 = 1};
@@ -428,6 +541,8 @@ int main(void)
 		in_context(a_lock_waits_for_work_that_runs),
 		in_context(a_lock_waits_for_calls_that_have_begun),
 		in_context(memory_that_others_may_have_stays),
+		in_context(a_process_comes_back_to_the_other_device),
+		in_context(a_map_that_does_not_lead_each_device_to_another_is_refused),
 		in_context(wrong_arguments_are_refused),
 		in_context(a_process_may_lock_itself),
 		in_context(a_forked_child_is_no_target),

@@ -50,6 +50,24 @@ static bool charge(int seat, int device, uint64_t bytes)
 				  cks_account_limit(account, 1000 * MIB));
 }
 
+static void another_process_looks_without_a_seat(void **state)
+{
+	int seat = cks_account_take_seat(account), gpu = cks_account_device(account, one_gpu);
+	struct cks_account *view;
+
+	(void)state;
+	assert_true(charge(seat, gpu, 30 * MIB));
+	assert_int_equal(cks_account_view(file, SEATS, &view), -EPROTO);
+	assert_int_equal(cks_account_view(file, (uint32_t)seat, &view), 0);
+	assert_int_equal(cks_account_seat_used(view, (uint32_t)seat, gpu), 30 * MIB);
+	assert_int_equal(cks_account_used(view, gpu), 30 * MIB);
+	assert_false(cks_account_has(view, (unsigned int)getpid()));
+	cks_account_unmap(view);
+	assert_int_equal(cks_account_map(file, (uint32_t)seat, &view), 0);
+	assert_true(cks_account_has(view, (unsigned int)getpid()));
+	cks_account_unmap(view);
+}
+
 static void sessions_share_one_limit_on_each_device(void **state)
 {
 	int a = cks_account_take_seat(account), b = cks_account_take_seat(account);
@@ -218,6 +236,8 @@ static void the_processes_of_an_identity_are_known(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(another_process_looks_without_a_seat, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(sessions_share_one_limit_on_each_device, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_limit_is_bytes_or_a_part_and_may_change, set_up,

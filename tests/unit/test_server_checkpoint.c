@@ -323,6 +323,34 @@ static void a_manifest_without_a_processor_is_of_x86_64(void **state)
 	free_manifest(m);
 }
 
+/* GPUs of the machine that its server does not show. */
+static void hidden_gpus_are_read_again_and_may_be_missing(void **state)
+{
+	struct place *p = *state;
+	struct cks_manifest *m = make_manifest(), back;
+	json_t *json, *gpu;
+
+	m->gpu.hidden_count = 1;
+	strcpy(m->gpu.hidden[0].name, "Emulated");
+	strcpy(m->gpu.hidden[0].uuid, "GPU-7");
+	json = cks_manifest_json(m);
+	gpu = json_object_get(json, "gpu");
+	assert_int_equal(cks_manifest_take(json, &back, &p->why), 0);
+	assert_int_equal(back.gpu.hidden_count, 1);
+	assert_string_equal(back.gpu.hidden[0].uuid, "GPU-7");
+	assert_true(cks_manifest_names(&back.gpu, "GPU-1"));
+	assert_false(cks_manifest_names(&back.gpu, "GPU-7"));
+	cks_manifest_free(&back);
+	json_object_del(gpu, "hidden"); /* of an older release */
+	assert_int_equal(cks_manifest_take(json, &back, &p->why), 0);
+	assert_int_equal(back.gpu.hidden_count, 0);
+	cks_manifest_free(&back);
+	json_object_set_new(gpu, "hidden", json_integer(1));
+	assert_int_equal(cks_manifest_take(json, &back, &p->why), -EBADMSG);
+	json_decref(json);
+	free_manifest(m);
+}
+
 static void another_gpu_or_driver_is_named(void **state)
 {
 	struct place *p = *state;
@@ -513,6 +541,7 @@ int main(void)
 		TEST(a_manifest_comes_back_as_it_was),
 		TEST(a_wrong_manifest_is_refused),
 		TEST(a_manifest_without_a_processor_is_of_x86_64),
+		TEST(hidden_gpus_are_read_again_and_may_be_missing),
 		TEST(another_gpu_or_driver_is_named),
 		TEST(a_folder_appears_as_a_whole_and_for_its_owner_only),
 		TEST(an_abandoned_folder_leaves_nothing),

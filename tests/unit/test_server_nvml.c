@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "server/session/device_map.h"
 #include "server/session/nvml.h"
 
 static char many[2000]; /* addresses of its bytes serve as handles */
@@ -35,6 +36,47 @@ static void the_same_handle_has_the_same_number(void **state)
 	assert_int_not_equal(a, b);
 	assert_true(cks_nvml_device_find(b, &found));
 	assert_ptr_equal(found, handle(1));
+}
+
+/* The UUID of byte @device of many. */
+static nvmlReturn_t tell_uuid(nvmlDevice_t device, char *text, unsigned int room)
+{
+	unsigned char uuid[16] = {(unsigned char)((char *)(void *)device - many)};
+
+	assert_true(room >= CK_UUID_TEXT);
+	cks_uuid_print(uuid, text);
+	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t find_uuid(const char *text, nvmlDevice_t *device)
+{
+	unsigned char uuid[16];
+
+	assert_true(cks_uuid_parse(text, uuid));
+	*device = handle(uuid[0]);
+	return NVML_SUCCESS;
+}
+
+static void a_handle_follows_the_session_to_another_gpu(void **state)
+{
+	const struct cks_device_map map = {2, {{{10}, {11}}, {{11}, {10}}}};
+	unsigned int a = 0, b = 0, third = 0;
+	nvmlDevice_t found = NULL;
+
+	(void)state;
+	ck_nvml.nvmlDeviceGetUUID = tell_uuid;
+	ck_nvml.nvmlDeviceGetHandleByUUID = find_uuid;
+	assert_int_equal(cks_nvml_device_put(handle(10), &a), NVML_SUCCESS);
+	assert_int_equal(cks_nvml_device_put(handle(11), &b), NVML_SUCCESS);
+	assert_int_equal(cks_nvml_device_put(handle(12), &third), NVML_SUCCESS);
+	assert_true(cks_nvml_device_find(a, &found) && found == handle(10));
+	cks_device_map_move(&map);
+	assert_true(cks_nvml_device_find(a, &found) && found == handle(11));
+	assert_true(cks_nvml_device_find(b, &found) && found == handle(10));
+	assert_true(cks_nvml_device_find(third, &found) && found == handle(12));
+	assert_true(cks_nvml_device_itself(a, &found) && found == handle(10));
+	ck_nvml.nvmlDeviceGetUUID = NULL;
+	ck_nvml.nvmlDeviceGetHandleByUUID = NULL;
 }
 
 static void a_number_that_was_never_given_is_no_device(void **state)
@@ -177,6 +219,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_handle_has_the_same_number),
+		cmocka_unit_test(a_handle_follows_the_session_to_another_gpu),
 		cmocka_unit_test(a_number_that_was_never_given_is_no_device),
 		cmocka_unit_test(the_table_of_handles_has_an_end),
 		cmocka_unit_test(room_is_never_more_than_a_reply_holds),

@@ -41,8 +41,9 @@ def argument(row, a):
     done = "\tif (!res->nvml)\n"
     length = f"res->{n}.{n}_len"
     if a.kind == "device" and not a.taken:
+        find = "cks_nvml_device_itself" if "itself" in row.flags else "cks_nvml_device_find"
         return (f"\tnvmlDevice_t {n};\n",
-                f"\tif (!cks_nvml_device_find(a->{n}, &{n})) {{\n"
+                f"\tif (!{find}(a->{n}, &{n})) {{\n"
                 "\t\tres->nvml = NVML_ERROR_INVALID_ARGUMENT;\n\t\treturn CUDA_SUCCESS;\n\t}\n",
                 [n], "")
     if a.kind == "device":

@@ -5,7 +5,7 @@ import re
 from .table import SCALARS, Row, TableError
 
 KINDS = ("call", "local", "alias", "refuse", "deny")
-FLAGS = ("server", "pids", "others", "cached")
+FLAGS = ("server", "pids", "others", "cached", "itself")
 FIRST = 1000  # numbers from here on are NVML's
 NUMBERS = {k: SCALARS[k] for k in ("int", "unsigned int", "unsigned long long")}
 SIZES = {"unsigned int": 4, "unsigned long long": 8}
