@@ -36,10 +36,10 @@ test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; 
 
 check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
-check-style:	## who may include and call whom; the client's state and locks; headers; hardening
+check-style:	## who may include and call whom; the client's state and locks; headers; hardening; one version in all files
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
 	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-headers && tools/check-format && \
-		tools/check-hardening
+		tools/check-hardening && tools/check-version
 check-reproducible: cpu	## a second build, in another folder, is equal byte by byte
 	tools/check-reproducible
 check-abi: cpu	## libm3 and libwcm have all that programs of the last release need; needs abigail-tools
@@ -72,13 +72,17 @@ install: cpu loader	## all of it, below PREFIX (/usr/local); DESTDIR=FOLDER for 
 	DESTDIR="$(DESTDIR)" tools/install.sh all "$(or $(PREFIX),/usr/local)"
 dist: portable	## source, and the portable client as tarball and wheel, with checksums, into build/packages
 	@tools/dist.sh
+dist-arm64:	## the portable client for aarch64 as tarball and wheel, into build/packages; needs tools/deps.sh --arm64
+	@JOBS=$(JOBS) tools/portable.sh --arm64 && tools/dist.sh --arm64
 deb:		## Debian packages, into build/packages; needs tools/deps.sh --packages
 	@tools/deb.sh
 rpm: portable cpu	## RPM packages of client and server, into build/packages; needs tools/deps.sh --packages
 	@tools/rpm.sh
-release:	## dist, deb and rpm, with checksums of all, in build/packages alone
+release:	## dist, dist-arm64, deb and rpm, with checksums of all, in build/packages alone
+	tools/check-version --tag
+	$(PYTHON) tests/gen/test_releases.py --check tests/data/protocol/$$(sed -n 's/^RELEASE := //p' cpu/Makefile).txt
 	@rm -rf build/packages
-	@for goal in dist deb rpm; do $(MAKE) --no-print-directory $$goal || exit; done
+	@for goal in dist dist-arm64 deb rpm; do $(MAKE) --no-print-directory $$goal || exit; done
 	@cd build/packages && rm -f SHA256SUMS *-dbgsym_*.deb && sha256sum -- * >SHA256SUMS && cat SHA256SUMS
 format:		## clang-format over the C sources
 	tools/check-format --fix
@@ -86,4 +90,4 @@ clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install dist deb rpm release format clean
+.PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install dist dist-arm64 deb rpm release format clean

@@ -1,7 +1,7 @@
 """python/setup.py - the wheel cricket-gpu: client library, emulated GPU and the command `cricket`, as they are built.
 
-`pip install ./python` takes cpu/build-portable if it is there (`make portable`), else cpu/. The files go where `make
-install` has them, below the environment: bin/cricket, lib/cricket.
+`pip install ./python` takes cpu/build-portable if it is there (`make portable`), else cpu/; CRICKET_BUILD=FOLDER takes what
+is there, as tools/dist.sh does. The files go where `make install` has them, below the environment: bin/cricket, lib/cricket.
 """
 import os
 import pathlib
@@ -16,21 +16,24 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 STAGE = HERE / "build" / "stage"
 PORTABLE = ROOT / "cpu" / "build-portable"
+MACHINES = {62: "x86_64", 183: "aarch64"}     # by the number in the head of an ELF file
 
 
 def built():
     """The folder of the built programs, and the tag of the systems that they run on."""
-    if (PORTABLE / "cricket").exists():
-        return PORTABLE, "manylinux2014_x86_64"
-    if not (ROOT / "cpu" / "cricket").exists():
-        raise SystemExit("setup.py: error: nothing is built: run `make portable` in the source tree first")
-    return ROOT / "cpu", "linux_x86_64"
+    named = os.environ.get("CRICKET_BUILD")
+    folder = ROOT / named if named else PORTABLE if (PORTABLE / "cricket").exists() else ROOT / "cpu"
+    if not (folder / "cricket").exists():
+        raise SystemExit(f"setup.py: error: nothing is built in {folder}: run `make portable` in the source tree first")
+    with open(folder / "cricket", "rb") as f:
+        machine = MACHINES[int.from_bytes(f.read(20)[18:], "little")]
+    return folder, f"{'manylinux2014' if 'portable' in folder.name else 'linux'}_{machine}"
 
 
 def stage(folder):
     """Installs the client into STAGE. A wheel has no symbolic links, so the names that need one are copies."""
     shutil.rmtree(STAGE, ignore_errors=True)
-    env = {**os.environ, "CRICKET_BUILD": str(folder), "DESTDIR": str(STAGE), "STRIP": "1"}
+    env = {"STRIP": "1", **os.environ, "CRICKET_BUILD": str(folder), "DESTDIR": str(STAGE)}
     subprocess.run([ROOT / "tools" / "install.sh", "client", "/usr"], check=True, env=env)
     top = STAGE / "usr"
     home = top / "lib" / "cricket"

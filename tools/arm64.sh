@@ -4,7 +4,9 @@
 #
 #   tools/arm64.sh                  all of it
 #   tools/arm64.sh --tools          only what it is built and run with
-#   tools/arm64.sh --run PROGRAM... runs a program for aarch64, or one of this machine that starts such programs
+#   tools/arm64.sh --root           only the compilers and the libraries; prints the folder of the latter
+#   tools/arm64.sh --run PROGRAM... runs a program for aarch64, or one of this machine that starts such programs, with the
+#                                   C library in QEMU_LD_PREFIX, if that is set
 #
 # Into build/arm64 come Debian's arm64 packages of the libraries, unpacked (root), and qemu-user (qemu): this machine's
 # own packages stay as they are. Programs run by qemu-user, which a namespace of theirs has as binfmt_misc's interpreter;
@@ -33,7 +35,7 @@ mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\x
 # run PROGRAM...: in a namespace in which the kernel starts qemu for such programs; the machine's own stays as it is.
 run() {
 	local place=$home/binfmt
-	export QEMU_LD_PREFIX=$root
+	export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-$root}
 	mkdir -p "$place"
 	# shellcheck disable=SC2016
 	unshare --user --map-root-user --mount sh -c '
@@ -88,20 +90,32 @@ relative_links() {
 	done
 }
 
+# What dpkg knows of the packages in this root, for tools/licences.sh and tools/sbom.py: dpkg-query --admindir.
+write_status() {
+	local folder=$1/var/lib/dpkg name
+	mkdir -p "$folder/info" "$folder/updates"
+	for name in "$home"/tmp/cache/archives/*.deb; do
+		dpkg-deb -f "$name" | sed '/^Package:/a Status: install ok installed'
+		echo
+	done >"$folder/status"
+}
+
 # Fills $root, all of it or nothing.
 bring_root() {
 	local new=$home/root.new name
-	[ ! -d "$root" ] || return 0
+	[ ! -f "$root/var/lib/dpkg/status" ] || return 0
 	can_bring
 	say "bringing Debian's arm64 packages: ${packages[*]}"
 	{ apt $suite arm64 update && apt $suite arm64 -y --no-install-recommends --download-only install "${packages[@]}"; } \
 		>"$home/log" 2>&1 || gone
-	rm -rf "$new"
+	rm -rf "$new" "$root"
 	mkdir -p "$new"/usr/{bin,sbin,lib}
 	for name in bin sbin lib; do ln -s usr/$name "$new/$name"; done
 	for name in "$home"/tmp/cache/archives/*.deb; do
-		dpkg-deb --fsys-tarfile "$name" | tar -xf - -C "$new" --keep-directory-symlink --exclude='./usr/share/[a-oq-z]*'
+		dpkg-deb --fsys-tarfile "$name" | tar -xf - -C "$new" --keep-directory-symlink --exclude='./usr/share/[a-ce-oq-z]*'
 	done
+	find "$new/usr/share/doc" -type f ! -name copyright -delete
+	write_status "$new"
 	relative_links "$new"
 	mv "$new" "$root"
 	rm -rf "$home/tmp"
@@ -149,12 +163,16 @@ case ${1:-} in
 	shift
 	run "$@"
 	;;
-'' | --tools) ;;
-*) sed -n '5,7s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
+'' | --tools | --root) ;;
+*) sed -n '5,9s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
 esac
 mkdir -p "$home"
 wrap
 bring_root
+if [ "${1:-}" = --root ]; then
+	echo "$root"
+	exit 0
+fi
 bring_qemu
 [ "${1:-}" != --tools ] || exit 0
 make -j"${JOBS:-$(nproc)}" --no-print-directory -C "$home/../../cpu" ARM64=1 CC="$home/cc" arm64

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # tools/dist.sh - `make dist`, into build/packages, after `make portable`: the source of the last commit; the client for
 # every Linux with glibc 2.17 or later, as a tarball to unpack anywhere and as a wheel; SHA256SUMS of all that is there.
+#
+#   tools/dist.sh            source, tarball and wheel for x86-64
+#   tools/dist.sh --arm64    `make dist-arm64`, after tools/portable.sh --arm64: tarball and wheel for aarch64
 set -euo pipefail
 cd "$(dirname "$0")/.."
 release=$(sed -n 's/^RELEASE := //p' cpu/Makefile)
 out=$PWD/build/packages
-client=cricket-client-$release-x86_64
 stage=$PWD/build/dist
 
 die() { printf 'dist: error: %s\n' "$*" >&2; exit 1; }
@@ -21,8 +23,9 @@ source_tarball() {
 }
 
 client_tarball() {
+	local client=cricket-client-$release-$machine
 	rm -rf "$stage"
-	STRIP=1 CRICKET_BUILD=cpu/build-portable DESTDIR=$stage tools/install.sh client "/$client"
+	DESTDIR=$stage tools/install.sh client "/$client"
 	tools/licences.sh >"$stage/$client/LICENCES"
 	tools/sbom.py >"$stage/$client/sbom.cdx.json"
 	(cd "$stage" && pack "$client") >"$out/$client.tar.gz"
@@ -32,15 +35,26 @@ wheel() {
 	local py=python3
 	$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
 	$py -m pip --version >/dev/null 2>&1 || die "python3 has no pip (apt-get install python3-pip)"
-	rm -f "$out"/cricket_gpu-*.whl
+	rm -f "$out"/cricket_gpu-*_"$machine.whl"
 	$py -m pip wheel -q --no-deps --disable-pip-version-check -w "$out" ./python
 }
 
+# What tools/install.sh, python/setup.py and the lists of contents take.
+export STRIP CRICKET_BUILD
+case ${1:-} in
+'') machine=x86_64 CRICKET_BUILD=cpu/build-portable STRIP=1 ;;
+--arm64)
+	machine=aarch64 CRICKET_BUILD=cpu/build-portable-arm64 STRIP=aarch64-linux-gnu-strip
+	CRICKET_SYSROOT=$(tools/arm64.sh --root)
+	export CRICKET_SYSROOT
+	;;
+*) sed -n '5,6s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
+esac
 git rev-parse --git-dir >/dev/null 2>&1 || die "this is no git repository"
-[ -x cpu/build-portable/cricket ] || die "run 'make portable' first"
+[ -x $CRICKET_BUILD/cricket ] || die "$CRICKET_BUILD has no client: make dist and make dist-arm64 build it"
 mkdir -p "$out"
 rm -f "$out/SHA256SUMS"
-source_tarball
+[ $machine != x86_64 ] || source_tarball
 client_tarball
 wheel
 (cd "$out" && sha256sum -- * >SHA256SUMS && cat SHA256SUMS)

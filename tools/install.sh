@@ -15,7 +15,8 @@
 # driver's name comes into PREFIX/lib: a machine's own driver stays what its programs find. DESTDIR=FOLDER installs
 # below that folder, for packages. LIBDIR=FOLDER (below PREFIX) is where a distribution has its libraries: libm3 and
 # libwcm are then there and not in lib/cricket. CRICKET_BUILD=FOLDER takes what was built there, in place of cpu/ (client
-# and libraries only); STRIP=1 leaves out what debuggers need, three quarters of it.
+# and libraries only); STRIP=1 leaves out what debuggers need, three quarters of it; STRIP=PROGRAM by that program, for another
+# processor.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 prefix=${2:-/usr/local}
@@ -41,7 +42,10 @@ put() {
 		[ -f "$file" ] || die "$file is not there: run 'make' first"
 	done
 	set -- -D -m "$mode" -t "$folder" "$@"
-	[ "$mode" != 755 ] || [ -z "${STRIP:-}" ] || set -- --strip "$@"
+	if [ "$mode" = 755 ] && [ -n "${STRIP:-}" ]; then
+		[ "$STRIP" = 1 ] || set -- --strip-program="$STRIP" "$@"
+		set -- --strip "$@"
+	fi
 	install "$@"
 }
 

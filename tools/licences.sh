@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tools/licences.sh [debian] - prints the licences of what the built programs contain: Cricket's, and those of the
 # libraries that are linked statically, as their packages state them on this system. `debian`: as debian/copyright.
+# CRICKET_SYSROOT=FOLDER: of the client that was built with the libraries there (tools/arm64.sh --root).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 libraries=(libtirpc-dev libssl-dev liblz4-dev libzstd-dev libb2-dev libjansson-dev libconfig-dev libseccomp-dev libncurses-dev libfast-float-dev)
@@ -13,15 +14,16 @@ fi
 title 'Cricket'
 cat LICENSE
 for name in "${libraries[@]}"; do
-	notice=/usr/share/doc/$name/copyright
+	notice=${CRICKET_SYSROOT:-}/usr/share/doc/$name/copyright
 	[ -r "$notice" ] || { echo "licences: error: $notice is missing: install $name" >&2; exit 1; }
-	title "Linked statically: ${name%-dev} $(dpkg-query -W -f '${Version}' "$name")"
+	title "Linked statically: ${name%-dev} $(dpkg-query --admindir="${CRICKET_SYSROOT:-}/var/lib/dpkg" -W -f '${Version}' "$name")"
 	cat "$notice"
 done
 if [ -r build/zig/lib/ziglang/LICENSE ]; then
 	title 'Linked statically in what make portable builds: compiler-rt, from zig'
 	cat build/zig/lib/ziglang/LICENSE
 fi
+[ -z "${CRICKET_SYSROOT:-}" ] || exit 0
 title 'Linked statically: libstdc++ (gpu_launcher only)'
 cat <<'END'
 Parts of the GNU C++ library, under the GNU General Public License, version 3 or later, with the GCC Runtime Library

@@ -3,10 +3,11 @@
 # (RHEL 7, Debian 8, Ubuntu 14.04), into cpu/build-portable.
 #
 #   tools/portable.sh            cricket-client.so with its names, libnccl.so.2, libcuda-emu.so, cricket, libm3.so, libwcm.so
+#   tools/portable.sh --arm64    the same for aarch64, into cpu/build-portable-arm64; needs tools/deps.sh --arm64
 #   tools/portable.sh --cc       only the compiler; prints the path of a `cc` for such systems
 #
 # The compiler is zig's clang, which has headers and stubs of every glibc; it comes from its PyPI wheel into build/zig
-# (100 MB). The libraries are this system's static archives. tools/check-portable checks the result.
+# (100 MB). The libraries are static archives, this system's or those of tools/arm64.sh. tools/check-portable checks the result.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,28 +33,45 @@ bring() {
 	mv "$tmp" "$home/lib"
 }
 
-# The compiler as one word, for make. Headers of libraries come after its own, which are those of that glibc.
+# The compiler as one word, for make: wrap NAME MACHINE ROOT. Headers of libraries, below ROOT, come after its own, which are
+# those of that glibc.
 wrap() {
-	local here=$PWD/$home
-	cat >"$home/cc.new" <<-END
+	local here=$PWD/$home name=$1 triplet=$2-linux-gnu
+	cat >"$home/$name.new" <<-END
 		#!/bin/sh
 		export ZIG_GLOBAL_CACHE_DIR="\${ZIG_GLOBAL_CACHE_DIR:-$here/cache}"
-		exec "$here/lib/ziglang/zig" cc -target x86_64-linux-gnu.$glibc -idirafter /usr/include -idirafter /usr/include/x86_64-linux-gnu "\$@"
+		exec "$here/lib/ziglang/zig" cc -target $triplet.$glibc -idirafter $3/usr/include -idirafter $3/usr/include/$triplet "\$@"
 	END
-	chmod +x "$home/cc.new"
-	mv "$home/cc.new" "$home/cc"
+	chmod +x "$home/$name.new"
+	mv "$home/$name.new" "$home/$name"
+}
+
+# build FOLDER VARIABLE...
+build() {
+	local folder=cpu/$1
+	shift
+	make -j"${JOBS:-$(nproc)}" --no-print-directory -C cpu PORTABLE=1 "$@" portable
+	tools/check-portable "$glibc" "${products[@]/#/$folder/}"
 }
 
 case ${1:-} in
-'' | --cc) ;;
-*) sed -n '5,6s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
+'' | --cc | --arm64) ;;
+*) sed -n '5,7s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
 esac
 mkdir -p "$home"
 bring
-wrap
-if [ "${1:-}" = --cc ]; then
+case ${1:-} in
+--cc)
+	wrap cc x86_64 ''
 	echo "$PWD/$home/cc"
-	exit 0
-fi
-make -j"${JOBS:-$(nproc)}" --no-print-directory -C cpu PORTABLE=1 CC="$PWD/$home/cc" portable
-tools/check-portable "$glibc" "${products[@]/#/cpu/build-portable/}"
+	;;
+--arm64)
+	root=$(tools/arm64.sh --root)
+	wrap cc-arm64 aarch64 "$root"
+	build build-portable-arm64 ARM64=1 CC="$PWD/$home/cc-arm64"
+	;;
+*)
+	wrap cc x86_64 ''
+	build build-portable CC="$PWD/$home/cc"
+	;;
+esac

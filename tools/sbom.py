@@ -2,9 +2,11 @@
 """tools/sbom.py - prints what the built programs contain, as a CycloneDX list (JSON) for scanners of vulnerabilities.
 
 These are Cricket and the libraries that are linked statically, in the versions of this Debian system. Shared libraries
-are dependencies of the packages.
+are dependencies of the packages. CRICKET_SYSROOT=FOLDER: what the client contains that was built with the libraries there
+(tools/arm64.sh --root).
 """
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -12,18 +14,22 @@ import sys
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+SYSROOT = os.environ.get("CRICKET_SYSROOT", "")
 
 
 def static_libraries():
     """The packages that tools/licences.sh has the licences of."""
     text = (ROOT / "tools" / "licences.sh").read_text(encoding="utf-8")
+    libraries = re.search(r"^libraries=\((.*)\)", text, re.M).group(1).split()
+    if SYSROOT:
+        return libraries    # the client has no C++
     compiler = subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True, check=True).stdout.split(".")[0]
-    return re.search(r"^libraries=\((.*)\)", text, re.M).group(1).split() + [f"libstdc++-{compiler.strip()}-dev"]
+    return libraries + [f"libstdc++-{compiler.strip()}-dev"]
 
 
 def component(package):
     """One library, under the name of its source package: advisories name those."""
-    done = subprocess.run(["dpkg-query", "-W", "-f", "${source:Package} ${source:Version} ${db:Status-Status}", package],
+    done = subprocess.run(["dpkg-query", f"--admindir={SYSROOT}/var/lib/dpkg", "-W", "-f", "${source:Package} ${source:Version} ${db:Status-Status}", package],
                           capture_output=True, text=True, check=False)
     fields = done.stdout.split()
     if done.returncode != 0 or fields[-1] != "installed":

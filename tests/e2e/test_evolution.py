@@ -130,7 +130,7 @@ def test_a_client_goes_on_with_a_server_that_lacks_messages(server, unknown, tel
 
 
 @pytest.mark.skipif(bool(KIND), reason="the client is not ours to instrument")
-def test_the_client_of_the_first_release_computes(server, tmp_path):
+def test_the_client_of_0_1_0_computes(server, tmp_path):
     client = stock.build(tmp_path, ROOT / "tests" / "data" / "protocol" / "client-0.1.0.x")
     result = run([client, "127.0.0.1", server.port, stock.IMAGE, stock.name_of_image()], clean_env())
     assert result.status == 0 and result.out.endswith("are right\n"), result.err + server.log()

@@ -24,11 +24,11 @@ ADDRESS = "cricket-server.cricket:9909"
 @pytest.fixture(name="validate", scope="module")
 def fixture_validate():
     """Returns a function: a file against the schemas."""
-    made = subprocess.run([ROOT / "tools" / "kubernetes.sh"], capture_output=True, text=True, timeout=300, check=False)
+    made = subprocess.run([ROOT / "tools" / "schemas.sh"], capture_output=True, text=True, timeout=300, check=False)
     if made.returncode == 3:
         pytest.skip(made.stdout.strip().splitlines()[-1])
     assert made.returncode == 0, made.stderr
-    python = ROOT / "build" / "kubernetes" / "bin" / "python3"
+    python = ROOT / "build" / "schemas" / "bin" / "python3"
     return lambda path: run([python, "-m", "kubernetes_validate", "--strict", path], clean_env(), timeout=120)
 
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import (EMULATED, EXPECTED, SERVER, SLOW, TRANSPORTS, Server, client_env, is_alive, name_of,
+from conftest import (EMULATED, EXPECTED, SERVER, SLOW, TRANSPORTS, Server, clean_env, client_env, is_alive, name_of,
                       run, wait_until)
 from test_control import ctl
 from test_m3 import m3
@@ -358,7 +358,8 @@ def test_a_command_upgrades_and_says_so(serve, busy):
     before = ctl(server, "sessions").stdout
     install(server)
     result = ctl(server, "upgrade")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "upgraded to 0.1.0\n", "")
+    release = run([server.program, "--version"], clean_env()).out.split()[-1]
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"upgraded to {release}\n", "")
     assert executes(server.process.pid) == server.program.stat().st_ino
     # names of sessions stay, and are not used again
     assert ctl(server, "sessions").stdout.split()[6:9] == before.split()[6:9]

@@ -1,7 +1,8 @@
 """tests/gen/test_releases.py - messages stay as they were in each release, or CK_PROTOCOL changes.
 
 tests/data/protocol/RELEASE.txt has the number, the name and a hash of the structures of each message.
-`python3 tests/gen/test_releases.py tests/data/protocol/RELEASE.txt` writes one, for a new release.
+`python3 tests/gen/test_releases.py tests/data/protocol/RELEASE.txt` writes one, for a new release; with --check before the
+path it fails unless that is already there, as `make release` demands.
 """
 import hashlib
 import pathlib
@@ -44,7 +45,11 @@ def today():
 
 
 def recorded(path):
-    first, *lines = path.read_text().splitlines()
+    return recorded_text(path.read_text(encoding="utf-8"))
+
+
+def recorded_text(text):
+    first, *lines = text.splitlines()
     rows = [line.split() for line in lines]
     return {(int(n), name): value for n, name, value in rows}, int(first.split()[-1])
 
@@ -78,7 +83,20 @@ def test_a_new_message_breaks_nothing():
     assert len(more) == len(now) + 1 and not broken(now, more)
 
 
-if __name__ == "__main__":
+def record():
+    """Today's messages, as a file of RECORDED has them."""
     rows, number = today()
-    lines = [f"CK_PROTOCOL {number}", *(f"{n} {name} {value}" for (n, name), value in sorted(rows.items()))]
-    pathlib.Path(sys.argv[1]).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join([f"CK_PROTOCOL {number}", *(f"{n} {name} {value}" for (n, name), value in sorted(rows.items()))]) + "\n"
+
+
+def test_a_record_is_what_is_read():
+    rows, number = today()
+    assert recorded_text(record()) == (rows, number)
+
+
+if __name__ == "__main__":
+    place = pathlib.Path(sys.argv[-1])
+    if sys.argv[1] != "--check":
+        place.write_text(record(), encoding="utf-8")
+    elif place.read_text(encoding="utf-8") != record():
+        sys.exit(f"{place} is not the record of today's messages: python3 tests/gen/test_releases.py {place}")

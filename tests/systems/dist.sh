@@ -1,10 +1,53 @@
 #!/usr/bin/env bash
 # tests/systems/dist.sh [SUITE] - what `make dist` makes: checksums; the source is complete; on an older system the tarball
-# of the client works where it is unpacked, and the wheel after `pip install`.
+# of the client works where it is unpacked, and the wheel after `pip install`. Then the same two for aarch64, under qemu-user
+# with the C library of that system.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 suite=${1:-bullseye}
 packages=$top/build/packages
+
+# tag_of WHEEL: the oldest systems that auditwheel finds it fit for.
+tag_of() {
+	PYTHONPATH=$top/build/auditwheel /usr/bin/python3 -m auditwheel show "$1" | tr '\n' ' ' |
+		sed -n 's/.*consistent with[^"]*"\([^"]*\)".*/\1/p'
+}
+
+# The C library of the suite for aarch64, in $libc: packages are unpacked, and nothing of them is run.
+libc_for_arm64() {
+	local mirror
+	libc=$roots/$suite-arm64
+	[ ! -d "$libc" ] || return 0
+	mirror=$(mirror_of "$suite")
+	rm -rf "$libc.new"
+	debootstrap --foreign --arch=arm64 --variant=minbase "$suite" "$libc.new" "$mirror" >"$libc.log" 2>&1 || return 1
+	mv "$libc.new" "$libc"
+}
+
+# Tarball and wheel for aarch64; only what this machine lacks for them is left out, and said.
+try_arm64() {
+	local status=0 home
+	"$top/tools/arm64.sh" --tools || status=$?
+	[ $status -ne 77 ] || { echo "dist.sh: aarch64: skipped: the reason is above"; return 0; }
+	[ $status -eq 0 ] && libc_for_arm64 || die "no libraries for aarch64"
+	make -C "$top" --no-print-directory -s dist-arm64
+	(cd "$packages" && sha256sum --quiet -c SHA256SUMS)
+	[ "$(tag_of "$packages"/cricket_gpu-*_aarch64.whl)" = manylinux_2_17_aarch64 ] || die "auditwheel sees another tag for aarch64"
+	home=$(mktemp -d "$roots/use.XXXXXX")
+	used+=("$home")
+	tar -C "$home" --strip-components=1 -xzf "$packages"/cricket-client-*-aarch64.tar.gz
+	grep -q openssl "$home/sbom.cdx.json" && grep -q 'Linked statically: libtirpc' "$home/LICENCES" || die "no contents or licences"
+	/usr/bin/python3 -m pip install -q --no-index --no-deps --disable-pip-version-check --root-user-action=ignore \
+		--platform manylinux_2_17_aarch64 --only-binary :all: --target "$home/wheel" "$packages"/cricket_gpu-*_aarch64.whl
+	"$top/build/arm64/cc" -std=gnu11 -O2 -I"$top" -o "$home/driver_ptx" "$top/tests/test_apps/driver_ptx.c" -ldl
+	export QEMU_LD_PREFIX=$libc
+	for command in "$home/bin/cricket" "$home/wheel/bin/cricket"; do
+		"$top/tools/arm64.sh" --run "$command" check -s "$server"
+	done
+	unset QEMU_LD_PREFIX	# the program is for a newer one
+	"$top/tools/arm64.sh" --run "$home/bin/cricket" run -s "$server" -- "$home/driver_ptx"
+	echo "dist.sh: aarch64, $suite: checksums, tarball, wheel: ok"
+}
 
 make_root "$suite"	# nothing is built where no root can be made
 make -C "$top" --no-print-directory -s portable dist
@@ -18,14 +61,13 @@ rm "$packages/files"
 	/usr/bin/python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore \
 		--target "$top/build/auditwheel" auditwheel==6.8.2
 }
-PYTHONPATH=$top/build/auditwheel /usr/bin/python3 -m auditwheel show "$packages"/cricket_gpu-*.whl | tr '\n' ' ' |
-	grep -q 'consistent with.*"manylinux_2_17_x86_64"' || die "auditwheel sees another tag than manylinux_2_17"
+[ "$(tag_of "$packages"/cricket_gpu-*_x86_64.whl)" = manylinux_2_17_x86_64 ] || die "auditwheel sees another tag than manylinux_2_17"
 
 make -j2 --no-print-directory -C "$top/cpu" cricket-rpc-server
 serve
 fresh "$suite"
 mkdir "$root/packages"
-cp "$packages"/*.whl "$packages"/cricket-client-*.tar.gz "$root/packages/"
+cp "$packages"/*_x86_64.whl "$packages"/cricket-client-*-x86_64.tar.gz "$root/packages/"
 cat >"$root/packages/use.py" <<'END'
 import ctypes
 cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
@@ -47,3 +89,4 @@ inside sh -euc '
 	LD_LIBRARY_PATH=$(/opt/venv/bin/python3 -c "import cricket_gpu; print(cricket_gpu.folder())") \
 		REMOTE_GPU_ADDRESS=$1 /opt/venv/bin/python3 /packages/use.py' use "$server"
 echo "dist.sh: $suite: checksums, source, tarball, wheel: ok"
+try_arm64
