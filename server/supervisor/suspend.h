@@ -53,7 +53,7 @@ bool cks_suspender_busy(const struct cks_suspender *suspender);
 const char *cks_suspension_name(const struct cks_suspension *suspension);
 
 /*
- * Begin. @held: until a command resumes it. @asker, unless NULL, is answered later. Returns why not, as a
+ * suspend_begin.c: begin. @held: until a command resumes it. @asker, unless NULL, is answered later. Returns why not, as a
  * reply; NULL: it has begun.
  */
 json_t *cks_suspend(struct cks_suspender *suspender, struct cks_session_info *session, bool held,

@@ -338,6 +338,23 @@ def test_quotas_follow_the_session_to_its_gpu(serve):
     close(one, probe)
 
 
+def test_turns_are_of_the_gpu_where_the_sessions_are(serve):
+    server = serve(policy=f'identities: ( {{ user = "{USER}"; weight = 3; }} );')
+    programs = [begun(program(server, TRAIN, 100000, transport=transport)) for transport in ("unix", "tcp")]
+
+    def held():
+        return [session(server, name)["held"] for name in ("s1", "s2")]
+    try:
+        for device, both in ((1, False), (0, True), (1, False)):
+            wait_until(lambda goal=not both: held() == [goal, goal], 30, "turns as the GPUs are shared")
+            assert move(server, device, "s2")["ok"]
+            wait_until(lambda goal=both: held() == [goal, goal], 30, f"turns after the move to GPU {device}")
+    finally:
+        for p in programs:
+            p.kill()
+            p.wait()
+
+
 def test_a_session_without_room_returns_where_there_is_some(serve):
     server = serve("--resume-anywhere")
     one = begun(program(server, HOLD, 100))
