@@ -37,11 +37,14 @@ try_arm64() {
 	used+=("$home")
 	tar -C "$home" --strip-components=1 -xzf "$packages"/cricket-client-*-aarch64.tar.gz
 	grep -q openssl "$home/sbom.cdx.json" && grep -q 'Linked statically: libtirpc' "$home/LICENCES" || die "no contents or licences"
-	/usr/bin/python3 -m pip install -q --no-index --no-deps --disable-pip-version-check --root-user-action=ignore \
-		--platform manylinux_2_17_aarch64 --only-binary :all: --target "$home/wheel" "$packages"/cricket_gpu-*_aarch64.whl
+	# Taken by a pip of such a machine; but installed for another one, it would lose its data files.
+	/usr/bin/python3 -m pip download -q --no-index --no-deps --disable-pip-version-check --only-binary :all: \
+		--platform manylinux2014_aarch64 --find-links "$packages" -d "$home/found" cricket-gpu
+	/usr/bin/python3 -m zipfile -e "$home"/found/*.whl "$home/wheel"
+	chmod +x "$home"/wheel/*.data/data/bin/cricket
 	"$top/build/arm64/cc" -std=gnu11 -O2 -I"$top" -o "$home/driver_ptx" "$top/tests/test_apps/driver_ptx.c" -ldl
 	export QEMU_LD_PREFIX=$libc
-	for command in "$home/bin/cricket" "$home/wheel/bin/cricket"; do
+	for command in "$home/bin/cricket" "$home"/wheel/*.data/data/bin/cricket; do
 		"$top/tools/arm64.sh" --run "$command" check -s "$server"
 	done
 	unset QEMU_LD_PREFIX	# the program is for a newer one
