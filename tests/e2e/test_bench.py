@@ -88,13 +88,13 @@ def test_suspending_is_measured(tmp_path):
 
 
 def test_the_cost_of_surviving_cuts_is_measured(tmp_path):
-    result = run([BENCH / "gpu.sh", "resume"], clean_env(OUT=str(tmp_path), **SMALL), 60)
+    result = run([BENCH / "gpu.sh", "resume"], clean_env(OUT=str(tmp_path), **SMALL), 300)
     for row in ("h2d_pageable", "d2h_pinned"):
         assert len(re.findall(rf"^{row} +[\d.]+ +[\d.]+ +[\d.]+  GB/s$", text(tmp_path / "resume.table"), re.M)) == 2, result.err
 
 
 def test_the_answers_of_a_gpu_are_kept_and_compared(tmp_path):
-    result = run([BENCH / "gpu.sh", "conformance"], clean_env(OUT=str(tmp_path), FORMS="mad24", **SMALL), 60)
+    result = run([BENCH / "gpu.sh", "conformance"], clean_env(OUT=str(tmp_path), FORMS="mad24", **SMALL), 300)
     assert re.search(r"(\d+) forms, 0 refused.*\n.*: \1 forms the same bit for bit.* 0 wrong", result.out), result.out
     assert (tmp_path / "conformance").stat().st_size > 1000
 
@@ -220,8 +220,8 @@ def test_the_rates_of_a_client_are_measured(tmp_path):
     assert result.status == 0, result.err
     row, = json.loads((tmp_path / "rates").read_text())
     assert row["name"] == "copies" and row["steps"] > 0
-    # of a step: 1 MiB, ten commands, and at least one wait
-    assert row["received"] / row["commands"] > (1 << 20) / 12 and row["commands"] > 5 * row["calls"] > 0
+    # of a step: 1 MiB, ten commands or a few more, and at least one wait
+    assert row["received"] / row["commands"] > (1 << 20) / 16 and row["commands"] > 5 * row["calls"] > 0
     result = model("--rates", tmp_path / "rates")
     assert result.status == 0 and "copies" in result.out and "network to the server" in result.out, result.err
     assert model("--rates", tmp_path / "none").status == 1 and model("--rates", tmp_path / "rates", "--client", "x:1:1:1:1").status == 2
