@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 app=tests/test_apps/bin/vector_add
+out=cpu/build-demo
 tmp=$(mktemp -d)
 server=
 
@@ -41,13 +42,14 @@ title "What is needed"
 tools/deps.sh --demo
 title "Building"
 began=$SECONDS
-build "client, server, emulated GPU" cpu cricket-rpc-server cricket-client.so libnvidia-ml.so.1 libcuda-emu.so
+build "client, server, emulated GPU" cpu DEMO=1 build-demo/cricket-rpc-server build-demo/cricket-client.so \
+	build-demo/libnvidia-ml.so.1 build-demo/libcuda-emu.so
 build "a CUDA program" tests/test_apps bin/vector_add
 echo "  built in $((SECONDS - began)) s"
-ls -1 cpu/cricket-rpc-server cpu/cricket-client.so cpu/libnvidia-ml.so.1 cpu/libcuda-emu.so $app
+ls -1 $out/cricket-rpc-server $out/cricket-client.so $out/libnvidia-ml.so.1 $out/libcuda-emu.so $app
 
 title "Starting the server (a real GPU if there is one, else the emulated one)"
-cpu/cricket-rpc-server --driver auto --listen 127.0.0.1:0 --unix "$tmp/gpu" >"$tmp/log" 2>&1 &
+$out/cricket-rpc-server --driver auto --listen 127.0.0.1:0 --unix "$tmp/gpu" >"$tmp/log" 2>&1 &
 server=$!
 for _ in $(seq 100); do
 	[ -S "$tmp/gpu" ] && break
@@ -57,12 +59,12 @@ done
 cat "$tmp/log"
 
 title "Running $app, which knows nothing of all this"
-printf '$ LD_PRELOAD=cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:%s CRICKET_STATS=1 %s\n' "$tmp/gpu" "$app"
-LD_PRELOAD=$PWD/cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu CRICKET_STATS=1 $app
+printf '$ LD_PRELOAD=%s/cricket-client.so REMOTE_GPU_ADDRESS=unix:%s CRICKET_STATS=1 %s\n' $out "$tmp/gpu" "$app"
+LD_PRELOAD=$PWD/$out/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu CRICKET_STATS=1 $app
 
 if command -v nvidia-smi >/dev/null; then
 	title "nvidia-smi sees the same GPU"
-	LD_PRELOAD=$PWD/cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu nvidia-smi ||
+	LD_PRELOAD=$PWD/$out/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu nvidia-smi ||
 		echo "nvidia-smi ended with $?"
 fi
 
