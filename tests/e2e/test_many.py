@@ -85,7 +85,7 @@ def at_rest(server):
 def unchanged(before, after):
     assert after[:2] == before[:2]
     if not SAN and not TSAN:  # which keep what is freed
-        assert after[2] <= before[2] + 256
+        assert after[2] <= before[2] + 512  # KiB: the C library keeps the room of 50 workers' records
 
 
 def fork_clients(server, count, seed, transport):

@@ -56,6 +56,7 @@ def test_a_session_lasts_so_long_and_its_user_is_warned(serve, tmp_path, transpo
     print(file=session.stdin, flush=True)
     out, err = session.communicate(timeout=20)
     assert out == "46\n" and err == ""
+    wait_until(lambda: '"session-end"' in audit.read_text(), 10, "the end is in the audit log")
     ends = [json.loads(line) for line in audit.read_text().splitlines() if '"session-end"' in line]
     assert [e["cause"] for e in ends] == ["the policy ends sessions after 4s"]
 

@@ -110,7 +110,8 @@ def test_a_version_is_released_once(tree):
 
 
 def test_make_release_begins_with_the_check():
-    plan = subprocess.run(["make", "-n", "release"], cwd=ROOT, env=clean_env(), capture_output=True, text=True, timeout=120, check=True)
+    plan = subprocess.run(["make", "-n", "--no-print-directory", "release"], cwd=ROOT, env=clean_env(), capture_output=True,
+                          text=True, timeout=120, check=True)
     assert plan.stdout.startswith("tools/check-version --tag")
 
 
