@@ -416,6 +416,7 @@ def test_regions_of_m3_are_on_the_gpu_where_the_session_is(serve):
     reply = Asker(server).ask("suspend", session="s1")
     assert not reply["ok"] and "shares GPU memory" in reply["error"]
     close(one)
+    wait_until(lambda: used(broker, server.usage, 1) == 0, 20, "the region ends with its program")
 
 
 def test_a_place_outlives_an_upgrade_of_the_server(serve):

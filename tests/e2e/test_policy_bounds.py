@@ -89,7 +89,7 @@ def test_a_worker_that_does_not_end_is_killed(serve, tmp_path):
     worker, = server.workers()
     os.kill(worker, signal.SIGSTOP)
     wait_until(lambda: worker not in server.workers(), 30, "the worker is gone")
-    assert '"the policy ends sessions after 2s"' in audit.read_text()
+    wait_until(lambda: '"the policy ends sessions after 2s"' in audit.read_text(), 10, "the end is in the audit log")
     session.kill()
     session.wait()
 
