@@ -16,8 +16,8 @@
 
 #include "rpc/companion.h"
 #include "rpc/companion_start.h"
+#include "rpc/transport/transport.h"
 #include "util/fd.h"
-#include "util/unixsock.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -91,14 +91,12 @@ static int start(struct companion *c)
 
 	c->why[0] = '\0';
 	ret = ck_companion_folder(c->folder, sizeof(c->folder));
-	if (ret < 0) {
-		snprintf(c->why, sizeof(c->why), "no folder for its socket: %s", strerror(-ret));
-		c->folder[0] = '\0';
-		return ret;
+	if (ret == 0) {
+		ret = ck_companion_start(c->address, c->folder, &ends);
+		if (ret < 0)
+			rmdir(c->folder);
 	}
-	ret = ck_companion_start(c->address, c->folder, &ends);
 	if (ret < 0) {
-		rmdir(c->folder);
 		c->folder[0] = '\0';
 		return ret;
 	}
@@ -110,9 +108,10 @@ static int start(struct companion *c)
 /* Has the program ended? Waits up to @ms for that. */
 static bool ended(const struct companion *c, int ms)
 {
-	struct pollfd pfd = {.fd = ck_fd_ours(&c->sign)};
+	struct pollfd pfd = {
+		.fd = ck_fd_ours(&c->sign)}; /* -1, which poll passes over: not known */
 
-	return pfd.fd >= 0 && poll(&pfd, 1, ms) > 0;
+	return poll(&pfd, 1, ms) > 0;
 }
 
 /* Note the last line that the program has written. */
@@ -137,17 +136,23 @@ static bool not_there(int error)
 	return error == -ENOENT || error == -ECONNREFUSED;
 }
 
-/* Connect to a companion that has just been started, once it listens. */
-static int await(struct companion *c, int timeout_ms,
-		 int (*dial)(const char *path, int timeout_ms, void *closure), void *closure)
+static int dial_socket(const struct companion *c, int timeout_ms, struct ck_chan **chans,
+		       unsigned int count)
 {
-	int64_t end = ck_now_ms() + ck_max(timeout_ms, LEAST_MS);
 	char path[sizeof(c->folder) + 8];
-	int ret;
 
 	snprintf(path, sizeof(path), "%s/sock", c->folder);
+	return ck_transport_unix.dial(path, timeout_ms, chans, count);
+}
+
+/* Connect to a companion that has just been started, once it listens. */
+static int await(struct companion *c, int timeout_ms, struct ck_chan **chans, unsigned int count)
+{
+	int64_t end = ck_now_ms() + ck_max(timeout_ms, LEAST_MS);
+	int ret;
+
 	for (;;) {
-		ret = dial(path, timeout_ms, closure);
+		ret = dial_socket(c, timeout_ms, chans, count);
 		if (!not_there(ret))
 			break;
 		if (ended(c, STEP_MS)) {
@@ -165,21 +170,19 @@ static int await(struct companion *c, int timeout_ms,
 	return ret;
 }
 
-static int dial_locked(struct companion *c, int timeout_ms,
-		       int (*dial)(const char *path, int timeout_ms, void *closure), void *closure)
+static int dial_locked(struct companion *c, int timeout_ms, struct ck_chan **chans,
+		       unsigned int count)
 {
-	char path[sizeof(c->folder) + 8];
 	int ret;
 
 	if (c->folder[0]) {
-		snprintf(path, sizeof(path), "%s/sock", c->folder);
-		ret = dial(path, timeout_ms, closure);
+		ret = dial_socket(c, timeout_ms, chans, count);
 		if (!not_there(ret))
 			return ret;
 		let_go(c);
 	}
 	ret = start(c);
-	return ret < 0 ? ret : await(c, timeout_ms, dial, closure);
+	return ret < 0 ? ret : await(c, timeout_ms, chans, count);
 }
 
 /* A thread may have held the lock when the process forked: then the child gives up in the end. */
@@ -190,8 +193,9 @@ static int lock(void)
 	return -pthread_mutex_timedlock(&companions.lock, &until);
 }
 
-int ck_companion_dial(const char *address, int timeout_ms,
-		      int (*dial)(const char *path, int timeout_ms, void *closure), void *closure)
+/* @address is the whole one. -ECANCELED: the companion has ended, see ck_companion_ended. */
+static int companion_dial(const char *address, int timeout_ms, struct ck_chan **chans,
+			  unsigned int count)
 {
 	struct companion *c;
 	int ret = lock();
@@ -199,10 +203,22 @@ int ck_companion_dial(const char *address, int timeout_ms,
 	if (ret < 0)
 		return ret;
 	c = find(address);
-	ret = c ? dial_locked(c, timeout_ms, dial, closure) : -ENOSPC;
+	ret = c ? dial_locked(c, timeout_ms, chans, count) : -ENOSPC;
 	pthread_mutex_unlock(&companions.lock);
 	return ret;
 }
+
+static int companion_listen(const char *address)
+{
+	(void)address;
+	return -EINVAL;
+}
+
+const struct ck_transport_ops ck_transport_companion = {
+	.name = "companion",
+	.dial = companion_dial,
+	.listen = companion_listen,
+};
 
 bool ck_companion_ended(const char *address, char why[CK_COMPANION_WHY])
 {

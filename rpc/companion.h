@@ -6,7 +6,8 @@
  *
  * A companion offers a unix socket in a folder that only this user can open. It ends, and the folder goes, when this process
  * has ended or executes another program. The process that starts it never sees it as a child: no SIGCHLD, and nothing for
- * wait(2). Connections to one address share a companion; if it has ended, the next connection starts another.
+ * wait(2). Connections to one address share a companion; if it has ended, the next connection starts another. The first one waits
+ * until the companion listens, at least 60 s: a server looks for its GPUs first.
  */
 #ifndef CK_RPC_COMPANION_H
 #define CK_RPC_COMPANION_H
@@ -19,14 +20,6 @@
 #define CK_COMPANION_SSH "ssh://"
 
 bool ck_companion_for(const char *address);
-
-/*
- * Connect to the companion of @address, which is started if it does not run, by @dial to the path of its socket. Waits until the
- * companion listens, at least 60 s: a server looks for its GPUs first. -EINVAL: no such address; -ECANCELED: the companion ended,
- * see ck_companion_ended; or the error of @dial.
- */
-int ck_companion_dial(const char *address, int timeout_ms,
-		      int (*dial)(const char *path, int timeout_ms, void *closure), void *closure);
 
 /*
  * Has the companion of @address ended, or is it about to? Waits a second for that. @why: the last line that it wrote, empty if there

@@ -26,7 +26,7 @@ extern char **environ;
 
 enum { SIGN = 3, LIFELINE, FIRST_OTHER }; /* descriptors of the child */
 
-#define ARGUMENTS 8
+#define ARGUMENTS 24 /* of the program, at most */
 
 /* $1: the folder; then the script of the program, $0, and its arguments. */
 static const char wrapper[] = "d=$1; shift; PATH=\"$PATH:/usr/bin:/bin\"\n"
@@ -69,7 +69,7 @@ static const char local_script[] = "PATH=\"$PATH:/usr/local/bin:/usr/sbin:$2:$2/
 
 struct command {
 	const char *script;
-	const char *arguments[ARGUMENTS + 16];
+	const char *arguments[ARGUMENTS];
 	unsigned int count;
 	char path[128], host[512], port[8], own[256], libraries[4096];
 };
@@ -190,7 +190,9 @@ static void keep_libraries(struct command *c)
 	length = strlen(c->libraries);
 	for (size_t n; path && *path; path += n + (path[n] == ':')) {
 		n = strcspn(path, ":");
-		if (n == 0 || (own > 0 && n >= own && strncmp(path, c->own, own) == 0) ||
+		if (n == 0 ||
+		    (own > 0 && n >= own && strncmp(path, c->own, own) == 0 &&
+		     (n == own || path[own] == '/')) ||
 		    length + n + 2 > sizeof(c->libraries))
 			continue;
 		length += (size_t)snprintf(c->libraries + length, sizeof(c->libraries) - length,
@@ -299,8 +301,7 @@ static int fork_twice(const char *const *argv, const char *const *environment, i
 static int run(const struct command *c, const char *folder, const char *const *environment,
 	       int sign, int lifeline)
 {
-	const char *argv[ARGUMENTS + CK_ARRAY_SIZE(c->arguments)] = {"sh", "-c",   wrapper,
-								     "sh", folder, c->script};
+	const char *argv[6 + ARGUMENTS + 1] = {"sh", "-c", wrapper, "sh", folder, c->script};
 	sigset_t all, was;
 	int ret;
 
