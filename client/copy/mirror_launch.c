@@ -208,8 +208,8 @@ static bool exchange(const struct ckc_mirror *m, bool pull)
 	return done || (bytes && ckc_client_current()->state == CK_STATE_READY);
 }
 
-/* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. */
-bool ckc_mirror_pull(void)
+/* Exchange the mirrors of running kernels. Those with a source are pushed only. */
+static bool exchange_all(bool pull)
 {
 	struct ckc_mirror m;
 	uint64_t *ids;
@@ -217,24 +217,20 @@ bool ckc_mirror_pull(void)
 	bool done = running_mirrors(&ids, &count);
 
 	for (size_t i = 0; i < count && done; i++) {
-		if (ckc_mirror_find(ids[i], &m) && !m.source)
-			done = exchange(&m, true);
+		if (ckc_mirror_find(ids[i], &m) && !(pull && m.source))
+			done = exchange(&m, pull);
 	}
 	free(ids);
 	return done;
 }
 
+/* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. */
+bool ckc_mirror_pull(void)
+{
+	return exchange_all(true);
+}
+
 bool ckc_mirror_push(void)
 {
-	struct ckc_mirror m;
-	uint64_t *ids;
-	size_t count;
-	bool done = running_mirrors(&ids, &count);
-
-	for (size_t i = 0; i < count && done; i++) {
-		if (ckc_mirror_find(ids[i], &m))
-			done = exchange(&m, false);
-	}
-	free(ids);
-	return done;
+	return exchange_all(false);
 }

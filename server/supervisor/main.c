@@ -75,7 +75,7 @@ static bool run_helper(int argc, char **argv, int *status)
 	return true;
 }
 
-/* Can a server start with the files that @options name? What is wrong has been logged. */
+/* Can a server start with the files that @options name? Logs the error if not. */
 static bool files_are_valid(const struct cks_options *options)
 {
 	return cks_token_check(options->token_file) >= 0 &&

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/e2e/engine.py - podman, as far as podman-compose calls it to bring services up: where no engine can run.
 
-It is called `podman` in a folder of PATH. ENGINE_FOLDER holds what it has been told: NAME.image of each image, NAME.container
+It is called `podman` in a folder of PATH. ENGINE_FOLDER holds the commands that it has got: NAME.image of each image, NAME.container
 of each container. An image is the last stage of its Dockerfile, a container a process of this system;
 ENGINE_FOLDER/places says which words stand for which: {there: here}.
 """

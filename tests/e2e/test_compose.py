@@ -117,7 +117,7 @@ def test_the_status_is_that_of_the_client(python, engine, tmp_path):
 
 
 def test_pytorch_gets_the_server_and_no_gpu(python, engine, tmp_path):
-    """What an engine is told; the image of PyTorch is not here to run."""
+    """The commands to the engine; the image of PyTorch is not here to run."""
     places = json.loads((tmp_path / "places").read_text(encoding="utf-8"))
     (tmp_path / "places").write_text(json.dumps({"python3": "true", **places}), encoding="utf-8")
     result = compose(python, engine, *documented()[1])
