@@ -329,20 +329,22 @@ static void *load_large(void *text)
 	return NULL;
 }
 
-/* What has arrived of the image when a module is made of it. */
+/* What has arrived of the image when a module is made of it. A thread that comes after the first
+ * reply loads the module one-way, because the compiler has accepted the text. */
 static void assert_whole_before_use(void)
 {
-	size_t have = 0, builds = 0;
+	size_t have = 0, modules = 0;
 
 	for (size_t i = 0; i < peer.count; i++) {
 		if (peer.log[i].number == CK_PROC_image)
 			have += peer.log[i].bulk_size;
-		if (peer.log[i].number != CK_PROC_module_build)
+		if (peer.log[i].number != CK_PROC_module_build &&
+		    peer.log[i].number != CK_PROC_module_load)
 			continue;
 		assert_int_equal(have, LARGE);
-		builds++;
+		modules++;
 	}
-	assert_int_equal(builds, 4);
+	assert_int_equal(modules, 4);
 }
 
 static void no_thread_uses_an_image_that_another_is_still_sending(void **state)
