@@ -73,8 +73,11 @@ CUresult ckc_code_missing(void)
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 
 	if (!ckc_client_current()->hello.accepts_cubin && !atomic_flag_test_and_set(&told))
-		ck_warn("a module has no PTX for compute capability 9.0 or below, and the emulated "
-			"GPU runs nothing else (nvcc: -gencode arch=compute_90,code=compute_90)");
+		ck_warn("the server's GPU is emulated: it runs only PTX of compute capability 9.0 "
+			"or "
+			"below, and a module of this program has none. Use a server with a real "
+			"GPU, or "
+			"compile with nvcc -gencode arch=compute_90,code=compute_90");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
