@@ -50,12 +50,15 @@ static void shed_all(struct ckc_client *c, size_t keep, uint64_t hold_until)
 	ck_unlock(&all->lock);
 }
 
-/* The server runs it: another session is out of memory. */
+/* The server runs it: another session is out of memory, or this one is about to leave the GPU and must not
+ * take free memory along. */
 static void pressed(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	(void)status;
 	(void)value;
 	shed_all(callback->data, 0, ck_now_ns() + HOLD_NS);
+	if (ckc_session_offers(callback->data, CK_PROC_lease_returned))
+		ck_wire_lease_returned(0);
 }
 
 /* The program has made no call for the server's threads for a while: has it allocated anything? */

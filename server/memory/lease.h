@@ -109,6 +109,8 @@ int cks_lease_watch_offer(struct cks_session *session);
 
 /* Another session needs memory: return free memory. */
 void cks_lease_pressed(struct cks_session *session);
+/* The session is about to leave the GPU: have the client return free memory, and wait for that a little. */
+void cks_lease_lighten(struct cks_session *session);
 /* The server's answers: there is no other session to ask; one leaves the GPU; it has left. */
 void cks_lease_alone(struct cks_session *session);
 void cks_lease_coming(struct cks_session *session);

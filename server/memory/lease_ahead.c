@@ -146,9 +146,10 @@ static void *expire(void *session)
 
 	nanosleep(&time, NULL);
 	cks_gate_join(&s->gate, &pass);
+	cks_gate_uncount(&pass);
 	cks_gate_enter_silently(&s->gate, &pass);
 	cks_lease_expire(s);
-	cks_gate_leave(&pass);
+	cks_gate_leave_uncounted(&pass);
 	cks_gate_part(&s->gate, &pass);
 	return NULL;
 }

@@ -11,12 +11,16 @@
 #include "server/memory/lease.h"
 #include "server/session/callback.h"
 #include "server/session/session.h"
+#include "util/log.h"
 #include "util/until.h"
+
+CK_LOG_DEFINE("server");
 
 #define PATIENCE_MS 300
 #define PAUSE_MS 2
 #define SETTLED_MS 500
 #define ROUNDS 16
+#define RETURN_MS 500 /* for a client at the end of a slow link */
 
 CUresult ck_serve_lease_watch(struct cks_request *q, ck_lease_watch_args *a, void *res)
 {
@@ -32,6 +36,16 @@ CUresult ck_serve_lease_watch(struct cks_request *q, ck_lease_watch_args *a, voi
 	return CUDA_SUCCESS;
 }
 
+static struct cks_host_call *client_of(struct cks_session *s)
+{
+	struct cks_host_call *client;
+
+	ck_lock(&s->leases->lock);
+	client = s->leases->client;
+	ck_unlock(&s->leases->lock);
+	return client;
+}
+
 void cks_lease_pressed(struct cks_session *s)
 {
 	struct cks_host_call *client;
@@ -39,7 +53,7 @@ void cks_lease_pressed(struct cks_session *s)
 	bool running;
 
 	cks_gate_join(&s->gate, &pass);
-	running = cks_gate_try(&s->gate, &pass);
+	running = cks_gate_try_uncounted(&s->gate, &pass);
 	if (running) {
 		cks_lease_expire(s);
 		cks_gate_leave_uncounted(&pass);
@@ -47,11 +61,27 @@ void cks_lease_pressed(struct cks_session *s)
 	cks_gate_part(&s->gate, &pass);
 	if (!running)
 		return; /* suspended: it holds no device memory, and its client would resume it */
-	ck_lock(&s->leases->lock);
-	client = s->leases->client;
-	ck_unlock(&s->leases->lock);
+	client = client_of(s);
 	if (client)
 		cks_host_call_tell(client, 0, 0);
+}
+
+void cks_lease_lighten(struct cks_session *s)
+{
+	struct cks_host_call *client = client_of(s);
+
+	if (client && !cks_host_call_run_within(client, RETURN_MS))
+		ck_debug("the client has not returned its free memory: it moves too");
+}
+
+/* The commands before this call have been carried out: returns are among them. */
+CUresult ck_serve_lease_returned(struct cks_request *q, ck_lease_returned_args *a,
+				 ck_lease_returned_res *res)
+{
+	(void)q;
+	(void)a;
+	(void)res;
+	return CUDA_SUCCESS;
 }
 
 void cks_lease_alone(struct cks_session *s)

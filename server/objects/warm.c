@@ -137,10 +137,11 @@ static void *expire(void *data)
 
 	nanosleep(&time, NULL);
 	cks_gate_join(gate, &pass);
+	cks_gate_uncount(&pass);
 	cks_gate_enter_silently(gate, &pass);
 	if (cks_warm_drop(CK_WARM_ALL))
 		ck_debug("the client has not used its warm context: given up");
-	cks_gate_leave(&pass);
+	cks_gate_leave_uncounted(&pass);
 	cks_gate_part(gate, &pass);
 	return NULL;
 }

@@ -41,18 +41,25 @@ struct cks_callbacks {
 	bool ended;
 };
 
+/* A condition on the monotonic clock. */
+static void condition_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t clock;
+
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &clock);
+	pthread_condattr_destroy(&clock);
+}
+
 int cks_callbacks_create(struct cks_callbacks **out)
 {
 	struct cks_callbacks *c = calloc(1, sizeof(*c));
-	pthread_condattr_t clock;
 
 	if (!c)
 		return -ENOMEM;
 	c->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_CALLBACKS);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->work, &clock);
-	pthread_condattr_destroy(&clock);
+	condition_init(&c->work);
 	c->last = &c->first;
 	*out = c;
 	return 0;
@@ -164,6 +171,44 @@ static void run(const struct cks_host_call *call, int status)
 void cks_host_call_run(void *call)
 {
 	run(call, CUDA_SUCCESS);
+}
+
+static void unlink_from(struct ticket **at, const struct ticket *t)
+{
+	for (; *at; at = &(*at)->next) {
+		if (*at == t) {
+			*at = t->next;
+			return;
+		}
+	}
+}
+
+/* Take back a ticket that is not finished, fetched or not. Call with the lock held. */
+static void withdraw(struct cks_callbacks *c, const struct ticket *t)
+{
+	unlink_from(&c->first, t);
+	unlink_from(&c->running, t);
+	for (c->last = &c->first; *c->last;)
+		c->last = &(*c->last)->next;
+}
+
+bool cks_host_call_run_within(const struct cks_host_call *call, unsigned int ms)
+{
+	struct timespec until = ck_until(CLOCK_MONOTONIC, ms * CK_NS_PER_MS);
+	struct cks_callbacks *c = call->callbacks;
+	struct ticket t = {.id = call->id, .waited = true};
+
+	condition_init(&t.end);
+	ck_lock(&c->lock);
+	if (!c->ended)
+		queue(c, &t);
+	while (!t.done && !c->ended && ck_cond_timedwait(&t.end, &c->lock, &until) != ETIMEDOUT)
+		;
+	if (!t.done)
+		withdraw(c, &t);
+	ck_unlock(&c->lock);
+	pthread_cond_destroy(&t.end);
+	return t.done;
 }
 
 void cks_host_call_run_once(void *call)

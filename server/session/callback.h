@@ -8,6 +8,7 @@
 #ifndef CK_SERVER_SESSION_CALLBACK_H
 #define CK_SERVER_SESSION_CALLBACK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cuda/types.h"
@@ -33,6 +34,8 @@ void cks_host_call_destroy(struct cks_host_call *call);
 
 /* Run it and wait for its end: a CUhostFn for cuLaunchHostFunc and host nodes. */
 void cks_host_call_run(void *call);
+/* Run it and wait for its end at most @ms: whether it has ended. */
+bool cks_host_call_run_within(const struct cks_host_call *call, unsigned int ms);
 /* The same, once: destroys @call. */
 void cks_host_call_run_once(void *call);
 /* The same of a function that waits for another server (holds.h), which has begun. */

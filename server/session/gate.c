@@ -121,21 +121,45 @@ void cks_gate_stir(struct cks_gate *g)
 	ck_unlock(&g->lock);
 }
 
+/* How many turns of @p count, with one that has begun. */
+static uint64_t count(const struct cks_pass *p, bool *inside)
+{
+	uint64_t turn;
+	bool quiet;
+
+	do {
+		turn = atomic_load(&p->turns);
+		quiet = atomic_load(&p->quiet);
+	} while (turn != atomic_load(&p->turns)); /* or it may be quiet because of another turn */
+	*inside = turn % 2 == 1 && !quiet;
+	return turn % 2 == 1 && quiet ? turn - 1 : turn;
+}
+
 uint64_t cks_gate_turns(struct cks_gate *g, bool *inside)
 {
 	uint64_t turns;
+	bool one;
 
 	*inside = false;
 	ck_lock(&g->lock);
 	turns = g->past;
 	for (const struct cks_pass *p = g->passes; p; p = p->next) {
-		uint64_t turn = atomic_load(&p->turns);
-
-		turns += turn;
-		*inside |= turn & 1;
+		turns += count(p, &one);
+		*inside |= one;
 	}
 	ck_unlock(&g->lock);
 	return turns;
+}
+
+bool cks_gate_is_empty(struct cks_gate *g)
+{
+	bool empty = true;
+
+	ck_lock(&g->lock);
+	for (const struct cks_pass *p = g->passes; p && empty; p = p->next)
+		empty = atomic_load(&p->turns) % 2 == 0;
+	ck_unlock(&g->lock);
+	return empty;
 }
 
 void cks_gate_knock(struct cks_gate *g)
@@ -150,15 +174,13 @@ bool cks_gate_close(struct cks_gate *g, unsigned int ms)
 {
 	const struct timespec step = {.tv_nsec = STEP_NS};
 	int64_t until = ck_now_ms() + ms;
-	bool inside;
 
 	ck_lock(&g->lock);
 	g->knocked = false;
 	atomic_fetch_or(&g->closed, CK_GATE_PARKED);
 	ck_unlock(&g->lock);
 	for (;;) {
-		cks_gate_turns(g, &inside);
-		if (!inside)
+		if (cks_gate_is_empty(g))
 			return true;
 		if (ck_now_ms() >= until)
 			break;

@@ -17,6 +17,7 @@
 /* A thread's own; odd: it is inside. */
 struct cks_pass {
 	_Atomic uint64_t turns;
+	atomic_bool quiet; /* this turn does not count */
 	struct cks_pass *next;
 };
 
@@ -85,17 +86,36 @@ static inline void cks_gate_leave(struct cks_pass *pass)
 	atomic_store_explicit(&pass->turns, turn + 1, memory_order_release);
 }
 
-/* The same after work that is no use of the session by its program: the turn does not count. */
+/* A turn that is no use of the session by its program: it does not count. Before the thread enters, and to leave. */
+static inline void cks_gate_uncount(struct cks_pass *pass)
+{
+	atomic_store_explicit(&pass->quiet, true, memory_order_relaxed);
+}
+
 static inline void cks_gate_leave_uncounted(struct cks_pass *pass)
 {
 	uint64_t turn = atomic_load_explicit(&pass->turns, memory_order_relaxed);
 
 	atomic_store_explicit(&pass->turns, turn - 1, memory_order_release);
+	atomic_store_explicit(&pass->quiet, false, memory_order_release);
+}
+
+static inline bool cks_gate_try_uncounted(struct cks_gate *gate, struct cks_pass *pass)
+{
+	bool inside;
+
+	cks_gate_uncount(pass);
+	inside = cks_gate_try(gate, pass);
+	if (!inside)
+		atomic_store_explicit(&pass->quiet, false, memory_order_release);
+	return inside;
 }
 
 /* Close it and wait at most @ms until no thread is inside. False: one still is, and the gate is open again. */
 bool cks_gate_close(struct cks_gate *gate, unsigned int ms);
 void cks_gate_open(struct cks_gate *gate);
+/* No thread is inside. */
+bool cks_gate_is_empty(struct cks_gate *gate);
 /* Knock again if it is closed and a client wants to enter. */
 void cks_gate_knock(struct cks_gate *gate);
 
@@ -109,7 +129,7 @@ bool cks_gate_await_held(struct cks_gate *gate, uint32_t us);
 /* Enter although it is held. False: it is parked, and the thread is outside. */
 bool cks_gate_try_held(struct cks_gate *gate, struct cks_pass *pass);
 
-/* Turns so far, for whether the session is in use; @inside: somebody is. */
+/* Turns so far that count: another number means that the session was used. @inside: one of them has begun. */
 uint64_t cks_gate_turns(struct cks_gate *gate, bool *inside);
 
 #endif

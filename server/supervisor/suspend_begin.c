@@ -32,7 +32,7 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool he
 					 name);
 	u->said.kind = CK_NOTE_STANDBY;
 	if (!cks_workers_tell(s, CK_CONTROL_PARK))
-		return cks_control_error("the worker of %s does not listen", name);
+		return cks_control_error("%s is ending: its worker does not listen", name);
 	u->held = held;
 	u->wanted = false;
 	u->no_room = false;

@@ -82,6 +82,7 @@ static int run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *
 {
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
+	bool counts = q->proc != CK_PROC_lease_end; /* mostly for another session's sake */
 	bool waits;
 	CUresult err;
 
@@ -91,14 +92,16 @@ static int run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *
 		return -EPROTO;
 	}
 	waits = cks_holds_enter(&s->holds, q->proc);
+	if (unlikely(!counts))
+		cks_gate_uncount(&l->pass);
 	cks_gate_enter(&s->gate, &l->pass);
 	err = cks_lane_carry_out(l, q, proc, NULL);
 	if (waits)
 		cks_holds_leave(&s->holds);
-	if (q->proc == CK_PROC_lease_end) /* mostly for another session's sake */
-		cks_gate_leave_uncounted(&l->pass);
-	else
+	if (likely(counts))
 		cks_gate_leave(&l->pass);
+	else
+		cks_gate_leave_uncounted(&l->pass);
 	if (q->broken)
 		return q->broken;
 	cks_retime_command(s, q->proc, l->args, err);

@@ -157,7 +157,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	struct cks_session *s = l->session;
 	struct ck_result *result = l->res;
 	CUresult err = CUDA_SUCCESS;
-	bool inside = !cks_lane_is_driverless(q->proc), waits;
+	bool uses = !cks_lane_is_driverless(q->proc), inside = uses, waits;
 	int64_t began = ck_now_us();
 	uint64_t launches;
 
@@ -182,15 +182,18 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	/* A reply to a thread for host functions must not wait for the driver: see
 	 * delivery_part.h. */
 	if (!inside)
-		inside = q->proc != CK_PROC_callback_next && cks_gate_try(&s->gate, &l->pass);
+		inside = q->proc != CK_PROC_callback_next &&
+			 cks_gate_try_uncounted(&s->gate, &l->pass);
 	if (is_ahead(q->proc))
 		result->delivered = cks_deliveries_settle(s);
 	else if (q->proc != CK_PROC_delivery_next && !q->replied)
 		result->delivered = cks_deliveries_take(s, inside, &l->along);
-	if (inside)
+	if (inside && uses)
 		cks_gate_leave(&l->pass);
+	else if (inside) /* an idle session stays idle */
+		cks_gate_leave_uncounted(&l->pass);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
-	if (!cks_lane_is_driverless(q->proc)) /* those may wait for what the program does */
+	if (uses) /* others may wait for what the program does */
 		cks_times_note(l, began);
 }
 

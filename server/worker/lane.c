@@ -151,6 +151,7 @@ bool cks_lane_is_driverless(uint32_t proc)
 	switch (proc) {
 	case CK_PROC_callback_next:
 	case CK_PROC_delivery_next:
+	case CK_PROC_lease_returned:
 	case CK_PROC_output:
 	case CK_PROC_direct_ticket:
 	case CK_PROC_direct_dial:

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/nccl/nccl.h"
 #include "server/processes/messages.h"
@@ -58,19 +59,29 @@ static const char *obstacle(struct cks_session *s)
 	return NULL;
 }
 
+/* NULL: no thread calls the driver any more, and it can move the session out. */
+static const char *close_gate(struct cks_session *s)
+{
+	const char *why;
+
+	/* kernels of other processes wait for this one's; and threads inside of the gate may wait for their ranks */
+	if (cks_nccl_any(s->nccl))
+		return "it has NCCL communicators, whose other ranks wait for it";
+	cks_lease_lighten(s);
+	if (!cks_gate_close(&s->gate, park.wait_ms))
+		return "a call is still running (--suspend-wait)";
+	why = obstacle(s);
+	if (why)
+		cks_gate_open(&s->gate);
+	return why;
+}
+
 static void *come_to_rest(void *session)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_PARKED};
 	struct cks_session *s = session;
-	const char *why = NULL;
+	const char *why = close_gate(s);
 
-	/* kernels of other processes wait for this one's; and threads inside of the gate may wait for their ranks */
-	if (cks_nccl_any(s->nccl))
-		why = "it has NCCL communicators, whose other ranks wait for it";
-	else if (!cks_gate_close(&s->gate, park.wait_ms))
-		why = "a call is still running (--suspend-wait)";
-	else if ((why = obstacle(s)) != NULL)
-		cks_gate_open(&s->gate);
 	if (why) {
 		note.kind = CK_NOTE_BUSY;
 		snprintf(note.text, sizeof(note.text), "%s", why);

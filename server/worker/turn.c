@@ -100,6 +100,7 @@ static void wait_for_work(struct cks_session *s)
 	struct cks_object context;
 	uint64_t id = 0;
 
+	cks_gate_uncount(&turn.pass);
 	if (!ck_driver.cuCtxSynchronize || !ck_driver.cuCtxPushCurrent_v2 ||
 	    !cks_gate_try_held(&s->gate, &turn.pass))
 		return;
@@ -114,14 +115,14 @@ static void wait_for_work(struct cks_session *s)
 /* The gate is closed: wait for threads inside, which may wait for work, and for that. A new turn ends it. */
 static void settle(struct cks_session *s, uint64_t number)
 {
-	bool inside = true;
+	bool empty = false;
 
-	while (inside && is_latest(number)) {
-		cks_gate_turns(&s->gate, &inside);
-		if (inside)
+	while (!empty && is_latest(number)) {
+		empty = cks_gate_is_empty(&s->gate);
+		if (!empty)
 			sleep_us(CK_STEP_US / 4);
 	}
-	if (!inside)
+	if (empty)
 		wait_for_work(s);
 }
 

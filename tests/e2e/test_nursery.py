@@ -59,6 +59,14 @@ def test_a_worker_is_the_servers_child_and_its_end_is_known(own_server):
     assert own_server.workers() == []
 
 
+ATTRIBUTES = ("NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigBlk", "SigCgt")
+
+
+def attributes(pid):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.split(":")[0] in ATTRIBUTES]
+
+
 def test_workers_are_as_those_that_are_executed(own_server):
     forked = Client(own_server)
     first = nursery(own_server)
@@ -66,10 +74,9 @@ def test_workers_are_as_those_that_are_executed(own_server):
     wait_until(lambda: not is_alive(first), 5, "it is gone")
     executed = Client(own_server)
     assert descriptors(forked.worker) == descriptors(executed.worker)
-    for name in ("NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigBlk", "SigCgt"):
-        lines = [line for p in (forked, executed) for line in pathlib.Path(f"/proc/{p.worker}/status").read_text().splitlines()
-                 if line.startswith(name + ":")]
-        assert len(lines) == 2 and lines[0] == lines[1]
+    # signals are blocked for a moment while a thread is made
+    wait_until(lambda: attributes(forked.worker) == attributes(executed.worker), 5, "both are in the same state")
+    assert len(attributes(forked.worker)) == len(ATTRIBUTES)
     titles = [pathlib.Path(f"/proc/{p.worker}/cmdline").read_bytes().rstrip(b"\0") for p in (forked, executed)]
     assert titles[0] == titles[1] and titles[0].startswith(b"cricket-worker: ")
     forked.end()

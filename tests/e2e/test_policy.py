@@ -395,7 +395,7 @@ say(bool(make()), bool(make()))
     assert second.stdout.readline() == "True False\n"
     first.kill()
     first.wait()
-    wait_until(lambda: len(server.workers()) == 1, 10, "its worker has gone")
+    wait_until(lambda: len(Asker(server).ask("sessions")["sessions"]) == 1, 10, "the server knows that its worker has gone")
     print(file=second.stdin, flush=True)
     assert second.stdout.readline() == "True True\n"
     assert second.wait(20) == 0

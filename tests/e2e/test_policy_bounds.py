@@ -112,7 +112,7 @@ while not select.select([sys.stdin], [], [], 0.3)[0]:
     assert idle.wait(20) == 0
     other = talk(server, SLEEPER)       # a whole time without use passes
     assert other.stdout.readline() == "holds\n"
-    other.stderr.readline()
+    assert "the session ends in 1s: the policy ends sessions that are idle for 5s" in other.stderr.readline()
     assert "(the policy ends sessions that are idle for 5s)" in other.stderr.readline()
     other.communicate("\n", timeout=20)
     assert busy.poll() is None
@@ -293,7 +293,7 @@ check(nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)))
 assert nvml.nvmlDeviceGetAccountingPids(device, ctypes.byref(ctypes.c_uint(9)), (ctypes.c_uint * 9)()) == 4
 """)
     assert result.status == 0, result.err
-    wait_until(lambda: len(server.workers()) == 2, 10, "its worker has gone")
+    wait_until(lambda: len(Asker(server).ask("sessions")["sessions"]) == 2, 10, "the server knows that its worker has gone")
     print(file=stranger.stdin, flush=True)
     assert stranger.stdout.readline() == "2\n"
     for process in (stranger, mine):

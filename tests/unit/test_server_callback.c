@@ -120,6 +120,60 @@ static void test_tickets_come_in_order(void **state)
 	assert_int_equal(next(0, 0).ticket, 0);
 }
 
+static void *run_within(void *data)
+{
+	struct stream *s = data;
+
+	s->through = cks_host_call_run_within(s->call, 60000);
+	return NULL;
+}
+
+static void test_a_wait_for_the_client_can_be_bounded(void **state)
+{
+	struct stream s = {.call = cks_host_call_create(&session, 7)};
+	ck_callback_next_res res;
+
+	(void)state;
+	/* the client does not fetch it, and never learns of it */
+	assert_false(cks_host_call_run_within(s.call, 1));
+	cks_host_call_tell(s.call, 1, 0);
+	res = next(0, 0);
+	assert_int_equal(res.status, 1);
+	assert_int_equal(next(0, 0).ticket, 0);
+	assert_int_equal(pthread_create(&s.thread, NULL, run_within, &s), 0);
+	res = next(0, 5000);
+	assert_int_equal(res.callback, 7);
+	next(res.ticket, 0);
+	pthread_join(s.thread, NULL);
+	assert_true(s.through);
+	cks_host_call_destroy(s.call);
+}
+
+static void *fetch_late(void *data)
+{
+	struct stream *s = data;
+	ck_callback_next_res res = next(0, 60000);
+
+	while (!s->through)
+		usleep(1000);
+	next(res.ticket, 0); /* it is no longer waited for */
+	return NULL;
+}
+
+static void test_a_client_may_finish_too_late(void **state)
+{
+	struct stream s = {.call = cks_host_call_create(&session, 8)};
+
+	(void)state;
+	assert_int_equal(pthread_create(&s.thread, NULL, fetch_late, &s), 0);
+	assert_false(cks_host_call_run_within(s.call, 50));
+	s.through = true;
+	/* whether it was fetched or not, nothing is left of it but a thread that waits for work */
+	cks_host_call_tell(s.call, 2, 0);
+	pthread_join(s.thread, NULL);
+	cks_host_call_destroy(s.call);
+}
+
 static void test_the_error_of_a_stream_is_told(void **state)
 {
 	struct cks_host_call *call = cks_host_call_create(&session, 5);
@@ -197,6 +251,8 @@ int main(void)
 		TEST(test_a_stream_waits_until_the_client_is_done),
 		TEST(test_one_stream_does_not_wait_for_another),
 		TEST(test_tickets_come_in_order),
+		TEST(test_a_wait_for_the_client_can_be_bounded),
+		TEST(test_a_client_may_finish_too_late),
 		TEST(test_the_error_of_a_stream_is_told),
 		TEST(test_the_end_lets_everyone_go),
 		TEST(test_a_notification_that_does_not_end_may_still_come),

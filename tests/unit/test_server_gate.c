@@ -114,8 +114,19 @@ static void an_uncounted_turn_leaves_no_trace(void **state)
 	cks_gate_enter(&gate, &pass);
 	cks_gate_leave(&pass);
 	before = cks_gate_turns(&gate, &any);
+	cks_gate_uncount(&pass);
 	cks_gate_enter(&gate, &pass);
-	cks_gate_turns(&gate, &any);
+	assert_int_equal(cks_gate_turns(&gate, &any), before);
+	assert_false(any);
+	assert_false(cks_gate_is_empty(&gate));
+	assert_false(cks_gate_close(&gate, 5)); /* it is inside nevertheless */
+	cks_gate_leave_uncounted(&pass);
+	assert_true(cks_gate_is_empty(&gate));
+	assert_true(cks_gate_close(&gate, 5));
+	assert_false(cks_gate_try_uncounted(&gate, &pass));
+	cks_gate_open(&gate);
+	cks_gate_enter(&gate, &pass); /* this one counts again */
+	assert_true(cks_gate_turns(&gate, &any) > before);
 	assert_true(any);
 	cks_gate_leave_uncounted(&pass);
 	assert_int_equal(cks_gate_turns(&gate, &any), before);
