@@ -20,8 +20,9 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_SPEAKERS 256 /* workers that are read in a row; the others are in the next round */
-#define CK_NOTES_MAX 3	/* per worker; also the limit for reading in a row */
+#define CK_SPEAKERS 256	   /* workers that are read in a row; the others are in the next round */
+#define CK_NOTES_MAX 3	   /* per worker; also the limit for reading in a row */
+#define CK_NOTES_LAST 1024 /* of one that has ended: more than its socket holds */
 
 /* A spare has done what it began. With @note it has told so before a client came to it. */
 static void advance(struct cks_workers *w, struct worker *worker, int note)
@@ -224,9 +225,10 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 	return false;
 }
 
+/* A process that it has left behind may go on writing. */
 void cks_worker_hear(struct cks_workers *w, struct worker *worker)
 {
-	while (read_note(w, worker))
+	for (int i = 0; i < CK_NOTES_LAST && read_note(w, worker); i++)
 		;
 }
 

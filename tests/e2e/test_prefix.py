@@ -4,6 +4,7 @@ import os
 import pathlib
 import pwd
 import re
+import signal
 import sys
 
 import pytest
@@ -110,6 +111,21 @@ def test_commands_about_such_a_session_mean_its_worker(serve, reports, name):
     wait_until(lambda: not sessions(server), 20, "it has ended")
     assert not is_alive(session["pid"])
     process.kill()
+    ended(process, 10)
+
+
+def test_a_command_is_answered_although_the_session_ends(serve, app, reports):
+    """Also one whose worker is no child of the server."""
+    server = serve("--suspend-wait", "1h")
+    (reports / "hold").write_text("")
+    process = start([app("endless"), "sync"], client_env(server.address("unix"), CRICKET_WORKER_PREFIX="parent"))
+    assert process.stdout.readline() == "running\n", process.stderr.read()
+    pid, _ = json.loads((reports / "s1.begin").read_text())
+    asker = Asker(server)
+    asker.say(b'{"command": "suspend", "session": "s1"}\n')
+    wait_until(lambda: sessions(server)[0]["state"] == "suspending", 20, "its work is waited for")
+    os.kill(pid, signal.SIGKILL)
+    assert json.loads(asker.file.readline()) == {"ok": False, "error": "the session has ended"}
     ended(process, 10)
 
 
