@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rpc/chan.h"
 #include "server/helpers/helper.h"
 #include "server/supervisor/helpers.h"
 #include "server/processes/messages.h"
@@ -174,6 +175,8 @@ static json_t *leave(struct cks_server *server, const json_t *request, struct ck
 
 	if (address && strlen(address) >= CK_AWAY_ADDRESS)
 		error = cks_control_error("the address is too long");
+	else if (address && address[0] && !ck_chan_is_tcp(address)) /* clients use no other */
+		error = cks_control_error("the address must be HOST or HOST:PORT, not %s", address);
 	else if (!s || !cks_workers_id(s))
 		error = cks_control_error("there is no session %s", name ? name : "");
 	else if (cks_travels_has(server->travels, s->number))
