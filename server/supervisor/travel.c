@@ -98,6 +98,11 @@ bool cks_travels_has(const struct cks_travels *t, unsigned int number)
 	return travel != NULL;
 }
 
+bool cks_travels_any(const struct cks_travels *t)
+{
+	return t->first != NULL;
+}
+
 bool cks_travels_saving(const struct cks_travels *t)
 {
 	const struct travel *travel = t->first;
