@@ -202,6 +202,16 @@ static void tell_apart(struct worker *worker, pid_t sender)
 	worker->info.follower = worker->pid;
 }
 
+/* Commands show it on terminals. A worker has left out commands for those, unless a client has taken it over. */
+static void make_plain(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (; *text; text++) {
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+	}
+}
+
 /* Read a worker's note, if one has arrived. True: there may be another. */
 static bool read_note(struct cks_workers *w, struct worker *worker)
 {
@@ -215,6 +225,9 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n > 0) {
+		make_plain(note.text, sizeof(note.text));
+		make_plain(note.host, sizeof(note.host));
+		make_plain(note.identity.name, sizeof(note.identity.name));
 		if (sender > 0 && worker->state == SERVING)
 			tell_apart(worker, sender);
 		take_note(w, worker, &note);
