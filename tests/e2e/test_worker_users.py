@@ -264,6 +264,7 @@ def test_sessions_find_the_next_server_after_a_crash(users):
     server = users.serve("--state-dir", users.folder / "state")
     program = users.talk(server, HOLDER)
     assert program.stdout.readline() == "holds\n"
+    wait_until(lambda: "session of" in server.log(), 10, "the worker, which may be behind its client, outlives the server")
     server.process.kill()
     server.process.wait()
     second = users.serve("--state-dir", users.folder / "state")
