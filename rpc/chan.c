@@ -41,6 +41,13 @@ static const struct ck_transport_ops *find_transport(const char *address, const 
 	return transports[i].ops;
 }
 
+bool ck_chan_is_tcp(const char *address)
+{
+	const char *where;
+
+	return find_transport(address, &where) == &ck_transport_tcp;
+}
+
 /* Let channels just dialed behave as over the network @like. On error, closes all of them. */
 static int slow_down(const struct ck_inject *like, struct ck_chan **chans, unsigned int count)
 {

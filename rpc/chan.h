@@ -23,6 +23,9 @@ struct ck_chan;
 /* Connect within @timeout_ms. The caller, which knows the address, logs errors. */
 int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan);
 
+/* Does it lead over the network, and not to a socket of this host or to a program that would be started (rpc/companion.h)? */
+bool ck_chan_is_tcp(const char *address);
+
 /* Open @count channels, at most CK_DIAL_MAX, at the same time and to the same server: all or none. A
  * network's round trip passes once. On error, @chans has no meaning. */
 #define CK_DIAL_MAX 16

@@ -28,25 +28,27 @@ enum { SIGN = 3, LIFELINE, FIRST_OTHER }; /* descriptors of the child */
 
 #define ARGUMENTS 24 /* of the program, at most */
 
-/* $1: the folder; then the script of the program, $0, and its arguments. */
+/* $1: the folder; then the script of the program, $0, and its arguments. All that it has started ends: the group is its own. */
 static const char wrapper[] = "d=$1; shift; PATH=\"$PATH:/usr/bin:/bin\"\n"
 			      "exec < /dev/null > /dev/null 2>&1\n"
 			      "sh -c \"$@\" 4<&- 2> \"$d/log\" &\n"
 			      "exec 3>&-\n"
 			      "cat <&4\n"
-			      "kill $!\n"
+			      "trap : TERM\n"
+			      "kill -TERM -$$\n"
 			      "wait\n"
 			      "rm -rf \"$d\"\n";
 
 /*
  * $1: the path of our socket, $2: the host; then options. CRICKET_SSH is for the shell, as GIT_SSH_COMMAND is. The shell stays,
- * because ssh closes the descriptor that says that the program runs.
+ * because ssh closes the descriptor that says that the program runs. ssh puts variables of this process in the place of ${NAME} in
+ * a path that it forwards to, and tells the server: a name that comes from there must be a plain one.
  */
 static const char ssh_script[] =
 	"at=$1 host=$2; shift 2\n"
 	"run() { eval \"${CRICKET_SSH:-ssh}\"' \"$@\"'; }\n"
-	"[ -n \"$CRICKET_SSH_SOCKET\" ] || CRICKET_SSH_SOCKET=$(run \"$@\" -- \"$host\" sh << "
-	"'END'\n"
+	"[ -n \"$CRICKET_SSH_SOCKET\" ] || {\n"
+	"CRICKET_SSH_SOCKET=$(run \"$@\" -- \"$host\" sh << 'END'\n"
 	"for s in \"$XDG_RUNTIME_DIR/cricket.sock\" /run/cricket.sock /run/cricket/cricket.sock; "
 	"do\n"
 	"	[ ! -S \"$s\" ] || { echo \"$s\"; exit 0; }\n"
@@ -57,6 +59,11 @@ static const char ssh_script[] =
 	"exit 1\n"
 	"END\n"
 	") || exit 1\n"
+	"case $CRICKET_SSH_SOCKET in *[!-A-Za-z0-9/._+@,]*)\n"
+	"	echo 'that host gives no name of a socket' >&2\n"
+	"	exit 1\n"
+	"esac\n"
+	"}\n"
 	"at=$at:$CRICKET_SSH_SOCKET\n"
 	"eval 'exec '\"${CRICKET_SSH:-ssh}\"' -N -L \"$at\" \"$@\" -- \"$host\"' &\n"
 	"trap 'kill $!' TERM\n"

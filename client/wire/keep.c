@@ -14,6 +14,7 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/until.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("client");
 
@@ -306,7 +307,7 @@ int ckc_keep_begin(struct ckc_client *c, struct ck_chan **chan,
 	if (ret < 0)
 		return ret;
 	k->lost = lost;
-	k->seconds = c->offers.keep;
+	k->seconds = ck_min(c->offers.keep, ckc_keep_wish()); /* whatever the server says */
 	k->pause_ms = PAUSE_FIRST_MS;
 	atomic_store(&k->numbers, FIRST + 1);
 	ret = ck_links_open(k->links, ck_chan_peer(connection), FIRST, CK_LANE_CALL, &link);

@@ -37,11 +37,15 @@ int ckc_keep_link_send(struct ckc_client *c, const struct ck_link *link, struct 
 	return ck_chan_writev(connection, &iov, 1);
 }
 
-/* Read the rest of a reply whose first @had bytes are at @bytes: the server that the session is on. */
+/*
+ * Read the rest of a reply whose first @had bytes are at @bytes: the server that the session is on. It is on another machine, and
+ * only the user can name a socket of this one, or a program that is to be started (ssh://, local).
+ */
 static int read_moved(struct ck_chan *connection, const unsigned char *bytes, size_t had,
 		      char moved[CK_MOVED_MAX + 1])
 {
-	ck_link_moved where = {.address = moved};
+	char address[CK_MOVED_MAX + 1] = "";
+	ck_link_moved where = {.address = address};
 	unsigned char rest[MOVED_MOST];
 	uint32_t mark;
 	size_t size;
@@ -52,7 +56,10 @@ static int read_moved(struct ck_chan *connection, const unsigned char *bytes, si
 	if (size > sizeof(rest) || ck_chan_read(connection, rest, size) < 0)
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)rest, (u_int)size, XDR_DECODE);
-	return xdr_ck_link_moved(&xdrs, &where) && moved[0] ? -EREMOTE : -EPROTO;
+	if (!xdr_ck_link_moved(&xdrs, &where) || !address[0] || !ck_chan_is_tcp(address))
+		return -EPROTO;
+	memcpy(moved, address, sizeof(address));
+	return -EREMOTE;
 }
 
 int ckc_keep_link_answer(struct ck_chan *connection, ck_link_res *res, char moved[CK_MOVED_MAX + 1])

@@ -125,7 +125,7 @@ static CUresult map_pieces(struct cks_part *part)
 
 	if (part->sends || !part->walk.flat || piece == 0)
 		return CUDA_SUCCESS;
-	count = (part->walk.total + piece - 1) / piece;
+	count = part->walk.total / piece + 1; /* the client's size may be any number */
 	if (count / 8 >= BITMAP_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	part->arrived = calloc(count / 8 + 1, 1);

@@ -110,18 +110,15 @@ static bool has_quota_on(const struct cks_checkpoint_way *w, struct cks_account 
 			 const unsigned char from[16], int goal, struct cks_checkpoint_answer *a)
 {
 	const struct cks_machine_gpu *gpu = &w->here.gpus[goal];
-	int old = cks_account_device(account, from);
-	int new = cks_account_device(account, gpu->uuid);
-	uint64_t own, leaves, limit, used;
+	uint64_t own, leaves, limit, used, ignored;
 	size_t total = 0;
 
-	if (old < 0 || new < 0 || !ck_driver.cuDeviceTotalMem_v2 ||
-	    ck_driver.cuDeviceTotalMem_v2(&total, gpu->ordinal))
+	if (!ck_driver.cuDeviceTotalMem_v2 || ck_driver.cuDeviceTotalMem_v2(&total, gpu->ordinal))
 		return true;
 	limit = cks_account_limit(account, total);
-	own = cks_account_seat_used(account, (uint32_t)w->seat, old);
-	leaves = cks_account_seat_used(account, (uint32_t)w->seat, new); /* in exchange */
-	used = cks_account_used(account, new) - leaves;
+	cks_account_look(account, (uint32_t)w->seat, from, &own, &ignored);
+	/* what it has there already leaves in exchange */
+	cks_account_look(account, (uint32_t)w->seat, gpu->uuid, &leaves, &used);
 	if (limit == CK_ACCOUNT_UNLIMITED || used + own <= limit)
 		return true;
 	cks_checkpoint_fail(a, CK_CHECKPOINT_REFUSED,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -25,7 +26,8 @@ struct slot {
 	uint64_t used[CK_ACCOUNT_KINDS];
 };
 
-struct cks_account {
+/* The file. Workers can write all of it, also what a client has made of one. */
+struct file {
 	uint32_t magic, seats;
 	struct cks_terms terms; /* the limits change: atomically, each alone */
 	pthread_mutex_t lock;	/* between processes, robust: for the rest, except for states */
@@ -36,21 +38,26 @@ struct cks_account {
 	struct slot slots[];
 };
 
+struct cks_account {
+	struct file *file;
+	uint32_t seats; /* as large as the file is, whatever it says */
+};
+
 static size_t size_of(uint32_t seats)
 {
-	return sizeof(struct cks_account) + seats * sizeof(struct slot);
+	return sizeof(struct file) + seats * sizeof(struct slot);
 }
 
 /* --- the lock: its owner may have been killed in the middle of a change */
 
 static void sum_up(struct cks_account *a)
 {
-	memset(a->total, 0, sizeof(a->total));
+	memset(a->file->total, 0, sizeof(a->file->total));
 	for (uint32_t i = 0; i < a->seats; i++) {
-		if (a->slots[i].state == FREE)
+		if (a->file->slots[i].state == FREE)
 			continue;
 		for (uint32_t d = 0; d < CK_ACCOUNT_KINDS; d++)
-			a->total[d] += a->slots[i].used[d];
+			a->file->total[d] += a->file->slots[i].used[d];
 	}
 }
 
@@ -58,28 +65,29 @@ static void take_over(struct cks_account *a, int ret)
 {
 	if (ret != EOWNERDEAD)
 		return;
-	a->device_count = ck_min(a->device_count, (uint32_t)CK_ACCOUNT_DEVICES);
+	a->file->device_count = ck_min(a->file->device_count, (uint32_t)CK_ACCOUNT_DEVICES);
 	sum_up(a);
-	pthread_mutex_consistent(&a->lock);
+	pthread_mutex_consistent(&a->file->lock);
 }
 
 static void lock(struct cks_account *a)
 {
-	take_over(a, pthread_mutex_lock(&a->lock));
+	take_over(a, pthread_mutex_lock(&a->file->lock));
 }
 
 /* Clear the slots of sessions that have ended. Call with the lock held. */
 static void clear_left(struct cks_account *a)
 {
-	if (!atomic_exchange(&a->left, false))
+	if (!atomic_exchange(&a->file->left, false))
 		return;
 	for (uint32_t i = 0; i < a->seats; i++) {
-		struct slot *s = &a->slots[i];
+		struct slot *s = &a->file->slots[i];
+		uint32_t expected = LEFT;
 
 		if (s->state != LEFT)
 			continue;
 		memset(s->used, 0, sizeof(s->used));
-		s->state = FREE;
+		atomic_compare_exchange_strong(&s->state, &expected, FREE); /* or it is taken */
 	}
 	sum_up(a);
 }
@@ -94,19 +102,32 @@ static int init_lock(struct cks_account *a)
 	pthread_mutexattr_init(&attributes);
 	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
 	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-	ret = -pthread_mutex_init(&a->lock, &attributes);
+	ret = -pthread_mutex_init(&a->file->lock, &attributes);
 	pthread_mutexattr_destroy(&attributes);
 	return ret;
 }
 
-static int map(int fd, size_t size, struct cks_account **out)
+static int map(int fd, uint32_t seats, struct cks_account **out)
 {
-	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct cks_account *a = malloc(sizeof(*a));
+	void *at = a ? mmap(NULL, size_of(seats), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+		     : MAP_FAILED;
 
-	if (at == MAP_FAILED)
-		return -errno;
-	*out = at;
+	if (at == MAP_FAILED) {
+		free(a);
+		return -ENOMEM;
+	}
+	*a = (struct cks_account){at, seats};
+	*out = a;
 	return 0;
+}
+
+void cks_account_unmap(struct cks_account *a)
+{
+	if (!a)
+		return;
+	munmap(a->file, size_of(a->seats));
+	free(a);
 }
 
 int cks_account_create(const struct cks_terms *terms, uint32_t seats, struct cks_account **out)
@@ -120,21 +141,22 @@ int cks_account_create(const struct cks_terms *terms, uint32_t seats, struct cks
 	if (ret == 0 && fcntl(fd, F_ADD_SEALS, CK_SEALS) < 0)
 		ret = -errno;
 	if (ret == 0)
-		ret = map(fd, size_of(seats), &a);
+		ret = map(fd, seats, &a);
 	if (ret == 0)
 		ret = init_lock(a);
 	if (ret < 0) {
+		cks_account_unmap(a);
 		close(fd);
 		return ret;
 	}
-	a->magic = CK_ACCOUNT_MAGIC;
-	a->seats = seats;
-	a->terms = *terms;
+	a->file->magic = CK_ACCOUNT_MAGIC;
+	a->file->seats = seats;
+	a->file->terms = *terms;
 	*out = a;
 	return fd;
 }
 
-#define SET(term) __atomic_store_n(&a->terms.term, terms->term, __ATOMIC_RELAXED)
+#define SET(term) __atomic_store_n(&a->file->terms.term, terms->term, __ATOMIC_RELAXED)
 
 /* What workers read of the terms. */
 void cks_account_change(struct cks_account *a, const struct cks_terms *terms)
@@ -156,48 +178,61 @@ void cks_account_change(struct cks_account *a, const struct cks_terms *terms)
 	SET(m3_own);
 }
 
-/* A worker may hold the lock, so the supervisor only tries to take it. */
+static bool take_if(struct slot *slot, uint32_t state)
+{
+	return atomic_compare_exchange_strong(&slot->state, &state, TAKEN);
+}
+
+/* Without the lock, which is the workers' too: one may hold it, and what it consists of leads to other memory. One that was left
+ * is cleared by its next worker. */
 int cks_account_take_seat(struct cks_account *a)
 {
-	int ret = pthread_mutex_trylock(&a->lock);
+	static const uint32_t states[] = {FREE, LEFT};
 
-	take_over(a, ret);
-	if (ret == 0 || ret == EOWNERDEAD) {
-		clear_left(a);
-		pthread_mutex_unlock(&a->lock);
-	}
-	for (uint32_t i = 0; i < a->seats; i++) {
-		uint32_t expected = FREE;
-
-		if (atomic_compare_exchange_strong(&a->slots[i].state, &expected, TAKEN))
-			return (int)i;
+	for (size_t k = 0; k < CK_ARRAY_SIZE(states); k++) {
+		for (uint32_t i = 0; i < a->seats; i++) {
+			if (take_if(&a->file->slots[i], states[k]))
+				return (int)i;
+		}
 	}
 	return -EUSERS;
 }
 
 void cks_account_leave_seat(struct cks_account *a, uint32_t seat)
 {
-	a->slots[seat].state = LEFT;
-	a->left = true;
+	a->file->slots[seat].state = LEFT;
+	a->file->left = true;
 }
 
 /* --- for a worker */
+
+/* How many seats a file of @size bytes has; 0: it is no account. */
+static uint32_t seats_in(off_t size)
+{
+	uint64_t seats =
+		size < (off_t)size_of(1) ? 0 : ((uint64_t)size - size_of(0)) / sizeof(struct slot);
+
+	return seats <= UINT32_MAX && size_of((uint32_t)seats) == (size_t)size ? (uint32_t)seats
+									       : 0;
+}
 
 int cks_account_view(int fd, uint32_t seat, struct cks_account **out)
 {
 	int seals = fcntl(fd, F_GET_SEALS), ret;
 	struct cks_account *a = NULL;
 	struct stat st;
+	uint32_t seats;
 
-	if (seals < 0 || (seals & CK_SEALS) != CK_SEALS || fstat(fd, &st) < 0 ||
-	    (size_t)st.st_size < sizeof(*a))
+	if (seals < 0 || (seals & CK_SEALS) != CK_SEALS || fstat(fd, &st) < 0)
 		return -EPROTO;
-	ret = map(fd, (size_t)st.st_size, &a);
+	seats = seats_in(st.st_size);
+	if (seat >= seats)
+		return -EPROTO;
+	ret = map(fd, seats, &a);
 	if (ret < 0)
 		return ret;
-	if (a->magic != CK_ACCOUNT_MAGIC || size_of(a->seats) != (size_t)st.st_size ||
-	    seat >= a->seats) {
-		munmap(a, (size_t)st.st_size);
+	if (a->file->magic != CK_ACCOUNT_MAGIC) {
+		cks_account_unmap(a);
 		return -EPROTO;
 	}
 	*out = a;
@@ -207,26 +242,40 @@ int cks_account_view(int fd, uint32_t seat, struct cks_account **out)
 int cks_account_map(int fd, uint32_t seat, struct cks_account **out)
 {
 	int ret = cks_account_view(fd, seat, out);
+	struct slot *slot;
 
-	if (ret == 0)
-		(*out)->slots[seat].pid = (uint32_t)getpid();
-	return ret;
+	if (ret < 0)
+		return ret;
+	lock(*out);
+	slot = &(*out)->file->slots[seat];
+	memset(slot->used, 0, sizeof(slot->used)); /* of the session that had it before */
+	slot->pid = (uint32_t)getpid();
+	sum_up(*out);
+	pthread_mutex_unlock(&(*out)->file->lock);
+	return 0;
 }
 
-uint64_t cks_account_seat_used(struct cks_account *a, uint32_t seat, int device)
+void cks_account_look(const struct cks_account *a, uint32_t seat, const unsigned char uuid[16],
+		      uint64_t *own, uint64_t *others)
 {
-	uint64_t used;
+	uint32_t count = __atomic_load_n(&a->file->device_count, __ATOMIC_RELAXED), device = 0;
 
-	lock(a);
-	used = a->slots[seat].used[device];
-	pthread_mutex_unlock(&a->lock);
-	return used;
+	*own = *others = 0;
+	count = ck_min(count, (uint32_t)CK_ACCOUNT_DEVICES);
+	while (device < count && memcmp(a->file->uuid[device], uuid, 16) != 0)
+		device++;
+	for (uint32_t i = 0; device < count && i < a->seats; i++) {
+		if (i == seat)
+			*own = a->file->slots[i].used[device];
+		else if (a->file->slots[i].state == TAKEN)
+			*others += a->file->slots[i].used[device];
+	}
 }
 
 bool cks_account_has(const struct cks_account *a, unsigned int pid)
 {
 	for (uint32_t i = 0; i < a->seats; i++) {
-		if (a->slots[i].state == TAKEN && a->slots[i].pid == pid)
+		if (a->file->slots[i].state == TAKEN && a->file->slots[i].pid == pid)
 			return true;
 	}
 	return false;
@@ -234,13 +283,13 @@ bool cks_account_has(const struct cks_account *a, unsigned int pid)
 
 void cks_account_terms(const struct cks_account *a, struct cks_terms *out)
 {
-	*out = a->terms;
+	*out = a->file->terms;
 }
 
 uint64_t cks_account_limit(const struct cks_account *a, uint64_t total)
 {
-	uint64_t bytes = __atomic_load_n(&a->terms.memory, __ATOMIC_RELAXED);
-	uint32_t percent = __atomic_load_n(&a->terms.percent, __ATOMIC_RELAXED);
+	uint64_t bytes = __atomic_load_n(&a->file->terms.memory, __ATOMIC_RELAXED);
+	uint32_t percent = __atomic_load_n(&a->file->terms.percent, __ATOMIC_RELAXED);
 
 	if (bytes)
 		return ck_min(bytes, total);
@@ -249,7 +298,7 @@ uint64_t cks_account_limit(const struct cks_account *a, uint64_t total)
 
 uint64_t cks_account_context_limit(const struct cks_account *a)
 {
-	uint32_t contexts = __atomic_load_n(&a->terms.contexts, __ATOMIC_RELAXED);
+	uint32_t contexts = __atomic_load_n(&a->file->terms.contexts, __ATOMIC_RELAXED);
 
 	return contexts ? contexts : CK_ACCOUNT_UNLIMITED;
 }
@@ -259,14 +308,14 @@ int cks_account_device(struct cks_account *a, const unsigned char uuid[16])
 	int device = 0, count;
 
 	lock(a);
-	count = (int)a->device_count;
-	while (device < count && memcmp(a->uuid[device], uuid, 16) != 0)
+	count = (int)a->file->device_count;
+	while (device < count && memcmp(a->file->uuid[device], uuid, 16) != 0)
 		device++;
 	if (device == count && count < CK_ACCOUNT_DEVICES) {
-		memcpy(a->uuid[device], uuid, 16);
-		a->device_count++;
+		memcpy(a->file->uuid[device], uuid, 16);
+		a->file->device_count++;
 	}
-	pthread_mutex_unlock(&a->lock);
+	pthread_mutex_unlock(&a->file->lock);
 	return device < CK_ACCOUNT_DEVICES ? device : -1;
 }
 
@@ -276,13 +325,13 @@ static uint64_t left_in_all(const struct cks_account *a, uint64_t most)
 	uint64_t left = most;
 
 	for (uint32_t d = 0; d < CK_ACCOUNT_DEVICES; d++)
-		left -= ck_min(left, a->total[d]);
+		left -= ck_min(left, a->file->total[d]);
 	return left;
 }
 
 static uint64_t limit_of_all(const struct cks_account *a)
 {
-	uint64_t bytes = __atomic_load_n(&a->terms.memory_total, __ATOMIC_RELAXED);
+	uint64_t bytes = __atomic_load_n(&a->file->terms.memory_total, __ATOMIC_RELAXED);
 
 	return bytes ? bytes : CK_ACCOUNT_UNLIMITED;
 }
@@ -297,7 +346,7 @@ uint64_t cks_account_left(struct cks_account *a, uint64_t *most)
 	lock(a);
 	clear_left(a);
 	left = left_in_all(a, *most);
-	pthread_mutex_unlock(&a->lock);
+	pthread_mutex_unlock(&a->file->lock);
 	return left;
 }
 
@@ -306,7 +355,7 @@ static bool fits(const struct cks_account *a, int device, uint64_t bytes, uint64
 {
 	uint64_t all = limit_of_all(a);
 
-	if (most != CK_ACCOUNT_UNLIMITED && (bytes > most || a->total[device] > most - bytes))
+	if (most != CK_ACCOUNT_UNLIMITED && (bytes > most || a->file->total[device] > most - bytes))
 		return false;
 	return device == CK_ACCOUNT_CONTEXTS || all == CK_ACCOUNT_UNLIMITED ||
 	       bytes <= left_in_all(a, all);
@@ -314,8 +363,8 @@ static bool fits(const struct cks_account *a, int device, uint64_t bytes, uint64
 
 static void take(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
 {
-	a->slots[seat].used[device] += bytes;
-	a->total[device] += bytes;
+	a->file->slots[seat].used[device] += bytes;
+	a->file->total[device] += bytes;
 }
 
 bool cks_account_charge(struct cks_account *a, uint32_t seat, int device, uint64_t bytes,
@@ -328,7 +377,7 @@ bool cks_account_charge(struct cks_account *a, uint32_t seat, int device, uint64
 	yes = fits(a, device, bytes, most);
 	if (yes)
 		take(a, seat, device, bytes);
-	pthread_mutex_unlock(&a->lock);
+	pthread_mutex_unlock(&a->file->lock);
 	return yes;
 }
 
@@ -337,16 +386,16 @@ void cks_account_move(struct cks_account *a, uint32_t seat, int device, uint64_t
 	lock(a);
 	clear_left(a);
 	take(a, seat, device, bytes);
-	pthread_mutex_unlock(&a->lock);
+	pthread_mutex_unlock(&a->file->lock);
 }
 
 void cks_account_refund(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
 {
 	lock(a);
-	bytes = ck_min(bytes, a->slots[seat].used[device]);
-	a->slots[seat].used[device] -= bytes;
-	a->total[device] -= ck_min(bytes, a->total[device]);
-	pthread_mutex_unlock(&a->lock);
+	bytes = ck_min(bytes, a->file->slots[seat].used[device]);
+	a->file->slots[seat].used[device] -= bytes;
+	a->file->total[device] -= ck_min(bytes, a->file->total[device]);
+	pthread_mutex_unlock(&a->file->lock);
 }
 
 uint64_t cks_account_used(struct cks_account *a, int device)
@@ -355,13 +404,7 @@ uint64_t cks_account_used(struct cks_account *a, int device)
 
 	lock(a);
 	clear_left(a);
-	used = a->total[device];
-	pthread_mutex_unlock(&a->lock);
+	used = a->file->total[device];
+	pthread_mutex_unlock(&a->file->lock);
 	return used;
-}
-
-void cks_account_unmap(struct cks_account *a)
-{
-	if (a)
-		munmap(a, size_of(a->seats));
 }

@@ -4,7 +4,8 @@
  * A file in memory that the supervisor makes and that the workers of the identity map. Each worker has a slot, with
  * what it has taken of each device; the totals are the sums of the slots. A worker that is killed, even while it
  * holds the lock, leaves its slot as it is. The supervisor marks the slot, and the next who needs memory
- * clears it. The supervisor never waits for a worker.
+ * clears it. The supervisor, and processes of the server that only look, never take the lock, and use nothing in the
+ * file as a size or an index: a client may have taken over a worker.
  */
 #ifndef CK_SERVER_MEMORY_ACCOUNT_H
 #define CK_SERVER_MEMORY_ACCOUNT_H
@@ -36,9 +37,11 @@ void cks_account_leave_seat(struct cks_account *account, uint32_t seat);
 /* Map the file @fd, which stays open. -EPROTO: it is no account, or has no such @seat. */
 int cks_account_map(int fd, uint32_t seat, struct cks_account **out);
 
-/* The same for another process, which only looks. What the session of @seat has of @device. */
+/* The same for another process, which only looks. */
 int cks_account_view(int fd, uint32_t seat, struct cks_account **out);
-uint64_t cks_account_seat_used(struct cks_account *account, uint32_t seat, int device);
+/* The bytes that the session of @seat, and the others, have of the device with this UUID. They may change meanwhile. */
+void cks_account_look(const struct cks_account *account, uint32_t seat,
+		      const unsigned char uuid[16], uint64_t *own, uint64_t *others);
 
 /* The terms as they are now. */
 void cks_account_terms(const struct cks_account *account, struct cks_terms *out);

@@ -1,8 +1,9 @@
 /*
  * server/nccl/comms.c - communicators by the client's numbers, with their operators and registered buffers.
  *
- * Several threads may use a communicator: one carries out its operations, another asks for its error or aborts it, as
- * NCCL allows. So a communicator is freed when the last of them has put it.
+ * Several threads may use a communicator: one carries out its operations, another asks for its error, revokes or aborts it, as
+ * NCCL allows. So a communicator is freed when the last of them has put it. Two batches of operations at a time are an error: a
+ * client may send them, and NCCL and the tables below would not bear it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -141,6 +142,26 @@ void cks_nccl_comm_put(struct cks_nccl *n, struct cks_nccl_comm *c)
 		free_comm(c);
 }
 
+bool cks_nccl_comm_claim(struct cks_nccl *n, struct cks_nccl_comm *c, const void *batch)
+{
+	bool free;
+
+	ck_lock(&n->lock);
+	free = !c->batch || c->batch == batch;
+	if (free)
+		c->batch = batch;
+	ck_unlock(&n->lock);
+	return free;
+}
+
+void cks_nccl_comm_give_back(struct cks_nccl *n, struct cks_nccl_comm *c, const void *batch)
+{
+	ck_lock(&n->lock);
+	if (c->batch == batch)
+		c->batch = NULL;
+	ck_unlock(&n->lock);
+}
+
 void cks_nccl_comm_remove(struct cks_nccl *n, struct cks_nccl_comm *c)
 {
 	bool last = false;
@@ -233,7 +254,7 @@ void cks_nccl_comm_text(struct cks_nccl *n, const struct cks_nccl_comm *c, char 
 	ck_unlock(&n->lock);
 }
 
-/* --- operators: the thread that carries out a communicator's operations has them to itself */
+/* --- operators: the batch that has the communicator to itself has them too */
 
 bool cks_nccl_redop_find(const struct cks_nccl_comm *c, int number, ncclRedOp_t *op)
 {

@@ -30,9 +30,10 @@ struct cks_nccl_comm {
 	bool making;	   /* NCCL waits for the other ranks */
 	bool ended;
 	bool nonblocking;    /* its operations go on behind the program's back; never changes */
+	const void *batch;   /* that has it to itself; NULL: none */
 	ncclResult_t failed; /* the first error of an operation without a reply */
 	char text[CK_NCCL_TEXT];
-	/* of the thread that carries out its operations */
+	/* of the thread that carries out that batch */
 	ncclRedOp_t *redops; /* by the client's number, from ncclNumOps; -1: none */
 	unsigned int redop_count;
 	void **buffers; /* registered ones, by number from 1 */
@@ -63,6 +64,9 @@ struct cks_nccl_comm *cks_nccl_comm_get(struct cks_nccl *nccl, unsigned int numb
 /* The same for an abort, which may overtake the command that makes the communicator: waits a while until NCCL has begun. */
 struct cks_nccl_comm *cks_nccl_comm_await(struct cks_nccl *nccl, unsigned int number);
 void cks_nccl_comm_put(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
+/* Have it for @batch alone, until it is given back. False: another batch has it, which NCCL does not allow. */
+bool cks_nccl_comm_claim(struct cks_nccl *nccl, struct cks_nccl_comm *comm, const void *batch);
+void cks_nccl_comm_give_back(struct cks_nccl *nccl, struct cks_nccl_comm *comm, const void *batch);
 /* Its number is free from now on. */
 void cks_nccl_comm_remove(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
 /* NCCL's own; NULL: not made, or ended. */

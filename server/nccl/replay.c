@@ -32,7 +32,8 @@ static bool is_nonblocking(const struct cks_nccl_step *s)
 	return s->comm && s->comm->nonblocking;
 }
 
-static ncclResult_t prepare_new(struct cks_session *session, struct cks_nccl_step *s)
+static ncclResult_t prepare_new(struct cks_session *session, struct cks_nccl_step *s,
+				const void *batch)
 {
 	s->extra = malloc(sizeof(*s->extra));
 	if (!s->extra)
@@ -43,20 +44,38 @@ static ncclResult_t prepare_new(struct cks_session *session, struct cks_nccl_ste
 		return ncclSuccess;
 	s->newcomm =
 		cks_nccl_comm_new(session->nccl, s->op->newcomm, s->op->context, is_nonblocking(s));
-	return s->newcomm ? ncclSuccess : ncclInvalidArgument;
+	if (!s->newcomm)
+		return ncclInvalidArgument;
+	return cks_nccl_comm_claim(session->nccl, s->newcomm, batch) ? ncclSuccess
+								     : ncclInvalidUsage;
+}
+
+/* The communicator that the step uses: alone, except for what NCCL allows beside another thread's operations. */
+static ncclResult_t find_comm(struct cks_nccl *n, struct cks_nccl_step *s, const void *batch)
+{
+	const struct ck_nccl_op *o = s->op;
+
+	s->comm = o->what == CK_NCCL_ABORT ? cks_nccl_comm_await(n, o->comm)
+					   : cks_nccl_comm_get(n, o->comm);
+	if (!s->comm)
+		return ncclInvalidArgument;
+	if (o->what == CK_NCCL_ABORT || o->what == CK_NCCL_REVOKE ||
+	    cks_nccl_comm_claim(n, s->comm, batch))
+		return ncclSuccess;
+	cks_nccl_comm_put(n, s->comm);
+	s->comm = NULL;
+	return ncclInvalidUsage;
 }
 
 static ncclResult_t prepare(struct cks_session *session, struct cks_nccl_step *s,
-			    const struct ck_nccl_op *o)
+			    const struct ck_nccl_op *o, const void *batch)
 {
+	ncclResult_t ret = ncclSuccess;
+
 	s->op = o;
-	if (o->what != CK_NCCL_INIT && o->what != CK_NCCL_INIT_SCALABLE) {
-		s->comm = o->what == CK_NCCL_ABORT ? cks_nccl_comm_await(session->nccl, o->comm)
-						   : cks_nccl_comm_get(session->nccl, o->comm);
-		if (!s->comm)
-			return ncclInvalidArgument;
-	}
-	return makes_comm(o->what) ? prepare_new(session, s) : ncclSuccess;
+	if (o->what != CK_NCCL_INIT && o->what != CK_NCCL_INIT_SCALABLE)
+		ret = find_comm(session->nccl, s, batch);
+	return !ret && makes_comm(o->what) ? prepare_new(session, s, batch) : ret;
 }
 
 /* --- the steps */
@@ -167,19 +186,25 @@ static void note_text(struct cks_nccl_outcome *out)
 	snprintf(out->text, sizeof(out->text), "%s", text ? text : "");
 }
 
-static void clean_up(struct cks_session *session, struct cks_nccl_step *steps, uint32_t count,
+static void give_back(struct cks_nccl *n, struct cks_nccl_comm *c, const void *batch)
+{
+	if (!c)
+		return;
+	cks_nccl_comm_give_back(n, c, batch);
+	cks_nccl_comm_put(n, c);
+}
+
+static void clean_up(struct cks_nccl *n, struct cks_nccl_step *steps, uint32_t count,
 		     ncclResult_t result)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct cks_nccl_step *s = &steps[i];
-
-		if (s->op)
-			cks_nccl_settle(session->nccl, s, result);
-		if (s->comm)
-			cks_nccl_comm_put(session->nccl, s->comm);
-		if (s->newcomm)
-			cks_nccl_comm_put(session->nccl, s->newcomm);
-		free(s->extra);
+		if (steps[i].op)
+			cks_nccl_settle(n, &steps[i], result);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		give_back(n, steps[i].comm, steps);
+		give_back(n, steps[i].newcomm, steps);
+		free(steps[i].extra);
 	}
 	free(steps);
 }
@@ -195,7 +220,7 @@ void cks_nccl_replay(struct cks_session *session, const void *batch, struct cks_
 	if (!steps)
 		return;
 	for (uint32_t i = 0; i < head->count && !out->result; i++) {
-		out->result = prepare(session, &steps[i], o);
+		out->result = prepare(session, &steps[i], o, steps);
 		o = cks_nccl_batch_next(o);
 	}
 	if (!out->result) {
@@ -210,5 +235,5 @@ void cks_nccl_replay(struct cks_session *session, const void *batch, struct cks_
 		collect_values(steps, head->count, out);
 	if (!out->result && out->values && head->grouped == CK_NCCL_SIMULATED)
 		memcpy(&out->values[out->count++], &out->estimated, sizeof(out->estimated));
-	clean_up(session, steps, head->count, out->result);
+	clean_up(session->nccl, steps, head->count, out->result);
 }

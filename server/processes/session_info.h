@@ -97,4 +97,10 @@ struct cks_session_info {
 	uint64_t saved_uses; /* and its suspension.uses then */
 };
 
+/* The child of the supervisor whose end is that of the session. */
+static inline pid_t cks_session_child(const struct cks_session_info *session)
+{
+	return session->follower ? session->follower : session->pid;
+}
+
 #endif

@@ -101,6 +101,9 @@ int cks_workers_return(struct cks_workers *w, const struct cks_state_worker *sav
 
 	if (w->serving >= w->most)
 		return -EUSERS;
+	if (w->uids && saved->info.user &&
+	    !cks_uids_had(w->cache_dir, &saved->info.owner.identity.key, saved->info.user))
+		return -EPERM;
 	ck_fd_set_nonblock(saved->control, true);
 	ret = cks_workers_adopt(w, saved);
 	if (ret < 0)

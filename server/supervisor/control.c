@@ -167,9 +167,46 @@ void cks_control_destroy(struct cks_control *c)
 	free(c);
 }
 
+static unsigned int count_of(const struct cks_control *c, uid_t user)
+{
+	unsigned int count = 0;
+
+	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
+		const struct connection *k = &c->connections[i];
+
+		count += k->fd >= 0 && k->limited && k->user == user;
+	}
+	return count;
+}
+
+/*
+ * The connection of a user that another one may push out, if users have as many as they may: the oldest of the user with
+ * most. So one who keeps all of them keeps no other out. NULL: there is none, or none is needed.
+ */
+static struct connection *find_victim(const struct cks_control *c, bool *full)
+{
+	const struct connection *victim = NULL;
+	unsigned int users = 0, most = 1;
+
+	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
+		const struct connection *k = &c->connections[i];
+		unsigned int count = k->fd >= 0 && k->limited ? count_of(c, k->user) : 0;
+
+		users += count > 0;
+		if (k->waiting || count < most || count == 1)
+			continue;
+		if (!victim || count > most || k->serial < victim->serial)
+			victim = k;
+		most = count;
+	}
+	*full = users >= CK_CONTROL_USERS;
+	return *full ? (struct connection *)(uintptr_t)victim : NULL;
+}
+
 size_t cks_control_poll(const struct cks_control *c, struct pollfd *fds)
 {
-	unsigned int free = 0, users = 0;
+	unsigned int free = 0;
+	bool full;
 
 	for (size_t i = 0; i < CK_CONTROL_POLL; i++)
 		fds[i] = (struct pollfd){.fd = -1};
@@ -179,7 +216,6 @@ size_t cks_control_poll(const struct cks_control *c, struct pollfd *fds)
 		const struct connection *k = &c->connections[i];
 
 		free += k->fd < 0;
-		users += k->fd >= 0 && k->limited;
 		/* a waiting one tells only that its peer has gone */
 		fds[2 + i] = (struct pollfd){.fd = k->fd,
 					     .events = k->waiting ? 0
@@ -188,7 +224,7 @@ size_t cks_control_poll(const struct cks_control *c, struct pollfd *fds)
 	}
 	if (free > 0)
 		fds[0] = (struct pollfd){.fd = c->socket.fd, .events = POLLIN};
-	if (free > 0 && users < CK_CONTROL_USERS)
+	if (free > 0 && (find_victim(c, &full) || !full))
 		fds[1] = (struct pollfd){.fd = c->status.fd, .events = POLLIN};
 	return CK_CONTROL_POLL;
 }
@@ -360,19 +396,23 @@ static void accept_one(struct cks_control *c, int listener)
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred peer = {.uid = (uid_t)-1};
 	socklen_t size = sizeof(peer);
-	bool limited = listener == c->status.fd;
+	bool limited = listener == c->status.fd, full;
+	struct connection *victim;
 	size_t i = 0;
 
 	if (fd < 0)
 		return;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+		limited = limited && peer.uid != 0 && peer.uid != geteuid();
+	victim = limited ? find_victim(c, &full) : NULL;
+	if (victim)
+		drop(victim);
 	while (i < CK_CONTROL_MAX && c->connections[i].fd >= 0)
 		i++;
 	if (i == CK_CONTROL_MAX) {
 		close(fd);
 		return;
 	}
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
-		limited = limited && peer.uid != 0 && peer.uid != geteuid();
 	c->connections[i] = (struct connection){.fd = fd,
 						.serial = ++c->serial,
 						.limited = limited,

@@ -20,8 +20,9 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_SPEAKERS 256 /* workers that are read in a row; the others are in the next round */
-#define CK_NOTES_MAX 3	/* per worker; also the limit for reading in a row */
+#define CK_SPEAKERS 256	   /* workers that are read in a row; the others are in the next round */
+#define CK_NOTES_MAX 3	   /* per worker; also the limit for reading in a row */
+#define CK_NOTES_LAST 1024 /* of one that has ended: more than its socket holds */
 
 /* A spare has done what it began. With @note it has told so before a client came to it. */
 static void advance(struct cks_workers *w, struct worker *worker, int note)
@@ -201,6 +202,16 @@ static void tell_apart(struct worker *worker, pid_t sender)
 	worker->info.follower = worker->pid;
 }
 
+/* Commands show it on terminals. A worker has left out commands for those, unless a client has taken it over. */
+static void make_plain(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (; *text; text++) {
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+	}
+}
+
 /* Read a worker's note, if one has arrived. True: there may be another. */
 static bool read_note(struct cks_workers *w, struct worker *worker)
 {
@@ -214,6 +225,9 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n > 0) {
+		make_plain(note.text, sizeof(note.text));
+		make_plain(note.host, sizeof(note.host));
+		make_plain(note.identity.name, sizeof(note.identity.name));
 		if (sender > 0 && worker->state == SERVING)
 			tell_apart(worker, sender);
 		take_note(w, worker, &note);
@@ -224,9 +238,10 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 	return false;
 }
 
+/* A process that it has left behind may go on writing. */
 void cks_worker_hear(struct cks_workers *w, struct worker *worker)
 {
-	while (read_note(w, worker))
+	for (int i = 0; i < CK_NOTES_LAST && read_note(w, worker); i++)
 		;
 }
 

@@ -1,8 +1,9 @@
 /*
  * server/supervisor/rendezvous.c - see rendezvous.h.
  *
- * What arrives is checked like any state. The kernel says which process sent it, and that it is of
- * the server's user; such a process could do more harm by other means.
+ * What arrives is checked like any state. The kernel says which process sent it, and of which user it is. One of the server's
+ * user could do more harm by other means. With --worker-users, one of another user may be what a client has made of its
+ * worker: it is no broker, it is the user that the kernel names, and that must have been its identity's (uids.h).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -105,24 +106,22 @@ static void accept_one(struct cks_rendezvous *r, int64_t now)
 	r->since[i] = now;
 }
 
-/* A descriptor of the process at the other end; it cannot be another's, since it is connected. */
-static int process_of(int control, pid_t *pid)
+/* A descriptor of the process at the other end, @peer; it cannot be another's, since it is connected. */
+static int process_of(int control, struct ucred *peer)
 {
 	struct pollfd p = {.fd = control, .events = POLLRDHUP};
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
+	socklen_t size = sizeof(*peer);
 	int process;
 
-	if (getsockopt(control, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+	if (getsockopt(control, SOL_SOCKET, SO_PEERCRED, peer, &size) < 0)
 		return -errno;
-	process = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	process = (int)syscall(SYS_pidfd_open, peer->pid, 0);
 	if (process < 0)
 		return -errno;
 	if (poll(&p, 1, 0) != 0) { /* it has ended, and its number may be another's */
 		close(process);
 		return -ECONNRESET;
 	}
-	*pid = peer.pid;
 	return process;
 }
 
@@ -132,20 +131,22 @@ static int take(struct cks_state *state, int control, int fd, struct cks_workers
 		struct cks_broker *broker)
 {
 	const char taken = CK_CONTROL_TAKEN;
-	pid_t pid = 0;
-	int process = process_of(control, &pid), ret = -EPROTO;
+	struct ucred peer;
+	int process = process_of(control, &peer), ret = -EPROTO;
+	bool ours = process >= 0 && peer.uid == cks_users_server();
 
 	if (process < 0)
 		return process;
 	if (send(control, &taken, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) {
 		ret = -errno;
 	} else if (state->worker_count == 1 && state->workers[0].named && fd < 0) {
-		state->workers[0].info.pid = pid;
+		state->workers[0].info.pid = peer.pid;
+		state->workers[0].info.user = ours ? 0 : peer.uid;
 		state->workers[0].control = control;
 		state->workers[0].process = process;
 		ret = cks_workers_return(workers, &state->workers[0]);
-	} else if (state->broker.fd >= 0 && fd >= 0) {
-		ret = cks_broker_return(broker, fd, pid, process, control);
+	} else if (state->broker.fd >= 0 && fd >= 0 && ours) {
+		ret = cks_broker_return(broker, fd, peer.pid, process, control);
 	}
 	if (ret < 0)
 		close(process);

@@ -54,8 +54,7 @@ static void end_upgrade(struct supervisor *s, json_t *reply)
 void cks_supervisor_upgrade(struct supervisor *s)
 {
 	struct cks_upgrade *u = &s->upgrade;
-	bool ready = u->due && !cks_suspender_busy(s->suspender) &&
-		     !cks_travels_saving(s->travels) &&
+	bool ready = u->due && !cks_suspender_busy(s->suspender) && !cks_travels_any(s->travels) &&
 		     !cks_control_busy(s->control, u->asked ? &u->asker : NULL);
 	struct cks_state state;
 

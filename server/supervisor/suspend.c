@@ -2,7 +2,6 @@
  * server/supervisor/suspend.c - the steps of a suspended session; see suspend.h.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +151,7 @@ static void end_lost(struct cks_suspender *p, struct cks_session_info *s, const 
 
 	ck_err("session %s is lost: %s", cks_session_name(s, name), why);
 	reply(p, s, cks_control_error("%s is lost: %s", name, why));
-	kill(s->pid, SIGKILL);
+	cks_workers_kill(s);
 	change(s, CK_SUSPENDED);
 	s->suspension.held = true;
 }
@@ -361,7 +360,7 @@ bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
 			cks_workers_stir(p->workers);
 			return true;
 		}
-		if (s->pid != pid)
+		if (cks_session_child(s) != pid)
 			continue;
 		if (moves) {
 			freeze_others(p, s, CK_CONTROL_THAW);

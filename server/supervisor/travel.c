@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rpc/chan.h"
 #include "server/helpers/helper.h"
 #include "server/supervisor/helpers.h"
 #include "server/processes/messages.h"
@@ -97,6 +98,11 @@ bool cks_travels_has(const struct cks_travels *t, unsigned int number)
 	return travel != NULL;
 }
 
+bool cks_travels_any(const struct cks_travels *t)
+{
+	return t->first != NULL;
+}
+
 bool cks_travels_saving(const struct cks_travels *t)
 {
 	const struct travel *travel = t->first;
@@ -174,6 +180,8 @@ static json_t *leave(struct cks_server *server, const json_t *request, struct ck
 
 	if (address && strlen(address) >= CK_AWAY_ADDRESS)
 		error = cks_control_error("the address is too long");
+	else if (address && address[0] && !ck_chan_is_tcp(address)) /* clients use no other */
+		error = cks_control_error("the address must be HOST or HOST:PORT, not %s", address);
 	else if (!s || !cks_workers_id(s))
 		error = cks_control_error("there is no session %s", name ? name : "");
 	else if (cks_travels_has(server->travels, s->number))

@@ -105,7 +105,7 @@ void cks_travel_policy_ended(struct cks_travels *travels, const struct cks_optio
 	char folder[PATH_MAX];
 
 	while ((s = cks_workers_next(workers, s)) != NULL) {
-		if ((s->follower ? s->follower : s->pid) == pid)
+		if (cks_session_child(s) == pid)
 			break;
 	}
 	if (!s || !options->checkpoint_dir || s->written || !WIFEXITED(status) ||

@@ -14,6 +14,9 @@
 #include "server/modules/cachedir.h"
 #include "server/supervisor/uids.h"
 
+#define CK_FOLDER "users"
+#define CK_FOLDER_NAME (CK_HASH_TEXT + 16)
+
 struct row {
 	struct row *next;
 	struct ck_hash identity;
@@ -135,19 +138,42 @@ static int open_folder(int dir, const char *name, mode_t mode)
 	return -errno;
 }
 
+static void name_folder(const struct ck_hash *identity, uid_t user, char name[CK_FOLDER_NAME])
+{
+	char hash[CK_HASH_TEXT];
+
+	ck_hash_print(identity, hash);
+	snprintf(name, CK_FOLDER_NAME, "%s.%u", hash, (unsigned int)user);
+}
+
+/* Each has a folder since its first session. */
+bool cks_uids_had(const char *cache_dir, const struct ck_hash *identity, uid_t user)
+{
+	char name[CK_FOLDER_NAME], path[CK_FOLDER_NAME + 8];
+	int dir = cks_cachedir_open(cache_dir);
+	bool had;
+
+	if (dir < 0)
+		return false;
+	name_folder(identity, user, name);
+	snprintf(path, sizeof(path), CK_FOLDER "/%s", name);
+	had = faccessat(dir, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	close(dir);
+	return had;
+}
+
 int cks_uids_cache(const char *cache_dir, const struct ck_hash *identity, uid_t user)
 {
-	char hash[CK_HASH_TEXT], name[CK_HASH_TEXT + 16];
+	char name[CK_FOLDER_NAME];
 	int dir = cks_cachedir_open(cache_dir), users, fd;
 
 	if (dir < 0)
 		return dir;
-	users = open_folder(dir, "users", 0700);
+	users = open_folder(dir, CK_FOLDER, 0700);
 	close(dir);
 	if (users < 0)
 		return users;
-	ck_hash_print(identity, hash);
-	snprintf(name, sizeof(name), "%s.%u", hash, (unsigned int)user);
+	name_folder(identity, user, name);
 	fd = open_folder(users, name, 0777);
 	close(users);
 	return fd;

@@ -7,6 +7,7 @@
 #ifndef CK_SERVER_SUPERVISOR_UIDS_H
 #define CK_SERVER_SUPERVISOR_UIDS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "server/processes/users.h"
@@ -31,5 +32,7 @@ void cks_uids_leave(struct cks_uids *uids, uid_t user);
  * process may use the folder that has it; its path leads through one that is the server's alone.
  */
 int cks_uids_cache(const char *cache_dir, const struct ck_hash *identity, uid_t user);
+/* Has @identity ever had @user here? A process that claims it may be another identity's. */
+bool cks_uids_had(const char *cache_dir, const struct ck_hash *identity, uid_t user);
 
 #endif

@@ -180,6 +180,39 @@ def test_a_checkpoint_that_fails_leaves_the_session(servers, start_program, expe
     assert program.result == expected
 
 
+def checks(server):
+    """Whether the server has the check of a new program running."""
+    pid = server.process.pid
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+        with contextlib.suppress(OSError):
+            if b"--check-continue" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+                return True
+    return False
+
+
+def test_an_upgrade_waits_for_a_checkpoint_whose_command_has_gone(servers, start_program, expected, tmp_path):
+    """The new program would know nothing of it, and the session would stay away."""
+    program, go_on = tmp_path / "criu", tmp_path / "go_on"
+    os.mkfifo(go_on)
+    program.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 'Version: 4.1' && exit\ntouch {tmp_path}/begun\nread word < {go_on}\nexit 1\n")
+    program.chmod(0o700)
+    server = servers("server", program=program)
+    program = start_program(server.address("tcp"))
+    program.go_on()
+    words = [SERVER, "--unix", server.unix, "--ctl", "checkpoint", session_of(server), tmp_path / "saved"]
+    with subprocess.Popen(words, env=clean_env(), stdout=subprocess.DEVNULL) as asker:
+        wait_until((tmp_path / "begun").exists, 30, "CRIU runs")
+        asker.kill()
+    with subprocess.Popen([SERVER, "--unix", server.unix, "--ctl", "upgrade"], env=clean_env(), stdout=subprocess.PIPE) as upgrade:
+        wait_until(lambda: "upgrade: checking" in server.log() and not checks(server), 30, "the new program is checked")
+        go_on.write_text("go\n", encoding="utf-8")
+        upgrade.communicate(timeout=60 * SLOW)
+        assert upgrade.returncode == 0
+    assert program.end() == 0, program.errors
+    assert program.result == expected
+    server.wait_idle()
+
+
 def test_a_session_of_the_past_does_not_get_its_program_back(servers, start_program, tmp_path):
     """Its program has gone on meanwhile, so its knowledge no longer matches that state."""
     server = servers("server")

@@ -413,6 +413,40 @@ def test_a_checkpoint_shows_what_has_been_written(home, tmp_path):
             process.end()
 
 
+# Connects often to a socket as one user, and says so; then asks it as another one.
+CROWD = """
+import os, socket, sys
+many = int(sys.argv[2])
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(30)
+    s.connect(sys.argv[1])
+    return s
+os.setgroups([])
+os.setresuid(65534, 65534, 0)
+crowd = [connect() for _ in range(many)]
+for s in crowd[:8]:             # those that wait are not heard
+    s.sendall(b'{"command": "stat')
+os.setresuid(0, 0, 0)
+os.setresuid(65533, 65533, 65533)
+one = connect()
+one.sendall(b'{"command": "status"}\\n')
+print(one.makefile().readline())
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_a_user_keeps_no_other_from_the_status(own_server):
+    folder = os.open(own_server.unix.parent, os.O_PATH)
+    try:
+        path = f"/proc/self/fd/{folder}/{os.path.basename(own_server.unix)}.status"
+        done = subprocess.run([sys.executable, "-c", CROWD, path, "40"], pass_fds=[folder], capture_output=True, text=True,
+                              timeout=60 * SLOW)
+        assert done.returncode == 0 and json.loads(done.stdout)["ok"], done.stderr
+    finally:
+        os.close(folder)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_a_user_sees_and_ends_only_their_own_sessions(own_server, home, holder):
     name = status(own_server, home)["sessions"][0]["session"]

@@ -169,6 +169,43 @@ def test_the_command_reaches_a_server_through_ssh(home, server, tmp_path):
         assert result.status == 0, result.out + result.err
 
 
+def test_what_looks_for_the_socket_ends_with_the_program(home):
+    """The other host lets ssh wait: a shell that hangs there, a machine that stands still."""
+    place, env = home
+    env.update(REMOTE_GPU_ADDRESS="ssh://gpu.invalid", CRICKET_SSH=f"touch {place}/asked; exec sleep 86401 #")
+    program = subprocess.Popen([sys.executable, "-c", WAITS], env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: (place / "asked").exists(), 20, "ssh runs")
+        assert sleepers("86401")
+    finally:
+        program.kill()
+        program.communicate(timeout=60)
+    wait_until(lambda: not sleepers("86401"), 20, "ssh has ended")
+    gone(place)
+
+
+def sleepers(seconds):
+    return [p for p in os.listdir("/proc") if p.isdigit() and cmdline(p) == f"sleep\0{seconds}\0".encode()]
+
+
+def cmdline(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize("name", ["/run/${SECRET}", "/run/%d", "/run/a:/run/b", "/run/a b", "/run/a\\n/run/b"])
+def test_a_host_cannot_ask_ssh_for_variables(home, name):
+    """ssh replaces ${NAME} and %-signs in the path of a socket, and sends the result."""
+    place, env = home
+    env.update(REMOTE_GPU_ADDRESS="ssh://gpu.invalid", CRICKET_SSH=f"echo >> {place}/asked; printf '%b\\n' '{name}' #")
+    result = run([sys.executable, "-c", COUNT], env)
+    assert result.out.startswith("100 ") and "gives no name of a socket" in result.err, result.err
+    assert (place / "asked").read_text() == "\n"     # and is not called again
+    gone(place)
+
+
 def test_ssh_that_cannot_reach_the_socket_is_an_error(home, tmp_path):
     with sshd_in(tmp_path) as ssh:
         env = dict(home[1], REMOTE_GPU_ADDRESS="ssh://127.0.0.1", CRICKET_SSH=ssh, CRICKET_SSH_SOCKET="/nowhere/sock")

@@ -145,6 +145,9 @@ def test_the_words_of_the_commands(servers):
     assert done.returncode == 2 and "move session address [via]" in done.stderr
     done = ctl(server, "move", "s9", "nowhere:1", "echo")
     assert done.returncode == 1
+    for address in ("unix:/run/cricket.sock", "ssh://gpu2", "local"):     # a program would not go there
+        done = ctl(server, "checkpoint", "s9", "/nowhere", address)
+        assert done.returncode == 1 and "must be HOST or HOST:PORT" in done.stderr, done.stderr
     with subprocess.Popen([SERVER, "--unix", server.unix, "--criu", criu(), "--ctl", "receive"], env=clean_env(),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
         out, err = done.communicate(timeout=60)

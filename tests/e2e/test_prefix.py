@@ -4,6 +4,7 @@ import os
 import pathlib
 import pwd
 import re
+import signal
 import sys
 
 import pytest
@@ -79,7 +80,7 @@ def test_a_worker_is_started_through_a_command_that_stays(serve, app, reports, t
     os.mkfifo(reports / "hold")
     result = run([app("vector_add")], client_env(server.address(transport), CRICKET_WORKER_PREFIX="parent"))
     assert result.status == 0, result.err
-    wait_until(lambda: (reports / "s1.ended").exists(), 20, "the worker has ended")
+    wait_until(lambda: (reports / "s1.ended").exists() and (reports / "s1.ended").read_text(), 20, "the worker has ended")
     assert (reports / "s1.ended").read_text() == "0"
     pid, command = json.loads((reports / "s1.begin").read_text())
     assert os.path.basename(command[0]) == "cricket-rpc-server" and command[1] == "--worker"
@@ -110,6 +111,21 @@ def test_commands_about_such_a_session_mean_its_worker(serve, reports, name):
     wait_until(lambda: not sessions(server), 20, "it has ended")
     assert not is_alive(session["pid"])
     process.kill()
+    ended(process, 10)
+
+
+def test_a_command_is_answered_although_the_session_ends(serve, app, reports):
+    """Also one whose worker is no child of the server."""
+    server = serve("--suspend-wait", "1h")
+    (reports / "hold").write_text("")
+    process = start([app("endless"), "sync"], client_env(server.address("unix"), CRICKET_WORKER_PREFIX="parent"))
+    assert process.stdout.readline() == "running\n", process.stderr.read()
+    pid, _ = json.loads((reports / "s1.begin").read_text())
+    asker = Asker(server)
+    asker.say(b'{"command": "suspend", "session": "s1"}\n')
+    wait_until(lambda: sessions(server)[0]["state"] == "suspending", 20, "its work is waited for")
+    os.kill(pid, signal.SIGKILL)
+    assert json.loads(asker.file.readline()) == {"ok": False, "error": "the session has ended"}
     ended(process, 10)
 
 
@@ -167,7 +183,8 @@ def test_a_client_chooses_among_the_names_it_may_use(serve, app):
 def test_a_command_that_does_not_start_is_an_error_of_the_client(serve, app):
     server = serve()
     result = run([app("vector_add")], client_env(server.address("unix"), CRICKET_WORKER_PREFIX="missing"))
-    assert result.status != 0 and "gives no valid answer" in result.err
+    # the second if it has ended before it was given its client
+    assert result.status != 0 and ("gives no valid answer" in result.err or "cannot start another process" in result.err)
     server.wait_idle()
     assert "cannot execute the server's program, or the policy's prefix" in server.log()
 

@@ -6,11 +6,13 @@ print without cuts; resume.cu counts in a kernel how often each launch is carrie
 import os
 import pathlib
 import signal
+import socket
+import struct
 import time
 
 import pytest
 
-from breaker import Breaker
+from breaker import PIECE, Breaker
 from conftest import EXPECTED, KIND, SLOW, Server, client_env, ended, is_alive, run, start, wait_until
 
 # All cuts of the programs below together; the issue wants 1,000 (make check-e2e K=resume CUTS=1000).
@@ -123,6 +125,80 @@ def test_without_it_a_cut_ends_the_session(tmp_path, app, breaker, options, wish
         server.stop()
     finally:
         server.kill()
+
+
+class Deserter(Breaker):
+    """A proxy that, once it is told an ADDRESS, answers each connection itself: the session is on the server there."""
+
+    def desert(self, address):
+        self.do(lambda: (setattr(self, "elsewhere", address.encode()), self.drop_all("rst")))
+
+    def accept(self):
+        if not hasattr(self, "elsewhere"):
+            return super().accept()
+        near, _ = self.listener.accept()
+        with near:
+            request = near.recv(4096)
+            near.sendall(self.moved(request[4:8]))
+        return None
+
+    def moved(self, xid):
+        body = xid + struct.pack(">IIIII", 1, 0, 0, 0, 0) + struct.pack(">IQI", 3, 0, len(self.elsewhere))
+        body += self.elsewhere + bytes(-len(self.elsewhere) % 4)
+        return struct.pack(">I", 0x80000000 | len(body)) + body
+
+
+@pytest.mark.parametrize("address", ["ssh://127.0.0.1", "local", "unix:{tmp_path}/sock", "shm:{tmp_path}/sock"])
+def test_a_server_can_not_have_its_client_start_a_program(own_server, app, breaker, tmp_path, address):
+    """Nor connect to a socket of its host: a session moves to another machine."""
+    started = tmp_path / "started"
+    (tmp_path / "cricket-rpc-server").write_text(f"#!/bin/sh\ntouch {started}\n")
+    (tmp_path / "cricket-rpc-server").chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as here:
+        here.bind(str(tmp_path / "sock"))
+        here.listen()
+        here.settimeout(0)
+        proxy = Deserter(own_server.port)
+        try:
+            client = endless(app, proxy, CRICKET_RESUME="3s", CRICKET_SSH=f"touch {started};",
+                             PATH=f"{tmp_path}:{os.environ['PATH']}")
+            proxy.desert(address.format(tmp_path=tmp_path))
+            result = ended(client, 20)
+        finally:
+            proxy.stop()
+        assert result.status == 3 and "is lost (no connection in the time" in result.err, result.err
+        assert not started.exists()
+        with pytest.raises(BlockingIOError):
+            here.accept()
+
+
+class Promising(Breaker):
+    """A proxy that changes the reply to the hello: the server keeps the session for a week, not for the 2 s of the wish."""
+
+    changed = False
+
+    def pass_on(self, near):
+        if near in self.near or self.changed:
+            return super().pass_on(near)
+        data = near.recv(PIECE)
+        # the end of the reply: ck_hello_more from `keep` on, ck_hello_rules
+        if data[-40:-4] == struct.pack(">I", 2) + bytes(32):
+            data, self.changed = data[:-40] + struct.pack(">I", 7 * 86400) + data[-36:], True
+        self.other[near].sendall(data)
+        return bool(data)
+
+
+def test_a_server_does_not_make_its_client_wait_longer(own_server, app, breaker):
+    """Not even if it promises to keep the session for a week."""
+    proxy = Promising(own_server.port)
+    try:
+        client = endless(app, proxy, CRICKET_RESUME="2s")
+        assert proxy.changed
+        proxy.dark()
+        result = ended(client, 10)
+        assert result.status == 3 and "CRICKET_RESUME" in result.err, result.err
+    finally:
+        proxy.stop()
 
 
 def test_a_worker_that_dies_ends_the_session_at_once(own_server, app):

@@ -1,4 +1,5 @@
 """tests/e2e/test_worker_users.py - workers of different identities are different users of the host."""
+import json
 import os
 import pathlib
 import re
@@ -263,6 +264,7 @@ def test_sessions_find_the_next_server_after_a_crash(users):
     server = users.serve("--state-dir", users.folder / "state")
     program = users.talk(server, HOLDER)
     assert program.stdout.readline() == "holds\n"
+    wait_until(lambda: "session of" in server.log(), 10, "the worker, which may be behind its client, outlives the server")
     server.process.kill()
     server.process.wait()
     second = users.serve("--state-dir", users.folder / "state")
@@ -270,6 +272,45 @@ def test_sessions_find_the_next_server_after_a_crash(users):
     assert Asker(second).ask("sessions")["sessions"][0]["identity"] == "alice"
     program.kill()
     program.wait()
+
+
+# Comes to a server as a process that has lost its own, with a description and perhaps a listening socket.
+RETURN = """
+import array, json, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect({path!r})
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("")
+listener.listen()
+fds = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))] if {passes} else []
+s.sendmsg([{text!r}.encode()], fds)
+s.settimeout(20)
+while s.recv(100):
+    pass
+print("closed")
+"""
+
+
+def claim(user, **more):
+    return json.dumps({"format": 1, "readable_by": 1, "workers": [{
+        "pid": 2, "control": -1, "state": "session", "session": "ab" * 16, "number": 1, "program": "x", "user": user,
+        "owner": {"peer": {"kind": "ipv4", "bytes": "01" * 16}, "identity": {"name": "bob", "key": "11" * 32}}}], **more})
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["itself", "another", "none", "broker"])
+def test_a_worker_that_was_taken_over_is_no_other_identity(users, kind):
+    """Nor the memory broker, to which all clients would come."""
+    server = users.serve("--state-dir", users.folder / "state")
+    user = users.first + 50
+    text = claim({"itself": user, "another": user + 1}.get(kind, 0))
+    if kind == "broker":
+        text = json.dumps({"format": 1, "readable_by": 1, "broker": {"fd": 3}})
+    code = RETURN.format(path=str(users.folder / "state" / "supervisor"), text=text, passes=kind == "broker")
+    assert as_user(user, users.first, code) == "closed"
+    wait_until(lambda: "a process that returns is not taken" in server.log(), 10, "the server says so")
+    assert not Asker(server).ask("sessions")["sessions"]
+    assert "has its server again" not in server.log()
 
 
 @needs_root

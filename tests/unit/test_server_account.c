@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,13 +55,20 @@ static void another_process_looks_without_a_seat(void **state)
 {
 	int seat = cks_account_take_seat(account), gpu = cks_account_device(account, one_gpu);
 	struct cks_account *view;
+	uint64_t own, others;
 
 	(void)state;
 	assert_true(charge(seat, gpu, 30 * MIB));
 	assert_int_equal(cks_account_view(file, SEATS, &view), -EPROTO);
 	assert_int_equal(cks_account_view(file, (uint32_t)seat, &view), 0);
-	assert_int_equal(cks_account_seat_used(view, (uint32_t)seat, gpu), 30 * MIB);
-	assert_int_equal(cks_account_used(view, gpu), 30 * MIB);
+	cks_account_look(view, (uint32_t)seat, one_gpu, &own, &others);
+	assert_int_equal(own, 30 * MIB);
+	assert_int_equal(others, 0);
+	cks_account_look(view, (uint32_t)seat + 1, one_gpu, &own, &others);
+	assert_int_equal(own, 0);
+	assert_int_equal(others, 30 * MIB);
+	cks_account_look(view, (uint32_t)seat, other_gpu, &own, &others);
+	assert_int_equal(own + others, 0);
 	assert_false(cks_account_has(view, (unsigned int)getpid()));
 	cks_account_unmap(view);
 	assert_int_equal(cks_account_map(file, (uint32_t)seat, &view), 0);
@@ -118,6 +126,47 @@ static void a_session_that_ends_leaves_its_part_and_its_seat(void **state)
 	assert_int_equal(cks_account_take_seat(account), -EUSERS);
 	cks_account_leave_seat(account, 3);
 	assert_int_equal(cks_account_take_seat(account), 3);
+}
+
+/* A client that has taken over its worker can write what it likes, and hold the lock. */
+static void the_supervisor_believes_nothing_in_the_file(void **state)
+{
+	struct cks_account *view;
+	uint64_t own, others;
+	struct stat st;
+	void *raw;
+
+	(void)state;
+	assert_int_equal(cks_account_take_seat(account), 0);
+	assert_int_equal(cks_account_view(file, 0, &view), 0);
+	assert_int_equal(fstat(file, &st), 0);
+	raw = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	assert_true(raw != MAP_FAILED);
+	memset(raw, 0xff, (size_t)st.st_size);
+	assert_int_equal(cks_account_take_seat(account), -EUSERS);
+	cks_account_change(account, &CK_TERMS_NONE);
+	cks_account_leave_seat(account, 2);
+	assert_int_equal(cks_account_take_seat(account), 2);
+	cks_account_look(view, 0, one_gpu, &own, &others);
+	cks_account_unmap(view);
+	munmap(raw, (size_t)st.st_size);
+}
+
+static void a_seat_that_was_left_is_empty_for_the_next_session(void **state)
+{
+	int gpu = cks_account_device(account, one_gpu);
+	struct cks_account *next;
+
+	(void)state;
+	for (int i = 0; i < SEATS; i++)
+		assert_int_equal(cks_account_take_seat(account), i);
+	assert_true(charge(5, gpu, 90 * MIB));
+	cks_account_leave_seat(account, 5);
+	assert_int_equal(cks_account_take_seat(account), 5); /* no other is free */
+	assert_int_equal(cks_account_map(file, 5, &next), 0);
+	assert_int_equal(cks_account_used(next, gpu), 0);
+	assert_true(charge(5, gpu, 100 * MIB));
+	cks_account_unmap(next);
 }
 
 static void contexts_are_counted_beside_memory(void **state)
@@ -242,6 +291,10 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_limit_is_bytes_or_a_part_and_may_change, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(the_supervisor_believes_nothing_in_the_file, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_seat_that_was_left_is_empty_for_the_next_session,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(contexts_are_counted_beside_memory, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_its_part_and_its_seat,

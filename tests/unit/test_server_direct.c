@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "gen/handlers.h"
 #include "rpc/chan.h"
 #include "server/copy/staging.h"
 #include "server/direct/allowed.h"
@@ -262,6 +263,28 @@ static void a_context_can_end_in_the_middle_of_nothing(void **state)
 		cks_staging_drop_context(sessions[i]->staging, 1);
 }
 
+/* The other end says where each piece belongs: there is a place for every one, or no copy. */
+static void a_range_as_large_as_all_addresses_is_refused(void **state)
+{
+	static const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - CK_PIECE_MAX + 2, 1ull << 63};
+	struct cks_request q = {.session = sessions[1], .ctx = 1};
+
+	(void)state;
+	assert_int_equal(
+		cks_handles_put(sessions[1]->handles, 1, CK_KIND_CONTEXT, 0, (void *)CONTEXT), 0);
+	cks_bridge_break(bridges[0]); /* it sends nothing */
+	for (size_t i = 0; i < CK_ARRAY_SIZE(sizes); i++) {
+		struct cks_bridge *b = cks_bridge_create(sessions[1]->direct, 1);
+		ck_direct_receive_args args = {
+			.bridge = b->number, .number = 1, .dst = 4096, .size = sizes[i]};
+
+		CUresult err = ck_serve_direct_receive(&q, &args, NULL);
+
+		cks_bridge_put(b);
+		assert_int_equal(err, CUDA_ERROR_INVALID_VALUE);
+	}
+}
+
 /* --- tickets */
 
 static struct cks_bridge *issued(struct cks_direct *d, unsigned char ticket)
@@ -423,6 +446,7 @@ int main(void)
 		BRIDGE(a_bridge_that_has_failed_carries_nothing_more),
 		BRIDGE(a_parked_session_closes_its_connections),
 		BRIDGE(a_context_can_end_in_the_middle_of_nothing),
+		BRIDGE(a_range_as_large_as_all_addresses_is_refused),
 		BRIDGE(a_ticket_is_good_once_and_for_a_while),
 		BRIDGE(bridges_without_a_peer_make_room),
 		cmocka_unit_test(a_list_allows_what_it_says),

@@ -420,6 +420,39 @@ static void a_job_waits_in_a_thread_of_its_own(void **state)
 	assert_false(cks_nccl_job_wait(session->nccl, 5, 0, &out)); /* once */
 }
 
+/* NCCL bears one thread that operates on a communicator, and so do its tables; a client may send anything. */
+static void two_batches_do_not_share_a_communicator(void **state)
+{
+	struct cks_nccl_comm *c;
+
+	(void)state;
+	make(1, 1);
+	make(2, 1);
+	c = cks_nccl_comm_get(session->nccl, 1);
+	assert_true(cks_nccl_comm_claim(session->nccl, c, &lib)); /* another thread's */
+	start_batch(true);
+	add(sum, NULL, 0)->comm = 2;
+	add(sum, NULL, 0);
+	assert_int_equal(replay(NULL), ncclInvalidUsage);
+	start_batch(false);
+	add((struct ck_nccl_op){.what = CK_NCCL_DESTROY, .comm = 1}, NULL, 0);
+	assert_int_equal(replay(NULL), ncclInvalidUsage);
+	assert_int_equal(lib.sums + lib.groups + lib.destroyed, 0);
+	start_batch(false);
+	add(sum, NULL, 0)->comm = 2; /* which is free again */
+	assert_int_equal(replay(NULL), ncclSuccess);
+	cks_nccl_comm_give_back(session->nccl, c, &lib);
+	start_batch(false);
+	add(sum, NULL, 0);
+	assert_int_equal(replay(NULL), ncclSuccess);
+	assert_true(cks_nccl_comm_claim(session->nccl, c, &lib));
+	start_batch(false);
+	add((struct ck_nccl_op){.what = CK_NCCL_ABORT, .comm = 1}, NULL, 0);
+	assert_int_equal(replay(NULL), ncclSuccess);
+	assert_int_equal(lib.aborted, 1);
+	cks_nccl_comm_put(session->nccl, c);
+}
+
 /* NCCL cannot stop it; the number is free, and what is made later is aborted. */
 static void a_communicator_that_is_no_longer_wanted_is_aborted(void **state)
 {
@@ -510,6 +543,7 @@ int main(void)
 		test(a_handle_of_the_library_does_not_leave_the_server),
 		test(one_that_does_not_block_is_waited_for),
 		test(a_context_ends_with_its_communicators),
+		test(two_batches_do_not_share_a_communicator),
 		test(a_job_waits_in_a_thread_of_its_own),
 		test(a_communicator_that_is_no_longer_wanted_is_aborted),
 		test(bytes_that_are_no_batch_are_refused),

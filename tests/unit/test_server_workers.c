@@ -175,12 +175,44 @@ static void workers_that_speak_are_heard(void **state)
 	cks_workers_destroy(w);
 }
 
+/* A client may have taken over its worker, and an administrator looks at names and reasons on a terminal. */
+static void words_of_workers_are_no_commands_for_a_terminal(void **state)
+{
+	const struct cks_options options = {.warm_devices = "none", .max_sessions = 1};
+	struct cks_workers *w = cks_workers_create(&options, "emu", NULL);
+	struct cks_state_worker saved = {.serving = true, .info.pid = 100};
+	struct cks_worker_note note = {.kind = CK_NOTE_SESSION,
+				       .text = "a\x1b[31m\n",
+				       .host = "h\x1b]0;x\a",
+				       .identity.name = "\x7f\r"};
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	saved.control = ends[0];
+	saved.process = dup(ends[0]);
+	assert_int_equal(cks_workers_return(w, &saved), 0);
+	assert_int_equal(send(ends[1], &note, sizeof(note), 0), sizeof(note));
+	note.kind = CK_NOTE_LEFT;
+	memset(note.text, '\x1b', sizeof(note.text));
+	assert_int_equal(send(ends[1], &note, sizeof(note), 0), sizeof(note));
+	cks_workers_read(w);
+	assert_string_equal(w->first->info.program, "a?[31m?");
+	assert_string_equal(w->first->info.use.host, "h?]0;x?");
+	assert_string_equal(w->first->info.owner.identity.name, "??");
+	assert_string_equal(w->first->info.why + CK_NOTE_TEXT - 3, "??");
+	cks_workers_forget(w, 100);
+	close(ends[1]);
+	cks_workers_destroy(w);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_client_joins_whatever_its_worker_has_said_before),
 		cmocka_unit_test(a_join_waits_while_its_session_may_return),
 		cmocka_unit_test(workers_that_speak_are_heard),
+		cmocka_unit_test(words_of_workers_are_no_commands_for_a_terminal),
 	};
 
 	if (argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0)
