@@ -70,7 +70,9 @@ static bool retry(const struct ckc_adoptions *all, uint64_t address)
 	nanosleep(&pause, NULL);
 	return true;
 }
-bool ckc_adopt_retry(uint64_t address)
+
+/* May an exchange have caused a fault at @address? If so, wait a moment: the access is to be retried. */
+static bool may_retry(uint64_t address)
 {
 	bool again = retry(&ckc_client_default->memory->adoptions, address);
 
@@ -78,7 +80,7 @@ bool ckc_adopt_retry(uint64_t address)
 		again = retry(&ckc_server_session(i)->memory->adoptions, address);
 	return again;
 }
-CK_ON_FAULT(ckc_adopt_retry);
+CK_ON_FAULT(may_retry);
 
 /* --- which memory */
 

@@ -26,8 +26,6 @@ ncclResult_t ckc_nccl_from_driver(CUresult err);
 /* --- library.c */
 /* Can @c be asked, and does its server have NCCL? It is asked once. */
 ncclResult_t ckc_nccl_ready(struct ckc_client *c);
-/* The session for a call without a communicator: that of the current context, else one that lives. Connects if need be. */
-ncclResult_t ckc_nccl_session(struct ckc_client **c);
 
 /* --- comm.c */
 /* The communicator of a handle, whose session lives; the thread's route is its session. */
