@@ -31,15 +31,6 @@ int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
 	return 0;
 }
 
-void ck_reader_room_destroy(struct ck_reader_room *room)
-{
-	if (!room)
-		return;
-	pthread_cond_destroy(&room->freed);
-	pthread_mutex_destroy(&room->lock);
-	free(room);
-}
-
 int ck_reader_room_take(struct ck_reader_room *room)
 {
 	struct timespec until;

@@ -111,7 +111,6 @@ void ckc_nccl_pending_drop(struct ckc_nccl_comm *comm);
 
 /* --- config.c */
 
-#define CKC_NCCL_EXTRA_HEAD (sizeof(struct ck_nccl_init))
 /* What follows an operation that makes a communicator: @count items of @item bytes, and @config, which may be NULL. The caller
  * frees *@extra. */
 ncclResult_t ckc_nccl_config_pack(const void *items, size_t item, int count,

@@ -105,7 +105,6 @@ void ck_ptx_check_mbarrier(struct ck_ptx_warp *w, uint32_t l, const void *word, 
 			   bool result, bool ended);
 
 /* Shared by check.c and check_order.c. */
-#define CK_PTX_OP_BULK_DONE 0 /* as op of check_mbarrier: bytes of a bulk copy have come in */
 bool ck_ptx_check_before(const struct ck_ptx_check *check, uint32_t thread,
 			 const struct ck_ptx_stamp *stamp);
 /* A strong access of @thread at @address releases, or acquires, knowledge. */
