@@ -238,7 +238,7 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 {
 	struct ck_function *f = ckc_function_from(handle);
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
-	CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
+	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 	struct prepared p = {.room = packed, .attributes = attributes};
 	CUresult err = ckc_context_usable(&p.ctx);
 

@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "rpc/launch.h"
 #include "server/session/retime.h"
 #include "server/session/session.h"
-
-#define CK_LAUNCH_ATTRIBUTES 32
 
 /* What the messages of launches and clusters say of the grid; a CUlaunchConfig. */
 #define SHAPE(a)                                                                                   \
