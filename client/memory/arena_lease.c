@@ -15,6 +15,7 @@
 #include "client/wire/servers.h"
 #include "util/log.h"
 #include "util/spin.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("client");

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "rpc/transport/transport.h"
+#include "util/until.h"
 
 int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char *peer,
 			  struct ck_chan **out)
