@@ -15,6 +15,7 @@
 #include "command/place.h"
 #include "command/probe.h"
 #include "cuda/types.h"
+#include "util/until.h"
 
 #define COPY ((size_t)32 << 20)
 #define WARM ((size_t)1 << 20) /* the first copy opens connections */
@@ -69,10 +70,7 @@ static bool load(void)
 
 static double now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+	return (double)ck_now_ns() / 1e9;
 }
 
 static CUresult add_device(json_t *list, CUdevice device)

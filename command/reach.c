@@ -13,16 +13,14 @@
 #include "rpc/record.h"
 #include "rpc/secure.h"
 #include "util/places.h"
+#include "util/until.h"
 
 #define TRIPS 5
 #define TIMEOUT_MS 5000
 
 static double now_us(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+	return (double)ck_now_ns() / 1e3;
 }
 
 /* The first server that the address stands for; the address itself if there is none, so that it is in the message. */

@@ -1,5 +1,5 @@
 /*
- * elf/cubin.c - kernels and variables of a cubin; see cubin.h.
+ * elf/cubin.c - kernels of a cubin; see cubin.h.
  *
  * A kernel NAME is a function symbol marked as an entry point; .nv.info.NAME describes its
  * parameters, .nv.shared.NAME has the size of its shared memory, .nv.info its registers.
@@ -256,56 +256,5 @@ int ck_cubin_kernels(const void *image, size_t size, struct ck_kernels *out)
 	ck_map_destroy(scan.by_name);
 	free(scan.of_symbol);
 	free(scan.described);
-	return ret;
-}
-
-/* Does a section hold variables that have a name for the host? */
-static bool holds_variables(const struct cubin *cubin, size_t index)
-{
-	struct ck_elf64_section section;
-
-	return ck_elf64_section(&cubin->elf, index, &section) == 0 &&
-	       (strcmp(section.name, ".nv.global") == 0 ||
-		strcmp(section.name, ".nv.global.init") == 0 ||
-		strcmp(section.name, ".nv.constant3") == 0);
-}
-
-static int variables_scan(const struct cubin *cubin, struct ck_variables *variables)
-{
-	struct ck_variable *variable;
-	Elf64_Sym symbol;
-	const char *name;
-
-	for (size_t i = 0; i < cubin->symbol_count; i++) {
-		name = symbol_read(cubin, i, &symbol);
-		if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT)
-			continue;
-		if (symbol.st_shndx == SHN_XINDEX)
-			return -ENOTSUP;
-		if (!holds_variables(cubin, symbol.st_shndx))
-			continue;
-		if (!name || !*name)
-			return -ENOEXEC;
-		variable = ck_variables_add(variables, name, strlen(name));
-		if (!variable)
-			return -ENOMEM;
-		variable->size = symbol.st_size;
-	}
-	return 0;
-}
-
-int ck_cubin_variables(const void *image, size_t size, struct ck_variables *out)
-{
-	struct ck_variables variables = {0};
-	struct cubin cubin;
-	int ret = cubin_open(image, size, &cubin);
-
-	if (ret < 0)
-		return ret;
-	ret = variables_scan(&cubin, &variables);
-	if (ret == 0)
-		*out = variables;
-	else
-		ck_variables_free(&variables);
 	return ret;
 }

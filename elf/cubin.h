@@ -1,5 +1,5 @@
 /*
- * elf/cubin.h - kernels and variables of a cubin, the ELF file with machine code of one GPU.
+ * elf/cubin.h - kernels of a cubin, the ELF file with machine code of one GPU.
  *
  * Parameter layouts come from the .nv.info sections. Knowing them here saves asking the driver,
  * which takes 37 us a kernel and loads it. Input is not trusted. A file that says something
@@ -23,11 +23,5 @@ int ck_cubin_sm(const void *image, size_t size, unsigned *sm);
  * ck_kernels_free. -ENOEXEC: damaged or unknown form; -ENOMEM; *out is set only on 0.
  */
 int ck_cubin_kernels(const void *image, size_t size, struct ck_kernels *out);
-
-/*
- * All variables in global and constant memory, managed ones too. Free with ck_variables_free.
- * Errors as above, and -ENOTSUP for a file of more than 65,279 sections.
- */
-int ck_cubin_variables(const void *image, size_t size, struct ck_variables *out);
 
 #endif

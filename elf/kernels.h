@@ -46,26 +46,13 @@ struct ck_kernels {
 /* Is @name that of a function of the driver by which kernels print: printf, a failed assertion? */
 bool ck_kernels_prints_by(const char *name, size_t size);
 
-/* A variable in global or constant memory that the host can ask for by name. */
-struct ck_variable {
-	char *name;
-	uint64_t size;
-};
-
-struct ck_variables {
-	size_t count;
-	struct ck_variable *items;
-};
-
 /* Free all of it and leave an empty list. */
 void ck_kernels_free(struct ck_kernels *kernels);
-void ck_variables_free(struct ck_variables *variables);
 
 /*
  * For the parsers: append one, all zero except for a copy of the name. Returns it, valid until the
  * next call, or NULL when out of memory.
  */
 struct ck_kernel *ck_kernels_add(struct ck_kernels *kernels, const char *name, size_t size);
-struct ck_variable *ck_variables_add(struct ck_variables *variables, const char *name, size_t size);
 
 #endif

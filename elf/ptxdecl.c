@@ -39,7 +39,7 @@ static int dimensions(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *dec
 int ck_ptx_qualifiers(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl)
 {
 	uint32_t align = 0, vector = 1, element = 0, number;
-	bool pointee = false;
+	bool pointee = false, opaque;
 
 	while (ck_ptx_next(lex) == CK_PTX_DIRECTIVE) {
 		if (ck_ptx_is(lex, ".align")) {
@@ -61,8 +61,8 @@ int ck_ptx_qualifiers(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *dec
 			}
 		} else if (ck_ptx_type_size(lex)) {
 			element = ck_ptx_type_size(lex);
-			decl->opaque = memcmp(lex->token + lex->length - 2, "ef", 2) == 0;
-			decl->type = decl->opaque || element == 16 ? 0 : lex->token[1];
+			opaque = memcmp(lex->token + lex->length - 2, "ef", 2) == 0;
+			decl->type = opaque || element == 16 ? 0 : lex->token[1];
 		}
 	}
 	if (element == 0)
@@ -77,31 +77,6 @@ int ck_ptx_declarator(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *dec
 {
 	if (lex->kind != CK_PTX_NAME)
 		return -ENOEXEC;
-	decl->name = lex->token;
-	decl->name_size = lex->length;
 	ck_ptx_next(lex);
 	return dimensions(lex, decl);
-}
-
-int ck_ptx_initialiser(struct ck_ptxhead_lex *lex, uint64_t *count)
-{
-	size_t depth = 0;
-	bool pending = false; /* an element has begun since the last comma */
-
-	*count = 0;
-	for (;;) {
-		if (ck_ptx_next(lex) == CK_PTX_END)
-			return -ENOEXEC;
-		if (depth == 0 && (ck_ptx_is_punct(lex, ',') || ck_ptx_is_punct(lex, ';')))
-			return 0;
-		if (ck_ptx_is_punct(lex, '}') && depth-- == 0)
-			return -ENOEXEC;
-		if (depth == 1 && ck_ptx_is_punct(lex, ',')) {
-			pending = false;
-		} else if (depth >= 1 && !pending && !ck_ptx_is_punct(lex, '}')) {
-			pending = true;
-			(*count)++;
-		}
-		depth += ck_ptx_is_punct(lex, '{');
-	}
 }

@@ -15,27 +15,18 @@
 #include "elf/ptxlex.h"
 
 struct ck_ptx_declaration {
-	const char *name; /* in the text */
-	size_t name_size;
 	uint32_t align;	  /* as written, else that of the type */
 	uint64_t size;	  /* bytes */
 	uint32_t element; /* bytes of one element of the type */
-	char type;	  /* letter of the type: u s f b p; 0 for opaque ones */
+	char type;	  /* letter of the type: u s f b p; 0 for textures, surfaces, samplers */
 	bool pointer;	  /* said to be one (.ptr) */
-	bool opaque;	  /* texture, surface or sampler: no bytes of its own */
 	bool open;	  /* first dimension left open: size is that of one element of it */
 };
 
-/* From behind the space to the name: sets align, opaque, and size to that of one element. */
+/* From behind the space to the name: sets align, type, pointer, and size to that of one element. */
 int ck_ptx_qualifiers(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl);
 
-/* `name[dims]`: sets name and open, and multiplies size by the dimensions. */
+/* `name[dims]`: sets open, and multiplies size by the dimensions. */
 int ck_ptx_declarator(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl);
-
-/*
- * From behind `=` up to `,` or `;`. *count: elements on the outer level of the braces, which
- * tell a first dimension that was left open.
- */
-int ck_ptx_initialiser(struct ck_ptxhead_lex *lex, uint64_t *count);
 
 #endif

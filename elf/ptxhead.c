@@ -248,52 +248,6 @@ static int entry(struct ck_ptxhead_lex *lex, struct ck_map *linked, struct ck_ke
 	return 0;
 }
 
-static int variable_add(const struct ck_ptx_declaration *decl, struct ck_map *linked,
-			struct ck_variables *variables)
-{
-	struct ck_variable *variable = ck_variables_add(variables, decl->name, decl->name_size);
-	int ret;
-
-	if (!variable)
-		return -ENOMEM;
-	variable->size = decl->size;
-	ret = linked ? linked_once(linked, variable->name) : 0;
-	if (ret != -EEXIST)
-		return ret;
-	free(variable->name);
-	variables->count--;
-	return 0;
-}
-
-/* Variables of one declaration, .global or .const having been read; @linked as for kernels. */
-static int variables_read(struct ck_ptxhead_lex *lex, bool external, struct ck_map *linked,
-			  struct ck_variables *variables)
-{
-	struct ck_ptx_declaration decl = {0};
-	uint64_t element, count;
-	int ret = ck_ptx_qualifiers(lex, &decl);
-
-	element = decl.size;
-	while (ret == 0) {
-		decl.size = element;
-		decl.open = false;
-		count = 0;
-		ret = ck_ptx_declarator(lex, &decl);
-		if (ret == 0 && ck_ptx_is_punct(lex, '='))
-			ret = ck_ptx_initialiser(lex, &count);
-		if (ret == 0 && decl.open && ck_mul_overflow(decl.size, count, &decl.size))
-			ret = -ENOEXEC;
-		if (ret == 0 && !external && !decl.opaque)
-			ret = variable_add(&decl, linked, variables);
-		if (ret < 0)
-			return ret;
-		if (!ck_ptx_is_punct(lex, ','))
-			return ck_ptx_is_punct(lex, ';') ? 0 : -ENOEXEC;
-		ck_ptx_next(lex);
-	}
-	return ret;
-}
-
 int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 {
 	struct ck_map *linked = ck_map_create();
@@ -317,35 +271,6 @@ int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 		*out = kernels;
 	else
 		ck_kernels_free(&kernels);
-	return ret;
-}
-
-int ck_ptx_variables(const char *text, size_t size, struct ck_variables *out)
-{
-	bool external = false, nested = false, linkage = false;
-	struct ck_map *linked = ck_map_create();
-	struct ck_variables variables = {0};
-	int ret = linked ? 0 : -ENOMEM;
-	struct ck_ptxhead_lex lex;
-
-	ck_ptx_lex_init(&lex, text, size);
-	while (ret == 0 && ck_ptx_next(&lex) != CK_PTX_END) {
-		if (ck_ptx_is_punct(&lex, '('))
-			nested = true; /* parameter lists say .global too: .ptr .global */
-		else if (ck_ptx_is_punct(&lex, ')'))
-			nested = false;
-		else if (ck_ptx_is_punct(&lex, '{'))
-			ret = skip_block(&lex);
-		else if (!nested && (ck_ptx_is(&lex, ".global") || ck_ptx_is(&lex, ".const")))
-			ret = variables_read(&lex, external, linkage ? linked : NULL, &variables);
-		external = ck_ptx_is(&lex, ".extern");
-		linkage = is_linkage(&lex);
-	}
-	ck_map_destroy(linked);
-	if (ret == 0)
-		*out = variables;
-	else
-		ck_variables_free(&variables);
 	return ret;
 }
 

@@ -1,5 +1,5 @@
 /*
- * elf/ptxhead.h - the outermost level of PTX text: version, target, kernels, variables.
+ * elf/ptxhead.h - the outermost level of PTX text: version, target, kernels.
  *
  * A light scanner: it skips bodies of functions, except for the shared variables that they declare.
  * Independent of the emulator's parser. Grammar: PTX ISA manual, NVIDIA. The text ends at a NUL or
@@ -33,8 +33,5 @@ int ck_ptx_head(const char *text, size_t size, struct ck_ptx_head *out);
  * set only on 0.
  */
 int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out);
-
-/* All .global and .const variables that the text defines. Free with ck_variables_free. */
-int ck_ptx_variables(const char *text, size_t size, struct ck_variables *out);
 
 #endif

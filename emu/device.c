@@ -213,7 +213,8 @@ void ck_emu_devices_move_undo(void)
 	machine = before.machine;
 }
 
-bool ck_emu_device_attribute(const struct ck_emu_device *device, int attribute, int *value)
+/* The value of a CUdevice_attribute; false when it has none. */
+static bool attribute_of(const struct ck_emu_device *device, int attribute, int *value)
 {
 	switch (attribute) {
 #define CK_ATTRIBUTE(name, number)                                                                 \
@@ -307,15 +308,14 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return ck_emu_device_attribute(device, (int)attrib, pi) ? CUDA_SUCCESS
-								: CUDA_ERROR_INVALID_VALUE;
+	return attribute_of(device, (int)attrib, pi) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 int ck_emu_attribute(const struct ck_emu_device *device, CUdevice_attribute number)
 {
 	int value = 0;
 
-	ck_emu_device_attribute(device, (int)number, &value);
+	attribute_of(device, (int)number, &value);
 	return value;
 }
 

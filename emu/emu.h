@@ -132,9 +132,7 @@ int ck_emu_machine_count(void);
 bool ck_emu_machine_has(const CUuuid *uuid);
 /* Whether a device can use another's memory: all can, unless CRICKET_EMU_PEERS is 0. */
 bool ck_emu_device_reaches(CUdevice from, CUdevice to);
-/* The value of a CUdevice_attribute; false when it has none. */
-bool ck_emu_device_attribute(const struct ck_emu_device *device, int attribute, int *value);
-/* One that is known to exist. */
+/* The value of an attribute that is known to exist. */
 int ck_emu_attribute(const struct ck_emu_device *device, CUdevice_attribute number);
 
 /* --- contexts (context.c, thread.c) --- */

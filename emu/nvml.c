@@ -9,7 +9,8 @@
 
 static atomic_uint started;
 
-nvmlReturn_t ck_emu_nvml_enter(const void *out)
+/* As ck_emu_nvml_begin(), for calls without a device. */
+static nvmlReturn_t enter(const void *out)
 {
 	if (atomic_load(&started) == 0)
 		return NVML_ERROR_UNINITIALIZED;
@@ -18,7 +19,7 @@ nvmlReturn_t ck_emu_nvml_enter(const void *out)
 
 nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_emu_device **found)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(out);
+	nvmlReturn_t err = enter(out);
 
 	for (int i = 0; !err && i < ck_emu_device_count(); i++) {
 		*found = ck_emu_board_at(i);
@@ -28,7 +29,8 @@ nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_e
 	return err ? err : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-nvmlReturn_t ck_emu_nvml_text(char *to, unsigned int length, const char *text)
+/* @text into the caller's room. */
+static nvmlReturn_t put_text(char *to, unsigned int length, const char *text)
 {
 	if (strlen(text) + 1 > length)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -76,21 +78,21 @@ nvmlReturn_t nvmlShutdown(void)
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *release, unsigned int length)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(release);
+	nvmlReturn_t err = enter(release);
 
-	return err ? err : ck_emu_nvml_text(release, length, "580.00.emu");
+	return err ? err : put_text(release, length, "580.00.emu");
 }
 
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *release, unsigned int length)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(release);
+	nvmlReturn_t err = enter(release);
 
-	return err ? err : ck_emu_nvml_text(release, length, "13.580.00.emu");
+	return err ? err : put_text(release, length, "13.580.00.emu");
 }
 
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *cudaDriverVersion)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(cudaDriverVersion);
+	nvmlReturn_t err = enter(cudaDriverVersion);
 
 	if (!err)
 		*cudaDriverVersion = CK_EMU_VERSION;
@@ -99,7 +101,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *cudaDriverVersion)
 
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *text, unsigned int length)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(text);
+	nvmlReturn_t err = enter(text);
 	char path[64], line[4096] = "";
 	FILE *f;
 
@@ -112,12 +114,12 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *text, unsigned int
 	if (!fgets(line, sizeof(line), f))
 		err = NVML_ERROR_NOT_FOUND;
 	fclose(f);
-	return err ? err : ck_emu_nvml_text(text, length, line);
+	return err ? err : put_text(text, length, line);
 }
 
 nvmlReturn_t nvmlSystemGetConfComputeState(struct nvmlConfComputeSystemState_t *state)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(state);
+	nvmlReturn_t err = enter(state);
 
 	if (!err)
 		memset(state, 0, sizeof(*state));
@@ -126,7 +128,7 @@ nvmlReturn_t nvmlSystemGetConfComputeState(struct nvmlConfComputeSystemState_t *
 
 nvmlReturn_t nvmlSystemGetConfComputeSettings(struct nvmlSystemConfComputeSettings_t *settings)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(settings);
+	nvmlReturn_t err = enter(settings);
 
 	if (!err)
 		*settings = (struct nvmlSystemConfComputeSettings_t){.version = settings->version};
@@ -137,7 +139,7 @@ nvmlReturn_t nvmlSystemGetConfComputeSettings(struct nvmlSystemConfComputeSettin
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(deviceCount);
+	nvmlReturn_t err = enter(deviceCount);
 
 	if (!err)
 		*deviceCount = (unsigned int)ck_emu_device_count();
@@ -146,7 +148,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(device);
+	nvmlReturn_t err = enter(device);
 
 	if (!err && index >= (unsigned int)ck_emu_device_count())
 		err = NVML_ERROR_INVALID_ARGUMENT;
@@ -157,7 +159,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t *device)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(pciBusId ? device : NULL);
+	nvmlReturn_t err = enter(pciBusId ? device : NULL);
 	CUdevice found;
 
 	if (err)
@@ -172,7 +174,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t
 static nvmlReturn_t find(nvmlReturn_t (*ask)(nvmlDevice_t, char *, unsigned int),
 			 const char *wanted, nvmlDevice_t *device)
 {
-	nvmlReturn_t err = ck_emu_nvml_enter(wanted ? device : NULL);
+	nvmlReturn_t err = enter(wanted ? device : NULL);
 	char text[96];
 
 	for (unsigned int i = 0; !err; i++) {
@@ -205,7 +207,7 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int len
 
 	if (!err && cuDeviceGetName(text, sizeof(text), d->ordinal))
 		err = NVML_ERROR_UNKNOWN;
-	return err ? err : ck_emu_nvml_text(name, length, text);
+	return err ? err : put_text(name, length, text);
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
@@ -221,7 +223,7 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int len
 	for (int i = 0; i < 16; i++)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%02x",
 			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", d->uuid[i]);
-	return ck_emu_nvml_text(uuid, length, text);
+	return put_text(uuid, length, text);
 }
 
 nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned int length)
@@ -233,7 +235,7 @@ nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned int
 	if (err)
 		return err;
 	snprintf(text, sizeof(text), "%013d", d->number);
-	return ck_emu_nvml_text(serial, length, text);
+	return put_text(serial, length, text);
 }
 
 static nvmlReturn_t ordinal(nvmlDevice_t device, unsigned int *number)

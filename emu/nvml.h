@@ -16,10 +16,4 @@
 /* Is the library started, @out not NULL and @device (unless @any) one of ours? Then the device. */
 nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_emu_device **found);
 
-/* The same for calls without a device. */
-nvmlReturn_t ck_emu_nvml_enter(const void *out);
-
-/* @text into the caller's room. */
-nvmlReturn_t ck_emu_nvml_text(char *to, unsigned int length, const char *text);
-
 #endif

@@ -17,7 +17,7 @@ void ckl_session_start(struct ckl_session *s)
 	if (ret < 0) {
 		ckl_fail(&fail, CK_EXIT_SERVICE, "service", "NO_WORKER",
 			 "no process for the driver: %s", strerror(-ret));
-		ckl_session_fail(s, s->options->frames, 0, &fail);
+		ckl_session_fail(s, s->options->frames, &fail);
 		s->closing = s->gone = true;
 	}
 	s->worker_since = ckl_milliseconds();
@@ -73,7 +73,7 @@ void ckl_session_lost(struct ckl_session *s)
 		 * A worker that ended before it was ready had a cause that would end the next one
 		 * too.
 		 */
-		ckl_session_fail(s, s->options->frames, 0, &fail);
+		ckl_session_fail(s, s->options->frames, &fail);
 		ckl_worker_end(&s->worker);
 		s->gone = true;
 		return;

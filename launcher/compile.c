@@ -66,7 +66,7 @@ static int key_make(const struct ckl_compile *in, const struct ckl_compiler *com
 }
 
 /* saxpy of /home/me/saxpy.cu, or the kernel's name. */
-void ckl_compile_name(const struct ckl_compile *in, char name[CK_CACHE_NAME])
+static void entry_name(const struct ckl_compile *in, char name[CK_CACHE_NAME])
 {
 	const char *slash = in->path ? strrchr(in->path, '/') : NULL;
 	const char *base = !in->path ? in->name : slash ? slash + 1 : in->path;
@@ -139,7 +139,7 @@ static void keep(struct ckl_cache *cache, const struct ck_hash *key, const struc
 				    .log = compiled->log};
 	int ret;
 
-	ckl_compile_name(in, name);
+	entry_name(in, name);
 	making.about = json_pack("{sssssO*}", "source", in->path ? in->path : name, "compiler",
 				 compiler->identity, "options", in->options);
 	ret = ckl_cache_put(cache, key, &making);

@@ -33,9 +33,6 @@ struct ckl_compile {
 int ckl_compile_ptx(struct ckl_cache *cache, const struct ckl_compile *in, char **ptx, size_t *size,
 		    struct ckl_fail *fail);
 
-/* The name of its entry's files, without suffix. */
-void ckl_compile_name(const struct ckl_compile *in, char name[CK_CACHE_NAME]);
-
 /*
  * Machine code of PTX for the driver's device, from the cache, else made by the driver's linker.
  * malloc'ed; NULL if there is none (the source is not PTX, the device is emulated, or an error):

@@ -30,7 +30,7 @@ static void message_about(struct ckl_session *s, const struct ckl_request *reque
 	if (!job) {
 		ckl_fail_input(&fail, "there is no launch %llu to ask for",
 			       (unsigned long long)request->id);
-		ckl_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, &fail);
 	} else if (request->command == CK_CANCEL) {
 		message_cancel(s, job);
 	} else if (job->state == CK_JOB_DONE) {
@@ -70,7 +70,7 @@ static void message_defaults(struct ckl_session *s, struct ckl_request *request,
 		ckl_fail_input(&fail, "defaults are JSON, not a frame");
 	defaults = s->input.frame ? NULL : ckl_request_defaults(request, message, &fail);
 	if (!defaults) {
-		ckl_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, &fail);
 		return;
 	}
 	json_decref(s->client_defaults);
@@ -90,7 +90,7 @@ void ckl_session_take(struct ckl_session *s)
 	if (ckl_request_peek(&request, message, s->input.have,
 			     s->input.frame ? NULL : &s->input.scan, s->client_defaults,
 			     &fail) < 0) {
-		ckl_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, &fail);
 	} else if (request.command <= CK_FREE) {
 		message_queue(s, &request);
 	} else if (request.command == CK_DEFAULTS) {

@@ -177,7 +177,8 @@ static int add_option(struct ckl_options *o, const char *text)
 	return json_array_append_new(list, json_string(text)) < 0 ? refuse("not UTF-8", text) : 0;
 }
 
-const char *ckl_options_socket(void)
+/* The usual path of a daemon's socket: $XDG_RUNTIME_DIR/gpu_launcher.sock, else one in /tmp. */
+static const char *usual_socket(void)
 {
 	static char path[PATH_MAX];
 	const char *base = getenv("XDG_RUNTIME_DIR");
@@ -196,7 +197,7 @@ static int parse_connect(struct ckl_options *o, const char *value)
 		value += 5;
 	if (strcmp(value, "auto") == 0) {
 		o->connect = o->connect_try = true;
-		o->daemon = ckl_options_socket();
+		o->daemon = usual_socket();
 	} else if (strchr(value, '/') && !strstr(value, "://")) {
 		o->connect = true;
 		o->daemon = value;
@@ -245,7 +246,7 @@ static int parse_mode(int option, const char *value, struct ckl_options *o)
 		return 0;
 	case OPT_DAEMON:
 		o->mode = CK_MODE_DAEMON;
-		o->daemon = strcmp(value, "auto") == 0 ? ckl_options_socket() : value;
+		o->daemon = strcmp(value, "auto") == 0 ? usual_socket() : value;
 		return 0;
 	case OPT_CONNECT:
 		return parse_connect(o, value);

@@ -41,7 +41,4 @@ struct ckl_options {
 /* 0: go on; 1: nothing is left to do (--help); -EINVAL: refused, with a message on stderr. */
 int ckl_options_parse(int argc, char **argv, struct ckl_options *options);
 
-/* The usual path of a daemon's socket: $XDG_RUNTIME_DIR/gpu_launcher.sock, else one in /tmp. */
-const char *ckl_options_socket(void);
-
 #endif

@@ -86,9 +86,9 @@ static size_t utf8_length(const unsigned char *at, size_t left)
 	return size;
 }
 
-void ckl_out_string_n(struct ckl_out *out, const char *text, size_t size)
+void ckl_out_string(struct ckl_out *out, const char *text)
 {
-	size_t length;
+	size_t size = strlen(text), length;
 
 	ckl_out_text(out, "\"");
 	for (size_t i = 0; i < size; i += ck_max(length, (size_t)1)) {
@@ -107,9 +107,4 @@ void ckl_out_string_n(struct ckl_out *out, const char *text, size_t size)
 			ckl_out_bytes(out, text + i, length);
 	}
 	ckl_out_text(out, "\"");
-}
-
-void ckl_out_string(struct ckl_out *out, const char *text)
-{
-	ckl_out_string_n(out, text, strlen(text));
 }

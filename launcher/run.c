@@ -9,16 +9,14 @@
 #include "launcher/params.h"
 #include "launcher/reply.h"
 #include "launcher/run.h"
+#include "util/until.h"
 
 #define SHARED_FREE 49152	   /* bytes that a block may have without asking for more */
 #define ATTRIBUTE_DYNAMIC_SHARED 8 /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 
 double ckl_milliseconds(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+	return (double)ck_now_ns() / 1e6;
 }
 
 /* The driver's view of the parameters, where it has one, against ours. */

@@ -76,12 +76,12 @@ void ckl_session_note(struct ckl_session *s, int exit)
 		s->exit = exit;
 }
 
-void ckl_session_fail(struct ckl_session *s, bool frame, uint64_t id, struct ckl_fail *fail)
+void ckl_session_fail(struct ckl_session *s, bool frame, struct ckl_fail *fail)
 {
 	struct ckl_out out = {0};
 
 	ckl_session_note(s, fail->exit);
-	ckl_reply_fail(&out, frame, id, fail);
+	ckl_reply_fail(&out, frame, 0, fail);
 	send_bytes(s, out.base, out.size);
 	free(out.base);
 	ckl_fail_clear(fail);

@@ -46,7 +46,7 @@ static void filling_failed(struct ckl_session *s, int error)
 			 "no memory that session and worker share: %s", strerror(-error));
 	else
 		ckl_fail_memory(&fail);
-	ckl_session_fail(s, s->options->frames, 0, &fail);
+	ckl_session_fail(s, s->options->frames, &fail);
 	s->closing = true;
 }
 
@@ -58,10 +58,10 @@ static void input_ended(struct ckl_session *s)
 	s->closing = true;
 	if (s->filling && s->input.have > 0) {
 		ckl_fail_input(&fail, "the message is cut off after %zu bytes", s->input.have);
-		ckl_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, &fail);
 	} else if (s->options->mode == CK_MODE_ONCE) {
 		ckl_fail_input(&fail, "there is no request on stdin");
-		ckl_session_fail(s, s->options->frames, 0, &fail);
+		ckl_session_fail(s, s->options->frames, &fail);
 	}
 }
 
@@ -77,7 +77,7 @@ static void client_heard(struct ckl_session *s)
 	ret = ckl_input_read(&s->input, &s->filling->block, &fail);
 	if (ret < 0) {
 		/* Input that is no message has no known end. */
-		ckl_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, &fail);
 		s->closing = true;
 	} else if (ret == 1) {
 		ckl_session_take(s);

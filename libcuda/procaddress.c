@@ -12,14 +12,14 @@
 #define FIRST_PER_THREAD 7000 /* CUDA version that brought per-thread default streams */
 
 /* Index of the first entry of @name, or of where it would be. */
-static unsigned int first_of(const struct ck_entry *entries, unsigned int count, const char *name)
+static unsigned int first_of(const char *name)
 {
-	unsigned int low = 0, high = count;
+	unsigned int low = 0, high = ck_entry_count;
 
 	while (low < high) {
 		unsigned int middle = low + (high - low) / 2;
 
-		if (strcmp(entries[middle].name, name) < 0)
+		if (strcmp(ck_entries[middle].name, name) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -38,14 +38,18 @@ static const struct ck_entry *newest(const struct ck_entry *at, const struct ck_
 	return NULL;
 }
 
-const struct ck_entry *ck_entry_find(const struct ck_entry *entries, unsigned int count,
-				     const char *name, int version, bool per_thread,
-				     CUdriverProcAddressQueryResult *status)
+/*
+ * The variant of @name that a program built for CUDA @version means: the newest that is not
+ * newer than @version, in its per-thread form where @per_thread asks for it and there is one.
+ * NULL and the reason in *@status when there is none.
+ */
+static const struct ck_entry *find_entry(const char *name, int version, bool per_thread,
+					 CUdriverProcAddressQueryResult *status)
 {
-	const struct ck_entry *at = entries + first_of(entries, count, name), *end = at;
+	const struct ck_entry *at = ck_entries + first_of(name), *end = at;
 	const struct ck_entry *plain, *threads;
 
-	while (end < entries + count && strcmp(end->name, name) == 0)
+	while (end < ck_entries + ck_entry_count && strcmp(end->name, name) == 0)
 		end++;
 	plain = newest(at, end, version, false);
 	*status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -73,8 +77,8 @@ static CUresult find(const char *symbol, void **pfn, int version, cuuint64_t fla
 	/* Libraries rely on this: a driver does not know what comes after it. */
 	if (version > ck_libcuda_version())
 		return CUDA_ERROR_INVALID_VALUE;
-	*entry = ck_entry_find(ck_entries, ck_entry_count, symbol, version,
-			       flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, status);
+	*entry = find_entry(symbol, version, flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+			    status);
 	return CUDA_SUCCESS;
 }
 

@@ -21,13 +21,4 @@ struct ck_entry {
 extern const struct ck_entry ck_entries[];
 extern const unsigned int ck_entry_count;
 
-/*
- * The variant of @name that a program built for CUDA @version means: the newest that is not
- * newer than @version, in its per-thread form where @per_thread asks for it and there is one.
- * NULL and the reason in *@status when there is none.
- */
-const struct ck_entry *ck_entry_find(const struct ck_entry *entries, unsigned int count,
-				     const char *name, int version, bool per_thread,
-				     CUdriverProcAddressQueryResult *status);
-
 #endif

@@ -23,6 +23,7 @@
 
 #include "m3/broker.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("m3");
 
@@ -187,7 +188,7 @@ static void shed(struct ck_m3_broker *b)
 	for (int i = 0; i < ACCEPTS && (fd = take(b)) >= 0; i++)
 		close(fd);
 	b->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	b->paused = ck_m3_now() + PAUSE_MS;
+	b->paused = ck_now_ms() + PAUSE_MS;
 }
 
 static void accept_some(struct ck_m3_broker *b)
@@ -210,7 +211,7 @@ static void accept_some(struct ck_m3_broker *b)
 /* At @when there is something to do. */
 static void wake_at(int64_t when, int *timeout)
 {
-	int64_t left = when - ck_m3_now();
+	int64_t left = when - ck_now_ms();
 
 	if (*timeout < 0 || left < *timeout)
 		*timeout = left > 0 ? (int)left : 0;
@@ -228,7 +229,7 @@ static bool is_idle(const struct ck_m3_broker *b)
  */
 static nfds_t gather(struct ck_m3_broker *b, struct pollfd *fds, int *timeout)
 {
-	bool pauses = ck_m3_now() < b->paused;
+	bool pauses = ck_now_ms() < b->paused;
 	nfds_t n = FIXED;
 
 	*timeout = is_idle(b) ? (int)(b->options->idle_s * 1000) : -1;
@@ -305,7 +306,7 @@ static int loop(struct ck_m3_broker *b)
 		events = poll(fds, n, timeout);
 		if (events < 0 && errno != EINTR)
 			break;
-		if (events == 0 && is_idle(b) && ck_m3_now() >= b->paused)
+		if (events == 0 && is_idle(b) && ck_now_ms() >= b->paused)
 			break;
 		read_signals(b);
 		serve_conns(b, fds); /* before the list changes */

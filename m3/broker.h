@@ -146,8 +146,6 @@ struct ck_m3_broker {
 	bool stop;
 };
 
-int64_t ck_m3_now(void); /* milliseconds of CLOCK_MONOTONIC */
-
 /* --- piece.c: regions and their rights */
 
 /* The principal of that name, which is made when it is new; NULL: out of memory. */

@@ -12,19 +12,12 @@
 
 #include "m3/broker.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("m3");
 
 #define SERIAL_BITS 48
-
-int64_t ck_m3_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 struct ck_m3_principal *ck_m3_principal_get(struct ck_m3_broker *b, const char *name)
 {
@@ -185,7 +178,7 @@ int ck_m3_piece_create(struct ck_m3_broker *b, const struct ck_m3_conn *conn, co
 	p->size = size * count;
 	p->owner = conn->principal;
 	p->payer = conn->payer;
-	p->born_ms = ck_m3_now();
+	p->born_ms = ck_now_ms();
 	for (unsigned int i = 0; i < count; i++)
 		b->used[devices[i]] += size;
 	while (*at)
@@ -260,7 +253,7 @@ void ck_m3_piece_info(const struct ck_m3_broker *b, const struct ck_m3_piece *p,
 	memset(info, 0, sizeof(*info));
 	info->rid = p->rid;
 	info->bytes = p->size;
-	info->age_ms = (uint64_t)(ck_m3_now() - p->born_ms);
+	info->age_ms = (uint64_t)(ck_now_ms() - p->born_ms);
 	info->device = device;
 	info->stripes = p->part_count;
 	info->refs = p->refs;

@@ -10,6 +10,7 @@
 
 #include "m3/broker.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("m3");
@@ -168,7 +169,7 @@ static void run(struct ck_m3_ask *ask)
 		} else if (!conn->parked) {
 			conn->parked = true;
 			conn->question = *ask->q;
-			conn->deadline = ck_m3_now() + ask->q->value;
+			conn->deadline = ck_now_ms() + ask->q->value;
 		}
 		return;
 	}

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "m3/broker.h"
+#include "util/until.h"
 #include "util/util.h"
 
 #define GRANTS_MAX 256 /* of one region */
@@ -85,7 +86,7 @@ static int lease(struct ck_m3_ask *ask, struct ck_m3_hold *h)
 	status = ck_m3_hold_lease(h, kind);
 	if (status != M3_EBUSY || ask->q->value == 0)
 		return status;
-	return ask->again && ck_m3_now() >= ask->conn->deadline ? M3_ETIMEDOUT : CK_M3_LATER;
+	return ask->again && ck_now_ms() >= ask->conn->deadline ? M3_ETIMEDOUT : CK_M3_LATER;
 }
 
 static int grant_new(struct ck_m3_ask *ask, struct ck_m3_grant **at)

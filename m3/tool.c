@@ -19,13 +19,15 @@ struct command {
 	int least, most; /* arguments */
 };
 
-int ck_m3_tool_failed(const char *what, int status)
+/* Say on stderr what failed and why; 1, the exit status. */
+static int failed(const char *what, int status)
 {
 	fprintf(stderr, "m3: %s: %s\n", what, m3_strerror(status));
 	return 1;
 }
 
-int ck_m3_tool_size(const char *text, uint64_t *bytes)
+/* "2G", "512m", "4096": bytes. -EINVAL. */
+static int read_size(const char *text, uint64_t *bytes)
 {
 	return ck_env_number(text, bytes);
 }
@@ -73,7 +75,7 @@ static int run_alloc(m3_client *c, int argc, char **argv)
 	m3_region *r;
 	int status;
 
-	if (ck_m3_tool_size(argv[1], &req.bytes) < 0)
+	if (read_size(argv[1], &req.bytes) < 0)
 		return wrong(argv[1]);
 	if (argc > 2 && !device_of(argv[2], &req))
 		return wrong(argv[2]);
@@ -81,7 +83,7 @@ static int run_alloc(m3_client *c, int argc, char **argv)
 		req.mode = (unsigned int)strtoul(argv[3], NULL, 8);
 	status = m3_alloc(c, &req, &r);
 	if (status != M3_OK)
-		return ck_m3_tool_failed(argv[0], status);
+		return failed(argv[0], status);
 	printf("%s: %llu bytes, region %#llx\n", argv[0], (unsigned long long)m3_region_size(r),
 	       (unsigned long long)m3_region_id(r));
 	m3_release(r);
@@ -104,7 +106,7 @@ static int run_ls(m3_client *c, int argc, char **argv)
 	printf("%-18s %12s %3s %4s %4s %-8s %-10s %s\n", "region", "bytes", "dev", "refs", "maps",
 	       "state", "owner", "name");
 	status = m3_list(c, argc ? argv[0] : NULL, print_line, NULL);
-	return status ? ck_m3_tool_failed("ls", status) : 0;
+	return status ? failed("ls", status) : 0;
 }
 
 /* Open the region of that name, or number with 0x in front. */
@@ -114,7 +116,7 @@ static int open_region(m3_client *c, const char *name, int access, m3_region **r
 			     ? m3_open_id(c, strtoull(name, NULL, 16), access, r)
 			     : m3_open(c, name, access, r);
 
-	return status ? ck_m3_tool_failed(name, status) : 0;
+	return status ? failed(name, status) : 0;
 }
 
 static int run_stat(m3_client *c, int argc, char **argv)
@@ -129,7 +131,7 @@ static int run_stat(m3_client *c, int argc, char **argv)
 	status = m3_stat(r, &i);
 	m3_release(r);
 	if (status)
-		return ck_m3_tool_failed(argv[0], status);
+		return failed(argv[0], status);
 	printf("region  %#llx\nname    %s\nowner   %s\nbytes   %llu\ndevice  %d\nstripes %u\n"
 	       "mode    %04o\nstate   %s\nrefs    %u\nmaps    %u\nage     %.1f s\n",
 	       (unsigned long long)i.rid, i.mem_id, i.owner, (unsigned long long)i.bytes, i.device,
@@ -142,7 +144,7 @@ static int run_rm(m3_client *c, int argc, char **argv)
 	int status = m3_unlink(c, argv[0]);
 
 	(void)argc;
-	return status ? ck_m3_tool_failed(argv[0], status) : 0;
+	return status ? failed(argv[0], status) : 0;
 }
 
 /* ID OFFSET LENGTH: the bytes to stdout. */
@@ -154,7 +156,7 @@ static int run_read(m3_client *c, int argc, char **argv)
 	char bytes[65536];
 
 	(void)argc;
-	if (ck_m3_tool_size(argv[1], &offset) < 0 || ck_m3_tool_size(argv[2], &size) < 0)
+	if (read_size(argv[1], &offset) < 0 || read_size(argv[2], &size) < 0)
 		return wrong("offset or length");
 	if (open_region(c, argv[0], M3_READ, &r))
 		return 1;
@@ -165,7 +167,7 @@ static int run_read(m3_client *c, int argc, char **argv)
 			status = M3_EIO;
 	}
 	m3_release(r);
-	return status ? ck_m3_tool_failed(argv[0], status) : 0;
+	return status ? failed(argv[0], status) : 0;
 }
 
 /* ID OFFSET TEXT, or stdin for the text "-". */
@@ -178,7 +180,7 @@ static int run_write(m3_client *c, int argc, char **argv)
 	size_t n;
 
 	(void)argc;
-	if (ck_m3_tool_size(argv[1], &offset) < 0)
+	if (read_size(argv[1], &offset) < 0)
 		return wrong(argv[1]);
 	if (open_region(c, argv[0], M3_READWRITE, &r))
 		return 1;
@@ -190,7 +192,7 @@ static int run_write(m3_client *c, int argc, char **argv)
 			offset += n;
 		}
 	m3_release(r);
-	return status ? ck_m3_tool_failed(argv[0], status) : 0;
+	return status ? failed(argv[0], status) : 0;
 }
 
 /* ID OFFSET LENGTH BYTE */
@@ -201,14 +203,14 @@ static int run_memset(m3_client *c, int argc, char **argv)
 	int status;
 
 	(void)argc;
-	if (ck_m3_tool_size(argv[1], &offset) < 0 || ck_m3_tool_size(argv[2], &size) < 0 ||
-	    ck_m3_tool_size(argv[3], &value) < 0)
+	if (read_size(argv[1], &offset) < 0 || read_size(argv[2], &size) < 0 ||
+	    read_size(argv[3], &value) < 0)
 		return wrong("offset, length or byte");
 	if (open_region(c, argv[0], M3_READWRITE, &r))
 		return 1;
 	status = m3_fill(r, offset, (unsigned char)value, size);
 	m3_release(r);
-	return status ? ck_m3_tool_failed(argv[0], status) : 0;
+	return status ? failed(argv[0], status) : 0;
 }
 
 static int run_rights(m3_client *c, int argc, char **argv)
@@ -228,7 +230,7 @@ static int run_rights(m3_client *c, int argc, char **argv)
 				  : strcmp(argv[2], "r") == 0 ? M3_READ
 							      : 0);
 	m3_release(r);
-	return status ? ck_m3_tool_failed(argv[0], status) : 0;
+	return status ? failed(argv[0], status) : 0;
 }
 
 static int run_seal(m3_client *c, int argc, char **argv)
@@ -241,7 +243,7 @@ static int run_seal(m3_client *c, int argc, char **argv)
 		return 1;
 	status = m3_seal(r);
 	m3_release(r);
-	return status ? ck_m3_tool_failed(argv[0], status) : 0;
+	return status ? failed(argv[0], status) : 0;
 }
 
 /* [PRINCIPAL [BYTES [REGIONS]]] */
@@ -252,13 +254,13 @@ static int run_quota(m3_client *c, int argc, char **argv)
 	int status = m3_quota_get(c, who, &bytes, &regions, &used, &used_regions);
 
 	if (status == M3_OK && argc > 1) {
-		if (ck_m3_tool_size(argv[1], &bytes) < 0 ||
-		    (argc > 2 && ck_m3_tool_size(argv[2], &regions) < 0))
+		if (read_size(argv[1], &bytes) < 0 ||
+		    (argc > 2 && read_size(argv[2], &regions) < 0))
 			return wrong("bytes or regions");
 		status = m3_quota_set(c, who, bytes, regions);
 	}
 	if (status)
-		return ck_m3_tool_failed("quota", status);
+		return failed("quota", status);
 	printf("bytes %llu of %llu, regions %llu of %llu (0: no limit)\n", (unsigned long long)used,
 	       (unsigned long long)bytes, (unsigned long long)used_regions,
 	       (unsigned long long)regions);
@@ -273,7 +275,7 @@ static int run_topo(m3_client *c, int argc, char **argv)
 	(void)argc;
 	(void)argv;
 	if (status)
-		return ck_m3_tool_failed("topo", status);
+		return failed("topo", status);
 	for (int i = 0; i < t.count; i++) {
 		const struct m3_topo_device *d = &t.devices[i];
 
@@ -296,7 +298,7 @@ static int run_echo(m3_client *c, int argc, char **argv)
 
 	(void)argc;
 	if (status)
-		return ck_m3_tool_failed("echo", status);
+		return failed("echo", status);
 	puts(back);
 	return 0;
 }
@@ -307,7 +309,7 @@ static int run_halt(m3_client *c, int argc, char **argv)
 
 	(void)argc;
 	(void)argv;
-	return status ? ck_m3_tool_failed("halt", status) : 0;
+	return status ? failed("halt", status) : 0;
 }
 
 static int run_shell(m3_client *c, int argc, char **argv)
@@ -353,7 +355,7 @@ static int no_broker(const char *path, int status)
 
 	where = where && *where ? where : "the usual sockets";
 	if (status != M3_EIO)
-		return ck_m3_tool_failed(where, status);
+		return failed(where, status);
 	fprintf(stderr, "m3: %s: no broker answers: is cricket-rpc-server or m3-server running?\n",
 		where);
 	return 1;

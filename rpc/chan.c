@@ -103,7 +103,7 @@ int ck_chan_adopt(int fd, struct ck_chan **chan)
 	flags = fcntl(fd, F_GETFD);
 	if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC) < 0)
 		return -errno;
-	ret = ck_socket_blocking(fd, true);
+	ret = ck_socket_blocking(fd);
 	if (ret < 0)
 		return ret;
 	if (domain == AF_INET || domain == AF_INET6)

@@ -197,11 +197,11 @@ static int fill(struct ck_reader *reader, size_t need)
 	return 0;
 }
 
-static uint32_t mark_at(const struct ck_reader *reader, size_t at)
+static uint32_t mark_at_head(const struct ck_reader *reader)
 {
 	uint32_t mark;
 
-	memcpy(&mark, reader->buf + at, sizeof(mark));
+	memcpy(&mark, reader->buf + reader->head, sizeof(mark));
 	return ntohl(mark);
 }
 
@@ -294,7 +294,7 @@ static int take_joined(struct ck_reader *reader)
 		ret = fill(reader, CK_MARK);
 		if (ret < 0)
 			return broken_off(ret);
-		mark = mark_at(reader, reader->head);
+		mark = mark_at_head(reader);
 		if (!mark_allowed(mark, got))
 			return -EPROTO;
 		reader->head += CK_MARK;
@@ -321,7 +321,7 @@ static int take_record(struct ck_reader *reader)
 	ret = fill(reader, CK_MARK);
 	if (ret < 0)
 		return ret;
-	mark = mark_at(reader, reader->head);
+	mark = mark_at_head(reader);
 	if (!mark_allowed(mark, 0))
 		return -EPROTO;
 	if (mark & CK_LAST_FRAGMENT)
@@ -330,7 +330,7 @@ static int take_record(struct ck_reader *reader)
 }
 
 /*
- * Fragments are assembled, so @record->last is always true, and total counts all of them.
+ * Fragments are assembled; total counts all of them.
  * -ECONNRESET: the stream ended inside a record; -ENOMEM. Errors are permanent: the next call
  * returns the same.
  */
@@ -343,7 +343,6 @@ int ck_reader_next(struct ck_reader *reader, struct ck_record *record)
 	record->body = reader->body;
 	record->body_size = reader->have;
 	record->total = reader->total;
-	record->last = true;
 	return 0;
 }
 
@@ -358,30 +357,6 @@ int ck_reader_finish(struct ck_reader *reader)
 		reader->ahead -= n;
 	}
 	return reader->error;
-}
-
-/* Also true if ck_reader_next would return an error at once. */
-bool ck_reader_ready(struct ck_reader *reader)
-{
-	size_t at = reader->head, got = 0;
-
-	if (reader->error < 0)
-		return true;
-	/* While bytes of the current record are outstanding, none are buffered after it. */
-	while (reader->tail - at >= CK_MARK) {
-		uint32_t mark = mark_at(reader, at);
-		size_t size = mark & ~CK_LAST_FRAGMENT;
-
-		if (!mark_allowed(mark, got))
-			return true;
-		if (reader->tail - at - CK_MARK < size)
-			return false;
-		if (mark & CK_LAST_FRAGMENT)
-			return true;
-		at += CK_MARK + size;
-		got += size;
-	}
-	return false;
 }
 
 /* -EINVAL: the offset is in bytes that were read directly from the channel. */

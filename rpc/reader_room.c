@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "rpc/reader_room.h"
+#include "util/until.h"
 
 #define CK_ROOM_WAIT_S 10 /* for shares held by other readers */
 
@@ -31,23 +32,13 @@ int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
 	return 0;
 }
 
-void ck_reader_room_destroy(struct ck_reader_room *room)
-{
-	if (!room)
-		return;
-	pthread_cond_destroy(&room->freed);
-	pthread_mutex_destroy(&room->lock);
-	free(room);
-}
-
 int ck_reader_room_take(struct ck_reader_room *room)
 {
-	struct timespec until;
+	const struct timespec until =
+		ck_until(CLOCK_REALTIME, CK_ROOM_WAIT_S * 1000 * CK_NS_PER_MS);
 	bool taken;
 	int ret = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += CK_ROOM_WAIT_S;
 	pthread_mutex_lock(&room->lock);
 	while (room->left == 0 && !room->stalled && ret == 0)
 		ret = pthread_cond_timedwait(&room->freed, &room->lock, &until);

@@ -12,8 +12,6 @@ struct ck_reader_room;
 
 /* Make room for @shares long records at a time. 0 or -ENOMEM. */
 int ck_reader_room_create(unsigned int shares, struct ck_reader_room **room);
-/* No reader may use it any more. */
-void ck_reader_room_destroy(struct ck_reader_room *room);
 
 /* For readers: wait for a share; 0 or -ENOBUFS. Return it. */
 int ck_reader_room_take(struct ck_reader_room *room);

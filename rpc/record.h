@@ -70,8 +70,7 @@ bool ck_reader_holds(const struct ck_reader *reader);
 struct ck_record {
 	const unsigned char *body; /* valid until the next call on the reader */
 	size_t body_size;
-	size_t total; /* bytes of the record's first fragment, body included */
-	bool last;    /* no further fragment follows */
+	size_t total; /* bytes of the record, body included */
 };
 
 /* Wait for the next record. -EPIPE: the peer closed the stream between records; -EPROTO: bad
@@ -81,9 +80,6 @@ int ck_reader_next(struct ck_reader *reader, struct ck_record *record);
 /* Take what has not been read of the last record, such as the padding of its payload, off the channel. Otherwise a
  * reader that sees bytes there takes them for the next record. The record stays valid, its payload does not. */
 int ck_reader_finish(struct ck_reader *reader);
-
-/* Is another whole record buffered, so that reading it needs no system call? */
-bool ck_reader_ready(struct ck_reader *reader);
 
 /*
  * Bulk payload: start at byte @offset of the current record's body; then each call copies the next

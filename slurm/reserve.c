@@ -10,6 +10,7 @@
 
 #include "slurm/ledger.h"
 #include "slurm/reserve.h"
+#include "util/until.h"
 
 /* Pending, running and completing jobs of all users, an array's jobs one by one: their numbers. */
 #define SQUEUE "squeue --all --noheader --array --format=%A"
@@ -59,19 +60,11 @@ int ck_slurm_reap(const char *dir, struct ck_slurm_why *why)
 	return ret;
 }
 
-static long long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-}
-
 int ck_slurm_reserve(const struct ck_slurm_settings *settings, const struct ck_slurm_want *want,
 		     struct ck_slurm_why *why)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-	long long end = now_ms() + settings->wait * 1000LL;
+	long long end = ck_now_ms() + settings->wait * 1000LL;
 	struct ck_slurm_why ignored;
 	int ret;
 
@@ -81,7 +74,7 @@ int ck_slurm_reserve(const struct ck_slurm_settings *settings, const struct ck_s
 			return ret;
 		if (try % REAP_EVERY == 0 && ck_slurm_reap(settings->dir, &ignored) == 0)
 			ret = ck_slurm_ledger_take(settings->dir, want, why);
-		if (ret != -EBUSY || now_ms() >= end)
+		if (ret != -EBUSY || ck_now_ms() >= end)
 			return ret;
 		nanosleep(&pause, NULL);
 	}

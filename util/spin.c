@@ -8,6 +8,7 @@
 #include "util/cpu.h"
 #include "util/env.h"
 #include "util/spin.h"
+#include "util/until.h"
 #include "util/util.h"
 
 #define CLOCK_ROUNDS                                                                               \
@@ -25,14 +26,6 @@
 #define CROWDED_NS 100000 /* a yield that takes longer than this gave away a whole time slice */
 #define CROWD_FIRST_MS 10 /* then all waits sleep for that long; twice as long each next time, */
 #define CROWD_MOST_MS 320 /* up to this */
-
-uint64_t ck_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* Processors that this process may use, asked once. */
 static unsigned int processors(void)

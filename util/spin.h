@@ -57,7 +57,4 @@ void ck_spin_end(struct ck_spin_turn *turn);
 /* For a program that looks in a loop of its own: with few processors others get theirs. */
 void ck_spin_give_way(void);
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
-uint64_t ck_now_ns(void);
-
 #endif

@@ -1,5 +1,5 @@
 /*
- * util/until.h - deadlines of timed waits.
+ * util/until.h - clocks, and deadlines of timed waits.
  */
 #ifndef CK_UTIL_UNTIL_H
 #define CK_UTIL_UNTIL_H
@@ -24,7 +24,16 @@ static inline struct timespec ck_until(clockid_t clock, uint64_t ns)
 	return t;
 }
 
-/* Milliseconds of CLOCK_MONOTONIC. */
+/* Nanoseconds of CLOCK_MONOTONIC. */
+static inline uint64_t ck_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Milliseconds of the same. */
 static inline int64_t ck_now_ms(void)
 {
 	struct timespec t;

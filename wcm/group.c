@@ -16,6 +16,7 @@
 #include "util/util.h"
 #include "wcm/lib.h"
 #include "wcm/message.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("wcm");
 
@@ -278,10 +279,9 @@ static wcm_group *group_new(const struct ck_wcm_driver *driver, int rank, int si
 /* Until nothing of ours is with other ranks any more, or the time is up. */
 static void wait_for_kept(wcm_group *g)
 {
-	struct timespec until;
+	const struct timespec until = ck_until(
+		CLOCK_MONOTONIC, (uint64_t)(g->timeout_ms / 1000 + 1) * 1000 * CK_NS_PER_MS);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += g->timeout_ms / 1000 + 1;
 	pthread_mutex_lock(&g->lock);
 	while (g->busy || (g->kept && !g->over)) {
 		if (pthread_cond_timedwait(&g->changed, &g->lock, &until) == ETIMEDOUT)

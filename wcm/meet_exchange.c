@@ -18,7 +18,8 @@ uint32_t ck_wcm_meet_all(const struct ck_wcm_meet *m)
 	return (1u << m->size) - 1;
 }
 
-uint32_t ck_wcm_meet_gone(const struct ck_wcm_meet *m)
+/* Those that have come and gone. */
+static uint32_t gone_ranks(const struct ck_wcm_meet *m)
 {
 	return m->came & ~m->here;
 }
@@ -159,7 +160,7 @@ static void look_at_exchanges(struct ck_wcm_meet *m)
 
 		if (!m->ranks[i].waiting)
 			continue;
-		if (mask & ck_wcm_meet_gone(m))
+		if (mask & gone_ranks(m))
 			fail_exchange(m, mask, WCM_EPEERLOST);
 		else if (present(m, mask) == mask)
 			complete(m, mask);
@@ -195,7 +196,7 @@ static void look_at_object(struct ck_wcm_meet *m, struct ck_wcm_meet_object **at
 	struct ck_wcm_meet_object *o = *at;
 	struct ck_wcm_message head;
 
-	if ((o->mask & ~(o->done | ck_wcm_meet_gone(m))) != 0)
+	if ((o->mask & ~(o->done | gone_ranks(m))) != 0)
 		return;
 	ck_wcm_message_init(&head, CK_WCM_RELEASED);
 	head.number = o->number;

@@ -50,9 +50,8 @@ struct ck_wcm_meet {
 	struct ck_wcm_packet packet; /* room */
 };
 
-/* All ranks of the group; those that have come and gone. */
+/* All ranks of the group. */
 uint32_t ck_wcm_meet_all(const struct ck_wcm_meet *m);
-uint32_t ck_wcm_meet_gone(const struct ck_wcm_meet *m);
 
 /*
  * Send to a rank, without waiting. A rank that does not take it is shut out, which the loop handles

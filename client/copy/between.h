@@ -38,9 +38,4 @@ CUresult ckc_between_copy(const struct ckc_between *b);
 /* Make the copy @c between two servers, with contexts and addresses, for @b, which says where and how. */
 CUresult ckc_between_cross(const struct ckc_between *b, struct ckc_crossing *c);
 
-/* copy.c: copies in the legacy stream of @context; done on return. */
-CUresult ckc_copy_upload(struct ckc_context *context, CUdeviceptr dst, const void *src,
-			 size_t size);
-CUresult ckc_copy_download(struct ckc_context *context, void *dst, CUdeviceptr src, size_t size);
-
 #endif

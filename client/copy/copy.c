@@ -152,17 +152,23 @@ static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void 
 	return ckc_parts_upload(&s);
 }
 
-/* To or from memory of another server than the stream's. */
+static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size);
+static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size);
+
+/* To or from memory of another server than the stream's: in the legacy stream there; done on return. */
 static CUresult elsewhere(struct place *p, CUdeviceptr device, void *to, const void *from,
 			  size_t size)
 {
-	struct ckc_context *home = ckc_between_home(p->ctx, device);
-	CUresult err = home ? ckc_between_begin(p->ctx, p->stream) : CUDA_ERROR_INVALID_VALUE;
+	struct place there = {.ctx = ckc_between_home(p->ctx, device), .waits = true};
+	CUresult err = there.ctx ? ckc_between_begin(p->ctx, p->stream) : CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
 		return err;
-	return to ? ckc_copy_download(home, to, device, size)
-		  : ckc_copy_upload(home, device, from, size);
+	ckc_route(there.ctx->client);
+	if (to)
+		return download(&there, to, device, size);
+	err = upload(&there, device, from, size);
+	return err ? err : ckc_stream_wait(there.ctx, NULL);
 }
 
 static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size)
@@ -239,24 +245,6 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 	if (way == DELIVERED)
 		return ckc_delivery_copy(p->ctx->client, p->ctx->object.id, p->id, dst, src, size);
 	return download_parts(p, dst, src, size);
-}
-
-CUresult ckc_copy_upload(struct ckc_context *context, CUdeviceptr dst, const void *src, size_t size)
-{
-	struct place p = {.ctx = context, .waits = true};
-	CUresult err;
-
-	ckc_route(context->client);
-	err = upload(&p, dst, src, size);
-	return err ? err : ckc_stream_wait(context, NULL);
-}
-
-CUresult ckc_copy_download(struct ckc_context *context, void *dst, CUdeviceptr src, size_t size)
-{
-	struct place p = {.ctx = context, .waits = true};
-
-	ckc_route(context->client);
-	return download(&p, dst, src, size);
 }
 
 CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)

@@ -1,6 +1,6 @@
 /*
- * client/copy/copy_3d.c - copies of rectangles and boxes, including arrays. Host bytes are sent
- * packed, without gaps. A 2D copy is a 3D copy of depth 1.
+ * client/copy/copy_3d.c - copies of rectangles and boxes, including arrays: where their sides are, and which way they go.
+ * A 2D copy is a 3D copy of depth 1.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,23 +14,11 @@
 #include "client/copy/mirror.h"
 #include "client/memory/pinned.h"
 
-size_t ckc_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
-
-static struct ckc_box box_of(const struct ckc_side *s, const struct ckc_box_copy *b)
-{
-	return (struct ckc_box){.start = s->start,
-				.width = b->width,
-				.height = b->height,
-				.depth = b->depth,
-				.pitch = s->pitch,
-				.slice = s->slice};
-}
-
 /* Compute the pitches and the extent; false: rows overlap, or a number is too large. */
 static bool measure(struct ckc_side *s, const struct ckc_box_copy *b, size_t pitch, size_t rows,
 		    const size_t at[3])
 {
-	struct ckc_box box = box_of(s, b);
+	struct ckc_box box = ckc_box_of(s, b);
 
 	if (!ckc_box_place(&box, s->start, pitch, rows, at))
 		return false;
@@ -85,92 +73,9 @@ static CUresult resolve(struct ckc_side *s, const struct ckc_box_copy *b, CUmemo
 	return CUDA_SUCCESS;
 }
 
-/* Describe a side to the server; a host side is packed, and the server places it. */
-static CUmemorytype describe_side(const struct ckc_side *s, const struct ckc_box_copy *b,
-				  CUdeviceptr *device, CUarray *array, size_t *pitch,
-				  size_t *height)
-{
-	*pitch = b->width;
-	*height = b->height;
-	if (s->array) {
-		*array = (CUarray)(uintptr_t)s->array;
-		return CU_MEMORYTYPE_ARRAY;
-	}
-	if (!s->device)
-		return CU_MEMORYTYPE_HOST;
-	*device = s->start;
-	*pitch = s->pitch;
-	if (b->depth > 1)
-		*height = s->slice / s->pitch;
-	return CU_MEMORYTYPE_DEVICE;
-}
-
-void ckc_box_describe(const struct ckc_box_copy *b, CUDA_MEMCPY3D *c)
-{
-	memset(c, 0, sizeof(*c));
-	c->WidthInBytes = b->width;
-	c->Height = b->height;
-	c->Depth = b->depth;
-	c->srcMemoryType =
-		describe_side(&b->src, b, &c->srcDevice, &c->srcArray, &c->srcPitch, &c->srcHeight);
-	c->srcXInBytes = b->src.at[0];
-	c->srcY = b->src.at[1];
-	c->srcZ = b->src.at[2];
-	c->dstMemoryType =
-		describe_side(&b->dst, b, &c->dstDevice, &c->dstArray, &c->dstPitch, &c->dstHeight);
-	c->dstXInBytes = b->dst.at[0];
-	c->dstY = b->dst.at[1];
-	c->dstZ = b->dst.at[2];
-}
-
-CUresult ckc_box_to_device(const struct ckc_box_copy *b, const struct ckc_box_place *p)
-{
-	struct ckc_box src = box_of(&b->src, b);
-	size_t size = b->width * b->height * b->depth;
-	const char *bytes = (const char *)(uintptr_t)src.start;
-	char *packed = NULL;
-	CUDA_MEMCPY3D c;
-	CUresult err;
-
-	ckc_box_describe(b, &c);
-	if (!ckc_box_is_packed(&src)) {
-		packed = malloc(size);
-		if (!packed)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		ckc_box_pack(&src, packed);
-		bytes = packed;
-	}
-	err = ck_wire_upload_3d(p->ctx->object.id, &c, p->id, bytes, size);
-	free(packed);
-	return err;
-}
-
-CUresult ckc_box_to_host(const struct ckc_box_copy *b, const struct ckc_box_place *p)
-{
-	struct ckc_box dst = box_of(&b->dst, b);
-	size_t size = b->width * b->height * b->depth;
-	bool direct = ckc_box_is_packed(&dst);
-	struct ckc_sink sink = {direct ? (void *)(uintptr_t)dst.start : malloc(size), size};
-	uint64_t last = ckc_command_last();
-	CUDA_MEMCPY3D c;
-	CUresult err;
-
-	if (!sink.data)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	ckc_box_describe(b, &c);
-	err = ck_wire_download_3d(p->ctx->object.id, &c, p->id, &sink);
-	if (!err && !direct)
-		ckc_box_unpack(&dst, sink.data);
-	if (!direct)
-		free(sink.data);
-	if (!err)
-		ckc_stream_synced(p->ctx, p->stream, last);
-	return err;
-}
-
 static CUresult on_host(const struct ckc_box_copy *b, CUstream handle)
 {
-	struct ckc_box dst = box_of(&b->dst, b), src = box_of(&b->src, b);
+	struct ckc_box dst = ckc_box_of(&b->dst, b), src = ckc_box_of(&b->src, b);
 	CUresult err = ckc_stream_settle(handle);
 
 	if (!err)
@@ -178,91 +83,42 @@ static CUresult on_host(const struct ckc_box_copy *b, CUstream handle)
 	return err;
 }
 
-/* Move a side forward by @first. */
-static void advance(struct ckc_side *s, enum ckc_box_cut cut, size_t first)
+static bool is_linear(const struct ckc_side *s)
 {
-	if (s->array)
-		s->at[cut == CK_CUT_DEPTH ? 2 : cut == CK_CUT_HEIGHT ? 1 : 0] += first;
-	else
-		s->start += first * (cut == CK_CUT_DEPTH    ? s->slice
-				     : cut == CK_CUT_HEIGHT ? s->pitch
-							    : 1);
+	return s->device && !s->array;
 }
 
-struct ckc_box_copy ckc_box_part(const struct ckc_box_copy *b, enum ckc_box_cut cut, size_t first,
-				 size_t count)
+static bool is_too_large(const struct ckc_box_copy *b)
 {
-	struct ckc_box_copy part = *b;
+	uint64_t bytes;
 
-	advance(&part.dst, cut, first);
-	advance(&part.src, cut, first);
-	*(cut == CK_CUT_DEPTH	 ? &part.depth
-	  : cut == CK_CUT_HEIGHT ? &part.height
-				 : &part.width) = count;
-	return part;
-}
-
-enum ckc_box_cut ckc_box_cut(const struct ckc_box_copy *b, size_t *whole)
-{
-	*whole = b->depth > 1 ? b->depth : b->height > 1 ? b->height : b->width;
-	return b->depth > 1 ? CK_CUT_DEPTH : b->height > 1 ? CK_CUT_HEIGHT : CK_CUT_WIDTH;
-}
-
-/* Copy between host and device, in as many messages as needed. */
-CUresult ckc_box_in_parts(const struct ckc_box_copy *b, const struct ckc_box_place *p)
-{
-	size_t whole;
-	enum ckc_box_cut cut = ckc_box_cut(b, &whole);
-	size_t bytes = b->width * b->height * b->depth, unit = bytes / whole;
-	size_t step = unit < ckc_copy_part ? ckc_copy_part / unit : 1;
-	CUresult err = CUDA_SUCCESS;
-
-	if (bytes <= ckc_copy_part)
-		return b->dst.device ? ckc_box_to_device(b, p) : ckc_box_to_host(b, p);
-	for (size_t at = 0; at < whole && !err; at += step) {
-		struct ckc_box_copy part = ckc_box_part(b, cut, at, ck_min(step, whole - at));
-
-		err = ckc_box_in_parts(&part, p);
-	}
-	return err;
-}
-
-CUresult ckc_box_between_devices(const struct ckc_box_copy *b, const struct ckc_box_place *p)
-{
-	CUDA_MEMCPY3D c;
-
-	ckc_box_describe(b, &c);
-	if (b->dst.context || b->src.context)
-		return ck_wire_copy_3d_peer(p->ctx->object.id, &c, b->dst.context, b->src.context,
-					    p->id);
-	return ck_wire_copy_3d(p->ctx->object.id, &c, p->id);
+	return ck_mul_overflow(b->width, b->height, &bytes) ||
+	       ck_mul_overflow(bytes, b->depth, &bytes);
 }
 
 static CUresult run(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream handle, bool waits)
 {
 	struct ckc_box_place p = {.waits = waits};
-	uint64_t bytes;
 	CUresult err = ckc_stream_enter(handle, &p.ctx, &p.stream);
 
 	if (!err)
 		err = ckc_capture_work(p.stream);
 	if (!err && ckc_box_between(b, &p, &err))
 		return err;
-	if (!err && b->dst.device && !b->dst.array)
+	if (!err && is_linear(&b->dst))
 		err = ckc_device_reach(b->dst.start, b->dst.extent);
-	if (!err && b->src.device && !b->src.array)
+	if (!err && is_linear(&b->src))
 		err = ckc_device_reach(b->src.start, b->src.extent);
 	if (err)
 		return err;
-	if (__builtin_mul_overflow(b->width, b->height, &bytes) ||
-	    __builtin_mul_overflow(bytes, b->depth, &bytes))
+	if (is_too_large(b))
 		return CUDA_ERROR_INVALID_VALUE;
 	p.id = p.stream ? p.stream->object.id : 0;
 	if (ckc_capturing(p.stream) && !(b->dst.device && b->src.device))
 		return ckc_mirror_capture(asked, p.id);
-	if (b->src.device && !b->src.array)
+	if (is_linear(&b->src))
 		ckc_managed_device(b->src.start, b->src.extent, false);
-	if (b->dst.device && !b->dst.array)
+	if (is_linear(&b->dst))
 		ckc_managed_device(b->dst.start, b->dst.extent, true);
 	if (b->dst.device && b->src.device)
 		return ckc_box_between_devices(b, &p);

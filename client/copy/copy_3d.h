@@ -4,6 +4,7 @@
 #ifndef CK_CLIENT_COPY_COPY_3D_H
 #define CK_CLIENT_COPY_COPY_3D_H
 
+#include "client/memory/box.h"
 #include "client/wire/client.h"
 
 /* One side of a copy, resolved to an address in one space, or a place in an array. */
@@ -22,6 +23,16 @@ struct ckc_box_copy {
 	size_t width, height, depth;
 };
 
+static inline struct ckc_box ckc_box_of(const struct ckc_side *s, const struct ckc_box_copy *b)
+{
+	return (struct ckc_box){.start = s->start,
+				.width = b->width,
+				.height = b->height,
+				.depth = b->depth,
+				.pitch = s->pitch,
+				.slice = s->slice};
+}
+
 /* The context and stream of a copy. */
 struct ckc_box_place {
 	struct ckc_context *ctx;
@@ -29,6 +40,8 @@ struct ckc_box_place {
 	uint64_t id;
 	bool waits; /* until the copy is done: a synchronous form */
 };
+
+/* --- copy_3d_send.c */
 
 /* The four ways of a copy; the server of the place's context makes it. */
 CUresult ckc_box_to_device(const struct ckc_box_copy *b, const struct ckc_box_place *p);
@@ -39,14 +52,14 @@ CUresult ckc_box_between_devices(const struct ckc_box_copy *b, const struct ckc_
 /* The structure that describes the copy to a server; a host side is packed. */
 void ckc_box_describe(const struct ckc_box_copy *b, CUDA_MEMCPY3D *c);
 
-/* How to split a box that is too large for a message: planes, rows, or a row. */
-enum ckc_box_cut { CK_CUT_DEPTH, CK_CUT_HEIGHT, CK_CUT_WIDTH };
+/* How to split a box that is too large for a message: a row, rows, or planes. The number is that of the axis. */
+enum ckc_box_cut { CK_CUT_WIDTH, CK_CUT_HEIGHT, CK_CUT_DEPTH };
 enum ckc_box_cut ckc_box_cut(const struct ckc_box_copy *b, size_t *whole);
 struct ckc_box_copy ckc_box_part(const struct ckc_box_copy *b, enum ckc_box_cut cut, size_t first,
 				 size_t count);
 
 /*
- * between_3d.c: make the copy if a device side of it is on another server than that of @p, after the work in the place's
+ * --- between_3d.c: make the copy if a device side of it is on another server than that of @p, after the work in the place's
  * stream. False: both are on that server.
  */
 bool ckc_box_between(struct ckc_box_copy *b, const struct ckc_box_place *p, CUresult *err);

@@ -3,6 +3,7 @@
  */
 #include "client/wire/client.h"
 #include "client/managed/managed.h"
+#include "util/util.h"
 
 /* Get the current context, the stream, and the range that a fill of @height rows changes. */
 static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit, size_t width,
@@ -15,10 +16,9 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 		err = ckc_stream_id(handle, stream);
 	if (err || width == 0 || height == 0)
 		return err;
-	if (dst % unit || __builtin_mul_overflow(width, unit, &row) ||
+	if (dst % unit || ck_mul_overflow(width, unit, &row) ||
 	    (height > 1 && (pitch < row || pitch % unit)) ||
-	    __builtin_mul_overflow(height - 1, pitch, &size) ||
-	    __builtin_add_overflow(size, row, &size))
+	    ck_mul_overflow(height - 1, pitch, &size) || ck_add_overflow(size, row, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ckc_device_reach(dst, size);
 	if (!err)

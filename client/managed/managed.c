@@ -118,24 +118,18 @@ CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *conte
 	return err;
 }
 
-bool ckc_managed_untrack(uint64_t base, bool keep)
+bool ckc_managed_untrack(uint64_t base)
 {
 	struct ckc_pages *pages = ckc_pages_current();
 	struct ckc_managed *m;
-	bool found = true;
+	bool found;
 
-	if (keep) {
-		m = ckc_pages_settle(base, SIZE_MAX / 2, true, false);
-	} else {
-		ck_lock(&pages->lock);
-		m = ckc_pages_of(pages, base);
-	}
-	if (m && m->base == base)
-		ckc_pages_drop(m, keep);
-	else
-		found = false;
-	if (m || !keep)
-		ck_unlock(&pages->lock);
+	ck_lock(&pages->lock);
+	m = ckc_pages_of(pages, base);
+	found = m && m->base == base;
+	if (found)
+		ckc_pages_drop(m);
+	ck_unlock(&pages->lock);
 	return found;
 }
 
@@ -148,7 +142,7 @@ static void context_ended(struct ckc_context *context)
 		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
 
 		if (m->context == context)
-			ckc_pages_drop(m, false);
+			ckc_pages_drop(m);
 	}
 	context->copies = 0;
 	ck_unlock(&pages->lock);

@@ -30,8 +30,8 @@ CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *conte
  */
 CUresult ckc_managed_adopt(uint64_t at, size_t size, struct ckc_context *context);
 void ckc_managed_leave(uint64_t at, size_t size);
-/* Turn the pages into plain host memory; with @keep, their contents stay. False: not tracked. */
-bool ckc_managed_untrack(uint64_t base, bool keep);
+/* Track the memory at @base no longer; its contents on the host are lost. False: it was not tracked. */
+bool ckc_managed_untrack(uint64_t base);
 bool ckc_managed_is(uint64_t address);
 
 /* A kernel is about to be sent to @stream. Nearly free while no page is valid here. */

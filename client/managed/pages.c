@@ -387,14 +387,10 @@ CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state)
 	return err;
 }
 
-void ckc_pages_drop(struct ckc_managed *m, bool keep)
+void ckc_pages_drop(struct ckc_managed *m)
 {
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
-	if (keep) {
-		ckc_pages_fetch(m, 0, m->pages);
-		protect(m, 0, m->pages, PROT_READ | PROT_WRITE);
-	}
 	if (ckc_pages_active(m))
 		atomic_fetch_sub(&pages->active, 1);
 	ck_ranges_remove(pages->table, m->base, NULL);

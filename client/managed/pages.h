@@ -73,8 +73,8 @@ static inline struct ckc_pages *ckc_pages_of_context(const struct ckc_context *c
 
 /* Add a range with all pages in @state. */
 CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state);
-/* Remove a range and free it; with @keep, fetch and open its pages first. */
-void ckc_pages_drop(struct ckc_managed *m, bool keep);
+/* Remove a range and free it. */
+void ckc_pages_drop(struct ckc_managed *m);
 /* The range that contains @address; NULL: not tracked. */
 struct ckc_managed *ckc_pages_of(const struct ckc_pages *pages, uint64_t address);
 

@@ -179,7 +179,7 @@ void ckc_managed_leave(uint64_t at, size_t size)
 	while ((m = next_range(pages, lo, at + size)) != NULL) {
 		lo = ckc_page_address(m, m->pages);
 		if (!remove_part(m, ck_max(at, m->base)))
-			ckc_pages_drop(m, false);
+			ckc_pages_drop(m);
 	}
 	ck_unlock(&pages->lock);
 }

@@ -28,6 +28,7 @@
 #include "util/cancel.h"
 #include "util/log.h"
 #include "util/page.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
@@ -48,14 +49,6 @@ static struct ckc_adoptions *adoptions(void)
 	return &ckc_client_current()->memory->adoptions;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* These two run in a signal handler; the process's session exists by then. */
 static bool retry(const struct ckc_adoptions *all, uint64_t address)
 {
@@ -65,12 +58,14 @@ static bool retry(const struct ckc_adoptions *all, uint64_t address)
 	if (address < all->moving_lo || address >= all->moving_hi)
 		return false;
 	end = all->moved_ns;
-	if (end && now_ns() - end > LATE_NS)
+	if (end && ck_now_ns() - end > LATE_NS)
 		return false;
 	nanosleep(&pause, NULL);
 	return true;
 }
-bool ckc_adopt_retry(uint64_t address)
+
+/* May an exchange have caused a fault at @address? If so, wait a moment: the access is to be retried. */
+static bool may_retry(uint64_t address)
 {
 	bool again = retry(&ckc_client_default->memory->adoptions, address);
 
@@ -78,7 +73,7 @@ bool ckc_adopt_retry(uint64_t address)
 		again = retry(&ckc_server_session(i)->memory->adoptions, address);
 	return again;
 }
-CK_ON_FAULT(ckc_adopt_retry);
+CK_ON_FAULT(may_retry);
 
 /* --- which memory */
 
@@ -207,7 +202,7 @@ static bool exchange(struct ckc_adoptions *all, const struct ckc_adopted *a, exc
 			mprotect(a->at + at, size, PROT_READ | PROT_WRITE);
 		pthread_sigmask(SIG_SETMASK, &was, NULL);
 	}
-	all->moved_ns = now_ns();
+	all->moved_ns = ck_now_ns();
 	return done;
 }
 

@@ -21,10 +21,4 @@ CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size);
 /* Make the pages private to the program again. The device must not use them any more. */
 void ckc_adopt_end(uint64_t ctx, uint64_t address);
 
-/*
- * For the fault handler: may an exchange have caused a fault at @address? If so, wait a moment and
- * return true: the access is to be retried.
- */
-bool ckc_adopt_retry(uint64_t address);
-
 #endif

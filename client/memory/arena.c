@@ -10,6 +10,7 @@
 #include "client/wire/servers.h"
 #include "util/log.h"
 #include "util/spin.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("client");
@@ -75,13 +76,16 @@ static struct ckc_heap *open_heap(struct ckc_client *c, CUdevice device, uint64_
 /* The heap of @device; NULL: it has none. Call with the lock held. */
 static struct ckc_heap *heap_of(struct ckc_arena *all, CUdevice device, uint64_t ctx)
 {
+	struct ckc_arena_device *d;
+
 	if (device < 0 || device >= CK_MAX_DEVICES)
 		return NULL;
-	if (!all->tried[device]) {
-		all->tried[device] = true;
-		all->heaps[device] = open_heap(ckc_client_current(), device, ctx);
+	d = &all->devices[device];
+	if (!d->tried) {
+		d->tried = true;
+		d->heap = open_heap(ckc_client_current(), device, ctx);
 	}
-	return all->heaps[device];
+	return d->heap;
 }
 
 /* --- uses of freed memory */
@@ -173,7 +177,7 @@ bool ckc_arena_shed(CUdevice device, uint64_t ctx)
 static CUresult lease(struct ckc_arena *all, CUdevice device, size_t size, size_t unit, size_t want,
 		      const struct ckc_user *user, uint64_t *at)
 {
-	struct ckc_heap *heap = all->heaps[device];
+	struct ckc_heap *heap = all->devices[device].heap;
 	uint64_t place;
 	CUresult err;
 
@@ -274,7 +278,7 @@ void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 		.in_stream = user->in_stream,
 		.stream = user->stream,
 	};
-	struct ckc_heap *heap = all->heaps[a->device];
+	struct ckc_heap *heap = all->devices[a->device].heap;
 
 	if (a->pooled)
 		ckc_pool_count(a, false);
@@ -310,8 +314,10 @@ static void context_ended(struct ckc_context *context)
 
 	ck_lock(&all->lock);
 	for (int i = 0; i < CK_MAX_DEVICES; i++) {
-		if (all->heaps[i])
-			ckc_heap_disown(all->heaps[i], context);
+		struct ckc_heap *heap = all->devices[i].heap;
+
+		if (heap)
+			ckc_heap_disown(heap, context);
 	}
 	ck_unlock(&all->lock);
 }

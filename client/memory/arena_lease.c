@@ -15,6 +15,7 @@
 #include "client/wire/servers.h"
 #include "util/log.h"
 #include "util/spin.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("client");
@@ -41,10 +42,11 @@ static void shed_all(struct ckc_client *c, size_t keep, uint64_t hold_until)
 
 	ck_lock(&all->lock);
 	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		struct ckc_arena_device *d = &all->devices[i];
+
 		if (hold_until)
-			all->hold_until[i] = hold_until;
-		while (all->heaps[i] && ckc_heap_free(all->heaps[i]) > keep &&
-		       ckc_arena_return_one(all->heaps[i]))
+			d->hold_until = hold_until;
+		while (d->heap && ckc_heap_free(d->heap) > keep && ckc_arena_return_one(d->heap))
 			;
 	}
 	ck_unlock(&all->lock);
@@ -130,25 +132,23 @@ static bool was_used(CUdevice device, unsigned int level, bool learn)
 }
 
 /* Call both with the lock held. The most that they have used; 0: less than the first level. */
-static size_t recalled(struct ckc_arena *all, CUdevice device)
+static size_t recalled(struct ckc_arena_device *d, CUdevice device)
 {
 	unsigned int level = LEVELS;
 
-	if (all->recalled[device])
-		return all->recall_size[device];
+	if (d->recalled)
+		return d->recall_size;
 	while (level > 0 && !was_used(device, level - 1, false))
 		level--;
-	all->recalled[device] = true;
-	all->recall_size[device] = level > 0 ? bytes_of(level) : 0;
-	return all->recall_size[device];
+	d->recalled = true;
+	d->recall_size = level > 0 ? bytes_of(level) : 0;
+	return d->recall_size;
 }
 
-static void learn_use(struct ckc_arena *all, CUdevice device, size_t used)
+static void learn_use(struct ckc_arena_device *d, CUdevice device, size_t used)
 {
-	unsigned int *level = &all->levels[device];
-
-	for (; unlikely(used >= bytes_of(*level)) && *level < LEVELS; ++*level)
-		was_used(device, *level, true);
+	for (; unlikely(used >= bytes_of(d->level)) && d->level < LEVELS; d->level++)
+		was_used(device, d->level, true);
 }
 
 /* --- growth */
@@ -158,7 +158,7 @@ bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device)
 	bool any = false;
 
 	ck_lock(&all->lock);
-	while (all->growing[device]) {
+	while (all->devices[device].growing) {
 		any = true;
 		ck_cond_wait(&all->grown, &all->lock);
 	}
@@ -175,6 +175,7 @@ static void *grow(void *data)
 {
 	struct growth *g = data;
 	struct ckc_arena *all = &g->client->memory->arena;
+	struct ckc_arena_device *d = &all->devices[g->device];
 	CUresult err;
 
 	ckc_route_serve(g->client);
@@ -183,12 +184,12 @@ static void *grow(void *data)
 	err = ck_wire_lease(0, ckc_gpu(g->device)->server_ordinal, g->at, g->size, CK_CHUNK);
 	ck_lock(&all->lock);
 	if (err) {
-		ckc_heap_displace(all->heaps[g->device], g->at);
-		all->hold_until[g->device] = ck_now_ns() + HOLD_NS;
+		ckc_heap_displace(d->heap, g->at);
+		d->hold_until = ck_now_ns() + HOLD_NS;
 	} else {
-		ckc_heap_add(all->heaps[g->device], g->at, g->size);
+		ckc_heap_add(d->heap, g->at, g->size);
 	}
-	all->growing[g->device] = false;
+	d->growing = false;
 	pthread_cond_broadcast(&all->grown);
 	ck_unlock(&all->lock);
 	free(g);
@@ -197,9 +198,9 @@ static void *grow(void *data)
 
 /* How much should be free: as much as is in use, or as will be by an earlier run, within limits. Call
  * with the lock held. */
-static size_t target(struct ckc_arena *all, CUdevice device)
+static size_t target(struct ckc_arena_device *d, CUdevice device)
 {
-	size_t used = in_use(all->heaps[device]), before = recalled(all, device);
+	size_t used = in_use(d->heap), before = recalled(d, device);
 	size_t memory = (size_t)ckc_gpu(device)->facts->memory;
 	size_t free = ck_min(ck_max(used, FREE_LEAST), ck_min(FREE_MOST, memory / SHARE));
 
@@ -209,24 +210,23 @@ static size_t target(struct ckc_arena *all, CUdevice device)
 void ckc_arena_foresee(struct ckc_client *c, CUdevice device)
 {
 	struct ckc_arena *all = &c->memory->arena;
-	struct ckc_heap *heap = all->heaps[device];
-	size_t idle = ckc_heap_free(heap), goal = target(all, device);
+	struct ckc_arena_device *d = &all->devices[device];
+	size_t idle = ckc_heap_free(d->heap), goal = target(d, device);
 	struct growth *g;
 
 	all->takes++;
-	learn_use(all, device, in_use(heap));
-	if (likely(idle >= goal / 4 * 3 || all->growing[device]) ||
-	    ck_now_ns() < all->hold_until[device])
+	learn_use(d, device, in_use(d->heap));
+	if (likely(idle >= goal / 4 * 3 || d->growing) || ck_now_ns() < d->hold_until)
 		return;
 	g = malloc(sizeof(*g));
 	if (!g)
 		return;
 	*g = (struct growth){c, device, 0, CK_ALIGN_UP(goal - idle, CK_CHUNK)};
-	g->at = ckc_heap_place(heap, g->size);
-	all->growing[device] = g->at && ckc_thread_start(grow, g) == 0;
-	if (all->growing[device])
+	g->at = ckc_heap_place(d->heap, g->size);
+	d->growing = g->at && ckc_thread_start(grow, g) == 0;
+	if (d->growing)
 		return;
 	if (g->at)
-		ckc_heap_displace(heap, g->at);
+		ckc_heap_displace(d->heap, g->at);
 	free(g);
 }

@@ -87,7 +87,7 @@ void ckc_hostmem_dispose(const struct ckc_allocation *a)
 		return;
 	if (a->kind == CK_MEMORY_MANAGED)
 		ck_advice_forget(a->base, a->size);
-	if (ckc_managed_untrack(a->base, false))
+	if (ckc_managed_untrack(a->base))
 		ckc_window_unback(a->context->object.id, a->base, a->size);
 	pages_give(a);
 }

@@ -34,9 +34,8 @@ static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
 {
 	CUresult err;
 
-	if (w->pooled)
-		ckc_client_current()->memory->arena.asked = true;
 	if (w->pooled) { /* the stream may wait for the memory's last use by another */
+		ckc_client_current()->memory->arena.asked = true;
 		err = w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
 								w->stream)
 			      : ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);
@@ -197,10 +196,7 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 	return err;
 }
 
-/*
- * Allocate from a pool, in stream order. A pool and its memory belong to a device, not a context.
- * As for every allocation, the address costs a round trip.
- */
+/* Allocate from a pool, in stream order. A pool and its memory belong to a device, not a context. */
 static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ckc_pool *pool,
 			     CUstream stream)
 {
@@ -210,9 +206,7 @@ static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ckc_po
 	CUresult err = ckc_context_usable(&context);
 
 	if (!err)
-		err = ckc_stream_id(stream, &w.stream);
-	if (!err)
-		err = ckc_stream_from(stream, &s);
+		err = ckc_stream_work(stream, &s, &w.stream);
 	if (err)
 		return err;
 	w.captured = ckc_capturing(s);
@@ -258,30 +252,28 @@ static bool release(CUdeviceptr at, enum ckc_memory_kind also, struct ckc_alloca
 CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	struct ckc_allocation a;
+	struct ckc_context *home;
 	struct ckc_stream *s;
 	uint64_t ctx, stream;
 	CUresult err = ckc_enter(&ctx);
 
 	if (!err)
-		err = ckc_stream_id(hStream, &stream);
-	if (!err)
-		err = ckc_stream_from(hStream, &s);
+		err = ckc_stream_work(hStream, &s, &stream);
 	if (err || dptr == 0)
 		return err;
 	if (ckc_capturing(s) && !(ckc_allocation_find(dptr, &a) && a.graph))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!release(dptr, CK_MEMORY_DEVICE, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (unlikely(ckc_many) &&
-	    (s ? s->object.context : ckc_context_current())->client != ckc_client_current()) {
+	home = ckc_stream_home(s);
+	if (unlikely(ckc_many) && home->client != ckc_client_current()) {
 		/* the stream of one server, the memory of another */
-		err = ckc_stream_wait(s ? s->object.context : ckc_context_current(), s);
+		err = ckc_stream_wait(home, s);
 		ckc_allocation_note(&a);
 		return err ? err : cuMemFree_v2(dptr);
 	}
 	if (a.arena) {
-		ckc_arena_give(&a, &(struct ckc_user){s ? s->object.context : ckc_context_current(),
-						      true, stream});
+		ckc_arena_give(&a, &(struct ckc_user){home, true, stream});
 		return CUDA_SUCCESS;
 	}
 	return ck_wire_cuMemFreeAsync(ctx, dptr, stream);

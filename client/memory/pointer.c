@@ -21,27 +21,43 @@ struct answer {
 	uint64_t value;
 	size_t size;
 	bool none; /* not available: an error if queried alone */
+	CUresult
+		err; /* INVALID_VALUE: not an attribute; NOT_SUPPORTED: one that never applies here */
 };
 
-static void set(struct answer *out, uint64_t value, size_t size)
+static struct answer word(uint64_t value)
 {
-	out->value = value;
-	out->size = size;
+	return (struct answer){.value = value, .size = 8};
 }
 
-static void mapping(struct answer *out, const struct ckc_allocation *a, bool base)
+static struct answer number(uint32_t value)
+{
+	return (struct answer){.value = value, .size = 4};
+}
+
+/* An address that is available only if @there. */
+static struct answer address(uint64_t value, bool there)
+{
+	return (struct answer){.value = there ? value : 0, .size = 8, .none = !there};
+}
+
+static struct answer mapping(const struct ckc_allocation *a, bool base)
 {
 	uint64_t unit = ckc_kind_on_device(a->kind) ? MAPPING : 4096;
 	uint64_t first = a->base & ~(unit - 1);
 
-	set(out, base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first, 8);
+	return word(base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first);
 }
 
-/* The handle of the pool that @p was allocated from; the server's driver knows it. */
-static uint64_t pool_of(uint64_t p)
+/* The handle of the pool that @p was allocated from; outside of the arena, the server's driver knows it. */
+static uint64_t pool_of(uint64_t p, const struct ckc_allocation *a)
 {
 	uint64_t ctx, id = 0;
 
+	if (!a->pooled)
+		return 0;
+	if (a->arena)
+		return ckc_pool_handle(a);
 	if (ckc_enter_any(&ctx) || ck_wire_pointer_pool(ctx, p, &id))
 		return 0;
 	return (uintptr_t)ckc_object_named(CK_OBJECT_POOL, id);
@@ -54,102 +70,94 @@ static bool is_plain(const struct ckc_allocation *a)
 	       !a->opened && !a->graph;
 }
 
-/* INVALID_VALUE: not an attribute; NOT_SUPPORTED: an attribute that never applies here. */
-static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ckc_allocation *a,
-		      struct answer *out)
+static bool is_managed(const struct ckc_allocation *a)
 {
-	bool device = ckc_kind_on_device(a->kind), managed = a->kind == CK_MEMORY_MANAGED;
-	bool reached =
-		device || a->shared || (a->kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(p));
+	return a->kind == CK_MEMORY_MANAGED;
+}
 
-	out->none = false;
+/* Can kernels use the memory at @p? */
+static bool is_reached(uint64_t p, const struct ckc_allocation *a)
+{
+	return ckc_kind_on_device(a->kind) || a->shared ||
+	       (a->kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(p));
+}
+
+/* What can be done with the memory. */
+static struct answer ability(CUpointer_attribute attribute, uint64_t p,
+			     const struct ckc_allocation *a)
+{
 	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		/* a managed variable belongs to no context */
-		set(out, managed && a->variable ? 0 : (uintptr_t)a->context, 8);
-		break;
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		set(out, device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST, 4);
-		break;
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		set(out, reached ? p : 0, 8);
-		out->none = !reached;
-		break;
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		set(out, device && !managed ? 0 : p, 8);
-		out->none = device && !managed;
-		break;
-	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-		set(out, a->buffer_id, 8);
-		break;
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		set(out, (uint64_t)a->device, 4);
-		break;
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		set(out, a->base, 8);
-		break;
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		set(out, a->size, 8);
-		break;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
-		set(out, 1, 4);
-		break;
+		return number(1);
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		set(out, device, 4);
-		break;
+		return number(ckc_kind_on_device(a->kind));
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		set(out, reached && !(a->mapped && !a->access) ? READ_WRITE : 0, 4);
-		break;
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		mapping(out, a, attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
-		break;
-	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		set(out, managed, 4);
-		break;
+		return number(is_reached(p, a) && !(a->mapped && !a->access) ? READ_WRITE : 0);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		set(out, 0, 4);
-		break;
+		return number(0);
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		set(out, is_plain(a) && ckc_gpu_attribute(a->device, DECOMPRESS_MASK), 4);
-		break;
+		return number(is_plain(a) && ckc_gpu_attribute(a->device, DECOMPRESS_MASK));
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		set(out, a->handle_types, 8);
-		break;
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		set(out,
-		    a->pooled && a->arena ? ckc_pool_handle(a)
-		    : a->pooled		  ? pool_of(p)
-					  : 0,
-		    8);
-		break;
+		return word(a->handle_types);
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return (struct answer){.err = CUDA_ERROR_NOT_SUPPORTED};
 	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		return (struct answer){.err = CUDA_ERROR_INVALID_VALUE};
 	}
-	return CUDA_SUCCESS;
+}
+
+/* What the memory is, and where it lies; or what can be done with it. */
+static struct answer known(CUpointer_attribute attribute, uint64_t p,
+			   const struct ckc_allocation *a)
+{
+	bool device = ckc_kind_on_device(a->kind);
+
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a managed variable belongs to none */
+		return word(is_managed(a) && a->variable ? 0 : (uintptr_t)a->context);
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		return number(device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		return address(p, is_reached(p, a));
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		return address(p, !device || is_managed(a));
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		return word(a->buffer_id);
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		return number((uint32_t)a->device);
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		return word(a->base);
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		return word(a->size);
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		return mapping(a, attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		return number(is_managed(a));
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		return word(pool_of(p, a));
+	default:
+		return ability(attribute, p, a);
+	}
 }
 
 /* The answer for an address of no known memory; size 0: leave the output alone. */
-static CUresult unknown(CUpointer_attribute attribute, uint64_t p, struct answer *out)
+static struct answer unknown(CUpointer_attribute attribute, uint64_t p)
 {
 	static const struct ckc_allocation nothing = {.kind = CK_MEMORY_HOST_ALLOC};
-	CUresult err = known(attribute, p, &nothing, out); /* to get the size */
+	struct answer out = known(attribute, p, &nothing); /* to get the size */
 
-	if (err)
-		return err;
-	out->value = 0;
+	out.value = 0;
 	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
-		out->value = p;
+		out.value = p;
 	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-		out->value = (uint64_t)NO_DEVICE;
+		out.value = (uint64_t)NO_DEVICE;
 	else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
 		 attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
-		out->size = 0;
-	return CUDA_SUCCESS;
+		out.size = 0;
+	return out;
 }
 
 CK_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
@@ -162,9 +170,9 @@ CK_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribu
 		return err;
 	if (!data || !ckc_allocation_find(ptr, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = known(attribute, ptr, &a, &answer);
-	if (err)
-		return err;
+	answer = known(attribute, ptr, &a);
+	if (answer.err)
+		return answer.err;
 	memcpy(data, &answer.value, answer.size);
 	return answer.none ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -184,11 +192,10 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 		return CUDA_ERROR_INVALID_VALUE;
 	found = ckc_allocation_find(ptr, &a);
 	for (unsigned int i = 0; i < numAttributes; i++) {
-		struct answer answer;
+		struct answer answer =
+			found ? known(attributes[i], ptr, &a) : unknown(attributes[i], ptr);
 
-		err = found ? known(attributes[i], ptr, &a, &answer)
-			    : unknown(attributes[i], ptr, &answer);
-		if (err || !data[i])
+		if (answer.err || !data[i])
 			return CUDA_ERROR_INVALID_VALUE;
 		memcpy(data[i], &answer.value, answer.size);
 	}

@@ -6,7 +6,6 @@
  * memory are refused, because the device cannot reach this host's memory.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "client/wire/client.h"
 #include "client/memory/pool.h"
@@ -234,12 +233,8 @@ CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPo
 						    unsigned long long flags)
 {
 	struct ckc_pool *p = ckc_object_check(pool, CK_OBJECT_POOL);
-	struct ckc_ticket ticket;
 	uint64_t ctx;
 	CUresult err = ckc_enter_any(&ctx);
-	size_t size = 0;
-	void *bytes = NULL;
-	int fd;
 
 	if (err)
 		return err;
@@ -247,13 +242,7 @@ CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPo
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!handle_out || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_export(ctx, p->object.id, handleType, &bytes, &size);
-	if (err)
-		return err;
-	ticket = ckc_ticket_take(bytes, size);
-	fd = ckc_share_make(&p->object, p->unique, &ticket);
-	memcpy(handle_out, &fd, sizeof(fd));
-	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+	return ckc_share_export(ctx, &p->object, p->unique, handleType, handle_out);
 }
 
 CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,

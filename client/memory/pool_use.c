@@ -24,9 +24,14 @@ static struct ckc_arena *arena_of(CUdevice device)
 	return c ? &c->memory->arena : arena();
 }
 
+static struct ckc_arena_device *device_of(CUdevice device)
+{
+	return &arena_of(device)->devices[device];
+}
+
 static struct ckc_pool_use *use_of(const struct ckc_pool *pool)
 {
-	return pool->located && pool->standard ? &arena_of(pool->device)->standard[pool->device]
+	return pool->located && pool->standard ? &device_of(pool->device)->standard
 					       : (struct ckc_pool_use *)&pool->use;
 }
 
@@ -41,26 +46,28 @@ static bool is_ours(const struct ckc_pool *pool)
 
 bool ckc_pool_arena(const struct ckc_pool *pool, CUdevice device, uint64_t *id)
 {
-	const struct ckc_arena *all = arena_of(device);
+	const struct ckc_arena_device *d = device_of(device);
 
-	if (!pool && all->current[device])
-		pool = ckc_object_by_id(CK_OBJECT_POOL, all->current[device]);
+	if (!pool && d->current)
+		pool = ckc_object_by_id(CK_OBJECT_POOL, d->current);
 	*id = pool && !pool->standard ? pool->object.id : 0;
 	if (pool && !pool->located)
 		return false;
-	return pool ? !use_of(pool)->elsewhere : !all->standard[device].elsewhere;
+	return pool ? !use_of(pool)->elsewhere : !d->standard.elsewhere;
 }
 
 void ckc_pool_set(CUdevice device, const struct ckc_pool *pool)
 {
-	arena_of(device)->current[device] = pool->standard ? 0 : pool->object.id;
+	device_of(device)->current = pool->standard ? 0 : pool->object.id;
 }
 
 void ckc_pool_unset(uint64_t id)
 {
 	for (int i = 0; i < CK_MAX_DEVICES; i++) {
-		if (arena()->current[i] == id)
-			arena()->current[i] = 0;
+		_Atomic uint64_t *current = &arena()->devices[i].current;
+
+		if (*current == id)
+			*current = 0;
 	}
 }
 
@@ -83,7 +90,7 @@ void ckc_pool_count(const struct ckc_allocation *a, bool begins)
 
 	if (a->pool && !pool)
 		return; /* destroyed; its memory outlives it */
-	use = pool ? use_of(pool) : &arena_of(a->device)->standard[a->device];
+	use = pool ? use_of(pool) : &device_of(a->device)->standard;
 	if (!begins) {
 		atomic_fetch_sub(&use->used, a->size);
 		return;

@@ -156,17 +156,14 @@ uint64_t ckc_reservation_heap(uint64_t ctx, CUdevice device, size_t size, bool *
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_reservations *all = &c->memory->reservations;
-	uint64_t at = 0;
+	uint64_t at;
 
 	ck_lock(&all->lock);
 	if (!all->tried)
 		open_arena(all, ctx);
-	*offered = all->offered && ckc_gpu(device)->server_ordinal == c->offers.lease_device;
-	if (*offered) {
-		at = all->offered;
-		*offered = size <= OFFER_PART &&
-			   c->offers.lease_size <= size; /* else a server out of its mind */
-	}
+	at = all->offered;
+	*offered = at && ckc_gpu(device)->server_ordinal == c->offers.lease_device &&
+		   size <= OFFER_PART && c->offers.lease_size <= size;
 	ck_unlock(&all->lock);
 	return *offered ? at : take_part(ctx, size, UNIT, 0);
 }

@@ -49,16 +49,6 @@ uint64_t ckc_share_unique(void)
 	return atomic_fetch_add(&last, 1) + 1;
 }
 
-static void ticket_make(struct ticket *t, uint64_t kind, uint64_t id, uint64_t unique)
-{
-	memset(t, 0, sizeof(*t));
-	memcpy(t->mark, MARK, sizeof(t->mark));
-	memcpy(t->session, ckc_client_current()->hello.session, sizeof(t->session));
-	t->kind = kind;
-	t->id = id;
-	t->unique = unique;
-}
-
 struct ckc_ticket ckc_ticket_take(void *bytes, size_t size)
 {
 	struct ckc_ticket ticket = {0};
@@ -88,25 +78,46 @@ static bool is_ticket(const struct ticket *t, uint64_t kind)
 	return memcmp(t->mark, MARK, sizeof(t->mark)) == 0 && t->kind == kind;
 }
 
-int ckc_share_make(const struct ckc_object *object, uint64_t unique,
-		   const struct ckc_ticket *ticket)
+/* Make a descriptor for the object, which the caller owns; -1: failed. */
+static int make_descriptor(const struct ckc_object *object, uint64_t unique,
+			   const struct ckc_ticket *ticket)
 {
 	/* a raw system call: the descriptor belongs to the program, but kernel-loader records those
 	 * that memfd_create returns here, and would close it with the client's */
 	int fd = (int)syscall(SYS_memfd_create, "cricket-shared", MFD_CLOEXEC);
-	struct ticket t;
+	struct ticket t = {.mark = MARK,
+			   .kind = object->kind,
+			   .id = object->id,
+			   .unique = unique,
+			   .shared = *ticket};
 
 	if (fd < 0) {
 		ck_err("no descriptor for exported memory: %m");
 		return -1;
 	}
-	ticket_make(&t, object->kind, object->id, unique);
-	t.shared = *ticket;
+	memcpy(t.session, ckc_client_current()->hello.session, sizeof(t.session));
 	if (write(fd, &t, sizeof(t)) != (ssize_t)sizeof(t)) {
 		close(fd);
 		return -1;
 	}
 	return fd;
+}
+
+CUresult ckc_share_export(uint64_t ctx, const struct ckc_object *object, uint64_t unique,
+			  CUmemAllocationHandleType type, void *handle)
+{
+	struct ckc_ticket ticket;
+	void *bytes = NULL;
+	size_t size = 0;
+	CUresult err = ck_wire_export(ctx, object->id, type, &bytes, &size);
+	int fd;
+
+	if (err)
+		return err;
+	ticket = ckc_ticket_take(bytes, size);
+	fd = make_descriptor(object, unique, &ticket);
+	memcpy(handle, &fd, sizeof(fd));
+	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
 CUresult ckc_share_read(int fd, enum ckc_object_kind kind, struct ckc_shared *shared)

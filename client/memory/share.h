@@ -21,9 +21,9 @@ struct ckc_ticket {
 /* Decode a ticket from the server, and free its bytes. */
 struct ckc_ticket ckc_ticket_take(void *bytes, size_t size);
 
-/* Make a descriptor for the object, which the caller owns; -1: failed. */
-int ckc_share_make(const struct ckc_object *object, uint64_t unique,
-		   const struct ckc_ticket *ticket);
+/* Export an object whose number is @unique: store a descriptor for it, which the program owns, at @handle. */
+CUresult ckc_share_export(uint64_t ctx, const struct ckc_object *object, uint64_t unique,
+			  CUmemAllocationHandleType type, void *handle);
 
 /* The object of a descriptor. */
 struct ckc_shared {

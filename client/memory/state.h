@@ -47,22 +47,29 @@ struct ckc_reservations { /* reservation.c */
 	bool tried;
 };
 
+/* What the arena knows of one device. */
+struct ckc_arena_device {
+	struct ckc_heap *heap; /* NULL: none */
+	bool tried;	       /* to make the heap */
+	/* arena_lease.c */
+	bool growing;	     /* a thread is asking for more memory */
+	uint64_t hold_until; /* it must not, up to this time */
+	bool recalled;	     /* recall_size has been looked up */
+	size_t recall_size;  /* what earlier runs have used */
+	unsigned int level;  /* how much this run has used */
+	/* pool_use.c */
+	struct ckc_pool_use standard; /* of the default pool */
+	_Atomic uint64_t current;     /* id of the current pool; 0: the default */
+};
+
 struct ckc_arena { /* arena.c */
 	struct ck_mutex lock;
-	struct ckc_heap *heaps[CK_MAX_DEVICES]; /* by the application's ordinal */
-	bool tried[CK_MAX_DEVICES];
-	bool growing[CK_MAX_DEVICES];	       /* a thread is asking for more memory */
-	pthread_cond_t grown;		       /* it has an answer */
-	bool recalled[CK_MAX_DEVICES];	       /* recall_size has been looked up */
-	size_t recall_size[CK_MAX_DEVICES];    /* what earlier runs have used */
-	unsigned int levels[CK_MAX_DEVICES];   /* how much this run has used: arena_lease.c */
-	uint64_t hold_until[CK_MAX_DEVICES];   /* it must not, up to this time */
+	struct ckc_arena_device devices[CK_MAX_DEVICES]; /* by the application's ordinal */
+	pthread_cond_t grown;		       /* a thread that asked for memory has an answer */
 	_Atomic uint64_t takes, takes_at_rest; /* allocations; when last found idle */
 	_Atomic bool watching; /* the server tells when another session needs memory */
-	struct ckc_pool_use standard[CK_MAX_DEVICES]; /* of the default pools */
-	_Atomic uint64_t current[CK_MAX_DEVICES];     /* ids of the current pools; 0: the default */
-	bool off;				      /* the server lays out all memory */
-	_Atomic bool asked; /* the server has allocated from a pool for this session */
+	bool off;	       /* the server lays out all memory */
+	_Atomic bool asked;    /* the server has allocated from a pool for this session */
 };
 
 struct ck_ipc_memory { /* ipc.c */

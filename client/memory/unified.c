@@ -29,7 +29,7 @@ static CUresult obtain(struct ckc_context *context, size_t size, unsigned int fl
 	err = ckc_allocation_add(*at, size, CK_MEMORY_MANAGED, context, flags, false);
 	if (!err)
 		return CUDA_SUCCESS;
-	ckc_managed_untrack(*at, false);
+	ckc_managed_untrack(*at);
 unback:
 	ckc_window_unback(ctx, *at, size);
 give:

@@ -230,24 +230,14 @@ CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 						unsigned long long flags)
 {
 	const struct ckc_physical *p = physical_from(handle);
-	struct ckc_ticket ticket;
 	uint64_t ctx;
 	CUresult err = ckc_enter_any(&ctx);
-	size_t size = 0;
-	void *bytes = NULL;
-	int fd;
 
 	if (err)
 		return err;
 	if (!shareableHandle || !p || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_export(ctx, p->object.id, handleType, &bytes, &size);
-	if (err)
-		return err;
-	ticket = ckc_ticket_take(bytes, size);
-	fd = ckc_share_make(&p->object, p->unique, &ticket);
-	memcpy(shareableHandle, &fd, sizeof(fd));
-	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+	return ckc_share_export(ctx, &p->object, p->unique, handleType, shareableHandle);
 }
 
 /* Import an object of this session by its id, or one of another by its ticket. */

@@ -56,7 +56,7 @@ CUresult ckc_cluster_check(CUfunction f, const unsigned int *grid,
 /* A cluster figure depends on the whole configuration. */
 struct question {
 	uint64_t proc, ctx, function, which, grid[3], block[3], shared;
-	CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
+	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 };
 
 /* Fill in what the configuration says; returns the bytes of @key that count. */
@@ -115,7 +115,7 @@ static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigne
 
 static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
 {
-	CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
+	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 	struct ck_launch l;
 	uint64_t ctx, function;
 	unsigned int n;

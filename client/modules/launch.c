@@ -141,9 +141,10 @@ static CUresult spoil(CUstream handle, CUresult err)
 struct prepared {
 	unsigned char *room;
 	CUlaunchAttribute *attributes;
-	struct ckc_context *ctx;
+	struct ckc_context *ctx; /* the current one */
 	struct ckc_stream *s;
-	uint64_t function;
+	struct ckc_context *home;  /* of the stream */
+	uint64_t stream, function; /* their ids */
 	const void *block;
 	size_t size;
 	unsigned int n;
@@ -159,6 +160,8 @@ static CUresult prepare_stream(const struct ck_function *f, const struct ck_laun
 		return err;
 	if (!f->module->library && !ckc_stream_takes(p->s, f->module->object.context))
 		return CUDA_ERROR_INVALID_HANDLE;
+	p->home = p->s ? p->s->object.context : p->ctx;
+	p->stream = p->s ? p->s->object.id : 0;
 	return ckc_capture_work(p->s);
 }
 
@@ -196,7 +199,7 @@ static CUresult prepare(struct ck_function *f, const struct ck_launch *l, struct
 	err = prepare_stream(f, l, p);
 	if (err)
 		return err;
-	ckc_launch_loading(f, p->s ? p->s->object.context : p->ctx);
+	ckc_launch_loading(f, p->home);
 	err = ckc_function_announce(f, &p->function);
 	if (err)
 		return err;
@@ -204,42 +207,26 @@ static CUresult prepare(struct ck_function *f, const struct ck_launch *l, struct
 	return err ? err : prepare_params(f, l, p);
 }
 
-static CUresult send_plain(const struct ck_launch *l, const struct prepared *p, uint64_t stream)
-{
-	return ck_wire_launch(&(ck_launch_args){
-		.head.ctx = p->ctx->object.id,
-		.function = p->function,
-		.stream = stream,
-		.gx = l->grid[0],
-		.gy = l->grid[1],
-		.gz = l->grid[2],
-		.bx = l->block[0],
-		.by = l->block[1],
-		.bz = l->block[2],
-		.shared = l->shared,
-		.params = CK_LIST(p->block, p->size),
-		.attributes = CK_LIST(p->attributes, p->n * sizeof(p->attributes[0]))});
-}
+/* The arguments of a message of either kind. */
+#define MESSAGE(type, l, p)                                                                        \
+	(&(type){.head.ctx = (p)->ctx->object.id,                                                  \
+		 .function = (p)->function,                                                        \
+		 .stream = (p)->stream,                                                            \
+		 .gx = (l)->grid[0],                                                               \
+		 .gy = (l)->grid[1],                                                               \
+		 .gz = (l)->grid[2],                                                               \
+		 .bx = (l)->block[0],                                                              \
+		 .by = (l)->block[1],                                                              \
+		 .bz = (l)->block[2],                                                              \
+		 .shared = (l)->shared,                                                            \
+		 .params = CK_LIST((p)->block, (p)->size),                                         \
+		 .attributes = CK_LIST((p)->attributes, (p)->n * sizeof((p)->attributes[0]))})
 
-/* The same, into a graph whose kernels can change the node: the reply says which node it is. */
-static CUresult send_updatable(const struct ck_launch *l, const struct prepared *p, uint64_t stream)
+/* Into a graph whose kernels can change the node: the reply says which node it is. */
+static CUresult send_updatable(const struct ck_launch *l, const struct prepared *p)
 {
 	ck_launch_updatable_res r;
-	CUresult err = ck_wire_launch_updatable(
-		&(ck_launch_updatable_args){
-			.head.ctx = p->ctx->object.id,
-			.function = p->function,
-			.stream = stream,
-			.gx = l->grid[0],
-			.gy = l->grid[1],
-			.gz = l->grid[2],
-			.bx = l->block[0],
-			.by = l->block[1],
-			.bz = l->block[2],
-			.shared = l->shared,
-			.params = CK_LIST(p->block, p->size),
-			.attributes = CK_LIST(p->attributes, p->n * sizeof(p->attributes[0]))},
-		&r);
+	CUresult err = ck_wire_launch_updatable(MESSAGE(ck_launch_updatable_args, l, p), &r);
 
 	if (!err)
 		*updatable(l) = r.device_node;
@@ -251,9 +238,8 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 {
 	struct ck_function *f = ckc_function_from(handle);
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
-	CUlaunchAttribute attributes[CKC_LAUNCH_ATTRIBUTES];
+	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 	struct prepared p = {.room = packed, .attributes = attributes};
-	uint64_t stream;
 	CUresult err = ckc_context_usable(&p.ctx);
 
 	if (err)
@@ -267,14 +253,13 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return spoil(l->stream, err);
 	}
-	stream = p.s ? p.s->object.id : 0;
 	if (likely(!ckc_capturing(p.s)))
-		ckc_managed_launch(stream);
+		ckc_managed_launch(p.stream);
 	if (unlikely(updatable(l)))
-		return send_updatable(l, &p, stream);
-	err = send_plain(l, &p, stream);
+		return send_updatable(l, &p);
+	err = ck_wire_launch(MESSAGE(ck_launch_args, l, &p));
 	if (likely(!err && !ckc_capturing(p.s)))
-		ckc_launch_loaded(f, p.s ? p.s->object.context : p.ctx, stream);
+		ckc_launch_loaded(f, p.home, p.stream);
 	return unlikely(ckc_launch_blocking()) && !err ? ckc_launch_wait(l->stream) : err;
 }
 

@@ -8,6 +8,7 @@
 #include "client/managed/managed.h"
 #include "client/modules/code.h"
 #include "client/modules/printing.h"
+#include "rpc/launch.h"
 
 /* The common form of all launches. */
 struct ck_launch {
@@ -54,8 +55,6 @@ CUresult ckc_launch_expose(const unsigned char *block, size_t size);
 bool ckc_launch_blocking(void);
 /* Wait so for the launch in @stream, and say which line of the program it was if it has failed. */
 CUresult ckc_launch_wait(CUstream stream);
-
-#define CKC_LAUNCH_ATTRIBUTES 64 /* the most that a launch may have */
 
 /* The attributes that are sent, in @out, and their number. */
 CUresult ckc_launch_attributes(const struct ck_launch *l, CUlaunchAttribute *out, unsigned int *n);

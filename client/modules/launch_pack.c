@@ -60,7 +60,7 @@ CUresult ckc_launch_params(const struct ck_function *f, void **params, void **ex
 CUresult ckc_launch_attributes(const struct ck_launch *l, CUlaunchAttribute *out, unsigned int *n)
 {
 	*n = 0;
-	if (l->attribute_count > CKC_LAUNCH_ATTRIBUTES || (l->attribute_count && !l->attributes))
+	if (l->attribute_count > CK_LAUNCH_ATTRIBUTES || (l->attribute_count && !l->attributes))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < l->attribute_count; i++) {
 		CUlaunchAttribute *a = &out[*n];

@@ -34,11 +34,8 @@ void ckc_module_forget(struct ckc_module *module);
 
 /* --- variable.c */
 
-/* Note a variable's memory in the table, for copies and pointer queries. */
-void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
-			      enum ckc_memory_kind kind, struct ckc_context *ctx);
-/* The same for a managed variable, whose pages are tracked at the address that the server's driver
- * chose. */
+/* Note the memory of a managed variable in the table. Its pages are tracked at the address that the
+ * server's driver chose. */
 CUresult ckc_module_note_managed(struct ckc_module *m, CUdeviceptr at, size_t size,
 				 struct ckc_context *ctx);
 /* When @m ends: remove its variables from the table. */

@@ -11,7 +11,7 @@
 #include "client/modules/launch.h"
 #include "client/managed/managed.h"
 #include "elf/kernels.h"
-#include "rpc/multi_launch.h"
+#include "rpc/launch.h"
 
 #define FLAGS                                                                                      \
 	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |                                 \

@@ -4,46 +4,37 @@
 #include "client/memory/array.h"
 #include "client/wire/client.h"
 
-/* Check the arguments of a call that looks up a name in a module. */
-static CUresult enter_module(CUmodule handle, const void *output, const char *name, uint64_t *ctx,
-			     struct ckc_module **module, uint64_t *id)
+/* Look up a reference of @kind in a module; @ask queries the server. */
+static CUresult find(enum ckc_object_kind kind, CUmodule handle, const char *name, void **out,
+		     CUresult (*ask)(uint64_t ctx, uint64_t *told, uint64_t module,
+				     const char *name))
 {
-	CUresult err = ckc_enter(ctx);
+	struct ckc_object *module;
+	uint64_t ctx, id, told = 0;
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
-	if (!output || !name)
+	if (!out || !name)
 		return CUDA_ERROR_INVALID_VALUE;
-	*module = ckc_object_check(handle, CK_OBJECT_MODULE);
-	return ckc_module_id(handle, id);
+	module = ckc_object_check(handle, CK_OBJECT_MODULE);
+	err = ckc_module_id(handle, &id);
+	if (!err)
+		err = ask(ctx, &told, id, name);
+	if (err)
+		return err;
+	*out = ckc_inmate_named(kind, told, module);
+	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CK_EXPORT CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
 {
-	struct ckc_module *module;
-	uint64_t ctx, id, told = 0;
-	CUresult err = enter_module(hmod, pTexRef, name, &ctx, &module, &id);
-
-	if (!err)
-		err = ck_wire_cuModuleGetTexRef(ctx, &told, id, name);
-	if (err)
-		return err;
-	*pTexRef = ckc_inmate_named(CK_OBJECT_TEXREF, told, &module->object);
-	return *pTexRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return find(CK_OBJECT_TEXREF, hmod, name, (void **)pTexRef, ck_wire_cuModuleGetTexRef);
 }
 
 CK_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name)
 {
-	struct ckc_module *module;
-	uint64_t ctx, id, told = 0;
-	CUresult err = enter_module(hmod, pSurfRef, name, &ctx, &module, &id);
-
-	if (!err)
-		err = ck_wire_cuModuleGetSurfRef(ctx, &told, id, name);
-	if (err)
-		return err;
-	*pSurfRef = ckc_inmate_named(CK_OBJECT_SURFREF, told, &module->object);
-	return *pSurfRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return find(CK_OBJECT_SURFREF, hmod, name, (void **)pSurfRef, ck_wire_cuModuleGetSurfRef);
 }
 
 /* @ByteOffset may be NULL, if the program knows that it is 0. */

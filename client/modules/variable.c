@@ -28,8 +28,9 @@ void ckc_module_forget_variables(struct ckc_module *m)
 	free(m->variables);
 }
 
-void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
-			      enum ckc_memory_kind kind, struct ckc_context *ctx)
+/* Note a variable's memory in the table, for copies and pointer queries. */
+static void note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
+			  enum ckc_memory_kind kind, struct ckc_context *ctx)
 {
 	uint64_t *more;
 
@@ -54,7 +55,7 @@ CUresult ckc_module_note_managed(struct ckc_module *m, CUdeviceptr at, size_t si
 	if (!ckc_allocation_find(at, &known) || known.kind != CK_MEMORY_MANAGED) {
 		err = ckc_managed_adopt(at, size, ctx);
 		if (!err)
-			ckc_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
+			note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
 	}
 	ck_unlock(lock);
 	return err;
@@ -83,7 +84,7 @@ static CUresult ask(struct ckc_module *m, const struct question *q, struct varia
 	/* without pages here, a managed variable still exists on the device */
 	if (!managed || ckc_module_note_managed(m, found->at, found->size, ctx)) {
 		ckc_address_claim(found->at, found->size);
-		ckc_module_note_variable(m, found->at, found->size, CK_MEMORY_DEVICE, ctx);
+		note_variable(m, found->at, found->size, CK_MEMORY_DEVICE, ctx);
 	}
 	return CUDA_SUCCESS;
 }

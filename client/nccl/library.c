@@ -88,7 +88,8 @@ ncclResult_t ckc_nccl_ready(struct ckc_client *c)
 	return ret;
 }
 
-ncclResult_t ckc_nccl_session(struct ckc_client **out)
+/* The session for a call without a communicator: that of the current context, else one that lives. Connects if need be. */
+static ncclResult_t open_session(struct ckc_client **out)
 {
 	const struct ckc_context *context = ckc_context_current();
 	CUresult err = context ? CUDA_SUCCESS : ckc_servers_open();
@@ -108,7 +109,7 @@ ncclResult_t ckc_ncclGetVersion(int *version)
 
 	if (!version)
 		return ckc_nccl_fail(ncclInvalidArgument, "ncclGetVersion: version is NULL");
-	ret = ckc_nccl_session(&c);
+	ret = open_session(&c);
 	if (!ret)
 		*version = c->nccl->version;
 	for (unsigned int i = 0; !ret && i < ckc_servers_count(); i++) {
@@ -130,7 +131,7 @@ ncclResult_t ckc_ncclGetUniqueId(ncclUniqueId *id)
 
 	if (!id)
 		return ckc_nccl_fail(ncclInvalidArgument, "ncclGetUniqueId: uniqueId is NULL");
-	ret = ckc_nccl_session(&c);
+	ret = open_session(&c);
 	if (ret)
 		return ret;
 	memset(&res, 0, sizeof(res));

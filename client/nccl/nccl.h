@@ -26,8 +26,6 @@ ncclResult_t ckc_nccl_from_driver(CUresult err);
 /* --- library.c */
 /* Can @c be asked, and does its server have NCCL? It is asked once. */
 ncclResult_t ckc_nccl_ready(struct ckc_client *c);
-/* The session for a call without a communicator: that of the current context, else one that lives. Connects if need be. */
-ncclResult_t ckc_nccl_session(struct ckc_client **c);
 
 /* --- comm.c */
 /* The communicator of a handle, whose session lives; the thread's route is its session. */
@@ -113,7 +111,6 @@ void ckc_nccl_pending_drop(struct ckc_nccl_comm *comm);
 
 /* --- config.c */
 
-#define CKC_NCCL_EXTRA_HEAD (sizeof(struct ck_nccl_init))
 /* What follows an operation that makes a communicator: @count items of @item bytes, and @config, which may be NULL. The caller
  * frees *@extra. */
 ncclResult_t ckc_nccl_config_pack(const void *items, size_t item, int count,

@@ -100,9 +100,7 @@ CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsi
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ckc_stream_id(hStream, &id);
-	if (!err)
-		err = ckc_stream_from(hStream, &s);
+	err = ckc_stream_work(hStream, &s, &id);
 	if (!err && !ckc_stream_takes(s, e->object.context))
 		err = CUDA_ERROR_INVALID_HANDLE;
 	if (!err && flags && !ckc_capturing(s))
@@ -132,11 +130,9 @@ CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned 
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (Flags & ~CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ckc_stream_id(hStream, &id);
-	if (!err)
-		err = ckc_stream_from(hStream, &s);
+	err = ckc_stream_work(hStream, &s, &id);
 	if (!err && unlikely(ckc_many)) {
-		struct ckc_context *own = s ? s->object.context : ckc_context_current();
+		struct ckc_context *own = ckc_stream_home(s);
 
 		if (own->client != e->object.context->client)
 			return ckc_event_wait_between(own, s, e);

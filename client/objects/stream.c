@@ -84,18 +84,24 @@ CUresult ckc_stream_enter(CUstream handle, struct ckc_context **context, struct 
 
 bool ckc_stream_takes(const struct ckc_stream *stream, const struct ckc_context *context)
 {
-	const struct ckc_context *own = stream ? stream->object.context : ckc_context_current();
+	const struct ckc_context *own = ckc_stream_home(stream);
 
 	return own == context || own->green || context->green || (stream && stream->green);
+}
+
+CUresult ckc_stream_work(CUstream handle, struct ckc_stream **stream, uint64_t *id)
+{
+	CUresult err = ckc_stream_from(handle, stream);
+
+	*id = *stream ? (*stream)->object.id : 0;
+	return err ? err : ckc_capture_work(*stream);
 }
 
 CUresult ckc_stream_id(CUstream handle, uint64_t *id)
 {
 	struct ckc_stream *s;
-	CUresult err = ckc_stream_from(handle, &s);
 
-	*id = s ? s->object.id : 0;
-	return err ? err : ckc_capture_work(s);
+	return ckc_stream_work(handle, &s, id);
 }
 
 CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64_t *id,
@@ -111,7 +117,7 @@ CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64
 	if (err)
 		return err;
 	*id = s ? s->object.id : 0;
-	*device = (s ? s->object.context : *ctx)->device;
+	*device = ckc_stream_home(s)->device;
 	return CUDA_SUCCESS;
 }
 

@@ -61,7 +61,7 @@ CK_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
 	struct ckc_stream *s;
 	CUresult err = stream_of(hStream, &s);
-	struct ckc_context *ctx = err ? NULL : s ? s->object.context : ckc_context_current();
+	struct ckc_context *ctx = err ? NULL : ckc_stream_home(s);
 
 	if (err)
 		return err;

@@ -13,6 +13,7 @@
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
+#include "util/until.h"
 
 /* A reply takes 40 bytes: as many fit any buffer of a socket, so the server never waits for the client to read. */
 #define WAITING_MAX 64
@@ -26,7 +27,7 @@ void ckc_ahead_begin(struct ckc_ahead *a, struct ckc_client *c, uint64_t ctx)
 {
 	int ret = -EPIPE;
 
-	*a = (struct ckc_ahead){.client = c, .ctx = ctx, .began = ckc_stats_clock()};
+	*a = (struct ckc_ahead){.client = c, .ctx = ctx, .began = ck_now_ns()};
 	a->cancel = ck_cancel_disable();
 	if (c->state != CK_STATE_LOST)
 		ret = ckc_lane_open(c);
@@ -91,7 +92,7 @@ CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const vo
 				 .bulk = bulk,
 				 .bulk_size = size,
 				 .passing = proc == CK_PROC_upload_packed_part};
-	uint64_t began = ckc_stats_clock(), profiled;
+	uint64_t began = ck_now_ns(), profiled;
 	int ret;
 
 	*(ck_head *)args = (ck_head){.seq = a->seq, .ctx = a->ctx};

@@ -19,6 +19,7 @@
 #include "rpc/record.h"
 #include "util/cancel.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
@@ -209,7 +210,7 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ckc_thread *t = ckc_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
-	uint64_t began = unlikely(ckc_stats_on || ckc_trace_on) ? ckc_stats_clock() : 0;
+	uint64_t began = unlikely(ckc_stats_on || ckc_trace_on) ? ck_now_ns() : 0;
 	int ret;
 
 	if (unlikely(c->state == CK_STATE_LOST))

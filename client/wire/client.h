@@ -196,10 +196,17 @@ struct ckc_context *ckc_context_from(CUcontext handle);
 /* --- stream.c */
 /* Stream of a handle; *@stream is NULL for the legacy stream. INVALID_HANDLE. */
 CUresult ckc_stream_from(CUstream handle, struct ckc_stream **stream);
+/* The same, with its id, for work that may be captured: STREAM_CAPTURE_... */
+CUresult ckc_stream_work(CUstream handle, struct ckc_stream **stream, uint64_t *id);
 /* The same, with the context of the stream, which may differ from the current one and must be
  * usable. */
 CUresult ckc_stream_enter(CUstream handle, struct ckc_context **context,
 			  struct ckc_stream **stream);
+/* The context that work in @stream belongs to; the legacy one's (NULL) is the current one. */
+static inline struct ckc_context *ckc_stream_home(const struct ckc_stream *stream)
+{
+	return stream ? stream->object.context : ckc_context_current();
+}
 /*
  * May an event or a function of @context be used in @stream (NULL: the legacy one)? Only if the
  * stream is of the same context. Objects of a green context count as the primary context's.

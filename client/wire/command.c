@@ -172,7 +172,7 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	uint64_t profiled = ckc_profile_begin();
 	unsigned char room[SMALL];
 	bool large = bulk_size >= CK_PROGRESS_LEAST, sent = false;
-	uint64_t began = large ? ckc_stats_clock() : 0;
+	uint64_t began = large ? ck_now_ns() : 0;
 	int ret;
 
 	if (unlikely(!c))

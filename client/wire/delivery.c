@@ -34,6 +34,14 @@ struct ckc_copy {
 	unsigned int busy; /* threads that receive a part of it */
 };
 
+/* A part of a copy, or news, that arrives. */
+struct arrival {
+	struct ckc_client *client;
+	struct ckc_copy *copy;
+	void *scratch; /* for bytes of a cancelled copy */
+	bool news;
+};
+
 /* --- received parts; the lock is held */
 
 static bool is_beyond(const struct ckc_client *c, uint32_t rank)
@@ -97,12 +105,12 @@ CUresult ckc_delivery_wait(struct ckc_client *c, uint32_t rank)
 	return missing ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
 }
 
-/* --- receiving */
+/* --- receiving: as the list of hooks `along` says */
 
-void *ckc_delivery_place(void *closure, const void *results, size_t size)
+static void *place(void *closure, const void *results, size_t size)
 {
 	const ck_delivery_next_res *res = results;
-	struct ckc_arrival *arrival = closure;
+	struct arrival *arrival = closure;
 	struct ckc_deliveries *all = &arrival->client->deliveries;
 	struct ckc_copy *c;
 	void *to = NULL;
@@ -124,7 +132,7 @@ void *ckc_delivery_place(void *closure, const void *results, size_t size)
 	return to;
 }
 
-static void arrived(const struct ckc_arrival *arrival, const ck_delivery_next_res *res)
+static void arrived(const struct arrival *arrival, const ck_delivery_next_res *res)
 {
 	struct ckc_client *client = arrival->client;
 	struct ckc_deliveries *all = &client->deliveries;
@@ -155,9 +163,9 @@ static void told(struct ckc_client *c, const ck_delivery_next_res *res)
 	ck_unlock(&c->deliveries.lock);
 }
 
-void ckc_delivery_arrived(const void *closure, const void *results)
+static void part_arrived(const void *closure, const void *results)
 {
-	const struct ckc_arrival *arrival = closure;
+	const struct arrival *arrival = closure;
 
 	if (arrival->copy)
 		arrived(arrival, results);
@@ -165,9 +173,10 @@ void ckc_delivery_arrived(const void *closure, const void *results)
 		told(arrival->client, results);
 }
 
-void ckc_delivery_broken(const void *closure)
+/* The connection broke while the part was arriving: its memory is no longer written. */
+static void part_broken(const void *closure)
 {
-	const struct ckc_arrival *arrival = closure;
+	const struct arrival *arrival = closure;
 	struct ckc_deliveries *all = &arrival->client->deliveries;
 
 	if (!arrival->copy)
@@ -178,9 +187,8 @@ void ckc_delivery_broken(const void *closure)
 	pthread_cond_broadcast(&all->changed);
 	ck_unlock(&all->lock);
 }
-CK_HOOK(along, delivery, ckc_delivery_place, ckc_delivery_arrived, ckc_delivery_broken,
-	ckc_delivery_wait);
-_Static_assert(sizeof(struct ckc_arrival) <= sizeof(struct ckc_along),
+CK_HOOK(along, delivery, place, part_arrived, part_broken, ckc_delivery_wait);
+_Static_assert(sizeof(struct arrival) <= sizeof(struct ckc_along),
 	       "a lane has no room for an arrival");
 
 /* Give this thread a connection, and report the result to the thread that waits for the first one. */
@@ -207,16 +215,16 @@ static void *receive(void *client)
 	if (!open_lane(client))
 		return NULL;
 	for (;;) {
-		struct ckc_arrival arrival = {.client = client};
+		struct arrival arrival = {.client = client};
 		ck_delivery_next_res res = {0};
 
-		if (ckc_call_aside_bulk(client, CK_PROC_delivery_next, &args, &res,
-					ckc_delivery_place, &arrival)) {
-			ckc_delivery_broken(&arrival);
+		if (ckc_call_aside_bulk(client, CK_PROC_delivery_next, &args, &res, place,
+					&arrival)) {
+			part_broken(&arrival);
 			ckc_session_lost(client, "no more deliveries");
 			return NULL;
 		}
-		ckc_delivery_arrived(&arrival, &res);
+		part_arrived(&arrival, &res);
 	}
 }
 

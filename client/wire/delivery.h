@@ -31,23 +31,6 @@ bool ckc_delivery_listen(struct ckc_client *c);
 void ckc_delivery_forget(struct ckc_client *c, uint64_t base, size_t size);
 
 /*
- * For a part of a copy, or news, that arrives. Place: where its @size bytes belong, given the
- * results ahead of them (NULL: protocol error). Arrived: they are there.
- */
-struct ckc_arrival {
-	struct ckc_client *client;
-	struct ckc_copy *copy;
-	void *scratch; /* for bytes of a cancelled copy */
-	bool news;
-};
-
-void *ckc_delivery_place(void *arrival, const void *results, size_t size);
-void ckc_delivery_arrived(const void *arrival, const void *results);
-
-/* The connection broke while the part was arriving: its memory is no longer written. */
-void ckc_delivery_broken(const void *arrival);
-
-/*
  * Wait until the parts up to @rank have arrived. An error means that the session has ended and they
  * never will: the caller must not report the work ahead of them as done.
  */

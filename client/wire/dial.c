@@ -19,6 +19,7 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/places.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
@@ -50,7 +51,7 @@ static int open_all(const struct ckc_connection *at, const char *address, const 
 static int dial(const struct ckc_connection *at, const char *address, struct ck_chan **chans,
 		unsigned int count)
 {
-	uint64_t began = ckc_stats_on ? ckc_stats_clock() : 0;
+	uint64_t began = ckc_stats_on ? ck_now_ns() : 0;
 	int ret = open_all(at, address, at->address, chans, count, ckc_dial_timeout_ms());
 
 	if (ckc_stats_on && ret == 0)

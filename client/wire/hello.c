@@ -17,6 +17,7 @@
 #include "rpc/chan.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("client");

@@ -20,6 +20,7 @@
 #include "client/wire/stats.h"
 #include "rpc/chan.h"
 #include "rpc/record.h"
+#include "util/until.h"
 
 /* Ring sizes of a connection. Commands are sent ahead; a lane has one call at a time. */
 #define QUEUE_MS 10000
@@ -56,7 +57,7 @@ static bool is_for_commands(const struct ckc_exchange *x)
 
 int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_exchange *x)
 {
-	uint64_t began = ckc_stats_on ? ckc_stats_clock() : 0;
+	uint64_t began = ckc_stats_on ? ck_now_ns() : 0;
 	struct ck_chan *chan = ckc_lane_chan(lane);
 	int ret;
 

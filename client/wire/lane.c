@@ -79,25 +79,27 @@ static void unlist(struct ckc_lane *lane)
 	ck_unlock(&lanes->lock);
 }
 
-void ckc_lane_destroy(struct ckc_lane *lane)
-{
-	unlist(lane);
-	ck_reader_destroy(lane->reader);
-	ck_chan_close(lane->chan);
-	free(lane->buf);
-	free(lane);
-}
-
-struct ck_chan *ckc_lane_detach(struct ckc_lane *lane)
+/* Free all but the connection. */
+static struct ck_chan *strip(struct ckc_lane *lane)
 {
 	struct ck_chan *chan = lane->chan;
 
-	ck_chan_on_quiet(chan, NULL, NULL);
 	unlist(lane);
 	ck_reader_destroy(lane->reader);
 	free(lane->buf);
 	free(lane);
 	return chan;
+}
+
+struct ck_chan *ckc_lane_detach(struct ckc_lane *lane)
+{
+	ck_chan_on_quiet(lane->chan, NULL, NULL);
+	return strip(lane);
+}
+
+void ckc_lane_destroy(struct ckc_lane *lane)
+{
+	ck_chan_close(strip(lane));
 }
 
 void ckc_lane_release(struct ckc_lane *lane)

@@ -16,6 +16,7 @@
 #include "rpc/lasting.h"
 #include "rpc/record.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 

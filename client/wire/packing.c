@@ -7,6 +7,7 @@
 #include "client/wire/packing.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 

@@ -8,6 +8,7 @@
 #include "client/wire/stats.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
@@ -42,7 +43,7 @@ void ckc_progress_sent(size_t bytes, uint64_t began)
 	char text[CK_PROGRESS_TEXT];
 	int fd = (int)ck_env_long("CRICKET_LOG_FD");
 
-	if (!ckc_progress_note(&own, bytes, began, ckc_stats_clock(), text) ||
+	if (!ckc_progress_note(&own, bytes, began, ck_now_ns(), text) ||
 	    !ck_log_enabled(CK_LOG_ERROR) || !isatty(fd))
 		return;
 	if (dprintf(fd, "%s", text) < 0)

@@ -25,6 +25,7 @@
 #include "util/hash.h"
 #include "util/log.h"
 #include "util/map.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 

@@ -18,6 +18,7 @@
 #include "rpc/proc.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("client");
@@ -85,14 +86,6 @@ static void add(_Atomic uint64_t *count, uint64_t n)
 	atomic_fetch_add_explicit(count, n, memory_order_relaxed);
 }
 
-uint64_t ckc_stats_clock(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 void ckc_stats_begin(struct ckc_stats_call *call, unsigned int row)
 {
 	*call = (struct ckc_stats_call){.outer = current, .row = row};
@@ -141,7 +134,7 @@ void ckc_stats_sent(uint32_t proc, size_t bytes)
 
 void ckc_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t began)
 {
-	uint64_t ns = ckc_stats_clock() - began;
+	uint64_t ns = ck_now_ns() - began;
 
 	add(&trips, 1);
 	add(&messages[proc].waited, 1);
@@ -313,7 +306,7 @@ void ckc_trace_message(uint32_t proc, const void *args, const void *res, CUresul
 		       uint64_t began, size_t bytes)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	uint64_t now = ckc_stats_clock();
+	uint64_t now = ck_now_ns();
 	char line[1024 + TRACE_TAIL];
 	int fd;
 	size_t n = (size_t)snprintf(line, sizeof(line), "cricket: -> %s(", p->name);

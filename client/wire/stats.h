@@ -41,10 +41,9 @@ extern struct ckc_stats_row ckc_stats_rows[];
 void ckc_stats_init(void); /* read the two variables, once */
 void ckc_stats_begin(struct ckc_stats_call *call, unsigned int row);
 void ckc_stats_end(struct ckc_stats_call *call);
-void ckc_stats_entered(void);	/* a call of the program, with a name or without */
-uint64_t ckc_stats_clock(void); /* ns */
+void ckc_stats_entered(void); /* a call of the program, with a name or without */
 void ckc_stats_sent(uint32_t proc, size_t bytes); /* a one-way message */
-/* A message and its reply: a round trip. The wait began at ckc_stats_clock() value @began. NULLPROC
+/* A message and its reply: a round trip. The wait began at @began of ck_now_ns(). NULLPROC
  * stands for opening connections, any number of them at a time. */
 void ckc_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t began);
 void ckc_stats_pages(size_t sent, size_t fetched); /* of managed memory */

@@ -17,6 +17,7 @@
 #include "util/cancel.h"
 #include "util/log.h"
 #include "util/spin.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 

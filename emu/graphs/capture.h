@@ -46,9 +46,6 @@ struct ck_emu_capture_end *ck_emu_capture_end_of(struct ck_emu_stream *stream);
 /* IMPLICIT for the legacy stream of a context that has a capturing blocking stream. */
 CUresult ck_emu_capture_implicit(struct ck_emu_stream *stream, bool invalidate);
 
-/* Add a node behind the end of a stream, and make it the end. Takes over @step, also on error. */
-CUresult ck_emu_capture_append(struct ck_emu_capture_end *end, struct ck_emu_step *step,
-			       struct ck_emu_node **node);
 /* The end of a stream that was seen to capture: ILLEGAL_STATE, INVALIDATED. */
 CUresult ck_emu_capture_end_get(struct ck_emu_stream *stream, struct ck_emu_capture_end **end);
 

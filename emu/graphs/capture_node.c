@@ -6,8 +6,8 @@
 #include "emu/graphs/capture.h"
 #include "emu/graphs/graph_run.h"
 
-CUresult ck_emu_capture_append(struct ck_emu_capture_end *end, struct ck_emu_step *step,
-			       struct ck_emu_node **out)
+/* Add a node behind the end of a stream, and make it the end. Takes over @step, also on error. */
+static CUresult append(struct ck_emu_capture_end *end, struct ck_emu_step *step)
 {
 	struct ck_emu_node *node = ck_emu_node_create(end->capture->graph, step, true);
 
@@ -24,8 +24,6 @@ CUresult ck_emu_capture_append(struct ck_emu_capture_end *end, struct ck_emu_ste
 	}
 	ck_emu_after_clear(&end->after);
 	ck_emu_after_add(&end->after, node, NULL);
-	if (out)
-		*out = node;
 	return CUDA_SUCCESS;
 }
 
@@ -55,7 +53,7 @@ static CUresult capture(struct ck_emu_stream *stream, const struct ck_emu_step_s
 	ck_emu_graph_lock();
 	result = ck_emu_capture_end_get(stream, &end);
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_append(end, step, NULL);
+		result = append(end, step);
 	else
 		ck_emu_step_put(step);
 	if (result == CUDA_SUCCESS && address)

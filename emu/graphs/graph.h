@@ -112,7 +112,6 @@ bool ck_emu_graph_order(const struct ck_emu_graph *graph, struct ck_emu_node **o
 
 /* 0, -EEXIST or -ENOMEM. */
 int ck_emu_edge_add(struct ck_emu_node *from, struct ck_emu_node *to, const CUgraphEdgeData *data);
-bool ck_emu_edge_remove(struct ck_emu_node *from, struct ck_emu_node *to);
 void ck_emu_edges_drop(struct ck_emu_node *node); /* all of a node */
 /* Check dependencies of a node to be: of @graph, no two the same. */
 CUresult ck_emu_edges_check(const struct ck_emu_graph *graph, const CUgraphNode *nodes,

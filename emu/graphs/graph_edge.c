@@ -57,13 +57,12 @@ int ck_emu_edge_add(struct ck_emu_node *from, struct ck_emu_node *to, const CUgr
 	return 0;
 }
 
-bool ck_emu_edge_remove(struct ck_emu_node *from, struct ck_emu_node *to)
+static void remove_edge(struct ck_emu_node *from, struct ck_emu_node *to)
 {
 	if (list_find(&to->in, from) == to->in.count)
-		return false;
+		return;
 	list_remove(&to->in, from);
 	list_remove(&from->out, to);
-	return true;
 }
 
 void ck_emu_edges_drop(struct ck_emu_node *node)
@@ -145,7 +144,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, cons
 	}
 	/* all or none: the failing one was counted, and is not there */
 	while (error && i > 0 && --i > 0)
-		ck_emu_edge_remove(ck_emu_node_find(from[i - 1]), ck_emu_node_find(to[i - 1]));
+		remove_edge(ck_emu_node_find(from[i - 1]), ck_emu_node_find(to[i - 1]));
 	ck_emu_graph_unlock();
 	if (error)
 		return error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
@@ -194,7 +193,7 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 		result = CUDA_ERROR_NOT_SUPPORTED; /* its place in the order is what memory it gets
 						    */
 	for (size_t i = 0; result == CUDA_SUCCESS && i < numDependencies; i++)
-		ck_emu_edge_remove(ck_emu_node_find(from[i]), ck_emu_node_find(to[i]));
+		remove_edge(ck_emu_node_find(from[i]), ck_emu_node_find(to[i]));
 	ck_emu_graph_unlock();
 	return result;
 }

@@ -253,7 +253,9 @@ static CUresult launch(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 
 /* --- calls --- */
 
-CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+/* Carry out a call on an instance in a stream, with the graphs' lock. An upload is checked as a launch is. */
+static CUresult in_stream(CUgraphExec handle, CUstream hStream,
+			  CUresult (*run)(struct ck_emu_exec *exec, struct ck_emu_stream *stream))
 {
 	struct ck_emu_context *context;
 	struct ck_emu_stream *stream;
@@ -268,35 +270,28 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	/* outside the lock of the graphs, which this takes */
 	result = ck_emu_capture_check(stream);
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_exec_begin(hGraphExec, &exec);
+		result = ck_emu_exec_begin(handle, &exec);
 	if (result == CUDA_SUCCESS) {
-		result = launch(exec, stream);
+		result = run(exec, stream);
 		ck_emu_graph_unlock();
 	}
 	ck_emu_object_put(&stream->base);
 	return result;
 }
 
-/* Only memory is reserved ahead; the call is checked as a launch is. */
+CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	return in_stream(hGraphExec, hStream, launch);
+}
+
+/* Only memory is reserved ahead. */
+static CUresult reserve(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
+{
+	ck_emu_graph_memory_reserve(exec, &(struct ck_emu_point){stream, 0});
+	return CUDA_SUCCESS;
+}
+
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
-	struct ck_emu_context *context;
-	struct ck_emu_stream *stream;
-	struct ck_emu_exec *exec;
-	CUresult result = ck_emu_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = ck_emu_stream_get(hStream, context, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = ck_emu_capture_check(stream);
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_exec_begin(hGraphExec, &exec);
-	if (result == CUDA_SUCCESS) {
-		ck_emu_graph_memory_reserve(exec, &(struct ck_emu_point){stream, 0});
-		ck_emu_graph_unlock();
-	}
-	ck_emu_object_put(&stream->base);
-	return result;
+	return in_stream(hGraphExec, hStream, reserve);
 }

@@ -9,6 +9,13 @@
 
 /* --- adding --- */
 
+/* The dependencies of a new node, as the application lists them. */
+struct before {
+	const CUgraphNode *nodes;
+	const CUgraphEdgeData *data; /* may be NULL */
+	size_t count;
+};
+
 /* Give a new node what is below it. Lock held. */
 static CUresult below_create(struct ck_emu_node *node)
 {
@@ -44,7 +51,7 @@ static CUresult below_create(struct ck_emu_node *node)
 
 /* Add a node with this step, which it takes over, also on error. Lock held. */
 static CUresult node_insert(struct ck_emu_graph *graph, struct ck_emu_step *step,
-			    const struct ck_emu_before *before, struct ck_emu_node **out)
+			    const struct before *before, struct ck_emu_node **out)
 {
 	CUresult result = ck_emu_edges_check(graph, before->nodes, before->data, before->count);
 	struct ck_emu_node *node = NULL;
@@ -67,7 +74,8 @@ static CUresult node_insert(struct ck_emu_graph *graph, struct ck_emu_step *step
 	return result;
 }
 
-CUresult ck_emu_node_add(CUgraphNode *out, CUgraph handle, const struct ck_emu_before *before,
+/* cuGraphAddNode(), and the others. Outputs of a node are set in @params. */
+static CUresult add_node(CUgraphNode *out, CUgraph handle, const struct before *before,
 			 CUgraphNodeParams *params)
 {
 	const struct ck_emu_step_source source = {.params = params,
@@ -106,11 +114,11 @@ CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 			   const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
 			   size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	const struct ck_emu_before before = {dependencies, dependencyData, numDependencies};
+	const struct before before = {dependencies, dependencyData, numDependencies};
 
 	if (!nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	return ck_emu_node_add(phGraphNode, hGraph, &before, nodeParams);
+	return add_node(phGraphNode, hGraph, &before, nodeParams);
 }
 
 CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
@@ -159,7 +167,7 @@ static bool changeable(CUgraphNodeType type)
 	       type != CU_GRAPH_NODE_TYPE_GRAPH && type != CU_GRAPH_NODE_TYPE_CONDITIONAL;
 }
 
-CUresult ck_emu_node_change(CUgraphNode handle, const CUgraphNodeParams *params)
+static CUresult change(CUgraphNode handle, const CUgraphNodeParams *params)
 {
 	struct ck_emu_step *old, *step;
 	struct ck_emu_node *node;
@@ -191,7 +199,7 @@ CUresult ck_emu_node_change(CUgraphNode handle, const CUgraphNodeParams *params)
 
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-	return nodeParams ? ck_emu_node_change(hNode, nodeParams) : CUDA_ERROR_INVALID_VALUE;
+	return nodeParams ? change(hNode, nodeParams) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
@@ -214,14 +222,14 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
 			     size_t count, CUgraphNodeParams *params)
 {
-	const struct ck_emu_before before = {dependencies, NULL, count};
+	const struct before before = {dependencies, NULL, count};
 
-	return ck_emu_node_add(out, graph, &before, params);
+	return add_node(out, graph, &before, params);
 }
 
 CUresult ck_libcuda_node_change(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
 {
-	return exec ? ck_emu_exec_change(exec, node, params) : ck_emu_node_change(node, params);
+	return exec ? ck_emu_exec_change(exec, node, params) : change(node, params);
 }
 
 CUresult ck_libcuda_node_params(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *params)

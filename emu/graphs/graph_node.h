@@ -6,22 +6,11 @@
 
 #include "emu/graphs/graph.h"
 
-/* The dependencies of a new node, as the application lists them. */
-struct ck_emu_before {
-	const CUgraphNode *nodes;
-	const CUgraphEdgeData *data; /* may be NULL */
-	size_t count;
-};
-
-/* cuGraphAddNode(), and the others. Outputs of a node are set in @params. */
-CUresult ck_emu_node_add(CUgraphNode *out, CUgraph handle, const struct ck_emu_before *before,
-			 CUgraphNodeParams *params);
 /* The parameters of a node that has to be of this type. */
 CUresult ck_emu_node_params(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params);
 /* The same of a kernel node: a library's function is set as kernel too, which the runtime knows it by. */
 CUresult ck_emu_node_kernel(CUgraphNode handle, CUgraphNodeParams *params);
-CUresult ck_emu_node_change(CUgraphNode handle, const CUgraphNodeParams *params);
-/* The same for an instance (graph_update.c). */
+/* Change the parameters of a node in an instance (graph_update.c). */
 CUresult ck_emu_exec_change(CUgraphExec exec, CUgraphNode handle, const CUgraphNodeParams *params);
 
 /* A step like @old with other parameters. */

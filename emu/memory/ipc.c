@@ -220,7 +220,8 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 
 /* --- events */
 
-struct ck_emu_ipc_event *ck_emu_ipc_event_map(int fd)
+/* The one behind @fd; NULL: none. */
+static struct ck_emu_ipc_event *map_event(int fd)
 {
 	void *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -234,7 +235,7 @@ struct ck_emu_ipc_event *ck_emu_ipc_event_create(int *fd)
 	*fd = memfd_create("cricket event", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd >= 0 && ftruncate(*fd, PAGE) == 0 &&
 	    fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
-		event = ck_emu_ipc_event_map(*fd);
+		event = map_event(*fd);
 	if (!event && *fd >= 0)
 		close(*fd);
 	return event;
@@ -303,7 +304,7 @@ CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	fd = ck_emu_ipc_handle_open(&h, CK_EMU_IPC_EVENT);
 	if (fd < 0)
 		return CUDA_ERROR_INVALID_HANDLE;
-	shared = fstat(fd, &st) == 0 && st.st_size == (off_t)PAGE ? ck_emu_ipc_event_map(fd) : NULL;
+	shared = fstat(fd, &st) == 0 && st.st_size == (off_t)PAGE ? map_event(fd) : NULL;
 	if (!shared) {
 		close(fd);
 		return CUDA_ERROR_INVALID_HANDLE;

@@ -35,9 +35,8 @@ struct ck_emu_ipc_event {
 	_Atomic uint64_t recorded, reached;
 };
 
-/* A new shared event and its file's descriptor, or the one behind @fd; NULL: none. */
+/* A new shared event and its file's descriptor; NULL: none. */
 struct ck_emu_ipc_event *ck_emu_ipc_event_create(int *fd);
-struct ck_emu_ipc_event *ck_emu_ipc_event_map(int fd);
 void ck_emu_ipc_event_close(struct ck_emu_ipc_event *event, int fd); /* NULL, -1: nothing */
 void ck_emu_ipc_event_reach(struct ck_emu_ipc_event *event, uint64_t number);
 /* Wait until record @number is reached, or the context has gone. */

@@ -9,6 +9,7 @@
 #include "emu/locks.h"
 #include "emu/objects/activity.h"
 #include "util/map.h"
+#include "util/until.h"
 
 #define PUSHED 16
 
@@ -31,10 +32,7 @@ static __thread unsigned int depth;
 
 uint64_t ck_emu_activity_clock(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return ck_now_ns();
 }
 
 /* Give the buffer back. Lock held. */

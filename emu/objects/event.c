@@ -11,6 +11,7 @@
 #include "emu/graphs/graph_run.h"
 #include "emu/memory/ipc.h"
 #include "emu/objects/event_part.h"
+#include "util/until.h"
 
 struct record {
 	struct ck_emu_command command;
@@ -20,14 +21,6 @@ struct record {
 };
 
 static struct ck_mutex events_lock = CK_MUTEX(CK_RANK_EVENTS);
-
-static int64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static void event_free(struct ck_emu_object *object)
 {
@@ -46,7 +39,7 @@ static CUresult record_run(struct ck_emu_command *command, struct ck_emu_context
 	(void)context;
 	ck_lock(&events_lock);
 	if (record->number == record->event->records)
-		record->event->time = now();
+		record->event->time = (int64_t)ck_now_ns();
 	ck_unlock(&events_lock);
 	if (record->event->shared)
 		ck_emu_ipc_event_reach(record->event->shared, record->shared);

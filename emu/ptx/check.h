@@ -105,14 +105,11 @@ void ck_ptx_check_mbarrier(struct ck_ptx_warp *w, uint32_t l, const void *word, 
 			   bool result, bool ended);
 
 /* Shared by check.c and check_order.c. */
-#define CK_PTX_OP_BULK_DONE 0 /* as op of check_mbarrier: bytes of a bulk copy have come in */
 bool ck_ptx_check_before(const struct ck_ptx_check *check, uint32_t thread,
 			 const struct ck_ptx_stamp *stamp);
 /* A strong access of @thread at @address releases, or acquires, knowledge. */
 void ck_ptx_check_strong(struct ck_ptx_check *check, uint32_t thread, uint64_t address,
 			 unsigned int touch);
-/* The copies of @thread before group @until are done. */
-void ck_ptx_check_settle(struct ck_ptx_check *check, uint32_t thread, uint32_t until);
 void ck_ptx_check_pend(struct ck_ptx_check *check, uint32_t thread, uint32_t offset, uint32_t size);
 
 /* Lines on stderr, one for each pair of instructions of a module (check_report.c). */

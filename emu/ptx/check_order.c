@@ -155,7 +155,8 @@ void ck_ptx_check_pend(struct ck_ptx_check *check, uint32_t thread, uint32_t off
 		(struct ck_ptx_pending){.offset = offset, .size = size, .group = t->group};
 }
 
-void ck_ptx_check_settle(struct ck_ptx_check *check, uint32_t thread, uint32_t until)
+/* The copies of @thread before group @until are done. */
+static void settle(struct ck_ptx_check *check, uint32_t thread, uint32_t until)
 {
 	struct ck_ptx_thread_check *t = &check->threads[thread];
 	uint32_t left = 0;
@@ -187,7 +188,7 @@ static void wait_groups(struct ck_ptx_check *check, uint32_t thread, uint64_t be
 {
 	uint32_t group = check->threads[thread].group;
 
-	ck_ptx_check_settle(check, thread, group - (uint32_t)ck_min(behind, (uint64_t)group));
+	settle(check, thread, group - (uint32_t)ck_min(behind, (uint64_t)group));
 }
 
 void ck_ptx_check_insn(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask)
@@ -277,7 +278,7 @@ void ck_ptx_check_mbarrier(struct ck_ptx_warp *w, uint32_t l, const void *word, 
 		if (at)
 			at[check->count] = check->agent_time;
 	} else if (op == CK_PTX_OP_CP_ARRIVE) {
-		ck_ptx_check_settle(check, thread, check->threads[thread].group + 1);
+		settle(check, thread, check->threads[thread].group + 1);
 	}
 	if (arrives(op))
 		release(check, &b->now, thread);

@@ -97,14 +97,14 @@ static double unpack(uint32_t bits, const struct format *f)
 	return bits >> (f->exponent + f->mantissa) ? -value : value;
 }
 
-uint16_t ck_ptx_half_from(double value, unsigned int round)
+uint16_t ck_ptx_half_from(double value)
 {
-	return (uint16_t)pack(value, &half, round, false);
+	return (uint16_t)pack(value, &half, CK_PTX_RN, false);
 }
 
-uint16_t ck_ptx_bfloat_from(double value, unsigned int round)
+uint16_t ck_ptx_bfloat_from(double value)
 {
-	return (uint16_t)pack(value, &bfloat, round, false);
+	return (uint16_t)pack(value, &bfloat, CK_PTX_RN, false);
 }
 
 uint32_t ck_ptx_small_from(double value, unsigned int type, unsigned int round, bool finite)

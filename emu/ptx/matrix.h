@@ -22,10 +22,6 @@ void ck_ptx_matrix_size(const struct ck_ptx_shape *shape, enum ck_ptx_matrix mat
 /* Elements of @type in a register of theirs: 1 to 32. */
 unsigned int ck_ptx_per_register(unsigned int type);
 
-/* Element @e of a register as a number, and back; integers wrap. */
-double ck_ptx_element(unsigned int type, uint64_t bits, unsigned int e);
-uint64_t ck_ptx_element_put(unsigned int type, uint64_t bits, unsigned int e, double value);
-
 /*
  * Where wmma keeps the elements of a matrix of @size elements, @count to a lane: the number of
  * lane @l's element @i, row by row; or -1, when there are more places than elements.

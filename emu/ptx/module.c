@@ -176,15 +176,6 @@ int ck_ptx_reference(const struct ck_ptx_module *m, const char *name, bool surfa
 	return -ENOENT;
 }
 
-bool ck_ptx_variable_managed(const struct ck_ptx_module *m, const char *name)
-{
-	for (uint32_t i = 0; i < m->var_count; i++) {
-		if (m->vars[i].managed && strcmp(m->vars[i].name, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 const struct ck_ptx_kernel *ck_ptx_kernel_at(const struct ck_ptx_module *m, unsigned int i)
 {
 	return i < m->kernel_count ? &m->kernels[i] : NULL;

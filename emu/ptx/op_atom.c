@@ -24,7 +24,7 @@ static uint64_t half_add(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 	bool bfloat = in->type == CK_PTX_BF16 || in->type == CK_PTX_BF16X2;
 	double sum = ck_ptx_half_fma(half_of(in, a), 1, half_of(in, b));
 
-	return bfloat ? ck_ptx_bfloat_from(sum, CK_PTX_RN) : ck_ptx_half_from(sum, CK_PTX_RN);
+	return bfloat ? ck_ptx_bfloat_from(sum) : ck_ptx_half_from(sum);
 }
 
 static uint64_t single(float sum)
@@ -61,8 +61,7 @@ static uint64_t half_extreme(const struct ck_ptx_insn *in, uint64_t a, uint64_t 
 	for (unsigned int shift = 0; shift < (pair ? 32u : 16u); shift += 16) {
 		double x = half_of(in, a >> shift), y = half_of(in, b >> shift);
 		double r = ck_ptx_least(x, y, in->mod[CK_PTX_MOD_AOP] == CK_PTX_MAX);
-		uint64_t half =
-			bfloat ? ck_ptx_bfloat_from(r, CK_PTX_RN) : ck_ptx_half_from(r, CK_PTX_RN);
+		uint64_t half = bfloat ? ck_ptx_bfloat_from(r) : ck_ptx_half_from(r);
 
 		result |= half << shift;
 	}

@@ -16,7 +16,8 @@ float ck_ptx_flush(float value)
 	return fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
 }
 
-float ck_ptx_saturate(float value)
+/* .sat: to [0, 1], NaN to 0. */
+static float saturate(float value)
 {
 	return value > 0 ? (value < 1 ? value : 1) : 0;
 }
@@ -55,7 +56,7 @@ static uint64_t finish32(const struct ck_ptx_insn *in, float value)
 	if (in->mod[CK_PTX_MOD_FTZ])
 		value = ck_ptx_flush(value);
 	if (in->mod[CK_PTX_MOD_SAT])
-		return ck_ptx_u32(ck_ptx_saturate(value));
+		return ck_ptx_u32(saturate(value));
 	return result32(value);
 }
 

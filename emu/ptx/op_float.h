@@ -28,9 +28,8 @@ double ck_ptx_extreme(const struct ck_ptx_insn *in, double a, double b);
 bool ck_ptx_is_pair(const struct ck_ptx_insn *in);
 int ck_ptx_pair(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);
 
-/* .ftz: a subnormal is a zero of its sign. .sat: to [0, 1], NaN to 0. */
+/* .ftz: a subnormal is a zero of its sign. */
 float ck_ptx_flush(float value);
-float ck_ptx_saturate(float value);
 
 /* The host's rounding direction for CK_PTX_RN ... RP and the integer ones RNI ... RPI. */
 int ck_ptx_host_round(unsigned int round);

@@ -67,8 +67,7 @@ static uint16_t one(const struct ck_ptx_insn *in, uint16_t a, uint16_t b, uint16
 		value = 0;
 	if (in->mod[CK_PTX_MOD_FTZ])
 		value = flush(in, value);
-	return is_bfloat(in) ? ck_ptx_bfloat_from(value, CK_PTX_RN)
-			     : ck_ptx_half_from(value, CK_PTX_RN);
+	return is_bfloat(in) ? ck_ptx_bfloat_from(value) : ck_ptx_half_from(value);
 }
 
 EXECUTOR(half)

@@ -46,7 +46,8 @@ unsigned int ck_ptx_per_register(unsigned int type)
 	}
 }
 
-double ck_ptx_element(unsigned int type, uint64_t bits, unsigned int e)
+/* Element @e of a register as a number, and back; integers wrap. */
+static double get_element(unsigned int type, uint64_t bits, unsigned int e)
 {
 	unsigned int width = 32 / ck_ptx_per_register(type);
 	uint32_t field = (uint32_t)(bits >> (e * width)) & (uint32_t)(~0ull >> (64 - width));
@@ -71,7 +72,7 @@ double ck_ptx_element(unsigned int type, uint64_t bits, unsigned int e)
 	}
 }
 
-uint64_t ck_ptx_element_put(unsigned int type, uint64_t bits, unsigned int e, double value)
+static uint64_t put_element(unsigned int type, uint64_t bits, unsigned int e, double value)
 {
 	unsigned int width = 32 / ck_ptx_per_register(type);
 	uint64_t field = ~0ull >> (64 - width);
@@ -180,7 +181,7 @@ static void gather(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, unsigned
 				int at = element_at(in, &shape, matrix, per, regs, l, r, e);
 
 				if (at >= 0)
-					out[at] = ck_ptx_element(type, row[l], e);
+					out[at] = get_element(type, row[l], e);
 			}
 	}
 }
@@ -202,7 +203,7 @@ static void scatter(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_
 				int at =
 					element_at(in, &shape, CK_PTX_MATRIX_C, per, regs, l, r, e);
 
-				bits = ck_ptx_element_put(type, bits, e, at < 0 ? 0 : from[at]);
+				bits = put_element(type, bits, e, at < 0 ? 0 : from[at]);
 			}
 			row[l] = bits;
 		});

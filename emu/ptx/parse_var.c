@@ -166,7 +166,7 @@ static int init_number(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigned
 		bits = 0;
 		memcpy(&bits, &single, 4);
 	} else if (p->tok.kind == CK_PTX_FLOAT)
-		bits = ck_ptx_half_from(real, CK_PTX_RN);
+		bits = ck_ptx_half_from(real);
 	memcpy(var->data + offset, &bits, size);
 	ck_ptx_advance(p);
 	return 0;

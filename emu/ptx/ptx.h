@@ -55,8 +55,6 @@ int ck_ptx_place_managed(struct ck_ptx_module *module,
 /* A placed variable by name: -ENOENT if there is none. */
 int ck_ptx_variable(const struct ck_ptx_module *module, const char *name, uint64_t *address,
 		    size_t *size);
-/* Whether a variable is .managed; false also where there is none. */
-bool ck_ptx_variable_managed(const struct ck_ptx_module *module, const char *name);
 
 /*
  * The address of a placed .texref or .surfref variable by name: 8 bytes, in which the host puts

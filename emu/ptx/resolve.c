@@ -29,7 +29,7 @@ static uint64_t literal_bits(const struct ck_ptx_operand *o, unsigned int type)
 	if (o->kind == CK_PTX_OP_FLOAT && o->negative)
 		real = -real;
 	if (ck_ptx_type_bytes(type) == 2)
-		return ck_ptx_half_from(real, CK_PTX_RN);
+		return ck_ptx_half_from(real);
 	single = (float)real;
 	memcpy(&low, &single, sizeof(low));
 	if (o->kind == CK_PTX_OP_FLOAT && o->tok.single)

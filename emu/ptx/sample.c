@@ -7,7 +7,7 @@
 #include "emu/ptx/sample.h"
 
 /* Integers of 8 and 16 bits become floats unless the texture says otherwise. */
-bool ck_ptx_texture_is_float(const struct ck_ptx_texture *t)
+static bool is_float_texture(const struct ck_ptx_texture *t)
 {
 	switch (t->format) {
 	case CU_AD_FORMAT_HALF:
@@ -29,7 +29,7 @@ static float srgb_to_linear(float v)
 /* Channel @c of the texel at @at, as the bits of a float or an integer. */
 static uint32_t channel(const struct ck_ptx_texture *t, const uint8_t *at, unsigned int c)
 {
-	bool is_float = ck_ptx_texture_is_float(t);
+	bool is_float = is_float_texture(t);
 	uint32_t word;
 	uint16_t half;
 	float v;
@@ -62,9 +62,9 @@ static uint32_t channel(const struct ck_ptx_texture *t, const uint8_t *at, unsig
 static void border(const struct ck_ptx_texture *t, uint32_t out[4])
 {
 	for (unsigned int c = 0; c < 4; c++)
-		out[c] = t->linear		      ? 0
-			 : ck_ptx_texture_is_float(t) ? (uint32_t)ck_ptx_u32(t->border[c])
-						      : (uint32_t)(int64_t)t->border[c];
+		out[c] = t->linear	       ? 0
+			 : is_float_texture(t) ? (uint32_t)ck_ptx_u32(t->border[c])
+					       : (uint32_t)(int64_t)t->border[c];
 }
 
 /* The texel at @index, which lies in the image; missing channels are 0. */
@@ -244,8 +244,7 @@ static int level(const struct ck_ptx_place *p, unsigned int number, uint32_t out
 	const struct ck_ptx_texture *t = p->texture;
 	const struct ck_ptx_image *m = &t->levels[number];
 
-	if (p->integer || t->linear || t->filter == CU_TR_FILTER_MODE_POINT ||
-	    !ck_ptx_texture_is_float(t))
+	if (p->integer || t->linear || t->filter == CU_TR_FILTER_MODE_POINT || !is_float_texture(t))
 		return nearest(p, m, out);
 	return linear(p, m, out);
 }
@@ -261,7 +260,7 @@ int ck_ptx_sample(const struct ck_ptx_place *p, float lod, uint32_t out[4])
 		return level(p, 0, out);
 	lod = fminf(fmaxf(lod + t->bias, t->min_level), t->max_level);
 	lod = fminf(fmaxf(lod, 0), top);
-	if (t->mipmap_filter == CU_TR_FILTER_MODE_POINT || !ck_ptx_texture_is_float(t))
+	if (t->mipmap_filter == CU_TR_FILTER_MODE_POINT || !is_float_texture(t))
 		return level(p, (unsigned int)floorf(lod + 0.5f), out);
 	base = floorf(lod);
 	weight = rintf((lod - base) * 256.0f) / 256.0f;

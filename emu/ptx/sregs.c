@@ -5,14 +5,7 @@
 
 #include "emu/ptx/exec.h"
 #include "emu/ptx/sregs.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
+#include "util/until.h"
 
 /* Threads of a block, and blocks of a cluster, are numbered x first. */
 static uint64_t indexed(const struct ck_ptx_warp *w, unsigned int id, unsigned int axis, uint32_t l)
@@ -92,12 +85,12 @@ static uint64_t uniform(const struct ck_ptx_warp *w, unsigned int id, unsigned i
 	case CK_PTX_SREG_CLOCK:
 	case CK_PTX_SREG_CLOCK64:
 	case CK_PTX_SREG_GLOBALTIMER:
-		return now_ns();
+		return ck_now_ns();
 	case CK_PTX_SREG_GLOBALTIMER_LO:
-		return (uint32_t)now_ns();
+		return (uint32_t)ck_now_ns();
 	case CK_PTX_SREG_CLOCK_HI:
 	case CK_PTX_SREG_GLOBALTIMER_HI:
-		return now_ns() >> 32;
+		return ck_now_ns() >> 32;
 	case CK_PTX_SREG_TOTAL_SMEM:
 		return run->user_shared;
 	case CK_PTX_SREG_AGGR_SMEM:

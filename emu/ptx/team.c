@@ -13,6 +13,7 @@
 
 #include "emu/ptx/team.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("emu");
 
@@ -38,14 +39,6 @@ static int residents_add(struct residents *r, struct ck_ptx_run *run)
 	return ck_ptx_cluster_init(cluster, run);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* The first error is the grid's; the others stop at the end of their block's time slice. */
 static void team_fail(struct ck_ptx_team *team, int err)
 {
@@ -68,7 +61,7 @@ static void team_start(struct ck_ptx_team *team)
 static void team_help(struct ck_ptx_team *team)
 {
 	if (pthread_equal(team->caller, pthread_self()) && team->helpers_wanted &&
-	    now_ns() - team->began > ALONE_NS)
+	    ck_now_ns() - team->began > ALONE_NS)
 		team_start(team);
 }
 
@@ -153,7 +146,7 @@ int ck_ptx_team_run(const struct ck_ptx_run *model, uint64_t clusters, bool coop
 	run.team = &team;
 	team.model = &run;
 	team.helpers_wanted = (unsigned int)ck_min((uint64_t)helpers, clusters - 1);
-	team.began = now_ns();
+	team.began = ck_now_ns();
 	if (cooperative) {
 		team.slots = clusters / (team.helpers_wanted + 1) + 1;
 		team_start(&team);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "util/spin.h"
+#include "util/until.h"
 
 struct ck_piece {
 	struct ck_piece *next;

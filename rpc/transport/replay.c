@@ -50,7 +50,8 @@ size_t ck_replay_room(const struct ck_replay *r)
 	return r->size - in_ring(r);
 }
 
-size_t ck_replay_most(const struct ck_replay *r)
+/* Room for copied bytes up to the limit. */
+static size_t room_at_most(const struct ck_replay *r)
 {
 	size_t held = ck_replay_held(r);
 
@@ -73,7 +74,7 @@ int ck_replay_grow(struct ck_replay *r)
 	uint64_t at = ring_position(r, r->from), end = at + held;
 	unsigned char *bigger;
 
-	if (size > r->limit || (r->size && ck_replay_most(r) == 0))
+	if (size > r->limit || (r->size && room_at_most(r) == 0))
 		return -ENOBUFS;
 	bigger = malloc(size);
 	if (!bigger)
@@ -132,7 +133,7 @@ static int own(struct ck_replay *r, struct ck_loan *l)
 	size_t done = r->from > l->at ? (size_t)(r->from - l->at) : 0;
 	size_t left = l->size - done;
 
-	if (left > ck_replay_most(r))
+	if (left > room_at_most(r))
 		return -ENOBUFS;
 	l->copy = malloc(left);
 	if (!l->copy)

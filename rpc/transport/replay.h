@@ -36,9 +36,8 @@ void ck_replay_fini(struct ck_replay *r);
 /* Bytes of the ring and of copies of loans in use. */
 size_t ck_replay_held(const struct ck_replay *r);
 
-/* Room for copied bytes before the ring must grow, and room up to the limit. */
+/* Room for copied bytes before the ring must grow. */
 size_t ck_replay_room(const struct ck_replay *r);
-size_t ck_replay_most(const struct ck_replay *r);
 
 /* Make the ring larger, if it may be: its bytes move. -ENOBUFS: it has its limit; -ENOMEM. */
 int ck_replay_grow(struct ck_replay *r);

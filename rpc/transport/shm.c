@@ -18,6 +18,7 @@
 #include "rpc/pipe.h"
 #include "rpc/transport/shm.h"
 #include "rpc/transport/transport.h"
+#include "util/until.h"
 #include "util/util.h"
 
 #define QUIET_NS (2 * CK_STALL_MS * 1000000ull - 1000000)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "rpc/transport/transport.h"
+#include "util/until.h"
 
 int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char *peer,
 			  struct ck_chan **out)
@@ -285,14 +286,13 @@ void ck_socket_close(struct ck_chan *chan)
 	free(chan);
 }
 
-int ck_socket_blocking(int fd, bool blocking)
+int ck_socket_blocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
-	int wanted = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
 
 	if (flags < 0)
 		return -errno;
-	if (wanted != flags && fcntl(fd, F_SETFL, wanted) < 0)
+	if (flags & O_NONBLOCK && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
 		return -errno;
 	return 0;
 }

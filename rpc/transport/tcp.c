@@ -326,7 +326,7 @@ static int tcp_dial(const char *where, int timeout_ms, struct ck_chan **chans, u
 	if (ret < 0)
 		return ret;
 	while (ret == 0 && made < count) {
-		ret = ck_socket_blocking(fds[made], true);
+		ret = ck_socket_blocking(fds[made]);
 		if (ret == 0)
 			ret = tcp_adopt(fds[made], &chans[made]);
 		if (ret == 0)

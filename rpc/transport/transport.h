@@ -123,8 +123,8 @@ void ck_socket_close(struct ck_chan *chan);
 /* recv(2): returns -1 and sets errno on error; keeps received descriptors for take_fd. */
 ssize_t ck_socket_receive(struct ck_chan *chan, void *buf, size_t size, int flags);
 
-/* Make @fd blocking or not. -errno of fcntl(2). */
-int ck_socket_blocking(int fd, bool blocking);
+/* Make @fd blocking. -errno of fcntl(2). */
+int ck_socket_blocking(int fd);
 
 /* setsockopt(2) of an int; -errno. */
 int ck_socket_option(int fd, int level, int name, int value);

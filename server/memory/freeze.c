@@ -10,6 +10,7 @@
 #include "server/memory/lease.h"
 #include "server/session/session.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("server");
 
@@ -28,11 +29,9 @@ void cks_lease_freeze(struct cks_session *s, bool frozen)
 void cks_lease_await_thaw(struct cks_session *s)
 {
 	struct cks_leases *l = s->leases;
-	struct timespec until;
+	const struct timespec until = ck_until(CLOCK_MONOTONIC, MOST_S * 1000 * CK_NS_PER_MS);
 	int err = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += MOST_S;
 	ck_lock(&l->lock);
 	while (l->frozen && err != ETIMEDOUT)
 		err = ck_cond_timedwait(&l->thawed, &l->lock, &until);

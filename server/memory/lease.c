@@ -67,7 +67,8 @@ static bool devices_reach(void)
 	return all;
 }
 
-bool cks_lease_supported(void)
+/* False: the driver is too old for leases. */
+static bool is_supported(void)
 {
 	return cks_virtual_supported() && ck_driver.cuCtxSynchronize &&
 	       ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2;
@@ -75,7 +76,7 @@ bool cks_lease_supported(void)
 
 bool cks_lease_possible(void)
 {
-	return cks_lease_supported() && ck_driver.cuDeviceGetCount && devices_reach();
+	return is_supported() && ck_driver.cuDeviceGetCount && devices_reach();
 }
 
 /* --- units */
@@ -251,7 +252,7 @@ CUresult ck_serve_lease_settle(struct cks_request *q, ck_lease_settle_args *a, v
 {
 	(void)a;
 	(void)res;
-	return cks_lease_supported() ? settle(q->session) : CUDA_ERROR_NOT_SUPPORTED;
+	return is_supported() ? settle(q->session) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ck_serve_order(struct cks_request *q, ck_order_args *a, void *res)
@@ -308,7 +309,7 @@ CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *r
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
 	(void)res;
-	if (!cks_lease_supported())
+	if (!is_supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
 	settle(s);
 	ck_lock(&s->leases->lock);

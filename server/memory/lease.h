@@ -60,8 +60,6 @@ void cks_leases_destroy(struct cks_leases *leases); /* frees no device memory */
 CUresult cks_lease(struct cks_session *session, CUdevice device, CUdeviceptr at, size_t size,
 		   size_t unit);
 
-/* False: the driver is too old for leases. */
-bool cks_lease_supported(void);
 /* Can leases begin? Not if two of the worker's devices cannot reach each other's memory. Asks the driver for each pair. */
 bool cks_lease_possible(void);
 /* The driver's part of cks_lease(): map and grant access to @devices, a bit each. */

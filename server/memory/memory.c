@@ -24,27 +24,9 @@ CUresult cks_memory_alloc(struct cks_memory *m, uint64_t ctx, size_t size, CUdev
 	return err;
 }
 
-CUresult cks_memory_alloc_pitch(struct cks_memory *m, uint64_t ctx, size_t width, size_t height,
-				unsigned int element, CUdeviceptr *out, size_t *pitch)
-{
-	CUdeviceptr address = 0;
-	size_t row = 0;
-	CUresult err;
-
-	if (!ck_driver.cuMemAllocPitch_v2 || !ck_driver.cuMemFree_v2)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuMemAllocPitch_v2(&address, &row, width, height, element);
-	if (!err)
-		err = cks_memory_note(m, ctx, address, row * height);
-	if (!err) {
-		*out = address;
-		*pitch = row;
-	}
-	return err;
-}
-
-CUresult cks_memory_alloc_async(struct cks_memory *m, size_t size, CUmemoryPool pool,
-				CUstream stream, CUdeviceptr *out)
+/* Allocate from a pool (NULL: the device's current one), in stream order. */
+static CUresult alloc_async(struct cks_memory *m, size_t size, CUmemoryPool pool, CUstream stream,
+			    CUdeviceptr *out)
 {
 	CUdeviceptr address = 0;
 	CUresult err;
@@ -71,14 +53,6 @@ CUresult cks_memory_free(struct cks_memory *m, CUdeviceptr address)
 					   : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cks_memory_free_async(struct cks_memory *m, CUdeviceptr address, CUstream stream)
-{
-	if (!ck_driver.cuMemFreeAsync)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return cks_memory_take(m, address) ? ck_driver.cuMemFreeAsync(address, stream)
-					   : CUDA_ERROR_INVALID_VALUE;
-}
-
 CUresult ck_serve_cuMemAlloc_v2(struct cks_request *q, cuMemAlloc_v2_args *a,
 				cuMemAlloc_v2_res *res)
 {
@@ -98,12 +72,18 @@ CUresult ck_serve_cuMemAllocPitch_v2(struct cks_request *q, cuMemAllocPitch_v2_a
 	size_t pitch = 0;
 	CUresult err;
 
+	if (!ck_driver.cuMemAllocPitch_v2 || !ck_driver.cuMemFree_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	cks_lease_await_thaw(q->session);
-	err = cks_memory_alloc_pitch(q->session->memory, q->ctx, a->WidthInBytes, a->Height,
-				     a->ElementSizeBytes, &address, &pitch);
+	err = ck_driver.cuMemAllocPitch_v2(&address, &pitch, a->WidthInBytes, a->Height,
+					   a->ElementSizeBytes);
+	if (!err)
+		err = cks_memory_note(q->session->memory, q->ctx, address, pitch * a->Height);
+	if (err)
+		return err;
 	res->dptr = address;
 	res->pPitch = pitch;
-	return err;
+	return CUDA_SUCCESS;
 }
 
 CUresult ck_serve_cuMemFree_v2(struct cks_request *q, cuMemFree_v2_args *a, void *res)
@@ -122,8 +102,7 @@ CUresult ck_serve_cuMemAllocAsync(struct cks_request *q, cuMemAllocAsync_args *a
 
 	cks_lease_await_thaw(q->session);
 	if (cks_stream_find(q, a->hStream, &stream))
-		err = cks_memory_alloc_async(q->session->memory, a->bytesize, NULL, stream,
-					     &address);
+		err = alloc_async(q->session->memory, a->bytesize, NULL, stream, &address);
 	res->dptr = address;
 	return err;
 }
@@ -138,8 +117,7 @@ CUresult ck_serve_cuMemAllocFromPoolAsync(struct cks_request *q, cuMemAllocFromP
 
 	cks_lease_await_thaw(q->session);
 	if (cks_stream_find(q, a->hStream, &stream) && cks_pool_find(q, a->pool, &pool))
-		err = cks_memory_alloc_async(q->session->memory, a->bytesize, pool, stream,
-					     &address);
+		err = alloc_async(q->session->memory, a->bytesize, pool, stream, &address);
 	res->dptr = address;
 	return err;
 }
@@ -151,6 +129,10 @@ CUresult ck_serve_cuMemFreeAsync(struct cks_request *q, cuMemFreeAsync_args *a, 
 	(void)res;
 	if (!cks_stream_find(q, a->hStream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (!ck_driver.cuMemFreeAsync)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	cks_share_freed(a->dptr);
-	return cks_memory_free_async(q->session->memory, a->dptr, stream);
+	return cks_memory_take(q->session->memory, a->dptr)
+		       ? ck_driver.cuMemFreeAsync(a->dptr, stream)
+		       : CUDA_ERROR_INVALID_VALUE;
 }

@@ -33,14 +33,6 @@ void cks_memory_destroy(struct cks_memory *memory); /* frees no device memory */
 
 /* Allocate in the thread's current context, whose id is @ctx; returns the driver's errors. */
 CUresult cks_memory_alloc(struct cks_memory *memory, uint64_t ctx, size_t size, CUdeviceptr *out);
-CUresult cks_memory_alloc_pitch(struct cks_memory *memory, uint64_t ctx, size_t width,
-				size_t height, unsigned int element, CUdeviceptr *out,
-				size_t *pitch);
-
-/* The same from a pool (NULL: the device's current one), in stream order. */
-CUresult cks_memory_alloc_async(struct cks_memory *memory, size_t size, CUmemoryPool pool,
-				CUstream stream, CUdeviceptr *out);
-CUresult cks_memory_free_async(struct cks_memory *memory, CUdeviceptr address, CUstream stream);
 
 /* Free. INVALID_VALUE: no allocation begins at @address. Freeing address 0 does nothing. */
 CUresult cks_memory_free(struct cks_memory *memory, CUdeviceptr address);

@@ -292,8 +292,6 @@ void cks_meter_primary_end(CUdevice device)
 	ck_unlock(&meter.lock);
 }
 
-/* --- begin and end */
-
 void cks_meter_begin(uint64_t wish)
 {
 	if ((!meter.account && !wish) || meter.begun)
@@ -303,18 +301,4 @@ void cks_meter_begin(uint64_t wish)
 	forget_devices();
 	cks_meter_driver = ck_driver;
 	cks_meter_take_over();
-}
-
-void cks_meter_end(void)
-{
-	if (meter.begun)
-		ck_driver = cks_meter_driver;
-	cks_account_unmap(meter.account);
-	cks_meter_forget();
-	meter.account = NULL;
-	meter.begun = false;
-	meter.wish = 0;
-	memset(meter.own, 0, sizeof(meter.own));
-	memset(meter.primary, 0, sizeof(meter.primary));
-	meter.contexts = 0;
 }

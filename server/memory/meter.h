@@ -47,7 +47,4 @@ void cks_meter_primary_end(CUdevice device);
 /* The memory at @address has ended with its context. */
 void cks_meter_lost(CUdeviceptr address);
 
-/* For tests: give the driver's functions back, and forget all. */
-void cks_meter_end(void);
-
 #endif

@@ -299,13 +299,3 @@ void cks_meter_take_over(void)
 	TAKE(cuMemGetInfo_v2, memory_info);
 	cks_meter_take_over_physical();
 }
-
-void cks_meter_forget(void)
-{
-	for (size_t i = 0; noted.pieces && i < ck_ranges_count(noted.pieces); i++)
-		free(ck_ranges_at(noted.pieces, i)->value);
-	if (noted.pieces)
-		ck_ranges_destroy(noted.pieces);
-	noted.pieces = NULL;
-	cks_meter_forget_physical();
-}

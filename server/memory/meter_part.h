@@ -19,12 +19,10 @@ void cks_meter_refund(CUdevice device, size_t size);
 /* The quota of @device, and what the identity has of it; false: there is none. */
 bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used);
 
-/* meter_calls.c: put the functions that count into ck_driver; forget what they have noted. */
+/* meter_calls.c: put the functions that count into ck_driver. */
 void cks_meter_take_over(void);
-void cks_meter_forget(void);
 
 /* meter_physical.c: the same for physical memory and mappings. */
 void cks_meter_take_over_physical(void);
-void cks_meter_forget_physical(void);
 
 #endif

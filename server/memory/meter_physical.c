@@ -211,14 +211,3 @@ void cks_meter_take_over_physical(void)
 	TAKE(cuMemMap, map);
 	TAKE(cuMemUnmap, unmap);
 }
-
-void cks_meter_forget_physical(void)
-{
-	for (size_t i = 0; noted.handles && i < ck_ranges_count(noted.handles); i++)
-		free(ck_ranges_at(noted.handles, i)->value);
-	if (noted.handles)
-		ck_ranges_destroy(noted.handles);
-	if (noted.mappings)
-		ck_ranges_destroy(noted.mappings);
-	noted.handles = noted.mappings = NULL;
-}

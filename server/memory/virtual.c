@@ -250,19 +250,20 @@ CUresult ck_serve_physical_retain(struct cks_request *q, ck_physical_retain_args
 
 /* --- sharing: out of the driver and into it again */
 
-static CUresult export_physical(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-				int *fd)
+static CUresult export_physical(CUmemGenericAllocationHandle handle, int *fd)
 {
 	if (!ck_driver.cuMemExportToShareableHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return ck_driver.cuMemExportToShareableHandle(fd, handle, type, 0);
+	return ck_driver.cuMemExportToShareableHandle(fd, handle,
+						      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 }
 
-static CUresult export_pool(CUmemoryPool pool, CUmemAllocationHandleType type, int *fd)
+static CUresult export_pool(CUmemoryPool pool, int *fd)
 {
 	if (!ck_driver.cuMemPoolExportToShareableHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return ck_driver.cuMemPoolExportToShareableHandle(fd, pool, type, 0);
+	return ck_driver.cuMemPoolExportToShareableHandle(
+		fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 }
 
 /*
@@ -280,9 +281,9 @@ CUresult ck_serve_export(struct cks_request *q, ck_export_args *a, ck_export_res
 	if (a->type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (cks_physical_find(q, a->object, &handle))
-		err = export_physical(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+		err = export_physical(handle, &fd);
 	else if (cks_pool_find(q, a->object, &pool))
-		err = export_pool(pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+		err = export_pool(pool, &fd);
 	if (!err && handle && cks_share_is_read_only(handle))
 		err = CUDA_ERROR_NOT_PERMITTED;
 	else if (!err && (handle ? cks_share_physical(handle, fd, &ticket)
@@ -314,7 +315,7 @@ static CUresult import_physical(struct cks_request *q, uint64_t id,
 	CUresult err;
 	int fd = -1;
 
-	err = export_physical(source, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+	err = export_physical(source, &fd);
 	return err ? err : import_physical_fd(q, id, fd, prop);
 }
 
@@ -337,10 +338,9 @@ static CUresult import_pool_fd(struct cks_request *q, uint64_t id, int fd)
 
 static CUresult import_pool(struct cks_request *q, uint64_t id, CUmemoryPool source)
 {
-	CUresult err;
 	int fd = -1;
+	CUresult err = export_pool(source, &fd);
 
-	err = export_pool(source, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
 	return err ? err : import_pool_fd(q, id, fd);
 }
 

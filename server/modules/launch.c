@@ -7,10 +7,17 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "rpc/launch.h"
 #include "server/session/retime.h"
 #include "server/session/session.h"
 
-#define CK_LAUNCH_ATTRIBUTES 32
+/* What the messages of launches and clusters say of the grid; a CUlaunchConfig. */
+#define SHAPE(a)                                                                                   \
+	{                                                                                          \
+		.gridDimX = (a)->gx, .gridDimY = (a)->gy, .gridDimZ = (a)->gz,                     \
+		.blockDimX = (a)->bx, .blockDimY = (a)->by, .blockDimZ = (a)->bz,                  \
+		.sharedMemBytes = (a)->shared                                                      \
+	}
 
 /* Launch a library's kernel by its own handle: the driver accepts it as a function. */
 static bool launchable(struct cks_request *q, uint64_t id, CUfunction *out)
@@ -87,20 +94,12 @@ static CUresult launch_ex(struct cks_request *q, CUfunction f, ck_launch_args *a
 			  void **extra, uint64_t *device_node)
 {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
-	CUlaunchConfig config = {
-		.gridDimX = a->gx,
-		.gridDimY = a->gy,
-		.gridDimZ = a->gz,
-		.blockDimX = a->bx,
-		.blockDimY = a->by,
-		.blockDimZ = a->bz,
-		.sharedMemBytes = a->shared,
-		.hStream = stream,
-	};
+	CUlaunchConfig config = SHAPE(a);
 	CUresult err;
 
 	if (!ck_driver.cuLaunchKernelEx)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	config.hStream = stream;
 	err = attributes_copy(q, a->attributes.attributes_val, a->attributes.attributes_len,
 			      attributes, &config, device_node != NULL);
 	if (!err)
@@ -150,27 +149,17 @@ CUresult ck_serve_launch_updatable(struct cks_request *q, ck_launch_updatable_ar
 		.bz = a->bz,
 		.shared = a->shared,
 		.stream = a->stream,
+		.attributes = {a->attributes.attributes_len, a->attributes.attributes_val},
+		.params = {a->params.params_len, a->params.params_val},
 	};
 
-	plain.attributes.attributes_val = a->attributes.attributes_val;
-	plain.attributes.attributes_len = a->attributes.attributes_len;
-	plain.params.params_val = a->params.params_val;
-	plain.params.params_len = a->params.params_len;
 	return launch(q, &plain, &res->device_node);
 }
 
 CUresult ck_serve_cluster(struct cks_request *q, ck_cluster_args *a, ck_cluster_res *res)
 {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
-	CUlaunchConfig config = {
-		.gridDimX = a->gx,
-		.gridDimY = a->gy,
-		.gridDimZ = a->gz,
-		.blockDimX = a->bx,
-		.blockDimY = a->by,
-		.blockDimZ = a->bz,
-		.sharedMemBytes = a->shared,
-	};
+	CUlaunchConfig config = SHAPE(a);
 	CUresult (*ask)(int *, CUfunction, const CUlaunchConfig *) =
 		a->which == 0 ? ck_driver.cuOccupancyMaxPotentialClusterSize
 			      : ck_driver.cuOccupancyMaxActiveClusters;

@@ -72,6 +72,20 @@ static CUresult load_units(struct cks_build *b, bool library, const void *image,
 	return err;
 }
 
+/* Note a loaded module or library; unload it if that fails. */
+static CUresult note(struct cks_request *q, uint64_t id, bool library, void *handle)
+{
+	CUresult err =
+		cks_handles_put(q->session->handles, id, library ? CK_KIND_LIBRARY : CK_KIND_MODULE,
+				library ? 0 : q->ctx, handle);
+
+	if (err && library && ck_driver.cuLibraryUnload)
+		ck_driver.cuLibraryUnload(handle);
+	else if (err && !library && ck_driver.cuModuleUnload)
+		ck_driver.cuModuleUnload(handle);
+	return err;
+}
+
 static CUresult load(struct cks_request *q, struct cks_build *b, uint64_t id, bool library,
 		     const char *hash)
 {
@@ -91,13 +105,7 @@ static CUresult load(struct cks_request *q, struct cks_build *b, uint64_t id, bo
 			cks_error_name(err), b->error[0] ? ": " : "", b->error);
 		return err;
 	}
-	err = cks_handles_put(q->session->handles, id, library ? CK_KIND_LIBRARY : CK_KIND_MODULE,
-			      library ? 0 : q->ctx, handle);
-	if (err && library && ck_driver.cuLibraryUnload)
-		ck_driver.cuLibraryUnload(handle);
-	else if (err && ck_driver.cuModuleUnload)
-		ck_driver.cuModuleUnload(handle);
-	return err;
+	return note(q, id, library, handle);
 }
 
 CUresult ck_serve_module_load(struct cks_request *q, ck_module_load_args *a, void *res)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "gen/handlers.h"
-#include "rpc/multi_launch.h"
+#include "rpc/launch.h"
 #include "server/session/session.h"
 
 #define LAUNCHES 64 /* more devices than a host has */

@@ -1,5 +1,6 @@
 /*
- * server/objects/tpc.c - the TPC map, read from an undocumented table of the driver; see tpc.h.
+ * server/objects/tpc.c - the GPC of each TPC of a device, which cuBLASLt queries: read from an undocumented table
+ * of the driver.
  *
  * The only file of the server that uses such an interface. Provenance: own observation of CUDA
  * 13.0's libraries on an H200 (driver 580); nothing here comes from NVIDIA's sources. In the table
@@ -11,14 +12,13 @@
 
 #include "gen/handlers.h"
 #include "server/session/session.h"
-#include "server/objects/tpc.h"
 
 #ifdef CK_NO_EXPORT_TABLES
 
-CUresult cks_tpc_map(CUdevice device, struct cks_tpc *out)
+static CUresult read_map(CUdevice device, ck_tpc_map_res *res)
 {
 	(void)device;
-	out->count = 0;
+	(void)res;
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -27,6 +27,7 @@ CUresult cks_tpc_map(CUdevice device, struct cks_tpc *out)
 #define CK_TPC_GET 4
 #define CK_TPC_RELEASE 13
 #define CK_SMS_A_TPC 2
+#define CK_TPC_MAX 4096
 
 static const CUuuid table_id = {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0,
 				 0xf1, 0xe7, 0xdd, 0x8b, 0xca}};
@@ -54,39 +55,40 @@ static size_t tpc_count(CUdevice device)
 	return sms > 0 ? (size_t)sms / CK_SMS_A_TPC : 0;
 }
 
-CUresult cks_tpc_map(CUdevice device, struct cks_tpc *out)
+/* Two bytes for each TPC of @device, whose context is current: its GPC, and its index in that. */
+static CUresult read_map(CUdevice device, ck_tpc_map_res *res)
 {
 	const uintptr_t *table = find_table();
 	CUresult (*get)(unsigned char **, unsigned char **);
 	CUresult (*release)(unsigned char *, unsigned char *);
 	unsigned char *gpc = NULL, *index = NULL;
 	size_t count = tpc_count(device);
-	CUdevice current = -1;
 	CUresult err;
 
-	out->count = 0;
-	if (!table || count == 0 || count > CK_TPC_MAX || !ck_driver.cuCtxGetDevice)
+	if (!table || count == 0 || count > CK_TPC_MAX)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuCtxGetDevice(&current);
-	if (err || current != device)
-		return CUDA_ERROR_INVALID_CONTEXT;
 	memcpy(&get, &table[CK_TPC_GET], sizeof(get));
 	memcpy(&release, &table[CK_TPC_RELEASE], sizeof(release));
 	err = get(&gpc, &index);
 	if (err || !gpc || !index)
 		return err ? err : CUDA_ERROR_NOT_SUPPORTED;
-	memcpy(out->gpc, gpc, count);
-	memcpy(out->index, index, count);
-	out->count = count;
+	res->gpc.gpc_val = malloc(count);
+	res->index.index_val = malloc(count);
+	if (res->gpc.gpc_val && res->index.index_val) {
+		memcpy(res->gpc.gpc_val, gpc, count);
+		memcpy(res->index.index_val, index, count);
+		res->gpc.gpc_len = res->index.index_len = (u_int)count;
+	} else {
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	release(gpc, index);
-	return CUDA_SUCCESS;
+	return err;
 }
 
 #endif
 
 CUresult ck_serve_tpc_map(struct cks_request *q, ck_tpc_map_args *a, ck_tpc_map_res *res)
 {
-	struct cks_tpc map = {0};
 	CUdevice device = -1;
 	CUresult err;
 
@@ -95,16 +97,5 @@ CUresult ck_serve_tpc_map(struct cks_request *q, ck_tpc_map_args *a, ck_tpc_map_
 	if (!ck_driver.cuCtxGetDevice)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuCtxGetDevice(&device);
-	if (!err)
-		err = cks_tpc_map(device, &map);
-	if (err)
-		return err;
-	res->gpc.gpc_val = malloc(map.count);
-	res->index.index_val = malloc(map.count);
-	if (!res->gpc.gpc_val || !res->index.index_val)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	memcpy(res->gpc.gpc_val, map.gpc, map.count);
-	memcpy(res->index.index_val, map.index, map.count);
-	res->gpc.gpc_len = res->index.index_len = (u_int)map.count;
-	return CUDA_SUCCESS;
+	return err ? err : read_map(device, res);
 }

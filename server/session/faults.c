@@ -54,14 +54,20 @@ void cks_faults_listen(struct cks_faults *f)
 		ck_debug("the driver's log is not heard");
 }
 
+/* The place of launch number @n. */
+static struct cks_faults_launch *launch_at(struct cks_faults *f, uint64_t n)
+{
+	return &f->launches[n % CK_LAUNCHES];
+}
+
 static void note_launch(struct cks_faults *f, uint64_t function, uint64_t stream)
 {
 	uint64_t n = atomic_load_explicit(&f->count, memory_order_relaxed);
+	struct cks_faults_launch *l = launch_at(f, n);
 
-	atomic_store_explicit(&f->launches[n % CK_LAUNCHES].function, function,
-			      memory_order_relaxed);
-	atomic_store_explicit(&f->launches[n % CK_LAUNCHES].stream, stream, memory_order_relaxed);
-	atomic_store_explicit(&f->launches[n % CK_LAUNCHES].ended, false, memory_order_relaxed);
+	atomic_store_explicit(&l->function, function, memory_order_relaxed);
+	atomic_store_explicit(&l->stream, stream, memory_order_relaxed);
+	atomic_store_explicit(&l->ended, false, memory_order_relaxed);
 	atomic_store_explicit(&f->count, n + 1, memory_order_release);
 }
 
@@ -119,12 +125,11 @@ void cks_faults_waited(struct cks_session *s, uint32_t proc, const void *args, u
 	if (proc != CK_PROC_cuStreamSynchronize)
 		return;
 	for (uint64_t i = oldest(f, count); i < count; i++) {
-		if (atomic_load_explicit(&f->launches[i % CK_LAUNCHES].stream,
-					 memory_order_relaxed) == sync->hStream)
-			atomic_store_explicit(&f->launches[i % CK_LAUNCHES].ended, true,
-					      memory_order_relaxed);
-		all &= atomic_load_explicit(&f->launches[i % CK_LAUNCHES].ended,
-					    memory_order_relaxed);
+		struct cks_faults_launch *l = launch_at(f, i);
+
+		if (atomic_load_explicit(&l->stream, memory_order_relaxed) == sync->hStream)
+			atomic_store_explicit(&l->ended, true, memory_order_relaxed);
+		all &= atomic_load_explicit(&l->ended, memory_order_relaxed);
 	}
 	if (all)
 		atomic_store_explicit(&f->first, count, memory_order_relaxed);
@@ -173,9 +178,9 @@ static unsigned int put_kernels(struct cks_session *s, struct text *t)
 	unsigned int names = 0;
 
 	for (uint64_t i = oldest(f, count); i < count; i++) {
-		uint64_t function = atomic_load(&f->launches[i % CK_LAUNCHES].function);
-		uint64_t stream = atomic_load(&f->launches[i % CK_LAUNCHES].stream);
-		bool known = atomic_load(&f->launches[i % CK_LAUNCHES].ended);
+		struct cks_faults_launch *l = launch_at(f, i);
+		uint64_t function = atomic_load(&l->function), stream = atomic_load(&l->stream);
+		bool known = atomic_load(&l->ended);
 
 		for (unsigned int j = 0; j < names; j++)
 			known |= seen[j][0] == function && seen[j][1] == stream;

@@ -20,14 +20,16 @@ struct cks_session;
 #define CK_LAUNCHES 64 /* kept */
 #define CK_NAMED 4096  /* kernels whose names are kept; power of 2 */
 
+struct cks_faults_launch {
+	_Atomic uint64_t function, stream; /* ids; function 0: a graph */
+	_Atomic bool ended;
+};
+
 struct cks_faults {
 	_Atomic uint64_t
 		count; /* launches so far; written by the thread that carries out commands */
 	_Atomic uint64_t first; /* those before it have ended well */
-	struct {
-		_Atomic uint64_t function, stream; /* ids; function 0: a graph */
-		_Atomic bool ended;
-	} launches[CK_LAUNCHES];
+	struct cks_faults_launch launches[CK_LAUNCHES];
 	_Atomic uint64_t told; /* the context whose fault has been reported, + 1 */
 	struct ck_mutex lock;
 	struct {

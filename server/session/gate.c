@@ -228,14 +228,9 @@ void cks_gate_meter(struct cks_gate *g, unsigned int tickets)
 
 bool cks_gate_await_held(struct cks_gate *g, uint32_t us)
 {
-	struct timespec until;
+	const struct timespec until = ck_until(CLOCK_MONOTONIC, us * UINT64_C(1000));
 	bool held, late = false;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += us / 1000000;
-	until.tv_nsec += us % 1000000 * 1000L;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	ck_lock(&g->lock);
 	while (!(held = atomic_load(&g->closed) & CK_GATE_HELD) && !late)
 		late = ck_cond_timedwait(&g->became, &g->lock, &until) != 0;

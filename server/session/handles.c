@@ -89,6 +89,12 @@ static struct entry *entry_at(struct cks_handles *h, uint64_t id)
 	return &page[id % CK_PAGE];
 }
 
+static struct cks_object object_of(const struct entry *e)
+{
+	return (struct cks_object){
+		.handle = e->handle, .kind = e->kind, .ctx = e->ctx, .serial = e->serial};
+}
+
 static void unlink_child(struct cks_handles *h, struct entry *e)
 {
 	struct entry *parent = entry_at(h, e->parent);
@@ -285,7 +291,7 @@ bool cks_handles_next(struct cks_handles *h, uint64_t *id, enum cks_kind kind,
 	const struct entry *e = NULL;
 
 	pthread_rwlock_rdlock(&h->lock);
-	while (++*id < CK_MAX_OBJECTS && !e) {
+	while (!e && ++*id < CK_MAX_OBJECTS) {
 		if (!h->pages[*id / CK_PAGE]) {
 			*id |= CK_PAGE - 1; /* the last id of a missing page */
 			continue;
@@ -293,12 +299,9 @@ bool cks_handles_next(struct cks_handles *h, uint64_t *id, enum cks_kind kind,
 		e = entry_at(h, *id);
 		if (e && e->kind != kind)
 			e = NULL;
-		if (e)
-			break;
 	}
 	if (e)
-		*object = (struct cks_object){
-			.handle = e->handle, .kind = e->kind, .ctx = e->ctx, .serial = e->serial};
+		*object = object_of(e);
 	pthread_rwlock_unlock(&h->lock);
 	return e != NULL;
 }
@@ -337,10 +340,7 @@ static bool find_locked(struct cks_handles *h, uint64_t id, struct found *f)
 			.table = h,
 			.changes = atomic_load(&changes),
 			.id = id,
-			.object = {.handle = e->handle,
-				   .kind = e->kind,
-				   .ctx = e->ctx,
-				   .serial = e->serial},
+			.object = object_of(e),
 		};
 	pthread_rwlock_unlock(&h->lock);
 	return e != NULL;

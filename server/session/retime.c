@@ -4,6 +4,7 @@
 #include "gen/handlers.h"
 #include "server/session/retime.h"
 #include "util/spin.h"
+#include "util/until.h"
 
 #define CK_PAUSE_NS 50000000ull /* a longer pause is the program's own */
 

@@ -24,16 +24,13 @@ struct cks_audit_client {
 	const char *prefix; /* that it wants its worker started through; NULL or empty: none */
 };
 
-/* Open @path, or make it with mode 0600. *@out is NULL without a @path. @required: see cks_audit_blocks.
- * -errno, logged. */
+/* Open @path, or make it with mode 0600. *@out is NULL without a @path. @required: sessions that it cannot
+ * record must not begin. -errno, logged. */
 int cks_audit_open(const char *path, bool required, struct cks_audit **out);
 void cks_audit_close(struct cks_audit *audit);
 
 /* Open the path again, which may be a new file by now. If that fails, the old one stays (logged). */
 void cks_audit_reopen(struct cks_audit *audit);
-
-/* Must sessions be refused, because they could not be recorded? */
-bool cks_audit_blocks(const struct cks_audit *audit);
 
 /* Record @event with the members of @fields, which it takes; NULL: none. */
 void cks_audit_event(struct cks_audit *audit, const char *event, json_t *fields);

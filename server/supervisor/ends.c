@@ -37,8 +37,8 @@ static const char *cause_of(int status, char out[CK_NOTE_TEXT])
 	return out;
 }
 
-/* Record the end of @worker's session, if it has one. */
-void cks_worker_record_end(struct cks_workers *w, struct worker *worker, int status)
+/* Record the end of @worker's session, if it has one, and give its seat back. @status as above. */
+static void record_end(struct cks_workers *w, struct worker *worker, int status)
 {
 	char cause[CK_NOTE_TEXT];
 
@@ -87,7 +87,7 @@ bool cks_workers_ended(struct cks_workers *w, pid_t pid, int status)
 		return false;
 	if (!worker->info.written)
 		log_end(pid, status);
-	cks_worker_record_end(w, worker, status);
+	record_end(w, worker, status);
 	if (worker->state < SERVING)
 		w->spares.lost++;
 	cks_worker_remove(w, at);
@@ -111,7 +111,7 @@ void cks_workers_forget(struct cks_workers *w, pid_t pid)
 	while (*at && ((*at)->pid != pid || !(*at)->process))
 		at = &(*at)->next;
 	if (*at) {
-		cks_worker_record_end(w, *at, -1);
+		record_end(w, *at, -1);
 		cks_worker_remove(w, at);
 	}
 }
@@ -135,7 +135,7 @@ static bool reap(struct cks_workers *w)
 			at = &worker->next;
 			continue;
 		}
-		cks_worker_record_end(w, worker, -1);
+		record_end(w, worker, -1);
 		cks_worker_remove(w, at);
 	}
 	return w->first != NULL;
@@ -175,7 +175,7 @@ void cks_workers_stop(struct cks_workers *w)
 	}
 	reap_for(w, CK_REAP_MS);
 	while (w->first) {
-		cks_worker_record_end(w, w->first, -1);
+		record_end(w, w->first, -1);
 		cks_worker_remove(w, &w->first);
 	}
 }

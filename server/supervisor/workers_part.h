@@ -90,10 +90,7 @@ int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
 int cks_worker_house(struct cks_workers *workers, struct worker *worker);
 bool cks_worker_rehouse(struct cks_workers *workers, struct worker *worker);
 
-/* ends.c: read the last that @worker has said, record the end of its session and give its seat back; @status of
- * wait(2), or -1: unknown. */
-void cks_worker_record_end(struct cks_workers *workers, struct worker *worker, int status);
-/* Tell all workers to end, wait for that, and remove them; see cks_workers_destroy. */
+/* ends.c: tell all workers to end, wait for that, and remove them; see cks_workers_destroy. */
 void cks_workers_stop(struct cks_workers *workers);
 
 /* notes.c: read all that @worker has said. */

@@ -54,7 +54,9 @@ struct cks_commands {
 static int read_next(struct cks_lane *l, struct ck_chan *chan, struct ck_reader *reader,
 		     struct ck_record *record, struct ck_call_header *header)
 {
+	struct cks_session *s = l->session;
 	const struct ck_proc *proc;
+	uint64_t bytes;
 	int ret = cks_lane_read(chan, reader, record, header);
 
 	if (ret < 0)
@@ -67,13 +69,10 @@ static int read_next(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 		return -EPROTO;
 	}
 	/* only one thread at a time is here: no atomic addition is needed */
-	atomic_store_explicit(
-		&l->session->command_bytes,
-		atomic_load_explicit(&l->session->command_bytes, memory_order_relaxed) +
-			record->total,
-		memory_order_relaxed);
-	cks_pace_take(&l->session->pace, CK_WAY_IN, record->total);
-	cks_pace_wait(&l->session->pace, CK_WAY_IN);
+	bytes = atomic_load_explicit(&s->command_bytes, memory_order_relaxed);
+	atomic_store_explicit(&s->command_bytes, bytes + record->total, memory_order_relaxed);
+	cks_pace_take(&s->pace, CK_WAY_IN, record->total);
+	cks_pace_wait(&s->pace, CK_WAY_IN);
 	return 0;
 }
 
@@ -278,8 +277,8 @@ int cks_commands_run(struct cks_lane *l)
 		c = create(l);
 		if (!c)
 			return -ENOMEM;
-		atomic_store(&l->session->commands,
-			     c); /* lanes use it as long as the process lives */
+		/* lanes use it as long as the process lives */
+		atomic_store(&l->session->commands, c);
 		return run_in_turns(l, c);
 	}
 	while (ret == 0) {

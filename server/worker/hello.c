@@ -55,6 +55,17 @@ struct greeting {
 	ck_hello_start start; /* for the supervisor, which has obeyed */
 };
 
+/* A hello on its way to its reply. */
+struct hello {
+	const struct cks_options *options;
+	struct ck_chan *chan;
+	struct ck_output *output;
+	struct cks_client *client;
+	struct greeting says;
+	uint32_t xid;
+	ck_hello_res res;
+};
+
 static bool decode(XDR *xdrs, struct greeting *g)
 {
 	return xdr_ck_hello_args(xdrs, &g->args) &&
@@ -64,7 +75,7 @@ static bool decode(XDR *xdrs, struct greeting *g)
 	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &g->start));
 }
 
-static int read_hello(struct ck_reader *reader, uint32_t *xid, struct greeting *g)
+static int read_hello(struct ck_reader *reader, struct hello *h)
 {
 	struct ck_call_header header;
 	struct ck_record record;
@@ -78,9 +89,9 @@ static int read_hello(struct ck_reader *reader, uint32_t *xid, struct greeting *
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)record.body + header.size,
 		      (u_int)(record.body_size - header.size), XDR_DECODE);
-	if (!decode(&xdrs, g))
+	if (!decode(&xdrs, &h->says))
 		return -EPROTO;
-	*xid = header.xid;
+	h->xid = header.xid;
 	return 0;
 }
 
@@ -101,14 +112,14 @@ static void set_message(ck_hello_res *res, ck_hello_status status, const char *f
 }
 
 /* May the client have a session? The supervisor has admitted it, but the token may have changed. */
-static void judge(const struct cks_options *options, struct cks_token *token, int fd,
-		  const ck_hello_args *args, ck_hello_res *res)
+static void judge(struct hello *h, struct cks_token *token)
 {
 	char why[CK_WHY_SIZE];
-	ck_hello_status status = cks_judge(options, token, fd, args, why);
+	ck_hello_status status =
+		cks_judge(h->options, token, ck_chan_fd(h->chan), &h->says.args, why);
 
 	if (status != CK_HELLO_OK)
-		set_message(res, status, "%s", why);
+		set_message(&h->res, status, "%s", why);
 }
 
 static void start_driver(const struct cks_options *options, ck_hello_res *res)
@@ -168,58 +179,40 @@ static bool take_ready(ck_hello_res *res)
 	return true;
 }
 
-/*
- * All that could change what the driver answers about a kernel: the library, by its file, and the
- * devices. On failure the world is like no other, so that nothing is recalled.
- */
-static void describe_world(const ck_hello_res *res, struct ck_hash *world)
+/* The session's id and key, random. */
+static int choose_names(struct cks_session *s, ck_hello_res *res)
 {
-	size_t size = 0, devices = xdr_sizeof((xdrproc_t)xdr_ck_hello_res, (void *)(uintptr_t)res);
-	unsigned char *bytes = calloc(1, devices + sizeof(struct cks_driver_file));
-	XDR xdrs;
-
-	if (bytes && cks_driver_file((struct cks_driver_file *)bytes)) {
-		size = sizeof(struct cks_driver_file);
-		xdrmem_create(&xdrs, (char *)bytes + size, (u_int)devices, XDR_ENCODE);
-		if (xdr_ck_hello_res(&xdrs, (ck_hello_res *)(uintptr_t)res))
-			size += xdr_getpos(&xdrs);
-		else
-			size = 0;
-	}
-	if (size > 0)
-		ck_hash(bytes, size, world);
-	else if (getrandom(world, sizeof(*world), 0) < 0)
-		memset(world, 0xff, sizeof(*world));
-	free(bytes);
+	if (getrandom(s->id, sizeof(s->id), 0) != sizeof(s->id) ||
+	    getrandom(s->key, sizeof(s->key), 0) != sizeof(s->key))
+		return -EIO;
+	memcpy(res->session, s->id, sizeof(res->session));
+	memcpy(res->key, s->key, sizeof(res->key));
+	return 0;
 }
 
-static int make_session(const struct cks_options *options, const struct cks_client *client,
-			struct ck_output *output, ck_hello_res *res, struct cks_session **session)
+static int make_session(struct hello *h, struct cks_session **session)
 {
-	const struct cks_identity *identity = &client->identity;
+	const struct cks_options *options = h->options;
+	const struct ck_hash *key = &h->client->identity.key;
+	struct cks_session *s;
 	struct cks_modcache *cache;
 	struct ck_hash world;
-	int ret = cks_modcache_open(options->cache_dir, &identity->key,
+	int ret = cks_modcache_open(options->cache_dir, key,
 				    (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
 				    options->limits.value[CK_LIMIT_CACHE], &cache);
 
 	if (ret == 0)
-		ret = cks_session_create(cache, output, (int)res->devices.devices_len, session);
+		ret = cks_session_create(cache, h->output, (int)h->res.devices.devices_len, &s);
 	if (ret < 0)
 		return ret;
-	cks_faults_listen(&(*session)->faults);
-	cks_direct_set_up((*session)->direct, &options->pool_peers, options->listen,
-			  options->listen_count);
-	cks_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
-	describe_world(res, &world);
-	(*session)->answers =
-		cks_answers_open(options->cache_dir, &identity->key, client->application, &world);
-	if (getrandom((*session)->id, sizeof((*session)->id), 0) != sizeof((*session)->id) ||
-	    getrandom((*session)->key, sizeof((*session)->key), 0) != sizeof((*session)->key))
-		return -EIO;
-	memcpy(res->session, (*session)->id, sizeof(res->session));
-	memcpy(res->key, (*session)->key, sizeof(res->key));
-	return cks_snapshot_modules(res, cache);
+	*session = s;
+	cks_faults_listen(&s->faults);
+	cks_direct_set_up(s->direct, &options->pool_peers, options->listen, options->listen_count);
+	cks_pinned_bound(s->pinned, options->limits.value[CK_LIMIT_PINNED]);
+	cks_snapshot_world(&h->res, &world);
+	s->answers = cks_answers_open(options->cache_dir, key, h->client->application, &world);
+	ret = choose_names(s, &h->res);
+	return ret < 0 ? ret : cks_snapshot_modules(&h->res, cache);
 }
 
 /* From now on, device memory counts. The memory of the devices, and of a lease that is ready, may be less then. */
@@ -236,25 +229,24 @@ static void begin_meter(const ck_hello_limits *limits, ck_hello_res *res)
 	}
 }
 
-/* All steps between the call and the reply; the status is in @res. */
-static int prepare(const struct cks_options *options, struct ck_chan *chan,
-		   const struct greeting *g, struct ck_output *output, struct cks_client *client,
-		   ck_hello_res *res, struct cks_session **session)
+/* All steps between the call and the reply. *@session stays as it is if the status is not OK. */
+static int prepare(struct hello *h, struct cks_session **session)
 {
 	struct cks_token token = {.known = false};
 
-	if (!client->judged)
-		judge(options, &token, ck_chan_fd(chan), &g->args, res);
-	if (res->status == CK_HELLO_OK && !take_ready(res))
-		start_driver(options, res);
-	if (res->status != CK_HELLO_OK)
+	if (!h->client->judged)
+		judge(h, &token);
+	if (h->res.status == CK_HELLO_OK && !take_ready(&h->res))
+		start_driver(h->options, &h->res);
+	if (h->res.status != CK_HELLO_OK)
 		return 0;
-	if (options->policy || g->limits.memory)
-		begin_meter(&g->limits, res);
-	cks_hello_reserve(options);
-	if (!client->judged)
-		cks_judge_identity(options, &token, &g->args, ck_chan_fd(chan), &client->identity);
-	return make_session(options, client, output, res, session);
+	if (h->options->policy || h->says.limits.memory)
+		begin_meter(&h->says.limits, &h->res);
+	cks_hello_reserve(h->options);
+	if (!h->client->judged)
+		cks_judge_identity(h->options, &token, &h->says.args, ck_chan_fd(h->chan),
+				   &h->client->identity);
+	return make_session(h, session);
 }
 
 /* The reply as it travels: see ck_hello_more. */
@@ -281,103 +273,128 @@ static bool may_have_words(void)
 	return terms.time > 0 || terms.idle_end > 0;
 }
 
-/* With the numbers of all messages that this server knows, and what is ready for @session, unless
- * that is NULL. */
-static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res,
-		  struct cks_session *session, const struct cks_client *client)
+/* What is ready for the session. */
+static void offer(struct cks_session *session, const struct cks_client *client, ck_hello_more *more)
+{
+	struct cks_lease_offer lease;
+	size_t recalled = 0;
+
+	more->recalled.recalled_val = cks_answers_read(session->answers, &recalled);
+	more->recalled.recalled_len = (u_int)recalled;
+	more->keep = client->keep;
+	memcpy(more->prefix, client->prefix, sizeof(more->prefix));
+	cks_lease_offer(session, &lease);
+	more->arena = lease.arena;
+	more->arena_size = lease.arena_size;
+	more->lease_device = lease.device;
+	more->lease_size = lease.size;
+	if (cks_window_offer(session)) {
+		more->window = session->window_lo;
+		more->window_size = session->window_hi - session->window_lo;
+	}
+}
+
+/* With the numbers of all messages that this server knows. @session is NULL if there is none. */
+static int answer(struct hello *h, struct cks_session *session)
 {
 	unsigned char known[CK_PROC_END / 8 + 1] = {0};
-	struct reply reply = {.res = res, .more.procedures = {sizeof(known), (char *)known}};
-	struct cks_lease_offer offer;
-	size_t recalled = 0;
+	struct reply reply = {.res = &h->res, .more.procedures = {sizeof(known), (char *)known}};
 	int ret;
 
 	if (session) {
-		reply.more.recalled.recalled_val = cks_answers_read(session->answers, &recalled);
-		reply.more.recalled.recalled_len = (u_int)recalled;
-		cks_lease_offer(session, &offer);
-		reply.more.keep = client->keep;
-		memcpy(reply.more.prefix, client->prefix, sizeof(reply.more.prefix));
+		offer(session, h->client, &reply.more);
 		reply.rules.words = may_have_words();
-		reply.more.arena = offer.arena;
-		reply.more.arena_size = offer.arena_size;
-		reply.more.lease_device = offer.device;
-		reply.more.lease_size = offer.size;
-		if (cks_window_offer(session)) {
-			reply.more.window = session->window_lo;
-			reply.more.window_size = session->window_hi - session->window_lo;
-		}
 	}
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))
 			known[i / 8] |= (unsigned char)(1u << i % 8);
 	}
-	ret = cks_dispatch_reply(chan, xid, (xdrproc_t)code_reply, &reply);
+	ret = cks_dispatch_reply(h->chan, h->xid, (xdrproc_t)code_reply, &reply);
 	free(reply.more.recalled.recalled_val);
 	return ret;
 }
 
-static void note_client(const ck_hello_args *args, struct cks_client *client)
-{
-	copy_text(client->application, sizeof(client->application), args->application);
-	copy_text(client->host, sizeof(client->host), args->host);
-	copy_text(client->release, sizeof(client->release), args->release);
-	client->pid = args->pid;
-}
-
 /* A process on this host cannot lose its connections without ending. */
-static unsigned int seconds_kept(const struct cks_options *options, const struct ck_chan *chan,
-				 const ck_hello_wishes *wishes)
+static unsigned int seconds_kept(const struct hello *h)
 {
-	bool far = strncmp(ck_chan_peer(chan), "tcp ", 4) == 0;
-	uint64_t most = options->limits.value[CK_LIMIT_KEEP];
+	bool far = strncmp(ck_chan_peer(h->chan), "tcp ", 4) == 0;
+	uint64_t most = h->options->limits.value[CK_LIMIT_KEEP];
 	struct cks_terms terms;
 
 	cks_meter_terms(&terms);
 	if (terms.resume >= 0)
 		most = (uint64_t)terms.resume;
-	return far ? (unsigned int)ck_min((uint64_t)wishes->resume, most) : 0;
+	return far ? (unsigned int)ck_min((uint64_t)h->says.wishes.resume, most) : 0;
+}
+
+static void note_client(struct hello *h)
+{
+	const ck_hello_args *args = &h->says.args;
+	struct cks_client *client = h->client;
+
+	copy_text(client->application, sizeof(client->application), args->application);
+	copy_text(client->host, sizeof(client->host), args->host);
+	copy_text(client->release, sizeof(client->release), args->release);
+	client->pid = args->pid;
+	client->keep = seconds_kept(h);
+	if (ck_env_string("CRICKET_SESSION"))
+		memcpy(client->prefix, h->says.start.prefix, sizeof(client->prefix));
+}
+
+/* The client was sent the reason. */
+static int refused(const struct hello *h)
+{
+	ck_info("%s: %s pid %u refused: %s", ck_chan_peer(h->chan), h->client->application,
+		h->client->pid, h->res.message);
+	cks_park_end(NULL, h->res.message);
+	return -ECONNREFUSED;
+}
+
+/* Make the session and answer, or answer why there is none. */
+static int serve(struct hello *h, int (*announce)(const struct cks_session *session),
+		 struct cks_session **session)
+{
+	bool ok;
+	int ret;
+
+	h->res.message = strdup("");
+	h->res.release = strdup(CK_RELEASE);
+	ret = prepare(h, session);
+	ok = h->res.status == CK_HELLO_OK;
+	if (ret == 0 && ok)
+		ret = announce(*session);
+	if (ret < 0)
+		ck_err("no session: %s", strerror(-ret));
+	else if (!h->res.message || !h->res.release)
+		ret = -ENOMEM;
+	else
+		ret = answer(h, ok ? *session : NULL);
+	ck_chan_enter_rings(h->chan);
+	return ret == 0 && !ok ? refused(h) : ret;
 }
 
 int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck_reader *reader,
 	      struct ck_output *output, int (*announce)(const struct cks_session *session),
 	      struct cks_client *client, struct cks_session **session)
 {
-	struct greeting g = {.limits = {0}};
-	ck_hello_res res = {.protocol = CK_PROTOCOL};
-	uint32_t xid;
-	int ret = read_hello(reader, &xid, &g);
+	struct hello h = {
+		.options = options,
+		.chan = chan,
+		.output = output,
+		.client = client,
+		.res.protocol = CK_PROTOCOL,
+	};
+	int ret = read_hello(reader, &h);
 
-	if (ret < 0) {
+	if (ret == 0) {
+		if (ck_chan_take_rings(chan) == -EPROTO)
+			ck_warn("%s: offers shared memory that is not valid", ck_chan_peer(chan));
+		note_client(&h);
+		ret = serve(&h, announce, session);
+	} else {
 		ck_warn("%s: no hello: %s", ck_chan_peer(chan), strerror(-ret));
-		goto free_args;
 	}
-	if (ck_chan_take_rings(chan) == -EPROTO)
-		ck_warn("%s: offers shared memory that is not valid", ck_chan_peer(chan));
-	note_client(&g.args, client);
-	client->keep = seconds_kept(options, chan, &g.wishes);
-	if (ck_env_string("CRICKET_SESSION"))
-		memcpy(client->prefix, g.start.prefix, sizeof(client->prefix));
-	res.message = strdup("");
-	res.release = strdup(CK_RELEASE);
-	ret = prepare(options, chan, &g, output, client, &res, session);
-	if (ret == 0 && res.status == CK_HELLO_OK)
-		ret = announce(*session);
-	if (ret < 0)
-		ck_err("no session: %s", strerror(-ret));
-	else if (!res.message || !res.release)
-		ret = -ENOMEM;
-	else
-		ret = answer(chan, xid, &res, res.status == CK_HELLO_OK ? *session : NULL, client);
-	ck_chan_enter_rings(chan);
-	if (ret == 0 && res.status != CK_HELLO_OK) {
-		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,
-			client->pid, res.message);
-		cks_park_end(NULL, res.message);
-		ret = -ECONNREFUSED;
-	}
-	xdr_free((xdrproc_t)xdr_ck_hello_res, &res);
-free_args:
-	xdr_free((xdrproc_t)xdr_ck_hello_args, &g.args);
+	xdr_free((xdrproc_t)xdr_ck_hello_res, &h.res);
+	xdr_free((xdrproc_t)xdr_ck_hello_args, &h.says.args);
 	return ret;
 }

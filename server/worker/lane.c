@@ -200,8 +200,7 @@ int cks_lane_read(struct ck_chan *chan, struct ck_reader *reader, struct ck_reco
 	int ret = ck_reader_next(reader, record);
 
 	if (ret == 0)
-		ret = record->last ? ck_call_decode(record->body, record->body_size, header)
-				   : -EPROTO;
+		ret = ck_call_decode(record->body, record->body_size, header);
 	if (ret == -EPROTO)
 		ck_warn("%s: not an RPC call", ck_chan_peer(chan));
 	return ret;

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "gen/driver.h"
 #include "server/modules/modcache.h"
 #include "server/session/device_map.h"
+#include "server/session/driver.h"
 #include "server/worker/snapshot.h"
 #include "rpc/alias.h"
 #include "util/util.h"
@@ -178,4 +180,25 @@ int cks_snapshot_modules(ck_hello_res *res, struct cks_modcache *cache)
 	res->modules.modules_val = list;
 	res->modules.modules_len = (u_int)count;
 	return 0;
+}
+
+void cks_snapshot_world(const ck_hello_res *res, struct ck_hash *world)
+{
+	size_t size = 0, devices = xdr_sizeof((xdrproc_t)xdr_ck_hello_res, (void *)(uintptr_t)res);
+	unsigned char *bytes = calloc(1, devices + sizeof(struct cks_driver_file));
+	XDR xdrs;
+
+	if (bytes && cks_driver_file((struct cks_driver_file *)bytes)) {
+		size = sizeof(struct cks_driver_file);
+		xdrmem_create(&xdrs, (char *)bytes + size, (u_int)devices, XDR_ENCODE);
+		if (xdr_ck_hello_res(&xdrs, (ck_hello_res *)(uintptr_t)res))
+			size += xdr_getpos(&xdrs);
+		else
+			size = 0;
+	}
+	if (size > 0)
+		ck_hash(bytes, size, world);
+	else if (getrandom(world, sizeof(*world), 0) < 0)
+		memset(world, 0xff, sizeof(*world));
+	free(bytes);
 }

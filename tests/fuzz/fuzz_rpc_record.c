@@ -111,23 +111,20 @@ static void check_stream(struct parse *p, size_t step, uint8_t choice)
 	struct memory_chan memory;
 	struct ck_reader *reader;
 	struct ck_record record;
-	bool single, ready;
-	int ret, reads;
+	bool single;
+	int ret;
 
 	memory_chan_init(&memory, p->data, p->size, step);
 	CHECK(ck_reader_create(&memory.chan, &reader) == 0);
 	for (;;) {
 		int want = parse_next(p, &single);
 
-		ready = ck_reader_ready(reader);
-		reads = memory.reads;
 		ret = ck_reader_next(reader, &record);
-		CHECK(!ready || memory.reads == reads);
 		/* The rest of a long record that broke off is missed only when it is skipped. */
 		CHECK(ret == want);
 		if (ret < 0)
 			break;
-		CHECK(record.last && record.total == p->total);
+		CHECK(record.total == p->total);
 		CHECK(record.body_size == p->total ||
 		      (single && p->total > CK_RECORD_MAX && record.body_size >= 4096));
 		CHECK(memcmp(record.body, p->body, record.body_size) == 0);

@@ -19,6 +19,7 @@
 #include "client/wire/ahead.h"
 #include "client/wire/packing.h"
 #include "tests/unit/client_peer.h"
+#include "util/until.h"
 
 #define DEVICE 0x700000000000ull
 #define MB 1000000ull

@@ -252,8 +252,8 @@ static void memory_that_one_session_has_used_the_next_one_leases_at_once(void **
 	ckc_arena_shed(0, 0); /* a client at rest has done so on its own */
 	restart();
 	ckc_cache_clear();
-	arena->recalled[0] = false;
-	arena->levels[0] = 0;
+	arena->devices[0].recalled = false;
+	arena->devices[0].level = 0;
 	at[0] = take(1000); /* waits for its lease */
 	at[1] = take(1000);
 	lease = peer_args(CK_PROC_lease, 1);

@@ -16,6 +16,7 @@
 #include "tests/unit/client_peer.h"
 #include "rpc/status.h"
 #include "util/spin.h"
+#include "util/until.h"
 
 #define ASKED 1000
 

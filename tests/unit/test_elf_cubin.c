@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_elf_cubin.c - kernels and variables of cubins of several architectures.
+ * tests/unit/test_elf_cubin.c - kernels of cubins of several architectures.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -146,44 +146,6 @@ static void device_functions_are_no_kernels(void **state)
 	ck_kernels_free(&kernels);
 }
 
-static void assert_variable(const struct ck_variables *variables, const char *name, uint64_t size)
-{
-	for (size_t i = 0; i < variables->count; i++) {
-		if (strcmp(variables->items[i].name, name) == 0) {
-			assert_int_equal(variables->items[i].size, size);
-			return;
-		}
-	}
-	fail_msg("no variable %s", name);
-}
-
-static void variables_are_listed_with_their_size(void **state)
-{
-	struct ck_variables variables;
-
-	(void)state;
-	for (size_t i = 0; i < CK_ARRAY_SIZE(cubins); i++) {
-		struct elf_data data = elf_data_read(cubins[i].name);
-
-		assert_int_equal(ck_cubin_variables(data.bytes, data.size, &variables), 0);
-		assert_int_equal(variables.count, 3);
-		assert_variable(&variables, "counter", 4);
-		assert_variable(&variables, "table", 400);
-		assert_variable(&variables, "factors", 24);
-		ck_variables_free(&variables);
-		elf_data_free(&data);
-	}
-	struct elf_data data = elf_data_read("linked_sm_80.cubin");
-
-	assert_int_equal(ck_cubin_variables(data.bytes, data.size, &variables), 0);
-	assert_int_equal(variables.count, 3);
-	assert_variable(&variables, "pointer", 8);
-	assert_variable(&variables, "managed", 4);
-	assert_variable(&variables, "array", 28);
-	ck_variables_free(&variables);
-	elf_data_free(&data);
-}
-
 /* The text and the machine code of one source must agree on every kernel. */
 static void ptx_text_says_the_same_as_the_cubin(void **state)
 {
@@ -231,7 +193,6 @@ static void an_image_is_only_read_and_need_not_be_aligned(void **state)
 	struct elf_data data = elf_data_read("sm_90.cubin");
 	size_t size = (data.size + 2 * 4096) & ~(size_t)4095;
 	char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ck_variables variables;
 	struct ck_kernels kernels;
 
 	(void)state;
@@ -243,9 +204,6 @@ static void an_image_is_only_read_and_need_not_be_aligned(void **state)
 		assert_int_equal(ck_cubin_kernels(pages + shift, data.size, &kernels), 0);
 		assert_int_equal(kernels.count, 5);
 		ck_kernels_free(&kernels);
-		assert_int_equal(ck_cubin_variables(pages + shift, data.size, &variables), 0);
-		assert_int_equal(variables.count, 3);
-		ck_variables_free(&variables);
 	}
 	munmap(pages, size);
 	elf_data_free(&data);
@@ -353,7 +311,6 @@ int main(void)
 		cmocka_unit_test(limits_shared_memory_and_registers_are_read),
 		cmocka_unit_test(parameters_beyond_4_kilobytes_are_read),
 		cmocka_unit_test(device_functions_are_no_kernels),
-		cmocka_unit_test(variables_are_listed_with_their_size),
 		cmocka_unit_test(ptx_text_says_the_same_as_the_cubin),
 		cmocka_unit_test(code_that_can_print_is_told_from_the_rest),
 		cmocka_unit_test(an_image_is_only_read_and_need_not_be_aligned),

@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_elf_ptxhead.c - the head of PTX text: version, target, kernels, variables.
+ * tests/unit/test_elf_ptxhead.c - the head of PTX text: version, target, kernels.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -28,11 +28,6 @@ static int kernels_read(const char *text, struct ck_kernels *kernels)
 	ret = ck_ptx_kernels(exact, size, kernels);
 	free(exact);
 	return ret;
-}
-
-static int variables_read(const char *text, struct ck_variables *variables)
-{
-	return ck_ptx_variables(text, strlen(text) + 1, variables);
 }
 
 static void version_and_target_are_read(void **state)
@@ -159,33 +154,6 @@ static void limits_and_shared_memory_are_read(void **state)
 	ck_kernels_free(&kernels);
 }
 
-static void variables_are_listed_with_their_size(void **state)
-{
-	static const char text[] = HEAD
-		".extern .global .align 4 .b8 elsewhere[4];\n"
-		".visible .global .attribute(.managed) .align 8 .b8 m[24] = {1, 2};\n"
-		".global .u32 a, b[3], c = 5;\n.const .align 4 .f32 d[2][2] = {{1.0, 2.0}, "
-		"{3.0}};\n"
-		".global .u64 e[] = {a, generic(b), 7};\n.global .v4 .f32 v;\n.global .texref t;\n"
-		".global .b8 text[] = {104, 105, 0};\n"
-		".entry k(.param .u64 .ptr .global .align 4 p) { ld.global.u32 %r, [a]; }\n";
-	static const struct {
-		const char *name;
-		uint64_t size;
-	} expected[] = {{"m", 24}, {"a", 4},  {"b", 12}, {"c", 4},
-			{"d", 16}, {"e", 24}, {"v", 16}, {"text", 3}};
-	struct ck_variables variables;
-
-	(void)state;
-	assert_int_equal(variables_read(text, &variables), 0);
-	assert_int_equal(variables.count, CK_ARRAY_SIZE(expected));
-	for (size_t i = 0; i < CK_ARRAY_SIZE(expected); i++) {
-		assert_string_equal(variables.items[i].name, expected[i].name);
-		assert_int_equal(variables.items[i].size, expected[i].size);
-	}
-	ck_variables_free(&variables);
-}
-
 static void a_text_of_several_units_is_read_as_one(void **state)
 {
 	static const char text[] =
@@ -197,11 +165,6 @@ static void a_text_of_several_units_is_read_as_one(void **state)
 		     ".weak .entry t(.param .u32 a, .param .u32 b) {}\n"
 		     ".weak .entry second() {}\n.entry same(.param .u32 a) {}\n";
 	static const char *const kernel_names[] = {"t", "first", "same", "second", "same"};
-	static const struct {
-		const char *name;
-		uint64_t size;
-	} wanted[] = {{"w", 4}, {"own", 4}, {"x", 4}, {"own", 8}};
-	struct ck_variables variables;
 	struct ck_kernels kernels;
 	struct ck_ptx_head head;
 
@@ -217,13 +180,6 @@ static void a_text_of_several_units_is_read_as_one(void **state)
 	assert_int_equal(kernels.items[0].shared, 4);
 	assert_int_equal(kernels.items[4].param_count, 1);
 	ck_kernels_free(&kernels);
-	assert_int_equal(variables_read(text, &variables), 0);
-	assert_int_equal(variables.count, CK_ARRAY_SIZE(wanted));
-	for (size_t i = 0; i < variables.count; i++) {
-		assert_string_equal(variables.items[i].name, wanted[i].name);
-		assert_int_equal(variables.items[i].size, wanted[i].size);
-	}
-	ck_variables_free(&variables);
 }
 
 static void what_makes_no_sense_is_refused_and_leaves_the_output(void **state)
@@ -255,25 +211,12 @@ static void what_makes_no_sense_is_refused_and_leaves_the_output(void **state)
 		".entry k(.param .b8 a[09]) {}",
 		".entry k() { .shared .b8 s[2147483647]; .shared .b8 t[2]; }",
 	};
-	static const char *const variables_texts[] = {
-		".global",
-		".global .u32",
-		".global .u32 a",
-		".global .u32 a = {1",
-		".global a;",
-		".global .u32 a = 1}",
-		".const .b64 a[2147483647][2147483647][2147483647];",
-	};
-	struct ck_variables variables = {.count = 77};
 	struct ck_kernels kernels = {.count = 77};
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(kernels_texts); i++)
 		assert_int_equal(kernels_read(kernels_texts[i], &kernels), -ENOEXEC);
-	for (size_t i = 0; i < CK_ARRAY_SIZE(variables_texts); i++)
-		assert_int_equal(variables_read(variables_texts[i], &variables), -ENOEXEC);
 	assert_int_equal(kernels.count, 77);
-	assert_int_equal(variables.count, 77);
 	assert_int_equal(kernels_read(".entry k(.param .b8 a[32764]) {}", &kernels), 0);
 	ck_kernels_free(&kernels);
 }
@@ -310,7 +253,6 @@ int main(void)
 		cmocka_unit_test(parameters_are_laid_out_by_size_and_alignment),
 		cmocka_unit_test(only_true_kernels_are_listed),
 		cmocka_unit_test(limits_and_shared_memory_are_read),
-		cmocka_unit_test(variables_are_listed_with_their_size),
 		cmocka_unit_test(text_that_can_print_is_told_from_the_rest),
 		cmocka_unit_test(a_text_of_several_units_is_read_as_one),
 		cmocka_unit_test(what_makes_no_sense_is_refused_and_leaves_the_output),

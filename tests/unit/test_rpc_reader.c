@@ -77,7 +77,6 @@ static void assert_next(struct ck_reader *reader, size_t size, unsigned int seed
 	assert_int_equal(ck_reader_next(reader, &record), 0);
 	assert_int_equal(record.total, size);
 	assert_int_equal(record.body_size, size);
-	assert_true(record.last);
 	assert_pattern(record.body, size, 0, seed);
 }
 
@@ -89,7 +88,6 @@ static int next_error(struct ck_reader *reader)
 	if (ret < 0) {
 		assert_int_equal(record.total, 42);
 		assert_int_equal(ck_reader_next(reader, &record), ret);
-		assert_true(ck_reader_ready(reader));
 		assert_int_equal(ck_reader_bulk_begin(reader, 0), ret);
 		assert_int_equal(ck_reader_bulk(reader, &record, 0), ret);
 	}
@@ -116,11 +114,9 @@ static void several_records_in_one_read_need_no_further_read(void **state)
 	for (i = 0; i < 100; i++)
 		put_record(&s, 40 + 4 * i, i);
 	reader = reader_of(&memory, &s, SIZE_MAX);
-	assert_false(ck_reader_ready(reader));
 	for (i = 0; i < 100; i++) {
 		assert_next(reader, 40 + 4 * i, i);
 		assert_int_equal(memory.reads, 1);
-		assert_int_equal(ck_reader_ready(reader), i < 99);
 	}
 	assert_int_equal(next_error(reader), -EPIPE);
 	ck_reader_destroy(reader);
@@ -146,28 +142,6 @@ static void records_are_the_same_however_reads_are_cut(void **state)
 		for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 			assert_next(reader, sizes[i], (unsigned int)i);
 		assert_int_equal(next_error(reader), -EPIPE);
-		ck_reader_destroy(reader);
-	}
-	free(s.data);
-}
-
-static void ready_is_false_until_the_last_byte_is_buffered(void **state)
-{
-	struct stream s = {0};
-	size_t cut, first;
-
-	(void)state;
-	put_record(&s, 8, 1);
-	first = s.size;
-	put_fragment(&s, 5, false, 0, 2);
-	put_fragment(&s, 7, true, 5, 2);
-	for (cut = first; cut <= s.size; cut++) {
-		struct stream part = {.data = s.data, .size = cut};
-		struct memory_chan memory;
-		struct ck_reader *reader = reader_of(&memory, &part, SIZE_MAX);
-
-		assert_next(reader, 8, 1);
-		assert_int_equal(ck_reader_ready(reader), cut == s.size);
 		ck_reader_destroy(reader);
 	}
 	free(s.data);
@@ -523,7 +497,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(several_records_in_one_read_need_no_further_read),
 		cmocka_unit_test(records_are_the_same_however_reads_are_cut),
-		cmocka_unit_test(ready_is_false_until_the_last_byte_is_buffered),
 		cmocka_unit_test(a_peer_that_vanishes_at_any_byte_is_told_from_one_that_leaves),
 		cmocka_unit_test(fragments_are_joined_up_to_the_limit),
 		cmocka_unit_test(hostile_marks_are_refused_before_their_bytes_come),

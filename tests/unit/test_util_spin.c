@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "util/spin.h"
+#include "util/until.h"
 #include "util/util.h"
 
 /* Look for something that never comes: microseconds until looking was given up. */
