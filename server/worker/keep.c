@@ -114,8 +114,8 @@ static void attach(struct cks_keep *keep, struct ck_link *link, struct ck_chan *
 	if (ret == 0)
 		ck_lasting_resend(link->chan);
 	else
-		ck_info("%s: a link that comes to nothing: %s", ck_chan_peer(link->chan),
-			strerror(-ret));
+		ck_info("%s: a connection that cannot replace a lost one: %s",
+			ck_chan_peer(link->chan), strerror(-ret));
 }
 
 int cks_keep_link(struct cks_keep *keep, struct ck_chan *connection, uint32_t xid,

@@ -207,7 +207,7 @@ def test_a_required_audit_log_that_cannot_be_written_refuses_sessions(begin):
 
 @pytest.mark.parametrize("options, words", [(["--audit", "/nowhere/audit"], "/nowhere/audit: No such file"),
                                             (["--audit", "here"], "not an absolute path"),
-                                            (["--audit-required"], "one without the other")])
+                                            (["--audit-required"], "must be given together")])
 def test_a_server_without_its_audit_log_does_not_start(options, words):
     result = subprocess.run([SERVER, "--driver", "emu", "--no-unix", *options], env=clean_env(), capture_output=True,
                             text=True, timeout=60)
