@@ -255,7 +255,7 @@ class Launcher:
                 n = 0
             if not n:
                 raise LaunchError({"stage": "service", "code": "LAUNCHER_LOST", "exit": 8,
-                                   "message": "the launcher has gone"})
+                                   "message": "the launcher has ended"})
             have += n
         return data
 

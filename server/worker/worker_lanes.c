@@ -63,7 +63,7 @@ static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 
 	if (ret == CK_DISPATCH_BYE) {
 		drain();
-		worker_end("bye");
+		worker_end("the program has ended");
 	}
 	if (ret == -EPROTO)
 		worker_end("the client broke the protocol");
@@ -83,7 +83,7 @@ static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reade
 
 	if (ret == -EPROTO)
 		worker_end("the client broke the protocol");
-	worker_end(ret == 0 ? "the client has gone" : strerror(-ret));
+	worker_end(ret == 0 ? "the client has ended" : strerror(-ret));
 }
 
 /* From now on, the session lives as long as its command connection. */
