@@ -74,14 +74,13 @@ static int open_named(const char *named, bool says)
 	} else if (!says) {
 		return -EREMOTE;
 	} else {
-		ckx_error("%s: a server tells its state on its own machine only: run this there, "
-			  "as in "
-			  "ssh HOST cricket status",
+		ckx_error("%s: the state of a server is available on its own machine only: run "
+			  "this there, as in ssh HOST cricket status",
 			  text);
 		return -EREMOTE;
 	}
 	if (fd < 0 && says)
-		ckx_error("no server on this host tells its state at %s: %s", text, strerror(-fd));
+		ckx_error("no server on this host answers at %s: %s", text, strerror(-fd));
 	return fd;
 }
 

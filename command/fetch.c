@@ -88,8 +88,7 @@ static int take_one(struct ckx_fetch *f, const ck_file *file,
 		ck_hash(bytes, file->size, &hash);
 		ret = memcmp(hash.bytes, file->hash, sizeof(hash.bytes)) == 0
 			      ? take(data, file, bytes)
-			      : (ckx_error("%s has arrived damaged: its hash is another one",
-					   file->name),
+			      : (ckx_error("%s is damaged: its hash is wrong", file->name),
 				 -EBADMSG);
 	}
 	free(bytes);

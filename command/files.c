@@ -94,7 +94,7 @@ static bool good_list(const ck_files_res *res)
 static int judge(const ck_files_res *res, char why[CKX_FILES_WHY])
 {
 	if (res->status == CK_FILES_OK) {
-		snprintf(why, CKX_FILES_WHY, "its list of files makes no sense");
+		snprintf(why, CKX_FILES_WHY, "its list of files is invalid");
 		return good_list(res) ? 0 : -EPROTO;
 	}
 	snprintf(why, CKX_FILES_WHY, "%s", res->message);

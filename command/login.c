@@ -63,7 +63,7 @@ static int keep(struct ckx_server *server, const char *text)
 	if (ret == 0)
 		ret = ckx_token_keep(server->address, server->token);
 	if (ret == 0)
-		printf("The token of %s is kept.\n", text);
+		printf("The token of %s is stored.\n", text);
 	return ret;
 }
 

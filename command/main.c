@@ -9,41 +9,44 @@
 #define SERVER_OPTION "  -s, --server SERVER   a name of `cricket servers`, or an address\n"
 #define GPU_OPTIONS                                                                                \
 	SERVER_OPTION                                                                              \
-	"  -g, --gpus N          show the program the first N GPUs of the server; of several "     \
-	"servers (a list,\n"                                                                       \
-	"                        srv:NAME, file:/PATH), choose N GPUs that are free\n"             \
-	"  -d, --devices LIST    show it these GPUs, as in 0,2; none: no GPU\n"                    \
-	"  -m, --mem SIZE        give it at most so much memory of each, as in 20G\n"              \
+	"  -g, --gpus N          use the first N GPUs of the server; with several servers (a\n"    \
+	"                        list, srv:NAME, file:/PATH), choose N free GPUs\n"                \
+	"  -d, --devices LIST    use these GPUs, as in 0,2; none: no GPU\n"                        \
+	"  -m, --mem SIZE        limit the program to this memory on each GPU, as in 20G\n"        \
 	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"            \
-	"  -W, --worker-prefix NAME  start the worker through this command of the server's "       \
-	"policy\n"                                                                                 \
-	"  -n, --nccl WHERE      NCCL runs on the servers (workers), unchanged above the client\n" \
-	"                        (program), or on the servers if there are several (auto)\n"
+	"  -W, --worker-prefix NAME\n"                                                             \
+	"                        start the worker through this command of the server's policy\n"   \
+	"  -n, --nccl WHERE      run NCCL on the servers (workers), in the program (program), "    \
+	"or\n"                                                                                     \
+	"                        on the servers if there are several (auto, the default)\n"
 
 static const struct ckx_command commands[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
 	 GPU_OPTIONS
-	 "  -p, --profile FILE    write a timeline of calls, messages and GPU for Perfetto\n",
+	 "  -p, --profile FILE    write a timeline of calls, messages and GPU work for Perfetto\n",
 	 ckx_run},
 	{"env", "[OPTION]...", "Print the variables that `cricket run` sets.",
 	 GPU_OPTIONS
 	 "  -f, --format FORMAT   sh (default), fish, or plain (NAME=VALUE, for files)\n",
 	 ckx_env},
-	{"check", "[--json] [SERVER]", "Try a server step by step, and say what to do if it fails.",
+	{"check", "[--json] [SERVER]",
+	 "Test a server step by step, and explain what to do if a step fails.",
 	 SERVER_OPTION "  -j, --json            as JSON\n", ckx_check},
 	{"status", "[--json | --watch] [SERVER]", "List the sessions of a server on this host.",
 	 SERVER_OPTION "  -j, --json            as JSON\n"
-		       "  -w, --watch           again each second, with rates\n",
+		       "  -w, --watch           repeat every second, with rates\n",
 	 ckx_status},
-	{"metrics", "[--identities] [SERVER]", "Print its state as metrics for Prometheus.",
-	 SERVER_OPTION "  -i, --identities      also sessions and memory of each identity\n",
+	{"metrics", "[--identities] [SERVER]",
+	 "Print the state of a server on this host as metrics for Prometheus.",
+	 SERVER_OPTION "  -i, --identities      include sessions and memory of each identity\n",
 	 ckx_metrics},
-	{"top", "[SERVER]", "Show them live, with keys to sort, suspend and end.", SERVER_OPTION,
+	{"top", "[SERVER]", "Show the sessions of a server on this host live.", SERVER_OPTION,
 	 ckx_top},
 	{"suspend", "[-s SERVER] SESSION", "Move a session's GPU memory into host memory.",
 	 SERVER_OPTION, ckx_session},
-	{"resume", "[-s SERVER] SESSION [DEVICE]", "Move it back, or to another GPU of the server.",
-	 SERVER_OPTION, ckx_session},
+	{"resume", "[-s SERVER] SESSION [DEVICE]",
+	 "Move a suspended session back to its GPU, or to another one.", SERVER_OPTION,
+	 ckx_session},
 	{"end", "[-s SERVER] SESSION", "End a session: its program's CUDA calls fail.",
 	 SERVER_OPTION, ckx_session},
 	{"checkpoint", "[-s SERVER] SESSION DIR [ADDRESS]", "Write a session into files.",
@@ -52,22 +55,21 @@ static const struct ckx_command commands[] = {
 	 ckx_session},
 	{"move", "[-s SERVER] SESSION ADDRESS [VIA]", "Move a session to another server, over ssh.",
 	 SERVER_OPTION, ckx_move},
-	{"drain", "[-s SERVER] [TIME]",
-	 "Begin no session, and stop when the running ones have ended.", SERVER_OPTION,
-	 ckx_session},
-	{"trace", "FILE", "Convert a file of CRICKET_TRACE for Perfetto, to standard output.", NULL,
-	 ckx_trace},
+	{"drain", "[-s SERVER] [TIME]", "Let a server stop when its sessions have ended.",
+	 SERVER_OPTION, ckx_session},
+	{"trace", "FILE", "Convert a file of CRICKET_TRACE for Perfetto.", NULL, ckx_trace},
 	{"servers", "[--json] [--state] [SERVER]",
 	 "List the servers of the configuration files, or the state of servers.",
-	 "  -s, --server SERVER   show the state of these: names, addresses, a list of them, "
-	 "srv:NAME or file:/PATH\n"
-	 "  -t, --state           the state of all that are configured\n"
+	 "  -s, --server SERVER   show the state of these servers: names, addresses, a list,\n"
+	 "                        srv:NAME or file:/PATH\n"
+	 "  -t, --state           show the state of all configured servers\n"
 	 "  -j, --json            as JSON\n",
 	 ckx_servers},
-	{"login", "[OPTION]... [SERVER]", "Keep the token of a server, read from standard input.",
-	 "  -r, --remove          forget it\n"
-	 "  -i, --install[=PREFIX]  install the client of the server's release, below ~/.local or "
-	 "PREFIX\n",
+	{"login", "[OPTION]... [SERVER]", "Store the token of a server, read from standard input.",
+	 "  -r, --remove          remove the token\n"
+	 "  -i, --install[=PREFIX]\n"
+	 "                        install the client of the server's release, below ~/.local or\n"
+	 "                        PREFIX\n",
 	 ckx_login},
 	{NULL, NULL, NULL, NULL, NULL},
 };
@@ -78,7 +80,7 @@ static int help(void)
 	       "Use the GPUs of another machine.\n\nCommands:\n");
 	for (const struct ckx_command *c = commands; c->name; c++)
 		printf("  %-11s %s\n", c->name, c->purpose);
-	printf("\n`cricket COMMAND --help` says more, and cricket(1) all.\n");
+	printf("\nSee `cricket COMMAND --help` and cricket(1) for details.\n");
 	return CKX_OK;
 }
 

@@ -135,7 +135,7 @@ int ckx_move(const struct ckx_command *self, int argc, char **argv)
 		words[n++] = argv[optind + i];
 	pid = start(words, &out);
 	if (pid < 0) {
-		ckx_error("no process to move it: %s", strerror(-pid));
+		ckx_error("no process for the move: %s", strerror(-pid));
 		return CKX_FAILED;
 	}
 	return finish(pid, out, what);

@@ -119,7 +119,7 @@ void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *o)
 		ret = hear(chan, o);
 	ck_chan_close(chan);
 	if (ret == -EOPNOTSUPP)
-		snprintf(o->why, sizeof(o->why), "its release is older: it does not tell");
+		snprintf(o->why, sizeof(o->why), "its release is too old to report its GPUs");
 	else if (ret < 0)
 		snprintf(o->why, sizeof(o->why), "it does not answer: %s", strerror(-ret));
 }

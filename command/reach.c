@@ -162,7 +162,6 @@ void ckx_reach(const struct ckx_server *server, struct ckx_reach *r)
 	ret = time_calls(chan, r);
 	if (!r->speaks)
 		snprintf(r->why, sizeof(r->why),
-			 "what listens there does not answer as a Cricket server: %s",
-			 strerror(-ret));
+			 "the program at this address is not a Cricket server: %s", strerror(-ret));
 	ck_chan_close(chan);
 }

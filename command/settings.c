@@ -73,7 +73,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 		}
 	}
 	if (w->gpus && w->devices) {
-		ckx_error("--gpus and --devices are not for the same run");
+		ckx_error("--gpus and --devices cannot be used together");
 		return -EINVAL;
 	}
 	return 0;
@@ -158,7 +158,8 @@ static int add_library(struct ckx_settings *s, int nccl)
 	if (ret < 0)
 		return ret;
 	if (strpbrk(folder, ": ")) {
-		ckx_error("%s: the dynamic linker takes no path with blanks or colons: install the "
+		ckx_error("%s: the dynamic linker does not accept a path with spaces or colons: "
+			  "install the "
 			  "client elsewhere",
 			  folder);
 		return -EINVAL;

@@ -78,7 +78,7 @@ int ckx_trace(const struct ckx_command *self, int argc, char **argv)
 	if (fflush(stdout) != 0)
 		return ckx_error("writing the events: %s", strerror(errno));
 	if (count == 0)
-		return ckx_error(
-			"%s has no line of a trace: run the program with CRICKET_TRACE=FILE", path);
+		return ckx_error("%s contains no trace: run the program with CRICKET_TRACE=FILE",
+				 path);
 	return CKX_OK;
 }

@@ -51,7 +51,7 @@ static int scalar_set(struct ckl_reading *r, struct ckl_arg *arg, const json_t *
 		arg->text = json_string_value(value);
 		arg->text_size = json_string_length(value);
 	} else {
-		return ckl_fail_input(r->fail, "a scalar is no number");
+		return ckl_fail_input(r->fail, "a scalar is not a number");
 	}
 	return 0;
 }
@@ -73,7 +73,7 @@ static int scalars_of_leaf(struct ckl_reading *r, const struct ckl_leaf *leaf)
 		arg->text = at;
 		arg->text_size = size;
 	}
-	return ret < 0 ? ckl_fail_input(r->fail, "a scalar is no number") : 0;
+	return ret < 0 ? ckl_fail_input(r->fail, "a scalar is not a number") : 0;
 }
 
 /* {"type": ..., "value": ...}: one value, or several of a vector that is passed by value. */
@@ -108,7 +108,7 @@ static int args_read(struct ckl_reading *r, json_t *args)
 	if (leaf)
 		return scalars_of_leaf(r, leaf);
 	if (!json_is_array(args))
-		return ckl_fail_input(r->fail, "\"args\" is no list");
+		return ckl_fail_input(r->fail, "\"args\" is not a list");
 	json_array_foreach(args, i, value)
 	{
 		json_t *own = json_object_get(value, "name");
@@ -121,7 +121,7 @@ static int args_read(struct ckl_reading *r, json_t *args)
 		} else if (json_object_get(value, "value")) {
 			ret = typed_scalar(r, value, json_object_get(value, "value"));
 		} else if (own && !json_is_string(own)) {
-			ret = ckl_fail_input(r->fail, "a \"name\" is no string");
+			ret = ckl_fail_input(r->fail, "a \"name\" is not a string");
 		} else {
 			/* Labels live with the document. */
 			name = own ? json_string_value(own) : json_string_value(label);
@@ -146,7 +146,7 @@ static int scalars_read(struct ckl_reading *r, const json_t *scalars)
 	if (leaf)
 		return scalars_of_leaf(r, leaf);
 	if (!json_is_array(scalars))
-		return ckl_fail_input(r->fail, "\"scalars\" is no list");
+		return ckl_fail_input(r->fail, "\"scalars\" is not a list");
 	json_array_foreach(scalars, i, value)
 	{
 		if (json_is_object(value)) {
@@ -171,7 +171,7 @@ static int arrays_read(struct ckl_reading *r, json_t *arrays, json_t *order)
 	int ret;
 
 	if (!json_is_object(arrays))
-		return ckl_fail_input(r->fail, "\"arrays\" is no object");
+		return ckl_fail_input(r->fail, "\"arrays\" is not an object");
 	if (!order) {
 		json_object_foreach(arrays, name, value)
 		{
@@ -188,7 +188,7 @@ static int arrays_read(struct ckl_reading *r, json_t *arrays, json_t *order)
 		void *entry = json_object_iter_at(arrays, json_string_value(value));
 
 		if (!entry)
-			return ckl_fail_input(r->fail, "\"order\" names %s, which is no array",
+			return ckl_fail_input(r->fail, "\"order\" names %s, which is not an array",
 					      json_string_value(value));
 		ret = ckl_reading_array(r, json_object_iter_key(entry),
 					json_object_iter_value(entry));
@@ -220,7 +220,7 @@ static int return_read(struct ckl_reading *r, const json_t *value)
 			found = arg->returned = true;
 		}
 		if (!found) {
-			ckl_fail_input(r->fail, "\"return\" names %s, which is no array",
+			ckl_fail_input(r->fail, "\"return\" names %s, which is not an array",
 				       json_string_value(name));
 			json_decref(names);
 			return -EINVAL;

@@ -40,7 +40,7 @@ static int count_set(struct ckl_reading *r, struct ckl_arg *arg, const json_t *o
 	if (ret < 0)
 		return ret;
 	if (known && count != arg->count)
-		return ckl_fail_input(r->fail, "%s: \"n\" is %llu, and %zu elements are there",
+		return ckl_fail_input(r->fail, "%s: \"n\" is %llu, but there are %zu elements",
 				      arg->name, (unsigned long long)count, arg->count);
 	if (!known && !json_object_get(object, "n"))
 		return ckl_fail_input(r->fail, "%s: \"n\" is missing", arg->name);
@@ -76,11 +76,11 @@ static int base64_set(struct ckl_reading *r, struct ckl_arg *arg, const json_t *
 	const char *text = json_string_value(value);
 
 	if (!text || length % 4 != 0)
-		return ckl_fail_input(r->fail, "%s: \"b64\" is no base64", arg->name);
+		return ckl_fail_input(r->fail, "%s: \"b64\" is not base64", arg->name);
 	for (size_t i = length; i > 0 && i > length - 2 && text[i - 1] == '='; i--)
 		bytes--;
 	if (bytes % ckl_type_size(arg->type) != 0)
-		return ckl_fail_input(r->fail, "%s: %zu bytes are no whole number of elements",
+		return ckl_fail_input(r->fail, "%s: %zu bytes are not a whole number of elements",
 				      arg->name, bytes);
 	arg->source = CK_FROM_BASE64;
 	arg->text = text;
@@ -117,7 +117,7 @@ static int source_set(struct ckl_reading *r, struct ckl_arg *arg, const json_t *
 	if (given > 1)
 		return ckl_fail_input(r->fail, "%s has its data in more than one place", arg->name);
 	if (data && !leaf)
-		return ckl_fail_input(r->fail, "%s: \"data\" is no flat list", arg->name);
+		return ckl_fail_input(r->fail, "%s: \"data\" is not a flat list", arg->name);
 	if (leaf) {
 		leaf_set(r, arg, leaf);
 		return count_set(r, arg, object, true);
@@ -189,7 +189,7 @@ int ckl_reading_array(struct ckl_reading *r, const char *name, json_t *value)
 		return 0;
 	}
 	if (!json_is_object(value))
-		return ckl_fail_input(r->fail, "%s is no array", name);
+		return ckl_fail_input(r->fail, "%s is not an array", name);
 	ret = keys_check(r, name, value);
 	if (ret == 0)
 		ret = ckl_reading_type(r, arg, value);

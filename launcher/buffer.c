@@ -126,7 +126,7 @@ static int host_bytes(const struct ckl_arg *arg, struct ckl_buffer *buffer, cons
 		return ckl_type_read_all(arg->type, arg->text, arg->text_size, arg->count,
 					 buffer->host, arg->name, fail);
 	if (ckl_base64_read(arg->text, arg->text_size, buffer->host, buffer->size) < 0)
-		return ckl_fail_input(fail, "%s: \"b64\" is no base64", arg->name);
+		return ckl_fail_input(fail, "%s: \"b64\" is not base64", arg->name);
 	return 0;
 }
 

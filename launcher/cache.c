@@ -204,7 +204,7 @@ int ckl_cache_get(struct ckl_cache *cache, const struct ck_hash *key, struct ckl
 		utimensat(cache->root, meta, NULL, 0);
 	}
 	if (ret == -EBADMSG) {
-		ck_warn("kernel cache: %s is damaged and goes", name);
+		ck_warn("kernel cache: %s is damaged, and is removed", name);
 		ckl_cache_remove(cache, name);
 	}
 	return ret < 0 ? -ENOENT : 0;

@@ -113,7 +113,7 @@ static void client_accept(struct daemon *d)
 	if (client && is_admitted(sock))
 		pid = fork();
 	else
-		ck_warn("a client is turned away: %s", client ? "another user's" : "too many");
+		ck_warn("a client is refused: %s", client ? "another user's" : "too many");
 	if (pid == 0)
 		session_run(d, sock);
 	if (pid > 0) {

@@ -43,7 +43,7 @@ static int open_driver(struct ckl_driver *driver, const char *which, struct ckl_
 				: "");
 	if (!find_functions(driver))
 		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER",
-				"%s is no CUDA driver library", which);
+				"%s is not a CUDA driver library", which);
 	return 0;
 }
 

@@ -97,14 +97,15 @@ static int read_serially(enum ckl_type type, struct ckl_elements it, size_t coun
 	     i += read_run(type, &it, count - i, out + i * step)) {
 		if (!ckl_type_read(type, at, length, false, out + i * step))
 			return !fail ? -EINVAL
-				     : ckl_fail_input(fail, "%s: element %zu, %.*s, is no %s", what,
-						      i, (int)ck_min(length, (size_t)40), at,
+				     : ckl_fail_input(fail,
+						      "%s: element %zu, %.*s, is not of type %s",
+						      what, i, (int)ck_min(length, (size_t)40), at,
 						      ckl_type_name(type));
 		i++;
 	}
 	if (ret == 0 && i == count)
 		return 0;
-	return fail ? ckl_fail_input(fail, "%s: element %zu is no number", what, i) : -EINVAL;
+	return fail ? ckl_fail_input(fail, "%s: element %zu is not a number", what, i) : -EINVAL;
 }
 
 struct piece {

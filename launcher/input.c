@@ -59,7 +59,7 @@ static int frame_end(struct ckl_input *input, const char *text, size_t have, siz
 		ret = ckl_frame_size(text, &input->frame_size);
 	if (ret < 0)
 		return ckl_fail_input(fail, ret == -EPROTO ? "a frame of another version"
-							   : "this is no frame");
+							   : "this is not a frame");
 	if (input->frame_size > input->limit)
 		return ckl_fail(fail, CK_EXIT_MEMORY, "memory", "MESSAGE_TOO_LARGE",
 				"a frame of %llu bytes; %llu are allowed",
@@ -79,7 +79,7 @@ static int text_end(struct ckl_input *input, const char *text, size_t have, size
 	if (ret == -E2BIG)
 		return ckl_fail_input(fail, "nested more than %d deep", CK_SCAN_DEPTH);
 	if (ret < 0)
-		return ckl_fail_input(fail, "this is no JSON object");
+		return ckl_fail_input(fail, "this is not a JSON object");
 	*size = input->scan.at;
 	if (*size > input->limit)
 		return ckl_fail(fail, CK_EXIT_MEMORY, "memory", "MESSAGE_TOO_LARGE",

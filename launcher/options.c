@@ -80,34 +80,35 @@ static const char usage[] =
 static void print_help(void)
 {
 	fputs(usage, stdout);
-	puts("Run a kernel of FILE (PTX, cubin, fat binary, or CUDA C++ by the suffix .cu) on the\n"
-	     "arrays that stdin has as JSON or as frames; the results go to stdout. FILE may be a\n"
+	puts("Run a kernel of FILE (PTX, cubin, fat binary, or CUDA C++ in a file *.cu) on arrays\n"
+	     "from stdin, as JSON or binary frames, and write the results to stdout. FILE may be "
+	     "a\n"
 	     "pipe, or - for stdin.\n\n"
-	     "  --request FILE        read the request from there, not from stdin\n"
-	     "  --batch               many requests from stdin; arrays can stay on the GPU\n"
-	     "  --daemon PATH         the same for each client of a unix socket; auto: the usual "
-	     "path\n"
-	     "  --connect PATH        let a daemon do it; auto: if one is there\n"
+	     "  --request FILE        read the request from FILE instead of stdin\n"
+	     "  --batch               read many requests from stdin; arrays can stay on the GPU\n"
+	     "  --daemon PATH         serve batches to clients of a unix socket; auto: the "
+	     "default\n"
+	     "                        path\n"
+	     "  --connect PATH        use a daemon; auto: if one runs\n"
 	     "  --connect HOST[:PORT] use the GPU of a cricket-rpc-server\n"
 	     "  --driver WHICH        auto, cuda, emu, remote, or the path of a driver library\n"
-	     "  --device N            which GPU (0)\n"
-	     "  --shared BYTES        dynamic shared memory of a block (0)\n"
+	     "  --device N            number of the GPU (default 0)\n"
+	     "  --shared BYTES        dynamic shared memory of a block (default 0)\n"
 	     "  --timeout-ms N        end a launch that takes longer\n"
-	     "  --timing              say how long the parts took\n"
-	     "  --lend                with --batch: who reads stdout reads it with read(2), so "
-	     "large\n"
-	     "                        results need not be copied into the pipe\n"
-	     "  --format json|bin     form of errors that come before a request\n"
-	     "  --option OPTION       for the compiler, as in --option=-DN=4; several times\n"
-	     "  --compiler WHICH      auto, nvrtc, nvcc, or a file\n"
-	     "  --compile FILE        put CUDA C++ into the cache and say where; needs no GPU. "
-	     "From\n"
-	     "                        stdin (-), its files are called NAME\n"
-	     "  --arch SM             for which architecture --compile does (75)\n"
+	     "  --timing              add the durations of the parts to the reply\n"
+	     "  --lend                with --batch: do not copy large results into the pipe; the\n"
+	     "                        reader of stdout must use read(2)\n"
+	     "  --format json|bin     form of errors that occur before a request is read\n"
+	     "  --option OPTION       option for the compiler, as in --option=-DN=4; may be given\n"
+	     "                        several times\n"
+	     "  --compiler WHICH      auto, nvrtc, nvcc, or the path of one\n"
+	     "  --compile FILE        put CUDA C++ into the cache and print its place; needs no\n"
+	     "                        GPU. For stdin (-), NAME is the name of its files\n"
+	     "  --arch SM             architecture for --compile (default 75)\n"
 	     "  --cache COMMAND       ls, prune or verify the kernel cache\n"
-	     "  --cache-dir DIR       where it is\n"
-	     "  --cache-size BYTES    most bytes of it, with K, M, G or T (1G)\n"
-	     "  --max-input BYTES     most bytes of a request (16G)\n"
+	     "  --cache-dir DIR       folder of the kernel cache\n"
+	     "  --cache-size BYTES    maximum size of the cache, with K, M, G or T (default 1G)\n"
+	     "  --max-input BYTES     maximum size of a request (default 16G)\n"
 	     "  --log LEVELS          as CRICKET_LOG\n"
 	     "  --help, --version");
 }
@@ -133,7 +134,7 @@ static int parse_number(const char *text, long low, long high, long *out)
 	errno = 0;
 	*out = strtol(text, &end, 10);
 	if (errno || end == text || *end || *out < low || *out > high)
-		return refuse("not a number that makes sense here", text);
+		return refuse("not a valid number here", text);
 	return 0;
 }
 
@@ -364,9 +365,9 @@ int ckl_options_parse(int argc, char **argv, struct ckl_options *o)
 	if (!o->driver)
 		o->driver = ck_env_string("CRICKET_DRIVER");
 	if (o->mode == CK_MODE_DAEMON && o->connect)
-		return refuse("a daemon is no client of another", o->daemon);
+		return refuse("--daemon and --connect cannot be used together", o->daemon);
 	if (o->request && o->mode != CK_MODE_ONCE && o->mode != CK_MODE_BATCH)
-		return refuse("nothing here reads a request", o->request);
+		return refuse("this mode reads no request", o->request);
 	if (o->mode == CK_MODE_ONCE)
 		return parse_launch(o, argv + optind, argc - optind);
 	if (o->mode == CK_MODE_COMPILE && optind < argc)

@@ -171,7 +171,7 @@ int ckl_params_scalar(const struct ck_kernel *kernel, const struct ckl_request *
 	if (arg->list)
 		return ckl_type_read_all(type, text, arg->text_size, arg->count, out, what, fail);
 	if (!ckl_type_read(type, text, arg->text_size, !arg->type, out))
-		return ckl_fail_input(fail, "argument %zu: %.*s is no %s of %u bytes", index,
+		return ckl_fail_input(fail, "argument %zu: %.*s is not a %s of %u bytes", index,
 				      (int)ck_min(arg->text_size, (size_t)40), text,
 				      ckl_type_is_float(type) ? "number" : "whole number",
 				      param->size);

@@ -39,7 +39,7 @@ json_t *ckl_reading_strings(const struct ckl_reading *r, const json_t *value, co
 		list = NULL;
 	}
 	if (!list)
-		ckl_fail_input(r->fail, "%s is no list of strings", what);
+		ckl_fail_input(r->fail, "%s is not a list of strings", what);
 	return list;
 }
 
@@ -52,7 +52,7 @@ int ckl_reading_number(const struct ckl_reading *r, const json_t *object, const 
 		return 0;
 	if (!json_is_integer(value) || json_integer_value(value) < 0 ||
 	    (uint64_t)json_integer_value(value) > limit)
-		return ckl_fail_input(r->fail, "\"%s\" is no whole number up to %llu", key,
+		return ckl_fail_input(r->fail, "\"%s\" is not a whole number up to %llu", key,
 				      (unsigned long long)limit);
 	*out = (uint64_t)json_integer_value(value);
 	return 0;
@@ -66,7 +66,7 @@ int ckl_reading_string(const struct ckl_reading *r, const json_t *object, const 
 	if (!value)
 		return 0;
 	if (!json_is_string(value))
-		return ckl_fail_input(r->fail, "\"%s\" is no string", key);
+		return ckl_fail_input(r->fail, "\"%s\" is not a string", key);
 	*out = json_string_value(value);
 	return 0;
 }
@@ -96,7 +96,7 @@ static int dim_read(struct ckl_reading *r, const char *key, uint32_t out[3])
 		return 0;
 	}
 	if (!leaf || leaf->count < 1 || leaf->count > 3)
-		return ckl_fail_input(r->fail, "\"%s\" is no list of one to three sizes", key);
+		return ckl_fail_input(r->fail, "\"%s\" is not a list of one to three sizes", key);
 	memcpy(out, sizes, sizeof(sizes));
 	return ckl_type_read_all(CK_TYPE_U32, r->text + leaf->start, leaf->end - leaf->start,
 				 leaf->count, out, key, r->fail);
@@ -286,7 +286,7 @@ static int scan_text(struct ckl_reading *r, size_t size, struct ckl_scan *given)
 		return ckl_fail_input(r->fail, "nested more than %d deep", CK_SCAN_DEPTH);
 	if (ret != 1)
 		return ckl_fail_input(r->fail, ret == 0 ? "the JSON document is cut off"
-							: "this is no JSON object");
+							: "this is not a JSON object");
 	return 0;
 }
 

@@ -159,7 +159,8 @@ int ckl_store_compile(const struct ckl_options *options)
 		ckl_compile_ptx(cache, &in, &ptx, &size, &fail);
 	if (!fail.exit && ck_hash_equal(&key, &none))
 		ckl_fail(&fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
-			 "what the source includes cannot be told without a compiler");
+			 "the files that the source includes cannot be determined without a "
+			 "compiler");
 	ret = fail.exit || print_entry(cache, &key, &fail) < 0 ? print_fail(&fail) : CK_EXIT_OK;
 	ckl_includes_free(&includes);
 	ckl_cache_close(cache);

@@ -49,7 +49,7 @@ static void refuse_libc(unsigned int half, const char *file, int error,
 	if (error == -ENOEXEC)
 		ck_die("%s: %s: a libc that this loader does not know: no call of %s was "
 		       "found%s%s; "
-		       "'kernel-loader --check' on it says more",
+		       "'kernel-loader --check' shows details",
 		       ck_halves[half].name, file, found->call ? found->call : "anything",
 		       found->function ? " in its function " : "",
 		       found->function ? found->function : "");
@@ -286,12 +286,12 @@ void ck_half_ready(struct lh_half *h)
 	int ret;
 
 	if (ck_map_stray(stray))
-		ck_die("%s: %s does not lie in its window: a libc that makes calls in a way that "
+		ck_die("%s: %s is not in its window: a libc that makes calls in a way that "
 		       "this loader does "
 		       "not know",
 		       ck_halves[half].name, stray);
 	if (!ck_halves[half].known_libc)
-		ck_die("%s: its libc.so.6 has not been met", ck_halves[half].name);
+		ck_die("%s: its libc.so.6 was not found", ck_halves[half].name);
 	ret = ck_patch_exit(half, at, half_exit);
 	if (ret)
 		ck_die("%s: cannot intercept _exit: %m", ck_halves[half].name, -ret);

@@ -105,5 +105,5 @@ void ck_main(uint64_t *stack)
 	ck_thread_first();
 	for (unsigned int i = 1; i <= ck_info.halves; i++)
 		ck_half_run(i % ck_info.halves);
-	ck_die("the application came back");
+	ck_die("the application returned");
 }

@@ -11,11 +11,13 @@
 static const char usage[] =
 	"usage: kernel-loader [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
 	"Runs PROGRAM in one address space with lower halves, each with a libc of its own.\n"
-	"  --lh NAME=FILE[@0xBASE]  a lower half: its program, or 'local' for NAME_lh.exe on the\n"
-	"                           machine's own library; where its window begins\n"
-	"  --map                    who lies where, on stderr, when PROGRAM is about to start\n"
-	"  --gdb FILE               commands for gdb that name every half's symbols\n"
-	"  --check FILE...          whether these files, each an ld.so or a libc, are known\n"
+	"  --lh NAME=FILE[@0xBASE]  a lower half: its program, or 'local' for NAME_lh.exe with "
+	"the\n"
+	"                           machine's own library; the address of its window\n"
+	"  --map                    print the memory of all halves on stderr before PROGRAM "
+	"starts\n"
+	"  --gdb FILE               write gdb commands that load the symbols of all halves\n"
+	"  --check FILE...          report whether the loader knows these files (ld.so or libc)\n"
 	"  --help, --version\n";
 
 static char *local_args[] = {"local", NULL};

@@ -62,7 +62,7 @@ static void place_given(void)
 		if (!h->base)
 			continue;
 		if (h->base % PAGE || h->base >= CK_ADDRESS_END - WINDOW_MIN)
-			ck_die("%s: no half can lie at 0x%x", h->name, h->base);
+			ck_die("%s: a half cannot be at 0x%x", h->name, h->base);
 		h->end = h->base + CK_WINDOW_SIZE;
 		if (h->end > CK_ADDRESS_END)
 			h->end = CK_ADDRESS_END;

@@ -61,13 +61,16 @@ static void print_help(void)
 {
 	puts("Usage: m3-server [OPTION]...\n"
 	     "Own GPU memory that programs share by name.\n\n"
-	     "  --socket PATH     of the socket (default: CRICKET_M3, else the usual places)\n"
-	     "  --mode MODE       of the socket's file, octal (default 0600: this user only)\n"
+	     "  --socket PATH     path of the socket (default: CRICKET_M3, else the usual places)\n"
+	     "  --mode MODE       octal mode of the socket (default 0600: this user only)\n"
 	     "  --driver WHICH    auto, cuda, emu, or the path of a driver library\n"
-	     "  --quota BYTES     that one user may have, with K, M, G or T (default: no limit)\n"
-	     "  --regions N       that one user may have (default 1024; 0: no limit)\n"
-	     "  --idle SECONDS    end after so long without clients and regions (default: never)\n"
-	     "  --detach          go to the background as soon as clients are served\n"
+	     "  --quota BYTES     maximum memory of one user, with K, M, G or T (default: no "
+	     "limit)\n"
+	     "  --regions N       maximum number of regions of one user (default 1024; 0: no "
+	     "limit)\n"
+	     "  --idle SECONDS    end after this time without clients and regions (default: "
+	     "never)\n"
+	     "  --detach          continue in the background when clients can connect\n"
 	     "  --log LEVELS      as CRICKET_LOG\n"
 	     "  --help, --version");
 }

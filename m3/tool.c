@@ -320,21 +320,22 @@ static int run_shell(m3_client *c, int argc, char **argv)
 }
 
 static const struct command commands[] = {
-	{"alloc", "NAME SIZE [DEVICE [MODE]]", "make a region, or find it", run_alloc, 2, 4},
+	{"alloc", "NAME SIZE [DEVICE [MODE]]", "create a region, or open it", run_alloc, 2, 4},
 	{"ls", "[PREFIX]", "list regions", run_ls, 0, 1},
-	{"stat", "NAME", "what a region is", run_stat, 1, 1},
-	{"rm", "NAME", "take its name; its last user takes the memory", run_rm, 1, 1},
-	{"read", "NAME OFFSET LENGTH", "its bytes to stdout", run_read, 3, 3},
-	{"write", "NAME OFFSET TEXT", "bytes into it; - for those of stdin", run_write, 3, 3},
-	{"memset", "NAME OFFSET LENGTH BYTE", "fill it", run_memset, 4, 4},
-	{"chmod", "NAME MODE", "who may open it", run_rights, 2, 2},
-	{"grant", "NAME PRINCIPAL r|rw|none", "let somebody in", run_rights, 3, 3},
-	{"seal", "NAME", "nobody writes it any more", run_seal, 1, 1},
-	{"quota", "[PRINCIPAL [BYTES [REGIONS]]]", "what one may have", run_quota, 0, 3},
-	{"topo", "", "devices and who reaches whom", run_topo, 0, 0},
-	{"echo", "TEXT", "is the broker there?", run_echo, 1, 1},
+	{"stat", "NAME", "print the properties of a region", run_stat, 1, 1},
+	{"rm", "NAME", "remove its name; its last user frees it", run_rm, 1, 1},
+	{"read", "NAME OFFSET LENGTH", "write its bytes to stdout", run_read, 3, 3},
+	{"write", "NAME OFFSET TEXT", "write TEXT into it; -: stdin", run_write, 3, 3},
+	{"memset", "NAME OFFSET LENGTH BYTE", "fill a part of it", run_memset, 4, 4},
+	{"chmod", "NAME MODE", "set who may open it", run_rights, 2, 2},
+	{"grant", "NAME PRINCIPAL r|rw|none", "change the rights of a user", run_rights, 3, 3},
+	{"seal", "NAME", "make it read-only for good", run_seal, 1, 1},
+	{"quota", "[PRINCIPAL [BYTES [REGIONS]]]", "print or set the limits of a user", run_quota,
+	 0, 3},
+	{"topo", "", "print devices and their peer access", run_topo, 0, 0},
+	{"echo", "TEXT", "test whether the broker replies", run_echo, 1, 1},
 	{"halt", "", "end the broker", run_halt, 0, 0},
-	{"shell", "", "the commands of the first M3's shell", run_shell, 0, 0},
+	{"shell", "", "read commands of the first M3's shell", run_shell, 0, 0},
 };
 
 static int usage(int status)

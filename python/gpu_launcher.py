@@ -255,7 +255,7 @@ class Launcher:
                 n = 0
             if not n:
                 raise LaunchError({"stage": "service", "code": "LAUNCHER_LOST", "exit": 8,
-                                   "message": "the launcher has gone"})
+                                   "message": "the launcher has ended"})
             have += n
         return data
 
@@ -268,7 +268,7 @@ class Launcher:
         magic, version, size = HEAD.unpack(self._read(HEAD.size))
         if (magic, version) != (MAGIC, VERSION):
             raise LaunchError({"stage": "service", "code": "BAD_REPLY", "exit": 8,
-                               "message": "the reply is no frame"})
+                               "message": "the reply is not a frame"})
         body = memoryview(self._read(size))
         length, = struct.unpack_from("<I", body)
         reply = json.loads(bytes(body[4:4 + length]))

@@ -46,7 +46,7 @@ static int read_mode(struct ck_secure *s, char why[CK_TLS_WHY])
 	else if (strcmp(mode, "off") == 0)
 		s->mode = OFF;
 	else
-		return snprintf(why, CK_TLS_WHY, "CRICKET_TLS=%.60s is none of require, offer, off",
+		return snprintf(why, CK_TLS_WHY, "CRICKET_TLS=%.60s is not require, offer or off",
 				mode),
 		       -EINVAL;
 	return 0;

@@ -89,7 +89,8 @@ static int find_want(spank_t sp, struct ck_slurm_want *want, struct ck_slurm_why
 		return -ENOENT;
 	if (spank_get_item(sp, S_JOB_ID, &want->job) != ESPANK_SUCCESS ||
 	    spank_get_item(sp, S_JOB_UID, &want->uid) != ESPANK_SUCCESS)
-		return ck_slurm_fail(why, -EINVAL, "Slurm does not tell the job's number and user");
+		return ck_slurm_fail(why, -EINVAL,
+				     "Slurm does not report the job's number and user");
 	if (spank_option_getopt(sp, &type_option, &type) != ESPANK_SUCCESS)
 		type = TYPE;
 	if (ck_slurm_gpus_parse(gpus, &want->gpus) < 0 || ck_slurm_type_parse(type, want->type) < 0)
@@ -202,7 +203,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 		slurm_error("cricket: %s", why.text);
 	else if (spank_option_getopt(sp, &gpus_option, &gpus) == ESPANK_SUCCESS)
 		slurm_error("cricket: this job has no remote GPUs: give --cricket to the command "
-			    "that begins the job");
+			    "that starts the job");
 	else
 		return 0;
 	return -1;

@@ -62,6 +62,6 @@ int ck_slurm_settings_parse(int ac, char **av, struct ck_slurm_settings *setting
 		ret = set(settings, av[i], why);
 	if (ret == 0 && !settings->dir[0])
 		ret = ck_slurm_fail(why, -EINVAL,
-				    "plugstack.conf: give dir=FOLDER, which all nodes see");
+				    "plugstack.conf: give dir=FOLDER, which all nodes can access");
 	return ret;
 }

@@ -105,7 +105,7 @@ bring_root() {
 	local new=$home/root.new name
 	[ ! -f "$root/var/lib/dpkg/status" ] || return 0
 	can_bring
-	say "bringing Debian's arm64 packages: ${packages[*]}"
+	say "downloading Debian's arm64 packages: ${packages[*]}"
 	{ apt $suite arm64 update && apt $suite arm64 -y --no-install-recommends --download-only install "${packages[@]}"; } \
 		>"$home/log" 2>&1 || gone
 	rm -rf "$new" "$root"
@@ -138,7 +138,7 @@ bring_qemu() {
 		return
 	fi
 	can_bring
-	say "bringing qemu-user of Debian's $qemu_suite"
+	say "downloading qemu-user of Debian's $qemu_suite"
 	{ apt $qemu_suite "$(dpkg --print-architecture)" update && apt $qemu_suite "$(dpkg --print-architecture)" download qemu-user; } \
 		>"$home/log" 2>&1 || gone
 	dpkg-deb --fsys-tarfile "$home"/tmp/cache/qemu-user_*.deb | tar -xf - -C "$home/tmp" ./usr/bin/qemu-aarch64

@@ -46,7 +46,7 @@ bring() {
 	mkdir -p "$tmp"/state/lists/partial "$tmp"/cache/archives/partial "$tmp"/root
 	touch "$tmp/status"
 	printf 'deb [signed-by=%s] %s %s main\n' $keys "$(mirror)" $suite >"$tmp/sources.list"
-	say "bringing criu and its libraries of Debian's $suite"
+	say "downloading criu and its libraries of Debian's $suite"
 	{ apt update && apt -y --no-install-recommends --download-only install criu; } >"$tmp/apt.log" 2>&1 ||
 		{ tail -5 "$tmp/apt.log" >&2; rm -rf "$tmp"; missing "no package: is there a network?"; }
 	for deb in "$tmp"/cache/archives/*.deb; do dpkg-deb -x "$deb" "$tmp/root"; done

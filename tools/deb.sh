@@ -11,7 +11,7 @@ out=$PWD/build/packages
 die() { printf 'deb: error: %s\n' "$*" >&2; exit 1; }
 
 command -v dh >/dev/null || die "debhelper is missing: tools/deps.sh --build --packages"
-git rev-parse --git-dir >/dev/null 2>&1 || die "this is no git repository; use dpkg-buildpackage -b -us -uc"
+git rev-parse --git-dir >/dev/null 2>&1 || die "this is not a git repository; use dpkg-buildpackage -b -us -uc"
 release=$(sed -n 's/^RELEASE := //p' cpu/Makefile)
 [ "$(dpkg-parsechangelog -S Version)" = "$release" ] || die "debian/changelog and cpu/Makefile have different versions"
 

@@ -58,7 +58,7 @@ for _ in $(seq 100); do
 done
 cat "$tmp/log"
 
-title "Running $app, which knows nothing of all this"
+title "Running $app, an unmodified CUDA program"
 printf '$ LD_PRELOAD=%s/cricket-client.so REMOTE_GPU_ADDRESS=unix:%s CRICKET_STATS=1 %s\n' $out "$tmp/gpu" "$app"
 LD_PRELOAD=$PWD/$out/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu CRICKET_STATS=1 $app
 

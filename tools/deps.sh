@@ -57,10 +57,10 @@ missing_packages() {
 install_packages() {
 	local missing
 	command -v dpkg-query >/dev/null ||
-		die "this is neither Debian nor Ubuntu; install the like of: $*"
+		die "this is neither Debian nor Ubuntu; install packages like: $*"
 	mapfile -t missing < <(missing_packages "$@")
 	if [ ${#missing[@]} -eq 0 ]; then
-		say "all $# packages are there"
+		say "all $# packages are installed"
 		return
 	fi
 	say "installing with apt-get: ${missing[*]}"
@@ -84,7 +84,7 @@ install_cuda() {
 	python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
 	local py=python3
 	$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
-	say "bringing ${wheels[*]} into $cuda_home"
+	say "downloading ${wheels[*]} into $cuda_home"
 	rm -rf "$tmp" $cuda_home
 	mkdir -p "$tmp"
 	PIP_ROOT_USER_ACTION=ignore $py -m pip install -q --no-deps --only-binary :all: --no-warn-script-location \

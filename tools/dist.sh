@@ -50,7 +50,7 @@ case ${1:-} in
 	;;
 *) sed -n '5,6s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
 esac
-git rev-parse --git-dir >/dev/null 2>&1 || die "this is no git repository"
+git rev-parse --git-dir >/dev/null 2>&1 || die "this is not a git repository"
 [ -x $CRICKET_BUILD/cricket ] || die "$CRICKET_BUILD has no client: make dist and make dist-arm64 build it"
 mkdir -p "$out"
 rm -f "$out/SHA256SUMS"

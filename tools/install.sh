@@ -39,7 +39,7 @@ put() {
 	local mode=$1 folder=$2 file
 	shift 2
 	for file in "$@"; do
-		[ -f "$file" ] || die "$file is not there: run 'make' first"
+		[ -f "$file" ] || die "$file does not exist: run 'make' first"
 	done
 	set -- -D -m "$mode" -t "$folder" "$@"
 	if [ "$mode" = 755 ] && [ -n "${STRIP:-}" ]; then
@@ -155,7 +155,7 @@ loader() {
 		put 755 "$home" loader/mpi_lh.exe
 		put 755 "$home/stubs/mpi" loader/stubs/mpi/*.so*
 	else
-		echo "install: no MPI half: it is not built here (make loader says why)"
+		echo "install: no MPI half: it is not built here (make loader prints the reason)"
 	fi
 	manuals kernel-loader.1
 }

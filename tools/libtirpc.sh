@@ -40,4 +40,4 @@ cd - >/dev/null
 if [ ! -e "$sources/install" ] || [ -L "$sources/install" ]; then
 	ln -sfnr "$out" "$sources/install" 2>/dev/null || true	# sources that are read-only go without it
 fi
-echo "libtirpc: $(PKG_CONFIG_PATH=$out/lib/pkgconfig pkg-config --modversion libtirpc) is in $out; cpu/Makefile takes it in place of the system's"
+echo "libtirpc: $(PKG_CONFIG_PATH=$out/lib/pkgconfig pkg-config --modversion libtirpc) is in $out; cpu/Makefile uses it instead of the system's"

@@ -25,7 +25,7 @@ bring() {
 	[ ! -x "$home/lib/ziglang/zig" ] || return 0
 	$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
 	$py -m pip --version >/dev/null 2>&1 || die "python3 has no pip (apt-get install python3-pip)"
-	say "bringing $wheel"
+	say "downloading $wheel"
 	rm -rf "$tmp" "$home/lib"
 	mkdir -p "$tmp"
 	PIP_ROOT_USER_ACTION=ignore $py -m pip install -q --no-deps --only-binary :all: --no-warn-script-location \

@@ -23,12 +23,12 @@ bring() {
 	local pip=python3 site=$tmp/lib/python$version/site-packages
 	$pip -m pip --version >/dev/null 2>&1 || pip=/usr/bin/python3
 	$pip -m pip --version >/dev/null 2>&1 || die "python3 has no pip (apt-get install python3-pip)"
-	say "bringing ${packages[*]}"
+	say "downloading ${packages[*]}"
 	"$python" -m venv --without-pip "$tmp"
 	PIP_ROOT_USER_ACTION=ignore $pip -m pip install -q --no-deps --only-binary :all: --no-compile \
 		--python-version "$version" --implementation cp --no-warn-script-location \
 		--disable-pip-version-check --retries 1 --timeout 20 --target "$site" "${packages[@]}" ||
-		{ rm -rf "$tmp"; say "not all of them: is there a network, and a package for Python $version?"; exit 3; }
+		{ rm -rf "$tmp"; say "some are missing: is there a network, and a package for Python $version?"; exit 3; }
 	# With nvJitLink numba-cuda makes machine code, which the emulated GPU does not run; without it, it has the
 	# driver link. An nvJitLink of this machine's toolkit is looked for behind this one, which has no function.
 	gcc -shared -nostdlib -Wl,-soname,libnvJitLink.so.13 -o "$site/nvidia/cu13/lib/libnvJitLink.so.13" \

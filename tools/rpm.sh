@@ -14,7 +14,7 @@ command -v rpmbuild >/dev/null || die "rpmbuild is missing: tools/deps.sh --buil
 [ -x cpu/build-portable/cricket ] || die "run 'make portable' first"
 [ -x cpu/cricket-rpc-server ] || die "run 'make cpu' first"
 # A server that was linked with build/libtirpc looks for it there.
-! objdump -p cpu/cricket-rpc-server | grep -q RUNPATH || die "the server is linked with build/libtirpc: move that, make cpu"
+! objdump -p cpu/cricket-rpc-server | grep -q RUNPATH || die "the server is linked with build/libtirpc: move it and run make cpu"
 mkdir -p "$out"
 rm -rf "$top" "$out"/cricket-*.rpm
 rpmbuild --quiet -bb --target x86_64-linux --define "_topdir $top" --define "_rpmdir $out" \

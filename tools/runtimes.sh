@@ -18,7 +18,7 @@ say() { printf 'runtimes: %s\n' "$*"; }
 # Puts one wheel's files into $home/VERSION, all of them or nothing.
 bring() {
 	local wheel=$1 version=${1##*==} tmp=$home/tmp
-	say "bringing $wheel"
+	say "downloading $wheel"
 	rm -rf "$tmp"
 	mkdir -p "$tmp"
 	PIP_ROOT_USER_ACTION=ignore $py -m pip install -q --no-deps --only-binary :all: \

@@ -11,195 +11,167 @@
 
 static const struct ck_env_row table[] = {
 	{"REMOTE_GPU_ADDRESS", NULL,
-	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH;\n"
-	 "ssh://[USER@]HOST[:PORT]: through ssh; local: this host, where a server for this "
-	 "program\n"
-	 "alone is started if none answers; file:/PATH:\n"
-	 "the addresses are in this file, and are read again when the server is gone; srv:NAME: "
-	 "DNS has them,\n"
-	 "as SRV records of _cricket._tcp.NAME, and the first with a session is used; without it, "
-	 "the\n"
-	 "usual unix socket of a server on this host, with shared memory. A list of servers, each "
-	 "with the\n"
-	 "devices to use if not all, as in a,b:9910,c/0,1 and unix:/PATH//0: one list of GPUs; "
-	 "a/0|b/1: b if a\n"
-	 "has no session"},
+	 "client: the server: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH;\n"
+	 "ssh://[USER@]HOST[:PORT]: through ssh; local: this host, with a server for this program\n"
+	 "alone if none answers; file:/PATH: the addresses in this file, which is read again when\n"
+	 "the server is gone; srv:NAME: the SRV records of _cricket._tcp.NAME, of which the first\n"
+	 "with a session is used. Default: the usual unix socket of a server on this host, with\n"
+	 "shared memory. A list of servers, each with its devices if not all are used, as in\n"
+	 "a,b:9910,c/0,1 and unix:/PATH//0, gives one list of GPUs; a/0|b/1: b if a has no "
+	 "session"},
 	{"CRICKET_SSH", "ssh",
-	 "client and cricket: the command for ssh:// addresses, with options, for the shell; it "
-	 "asks no\n"
-	 "questions (BatchMode)"},
+	 "client and cricket: the command for ssh:// addresses, with options, for the shell; it\n"
+	 "cannot ask for a password (BatchMode)"},
 	{"CRICKET_SSH_SOCKET", NULL,
-	 "client and cricket: the server's unix socket on the host of an ssh:// address (default: "
-	 "it is looked for), or "
-	 "HOST:PORT as seen from there"},
+	 "client and cricket: the server's unix socket on the host of an ssh:// address, or\n"
+	 "HOST:PORT as seen from that host; default: the first usual socket that exists"},
 	{"CRICKET_LOCAL_DRIVER", "cuda", "client: --driver of the server that \"local\" starts"},
 	{"CRICKET_RESOLVER", NULL,
-	 "client and cricket: the name server for srv: addresses, as ADDRESS or ADDRESS:PORT, "
-	 "IPv4; "
-	 "default:\n"
-	 "those of /etc/resolv.conf"},
+	 "client and cricket: the name server for srv: addresses, as ADDRESS or ADDRESS:PORT\n"
+	 "(IPv4); default: those of /etc/resolv.conf"},
 	{"CRICKET_NEED", NULL,
-	 "client: bytes that must be free on each of the GPUs when the session begins, as in 40G; "
-	 "else the\n"
-	 "server refuses it, so that the next choice of REMOTE_GPU_ADDRESS is tried"},
+	 "client: bytes that must be free on each GPU when the session begins, as in 40G;\n"
+	 "otherwise the server refuses it, and the next choice of REMOTE_GPU_ADDRESS is tried"},
 	{"CRICKET_POOL", "all",
-	 "client: if a server of the list is missing at the start: all (the start fails) or any "
-	 "(the program\n"
-	 "goes on without it)"},
+	 "client: if a server of the list cannot be used at the start: all (the start fails) or\n"
+	 "any (the program starts without it)"},
 	{"CRICKET_POOL_DIRECT", "1",
-	 "client: 0 copies between two servers through the program's host, and not directly"},
+	 "client: 0: copies between two servers go through the program's host"},
 	{"CRICKET_SHM", "1",
-	 "client and server: 0 keeps connections on one host out of shared memory"},
+	 "client and server: 0: no shared memory between client and server on one host"},
 	{"CRICKET_SPIN", NULL,
-	 "client, server and gpu_launcher: the most microseconds that a waiting thread spins "
-	 "before it\n"
-	 "sleeps; 0: it sleeps at once; default: adapts to how often spinning succeeded, 10000 at "
-	 "most,\n"
-	 "and 100 with less than four processors"},
+	 "client, server and gpu_launcher: maximum time in microseconds that a waiting thread\n"
+	 "spins before it sleeps; 0: it sleeps at once; default: adapts to how often spinning\n"
+	 "succeeded, at most 10000, and at most 100 with fewer than four processors"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
-	{"CRICKET_LOG_FORMAT", "text", "form of log lines: text, or json, an object on a line"},
-	{"CRICKET_LOG_FD", "2", "descriptor that log lines are written to"},
+	{"CRICKET_LOG_FORMAT", "text",
+	 "format of log lines: text, or json (an object on each line)"},
+	{"CRICKET_LOG_FD", "2", "descriptor to which log lines are written"},
 	{"CRICKET_LOG_DROP", "0",
-	 "1: drops log lines that a full pipe has no room for, and summarises repeated ones; 0: "
-	 "waits for\n"
-	 "room, and writes all. cricket-rpc-server has 1 unless it is set"},
+	 "1: drop log lines for which a pipe has no space, and summarise repeated ones; 0: wait\n"
+	 "for space, and write all lines. The default of cricket-rpc-server is 1"},
 	{"CRICKET_TRACE", "0",
-	 "client: 1 prints every message to the server with its fields and result; else the path "
-	 "of a\n"
-	 "file to append them to"},
+	 "client: 1: print every message to the server with its fields and result; otherwise the\n"
+	 "path of a file to which they are appended"},
 	{"CRICKET_STATS", "0",
-	 "client: 1 prints at exit what each call cost: how many were answered here, sent, waited "
-	 "for;\n"
-	 "else the path of a file to append that to"},
+	 "client: 1: print at exit how often each call was answered locally, sent or waited for,\n"
+	 "and its times; otherwise the path of a file to which this is appended"},
 	{"CRICKET_CACHE_DIR", NULL,
-	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket, else "
-	 "~/.cache/cricket, else\n"
-	 "/var/cache/cricket. gpu_launcher: its kernel cache is the folder gpu_kernels in it"},
+	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket, else\n"
+	 "~/.cache/cricket, else /var/cache/cricket. gpu_launcher: its kernel cache is the folder\n"
+	 "gpu_kernels in it"},
 	{"CRICKET_SESSION", NULL,
-	 "set by the server, for a worker that is started through a command of the policy and for "
-	 "that command:\n"
-	 "the session's name, as in s12"},
-	{"CRICKET_CACHE_SIZE", "4G", "server: most bytes that the module cache may hold"},
+	 "set by the server for a worker that it starts through a command of the policy, and for\n"
+	 "that command: the session's name, as in s12"},
+	{"CRICKET_CACHE_SIZE", "4G", "server: maximum size of the module cache"},
 	{"CRICKET_DRIVER", "auto",
 	 "server, m3-server and gpu_launcher: driver library: auto, cuda (libcuda.so.1), emu\n"
 	 "(libcuda-emu.so), or a path; gpu_launcher also: remote (cricket-client.so)"},
 	{"CRICKET_SANDBOX", "auto",
-	 "server: refuse system calls that workers never make: auto (if the kernel can), on, off; "
-	 "log: allow\n"
-	 "them, and let the kernel log them"},
+	 "server: refuse system calls that workers never make: auto (if the kernel can), on, off;\n"
+	 "log: allow them, and let the kernel log them"},
 	{"CRICKET_EMU_DEVICES", "1", "emulated driver: number of devices"},
 	{"CRICKET_EMU_MACHINE", "0",
-	 "emulated driver: number of the machine, 0 to 255: GPUs of different machines have "
+	 "emulated driver: number of the machine, 0 to 255; GPUs of different machines have\n"
 	 "different UUIDs"},
-	{"CRICKET_EMU_PEERS", "1", "emulated driver: 0 when no device reaches another's memory"},
+	{"CRICKET_EMU_PEERS", "1", "emulated driver: 0: no device can access another's memory"},
 	{"CRICKET_EMU_THREADS", "0",
-	 "emulated driver: threads that run a grid; 0: as many as there are processors"},
+	 "emulated driver: number of threads that run a grid; 0: one per processor"},
 	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},
 	{"CRICKET_EMU_CHECK", NULL,
-	 "emulated driver: check shared memory: race, init, or both, as in race,init; each finding "
-	 "is a line\n"
-	 "on stderr, and kernels run slower; count: instructions of each launch"},
+	 "emulated driver: check shared memory: race, init, or both, as in race,init; each "
+	 "finding\n"
+	 "is a line on stderr, and kernels run slower; count: report the instructions of each "
+	 "launch"},
 	{"CRICKET_EMU_DIRTY", "0",
-	 "emulated driver: 1 fills new memory of cuMemCreate with garbage, as a driver may leave "
-	 "it"},
+	 "emulated driver: 1: fill new memory of cuMemCreate with arbitrary bytes"},
 	{"CRICKET_EMU_USAGE", NULL,
-	 "emulated driver: file in which processes share how much device memory they use, for\n"
+	 "emulated driver: file in which processes publish how much device memory they use, for\n"
 	 "NVML; default: one in /dev/shm for each user; empty: NVML shows each process alone"},
 	{"CRICKET_EMU_SHARED", "0",
-	 "emulated driver: 1: the processes of that file share each device's memory, as on a real "
-	 "GPU"},
+	 "emulated driver: 1: the processes that use the file of CRICKET_EMU_USAGE share each\n"
+	 "device's memory, as on a real GPU"},
 	{"CRICKET_M3", NULL,
-	 "m3: socket of the memory broker; default: the server's usual unix socket and .m3"},
+	 "m3: socket of the memory broker; default: the server's usual unix socket with .m3\n"
+	 "appended"},
 	{"CRICKET_WCM_BACKING", "auto",
-	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto: the "
-	 "one that works"},
+	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto "
+	 "(the\n"
+	 "first that works)"},
 	{"CRICKET_WCM_GROUP", NULL,
-	 "chunked memory: name under which the ranks meet; default: of the job of Open MPI, Slurm "
-	 "or\n"
-	 "torchrun, else of the parent process"},
-	{"CRICKET_WCM_TIMEOUT", "60", "chunked memory: seconds that ranks wait for each other"},
-	{"CRICKET_TOKEN", NULL,
-	 "secret that client and server must share, when the server has one"},
+	 "chunked memory: name under which the ranks meet; default: that of the job of Open MPI,\n"
+	 "Slurm or torchrun, else of the parent process"},
+	{"CRICKET_WCM_TIMEOUT", "60",
+	 "chunked memory: seconds for which ranks wait for each other"},
+	{"CRICKET_TOKEN", NULL, "secret that client and server share, if the server requires one"},
 	{"CRICKET_TLS", NULL,
-	 "client: encrypts connections over TCP: require (else there is no connection), offer (if "
-	 "the "
-	 "server\n"
-	 "has TLS) or off; default: require with one of the next four; else off, but CRICKET_TOKEN "
-	 "is\n"
-	 "not sent to another host without TLS"},
+	 "client: encryption of connections over TCP: require (no connection without it), offer "
+	 "(if\n"
+	 "the server has TLS) or off. Default: require if one of the next four is set; otherwise\n"
+	 "off, except that CRICKET_TOKEN is not sent to another host without TLS"},
 	{"CRICKET_TLS_CA", NULL,
 	 "client: file of the authorities (PEM) that sign servers' certificates; default: the "
 	 "system's"},
 	{"CRICKET_TLS_PIN", NULL,
-	 "client: the server's key, as sha256: and 64 digits, which its log prints; authority and "
-	 "name then\n"
-	 "do not matter"},
+	 "client: the server's key, as sha256: and 64 digits, as the server's log prints it; the\n"
+	 "certificate's authority and name are then not checked"},
 	{"CRICKET_TLS_CERT", NULL,
 	 "client: file of its own certificate (PEM), for servers with --tls-ca"},
 	{"CRICKET_TLS_KEY", NULL, "client: file of the private key of CRICKET_TLS_CERT"},
 	{"CRICKET_CONNECTIONS", NULL,
-	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
-	 "machines with less than 8 processors)"},
+	 "client: number of connections that a large copy uses, 1 to 8; default: 4, fewer on\n"
+	 "machines with fewer than 8 processors"},
 	{"CRICKET_COMPRESS", "auto",
-	 "client: compresses copies to the device, and modules, on their way to another machine: "
-	 "auto (where\n"
-	 "it is faster than the network), 1 (always) or 0 (never)"},
+	 "client: compress copies to the device, and modules, for a server on another machine: "
+	 "auto\n"
+	 "(if it is faster than the network), 1 (always) or 0 (never)"},
 	{"CRICKET_LOST", "sigbus",
-	 "client: an access to managed memory after the server is lost: sigbus (it raises SIGBUS) "
-	 "or\n"
-	 "zeros (it reads as zeros)"},
+	 "client: effect of an access to managed memory after the server is lost: sigbus (raises\n"
+	 "SIGBUS) or zeros (reads as zeros)"},
 	{"CRICKET_ARENA", "1",
-	 "client: 0 has the server choose the addresses of device memory, so that allocations "
-	 "wait"},
+	 "client: 0: the server chooses the addresses of device memory, so allocations wait for "
+	 "it"},
 	{"CRICKET_RESUME", "60s",
-	 "client: time for which calls wait when the connections to the server are cut, in s, m or "
-	 "h; "
-	 "the\n"
-	 "server may allow less (--keep). 0: a cut ends the session"},
+	 "client: time for which calls wait when the connections to the server are cut, in s, m "
+	 "or\n"
+	 "h; the server may allow less (--keep). 0: a cut ends the session"},
 	{"CRICKET_WAIT", "0",
-	 "client: time to wait for a session if the server has no more, in s, m or h"},
+	 "client: time to wait for a session if the server is full, in s, m or h"},
 	{"CRICKET_MEMORY", "0",
-	 "client: most device memory that the program gets of each GPU, in bytes, with K, M, G or "
-	 "T; "
-	 "0: as\n"
-	 "much as the server gives"},
+	 "client: maximum device memory of the program on each GPU, in bytes, with K, M, G or T;\n"
+	 "0: as much as the server allows"},
 	{"CRICKET_WORKER_PREFIX", NULL,
-	 "client: name of a command, such as a profiler, that the server starts the program's "
-	 "worker "
-	 "through, if\n"
-	 "its policy says so"},
+	 "client: name of a command, such as a profiler, through which the server starts the\n"
+	 "program's worker, if its policy allows it"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,
-	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or "
-	 "both, as in\n"
-	 "rtt=500us,bw=10G"},
+	 "client: simulate a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or\n"
+	 "both, as in rtt=500us,bw=10G"},
 	{"CRICKET_CUPTI", NULL,
-	 "client: 0 leaves libcupti.so to whoever else has that name; server: the path of the "
-	 "CUPTI "
-	 "library\n"
-	 "that records what the GPU does, where none is found by its name"},
+	 "client: 0: do not provide libcupti.so; server: the path of the CUPTI library that\n"
+	 "records the GPU's work; default: found by its name"},
 	{"CRICKET_NCCL", "auto",
-	 "client: where NCCL runs: workers (on the servers, in their own library), program "
-	 "(unchanged above the client), "
-	 "auto: workers with several servers"},
+	 "client: where NCCL runs: workers (on the servers, with their own library), program (the\n"
+	 "unmodified library uses the client), or auto (workers with several servers)"},
 	{"CRICKET_NCCL_TIMEOUT", "30m",
-	 "client: time for which the making of a communicator waits for its other ranks, in s, m "
-	 "or h; 0: for as long as NCCL "
-	 "does"},
+	 "client: time for which the creation of a communicator waits for its other ranks, in s, "
+	 "m\n"
+	 "or h; 0: as long as NCCL does"},
 	{"CRICKET_NCCL_LIBRARY", NULL,
-	 "server: NCCL's library for clients, if it is not libnccl.so.2 of the system; off: none "
+	 "server: NCCL's library for clients, if it is not the system's libnccl.so.2; off: no "
+	 "NCCL\n"
 	 "(--nccl)"},
 	{"CRICKET_PROFILE", NULL,
-	 "client: file for a timeline of the program's calls, messages and work on the GPU (JSON "
-	 "for Perfetto)"},
-	{"CRICKET_NVML", "1", "client: 0 leaves libnvidia-ml.so.1 to whoever else has that name"},
+	 "client: file for a timeline of the program's calls, messages and GPU work (JSON for\n"
+	 "Perfetto)"},
+	{"CRICKET_NVML", "1", "client: 0: do not provide libnvidia-ml.so.1"},
 	{"CUDA_VISIBLE_DEVICES", NULL,
 	 "as in CUDA: which devices the program sees, and in which order; empty for none"},
 	{"CUDA_DEVICE_ORDER", "FASTEST_FIRST", "as in CUDA: FASTEST_FIRST or PCI_BUS_ID"},
 	{"CUDA_MODULE_LOADING", "LAZY", "as in CUDA: LAZY or EAGER"},
-	{"CUDA_LAUNCH_BLOCKING", "0", "as in CUDA: 1 waits for each kernel after its launch"},
+	{"CUDA_LAUNCH_BLOCKING", "0", "as in CUDA: 1: wait for each kernel after its launch"},
 	{NULL, NULL, NULL},
 };
 

@@ -87,8 +87,8 @@ static void check_name(const char *name, void (*say)(const char *line))
 	}
 	if (!meant && !begins(name, "CRICKET_"))
 		return;
-	snprintf(line, sizeof(line), "the variable %.100s has no meaning%s%s%s", name,
-		 meant ? "; is " : "", meant ? meant : "", meant ? " meant?" : "");
+	snprintf(line, sizeof(line), "unknown variable %.100s%s%s%s", name,
+		 meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 	say(line);
 }
 

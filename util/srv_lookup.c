@@ -101,14 +101,14 @@ static int ask(const struct resolver *r, struct __res_state *state, const char *
 	int size, ret;
 
 	if (!redirect(state))
-		return fail(why, -EINVAL, name, "CRICKET_RESOLVER is no ADDRESS or ADDRESS:PORT");
+		return fail(why, -EINVAL, name, "CRICKET_RESOLVER is not ADDRESS or ADDRESS:PORT");
 	size = r->query(state, name, CLASS_IN, TYPE_SRV, answer, ANSWER);
 	if (size < 0)
 		return explain(state, name, why);
 	ret = ck_srv_parse(answer, size < ANSWER ? (size_t)size : ANSWER, list);
 	if (ret == -ENOENT)
 		return fail(why, ret, name, "it has no SRV records");
-	return ret < 0 ? fail(why, ret, name, "DNS gives no proper answer") : 0;
+	return ret < 0 ? fail(why, ret, name, "the reply of DNS is invalid") : 0;
 }
 
 int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WHY])
@@ -125,11 +125,11 @@ int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WH
 	if (!answer)
 		ret = fail(why, -ENOMEM, name, "out of memory");
 	else if (!*name || n >= (int)sizeof(full))
-		ret = fail(why, -EINVAL, name, "this is no name of DNS");
+		ret = fail(why, -EINVAL, name, "this is not a DNS name");
 	else if (!load(&resolver))
 		ret = fail(why, -ENOSYS, name, "this system's C library has no resolver");
 	else if (resolver.init(&state) < 0)
-		ret = fail(why, -EIO, name, "the resolver cannot begin: see /etc/resolv.conf");
+		ret = fail(why, -EIO, name, "the resolver cannot start: see /etc/resolv.conf");
 	else {
 		ret = ask(&resolver, &state, full, answer, list, why);
 		resolver.close(&state);

@@ -175,8 +175,7 @@ static void on_released(void *data, uint64_t number, uint32_t lost)
 	struct ck_wcm_kept *k = take_kept(data, number);
 
 	if (lost)
-		ck_info("memory is given back of which ranks 0x%x were not done: they have gone",
-			lost);
+		ck_info("memory is freed that ranks 0x%x had not released: they have ended", lost);
 	if (k)
 		give_back(data, k);
 }

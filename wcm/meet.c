@@ -76,7 +76,7 @@ static void read_rank(struct ck_wcm_meet *m, int rank)
 		return;
 	if (ret < 0 || p->head.version != CK_WCM_VERSION || !handle(m, rank, p, fds, count)) {
 		if (ret != -ECONNRESET)
-			ck_warn("rank %d does not keep to the protocol", rank);
+			ck_warn("rank %d violates the protocol", rank);
 		lose(m, rank);
 	}
 }

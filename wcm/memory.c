@@ -182,7 +182,7 @@ static int compare_wishes(wcm_t m, const struct ck_wcm_wish *wish)
 	}
 	for (int i = 0; i < wish->count; i++) {
 		if (memcmp(&all[i], wish, sizeof(*wish)) != 0) {
-			ck_err("the ranks want different memory");
+			ck_err("the ranks request different memory");
 			return WCM_EMISMATCH;
 		}
 	}

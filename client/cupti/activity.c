@@ -57,7 +57,8 @@ CK_EXPORT CUptiResult cuptiActivityEnable(uint32_t kind)
 	if (kind >= CUPTI_ACTIVITY_KIND_END)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_KIND);
 	if (!(KINDS >> kind & 1)) {
-		ck_warn("records of CUPTI's kind %u are not supported: the profile is without them",
+		ck_warn("CUPTI records of kind %u are not supported: the profile does not contain "
+			"them",
 			kind);
 		return ckc_cupti_result(CUPTI_ERROR_NOT_SUPPORTED);
 	}

@@ -248,7 +248,7 @@ static void on_ready(struct ckc_client *c)
 	if (!s->own.tried && !s->request && !s->request_v2) {
 		ret = start(c, name);
 		if (ret < 0)
-			ck_err("CRICKET_PROFILE: %s: %s: there is no profile",
+			ck_err("CRICKET_PROFILE: %s: %s: no timeline is written",
 			       s->own.path ? s->own.path : name, strerror(-ret));
 	}
 	s->own.tried = true;
@@ -270,7 +270,7 @@ void ckc_own_yield(struct ckc_client *c)
 	if (!c->cupti->own.on)
 		return;
 	finish(c, atomic_load(&c->state) == CK_STATE_READY);
-	ck_warn("CRICKET_PROFILE: the program makes a profile of its own: %s ends here",
+	ck_warn("CRICKET_PROFILE: the program starts its own profiler: %s ends here",
 		c->cupti->own.path);
 }
 

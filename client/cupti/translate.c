@@ -279,8 +279,7 @@ void ckc_cupti_take_all(struct ckc_client *c, const unsigned char *bytes, size_t
 	while (size >= sizeof(*r)) {
 		r = (const struct ck_activity *)(const void *)bytes;
 		if (r->size < sizeof(*r) || r->size > size || r->size % 8 != 0) {
-			ck_warn("the server's records of a profile are not readable: the rest is "
-				"left out");
+			ck_warn("the server sent invalid profile records: the rest is ignored");
 			return;
 		}
 		take(c, r);

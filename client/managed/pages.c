@@ -303,11 +303,11 @@ static void lose(struct ckc_managed *m, CUresult err)
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
 	if (!pages->told)
-		ck_err("managed memory is out of reach (%s): %s",
+		ck_err("managed memory cannot be accessed (%s): %s",
 		       err == CUDA_ERROR_DEVICE_UNAVAILABLE ? "the server is lost"
 							    : "the device has failed",
 		       zeros ? "it reads as zeros"
-			     : "touching it raises SIGBUS (CRICKET_LOST=zeros: it reads as zeros)");
+			     : "an access raises SIGBUS (CRICKET_LOST=zeros: it reads as zeros)");
 	pages->told = true;
 	m->lost = true;
 	if (zeros)

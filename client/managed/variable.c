@@ -131,8 +131,8 @@ CUresult ckc_managed_adopt(uint64_t at, size_t size, struct ckc_context *context
 	CUresult err = CUDA_SUCCESS;
 
 	if (!ckc_address_claim(at, size)) {
-		ck_err("a __managed__ variable is at %#llx on the server, where this process has "
-		       "something else",
+		ck_err("a __managed__ variable is at %#llx on the server, an address that this "
+		       "process already uses",
 		       (unsigned long long)at);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}

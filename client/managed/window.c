@@ -101,8 +101,8 @@ static void open_once(struct ckc_client *c)
 		at = ckc_space_agree(places, CK_ARRAY_SIZE(places), size, server_takes);
 	}
 	if (!at) {
-		ck_info("no addresses that are free both here and on the server: no managed and no "
-			"mapped memory");
+		ck_info("no address range is free on both client and server: managed and mapped "
+			"memory are not available");
 		return;
 	}
 	ret = map_file(w, at, size);

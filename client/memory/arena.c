@@ -64,7 +64,7 @@ static struct ckc_heap *open_heap(struct ckc_client *c, CUdevice device, uint64_
 		return NULL;
 	at = ckc_reservation_heap(ctx, device, size, &offered);
 	if (!at) {
-		ck_info("no addresses for device memory: the server chooses them");
+		ck_info("no address range for device memory: the server chooses the addresses");
 		return NULL;
 	}
 	heap = ckc_heap_create(at, at + size);
@@ -288,7 +288,7 @@ void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 		use.command = 0;
 	ck_lock(&all->lock);
 	if (ckc_heap_give(heap, a->base, a->size, &use) < 0)
-		ck_warn("no memory to note that device memory is free: it stays allocated");
+		ck_warn("out of memory: freed device memory stays allocated");
 	while (ckc_heap_cached(heap) > CACHED_MAX && ckc_arena_return_one(heap))
 		;
 	ck_unlock(&all->lock);

@@ -100,7 +100,7 @@ static CUresult request(struct ckc_context *context, struct want *w, CUdeviceptr
 		}
 	}
 	if (!err && ckc_many && !ckc_address_claim(at, w->bytes)) {
-		ck_warn("no addresses for %zu bytes that no other server's memory has", w->bytes);
+		ck_warn("no address range of %zu bytes that no other server uses", w->bytes);
 		give_back(ctx, w, at);
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	}

@@ -73,8 +73,8 @@ static void open_once(struct ck_pinned_file *f)
 			close(f->file.fd);
 	}
 	if (!at) {
-		ck_info("no addresses for pinned memory that are free both here and on the server: "
-			"it is copied");
+		ck_info("no address range for pinned memory is free on both client and server: "
+			"pinned memory is copied");
 		return;
 	}
 	f->base = at;

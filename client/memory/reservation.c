@@ -105,7 +105,7 @@ static void open_arena(struct ckc_reservations *all, uint64_t ctx)
 			return;
 		}
 	}
-	ck_info("no addresses for reservations that are free both here and on the server");
+	ck_info("no address range for reservations is free on both client and server");
 }
 
 /* The first aligned gap of @size bytes from @from on; 0: none. Call with the lock held. */
@@ -182,7 +182,8 @@ static CUresult ask_driver(uint64_t ctx, CUdeviceptr *out, size_t size, size_t a
 		ckc_address_release(at, size); /* release the parts that were free */
 		held[count++] = at;
 		if (count == TRIES) {
-			ck_warn("no addresses for %zu bytes that are free here and there", size);
+			ck_warn("no address range of %zu bytes is free on both client and server",
+				size);
 			err = CUDA_ERROR_OUT_OF_MEMORY;
 			break;
 		}

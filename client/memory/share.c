@@ -69,7 +69,7 @@ static CUresult importable(const struct ckc_shared *shared)
 {
 	if (shared->here || shared->ticket.number)
 		return CUDA_SUCCESS;
-	ck_warn("what another process exported cannot be imported: its server has no broker");
+	ck_warn("memory of another process cannot be imported: the server has no broker");
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -35,7 +35,8 @@ ncclResult_t ckc_nccl_comm_from(ncclComm_t handle, struct ckc_nccl_comm **comm)
 	struct ckc_nccl_comm *found = find(handle);
 
 	if (!found)
-		return ckc_nccl_fail(ncclInvalidArgument, "%p is no communicator", (void *)handle);
+		return ckc_nccl_fail(ncclInvalidArgument, "%p is not a communicator",
+				     (void *)handle);
 	if (atomic_load(&found->client->state) != CK_STATE_READY)
 		return ckc_nccl_from_driver(CUDA_ERROR_DEVICE_UNAVAILABLE);
 	ckc_route(found->client);

@@ -22,7 +22,7 @@ static ncclResult_t check_operator(const struct ckc_nccl_comm *comm, int op)
 		return ncclSuccess;
 	if (op >= ncclNumOps && at < CK_NCCL_REDOPS && comm->redops[at / 64] >> at % 64 & 1)
 		return ncclSuccess;
-	return ckc_nccl_fail(ncclInvalidArgument, "%d is no operator of the communicator", op);
+	return ckc_nccl_fail(ncclInvalidArgument, "%d is not an operator of the communicator", op);
 }
 
 static ncclResult_t check_root(struct ckc_nccl_comm *comm, const struct ck_nccl_op *op)

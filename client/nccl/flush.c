@@ -147,7 +147,7 @@ static void give_up(struct ckc_nccl_batch *b)
 static ncclResult_t too_late(void)
 {
 	return ckc_nccl_fail(ncclSystemError,
-			     "the other ranks have not come within %s (CRICKET_NCCL_TIMEOUT)",
+			     "the other ranks did not join within %s (CRICKET_NCCL_TIMEOUT)",
 			     ck_env_string("CRICKET_NCCL_TIMEOUT"));
 }
 

@@ -75,7 +75,7 @@ ncclResult_t ckc_nccl_do(struct ck_nccl_op *op, const void *extra, size_t size,
 	op->newcomm = after->newcomm ? after->newcomm->number : 0;
 	op->context = about->context->object.id;
 	if (!ckc_nccl_batch_add(b, op, extra, size, after, flags))
-		return fail_op(after, "more operations in a group than a message holds");
+		return fail_op(after, "too many operations in a group");
 	return g->depth > 0 ? ncclSuccess : ckc_nccl_flush(b, 1, CK_NCCL_ALONE, NULL);
 }
 

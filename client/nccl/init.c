@@ -184,7 +184,7 @@ static ncclResult_t check_devices(int count, const int *devices)
 		for (int k = 0; k < i; k++) {
 			if (devices[k] == devices[i])
 				return ckc_nccl_fail(ncclInvalidUsage,
-						     "ncclCommInitAll: device %d is there twice",
+						     "ncclCommInitAll: device %d is listed twice",
 						     devices[i]);
 		}
 	}

@@ -105,7 +105,8 @@ ncclResult_t ckc_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t handle)
 				    "an operation of the communicator is in progress");
 	if (!ret && !give_number(comm, op))
 		ret = ckc_nccl_fail(ncclInvalidArgument,
-				    "ncclRedOpDestroy: %d is no operator of the communicator", op);
+				    "ncclRedOpDestroy: %d is not an operator of the communicator",
+				    op);
 	return ckc_nccl_spoil(
 		ret ? ret : ckc_nccl_do(&o, NULL, 0, &(struct ckc_nccl_after){.comm = comm}, 0));
 }

@@ -112,7 +112,7 @@ static int play_network(void)
 		       "rtt=500us,bw=10G",
 		       inject);
 	else if (ck_inject_current())
-		ck_info("a slower network is played: CRICKET_INJECT=%s", inject);
+		ck_info("simulating a slower network: CRICKET_INJECT=%s", inject);
 	return ret;
 }
 

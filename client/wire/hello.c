@@ -82,7 +82,7 @@ static const char *explain(const struct ckc_connection *at, int error, char *roo
 	if (error == -EPIPE)
 		return "it closed the connection; is it a cricket-rpc-server?";
 	if (error == -EPROTO)
-		return "it is no cricket-rpc-server, or of another release";
+		return "it is not a cricket-rpc-server, or one of another release";
 	if (error == -EPROTONOSUPPORT)
 		return "it speaks another version of the protocol; install the same release on "
 		       "both sides";
@@ -94,7 +94,7 @@ static CUresult unanswered(const struct ckc_connection *at, int ret)
 {
 	char room[256];
 
-	ck_err("the GPU server at %s gives no valid answer: %s%s", at->address,
+	ck_err("the GPU server at %s sent no valid reply: %s%s", at->address,
 	       explain(at, ret, room, sizeof(room)), ckc_dial_rest(at));
 	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
 }

@@ -101,7 +101,7 @@ bool ckc_queue_go_on(struct ckc_client *c, const char *message)
 		return false;
 	}
 	if (now >= w->until_ns) {
-		ck_err("the GPU server at %s is full: %s; the time of CRICKET_WAIT is over",
+		ck_err("the GPU server at %s is full: %s; the time of CRICKET_WAIT has expired",
 		       c->connection.address, message);
 		return false;
 	}

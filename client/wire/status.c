@@ -65,7 +65,8 @@ static void open_once(struct ckc_client *c)
 	if (!w->tried) {
 		w->file = c->passes_fds ? share() : make(c);
 		if (!w->file)
-			ck_info("the server cannot tell when events are done: it is asked");
+			ck_info("the server does not report completed events: the client asks for "
+				"each");
 	}
 	w->tried = true;
 	ck_unlock_uncancelled(&w->lock, cancel);

@@ -63,5 +63,5 @@ void ckc_words_listen(struct ckc_client *c)
 {
 	if (c->rules.words && ckc_session_offers(c, CK_PROC_words) &&
 	    ckc_thread_start(listen_for_words, c) < 0)
-		ck_info("no thread for what the server says");
+		ck_info("no thread for messages from the server");
 }

@@ -27,14 +27,13 @@ static const char help[] =
 	"Serve metrics at /metrics and a web page at /, about a server on this host.\n\n"
 	"  -s, --server SERVER        a name of `cricket servers`, or an address\n"
 	"  -l, --listen ADDRESS       HOST:PORT (default 127.0.0.1:9400), or unix:/PATH\n"
-	"  -i, --identities           also sessions and memory of each identity\n"
-	"  -p, --password-file FILE   want the password in the first line of FILE\n"
-	"  -t, --token-file FILE      the server's list of tokens: their holders see what is "
-	"theirs\n"
+	"  -i, --identities           include sessions and memory of each identity\n"
+	"  -p, --password-file FILE   require the password in the first line of FILE\n"
+	"  -t, --token-file FILE      the server's list of tokens: users see their own sessions\n"
 	"      --tls-cert FILE        HTTPS, with this certificate and its chain (PEM)\n"
 	"      --tls-key FILE         the key of that certificate\n"
 	"  -L, --log-file FILE        show the end of the server's log; needs a password\n"
-	"      --insecure             let other hosts in without a password, or without TLS\n"
+	"      --insecure             admit other hosts without a password, or without TLS\n"
 	"      --help, --version\n";
 
 struct options {
@@ -96,12 +95,12 @@ static int open_socket(struct options *o)
 	if (!ck_fd_exposed(fd) || o->insecure)
 		return fd;
 	if (!o->serve.access.password && !o->serve.access.token_file) {
-		ckx_error("%s lets other hosts in, and no password keeps anyone out: give "
+		ckx_error("other hosts can reach %s, and there is no password: give "
 			  "--password-file FILE or --token-file FILE, or --insecure to show "
 			  "everyone who can connect",
 			  o->listen);
 	} else if (!o->tls_cert) {
-		ckx_error("%s lets other hosts in, and passwords and tokens would come in plain "
+		ckx_error("other hosts can reach %s, and would send passwords and tokens in plain "
 			  "text: give --tls-cert FILE and --tls-key FILE, or --insecure",
 			  o->listen);
 	} else {

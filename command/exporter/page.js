@@ -114,7 +114,7 @@ function bar(label, text, part, className) {
 function showGpus(report) {
 	const list = report.gpus || [], box = document.getElementById("gpus");
 	if (!list.length) {
-		box.replaceChildren(element("p", "This host's driver does not tell.", "quiet"));
+		box.replaceChildren(element("p", "The driver of this host does not report GPUs.", "quiet"));
 		return;
 	}
 	for (const gpu of list) {

@@ -232,7 +232,7 @@ static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *u
 	    !names_this_host(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
 		return refuse(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
 	if (!find_asker(s, c, &asker))
-		return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password or a token is wanted\n");
+		return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password or a token is required\n");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(pages); i++) {
 		const struct page *p = &pages[i];
 
@@ -296,7 +296,7 @@ struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *option
 	s->daemon = start(s, pem);
 	if (s->daemon)
 		return s;
-	ckx_error(pem ? "HTTPS does not start: do certificate and key fit together?"
+	ckx_error(pem ? "HTTPS does not start: do certificate and key match?"
 		      : "the HTTP server does not start");
 	free(s);
 	return NULL;
@@ -307,7 +307,7 @@ int ckx_serve_renew(struct ckx_serve *s, const struct ckx_pem *pem)
 	struct MHD_Daemon *next = start(s, pem);
 
 	if (!next) {
-		ckx_error("certificate and key do not fit together: the old ones stay");
+		ckx_error("certificate and key do not match: the old ones stay in use");
 		return -EINVAL;
 	}
 	stop(s->daemon);

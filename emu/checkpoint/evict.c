@@ -160,7 +160,7 @@ CUresult ck_emu_evict(void)
 	for (size_t i = 0; i < extents.count; i++) {
 		if (move_out(&extents.list[i]))
 			continue;
-		ck_warn("device memory cannot move out: %m");
+		ck_warn("device memory cannot be saved: %m");
 		all_in();
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -187,7 +187,7 @@ CUresult ck_emu_evict_undo(const CUcheckpointGpuPair *pairs, unsigned int count,
 	extents.spoiled = false;
 	if (all_in())
 		return CUDA_SUCCESS;
-	ck_warn("device memory cannot move back: %m");
+	ck_warn("device memory cannot be restored: %m");
 	ck_emu_arena_vacate();
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }

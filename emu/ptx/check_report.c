@@ -66,7 +66,8 @@ static bool is_new(const struct ck_ptx_check *check, uint32_t first, uint32_t se
 		return false;
 	before = atomic_fetch_add(&told, 1);
 	if (before == MOST)
-		ck_warn("%u places with races or uninitialised reads: there are more, not told",
+		ck_warn("%u places with races or uninitialised reads: further ones are not "
+			"reported",
 			MOST);
 	return before < MOST;
 }
@@ -144,7 +145,7 @@ void ck_ptx_report_init(const struct ck_ptx_check *check, const struct ck_ptx_wa
 
 	if (!is_new(check, CK_PTX_NONE, (uint32_t)(in - w->block->run->module->code)))
 		return;
-	ck_warn("uninitialised: %s: %s reads %s in '%s', line %u of the PTX; nobody has written it",
+	ck_warn("uninitialised: %s: %s reads %s in '%s', line %u of the PTX; it was never written",
 		where(check, place, sizeof(place)),
 		who(check, w->index * CK_PTX_LANES + l, reader, sizeof(reader)),
 		what(check, offset, memory, sizeof(memory)), ck_ptx_op_row(in->op)->name, in->line);

@@ -209,7 +209,7 @@ static int parse_callee(struct ck_ptx_parser *p, uint32_t *callee, int32_t *row)
 		return 0;
 	}
 	if (o.kind != CK_PTX_OP_NAME || o.name->kind != CK_PTX_NAME_FUNC || o.integer)
-		return ck_ptx_fail(p, -EINVAL, "a call of what is not a function");
+		return ck_ptx_fail(p, -EINVAL, "a call of a name that is not a function");
 	*callee = (uint32_t)o.name->value;
 	*row = CK_PTX_ROW_SINK;
 	if (ck_ptx_room(&func->calls, &func->call_room, func->call_count, sizeof(uint32_t)) < 0)

@@ -215,7 +215,7 @@ static int wide_operand(struct ck_ptx_parser *p, const struct ck_ptx_operand *o,
 	int32_t *rows = dest ? &out->d[*dests] : &out->s[*sources];
 
 	if (!sink && (o->kind != CK_PTX_OP_REG || o->type != CK_PTX_B128 || o->not ))
-		return ck_ptx_fail(p, -EINVAL, "%s wants a register of 128 bits", p->stmt);
+		return ck_ptx_fail(p, -EINVAL, "%s needs a register of 128 bits", p->stmt);
 	rows[0] = sink ? CK_PTX_ROW_SINK : o->row;
 	rows[1] = sink ? CK_PTX_ROW_SINK : o->row + 1;
 	*(dest ? dests : sources) += 2;

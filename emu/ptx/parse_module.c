@@ -33,7 +33,7 @@ static int parse_alias(struct ck_ptx_parser *p)
 	from = ck_ptx_names_find(&p->names, alias.text, alias.size);
 	to = ck_ptx_names_find(&p->names, p->tok.text, p->tok.size);
 	if (!from || !to || from->kind != CK_PTX_NAME_FUNC || to->kind != CK_PTX_NAME_FUNC)
-		return ck_ptx_fail(p, -EINVAL, ".alias of what is not a declared function");
+		return ck_ptx_fail(p, -EINVAL, ".alias of a name that is not a declared function");
 	linked = ck_ptx_names_find(&p->linked, alias.text, alias.size);
 	if (linked && linked->value == from->value)
 		linked->value = to->value; /* for the units behind this one */

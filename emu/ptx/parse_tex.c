@@ -86,7 +86,7 @@ static int parse_object(struct ck_ptx_parser *p, struct ck_ptx_access *access)
 	access->by_name = o.kind == CK_PTX_OP_NAME;
 	if (access->by_name && (o.name->kind != CK_PTX_NAME_VAR || o.integer ||
 				!p->module->vars[o.name->value].opaque))
-		return ck_ptx_fail(p, -EOPNOTSUPP, "'%.*s' is no texture or surface in %s",
+		return ck_ptx_fail(p, -EOPNOTSUPP, "'%.*s' is not a texture or surface in %s",
 				   (int)ck_min(o.name->size, (size_t)60), o.name->text, p->stmt);
 	return ck_ptx_operand_row(p, &o, CK_PTX_U64, &access->object);
 }

@@ -194,7 +194,7 @@ int ck_ptx_address(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint
 	struct ck_ptx_operand base = {.name = o->name, .kind = o->base};
 
 	if (o->kind != CK_PTX_OP_ADDRESS)
-		return ck_ptx_fail(p, -EINVAL, "%s wants an address in brackets", p->stmt);
+		return ck_ptx_fail(p, -EINVAL, "%s needs an address in brackets", p->stmt);
 	*offset = o->integer;
 	*actual = space;
 	if (o->base == CK_PTX_OP_REG) {

@@ -183,7 +183,7 @@ int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(co
 
 	me = info ? half_being_loaded(info) : NULL;
 	if (!me) {
-		ck_half_say("is no program of its own: kernel-loader loads it");
+		ck_half_say("cannot be started directly: kernel-loader loads it");
 		return 2;
 	}
 	name = me->name;

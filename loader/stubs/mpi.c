@@ -34,7 +34,7 @@ static struct slot to_lower[SLOTS], to_upper[SLOTS];
 
 long lh_stub_error(const char *name)
 {
-	fprintf(stderr, "kernel-loader: %s: there is no MPI half that could be called\n", name);
+	fprintf(stderr, "kernel-loader: %s: no MPI half is loaded\n", name);
 	return ERR_OTHER;
 }
 

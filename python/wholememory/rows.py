@@ -30,7 +30,7 @@ class _Array:
                 raise ValueError(f"{what}: strides of {strides} bytes, elements of {size}")
             steps = [n // size for n in strides]
         else:
-            raise TypeError(f"{what}: {type(array).__name__} is no array of a GPU")
+            raise TypeError(f"{what}: {type(array).__name__} is not an array on a GPU")
         if len(self.shape) not in (1, 2):
             raise ValueError(f"{what}: {len(self.shape)} dimensions")
         if self.shape[-1] > 1 and steps[-1] != 1:

@@ -112,7 +112,8 @@ static int read_failed(struct ck_tls_chan *t, int error)
 		t->failed = -EACCES;
 	} else {
 		ck_tls_reason("", why);
-		ck_warn("%s: what came was changed on its way, or is no TLS (%s): the connection "
+		ck_warn("%s: the received data was changed in transit, or is not TLS (%s): the "
+			"connection "
 			"is "
 			"closed",
 			t->base.peer, why);

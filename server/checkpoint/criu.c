@@ -145,7 +145,7 @@ static int explain(const struct cks_criu *criu, const char *what, int status, st
 	if (status < 0)
 		return cks_why_set(why, -status, "%s: cannot run %s: %m", what, criu->program);
 	if (status == 127)
-		return cks_why_set(why, ENOENT, "%s: %s is not there (--criu)", what,
+		return cks_why_set(why, ENOENT, "%s: %s was not found (--criu)", what,
 				   criu->program);
 	if (first_error(criu->log, error, sizeof(error)))
 		return cks_why_set(why, EIO, "%s: CRIU: %s (log: %s)", what, error, criu->log);
@@ -170,7 +170,7 @@ int cks_criu_check(const char *program, struct cks_why *why)
 		sscanf(text, "Version: %u.%u", &major, &minor);
 	close(ends[0]);
 	if (status == 127)
-		return cks_why_set(why, ENOENT, "%s is not there: checkpoints need CRIU (--criu)",
+		return cks_why_set(why, ENOENT, "%s was not found: checkpoints need CRIU (--criu)",
 				   program);
 	if (major * 1000 + minor < CK_CRIU_MAJOR * 1000 + CK_CRIU_MINOR)
 		return cks_why_set(why, ENOTSUP, "%s is release %u.%u; checkpoints need %d.%d",
@@ -259,7 +259,8 @@ static int read_pid(const char *path, pid_t *pid, struct cks_why *why)
 	if (f)
 		fclose(f);
 	if (n != 1 || number <= 0)
-		return cks_why_set(why, EIO, "restore: CRIU has not told the process (%s)", path);
+		return cks_why_set(why, EIO, "restore: CRIU has not reported the process (%s)",
+				   path);
 	*pid = number;
 	return 0;
 }

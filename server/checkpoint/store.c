@@ -108,8 +108,8 @@ int cks_store_open(const char *path, struct cks_why *why)
 	else if (st.st_uid != geteuid())
 		ret = cks_why_set(why, EPERM, "%s belongs to another user than the server", path);
 	else if (st.st_mode & 077)
-		ret = cks_why_set(why, EPERM, "%s: others may enter it (its mode must be 0700)",
-				  path);
+		ret = cks_why_set(why, EPERM,
+				  "%s: other users can access it (its mode must be 0700)", path);
 	if (ret == 0)
 		return dir;
 	if (dir >= 0)

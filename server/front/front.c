@@ -69,7 +69,7 @@ static void serve(struct front *f, const int fds[2])
 	pid_t child = fds[1] < 0 ? 0 : fork();
 
 	if (child < 0)
-		ck_err("TLS: a connection gets no process: %m");
+		ck_err("TLS: no process for a connection: %m");
 	if (child == 0 && fds[1] >= 0) {
 		close(CK_FRONT_CONTROL);
 		close(f->report[0]);
@@ -84,7 +84,7 @@ static void reload(struct front *f)
 	struct ck_tls *tls;
 
 	if (ck_tls_create_server(&f->files, &tls, why) < 0) {
-		ck_err("TLS: the files are not used, and those read before stay: %s", why);
+		ck_err("TLS: the files cannot be used, and the earlier ones stay in use: %s", why);
 		return;
 	}
 	ck_tls_destroy(f->tls);

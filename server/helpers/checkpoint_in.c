@@ -95,10 +95,10 @@ static bool keeps_peers(const struct cks_checkpoint_way *w, struct cks_checkpoin
 			if (i == k || !p->used[i] || !p->used[k] ||
 			    reaches(w, (int)i, (int)k) == reaches(w, p->goal[i], p->goal[k]))
 				continue;
-			cks_checkpoint_fail(a, CK_CHECKPOINT_REFUSED,
-					    "GPUs %d and %d reach each other's memory otherwise "
-					    "than its own do",
-					    p->goal[i], p->goal[k]);
+			cks_checkpoint_fail(
+				a, CK_CHECKPOINT_REFUSED,
+				"GPUs %d and %d have another kind of peer access than its own",
+				p->goal[i], p->goal[k]);
 			return false;
 		}
 	}

@@ -127,7 +127,7 @@ int cks_gauge_main(const char *driver)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	if (!g || !open_nvml(g, driver)) {
-		ck_warn("--gpu-time: NVML does not tell the GPU time of processes here");
+		ck_warn("--gpu-time: NVML does not report the GPU time of processes here");
 		return 1;
 	}
 	g->asked_us = ck_now_us();

@@ -131,7 +131,7 @@ static int aim(const struct cks_machine *here, unsigned long from, unsigned long
 	       struct cks_gpu_plan *plan, struct cks_why *why)
 {
 	if (from >= plan->count)
-		return cks_why_set(why, EINVAL, "there was no GPU %lu", from);
+		return cks_why_set(why, EINVAL, "it did not use GPU %lu", from);
 	if (to >= here->visible)
 		return cks_why_set(why, EINVAL, "the server has no GPU %lu", to);
 	for (size_t i = 0; i < plan->count; i++) {
@@ -224,9 +224,10 @@ static int check_used(const struct cks_machine *here, const struct cks_gpu_plan 
 		if (!plan->used[i])
 			continue;
 		if (!goal->allowed && plan->goal[i] >= (int)here->visible)
-			return cks_why_set(why, EACCES, "its GPU would be none of the server's");
+			return cks_why_set(why, EACCES, "its GPU would not be one of the server's");
 		if (!goal->allowed)
-			return cks_why_set(why, EACCES, "the policy does not allow it GPU %d",
+			return cks_why_set(why, EACCES,
+					   "the policy does not allow it to use GPU %d",
 					   plan->goal[i]);
 		if (strcmp(goal->name, model_of(here, plan, i)) != 0)
 			return cks_why_set(why, EXDEV, "GPU %d is a %s, and it needs a %s",

@@ -83,7 +83,7 @@ static bool look_at(struct scout *s, unsigned int i)
 	*g = (struct cks_scout_gpu){.utilization = -1};
 	if (!cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetMemoryInfo, &err) ||
 	    (err = (int)ck_nvml.nvmlDeviceGetMemoryInfo(s->devices[i], &memory)) != 0)
-		return fail(s, "NVML does not tell the memory of GPU %u: error %d", i, err);
+		return fail(s, "NVML does not report the memory of GPU %u: error %d", i, err);
 	g->memory = memory.total;
 	g->free = memory.free;
 	if (ck_driver.cuDeviceGetName)
@@ -138,7 +138,7 @@ int cks_scout_main(const char *driver)
 		return 1;
 	opened = open_all(s, driver);
 	if (!opened)
-		ck_warn("clients that choose among servers learn nothing of these GPUs: %s",
+		ck_warn("clients that choose among servers get no information about these GPUs: %s",
 			s->note.why);
 	ret = serve(s, opened);
 	free(s);

@@ -37,8 +37,8 @@ void cks_lease_await_thaw(struct cks_session *s)
 		err = ck_cond_timedwait(&l->thawed, &l->lock, &until);
 	if (l->frozen) {
 		l->frozen = false;
-		ck_warn("another session has been returning to the GPU for %d s: allocating beside "
-			"it",
+		ck_warn("another session has been resuming for %d s: allocating without waiting "
+			"for it",
 			MOST_S);
 	}
 	ck_unlock(&l->lock);

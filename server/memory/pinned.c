@@ -165,7 +165,7 @@ static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_ma
 		return err;
 	*piece = (struct piece){.address = a->address, .size = a->size, .ctx = ctx};
 	if (a->size > p->most - p->registered) {
-		ck_warn("a session wants to pin more than %zu bytes of host memory: refused "
+		ck_warn("a session tries to pin more than %zu bytes of host memory: refused "
 			"(--pinned-memory)",
 			p->most);
 		goto free_piece;

@@ -56,7 +56,7 @@ static CUresult assembly_finish(struct cks_request *q, struct cks_assembly *a)
 	ck_hash(a->data, a->size, &found);
 	ck_hash_print(&a->hash, text);
 	if (!ck_hash_equal(&found, &a->hash)) {
-		ck_warn("image %.16s: %zu bytes that are something else", text, a->size);
+		ck_warn("image %.16s: %zu bytes with another hash", text, a->size);
 		err = CUDA_ERROR_INVALID_IMAGE;
 	} else if (cks_modcache_put(q->session->modules, &a->hash, a->data, a->size) < 0) {
 		err = CUDA_ERROR_OUT_OF_MEMORY;

@@ -297,7 +297,7 @@ static int get(struct cks_modcache *c, const struct ck_hash *hash, void **data, 
 			cks_cacheindex_touch(c->index, hash);
 	}
 	if (ret == -EBADMSG) {
-		ck_warn("module cache: a file is not what its name says: removed");
+		ck_warn("module cache: the content of a file does not match its name: removed");
 		if (c->dir >= 0)
 			cks_cachedir_remove(c->dir, hash);
 		if (kept)

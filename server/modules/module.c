@@ -33,7 +33,7 @@ static CUresult find_image(struct cks_request *q, const char *bytes, void **data
 	memcpy(hash.bytes, bytes, sizeof(hash.bytes));
 	ret = cks_modcache_get(q->session->modules, &hash, data, &size);
 	if (ret < 0) {
-		ck_info("a module that the server does not hold: %s", strerror(-ret));
+		ck_info("a module that the server does not have: %s", strerror(-ret));
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
 	/* The driver gets no length, so all bytes that the headers claim must exist. Text ends with
@@ -41,7 +41,7 @@ static CUresult find_image(struct cks_request *q, const char *bytes, void **data
 	ret = ck_image_classify_bounded(*data, size + 1, &image);
 	if (ret == 0)
 		return CUDA_SUCCESS;
-	ck_info("an image of %zu bytes that is no module", size);
+	ck_info("an image of %zu bytes that is not a module", size);
 	free(*data);
 	return CUDA_ERROR_INVALID_IMAGE;
 }

@@ -97,7 +97,8 @@ void cks_nccl_job_start(struct cks_session *s, uint64_t ticket, const void *batc
 	memcpy(job->batch, batch, size);
 	job->outcome.result = ncclSystemError;
 	if (!enter(s->nccl, job, &threaded)) {
-		ck_warn("more than %d batches of NCCL whose outcome is not fetched", JOBS_MAX);
+		ck_warn("more than %d batches of NCCL whose results have not been fetched",
+			JOBS_MAX);
 		free(job);
 		return;
 	}

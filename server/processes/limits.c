@@ -13,59 +13,62 @@
 #include "util/util.h"
 
 #define CK_SIZE_MOST ((uint64_t)1 << 62)
+#define CK_HELP_COLUMN 24     /* of the texts of --help */
 #define CK_SESSIONS_LEAST 64u /* minimum of the default limits */
 
 static const struct row {
 	const char *name, *argument, *help, *usual; /* usual: text of the default */
 	uint64_t fallback, least, most;
 } table[CK_LIMITS] = {
-	[CK_LIMIT_LANES] = {"max-lanes", "N",
-			    "most threads of a program that wait for the GPU at a time", "1024",
-			    1024, 1, 65536},
+	[CK_LIMIT_LANES] =
+		{"max-lanes", "N",
+		 "maximum number of threads of a program that wait for the GPU at a time", "1024",
+		 1024, 1, 65536},
 	[CK_LIMIT_OUTPUT] = {"kernel-output", "BYTES",
-			     "most kernel output that a program leaves unfetched", "16M", 16u << 20,
-			     4096, CK_SIZE_MOST},
+			     "maximum kernel output that a program leaves unfetched", "16M",
+			     16u << 20, 4096, CK_SIZE_MOST},
 	[CK_LIMIT_PINNED] = {"pinned-memory", "BYTES",
-			     "most pinned host memory of a program on this host",
+			     "maximum pinned host memory of a program on this host",
 			     "half of the host's memory", 0, 4096, CK_SIZE_MOST},
 	[CK_LIMIT_CACHE] = {"cache-per-identity", "BYTES",
-			    "most bytes of the module cache for one identity", "1G", 1u << 30, 4096,
-			    CK_SIZE_MOST},
-	[CK_LIMIT_ADDRESS] = {"sessions-per-address", "N",
-			      "most programs of one address, or user of the unix socket",
-			      "half of --max-sessions, at least 64", 0, 1, 100000},
-	[CK_LIMIT_IDENTITY] = {"sessions-per-identity", "N", "most programs of one identity",
+			    "maximum size in the module cache for one identity", "1G", 1u << 30,
+			    4096, CK_SIZE_MOST},
+	[CK_LIMIT_ADDRESS] =
+		{"sessions-per-address", "N",
+		 "maximum number of programs of one address, or user of the unix socket",
+		 "half of --max-sessions, at least 64", 0, 1, 100000},
+	[CK_LIMIT_IDENTITY] = {"sessions-per-identity", "N",
+			       "maximum number of programs of one identity",
 			       "three quarters of --max-sessions, at least 64", 0, 1, 100000},
 	[CK_LIMIT_COMMANDS] = {"command-wait", "TIME",
 			       "time after which a session without a command connection ends", "10",
 			       10, 1, 86400},
 	[CK_LIMIT_DRAIN] = {"drain", "TIME",
-			    "time that running programs have to end after SIGTERM, as in 10m", "0",
-			    0, 0, 7 * 86400},
+			    "time for running programs to end after SIGTERM, as in 10m", "0", 0, 0,
+			    7 * 86400},
 	[CK_LIMIT_PARK] = {"suspend-wait", "TIME",
-			   "time that running work has to end before a session is suspended", "10",
-			   10, 1, 86400},
-	[CK_LIMIT_KEEP] =
-		{"keep", "TIME",
-		 "time that a program's session outlives its connections over tcp, or with "
-		 "--state-dir its server; 0: not at all",
-		 "60s", 60, 0, 7 * 86400},
+			   "time for running work to end before a session is suspended", "10", 10,
+			   1, 86400},
+	[CK_LIMIT_KEEP] = {"keep", "TIME",
+			   "time for which a session outlives its connections over TCP, or with "
+			   "--state-dir its server; 0: it ends with them",
+			   "60s", 60, 0, 7 * 86400},
 	[CK_LIMIT_IDLE] = {"suspend-idle", "TIME",
-			   "time without use after which a session leaves the GPU; 0 for never",
-			   "0", 0, 0, 7 * 86400},
+			   "time without use after which a session is suspended; 0: never", "0", 0,
+			   0, 7 * 86400},
 	[CK_LIMIT_SUSPENDED] = {"suspend-memory", "BYTES",
-				"most host memory of sessions that have left the GPU",
+				"maximum host memory of suspended sessions",
 				"half of the host's memory", 0, 0, CK_SIZE_MOST},
 	[CK_LIMIT_QUANTUM] =
 		{"quantum", "TIME",
-		 "time that sessions run in turn if their memory does not fit; 0 for none", "0", 0,
-		 0, 86400},
+		 "time that sessions run in turn if the GPU has too little memory; 0: no turns",
+		 "0", 0, 0, 86400},
 	[CK_LIMIT_SAVE] =
 		{"checkpoint-every", "TIME",
-		 "time between two checkpoints of a session into --checkpoint-dir; 0 for none", "0",
-		 0, 0, 7 * 86400},
+		 "time between two checkpoints of a session into --checkpoint-dir; 0: none", "0", 0,
+		 0, 7 * 86400},
 	[CK_LIMIT_LEASE] = {"lease", "BYTES",
-			    "device memory that a program gets before it asks; 0 for none", "256M",
+			    "device memory that a program gets in advance; 0: none", "256M",
 			    256u << 20, 0, CK_SIZE_MOST},
 };
 
@@ -143,14 +146,34 @@ int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *
 	return 0;
 }
 
+/* Prints @text from column CK_HELP_COLUMN on, in lines of at most 80 columns. */
+static void put_text(FILE *out, const char *text)
+{
+	int column = CK_HELP_COLUMN, length;
+
+	for (const char *word = text; *word; word += strspn(word, " ")) {
+		length = (int)strcspn(word, " ");
+		if (column + 1 + length > 80)
+			column = fprintf(out, "\n%*s", CK_HELP_COLUMN, "") - 1;
+		else if (word != text)
+			column += fprintf(out, " ");
+		column += fprintf(out, "%.*s", length, word);
+		word += length;
+	}
+	fputc('\n', out);
+}
+
 void cks_limits_help(FILE *out)
 {
 	for (int i = 0; i < CK_LIMITS; i++) {
 		const struct row *row = &table[i];
-		int n = fprintf(out, "  --%s %s ", row->name, row->argument);
+		int n = fprintf(out, "  --%s %s", row->name, row->argument);
+		char text[256];
 
-		if (n > 24)
+		if (n >= CK_HELP_COLUMN)
 			n = fprintf(out, "\n") - 1;
-		fprintf(out, "%*s%s (default %s)\n", 24 - n, "", row->help, row->usual);
+		fprintf(out, "%*s", CK_HELP_COLUMN - n, "");
+		snprintf(text, sizeof(text), "%s (default %s)", row->help, row->usual);
+		put_text(out, text);
 	}
 }

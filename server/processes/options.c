@@ -211,7 +211,7 @@ static int check_tls(struct cks_options *o)
 	bool any = o->tls_cert || o->tls_key;
 
 	if (any && (!o->tls_cert || !o->tls_key))
-		return cks_option_refuse("one without the other", "--tls-cert, --tls-key");
+		return cks_option_refuse("must be given together", "--tls-cert, --tls-key");
 	if (o->tls_ca && !any)
 		return cks_option_refuse("needs --tls-cert and --tls-key", "--tls-ca");
 	o->tls_required &= any;
@@ -243,7 +243,8 @@ static int settle_listen(struct cks_options *o)
 		o->listen[o->listen_count++] = "127.0.0.1";
 	for (size_t i = 0; o->listen_count > 1 && i < o->listen_count; i++) {
 		if (is_none(o->listen[i]))
-			return cks_option_refuse("none beside addresses", "--listen");
+			return cks_option_refuse("none cannot be combined with addresses",
+						 "--listen");
 	}
 	if (is_none(o->listen[0]))
 		o->listen_count = 0;
@@ -257,10 +258,10 @@ static int settle_listen(struct cks_options *o)
 static int settle(struct cks_options *o)
 {
 	if ((o->limits.value[CK_LIMIT_SAVE] > 0) != (o->checkpoint_dir != NULL))
-		return cks_option_refuse("one without the other",
+		return cks_option_refuse("must be given together",
 					 "--checkpoint-every, --checkpoint-dir");
 	if (o->audit_required && !o->audit)
-		return cks_option_refuse("one without the other", "--audit-required, --audit");
+		return cks_option_refuse("must be given together", "--audit-required, --audit");
 	if (check_tls(o) < 0)
 		return -EINVAL;
 	cks_limits_settle(&o->limits, o->max_sessions);

@@ -56,7 +56,7 @@ static void open_library(void)
 	if (init)
 		state.result = (int)init();
 	if (state.result)
-		ck_warn("a client asks for NVML: nvmlInit_v2 says %d", state.result);
+		ck_warn("a client asks for NVML: nvmlInit_v2 returns %d", state.result);
 }
 
 bool cks_nvml_begin(void **slot, int *result)

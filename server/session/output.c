@@ -178,8 +178,8 @@ static void close_tap(struct ck_output *o, struct file *f)
 	if (null < 0 || dup2(null, f->target) < 0)
 		ck_warn("kernel output cannot be bounded: %m");
 	else
-		ck_warn("the program has not fetched %lld bytes of kernel output: what follows is "
-			"dropped "
+		ck_warn("the program has not fetched %lld bytes of kernel output: further output "
+			"is dropped "
 			"(--kernel-output)",
 			(long long)o->most);
 	if (null >= 0)
@@ -191,7 +191,7 @@ static void close_tap(struct ck_output *o, struct file *f)
 static void open_tap(struct file *f)
 {
 	if (write(f->fd, cut, sizeof(cut) - 1) < 0 || dup2(f->fd, f->target) < 0)
-		ck_warn("kernel output goes nowhere: %m");
+		ck_warn("kernel output is lost: %m");
 	f->full = false;
 }
 

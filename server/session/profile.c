@@ -207,7 +207,7 @@ static void open_cupti(void)
 	CUptiResult ret = CUPTI_ERROR_NOT_INITIALIZED;
 
 	if (!library) {
-		ck_warn("a client profiles, but there is no CUPTI for its kernels' times: %s. "
+		ck_warn("a client profiles, but there is no CUPTI to record its kernels: %s. "
 			"Install CUPTI of the server's CUDA, or name the library in CRICKET_CUPTI",
 			dlerror());
 		return;

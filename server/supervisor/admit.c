@@ -123,26 +123,25 @@ static enum cks_refusal find_limit(const struct cks_admission *a, const struct c
 
 	cks_workers_count(a->workers, owner, &counts);
 	if (counts.all >= a->options->max_sessions) {
-		snprintf(why, CK_WHY_SIZE,
-			 "the server has no more sessions to give (--max-sessions)");
+		snprintf(why, CK_WHY_SIZE, "the server has no free session (--max-sessions)");
 		return CK_REFUSED_FULL;
 	}
 	if (counts.peer >= most[CK_LIMIT_ADDRESS]) {
 		snprintf(why, CK_WHY_SIZE,
-			 "%s has %zu sessions, and the server gives one address no more (--%s)",
+			 "%s has %zu sessions, the maximum for one address (--%s)",
 			 cks_peer_name(&owner->peer, name), counts.peer,
 			 cks_limit_name(CK_LIMIT_ADDRESS));
 		return CK_REFUSED_ADDRESS;
 	}
 	sessions = cks_workers_identity_terms(a->workers, &owner->identity)->sessions;
 	if (sessions && counts.identity >= sessions) {
-		snprintf(why, CK_WHY_SIZE, "%s has %zu sessions, and the policy gives it no more",
+		snprintf(why, CK_WHY_SIZE, "%s has %zu sessions, the maximum of the policy",
 			 owner->identity.name, counts.identity);
 		return CK_REFUSED_IDENTITY;
 	}
 	if (!sessions && counts.identity >= most[CK_LIMIT_IDENTITY]) {
 		snprintf(why, CK_WHY_SIZE,
-			 "%s has %zu sessions, and the server gives one identity no more (--%s)",
+			 "%s has %zu sessions, the maximum for one identity (--%s)",
 			 owner->identity.name, counts.identity, cks_limit_name(CK_LIMIT_IDENTITY));
 		return CK_REFUSED_IDENTITY;
 	}
@@ -249,7 +248,7 @@ static void refuse_prefix(struct cks_admission *a, const struct applicant *p)
 	char why[CK_WHY_SIZE], name[CK_PREFIX + 1];
 
 	copy_name(name, sizeof(name), p->prefix);
-	snprintf(why, sizeof(why), "the policy lets %s start no worker through \"%s\"",
+	snprintf(why, sizeof(why), "the policy does not let %s start workers through \"%s\"",
 		 p->owner.identity.name, name);
 	ck_warn("a session is refused: %s", why);
 	turn_away(a, p, CK_HELLO_DENIED, CK_REFUSED_IDENTITY, why);
@@ -364,7 +363,7 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 		p.args = &foreign;
 		judge(a, &p);
 	} else {
-		ck_info("%s: a hello that cannot be read: closed", cks_peer_name(peer, name));
+		ck_info("%s: an invalid hello: closed", cks_peer_name(peer, name));
 	}
 	xdr_free((xdrproc_t)xdr_ck_hello_need, &p.rest.need);
 	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);

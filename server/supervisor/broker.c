@@ -212,7 +212,7 @@ static _Noreturn void become_broker(struct cks_broker *b)
 /* A broker that is no child has ended, for any reason. */
 static void forget(struct cks_broker *b)
 {
-	ck_warn("the memory broker has gone; what was shared by name is lost");
+	ck_warn("the memory broker has ended; memory shared by name is lost");
 	close(b->leash);
 	close(b->process);
 	b->leash = b->process = b->pid = 0;
@@ -253,8 +253,7 @@ bool cks_broker_ended(struct cks_broker *b, pid_t pid, int status)
 		ck_err("the memory broker cannot start: exit status %d", WEXITSTATUS(status));
 		send_away(b);
 	} else {
-		ck_warn("the memory broker was killed by signal %d; what was shared by name is "
-			"lost",
+		ck_warn("the memory broker was killed by signal %d; memory shared by name is lost",
 			WTERMSIG(status));
 	}
 	return true;

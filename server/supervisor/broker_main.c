@@ -48,7 +48,7 @@ static void *outlive(void *data)
 			; /* until that supervisor has gone, too */
 		close(leash);
 	}
-	ck_warn("the memory broker ends: its server has not come back");
+	ck_warn("the memory broker ends: its server has not returned");
 	_exit(1);
 }
 

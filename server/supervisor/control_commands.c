@@ -106,7 +106,7 @@ static struct cks_session_info *session_of(struct cks_server *server, const json
 		*error = name ? cks_control_error("there is no session %s", name)
 			      : cks_control_error("it needs a \"session\"");
 	if (s && cks_travels_has(server->travels, s->number)) {
-		*error = cks_control_error("session %s is on its way into files", name);
+		*error = cks_control_error("session %s is being written into files", name);
 		return NULL;
 	}
 	return s;
@@ -147,7 +147,7 @@ static json_t *end(struct cks_server *server, const json_t *request, struct cks_
 		return error;
 	return cks_workers_tell(s, CK_CONTROL_END)
 		       ? json_pack("{s:b}", "ok", 1)
-		       : cks_control_error("its worker does not listen");
+		       : cks_control_error("its worker does not respond");
 }
 
 /* As SIGTERM with --drain; a second time it changes nothing. */

@@ -88,8 +88,8 @@ static json_t *check_ready(int stream)
 	else if (!json_is_true(json_object_get(ready, "ok")))
 		error = cks_control_error("the other server: %s", text ? text : "it failed");
 	else if (json_integer_value(json_object_get(ready, "format")) != CK_STREAM_FORMAT)
-		error = cks_control_error("the other server is of a release that does not "
-					  "understand this one");
+		error = cks_control_error(
+			"the other server's release does not understand this one");
 	json_decref(ready);
 	return error;
 }
@@ -205,7 +205,7 @@ static json_t *take_session(int server, int stream, const struct cks_options *op
 	if (cks_move_confirm(stream, json_incref(reply)) < 0 &&
 	    json_is_true(json_object_get(reply, "ok"))) {
 		json_decref(reply);
-		reply = cks_control_error("the other server has not given up the session");
+		reply = cks_control_error("the other server has not released the session");
 	}
 	if (name && !json_is_true(json_object_get(reply, "ok")))
 		json_decref(cks_ctl_ask(

@@ -184,7 +184,7 @@ static void push_out(struct cks_fresh_list *l, size_t i)
 {
 	char name[CK_PEER_NAME];
 
-	ck_info("%s has %u connections that say nothing: the oldest is closed",
+	ck_info("%s has %u silent connections: the oldest is closed",
 		cks_peer_name(&l->list[i].peer, name), l->silent[l->list[i].bucket]);
 	drop(l, i);
 }
@@ -274,8 +274,7 @@ void cks_fresh_run(struct cks_fresh_list *l)
 		bool keep = !is_due(f, now) || cks_fresh_look(l, f, now);
 
 		if (keep && now >= f->deadline) {
-			ck_info("a connection that said nothing for %d s: closed",
-				CK_SILENCE_MS / 1000);
+			ck_info("a connection was silent for %d s: closed", CK_SILENCE_MS / 1000);
 			keep = false;
 		}
 		if (keep)

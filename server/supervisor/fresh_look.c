@@ -63,7 +63,7 @@ static bool join_session(struct cks_fresh_list *l, struct cks_fresh *f, enum cks
 	f->again = now + CK_JOIN_MS;
 	if (ret == 0 || f->joining)
 		return f->joining;
-	ck_info("a connection joins no session: %s", strerror(-ret));
+	ck_info("a connection to no session: %s", strerror(-ret));
 	if (kind == CK_PEEK_LINK)
 		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_link_res, &linked);
 	else if (kind == CK_PEEK_DIRECT)
@@ -88,7 +88,7 @@ static bool unwrap(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 		return true;
 	}
 	if (ret < 0) {
-		ck_warn("a connection gets no TLS: %s", strerror(-ret));
+		ck_warn("no TLS for a connection: %s", strerror(-ret));
 		return false;
 	}
 	close(f->fd);
@@ -104,7 +104,7 @@ static bool lacks_tls(const struct cks_fresh_list *l, const struct cks_fresh *f,
 	if ((kind != CK_PEEK_JOIN && kind != CK_PEEK_LINK && kind != CK_PEEK_DIRECT) ||
 	    !cks_judge_wants_tls(l->admission.options, f->fd))
 		return false;
-	ck_warn("%s: a connection without TLS wants to join a session: closed (--tls)",
+	ck_warn("%s: a connection without TLS for a session: closed (--tls)",
 		cks_peer_name(&f->peer, name));
 	return true;
 }
@@ -149,7 +149,7 @@ static bool follow(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek 
 		f->again = now + CK_AGAIN_MS;
 		return !hung_up(f->fd);
 	case CK_PEEK_GARBAGE:
-		ck_info("a connection that speaks no RPC: closed");
+		ck_info("a connection that does not use RPC: closed");
 		return false;
 	case CK_PEEK_HELLO:
 		return admit(l, f, bytes, p, now);

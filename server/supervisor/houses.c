@@ -46,7 +46,7 @@ int cks_worker_house(struct cks_workers *w, struct worker *worker)
 	if (fd >= 0)
 		close(fd);
 	if (ret < 0)
-		ck_err("worker %d gets no user: %s", (int)worker->pid, strerror(-ret));
+		ck_err("no user for worker %d: %s", (int)worker->pid, strerror(-ret));
 	return ret;
 }
 
@@ -55,7 +55,7 @@ bool cks_worker_rehouse(struct cks_workers *w, struct worker *worker)
 	if (!w->uids ||
 	    cks_uids_claim(w->uids, &worker->info.owner.identity.key, worker->info.user) == 0)
 		return true;
-	ck_err("a session of %s that comes back ends: its user %u is another identity's now",
+	ck_err("a returning session of %s is ended: its user %u now belongs to another identity",
 	       worker->info.owner.identity.name, (unsigned int)worker->info.user);
 	worker->info.user = 0;
 	if (worker->process)

@@ -97,7 +97,7 @@ static int judge_exposure(const struct cks_listeners *l, const struct cks_option
 		return 0;
 	}
 	if (!options->insecure) {
-		ck_err("--listen lets other hosts in, and no token keeps anyone out: give "
+		ck_err("other hosts can connect (--listen), and there is no token: give "
 		       "--token-file FILE, or --insecure to serve everyone who can connect");
 		return -EPERM;
 	}

@@ -41,7 +41,7 @@ int cks_need_check(struct cks_offers *offers, const ck_hello_need *need,
 		ret = lacks(note, need->memory, named ? need->devices.devices_val[i] : i, why,
 			    size);
 	if (ret < 0 && ret != -EAGAIN && ret != -ENOSPC) {
-		snprintf(why, size, "it cannot look at its GPUs: %s", strerror(-ret));
+		snprintf(why, size, "it cannot read the state of its GPUs: %s", strerror(-ret));
 		ret = -ENOSPC;
 	}
 	return ret;

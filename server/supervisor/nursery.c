@@ -128,7 +128,7 @@ pid_t cks_nursery_fork(struct cks_nursery *n, struct cks_worker_command *command
 	pid = hear(n->control, ANSWER_MS);
 	if (pid == -ETIMEDOUT || pid == -EPIPE) {
 		/* it may have forked: the connection is not for another one */
-		ck_warn("the process from which workers are forked does not answer: killed");
+		ck_warn("the process from which workers are forked does not respond: killed");
 		kill(n->pid, SIGKILL);
 		cks_nursery_stop(n);
 	}

@@ -38,7 +38,7 @@ static void deny(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	const struct cks_owner owner = {.peer = *peer};
 	char name[CK_PEER_NAME];
 
-	ck_info("%s: a question about the GPUs is refused: %s", cks_peer_name(peer, name), why);
+	ck_info("%s: a request about the GPUs is refused: %s", cks_peer_name(peer, name), why);
 	cks_audit_refused(a->audit, &owner, &client, cks_refusal_name(CK_REFUSED_TOKEN), why);
 	cks_workers_totals(a->workers)->refused[CK_REFUSED_TOKEN]++;
 	reply(fd, call, CK_OFFER_DENIED, why);
@@ -114,7 +114,7 @@ static bool tell(struct cks_offers *o, struct cks_admission *a, int fd,
 	if (ret == 0) {
 		answer(a, fd, owner, call, note);
 	} else {
-		ck_err("starting a process that looks at the GPUs: %s", strerror(-ret));
+		ck_err("starting a process that reads the state of the GPUs: %s", strerror(-ret));
 		reply(fd, call, CK_OFFER_NONE, "the server cannot start another process");
 	}
 	return false;

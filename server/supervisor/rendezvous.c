@@ -170,7 +170,7 @@ static bool hear(int control, struct cks_workers *workers, struct cks_broker *br
 	if (n > 0 && ret == 0)
 		return true;
 	if (n != 0)
-		ck_warn("a process that returns is not taken: %s", strerror((int)-ret));
+		ck_warn("a returning process is not accepted: %s", strerror((int)-ret));
 	if (fd >= 0)
 		close(fd);
 	return false;

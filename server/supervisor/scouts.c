@@ -63,7 +63,8 @@ static void hear(struct cks_scout *s, int64_t now)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		if (s->asked && now - s->asked > SILENCE_MS) {
-			ck_warn("the process that looks at the GPUs does not answer: killed");
+			ck_warn("the process that reads the state of the GPUs does not respond: "
+				"killed");
 			kill(s->pid, SIGKILL);
 			hang_up(s);
 		}

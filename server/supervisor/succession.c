@@ -113,7 +113,7 @@ int cks_supervisor_resume(struct supervisor *s, int fd)
 	if (ret == 0)
 		ret = adopt(s, &state);
 	if (ret < 0)
-		ck_err("upgrade: the state of the server before this one: %s", strerror(-ret));
+		ck_err("upgrade: the state of the previous server: %s", strerror(-ret));
 	else
 		ck_info("continuing with %zu running programs", cks_workers_serving(s->workers));
 	if (ret == 0)

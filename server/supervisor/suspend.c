@@ -227,8 +227,7 @@ static void note_place(struct cks_session_info *s, const struct cks_checkpoint_a
 	if (a->map.count == 0)
 		return;
 	if (!cks_workers_map(s, &a->map))
-		ck_warn("the worker of %s does not learn on which GPU it is",
-			cks_session_name(s, name));
+		ck_warn("the worker of %s cannot be told its GPU", cks_session_name(s, name));
 	if (a->device >= 0) {
 		s->moved = 1 + a->device;
 		ck_info("session %s is on GPU %d", cks_session_name(s, name), a->device);

@@ -27,12 +27,12 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool he
 	if (u->state != CK_RUNNING)
 		return cks_control_error("%s is %s already", name, cks_suspension_name(u));
 	if (!cks_suspend_fits(p, s->memory))
-		return cks_control_error("%s cannot be suspended: no host memory is left for it "
+		return cks_control_error("%s cannot be suspended: there is not enough host memory "
 					 "(--suspend-memory)",
 					 name);
 	u->said.kind = CK_NOTE_STANDBY;
 	if (!cks_workers_tell(s, CK_CONTROL_PARK))
-		return cks_control_error("%s is ending: its worker does not listen", name);
+		return cks_control_error("%s is ending: its worker does not respond", name);
 	u->held = held;
 	u->wanted = false;
 	u->no_room = false;

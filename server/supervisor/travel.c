@@ -165,7 +165,7 @@ static json_t *depart(struct cks_server *server, struct travel *travel, struct c
 		return cks_suspend(server->suspender, s, true, NULL);
 	s->suspension.held = true;
 	return begin_leaving(server, travel, s) ? NULL
-						: cks_control_error("its worker does not listen");
+						: cks_control_error("its worker does not respond");
 }
 
 /* The session of @request leaves, into @directory or over @stream, which it takes. */
@@ -185,9 +185,9 @@ static json_t *leave(struct cks_server *server, const json_t *request, struct ck
 	else if (!s || !cks_workers_id(s))
 		error = cks_control_error("there is no session %s", name ? name : "");
 	else if (cks_travels_has(server->travels, s->number))
-		error = cks_control_error("session %s is on its way already", name);
+		error = cks_control_error("session %s is already being written or moved", name);
 	else if (!(cks_session_terms(s)->features & CK_FEATURE_CHECKPOINT))
-		error = cks_control_error("the policy allows %s no checkpoints",
+		error = cks_control_error("the policy does not allow checkpoints of %s",
 					  s->owner.identity.name);
 	else if (!(travel = travel_begin(server->travels, SUSPENDING, directory, asker)))
 		error = cks_control_error("%s", strerror(ENOMEM));
@@ -245,7 +245,7 @@ static void check_suspended(struct cks_server *server, struct travel *travel)
 		travel_finish(server, travel,
 			      cks_control_error("it cannot be suspended: %s", s->suspension.why));
 	else if (s->suspension.state == CK_SUSPENDED && !begin_leaving(server, travel, s))
-		travel_finish(server, travel, cks_control_error("its worker does not listen"));
+		travel_finish(server, travel, cks_control_error("its worker does not respond"));
 }
 
 /* The session stays here: its client may come back. */
@@ -328,7 +328,8 @@ static void write_worker(struct cks_server *server, struct travel *travel,
 	if (pid >= 0)
 		return;
 	stay(server, travel);
-	travel_finish(server, travel, cks_control_error("no process for it: %s", strerror(-pid)));
+	travel_finish(server, travel,
+		      cks_control_error("no process for the session: %s", strerror(-pid)));
 }
 
 /* Has the worker closed its connections? */
@@ -342,10 +343,10 @@ static void check_left(struct cks_server *server, struct travel *travel)
 		write_worker(server, travel, s);
 		return;
 	}
-	travel_finish(
-		server, travel,
-		cks_control_error(s ? "the session cannot leave: %s" : "the session has ended",
-				  s ? s->why : ""));
+	travel_finish(server, travel,
+		      cks_control_error(s ? "the session cannot be written or moved: %s"
+					  : "the session has ended",
+					s ? s->why : ""));
 	stay(server, travel);
 }
 

@@ -114,8 +114,8 @@ static void attach(struct cks_keep *keep, struct ck_link *link, struct ck_chan *
 	if (ret == 0)
 		ck_lasting_resend(link->chan);
 	else
-		ck_info("%s: a link that comes to nothing: %s", ck_chan_peer(link->chan),
-			strerror(-ret));
+		ck_info("%s: a connection that cannot replace a lost one: %s",
+			ck_chan_peer(link->chan), strerror(-ret));
 }
 
 int cks_keep_link(struct cks_keep *keep, struct ck_chan *connection, uint32_t xid,
@@ -181,7 +181,7 @@ const char *cks_keep_verdict(struct cks_keep *keep, int64_t *left)
 		return NULL;
 	ck_links_state(keep->links, &state);
 	if (state.ended & BIT(CK_LANE_COMMAND))
-		return "the client has gone";
+		return "the client has ended";
 	closed = !keep->returned &&
 		 ((state.closed > 0 && state.silent == 0) || !(state.kinds & BIT(CK_LANE_COMMAND)));
 	limit = closed ? ck_min(keep->limit_ms, (int64_t)KILLED_MS) : keep->limit_ms;
@@ -191,7 +191,7 @@ const char *cks_keep_verdict(struct cks_keep *keep, int64_t *left)
 	*left = ck_max(keep->cut + limit - ck_now_ms(), (int64_t)0);
 	if (*left > 0)
 		return NULL;
-	return closed ? "the client has gone without a goodbye"
+	return closed ? "the client has ended without notice"
 		      : "the client has not come back (--keep)";
 }
 

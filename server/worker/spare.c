@@ -91,7 +91,7 @@ void cks_spare_wait(const struct cks_options *options, char **argv)
 		say(CK_NOTE_READY);
 	}
 	if (!cks_warm_sound()) {
-		ck_warn("a spare worker's context is broken: a fresh one takes its place");
+		ck_warn("a spare worker's context is broken: the worker is replaced");
 		become_fresh(argv);
 	}
 	prctl(PR_SET_NAME, "cricket-worker");

@@ -127,7 +127,7 @@ static void leave(void)
 		cks_keep_leave(keep);
 	} else {
 		snprintf(note.text, sizeof(note.text), "%s",
-			 "its program does not come back after a cut (CRICKET_RESUME)");
+			 "its program does not connect again after a cut (CRICKET_RESUME)");
 	}
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }

@@ -63,13 +63,12 @@ static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 
 	if (ret == CK_DISPATCH_BYE) {
 		drain();
-		worker_end("bye");
+		worker_end("the program has ended");
 	}
 	if (ret == -EPROTO)
 		worker_end("the client broke the protocol");
 	if (ret == -ENOBUFS)
-		ck_warn("%s: more than %d long messages that do not come to an end: a lane is "
-			"closed",
+		ck_warn("%s: more than %d unfinished long messages: a connection is closed",
 			ck_chan_peer(chan), CK_LONG_MESSAGES);
 	else if (ret < 0)
 		ck_debug("%s: %s", ck_chan_peer(chan), strerror(-ret));
@@ -84,7 +83,7 @@ static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reade
 
 	if (ret == -EPROTO)
 		worker_end("the client broke the protocol");
-	worker_end(ret == 0 ? "the client has gone" : strerror(-ret));
+	worker_end(ret == 0 ? "the client has ended" : strerror(-ret));
 }
 
 /* From now on, the session lives as long as its command connection. */
@@ -103,7 +102,7 @@ static bool take_place(void)
 	if (atomic_fetch_add(&worker.lanes, 1) <= worker.max_lanes)
 		return true;
 	atomic_fetch_sub(&worker.lanes, 1);
-	ck_warn("a session wants more than %u connections for calls: refused (--max-lanes)",
+	ck_warn("a session requests more than %u connections for calls: refused (--max-lanes)",
 		worker.max_lanes);
 	return false;
 }

@@ -156,7 +156,7 @@ static void *watch_thread(void *unused)
 	(void)unused;
 	while (watch(&quiet))
 		ck_log_tend(false);
-	end_soon("the client has gone");
+	end_soon("the client has ended");
 }
 
 static int add(int fd, uint32_t events)

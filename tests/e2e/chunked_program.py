@@ -141,7 +141,7 @@ def refusals(rank, size):
     raises(IndexError, "rows", table.read, 5, 6)
     raises(IndexError, "rows", table.sub, 11)
     raises(IndexError, "rows", table.sub, -1)
-    raises(TypeError, "no array", wm.gather, table, [1, 2], table.local())
+    raises(TypeError, "not an array", wm.gather, table, [1, 2], table.local())
     raises(TypeError, "int32", wm.gather, table, table.local(), table.local())
     raises(ValueError, "mode", wm.embedding, table, table.local(), table.local(), table.local(), "median")
     child = os.fork()

@@ -72,7 +72,7 @@ def test_a_session_is_recorded_from_begin_to_end(begin, app):
         assert abs((datetime.datetime.now(datetime.timezone.utc) - moment).total_seconds()) < 600
     assert last["calls"] > 0 and last["commands"] > 0 and last["received"] > 0 and last["sent"] > 0
     assert last["seconds"] > 0 and last["peak_memory"] >= MIB and last["worker_pid"] > 1
-    assert last["cause"] in ("bye", "the client has gone")
+    assert last["cause"] in ("the program has ended", "the client has ended")
     assert stat.S_IMODE(os.stat(server.audit).st_mode) == 0o600
     server.stop()
     assert [event["event"] for event in server.events()] == ["server-start", "session-begin", "session-end",
@@ -92,7 +92,7 @@ def test_the_cause_of_an_end_is_recorded(begin):
         process.kill()
         ended(process, 10)
     assert [c["session"] for c in causes] == ["s1", "s2", "s3"]
-    assert causes[0]["cause"] in ("the client has gone", "Connection reset by peer")
+    assert causes[0]["cause"] in ("the client has ended", "Connection reset by peer")
     assert causes[0]["peak_memory"] >= 64 * MIB
     assert "killed by signal 9" in causes[1]["cause"]
     assert causes[2]["cause"] == "a command has ended it"
@@ -207,7 +207,7 @@ def test_a_required_audit_log_that_cannot_be_written_refuses_sessions(begin):
 
 @pytest.mark.parametrize("options, words", [(["--audit", "/nowhere/audit"], "/nowhere/audit: No such file"),
                                             (["--audit", "here"], "not an absolute path"),
-                                            (["--audit-required"], "one without the other")])
+                                            (["--audit-required"], "must be given together")])
 def test_a_server_without_its_audit_log_does_not_start(options, words):
     result = subprocess.run([SERVER, "--driver", "emu", "--no-unix", *options], env=clean_env(), capture_output=True,
                             text=True, timeout=60)

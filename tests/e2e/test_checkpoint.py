@@ -255,7 +255,7 @@ def test_a_folder_that_is_not_as_it_was_is_refused(world, kind):
         manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 9'))
     reply, follower, _ = world.restore()
     assert not reply["ok"]
-    assert {"image": "content has changed", "manifest": "not JSON", "mode": "others may enter",
+    assert {"image": "content has changed", "manifest": "not JSON", "mode": "other users can access",
             "gpu": "needs driver emu, version 9"}[kind] in reply["error"]
     assert follower.wait(SECONDS) == 4
     assert not [f for f in folder.iterdir() if f.name.startswith("restore-")]
@@ -270,7 +270,7 @@ def test_a_checkpoint_that_fails_leaves_the_worker_and_no_folder(world):
     reply = world.checkpoint(other.pid)
     assert not reply["ok"] and f"worker {other.pid}" in reply["error"]
     reply = world.checkpoint(worker.pid, criu="/nowhere/criu")
-    assert not reply["ok"] and "/nowhere/criu is not there" in reply["error"] and "gone" in reply
+    assert not reply["ok"] and "/nowhere/criu was not found" in reply["error"] and "gone" in reply
     assert not (world.path / "saved").exists() and not list(world.path.glob("*.part*"))
     (world.path / "saved").mkdir()
     reply = world.checkpoint(worker.pid)

@@ -168,7 +168,7 @@ def test_login_does_not_show_the_token_on_a_terminal(home):
         except OSError:
             pass
     os.close(terminal)
-    assert b"Token of lab:1" in shown and b"is kept" in shown and b"secret" not in shown
+    assert b"Token of lab:1" in shown and b"is stored" in shown and b"secret" not in shown
 
 
 # --- check

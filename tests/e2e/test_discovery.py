@@ -154,7 +154,7 @@ def test_who_has_no_token_learns_nothing(home, tmp_path):
         assert not found["ok"]
         found, = states({**home, "CRICKET_TOKEN": "secret"}, s.address("tcp"))
         assert found["ok"] and len(found["gpus"]) == 1
-        assert s.log().count("a question about the GPUs is refused") == 2
+        assert s.log().count("a request about the GPUs is refused") == 2
         report = json.loads(run([COMMAND, "status", "--json", s.address("unix")], home).out)
         assert report["totals"]["refused"]["token"] == 2
 
@@ -198,7 +198,7 @@ def test_an_older_server_is_said_to_be_one(home, tmp_path):
     threading.Thread(target=refuse, daemon=True).start()
     found, = states(home, f"127.0.0.1:{listener.getsockname()[1]}")
     listener.close()
-    assert not found["ok"] and "older" in found["why"]
+    assert not found["ok"] and "too old" in found["why"]
 
 
 # --- the choice
@@ -262,7 +262,7 @@ def test_one_that_is_full_is_passed_over_and_its_reason_said(home, tmp_path):
         with holding(a.address("tcp")):
             assert named([a, b], chosen(home, source, "--gpus", "1")) == "b/0"
             result = run([COMMAND, "env", "-s", source, "--gpus", "1", "--mem", "1500M"], home)
-            assert "1 of 1 GPUs; the server has no more sessions to give" in result.err
+            assert "1 of 1 GPUs; the server has no free session" in result.err
 
 
 def test_waiting_for_memory(home, tmp_path):
@@ -337,7 +337,7 @@ def test_the_next_choice_if_the_first_has_no_session(servers, tmp_path):
         result = run([sys.executable, PROGRAM, "show"], client_env(f"{a.address('tcp')}/0|{servers[1].address('tcp')}/1"))
         assert result.status == 0 and result.out.startswith("0 2048 "), result.err
         line, = result.err.splitlines()
-        assert "has no more sessions to give (--max-sessions); trying the next choice" in line
+        assert "has no free session (--max-sessions); trying the next choice" in line
 
 
 def test_the_next_choice_if_a_pool_is_not_whole(servers):
@@ -405,7 +405,7 @@ def test_the_client_takes_the_first_line_that_has_a_session(servers, tmp_path):
         assert "trying the next server" in line and a.address("tcp") in line
         place.write_text(f"{nowhere}\n{a.address('tcp')}\n")
         result = run([sys.executable, PROGRAM, "show"], client_env(f"file:{place}"))
-        assert result.status != 0 and "cuInit returned 999" not in result.err and "has no more sessions" in result.err
+        assert result.status != 0 and "cuInit returned 999" not in result.err and "has no free session" in result.err
 
 
 def test_the_client_waits_at_the_first_that_is_full(servers, tmp_path):
@@ -468,7 +468,7 @@ def test_a_choice_respects_priorities(servers, home, dns):
     ("srv:nowhere.test", "DNS knows no such name"),
     ("srv:empty.test", "it has no SRV records"),
     ("srv:off.test", "it has no SRV records"),
-    ("srv:", "this is no name of DNS"),
+    ("srv:", "this is not a DNS name"),
 ])
 def test_a_name_that_leads_nowhere_is_one_line(home, dns, source, words):
     result = run([sys.executable, PROGRAM, "show"], client_env(source, CRICKET_RESOLVER=dns.address))
@@ -481,7 +481,7 @@ def test_a_name_that_leads_nowhere_is_one_line(home, dns, source, words):
 def test_a_wrong_resolver_is_said(home):
     for wrong in ("nonsense", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:x", "::1"):
         result = run([COMMAND, "servers", "srv:gpu.test"], {**home, "CRICKET_RESOLVER": wrong})
-        assert result.status == 1 and "CRICKET_RESOLVER is no ADDRESS" in result.err, wrong
+        assert result.status == 1 and "CRICKET_RESOLVER is not ADDRESS" in result.err, wrong
 
 
 def test_a_long_answer_comes_over_tcp(servers, home):

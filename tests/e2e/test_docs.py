@@ -87,6 +87,21 @@ def test_links_of_a_document_lead_somewhere(document):
     assert not lost
 
 
+def anchors_of(document):
+    """Of its headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", h) for h in re.findall(r"^#+ +(.*)$", text, re.M)]
+    return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("document", relative(DOCUMENTS))
+def test_anchors_of_a_documents_links_are_headings(document):
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", text_of(document))
+    lost = [f"{path}#{anchor}" for path, anchor in links
+            if anchor not in anchors_of((ROOT / document).parent / path if path else ROOT / document)]
+    assert not lost
+
+
 @pytest.mark.parametrize("document", relative(DOCUMENTS))
 def test_paths_in_a_document_are_there(document):
     tops = "|".join(p.name for p in ROOT.iterdir() if p.is_dir())
@@ -116,6 +131,23 @@ def test_every_variable_is_in_a_man_page():
     variables = re.findall(r"^([A-Z][A-Z0-9_]+)", result.out, re.M)
     assert len(variables) > 10
     assert not [v for v in variables if not re.search(rf"\b{v}\b", manual_text())]
+
+
+def test_every_variable_of_the_client_is_in_its_man_page():
+    texts = re.findall(r"^([A-Z][A-Z0-9_]+).*\n    (.*)", run([SERVER, "--help-env"], clean_env()).out, re.M)
+    variables = [name for name, text in texts if re.match(r"client|as in CUDA|what to log", text)]
+    page = text_of("man/cricket-client.7").replace("\\-", "-")
+    assert len(variables) > 30
+    assert not [v for v in variables if not re.search(rf"\b{v}\b", page)]
+
+
+def test_every_option_of_a_subcommand_is_in_the_commands_man_page():
+    command = SERVER.parent / "cricket"
+    names = re.findall(r"^  (\w+) ", run([command, "--help"], clean_env()).out, re.M)
+    options = {o for n in names for o in re.findall(r"--[a-z][a-z-]+", run([command, n, "--help"], clean_env()).out)}
+    page = text_of("man/cricket.1").replace("\\-", "-")
+    assert {"--nccl", "--install"} <= options
+    assert not [o for o in sorted(options) if not re.search(rf"^\.[A-Z]+ .*{o}\b", page, re.M)]
 
 
 @pytest.mark.parametrize("program, known", [("cricket-rpc-server", "--listen"), ("gpu_launcher", "--batch"),

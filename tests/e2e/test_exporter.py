@@ -436,7 +436,7 @@ def test_curl_and_a_new_certificate(own_server, home, certificate, tmp_path):
         other, other_key = new_cert(tmp_path / "other")
         cert.write_text(other.read_text())          # not the key yet
         e.process.send_signal(signal.SIGHUP)
-        assert "do not fit together" in e.line() and trusts(old).out == "ok\n"
+        assert "do not match" in e.line() and trusts(old).out == "ok\n"
         key.write_text(other_key.read_text())
         e.process.send_signal(signal.SIGHUP)
         assert "read again" in e.line()

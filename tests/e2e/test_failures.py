@@ -185,7 +185,7 @@ def test_it_answers_rubbish(app, fake, rubbish):
     result = run([app("vector_add")], client_env(address, CRICKET_TIMEOUT="2"), 15)
     assert result.status == 1
     assert len(result.lines_about(address)) == 1, result.err
-    assert "it is no cricket-rpc-server" in result.err or "timed out" in result.err
+    assert "it is not a cricket-rpc-server" in result.err or "timed out" in result.err
 
 
 def test_it_has_another_version_of_the_program(app, fake):

@@ -148,7 +148,7 @@ def test_what_cannot_be_installed_is_said(tmp_path):
     copy.parent.mkdir()
     shutil.copy(INSTALL, copy)
     result = run([copy, "memory", tmp_path / "prefix"], clean_env())
-    assert result.status == 2 and result.err == "install: error: cpu/m3 is not there: run 'make' first\n"
+    assert result.status == 2 and result.err == "install: error: cpu/m3 does not exist: run 'make' first\n"
 
 
 def test_make_installs_it():

@@ -275,7 +275,7 @@ def frame_of(text, data=b"", size=None, length=None, magic=0xCDA0CAFE, version=1
 @pytest.mark.parametrize("message, words", [
     (frame_of(b"{}", version=2), "version"), (frame_of(b"{}", length=1000), "lengths"),
     (frame_of(b"{"), "cut off"), (frame_of(b"{}")[:10], "cut off"),
-    (frame_of(b'{"cmd": "ping"}', size=1 << 40), "allowed"), (frame_of(b"[]"), "no JSON"),
+    (frame_of(b'{"cmd": "ping"}', size=1 << 40), "allowed"), (frame_of(b"[]"), "not a JSON"),
     (frame_of(b"{}", magic=0xCDA0CAFF - 1 + 256), "frame"),
     (frame_of(json.dumps({**LAUNCH, "args": [{"at": 4, "n": 1}]}).encode(), b"1234567"), "beyond"),
     (frame_of(json.dumps({**LAUNCH, "args": [{"at": 1 << 62, "n": 1 << 60}]}).encode()), "beyond")],

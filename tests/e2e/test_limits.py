@@ -180,7 +180,7 @@ def test_what_lanes_receive_takes_little_memory(limited):
         except BlockingIOError:
             pass
     assert session.error() == 0
-    wait_until(lambda: "do not come to an end: a lane is closed" in server.log(), 30, "lanes are closed")
+    wait_until(lambda: "unfinished long messages: a connection is closed" in server.log(), 30, "lanes are closed")
     assert session.error() == 0
     assert resident(worker) - before < 120 * MIB     # 200 messages are 170 MB
     session.end()
@@ -280,7 +280,7 @@ def test_repeated_log_lines_are_summarised(tmp_path):
             with contextlib.suppress(ConnectionResetError):
                 assert garbage.recv(1) == b""
     server.stop()
-    lines = [line for line in server.log().splitlines() if "speaks no RPC" in line]
+    lines = [line for line in server.log().splitlines() if "does not use RPC" in line]
     assert len(lines) < 40, len(lines)
-    more = sum(int(n) for n in re.findall(r"speaks no RPC: closed \.\.\. (\d+) more in the last \d+ s", server.log()))
+    more = sum(int(n) for n in re.findall(r"does not use RPC: closed \.\.\. (\d+) more in the last \d+ s", server.log()))
     assert more + sum(" more in the last " not in line for line in lines) == 200

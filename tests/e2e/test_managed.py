@@ -24,7 +24,7 @@ def lost(server, transport, *command, **env):
     assert client.stdout.readline() == "ready\n", client.stderr.read()
     os.kill(server.workers()[0], signal.SIGKILL)
     result = ended(client, 10)
-    assert len(result.lines_about("managed memory is out of reach (the server is lost)")) == 1, result.err
+    assert len(result.lines_about("managed memory cannot be accessed (the server is lost)")) == 1, result.err
     return result
 
 

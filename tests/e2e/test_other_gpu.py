@@ -279,7 +279,7 @@ def test_the_policy_says_on_which_gpus_a_session_may_be(serve):
     assert places(server)[1] >= 32
     for device in (0, 2):
         reply = move(server, device)
-        assert not reply["ok"] and f"the policy does not allow it GPU {device}" in reply["error"], reply
+        assert not reply["ok"] and f"the policy does not allow it to use GPU {device}" in reply["error"], reply
         assert Asker(server).ask("resume", session="s1")["ok"]
     two = begun(program(server, HOLD, 48))                          # on GPU 2, its first
     assert use(two)
@@ -513,7 +513,7 @@ def test_a_session_from_files_goes_only_where_its_identity_may(machine, start_pr
     done = ctl(first, "checkpoint", names(first)[0], str(files), second.address("tcp"))
     assert done.returncode == 0, done.stderr + first.log()
     done = ctl(second, "restore", str(files))
-    assert done.returncode == 1 and "the policy does not allow it GPU 0" in done.stderr, done.stderr
+    assert done.returncode == 1 and "the policy does not allow it to use GPU 0" in done.stderr, done.stderr
     done = ctl(second, "resume", names(second)[0], "1")
     assert done.returncode == 0, done.stderr
     assert running.end() == 0, running.errors

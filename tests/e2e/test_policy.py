@@ -315,7 +315,7 @@ def test_the_number_of_sessions_of_each_identity_is_its_own(serve, tmp_path):
     for token, name, count in ((alice, "alice", 2), (bob, "bob", 1)):
         with pytest.raises(Refused) as refused:
             Session(server, token=token)
-        assert refused.value.args == (BUSY, f"{name} has {count} sessions, and the policy gives it no more")
+        assert refused.value.args == (BUSY, f"{name} has {count} sessions, the maximum of the policy")
     for session in held:
         session.end()
 
@@ -446,7 +446,7 @@ def test_features_can_be_withheld(serve):
     assert session.stdout.readline() == "holds\n"
     name = Asker(server).ask("sessions")["sessions"][0]["session"]
     result = ctl(server, "checkpoint", name, "/tmp/not-there")
-    assert result.returncode == 1 and "the policy allows address 127.0.0.1 no checkpoints" in result.stderr
+    assert result.returncode == 1 and "the policy does not allow checkpoints of address 127.0.0.1" in result.stderr
     session.kill()
     session.wait()
 

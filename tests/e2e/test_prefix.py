@@ -171,8 +171,8 @@ def test_a_session_ends_with_the_command(serve, reports):
 def test_a_client_chooses_among_the_names_it_may_use(serve, app):
     server = serve(grants='"same"')
     program = app("vector_add")
-    for name, words in (("parent", 'start no worker through "parent"'), ("sh", 'start no worker through "sh"'),
-                        ("/bin/sh", 'start no worker through "/bin/sh"'), ("x" * 32, "no server has a command with a name of 32")):
+    for name, words in (("parent", 'start workers through "parent"'), ("sh", 'start workers through "sh"'),
+                        ("/bin/sh", 'start workers through "/bin/sh"'), ("x" * 32, "no server has a command with a name of 32")):
         result = run([program], client_env(server.address("unix"), CRICKET_WORKER_PREFIX=name))
         assert result.status != 0 and words in result.err and result.err.count("cricket: ") == 1, result.err
     assert run([program], client_env(server.address("unix"), CRICKET_WORKER_PREFIX="same")).status == 0
@@ -184,11 +184,11 @@ def test_a_command_that_does_not_start_is_an_error_of_the_client(serve, app):
     server = serve()
     result = run([app("vector_add")], client_env(server.address("unix"), CRICKET_WORKER_PREFIX="missing"))
     # the second if it has ended before it was given its client
-    assert result.status != 0 and ("gives no valid answer" in result.err or "cannot start another process" in result.err)
+    assert result.status != 0 and ("sent no valid reply" in result.err or "cannot start another process" in result.err)
     server.wait_idle()
     assert "cannot execute the server's program, or the policy's prefix" in server.log()
 
 
 def test_a_server_without_a_policy_has_no_such_command(own_server, app):
     result = run([app("vector_add")], client_env(own_server.address("unix"), CRICKET_WORKER_PREFIX="same"))
-    assert result.status != 0 and "start no worker through" in result.err
+    assert result.status != 0 and "start workers through" in result.err

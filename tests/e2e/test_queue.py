@@ -70,7 +70,7 @@ def test_a_client_waits_for_a_session_and_goes_on(begin, tmp_path, transport):
     shown = run([ROOT / "cpu" / "cricket", "status", "-s", f"unix:{server.unix}"], client_env(None, LD_PRELOAD=""))
     assert "PLACE" in shown.out and "python3" in shown.out, shown.err
     line = waiter.stderr.readline()
-    assert "is full: the server has no more sessions to give (--max-sessions); place 1 of 1 in the queue; waiting for " in line
+    assert "is full: the server has no free session (--max-sessions); place 1 of 1 in the queue; waiting for " in line
     assert "(CRICKET_WAIT)" in line
     holder.stdin.close()
     assert begun(waiter)
@@ -88,7 +88,7 @@ def test_without_the_wish_a_client_is_refused(begin):
     for wait in ("0", ""):
         refused = server.launch(wait=wait)
         out, err = refused.communicate(timeout=30)
-        assert refused.returncode == 1 and "refuses: the server has no more sessions" in err
+        assert refused.returncode == 1 and "refuses: the server has no free session" in err
     with pytest.raises(Refused) as refused:
         Session(server)
     assert refused.value.args[0] == 4
@@ -100,7 +100,7 @@ def test_the_time_to_wait_ends(begin):
     assert begun(server.launch())
     waiter = server.launch(wait="1")
     out, err = waiter.communicate(timeout=60)
-    assert waiter.returncode == 1 and "the time of CRICKET_WAIT is over" in err
+    assert waiter.returncode == 1 and "the time of CRICKET_WAIT has expired" in err
     wait_until(lambda: not server.waiting(), 20, "the queue is empty")
 
 
@@ -161,7 +161,7 @@ def test_an_identity_that_waits_for_its_own_limit_keeps_nobody_else_waiting(begi
     assert begun(first)
     waiter = server.launch(transport="tcp", CRICKET_TOKEN=alice.decode())
     wait_until(server.waiting, 10, "she waits")
-    assert "alice has 1 sessions, and the policy gives it no more" in waiter.stderr.readline()
+    assert "alice has 1 sessions, the maximum of the policy" in waiter.stderr.readline()
     other = server.launch(transport="tcp", CRICKET_TOKEN=bob.decode(), wait="0")
     assert begun(other)
     first.stdin.close()

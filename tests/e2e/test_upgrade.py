@@ -499,7 +499,7 @@ def test_a_broker_that_has_returned_may_end(serve, tmp_path):
     restart(server)
     wait_until(lambda: "memory broker has its server again" in server.log(), 10, "the broker returns")
     os.kill(broker, signal.SIGKILL)
-    wait_until(lambda: "memory broker has gone" in server.log(), 10, "its end is noticed")
+    wait_until(lambda: "memory broker has ended" in server.log(), 10, "its end is noticed")
     assert "regions 0" in m3(server, "quota") and server.broker() != broker
 
 

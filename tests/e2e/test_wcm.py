@@ -86,7 +86,7 @@ def test_a_killed_rank_ends_neither_the_others_nor_the_server(server):
     finally:
         program.kill()
     assert result.status == 1
-    assert result.lines_about("a rank has gone"), result.err
+    assert result.lines_about("a rank has ended"), result.err
     server.wait_idle()
     result = run([CHUNKED_TEST, "--ranks", "4"], session_env(server, "shm"))
     assert result.status == 0, result.err

@@ -338,7 +338,7 @@ static void errors(struct part *p)
 	     ncclInvalidArgument);
 	want(ncclAllReduce(P(at), P(at), COUNT, ncclFloat32, ncclSum, NULL, p->stream) ==
 	     ncclInvalidArgument);
-	want(strstr(ncclGetLastError(NULL), "no communicator"));
+	want(strstr(ncclGetLastError(NULL), "not a communicator"));
 	want(ncclCommInitRank(&other, 2, id, 2) == ncclInvalidArgument);
 	want(ncclGroupEnd() == ncclInvalidUsage);
 	nc(ncclGroupStart());

@@ -494,7 +494,7 @@ static void what_is_not_there_is_refused_by_name(void **state)
 		 "tex.2dms"},
 		{"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d0, {%f0}];", "wrong size"},
 		{"tex.2d.v4.f32.f32 {%f0, %f1, %f2}, [%d0, {%f0, %f1}];", "wrong size"},
-		{"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [out, {%f0, %f1}];", "no texture"},
+		{"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [out, {%f0, %f1}];", "not a texture"},
 		{"tex.1d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d0, {%f0}], {1};", "tex.1d"},
 		{"tex.cube.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d0, {%r0, %r1, %r2, %r2}];",
 		 "tex.cube"},

@@ -492,7 +492,7 @@ static void a_criu_that_is_missing_or_old_is_named(void **state)
 	char path[128];
 
 	assert_int_equal(cks_criu_check("/nowhere/criu", &p->why), -ENOENT);
-	assert_non_null(strstr(p->why.text, "/nowhere/criu is not there"));
+	assert_non_null(strstr(p->why.text, "/nowhere/criu was not found"));
 	snprintf(path, sizeof(path), "%s/criu", p->path);
 	put_file(p, "criu", "#!/bin/sh\necho Version: 3.17.1\n", 31);
 	chmod(path, 0700);

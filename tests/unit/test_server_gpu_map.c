@@ -116,7 +116,7 @@ static void a_wish_must_be_a_number_or_a_list(void **unused)
 	assert_string_equal(plan(&m, mark(1, 0), 0, "", "4"), "the server has no GPU 4");
 	assert_string_equal(plan(&m, mark(1, 0), 0, "", "99999999999999999999999"),
 			    "the server has no GPU 18446744073709551615");
-	assert_string_equal(plan(&m, mark(1, 0), 0, "", "7=1"), "there was no GPU 7");
+	assert_string_equal(plan(&m, mark(1, 0), 0, "", "7=1"), "it did not use GPU 7");
 }
 
 static void model_and_policy_must_fit(void **unused)
@@ -126,7 +126,8 @@ static void model_and_policy_must_fit(void **unused)
 	(void)unused;
 	assert_string_equal(plan(&m, mark(1, 0), 0, "", "3"),
 			    "GPU 3 is a Model B, and it needs a Model A");
-	assert_string_equal(plan(&m, mark(1, 0), 0, "", "2"), "the policy does not allow it GPU 2");
+	assert_string_equal(plan(&m, mark(1, 0), 0, "", "2"),
+			    "the policy does not allow it to use GPU 2");
 	/* what it does not use may be anything */
 	assert_string_equal(plan(&m, mark(1, 1), 0, "", "0=2,2=0"), "2103");
 }
@@ -143,7 +144,7 @@ static void numbers_are_those_of_the_server(void **unused)
 	assert_string_equal(plan(&m, mark(1, 2), 0, "", "2"), "the server has no GPU 2");
 	/* one that it has from elsewhere */
 	assert_string_equal(plan(&m, mark(1, 1), 0, "", ""),
-			    "its GPU would be none of the server's");
+			    "its GPU would not be one of the server's");
 }
 
 static char *there(int machine, int count)
@@ -169,7 +170,7 @@ static void gpus_of_another_machine_become_those_of_the_same_number(void **unuse
 	assert_string_equal(plan(&m, mark(2, 0), 0, there(2, 2), "1"), "12");
 	assert_string_equal(plan(&m, mark(2, 0), 0, there(2, 1), "1"), "1");
 	assert_string_equal(plan(&m, mark(2, 2), 0, there(2, 3), ""),
-			    "the policy does not allow it GPU 2");
+			    "the policy does not allow it to use GPU 2");
 	assert_string_equal(plan(&m, mark(2, 0), 0, there(2, 5), ""),
 			    "it needs 5 GPUs; here are 4");
 	assert_string_equal(plan(&m, mark(2, 0), 0, "GPU-1,GPU-2", ""),

@@ -60,7 +60,7 @@ def parseOutput (output : LauncherOutput) : IO Json := do
   match Json.parse output.stdout with
   | .error why =>
     throw <| IO.userError
-      s!"gpu_launcher ended with {output.exitCode}, and its output is no JSON ({why}): {output.stderr}"
+      s!"gpu_launcher ended with {output.exitCode}, and its output is not JSON ({why}): {output.stderr}"
   | .ok json =>
     match json.getObjVal? "error" with
     | .error _ => return json
