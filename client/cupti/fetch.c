@@ -84,6 +84,7 @@ static CUresult fetch_piece(struct ckc_client *c, unsigned int flush, int *more)
 		c->cupti->dropped += dropped;
 		ck_unlock(&c->cupti->lock);
 		ckc_cupti_take_all(c, bytes, size);
+		*more = *more && size > 0; /* or a server could keep the program here */
 	}
 	free(bytes);
 	return err;

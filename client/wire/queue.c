@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "client/wire/client.h"
 #include "client/wire/queue.h"
@@ -21,6 +22,7 @@
 CK_LOG_DEFINE("client");
 
 #define TELL_NS 30000000000u /* between two lines about the place */
+#define PAUSE_NS 50000000    /* between two questions */
 
 static volatile sig_atomic_t interrupted;
 static struct sigaction theirs;
@@ -92,6 +94,7 @@ static void tell(struct ckc_client *c, const char *message, uint64_t now)
 
 bool ckc_queue_go_on(struct ckc_client *c, const char *message)
 {
+	const struct timespec pause = {.tv_nsec = PAUSE_NS}; /* a server may not hold the hello */
 	struct ckc_waiting *w = &c->waiting;
 	uint64_t now = ck_now_ns();
 
@@ -106,6 +109,7 @@ bool ckc_queue_go_on(struct ckc_client *c, const char *message)
 		return false;
 	}
 	tell(c, message, now);
+	nanosleep(&pause, NULL);
 	return true;
 }
 

@@ -26,7 +26,8 @@
 #include "util/util.h"
 
 #define CONNECTIONS 64
-#define PATIENCE_S 10 /* for a request, or the next one */
+#define CONNECTIONS_OF_ONE 16 /* at one address: it cannot keep out the others */
+#define PATIENCE_S 10	      /* for a request, or the next one */
 #define JSON "application/json"
 
 struct ckx_serve {
@@ -265,7 +266,8 @@ static struct MHD_Daemon *start(struct ckx_serve *s, const struct ckx_pem *pem)
 		return NULL;
 	daemon = MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, NULL, NULL, answer, s,
 				  MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-				  (unsigned int)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+				  (unsigned int)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+				  (unsigned int)CONNECTIONS_OF_ONE, MHD_OPTION_CONNECTION_TIMEOUT,
 				  (unsigned int)PATIENCE_S, MHD_OPTION_ARRAY,
 				  pem ? tls : tls + CK_ARRAY_SIZE(tls) - 1, MHD_OPTION_END);
 	if (!daemon)

@@ -346,6 +346,17 @@ def test_garbage_does_not_stop_it(own_server, home):
         assert e.get("/healthz")[0] == 200
 
 
+def test_one_host_cannot_take_all_connections(own_server, home):
+    with exporter(home, own_server.address("unix")) as e, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", e.port), 5, ("127.0.0.2", 0))) for _ in range(100)]
+        for s in silent:
+            with contextlib.suppress(OSError):      # most are closed at once
+                s.sendall(b"G")
+        with socket.create_connection(("127.0.0.1", e.port), 5) as s:   # before the others time out
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 OK" in s.recv(1000)
+
+
 def test_it_serves_at_a_unix_socket_too(own_server, home, tmp_path):
     path = tmp_path / "http"
     wait_until(lambda: listens(f"{own_server.unix}.status"), 10, "the status socket is there")
