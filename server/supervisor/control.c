@@ -1,5 +1,5 @@
 /*
- * server/supervisor/control.c - the socket and its connections; see control.h.
+ * server/supervisor/control.c - the connections and their commands; see control.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -8,171 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/processes/session_info.h"
-#include "server/processes/sockets.h"
-#include "server/processes/state.h"
 #include "server/supervisor/audit.h"
-#include "server/supervisor/control.h"
-#include "server/supervisor/listeners.h"
-#include "util/log.h"
-#include "util/unixsock.h"
-
-CK_LOG_DEFINE("server");
-
-#define CK_REQUEST_MAX 4096
-
-struct connection {
-	int fd; /* -1: free */
-	unsigned int serial;
-	bool waiting; /* its command will be answered later */
-	bool limited; /* to the commands for users */
-	uid_t user;   /* whose it is */
-	int passed;   /* a descriptor that came with a command; -1: none */
-	char in[CK_REQUEST_MAX];
-	size_t in_size;
-	char *out; /* the reply; NULL: sent */
-	size_t out_size, out_at;
-};
-
-struct cks_control {
-	struct cks_socket socket, status; /* status.fd < 0: none */
-	unsigned int serial;
-	struct connection connections[CK_CONTROL_MAX];
-};
-
-static struct cks_control *make(void)
-{
-	struct cks_control *c = calloc(1, sizeof(*c));
-
-	for (size_t i = 0; c && i < CK_CONTROL_MAX; i++)
-		c->connections[i] = (struct connection){.fd = -1, .passed = -1};
-	if (c)
-		c->status.fd = -1;
-	return c;
-}
-
-/* Listen for users too, beside the control socket: its path with .status in the place of .ctl. */
-static void open_status(struct cks_control *c)
-{
-	const char *path = c->socket.path, *end = strrchr(path, '.');
-	size_t stem = end && strcmp(end, ".ctl") == 0 ? (size_t)(end - path) : strlen(path);
-	int n = snprintf(c->status.path, sizeof(c->status.path), "%.*s.status", (int)stem, path);
-
-	if (n >= (int)sizeof(c->status.path))
-		return;
-	c->status.fd = ck_unix_listen(c->status.path, SOCK_STREAM | SOCK_NONBLOCK);
-	if (c->status.fd >= 0 && chmod(c->status.path, 0666) == 0 &&
-	    stat(c->status.path, &c->status.file) == 0)
-		return;
-	ck_warn("no status socket %s: %s", c->status.path,
-		strerror(c->status.fd < 0 ? -c->status.fd : errno));
-	if (c->status.fd >= 0)
-		close(c->status.fd);
-	c->status.fd = -1;
-}
-
-struct cks_control *cks_control_create(const char *path, const char *unix_path)
-{
-	struct cks_control *c = make();
-
-	if (!c)
-		return NULL;
-	c->socket.fd = -EINVAL;
-	if (path && strlen(path) < sizeof(c->socket.path))
-		strcpy(c->socket.path, path);
-	else if (!path && unix_path && strlen(unix_path) + 4 < sizeof(c->socket.path))
-		sprintf(c->socket.path, "%s.ctl", unix_path);
-	if (c->socket.path[0])
-		c->socket.fd = ck_unix_listen(c->socket.path, SOCK_STREAM | SOCK_NONBLOCK);
-	if (c->socket.fd >= 0 && stat(c->socket.path, &c->socket.file) == 0) {
-		open_status(c);
-		return c;
-	}
-	if (c->socket.path[0])
-		ck_warn("no control socket %s: %s", c->socket.path,
-			strerror(c->socket.fd < 0 ? -c->socket.fd : errno));
-	cks_control_destroy(c);
-	return NULL;
-}
-
-static bool is_of(const struct cks_control *c, unsigned int slot, const struct cks_asker *asker)
-{
-	return asker && asker->slot == slot && c->connections[slot].serial == asker->serial;
-}
-
-bool cks_control_busy(const struct cks_control *c, const struct cks_asker *asker)
-{
-	bool busy = false;
-
-	for (unsigned int i = 0; c && i < CK_CONTROL_MAX; i++)
-		busy |= c->connections[i].waiting && !is_of(c, i, asker);
-	return busy;
-}
-
-void cks_control_save(const struct cks_control *c, const struct cks_asker *asker,
-		      struct cks_state *state)
-{
-	if (!c)
-		return;
-	state->control = c->socket;
-	for (unsigned int i = 0; i < CK_CONTROL_MAX; i++) {
-		if (is_of(c, i, asker))
-			state->asker = c->connections[i].fd;
-	}
-}
-
-struct cks_control *cks_control_resume(const struct cks_state *state)
-{
-	struct cks_control *c = state->control.fd >= 0 ? make() : NULL;
-
-	if (!c)
-		return NULL;
-	c->socket = state->control;
-	cks_socket_path(&c->socket);
-	open_status(c); /* its own connections have ended with the old program */
-	if (state->asker >= 0)
-		c->connections[0] =
-			(struct connection){.fd = state->asker, .waiting = true, .passed = -1};
-	return c;
-}
-
-static void drop(struct connection *k)
-{
-	close(k->fd);
-	if (k->passed >= 0)
-		close(k->passed);
-	free(k->out);
-	*k = (struct connection){.fd = -1, .passed = -1};
-}
-
-void cks_control_destroy(struct cks_control *c)
-{
-	if (!c)
-		return;
-	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
-		if (c->connections[i].fd >= 0)
-			drop(&c->connections[i]);
-	}
-	if (c->status.fd >= 0) {
-		close(c->status.fd);
-		cks_unlink_own(c->status.path, &c->status.file);
-	}
-	if (c->socket.fd >= 0) {
-		close(c->socket.fd);
-		cks_unlink_own(c->socket.path, &c->socket.file);
-	}
-	free(c);
-}
+#include "server/supervisor/control_part.h"
 
 static unsigned int count_of(const struct cks_control *c, uid_t user)
 {
 	unsigned int count = 0;
 
 	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
-		const struct connection *k = &c->connections[i];
+		const struct cks_connection *k = &c->connections[i];
 
 		count += k->fd >= 0 && k->limited && k->user == user;
 	}
@@ -183,13 +30,13 @@ static unsigned int count_of(const struct cks_control *c, uid_t user)
  * The connection of a user that another one may push out, if users have as many as they may: the oldest of the user with
  * most. So one who keeps all of them keeps no other out. NULL: there is none, or none is needed.
  */
-static struct connection *find_victim(const struct cks_control *c, bool *full)
+static struct cks_connection *find_victim(const struct cks_control *c, bool *full)
 {
-	const struct connection *victim = NULL;
+	const struct cks_connection *victim = NULL;
 	unsigned int users = 0, most = 1;
 
 	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
-		const struct connection *k = &c->connections[i];
+		const struct cks_connection *k = &c->connections[i];
 		unsigned int count = k->fd >= 0 && k->limited ? count_of(c, k->user) : 0;
 
 		users += count > 0;
@@ -200,7 +47,7 @@ static struct connection *find_victim(const struct cks_control *c, bool *full)
 		most = count;
 	}
 	*full = users >= CK_CONTROL_USERS;
-	return *full ? (struct connection *)(uintptr_t)victim : NULL;
+	return *full ? (struct cks_connection *)(uintptr_t)victim : NULL;
 }
 
 size_t cks_control_poll(const struct cks_control *c, struct pollfd *fds)
@@ -213,7 +60,7 @@ size_t cks_control_poll(const struct cks_control *c, struct pollfd *fds)
 	if (!c)
 		return CK_CONTROL_POLL;
 	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
-		const struct connection *k = &c->connections[i];
+		const struct cks_connection *k = &c->connections[i];
 
 		free += k->fd < 0;
 		/* a waiting one tells only that its peer has gone */
@@ -230,7 +77,7 @@ size_t cks_control_poll(const struct cks_control *c, struct pollfd *fds)
 }
 
 /* Send what there is room for; false: the peer has gone. */
-static bool send_out(struct connection *k)
+static bool send_out(struct cks_connection *k)
 {
 	ssize_t n = send(k->fd, k->out + k->out_at, k->out_size - k->out_at,
 			 MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -248,7 +95,7 @@ static bool send_out(struct connection *k)
 
 void cks_control_answer(struct cks_control *c, struct cks_asker asker, json_t *reply)
 {
-	struct connection *k = c ? &c->connections[asker.slot] : NULL;
+	struct cks_connection *k = c ? &c->connections[asker.slot] : NULL;
 	char *text = json_dumps(reply, JSON_COMPACT);
 
 	json_decref(reply);
@@ -261,7 +108,7 @@ void cks_control_answer(struct cks_control *c, struct cks_asker asker, json_t *r
 	text[k->out_size++] = '\n'; /* in the place of the final 0 */
 	k->out = text;
 	if (!send_out(k))
-		drop(k);
+		cks_control_drop(k);
 }
 
 json_t *cks_control_error(const char *format, ...)
@@ -280,7 +127,7 @@ json_t *cks_control_error(const char *format, ...)
 
 int cks_control_take(struct cks_control *c, struct cks_asker asker)
 {
-	struct connection *k = &c->connections[asker.slot];
+	struct cks_connection *k = &c->connections[asker.slot];
 	int fd = k->passed;
 
 	k->passed = -1;
@@ -295,7 +142,7 @@ bool cks_control_is_admin(const struct cks_control *c, struct cks_asker asker)
 bool cks_control_is_owner(const struct cks_control *c, struct cks_asker asker,
 			  const struct cks_owner *owner)
 {
-	const struct connection *k = &c->connections[asker.slot];
+	const struct cks_connection *k = &c->connections[asker.slot];
 	uint32_t user;
 
 	memcpy(&user, owner->peer.bytes, sizeof(user));
@@ -341,7 +188,7 @@ static json_t *carry_out(struct cks_server *server, const json_t *request, struc
 /* Carry out the requests that have arrived, up to one that is answered later. */
 static void serve(struct cks_control *c, unsigned int slot, struct cks_server *server)
 {
-	struct connection *k = &c->connections[slot];
+	struct cks_connection *k = &c->connections[slot];
 	const struct cks_asker asker = {slot, k->serial};
 	char *end;
 
@@ -361,7 +208,7 @@ static void serve(struct cks_control *c, unsigned int slot, struct cks_server *s
 }
 
 /* Keep the descriptor that came with a message. The kernel closes those beyond the first. */
-static void keep_passed(struct connection *k, struct msghdr *message)
+static void keep_passed(struct cks_connection *k, struct msghdr *message)
 {
 	struct cmsghdr *head = CMSG_FIRSTHDR(message);
 
@@ -373,7 +220,7 @@ static void keep_passed(struct connection *k, struct msghdr *message)
 	memcpy(&k->passed, CMSG_DATA(head), sizeof(int));
 }
 
-static bool receive(struct connection *k)
+static bool receive(struct cks_connection *k)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 	struct iovec room = {k->in + k->in_size, sizeof(k->in) - k->in_size};
@@ -397,7 +244,7 @@ static void accept_one(struct cks_control *c, int listener)
 	struct ucred peer = {.uid = (uid_t)-1};
 	socklen_t size = sizeof(peer);
 	bool limited = listener == c->status.fd, full;
-	struct connection *victim;
+	struct cks_connection *victim;
 	size_t i = 0;
 
 	if (fd < 0)
@@ -406,31 +253,31 @@ static void accept_one(struct cks_control *c, int listener)
 		limited = limited && peer.uid != 0 && peer.uid != geteuid();
 	victim = limited ? find_victim(c, &full) : NULL;
 	if (victim)
-		drop(victim);
+		cks_control_drop(victim);
 	while (i < CK_CONTROL_MAX && c->connections[i].fd >= 0)
 		i++;
 	if (i == CK_CONTROL_MAX) {
 		close(fd);
 		return;
 	}
-	c->connections[i] = (struct connection){.fd = fd,
-						.serial = ++c->serial,
-						.limited = limited,
-						.user = peer.uid,
-						.passed = -1};
+	c->connections[i] = (struct cks_connection){.fd = fd,
+						    .serial = ++c->serial,
+						    .limited = limited,
+						    .user = peer.uid,
+						    .passed = -1};
 }
 
 void cks_control_run(struct cks_control *c, const struct pollfd *fds, struct cks_server *server)
 {
 	for (unsigned int i = 0; c && i < CK_CONTROL_MAX; i++) {
-		struct connection *k = &c->connections[i];
+		struct cks_connection *k = &c->connections[i];
 		short events = fds[2 + i].revents;
 
 		if (k->fd < 0 || k->fd != fds[2 + i].fd || !events)
 			continue;
 		if ((k->waiting || !(events & (POLLIN | POLLOUT))) || (k->out && !send_out(k)) ||
 		    ((events & POLLIN) && !receive(k)))
-			drop(k);
+			cks_control_drop(k);
 		else
 			serve(c, i, server);
 	}
