@@ -42,7 +42,6 @@ int cks_rendezvous_open(struct cks_rendezvous *r, const char *folder,
 	int ret = cks_leash_folder(folder);
 
 	r->users = users;
-
 	if (ret < 0)
 		return ret;
 	cks_leash_path(folder, r->socket.path);

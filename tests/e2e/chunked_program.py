@@ -175,7 +175,7 @@ def killed(rank, size):
     table = filled()
     if rank == size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    assert raises(wm.WholeMemoryError, "gone", wm.barrier).name == "EPEERLOST"
+    assert raises(wm.WholeMemoryError, "has ended", wm.barrier).name == "EPEERLOST"
     table.close()
 
 

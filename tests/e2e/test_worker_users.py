@@ -308,7 +308,7 @@ def test_a_worker_that_was_taken_over_is_no_other_identity(users, kind):
         text = json.dumps({"format": 1, "readable_by": 1, "broker": {"fd": 3}})
     code = RETURN.format(path=str(users.folder / "state" / "supervisor"), text=text, passes=kind == "broker")
     assert as_user(user, users.first, code) == "closed"
-    wait_until(lambda: "a process that returns is not taken" in server.log(), 10, "the server says so")
+    wait_until(lambda: "a returning process is not accepted" in server.log(), 10, "the server says so")
     assert not Asker(server).ask("sessions")["sessions"]
     assert "has its server again" not in server.log()
 
