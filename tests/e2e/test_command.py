@@ -415,7 +415,7 @@ def test_a_checkpoint_shows_what_has_been_written(home, tmp_path):
 
 # Connects often to a socket as one user, and says so; then asks it as another one.
 CROWD = """
-import os, socket, sys
+import contextlib, os, socket, sys
 many = int(sys.argv[2])
 def connect():
     s = socket.socket(socket.AF_UNIX)
@@ -425,8 +425,9 @@ def connect():
 os.setgroups([])
 os.setresuid(65534, 65534, 0)
 crowd = [connect() for _ in range(many)]
-for s in crowd[:8]:             # those that wait are not heard
-    s.sendall(b'{"command": "stat')
+for s in crowd:
+    with contextlib.suppress(OSError):      # the server has closed the older ones already, or will
+        s.sendall(b'{"command": "stat')
 os.setresuid(0, 0, 0)
 os.setresuid(65533, 65533, 65533)
 one = connect()
