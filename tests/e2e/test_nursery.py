@@ -99,6 +99,7 @@ def test_one_that_is_stuck_costs_one_client_its_session(own_server):
     result = run([sys.executable, "-c", HOLD], client_env(own_server.address("tcp")))
     assert result.out == "46 3\n" and "the server cannot start another process" in result.err
     wait_until(lambda: not is_alive(first), 5, "it is killed")
+    own_server.wait_idle()
     Client(own_server).end()
 
 
