@@ -137,8 +137,7 @@ threads = [threading.Thread(target=take) for _ in range(4)]
 say(len(got), len(set(got)))
 input()
 """
-    small.wait_idle()       # what an earlier session holds until it has gone is missing in the total
-    total = int(python("current()\nsay(left() // CHUNK)", client_env(small.address("unix"))).out)
+    total = MEMORY // CHUNK
     for transport in TRANSPORTS:
         small.wait_idle()
         two = [begin(code, client_env(small.address(transport))) for _ in range(2)]
@@ -157,8 +156,7 @@ input()
                                    "current(); [free(p) for p in fill()]"),
                          ids=("offer", "context", "lease", "all"))
 def test_an_idle_session_gives_up_what_another_needs(small, holds):
-    small.wait_idle()       # what an earlier session holds until it has gone is missing in the total
-    total = int(python("current()\nsay(left() // CHUNK)", client_env(small.address("unix"))).out)
+    total = MEMORY // CHUNK
     idle = begin(f'{holds}\ntime.sleep(1.5)\nsay("ready")\ninput()\ncurrent()\nsay(soon())', client_env(small.address("tcp")))
     assert idle.stdout.readline() == "ready\n"
     greedy = python(f"""

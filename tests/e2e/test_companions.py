@@ -176,7 +176,7 @@ def test_what_looks_for_the_socket_ends_with_the_program(home):
     program = subprocess.Popen([sys.executable, "-c", WAITS], env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
         wait_until(lambda: (place / "asked").exists(), 20, "ssh runs")
-        assert sleepers("86401")
+        wait_until(lambda: sleepers("86401"), 20, "it waits")
     finally:
         program.kill()
         program.communicate(timeout=60)
