@@ -4,6 +4,7 @@
 #ifndef CK_UTIL_UNTIL_H
 #define CK_UTIL_UNTIL_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -22,6 +23,17 @@ static inline struct timespec ck_until(clockid_t clock, uint64_t ns)
 	t.tv_sec += (time_t)(ns / (1000 * CK_NS_PER_MS));
 	t.tv_nsec = (long)(ns % (1000 * CK_NS_PER_MS));
 	return t;
+}
+
+/* A condition variable whose timed waits end at times of CLOCK_MONOTONIC. */
+static inline void ck_cond_init_monotonic(pthread_cond_t *cond)
+{
+	pthread_condattr_t clock;
+
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &clock);
+	pthread_condattr_destroy(&clock);
 }
 
 /* Nanoseconds of CLOCK_MONOTONIC. */

@@ -259,7 +259,6 @@ static wcm_group *group_new(const struct ck_wcm_driver *driver, int rank, int si
 			    unsigned int timeout_ms)
 {
 	wcm_group *g = calloc(1, sizeof(*g));
-	pthread_condattr_t attr;
 
 	if (!g)
 		return NULL;
@@ -268,10 +267,7 @@ static wcm_group *group_new(const struct ck_wcm_driver *driver, int rank, int si
 	g->size = size;
 	g->timeout_ms = timeout_ms;
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&g->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	ck_cond_init_monotonic(&g->changed);
 	return g;
 }
 

@@ -210,7 +210,6 @@ int ck_wcm_link_open(const char *name, int rank, int size, unsigned int timeout_
 		     const struct ck_wcm_link_ops *ops, void *data, struct ck_wcm_link **link)
 {
 	struct ck_wcm_link *l = calloc(1, sizeof(*l));
-	pthread_condattr_t attr;
 	int status;
 
 	if (!l)
@@ -226,10 +225,7 @@ int ck_wcm_link_open(const char *name, int rank, int size, unsigned int timeout_
 	l->data = data;
 	pthread_mutex_init(&l->turn, NULL);
 	pthread_mutex_init(&l->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->answered, &attr);
-	pthread_condattr_destroy(&attr);
+	ck_cond_init_monotonic(&l->answered);
 	if (pthread_create(&l->thread, NULL, link_main, l)) {
 		close(l->sock);
 		free(l);

@@ -9,6 +9,7 @@
 
 #include "rpc/transport/delay.h"
 #include "util/cpu.h"
+#include "util/until.h"
 
 #define NS_PER_S 1000000000
 #define QUEUE_MAX (64u << 20) /* a queue with more bytes accepts no piece */
@@ -29,13 +30,9 @@ void ck_delay_sleep(int64_t when)
 
 void ck_delay_init(struct ck_delay *q, int64_t late_ns)
 {
-	pthread_condattr_t attributes;
 	cpu_set_t cpus;
 
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&q->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
+	ck_cond_init_monotonic(&q->changed);
 	pthread_mutex_init(&q->lock, NULL);
 	q->end = &q->first;
 	/* Polling the clock would take processor time from other threads if there are few

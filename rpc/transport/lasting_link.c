@@ -115,7 +115,6 @@ int ck_lasting_create(const char *peer, const struct ck_lasting_owner *owner, si
 		      struct ck_chan **chan)
 {
 	struct ck_lasting *l = calloc(1, sizeof(*l));
-	pthread_condattr_t attributes;
 
 	if (!l)
 		return -ENOMEM;
@@ -128,10 +127,7 @@ int ck_lasting_create(const char *peer, const struct ck_lasting_owner *owner, si
 		l->owner = *owner;
 	l->process = getpid();
 	l->out.limit = limit;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
+	ck_cond_init_monotonic(&l->changed);
 	pthread_mutex_init(&l->lock, NULL);
 	*chan = &l->base;
 	return 0;

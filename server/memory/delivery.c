@@ -13,6 +13,7 @@
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/memory/status.h"
+#include "util/until.h"
 
 int cks_deliveries_create(struct cks_deliveries **out)
 {
@@ -21,9 +22,7 @@ int cks_deliveries_create(struct cks_deliveries **out)
 	if (!d)
 		return -ENOMEM;
 	d->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_DELIVERIES);
-	pthread_condattr_init(&d->clock);
-	pthread_condattr_setclock(&d->clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&d->room, &d->clock);
+	ck_cond_init_monotonic(&d->room);
 	d->ready_last = &d->ready;
 	*out = d;
 	return 0;

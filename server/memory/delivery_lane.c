@@ -167,7 +167,7 @@ CUresult ck_serve_delivery_next(struct cks_request *r, ck_delivery_next_args *a,
 	struct cks_waiter w = {0};
 
 	(void)res;
-	pthread_cond_init(&w.woken, &d->clock);
+	ck_cond_init_monotonic(&w.woken);
 	ck_lock(&d->lock);
 	w.next = d->waiters;
 	d->waiters = &w;

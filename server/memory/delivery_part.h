@@ -71,7 +71,6 @@ struct cks_waiter {
 
 struct cks_deliveries {
 	struct ck_mutex lock;
-	pthread_condattr_t clock;
 	pthread_cond_t room; /* signals that a slot may be free */
 	struct cks_part_queue *queues;
 	struct cks_part *ready, **ready_last; /* ranked, waiting for a lane */

@@ -15,6 +15,7 @@
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
@@ -24,14 +25,10 @@ CK_LOG_DEFINE("server");
 int cks_leases_create(struct cks_leases **out)
 {
 	struct cks_leases *l = calloc(1, sizeof(*l));
-	pthread_condattr_t monotonic;
 
 	if (!l)
 		return -ENOMEM;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->thawed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	ck_cond_init_monotonic(&l->thawed);
 	l->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LEASES);
 	for (unsigned int i = 0; i < CK_MAX_DEVICES; i++)
 		l->access[i] = (uint64_t)1 << i;

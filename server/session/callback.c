@@ -41,17 +41,6 @@ struct cks_callbacks {
 	bool ended;
 };
 
-/* A condition on the monotonic clock. */
-static void condition_init(pthread_cond_t *condition)
-{
-	pthread_condattr_t clock;
-
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(condition, &clock);
-	pthread_condattr_destroy(&clock);
-}
-
 int cks_callbacks_create(struct cks_callbacks **out)
 {
 	struct cks_callbacks *c = calloc(1, sizeof(*c));
@@ -59,7 +48,7 @@ int cks_callbacks_create(struct cks_callbacks **out)
 	if (!c)
 		return -ENOMEM;
 	c->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_CALLBACKS);
-	condition_init(&c->work);
+	ck_cond_init_monotonic(&c->work);
 	c->last = &c->first;
 	*out = c;
 	return 0;
@@ -153,26 +142,6 @@ static void queue(struct cks_callbacks *c, struct ticket *t)
 	pthread_cond_signal(&c->work);
 }
 
-static void run(const struct cks_host_call *call, int status)
-{
-	struct cks_callbacks *c = call->callbacks;
-	struct ticket t = {.id = call->id, .status = status, .waited = true};
-
-	pthread_cond_init(&t.end, NULL);
-	ck_lock(&c->lock);
-	if (!c->ended)
-		queue(c, &t);
-	while (!t.done && !c->ended)
-		ck_cond_wait(&t.end, &c->lock);
-	ck_unlock(&c->lock);
-	pthread_cond_destroy(&t.end);
-}
-
-void cks_host_call_run(void *call)
-{
-	run(call, CUDA_SUCCESS);
-}
-
 static void unlink_from(struct ticket **at, const struct ticket *t)
 {
 	for (; *at; at = &(*at)->next) {
@@ -192,18 +161,23 @@ static void withdraw(struct cks_callbacks *c, const struct ticket *t)
 		c->last = &(*c->last)->next;
 }
 
-bool cks_host_call_run_within(const struct cks_host_call *call, unsigned int ms)
+/* Run it and wait for its end, or until @until (NULL: as long as it takes). Returns whether it has ended. */
+static bool run(const struct cks_host_call *call, int status, const struct timespec *until)
 {
-	struct timespec until = ck_until(CLOCK_MONOTONIC, ms * CK_NS_PER_MS);
 	struct cks_callbacks *c = call->callbacks;
-	struct ticket t = {.id = call->id, .waited = true};
+	struct ticket t = {.id = call->id, .status = status, .waited = true};
+	int err = 0;
 
-	condition_init(&t.end);
+	ck_cond_init_monotonic(&t.end);
 	ck_lock(&c->lock);
 	if (!c->ended)
 		queue(c, &t);
-	while (!t.done && !c->ended && ck_cond_timedwait(&t.end, &c->lock, &until) != ETIMEDOUT)
-		;
+	while (!t.done && !c->ended && err != ETIMEDOUT) {
+		if (until)
+			err = ck_cond_timedwait(&t.end, &c->lock, until);
+		else
+			ck_cond_wait(&t.end, &c->lock);
+	}
 	if (!t.done)
 		withdraw(c, &t);
 	ck_unlock(&c->lock);
@@ -211,9 +185,21 @@ bool cks_host_call_run_within(const struct cks_host_call *call, unsigned int ms)
 	return t.done;
 }
 
+void cks_host_call_run(void *call)
+{
+	run(call, CUDA_SUCCESS, NULL);
+}
+
+bool cks_host_call_run_within(const struct cks_host_call *call, unsigned int ms)
+{
+	const struct timespec until = ck_until(CLOCK_MONOTONIC, ms * CK_NS_PER_MS);
+
+	return run(call, CUDA_SUCCESS, &until);
+}
+
 void cks_host_call_run_once(void *call)
 {
-	run(call, CUDA_SUCCESS);
+	run(call, CUDA_SUCCESS, NULL);
 	cks_host_call_destroy(call);
 }
 
@@ -221,7 +207,7 @@ void cks_host_call_run_held(void *data)
 {
 	struct cks_host_call *call = data;
 
-	run(call, CUDA_SUCCESS);
+	run(call, CUDA_SUCCESS, NULL);
 	cks_holds_over(call->holds);
 	cks_host_call_destroy(call);
 }
@@ -229,7 +215,7 @@ void cks_host_call_run_held(void *data)
 void cks_host_call_run_status(CUstream stream, CUresult status, void *call)
 {
 	(void)stream; /* the client has its own handle of it */
-	run(call, (int)status);
+	run(call, (int)status, NULL);
 	cks_host_call_destroy(call);
 }
 

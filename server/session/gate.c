@@ -11,14 +11,10 @@
 
 void cks_gate_init(struct cks_gate *g)
 {
-	pthread_condattr_t monotonic;
 
 	*g = (struct cks_gate){.lock = CK_MUTEX(CK_RANK_GATE)};
 	pthread_cond_init(&g->opened, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&g->became, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	ck_cond_init_monotonic(&g->became);
 }
 
 void cks_gate_fini(struct cks_gate *g)
