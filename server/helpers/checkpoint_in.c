@@ -117,7 +117,7 @@ static bool has_quota_on(const struct cks_checkpoint_way *w, struct cks_account 
 		return true;
 	limit = cks_account_limit(account, total);
 	cks_account_look(account, (uint32_t)w->seat, from, &own, &ignored);
-	/* what it has there already leaves in exchange */
+	/* its own use there ends in exchange */
 	cks_account_look(account, (uint32_t)w->seat, gpu->uuid, &leaves, &used);
 	if (limit == CK_ACCOUNT_UNLIMITED || used + own <= limit)
 		return true;

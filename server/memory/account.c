@@ -26,7 +26,7 @@ struct slot {
 	uint64_t used[CK_ACCOUNT_KINDS];
 };
 
-/* The file. Workers can write all of it, also what a client has made of one. */
+/* The file. Workers can write all of it, even one that a client has taken over. */
 struct file {
 	uint32_t magic, seats;
 	struct cks_terms terms; /* the limits change: atomically, each alone */
@@ -183,8 +183,8 @@ static bool take_if(struct slot *slot, uint32_t state)
 	return atomic_compare_exchange_strong(&slot->state, &state, TAKEN);
 }
 
-/* Without the lock, which is the workers' too: one may hold it, and what it consists of leads to other memory. One that was left
- * is cleared by its next worker. */
+/* Does not take the lock: a worker may hold it, or may have changed the pointers inside of it. The next worker clears a seat
+ * that was left. */
 int cks_account_take_seat(struct cks_account *a)
 {
 	static const uint32_t states[] = {FREE, LEFT};

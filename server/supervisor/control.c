@@ -27,8 +27,8 @@ static unsigned int count_of(const struct cks_control *c, uid_t user)
 }
 
 /*
- * The connection of a user that another one may push out, if users have as many as they may: the oldest of the user with
- * most. So one who keeps all of them keeps no other out. NULL: there is none, or none is needed.
+ * If users have as many connections as they may, a new one closes the oldest of the user with most. So one user cannot
+ * keep out the others. NULL: there is none to close, or no need.
  */
 static struct cks_connection *find_victim(const struct cks_control *c, bool *full)
 {

@@ -1,9 +1,9 @@
 /*
  * server/supervisor/rendezvous.c - see rendezvous.h.
  *
- * What arrives is checked like any state. The kernel says which process sent it, and of which user it is. One of the server's
- * user could do more harm by other means. With --worker-users, one of another user may be what a client has made of its
- * worker: it is no broker, it is the user that the kernel names, and that must have been its identity's (uids.h).
+ * A state that arrives is checked like any other. The kernel says which process sent it, and of which user it is. One of the server's
+ * user could do more harm by other means. With --worker-users, a process of another user may be a worker that a client has
+ * taken over: it is no broker, it is the user that the kernel names, and that must have been its identity's (uids.h).
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -30,7 +30,7 @@ int64_t cks_travels_due(const struct cks_travels *travels, struct cks_workers *w
 /* Is session @number on its way? Is any being saved? */
 bool cks_travels_has(const struct cks_travels *travels, unsigned int number);
 bool cks_travels_saving(const struct cks_travels *travels);
-/* Is any on its way? Who has asked may have gone. */
+/* Is any on its way? Its asker may have gone. */
 bool cks_travels_any(const struct cks_travels *travels);
 
 /* Write a session into @directory, in place of its older checkpoint, and let it go on. What comes of it is

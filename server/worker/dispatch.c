@@ -193,7 +193,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	else if (inside) /* an idle session stays idle */
 		cks_gate_leave_uncounted(&l->pass);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
-	if (uses) /* others may wait for what the program does */
+	if (uses) /* others may wait for the program */
 		cks_times_note(l, began);
 }
 

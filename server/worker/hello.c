@@ -273,7 +273,7 @@ static bool may_have_words(void)
 	return terms.time > 0 || terms.idle_end > 0;
 }
 
-/* What is ready for the session. */
+/* The parts that are ready for the session. */
 static void offer(struct cks_session *session, const struct cks_client *client, ck_hello_more *more)
 {
 	struct cks_lease_offer lease;

@@ -142,7 +142,7 @@ def test_connections_that_say_nothing_give_way(own_server, app):
             s.connect(str(own_server.unix))
         result = run([app("vector_add")], client_env(own_server.address("tcp")))
     assert (result.status, result.err) == (0, ""), result.err
-    assert "was silent" not in own_server.log()       # nobody waited for that
+    assert "was silent" not in own_server.log()       # the server did not wait for them
 
 
 @pytest.mark.parametrize("spares", [0, 4])

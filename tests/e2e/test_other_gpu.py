@@ -230,7 +230,7 @@ def test_sessions_of_several_gpus_name_each(serve):
     assert not reply["ok"] and "s1 stays suspended: it uses GPUs 0, 1: name each, as in 0=2,1=3" == reply["error"]
     asker = Asker(server)
     assert asker.ask("resume", session="s1", device="0=1,1=0")["ok"]
-    assert places(server) == [32, 16]       # what was leased in advance has not come along
+    assert places(server) == [32, 16]       # without the memory that was leased in advance
     assert use(one) == before
     assert asker.ask("suspend", session="s1")["ok"] and asker.ask("resume", session="s1")["ok"]
     assert places(server) == [32, 16] and use(one) == before

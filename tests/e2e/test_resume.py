@@ -128,7 +128,7 @@ def test_without_it_a_cut_ends_the_session(tmp_path, app, breaker, options, wish
 
 
 class Deserter(Breaker):
-    """A proxy that, once it is told an ADDRESS, answers each connection itself: the session is on the server there."""
+    """A proxy. After it has got an ADDRESS, it answers each connection itself: the session is on the server there."""
 
     def desert(self, address):
         self.do(lambda: (setattr(self, "elsewhere", address.encode()), self.drop_all("rst")))

@@ -220,7 +220,7 @@ def test_free_memory_does_not_leave_the_gpu_along(gpu_server, transport):
     before = use(one)
     reply = asker.ask("suspend", session="s1", until="use")
     assert reply["ok"] and reply["memory"] == 128 << 20, reply
-    assert only(asker)["state"] == "suspended", "what it returned does not make it resume"
+    assert only(asker)["state"] == "suspended", "returned memory does not resume it"
     assert use(one) == before
     wait_until(lambda: only(asker)["state"] == "running", 5, "it runs")
     one.stdin.close()

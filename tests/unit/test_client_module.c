@@ -329,7 +329,7 @@ static void *load_large(void *text)
 	return NULL;
 }
 
-/* What has arrived of the image when a module is made of it. A thread that comes after the first
+/* The whole image has arrived before a module is made of it. A thread that comes after the first
  * reply loads the module one-way, because the compiler has accepted the text. */
 static void assert_whole_before_use(void)
 {

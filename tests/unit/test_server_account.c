@@ -128,7 +128,7 @@ static void a_session_that_ends_leaves_its_part_and_its_seat(void **state)
 	assert_int_equal(cks_account_take_seat(account), 3);
 }
 
-/* A client that has taken over its worker can write what it likes, and hold the lock. */
+/* A client that has taken over its worker can write anything, and hold the lock. */
 static void the_supervisor_believes_nothing_in_the_file(void **state)
 {
 	struct cks_account *view;
