@@ -15,7 +15,8 @@
 CK_LOG_DEFINE("emu");
 
 static struct ck_emu_device devices[CK_EMU_MAX_DEVICES];
-static struct ck_emu_device boards[CK_EMU_MAX_DEVICES]; /* the same, but where they began */
+/* NVML's devices: all of the machine, in the order of their numbers */
+static struct ck_emu_device boards[CK_EMU_MAX_DEVICES];
 static int device_count;
 static struct machine {
 	unsigned char uuids[CK_EMU_MAX_DEVICES]
@@ -23,7 +24,7 @@ static struct machine {
 	int count;
 } machine;
 static struct {
-	unsigned char devices[CK_EMU_MAX_DEVICES][16], boards[CK_EMU_MAX_DEVICES][16];
+	unsigned char devices[CK_EMU_MAX_DEVICES][16];
 	struct machine machine;
 } before; /* the last move */
 
@@ -63,6 +64,15 @@ static int choose(int count, int *chosen)
 	return n;
 }
 
+static void boards_init(size_t memory)
+{
+	for (int i = 0; i < CK_EMU_MAX_DEVICES; i++) {
+		boards[i].ordinal = boards[i].number = boards[i].bus = i;
+		boards[i].memory_total = memory;
+		memcpy(boards[i].uuid, machine.uuids[i], sizeof(boards[i].uuid));
+	}
+}
+
 int ck_emu_devices_init(void)
 {
 	long wanted = ck_env_long("CRICKET_EMU_DEVICES");
@@ -74,12 +84,12 @@ int ck_emu_devices_init(void)
 		return -EINVAL;
 	/* below this not even a module's variables find room */
 	memory = ck_max(memory, 1l << 20);
+	boards_init((size_t)memory);
 	for (int i = 0; i < count; i++) {
 		devices[i].ordinal = i;
 		devices[i].number = devices[i].bus = chosen[i];
 		uuid_of(chosen[i], devices[i].uuid);
 		devices[i].memory_total = (size_t)memory;
-		boards[i] = devices[i];
 		devices[i].primary_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PRIMARY);
 		devices[i].primary = ck_emu_context_create(&devices[i], CU_CTX_SCHED_AUTO);
 		if (!devices[i].primary)
@@ -110,7 +120,7 @@ struct ck_emu_device *ck_emu_device_at(CUdevice ordinal)
 
 struct ck_emu_device *ck_emu_board_at(int index)
 {
-	return index < 0 || index >= device_count ? NULL : &boards[index];
+	return index < 0 || index >= machine.count ? NULL : &boards[index];
 }
 
 int ck_emu_machine_count(void)
@@ -171,15 +181,14 @@ static void move_to(struct ck_emu_device *device, const unsigned char uuid[16])
 	device->number = uuid[15] % CK_EMU_MAX_DEVICES;
 }
 
-/* Another machine has GPUs of its own, and NVML finds those. */
-static void change_machine(const CUcheckpointGpuPair *pairs, unsigned int count, unsigned int gpus)
+/* Another machine, that of @uuid, has GPUs of its own, and NVML finds those. */
+static void change_machine(const unsigned char *uuid, unsigned int gpus)
 {
 	machine.count = (int)ck_min(gpus, (unsigned int)CK_EMU_MAX_DEVICES);
-	for (int i = 0; i < device_count; i++)
-		move_to(&boards[i], goal_of(boards[i].uuid, pairs, count));
 	for (int i = 0; i < machine.count; i++) {
-		memcpy(machine.uuids[i], pairs[0].newUuid.bytes, sizeof(machine.uuids[i]));
+		memcpy(machine.uuids[i], uuid, sizeof(machine.uuids[i]));
 		machine.uuids[i][15] = (unsigned char)i;
+		move_to(&boards[i], machine.uuids[i]);
 	}
 }
 
@@ -193,24 +202,22 @@ CUresult ck_emu_devices_move(const CUcheckpointGpuPair *pairs, unsigned int coun
 	if (!leads_all(pairs, count))
 		return CUDA_ERROR_INVALID_VALUE;
 	before.machine = machine;
-	for (int i = 0; i < device_count; i++) {
+	for (int i = 0; i < device_count; i++)
 		memcpy(before.devices[i], devices[i].uuid, sizeof(before.devices[i]));
-		memcpy(before.boards[i], boards[i].uuid, sizeof(before.boards[i]));
-	}
 	for (int i = 0; i < device_count; i++)
 		move_to(&devices[i], goal_of(devices[i].uuid, pairs, count));
 	if (pairs[0].newUuid.bytes[14] != pairs[0].oldUuid.bytes[14])
-		change_machine(pairs, count, gpus);
+		change_machine((const unsigned char *)pairs[0].newUuid.bytes, gpus);
 	return CUDA_SUCCESS;
 }
 
 void ck_emu_devices_move_undo(void)
 {
-	for (int i = 0; i < device_count; i++) {
+	for (int i = 0; i < device_count; i++)
 		move_to(&devices[i], before.devices[i]);
-		move_to(&boards[i], before.boards[i]);
-	}
 	machine = before.machine;
+	for (int i = 0; i < machine.count; i++)
+		move_to(&boards[i], machine.uuids[i]);
 }
 
 /* The value of a CUdevice_attribute; false when it has none. */
@@ -272,7 +279,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 		return result;
 	if (len <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	snprintf(name, (size_t)len, "Cricket Emulated GPU");
+	snprintf(name, (size_t)len, CK_EMU_NAME);
 	return CUDA_SUCCESS;
 }
 
@@ -374,24 +381,34 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
+long ck_emu_bus_of(const char *address)
+{
+	unsigned int domain = 0, bus, slot, function = 0;
+
+	/* the three forms that the driver documents */
+	if (sscanf(address, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4 &&
+	    sscanf(address, "%x:%x:%x", &domain, &bus, &slot) != 3) {
+		domain = 0;
+		if (sscanf(address, "%x:%x.%x", &bus, &slot, &function) != 3)
+			return -EINVAL;
+	}
+	return domain || slot || function || bus == 0 ? -ENODEV : (long)bus - 1;
+}
+
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
 	CUresult result = ck_emu_enter_bare();
-	unsigned int domain = 0, bus, slot, function = 0;
+	long bus;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dev || !pciBusId)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* the three forms that the driver documents */
-	if (sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4 &&
-	    sscanf(pciBusId, "%x:%x:%x", &domain, &bus, &slot) != 3) {
-		domain = 0;
-		if (sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) != 3)
-			return CUDA_ERROR_INVALID_VALUE;
-	}
-	for (int i = 0; i < device_count && !domain && !slot && !function; i++) {
-		if (bus == (unsigned int)devices[i].bus + 1) {
+	bus = ck_emu_bus_of(pciBusId);
+	if (bus == -EINVAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (int i = 0; i < device_count; i++) {
+		if (bus == devices[i].bus) {
 			*dev = i;
 			return CUDA_SUCCESS;
 		}

@@ -101,6 +101,8 @@ struct ck_emu_object *ck_emu_object_search(bool (*match)(const struct ck_emu_obj
 
 /* --- devices (device.c) --- */
 
+#define CK_EMU_NAME "Cricket Emulated GPU"
+
 struct ck_emu_device {
 	int ordinal; /* as the application counts: see CUDA_VISIBLE_DEVICES */
 	int number;  /* the same device, whoever counts */
@@ -117,8 +119,10 @@ int ck_emu_devices_init(void);
 int ck_emu_device_count(void);
 /* NULL for a bad ordinal. */
 struct ck_emu_device *ck_emu_device_at(CUdevice ordinal);
-/* For NVML, which names the devices themselves: number, bus, UUID and size alone, also after a move. */
+/* For NVML, which names all of the machine: number, bus, UUID and size alone. NULL for a bad index. */
 struct ck_emu_device *ck_emu_board_at(int index);
+/* The bus in a PCI address; -EINVAL: it is none, -ENODEV: no device can have it. */
+long ck_emu_bus_of(const char *address);
 /*
  * Move the devices of this process, which is locked, to where @pairs lead; @gpus: GPUs of the machine that they are in.
  * INVALID_VALUE, and nothing has changed: they do not name each GPU of the machine that it comes from, or two lead to one. And

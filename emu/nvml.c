@@ -6,6 +6,7 @@
 
 #include "emu/nvml.h"
 #include "libcuda/nvml_error.h"
+#include "util/uuid.h"
 
 static atomic_uint started;
 
@@ -21,7 +22,7 @@ nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_e
 {
 	nvmlReturn_t err = enter(out);
 
-	for (int i = 0; !err && i < ck_emu_device_count(); i++) {
+	for (int i = 0; !err && i < ck_emu_machine_count(); i++) {
 		*found = ck_emu_board_at(i);
 		if ((void *)device == (void *)*found)
 			return NVML_SUCCESS;
@@ -142,7 +143,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 	nvmlReturn_t err = enter(deviceCount);
 
 	if (!err)
-		*deviceCount = (unsigned int)ck_emu_device_count();
+		*deviceCount = (unsigned int)ck_emu_machine_count();
 	return err;
 }
 
@@ -150,7 +151,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 {
 	nvmlReturn_t err = enter(device);
 
-	if (!err && index >= (unsigned int)ck_emu_device_count())
+	if (!err && index >= (unsigned int)ck_emu_machine_count())
 		err = NVML_ERROR_INVALID_ARGUMENT;
 	if (!err)
 		*device = (nvmlDevice_t)(void *)ck_emu_board_at((int)index);
@@ -160,14 +161,13 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t *device)
 {
 	nvmlReturn_t err = enter(pciBusId ? device : NULL);
-	CUdevice found;
+	struct ck_emu_device *found;
 
 	if (err)
 		return err;
-	if (cuDeviceGetByPCIBusId(&found, pciBusId))
-		return NVML_ERROR_NOT_FOUND;
-	*device = (nvmlDevice_t)(void *)ck_emu_board_at(found);
-	return NVML_SUCCESS;
+	found = ck_emu_board_at((int)ck_emu_bus_of(pciBusId));
+	*device = (nvmlDevice_t)(void *)found;
+	return found ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }
 
 /* The device for which @ask says @wanted. */
@@ -203,26 +203,19 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int len
 {
 	struct ck_emu_device *d;
 	nvmlReturn_t err = ck_emu_nvml_begin(device, name, &d);
-	char text[96];
 
-	if (!err && cuDeviceGetName(text, sizeof(text), d->ordinal))
-		err = NVML_ERROR_UNKNOWN;
-	return err ? err : put_text(name, length, text);
+	return err ? err : put_text(name, length, CK_EMU_NAME);
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {
 	struct ck_emu_device *d;
 	nvmlReturn_t err = ck_emu_nvml_begin(device, uuid, &d);
-	char text[96];
-	int n;
+	char text[CK_UUID_TEXT];
 
 	if (err)
 		return err;
-	n = snprintf(text, sizeof(text), "GPU-");
-	for (int i = 0; i < 16; i++)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%02x",
-			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", d->uuid[i]);
+	ck_uuid_print(d->uuid, text);
 	return put_text(uuid, length, text);
 }
 

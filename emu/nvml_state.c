@@ -71,9 +71,11 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	struct ck_emu_device *d;
 	nvmlReturn_t err = ck_emu_nvml_begin(device, major ? minor : NULL, &d);
 
-	if (!err && cuDeviceComputeCapability(major, minor, d->ordinal))
-		err = NVML_ERROR_UNKNOWN;
-	return err;
+	if (err)
+		return err;
+	*major = ck_emu_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+	*minor = ck_emu_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	return NVML_SUCCESS;
 }
 
 /* --- memory: that of all processes of this user */

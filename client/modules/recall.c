@@ -28,7 +28,6 @@ static int function_word(uint64_t proc)
 	switch (proc) {
 	case CK_PROC_module_build:
 	case CK_PROC_cuCtxGetLimit:
-	case CK_PROC_nvmlDeviceGetCount_v2:
 	case CK_PROC_lease: /* memory/arena_lease.c: a level of use */
 		return 0;
 	case CK_PROC_cluster:

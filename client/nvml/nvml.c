@@ -134,12 +134,6 @@ nvmlReturn_t ckc_nvml_ask(uint32_t proc, void *args, void *res, const int *nvml)
 	return err ? from_driver(err) : (nvmlReturn_t)*nvml;
 }
 
-nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
-{
-	return likely(!ckc_many) ? ckc_nvml_ask(proc, args, res, nvml)
-				 : ckc_nvml_pool_call(proc, args, res, nvml);
-}
-
 nvmlReturn_t ckc_nvml_device_id(nvmlDevice_t device, unsigned int *id)
 {
 	uintptr_t offset = (uintptr_t)device - (uintptr_t)handles;

@@ -15,28 +15,14 @@
 /* Check that calls may be made: UNINITIALIZED before nvmlInit and after nvmlShutdown. */
 nvmlReturn_t ckc_nvml_enter(void);
 
-/* Make a call and wait; @nvml points to NVML's own result in @res. */
+/*
+ * nvml_list.c: make a call and wait; @nvml points to NVML's own result in @res. Calls about the list of devices, or about their
+ * names, are answered for the whole list; others go to the server of their device.
+ */
 nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml);
 
-/* The same without regard to other servers. */
+/* The same without regard to the list. */
 nvmlReturn_t ckc_nvml_ask(uint32_t proc, void *args, void *res, const int *nvml);
-
-/*
- * nvml_pool.c: the same where there are several servers. Calls about the list of devices, or about their names, are
- * answered for the whole list; others go to the server of their device.
- */
-nvmlReturn_t ckc_nvml_pool_call(uint32_t proc, void *args, void *res, const int *nvml);
-
-/* Answers that do not change; those about several servers are not one server's to keep. */
-static inline bool ckc_nvml_cached(const void *key, size_t key_size, void *value, size_t size)
-{
-	return !ckc_many && ckc_cache_get(key, key_size, value, size);
-}
-static inline void ckc_nvml_cache(const void *key, size_t key_size, const void *value, size_t size)
-{
-	if (!ckc_many)
-		ckc_cache_put(key, key_size, value, size);
-}
 
 /* Convert handles to the server's numbers and back; from then on the call is about that server. INVALID_ARGUMENT: not a
  * handle. NOT_SUPPORTED: the call is about another server's device, too. */

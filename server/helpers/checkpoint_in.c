@@ -14,6 +14,7 @@
 #include "server/memory/account.h"
 #include "server/session/nvml.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 #define CK_MAP_VERSION 13000 /* CUDA, from which on a restore takes a map */
 
@@ -157,7 +158,7 @@ static int nvml_index(const unsigned char uuid[16])
 	nvmlDevice_t device;
 	int err;
 
-	cks_uuid_print(uuid, text);
+	ck_uuid_print(uuid, text);
 	if (!cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetHandleByUUID, &err) ||
 	    !cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetIndex, &err) ||
 	    ck_nvml.nvmlDeviceGetHandleByUUID(text, &device) ||

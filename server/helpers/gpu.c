@@ -15,6 +15,7 @@
 #include "server/session/driver.h"
 #include "server/session/session.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 static CUresult describe_device(int ordinal, struct cks_manifest_device *out)
 {
@@ -27,7 +28,7 @@ static CUresult describe_device(int ordinal, struct cks_manifest_device *out)
 	if (!err)
 		err = ck_driver.cuDeviceGetUuid_v2(&uuid, device);
 	if (!err)
-		cks_uuid_print((const unsigned char *)uuid.bytes, out->uuid);
+		ck_uuid_print((const unsigned char *)uuid.bytes, out->uuid);
 	return err;
 }
 

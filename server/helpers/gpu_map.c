@@ -8,6 +8,7 @@
 
 #include "server/helpers/gpu_map.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 #define NO_GOAL (-1)
 
@@ -30,7 +31,7 @@ static bool add(struct cks_machine *machine, const struct cks_manifest_device *d
 
 	*g = (struct cks_machine_gpu){.ordinal = ordinal, .allowed = allowed};
 	snprintf(g->name, sizeof(g->name), "%s", device->name);
-	if (ordinal < 0 || !cks_uuid_parse(device->uuid, g->uuid))
+	if (ordinal < 0 || !ck_uuid_parse(device->uuid, g->uuid))
 		return false;
 	machine->count++;
 	return true;
@@ -88,7 +89,7 @@ static int depart_there(const char *list, struct cks_gpu_plan *plan, struct cks_
 	for (plan->count = 0; *list; plan->count++) {
 		size = strcspn(list, ",");
 		snprintf(text, sizeof(text), "%.*s", (int)size, list);
-		if (plan->count == CK_MAP_GPUS || !cks_uuid_parse(text, plan->there[plan->count]))
+		if (plan->count == CK_MAP_GPUS || !ck_uuid_parse(text, plan->there[plan->count]))
 			return cks_why_set(why, EINVAL, "the GPUs that it left are not known");
 		list += size + (list[size] == ',');
 	}

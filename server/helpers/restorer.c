@@ -25,6 +25,7 @@
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 CK_LOG_DEFINE("server");
 

@@ -14,6 +14,7 @@
 #include "server/processes/peer.h"
 #include "server/processes/share.h"
 #include "server/session/identity.h"
+#include "util/uuid.h"
 
 /* The owner of a session. */
 struct cks_owner {

@@ -40,10 +40,4 @@ bool cks_device_map_before(const unsigned char uuid[16], unsigned char was[16]);
 /* The number by which the supervisor knows a GPU: never 0. */
 uint32_t cks_uuid_mark(const unsigned char uuid[16]);
 
-#define CK_UUID_TEXT 48
-
-/* A UUID as nvidia-smi prints it, "GPU-...", and back: false: it is none. */
-void cks_uuid_print(const unsigned char uuid[16], char text[CK_UUID_TEXT]);
-bool cks_uuid_parse(const char *text, unsigned char uuid[16]);
-
 #endif

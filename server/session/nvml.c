@@ -15,6 +15,7 @@
 #include "server/session/nvml.h"
 #include "util/log.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 CK_LOG_DEFINE("server");
 
@@ -90,9 +91,9 @@ bool cks_nvml_device_find(unsigned int id, nvmlDevice_t *device)
 	if (!cks_nvml_device_itself(id, device))
 		return false;
 	/* a text is written before its handle is counted */
-	if (!cks_uuid_parse(state.uuids[id - 1], uuid) || !cks_device_map_now(uuid, now))
+	if (!ck_uuid_parse(state.uuids[id - 1], uuid) || !cks_device_map_now(uuid, now))
 		return true;
-	cks_uuid_print(now, text);
+	ck_uuid_print(now, text);
 	if (ck_nvml.nvmlDeviceGetHandleByUUID && !ck_nvml.nvmlDeviceGetHandleByUUID(text, &other))
 		*device = other;
 	return true;

@@ -6,6 +6,7 @@
 #include "gen/driver.h"
 #include "server/session/device_map.h"
 #include "server/session/nvml_device.h"
+#include "util/uuid.h"
 
 static int by_uuid(int ordinal, nvmlDevice_t *device)
 {
@@ -17,7 +18,7 @@ static int by_uuid(int ordinal, nvmlDevice_t *device)
 		return NVML_ERROR_NOT_FOUND;
 	if (!cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetHandleByUUID, &err))
 		return err;
-	cks_uuid_print((const unsigned char *)uuid.bytes, text);
+	ck_uuid_print((const unsigned char *)uuid.bytes, text);
 	memcpy(text, "MIG", 3);
 	if (!ck_nvml.nvmlDeviceGetHandleByUUID(text, device))
 		return 0;

@@ -11,6 +11,7 @@ from conftest import (APPS, DRIVER, PRODUCTS, ROOT, TRANSPORTS, Server, client_e
 
 SECOND = PRODUCTS / "libnvidia-ml.so.1"
 FOLDER = PRODUCTS / "lib"
+POOL_PROGRAM = ROOT / "tests" / "e2e" / "pool_program.py"
 PROMISED = "NVML: 0 not as promised\n"
 HEAD = """
 import ctypes, os, sys
@@ -111,10 +112,29 @@ print(n.value, cuda_count(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(n)), n.valu
         server.stop()
 
 
+@pytest.mark.skipif(DRIVER != "emu", reason="needs three devices")
+@pytest.mark.parametrize("visible, chosen, expected", [(None, "", "012"), (None, "/1", "1"), (None, "/2,0", "20"),
+                                                       ("2,0", "", "20"), ("2,0", "/1", "0"), ("1", "", "1")])
+def test_nvml_lists_the_devices_that_cuda_has(tmp_path, visible, chosen, expected):
+    """PyTorch counts devices by NVML, and uses them by CUDA."""
+    more = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="3", **more)
+    try:
+        env = client_env(server.address("tcp") + chosen)
+        by = {case: run([sys.executable, POOL_PROGRAM, case], env) for case in ("nvml", "show")}
+        shown = [line.split() for line in by["nvml"].out.splitlines()[:-1]]
+        cuda = [line.split() for line in by["show"].out.splitlines()[:-1]]
+        assert [(a[0], a[2].removeprefix("GPU-").replace("-", "")) for a in shown] == [(b[0], b[2]) for b in cuda], by["nvml"].err
+        assert "".join(a[2][-1] for a in shown) == expected
+    finally:
+        server.stop()
+
+
 @pytest.mark.skipif(DRIVER != "emu", reason="containers hide processes from the real NVML")
 def test_a_program_finds_itself_among_the_processes(tmp_path):
     """Memory counts in units of 2 MiB, as the driver gives it."""
-    server = Server(tmp_path / "server", "--lease", "0")
+    # a table of its own, so that a worker that is still ending does not count
+    server = Server(tmp_path / "server", "--lease", "0", CRICKET_EMU_USAGE=tmp_path / "usage")
     result = python("""
 assert nvml.nvmlInit_v2() == 0 and cuda_count()[0] == 0
 cuda, c, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()

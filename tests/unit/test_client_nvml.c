@@ -19,12 +19,14 @@
 #include "tests/unit/client_peer.h"
 
 static nvmlReturn_t says; /* NVML's result of the next calls */
+static bool knows_uuids;  /* does it find CUDA's devices by them? Not those of MIG. */
 static char long_text[300];
 static struct nvmlProcessInfo_t processes[3] = {{11, 1, 2, 3}, {12, 4, 5, 6}, {13, 7, 8, 9}};
 
 /* More than was asked for, where a server could send more. */
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
+	nvmlDeviceGetHandleByUUID_res *by_uuid = res;
 	nvmlDeviceGetHandleByIndex_v2_res *handle = res;
 	nvmlDeviceGetName_res *name = res;
 	nvmlDeviceGetComputeRunningProcesses_v3_res *list = res;
@@ -32,6 +34,10 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 
 	(void)payload;
 	switch (m->number) {
+	case CK_PROC_nvmlDeviceGetHandleByUUID:
+		by_uuid->nvml = (int)(knows_uuids ? says : NVML_ERROR_NOT_FOUND);
+		by_uuid->device = 1;
+		break;
 	case CK_PROC_nvmlDeviceGetHandleByIndex_v2:
 		handle->nvml = (int)says;
 		handle->device = 1 + ((const nvmlDeviceGetHandleByIndex_v2_args *)m->args)->index;
@@ -97,10 +103,9 @@ static void nothing_works_before_the_start_and_after_the_end(void **state)
 	assert_int_equal(nvmlInitWithFlags(1), NVML_SUCCESS);
 	assert_int_equal(nvmlShutdown(), NVML_SUCCESS);
 	assert_int_equal(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
-	assert_int_equal(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS); /* kept */
 	assert_int_equal(nvmlShutdown(), NVML_SUCCESS);
 	assert_int_equal(nvmlDeviceGetCount(&count), NVML_ERROR_UNINITIALIZED);
-	assert_int_equal(peer_count(CK_PROC_nvmlDeviceGetCount_v2), 1);
+	assert_int_equal(peer_count(CK_PROC_nvmlDeviceGetCount_v2), 0); /* hello has said it */
 }
 
 /* Also when another thread was inside of nvmlInit: the child has a lock without an owner. */
@@ -262,6 +267,25 @@ static void a_set_of_events_is_one_in_which_nothing_happens(void **state)
 	assert_int_equal(nvmlEventSetFree(set), NVML_ERROR_INVALID_ARGUMENT);
 }
 
+static void a_device_is_found_by_its_uuid_or_its_number(void **state)
+{
+	unsigned int index = 99, asked = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		nvmlDevice_t d;
+
+		knows_uuids = i == 0;
+		d = device();
+		assert_int_equal(nvmlDeviceGetIndex(d, &index), NVML_SUCCESS);
+		assert_int_equal(index, 0);
+		asked = peer_count(CK_PROC_nvmlDeviceGetHandleByIndex_v2);
+		assert_int_equal(asked, i == 0 ? 0 : 2);
+	}
+	assert_int_equal(nvmlDeviceGetHandleByIndex_v2(99, &(nvmlDevice_t){NULL}),
+			 NVML_ERROR_INVALID_ARGUMENT);
+}
+
 static void an_error_of_nvml_leaves_the_driver_alone(void **state)
 {
 	nvmlDevice_t d;
@@ -320,6 +344,7 @@ int main(void)
 		EACH(older_programs_get_no_more_than_they_know),
 		EACH(what_is_not_made_has_its_own_errors),
 		EACH(a_set_of_events_is_one_in_which_nothing_happens),
+		EACH(a_device_is_found_by_its_uuid_or_its_number),
 		EACH(an_error_of_nvml_leaves_the_driver_alone),
 #ifndef CK_NO_EXPORT_TABLES
 		EACH(nvidia_smis_table_knows_devices_and_processes),

@@ -12,13 +12,14 @@
 
 #include "server/helpers/gpu_map.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 /* GPU @i of machine @machine. */
 static void name_gpu(int machine, int i, struct cks_manifest_device *out)
 {
 	unsigned char uuid[16] = {(unsigned char)machine, 1, [15] = (unsigned char)i};
 
-	cks_uuid_print(uuid, out->uuid);
+	ck_uuid_print(uuid, out->uuid);
 	snprintf(out->name, sizeof(out->name), "Model %c", i < 3 ? 'A' : 'B');
 }
 
@@ -51,7 +52,7 @@ static uint32_t mark(int machine, int i)
 	unsigned char uuid[16];
 
 	name_gpu(machine, i, &device);
-	assert_true(cks_uuid_parse(device.uuid, uuid));
+	assert_true(ck_uuid_parse(device.uuid, uuid));
 	return cks_uuid_mark(uuid);
 }
 
@@ -301,12 +302,12 @@ static void text_leads_back_to_a_uuid(void **unused)
 	(void)unused;
 	for (int i = 0; i < 16; i++)
 		uuid[i] = (unsigned char)(i * 17);
-	cks_uuid_print(uuid, text);
+	ck_uuid_print(uuid, text);
 	assert_string_equal(text, "GPU-00112233-4455-6677-8899-aabbccddeeff");
-	assert_true(cks_uuid_parse(text, back));
+	assert_true(ck_uuid_parse(text, back));
 	assert_memory_equal(uuid, back, 16);
 	for (size_t i = 0; i < CK_ARRAY_SIZE(wrong); i++)
-		assert_false(cks_uuid_parse(wrong[i], back));
+		assert_false(ck_uuid_parse(wrong[i], back));
 	memset(uuid, 0, sizeof(uuid));
 	assert_int_not_equal(cks_uuid_mark(uuid), 0);
 }

@@ -15,6 +15,7 @@
 
 #include "server/session/device_map.h"
 #include "server/session/nvml.h"
+#include "util/uuid.h"
 
 static char many[2000]; /* addresses of its bytes serve as handles */
 
@@ -44,7 +45,7 @@ static nvmlReturn_t tell_uuid(nvmlDevice_t device, char *text, unsigned int room
 	unsigned char uuid[16] = {(unsigned char)((char *)(void *)device - many)};
 
 	assert_true(room >= CK_UUID_TEXT);
-	cks_uuid_print(uuid, text);
+	ck_uuid_print(uuid, text);
 	return NVML_SUCCESS;
 }
 
@@ -52,7 +53,7 @@ static nvmlReturn_t find_uuid(const char *text, nvmlDevice_t *device)
 {
 	unsigned char uuid[16];
 
-	assert_true(cks_uuid_parse(text, uuid));
+	assert_true(ck_uuid_parse(text, uuid));
 	*device = handle(uuid[0]);
 	return NVML_SUCCESS;
 }

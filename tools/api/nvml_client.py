@@ -68,16 +68,9 @@ def function(row):
     out = [f"CK_EXPORT {row.prototype()}\n{{\n\t{n}_args a;\n\t{n}_res r;\n"
            "\tnvmlReturn_t err = ckc_nvml_enter();\n\n\tif (err)\n\t\treturn err;\n"
            "\tmemset(&a, 0, sizeof(a));\n\tmemset(&r, 0, sizeof(r));\n", checks(row)]
-    if "cached" in row.flags:
-        value = row.args[0].name
-        out.append(f"\tconst uint64_t key[] = {{CK_PROC_{n}, 0}};\n\n"
-                   f"\tif (ckc_nvml_cached(key, sizeof(key), {value}, sizeof(*{value})))\n"
-                   "\t\treturn NVML_SUCCESS;\n")
     out += [fill(a) for a in row.args]
     out.append(f"\terr = ckc_nvml_call(CK_PROC_{n}, &a, &r, &r.nvml);\n")
     body = "".join(drain(a) for a in row.args if a.taken)
-    if "cached" in row.flags:
-        body += f"\t\tckc_nvml_cache(key, sizeof(key), {value}, sizeof(*{value}));\n"
     if body:
         out.append(f"\tif (!err) {{\n{body}\t}}\n")
     for a in row.args:

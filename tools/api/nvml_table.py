@@ -5,7 +5,7 @@ import re
 from .table import SCALARS, Row, TableError
 
 KINDS = ("call", "local", "alias", "refuse", "deny")
-FLAGS = ("server", "pids", "others", "cached", "itself")
+FLAGS = ("server", "pids", "others", "itself")
 FIRST = 1000  # numbers from here on are NVML's
 NUMBERS = {k: SCALARS[k] for k in ("int", "unsigned int", "unsigned long long")}
 SIZES = {"unsigned int": 4, "unsigned long long": 8}
@@ -166,8 +166,6 @@ class NvmlTable:
         if kind == "call":
             parts = [p.strip() for p in rest.split(",") if p.strip()]
             args = [self.argument(line, p) for p in parts]
-            if "cached" in flags and [(a.direction, a.kind) for a in args] != [("out", "scalar")]:
-                self.fail(line, f"{name}: only a single number is cached")
         elif kind == "local":
             m = re.fullmatch(r"(.*?)\((.*)\)", rest.strip())
             if not m:

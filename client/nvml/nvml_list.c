@@ -1,6 +1,10 @@
 /*
- * client/nvml/nvml_pool.c - NVML's list of devices where there are several servers: the same devices as CUDA's without
- * CUDA_VISIBLE_DEVICES, in the same order, under the same names.
+ * client/nvml/nvml_list.c - NVML's list of devices: the same devices as CUDA's without the program's CUDA_VISIBLE_DEVICES, in
+ * the same order, under the same names.
+ *
+ * A server's NVML also lists GPUs that its CUDA_VISIBLE_DEVICES or the address leaves out. PyTorch counts devices by NVML
+ * and then uses them by CUDA. A device is found by its UUID; one whose UUID is not NVML's, as that of an instance of a GPU, is
+ * found by its number.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +15,7 @@
 #include "cricket.h"
 #include "gen/numbers.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 #define UUID_ROOM 96
 
@@ -62,21 +67,56 @@ static long place_of(unsigned int index)
 	return -1;
 }
 
-static nvmlReturn_t by_index(nvmlDeviceGetHandleByIndex_v2_args *a, void *res, const int *nvml)
-{
-	long index = find(a->index);
-
-	if (index < 0)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	a->index = (u_int)index;
-	return ckc_nvml_ask(CK_PROC_nvmlDeviceGetHandleByIndex_v2, a, res, nvml);
-}
-
-static nvmlReturn_t index_of(void *args, nvmlDeviceGetIndex_res *r, const int *nvml)
+/* The current session's device @ordinal, as the server's NVML knows it. */
+static nvmlReturn_t by_ordinal(unsigned int ordinal, nvmlDeviceGetHandleByIndex_v2_res *r)
 {
 	struct ckc_client *c = ckc_client_current();
-	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetIndex, args, r, nvml);
-	long place = err ? -1 : place_of(r->index);
+	char text[CK_UUID_TEXT];
+	nvmlDeviceGetHandleByUUID_args by_uuid = {.uuid = text};
+	nvmlDeviceGetHandleByUUID_res found = {0};
+	nvmlDeviceGetHandleByIndex_v2_args by_number = {.index = ordinal};
+	nvmlReturn_t err;
+
+	ck_uuid_print((const unsigned char *)c->hello.devices.devices_val[ordinal].uuid, text);
+	ckc_apart_uuid_back(c, text);
+	err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetHandleByUUID, &by_uuid, &found, &found.nvml);
+	r->device = found.device;
+	if (err == NVML_ERROR_NOT_FOUND)
+		err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetHandleByIndex_v2, &by_number, r, &r->nvml);
+	return err;
+}
+
+static nvmlReturn_t by_index(const nvmlDeviceGetHandleByIndex_v2_args *a,
+			     nvmlDeviceGetHandleByIndex_v2_res *r)
+{
+	long ordinal = find(a->index);
+
+	return ordinal < 0 ? NVML_ERROR_INVALID_ARGUMENT : by_ordinal((unsigned int)ordinal, r);
+}
+
+/* The current session's ordinal of @device, a number of the server. NOT_FOUND: CUDA does not have it. */
+static nvmlReturn_t ordinal_of(unsigned int device, unsigned int *ordinal)
+{
+	u_int count = ckc_client_current()->hello.devices.devices_len;
+
+	for (*ordinal = 0; *ordinal < count; ++*ordinal) {
+		nvmlDeviceGetHandleByIndex_v2_res r = {0};
+		nvmlReturn_t err = by_ordinal(*ordinal, &r);
+
+		if (err && err != NVML_ERROR_INVALID_ARGUMENT)
+			return err;
+		if (!err && r.device == device)
+			return NVML_SUCCESS;
+	}
+	return NVML_ERROR_NOT_FOUND;
+}
+
+static nvmlReturn_t index_of(const nvmlDeviceGetIndex_args *a, nvmlDeviceGetIndex_res *r)
+{
+	struct ckc_client *c = ckc_client_current();
+	unsigned int ordinal;
+	nvmlReturn_t err = ordinal_of(a->device, &ordinal);
+	long place = err ? -1 : place_of(ordinal);
 
 	ckc_route(c);
 	if (!err && place < 0)
@@ -91,7 +131,7 @@ static bool is_listed(unsigned int device)
 	nvmlDeviceGetIndex_args a = {.device = device};
 	nvmlDeviceGetIndex_res r = {0};
 
-	return index_of(&a, &r, &r.nvml) == NVML_SUCCESS;
+	return index_of(&a, &r) == NVML_SUCCESS;
 }
 
 /* --- names of the list to those of the current session's server; false: not of this server */
@@ -194,16 +234,16 @@ static nvmlReturn_t renamed(uint32_t proc, void *args, void *res, const int *nvm
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t ckc_nvml_pool_call(uint32_t proc, void *args, void *res, const int *nvml)
+nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
 {
 	switch (proc) {
 	case CK_PROC_nvmlDeviceGetCount_v2:
 		((nvmlDeviceGetCount_v2_res *)res)->deviceCount = count_all();
 		return NVML_SUCCESS;
 	case CK_PROC_nvmlDeviceGetHandleByIndex_v2:
-		return by_index(args, res, nvml);
+		return by_index(args, res);
 	case CK_PROC_nvmlDeviceGetIndex:
-		return index_of(args, res, nvml);
+		return index_of(args, res);
 	case CK_PROC_nvmlDeviceGetHandleByUUID:
 		return by_name(proc, args, &((nvmlDeviceGetHandleByUUID_args *)args)->uuid,
 			       own_uuid, res);
