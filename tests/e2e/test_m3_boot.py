@@ -7,9 +7,10 @@ import subprocess
 
 import pytest
 
-from conftest import KIND, ROOT, clean_env, run, wait_until
+from conftest import DRIVER, KIND, ROOT, clean_env, run, wait_until
 
-pytestmark = pytest.mark.skipif(bool(KIND), reason="a program without sanitizers uses the library")
+pytestmark = [pytest.mark.skipif(bool(KIND), reason="a program without sanitizers uses the library"),
+              pytest.mark.skipif(DRIVER != "emu", reason="the program would take NVIDIA's driver, and its broker the emulated one")]
 
 CPU = ROOT / "cpu"
 # Allocates by name, says what came of it, and stays until its input ends; "halt" ends the broker.
