@@ -62,6 +62,12 @@ static struct ckc_callback_entry *find(const struct ckc_callbacks *all, uint64_t
 	return e && e->generation == id >> INDEX_BITS && e->generation % 2 ? e : NULL;
 }
 
+/* May it write the program's data? What is neither the program's nor in a stream, a notice of the server's, does not. */
+static bool may_write(const struct ckc_callback *callback)
+{
+	return !callback->ours || callback->in_stream;
+}
+
 static bool put(struct ckc_callbacks *all, const struct ckc_callback *callback, uint64_t *id)
 {
 	struct ckc_callback_entry *e;
@@ -73,7 +79,7 @@ static bool put(struct ckc_callbacks *all, const struct ckc_callback *callback, 
 	all->free = e->next_free;
 	e->callback = *callback;
 	e->callback.round = all->round;
-	all->pending++;
+	all->pending += may_write(callback);
 	all->added += callback->in_stream;
 	if (callback->in_stream)
 		++*(callback->ours ? &all->ours : &all->theirs);
@@ -99,7 +105,7 @@ static void drop(struct ckc_callbacks *all, struct ckc_callback_entry *e)
 	e->generation++;
 	e->next_free = all->free;
 	all->free = (uint32_t)(e - all->entries);
-	all->pending--;
+	all->pending -= may_write(&e->callback);
 }
 
 /* --- threads */
@@ -144,9 +150,9 @@ static void run(struct ckc_client *c, const ck_callback_next_res *res)
 	all->waiting--;
 	ensure_waiting(c);
 	e = find(all, res->callback);
-	all->pending++;
 	if (e) {
 		callback = e->callback;
+		all->pending += may_write(&callback);
 		if (!callback.persistent)
 			drop(all, e);
 	}
@@ -154,10 +160,11 @@ static void run(struct ckc_client *c, const ck_callback_next_res *res)
 	if (e)
 		call(c, &callback, res->status, res->value);
 	ck_lock(&all->lock);
-	all->pending--;
 	all->waiting++;
-	if (e)
+	if (e) {
+		all->pending -= may_write(&callback);
 		returned(all, &callback);
+	}
 	ck_unlock(&all->lock);
 }
 

@@ -53,7 +53,7 @@ bool ckc_callback_find(uint64_t id, CUhostFn *fn, void **data);
  */
 void ckc_callbacks_let_return(void);
 
-/* Is any function outstanding? Then the data it writes may not be there yet. */
+/* Is any function outstanding that may write the program's data? Then the data may not be there yet. */
 bool ckc_callback_pending(void);
 
 #endif

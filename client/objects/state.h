@@ -25,7 +25,8 @@ struct ckc_callbacks { /* callback.c */
 	uint32_t count, free;	   /* free: index of the first free one; count: none */
 	struct ck_map *persistent; /* (function, data) to id + 1 */
 	unsigned int threads, waiting;
-	_Atomic unsigned int pending; /* entries, plus functions that run now */
+	_Atomic unsigned int
+		pending; /* entries that may write the program's data, plus those that run now */
 	/* Functions that streams are blocked on, grouped in rounds: each wait for them ends a
 	 * round. */
 	uint64_t round;		     /* the current round, from 1 */

@@ -93,6 +93,26 @@ for size in (1, 512, 513, 100000, CHUNK, 3 * CHUNK):
     assert waits(result.err, "cuMemAlloc_v2") == waits(result.err, "cuMemFree_v2") == 0
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_watch_of_the_lease_does_not_make_copies_wait(server, transport):
+    """The server can take the lease back by a function of the client, which writes nothing of the program's."""
+    result = python("""
+current()
+p = alloc(CHUNK)
+pinned = ctypes.c_void_p()
+check(cuda.cuMemHostAlloc(ctypes.byref(pinned), ctypes.c_size_t(65536), 0))
+time.sleep(1.5)     # the watch begins after a second
+for _ in range(20):
+    check(cuda.cuMemsetD8Async(ctypes.c_uint64(p), ctypes.c_ubyte(1), ctypes.c_size_t(65536), None))
+    check(cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(p), pinned, ctypes.c_size_t(40000), None))
+check(cuda.cuCtxSynchronize())
+""", client_env(server.address(transport), CRICKET_STATS="1", CRICKET_COMPRESS="0"))
+    assert result.status == 0, result.err
+    rows = {line.split()[-1]: line.split() for line in result.err.splitlines() if len(line.split()) > 10}
+    waited = sum(int(rows[name][1]) for name in ("ck_settle", "cuStreamSynchronize") if name in rows)
+    assert waited <= 1, result.err      # that of cuCtxSynchronize
+
+
 @pytest.mark.parametrize("arena", ("0", "1"))
 def test_out_of_memory_is_exact_to_the_chunk(small, arena):
     result = python("""

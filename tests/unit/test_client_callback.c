@@ -286,12 +286,39 @@ static void test_ours_are_in_one_stream_at_a_time(void **state)
 	ckc_callback_drop(hold(9));
 }
 
+static void ignore(const struct ckc_callback *call, int status, uint64_t value)
+{
+	(void)call;
+	(void)status;
+	(void)value;
+}
+
+/* Copies of pinned memory wait for functions that may write it; the notice of the lease is none. */
+static void test_a_notice_of_the_server_is_not_waited_for(void **state)
+{
+	struct ckc_callback notice = {.run = ignore, .persistent = true, .ours = true};
+	uint64_t id, other;
+
+	(void)state;
+	assert_int_equal(ckc_callback_add(&notice, &id), CUDA_SUCCESS);
+	assert_false(ckc_callback_pending());
+	await(hand_out(id, 0));
+	assert_false(ckc_callback_pending());
+	ckc_callback_drop(id);
+	assert_int_equal(cuLaunchHostFunc(NULL, count, (void *)&calls), CUDA_SUCCESS);
+	other = registered(0);
+	assert_true(ckc_callback_pending());
+	await(hand_out(other, 0));
+	assert_false(ckc_callback_pending());
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, clear)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_function_is_called_once_and_then_reported),
 		TEST(test_ours_are_in_one_stream_at_a_time),
+		TEST(test_a_notice_of_the_server_is_not_waited_for),
 		TEST(test_ids_that_are_none_call_nothing),
 		TEST(test_a_function_that_blocks_holds_up_no_other),
 		TEST(test_cuda_is_not_permitted_inside),
