@@ -16,7 +16,7 @@
 #   pool     90 s        two servers with a GPU each, as one list, and copies between them against plain sockets; needs two GPUs
 #   priority 150 s       requests beside training: natively, without a policy, with priorities
 #   ddp     180 s (90)   NCCL and PyTorch with a process for each GPU: natively, and in the workers of a server for each GPU; with
-#                        one GPU one rank. NCCL_LIBRARY: the server's NCCL, DDP_PARTS: "rate torch"
+#                        one GPU one rank. NCCL_LIBRARY: the server's NCCL, DDP_PARTS: "rate torch", DDP_TORCH: parts of torch_ddp.py, as fsdp
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too

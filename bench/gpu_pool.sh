@@ -103,16 +103,16 @@ ddp() {
 	server
 }
 ddp_part() { # PART RANKS SERVERS
-	local part=$1 count=$2 list=$3 script=bench/nccl_rate.py
-	[ "$part" = torch ] && script=bench/torch_ddp.py
+	local part=$1 count=$2 list=$3 script=bench/nccl_rate.py some=()
+	[ "$part" = torch ] && script=bench/torch_ddp.py && some=(${DDP_TORCH:+--parts "$DDP_TORCH"})
 	local TIME=480	# of three parts, with the first uploads of PyTorch's kernels
 	if [ "$part" = torch ] && { [ "$DRIVER" = emu ] || ! python3 -c 'import torch' 2> /dev/null; }; then
 		echo "ddp: no PyTorch, or no GPU for it" | table
 		return
 	fi
 	[ "$DRIVER" = emu ] && export CRICKET_EMU_DEVICES=$count
-	LD_LIBRARY_PATH=$HERE/nccl native python3 $script --ranks "$count" > "$OUT/ddp.$part.native" 2> "$OUT/ddp.$part.err"
-	CRICKET_NCCL=workers remote "$list" python3 $script --ranks "$count" > "$OUT/ddp.$part.remote" 2> "$OUT/ddp.$part.remote.err"
+	LD_LIBRARY_PATH=$HERE/nccl native python3 $script --ranks "$count" "${some[@]}" > "$OUT/ddp.$part.native" 2> "$OUT/ddp.$part.err"
+	CRICKET_NCCL=workers remote "$list" python3 $script --ranks "$count" "${some[@]}" > "$OUT/ddp.$part.remote" 2> "$OUT/ddp.$part.remote.err"
 	{
 		echo "--- ddp, $part, over tcp"
 		python3 bench/compare.py "$OUT/ddp.$part.native" "$OUT/ddp.$part.remote"
