@@ -194,6 +194,7 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 	ckc_managed_device(dst, size, true);
 	if (way == DIRECT)
 		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
+	ckc_hostmem_copied(src);
 	if (way == PARTS && ckc_packing_hides(p->ctx->client, size))
 		way = MESSAGE;
 	p->drains = p->waits || (size >= CK_STAGE_MIN && ckc_stream_idle(p->ctx, p->stream));
@@ -242,6 +243,7 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 	ckc_managed_device(src, size, false);
 	if (way == DIRECT)
 		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);
+	ckc_hostmem_copied(dst);
 	if (way == DELIVERED)
 		return ckc_delivery_copy(p->ctx->client, p->ctx->object.id, p->id, dst, src, size);
 	return download_parts(p, dst, src, size);

@@ -229,6 +229,18 @@ void ckc_allocation_share(uint64_t base)
 	ck_unlock(&all->lock);
 }
 
+void ckc_allocation_copied(uint64_t address)
+{
+	struct ckc_allocations *all = allocations();
+	struct ckc_allocation *a;
+
+	ck_lock(&all->lock);
+	a = find(all->host_set, address);
+	if (a)
+		a->copied = true;
+	ck_unlock(&all->lock);
+}
+
 void ckc_allocation_left(uint64_t base)
 {
 	struct ckc_allocations *all = allocations();

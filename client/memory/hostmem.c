@@ -118,13 +118,20 @@ static CUresult map(const struct ckc_allocation *a)
 	return err;
 }
 
-CUresult ckc_hostmem_expose(uint64_t address)
+CUresult ckc_hostmem_expose(uint64_t address, bool structure)
 {
 	struct ckc_allocation a;
 
-	if (!ckc_allocation_find(address, &a) || a.kind != CK_MEMORY_HOST_ALLOC)
+	if (!ckc_allocation_find(address, &a) || a.kind != CK_MEMORY_HOST_ALLOC ||
+	    (structure && a.copied))
 		return CUDA_SUCCESS;
 	return map(&a);
+}
+
+void ckc_hostmem_copied(const void *host)
+{
+	if (ckc_window_holds((uintptr_t)host))
+		ckc_allocation_copied((uintptr_t)host);
 }
 
 CUresult ckc_device_reach(uint64_t address, size_t size)

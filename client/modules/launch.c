@@ -187,7 +187,7 @@ static CUresult prepare_params(const struct ck_function *f, const struct ck_laun
 	p->block = ckc_managed_host(p->block, p->size, false);
 	if (!p->block && p->size > 0)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	return ckc_launch_expose(p->block, p->size);
+	return ckc_launch_expose(f->kernel, p->block, p->size);
 }
 
 static CUresult prepare(struct ck_function *f, const struct ck_launch *l, struct prepared *p)

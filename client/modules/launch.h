@@ -11,6 +11,8 @@
 #include "rpc/launch.h"
 
 /* The common form of all launches. */
+struct ck_kernel;
+
 struct ck_launch {
 	unsigned int grid[3], block[3], shared;
 	CUstream stream;
@@ -49,8 +51,8 @@ static inline void ckc_launch_loaded(struct ck_function *f, struct ckc_context *
 		ckc_printing_launched(ctx, stream);
 }
 
-/* Any aligned word may be the address of pinned memory: map it for the device if so. */
-CUresult ckc_launch_expose(const unsigned char *block, size_t size);
+/* Any aligned word may be the address of pinned memory: map it for the device if so. @k: whose parameters they are; or NULL. */
+CUresult ckc_launch_expose(const struct ck_kernel *k, const unsigned char *block, size_t size);
 /* CUDA_LAUNCH_BLOCKING=1: a launch returns after the kernel has run, with its error. */
 bool ckc_launch_blocking(void);
 /* Wait so for the launch in @stream, and say which line of the program it was if it has failed. */

@@ -12,6 +12,8 @@
 #include "util/env.h"
 #include "util/log.h"
 
+#define STRUCTURE_MIN 256 /* bytes of a large one */
+
 /* Take the whole parameter block from `extra`. */
 static CUresult params_of_extra(void **extra, const void **block, size_t *size)
 {
@@ -80,7 +82,19 @@ CUresult ckc_launch_attributes(const struct ck_launch *l, CUlaunchAttribute *out
 	return CUDA_SUCCESS;
 }
 
-CUresult ckc_launch_expose(const unsigned char *block, size_t size)
+/* Is byte @at of the block of @k in a large structure? Programs often leave parts of those uninitialised. */
+static bool is_in_structure(const struct ck_kernel *k, size_t at)
+{
+	for (uint32_t i = 0; k && i < k->param_count; i++) {
+		const struct ck_kernel_param *p = &k->params[i];
+
+		if (at >= p->offset && at - p->offset < p->size)
+			return p->size >= STRUCTURE_MIN;
+	}
+	return false;
+}
+
+CUresult ckc_launch_expose(const struct ck_kernel *k, const unsigned char *block, size_t size)
 {
 	const struct ck_window *w = &ckc_client_current()->managed->window;
 	CUresult err = CUDA_SUCCESS;
@@ -90,7 +104,7 @@ CUresult ckc_launch_expose(const unsigned char *block, size_t size)
 
 		memcpy(&word, block + at, sizeof(word));
 		if (unlikely(ckc_window_has(w, word)))
-			err = ckc_hostmem_expose(word);
+			err = ckc_hostmem_expose(word, is_in_structure(k, at));
 	}
 	return err;
 }

@@ -86,7 +86,7 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 	if (!err)
 		err = ckc_launch_params(f, l.params, NULL, room, &block, &size);
 	if (!err)
-		err = ckc_launch_expose(room, size);
+		err = ckc_launch_expose(f->kernel, room, size);
 	if (err)
 		return err;
 	item.stream = s->object.id;

@@ -72,7 +72,7 @@ static ncclResult_t expose(const struct ck_nccl_op *op, const struct ckc_stream 
 			   uint64_t id)
 {
 	uint64_t buffers[2] = {op->send, op->recv};
-	CUresult err = ckc_launch_expose((const unsigned char *)buffers, sizeof(buffers));
+	CUresult err = ckc_launch_expose(NULL, (const unsigned char *)buffers, sizeof(buffers));
 
 	if (!err && !ckc_capturing(stream))
 		ckc_managed_launch(id);

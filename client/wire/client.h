@@ -269,6 +269,7 @@ struct ckc_allocation {
 	bool left;		   /* the server keeps a handle of it for other processes */
 	bool graph;		   /* made by each launch of a graph */
 	bool shared;		   /* pinned: the worker has it too (client/memory/pinned.h) */
+	bool copied;		   /* pinned: a copy has named it (hostmem.c) */
 	uint64_t pool;		   /* arena, pooled: id of the pool; 0: the device's default */
 	uint64_t access;	   /* mapped: a bit per device that may use it */
 	unsigned int handle_types; /* mapped, pooled: allowed export types */
@@ -282,6 +283,8 @@ CUresult ckc_allocation_note(const struct ckc_allocation *what);
 void ckc_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);
 /* From now on, the worker shares the registered memory that begins at @base. */
 void ckc_allocation_share(uint64_t base);
+/* A copy has named the pinned memory that contains @address. */
+void ckc_allocation_copied(uint64_t address);
 /* The server keeps a handle of the device memory that begins at @base. */
 void ckc_allocation_left(uint64_t base);
 /* Forget the mappings in [base, base+size). */
@@ -323,9 +326,14 @@ extern size_t ckc_copy_part;
 /* --- hostmem.c */
 /* Free the pages of pinned or managed memory that was removed from the table. */
 void ckc_hostmem_dispose(const struct ckc_allocation *a);
-/* Map pinned memory for the device, if @address, a word of a kernel's parameters, points to
- * some. */
-CUresult ckc_hostmem_expose(uint64_t address);
+/*
+ * Map pinned memory for the device, if @address, a word of a kernel's parameters, points to some. From then on each access
+ * of the program waits for the device. @structure: the word is in a large structure, where it may be left over from an earlier
+ * use of the stack; memory that copies have named is a buffer of theirs, and is not mapped then.
+ */
+CUresult ckc_hostmem_expose(uint64_t address, bool structure);
+/* A copy by message names @host: if it is pinned, it is a buffer of copies. */
+void ckc_hostmem_copied(const void *host);
 /* Is [@to, @to+@size) pinned and untracked, so that a copy may be written there later? */
 bool ckc_hostmem_takes_delivery(const void *to, size_t size);
 /* CUDA_SUCCESS if the device can use [address, address+size) directly: device memory, or pinned

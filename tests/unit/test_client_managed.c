@@ -19,6 +19,8 @@
 #include "client/managed/fault.h"
 #include "client/managed/managed.h"
 #include "client/managed/window.h"
+#include "client/modules/launch.h"
+#include "elf/kernels.h"
 #include "tests/unit/client_peer.h"
 #include "tests/unit/elf_data.h"
 #include "util/spin.h"
@@ -331,8 +333,8 @@ static void pinned_memory_costs_nothing_until_a_kernel_gets_it(void **state)
 	ok(cuMemHostAlloc((void **)&p, SIZE, 0));
 	p[0] = 1;
 	assert_int_equal(peer_count(CK_PROC_map), 0);
-	ok(ckc_hostmem_expose((uint64_t)p + 77));
-	ok(ckc_hostmem_expose((uint64_t)p));
+	ok(ckc_hostmem_expose((uint64_t)p + 77, true));
+	ok(ckc_hostmem_expose((uint64_t)p, false));
 	assert_int_equal(peer_count(CK_PROC_map), 1);
 	ok(cuMemHostGetDevicePointer_v2(&d, p + 5, 0));
 	assert_int_equal(d, (uint64_t)p + 5);
@@ -341,6 +343,31 @@ static void pinned_memory_costs_nothing_until_a_kernel_gets_it(void **state)
 	peer_clear();
 	ok(cuMemFreeHost(p));
 	assert_int_equal(peer_count(CK_PROC_unmap), 1);
+}
+
+/* A structure with room for many addresses may hold those of an earlier use of the stack. */
+static void a_buffer_of_copies_is_not_mapped_for_a_structure(void **state)
+{
+	static struct ck_kernel_param params[] = {{.offset = 0, .size = 8},
+						  {.offset = 8, .size = 512}};
+	const struct ck_kernel kernel = {.param_count = 2, .params = params, .param_bytes = 520};
+	uint64_t block[65] = {0};
+	void *buffer, *other;
+
+	(void)state;
+	ok(cuMemHostAlloc(&buffer, SIZE, 0));
+	ok(cuMemHostAlloc(&other, SIZE, 0));
+	ckc_hostmem_copied(buffer);
+	block[40] = (uintptr_t)buffer;
+	block[41] = (uintptr_t)other; /* of which no copy is known */
+	ok(ckc_launch_expose(&kernel, (unsigned char *)block, sizeof(block)));
+	assert_false(ckc_managed_is((uintptr_t)buffer));
+	assert_true(ckc_managed_is((uintptr_t)other));
+	block[0] = (uintptr_t)buffer; /* a parameter of its own */
+	ok(ckc_launch_expose(&kernel, (unsigned char *)block, sizeof(block)));
+	assert_true(ckc_managed_is((uintptr_t)buffer));
+	ok(cuMemFreeHost(buffer));
+	ok(cuMemFreeHost(other));
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -671,6 +698,7 @@ int main(void)
 		cmocka_unit_test(copies_on_the_device_see_and_replace_pages),
 		cmocka_unit_test(pages_of_freed_memory_come_back_as_zeros),
 		cmocka_unit_test(pinned_memory_costs_nothing_until_a_kernel_gets_it),
+		cmocka_unit_test(a_buffer_of_copies_is_not_mapped_for_a_structure),
 		cmocka_unit_test(wrong_arguments_are_refused),
 		cmocka_unit_test(advice_is_told_for_ranges_that_agree),
 		cmocka_unit_test(every_second_page_written_stays_right),
