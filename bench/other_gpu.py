@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """bench/other_gpu.py - sessions that return on another GPU: what the driver says of itself then, and a training that alternates.
 
-    bench/other_gpu.py [--driver emu|cuda] [--moves N]      with at least two GPUs of one model; on a real one as root
+    bench/other_gpu.py [--driver emu|cuda] [--moves N] [--servers]      with at least two GPUs of one model; on a real one as root
 
 First without a server: a process is checkpointed, and restored with GPUs 0 and 1 exchanged. A row says what the driver
 and NVML tell in it before and after: the UUID and PCI address of its device 0, and the MiB that NVML counts for it on each GPU.
 Then a program trains on a server, and its session goes N times (20) from one GPU to the other. A row for each: the
 times of both commands with the driver's part, and the worker's MiB on each GPU. At the end the losses are compared with those of
 the same program without a server, bit for bit.
+
+With --servers there are two servers, with a GPU each (CUDA_VISIBLE_DEVICES), and the session moves from one to the other
+(cricket move), for which CRIU must work. A row has the seconds of the move and those until the next loss.
 """
 import argparse
 import contextlib
@@ -15,13 +18,14 @@ import ctypes
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-from survive import Program, compare, natively
+from survive import Program, compare, criu, natively
 from suspend import ROOT, Server
 
 # Lines of its own view of device 0, whenever it gets a line.
@@ -128,10 +132,59 @@ def alternate(driver, server, program, moves):
     return True
 
 
+def session_of(server):
+    """The only session, or None."""
+    sessions = server.ask(command="sessions")[0]["sessions"]
+    return sessions[0] if sessions else None
+
+
+def travel(driver, servers, program, moves, tool, folder):
+    """Moves the only session from server to server; false: a move failed."""
+    for turn in range(moves):
+        here, there = servers[turn % 2], servers[1 - turn % 2]
+        session = session_of(here)
+        before, begin = driver.memory(session["pid"]), time.monotonic()
+        receive = [here.command[0], "--unix", str(there.home / "s"), "--criu", tool, "--ctl", "receive", str(folder)]
+        done = subprocess.run([ROOT / "cpu" / "cricket", "move", "-s", f"unix:{here.home}/s", session["session"],
+                               f"127.0.0.1:{there.port}", shlex.join(receive)], capture_output=True, text=True)
+        if done.returncode != 0:
+            row("move", refused=done.stderr.strip())
+            return False
+        took, arrived = time.monotonic() - begin, session_of(there)
+        row("move", to_server=1 - turn % 2, s=round(took, 2), before=before, after=driver.memory(arrived["pid"]),
+            next_loss_s=round(program.go_on(20), 3))
+    return True
+
+
+def one_server(driver, options, ends):
+    server = Server(options.driver)
+    ends.callback(server.end)
+    program = Program(options.driver, f"127.0.0.1:{server.port}")
+    ends.callback(program.process.kill)
+    return program, [server], alternate(driver, server, program, options.moves)
+
+
+def two_servers(driver, options, ends):
+    tool, why = criu()
+    if not tool:
+        sys.exit(f"other_gpu: {why}")
+    servers = []
+    for gpu in "01":
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+        servers.append(Server(options.driver, "--criu", tool))
+        ends.callback(servers[-1].end)
+    del os.environ["CUDA_VISIBLE_DEVICES"]
+    program = Program(options.driver, f"127.0.0.1:{servers[0].port}")
+    ends.callback(program.process.kill)
+    folder = pathlib.Path(ends.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))
+    return program, servers, travel(driver, servers, program, options.moves, tool, folder)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--driver", default="cuda")
     parser.add_argument("--moves", type=int, default=20)
+    parser.add_argument("--servers", action="store_true")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp())
     env = dict(os.environ)
@@ -143,16 +196,14 @@ def main():
         env = dict(os.environ, LD_LIBRARY_PATH=f"{folder / 'emu'}:{os.environ.get('LD_LIBRARY_PATH', '')}")
     try:
         driver = Driver(options.driver)
-        facts(driver, env)
+        if not options.servers:
+            facts(driver, env)
         with contextlib.ExitStack() as ends:
-            server = Server(options.driver)
-            ends.callback(server.end)
-            program = Program(options.driver, f"127.0.0.1:{server.port}")
-            ends.callback(program.process.kill)
             begin = time.monotonic()
-            done = alternate(driver, server, program, options.moves)
+            program, servers, done = (two_servers if options.servers else one_server)(driver, options, ends)
             if not done:
-                print((server.home / "log").read_text()[-3000:], file=sys.stderr)
+                for server in servers:
+                    print((server.home / "log").read_text()[-3000:], file=sys.stderr)
             status = program.end()
         row("moves", n=options.moves, s=round(time.monotonic() - begin, 1))
         return compare(program.losses, natively(options.driver, len(program.losses), folder)) or status or not done

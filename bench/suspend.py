@@ -6,7 +6,8 @@
 Starts a server of its own, as user UID if that is given (which needs root), and one program that holds N GiB, or with
 --torch a small training run. Each turn suspends the program's session by --ctl, and resumes it. A row has the time of
 the command (with the start of the process that calls the driver), the driver's own, and the MiB of GPU memory that
-nvidia-smi lists for the worker, followed by those of each GPU. At the end the program says whether its memory, or its losses, are what they should be.
+nvidia-smi lists for the worker, followed by those of each GPU. A second program, without a server, is moved by the driver's calls
+alone. At the end the program says whether its memory, or its losses, are what they should be.
 """
 import argparse
 import json
@@ -177,6 +178,36 @@ def turns(server, options):
     return True
 
 
+# Suspends and resumes the process of its first argument by the driver's calls; a pair of seconds a line.
+CHECKPOINT = """
+import ctypes, sys, time
+c, pid = ctypes.CDLL("libcuda.so.1"), int(sys.argv[1])
+def ok(err):
+    assert err == 0, err
+for _ in range(int(sys.argv[2])):
+    begin = time.monotonic()
+    ok(c.cuCheckpointProcessLock(pid, None)); ok(c.cuCheckpointProcessCheckpoint(pid, None))
+    middle = time.monotonic()
+    ok(c.cuCheckpointProcessRestore(pid, None)); ok(c.cuCheckpointProcessUnlock(pid, None))
+    print(middle - begin, time.monotonic() - middle, flush=True)
+"""
+
+
+def natively(options):
+    """The same program without a server, moved by the same calls of the driver."""
+    process = subprocess.Popen([sys.executable, "-c", TORCH if options.torch else HOLD, str(options.gb)], text=True,
+                               env=dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        times = subprocess.run([sys.executable, "-c", CHECKPOINT, str(process.pid), str(options.turns)], stdout=subprocess.PIPE,
+                               text=True, check=True).stdout
+        columns = zip(*(map(float, line.split()) for line in times.splitlines()))
+        for command, seconds in zip(("suspend", "resume"), columns):
+            row(f"{command}, native", gb=options.gb, s=round(statistics.median(seconds), 3))
+    finally:
+        process.communicate("\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--driver", default="cuda")
@@ -196,6 +227,8 @@ def main():
         print((server.home / "log").read_text()[-3000:], file=sys.stderr)
     process.wait()
     server.end()
+    if options.driver != "emu" and not options.user:
+        natively(options)
     return 0 if words.startswith("the same") else 1
 
 

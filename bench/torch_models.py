@@ -192,6 +192,38 @@ def llama_decode_32_graphs():
     return llama_rows.decode(median_ms, graphs=True)
 
 
+@row
+def pinned_loader():
+    """A step with a batch from a DataLoader with pin_memory, and Adam, which PyTorch makes of few large kernels."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(*[layer for _ in range(8) for layer in (torch.nn.Linear(512, 512), torch.nn.ReLU())]).cuda()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    data = torch.utils.data.TensorDataset(torch.randn(64 * 256, 512), torch.randn(64 * 256, 512))
+    loader = torch.utils.data.DataLoader(data, batch_size=64, pin_memory=True)
+    batches = iter([])
+    losses = []
+
+    def steps(count):
+        nonlocal batches
+        for _ in range(count):
+            batch = next(batches, None)
+            if batch is None:
+                batches = iter(loader)
+                batch = next(batches)
+            x, y = (t.cuda(non_blocking=True) for t in batch)
+            optimizer.zero_grad(set_to_none=True)
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        torch.cuda.synchronize()
+    steps(20)
+    begin = time.perf_counter()
+    steps(100)
+    ms = (time.perf_counter() - begin) * 10
+    return {"ms": ms, "check": [round(v.item(), 5) for v in losses[::10]]}
+
+
 @functools.cache
 def script():
     """The rows of torch_script.py, a process of its own."""

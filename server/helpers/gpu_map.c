@@ -187,26 +187,6 @@ static bool is_goal(const struct cks_gpu_plan *plan, int goal)
 	return false;
 }
 
-/* Those that no wish names stay, else change with one that comes. On another machine each has the same number. */
-static void fill_rest(const struct cks_machine *here, struct cks_gpu_plan *plan)
-{
-	for (size_t i = 0; i < plan->count; i++) {
-		int own = find_uuid(here, plan->there[i]);
-
-		if (plan->goal[i] == NO_GOAL && own != NO_GOAL && !is_goal(plan, own))
-			plan->goal[i] = own;
-	}
-	for (size_t i = 0; i < plan->count; i++) {
-		int next = (int)i;
-
-		for (size_t k = 0; plan->goal[i] == NO_GOAL && k < here->count; k++) {
-			if (!is_goal(plan, next))
-				plan->goal[i] = next;
-			next = (next + 1) % (int)here->count;
-		}
-	}
-}
-
 /* The model of a GPU that it left. On another machine, GPUs of the same number are of the same model (cks_manifest_fits). */
 static const char *model_of(const struct cks_machine *here, const struct cks_gpu_plan *plan,
 			    size_t i)
@@ -216,23 +196,89 @@ static const char *model_of(const struct cks_machine *here, const struct cks_gpu
 	return here->gpus[own == NO_GOAL ? (int)i : own].name;
 }
 
+/* May GPU @i of the session take place @goal? A session of this server does not change its GPU without a wish. */
+static bool suits(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i,
+		  int goal)
+{
+	const struct cks_machine_gpu *g = &here->gpus[goal];
+
+	return !is_goal(plan, goal) &&
+	       (!plan->used[i] || !plan->arrives ||
+		(g->allowed && strcmp(g->name, model_of(here, plan, i)) == 0));
+}
+
+/* Could the GPU of place @goal still stay there? */
+static bool is_awaited(const struct cks_machine *here, const struct cks_gpu_plan *plan, int goal)
+{
+	for (size_t i = 0; i < plan->count; i++) {
+		if (plan->goal[i] == NO_GOAL &&
+		    memcmp(plan->there[i], here->gpus[goal].uuid, 16) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The next place that suits GPU @i, from its own number on; @gentle: one that is no other's own. */
+static int next_place(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i,
+		      bool gentle)
+{
+	for (size_t k = 0; k < here->count; k++) {
+		int goal = (int)((i + k) % here->count);
+
+		if (suits(here, plan, i, goal) && !(gentle && is_awaited(here, plan, goal)))
+			return goal;
+	}
+	return NO_GOAL;
+}
+
+/*
+ * The GPUs that no wish names, first those that the session uses: they stay where they may, else change with one that
+ * comes, else take any place that suits. On another machine each has the same number.
+ */
+static void fill_rest(const struct cks_machine *here, struct cks_gpu_plan *plan, bool used)
+{
+	for (size_t i = 0; i < plan->count; i++) {
+		int own = find_uuid(here, plan->there[i]);
+
+		if (plan->used[i] == used && plan->goal[i] == NO_GOAL && own != NO_GOAL &&
+		    suits(here, plan, i, own))
+			plan->goal[i] = own;
+	}
+	for (int gentle = 1; gentle >= 0; gentle--) {
+		for (size_t i = 0; i < plan->count; i++) {
+			if (plan->used[i] == used && plan->goal[i] == NO_GOAL)
+				plan->goal[i] = next_place(here, plan, i, gentle);
+		}
+	}
+}
+
+/* Where a GPU would go that has found no place, so that the error can say why it may not. */
+static int wrong_place(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i)
+{
+	int own = find_uuid(here, plan->there[i]);
+
+	return own == NO_GOAL ? (int)i : own;
+}
+
 static int check_used(const struct cks_machine *here, const struct cks_gpu_plan *plan,
 		      struct cks_why *why)
 {
 	for (size_t i = 0; i < plan->count; i++) {
-		const struct cks_machine_gpu *goal = &here->gpus[plan->goal[i]];
+		int place = plan->goal[i] == NO_GOAL ? wrong_place(here, plan, i) : plan->goal[i];
+		const struct cks_machine_gpu *goal = &here->gpus[place];
 
 		if (!plan->used[i])
 			continue;
-		if (!goal->allowed && plan->goal[i] >= (int)here->visible)
+		if (!goal->allowed && place >= (int)here->visible)
 			return cks_why_set(why, EACCES, "its GPU would not be one of the server's");
 		if (!goal->allowed)
 			return cks_why_set(why, EACCES,
-					   "the policy does not allow it to use GPU %d",
-					   plan->goal[i]);
+					   "the policy does not allow it to use GPU %d", place);
 		if (strcmp(goal->name, model_of(here, plan, i)) != 0)
-			return cks_why_set(why, EXDEV, "GPU %d is a %s, and it needs a %s",
-					   plan->goal[i], goal->name, model_of(here, plan, i));
+			return cks_why_set(why, EXDEV, "GPU %d is a %s, and it needs a %s", place,
+					   goal->name, model_of(here, plan, i));
+		if (plan->goal[i] == NO_GOAL)
+			return cks_why_set(why, EXDEV, "no GPU is left for its GPU %zu", i);
 	}
 	return 0;
 }
@@ -242,7 +288,8 @@ int cks_gpu_plan_make(const struct cks_machine *here, const struct cks_gpu_wish 
 {
 	int ret = 0;
 
-	if (wish->there[0])
+	plan->arrives = wish->there[0];
+	if (plan->arrives)
 		ret = depart_there(wish->there, plan, why);
 	else
 		depart_here(here, plan);
@@ -256,7 +303,8 @@ int cks_gpu_plan_make(const struct cks_machine *here, const struct cks_gpu_wish 
 		ret = read_goal(here, wish->goal, plan, why);
 	if (ret < 0)
 		return ret;
-	fill_rest(here, plan);
+	fill_rest(here, plan, true);
+	fill_rest(here, plan, false);
 	return check_used(here, plan, why);
 }
 

@@ -34,6 +34,7 @@ int cks_machine_fill(struct cks_machine *machine, const struct cks_manifest_gpu 
 
 /* Where each GPU of the machine that the session left has its new place. */
 struct cks_gpu_plan {
+	bool arrives; /* from another server */
 	size_t count;
 	unsigned char there[CK_MAP_GPUS][16];
 	bool used[CK_MAP_GPUS]; /* by contexts of the session */

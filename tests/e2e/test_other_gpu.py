@@ -448,7 +448,7 @@ def machines_with_gpus(tmp_path):
     started = []
 
     def start(number, devices, *options, **env):
-        server = Server(tmp_path / f"machine{number}", "--criu", criu(), *options, CRICKET_EMU_MACHINE=str(number),
+        server = Server(tmp_path / f"server{len(started)}", "--criu", criu(), *options, CRICKET_EMU_MACHINE=str(number),
                         CRICKET_EMU_DEVICES=str(devices), **env)
         started.append(server)
         return server
@@ -507,7 +507,22 @@ def test_a_session_moves_to_a_server_whose_gpus_have_other_uuids(machine, start_
     assert running.result == expected
 
 
-def test_a_session_from_files_goes_only_where_its_identity_may(machine, start_program, expected, tmp_path):
+def test_a_session_moves_between_servers_of_one_machine(machine, start_program, expected, tmp_path):
+    """Each server has a GPU of its own."""
+    servers = [machine(1, 2, CUDA_VISIBLE_DEVICES=gpu) for gpu in "01"]
+    running = start_program(servers[0].address("tcp"))
+    for here, there in (servers, servers[::-1]):
+        running.go_on()
+        via = [SERVER, "--unix", there.unix, "--criu", criu(), "--ctl", "receive", tmp_path]
+        done = ctl(here, "move", names(here)[0], there.address("tcp"), " ".join(str(w) for w in via))
+        assert done.returncode == 0, done.stderr + here.log() + there.log()
+        assert not names(here)
+        assert f"session {names(there)[0]} is on GPU 0" in there.log()
+    assert running.end() == 0, running.errors
+    assert running.result == expected
+
+
+def test_a_session_from_files_goes_where_its_identity_may(machine, start_program, expected, tmp_path):
     policy = tmp_path / "policy"
     policy.write_text('default: { gpus = "1"; };')
     first, second = machine(1, 2), machine(2, 2, "--policy", policy)
@@ -517,8 +532,6 @@ def test_a_session_from_files_goes_only_where_its_identity_may(machine, start_pr
     done = ctl(first, "checkpoint", names(first)[0], str(files), second.address("tcp"))
     assert done.returncode == 0, done.stderr + first.log()
     done = ctl(second, "restore", str(files))
-    assert done.returncode == 1 and "the policy does not allow it to use GPU 0" in done.stderr, done.stderr
-    done = ctl(second, "resume", names(second)[0], "1")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and f"session {names(second)[0]} is on GPU 1" in second.log(), done.stderr + second.log()
     assert running.end() == 0, running.errors
     assert running.result == expected

@@ -170,14 +170,33 @@ static void gpus_of_another_machine_become_those_of_the_same_number(void **unuse
 	assert_string_equal(plan(&m, mark(2, 0), 0, there(2, 2), ""), "01");
 	assert_string_equal(plan(&m, mark(2, 0), 0, there(2, 2), "1"), "12");
 	assert_string_equal(plan(&m, mark(2, 0), 0, there(2, 1), "1"), "1");
+	/* if it may use that one; else another of its model */
+	assert_string_equal(plan(&m, mark(2, 2), 0, there(2, 3), ""), "120");
+	m = here("0123", "3");
 	assert_string_equal(plan(&m, mark(2, 2), 0, there(2, 3), ""),
 			    "the policy does not allow it to use GPU 2");
+	m = here("0123", "013");
 	assert_string_equal(plan(&m, mark(2, 0), 0, there(2, 5), ""),
 			    "it needs 5 GPUs; here are 4");
 	assert_string_equal(plan(&m, mark(2, 0), 0, "GPU-1,GPU-2", ""),
 			    "the GPUs that it left are not known");
 	/* after all it is this one */
 	assert_string_equal(plan(&m, mark(1, 0), 0, there(1, 4), ""), "0123");
+}
+
+/* Two servers of one machine, with a GPU each. */
+static void a_session_gets_the_gpu_of_the_other_server(void **unused)
+{
+	struct cks_machine m = here("1", "1");
+
+	(void)unused;
+	assert_string_equal(plan(&m, mark(1, 0), 0, there(1, 4), ""), "0123");
+	assert_int_equal(m.gpus[0].ordinal, 1);
+	m = here("21", "21");
+	assert_string_equal(plan(&m, mark(1, 0), mark(1, 1), there(1, 4), ""), "0123");
+	m = here("3", "3"); /* of another model */
+	assert_string_equal(plan(&m, mark(1, 0), 0, there(1, 4), ""),
+			    "its GPU would not be one of the server's");
 }
 
 static void the_driver_gets_each_gpu_or_none(void **unused)
@@ -321,6 +340,7 @@ int main(void)
 		cmocka_unit_test(model_and_policy_must_fit),
 		cmocka_unit_test(numbers_are_those_of_the_server),
 		cmocka_unit_test(gpus_of_another_machine_become_those_of_the_same_number),
+		cmocka_unit_test(a_session_gets_the_gpu_of_the_other_server),
 		cmocka_unit_test(the_driver_gets_each_gpu_or_none),
 		cmocka_unit_test(a_machine_of_too_many_gpus_is_refused),
 		cmocka_unit_test(moves_add_up),
