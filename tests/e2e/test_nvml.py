@@ -130,6 +130,14 @@ def test_nvml_lists_the_devices_that_cuda_has(tmp_path, visible, chosen, expecte
         server.stop()
 
 
+def test_a_device_that_the_server_lacks_is_none_of_nvmls(server):
+    result = python("""
+h, n = ctypes.c_void_p(), ctypes.c_uint()
+print(nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(h)))
+""", client_env(server.address("tcp") + "/60"))
+    assert (result.status, result.out) == (0, "2\n"), result.err
+
+
 @pytest.mark.skipif(DRIVER != "emu", reason="containers hide processes from the real NVML")
 def test_a_program_finds_itself_among_the_processes(tmp_path):
     """Memory counts in units of 2 MiB, as the driver gives it."""
