@@ -235,3 +235,13 @@ def test_the_model_takes_the_rates_of_two_replies(tmp_path):
     assert re.search(r"^train \(s1\) +1125\.00 +0\.00 +5 +0 +20  network to the server$", result.out, re.M), result.out + result.err
     assert model(tmp_path / "after", tmp_path / "before").status == 1
     assert model("--client", "x:1:2").status == 1 and model().status == 2
+
+
+def test_a_picture_has_the_kernels_of_two_traces(tmp_path):
+    for name, times in (("native", (10, 14)), ("remote", (700, 705))):
+        events = [{"ph": "X", "cat": "kernel", "ts": at, "dur": 3, "pid": 1, "tid": 1, "name": f"k<{i}>"} for i, at in enumerate(times)]
+        (tmp_path / name).write_text(json.dumps({"traceEvents": [*events, {"ph": "X", "ts": 1, "dur": 9, "pid": 1, "name": "call"}]}))
+    result = run([BENCH / "trace_picture.py", tmp_path / "native", tmp_path / "remote", "-o", tmp_path / "out.svg"], clean_env())
+    assert result.status == 0, result.err
+    picture = (tmp_path / "out.svg").read_text()
+    assert picture.count("<title>k&lt;0&gt;: 3.00 us</title>") == picture.count("<title>k&lt;1&gt;") == 2 and "call" not in picture
