@@ -77,7 +77,8 @@ static nvmlReturn_t by_ordinal(unsigned int ordinal, nvmlDeviceGetHandleByIndex_
 	nvmlDeviceGetHandleByIndex_v2_args by_number = {.index = ordinal};
 	nvmlReturn_t err;
 
-	if (ordinal >= c->hello.devices.devices_len) /* the address names one that the server lacks */
+	/* the address may name one that the server lacks */
+	if (ordinal >= c->hello.devices.devices_len)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	ck_uuid_print((const unsigned char *)c->hello.devices.devices_val[ordinal].uuid, text);
 	ckc_apart_uuid_back(c, text);
