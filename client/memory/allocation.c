@@ -5,6 +5,7 @@
  * There are two sets, because the two kinds of addresses belong to two processes and may coincide.
  * The lock is a leaf: no function that locks is called with it held.
  */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "client/memory/state.h"
@@ -217,40 +218,32 @@ bool ckc_allocation_take(const struct ckc_context *context, bool on_device, size
 	return a != NULL;
 }
 
-void ckc_allocation_share(uint64_t base)
+/* Set the flag at offset @flag of the allocation that contains @address, if there is one. */
+static void set_flag(bool on_device, uint64_t address, size_t flag)
 {
 	struct ckc_allocations *all = allocations();
 	struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
-	a = find(all->host_set, base);
+	a = find(on_device ? all->device_set : all->host_set, address);
 	if (a)
-		a->shared = true;
+		*(bool *)((char *)a + flag) = true;
 	ck_unlock(&all->lock);
+}
+
+void ckc_allocation_share(uint64_t base)
+{
+	set_flag(false, base, offsetof(struct ckc_allocation, shared));
 }
 
 void ckc_allocation_copied(uint64_t address)
 {
-	struct ckc_allocations *all = allocations();
-	struct ckc_allocation *a;
-
-	ck_lock(&all->lock);
-	a = find(all->host_set, address);
-	if (a)
-		a->copied = true;
-	ck_unlock(&all->lock);
+	set_flag(false, address, offsetof(struct ckc_allocation, copied));
 }
 
 void ckc_allocation_left(uint64_t base)
 {
-	struct ckc_allocations *all = allocations();
-	struct ckc_allocation *a;
-
-	ck_lock(&all->lock);
-	a = find(all->device_set, base);
-	if (a)
-		a->left = true;
-	ck_unlock(&all->lock);
+	set_flag(true, base, offsetof(struct ckc_allocation, left));
 }
 
 /* The mapping that contains @address, or the first one after it that begins before @end, or
