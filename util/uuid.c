@@ -14,9 +14,9 @@ void ck_uuid_print(const unsigned char b[16], char text[CK_UUID_TEXT])
 		 b[14], b[15]);
 }
 
-bool ck_uuid_parse(const char *text, unsigned char uuid[16])
+bool ck_uuid_parse_digits(const char *text, unsigned char uuid[16])
 {
-	static const char form[] = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
 	size_t digits = 0;
 
 	if (strlen(text) != sizeof(form) - 1)
@@ -37,4 +37,9 @@ bool ck_uuid_parse(const char *text, unsigned char uuid[16])
 		digits++;
 	}
 	return true;
+}
+
+bool ck_uuid_parse(const char *text, unsigned char uuid[16])
+{
+	return strncmp(text, "GPU-", 4) == 0 && ck_uuid_parse_digits(text + 4, uuid);
 }

@@ -12,5 +12,7 @@ void ck_uuid_print(const unsigned char uuid[16], char text[CK_UUID_TEXT]);
 
 /* False: @text is not such a UUID, and @uuid may be partly written. */
 bool ck_uuid_parse(const char *text, unsigned char uuid[16]);
+/* The same of the groups of digits alone, to the end of @text. */
+bool ck_uuid_parse_digits(const char *text, unsigned char uuid[16]);
 
 #endif

@@ -67,10 +67,17 @@ static long place_of(unsigned int index)
 	return -1;
 }
 
+/* The UUID of a device of @c, as its server writes it. */
+static void write_uuid(const struct ckc_client *c, unsigned int ordinal, char text[CK_UUID_TEXT])
+{
+	ck_uuid_print((const unsigned char *)c->hello.devices.devices_val[ordinal].uuid, text);
+	ckc_apart_uuid_back(c, text);
+}
+
 /* The current session's device @ordinal, as the server's NVML knows it. */
 static nvmlReturn_t by_ordinal(unsigned int ordinal, nvmlDeviceGetHandleByIndex_v2_res *r)
 {
-	struct ckc_client *c = ckc_client_current();
+	const struct ckc_client *c = ckc_client_current();
 	char text[CK_UUID_TEXT];
 	nvmlDeviceGetHandleByUUID_args by_uuid = {.uuid = text};
 	nvmlDeviceGetHandleByUUID_res found = {0};
@@ -80,8 +87,7 @@ static nvmlReturn_t by_ordinal(unsigned int ordinal, nvmlDeviceGetHandleByIndex_
 	/* the address may name one that the server lacks */
 	if (ordinal >= c->hello.devices.devices_len)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	ck_uuid_print((const unsigned char *)c->hello.devices.devices_val[ordinal].uuid, text);
-	ckc_apart_uuid_back(c, text);
+	write_uuid(c, ordinal, text);
 	err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetHandleByUUID, &by_uuid, &found, &found.nvml);
 	r->device = found.device;
 	if (err == NVML_ERROR_NOT_FOUND)
@@ -97,21 +103,48 @@ static nvmlReturn_t by_index(const nvmlDeviceGetHandleByIndex_v2_args *a,
 	return ordinal < 0 ? NVML_ERROR_INVALID_ARGUMENT : by_ordinal((unsigned int)ordinal, r);
 }
 
+static bool is_text(const nvmlDeviceGetUUID_res *r)
+{
+	return r->uuid.uuid_len > 0 && r->uuid.uuid_val[r->uuid.uuid_len - 1] == '\0';
+}
+
+/* Find @uuid, what a server has answered, among the devices of the current session. */
+static bool find_uuid(const nvmlDeviceGetUUID_res *uuid, unsigned int *ordinal)
+{
+	const struct ckc_client *c = ckc_client_current();
+	char text[CK_UUID_TEXT];
+
+	if (!is_text(uuid))
+		return false;
+	for (*ordinal = 0; *ordinal < c->hello.devices.devices_len; ++*ordinal) {
+		write_uuid(c, *ordinal, text);
+		if (strcmp(text, uuid->uuid.uuid_val) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* The current session's ordinal of @device, a number of the server. NOT_FOUND: CUDA does not have it. */
 static nvmlReturn_t ordinal_of(unsigned int device, unsigned int *ordinal)
 {
-	u_int count = ckc_client_current()->hello.devices.devices_len;
+	nvmlDeviceGetUUID_args by_uuid = {.device = device, .length = UUID_ROOM};
+	nvmlDeviceGetUUID_res uuid = {0};
+	nvmlDeviceGetIndex_args by_number = {.device = device};
+	nvmlDeviceGetIndex_res number = {0};
+	nvmlDeviceGetHandleByIndex_v2_res r = {0};
+	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetUUID, &by_uuid, &uuid, &uuid.nvml);
+	bool found = !err && find_uuid(&uuid, ordinal);
 
-	for (*ordinal = 0; *ordinal < count; ++*ordinal) {
-		nvmlDeviceGetHandleByIndex_v2_res r = {0};
-		nvmlReturn_t err = by_ordinal(*ordinal, &r);
-
-		if (err && err != NVML_ERROR_INVALID_ARGUMENT)
-			return err;
-		if (!err && r.device == device)
-			return NVML_SUCCESS;
-	}
-	return NVML_ERROR_NOT_FOUND;
+	xdr_free((xdrproc_t)xdr_nvmlDeviceGetUUID_res, &uuid);
+	if (err || found)
+		return err;
+	err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetIndex, &by_number, &number, &number.nvml);
+	*ordinal = number.index;
+	if (!err)
+		err = by_ordinal(*ordinal, &r);
+	return err == NVML_ERROR_INVALID_ARGUMENT || (!err && r.device != device)
+		       ? NVML_ERROR_NOT_FOUND
+		       : err;
 }
 
 static nvmlReturn_t index_of(const nvmlDeviceGetIndex_args *a, nvmlDeviceGetIndex_res *r)
@@ -193,7 +226,7 @@ static nvmlReturn_t by_name(uint32_t proc, void *args, char **name,
 
 static void rename_uuid(nvmlDeviceGetUUID_res *r)
 {
-	if (r->uuid.uuid_len > 0 && r->uuid.uuid_val[r->uuid.uuid_len - 1] == '\0')
+	if (is_text(r))
 		ckc_apart_uuid(ckc_client_current(), r->uuid.uuid_val);
 }
 

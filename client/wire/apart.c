@@ -8,11 +8,11 @@
 
 #include "client/wire/apart.h"
 #include "client/wire/servers.h"
+#include "util/uuid.h"
 
 #define DOMAINS 0x1000	/* of each server */
 #define CHANGED 10	/* byte of a UUID, the first of its last group */
 #define CHANGED_TEXT 24 /* where its two digits are in the text */
-#define PLAIN_TEXT 36
 
 unsigned int ckc_apart_domain(const struct ckc_client *c, unsigned int domain)
 {
@@ -80,32 +80,13 @@ void ckc_apart_make(void)
 	}
 }
 
-/* Read the 32 digits of @text. */
-static bool read_uuid(const char *text, unsigned char uuid[16])
-{
-	size_t at = 0;
-
-	for (size_t i = 0; text[i] && at < 32; i++) {
-		unsigned int digit;
-
-		if (text[i] == '-')
-			continue;
-		if (sscanf((char[]){text[i], '\0'}, "%x", &digit) != 1)
-			return false;
-		uuid[at / 2] = (unsigned char)(at % 2 ? uuid[at / 2] | digit : digit << 4);
-		at++;
-	}
-	return at == 32;
-}
-
 /* Change the one byte, if it has been changed for the list. @listed: @text is the UUID of the list, not the server's. */
 static void exchange(const struct ckc_client *c, char *text, bool listed)
 {
 	char *plain = strchr(text, '-'), digits[3];
 	unsigned char uuid[16], other[16];
 
-	if (c->index == 0 || !plain || strlen(plain + 1) != PLAIN_TEXT ||
-	    !read_uuid(plain + 1, uuid))
+	if (c->index == 0 || !plain || !ck_uuid_parse_digits(plain + 1, uuid))
 		return;
 	memcpy(other, uuid, sizeof(other));
 	uuid[CHANGED] ^= (unsigned char)c->index;

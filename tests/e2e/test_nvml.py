@@ -130,6 +130,20 @@ def test_nvml_lists_the_devices_that_cuda_has(tmp_path, visible, chosen, expecte
         server.stop()
 
 
+@pytest.mark.skipif(DRIVER != "emu", reason="needs two devices")
+def test_a_gpu_that_cuda_lacks_is_not_found_by_its_address(tmp_path):
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2", CUDA_VISIBLE_DEVICES="1")
+    try:
+        result = python("""
+h = ctypes.c_void_p()
+assert nvml.nvmlInit_v2() == 0
+print([nvml.nvmlDeviceGetHandleByPciBusId_v2(f"0000:0{bus}:00.0".encode(), ctypes.byref(h)) for bus in (1, 2)])
+""", client_env(server.address("tcp")))
+        assert result.out == "[6, 0]\n", result.err
+    finally:
+        server.stop()
+
+
 def test_a_device_that_the_server_lacks_is_none_of_nvmls(server):
     result = python("""
 h, n = ctypes.c_void_p(), ctypes.c_uint()
