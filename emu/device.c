@@ -15,17 +15,12 @@
 CK_LOG_DEFINE("emu");
 
 static struct ck_emu_device devices[CK_EMU_MAX_DEVICES];
-/* NVML's devices: all of the machine, in the order of their numbers */
+/* NVML's devices: all of the machine, also those that the application may not see, in the order of their numbers */
 static struct ck_emu_device boards[CK_EMU_MAX_DEVICES];
-static int device_count;
-static struct machine {
-	unsigned char uuids[CK_EMU_MAX_DEVICES]
-			   [16]; /* also of those that the application may not see */
-	int count;
-} machine;
+static int device_count, board_count;
 static struct {
-	unsigned char devices[CK_EMU_MAX_DEVICES][16];
-	struct machine machine;
+	unsigned char devices[CK_EMU_MAX_DEVICES][16], boards[CK_EMU_MAX_DEVICES][16];
+	int board_count;
 } before; /* the last move */
 
 /* The UUID of the device of a number: version 8 (RFC 9562), free content, the machine and the number. */
@@ -51,9 +46,7 @@ static int choose(int count, int *chosen)
 		uuid_of(i, all[i].uuid);
 		uuid_of(i, all[i].mig_uuid);
 		all[i].pci_bus = i + 1;
-		memcpy(machine.uuids[i], all[i].uuid, sizeof(machine.uuids[i]));
 	}
-	machine.count = count;
 	n = ck_visible_choose(all, count, ck_env_string("CUDA_DEVICE_ORDER"), list, chosen, &bad);
 	if (n < 0)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
@@ -64,13 +57,15 @@ static int choose(int count, int *chosen)
 	return n;
 }
 
-static void boards_init(size_t memory)
+/* Another machine may have more of them later. */
+static void boards_init(int count, size_t memory)
 {
 	for (int i = 0; i < CK_EMU_MAX_DEVICES; i++) {
 		boards[i].ordinal = boards[i].number = boards[i].bus = i;
 		boards[i].memory_total = memory;
-		memcpy(boards[i].uuid, machine.uuids[i], sizeof(boards[i].uuid));
+		uuid_of(i, boards[i].uuid);
 	}
+	board_count = count;
 }
 
 int ck_emu_devices_init(void)
@@ -79,12 +74,13 @@ int ck_emu_devices_init(void)
 	long memory = ck_env_long("CRICKET_EMU_MEMORY");
 	int count, chosen[CK_EMU_MAX_DEVICES];
 
-	count = choose((int)ck_max(0l, ck_min(wanted, (long)CK_EMU_MAX_DEVICES)), chosen);
+	wanted = ck_max(0l, ck_min(wanted, (long)CK_EMU_MAX_DEVICES));
+	count = choose((int)wanted, chosen);
 	if (count < 0)
 		return -EINVAL;
 	/* below this not even a module's variables find room */
 	memory = ck_max(memory, 1l << 20);
-	boards_init((size_t)memory);
+	boards_init((int)wanted, (size_t)memory);
 	for (int i = 0; i < count; i++) {
 		devices[i].ordinal = i;
 		devices[i].number = devices[i].bus = chosen[i];
@@ -120,19 +116,19 @@ struct ck_emu_device *ck_emu_device_at(CUdevice ordinal)
 
 struct ck_emu_device *ck_emu_board_at(int index)
 {
-	return index < 0 || index >= machine.count ? NULL : &boards[index];
+	return index < 0 || index >= board_count ? NULL : &boards[index];
 }
 
 int ck_emu_machine_count(void)
 {
-	return machine.count;
+	return board_count;
 }
 
 bool ck_emu_machine_has(const CUuuid *uuid)
 {
 	unsigned char there[16];
 
-	for (int i = 0; i < machine.count; i++) {
+	for (int i = 0; i < board_count; i++) {
 		uuid_of(i, there);
 		if (memcmp(uuid->bytes, there, sizeof(there)) == 0)
 			return true;
@@ -160,10 +156,10 @@ static const unsigned char *goal_of(const unsigned char uuid[16], const CUcheckp
 
 static bool leads_all(const CUcheckpointGpuPair *pairs, unsigned int count)
 {
-	if (count != (unsigned int)machine.count)
+	if (count != (unsigned int)board_count)
 		return false;
-	for (int i = 0; i < machine.count; i++) {
-		if (!goal_of(machine.uuids[i], pairs, count))
+	for (int i = 0; i < board_count; i++) {
+		if (!goal_of(boards[i].uuid, pairs, count))
 			return false;
 	}
 	for (unsigned int i = 0; i < count; i++) {
@@ -184,11 +180,10 @@ static void move_to(struct ck_emu_device *device, const unsigned char uuid[16])
 /* Another machine, that of @uuid, has GPUs of its own, and NVML finds those. */
 static void change_machine(const unsigned char *uuid, unsigned int gpus)
 {
-	machine.count = (int)ck_min(gpus, (unsigned int)CK_EMU_MAX_DEVICES);
-	for (int i = 0; i < machine.count; i++) {
-		memcpy(machine.uuids[i], uuid, sizeof(machine.uuids[i]));
-		machine.uuids[i][15] = (unsigned char)i;
-		move_to(&boards[i], machine.uuids[i]);
+	board_count = (int)ck_min(gpus, (unsigned int)CK_EMU_MAX_DEVICES);
+	for (int i = 0; i < board_count; i++) {
+		memcpy(boards[i].uuid, uuid, sizeof(boards[i].uuid));
+		boards[i].uuid[15] = (unsigned char)i;
 	}
 }
 
@@ -201,7 +196,9 @@ CUresult ck_emu_devices_move(const CUcheckpointGpuPair *pairs, unsigned int coun
 {
 	if (!leads_all(pairs, count))
 		return CUDA_ERROR_INVALID_VALUE;
-	before.machine = machine;
+	before.board_count = board_count;
+	for (int i = 0; i < board_count; i++)
+		memcpy(before.boards[i], boards[i].uuid, sizeof(before.boards[i]));
 	for (int i = 0; i < device_count; i++)
 		memcpy(before.devices[i], devices[i].uuid, sizeof(before.devices[i]));
 	for (int i = 0; i < device_count; i++)
@@ -215,9 +212,9 @@ void ck_emu_devices_move_undo(void)
 {
 	for (int i = 0; i < device_count; i++)
 		move_to(&devices[i], before.devices[i]);
-	machine = before.machine;
-	for (int i = 0; i < machine.count; i++)
-		move_to(&boards[i], machine.uuids[i]);
+	board_count = before.board_count;
+	for (int i = 0; i < board_count; i++)
+		memcpy(boards[i].uuid, before.boards[i], sizeof(boards[i].uuid));
 }
 
 /* The value of a CUdevice_attribute; false when it has none. */
