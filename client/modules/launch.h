@@ -10,9 +10,9 @@
 #include "client/modules/printing.h"
 #include "rpc/launch.h"
 
-/* The common form of all launches. */
 struct ck_kernel;
 
+/* The common form of all launches. */
 struct ck_launch {
 	unsigned int grid[3], block[3], shared;
 	CUstream stream;

@@ -187,13 +187,19 @@ static bool is_goal(const struct cks_gpu_plan *plan, int goal)
 	return false;
 }
 
+/* Where GPU @i of the session has its place if nothing speaks against it: its own; on another machine, that of its number. */
+static int old_place(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i)
+{
+	int own = find_uuid(here, plan->there[i]);
+
+	return own == NO_GOAL ? (int)i : own;
+}
+
 /* The model of a GPU that it left. On another machine, GPUs of the same number are of the same model (cks_manifest_fits). */
 static const char *model_of(const struct cks_machine *here, const struct cks_gpu_plan *plan,
 			    size_t i)
 {
-	int own = find_uuid(here, plan->there[i]);
-
-	return here->gpus[own == NO_GOAL ? (int)i : own].name;
+	return here->gpus[old_place(here, plan, i)].name;
 }
 
 /* May GPU @i of the session take place @goal? A session of this server does not change its GPU without a wish. */
@@ -252,19 +258,12 @@ static void fill_rest(const struct cks_machine *here, struct cks_gpu_plan *plan,
 	}
 }
 
-/* Where a GPU would go that has found no place, so that the error can say why it may not. */
-static int wrong_place(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i)
-{
-	int own = find_uuid(here, plan->there[i]);
-
-	return own == NO_GOAL ? (int)i : own;
-}
-
+/* The error for a GPU without a place says why it may not have its old one. */
 static int check_used(const struct cks_machine *here, const struct cks_gpu_plan *plan,
 		      struct cks_why *why)
 {
 	for (size_t i = 0; i < plan->count; i++) {
-		int place = plan->goal[i] == NO_GOAL ? wrong_place(here, plan, i) : plan->goal[i];
+		int place = plan->goal[i] == NO_GOAL ? old_place(here, plan, i) : plan->goal[i];
 		const struct cks_machine_gpu *goal = &here->gpus[place];
 
 		if (!plan->used[i])

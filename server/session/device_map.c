@@ -1,7 +1,6 @@
 /*
  * server/session/device_map.c - see device_map.h.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "cricket.h"

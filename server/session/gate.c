@@ -11,7 +11,6 @@
 
 void cks_gate_init(struct cks_gate *g)
 {
-
 	*g = (struct cks_gate){.lock = CK_MUTEX(CK_RANK_GATE)};
 	pthread_cond_init(&g->opened, NULL);
 	ck_cond_init_monotonic(&g->became);
