@@ -294,7 +294,8 @@ class Server:
         assert status == 0, f"the server ended with {status}:\n{self.log()}"
         wait_until(lambda: not any(map(is_alive, workers)), 2, "workers go with their server")
         assert not self.pid_file.exists() and not self.unix.exists()
-        assert "Sanitizer" not in self.findings() and "runtime error" not in self.findings(), self.log()
+        findings = self.findings()
+        assert "Sanitizer" not in findings and "runtime error" not in findings, findings
 
 
 def in_turn(items):

@@ -20,7 +20,6 @@ def flagged(device):
     """A stream that a kernel blocks, and a function that lets it go."""
     flag = device.memory(4)
     call("cuMemsetD8_v2", flag, C.c_ubyte(0), size(4))
-    call("cuCtxSynchronize")        # the other streams do not wait for the default one
     call("cuCtxSynchronize")
     busy, helper = device.stream(), device.stream()
     module = device.module()

@@ -297,7 +297,6 @@ def counts():
     call("cuMemsetD8_v2", a, C.c_ubyte(0), size(4096))
     call("cuMemcpyPeer", b, last.context, a, first.context, size(4096))
     call("cuMemsetD8_v2", flag, C.c_ubyte(0), size(4))
-    call("cuCtxSynchronize")        # the other streams do not wait for the default one
     first.launch(first.function(first.module(), b"wait"), flag)
 
     def wait():
@@ -395,7 +394,6 @@ def waits_for_lost():
     first, last = all_of_them[0], all_of_them[-1]
     flag = last.memory(4)
     call("cuMemsetD8_v2", flag, C.c_ubyte(0), size(4))
-    call("cuCtxSynchronize")        # the other streams do not wait for the default one
     busy, here = last.stream(), first.stream()
     event = last.event()
     last.launch(last.function(last.module(), b"wait"), flag, stream=busy)

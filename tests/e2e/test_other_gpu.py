@@ -461,6 +461,12 @@ def names(server):
     return [s["session"] for s in Asker(server).ask("sessions")["sessions"]]
 
 
+def travel(here, there, folder):
+    """Moves the only session from one server to another."""
+    via = [SERVER, "--unix", there.unix, "--criu", criu(), "--ctl", "receive", folder]
+    return ctl(here, "move", names(here)[0], there.address("tcp"), " ".join(str(w) for w in via))
+
+
 def test_a_checkpoint_continues_on_a_gpu_of_another_uuid_and_number(machine, start_program, expected, tmp_path):
     first, second = machine(1, 2), machine(2, 3)
     running = start_program(first.address("tcp"))
@@ -489,19 +495,15 @@ def test_a_checkpoint_continues_on_a_gpu_of_another_uuid_and_number(machine, sta
 def test_a_session_moves_to_a_server_whose_gpus_have_other_uuids(machine, start_program, expected, tmp_path):
     """From a GPU that is not the first one of its machine."""
     first, second = machine(1, 3, CUDA_VISIBLE_DEVICES="1"), machine(2, 3)
-
-    def go(here, there):
-        via = [SERVER, "--unix", there.unix, "--criu", criu(), "--ctl", "receive", tmp_path]
-        return ctl(here, "move", names(here)[0], there.address("tcp"), " ".join(str(w) for w in via))
     running = start_program(first.address("tcp"))
     running.go_on()
-    done = go(first, second)
+    done = travel(first, second, tmp_path)
     assert done.returncode == 0, done.stderr + first.log() + second.log()
     (name,) = names(second)
     assert f"session {name} is on GPU 0" in second.log()
     running.go_on()
     # the first one shows fewer GPUs than this one
-    done = go(second, first)
+    done = travel(second, first, tmp_path)
     assert done.returncode == 1 and "the checkpoint needs 3 GPUs; here are 1" in done.stderr + first.log()
     assert running.end() == 0, running.errors
     assert running.result == expected
@@ -513,8 +515,7 @@ def test_a_session_moves_between_servers_of_one_machine(machine, start_program, 
     running = start_program(servers[0].address("tcp"))
     for here, there in (servers, servers[::-1]):
         running.go_on()
-        via = [SERVER, "--unix", there.unix, "--criu", criu(), "--ctl", "receive", tmp_path]
-        done = ctl(here, "move", names(here)[0], there.address("tcp"), " ".join(str(w) for w in via))
+        done = travel(here, there, tmp_path)
         assert done.returncode == 0, done.stderr + here.log() + there.log()
         assert not names(here)
         assert f"session {names(there)[0]} is on GPU 0" in there.log()
