@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, SERVER, SLOW, clean_env, listens, wait_until
+from conftest import DRIVER, PRODUCTS, SERVER, SLOW, clean_env, wait_until
 from criu import criu
 from test_command import Terminal
 from travel import (ctl, programs_that_end_with_the_test, result_without_a_checkpoint, servers_with_criu,  # noqa: F401
@@ -141,7 +141,6 @@ def test_a_server_that_was_not_believed_ends_its_copy(servers, start_program, ex
 
 def test_the_words_of_the_commands(servers):
     server = servers("server")
-    wait_until(lambda: listens(f"{server.unix}.ctl"), 10, "the control socket is there")
     done = ctl(server, "move", "s1")
     assert done.returncode == 2 and "move session address [via]" in done.stderr
     done = ctl(server, "move", "s9", "nowhere:1", "echo")

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from conftest import SERVER, SLOW, Server, clean_env, client_env, run, wait_until
+from conftest import SERVER, SLOW, Server, clean_env, client_env, listens, run, wait_until
 from criu import criu
 
 PROGRAM = [sys.executable, pathlib.Path(__file__).parent / "checkpoint_program.py"]
@@ -91,6 +91,8 @@ def result_without_a_checkpoint(tmp_path_factory):
 
 
 def ctl(server, *words):
+    """A command at the server's control socket, which is there a moment after the server answers."""
+    wait_until(lambda: listens(f"{server.unix}.ctl"), 10, "the control socket is there")
     return subprocess.run([SERVER, "--unix", server.unix, "--ctl", *map(str, words)], env=clean_env(),
                           capture_output=True, text=True, timeout=120 * SLOW)
 
