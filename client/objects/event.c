@@ -1,6 +1,7 @@
 /*
  * client/objects/event.c - events: named here, made and recorded by one-way messages. An event
- * known to be done, from a wait or from the server's report, is not queried again.
+ * known to be done, from a wait or from the server's report, is not queried again. Over a network, the server watches
+ * events from their record if the program has queried others.
  *
  * Threads may record an event while others query it. A record raises the event's version twice,
  * before and after its message. An answer is kept only if it belongs to the current version.
@@ -68,12 +69,26 @@ CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 	return err;
 }
 
-static CUresult record(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, unsigned int flags)
+/* After its record: have the server watch the event, so that the first query need not. @version: of the record. */
+static CUresult follow(uint64_t ctx, struct ckc_event *e, uint64_t version)
 {
-	uint64_t id = s ? s->object.id : 0;
+	struct ckc_client *c = e->object.context->client;
+	uint64_t number = e->elsewhere ? 0 : ckc_status_follow(c, e->object.id);
 	CUresult err;
 
-	atomic_fetch_add(&e->version, 1);
+	if (likely(number == 0))
+		return CUDA_SUCCESS;
+	err = ck_wire_event_watch(ctx, e->object.id, number);
+	if (!err)
+		ckc_status_watched(c, &e->watch, version, number);
+	return err;
+}
+
+static CUresult record(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, unsigned int flags)
+{
+	uint64_t id = s ? s->object.id : 0, version = atomic_fetch_add(&e->version, 1) + 2;
+	CUresult err;
+
 	if (flags) {
 		e->elsewhere = true; /* each launch of the captured graph records it */
 		err = ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags);
@@ -83,6 +98,8 @@ static CUresult record(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, 
 	}
 	e->stream = id;
 	e->at = ckc_command_last();
+	if (!err && !flags && !ckc_capturing(s))
+		err = follow(ctx, e, version);
 	atomic_fetch_add(&e->version, 1);
 	return err;
 }
@@ -203,6 +220,7 @@ CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 		return ask(ctx, e, version);
 	if (e->done == version || was_waited(e, version))
 		return CUDA_SUCCESS;
+	ckc_status_queried(e->object.context->client);
 	switch (ckc_status_look(e->object.context->client, &e->watch, version)) {
 	case CK_STATUS_DONE:
 		e->done = version;

@@ -38,7 +38,7 @@ struct ckc_copy {
 struct arrival {
 	struct ckc_client *client;
 	struct ckc_copy *copy;
-	void *scratch; /* for bytes of a cancelled copy */
+	void *scratch; /* for bytes of a cancelled copy, or a list of news */
 	bool news;
 };
 
@@ -107,6 +107,14 @@ CUresult ckc_delivery_wait(struct ckc_client *c, uint32_t rank)
 
 /* --- receiving: as the list of hooks `along` says */
 
+static bool is_news(const ck_delivery_next_res *res, size_t size)
+{
+	if (res->number != CK_DELIVERY_LIST)
+		return size == 0;
+	return size > 0 && size % sizeof(struct ck_news) == 0 &&
+	       size <= CK_NEWS_MOST * sizeof(struct ck_news);
+}
+
 static void *place(void *closure, const void *results, size_t size)
 {
 	const ck_delivery_next_res *res = results;
@@ -117,9 +125,9 @@ static void *place(void *closure, const void *results, size_t size)
 
 	if (res->number == 0 && size == 0) /* the server had nothing to send for a while */
 		return closure;
-	arrival->news = res->number & CK_DELIVERY_NEWS && res->span == 0 && size == 0;
+	arrival->news = res->number & CK_DELIVERY_NEWS && res->span == 0 && is_news(res, size);
 	if (arrival->news)
-		return closure;
+		return size == 0 ? closure : (arrival->scratch = malloc(size));
 	ck_lock(&all->lock);
 	c = all->copies ? ck_map_find(all->copies, &res->number, sizeof(res->number)) : NULL;
 	if (c && res->span > 0 && res->span <= c->left && res->offset <= c->size &&
@@ -153,14 +161,28 @@ static void arrived(const struct arrival *arrival, const ck_delivery_next_res *r
 }
 
 /* Publish a completion only after everything ranked before it has arrived. */
-static void told(struct ckc_client *c, const ck_delivery_next_res *res)
+static bool told(struct ckc_client *c, const struct ck_news *news)
 {
-	if (ckc_delivery_wait(c, res->rank - 1))
-		return;
-	ckc_status_news(c, res->number & ~CK_DELIVERY_NEWS, res->offset);
+	uint32_t rank = (uint32_t)news->rank;
+
+	if (ckc_delivery_wait(c, rank - 1))
+		return false;
+	ckc_status_news(c, news->number, news->what);
 	ck_lock(&c->deliveries.lock);
-	note_rank(c, res->rank);
+	note_rank(c, rank);
 	ck_unlock(&c->deliveries.lock);
+	return true;
+}
+
+static void news_arrived(const struct arrival *arrival, const ck_delivery_next_res *res)
+{
+	const struct ck_news one = {res->number & ~CK_DELIVERY_NEWS, res->offset, res->rank};
+	const struct ck_news *news = arrival->scratch ? arrival->scratch : &one;
+	size_t count = arrival->scratch ? res->data_length / sizeof(*news) : 1;
+
+	for (size_t i = 0; i < count && told(arrival->client, &news[i]); i++)
+		;
+	free(arrival->scratch);
 }
 
 static void part_arrived(const void *closure, const void *results)
@@ -170,7 +192,7 @@ static void part_arrived(const void *closure, const void *results)
 	if (arrival->copy)
 		arrived(arrival, results);
 	if (arrival->news)
-		told(arrival->client, results);
+		news_arrived(arrival, results);
 }
 
 /* The connection broke while the part was arriving: its memory is no longer written. */
@@ -179,9 +201,9 @@ static void part_broken(const void *closure)
 	const struct arrival *arrival = closure;
 	struct ckc_deliveries *all = &arrival->client->deliveries;
 
+	free(arrival->scratch);
 	if (!arrival->copy)
 		return;
-	free(arrival->scratch);
 	ck_lock(&all->lock);
 	arrival->copy->busy--;
 	pthread_cond_broadcast(&all->changed);

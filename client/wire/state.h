@@ -127,6 +127,7 @@ struct ckc_watches { /* status.c */
 	bool tried;
 	struct ck_status_file *_Atomic file; /* NULL: the server does not share one */
 	_Atomic uint64_t numbers;
+	atomic_int credit; /* so many further records are watched from the start */
 };
 
 /* alive.c */

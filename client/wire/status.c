@@ -22,6 +22,9 @@
 CK_LOG_DEFINE("client");
 
 #define TRUST_NS 250000000 /* a dead server is noticed after this */
+#define FAR_NS 200000	   /* a query that takes less does not need to be avoided */
+#define CREDIT 16	   /* a query pays for the watches of so many records, */
+#define CREDIT_MOST 64	   /* and all of them for so many */
 
 /* Map the memory that the worker writes. NULL: the server is on another host, or declines. */
 static void *share(void)
@@ -80,6 +83,22 @@ uint64_t ckc_status_number(struct ckc_client *c, uint64_t id)
 		return 0;
 	return (atomic_fetch_add(&c->watches.numbers, 1) + 1) << CK_STATUS_BITS |
 	       (id & (CK_STATUS_WORDS - 1));
+}
+
+/* Near by, the answer to a query is there before news could be. */
+void ckc_status_queried(struct ckc_client *c)
+{
+	if (atomic_load_explicit(&c->watches.credit, memory_order_relaxed) < CREDIT_MOST &&
+	    atomic_load_explicit(&c->lanes.round_trip_ns, memory_order_relaxed) >= FAR_NS)
+		atomic_fetch_add(&c->watches.credit, CREDIT);
+}
+
+uint64_t ckc_status_follow(struct ckc_client *c, uint64_t id)
+{
+	if (likely(atomic_load_explicit(&c->watches.credit, memory_order_relaxed) <= 0))
+		return 0;
+	atomic_fetch_sub(&c->watches.credit, 1);
+	return ckc_session_offers(c, CK_PROC_event_watch) ? ckc_status_number(c, id) : 0;
 }
 
 /* If two threads ask at once, the higher number counts, as on the server. */

@@ -32,6 +32,15 @@ enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_wat
 /* A number for a watch of object @id, to send with a query. 0: the server cannot report later. */
 uint64_t ckc_status_number(struct ckc_client *c, uint64_t id);
 
+/*
+ * The same for an event that is being recorded, to send with the record. 0: do not. Over a network, the first query after
+ * each record would take a round trip. So the events of a program that queries events are watched from their record.
+ */
+uint64_t ckc_status_follow(struct ckc_client *c, uint64_t id);
+
+/* The program has queried an event: it will query the next ones too. */
+void ckc_status_queried(struct ckc_client *c);
+
 /* From now on, the server watches @of under @number. */
 void ckc_status_watched(struct ckc_client *c, struct ckc_watch *watch, uint64_t of,
 			uint64_t number);

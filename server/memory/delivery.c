@@ -42,6 +42,7 @@ void cks_slot_unref(struct cks_deliveries *d, struct cks_slot *slot)
 void cks_part_free(struct cks_deliveries *d, struct cks_part *p)
 {
 	cks_slot_unref(d, p->slot);
+	free(p->list);
 	free(p);
 }
 
@@ -97,13 +98,48 @@ static bool collect_queue(struct cks_deliveries *d, struct cks_part_queue *q, bo
 	return q->first != NULL;
 }
 
+static bool is_news(const struct cks_part *p)
+{
+	return p->number & CK_DELIVERY_NEWS && !p->list;
+}
+
+/* A lane takes one part per round trip, and news may come faster. */
+static void add_news(struct cks_part *p, const struct cks_part *news)
+{
+	p->list[p->size / sizeof(*p->list)] =
+		(struct ck_news){news->number & ~CK_DELIVERY_NEWS, news->offset, news->rank};
+	p->size += sizeof(*p->list);
+	p->rank = news->rank;
+}
+
+struct cks_part *cks_deliveries_unlink(struct cks_deliveries *d, struct cks_part **at)
+{
+	struct cks_part *p = *at, *next;
+
+	*at = p->next;
+	if (!d->lists || !is_news(p) || !*at || !is_news(*at))
+		return p;
+	p->list = malloc(CK_NEWS_MOST * sizeof(*p->list));
+	if (!p->list)
+		return p;
+	add_news(p, p);
+	while ((next = *at) && is_news(next) && p->size < CK_NEWS_MOST * sizeof(*p->list)) {
+		*at = next->next;
+		add_news(p, next);
+		cks_part_free(d, next);
+	}
+	p->at = (unsigned char *)p->list;
+	p->number = CK_DELIVERY_LIST;
+	p->offset = 0;
+	return p;
+}
+
 void cks_deliveries_assign(struct cks_deliveries *d)
 {
 	for (struct cks_waiter *w = d->waiters; w && d->ready; w = w->next) {
 		if (w->part)
 			continue;
-		w->part = d->ready;
-		d->ready = w->part->next;
+		w->part = cks_deliveries_unlink(d, &d->ready);
 		if (!d->ready)
 			d->ready_last = &d->ready;
 		pthread_cond_signal(&w->woken);
@@ -156,6 +192,13 @@ void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t 
 	make_ready(d, p);
 	if (!by_reply)
 		cks_deliveries_assign(d);
+	ck_unlock(&d->lock);
+}
+
+void cks_deliveries_list(struct cks_deliveries *d)
+{
+	ck_lock(&d->lock);
+	d->lists = true;
 	ck_unlock(&d->lock);
 }
 

@@ -52,6 +52,9 @@ void cks_along_sent(struct cks_session *session, struct cks_along *along);
 void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t what,
 			 bool by_reply);
 
+/* The client understands lists of news (rpc/status.h). */
+void cks_deliveries_list(struct cks_deliveries *deliveries);
+
 /* Has the session had any? */
 bool cks_deliveries_any(struct cks_deliveries *deliveries);
 

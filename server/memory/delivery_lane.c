@@ -102,8 +102,7 @@ static void pick(struct cks_deliveries *d, struct cks_along *along)
 			at = &p->next;
 			continue;
 		}
-		*at = p->next;
-		along->part[along->count++] = p;
+		along->part[along->count++] = cks_deliveries_unlink(d, at);
 	}
 	while (*at)
 		at = &(*at)->next;

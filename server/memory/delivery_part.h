@@ -50,6 +50,7 @@ struct cks_part {
 	_Atomic uint32_t *flag; /* set after the copy; NULL: nothing to wait for */
 	bool along;		/* small and not urgent: a reply may carry it */
 	bool seen;		/* done and skipped once, to give a reply the chance */
+	struct ck_news *list;	/* the bytes of news that are sent together, or NULL */
 	uint32_t rank;
 	struct cks_part *next;
 };
@@ -74,6 +75,7 @@ struct cks_deliveries {
 	pthread_cond_t room; /* signals that a slot may be free */
 	struct cks_part_queue *queues;
 	struct cks_part *ready, **ready_last; /* ranked, waiting for a lane */
+	bool lists;			      /* the client understands lists of news */
 	struct cks_waiter *waiters;
 	struct cks_slot *slots;
 	unsigned int slot_count;
@@ -90,6 +92,9 @@ void cks_part_free(struct cks_deliveries *d, struct cks_part *part);
 
 /* Rank finished parts and queue them for lanes: before a reply, or when a waiter polls. */
 void cks_deliveries_collect(struct cks_deliveries *d, bool by_waiter);
+
+/* Take the part at @at out of the ready ones. News take along the news that follow. The caller sets ready_last. */
+struct cks_part *cks_deliveries_unlink(struct cks_deliveries *d, struct cks_part **at);
 
 /* Pass ranked parts to waiting lanes. */
 void cks_deliveries_assign(struct cks_deliveries *d);

@@ -339,6 +339,22 @@ bool cks_status_watch(struct cks_session *s, const struct cks_watch *new)
 	return placed;
 }
 
+void cks_status_follow(struct cks_session *s, const struct cks_watch *new)
+{
+	struct cks_status *t = s->status;
+	struct ends ends = {.number = {new->number}, .state = {CK_STATUS_ASK}, .count = 1};
+
+	cks_deliveries_list(s->deliveries);
+	if (cks_status_watch(s, new)) {
+		cks_status_rouse(s);
+		return;
+	}
+	ck_lock(&t->lock);
+	atomic_fetch_add(&t->untold, 1);
+	tell(s, &ends, false);
+	ck_unlock(&t->lock);
+}
+
 /* --- the shared file */
 
 /* Map a file of words that cannot shrink; it is never read here. */

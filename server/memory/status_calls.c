@@ -31,6 +31,20 @@ CUresult ck_serve_event_ask(struct cks_request *q, ck_event_ask_args *a, ck_even
 	return err;
 }
 
+/* The event was just recorded. Its state is not queried here: a command thread has no time for that. */
+CUresult ck_serve_event_watch(struct cks_request *q, ck_event_watch_args *a, void *res)
+{
+	struct cks_watch w = {.object = a->event, .number = a->watch};
+
+	(void)res;
+	if (!ck_driver.cuEventQuery)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_event_find(q, a->event, &w.event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	cks_status_follow(q->session, &w);
+	return CUDA_SUCCESS;
+}
+
 /* Enqueue nothing in the stream, not even an event: it would be work that others may wait for. */
 CUresult ck_serve_stream_ask(struct cks_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
 {

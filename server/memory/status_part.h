@@ -24,6 +24,9 @@ struct cks_watch {
 /* Begin to watch; false: the client has to ask again. */
 bool cks_status_watch(struct cks_session *session, const struct cks_watch *watch);
 
+/* The same without a reply: where it cannot be watched, the client hears that it has to ask. */
+void cks_status_follow(struct cks_session *session, const struct cks_watch *watch);
+
 /* Report in the @size bytes of the client's memory file @fd from now on; the caller closes
  * @fd. INVALID_VALUE: it can change its size, or something is watched already; OUT_OF_MEMORY. */
 CUresult cks_status_use_file(struct cks_status *status, int fd, size_t size);

@@ -15,6 +15,8 @@
 
 #include "client/wire/delivery.h"
 #include "client/wire/lane.h"
+#include "client/wire/status.h"
+#include "rpc/status.h"
 #include "tests/unit/client_peer.h"
 
 #define DEVICE 0x700000000000ull
@@ -201,6 +203,37 @@ static void a_source_that_is_on_its_way_is_waited_for(void **state)
 	ok(cuMemFreeHost(p));
 }
 
+static enum ckc_status look(const struct ckc_watch *watch)
+{
+	return ckc_status_look(ckc_client_current(), watch, watch->of);
+}
+
+/* The ends of watches come in lists where there are many; each has a rank. */
+static void a_list_of_ends_says_each(void **state)
+{
+	struct ckc_client *c = ckc_client_current();
+	uint32_t first = c->lanes.delivered + 1;
+	struct ckc_watch watches[3] = {0};
+	struct ck_news news[3];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		uint64_t number = ckc_status_number(c, 20 + i);
+
+		assert_int_not_equal(number, 0);
+		ckc_status_watched(c, &watches[i], 1 + i, number);
+		assert_int_equal(look(&watches[i]), CK_STATUS_PENDING);
+		news[i] = (struct ck_news){number, 1 << 3 | CK_STATUS_ENDED, first + i};
+	}
+	news[2].what |= CK_STATUS_CLOSES;
+	memcpy(bytes, news, sizeof(news));
+	give(CK_DELIVERY_LIST, 0, 0, sizeof(news), first + 2);
+	ok(ckc_delivery_wait(c, first + 2));
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(look(&watches[i]), CK_STATUS_DONE);
+	assert_int_equal(c->lanes.delivered, first + 2);
+}
+
 static void *lose_late(void *unused)
 {
 	(void)unused;
@@ -234,6 +267,7 @@ int main(void)
 		cmocka_unit_test(a_copy_without_bytes_has_failed_and_is_over),
 		cmocka_unit_test(nothing_comes_to_memory_that_has_gone),
 		cmocka_unit_test(a_source_that_is_on_its_way_is_waited_for),
+		cmocka_unit_test(a_list_of_ends_says_each),
 		cmocka_unit_test(a_wait_over_bytes_that_will_not_come_is_an_error),
 	};
 

@@ -67,6 +67,7 @@ static int begin(void **state)
 	peer.call = answer;
 	if (peer_begin(state) < 0)
 		return -1;
+	ckc_client_current()->lanes.round_trip_ns = 1; /* near, also on a busy machine */
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 }
 
@@ -286,6 +287,39 @@ static void a_time_is_asked_for_once(void **state)
 	cuEventDestroy_v2(stop);
 }
 
+/* Over a network, a query would take a round trip for each record. */
+static void events_of_a_far_server_are_watched_from_their_record(void **state)
+{
+	struct ckc_client *c = ckc_client_current();
+	CUevent e = recorded();
+
+	(void)state;
+	c->lanes.round_trip_ns = 1000000;
+	query(e, CUDA_ERROR_NOT_READY);
+	peer_clear();
+	for (size_t i = 0; i < 50; i++) {
+		const ck_event_watch_args *args;
+
+		assert_int_equal(cuEventRecord(e, stream), CUDA_SUCCESS);
+		query(e, CUDA_ERROR_NOT_READY);
+		peer_await(ckc_command_last());
+		args = peer_args(CK_PROC_event_watch, i);
+		assert_non_null(args);
+		assert_int_equal(args->event, ((struct ckc_event *)e)->object.id);
+		tell(args->watch, 1);
+		close_batch();
+		query(e, CUDA_SUCCESS);
+	}
+	assert_int_equal(peer_count(CK_PROC_event_ask), 0);
+	/* a program that does not query any more pays for few further watches */
+	for (int i = 0; i < 500; i++)
+		assert_int_equal(cuEventRecord(e, stream), CUDA_SUCCESS);
+	peer_await(ckc_command_last());
+	assert_in_range(peer_count(CK_PROC_event_watch), 51, 50 + 100);
+	c->lanes.round_trip_ns = 1;
+	cuEventDestroy_v2(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +333,7 @@ int main(void)
 		cmocka_unit_test(an_event_of_one_process_leaves_no_handle),
 		cmocka_unit_test(a_stream_is_asked_for_once),
 		cmocka_unit_test(a_time_is_asked_for_once),
+		cmocka_unit_test(events_of_a_far_server_are_watched_from_their_record),
 	};
 
 	return cmocka_run_group_tests_name("client/status", tests, begin, peer_end);

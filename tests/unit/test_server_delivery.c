@@ -360,6 +360,84 @@ static void make_lasting(void)
 	assert_int_equal(ck_reader_create(client, &reader), 0);
 }
 
+/* Ends of watches 1 to @count that no lane has taken. */
+static void tell(unsigned int first, unsigned int count)
+{
+	for (unsigned int i = first; i < first + count; i++)
+		cks_deliveries_tell(session, i, 100 + i, false);
+}
+
+/* What a lane takes is a list of ends @first to @last, with the ranks from @rank on. */
+static void expect_list(unsigned int first, unsigned int last, uint32_t rank)
+{
+	struct ck_news news[CK_NEWS_MOST];
+	ck_delivery_next_res res;
+
+	assert_true(next(&res, (unsigned char *)news));
+	assert_true(res.number == CK_DELIVERY_LIST);
+	assert_int_equal(res.span, 0);
+	assert_int_equal(res.data_length, (last - first + 1) * sizeof(*news));
+	for (unsigned int i = first; i <= last; i++, rank++) {
+		assert_int_equal(news[i - first].number, i);
+		assert_int_equal(news[i - first].what, 100 + i);
+		assert_int_equal(news[i - first].rank, rank);
+	}
+	assert_int_equal(res.rank, rank - 1);
+}
+
+static void expect_one(uint64_t number, uint32_t rank)
+{
+	ck_delivery_next_res res;
+
+	assert_true(next(&res, got));
+	assert_true(res.number == number);
+	assert_int_equal(res.rank, rank);
+}
+
+static void news_that_wait_for_a_lane_go_together(void **state)
+{
+	(void)state;
+	cks_deliveries_list(session->deliveries);
+	tell(1, 3);
+	expect_list(1, 3, 1);
+	tell(4, 1);
+	expect_one(4 | CK_DELIVERY_NEWS, 4);
+	/* a copy between them keeps its place */
+	tell(5, 2);
+	assert_int_equal(deliver(9, 0, 10, 0), CUDA_SUCCESS);
+	arrive(0);
+	tell(7, 2);
+	expect_list(5, 6, 5);
+	expect_one(9, 7);
+	expect_list(7, 8, 8);
+	tell(10, CK_NEWS_MOST + 1);
+	expect_list(10, 9 + CK_NEWS_MOST, 10);
+	expect_one((10 + CK_NEWS_MOST) | CK_DELIVERY_NEWS, 10 + CK_NEWS_MOST);
+}
+
+static void a_reply_takes_news_together(void **state)
+{
+	struct cks_along along;
+
+	(void)state;
+	cks_deliveries_list(session->deliveries);
+	tell(1, 12);
+	assert_int_equal(cks_deliveries_take(session, true, &along), 12);
+	assert_int_equal(along.count, 1);
+	assert_int_equal(along.iov[1].iov_len, 12 * sizeof(struct ck_news));
+	cks_along_sent(session, &along);
+	tell(13, 1);
+	expect_one(13 | CK_DELIVERY_NEWS, 13);
+}
+
+static void older_clients_get_news_one_by_one(void **state)
+{
+	(void)state;
+	tell(1, 3);
+	for (unsigned int i = 1; i <= 3; i++)
+		expect_one(i | CK_DELIVERY_NEWS, i);
+}
+
 static void *connect_lasting(void *unused)
 {
 	lasting_connect(client, request.chan);
@@ -403,6 +481,9 @@ int main(void)
 		TEST(a_copy_that_fails_comes_without_bytes),
 		TEST(what_leaves_its_memory_is_refused),
 		TEST(a_context_that_goes_leaves_its_copies_done),
+		TEST(news_that_wait_for_a_lane_go_together),
+		TEST(a_reply_takes_news_together),
+		TEST(older_clients_get_news_one_by_one),
 		TEST(a_slot_is_used_again_during_a_cut),
 	};
 

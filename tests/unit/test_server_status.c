@@ -387,6 +387,45 @@ static void without_words_the_news_has_a_rank(void **state)
 	assert_int_equal(cks_deliveries_settle(session), rank + 1);
 }
 
+/* As the client says after a record; there is no reply. */
+static void follow(unsigned int i, uint64_t number)
+{
+	ck_event_watch_args args = {.event = 100 + i, .watch = number};
+
+	assert_int_equal(ck_serve_event_watch(&request, &args, NULL), CUDA_SUCCESS);
+}
+
+static void an_event_is_watched_from_its_record(void **state)
+{
+	ck_event_watch_args gone = {.event = 99, .watch = NUMBER(9, 9)};
+
+	(void)state;
+	share();
+	follow(0, NUMBER(1, 7));
+	usleep(5000);
+	assert_int_equal(words->word[7].end, 0);
+	done[0] = true;
+	await(7, NUMBER(1, 7) << 2 | CK_STATUS_ENDED);
+	follow(0, NUMBER(2, 7)); /* done before */
+	await(7, NUMBER(2, 7) << 2 | CK_STATUS_ENDED);
+	assert_int_equal(ck_serve_event_watch(&request, &gone, NULL), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void a_client_hears_what_cannot_be_watched(void **state)
+{
+	(void)state;
+	share();
+	for (unsigned int i = 0; i < 32; i++)
+		follow(i, NUMBER(i + 1, i));
+	follow(32, NUMBER(40, 32));
+	assert_int_equal(words->word[32].end, NUMBER(40, 32) << 2 | CK_STATUS_ASK);
+	done[5] = true;
+	await(5, NUMBER(6, 5) << 2 | CK_STATUS_ENDED);
+	follow(33, NUMBER(41, 33));
+	done[33] = true;
+	await(33, NUMBER(41, 33) << 2 | CK_STATUS_ENDED);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -404,6 +443,8 @@ int main(void)
 		TEST(a_capture_lasts_until_its_own_stream_ends_it_or_goes),
 		TEST(files_that_do_not_fit_are_refused),
 		TEST(without_words_the_news_has_a_rank),
+		TEST(an_event_is_watched_from_its_record),
+		TEST(a_client_hears_what_cannot_be_watched),
 	};
 
 	return cmocka_run_group_tests_name("server/status", tests, NULL, NULL);
