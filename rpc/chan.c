@@ -144,6 +144,11 @@ int ck_chan_lend_until(struct ck_chan *chan, struct iovec *iov, int count, int l
 			       : ck_chan_writev(chan, iov, count);
 }
 
+void ck_chan_lend_pages(struct ck_chan *chan)
+{
+	chan->pages = true;
+}
+
 void ck_chan_settle(struct ck_chan *chan)
 {
 	if (chan->ops->settle)

@@ -59,6 +59,10 @@ int ck_chan_read(struct ck_chan *chan, void *buf, size_t size);
 int ck_chan_lend(struct ck_chan *chan, struct iovec *iov, int count, int lent);
 void ck_chan_settle(struct ck_chan *chan);
 
+/* The writer leaves lent bytes as they are until the peer has read them, even if a lasting channel could copy them: so the
+ * kernel need not copy them either. For a client, whose calls wait for the replies. */
+void ck_chan_lend_pages(struct ck_chan *chan);
+
 /* For a writer that reuses lent bytes part by part: *@until is for ck_chan_settle_until, which returns when the bytes
  * of this entry, and those lent before it, are the writer's again. The peer is asked to confirm them at once. */
 int ck_chan_lend_until(struct ck_chan *chan, struct iovec *iov, int count, int lent,

@@ -64,8 +64,9 @@ enum ck_lasting_state {
  * of reads and writes when it has ended. */
 enum ck_lasting_state ck_lasting_state(struct ck_chan *chan, int *why);
 
-/* The connection has bytes, or its end: take them in, if no thread reads it. */
-void ck_lasting_look(struct ck_chan *chan);
+/* The connection may have its end, or the peer's first words: take them in, if no thread reads it. @takes: all bytes, because
+ * threads only write to this channel. Else they are for its reader, who has a place for them. */
+void ck_lasting_look(struct ck_chan *chan, bool takes);
 
 /* Wait until the peer's first words on a connection have been read: 0, or the error of reads. */
 int ck_lasting_greeted(struct ck_chan *chan);

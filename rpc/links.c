@@ -224,6 +224,7 @@ int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan
 	if (ret == 0) {
 		link->fd = fd;
 		link->greeted = listens || !greets;
+		link->listens = listens;
 		watch(links, EPOLL_CTL_ADD, fd, link->number, greets || listens);
 	}
 	pthread_mutex_unlock(&links->lock);
@@ -248,7 +249,7 @@ static void look(struct ck_links *links, struct ck_link *link)
 		watch(links, EPOLL_CTL_MOD, link->fd, link->number, false);
 	link->greeted = true;
 	pthread_mutex_unlock(&links->lock);
-	ck_lasting_look(link->chan);
+	ck_lasting_look(link->chan, link->listens);
 }
 
 static void cut(struct ck_links *links, struct ck_link *link)

@@ -23,6 +23,7 @@ struct ck_link {
 	unsigned int held; /* by threads that found it: it is not freed */
 	bool closing;
 	int fd;	      /* of the connection that is watched; -1: none */
+	bool listens; /* takes in all that comes, because no thread reads the channel */
 	bool greeted; /* nothing more is to be taken in for the reader, except ends */
 };
 

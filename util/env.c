@@ -127,6 +127,9 @@ static const struct ck_env_row table[] = {
 	 "client: compress copies to the device, and modules, for a server on another machine: "
 	 "auto\n"
 	 "(if it is faster than the network), 1 (always) or 0 (never)"},
+	{"CRICKET_SPLICE", "1",
+	 "client: 0: copy the data of large copies to the device into the kernel before it is "
+	 "sent"},
 	{"CRICKET_LOST", "sigbus",
 	 "client: effect of an access to managed memory after the server is lost: sigbus (raises\n"
 	 "SIGBUS) or zeros (reads as zeros)"},

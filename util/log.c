@@ -17,6 +17,7 @@
 #include "util/log.h"
 #include "util/log_format.h"
 #include "util/log_limit.h"
+#include "util/sigpipe.h"
 #include "util/until.h"
 
 #define LINE_SIZE 2048
@@ -237,23 +238,16 @@ static int put_now(int fd, const char *line, size_t size)
 	return ret < 0 ? (int)ret : 0;
 }
 
-/* Nothing can be done about a descriptor that is closed. A pipe without a reader must not end
- * the program, so its SIGPIPE is taken away unless one was there before. */
+/* Nothing can be done about a descriptor that is closed. A pipe without a reader must not end the program. */
 static void put_line(const char *line, size_t size, bool drop)
 {
 	int cancel = ck_cancel_disable(), fd = log_fd();
-	sigset_t sigpipe, was, pending;
+	struct ck_sigpipe sigpipe;
 	int ret;
 
-	sigemptyset(&sigpipe);
-	sigaddset(&sigpipe, SIGPIPE);
-	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &sigpipe, &was);
+	ck_sigpipe_hold(&sigpipe);
 	ret = drop ? put_now(fd, line, size) : put_waiting(fd, line, size);
-	if (ret == -EPIPE && sigismember(&pending, SIGPIPE) != 1)
-		while (sigtimedwait(&sigpipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR)
-			;
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	ck_sigpipe_release(&sigpipe, ret == -EPIPE);
 	ck_cancel_restore(cancel);
 }
 

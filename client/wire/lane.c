@@ -12,6 +12,7 @@
 #include "client/wire/lane_part.h"
 #include "rpc/chan.h"
 #include "rpc/record.h"
+#include "util/env.h"
 
 #define LANE_BUFFER 4096
 /* The second message's is a multiple: rarely do those of two lanes meet. */
@@ -45,6 +46,8 @@ int ckc_lane_create(struct ckc_client *c, struct ck_chan *chan, struct ckc_lane 
 	if (ret < 0)
 		goto free_buf;
 	ck_chan_spin(chan, LANE_SPIN_US);
+	if (ck_env_long("CRICKET_SPLICE"))
+		ck_chan_lend_pages(chan); /* a call returns after its reply */
 	ck_chan_on_quiet(chan, quiet, lane);
 	lane->client = c;
 	lane->chan = chan;

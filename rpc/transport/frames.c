@@ -10,6 +10,7 @@
 #include "util/util.h"
 
 #define FRAMES_START (16u << 10)
+#define FRAMES_LARGE (4 * FRAMES_START) /* a larger buffer is not kept without need */
 
 void ck_frames_fini(struct ck_frames *f)
 {
@@ -51,10 +52,19 @@ static bool enlarge(struct ck_frames *f, size_t limit)
 	return true;
 }
 
+/* The buffer is empty. */
+static void restart(struct ck_frames *f)
+{
+	f->head = f->tail = 0;
+	if (f->size > FRAMES_LARGE)
+		ck_frames_fini(f);
+}
+
+/* A reader has a better place for long data than the buffer, which costs two copies. */
 void *ck_frames_room(struct ck_frames *f, bool grow, size_t limit, size_t *size)
 {
 	if (f->head == f->tail)
-		f->head = f->tail = 0;
+		restart(f);
 	if (f->head > 0 && f->size - f->tail < f->size / 8) {
 		memmove(f->buf, f->buf + f->head, f->tail - f->head);
 		f->tail -= f->head;
@@ -63,6 +73,8 @@ void *ck_frames_room(struct ck_frames *f, bool grow, size_t limit, size_t *size)
 	if (f->size - f->tail < CK_FRAME_HEAD && (grow || !f->buf) && !enlarge(f, limit))
 		return NULL;
 	*size = f->size - f->tail;
+	if (!grow)
+		*size = ck_min(*size, (size_t)FRAMES_START);
 	return *size > 0 ? f->buf + f->tail : NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rpc/transport/lasting.h"
+#include "rpc/transport/splice.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -141,21 +142,50 @@ static void write_failed(struct ck_lasting *l, const struct ck_chan *inner, int 
 	ck_lasting_failed(l, inner, error == -EPIPE ? -ECONNRESET : error);
 }
 
-static void send_frame(struct ck_lasting *l)
+/* Without the lock. Bit i of @lent: entry i may be sent from where it is. */
+static int write_pieces(struct ck_chan *inner, struct iovec *iov, int count, unsigned int lent,
+			struct ck_splice *splice)
+{
+	int from = 0, ret = 0;
+
+	for (int i = 0; i < count; i++) {
+		long n = 0;
+
+		if (!(lent >> i & 1) || iov[i].iov_len < CK_SPLICE_LEAST || splice->failed)
+			continue;
+		inner->more = true;
+		ret = ck_chan_writev(inner, iov + from, i - from);
+		inner->more = false;
+		if (ret == 0)
+			n = ck_splice_send(splice, inner, iov[i].iov_base, iov[i].iov_len);
+		if (ret < 0 || n < 0)
+			return ret < 0 ? ret : (int)n;
+		iov[i].iov_base = (char *)iov[i].iov_base + n;
+		iov[i].iov_len -= (size_t)n;
+		from = i;
+	}
+	return ck_chan_writev(inner, iov + from, count - from);
+}
+
+static void send_frame(struct ck_lasting *l, struct ck_splice *splice)
 {
 	unsigned char head[CK_FRAME_HEAD];
 	struct iovec iov[1 + FRAME_PIECES] = {{head, sizeof(head)}};
 	struct ck_chan *inner;
+	unsigned int lent;
 	size_t size;
 	int ret, count = 1;
 
-	count += ck_replay_gather(&l->out, l->sent, CK_FRAME_MAX, iov + 1, FRAME_PIECES, &size);
+	count += ck_replay_gather(&l->out, l->sent, CK_FRAME_MAX, iov + 1, FRAME_PIECES, &size,
+				  &lent);
 	ck_frame_encode(head, length_word(l, size), l->in.received);
 	l->told = l->in.received;
 	l->owes = false;
 	l->reached = ck_max(l->reached, l->sent + size);
 	inner = ck_lasting_enter(l);
-	ret = ck_chan_writev(inner, iov, count);
+	if (!l->base.pages || !inner->ops->sends_pages || inner->timeout_ms > 0)
+		lent = 0;
+	ret = write_pieces(inner, iov, count, lent << 1, splice);
 	ck_lasting_leave(l);
 	if (ret < 0)
 		write_failed(l, inner, ret);
@@ -173,11 +203,14 @@ bool ck_lasting_unsent(const struct ck_lasting *l)
 
 void ck_lasting_transmit(struct ck_lasting *l)
 {
+	struct ck_splice splice = {.open = false};
+
 	if (l->writing)
 		return; /* that thread sends it too */
 	l->writing = true;
 	while (ck_lasting_up(l) && ck_lasting_unsent(l))
-		send_frame(l);
+		send_frame(l, &splice);
+	ck_splice_close(&splice);
 	l->writing = false;
 	ck_lasting_wake(l);
 }

@@ -243,12 +243,13 @@ enum ck_lasting_state ck_lasting_state(struct ck_chan *chan, int *why)
 	return state;
 }
 
-void ck_lasting_look(struct ck_chan *chan)
+void ck_lasting_look(struct ck_chan *chan, bool takes)
 {
 	struct ck_lasting *l = ck_lasting_of(chan);
 
 	pthread_mutex_lock(&l->lock);
-	ck_lasting_hear(l, true);
+	if (ck_lasting_up(l) && (takes || l->greets || ck_chan_peer_gone(l->inner)))
+		ck_lasting_hear(l, true);
 	pthread_mutex_unlock(&l->lock);
 }
 

@@ -171,15 +171,18 @@ void ck_replay_confirm(struct ck_replay *r, uint64_t to)
 	}
 }
 
-/* The piece at @at: its address, and its length in *@size, at most the old one. */
-static const unsigned char *piece_at(const struct ck_replay *r, uint64_t at, size_t *size)
+/* The piece at @at: its address, and its length in *@size, at most the old one. *@lent: it is the lender's. */
+static const unsigned char *piece_at(const struct ck_replay *r, uint64_t at, size_t *size,
+				     bool *lent)
 {
 	unsigned int i = 0;
 
+	*lent = false;
 	while (i < r->count && loan(r, i)->at + loan(r, i)->size <= at)
 		i++;
 	if (i < r->count && loan(r, i)->at <= at) {
 		*size = ck_min(*size, loan(r, i)->size - (size_t)(at - loan(r, i)->at));
+		*lent = !loan(r, i)->copy;
 		return loan(r, i)->data + (at - loan(r, i)->at);
 	}
 	if (i < r->count)
@@ -188,15 +191,18 @@ static const unsigned char *piece_at(const struct ck_replay *r, uint64_t at, siz
 }
 
 int ck_replay_gather(const struct ck_replay *r, uint64_t at, size_t most, struct iovec *iov,
-		     int count, size_t *size)
+		     int count, size_t *size, unsigned int *lent)
 {
+	bool is_lent;
 	int n = 0;
 
 	*size = 0;
+	*lent = 0;
 	while (n < count && at < r->to && *size < most) {
 		size_t length = (size_t)ck_min((uint64_t)(most - *size), r->to - at);
 
-		iov[n].iov_base = (void *)(uintptr_t)piece_at(r, at, &length);
+		iov[n].iov_base = (void *)(uintptr_t)piece_at(r, at, &length, &is_lent);
+		*lent |= (unsigned int)is_lent << n;
 		iov[n++].iov_len = length;
 		at += length;
 		*size += length;

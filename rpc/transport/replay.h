@@ -57,8 +57,9 @@ int ck_replay_own(struct ck_replay *r, uint64_t until);
 /* The peer has received all bytes below @to, which is in [from, to]. */
 void ck_replay_confirm(struct ck_replay *r, uint64_t to);
 
-/* Fill @iov with up to @most bytes from @at on; returns the number of entries used, and the bytes in *@size. */
+/* Fill @iov with up to @most bytes from @at on; returns the number of entries used, and the bytes in *@size. Bit i of
+ * *@lent: the bytes of entry i are the lender's. */
 int ck_replay_gather(const struct ck_replay *r, uint64_t at, size_t most, struct iovec *iov,
-		     int count, size_t *size);
+		     int count, size_t *size, unsigned int *lent);
 
 #endif

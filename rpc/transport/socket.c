@@ -36,12 +36,9 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
 	return 0;
 }
 
-/*
- * A system call on @chan failed with @error: returns 0 to retry, or -errno. EAGAIN happens if the
- * transport set SO_RCVTIMEO and SO_SNDTIMEO, or if another process with the same socket made it
- * non-blocking.
- */
-static int socket_retry(struct ck_chan *chan, int error, short events)
+/* EAGAIN happens if the transport set SO_RCVTIMEO and SO_SNDTIMEO, or if another process with the
+ * same socket made it non-blocking. */
+int ck_socket_retry(struct ck_chan *chan, int error, short events)
 {
 	struct pollfd pfd = {.fd = chan->fd, .events = events};
 
@@ -56,7 +53,7 @@ static int socket_retry(struct ck_chan *chan, int error, short events)
 	return chan->ops->check ? chan->ops->check(chan) : 0;
 }
 
-/* With the poll in socket_retry, this adds up to a second. */
+/* With the poll in ck_socket_retry, this adds up to a second. */
 void ck_socket_awake(struct ck_chan *chan)
 {
 	const struct timeval tick = {.tv_usec = CK_STALL_MS * 1000};
@@ -139,13 +136,14 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
 			attach_fd(&msg, &control, fd);
 		msg.msg_iovlen = count - done < IOV_MAX ? count - done : IOV_MAX;
 		n = sendmsg(chan->fd, &msg,
-			    MSG_NOSIGNAL | (chan->timeout_ms > 0 ? MSG_DONTWAIT : 0));
+			    MSG_NOSIGNAL | (chan->more ? MSG_MORE : 0) |
+				    (chan->timeout_ms > 0 ? MSG_DONTWAIT : 0));
 		if (n >= 0) {
 			fd = -1; /* sent with the first byte */
 			done += iov_advance(iov + done, count - done, (size_t)n);
 			continue;
 		}
-		ret = socket_retry(chan, errno, POLLOUT);
+		ret = ck_socket_retry(chan, errno, POLLOUT);
 		if (ret < 0)
 			return ret;
 	}
@@ -257,7 +255,7 @@ static long read_turn(struct ck_chan *chan, void *buf, size_t size, size_t least
 			spin = false;
 			continue;
 		}
-		ret = socket_retry(chan, errno, POLLIN);
+		ret = ck_socket_retry(chan, errno, POLLIN);
 		if (ret < 0)
 			return ret;
 	}

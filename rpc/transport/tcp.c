@@ -383,6 +383,7 @@ const struct ck_transport_ops ck_transport_tcp = {
 	.listen = tcp_listen,
 	.adopt = tcp_adopt,
 	.writev = ck_socket_writev,
+	.sends_pages = true,
 	.read = ck_socket_read,
 	.check = tcp_check,
 	.pending = ck_socket_pending,

@@ -38,6 +38,8 @@ struct ck_transport_ops {
 	/* Send @fd with the first byte; -1: none, as always if take_fd is NULL. */
 	int (*writev)(struct ck_chan *chan, struct iovec *iov, int count, int fd);
 
+	bool sends_pages; /* its socket can send bytes from where they are: splice.h */
+
 	/* Read at least @least (1 to @size) and at most @size bytes; fewer only after a short wait,
 	 * never none. Returns the count, or -errno; the end of the stream is -EPIPE. */
 	long (*read)(struct ck_chan *chan, void *buf, size_t size, size_t least);
@@ -82,6 +84,8 @@ struct ck_chan {
 		timeout_ms; /* limit of a wait for the next bytes; 0: none. Any thread may set it */
 	void (*quiet)(void *closure); /* ck_chan_on_quiet; or NULL */
 	void *quiet_closure;
+	bool pages;		 /* ck_chan_lend_pages */
+	bool more;		 /* the next writev follows at once */
 	atomic_bool down;	 /* ck_chan_shutdown was called: do not read queued bytes */
 	int fds[CK_FDS_WAITING]; /* received with bytes already read; oldest first */
 	unsigned int fd_count;
@@ -122,6 +126,11 @@ void ck_socket_close(struct ck_chan *chan);
 
 /* recv(2): returns -1 and sets errno on error; keeps received descriptors for take_fd. */
 ssize_t ck_socket_receive(struct ck_chan *chan, void *buf, size_t size, int flags);
+
+/*
+ * A system call on @chan failed with @error: returns 0 to retry, or -errno. May wait until one of @events is there.
+ */
+int ck_socket_retry(struct ck_chan *chan, int error, short events);
 
 /* Make @fd blocking. -errno of fcntl(2). */
 int ck_socket_blocking(int fd);

@@ -157,13 +157,13 @@ static void keep(struct world *w)
 			assert_int_equal(pthread_create(&thread[i], NULL, resend, w->chan[i]), 0);
 		while (!w->done && ck_lasting_state(w->chan[0], NULL) == CK_LASTING_UP &&
 		       ck_lasting_state(w->chan[1], NULL) == CK_LASTING_UP) {
-			ck_lasting_look(w->chan[0]);
-			ck_lasting_look(w->chan[1]);
+			ck_lasting_look(w->chan[0], false);
+			ck_lasting_look(w->chan[1], false);
 			usleep(20);
 		}
 		for (int i = 0; i < 2; i++) {
 			if (ck_lasting_state(w->chan[i], NULL) == CK_LASTING_UP && !w->done)
-				ck_lasting_look(w->chan[i]);
+				ck_lasting_look(w->chan[i], false);
 		}
 		if (!w->done) { /* the end that does not know yet */
 			uint64_t received;
@@ -440,7 +440,7 @@ static void an_end_without_a_goodbye_is_not_the_channels(void **state)
 	(void)state;
 	create_against(&lasting, &plain, CK_LASTING_LIMIT);
 	ck_chan_close(plain);
-	ck_lasting_look(lasting);
+	ck_lasting_look(lasting, false);
 	assert_int_equal(ck_lasting_state(lasting, &why), CK_LASTING_DOWN);
 	assert_int_equal(why, -EPIPE);
 	assert_false(ck_chan_peer_gone(lasting));
@@ -620,6 +620,103 @@ static void a_loan_asks_for_its_confirmation(void **state)
 	ck_chan_close(plain);
 }
 
+static void count_change(void *closure)
+{
+	(*(_Atomic unsigned int *)closure)++;
+}
+
+static void leave(void *closure, struct ck_chan *chan)
+{
+	(void)closure;
+	(void)chan;
+}
+
+static void *read_one(void *chan)
+{
+	char byte;
+
+	check(ck_chan_read(chan, &byte, 1) == 0);
+	return NULL;
+}
+
+/* Keepers look at all channels when one of them changes; the reader of another has nothing to tell them then. */
+static void a_look_leaves_a_healthy_channel_alone(void **state)
+{
+	static _Atomic unsigned int changes;
+	char bytes[1] = "x";
+	const struct ck_lasting_owner owner = {
+		.changed = count_change, .closing = leave, .closure = &changes};
+	struct ck_chan *lasting, *ends[2];
+	struct iovec iov = {bytes, 1};
+	pthread_t thread;
+
+	(void)state;
+	socket_pair(ends);
+	assert_int_equal(ck_lasting_create("peer", &owner, CK_LASTING_LIMIT, &lasting), 0);
+	assert_int_equal(ck_lasting_attach(lasting, ends[0], 0, false), 0);
+	changes = 0;
+	assert_int_equal(pthread_create(&thread, NULL, read_one, lasting), 0);
+	while (!ck_lasting_of(lasting)->reading)
+		usleep(100);
+	ck_lasting_look(lasting, false);
+	send_head(ends[1], 1, 0);
+	assert_int_equal(ck_chan_writev(ends[1], &iov, 1), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(changes, 0);
+	/* bytes wait for their reader, who has a place for them */
+	send_head(ends[1], 1, 0);
+	iov = (struct iovec){bytes, 1};
+	assert_int_equal(ck_chan_writev(ends[1], &iov, 1), 0);
+	ck_lasting_look(lasting, false);
+	assert_int_equal(ck_frames_ready(&ck_lasting_of(lasting)->in), 0);
+	ck_lasting_look(lasting, true);
+	assert_int_equal(ck_frames_ready(&ck_lasting_of(lasting)->in), 1);
+	ck_chan_close(lasting);
+	ck_chan_close(ends[1]);
+}
+
+static void *send_frames(void *plain)
+{
+	static unsigned char much[CK_FRAME_MAX];
+
+	for (int i = 0; i < 8; i++) {
+		struct iovec iov = {much, sizeof(much)};
+		uint32_t head[2] = {htonl(CK_FRAME_MAX), 0};
+		struct iovec first = {head, sizeof(head)};
+
+		check(ck_chan_writev(plain, &first, 1) == 0);
+		check(ck_chan_writev(plain, &iov, 1) == 0);
+	}
+	return NULL;
+}
+
+/* It grows while bytes must be taken in without a reader. Later ones go to the reader's place, without a detour. */
+static void a_buffer_that_has_grown_is_given_up(void **state)
+{
+	unsigned char *to = malloc(8 * CK_FRAME_MAX);
+	struct ck_chan *lasting, *plain;
+	struct ck_frames *in;
+	pthread_t thread;
+
+	(void)state;
+	create_against(&lasting, &plain, CK_LASTING_LIMIT);
+	in = &ck_lasting_of(lasting)->in;
+	assert_int_equal(pthread_create(&thread, NULL, send_frames, plain), 0);
+	while (in->received < 4 * CK_FRAME_MAX)
+		ck_lasting_look(lasting, true);
+	assert_in_range(in->size, 4 * CK_FRAME_MAX, 16 * CK_FRAME_MAX);
+	assert_int_equal(ck_chan_read(lasting, to, 8 * CK_FRAME_MAX - 1), 0);
+	assert_int_equal(ck_chan_read(lasting, to, 1), 0);
+	pthread_join(thread, NULL);
+	send_head(plain, 1, 0);
+	assert_int_equal(ck_chan_writev(plain, &(struct iovec){to, 1}, 1), 0);
+	assert_int_equal(ck_chan_read(lasting, to, 1), 0);
+	assert_in_range(in->size, 1, 64 << 10);
+	free(to);
+	ck_chan_close(lasting);
+	ck_chan_close(plain);
+}
+
 static void a_link_of_a_peer_that_lies_is_refused(void **state)
 {
 	struct iovec iov = {(char *)(uintptr_t) "1234", 4};
@@ -630,7 +727,7 @@ static void a_link_of_a_peer_that_lies_is_refused(void **state)
 	create_against(&lasting, &plain, CK_LASTING_LIMIT);
 	assert_int_equal(ck_chan_writev(lasting, &iov, 1), 0);
 	send_head(plain, 0, 3);
-	ck_lasting_look(lasting);
+	ck_lasting_look(lasting, true);
 	ck_lasting_detach(lasting, &received);
 	socket_pair(ends);
 	assert_int_equal(ck_lasting_attach(lasting, ends[0], 5, false), -EPROTO);
@@ -659,6 +756,8 @@ int main(void)
 		cmocka_unit_test(a_write_that_fails_does_not_say_that_the_peer_closed),
 		cmocka_unit_test(a_reader_that_waits_for_room_sees_what_others_buffer),
 		cmocka_unit_test(a_loan_asks_for_its_confirmation),
+		cmocka_unit_test(a_look_leaves_a_healthy_channel_alone),
+		cmocka_unit_test(a_buffer_that_has_grown_is_given_up),
 		cmocka_unit_test(a_link_of_a_peer_that_lies_is_refused),
 	};
 
