@@ -71,6 +71,8 @@ struct repair {
 	struct ckc_client *client;
 	struct ck_link *links[CK_DIAL_MAX];
 	struct ck_chan *connections[CK_DIAL_MAX];
+	uint64_t received[CK_DIAL_MAX]; /* by the server, of each link's bytes */
+	int answers[CK_DIAL_MAX];
 	size_t count;
 	int error; /* the first of the attempt */
 };
@@ -129,11 +131,10 @@ static void ask(struct repair *r, size_t i)
 	r->connections[i] = NULL;
 }
 
-/* The server's answer to that; puts the link. */
+/* The server's answer to that. */
 static void take_answer(struct repair *r, size_t i)
 {
 	struct ckc_keeping *k = &r->client->keeping;
-	struct ck_link *link = r->links[i];
 	ck_link_res res = {.status = 1};
 	int ret = -ENOTCONN;
 
@@ -145,8 +146,23 @@ static void take_answer(struct repair *r, size_t i)
 	}
 	if (ret == 0 || ret == -EREMOTE)
 		k->arriving = ret == -EREMOTE;
+	r->received[i] = res.received;
+	r->answers[i] = ret;
+	if (ret != -EACCES) /* that is for this channel alone */
+		note_error(r, ret);
+}
+
+/* Continue channel @i, if the server does; puts the link. */
+static void go_on(struct repair *r, size_t i)
+{
+	struct ckc_keeping *k = &r->client->keeping;
+	struct ck_link *link = r->links[i];
+	int ret = r->answers[i];
+
+	if (ret == 0 && r->error == -ESTALE)
+		ret = -ESTALE;
 	if (ret == 0)
-		ret = ck_links_attach(k->links, link, r->connections[i], res.received, false,
+		ret = ck_links_attach(k->links, link, r->connections[i], r->received[i], false,
 				      listens(link));
 	else
 		ck_chan_close(r->connections[i]);
@@ -158,7 +174,8 @@ static void take_answer(struct repair *r, size_t i)
 		ck_links_put(k->links, link);
 }
 
-/* Make one attempt for all links of @r. */
+/* Make one attempt for all links of @r. No channel goes on before all answers are known: if one of them says that the session
+ * is an older one, the others have nothing to send. */
 static void attempt(struct repair *r)
 {
 	r->error = ckc_dial_missing(&r->client->connection, r->client->keeping.moved,
@@ -173,6 +190,8 @@ static void attempt(struct repair *r)
 		ask(r, i);
 	for (size_t i = 0; i < r->count; i++)
 		take_answer(r, i);
+	for (size_t i = 0; i < r->count; i++)
+		go_on(r, i);
 }
 
 bool ckc_keep_misses(const struct ckc_client *c)
