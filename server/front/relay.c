@@ -156,7 +156,7 @@ static void guard(void)
 
 void cks_relay_run(struct ck_tls *tls, int wire, int plain, int report)
 {
-	struct relay *r = calloc(1, sizeof(*r));
+	struct relay *r = malloc(sizeof(*r)); /* its buffers take no memory before they are used */
 	char why[CK_TLS_WHY] = "", peer[160] = "?";
 	struct ck_chan *connection, *chan;
 	pthread_t thread;
@@ -165,7 +165,11 @@ void cks_relay_run(struct ck_tls *tls, int wire, int plain, int report)
 	guard();
 	if (!r || ck_chan_adopt(wire, &connection) < 0)
 		_exit(1);
-	*r = (struct relay){.wire = wire, .plain = plain, .report = report};
+	r->wire = wire;
+	r->plain = plain;
+	r->report = report;
+	atomic_init(&r->chan, NULL);
+	atomic_init(&r->failed, 0);
 	if (setsockopt(plain, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer)) < 0)
 		setsockopt(plain, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
 	snprintf(peer, sizeof(peer), "%s", ck_chan_peer(connection));
