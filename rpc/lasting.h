@@ -46,6 +46,9 @@ void ck_lasting_detach(struct ck_chan *chan, uint64_t *received);
 int ck_lasting_attach(struct ck_chan *chan, struct ck_chan *connection, uint64_t received,
 		      bool greets);
 
+/* What ck_lasting_attach would say to @received: 0 or -errno. */
+int ck_lasting_fits(struct ck_chan *chan, uint64_t received);
+
 /* Can the peer have received so much? If not, this channel is older than the one that the peer knows. */
 bool ck_lasting_reaches(struct ck_chan *chan, uint64_t received);
 

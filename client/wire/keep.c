@@ -146,6 +146,8 @@ static void take_answer(struct repair *r, size_t i)
 	}
 	if (ret == 0 || ret == -EREMOTE)
 		k->arriving = ret == -EREMOTE;
+	if (ret == 0)
+		ret = ck_lasting_fits(r->links[i]->chan, res.received);
 	r->received[i] = res.received;
 	r->answers[i] = ret;
 	if (ret != -EACCES) /* that is for this channel alone */

@@ -170,6 +170,17 @@ static int may_attach(const struct ck_lasting *l, uint64_t received)
 	return received > l->reached ? -EPROTO : 0;
 }
 
+int ck_lasting_fits(struct ck_chan *chan, uint64_t received)
+{
+	struct ck_lasting *l = ck_lasting_of(chan);
+	int ret;
+
+	pthread_mutex_lock(&l->lock);
+	ret = may_attach(l, received);
+	pthread_mutex_unlock(&l->lock);
+	return ret;
+}
+
 bool ck_lasting_reaches(struct ck_chan *chan, uint64_t received)
 {
 	struct ck_lasting *l = ck_lasting_of(chan);
