@@ -307,6 +307,36 @@ size_t ckc_arena_idle(CUdevice device, uint64_t ctx)
 	return idle;
 }
 
+/* Has the session a lease that was offered, and that no heap has taken yet? */
+static bool has_offer(const struct ckc_client *c, unsigned int ordinal)
+{
+	return !c->memory->arena.off && c->offers.lease_device == (int)ordinal &&
+	       ck_now_ns() - c->offered_ns < OFFER_NS;
+}
+
+size_t ckc_arena_idle_on(struct ckc_client *c, unsigned int ordinal)
+{
+	struct ckc_arena *all = &c->memory->arena;
+	bool tried = false;
+	size_t idle = 0;
+
+	ck_lock(&all->lock);
+	for (CUdevice i = 0; i < CK_MAX_DEVICES; i++) {
+		const struct ckc_arena_device *d = &all->devices[i];
+
+		if (!d->tried || ckc_gpu(i)->server_ordinal != (int)ordinal)
+			continue;
+		while (d->growing)
+			ck_cond_wait(&all->grown, &all->lock);
+		tried = true;
+		idle += d->heap ? ckc_heap_idle(d->heap) : 0;
+	}
+	if (!tried && has_offer(c, ordinal))
+		idle = (size_t)c->offers.lease_size;
+	ck_unlock(&all->lock);
+	return idle;
+}
+
 /* After the end of a context, only a wait for all work ends its uses. */
 static void context_ended(struct ckc_context *context)
 {

@@ -33,6 +33,10 @@ bool ckc_arena_shed(CUdevice device, uint64_t ctx);
 /* Bytes of @device that allocations can take without the server. */
 size_t ckc_arena_idle(CUdevice device, uint64_t ctx);
 
+/* The same for all uses of the server's device @ordinal by session @c, without a context. Waits for memory that is being
+ * asked for in advance: the server counts it already. */
+size_t ckc_arena_idle_on(struct ckc_client *c, unsigned int ordinal);
+
 /* Wait for memory that is being asked for in advance; false: none is. */
 bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device);
 

@@ -24,6 +24,12 @@ nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml
 /* The same without regard to the list. */
 nvmlReturn_t ckc_nvml_ask(uint32_t proc, void *args, void *res, const int *nvml);
 
+/* The ordinal of @device, a number of the current session's server, in that session. NOT_FOUND: CUDA does not have it. */
+nvmlReturn_t ckc_nvml_ordinal(unsigned int device, unsigned int *ordinal);
+
+/* nvml_memory.c: the calls for the memory of a device. */
+nvmlReturn_t ckc_nvml_memory(uint32_t proc, void *args, void *res, const int *nvml);
+
 /* Convert handles to the server's numbers and back; from then on the call is about that server. INVALID_ARGUMENT: not a
  * handle. NOT_SUPPORTED: the call is about another server's device, too. */
 nvmlReturn_t ckc_nvml_device_id(nvmlDevice_t device, unsigned int *id);

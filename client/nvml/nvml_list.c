@@ -124,8 +124,7 @@ static bool find_uuid(const nvmlDeviceGetUUID_res *uuid, unsigned int *ordinal)
 	return false;
 }
 
-/* The current session's ordinal of @device, a number of the server. NOT_FOUND: CUDA does not have it. */
-static nvmlReturn_t ordinal_of(unsigned int device, unsigned int *ordinal)
+nvmlReturn_t ckc_nvml_ordinal(unsigned int device, unsigned int *ordinal)
 {
 	nvmlDeviceGetUUID_args by_uuid = {.device = device, .length = UUID_ROOM};
 	nvmlDeviceGetUUID_res uuid = {0};
@@ -151,7 +150,7 @@ static nvmlReturn_t index_of(const nvmlDeviceGetIndex_args *a, nvmlDeviceGetInde
 {
 	struct ckc_client *c = ckc_client_current();
 	unsigned int ordinal;
-	nvmlReturn_t err = ordinal_of(a->device, &ordinal);
+	nvmlReturn_t err = ckc_nvml_ordinal(a->device, &ordinal);
 	long place = err ? -1 : place_of(ordinal);
 
 	ckc_route(c);
@@ -292,6 +291,9 @@ nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml
 			       NULL, res);
 	case CK_PROC_nvmlDeviceGetHandleByUUIDV: /* UUIDs as bytes: no program has been seen to ask */
 		return NVML_ERROR_NOT_SUPPORTED;
+	case CK_PROC_nvmlDeviceGetMemoryInfo:
+	case CK_PROC_nvmlDeviceGetMemoryInfo_v2:
+		return ckc_nvml_memory(proc, args, res, nvml);
 	case CK_PROC_nvmlDeviceGetUUID:
 	case CK_PROC_nvmlDeviceGetPciInfo_v3:
 	case CK_PROC_nvmlDeviceGetPciInfoExt:

@@ -212,9 +212,8 @@ static void looking(nvmlDevice_t device)
 }
 
 /* Memory that the driver gives out is missing in NVML's eyes. */
-static void memory_is_seen(nvmlDevice_t device)
+static void memory_is_seen(nvmlDevice_t device, size_t size)
 {
-	const size_t size = 64u << 20;
 	struct nvmlMemory_t before, after;
 	CUdeviceptr pointer;
 	CUcontext context;
@@ -283,7 +282,8 @@ int main(int argc, char **argv)
 		PROMISE(cu.cuDeviceGetCount(&devices) == CUDA_SUCCESS && devices > 0);
 		for (int i = 0; i < devices; i++)
 			same_device(i);
-		memory_is_seen(device);
+		memory_is_seen(device, 16u << 20);
+		memory_is_seen(device, 64u << 20);
 		PROMISE(n.nvmlShutdown() == NVML_SUCCESS);
 		PROMISE(n.nvmlShutdown() == NVML_ERROR_UNINITIALIZED);
 	}

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "client/memory/arena.h"
 #include "tests/unit/client_peer.h"
 
 #define CHUNK ((size_t)2 << 20)
@@ -259,9 +260,12 @@ static void leased_memory_that_is_free_counts_as_free(void **state)
 	(void)state;
 	assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
 	assert_int_equal(left, 10 * CHUNK);
+	assert_int_equal(ckc_arena_idle_on(ckc_client_current(), 0), 0); /* as NVML asks */
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 	assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
 	assert_int_equal(left, 10 * CHUNK + LARGE);
+	assert_int_equal(ckc_arena_idle_on(ckc_client_current(), 0), LARGE);
+	assert_int_equal(ckc_arena_idle_on(ckc_client_current(), 1), 0);
 	assert_int_equal(cuMemGetInfo_v2(NULL, &total), CUDA_ERROR_INVALID_VALUE);
 }
 
