@@ -342,7 +342,8 @@ def test_after_a_crash_the_saved_session_of_a_program_that_has_gone_on_is_refuse
     (worker,) = first.workers()
     os.kill(worker, signal.SIGSTOP)     # a worker whose server ends says goodbye to its client; a crash does not
     first.kill()
-    os.kill(worker, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
     (saved,) = saved_in(folder)
     restore(second, saved)
     where.write_text(second.address("tcp"))

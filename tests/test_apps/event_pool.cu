@@ -49,6 +49,7 @@ int main(int argc, char **)
 
 	CHECK(cudaMalloc(&data, sizeof(*data)));
 	CHECK(cudaMemset(data, 0, sizeof(*data)));
+	CHECK(cudaDeviceSynchronize());		/* the stream does not wait for it */
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	count<<<1, 1, 0, stream>>>(data);	/* loaded */
 	CHECK(cudaDeviceSynchronize());
