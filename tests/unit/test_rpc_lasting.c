@@ -639,6 +639,17 @@ static void *read_one(void *chan)
 	return NULL;
 }
 
+static bool is_read(struct ck_chan *chan)
+{
+	struct ck_lasting *l = ck_lasting_of(chan);
+	bool reading;
+
+	pthread_mutex_lock(&l->lock);
+	reading = l->reading;
+	pthread_mutex_unlock(&l->lock);
+	return reading;
+}
+
 /* Keepers look at all channels when one of them changes; the reader of another has nothing to tell them then. */
 static void a_look_leaves_a_healthy_channel_alone(void **state)
 {
@@ -656,7 +667,7 @@ static void a_look_leaves_a_healthy_channel_alone(void **state)
 	assert_int_equal(ck_lasting_attach(lasting, ends[0], 0, false), 0);
 	changes = 0;
 	assert_int_equal(pthread_create(&thread, NULL, read_one, lasting), 0);
-	while (!ck_lasting_of(lasting)->reading)
+	while (!is_read(lasting))
 		usleep(100);
 	ck_lasting_look(lasting, false);
 	send_head(ends[1], 1, 0);
