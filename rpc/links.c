@@ -244,12 +244,15 @@ void ck_links_detach(struct ck_links *links, struct ck_link *link, uint64_t *rec
 
 static void look(struct ck_links *links, struct ck_link *link)
 {
+	bool takes;
+
 	pthread_mutex_lock(&links->lock);
 	if (link->fd >= 0 && !link->greeted)
 		watch(links, EPOLL_CTL_MOD, link->fd, link->number, false);
 	link->greeted = true;
+	takes = link->listens;
 	pthread_mutex_unlock(&links->lock);
-	ck_lasting_look(link->chan, link->listens);
+	ck_lasting_look(link->chan, takes);
 }
 
 static void cut(struct ck_links *links, struct ck_link *link)
