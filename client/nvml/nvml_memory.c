@@ -13,12 +13,11 @@
 /* Leased and idle bytes of @device, a number of the current session's server. */
 static unsigned long long idle_on(unsigned int device)
 {
-	struct ckc_client *c = ckc_client_current();
 	unsigned int ordinal;
-	nvmlReturn_t err = ckc_nvml_ordinal(device, &ordinal);
 
-	ckc_route(c);
-	return err ? 0 : ckc_arena_idle_on(c, ordinal);
+	if (ckc_nvml_ordinal(device, &ordinal))
+		return 0;
+	return ckc_arena_idle_on(ckc_client_current(), ordinal);
 }
 
 static void count_as_free(unsigned long long idle, unsigned long long *used,

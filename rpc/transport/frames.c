@@ -53,7 +53,7 @@ static bool enlarge(struct ck_frames *f, size_t limit)
 }
 
 /* The buffer is empty. */
-static void restart(struct ck_frames *f)
+static void rewind_empty(struct ck_frames *f)
 {
 	f->head = f->tail = 0;
 	if (f->size > FRAMES_LARGE)
@@ -64,7 +64,7 @@ static void restart(struct ck_frames *f)
 void *ck_frames_room(struct ck_frames *f, bool grow, size_t limit, size_t *size)
 {
 	if (f->head == f->tail)
-		restart(f);
+		rewind_empty(f);
 	if (f->head > 0 && f->size - f->tail < f->size / 8) {
 		memmove(f->buf, f->buf + f->head, f->tail - f->head);
 		f->tail -= f->head;
