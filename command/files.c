@@ -10,6 +10,7 @@
 
 #include "command/files.h"
 #include "rpc/record.h"
+#include "util/text.h"
 
 #define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+~.-"
 
@@ -97,11 +98,7 @@ static int judge(const ck_files_res *res, char why[CKX_FILES_WHY])
 		snprintf(why, CKX_FILES_WHY, "its list of files is invalid");
 		return good_list(res) ? 0 : -EPROTO;
 	}
-	snprintf(why, CKX_FILES_WHY, "%s", res->message);
-	for (char *c = why; *c; c++) { /* no commands for the terminal */
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	}
+	ck_text_copy(why, CKX_FILES_WHY, res->message);
 	return res->status == CK_FILES_DENIED ? -EACCES : -ENOENT;
 }
 

@@ -11,6 +11,7 @@
 #include "cricket.h"
 #include "rpc/chan.h"
 #include "rpc/record.h"
+#include "util/text.h"
 #include "util/util.h"
 
 #define SILENCE_MS 10000
@@ -32,22 +33,12 @@ static int send_question(struct ck_chan *chan, const struct ckx_server *server)
 	return ret;
 }
 
-/* For display: without the terminal's commands. */
-static void copy_text(char *out, size_t size, const char *text)
-{
-	snprintf(out, size, "%s", text);
-	for (; *out; out++) {
-		if ((unsigned char)*out < ' ' || *out == 0x7f)
-			*out = '?';
-	}
-}
-
 static void take(const ck_offer_res *res, struct ckx_offer *o)
 {
 	o->answers = res->status == CK_OFFER_OK;
 	o->ready = o->answers && res->ready;
-	copy_text(o->why, sizeof(o->why), res->message);
-	copy_text(o->release, sizeof(o->release), res->release);
+	ck_text_copy(o->why, sizeof(o->why), res->message);
+	ck_text_copy(o->release, sizeof(o->release), res->release);
 	o->sessions = res->sessions;
 	o->most = res->most;
 	o->waiting = res->waiting;
@@ -55,7 +46,7 @@ static void take(const ck_offer_res *res, struct ckx_offer *o)
 	for (unsigned int i = 0; i < o->count; i++) {
 		const ck_offer_gpu *g = &res->gpus.gpus_val[i];
 
-		copy_text(o->gpus[i].name, sizeof(o->gpus[i].name), g->name);
+		ck_text_copy(o->gpus[i].name, sizeof(o->gpus[i].name), g->name);
 		o->gpus[i].memory = g->memory;
 		o->gpus[i].free = ck_min(g->free, g->memory);
 		o->gpus[i].programs = g->programs;
@@ -110,7 +101,7 @@ void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *o)
 
 	memset(o, 0, sizeof(*o));
 	if (ret < 0) {
-		copy_text(o->why, sizeof(o->why), reach.why);
+		ck_text_copy(o->why, sizeof(o->why), reach.why);
 		return;
 	}
 	ck_chan_timeout(chan, SILENCE_MS);

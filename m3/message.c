@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "m3/message.h"
+#include "util/text.h"
 
 #define FDS 8 /* descriptors that one packet may bring; all but the first are closed */
 
@@ -37,37 +38,16 @@ static const unsigned char needs[CK_M3_OPS] = {
 	[CK_M3_WITHDRAW] = REGION,
 };
 
-/* One character of UTF-8 at @s, which ends with a NUL; its length, or 0 when it is none. */
-static size_t character(const unsigned char *s)
-{
-	size_t length = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : 4;
-	static const unsigned int least[] = {0, 0, 0x80, 0x800, 0x10000};
-	unsigned int code = length == 1 ? s[0] : s[0] & (0x7fu >> length);
-
-	if (length == 4 && (s[0] & 0xf8) != 0xf0)
-		return 0;
-	for (size_t i = 1; i < length; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (s[i] & 0x3f);
-	}
-	if (code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
-	    code < 0x20 || code == 0x7f)
-		return 0;
-	return length;
-}
-
 bool ck_m3_text_ok(const char *text, size_t room, size_t least)
 {
-	size_t length = strnlen(text, room), at = 0, step;
+	size_t length = strnlen(text, room), at = 0;
 
 	if (length == room || length < least)
 		return false;
 	while (at < length) {
-		step = character((const unsigned char *)text + at);
-		if (step == 0)
+		if (!ck_text_prints(text + at, length - at))
 			return false;
-		at += step;
+		at += ck_text_character(text + at, length - at);
 	}
 	return true;
 }

@@ -18,6 +18,7 @@
 #include "util/log_format.h"
 #include "util/log_limit.h"
 #include "util/sigpipe.h"
+#include "util/text.h"
 #include "util/until.h"
 
 #define LINE_SIZE 2048
@@ -29,8 +30,8 @@ static const char *const level_heads[] = {"ERROR: ", "WARNING: ", "INFO:  ", "DE
 
 static struct ck_log *all_logs; /* every part looked up so far; only ever grows */
 static int default_level = CK_LOG_WARNING;
-static const char *owner = "cricket: "; /* in a program's stderr, where others write too */
-static int64_t start_ns;		/* time of the first line, 0 before it */
+static bool plain;	 /* lines begin with the time, instead of the owner's name */
+static int64_t start_ns; /* time of the first line, 0 before it */
 
 /* The level called `name` of `length` bytes; -2 for an unknown one. */
 static int level_parse(const char *name, size_t length)
@@ -124,7 +125,7 @@ int ck_log_default(const char *level)
 
 void ck_log_plain(void)
 {
-	owner = "";
+	plain = true;
 }
 
 /* Microseconds since the first line of this process. */
@@ -146,29 +147,32 @@ static int log_fd(void)
 	return (int)ck_env_long("CRICKET_LOG_FD");
 }
 
-/* Write "cricket: +time [pid] LEVEL: " into line (it always fits), with a priority for journald; returns its length. */
-static size_t put_head(char *line, enum ck_log_level level, int with_pid)
+/* "+time " into @out. */
+static int put_time(char *out, size_t room)
 {
 	int64_t us = elapsed_us();
 	int64_t seconds = us / 1000000;
+
+	return snprintf(out, room, "+%02d:%02d:%02d.%06d ", (int)(seconds / 3600),
+			(int)(seconds / 60 % 60), (int)(seconds % 60), (int)(us % 1000000));
+}
+
+/*
+ * Write "cricket: LEVEL: " into line (it always fits), or a server's head, with a priority for journald; returns its length.
+ * With @details the head has time and pid too.
+ */
+static size_t put_head(char *line, enum ck_log_level level, bool details)
+{
 	int n = (int)ck_log_priority(line, log_fd(), (int)level);
 
-	n += snprintf(line + n, LINE_SIZE - (size_t)n, "%s+%02d:%02d:%02d.%06d ", owner,
-		      (int)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60),
-		      (int)(us % 1000000));
-	if (with_pid)
+	if (!plain)
+		n += snprintf(line + n, LINE_SIZE - (size_t)n, "cricket: ");
+	if (plain || details)
+		n += put_time(line + n, LINE_SIZE - (size_t)n);
+	if (details)
 		n += snprintf(line + n, LINE_SIZE - (size_t)n, "[%d] ", (int)getpid());
 	n += snprintf(line + n, LINE_SIZE - (size_t)n, "%s", level_heads[level]);
 	return (size_t)n;
-}
-
-/* What a peer sends is printed too: it gets no lines of its own, nor the terminal's commands. */
-static void mask_controls(char *text, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		if (((unsigned char)text[i] < ' ' && text[i] != '\t') || text[i] == 0x7f)
-			text[i] = '?';
-	}
 }
 
 static void (*_Atomic line_hook)(int level, char *text, size_t size);
@@ -216,7 +220,7 @@ static int put_dropped(int fd)
 
 	if (n == 0)
 		return 0;
-	used = put_head(line, CK_LOG_WARNING, 0);
+	used = put_head(line, CK_LOG_WARNING, false);
 	ret = snprintf(line + used, sizeof(line) - used,
 		       "%u lines dropped: the pipe of the log was full\n", n);
 	ret = ck_log_is_json() ? write_json(fd, line + used, (size_t)ret - 1)
@@ -278,7 +282,8 @@ static size_t end_line(const struct subject *subject, char line[LINE_SIZE], size
 		used += ck_min((size_t)n, LINE_SIZE - head - 1);
 	while (used > 0 && line[used - 1] == '\n')
 		used--;
-	mask_controls(line + head, used - head);
+	/* what a peer sends is printed too: it gets no lines of its own, nor the terminal's commands */
+	used = head + ck_text_mask(line + head, used - head, "\t");
 	line[used++] = '\n';
 	if (ck_log_is_json())
 		put_json(subject->part, subject->level, line + head, used - 1 - head, drop);
@@ -287,7 +292,8 @@ static size_t end_line(const struct subject *subject, char line[LINE_SIZE], size
 	return used;
 }
 
-static bool with_pid(const char *tag)
+/* Does any part log so much that the order of lines and processes matters? */
+static bool with_details(const char *tag)
 {
 	int highest;
 
@@ -298,7 +304,7 @@ static bool with_pid(const char *tag)
 static void put_summary(const struct ck_log_held *held)
 {
 	char line[LINE_SIZE];
-	size_t head = put_head(line, (enum ck_log_level)held->level, with_pid(""));
+	size_t head = put_head(line, (enum ck_log_level)held->level, with_details(""));
 
 	end_line(&(struct subject){"log", (enum ck_log_level)held->level}, line, head,
 		 snprintf(line + head, sizeof(line) - head, "%s ... %u more in the last %u s",
@@ -338,7 +344,7 @@ void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format
 		goto out;
 	if (before.count > 0)
 		put_summary(&before);
-	head = put_head(line, level, with_pid(log->tag));
+	head = put_head(line, level, with_details(log->tag));
 	errno = saved_errno; /* for %m */
 	va_start(args, format);
 	n = vsnprintf(line + head, sizeof(line) - head, format, args);

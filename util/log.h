@@ -6,14 +6,15 @@
  * `client:trace,server:info` or `debug`; levels are none, error, warning, info, debug, trace.
  *
  * A line is one write(2), so lines of several processes do not mix:
- *     cricket: +00:00:00.000006 INFO:  message
- * A server's log is its own, and has no such first word.
+ *     cricket: WARNING: message
+ * A server's log is its own, and has the time instead of that first word:
+ *     +00:00:00.000006 INFO:  message
  * With CRICKET_LOG_DROP=1, which servers set, a line never waits for room in a pipe: it is dropped, and the
  * next that is written says how many were. Repeated lines, above debug, are counted instead of written
  * (log_limit.h), and summarised by a later line or by ck_log_tend.
  *
  * The time counts from the first line of the process (a forked child goes on counting). When any
- * part logs at debug or trace the pid follows the time. errno is kept and %m works. No lock is
+ * part logs at debug or trace, each line has the time, and the pid follows it. errno is kept and %m works. No lock is
  * held at any time, so that a fork in another thread is harmless.
  */
 #ifndef CK_UTIL_LOG_H

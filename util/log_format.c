@@ -11,6 +11,7 @@
 
 #include "util/env.h"
 #include "util/log_format.h"
+#include "util/text.h"
 #include "util/util.h"
 
 #define CK_TAIL 3 /* "}\n, and room for one more escaped byte */
@@ -27,35 +28,14 @@ bool ck_log_is_json(void)
 	return format && strcmp(format, "json") == 0;
 }
 
-/* The length of the UTF-8 character at @text, of @size bytes; 0: it is none. */
-static size_t character(const unsigned char *text, size_t size)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = text[0] < 0x80	      ? 1
-		   : (text[0] & 0xe0) == 0xc0 ? 2
-		   : (text[0] & 0xf0) == 0xe0 ? 3
-		   : (text[0] & 0xf8) == 0xf0 ? 4
-					      : 0;
-	uint32_t code = n > 1 ? text[0] & (0x7fu >> n) : text[0];
-
-	if (n == 0 || n > size)
-		return 0;
-	for (size_t i = 1; i < n; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (text[i] & 0x3f);
-	}
-	return code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : n;
-}
-
 /* Append one character of @text to @out, where there is always room; returns how many bytes of @text it was. */
-static size_t put_character(char *out, size_t *used, const unsigned char *text, size_t size)
+static size_t put_character(char *out, size_t *used, const char *text, size_t size)
 {
-	size_t n = character(text, size);
+	size_t n = ck_text_character(text, size);
 
-	if (n == 0 || text[0] < ' ' || text[0] == 0x7f) {
+	if (!ck_text_prints(text, size)) {
 		out[(*used)++] = text[0] == '\t' ? ' ' : '?';
-		return 1;
+		return n ? n : 1;
 	}
 	if (text[0] == '"' || text[0] == '\\')
 		out[(*used)++] = '\\';
@@ -67,7 +47,6 @@ static size_t put_character(char *out, size_t *used, const unsigned char *text, 
 size_t ck_log_json(char out[CK_LOG_JSON_SIZE], const char *level, const char *part,
 		   const char *message, size_t size)
 {
-	const unsigned char *text = (const unsigned char *)message;
 	struct timespec now;
 	struct tm parts;
 	char day[32];
@@ -82,7 +61,7 @@ size_t ck_log_json(char out[CK_LOG_JSON_SIZE], const char *level, const char *pa
 		"\"message\":\"",
 		day, (int)(now.tv_nsec / 1000000), level, part, (int)getpid());
 	while (at < size && used + CK_TAIL + 4 <= CK_LOG_JSON_SIZE)
-		at += put_character(out, &used, text + at, size - at);
+		at += put_character(out, &used, message + at, size - at);
 	memcpy(out + used, "\"}\n", 3);
 	return used + 3;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/text.h"
 #include "util/timeline.h"
 
 #define ROOM_LEAST 4096
@@ -56,34 +57,13 @@ static void add(struct ck_timeline *t, const char *format, ...)
 		add_bytes(t, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
-/* Bytes of the well-formed character at @at (RFC 3629), 0: there is none. */
-static size_t character(const unsigned char *at, size_t size)
-{
-	size_t length = at[0] < 0x80   ? 1
-			: at[0] < 0xc2 ? 0
-			: at[0] < 0xe0 ? 2
-			: at[0] < 0xf0 ? 3
-				       : 4;
-
-	if (at[0] > 0xf4 || length > size)
-		return 0;
-	for (size_t i = 1; i < length; i++) {
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
-	    (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f))
-		return 0;
-	return length;
-}
-
 static void add_string(struct ck_timeline *t, const char *bytes, size_t size)
 {
 	const unsigned char *at = (const unsigned char *)bytes;
 
 	add_bytes(t, "\"", 1);
 	while (size > 0) {
-		size_t n = character(at, size);
+		size_t n = ck_text_character((const char *)at, size);
 
 		if (n == 0)
 			add(t, "\\ufffd");

@@ -11,23 +11,20 @@
 #include "client/wire/servers.h"
 #include "client/wire/words.h"
 #include "util/log.h"
+#include "util/text.h"
 
 CK_LOG_DEFINE("client");
 
 #define WAIT_MS 30000
 #define LINE 200
 
-/* What the server sends goes to a terminal: one line, without commands for it. */
 static void copy_line(char line[LINE], const ck_words_res *res)
 {
 	size_t size = ck_min((size_t)res->text.text_len, (size_t)LINE - 1);
 
 	memcpy(line, res->text.text_val, size);
 	line[size] = '\0';
-	for (char *c = line; *c; c++) {
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	}
+	ck_text_plain(line, LINE);
 }
 
 static void heed(struct ckc_client *c, const ck_words_res *res)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "command/exporter/tail.h"
+#include "util/text.h"
 
 /* The last bytes of @fd into @text: their number, or -1. *@whole: that is all of it. */
 static ssize_t read_end(int fd, char text[CKX_TAIL_BYTES], bool *whole)
@@ -41,12 +42,7 @@ char *ckx_tail_read(const char *path)
 		free(text);
 		return NULL;
 	}
-	text[n] = '\0';
-	for (ssize_t i = 0; i < n; i++) {
-		if (((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') ||
-		    text[i] == 0x7f)
-			text[i] = '?';
-	}
+	text[ck_text_mask(text, (size_t)n, "\n\t")] = '\0';
 	line = whole ? NULL : strchr(text, '\n');
 	if (line)
 		memmove(text, line + 1, strlen(line + 1) + 1);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "server/processes/title.h"
+#include "util/text.h"
 #include "util/util.h"
 
 #define CK_TITLE_MAX 512
@@ -50,11 +51,8 @@ void cks_title_set(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	n = ck_min(strlen(text), title.size - 1);
-	for (size_t i = 0; i < n; i++) {
-		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-			text[i] = '?';
-	}
+	ck_text_plain(text, ck_min(sizeof(text), title.size));
+	n = strlen(text);
 	memcpy(title.place, text, n);
 	memset(title.place + n, 0, title.size - n);
 }

@@ -20,6 +20,7 @@
 #include "server/supervisor/queue.h"
 #include "server/supervisor/workers.h"
 #include "util/log.h"
+#include "util/text.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("server");
@@ -183,16 +184,6 @@ static bool may_begin(const void *admission, const struct cks_owner *owner)
 	return find_limit(admission, owner, why) == CK_REFUSALS;
 }
 
-/* For display: without the terminal's commands. */
-static void copy_name(char *out, size_t size, const char *name)
-{
-	snprintf(out, size, "%s", name);
-	for (; *out; out++) {
-		if ((unsigned char)*out < ' ' || *out == 0x7f)
-			*out = '?';
-	}
-}
-
 static struct cks_waiter *enter_queue(struct cks_admission *a, const struct applicant *p,
 				      const char *why)
 {
@@ -201,8 +192,8 @@ static struct cks_waiter *enter_queue(struct cks_admission *a, const struct appl
 	struct cks_waiter *entered;
 
 	memcpy(w.ticket, p->rest.queue.ticket, sizeof(w.ticket));
-	copy_name(w.program, sizeof(w.program), client.program);
-	copy_name(w.host, sizeof(w.host), client.host);
+	ck_text_copy(w.program, sizeof(w.program), client.program);
+	ck_text_copy(w.host, sizeof(w.host), client.host);
 	entered = cks_queue_enter(a->queue, &w);
 	if (!entered)
 		return NULL;
@@ -247,7 +238,7 @@ static void refuse_prefix(struct cks_admission *a, const struct applicant *p)
 {
 	char why[CK_WHY_SIZE], name[CK_PREFIX + 1];
 
-	copy_name(name, sizeof(name), p->prefix);
+	ck_text_copy(name, sizeof(name), p->prefix);
 	snprintf(why, sizeof(why), "the policy does not let %s start workers through \"%s\"",
 		 p->owner.identity.name, name);
 	ck_warn("a session is refused: %s", why);

@@ -15,6 +15,7 @@
 #include "server/supervisor/workers.h"
 #include "server/supervisor/workers_part.h"
 #include "util/log.h"
+#include "util/text.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -202,16 +203,6 @@ static void tell_apart(struct worker *worker, pid_t sender)
 	worker->info.follower = worker->pid;
 }
 
-/* Commands show it on terminals. A worker has left out commands for those, unless a client has taken it over. */
-static void make_plain(char *text, size_t size)
-{
-	text[size - 1] = '\0';
-	for (; *text; text++) {
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
-	}
-}
-
 /* Read a worker's note, if one has arrived. True: there may be another. */
 static bool read_note(struct cks_workers *w, struct worker *worker)
 {
@@ -225,9 +216,10 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n > 0) {
-		make_plain(note.text, sizeof(note.text));
-		make_plain(note.host, sizeof(note.host));
-		make_plain(note.identity.name, sizeof(note.identity.name));
+		/* commands show it on terminals; a client may have taken over the worker */
+		ck_text_plain(note.text, sizeof(note.text));
+		ck_text_plain(note.host, sizeof(note.host));
+		ck_text_plain(note.identity.name, sizeof(note.identity.name));
 		if (sender > 0 && worker->state == SERVING)
 			tell_apart(worker, sender);
 		take_note(w, worker, &note);

@@ -32,19 +32,10 @@
 #include "server/worker/snapshot.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/text.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
-
-/* Keep printable characters only, and truncate: the text goes to logs. */
-static void copy_text(char *out, size_t size, const char *text)
-{
-	size_t n = 0;
-
-	for (; *text && n + 1 < size; text++)
-		out[n++] = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
-	out[n] = '\0';
-}
 
 /* What a client says in its hello. Older ones do not say all of it. */
 struct greeting {
@@ -332,9 +323,9 @@ static void note_client(struct hello *h)
 	const ck_hello_args *args = &h->says.args;
 	struct cks_client *client = h->client;
 
-	copy_text(client->application, sizeof(client->application), args->application);
-	copy_text(client->host, sizeof(client->host), args->host);
-	copy_text(client->release, sizeof(client->release), args->release);
+	ck_text_copy(client->application, sizeof(client->application), args->application);
+	ck_text_copy(client->host, sizeof(client->host), args->host);
+	ck_text_copy(client->release, sizeof(client->release), args->release);
 	client->pid = args->pid;
 	client->keep = seconds_kept(h);
 	if (ck_env_string("CRICKET_SESSION"))

@@ -99,7 +99,7 @@ static void very_long(void)
 
 static void controls(void)
 {
-	ck_err("name %s\n", "\033[2Ja\nb\rc\x7f\td");
+	ck_err("name %s\n", "\033[2Ja\nb\rc\x7f\td\xc2\x9b\xe2\x80\xae");
 }
 
 static void enabled_tells(void)
@@ -131,25 +131,31 @@ static void a_servers_line_begins_with_its_time(void **state)
 	assert_memory_equal(output, "+00:00:00.0", 11);
 }
 
-static void a_line_has_time_and_level_in_the_promised_format(void **state)
+static void a_line_says_who_speaks_and_how_bad_it_is(void **state)
 {
-	int h, m, s, us, end = 0;
-
 	(void)state;
 	run("info", one_of_each);
-	assert_int_equal(
-		sscanf(output, "cricket: +%2d:%2d:%2d.%6d ERROR: e\n%n", &h, &m, &s, &us, &end), 4);
+	assert_string_equal(output, "cricket: ERROR: e\ncricket: WARNING: w\ncricket: INFO:  i\n");
+}
+
+static void a_line_has_its_time_too_when_any_part_is_at_debug(void **state)
+{
+	int h, m, s, us, pid, end = 0;
+
+	(void)state;
+	run("server:debug", one_of_each);
+	assert_int_equal(sscanf(output, "cricket: +%2d:%2d:%2d.%6d [%d] ERROR: e\n%n", &h, &m, &s,
+				&us, &pid, &end),
+			 5);
 	assert_true(end > 0);
 	assert_memory_equal(output, "cricket: +00:00:00.0", 20);
-	assert_non_null(strstr(output, " INFO:  i\n"));
-	assert_null(strstr(output, "["));
 }
 
 static void what_a_peer_sends_makes_no_lines_and_no_escapes(void **state)
 {
 	(void)state;
 	run(NULL, controls);
-	assert_non_null(strstr(output, "ERROR: name ?[2Ja?b?c?\td\n"));
+	assert_non_null(strstr(output, "ERROR: name ?[2Ja?b?c?\td??\n"));
 	assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
 }
 
@@ -199,7 +205,7 @@ static void a_line_too_long_is_cut_and_still_ends(void **state)
 	(void)state;
 	run(NULL, very_long);
 	assert_in_range(strlen(output), 2048, 2200);
-	assert_non_null(strstr(output, "x\ncricket: +"));
+	assert_non_null(strstr(output, "x\ncricket: ERROR: next\n"));
 	assert_string_equal(output + strlen(output) - 5, "next\n");
 }
 
@@ -503,7 +509,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(warnings_and_errors_are_printed_when_nothing_is_set),
-		cmocka_unit_test(a_line_has_time_and_level_in_the_promised_format),
+		cmocka_unit_test(a_line_says_who_speaks_and_how_bad_it_is),
+		cmocka_unit_test(a_line_has_its_time_too_when_any_part_is_at_debug),
 		cmocka_unit_test(a_servers_line_begins_with_its_time),
 		cmocka_unit_test(what_a_peer_sends_makes_no_lines_and_no_escapes),
 		cmocka_unit_test(a_part_named_in_the_list_has_its_own_level),
