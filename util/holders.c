@@ -11,6 +11,8 @@
 
 #define CK_DAY 86400
 #define CK_NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_@"
+#define HEX "0123456789abcdefABCDEF"
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 struct holder {
 	char name[CK_HOLDER_NAME];
@@ -67,18 +69,67 @@ static bool next_line(const char **text, char out[256], bool *whole)
 	return true;
 }
 
-int ck_holders_check(const char *text, unsigned int *line)
+/* A line of a list, or what is left of one: a hash and a colon, or a name, a colon and hex digits only. */
+static bool resembles_line(const char *line)
 {
+	size_t name = strcspn(line, ":");
+
+	if (!line[name])
+		return false;
+	if (ck_holders_is_name(line, name) && !line[name + 1 + strspn(line + name + 1, HEX)])
+		return true;
+	for (const char *c = line; *c; c += *c != '\0') {
+		size_t digits = strspn(c, HEX);
+
+		if (digits >= CK_HASH_TEXT - 1)
+			return true;
+		c += digits;
+	}
+	return false;
+}
+
+/* What is in a text, without its empty lines. */
+struct summary {
+	unsigned int count;  /* lines */
+	unsigned int wrong;  /* of the first that is neither a comment nor a holder; 0: none */
+	unsigned int marked; /* how many resemble lines of a list */
+};
+
+static struct summary summarize(const char *text)
+{
+	struct summary s = {.count = 0};
 	struct holder holder;
 	char one[256];
-	bool whole, any = false;
+	bool whole;
 
-	for (*line = 1; next_line(&text, one, &whole); ++*line) {
-		if (one[0] && one[0] != '#' && (!whole || !parse_line(one, &holder)))
-			return any ? -EINVAL : -ENOENT;
-		any |= one[0] != '\0';
+	for (unsigned int n = 1; next_line(&text, one, &whole); n++) {
+		if (!one[0])
+			continue;
+		s.count++;
+		s.marked += one[0] == '#' || resembles_line(one);
+		if (!s.wrong && one[0] != '#' && (!whole || !parse_line(one, &holder)))
+			s.wrong = n;
 	}
-	return any ? 0 : -ENOENT;
+	return s;
+}
+
+int ck_holders_check(const char *text, size_t size, unsigned int *line)
+{
+	size_t read = strlen(text);
+	const struct summary s = summarize(text);
+
+	*line = 1;
+	if (read < size || strncmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) {
+		for (size_t i = 0; read < size && i < read; i++)
+			*line += text[i] == '\n';
+		return -EINVAL;
+	}
+	if (s.count == 0)
+		return -ENODATA;
+	if (s.wrong && s.count == 1 && s.marked == 0)
+		return CK_HOLDERS_SECRET;
+	*line = s.wrong;
+	return s.wrong ? -EINVAL : 0;
 }
 
 bool ck_holders_find(const char *text, const void *bytes, size_t size, time_t now,

@@ -16,12 +16,17 @@
 #include <time.h>
 
 #define CK_HOLDER_NAME 49 /* with the NUL */
+/* What is wrong with a line, for messages: "FILE:LINE: " comes before it. */
+#define CK_HOLDERS_WRONG                                                                           \
+	"not NAME:HASH or NAME:HASH:YYYY-MM-DD; a file with a single secret has one line"
 
 /*
- * Does @text consist of named tokens? 0: yes; -ENOENT: its first line is neither one nor a comment, so that
- * the text is a single secret; -EINVAL: line *@line is wrong.
+ * Does @text of @size bytes, with a final NUL behind them, consist of named tokens? 0: yes. CK_HOLDERS_SECRET: it is a
+ * single secret, one line, which is neither a comment nor resembles a line of a list. -ENODATA: all lines are empty. -EINVAL: line *@line is
+ * wrong; also a NUL byte, and a byte order mark at the beginning.
  */
-int ck_holders_check(const char *text, unsigned int *line);
+#define CK_HOLDERS_SECRET 1
+int ck_holders_check(const char *text, size_t size, unsigned int *line);
 
 /* Whose token has @size @bytes, at @now? @text has been checked. False: it is in no line, or has expired. */
 bool ck_holders_find(const char *text, const void *bytes, size_t size, time_t now,

@@ -15,36 +15,40 @@
 #define LIST_MAX 65536		    /* bytes, as for the server */
 #define SINGLE "the token's holder" /* the identity of all who have a server's only token */
 
-/* The text of @file. -errno. */
-static int read_list(const char *file, char text[LIST_MAX])
+/* The text of @file, and what it is (ck_holders_check()). -errno; *@line: what is wrong, if not 0. */
+static int read_list(const char *file, char text[LIST_MAX], unsigned int *line)
 {
 	FILE *f = fopen(file, "re");
 	size_t n;
 	int ret;
 
+	*line = 0;
+	text[0] = '\0';
 	if (!f)
 		return -errno;
 	n = fread(text, 1, LIST_MAX - 1, f);
 	ret = ferror(f) ? -EIO : !feof(f) ? -EFBIG : 0;
 	fclose(f);
 	text[n] = '\0';
+	if (ret == 0)
+		ret = ck_holders_check(text, n, line);
+	if (ret != -EINVAL)
+		*line = 0;
 	return ret;
 }
 
 int ckx_access_check(const char *file)
 {
 	char text[LIST_MAX];
-	unsigned int line = 0;
-	int ret = read_list(file, text);
+	unsigned int line;
+	int ret = read_list(file, text, &line);
 
-	if (ret == 0 && ck_holders_check(text, &line) == -EINVAL) {
-		ckx_error("%s:%u: not NAME:HASH or NAME:HASH:YYYY-MM-DD", file, line);
-		ret = -EINVAL;
-	} else if (ret < 0) {
-		ckx_error("%s: %s", file, strerror(-ret));
-	}
+	if (ret < 0 && line)
+		ckx_error("%s:%u: %s", file, line, CK_HOLDERS_WRONG);
+	else if (ret < 0)
+		ckx_error("%s: %s", file, ret == -ENODATA ? "it is empty" : strerror(-ret));
 	explicit_bzero(text, sizeof(text));
-	return ret;
+	return ck_min(ret, 0);
 }
 
 /* Equal in a time that does not depend on where they differ. */
@@ -62,14 +66,12 @@ static bool find_holder(const char *file, const char *token, char identity[CKX_I
 	char text[LIST_MAX], name[CK_HOLDER_NAME] = "";
 	unsigned int line;
 	bool found = false;
-	int ret = read_list(file, text);
+	int ret = read_list(file, text, &line);
 
-	if (ret == 0)
-		ret = ck_holders_check(text, &line);
 	if (ret == 0) {
 		found = ck_holders_find(text, token, strlen(token), time(NULL), name);
 		snprintf(identity, CKX_IDENTITY, "%s", name);
-	} else if (ret == -ENOENT && text[0]) {
+	} else if (ret == CK_HOLDERS_SECRET) {
 		text[strcspn(text, "\r\n")] = '\0';
 		found = text[0] && equal(text, token);
 		snprintf(identity, CKX_IDENTITY, "%s", SINGLE);

@@ -26,7 +26,10 @@ static bool unchanged(const struct stat *a, const struct stat *b)
 	       same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
 }
 
-/* Read the secret, or the named tokens, from the open file @f: 0 or -errno; *@line: what is wrong, if not 0. */
+/*
+ * Read the secret, or the named tokens, from the open file @f: 0 or -errno; *@line: what is wrong, if not 0. -ESTALE: a list has
+ * become a secret, as when an editor has written only the beginning of a file.
+ */
 static int read_token(FILE *f, struct cks_token *token, unsigned int *line)
 {
 	size_t n;
@@ -38,17 +41,20 @@ static int read_token(FILE *f, struct cks_token *token, unsigned int *line)
 	if (ferror(f) || !feof(f))
 		return -EFBIG;
 	token->text[n] = '\0';
-	ret = ck_holders_check(token->text, line);
-	token->named = ret == 0;
-	if (ret != -ENOENT)
+	ret = ck_holders_check(token->text, n, line);
+	token->named |= ret == 0;
+	if (ret != -EINVAL)
+		*line = 0;
+	if (ret != CK_HOLDERS_SECRET)
 		return ret;
-	*line = 0;
+	if (token->named)
+		return -ESTALE;
 	if (n >= CK_TOKEN_MAX)
 		return -EFBIG;
 	while (n > 0 && strchr("\r\n", token->text[n - 1]))
 		n--;
 	token->size = n;
-	return n > 0 ? 0 : -EINVAL; /* an empty secret would admit clients without one */
+	return 0;
 }
 
 /* Read @file into @token, unless it is unchanged. -errno; *@line as above. */
@@ -79,25 +85,36 @@ bool cks_token_wanted(const char *file)
 	return file || (secret && *secret);
 }
 
-static const char *reason(int error)
+#define CK_REASON 384
+
+/* "FILE:LINE: what is wrong", or "FILE: why". */
+static const char *reason(const char *file, unsigned int line, int error, char out[CK_REASON])
 {
-	if (error == -EINVAL)
-		return "it is empty, or not as it should be";
-	return error == -EFBIG ? "it is too long" : strerror(-error);
+	const char *why = strerror(-error);
+
+	if (line)
+		return snprintf(out, CK_REASON, "%.200s:%u: %s", file, line, CK_HOLDERS_WRONG), out;
+	if (error == -ENODATA)
+		why = "it is empty";
+	else if (error == -EFBIG)
+		why = "it is too long";
+	else if (error == -ESTALE)
+		why = "it was a list of named tokens, and is a single secret now: write the list "
+		      "again, "
+		      "or restart the server";
+	return snprintf(out, CK_REASON, "%.200s: %s", file, why), out;
 }
 
 int cks_token_check(const char *file)
 {
 	struct cks_token token = {.known = false};
+	char why[CK_REASON];
 	unsigned int line;
 	int ret = file ? refresh(&token, file, &line) : 0;
 
-	if (ret < 0 && line)
-		fprintf(stderr,
-			"cricket-rpc-server: %s:%u: not NAME:HASH or NAME:HASH:YYYY-MM-DD\n", file,
-			line);
-	else if (ret < 0)
-		fprintf(stderr, "cricket-rpc-server: --token-file %s: %s\n", file, reason(ret));
+	if (ret < 0)
+		fprintf(stderr, "cricket-rpc-server: --token-file: %s\n",
+			reason(file, line, ret, why));
 	return ret;
 }
 
@@ -105,6 +122,7 @@ bool cks_token_admits(struct cks_token *token, const char *file, const void *byt
 {
 	struct ck_hash ours, theirs;
 	const char *secret = token->text;
+	char why[CK_REASON];
 	unsigned int line;
 	size_t n;
 	int ret;
@@ -113,7 +131,8 @@ bool cks_token_admits(struct cks_token *token, const char *file, const void *byt
 	if (file) {
 		ret = refresh(token, file, &line);
 		if (ret < 0) {
-			ck_err("token file %s: %s", file, reason(ret));
+			ck_err("no client is admitted: token file %s",
+			       reason(file, line, ret, why));
 			return false;
 		}
 		if (token->named)

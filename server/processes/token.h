@@ -20,7 +20,7 @@ struct cks_token {
 	struct stat file;
 	size_t size;
 	char text[CK_TOKEN_FILE_MAX];
-	bool named; /* the text is a list of named tokens (holders.h) */
+	bool named; /* the file is a list of named tokens (holders.h), and stays one */
 	char holder
 		[CK_HOLDER_NAME]; /* of the client that was admitted last; empty: the token has no name */
 };

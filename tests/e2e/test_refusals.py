@@ -194,15 +194,45 @@ def test_unknown_words_in_log_are_refused(levels, status):
     assert result.status == status and ("not a level" in result.err) == (status == 2)
 
 
-@pytest.mark.parametrize("content, words", [(None, "No such file"), ("", "it is empty"),
-                                            ("#\nalice:12\n", ":2: not NAME:HASH")])
+HASH = "0123456789abcdef" * 4
+# A list with one mistake, and the line of the mistake. Not one of them is a single secret.
+WRONG_LISTS = [
+    ("#\nalice:12\n", 2), (f"\ufeffalice:{HASH}\n", 1), ("\ufeffsesame\n", 1), (f" alice:{HASH}\n", 1), (f"alice: {HASH}\n", 1),
+    (f"alice :{HASH}\n", 1), (f"alice\t:{HASH}\n", 1), (f"alice:{HASH[:40]}\n", 1), ("alice:", 1), (f"alice:{HASH}0\n", 1),
+    (f"al/ice:{HASH}\n", 1), (f"alice={HASH}\nbob:{HASH}\n", 1), (f"alice\nbob:{HASH}\n", 1), (f"{HASH}\nbob:{HASH}\n", 1),
+    (f"alice:{HASH}\n\0bob:{HASH}\n", 2), ("ses\0ame\n", 1), (f"alice:{HASH}:2026-13-01\n", 1), (f"\n\nx{HASH}:alice\n", 3),
+    ("two\nlines\n", 1), (f"alice:{HASH}\nali", 2),
+]
+
+
+@pytest.mark.parametrize("content, words", [(None, "No such file"), ("", "it is empty"), ("\n", "it is empty"), (" \n\t\n", "it is empty"),
+                                            *((text, f":{line}: not NAME:HASH") for text, line in WRONG_LISTS)])
 def test_a_server_with_a_wrong_token_file_does_not_start(tmp_path, content, words):
     path = tmp_path / "tokens"
     if content is not None:
-        path.write_text(content)
+        path.write_text(content, encoding="utf-8")
     result = run([SERVER, "--driver", "emu", "--no-unix", "--token-file", path], client_env(None, LD_PRELOAD=""))
     assert result.status == 2 and words in result.err
     assert len(result.err.splitlines()) == 1
+
+
+def test_a_wrong_list_admits_no_one_while_the_server_runs(begin, token):
+    (alice, hers), (bob, his) = new_token("alice"), new_token("bob")
+    token.write_text(f"{hers}\n{his}\n")
+    server = begin("--token-file", token)
+    Session(server, token=alice).end()
+    # an editor that has written a part of the file; a byte order mark; a list that has become a secret
+    wrong = [(f"{hers[:20]}\n{his}\n", ":1: not NAME:HASH"), (f"\ufeff{hers}\n", ":1: not NAME:HASH"), (hers[:9], ":1: not NAME:HASH"),
+             ("ali", "it was a list of named tokens")]
+    for text, words in wrong:
+        token.write_text(text, encoding="utf-8")
+        before = server.log().count(words)
+        for secret in (alice, bob, text.encode(), text.strip().encode(), b"ali"):
+            assert refusal(server, token=secret)[0] == DENIED
+        assert server.log().count(words) > before
+    token.write_text(f"{hers}\n{his}\n")
+    for secret in (alice, bob):
+        Session(server, token=secret).end()
 
 
 def test_wrong_hellos_take_no_session_of_those_who_may_come_in(begin, token, app):

@@ -201,7 +201,7 @@ static void a_wrong_line_is_found_and_admits_no_one(void **state)
 	assert_non_null(f);
 	assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
 	fclose(f);
-	assert_int_equal(ck_holders_check(text, &line), -EINVAL);
+	assert_int_equal(ck_holders_check(text, strlen(text), &line), -EINVAL);
 	assert_int_equal(line, 6);
 	assert_int_equal(cks_token_check(path), -EINVAL);
 	assert_false(admits(&token, path, "one"));
