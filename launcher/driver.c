@@ -10,6 +10,7 @@
 
 #include "cuda/open.h"
 #include "launcher/driver.h"
+#include "launcher/heard.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("launcher");
@@ -73,17 +74,16 @@ static int make_context(struct ckl_driver *driver, int ordinal, struct ckl_fail 
 {
 	int major = 0, minor = 0;
 	CUcontext context;
-	CUdevice device;
-	CUresult result = driver->device_get(&device, ordinal);
+	CUresult result = driver->device_get(&driver->device, ordinal);
 
 	if (!result)
-		result = driver->retain(&context, device);
+		result = driver->retain(&context, driver->device);
 	if (!result)
 		result = driver->set_current(context);
 	if (!result)
-		result = driver->device_attribute(&major, ATTRIBUTE_MAJOR, device);
+		result = driver->device_attribute(&major, ATTRIBUTE_MAJOR, driver->device);
 	if (!result)
-		result = driver->device_attribute(&minor, ATTRIBUTE_MINOR, device);
+		result = driver->device_attribute(&minor, ATTRIBUTE_MINOR, driver->device);
 	if (!result)
 		result = driver->version(&driver->release);
 	if (result)
@@ -94,27 +94,42 @@ static int make_context(struct ckl_driver *driver, int ordinal, struct ckl_fail 
 	return 0;
 }
 
+/* Open and initialise it. *@result is that of cuInit. */
+static int begin_driver(struct ckl_driver *driver, const char *which, int *count, CUresult *result,
+			struct ckl_fail *fail)
+{
+	int ret = open_driver(driver, which, fail);
+
+	if (ret == 0)
+		*result = begin(driver, count);
+	if ((ret == 0 && !*result) || !falls_back(which, driver, *result))
+		return ret;
+	ck_info("no GPU here: the emulated one runs the kernels");
+	ckl_fail_clear(fail);
+	ret = open_driver(driver, "emu", fail);
+	if (ret == 0)
+		*result = begin(driver, count);
+	return ret;
+}
+
 int ckl_driver_start(struct ckl_driver *driver, const char *which, int device,
 		     struct ckl_fail *fail)
 {
 	CUresult result = CUDA_SUCCESS;
+	struct ckl_heard heard;
 	int count = 0, ret;
 
 	*driver = (struct ckl_driver){0};
-	ret = open_driver(driver, which, fail);
-	if (ret == 0)
-		result = begin(driver, &count);
-	if ((ret < 0 || result) && falls_back(which, driver, result)) {
-		ck_warn("no GPU here: the emulated one runs the kernels");
-		ckl_fail_clear(fail);
-		ret = open_driver(driver, "emu", fail);
-		if (ret == 0)
-			result = begin(driver, &count);
-	}
+	ckl_heard_begin(&heard);
+	ret = begin_driver(driver, which, &count, &result, fail);
+	ckl_heard_end(&heard);
 	if (ret < 0)
 		return ret;
-	if (result)
-		return ckl_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result, "cuInit");
+	if (result) {
+		ret = ckl_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result, "cuInit");
+		ckl_fail_add(fail, heard.line);
+		return ret;
+	}
 	if (device >= count)
 		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "CUDA_ERROR_INVALID_DEVICE",
 				"there is no device %d; there are %d", device, count);

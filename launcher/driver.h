@@ -53,9 +53,10 @@ struct ckl_driver {
 	CK_DRIVER_FUNCTIONS(CK_FIELD, CK_FIELD)
 #undef CK_FIELD
 	void *library;
-	bool emulated; /* by libcuda-emu.so in this process */
-	unsigned sm;   /* 10 * major + minor of the device */
-	int release;   /* of the driver: 13000 is 13.0 */
+	CUdevice device; /* whose context is current */
+	bool emulated;	 /* by libcuda-emu.so in this process */
+	unsigned sm;	 /* 10 * major + minor of the device */
+	int release;	 /* of the driver: 13000 is 13.0 */
 };
 
 /*

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cuda/errors.h"
 #include "launcher/fail.h"
@@ -82,6 +83,14 @@ int ckl_fail_cuda(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		exit = CK_EXIT_MEMORY;
 	return ckl_fail(fail, exit, stage, row->name, "%s: %s", what, row->text);
+}
+
+void ckl_fail_add(struct ckl_fail *fail, const char *reason)
+{
+	size_t n = strlen(fail->message);
+
+	if (reason[0])
+		snprintf(fail->message + n, sizeof(fail->message) - n, ": %s", reason);
 }
 
 void ckl_fail_clear(struct ckl_fail *fail)

@@ -45,6 +45,9 @@ int ckl_fail_memory(struct ckl_fail *fail);
 int ckl_fail_cuda(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, CUresult result,
 		  const char *what);
 
+/* Add to its message the reason, unless that is empty. */
+void ckl_fail_add(struct ckl_fail *fail, const char *reason);
+
 /* Forget it. */
 void ckl_fail_clear(struct ckl_fail *fail);
 

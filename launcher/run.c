@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "launcher/limits.h"
 #include "launcher/params.h"
 #include "launcher/reply.h"
 #include "launcher/run.h"
@@ -168,11 +169,15 @@ static int launch(struct ckl_runner *runner, CUfunction function, const struct c
 		result = driver->launch(function, grid[0], grid[1], grid[2], block[0], block[1],
 					block[2], request->shared, NULL, params, NULL);
 	if (result) {
-		char what[160];
+		char what[160], limit[80];
+		int ret;
 
 		snprintf(what, sizeof(what), "grid %u %u %u, block %u %u %u, %u bytes shared",
 			 grid[0], grid[1], grid[2], block[0], block[1], block[2], request->shared);
-		return ckl_fail_cuda(fail, CK_EXIT_LAUNCH, "launch", result, what);
+		ckl_limits_explain(driver, request, limit, sizeof(limit));
+		ret = ckl_fail_cuda(fail, CK_EXIT_LAUNCH, "launch", result, what);
+		ckl_fail_add(fail, limit);
+		return ret;
 	}
 	runner->running = request->kernel;
 	return has_results(request) && !request->timing ? 0 : wait_for(runner, fail);

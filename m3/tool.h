@@ -4,7 +4,21 @@
 #ifndef CK_M3_TOOL_H
 #define CK_M3_TOOL_H
 
+#include <stdbool.h>
+
 #include "m3/m3.h"
+
+/* Print on stderr what failed and why; 1, the exit status. */
+int ck_m3_tool_failed(const char *what, int status);
+
+/* "2G", "512m", "4096". 0; or 2, the exit status, printed. */
+int ck_m3_tool_number(const char *text, uint64_t *number);
+
+/* Open the region of that name, or number with 0x in front. 0; or 1, printed. */
+int ck_m3_tool_open(m3_client *client, const char *name, int access, m3_region **region);
+
+/* Perform ls, stat, quota or topo, as text or as JSON; the exit status. */
+int ck_m3_tool_show(m3_client *client, const char *name, bool json, int argc, char **argv);
 
 /* The shell of the first M3 on @client, reading stdin; the exit status. */
 int ck_m3_tool_shell(m3_client *client);

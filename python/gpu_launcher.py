@@ -13,6 +13,8 @@ import array
 import json
 import math
 import os
+import pathlib
+import shutil
 import socket
 import struct
 import subprocess
@@ -112,11 +114,23 @@ def encode(document, blobs):
     return [HEAD.pack(MAGIC, VERSION, size - HEAD.size) + struct.pack("<I", len(text)), *pieces]
 
 
+def _program():
+    """The launcher where none is named."""
+    here = pathlib.Path(__file__).resolve().parent      # PREFIX/lib/cricket/python, or python/ of the source
+    places = [os.environ.get("GPU_LAUNCHER"), shutil.which("gpu_launcher"), here.parent.parent.parent / "bin" / "gpu_launcher",
+              here.parent / "cpu" / "gpu_launcher", pathlib.Path("gpu_launcher").resolve()]
+    found = next((place for place in places if place and (place == places[0] or os.access(place, os.X_OK))), None)
+    if not found:
+        raise FileNotFoundError("there is no gpu_launcher in PATH: install Cricket, or set GPU_LAUNCHER to its path")
+    return found
+
+
 class Launcher:
     """A connection: to a process of its own (gpu_launcher --batch), or to a daemon's socket.
 
-    PROGRAM is the launcher to start, with OPTIONS such as ["--driver", "emu"]; CONNECT is the path of a
-    daemon's socket and takes the place of both.
+    PROGRAM is the launcher to start (default: the variable GPU_LAUNCHER, else gpu_launcher in PATH, beside this module's
+    installation, or in the current folder), with OPTIONS such as ["--driver", "emu"]; CONNECT is the path of a daemon's socket
+    and takes the place of both.
     """
 
     def __init__(self, program=None, options=(), connect=None):
@@ -128,8 +142,7 @@ class Launcher:
             self._out = self._socket.makefile("wb", buffering=0)
             self.defaults(cwd=os.getcwd())
             return
-        program = program or os.environ.get("GPU_LAUNCHER", "./gpu_launcher")
-        self._process = subprocess.Popen([os.fspath(program), *map(str, options), "--batch", "--lend"],
+        self._process = subprocess.Popen([os.fspath(program or _program()), *map(str, options), "--batch", "--lend"],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 16)
         self._in, self._out = self._process.stdout, self._process.stdin
 

@@ -409,12 +409,32 @@ def test_wrong_usage_is_said_as_the_seed_did(arguments):
     Answer(done).error(1, "USAGE")
 
 
-def test_without_a_gpu_the_emulated_one_is_taken_and_said(launch):
+def test_without_a_gpu_the_emulated_one_is_taken(launch, launch_env):
+    """The log says it at the level info: a program that starts the launcher often prints nothing."""
     if DRIVER != "emu":
         pytest.skip("this machine has a GPU")
     answer = launch(EXAMPLE, driver=())
-    assert answer.results["R"] == SAXPY
-    assert "emulated" in answer.err
+    assert answer.results["R"] == SAXPY and answer.err == ""
+    assert "emulated" in launch(EXAMPLE, driver=(), env={**launch_env, "CRICKET_LOG": "info"}).err
+
+
+def test_the_reply_says_why_a_server_cannot_be_used(launch):
+    answer = launch(EXAMPLE, driver=("--connect", "nohost.invalid"))
+    message = answer.error(8, "CUDA_ERROR_NO_DEVICE")["message"]
+    assert message.startswith("cuInit: ") and "nohost.invalid: no host has this name" in message
+    assert answer.err.count("no host has this name") == 1
+
+
+@pytest.mark.parametrize("grid, block, options, limit", [
+    ((1, 1, 1), (4096, 1, 1), (), "a block has at most 1024 threads in x"),
+    ((1, 1, 1), (32, 64, 1), (), "a block has at most 1024 threads"),
+    ((1, 1, 1), (1, 1, 65), (), "a block has at most 64 threads in z"),
+    ((1, 65536, 1), (1, 1, 1), (), "a grid has at most 65535 blocks in y"),
+    ((1, 0, 1), (1, 1, 1), (), "each size of a grid and of a block is at least 1"),
+    ((1, 1, 1), (1, 1, 1), ("--shared", 100000000), "bytes of dynamic shared memory")])
+def test_a_launch_that_exceeds_a_limit_names_it(launch, grid, block, options, limit):
+    error = launch(EXAMPLE, grid=grid, block=block, options=options).error(6, "CUDA_ERROR_INVALID_VALUE", limit)
+    assert error["message"].endswith(limit)
 
 
 def test_no_driver_and_no_device(launch, tmp_path):

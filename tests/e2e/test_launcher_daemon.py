@@ -190,6 +190,26 @@ def gpu():
         yield launcher
 
 
+def test_the_python_client_finds_the_launcher(tmp_path, monkeypatch):
+    (tmp_path / "gpu_launcher").symlink_to(LAUNCHER)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("GPU_LAUNCHER", raising=False)
+    with Launcher(options=WAY) as launcher:
+        assert launcher.ping() and launcher._process.args[0] == str(tmp_path / "gpu_launcher")
+    monkeypatch.setenv("GPU_LAUNCHER", str(tmp_path / "none"))      # the user's word counts
+    with pytest.raises(FileNotFoundError, match="none"):
+        Launcher()
+    monkeypatch.delenv("GPU_LAUNCHER")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gpu_launcher.__file__", str(tmp_path / "a/b/c/gpu_launcher.py"))
+    with Launcher(options=WAY) as launcher:
+        assert launcher.ping()
+    (tmp_path / "gpu_launcher").unlink()
+    with pytest.raises(FileNotFoundError, match="set GPU_LAUNCHER"):
+        Launcher()
+
+
 def test_the_python_client(gpu):
     assert gpu.ping()
     results = gpu.launch(**LAUNCH, **{**EXAMPLE, "scalars": [8, 2.5]})

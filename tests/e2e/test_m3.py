@@ -1,4 +1,5 @@
 """tests/e2e/test_m3.py - memory shared by name: the server's broker and the command m3."""
+import json
 import os
 import pathlib
 import signal
@@ -58,13 +59,31 @@ def test_regions_from_the_command_line(server):
     assert m3(server, "echo", "there?") == "there?\n"
 
 
+def test_what_it_lists_is_json_too(server):
+    assert json.loads(m3(server, "ls", "--json")) == []
+    m3(server, "alloc", 'a "b"', "2M")
+    listed, = json.loads(m3(server, "ls", "--json"))
+    assert (listed["name"], listed["bytes"], listed["mode"], listed["state"]) == ('a "b"', 2 << 20, "0600", "live")
+    assert json.loads(m3(server, "ls", "b", "--json")) == []
+    one = json.loads(m3(server, "stat", "--json", listed["region"]))
+    assert one.keys() == listed.keys() and one["region"] == listed["region"]
+    assert json.loads(m3(server, "quota", "--json"))["used"] == 2 << 20
+    devices = json.loads(m3(server, "topo", "--json"))
+    assert [d["device"] for d in devices] == list(range(len(devices))) and devices[0]["used"] >= 2 << 20
+    m3(server, "write", listed["region"], "0", "--json")
+    assert m3(server, "read", listed["region"], "0", "6") == "--json"
+
+
 def test_the_command_says_what_is_missing(tmp_path):
     nothing = tmp_path / "nothing"
     for options, env in (["--socket", nothing], {}), ([], {"CRICKET_M3": str(nothing)}):
         result = run([M3, *options, "ls"], clean_env(**env))
         assert (result.status, result.out) == (1, "")
         assert result.err == f"m3: {nothing}: no broker answers: is cricket-rpc-server or m3-server running?\n"
-    assert run([M3, "frob"], clean_env()).err.startswith("m3: no such command: frob\nUsage:")
+    result = run([M3, "frob"], clean_env())
+    assert (result.status, result.err) == (2, "m3: there is no command frob; `m3 --help` lists all\n")
+    result = run([M3, "ls", "--jsno"], clean_env())
+    assert (result.status, result.err) == (2, "m3 ls: there is no option --jsno\n")
     result = run([M3, "read", "weights"], clean_env())
     assert (result.status, result.err) == (2, "Usage: m3 read NAME OFFSET LENGTH\n")
     version = run([PRODUCTS / "m3-server", "--version"], clean_env()).out
