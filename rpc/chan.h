@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define CK_DEFAULT_PORT 9909
+#include "util/address.h"
 
 struct ck_chan;
 
