@@ -91,3 +91,4 @@ clean:		## what was built here; build/cuda stays
 
 .DEFAULT_GOAL := all
 .PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install dist dist-arm64 deb rpm release format clean
+.DELETE_ON_ERROR:

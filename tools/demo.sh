@@ -8,13 +8,19 @@ out=cpu/build-demo
 tmp=$(mktemp -d)
 server=
 
+# What the compiler and the server said, less the names of what was compiled; the build's last lines have the reason.
+report_failure() {
+	echo "make demo: failed"
+	{ grep -vE '^  (CC|CXX|GEN|LD|NVCC) ' "$tmp/build" | tail -n 40; cat "$tmp/log"; } 2>/dev/null | sed 's/^/    /' || true
+}
+
 finish() {
 	status=$?
 	if [ -n "$server" ]; then
 		kill "$server" 2>/dev/null || true
 		wait "$server" || true
 	fi
-	[ $status -eq 0 ] || sed 's/^/    /' "$tmp"/log "$tmp"/build 2>/dev/null >&2 || true
+	[ $status -eq 0 ] || report_failure >&2
 	rm -rf "$tmp"
 	exit $status
 }

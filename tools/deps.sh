@@ -19,9 +19,9 @@ cd "$(dirname "$0")/.."
 
 # Client, server and emulated driver; g++ is for nvcc.
 demo=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev liblz4-dev libzstd-dev libb2-dev
-	libjansson-dev libconfig-dev libseccomp-dev libssl-dev)
+	libjansson-dev libconfig-dev libseccomp-dev libssl-dev zlib1g-dev)
 build=("${demo[@]}" libfast-float-dev libncurses-dev libmicrohttpd-dev)
-tests=(libcmocka-dev libelf-dev zlib1g-dev python3-pytest python3-pytest-xdist python3-yaml groff-base procps openssl
+tests=(libcmocka-dev libelf-dev python3-pytest python3-pytest-xdist python3-yaml groff-base procps openssl
 	openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
 extra=()
 # Ubuntu 24.04 has put a t64 behind some names.

@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
-# tools/licences.sh [debian] - prints the licences of what the built programs contain: Cricket's, and those of the
+# tools/licences.sh [debian | packages] - prints the licences of what the built programs contain: Cricket's, and those of the
 # libraries that are linked statically, as their packages state them on this system. `debian`: as debian/copyright.
+# `packages`: only the names of the libraries' packages.
 # CRICKET_SYSROOT=FOLDER: of the client that was built with the libraries there (tools/arm64.sh --root).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 libraries=(libtirpc-dev libssl-dev liblz4-dev libzstd-dev libb2-dev libjansson-dev libconfig-dev libseccomp-dev libncurses-dev libfast-float-dev)
+# OpenSSL 3.5's archive, and no older one, brings zlib with it.
+! grep -qs '^Libs.private:.* -lz ' "${CRICKET_SYSROOT:-}"/usr/lib/*/pkgconfig/libcrypto.pc || libraries+=(zlib1g-dev)
+
+if [ "${1:-}" = packages ]; then
+	printf '%s\n' "${libraries[@]}"
+	exit
+fi
 
 title() { printf '\n%s\n%s\n' "$1" "$(printf '%s' "$1" | tr -c '' '-')"; }
 

@@ -19,8 +19,7 @@ SYSROOT = os.environ.get("CRICKET_SYSROOT", "")
 
 def static_libraries():
     """The packages that tools/licences.sh has the licences of."""
-    text = (ROOT / "tools" / "licences.sh").read_text(encoding="utf-8")
-    libraries = re.search(r"^libraries=\((.*)\)", text, re.M).group(1).split()
+    libraries = subprocess.run([ROOT / "tools" / "licences.sh", "packages"], capture_output=True, text=True, check=True).stdout.split()
     if SYSROOT:
         return libraries    # the client has no C++
     compiler = subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True, check=True).stdout.split(".")[0]

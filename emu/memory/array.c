@@ -229,7 +229,7 @@ CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CU
 
 CUresult cuArrayDestroy(CUarray hArray)
 {
-	struct ck_emu_array *array;
+	struct ck_emu_array *array = NULL;
 	CUresult result = begin(hArray, &array, &array);
 
 	if (result != CUDA_SUCCESS)

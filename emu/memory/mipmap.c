@@ -147,7 +147,7 @@ CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmap
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
-	struct ck_emu_mipmap *mipmap;
+	struct ck_emu_mipmap *mipmap = NULL;
 	CUresult result = begin_mipmap(hMipmappedArray, &mipmap, &mipmap);
 
 	if (result != CUDA_SUCCESS)

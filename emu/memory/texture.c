@@ -303,7 +303,7 @@ static void end_free(struct ck_emu_command *command)
  */
 static CUresult destroy(unsigned long long number, bool surface)
 {
-	struct ck_emu_texture *texture;
+	struct ck_emu_texture *texture = NULL;
 	CUresult result = begin(number, surface, &texture, &texture);
 	struct end *end;
 

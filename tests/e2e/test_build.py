@@ -1,4 +1,5 @@
 """tests/e2e/test_build.py - what single goals of the build leave: enough to run."""
+import os
 import shutil
 
 import pytest
@@ -37,3 +38,66 @@ def test_a_server_without_the_emulated_driver_says_how_to_build_it(tmp_path):
                   tmp_path / "socket"], clean_env())
     assert result.status == 1
     assert "make -C cpu libcuda-emu.so" in result.err, result.err
+
+
+@pytest.fixture(name="compiler")
+def fixture_compiler(tmp_path):
+    """A compiler that compiles, and fails after it has begun to write what it links."""
+    wrapper = tmp_path / "compiler"
+    wrapper.write_text(r"""#!/bin/sh
+case " $* " in *" -shared "* | *" -pie "*) ;; *) exec cc "$@" ;; esac
+while [ "$1" != -o ]; do shift; done
+echo broken >"$2"
+echo "undefined reference to 'inflate'" >&2
+exit 1
+""")
+    wrapper.chmod(0o755)
+    return wrapper
+
+
+def test_what_could_not_be_linked_is_not_taken_for_built(tree, compiler):
+    goal = tree / "cpu" / "m3-server"
+    failed = run(["make", "-C", tree / "cpu", "m3-server", f"CC={compiler}"], clean_env(), 300)
+    assert failed.status != 0 and "inflate" in failed.err
+    assert not goal.exists()
+    made = run(["make", "-C", tree / "cpu", "m3-server"], clean_env(), 300)
+    assert made.status == 0 and os.access(goal, os.X_OK), made.err
+
+
+@pytest.mark.parametrize("makefile", sorted(str(p.relative_to(ROOT)) for depth in ("", "*/", "*/*/", "*/*/*/")
+                                            for p in ROOT.glob(f"{depth}Makefile") if "build" not in p.relative_to(ROOT).parts))
+def test_no_makefile_keeps_what_a_failed_command_has_written(makefile):
+    assert "\n.DELETE_ON_ERROR:\n" in (ROOT / makefile).read_text(encoding="utf-8")
+
+
+def test_a_demo_that_fails_gives_the_reason(tmp_path):
+    """Its own script, with folders in which the build fails."""
+    for name in ("tools", "cpu"):
+        (tmp_path / name).mkdir()
+    shutil.copy2(ROOT / "tools" / "demo.sh", tmp_path / "tools")
+    (tmp_path / "tools" / "deps.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "tools" / "deps.sh").chmod(0o755)
+    goals = "build-demo/cricket-rpc-server build-demo/cricket-client.so build-demo/libnvidia-ml.so.1 build-demo/libcuda-emu.so"
+    (tmp_path / "cpu" / "Makefile").write_text(
+        f"{goals}:\n\t@echo \"  CC    chan.c\"; echo \"undefined reference to 'inflate'\" >&2; false\n")
+    result = run([tmp_path / "tools" / "demo.sh"], clean_env())
+    assert result.status != 0
+    assert "make demo: failed" in result.err and "undefined reference to 'inflate'" in result.err
+    assert "CC    chan.c" not in result.err
+
+
+def test_a_demo_whose_server_ends_gives_its_last_words(tmp_path):
+    for name in ("tools", "cpu/build-demo", "tests/test_apps/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy2(ROOT / "tools" / "demo.sh", tmp_path / "tools")
+    scripts = {"tools/deps.sh": "", "cpu/build-demo/cricket-rpc-server": "echo 'ERROR: no port is free'; exit 1"}
+    for name, words in scripts.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{words}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("cricket-client.so", "libnvidia-ml.so.1", "libcuda-emu.so"):
+        (tmp_path / "cpu" / "build-demo" / name).touch()
+    (tmp_path / "tests" / "test_apps" / "bin" / "vector_add").touch()
+    for folder in ("cpu", "tests/test_apps"):
+        (tmp_path / folder / "Makefile").write_text("%:\n\t@:\n")
+    result = run([tmp_path / "tools" / "demo.sh"], clean_env())
+    assert result.status != 0 and "ERROR: no port is free" in result.err, result.out

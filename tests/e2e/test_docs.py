@@ -17,9 +17,9 @@ MANUALS = sorted((ROOT / "man").glob("*.[1-9]"))
 # Every folder of the product that holds C.
 SOURCES = sorted({str(p.parent.relative_to(ROOT)) for p in ROOT.glob("*/**/*.c")
                   if not (SKIPPED | {"tests", "bench", "examples"}) & set(p.relative_to(ROOT).parts)})
-# Paths that a document may name before they are there: build products, and what is still to come.
-ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/lib*", "cpu/m3*", "cpu/gpu_launcher", "tests/test_apps/bin*",
-          "tests/test_apps/cuda_memset_async", "loader/kernel-loader", "loader/*_lh.exe", "loader/stubs/*/lib*", "wcm/examples/bin*", "submodules/libtirpc*")
+# Paths that a document may name before they are there: what is built, which git ignores, and the submodule's sources.
+BUILT = [line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines() if line.startswith("/")]
+ABSENT = [*BUILT, *(f"{path}/*" for path in BUILT), "submodules/libtirpc/*"]
 
 
 def relative(paths):
