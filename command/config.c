@@ -41,12 +41,17 @@ static char *trim(char *text)
 	return text;
 }
 
-static int keep(const struct reading *r, char out[CKX_TEXT], const char *value)
+static int keep_in(const struct reading *r, char *out, size_t room, const char *value)
 {
-	if (strlen(value) >= CKX_TEXT)
+	if (strlen(value) >= room)
 		return refuse(r, "too long", value);
 	strcpy(out, value);
 	return 0;
+}
+
+static int keep(const struct reading *r, char out[CKX_TEXT], const char *value)
+{
+	return keep_in(r, out, CKX_TEXT, value);
 }
 
 const struct ckx_entry *ckx_config_find(const struct ckx_config *config, const char *name)
@@ -101,7 +106,7 @@ static int take_setting(struct reading *r, char *line)
 	if (r->inside && strcmp(key, "token-file") == 0)
 		return keep(r, e->token_file, value);
 	place = r->inside ? ckx_tls_find(&e->tls, key) : NULL;
-	return place ? keep(r, place, value) : refuse(r, "no such setting", key);
+	return place ? keep_in(r, place, CKX_TLS_TEXT, value) : refuse(r, "no such setting", key);
 }
 
 static int take_line(struct reading *r, char *text)
@@ -120,7 +125,7 @@ static int read_file(struct ckx_config *config, const char *path)
 			    .path = path,
 			    .before = config->count,
 			    .chosen = config->chosen[0] != '\0'};
-	char line[2 * CKX_TEXT];
+	char line[CKX_TEXT + CKX_TLS_TEXT];
 	FILE *f = fopen(path, "re");
 	int ret = 0;
 

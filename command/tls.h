@@ -2,7 +2,7 @@
  * command/tls.h - what a configuration file says about TLS with a server: the client's variables, by shorter names.
  *
  *     tls = require                # CRICKET_TLS
- *     tls-pin = sha256:...         # CRICKET_TLS_PIN
+ *     tls-pin = sha256:...         # CRICKET_TLS_PIN; several are separated by commas
  *     tls-ca = /etc/cricket/ca.pem
  *     tls-cert = /home/alice/alice.pem
  *     tls-key = /home/alice/alice.key
@@ -10,7 +10,7 @@
 #ifndef CK_COMMAND_TLS_H
 #define CK_COMMAND_TLS_H
 
-#define CKX_TLS_TEXT 256
+#define CKX_TLS_TEXT 512 /* several pins */
 
 enum ckx_tls_setting {
 	CKX_TLS_MODE,

@@ -31,7 +31,8 @@ struct ck_tls_files {
 	const char *cert, *key; /* this end's; both or none; a server needs them */
 	const char
 		*ca; /* signers of the peer's certificate. Client: NULL, the system's authorities */
-	const char *pin; /* client: the peer's key, instead of authority and name */
+	const char
+		*pin; /* client: the peer's key, or a list of keys, instead of authority and name */
 };
 
 /* @why: the error, with the name of the file. -errno. */
@@ -49,10 +50,15 @@ bool ck_tls_peer_pin(struct ck_chan *chan, char pin[CK_TLS_PIN]);
 
 /* Is @text a pin, "sha256:" and 64 hexadecimal digits? */
 bool ck_tls_is_pin(const char *text);
+/* Is it a list of pins, separated by commas or blanks? */
+bool ck_tls_are_pins(const char *text);
+/* Is @pin in the list? */
+bool ck_tls_has_pin(const char *pins, const char *pin);
 
 /*
- * Make a key and a certificate for a server with these @names (the first is its subject), valid for ten years, in new files
- * of @folder, which is made if it is missing. -errno, with @why.
+ * Make a certificate for a server with these @names (the first is its subject), valid for ten years, in @folder, which is
+ * made if it is missing, with the key that is there, or with a new one. The pin of a key is that of all its certificates. A
+ * certificate that an authority has signed, or whose key is not there, is not replaced. -errno, with @why.
  */
 #define CK_TLS_CERT_FILE "cert.pem"
 #define CK_TLS_KEY_FILE "key.pem"

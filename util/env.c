@@ -115,8 +115,8 @@ static const struct ck_env_row table[] = {
 	 "client: file of the authorities (PEM) that sign servers' certificates; default: the "
 	 "system's"},
 	{"CRICKET_TLS_PIN", NULL,
-	 "client: the server's key, as sha256: and 64 digits, as the server's log prints it; the\n"
-	 "certificate's authority and name are then not checked"},
+	 "client: the server's key, as sha256: and 64 digits, as the server's log prints it, or\n"
+	 "several with commas; the certificate's authority and name are then not checked"},
 	{"CRICKET_TLS_CERT", NULL,
 	 "client: file of its own certificate (PEM), for servers with --tls-ca"},
 	{"CRICKET_TLS_KEY", NULL, "client: file of the private key of CRICKET_TLS_CERT"},

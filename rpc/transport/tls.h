@@ -17,7 +17,7 @@
 struct ck_tls {
 	OSSL_LIB_CTX *library; /* apart from the program's, and without a configuration */
 	SSL_CTX *context;
-	char pin[CK_TLS_PIN]; /* empty: none */
+	char *pins; /* NULL: none */
 	BIO_METHOD *method;
 	bool server;
 };
@@ -74,5 +74,9 @@ bool ck_tls_name_of(X509 *certificate, char name[CK_TLS_NAME]);
 
 /* The pin of a certificate's key. False: it cannot be made. */
 bool ck_tls_pin_of(X509 *certificate, char pin[CK_TLS_PIN]);
+
+/* Can only its owner, and perhaps a group, read the key in file @path? A key that other users can read is no secret. -errno, with
+ * @why. */
+int ck_tls_check_key(const char *path, char why[CK_TLS_WHY]);
 
 #endif

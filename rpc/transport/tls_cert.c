@@ -92,67 +92,168 @@ static bool fill(X509 *x, EVP_PKEY *key, const char *first, const char *names)
 	       X509_sign(x, key, EVP_sha256()) > 0;
 }
 
-/* A new file in @folder, which must not exist. */
-static FILE *create(const char *folder, const char *name, mode_t mode, char why[CK_TLS_WHY])
-{
-	char path[512];
-	int fd = -1;
-	FILE *f;
+/* Where a certificate and its key are. */
+struct place {
+	char key[512], cert[512], fresh[520]; /* fresh becomes cert */
+};
 
-	if (snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path))
-		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-	else
+static int fail(const char *path, char why[CK_TLS_WHY])
+{
+	int ret = -errno;
+
+	snprintf(why, CK_TLS_WHY, "%.200s: %s", path, strerror(-ret));
+	return ret;
+}
+
+static int find_place(const char *folder, struct place *p, char why[CK_TLS_WHY])
+{
+	int n = snprintf(p->cert, sizeof(p->cert), "%s/%s", folder, CK_TLS_CERT_FILE);
+
+	if (n < 0 || n >= (int)sizeof(p->cert)) {
 		errno = ENAMETOOLONG;
-	f = fd >= 0 ? fdopen(fd, "w") : NULL;
+		return fail(folder, why);
+	}
+	snprintf(p->key, sizeof(p->key), "%s/%s", folder, CK_TLS_KEY_FILE);
+	snprintf(p->fresh, sizeof(p->fresh), "%s.new", p->cert);
+	return mkdir(folder, 0700) < 0 && errno != EEXIST ? fail(folder, why) : 0;
+}
+
+/* A passphrase would be asked for on the terminal. */
+static int no_passphrase(char *out, int size, int writing, void *closure)
+{
+	(void)out;
+	(void)size;
+	(void)writing;
+	(void)closure;
+	return 0;
+}
+
+/* The key that is there; 0 with *@key NULL: there is none. */
+static int read_key(const struct place *p, EVP_PKEY **key, char why[CK_TLS_WHY])
+{
+	FILE *f;
+	int ret;
+
+	*key = NULL;
+	if (access(p->key, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	ret = ck_tls_check_key(p->key, why);
+	if (ret < 0)
+		return ret;
+	f = fopen(p->key, "re");
 	if (!f)
-		snprintf(why, CK_TLS_WHY, "%.200s: %s", path, strerror(errno));
+		return fail(p->key, why);
+	*key = PEM_read_PrivateKey(f, NULL, no_passphrase, NULL);
+	fclose(f);
+	if (*key)
+		return 0;
+	ck_tls_reason(p->key, why);
+	return -EINVAL;
+}
+
+/* May the certificate that is there be replaced by one for @key, NULL: a new one? */
+static int check_replaced(const struct place *p, EVP_PKEY *key, char why[CK_TLS_WHY])
+{
+	FILE *f = fopen(p->cert, "re");
+	X509 *x;
+	bool own;
+
+	if (!f)
+		return errno == ENOENT ? 0 : fail(p->cert, why);
+	x = PEM_read_X509(f, NULL, no_passphrase, NULL);
+	fclose(f);
+	own = x && key && X509_check_private_key(x, key) == 1 &&
+	      X509_NAME_cmp(X509_get_subject_name(x), X509_get_issuer_name(x)) == 0;
+	X509_free(x);
+	if (own)
+		return 0;
+	errno = EEXIST;
+	fail(p->cert, why);
+	if (key)
+		snprintf(why, CK_TLS_WHY,
+			 "%.200s: it is not a certificate that its own key has signed; remove it "
+			 "first",
+			 p->cert);
+	return -EEXIST;
+}
+
+/* A new file, which must not exist. */
+static FILE *create(const char *path, mode_t mode, char why[CK_TLS_WHY])
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+	if (!f)
+		fail(path, why);
 	if (!f && fd >= 0)
 		close(fd);
 	return f;
 }
 
-static int write_files(const char *folder, X509 *x, EVP_PKEY *key, char why[CK_TLS_WHY])
+/* End writing file @path: whole, or not there. */
+static int finish(FILE *f, const char *path, bool ok, char why[CK_TLS_WHY])
 {
-	FILE *out = create(folder, CK_TLS_KEY_FILE, 0600, why);
-	bool ok;
+	ok = fclose(f) == 0 && ok;
+	if (ok)
+		return 0;
+	snprintf(why, CK_TLS_WHY, "%.200s: it cannot be written", path);
+	unlink(path);
+	return -EIO;
+}
 
-	if (!out)
-		return -EIO;
-	ok = PEM_write_PrivateKey(out, key, NULL, NULL, 0, NULL, NULL) == 1;
-	ok = fclose(out) == 0 && ok;
-	out = ok ? create(folder, CK_TLS_CERT_FILE, 0644, why) : NULL;
-	if (!out)
-		return -EIO;
-	ok = PEM_write_X509(out, x) == 1;
-	ok = fclose(out) == 0 && ok;
-	return ok ? 0 : -EIO;
+static int write_key(const struct place *p, EVP_PKEY *key, char why[CK_TLS_WHY])
+{
+	FILE *f = create(p->key, 0600, why);
+
+	return f ? finish(f, p->key, PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1,
+			  why)
+		 : -EIO;
+}
+
+static int write_certificate(const struct place *p, X509 *x, char why[CK_TLS_WHY])
+{
+	FILE *f;
+	int ret;
+
+	unlink(p->fresh); /* of a run that was ended */
+	f = create(p->fresh, 0644, why);
+	ret = f ? finish(f, p->fresh, PEM_write_X509(f, x) == 1, why) : -EIO;
+	if (ret == 0 && rename(p->fresh, p->cert) < 0)
+		ret = fail(p->cert, why);
+	return ret;
 }
 
 int ck_tls_new_certificate(const char *folder, char *const *names, size_t count,
 			   char pin[CK_TLS_PIN], char why[CK_TLS_WHY])
 {
 	char list[NAMES_MAX];
-	EVP_PKEY *key;
-	X509 *x;
+	EVP_PKEY *key = NULL, *known = NULL;
+	struct place place;
+	X509 *x = NULL;
 	int ret = list_names(names, count, list);
 
 	if (ret < 0) {
 		snprintf(why, CK_TLS_WHY, "not a list of host names and addresses");
 		return ret;
 	}
-	if (mkdir(folder, 0700) < 0 && errno != EEXIST) {
-		ret = -errno;
-		snprintf(why, CK_TLS_WHY, "%.200s: %s", folder, strerror(-ret));
-		return ret;
-	}
+	ret = find_place(folder, &place, why);
+	if (ret == 0)
+		ret = read_key(&place, &known, why);
+	if (ret == 0)
+		ret = check_replaced(&place, known, why);
+	if (ret < 0)
+		goto out;
 	snprintf(why, CK_TLS_WHY, "the key or the certificate cannot be made");
-	key = EVP_EC_gen(CURVE);
+	key = known ? known : EVP_EC_gen(CURVE);
 	x = X509_new();
 	ret = key && x && fill(x, key, names[0], list) && ck_tls_pin_of(x, pin) ? 0 : -EINVAL;
+	if (ret == 0 && !known)
+		ret = write_key(&place, key, why);
 	if (ret == 0)
-		ret = write_files(folder, x, key, why);
+		ret = write_certificate(&place, x, why);
+out:
 	ERR_clear_error();
 	X509_free(x);
-	EVP_PKEY_free(key);
+	EVP_PKEY_free(known ? known : key);
 	return ret;
 }

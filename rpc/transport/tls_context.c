@@ -17,7 +17,6 @@
 
 #define ALPN "\6sunrpc" /* its length and its name, RFC 9289 section 5.1 */
 #define CIPHERS "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-#define PIN_KIND "sha256:"
 
 void ck_tls_reason(const char *what, char why[CK_TLS_WHY])
 {
@@ -28,28 +27,6 @@ void ck_tls_reason(const char *what, char why[CK_TLS_WHY])
 		text = strerror(ERR_GET_REASON(error));
 	snprintf(why, CK_TLS_WHY, "%s%s%s", what, *what ? ": " : "",
 		 text ? text : "unknown reason");
-}
-
-bool ck_tls_is_pin(const char *text)
-{
-	size_t kind = strlen(PIN_KIND);
-
-	return strncmp(text, PIN_KIND, kind) == 0 && strlen(text) == CK_TLS_PIN - 1 &&
-	       strspn(text + kind, "0123456789abcdefABCDEF") == CK_TLS_PIN - 1 - kind;
-}
-
-bool ck_tls_pin_of(X509 *certificate, char pin[CK_TLS_PIN])
-{
-	unsigned char *key = NULL, digest[EVP_MAX_MD_SIZE];
-	int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &key);
-	unsigned int n = 0;
-	bool ok = size > 0 && EVP_Digest(key, (size_t)size, digest, &n, EVP_sha256(), NULL) == 1;
-
-	OPENSSL_free(key);
-	snprintf(pin, CK_TLS_PIN, PIN_KIND);
-	for (unsigned int i = 0; ok && i < n && i < 32; i++)
-		snprintf(pin + strlen(PIN_KIND) + 2 * i, 3, "%02x", digest[i]);
-	return ok && n == 32;
 }
 
 /* Names are shown in logs and lists, and compared: no blanks, nothing that looks like another letter. */
@@ -126,13 +103,13 @@ static int verify(X509_STORE_CTX *store, void *closure)
 	char name[CK_TLS_NAME];
 
 	remember(t, X509_STORE_CTX_get0_cert(store));
-	if (!tls->pin[0]) {
+	if (!tls->pins) {
 		int ret = X509_verify_cert(store);
 
 		if (ret <= 0 || !tls->server ||
 		    ck_tls_name_of(X509_STORE_CTX_get0_cert(store), name))
 			return ret;
-	} else if (strcasecmp(t->seen, tls->pin) == 0) {
+	} else if (ck_tls_has_pin(tls->pins, t->seen)) {
 		return 1;
 	}
 	X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
@@ -151,8 +128,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *s
 		       : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/* A key that other users can read is no secret. */
-static int check_key_file(const char *path, char why[CK_TLS_WHY])
+int ck_tls_check_key(const char *path, char why[CK_TLS_WHY])
 {
 	struct stat st;
 
@@ -197,7 +173,7 @@ static int load_own(SSL_CTX *context, const struct ck_tls_files *f, char why[CK_
 			 f->cert ? "certificate" : "key");
 		return -EINVAL;
 	}
-	ret = check_key_file(f->key, why);
+	ret = ck_tls_check_key(f->key, why);
 	if (ret < 0)
 		return ret;
 	if (SSL_CTX_use_certificate_chain_file(context, f->cert) != 1)
@@ -223,7 +199,7 @@ static void trust_system(SSL_CTX *context)
 
 static int load_authorities(struct ck_tls *tls, const struct ck_tls_files *f, char why[CK_TLS_WHY])
 {
-	if (!f->ca && !tls->server && !tls->pin[0])
+	if (!f->ca && !tls->server && !tls->pins)
 		trust_system(tls->context);
 	if (!f->ca)
 		return 0;
@@ -264,14 +240,13 @@ static int create(const struct ck_tls_files *f, bool server, struct ck_tls **out
 	if (!tls || OPENSSL_init_ssl(quiet, NULL) != 1)
 		goto out;
 	tls->server = server;
-	if (f->pin)
-		snprintf(tls->pin, sizeof(tls->pin), "%s", f->pin);
+	tls->pins = f->pin ? strdup(f->pin) : NULL;
 	tls->method = ck_tls_method();
 	tls->library = OSSL_LIB_CTX_new();
 	if (tls->library)
 		tls->context = SSL_CTX_new_ex(tls->library, NULL,
 					      server ? TLS_server_method() : TLS_client_method());
-	if (!tls->method || !tls->context)
+	if (!tls->method || !tls->context || (f->pin && !tls->pins))
 		goto out;
 	ret = configure(tls, f);
 	if (ret == 0)
@@ -292,8 +267,10 @@ out:
 int ck_tls_create_client(const struct ck_tls_files *files, struct ck_tls **tls,
 			 char why[CK_TLS_WHY])
 {
-	if (files->pin && !ck_tls_is_pin(files->pin)) {
-		snprintf(why, CK_TLS_WHY, "not a pin (sha256: and 64 digits): %.100s", files->pin);
+	if (files->pin && !ck_tls_are_pins(files->pin)) {
+		snprintf(why, CK_TLS_WHY,
+			 "not a pin (sha256: and 64 digits), or pins and commas: %.100s",
+			 files->pin);
 		return -EINVAL;
 	}
 	return create(files, false, tls, why);
@@ -316,6 +293,7 @@ void ck_tls_destroy(struct ck_tls *tls)
 	SSL_CTX_free(tls->context);
 	OSSL_LIB_CTX_free(tls->library);
 	BIO_meth_free(tls->method);
+	free(tls->pins);
 	free(tls);
 }
 

@@ -125,7 +125,7 @@ int ck_tls_expect(struct ck_tls_chan *t, const char *host)
 		inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
 	int ok;
 
-	if (t->tls->pin[0])
+	if (t->tls->pins)
 		return 0;
 	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 	ok = numeric ? X509_VERIFY_PARAM_set1_ip_asc(param, host)

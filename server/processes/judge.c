@@ -48,9 +48,16 @@ static bool admits(const struct cks_options *options, struct cks_token *token, i
 			 "and CRICKET_TLS_KEY");
 		return way == LOCAL;
 	}
-	snprintf(why, CK_WHY_SIZE,
-		 "the server admits only clients with its token%s; set CRICKET_TOKEN",
-		 options->tls_ca ? ", or with a certificate" : "");
+	if (args->token.token_len > 0)
+		snprintf(why, CK_WHY_SIZE,
+			 "CRICKET_TOKEN is not one of the server's tokens (revoked, expired or "
+			 "mistyped?); to store another one, run: cricket login");
+	else
+		snprintf(why, CK_WHY_SIZE,
+			 "the server admits only clients with its token%s; run cricket login, or "
+			 "set "
+			 "CRICKET_TOKEN",
+			 options->tls_ca ? ", or with a certificate" : "");
 	return cks_token_admits(token, options->token_file, args->token.token_val,
 				args->token.token_len);
 }
@@ -68,8 +75,8 @@ ck_hello_status cks_judge(const struct cks_options *options, struct cks_token *t
 	}
 	if (cks_judge_wants_tls(options, fd)) {
 		snprintf(why, CK_WHY_SIZE,
-			 "the server admits only clients that use TLS; set CRICKET_TLS_CA, or "
-			 "CRICKET_TLS_PIN");
+			 "the server admits only clients that use TLS; run cricket login, or set "
+			 "CRICKET_TLS_PIN or CRICKET_TLS_CA");
 		return CK_HELLO_DENIED;
 	}
 	return admits(options, token, fd, args, why) ? CK_HELLO_OK : CK_HELLO_DENIED;

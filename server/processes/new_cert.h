@@ -6,7 +6,8 @@
 
 #include <stddef.h>
 
-/* Make them in @folder for these @names (none: this host's), and print how to use them. -errno, printed on stderr. */
+/* Make them in @folder for these @names (none: this host's), and print how to use them; a key that is there is kept. -errno,
+ * printed on stderr. */
 int cks_new_cert(const char *folder, char *const *names, size_t count);
 
 #endif

@@ -488,9 +488,58 @@ def test_new_cert_prints_what_both_ends_need(tmp_path, app):
         assert pin_of(server) == pin
         for trust in ({"CRICKET_TLS_PIN": pin}, {"CRICKET_TLS_CA": str(files[0])}):
             computes(run([app("vector_add")], client_env(server.address("tcp"), **trust)))
-    again = run([SERVER, "--new-cert", tmp_path / "tls"], clean_env())
-    assert again.status == 2 and "key.pem: File exists" in again.err
     assert run([SERVER, "--new-cert", tmp_path / "more", "not a name"], clean_env()).status == 2
+
+
+def new_cert(folder, *names):
+    return run([SERVER, "--new-cert", folder, *names], clean_env())
+
+
+def test_a_new_certificate_for_the_same_key_keeps_the_pin(tmp_path, app):
+    folder = tmp_path / "tls"
+    first = new_cert(folder, "127.0.0.1").out
+    old, key = (folder / "cert.pem").read_bytes(), (folder / "key.pem").read_bytes()
+    pin = first.partition("CRICKET_TLS_PIN=")[2].strip()
+    with serving(tmp_path / "server", (folder / "cert.pem", folder / "key.pem")) as server:
+        again = new_cert(folder, "127.0.0.1", "gpuhost").out
+        assert again.partition("CRICKET_TLS_PIN=")[2].strip() == pin and "the pin is as before" in again
+        assert (folder / "cert.pem").read_bytes() != old and (folder / "key.pem").read_bytes() == key
+        assert sorted(p.name for p in folder.iterdir()) == ["cert.pem", "key.pem"]
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "SIGHUP" in server.log(), 10, "the signal arrives")
+        computes(run([app("vector_add")], client_env(server.address("tcp"), CRICKET_TLS_PIN=pin)))
+
+
+def test_new_cert_replaces_no_certificate_that_it_could_not_make(tmp_path, authority, files):
+    folder = tmp_path / "tls"
+    folder.mkdir()
+    for name, source in (("cert.pem", files[0]), ("key.pem", files[1])):        # an authority has signed it
+        (folder / name).write_bytes(source.read_bytes())
+        (folder / name).chmod(0o600)
+    before = (folder / "cert.pem").read_bytes()
+    done = new_cert(folder, "gpuhost")
+    assert done.status == 2 and "cert.pem" in done.err and (folder / "cert.pem").read_bytes() == before
+    (folder / "key.pem").unlink()                                               # a certificate without its key
+    done = new_cert(folder, "gpuhost")
+    assert done.status == 2 and "cert.pem: File exists" in done.err and not (folder / "key.pem").exists()
+    (folder / "cert.pem").unlink()
+    (folder / "key.pem").write_text("no key\n")
+    (folder / "key.pem").chmod(0o600)
+    done = new_cert(folder, "gpuhost")
+    assert done.status == 2 and "key.pem" in done.err and not (folder / "cert.pem").exists()
+    (folder / "key.pem").chmod(0o644)
+    assert "other users can read" in new_cert(folder, "gpuhost").err
+
+
+def test_a_list_of_pins_lets_a_key_be_replaced(tmp_path, secure, authority, app):
+    """Before and after the change of the server's key, with the same pins."""
+    pin, other = pin_of(secure), "sha256:" + "0" * 64
+    for pins in (f"{other},{pin}", f"{pin.upper().replace('SHA', 'sha')},{other}", f" {other} , {pin}"):
+        computes(run([app("vector_add")], client_env(secure.address("tcp"), CRICKET_TLS_PIN=pins)))
+    for pins, words in ((f"{other},{other[:-1]}1", "not the one of CRICKET_TLS_PIN"), (f"{pin},", None), (f"{pin},sha256:12", "not a pin"),
+                        (",", "not a pin"), (f"{pin}{pin}", "not a pin")):
+        result = run([app("vector_add")], client_env(secure.address("tcp"), CRICKET_TLS_PIN=pins))
+        refused(result, words) if words else computes(result)
 
 
 # --- the command
@@ -503,7 +552,8 @@ def cricket(env, *words, stdin=""):
 def test_a_configuration_file_says_whom_to_trust(tmp_path, secure, authority):
     (tmp_path / "cricket").mkdir()
     home = clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="60")
-    for key, variable, value in (("tls-pin", "CRICKET_TLS_PIN", pin_of(secure)), ("tls-ca", "CRICKET_TLS_CA", authority.ca)):
+    for key, variable, value in (("tls-pin", "CRICKET_TLS_PIN", pin_of(secure)),
+                                 ("tls-pin", "CRICKET_TLS_PIN", ",".join([f"sha256:{i:064}" for i in range(5)] + [pin_of(secure)])), ("tls-ca", "CRICKET_TLS_CA", authority.ca)):
         (tmp_path / "cricket" / "config").write_text(f"[lab]\naddress = {secure.address('tcp')}\n{key} = {value}\n")
         done = cricket(home, "check", "lab")
         assert done.returncode == 0, done.stdout + done.stderr
