@@ -1,10 +1,13 @@
 /*
  * command/main.c - `cricket COMMAND ...`: the list of subcommands; see command.h.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "command/command.h"
+#include "util/spelling.h"
+#include "util/util.h"
 
 #define SERVER_OPTION "  -s, --server SERVER   a name of `cricket servers`, or an address\n"
 #define GPU_OPTIONS                                                                                \
@@ -20,7 +23,7 @@
 	"or\n"                                                                                     \
 	"                        on the servers if there are several (auto, the default)\n"
 
-static const struct ckx_command commands[] = {
+static const struct ckx_command programs[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
 	 GPU_OPTIONS
 	 "  -p, --profile FILE    write a timeline of calls, messages and GPU work for Perfetto\n",
@@ -29,17 +32,34 @@ static const struct ckx_command commands[] = {
 	 GPU_OPTIONS
 	 "  -f, --format FORMAT   sh (default), fish, or plain (NAME=VALUE, for files)\n",
 	 ckx_env},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct ckx_command connection[] = {
+	{"login", "[OPTION]... [SERVER]", "Store the token of a server, read from standard input.",
+	 "  -r, --remove          remove the token\n"
+	 "  -i, --install[=PREFIX]\n"
+	 "                        install the client of the server's release, below ~/.local or\n"
+	 "                        PREFIX\n",
+	 ckx_login},
 	{"check", "[--json] [SERVER]",
 	 "Test a server step by step, and explain what to do if a step fails.",
 	 SERVER_OPTION "  -j, --json            as JSON\n", ckx_check},
+	{"servers", "[--json] [--state] [SERVER]",
+	 "List the servers of the configuration files, or the state of servers.",
+	 "  -s, --server SERVER   show the state of these servers: names, addresses, a list,\n"
+	 "                        srv:NAME or file:/PATH\n"
+	 "  -t, --state           show the state of all configured servers\n"
+	 "  -j, --json            as JSON\n",
+	 ckx_servers},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct ckx_command sessions[] = {
 	{"status", "[--json | --watch] [SERVER]", "List the sessions of a server on this host.",
 	 SERVER_OPTION "  -j, --json            as JSON\n"
 		       "  -w, --watch           repeat every second, with rates\n",
 	 ckx_status},
-	{"metrics", "[--identities] [SERVER]",
-	 "Print the state of a server on this host as metrics for Prometheus.",
-	 SERVER_OPTION "  -i, --identities      include sessions and memory of each identity\n",
-	 ckx_metrics},
 	{"top", "[SERVER]", "Show the sessions of a server on this host live.", SERVER_OPTION,
 	 ckx_top},
 	{"suspend", "[-s SERVER] SESSION", "Move a session's GPU memory into host memory.",
@@ -55,52 +75,124 @@ static const struct ckx_command commands[] = {
 	 ckx_session},
 	{"move", "[-s SERVER] SESSION ADDRESS [VIA]", "Move a session to another server, over ssh.",
 	 SERVER_OPTION, ckx_move},
-	{"drain", "[-s SERVER] [TIME]", "Let a server stop when its sessions have ended.",
-	 SERVER_OPTION, ckx_session},
-	{"trace", "FILE", "Convert a file of CRICKET_TRACE for Perfetto.", NULL, ckx_trace},
-	{"servers", "[--json] [--state] [SERVER]",
-	 "List the servers of the configuration files, or the state of servers.",
-	 "  -s, --server SERVER   show the state of these servers: names, addresses, a list,\n"
-	 "                        srv:NAME or file:/PATH\n"
-	 "  -t, --state           show the state of all configured servers\n"
-	 "  -j, --json            as JSON\n",
-	 ckx_servers},
-	{"login", "[OPTION]... [SERVER]", "Store the token of a server, read from standard input.",
-	 "  -r, --remove          remove the token\n"
-	 "  -i, --install[=PREFIX]\n"
-	 "                        install the client of the server's release, below ~/.local or\n"
-	 "                        PREFIX\n",
-	 ckx_login},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 
-static int help(void)
+static const struct ckx_command service[] = {
+	{"drain", "[-s SERVER] [TIME]", "Let a server stop when its sessions have ended.",
+	 SERVER_OPTION, ckx_session},
+	{"metrics", "[--identities] [SERVER]",
+	 "Print the state of a server on this host as metrics for Prometheus.",
+	 SERVER_OPTION "  -i, --identities      include sessions and memory of each identity\n",
+	 ckx_metrics},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct ckx_command files[] = {
+	{"trace", "FILE", "Convert a file of CRICKET_TRACE for Perfetto.", NULL, ckx_trace},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static const struct {
+	const char *title;
+	const struct ckx_command *commands;
+} groups[] = {
+	{"Programs on the GPUs of a server", programs},
+	{"Connecting to a server", connection},
+	{"Sessions of a server on this host", sessions},
+	{"The service", service},
+	{"Files", files},
+};
+
+/* The command called @name, or NULL. */
+static const struct ckx_command *find(const char *name)
+{
+	for (size_t i = 0; i < CK_ARRAY_SIZE(groups); i++) {
+		for (const struct ckx_command *c = groups[i].commands; c->name; c++) {
+			if (strcmp(c->name, name) == 0)
+				return c;
+		}
+	}
+	return NULL;
+}
+
+/* The command that somebody who wrote @name may have meant, or NULL. */
+static const struct ckx_command *nearest(const char *name)
+{
+	const struct ckx_command *best = NULL;
+	size_t least = strlen(name) > 4 ? CK_SPELLING_NEAR + 1 : CK_SPELLING_NEAR;
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(groups); i++) {
+		for (const struct ckx_command *c = groups[i].commands; c->name; c++) {
+			size_t distance = ck_spelling_distance(name, c->name);
+
+			if (distance < least) {
+				least = distance;
+				best = c;
+			}
+		}
+	}
+	return best;
+}
+
+static int refuse(const char *name)
+{
+	const struct ckx_command *meant = nearest(name);
+
+	if (meant)
+		ckx_error("there is no command %s; did you mean %s? `cricket --help` lists all",
+			  name, meant->name);
+	else
+		ckx_error("there is no command %s; `cricket --help` lists all", name);
+	return CKX_USAGE;
+}
+
+static int help_all(void)
 {
 	printf("Usage: cricket COMMAND [ARGUMENT]...\n"
-	       "Use the GPUs of another machine.\n\nCommands:\n");
-	for (const struct ckx_command *c = commands; c->name; c++)
-		printf("  %-11s %s\n", c->name, c->purpose);
-	printf("\nSee `cricket COMMAND --help` and cricket(1) for details.\n");
+	       "Use the GPUs of another machine.\n");
+	for (size_t i = 0; i < CK_ARRAY_SIZE(groups); i++) {
+		printf("\n%s:\n", groups[i].title);
+		for (const struct ckx_command *c = groups[i].commands; c->name; c++)
+			printf("  %-11s %s\n", c->name, c->purpose);
+	}
+	printf("\nSee `cricket help COMMAND` and cricket(1) for details.\n");
 	return CKX_OK;
+}
+
+static int help(const char *name)
+{
+	const struct ckx_command *c = name ? find(name) : NULL;
+
+	return !name ? help_all() : c ? ckx_help(c) : refuse(name);
+}
+
+static bool is(const char *word, const char *full, const char *letter)
+{
+	return word && (strcmp(word, full) == 0 || strcmp(word, letter) == 0);
 }
 
 int main(int argc, char **argv)
 {
-	const char *name = argc > 1 ? argv[1] : "--help";
+	const struct ckx_command *c;
+	char own[32];
 
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-		return argc > 1 ? help() : (help(), CKX_USAGE);
-	if (strcmp(name, "--version") == 0) {
+	if (argc < 2)
+		return help_all(), CKX_USAGE;
+	if (is(argv[1], "--help", "-h"))
+		return help_all();
+	if (strcmp(argv[1], "help") == 0)
+		return help(argv[2]);
+	if (is(argv[1], "--version", "-V")) {
 		printf("cricket %s\n", CK_RELEASE);
 		return CKX_OK;
 	}
-	for (const struct ckx_command *c = commands; c->name; c++) {
-		if (strcmp(c->name, name) != 0)
-			continue;
-		if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
-			return ckx_help(c);
-		return c->run(c, argc - 1, argv + 1);
-	}
-	ckx_error("there is no command %s; `cricket --help` lists all", name);
-	return CKX_USAGE;
+	c = find(argv[1]);
+	if (!c)
+		return refuse(argv[1]);
+	if (is(argv[2], "--help", "-h"))
+		return ckx_help(c);
+	snprintf(own, sizeof(own), "cricket: %s", c->name); /* getopt's lines begin with it */
+	argv[1] = own;
+	return c->run(c, argc - 1, argv + 1);
 }

@@ -32,7 +32,8 @@ int ckx_help(const struct ckx_command *command)
 
 int ckx_usage(const struct ckx_command *command)
 {
-	ckx_error("usage: cricket %s %s", command->name, command->arguments);
+	ckx_error("usage: cricket %s %s; see `cricket %s --help`", command->name,
+		  command->arguments, command->name);
 	return CKX_USAGE;
 }
 

@@ -10,10 +10,8 @@
 #include <unistd.h>
 
 #include "util/env.h"
+#include "util/spelling.h"
 #include "util/util.h"
-
-#define CK_NAME_MAX 48
-#define CK_NEAR 2 /* letters that differ in a slip of the keyboard */
 
 /* Variables of Cricket that are not in the table: kernel-loader's, which is another program, and the tests'. */
 static const char *const others[] = {"CRICKET_LOADER_", "CRICKET_TEST_"};
@@ -29,29 +27,6 @@ static const struct {
 
 };
 
-/* Letters to insert, remove or replace between two names (Levenshtein), or more than CK_NEAR. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t row[CK_NAME_MAX + 1], n = strlen(a), m = strlen(b);
-
-	if (n > CK_NAME_MAX || m > CK_NAME_MAX)
-		return CK_NEAR + 1;
-	for (size_t j = 0; j <= m; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= n; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= m; j++) {
-			size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			row[j] = ck_min(replaced, ck_min(row[j], row[j - 1]) + 1);
-		}
-	}
-	return row[m];
-}
-
 static bool begins(const char *text, const char *with)
 {
 	return strncmp(text, with, strlen(with)) == 0;
@@ -61,10 +36,11 @@ static bool begins(const char *text, const char *with)
 static const char *nearest(const char *name)
 {
 	const char *best = NULL;
-	size_t least = CK_NEAR + 1;
+	size_t least = CK_SPELLING_NEAR + 1;
 
 	for (const struct ck_env_row *row = ck_env_table(); row->name; row++) {
-		size_t d = begins(row->name, "CUDA_") ? CK_NEAR + 1 : distance(name, row->name);
+		size_t d = begins(row->name, "CUDA_") ? CK_SPELLING_NEAR + 1
+						      : ck_spelling_distance(name, row->name);
 
 		if (d < least) {
 			least = d;

@@ -115,9 +115,28 @@ def test_env_quotes_for_a_shell(home, shell):
     (["run"], 2), (["run", "-x", "true"], 2), (["run", "-g", "x", "true"], 2), (["run", "-g", "1", "-d", "0", "true"], 2),
     (["run", "-m", "many", "true"], 2), (["run", "-m", "0", "true"], 2), (["run", "-w", "long", "true"], 2),
     (["env", "-f", "csh"], 2), (["env", "more"], 2), (["nothing"], 2), ([], 2), (["--help"], 0), (["--version"], 0),
-    (["run", "--help"], 0), (["login"], 2), (["servers", "one", "more"], 2), (["servers", "--nothing"], 2)])
+    (["run", "--help"], 0), (["help"], 0), (["help", "run"], 0), (["help", "nothing"], 2), (["-V"], 0), (["-h"], 0), (["login"], 2), (["servers", "one", "more"], 2), (["servers", "--nothing"], 2)])
 def test_wrong_arguments(home, words, status):
     assert cricket(home, *words).returncode == status
+
+
+def test_help_and_errors_lead_on(home):
+    whole = cricket(home, "--help").stdout
+    assert [line for line in whole.splitlines() if line.endswith(":")] == [
+        "Programs on the GPUs of a server:", "Connecting to a server:", "Sessions of a server on this host:", "The service:", "Files:"]
+    assert cricket(home, "help").stdout == cricket(home, "-h").stdout == whole
+    assert cricket(home, "help", "run").stdout == cricket(home, "run", "--help").stdout
+    assert cricket(home, "-V").stdout == cricket(home, "--version").stdout
+    for wrong, meant in (("rum", "run"), ("chekc", "check"), ("longin", "login"), ("stat", None), ("x", None)):
+        done = cricket(home, wrong)
+        assert done.returncode == 2 and "`cricket --help` lists all" in done.stderr
+        assert (f"did you mean {meant}?" in done.stderr) if meant else "did you mean" not in done.stderr
+    done = cricket(home, "run", "-z")
+    assert done.stderr.splitlines()[0] == "cricket: run: invalid option -- 'z'" and "see `cricket run --help`" in done.stderr
+    for command in commands_of(home):
+        done = cricket(home, command, "--no-such-option")
+        assert done.returncode == 2 and f"`cricket {command} --help`" in done.stderr, done.stderr
+        assert all(line.startswith("cricket: ") for line in done.stderr.splitlines())
 
 
 # --- servers, login
@@ -253,8 +272,7 @@ COMPLETION = ROOT / "command" / "completion"
 
 
 def commands_of(home):
-    lines = cricket(home, "--help").stdout.split("Commands:")[1].splitlines()
-    return [line.split()[0] for line in lines if line.startswith("  ")]
+    return re.findall(r"^  (\w+) ", cricket(home, "--help").stdout, re.M)
 
 
 @pytest.mark.parametrize("shell", ["cricket.bash", "cricket.fish", "_cricket"])
