@@ -40,24 +40,13 @@ static int failed(const char *what, const char *path)
 	return ret;
 }
 
-/* With all folders above it. */
 static int make_folder(const char *path)
 {
-	char part[CKX_PATH];
-	bool last;
+	int ret = ckx_place_make(path);
 
-	snprintf(part, sizeof(part), "%s", path);
-	for (char *end = part; end;) {
-		end = strchr(end + 1, '/');
-		last = !end;
-		if (end)
-			*end = '\0';
-		if (mkdir(part, 0755) < 0 && errno != EEXIST)
-			return failed("making", part);
-		if (!last)
-			*end = '/';
-	}
-	return 0;
+	if (ret < 0)
+		ckx_error("making %s: %s", path, strerror(-ret));
+	return ret;
 }
 
 static int find_place(const char *prefix, struct place *p)

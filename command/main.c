@@ -32,6 +32,13 @@ static const struct ckx_command programs[] = {
 	 GPU_OPTIONS
 	 "  -f, --format FORMAT   sh (default), fish, or plain (NAME=VALUE, for files)\n",
 	 ckx_env},
+	{"jupyter", "[OPTION]...",
+	 "Make a Jupyter kernel whose notebooks use the GPUs of a server.",
+	 GPU_OPTIONS
+	 "      --name NAME       the kernel's name (default cricket)\n"
+	 "      --python PROGRAM  the Python that has ipykernel (default python3)\n"
+	 "      --prefix DIR      install below DIR/share/jupyter, as for an environment\n",
+	 ckx_jupyter},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "command/command.h"
@@ -74,4 +75,23 @@ int ckx_place_own(const char *name, char out[CKX_PATH])
 		return -ENOENT;
 	n = snprintf(out, CKX_PATH, "%s/.config/cricket/%s", home, name);
 	return n < CKX_PATH ? 0 : -ENAMETOOLONG;
+}
+
+int ckx_place_make(const char *path)
+{
+	char part[CKX_PATH];
+	char *end = part;
+
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+		return -ENAMETOOLONG;
+	do {
+		end = strchr(end + 1, '/');
+		if (end)
+			*end = '\0';
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		if (end)
+			*end = '/';
+	} while (end);
+	return 0;
 }

@@ -16,6 +16,9 @@ int ckx_place_library(char out[CKX_PATH]);
  * home; nothing is printed. */
 int ckx_place_own(const char *name, char out[CKX_PATH]);
 
+/* Make the folder @path, with all folders above it. -errno. */
+int ckx_place_make(const char *path);
+
 #define CKX_SYSTEM_CONFIG "/etc/cricket/client.conf"
 
 #endif

@@ -6,7 +6,7 @@ _cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
 
 _cricket() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
-	local commands="run env check status metrics top suspend resume end checkpoint restore move drain trace servers login"
+	local commands="run env jupyter check status metrics top suspend resume end checkpoint restore move drain trace servers login"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
@@ -37,6 +37,7 @@ _cricket() {
 	case $command:$word in
 	run:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --profile --help" ;;
 	env:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --format --help" ;;
+	jupyter:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --name --python --prefix --help" ;;
 	check:-*) i="--server --json --help" ;;
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;

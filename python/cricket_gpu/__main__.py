@@ -1,9 +1,12 @@
-"""`python3 -m cricket_gpu ARGUMENT...` is `cricket ARGUMENT...`; and `jupyter install` makes a kernel."""
+"""`python3 -m cricket_gpu ARGUMENT...` is `cricket ARGUMENT...`; kernels that it makes for Jupyter run with this Python."""
 import os
 import sys
 
-from . import command, jupyter
+from . import program
 
-if sys.argv[1:3] == ["jupyter", "install"]:
-    sys.exit(jupyter.install(sys.argv[3:]))
-os.execv(command(), ["cricket", *sys.argv[1:]])
+words = sys.argv[1:]
+if words[:2] == ["jupyter", "install"]:
+    del words[1]
+if words[:1] == ["jupyter"]:
+    words[1:1] = ["--python", sys.executable]
+os.execv(program(), ["cricket", *words])
