@@ -132,6 +132,17 @@ int ck_holders_check(const char *text, size_t size, unsigned int *line)
 	return s.wrong ? -EINVAL : 0;
 }
 
+bool ck_holders_has(const char *text, const char *name)
+{
+	struct holder holder;
+	char one[256];
+	bool whole, found = false;
+
+	while (!found && next_line(&text, one, &whole))
+		found = whole && parse_line(one, &holder) && strcmp(holder.name, name) == 0;
+	return found;
+}
+
 bool ck_holders_find(const char *text, const void *bytes, size_t size, time_t now,
 		     char name[CK_HOLDER_NAME])
 {

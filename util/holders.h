@@ -32,6 +32,9 @@ int ck_holders_check(const char *text, size_t size, unsigned int *line);
 bool ck_holders_find(const char *text, const void *bytes, size_t size, time_t now,
 		     char name[CK_HOLDER_NAME]);
 
+/* Has any line of @text, which has been checked, a token of @name? */
+bool ck_holders_has(const char *text, const char *name);
+
 /* May @size bytes of @text be a name? */
 bool ck_holders_is_name(const char *text, size_t size);
 

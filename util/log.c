@@ -147,27 +147,31 @@ static int log_fd(void)
 	return (int)ck_env_long("CRICKET_LOG_FD");
 }
 
-/* "+time " into @out. */
+/* "+time " into @out, or the date and time of a server's line. */
 static int put_time(char *out, size_t room)
 {
 	int64_t us = elapsed_us();
 	int64_t seconds = us / 1000000;
+	char now[CK_LOG_TIME_SIZE];
 
+	if (plain)
+		return ck_log_time(now, 6), snprintf(out, room, "%s ", now);
 	return snprintf(out, room, "+%02d:%02d:%02d.%06d ", (int)(seconds / 3600),
 			(int)(seconds / 60 % 60), (int)(seconds % 60), (int)(us % 1000000));
 }
 
 /*
- * Write "cricket: LEVEL: " into line (it always fits), or a server's head, with a priority for journald; returns its length.
- * With @details the head has time and pid too.
+ * Write "cricket: LEVEL: " into line (it always fits), or a server's head, with a priority for journald, which notes the time by
+ * itself; returns its length. With @details the head has time and pid too.
  */
 static size_t put_head(char *line, enum ck_log_level level, bool details)
 {
 	int n = (int)ck_log_priority(line, log_fd(), (int)level);
+	bool journal = n > 0;
 
 	if (!plain)
 		n += snprintf(line + n, LINE_SIZE - (size_t)n, "cricket: ");
-	if (plain || details)
+	if ((plain && !journal) || details)
 		n += put_time(line + n, LINE_SIZE - (size_t)n);
 	if (details)
 		n += snprintf(line + n, LINE_SIZE - (size_t)n, "[%d] ", (int)getpid());

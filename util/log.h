@@ -7,13 +7,13 @@
  *
  * A line is one write(2), so lines of several processes do not mix:
  *     cricket: WARNING: message
- * A server's log is its own, and has the time instead of that first word:
- *     +00:00:00.000006 INFO:  message
+ * A server's log is its own, and has date and time, in UTC, instead of that first word, unless journald notes them:
+ *     2026-11-28T14:51:02.123456Z INFO:  message
  * With CRICKET_LOG_DROP=1, which servers set, a line never waits for room in a pipe: it is dropped, and the
  * next that is written says how many were. Repeated lines, above debug, are counted instead of written
  * (log_limit.h), and summarised by a later line or by ck_log_tend.
  *
- * The time counts from the first line of the process (a forked child goes on counting). When any
+ * A client's time counts from the first line of the process (a forked child goes on counting). When any
  * part logs at debug or trace, each line has the time, and the pid follows it. errno is kept and %m works. No lock is
  * held at any time, so that a fork in another thread is harmless.
  */
@@ -53,7 +53,7 @@ struct ck_log {
  */
 int ck_log_default(const char *level);
 
-/* Lines begin with the time alone. For servers, at the start of main. */
+/* Lines begin with date and time alone. For servers, at the start of main. */
 void ck_log_plain(void);
 
 /* Is @spec a level, or a list of PART:LEVEL, as CRICKET_LOG takes it? -EINVAL: an unknown level. */

@@ -44,22 +44,45 @@ static size_t put_character(char *out, size_t *used, const char *text, size_t si
 	return n;
 }
 
+static int days_of_month(int year, int month)
+{
+	static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+	return days[month] + (month == 1 && leap);
+}
+
+size_t ck_log_time(char out[CK_LOG_TIME_SIZE], int digits)
+{
+	struct timespec now;
+	int year = 1970, month = 0, part, second;
+	int64_t days;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	days = now.tv_sec / 86400;
+	second = (int)(now.tv_sec % 86400);
+	part = (int)(digits == 3 ? now.tv_nsec / 1000000 : now.tv_nsec / 1000);
+	while (days >= days_of_month(year, month)) {
+		days -= days_of_month(year, month);
+		month = (month + 1) % 12;
+		year += month == 0;
+	}
+	return (size_t)snprintf(out, CK_LOG_TIME_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%0*dZ", year,
+				month + 1, (int)days + 1, second / 3600, second / 60 % 60,
+				second % 60, digits, part);
+}
+
 size_t ck_log_json(char out[CK_LOG_JSON_SIZE], const char *level, const char *part,
 		   const char *message, size_t size)
 {
-	struct timespec now;
-	struct tm parts;
-	char day[32];
+	char time[CK_LOG_TIME_SIZE];
 	size_t used, at = 0;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &parts);
-	strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &parts);
-	used = (size_t)snprintf(
-		out, CK_LOG_JSON_SIZE,
-		"{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"part\":\"%.32s\",\"pid\":%d,"
-		"\"message\":\"",
-		day, (int)(now.tv_nsec / 1000000), level, part, (int)getpid());
+	ck_log_time(time, 3);
+	used = (size_t)snprintf(out, CK_LOG_JSON_SIZE,
+				"{\"time\":\"%s\",\"level\":\"%s\",\"part\":\"%.32s\",\"pid\":%d,"
+				"\"message\":\"",
+				time, level, part, (int)getpid());
 	while (at < size && used + CK_TAIL + 4 <= CK_LOG_JSON_SIZE)
 		at += put_character(out, &used, message + at, size - at);
 	memcpy(out + used, "\"}\n", 3);

@@ -9,11 +9,18 @@
 #include <stddef.h>
 
 #define CK_LOG_JSON_SIZE 4096 /* as many bytes as a pipe takes at once */
+#define CK_LOG_TIME_SIZE 64
 
 /* Is @format one that there is? */
 bool ck_log_format_known(const char *format);
 
 bool ck_log_is_json(void);
+
+/*
+ * Write the time now, in UTC, as RFC 3339 has it: 2026-11-28T14:51:02.123Z, with @digits (3 or 6) of the second's
+ * fraction. Returns its length. It takes no lock, as gmtime_r does.
+ */
+size_t ck_log_time(char out[CK_LOG_TIME_SIZE], int digits);
 
 /*
  * Write a line as an object: time, level, part, pid, message; a long message is cut. Bytes that are no UTF-8

@@ -155,8 +155,10 @@ static int refuse_file(const char *what, const char *path, char why[CK_TLS_WHY])
 
 	snprintf(reason, sizeof(reason), "%s",
 		 access(path, R_OK) < 0 ? strerror(errno)
-		 : text			? text
-					: "not PEM");
+		 : !text || ERR_GET_LIB(error) == ERR_LIB_PEM ||
+				 ERR_GET_REASON(error) == ERR_R_PEM_LIB
+			 ? "not in PEM form, or damaged"
+			 : text);
 	snprintf(why, CK_TLS_WHY, "%s %.120s: %s", what, path, reason);
 	return -EINVAL;
 }

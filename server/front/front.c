@@ -78,6 +78,15 @@ static void serve(struct front *f, const int fds[2])
 	close_both(fds);
 }
 
+static void answer(char kind, const char *why)
+{
+	char text[CK_TLS_WHY + 1];
+
+	snprintf(text, sizeof(text), "%c%s", kind, why);
+	if (send(CK_FRONT_CONTROL, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		ck_debug("TLS: no answer to the supervisor: %m");
+}
+
 static void reload(struct front *f)
 {
 	char why[CK_TLS_WHY], pin[CK_TLS_PIN];
@@ -85,12 +94,14 @@ static void reload(struct front *f)
 
 	if (ck_tls_create_server(&f->files, &tls, why) < 0) {
 		ck_err("TLS: the files cannot be used, and the earlier ones stay in use: %s", why);
+		answer(CK_FRONT_STAYS, why);
 		return;
 	}
 	ck_tls_destroy(f->tls);
 	f->tls = tls;
 	if (ck_tls_own_pin(tls, pin))
 		ck_info("TLS: certificate and key are read again; the key's pin is %s", pin);
+	answer(CK_FRONT_RELOAD, "");
 }
 
 static void log_report(const struct front *f)

@@ -15,6 +15,8 @@
 /* From the supervisor: with two descriptors, a connection and the relay's end of a pair; read the files again. */
 #define CK_FRONT_CONNECTION 'C'
 #define CK_FRONT_RELOAD 'L'
+/* The answer to CK_FRONT_RELOAD is itself, or this and why the earlier files stay in use. */
+#define CK_FRONT_STAYS 'S'
 
 /* @files: certificate, key, and authorities or NULL. Returns the exit status. */
 int cks_front_main(char **files);

@@ -136,7 +136,8 @@ int cks_client_files_main(const char *folder)
 	if (ret < 0)
 		return 1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is lost with it */
-	alarm(CK_WHOLE_S);		  /* however slowly the client takes it */
+	signal(SIGALRM, SIG_DFL);
+	alarm(CK_WHOLE_S); /* however slowly the client takes it */
 	ck_chan_timeout(chan, CK_SILENCE_MS);
 	ret = serve(chan, folder ? folder : own_folder(own), &args);
 	xdr_free((xdrproc_t)xdr_ck_files_args, &args);

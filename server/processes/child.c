@@ -13,11 +13,13 @@
 
 #include "server/processes/child.h"
 #include "server/processes/messages.h"
+#include "server/processes/signals.h"
 
 void cks_child_signals(void)
 {
 	sigset_t none;
 
+	cks_signals_ignore();
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);
 	sigemptyset(&none);

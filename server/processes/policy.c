@@ -1,6 +1,7 @@
 /*
  * server/processes/policy.c - see policy.h. libconfig parses the file.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <libconfig.h>
@@ -13,12 +14,15 @@
 
 #include "server/processes/policy.h"
 #include "server/processes/policy_part.h"
+#include "server/processes/token.h"
 #include "util/util.h"
 
 #define CK_POLICY_MAX 1048576 /* bytes of the file */
 
 struct entry {
 	struct ck_hash key;
+	char *token; /* NULL: it is for a user or an address */
+	unsigned int line;
 	struct cks_terms terms;
 	uint32_t prefixes; /* a bit for each that it may use */
 };
@@ -91,17 +95,32 @@ static void key_of_address(struct cks_policy_reading *r, const config_setting_t 
 	cks_identity_key_of_address(plain, key);
 }
 
+static void key_of_token(struct cks_policy_reading *r, const config_setting_t *s, struct entry *e)
+{
+	const char *name = cks_policy_text(r, s);
+
+	if (!ck_holders_is_name(name, strlen(name)))
+		cks_policy_fail(r, s, "token: not a name of 1 to %d letters, digits and .-_@: %s",
+				CK_HOLDER_NAME - 1, name);
+	free(e->token);
+	e->token = strdup(name);
+	if (!e->token)
+		cks_policy_fail(r, s, "out of memory");
+	cks_identity_key_of_holder(name, &e->key);
+}
+
 /* Take whose entry it is; false: another key. */
-static bool take_name(struct cks_policy_reading *r, const config_setting_t *s, struct ck_hash *key)
+static bool take_name(struct cks_policy_reading *r, const config_setting_t *s, struct entry *e)
 {
 	const char *name = config_setting_name(s);
+	struct ck_hash *key = &e->key;
 
 	if (strcmp(name, "user") == 0)
 		key_of_user(r, s, key);
 	else if (strcmp(name, "address") == 0)
 		key_of_address(r, s, key);
 	else if (strcmp(name, "token") == 0)
-		cks_identity_key_of_holder(cks_policy_text(r, s), key);
+		key_of_token(r, s, e);
 	else
 		return false;
 	return true;
@@ -113,26 +132,28 @@ static void take_entry(struct cks_policy_reading *r, const config_setting_t *gro
 	struct entry *e = &policy->entries[policy->count];
 	int names = 0;
 
-	*e = (struct entry){.terms = policy->usual, .prefixes = policy->usual_prefixes};
+	*e = (struct entry){.terms = policy->usual,
+			    .prefixes = policy->usual_prefixes,
+			    .line = config_setting_source_line(group)};
+	policy->count++;
 	if (!config_setting_is_group(group))
 		cks_policy_fail(r, group, "identities: not a group, as in { token = \"alice\"; }");
 	for (int i = 0; !r->failed && i < config_setting_length(group); i++) {
 		const config_setting_t *s = config_setting_get_elem(group, (unsigned int)i);
 
-		if (take_name(r, s, &e->key))
+		if (take_name(r, s, e))
 			names++;
 		else if (!take_key(r, s, policy, &e->terms, &e->prefixes))
 			unknown(r, s);
 	}
 	if (names != 1)
 		cks_policy_fail(r, group, "an entry has one of token, user and address");
-	for (size_t i = 0; i < policy->count; i++) {
+	for (size_t i = 0; i + 1 < policy->count; i++) {
 		if (ck_hash_equal(&policy->entries[i].key, &e->key))
 			cks_policy_fail(r, group, "the identity has an entry already");
 	}
 	policy->weighted |= e->terms.weight != policy->usual.weight ||
 			    e->terms.priority != policy->usual.priority;
-	policy->count++;
 }
 
 static void take_entries(struct cks_policy_reading *r, const config_setting_t *list,
@@ -243,6 +264,8 @@ void cks_policy_free(struct cks_policy *policy)
 	if (!policy)
 		return;
 	cks_prefixes_free(&policy->prefixes);
+	for (size_t i = 0; i < policy->count; i++)
+		free(policy->entries[i].token);
 	free(policy->entries);
 	free(policy);
 }
@@ -302,7 +325,41 @@ bool cks_policy_timed(const struct cks_policy *policy)
 	return any;
 }
 
-int cks_policy_check(const char *path)
+const char *cks_policy_stranger(const struct cks_policy *policy, const struct cks_token *tokens,
+				size_t *at, unsigned int *line)
+{
+	while (*at < policy->count) {
+		const struct entry *e = &policy->entries[(*at)++];
+
+		*line = e->line;
+		if (e->token && !(tokens->named && ck_holders_has(tokens->text, e->token)))
+			return e->token;
+	}
+	return NULL;
+}
+
+/* Has @token_file the tokens of all entries? -errno, printed. */
+static int check_tokens(const struct cks_policy *policy, const char *path, const char *token_file)
+{
+	static struct cks_token tokens;
+	char why[CK_TOKEN_WHY];
+	int ret = cks_token_read(token_file, &tokens, why);
+	const char *stranger;
+	unsigned int line;
+	size_t at = 0;
+
+	if (ret < 0)
+		fprintf(stderr, "cricket-rpc-server: %s\n", why);
+
+	else if ((stranger = cks_policy_stranger(policy, &tokens, &at, &line)) != NULL)
+		fprintf(stderr, "cricket-rpc-server: %s:%u: token: %s has no token of %s\n", path,
+			line, token_file, stranger),
+			ret = -ENOENT;
+	explicit_bzero(&tokens, sizeof(tokens));
+	return ret;
+}
+
+int cks_policy_check(const char *path, const char *token_file)
 {
 	struct cks_policy *policy = NULL;
 	char why[CK_POLICY_WHY];
@@ -310,6 +367,8 @@ int cks_policy_check(const char *path)
 
 	if (ret < 0)
 		fprintf(stderr, "cricket-rpc-server: %s\n", why);
+	else if (policy && token_file)
+		ret = check_tokens(policy, path, token_file);
 	cks_policy_free(policy);
 	return ret;
 }

@@ -41,7 +41,15 @@ bool cks_policy_weighted(const struct cks_policy *policy);
 /* Do sessions of any identity end after some time? */
 bool cks_policy_timed(const struct cks_policy *policy);
 
-/* Is the file @path right? NULL: there is none. 0 or -errno, printed on stderr. */
-int cks_policy_check(const char *path);
+struct cks_token;
+
+/* The first entry from *@at on, counted from 0, for a token that @tokens does not have; NULL: there is none. *@at is then
+ * behind it, and *@line its line in the file. A secret without a name has none. */
+const char *cks_policy_stranger(const struct cks_policy *policy, const struct cks_token *tokens,
+				size_t *at, unsigned int *line);
+
+/* Is the file @path right, and does @token_file have the tokens of its entries? Both may be NULL: there is none. 0 or
+ * -errno, printed on stderr. */
+int cks_policy_check(const char *path, const char *token_file);
 
 #endif

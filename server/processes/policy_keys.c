@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cricket.h"
 #include "server/processes/limits.h"
 #include "server/processes/policy.h"
 #include "server/processes/policy_part.h"
@@ -224,17 +225,43 @@ static void set_m3_names(struct cks_policy_reading *r, const config_setting_t *s
 	t->m3_own = own_of(r, s);
 }
 
-/* Numbers or UUIDs: the driver knows which there are. */
+/* Can an entry of @size bytes name a device: a number, or the beginning of a UUID? */
+static bool may_be_gpu(const char *text, size_t size)
+{
+	static const char uuid[] = "0123456789abcdefABCDEF-";
+	bool gpu = size > 4 && memcmp(text, "GPU-", 4) == 0,
+	     mig = size > 4 && memcmp(text, "MIG-", 4) == 0;
+
+	if (gpu)
+		return strspn(text + 4, uuid) >= size - 4;
+	if (mig) /* MIG-GPU-UUID/1/0 too, as earlier drivers write it */
+		return strspn(text + 4, "0123456789abcdefABCDEFGPU-/") >= size - 4;
+	return size > 0 && size < 4 && strspn(text, "0123456789") >= size &&
+	       strtoul(text, NULL, 10) < CK_MAX_DEVICES;
+}
+
+/* The driver knows which devices there are. With an entry that can be none of them, or that comes twice, it would show
+ * a session fewer, or none. */
 static void set_gpus(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
 {
-	static const char allowed[] =
-		"0123456789,-/ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-	const char *text = cks_policy_text(r, s);
+	const char *text = cks_policy_text(r, s), *entry = text;
+	size_t size = strlen(text);
+	bool right = size < sizeof(t->gpus);
 
-	if (!*text || strlen(text) >= sizeof(t->gpus) || strspn(text, allowed) != strlen(text))
-		cks_policy_fail(r, s, "gpus: not a list as in \"0,1\"");
-	else
+	for (bool more = true; right && more; entry += size + 1) {
+		size = strcspn(entry, ",");
+		more = entry[size] == ',';
+		right = may_be_gpu(entry, size);
+		for (const char *at = text; right && at < entry; at += strcspn(at, ",") + 1)
+			right = strcspn(at, ",") != size || memcmp(at, entry, size) != 0;
+	}
+	if (right)
 		snprintf(t->gpus, sizeof(t->gpus), "%s", text);
+	else
+		cks_policy_fail(r, s,
+				"gpus: not a list of numbers or UUIDs, each once, as in \"0,1\" or "
+				"\"GPU-5d1f\": \"%s\"",
+				text);
 }
 
 static void set_features(struct cks_policy_reading *r, const config_setting_t *s,

@@ -1,6 +1,7 @@
 /*
  * server/processes/token.c - see token.h.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,15 +86,14 @@ bool cks_token_wanted(const char *file)
 	return file || (secret && *secret);
 }
 
-#define CK_REASON 384
-
 /* "FILE:LINE: what is wrong", or "FILE: why". */
-static const char *reason(const char *file, unsigned int line, int error, char out[CK_REASON])
+static const char *reason(const char *file, unsigned int line, int error, char out[CK_TOKEN_WHY])
 {
 	const char *why = strerror(-error);
 
 	if (line)
-		return snprintf(out, CK_REASON, "%.200s:%u: %s", file, line, CK_HOLDERS_WRONG), out;
+		return snprintf(out, CK_TOKEN_WHY, "%.200s:%u: %s", file, line, CK_HOLDERS_WRONG),
+		       out;
 	if (error == -ENODATA)
 		why = "it is empty";
 	else if (error == -EFBIG)
@@ -102,19 +102,25 @@ static const char *reason(const char *file, unsigned int line, int error, char o
 		why = "it was a list of named tokens, and is a single secret now: write the list "
 		      "again, "
 		      "or restart the server";
-	return snprintf(out, CK_REASON, "%.200s: %s", file, why), out;
+	return snprintf(out, CK_TOKEN_WHY, "%.200s: %s", file, why), out;
 }
 
-int cks_token_check(const char *file)
+int cks_token_read(const char *file, struct cks_token *token, char why[CK_TOKEN_WHY])
 {
-	struct cks_token token = {.known = false};
-	char why[CK_REASON];
 	unsigned int line;
-	int ret = file ? refresh(&token, file, &line) : 0;
+	int ret = refresh(token, file, &line);
 
 	if (ret < 0)
-		fprintf(stderr, "cricket-rpc-server: --token-file: %s\n",
-			reason(file, line, ret, why));
+		reason(file, line, ret, why);
+	return ret;
+}
+
+int cks_token_check(const char *file, char why[CK_TOKEN_WHY])
+{
+	struct cks_token token = {.known = false};
+	int ret = file ? cks_token_read(file, &token, why) : 0;
+
+	explicit_bzero(&token, sizeof(token));
 	return ret;
 }
 
@@ -122,7 +128,7 @@ bool cks_token_admits(struct cks_token *token, const char *file, const void *byt
 {
 	struct ck_hash ours, theirs;
 	const char *secret = token->text;
-	char why[CK_REASON];
+	char why[CK_TOKEN_WHY];
 	unsigned int line;
 	size_t n;
 	int ret;

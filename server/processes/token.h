@@ -32,8 +32,13 @@ struct cks_token {
  */
 bool cks_token_admits(struct cks_token *token, const char *file, const void *bytes, size_t size);
 
-/* At the start: is @file usable? NULL: there is none. -errno, printed on stderr. */
-int cks_token_check(const char *file);
+#define CK_TOKEN_WHY 384
+
+/* Read @file into @token, unless it is unchanged. -errno: @why is the reason. */
+int cks_token_read(const char *file, struct cks_token *token, char why[CK_TOKEN_WHY]);
+
+/* Is @file usable? NULL: there is none. -errno: @why is the reason. */
+int cks_token_check(const char *file, char why[CK_TOKEN_WHY]);
 
 /* Does the server have a token, so that an admitted token identifies a client? */
 bool cks_token_wanted(const char *file);

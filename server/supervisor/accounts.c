@@ -1,13 +1,16 @@
 /*
  * server/supervisor/accounts.c - see accounts.h.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "server/memory/account.h"
+#include "server/processes/options.h"
 #include "server/processes/policy.h"
+#include "server/processes/token.h"
 #include "server/supervisor/accounts.h"
 #include "util/log.h"
 
@@ -23,26 +26,45 @@ struct cks_account_row {
 };
 
 struct cks_accounts {
-	const char *path;
-	uint32_t seats;
+	const struct cks_options *options;
 	struct cks_policy *policy;
 	struct cks_account_row *rows;
 };
 
-static int read_policy(const char *path, struct cks_policy **out)
+/* An entry whose token does not exist applies to no one: its client may have lost the token, or the name is mistyped. */
+static void warn_of_strangers(const struct cks_options *o, const struct cks_policy *policy)
 {
-	char why[CK_POLICY_WHY];
-	int ret = cks_policy_read(path, out, why);
+	static struct cks_token tokens;
+	char why[CK_TOKEN_WHY];
+	const char *name;
+	unsigned int line;
+	size_t at = 0;
+
+	if (o->token_file && cks_token_read(o->token_file, &tokens, why) < 0)
+		return; /* whoever reads the tokens says so */
+	while (o->token_file && (name = cks_policy_stranger(policy, &tokens, &at, &line)) != NULL)
+		ck_warn("policy: %s:%u: %s has no token of %s: the entry applies to no one",
+			o->policy, line, o->token_file, name);
+	explicit_bzero(&tokens, sizeof(tokens));
+}
+
+static int read_policy(const struct cks_options *o, struct cks_policy **out,
+		       char why[CK_POLICY_WHY])
+{
+	int ret = cks_policy_read(o->policy, out, why);
 
 	if (ret < 0)
 		ck_err("policy: %s", why);
+	else
+		warn_of_strangers(o, *out);
 	return ret;
 }
 
-int cks_accounts_create(const char *path, uint32_t seats, struct cks_accounts **out)
+int cks_accounts_create(const struct cks_options *options, struct cks_accounts **out)
 {
 	struct cks_policy *policy;
-	int ret = read_policy(path, &policy);
+	char why[CK_POLICY_WHY];
+	int ret = read_policy(options, &policy, why);
 
 	*out = NULL;
 	if (ret < 0)
@@ -52,8 +74,7 @@ int cks_accounts_create(const char *path, uint32_t seats, struct cks_accounts **
 		cks_policy_free(policy);
 		return -ENOMEM;
 	}
-	(*out)->path = path;
-	(*out)->seats = seats;
+	(*out)->options = options;
 	(*out)->policy = policy;
 	return 0;
 }
@@ -78,10 +99,10 @@ void cks_accounts_destroy(struct cks_accounts *a)
 	free(a);
 }
 
-int cks_accounts_reload(struct cks_accounts *a)
+int cks_accounts_reload(struct cks_accounts *a, char why[CK_POLICY_WHY])
 {
 	struct cks_policy *policy;
-	int ret = read_policy(a->path, &policy);
+	int ret = read_policy(a->options, &policy, why);
 
 	if (ret < 0)
 		return ret;
@@ -137,7 +158,7 @@ static struct cks_account_row *open_account(struct cks_accounts *a, const struct
 		return NULL;
 	row->identity = *identity;
 	row->terms = *cks_policy_find(a->policy, identity);
-	row->fd = cks_account_create(&row->terms, a->seats, &row->account);
+	row->fd = cks_account_create(&row->terms, a->options->max_sessions, &row->account);
 	if (row->fd < 0) {
 		*error = row->fd;
 		free(row);

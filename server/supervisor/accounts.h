@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/processes/policy.h"
 #include "server/session/terms.h"
 #include "util/hash.h"
 
@@ -21,12 +22,13 @@ struct cks_seat {
 	uint32_t number;
 };
 
-/* @path: the policy file, which is read now; @seats: most sessions. -errno, logged. */
-int cks_accounts_create(const char *path, uint32_t seats, struct cks_accounts **out);
+/* The policy file, which is read now; @options live as long as the accounts. -errno, logged. */
+struct cks_options;
+int cks_accounts_create(const struct cks_options *options, struct cks_accounts **out);
 void cks_accounts_destroy(struct cks_accounts *accounts); /* accepts NULL */
 
-/* Read the file again. -errno, logged: then the policy stays as it was. */
-int cks_accounts_reload(struct cks_accounts *accounts);
+/* Read the file again. -errno, logged: then the policy stays as it was, and @why is the reason. */
+int cks_accounts_reload(struct cks_accounts *accounts, char why[CK_POLICY_WHY]);
 
 /* Do identities have different weights? Accepts NULL. */
 bool cks_accounts_weighted(const struct cks_accounts *accounts);

@@ -1,6 +1,7 @@
 /*
  * server/supervisor/audit.c - see audit.h.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,13 +26,20 @@ struct cks_audit {
 	unsigned int lost; /* events since then */
 };
 
-/* Without O_NONBLOCK, a pipe without a reader would stop the server. */
+/* Without O_NONBLOCK, a pipe without a reader would stop the server. A link may lead to another's file. */
 static int open_file(const char *path)
 {
 	int fd =
-		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+		open(path,
+		     O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW,
+		     0600);
 
 	return fd < 0 ? -errno : fd;
+}
+
+const char *cks_audit_reason(int error)
+{
+	return error == -ELOOP ? "it is a symbolic link" : strerror(-error);
 }
 
 int cks_audit_open(const char *path, bool required, struct cks_audit **out)
@@ -44,7 +52,7 @@ int cks_audit_open(const char *path, bool required, struct cks_audit **out)
 		return 0;
 	fd = open_file(path);
 	if (fd < 0) {
-		ck_err("audit log %s: %s", path, strerror(-fd));
+		ck_err("audit log %s: %s", path, cks_audit_reason(fd));
 		return fd;
 	}
 	a = calloc(1, sizeof(*a));
@@ -70,21 +78,22 @@ void cks_audit_close(struct cks_audit *a)
 	free(a);
 }
 
-void cks_audit_reopen(struct cks_audit *a)
+int cks_audit_reopen(struct cks_audit *a)
 {
 	int fd;
 
 	if (!a)
-		return;
+		return 0;
 	fd = open_file(a->path);
 	if (fd < 0) {
 		ck_err("audit log %s: %s; the file that was opened before is used", a->path,
-		       strerror(-fd));
-		return;
+		       cks_audit_reason(fd));
+		return fd;
 	}
 	close(a->fd);
 	a->fd = fd;
 	a->torn = false;
+	return 0;
 }
 
 /* --- writing */

@@ -30,7 +30,9 @@ int cks_audit_open(const char *path, bool required, struct cks_audit **out);
 void cks_audit_close(struct cks_audit *audit);
 
 /* Open the path again, which may be a new file by now. If that fails, the old one stays (logged). */
-void cks_audit_reopen(struct cks_audit *audit);
+int cks_audit_reopen(struct cks_audit *audit);
+/* An error of opening the log, -errno, in words. */
+const char *cks_audit_reason(int error);
 
 /* Record @event with the members of @fields, which it takes; NULL: none. */
 void cks_audit_event(struct cks_audit *audit, const char *event, json_t *fields);

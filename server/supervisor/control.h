@@ -25,6 +25,7 @@
 struct cks_audit;
 struct cks_options;
 struct cks_queue;
+struct cks_reload;
 struct cks_state;
 struct cks_suspender;
 struct cks_upgrade;
@@ -53,8 +54,9 @@ struct cks_server {
 	struct cks_away *away;
 	struct cks_audit *audit; /* NULL: none */
 	const struct cks_queue *queue;
-	uint64_t *drain;    /* set it to begin to drain, for so many seconds */
-	const char *driver; /* what --driver auto has become */
+	const struct cks_reload *files; /* what `reload` reads again */
+	uint64_t *drain;		/* set it to begin to drain, for so many seconds */
+	const char *driver;		/* what --driver auto has become */
 };
 
 struct cks_command {

@@ -7,6 +7,7 @@
 #include "server/processes/session_info.h"
 #include "server/supervisor/control.h"
 #include "server/supervisor/ctl.h"
+#include "server/supervisor/reload.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/travel.h"
 #include "server/supervisor/upgrade.h"
@@ -150,6 +151,17 @@ static json_t *end(struct cks_server *server, const json_t *request, struct cks_
 		       : cks_control_error("its worker does not respond");
 }
 
+/* As SIGHUP, but it answers: systemctl reload reports a wrong file to its caller. */
+static json_t *reload(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	char why[CK_RELOAD_WHY];
+
+	(void)request;
+	(void)asker;
+	return cks_reload_run(server->files, "reload", why) == 0 ? json_pack("{s:b}", "ok", 1)
+								 : cks_control_error("%s", why);
+}
+
 /* As SIGTERM with --drain; a second time it changes nothing. */
 static json_t *drain(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
@@ -214,6 +226,7 @@ const struct cks_command cks_commands[] = {
 	 .print = print_sessions,
 	 .for_users = true,
 	 .only_reads = true},
+	{.name = "reload", .arguments = "", .run = reload},
 	{.name = "drain", .arguments = "[time]", .run = drain, .print = print_drain},
 	{.name = "upgrade", .arguments = "", .run = upgrade, .print = print_upgrade},
 	{.name = "suspend",

@@ -58,19 +58,38 @@ static void deny(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	reply(fd, call, CK_FILES_DENIED, why);
 }
 
-static void give(struct cks_downloads *d, const char *folder, int fd, const struct cks_peeked *call)
+/* The number of downloads of @peer. *@place is a free one; CK_DOWNLOADS: none is. */
+static size_t find_place(const struct cks_downloads *d, const struct cks_peer *peer, size_t *place)
 {
-	int ret = -EAGAIN;
+	size_t served = 0;
 
-	for (size_t i = 0; ret == -EAGAIN && i < CK_DOWNLOADS; i++) {
-		if (d->list[i] == 0)
-			ret = start(folder, fd, &d->list[i]);
+	*place = CK_DOWNLOADS;
+	for (size_t i = 0; i < CK_DOWNLOADS; i++) {
+		if (d->list[i].pid == 0)
+			*place = i;
+		else
+			served += cks_peer_equal(&d->list[i].peer, peer);
 	}
-	if (ret == 0)
-		return;
-	if (ret != -EAGAIN)
+	return served;
+}
+
+static void give(struct cks_downloads *d, const char *folder, int fd, const struct cks_peer *peer,
+		 const struct cks_peeked *call)
+{
+	const char *why = "the server sends its files to others; try again later";
+	size_t place;
+	int ret;
+
+	if (find_place(d, peer, &place) >= CK_DOWNLOADS_OF_ONE) {
+		why = "the server is sending its files to this address already; try again later";
+	} else if (place < CK_DOWNLOADS) {
+		d->list[place].peer = *peer;
+		ret = start(folder, fd, &d->list[place].pid);
+		if (ret == 0)
+			return;
 		ck_err("starting a process for the client's files: %s", strerror(-ret));
-	reply(fd, call, CK_FILES_BUSY, "the server sends its files to others; try again later");
+	}
+	reply(fd, call, CK_FILES_BUSY, why);
 }
 
 void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int fd,
@@ -89,7 +108,7 @@ void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int f
 					     .token = {args.token.token_len, args.token.token_val}};
 
 		if (cks_judge(a->options, &a->token, fd, &hello, why) == CK_HELLO_OK)
-			give(d, a->options->client_files, fd, call);
+			give(d, a->options->client_files, fd, peer, call);
 		else
 			deny(a, fd, peer, call, why);
 	}
@@ -99,9 +118,9 @@ void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int f
 bool cks_downloads_ended(struct cks_downloads *d, pid_t pid)
 {
 	for (size_t i = 0; i < CK_DOWNLOADS; i++) {
-		if (d->list[i] != pid)
+		if (d->list[i].pid != pid)
 			continue;
-		d->list[i] = 0;
+		d->list[i].pid = 0;
 		return true;
 	}
 	return false;

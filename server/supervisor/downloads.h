@@ -10,10 +10,14 @@
 
 #include "server/supervisor/admit.h"
 
-#define CK_DOWNLOADS 4
+#define CK_DOWNLOADS 8
+#define CK_DOWNLOADS_OF_ONE 2 /* peer: slow ones cannot take the places of all others */
 
 struct cks_downloads {
-	pid_t list[CK_DOWNLOADS]; /* 0: free */
+	struct {
+		pid_t pid; /* 0: free */
+		struct cks_peer peer;
+	} list[CK_DOWNLOADS];
 };
 
 /* Serve or refuse the call in @bytes that @peer has sent on @fd; the caller closes @fd. */

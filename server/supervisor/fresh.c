@@ -81,9 +81,12 @@ bool cks_fresh_ended(struct cks_fresh_list *l, pid_t pid)
 	return l && (cks_downloads_ended(&l->downloads, pid) || cks_offers_ended(&l->offers, pid));
 }
 
-void cks_fresh_reload(struct cks_fresh_list *l)
+int cks_fresh_reload(struct cks_fresh_list *l, char why[CK_TOKEN_WHY])
 {
+	const char *file = l->admission.options->token_file;
+
 	l->admission.token.known = false;
+	return file ? cks_token_read(file, &l->admission.token, why) : 0;
 }
 
 void cks_fresh_drain(struct cks_fresh_list *l)

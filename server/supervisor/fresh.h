@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "server/processes/options.h"
+#include "server/processes/token.h"
 
 struct cks_audit;
 struct cks_away;
@@ -42,8 +43,8 @@ const struct cks_queue *cks_fresh_queue(const struct cks_fresh_list *list);
 /* A child has ended; false: it is none of these connections'. */
 bool cks_fresh_ended(struct cks_fresh_list *list, pid_t pid);
 
-/* Read the token file again, however little it seems to have changed. */
-void cks_fresh_reload(struct cks_fresh_list *list);
+/* Read the token file again, however little it seems to have changed. -errno: @why is the reason. */
+int cks_fresh_reload(struct cks_fresh_list *list, char why[CK_TOKEN_WHY]);
 
 /* Refuse new sessions from now on; connections of existing ones are still passed on. */
 void cks_fresh_drain(struct cks_fresh_list *list);

@@ -22,7 +22,7 @@ CK_LOG_DEFINE("server");
 
 #define BEGIN_MS 30000 /* for a front process to read its files */
 #define AGAIN_MS 1000  /* until another one is started, after one has ended */
-#define WORDS 512
+#define RELOAD_MS 5000 /* for it to read them again */
 
 struct cks_fronts {
 	const struct cks_options *options;
@@ -58,7 +58,7 @@ static int launch(struct cks_fronts *f)
 static int hear(struct cks_fronts *f, int ms)
 {
 	struct pollfd p = {.fd = f->control, .events = POLLIN};
-	char words[WORDS];
+	char words[CK_FRONT_WORDS];
 	ssize_t n = poll(&p, 1, ms) == 1 ? recv(f->control, words, sizeof(words) - 1, 0) : -1;
 
 	words[n > 0 ? n : 0] = '\0';
@@ -157,16 +157,48 @@ int cks_fronts_pass(struct cks_fronts *f, int fd, int *plain)
 						   : ret; /* its end has not been seen yet */
 }
 
-void cks_fronts_reload(struct cks_fronts *f)
+/* Its answer to CK_FRONT_RELOAD; other messages are from before. */
+static int hear_reload(struct cks_fronts *f, char why[CK_FRONT_WORDS])
 {
-	if (f && f->control >= 0 && send_now(f->control, CK_FRONT_RELOAD, NULL) < 0)
-		ck_err("TLS: certificate and key cannot be read again: %m");
+	int64_t until = ck_now_ms() + RELOAD_MS, left;
+	char words[CK_FRONT_WORDS];
+
+	while ((left = until - ck_now_ms()) > 0) {
+		struct pollfd p = {.fd = f->control, .events = POLLIN};
+		ssize_t n = poll(&p, 1, (int)left) == 1
+				    ? recv(f->control, words, sizeof(words) - 1, MSG_DONTWAIT)
+				    : -1;
+
+		if (n == 0 || (n < 0 && p.revents & (POLLERR | POLLHUP)))
+			break;
+		words[n > 0 ? n : 0] = '\0';
+		if (words[0] == CK_FRONT_RELOAD)
+			return 0;
+		if (words[0] == CK_FRONT_STAYS) {
+			snprintf(why, CK_FRONT_WORDS, "%s", words + 1);
+			return -EINVAL;
+		}
+	}
+	snprintf(why, CK_FRONT_WORDS, "the TLS process has not answered");
+	ck_err("TLS: certificate and key: %s", why);
+	return -ETIMEDOUT;
+}
+
+int cks_fronts_reload(struct cks_fronts *f, char why[CK_FRONT_WORDS])
+{
+	if (!f || f->control < 0) /* the next process reads them */
+		return 0;
+	if (send_now(f->control, CK_FRONT_RELOAD, NULL) == 0)
+		return hear_reload(f, why);
+	snprintf(why, CK_FRONT_WORDS, "the TLS process cannot be asked: %s", strerror(errno));
+	ck_err("TLS: certificate and key: %s", why);
+	return -EIO;
 }
 
 /* Why it has not even begun. */
 static void log_last_words(const struct cks_fronts *f)
 {
-	char words[WORDS];
+	char words[CK_FRONT_WORDS];
 	ssize_t n = recv(f->control, words, sizeof(words) - 1, MSG_DONTWAIT);
 
 	if (n < 0 &&

@@ -19,7 +19,10 @@ void cks_fronts_destroy(struct cks_fronts *fronts); /* accepts NULL, as all belo
 /* Pass a connection to it: the decrypted bytes come over *@plain. The caller closes @fd. -EAGAIN: later; -errno. */
 int cks_fronts_pass(struct cks_fronts *fronts, int fd, int *plain);
 
-void cks_fronts_reload(struct cks_fronts *fronts);
+/* Have it read certificate and key again, and wait for its answer, which takes as long as reading them. -errno, logged by
+ * it: the earlier ones stay in use; @why is the reason. */
+#define CK_FRONT_WORDS 512
+int cks_fronts_reload(struct cks_fronts *fronts, char why[CK_FRONT_WORDS]);
 bool cks_fronts_ended(struct cks_fronts *fronts, pid_t pid,
 		      int status); /* false: another process */
 

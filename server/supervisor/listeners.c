@@ -17,26 +17,34 @@
 #include "server/processes/sockets.h"
 #include "server/processes/token.h"
 #include "server/supervisor/listeners.h"
+#include "server/supervisor/occupant.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
-/* Log the client's address; the kernel chooses the port for port 0. */
-static void log_listener(int fd, const char *address)
+/* Log the address for clients; the kernel chooses the port for port 0. */
+static void log_listener(const struct cks_socket *s)
 {
 	struct sockaddr_storage bound;
 	socklen_t size = sizeof(bound);
 	char host[64], port[8];
 
-	if (getsockname(fd, (struct sockaddr *)&bound, &size) == 0 && bound.ss_family != AF_UNIX &&
+	if (getsockname(s->fd, (struct sockaddr *)&bound, &size) == 0 &&
+	    bound.ss_family != AF_UNIX &&
 	    getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port, sizeof(port),
 			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
 		ck_info(strchr(host, ':') ? "listening on [%s]:%s" : "listening on %s:%s", host,
 			port);
 	else
-		ck_info("listening on %s", address);
+		ck_info("listening on unix:%s", s->path);
+}
+
+void cks_listeners_announce(const struct cks_listeners *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		log_listener(&l->list[i]);
 }
 
 static void note(struct cks_listeners *l, int fd, const char *address)
@@ -49,7 +57,6 @@ static void note(struct cks_listeners *l, int fd, const char *address)
 		if (stat(s->path, &s->file) < 0)
 			s->path[0] = '\0';
 	}
-	log_listener(fd, address);
 }
 
 /* Let others than the server's user connect, as far as the options say. -errno, logged. */
@@ -107,12 +114,20 @@ static int judge_exposure(const struct cks_listeners *l, const struct cks_option
 	return 0;
 }
 
-static int add(struct cks_listeners *l, const char *address, const struct cks_options *options)
+/* @option: what has named @address. */
+static int add(struct cks_listeners *l, const char *option, const char *address,
+	       const struct cks_options *options)
 {
 	int fd = ck_chan_listen(address);
 
+	char why[CK_LISTEN_WHY];
+
 	if (fd < 0) {
-		ck_err("listening on %s: %s", address, strerror(-fd));
+		const char *given = address;
+
+		if (strcmp(option, "--unix") == 0)
+			address += 5; /* unix: */
+		ck_err("%s %s: %s", option, address, cks_listen_error(given, fd, why));
 		return fd;
 	}
 	note(l, fd, address);
@@ -130,7 +145,7 @@ static int add_unix(struct cks_listeners *l, const struct cks_options *options)
 		return 0;
 	if (path) {
 		snprintf(address, sizeof(address), "unix:%s", path);
-		return add(l, address, options);
+		return add(l, "--unix", address, options);
 	}
 	for (unsigned int i = 0; fd < 0 && (path = ck_chan_default_unix(i)); i++) {
 		snprintf(address, sizeof(address), "unix:%s", path);
@@ -148,7 +163,7 @@ int cks_listeners_open(struct cks_listeners *l, const struct cks_options *option
 	int ret = 0;
 
 	for (size_t i = 0; i < options->listen_count && ret == 0; i++)
-		ret = add(l, options->listen[i], options);
+		ret = add(l, "--listen", options->listen[i], options);
 	if (ret == 0)
 		ret = judge_exposure(l, options);
 	return ret < 0 ? ret : add_unix(l, options);

@@ -8,6 +8,8 @@
 
 /* Open those that @options name. -errno, logged. */
 int cks_listeners_open(struct cks_listeners *listeners, const struct cks_options *options);
+/* Log at which addresses clients can connect. */
+void cks_listeners_announce(const struct cks_listeners *listeners);
 /* Those of @listeners were opened by a supervisor before this one: fill in the rest. */
 void cks_listeners_resume(struct cks_listeners *listeners);
 /* Close them, and remove the files of unix sockets. */

@@ -3,6 +3,7 @@
  */
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,8 +79,12 @@ static bool run_helper(int argc, char **argv, int *status)
 /* Can a server start with the files that @options name? Logs the error if not. */
 static bool files_are_valid(const struct cks_options *options)
 {
-	return cks_token_check(options->token_file) >= 0 &&
-	       cks_policy_check(options->policy) >= 0 &&
+	char why[CK_TOKEN_WHY];
+	int ret = cks_token_check(options->token_file, why);
+
+	if (ret < 0)
+		fprintf(stderr, "cricket-rpc-server: --token-file: %s\n", why);
+	return ret >= 0 && cks_policy_check(options->policy, NULL) >= 0 &&
 	       cks_users_check(&options->worker_users) >= 0;
 }
 
@@ -124,14 +129,16 @@ int main(int argc, char **argv)
 		cks_nursery_serve(&options); /* returns in a worker */
 	if (worker)
 		return cks_worker_main(&options, spare ? all : NULL);
-	if (check >= 0 && cks_policy_check(options.policy) < 0)
+	if (check >= 0 && cks_policy_check(options.policy, NULL) < 0)
 		return 2;
 	if (check >= 0)
 		return cks_upgrade_check_main(&options, check);
 	if (options.words)
 		return cks_ctl_main(&options);
 	if (options.check_policy)
-		return cks_policy_check(options.check_policy) < 0 ? 2 : EXIT_SUCCESS;
+		return cks_policy_check(options.check_policy, options.token_file) < 0
+			       ? 2
+			       : EXIT_SUCCESS;
 	if (state < 0 && !files_are_valid(&options))
 		return 2;
 	return cks_supervisor_main(&options, argv, state);

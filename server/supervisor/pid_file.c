@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,10 +23,13 @@ int cks_pid_file_write(const char *path, int *out)
 
 	if (!path)
 		return 0;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0) {
-		ck_err("pid file %s: %m", path);
-		return -errno;
+		int ret = -errno;
+
+		ck_err("pid file %s: %s", path,
+		       ret == -ELOOP ? "it is a symbolic link" : strerror(-ret));
+		return ret;
 	}
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		ck_err("pid file %s: another server holds it", path);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "server/processes/leash.h"
 #include "server/processes/options.h"
@@ -22,8 +23,29 @@
 #include "server/supervisor/supervisor_part.h"
 #include "server/supervisor/travel.h"
 #include "server/supervisor/workers.h"
+#include "util/log.h"
 
+CK_LOG_DEFINE("server");
+
+/* Descriptors: with fewer, silent connections would leave none for sessions. */
+#define CK_FILES_LEAST 128
 #define CK_RETURN_MS 2000 /* after a crash, for sessions to find this server */
+
+int cks_supervisor_raise_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return 0;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_max >= CK_FILES_LEAST)
+		return 0;
+	ck_err("the server may open only %llu files at a time, and needs %d: raise the limit "
+	       "(ulimit -n, LimitNOFILE=)",
+	       (unsigned long long)files.rlim_max, CK_FILES_LEAST);
+	return -EMFILE;
+}
 
 /* By default one, and none with the emulated driver, which loads in milliseconds. */
 static unsigned int spares_wanted(int option, const char *driver)
@@ -37,7 +59,7 @@ int cks_supervisor_open_files(struct supervisor *s)
 	int ret = cks_audit_open(o->audit, o->audit_required, &s->audit);
 
 	if (ret == 0 && o->policy)
-		ret = cks_accounts_create(o->policy, o->max_sessions, &s->accounts);
+		ret = cks_accounts_create(o, &s->accounts);
 	return ret;
 }
 
@@ -101,6 +123,8 @@ int cks_supervisor_start(struct supervisor *s)
 	if (strcmp(driver, "emu") != 0)
 		cks_mps_check();
 	ret = cks_supervisor_set_up(s, driver);
+	if (ret == 0)
+		cks_listeners_announce(&s->listeners);
 	if (ret == 0 && s->options->state_dir)
 		cks_workers_expect(s->workers, CK_RETURN_MS);
 	return ret;

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "server/processes/options.h"
+#include "server/processes/signals.h"
 #include "server/processes/sockets.h"
 #include "server/session/version.h"
 #include "server/supervisor/broker.h"
@@ -24,6 +24,7 @@
 #include "server/supervisor/fronts.h"
 #include "server/supervisor/helpers.h"
 #include "server/supervisor/notify.h"
+#include "server/supervisor/reload.h"
 #include "server/supervisor/rpcbind.h"
 #include "server/supervisor/spares.h"
 #include "server/supervisor/supervisor.h"
@@ -53,6 +54,7 @@ static int block_signals(struct supervisor *s)
 	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	cks_signals_ignore();
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return s->signals < 0 ? -errno : 0;
 }
@@ -108,33 +110,28 @@ static bool must_stop(struct supervisor *s, uint32_t signal)
 	return false;
 }
 
-static void reload(struct supervisor *s)
+static struct cks_reload files_of(const struct supervisor *s)
 {
-	int ret;
-
-	ck_info("SIGHUP: the token file%s read again",
-		s->fronts ? ", certificate and key are" : " is");
-	cks_fresh_reload(s->fresh);
-	cks_fronts_reload(s->fronts);
-	cks_audit_reopen(s->audit);
-	cks_audit_event(s->audit, "token-reload", NULL);
-	if (!s->accounts)
-		return;
-	ret = cks_accounts_reload(s->accounts);
-	cks_workers_stir(s->workers);
-	ck_info("SIGHUP: %s", ret < 0 ? "the policy stays as it was" : "the policy is in force");
-	cks_audit_event(s->audit, "policy-reload",
-			json_pack("{s:s}", "result", ret < 0 ? "refused" : "done"));
+	return (struct cks_reload){.options = s->options,
+				   .workers = s->workers,
+				   .fresh = s->fresh,
+				   .fronts = s->fronts,
+				   .accounts = s->accounts,
+				   .audit = s->audit};
 }
 
 /* True: stop. */
 static bool take_signal(struct supervisor *s, uint32_t signal)
 {
+	struct cks_reload files;
+	char why[CK_RELOAD_WHY];
+
 	switch (signal) {
 	case SIGCHLD:
 		return false;
 	case SIGHUP:
-		reload(s);
+		files = files_of(s);
+		cks_reload_run(&files, "SIGHUP", why);
 		return false;
 	case SIGUSR2:
 		s->upgrade.wanted = true;
@@ -196,8 +193,9 @@ static void accept_some(struct supervisor *s, int listener)
 
 /* The descriptors of one poll. */
 struct round {
-	struct pollfd *fds;
+	struct pollfd *fds; /* with entries that are not open (-1) */
 	size_t count;
+	struct pollfd *open; /* those that are */
 	size_t control, rendezvous, helpers, fresh,
 		listeners; /* index of the first entry of each */
 	int timeout;
@@ -266,6 +264,7 @@ static void hear(struct supervisor *s, const struct round *r)
 static void command(struct supervisor *s, const struct round *r)
 {
 	uint64_t drain = 0;
+	struct cks_reload files = files_of(s);
 	struct cks_server server = {.commands = cks_commands,
 				    .options = s->options,
 				    .control = s->control,
@@ -278,6 +277,7 @@ static void command(struct supervisor *s, const struct round *r)
 				    .audit = s->audit,
 				    .queue = cks_fresh_queue(s->fresh),
 				    .drain = &drain,
+				    .files = &files,
 				    .driver = s->driver[0] ? s->driver : s->options->driver};
 
 	cks_control_run(s->control, r->fds + r->control, &server);
@@ -289,57 +289,84 @@ static void command(struct supervisor *s, const struct round *r)
 	}
 }
 
+/* poll(2) takes no more entries than the process may have descriptors, so only the open ones are passed. -errno. */
+static int wait_for_any(struct round *r)
+{
+	size_t n = 0, next = 0;
+	int ret;
+
+	for (size_t i = 0; i < r->count; i++) {
+		if (r->fds[i].fd >= 0)
+			r->open[n++] = r->fds[i];
+	}
+	ret = poll(r->open, n, r->timeout) < 0 ? -errno : 0;
+	for (size_t i = 0; i < r->count; i++)
+		r->fds[i].revents = r->fds[i].fd >= 0 ? r->open[next++].revents : 0;
+	return ret;
+}
+
+/* Until the server ends. -errno, logged. */
+static int run_rounds(struct supervisor *s, struct round *r)
+{
+	int ret;
+
+	for (;;) {
+		forget_gone(s);
+		if (cks_drain_over(&s->drain, s->workers))
+			return 0;
+		cks_supervisor_upgrade(s);
+		gather(s, r);
+		ret = wait_for_any(r);
+		if (ret == -EINTR)
+			continue;
+		if (ret < 0) {
+			ck_err("poll: %s", strerror(-ret));
+			return ret;
+		}
+		if (read_signals(s))
+			return 0;
+		if (r->fds[1].revents)
+			cks_broker_run(s->broker);
+		if (r->fds[2].revents)
+			cks_gauge_run(&s->gauge, s->workers);
+		if (r->fds[3].revents)
+			cks_workers_read(s->workers);
+		forget_gone(s);
+		cks_rendezvous_run(&s->rendezvous, r->fds + r->rendezvous, s->workers, s->broker);
+		command(s, r);
+		hear(s, r);
+	}
+}
+
 static int run(struct supervisor *s)
 {
 	size_t room = 4 + CK_CONTROL_POLL + CK_RENDEZVOUS_POLL + CK_HELPERS_MAX + CK_FRESH_MAX +
 		      CK_LISTENERS;
-	struct round r = {.fds = calloc(room, sizeof(*r.fds))};
+	struct round r = {.fds = calloc(room, sizeof(*r.fds)),
+			  .open = calloc(room, sizeof(*r.open))};
+	int ret = r.fds && r.open ? run_rounds(s, &r) : -ENOMEM;
 
-	if (!r.fds)
-		return -ENOMEM;
-	for (;;) {
-		forget_gone(s);
-		if (cks_drain_over(&s->drain, s->workers))
-			break;
-		cks_supervisor_upgrade(s);
-		gather(s, &r);
-		if (poll(r.fds, r.count, r.timeout) < 0) {
-			if (errno != EINTR) {
-				ck_err("poll: %m");
-				break;
-			}
-			continue;
-		}
-		if (read_signals(s))
-			break;
-		if (r.fds[1].revents)
-			cks_broker_run(s->broker);
-		if (r.fds[2].revents)
-			cks_gauge_run(&s->gauge, s->workers);
-		if (r.fds[3].revents)
-			cks_workers_read(s->workers);
-		forget_gone(s);
-		cks_rendezvous_run(&s->rendezvous, r.fds + r.rendezvous, s->workers, s->broker);
-		command(s, &r);
-		hear(s, &r);
-	}
 	free(r.fds);
-	return 0;
-}
-
-static void raise_limit(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return;
-	files.rlim_cur = files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &files);
+	free(r.open);
+	return ret;
 }
 
 static void warn(const char *line)
 {
 	ck_warn("%s", line);
+}
+
+/* 2: options or files are wrong, and the next start would fail too; 1: other reasons. */
+static int exit_status(int ret)
+{
+	static const int wrong[] = {EINVAL, EACCES, EPERM, ENOENT, ENOTDIR,
+				    EISDIR, EROFS,  ELOOP, ENXIO};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(wrong); i++) {
+		if (ret == -wrong[i])
+			return 2;
+	}
+	return ret == 0 ? 0 : 1;
 }
 
 int cks_supervisor_main(const struct cks_options *options, char **argv, int state)
@@ -355,10 +382,12 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 	cks_upgrade_init(&s.upgrade, argv);
 	cks_rendezvous_init(&s.rendezvous);
 	cks_watchdog_init(&s.watchdog);
-	raise_limit();
 	ck_info("cricket-rpc-server %s", CK_RELEASE);
 	ck_env_check(warn);
-	ret = block_signals(&s); /* before anything exists that a signal would leave behind */
+	ret = cks_supervisor_raise_limit();
+	if (ret == 0)
+		ret = block_signals(
+			&s); /* before anything exists that a signal would leave behind */
 	if (ret == 0)
 		ret = state < 0 ? cks_supervisor_start(&s) : cks_supervisor_resume(&s, state);
 	if (ret == 0) {
@@ -372,5 +401,5 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 	cks_notify("STOPPING=1");
 	cks_supervisor_stop(&s);
 	ck_log_tend(true);
-	return ret == 0 ? 0 : 1;
+	return exit_status(ret);
 }

@@ -48,6 +48,9 @@ struct supervisor {
 	char driver[8]; /* what --driver auto has become; else empty */
 };
 
+/* As many descriptors as the process may have. -EMFILE, logged: they are too few to serve anyone. */
+int cks_supervisor_raise_limit(void);
+
 /* Make all parts, and listen. -errno, logged. */
 int cks_supervisor_start(struct supervisor *supervisor);
 /* The end of all parts that are there. */

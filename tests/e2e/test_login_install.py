@@ -119,6 +119,7 @@ def fixture_careful(tmp_path_factory, files):
 
 def far(server):
     """Its address that counts as one of another host."""
+    wait_until(lambda: "listening on 127.0.0.2:" in server.log(), 10, "it says where it listens")
     line = next(x for x in server.log().splitlines() if "listening on 127.0.0.2:" in x)
     return line.rpartition(" ")[2]
 

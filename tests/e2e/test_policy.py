@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, run, wait_until
+from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, listens, run, wait_until
 from stranger import Refused, Session
 from test_arena import begin, python
 from test_control import Asker, ctl
@@ -515,7 +515,10 @@ def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
     ("default: { m3_names = true; };", 1, "m3_names: not a text in quotes"),
     ("default: { resume = \"8d\"; };", 1, "resume: not a time"),
     ("default: { suspend_idle = \"9999h\"; };", 1, "suspend_idle: not a time of at most 7 days"),
-    ("default: { gpus = \"0;1\"; };", 1, "gpus: not a list"),
+    *((f'default: {{ gpus = "{text}"; }};', 1, "gpus: not a list") for text in (
+        "0;1", "0-3", "x", "all", "none", "-1", "", ",", "0,", "0,,1", "0,0", "1,GPU-", "GPU-xyz", "gpu-12", "MIG-", "64", "0001", "0x1", "0 1")),
+    ("identities: ( { token = \"\"; } );", 1, "token: not a name of"),
+    ("identities: ( { token = \"al ice\"; } );", 1, "token: not a name of"),
     ("default: { features = \"m3\"; };", 1, "features: not a list"),
     ("default: { features = [ \"m3\", \"m4\" ]; };", 1, "features: unknown: m4"),
     ("default: 4;", 1, "default: not a group"),
@@ -544,6 +547,39 @@ def test_a_wrong_policy_is_refused_with_its_line(tmp_path, text, line, words):
         result = run([SERVER, *options], client_env(None, LD_PRELOAD=""))
         assert result.status == 2 and result.err.count("\n") == 1
         assert f"{path}:{line}: " in result.err and words in result.err
+
+
+def test_entries_for_tokens_that_do_not_exist_are_named(tmp_path):
+    """--check-policy refuses them; a server that has lost a token goes on."""
+    policy, tokens = tmp_path / "policy", tmp_path / "tokens"
+    policy.write_text('identities: (\n { token = "alice"; sessions = 1; },\n { token = "alcie"; sessions = 2; } );')
+    tokens.write_text(f"alice:{'0' * 64}\n")
+    check = [SERVER, "--check-policy", policy]
+    assert run(check, clean_env()).status == 0
+    result = run([*check, "--token-file", tokens], clean_env())
+    assert result.status == 2 and f"{policy}:3: token: {tokens} has no token of alcie" in result.err
+    server = Server(tmp_path / "server", "--policy", policy, "--token-file", tokens)
+    try:
+        wait_until(lambda: "the entry applies to no one" in server.log(), 10, "the warning")
+    finally:
+        server.stop()
+    tokens.write_text("a secret\n")
+    assert run([*check, "--token-file", tokens], clean_env()).status == 2
+    policy.write_text('identities: ( { user = "0"; sessions = 1; } );')
+    assert run([*check, "--token-file", tokens], clean_env()).status == 0
+
+
+def test_reload_reports_what_is_wrong_to_its_caller(serve, tmp_path):
+    """And keeps what was right."""
+    server = serve('default: { sessions = 1; };')
+    ctl = [SERVER, "--unix", server.unix, "--ctl", "reload"]
+    wait_until(lambda: listens(f"{server.unix}.ctl"), 10, "the control socket is there")
+    assert run(ctl, clean_env()).status == 0
+    (tmp_path / "policy").write_text('default: { sessions = "one"; };')
+    result = run(ctl, clean_env())
+    assert result.status == 1 and f"the policy stays as it was: {tmp_path}/policy:1: sessions: not a number" in result.err
+    (tmp_path / "policy").write_text('default: { sessions = 2; };')
+    assert run(ctl, clean_env()).status == 0
 
 
 def test_a_right_policy_is_accepted(tmp_path):

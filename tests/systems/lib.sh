@@ -93,7 +93,7 @@ serve() {
 	CRICKET_CACHE_DIR=$folder/cache "$top/cpu/cricket-rpc-server" --driver emu --listen 127.0.0.1:0 \
 		--unix "$folder/socket" >"$folder/log" 2>&1 &
 	serving=$!
-	while [ ! -S "$folder/socket" ]; do
+	until grep -q "listening on unix:" "$folder/log"; do
 		kill -0 "$serving" 2>/dev/null || die "the server has not started: $(cat "$folder/log")"
 		sleep 0.1
 	done
