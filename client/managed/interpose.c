@@ -12,14 +12,8 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "client/managed/fault.h"
 #include "client/managed/managed.h"
@@ -48,15 +42,21 @@ static void *behind_us(const char *name)
 
 /* --- buffers */
 
-/* Fetch [p, p+size), and make it writable if needed, before a system call. */
-static inline void need(uintptr_t p, size_t size, bool write)
+static inline bool tracked(void)
 {
-	if (unlikely(ckc_managed_may_be(p)))
-		ckc_managed_need(p, size, write);
+	const struct ckc_managed_state *s = ckc_managed_if_any();
+
+	return s && (unlikely(ckc_many) || s->window.lo || s->variables.ranges);
+}
+
+/* Fetch [p, p+size), and make it writable if needed, before a system call. */
+static inline bool need(uintptr_t p, size_t size, bool write)
+{
+	return unlikely(ckc_managed_may_be(p)) && size > 0 && ckc_managed_need(p, size, write);
 }
 
 #define EXPORT CK_EXPORT
-#include "util/interposed.def"
+#include "util/interposed_code.def"
 
 /* --- signals */
 

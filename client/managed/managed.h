@@ -47,8 +47,9 @@ void ckc_managed_device(uint64_t address, size_t size, bool write);
  * pages are lost, and the call must fail.
  */
 void *ckc_managed_host(const void *p, size_t size, bool write);
-/* The same for memory that the kernel will access at the program's own address. */
-void ckc_managed_need(uint64_t address, size_t size, bool write);
+/* The same for memory that the kernel will access at the program's own address. Keeps errno. True:
+ * some pages could not be accessed before. */
+bool ckc_managed_need(uint64_t address, size_t size, bool write);
 /*
  * The program accessed @address: 0, or -ENOENT if it is not tracked memory. A host function
  * (@inside) is part of the device's work, so it waits for no work.

@@ -144,9 +144,9 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 
 /*
  * Fetch the invalid pages of a range, and make them writable with @write. Returns the alias; @other
- * if the range is not tracked; NULL if some pages are lost.
+ * if the range is not tracked; NULL if some pages are lost. *@opened: a page was not accessible.
  */
-static char *fetch(uint64_t address, size_t size, bool write, char *other)
+static char *fetch(uint64_t address, size_t size, bool write, char *other, bool *opened)
 {
 	struct ckc_managed *m = ckc_pages_settle(address, size, write, ckc_inside_callback);
 	size_t first, last;
@@ -157,6 +157,8 @@ static char *fetch(uint64_t address, size_t size, bool write, char *other)
 	alias = m->alias + (address - m->base);
 	first = ckc_page_first(m, address);
 	last = ckc_page_last(m, address, size);
+	*opened = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last ||
+		  (write && ckc_pages_skip(m, first, last, CK_PAGE_CLEAN, true) < last);
 	ckc_pages_fetch(m, first, last);
 	if (write)
 		ckc_pages_soil(m, first, last);
@@ -167,10 +169,10 @@ static char *fetch(uint64_t address, size_t size, bool write, char *other)
 }
 
 /* The same in the middle of another call, whose messages may go to another session. */
-static char *prepare(uint64_t address, size_t size, bool write, char *other)
+static char *prepare(uint64_t address, size_t size, bool write, char *other, bool *opened)
 {
 	struct ckc_client *was = turn_to(address);
-	char *alias = fetch(address, size, write, other);
+	char *alias = fetch(address, size, write, other, opened);
 
 	ckc_route(was);
 	return alias;
@@ -179,20 +181,26 @@ static char *prepare(uint64_t address, size_t size, bool write, char *other)
 void *ckc_managed_host(const void *p, size_t size, bool write)
 {
 	uint64_t address = (uintptr_t)p;
+	bool opened;
 
 	if (likely(!ckc_managed_may_be(address)) || size == 0)
 		return (void *)(uintptr_t)p;
-	return prepare(address, size, write, (char *)(uintptr_t)p);
+	return prepare(address, size, write, (char *)(uintptr_t)p, &opened);
 }
 CK_ON_PAYLOAD(ckc_managed_host);
 
 /* The child of a fork has neither the memory nor a session: let the kernel return EFAULT, as for
  * any invalid address. */
-void ckc_managed_need(uint64_t address, size_t size, bool write)
+bool ckc_managed_need(uint64_t address, size_t size, bool write)
 {
+	bool opened = false, present;
+	int was = errno;
+
 	if (unlikely(ckc_client_current()->state == CK_STATE_FORKED))
-		return;
-	prepare(address, size, write, NULL);
+		return false;
+	present = prepare(address, size, write, NULL, &opened) != NULL;
+	errno = was;
+	return opened && present;
 }
 
 /* While the device is at work, leave the pages to the first access, which waits for it. */

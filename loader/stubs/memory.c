@@ -11,13 +11,9 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "loader/find.h"
 
@@ -46,22 +42,28 @@ static unsigned int keeper(void)
 
 /* --- buffers */
 
-/* Memory in the application's own window needs no fetch. */
-static void need(uintptr_t at, size_t size, bool write)
+static bool tracked(void)
+{
+	return keeper() != 0;
+}
+
+/* Memory in the application's own window needs no fetch. What the half had to do is not known. */
+static bool need(uintptr_t at, size_t size, bool write)
 {
 	struct lh_range range = {(void *)at, size, write};
 	int error = errno;
 	unsigned int half;
 
 	if (!info || !size || (at >= info->half[0].base && at < info->half[0].end))
-		return;
+		return false;
 	half = keeper();
 	if (half)
 		info->call(half, info->half[half].bring, &range);
 	errno = error;
+	return false;
 }
 
-#include "util/interposed.def"
+#include "util/interposed_code.def"
 
 /* --- signals */
 

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from pathlib import Path
 
 from . import banner
 
@@ -58,15 +59,17 @@ def api_h(table):
     return "".join(out)
 
 
-# Functions of the C library that the client puts its own before: client/managed/interpose.c says why.
-INTERPOSED = ("fread fwrite pread pread64 pthread_sigmask pwrite pwrite64 read readv recv recvfrom "
-              "send sendto sigaction signal sigprocmask write writev").split()
+def interposed():
+    """Functions of the C library that the client puts its own before: client/managed/interpose.c says why."""
+    rows = (Path(__file__).parents[2] / "util/interposed.def").read_text()
+    signals = ["pthread_sigmask", "sigaction", "signal", "sigprocmask"]
+    return sorted(re.findall(r"^CALL\(\w+, (\w+),", rows, re.M) + signals)
 
 
 def exports_map(table, soname, more=""):
     """A linker version script: the driver's names, and what each library adds to them."""
     names = "".join(f"\t\t{r.name};\n" for r in table.rows if r.exported)
-    added = ["ckDriver*"] if soname == "emu" else INTERPOSED
+    added = ["ckDriver*"] if soname == "emu" else interposed()
     extra = "".join(f"\t\t{name};\n" for name in added) + more
     return f"{{\n\tglobal:\n{names}{extra}\tlocal:\n\t\t*;\n}};\n"
 
