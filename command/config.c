@@ -10,6 +10,7 @@
 #include "command/command.h"
 #include "command/config.h"
 #include "command/place.h"
+#include "util/address.h"
 
 /* One file, while it is read. */
 struct reading {
@@ -58,6 +59,16 @@ const struct ckx_entry *ckx_config_find(const struct ckx_config *config, const c
 {
 	for (size_t i = 0; i < config->count; i++) {
 		if (strcmp(config->servers[i].name, name) == 0)
+			return &config->servers[i];
+	}
+	return NULL;
+}
+
+const struct ckx_entry *ckx_config_find_address(const struct ckx_config *config,
+						const char *address)
+{
+	for (size_t i = 0; i < config->count; i++) {
+		if (ck_address_same(config->servers[i].address, address))
 			return &config->servers[i];
 	}
 	return NULL;

@@ -40,5 +40,12 @@ int ckx_config_read(struct ckx_config *config);
 
 /* The server called @name, or NULL. */
 const struct ckx_entry *ckx_config_find(const struct ckx_config *config, const char *name);
+/* The first server with this @address, in any spelling, or NULL. */
+const struct ckx_entry *ckx_config_find_address(const struct ckx_config *config,
+						const char *address);
+
+/* Write what @entry says into its section of the user's file, which is made if it is missing. Its other lines stay as they
+ * are. -errno, printed. */
+int ckx_config_keep(const struct ckx_entry *entry);
 
 #endif

@@ -42,7 +42,7 @@ static int failed(const char *what, const char *path)
 
 static int make_folder(const char *path)
 {
-	int ret = ckx_place_make(path);
+	int ret = ckx_place_make(path, 0755);
 
 	if (ret < 0)
 		ckx_error("making %s: %s", path, strerror(-ret));

@@ -142,7 +142,7 @@ static int write_kernel(const char *folder, const json_t *kernel)
 {
 	char path[CKX_PATH + 16];
 	FILE *out;
-	int ret = ckx_place_make(folder);
+	int ret = ckx_place_make(folder, 0755);
 
 	snprintf(path, sizeof(path), "%s/kernel.json", folder);
 	out = ret == 0 ? fopen(path, "we") : NULL;

@@ -1,5 +1,5 @@
 /*
- * command/login.c - `cricket login`: keep the token of a server, and install its client.
+ * command/login.c - `cricket login`: keep whom to trust and which token to send to a server, and install its client.
  *
  * The token is read from standard input and is never an argument, which other users could see in the list of
  * processes.
@@ -8,14 +8,19 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "command/command.h"
 #include "command/install.h"
+#include "command/offer.h"
 #include "command/server.h"
 #include "command/token.h"
+#include "command/trust.h"
+#include "util/address.h"
+#include "util/servers.h"
 
 static const struct option options[] = {{"remove", no_argument, NULL, 'r'},
 					{"install", optional_argument, NULL, 'i'},
@@ -46,53 +51,196 @@ static int ask(const char *server, char out[CKX_TOKEN])
 	return out[0] ? 0 : (ckx_error("no token on standard input"), -EINVAL);
 }
 
-static int forget(const struct ckx_server *server, const char *text)
+/* One run of the command. */
+struct login {
+	struct ckx_server server;
+	char token_file[CKX_TEXT]; /* of the server's section; empty: none */
+	char text[2 * CKX_TEXT + 8];
+	bool changed; /* whom to trust is to be kept */
+};
+
+static int forget(const struct login *l)
 {
-	int ret = ckx_token_keep(server->address, NULL);
+	int ret = ckx_token_keep(l->server.address, NULL);
 
 	if (ret == -ENOENT)
-		return ckx_error("there is no token for %s", text);
+		return ckx_error("there is no token for %s", l->text);
 	return ret == 0 ? CKX_OK : CKX_FAILED;
 }
 
-/* Ask for the token of @server, and keep it. */
-static int keep(struct ckx_server *server, const char *text)
+/* Is the token that of one server? -EACCES: no, printed; -errno. */
+static int check_one(const struct ckx_server *server, const char *text)
 {
-	int ret = ask(text, server->token);
+	struct ckx_offer *offer = malloc(sizeof(*offer));
+	int ret = 0;
+
+	if (!offer)
+		return ckx_error("out of memory"), -ENOMEM;
+	ckx_offer_ask(server, offer);
+	if (offer->admission == CKX_ADMISSION_DENIED)
+		ckx_error("%s refuses this token, so it is not stored: %s", text, offer->why);
+	else if (offer->admission == CKX_ADMISSION_UNKNOWN)
+		ckx_error("%s: %s; nothing is stored", text, offer->why);
+	else if (offer->admission == CKX_ADMISSION_OLD)
+		ckx_error("%s: its release is too old to check the token", text);
+	if (offer->admission == CKX_ADMISSION_DENIED)
+		ret = -EACCES;
+	else if (offer->admission == CKX_ADMISSION_UNKNOWN)
+		ret = -EHOSTUNREACH;
+	free(offer);
+	return ret;
+}
+
+/* Of a list of servers, that of each. */
+static int check_token(const struct login *l)
+{
+	static struct ck_server_list list;
+	struct ckx_server one = l->server;
+	const char *why;
+	int ret = 0;
+
+	if (!ck_servers_is_list(one.address))
+		return check_one(&one, l->text);
+	if (ck_servers_parse(one.address, &list, &why) < 0)
+		return ckx_error("%s: %s", l->text, why), -EINVAL;
+	for (unsigned int i = 0; ret == 0 && i < list.count; i++) {
+		snprintf(one.address, sizeof(one.address), "%s", list.entries[i].address);
+		ret = check_one(&one, one.address);
+	}
+	explicit_bzero(one.token, sizeof(one.token));
+	return ret;
+}
+
+/* A name for the section of an address: its host, if no section of another server has it. */
+static void name_section(const struct ckx_config *config, const char *address, char out[CKX_TEXT])
+{
+	char canonical[2 * CK_ADDRESS_MAX], why[CK_ADDRESS_WHY];
+	const struct ckx_entry *same;
+	struct ck_address a;
+
+	if (ck_address_canonical(address, canonical, sizeof(canonical)) < 0 ||
+	    ck_address_parse(canonical, &a, why) < 0 || a.kind != CK_ADDRESS_TCP) {
+		snprintf(out, CKX_TEXT, "%s", address);
+		return;
+	}
+	snprintf(out, CKX_TEXT, "%s", a.host);
+	same = ckx_config_find(config, out);
+	if (a.port != CK_DEFAULT_PORT || (same && !ck_address_same(same->address, address)))
+		snprintf(out, CKX_TEXT, "%.200s:%d", a.host, a.port);
+}
+
+/* Write whom to trust into the server's section, which may be a new one. */
+static int keep_section(const struct login *l)
+{
+	struct ckx_config *config = malloc(sizeof(*config));
+	struct ckx_entry entry = {.file = NULL};
+	const struct ckx_entry *known;
+	int ret = config ? ckx_config_read(config) : -ENOMEM;
+
+	if (ret == 0) {
+		known = l->server.name[0] ? ckx_config_find(config, l->server.name)
+					  : ckx_config_find_address(config, l->server.address);
+		if (known)
+			entry = *known;
+		else
+			name_section(config, l->server.address, entry.name);
+		if (!known)
+			snprintf(entry.address, sizeof(entry.address), "%s", l->server.address);
+		entry.tls = l->server.tls;
+		ret = ckx_config_keep(&entry);
+	}
+	if (ret == 0)
+		printf("Its key is stored in the section [%s] of ~/.config/cricket/config.\n",
+		       entry.name);
+	free(config);
+	return ret;
+}
+
+/* Ask for the token, check it, and keep it, with whom to trust. */
+static int keep(struct login *l)
+{
+	int ret = ask(l->text, l->server.token);
 
 	if (ret == 0)
-		ret = ckx_token_keep(server->address, server->token);
+		ret = check_token(l);
 	if (ret == 0)
-		printf("The token of %s is stored.\n", text);
+		ret = ckx_token_keep(l->server.address, l->server.token);
+	if (ret == 0)
+		printf("The token of %s is stored.\n", l->text);
 	return ret;
 }
 
 /* The token is asked for only where the server wants another than is known. */
-static int install(const char *name, const char *prefix)
+static int install(struct login *l, const char *pins, const char *prefix)
 {
-	struct ckx_server server;
-	char text[2 * CKX_TEXT + 8];
-	int ret;
+	int ret = ckx_trust(&l->server, pins, l->text, &l->changed);
 
-	if (ckx_server_find(name, &server) < 0)
-		return CKX_FAILED;
-	ckx_server_text(&server, text);
-	ret = ckx_install(&server, prefix);
-	if (ret == -EACCES && server.address[0]) {
-		ret = keep(&server, text);
-		if (ret == 0)
-			ret = ckx_install(&server, prefix);
+	if (ret == 0)
+		ret = ckx_install(&l->server, prefix);
+	if (ret == -EACCES && l->server.address[0]) {
+		ret = keep(l);
+		if (ret < 0)
+			return ret;
+		ret = ckx_install(&l->server, prefix);
 	}
 	if (ret == -EACCES)
-		ckx_error("%s refuses the token", text);
-	explicit_bzero(server.token, sizeof(server.token));
-	return ret == 0 ? CKX_OK : CKX_FAILED;
+		ckx_error("%s refuses the token", l->text);
+	if (ret == 0 && l->changed)
+		ret = keep_section(l);
+	return ret;
+}
+
+static int log_in(struct login *l, const char *pins)
+{
+	int ret = ckx_trust(&l->server, pins, l->text, &l->changed);
+
+	if (ret < 0)
+		return ret;
+	if (l->token_file[0] && !l->changed)
+		return ckx_error("%s has its token in %s", l->text, l->token_file), -EEXIST;
+	if (!l->token_file[0])
+		ret = keep(l);
+	if (ret == 0 && l->changed)
+		ret = keep_section(l);
+	if (ret == 0)
+		printf("Try it: cricket check %s\n",
+		       l->server.name[0] ? l->server.name : l->server.address);
+	return ret;
+}
+
+/* The pins behind the "#" of @name, which ends there; NULL: there are none. */
+static const char *take_pins(char *name)
+{
+	char *pins = name ? strrchr(name, '#') : NULL;
+
+	if (pins)
+		*pins++ = '\0';
+	return pins;
+}
+
+/* @name: the server; @option: r, i or -1. */
+static int run(struct login *l, char *name, int option, const char *prefix)
+{
+	const char *pins = take_pins(name);
+
+	if (pins && (option == 'r' || !*pins))
+		return ckx_error("there is no pin behind the #, or it is not needed"), CKX_USAGE;
+	if (option == 'i' ? ckx_server_find(name, &l->server) < 0
+			  : ckx_server_name(name, &l->server, l->token_file) < 0)
+		return CKX_FAILED;
+	ckx_server_text(&l->server, l->text);
+	if (option == 'i')
+		return install(l, pins ? pins : "", prefix) == 0 ? CKX_OK : CKX_FAILED;
+	if (!l->server.address[0] || strpbrk(l->server.address, " \t\r\n"))
+		return ckx_error("no server is named: cricket login SERVER"), CKX_USAGE;
+	if (option == 'r')
+		return forget(l);
+	return log_in(l, pins ? pins : "") == 0 ? CKX_OK : CKX_FAILED;
 }
 
 int ckx_login(const struct ckx_command *self, int argc, char **argv)
 {
-	struct ckx_server server;
-	char file[CKX_TEXT], text[2 * CKX_TEXT + 8];
+	struct login login = {.changed = false};
 	const char *prefix = NULL;
 	int option = -1, next, ret;
 
@@ -105,18 +253,7 @@ int ckx_login(const struct ckx_command *self, int argc, char **argv)
 	}
 	if (argc - optind > 1)
 		return ckx_usage(self);
-	if (option == 'i')
-		return install(argv[optind], prefix);
-	if (ckx_server_name(argv[optind], &server, file) < 0)
-		return CKX_FAILED;
-	ckx_server_text(&server, text);
-	if (!server.address[0] || strpbrk(server.address, " \t\r\n"))
-		return ckx_error("no server is named: cricket login SERVER"), CKX_USAGE;
-	if (option == 'r')
-		return forget(&server, text);
-	if (file[0])
-		return ckx_error("%s has its token in %s", text, file);
-	ret = keep(&server, text);
-	explicit_bzero(server.token, sizeof(server.token));
-	return ret == 0 ? CKX_OK : CKX_FAILED;
+	ret = run(&login, argv[optind], option, prefix);
+	explicit_bzero(login.server.token, sizeof(login.server.token));
+	return ret;
 }

@@ -43,7 +43,8 @@ static const struct ckx_command programs[] = {
 };
 
 static const struct ckx_command connection[] = {
-	{"login", "[OPTION]... [SERVER]", "Store the token of a server, read from standard input.",
+	{"login", "[OPTION]... [SERVER[#PIN]]",
+	 "Store key and token of a server: asks for the token, and checks it.",
 	 "  -r, --remove          remove the token\n"
 	 "  -i, --install[=PREFIX]\n"
 	 "                        install the client of the server's release, below ~/.local or\n"

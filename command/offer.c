@@ -35,6 +35,8 @@ static int send_question(struct ck_chan *chan, const struct ckx_server *server)
 
 static void take(const ck_offer_res *res, struct ckx_offer *o)
 {
+	o->admission =
+		res->status == CK_OFFER_DENIED ? CKX_ADMISSION_DENIED : CKX_ADMISSION_GRANTED;
 	o->answers = res->status == CK_OFFER_OK;
 	o->ready = o->answers && res->ready;
 	ck_text_copy(o->why, sizeof(o->why), res->message);
@@ -109,8 +111,10 @@ void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *o)
 	if (ret == 0)
 		ret = hear(chan, o);
 	ck_chan_close(chan);
-	if (ret == -EOPNOTSUPP)
+	if (ret == -EOPNOTSUPP) {
+		o->admission = CKX_ADMISSION_OLD;
 		snprintf(o->why, sizeof(o->why), "its release is too old to report its GPUs");
-	else if (ret < 0)
+	} else if (ret < 0) {
 		snprintf(o->why, sizeof(o->why), "it does not answer: %s", strerror(-ret));
+	}
 }

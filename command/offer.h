@@ -13,9 +13,18 @@
 #define CKX_OFFER_GPUS 64
 #define CKX_OFFER_WHY 320
 
+/* Whether the server would give this client a session. */
+enum ckx_admission {
+	CKX_ADMISSION_UNKNOWN, /* it does not answer; why says why */
+	CKX_ADMISSION_OLD,     /* it is too old for the question */
+	CKX_ADMISSION_DENIED,  /* no: why is its own reason */
+	CKX_ADMISSION_GRANTED,
+};
+
 /* Without pointers: it passes a pipe. */
 struct ckx_offer {
-	bool answers;
+	enum ckx_admission admission;
+	bool answers;		 /* with its GPUs */
 	char why[CKX_OFFER_WHY]; /* why it does not answer; or why it has no session now, if it is not ready */
 	char release[64];
 	bool ready; /* a session would begin at once */

@@ -77,7 +77,7 @@ int ckx_place_own(const char *name, char out[CKX_PATH])
 	return n < CKX_PATH ? 0 : -ENAMETOOLONG;
 }
 
-int ckx_place_make(const char *path)
+int ckx_place_make(const char *path, mode_t mode)
 {
 	char part[CKX_PATH];
 	char *end = part;
@@ -88,10 +88,24 @@ int ckx_place_make(const char *path)
 		end = strchr(end + 1, '/');
 		if (end)
 			*end = '\0';
-		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+		if (mkdir(part, mode) < 0 && errno != EEXIST)
 			return -errno;
 		if (end)
 			*end = '/';
 	} while (end);
 	return 0;
+}
+
+int ckx_place_own_folder(const char *name, char out[CKX_PATH])
+{
+	char *end;
+	int ret = ckx_place_own(name, out);
+
+	if (ret < 0)
+		return ret;
+	end = strrchr(out, '/');
+	*end = '\0';
+	ret = ckx_place_make(out, 0700);
+	*end = '/';
+	return ret;
 }

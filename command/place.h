@@ -5,6 +5,7 @@
 #define CK_COMMAND_PLACE_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #define CKX_PATH 4096
 
@@ -16,8 +17,11 @@ int ckx_place_library(char out[CKX_PATH]);
  * home; nothing is printed. */
 int ckx_place_own(const char *name, char out[CKX_PATH]);
 
-/* Make the folder @path, with all folders above it. -errno. */
-int ckx_place_make(const char *path);
+/* The same, and make its folder, for this user only. -errno. */
+int ckx_place_own_folder(const char *name, char out[CKX_PATH]);
+
+/* Make the folder @path, with all folders above it, with this mode. -errno. */
+int ckx_place_make(const char *path, mode_t mode);
 
 #define CKX_SYSTEM_CONFIG "/etc/cricket/client.conf"
 

@@ -116,21 +116,30 @@ static int time_calls(struct ck_chan *chan, struct ckx_reach *r)
 	return ret;
 }
 
-static int open_chan(const struct ckx_server *server, struct ckx_reach *r, bool far_is_secure,
-		     struct ck_chan **chan)
+/* Connect, without TLS. */
+static int open_plain(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
 {
 	double begin = now_us();
-	int ret;
 
 	*r = (struct ckx_reach){.connected = false};
-	ret = dial(server, r, chan);
-	if (ret < 0) {
-		ck_chan_dial_error(r->at, ret, r->why, sizeof(r->why));
-		return ret;
+	r->error = dial(server, r, chan);
+	if (r->error < 0) {
+		ck_chan_dial_error(r->at, r->error, r->why, sizeof(r->why));
+		return r->error;
 	}
 	r->connected = true;
 	r->connect_ms = (now_us() - begin) / 1e3;
 	r->near = ckx_route(ck_chan_fd(*chan), r->route, sizeof(r->route));
+	return 0;
+}
+
+static int open_chan(const struct ckx_server *server, struct ckx_reach *r, bool far_is_secure,
+		     struct ck_chan **chan)
+{
+	int ret = open_plain(server, r, chan);
+
+	if (ret < 0)
+		return ret;
 	ret = secure(server, r, far_is_secure && !r->near, chan);
 	r->trusted = ret == 0;
 	return ret;
@@ -164,4 +173,56 @@ void ckx_reach(const struct ckx_server *server, struct ckx_reach *r)
 		snprintf(r->why, sizeof(r->why),
 			 "the program at this address is not a Cricket server: %s", strerror(-ret));
 	ck_chan_close(chan);
+}
+
+/* The key of the peer of @chan, which is closed. No certificate has the pin that is demanded, so that the handshake ends when the
+ * server has shown its own. */
+static int look_at_key(struct ck_chan *chan, char pin[CK_TLS_PIN], char why[CK_TLS_WHY])
+{
+	const struct ck_tls_files none = {
+		.pin = "sha256:0000000000000000000000000000000000000000000000000000000000000000"};
+	struct ck_tls *tls;
+	int ret = ck_tls_create_client(&none, &tls, why);
+
+	if (ret < 0) {
+		ck_chan_close(chan);
+		return ret;
+	}
+	ret = ck_tls_open(tls, "", chan, &chan);
+	if (ret == 0) {
+		ret = ck_tls_begin(chan, why);
+		if (ret == 0)
+			ret = ck_tls_finish(chan, why);
+		if (ck_tls_peer_pin(chan, pin))
+			ret = 0;
+		ck_chan_close(chan);
+	}
+	ck_tls_destroy(tls);
+	return ret;
+}
+
+int ckx_reach_pin(const struct ckx_server *server, struct ckx_reach *r, char pin[CK_TLS_PIN])
+{
+	struct ck_chan *chan;
+	int ret;
+
+	pin[0] = '\0';
+	ret = open_plain(server, r, &chan);
+	if (ret < 0)
+		return ret;
+	if (strncmp(ck_chan_peer(chan), "tcp ", 4) != 0) {
+		ck_chan_close(chan);
+		return 0;
+	}
+	ck_chan_timeout(chan, TIMEOUT_MS);
+	ret = ck_tls_probe(chan);
+	if (ret == 0)
+		ret = ck_tls_probed(chan);
+	if (ret == 0)
+		return look_at_key(chan, pin, r->why);
+	ck_chan_close(chan);
+	if (ret != -EOPNOTSUPP)
+		snprintf(r->why, sizeof(r->why),
+			 "the program at this address is not a Cricket server: %s", strerror(-ret));
+	return ret == -EOPNOTSUPP ? 0 : ret;
 }

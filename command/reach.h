@@ -13,6 +13,7 @@ struct ck_chan;
 
 struct ckx_reach {
 	char at[CKX_TEXT + 8]; /* the address that was tried last */
+	int error;	       /* -errno of connecting */
 	bool connected;
 	bool trusted; /* encrypted, or need not be */
 	bool secure;  /* encrypted: see tls */
@@ -33,5 +34,9 @@ int ckx_reach_open(const struct ckx_server *server, struct ckx_reach *reach, str
 
 /* The same for a connection that is as safe as that of a program. */
 int ckx_reach_dial(const struct ckx_server *server, struct ckx_reach *reach, struct ck_chan **chan);
+
+/* Which key does the server show? The pin, which nothing has verified; empty: it has no TLS, or is reached through a socket of
+ * this host. -errno: reach->why says why it is unknown. */
+int ckx_reach_pin(const struct ckx_server *server, struct ckx_reach *reach, char pin[CK_TLS_PIN]);
 
 #endif

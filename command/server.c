@@ -9,24 +9,34 @@
 #include "command/command.h"
 #include "command/server.h"
 
-static int take(struct ckx_server *s, const struct ckx_config *config, const char *text,
-		char token_file[CKX_TEXT])
+/* The section that has @text as its name; or one with this address, for whom to trust and which token to send. */
+static void take_section(struct ckx_server *s, const struct ckx_config *config, const char *text,
+			 char token_file[CKX_TEXT])
 {
 	const struct ckx_entry *e = ckx_config_find(config, text);
 
+	if (e) {
+		strcpy(s->name, e->name);
+		strcpy(s->address, e->address);
+		strcpy(s->devices, e->devices);
+	} else {
+		e = ckx_config_find_address(config, text);
+	}
+	if (e) {
+		s->tls = e->tls;
+		strcpy(token_file, e->token_file);
+	}
+}
+
+static int take(struct ckx_server *s, const struct ckx_config *config, const char *text,
+		char token_file[CKX_TEXT])
+{
 	if (strlen(text) >= sizeof(s->address)) {
 		ckx_error("the address is too long: %s", text);
 		return -EINVAL;
 	}
-	if (!e) {
-		strcpy(s->address, text);
-		return 0;
-	}
-	strcpy(s->name, e->name);
-	strcpy(s->address, e->address);
-	strcpy(s->devices, e->devices);
-	s->tls = e->tls;
-	strcpy(token_file, e->token_file);
+	strcpy(s->address, text);
+	take_section(s, config, text, token_file);
 	return 0;
 }
 

@@ -25,6 +25,11 @@ char *ckx_tls_find(struct ckx_tls *tls, const char *key)
 	return NULL;
 }
 
+const char *ckx_tls_key(enum ckx_tls_setting setting)
+{
+	return names[setting].key;
+}
+
 const char *ckx_tls_variable(enum ckx_tls_setting setting)
 {
 	return names[setting].variable;
@@ -35,6 +40,17 @@ const char *ckx_tls_value(const struct ckx_tls *tls, enum ckx_tls_setting settin
 	const char *set = getenv(names[setting].variable);
 
 	return tls->value[setting][0] && !(set && *set) ? tls->value[setting] : NULL;
+}
+
+bool ckx_tls_configured(const struct ckx_tls *tls)
+{
+	for (int i = 0; i < CKX_TLS_SETTINGS; i++) {
+		const char *set = getenv(names[i].variable);
+
+		if (tls->value[i][0] || (set && *set))
+			return true;
+	}
+	return false;
 }
 
 void ckx_tls_apply(const struct ckx_tls *tls)

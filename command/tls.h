@@ -10,6 +10,8 @@
 #ifndef CK_COMMAND_TLS_H
 #define CK_COMMAND_TLS_H
 
+#include <stdbool.h>
+
 #define CKX_TLS_TEXT 512 /* several pins */
 
 enum ckx_tls_setting {
@@ -28,9 +30,15 @@ struct ckx_tls {
 /* The place of the setting that a file calls @key, NULL: there is none. */
 char *ckx_tls_find(struct ckx_tls *tls, const char *key);
 
+/* What a file calls a setting. */
+const char *ckx_tls_key(enum ckx_tls_setting setting);
+
 /* The variable of a setting, and its value; NULL: the file says nothing, or the variable is set, which comes first. */
 const char *ckx_tls_variable(enum ckx_tls_setting setting);
 const char *ckx_tls_value(const struct ckx_tls *tls, enum ckx_tls_setting setting);
+
+/* Does a file or a variable say whom to trust? */
+bool ckx_tls_configured(const struct ckx_tls *tls);
 
 /* Set the variables of this process. */
 void ckx_tls_apply(const struct ckx_tls *tls);

@@ -3,17 +3,16 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "command/command.h"
 #include "command/place.h"
 #include "command/token.h"
+#include "util/address.h"
+#include "util/replace.h"
 
 #define LINE (CKX_TEXT + CKX_TOKEN + 2)
 
@@ -23,13 +22,16 @@ static int fail(const char *path, int error)
 	return -error;
 }
 
-/* The token in @line if it is that of @address; else NULL. */
+/* The token in @line if it is that of @address, in any spelling; else NULL. */
 static char *token_of(char *line, const char *address)
 {
-	size_t size = strlen(address);
+	char *token = strchr(line, ' ');
 
+	if (!token)
+		return NULL;
 	line[strcspn(line, "\r\n")] = '\0';
-	return strncmp(line, address, size) == 0 && line[size] == ' ' ? line + size + 1 : NULL;
+	*token++ = '\0';
+	return ck_address_same(line, address) ? token : NULL;
 }
 
 /* Open the file; NULL with *@ret 0: there is none. */
@@ -105,48 +107,27 @@ static bool copy_others(FILE *in, FILE *out, const char *address)
 	return found;
 }
 
-static int make_folders(char *path)
-{
-	for (char *c = path + 1; (c = strchr(c, '/')) != NULL; *c++ = '/') {
-		*c = '\0';
-		if (mkdir(path, 0700) < 0 && errno != EEXIST)
-			return fail(path, errno);
-	}
-	return 0;
-}
-
 int ckx_token_keep(const char *address, const char *token)
 {
-	char path[CKX_PATH], fresh[CKX_PATH + 8];
-	FILE *in, *out;
-	bool found, ok;
-	int ret, fd;
+	struct ck_replace file;
+	char path[CKX_PATH];
+	bool found = false;
+	FILE *in;
+	int ret = ckx_place_own_folder("tokens", path);
 
-	ret = ckx_place_own("tokens", path);
 	if (ret < 0)
 		return fail("~/.config/cricket/tokens", -ret);
-	ret = make_folders(path);
-	in = ret == 0 ? open_own(path, &ret) : NULL;
+	in = open_own(path, &ret);
 	if (ret < 0)
 		return ret;
-	snprintf(fresh, sizeof(fresh), "%s.XXXXXX", path);
-	fd = mkostemp(fresh, O_CLOEXEC); /* mode 0600 */
-	out = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (!out) {
-		if (in)
-			fclose(in);
-		return fail(fresh, errno);
+	ret = ck_replace_begin(&file, path, 0600);
+	if (ret == 0) {
+		found = copy_others(in, file.out, address);
+		if (token)
+			fprintf(file.out, "%s %s\n", address, token);
+		ret = ck_replace_end(&file, !ferror(file.out));
 	}
-	found = copy_others(in, out, address);
 	if (in)
 		fclose(in);
-	if (token)
-		fprintf(out, "%s %s\n", address, token);
-	ok = !ferror(out);
-	ok = fclose(out) == 0 && ok && rename(fresh, path) == 0;
-	if (!ok) {
-		ret = fail(path, errno);
-		unlink(fresh);
-	}
-	return ret < 0 ? ret : token || found ? 0 : -ENOENT;
+	return ret < 0 ? fail(path, -ret) : token || found ? 0 : -ENOENT;
 }

@@ -158,38 +158,6 @@ def test_a_wrong_configuration_is_refused_with_its_line(home, text, where):
     assert done.returncode == 1 and where in done.stderr and done.stderr.startswith("cricket: ")
 
 
-def test_login_keeps_a_token_for_run(home):
-    assert cricket(home, "login", "lab:1", stdin="secret\n").returncode == 0
-    assert cricket(home, "login", "own:2", stdin="other").returncode == 0
-    path = os.path.join(home["XDG_CONFIG_HOME"], "cricket", "tokens")
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    assert settings(home, "-s", "lab:1")["CRICKET_TOKEN"] == "secret"
-    assert settings(dict(home, CRICKET_TOKEN="mine"), "-s", "lab:1")["CRICKET_TOKEN"] == "mine"
-    assert cricket(home, "login", "--remove", "lab:1").returncode == 0
-    assert "CRICKET_TOKEN" not in settings(home, "-s", "lab:1")
-    assert settings(home, "-s", "own:2")["CRICKET_TOKEN"] == "other"
-    assert cricket(home, "login", "--remove", "lab:1").returncode == 1
-    os.chmod(path, 0o644)
-    done = cricket(home, "env", "-s", "own:2")
-    assert done.returncode == 1 and "chmod 600" in done.stderr
-
-
-def test_login_does_not_show_the_token_on_a_terminal(home):
-    terminal, own = pty.openpty()
-    with subprocess.Popen([CRICKET, "login", "lab:1"], env=home, stdin=own, stdout=own, stderr=own) as process:
-        os.close(own)
-        shown = os.read(terminal, 100)
-        os.write(terminal, b"secret\n")
-        assert process.wait(30 * SLOW) == 0
-        try:
-            while True:
-                shown += os.read(terminal, 100)
-        except OSError:
-            pass
-    os.close(terminal)
-    assert b"Token of lab:1" in shown and b"is stored" in shown and b"secret" not in shown
-
-
 # --- check
 
 def test_check_goes_through_every_step(server, home):

@@ -127,7 +127,7 @@ def far(server):
 def test_over_tls_with_the_token_that_is_asked_for(careful, files, home):
     env = {**home, "CRICKET_TLS_CA": str(files[0].ca)}
     done = cricket(env, "login", "--install", far(careful), stdin="wrong\n")
-    assert done.returncode == 1 and "refuses the token" in done.stderr and "lib/cricket" not in " ".join(installed(home))
+    assert done.returncode == 1 and "refuses this token" in done.stderr and "lib/cricket" not in " ".join(installed(home))
     done = cricket(env, "login", "--install", far(careful), stdin=TOKEN + "\n")
     assert done.returncode == 0 and "The token of" in done.stdout, done.stderr
     done = cricket(env, "login", "--install", far(careful))
@@ -143,7 +143,7 @@ def test_nothing_is_installed_from_another_host_without_tls(home, tmp_path, tls)
         done = cricket(env, "login", "--install", far(server))
     finally:
         server.stop()
-    assert done.returncode == 1 and "no client from" in done.stderr and "TLS" in done.stderr, done.stderr
+    assert done.returncode == 1 and "TLS" in done.stderr, done.stderr
     assert not installed(home)
 
 

@@ -563,6 +563,8 @@ def test_a_configuration_file_says_whom_to_trust(tmp_path, secure, authority):
     assert done.returncode == 1 and "FAILED tls" in done.stdout and "/nowhere" in done.stdout
     done = cricket(home, "check", secure.address("unix"))
     assert done.returncode == 0 and "not needed: a socket of this host" in done.stdout
+    assert cricket(home, "check", secure.address("tcp")).returncode == 0        # the section has this address
+    (tmp_path / "cricket" / "config").unlink()
     done = cricket(home, "check", secure.address("tcp"))
     assert done.returncode == 1 and "none: everyone who can read the network can read all data" in done.stdout
     assert "admits only clients that use TLS" in done.stdout
