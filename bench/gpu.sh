@@ -18,6 +18,7 @@
 #   ddp     180 s (90)   NCCL and PyTorch with a process for each GPU: natively, and in the workers of a server for each GPU; with
 #                        one GPU one rank. NCCL_LIBRARY: the server's NCCL, DDP_PARTS: "rate torch", DDP_TORCH: parts of torch_ddp.py, as fsdp
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
+#   holds    60 s        which driver calls wait for all work of their context (tests/gpu/holds.c)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
 #   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
@@ -325,6 +326,12 @@ handles() {
 	remote "$(address_of shm)" $BIN/null_handles > "$OUT/handles.remote" 2>> "$OUT/handles.err"
 	diff "$OUT/handles.native" "$OUT/handles.remote" > "$OUT/handles.diff"
 	echo "handles: $(grep -c '^<' "$OUT/handles.diff") of $(wc -l < "$OUT/handles.native") answers differ" | table
+}
+
+# Driver calls that wait for a stream that they do not use: the rows of rpc/driver.api that drain.
+holds() {
+	native $BIN/holds > "$OUT/holds" 2>&1
+	echo "holds: $(grep -c ' returns$' "$OUT/holds") calls return, $(grep -c -e ' waits$' -e ' blocks$' "$OUT/holds") wait" | table
 }
 
 # The end-to-end tests, failures included, with the same driver under the server.

@@ -13,9 +13,6 @@
 
 #include "gen/numbers.h"
 
-#define CK_PROC_NVML 1000  /* first number of rpc/nvml.api, */
-#define CK_PROC_LATER 1100 /* and first of the later ones of rpc/driver.api */
-
 enum ck_field_kind {
 	CK_FIELD_END,
 	CK_FIELD_INT,
@@ -49,16 +46,14 @@ struct ck_proc {
 	bool one_way;
 	bool bulk_in;  /* payload follows the arguments */
 	bool bulk_out; /* payload, then an int, follow the result */
-	bool no_error; /* reports no error of earlier commands: noerr */
-	bool quiet;    /* only later messages can tell when its work is done: quiet */
-	bool shares;   /* from then on, other processes may see the session's work: shares */
+	/* the words after the body of the row, see the head of rpc/driver.api */
+	bool noerr;	 /* reports no error of earlier commands */
+	bool quiet;	 /* only later messages can tell when its work is done */
+	bool shares;	 /* from then on, other processes may see the session's work */
+	bool drains;	 /* the driver may wait for all work of the context */
+	bool driverless; /* needs no context, and runs while the session's gate is closed; NVML's too */
+	bool light;	 /* only puts work into a stream: any thread may carry it out */
 };
-
-/* Is it a message of NVML? These need no context and do not report the session's error. */
-static inline bool ck_proc_is_nvml(uint32_t number)
-{
-	return number >= CK_PROC_NVML && number < CK_PROC_LATER;
-}
 
 extern const struct ck_proc ck_procs[CK_PROC_END];
 

@@ -1,7 +1,7 @@
 /*
  * server/session/holds.c - see server/session/holds.h.
  */
-#include "gen/numbers.h"
+#include "rpc/proc.h"
 #include "server/session/holds.h"
 #include "server/session/locks.h"
 
@@ -45,55 +45,9 @@ void cks_holds_over(struct cks_holds *h)
 	end(h, &h->holding);
 }
 
-/* Code that is loaded or unloaded, memory that is freed or mapped, contexts that begin or end. */
-static bool may_wait_for_work(uint32_t proc)
+bool cks_holds_enter(struct cks_holds *h, const struct ck_proc *proc)
 {
-	switch (proc) {
-	case CK_PROC_module_load:
-	case CK_PROC_module_build:
-	case CK_PROC_function:
-	case CK_PROC_library_module:
-	case CK_PROC_global:
-	case CK_PROC_managed_global:
-	case CK_PROC_set_attribute:
-	case CK_PROC_cluster:
-	case CK_PROC_cuModuleUnload:
-	case CK_PROC_cuModuleGetTexRef:
-	case CK_PROC_cuModuleGetSurfRef:
-	case CK_PROC_cuFuncGetAttribute:
-	case CK_PROC_cuFuncSetAttribute:
-	case CK_PROC_cuKernelGetAttribute:
-	case CK_PROC_cuKernelSetAttribute:
-	case CK_PROC_cuOccupancyAvailableDynamicSMemPerBlock:
-	case CK_PROC_cuOccupancyMaxActiveBlocksPerMultiprocessor:
-	case CK_PROC_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags:
-	case CK_PROC_graph_instantiate:
-	case CK_PROC_context_create:
-	case CK_PROC_context_destroy:
-	case CK_PROC_primary_retain:
-	case CK_PROC_primary_release:
-	case CK_PROC_primary_reset:
-	case CK_PROC_lease:
-	case CK_PROC_lease_end:
-	case CK_PROC_lease_settle:
-	case CK_PROC_cuMemAlloc_v2:
-	case CK_PROC_cuMemAllocPitch_v2:
-	case CK_PROC_cuMemFree_v2:
-	case CK_PROC_cuMemUnmap:
-	case CK_PROC_set_access:
-	case CK_PROC_pinned_map:
-	case CK_PROC_pinned_unmap:
-	case CK_PROC_map:
-	case CK_PROC_unmap:
-		return true;
-	default:
-		return false;
-	}
-}
-
-bool cks_holds_enter(struct cks_holds *h, uint32_t proc)
-{
-	if (!may_wait_for_work(proc))
+	if (!proc->drains)
 		return false;
 	begin(h, &h->waiting, &h->holding);
 	return true;

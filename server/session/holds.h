@@ -4,7 +4,8 @@
  * A stream waits for another server in a function of the host, which ends when the client says so. Before that, this
  * worker may have to receive bytes for it. Some of the driver's functions wait for all work of the context, and keep the
  * driver's other functions waiting meanwhile (CUDA C++ Programming Guide, "Lazy Loading": loading a kernel may need the
- * context's synchronization). The two would deadlock. So only one kind is in the driver at a time.
+ * context's synchronization). The two would deadlock. So only one kind is in the driver at a time. tests/gpu/holds.c
+ * shows which functions wait on a GPU.
  */
 #ifndef CK_SERVER_SESSION_HOLDS_H
 #define CK_SERVER_SESSION_HOLDS_H
@@ -14,6 +15,8 @@
 #include <stdint.h>
 
 #include "util/lock.h"
+
+struct ck_proc;
 
 struct cks_holds {
 	struct ck_mutex lock;
@@ -29,8 +32,8 @@ void cks_holds_fini(struct cks_holds *holds);
 void cks_holds_begin(struct cks_holds *holds);
 void cks_holds_over(struct cks_holds *holds);
 
-/* The same of message @proc, if it may wait for all work of the context; false: it does not. */
-bool cks_holds_enter(struct cks_holds *holds, uint32_t proc);
+/* The same of message @proc, if its row says that it drains; false: it does not. */
+bool cks_holds_enter(struct cks_holds *holds, const struct ck_proc *proc);
 void cks_holds_leave(struct cks_holds *holds);
 
 #endif

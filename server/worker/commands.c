@@ -90,7 +90,7 @@ static int run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *
 			(unsigned long long)atomic_load(&s->executed));
 		return -EPROTO;
 	}
-	waits = cks_holds_enter(&s->holds, q->proc);
+	waits = cks_holds_enter(&s->holds, proc);
 	if (unlikely(!counts))
 		cks_gate_uncount(&l->pass);
 	cks_gate_enter(&s->gate, &l->pass);
@@ -135,25 +135,6 @@ static int carry_out(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 }
 
 /* --- taking turns */
-
-/* Commands that only put work into a stream: the driver does not wait for the device. */
-static bool is_light(uint32_t proc)
-{
-	switch (proc) {
-	case CK_PROC_launch:
-	case CK_PROC_pinned_copy:
-	case CK_PROC_cuEventRecord:
-	case CK_PROC_cuStreamWaitEvent:
-	case CK_PROC_cuMemcpyDtoDAsync_v2:
-	case CK_PROC_cuMemsetD8Async:
-	case CK_PROC_cuMemsetD16Async:
-	case CK_PROC_cuMemsetD32Async:
-	case CK_PROC_cuGraphLaunch:
-		return true;
-	default:
-		return false;
-	}
-}
 
 static bool begin(struct cks_commands *c)
 {
@@ -302,7 +283,7 @@ static int take_next(struct cks_lane *l, struct cks_commands *c)
 {
 	int ret = read_next(l, c->chan, c->reader, &c->next, &c->header);
 
-	if (ret == 0 && is_light(c->header.proc))
+	if (ret == 0 && ck_proc(c->header.proc)->light)
 		return carry_out(l, c->chan, c->reader, &c->next, &c->header);
 	if (ret == 0)
 		atomic_store(&c->left, true);

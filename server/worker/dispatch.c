@@ -157,19 +157,19 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	struct cks_session *s = l->session;
 	struct ck_result *result = l->res;
 	CUresult err = CUDA_SUCCESS;
-	bool uses = !cks_lane_is_driverless(q->proc), inside = uses, waits;
+	bool uses = !proc->driverless, inside = uses, waits;
 	int64_t began = ck_now_us();
 	uint64_t launches;
 
 	cks_session_wait(s, head->seq);
 	launches = cks_faults_begin(s);
-	waits = cks_holds_enter(&s->holds, q->proc);
+	waits = cks_holds_enter(&s->holds, proc);
 	if (inside) {
 		cks_gate_enter(&s->gate, &l->pass);
 		cks_session_stir(s);
 	}
 	cks_retime_call(s, q->proc);
-	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
+	if (!proc->noerr)
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	err = err ? cks_lane_turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
 	if (waits)

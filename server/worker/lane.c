@@ -146,32 +146,6 @@ CUresult cks_lane_turn_away(struct cks_request *q, CUresult err)
 	return err;
 }
 
-bool cks_lane_is_driverless(uint32_t proc)
-{
-	switch (proc) {
-	case CK_PROC_callback_next:
-	case CK_PROC_delivery_next:
-	case CK_PROC_lease_returned:
-	case CK_PROC_output:
-	case CK_PROC_direct_ticket:
-	case CK_PROC_direct_dial:
-	case CK_PROC_direct_send: /* its threads pass the gate by themselves */
-	case CK_PROC_direct_receive:
-	case CK_PROC_direct_send_3d:
-	case CK_PROC_direct_receive_3d:
-	case CK_PROC_direct_end:
-	case CK_PROC_words:
-	case CK_PROC_m3_subscribe:
-	case CK_PROC_m3_news:
-	case CK_PROC_m3_unsubscribe:
-	case CK_PROC_nccl_wait:
-	case CK_PROC_nccl_ask:
-		return true;
-	default:
-		return ck_proc_is_nvml(proc);
-	}
-}
-
 CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc,
 			    void *res)
 {
@@ -183,7 +157,7 @@ CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const str
 	trace_message(proc, l->args);
 	if (!handler)
 		return cks_lane_turn_away(q, CUDA_ERROR_NOT_SUPPORTED);
-	err = cks_lane_is_driverless(q->proc) ? CUDA_SUCCESS : bind_context(l, head->ctx);
+	err = proc->driverless ? CUDA_SUCCESS : bind_context(l, head->ctx);
 	if (err)
 		return cks_lane_turn_away(q, err);
 	q->ctx = head->ctx;

@@ -53,9 +53,6 @@ void cks_lane_release(struct cks_lane *l, const struct ck_proc *proc);
 CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc,
 			    void *res);
 
-/* A call that never needs the driver: a suspended session answers it too. */
-bool cks_lane_is_driverless(uint32_t proc);
-
 /* Refuse a call with @err, which is returned. Closes the descriptors that came with it, or they would be taken for those of
  * the next call. */
 CUresult cks_lane_turn_away(struct cks_request *q, CUresult err);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gen/numbers.h"
+#include "rpc/proc.h"
 #include "server/session/holds.h"
 
 static struct cks_holds holds;
@@ -23,15 +23,16 @@ static void ordinary_messages_do_not_wait(void **state)
 	(void)state;
 	cks_holds_init(&holds);
 	cks_holds_begin(&holds);
-	assert_false(cks_holds_enter(&holds, CK_PROC_launch));
-	assert_false(cks_holds_enter(&holds, CK_PROC_direct_receive));
-	assert_false(cks_holds_enter(&holds, CK_PROC_upload_part));
-	assert_false(cks_holds_enter(&holds, CK_PROC_host_function));
+	assert_false(cks_holds_enter(&holds, &ck_procs[CK_PROC_launch]));
+	assert_false(cks_holds_enter(&holds, &ck_procs[CK_PROC_direct_receive]));
+	assert_false(cks_holds_enter(&holds, &ck_procs[CK_PROC_upload_part]));
+	assert_false(cks_holds_enter(&holds, &ck_procs[CK_PROC_host_function]));
 	cks_holds_begin(&holds); /* any number of streams */
 	cks_holds_over(&holds);
 	cks_holds_over(&holds);
-	assert_true(cks_holds_enter(&holds, CK_PROC_module_load));
-	assert_true(cks_holds_enter(&holds, CK_PROC_cuMemFree_v2)); /* and of such calls */
+	assert_true(cks_holds_enter(&holds, &ck_procs[CK_PROC_module_load]));
+	assert_true(
+		cks_holds_enter(&holds, &ck_procs[CK_PROC_cuMemFree_v2])); /* and of such calls */
 	cks_holds_leave(&holds);
 	cks_holds_leave(&holds);
 	cks_holds_fini(&holds);
@@ -41,7 +42,7 @@ static void *load(void *data)
 {
 	atomic_bool *done = data;
 
-	cks_holds_enter(&holds, CK_PROC_module_load);
+	cks_holds_enter(&holds, &ck_procs[CK_PROC_module_load]);
 	atomic_store(done, true);
 	cks_holds_leave(&holds);
 	return NULL;
@@ -89,7 +90,7 @@ static void the_two_kinds_never_meet(void **state)
 	cks_holds_init(&holds);
 	assert_int_equal(pthread_create(&thread, NULL, hold_often, NULL), 0);
 	for (int i = 0; i < 2000; i++) {
-		assert_true(cks_holds_enter(&holds, CK_PROC_module_build));
+		assert_true(cks_holds_enter(&holds, &ck_procs[CK_PROC_module_build]));
 		if (atomic_fetch_sub(&inside, 1) > 0)
 			atomic_store(&met, true);
 		atomic_fetch_add(&inside, 1);

@@ -6,6 +6,7 @@ from .table import SCALARS, Row, TableError
 
 KINDS = ("call", "local", "alias", "refuse", "deny")
 FLAGS = ("server", "pids", "others", "itself")
+PROPERTIES = ("noerr", "driverless")  # of each message: NVML has no context, and its errors are its own
 FIRST = 1000  # numbers from here on are NVML's
 NUMBERS = {k: SCALARS[k] for k in ("int", "unsigned int", "unsigned long long")}
 SIZES = {"unsigned int": 4, "unsigned long long": 8}
@@ -175,7 +176,7 @@ class NvmlTable:
             target = rest.strip()
         elif rest.strip():
             self.fail(line, f"{name} takes no arguments here")
-        row = NvmlRow(num, name, "-", kind, flags, args, params, target, line)
+        row = NvmlRow(num, name, "-", kind, [*flags, *PROPERTIES], args, params, target, line)
         self.rows.append(row)
         self.numbers[num] = self.names[name] = row
         if self.groups:

@@ -52,6 +52,10 @@ HANDLES = {
     "CUuserObject": "user",
 }
 
+# Words after the body: whose body is written by hand; what the message is, a field of struct ck_proc each.
+BODIES = ("client", "server", "both")
+PROPERTIES = ("noerr", "quiet", "shares", "drains", "driverless", "light")
+
 SPECIAL = ("id", "ids", "bytes", "string", "hash", "bulk")
 
 FIRST_CALL = 100  # numbers below are Cricket's own messages
@@ -241,7 +245,7 @@ class Table:
         if kind not in KINDS:
             self.fail(line, f"unknown body '{kind}'")
         for flag in flags:
-            if flag not in ("client", "server", "both", "noctx", "noerr", "quiet", "shares"):
+            if flag not in BODIES + PROPERTIES + ("noctx", "nodrains"):
                 self.fail(line, f"unknown word '{flag}' after the body")
         if "noerr" in flags and kind != "call":
             self.fail(line, "noerr is for calls: nothing else tells errors of earlier commands")
@@ -249,9 +253,13 @@ class Table:
             self.fail(line, "quiet is for one-way messages: a call has a reply")
         if "shares" in flags and kind != "call":
             self.fail(line, "shares is for calls: the client must know at once that an object is shared")
+        if "light" in flags and (kind != "send" or "drains" in flags):
+            self.fail(line, "light is for one-way messages that wait for nothing")
         args, params, target = [], None, None
         if kind in WIRE:
             args = self.arguments(line, rest)
+            if any(a.direction in ("new", "del") for a in args) and not {"drains", "nodrains"} & set(flags):
+                self.fail(line, f"{name} creates or destroys an object: drains or nodrains? tests/gpu/holds.c finds out")
         elif kind in ("alias", "ptsz"):
             target = rest.strip()
             if not target:

@@ -1,6 +1,7 @@
 """cricket.x, and the table of procedures with the fields that trace printers show."""
 
 from . import banner
+from .table import PROPERTIES
 
 PRINT = {"scalar": "CK_FIELD_U64", "enum": "CK_FIELD_INT", "device": "CK_FIELD_INT",
          "handle": "CK_FIELD_ID", "id": "CK_FIELD_ID", "hash": "CK_FIELD_HASH",
@@ -72,6 +73,13 @@ def field_list(name, struct_name, args):
     return "".join(out)
 
 
+def properties(row):
+    """The fields of struct ck_proc that are true for the message."""
+    found = {"one_way": row.kind == "send", "bulk_in": row.bulk_in, "bulk_out": row.bulk_out}
+    found.update((p, p in row.flags) for p in PROPERTIES)
+    return [p for p, true in found.items() if true]
+
+
 def procs_c(table):
     """The array of procedures, indexed by number, for both ends."""
     rows = table.messages()
@@ -87,10 +95,8 @@ def procs_c(table):
         reply = (f"(xdrproc_t)xdr_{res}, sizeof({res})" if r.kind != "send" else "NULL, 0")
         outs = f"{r.name}_out" if r.outs() else "NULL"
         out.append(f'\t[{r.number}] = {{ "{r.name}", (xdrproc_t)xdr_{r.name}_args, '
-                   f"sizeof({r.name}_args), {reply},\n\t\t{r.name}_in, {outs}, "
-                   f"{str(r.kind == 'send').lower()}, {str(r.bulk_in).lower()}, "
-                   f"{str(r.bulk_out).lower()}, {str('noerr' in r.flags).lower()}, "
-                   f"{str('quiet' in r.flags).lower()}, {str('shares' in r.flags).lower()} }},\n")
+                   f"sizeof({r.name}_args), {reply},\n\t\t{r.name}_in, {outs}"
+                   + "".join(f", .{p} = true" for p in properties(r)) + " },\n")
     out.append("};\n")
     return "".join(out)
 
