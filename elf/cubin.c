@@ -24,6 +24,7 @@
 #define INFO ".nv.info"
 #define INFO_OF ".nv.info."
 #define SHARED_OF ".nv.shared."
+#define VARIABLES ".nv.global" /* and .nv.global.init: those with initial values */
 #define RESERVED_SHARED ".nv.shared.reserved.0"
 /* From sm_90 on the sections count this much that belongs to the system (CUDA 13, H200). */
 #define RESERVED_BYTES 1024
@@ -188,6 +189,10 @@ static int section_read(const struct cubin *cubin, size_t index, struct kernel_s
 		return ret;
 	if (strcmp(section.name, RESERVED_SHARED) == 0)
 		scan->reserves_shared = true;
+	if (strncmp(section.name, VARIABLES, strlen(VARIABLES)) == 0 &&
+	    ck_add_overflow(scan->kernels.variables, (uint64_t)section.header.sh_size,
+			    &scan->kernels.variables))
+		return -ENOEXEC;
 	kernel = kernel_of_section(scan, section.name, SHARED_OF);
 	if (kernel) {
 		scan->kernels.items[kernel - 1].shared = (uint32_t)section.header.sh_size;

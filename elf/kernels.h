@@ -40,7 +40,8 @@ struct ck_kernel {
 struct ck_kernels {
 	size_t count;
 	struct ck_kernel *items;
-	bool print; /* one of them may call printf or assert */
+	bool print;	    /* one of them may call printf or assert */
+	uint64_t variables; /* bytes of device memory that the image's variables take, at least */
 };
 
 /* Is @name that of a function of the driver by which kernels print: printf, a failed assertion? */

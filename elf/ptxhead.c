@@ -248,23 +248,44 @@ static int entry(struct ck_ptxhead_lex *lex, struct ck_map *linked, struct ck_ke
 	return 0;
 }
 
+/* A .global declaration of the module: add its variables. One that cannot be read counts for nothing. */
+static void global_variables(struct ck_ptxhead_lex *lex, struct ck_kernels *kernels)
+{
+	struct ck_ptx_declaration decl = {0};
+	uint64_t element;
+
+	if (ck_ptx_qualifiers(lex, &decl) < 0)
+		return;
+	element = decl.size;
+	do {
+		decl.size = element;
+		if (ck_ptx_declarator(lex, &decl) < 0 ||
+		    ck_add_overflow(kernels->variables, decl.open ? 0 : decl.size,
+				    &kernels->variables))
+			return;
+	} while (ck_ptx_is_punct(lex, ',') && ck_ptx_next(lex) == CK_PTX_NAME);
+}
+
 int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 {
 	struct ck_map *linked = ck_map_create();
 	struct ck_kernels kernels = {0};
 	int ret = linked ? 0 : -ENOMEM;
 	struct ck_ptxhead_lex lex;
-	bool linkage = false;
+	bool linkage = false, external = false;
 
 	ck_ptx_lex_init(&lex, text, size);
 	while (ret == 0 && ck_ptx_next(&lex) != CK_PTX_END) {
 		if (ck_ptx_is(&lex, ".entry"))
 			ret = entry(&lex, linkage ? linked : NULL, &kernels);
+		else if (ck_ptx_is(&lex, ".global") && !external)
+			global_variables(&lex, &kernels);
 		else if (ck_ptx_is_punct(&lex, '{'))
 			ret = skip_block(&lex);
 		else if (lex.kind == CK_PTX_NAME && ck_kernels_prints_by(lex.token, lex.length))
 			kernels.print = true;
 		linkage = is_linkage(&lex);
+		external = ck_ptx_is(&lex, ".extern");
 	}
 	ck_map_destroy(linked);
 	if (ret == 0)

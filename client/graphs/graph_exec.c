@@ -7,6 +7,7 @@
 #include "client/objects/capture.h"
 #include "client/graphs/graph.h"
 #include "client/managed/managed.h"
+#include "client/memory/arena.h"
 #include "client/copy/mirror.h"
 
 /* The node with @id from a reply, somewhere inside @graph; 0: none. */
@@ -177,6 +178,17 @@ static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
 	return CUDA_SUCCESS;
 }
 
+/* A launch is one-way: the driver must have memory for the allocations of the graph. It keeps that memory for later
+ * launches. */
+static void prepare_first(struct ckc_exec *exec, uint64_t ctx)
+{
+	const struct ckc_context *context = ckc_context_current();
+
+	exec->launched = true;
+	if (context && ckc_allocation_by_graphs())
+		ckc_arena_shed(context->device, ctx);
+}
+
 CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
 	struct ckc_exec *exec;
@@ -185,6 +197,8 @@ CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 
 	if (err)
 		return err;
+	if (unlikely(!exec->launched))
+		prepare_first(exec, ctx);
 	ckc_managed_launch(id);
 	err = likely(exec->mirror_count == 0) ? ck_wire_cuGraphLaunch(ctx, exec->object.id, id)
 					      : ckc_mirror_launch(exec, ctx, id);

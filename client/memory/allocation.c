@@ -86,12 +86,20 @@ CUresult ckc_allocation_note(const struct ckc_allocation *what)
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*a = *what;
+	if (a->graph)
+		atomic_store_explicit(&all->graphs, true, memory_order_relaxed);
 	ck_lock(&all->lock);
 	err = insert(all, a);
 	ck_unlock(&all->lock);
 	if (err)
 		free(a);
 	return err;
+}
+
+bool ckc_allocation_by_graphs(void)
+{
+	return atomic_load_explicit(&ckc_client_current()->memory->allocations.graphs,
+				    memory_order_relaxed);
 }
 
 CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kind,

@@ -173,6 +173,21 @@ bool ckc_arena_shed(CUdevice device, uint64_t ctx)
 	return any;
 }
 
+/* The caller may hold any lock. */
+static bool return_all(struct ckc_client *c)
+{
+	struct ckc_arena *all = &c->memory->arena;
+	bool any = false;
+
+	if (ck_trylock(&all->lock) != 0)
+		return false;
+	for (int i = 0; i < CK_MAX_DEVICES; i++)
+		while (all->devices[i].heap && ckc_arena_return_one(all->devices[i].heap))
+			any = true;
+	ck_unlock(&all->lock);
+	return any;
+}
+
 /* Lease @size bytes in units of @unit, and take @want bytes of them. */
 static CUresult lease(struct ckc_arena *all, CUdevice device, size_t size, size_t unit, size_t want,
 		      const struct ckc_user *user, uint64_t *at)
@@ -202,15 +217,31 @@ static CUresult lease(struct ckc_arena *all, CUdevice device, size_t size, size_
 	return err;
 }
 
-/* Is there more memory if this session, or another, returns its free memory? */
-static bool make_room(CUdevice device, size_t size, const struct ckc_user *user)
+/* Do other sessions return @size bytes, or some of them? */
+static bool press_others(uint64_t ctx, size_t size)
 {
-	uint64_t ctx = user->context->object.id;
-	bool grown = ckc_arena_await_growth(arena(), device);
-	bool own = ckc_arena_shed(device, ctx);
 	int more = 0;
 
-	return grown || own || (!ck_wire_lease_press(ctx, size, &more) && more);
+	return !ck_wire_lease_press(ctx, size, &more) && more;
+}
+
+/* Memory that the program has freed is free for each kind of allocation. */
+static bool find_memory(struct ckc_client *c, uint32_t proc, uint64_t ctx)
+{
+	ckc_route(c);
+	if (return_all(c))
+		return true;
+	/* a lease asks the other sessions itself: it knows how much it needs */
+	return proc != CK_PROC_lease && ckc_session_offers(c, CK_PROC_lease_press) &&
+	       press_others(ctx, SIZE_MAX);
+}
+CK_ON_SHORTAGE(find_memory);
+
+/* Is there more memory after a lease that is being granted has come, or if another session returns its free memory? */
+static bool make_room(CUdevice device, size_t size, const struct ckc_user *user)
+{
+	return ckc_arena_await_growth(arena(), device) ||
+	       press_others(user->context->object.id, size);
 }
 
 /* Ask the server. Where memory is short, ask for no more than is needed. */

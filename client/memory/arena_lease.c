@@ -20,7 +20,8 @@
 
 CK_LOG_DEFINE("client");
 
-#define FREE_LEAST ((size_t)64 << 20) /* what a session of any size keeps free */
+#define FREE_LEAST ((size_t)64 << 20)  /* what a session of any size has free, */
+#define FREE_AT_REST ((size_t)8 << 20) /* and what it keeps while it allocates nothing */
 #define FREE_MOST ((size_t)1 << 30)
 #define SHARE 64		       /* of a device, at most this part */
 #define RECALLED_SHARE 16	       /* the same for what an earlier run has used */
@@ -70,7 +71,7 @@ static void rest(struct ckc_client *c)
 	uint64_t takes = all->takes;
 
 	if (takes == all->takes_at_rest)
-		shed_all(c, FREE_LEAST, 0);
+		shed_all(c, FREE_AT_REST, 0);
 	all->takes_at_rest = takes;
 }
 CK_ON_REST(rest);

@@ -90,8 +90,6 @@ static CUresult request(struct ckc_context *context, struct want *w, CUdeviceptr
 	unsigned int count = 0;
 	CUresult err = ask(ctx, w, &at);
 
-	if (err == CUDA_ERROR_OUT_OF_MEMORY && ckc_arena_shed(context->device, ctx))
-		err = ask(ctx, w, &at);
 	while (!err && !ckc_address_claim(at, w->bytes) && count < TRIES) {
 		held[count++] = at;
 		if (ask(ctx, w, &at)) {

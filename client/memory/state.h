@@ -20,6 +20,7 @@ struct ckc_space;
 struct ckc_allocations { /* allocation.c */
 	struct ck_mutex lock;
 	struct ck_ranges *device_set, *host_set;
+	_Atomic bool graphs; /* some graph allocates memory */
 };
 
 struct ck_pinned_file { /* pinned.c */

@@ -72,8 +72,6 @@ CK_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size
 	p->unique = ckc_share_unique();
 	p->prop = *prop;
 	err = ck_wire_cuMemCreate(ctx, p->object.id, size, &sent, flags);
-	if (err == CUDA_ERROR_OUT_OF_MEMORY && ckc_arena_shed(prop->location.id, ctx))
-		err = ck_wire_cuMemCreate(ctx, p->object.id, size, &sent, flags);
 	if (err)
 		ckc_object_free(p);
 	else

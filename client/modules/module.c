@@ -15,6 +15,9 @@
 #include "client/wire/servers.h"
 #include "libcuda/old_launch.h"
 
+/* Variables of so many bytes take device memory of their own: the program must hear if there is none. */
+#define VARIABLES_MUCH ((uint64_t)1 << 20)
+
 /* Compile PTX without options. The driver's compiler is deterministic: if it has accepted the text
  * once, here or in an earlier session, there is nothing to wait for. */
 static CUresult build_plain(struct ckc_module *m, uint64_t ctx)
@@ -33,17 +36,18 @@ static CUresult build_plain(struct ckc_module *m, uint64_t ctx)
 	return err;
 }
 
-/* Make the module on the server: machine code one-way; PTX with a reply that has the result and
- * logs. */
+/* Make the module on the server: machine code one-way, unless it has large variables; PTX with a reply that has the
+ * result and logs. */
 static CUresult load_on_server(struct ckc_module *m, const struct ckc_jit *jit)
 {
 	uint64_t ctx = m->object.context ? m->object.context->object.id : 0;
+	bool much = m->code->kernels.variables >= VARIABLES_MUCH;
 
 	ckc_managed_loading();
 	m->tuned = m->code->ptx && jit && jit->count > 0;
-	if (m->code->ptx && !m->tuned)
+	if (m->code->ptx && !m->tuned && !much)
 		return build_plain(m, ctx);
-	if (m->code->ptx)
+	if (m->code->ptx || much)
 		return ckc_jit_build(jit, ctx, m->object.id, m->library, m->code->hash);
 	ckc_jit_no_log(jit);
 	return ck_wire_module_load(ctx, m->object.id, m->library, m->code->hash);

@@ -205,7 +205,7 @@ static void note_profile(const struct ckc_exchange *x, uint64_t began, CUresult 
 }
 
 /* Make a call, ordered after all commands sent so far. */
-static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
+static CUresult call_once(struct ckc_client *c, struct ckc_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ckc_thread *t = ckc_thread();
@@ -236,6 +236,30 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 	if (unlikely(ret < 0))
 		return ckc_call_lost(c, x, ret);
 	return answered(c, t->lane, p, x, began);
+}
+
+/* The server has no memory for the call: is there any after this process has returned some? */
+static bool gained_memory(struct ckc_client *c, const struct ckc_exchange *x)
+{
+	const ck_head *args = x->args;
+	bool any = false;
+
+	if (ckc_aside || x->fd || x->sink)
+		return false;
+	ckc_each_hook(shortage, h) any |= h->run(c, x->proc, args->ctx);
+	return any;
+}
+
+static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
+{
+	CUresult err = call_once(c, x);
+
+	if (likely(err != CUDA_ERROR_OUT_OF_MEMORY) ||
+	    ((ck_result *)x->res)->err != CUDA_ERROR_OUT_OF_MEMORY || !gained_memory(c, x))
+		return err;
+	xdr_free(x->xdr_res, x->res);
+	memset(x->res, 0, ck_procs[x->proc].res_size);
+	return call_once(c, x);
 }
 
 static CUresult call(struct ckc_client *c, struct ckc_exchange *x)

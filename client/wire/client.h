@@ -279,6 +279,8 @@ CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kin
 			    struct ckc_context *context, unsigned int flags, bool variable);
 /* Note a copy of @what, also for memory without a context. */
 CUresult ckc_allocation_note(const struct ckc_allocation *what);
+/* Has any graph of the session allocated memory? */
+bool ckc_allocation_by_graphs(void);
 /* Grant the devices in @gained access to mappings in [base, base+size), and revoke @lost. */
 void ckc_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);
 /* From now on, the worker shares the registered memory that begins at @base. */

@@ -148,6 +148,16 @@ static inline void *ckc_payload_reach(const void *data, size_t size, bool write)
 	return (void *)(uintptr_t)data;
 }
 
+/*
+ * --- the server had no memory for message @proc in context @ctx (wire/call.c). True: it has more now, and the call is
+ * made again. Any lock may be held.
+ */
+struct ckc_hook_shortage {
+	bool (*run)(struct ckc_client *c, uint32_t proc, uint64_t ctx);
+};
+CK_HOOK_LIST(shortage);
+#define CK_ON_SHORTAGE(function) CK_HOOK(shortage, function, function)
+
 /* --- a thread has waited for the server for a second; runs each second. Any lock may be held. */
 struct ckc_hook_quiet {
 	void (*run)(struct ckc_client *c);

@@ -127,6 +127,7 @@ struct ckc_exec {
 	struct ckc_object object;
 	uint64_t *mirrors; /* host memory of its copies: client/copy/mirror.h */
 	unsigned int mirror_count;
+	bool launched;
 };
 
 #define CK_LAUNCHED 8 /* further devices share entries */

@@ -228,8 +228,14 @@ CUresult ck_serve_lease(struct cks_request *q, ck_lease_args *a, ck_lease_res *r
 	return cks_lease(q->session, a->device, a->at, a->size, a->unit);
 }
 
+/* A context that was released or reset can still be made current; it has no work. */
+static bool has_ended(CUresult err)
+{
+	return err == CUDA_ERROR_CONTEXT_IS_DESTROYED || err == CUDA_ERROR_INVALID_CONTEXT;
+}
+
 /* Wait for the work of every context: any of them may use the memory. */
-static CUresult settle(struct cks_session *s)
+static CUresult wait_for_contexts(struct cks_session *s)
 {
 	struct cks_object object;
 	CUcontext popped;
@@ -238,8 +244,10 @@ static CUresult settle(struct cks_session *s)
 
 	while (!err && cks_handles_next(s->handles, &id, CK_KIND_CONTEXT, &object)) {
 		if (ck_driver.cuCtxPushCurrent_v2(object.handle))
-			continue; /* it has ended */
+			continue;
 		err = ck_driver.cuCtxSynchronize();
+		if (has_ended(err))
+			err = CUDA_SUCCESS;
 		ck_driver.cuCtxPopCurrent_v2(&popped);
 	}
 	return err;
@@ -249,7 +257,7 @@ CUresult ck_serve_lease_settle(struct cks_request *q, ck_lease_settle_args *a, v
 {
 	(void)a;
 	(void)res;
-	return is_supported() ? settle(q->session) : CUDA_ERROR_NOT_SUPPORTED;
+	return is_supported() ? wait_for_contexts(q->session) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ck_serve_order(struct cks_request *q, ck_order_args *a, void *res)
@@ -263,7 +271,7 @@ CUresult ck_serve_order(struct cks_request *q, ck_order_args *a, void *res)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!cks_stream_find(q, a->before,
 			     &before)) /* the stream has ended since: wait for all work */
-		return settle(q->session);
+		return wait_for_contexts(q->session);
 	err = ck_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 	if (err)
 		return err;
@@ -308,7 +316,7 @@ CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *r
 	(void)res;
 	if (!is_supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
-	settle(s);
+	wait_for_contexts(s);
 	ck_lock(&s->leases->lock);
 	if (is_leased(s->memory, a->at, a->size)) {
 		cks_lease_drop(s, a->at, a->size);

@@ -241,3 +241,94 @@ say(cuda.cuMemFree_v2(at(p)), cuda.cuMemsetD8_v2(at(p), 1, ctypes.c_size_t(10)),
     cuda.cuCtxSynchronize())
 """, client_env(server.address("unix")))
     assert result.out == "1 1 1 1\n1 1 0 1 0\n", result.err
+
+
+# A big allocation of each kind, in ctypes; `big` is most of the device.
+KINDS = {
+    "pitch": "p, pitch = ctypes.c_uint64(), ctypes.c_size_t()\n"
+             "err = cuda.cuMemAllocPitch_v2(ctypes.byref(p), ctypes.byref(pitch), 16384, big // 16384, 4)",
+    "managed": "p = ctypes.c_uint64()\nerr = cuda.cuMemAllocManaged(ctypes.byref(p), big, 1)\n"
+               "err = err or cuda.cuMemsetD8_v2(p, 1, big)",
+    "array": "a, d = ctypes.c_void_p(), (ctypes.c_uint64 * 3)(8192, big // 32768, 0x1_0000_0020)\n"
+             "err = cuda.cuArrayCreate_v2(ctypes.byref(a), d)",
+    "array of three dimensions": "a, d = ctypes.c_void_p(), (ctypes.c_uint64 * 5)(1024, 32, big // 131072, 0x1_0000_0020, 0)\n"
+                                 "err = cuda.cuArray3DCreate_v2(ctypes.byref(a), d)",
+    "mipmap": "a, d = ctypes.c_void_p(), (ctypes.c_uint64 * 5)(4096, 4096, 0, 0x1_0000_0020, 0)\n"
+              "err = cuda.cuMipmappedArrayCreate(ctypes.byref(a), d, 12)",
+    "physical": "h, prop = ctypes.c_uint64(), (ctypes.c_int * 16)(1, 0, 1, 0)\n"
+                "err = cuda.cuMemCreate(ctypes.byref(h), big, prop, ctypes.c_uint64(0))",
+    "in a stream": "p = ctypes.c_uint64()\nerr = cuda.cuMemAllocAsync(ctypes.byref(p), big, None)",
+    "of a graph": """g, n, x = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+check(cuda.cuGraphCreate(ctypes.byref(g), 0))
+params = (ctypes.c_uint64 * 16)()
+struct.pack_into("=iiii", params, 0, 1, 0, 1, 0)
+params[88 // 8 + 2] = big
+check(cuda.cuGraphAddMemAllocNode(ctypes.byref(n), g, None, ctypes.c_size_t(0), params))
+check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(x), g, ctypes.c_uint64(0)))
+err = cuda.cuGraphLaunch(x, None) or cuda.cuCtxSynchronize()""",
+    "variable of a module": """m = ctypes.c_void_p()
+err = cuda.cuModuleLoadData(ctypes.byref(m), b".version 6.4\\n.target sm_75\\n.address_size 64\\n"
+                            b".visible .global .align 4 .b8 room[%d];\\n" % big)""",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_freed_memory_serves_each_kind_of_allocation(small, kind):
+    result = python(f"""
+import struct
+current()
+got = fill()
+for p in got:
+    free(p)
+big = left() // 4 * 3
+{KINDS[kind]}
+say(err, len(got) > 100)
+""", client_env(small.address("unix")))
+    assert result.out == "0 True\n", result.err
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"mipmap", "of a graph", "managed"}))
+def test_what_does_not_fit_is_out_of_memory_at_once(small, kind):
+    result = python(f"""
+import struct
+current()
+kept = alloc(left() // 2)
+big = {MEMORY} // 4 * 3
+{KINDS[kind]}
+say(err, cuda.cuCtxSynchronize())
+""", client_env(small.address("unix")))
+    assert result.out == f"{2} 0\n", result.err
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("end", ("cuDevicePrimaryCtxRelease_v2(0)", "cuDevicePrimaryCtxReset_v2(0)"))
+def test_a_context_that_has_ended_does_not_harm_others(server, transport, end):
+    """Memory that is freed in one context and allocated in another waits for the work of all contexts that there are."""
+    result = python(f"""
+current()
+p = alloc(4096)
+check(cuda.cuMemsetD8_v2(ctypes.c_uint64(p), 1, 4096))
+check(cuda.{end})
+check(cuda.cuCtxSetCurrent(None))
+def made():
+    c = ctypes.c_void_p()
+    check(cuda.cuCtxCreate_v2(ctypes.byref(c), 0, 0))
+    return c
+first = made()
+host = ctypes.create_string_buffer(1 << 16)
+for size in (CHUNK // 64, CHUNK, 10 * CHUNK):
+    check(cuda.cuCtxSetCurrent(first))
+    blocks = [alloc(size) for _ in range(6)]
+    for b in blocks:
+        check(cuda.cuMemsetD8Async(ctypes.c_uint64(b), 1, size, None))
+    for b in blocks:
+        free(b)
+    second = made()
+    r = alloc(5 * size)
+    check(cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(r), host, min(5 * size, len(host))))
+    check(cuda.cuCtxSynchronize())
+    free(r)
+    check(cuda.cuCtxDestroy_v2(second))
+say("right")
+""", client_env(server.address(transport)))
+    assert result.out == "right\n", result.err

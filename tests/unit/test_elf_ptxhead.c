@@ -245,6 +245,29 @@ static void text_that_can_print_is_told_from_the_rest(void **state)
 	}
 }
 
+static void variables_of_the_module_are_counted(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} texts[] = {
+		{".entry k() { ld.global.u32 %r1, [%rd1]; }", 0},
+		{".visible .global .align 4 .b8 room[1048576];.entry k() {}", 1048576},
+		{".global .u32 a, b[3];.global .v4 .f32 c[2] = {1, 2};.entry k() {}", 48},
+		{".extern .global .b8 other[4096];.global .b8 own[8];.entry k() {}", 8},
+		{".extern .global .b8 open[];.entry k() {}", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(texts); i++) {
+		struct ck_kernels kernels;
+
+		assert_int_equal(kernels_read(texts[i].text, &kernels), 0);
+		assert_int_equal(kernels.variables, texts[i].bytes);
+		ck_kernels_free(&kernels);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +277,7 @@ int main(void)
 		cmocka_unit_test(only_true_kernels_are_listed),
 		cmocka_unit_test(limits_and_shared_memory_are_read),
 		cmocka_unit_test(text_that_can_print_is_told_from_the_rest),
+		cmocka_unit_test(variables_of_the_module_are_counted),
 		cmocka_unit_test(a_text_of_several_units_is_read_as_one),
 		cmocka_unit_test(what_makes_no_sense_is_refused_and_leaves_the_output),
 	};
