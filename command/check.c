@@ -91,10 +91,7 @@ static bool check_reach(json_t *report, const struct ckx_server *server)
 		return false;
 	}
 	json_object_set_new(report, "round_trip_us", json_real(reach.trip_us));
-	snprintf(
-		text, sizeof(text),
-		"it answers in %.3f ms: a step of a program that waits once takes this much longer",
-		reach.trip_us / 1e3);
+	snprintf(text, sizeof(text), "round trip %.3f ms", reach.trip_us / 1e3);
 	step(report, "protocol", text, NULL);
 	if (reach.near)
 		step(report, "mps",

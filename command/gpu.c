@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,23 @@ static bool load(struct ckx_gpus *g)
 	return g->nvml.init() == NVML_SUCCESS;
 }
 
+/* The emulated driver reads what machine it is from the environment: it is the server's, and not this process's. */
+static void be_machine_of(const json_t *report)
+{
+	static const char *const names[][2] = {{"devices", "CRICKET_EMU_DEVICES"},
+					       {"memory", "CRICKET_EMU_MEMORY"}};
+	const json_t *emulated = json_object_get(report, "emulated");
+	char text[32];
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
+		const json_t *value = json_object_get(emulated, names[i][0]);
+
+		snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(value));
+		if (value)
+			setenv(names[i][1], text, 1);
+	}
+}
+
 struct ckx_gpus *ckx_gpus_open(const json_t *report)
 {
 	const char *driver = json_string_value(json_object_get(report, "driver"));
@@ -95,6 +113,8 @@ struct ckx_gpus *ckx_gpus_open(const json_t *report)
 	if (!g)
 		return NULL;
 	g->emulated = driver && strcmp(driver, "emu") == 0;
+	if (g->emulated)
+		be_machine_of(report);
 	g->library = g->emulated ? ck_cuda_open("emu") : open_real();
 	if (g->library && load(g))
 		return g;

@@ -13,7 +13,8 @@
 
 struct ckx_gpus;
 
-/* For the server of @report. NULL: this host has no NVML, and GPUs are not shown. */
+/* For the server of @report. It may set variables of the environment, so the first time is before other threads begin.
+ * NULL: this host has no NVML, and GPUs are not shown. */
 struct ckx_gpus *ckx_gpus_open(const json_t *report);
 void ckx_gpus_close(struct ckx_gpus *gpus); /* accepts NULL */
 

@@ -25,14 +25,17 @@ static void print_waiting(const json_t *report)
 	size_t i;
 
 	if (json_array_size(list) > 0)
-		printf("\n%6s %8s  %-20s %-20s %s\n", "PLACE", "WAITS", "USER", "PROGRAM", "HOST");
+		printf("\n%5s %-20.20s %6s %-20.20s %s\n", "PLACE", "PROGRAM", "WAITS", "IDENTITY",
+		       "HOST");
 	json_array_foreach(list, i, w)
 	{
-		printf("%6d %6.0f s  %-20s %-20s %s\n",
+		char age[16];
+
+		printf("%5d %-20.20s %6s %-20.20s %s\n",
 		       (int)json_integer_value(json_object_get(w, "place")),
-		       json_number_value(json_object_get(w, "age")),
-		       json_string_value(json_object_get(w, "identity")),
 		       json_string_value(json_object_get(w, "program")),
+		       ckx_time(json_number_value(json_object_get(w, "age")), age),
+		       json_string_value(json_object_get(w, "identity")),
 		       json_string_value(json_object_get(w, "host")));
 	}
 }
@@ -40,13 +43,22 @@ static void print_waiting(const json_t *report)
 static void print(const json_t *report, const json_t *last)
 {
 	static struct ckx_row rows[ROWS];
-	size_t count = ckx_rows(report, last, rows, ROWS);
+	size_t count = ckx_rows(report, last, rows, ROWS), i;
+	int width = ckx_width(STDOUT_FILENO);
+	const json_t *gpu;
 	char line[LINE];
 
-	ckx_head(report, line, sizeof(line));
-	printf("%s\n" CKX_ROW_HEAD "\n", line);
-	for (size_t i = 0; i < count; i++) {
-		ckx_row_text(&rows[i], line, sizeof(line));
+	ckx_head(report, width, line, sizeof(line));
+	puts(line);
+	json_array_foreach(json_object_get(report, "gpus"), i, gpu)
+	{
+		ckx_gpu_text(gpu, width, line, sizeof(line));
+		puts(line);
+	}
+	ckx_row_head(width, line, sizeof(line));
+	puts(line);
+	for (i = 0; i < count; i++) {
+		ckx_row_text(&rows[i], width, line, sizeof(line));
 		puts(line);
 	}
 	print_waiting(report);

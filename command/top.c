@@ -10,20 +10,12 @@
 
 #include "command/command.h"
 #include "command/control.h"
-#include "command/gpu.h"
-#include "command/session.h"
+#include "command/top.h"
 
-#define CK_LINE 512
-#define CK_ROWS 1024 /* sessions shown at most */
+#define ESCAPE 27
 
 static const struct option options[] = {{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};
-
-struct column {
-	int key;
-	const char *name;
-	double (*value)(const struct ckx_row *row); /* sorted by it, the largest first */
-};
 
 static double memory(const struct ckx_row *row)
 {
@@ -55,23 +47,11 @@ static double age(const struct ckx_row *row)
 	return row->age;
 }
 
-static const struct column columns[] = {{'m', "memory", memory}, {'c', "calls", calls},
-					{'b', "bytes", bytes},	 {'a', "age", age},
-					{'g', "share", share},	 {'w', "waits", waits}};
+const struct ckx_order ckx_orders[] = {
+	{'m', "memory", memory}, {'c', "calls", calls}, {'b', "data", bytes}, {'a', "age", age},
+	{'g', "share", share},	 {'w', "waits", waits}, {0, NULL, NULL}};
 
-struct top {
-	int fd;
-	json_t *report, *last; /* NULL: none yet */
-	struct ckx_gpus *gpus; /* NULL: not known */
-	struct ckx_row rows[CK_ROWS];
-	size_t count;
-	const struct column *order;
-	char chosen[16];   /* the session under the bar */
-	char asked;	   /* 'e' or 's': waits for y */
-	char message[256]; /* about the last command */
-};
-
-static const struct column *order_of_qsort; /* of one thread */
+static const struct ckx_order *order_of_qsort; /* of one thread */
 
 static int compare(const void *a, const void *b)
 {
@@ -83,8 +63,33 @@ static int compare(const void *a, const void *b)
 				((const struct ckx_row *)b)->session);
 }
 
+size_t ckx_top_index(const struct ckx_top *t)
+{
+	for (size_t i = 0; i < t->count; i++) {
+		if (strcmp(t->rows[i].session, t->chosen) == 0)
+			return i;
+	}
+	return 0;
+}
+
+/* Make the rows again: the report, the filter or the order is new. */
+static void make_rows(struct ckx_top *t)
+{
+	size_t all = ckx_rows(t->report, t->last, t->rows, CKX_TOP_ROWS);
+
+	t->count = 0;
+	for (size_t i = 0; i < all; i++) {
+		if (ckx_row_has(&t->rows[i], t->filter))
+			t->rows[t->count++] = t->rows[i];
+	}
+	order_of_qsort = t->order;
+	qsort(t->rows, t->count, sizeof(t->rows[0]), compare);
+	snprintf(t->chosen, sizeof(t->chosen), "%s",
+		 t->count ? t->rows[ckx_top_index(t)].session : "");
+}
+
 /* Ask for the next report; false: the server has gone, or the connection. */
-static bool refresh_report(struct top *t)
+static bool refresh_report(struct ckx_top *t)
 {
 	json_t *report = ckx_control_try(t->fd, json_pack("{s:s}", "command", "status"));
 
@@ -98,55 +103,10 @@ static bool refresh_report(struct top *t)
 	json_decref(t->last);
 	t->last = t->report;
 	t->report = report;
-	t->count = ckx_rows(t->report, t->last, t->rows, CK_ROWS);
 	return true;
 }
 
-static size_t index_of(const struct top *t)
-{
-	for (size_t i = 0; i < t->count; i++) {
-		if (strcmp(t->rows[i].session, t->chosen) == 0)
-			return i;
-	}
-	return 0;
-}
-
-static void draw(struct top *t)
-{
-	size_t at, first, room = LINES > 4 ? (size_t)LINES - 4 : 1;
-	char line[CK_LINE];
-
-	order_of_qsort = t->order;
-	qsort(t->rows, t->count, sizeof(t->rows[0]), compare);
-	at = index_of(t);
-	snprintf(t->chosen, sizeof(t->chosen), "%s", t->count ? t->rows[at].session : "");
-	first = at >= room ? at - room + 1 : 0;
-	erase();
-	ckx_head(t->report, line, sizeof(line));
-	mvaddnstr(0, 0, line, COLS);
-	attron(A_BOLD);
-	mvaddnstr(2, 0, CKX_ROW_HEAD, COLS);
-	attroff(A_BOLD);
-	for (size_t i = first; i < t->count && i < first + room; i++) {
-		ckx_row_text(&t->rows[i], line, sizeof(line));
-		if (i == at)
-			attron(A_REVERSE);
-		mvaddnstr(3 + (int)(i - first), 0, line, COLS);
-		attroff(A_REVERSE);
-	}
-	if (t->asked)
-		snprintf(line, sizeof(line), "%s %s? y or n", t->asked == 'e' ? "end" : "suspend",
-			 t->chosen);
-	else
-		snprintf(line, sizeof(line),
-			 "%s%ssorted by %s (m c b a g w)  up/down  s suspend  r resume  e end  q "
-			 "quit",
-			 t->message, t->message[0] ? "  |  " : "", t->order->name);
-	mvaddnstr(LINES - 1, 0, line, COLS);
-	refresh();
-}
-
-static void command(struct top *t, const char *name)
+static void command(struct ckx_top *t, const char *name)
 {
 	json_t *reply = ckx_control_try(
 		t->fd, json_pack("{s:s, s:s}", "command", name, "session", t->chosen));
@@ -159,49 +119,84 @@ static void command(struct top *t, const char *name)
 	json_decref(reply);
 }
 
-static void move_bar(struct top *t, int by)
+static void move_bar(struct ckx_top *t, int by)
 {
-	size_t at = index_of(t);
+	size_t at = ckx_top_index(t);
 
 	if (t->count > 0 && (by < 0 ? at > 0 : at + 1 < t->count))
 		at += (size_t)by;
 	snprintf(t->chosen, sizeof(t->chosen), "%s", t->count ? t->rows[at].session : "");
 }
 
-/* False: quit. */
-static bool press(struct top *t, int key)
+/* A key of the filter that is being typed. */
+static void type(struct ckx_top *t, int key)
 {
-	char asked = t->asked;
+	size_t n = strlen(t->filter);
 
-	t->asked = 0;
-	if (asked) {
-		if (key == 'y')
-			command(t, asked == 'e' ? "end" : "suspend");
-		return true;
+	if (key == ESCAPE)
+		t->filter[0] = '\0';
+	if (key == ESCAPE || key == '\n' || key == KEY_ENTER) {
+		t->mode = CKX_TOP_LIST;
+	} else if (key == KEY_BACKSPACE || key == 127 || key == '\b') {
+		t->filter[n > 0 ? n - 1 : 0] = '\0';
+	} else if (key >= ' ' && key < 256 && n + 1 < sizeof(t->filter)) {
+		t->filter[n] = (char)key;
+		t->filter[n + 1] = '\0';
 	}
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-		if (columns[i].key == key)
-			t->order = &columns[i];
+}
+
+/* A key of the list. */
+static void act(struct ckx_top *t, int key)
+{
+	for (const struct ckx_order *o = ckx_orders; o->name; o++) {
+		if (o->key == key)
+			t->order = o;
 	}
-	if (key == KEY_UP || key == 'k')
+	if (key == '?' || key == 'h')
+		t->mode = CKX_TOP_HELP;
+	else if (key == '/')
+		t->mode = CKX_TOP_FILTER;
+	else if (key == ESCAPE)
+		t->filter[0] = '\0';
+	else if (key == KEY_UP || key == 'k')
 		move_bar(t, -1);
 	else if (key == KEY_DOWN || key == 'j')
 		move_bar(t, 1);
 	else if ((key == 'e' || key == 's') && t->count > 0)
-		t->asked = (char)key;
+		t->mode = key == 'e' ? CKX_TOP_END : CKX_TOP_SUSPEND;
 	else if (key == 'r' && t->count > 0)
 		command(t, "resume");
-	return key != 'q';
+}
+
+/* False: quit. */
+static bool press(struct ckx_top *t, int key)
+{
+	enum ckx_top_mode mode = t->mode;
+
+	if (mode == CKX_TOP_FILTER) {
+		type(t, key);
+		return true;
+	}
+	t->mode = CKX_TOP_LIST;
+	if (mode == CKX_TOP_LIST) {
+		t->message[0] = '\0';
+		act(t, key);
+		return key != 'q';
+	}
+	if (mode != CKX_TOP_HELP && key == 'y')
+		command(t, mode == CKX_TOP_END ? "end" : "suspend");
+	return true;
 }
 
 /* Until a key quits, or the server has gone: false. */
-static bool show(struct top *t)
+static bool show(struct ckx_top *t)
 {
 	bool there = refresh_report(t);
 	int key = ERR;
 
 	while (there) {
-		draw(t);
+		make_rows(t);
+		ckx_top_draw(t);
 		timeout(1000);
 		key = getch();
 		if (key != ERR && !press(t, key))
@@ -214,7 +209,7 @@ static bool show(struct top *t)
 
 int ckx_top(const struct ckx_command *self, int argc, char **argv)
 {
-	static struct top t;
+	static struct ckx_top t;
 	int option = getopt_long(argc, argv, "s:", options, NULL);
 	const char *server = option == 's' ? optarg : argv[optind];
 	SCREEN *screen;
@@ -222,7 +217,7 @@ int ckx_top(const struct ckx_command *self, int argc, char **argv)
 
 	if (option == '?' || argc - optind > (option == 's' ? 0 : 1))
 		return ckx_usage(self);
-	t = (struct top){.fd = ckx_control_open(server), .order = &columns[1]};
+	t = (struct ckx_top){.fd = ckx_control_open(server), .order = &ckx_orders[1]};
 	if (t.fd < 0)
 		return CKX_FAILED;
 	setlocale(LC_CTYPE, "");
@@ -234,6 +229,7 @@ int ckx_top(const struct ckx_command *self, int argc, char **argv)
 	cbreak();
 	noecho();
 	keypad(stdscr, TRUE);
+	set_escdelay(25); /* Escape alone is a key, too */
 	curs_set(0);
 	there = show(&t);
 	endwin();

@@ -185,6 +185,7 @@ static int serve(struct options *o, int fd)
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL); /* the threads inherit it */
 	signal(SIGPIPE, SIG_IGN);
+	ckx_watch_step(w); /* before there are threads: command/gpu.h */
 	s = begin(o, fd, w);
 	if (!s) {
 		ckx_watch_destroy(w);

@@ -1,6 +1,7 @@
 /*
  * server/supervisor/report.c - the command `status`: the server and its sessions, for the socket of docs/status.md.
  */
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/queue.h"
 #include "server/supervisor/workers.h"
+#include "util/env.h"
 #include "util/until.h"
 
 #define CK_STATUS_VERSION 1
@@ -171,6 +173,24 @@ static json_t *waiting(const struct cks_server *server, struct cks_asker asker, 
 	return list;
 }
 
+/* The emulated driver is a different machine in each environment: a command that shows its GPUs needs this one's. NULL: the
+ * driver is another. */
+static json_t *describe_emulated(const struct cks_server *server)
+{
+	if (strcmp(server->driver, "emu") != 0)
+		return NULL;
+	return json_pack("{s:I, s:I}", "devices", (json_int_t)ck_env_long("CRICKET_EMU_DEVICES"),
+			 "memory", (json_int_t)ck_env_long("CRICKET_EMU_MEMORY"));
+}
+
+static json_t *host_name(void)
+{
+	char name[HOST_NAME_MAX + 1] = "";
+
+	gethostname(name, sizeof(name) - 1);
+	return text(name);
+}
+
 json_t *cks_report_status(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	bool all = cks_control_is_admin(server->control, asker);
@@ -187,12 +207,14 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 					      describe(s, own, server->options->gpu_time, now));
 	}
 	return json_pack(
-		"{s:b, s:i, s:s, s:s, s:i, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*, s:o*}",
+		"{s:b, s:i, s:s, s:s, s:i, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*, s:o*, "
+		"s:o, s:o*}",
 		"ok", 1, "version", CK_STATUS_VERSION, "release", CK_RELEASE, "driver",
 		server->driver, "pid", (int)getpid(), "all", all, "session_count",
 		(int)cks_workers_serving(server->workers), "max_sessions",
 		(int)server->options->max_sessions, "time", (double)now / 1e3, "sessions", list,
 		"waiting", waiting(server, asker, now), "waiting_count", (int)server->queue->count,
 		"spares", describe_spares(server), "totals", all ? describe_totals(server) : NULL,
-		"identities", all ? describe_identities(server) : NULL);
+		"identities", all ? describe_identities(server) : NULL, "host", host_name(),
+		"emulated", describe_emulated(server));
 }

@@ -324,17 +324,19 @@ def test_status_lists_sessions_with_their_use(own_server, home, holder):
     wait_until(lambda: sent() > one["sent"], 10, "bytes are counted")
     wait_until(lambda: status(own_server, home)["sessions"][0]["state"] == "idle", 20, "it is idle")
     lines = cricket(home, "status", own_server.address("shm")).stdout.splitlines()
-    assert "1 of 256 sessions" in lines[0] and lines[2].split()[0] == one["session"] and len(lines) == 3
-    assert dict(zip(lines[1].split(), lines[2].replace("user root", "user_root").split()))["GPU"] == "0"
+    assert lines[0].startswith(f"{socket.gethostname()}: 1 of 256 sessions; cricket-rpc-server") and report["host"] == socket.gethostname()
+    assert lines[1].startswith("GPU 0 Cricket Emulated GPU ") and lines[1].endswith("MiB of 2.0 GiB") and len(lines) == 4
+    assert lines[3].split()[0] == one["session"] and lines[3].endswith(f"{one['host']}:{one['client_pid']}")
+    assert dict(zip(lines[2].split(), re.sub(r"(\d) ([KM]iB|B|k|M)|user (root)", r"\1\2\3", lines[3]).split()))["GPU"] == "0"
     assert one["gpus"][0]["index"] == 0 and report["gpus"][0]["used"] >= 64 << 20
 
 
 def test_status_watch_goes_on_until_the_server_ends(own_server, home, holder):
     process = subprocess.Popen([CRICKET, "status", "--watch", own_server.address("unix")], env=home, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    lines = [process.stdout.readline() for _ in range(6)]
+    lines = [process.stdout.readline() for _ in range(8)]
     assert "\033" not in "".join(lines)
-    assert [line.split()[0] for line in lines] == ["cricket-rpc-server", "SESSION", lines[2].split()[0]] * 2
+    assert [line.split()[0] for line in lines] == [f"{socket.gethostname()}:", "GPU", "SESSION", lines[3].split()[0]] * 2
     own_server.stop()
     assert not os.path.exists(f"{own_server.unix}.status")
     out, err = process.communicate(timeout=30 * SLOW)
@@ -476,11 +478,11 @@ def test_status_of_another_machine_says_where_to_ask(home):
 # --- top
 
 class Terminal:
-    """A program on a terminal of 100 columns; `shown` is all that it wrote."""
+    """A program on a terminal of 80 columns; `shown` is all that it wrote."""
 
     def __init__(self, command, env):
         self.own, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
         self.process = subprocess.Popen(command, env=dict(env, TERM="xterm"), stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         os.set_blocking(self.own, False)
@@ -523,6 +525,66 @@ def test_top_shows_sorts_suspends_and_ends(own_server, home, holder):
         assert top.process.wait(20 * SLOW) == 0
     finally:
         top.end()
+
+
+def test_top_has_a_line_for_each_gpu_a_filter_and_help(tmp_path, home):
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="3G")
+    wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+    holder = Holder(server, home)
+    top = Terminal([CRICKET, "top", server.address("unix")], home)
+    try:
+        program = status(server, home)["sessions"][0]["program"][:17]
+        wait_until(lambda: top.has(program) and top.has("? help"), 20, "the list is shown, with the program's name")
+        assert re.search(r"GPU 0 .*of 3\.0 GiB", top.shown) and re.search(r"GPU 1 .*of 3\.0 GiB", top.shown)
+        top.press("?", "sort by memory")
+        top.press(" ", "sorted by calls")
+        top.press("/", "show sessions with")
+        for letter in "no-such":
+            os.write(top.own, letter.encode())
+        wait_until(lambda: top.has("No session contains"), 20, "no session is left")
+        top.press("\n", "with no-such")
+        top.press("\033", program)
+        os.write(top.own, b"q")
+        assert top.process.wait(20 * SLOW) == 0
+    finally:
+        top.end()
+        holder.end()
+        server.end()
+
+
+def test_status_fits_a_terminal_of_80_columns(tmp_path, home):
+    server = Server(tmp_path / "server", "--max-sessions", "1")
+    wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+    holder = Holder(server, home)
+    waiter = subprocess.Popen([CRICKET, "run", "-s", server.address("unix"), "--wait", "10m", sys.executable, "-c", HOLDER], env=home,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    terminal = None
+    try:
+        wait_until(lambda: status(server, home)["waiting"], 30, "it waits")
+        terminal = Terminal([CRICKET, "status", server.address("unix")], home)
+        wait_until(lambda: terminal.has("PLACE") and terminal.shown.endswith("\n") and terminal.process.poll() is not None, 20, "it ends")
+        lines = terminal.shown.splitlines()
+        assert max(map(len, lines)) <= 80 and ", 1 waiting" in lines[0], lines
+        program = status(server, home)["sessions"][0]["program"]
+        assert lines[2].split()[:3] == ["SESSION", "PROGRAM", "STATE"] and lines[3].split()[1] == program[:17]
+    finally:
+        if terminal:
+            terminal.end()
+        holder.end()
+        waiter.kill()
+        waiter.communicate()
+        server.end()
+
+
+def test_the_gpus_are_those_of_the_server_and_not_of_the_command(tmp_path, home):
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="64M")
+    try:
+        wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+        report = status(server, dict(home, CRICKET_EMU_DEVICES="5"))
+        assert report["emulated"] == {"devices": 2, "memory": 64 << 20}
+        assert [(g["index"], g["memory"]) for g in report["gpus"]] == [(0, 64 << 20), (1, 64 << 20)]
+    finally:
+        server.end()
 
 
 def test_top_without_a_terminal_says_what_to_use(own_server, home, holder):
