@@ -284,9 +284,14 @@ void ck_chan_close(struct ck_chan *chan)
 		chan->ops->close(chan);
 }
 
-int ck_chan_fd(const struct ck_chan *chan)
+int ck_chan_fd(struct ck_chan *chan)
 {
-	return chan->fd;
+	return ck_kept_fd(&chan->kept);
+}
+
+void ck_chan_forked(struct ck_chan *chan)
+{
+	ck_kept_close(&chan->kept);
 }
 
 bool ck_chan_peer_gone(struct ck_chan *chan)
@@ -297,7 +302,9 @@ bool ck_chan_peer_gone(struct ck_chan *chan)
 
 	if (chan->ops->gone) /* its descriptor may change at any time */
 		return chan->ops->gone(chan);
-	pfd.fd = chan->fd;
+	pfd.fd = ck_kept_fd(&chan->kept);
+	if (pfd.fd < 0)
+		return true;
 	cancel = ck_cancel_disable();
 	told = poll(&pfd, 1, 0) > 0;
 	ck_cancel_restore(cancel);

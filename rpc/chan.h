@@ -123,7 +123,11 @@ void ck_chan_close(struct ck_chan *chan);
 /* The approximate number of bytes received and not yet read. */
 size_t ck_chan_pending(struct ck_chan *chan);
 
-int ck_chan_fd(const struct ck_chan *chan); /* for poll(2) */
+/* For poll(2). -1: there is none, or the program has closed it (util/kept.h). */
+int ck_chan_fd(struct ck_chan *chan);
+
+/* In a forked child: close its copy of the descriptor. Takes no lock; @chan is not used any more. */
+void ck_chan_forked(struct ck_chan *chan);
 /* Has the peer closed its end, or died? Unread bytes do not matter. */
 bool ck_chan_peer_gone(struct ck_chan *chan);
 const char *ck_chan_peer(const struct ck_chan *chan); /* "tcp 127.0.0.1:4711", "unix /run/x" */

@@ -17,7 +17,7 @@
 #include "rpc/companion.h"
 #include "rpc/companion_start.h"
 #include "rpc/transport/transport.h"
-#include "util/fd.h"
+#include "util/kept.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -29,8 +29,8 @@
 struct companion {
 	char address[512]; /* empty: free */
 	char folder[96];
-	struct ck_fd_kept lifeline; /* its end ends the companion */
-	struct ck_fd_kept sign;	    /* its end says that the program has ended */
+	struct ck_kept lifeline; /* its end ends the companion */
+	struct ck_kept sign;	 /* its end says that the program has ended */
 	char why[CK_COMPANION_WHY];
 };
 
@@ -60,27 +60,17 @@ static struct companion *find(const char *address)
 			room = c;
 	}
 	if (room && strlen(address) < sizeof(room->address)) {
-		*room = (struct companion){.lifeline.fd = -1, .sign.fd = -1};
+		*room = (struct companion){.address = ""};
 		strcpy(room->address, address);
 		return room;
 	}
 	return NULL;
 }
 
-/* The program closes descriptors that it does not know, and may have opened files in their places. */
-static void close_ours(struct ck_fd_kept *kept)
-{
-	int fd = ck_fd_ours(kept);
-
-	if (fd >= 0)
-		close(fd);
-	kept->fd = -1;
-}
-
 static void let_go(struct companion *c)
 {
-	close_ours(&c->lifeline);
-	close_ours(&c->sign);
+	ck_kept_close(&c->lifeline);
+	ck_kept_close(&c->sign);
 	c->folder[0] = '\0';
 }
 
@@ -100,16 +90,16 @@ static int start(struct companion *c)
 		c->folder[0] = '\0';
 		return ret;
 	}
-	c->lifeline = ck_fd_keep(ends.lifeline);
-	c->sign = ck_fd_keep(ends.sign);
+	ck_kept_take(&c->lifeline, ends.lifeline, true);
+	ck_kept_take(&c->sign, ends.sign, false);
 	return 0;
 }
 
 /* Has the program ended? Waits up to @ms for that. */
-static bool ended(const struct companion *c, int ms)
+static bool ended(struct companion *c, int ms)
 {
 	struct pollfd pfd = {
-		.fd = ck_fd_ours(&c->sign)}; /* -1, which poll passes over: not known */
+		.fd = ck_kept_fd(&c->sign)}; /* -1, which poll passes over: not known */
 
 	return poll(&pfd, 1, ms) > 0;
 }

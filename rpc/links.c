@@ -5,69 +5,136 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include "rpc/links.h"
+#include "util/kept.h"
 
-#define STIRRED UINT64_MAX /* epoll's data of the eventfd; else a link's number */
+#define STIRRED UINT64_MAX /* epoll's data of the bell; else a link's number */
 #define EVENTS 16
 
 struct ck_links {
 	pthread_mutex_t lock;
 	pthread_cond_t put; /* a link is no longer held */
 	struct ck_link *first;
-	int epoll, stir;
+	bool guests; /* in a program that may close these */
+	struct ck_kept
+		bell[2]; /* a socket pair: what is sent to 1 wakes the thread that watches 0 */
+	pthread_mutex_t watch_lock; /* the last of all locks; guards epoll */
+	struct ck_kept epoll;
 	int (*accept)(void *closure, struct ck_chan *connection);
 	void *closure;
 };
 
+/* --- what watches */
+
+static void hold(const struct ck_links *links, struct ck_kept *kept, int fd, bool twice)
+{
+	if (links->guests)
+		ck_kept_take(kept, fd, twice);
+	else
+		ck_kept_plain(kept, fd);
+}
+
+/* With the lock. */
+static int open_epoll(struct ck_links *links)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STIRRED};
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	if (epoll < 0)
+		return -errno;
+	hold(links, &links->epoll, epoll, false);
+	epoll = ck_kept_recent(&links->epoll);
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, ck_kept_fd(&links->bell[0]), &event) < 0)
+		return -errno;
+	return 0;
+}
+
+static int open_watch(struct ck_links *links)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++)
+		hold(links, &links->bell[i], pair[i], true);
+	return open_epoll(links);
+}
+
+/*
+ * All files of epoll have one inode. Ours is the one that knows the bell; to another one, and to other files with that inode,
+ * this does nothing. With the lock.
+ */
+static int own_epoll(struct ck_links *links)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STIRRED};
+	int epoll = ck_kept_fd(&links->epoll), bell = ck_kept_fd(&links->bell[0]);
+
+	if (epoll < 0 || bell < 0 || epoll_ctl(epoll, EPOLL_CTL_MOD, bell, &event) < 0)
+		return -1;
+	return epoll;
+}
+
+static void close_watch(struct ck_links *links)
+{
+	if (own_epoll(links) >= 0)
+		ck_kept_close(&links->epoll);
+	for (int i = 0; i < 2; i++)
+		ck_kept_close(&links->bell[i]);
+}
+
+static void hear_bell(struct ck_links *links)
+{
+	char rings[64];
+
+	while (recv(ck_kept_recent(&links->bell[0]), rings, sizeof(rings), MSG_DONTWAIT) ==
+	       (ssize_t)sizeof(rings))
+		;
+}
+
 int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), void *closure,
-		    struct ck_links **out)
+		    bool guests, struct ck_links **out)
 {
 	struct ck_links *links = calloc(1, sizeof(*links));
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STIRRED};
+	int ret;
 
 	if (!links)
 		return -ENOMEM;
 	pthread_mutex_init(&links->lock, NULL);
+	pthread_mutex_init(&links->watch_lock, NULL);
 	pthread_cond_init(&links->put, NULL);
+	links->guests = guests;
 	links->accept = accept;
 	links->closure = closure;
-	links->epoll = epoll_create1(EPOLL_CLOEXEC);
-	links->stir = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (links->epoll < 0 || links->stir < 0 ||
-	    epoll_ctl(links->epoll, EPOLL_CTL_ADD, links->stir, &event) < 0) {
-		int ret = -errno;
-
+	ret = open_watch(links);
+	if (ret < 0)
 		ck_links_destroy(links);
-		return ret;
-	}
-	*out = links;
-	return 0;
+	else
+		*out = links;
+	return ret;
 }
 
 void ck_links_destroy(struct ck_links *links)
 {
 	if (!links)
 		return;
-	if (links->epoll >= 0)
-		close(links->epoll);
-	if (links->stir >= 0)
-		close(links->stir);
+	close_watch(links);
 	pthread_cond_destroy(&links->put);
+	pthread_mutex_destroy(&links->watch_lock);
 	pthread_mutex_destroy(&links->lock);
 	free(links);
 }
 
-int ck_links_fd(const struct ck_links *links)
+int ck_links_fd(struct ck_links *links)
 {
-	return links->epoll;
+	return ck_kept_fd(&links->epoll);
 }
 
+/* Without a lock, for handlers of signals. If the program has closed the bell, the watching thread finds out at its next look. */
 void ck_links_stir(struct ck_links *links)
 {
-	eventfd_write(links->stir, 1);
+	send(ck_kept_fd(&links->bell[1]), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* --- finding links */
@@ -202,14 +269,16 @@ int ck_links_open(struct ck_links *links, const char *peer, uint32_t number, uin
 	return ret;
 }
 
-static void watch(const struct ck_links *links, int op, int fd, uint32_t number, bool input)
+static void watch(struct ck_links *links, int op, int fd, uint32_t number, bool input)
 {
 	struct epoll_event event = {.events = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLET |
 					      (input ? EPOLLIN : 0),
 				    .data.u64 = number};
 
 	/* if there is no memory for it, a thread that uses the connection notices its end */
-	epoll_ctl(links->epoll, op, fd, &event);
+	pthread_mutex_lock(&links->watch_lock);
+	epoll_ctl(own_epoll(links), op, fd, &event);
+	pthread_mutex_unlock(&links->watch_lock);
 }
 
 /* The peer's first words are taken in when they come, even if no call needs them: a socket with unread bytes that closes
@@ -297,12 +366,39 @@ void ck_links_cut(struct ck_links *links)
 	with_all(links, cut);
 }
 
+/* The descriptor to wait for. If the program has closed it alone, there is a new one; -EBADF: it has closed the bell too. */
+static int whole_epoll(struct ck_links *links)
+{
+	int epoll, ret = 0;
+
+	if (ck_kept_fd(&links->bell[0]) < 0 || ck_kept_fd(&links->bell[1]) < 0)
+		return -EBADF;
+	pthread_mutex_lock(&links->lock);
+	pthread_mutex_lock(&links->watch_lock);
+	epoll = own_epoll(links);
+	if (epoll < 0)
+		ret = open_epoll(links);
+	pthread_mutex_unlock(&links->watch_lock);
+	for (struct ck_link *link = links->first; epoll < 0 && ret == 0 && link;
+	     link = link->next) {
+		if (link->fd >= 0)
+			watch(links, EPOLL_CTL_ADD, ck_chan_fd(link->chan), link->number,
+			      !link->greeted || link->listens);
+	}
+	pthread_mutex_unlock(&links->lock);
+	if (ret < 0)
+		return ret;
+	return epoll < 0 ? ck_kept_fd(&links->epoll) : epoll;
+}
+
 int ck_links_heed(struct ck_links *links, int ms)
 {
 	struct epoll_event events[EVENTS];
-	int n = epoll_wait(links->epoll, events, EVENTS, ms);
-	eventfd_t count;
+	int n = whole_epoll(links);
 
+	if (n < 0)
+		return n;
+	n = epoll_wait(n, events, EVENTS, ms);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 
@@ -311,9 +407,10 @@ int ck_links_heed(struct ck_links *links, int ms)
 			with(links, (uint32_t)events[i].data.u64, look);
 			continue;
 		}
-		eventfd_read(links->stir, &count);
-		/* a thread may have read a connection while its end was looked for */
-		with_all(links, look);
+		hear_bell(links);
+		with_all(
+			links,
+			look); /* a thread may have read a connection while its end was looked for */
 	}
 	return n > 0;
 }
@@ -331,7 +428,6 @@ void ck_links_bye(struct ck_links *links, uint32_t kinds, int ms)
 void ck_links_forked(struct ck_links *links)
 {
 	for (struct ck_link *link = links->first; link; link = link->next)
-		close(ck_chan_fd(link->chan));
-	close(links->epoll);
-	close(links->stir);
+		ck_chan_forked(link->chan);
+	close_watch(links);
 }

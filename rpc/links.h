@@ -27,20 +27,21 @@ struct ck_link {
 	bool greeted; /* nothing more is to be taken in for the reader, except ends */
 };
 
-/* @accept, @closure: as in struct ck_lasting_owner; NULL: the peer says nothing first. -errno. */
+/* @accept, @closure: as in struct ck_lasting_owner; NULL: the peer says nothing first. @guests: in a program that may close
+ * descriptors that it does not know. -errno. */
 int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), void *closure,
-		    struct ck_links **links);
+		    bool guests, struct ck_links **links);
 /* Free the object; no channel may be left. */
 void ck_links_destroy(struct ck_links *links);
 
 /* A descriptor to poll, for reading; then call ck_links_heed. */
-int ck_links_fd(const struct ck_links *links);
+int ck_links_fd(struct ck_links *links);
 
 /* Make that descriptor readable. */
 void ck_links_stir(struct ck_links *links);
 
-/* Wait up to @ms for an event of a link, and handle it. Returns whether there was one, or -errno if the
- * program has closed the descriptors. */
+/* Wait up to @ms for an event of a link, and handle it. Returns whether there was one, or -errno; -EBADF: the program has
+ * closed all descriptors that watch. */
 int ck_links_heed(struct ck_links *links, int ms);
 
 /* Make a channel without a connection. It is closed like any other. The link is held. -EEXIST: the number is in use. */

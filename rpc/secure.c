@@ -110,7 +110,7 @@ static void host_of(const char *address, char *host, size_t size)
 }
 
 /* Do the bytes stay on this host? Both ends of such a connection have the same address. */
-static bool stays_here(const struct ck_chan *chan)
+static bool stays_here(struct ck_chan *chan)
 {
 	union {
 		struct sockaddr any;

@@ -241,26 +241,6 @@ close_got:
 	return ret;
 }
 
-struct ck_fd_kept ck_fd_keep(int fd)
-{
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return (struct ck_fd_kept){.fd = -1};
-	return (struct ck_fd_kept){.fd = fd, .dev = st.st_dev, .ino = st.st_ino};
-}
-
-int ck_fd_ours(const struct ck_fd_kept *kept)
-{
-	int before = errno;
-	struct stat st;
-	bool same = kept->fd >= 0 && fstat(kept->fd, &st) == 0 && st.st_dev == kept->dev &&
-		    st.st_ino == kept->ino;
-
-	errno = before;
-	return same ? kept->fd : -1;
-}
-
 bool ck_fd_exposed(int fd)
 {
 	union {

@@ -30,21 +30,6 @@ ssize_t ck_fd_write_now(int fd, const void *data, size_t size);
 /* As ck_fd_write_full for `count` pieces, any number of them; the array is used up (changed) on the way. */
 int ck_fd_writev_full(int fd, struct iovec *iov, size_t count);
 
-/*
- * A descriptor that is kept and the file that it was of: programs close descriptors that they do
- * not know, and open files of their own in their places.
- */
-struct ck_fd_kept {
-	int fd;
-	dev_t dev;
-	ino_t ino;
-};
-
-/* Keep `fd`, still the caller's to close. */
-struct ck_fd_kept ck_fd_keep(int fd);
-/* The descriptor, or -1: it has been closed, or is another file's now. errno is kept. */
-int ck_fd_ours(const struct ck_fd_kept *kept);
-
 /* Can other hosts reach this listening socket? True if it is not known. */
 bool ck_fd_exposed(int fd);
 

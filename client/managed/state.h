@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "client/wire/client.h"
-#include "util/fd.h"
+#include "util/kept.h"
 
 struct ck_ranges;
 struct ckc_space;
@@ -27,7 +27,7 @@ struct ck_window { /* window.c */
 	uint64_t lo, hi; /* both 0 until it is open; read without the lock */
 	bool tried;
 	char *alias;
-	struct ck_fd_kept file;
+	struct ck_kept file;
 	struct ckc_space *space;
 };
 

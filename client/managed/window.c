@@ -16,7 +16,7 @@
 #include "client/managed/pages.h"
 #include "client/managed/window.h"
 #include "util/cancel.h"
-#include "util/fd.h"
+#include "util/kept.h"
 #include "util/log.h"
 #include "util/range.h"
 
@@ -76,7 +76,8 @@ static int map_file(struct ck_window *w, uint64_t at, size_t size)
 
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
 		return -errno;
-	w->file = ck_fd_keep(fd);
+	ck_kept_take(&w->file, fd, true);
+	fd = ck_kept_recent(&w->file);
 	w->alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (w->alias == MAP_FAILED)
 		return -errno;
@@ -142,7 +143,7 @@ void *ckc_window_alias(uint64_t address)
 static bool find_extent(uint64_t address, struct ckc_window_extent *found)
 {
 	struct ck_window *w = window();
-	int fd = ck_fd_ours(&w->file);
+	int fd = ck_kept_fd(&w->file);
 	off_t data = lseek(fd, (off_t)(address - w->lo), SEEK_DATA), hole;
 
 	if (fd < 0)
@@ -168,12 +169,12 @@ size_t ckc_window_used(uint64_t address, size_t *pages, struct ckc_window_extent
 /* --- pages */
 
 /* Map the program's view of the pages. */
-static int map_pages(const struct ck_window *w, uint64_t at, size_t size)
+static int map_pages(struct ck_window *w, uint64_t at, size_t size)
 {
 	void *p = (void *)(uintptr_t)at;
 
 	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-		 ck_fd_ours(&w->file), (off_t)(at - w->lo)) == MAP_FAILED)
+		 ck_kept_fd(&w->file), (off_t)(at - w->lo)) == MAP_FAILED)
 		return -errno;
 	madvise(p, size, MADV_DONTFORK);
 	return 0;
@@ -207,7 +208,7 @@ void ckc_window_give(uint64_t address, size_t size)
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	mmap((void *)(uintptr_t)address, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	if (fallocate(ck_fd_ours(&w->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+	if (fallocate(ck_kept_fd(&w->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		      (off_t)(address - w->lo), (off_t)size) < 0)
 		madvise(ckc_window_alias(address), size, MADV_REMOVE);
 	ckc_space_give(w->space, address, size);
@@ -232,7 +233,7 @@ CUresult ckc_window_back(struct ckc_context *context, uint64_t address, size_t s
 		if (!err)
 			err = ck_wire_map(context->object.id, behind, length);
 	} else { /* the device still holds the bytes of an earlier piece */
-		fallocate(ck_fd_ours(&w->file), 0, (off_t)(address - w->lo),
+		fallocate(ck_kept_fd(&w->file), 0, (off_t)(address - w->lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
 	}
 	if (users && !err)

@@ -15,7 +15,7 @@
 #include "client/managed/space.h"
 #include "client/wire/servers.h"
 #include "util/cancel.h"
-#include "util/fd.h"
+#include "util/kept.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -54,7 +54,8 @@ static bool worker_takes(uint64_t at, size_t size)
 	ck_pinned_file_args args = {.address = at, .size = size};
 	ck_pinned_file_res res = {0};
 
-	return ckc_call_fd(CK_PROC_pinned_file, &args, &res, pinned()->file.fd) == CUDA_SUCCESS &&
+	return ckc_call_fd(CK_PROC_pinned_file, &args, &res, ck_kept_fd(&pinned()->file)) ==
+		       CUDA_SUCCESS &&
 	       res.taken;
 }
 
@@ -65,12 +66,12 @@ static void open_once(struct ck_pinned_file *f)
 
 	for (size_t i = 0; !at && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
-		f->file = ck_fd_keep(make_file(size));
-		if (f->file.fd < 0)
+		ck_kept_take(&f->file, make_file(size), true);
+		if (ck_kept_fd(&f->file) < 0)
 			return;
 		at = ckc_space_agree(places, CK_ARRAY_SIZE(places), size, worker_takes);
 		if (!at)
-			close(f->file.fd);
+			ck_kept_close(&f->file);
 	}
 	if (!at) {
 		ck_info("no address range for pinned memory is free on both client and server: "
@@ -100,12 +101,12 @@ bool ckc_pinned_open(void)
 
 /* --- pieces. The lock is held over the call, so that no unit is used before the worker has it. */
 
-static int map_pages(const struct ck_pinned_file *f, uint64_t at, size_t size)
+static int map_pages(struct ck_pinned_file *f, uint64_t at, size_t size)
 {
 	void *p = (void *)(uintptr_t)at;
 
 	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-		 ck_fd_ours(&f->file), (off_t)(at - f->base)) == MAP_FAILED)
+		 ck_kept_fd(&f->file), (off_t)(at - f->base)) == MAP_FAILED)
 		return -errno;
 	madvise(p, size, MADV_DONTFORK);
 	return 0;
@@ -150,9 +151,9 @@ CUresult ckc_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 }
 
 /* Return the pages of [@at, @at + @size) to the system. */
-static void empty(const struct ck_pinned_file *f, uint64_t at, size_t size)
+static void empty(struct ck_pinned_file *f, uint64_t at, size_t size)
 {
-	fallocate(ck_fd_ours(&f->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+	fallocate(ck_kept_fd(&f->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		  (off_t)(at - f->base), (off_t)size);
 }
 
@@ -216,7 +217,7 @@ int ckc_pinned_fd(void)
 {
 	struct ck_pinned_file *f = pinned();
 
-	return ck_fd_ours(&f->file);
+	return ck_kept_fd(&f->file);
 }
 
 bool ckc_pinned_holds(const void *p, size_t size)

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "client/wire/client.h"
-#include "util/fd.h"
+#include "util/kept.h"
 
 struct ck_map;
 struct ck_ranges;
@@ -26,7 +26,7 @@ struct ckc_allocations { /* allocation.c */
 struct ck_pinned_file { /* pinned.c */
 	struct ck_mutex lock;
 	bool tried;
-	struct ck_fd_kept file;
+	struct ck_kept file;
 	uint64_t base;
 	struct ckc_space *space;
 	_Atomic unsigned int count; /* shared allocations */

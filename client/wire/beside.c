@@ -27,8 +27,7 @@ static CUresult broken(struct ckc_beside *b, int ret)
 
 	ckc_lane_destroy(b->lane);
 	b->lane = NULL;
-	snprintf(why, sizeof(why), "%s: %s", p->name,
-		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
+	snprintf(why, sizeof(why), "%s: %s", p->name, ckc_wire_error(ret));
 	ckc_session_lost(b->client, why);
 	return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }

@@ -56,8 +56,7 @@ CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int r
 		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
-	snprintf(why, sizeof(why), "%s: %s", p->name,
-		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
+	snprintf(why, sizeof(why), "%s: %s", p->name, ckc_wire_error(ret));
 	ckc_session_lost(c, why);
 	return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }

@@ -113,6 +113,8 @@ struct ckc_client *ckc_client_create(void);
 
 /* Connect @c if it is not yet connected. Returns 0 or the error for cuInit; an error is printed once. */
 CUresult ckc_session_open(struct ckc_client *c);
+/* What -errno of a channel means to the user. */
+const char *ckc_wire_error(int ret);
 /* Give up the session: every later call returns DEVICE_UNAVAILABLE. @why is printed once. */
 void ckc_session_lost(struct ckc_client *c, const char *why);
 /* End a session that the process does not use after all. */

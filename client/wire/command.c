@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "client/wire/client.h"
 #include "client/wire/command.h"
@@ -83,9 +82,11 @@ static void fail(struct ckc_client *c, int ret)
 	if (cmd->broken)
 		return;
 	cmd->broken = true;
-	snprintf(why, sizeof(why), "%s: %s",
-		 accepted(cmd) ? "sending" : "it does not accept the command stream",
-		 strerror(-ret));
+	snprintf(why, sizeof(why), "%s%s",
+		 ret == -EBADF	 ? ""
+		 : accepted(cmd) ? "sending: "
+				 : "it does not accept the command stream: ",
+		 ckc_wire_error(ret));
 	ckc_session_lost(c, why);
 }
 
@@ -289,7 +290,7 @@ void ckc_command_abandon(struct ckc_client *c)
 void ckc_command_forked(struct ckc_client *c)
 {
 	if (c->command.chan)
-		close(ck_chan_fd(c->command.chan));
+		ck_chan_forked(c->command.chan);
 }
 
 void ckc_command_forget(struct ckc_client *c)

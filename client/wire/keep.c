@@ -323,7 +323,7 @@ int ckc_keep_begin(struct ckc_client *c, struct ck_chan **chan,
 	struct ckc_keeping *k = &c->keeping;
 	struct ck_chan *connection = *chan;
 	struct ck_link *link;
-	int ret = ck_links_create(accept_first, c, &k->links);
+	int ret = ck_links_create(accept_first, c, true, &k->links);
 
 	if (ret < 0)
 		return ret;

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
@@ -140,7 +139,7 @@ void ckc_lane_shut_all(struct ckc_client *c)
 void ckc_lane_forked(struct ckc_client *c)
 {
 	for (struct ckc_lane *lane = c->lanes.newest; lane; lane = lane->older)
-		close(ck_chan_fd(lane->chan));
+		ck_chan_forked(lane->chan);
 }
 
 void ckc_lane_forget(struct ckc_client *c)

@@ -2,6 +2,7 @@
  * client/wire/session.c - a session with the server: its beginning, loss and end; fork.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -288,6 +289,18 @@ CUresult ckc_session_open(struct ckc_client *c)
 const char *ckc_session_server(const struct ckc_client *c)
 {
 	return c->connection.address;
+}
+
+const char *ckc_wire_error(int ret)
+{
+	switch (ret) {
+	case -EPIPE:
+		return "the server closed the connection";
+	case -EBADF:
+		return "the program has closed the client's connection";
+	default:
+		return strerror(-ret);
+	}
 }
 
 static void cut(struct ckc_client *c)

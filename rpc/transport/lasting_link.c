@@ -119,7 +119,6 @@ int ck_lasting_create(const char *peer, const struct ck_lasting_owner *owner, si
 	if (!l)
 		return -ENOMEM;
 	l->base.ops = &lasting_ops;
-	l->base.fd = -1;
 	l->base.offer_fd = -1;
 	atomic_init(&l->base.down, false);
 	snprintf(l->base.peer, sizeof(l->base.peer), "%s", peer);
@@ -149,7 +148,7 @@ void ck_lasting_detach(struct ck_chan *chan, uint64_t *received)
 		ck_lasting_sleep(l, -1);
 	old = l->inner;
 	l->inner = NULL;
-	l->base.fd = -1;
+	ck_kept_plain(&l->base.kept, -1);
 	l->greets = false;
 	ck_frames_restart(&l->in);
 	*received = l->in.received;
@@ -207,7 +206,7 @@ int ck_lasting_attach(struct ck_chan *chan, struct ck_chan *connection, uint64_t
 		l->in.heard = false;
 		l->owes = false;
 		l->inner = connection;
-		l->base.fd = ck_chan_fd(connection);
+		ck_kept_share(&l->base.kept, &connection->kept);
 		l->greets = greets;
 		l->why = 0;
 		l->spin_due = l->spin_us > 0;

@@ -57,6 +57,12 @@ struct ck_pipe *ck_chan_ring(struct ck_chan *chan)
 typedef long (*look_fn)(struct ck_pipe *ring);
 typedef int (*sleep_fn)(struct ck_pipe *ring, int timeout_ms);
 
+/* Why the peer counts as gone. */
+static int gone_error(struct ck_chan *chan)
+{
+	return ck_chan_fd(chan) < 0 && !atomic_load(&chan->down) ? -EBADF : -EPIPE;
+}
+
 /* Sleep until @look returns nonzero, the peer is gone, or the channel's timeout expires. */
 static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look, sleep_fn sleep)
 {
@@ -72,7 +78,7 @@ static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look
 		if (n != 0)
 			return n;
 		if (gone)
-			return -EPIPE;
+			return gone_error(chan);
 		if (left == 0)
 			return -ETIMEDOUT;
 		n = sleep(ring, left > 0 ? ck_min(left, CK_STALL_MS) : CK_STALL_MS);
@@ -161,7 +167,7 @@ static int shm_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd
 		ret = put_all(chan, iov[i].iov_base, iov[i].iov_len);
 	/* the sleeper may be dead: a sender that never waits finds out here */
 	if (ret == 0 && ck_pipe_publish(&chan->shm->out) && ck_chan_peer_gone(chan))
-		ret = -EPIPE;
+		ret = gone_error(chan);
 	return ret;
 }
 

@@ -28,7 +28,7 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
 	if (!chan)
 		return -ENOMEM;
 	chan->ops = ops;
-	chan->fd = fd;
+	ck_kept_plain(&chan->kept, fd);
 	chan->offer_fd = -1;
 	atomic_init(&chan->down, false);
 	snprintf(chan->peer, sizeof(chan->peer), "%s", peer);
@@ -40,12 +40,15 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
  * same socket made it non-blocking. */
 int ck_socket_retry(struct ck_chan *chan, int error, short events)
 {
-	struct pollfd pfd = {.fd = chan->fd, .events = events};
+	struct pollfd pfd = {.events = events};
 
 	if (error == EINTR)
 		return 0;
 	if (error != EAGAIN && error != EWOULDBLOCK)
 		return -error;
+	pfd.fd = ck_kept_fd(&chan->kept);
+	if (pfd.fd < 0)
+		return -EBADF;
 	if (poll(&pfd, 1, CK_STALL_MS) != 0)
 		return 0; /* ready, or failed: the retry reports the error */
 	if (chan->quiet)
@@ -58,8 +61,8 @@ void ck_socket_awake(struct ck_chan *chan)
 {
 	const struct timeval tick = {.tv_usec = CK_STALL_MS * 1000};
 
-	setsockopt(chan->fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
-	setsockopt(chan->fd, SOL_SOCKET, SO_SNDTIMEO, &tick, sizeof(tick));
+	setsockopt(ck_socket_fd(chan), SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
+	setsockopt(ck_socket_fd(chan), SOL_SOCKET, SO_SNDTIMEO, &tick, sizeof(tick));
 }
 
 /* Remove @sent bytes from the front of @iov; returns the number of entries finished. */
@@ -79,13 +82,17 @@ static int iov_advance(struct iovec *iov, int count, size_t sent)
 /* Wait for bytes, or for room, within the channel's timeout. */
 static int await(struct ck_chan *chan, short events)
 {
-	struct pollfd pfd = {.fd = chan->fd, .events = events};
+	struct pollfd pfd = {.events = events};
 	int64_t deadline = ck_deadline(chan->timeout_ms);
 
 	for (;;) {
 		int left = ck_deadline_left(deadline);
-		int n = poll(&pfd, 1, left < 2 * CK_STALL_MS ? left : 2 * CK_STALL_MS);
+		int n;
 
+		pfd.fd = ck_socket_fd(chan);
+		if (pfd.fd < 0)
+			return -EBADF;
+		n = poll(&pfd, 1, left < 2 * CK_STALL_MS ? left : 2 * CK_STALL_MS);
 		if (n > 0 || (n < 0 && errno != EINTR))
 			return 0; /* the next call reports an error of the socket */
 		if (n == 0 && chan->quiet)
@@ -135,7 +142,7 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
 		if (fd >= 0)
 			attach_fd(&msg, &control, fd);
 		msg.msg_iovlen = count - done < IOV_MAX ? count - done : IOV_MAX;
-		n = sendmsg(chan->fd, &msg,
+		n = sendmsg(ck_socket_fd(chan), &msg,
 			    MSG_NOSIGNAL | (chan->more ? MSG_MORE : 0) |
 				    (chan->timeout_ms > 0 ? MSG_DONTWAIT : 0));
 		if (n >= 0) {
@@ -184,10 +191,10 @@ ssize_t ck_socket_receive(struct ck_chan *chan, void *buf, size_t size, int flag
 	ssize_t n;
 
 	if (!chan->ops->take_fd && !chan->ops->collects_fds)
-		return recv(chan->fd, buf, size, flags);
+		return recv(ck_socket_fd(chan), buf, size, flags);
 	msg.msg_control = control.bytes;
 	msg.msg_controllen = sizeof(control.bytes);
-	n = recvmsg(chan->fd, &msg, flags | MSG_CMSG_CLOEXEC);
+	n = recvmsg(ck_socket_fd(chan), &msg, flags | MSG_CMSG_CLOEXEC);
 	if (n > 0 && msg.msg_controllen > 0 && keep_fds(chan, &msg) < 0) {
 		errno = EPROTO;
 		n = -1;
@@ -211,7 +218,7 @@ size_t ck_socket_pending(struct ck_chan *chan)
 {
 	int queued = 0;
 
-	return ioctl(chan->fd, FIONREAD, &queued) < 0 ? 0 : (size_t)queued;
+	return ioctl(ck_socket_fd(chan), FIONREAD, &queued) < 0 ? 0 : (size_t)queued;
 }
 
 /* Spin on recv while that pays; then -1 with EAGAIN. */
@@ -250,7 +257,7 @@ static long read_turn(struct ck_chan *chan, void *buf, size_t size, size_t least
 		if (n > 0)
 			return n;
 		if (n == 0)
-			return -EPIPE;
+			return ck_kept_fd(&chan->kept) < 0 ? -EBADF : -EPIPE;
 		if (spin && errno == EAGAIN) {
 			spin = false;
 			continue;
@@ -272,14 +279,14 @@ long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 
 void ck_socket_shutdown(struct ck_chan *chan)
 {
-	shutdown(chan->fd, SHUT_RDWR); /* ENOTCONN: the peer closed first */
+	shutdown(ck_kept_fd(&chan->kept), SHUT_RDWR); /* ENOTCONN: the peer closed first */
 }
 
 void ck_socket_close(struct ck_chan *chan)
 {
 	while (chan->fd_count > 0)
 		close(chan->fds[--chan->fd_count]);
-	close(chan->fd);
+	ck_kept_close(&chan->kept);
 	ck_shm_close(chan); /* woken sleepers find the socket closed */
 	free(chan);
 }

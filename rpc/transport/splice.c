@@ -16,13 +16,17 @@
 /* A user with many pipes gets only small ones. */
 static bool open_pipe(struct ck_splice *s)
 {
+	int ends[2];
+
 	if (s->open || s->failed)
 		return s->open;
-	s->failed = pipe2(s->ends, O_CLOEXEC) < 0;
+	s->failed = pipe2(ends, O_CLOEXEC) < 0;
 	if (s->failed)
 		return false;
 	s->open = true;
-	if (fcntl(s->ends[1], F_SETPIPE_SZ, PIPE_SIZE) < PIPE_SIZE) {
+	for (int i = 0; i < 2; i++)
+		ck_kept_note(&s->ends[i], ends[i]);
+	if (fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE) < PIPE_SIZE) {
 		ck_splice_close(s);
 		s->failed = true;
 	}
@@ -32,8 +36,8 @@ static bool open_pipe(struct ck_splice *s)
 void ck_splice_close(struct ck_splice *s)
 {
 	if (s->open) {
-		close(s->ends[0]);
-		close(s->ends[1]);
+		ck_kept_close(&s->ends[0]);
+		ck_kept_close(&s->ends[1]);
 	}
 	s->open = false;
 }
@@ -56,7 +60,7 @@ static long drain(struct ck_splice *s, struct ck_chan *chan, size_t size, bool m
 
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
-		n = splice(s->ends[0], NULL, chan->fd, NULL, size - done,
+		n = splice(ck_kept_recent(&s->ends[0]), NULL, ck_socket_fd(chan), NULL, size - done,
 			   SPLICE_F_MOVE | (more ? SPLICE_F_MORE : 0));
 		if (n > 0) {
 			done += (size_t)n;
@@ -79,7 +83,7 @@ static long send_all(struct ck_splice *s, struct ck_chan *chan, const char *data
 	while (done < size && open_pipe(s)) {
 		struct iovec iov = {(char *)(uintptr_t)data + done,
 				    ck_min(size - done, (size_t)PIPE_SIZE)};
-		ssize_t n = vmsplice(s->ends[1], &iov, 1, 0);
+		ssize_t n = vmsplice(ck_kept_recent(&s->ends[1]), &iov, 1, 0);
 		long sent;
 
 		if (n < 0 && errno == EINTR)

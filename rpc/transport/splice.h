@@ -2,8 +2,7 @@
  * rpc/transport/splice.h - send bytes over TCP without copying them into the kernel: it sends the pages that hold them,
  * through a pipe (vmsplice(2), splice(2)).
  *
- * The bytes must stay as they are until the peer has read them. The pipe is open only during a transfer, because a program
- * may close descriptors that it does not know.
+ * The bytes must stay as they are until the peer has read them. The pipe is open only during a transfer.
  */
 #ifndef CK_RPC_TRANSPORT_SPLICE_H
 #define CK_RPC_TRANSPORT_SPLICE_H
@@ -16,7 +15,7 @@
 #define CK_SPLICE_LEAST (256u << 10) /* fewer bytes are copied as fast */
 
 struct ck_splice {
-	int ends[2];
+	struct ck_kept ends[2];
 	bool open, failed; /* failed: the kernel declines, so do not try again */
 };
 

@@ -173,7 +173,7 @@ static int tcp_check(struct ck_chan *chan)
 	socklen_t size = sizeof(info);
 
 	memset(&info, 0, sizeof(info));
-	if (getsockopt(chan->fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+	if (getsockopt(ck_socket_fd(chan), IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
 		return -errno;
 	if (info.tcpi_last_ack_recv < CK_TCP_SILENCE_MS)
 		return 0;
@@ -191,16 +191,19 @@ static bool is_own_peer(int fd)
 	       own_size == peer_size && memcmp(&own, &peer, own_size) == 0;
 }
 
-/* Wait until @deadline for a non-blocking connect on @fd. */
-static int finish_connect(int fd, int64_t deadline)
+/* Wait until @deadline for a non-blocking connect. */
+static int finish_connect(struct ck_kept *kept, int64_t deadline)
 {
-	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+	struct pollfd pfd = {.fd = ck_kept_recent(kept), .events = POLLOUT};
 	socklen_t size = sizeof(int);
-	int ready, error = 0;
+	int ready, fd, error = 0;
 
 	do {
 		ready = poll(&pfd, 1, ck_deadline_left(deadline));
 	} while (ready < 0 && errno == EINTR);
+	fd = ck_kept_fd(kept);
+	if (fd < 0)
+		return -EBADF;
 	if (ready < 0)
 		return -errno;
 	if (ready == 0)
@@ -212,14 +215,14 @@ static int finish_connect(int fd, int64_t deadline)
 	return is_own_peer(fd) ? -ECONNREFUSED : 0;
 }
 
-static void close_all(const int *fds, unsigned int count)
+static void close_all(struct ck_kept *socks, unsigned int count)
 {
 	while (count-- > 0)
-		close(fds[count]);
+		ck_kept_close(&socks[count]);
 }
 
-/* Begin to connect a new socket; returns the descriptor or -errno. */
-static int begin_connect(const struct addrinfo *ai)
+/* Begin to connect a new socket. */
+static int begin_connect(const struct addrinfo *ai, struct ck_kept *kept)
 {
 	int ret, fd;
 
@@ -233,26 +236,28 @@ static int begin_connect(const struct addrinfo *ai)
 		close(fd);
 		return ret;
 	}
-	return fd;
+	ck_kept_take(kept, fd, false);
+	return 0;
 }
 
 /* Make connected sockets, still non-blocking. All connect at the same time: one round trip. */
-static int connect_all(const struct addrinfo *ai, int timeout_ms, int *fds, unsigned int count)
+static int connect_all(const struct addrinfo *ai, int timeout_ms, struct ck_kept *socks,
+		       unsigned int count)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
 	unsigned int begun = 0;
 	int ret = 0;
 
-	while (ret >= 0 && begun < count) {
-		ret = begin_connect(ai);
-		if (ret >= 0)
-			fds[begun++] = ret;
+	while (ret == 0 && begun < count) {
+		ret = begin_connect(ai, &socks[begun]);
+		if (ret == 0)
+			begun++;
 	}
-	for (unsigned int i = 0; ret >= 0 && i < count; i++)
-		ret = finish_connect(fds[i], deadline);
+	for (unsigned int i = 0; ret == 0 && i < count; i++)
+		ret = finish_connect(&socks[i], deadline);
 	if (ret < 0)
-		close_all(fds, begun);
-	return ret < 0 ? ret : 0;
+		close_all(socks, begun);
+	return ret;
 }
 
 void ck_tcp_peer_name(const struct sockaddr_storage *peer, char *name, size_t size)
@@ -291,7 +296,7 @@ static int tcp_adopt(int fd, struct ck_chan **chan)
  * address, which the system preferred. The name lookup counts towards the time but is not cut
  * short.
  */
-static int connect_any(const char *where, int timeout_ms, int *fds, unsigned int count)
+static int connect_any(const char *where, int timeout_ms, struct ck_kept *socks, unsigned int count)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
 	int ret, error = 0, addresses = 0;
@@ -306,7 +311,7 @@ static int connect_any(const char *where, int timeout_ms, int *fds, unsigned int
 	for (ai = list; ai && ret < 0; ai = ai->ai_next) {
 		int left = ck_deadline_left(deadline);
 
-		ret = connect_all(ai, left < 0 ? left : left / addresses--, fds, count);
+		ret = connect_all(ai, left < 0 ? left : left / addresses--, socks, count);
 		if (ret < 0 && error == 0)
 			error = ret;
 	}
@@ -316,25 +321,29 @@ static int connect_any(const char *where, int timeout_ms, int *fds, unsigned int
 
 static int tcp_dial(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count)
 {
-	int fds[CK_DIAL_MAX];
+	struct ck_kept socks[CK_DIAL_MAX];
 	unsigned int made = 0;
 	int ret;
 
 	if (count > CK_DIAL_MAX)
 		return -EINVAL;
-	ret = connect_any(where, timeout_ms, fds, count);
+	ret = connect_any(where, timeout_ms, socks, count);
 	if (ret < 0)
 		return ret;
 	while (ret == 0 && made < count) {
-		ret = ck_socket_blocking(fds[made]);
+		int fd = ck_kept_recent(&socks[made]);
+
+		ret = ck_socket_blocking(fd);
 		if (ret == 0)
-			ret = tcp_adopt(fds[made], &chans[made]);
+			ret = tcp_adopt(fd, &chans[made]);
+		if (ret == 0)
+			chans[made]->kept = socks[made];
 		if (ret == 0)
 			made++;
 	}
 	if (made == count)
 		return 0;
-	close_all(fds + made, count - made);
+	close_all(socks + made, count - made);
 	while (made-- > 0)
 		ck_chan_close(chans[made]);
 	return ret;

@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 
 #include "rpc/chan.h"
+#include "util/kept.h"
 #include "util/spin.h"
 
 #define CK_PEER_SIZE 160	   /* for a unix path or a numeric address, with its kind */
@@ -78,7 +79,7 @@ struct ck_transport_ops {
 
 struct ck_chan {
 	const struct ck_transport_ops *ops;
-	int fd;
+	struct ck_kept kept; /* the socket; in a channel that uses another one, that one's */
 	struct ck_spin spin; /* reads spin before they sleep */
 	atomic_int
 		timeout_ms; /* limit of a wait for the next bytes; 0: none. Any thread may set it */
@@ -110,6 +111,12 @@ void ck_shm_close(struct ck_chan *chan);
 /*
  * Stream sockets, transport/socket.c.
  */
+
+/* The descriptor of @chan; -1: the program has closed it. Checked unless that was done microseconds ago. */
+static inline int ck_socket_fd(struct ck_chan *chan)
+{
+	return ck_kept_recent(&chan->kept);
+}
 
 /* Make a channel over the connected @fd, which it owns from then on; copies @peer. -ENOMEM. */
 int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char *peer,

@@ -38,7 +38,7 @@ struct cks_keep {
 int cks_keep_create(unsigned int seconds, struct cks_keep **out)
 {
 	struct cks_keep *keep = calloc(1, sizeof(*keep));
-	int ret = keep ? ck_links_create(NULL, NULL, &keep->links) : -ENOMEM;
+	int ret = keep ? ck_links_create(NULL, NULL, false, &keep->links) : -ENOMEM;
 
 	if (ret < 0) {
 		free(keep);

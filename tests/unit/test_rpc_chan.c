@@ -153,7 +153,7 @@ static void ipv6_connects_and_its_any_address_takes_ipv4_too(void **state)
 	close_pair(ends);
 }
 
-static int option(const struct ck_chan *chan, int level, int name)
+static int option(struct ck_chan *chan, int level, int name)
 {
 	int value = -1;
 	socklen_t size = sizeof(value);

@@ -1,0 +1,148 @@
+/*
+ * util/kept.c - see util/kept.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/kept.h"
+#include "util/until.h"
+#include "util/util.h"
+
+#define RECENT_NS 20000
+#define HIGHEST 4096 /* the kernel's table of descriptors grows with the highest number */
+#define HIGH 128     /* numbers below the limit that are tried first */
+#define LAST 16	     /* numbers below the limit that no spare takes */
+
+static rlim_t soft_limit(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) < 0 ? HIGH : limit.rlim_cur;
+}
+
+/* A copy of @fd with a high number below @most; -1: there is none. */
+static int copy_high(int fd, rlim_t limit, rlim_t most)
+{
+	rlim_t top = ck_min(limit, (rlim_t)HIGHEST);
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, (int)(top - ck_min(top / 2, (rlim_t)HIGH)));
+
+	if (high >= 0 && (rlim_t)high >= most) {
+		close(high);
+		high = -1;
+	}
+	return high;
+}
+
+int ck_kept_raise(int fd)
+{
+	int before = errno;
+	rlim_t limit = soft_limit();
+	int high = copy_high(fd, limit, limit);
+
+	if (high >= 0)
+		close(fd);
+	errno = before;
+	return high >= 0 ? high : fd;
+}
+
+static int make_spare(int fd)
+{
+	rlim_t limit = soft_limit();
+
+	return limit > LAST ? copy_high(fd, limit, limit - LAST) : -1;
+}
+
+void ck_kept_plain(struct ck_kept *k, int fd)
+{
+	*k = (struct ck_kept){.mode = fd < 0 ? CK_KEPT_NONE : CK_KEPT_PLAIN, .spare = -1};
+	atomic_store(&k->fd, fd);
+}
+
+void ck_kept_note(struct ck_kept *k, int fd)
+{
+	struct stat st;
+
+	ck_kept_plain(k, fd);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	k->mode = CK_KEPT_WATCHED;
+	k->dev = st.st_dev;
+	k->ino = st.st_ino;
+	atomic_store(&k->checked_ns, ck_now_ns());
+}
+
+void ck_kept_take(struct ck_kept *k, int fd, bool twice)
+{
+	int before = errno;
+
+	ck_kept_note(k, fd < 0 ? fd : ck_kept_raise(fd));
+	if (k->mode == CK_KEPT_WATCHED && twice)
+		atomic_store(&k->spare, make_spare(k->fd));
+	errno = before;
+}
+
+void ck_kept_share(struct ck_kept *k, const struct ck_kept *of)
+{
+	*k = *of;
+}
+
+static bool is_ours(const struct ck_kept *k, int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == k->dev && st.st_ino == k->ino;
+}
+
+/* @gone is not this file's any more: use the spare in its place. False: it is gone too. */
+static bool use_spare(struct ck_kept *k, int gone)
+{
+	int spare = atomic_load(&k->spare), next;
+
+	if (!is_ours(k, spare))
+		return atomic_load(&k->fd) != gone; /* another thread was here first */
+	if (!atomic_compare_exchange_strong(&k->fd, &gone, spare))
+		return true;
+	next = make_spare(spare);
+	atomic_store(&k->spare, next);
+	return true;
+}
+
+int ck_kept_fd(struct ck_kept *k)
+{
+	int before = errno, fd;
+	bool ours;
+
+	if (k->mode != CK_KEPT_WATCHED)
+		return k->mode == CK_KEPT_NONE ? -1 : atomic_load(&k->fd);
+	do {
+		fd = atomic_load(&k->fd);
+		ours = is_ours(k, fd);
+	} while (!ours && use_spare(k, fd));
+	if (ours)
+		atomic_store_explicit(&k->checked_ns, ck_now_ns(), memory_order_relaxed);
+	errno = before;
+	return ours ? fd : -1;
+}
+
+int ck_kept_recent(struct ck_kept *k)
+{
+	if (k->mode == CK_KEPT_WATCHED &&
+	    ck_now_ns() - atomic_load_explicit(&k->checked_ns, memory_order_relaxed) >= RECENT_NS)
+		return ck_kept_fd(k);
+	return k->mode == CK_KEPT_NONE ? -1 : atomic_load_explicit(&k->fd, memory_order_relaxed);
+}
+
+void ck_kept_close(struct ck_kept *k)
+{
+	const int fds[] = {k->fd, k->spare};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(fds); i++) {
+		if (k->mode == CK_KEPT_PLAIN ? fds[i] >= 0 : is_ours(k, fds[i]))
+			close(fds[i]);
+	}
+	*k = (struct ck_kept){.mode = CK_KEPT_NONE, .fd = -1, .spare = -1};
+}
