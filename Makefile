@@ -5,15 +5,16 @@
 
 JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
 # The python that has pytest: make deps installs it for the system's, which need not come first in PATH.
-PYTHON := $(shell for p in python3 /usr/bin/python3; do $$p -c 'import pytest' 2>/dev/null && echo $$p && exit; done; echo python3)
-PYTEST := $(PYTHON) -m pytest -q -ra -p no:cacheprovider
+# It is looked for when a recipe needs it, which may be after `deps`.
+PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import pytest' 2>/dev/null && echo $$p && exit; done; echo python3)
+PYTEST = $(PYTHON) -m pytest -q -ra -p no:cacheprovider
 # Tests mostly wait, so there are more of them at a time than processors; one after another without pytest-xdist.
-BESIDE := $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(JOBS)))")
+BESIDE = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(JOBS)))")
 # A choice of end-to-end tests: words (K=...), or what is marked `threads` in TSan builds.
 CHOICE := $(if $(K),-k '$(K)',$(if $(TSAN),-m threads))
 # Documents and images do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
-E2E := tests/run-pytest build/pytest$(if $(SAN),-san)$(if $(TSAN),-tsan) $(PYTHON) -m pytest -q -ra $(BESIDE) tests/e2e $(ASIDE) $(CHOICE)
+E2E = tests/run-pytest build/pytest$(if $(SAN),-san)$(if $(TSAN),-tsan) $(PYTHON) -m pytest -q -ra $(BESIDE) tests/e2e $(ASIDE) $(CHOICE)
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
@@ -23,6 +24,7 @@ deps:		## install what is missing (Debian, Ubuntu); nvcc too
 libtirpc:	## build the submodule where it is checked out, else say which one is used
 	@tools/libtirpc.sh submodules/libtirpc build/libtirpc
 cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/libcuda-emu.so, cpu/gpu_launcher
+	@tools/deps.sh --check
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
 portable:	## client, emulated driver, cricket, libm3.so, libwcm.so for glibc 2.17 and later, into cpu/build-portable
 	@JOBS=$(JOBS) tools/portable.sh
@@ -34,7 +36,7 @@ test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; 
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
 	@$(MAKE) -j$(JOBS) --no-print-directory -C wcm/examples
 
-check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
+check: deps $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
 check-style:	## who may include and call whom; the client's state and locks; headers; hardening; one version in all files
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
@@ -92,3 +94,5 @@ clean:		## what was built here; build/cuda stays
 .DEFAULT_GOAL := all
 .PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install dist dist-arm64 deb rpm release format clean
 .DELETE_ON_ERROR:
+# What installs ends before what compiles begins; each goal gives its own make a number of jobs.
+.NOTPARALLEL:

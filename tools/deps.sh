@@ -14,15 +14,22 @@
 #   tools/deps.sh --wheels   the wheels even beside a toolkit: what a machine without one builds with
 #   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
 #   tools/deps.sh --runtime  only what the built programs need to run
+#   tools/deps.sh --check    installs nothing, on any Linux: fails and names the commands and libraries that building lacks
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Client, server and emulated driver; g++ is for nvcc.
 demo=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev liblz4-dev libzstd-dev libb2-dev
 	libjansson-dev libconfig-dev libseccomp-dev libssl-dev zlib1g-dev)
+# The same as commands and as pkg-config's modules, where there are no such packages.
+commands=(gcc g++ make python3 pkg-config rpcgen)
+modules=(libtirpc liblz4 libzstd libb2 jansson libconfig libseccomp openssl)
+headers=()
 build=("${demo[@]}" libfast-float-dev libncurses-dev libmicrohttpd-dev)
 tests=(libcmocka-dev libelf-dev python3-pytest python3-pytest-xdist python3-yaml groff-base procps openssl
 	openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
+# A system that debootstrap has made has no /etc/hosts; tests connect to localhost.
+getent hosts localhost >/dev/null || tests+=(libnss-myhostname)
 extra=()
 # Ubuntu 24.04 has put a t64 behind some names.
 runtime=(libtirpc3t64/libtirpc3 libssl3t64/libssl3 liblz4-1 libzstd1 libb2-1 libstdc++6 libconfig9 libseccomp2
@@ -38,35 +45,60 @@ say() { printf 'deps: %s\n' "$*"; }
 die() { printf 'deps: error: %s\n' "$*" >&2; exit 1; }
 
 as_root() {
-	if [ "$(id -u)" -eq 0 ]; then
-		"$@"
-	else
-		command -v sudo >/dev/null || die "not root and no sudo; as root run: $*"
-		sudo "$@"
-	fi
+	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
 # Prints the packages among the arguments that are not installed.
 missing_packages() {
-	local p
-	for p in "$@"; do
-		dpkg-query -W -f '${Status}\n' "$p" 2>/dev/null | grep -q ' installed$' || echo "$p"
+	dpkg-query -W -f '${Package} ${Status}\n' "$@" 2>/dev/null | sed -n 's/ install ok installed$//p' |
+		grep -vxFf - <(printf '%s\n' "$@") || true
+}
+
+# Prints the commands and libraries, of those that the choice of packages stands for, that no search finds.
+missing_parts() {
+	local name
+	for name in "${commands[@]}"; do
+		command -v "$name" >/dev/null || echo "$name"
+	done
+	for name in "${modules[@]}"; do
+		pkg-config --exists "$name" 2>/dev/null || echo "$name"
+	done
+	for name in "${headers[@]}"; do
+		g++ -x c++ -E -include "$name" /dev/null >/dev/null 2>&1 || echo "$name"
 	done
 }
 
+# install_packages NAME...: what is missing; apt-get's hundreds of lines are shown if it fails.
 install_packages() {
-	local missing
-	command -v dpkg-query >/dev/null ||
-		die "this is neither Debian nor Ubuntu; install packages like: $*"
+	local missing log
+	if ! command -v dpkg-query >/dev/null; then
+		check_parts "this is neither Debian nor Ubuntu; install what their packages have: $*"
+		say "all commands and libraries are there (by pkg-config: this is neither Debian nor Ubuntu)"
+		return
+	fi
 	mapfile -t missing < <(missing_packages "$@")
 	if [ ${#missing[@]} -eq 0 ]; then
 		say "all $# packages are installed"
 		return
 	fi
+	[ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+		die "not root, and no sudo; as root run: apt-get update && apt-get install ${missing[*]}"
 	say "installing with apt-get: ${missing[*]}"
-	as_root apt-get -q update
-	as_root env DEBIAN_FRONTEND=noninteractive \
-		apt-get -q -y install --no-install-recommends "${missing[@]}"
+	log=$(mktemp)
+	{ as_root apt-get -q update && as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get -q -y install --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 || {
+		tail -n 30 "$log" >&2
+		rm -f "$log"
+		die "apt-get has failed; as root run: apt-get update && apt-get install ${missing[*]}"
+	}
+	rm -f "$log"
+}
+
+# check_parts ADVICE: fails with the advice and the names of what is missing.
+check_parts() {
+	local missing
+	mapfile -t missing < <(missing_parts)
+	[ ${#missing[@]} -eq 0 ] || die "missing: ${missing[*]}; $1"
 }
 
 # The same places, in the same order, as tests/test_apps/Makefile.
@@ -118,14 +150,20 @@ for arg in "$@"; do
 	--wheels) want_cuda=wheels ;;
 	--no-cuda) want_cuda=no ;;
 	--demo) choice=demo ;;
-	--build | --runtime) choice=${arg#--} want_cuda=no ;;
-	-h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	*) die "unknown option $arg (--build, --demo, --clang, --systems, --portable, --arm64, --packages, --monitors, --slurm, --wheels, --no-cuda, --runtime)" ;;
+	--build | --runtime | --check) choice=${arg#--} want_cuda=no ;;
+	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	*) die "unknown option $arg (--build, --demo, --check, --clang, --systems, --portable, --arm64, --packages, --monitors, --slurm, --wheels, --no-cuda, --runtime)" ;;
 	esac
 done
 # The submodule's sources come without what configures them.
 [ ! -e submodules/libtirpc/configure.ac ] || build+=(autoconf automake libtool)
+[ "$choice" = demo ] || modules+=(ncursesw libmicrohttpd) headers+=(fast_float/fast_float.h)
+[ "$choice" != all ] || modules+=(cmocka libelf)
 case $choice in
+check)
+	check_parts "'make deps' installs what they need on Debian and Ubuntu"
+	exit 0
+	;;
 all) packages=("${build[@]}" "${tests[@]}" autoconf automake libtool "${extra[@]}") ;;
 build) packages=("${build[@]}" "${extra[@]}") ;;
 demo) packages=("${demo[@]}") ;;

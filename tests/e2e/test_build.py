@@ -1,5 +1,6 @@
 """tests/e2e/test_build.py - what single goals of the build leave: enough to run."""
 import os
+import re
 import shutil
 
 import pytest
@@ -101,3 +102,32 @@ def test_a_demo_whose_server_ends_gives_its_last_words(tmp_path):
         (tmp_path / folder / "Makefile").write_text("%:\n\t@:\n")
     result = run([tmp_path / "tools" / "demo.sh"], clean_env())
     assert result.status != 0 and "ERROR: no port is free" in result.err, result.out
+
+
+def test_make_names_the_libraries_that_are_missing_before_it_compiles(tmp_path):
+    """With a pkg-config that knows one library only."""
+    (tmp_path / "openssl.pc").write_text("Name: openssl\nDescription: one\nVersion: 3\n")
+    result = run(["make", "cpu"], clean_env(PKG_CONFIG_LIBDIR=str(tmp_path), PKG_CONFIG_PATH=""))
+    assert result.status != 0 and "CC " not in result.out
+    assert re.search(r"missing: libtirpc .*libmicrohttpd; 'make deps' installs", result.err), result.err
+    assert "openssl" not in result.err
+
+
+def test_check_installs_what_is_missing_before_it_compiles():
+    goals = re.search(r"^check:(.*?)##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M).group(1).split()
+    assert goals[0] == "deps" and "\n.NOTPARALLEL:\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("options", [["--demo"], []], ids=" ".join)
+def test_without_dpkg_libraries_are_looked_for(tmp_path, options):
+    """The programs of this system, less Debian's own."""
+    for program in ("bash", "sed", "grep", "env", "dirname", "gcc", "g++", "make", "python3", "rpcgen"):
+        (tmp_path / program).symlink_to(shutil.which(program, path="/usr/bin:/bin"))
+    (tmp_path / "pkg-config").write_text(f"#!/bin/sh\n[ $2 != cmocka ] && exec {shutil.which('pkg-config')} \"$@\"\n")
+    (tmp_path / "pkg-config").chmod(0o755)
+    result = run([ROOT / "tools" / "deps.sh", "--no-cuda", *options], clean_env(PATH=str(tmp_path)))
+    if options:
+        assert result.status == 0 and "all commands and libraries are there" in result.out, result.err
+    else:
+        assert result.status != 0 and "missing: cmocka; this is neither Debian nor Ubuntu" in result.err
+        assert "libcmocka-dev" in result.err
