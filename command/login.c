@@ -17,7 +17,7 @@
 #include "command/install.h"
 #include "command/offer.h"
 #include "command/server.h"
-#include "command/token.h"
+#include "command/token_store.h"
 #include "command/trust.h"
 #include "util/address.h"
 #include "util/servers.h"

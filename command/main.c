@@ -87,6 +87,11 @@ static const struct ckx_command sessions[] = {
 };
 
 static const struct ckx_command service[] = {
+	{"token", "[OPTION]... add NAME | list | revoke NAME",
+	 "Make, list and revoke the tokens of users of a server on this host.",
+	 "  -e, --expires DATE    add: valid until the end of this day, as in 2027-01-31\n"
+	 "  -f, --file FILE       the server's list (default: as `cricket-rpc-server` is set up)\n",
+	 ckx_token},
 	{"drain", "[-s SERVER] [TIME]", "Let a server stop when its sessions have ended.",
 	 SERVER_OPTION, ckx_session},
 	{"metrics", "[--identities] [SERVER]",

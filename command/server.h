@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "command/config.h"
-#include "command/token.h"
+#include "command/token_store.h"
 
 struct ckx_server {
 	char name[CKX_TEXT];	/* in a configuration file; else empty */

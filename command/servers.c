@@ -12,7 +12,7 @@
 #include "command/config.h"
 #include "command/fleet.h"
 #include "command/server.h"
-#include "command/token.h"
+#include "command/token_store.h"
 
 static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 					{"state", no_argument, NULL, 't'},

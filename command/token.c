@@ -1,133 +1,157 @@
 /*
- * command/token.c - see token.h.
+ * command/token.c - `cricket token`: the list of the tokens that a server of this host accepts.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdbool.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "command/command.h"
-#include "command/place.h"
-#include "command/token.h"
-#include "util/address.h"
-#include "util/replace.h"
+#include "util/holders_edit.h"
+#include "util/server_files.h"
+#include "util/util.h"
 
-#define LINE (CKX_TEXT + CKX_TOKEN + 2)
+static const struct option options[] = {{"file", required_argument, NULL, 'f'},
+					{"expires", required_argument, NULL, 'e'},
+					{NULL, 0, NULL, 0}};
 
-static int fail(const char *path, int error)
+/* One run of the command. */
+struct request {
+	const char *name, *date; /* NULL: none */
+	const char *path;	 /* of the list */
+	struct ck_server_files files;
+	bool own; /* the list is the usual one */
+};
+
+static int fail(const struct request *r, int error, unsigned int line)
 {
-	ckx_error("%s: %s", path, strerror(error));
-	return -error;
+	if (line)
+		return ckx_error("%s:%u: %s", r->path, line, CK_HOLDERS_WRONG);
+	if (error == -EINVAL)
+		return ckx_error("%s: it is a single secret, not a list: give the server another "
+				 "file (--token-file)",
+				 r->path);
+	if (error == -EFBIG)
+		return ckx_error("%s: a list has at most %d bytes", r->path, CK_HOLDERS_MAX - 1);
+	return ckx_error("%s: %s", r->path, strerror(-error));
 }
 
-/* The token in @line if it is that of @address, in any spelling; else NULL. */
-static char *token_of(char *line, const char *address)
+static int add_token(const struct request *r)
 {
-	char *token = strchr(line, ' ');
+	char token[CK_HOLDER_TOKEN], line[CK_HOLDER_LINE];
+	unsigned int wrong;
+	int ret = ck_holders_new(r->name, r->date, token, line);
 
-	if (!token)
-		return NULL;
-	line[strcspn(line, "\r\n")] = '\0';
-	*token++ = '\0';
-	return ck_address_same(line, address) ? token : NULL;
+	if (ret < 0)
+		return ckx_error("not a name of 1 to %d letters, digits and .-_@, or not a date as "
+				 "in 2027-01-31: %s%s%s",
+				 CK_HOLDER_NAME - 1, r->name, r->date ? ", " : "",
+				 r->date ? r->date : "");
+	ret = r->own ? ck_server_files_make(&r->files) : 0;
+	if (ret == 0)
+		ret = ck_holders_add(r->path, 0600, r->name, r->date, token, &wrong);
+	else
+		wrong = 0;
+	if (ret == 0 && r->own)
+		ret = ck_server_files_share(&r->files, r->path);
+	if (ret < 0)
+		return fail(r, ret, wrong);
+	puts(token);
+	explicit_bzero(token, sizeof(token));
+	if (isatty(STDOUT_FILENO))
+		printf("This is the token of %s, for `cricket login`. Its hash is in %s; it is not "
+		       "shown again.\n",
+		       r->name, r->path);
+	return CKX_OK;
 }
 
-/* Open the file; NULL with *@ret 0: there is none. */
-static FILE *open_own(const char *path, int *ret)
+static int revoke_tokens(const struct request *r)
 {
-	FILE *f = fopen(path, "re");
-	struct stat st;
+	unsigned int wrong;
+	size_t count;
+	int ret = ck_holders_revoke(r->path, r->name, &count, &wrong);
 
-	*ret = 0;
-	if (!f) {
-		*ret = errno == ENOENT ? 0 : fail(path, errno);
-		return NULL;
+	if (ret < 0)
+		return fail(r, ret, wrong);
+	if (count == 0)
+		return ckx_error("%s: it has no token of %s", r->path, r->name);
+	printf("%zu token%s of %s %s revoked. Running sessions continue; `cricket end` ends "
+	       "them.\n",
+	       count, count == 1 ? "" : "s", r->name, count == 1 ? "is" : "are");
+	return CKX_OK;
+}
+
+static int list_tokens(const struct request *r)
+{
+	static char text[CK_HOLDERS_MAX];
+	unsigned int wrong;
+	char today[16];
+	time_t now = time(NULL);
+	int ret = ck_holders_read(r->path, text, &wrong);
+
+	if (ret < 0)
+		return fail(r, ret, wrong);
+	strftime(today, sizeof(today), "%Y-%m-%d", gmtime(&now));
+	printf("%-20s %-10s %s\n", "NAME", "HASH", "EXPIRES");
+	for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n")) {
+		const char *hash = strchr(line, ':'), *date;
+
+		if (*line == '#' || !hash)
+			continue;
+		date = strchr(hash + 1, ':');
+		printf("%-20.*s %-10.8s %s%s\n", (int)(hash - line), line, hash + 1,
+		       date ? date + 1 : "never",
+		       date && strncmp(date + 1, today, strlen(today)) < 0 ? " (expired)" : "");
 	}
-	if (fstat(fileno(f), &st) == 0 && !(st.st_mode & 077))
-		return f;
-	ckx_error("%s: others can read it, so its tokens are not used; run: chmod 600 %s", path,
-		  path);
-	*ret = -EPERM;
-	fclose(f);
-	return NULL;
+	return CKX_OK;
 }
 
-int ckx_token_find(const char *address, char out[CKX_TOKEN])
+static const struct {
+	const char *verb;
+	int (*run)(const struct request *r);
+	bool name, date; /* it has one */
+} verbs[] = {{"add", add_token, true, true},
+	     {"list", list_tokens, false, false},
+	     {"revoke", revoke_tokens, true, false}};
+
+static int run_verb(const struct ckx_command *self, struct request *r, const char *verb)
 {
-	char path[CKX_PATH], line[LINE];
-	const char *token;
-	FILE *f;
 	int ret;
 
-	out[0] = '\0';
-	if (ckx_place_own("tokens", path) < 0)
-		return 0;
-	f = open_own(path, &ret);
-	while (f && !out[0] && fgets(line, sizeof(line), f)) {
-		token = token_of(line, address);
-		if (token)
-			snprintf(out, CKX_TOKEN, "%s", token);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(verbs); i++) {
+		if (strcmp(verbs[i].verb, verb) != 0)
+			continue;
+		if (verbs[i].name != (r->name != NULL) || (r->date && !verbs[i].date))
+			return ckx_usage(self);
+		ret = ck_server_files_find(&r->files);
+		r->own = !r->path;
+		if (r->own && ret < 0)
+			return ckx_error("the user's folder for configuration: %s", strerror(-ret));
+		if (r->own)
+			r->path = r->files.tokens;
+		return verbs[i].run(r);
 	}
-	explicit_bzero(line, sizeof(line));
-	if (f)
-		fclose(f);
-	return ret;
+	return ckx_usage(self);
 }
 
-int ckx_token_read(const char *path, char out[CKX_TOKEN])
+int ckx_token(const struct ckx_command *self, int argc, char **argv)
 {
-	FILE *f = fopen(path, "re");
+	struct request request = {.name = NULL};
+	int option;
 
-	if (!f)
-		return fail(path, errno);
-	if (!fgets(out, CKX_TOKEN, f))
-		out[0] = '\0';
-	fclose(f);
-	out[strcspn(out, "\r\n")] = '\0';
-	return out[0] ? 0 : fail(path, ENODATA);
-}
-
-/* Copy all lines but that of @address; true: it was there. */
-static bool copy_others(FILE *in, FILE *out, const char *address)
-{
-	char line[LINE], copy[LINE];
-	bool found = false;
-
-	while (in && fgets(line, sizeof(line), in)) {
-		strcpy(copy, line);
-		if (token_of(copy, address))
-			found = true;
+	while ((option = getopt_long(argc, argv, "f:e:", options, NULL)) != -1) {
+		if (option == '?')
+			return ckx_usage(self);
+		if (option == 'f')
+			request.path = optarg;
 		else
-			fputs(line, out);
+			request.date = optarg;
 	}
-	explicit_bzero(line, sizeof(line));
-	explicit_bzero(copy, sizeof(copy));
-	return found;
-}
-
-int ckx_token_keep(const char *address, const char *token)
-{
-	struct ck_replace file;
-	char path[CKX_PATH];
-	bool found = false;
-	FILE *in;
-	int ret = ckx_place_own_folder("tokens", path);
-
-	if (ret < 0)
-		return fail("~/.config/cricket/tokens", -ret);
-	in = open_own(path, &ret);
-	if (ret < 0)
-		return ret;
-	ret = ck_replace_begin(&file, path, 0600);
-	if (ret == 0) {
-		found = copy_others(in, file.out, address);
-		if (token)
-			fprintf(file.out, "%s %s\n", address, token);
-		ret = ck_replace_end(&file, !ferror(file.out));
-	}
-	if (in)
-		fclose(in);
-	return ret < 0 ? fail(path, -ret) : token || found ? 0 : -ENOENT;
+	if (argc - optind < 1 || argc - optind > 2)
+		return ckx_usage(self);
+	request.name = argv[optind + 1];
+	return run_verb(self, &request, argv[optind]);
 }

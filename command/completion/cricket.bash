@@ -6,7 +6,7 @@ _cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
 
 _cricket() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
-	local commands="run env jupyter check status metrics top suspend resume end checkpoint restore move drain trace servers login"
+	local commands="run env jupyter check status metrics top suspend resume end checkpoint restore move drain trace servers login token"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
@@ -30,7 +30,7 @@ _cricket() {
 	-s | --server)
 		mapfile -t COMPREPLY < <(compgen -W "$(cricket servers --json 2> /dev/null | _cricket_names name)" -- "$word")
 		return ;;
-	-p | --profile) return ;;
+	-p | --profile | -e | --expires) return ;;
 	-n | --nccl) mapfile -t COMPREPLY < <(compgen -W "auto workers program" -- "$word"); return ;;
 	-f | --format) mapfile -t COMPREPLY < <(compgen -W "sh fish plain" -- "$word"); return ;;
 	esac
@@ -42,12 +42,14 @@ _cricket() {
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;
 	servers:-*) i="--server --state --json --help" ;;
+	token:-*) i="--file --expires --help" ;;
 	login:-*) i="--remove --install --help" ;;
 	trace:-*) i="--help" ;;
 	*:-*) i="--server --help" ;;
 	run:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"); return ;;
 	check:* | status:* | metrics:* | top:* | login:* | servers:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
 	suspend:* | resume:* | end:* | checkpoint:* | move:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
+	token:*) i="add list revoke" ;;
 	*) i= ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$i" -- "$word")

@@ -11,7 +11,7 @@ function __cricket_sessions
 end
 
 complete -c cricket -f
-set -l all run env jupyter check status metrics top suspend resume end checkpoint restore move drain trace servers login
+set -l all run env jupyter check status metrics top suspend resume end checkpoint restore move drain trace servers login token
 complete -c cricket -n "not __fish_seen_subcommand_from $all" -a "$all"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter check status metrics top suspend resume end checkpoint restore move drain servers" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter" -s g -l gpus -x -d "N GPUs"
@@ -29,6 +29,9 @@ complete -c cricket -n "__fish_seen_subcommand_from check status servers" -s j -
 complete -c cricket -n "__fish_seen_subcommand_from servers" -s t -l state -d "of all that are configured"
 complete -c cricket -n "__fish_seen_subcommand_from metrics" -s i -l identities -d "each identity too"
 complete -c cricket -n "__fish_seen_subcommand_from status" -s w -l watch -d "again each second"
+complete -c cricket -n "__fish_seen_subcommand_from token" -a "add list revoke"
+complete -c cricket -n "__fish_seen_subcommand_from token" -s f -l file -r -F -d "list of the server"
+complete -c cricket -n "__fish_seen_subcommand_from token" -s e -l expires -x -d "last day"
 complete -c cricket -n "__fish_seen_subcommand_from login" -s r -l remove -d "forget the token"
 complete -c cricket -n "__fish_seen_subcommand_from login" -s i -l install -d "install the server's client"
 complete -c cricket -n "__fish_seen_subcommand_from check status metrics top login servers" -a "(__cricket_servers)"

@@ -14,7 +14,7 @@
 #include "command/command.h"
 #include "command/exporter/serve.h"
 #include "command/exporter/watch.h"
-#include "command/token.h"
+#include "command/token_store.h"
 #include "rpc/chan.h"
 #include "util/fd.h"
 

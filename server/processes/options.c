@@ -13,6 +13,7 @@
 #include "server/processes/new_cert.h"
 #include "server/processes/option_values.h"
 #include "server/processes/options.h"
+#include "server/processes/setup.h"
 #include "server/session/version.h"
 #include "util/env.h"
 
@@ -135,6 +136,7 @@ static const struct row {
 	{"tls-key", required_argument, cks_option_text, MEMBER(tls_key)},
 	{"tls-ca", required_argument, cks_option_text, MEMBER(tls_ca)},
 	{"tls", required_argument, take_tls, ALL},
+	{"setup", no_argument, cks_option_flag, MEMBER(setup)},		    /* names come last */
 	{"new-cert", required_argument, cks_option_text, MEMBER(new_cert)}, /* names come last */
 	{"pool-peers", required_argument, take_pool_peers, ALL},
 	{"client-files", required_argument, cks_option_path, MEMBER(client_files)},
@@ -194,9 +196,14 @@ static void all_options(struct option out[ROWS + CK_LIMITS + 1])
 	out[ROWS + CK_LIMITS] = (struct option){NULL, 0, NULL, 0};
 }
 
-/* What follows the options: names of --new-cert, words of --ctl. */
-static int take_rest(char **rest, size_t count, struct cks_options *o)
+/* What follows the options: names of --setup and --new-cert, words of --ctl. */
+static int take_rest(const char *program, char **rest, size_t count, struct cks_options *o)
 {
+	if (o->setup && count <= 2)
+		return cks_setup(program, count > 0 ? rest[0] : NULL, count > 1 ? rest[1] : NULL) <
+				       0
+			       ? -EINVAL
+			       : 1;
 	if (o->new_cert)
 		return cks_new_cert(o->new_cert, rest, count) < 0 ? -EINVAL : 1;
 	if (!o->words)
@@ -286,7 +293,7 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 	while (ret == 0 && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
 		ret = take_option(option, optarg, o);
 	if (ret == 0)
-		ret = take_rest(argv + optind, (size_t)(argc - optind), o);
+		ret = take_rest(argv[0], argv + optind, (size_t)(argc - optind), o);
 	if (ret == 0)
 		ret = take_environment(o);
 	return ret ? ret : settle(o);

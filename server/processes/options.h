@@ -35,6 +35,7 @@ struct cks_options {
 	const char *tls_ca;	       /* signers of clients' certificates; NULL: they need none */
 	bool tls_required;	       /* connections over a network use TLS */
 	const char *new_cert;	       /* a folder for a new certificate; NULL: run a server */
+	bool setup;		       /* make files for a server, and end */
 	const char *pool_peers_text;   /* NULL: the usual ones */
 	struct cks_allowed pool_peers; /* where workers may connect to, for copies */
 	const char *client_files;      /* folder of the client that is sent; NULL: the server's */

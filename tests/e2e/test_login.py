@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import PRODUCTS, SERVER, SLOW, Server, clean_env, free_port, run
+from conftest import PRODUCTS, SERVER, SLOW, Server, clean_env, free_port, run, wait_until
 from tls import Authority, Middle
 
 CRICKET = PRODUCTS / "cricket"
@@ -30,9 +30,14 @@ def fixture_careful(tmp_path_factory):
     server = Server(folder / "server", "--listen", "127.0.0.2:0", "--tls-cert", folder / "tls" / "cert.pem", "--tls-key",
                     folder / "tls" / "key.pem", "--token-file", folder / "token")
     server.pin = made.out.partition("CRICKET_TLS_PIN=")[2].strip()
-    server.far = next(x for x in server.log().splitlines() if "listening on 127.0.0.2:" in x).rpartition(" ")[2]
+    server.far = far(server)
     yield server
     server.stop()
+
+
+def far(server):
+    wait_until(lambda: "listening on 127.0.0.2:" in server.log(), 20, "it listens there")
+    return next(x for x in server.log().splitlines() if "listening on 127.0.0.2:" in x).rpartition(" ")[2]
 
 
 def cricket(env, *words, stdin=TOKEN + "\n"):
@@ -168,8 +173,8 @@ def test_a_certificate_of_an_authority_that_is_configured_needs_no_pin(tmp_path,
     (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
     server = Server(tmp_path / "server", "--listen", "127.0.0.2:0", "--tls-cert", cert, "--tls-key", key, "--token-file", tmp_path / "token")
     try:
-        far = next(x for x in server.log().splitlines() if "listening on 127.0.0.2:" in x).rpartition(" ")[2]
-        done = cricket({**home, "CRICKET_TLS_CA": str(authority.ca)}, "login", far)
+        address = far(server)
+        done = cricket({**home, "CRICKET_TLS_CA": str(authority.ca)}, "login", address)
         assert done.returncode == 0 and list(kept(home)) == ["tokens"], done.stderr
     finally:
         server.stop()
@@ -194,10 +199,10 @@ def test_a_token_does_not_cross_a_network_in_plain_text(tmp_path, home):
     (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
     server = Server(tmp_path / "server", "--listen", "127.0.0.2:0", "--token-file", tmp_path / "token")
     try:
-        far = next(x for x in server.log().splitlines() if "listening on 127.0.0.2:" in x).rpartition(" ")[2]
-        done = cricket(home, "login", far)
+        address = far(server)
+        done = cricket(home, "login", address)
         assert done.returncode == 1 and "plain text" in done.stderr and kept(home) == {}
-        assert cricket({**home, "CRICKET_TLS": "off"}, "login", far).returncode == 0
+        assert cricket({**home, "CRICKET_TLS": "off"}, "login", address).returncode == 0
     finally:
         server.stop()
 

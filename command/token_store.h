@@ -1,9 +1,9 @@
 /*
- * command/token.h - tokens that `cricket login` keeps: ~/.config/cricket/tokens, a line a server, with its
+ * command/token_store.h - tokens that `cricket login` keeps: ~/.config/cricket/tokens, a line a server, with its
  * address and its token. The file is for its owner only.
  */
-#ifndef CK_COMMAND_TOKEN_H
-#define CK_COMMAND_TOKEN_H
+#ifndef CK_COMMAND_TOKEN_STORE_H
+#define CK_COMMAND_TOKEN_STORE_H
 
 #include "command/config.h"
 
