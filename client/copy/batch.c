@@ -95,9 +95,11 @@ CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUd
 	if (err || ByteCount == 0 || p.done)
 		return err;
 	if (p.stream) /* the per-thread form of the call: the copy goes to its stream */
-		return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src,
-						 ByteCount, p.stream->object.id);
-	return ck_wire_cuMemcpyPeer(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount);
+		err = ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src,
+						ByteCount, p.stream->object.id);
+	else
+		err = ck_wire_cuMemcpyPeer(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount);
+	return err || !ckc_managed_is_attached(dstDevice) ? err : ckc_stream_settle(NULL);
 }
 
 /* --- batches */

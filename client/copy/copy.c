@@ -9,6 +9,7 @@
 #include "client/copy/between.h"
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
+#include "client/wire/hooks.h"
 #include "client/wire/delivery.h"
 #include "client/managed/managed.h"
 #include "client/copy/mirror.h"
@@ -203,11 +204,14 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 
 /*
  * Make sure that later work in any stream finds the bytes in place. A small copy needs no wait
- * while every stream synchronises with the legacy one; a large one waits, as in the driver.
+ * while every stream synchronises with the legacy one; a large one waits, as in the driver. So does one into
+ * attached memory, because an access by the host does not wait for it.
  */
-static CUresult settle(const struct place *p, size_t size)
+static CUresult settle(const struct place *p, CUdeviceptr dst, size_t size)
 {
-	if (size == 0 || p->direct || (size <= SETTLED && !p->ctx->client->unordered_streams))
+	if (size == 0 || p->direct ||
+	    (size <= SETTLED && !p->ctx->client->unordered_streams &&
+	     !ckc_managed_is_attached(dst)))
 		return CUDA_SUCCESS;
 	return ckc_stream_wait(p->ctx, p->stream);
 }
@@ -256,7 +260,7 @@ CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, s
 
 	if (!err)
 		err = upload(&p, dstDevice, srcHost, ByteCount);
-	return err ? err : settle(&p, ByteCount);
+	return ckc_work_done(err ? err : settle(&p, dstDevice, ByteCount));
 }
 
 CK_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
@@ -273,7 +277,7 @@ CK_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t 
 	struct place p;
 	CUresult err = enter_sync(&p);
 
-	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
+	return ckc_work_done(err ? err : download(&p, dstHost, srcDevice, ByteCount));
 }
 
 /* Waits unless the memory is pinned. */
@@ -325,9 +329,11 @@ CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	if (err || !ByteCount || done)
 		return err;
 	if (p.id) /* the per-thread form of the call: the copy goes to its stream */
-		return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice,
-						    ByteCount, p.id);
-	return ck_wire_cuMemcpyDtoD_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount);
+		err = ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice,
+						   ByteCount, p.id);
+	else
+		err = ck_wire_cuMemcpyDtoD_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount);
+	return err || !ckc_managed_is_attached(dstDevice) ? err : ckc_stream_settle(NULL);
 }
 
 CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,

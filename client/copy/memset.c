@@ -28,14 +28,15 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 
 /*
  * Finish a synchronous fill with result @err. By CUDA's reference, a fill of pinned host memory is
- * complete on return. Managed memory needs no wait here, since an access by the host waits; nor
- * does device memory.
+ * complete on return. Device memory needs no wait here, nor does managed memory that is not
+ * attached, since an access by the host waits.
  */
 static CUresult over(CUdeviceptr dst, CUresult err)
 {
 	struct ckc_allocation a;
 
-	if (err || !ckc_allocation_find(dst, &a) || ckc_kind_on_device(a.kind))
+	if (err || !ckc_allocation_find(dst, &a) ||
+	    (ckc_kind_on_device(a.kind) && !ckc_managed_is_attached(dst)))
 		return err;
 	return ckc_stream_settle(NULL);
 }

@@ -199,7 +199,7 @@ CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 		return err;
 	if (unlikely(!exec->launched))
 		prepare_first(exec, ctx);
-	ckc_managed_launch(id);
+	ckc_managed_launch();
 	err = likely(exec->mirror_count == 0) ? ck_wire_cuGraphLaunch(ctx, exec->object.id, id)
 					      : ckc_mirror_launch(exec, ctx, id);
 	ckc_printing_graph_launched(ckc_object_by_id(CK_OBJECT_CONTEXT, ctx), id);

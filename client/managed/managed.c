@@ -11,37 +11,29 @@
 
 /* --- work about to start */
 
-#define ANY_STREAM UINT64_MAX
-
-static bool may_use(const struct ckc_managed *m, uint64_t stream)
-{
-	if (stream == ANY_STREAM)
-		return m->attach != CU_MEM_ATTACH_HOST;
-	return m->attach == CU_MEM_ATTACH_GLOBAL ||
-	       (m->attach == CU_MEM_ATTACH_SINGLE && m->stream == stream);
-}
-
-void ckc_managed_launch(uint64_t stream)
+void ckc_managed_launch(void)
 {
 	struct ckc_pages *pages = ckc_pages_current();
 
-	if (likely(atomic_load_explicit(&pages->active, memory_order_relaxed) == 0))
+	if (likely(atomic_load_explicit(&pages->active, memory_order_relaxed) == 0 &&
+		   atomic_load_explicit(&pages->attached, memory_order_relaxed) == 0))
 		return;
 	ckc_fault_rearm();
 	ck_lock(&pages->lock);
 	for (size_t i = 0; i < ck_ranges_count(pages->table); i++) {
 		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
 
-		if (ckc_pages_active(m) && may_use(m, stream) && !m->lost)
+		if (ckc_pages_active(m) && !m->lost)
 			ckc_pages_surrender(m, 0, m->pages, true);
 	}
+	pages->doubtful = pages->attached > 0;
 	ck_unlock(&pages->lock);
 }
 
 static void function_returned(void)
 {
 	ckc_aside = true;
-	ckc_managed_launch(ANY_STREAM);
+	ckc_managed_launch();
 	ckc_aside = false;
 }
 CK_ON_FUNCTION_END(function_returned);
@@ -81,8 +73,39 @@ void ckc_managed_device(uint64_t address, size_t size, bool write)
 				    write);
 		m->reading |= !write;
 	}
+	if (m && m->attach != CU_MEM_ATTACH_GLOBAL)
+		pages->doubtful = true;
 	ck_unlock(&pages->lock);
 }
+
+/* --- work that is done */
+
+/* Is all work of the session done? With several GPUs, a context does not know. */
+static bool is_quiet(void)
+{
+	const struct ckc_context *context = ckc_context_current();
+
+	return ckc_client_root()->gpu_count == 1 && context &&
+	       context->synced == ckc_command_last();
+}
+
+static void work_done(void)
+{
+	struct ckc_pages *pages = ckc_pages_current();
+
+	if (likely(!atomic_load_explicit(&pages->doubtful, memory_order_relaxed)))
+		return;
+	ck_lock(&pages->lock);
+	for (size_t i = 0; i < ck_ranges_count(pages->table); i++) {
+		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
+
+		if (ckc_pages_active(m) && m->attach != CU_MEM_ATTACH_GLOBAL && !m->lost)
+			ckc_pages_doubt(m);
+	}
+	pages->doubtful = !is_quiet();
+	ck_unlock(&pages->lock);
+}
+CK_ON_WORK_DONE(work_done);
 
 /* --- ranges */
 
@@ -160,6 +183,21 @@ bool ckc_managed_is(uint64_t address)
 	return is;
 }
 
+bool ckc_managed_is_attached(uint64_t address)
+{
+	struct ckc_pages *pages = ckc_pages_current();
+	const struct ckc_managed *m;
+	bool is;
+
+	if (likely(atomic_load_explicit(&pages->attached, memory_order_relaxed) == 0))
+		return false;
+	ck_lock(&pages->lock);
+	m = ckc_pages_of(pages, address);
+	is = m && m->attach != CU_MEM_ATTACH_GLOBAL;
+	ck_unlock(&pages->lock);
+	return is;
+}
+
 void ckc_managed_attach(uint64_t base, unsigned int attach, uint64_t stream)
 {
 	struct ckc_pages *pages = ckc_pages_current();
@@ -168,9 +206,10 @@ void ckc_managed_attach(uint64_t base, unsigned int attach, uint64_t stream)
 	ck_lock(&pages->lock);
 	m = ckc_pages_of(pages, base);
 	if (m) {
-		m->attach = attach;
-		m->stream = stream;
+		ckc_pages_attach(m, attach, stream);
+		m->since = ckc_command_last();
 		m->quiet = 0;
+		pages->doubtful = pages->attached > 0;
 	}
 	ck_unlock(&pages->lock);
 }
@@ -183,10 +222,8 @@ static void stream_ended(const struct ckc_stream *stream)
 	for (size_t i = 0; pages->table && i < ck_ranges_count(pages->table); i++) {
 		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
 
-		if (m->stream == stream->object.id) {
-			m->attach = m->attached_first;
-			m->stream = 0;
-		}
+		if (m->attach == CU_MEM_ATTACH_SINGLE && m->stream == stream->object.id)
+			ckc_pages_attach(m, m->attached_first, 0);
 	}
 	ck_unlock(&pages->lock);
 }

@@ -34,8 +34,8 @@ void ckc_managed_leave(uint64_t at, size_t size);
 bool ckc_managed_untrack(uint64_t base);
 bool ckc_managed_is(uint64_t address);
 
-/* A kernel is about to be sent to @stream. Nearly free while no page is valid here. */
-void ckc_managed_launch(uint64_t stream);
+/* A kernel is about to be sent. Nearly free while no page is valid here. */
+void ckc_managed_launch(void);
 /* The device is about to load something, as at a kernel's first launch. Host functions that run may
  * need their pages first. */
 void ckc_managed_loading(void);
@@ -56,8 +56,14 @@ bool ckc_managed_need(uint64_t address, size_t size, bool write);
  */
 int ckc_managed_touch(uint64_t address, bool write, bool inside);
 
-/* From now on, only @stream (SINGLE), no stream (HOST) or every stream (GLOBAL) uses the memory. */
+/*
+ * From now on, an access waits for @stream (SINGLE), for no work (HOST) or for all work (GLOBAL). This is a
+ * promise of the program about its other kernels, but GPUs of today do not need it, and programs break it. So all
+ * kernels may use the memory; see ckc_pages_doubt.
+ */
 void ckc_managed_attach(uint64_t base, unsigned int attach, uint64_t stream);
+/* Is the memory attached to a stream or to the host? Then an access does not wait for copies and fills. */
+bool ckc_managed_is_attached(uint64_t address);
 /* Fetch a range, as a prefetch to the host does. */
 void ckc_managed_fetch(uint64_t address, size_t size);
 

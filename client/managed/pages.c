@@ -249,6 +249,24 @@ void ckc_pages_surrender(struct ckc_managed *m, size_t first, size_t last, bool 
 		surrender_to_reading(m, first, last);
 }
 
+void ckc_pages_doubt(struct ckc_managed *m)
+{
+	struct ckc_pages *pages = ckc_pages_of_context(m->context);
+	size_t end;
+
+	for (size_t first = m->lo; first < m->hi; first = end) {
+		first = ckc_pages_skip(m, first, m->hi, CK_PAGE_CLEAN, true);
+		end = ckc_pages_skip(m, first, m->hi, CK_PAGE_CLEAN, false);
+		if (first < end && protect(m, first, end, PROT_NONE) == 0)
+			memset(m->state + first, CK_PAGE_INVALID, end - first);
+	}
+	m->lo = ckc_pages_skip(m, m->lo, m->hi, CK_PAGE_INVALID, false);
+	if (!ckc_pages_active(m)) {
+		m->lo = m->hi = 0;
+		atomic_fetch_sub(&pages->active, 1);
+	}
+}
+
 /* --- lost pages */
 
 /*
@@ -384,7 +402,21 @@ CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	else if (state != CK_PAGE_INVALID)
 		note(m, 0, m->pages, state);
+	if (!err && m->attach != CU_MEM_ATTACH_GLOBAL)
+		atomic_fetch_add(&pages->attached, 1);
 	return err;
+}
+
+void ckc_pages_attach(struct ckc_managed *m, unsigned int attach, uint64_t stream)
+{
+	struct ckc_pages *pages = ckc_pages_of_context(m->context);
+
+	if (m->attach != CU_MEM_ATTACH_GLOBAL)
+		atomic_fetch_sub(&pages->attached, 1);
+	m->attach = attach;
+	m->stream = stream;
+	if (m->attach != CU_MEM_ATTACH_GLOBAL)
+		atomic_fetch_add(&pages->attached, 1);
 }
 
 void ckc_pages_drop(struct ckc_managed *m)
@@ -393,6 +425,7 @@ void ckc_pages_drop(struct ckc_managed *m)
 
 	if (ckc_pages_active(m))
 		atomic_fetch_sub(&pages->active, 1);
+	ckc_pages_attach(m, CU_MEM_ATTACH_GLOBAL, 0);
 	ck_ranges_remove(pages->table, m->base, NULL);
 	if (m->users > 0)
 		m->shut(m);

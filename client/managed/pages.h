@@ -36,6 +36,7 @@ struct ckc_managed {
 	uint64_t ctx;
 	unsigned int attach, attached_first;
 	uint64_t stream; /* SINGLE: its stream; HOST: of the attach call */
+	uint64_t since;	 /* the last command before the attach call */
 	size_t lo, hi;	 /* all pages valid here are in [lo, hi) */
 	bool dirty;	 /* some page is dirty */
 	bool reading;	 /* the device may still read pages that are valid here */
@@ -73,6 +74,8 @@ static inline struct ckc_pages *ckc_pages_of_context(const struct ckc_context *c
 
 /* Add a range with all pages in @state. */
 CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state);
+/* Set what the range is attached to. */
+void ckc_pages_attach(struct ckc_managed *m, unsigned int attach, uint64_t stream);
 /* Remove a range and free it. */
 void ckc_pages_drop(struct ckc_managed *m);
 /* The range that contains @address; NULL: not tracked. */
@@ -107,6 +110,11 @@ size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enu
 /* The device is about to read pages of [first, last), or to write them, which makes them
  * invalid. */
 void ckc_pages_surrender(struct ckc_managed *m, size_t first, size_t last, bool write);
+/*
+ * Clean pages of attached memory may have been fetched before a kernel in another stream wrote them. The program
+ * has learned that work is done: fetch them again when they are accessed. What the program has written counts.
+ */
+void ckc_pages_doubt(struct ckc_managed *m);
 /* Fetch the invalid pages of [first, last) and open them for reading. */
 void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last);
 /* Make the valid pages of [first, last) writable. */

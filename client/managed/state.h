@@ -17,9 +17,11 @@ struct ckc_space;
 
 struct ckc_pages { /* pages.c, managed.c, touch.c, variable.c */
 	struct ck_mutex lock;
-	struct ck_ranges *table;     /* of struct ckc_managed; NULL: nothing tracked yet */
-	_Atomic unsigned int active; /* ranges with pages valid here */
-	bool told;		     /* the loss of memory was logged */
+	struct ck_ranges *table;       /* of struct ckc_managed; NULL: nothing tracked yet */
+	_Atomic unsigned int active;   /* ranges with pages valid here */
+	_Atomic unsigned int attached; /* ranges attached to a stream or to the host */
+	_Atomic bool doubtful;	       /* work that may use attached ranges may be outstanding */
+	bool told;		       /* the loss of memory was logged */
 };
 
 struct ck_window { /* window.c */

@@ -62,6 +62,9 @@ static bool is_busy(const struct ckc_managed *m, struct busy *b)
 			   .wait = global ? CK_FETCH_CONTEXT : CK_FETCH_STREAM};
 	if (m->lost || m->quiet == b->last)
 		return false;
+	if (m->attach == CU_MEM_ATTACH_HOST && /* wait for the attach call only */
+	    (m->quiet >= m->since || ckc_stream_waited(m->context, m->stream, m->since)))
+		return false;
 	return !global || m->context->synced != b->last;
 }
 

@@ -254,7 +254,7 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 		return spoil(l->stream, err);
 	}
 	if (likely(!ckc_capturing(p.s)))
-		ckc_managed_launch(p.stream);
+		ckc_managed_launch();
 	if (unlikely(updatable(l)))
 		return send_updatable(l, &p);
 	err = ck_wire_launch(MESSAGE(ck_launch_args, l, &p));

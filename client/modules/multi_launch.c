@@ -95,7 +95,7 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 	memcpy(item.block, l.block, sizeof(item.block));
 	memcpy(b->bytes + b->size, &item, sizeof(item));
 	b->size += sizeof(item) + size;
-	ckc_managed_launch(item.stream);
+	ckc_managed_launch();
 	return CUDA_SUCCESS;
 }
 

@@ -68,14 +68,13 @@ static ncclResult_t take_stream(struct ckc_nccl_comm *comm, CUstream handle,
 }
 
 /* The device is about to use the buffers. */
-static ncclResult_t expose(const struct ck_nccl_op *op, const struct ckc_stream *stream,
-			   uint64_t id)
+static ncclResult_t expose(const struct ck_nccl_op *op, const struct ckc_stream *stream)
 {
 	uint64_t buffers[2] = {op->send, op->recv};
 	CUresult err = ckc_launch_expose(NULL, (const unsigned char *)buffers, sizeof(buffers));
 
 	if (!err && !ckc_capturing(stream))
-		ckc_managed_launch(id);
+		ckc_managed_launch();
 	return ckc_nccl_from_driver(err);
 }
 
@@ -130,7 +129,7 @@ static ncclResult_t enqueue(struct ckc_nccl_comm *comm, struct ck_nccl_op *op, u
 	if (!ret)
 		ret = take_stream(comm, handle, &stream, &op->stream);
 	if (!ret)
-		ret = expose(op, stream, op->stream);
+		ret = expose(op, stream);
 	if (ret)
 		return ret;
 	return ckc_nccl_do(op, NULL, 0, &after, may_wait(comm, op, stream) ? CKC_NCCL_WAITS : 0);

@@ -135,6 +135,7 @@ static void call(const struct ckc_client *c, const struct ckc_callback *callback
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST)
 		return; /* at exit, data of the function may be gone */
 	ckc_inside_callback = !callback->ours;
+	ckc_work_done(CUDA_SUCCESS);
 	callback->run(callback, status, value);
 	ckc_inside_callback = false;
 	ckc_each_hook(function_end, h) h->run();

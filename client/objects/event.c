@@ -10,6 +10,7 @@
 #include "client/objects/event_between.h"
 #include "client/objects/state.h"
 #include "client/wire/client.h"
+#include "client/wire/hooks.h"
 #include "client/wire/servers.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
@@ -207,7 +208,7 @@ static CUresult ask(uint64_t ctx, struct ckc_event *e, uint64_t version)
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
+static CUresult query(CUevent hEvent)
 {
 	struct ckc_event *e;
 	uint64_t ctx, version;
@@ -232,6 +233,11 @@ CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 	}
 }
 
+CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
+{
+	return ckc_work_done(query(hEvent));
+}
+
 /* A finished query is not enough: a wait also brings the output of kernels. */
 CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 {
@@ -245,11 +251,11 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 	version = e->version;
 	ours = is_ours(e, version);
 	if (ours && was_waited(e, version))
-		return CUDA_SUCCESS;
+		return ckc_work_done(CUDA_SUCCESS);
 	err = ck_wire_cuEventSynchronize(ctx, e->object.id);
 	if (!err && ours)
 		e->waited = version;
-	return err;
+	return ckc_work_done(err);
 }
 
 static struct ckc_elapsed *place(struct ckc_objects *objects, uint64_t start, uint64_t end)

@@ -272,7 +272,9 @@ static CUresult settle(CUstream handle, CUresult (*may)(struct ckc_stream *strea
 
 	if (!err)
 		err = may(s);
-	return err || ckc_stream_idle(ctx, s) ? err : ckc_stream_wait(ctx, s);
+	if (!err && !ckc_stream_idle(ctx, s))
+		err = ckc_stream_wait(ctx, s);
+	return ckc_work_done(err);
 }
 
 CUresult ckc_stream_settle(CUstream handle)
@@ -301,7 +303,7 @@ static CUresult ask(struct ckc_context *ctx, struct ckc_stream *s, uint64_t last
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
+static CUresult query(CUstream hStream)
 {
 	struct ckc_context *ctx;
 	struct ckc_stream *s;
@@ -323,6 +325,11 @@ CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 	}
 }
 
+CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
+{
+	return ckc_work_done(query(hStream));
+}
+
 CK_EXPORT CUresult cuCtxSynchronize(void)
 {
 	struct ckc_context *ctx;
@@ -330,7 +337,7 @@ CK_EXPORT CUresult cuCtxSynchronize(void)
 
 	if (!err)
 		err = ckc_capture_wait_context(ctx);
-	return err ? err : context_wait(ctx);
+	return ckc_work_done(err ? err : context_wait(ctx));
 }
 
 /* The same for any context; NULL means the current one. */
@@ -344,7 +351,7 @@ CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 	if (!ctx || !ctx->active)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	err = ckc_capture_wait_context(ctx);
-	return err ? err : context_wait(ctx);
+	return ckc_work_done(err ? err : context_wait(ctx));
 }
 
 /* Destroy the ending thread's own streams (CU_STREAM_PER_THREAD); the driver first completes their

@@ -86,6 +86,23 @@ struct ckc_hook_stream_end {
 CK_HOOK_LIST(stream_end);
 #define CK_ON_STREAM_END(function) CK_HOOK(stream_end, function, function)
 
+/*
+ * --- the program learns that earlier work of the device is done: from a wait, a query, or a function of it that a
+ * stream calls (objects/). No lock is held.
+ */
+struct ckc_hook_work_done {
+	void (*run)(void);
+};
+CK_HOOK_LIST(work_done);
+#define CK_ON_WORK_DONE(function) CK_HOOK(work_done, function, function)
+
+static inline CUresult ckc_work_done(CUresult err)
+{
+	if (!err)
+		ckc_each_hook(work_done, h) h->run();
+	return err;
+}
+
 /* --- this process is the child of a fork (wire/session.c): reset state that the parent's threads
  * held */
 struct ckc_hook_fork {

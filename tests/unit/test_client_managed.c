@@ -166,7 +166,7 @@ static void only_pages_that_were_touched_are_sent_before_the_first_launch(void *
 	p[3 * CK_PAGE] = 3;
 	p[4 * CK_PAGE + 5] = 4;
 	p[9 * CK_PAGE] = 9;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	/* where the kernel has smaller pages, those between the two have no bytes */
 	assert_int_equal(peer_count(CK_PROC_upload), ck_page() == CK_PAGE ? 2 : 3);
 	assert_int_equal(sent(), 3 * CK_PAGE);
@@ -181,11 +181,11 @@ static void only_the_changed_page_is_sent_again(void **state)
 	(void)state;
 	for (size_t i = 0; i < PAGES; i++)
 		p[i * CK_PAGE] = (unsigned char)i;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	assert_int_equal(sent(), SIZE);
 	peer_clear();
 	p[40 * CK_PAGE + 1] = 1;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	assert_int_equal(sent(), CK_PAGE);
 	assert_int_equal(p[40 * CK_PAGE], 40);
 	release(p);
@@ -197,11 +197,11 @@ static void launches_between_which_nothing_is_touched_send_nothing(void **state)
 
 	(void)state;
 	p[0] = 1;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	peer_clear();
 	assert_int_equal(ckc_client_current()->managed->pages.active, 0);
 	for (int i = 0; i < 100; i++)
-		ckc_managed_launch(0);
+		ckc_managed_launch();
 	assert_int_equal(ckc_client_current()->managed->pages.active, 0);
 	peer_settle();
 	assert_int_equal(peer.count, 0);
@@ -214,7 +214,7 @@ static void a_touch_after_a_launch_finds_what_the_device_wrote(void **state)
 
 	(void)state;
 	p[5] = 5;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	peer_settle();
 	*place((uint64_t)p + 5) = 50;
 	*place((uint64_t)p + 6) = 60;
@@ -233,7 +233,7 @@ static void a_scan_is_fetched_in_growing_pieces(void **state)
 	unsigned int sum = 0;
 
 	(void)state;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	for (size_t i = 0; i < size; i += 512)
 		sum += p[i];
 	assert_int_equal(sum, 0);
@@ -248,11 +248,11 @@ static void a_page_written_by_both_keeps_what_each_wrote(void **state)
 
 	(void)state;
 	p[0] = 1;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	peer_settle();
 	*place((uint64_t)p + 100) = 100;
 	p[200] = 200;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	peer_settle();
 	assert_int_equal(*place((uint64_t)p), 1);
 	assert_int_equal(*place((uint64_t)p + 100), 100);
@@ -260,7 +260,7 @@ static void a_page_written_by_both_keeps_what_each_wrote(void **state)
 	release(p);
 }
 
-static void memory_of_one_stream_is_left_alone_by_others(void **state)
+static void memory_of_one_stream_waits_for_it_alone_and_is_used_by_all(void **state)
 {
 	volatile unsigned char *p = allocate(SIZE);
 	CUstream one;
@@ -270,17 +270,38 @@ static void memory_of_one_stream_is_left_alone_by_others(void **state)
 	ok(cuStreamAttachMemAsync(one, (CUdeviceptr)p, 0, CU_MEM_ATTACH_SINGLE));
 	p[0] = 1;
 	peer_clear();
-	ckc_managed_launch(0);
-	assert_int_equal(sent(), 0);
-	ckc_managed_launch(((struct ckc_stream *)one)->object.id);
+	ckc_managed_launch();
 	assert_int_equal(sent(), CK_PAGE);
 	assert_int_equal(p[0], 1);
 	assert_int_equal(((ck_fetch_args *)peer_args(CK_PROC_fetch, 0))->wait, CK_FETCH_STREAM);
-	p[0] = 2;
 	ok(cuStreamDestroy_v2(one));
+	p[0] = 2;
 	peer_clear();
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	assert_int_equal(sent(), CK_PAGE);
+	release(p);
+}
+
+static void memory_of_the_host_waits_for_no_work_and_is_fetched_again_after_it(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+
+	(void)state;
+	ok(cuStreamAttachMemAsync(NULL, (CUdeviceptr)p, 0, CU_MEM_ATTACH_HOST));
+	ok(cuStreamSynchronize(NULL));
+	p[0] = 1;
+	ckc_managed_launch();
+	peer_settle();
+	peer_clear();
+	assert_int_equal(p[0], 1); /* the kernel may still run */
+	assert_int_equal(peer_count(CK_PROC_fetch), 1);
+	*place((uint64_t)p) = 5;
+	p[SIZE / 2] = 6;
+	assert_int_equal(p[0], 1);
+	ok(cuCtxSynchronize());
+	assert_int_equal(p[0], 5);
+	assert_int_equal(p[SIZE / 2], 6);
+	ok(cuStreamAttachMemAsync(NULL, (CUdeviceptr)p, 0, CU_MEM_ATTACH_GLOBAL));
 	release(p);
 }
 
@@ -315,7 +336,7 @@ static void pages_of_freed_memory_come_back_as_zeros(void **state)
 		p[10] = 1;
 		release(p);
 		p = allocate(CK_PAGE * 2);
-		ckc_managed_launch(0);
+		ckc_managed_launch();
 		peer_settle();
 		assert_int_equal(p[10], 0);
 		release(p);
@@ -338,7 +359,7 @@ static void pinned_memory_costs_nothing_until_a_kernel_gets_it(void **state)
 	assert_int_equal(peer_count(CK_PROC_map), 1);
 	ok(cuMemHostGetDevicePointer_v2(&d, p + 5, 0));
 	assert_int_equal(d, (uint64_t)p + 5);
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	assert_int_equal(sent(), CK_PAGE);
 	peer_clear();
 	ok(cuMemFreeHost(p));
@@ -446,12 +467,12 @@ static void every_second_page_written_stays_right(void **state)
 	(void)state;
 	p = allocate((size_t)20 << 20);
 	memset((void *)p, 1, (size_t)20 << 20); /* one stretch with data */
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	peer_settle();
 	for (size_t i = 0; i < (20u << 20) / CK_PAGE; i += 2)
 		p[i * CK_PAGE] = (unsigned char)i;
 	holes_sought = 0;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	peer_settle();
 	assert_in_range(holes_sought, 1, 10); /* not once a page */
 	for (size_t i = 0; i < (20u << 20) / CK_PAGE; i += 2)
@@ -480,7 +501,7 @@ static void a_touch_of_what_cannot_be_fetched_raises_sigbus(void **state)
 	(void)state;
 	*place((uint64_t)p) = 9;
 	p[1] = 1;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	peer_settle();
 	*place((uint64_t)p) = 9;
 	assert_int_equal(p[0], 9);
@@ -511,7 +532,7 @@ static void what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that(void **
 	(void)state;
 	setenv("CRICKET_LOST", "zeros", 1);
 	p[1] = 1;
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	peer_settle();
 	fetch_error = CUDA_ERROR_ILLEGAL_ADDRESS;
 	assert_int_equal(p[1], 0);
@@ -589,7 +610,7 @@ static void a_file_in_place_of_ours_is_left_alone(void **state)
 	p[0] = 1;
 	p[CK_PAGE] = 2;
 	assert_int_equal(dup2(theirs, fd), fd);
-	ckc_managed_launch(0);
+	ckc_managed_launch();
 	assert_true(sent() >= 2 * CK_PAGE);
 	release(p);
 	assert_int_not_equal(cuMemAllocManaged(&refused, SIZE, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
@@ -694,7 +715,9 @@ int main(void)
 		cmocka_unit_test(a_touch_after_a_launch_finds_what_the_device_wrote),
 		cmocka_unit_test(a_scan_is_fetched_in_growing_pieces),
 		cmocka_unit_test(a_page_written_by_both_keeps_what_each_wrote),
-		cmocka_unit_test(memory_of_one_stream_is_left_alone_by_others),
+		cmocka_unit_test(memory_of_one_stream_waits_for_it_alone_and_is_used_by_all),
+		cmocka_unit_test(
+			memory_of_the_host_waits_for_no_work_and_is_fetched_again_after_it),
 		cmocka_unit_test(copies_on_the_device_see_and_replace_pages),
 		cmocka_unit_test(pages_of_freed_memory_come_back_as_zeros),
 		cmocka_unit_test(pinned_memory_costs_nothing_until_a_kernel_gets_it),
