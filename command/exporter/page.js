@@ -1,30 +1,38 @@
-// command/exporter/page.js - shows /status.json, again and again, and /history.json. All text goes into text nodes:
-// programs and hosts call themselves what they like.
+// command/exporter/page.js - shows /status.json, again and again: the server, its sessions, the queue, the log. page_gpus.js shows the
+// GPUs. All text goes into text nodes: programs and hosts call themselves what they like.
 "use strict";
 
 const EVERY_MS = 2000;
-const HISTORY_MS = 10000;
+const SIGNS = { running: "▶", idle: "○", suspended: "‖", suspending: "▽", resuming: "△" };
+
+// A column: key, head, value as text or as an element, value to sort by, whether it is a number.
 const COLUMNS = [
-	["Session", (s) => s.session],
-	["Identity", (s) => s.identity],
-	["State", (s) => s.state],
-	["GPU", (s) => gpusOf(s)],
-	["Share", (s) => shareOf(s), true],
-	["Memory", (s) => bytes(s.memory + s.host_memory), true],
-	["Calls/s", (s, last, seconds) => rate(s, last, seconds, ["calls", "commands"], number), true],
-	["Data/s", (s, last, seconds) => rate(s, last, seconds, ["received", "sent"], bytes), true],
-	["Age", (s) => time(s.age), true],
-	["Program", (s) => `${s.program} (${s.host}:${s.client_pid})`],
+	["session", "Session", (s) => withSwatch(s), (s) => Number(s.session.slice(1))],
+	["program", "Program", (s) => s.program, (s) => s.program],
+	["state", "State", (s) => stateOf(s.state), (s) => s.state],
+	["gpus", "GPU", (s) => gpusOf(s), (s) => gpusOf(s)],
+	["share", "Share", (s) => percent(shareOf(s)), (s) => shareOf(s) || 0, true],
+	["memory", "Memory", (s) => bytes(memoryOf(s)), memoryOf, true],
+	["calls", "Calls/s", (s) => known(s.callRate, number), (s) => s.callRate || 0, true],
+	["data", "Data/s", (s) => known(s.dataRate, bytes), (s) => s.dataRate || 0, true],
+	["time", "Age", (s) => time(s.age), (s) => s.age, true],
+	["identity", "Identity", (s) => s.identity, (s) => s.identity],
+	["client", "Client", (s) => `${s.host}:${s.client_pid}`, (s) => s.host],
 ];
 
 const QUEUE = [
-	["Place", (w) => w.place, true],
-	["Identity", (w) => w.identity],
-	["Waits", (w) => time(w.age), true],
-	["Program", (w) => `${w.program} (${w.host}:${w.client_pid})`],
+	["place", "Place", (w) => String(w.place)],
+	["program", "Program", (w) => w.program],
+	["time", "Waits", (w) => time(w.age), null, true],
+	["identity", "Identity", (w) => w.identity],
+	["client", "Client", (w) => `${w.host}:${w.client_pid}`],
 ];
 
-let last = null, hasLog = true;
+let last = null, seen = 0, hasLog = true;
+// The column, and whether its largest is first; null: as the server has them
+let sorted = null, down = false;
+
+const byId = (id) => document.getElementById(id);
 
 function element(name, text, className) {
 	const made = document.createElement(name);
@@ -35,16 +43,18 @@ function element(name, text, className) {
 	return made;
 }
 
+// --- quantities, in the forms of `cricket top`
+
 function number(value) {
-	return value >= 1e6 ? `${(value / 1e6).toFixed(1)} M` : value >= 1e4 ? `${(value / 1e3).toFixed(1)} k` : value.toFixed(0);
+	return value >= 999950 ? `${(value / 1e6).toFixed(1)} M` : value >= 9999.5 ? `${(value / 1e3).toFixed(1)} k` : value.toFixed(0);
 }
 
 function bytes(value) {
 	const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 	let i = 0;
-	for (; value >= 1024 && i < units.length - 1; i++)
+	for (; value >= 1023.5 && i < units.length - 1; i++)
 		value /= 1024;
-	return `${value.toFixed(i && value < 100 ? 1 : 0)} ${units[i]}`;
+	return `${value.toFixed(i && value < 99.95 ? 1 : 0)} ${units[i]}`;
 }
 
 function time(seconds) {
@@ -56,8 +66,24 @@ function time(seconds) {
 	return s >= 60 ? `${Math.floor(s / 60)}m${two(s % 60)}s` : `${s}s`;
 }
 
+function known(value, format) {
+	return value === undefined || value === null ? "–" : format(value);
+}
+
 function percent(part) {
-	return part === undefined || part === null ? "–" : `${Math.round(part * 100)} %`;
+	return known(part, (p) => `${Math.round(p * 100)} %`);
+}
+
+// The sum of FIELDS a second, since the report before; undefined: not known.
+function rate(now, before, seconds, fields) {
+	const sum = (object) => fields.reduce((total, field) => total + object[field], 0);
+	return before && seconds > 0 ? Math.max(sum(now) - sum(before), 0) / seconds : undefined;
+}
+
+// --- sessions
+
+function memoryOf(session) {
+	return session.memory + session.host_memory;
 }
 
 function gpusOf(session) {
@@ -66,98 +92,166 @@ function gpusOf(session) {
 
 function shareOf(session) {
 	const shares = (session.gpus || []).map((g) => g.share).filter((share) => share !== undefined);
-	return shares.length ? percent(shares.reduce((a, b) => a + b)) : "–";
+	return shares.length ? shares.reduce((a, b) => a + b) : undefined;
 }
 
-function rate(now, before, seconds, fields, format) {
-	const sum = (object) => fields.reduce((total, field) => total + object[field], 0);
-	if (!before || seconds <= 0)
-		return "–";
-	return format(Math.max(sum(now) - sum(before), 0) / seconds);
+function stateOf(state) {
+	const box = element("span", undefined, `state ${state}`), sign = element("span", SIGNS[state] || "?");
+	sign.setAttribute("aria-hidden", "true");
+	box.append(sign, ` ${state}`);
+	return box;
 }
 
-function rowOf(columns, ...values) {
+function withSwatch(session) {
+	const box = element("span");
+	box.append(element("span", undefined, `swatch ${colourOf(session)}`), session.session);
+	return box;
+}
+
+function matches(session, words) {
+	const gpu = /^gpu (\d+)$/.exec(words);
+	if (gpu)
+		return (session.gpus || []).some((g) => g.index === Number(gpu[1]));
+	return [session.session, session.program, session.state, session.identity, `${session.host}:${session.client_pid}`]
+		.some((text) => text.toLowerCase().includes(words));
+}
+
+function fill(row, columns, value) {
+	columns.forEach(([, , text], i) => {
+		const now = text(value), cell = row.children[i].firstChild;
+		if (now instanceof Node ? now.textContent !== cell.textContent : now !== cell.textContent)
+			cell.replaceChildren(now);
+	});
+}
+
+function rowOf(columns) {
 	const row = element("tr");
-	for (const [label, value, numeric] of columns) {
-		const cell = element("td", value(...values), numeric ? "number" : "");
+	for (const [key, label, , , numeric] of columns) {
+		const cell = element("td", undefined, numeric ? `${key} number` : key);
 		cell.dataset.label = label;
+		cell.append(element("span"));
 		row.append(cell);
 	}
 	return row;
 }
 
+// On a narrow screen, a button shows the rest of a session.
+function addMore(row, session) {
+	const more = element("button", "more", "more");
+	more.type = "button";
+	more.setAttribute("aria-expanded", "false");
+	more.setAttribute("aria-label", `more about ${session}`);
+	more.addEventListener("click", () => {
+		const open = row.classList.toggle("open");
+		more.setAttribute("aria-expanded", String(open));
+	});
+	row.children[1].append(more);
+}
+
+// Rows stay those of their sessions, with what is focused or open in them.
+function showSessions(report) {
+	const body = byId("sessions"), words = byId("filter").value.trim().toLowerCase();
+	const old = new Map([...body.children].map((row) => [row.dataset.session, row]));
+	const list = report.sessions.filter((s) => matches(s, words));
+	if (sorted) {
+		const value = sorted[3];
+		list.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (down ? -1 : 1));
+	}
+	const rows = list.map((s) => {
+		let row = old.get(s.session);
+		if (!row) {
+			row = rowOf(COLUMNS);
+			row.dataset.session = s.session;
+			addMore(row, s.session);
+		}
+		fill(row, COLUMNS, s);
+		return row;
+	});
+	if (rows.length !== body.children.length || rows.some((row, i) => row !== body.children[i]))
+		body.replaceChildren(...rows);
+	byId("table").hidden = rows.length === 0;
+	byId("tools").hidden = report.sessions.length === 0;
+	showNone(report, rows.length);
+}
+
+function showNone(report, shown) {
+	const box = byId("none");
+	box.hidden = shown > 0;
+	if (report.sessions.length)
+		box.replaceChildren("No session contains the text of the filter.");
+	else
+		box.replaceChildren(report.all ? "No sessions. " : "You have no sessions. ", "To run a program on these GPUs: ",
+			element("code", `cricket run -s ${report.host} -- python3 train.py`));
+}
+
 // Users see their own clients, and how many there are.
 function showQueue(report) {
 	const waiting = report.waiting || [], others = (report.waiting_count || 0) - waiting.length;
-	const more = document.getElementById("queue-more");
-	document.getElementById("queue").replaceChildren(...waiting.map((w) => rowOf(QUEUE, w)));
-	document.getElementById("queue-box").hidden = waiting.length + others === 0;
-	more.hidden = others <= 0;
-	more.textContent = `${others} of other users`;
+	byId("queue").replaceChildren(...waiting.map((w) => {
+		const row = rowOf(QUEUE);
+		fill(row, QUEUE, w);
+		return row;
+	}));
+	byId("queue-box").hidden = waiting.length + others === 0;
+	byId("queue-more").hidden = others <= 0;
+	byId("queue-more").textContent = `${others} of other users`;
 }
 
-function showSessions(report) {
-	const rows = report.sessions.map((s) => rowOf(COLUMNS, s, last && last.sessions.find((b) => b.session === s.session),
-		last ? report.time - last.time : 0));
-	document.getElementById("sessions").replaceChildren(...rows);
-	document.getElementById("none").hidden = rows.length > 0;
+// --- the server
+
+function card(name, value, className, part) {
+	const box = element("div", undefined, `card ${className}`);
+	box.append(element("div", name, "quiet"), element("div", value, "value"));
+	if (part !== undefined)
+		box.append(bar([[part, "part first"]]));
+	return box;
 }
 
-function bar(label, text, part, className) {
-	const line = element("div", undefined, "label"), box = element("div", undefined, `bar ${className}`), inside = element("div");
-	line.append(element("span", label), element("span", text));
-	inside.style.width = `${Math.min(Math.max(part || 0, 0), 1) * 100}%`;
-	box.append(inside);
-	return [line, box];
-}
-
-function showGpus(report) {
-	const list = report.gpus || [], box = document.getElementById("gpus");
-	if (!list.length) {
-		box.replaceChildren(element("p", "The driver of this host does not report GPUs.", "quiet"));
-		return;
+function showServer(report) {
+	const waiting = report.waiting_count || 0, suspended = report.sessions.filter((s) => s.state === "suspended").length;
+	const seconds = last ? report.time - last.time : 0, before = last && last.totals, t = report.totals;
+	const cards = [
+		card("Sessions", `${report.session_count} of ${report.max_sessions}`, report.session_count >= report.max_sessions ? "full" : "",
+			report.session_count / report.max_sessions),
+		card("Waiting", String(waiting), waiting ? "warn" : ""),
+		card("Suspended", String(suspended), ""),
+	];
+	if (t && before) {
+		cards.push(card("Calls/s", known(rate(t, before, seconds, ["calls", "commands"]), number), "small"),
+			card("Data/s", known(rate(t, before, seconds, ["received", "sent"]), bytes), "small"));
 	}
-	for (const gpu of list) {
-		let card = document.getElementById(`gpu-${gpu.index}`);
-		if (!card) {
-			card = element("div", undefined, "gpu");
-			card.id = `gpu-${gpu.index}`;
-			card.append(element("h3"), element("div"), element("div"));
-			box.append(card);
-		}
-		card.children[0].textContent = `${gpu.index}: ${gpu.name}`;
-		card.children[1].replaceChildren(
-			...bar("Memory", `${bytes(gpu.used)} of ${bytes(gpu.memory)}`, gpu.used / gpu.memory, ""),
-			...bar("Utilisation", percent(gpu.utilization), gpu.utilization, "second"));
-	}
+	byId("cards").replaceChildren(...cards);
+	byId("since").textContent = t ? sinceStart(report) : "";
+	byId("host").textContent = report.host;
+	byId("server").textContent = `cricket-rpc-server ${report.release}, pid ${report.pid}, driver ${report.driver}`;
+	byId("sessions-title").textContent = report.all ? "Sessions" : "Your sessions";
+	document.title = `${report.host}: ${report.session_count}/${report.max_sessions}` + (waiting ? `, ${waiting} waiting` : "");
 }
 
-function showNumbers(report) {
-	const rates = last && last.totals && report.totals;
-	const seconds = last ? report.time - last.time : 0;
-	const refused = report.totals ? Object.values(report.totals.refused).reduce((a, b) => a + b, 0) : 0;
-	const rows = [
-		["Sessions", `${report.session_count} of ${report.max_sessions}`],
-		["Suspended", String(report.sessions.filter((s) => s.state === "suspended").length)],
-		["Calls/s", rates ? rate(report.totals, last.totals, seconds, ["calls", "commands"], number) : "–"],
-		["Data/s", rates ? rate(report.totals, last.totals, seconds, ["received", "sent"], bytes) : "–"],
-		["Spare workers ready", String(report.spares ? report.spares.ready : 0)],
-		["Waiting", String(report.waiting_count || 0)],
-		["Refused", report.totals ? number(refused) : "–"],
-	].map(([name, value]) => {
-		const box = element("div");
-		box.append(element("dt", name), element("dd", value));
-		return box;
-	});
-	document.getElementById("numbers").replaceChildren(...rows);
-	document.getElementById("server").textContent =
-		`server ${report.release}, pid ${report.pid}, driver ${report.driver}` + (report.all ? "" : "; your sessions");
+function sinceStart(report) {
+	const reasons = Object.entries(report.totals.refused).filter(([, count]) => count > 0);
+	const refused = reasons.length ? `refused: ${reasons.map(([why, count]) => `${number(count)} (${why})`).join(", ")}` : "none refused";
+	return `Since the server's start: ${number(report.totals.sessions)} sessions, ${refused}.`;
 }
 
 function problem(text) {
-	const box = document.getElementById("problem");
-	box.textContent = text || "";
-	box.hidden = !text;
+	byId("problem").textContent = text || "";
+	byId("problem").hidden = !text;
+}
+
+function showAge() {
+	const seconds = seen ? (Date.now() - seen) / 1000 : 0;
+	byId("age").textContent = seen ? `data: ${time(seconds).replace(/s$/, " s")} ago` : "";
+	byId("age").classList.toggle("old", seconds * 1000 > 3 * EVERY_MS);
+}
+
+function addRates(report) {
+	const seconds = last ? report.time - last.time : 0;
+	for (const s of report.sessions) {
+		const before = last && last.sessions.find((b) => b.session === s.session);
+		s.callRate = rate(s, before, seconds, ["calls", "commands"]);
+		s.dataRate = rate(s, before, seconds, ["received", "sent"]);
+	}
 }
 
 async function poll() {
@@ -165,66 +259,76 @@ async function poll() {
 		const reply = await fetch("status.json"), report = await reply.json();
 		if (!reply.ok)
 			throw new Error(report.error);
-		showNumbers(report);
+		report.host = report.host || location.hostname;
+		addRates(report);
+		byId("data").hidden = false;
+		showServer(report);
 		showGpus(report);
 		showSessions(report);
 		showQueue(report);
 		problem("");
 		last = report;
+		seen = Date.now();
 	} catch (error) {
-		problem(`No data: ${error.message}. Trying again.`);
-		last = null;
+		problem(`No data${seen ? ` since ${new Date(seen).toLocaleTimeString()}` : ""}: ${error.message}. Trying again.`);
+		document.title = `${byId("host").textContent}: no data`;
 	}
+	showAge();
 	setTimeout(poll, EVERY_MS);
 }
 
-// A line through the values from 0 to 1; a gap where there is none.
-function path(values, width, height, className) {
-	const made = document.createElementNS("http://www.w3.org/2000/svg", "path");
-	let d = "", pen = "M";
-	values.forEach((value, i) => {
-		if (value === null || value === undefined) {
-			pen = "M";
-			return;
-		}
-		d += `${pen}${(i + width - values.length).toFixed(0)} ${((1 - Math.min(value, 1)) * (height - 4) + 2).toFixed(1)}`;
-		pen = "L";
-	});
-	made.setAttribute("d", d);
-	made.setAttribute("class", className);
-	return made;
-}
+// --- sorting
 
-function draw(card, gpu, history) {
-	const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-	const of = (field) => history.points.map((p) => p && p.gpus[gpu.index] ? p.gpus[gpu.index][field] : null);
-	svg.setAttribute("viewBox", "0 0 360 48");
-	svg.setAttribute("preserveAspectRatio", "none");
-	svg.setAttribute("role", "img");
-	svg.setAttribute("aria-label", "memory and utilisation over the last hour");
-	svg.append(path(of("used").map((used) => used === null ? null : used / gpu.memory), 360, 48, "first"),
-		path(of("utilization"), 360, 48, "second"));
-	card.children[2].replaceChildren(svg, element("div", "the last hour", "quiet"));
-}
-
-async function remember() {
-	try {
-		const history = await (await fetch("history.json")).json();
-		for (const gpu of (last && last.gpus) || [])
-			draw(document.getElementById(`gpu-${gpu.index}`), gpu, history);
-	} catch {
-		// poll() reports the error
+// A second click on the same column turns the order around.
+function sortBy(column) {
+	down = sorted === column ? !down : Boolean(column && column[4]);
+	sorted = column;
+	for (const head of byId("head").querySelectorAll("th")) {
+		const own = column && head.dataset.key === column[0];
+		head.setAttribute("aria-sort", !own ? "none" : down ? "descending" : "ascending");
 	}
-	setTimeout(remember, last ? HISTORY_MS : EVERY_MS);
+	byId("sort").value = column ? column[0] : "";
+	if (last)
+		showSessions(last);
+}
+
+function addHead(id, columns, sortable) {
+	const row = element("tr");
+	byId(id).append(row);
+	for (const column of columns) {
+		const head = element("th", sortable ? undefined : column[1], column[4] ? "number" : "");
+		head.scope = "col";
+		if (sortable) {
+			const button = element("button", column[1]);
+			button.type = "button";
+			button.addEventListener("click", () => sortBy(column));
+			head.dataset.key = column[0];
+			head.setAttribute("aria-sort", "none");
+			head.append(button);
+		}
+		row.append(head);
+	}
+}
+
+function addSorting() {
+	const none = element("option", "newest");
+	none.value = "";
+	byId("sort").append(none, ...COLUMNS.map(([key, name]) => {
+		const option = element("option", name);
+		option.value = key;
+		return option;
+	}));
+	byId("sort").addEventListener("change", () => sortBy(COLUMNS.find(([key]) => key === byId("sort").value) || null));
+	byId("filter").addEventListener("input", () => last && showSessions(last));
 }
 
 // The exporter has a log only if it was started with --log-file. The end stays in view unless the reader has scrolled away.
 async function showLog() {
 	try {
-		const reply = await fetch("log.txt"), box = document.getElementById("log");
+		const reply = await fetch("log.txt"), box = byId("log");
 		const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
 		hasLog = reply.status !== 404;
-		document.getElementById("log-box").hidden = !reply.ok;
+		byId("log-box").hidden = !reply.ok;
 		if (reply.ok)
 			box.textContent = await reply.text();
 		if (reply.ok && atEnd)
@@ -236,14 +340,10 @@ async function showLog() {
 		setTimeout(showLog, EVERY_MS);
 }
 
-function addHead(id, columns) {
-	document.getElementById(id).append(element("tr"));
-	for (const [label, , numeric] of columns)
-		document.getElementById(id).firstChild.append(element("th", label, numeric ? "number" : ""));
-}
-
-addHead("head", COLUMNS);
-addHead("queue-head", QUEUE);
+addHead("head", COLUMNS, true);
+addHead("queue-head", QUEUE, false);
+addSorting();
 poll();
 showLog();
 setTimeout(remember, EVERY_MS / 4);
+setInterval(showAge, 1000);

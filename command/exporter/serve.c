@@ -118,6 +118,7 @@ static const struct page pages[] = {
 	{"/", "text/html; charset=utf-8", ckx_page_html, NULL},
 	{"/page.css", "text/css; charset=utf-8", ckx_page_css, NULL},
 	{"/page.js", "text/javascript; charset=utf-8", ckx_page_js, NULL},
+	{"/page_gpus.js", "text/javascript; charset=utf-8", ckx_page_gpus_js, NULL},
 	{"/status.json", JSON, NULL, make_status},
 	{"/history.json", JSON, NULL, make_history},
 	{"/log.txt", "text/plain; charset=utf-8", NULL, make_log},

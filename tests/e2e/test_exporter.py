@@ -2,6 +2,7 @@
 import base64
 import contextlib
 import html
+import http.server
 import json
 import os
 import re
@@ -561,7 +562,8 @@ def test_a_browser_shows_the_queue_and_the_log(tmp_path, home):
             done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
                         "--virtual-time-budget=5000", "--dump-dom", f"http://127.0.0.1:{port}/"], home, timeout=120)
         queue = done.out.split('id="queue"')[1].split("</tbody>")[0]
-        assert f":{waiter.pid})" in queue and '<section aria-labelledby="queue-title" id="queue-box">' in done.out, done.out
+        assert f"<title>{socket.gethostname()}: 1/1, 1 waiting</title>" in done.out
+        assert f":{waiter.pid}<" in queue and '<section aria-labelledby="queue-title" id="queue-box">' in done.out, done.out
         assert "listening on 127.0.0.1" in done.out.split('id="log"')[1], done.out
     finally:
         for one in (waiter, process):
@@ -580,9 +582,9 @@ def test_the_page_loads_nothing_from_elsewhere(own_server, home):
         assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
         assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY"
         names = re.findall(r'(?:src|href)="([^"]*)"', page)
-        assert set(names) == {"page.css", "page.js", "metrics"}
+        assert set(names) == {"page.css", "page.js", "page_gpus.js", "metrics"}
         assert not re.search(r"<script>|<style|style=|\son\w+=", page)      # the policy would block it
-        script = e.get("/page.js")[2]
+        script = e.get("/page.js")[2] + e.get("/page_gpus.js")[2]
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
         assert "//" not in re.sub(r"^\s*//.*|http://www.w3.org/2000/svg", "", script, flags=re.M)
         assert "http" not in e.get("/page.css")[2] and "url(" not in e.get("/page.css")[2]
@@ -605,8 +607,109 @@ def test_a_browser_shows_sessions_and_escapes_their_names(own_server, home, tmp_
             done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
                         "--virtual-time-budget=5000", "--dump-dom", f"http://127.0.0.1:{e.port}/"], home, timeout=120)
         assert html.escape(evil, quote=False) in done.out and evil not in done.out, done.out
-        assert "1 of 256" in done.out and "Emulated GPU" in done.out and "<svg" in done.out
+        assert "1 of 256" in done.out and "0: Cricket Emulated GPU" in done.out and "<svg" in done.out
+        assert f'<h1 id="host">{socket.gethostname()}</h1>' in done.out and f"<title>{socket.gethostname()}: 1/256</title>" in done.out
+        assert re.search(r'id="age">data: \d s ago<', done.out) and "100 %" in done.out and "1 h ago" in done.out
+        # the session's part of the bar of memory, with its name in the legend; its state with a sign
+        assert re.search(r'class="part colour-\d" title="s\d+ ', done.out) and re.search(r'class="swatch colour-\d"></span>', done.out)
+        assert re.search(r'class="state (running|idle)"><span aria-hidden="true">.</span>', done.out)
+        assert done.out.count('aria-sort="none"') == 11 and "more about s" in done.out
         assert 'id="problem" role="status" hidden=""' in done.out
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_page_without_sessions_has_a_command_and_the_gpus_of_the_server(tmp_path, home):
+    """The exporter's own environment has another number of emulated GPUs."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not browser:
+        pytest.skip("no Chromium")
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="64M")
+    try:
+        with exporter(dict(home, CRICKET_EMU_DEVICES="3"), server.address("unix")) as e:
+            assert len(json.loads(e.get("/status.json")[2])["gpus"]) == 2
+            done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
+                        "--virtual-time-budget=5000", "--dump-dom", f"http://127.0.0.1:{e.port}/"], home, timeout=120)
+        assert f"<code>cricket run -s {socket.gethostname()} -- python3 train.py</code>" in done.out, done.out
+        assert "0 of 256" in done.out and done.out.count("Cricket Emulated GPU") == 2 and done.out.count("0 B of 64.0 MiB") == 2
+        assert 'id="table" hidden=""' in done.out and 'id="tools" hidden=""' in done.out
+    finally:
+        server.end()
+
+
+class Actor(http.server.BaseHTTPRequestHandler):
+    """The exporter's pages, and in the first one also a script that acts as a user would."""
+    port, script = 0, ""
+
+    def do_GET(self):
+        if self.path == "/act.js":
+            kind, body = "text/javascript", self.script.encode()
+        else:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{self.path}", timeout=60 * SLOW) as reply:
+                kind, body = reply.headers["Content-Type"], reply.read()
+        if self.path == "/":
+            body = body.replace(b"</body>", b'<script src="act.js"></script></body>')
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+ACT = """
+const shown = () => [...document.querySelectorAll("#sessions tr")].map((row) => row.dataset.session).join(",");
+const results = [];
+function act() {
+	if (document.querySelectorAll("#sessions tr").length < 2)
+		return setTimeout(act, 100);
+	const head = document.querySelector('th[data-key="session"] button'), filter = document.getElementById("filter");
+	head.click();
+	results.push(shown());
+	head.click();
+	results.push(shown(), head.parentNode.getAttribute("aria-sort"));
+	document.querySelector("#gpu-1 .legend button").click();
+	results.push(filter.value, shown());
+	filter.value = "NO-SUCH";
+	filter.dispatchEvent(new Event("input"));
+	results.push(shown(), document.getElementById("none").textContent);
+	filter.value = "s1";
+	filter.dispatchEvent(new Event("input"));
+	document.querySelector("#sessions .more").click();
+	results.push(document.querySelector("#sessions tr").className, document.querySelector("#sessions .more").getAttribute("aria-expanded"));
+	document.body.append(Object.assign(document.createElement("pre"), { id: "results", textContent: results.join("|") }));
+}
+act();
+"""
+
+
+def test_a_user_sorts_filters_and_opens_rows_of_the_page(tmp_path, home):
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not browser:
+        pytest.skip("no Chromium")
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2")
+    holders = []
+    try:
+        wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+        holders = [Holder(server, dict(home, CUDA_VISIBLE_DEVICES=gpu)) for gpu in "01"]
+        with exporter(home, server.address("unix")) as e:
+            names = sorted(s["session"] for s in json.loads(e.get("/status.json")[2])["sessions"])
+            on_second, = [s["session"] for s in json.loads(e.get("/status.json")[2])["sessions"]
+                          if any(g["index"] == 1 and g["memory"] >= 64 << 20 for g in s["gpus"])]
+            handler = type("Handler", (Actor,), {"port": e.port, "script": ACT})
+            with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as web:
+                threading.Thread(target=web.serve_forever, daemon=True).start()
+                done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
+                            "--virtual-time-budget=8000", "--dump-dom", f"http://127.0.0.1:{web.server_port}/"], home, timeout=120)
+                web.shutdown()
+        found = html.unescape(re.search(r'<pre id="results">(.*?)</pre>', done.out).group(1)).split("|")
+        assert found[:3] == [",".join(names), ",".join(reversed(names)), "descending"], found
+        assert found[3] == "GPU 1" and on_second in found[4].split(",")
+        assert found[5:7] == ["", "No session contains the text of the filter."] and found[7:] == ["open", "true"]
+    finally:
+        for holder in holders:
+            holder.end()
+        server.end()
