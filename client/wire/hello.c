@@ -12,6 +12,7 @@
 #include "client/wire/join.h"
 #include "client/wire/keep.h"
 #include "client/wire/lane.h"
+#include "client/wire/program.h"
 #include "client/wire/queue.h"
 #include "client/wire/servers.h"
 #include "rpc/chan.h"
@@ -156,12 +157,12 @@ static CUresult settle_transport(struct ckc_client *c, const struct ck_chan *cha
 CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan)
 {
 	const char *token = ck_env_string("CRICKET_TOKEN");
-	char host[256] = "";
+	char host[256] = "", program[CKC_PROGRAM];
 	struct greeting greeting = {
 		.args = {.protocol = CK_PROTOCOL,
 			 .release = CK_RELEASE,
 			 .token = {token ? (u_int)strlen(token) : 0, (char *)(uintptr_t)token},
-			 .application = program_invocation_short_name,
+			 .application = program,
 			 .host = host,
 			 .pid = (u_int)getpid()},
 		.wishes = {.resume = ckc_keep_wish()},
@@ -174,6 +175,7 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 	if (err)
 		return err;
 	gethostname(host, sizeof(host) - 1);
+	ckc_program_name(program);
 	ckc_queue_wish(c, &greeting.queue);
 	note_need(at, &greeting.need);
 	c->offered_ns = ck_now_ns();
