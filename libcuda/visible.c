@@ -77,6 +77,20 @@ static int find_entry(const struct ck_visible_device *devices, int count, const 
 	return end == entry + length && index < count ? (int)index : -1;
 }
 
+/* Is that the usual way to say that the list ends, or that no device is to be seen? Batch systems write it too. */
+static bool is_end(const char *entry, size_t length)
+{
+	static const char *const words[] = {"NoDevFiles", "none", "void"};
+
+	if (length > 1 && entry[0] == '-')
+		return strspn(entry + 1, "0123456789") == length - 1;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strlen(words[i]) == length && strncasecmp(words[i], entry, length) == 0)
+			return true;
+	}
+	return false;
+}
+
 static bool is_chosen(const int *chosen, int n, int device)
 {
 	for (int i = 0; i < n; i++) {
@@ -113,7 +127,7 @@ int ck_visible_choose(const struct ck_visible_device *devices, int count, const 
 			break;
 		}
 		if (i < 0) {
-			*bad = true;
+			*bad = !is_end(entry, length);
 			break;
 		}
 		chosen[n++] = sorted[i];

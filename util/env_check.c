@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "util/env.h"
+#include "util/log.h"
 #include "util/spelling.h"
 #include "util/util.h"
 
@@ -90,6 +91,21 @@ static void check_value(size_t i, void (*say)(const char *line))
 	say(line);
 }
 
+/* A log must not stop a program: entries that make no sense are passed over. */
+static void check_log(void (*say)(const char *line))
+{
+	const char *value = getenv("CRICKET_LOG");
+	char line[256];
+
+	if (!value || ck_log_check(value) == 0)
+		return;
+	snprintf(line, sizeof(line),
+		 "CRICKET_LOG=%.60s: not a level (none, error, warning, info, debug, trace), nor a "
+		 "list of PART:LEVEL",
+		 value);
+	say(line);
+}
+
 void ck_env_check(void (*say)(const char *line))
 {
 	char name[128];
@@ -104,4 +120,5 @@ void ck_env_check(void (*say)(const char *line))
 	}
 	for (size_t i = 0; i < CK_ARRAY_SIZE(typed); i++)
 		check_value(i, say);
+	check_log(say);
 }

@@ -72,17 +72,35 @@ static void indices_choose_and_reorder(void **state)
 static void the_list_ends_at_the_first_entry_that_names_no_device(void **state)
 {
 	(void)state;
-	assert_string_equal(chosen(NULL, "1,-1,2"), "1");
-	assert_true(bad);
 	assert_string_equal(chosen(NULL, "1,4,2"), "1");
+	assert_true(bad);
 	assert_string_equal(chosen(NULL, "1,99999999999999999999,2"), "1");
 	assert_string_equal(chosen(NULL, "1,2x,3"), "1");
 	assert_string_equal(chosen(NULL, "1,,2"), "1");
 	assert_string_equal(chosen(NULL, "0 1"), "0");
 	assert_true(bad);
-	assert_string_equal(chosen(NULL, "NoDevFiles"), "");
 	assert_string_equal(chosen(NULL, "MIG-GPU-aabbccdd/1/0,0"), "");
 	assert_string_equal(chosen(NULL, "1,2,"), "12");
+}
+
+static void the_usual_ways_to_hide_devices_are_no_mistakes(void **state)
+{
+	static const char *const none[] = {"-1",   "NoDevFiles", " -1 ", "none",
+					   "void", "-2",	 "-1,0"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		assert_string_equal(chosen(NULL, none[i]), "");
+		assert_false(bad);
+	}
+	assert_string_equal(chosen(NULL, "1,-1,2"), "1");
+	assert_false(bad);
+	assert_string_equal(chosen(NULL, "-"), "");
+	assert_true(bad);
+	assert_string_equal(chosen(NULL, "-1x"), "");
+	assert_true(bad);
+	assert_string_equal(chosen(NULL, "nodevice"), "");
+	assert_true(bad);
 }
 
 static void a_device_named_again_is_an_error(void **state)
@@ -136,6 +154,7 @@ int main(void)
 		cmocka_unit_test(an_empty_list_shows_none),
 		cmocka_unit_test(indices_choose_and_reorder),
 		cmocka_unit_test(the_list_ends_at_the_first_entry_that_names_no_device),
+		cmocka_unit_test(the_usual_ways_to_hide_devices_are_no_mistakes),
 		cmocka_unit_test(a_device_named_again_is_an_error),
 		cmocka_unit_test(a_uuid_may_be_shortened_while_it_fits_one_device),
 		cmocka_unit_test(a_mig_id_is_looked_for_among_the_ids_of_parts),
