@@ -1,6 +1,7 @@
 /*
  * util/text.c - see text.h.
  */
+#define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
 

@@ -1,11 +1,12 @@
 /*
  * client/wire/words.c - see words.h.
  *
- * A server whose policy limits the time of a session says before the end that it comes, and at the end why. The thread has
- * a lane of its own, because the program may make no call for hours.
+ * A server says that the session ends soon, and at the end why; and that it is suspended. The thread has a lane of its own,
+ * because the program may make no call for hours. Programs that end soon do without the lane.
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/wire/client.h"
 #include "client/wire/servers.h"
@@ -15,6 +16,7 @@
 
 CK_LOG_DEFINE("client");
 
+#define BEGIN_NS 100000000
 #define WAIT_MS 30000
 #define LINE 200
 
@@ -40,10 +42,12 @@ static void heed(struct ckc_client *c, const ck_words_res *res)
 
 static void *listen_for_words(void *client)
 {
+	const struct timespec begin = {.tv_nsec = BEGIN_NS};
 	ck_words_args args = {.milliseconds = WAIT_MS};
 	struct ckc_client *c = client;
 	CUresult err = CUDA_SUCCESS;
 
+	nanosleep(&begin, NULL);
 	while (!err && c->state == CK_STATE_READY) {
 		ck_words_res res = {.last = 0};
 

@@ -6,7 +6,7 @@
 
 struct ckc_client;
 
-/* Listen, in a thread, if the server may have something to say. Once the session stands. */
+/* Listen, in a thread, if the server may have something to say. Call it when the session exists, once. */
 void ckc_words_listen(struct ckc_client *client);
 
 #endif

@@ -79,8 +79,9 @@ struct cks_worker_note {
 /* Without one: another session needs memory; and the answer that there is no other session. */
 #define CK_CONTROL_PRESS 'P'
 #define CK_CONTROL_ALONE 'A'
-#define CK_CONTROL_STOP 'S' /* the server stops: end */
-#define CK_CONTROL_END 'E'  /* a command ends the session */
+/* As struct cks_control_words: the server stops; a command ends the session. */
+#define CK_CONTROL_STOP 'S'
+#define CK_CONTROL_END 'E'
 /* One of them leaves the GPU for it: wait for the second message. */
 #define CK_CONTROL_COMING 'M'
 #define CK_CONTROL_MADE 'N'
@@ -128,7 +129,7 @@ struct cks_control_turn {
 #define CK_CONTROL_WORDS 'B'
 struct cks_control_words {
 	char kind, last;
-	char text[CK_NOTE_TEXT];
+	char text[CK_NOTE_TEXT]; /* empty from a supervisor of an older release */
 };
 
 /* As struct cks_control_map, while it is parked: its devices are on these GPUs now. */

@@ -56,7 +56,9 @@ struct cks_suspension {
 	int64_t spared;	      /* until this time it does not leave for others */
 	pid_t mover;	      /* the process that moves it; 0: it has ended */
 	int answer;	      /* of which */
-	bool asked;	      /* a command waits: */
+	int64_t stopped; /* since then the program stands still for it, in ms; 0: it does not */
+	bool told;	 /* its user knows */
+	bool asked;	 /* a command waits: */
 	struct cks_asker asker;
 	char why[200];		     /* it could not be suspended */
 	struct cks_worker_note said; /* the answer to CK_CONTROL_PARK; kind 0: none yet */

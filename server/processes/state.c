@@ -204,6 +204,8 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 		cks_room_parse(need, &info->suspension.need);
 		info->suspension.state = CK_SUSPENDED;
 		info->suspension.tried = json_is_true(json_object_get(json, "tried"));
+		info->suspension.told = json_is_true(json_object_get(json, "told"));
+		info->suspension.stopped = get_number(r, json, "stopped", 0, INT64_MAX, 0);
 		info->suspension.held = json_is_true(json_object_get(json, "held"));
 		info->suspension.wanted = json_is_true(json_object_get(json, "wanted"));
 		info->suspension.bytes = (uint64_t)get_number(r, json, "bytes", 0, INT64_MAX, 0);

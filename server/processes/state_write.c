@@ -99,6 +99,8 @@ static void put_suspension(struct writer *w, json_t *json, const struct cks_susp
 	put(w, json, "wanted", json_boolean(s->wanted));
 	put_number(w, json, "bytes", (int64_t)s->bytes);
 	put(w, json, "tried", json_boolean(s->tried));
+	put(w, json, "told", json_boolean(s->told));
+	put_number(w, json, "stopped", s->stopped);
 	cks_room_print(&s->need, need);
 	put(w, json, "need", json_string(need));
 }

@@ -77,8 +77,10 @@ struct cks_session {
 	struct cks_histogram call_times, round_trips; /* of calls that wait; of its connections */
 	int stir_fd; /* an eventfd that wakes the watch; -1: none */
 	int device_count;
-	int (*press)(void);	  /* ask the other sessions for free memory; NULL: not possible */
-	unsigned int wait_max_ms; /* time limit of calls that wait for news */
+	int (*press)(void); /* ask the other sessions for free memory; NULL: not possible */
+	void (*listens)(
+		void); /* the calling lane waits for words from now on; NULL: nothing to do */
+	unsigned int wait_max_ms;	       /* time limit of calls that wait for news */
 	_Atomic uint64_t window_lo, window_hi; /* addresses reserved for managed memory; or 0 */
 
 	/* For the log line at the end. */

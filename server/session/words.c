@@ -3,9 +3,11 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gen/handlers.h"
 #include "server/session/locks.h"
@@ -14,42 +16,109 @@
 #include "util/until.h"
 #include "util/util.h"
 
+#define CK_WORDS_ROOM 192 /* of a line, with its NUL */
+#define CK_WORDS_LINES 4  /* that the client has not fetched */
+#define CK_LISTEN_MS 300  /* for a client that has just begun: until it listens; others never do */
+#define CK_FETCH_MS 1000  /* for one that listens, to fetch the last line */
+#define CK_LEAVE_MS 200	  /* for the reply to arrive, and for the client to leave */
+
 /* Of the process, which has one session. */
 static struct {
 	struct ck_mutex lock;
 	pthread_cond_t changed;
-	char line[CK_WORDS_ROOM]; /* empty: nothing to say */
-	bool last;
+	char lines[CK_WORDS_LINES][CK_WORDS_ROOM];
+	unsigned int first, count;
+	bool last;    /* the newest line is the last one */
+	bool listens; /* the client has asked for lines */
 } words = {.lock = CK_MUTEX(CK_RANK_WORDS), .changed = PTHREAD_COND_INITIALIZER};
 
-void cks_words_say(const char *line, bool last)
+/* Call with the lock held. */
+static void add_line(const char *line)
+{
+	if (words.count == CK_WORDS_LINES) {
+		words.first++;
+		words.count--;
+	}
+	snprintf(words.lines[(words.first + words.count) % CK_WORDS_LINES], CK_WORDS_ROOM, "%s",
+		 line);
+	words.count++;
+	pthread_cond_broadcast(&words.changed);
+}
+
+void cks_words_say(const char *line)
 {
 	ck_lock(&words.lock);
-	snprintf(words.line, sizeof(words.line), "%s", line);
-	words.last = last;
-	pthread_cond_broadcast(&words.changed);
+	if (!words.last)
+		add_line(line);
 	ck_unlock(&words.lock);
+}
+
+static bool is_heard(void)
+{
+	return words.listens;
+}
+
+static bool is_empty(void)
+{
+	return words.count == 0;
+}
+
+/* Wait at most @ms until @holds. Call with the lock held. */
+static bool wait_until(bool (*holds)(void), uint64_t ms)
+{
+	struct timespec until = ck_until(CLOCK_REALTIME, ms * CK_NS_PER_MS);
+
+	while (!holds() && ck_cond_timedwait(&words.changed, &words.lock, &until) != ETIMEDOUT)
+		;
+	return holds();
+}
+
+void cks_words_end(const char *line)
+{
+	bool fetched;
+
+	ck_lock(&words.lock);
+	if (!words.last)
+		add_line(line);
+	words.last = true;
+	fetched = wait_until(is_heard, CK_LISTEN_MS) && wait_until(is_empty, CK_FETCH_MS);
+	ck_unlock(&words.lock);
+	if (fetched)
+		usleep(CK_LEAVE_MS * 1000);
+}
+
+static bool is_said(void)
+{
+	return words.count > 0;
+}
+
+/* Call with the lock held, while there is a line. */
+static CUresult take_line(ck_words_res *res)
+{
+	const char *line = words.lines[words.first % CK_WORDS_LINES];
+
+	res->text.text_val = strdup(line);
+	if (!res->text.text_val)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res->text.text_len = (u_int)strlen(line);
+	words.first++;
+	words.count--;
+	res->last = words.last && words.count == 0;
+	pthread_cond_broadcast(&words.changed);
+	return CUDA_SUCCESS;
 }
 
 CUresult ck_serve_words(struct cks_request *q, ck_words_args *a, ck_words_res *res)
 {
-	uint64_t ms = ck_min(a->milliseconds, q->session->wait_max_ms);
-	struct timespec until = ck_until(CLOCK_REALTIME, ms * CK_NS_PER_MS);
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&words.lock);
-	while (!words.line[0] &&
-	       ck_cond_timedwait(&words.changed, &words.lock, &until) != ETIMEDOUT)
-		;
-	if (words.line[0]) {
-		res->text.text_val = strdup(words.line);
-		err = res->text.text_val ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	if (res->text.text_val) {
-		res->text.text_len = (u_int)strlen(words.line);
-		res->last = words.last;
-		words.line[0] = '\0';
-	}
+	if (!words.listens && q->session->listens)
+		q->session->listens();
+	words.listens = true;
+	pthread_cond_broadcast(&words.changed);
+	if (wait_until(is_said, ck_min(a->milliseconds, q->session->wait_max_ms)))
+		err = take_line(res);
 	ck_unlock(&words.lock);
 	return err;
 }

@@ -146,7 +146,9 @@ static json_t *end(struct cks_server *server, const json_t *request, struct cks_
 
 	if (!s)
 		return error;
-	return cks_workers_tell(s, CK_CONTROL_END)
+	return cks_workers_end(s, cks_control_is_admin(server->control, asker)
+					  ? "an administrator has ended the session"
+					  : "its owner has ended the session")
 		       ? json_pack("{s:b}", "ok", 1)
 		       : cks_control_error("its worker does not respond");
 }

@@ -23,15 +23,14 @@ static void lower(int64_t *next, int64_t time)
 	*next = ck_min(*next, time);
 }
 
-/* As in "2h", "90s": in the largest unit that is exact. */
-static const char *print_time(uint64_t seconds, char out[32])
+const char *cks_print_time(uint64_t seconds, char out[CK_TIME_TEXT])
 {
 	if (seconds >= 3600 && seconds % 3600 == 0)
-		snprintf(out, 32, "%lluh", (unsigned long long)seconds / 3600);
+		snprintf(out, CK_TIME_TEXT, "%lluh", (unsigned long long)seconds / 3600);
 	else if (seconds >= 60 && seconds % 60 == 0)
-		snprintf(out, 32, "%llum", (unsigned long long)seconds / 60);
+		snprintf(out, CK_TIME_TEXT, "%llum", (unsigned long long)seconds / 60);
 	else
-		snprintf(out, 32, "%llus", (unsigned long long)seconds);
+		snprintf(out, CK_TIME_TEXT, "%llus", (unsigned long long)seconds);
 	return out;
 }
 
@@ -55,21 +54,21 @@ static int64_t warning_of(const struct rule *rule)
 
 static void warn(struct cks_session_info *s, const struct rule *rule, int64_t now)
 {
-	char line[CK_NOTE_TEXT], left[32], time[32];
+	char line[CK_NOTE_TEXT], left[CK_TIME_TEXT], time[CK_TIME_TEXT];
 	int64_t ms = end_of(rule) - now;
 
-	print_time((uint64_t)(ms + 999) / 1000, left);
+	cks_print_time((uint64_t)(ms + 999) / 1000, left);
 	snprintf(line, sizeof(line), "the session ends in %s: the policy ends sessions %s %s", left,
-		 rule->words, print_time(rule->seconds, time));
+		 rule->words, cks_print_time(rule->seconds, time));
 	cks_workers_say(s, line, false);
 }
 
 static void end(struct cks_session_info *s, const struct rule *rule, int64_t now)
 {
-	char line[CK_NOTE_TEXT], name[CK_SESSION_NAME], time[32];
+	char line[CK_NOTE_TEXT], name[CK_SESSION_NAME], time[CK_TIME_TEXT];
 
 	snprintf(line, sizeof(line), "the policy ends sessions %s %s", rule->words,
-		 print_time(rule->seconds, time));
+		 cks_print_time(rule->seconds, time));
 	ck_info("session %s ends: %s", cks_session_name(s, name), line);
 	snprintf(s->cause, sizeof(s->cause), "%s", line);
 	cks_workers_say(s, line, true);

@@ -13,6 +13,11 @@ struct cks_accounts;
 struct cks_session_info;
 struct cks_workers;
 
+#define CK_TIME_TEXT 32
+
+/* As in "2h", "90s": in the largest unit that is exact. Returns @out. */
+const char *cks_print_time(uint64_t seconds, char out[CK_TIME_TEXT]);
+
 /* Warn and end sessions, if it is time to look at them: *@again, in ms, which begins with 0. Returns the milliseconds until
  * the next call; -1: none is needed. */
 int64_t cks_deadlines_run(struct cks_workers *workers, const struct cks_accounts *accounts,

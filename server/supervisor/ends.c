@@ -19,7 +19,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_GOODBYE_MS 500
+#define CK_GOODBYE_MS 1000 /* for clients to say why their sessions end */
 #define CK_REAP_MS 2000
 #define CK_REAP_STEP_MS 5
 
@@ -149,23 +149,21 @@ static void reap_for(struct cks_workers *w, int most_ms)
 		nanosleep(&step, NULL);
 }
 
-/* A worker says goodbye to its client, or ends when it has no supervisor; it might look for the next
- * one otherwise. */
-static void tell_to_stop(struct cks_workers *w, struct worker *worker)
+/* A worker says goodbye to its client, or ends when it has no supervisor; it might look for the next one otherwise. One with
+ * a session says at its end what that has used. */
+static void tell_to_stop(struct cks_workers *w, struct worker *worker, const char *line)
 {
-	const char stop = CK_CONTROL_STOP;
-
-	if (worker->control < 0)
-		return;
-	send(worker->control, &stop, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	cks_worker_hang_up(w, worker);
+	if (cks_worker_say(worker, CK_CONTROL_STOP, line, true) && worker->state == SERVING)
+		snprintf(worker->info.cause, sizeof(worker->info.cause), "the server is stopping");
+	else
+		cks_worker_hang_up(w, worker);
 }
 
 /* Those that the driver delays are killed, and should be gone when the server exits. */
-void cks_workers_stop(struct cks_workers *w)
+void cks_workers_stop(struct cks_workers *w, const char *line)
 {
 	for (struct worker *worker = w->first; worker; worker = worker->next)
-		tell_to_stop(w, worker);
+		tell_to_stop(w, worker, line);
 	reap_for(w, CK_GOODBYE_MS);
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->process)

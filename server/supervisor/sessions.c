@@ -26,14 +26,26 @@ const char *cks_session_name(const struct cks_session_info *session, char out[CK
 	return out;
 }
 
-bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last)
+bool cks_worker_say(const struct worker *worker, char kind, const char *line, bool last)
 {
-	int control = container_of(session, struct worker, info)->control;
-	struct cks_control_words message = {.kind = CK_CONTROL_WORDS, .last = last};
+	struct cks_control_words message = {.kind = kind, .last = last};
 
 	snprintf(message.text, sizeof(message.text), "%s", line);
-	return control >= 0 && send(control, &message, sizeof(message),
-				    MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(message);
+	return worker->control >= 0 &&
+	       send(worker->control, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+		       (ssize_t)sizeof(message);
+}
+
+bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last)
+{
+	return cks_worker_say(container_of(session, struct worker, info), CK_CONTROL_WORDS, line,
+			      last);
+}
+
+bool cks_workers_end(const struct cks_session_info *session, const char *line)
+{
+	return cks_worker_say(container_of(session, struct worker, info), CK_CONTROL_END, line,
+			      true);
 }
 
 bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map)

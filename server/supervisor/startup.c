@@ -134,7 +134,6 @@ void cks_supervisor_stop(struct supervisor *s)
 {
 	cks_listeners_close(&s->listeners);
 	cks_fresh_destroy(s->fresh);
-	cks_fronts_destroy(s->fronts);
 	cks_gauge_stop(&s->gauge);
 	cks_broker_destroy(s->broker);
 	cks_control_destroy(s->control);
@@ -143,7 +142,9 @@ void cks_supervisor_stop(struct supervisor *s)
 	cks_travels_destroy(s->travels);
 	cks_helpers_destroy(s->helpers);
 	cks_away_destroy(s->away);
-	cks_workers_destroy(s->workers);
+	cks_workers_destroy(s->workers,
+			    s->drain.by ? "the server stops (drain)" : "the server stops");
+	cks_fronts_destroy(s->fronts); /* workers have said over their connections why they end */
 	cks_accounts_destroy(s->accounts);
 	cks_uids_destroy(s->uids);
 	cks_audit_event(s->audit, "server-stop", NULL);

@@ -220,6 +220,7 @@ static void gather(struct supervisor *s, struct round *r)
 	cks_suspender_run(s->suspender, &r->timeout);
 	cks_turns_run(s->workers, &r->timeout);
 	lower(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
+	lower(&r->timeout, cks_drain_run(&s->drain, s->workers));
 	lower(&r->timeout, cks_watchdog_run(&s->watchdog));
 	lower(&r->timeout, ck_log_tend(false));
 	lower(&r->timeout, cks_upgrade_tend(&s->upgrade));
@@ -240,8 +241,6 @@ static void gather(struct supervisor *s, struct round *r)
 	r->listeners = n;
 	if (pause > 0)
 		lower(&r->timeout, pause);
-	if (s->drain.by)
-		lower(&r->timeout, ck_max(s->drain.by - ck_now_ms(), (int64_t)0));
 	for (size_t i = 0; pause <= 0 && i < s->listeners.count && cks_fresh_has_room(s->fresh);
 	     i++)
 		r->fds[n++] = (struct pollfd){.fd = s->listeners.list[i].fd, .events = POLLIN};

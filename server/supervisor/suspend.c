@@ -151,7 +151,9 @@ static void end_lost(struct cks_suspender *p, struct cks_session_info *s, const 
 
 	ck_err("session %s is lost: %s", cks_session_name(s, name), why);
 	reply(p, s, cks_control_error("%s is lost: %s", name, why));
-	cks_workers_kill(s);
+	snprintf(s->cause, sizeof(s->cause), "its GPU memory could not be moved back");
+	if (!cks_workers_say(s, "the driver could not move its memory back to the GPU", true))
+		cks_workers_kill(s);
 	change(s, CK_SUSPENDED);
 	s->suspension.held = true;
 }
@@ -315,7 +317,7 @@ static int64_t look_at_all(struct cks_suspender *p)
 		step(p, s);
 	next = cks_suspend_policy(p);
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		next = ck_min(next, next_look(p, s));
+		next = ck_min(next, ck_min(next_look(p, s), cks_suspend_notice(s)));
 		rest &= is_at_rest(&s->suspension);
 	}
 	if (!rest)

@@ -62,6 +62,10 @@ json_t *cks_suspend(struct cks_suspender *suspender, struct cks_session_info *se
 json_t *cks_resume(struct cks_suspender *suspender, struct cks_session_info *session,
 		   const char *device, const struct cks_asker *asker);
 
+/* suspend_notice.c: tell the program's user, if the session has stopped or is back. Returns when to call again; INT64_MAX:
+ * when something has changed. */
+int64_t cks_suspend_notice(struct cks_session_info *session);
+
 /* --- suspend_policy.c */
 
 void cks_suspend_policy_init(struct cks_suspend_policy *policy, const struct cks_options *options);

@@ -70,12 +70,12 @@ void cks_worker_hang_up(struct cks_workers *w, struct worker *worker)
 	worker->control = -1;
 }
 
-void cks_workers_destroy(struct cks_workers *w)
+void cks_workers_destroy(struct cks_workers *w, const char *line)
 {
 	if (!w)
 		return;
 	cks_nursery_stop(&w->nursery);
-	cks_workers_stop(w);
+	cks_workers_stop(w, line);
 	close(w->spoken);
 	cks_ledger_free(&w->ledger);
 	free(w);

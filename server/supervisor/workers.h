@@ -51,8 +51,8 @@ const struct cks_prefix *cks_workers_prefix(const struct cks_workers *workers,
 /* Have each identity's workers become another user; @uids must live longer. */
 void cks_workers_users(struct cks_workers *workers, struct cks_uids *uids);
 
-/* Kill all and wait for their ends, at most 2 s. */
-void cks_workers_destroy(struct cks_workers *workers);
+/* End all, whose programs' users read @line, and wait for that; kill those that do not end. At most 3 s. */
+void cks_workers_destroy(struct cks_workers *workers, const char *line);
 
 #define CK_SESSION_NAME 16
 
@@ -66,6 +66,8 @@ struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 bool cks_workers_tell(const struct cks_session_info *session, char kind);
 /* The same with a line for the program's user; @last: it is why the session ends. */
 bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last);
+/* A command ends the session; its user reads @line. */
+bool cks_workers_end(const struct cks_session_info *session, const char *line);
 /* The same with a map: its devices are on these GPUs now. */
 struct cks_device_map;
 bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map);

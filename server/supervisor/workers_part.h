@@ -91,7 +91,10 @@ int cks_worker_house(struct cks_workers *workers, struct worker *worker);
 bool cks_worker_rehouse(struct cks_workers *workers, struct worker *worker);
 
 /* ends.c: tell all workers to end, wait for that, and remove them; see cks_workers_destroy. */
-void cks_workers_stop(struct cks_workers *workers);
+void cks_workers_stop(struct cks_workers *workers, const char *line);
+
+/* sessions.c: send @kind, one of CK_CONTROL_..., with a line for the program's user. False: it does not listen. */
+bool cks_worker_say(const struct worker *worker, char kind, const char *line, bool last);
 
 /* notes.c: read all that @worker has said. */
 void cks_worker_hear(struct cks_workers *workers, struct worker *worker);

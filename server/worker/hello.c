@@ -255,15 +255,6 @@ static bool_t code_reply(XDR *xdrs, struct reply *reply)
 	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules));
 }
 
-/* The session may be ended by the policy. */
-static bool may_have_words(void)
-{
-	struct cks_terms terms;
-
-	cks_meter_terms(&terms);
-	return terms.time > 0 || terms.idle_end > 0;
-}
-
 /* The parts that are ready for the session. */
 static void offer(struct cks_session *session, const struct cks_client *client, ck_hello_more *more)
 {
@@ -294,7 +285,7 @@ static int answer(struct hello *h, struct cks_session *session)
 
 	if (session) {
 		offer(session, h->client, &reply.more);
-		reply.rules.words = may_have_words();
+		reply.rules.words = true;
 	}
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))

@@ -54,7 +54,6 @@
 CK_LOG_DEFINE("server");
 
 #define CK_LEAVE_STEP_MS 1
-#define CK_LAST_WORDS_MS 1000
 
 /* Which this process has become; 0: none. */
 static uint32_t user_of_process(void)
@@ -83,6 +82,15 @@ static void describe(struct cks_state_worker *self)
 	}
 }
 
+/* The session ends because of @reason, as the log has it; its user is told @line. With the last line the client leaves, and
+ * another thread may end the process. */
+static _Noreturn void end_session(const char *reason, const char *line)
+{
+	worker_verdict(reason);
+	cks_words_end(line);
+	worker_end(reason);
+}
+
 /* The supervisor has gone: find the next one, or end. */
 static void find_server(void)
 {
@@ -92,8 +100,9 @@ static void find_server(void)
 	cks_lease_freeze(worker.session, false);
 	describe(&self);
 	if (cks_leash_control(worker.options, &self) < 0)
-		worker_end(cks_leash_loose(worker.options) ? "the server has not come back"
-							   : "the server is stopping");
+		end_session(cks_leash_loose(worker.options) ? "the server has not come back"
+							    : "the server is stopping",
+			    "the server has ended");
 	/* repeat a knock that the old one may not have heard, and answer a question that got lost */
 	cks_gate_knock(&worker.session->gate);
 	cks_lease_alone(worker.session);
@@ -152,17 +161,11 @@ static void change_account(int fd, uint32_t seat)
 		ck_warn("the session's account: %s", strerror(-ret));
 }
 
-/* With the last line the client leaves, and the process ends; one that does not listen has a moment. */
-static void say(struct cks_control_words *message)
+static void say(const struct cks_control_words *message)
 {
-	message->text[sizeof(message->text) - 1] = '\0';
 	if (message->last)
-		worker_verdict(message->text);
-	cks_words_say(message->text, message->last);
-	if (!message->last)
-		return;
-	usleep(CK_LAST_WORDS_MS * 1000);
-	worker_end(message->text);
+		end_session(message->text, message->text);
+	cks_words_say(message->text);
 }
 
 /* The session is suspended, and returns to other GPUs. */
@@ -211,9 +214,9 @@ static void heed(union message *message)
 		cks_lease_freeze(worker.session, message->kind == CK_CONTROL_FREEZE);
 		break;
 	case CK_CONTROL_STOP:
-		worker_end("the server is stopping");
+		end_session("the server is stopping", message->words.text);
 	case CK_CONTROL_END:
-		worker_end("a command has ended it");
+		end_session("a command has ended it", message->words.text);
 	case CK_CONTROL_LEAVE:
 		leave();
 		break;
@@ -243,6 +246,7 @@ static _Noreturn void take_connections(void)
 			find_server();
 			continue;
 		}
+		message.words.text[sizeof(message.words.text) - 1] = '\0';
 		heed(&message);
 		if (message.kind == CK_CONTROL_ACCOUNT)
 			change_account(fd, message.account.seat);
@@ -292,6 +296,7 @@ static void take_session(struct cks_session *session, const struct cks_options *
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
 	session->press = press;
+	session->listens = worker_listens;
 	session->pace.rate = worker.bandwidth;
 	cks_turn_prepare(session);
 	cks_park_prepare(session, options->limits.value[CK_LIMIT_PARK]);

@@ -107,6 +107,15 @@ static bool take_place(void)
 	return false;
 }
 
+/* Of a thread: its connection is the one on which the client waits for words. */
+static __thread bool is_listener;
+
+void worker_listens(void)
+{
+	is_listener = true;
+	atomic_fetch_sub(&worker.lanes, 1);
+}
+
 /* May a connection of this kind be added? It has a place then. */
 static bool admit(ck_lane_kind kind)
 {
@@ -193,7 +202,8 @@ static void serve(struct ck_chan *chan, ck_lane_kind lane)
 		run_lane(chan, reader);
 	ck_reader_destroy(reader);
 	ck_chan_close(chan);
-	atomic_fetch_sub(&worker.lanes, 1);
+	if (!is_listener)
+		atomic_fetch_sub(&worker.lanes, 1);
 }
 
 /* A connection joins or links; the supervisor has checked that its first record is complete. */

@@ -71,6 +71,8 @@ int worker_watch_cuts(int fd);
 int worker_thread(void *(*run)(void *), void *data);
 /* Start to serve connection @fd, which joins or links; owns it. */
 void worker_join(int fd);
+/* The caller's lane is the one on which the client waits for words: it takes none of the program's places. Once. */
+void worker_listens(void);
 /* Open the connection of the hello. -errno. */
 int worker_open_first(struct first_lane *first);
 /* The session outlives its connections for @seconds from now on: the one of the hello is the first that

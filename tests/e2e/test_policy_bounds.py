@@ -75,6 +75,7 @@ def test_a_suspended_session_ends_in_time_too(serve):
     assert session.stdout.readline() == "holds\n"
     name = Asker(server).ask("sessions")["sessions"][0]["session"]
     assert Asker(server).ask("suspend", session=name)["ok"]
+    assert "the session is suspended" in session.stderr.readline()
     assert "ends in 1s" in session.stderr.readline()
     assert "(the policy ends sessions after 5s)" in session.stderr.readline()
     session.kill()

@@ -47,7 +47,7 @@ static int tear_down(void **state)
 {
 	(void)state;
 	workers->first = NULL;
-	cks_workers_destroy(workers);
+	cks_workers_destroy(workers, "");
 	return 0;
 }
 

@@ -91,7 +91,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	assert_true(cks_workers_ended(w, pid, status));
 	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all + counts.peer + counts.identity, 0);
-	cks_workers_destroy(w);
+	cks_workers_destroy(w, "");
 }
 
 static void a_join_waits_while_its_session_may_return(void **state)
@@ -124,7 +124,7 @@ static void a_join_waits_while_its_session_may_return(void **state)
 	assert_int_equal(cks_workers_serving(w), 0);
 	close(ends[2]);
 	close(ends[3]);
-	cks_workers_destroy(w);
+	cks_workers_destroy(w, "");
 }
 
 /* Of several workers, those that speak are heard, and only they; one that has gone stays out of the list. */
@@ -172,7 +172,7 @@ static void workers_that_speak_are_heard(void **state)
 	}
 	close(ends[1][1]);
 	close(ends[2][1]);
-	cks_workers_destroy(w);
+	cks_workers_destroy(w, "");
 }
 
 /* A client may have taken over its worker, and an administrator looks at names and reasons on a terminal. */
@@ -203,7 +203,7 @@ static void words_of_workers_are_no_commands_for_a_terminal(void **state)
 	assert_string_equal(w->first->info.why + CK_NOTE_TEXT - 3, "??");
 	cks_workers_forget(w, 100);
 	close(ends[1]);
-	cks_workers_destroy(w);
+	cks_workers_destroy(w, "");
 }
 
 int main(int argc, char **argv)
