@@ -132,7 +132,8 @@ CUresult ckc_managed_adopt(uint64_t at, size_t size, struct ckc_context *context
 
 	if (!ckc_address_claim(at, size)) {
 		ck_err("a __managed__ variable is at %#llx on the server, an address that this "
-		       "process already uses",
+		       "process already uses: the program cannot have it. Start the program again: "
+		       "addresses change",
 		       (unsigned long long)at);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}

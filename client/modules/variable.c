@@ -71,7 +71,8 @@ struct variable {
 	size_t size;
 };
 
-/* Ask the server, and note the variable's memory. */
+/* Ask the server, and note the variable's memory. A managed variable whose pages cannot be here is not found: the
+ * program would access what it has at that address itself. */
 static CUresult ask(struct ckc_module *m, const struct question *q, struct variable *found)
 {
 	struct ckc_context *ctx = ckc_context_current();
@@ -81,11 +82,10 @@ static CUresult ask(struct ckc_module *m, const struct question *q, struct varia
 
 	if (err)
 		return err;
-	/* without pages here, a managed variable still exists on the device */
-	if (!managed || ckc_module_note_managed(m, found->at, found->size, ctx)) {
-		ckc_address_claim(found->at, found->size);
-		note_variable(m, found->at, found->size, CK_MEMORY_DEVICE, ctx);
-	}
+	if (managed)
+		return ckc_module_note_managed(m, found->at, found->size, ctx);
+	ckc_address_claim(found->at, found->size);
+	note_variable(m, found->at, found->size, CK_MEMORY_DEVICE, ctx);
 	return CUDA_SUCCESS;
 }
 

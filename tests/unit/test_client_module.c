@@ -27,6 +27,7 @@ static const char ptx[] = ".version 8.0\n.target sm_50\n.address_size 64\n"
 static const char *info_log = "", *error_log = "";
 static CUresult built;
 static CUdeviceptr variable_at = 0x500000;
+static char taken[400]; /* memory of the program where a managed variable is on the server */
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
@@ -44,9 +45,16 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		const ck_global_args *args = m->args;
 		ck_global_res *r = res;
 
-		if (strcmp(args->name, "table") != 0)
+		r->managed = strcmp(args->name, "taken") == 0;
+		if (strcmp(args->name, "table") != 0 && !r->managed)
 			return CUDA_ERROR_NOT_FOUND;
-		r->dptr = variable_at;
+		r->dptr = r->managed ? (uintptr_t)taken : variable_at;
+		r->bytes = 400;
+	}
+	if (m->number == CK_PROC_managed_global) {
+		ck_managed_global_res *r = res;
+
+		r->dptr = (uintptr_t)taken;
 		r->bytes = 400;
 	}
 	return CUDA_SUCCESS;
@@ -661,6 +669,37 @@ static void a_variable_is_asked_for_once_and_goes_with_its_module(void **state)
 	elf_data_free(&data);
 }
 
+static void a_managed_variable_where_the_program_has_memory_is_refused(void **state)
+{
+	struct elf_data data = elf_data_read("sm_90.cubin");
+	struct ckc_allocation a;
+	CUdeviceptr at = 1;
+	CUlibrary library;
+	CUmodule module;
+	size_t size = 1;
+
+	(void)state;
+	taken[0] = 5;
+	assert_int_equal(cuModuleLoadData(&module, data.bytes), CUDA_SUCCESS);
+	assert_int_equal(cuLibraryLoadData(&library, data.bytes, NULL, NULL, 0, NULL, NULL, 0),
+			 CUDA_SUCCESS);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(cuModuleGetGlobal_v2(&at, &size, module, "taken"),
+				 CUDA_ERROR_NOT_SUPPORTED);
+		assert_int_equal(cuLibraryGetGlobal(&at, &size, library, "taken"),
+				 CUDA_ERROR_NOT_SUPPORTED);
+		assert_int_equal(cuLibraryGetManaged(&at, &size, library, "taken"),
+				 CUDA_ERROR_NOT_SUPPORTED);
+	}
+	assert_int_equal(at, 1);
+	assert_int_equal(size, 1);
+	assert_int_equal(taken[0], 5);
+	assert_false(ckc_allocation_find((uintptr_t)taken, &a));
+	assert_int_equal(cuLibraryUnload(library), CUDA_SUCCESS);
+	assert_int_equal(cuModuleUnload(module), CUDA_SUCCESS);
+	elf_data_free(&data);
+}
+
 /* --- a context that goes takes its modules along */
 
 static void what_a_context_holds_goes_with_it(void **state)
@@ -709,6 +748,7 @@ int main(void)
 		module_test(a_library_s_module_goes_with_the_library),
 		module_test(a_library_has_a_module_in_each_context),
 		module_test(a_variable_is_asked_for_once_and_goes_with_its_module),
+		module_test(a_managed_variable_where_the_program_has_memory_is_refused),
 		module_test(what_a_context_holds_goes_with_it),
 	};
 
