@@ -45,7 +45,8 @@ static int parse(int argc, char **argv, struct kernel *k, const char **python)
 	int left = 1;
 
 	for (int i = 1; i < argc; i++) {
-		bool taken = false;
+		bool taken =
+			i == 1 && strcmp(argv[i], "install") == 0; /* as jupyter's own commands */
 
 		for (size_t j = 0; !taken && j < sizeof(own) / sizeof(own[0]); j++) {
 			const char *value = value_of(own[j].name, argc, argv, &i);

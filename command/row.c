@@ -272,6 +272,7 @@ void ckx_head(const json_t *report, int width, char *out, size_t size)
 			 text_of(report, "driver")) >
 	    width)
 		out[n] = '\0';
+	ck_text_plain(out, size);
 }
 
 #define BAR 20

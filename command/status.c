@@ -9,6 +9,7 @@
 #include "command/control.h"
 #include "command/gpu.h"
 #include "command/session.h"
+#include "util/text.h"
 
 #define ROWS 1024 /* sessions shown at most */
 #define LINE 512
@@ -29,14 +30,16 @@ static void print_waiting(const json_t *report)
 		       "HOST");
 	json_array_foreach(list, i, w)
 	{
-		char age[16];
+		char age[16], line[LINE];
 
-		printf("%5d %-20.20s %6s %-20.20s %s\n",
-		       (int)json_integer_value(json_object_get(w, "place")),
-		       json_string_value(json_object_get(w, "program")),
-		       ckx_time(json_number_value(json_object_get(w, "age")), age),
-		       json_string_value(json_object_get(w, "identity")),
-		       json_string_value(json_object_get(w, "host")));
+		snprintf(line, sizeof(line), "%5d %-20.20s %6s %-20.20s %s",
+			 (int)json_integer_value(json_object_get(w, "place")),
+			 json_string_value(json_object_get(w, "program")),
+			 ckx_time(json_number_value(json_object_get(w, "age")), age),
+			 json_string_value(json_object_get(w, "identity")),
+			 json_string_value(json_object_get(w, "host")));
+		ck_text_plain(line, sizeof(line));
+		puts(line);
 	}
 }
 

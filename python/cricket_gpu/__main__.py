@@ -5,8 +5,7 @@ import sys
 from . import program
 
 words = sys.argv[1:]
-if words[:2] == ["jupyter", "install"]:
-    del words[1]
 if words[:1] == ["jupyter"]:
-    words[1:1] = ["--python", sys.executable]
+    at = 2 if words[1:2] == ["install"] else 1
+    words[at:at] = ["--python", sys.executable]
 os.execv(program(), ["cricket", *words])
