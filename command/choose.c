@@ -75,9 +75,10 @@ static int try_once(struct ckx_fleet *f, const struct ckx_wish *w, struct ckx_ch
 
 static void say_why(const struct ckx_fleet *f, const struct ckx_wish *w, const char *rest)
 {
-	ckx_error("no server of the list has %u GPU%s%s%s%s", w->gpus, w->gpus == 1 ? "" : "s",
-		  w->text ? " with so much memory free: " : " to give", w->text ? w->text : "",
-		  rest);
+	ckx_error("%s %u GPU%s%s%s%s",
+		  f->count == 1 ? "the server does not have" : "no server of the list has", w->gpus,
+		  w->gpus == 1 ? "" : "s", w->text ? " with so much memory free: " : " to give",
+		  w->text ? w->text : "", rest);
 	for (size_t i = 0; i < f->count; i++) {
 		const struct ckx_candidate *c = f->list[i];
 		const struct ckx_offer *o = &c->offer;
@@ -128,5 +129,24 @@ int ckx_choose(const struct ckx_server *server, const struct ckx_wish *w, struct
 	}
 	now = ck_now_ms();
 	choice->wait_seconds = now < until ? (uint64_t)(until - now + 999) / 1000 : 0;
+	return ret;
+}
+
+int ckx_choose_check(const struct ckx_server *server, const struct ckx_wish *w)
+{
+	struct ckx_fleet *f = calloc(1, sizeof(*f));
+	int ret = f ? ckx_fleet_add(f, server) : -ENOMEM;
+
+	if (ret == 0) {
+		ckx_fleet_ask(f);
+		if (f->list[0]->offer.answers &&
+		    ckx_pick_fitting(f->list[0], w->memory) < w->gpus) {
+			say_why(f, w, "");
+			ret = -EBUSY;
+		}
+	}
+	if (f)
+		ckx_fleet_free(f);
+	free(f);
 	return ret;
 }

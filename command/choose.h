@@ -25,4 +25,7 @@ struct ckx_choice {
 int ckx_choose(const struct ckx_server *server, const struct ckx_wish *wish,
 	       struct ckx_choice *choice);
 
+/* Has the one server of @server's address so many GPUs? -EBUSY: it has not; printed. 0: it has, or does not say. */
+int ckx_choose_check(const struct ckx_server *server, const struct ckx_wish *wish);
+
 #endif

@@ -234,18 +234,13 @@ static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
 	return ret == 0 && w->wait ? add(s, "CRICKET_WAIT", "%s", w->wait) : ret;
 }
 
-/* GPUs of several servers: choose among them. */
-static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w, struct ckx_wish *wish,
-		      struct ckx_server *server)
+/* GPUs of several servers, or with so much memory free: choose among them. */
+static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w,
+		      const struct ckx_wish *wish, struct ckx_server *server)
 {
 	struct ckx_choice choice;
-	long gpus;
-	int ret = read_gpus(w->gpus, 1, &gpus);
+	int ret = ckx_choose(server, wish, &choice);
 
-	if (ret < 0)
-		return ret;
-	wish->gpus = (unsigned int)gpus;
-	ret = ckx_choose(server, wish, &choice);
 	if (ret == 0)
 		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", choice.address);
 	if (ret == 0 && w->memory)
@@ -275,6 +270,24 @@ static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
 	return ret;
 }
 
+/* What the GPUs that the program wants come to. */
+static int add_wishes(struct ckx_settings *s, const struct ckx_wishes *w, struct ckx_wish *wish,
+		      struct ckx_server *server)
+{
+	bool several = ckx_fleet_is(server->address);
+	long gpus = 0;
+	int ret = w->gpus ? read_gpus(w->gpus, several, &gpus) : 0;
+
+	if (ret < 0)
+		return ret;
+	wish->gpus = (unsigned int)gpus;
+	if (gpus > 0 && (several || (wish->memory && server->address[0])))
+		return add_choice(s, w, wish, server);
+	if (gpus > 0 && ckx_choose_check(server, wish) < 0)
+		return -EBUSY;
+	return add_limits(s, w);
+}
+
 int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 {
 	struct ckx_server server;
@@ -285,10 +298,8 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 	ret = ckx_server_find(w->server, &server);
 	if (ret == 0)
 		ret = read_limits(w, &wish);
-	if (ret == 0 && w->gpus && ckx_fleet_is(server.address))
-		ret = add_choice(s, w, &wish, &server);
-	else if (ret == 0)
-		ret = add_limits(s, w);
+	if (ret == 0)
+		ret = add_wishes(s, w, &wish, &server);
 	if (ret == 0 && server.address[0] && !value_of(s, "REMOTE_GPU_ADDRESS"))
 		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
 	if (ret == 0)

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, KIND, PRODUCTS, ROOT, Server, clean_env, client_env, ended, free_port, is_alive, name_of, run, \
+from conftest import DRIVER, KIND, PRODUCTS, ROOT, TRANSPORTS, Server, clean_env, client_env, ended, free_port, is_alive, name_of, run, \
     start, wait_until
 from names import Names
 
@@ -251,8 +251,19 @@ def test_wrong_wishes_are_refused(servers, home, options):
     assert run([COMMAND, "env", "-s", lists(servers), *options], home).status == 2
 
 
-def test_a_single_server_is_not_asked(servers, home):
-    assert chosen(home, servers[2].address("tcp"), "--gpus", "2") == servers[2].address("tcp")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_single_server_has_enough_gpus_or_the_program_does_not_start(servers, home, transport):
+    address = servers[2].address(transport)
+    slashes = "/" if transport == "tcp" else "//"
+    assert chosen(home, address, "--gpus", "2") == address
+    assert chosen(home, address, "--gpus", "2", "--mem", "800M").startswith(f"{address}{slashes}")
+    for options, line in ((("-g", "4"), "the server does not have 4 GPUs to give"),
+                          (("-g", "3", "-m", "40G"), "the server does not have 3 GPUs with so much memory free: 40G")):
+        result = run([COMMAND, "run", "-s", address, *options, "--", "echo", "started"], home)
+        assert (result.status, result.out) == (1, ""), result.err
+        assert result.err.splitlines()[0] == f"cricket: {line}" and "of 3 GPUs" in result.err.splitlines()[1]
+    nowhere = f"127.0.0.1:{free_port()}"       # the program will say it
+    assert chosen(home, nowhere, "--gpus", "2") == nowhere
 
 
 def test_one_that_is_full_is_passed_over_and_its_reason_said(home, tmp_path):
