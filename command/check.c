@@ -6,170 +6,208 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "command/advice.h"
 #include "command/command.h"
 #include "command/place.h"
 #include "command/probe.h"
 #include "command/reach.h"
 #include "cuda/mps.h"
-#include "cuda/types.h"
+#include "util/address.h"
 #include "util/servers.h"
 
 static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 					{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};
 
-/* What to do about a CUresult of the first calls. */
-static const char *advice_for(json_int_t error)
+/* One run of the command. */
+struct check {
+	json_t *report;
+	const struct ckx_server *server;
+	const char *name;      /* what the user calls the server; empty: this host's */
+	char at[CKX_TEXT + 8]; /* the address that was tried last */
+};
+
+/* Add a step that is done. */
+static void pass(struct check *c, const char *name, const char *text)
 {
-	switch (error) {
-	case CUDA_ERROR_NOT_PERMITTED:
-		return "give this server's token: cricket login SERVER, or CRICKET_TOKEN";
-	case CUDA_ERROR_DEVICE_UNAVAILABLE:
-		return "wait until another program ends, or use another server";
-	case CUDA_ERROR_NO_DEVICE:
-		return "run nvidia-smi on the server: its driver finds no GPU";
-	case CUDA_ERROR_OUT_OF_MEMORY:
-		return "the GPU is full: wait, or choose another one with --devices";
-	default:
-		return "look at the server's log";
-	}
+	json_array_append_new(json_object_get(c->report, "steps"),
+			      json_pack("{s:s, s:b, s:s}", "name", name, "ok", 1, "text", text));
 }
 
-/* Add a step; with @advice, one that failed. */
-static void step(json_t *report, const char *name, const char *text, const char *advice)
+/* The host of the address that was tried. */
+static void find_host(const char *at, char out[CKX_TEXT + 8])
 {
-	json_array_append_new(json_object_get(report, "steps"),
-			      json_pack("{s:s, s:b, s:s, s:s*}", "name", name, "ok", !advice,
-					"text", text, "advice", advice));
-	if (advice)
-		json_object_set_new(report, "ok", json_false());
+	char why[CK_ADDRESS_WHY];
+	struct ck_address a;
+
+	snprintf(out, CKX_TEXT + 8, "%s", at);
+	if (ck_address_parse(at, &a, why) == 0 && a.host[0])
+		snprintf(out, CKX_TEXT + 8, "%s", a.host);
+}
+
+/* The pin that the server shows, if it is advised to store one. */
+static void find_pin(const struct check *c, const struct ckx_advice *row, char pin[CK_TLS_PIN])
+{
+	struct ckx_reach reach;
+
+	pin[0] = '\0';
+	if (strstr(row->advice, "PIN") && ckx_reach_pin(c->server, &reach, pin) < 0)
+		pin[0] = '\0';
+}
+
+/* Add a step that has failed, with advice; the first one decides what to do next. @error: a CUresult, or 0. */
+static void fail(struct check *c, const char *name, int error, const char *text)
+{
+	const struct ckx_advice *row = ckx_advice_find(name, error, text);
+	char host[CKX_TEXT + 8], pin[CK_TLS_PIN], advice[600], next[600];
+	const char *server = c->name[0] ? c->name : c->at[0] ? c->at : "SERVER";
+	const struct ckx_advice_words words = {server, host, pin};
+
+	find_host(c->at, host);
+	find_pin(c, row, pin);
+	ckx_advice_expand(row->advice, &words, advice, sizeof(advice));
+	ckx_advice_expand(row->next, &words, next, sizeof(next));
+	json_array_append_new(json_object_get(c->report, "steps"),
+			      json_pack("{s:s, s:b, s:s, s:s}", "name", name, "ok", 0, "text", text,
+					"advice", advice));
+	if (json_is_true(json_object_get(c->report, "ok"))) {
+		json_object_set_new(c->report, "next", json_string(next));
+		json_object_set_new(c->report, "next_on_server", json_boolean(row->there));
+	}
+	json_object_set_new(c->report, "ok", json_false());
 }
 
 /* What the client is, and what runs it here. */
-static void check_client(json_t *report)
+static void check_client(struct check *c)
 {
 	char folder[CKX_PATH], text[CKX_PATH + 64];
 
 	if (ckx_place_library(folder) < 0) {
-		step(report, "client", "there is no cricket-client.so", "install the client");
+		fail(c, "client", 0, "there is no cricket-client.so");
 		return;
 	}
 	snprintf(text, sizeof(text), "%s/cricket-client.so, glibc %s", folder,
 		 gnu_get_libc_version());
-	step(report, "client", text, NULL);
+	pass(c, "client", text);
+}
+
+static const char *describe_tls(const struct ckx_reach *reach)
+{
+	if (reach->secure)
+		return reach->tls;
+	return ck_address_has(reach->at, CK_ADDRESS_SOCKET)
+		       ? "not needed: a socket of this host"
+		       : "none: everyone who can read the network can read all data";
 }
 
 /* True: it answers. */
-static bool check_reach(json_t *report, const struct ckx_server *server)
+static bool check_reach(struct check *c, const struct ckx_server *server)
 {
 	struct ckx_reach reach;
 	char text[1024];
 
 	ckx_reach(server, &reach);
+	snprintf(c->at, sizeof(c->at), "%s", reach.at);
 	if (!reach.connected) {
 		snprintf(text, sizeof(text), "%s: %s", reach.at, reach.why);
-		step(report, "connection", text,
-		     "check the name, that the server runs, its --listen, and firewalls");
-		return false;
+		return fail(c, "connection", 0, text), false;
 	}
 	snprintf(text, sizeof(text), "%s in %.2f ms", reach.at, reach.connect_ms);
-	step(report, "connection", text, NULL);
-	step(report, "route", reach.route, NULL);
-	if (!reach.trusted) {
-		step(report, "tls", reach.why,
-		     "see TLS in docs/security.md; CRICKET_TLS=off goes without");
-		return false;
-	}
-	step(report, "tls",
-	     reach.secure ? reach.tls
-	     : strncmp(reach.at, "unix:", 5) == 0 || strncmp(reach.at, "shm:", 4) == 0
-		     ? "not needed: a socket of this host"
-		     : "none: everyone who can read the network can read all data",
-	     NULL);
-	if (!reach.speaks) {
-		step(report, "protocol", reach.why, "check host and port");
-		return false;
-	}
-	json_object_set_new(report, "round_trip_us", json_real(reach.trip_us));
+	pass(c, "connection", text);
+	pass(c, "route", reach.route);
+	if (!reach.trusted)
+		return fail(c, "tls", 0, reach.why), false;
+	pass(c, "tls", describe_tls(&reach));
+	if (!reach.speaks)
+		return fail(c, "protocol", 0, reach.why), false;
+	json_object_set_new(c->report, "round_trip_us", json_real(reach.trip_us));
 	snprintf(text, sizeof(text), "round trip %.3f ms", reach.trip_us / 1e3);
-	step(report, "protocol", text, NULL);
+	pass(c, "protocol", text);
 	if (reach.near)
-		step(report, "mps",
+		pass(c, "mps",
 		     ck_cuda_mps_runs()
 			     ? "NVIDIA MPS runs here: a fault of one session may end the others"
-			     : "NVIDIA MPS does not run here",
-		     NULL);
+			     : "NVIDIA MPS does not run here");
 	return true;
 }
 
 /* A list of servers: each by itself. */
-static bool check_list(json_t *report, const struct ckx_server *server)
+static bool check_list(struct check *c)
 {
 	static struct ck_server_list list;
-	struct ckx_server one = *server;
+	struct ckx_server one = *c->server;
 	const char *why;
 	bool all = true;
 
-	if (ck_servers_parse(server->address, &list, &why) < 0) {
-		step(report, "list", why, "see docs/pool.md");
-		return false;
-	}
+	if (ck_servers_parse(one.address, &list, &why) < 0)
+		return fail(c, "list", 0, why), false;
 	for (unsigned int i = 0; i < list.count; i++) {
 		snprintf(one.address, sizeof(one.address), "%s", list.entries[i].address);
-		all = check_reach(report, &one) && all;
+		all = check_reach(c, &one) && all;
 	}
 	return all;
 }
 
-static void check_devices(json_t *report, const json_t *found)
+static void check_devices(struct check *c, const json_t *found)
 {
 	json_t *devices = json_object_get(found, "devices");
 	const json_t *d;
 	char text[400];
 	size_t i;
 
-	json_object_set(report, "devices", devices);
+	json_object_set(c->report, "devices", devices);
 	json_array_foreach(devices, i, d)
 	{
 		snprintf(text, sizeof(text), "%s, %lld of %lld MiB free",
 			 json_string_value(json_object_get(d, "name")),
 			 (long long)json_integer_value(json_object_get(d, "free")) >> 20,
 			 (long long)json_integer_value(json_object_get(d, "memory")) >> 20);
-		step(report, "gpu", text, NULL);
+		pass(c, "gpu", text);
 	}
 	if (json_array_size(devices) == 0)
-		step(report, "gpu", "the server has none", advice_for(CUDA_ERROR_NO_DEVICE));
+		fail(c, "gpu", 0, "the server has none");
+}
+
+static void add_rates(struct check *c, double up, double down)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%.0f MB/s to the GPU, %.0f MB/s back", up / 1e6, down / 1e6);
+	pass(c, "copies", text);
+	json_object_set_new(c->report, "up_mb_s", json_real(up / 1e6));
+	json_object_set_new(c->report, "down_mb_s", json_real(down / 1e6));
+}
+
+/* A server of an earlier release says of a wrong token only that it wants its own. */
+static const char *reword(const char *said, const struct ckx_server *server)
+{
+	if (server->token[0] && strstr(said, "only clients with its token"))
+		return "CRICKET_TOKEN is not one of the server's tokens";
+	return said && *said ? said : "the client library failed";
 }
 
 /* A session, through the client library. */
-static void check_session(json_t *report, const struct ckx_server *server)
+static void check_session(struct check *c)
 {
-	json_t *found = ckx_probe(server);
+	json_t *found = ckx_probe(c->server);
 	json_int_t error = json_integer_value(json_object_get(found, "error"));
 	const char *said = json_string_value(json_object_get(found, "said"));
 	double up = json_real_value(json_object_get(found, "up"));
-	double down = json_real_value(json_object_get(found, "down"));
-	char text[1200];
 	int version = (int)json_integer_value(json_object_get(found, "driver"));
+	char text[1200];
 
 	if (!found || error) {
 		snprintf(text, sizeof(text), "error %lld: %s", (long long)error,
-			 said && *said ? said : "the client library failed");
-		step(report, "session", text,
-		     found ? advice_for(error) : "check that the client is installed");
+			 reword(said ? said : "", c->server));
+		fail(c, found ? "session" : "client", (int)error, text);
 	} else {
 		snprintf(text, sizeof(text), "the client works; the driver is that of CUDA %d.%d",
 			 version / 1000, version % 1000 / 10);
-		step(report, "session", text, NULL);
-		check_devices(report, found);
+		pass(c, "session", text);
+		check_devices(c, found);
 	}
-	if (up > 0) {
-		snprintf(text, sizeof(text), "%.0f MB/s to the GPU, %.0f MB/s back", up / 1e6,
-			 down / 1e6);
-		step(report, "copies", text, NULL);
-		json_object_set_new(report, "up_mb_s", json_real(up / 1e6));
-		json_object_set_new(report, "down_mb_s", json_real(down / 1e6));
-	}
+	if (up > 0)
+		add_rates(c, up, json_real_value(json_object_get(found, "down")));
 	json_decref(found);
 }
 
@@ -193,11 +231,28 @@ static void print(const json_t *report)
 		if (advice)
 			printf("%18s -> %s\n", "", advice);
 	}
+	printf("\nnext%s: %s\n",
+	       json_is_true(json_object_get(report, "next_on_server")) ? ", on the server's host"
+								       : "",
+	       json_string_value(json_object_get(report, "next")));
+}
+
+/* All is well: run a program. */
+static void advise_run(struct check *c)
+{
+	const struct ckx_advice_words words = {c->name, "", ""};
+	char next[600];
+
+	ckx_advice_expand(c->name[0] ? "cricket run -s SERVER -- PROGRAM"
+				     : "cricket run -- PROGRAM",
+			  &words, next, sizeof(next));
+	json_object_set_new(c->report, "next", json_string(next));
 }
 
 int ckx_check(const struct ckx_command *self, int argc, char **argv)
 {
 	struct ckx_server server;
+	struct check c = {.server = &server};
 	const char *named = NULL;
 	bool json = false, ok;
 	json_t *report;
@@ -213,13 +268,15 @@ int ckx_check(const struct ckx_command *self, int argc, char **argv)
 		return ckx_usage(self);
 	if (ckx_server_find(named ? named : argv[optind], &server) < 0)
 		return CKX_FAILED;
-	report = json_pack("{s:s, s:s, s:b, s:[]}", "server",
-			   server.name[0] ? server.name : server.address, "release", CK_RELEASE,
-			   "ok", 1, "steps");
-	check_client(report);
-	if (ck_servers_is_list(server.address) ? check_list(report, &server)
-					       : check_reach(report, &server))
-		check_session(report, &server);
+	c.name = server.name[0] ? server.name : server.address;
+	report = json_pack("{s:s, s:s, s:b, s:[]}", "server", c.name, "release", CK_RELEASE, "ok",
+			   1, "steps");
+	c.report = report;
+	check_client(&c);
+	if (ck_servers_is_list(server.address) ? check_list(&c) : check_reach(&c, &server))
+		check_session(&c);
+	if (json_is_true(json_object_get(report, "ok")))
+		advise_run(&c);
 	if (json) {
 		json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
 		putchar('\n');
