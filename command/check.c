@@ -125,9 +125,8 @@ static bool check_reach(struct check *c, const struct ckx_server *server)
 	pass(c, "protocol", text);
 	if (reach.near)
 		pass(c, "mps",
-		     ck_cuda_mps_runs()
-			     ? "NVIDIA MPS runs here: a fault of one session may end the others"
-			     : "NVIDIA MPS does not run here");
+		     ck_cuda_mps_runs() ? "NVIDIA MPS runs: a fault of one session may end others"
+					: "NVIDIA MPS does not run here");
 	return true;
 }
 

@@ -112,26 +112,34 @@ static int begin_driver(struct ckl_driver *driver, const char *which, int *count
 	return ret;
 }
 
-int ckl_driver_start(struct ckl_driver *driver, const char *which, int device,
-		     struct ckl_fail *fail)
+static int start_driver(struct ckl_driver *driver, const char *which, int device,
+			struct ckl_fail *fail)
 {
 	CUresult result = CUDA_SUCCESS;
-	struct ckl_heard heard;
 	int count = 0, ret;
 
-	*driver = (struct ckl_driver){0};
-	ckl_heard_begin(&heard);
 	ret = begin_driver(driver, which, &count, &result, fail);
-	ckl_heard_end(&heard);
 	if (ret < 0)
 		return ret;
-	if (result) {
-		ret = ckl_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result, "cuInit");
-		ckl_fail_add(fail, heard.line);
-		return ret;
-	}
+	if (result)
+		return ckl_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result, "cuInit");
 	if (device >= count)
 		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "CUDA_ERROR_INVALID_DEVICE",
 				"there is no device %d; there are %d", device, count);
 	return make_context(driver, device, fail);
+}
+
+int ckl_driver_start(struct ckl_driver *driver, const char *which, int device,
+		     struct ckl_fail *fail)
+{
+	struct ckl_heard heard;
+	int ret;
+
+	*driver = (struct ckl_driver){0};
+	ckl_heard_begin(&heard);
+	ret = start_driver(driver, which, device, fail);
+	ckl_heard_end(&heard);
+	if (ret < 0)
+		ckl_fail_add(fail, heard.line);
+	return ret;
 }

@@ -170,6 +170,8 @@ def test_check_goes_through_every_step(server, home):
         ["ok", "gpu"], ["ok", "copies"]]
     assert re.search(r"client +\S+/cricket-client.so, glibc \d+\.\d+\n", done.stdout)
     assert re.search(r"route +127\.0\.0\.1 to 127\.0\.0\.1 by lo, MTU \d+\n", done.stdout)
+    assert re.search(r"protocol +round trip \d+\.\d{3} ms\n", done.stdout)
+    assert all(len(line) <= 80 for line in done.stdout.splitlines() if "client.so" not in line), done.stdout
     report = json.loads(cricket(home, "check", "--json", "-s", server.address("unix")).stdout)
     assert report["ok"] and report["round_trip_us"] > 0 and report["up_mb_s"] > 0 and report["down_mb_s"] > 0
     assert 0 < report["devices"][0]["free"] <= report["devices"][0]["memory"]
