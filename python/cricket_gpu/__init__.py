@@ -64,8 +64,9 @@ def program():
 
 
 def _said(done):
-    """What the command has said, without its name in front."""
-    return done.stderr.strip().replace("cricket: ", "") or f"cricket has ended with status {done.returncode}"
+    """What the command has said, as one line, without its name in front."""
+    lines = [re.sub("^cricket: ", "", line).strip() for line in done.stderr.splitlines()]
+    return "; ".join(filter(None, lines)) or f"cricket has ended with status {done.returncode}"
 
 
 def _run(*words, **variables):

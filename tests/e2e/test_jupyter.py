@@ -100,8 +100,8 @@ print({"LD_PRELOAD", "REMOTE_GPU_ADDRESS", "CRICKET_TOKEN"} & set(os.environ))
 connect(where, token="sesame", gpus=1)
 count()
 """, where, port)
-    for line, words in zip(lines, ("Connection refused", "no host has this name", "token", "token", "there is no GPU 2; it has 2",
-                                   "there is no GPU 5", f"127.0.0.1:{port}: Connection refused")):
+    for line, words in zip(lines, ("Connection refused", "no host has this name", "token", "token", "not have 3 GPUs",
+                                   "there is no GPU 5; it has 2", f"127.0.0.1:{port}: Connection refused")):
         assert line.startswith("ConnectionError ") and words in line, lines
     assert lines[7:] == ["set()", where, "1"]
     guarded.wait_idle()
