@@ -101,12 +101,12 @@ static const char *describe_tls(const struct ckx_reach *reach)
 }
 
 /* True: it answers. */
-static bool check_reach(struct check *c, const struct ckx_server *server)
+static bool check_reach(struct check *c)
 {
 	struct ckx_reach reach;
 	char text[1024];
 
-	ckx_reach(server, &reach);
+	ckx_reach(c->server, &reach);
 	snprintf(c->at, sizeof(c->at), "%s", reach.at);
 	if (!reach.connected) {
 		snprintf(text, sizeof(text), "%s: %s", reach.at, reach.why);
@@ -134,15 +134,18 @@ static bool check_reach(struct check *c, const struct ckx_server *server)
 static bool check_list(struct check *c)
 {
 	static struct ck_server_list list;
+	struct check each = *c; /* which reports to the same */
 	struct ckx_server one = *c->server;
 	const char *why;
 	bool all = true;
 
 	if (ck_servers_parse(one.address, &list, &why) < 0)
 		return fail(c, "list", 0, why), false;
+	each.server = &one;
+	each.name = one.address;
 	for (unsigned int i = 0; i < list.count; i++) {
 		snprintf(one.address, sizeof(one.address), "%s", list.entries[i].address);
-		all = check_reach(c, &one) && all;
+		all = check_reach(&each) && all;
 	}
 	return all;
 }
@@ -272,7 +275,7 @@ int ckx_check(const struct ckx_command *self, int argc, char **argv)
 			   1, "steps");
 	c.report = report;
 	check_client(&c);
-	if (ck_servers_is_list(server.address) ? check_list(&c) : check_reach(&c, &server))
+	if (ck_servers_is_list(server.address) ? check_list(&c) : check_reach(&c))
 		check_session(&c);
 	if (json_is_true(json_object_get(report, "ok")))
 		advise_run(&c);

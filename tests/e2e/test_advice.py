@@ -145,6 +145,15 @@ def test_settings_of_tls_that_are_wrong(careful, server, home):
     assert name == "tls" and "give the server a key" in advice and following == "cricket-rpc-server --setup"
 
 
+def test_in_a_list_the_advice_is_about_one_server(careful, server, home):
+    names = f"{server.address('tcp')},{careful.address('tcp')}"
+    name, _, _, following = check({**home, "CRICKET_TLS": "require"}, names)
+    assert name == "tls" and following == "cricket-rpc-server --setup"
+    names = f"{careful.address('tcp')},{server.address('tcp')}"
+    _, _, _, following = check({**home, "CRICKET_TLS": "require"}, names)
+    assert following == f"cricket login {careful.address('tcp')}#{careful.pin}"
+
+
 # --- sessions
 
 def test_a_wrong_token_is_called_wrong(home, tmp_path):

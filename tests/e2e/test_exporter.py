@@ -510,8 +510,14 @@ def test_users_see_what_is_theirs_and_the_administrator_all(tmp_path, home):
             (tmp_path / "tokens").write_text(lines[0] + "\n")       # bob's is revoked
             assert e.get("/status.json", Authorization=bearer(tokens["bob"]))[0] == 401
             assert e.get("/status.json", Authorization=bearer(tokens["alice"]))[0] == 200
+            for damaged in (f"{lines[0][:9]}\n{lines[1]}\n", f"\ufeff{lines[0]}\n", lines[0][:9]):
+                (tmp_path / "tokens").write_text(damaged, encoding="utf-8")
+                for secret in (tokens["alice"], damaged.strip(), damaged.splitlines()[0]):
+                    assert e.get("/status.json", Authorization=bearer(secret.encode().decode("latin-1")))[0] == 401
         done = run([EXPORTER, "-t", tmp_path / "none"], home)
         assert done.status == 1 and done.err.startswith("cricket: ")
+        done = run([EXPORTER, "-t", tmp_path / "tokens"], home)
+        assert done.status == 1 and f"{tmp_path / 'tokens'}:1: not NAME:HASH" in done.err
     finally:
         if holder:
             holder.end()
