@@ -14,6 +14,7 @@
 #include "client/wire/profile.h"
 #include "client/wire/servers.h"
 #include "client/wire/stats.h"
+#include "client/wire/words.h"
 #include "rpc/activity.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
@@ -180,6 +181,8 @@ static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, cons
 		ckc_trace_message(x->proc, args, head, (CUresult)head->err, began, x->bulk_size);
 	if (unlikely(head->err))
 		ckc_context_outcome(args->ctx, (CUresult)head->err);
+	if (unlikely(head->err == CUDA_ERROR_OUT_OF_MEMORY))
+		ckc_words_refused(c);
 	/* not in a fetch: a thread that faulted on a page may hold the stdout lock */
 	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
 		return fetch_output(c, (CUresult)head->err);

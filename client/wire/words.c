@@ -4,6 +4,7 @@
  * A server says that the session ends soon, and at the end why; and that it is suspended. The thread has a lane of its own,
  * because the program may make no call for hours. Programs that end soon do without the lane.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -58,6 +59,20 @@ static void *listen_for_words(void *client)
 		xdr_free((xdrproc_t)xdr_ck_words_res, &res);
 	}
 	return NULL;
+}
+
+void ckc_words_refused(struct ckc_client *c)
+{
+	static atomic_bool told;
+	ck_words_args args = {.milliseconds = 0};
+	ck_words_res res = {.last = 0};
+
+	if (!c->rules.words || atomic_load(&told) || !ckc_session_offers(c, CK_PROC_words))
+		return;
+	if (!ckc_call_aside(c, CK_PROC_words, &args, &res) && res.text.text_len > 0 &&
+	    !atomic_exchange(&told, true))
+		heed(c, &res);
+	xdr_free((xdrproc_t)xdr_ck_words_res, &res);
 }
 
 void ckc_words_listen(struct ckc_client *c)

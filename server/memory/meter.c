@@ -2,6 +2,7 @@
  * server/memory/meter.c - see meter.h.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "server/session/device_map.h"
 #include "server/session/driver.h"
 #include "server/session/locks.h"
+#include "server/session/words.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -141,17 +143,59 @@ void cks_meter_terms(struct cks_terms *out)
 	ck_unlock(&meter.lock);
 }
 
+/* As in "20G", "512M": in the largest unit that is exact. */
+static const char *print_bytes(uint64_t bytes, char out[32])
+{
+	static const char units[] = "TGMK";
+	int unit = 0, shift = 40;
+
+	for (; shift > 0 && (bytes == 0 || bytes & ((UINT64_C(1) << shift) - 1)); shift -= 10)
+		unit++;
+	snprintf(out, 32, "%llu%.1s", (unsigned long long)bytes >> shift, units + unit);
+	return out;
+}
+
+/* For the program's user: the policy leaves no room for @size bytes. */
+static void explain_policy(CUdevice device, size_t size)
+{
+	uint64_t most, left = cks_account_left(meter.account, &most);
+	bool all = most < CK_ACCOUNT_UNLIMITED && left < size;
+	char line[128], text[32];
+
+	if (!all)
+		most = cks_account_limit(meter.account, meter.total[device]);
+	snprintf(line, sizeof(line), "no more GPU memory: the policy gives your sessions %s %s",
+		 print_bytes(most, text), all ? "on all GPUs together" : "of each GPU");
+	cks_words_refuse(line);
+}
+
+/* The same of what the session itself has asked for. */
+static void explain_wish(void)
+{
+	char line[128], text[32];
+
+	snprintf(
+		line, sizeof(line),
+		"no more GPU memory: the session's limit is %s of each GPU (--mem, CRICKET_MEMORY)",
+		print_bytes(meter.wish, text));
+	cks_words_refuse(line);
+}
+
 /* Call with the lock held. */
 static bool charge(CUdevice device, size_t size)
 {
 	int index = index_of(device);
 	bool fits;
 
-	if (meter.wish && (size > meter.wish || meter.own[device] > meter.wish - size))
+	if (meter.wish && (size > meter.wish || meter.own[device] > meter.wish - size)) {
+		explain_wish();
 		return false;
+	}
 	fits = index < 0 ||
 	       cks_account_charge(meter.account, meter.seat, index, size,
 				  cks_account_limit(meter.account, meter.total[device]));
+	if (!fits)
+		explain_policy(device, size);
 	meter.own[device] += fits ? size : 0;
 	return fits;
 }
@@ -228,7 +272,16 @@ bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used)
 	return *limit < CK_ACCOUNT_UNLIMITED;
 }
 
-/* --- contexts. The first two with the lock held. */
+/* --- contexts. The first three with the lock held. */
+
+static void explain_contexts(void)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "no more contexts: the policy gives your sessions %llu",
+		 (unsigned long long)cks_account_context_limit(meter.account));
+	cks_words_refuse(line);
+}
 
 static bool begin_context(void)
 {
@@ -237,6 +290,8 @@ static bool begin_context(void)
 						     1, cks_account_context_limit(meter.account));
 
 	meter.contexts += fits;
+	if (!fits)
+		explain_contexts();
 	return fits;
 }
 

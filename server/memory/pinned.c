@@ -11,6 +11,7 @@
 #include <linux/falloc.h>
 #include <linux/magic.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@
 #include "server/memory/pinned.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
+#include "server/session/words.h"
 #include "util/log.h"
 #include "util/page.h"
 #include "util/range.h"
@@ -156,6 +158,18 @@ static CUresult enlist(uint64_t address, size_t size)
 	return err ? err : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+/* For the program's user. */
+static void refuse(const struct cks_pinned *p)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line),
+		 "no more pinned memory: the limit is %zu MiB (--pinned-memory, or the policy's "
+		 "host_memory)",
+		 p->most >> 20);
+	cks_words_refuse(line);
+}
+
 static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_map_args *a)
 {
 	struct piece *piece = malloc(sizeof(*piece));
@@ -168,6 +182,7 @@ static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_ma
 		ck_warn("a session tries to pin more than %zu bytes of host memory: refused "
 			"(--pinned-memory)",
 			p->most);
+		refuse(p);
 		goto free_piece;
 	}
 	if (ck_ranges_insert(p->pieces, a->address, a->address + a->size, piece) < 0)

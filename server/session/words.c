@@ -30,6 +30,7 @@ static struct {
 	unsigned int first, count;
 	bool last;    /* the newest line is the last one */
 	bool listens; /* the client has asked for lines */
+	char refusal[CK_WORDS_ROOM];
 } words = {.lock = CK_MUTEX(CK_RANK_WORDS), .changed = PTHREAD_COND_INITIALIZER};
 
 /* Call with the lock held. */
@@ -50,6 +51,13 @@ void cks_words_say(const char *line)
 	ck_lock(&words.lock);
 	if (!words.last)
 		add_line(line);
+	ck_unlock(&words.lock);
+}
+
+void cks_words_refuse(const char *line)
+{
+	ck_lock(&words.lock);
+	snprintf(words.refusal, sizeof(words.refusal), "%s", line);
 	ck_unlock(&words.lock);
 }
 
@@ -92,15 +100,20 @@ static bool is_said(void)
 	return words.count > 0;
 }
 
-/* Call with the lock held, while there is a line. */
-static CUresult take_line(ck_words_res *res)
+static CUresult put_text(ck_words_res *res, const char *line)
 {
-	const char *line = words.lines[words.first % CK_WORDS_LINES];
-
 	res->text.text_val = strdup(line);
 	if (!res->text.text_val)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	res->text.text_len = (u_int)strlen(line);
+	return CUDA_SUCCESS;
+}
+
+/* Call with the lock held, while there is a line. */
+static CUresult take_line(ck_words_res *res)
+{
+	if (put_text(res, words.lines[words.first % CK_WORDS_LINES]))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	words.first++;
 	words.count--;
 	res->last = words.last && words.count == 0;
@@ -108,17 +121,33 @@ static CUresult take_line(ck_words_res *res)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_words(struct cks_request *q, ck_words_args *a, ck_words_res *res)
+/* Call with the lock held. */
+static CUresult take_refusal(ck_words_res *res)
 {
-	CUresult err = CUDA_SUCCESS;
+	CUresult err = words.refusal[0] ? put_text(res, words.refusal) : CUDA_SUCCESS;
 
-	ck_lock(&words.lock);
-	if (!words.listens && q->session->listens)
-		q->session->listens();
+	words.refusal[0] = '\0';
+	return err;
+}
+
+/* Call with the lock held. */
+static CUresult wait_for_line(struct cks_session *s, uint64_t ms, ck_words_res *res)
+{
+	if (!words.listens && s->listens)
+		s->listens();
 	words.listens = true;
 	pthread_cond_broadcast(&words.changed);
-	if (wait_until(is_said, ck_min(a->milliseconds, q->session->wait_max_ms)))
-		err = take_line(res);
+	return wait_until(is_said, ck_min(ms, (uint64_t)s->wait_max_ms)) ? take_line(res)
+									 : CUDA_SUCCESS;
+}
+
+/* 0 milliseconds: why memory was refused; else the client listens. */
+CUresult ck_serve_words(struct cks_request *q, ck_words_args *a, ck_words_res *res)
+{
+	CUresult err;
+
+	ck_lock(&words.lock);
+	err = a->milliseconds ? wait_for_line(q->session, a->milliseconds, res) : take_refusal(res);
 	ck_unlock(&words.lock);
 	return err;
 }

@@ -9,6 +9,9 @@
 /* Say @line. If the client does not fetch its lines, the oldest are lost. */
 void cks_words_say(const char *line);
 
+/* Memory, or a context, was refused because of a limit, which @line names: for the client that asks why. */
+void cks_words_refuse(const char *line);
+
 /* Say that the session ends because of @line, and give the client time to print that and to leave: at most two seconds,
  * and less if it does not listen. */
 void cks_words_end(const char *line);

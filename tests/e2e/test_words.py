@@ -12,7 +12,7 @@ import pytest
 from conftest import DRIVER, SLOW, TRANSPORTS, Server, client_env, run, wait_until
 from test_arena import HEAD
 from test_control import Asker
-from test_policy import MIB, MORE  # pylint: disable=unused-import
+from test_policy import MIB, MORE, serve  # pylint: disable=unused-import
 from tls import Authority
 
 pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="needs a GPU of known size")
@@ -182,6 +182,45 @@ def test_a_program_that_does_not_read_does_not_hold_up_the_end(begin):
     os.kill(program.pid, signal.SIGCONT)
     assert "is lost" in program.stderr.readline()
     server.stop()
+
+
+# --- limits
+
+GREEDY = HEAD + MORE + """
+current()
+held, err = [], 0
+while not err and len(held) < 64:
+    p = ctypes.c_uint64()
+    err = cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(8 * MIB))
+    held.append(p)
+again = [cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(8 * MIB)) for _ in range(3)]
+say(err, *again)
+"""
+
+
+@pytest.mark.parametrize("way", TRANSPORTS)
+@pytest.mark.parametrize("policy, env, line", [
+    ("", {"CRICKET_MEMORY": "32M"}, r"the session's limit is 32M of each GPU \(--mem, CRICKET_MEMORY\)"),
+    ("", {"CRICKET_MEMORY": "32M", "CRICKET_ARENA": "0"}, r"the session's limit is 32M of each GPU \(--mem, CRICKET_MEMORY\)"),
+    ('memory = "32M";', {}, "the policy gives your sessions 32M of each GPU"),
+    ('memory_total = "32M";', {}, "the policy gives your sessions 32M on all GPUs together")])
+def test_which_limit_refused_memory(serve, way, policy, env, line):
+    """Once, however often it is reached, and before the call returns."""
+    result = run([sys.executable, "-c", GREEDY], client_env(serve(f"default: {{ {policy} }};").address(way), **env))
+    assert (result.status, result.out) == (0, "2 2 2 2\n")
+    assert re.fullmatch(rf"cricket: WARNING: the GPU server at \S+: no more GPU memory: {line}\n", result.err), result.err
+
+
+def test_which_limit_refused_a_context(serve):
+    code = HEAD + "cuda.cuInit(0); c = ctypes.c_void_p(); say([cuda.cuCtxCreate_v2(ctypes.byref(c), 0, 0) for _ in range(3)])"
+    result = run([sys.executable, "-c", code], client_env(serve("default: { contexts = 1; };").address("unix")))
+    assert result.out == "[0, 2, 2]\n"
+    assert len(result.lines_about("no more contexts: the policy gives your sessions 1")) == 1, result.err
+
+
+def test_a_gpu_that_is_full_is_no_limit(serve):
+    result = run([sys.executable, "-c", GREEDY], client_env(serve("default: { };").address("unix")))
+    assert (result.out, result.err) == ("2 2 2 2\n", "")
 
 
 # --- what the program is called, and variables
