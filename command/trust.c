@@ -14,7 +14,8 @@
 #include "util/address.h"
 #include "util/servers.h"
 
-bool ckx_confirm(const char *question)
+/* Ask a question on the terminal, until it is answered with yes or no. */
+static bool confirm(const char *question)
 {
 	char answer[16];
 
@@ -78,7 +79,7 @@ static int confirm_pin(struct ckx_server *server, const char *pin, const char *t
 		"Its administrator knows the pin: `cricket-rpc-server --setup` and the server's "
 		"log print it.\n",
 		text, pin);
-	if (!ckx_confirm("Trust this key")) {
+	if (!confirm("Trust this key")) {
 		ckx_error("%s: nothing is stored", text);
 		return -EKEYREJECTED;
 	}

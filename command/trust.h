@@ -16,7 +16,4 @@
  */
 int ckx_trust(struct ckx_server *server, const char *pins, const char *text, bool *changed);
 
-/* Ask a question on the terminal, until it is answered with yes or no. */
-bool ckx_confirm(const char *question);
-
 #endif
