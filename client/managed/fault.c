@@ -18,6 +18,7 @@
 
 #include "client/managed/fault.h"
 #include "client/managed/managed.h"
+#include "client/managed/rebind.h"
 #include "client/managed/window.h"
 #include "client/wire/hooks.h"
 #include "util/cancel.h"
@@ -256,6 +257,8 @@ int ckc_fault_start(void)
 		ret = start();
 		if (ret < 0)
 			ck_err("no handler for managed memory: %s", strerror(-ret));
+		else
+			ckc_rebind_begin();
 	}
 	ck_unlock_uncancelled(&start_lock, cancel);
 	return ret;
@@ -266,6 +269,7 @@ void ckc_fault_rearm(void)
 	struct sigaction now;
 	sigset_t was;
 
+	ckc_rebind();
 	if (!started || ckc_fault_system(SIGSEGV, NULL, &now) < 0 || now.sa_sigaction == handler)
 		return;
 	ckc_fault_system(SIGSEGV, ours(), NULL);

@@ -7,8 +7,9 @@
  * a handler for SIGSEGV or blocks it must not disable the client's: the program's own handler is
  * kept and called for its own faults.
  *
- * This works in programs that find these symbols before the C library's: if the client is preloaded
- * or linked. It does not work with sanitizers, which interpose the same functions.
+ * Programs that preload or link the client find these symbols before the C library's. For others,
+ * client/managed/rebind.c makes them find ours. It does not work with sanitizers, which interpose the
+ * same functions.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +18,7 @@
 
 #include "client/managed/fault.h"
 #include "client/managed/managed.h"
+#include "client/managed/rebind.h"
 #include "client/managed/window.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__FUZZER__)
@@ -125,5 +127,17 @@ CK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 	return NEXT(pthread_sigmask)(how, without_ours(how, set, &open), old);
 }
+
+/* --- all of them, for programs that do not find them */
+
+#define CALL(type, name, params, args, buffers) {#name, (void *)(name)},
+const struct ckc_interposed ckc_interposed[] = {
+#include "util/interposed.def"
+	{"pthread_sigmask", (void *)pthread_sigmask},
+	{"sigaction", (void *)sigaction},
+	{"signal", (void *)signal},
+	{"sigprocmask", (void *)sigprocmask},
+};
+const size_t ckc_interposed_count = CK_ARRAY_SIZE(ckc_interposed);
 
 #endif

@@ -7,6 +7,7 @@
 #include "client/objects/callback.h"
 #include "client/managed/fault.h"
 #include "client/managed/pages.h"
+#include "client/managed/rebind.h"
 #include "client/wire/hooks.h"
 
 /* --- work about to start */
@@ -93,6 +94,7 @@ static void work_done(void)
 {
 	struct ckc_pages *pages = ckc_pages_current();
 
+	ckc_rebind(); /* the next call may be one of a library that the program has just loaded */
 	if (likely(!atomic_load_explicit(&pages->doubtful, memory_order_relaxed)))
 		return;
 	ck_lock(&pages->lock);
