@@ -47,6 +47,9 @@ static CUresult nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_graph_nodes(ckc_current_id(), graph->object.id, roots, &ids, &found);
+	if (!err && out && *count == 0 &&
+	    found > 0) /* as the driver: an array of no entries is a mistake */
+		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err && out)
 		err = hand_out(graph, ids, found, out, *count);
 	if (!err)
@@ -100,6 +103,8 @@ static CUresult deliver(const struct edges *e, CUgraphNode *from, CUgraphNode *t
 	bool listed = from || to;
 	CUresult err = CUDA_SUCCESS;
 
+	if (listed && *count == 0 && e->found > 0)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (listed && !data && ckc_edges_hold_data(e->data, e->found))
 		return CUDA_ERROR_LOSSY_QUERY;
 	if (from)

@@ -12,7 +12,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +26,7 @@
 #include "client/wire/hooks.h"
 #include "util/cancel.h"
 #include "util/log.h"
+#include "util/mappings.h"
 #include "util/page.h"
 #include "util/until.h"
 
@@ -77,33 +77,11 @@ CK_ON_FAULT(may_retry);
 
 /* --- which memory */
 
-/* One line of /proc/self/maps. */
-struct mapping {
-	uint64_t lo, hi;
-	char rights[5];
-	char name[32];
-};
-
-static bool next_mapping(FILE *maps, struct mapping *m)
-{
-	char line[512];
-	int c = 0;
-
-	if (!fgets(line, sizeof(line), maps))
-		return false;
-	if (!strchr(line, '\n')) /* skip the rest of a long path */
-		while ((c = fgetc(maps)) != '\n' && c != EOF)
-			;
-	m->name[0] = '\0';
-	return sscanf(line, "%lx-%lx %4s %*s %*s %*s %31s", &m->lo, &m->hi, m->rights, m->name) >=
-	       3;
-}
-
 /*
  * Is it the program's own private memory, and not the current stack? Mappings of files are
  * accepted, as static data needs; devices and huge pages are not.
  */
-static bool is_private(const struct mapping *m)
+static bool is_private(const struct ck_own_mapping *m)
 {
 	uint64_t here = (uintptr_t)__builtin_frame_address(0);
 
@@ -113,29 +91,9 @@ static bool is_private(const struct mapping *m)
 }
 
 /* Is it still mapped from the file? A program may have unmapped it directly. */
-static bool is_of_file(const struct mapping *m)
+static bool is_of_file(const struct ck_own_mapping *m)
 {
 	return strcmp(m->rights, "rw-s") == 0 && strncmp(m->name, "/memfd:cricket", 14) == 0;
-}
-
-/* Do all mappings of @a satisfy @such? */
-static bool all_are(const struct ckc_adopted *a, bool (*such)(const struct mapping *m))
-{
-	uint64_t lo = (uintptr_t)a->at, hi = lo + a->size;
-	FILE *maps = fopen("/proc/self/maps", "re");
-	struct mapping m;
-	bool are = true;
-
-	if (!maps)
-		return false;
-	while (are && lo < hi && next_mapping(maps, &m)) {
-		if (m.hi <= lo)
-			continue;
-		are = m.lo <= lo && such(&m);
-		lo = m.hi;
-	}
-	fclose(maps);
-	return are && lo >= hi;
 }
 
 /* --- exchange; call with the lock held */
@@ -251,7 +209,7 @@ static void in_child(void)
 	struct ckc_adoptions *all = adoptions();
 
 	for (const struct ckc_adopted *a = all->list; a; a = a->next) {
-		if (!all_are(a, is_of_file))
+		if (!ck_mappings_all((uintptr_t)a->at, a->size, is_of_file))
 			continue;
 		if (a->size <= COPIED_AT_FORK) {
 			leave_shared(a, a->at, a->size, true);
@@ -297,7 +255,7 @@ static void end(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
 		const struct ckc_adopted *a)
 {
 	ck_wire_pinned_unmap(ctx, address);
-	if (all_are(a, is_of_file) && make_private(all, a))
+	if (ck_mappings_all((uintptr_t)a->at, a->size, is_of_file) && make_private(all, a))
 		ckc_pinned_unreserve(a->offset, a->size);
 }
 
@@ -340,7 +298,7 @@ CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*a = (struct ckc_adopted){.at = (char *)lo, .size = hi - lo};
 	cancel = ck_lock_uncancelled(&all->lock);
-	if (all_are(a, is_private) && prepare())
+	if (ck_mappings_all((uintptr_t)a->at, a->size, is_private) && prepare())
 		err = adopt(all, ctx, address, size, a);
 	ck_unlock_uncancelled(&all->lock, cancel);
 	if (err) {

@@ -249,6 +249,21 @@ void ckc_allocation_copied(uint64_t address)
 	set_flag(false, address, offsetof(struct ckc_allocation, copied));
 }
 
+bool ckc_allocation_memops(uint64_t address, bool on)
+{
+	struct ckc_allocations *all = allocations();
+	struct ckc_allocation *a;
+
+	ck_lock(&all->lock);
+	a = find(all->device_set, address);
+	if (!a)
+		a = find(all->host_set, address);
+	if (a)
+		a->memops = on ? 2 : 1;
+	ck_unlock(&all->lock);
+	return a != NULL;
+}
+
 void ckc_allocation_left(uint64_t base)
 {
 	set_flag(true, base, offsetof(struct ckc_allocation, left));

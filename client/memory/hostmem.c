@@ -27,6 +27,7 @@
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
 #include "client/managed/window.h"
+#include "util/mappings.h"
 #include "util/cancel.h"
 #include "util/page.h"
 
@@ -228,8 +229,9 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 	return err;
 }
 
-/* Are all pages of the range mapped? Checks without touching them. */
-static bool is_mapped(const void *p, size_t size)
+/* Are all pages of the range mapped, and may devices write them, or read them if @read_only? Checks without touching
+ * them; of the rights nothing is known without /proc. */
+static bool is_pinnable(const void *p, size_t size, bool read_only)
 {
 	uintptr_t page = ck_page();
 	uintptr_t first = (uintptr_t)p & ~(page - 1), end;
@@ -240,12 +242,16 @@ static bool is_mapped(const void *p, size_t size)
 	cancel = ck_cancel_disable();
 	ret = msync((void *)first, end - first, MS_ASYNC);
 	ck_cancel_restore(cancel);
-	return ret == 0;
+	return ret == 0 &&
+	       (ck_mappings_all(first, end - first,
+				read_only ? ck_mapping_readable : ck_mapping_writable) ||
+		access("/proc/self/maps", R_OK) < 0);
 }
 
 CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 {
 	static bool told;
+	struct ckc_allocation a;
 	struct ckc_context *context;
 	CUresult err = ckc_context_usable(&context);
 
@@ -257,12 +263,11 @@ CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int F
 		return CUDA_ERROR_INVALID_VALUE;
 	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		return ckc_refused("cuMemHostRegister of I/O memory", &told);
-	if (Flags & CU_MEMHOSTREGISTER_READ_ONLY &&
-	    !ckc_gpu_attribute(context->device,
-			       CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!is_mapped(p, bytesize))
-		return CUDA_ERROR_INVALID_VALUE;
+	/* the pages of registered memory may be protected here, for the client to notice accesses */
+	if (!is_pinnable(p, bytesize, Flags & CU_MEMHOSTREGISTER_READ_ONLY))
+		return host_find(p, &a) && a.kind == CK_MEMORY_HOST_REGISTERED
+			       ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+			       : CUDA_ERROR_INVALID_VALUE;
 	err = ckc_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_REGISTERED, context, Flags,
 				 false);
 	if (!err && ckc_adopt(context->object.id, (uintptr_t)p, bytesize) == CUDA_SUCCESS)
@@ -302,7 +307,8 @@ CK_EXPORT CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 		return err;
 	if (!pFlags || !host_find(p, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	*pFlags = a.flags;
+	*pFlags = a.flags |
+		  CU_MEMHOSTALLOC_DEVICEMAP; /* with unified addressing, all of it is mapped */
 	return CUDA_SUCCESS;
 }
 

@@ -90,7 +90,7 @@ static struct answer ability(CUpointer_attribute attribute, uint64_t p,
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		return number(1);
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		return number(ckc_kind_on_device(a->kind));
+		return number(a->memops ? a->memops - 1 : ckc_kind_on_device(a->kind));
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		return number(is_reached(p, a) && !(a->mapped && !a->access) ? READ_WRITE : 0);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
@@ -207,12 +207,12 @@ CK_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute 
 					 CUdeviceptr ptr)
 {
 	CUresult err = ckc_process_check();
-	struct ckc_allocation a;
+	unsigned int on;
 
 	if (err)
 		return err;
-	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-	    !ckc_allocation_find(ptr, &a))
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
+	memcpy(&on, value, sizeof(on));
+	return ckc_allocation_memops(ptr, on != 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

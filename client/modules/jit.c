@@ -8,6 +8,7 @@
 #include "client/wire/client.h"
 #include "client/modules/jit.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
@@ -23,6 +24,16 @@ static void find_log(const struct ckc_jit *jit, CUjit_option buffer, CUjit_optio
 	}
 	if (log->size)
 		log->room = (size_t)(uintptr_t)*log->size & 0xffffffffu;
+}
+
+/* CU_JIT_WALL_TIME: milliseconds as a float, in the option's own slot. */
+static void write_time(const struct ckc_jit *jit, uint64_t began_ns)
+{
+	float ms = (float)(ck_now_ns() - began_ns) / 1e6f;
+
+	for (unsigned int i = 0; jit && jit->options && jit->values && i < jit->count; i++)
+		if (jit->options[i] == CU_JIT_WALL_TIME)
+			memcpy(&jit->values[i], &ms, sizeof(ms));
 }
 
 void ckc_jit_logs(const struct ckc_jit *jit, struct ckc_jit_log *info, struct ckc_jit_log *error)
@@ -96,12 +107,14 @@ CUresult ckc_jit_build(const struct ckc_jit *jit, uint64_t ctx, uint64_t id, boo
 		.options = CK_LIST(options, ckc_jit_pack(jit, false, options) * sizeof(options[0])),
 	};
 	ck_module_build_res r;
+	uint64_t began = ck_now_ns();
 	const char *error;
 	size_t error_size;
 	CUresult err;
 
 	memcpy(a.hash, hash, sizeof(a.hash));
 	err = ck_wire_module_build(&a, &r);
+	write_time(jit, began);
 	error = r.error_log.error_log_val;
 	error_size = r.error_log.error_log_len;
 	ckc_jit_logs(jit, &info_log, &error_log);
@@ -120,6 +133,7 @@ void ckc_jit_no_log(const struct ckc_jit *jit)
 {
 	struct ckc_jit_log info, error;
 
+	write_time(jit, ck_now_ns());
 	ckc_jit_logs(jit, &info, &error);
 	ckc_jit_log(&info, "", 0);
 	ckc_jit_log(&error, "", 0);

@@ -58,6 +58,19 @@ CUresult ckc_launch_params(const struct ck_function *f, void **params, void **ex
 	return params ? pack_params(f->kernel, params, room) : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Does CUDA 13.0 take the attribute at a launch? Others are for streams and nodes, or unknown. */
+static bool is_for_launches(CUlaunchAttributeID id)
+{
+	switch (id) {
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+		return false;
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+		return true;
+	default:
+		return id <= CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+	}
+}
+
 /* Copy the attributes, with ids for event handles, and drop those that request nothing. */
 CUresult ckc_launch_attributes(const struct ck_launch *l, CUlaunchAttribute *out, unsigned int *n)
 {
@@ -71,6 +84,8 @@ CUresult ckc_launch_attributes(const struct ck_launch *l, CUlaunchAttribute *out
 		*a = l->attributes[i];
 		if (a->id == CU_LAUNCH_ATTRIBUTE_IGNORE)
 			continue;
+		if (!is_for_launches(a->id))
+			return CUDA_ERROR_INVALID_VALUE;
 		if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
 		    a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
 			if (ckc_event_id(a->value.programmaticEvent.event, &id))

@@ -272,6 +272,7 @@ struct ckc_allocation {
 	bool graph;		   /* made by each launch of a graph */
 	bool shared;		   /* pinned: the worker has it too (client/memory/pinned.h) */
 	bool copied;		   /* pinned: a copy has named it (hostmem.c) */
+	signed char memops;	   /* SYNC_MEMOPS as set by the program, +1; 0: not set */
 	uint64_t pool;		   /* arena, pooled: id of the pool; 0: the device's default */
 	uint64_t access;	   /* mapped: a bit per device that may use it */
 	unsigned int handle_types; /* mapped, pooled: allowed export types */
@@ -289,6 +290,8 @@ void ckc_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t
 void ckc_allocation_share(uint64_t base);
 /* A copy has named the pinned memory that contains @address. */
 void ckc_allocation_copied(uint64_t address);
+/* The program sets SYNC_MEMOPS of the memory that contains @address; false: it is not known. */
+bool ckc_allocation_memops(uint64_t address, bool on);
 /* The server keeps a handle of the device memory that begins at @base. */
 void ckc_allocation_left(uint64_t base);
 /* Forget the mappings in [base, base+size). */

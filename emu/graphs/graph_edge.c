@@ -242,6 +242,8 @@ static CUresult out_end(struct out *out, size_t *count)
 		*count = out->count;
 		return CUDA_SUCCESS;
 	}
+	if (out->room == 0 && out->count > 0)
+		return CUDA_ERROR_INVALID_VALUE;
 	memset(out->first + given, 0, (out->room - given) * sizeof(*out->first));
 	if (out->second)
 		memset(out->second + given, 0, (out->room - given) * sizeof(*out->second));

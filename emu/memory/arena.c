@@ -304,6 +304,18 @@ void ck_emu_arena_note_shared(uint64_t lo)
 	pthread_rwlock_unlock(&ranges_lock);
 }
 
+bool ck_emu_arena_set_memops(uint64_t address, bool on)
+{
+	struct ck_emu_memory *memory;
+
+	pthread_rwlock_wrlock(&ranges_lock);
+	memory = (struct ck_emu_memory *)(uintptr_t)find(address);
+	if (memory)
+		memory->memops = on ? 2 : 1;
+	pthread_rwlock_unlock(&ranges_lock);
+	return memory != NULL;
+}
+
 static bool is_hosts(enum ck_emu_memory_kind kind)
 {
 	return kind == CK_EMU_MEMORY_HOST || kind == CK_EMU_MEMORY_REGISTERED ||

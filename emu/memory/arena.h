@@ -32,6 +32,7 @@ struct ck_emu_memory {
 	unsigned int readers, writers;	/* of a mapping, of a pool's memory: masks of devices */
 	bool retired;			/* a stream will free it: the host no longer names it */
 	bool shared;			/* a handle for other processes was made of it */
+	signed char memops;		/* SYNC_MEMOPS as set by the program, +1; 0: not set */
 	uint64_t id;
 };
 
@@ -60,6 +61,8 @@ int ck_emu_arena_file(int device);
 uint64_t ck_emu_arena_offset(int device, uint64_t address);
 /* A handle of the range that starts at @lo has been made for other processes. */
 void ck_emu_arena_note_shared(uint64_t lo);
+/* The program sets SYNC_MEMOPS of the memory that contains @address; false: it is not known. */
+bool ck_emu_arena_set_memops(uint64_t address, bool on);
 /*
  * Call @visit with each range of device memory, in the order of addresses, and with the place in the
  * device's file where it lies (*@file -1: in none), until it returns an error.

@@ -8,6 +8,7 @@
 
 #include "emu/memory/arena.h"
 #include "emu/graphs/graph.h"
+#include "util/mappings.h"
 #include "util/page.h"
 
 #define PAGE ck_page()
@@ -28,8 +29,11 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 		result = ck_emu_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pp || !bytesize || Flags & ~(unsigned int)ALLOC_FLAGS)
+	if (!pp || Flags & ~(unsigned int)ALLOC_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
+	*pp = NULL;
+	if (!bytesize)
+		return CUDA_SUCCESS;
 	if (ck_add_overflow(bytesize, PAGE - 1, &size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size &= ~(PAGE - 1);
@@ -84,29 +88,25 @@ CUresult cuMemFreeHost(void *p)
 	return result;
 }
 
-/* True when all of the pages are mapped: a device that follows a bad address ends the process. */
-static bool is_mapped(uint64_t lo, size_t size)
+/* The range of host memory around a pointer. */
+static bool host_find(const void *p, struct ck_emu_memory *memory)
 {
-	unsigned char resident[256];
-	uint64_t first = lo & ~(PAGE - 1), end;
+	return ck_emu_arena_find((uint64_t)p, memory) &&
+	       (memory->kind == CK_EMU_MEMORY_HOST || memory->kind == CK_EMU_MEMORY_REGISTERED);
+}
 
-	if (ck_add_overflow(lo, size, &end) || end > UINT64_MAX - PAGE)
-		return false;
-	end = CK_ALIGN_UP(end, PAGE);
-	while (first < end) {
-		size_t step = ck_min((size_t)(end - first), sizeof(resident) * PAGE);
-
-		if (mincore((void *)first, step, resident) < 0)
-			return false;
-		first += step;
-	}
-	return true;
+/* True when all of the pages are mapped with the rights that devices need: one that follows a bad address ends the
+ * process. */
+static bool is_pinnable(uint64_t lo, size_t size, bool read_only)
+{
+	return ck_mappings_all(lo, size, read_only ? ck_mapping_readable : ck_mapping_writable);
 }
 
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
+	struct ck_emu_memory memory;
 	int ret;
 
 	if (result == CUDA_SUCCESS)
@@ -117,7 +117,9 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!is_mapped((uint64_t)p, bytesize))
+	if (!is_pinnable((uint64_t)p, bytesize, Flags & CU_MEMHOSTREGISTER_READ_ONLY))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (host_find(p, &memory) && memory.kind == CK_EMU_MEMORY_HOST)
 		return CUDA_ERROR_INVALID_VALUE;
 	ret = ck_emu_arena_add_host(context, (uint64_t)p, bytesize, CK_EMU_MEMORY_REGISTERED,
 				    Flags);
@@ -138,17 +140,11 @@ CUresult cuMemHostUnregister(void *p)
 		return result;
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_emu_arena_find((uint64_t)p, &memory) || memory.kind != CK_EMU_MEMORY_REGISTERED ||
-	    memory.lo != (uint64_t)p)
+	if (!ck_emu_arena_find((uint64_t)p, &memory))
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	if (memory.kind != CK_EMU_MEMORY_REGISTERED || memory.lo != (uint64_t)p)
+		return CUDA_ERROR_INVALID_VALUE;
 	return host_remove(context, p, CK_EMU_MEMORY_REGISTERED, &memory);
-}
-
-/* The range of host memory around a pointer. */
-static bool host_find(const void *p, struct ck_emu_memory *memory)
-{
-	return ck_emu_arena_find((uint64_t)p, memory) &&
-	       (memory->kind == CK_EMU_MEMORY_HOST || memory->kind == CK_EMU_MEMORY_REGISTERED);
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
@@ -173,7 +169,7 @@ CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pFlags || !host_find(p, &memory) || memory.kind != CK_EMU_MEMORY_HOST)
+	if (!pFlags || !host_find(p, &memory))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* with unified addressing all host memory is mapped */
 	*pFlags = memory.flags | CU_MEMHOSTALLOC_DEVICEMAP;

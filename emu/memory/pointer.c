@@ -87,6 +87,8 @@ static bool narrow(const struct ck_emu_memory *memory, CUpointer_attribute attri
 		*value = memory && memory->kind == CK_EMU_MEMORY_DEVICE;
 		return true;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*value = memory && memory->memops ? memory->memops - 1 : memory && !is_host(memory);
+		return true;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		*value = 0;
@@ -152,13 +154,13 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute 
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_memory memory;
+	unsigned int on;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* SYNC_MEMOPS is the only one that can be set; copies here are ordered as it asks */
-	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-	    !ck_emu_arena_find(ptr, &memory))
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
+	memcpy(&on, value, sizeof(on));
+	return ck_emu_arena_set_memops(ptr, on != 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

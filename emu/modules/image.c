@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "elf/fatbin.h"
+#include "elf/ptxhead.h"
 #include "emu/emu.h"
 #include "emu/modules/function.h"
 #include "emu/objects/activity.h"
 #include "util/log.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("emu");
 
@@ -173,6 +175,45 @@ void ck_emu_image_close(struct ck_emu_image *image)
 	free(image->owned);
 }
 
+/* Targets of PTX 9.0 (PTX ISA, "Target Architectures" and release history). */
+static bool is_target(unsigned int sm)
+{
+	static const unsigned int known[] = {10, 11, 12, 13, 20,  30,  32,  35,	 37,  50,
+					     52, 53, 60, 61, 62,  70,  72,  75,	 80,  86,
+					     87, 88, 89, 90, 100, 101, 103, 110, 120, 121};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(known); i++)
+		if (known[i] == sm)
+			return true;
+	return false;
+}
+
+/* Does the driver of this version know the language and the target? PTX 9.x came with CUDA 13.x. */
+static CUresult check_head(const char *text, const struct ck_emu_jit *jit)
+{
+	const unsigned int major = CK_EMU_VERSION / 1000 - 4, minor = CK_EMU_VERSION % 1000 / 10;
+	CUresult result = CUDA_SUCCESS;
+	struct ck_ptx_head head;
+	char why[80];
+
+	if (ck_ptx_head(text, strlen(text), &head) < 0)
+		return CUDA_SUCCESS; /* the parser says what is wrong */
+	if (head.version_major > major ||
+	    (head.version_major == major && head.version_minor > minor)) {
+		snprintf(why, sizeof(why), "PTX of version %u.%u: this driver has %u.%u",
+			 head.version_major, head.version_minor, major, minor);
+		result = CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	} else if (!is_target(head.sm)) {
+		snprintf(why, sizeof(why), "PTX for the target sm_%u, which is unknown", head.sm);
+		result = CUDA_ERROR_INVALID_PTX;
+	}
+	if (result != CUDA_SUCCESS) {
+		jit_write(jit, 1, why);
+		ck_err("load a module: %s", why);
+	}
+	return result;
+}
+
 CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 			    struct ck_ptx_module **ptx)
 {
@@ -180,8 +221,12 @@ CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 	bool recorded = ck_emu_activity_on();
 	uint32_t number = recorded ? ck_emu_activity_number() : 0;
 	uint64_t start = recorded ? ck_emu_activity_clock() : 0;
-	int ret = ck_ptx_parse(text, strlen(text), log, sizeof(log), ptx);
+	CUresult result = check_head(text, jit);
+	int ret;
 
+	if (result != CUDA_SUCCESS)
+		return result;
+	ret = ck_ptx_parse(text, strlen(text), log, sizeof(log), ptx);
 	if (recorded)
 		ck_emu_activity_add_compiler(number, start);
 	jit_write(jit, 1, log);

@@ -224,15 +224,21 @@ static CUresult attribute_apply(const CUlaunchAttribute *attribute, struct ck_pt
 	/* both may be recorded later than asked for, and the end of the kernel is later */
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
 		*done = value->programmaticEvent.event;
-		return CUDA_SUCCESS;
+		return *done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
 		*done = value->launchCompletionEvent.event;
-		return CUDA_SUCCESS;
+		return *done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
 		return value->deviceUpdatableKernelNode.deviceUpdatable ? CUDA_ERROR_NOT_SUPPORTED
 									: CUDA_SUCCESS;
-	default:
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: /* for streams */
+		return CUDA_ERROR_INVALID_VALUE;
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
+	default:
+		return attribute->id <= CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_VALUE;
 	}
 }
 

@@ -25,7 +25,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&device->primary_lock);
-	if (device->primary_count == 0 && ck_emu_context_revive(device->primary) < 0) {
+	if ((device->primary_count == 0 || !atomic_load(&device->primary->live)) &&
+	    ck_emu_context_revive(device->primary) < 0) {
 		atomic_store(&device->primary->live, false);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
@@ -75,8 +76,8 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 		return result;
 	ck_local_forget((CUcontext)device->primary);
 	ck_lock(&device->primary_lock);
-	device->primary_count = 0;
-	ck_emu_context_clear(device->primary);
+	ck_emu_context_clear(
+		device->primary); /* as the driver: those that retained it must still release it */
 	ck_unlock(&device->primary_lock);
 	return CUDA_SUCCESS;
 }
