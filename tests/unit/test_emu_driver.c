@@ -220,6 +220,7 @@ static void a_primary_context_keeps_its_handle_and_loses_its_memory(void **state
 	assert_ptr_equal(first, second);
 	assert_int_equal(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
 	ok(cuDevicePrimaryCtxReset_v2(0));
+	ok(cuDevicePrimaryCtxRelease_v2(0)); /* a reset releases nothing */
 	assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_ERROR_INVALID_CONTEXT);
 	ok(cuCtxSetCurrent(NULL));
 }
