@@ -136,10 +136,10 @@ static bool check_list(struct check *c)
 	static struct ck_server_list list;
 	struct check each = *c; /* which reports to the same */
 	struct ckx_server one = *c->server;
-	const char *why;
+	char why[CK_ADDRESS_WHY];
 	bool all = true;
 
-	if (ck_servers_parse(one.address, &list, &why) < 0)
+	if (ck_servers_parse(one.address, &list, why) < 0)
 		return fail(c, "list", 0, why), false;
 	each.server = &one;
 	each.name = one.address;

@@ -22,9 +22,8 @@
 static void print_part(FILE *out, const struct ckx_fleet *f, const struct ckx_part *p)
 {
 	const char *address = f->list[p->candidate]->server.address;
-	bool path = strncmp(address, "unix:", 5) == 0 || strncmp(address, "shm:", 4) == 0;
 
-	fprintf(out, "%s%s", address, path ? "//" : "/");
+	fprintf(out, "%s%s", address, ck_address_path(address) ? "//" : "/");
 	for (unsigned int i = 0; i < p->count; i++)
 		fprintf(out, "%s%u", i ? "," : "", p->devices[i]);
 }

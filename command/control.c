@@ -10,88 +10,119 @@
 
 #include "command/command.h"
 #include "command/control.h"
+#include "command/local.h"
 #include "command/server.h"
 #include "command/wait.h"
-#include "rpc/chan.h"
 #include "util/fd.h"
-#include "util/unixsock.h"
+#include "util/places.h"
 #include "util/util.h"
 
-#define SUFFIX ".status"
-
-static bool names_this_host(const char *address)
+/* The address of the one server that @server stands for. -errno: @why says why not. */
+static int one_address(const struct ckx_server *server, struct ck_address *address,
+		       char why[CK_PLACES_WHY])
 {
-	static const char *const names[] = {"local", "localhost", "127.0.0.1", "[::1]"};
+	struct ck_server_list *list = malloc(sizeof(*list));
+	struct ck_places *places = malloc(sizeof(*places));
+	int ret = list && places ? ck_servers_parse(server->address, list, why) : -ENOMEM;
 
-	if (strncmp(address, "tcp://", 6) == 0)
-		address += 6;
-	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
-		size_t n = strlen(names[i]);
-
-		if (strncmp(address, names[i], n) == 0 && (!address[n] || address[n] == ':'))
-			return true;
+	if (ret == 0)
+		ret = ck_places_find(list->entries[0].address, places, why);
+	if (ret == 0 && (list->count > 1 || places->count > 1)) {
+		snprintf(why, CK_PLACES_WHY, "several servers: name one of them");
+		ret = -E2BIG;
 	}
-	return !address[0];
+	if (ret == 0)
+		ret = ck_address_parse(places->list[0].address, address, why);
+	free(places);
+	free(list);
+	return ret;
 }
 
-static int dial(const char *socket)
+static int find_local(const struct ck_address *address, struct ckx_local *local)
 {
-	char path[CK_UNIX_PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s" SUFFIX, socket);
-
-	return n < (int)sizeof(path) ? ck_unix_dial(path, SOCK_STREAM) : -ENAMETOOLONG;
+	if (address->kind == CK_ADDRESS_USUAL || address->kind == CK_ADDRESS_LOCAL)
+		return ckx_local_usual(local);
+	if (address->kind == CK_ADDRESS_TCP)
+		return ckx_local_listening(address, local);
+	return address->kind == CK_ADDRESS_SSH ? -EREMOTE : ckx_local_dial(address->path, local);
 }
 
-/* At the first of the usual places where a server answers. */
-static int dial_usual(void)
+/* Print why there is no connection, and the servers of this host if the one that is meant may be among them. */
+static void say_why(const struct ckx_server *server, const struct ck_address *address, int error)
 {
-	const char *path;
-	int fd = -ENOENT, ret;
+	static const struct {
+		int error;
+		const char *text;
+		bool elsewhere;
+	} reasons[] = {
+		{-EREMOTE,
+		 "the state of a server is available on its own machine only: run this there, as "
+		 "in ssh HOST cricket status",
+		 true},
+		{-EAGAIN, "no name server answers, which would know this name", true},
+		{-EADDRNOTAVAIL, "nothing listens at this port of this host", false},
+		{-ESRCH, "no server with a status socket says that it listens there", false},
+		{-ENOTUNIQ, "more than one server says that it listens there", false},
+	};
+	char text[2 * CKX_TEXT + 8];
+	size_t i = 0;
 
-	for (unsigned int i = 0; fd < 0 && (path = ck_chan_default_unix(i)) != NULL; i++) {
-		ret = dial(path);
-		if (ret >= 0 || fd == -ENOENT)
-			fd = ret;
+	if (error == -ENXIO) {
+		ckx_server_unknown(server, address->host);
+		return;
 	}
-	return fd;
+	ckx_server_text(server, text);
+	while (i < CK_ARRAY_SIZE(reasons) && reasons[i].error != error)
+		i++;
+	if (i < CK_ARRAY_SIZE(reasons))
+		ckx_error("%s: %s", text, reasons[i].text);
+	else
+		ckx_error("no server answers at the status socket of %s: %s", text,
+			  strerror(-error));
+	if (i == CK_ARRAY_SIZE(reasons) || !reasons[i].elsewhere)
+		ckx_local_print();
 }
 
-static int open_named(const char *named, bool says)
+static int open_named(const char *named, bool says, struct ckx_local *local)
 {
 	struct ckx_server server;
-	char file[CKX_TEXT], text[2 * CKX_TEXT + 8];
-	int fd = ckx_server_name(named, &server, file);
+	struct ck_address address;
+	char file[CKX_TEXT], why[CK_PLACES_WHY] = "out of memory";
+	int ret = ckx_server_name(named, &server, file);
 
-	if (fd < 0)
-		return fd;
-	ckx_server_text(&server, text);
-	if (strncmp(server.address, "unix:", 5) == 0) {
-		fd = dial(server.address + 5);
-	} else if (strncmp(server.address, "shm:", 4) == 0) {
-		fd = dial(server.address + 4);
-	} else if (names_this_host(server.address)) {
-		fd = dial_usual();
-	} else if (!says) {
-		return -EREMOTE;
-	} else {
-		ckx_error("%s: the state of a server is available on its own machine only: run "
-			  "this there, as in ssh HOST cricket status",
-			  text);
-		return -EREMOTE;
+	if (ret < 0)
+		return ret;
+	ret = one_address(&server, &address, why);
+	if (ret < 0) {
+		if (says)
+			ckx_error("%s: %s", server.address, why);
+		return ret;
 	}
-	if (fd < 0 && says)
-		ckx_error("no server on this host answers at %s: %s", text, strerror(-fd));
-	return fd;
+	ret = find_local(&address, local);
+	if (ret < 0 && says)
+		say_why(&server, &address, ret);
+	return ret;
+}
+
+int ckx_control_find(const char *named, struct ckx_local *local)
+{
+	return open_named(named, true, local);
 }
 
 int ckx_control_open(const char *named)
 {
-	return open_named(named, true);
+	struct ckx_local local;
+	int ret = open_named(named, true, &local);
+
+	return ret < 0 ? ret : local.fd;
 }
 
 int ckx_control_reopen(const char *named)
 {
-	return open_named(named, false);
+	struct ckx_local local;
+	int ret = open_named(named, false, &local);
+
+	return ret < 0 ? ret : local.fd;
 }
 
 /* Take the end of a reply's line: else the next reply seems to begin with it. */

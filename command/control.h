@@ -6,9 +6,14 @@
 
 #include <jansson.h>
 
-/* Connect to the socket of the server that the option @server, or else the usual order, names. The
+struct ckx_local;
+
+/* Connect to the socket of the server that the option @server, or else the usual order, names: to no other one. The
  * descriptor, or -errno, printed: -EREMOTE if it is not on this host. */
 int ckx_control_open(const char *server);
+
+/* The same, with the place of the socket. 0 or -errno, printed. */
+int ckx_control_find(const char *server, struct ckx_local *local);
 
 /* The same, printing nothing about the server. */
 int ckx_control_reopen(const char *server);

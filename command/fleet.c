@@ -11,7 +11,7 @@
 
 bool ckx_fleet_is(const char *address)
 {
-	return strchr(address, ',') || ck_places_several(address);
+	return strchr(address, ',') || ck_address_has(address, CK_ADDRESS_SEVERAL);
 }
 
 /* Those with one token and one trust can be in one program. */
@@ -89,7 +89,7 @@ static int add_entry(struct ckx_fleet *f, const struct ckx_server *whole,
 
 	if (ret < 0)
 		ckx_error("%s: %s", entry->address, why);
-	if (ret == 0 && strncmp(entry->address, "srv:", 4) == 0)
+	if (ret == 0 && ck_address_kind_of(entry->address) == CK_ADDRESS_SRV)
 		qsort(places->list, places->count, sizeof(places->list[0]), by_priority);
 	for (unsigned int i = 0; ret == 0 && i < places->count; i++) {
 		ret = own_keys(whole, places->list[i].address, &one);
@@ -104,8 +104,8 @@ static int add_entry(struct ckx_fleet *f, const struct ckx_server *whole,
 int ckx_fleet_find(const struct ckx_server *server, struct ckx_fleet *f)
 {
 	struct ck_server_list *list = malloc(sizeof(*list));
-	const char *why = "out of memory";
-	int ret = list ? ck_servers_parse(server->address, list, &why) : -ENOMEM;
+	char why[CK_ADDRESS_WHY] = "out of memory";
+	int ret = list ? ck_servers_parse(server->address, list, why) : -ENOMEM;
 
 	if (ret < 0)
 		ckx_error("%s: %s", server->address, why);

@@ -96,12 +96,12 @@ static int check_token(const struct login *l)
 {
 	static struct ck_server_list list;
 	struct ckx_server one = l->server;
-	const char *why;
+	char why[CK_ADDRESS_WHY];
 	int ret = 0;
 
 	if (!ck_servers_is_list(one.address))
 		return check_one(&one, l->text);
-	if (ck_servers_parse(one.address, &list, &why) < 0)
+	if (ck_servers_parse(one.address, &list, why) < 0)
 		return ckx_error("%s: %s", l->text, why), -EINVAL;
 	for (unsigned int i = 0; ret == 0 && i < list.count; i++) {
 		snprintf(one.address, sizeof(one.address), "%s", list.entries[i].address);

@@ -15,8 +15,8 @@
 
 #include "command/command.h"
 #include "command/control.h"
+#include "command/local.h"
 #include "command/place.h"
-#include "command/server.h"
 #include "command/wait.h"
 
 #define PROGRAM "cricket-rpc-server"
@@ -34,16 +34,6 @@ static void find_program(char path[CKX_PATH])
 		strcpy(slash + 1, PROGRAM);
 	if (!slash || access(path, X_OK) < 0)
 		strcpy(path, PROGRAM);
-}
-
-/* Its control socket lies beside that of the server. */
-static size_t put_socket(const struct ckx_server *server, const char **words)
-{
-	if (strncmp(server->address, "unix:", 5) != 0 && strncmp(server->address, "shm:", 4) != 0)
-		return 0;
-	words[0] = "--unix";
-	words[1] = strchr(server->address, ':') + 1;
-	return 2;
 }
 
 /* Start @words, with a pipe at its standard output: the process, or -errno. */
@@ -91,18 +81,23 @@ static int finish(pid_t pid, int out, const char *what)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? CKX_OK : CKX_FAILED;
 }
 
-/* What a terminal shows; also whether the server is there. -errno, printed. */
-static int describe(const char *server, const char *session, char what[CKX_WAIT_TEXT])
+/* What a terminal shows; and the path of the control socket, which lies beside the one of status. -errno, printed. */
+static int describe(const char *server, const char *session, char what[CKX_WAIT_TEXT],
+		    char control[CK_UNIX_PATH_MAX + 8])
 {
-	int fd = ckx_control_open(server);
+	struct ckx_local local;
+	int ret = ckx_control_find(server, &local);
 	json_t *status;
 
-	if (fd < 0)
-		return fd;
-	status = ckx_control_try(fd, json_pack("{s:s}", "command", "status"));
+	if (ret < 0)
+		return ret;
+	snprintf(control, CK_UNIX_PATH_MAX + 8, "%s.ctl", local.stem);
+	if (access(control, F_OK) < 0) /* --ctl-socket without this suffix */
+		strcpy(control, local.stem);
+	status = ckx_control_try(local.fd, json_pack("{s:s}", "command", "status"));
 	ckx_wait_text("move", session, status, what);
 	json_decref(status);
-	close(fd);
+	close(local.fd);
 	return 0;
 }
 
@@ -110,9 +105,8 @@ int ckx_move(const struct ckx_command *self, int argc, char **argv)
 {
 	static const struct option options[] = {{"server", required_argument, NULL, 's'},
 						{NULL, 0, NULL, 0}};
-	char program[CKX_PATH], file[CKX_TEXT], what[CKX_WAIT_TEXT];
+	char program[CKX_PATH], what[CKX_WAIT_TEXT], control[CK_UNIX_PATH_MAX + 8];
 	const char *named = NULL, *words[WORDS] = {program};
-	struct ckx_server server;
 	int option, out, count;
 	size_t n = 1;
 	pid_t pid;
@@ -125,10 +119,11 @@ int ckx_move(const struct ckx_command *self, int argc, char **argv)
 	count = argc - optind;
 	if (count < 2 || count > 3)
 		return ckx_usage(self);
-	if (ckx_server_name(named, &server, file) < 0 || describe(named, argv[optind], what) < 0)
+	if (describe(named, argv[optind], what, control) < 0)
 		return CKX_FAILED;
 	find_program(program);
-	n += put_socket(&server, words + n);
+	words[n++] = "--ctl-socket";
+	words[n++] = control;
 	words[n++] = "--ctl";
 	words[n++] = "move";
 	for (int i = 0; i < count; i++)

@@ -37,19 +37,25 @@ static void resolve(const struct ckx_server *server, char out[CKX_TEXT + 8])
 	free(places);
 }
 
+static int try_usual(const char *path, void *chan)
+{
+	char at[CKX_TEXT + 8];
+
+	snprintf(at, sizeof(at), "unix:%s", path);
+	return ck_chan_dial(at, TIMEOUT_MS, chan);
+}
+
 static int dial(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
 {
 	const char *path;
-	int ret = -ENOENT;
+	int ret;
 
 	if (server->address[0]) {
 		resolve(server, r->at);
 		return ck_chan_dial(r->at, TIMEOUT_MS, chan);
 	}
-	for (unsigned int i = 0; ret < 0 && (path = ck_chan_default_unix(i)) != NULL; i++) {
-		snprintf(r->at, sizeof(r->at), "unix:%s", path);
-		ret = ck_chan_dial(r->at, TIMEOUT_MS, chan);
-	}
+	ret = ck_chan_try_usual(try_usual, chan, &path);
+	snprintf(r->at, sizeof(r->at), "unix:%s", path ? path : "");
 	return ret;
 }
 

@@ -73,6 +73,7 @@ int ckx_run(const struct ckx_command *self, int argc, char **argv)
 
 	if (ckx_settings_parse(argc, argv, &wishes) < 0 || optind == argc || wishes.format)
 		return ckx_usage(self);
+	wishes.look_up = true;
 	ret = ckx_settings_make(&wishes, &settings);
 	for (size_t i = 0; ret == 0 && i < settings.count; i++)
 		ret = setenv(settings.list[i].name, settings.list[i].value, 1) < 0 ? -errno : 0;

@@ -21,6 +21,7 @@ struct ckx_server {
 		[CKX_TOKEN]; /* empty: none. CRICKET_TOKEN, the file's, or the one of `cricket login` */
 	struct ckx_tls tls; /* of a configuration file */
 	const char *origin; /* where the address is from, in words */
+	const char *option; /* the same as a user writes it, before the address */
 };
 
 /* @option: NULL, or what the option says. Errors are printed: -EINVAL and others. */
@@ -30,5 +31,11 @@ int ckx_server_name(const char *option, struct ckx_server *server, char token_fi
 
 /* For messages: name and address, or "this host". */
 const char *ckx_server_text(const struct ckx_server *server, char out[2 * CKX_TEXT + 8]);
+
+/* Print that no host has the name @host, which @server's address has: it may be a section's that is misspelled. */
+void ckx_server_unknown(const struct ckx_server *server, const char *host);
+
+/* Has each host of @server's address a name that is known? -ENXIO, printed: one has not. */
+int ckx_server_look_up(const struct ckx_server *server);
 
 #endif

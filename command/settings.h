@@ -27,6 +27,7 @@ struct ckx_wishes {
 	const char *format;  /* of `env` */
 	const char *profile; /* of `run` */
 	const char *nccl;    /* where NCCL runs */
+	bool look_up;	     /* refuse a host whose name is not known: of `run` */
 };
 
 /* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,

@@ -13,6 +13,7 @@
 #include "launcher/fail.h"
 #include "launcher/options.h"
 #include "launcher/reply.h"
+#include "util/address.h"
 #include "util/env.h"
 #include "util/util.h"
 
@@ -194,12 +195,14 @@ static const char *usual_socket(void)
 /* A path is a daemon's socket; any other word is a host with a cricket-rpc-server. */
 static int parse_connect(struct ckl_options *o, const char *value)
 {
-	if (strncmp(value, "unix:", 5) == 0)
-		value += 5;
+	enum ck_address_kind kind = ck_address_kind_of(value);
+
+	if (kind == CK_ADDRESS_UNIX)
+		value = ck_address_path(value);
 	if (strcmp(value, "auto") == 0) {
 		o->connect = o->connect_try = true;
 		o->daemon = usual_socket();
-	} else if (strchr(value, '/') && !strstr(value, "://")) {
+	} else if (kind == CK_ADDRESS_UNIX || (kind == CK_ADDRESS_TCP && strchr(value, '/'))) {
 		o->connect = true;
 		o->daemon = value;
 	} else {

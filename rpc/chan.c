@@ -4,11 +4,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "rpc/chan.h"
 #include "rpc/companion.h"
@@ -16,36 +18,21 @@
 #include "rpc/transport/transport.h"
 #include "util/cancel.h"
 
-/* The first matching prefix decides; the empty one, last, takes any address without one. */
-static const struct {
-	const char *prefix;
-	const struct ck_transport_ops *ops;
-} transports[] = {
-	{"unix:", &ck_transport_unix},
-	{"shm:", &ck_transport_shm},
-	{"tcp://", &ck_transport_tcp},
-	{"", &ck_transport_tcp},
+/* By the kind of an address; NULL: that of no server. */
+static const struct ck_transport_ops *const transports[CK_ADDRESS_UNKNOWN + 1] = {
+	[CK_ADDRESS_TCP] = &ck_transport_tcp,	      [CK_ADDRESS_SSH] = &ck_transport_companion,
+	[CK_ADDRESS_UNIX] = &ck_transport_unix,	      [CK_ADDRESS_SHM] = &ck_transport_shm,
+	[CK_ADDRESS_LOCAL] = &ck_transport_companion,
 };
 
-static const struct ck_transport_ops *find_transport(const char *address, const char **where)
+/* The transport for @text, and its parts; NULL: it is no address of a server. */
+static const struct ck_transport_ops *find_transport(const char *text, struct ck_address *address)
 {
-	size_t i = 0;
+	char why[CK_ADDRESS_WHY];
 
-	if (ck_companion_for(address)) {
-		*where = address;
-		return &ck_transport_companion;
-	}
-	while (strncmp(address, transports[i].prefix, strlen(transports[i].prefix)) != 0)
-		i++;
-	*where = address + strlen(transports[i].prefix);
-	return transports[i].ops;
-}
-
-bool ck_chan_is_tcp(const char *address)
-{
-	const char *where;
-
-	return find_transport(address, &where) == &ck_transport_tcp;
+	if (!text || ck_address_parse(text, address, why) < 0)
+		return NULL;
+	return transports[address->kind];
 }
 
 /* Let channels just dialed behave as over the network @like. On error, closes all of them. */
@@ -68,19 +55,20 @@ static int slow_down(const struct ck_inject *like, struct ck_chan **chans, unsig
 }
 
 /* @timeout_ms: negative for none. Also -EINVAL: invalid address; -ENXIO: unknown host name;
- * -ETIMEDOUT; -EPERM: the socket in the temporary directory belongs to another user. */
+ * -EAGAIN: no name server answers; -ETIMEDOUT; -EPERM: the socket in the temporary directory belongs to
+ * another user. */
 int ck_chan_dial_many(const char *address, int timeout_ms, struct ck_chan **chans,
 		      unsigned int count)
 {
 	const struct ck_transport_ops *ops;
 	const struct ck_inject *like = ck_inject_current();
-	const char *where;
+	struct ck_address where;
 	int ret;
 
-	if (!address)
-		return -EINVAL;
 	ops = find_transport(address, &where);
-	ret = ops->dial(where, timeout_ms, chans, count);
+	if (!ops)
+		return -EINVAL;
+	ret = ops->dial(&where, timeout_ms, chans, count);
 	return ret == 0 && like ? slow_down(like, chans, count) : ret;
 }
 
@@ -114,12 +102,10 @@ int ck_chan_adopt(int fd, struct ck_chan **chan)
 int ck_chan_listen(const char *address)
 {
 	const struct ck_transport_ops *ops;
-	const char *where;
+	struct ck_address where;
 
-	if (!address)
-		return -EINVAL;
 	ops = find_transport(address, &where);
-	return ops->listen(where);
+	return ops && ops->listen ? ops->listen(&where) : -EINVAL;
 }
 
 int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count)
@@ -196,21 +182,63 @@ long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size)
 	return size == 0 ? -EINVAL : chan->ops->read(chan, buf, size, 1);
 }
 
-static const char *dial_advice(bool tcp, int error)
+/* How much an error says about a socket that was not named. */
+static int weight_of(int error)
 {
-	switch (error) {
-	case -ENOENT:
-	case -ECONNREFUSED:
-		return tcp ? ": is cricket-rpc-server running there? Other hosts reach it only "
-			     "with --listen"
-			   : ": is cricket-rpc-server running, with this socket?";
-	case -ETIMEDOUT:
-	case -EHOSTUNREACH:
-		return tcp ? ": is it the right host, and does a firewall let the port through?"
-			   : "";
-	default:
-		return "";
+	return error == -EACCES ? 2 : error != -ENOENT;
+}
+
+int ck_chan_try_usual(int (*try)(const char *path, void *own), void *own, const char **path)
+{
+	int best = -ENOENT;
+	const char *next;
+
+	*path = ck_chan_default_unix(0);
+	for (unsigned int i = 0; (next = ck_chan_default_unix(i)) != NULL; i++) {
+		int ret = try(next, own);
+
+		if (ret >= 0 || weight_of(ret) > weight_of(best)) {
+			*path = next;
+			best = ret;
+		}
+		if (ret >= 0)
+			break;
 	}
+	return best;
+}
+
+/* Whom to ask for the right to use the socket: it belongs to a group. */
+static void describe_group(const char *path, char *text, size_t size)
+{
+	struct group entry, *group = NULL;
+	char room[1024];
+	struct stat st;
+
+	if (stat(path, &st) == 0 && (st.st_mode & S_IWGRP) && st.st_gid != 0)
+		getgrgid_r(st.st_gid, &entry, room, sizeof(room), &group);
+	if (group)
+		snprintf(text, size, ": it is for the group %s: ask its administrator to add you",
+			 group->gr_name);
+	else
+		snprintf(text, size, ": ask its administrator for the right to use it");
+}
+
+/* What to do about @error, in @text. */
+static void dial_advice(const struct ck_address *a, int error, char *text, size_t size)
+{
+	bool tcp = a->kind == CK_ADDRESS_TCP;
+
+	text[0] = '\0';
+	if (error == -ENOENT || error == -ECONNREFUSED)
+		snprintf(text, size,
+			 tcp ? ": is cricket-rpc-server running there? Other hosts reach it only "
+			       "with --listen"
+			     : ": is cricket-rpc-server running, with this socket?");
+	else if (tcp && (error == -ETIMEDOUT || error == -EHOSTUNREACH))
+		snprintf(text, size,
+			 ": is it the right host, and does a firewall let the port through?");
+	else if (error == -EACCES && a->path[0])
+		describe_group(a->path, text, size);
 }
 
 bool ck_chan_helper_ended(const char *address, char *text, size_t size)
@@ -220,29 +248,28 @@ bool ck_chan_helper_ended(const char *address, char *text, size_t size)
 	if (!ck_companion_ended(address, why))
 		return false;
 	snprintf(text, size, "%s has ended: %s",
-		 strcmp(address, CK_COMPANION_LOCAL) == 0 ? "cricket-rpc-server" : "ssh",
+		 ck_address_kind_of(address) == CK_ADDRESS_LOCAL ? "cricket-rpc-server" : "ssh",
 		 why[0] ? why : "it gives no reason");
 	return true;
 }
 
 const char *ck_chan_dial_error(const char *address, int error, char *text, size_t size)
 {
-	const struct ck_transport_ops *ops;
-	const char *where;
+	char why[CK_ADDRESS_WHY] = "a port is a number from 1 to 65535", advice[160];
+	struct ck_address a;
+	int parsed = ck_address_parse(address, &a, why);
 
-	ops = find_transport(address, &where);
 	if (error == -ECANCELED && ck_chan_helper_ended(address, text, size))
 		return text;
-	if (error == -EINVAL)
-		snprintf(
-			text, size,
-			"not an address (HOST, HOST:PORT, tcp://HOST:PORT, ssh://HOST, unix:/PATH, "
-			"shm:/PATH, local)");
+	dial_advice(&a, error, advice, sizeof(advice));
+	if (parsed < 0 || (error == -EINVAL && a.kind == CK_ADDRESS_TCP))
+		snprintf(text, size, "%s", why);
 	else if (error == -ENXIO)
 		snprintf(text, size, "no host has this name");
+	else if (error == -EAGAIN)
+		snprintf(text, size, "no name server answers, which would know this name");
 	else
-		snprintf(text, size, "%s%s", strerror(-error),
-			 dial_advice(ops == &ck_transport_tcp, error));
+		snprintf(text, size, "%s%s", strerror(-error), advice);
 	return text;
 }
 

@@ -1,9 +1,8 @@
 /*
  * rpc/chan.h - a byte channel between client and server, over any transport.
  *
- * tcp, unix and shm fill struct ck_transport_ops (rpc/transport/). An address is
- *   HOST | HOST:PORT | tcp://HOST:PORT | [v6]:PORT | unix:/PATH | shm:/PATH
- * The last form is for dialing only: a unix socket whose ends continue in shared memory.
+ * tcp, unix and shm fill struct ck_transport_ops (rpc/transport/). Addresses are those of util/address.h. shm: is for dialing
+ * only: a unix socket whose ends continue in shared memory.
  *
  * Functions return 0 or -errno and set outputs only on 0. At most one thread reads and one writes a
  * channel at a time; close it only when neither does.
@@ -22,9 +21,6 @@ struct ck_chan;
 
 /* Connect within @timeout_ms. The caller, which knows the address, logs errors. */
 int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan);
-
-/* Does it lead over the network, and not to a socket of this host or to a program that would be started (rpc/companion.h)? */
-bool ck_chan_is_tcp(const char *address);
 
 /* Open @count channels, at most CK_DIAL_MAX, at the same time and to the same server: all or none. A
  * network's round trip passes once. On error, @chans has no meaning. */
@@ -135,5 +131,11 @@ const char *ck_chan_peer(const struct ck_chan *chan); /* "tcp 127.0.0.1:4711", "
 /* Path of this user's default unix socket on this host, the same for client and server. The client
  * tries index 0, 1, ... until NULL (user runtime directory, system, temporary directory). */
 const char *ck_chan_default_unix(unsigned int index);
+
+/*
+ * Call @try for each of these paths until one succeeds: returns what it returned, and in *@path the path. Else the error that says
+ * most to a user who has named none: -EACCES before others, -ENOENT last.
+ */
+int ck_chan_try_usual(int (*try)(const char *path, void *own), void *own, const char **path);
 
 #endif

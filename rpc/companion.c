@@ -40,12 +40,6 @@ static struct {
 	struct companion list[COMPANIONS];
 } companions = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-bool ck_companion_for(const char *address)
-{
-	return strcmp(address, CK_COMPANION_LOCAL) == 0 ||
-	       strncmp(address, CK_COMPANION_SSH, strlen(CK_COMPANION_SSH)) == 0;
-}
-
 /* The companion of @address; NULL: there is no room. Call with the lock held. */
 static struct companion *find(const char *address)
 {
@@ -74,7 +68,7 @@ static void let_go(struct companion *c)
 	c->folder[0] = '\0';
 }
 
-static int start(struct companion *c)
+static int start(const struct ck_address *address, struct companion *c)
 {
 	struct ck_companion_ends ends;
 	int ret;
@@ -82,7 +76,7 @@ static int start(struct companion *c)
 	c->why[0] = '\0';
 	ret = ck_companion_folder(c->folder, sizeof(c->folder));
 	if (ret == 0) {
-		ret = ck_companion_start(c->address, c->folder, &ends);
+		ret = ck_companion_start(address, c->folder, &ends);
 		if (ret < 0)
 			rmdir(c->folder);
 	}
@@ -129,10 +123,10 @@ static bool not_there(int error)
 static int dial_socket(const struct companion *c, int timeout_ms, struct ck_chan **chans,
 		       unsigned int count)
 {
-	char path[sizeof(c->folder) + 8];
+	struct ck_address socket = {.kind = CK_ADDRESS_UNIX};
 
-	snprintf(path, sizeof(path), "%s/sock", c->folder);
-	return ck_transport_unix.dial(path, timeout_ms, chans, count);
+	snprintf(socket.path, sizeof(socket.path), "%s/sock", c->folder);
+	return ck_transport_unix.dial(&socket, timeout_ms, chans, count);
 }
 
 /* Connect to a companion that has just been started, once it listens. */
@@ -160,8 +154,8 @@ static int await(struct companion *c, int timeout_ms, struct ck_chan **chans, un
 	return ret;
 }
 
-static int dial_locked(struct companion *c, int timeout_ms, struct ck_chan **chans,
-		       unsigned int count)
+static int dial_locked(const struct ck_address *address, struct companion *c, int timeout_ms,
+		       struct ck_chan **chans, unsigned int count)
 {
 	int ret;
 
@@ -171,7 +165,7 @@ static int dial_locked(struct companion *c, int timeout_ms, struct ck_chan **cha
 			return ret;
 		let_go(c);
 	}
-	ret = start(c);
+	ret = start(address, c);
 	return ret < 0 ? ret : await(c, timeout_ms, chans, count);
 }
 
@@ -183,8 +177,8 @@ static int lock(void)
 	return -pthread_mutex_timedlock(&companions.lock, &until);
 }
 
-/* @address is the whole one. -ECANCELED: the companion has ended, see ck_companion_ended. */
-static int companion_dial(const char *address, int timeout_ms, struct ck_chan **chans,
+/* -ECANCELED: the companion has ended, see ck_companion_ended. */
+static int companion_dial(const struct ck_address *address, int timeout_ms, struct ck_chan **chans,
 			  unsigned int count)
 {
 	struct companion *c;
@@ -192,22 +186,15 @@ static int companion_dial(const char *address, int timeout_ms, struct ck_chan **
 
 	if (ret < 0)
 		return ret;
-	c = find(address);
-	ret = c ? dial_locked(c, timeout_ms, chans, count) : -ENOSPC;
+	c = find(address->text);
+	ret = c ? dial_locked(address, c, timeout_ms, chans, count) : -ENOSPC;
 	pthread_mutex_unlock(&companions.lock);
 	return ret;
-}
-
-static int companion_listen(const char *address)
-{
-	(void)address;
-	return -EINVAL;
 }
 
 const struct ck_transport_ops ck_transport_companion = {
 	.name = "companion",
 	.dial = companion_dial,
-	.listen = companion_listen,
 };
 
 bool ck_companion_ended(const char *address, char why[CK_COMPANION_WHY])
@@ -215,7 +202,7 @@ bool ck_companion_ended(const char *address, char why[CK_COMPANION_WHY])
 	bool gone = false;
 
 	why[0] = '\0';
-	if (!ck_companion_for(address) || lock() < 0)
+	if (!ck_address_has(address, CK_ADDRESS_STARTS) || lock() < 0)
 		return false;
 	for (size_t i = 0; i < COMPANIONS; i++) {
 		struct companion *c = &companions.list[i];

@@ -16,11 +16,6 @@
 #include <stddef.h>
 
 #define CK_COMPANION_WHY 200
-#define CK_COMPANION_LOCAL "local"
-#define CK_COMPANION_SSH "ssh://"
-
-bool ck_companion_for(const char *address);
-
 /*
  * Has the companion of @address ended, or is it about to? Waits a second for that. @why: the last line that it wrote, empty if there
  * is none. False for other addresses.

@@ -78,7 +78,7 @@ struct command {
 	const char *script;
 	const char *arguments[ARGUMENTS];
 	unsigned int count;
-	char path[128], host[512], port[8], own[256], libraries[4096];
+	char path[128], host[512], port[16], own[256], libraries[4096];
 };
 
 static void add(struct command *c, const char *argument)
@@ -86,38 +86,16 @@ static void add(struct command *c, const char *argument)
 	c->arguments[c->count++] = argument;
 }
 
-/* Split [USER@]HOST[:PORT]; an IPv6 address is in brackets. */
-static int split_host(struct command *c, const char *where)
+/* [USER@]HOST, as ssh takes it, and the port if there is one. */
+static void put_host(struct command *c, const struct ck_address *where)
 {
-	static const char allowed[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-		"._-@+%:[]";
-	char *colon, *open, *close;
-
-	if (strlen(where) >= sizeof(c->host) || where[0] == '-' || !where[0] ||
-	    where[strspn(where, allowed)] != '\0')
-		return -EINVAL;
-	strcpy(c->host, where);
-	close = strchr(c->host, ']');
-	colon = strrchr(close ? close : c->host, ':');
-	if (colon) {
-		if (strlen(colon + 1) >= sizeof(c->port) || !colon[1] ||
-		    colon[1 + strspn(colon + 1, "0123456789")] != '\0')
-			return -EINVAL;
-		strcpy(c->port, colon + 1);
-		*colon = '\0';
-	}
-	open = strchr(c->host, '[');
-	if (!open != !close)
-		return -EINVAL;
-	if (open) {
-		*close = '\0';
-		memmove(open, open + 1, strlen(open + 1) + 1);
-	}
-	return 0;
+	snprintf(c->host, sizeof(c->host), "%s%s%s", where->user, where->user[0] ? "@" : "",
+		 where->host);
+	if (where->port >= 0)
+		snprintf(c->port, sizeof(c->port), "%d", where->port);
 }
 
-static int use_ssh(struct command *c, const char *where, const char *folder)
+static void use_ssh(struct command *c, const struct ck_address *where, const char *folder)
 {
 	static const char *const fixed[] = {"-T",
 					    "-o",
@@ -130,10 +108,8 @@ static int use_ssh(struct command *c, const char *where, const char *folder)
 					    "ServerAliveInterval=15",
 					    "-o",
 					    "StreamLocalBindMask=0177"};
-	int ret = split_host(c, where);
 
-	if (ret < 0)
-		return ret;
+	put_host(c, where);
 	snprintf(c->path, sizeof(c->path), "%s/sock", folder);
 	c->script = ssh_script;
 	add(c, "ssh");
@@ -145,7 +121,6 @@ static int use_ssh(struct command *c, const char *where, const char *folder)
 		add(c, "-p");
 		add(c, c->port);
 	}
-	return 0;
 }
 
 /* The folder of this library or program. */
@@ -162,14 +137,13 @@ static void find_self(char *folder, size_t size)
 		snprintf(folder, size, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
 }
 
-static int use_local(struct command *c, const char *folder)
+static void use_local(struct command *c, const char *folder)
 {
 	find_self(c->own, sizeof(c->own));
 	c->script = local_script;
 	add(c, "cricket-rpc-server");
 	add(c, folder);
 	add(c, c->own);
-	return 0;
 }
 
 /* --- its environment: that of the program, without what makes the program a client */
@@ -321,17 +295,18 @@ static int run(const struct command *c, const char *folder, const char *const *e
 	return ret;
 }
 
-int ck_companion_start(const char *address, const char *folder, struct ck_companion_ends *ends)
+int ck_companion_start(const struct ck_address *address, const char *folder,
+		       struct ck_companion_ends *ends)
 {
 	struct command *c = calloc(1, sizeof(*c));
 	const char **environment = NULL;
 	int sign[2] = {-1, -1}, lifeline[2] = {-1, -1}, ret = c ? 0 : -ENOMEM;
 
-	if (ret == 0)
-		ret = strcmp(address, CK_COMPANION_LOCAL) == 0
-			      ? use_local(c, folder)
-			      : use_ssh(c, address + strlen(CK_COMPANION_SSH), folder);
 	if (ret == 0) {
+		if (address->kind == CK_ADDRESS_LOCAL)
+			use_local(c, folder);
+		else
+			use_ssh(c, address, folder);
 		environment = make_environment(c);
 		ret = environment ? 0 : -ENOMEM;
 	}

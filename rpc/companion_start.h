@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+#include "util/address.h"
+
 /* Both are the caller's to close, and close-on-exec. */
 struct ck_companion_ends {
 	int lifeline; /* the companion ends when the last copy of it is closed */
@@ -16,9 +18,10 @@ struct ck_companion_ends {
 int ck_companion_folder(char *folder, size_t size);
 
 /*
- * Start the program for @address. It is to make the socket "sock" in @folder, and its messages go to the file "log" there; the
- * folder is removed when it has ended. -EINVAL: @address is none of a companion's; -errno.
+ * Start the program for @address, of a kind that needs one. It is to make the socket "sock" in @folder, and its messages go to the file "log" there; the
+ * folder is removed when it has ended. -errno.
  */
-int ck_companion_start(const char *address, const char *folder, struct ck_companion_ends *ends);
+int ck_companion_start(const struct ck_address *address, const char *folder,
+		       struct ck_companion_ends *ends);
 
 #endif

@@ -95,20 +95,6 @@ static int context(struct ck_secure *s, struct ck_tls **tls, char why[CK_TLS_WHY
 	return ret < 0 ? -EKEYREJECTED : 0;
 }
 
-/* "tcp://[::1]:9909": "::1" */
-static void host_of(const char *address, char *host, size_t size)
-{
-	size_t length;
-
-	if (strncmp(address, "tcp://", 6) == 0)
-		address += 6;
-	if (*address == '[')
-		length = strcspn(++address, "]");
-	else
-		length = strcspn(address, ":");
-	snprintf(host, size, "%.*s", (int)ck_min(length, size - 1), address);
-}
-
 /* Do the bytes stay on this host? Both ends of such a connection have the same address. */
 static bool stays_here(struct ck_chan *chan)
 {
@@ -214,7 +200,7 @@ int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan 
 		       unsigned int count, int timeout_ms, char why[CK_TLS_WHY])
 {
 	struct ck_tls *tls = NULL;
-	char host[256];
+	struct ck_address where;
 	int ret;
 
 	why[0] = '\0';
@@ -234,8 +220,9 @@ int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan 
 		close_all(chans, count);
 		return ret;
 	}
-	host_of(address, host, sizeof(host));
-	ret = shake(tls, host, chans, count, why);
+	if (ck_address_parse(address, &where, why) < 0)
+		where.host[0] = '\0';
+	ret = shake(tls, where.host, chans, count, why);
 	if (ret == 0)
 		set_timeout(chans, count, 0);
 	return ret;

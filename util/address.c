@@ -190,7 +190,7 @@ static int parse_name(const char *rest, struct ck_address *a, char why[CK_ADDRES
 
 	if (path ? *rest != '/' : !*rest)
 		return address_refuse(why, path ? "not an address: a path begins with /"
-						: "not an address: no name follows");
+						: "this is not a DNS name");
 	if (strlen(rest) >= sizeof(a->path))
 		return address_refuse(why, "the address is too long");
 	strcpy(a->path, rest);
@@ -202,6 +202,7 @@ int ck_address_parse(const char *text, struct ck_address *a, char why[CK_ADDRESS
 	const char *rest;
 
 	memset(a, 0, sizeof(*a));
+	a->text = text;
 	a->kind = address_split(text, &rest);
 	a->bare = rest == text;
 	switch (a->kind) {

@@ -44,6 +44,7 @@ enum ck_address_property {
 };
 
 struct ck_address {
+	const char *text; /* which was parsed; the caller's */
 	enum ck_address_kind kind;
 	bool bare; /* without a scheme: a socket of this host may serve for a HOST that is this one */
 	bool ipv6;		   /* @host is an IPv6 address; it has no brackets here */

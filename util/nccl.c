@@ -11,7 +11,7 @@
 int ck_nccl_in_workers(const char *word, const char *address)
 {
 	struct ck_server_list *list;
-	const char *why;
+	char why[CK_ADDRESS_WHY];
 	int several;
 
 	if (word && strcmp(word, "workers") == 0)
@@ -21,7 +21,7 @@ int ck_nccl_in_workers(const char *word, const char *address)
 	if (word && *word && strcmp(word, "auto") != 0)
 		return -EINVAL;
 	list = malloc(sizeof(*list));
-	several = list && ck_servers_parse(address, list, &why) == 0 && list->count > 1;
+	several = list && ck_servers_parse(address, list, why) == 0 && list->count > 1;
 	free(list);
 	return several;
 }

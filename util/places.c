@@ -3,22 +3,18 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "util/places.h"
 
-#define IN_FILE "file:"
-#define IN_DNS "srv:"
-
-bool ck_places_several(const char *address)
-{
-	return strncmp(address, IN_FILE, strlen(IN_FILE)) == 0 ||
-	       strncmp(address, IN_DNS, strlen(IN_DNS)) == 0;
-}
+#define FILE_MAX (1 << 20) /* bytes of a list of servers */
 
 static uint32_t draw(uint32_t most)
 {
@@ -60,40 +56,68 @@ static char *address_in(char *line)
 	return *line && *line != '#' ? line : NULL;
 }
 
+static bool is_regular(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Read the whole of @path, to be freed. -EINVAL: no regular file; a device or a pipe may have no end. */
+static int read_list(const char *path, char **text)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	size_t size = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	*text = is_regular(fd) ? malloc(FILE_MAX + 1) : NULL;
+	n = is_regular(fd) ? -ENOMEM : -EINVAL;
+	while (*text && size <= FILE_MAX && (n = read(fd, *text + size, FILE_MAX + 1 - size)) > 0)
+		size += (size_t)n;
+	if (*text)
+		n = n < 0 ? -errno : size > FILE_MAX ? -EFBIG : 0;
+	if (n == 0)
+		(*text)[size] = '\0';
+	close(fd);
+	return (int)n;
+}
+
 static int find_in_file(const char *path, struct ck_places *p, char why[CK_PLACES_WHY])
 {
-	FILE *f = fopen(path, "re");
-	char *line = NULL;
+	char *text = NULL, *line, *rest;
 	const char *address;
-	size_t room = 0;
+	int ret = read_list(path, &text);
 
-	if (!f) {
-		int error = errno;
-
-		snprintf(why, CK_PLACES_WHY, "no address in this file: %s", strerror(error));
-		return -error;
-	}
-	while (p->count < CK_PLACES_MAX && getline(&line, &room, f) > 0) {
+	for (rest = text; ret == 0 && p->count < CK_PLACES_MAX && (line = strsep(&rest, "\n"));) {
 		address = address_in(line);
-		if (!address || strlen(address) >= CK_SERVER_ADDRESS || ck_places_several(address))
+		if (!address || strlen(address) >= CK_SERVER_ADDRESS ||
+		    ck_address_has(address, CK_ADDRESS_SEVERAL))
 			continue;
 		strcpy(p->list[p->count].address, address);
 		p->list[p->count++].priority = 0;
 	}
-	free(line);
-	fclose(f);
-	if (p->count == 0)
-		snprintf(why, CK_PLACES_WHY, "no address in this file: %s", strerror(ENOENT));
-	return p->count > 0 ? 0 : -ENOENT;
+	free(text);
+	if (ret == 0 && p->count == 0)
+		ret = -ENOENT;
+	if (ret < 0)
+		snprintf(why, CK_PLACES_WHY, "no address in this file: %s",
+			 ret == -EINVAL ? "not a regular file" : strerror(-ret));
+	return ret;
 }
 
 int ck_places_find(const char *address, struct ck_places *p, char why[CK_PLACES_WHY])
 {
+	struct ck_address one;
+
 	p->count = 0;
-	if (strncmp(address, IN_DNS, strlen(IN_DNS)) == 0)
-		return find_in_dns(address + strlen(IN_DNS), p, why);
-	if (strncmp(address, IN_FILE, strlen(IN_FILE)) == 0)
-		return find_in_file(address + strlen(IN_FILE), p, why);
+	if (ck_address_has(address, CK_ADDRESS_SEVERAL)) {
+		if (ck_address_parse(address, &one, why) < 0)
+			return -EINVAL;
+		return one.kind == CK_ADDRESS_SRV ? find_in_dns(one.path, p, why)
+						  : find_in_file(one.path, p, why);
+	}
 	if (strlen(address) >= CK_SERVER_ADDRESS) {
 		snprintf(why, CK_PLACES_WHY, "the address is too long");
 		return -EINVAL;

@@ -16,7 +16,7 @@
 #include "util/srv.h"
 
 #define CK_PLACES_MAX CK_SRV_MAX
-#define CK_PLACES_WHY (CK_SRV_WHY + 64)
+#define CK_PLACES_WHY (CK_ADDRESS_WHY + 64)
 
 struct ck_place {
 	char address[CK_SERVER_ADDRESS];
@@ -28,9 +28,6 @@ struct ck_places {
 		[CK_PLACES_MAX]; /* in the order in which a client tries them; more are left out */
 	unsigned int count;
 };
-
-/* Can @address stand for several servers? */
-bool ck_places_several(const char *address);
 
 /* Find them: one at least. -errno: @why says why not. */
 int ck_places_find(const char *address, struct ck_places *places, char why[CK_PLACES_WHY]);

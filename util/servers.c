@@ -2,40 +2,11 @@
  * util/servers.c - see servers.h.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "util/servers.h"
 #include "util/util.h"
-
-static const char *const paths[] = {"unix:", "shm:", "file:"};
-
-static bool is_path(const char *entry)
-{
-	for (size_t i = 0; i < CK_ARRAY_SIZE(paths); i++) {
-		if (strncmp(entry, paths[i], strlen(paths[i])) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Where the devices of an entry of @length characters begin; NULL: it names none. */
-static const char *devices_of(const char *entry, size_t length)
-{
-	const char *from = entry, *end = entry + length;
-
-	if (is_path(entry)) {
-		from = strchr(entry, ':') + 1;
-		for (const char *at = from + strspn(from, "/"); at + 1 < end; at++) {
-			if (at[0] == '/' && at[1] == '/')
-				return at + 2;
-		}
-		return NULL;
-	}
-	if (length >= 6 && (strncmp(entry, "tcp://", 6) == 0 || strncmp(entry, "ssh://", 6) == 0))
-		from += 6;
-	from = memchr(from, '/', (size_t)(end - from));
-	return from ? from + 1 : NULL;
-}
 
 /* A number of at most two digits, and nothing else. */
 static int read_device(const char *text, size_t length, unsigned int *device)
@@ -51,39 +22,58 @@ static int read_device(const char *text, size_t length, unsigned int *device)
 	return *device < CK_SERVER_DEVICES ? 0 : -EINVAL;
 }
 
-static int add_device(struct ck_server_entry *e, const char *text, size_t length, const char **why)
+static int servers_refuse(char why[CK_ADDRESS_WHY], const char *reason)
+{
+	snprintf(why, CK_ADDRESS_WHY, "%s", reason);
+	return -EINVAL;
+}
+
+static int add_device(struct ck_server_entry *e, const char *text, size_t length,
+		      char why[CK_ADDRESS_WHY])
 {
 	unsigned int device;
 
-	*why = "a device is a number from 0 to 63";
 	if (read_device(text, length, &device) < 0)
-		return -EINVAL;
-	*why = "a device is named twice";
+		return servers_refuse(why, "a device is a number from 0 to 63");
 	for (unsigned int i = 0; i < e->count; i++) {
 		if (e->devices[i] == device)
-			return -EINVAL;
+			return servers_refuse(why, "a device is named twice");
 	}
 	e->devices[e->count++] = device;
 	return 0;
 }
 
-static int add_entry(struct ck_server_list *list, const char *text, size_t length, const char **why)
+/* Is the address of @e one? If it is one of several, @why says which. */
+static int check_address(const struct ck_server_entry *e, bool alone, char why[CK_ADDRESS_WHY])
 {
-	const char *devices = devices_of(text, length);
-	struct ck_server_entry *e = &list->entries[list->count];
-	size_t address = length;
+	char reason[CK_ADDRESS_WHY];
+	struct ck_address address;
+	int ret = ck_address_parse(e->address, &address, reason);
 
-	if (devices)
-		address = (size_t)(devices - text) - (is_path(text) ? 2 : 1);
-	*why = "an entry has no address";
+	if (ret < 0)
+		snprintf(why, CK_ADDRESS_WHY, "%.80s%s%.160s", alone ? "" : e->address,
+			 alone ? "" : ": ", reason);
+	return ret;
+}
+
+static int add_entry(struct ck_server_list *list, const char *text, size_t length,
+		     char why[CK_ADDRESS_WHY])
+{
+	size_t address;
+	const char *devices = ck_address_devices(text, length, &address);
+	struct ck_server_entry *e = &list->entries[list->count];
+	bool alone = list->count == 0 && !text[length];
+
 	if (address == 0)
-		return -EINVAL;
-	*why = "there are more than 16 servers, or an address is too long";
+		return servers_refuse(why, "an entry has no address");
 	if (list->count == CK_SERVERS_MAX || address >= sizeof(e->address))
-		return -EINVAL;
+		return servers_refuse(why,
+				      "there are more than 16 servers, or an address is too long");
 	*e = (struct ck_server_entry){.count = 0};
 	memcpy(e->address, text, address);
 	list->count++;
+	if (check_address(e, alone, why) < 0)
+		return -EINVAL;
 	return devices ? add_device(e, devices, length - (size_t)(devices - text), why) : 0;
 }
 
@@ -92,7 +82,7 @@ static bool is_number(const char *text, size_t length)
 	return length > 0 && strspn(text, "0123456789") >= length;
 }
 
-int ck_servers_parse(const char *text, struct ck_server_list *list, const char **why)
+int ck_servers_parse(const char *text, struct ck_server_list *list, char why[CK_ADDRESS_WHY])
 {
 	int ret = 0;
 
@@ -119,5 +109,7 @@ int ck_servers_parse(const char *text, struct ck_server_list *list, const char *
 
 bool ck_servers_is_list(const char *text)
 {
-	return text && (strchr(text, ',') || devices_of(text, strlen(text)));
+	size_t address;
+
+	return text && (strchr(text, ',') || ck_address_devices(text, strlen(text), &address));
 }

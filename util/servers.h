@@ -3,7 +3,7 @@
  *
  *     CHOICES = LIST *( "|" LIST )          the next one if a server of one has no session; of `cricket run`
  *     LIST    = ENTRY *( "," ENTRY )
- *     ENTRY   = HOST-ENTRY | LOCAL-ENTRY | PATH-ENTRY | NAME-ENTRY
+ *     ENTRY   = HOST-ENTRY | LOCAL-ENTRY | PATH-ENTRY | NAME-ENTRY          addresses as in address.h
  *     HOST-ENTRY = [ "tcp://" | "ssh://" [ USER "@" ] ] HOST [ ":" PORT ] [ "/" DEVICES ]
  *     LOCAL-ENTRY = "local" [ "/" DEVICES ]          the GPUs of this host
  *     PATH-ENTRY = ( "unix:" | "shm:" | "file:" ) "/" PATH [ "//" DEVICES ]
@@ -19,10 +19,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "util/address.h"
+
 #define CK_SERVERS_MAX 16
 #define CK_SERVERS_OR '|'
 #define CK_SERVER_DEVICES 64
-#define CK_SERVER_ADDRESS 512
+#define CK_SERVER_ADDRESS CK_ADDRESS_MAX
 
 struct ck_server_entry {
 	char address
@@ -36,8 +38,8 @@ struct ck_server_list {
 	unsigned int count;
 };
 
-/* Parse @text; NULL or empty: one entry with an empty address. -EINVAL: *@why says what is wrong with it. */
-int ck_servers_parse(const char *text, struct ck_server_list *list, const char **why);
+/* Parse @text; NULL or empty: one entry with an empty address. -EINVAL: @why says what is wrong with it. */
+int ck_servers_parse(const char *text, struct ck_server_list *list, char why[CK_ADDRESS_WHY]);
 
 /* Does @text name several servers, or devices? A single address can be used as it is. */
 bool ck_servers_is_list(const char *text);

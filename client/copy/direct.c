@@ -11,6 +11,7 @@
 #include "client/copy/state.h"
 #include "client/wire/beside.h"
 #include "client/wire/hooks.h"
+#include "util/address.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -65,7 +66,7 @@ static size_t list_addresses(const struct ckc_client *issuer, const ck_direct_ti
 	const char *joins = issuer->connection.joins;
 	size_t used = 0, more = res->addresses.addresses_len;
 
-	if (strncmp(joins, "tcp://", 6) == 0)
+	if (ck_address_has(joins, CK_ADDRESS_NETWORK))
 		used = (size_t)snprintf(out, ADDRESSES_MAX, "%s\n", joins);
 	if (more > 0 && used + more <= ADDRESSES_MAX) {
 		memcpy(out + used, res->addresses.addresses_val, more);

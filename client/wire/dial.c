@@ -13,7 +13,6 @@
 #include "client/wire/state.h"
 #include "client/wire/stats.h"
 #include "rpc/chan.h"
-#include "rpc/companion.h"
 #include "rpc/inject.h"
 #include "rpc/secure.h"
 #include "util/env.h"
@@ -22,8 +21,6 @@
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
-
-#define IN_FILE "file:" /* the addresses are in this file, which may change */
 
 int ckc_dial_timeout_ms(void)
 {
@@ -62,43 +59,44 @@ static int dial(const struct ckc_connection *at, const char *address, struct ck_
 /* On one host, a further connection costs microseconds. */
 static int dial_first(const struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
 {
-	bool here = strncmp(at->address, "unix:", 5) == 0 || strncmp(at->address, "shm:", 4) == 0 ||
-		    strcmp(at->address, CK_COMPANION_LOCAL) == 0;
+	bool here = ck_address_has(at->address, CK_ADDRESS_HERE);
 
 	for (unsigned int i = CKC_DIALED_RESERVE; i < CKC_DIALED; i++)
 		chans[i] = NULL;
 	return dial(at, at->address, chans, here ? CKC_DIALED_RESERVE : CKC_DIALED);
 }
 
-/* Connect to the unix socket of this host's server, if one answers. */
-static bool dial_local(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
-{
-	const char *path;
+struct usual {
+	struct ckc_connection *at;
+	struct ck_chan **chans;
+};
 
-	for (unsigned int i = 0; (path = ck_chan_default_unix(i)) != NULL; i++) {
-		snprintf(at->address, sizeof(at->address), "unix:%s", path);
-		if (access(path, F_OK) == 0 && dial_first(at, chans) == 0)
-			return true;
-	}
-	return false;
+static int try_usual(const char *path, void *own)
+{
+	struct usual *u = own;
+
+	snprintf(u->at->address, sizeof(u->at->address), "unix:%s", path);
+	return access(path, F_OK) == 0 ? dial_first(u->at, u->chans) : -errno;
 }
 
-/* Does @where name this host and the default port, so that the unix socket can replace it? "local" starts a server only if none
- * is there. */
+/* Connect to the unix socket of this host's server. 0 or -errno, and in @at the address of the socket that it is about. */
+static int dial_usual(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
+{
+	struct usual usual = {.at = at, .chans = chans};
+	const char *path;
+	int ret = ck_chan_try_usual(try_usual, &usual, &path);
+
+	snprintf(at->address, sizeof(at->address), "unix:%s", path ? path : "");
+	return ret;
+}
+
+/* Can the unix socket replace @where, which names this host? "local" starts a server only if none is there. */
 static bool names_this_host(const char *where)
 {
-	static const char *const names[] = {CK_COMPANION_LOCAL, "localhost", "127.0.0.1", "[::1]"};
-	char port[16];
+	char why[CK_ADDRESS_WHY];
+	struct ck_address a;
 
-	snprintf(port, sizeof(port), ":%d", CK_DEFAULT_PORT);
-	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
-		size_t length = strlen(names[i]);
-
-		if (strncmp(where, names[i], length) == 0 &&
-		    (where[length] == '\0' || strcmp(where + length, port) == 0))
-			return true;
-	}
-	return false;
+	return ck_address_parse(where, &a, why) == 0 && a.bare && ck_address_is_default_here(&a);
 }
 
 /* Apply CRICKET_INJECT, if it is set and valid. */
@@ -145,13 +143,13 @@ static void note_server(struct ckc_connection *at, struct ck_chan *chan)
 static void log_unreached(const struct ckc_connection *at, int error)
 {
 	const char *wish = wish_of(at);
-	char why[160];
+	char why[CK_ADDRESS_WHY];
 
 	ck_chan_dial_error(at->address, error, why, sizeof(why));
 	if (!at->patient && at->place + 1 < at->places->count)
 		ck_info("cannot reach the GPU server at %s: %s%s", at->address, why,
 			ckc_dial_rest(at));
-	else if (ck_places_several(wish) && strcmp(wish, at->address) != 0)
+	else if (ck_address_has(wish, CK_ADDRESS_SEVERAL) && strcmp(wish, at->address) != 0)
 		ck_err("cannot reach the GPU server at %s (REMOTE_GPU_ADDRESS=%s): %s%s",
 		       at->address, wish, why, ckc_dial_rest(at));
 	else
@@ -165,13 +163,14 @@ static int dial_named(struct ckc_connection *at, const char *where,
 	int ret;
 
 	at->wanted = CK_RINGS_IF_ANY;
-	if (names_this_host(where) && dial_local(at, chans)) {
+	if (names_this_host(where) && dial_usual(at, chans) == 0) {
 		ck_info("connection to this host by \"%s\"", at->address);
 		return 0;
 	}
-	if (strcmp(where, CK_COMPANION_LOCAL) != 0)
-		at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS
-										    : CK_SOCKETS;
+	if (ck_address_kind_of(where) != CK_ADDRESS_LOCAL)
+		at->wanted = ck_address_has(where, CK_ADDRESS_RINGS) && !ck_inject_current()
+				     ? CK_RINGS
+				     : CK_SOCKETS;
 	snprintf(at->address, sizeof(at->address), "%s", where);
 	ck_info("connection to host \"%s\"", at->address);
 	ret = dial_first(at, chans);
@@ -182,13 +181,23 @@ static int dial_named(struct ckc_connection *at, const char *where,
 
 static int dial_anywhere(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
 {
+	char why[CK_ADDRESS_WHY];
+	int ret;
+
 	at->wanted = CK_RINGS_IF_ANY;
-	if (dial_local(at, chans)) {
+	ret = dial_usual(at, chans);
+	if (ret == 0) {
 		ck_info("connection to this host by \"%s\"", at->address);
 		return 0;
 	}
-	ck_err("no GPU server: none answers on this host's unix socket; start cricket-rpc-server, "
-	       "or set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH");
+	if (ret == -ENOENT) {
+		ck_err("no GPU server: none answers on this host's unix socket; start "
+		       "cricket-rpc-server, or set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH");
+		return -ENODEV;
+	}
+	ck_chan_dial_error(at->address, ret, why, sizeof(why));
+	ck_err("no GPU server: %s: %s; or set REMOTE_GPU_ADDRESS=HOST[:PORT]",
+	       ck_address_path(at->address), why);
 	return -ENODEV;
 }
 
@@ -272,7 +281,7 @@ static int find_moved(const struct ckc_connection *at, char *out, size_t size)
 	char why[CK_PLACES_WHY];
 	int ret;
 
-	if (!wish || strncmp(wish, IN_FILE, strlen(IN_FILE)) != 0)
+	if (!wish || ck_address_kind_of(wish) != CK_ADDRESS_FILE)
 		return -ENOENT;
 	places = malloc(sizeof(*places));
 	ret = places ? ck_places_find(wish, places, why) : -ENOMEM;

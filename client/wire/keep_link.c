@@ -44,7 +44,8 @@ int ckc_keep_link_send(struct ckc_client *c, const struct ck_link *link, struct 
 static int read_moved(struct ck_chan *connection, const unsigned char *bytes, size_t had,
 		      char moved[CK_MOVED_MAX + 1])
 {
-	char address[CK_MOVED_MAX + 1] = "";
+	char address[CK_MOVED_MAX + 1] = "", why[CK_ADDRESS_WHY];
+	struct ck_address parsed;
 	ck_link_moved where = {.address = address};
 	unsigned char rest[MOVED_MOST];
 	uint32_t mark;
@@ -56,7 +57,8 @@ static int read_moved(struct ck_chan *connection, const unsigned char *bytes, si
 	if (size > sizeof(rest) || ck_chan_read(connection, rest, size) < 0)
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)rest, (u_int)size, XDR_DECODE);
-	if (!xdr_ck_link_moved(&xdrs, &where) || !address[0] || !ck_chan_is_tcp(address))
+	if (!xdr_ck_link_moved(&xdrs, &where) || ck_address_parse(address, &parsed, why) < 0 ||
+	    parsed.kind != CK_ADDRESS_TCP)
 		return -EPROTO;
 	memcpy(moved, address, sizeof(address));
 	return -EREMOTE;

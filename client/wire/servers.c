@@ -124,9 +124,9 @@ static CUresult open_whole(const struct ck_server_list *list)
 /* Open one choice of several, @text, or the only one. */
 static CUresult open_choice(const char *text, struct ck_server_list *list, bool more)
 {
-	const char *why = "";
+	char why[CK_ADDRESS_WHY];
 
-	if (ck_servers_parse(text, list, &why) == 0)
+	if (ck_servers_parse(text, list, why) == 0)
 		return more ? open_whole(list) : open_list(list);
 	ck_err("REMOTE_GPU_ADDRESS=%s: %s", text, why);
 	return CUDA_ERROR_NO_DEVICE;

@@ -91,7 +91,7 @@ static int open_socket(struct options *o)
 		ckx_error("listening on %s: %s", o->listen, strerror(-fd));
 		return fd;
 	}
-	o->serve.loopback = strncmp(o->listen, "unix:", 5) != 0 && !ck_fd_exposed(fd);
+	o->serve.loopback = !ck_address_path(o->listen) && !ck_fd_exposed(fd);
 	if (!ck_fd_exposed(fd) || o->insecure)
 		return fd;
 	if (!o->serve.access.password && !o->serve.access.token_file) {
@@ -195,8 +195,8 @@ static int serve(struct options *o, int fd)
 	watch(o, w, s, &signals);
 	ckx_serve_end(s);
 	ckx_watch_destroy(w);
-	if (strncmp(o->listen, "unix:", 5) == 0)
-		unlink(o->listen + 5);
+	if (ck_address_path(o->listen))
+		unlink(ck_address_path(o->listen));
 	return CKX_OK;
 }
 
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 	if (o.serve.access.token_file && ckx_access_check(o.serve.access.token_file) < 0)
 		return CKX_FAILED;
 	/* it names all users and their programs; a web server at a unix socket has rules of its own */
-	if (o.serve.log_file && !o.serve.access.password && strncmp(o.listen, "unix:", 5) != 0) {
+	if (o.serve.log_file && !o.serve.access.password && !ck_address_path(o.listen)) {
 		ckx_error("--log-file shows what all users do: give --password-file too");
 		return CKX_USAGE;
 	}

@@ -176,7 +176,7 @@ static enum MHD_Result refuse(struct MHD_Connection *c, int status, const char *
  * A web site can give its name the address of this host, and have a browser ask in its name. A request for an
  * address, or for localhost, does not come from such a site.
  */
-static bool names_this_host(const char *host)
+static bool is_not_rebound(const char *host)
 {
 	struct in6_addr address;
 	char name[64];
@@ -231,7 +231,7 @@ static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *u
 		return MHD_YES;
 	}
 	if (s->options->loopback &&
-	    !names_this_host(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
+	    !is_not_rebound(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
 		return refuse(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
 	if (!find_asker(s, c, &asker))
 		return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password or a token is required\n");

@@ -208,21 +208,15 @@ void ck_shm_close(struct ck_chan *chan)
 	ck_shm_free(chan->shm);
 }
 
-static int shm_dial(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count)
+static int shm_dial(const struct ck_address *where, int timeout_ms, struct ck_chan **chans,
+		    unsigned int count)
 {
 	return ck_transport_unix.dial(where, timeout_ms, chans, count);
-}
-
-static int shm_listen(const char *where)
-{
-	(void)where;
-	return -EINVAL; /* the unix socket's listener accepts these connections */
 }
 
 const struct ck_transport_ops ck_transport_shm = {
 	.name = "shm",
 	.dial = shm_dial,
-	.listen = shm_listen,
 	.writev = shm_writev,
 	.read = shm_read,
 	.take_fd = shm_take_fd,

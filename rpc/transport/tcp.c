@@ -23,67 +23,10 @@
 
 #include "rpc/transport/transport.h"
 
-#define CK_TCP_HOST_MAX 256 /* a DNS name has at most 253 characters */
-#define CK_TCP_TICK_S 10    /* interval at which a blocked read or write checks its peer */
+#define CK_TCP_TICK_S 10 /* interval at which a blocked read or write checks its peer */
 #ifndef CK_TCP_SILENCE_MS
 #define CK_TCP_SILENCE_MS 30000 /* a peer that owes an answer and is silent for this long is dead */
 #endif
-
-struct tcp_where {
-	char host[CK_TCP_HOST_MAX];
-	char port[8];
-	bool literal; /* written in brackets: an IPv6 address, not a name */
-};
-
-/* Parse "9909" to @port; the empty string is not a port. */
-static int parse_port(const char *text, bool listening, char *port, size_t size)
-{
-	unsigned long value;
-	char *end;
-
-	if (strspn(text, "0123456789") != strlen(text) || !*text || strlen(text) > 5)
-		return -EINVAL;
-	value = strtoul(text, &end, 10);
-	if (value > 65535 || (value == 0 && !listening))
-		return -EINVAL;
-	snprintf(port, size, "%lu", value);
-	return 0;
-}
-
-/*
- * Parse HOST, HOST:PORT, [V6] or [V6]:PORT. An IPv6 address without brackets is refused, because
- * its last group could be a port.
- */
-static int parse_where(const char *text, bool listening, struct tcp_where *where)
-{
-	static const char name_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					 "0123456789.-_";
-	const char *host = text, *rest;
-	size_t length;
-
-	where->literal = *text == '[';
-	if (where->literal) {
-		host++;
-		length = strcspn(host, "]");
-		if (!host[length] || !memchr(host, ':', length))
-			return -EINVAL;
-		rest = host + length + 1;
-	} else {
-		length = strspn(host, name_chars);
-		rest = host + length;
-	}
-	if (length == 0 || length >= sizeof(where->host))
-		return -EINVAL;
-	memcpy(where->host, host, length);
-	where->host[length] = '\0';
-	if (*rest == '\0') {
-		snprintf(where->port, sizeof(where->port), "%d", CK_DEFAULT_PORT);
-		return 0;
-	}
-	if (*rest != ':')
-		return -EINVAL;
-	return parse_port(rest + 1, listening, where->port, sizeof(where->port));
-}
 
 /* Translate errors of getaddrinfo to those of connect(2). */
 static int resolve_error(int error, bool literal)
@@ -96,26 +39,27 @@ static int resolve_error(int error, bool literal)
 	case EAI_NONAME:
 		return literal ? -EINVAL : -ENXIO; /* the name does not exist */
 	default:
-		return -EHOSTUNREACH; /* name servers fail or do not answer */
+		return -EAGAIN; /* name servers fail or do not answer */
 	}
 }
 
-static int resolve(const char *text, bool listening, struct addrinfo **list)
+static int resolve(const struct ck_address *where, bool listening, struct addrinfo **list)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-	struct tcp_where where;
-	int ret = parse_where(text, listening, &where);
+	char port[8];
+	int ret;
 
-	if (ret < 0)
-		return ret;
+	if (where->port == 0 && !listening)
+		return -EINVAL;
+	snprintf(port, sizeof(port), "%u", (unsigned int)where->port & 0xffff);
 	hints.ai_flags = AI_NUMERICSERV;
-	if (where.literal) {
+	if (where->ipv6) {
 		hints.ai_family = AF_INET6;
 		hints.ai_flags |= AI_NUMERICHOST;
 	}
 	errno = 0;
-	ret = getaddrinfo(where.host, where.port, &hints, list);
-	return ret ? resolve_error(ret, where.literal) : 0;
+	ret = getaddrinfo(where->host, port, &hints, list);
+	return ret ? resolve_error(ret, where->ipv6) : 0;
 }
 
 /* Does the system's limit in @file (rmem_max or wmem_max) permit CK_SOCKET_BUFFER with a plain
@@ -296,7 +240,8 @@ static int tcp_adopt(int fd, struct ck_chan **chan)
  * address, which the system preferred. The name lookup counts towards the time but is not cut
  * short.
  */
-static int connect_any(const char *where, int timeout_ms, struct ck_kept *socks, unsigned int count)
+static int connect_any(const struct ck_address *where, int timeout_ms, struct ck_kept *socks,
+		       unsigned int count)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
 	int ret, error = 0, addresses = 0;
@@ -319,7 +264,8 @@ static int connect_any(const char *where, int timeout_ms, struct ck_kept *socks,
 	return ret < 0 ? error : 0;
 }
 
-static int tcp_dial(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count)
+static int tcp_dial(const struct ck_address *where, int timeout_ms, struct ck_chan **chans,
+		    unsigned int count)
 {
 	struct ck_kept socks[CK_DIAL_MAX];
 	unsigned int made = 0;
@@ -369,7 +315,7 @@ static int listen_one(const struct addrinfo *ai)
 }
 
 /* Listen on the first address of the name that is available. */
-static int tcp_listen(const char *where)
+static int tcp_listen(const struct ck_address *where)
 {
 	struct addrinfo *list, *ai;
 	int fd = -EADDRNOTAVAIL, ret, error = 0;

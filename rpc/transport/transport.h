@@ -28,10 +28,11 @@
 struct ck_transport_ops {
 	const char *name;
 
-	/* @where is the address without its scheme, for instance "host:9909" or "/run/x". Opens
-	 * @count channels to one server, at the same time; all or none. */
-	int (*dial)(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count);
-	int (*listen)(const char *where); /* the descriptor or -errno */
+	/* Opens @count channels to one server, at the same time; all or none. */
+	int (*dial)(const struct ck_address *where, int timeout_ms, struct ck_chan **chans,
+		    unsigned int count);
+	int (*listen)(const struct ck_address
+			      *where); /* the descriptor or -errno; NULL: no server does */
 
 	/* @fd is connected, blocking and close-on-exec; on error, the caller still owns it. */
 	int (*adopt)(int fd, struct ck_chan **chan);

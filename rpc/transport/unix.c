@@ -148,7 +148,7 @@ static int dial_one(const char *where, int64_t deadline, struct ck_chan **chan)
 	struct ck_kept kept;
 	int fd, ret;
 
-	if (*where != '/' || ck_unix_address(where, &addr) < 0)
+	if (ck_unix_address(where, &addr) < 0)
 		return -EINVAL;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -168,13 +168,14 @@ static int dial_one(const char *where, int64_t deadline, struct ck_chan **chan)
 	return ret;
 }
 
-static int unix_dial(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count)
+static int unix_dial(const struct ck_address *where, int timeout_ms, struct ck_chan **chans,
+		     unsigned int count)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
 	int ret = 0;
 
 	for (unsigned int i = 0; i < count; i++) {
-		ret = dial_one(where, deadline, &chans[i]);
+		ret = dial_one(where->path, deadline, &chans[i]);
 		if (ret < 0) {
 			while (i-- > 0)
 				ck_chan_close(chans[i]);
@@ -184,9 +185,9 @@ static int unix_dial(const char *where, int timeout_ms, struct ck_chan **chans, 
 	return ret;
 }
 
-static int unix_listen(const char *where)
+static int unix_listen(const struct ck_address *where)
 {
-	return *where == '/' ? ck_unix_listen(where, SOCK_STREAM | SOCK_NONBLOCK) : -EINVAL;
+	return ck_unix_listen(where->path, SOCK_STREAM | SOCK_NONBLOCK);
 }
 
 const struct ck_transport_ops ck_transport_unix = {

@@ -98,15 +98,15 @@ int cks_allowed_parse(const char *text, struct cks_allowed *a)
 	}
 }
 
-void cks_allowed_listen(struct cks_allowed *a, const char *address)
+void cks_allowed_listen(struct cks_allowed *a, const char *text)
 {
-	const char *colon = strrchr(address, ':'), *bracket = strrchr(address, ']'), *rest;
-	long port;
+	char why[CK_ADDRESS_WHY];
+	struct ck_address address;
 
-	if (!colon || (bracket && bracket > colon) || a->port_count == CK_ARRAY_SIZE(a->ports))
-		return;
-	if (read_number(colon + 1, &rest, 1, 65535, &port) && !*rest)
-		a->ports[a->port_count++] = (uint16_t)port;
+	if (a->port_count < CK_ARRAY_SIZE(a->ports) && ck_address_parse(text, &address, why) == 0 &&
+	    address.kind == CK_ADDRESS_TCP && address.port > 0 &&
+	    address.port != CK_DEFAULT_PORT) /* which is usual anyway */
+		a->ports[a->port_count++] = (uint16_t)address.port;
 }
 
 static bool covers(const struct cks_allowed_entry *e, const unsigned char address[16])
@@ -156,27 +156,33 @@ bool cks_allowed_has(const struct cks_allowed *a, const struct sockaddr_storage 
 	return false;
 }
 
+/* The bytes of a numeric address; false: it is a name. */
+static bool number_of(const struct ck_address *a, unsigned char out[16])
+{
+	memcpy(out, mapped, sizeof(mapped));
+	return a->ipv6 ? inet_pton(AF_INET6, a->host, out) == 1
+		       : inet_pton(AF_INET, a->host, out + 12) == 1;
+}
+
 bool cks_allowed_address(const char *text, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
 	unsigned char address[16];
-	long port = CK_DEFAULT_PORT;
-	bool dotted;
+	char why[CK_ADDRESS_WHY];
+	struct ck_address a;
 
-	if (strncmp(text, "tcp://", 6) == 0)
-		text += 6;
-	if (!read_address(text, address, &dotted, &text) ||
-	    (*text == ':' && !read_number(text + 1, &text, 1, 65535, &port)) || *text)
+	if (ck_address_parse(text, &a, why) < 0 || a.kind != CK_ADDRESS_TCP || a.port == 0 ||
+	    !number_of(&a, address))
 		return false;
 	memset(out, 0, sizeof(*out));
 	if (is_v4(address)) { /* also if it was written as IPv6 */
 		v4->sin_family = AF_INET;
-		v4->sin_port = htons((uint16_t)port);
+		v4->sin_port = htons((uint16_t)a.port);
 		memcpy(&v4->sin_addr, address + 12, 4);
 	} else {
 		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons((uint16_t)port);
+		v6->sin6_port = htons((uint16_t)a.port);
 		memcpy(&v6->sin6_addr, address, 16);
 	}
 	return true;

@@ -32,8 +32,8 @@ struct cks_allowed {
 
 /* -EINVAL: @text is no such list. */
 int cks_allowed_parse(const char *text, struct cks_allowed *allowed);
-/* The server listens at @address: its port is a usual one. */
-void cks_allowed_listen(struct cks_allowed *allowed, const char *address);
+/* The server listens at the address @text: its port is a usual one. */
+void cks_allowed_listen(struct cks_allowed *allowed, const char *text);
 bool cks_allowed_has(const struct cks_allowed *allowed, const struct sockaddr_storage *peer);
 
 /* Read "a.b.c.d:port" or "[v6]:port", with "tcp://" before it or not; no names. The port may be missing. */

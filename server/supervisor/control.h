@@ -54,6 +54,7 @@ struct cks_server {
 	struct cks_away *away;
 	struct cks_audit *audit; /* NULL: none */
 	const struct cks_queue *queue;
+	const struct cks_listeners *listeners;
 	const struct cks_reload *files; /* what `reload` reads again */
 	uint64_t *drain;		/* set it to begin to drain, for so many seconds */
 	const char *driver;		/* what --driver auto has become */

@@ -17,6 +17,8 @@
 #include "util/fd.h"
 #include "util/unixsock.h"
 
+#define SUFFIX ".ctl" /* of the control socket, beside the server's own */
+
 /* --- the request */
 
 static int usage(const char *name)
@@ -76,28 +78,32 @@ static json_t *make_request(const struct cks_command *command, char *const *word
 
 /* --- the connection */
 
+/* @path has the suffix if it is the server's own socket. */
+static int dial_control(const char *path, const char *suffix)
+{
+	char control[128];
+	int n = snprintf(control, sizeof(control), "%s%s", path, suffix);
+
+	return n < (int)sizeof(control) ? ck_unix_dial(control, SOCK_STREAM) : -ENAMETOOLONG;
+}
+
+static int try_usual(const char *path, void *own)
+{
+	(void)own;
+	return dial_control(path, SUFFIX);
+}
+
 /* The server's control socket: at the given path, beside the given unix socket, or at the first of the
  * usual places. */
 static int find_server(const struct cks_options *o)
 {
-	char path[128] = "";
-	const char *usual;
-	int fd = -ENOENT;
+	const char *path = o->ctl_socket ? o->ctl_socket : o->unix_path;
+	const char *suffix = o->ctl_socket ? "" : SUFFIX;
+	int fd = path ? dial_control(path, suffix) : ck_chan_try_usual(try_usual, NULL, &path);
 
-	if (o->ctl_socket)
-		snprintf(path, sizeof(path), "%s", o->ctl_socket);
-	else if (o->unix_path)
-		snprintf(path, sizeof(path), "%s.ctl", o->unix_path);
-	if (path[0])
-		fd = ck_unix_dial(path, SOCK_STREAM);
-	for (unsigned int i = 0;
-	     fd < 0 && !o->ctl_socket && !o->unix_path && (usual = ck_chan_default_unix(i)) != NULL;
-	     i++) {
-		snprintf(path, sizeof(path), "%s.ctl", usual);
-		fd = ck_unix_dial(path, SOCK_STREAM);
-	}
 	if (fd < 0)
-		fprintf(stderr, "cricket-rpc-server: no server at %s: %s\n", path, strerror(-fd));
+		fprintf(stderr, "cricket-rpc-server: no server at %s%s: %s\n", path, suffix,
+			strerror(-fd));
 	return fd;
 }
 

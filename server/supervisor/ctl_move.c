@@ -18,43 +18,26 @@
 #include "server/processes/options.h"
 #include "server/supervisor/control.h"
 #include "server/supervisor/ctl.h"
+#include "util/address.h"
 #include "util/fd.h"
 
-#define CK_HOST 256
 #define CK_RELAY_BLOCK ((size_t)1 << 20)
 
 /* --- move: the sender's side */
 
-/* The host of @address, which is as in REMOTE_GPU_ADDRESS: HOST, HOST:PORT, [HOST]:PORT or an IPv6 address. */
-static int host_of(const char *address, char host[CK_HOST])
-{
-	const char *colon = strchr(address, ':');
-	size_t size = strlen(address);
-
-	if (address[0] == '[') {
-		address++;
-		size = strcspn(address, "]");
-	} else if (colon && colon == strrchr(address, ':')) {
-		size = (size_t)(colon - address);
-	}
-	if (size == 0 || size >= CK_HOST || strchr(address, '/'))
-		return -EINVAL;
-	snprintf(host, CK_HOST, "%.*s", (int)size, address);
-	return 0;
-}
-
 /* In a child: the command that leads to the other server, with socket @stream as its input and output. */
 static _Noreturn void become_via(const char *via, const char *address, int stream)
 {
-	char host[CK_HOST];
+	char why[CK_ADDRESS_WHY];
+	struct ck_address a;
 
 	if (dup2(stream, 0) < 0 || dup2(stream, 1) < 0)
 		_exit(126);
 	if (via)
 		execl("/bin/sh", "sh", "-c", via, (char *)NULL);
-	else if (host_of(address, host) == 0)
+	else if (ck_address_parse(address, &a, why) == 0 && a.host[0])
 		/* its end is noticed where the other machine, or the network, is gone */
-		execlp("ssh", "ssh", "-o", "ServerAliveInterval=10", "--", host,
+		execlp("ssh", "ssh", "-o", "ServerAliveInterval=10", "--", a.host,
 		       "cricket-rpc-server --ctl receive", (char *)NULL);
 	_exit(127);
 }

@@ -24,36 +24,41 @@
 
 CK_LOG_DEFINE("server");
 
-/* Log the address for clients; the kernel chooses the port for port 0. */
-static void log_listener(const struct cks_socket *s)
+void cks_listeners_address(const struct cks_socket *s, char *text, size_t size)
 {
 	struct sockaddr_storage bound;
-	socklen_t size = sizeof(bound);
+	socklen_t length = sizeof(bound);
 	char host[64], port[8];
 
-	if (getsockname(s->fd, (struct sockaddr *)&bound, &size) == 0 &&
-	    bound.ss_family != AF_UNIX &&
-	    getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-		ck_info(strchr(host, ':') ? "listening on [%s]:%s" : "listening on %s:%s", host,
-			port);
+	if (getsockname(s->fd, (struct sockaddr *)&bound, &length) < 0)
+		bound.ss_family = AF_UNSPEC;
+	if (bound.ss_family == AF_UNIX)
+		snprintf(text, size, "unix:%s", s->path);
+	else if (getnameinfo((struct sockaddr *)&bound, length, host, sizeof(host), port,
+			     sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(text, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 	else
-		ck_info("listening on unix:%s", s->path);
+		snprintf(text, size, "?");
 }
 
 void cks_listeners_announce(const struct cks_listeners *l)
 {
-	for (size_t i = 0; i < l->count; i++)
-		log_listener(&l->list[i]);
+	char text[CK_LISTENER_TEXT];
+
+	for (size_t i = 0; i < l->count; i++) {
+		cks_listeners_address(&l->list[i], text, sizeof(text));
+		ck_info("listening on %s", text);
+	}
 }
 
 static void note(struct cks_listeners *l, int fd, const char *address)
 {
 	struct cks_socket *s = &l->list[l->count++];
+	const char *path = ck_address_path(address);
 
 	*s = (struct cks_socket){.fd = fd};
-	if (strncmp(address, "unix:", 5) == 0) {
-		snprintf(s->path, sizeof(s->path), "%s", address + 5);
+	if (path) {
+		snprintf(s->path, sizeof(s->path), "%s", path);
 		if (stat(s->path, &s->file) < 0)
 			s->path[0] = '\0';
 	}
@@ -62,10 +67,10 @@ static void note(struct cks_listeners *l, int fd, const char *address)
 /* Let others than the server's user connect, as far as the options say. -errno, logged. */
 static int admit_others(const char *address, const struct cks_options *o)
 {
-	const char *path = address + 5;
+	const char *path = ck_address_path(address);
 	int ret = 0;
 
-	if (strncmp(address, "unix:", 5) != 0)
+	if (!path)
 		return 0;
 	if ((o->socket_group >= 0 && chown(path, (uid_t)-1, (gid_t)o->socket_group) < 0) ||
 	    (o->socket_mode && chmod(path, o->socket_mode) < 0)) {
@@ -123,11 +128,10 @@ static int add(struct cks_listeners *l, const char *option, const char *address,
 	char why[CK_LISTEN_WHY];
 
 	if (fd < 0) {
-		const char *given = address;
+		const char *path = ck_address_path(address);
 
-		if (strcmp(option, "--unix") == 0)
-			address += 5; /* unix: */
-		ck_err("%s %s: %s", option, address, cks_listen_error(given, fd, why));
+		ck_err("%s %s: %s", option, path && strcmp(option, "--unix") == 0 ? path : address,
+		       cks_listen_error(address, fd, why));
 		return fd;
 	}
 	note(l, fd, address);

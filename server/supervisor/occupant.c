@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rpc/chan.h"
 #include "server/supervisor/occupant.h"
+#include "util/address.h"
 #include "util/unixsock.h"
 
 #define CK_LISTENS 0x0a /* a state in /proc/net/tcp */
@@ -30,11 +30,10 @@ struct occupant {
 
 static unsigned int port_of(const char *address)
 {
-	const char *colon = strrchr(address, ':');
+	char why[CK_ADDRESS_WHY];
+	struct ck_address a;
 
-	if (!colon || strchr(colon, ']'))
-		return CK_DEFAULT_PORT;
-	return (unsigned int)strtoul(colon + 1, NULL, 10);
+	return ck_address_parse(address, &a, why) == 0 ? (unsigned int)a.port : 0;
 }
 
 /* Find the socket that listens at @port, in /proc/net/tcp or tcp6. */
@@ -135,8 +134,8 @@ static const char *name_of(pid_t pid, char *name, size_t size)
 static void name_occupant(const char *address, char why[CK_LISTEN_WHY])
 {
 	struct occupant o = {.pid = 0};
-	bool local = strncmp(address, "unix:", 5) == 0,
-	     found = local ? find_unix(address + 5, &o) : find_tcp(address, &o);
+	const char *path = ck_address_path(address);
+	bool found = path ? find_unix(path, &o) : find_tcp(address, &o);
 	const struct passwd *user = found ? getpwuid(o.uid) : NULL;
 	char name[64];
 
@@ -160,7 +159,7 @@ const char *cks_listen_error(const char *address, int error, char why[CK_LISTEN_
 		{-EINVAL, "not HOST, HOST:PORT, [IPV6]:PORT or unix:/PATH, with a PORT from 0 to "
 			  "65535"},
 		{-ENXIO, "no host has this name"},
-		{-EHOSTUNREACH, "the name servers know no address of this name, or do not answer"},
+		{-EAGAIN, "the name servers know no address of this name, or do not answer"},
 		{-EADDRNOTAVAIL, "this host does not have the address"},
 		{-EACCES, "not permitted for this user"},
 	};

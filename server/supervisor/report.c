@@ -8,6 +8,7 @@
 #include "server/processes/options.h"
 #include "server/processes/session_info.h"
 #include "server/session/version.h"
+#include "server/supervisor/listeners.h"
 #include "server/supervisor/control.h"
 #include "server/supervisor/deadlines.h"
 #include "server/supervisor/ledger.h"
@@ -191,6 +192,19 @@ static json_t *host_name(void)
 	return text(name);
 }
 
+/* Where clients connect. Commands that were given an address find the server by it. */
+static json_t *describe_addresses(const struct cks_listeners *listeners)
+{
+	json_t *list = json_array();
+	char address[CK_LISTENER_TEXT];
+
+	for (size_t i = 0; i < listeners->count; i++) {
+		cks_listeners_address(&listeners->list[i], address, sizeof(address));
+		json_array_append_new(list, text(address));
+	}
+	return list;
+}
+
 json_t *cks_report_status(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	bool all = cks_control_is_admin(server->control, asker);
@@ -207,10 +221,11 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 					      describe(s, own, server->options->gpu_time, now));
 	}
 	return json_pack(
-		"{s:b, s:i, s:s, s:s, s:i, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*, s:o*, "
-		"s:o, s:o*}",
+		"{s:b, s:i, s:s, s:s, s:i, s:o, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*, "
+		"s:o*, s:o, s:o*}",
 		"ok", 1, "version", CK_STATUS_VERSION, "release", CK_RELEASE, "driver",
-		server->driver, "pid", (int)getpid(), "all", all, "session_count",
+		server->driver, "pid", (int)getpid(), "addresses",
+		describe_addresses(server->listeners), "all", all, "session_count",
 		(int)cks_workers_serving(server->workers), "max_sessions",
 		(int)server->options->max_sessions, "time", (double)now / 1e3, "sessions", list,
 		"waiting", waiting(server, asker, now), "waiting_count", (int)server->queue->count,

@@ -275,6 +275,7 @@ static void command(struct supervisor *s, const struct round *r)
 				    .away = s->away,
 				    .audit = s->audit,
 				    .queue = cks_fresh_queue(s->fresh),
+				    .listeners = &s->listeners,
 				    .drain = &drain,
 				    .files = &files,
 				    .driver = s->driver[0] ? s->driver : s->options->driver};

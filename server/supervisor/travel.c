@@ -168,6 +168,14 @@ static json_t *depart(struct cks_server *server, struct travel *travel, struct c
 						: cks_control_error("its worker does not respond");
 }
 
+static bool is_tcp(const char *text)
+{
+	char why[CK_ADDRESS_WHY];
+	struct ck_address address;
+
+	return ck_address_parse(text, &address, why) == 0 && address.kind == CK_ADDRESS_TCP;
+}
+
 /* The session of @request leaves, into @directory or over @stream, which it takes. */
 static json_t *leave(struct cks_server *server, const json_t *request, struct cks_asker asker,
 		     const char *directory, int stream)
@@ -180,7 +188,7 @@ static json_t *leave(struct cks_server *server, const json_t *request, struct ck
 
 	if (address && strlen(address) >= CK_AWAY_ADDRESS)
 		error = cks_control_error("the address is too long");
-	else if (address && address[0] && !ck_chan_is_tcp(address)) /* clients use no other */
+	else if (address && address[0] && !is_tcp(address)) /* clients use no other */
 		error = cks_control_error("the address must be HOST or HOST:PORT, not %s", address);
 	else if (!s || !cks_workers_id(s))
 		error = cks_control_error("there is no session %s", name ? name : "");

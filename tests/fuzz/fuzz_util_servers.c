@@ -23,14 +23,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct ck_server_list list;
 	char *text = malloc(size + 1);
-	const char *why = NULL;
+	char why[CK_ADDRESS_WHY] = "";
 
 	CK_FUZZ_CHECK(text);
 	memcpy(text, data, size);
 	text[size] = '\0';
 	ck_servers_is_list(text);
-	if (ck_servers_parse(text, &list, &why) < 0) {
-		CK_FUZZ_CHECK(why);
+	if (ck_servers_parse(text, &list, why) < 0) {
+		CK_FUZZ_CHECK(why[0]);
 	} else {
 		CK_FUZZ_CHECK(list.count >= 1 && list.count <= CK_SERVERS_MAX);
 		for (unsigned int i = 0; i < list.count; i++) {

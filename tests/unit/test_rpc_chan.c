@@ -77,7 +77,14 @@ static void an_error_of_dialing_says_what_to_do(void **state)
 	(void)state;
 	assert_string_equal(ck_chan_dial_error("nobody", -ENXIO, text, sizeof(text)),
 			    "no host has this name");
-	assert_non_null(strstr(ck_chan_dial_error("::", -EINVAL, text, sizeof(text)), "HOST:PORT"));
+	assert_non_null(
+		strstr(ck_chan_dial_error("h h", -EINVAL, text, sizeof(text)), "HOST:PORT"));
+	assert_non_null(
+		strstr(ck_chan_dial_error("::", -EINVAL, text, sizeof(text)), "[::1]:9909"));
+	assert_non_null(
+		strstr(ck_chan_dial_error("http://h", -EINVAL, text, sizeof(text)), "http://"));
+	assert_non_null(
+		strstr(ck_chan_dial_error("h:0", -EINVAL, text, sizeof(text)), "a port is"));
 	assert_non_null(
 		strstr(ck_chan_dial_error("h", -ECONNREFUSED, text, sizeof(text)), "--listen"));
 	assert_null(strstr(ck_chan_dial_error("unix:/s", -ENOENT, text, sizeof(text)), "--listen"));

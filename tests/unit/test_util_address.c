@@ -112,7 +112,7 @@ static void other_texts_are_refused_with_a_reason(void **state)
 		{"unix:x", "path"},
 		{"shm:", "path"},
 		{"file:x", "path"},
-		{"srv:", "name"},
+		{"srv:", "not a DNS name"},
 		{"ssh://", "not an address"},
 		{"ssh://-x", "not an address"},
 		{"ssh://@h", "user"},

@@ -17,9 +17,9 @@ static struct ck_server_list list;
 
 static void parsed(const char *text)
 {
-	const char *why = NULL;
+	char why[CK_ADDRESS_WHY];
 
-	assert_int_equal(ck_servers_parse(text, &list, &why), 0);
+	assert_int_equal(ck_servers_parse(text, &list, why), 0);
 }
 
 static void entry(unsigned int index, const char *address, unsigned int count, unsigned int first)
@@ -102,32 +102,47 @@ static void what_is_no_list_is_refused(void **state)
 	static const char *const texts[] = {",",     "a,",   ",a",    "a,,b",	   "/0",
 					    "a/",    "a/x",  "a/64",  "a/0,0",	   "a/-1",
 					    "a/000", "a/0,", "a/1/2", "unix:/s//", "a/ 1"};
-	const char *why;
+	char why[CK_ADDRESS_WHY];
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(texts); i++) {
-		why = NULL;
-		assert_int_equal(ck_servers_parse(texts[i], &list, &why), -EINVAL);
-		assert_non_null(why);
+		why[0] = '\0';
+		assert_int_equal(ck_servers_parse(texts[i], &list, why), -EINVAL);
+		assert_true(why[0]);
 	}
+}
+
+static void the_entry_that_is_wrong_is_named(void **state)
+{
+	char why[CK_ADDRESS_WHY];
+
+	(void)state;
+	assert_int_equal(ck_servers_parse("a,http://b/0,c", &list, why), -EINVAL);
+	assert_non_null(strstr(why, "http://b"));
+	assert_null(strstr(why, "device"));
+	assert_int_equal(ck_servers_parse("a,b:x/0", &list, why), -EINVAL);
+	assert_non_null(strstr(why, "b:x: a port"));
+	parsed("TCP://a/0,UNIX:/s//1");
+	entry(1, "UNIX:/s", 1, 1);
 }
 
 static void too_many_and_too_long_are_refused(void **state)
 {
 	char text[2 * (CK_SERVERS_MAX + 1)], address[CK_SERVER_ADDRESS + 1];
-	const char *why;
+	char why[CK_ADDRESS_WHY];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(text); i++)
 		text[i] = i % 2 ? ',' : 'a';
 	text[sizeof(text) - 1] = '\0';
-	assert_int_equal(ck_servers_parse(text, &list, &why), -EINVAL);
+	assert_int_equal(ck_servers_parse(text, &list, why), -EINVAL);
 	text[sizeof(text) - 3] = '\0';
 	parsed(text);
 	assert_int_equal(list.count, CK_SERVERS_MAX);
 	memset(address, 'x', sizeof(address));
+	memcpy(address, "unix:/", 6);
 	address[sizeof(address) - 1] = '\0';
-	assert_int_equal(ck_servers_parse(address, &list, &why), -EINVAL);
+	assert_int_equal(ck_servers_parse(address, &list, why), -EINVAL);
 	address[sizeof(address) - 2] = '\0';
 	parsed(address);
 }
@@ -141,6 +156,7 @@ int main(void)
 		cmocka_unit_test(numbers_continue_a_list_of_devices_only),
 		cmocka_unit_test(devices_follow_a_path_behind_two_slashes),
 		cmocka_unit_test(what_is_no_list_is_refused),
+		cmocka_unit_test(the_entry_that_is_wrong_is_named),
 		cmocka_unit_test(too_many_and_too_long_are_refused),
 	};
 
