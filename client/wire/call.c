@@ -181,8 +181,6 @@ static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, cons
 		ckc_trace_message(x->proc, args, head, (CUresult)head->err, began, x->bulk_size);
 	if (unlikely(head->err))
 		ckc_context_outcome(args->ctx, (CUresult)head->err);
-	if (unlikely(head->err == CUDA_ERROR_OUT_OF_MEMORY))
-		ckc_words_refused(c);
 	/* not in a fetch: a thread that faulted on a page may hold the stdout lock */
 	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
 		return fetch_output(c, (CUresult)head->err);
@@ -252,16 +250,24 @@ static bool gained_memory(struct ckc_client *c, const struct ckc_exchange *x)
 	return any;
 }
 
+static bool lacks_memory(const struct ckc_exchange *x, CUresult err)
+{
+	return unlikely(err == CUDA_ERROR_OUT_OF_MEMORY) &&
+	       ((const ck_result *)x->res)->err == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 {
 	CUresult err = call_once(c, x);
 
-	if (likely(err != CUDA_ERROR_OUT_OF_MEMORY) ||
-	    ((ck_result *)x->res)->err != CUDA_ERROR_OUT_OF_MEMORY || !gained_memory(c, x))
-		return err;
-	xdr_free(x->xdr_res, x->res);
-	memset(x->res, 0, ck_procs[x->proc].res_size);
-	return call_once(c, x);
+	if (lacks_memory(x, err) && gained_memory(c, x)) {
+		xdr_free(x->xdr_res, x->res);
+		memset(x->res, 0, ck_procs[x->proc].res_size);
+		err = call_once(c, x);
+	}
+	if (lacks_memory(x, err))
+		ckc_words_refused(c);
+	return err;
 }
 
 static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
