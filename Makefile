@@ -14,7 +14,7 @@ BESIDE = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(J
 CHOICE := $(if $(K),-k '$(K)',$(if $(TSAN),-m threads))
 # Documents and images do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
-E2E = tests/run-pytest build/pytest$(if $(SAN),-san)$(if $(TSAN),-tsan) $(PYTHON) -m pytest -q -ra $(BESIDE) tests/e2e $(ASIDE) $(CHOICE)
+E2E = tests/run-pytest build/pytest$(if $(SAN),-san)$(if $(TSAN),-tsan) $(PYTHON) -m pytest -q -ra $(BESIDE) $(or $(FILES),tests/e2e) $(ASIDE) $(CHOICE)
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
@@ -36,8 +36,13 @@ test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; 
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
 	@$(MAKE) -j$(JOBS) --no-print-directory -C wcm/examples
 
-check: deps $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
+check: deps $(if $(SAN)$(TSAN),,check-gen check-style) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
+# What takes seconds after `make`: not the slow unit tests, and few whole programs.
+check-quick: check-gen check-style	## the quick part of check: less than a minute, after make
+	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit QUICK=1 JOBS=$(JOBS)
+	$(PYTEST) $(BESIDE) tests/e2e -m quick
+	@echo "check-quick: everything passed"
 check-style:	## who may include and call whom; the client's state and locks; headers; hardening; one version in all files
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
 	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-headers && tools/check-format && \
@@ -46,7 +51,7 @@ check-reproducible: cpu	## a second build, in another folder, is equal byte by b
 	tools/check-reproducible
 check-abi: cpu	## libm3 and libwcm have all that programs of the last release need; needs abigail-tools
 	tools/check-abi
-check-gen: cpu	## the generator against its goldens; what it made is not stale
+check-gen:	## the generator against its goldens; what it made is not stale
 	$(PYTEST) $(BESIDE) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN) TSAN=$(TSAN) JOBS=$(JOBS)
@@ -93,7 +98,7 @@ clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install dist dist-arm64 deb rpm release format clean
+.PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-quick check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install dist dist-arm64 deb rpm release format clean
 .DELETE_ON_ERROR:
 # What installs ends before what compiles begins; each goal gives its own make a number of jobs.
 .NOTPARALLEL:

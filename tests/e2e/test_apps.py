@@ -23,6 +23,8 @@ INTERPOSED = {"managed_calls", "managed_hints", "managed_io", "managed_signals"}
 THREADS = {"async_copies", "graph_modes", "graphs", "host_functions", "managed_attach", "managed_cost", "managed_hints", "managed_io",
            "managed_large", "managed_module", "managed_signals", "managed_var", "per_thread", "polls", "stream_values",
            "streams_events", "threads_order"}
+# One of each kind, for make check-quick.
+QUICK = {"driver_ptx", "graphs", "matmul", "streams_events"}
 # Its memory is not shared with a worker under a sanitizer: it has no device address there.
 SHARED = {"registered"}
 # Over the network a copy from pinned memory waits for what holds it up, and registered memory has
@@ -42,7 +44,7 @@ def runs():
                 continue
             if not KIND or (transport == "tcp") == (build == name):
                 yield pytest.param(name, build, transport, id=f"{build}-{transport}",
-                                   marks=skip + [pytest.mark.threads] * threads)
+                                   marks=skip + [pytest.mark.threads] * threads + [pytest.mark.quick] * (name in QUICK))
 
 
 @pytest.mark.parametrize("name, build, transport", runs())

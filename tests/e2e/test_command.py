@@ -51,6 +51,7 @@ def settings(env, *words):
 
 # --- run, env
 
+@pytest.mark.quick
 def test_run_finds_the_server_and_the_client(server, home):
     done = cricket(home, "run", "-s", server.address("tcp"), "--", sys.executable, "-c", COUNT)
     assert (done.returncode, done.stdout) == (0, "0 0 1\n"), done.stderr
@@ -160,6 +161,7 @@ def test_a_wrong_configuration_is_refused_with_its_line(home, text, where):
 
 # --- check
 
+@pytest.mark.quick
 def test_check_goes_through_every_step(server, home):
     done = cricket(home, "check", server.address("tcp"))
     assert done.returncode == 0, done.stdout + done.stderr

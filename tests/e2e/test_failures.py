@@ -97,6 +97,7 @@ def xdr_string(text):
 
 # ---- no server -------------------------------------------------------------------------------
 
+@pytest.mark.quick
 def test_nobody_listens_on_the_port(app):
     address = f"127.0.0.1:{free_port()}"
     result = run([app("vector_add")], client_env(address), 10)
@@ -152,6 +153,7 @@ def test_an_empty_list_of_visible_devices_is_no_device(server, app):
     assert result.status == 1 and "cudaErrorNoDevice" in result.err
 
 
+@pytest.mark.quick
 def test_programs_without_cuda_are_left_alone(tmp_path):
     env = client_env(f"127.0.0.1:{free_port()}")
     result = run(["/bin/sh", "-c", "echo hello; ls / >/dev/null"], env, 10)

@@ -70,6 +70,7 @@ def refused(result, words):
 
 # --- whom a client trusts
 
+@pytest.mark.quick
 def test_a_pin_or_an_authority_is_enough(secure, authority, app):
     for trust in ({"CRICKET_TLS_PIN": pin_of(secure)}, {"CRICKET_TLS_CA": str(authority.ca)}):
         computes(run([app("vector_add")], client_env(secure.address("tcp"), **trust)))

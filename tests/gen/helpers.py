@@ -9,9 +9,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "gen"
 TABLE = ROOT / "rpc" / "driver.api"
-# SAN=1 of `make check SAN=1` reaches the tests in the environment.
-SAN = os.environ.get("SAN", os.environ.get("CRICKET_TEST_SAN", "")) not in ("", "0")
-CLIENT = ROOT / "cpu" / ("build-san" if SAN else "") / "cricket-client.so"
 
 sys.path.insert(0, str(ROOT / "tools"))
 from api.nccl_table import NcclTable  # noqa: E402

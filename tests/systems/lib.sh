@@ -34,7 +34,7 @@ mirror_of() {
 
 # make_root SUITE: build/roots/SUITE, if it is not there.
 make_root() {
-	local suite=$1 mirror script=
+	local suite=$1 mirror script= components=main
 	[ ! -d "$roots/$suite" ] || return 0
 	[ "$(id -u)" -eq 0 ] || skip "$suite: only root can make a root file system"
 	unshare --mount --pid --fork true 2>/dev/null || skip "$suite: namespaces are not permitted here"
@@ -48,7 +48,9 @@ make_root() {
 	esac
 	mkdir -p "$roots"
 	rm -rf "$roots/$suite.new"
-	debootstrap --variant=minbase "$suite" "$roots/$suite.new" "$mirror" $script >"$roots/$suite.log" 2>&1 ||
+	# An installed Ubuntu takes packages from universe too.
+	[[ $mirror != *ubuntu* ]] || components=main,universe
+	debootstrap --variant=minbase --components=$components "$suite" "$roots/$suite.new" "$mirror" $script >"$roots/$suite.log" 2>&1 ||
 		skip "$suite: debootstrap from $mirror failed: $(tail -n 1 "$roots/$suite.log")"
 	rm -f "$roots/$suite.new"/var/cache/apt/archives/*.deb
 	mv "$roots/$suite.new" "$roots/$suite"
@@ -68,7 +70,7 @@ fresh() {
 
 # inside COMMAND...: as root of $root, with /proc, /dev and a /tmp of its own; mounts end with the command.
 inside() {
-	unshare --mount --pid --fork bash -c '
+	unshare --mount --pid --fork --kill-child bash -c '
 		set -e
 		mount --bind "$1" "$1"
 		mount -t proc proc "$1/proc"
@@ -98,6 +100,12 @@ serve() {
 		sleep 0.1
 	done
 	server=$(sed -n 's/.*listening on \(127\..*\)/\1/p' "$folder/log")
+}
+
+# checkout: a clone of this repository in /src of $root, with what is changed here; without git only the files.
+checkout() {
+	git clone -q --no-hardlinks "$top" "$root/src" 2>/dev/null || true
+	sources
 }
 
 # sources: this tree, as committed and changed, into /src of $root.

@@ -1,0 +1,84 @@
+"""tests/e2e/test_ci.py - .ci/run: which steps run when, with commands that only write down that they were called."""
+import re
+import shutil
+
+import pytest
+
+from conftest import KIND, ROOT, clean_env, run
+
+pytestmark = pytest.mark.skipif(bool(KIND), reason="nothing here depends on sanitizers")
+SCRIPTS = sorted(f"{folder}/{p.name}" for folder in ("tools", "tests/systems") for p in (ROOT / folder).iterdir()
+                 if p.suffix == ".sh" and p.name != "lib.sh" or p.name == "check-abi")
+# By hand, as they take gigabytes, or minutes for images; the last is run by make check-arm64.
+BY_HAND = {"tests/systems/first_use.sh", "tests/systems/images.sh", "tests/systems/arm64.sh"}
+
+
+@pytest.fixture(name="tree")
+def fixture_tree(tmp_path):
+    """Its own script, between stubs; FAIL=WORD fails, and SKIP=WORD skips, what is called with that word."""
+    stub = '#!/bin/sh\necho "$0 $*" >>"$CALLS"\ncase "$0 $*" in *"${FAIL:-no such word}"*) exit 3 ;; *"${SKIP:-no such word}"*) exit 77 ;; esac\n'
+    for name in (".ci/run", *SCRIPTS, "bin/make"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(stub)
+        path.chmod(0o755)
+    shutil.copy2(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    return tmp_path
+
+
+def ci(tree, *steps, **env):
+    """(result, the calls, the summary's lines)"""
+    calls = tree / "calls"
+    calls.write_text("")
+    result = run([tree / ".ci" / "run", *steps], clean_env(PATH=f"{tree / 'bin'}:/usr/bin:/bin", CALLS=str(calls),
+                                                                **{"CI_DAY": "0", **env}))
+    summary = re.findall(r"^(ok|skipped|FAILED|later) +\d+ s  (.*)$", result.out, re.M)
+    return result, calls.read_text(), summary
+
+
+def test_the_readme_runs_in_three_systems_each_in_full_on_its_day(tree):
+    whole = []
+    for day in range(3):
+        result, calls, _ = ci(tree, "readme", "starts", CI_DAY=str(day))
+        assert result.status == 0, result.err
+        ran = re.findall(r"readme.sh (\w+)(.*)", calls)
+        assert sorted(suite for suite, _ in ran) == ["bookworm", "noble", "trixie"]
+        whole += [suite for suite, how in ran if how == ""]
+        assert [how for _, how in ran].count(" start") == 2
+    assert sorted(whole) == ["bookworm", "noble", "trixie"]
+
+
+def test_where_no_fresh_system_can_be_made_all_tests_run_here(tree):
+    _, calls, summary = ci(tree, "readme", "starts", SKIP="readme.sh")
+    assert "make check\n" in calls and [how for how, _ in summary] == ["ok", "skipped"]
+
+
+def test_with_time_every_script_has_its_step(tree):
+    result, calls, summary = ci(tree, CI_MINUTES="100")
+    assert result.status == 0 and {how for how, _ in summary} == {"ok"}
+    assert "make check SAN=1\n" in calls and "make check TSAN=1\n" in calls and "make check-arm64\n" in calls
+    assert {f for f in SCRIPTS if f.startswith("tests/systems/") and f not in calls} == BY_HAND
+    assert summary[-1][1] == "build with clang"
+
+
+def test_without_time_one_step_by_turns_runs_each_day_another_one(tree):
+    seen = set()
+    for day in range(10):
+        _, _, summary = ci(tree, CI_MINUTES="0", CI_DAY=str(day))
+        later = {name.split(":")[0] for how, name in summary if how == "later"}
+        turns = [name for how, name in summary if how == "ok"][6:-1]
+        assert len(turns) == 1 and len(later) == 9
+        seen.add(turns[0])
+    assert len(seen) == 10
+
+
+def test_the_first_step_that_fails_ends_the_run(tree):
+    result, calls, summary = ci(tree, FAIL="make check SAN=1")
+    assert result.status == 1 and summary[-1] == ("FAILED", "all tests, with ASan and UBSan") and "TSAN" not in calls
+
+
+def test_a_step_that_is_none_is_refused(tree):
+    result, _, _ = ci(tree, "no-such-step")
+    assert result.status == 2 and "no step no-such-step" in result.err
+    listed = run([tree / ".ci" / "run", "--list"], clean_env()).out
+    assert re.search(r"^san +all tests", listed, re.M) and re.search(r"^slurm +Slurm$", listed, re.M)
