@@ -5,12 +5,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* accept4 */
 #endif
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -545,20 +547,28 @@ static void what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that(void **
 }
 
 /* The descriptor of the window's file. */
+/* It is above the numbers that programs get; raise the limit, so that the test can hit it. */
 static int window_fd(void)
 {
-	char path[32], name[64];
+	DIR *all = opendir("/proc/self/fd");
+	struct rlimit limit;
+	struct dirent *e;
+	int found = -1;
 
-	for (int fd = 3; fd < 1000; fd++) {
-		ssize_t n;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	while (all && found < 0 && (e = readdir(all)) != NULL) {
+		char name[64];
+		ssize_t n = readlinkat(dirfd(all), e->d_name, name, sizeof(name) - 1);
 
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		n = readlink(path, name, sizeof(name) - 1);
 		name[n > 0 ? n : 0] = '\0';
 		if (strncmp(name, "/memfd:cricket window", 21) == 0)
-			return fd;
+			found = atoi(e->d_name);
 	}
-	return -1;
+	if (all)
+		closedir(all);
+	return found;
 }
 
 /* qemu-user has no such record in the contexts of its own. */
@@ -597,12 +607,11 @@ static void a_file_in_place_of_ours_is_left_alone(void **state)
 {
 	volatile unsigned char *p = allocate(SIZE), *again;
 	const size_t size = 1 << 20;
-	int fd = window_fd(), kept = dup(fd), theirs = memfd_create("theirs", 0);
+	int fd = window_fd(), theirs = memfd_create("theirs", 0);
 	unsigned char *bytes;
-	CUdeviceptr refused;
 
 	(void)state;
-	assert_true(fd >= 0 && kept >= 0 && theirs >= 0);
+	assert_true(fd >= 0 && theirs >= 0);
 	assert_int_equal(ftruncate(theirs, (off_t)size), 0);
 	bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0);
 	assert_ptr_not_equal(bytes, MAP_FAILED);
@@ -613,16 +622,15 @@ static void a_file_in_place_of_ours_is_left_alone(void **state)
 	ckc_managed_launch();
 	assert_true(sent() >= 2 * CK_PAGE);
 	release(p);
-	assert_int_not_equal(cuMemAllocManaged(&refused, SIZE, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
-	assert_int_equal(dup2(kept, fd), fd);
+	again = allocate(SIZE); /* there is a spare descriptor */
+	assert_int_equal(again[0] | again[CK_PAGE], 0);
+	again[0] = 1;
+	release(again);
 	for (size_t i = 0; i < size; i++)
 		assert_int_equal(bytes[i], 0x5a);
-	again = allocate(SIZE);
-	assert_int_equal(again[0] | again[CK_PAGE], 0);
-	release(again);
 	munmap(bytes, size);
 	close(theirs);
-	close(kept);
+	close(fd);
 }
 
 /* Milliseconds that the launch took. */
