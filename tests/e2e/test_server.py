@@ -52,7 +52,7 @@ def log_of(tmp_path, *options, **env):
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 def test_without_a_token_other_hosts_are_refused(address, tmp_path):
     result = serve("--driver", "emu", "--unix", tmp_path / "s", "--listen", "127.0.0.1:0", "--listen", address)
-    assert result.status == 1
+    assert result.status == 2
     assert "--token-file" in result.err and "--insecure" in result.err
     assert not (tmp_path / "s").exists()
 
