@@ -1,6 +1,7 @@
 /*
  * command/check.c - `cricket check`: each step to a working program, and what to do where it fails.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
@@ -110,7 +111,7 @@ static bool check_reach(struct check *c)
 	snprintf(c->at, sizeof(c->at), "%s", reach.at);
 	if (!reach.connected) {
 		snprintf(text, sizeof(text), "%s: %s", reach.at, reach.why);
-		return fail(c, "connection", 0, text), false;
+		return fail(c, reach.error == -EINVAL ? "address" : "connection", 0, text), false;
 	}
 	snprintf(text, sizeof(text), "%s in %.2f ms", reach.at, reach.connect_ms);
 	pass(c, "connection", text);

@@ -67,6 +67,12 @@ def test_unknown_names_closed_ports_and_silence_have_their_own_advice(home):
     assert name == "connection" and following == "ssh nohost.invalid true" and "--listen" not in ssh and "firewall" not in ssh
 
 
+@pytest.mark.parametrize("address", ["http://x", "https://gpuhost:9909", "gpuhost:port", "gpuhost:99999", "tcp://", "::1"])
+def test_what_is_no_address(home, address):
+    name, _, advice, following = check(home, address)
+    assert (name, following) == ("address", "cricket servers") and "as cricket(1) shows" in advice
+
+
 def test_a_socket_that_is_missing(home, tmp_path):
     name, text, advice, _ = check(home, f"unix:{tmp_path}/none.sock")
     assert name == "connection" and "No such file" in text and "no server of this host" in advice
