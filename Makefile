@@ -46,7 +46,7 @@ check-quick: check-gen check-style	## the quick part of check: less than a minut
 check-style:	## who may include and call whom; the client's state and locks; headers; hardening; one version in all files
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
 	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-headers && tools/check-format && \
-		tools/check-hardening && tools/check-version
+		tools/check-hardening && tools/check-tls && tools/check-version
 check-reproducible: cpu	## a second build, in another folder, is equal byte by byte
 	tools/check-reproducible
 check-abi: cpu	## libm3 and libwcm have all that programs of the last release need; needs abigail-tools

@@ -4,7 +4,9 @@
  * Look-ups outnumber changes by thousands, so each thread keeps the last few answers. Any change
  * anywhere moves one process-wide generation on, and answers of an older generation do not count.
  */
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -32,16 +34,57 @@ static struct ck_mutex entries_lock = CK_MUTEX(CK_RANK_LOCAL);
 static struct entry *entries; /* of all contexts: a few for each that a runtime uses */
 static _Atomic uint64_t generation = 1;
 
-static __thread struct {
+/* A thread's answers. They are outside of the thread's own memory, of which a library that is loaded late gets little. */
+struct answers {
 	uint64_t generation;
 	struct kept items[KEPT];
-} mine;
+};
+static __thread struct answers *answers __attribute__((tls_model("initial-exec")));
+static pthread_key_t answers_key; /* frees them at the thread's end */
+static bool has_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void free_answers(void *of_thread)
+{
+	answers = NULL;
+	free(of_thread);
+}
+
+static void make_key(void)
+{
+	has_key = pthread_key_create(&answers_key, free_answers) == 0;
+}
+
+/* NULL: there is no memory for them. */
+static struct answers *find_answers(void)
+{
+	if (likely(answers != NULL))
+		return answers;
+	pthread_once(&once, make_key);
+	answers = has_key ? calloc(1, sizeof(*answers)) : NULL;
+	if (answers && pthread_setspecific(answers_key, answers) != 0) {
+		free(answers);
+		answers = NULL;
+	}
+	return answers;
+}
 
 static size_t kept_index(const void *context, const void *key)
 {
 	uintptr_t mix = (uintptr_t)key ^ (uintptr_t)context >> 3;
 
 	return (mix >> 4 ^ mix >> 12) % KEPT;
+}
+
+/* Keep the answer, which was found in @generation. */
+static void note_answer(struct answers *mine, uint64_t now, struct kept answer)
+{
+	if (mine->generation != now) {
+		for (size_t i = 0; i < KEPT; i++)
+			mine->items[i].context = NULL;
+		mine->generation = now;
+	}
+	mine->items[kept_index(answer.context, answer.key)] = answer;
 }
 
 /* The pointer to the entry of @context and @key, or the NULL that ends the list; under the lock. */
@@ -102,13 +145,16 @@ CUresult ck_local_get(void **value, CUcontext handle, void *key)
 	uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
 	CUcontext context;
 	CUresult err = ck_libcuda_context(handle, &context);
+	struct answers *mine;
 	struct entry *entry;
-	struct kept *kept;
+	const struct kept *kept;
 
 	if (err)
 		return err;
-	kept = &mine.items[kept_index(context, key)];
-	if (likely(mine.generation == now && kept->context == context && kept->key == key)) {
+	mine = find_answers();
+	kept = mine ? &mine->items[kept_index(context, key)] : NULL;
+	if (likely(kept && mine->generation == now && kept->context == context &&
+		   kept->key == key)) {
 		*value = kept->value;
 		return CUDA_SUCCESS;
 	}
@@ -116,14 +162,9 @@ CUresult ck_local_get(void **value, CUcontext handle, void *key)
 	entry = *find(context, key);
 	if (entry)
 		*value = entry->value;
-	now = atomic_load(&generation);
-	if (mine.generation != now) {
-		for (size_t i = 0; i < KEPT; i++)
-			mine.items[i].context = NULL;
-		mine.generation = now;
-	}
-	if (entry)
-		*kept = (struct kept){context, key, entry->value};
+	if (entry && mine)
+		note_answer(mine, atomic_load(&generation),
+			    (struct kept){context, key, entry->value});
 	ck_unlock(&entries_lock);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

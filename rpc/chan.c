@@ -17,6 +17,7 @@
 #include "rpc/inject.h"
 #include "rpc/transport/transport.h"
 #include "util/cancel.h"
+#include "util/limit.h"
 
 /* By the kind of an address; NULL: that of no server. */
 static const struct ck_transport_ops *const transports[CK_ADDRESS_UNKNOWN + 1] = {
@@ -269,7 +270,7 @@ const char *ck_chan_dial_error(const char *address, int error, char *text, size_
 	else if (error == -EAGAIN)
 		snprintf(text, size, "no name server answers, which would know this name");
 	else
-		snprintf(text, size, "%s%s", strerror(-error), advice);
+		snprintf(text, size, "%s%s", ck_limit_text(error, why), advice);
 	return text;
 }
 

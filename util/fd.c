@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "util/fd.h"
+#include "util/sighold.h"
 #include "util/util.h"
 
 #define IOV_CHUNK 1024 /* the kernel takes no more pieces in one call */
@@ -145,6 +146,17 @@ static int flag_set(int fd, int get, int set, int flag, bool on)
 		return -errno;
 	flags = on ? flags | flag : flags & ~flag;
 	return fcntl(fd, set, flags) < 0 ? -errno : 0;
+}
+
+int ck_fd_resize(int fd, off_t size)
+{
+	struct ck_sighold limit;
+	int ret;
+
+	ck_sighold_begin(&limit, SIGXFSZ);
+	ret = ftruncate(fd, size) < 0 ? -errno : 0;
+	ck_sighold_end(&limit, ret == -EFBIG);
+	return ret;
 }
 
 int ck_fd_set_cloexec(int fd, bool on)

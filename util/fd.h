@@ -33,6 +33,10 @@ int ck_fd_writev_full(int fd, struct iovec *iov, size_t count);
 /* Can other hosts reach this listening socket? True if it is not known. */
 bool ck_fd_exposed(int fd);
 
+/* ftruncate(2) that raises no SIGXFSZ. -EFBIG: beyond the limit of the process (ulimit -f), which holds for files in memory
+ * too. */
+int ck_fd_resize(int fd, off_t size);
+
 int ck_fd_set_cloexec(int fd, bool on);
 int ck_fd_set_nonblock(int fd, bool on);
 

@@ -17,7 +17,7 @@
 #include "util/log.h"
 #include "util/log_format.h"
 #include "util/log_limit.h"
-#include "util/sigpipe.h"
+#include "util/sighold.h"
 #include "util/text.h"
 #include "util/until.h"
 
@@ -250,12 +250,12 @@ static int put_now(int fd, const char *line, size_t size)
 static void put_line(const char *line, size_t size, bool drop)
 {
 	int cancel = ck_cancel_disable(), fd = log_fd();
-	struct ck_sigpipe sigpipe;
+	struct ck_sighold sigpipe;
 	int ret;
 
-	ck_sigpipe_hold(&sigpipe);
+	ck_sighold_begin(&sigpipe, SIGPIPE);
 	ret = drop ? put_now(fd, line, size) : put_waiting(fd, line, size);
-	ck_sigpipe_release(&sigpipe, ret == -EPIPE);
+	ck_sighold_end(&sigpipe, ret == -EPIPE);
 	ck_cancel_restore(cancel);
 }
 

@@ -5,6 +5,7 @@
  * involve the host go through copy.c one by one; copies between device addresses are collected into
  * one message.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/copy/between.h"
@@ -177,22 +178,25 @@ static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, 
 			   const CUmemcpyAttributes *attrs, const size_t *first, size_t attr_count,
 			   size_t *fail, CUstream stream)
 {
-	struct batch b;
-	CUresult err = enter_batch(stream, &b), sent;
+	struct batch *b = malloc(sizeof(*b)); /* threads may have a stack of 16 KiB */
+	CUresult err = b ? enter_batch(stream, b) : CUDA_ERROR_OUT_OF_MEMORY, sent;
 
 	*fail = SIZE_MAX;
-	if (err)
+	if (!err && (!dsts || !srcs || !sizes || count == 0 ||
+		     !ck_batch_attributes_ok(attrs, first, attr_count, count)))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (err) {
+		free(b);
 		return err;
-	if (!dsts || !srcs || !sizes || count == 0 ||
-	    !ck_batch_attributes_ok(attrs, first, attr_count, count))
-		return CUDA_ERROR_INVALID_VALUE;
+	}
 	for (size_t i = 0; i < count && !err; i++) {
-		err = sizes[i] ? batch_copy(&b, dsts[i], srcs[i], sizes[i], stream)
+		err = sizes[i] ? batch_copy(b, dsts[i], srcs[i], sizes[i], stream)
 			       : CUDA_ERROR_INVALID_VALUE;
 		if (err)
 			*fail = i;
 	}
-	sent = batch_send(&b);
+	sent = batch_send(b);
+	free(b);
 	return err ? err : sent;
 }
 

@@ -5,6 +5,7 @@
  * carries one copy at a time, so for copies at the same time there are several. The bridges of two sessions are kept
  * with the one that comes first in the list of servers.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/copy/crossing.h"
@@ -79,17 +80,21 @@ static size_t list_addresses(const struct ckc_client *issuer, const ck_direct_ti
 static CUresult dial(struct ckc_client *dialer, const struct ckc_client *issuer,
 		     const ck_direct_ticket_res *issued, uint64_t *bridge)
 {
-	char addresses[ADDRESSES_MAX];
+	char *addresses = malloc(ADDRESSES_MAX);
 	const char *pin = issuer->connection.pin;
 	ck_direct_dial_args args = {
 		.session = CK_LIST(issuer->hello.session, sizeof(issuer->hello.session)),
 		.tickets = CK_LIST(issued->tickets.tickets_val, issued->tickets.tickets_len),
-		.addresses = CK_LIST(addresses, list_addresses(issuer, issued, addresses)),
+		.addresses = CK_LIST(addresses,
+				     addresses ? list_addresses(issuer, issued, addresses) : 0),
 		.pin = CK_LIST(pin, strlen(pin)),
 	};
 	ck_direct_dial_res res = {.bridge = 0};
-	CUresult err = ckc_call_aside(dialer, CK_PROC_direct_dial, &args, &res);
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
 
+	if (addresses)
+		err = ckc_call_aside(dialer, CK_PROC_direct_dial, &args, &res);
+	free(addresses);
 	*bridge = res.bridge;
 	return err;
 }

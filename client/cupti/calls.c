@@ -8,15 +8,7 @@
 
 #include "client/cupti/cupti.h"
 
-#define PUSHED 32
 #define PIECES_MAX 4096 /* 256 MiB that the program has not flushed */
-
-static __thread struct {
-	uint32_t kind;
-	uint64_t id;
-} pushed[PUSHED] __attribute__((tls_model("initial-exec")));
-static __thread unsigned int depth __attribute__((tls_model("initial-exec")));
-static __thread uint32_t thread_id __attribute__((tls_model("initial-exec")));
 
 /* Lock held. */
 static void *reserve(struct ckc_cupti *s, size_t size)
@@ -57,9 +49,13 @@ void ckc_cupti_note(struct ckc_cupti *s, const void *record, size_t size)
 
 uint32_t ckc_cupti_thread(void)
 {
-	if (thread_id == 0)
-		thread_id = (uint32_t)gettid();
-	return thread_id;
+	struct ckc_cupti_self *self = ckc_cupti_self();
+
+	if (!self)
+		return (uint32_t)gettid();
+	if (self->number == 0)
+		self->number = (uint32_t)gettid();
+	return self->number;
 }
 
 void ckc_cupti_note_api(struct ckc_cupti *s, struct ck_cupti_api *api)
@@ -83,38 +79,43 @@ struct ckc_cupti_piece *ckc_cupti_calls_take(struct ckc_cupti *s)
 
 CUptiResult ckc_cupti_push(uint32_t kind, uint64_t id)
 {
-	if (depth == PUSHED)
+	struct ckc_cupti_self *self = ckc_cupti_self();
+
+	if (!self || self->pushes == CKC_CUPTI_PUSHED)
 		return CUPTI_ERROR_OUT_OF_MEMORY;
-	pushed[depth].kind = kind;
-	pushed[depth++].id = id;
+	self->pushed[self->pushes].kind = kind;
+	self->pushed[self->pushes++].id = id;
 	return CUPTI_SUCCESS;
 }
 
 /* Each kind has a stack of its own. */
 CUptiResult ckc_cupti_pop(uint32_t kind, uint64_t *id)
 {
-	unsigned int at = depth;
+	struct ckc_cupti_self *self = ckc_cupti_self();
+	unsigned int at = self ? self->pushes : 0;
 
-	while (at > 0 && pushed[at - 1].kind != kind)
+	while (at > 0 && self->pushed[at - 1].kind != kind)
 		at--;
 	if (at == 0)
 		return CUPTI_ERROR_QUEUE_EMPTY;
 	if (id)
-		*id = pushed[at - 1].id;
-	memmove(&pushed[at - 1], &pushed[at], (depth - at) * sizeof(pushed[0]));
-	depth--;
+		*id = self->pushed[at - 1].id;
+	memmove(&self->pushed[at - 1], &self->pushed[at],
+		(self->pushes - at) * sizeof(self->pushed[0]));
+	self->pushes--;
 	return CUPTI_SUCCESS;
 }
 
 void ckc_cupti_note_pushed(struct ckc_cupti *s, uint32_t correlation)
 {
+	const struct ckc_cupti_self *self = ckc_cupti_self();
 	uint32_t seen = 0;
 
-	for (unsigned int at = depth; at > 0; at--) {
+	for (unsigned int at = self ? self->pushes : 0; at > 0; at--) {
 		struct ck_cupti_external external = {
 			.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
-			.external_kind = pushed[at - 1].kind,
-			.external = pushed[at - 1].id,
+			.external_kind = self->pushed[at - 1].kind,
+			.external = self->pushed[at - 1].id,
 			.correlation = correlation,
 		};
 

@@ -48,6 +48,34 @@ void ckc_cupti_hand_over_calls(struct ckc_client *c);
 const char *ckc_cupti_call_name(uint32_t domain, uint32_t call);
 size_t ckc_cupti_name_length(const char *name); /* without the version */
 
+/* --- thread.c: what the calling thread has begun */
+#define CKC_CUPTI_PUSHED 32
+#define CKC_CUPTI_NESTED                                                                           \
+	4 /* a call of the runtime, and one of the driver in it; callbacks of the program */
+struct ckc_cupti_frame {
+	uint32_t domain, call, number;
+	bool part; /* of another one */
+	uint64_t began;
+	uint64_t data; /* the subscriber's */
+};
+struct ckc_cupti_range; /* nvtx.c */
+struct ckc_cupti_self {
+	struct {
+		uint32_t kind;
+		uint64_t id;
+	} pushed[CKC_CUPTI_PUSHED];
+	unsigned int pushes;
+	struct ckc_cupti_frame frames[CKC_CUPTI_NESTED];
+	unsigned int depth;
+	uint32_t helped; /* the call that this thread, which is the client's own, works for */
+	uint32_t number;
+	bool reports; /* it is in the subscriber's function, whose own calls are not reported */
+	CUptiResult last_result;
+	struct ckc_cupti_range *range; /* the innermost that it has pushed */
+};
+struct ckc_cupti_self *ckc_cupti_self(void); /* NULL: there is no memory for it */
+void ckc_cupti_ranges_free(struct ckc_cupti_range *innermost);
+
 /* --- calls.c: records of the program's calls */
 struct ckc_cupti_piece {
 	struct ckc_cupti_piece *next;

@@ -14,20 +14,7 @@
 #include "client/wire/profile.h"
 #include "cricket.h"
 
-#define NESTED 4 /* a call of the runtime, and one of the driver in it; callbacks of the program */
 #define LINKS (1u << 21) /* messages before the last flush whose calls are known */
-
-struct frame {
-	uint32_t domain, call, number;
-	bool part; /* of another one */
-	uint64_t began;
-	uint64_t data; /* the subscriber's */
-};
-
-static __thread struct frame frames[NESTED] __attribute__((tls_model("initial-exec")));
-static __thread unsigned int depth __attribute__((tls_model("initial-exec")));
-/* The call that this thread, which is the client's own, works for. */
-static __thread uint32_t helped __attribute__((tls_model("initial-exec")));
 
 /* Has the program asked for no records of this call? */
 static bool is_left_out(const struct ckc_cupti *s, uint32_t domain, uint32_t call)
@@ -39,41 +26,45 @@ static bool is_left_out(const struct ckc_cupti *s, uint32_t domain, uint32_t cal
 }
 
 /* The new frame; NULL: the thread is in too many. */
-static struct frame *push(uint32_t domain, uint32_t call)
+static struct ckc_cupti_frame *push(uint32_t domain, uint32_t call)
 {
 	static _Atomic uint32_t last;
-	struct frame *f = &frames[depth];
+	struct ckc_cupti_self *self = ckc_cupti_self();
+	struct ckc_cupti_frame *f;
 
-	if (depth == NESTED || ckc_cupti_inside_callback())
+	if (!self || self->depth == CKC_CUPTI_NESTED || self->reports)
 		return NULL;
-	*f = (struct frame){
+	f = &self->frames[self->depth];
+	*f = (struct ckc_cupti_frame){
 		.domain = domain,
 		.call = call,
-		.number = depth > 0 ? frames[0].number : atomic_fetch_add(&last, 1) + 1,
-		.part = depth > 0 && domain == CUPTI_CB_DOMAIN_DRIVER_API,
+		.number = self->depth > 0 ? self->frames[0].number : atomic_fetch_add(&last, 1) + 1,
+		.part = self->depth > 0 && domain == CUPTI_CB_DOMAIN_DRIVER_API,
 		.began = ckc_cupti_clock(),
 	};
-	depth++;
+	self->depth++;
 	return f;
 }
 
 /* The frame that has ended; NULL: the call began before the profile. It stays until the next push. */
-static struct frame *pop(uint32_t domain, uint32_t call)
+static struct ckc_cupti_frame *pop(uint32_t domain, uint32_t call)
 {
-	unsigned int at = depth;
+	struct ckc_cupti_self *self = ckc_cupti_self();
+	unsigned int at = self ? self->depth : 0;
 
-	if (ckc_cupti_inside_callback())
+	if (!self || self->reports)
 		return NULL;
 	/* one that a longjmp has left may be in front */
-	while (at > 0 && (frames[at - 1].domain != domain || frames[at - 1].call != call))
+	while (at > 0 &&
+	       (self->frames[at - 1].domain != domain || self->frames[at - 1].call != call))
 		at--;
 	if (at == 0)
 		return NULL;
-	depth = at - 1;
-	return &frames[depth];
+	self->depth = at - 1;
+	return &self->frames[self->depth];
 }
 
-static void note(struct ckc_cupti *s, const struct frame *f, uint32_t result)
+static void note(struct ckc_cupti *s, const struct ckc_cupti_frame *f, uint32_t result)
 {
 	struct ck_cupti_api api = {
 		.kind = f->domain == CUPTI_CB_DOMAIN_DRIVER_API ? CUPTI_ACTIVITY_KIND_DRIVER
@@ -84,7 +75,8 @@ static void note(struct ckc_cupti *s, const struct frame *f, uint32_t result)
 		.result = result,
 	};
 
-	if (!f->part && depth == 0 && ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION))
+	if (!f->part && ckc_cupti_self()->depth == 0 &&
+	    ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION))
 		ckc_cupti_note_pushed(s, f->number);
 	if (f->part || !ckc_cupti_wants(s, api.kind) || is_left_out(s, f->domain, f->call))
 		return;
@@ -92,7 +84,7 @@ static void note(struct ckc_cupti *s, const struct frame *f, uint32_t result)
 	ckc_cupti_note_api(s, &api);
 }
 
-static void report(struct frame *f, int site, const struct ckc_call *call)
+static void report(struct ckc_cupti_frame *f, int site, const struct ckc_call *call)
 {
 	struct ckc_cupti_report r = {
 		.domain = f->domain,
@@ -112,7 +104,7 @@ static void report(struct frame *f, int site, const struct ckc_call *call)
 
 static void on_enter(const struct ckc_call *call)
 {
-	struct frame *f = push(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
+	struct ckc_cupti_frame *f = push(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
 
 	if (f && !f->part && unlikely(ckc_client_current()->cupti->reports_driver))
 		report(f, 0, call);
@@ -123,7 +115,7 @@ static void on_leave(const struct ckc_call *call)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_cupti *s = c->cupti;
-	struct frame *f = pop(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
+	struct ckc_cupti_frame *f = pop(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
 
 	if (!f)
 		return;
@@ -138,17 +130,22 @@ static void on_leave(const struct ckc_call *call)
 
 static uint32_t call_number(void)
 {
-	return depth > 0 ? frames[0].number : 0;
+	const struct ckc_cupti_self *self = ckc_cupti_self();
+
+	return self && self->depth > 0 ? self->frames[0].number : 0;
 }
 
 static void help(uint32_t number)
 {
-	helped = number;
+	struct ckc_cupti_self *self = ckc_cupti_self();
+
+	if (self)
+		self->helped = number;
 }
 CK_HOOK(call, on_leave, on_enter, on_leave, call_number, help);
 
 /* Its name without the version, as CUPTI gives it. */
-static void report_runtime(struct frame *f, int site)
+static void report_runtime(struct ckc_cupti_frame *f, int site)
 {
 	const char *full = ckc_cupti_call_name(CUPTI_CB_DOMAIN_RUNTIME_API, f->call);
 	char name[128] = "";
@@ -161,7 +158,7 @@ static void report_runtime(struct frame *f, int site)
 
 void ckc_cupti_enter_runtime(uint32_t call)
 {
-	struct frame *f = push(CUPTI_CB_DOMAIN_RUNTIME_API, call);
+	struct ckc_cupti_frame *f = push(CUPTI_CB_DOMAIN_RUNTIME_API, call);
 
 	if (f && unlikely(ckc_client_current()->cupti->reports_runtime))
 		report_runtime(f, 0);
@@ -169,7 +166,7 @@ void ckc_cupti_enter_runtime(uint32_t call)
 
 void ckc_cupti_leave_runtime(uint32_t call)
 {
-	struct frame *f = pop(CUPTI_CB_DOMAIN_RUNTIME_API, call);
+	struct ckc_cupti_frame *f = pop(CUPTI_CB_DOMAIN_RUNTIME_API, call);
 	struct ckc_cupti *s = ckc_client_current()->cupti;
 
 	if (!f)
@@ -207,7 +204,8 @@ static void link_message(struct ckc_cupti *s, uint64_t id)
 {
 	_Atomic uint64_t *links = __atomic_load_n(&s->links, __ATOMIC_ACQUIRE);
 	uint32_t message = ckc_cupti_message_number(id);
-	uint32_t number = depth > 0 ? frames[0].number : helped;
+	const struct ckc_cupti_self *self = ckc_cupti_self();
+	uint32_t number = !self ? 0 : self->depth > 0 ? self->frames[0].number : self->helped;
 
 	if (links && number)
 		atomic_store_explicit(&links[place_of(message)], (uint64_t)message << 32 | number,

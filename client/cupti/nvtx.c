@@ -33,15 +33,13 @@ struct event {
 	const char *message;
 };
 
-/* The ranges that a thread has pushed. It is outside of the thread's own memory, of which a library that is loaded late gets
- * little. */
-struct range {
-	struct range *outer;
+/* The ranges that a thread has pushed. */
+struct ckc_cupti_range {
+	struct ckc_cupti_range *outer;
 	uint32_t id;
 	int level;
 	const char *domain;
 };
-static __thread struct range *innermost __attribute__((tls_model("initial-exec")));
 
 /* A text that stays, as records point to it. */
 static const char *kept(struct ckc_cupti *s, const char *text)
@@ -114,13 +112,14 @@ static const char *text_of(struct ckc_cupti *s, const struct event *e)
 
 static int push(struct ckc_cupti *s, const char *domain, const char *text)
 {
-	int level = innermost ? innermost->level + 1 : 0;
-	struct range *r = level < NESTED ? malloc(sizeof(*r)) : NULL;
+	struct ckc_cupti_self *self = ckc_cupti_self();
+	int level = self && self->range ? self->range->level + 1 : 0;
+	struct ckc_cupti_range *r = self && level < NESTED ? malloc(sizeof(*r)) : NULL;
 
 	if (!r)
 		return NO_TRACKING;
-	*r = (struct range){innermost, next_id(), level, domain};
-	innermost = r;
+	*r = (struct ckc_cupti_range){self->range, next_id(), level, domain};
+	self->range = r;
 	note(s, CUPTI_ACTIVITY_FLAG_MARKER_START, r->id, domain, text);
 	return level;
 }
@@ -135,29 +134,28 @@ static int domain_push(const char *domain, const struct event *e)
 /* A range that was pushed in a profile ends, even after it. */
 static int domain_pop(const char *domain)
 {
-	struct range *r = innermost;
+	struct ckc_cupti_self *self = ckc_cupti_self();
+	struct ckc_cupti_range *r = self ? self->range : NULL;
 	int level;
 
 	if (!r || r->domain != domain)
 		return NO_TRACKING;
 	note(ckc_client_current()->cupti, CUPTI_ACTIVITY_FLAG_MARKER_END, r->id, domain, NULL);
-	innermost = r->outer;
+	self->range = r->outer;
 	level = r->level;
 	free(r);
 	return level;
 }
 
-static void thread_ended(struct ckc_thread *thread)
+void ckc_cupti_ranges_free(struct ckc_cupti_range *innermost)
 {
-	(void)thread;
 	while (innermost) {
-		struct range *r = innermost;
+		struct ckc_cupti_range *r = innermost;
 
 		innermost = r->outer;
 		free(r);
 	}
 }
-CK_ON_THREAD_END(thread_ended);
 
 static uint64_t domain_start(const char *domain, const struct event *e)
 {

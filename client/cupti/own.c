@@ -20,6 +20,7 @@
 #include "client/wire/profile.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/sighold.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
@@ -71,50 +72,25 @@ static int create(const char *path)
 /* The file that the variable names; if it exists, this process is not the first: FILE.PID. */
 static int create_own(struct ckc_own *own, const char *name)
 {
-	char folder[4096] = "";
-	int ret;
+	char *folder = name[0] == '/' ? strdup("") : getcwd(NULL, 0), *numbered = NULL;
+	int ret = folder ? 0 : -errno;
 
-	if (name[0] != '/' && !getcwd(folder, sizeof(folder)))
-		return -errno;
-	if (asprintf(&own->path, "%s%s%s", folder, name[0] == '/' ? "" : "/", name) < 0) {
+	own->path = NULL;
+	if (ret == 0 && asprintf(&own->path, "%s%s%s", folder, *folder ? "/" : "", name) < 0) {
 		own->path = NULL;
-		return -ENOMEM;
+		ret = -ENOMEM;
 	}
-	ret = create(own->path);
+	free(folder);
+	if (ret == 0)
+		ret = create(own->path);
 	if (ret != -EEXIST)
 		return ret;
-	free(own->path);
-	if (asprintf(&own->path, "%s%s%s.%d", folder, name[0] == '/' ? "" : "/", name, getpid()) <
-	    0) {
-		own->path = NULL;
+	if (asprintf(&numbered, "%s.%d", own->path, getpid()) < 0)
 		return -ENOMEM;
-	}
+	free(own->path);
+	own->path = numbered;
 	unlink(own->path); /* of an earlier process with this number */
 	return create(own->path);
-}
-
-/* Writing beyond a limit of the process raises SIGXFSZ, which would end it. Block it; true: it was not pending. */
-static bool block_limit(sigset_t *was)
-{
-	sigset_t limit, pending;
-
-	sigemptyset(&limit);
-	sigaddset(&limit, SIGXFSZ);
-	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &limit, was);
-	return !sigismember(&pending, SIGXFSZ);
-}
-
-static void unblock_limit(const sigset_t *was, bool take)
-{
-	const struct timespec now = {.tv_sec = 0};
-	sigset_t limit;
-
-	sigemptyset(&limit);
-	sigaddset(&limit, SIGXFSZ);
-	while (take && sigtimedwait(&limit, NULL, &now) < 0 && errno == EINTR)
-		;
-	pthread_sigmask(SIG_SETMASK, was, NULL);
 }
 
 /* Put the events so far in front of the document's tail. If that fails, the document is as before. */
@@ -155,12 +131,12 @@ static void stop(struct ckc_client *c)
 static void write_out(struct ckc_client *c)
 {
 	struct ckc_own *own = &c->cupti->own;
-	sigset_t was;
-	bool take = block_limit(&was);
-	int ret = own->text.size > 0 ? append(own) : 0;
+	struct ck_sighold limit;
+	int ret;
 
-	unblock_limit(&was, take);
-
+	ck_sighold_begin(&limit, SIGXFSZ);
+	ret = own->text.size > 0 ? append(own) : 0;
+	ck_sighold_end(&limit, true);
 	ck_timeline_clear(&own->text);
 	if (ret == 0)
 		return;

@@ -5,9 +5,6 @@
 #include "client/cupti/cupti.h"
 #include "gen/api.h"
 
-/* A callback's own calls are not reported. */
-static __thread bool inside __attribute__((tls_model("initial-exec")));
-
 _Atomic uint64_t *ckc_cupti_reported(struct ckc_cupti *s, uint32_t domain)
 {
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
@@ -17,7 +14,9 @@ _Atomic uint64_t *ckc_cupti_reported(struct ckc_cupti *s, uint32_t domain)
 
 bool ckc_cupti_inside_callback(void)
 {
-	return inside;
+	const struct ckc_cupti_self *self = ckc_cupti_self();
+
+	return self && self->reports;
 }
 
 /* The name of the kernel that a call of the driver launches, or NULL. */
@@ -50,6 +49,7 @@ void ckc_cupti_report(const struct ckc_cupti_report *r)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_cupti *s = c->cupti;
+	struct ckc_cupti_self *self = ckc_cupti_self();
 	const _Atomic uint64_t *bits = ckc_cupti_reported(s, r->domain);
 	ck_cupti_callback_fn callback = atomic_load(&s->subscriber);
 	struct ck_cupti_callback data = {
@@ -62,13 +62,13 @@ void ckc_cupti_report(const struct ckc_cupti_report *r)
 		.correlation = r->correlation,
 	};
 
-	if (inside || !callback || r->call >= CKC_CUPTI_CALLS ||
+	if (!self || self->reports || !callback || r->call >= CKC_CUPTI_CALLS ||
 	    !(atomic_load(&bits[r->call / 64]) >> r->call % 64 & 1))
 		return;
-	inside = true;
+	self->reports = true;
 	data.context_number = ckc_cupti_context_number(c);
 	if (r->domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		data.symbol = kernel_name(r->call, r->given);
 	callback(s->userdata, r->domain, r->call, &data);
-	inside = false;
+	self->reports = false;
 }

@@ -15,20 +15,22 @@ static void begin(void *part)
 }
 CK_CLIENT_PART(cupti, struct ckc_cupti, begin);
 
-static __thread CUptiResult last_result;
-
 CUptiResult ckc_cupti_result(CUptiResult result)
 {
-	if (result)
-		last_result = result;
+	struct ckc_cupti_self *self = result ? ckc_cupti_self() : NULL;
+
+	if (self)
+		self->last_result = result;
 	return result;
 }
 
 CUptiResult ckc_cupti_last(void)
 {
-	CUptiResult last = last_result;
+	struct ckc_cupti_self *self = ckc_cupti_self();
+	CUptiResult last = self ? self->last_result : CUPTI_SUCCESS;
 
-	last_result = CUPTI_SUCCESS;
+	if (self)
+		self->last_result = CUPTI_SUCCESS;
 	return last;
 }
 

@@ -6,6 +6,7 @@
 
 #include "client/objects/capture.h"
 #include "client/objects/capture_list.h"
+#include "client/wire/hooks.h"
 #include "client/graphs/graph.h"
 
 /* For a capture into a graph of the application: the graph, and the dependencies in it. */
@@ -174,37 +175,64 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream,
  * The returned dependencies must stay valid until the next call on the stream, so they are kept
  * with the calling thread.
  */
+struct told {
+	CUgraphNode *nodes;
+	CUgraphEdgeData *edges;
+};
+static __thread struct told *told __attribute__((tls_model("initial-exec")));
+
+static struct told *told_by_thread(void)
+{
+	if (!told && ckc_thread()) /* whose end is reported */
+		told = calloc(1, sizeof(*told));
+	return told;
+}
+
+static void thread_ended(struct ckc_thread *thread)
+{
+	(void)thread;
+	if (!told)
+		return;
+	free(told->nodes);
+	free(told->edges);
+	free(told);
+	told = NULL;
+}
+CK_ON_THREAD_END(thread_ended);
+
 static CUresult describe(struct ckc_stream *s, CUgraph *graph_out,
 			 const CUgraphNode **dependencies_out, const CUgraphEdgeData **edges_out,
 			 size_t *count_out)
 {
-	static __thread CUgraphNode *nodes;
-	static __thread CUgraphEdgeData *edges;
+	struct told *t = told_by_thread();
 	struct ckc_graph *g;
 	size_t count;
 	ck_capture_info_res r;
-	CUresult err = ck_wire_capture_info(
-		&(ck_capture_info_args){.head.ctx = ckc_current_id(), .stream = s->object.id}, &r);
+	CUresult err;
 
-	free(edges);
-	edges = (void *)r.edges.edges_val;
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_capture_info(
+		&(ck_capture_info_args){.head.ctx = ckc_current_id(), .stream = s->object.id}, &r);
+	free(t->edges);
+	t->edges = (void *)r.edges.edges_val;
 	count = r.dependencies.dependencies_len;
 	g = err ? NULL : ckc_object_named(CK_OBJECT_GRAPH, r.graph);
-	if (!err && (!g || r.edges.edges_len != count * sizeof(*edges)))
+	if (!err && (!g || r.edges.edges_len != count * sizeof(*t->edges)))
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err)
-		err = ckc_graph_tell(g, r.dependencies.dependencies_val, count, &nodes);
+		err = ckc_graph_tell(g, r.dependencies.dependencies_val, count, &t->nodes);
 	free(r.dependencies.dependencies_val);
 	if (err)
 		return err;
-	if (dependencies_out && !edges_out && ckc_edges_hold_data(edges, count))
+	if (dependencies_out && !edges_out && ckc_edges_hold_data(t->edges, count))
 		return CUDA_ERROR_LOSSY_QUERY;
 	if (graph_out)
 		*graph_out = (CUgraph)g;
 	if (dependencies_out)
-		*dependencies_out = nodes;
+		*dependencies_out = t->nodes;
 	if (edges_out)
-		*edges_out = edges;
+		*edges_out = t->edges;
 	if (count_out)
 		*count_out = count;
 	return CUDA_SUCCESS;

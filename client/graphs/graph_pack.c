@@ -52,27 +52,29 @@ static CUresult reserve_with(struct ckc_packed *packed, const void *array, size_
 
 static CUresult pack_kernel(CUDA_KERNEL_NODE_PARAMS *k, struct ckc_packed *packed)
 {
-	unsigned char room[CK_KERNEL_PARAM_MAX + 4];
 	const void *handle = k->func ? (const void *)k->func : (const void *)k->kern;
 	struct ck_function *f = ckc_function_from(handle);
-	const void *block = room;
+	unsigned char *room;
+	const void *block;
 	uint64_t id;
 	size_t size;
 	CUresult err;
 
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ckc_function_announce(f, &id);
+	room = malloc(f->kernel->param_bytes + 1); /* threads may have a stack of 16 KiB */
+	err = room ? ckc_function_announce(f, &id) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err)
 		err = ckc_launch_params(f, k->kernelParams, k->extra, room, &block, &size);
 	if (!err)
 		err = reserve(packed, size);
 	if (!err)
 		err = context_id(&k->ctx);
+	if (!err && size > 0)
+		memcpy(packed->bytes + sizeof(CUgraphNodeParams), block, size);
+	free(room);
 	if (err)
 		return err;
-	if (size > 0)
-		memcpy(packed->bytes + sizeof(CUgraphNodeParams), block, size);
 	k->func = (CUfunction)(uintptr_t)id;
 	k->kern = NULL;
 	k->kernelParams = k->extra = NULL;

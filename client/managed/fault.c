@@ -23,6 +23,7 @@
 #include "client/wire/hooks.h"
 #include "util/cancel.h"
 #include "util/cpu.h"
+#include "util/limit.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -254,9 +255,11 @@ int ckc_fault_start(void)
 	int ret = 0;
 
 	if (!started) {
+		char why[CK_LIMIT_TEXT];
+
 		ret = start();
 		if (ret < 0)
-			ck_err("no handler for managed memory: %s", strerror(-ret));
+			ck_err("no thread for managed memory: %s", ck_limit_text(ret, why));
 		else
 			ckc_rebind_begin();
 	}

@@ -120,7 +120,7 @@ CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *conte
 	struct ckc_managed *m;
 
 	if (ckc_fault_start() < 0)
-		return err;
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err;

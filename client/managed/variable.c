@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "client/managed/fault.h"
 #include "client/managed/pages.h"
@@ -28,26 +27,24 @@ static bool place_set(struct ckc_managed_variables *v, uint64_t was, uint64_t lo
 	return false;
 }
 
-/* Map pages of a memory file at @m's address, without access, and their alias; false:
- * impossible. */
+/* Map pages at @m's address, without access, and their alias; false: impossible. */
 static bool open_pages(struct ckc_managed *m)
 {
 	size_t size = m->pages * CK_PAGE;
-	int fd = memfd_create("cricket variables", MFD_CLOEXEC);
 	void *view = (void *)(uintptr_t)m->base;
-	bool done = false;
 
-	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0) {
-		m->alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		done = m->alias != MAP_FAILED &&
-		       mmap(view, size, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+	m->alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (m->alias == MAP_FAILED)
+		return false;
+	/* a second mapping of the same pages */
+	if (mremap(m->alias, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, view) == MAP_FAILED) {
+		munmap(m->alias, size);
+		return false;
 	}
-	if (done) {
-		madvise(view, size, MADV_DONTFORK);
-		madvise(m->alias, size, MADV_DONTFORK);
-	}
-	close(fd);
-	return done;
+	mprotect(view, size, PROT_NONE);
+	madvise(view, size, MADV_DONTFORK);
+	madvise(m->alias, size, MADV_DONTFORK);
+	return true;
 }
 
 static void shut(struct ckc_managed *m)
@@ -138,7 +135,7 @@ CUresult ckc_managed_adopt(uint64_t at, size_t size, struct ckc_context *context
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (ckc_fault_start() < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	while (!err && lo < hi) {
 		struct ckc_managed *m;
 		uint64_t next;

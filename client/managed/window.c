@@ -16,6 +16,7 @@
 #include "client/managed/pages.h"
 #include "client/managed/window.h"
 #include "util/cancel.h"
+#include "util/fd.h"
 #include "util/kept.h"
 #include "util/log.h"
 #include "util/range.h"
@@ -68,17 +69,28 @@ static bool offered(const struct ckc_client *c)
 	       c->offers.window_size == sizes[0];
 }
 
-/* Make the file behind the window and its alias. The child of a fork inherits neither mapping: it
- * has no GPU. */
-static int map_file(struct ck_window *w, uint64_t at, size_t size)
+/* Make the file of the window, which tells what pages were touched. It may be beyond the limit of files (ulimit -f), or not
+ * permitted: then there is none. */
+static void make_file(struct ck_window *w, size_t size)
 {
 	int fd = memfd_create("cricket window", MFD_CLOEXEC);
 
-	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
-		return -errno;
+	if (fd >= 0 && ck_fd_resize(fd, (off_t)size) < 0) {
+		close(fd);
+		fd = -1;
+	}
 	ck_kept_take(&w->file, fd, true);
+}
+
+/* Make the memory behind the window: its alias. The child of a fork inherits neither mapping: it has no GPU. */
+static int map_alias(struct ck_window *w, uint64_t at, size_t size)
+{
+	int fd;
+
+	make_file(w, size);
 	fd = ck_kept_recent(&w->file);
-	w->alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	w->alias = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 	if (w->alias == MAP_FAILED)
 		return -errno;
 	madvise(w->alias, size, MADV_DONTFORK);
@@ -106,7 +118,7 @@ static void open_once(struct ckc_client *c)
 			"memory are not available");
 		return;
 	}
-	ret = map_file(w, at, size);
+	ret = map_alias(w, at, size);
 	if (ret < 0) {
 		ck_err("memory for managed pages: %s", strerror(-ret));
 		return;
@@ -168,13 +180,18 @@ size_t ckc_window_used(uint64_t address, size_t *pages, struct ckc_window_extent
 
 /* --- pages */
 
-/* Map the program's view of the pages. */
+/* Map the program's view of the pages. Without the file: they are mapped again from where they are. */
 static int map_pages(struct ck_window *w, uint64_t at, size_t size)
 {
-	void *p = (void *)(uintptr_t)at;
+	void *p = (void *)(uintptr_t)at, *view;
+	int fd = ck_kept_fd(&w->file);
 
-	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-		 ck_kept_fd(&w->file), (off_t)(at - w->lo)) == MAP_FAILED)
+	if (fd >= 0)
+		view = mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+			    fd, (off_t)(at - w->lo));
+	else
+		view = mremap(w->alias + (at - w->lo), 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, p);
+	if (view == MAP_FAILED)
 		return -errno;
 	madvise(p, size, MADV_DONTFORK);
 	return 0;

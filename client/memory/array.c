@@ -22,25 +22,24 @@ void *ckc_inmate_named(enum ckc_object_kind kind, uint64_t id, const struct ckc_
 	return o;
 }
 
-static __thread uint64_t ending;
-
-static void inmate_end(struct ckc_object *object)
+static void inmate_end(struct ckc_object *object, void *parent)
 {
 	struct ckc_inmate *o = (struct ckc_inmate *)object;
 
 	if ((object->kind == CK_OBJECT_ARRAY || object->kind == CK_OBJECT_TEXREF ||
 	     object->kind == CK_OBJECT_SURFREF) &&
-	    o->parent == ending)
+	    o->parent == *(const uint64_t *)parent)
 		ckc_object_free(object);
 }
 
 void ckc_inmates_end(const struct ckc_object *parent)
 {
+	uint64_t id = parent->id; /* which may be freed with the others */
+
 	/* usually there are none to search */
 	if (atomic_load(&ckc_client_current()->memory->inmates) == 0)
 		return;
-	ending = parent->id;
-	ckc_object_each(parent->context, inmate_end);
+	ckc_object_each(parent->context, inmate_end, &id);
 }
 
 size_t ckc_array_element(const CUDA_ARRAY3D_DESCRIPTOR *desc)

@@ -15,6 +15,7 @@
 #include "client/managed/space.h"
 #include "client/wire/servers.h"
 #include "util/cancel.h"
+#include "util/fd.h"
 #include "util/kept.h"
 #include "util/log.h"
 
@@ -40,7 +41,7 @@ static int make_file(size_t size)
 {
 	int fd = memfd_create("cricket pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0 &&
+	if (fd >= 0 && ck_fd_resize(fd, (off_t)size) == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		return fd;
 	ck_debug("no file for pinned memory: %s", strerror(errno));

@@ -11,7 +11,7 @@
 #include "client/wire/client.h"
 #include "client/memory/share.h"
 
-#define COLLECT 256 /* operations in one message */
+#define COLLECT 16 /* operations in one message */
 
 /* Id of an array made without memory. A level belongs to its mipmapped array, which is to be mapped
  * instead. */

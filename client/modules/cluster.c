@@ -2,6 +2,7 @@
  * client/modules/cluster.c - clusters: a check of what a launch asks for, and the occupancy of a configuration.
  */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/modules/launch.h"
@@ -79,19 +80,18 @@ static size_t describe(struct question *key, const CUlaunchConfig *c,
 }
 
 /* Get a cluster figure for a configuration, from the cache or the server. */
-static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigned int which,
-			    const CUlaunchConfig *c, const CUlaunchAttribute *attributes,
-			    unsigned int n)
+static CUresult ask_cluster(struct question *key, int *value, uint64_t ctx, uint64_t function,
+			    unsigned int which, const CUlaunchConfig *c,
+			    const CUlaunchAttribute *attributes, unsigned int n)
 {
-	struct question key;
-	size_t size = describe(&key, c, attributes, n);
+	size_t size = describe(key, c, attributes, n);
 	ck_cluster_res r;
 	CUresult err;
 
-	key.ctx = ctx;
-	key.function = function;
-	key.which = which;
-	if (ckc_cache_get(&key, size, value, sizeof(*value)))
+	key->ctx = ctx;
+	key->function = function;
+	key->which = which;
+	if (ckc_cache_get(key, size, value, sizeof(*value)))
 		return CUDA_SUCCESS;
 	err = ck_wire_cluster(
 		&(ck_cluster_args){.head.ctx = ctx,
@@ -109,13 +109,16 @@ static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigne
 	if (err)
 		return err;
 	*value = r.value;
-	ckc_cache_put(&key, size, value, sizeof(*value));
+	ckc_cache_put(key, size, value, sizeof(*value));
 	return err;
 }
 
 static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
 {
-	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
+	struct {
+		CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
+		struct question key;
+	} * room; /* threads may have a stack of 16 KiB */
 	struct ck_launch l;
 	uint64_t ctx, function;
 	unsigned int n;
@@ -127,9 +130,16 @@ static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, un
 		return CUDA_ERROR_INVALID_VALUE;
 	l = (struct ck_launch){.attributes = c->attrs, .attribute_count = c->numAttrs};
 	err = ckc_function_id(func, &function);
+	if (err)
+		return err;
+	room = malloc(sizeof(*room));
+	if (!room)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ckc_launch_attributes(&l, room->attributes, &n);
 	if (!err)
-		err = ckc_launch_attributes(&l, attributes, &n);
-	return err ? err : ask_cluster(value, ctx, function, which, c, attributes, n);
+		err = ask_cluster(&room->key, value, ctx, function, which, c, room->attributes, n);
+	free(room);
+	return err;
 }
 
 CK_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,

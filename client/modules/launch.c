@@ -2,6 +2,7 @@
  * client/modules/launch.c - kernel launches: checked here like the driver's immediate checks (D7),
  * then sent one-way.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/objects/capture.h"
@@ -16,6 +17,8 @@
 CK_LOG_DEFINE("client");
 
 #define DEFAULT_SHARED 49152 /* static and dynamic, unless raised */
+#define SMALL_PARAMS 1024    /* bytes, and */
+#define SMALL_ATTRIBUTES 4   /* a number, of launches that need no allocation */
 
 static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64_t *threads)
 {
@@ -234,21 +237,10 @@ static CUresult send_updatable(const struct ck_launch *l, const struct prepared 
 	return err;
 }
 
-static CUresult launch(CUfunction handle, const struct ck_launch *l)
+static CUresult launch_prepared(struct ck_function *f, const struct ck_launch *l, struct prepared p)
 {
-	struct ck_function *f = ckc_function_from(handle);
-	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
-	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
-	struct prepared p = {.room = packed, .attributes = attributes};
-	CUresult err = ckc_context_usable(&p.ctx);
+	CUresult err = prepare(f, l, &p);
 
-	if (err)
-		return err;
-	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (l->params && l->extra)
-		return CUDA_ERROR_INVALID_VALUE;
-	err = prepare(f, l, &p);
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return spoil(l->stream, err);
@@ -261,6 +253,40 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	if (likely(!err && !ckc_capturing(p.s)))
 		ckc_launch_loaded(f, p.home, p.stream);
 	return unlikely(ckc_launch_blocking()) && !err ? ckc_launch_wait(l->stream) : err;
+}
+
+static CUresult launch_large(struct ck_function *f, const struct ck_launch *l, struct prepared p)
+{
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+
+	p.room = malloc(f->kernel->param_bytes);
+	p.attributes = calloc(CK_LAUNCH_ATTRIBUTES, sizeof(*p.attributes));
+	if (p.room && p.attributes)
+		err = launch_prepared(f, l, p);
+	free(p.attributes);
+	free(p.room);
+	return err;
+}
+
+/* Threads may have a stack of 16 KiB. */
+static CUresult launch(CUfunction handle, const struct ck_launch *l)
+{
+	struct ck_function *f = ckc_function_from(handle);
+	unsigned char packed[SMALL_PARAMS];
+	CUlaunchAttribute attributes[SMALL_ATTRIBUTES];
+	struct prepared p = {.room = packed, .attributes = attributes};
+	CUresult err = ckc_context_usable(&p.ctx);
+
+	if (err)
+		return err;
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (l->params && l->extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(l->attribute_count > SMALL_ATTRIBUTES ||
+		     f->kernel->param_bytes > SMALL_PARAMS))
+		return launch_large(f, l, p);
+	return launch_prepared(f, l, p);
 }
 
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

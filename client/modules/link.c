@@ -32,15 +32,16 @@ static void forget(struct ckc_link *link)
 	ckc_object_free(link);
 }
 
-static void forget_if_link(struct ckc_object *object)
+static void forget_if_link(struct ckc_object *object, void *unused)
 {
+	(void)unused;
 	if (object->kind == CK_OBJECT_LINK)
 		forget((struct ckc_link *)object);
 }
 
 static void forget_links(struct ckc_context *context)
 {
-	ckc_object_each(context, forget_if_link);
+	ckc_object_each(context, forget_if_link, NULL);
 }
 CK_ON_CONTEXT_END(CK_LAYER_MODULES, forget_links);
 

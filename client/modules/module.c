@@ -159,15 +159,16 @@ void ckc_module_forget(struct ckc_module *m)
 	ckc_object_free(m);
 }
 
-static void forget_if_module(struct ckc_object *object)
+static void forget_if_module(struct ckc_object *object, void *unused)
 {
+	(void)unused;
 	if (object->kind == CK_OBJECT_MODULE)
 		ckc_module_forget((struct ckc_module *)object);
 }
 
 static void forget_modules(struct ckc_context *context)
 {
-	ckc_object_each(context, forget_if_module);
+	ckc_object_each(context, forget_if_module, NULL);
 }
 CK_ON_CONTEXT_END(CK_LAYER_MODULES, forget_modules);
 

@@ -88,26 +88,29 @@ static bool take_function(uint64_t id, struct question *q)
 static bool name_question(const void *key, size_t size, unsigned char digest[DIGEST])
 {
 	uint64_t words[4] = {0};
-	struct question q;
+	struct question *q;
 	struct ck_hash hash;
+	bool named;
 	int at;
 
 	if (size > KEY_MAX)
 		return false;
 	memcpy(words, key, ck_min(size, sizeof(words)));
 	at = function_word(words[0]);
-	if (at < 0)
+	q = at < 0 ? NULL : calloc(1, sizeof(*q)); /* threads may have a stack of 16 KiB */
+	if (!q)
 		return false;
-	memset(&q, 0, offsetof(struct question, key));
-	if (!take_context(words[1], &q) || (at > 0 && !take_function(words[at], &q)))
-		return false;
-	memcpy(q.key, key, size);
-	memset(q.key + sizeof(uint64_t), 0, sizeof(uint64_t));
-	if (at > 0)
-		memset(q.key + (size_t)at * sizeof(uint64_t), 0, sizeof(uint64_t));
-	ck_hash(&q, offsetof(struct question, key) + size, &hash);
-	memcpy(digest, hash.bytes, DIGEST);
-	return true;
+	named = take_context(words[1], q) && (at == 0 || take_function(words[at], q));
+	if (named) {
+		memcpy(q->key, key, size);
+		memset(q->key + sizeof(uint64_t), 0, sizeof(uint64_t));
+		if (at > 0)
+			memset(q->key + (size_t)at * sizeof(uint64_t), 0, sizeof(uint64_t));
+		ck_hash(q, offsetof(struct question, key) + size, &hash);
+		memcpy(digest, hash.bytes, DIGEST);
+	}
+	free(q);
+	return named;
 }
 
 /* Index the answers that came with hello. Call with the lock held. */

@@ -119,8 +119,9 @@ bool ckc_context_flags_valid(unsigned int flags)
 	return (flags & ~(unsigned int)CU_CTX_FLAGS_MASK) == 0 && (wait & (wait - 1)) == 0;
 }
 
-static void object_forget(struct ckc_object *object)
+static void object_forget(struct ckc_object *object, void *unused)
 {
+	(void)unused;
 	ckc_object_free(object);
 }
 
@@ -129,7 +130,7 @@ void ckc_context_forget(struct ckc_context *context)
 	ck_local_forget((CUcontext)context);
 	for (int layer = CK_LAYER_COUNT; layer-- > 0;)
 		ckc_each_hook(context_end, h) if ((int)h->layer == layer) h->run(context);
-	ckc_object_each(context, object_forget);
+	ckc_object_each(context, object_forget, NULL);
 	ckc_cache_clear();
 }
 

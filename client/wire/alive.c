@@ -27,9 +27,6 @@ CK_LOG_DEFINE("client");
 
 #define PATIENCE_NS 4000000000 /* plus the second that passes before the first ping: 5 s */
 
-/* Set in the thread that pings. */
-static __thread bool asks __attribute__((tls_model("initial-exec")));
-
 static void overdue(struct ckc_client *c)
 {
 	struct ckc_suspicion *s = &c->suspicion;
@@ -73,7 +70,7 @@ static void *ask(void *client)
 	struct ckc_lane *lane = NULL;
 
 	ckc_route_serve(c);
-	asks = true;
+	atomic_store(&c->suspicion.asker, (uintptr_t)pthread_self());
 	while (c->state == CK_STATE_READY) {
 		int ret = 0;
 
@@ -104,7 +101,7 @@ static void suspect(struct ckc_client *c)
 	struct ckc_suspicion *s = &c->suspicion;
 	int cancel;
 
-	if (asks) {
+	if (atomic_load(&s->asker) == (uintptr_t)pthread_self()) {
 		overdue(c);
 		return;
 	}

@@ -18,7 +18,7 @@
 #include "client/wire/hooks.h"
 #include "util/map.h"
 
-static __thread uint64_t asked __attribute__((tls_model("initial-exec"))); /* changes at a miss */
+static __thread uint32_t asked __attribute__((tls_model("initial-exec"))); /* changes at a miss */
 
 struct answer {
 	size_t size;
@@ -36,7 +36,7 @@ static bool look_up(const void *key, size_t key_size, void *value, size_t value_
 		memcpy(value, a->bytes, value_size);
 	else
 		a = NULL;
-	asked = all->changes;
+	asked = (uint32_t)all->changes;
 	pthread_rwlock_unlock(&all->lock);
 	return a != NULL;
 }
@@ -55,7 +55,8 @@ static bool put(const void *key, size_t key_size, const void *value, size_t valu
 	pthread_rwlock_wrlock(&all->lock);
 	if (!all->map)
 		all->map = ck_map_create();
-	kept = all->map && asked == all->changes && ck_map_insert(all->map, key, key_size, a) == 0;
+	kept = all->map && asked == (uint32_t)all->changes &&
+	       ck_map_insert(all->map, key, key_size, a) == 0;
 	pthread_rwlock_unlock(&all->lock);
 	if (!kept)
 		free(a);

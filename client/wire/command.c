@@ -29,7 +29,8 @@
 CK_LOG_DEFINE("client");
 
 #define STOP_MS 1000	/* for the last bytes at exit */
-#define SMALL 8192	/* larger messages need an allocation */
+#define SMALL 1536	/* larger messages need an allocation; threads may have a stack of 16 KiB */
+#define MEDIUM 8192	/* of this, or of the most */
 #define ROOM_SPIN_US 20 /* for room in shared memory, which is large */
 
 /* This thread holds the lock or waits. The handler of a signal that calls exit() must know: a lock
@@ -114,14 +115,17 @@ static void send_shared(struct ckc_client *c, struct ckc_outgoing *m)
 static int encode(struct ckc_outgoing *m, unsigned char room[SMALL], uint32_t proc,
 		  const void *args)
 {
+	static const size_t sizes[] = {MEDIUM, CK_RECORD_MAX + 4};
 	long n = ck_message_encode(room, SMALL, 0, proc, args, m->bulk_size);
 
 	m->bytes = room;
-	if (n == -ENOSPC) {
-		m->bytes = malloc(CK_RECORD_MAX + 4);
+	for (size_t i = 0; unlikely(n == -ENOSPC) && i < CK_ARRAY_SIZE(sizes); i++) {
+		if (m->bytes != room)
+			free(m->bytes);
+		m->bytes = malloc(sizes[i]);
 		if (!m->bytes)
 			return -ENOMEM;
-		n = ck_message_encode(m->bytes, CK_RECORD_MAX + 4, 0, proc, args, m->bulk_size);
+		n = ck_message_encode(m->bytes, sizes[i], 0, proc, args, m->bulk_size);
 	}
 	m->size = n > 0 ? (size_t)n : 0;
 	return n < 0 ? (int)n : 0;

@@ -157,7 +157,6 @@ void ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m)
 int ckc_command_buffer_start(struct ckc_client *c, void (*failed)(struct ckc_client *c, int ret))
 {
 	struct ckc_command *cmd = &c->command;
-	int ret;
 
 	cmd->failed = failed;
 	for (int i = 0; i < 2; i++) {
@@ -166,10 +165,7 @@ int ckc_command_buffer_start(struct ckc_client *c, void (*failed)(struct ckc_cli
 			return -ENOMEM;
 	}
 	ck_spin_init(&cmd->spin, SPIN_US);
-	ret = ckc_thread_start(sender, c);
-	if (ret < 0)
-		ck_err("no thread for the command stream: %s", strerror(-ret));
-	return ret;
+	return ckc_thread_start(sender, c);
 }
 
 void ckc_command_buffer_free(struct ckc_client *c)

@@ -17,6 +17,7 @@
 #include "client/wire/servers.h"
 #include "rpc/chan.h"
 #include "util/env.h"
+#include "util/limit.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
@@ -143,11 +144,15 @@ static void note_need(const struct ckc_connection *at, ck_hello_need *need)
 static CUresult settle_transport(struct ckc_client *c, const struct ck_chan *chan)
 {
 	struct ckc_connection *at = &c->connection;
+	char why[CK_LIMIT_TEXT];
 
 	if (at->wanted == CK_SOCKETS || ck_chan_in_rings(chan))
 		return CUDA_SUCCESS;
 	if (at->wanted == CK_RINGS && c->hello.status == CK_HELLO_OK) {
-		ck_err("no shared memory with the GPU server at %s", at->address);
+		ck_err("no shared memory with the GPU server at %s%s%s; an address with unix: "
+		       "needs none",
+		       at->address, at->no_rings ? ": " : "",
+		       at->no_rings ? ck_limit_text(at->no_rings, why) : "");
 		return CUDA_ERROR_NO_DEVICE;
 	}
 	at->wanted = CK_SOCKETS;

@@ -62,8 +62,8 @@ int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_e
 	int ret;
 
 	if (c->connection.wanted != CK_SOCKETS) /* or it stays a socket */
-		ck_chan_offer_rings(chan, is_for_commands(x) ? RING_COMMANDS : RING_LANE,
-				    RING_TO_CLIENT);
+		c->connection.no_rings = ck_chan_offer_rings(
+			chan, is_for_commands(x) ? RING_COMMANDS : RING_LANE, RING_TO_CLIENT);
 	/* a server that is full holds a hello for some seconds */
 	ckc_lane_timeout(lane, c->waiting.until_ns ? ck_max(ckc_dial_timeout_ms(), QUEUE_MS)
 						   : ckc_dial_timeout_ms());

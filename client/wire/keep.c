@@ -12,6 +12,7 @@
 #include "client/wire/keep_link.h"
 #include "rpc/links.h"
 #include "util/env.h"
+#include "util/limit.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
@@ -317,6 +318,14 @@ unsigned int ckc_keep_wish(void)
 	return seconds < 86400 * 7 ? (unsigned int)seconds : 86400 * 7;
 }
 
+static void tell_lack(const struct ckc_client *c, const char *what, int ret)
+{
+	char why[CK_LIMIT_TEXT];
+
+	ck_err("no session with the GPU server at %s: cannot make %s: %s", c->connection.address,
+	       what, ck_limit_text(ret, why));
+}
+
 int ckc_keep_begin(struct ckc_client *c, struct ck_chan **chan,
 		   void (*lost)(struct ckc_client *c, const char *why))
 {
@@ -325,8 +334,10 @@ int ckc_keep_begin(struct ckc_client *c, struct ck_chan **chan,
 	struct ck_link *link;
 	int ret = ck_links_create(accept_first, c, true, &k->links);
 
-	if (ret < 0)
+	if (ret < 0) {
+		tell_lack(c, "descriptors that watch the connections", ret);
 		return ret;
+	}
 	k->lost = lost;
 	k->seconds = ck_min(c->offers.keep, ckc_keep_wish()); /* whatever the server says */
 	k->pause_ms = PAUSE_FIRST_MS;
@@ -337,7 +348,12 @@ int ckc_keep_begin(struct ckc_client *c, struct ck_chan **chan,
 	*chan = link->chan;
 	ret = ck_links_attach(k->links, link, connection, 0, false, false);
 	ck_links_put(k->links, link);
-	return ret < 0 ? ret : ckc_thread_start(keeper, c);
+	if (ret == 0) {
+		ret = ckc_thread_start(keeper, c);
+		if (ret < 0)
+			tell_lack(c, "a thread that watches the connections", ret);
+	}
+	return ret;
 }
 
 void ckc_keep_stop(struct ckc_client *c)

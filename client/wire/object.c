@@ -251,7 +251,8 @@ CUresult ckc_object_id(const void *handle, enum ckc_object_kind kind, uint64_t *
 	return CUDA_SUCCESS;
 }
 
-void ckc_object_each(struct ckc_context *context, void (*fn)(struct ckc_object *object))
+void ckc_object_each(struct ckc_context *context,
+		     void (*fn)(struct ckc_object *object, void *closure), void *closure)
 {
 	uint32_t end;
 
@@ -262,6 +263,6 @@ void ckc_object_each(struct ckc_context *context, void (*fn)(struct ckc_object *
 		struct ckc_object *o = &slots[i].head;
 
 		if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) == MAGIC && o->context == context)
-			fn(o);
+			fn(o, closure);
 	}
 }

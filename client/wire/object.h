@@ -231,6 +231,7 @@ void *ckc_object_named(enum ckc_object_kind kind, uint64_t id);
 struct ckc_client *ckc_object_session(uint64_t id, struct ckc_context **context);
 
 /* Call @fn for each live object of @context; it may free the object. */
-void ckc_object_each(struct ckc_context *context, void (*fn)(struct ckc_object *object));
+void ckc_object_each(struct ckc_context *context,
+		     void (*fn)(struct ckc_object *object, void *closure), void *closure);
 
 #endif

@@ -24,6 +24,7 @@
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/hash.h"
+#include "util/limit.h"
 #include "util/log.h"
 #include "util/map.h"
 #include "util/until.h"
@@ -123,6 +124,7 @@ static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIAL
 	unsigned int reserve = atomic_load(&c->lanes.round_trip_ns) < CKC_RESERVE_NS
 				       ? 1
 				       : CKC_DIALED - CKC_DIALED_RESERVE;
+	char why[CK_LIMIT_TEXT];
 	bool accepted;
 	int ret = ckc_join_commands(c, &commands, &accepted);
 
@@ -130,7 +132,7 @@ static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIAL
 		ret = ckc_command_start(c, commands, accepted);
 	if (ret < 0) {
 		ck_err("the GPU server at %s: cannot join the session: %s", c->connection.address,
-		       strerror(-ret));
+		       ck_limit_text(ret, why));
 		close_reserve(chans, 0);
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
@@ -151,7 +153,9 @@ static CUresult outlive(struct ckc_client *c, struct ckc_lane **lane)
 		ck_chan_close(chan);
 	else
 		ret = ckc_lane_create(c, chan, lane);
-	return ret < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	if (ret == 0)
+		return CUDA_SUCCESS;
+	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 /* Say hello, and join; owns all connections. */

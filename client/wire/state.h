@@ -44,6 +44,7 @@ struct ckc_connection {
 	struct ck_secure *secure; /* NULL: not yet */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
+	int no_rings; /* -errno: why this process could not make shared memory for the last connection */
 	CUresult failed; /* result of a failed attempt to connect */
 	bool connecting; /* an attempt is in progress */
 	struct ck_mutex images_lock;
@@ -132,6 +133,7 @@ struct ckc_watches { /* status.c */
 
 /* alive.c */
 struct ckc_suspicion {
+	_Atomic uintptr_t asker; /* the thread that pings; 0: not yet */
 	struct ck_mutex lock;
 	pthread_cond_t asked;
 	bool running, wanted;

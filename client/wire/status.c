@@ -15,6 +15,7 @@
 #include "client/wire/status.h"
 #include "rpc/status.h"
 #include "util/cancel.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/spin.h"
 #include "util/until.h"
@@ -34,7 +35,7 @@ static void *share(void)
 	int fd = memfd_create("cricket status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *at = MAP_FAILED;
 
-	if (fd >= 0 && ftruncate(fd, (off_t)sizeof(struct ck_status_file)) == 0 &&
+	if (fd >= 0 && ck_fd_resize(fd, (off_t)sizeof(struct ck_status_file)) == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE, MAP_SHARED,
 			  fd, 0);

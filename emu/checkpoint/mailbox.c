@@ -21,6 +21,7 @@
 #include "emu/checkpoint/mailbox.h"
 #include "emu/emu.h"
 #include "emu/turnstile.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 
@@ -153,7 +154,7 @@ int ck_emu_mailbox_start(void)
 	struct ck_emu_mailbox *box = MAP_FAILED;
 	int fd = memfd_create(CK_EMU_MAILBOX, MFD_CLOEXEC), ret = 0;
 
-	if (fd >= 0 && ftruncate(fd, sizeof(*box)) == 0)
+	if (fd >= 0 && ck_fd_resize(fd, sizeof(*box)) == 0)
 		box = mmap(NULL, sizeof(*box), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (box == MAP_FAILED) {
 		ret = -errno;

@@ -18,6 +18,7 @@
 #include "emu/memory/arena.h"
 #include "emu/locks.h"
 #include "emu/memory/ipc.h"
+#include "util/fd.h"
 #include "util/page.h"
 #include "util/util.h"
 
@@ -233,7 +234,7 @@ struct ck_emu_ipc_event *ck_emu_ipc_event_create(int *fd)
 	struct ck_emu_ipc_event *event = NULL;
 
 	*fd = memfd_create("cricket event", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd >= 0 && ftruncate(*fd, PAGE) == 0 &&
+	if (*fd >= 0 && ck_fd_resize(*fd, PAGE) == 0 &&
 	    fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
 		event = map_event(*fd);
 	if (!event && *fd >= 0)

@@ -20,6 +20,7 @@
 #include "emu/locks.h"
 #include "emu/memory/vmm.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("emu");
@@ -87,7 +88,7 @@ static int file_create(const CUmemAllocationProp *prop, size_t size)
 
 	snprintf(name, sizeof(name), NAME " %d %d", prop->location.id, prop->requestedHandleTypes);
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0 || ftruncate(fd, (off_t)size) < 0 ||
+	if (fd < 0 || ck_fd_resize(fd, (off_t)size) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
 		ck_err("no file of %zu bytes for device memory: %m", size);
 		if (fd >= 0)

@@ -14,6 +14,7 @@
 #include "emu/memory/arena.h"
 #include "emu/locks.h"
 #include "emu/memory/pool.h"
+#include "util/fd.h"
 #include "util/page.h"
 
 #define PAGE ck_page()
@@ -75,7 +76,7 @@ static bool block_map(const struct ck_emu_pool *pool, struct ck_emu_block *block
 	if (!shared)
 		at = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	else if (block->fd >= 0 && ftruncate(block->fd, (off_t)size) == 0)
+	else if (block->fd >= 0 && ck_fd_resize(block->fd, (off_t)size) == 0)
 		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, block->fd,
 			  0);
 	if (at == MAP_FAILED && block->fd >= 0)

@@ -13,6 +13,7 @@
 
 #include "emu/memory/stretch.h"
 #include "emu/usage.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/page.h"
 #include "util/range.h"
@@ -39,7 +40,7 @@ static void *stretch_map(struct ck_emu_stretch *stretch, int i, size_t size)
 	void *base = MAP_FAILED;
 
 	stretch->file = memfd_create("cricket device", MFD_CLOEXEC);
-	if (stretch->file >= 0 && ftruncate(stretch->file, (off_t)size) == 0)
+	if (stretch->file >= 0 && ck_fd_resize(stretch->file, (off_t)size) == 0)
 		base = mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 			    stretch->file, 0);
 	if (base != MAP_FAILED)

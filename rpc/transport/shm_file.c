@@ -17,6 +17,7 @@
 #include "rpc/transport/shm.h"
 #include "rpc/transport/transport.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/page.h"
 #include "util/util.h"
 
@@ -121,7 +122,7 @@ static int make_file(const uint32_t size[2])
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, CK_SHM_PAGE + (off_t)size[0] + size[1]) == 0 &&
+	if (ck_fd_resize(fd, CK_SHM_PAGE + (off_t)size[0] + size[1]) == 0 &&
 	    fcntl(fd, F_ADD_SEALS, CK_SHM_SEALS) == 0)
 		return fd;
 	ret = -errno;

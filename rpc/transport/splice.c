@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "rpc/transport/splice.h"
-#include "util/sigpipe.h"
+#include "util/sighold.h"
 #include "util/util.h"
 
 #define PIPE_SIZE (1 << 20) /* the most that a user may have by default */
@@ -107,13 +107,13 @@ static long send_all(struct ck_splice *s, struct ck_chan *chan, const char *data
 /* Unlike a send, splice raises SIGPIPE. */
 long ck_splice_send(struct ck_splice *s, struct ck_chan *chan, const void *data, size_t size)
 {
-	struct ck_sigpipe sigpipe;
+	struct ck_sighold sigpipe;
 	long n;
 
 	if (s->failed)
 		return 0;
-	ck_sigpipe_hold(&sigpipe);
+	ck_sighold_begin(&sigpipe, SIGPIPE);
 	n = send_all(s, chan, data, size);
-	ck_sigpipe_release(&sigpipe, n == -EPIPE);
+	ck_sighold_end(&sigpipe, n == -EPIPE);
 	return n;
 }

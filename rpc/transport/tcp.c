@@ -37,6 +37,8 @@ static int resolve_error(int error, bool literal)
 	case EAI_MEMORY:
 		return -ENOMEM;
 	case EAI_NONAME:
+		if (errno == EMFILE || errno == ENFILE) /* for the files with names */
+			return -errno;
 		return literal ? -EINVAL : -ENXIO; /* the name does not exist */
 	default:
 		return -EAGAIN; /* name servers fail or do not answer */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "server/memory/account.h"
+#include "util/fd.h"
 #include "util/util.h"
 
 #define CK_ACCOUNT_MAGIC 0x43414355u
@@ -137,7 +138,7 @@ int cks_account_create(const struct cks_terms *terms, uint32_t seats, struct cks
 
 	if (fd < 0)
 		return -errno;
-	ret = ftruncate(fd, (off_t)size_of(seats)) < 0 ? -errno : 0;
+	ret = ck_fd_resize(fd, (off_t)size_of(seats));
 	if (ret == 0 && fcntl(fd, F_ADD_SEALS, CK_SEALS) < 0)
 		ret = -errno;
 	if (ret == 0)

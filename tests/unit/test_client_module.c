@@ -63,8 +63,9 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 /* Each test finds no message and leaves no object behind. */
 static unsigned int objects;
 
-static void count_object(struct ckc_object *o)
+static void count_object(struct ckc_object *o, void *unused)
 {
+	(void)unused;
 	(void)o;
 	objects++;
 }
@@ -72,8 +73,8 @@ static void count_object(struct ckc_object *o)
 static unsigned int count_objects(void)
 {
 	objects = 0;
-	ckc_object_each(ckc_context_current(), count_object);
-	ckc_object_each(NULL, count_object);
+	ckc_object_each(ckc_context_current(), count_object, NULL);
+	ckc_object_each(NULL, count_object, NULL);
 	return objects;
 }
 

@@ -222,15 +222,17 @@ static void ids_are_the_places_of_the_objects_and_never_small(void **state)
 static struct ckc_object *seen[64];
 static int seen_count;
 
-static void see(struct ckc_object *o)
+static void see(struct ckc_object *o, void *unused)
 {
+	(void)unused;
 	assert_true(seen_count < 64);
 	seen[seen_count++] = o;
 }
 
-static void see_and_free(struct ckc_object *o)
+static void see_and_free(struct ckc_object *o, void *unused)
 {
-	see(o);
+	(void)unused;
+	see(o, NULL);
 	ckc_object_free(o);
 }
 
@@ -255,21 +257,21 @@ static void each_visits_a_context_s_objects_and_no_others(void **state)
 	for (int i = 0; i < 60; i += 10) /* two of each owner */
 		ckc_object_free(o[i]);
 	seen_count = 0;
-	ckc_object_each(&owner, see);
+	ckc_object_each(&owner, see, NULL);
 	for (int i = 0; i < 60; i++)
 		assert_int_equal(times_seen(o[i]), i % 3 == 0 && i % 10 != 0);
 	assert_int_equal(seen_count, 18);
 
 	seen_count = 0;
-	ckc_object_each(&owner, see_and_free); /* as a context does that goes */
+	ckc_object_each(&owner, see_and_free, NULL); /* as a context does that goes */
 	assert_int_equal(seen_count, 18);
 	seen_count = 0;
-	ckc_object_each(&owner, see);
+	ckc_object_each(&owner, see, NULL);
 	assert_int_equal(seen_count, 0);
-	ckc_object_each(&other, see_and_free);
+	ckc_object_each(&other, see_and_free, NULL);
 	assert_int_equal(seen_count, 18);
 	seen_count = 0;
-	ckc_object_each(NULL, see_and_free);
+	ckc_object_each(NULL, see_and_free, NULL);
 	assert_int_equal(seen_count, 18);
 }
 
