@@ -96,7 +96,7 @@ def test_wrong_variables_give_one_line_each(server):
              "CRICKET_RESUME": "5x"}
     result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), **wrong))
     assert (result.status, result.out) == (0, "0\n")
-    assert all(line.startswith("cricket: +") for line in result.err.splitlines())
+    assert all(line.startswith("cricket: WARNING: ") for line in result.err.splitlines())
     lines = sorted(line.split("WARNING: ")[1] for line in result.err.splitlines())
     assert lines == ["CRICKET_RESUME=5x is not a time: the default, 60s is used",
                      "CRICKET_TIMEOUT=abc is not a number: the default, 10 is used",

@@ -24,8 +24,20 @@ def nurseries(server):
     return [p for p in children_of(server.process.pid) if name_of(p) == "cricket-nursery"]
 
 
+def base(pid):
+    """Where the program lies: in a forked process, where it lies in the one it was forked from."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines()
+    return next((line.split("-")[0] for line in maps if line.endswith("/cricket-rpc-server")), None)
+
+
 def nursery(server):
-    wait_until(lambda: nurseries(server), 10, "it is there")
+    """That process, once it has forked a worker: until it is ready, workers are executed."""
+    def forks():
+        found, client = nurseries(server), Client(server)
+        forked = found and base(client.worker) == base(found[0])
+        client.end()
+        return forked
+    wait_until(forks, 20, "it forks workers")
     return nurseries(server)[0]
 
 

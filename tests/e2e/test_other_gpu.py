@@ -304,6 +304,7 @@ FILL = PROGRAM + textwrap.dedent("""
             taken.append(at)
         for at in taken:
             ok(c.cuMemFree_v2(at))
+        ok(c.cuCtxSynchronize())    # freeing is one-way: until then the quota may count it
         return 2 * len(taken)
     say("ready")
     for line in sys.stdin:
@@ -327,7 +328,8 @@ def test_quotas_follow_the_session_to_its_gpu(serve):
         """A session's use is counted where it is when its worker runs again."""
         wait_until(lambda: [most(0), most(1)] == [first, second], 10, f"the quota leaves {first} and {second} MiB")
     leaves(36, 100)
-    assert move(server, 1)["ok"]
+    reply = move(server, 1)
+    assert reply["ok"], reply
     leaves(100, 36)
     two = begun(program(server, HOLD, 64, CRICKET_ARENA="0"))       # on GPU 0
     reply = move(server, 0)
@@ -336,7 +338,8 @@ def test_quotas_follow_the_session_to_its_gpu(serve):
     leaves(36, 36)
     close(two)
     wait_until(lambda: len(Asker(server).ask("sessions")["sessions"]) == 2, 10, "the second has ended")
-    assert move(server, 0)["ok"]
+    reply = move(server, 0)
+    assert reply["ok"], reply
     leaves(36, 100)
     assert use(one) == before
     close(one, probe)

@@ -68,15 +68,21 @@ fresh() {
 	cp -L /etc/resolv.conf "$root/etc/" 2>/dev/null || true
 }
 
-# inside COMMAND...: as root of $root, with /proc, /dev and a /tmp of its own; mounts end with the command.
+# inside COMMAND...: as root of $root, with /proc, /sys, /dev and a /tmp of its own; mounts end with the command. It is the
+# root of a namespace, not of a chroot, in which CRIU restores nothing.
 inside() {
 	unshare --mount --pid --fork --kill-child bash -c '
 		set -e
 		mount --bind "$1" "$1"
 		mount -t proc proc "$1/proc"
+		mount --rbind /sys "$1/sys"
 		mount --rbind /dev "$1/dev"
 		mount -t tmpfs tmpfs "$1/tmp"
-		exec chroot "$@"' inside "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+		cd "$1"
+		shift
+		pivot_root . .
+		PATH=/usr/sbin:/usr/bin:/sbin:/bin umount -l .
+		exec /usr/bin/env -i "$@"' inside "$root" PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
 		DEBIAN_FRONTEND=noninteractive PIP_CERT=/etc/pip-ca.crt "$@"
 }
 
