@@ -241,11 +241,13 @@ static bool is_pinnable(const void *p, size_t size, bool read_only)
 		return false;
 	cancel = ck_cancel_disable();
 	ret = msync((void *)first, end - first, MS_ASYNC);
+	if (ret == 0 &&
+	    !ck_mappings_all(first, end - first,
+			     read_only ? ck_mapping_readable : ck_mapping_writable) &&
+	    access("/proc/self/maps", R_OK) == 0)
+		ret = -1;
 	ck_cancel_restore(cancel);
-	return ret == 0 &&
-	       (ck_mappings_all(first, end - first,
-				read_only ? ck_mapping_readable : ck_mapping_writable) ||
-		access("/proc/self/maps", R_OK) < 0);
+	return ret == 0;
 }
 
 CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
