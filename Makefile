@@ -78,6 +78,8 @@ demo:		## from nothing: install, build, run a CUDA program through the server
 	@tools/demo.sh
 install: cpu loader	## all of it, below PREFIX (/usr/local); DESTDIR=FOLDER for packages; tools/install.sh installs parts
 	DESTDIR="$(DESTDIR)" tools/install.sh all "$(or $(PREFIX),/usr/local)"
+uninstall: cpu loader	## removes what `make install` has put below PREFIX; DESTDIR as there
+	DESTDIR="$(DESTDIR)" tools/uninstall.sh "$(or $(PREFIX),/usr/local)"
 dist: portable	## source, and the portable client as tarball and wheel, with checksums, into build/packages
 	@tools/dist.sh
 dist-arm64:	## the portable client for aarch64 as tarball and wheel, into build/packages; needs tools/deps.sh --arm64
@@ -98,7 +100,7 @@ clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-quick check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install dist dist-arm64 deb rpm release format clean
+.PHONY: help all deps libtirpc cpu portable arm64 loader test-apps check check-quick check-style check-reproducible check-abi check-gen check-unit check-conformance check-e2e check-arm64 check-portable gen fuzz demo install uninstall dist dist-arm64 deb rpm release format clean
 .DELETE_ON_ERROR:
 # What installs ends before what compiles begins; each goal gives its own make a number of jobs.
 .NOTPARALLEL:

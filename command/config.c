@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command/command.h"
 #include "command/config.h"
@@ -130,6 +131,16 @@ static int take_line(struct reading *r, char *text)
 	return *line == '[' ? begin_section(r, line) : take_setting(r, line);
 }
 
+/* May this process not even look into the file's folder, as a service under ProtectHome=? Then it has no such file. */
+static bool is_hidden(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[CKX_TEXT];
+
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) : 0, path);
+	return folder[0] && access(folder, X_OK) < 0;
+}
+
 static int read_file(struct ckx_config *config, const char *path)
 {
 	struct reading r = {.config = config,
@@ -141,7 +152,7 @@ static int read_file(struct ckx_config *config, const char *path)
 	int ret = 0;
 
 	if (!f) {
-		if (errno == ENOENT || errno == ENOTDIR)
+		if (errno == ENOENT || errno == ENOTDIR || (errno == EACCES && is_hidden(path)))
 			return 0;
 		ckx_error("%s: %s", path, strerror(errno));
 		return -EIO;

@@ -139,10 +139,10 @@ server() {
 	[ ! -f "$tirpc" ] || put 755 "$home" "$tirpc"
 	put 644 "$root/lib/systemd/system" server/cricket-rpc-server.service
 	put 644 "$root/lib/systemd/system" command/exporter/cricket-exporter.service
-	sed -i "s|^ExecStart=[^ ]*/|ExecStart=${prefix%/}/bin/|" "$root"/lib/systemd/system/cricket-{rpc-server,exporter}.service
+	sed -i -E "s,^(ExecStart|ExecReload)=/usr/local/bin/,\1=${prefix%/}/bin/," "$root"/lib/systemd/system/cricket-{rpc-server,exporter}.service
 	install -D -m 644 server/sysusers.conf "$root/lib/sysusers.d/cricket.conf"
 	install -D -m 644 server/tmpfiles.conf "$root/lib/tmpfiles.d/cricket.conf"
-	put 644 "$root/share/doc/cricket" server/checkpoint.conf server/worker-users.conf
+	put 644 "$root/share/doc/cricket" server/checkpoint.conf server/worker-users.conf server/server.conf
 	manuals cricket-rpc-server.1 cricket-exporter.1
 }
 

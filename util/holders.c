@@ -132,6 +132,23 @@ int ck_holders_check(const char *text, size_t size, unsigned int *line)
 	return s.wrong ? -EINVAL : 0;
 }
 
+size_t ck_holders_count(const char *text, time_t now, size_t *expired)
+{
+	struct holder holder;
+	char one[256];
+	bool whole;
+	size_t n = 0;
+
+	*expired = 0;
+	while (next_line(&text, one, &whole)) {
+		if (!whole || !parse_line(one, &holder))
+			continue;
+		n++;
+		*expired += holder.end && now >= holder.end;
+	}
+	return n;
+}
+
 bool ck_holders_has(const char *text, const char *name)
 {
 	struct holder holder;

@@ -32,6 +32,9 @@ int ck_holders_check(const char *text, size_t size, unsigned int *line);
 bool ck_holders_find(const char *text, const void *bytes, size_t size, time_t now,
 		     char name[CK_HOLDER_NAME]);
 
+/* The number of tokens in @text, which has been checked; @expired: of those that have expired at @now. */
+size_t ck_holders_count(const char *text, time_t now, size_t *expired);
+
 /* Has any line of @text, which has been checked, a token of @name? */
 bool ck_holders_has(const char *text, const char *name);
 

@@ -7,7 +7,7 @@
 
 struct cks_options;
 
-/* Is @folders a list of absolute paths with colons, or "none", and has the kernel Landlock? -errno, printed on stderr. */
+/* Is @folders a list of absolute paths with colons, or "none", and has the kernel Landlock? -EINVAL: it is not; -ENOSYS: it has none. */
 int cks_confine_check(const char *folders);
 
 /* Confine this process for good, as @options say; nothing is done without --confine. It must have one thread. -errno,

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "server/processes/limits.h"
+#include "server/processes/option_table.h"
 #include "server/session/terms.h"
 #include "util/env.h"
 #include "util/util.h"
 
 #define CK_SIZE_MOST ((uint64_t)1 << 62)
-#define CK_HELP_COLUMN 24     /* of the texts of --help */
 #define CK_SESSIONS_LEAST 64u /* minimum of the default limits */
 
 static const struct row {
@@ -77,6 +77,14 @@ const char *cks_limit_name(enum cks_limit limit)
 	return table[limit].name;
 }
 
+void cks_limit_describe(enum cks_limit limit, struct cks_option *out)
+{
+	out->name = table[limit].name;
+	out->argument = table[limit].argument;
+	out->help = table[limit].help;
+	out->usual = table[limit].usual;
+}
+
 void cks_limit_range(enum cks_limit limit, uint64_t *least, uint64_t *most)
 {
 	*least = table[limit].least;
@@ -130,50 +138,18 @@ static int parse(const struct row *row, const char *text, uint64_t *value)
 						  : ck_env_number(text, value);
 }
 
-int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text)
+int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text,
+		   char why[CK_OPTION_WHY])
 {
 	const struct row *row = &table[limit];
 	uint64_t value;
 
-	if (parse(row, text, &value) < 0 || value < row->least || value > row->most) {
-		fprintf(stderr, "cricket-rpc-server: --%s: not a number from %llu to %llu: %s\n",
-			row->name, (unsigned long long)row->least, (unsigned long long)row->most,
-			text);
-		return -EINVAL;
-	}
+	if (parse(row, text, &value) < 0 || value < row->least || value > row->most)
+		return cks_option_wrong(
+			why, "not a %s from %llu to %llu",
+			strcmp(row->argument, "TIME") == 0 ? "time, as in 30s or 10m," : "number",
+			(unsigned long long)row->least, (unsigned long long)row->most);
 	limits->value[limit] = value;
 	limits->given[limit] = text;
 	return 0;
-}
-
-/* Prints @text from column CK_HELP_COLUMN on, in lines of at most 80 columns. */
-static void put_text(FILE *out, const char *text)
-{
-	int column = CK_HELP_COLUMN, length;
-
-	for (const char *word = text; *word; word += strspn(word, " ")) {
-		length = (int)strcspn(word, " ");
-		if (column + 1 + length > 80)
-			column = fprintf(out, "\n%*s", CK_HELP_COLUMN, "") - 1;
-		else if (word != text)
-			column += fprintf(out, " ");
-		column += fprintf(out, "%.*s", length, word);
-		word += length;
-	}
-	fputc('\n', out);
-}
-
-void cks_limits_help(FILE *out)
-{
-	for (int i = 0; i < CK_LIMITS; i++) {
-		const struct row *row = &table[i];
-		int n = fprintf(out, "  --%s %s", row->name, row->argument);
-		char text[256];
-
-		if (n >= CK_HELP_COLUMN)
-			n = fprintf(out, "\n") - 1;
-		fprintf(out, "%*s", CK_HELP_COLUMN - n, "");
-		snprintf(text, sizeof(text), "%s (default %s)", row->help, row->usual);
-		put_text(out, text);
-	}
 }

@@ -5,7 +5,8 @@
 #define CK_SERVER_PROCESSES_LIMITS_H
 
 #include <stdint.h>
-#include <stdio.h>
+
+#include "server/processes/option_values.h"
 
 enum cks_limit {
 	CK_LIMIT_LANES,	    /* connections of a session for calls */
@@ -33,6 +34,9 @@ struct cks_limits {
 
 /* The option's name, without dashes. */
 const char *cks_limit_name(enum cks_limit limit);
+/* Its texts, into @out. */
+struct cks_option;
+void cks_limit_describe(enum cks_limit limit, struct cks_option *out);
 /* The least and the greatest value that it may have. */
 void cks_limit_range(enum cks_limit limit, uint64_t *least, uint64_t *most);
 
@@ -42,13 +46,12 @@ void cks_limits_init(struct cks_limits *limits);
 void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions);
 
 /* Set a limit from @text: a number; for bytes, optionally with K, M, G or T; for a time, with s, m or
- * h. -EINVAL, printed on stderr. */
-int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text);
+ * h. -EINVAL: @why is the reason. */
+int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text,
+		   char why[CK_OPTION_WHY]);
 
 /* The bounds of one identity: what its @terms set takes the place of the options. */
 struct cks_terms;
 void cks_limits_apply(struct cks_limits *limits, const struct cks_terms *terms);
-
-void cks_limits_help(FILE *out);
 
 #endif

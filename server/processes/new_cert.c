@@ -6,10 +6,30 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rpc/tls.h"
 #include "server/processes/new_cert.h"
+#include "util/server_files.h"
+
+/* The packaged service reads its usual files as another user than root, who makes them. */
+static int share_with_service(const char *folder)
+{
+	struct ck_server_files files;
+	char path[PATH_MAX];
+	int ret = ck_server_files_find(&files);
+
+	if (ret < 0 || !files.service || strcmp(folder, files.tls) != 0)
+		return 0;
+	if (chown(folder, (uid_t)-1, files.group) < 0 || chmod(folder, 0750) < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "%s/" CK_TLS_KEY_FILE, folder);
+	ret = ck_server_files_share(&files, path);
+	snprintf(path, sizeof(path), "%s/" CK_TLS_CERT_FILE, folder);
+	return ret < 0 ? ret : ck_server_files_share(&files, path);
+}
 
 int cks_new_cert(const char *folder, char *const *names, size_t count)
 {
@@ -30,6 +50,12 @@ int cks_new_cert(const char *folder, char *const *names, size_t count)
 	ret = ck_tls_new_certificate(folder, names, count, pin, why);
 	if (ret < 0) {
 		fprintf(stderr, "cricket-rpc-server: --new-cert: %s\n", why);
+		return ret;
+	}
+	ret = share_with_service(folder);
+	if (ret < 0) {
+		fprintf(stderr, "cricket-rpc-server: --new-cert: the service cannot read %s: %s\n",
+			folder, strerror(-ret));
 		return ret;
 	}
 	printf("%s"

@@ -1,11 +1,12 @@
 /*
- * server/processes/options.h - the command line of cricket-rpc-server.
+ * server/processes/options.h - the options of cricket-rpc-server: command line, and the file of --config.
  */
 #ifndef CK_SERVER_PROCESSES_OPTIONS_H
 #define CK_SERVER_PROCESSES_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "server/direct/allowed.h"
 #include "server/processes/limits.h"
@@ -14,9 +15,21 @@
 #define CK_LISTEN_MAX 16
 #define CK_SESSIONS 256	    /* of --max-sessions, unless it is given */
 #define CK_WARM_DEVICES "0" /* of --warm-devices */
-#define CK_WARM_MAX 64	    /* spare workers with contexts; as many without */
+#define CK_GIVEN_MAX 192
+#define CK_WARM_MAX 64 /* spare workers with contexts; as many without */
+
+/* An option that is not left at its default. */
+struct cks_given {
+	size_t index;	    /* in the table (option_table.h) */
+	const char *value;  /* NULL: a flag */
+	const char *origin; /* FILE:LINE; NULL: the command line */
+};
 
 struct cks_options {
+	struct cks_given given[CK_GIVEN_MAX];
+	size_t given_count;
+	const char *config; /* the file of more options; NULL: none */
+	bool show_config;   /* print the options, and end */
 	const char *listen[CK_LISTEN_MAX];
 	size_t listen_count;
 	const char *unix_path; /* NULL: the first usual place that works */
@@ -62,8 +75,22 @@ struct cks_options {
 	const char *warm_devices; /* devices whose contexts they hold: "0,1", or "none" */
 };
 
-/* Print the options, on stdout. */
+/* Print the options, on stdout; a commented file for --config; the options as they are, with their origins, and what tokens and policy
+ * have: -errno if one of these is wrong, which the text says. */
 void cks_options_help(void);
+void cks_options_template(FILE *out);
+int cks_options_show(const struct cks_options *options, FILE *out);
+
+/* Add an option to those that are given. @origin: see struct cks_given. -EINVAL, printed. */
+int cks_options_give(struct cks_options *options, size_t index, const char *value,
+		     const char *origin);
+
+/* Is the option @name among those that are given? */
+bool cks_options_gives(const struct cks_options *options, const char *name);
+
+/* The arguments of a server with these options, whatever the file of --config says by now; NULL: out of memory. They are never
+ * freed. */
+char **cks_options_arguments(const struct cks_options *options, const char *program);
 
 /* 0: continue; 1: done, exit successfully (--help); -EINVAL: invalid, printed on stderr. */
 int cks_options_parse(int argc, char **argv, struct cks_options *options);

@@ -1,95 +1,86 @@
 /*
- * server/processes/options_help.c - what `cricket-rpc-server --help` prints.
+ * server/processes/options_help.c - what `cricket-rpc-server --help` and --new-config print of the table.
  */
 #include <stdio.h>
+#include <string.h>
 
-#include "rpc/chan.h"
+#include "server/processes/option_table.h"
 #include "server/processes/options.h"
+
+#define CK_HELP_COLUMN 24 /* of the texts of --help */
+
+/* Print @text in lines of at most 80 columns that begin with @margin; the first one goes on at @column. */
+static void put_text(FILE *out, const char *margin, int column, const char *text)
+{
+	for (const char *word = text; *word; word += strspn(word, " ")) {
+		int length = (int)strcspn(word, " ");
+
+		if (column + 1 + length > 80)
+			column = fprintf(out, "\n%s", margin) - 1;
+		else if (word != text)
+			column += fprintf(out, " ");
+		column += fprintf(out, "%.*s", length, word);
+		word += length;
+	}
+	fputc('\n', out);
+}
+
+/* "what it is (default: ...)" */
+static const char *describe(const struct cks_option *o, char text[512])
+{
+	if (o->usual)
+		snprintf(text, 512, "%s (default: %s)", o->help, o->usual);
+	else
+		snprintf(text, 512, "%s", o->help);
+	return text;
+}
+
+static void put_help(const struct cks_option *o)
+{
+	static const char margin[] = "                        ";
+	int n = printf("  --%s%s%s", o->name, o->argument ? " " : "",
+		       o->argument ? o->argument : "");
+	char text[512];
+
+	if (n >= CK_HELP_COLUMN)
+		n = printf("\n") - 1;
+	printf("%*s", CK_HELP_COLUMN - n, "");
+	put_text(stdout, margin, CK_HELP_COLUMN, describe(o, text));
+}
 
 void cks_options_help(void)
 {
 	printf("Usage: cricket-rpc-server [OPTION]...\n"
-	       "Run CUDA calls for programs on this host and on others.\n"
-	       "\n"
-	       "  --listen ADDRESS      HOST, HOST:PORT or unix:/PATH; may be given several times\n"
-	       "                        (default 127.0.0.1:%d); none: no TCP\n"
-	       "  --unix PATH           path of the unix socket (default: %s)\n"
-	       "  --no-unix             no unix socket\n"
-	       "  --socket-mode MODE    mode of the clients' unix sockets, as in 0660 (default "
-	       "0600)\n"
-	       "  --socket-group GROUP  group of the clients' unix sockets\n"
-	       "  --no-shm              no shared memory with clients on this host\n"
-	       "  --driver WHICH        auto, cuda, emu, or the path of a driver library\n"
-	       "  --token-file FILE     admit only clients whose CRICKET_TOKEN is the content of\n"
-	       "                        FILE, or in its list\n"
-	       "  --new-token NAME      print a new token, and its line for the list of "
-	       "--token-file\n"
-	       "  --insecure            listen for other hosts without a token\n"
-	       "  --policy FILE         sessions, GPU memory and GPUs of each identity\n"
-	       "  --check-policy FILE   check a policy file, and exit\n"
-	       "  --audit FILE          record sessions, refusals and commands, as lines of JSON\n"
-	       "  --audit-required      refuse sessions that the audit log cannot record\n"
-	       "  --tls-cert FILE       the server's certificate: TLS for clients over TCP\n"
-	       "  --tls-key FILE        the private key of the certificate\n"
-	       "  --tls-ca FILE         admit clients with a certificate of these authorities\n"
-	       "  --tls WHICH           required (default with --tls-cert) or offered\n"
-	       "  --setup [HOST [NAME]]\n"
-	       "                        make certificate, key and a first token (of NAME) for a "
-	       "server\n"
-	       "                        that clients call HOST, and print how to use them\n"
-	       "  --new-cert DIR [NAME...]\n"
-	       "                        make a certificate and a key in DIR, and print the key's "
-	       "pin\n"
-	       "  --pool-peers LIST     networks of servers to which workers may connect, or none\n"
-	       "                        (default: private networks)\n"
-	       "  --client-files DIR    the client that `cricket login --install` gets (default: "
-	       "the\n"
-	       "                        one beside the server)\n"
-	       "  --cache-dir DIR       folder of the module cache\n"
-	       "  --cache-size BYTES    maximum size of the module cache, with K, M, G or T\n"
-	       "  --m3 PATH             socket for memory shared by name (default: that of --unix\n"
-	       "                        with .m3 appended)\n"
-	       "  --pid-file FILE       write the process id; refuse to start twice\n"
-	       "  --state-dir DIR       sessions survive a crash of the server, and continue with "
-	       "the\n"
-	       "                        next server that uses this folder\n"
-	       "  --ctl COMMAND...      send a command to a running server, as in --ctl sessions\n"
-	       "  --ctl-socket PATH     socket for --ctl (default: that of --unix with .ctl "
-	       "appended)\n"
-	       "  --criu PROGRAM        CRIU, at least 4.1, for --ctl checkpoint (default criu)\n"
-	       "  --checkpoint-dir DIR  folder for --checkpoint-every\n"
-	       "  --suspend-for-others  if a session finds no GPU memory, suspend the session that "
-	       "has\n"
-	       "                        been idle longest\n"
-	       "  --resume-anywhere     if its GPU has no free memory, resume a session on another "
-	       "GPU\n"
-	       "                        of the same model\n"
-	       "  --gpu-time            measure the GPU time of sessions and identities\n"
-	       "  --sandbox WORD        refuse system calls that workers never make: auto, on, log "
-	       "or\n"
-	       "                        off\n"
-	       "  --confine FOLDERS     let workers open only files that a driver needs, and "
-	       "FOLDERS;\n"
-	       "                        none: no other folders\n"
-	       "  --nccl LIBRARY        NCCL for programs that run it in the workers (default\n"
-	       "                        libnccl.so.2); off: none\n"
-	       "  --worker-users FIRST-LAST\n"
-	       "                        run the workers of each identity as another user, with a\n"
-	       "                        number from this range\n"
-	       "  --max-sessions N      maximum number of programs at a time (default %d)\n"
-	       "  --warm N              workers kept ready for the next programs (default 1 with "
-	       "a\n"
-	       "                        GPU)\n"
-	       "  --warm-devices LIST   devices on which these workers hold contexts, as in 0,1; "
-	       "or\n"
-	       "                        none (default %s)\n"
-	       "  --standby N           workers kept ready without a context (default 1 with a "
-	       "GPU)\n"
-	       "  --log LEVELS          as CRICKET_LOG\n"
-	       "  --log-format FORMAT   text (default) or json\n"
-	       "  --help, --help-env, --version\n"
-	       "\n"
-	       "Bounds of programs, addresses and identities:\n",
-	       CK_DEFAULT_PORT, ck_chan_default_unix(0), CK_SESSIONS, CK_WARM_DEVICES);
-	cks_limits_help(stdout);
+	       "Run CUDA calls for programs on this host and on others.\n");
+	for (int section = 0; section < CKS_SECTIONS; section++) {
+		printf("\n%s:\n", cks_section_title((enum cks_section)section));
+		for (size_t i = 0; i < cks_option_count(); i++) {
+			struct cks_option o = cks_option_at(i);
+
+			if ((int)o.section == section)
+				put_help(&o);
+		}
+	}
+}
+
+void cks_options_template(FILE *out)
+{
+	char text[512];
+
+	fprintf(out, "# Options of cricket-rpc-server, one in a line; cricket-rpc-server(1) "
+		     "explains them.\n"
+		     "# `systemctl restart cricket-rpc-server` applies changes, and\n"
+		     "# `cricket-rpc-server --config FILE --show-config` checks the file first.\n");
+	for (int section = 0; section < CKS_COMMANDS; section++) {
+		fprintf(out, "\n# --- %s\n", cks_section_title((enum cks_section)section));
+		for (size_t i = 0; i < cks_option_count(); i++) {
+			struct cks_option o = cks_option_at(i);
+
+			if ((int)o.section != section)
+				continue;
+			fprintf(out, "\n# ");
+			put_text(out, "# ", 2, describe(&o, text));
+			fprintf(out, "#%s = %s\n", o.name, o.argument ? o.argument : "yes");
+		}
+	}
 }

@@ -250,6 +250,7 @@ int cks_policy_read(const char *path, struct cks_policy **out, char why[CK_POLIC
 	char *text;
 	int ret = read_text(path, &text);
 
+	*out = NULL;
 	if (ret < 0) {
 		snprintf(why, CK_POLICY_WHY, "%.200s: %s", path, strerror(-ret));
 		return ret;
@@ -304,6 +305,11 @@ const struct cks_prefix *cks_policy_prefix(const struct cks_policy *policy,
 			return granted >> i & 1 ? p : NULL;
 	}
 	return NULL;
+}
+
+size_t cks_policy_count(const struct cks_policy *policy)
+{
+	return policy->count;
 }
 
 bool cks_policy_weighted(const struct cks_policy *policy)

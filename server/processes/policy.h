@@ -5,6 +5,7 @@
 #define CK_SERVER_PROCESSES_POLICY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "server/session/identity.h"
 #include "server/session/terms.h"
@@ -34,6 +35,9 @@ const struct cks_terms *cks_policy_find(const struct cks_policy *policy, const s
  * there is none. Accepts a NULL policy. */
 const struct cks_prefix *cks_policy_prefix(const struct cks_policy *policy,
 					   const struct ck_hash *key, const char *name);
+
+/* How many identities have an entry. */
+size_t cks_policy_count(const struct cks_policy *policy);
 
 /* Do identities have different weights? */
 bool cks_policy_weighted(const struct cks_policy *policy);

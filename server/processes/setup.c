@@ -5,23 +5,37 @@
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rpc/tls.h"
+#include "server/processes/option_file.h"
+#include "server/processes/options.h"
 #include "server/processes/setup.h"
 #include "util/address.h"
 #include "util/holders_edit.h"
 #include "util/server_files.h"
+
+#define CK_SETUP_NAMES 32
+#define CK_POLICY "/etc/cricket/policy"
+#define CK_AUDIT "/var/log/cricket/audit" /* the unit makes this folder */
 
 /* What is made. */
 struct setup {
 	struct ck_server_files files;
 	char cert[CK_SERVER_FILES_PATH], key[CK_SERVER_FILES_PATH];
 	char pin[CK_TLS_PIN];
-	char token[CK_HOLDER_TOKEN]; /* empty: the list has some already */
+	struct made {
+		const char *name;
+		char token[CK_HOLDER_TOKEN];
+	} made[CK_SETUP_NAMES]; /* the tokens of names that had none */
+	size_t made_count;
+	bool configured; /* the service's file has the options */
 };
 
 static int fail(int error, const char *what, const char *why)
@@ -72,17 +86,23 @@ static int make_certificate(struct setup *s, const char *host)
 	return ret < 0 ? fail(ret, "", why) : 0;
 }
 
-/* The first token, if the list has none. */
-static int make_token(struct setup *s, const char *name)
+/* A token for each of @names that has none; for the @usual name only if there are no tokens at all. */
+static int make_tokens(struct setup *s, char *const *names, size_t count, bool usual)
 {
 	static char text[CK_HOLDERS_MAX];
 	const char *path = s->files.tokens;
-	unsigned int line;
+	unsigned int line = 0;
 	int ret = ck_holders_read(path, text, &line);
 
-	s->token[0] = '\0';
-	if (ret == 0 && !strchr(text, ':'))
-		ret = ck_holders_add(path, 0600, name, NULL, s->token, &line);
+	for (size_t i = 0; ret == 0 && i < count; i++) {
+		struct made *m = &s->made[s->made_count];
+
+		if (ck_holders_has(text, names[i]) || (usual && strchr(text, ':')))
+			continue;
+		m->name = names[i];
+		ret = ck_holders_add(path, 0600, names[i], NULL, m->token, &line);
+		s->made_count += ret == 0;
+	}
 	if (ret < 0 && line)
 		fprintf(stderr, "cricket-rpc-server: --setup: %s:%u: %s\n", path, line,
 			CK_HOLDERS_WRONG);
@@ -129,38 +149,107 @@ static void print_options(const struct setup *s)
 	print_word(s->key);
 }
 
+/* Does the service's file @path set any of the options that would be added? Wrong lines are printed. */
+static bool is_configured(const char *path)
+{
+	static const char *const ours[] = {"listen", "token-file", "tls-cert", "tls-key"};
+	static struct cks_options options;
+	bool set = false;
+	char may_lack[CK_SERVER_FILES_PATH + 1];
+
+	snprintf(may_lack, sizeof(may_lack), "-%s", path);
+	if (cks_options_read(&options, may_lack) < 0)
+		return true;
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		set |= cks_options_gives(&options, ours[i]);
+	return set;
+}
+
+/* A policy that grants all, for an administrator to change. */
+static int make_policy(void)
+{
+	FILE *f = fopen(CK_POLICY, "wex");
+
+	if (!f)
+		return errno == EEXIST ? 0 : fail(-errno, CK_POLICY, strerror(errno));
+	fprintf(f, "# What each identity may have; an example: "
+		   "/usr/share/doc/cricket-server/examples/policy.\n"
+		   "# `systemctl reload " CK_SERVICE "` reads this file again.\n"
+		   "default: {\n};\nidentities: (\n);\n");
+	return fclose(f) == 0 ? 0 : fail(-EIO, CK_POLICY, "it cannot be written");
+}
+
+/* Add the options to the service's file. */
+static int configure(struct setup *s)
+{
+	char path[CK_SERVER_FILES_PATH];
+	FILE *f;
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/server.conf", s->files.folder);
+	if (!s->files.service || is_configured(path))
+		return 0;
+	ret = make_policy();
+	f = ret == 0 ? fopen(path, "ae") : NULL;
+	if (ret == 0 && !f)
+		ret = fail(-errno, path, strerror(errno));
+	if (ret < 0)
+		return ret;
+	fprintf(f,
+		"\n# --- by cricket-rpc-server --setup\n\nlisten = 0.0.0.0:%d\ntoken-file = %s\n"
+		"tls-cert = %s\ntls-key = %s\npolicy = " CK_POLICY "\naudit = " CK_AUDIT "\n",
+		CK_DEFAULT_PORT, s->files.tokens, s->cert, s->key);
+	s->configured = true;
+	return fclose(f) == 0 ? 0 : fail(-EIO, path, "it cannot be written");
+}
+
 static void print(const struct setup *s, const char *program, const char *host)
 {
 	printf("Certificate, key and tokens are in %s.\n\n", s->files.folder);
-	if (s->files.service)
-		printf("1. Start the server: put this line into /etc/cricket/server.env, and run\n"
-		       "   systemctl restart " CK_SERVICE "\n\n     OPTIONS=");
+	if (s->configured)
+		printf("1. Start the server with its new options, which are in %s/server.conf:\n\n"
+		       "     systemctl restart " CK_SERVICE,
+		       s->files.folder);
+	else if (s->files.service)
+		printf("1. %s/server.conf has options already, which stay. Those for these "
+		       "files:\n\n"
+		       "     ",
+		       s->files.folder),
+			print_options(s);
 	else
-		printf("1. Start the server:\n\n     "), print_word(program), putchar(' ');
-	print_options(s);
+		printf("1. Start the server:\n\n     "), print_word(program), putchar(' '),
+			print_options(s);
 	printf("\n\n2. On the client, run this; it asks for the token:\n\n"
 	       "     cricket login %s#%s\n\n",
 	       host, s->pin);
-	if (s->token[0])
-		printf("   token: %s\n\n", s->token);
-	else
-		printf("   The list has tokens already; only their hashes are stored.\n\n");
-	printf("A token for another user: cricket token add NAME\n");
+	for (size_t i = 0; i < s->made_count; i++)
+		printf("   token%s%s: %s\n", s->made_count > 1 ? " of " : "",
+		       s->made_count > 1 ? s->made[i].name : "", s->made[i].token);
+	if (s->made_count == 0)
+		printf("   The list has tokens already; only their hashes are stored.\n");
+	printf("\nA token for another user: cricket token add NAME\n");
 }
 
-int cks_setup(const char *program, const char *host, const char *name)
+int cks_setup(const char *program, char *const *words, size_t count)
 {
-	struct setup s = {.token = ""};
-	char own[HOST_NAME_MAX + 1] = "localhost";
+	struct setup s = {.made_count = 0};
+	char own[HOST_NAME_MAX + 1] = "localhost", *usual[] = {(char *)(uintptr_t)own_name()};
+	const char *host = count > 0 ? words[0] : own;
+	char *const *names = count > 1 ? words + 1 : usual;
 	int ret = ck_server_files_find(&s.files);
 
 	if (ret < 0)
 		return fail(ret, "the user's folder for configuration", strerror(-ret));
+	if (s.files.service)
+		umask(022); /* the service reads what is made, another user than root */
 	gethostname(own, sizeof(own) - 1);
-	host = host ? host : own;
-	name = name ? name : own_name();
-	if (!ck_holders_is_name(name, strlen(name)))
-		return fail(-EINVAL, name, "not a name of letters, digits and .-_@");
+	count = count > 1 ? count - 1 : 1;
+	if (count > CK_SETUP_NAMES)
+		return fail(-EINVAL, "too many names", "make further tokens with `cricket token`");
+	for (size_t i = 0; i < count; i++) {
+		if (!ck_holders_is_name(names[i], strlen(names[i])))
+			return fail(-EINVAL, names[i], "not a name of letters, digits and .-_@");
+	}
 	snprintf(s.cert, sizeof(s.cert), "%s/" CK_TLS_CERT_FILE, s.files.tls);
 	snprintf(s.key, sizeof(s.key), "%s/" CK_TLS_KEY_FILE, s.files.tls);
 	ret = ck_server_files_make(&s.files);
@@ -168,11 +257,13 @@ int cks_setup(const char *program, const char *host, const char *name)
 		return fail(ret, s.files.tls, strerror(-ret));
 	ret = make_certificate(&s, host);
 	if (ret == 0)
-		ret = make_token(&s, name);
+		ret = make_tokens(&s, names, count, names == usual);
 	if (ret == 0)
 		ret = share(&s);
 	if (ret == 0)
+		ret = configure(&s);
+	if (ret == 0)
 		print(&s, program, host);
-	explicit_bzero(s.token, sizeof(s.token));
+	explicit_bzero(s.made, sizeof(s.made));
 	return ret;
 }

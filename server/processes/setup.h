@@ -1,14 +1,16 @@
 /*
- * server/processes/setup.h - `--setup`: all that a server for other hosts needs, and what to do with it.
+ * server/processes/setup.h - `--setup`: what a server for other hosts needs, in one step.
  */
 #ifndef CK_SERVER_PROCESSES_SETUP_H
 #define CK_SERVER_PROCESSES_SETUP_H
 
+#include <stddef.h>
+
 /*
- * Make certificate, key and a first token where this user's server, or the packaged service, has them (util/server_files.h); what is
- * there is kept. Print how to start the server, and the line for clients. @program: the server's, as it was called.
- * @host: the name by which clients reach this host; NULL: its own. @name: whose token; NULL: that of the user. -errno, printed on stderr.
+ * Make key, certificate and tokens where they are missing (util/server_files.h), for the packaged service also options in
+ * /etc/cricket/server.conf and a policy, and print how to start @program with them and how a client logs in. @words: the name by which
+ * clients reach this host (none: its own name), and the holders of tokens (none: this user). -errno, printed on stderr.
  */
-int cks_setup(const char *program, const char *host, const char *name);
+int cks_setup(const char *program, char *const *words, size_t count);
 
 #endif

@@ -1,9 +1,12 @@
 /*
  * server/supervisor/control_commands.c - the commands of the control socket; see control.h.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "server/processes/options.h"
 #include "server/processes/session_info.h"
 #include "server/supervisor/control.h"
 #include "server/supervisor/ctl.h"
@@ -164,6 +167,30 @@ static json_t *reload(struct cks_server *server, const json_t *request, struct c
 								 : cks_control_error("%s", why);
 }
 
+/* Its options, with their origins, and what its files have. */
+static json_t *config(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	char *shown = NULL;
+	size_t size;
+	FILE *out = open_memstream(&shown, &size);
+	json_t *reply;
+
+	(void)request;
+	(void)asker;
+	if (!out)
+		return cks_control_error("out of memory");
+	cks_options_show(server->options, out);
+	fclose(out);
+	reply = json_pack("{s:b, s:o}", "ok", 1, "text", text(shown));
+	free(shown);
+	return reply;
+}
+
+static void print_config(const json_t *reply)
+{
+	fputs(text_of(reply, "text"), stdout);
+}
+
 /* As SIGTERM with --drain; a second time it changes nothing. */
 static json_t *drain(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
@@ -227,6 +254,11 @@ const struct cks_command cks_commands[] = {
 	 .run = cks_report_status,
 	 .print = print_sessions,
 	 .for_users = true,
+	 .only_reads = true},
+	{.name = "config",
+	 .arguments = "",
+	 .run = config,
+	 .print = print_config,
 	 .only_reads = true},
 	{.name = "reload", .arguments = "", .run = reload},
 	{.name = "drain", .arguments = "[time]", .run = drain, .print = print_drain},

@@ -110,7 +110,8 @@ static int judge_exposure(const struct cks_listeners *l, const struct cks_option
 	}
 	if (!options->insecure) {
 		ck_err("other hosts can connect (--listen), and there is no token: give "
-		       "--token-file FILE, or --insecure to serve everyone who can connect");
+		       "--token-file FILE or the variable CRICKET_TOKEN, or --insecure to serve "
+		       "everyone who can connect");
 		return -EPERM;
 	}
 	ck_warn("INSECURE: everyone who can connect runs programs on this machine's GPUs, without "

@@ -139,7 +139,11 @@ int main(int argc, char **argv)
 		return cks_policy_check(options.check_policy, options.token_file) < 0
 			       ? 2
 			       : EXIT_SUCCESS;
+	if (options.show_config)
+		return cks_options_show(&options, stdout) < 0 ? 2 : EXIT_SUCCESS;
 	if (state < 0 && !files_are_valid(&options))
 		return 2;
-	return cks_supervisor_main(&options, argv, state);
+	/* an upgrade has the options of this start */
+	argv = cks_options_arguments(&options, argv[0]);
+	return argv ? cks_supervisor_main(&options, argv, state) : EXIT_FAILURE;
 }

@@ -135,4 +135,4 @@ def test_workers_are_other_users_too(users):  # noqa: F811
 def test_a_wrong_list_is_refused():
     for folders in ("", "usr", "/usr:"):
         result = run([SERVER, "--driver", "emu", "--no-unix", "--confine", folders], client_env(None, LD_PRELOAD=""))
-        assert result.status == 2 and result.err.count("\n") == 1 and "--confine: not none, nor absolute" in result.err
+        assert result.status == 2 and result.err.count("\n") == 1 and f"--confine {folders}: not none, nor absolute" in result.err

@@ -183,7 +183,7 @@ def test_a_server_without_nccl_says_so_once(tmp_path):
 
 def test_a_wrong_option_is_refused(tmp_path):
     result = run([PRODUCTS / "cricket-rpc-server", "--nccl", "libnccl.so.2"], clean_env())
-    assert result.status != 0 and "--nccl: neither an absolute path nor off" in result.err
+    assert result.status != 0 and "--nccl libnccl.so.2: neither an absolute path nor off" in result.err
 
 
 def test_the_stand_in_without_the_client_says_so(tmp_path):

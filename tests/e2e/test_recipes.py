@@ -1,6 +1,7 @@
 """tests/e2e/test_recipes.py - the commands of docs/recipes.md do what it says."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -159,6 +160,7 @@ def test_upgrade_and_uninstall(place):
         program.kill()
         program.communicate()
         server.end()
-    shell(place, changed(recipe("Uninstall"), ("/usr/local", prefix)))
-    left = {p.relative_to(prefix) for p in prefix.rglob("*") if not p.is_dir()}
-    assert len(before) > 40 and not left
+    (prefix / "bin" / "other").write_text("of another program")
+    assert "tools/uninstall.sh" in shell(place, [f"make -n -C {ROOT} " + recipe("Uninstall")[0].removeprefix("make "), "exit 0"])
+    shell(place, [f"{ROOT}/tools/uninstall.sh {prefix}"])
+    assert len(before) > 40 and {p.relative_to(prefix) for p in prefix.rglob("*")} == {pathlib.Path("bin"), pathlib.Path("bin/other")}

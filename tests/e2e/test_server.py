@@ -396,4 +396,4 @@ def test_each_line_of_a_json_log_is_an_object(tmp_path, app):
 
 def test_an_unknown_log_format_is_refused():
     result = run([SERVER, "--log-format", "xml"], client_env(None, LD_PRELOAD=""))
-    assert result.status == 2 and "not a format of log lines: text or json: xml" in result.err
+    assert result.status == 2 and "--log-format xml: not a format of log lines: text or json" in result.err

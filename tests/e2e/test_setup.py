@@ -97,10 +97,17 @@ def test_setup_again_changes_nothing(home):
 
 
 @pytest.mark.parametrize("words, text", [(["not a host"], "not a list of host names"), (["gpuhost", "no/name"], "not a name"),
-                                         (["a", "b", "c"], "unexpected argument")])
+                                         (["gpuhost", *map(str, range(33))], "too many names")])
 def test_setup_refuses_wrong_names(home, words, text):
     done = run([SERVER, "--setup", *words], home)
     assert done.status == 2 and text in done.err and len(done.err.splitlines()) == 1
+
+
+def test_setup_makes_a_token_for_each_name_that_has_none(home):
+    first = re.findall(r"token of (\w+): ([0-9a-f]{64})", set_up(home, "gpuhost", "alice", "bob"))
+    assert [name for name, _ in first] == ["alice", "bob"]
+    assert parts(set_up(home, "gpuhost", "bob", "carol"))[2]
+    assert [line.split()[0] for line in cricket(home, "token", "list").stdout.splitlines()[1:]] == ["alice", "bob", "carol"]
 
 
 def test_setup_leaves_a_secret_as_it_is(home):
@@ -134,7 +141,13 @@ def in_a_system_with_the_service(tmp_path, script):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for another /etc")
 def test_root_sets_up_the_service(tmp_path):
     done = in_a_system_with_the_service(tmp_path, f"""
+        umask 077
         {SERVER} --setup gpuhost
+        {SERVER} --setup gpuhost >/dev/null
+        {SERVER} --setup gpuhost alice | grep "has options already"
+        cat /etc/cricket/server.conf
+        setpriv --reuid 4711 --regid 4712 --clear-groups {SERVER} --config /etc/cricket/server.conf --show-config >/dev/null
+        {CRICKET} token revoke alice >/dev/null
         {CRICKET} token add erik >/dev/null
         find /etc/cricket -printf '%P %m %u %G\\n' | sort
         setpriv --reuid 4711 --regid 4712 --clear-groups cat /etc/cricket/tls/key.pem /etc/cricket/tokens >/dev/null
@@ -144,7 +157,10 @@ def test_root_sets_up_the_service(tmp_path):
     if "unshare" in done.err or "mount:" in done.err:
         pytest.skip("no mounts here: " + done.err.splitlines()[-1])
     assert done.status == 0, done.err
-    assert "OPTIONS=--listen 0.0.0.0:9909 --token-file /etc/cricket/tokens --tls-cert /etc/cricket/tls/cert.pem" in done.out
+    for line in ("listen = 0.0.0.0:9909", "token-file = /etc/cricket/tokens", "tls-cert = /etc/cricket/tls/cert.pem",
+                 "tls-key = /etc/cricket/tls/key.pem", "policy = /etc/cricket/policy", "audit = /var/log/cricket/audit"):
+        assert line in done.out.splitlines()
+    assert done.out.count("has options already, which stay") == 1 and done.out.count("listen = ") == 1
     assert "systemctl restart cricket-rpc-server" in done.out and "may write" not in done.out
     for line in ("tls 750 root 4712", "tls/cert.pem 640 root 4712", "tls/key.pem 640 root 4712", "tokens 640 root 4712"):
         assert line in done.out.splitlines()

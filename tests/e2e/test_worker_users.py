@@ -365,7 +365,7 @@ def test_a_range_can_be_used_up(users):
 @pytest.mark.parametrize("text", ["", "5", "0-9", "9-5", "1000-", "a-b", "1000-4294967295", "-5-9", "1000-2000x"])
 def test_a_wrong_range_is_refused(text):
     result = run([SERVER, "--driver", "emu", "--no-unix", "--worker-users", text], client_env(None, LD_PRELOAD=""))
-    assert result.status == 2 and result.err.count("\n") == 1 and "--worker-users: not FIRST-LAST" in result.err
+    assert result.status == 2 and result.err.count("\n") == 1 and f"--worker-users {text}: not FIRST-LAST" in result.err
 
 
 @needs_root

@@ -16,7 +16,7 @@ die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 skip() { printf '%s: skipped: %s\n' "${0##*/}" "$*"; exit 77; }
 
 leave() {
-	local status=$?
+	local status=${1:-$?}
 	[ -z "$serving" ] || { kill "$serving"; wait "$serving"; } 2>/dev/null || true
 	[ ${#used[@]} -eq 0 ] || rm -rf --one-file-system "${used[@]}"
 	exit $status

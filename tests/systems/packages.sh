@@ -17,7 +17,7 @@ files() {
 # As the unit starts it, in the background; the system has no systemd.
 cat_service() {
 	cat <<-'END'
-		eval "$(sed -n 's/^OPTIONS=\(.*\)/OPTIONS="\1"/p' /etc/cricket/server.env)"
+		OPTIONS=
 		install -d -o cricket -g cricket /run/cricket
 		install -d -m 0700 -o cricket -g cricket /var/cache/cricket /var/lib/cricket
 		export CRICKET_CACHE_DIR=/var/cache/cricket
@@ -31,7 +31,7 @@ cat_use() {
 	cat <<-'END'
 		set -eu
 		fail() { echo "packages: $*" >&2; cat /tmp/log >&2; exit 1; }
-		echo 'OPTIONS=--driver emu --listen 127.0.0.1:0' >/etc/cricket/server.env
+		printf 'driver = emu\nlisten = 127.0.0.1:0\n' >/etc/cricket/server.conf
 		sh /packages/service "$1" >/tmp/log 2>&1 &
 		server=$!
 		n=0
