@@ -18,7 +18,8 @@
 
 const char *ck_m3_path(unsigned int index, char *buffer, size_t size)
 {
-	const char *given = ck_env_string("CRICKET_M3"), *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *given = ck_env_string("CRICKET_M3"),
+		   *runtime = secure_getenv("XDG_RUNTIME_DIR");
 
 	if (given && *given)
 		return index == 0 ? given : NULL;

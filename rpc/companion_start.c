@@ -164,7 +164,7 @@ static bool left_out(const char *entry)
 /* LD_LIBRARY_PATH without the folders of the client, whose libcuda.so.1 is no driver. */
 static void keep_libraries(struct command *c)
 {
-	const char *path = getenv("LD_LIBRARY_PATH");
+	const char *path = secure_getenv("LD_LIBRARY_PATH");
 	size_t own = strlen(c->own), length = 0;
 
 	snprintf(c->libraries, sizeof(c->libraries), "LD_LIBRARY_PATH=");
@@ -208,7 +208,7 @@ static const char **make_environment(struct command *c)
 
 int ck_companion_folder(char *folder, size_t size)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 	bool usable = runtime && *runtime == '/' && strlen(runtime) < size - 32 &&
 		      access(runtime, W_OK) == 0;
 

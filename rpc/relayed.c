@@ -16,6 +16,7 @@
 
 #include "rpc/relayed.h"
 #include "util/fd.h"
+#include "util/sockaddr.h"
 
 #define MAGIC "ck-tls1"
 #define TRIES 8
@@ -121,7 +122,20 @@ bool ck_relayed_get(int fd, struct ck_relayed *who)
 	who = who ? who : &ignored;
 	label.name[sizeof(label.name) - 1] = '\0';
 	memcpy(who->name, label.name, sizeof(who->name));
-	return get_address(&label, &who->peer);
+	if (!get_address(&label, &who->peer))
+		return false;
+	ck_sockaddr_unmap(&who->peer); /* the relay may be of an older release */
+	return true;
+}
+
+void ck_relayed_peer(int fd, struct sockaddr_storage *peer)
+{
+	struct ck_relayed who;
+
+	if (ck_relayed_get(fd, &who))
+		*peer = who.peer;
+	else
+		ck_sockaddr_peer(fd, peer);
 }
 
 void ck_relayed_break(int fd, int ms)

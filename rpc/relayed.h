@@ -26,6 +26,9 @@ int ck_relayed_set(int fd, const struct ck_relayed *who);
 /* Find the peer at the far end of @fd. False: it is no relayed connection. @who may be NULL. */
 bool ck_relayed_get(int fd, struct ck_relayed *who);
 
+/* The address of the client behind @fd, relayed or not, as ck_sockaddr_peer() reports it. AF_UNSPEC: it has disconnected. */
+void ck_relayed_peer(int fd, struct sockaddr_storage *peer);
+
 /* From the relay's end: the connection broke. It waits for room for at most @ms. */
 void ck_relayed_break(int fd, int ms);
 

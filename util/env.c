@@ -1,6 +1,7 @@
 /*
  * util/env.c - the table of environment variables; see env.h.
  */
+#define _GNU_SOURCE /* secure_getenv */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -215,7 +216,7 @@ const char *ck_env_string(const char *name)
 
 	if (!row)
 		return NULL;
-	value = getenv(name);
+	value = secure_getenv(name);
 	return value ? value : row->fallback;
 }
 
@@ -249,7 +250,7 @@ static bool number_parse(const char *text, long *out)
 long ck_env_long(const char *name)
 {
 	const struct ck_env_row *row = row_find(name);
-	const char *value = row ? getenv(name) : NULL;
+	const char *value = row ? secure_getenv(name) : NULL;
 	long number;
 
 	if (value && number_parse(value, &number))
@@ -292,7 +293,7 @@ int ck_env_time(const char *text, uint64_t *seconds)
 uint64_t ck_env_seconds(const char *name)
 {
 	const struct ck_env_row *row = row_find(name);
-	const char *value = row ? getenv(name) : NULL;
+	const char *value = row ? secure_getenv(name) : NULL;
 	uint64_t seconds = 0;
 
 	if ((!value || ck_env_time(value, &seconds) < 0) && row && row->fallback)

@@ -71,7 +71,7 @@ static void check_name(const char *name, void (*say)(const char *line))
 
 static void check_value(size_t i, void (*say)(const char *line))
 {
-	const char *value = getenv(typed[i].name), *fallback = NULL;
+	const char *value = secure_getenv(typed[i].name), *fallback = NULL;
 	char line[256];
 	uint64_t ignored;
 	int ret;
@@ -94,7 +94,7 @@ static void check_value(size_t i, void (*say)(const char *line))
 /* A log must not stop a program: entries that make no sense are passed over. */
 static void check_log(void (*say)(const char *line))
 {
-	const char *value = getenv("CRICKET_LOG");
+	const char *value = secure_getenv("CRICKET_LOG");
 	char line[256];
 
 	if (!value || ck_log_check(value) == 0)

@@ -1,6 +1,7 @@
 /*
  * util/server_files.c - see server_files.h.
  */
+#define _GNU_SOURCE /* secure_getenv */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static bool has_unit(void)
 
 static int find_own(char *out, size_t size)
 {
-	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
 	const struct passwd *user;
 	int n;
 

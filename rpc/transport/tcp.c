@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "rpc/transport/transport.h"
+#include "util/sockaddr.h"
 
 #define CK_TCP_TICK_S 10 /* interval at which a blocked read or write checks its peer */
 #ifndef CK_TCP_SILENCE_MS
@@ -218,10 +219,9 @@ void ck_tcp_peer_name(const struct sockaddr_storage *peer, char *name, size_t si
 
 static void peer_name(int fd, char *name, size_t size)
 {
-	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
-	socklen_t length = sizeof(peer);
+	struct sockaddr_storage peer;
 
-	getpeername(fd, (struct sockaddr *)&peer, &length);
+	ck_sockaddr_peer(fd, &peer);
 	ck_tcp_peer_name(&peer, name, size);
 }
 

@@ -33,7 +33,7 @@ static void add_default(const char *dir, const char *file)
 
 static void fill_defaults(void)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 	char file[32];
 
 	if (runtime && *runtime == '/') /* the standard says to ignore a relative path */

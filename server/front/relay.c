@@ -23,6 +23,7 @@
 #include "rpc/tls.h"
 #include "server/front/relay.h"
 #include "util/fd.h"
+#include "util/sockaddr.h"
 #include "util/util.h"
 
 #define HANDSHAKE_S 10
@@ -128,7 +129,6 @@ static int shake(struct relay *r, struct ck_tls *tls, struct ck_chan *wire, stru
 static int name_client(struct relay *r, struct ck_chan *chan, char why[CK_TLS_WHY])
 {
 	struct ck_relayed who = {.peer.ss_family = AF_UNSPEC};
-	socklen_t size = sizeof(who.peer);
 	int ret = ck_tls_peer_name(chan, who.name);
 
 	if (ret < 0) {
@@ -138,8 +138,9 @@ static int name_client(struct relay *r, struct ck_chan *chan, char why[CK_TLS_WH
 			 CK_TLS_NAME - 1);
 		return -EACCES;
 	}
-	if (getpeername(r->wire, (struct sockaddr *)&who.peer, &size) < 0)
-		return -errno;
+	ret = ck_sockaddr_peer(r->wire, &who.peer);
+	if (ret < 0)
+		return ret;
 	return ck_relayed_set(r->plain, &who);
 }
 

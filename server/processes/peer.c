@@ -24,14 +24,10 @@ static void of_user(int fd, struct cks_peer *peer)
 	memcpy(peer->bytes, &user.uid, sizeof(user.uid));
 }
 
-/* A dual-stack socket reports IPv4 this way too. Use link-local addresses in full: many hosts share
- * a link. */
+/* Use link-local addresses in full: many hosts share a link. */
 static void of_ipv6(const struct in6_addr *address, struct cks_peer *peer)
 {
-	if (IN6_IS_ADDR_V4MAPPED(address)) {
-		peer->kind = CK_PEER_IPV4;
-		memcpy(peer->bytes, address->s6_addr + 12, 4);
-	} else if (IN6_IS_ADDR_LINKLOCAL(address) || IN6_IS_ADDR_LOOPBACK(address)) {
+	if (IN6_IS_ADDR_LINKLOCAL(address) || IN6_IS_ADDR_LOOPBACK(address)) {
 		peer->kind = CK_PEER_IPV6;
 		memcpy(peer->bytes, address, sizeof(*address));
 	} else {
@@ -47,15 +43,10 @@ void cks_peer_of(int fd, struct cks_peer *peer)
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
 		struct sockaddr_storage room;
-	} address = {.any.sa_family = AF_UNSPEC};
-	socklen_t size = sizeof(address);
-	struct ck_relayed who;
+	} address;
 
 	memset(peer, 0, sizeof(*peer));
-	if (ck_relayed_get(fd, &who))
-		address.room = who.peer;
-	else if (getpeername(fd, &address.any, &size) < 0)
-		return;
+	ck_relayed_peer(fd, &address.room);
 	if (address.any.sa_family == AF_UNIX) {
 		of_user(fd, peer);
 	} else if (address.any.sa_family == AF_INET) {

@@ -2,7 +2,6 @@
  * server/processes/policy.c - see policy.h. libconfig parses the file.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
 #include <libconfig.h>
 #include <limits.h>
@@ -86,13 +85,12 @@ static void key_of_address(struct cks_policy_reading *r, const config_setting_t 
 			   struct ck_hash *key)
 {
 	const char *text = cks_policy_text(r, s);
-	char plain[INET6_ADDRSTRLEN] = "";
-	unsigned char bytes[16];
-	int family = strchr(text, ':') ? AF_INET6 : AF_INET;
 
-	if (inet_pton(family, text, bytes) != 1 || !inet_ntop(family, bytes, plain, sizeof(plain)))
-		cks_policy_fail(r, s, "address: not an IPv4 or IPv6 address: %s", text);
-	cks_identity_key_of_address(plain, key);
+	if (!cks_identity_key_of_address(text, key))
+		cks_policy_fail(r, s,
+				"address: not a numeric IPv4 or IPv6 address, which names its "
+				"interface if it is link-local (fe80::7%%eth0): %s",
+				text);
 }
 
 static void key_of_token(struct cks_policy_reading *r, const config_setting_t *s, struct entry *e)

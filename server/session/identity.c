@@ -2,8 +2,6 @@
  * server/session/identity.c - see identity.h.
  */
 #define _GNU_SOURCE
-#include <netdb.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +12,7 @@
 #include "rpc/relayed.h"
 #include "server/session/identity.h"
 #include "util/log.h"
+#include "util/sockaddr.h"
 
 CK_LOG_DEFINE("server");
 
@@ -37,9 +36,20 @@ void cks_identity_key_of_holder(const char *name, struct ck_hash *key)
 	make_key("holder", name, strlen(name), key);
 }
 
-void cks_identity_key_of_address(const char *host, struct ck_hash *key)
+static void key_of_host(const char *host, struct ck_hash *key)
 {
 	make_key("address", host, strlen(host), key);
+}
+
+bool cks_identity_key_of_address(const char *text, struct ck_hash *key)
+{
+	struct sockaddr_storage address;
+	char host[CK_SOCKADDR_TEXT];
+
+	if (!ck_sockaddr_parse(text, &address) || !ck_sockaddr_print(&address, host))
+		return false;
+	key_of_host(host, key);
+	return true;
 }
 
 void cks_identity_key_of_user(uid_t uid, struct ck_hash *key)
@@ -70,16 +80,14 @@ static void of_token(const void *token, size_t size, struct cks_identity *identi
 	make_key("token", token, size, &identity->key);
 }
 
-static bool of_address(const struct sockaddr_storage *peer, socklen_t length,
-		       struct cks_identity *identity)
+static bool of_address(const struct sockaddr_storage *peer, struct cks_identity *identity)
 {
-	char host[46 + 1];
+	char host[CK_SOCKADDR_TEXT];
 
-	if (getnameinfo((const struct sockaddr *)peer, length, host, sizeof(host), NULL, 0,
-			NI_NUMERICHOST) != 0)
+	if (!ck_sockaddr_print(peer, host))
 		return false;
-	snprintf(identity->name, sizeof(identity->name), "address %s", host);
-	cks_identity_key_of_address(host, &identity->key);
+	snprintf(identity->name, sizeof(identity->name), "address %.55s", host);
+	key_of_host(host, &identity->key);
 	return true;
 }
 
@@ -117,14 +125,20 @@ void cks_identity_of_holder(int fd, const char *name, struct cks_identity *ident
 
 void cks_identity_of_certificate(const char *name, struct cks_identity *identity)
 {
-	snprintf(identity->name, sizeof(identity->name), "%s", name);
+	char hash[CK_HASH_TEXT];
+	int all;
+
 	make_key("certificate", name, strlen(name), &identity->key);
+	all = snprintf(identity->name, sizeof(identity->name), "certificate %s", name);
+	if (all < (int)sizeof(identity->name))
+		return;
+	ck_hash_print(&identity->key, hash);
+	snprintf(identity->name, sizeof(identity->name), "certificate %.42s~%.8s", name, hash);
 }
 
 void cks_identity_of(int fd, const void *token, size_t size, struct cks_identity *identity)
 {
-	struct ck_relayed who = {.peer.ss_family = AF_UNSPEC};
-	socklen_t length = sizeof(who.peer);
+	struct sockaddr_storage peer;
 
 	if (by_kernel(fd, identity))
 		return;
@@ -132,8 +146,7 @@ void cks_identity_of(int fd, const void *token, size_t size, struct cks_identity
 		of_token(token, size, identity);
 		return;
 	}
-	if (!ck_relayed_get(fd, &who))
-		getpeername(fd, (struct sockaddr *)&who.peer, &length);
-	if (!of_address(&who.peer, sizeof(who.peer), identity))
+	ck_relayed_peer(fd, &peer);
+	if (!of_address(&peer, identity))
 		of_stranger(identity);
 }

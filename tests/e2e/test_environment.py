@@ -2,12 +2,13 @@
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, KIND, ROOT, SERVER, SLOW, Server, clean_env, client_env, run
+from conftest import DRIVER, EXPECTED, KIND, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, client_env, run
 
 NONE = ["cudaErrorNoDevice"]
 
@@ -35,6 +36,23 @@ def devices(request, app):
         assert result.status == 0, result.err
         return result.out.split()
     return go
+
+
+def test_a_program_with_other_rights_heeds_no_variable_of_its_user(tmp_path):
+    """As the C library does with LD_PRELOAD: such a program must not run what CRICKET_SSH says."""
+    program = tmp_path / "server"
+    shutil.copy(SERVER, program)
+    if os.getuid() != 0 or os.statvfs(program).f_flag & os.ST_NOSUID:
+        pytest.skip("needs root, and a folder without nosuid")
+    for mode, heeded in ((0o755, True), (0o2755, False)):
+        os.chown(program, 0, 65534)
+        program.chmod(mode)
+        server = Server(tmp_path / str(heeded), "--driver", PRODUCTS / "libcuda-emu.so", "--cache-dir", tmp_path / "cache",
+                        program=program, CRICKET_LOG="nonsense")
+        try:
+            assert ("nonsense" in server.log()) == heeded, server.log()
+        finally:
+            server.end()
 
 
 def test_all_devices_are_seen_in_both_orders(devices):

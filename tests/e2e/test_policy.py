@@ -6,11 +6,12 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, listens, run, wait_until
+from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, free_port, listens, run, wait_until
 from stranger import Refused, Session
 from test_arena import begin, python
 from test_control import Asker, ctl
 from test_refusals import new_token
+from tls import Authority
 
 MIB = 1 << 20
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -451,6 +452,30 @@ def test_features_can_be_withheld(serve):
     session.wait()
 
 
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("spelling", ["127.0.0.1", "::ffff:127.0.0.1"])
+def test_an_ipv4_host_has_one_entry_at_all_sockets(serve, tmp_path, secure, spelling):
+    """A socket for IPv6 and IPv4 reports it as ::ffff:127.0.0.1. It is one identity, and one peer, at both sockets."""
+    port, options, env = free_port(), [], {}
+    if secure:
+        authority = Authority(tmp_path / "authority")
+        cert, key = authority.sign("server")
+        options, env = ["--tls-cert", cert, "--tls-key", key], {"CRICKET_TLS_CA": str(authority.ca)}
+    server = serve(f'default: {{ sessions = 8; }}; identities: ( {{ address = "{spelling}"; sessions = 2; memory = "8M"; features = [ ]; }} );',
+                   "--listen", f"[::]:{port}", "--insecure", *options)
+    for address in (server.address("tcp"), f"127.0.0.1:{port}"):
+        programs = [begin(MORE + "current()\nsay(total() // MIB)\nline()", client_env(a, **env)) for a in (address, server.address("tcp"))]
+        assert [p.stdout.readline() for p in programs] == ["8\n", "8\n"]
+        assert {s["identity"] for s in Asker(server).ask("sessions")["sessions"]} == {"address 127.0.0.1"}
+        result = python("current()", client_env(address, **env))
+        assert result.status and "address 127.0.0.1 has 2 sessions, the maximum of the policy" in result.err
+        for p in programs:
+            p.kill()
+            p.communicate()
+        wait_until(lambda: not server.workers(), 20, "the sessions have ended")
+    assert "::ffff:" not in server.log().replace(spelling, "")
+
+
 IDLE = """
 current()
 p = alloc({size} * MIB)
@@ -527,7 +552,11 @@ def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
     ("identities: (\n { token = \"a\"; user = \"0\"; } );", 2, "has one of token, user and address"),
     ("identities: (\n { token = \"a\"; },\n { token = \"a\"; } );", 3, "has an entry already"),
     ("identities: ( { user = \"nobody at all\"; } );", 1, "there is no user nobody at all"),
-    ("identities: ( { address = \"10.0.0\"; } );", 1, "address: not an IPv4 or IPv6 address"),
+    ("identities: ( { address = \"10.0.0\"; } );", 1, "address: not a numeric IPv4 or IPv6 address"),
+    *(("identities: ( { address = \"%s\"; } );" % text, 1, "address: not a numeric IPv4 or IPv6 address") for text in (
+        "", "localhost", "gpuhost", "10.0.0.7/24", "10.0.0.7:9909", "fe80::7", "::1%lo", "[::1")),
+    *(("identities: (\n { address = \"10.0.0.7\"; },\n { address = \"%s\"; } );" % text, 3, "has an entry already") for text in (
+        "::ffff:10.0.0.7", "[::ffff:a00:7]")),
     ("identities: ( 4 );", 1, "identities: not a group"),
     ("identities: { token = \"a\"; };", 1, "identities: not a list"),
     ("prefixes: { name = \"a\"; };", 1, "prefixes: not a list"),
@@ -592,7 +621,7 @@ default: { sessions = 4; memory = "25%"; priority = -5; weight = 3; contexts = 8
 identities: (
     { token = "alice"; memory = "8G"; gpus = "0,1"; features = [ "m3", "checkpoint" ]; prefixes = [ "nsys" ]; },
     { user = "0"; gpus = "GPU-01234567-89ab-cdef-0123-456789abcdef"; },
-    { address = "2001:DB8::1"; }, { address = "10.0.0.7"; }
+    { address = "2001:DB8::1"; }, { address = "[::1]"; }, { address = "10.0.0.7"; }
 );
 ''')
     for content in (path.read_text(), "", (ROOT / "docs" / "examples" / "policy").read_text()):

@@ -1,6 +1,7 @@
 """tests/e2e/test_tls.py - TLS between client and server: trust, refusals, and sessions that continue when a
 connection is cut or changed."""
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -11,6 +12,9 @@ import pytest
 from breaker import Breaker
 from conftest import (EXPECTED, PRODUCTS, SERVER, SLOW, Server, children_of, clean_env, client_env, ended, is_alive, name_of, run, start,
                       wait_until)
+from test_control import Asker
+from test_exporter import exporter
+from test_refusals import new_token
 from tls import PROBE, Authority, Middle
 
 TOKEN = "a token that nobody may read"
@@ -415,10 +419,10 @@ def test_a_certificate_is_an_identity(tmp_path, files, authority, app):
     with serving(tmp_path / "server", files, "--tls-ca", authority.ca, "--sessions-per-identity", "1") as server:
         alice, bob = owner(authority, "alice"), owner(authority, "bob@lab.example")
         client = running(app, server.address("tcp"), **alice)
-        assert "for alice" in server.log()
+        assert "for certificate alice" in server.log()
         computes(run([app("vector_add")], client_env(server.address("tcp"), **bob)))
-        assert "for bob@lab.example" in server.log()
-        refused(run([app("vector_add")], client_env(server.address("tcp"), **alice)), "alice has 1 sessions")
+        assert "for certificate bob@lab.example" in server.log()
+        refused(run([app("vector_add")], client_env(server.address("tcp"), **alice)), "certificate alice has 1 sessions")
         refused(run([app("vector_add")], client_env(server.address("tcp"), CRICKET_TLS_CA=str(authority.ca))),
                 "admits only clients with a certificate")
         computes(run([app("vector_add")], client_env(server.address("unix"))))
@@ -433,7 +437,26 @@ def test_token_or_certificate(tmp_path, files, authority, app):
         for admitted in (owner(authority, "carol"), dict(nobody, CRICKET_TOKEN=TOKEN)):
             computes(run([app("vector_add")], client_env(server.address("tcp"), **admitted)))
         refused(run([app("vector_add")], client_env(server.address("tcp"), **nobody)), "or with a certificate")
-        assert "for carol" in server.log() and "for the token's holder" in server.log()
+        assert "for certificate carol" in server.log() and "for the token's holder" in server.log()
+
+
+def test_a_certificate_is_not_the_token_of_its_name(tmp_path, files, authority, app):
+    """Neither in lists, metrics and the audit log nor for the holder of the token at the exporter."""
+    secret, line = new_token("alice")
+    (tmp_path / "tokens").write_text(line + "\n")
+    audit = tmp_path / "audit"
+    with serving(tmp_path / "server", files, "--tls-ca", authority.ca, "--token-file", tmp_path / "tokens", "--audit", audit) as server:
+        ways = (owner(authority, "alice"), {"CRICKET_TLS_CA": str(authority.ca), "CRICKET_TOKEN": secret.decode()})
+        programs = [running(app, server.address("tcp"), **way) for way in ways]
+        begun = [json.loads(line) for line in audit.read_text().splitlines() if '"session-begin"' in line]
+        assert [x["identity"] for x in begun] == ["certificate alice", "alice"]
+        assert sorted(x["identity"] for x in Asker(server).ask("sessions")["sessions"]) == ["alice", "certificate alice"]
+        with exporter(clean_env(HOME=str(tmp_path)), server.address("unix"), "-i", "-t", tmp_path / "tokens") as e:
+            seen = json.loads(e.get("/status.json", Authorization=f"Bearer {secret.decode()}")[2])
+            assert [(x["identity"], x["client_pid"]) for x in seen["sessions"]] == [("alice", programs[1].pid)]
+        for program in programs:
+            program.kill()
+            program.communicate()
 
 
 @pytest.mark.parametrize("how, words", [

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "server/session/identity.h"
+#include "util/util.h"
 
 static bool same(const struct cks_identity *a, const struct cks_identity *b)
 {
@@ -108,6 +109,45 @@ static void kinds_do_not_mix(void **state)
 	close(fd);
 }
 
+static void a_certificate_is_no_token_of_its_name(void **state)
+{
+	char one[64] = {0}, other[64] = {0};
+	int fd = connection_from(0x7f000001);
+	struct cks_identity a, b;
+
+	(void)state;
+	cks_identity_of_holder(fd, "alice", &a);
+	cks_identity_of_certificate("alice", &b);
+	assert_string_equal(a.name, "alice");
+	assert_string_equal(b.name, "certificate alice");
+	assert_false(same(&a, &b));
+	memset(one, 'a', 63); /* the longest names, which differ in their last letter */
+	memset(other, 'a', 62);
+	other[62] = 'b';
+	cks_identity_of_certificate(one, &a);
+	cks_identity_of_certificate(other, &b);
+	assert_memory_equal(a.name, "certificate aaaaa", 17);
+	assert_string_not_equal(a.name, b.name);
+	close(fd);
+}
+
+static void all_spellings_of_an_address_have_one_key(void **state)
+{
+	static const char *const spellings[] = {"127.0.0.1", "::ffff:127.0.0.1", "[::ffff:7f00:1]"};
+	int fd = connection_from(0x7f000001);
+	struct cks_identity identity;
+	struct ck_hash key;
+
+	(void)state;
+	cks_identity_of(fd, NULL, 0, &identity);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(spellings); i++) {
+		assert_true(cks_identity_key_of_address(spellings[i], &key));
+		assert_true(ck_hash_equal(&identity.key, &key));
+	}
+	assert_false(cks_identity_key_of_address("gpuhost", &key));
+	close(fd);
+}
+
 static void a_peer_that_is_not_known_shares_with_nobody(void **state)
 {
 	struct cks_identity a, b;
@@ -125,6 +165,8 @@ int main(void)
 		cmocka_unit_test(a_token_tells_its_holder_wherever_he_is),
 		cmocka_unit_test(without_a_token_the_address_tells_and_not_the_port),
 		cmocka_unit_test(kinds_do_not_mix),
+		cmocka_unit_test(a_certificate_is_no_token_of_its_name),
+		cmocka_unit_test(all_spellings_of_an_address_have_one_key),
 		cmocka_unit_test(a_peer_that_is_not_known_shares_with_nobody),
 	};
 
