@@ -8,17 +8,15 @@
  * directly to its destination. So a peer can make a reader hold at most two records of
  * CK_RECORD_MAX, regardless of its marks.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpc/fragments.h"
 #include "rpc/reader_room.h"
 #include "rpc/record.h"
 #include "util/util.h"
 
-#define CK_MARK 4
-#define CK_LAST_FRAGMENT 0x80000000u
 #define CK_BUFFER_START (256u << 10)
 #define CK_BUFFER_MAX (CK_RECORD_MAX + 4096u) /* the longest record, its mark, and whole pages */
 #define CK_LONG_BODY 4096u		      /* minimal body of a long record */
@@ -199,27 +197,7 @@ static int fill(struct ck_reader *reader, size_t need)
 
 static uint32_t mark_at_head(const struct ck_reader *reader)
 {
-	uint32_t mark;
-
-	memcpy(&mark, reader->buf + reader->head, sizeof(mark));
-	return ntohl(mark);
-}
-
-/*
- * May a record with @got bytes in its fragments so far continue with @mark? An empty fragment may
- * end a record (libtirpc does that when a record just fills its buffer), but it cannot be the whole
- * record or come before the end.
- */
-static bool mark_allowed(uint32_t mark, size_t got)
-{
-	size_t size = mark & ~CK_LAST_FRAGMENT;
-	bool last = mark & CK_LAST_FRAGMENT;
-
-	if (size == 0)
-		return last && got > 0;
-	if (last && got == 0)
-		return true; /* a single fragment may have bulk payload of any length */
-	return size <= CK_RECORD_MAX - got;
+	return ck_mark_at(reader->buf + reader->head);
 }
 
 /* Discard @size bytes of the current record that are still in the channel. */
@@ -295,7 +273,7 @@ static int take_joined(struct ck_reader *reader)
 		if (ret < 0)
 			return broken_off(ret);
 		mark = mark_at_head(reader);
-		if (!mark_allowed(mark, got))
+		if (!ck_mark_allowed(mark, got))
 			return -EPROTO;
 		reader->head += CK_MARK;
 		size = mark & ~CK_LAST_FRAGMENT;
@@ -322,7 +300,7 @@ static int take_record(struct ck_reader *reader)
 	if (ret < 0)
 		return ret;
 	mark = mark_at_head(reader);
-	if (!mark_allowed(mark, 0))
+	if (!ck_mark_allowed(mark, 0))
 		return -EPROTO;
 	if (mark & CK_LAST_FRAGMENT)
 		return take_single(reader, mark & ~CK_LAST_FRAGMENT);

@@ -9,9 +9,10 @@
 #include <limits.h>
 #include <string.h>
 
+#include "rpc/fragments.h"
 #include "rpc/record.h"
+#include "util/util.h"
 
-#define CK_LAST_FRAGMENT 0x80000000u
 #define CK_FRAGMENT_MAX 0x7fffffffu
 #define CK_RPC_VERSION 2
 #define CK_AUTH_MAX 400	      /* maximal body of a credential or verifier */
@@ -91,7 +92,7 @@ long ck_call_head(void *buf, long length, uint32_t xid, uint32_t proc, size_t bu
 		xid, CALL, CK_RPC_VERSION, CK_PROGRAM, CK_VERSION, proc, AUTH_NONE, 0, AUTH_NONE, 0,
 	};
 
-	put_words((unsigned char *)buf + 4, words, sizeof(words) / sizeof(words[0]));
+	put_words((unsigned char *)buf + 4, words, CK_ARRAY_SIZE(words));
 	return seal(buf, length, bulk);
 }
 
@@ -120,7 +121,7 @@ long ck_reply_encode(void *buf, size_t size, uint32_t xid, xdrproc_t xdr_res, co
 
 	if (size < CK_REPLY_HEADER)
 		return -ENOSPC;
-	put_words((unsigned char *)buf + 4, words, sizeof(words) / sizeof(words[0]));
+	put_words((unsigned char *)buf + 4, words, CK_ARRAY_SIZE(words));
 	length = encode_body(buf, size, CK_REPLY_HEADER, xdr_res, res);
 	return length < 0 ? length : seal(buf, length, bulk);
 }
@@ -142,6 +143,18 @@ long ck_refusal_encode(void *buf, size_t size, uint32_t xid, enum accept_stat st
 	return seal(buf, (long)(4 + 4 * count), 0);
 }
 
+long ck_mismatch_encode(void *buf, size_t size, uint32_t xid)
+{
+	const uint32_t words[] = {
+		xid, REPLY, MSG_DENIED, RPC_MISMATCH, CK_RPC_VERSION, CK_RPC_VERSION,
+	};
+
+	if (size < 4 + sizeof(words))
+		return -ENOSPC;
+	put_words((unsigned char *)buf + 4, words, CK_ARRAY_SIZE(words));
+	return seal(buf, 4 + sizeof(words), 0);
+}
+
 /* Bytes of the credential or verifier at @at, with @size bytes left, or -EPROTO. */
 static long auth_size(const unsigned char *at, size_t size)
 {
@@ -161,7 +174,13 @@ int ck_call_decode(const unsigned char *body, size_t size, struct ck_call_header
 	size_t at = 24;
 	int i;
 
-	if (size < at || get_word(body + 4) != CALL || get_word(body + 8) != CK_RPC_VERSION)
+	if (size < 12 || get_word(body + 4) != CALL)
+		return -EPROTO;
+	if (get_word(body + 8) != CK_RPC_VERSION) {
+		header->xid = get_word(body);
+		return -EPROTONOSUPPORT;
+	}
+	if (size < at)
 		return -EPROTO;
 	for (i = 0; i < 2; i++) { /* credential, verifier */
 		long n = auth_size(body + at, size - at);

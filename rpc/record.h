@@ -46,6 +46,9 @@ bool_t ck_code_nothing(XDR *xdrs, ...);
  * GARBAGE_ARGS. */
 long ck_refusal_encode(void *buf, size_t size, uint32_t xid, enum accept_stat stat);
 
+/* Encode a reply that denies a call of another version of RPC (RPC_MISMATCH). */
+long ck_mismatch_encode(void *buf, size_t size, uint32_t xid);
+
 /* Buffered reader of records. */
 struct ck_reader;
 
@@ -96,8 +99,8 @@ struct ck_call_header {
 	size_t size;	 /* bytes of the header; the arguments follow */
 };
 
-/* -EPROTO: not an RPC call of version 2 (credentials of any flavour up to 400 bytes are
- * skipped). */
+/* Credentials of any flavour up to 400 bytes are skipped. -EPROTO: not an RPC call.
+ * -EPROTONOSUPPORT: one of another version than 2; only the xid is set. */
 int ck_call_decode(const unsigned char *body, size_t size, struct ck_call_header *header);
 
 /* Decode a reply's header: @results is the offset of the results. -EPROTO: no accepted reply;

@@ -8,11 +8,11 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
+#include "rpc/fragments.h"
 #include "rpc/record.h"
 #include "rpc/transport/tls.h"
 #include "util/util.h"
 
-#define LAST_FRAGMENT 0x80000000u
 #define STARTTLS "STARTTLS"
 #define PROBE_XID 0x544c5331
 #define PROBE_BODY 40
@@ -31,7 +31,7 @@ static int send_words(struct ck_chan *chan, uint32_t *words, size_t count)
 
 int ck_tls_probe(struct ck_chan *connection)
 {
-	uint32_t words[] = {LAST_FRAGMENT | PROBE_BODY,
+	uint32_t words[] = {CK_LAST_FRAGMENT | PROBE_BODY,
 			    PROBE_XID,
 			    CALL,
 			    RPC_MSG_VERSION,
@@ -44,21 +44,6 @@ int ck_tls_probe(struct ck_chan *connection)
 			    0};
 
 	return send_words(connection, words, CK_ARRAY_SIZE(words));
-}
-
-/* Read one fragment of at most @room bytes. */
-static int read_record(struct ck_chan *chan, unsigned char *body, size_t room, size_t *size)
-{
-	uint32_t mark;
-	int ret = ck_chan_read(chan, &mark, sizeof(mark));
-
-	if (ret < 0)
-		return ret;
-	mark = ntohl(mark);
-	*size = mark & ~LAST_FRAGMENT;
-	if (!(mark & LAST_FRAGMENT) || *size > room)
-		return -EPROTO;
-	return ck_chan_read(chan, body, *size);
 }
 
 int ck_tls_parse_answer(const unsigned char *body, size_t size)
@@ -88,7 +73,7 @@ int ck_tls_probed(struct ck_chan *connection)
 {
 	unsigned char body[ANSWER_MAX];
 	size_t size;
-	int ret = read_record(connection, body, sizeof(body), &size);
+	int ret = ck_fragments_read(connection, body, sizeof(body), &size);
 
 	return ret < 0 ? ret : ck_tls_parse_answer(body, size);
 }
@@ -97,10 +82,10 @@ int ck_tls_take_probe(struct ck_chan *connection)
 {
 	unsigned char body[ANSWER_MAX];
 	uint32_t words[] = {
-		LAST_FRAGMENT | 32, 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 8, 0, 0, SUCCESS};
+		CK_LAST_FRAGMENT | 32, 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 8, 0, 0, SUCCESS};
 	struct ck_call_header call;
 	size_t size;
-	int ret = read_record(connection, body, sizeof(body), &size);
+	int ret = ck_fragments_read(connection, body, sizeof(body), &size);
 
 	if (ret == 0)
 		ret = ck_call_decode(body, size, &call);

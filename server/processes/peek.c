@@ -2,17 +2,17 @@
  * server/processes/peek.c - see peek.h.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "cricket.h"
+#include "rpc/fragments.h"
 #include "rpc/record.h"
 #include "rpc/tls.h"
 #include "server/processes/peek.h"
 
-#define CK_MARK 4
-#define CK_LAST_FRAGMENT 0x80000000u
-#define CK_CALL_MIN 40 /* bytes of a call with empty credentials */
+#define CK_CALL_START 12 /* bytes of the xid, the message's type and the version of RPC */
 
 static uint32_t word_at(const unsigned char *data)
 {
@@ -22,17 +22,12 @@ static uint32_t word_at(const unsigned char *data)
 	return ntohl(word);
 }
 
-/* Detect an invalid start before the rest arrives: mark, message type, RPC version. */
-static bool looks_wrong(const unsigned char *data, size_t size)
+/* Detect an invalid start before the rest arrives. */
+static bool looks_wrong(const unsigned char *data, const struct ck_joined *joined)
 {
-	uint32_t mark = size >= CK_MARK ? word_at(data) : CK_LAST_FRAGMENT | CK_CALL_MIN;
-	uint32_t length = mark & ~CK_LAST_FRAGMENT;
-
-	if (!(mark & CK_LAST_FRAGMENT) || length < CK_CALL_MIN || length > CK_PEEK_MAX - CK_MARK)
+	if (joined->complete && joined->body < CK_CALL_START)
 		return true;
-	if (size >= CK_MARK + 8 && word_at(data + CK_MARK + 4) != CALL)
-		return true;
-	return size >= CK_MARK + 12 && word_at(data + CK_MARK + 8) != RPC_MSG_VERSION;
+	return joined->body >= 8 && word_at(data + CK_MARK + 4) != CALL;
 }
 
 static enum cks_peek classify(const struct ck_call_header *header)
@@ -61,32 +56,34 @@ static enum cks_peek classify(const struct ck_call_header *header)
 	}
 }
 
-enum cks_peek cks_peek(const unsigned char *data, size_t size, struct cks_peeked *out)
+enum cks_peek cks_peek(unsigned char *data, size_t size, struct cks_peeked *out)
 {
 	struct ck_call_header header;
+	struct ck_joined joined;
 	enum cks_peek kind;
-	size_t length;
 	bool named;
+	int ret;
 
 	if (size > 0 && data[0] == CK_TLS_FIRST_BYTE)
 		return CK_PEEK_TLS;
-	if (looks_wrong(data, size))
+	if (ck_fragments_join(data, size, CK_PEEK_MAX, &joined) < 0 || looks_wrong(data, &joined))
 		return CK_PEEK_GARBAGE;
-	if (size < CK_MARK)
+	if (!joined.complete)
 		return CK_PEEK_MORE;
-	length = word_at(data) & ~CK_LAST_FRAGMENT;
-	if (size - CK_MARK < length)
-		return CK_PEEK_MORE;
-	if (ck_call_decode(data + CK_MARK, length, &header) < 0)
-		return CK_PEEK_GARBAGE;
-	kind = classify(&header);
-	named = kind == CK_PEEK_JOIN || kind == CK_PEEK_LINK || kind == CK_PEEK_DIRECT;
-	if (named && length < header.size + sizeof(out->session))
+	ret = ck_call_decode(data + CK_MARK, joined.body, &header);
+	if (ret == -EPROTO)
 		return CK_PEEK_GARBAGE;
 	out->xid = header.xid;
-	out->record = CK_MARK + length;
+	out->record = joined.wire;
+	if (ret < 0)
+		return CK_PEEK_NO_RPC_VERSION;
 	out->args = CK_MARK + header.size;
+	out->args_size = joined.body - header.size;
+	kind = classify(&header);
+	named = kind == CK_PEEK_JOIN || kind == CK_PEEK_LINK || kind == CK_PEEK_DIRECT;
+	if (named && out->args_size < sizeof(out->session))
+		return CK_PEEK_GARBAGE;
 	if (named) /* all begin with it */
-		memcpy(out->session, data + CK_MARK + header.size, sizeof(out->session));
+		memcpy(out->session, data + out->args, sizeof(out->session));
 	return kind;
 }

@@ -8,13 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CK_PEEK_MAX 4096 /* bytes; the client's first records are never longer */
+#define CK_PEEK_MAX 4096 /* bytes, with all marks; the client's first records are never longer */
 
 enum cks_peek {
-	CK_PEEK_MORE,	 /* not all of the record has arrived */
-	CK_PEEK_GARBAGE, /* no RPC call, or too long to peek at */
-	CK_PEEK_TLS,	 /* the probe for TLS, or a handshake that begins without one */
-	CK_PEEK_NULL,	 /* procedure 0 of this program and version */
+	CK_PEEK_MORE,		/* not all of the record has arrived */
+	CK_PEEK_GARBAGE,	/* no RPC call, or too long to peek at */
+	CK_PEEK_TLS,		/* the probe for TLS, or a handshake that begins without one */
+	CK_PEEK_NULL,		/* procedure 0 of this program and version */
+	CK_PEEK_NO_RPC_VERSION, /* a call of another version of RPC */
 	CK_PEEK_NO_PROGRAM,
 	CK_PEEK_NO_VERSION,
 	CK_PEEK_NO_PROCEDURE, /* this program, but not a first procedure */
@@ -28,12 +29,16 @@ enum cks_peek {
 
 struct cks_peeked {
 	uint32_t xid;
-	size_t record;		   /* bytes of the record, its mark included */
-	size_t args;		   /* offset of its arguments */
+	size_t record;		   /* bytes of the record on the connection, its marks included */
+	size_t args;		   /* offset of its arguments in the joined record */
+	size_t args_size;	   /* in bytes */
 	unsigned char session[16]; /* of a join, a link or a direct connection */
 };
 
-/* Classify the first @size bytes of a connection. *out is set from CK_PEEK_NULL on. */
-enum cks_peek cks_peek(const unsigned char *data, size_t size, struct cks_peeked *out);
+/*
+ * Classify the first @size bytes of a connection, and join the fragments of the record in @data.
+ * *out is set from CK_PEEK_NULL on; only its xid and record for CK_PEEK_NO_RPC_VERSION.
+ */
+enum cks_peek cks_peek(unsigned char *data, size_t size, struct cks_peeked *out);
 
 #endif

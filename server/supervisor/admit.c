@@ -67,8 +67,8 @@ static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck
 {
 	XDR xdrs;
 
-	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args,
-		      (u_int)(call->record - call->args), XDR_DECODE);
+	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args, (u_int)call->args_size,
+		      XDR_DECODE);
 	if (!xdr_ck_hello_args(&xdrs, args))
 		return false;
 	return decode_rest(&xdrs, rest);
@@ -80,7 +80,7 @@ static uint32_t first_word(const unsigned char *bytes, const struct cks_peeked *
 {
 	uint32_t word;
 
-	if (call->record - call->args < sizeof(word))
+	if (call->args_size < sizeof(word))
 		return CK_PROTOCOL;
 	memcpy(&word, bytes + call->args, sizeof(word));
 	return ntohl(word);

@@ -33,6 +33,7 @@ bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call)
 {
 	unsigned char out[CK_ANSWER_SIZE];
 	enum accept_stat stat = PROC_UNAVAIL;
+	long size;
 
 	if (kind == CK_PEEK_NULL)
 		return cks_answer(fd, call, ck_code_nothing, NULL);
@@ -40,6 +41,8 @@ bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call)
 		stat = PROG_UNAVAIL;
 	else if (kind == CK_PEEK_NO_VERSION)
 		stat = PROG_MISMATCH;
-	return consume(fd, call->record) &&
-	       send_now(fd, out, ck_refusal_encode(out, sizeof(out), call->xid, stat));
+	size = kind == CK_PEEK_NO_RPC_VERSION
+		       ? ck_mismatch_encode(out, sizeof(out), call->xid)
+		       : ck_refusal_encode(out, sizeof(out), call->xid, stat);
+	return consume(fd, call->record) && send_now(fd, out, size);
 }

@@ -100,8 +100,8 @@ void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int f
 	char why[CK_WHY_SIZE];
 	XDR xdrs;
 
-	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args,
-		      (u_int)(call->record - call->args), XDR_DECODE);
+	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args, (u_int)call->args_size,
+		      XDR_DECODE);
 	if (xdr_ck_files_args(&xdrs, &args)) {
 		/* admission to a session, of any protocol */
 		const ck_hello_args hello = {.protocol = CK_PROTOCOL,

@@ -130,8 +130,8 @@ bool cks_offers_serve(struct cks_offers *o, struct cks_admission *a, int fd,
 	bool again = false;
 	XDR xdrs;
 
-	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args,
-		      (u_int)(call->record - call->args), XDR_DECODE);
+	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args, (u_int)call->args_size,
+		      XDR_DECODE);
 	if (xdr_ck_offer_args(&xdrs, &args)) {
 		/* admission to a session, of any protocol */
 		const ck_hello_args hello = {.protocol = CK_PROTOCOL,

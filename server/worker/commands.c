@@ -59,6 +59,10 @@ static int read_next(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 	uint64_t bytes;
 	int ret = cks_lane_read(chan, reader, record, header);
 
+	if (ret == -EPROTONOSUPPORT) {
+		ck_warn("another version of RPC on the command connection");
+		ret = -EPROTO;
+	}
 	if (ret < 0)
 		return ret;
 	proc = ck_proc(header->proc);

@@ -71,6 +71,14 @@ static int refuse(struct cks_lane *l, uint32_t xid, enum accept_stat stat)
 	return n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
 }
 
+/* The call is of another version of RPC. */
+static int deny(struct cks_lane *l, uint32_t xid)
+{
+	long n = ck_mismatch_encode(l->out, l->out_size, xid);
+
+	return n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
+}
+
 /* Encode a result, with @tail bytes to follow; returns its length, or -errno. */
 static long encode_result(struct cks_lane *l, uint32_t xid, xdrproc_t xdr, const void *res,
 			  size_t tail)
@@ -281,13 +289,13 @@ static int call(struct cks_lane *l)
 	cks_commands_poll(l, &turn);
 	ret = cks_lane_read(l->chan, l->reader, &record, &header);
 	ck_spin_end(&turn);
-	if (ret == 0) {
+	if (ret == 0 || ret == -EPROTONOSUPPORT) {
 		atomic_fetch_add_explicit(&l->session->bytes_in, record.total,
 					  memory_order_relaxed);
 		cks_pace_take(&l->session->pace, CK_WAY_IN, record.total);
 		cks_pace_wait(&l->session->pace, CK_WAY_IN);
 		cks_pace_wait(&l->session->pace, CK_WAY_OUT);
-		ret = answer(l, &record, &header);
+		ret = ret < 0 ? deny(l, header.xid) : answer(l, &record, &header);
 	}
 	cks_commands_finish(l, 0); /* if that has not */
 	return ret;

@@ -1,30 +1,15 @@
 /*
  * server/worker/first.c - see first.h.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
+#include "rpc/fragments.h"
 #include "rpc/record.h"
 #include "server/worker/first.h"
 #include "server/processes/peek.h"
 #include "util/hash.h"
 #include "server/session/session.h"
-
-#define CK_MARK 4
-#define CK_LAST_FRAGMENT 0x80000000u
-
-/* The supervisor has peeked at the record: it is complete, and one fragment. */
-static int read_record(struct ck_chan *chan, unsigned char body[CK_PEEK_MAX], size_t *size)
-{
-	uint32_t mark;
-	int ret = ck_chan_read(chan, &mark, CK_MARK);
-
-	*size = ntohl(mark) & ~CK_LAST_FRAGMENT;
-	if (ret == 0 && *size > CK_PEEK_MAX)
-		ret = -EPROTO;
-	return ret < 0 ? ret : ck_chan_read(chan, body, *size);
-}
 
 static int kind_of(uint32_t proc)
 {
@@ -62,7 +47,7 @@ int cks_first_read(struct ck_chan *chan, struct cks_first *first)
 	struct ck_call_header header;
 	size_t size;
 	XDR xdrs;
-	int ret = read_record(chan, body, &size);
+	int ret = ck_fragments_read(chan, body, sizeof(body), &size);
 
 	if (ret < 0)
 		return ret;

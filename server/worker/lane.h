@@ -37,7 +37,8 @@ int cks_lane_init(struct cks_lane *l, struct cks_session *s, struct ck_chan *cha
 		  struct ck_reader *reader);
 void cks_lane_fini(struct cks_lane *l);
 
-/* Read the record and header of the next message of @reader. 0, or -errno; -EPROTO is logged. */
+/* Read the record and header of the next message of @reader. 0, or -errno; -EPROTO is logged.
+ * -EPROTONOSUPPORT: another version of RPC; only the xid of @header is set. */
 int cks_lane_read(struct ck_chan *chan, struct ck_reader *reader, struct ck_record *record,
 		  struct ck_call_header *header);
 

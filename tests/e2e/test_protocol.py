@@ -4,15 +4,19 @@ throw.c opens sessions and throws a million mutated messages (fewer with the san
 the server to what it has to do with each: go on with the session, or close it. Here: that it threw
 them, that no process died of it, that the log tells of the closings, and that the server serves.
 """
+import contextlib
 import os
 import re
 import socket
+import ssl
 import struct
 
 import pytest
 
 from conftest import (EXPECTED, KIND, OUT, SLOW, TRANSPORTS, Server, clean_env, client_env, run,
                       wait_until)
+from stranger import Session, received
+from tls import PROBE, Authority
 
 THROW = OUT / "throw"
 MESSAGES = 60_000 if KIND else 334_000       # over each transport
@@ -67,12 +71,14 @@ def test_a_million_mutated_messages(victim, app, transport):
     struct.pack(">I", 0x7fffffff) + bytes(4096),                # a fragment of 2 GB
     struct.pack(">I", 0xffffffff) + bytes(4096),
     struct.pack(">I", 0x80000000),                              # an empty record
-    struct.pack(">I", 0x80000000 | 40) + CALL[:4] + bytes(36),  # no version of RPC
+    struct.pack(">I", 0x80000000 | 40) + CALL[:4] + b"\0\0\0\1" + bytes(32),     # a reply
+    struct.pack(">2I", 0, 0x80000000 | 40) + CALL,              # an empty fragment that is not the last one
+    struct.pack(">I", 4092) + bytes(4092) + struct.pack(">2I", 0x80000004, 0),      # more than is looked at
     struct.pack(">I", 0x80000000 | 40) + CALL[:24] + b"\xff" * 16,  # credentials of 4 GB
     struct.pack(">I", 0x80000000 | 40) + CALL,                  # a hello without arguments
     struct.pack(">I", 0x80000000 | 52) + CALL + struct.pack(">3I", 1, 0xfffffff0, 0),
-], ids=["http", "huge fragment", "huge record", "empty", "zeros", "credentials", "no arguments",
-        "huge string"])
+], ids=["http", "huge fragment", "huge record", "empty", "reply", "empty fragment", "long fragments", "credentials",
+        "no arguments", "huge string"])
 def test_a_first_record_that_is_none_is_hung_up_on(victim, app, record):
     with socket.create_connection(("127.0.0.1", victim.port), timeout=5 * SLOW) as connection:
         connection.sendall(record)
@@ -82,6 +88,98 @@ def test_a_first_record_that_is_none_is_hung_up_on(victim, app, record):
             pass
     assert not deaths(victim.log())
     still_serves(victim, app, "tcp")
+
+
+def in_fragments(body, size):
+    """BODY as a record in fragments of SIZE bytes."""
+    parts = [body[i:i + size] for i in range(0, len(body), size)]
+    return b"".join(struct.pack(">I", len(p) | (0x80000000 if i == len(parts) - 1 else 0)) + p for i, p in enumerate(parts))
+
+
+def null_call(rpc=2, program=99, version=1, number=0):
+    return struct.pack(">10I", 7, 0, rpc, program, version, number, 0, 0, 0, 0)
+
+
+def reply_to(connection):
+    """The words of the next reply."""
+    size, = struct.unpack(">I", received(connection, 4))
+    body = received(connection, size & 0x7fffffff)
+    return struct.unpack(f">{len(body) // 4}I", body)
+
+
+FIRST_CALLS = {                       # and the words of its reply
+    "null": (null_call(), (7, 1, 0, 0, 0, 0)),
+    "RPC 3": (null_call(rpc=3), (7, 1, 1, 0, 2, 2)),
+    "RPC 0": (null_call(rpc=0), (7, 1, 1, 0, 2, 2)),
+    "short RPC 1": (null_call(rpc=1)[:12], (7, 1, 1, 0, 2, 2)),
+    "program": (null_call(program=100003), (7, 1, 0, 0, 0, 1)),
+    "version": (null_call(version=2), (7, 1, 0, 0, 0, 2, 1, 1)),
+    "procedure": (null_call(number=77777), (7, 1, 0, 0, 0, 3)),
+}
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_first_call_gets_its_reply_in_any_number_of_fragments(tmp_path, server, tls):
+    """Also if they come one after the other; and the connection stays good for a further call."""
+    if tls:
+        cert, key = Authority(tmp_path).sign("server")
+        server = Server(tmp_path / "tls", "--tls-cert", str(cert), "--tls-key", str(key))
+    try:
+        for name, (body, words) in FIRST_CALLS.items():
+            for size in (len(body), 20, 4, 1):
+                with socket.create_connection(("127.0.0.1", server.port), timeout=30 * SLOW) as connection:
+                    if tls:
+                        connection = in_tls(connection, size)
+                    connection.sendall(in_fragments(body, size))
+                    assert reply_to(connection) == words, (name, size)
+                    for piece in in_fragments(null_call(), 30), in_fragments(null_call(), 40):
+                        connection.sendall(piece[:34])
+                        connection.sendall(piece[34:])
+                        assert reply_to(connection) == (7, 1, 0, 0, 0, 0)
+                    connection.close()
+    finally:
+        if tls:
+            server.end()
+
+
+def in_tls(connection, size):
+    """The connection after a probe for TLS in fragments of SIZE bytes, and the handshake."""
+    connection.sendall(in_fragments(PROBE[4:], size))
+    assert b"STARTTLS" in connection.recv(100)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["sunrpc"])
+    return context.wrap_socket(connection)
+
+
+class Splitting(Session):
+    """Sends all that it sends, from the hello on, in fragments."""
+
+    def close(self):
+        self.end()
+
+    def connect(self):
+        connection = super().connect()
+
+        class Split:
+            def __getattr__(self, name):
+                return getattr(connection, name)
+
+            def sendall(self, record):
+                connection.sendall(in_fragments(record[4:], 16))
+        return Split()
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
+def test_a_session_in_fragments(server, transport):
+    with contextlib.closing(Splitting(server, transport)) as session:
+        assert session.error() == 0
+        session.lane.sendall(struct.pack(">I", 0x80000028) + null_call())
+        assert reply_to(session.lane) == (7, 1, 0, 0, 0, 0)
+        session.lane.sendall(struct.pack(">I", 0x80000028) + null_call(rpc=3))
+        assert reply_to(session.lane) == (7, 1, 1, 0, 2, 2)
+        session.lane.sendall(struct.pack(">I", 0x80000028) + null_call())
+        assert reply_to(session.lane) == (7, 1, 0, 0, 0, 0)
 
 
 def test_half_a_record_and_then_nothing_holds_no_place(victim, app):

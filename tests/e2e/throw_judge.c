@@ -4,6 +4,7 @@
  * It decodes with the server's own coders. So a mutation that keeps the session alive can be told
  * from one that must end it, and the server is held to that.
  */
+#include <errno.h>
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -104,9 +105,15 @@ void message_judge(const struct world *w, struct message *m)
 	struct ck_call_header header;
 	const struct ck_proc *proc;
 	long size = join(m, body);
+	int ret;
 
 	m->fate = size == -2 ? UNKNOWN : ENDS;
-	if (size < 0 || ck_call_decode(body, (size_t)size, &header) < 0)
+	if (size < 0)
+		return;
+	ret = ck_call_decode(body, (size_t)size, &header);
+	if (ret == -EPROTONOSUPPORT && !m->command)
+		m->fate = GOES_ON;
+	if (ret < 0)
 		return;
 	proc = ck_proc(header.proc);
 	if (m->command) {

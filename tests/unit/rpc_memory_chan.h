@@ -43,7 +43,6 @@ static void memory_chan_init(struct memory_chan *memory, const void *data, size_
 {
 	memset(memory, 0, sizeof(*memory));
 	memory->chan.ops = &memory_ops;
-	memory->chan.fd = -1;
 	memory->data = data;
 	memory->size = size;
 	memory->step = step;

@@ -256,7 +256,12 @@ static void what_is_no_call_is_refused(void **state)
 	assert_int_equal(ck_call_decode(buf, n, &header), -EPROTO);
 	n = stock_call(buf, sizeof(buf), 0);
 	buf[11] = 3; /* of RPC itself */
-	assert_int_equal(ck_call_decode(buf, n, &header), -EPROTO);
+	header.xid = 0;
+	for (size_t cut = 0; cut < 12; cut++)
+		assert_int_equal(ck_call_decode(buf, cut, &header), -EPROTO);
+	assert_int_equal(header.xid, 0);
+	assert_int_equal(ck_call_decode(buf, 12, &header), -EPROTONOSUPPORT);
+	assert_int_equal(header.xid, 5);
 	n = stock_call(buf, sizeof(buf), 0);
 	buf[7] = 1; /* a reply */
 	assert_int_equal(ck_call_decode(buf, n, &header), -EPROTO);
@@ -300,6 +305,10 @@ static void replies_and_refusals_decode_to_what_was_encoded(void **state)
 	n = ck_refusal_encode(buf, sizeof(buf), 7, PROG_MISMATCH);
 	assert_int_equal(n, 36);
 	assert_reply(buf + 4, 32, -EPROTONOSUPPORT, (uint32_t[]){7, 42, CK_VERSION, CK_VERSION});
+	n = ck_mismatch_encode(buf, sizeof(buf), 7);
+	assert_int_equal(n, 28);
+	assert_reply(buf + 4, 24, -EPROTONOSUPPORT, (uint32_t[]){7, 42, 2, 2});
+	assert_int_equal(ck_mismatch_encode(buf, 27, 7), -ENOSPC);
 	assert_int_equal(ck_refusal_encode(buf, sizeof(buf), 7, PROG_UNAVAIL), 28);
 	assert_reply(buf + 4, 24, -EOPNOTSUPP, (uint32_t[]){7, 42, 42, 42});
 	assert_int_equal(ck_refusal_encode(buf, sizeof(buf), 7, PROC_UNAVAIL), 28);
