@@ -170,12 +170,13 @@ system sed -i '$d' /etc/cricket/server.conf
 system systemctl reset-failed cricket-rpc-server
 has "" systemctl restart cricket-rpc-server
 
-# An upgrade: a running program keeps its session, the exporter restarts.
+# An upgrade: the server goes on in its new program.
 server=$(pid)
 has "" sh -c 'apt-get -q -y --reinstall install /packages/*.deb'
 wait_for sh -c 'journalctl -q --no-pager -u cricket-rpc-server | grep -q "upgrade: executing"'
 has "" cricket run -s gpuhost -- /packages/driver_ptx
 [ "$(pid)" = "$server" ] || fail "the upgrade was a restart"
+has "" systemctl restart cricket-exporter
 wait_for curl -sfk -u "x:$(token_of carol)" https://127.0.0.1:9400/healthz
 
 # Purge: no process, key or token is left.
