@@ -10,7 +10,9 @@ booted=
 
 stop() {
 	local status=$?
-	[ -z "$booted" ] || kill "$booted" 2>/dev/null || true
+	# unshare and systemd ignore other signals; all processes of the system end with its first
+	[ -z "${init:-}" ] || kill -s KILL "$init" 2>/dev/null || true
+	[ -z "$booted" ] || { kill -s KILL "$booted"; wait "$booted"; } 2>/dev/null || true
 	leave $status
 }
 trap stop EXIT
