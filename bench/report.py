@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """bench/report.py LOGS [--name NAME] - what bench/gpu.sh measured, as the project shows it.
 
-LOGS is gpu.sh's folder, or its logs.tar.gz. Written are bench/results/DATE-NAME.md, docs/performance.svg and the
-tables of docs/performance.md between its two marks; --results and --docs choose other folders. --stage wire|sweep
+LOGS is gpu.sh's folder, or its logs.tar.gz. Written are bench/results/DATE-NAME.md and, if it has a sweep, docs/performance.svg and
+the table of docs/performance.md between its two marks; --results and --docs choose other folders. --stage wire|sweep
 prints that stage's rows and writes nothing.
 """
 import argparse
@@ -205,17 +205,16 @@ def write_all(logs, options):
     page = options.results / f"{machine[0]}-{name}.md"
     page.write_text(results(logs, machine), encoding="utf-8")
     print(page)
-    slow, picture = sweep_rows(logs)[0], []
-    if slow:
-        svg = options.docs / "performance.svg"
-        svg.write_text(plot.slowdowns({SWEEP[n]: p for n, p in slow.items()}), encoding="utf-8")
-        print(svg)
-        picture = ["", "![slowdown against round trip](performance.svg)", "", *sweep_lines(logs)]
-    table = main_table(logs)
-    document = options.docs / "performance.md"
-    if table and document.exists():
+    slow, document = sweep_rows(logs)[0], options.docs / "performance.md"
+    if not slow:
+        return
+    svg = options.docs / "performance.svg"
+    svg.write_text(plot.slowdowns({SWEEP[n]: p for n, p in slow.items()}), encoding="utf-8")
+    print(svg)
+    if document.exists():
         where = f"[bench/results/{page.name}](../bench/results/{page.name})"
-        replace_table(document, "\n".join([f"{machine[0]}, {machine[1]}; all rows: {where}.", "", *table, *picture]))
+        replace_table(document, "\n".join([f"{machine[0]}, {machine[1]}; all rows: {where}.", "",
+                                           "![slowdown against round trip](performance.svg)", "", *sweep_lines(logs)]))
         print(document)
 
 
