@@ -11,6 +11,7 @@
 #ifndef CK_RPC_LASTING_H
 #define CK_RPC_LASTING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,13 @@
 #include "rpc/chan.h"
 
 #define CK_LASTING_LIMIT (64u << 20) /* bytes that are kept of one direction */
+
+/* Bytes that several channels keep together, besides CK_LASTING_FREE of each, with which any of them can always go on. */
+struct ck_lasting_budget {
+	size_t limit;
+	atomic_size_t used;
+};
+#define CK_LASTING_FREE (64u << 10)
 
 struct ck_lasting_owner {
 	/* The connection broke, or the channel ended: from any thread, with a lock of the channel held. */
@@ -28,6 +36,7 @@ struct ck_lasting_owner {
 	 * any other error breaks the connection. */
 	int (*accept)(void *closure, struct ck_chan *connection);
 	void *closure;
+	struct ck_lasting_budget *budget; /* outlives the channel; NULL: none */
 };
 
 /* @limit: a power of two, normally CK_LASTING_LIMIT. -ENOMEM. */

@@ -12,6 +12,8 @@
 
 #define STIRRED UINT64_MAX /* epoll's data of the bell; else a link's number */
 #define EVENTS 16
+#define BUDGET                                                                                     \
+	(256u << 20) /* bytes that the channels of a session keep until the peer confirms them */
 
 struct ck_links {
 	pthread_mutex_t lock;
@@ -24,6 +26,7 @@ struct ck_links {
 	struct ck_kept epoll;
 	int (*accept)(void *closure, struct ck_chan *connection);
 	void *closure;
+	struct ck_lasting_budget budget; /* of all channels */
 };
 
 /* --- what watches */
@@ -107,6 +110,8 @@ int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), vo
 	links->guests = guests;
 	links->accept = accept;
 	links->closure = closure;
+	links->budget.limit = BUDGET;
+	atomic_init(&links->budget.used, 0);
 	ret = open_watch(links);
 	if (ret < 0)
 		ck_links_destroy(links);
@@ -245,7 +250,8 @@ static int accept_link(void *closure, struct ck_chan *connection)
 int ck_links_open(struct ck_links *links, const char *peer, uint32_t number, uint32_t kind,
 		  struct ck_link **out)
 {
-	const struct ck_lasting_owner owner = {changed, closing, accept_link, links};
+	const struct ck_lasting_owner owner = {changed, closing, accept_link, links,
+					       &links->budget};
 	struct ck_link *link = calloc(1, sizeof(*link));
 	int ret = link ? 0 : -ENOMEM;
 

@@ -76,6 +76,7 @@ static void lasting_close(struct ck_chan *chan)
 	struct ck_lasting *l = ck_lasting_of(chan);
 
 	if (l->process != getpid()) { /* the parent's threads may hold the lock */
+		l->out.budget = NULL;
 		destroy(l);
 		return;
 	}
@@ -124,6 +125,7 @@ int ck_lasting_create(const char *peer, const struct ck_lasting_owner *owner, si
 	snprintf(l->base.peer, sizeof(l->base.peer), "%s", peer);
 	if (owner)
 		l->owner = *owner;
+	l->out.budget = l->owner.budget;
 	l->process = getpid();
 	l->out.limit = limit;
 	ck_cond_init_monotonic(&l->changed);

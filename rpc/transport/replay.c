@@ -10,6 +10,37 @@
 
 #define RING_START (16u << 10)
 
+/* Take @size bytes of the budget; false: there are not so many left. */
+static bool charge(struct ck_replay *r, size_t size)
+{
+	struct ck_lasting_budget *b = r->budget;
+
+	if (!b || atomic_fetch_add(&b->used, size) + size <= b->limit)
+		return true;
+	atomic_fetch_sub(&b->used, size);
+	return false;
+}
+
+static void credit(struct ck_replay *r, size_t size)
+{
+	if (r->budget)
+		atomic_fetch_sub(&r->budget->used, size);
+}
+
+/* What a ring of @size bytes takes of the budget. */
+static size_t cost(size_t size)
+{
+	return size > CK_LASTING_FREE ? size : 0;
+}
+
+static void drop_ring(struct ck_replay *r)
+{
+	credit(r, cost(r->size));
+	free(r->ring);
+	r->ring = NULL;
+	r->size = 0;
+}
+
 static struct ck_loan *loan(const struct ck_replay *r, unsigned int i)
 {
 	return (struct ck_loan *)&r->loans[(r->first + i) % CK_LOANS];
@@ -20,9 +51,9 @@ void ck_replay_fini(struct ck_replay *r)
 	for (unsigned int i = 0; i < r->count; i++)
 		free(loan(r, i)->copy);
 	r->count = 0;
-	free(r->ring);
-	r->ring = NULL;
-	r->size = 0;
+	credit(r, r->copied);
+	r->copied = 0;
+	drop_ring(r);
 }
 
 /* How many bytes with numbers below @at were ever in the ring. */
@@ -74,11 +105,14 @@ int ck_replay_grow(struct ck_replay *r)
 	uint64_t at = ring_position(r, r->from), end = at + held;
 	unsigned char *bigger;
 
-	if (size > r->limit || (r->size && room_at_most(r) == 0))
+	if (size > r->limit || (r->size && room_at_most(r) == 0) ||
+	    !charge(r, cost(size) - cost(r->size)))
 		return -ENOBUFS;
 	bigger = malloc(size);
-	if (!bigger)
+	if (!bigger) {
+		credit(r, cost(size) - cost(r->size));
 		return -ENOMEM;
+	}
 	while (at < end) {
 		size_t n = ck_min((size_t)(end - at), size - (size_t)(at % size));
 		const unsigned char *from = ring_at(r, at, &n);
@@ -133,11 +167,13 @@ static int own(struct ck_replay *r, struct ck_loan *l)
 	size_t done = r->from > l->at ? (size_t)(r->from - l->at) : 0;
 	size_t left = l->size - done;
 
-	if (left > room_at_most(r))
+	if (left > room_at_most(r) || !charge(r, left))
 		return -ENOBUFS;
 	l->copy = malloc(left);
-	if (!l->copy)
+	if (!l->copy) {
+		credit(r, left);
 		return -ENOMEM;
+	}
 	memcpy(l->copy, l->data + done, left);
 	r->lent_before += done;
 	*l = (struct ck_loan){.at = l->at + done, .size = left, .data = l->copy, .copy = l->copy};
@@ -162,13 +198,18 @@ void ck_replay_confirm(struct ck_replay *r, uint64_t to)
 	while (r->count > 0 && loan(r, 0)->at + loan(r, 0)->size <= to) {
 		struct ck_loan *l = loan(r, 0);
 
-		if (l->copy)
+		if (l->copy) {
 			r->copied -= l->size;
+			credit(r, l->size);
+		}
 		free(l->copy);
 		r->lent_before += l->size;
 		r->first = (r->first + 1) % CK_LOANS;
 		r->count--;
 	}
+	if (r->budget && cost(r->size) && in_ring(r) == 0 &&
+	    atomic_load(&r->budget->used) > r->budget->limit / 2)
+		drop_ring(r);
 }
 
 /* The piece at @at: its address, and its length in *@size, at most the old one. *@lent: it is the lender's. */

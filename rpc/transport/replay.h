@@ -2,7 +2,7 @@
  * rpc/transport/replay.h - the bytes that a lasting channel has taken and its peer has not confirmed.
  *
  * They have numbers, from 0. Most are copied into a ring, which starts small, so that it stays in the processor's cache,
- * and grows to a limit. Bytes that stay valid where they are can be lent instead. No locks: the owner has one.
+ * and grows to a limit; several can have a budget in common. Bytes that stay valid where they are can be lent instead. No locks: the owner has one.
  */
 #ifndef CK_RPC_TRANSPORT_REPLAY_H
 #define CK_RPC_TRANSPORT_REPLAY_H
@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
+
+#include "rpc/lasting.h"
 
 #define CK_LOANS 64
 
@@ -29,6 +31,8 @@ struct ck_replay {
 	struct ck_loan loans[CK_LOANS];
 	unsigned int first, count; /* of loans: a circle */
 	size_t copied;		   /* bytes of copies of loans */
+	struct ck_lasting_budget
+		*budget; /* which the ring and the copies share with others; NULL: none */
 };
 
 void ck_replay_fini(struct ck_replay *r);
@@ -39,7 +43,7 @@ size_t ck_replay_held(const struct ck_replay *r);
 /* Room for copied bytes before the ring must grow. */
 size_t ck_replay_room(const struct ck_replay *r);
 
-/* Make the ring larger, if it may be: its bytes move. -ENOBUFS: it has its limit; -ENOMEM. */
+/* Make the ring larger, if it may be: its bytes move. -ENOBUFS: it has its limit, or the budget is used up; -ENOMEM. */
 int ck_replay_grow(struct ck_replay *r);
 
 /* Append @size bytes, at most ck_replay_room. */
@@ -51,10 +55,10 @@ bool ck_replay_lend(struct ck_replay *r, const void *data, size_t size);
 /* Does any loan with bytes below @until remain whose bytes are the lender's? */
 bool ck_replay_lent(const struct ck_replay *r, uint64_t until);
 
-/* Copy the bytes of these loans, which the lender can then reuse. -ENOBUFS: more than the limit allows; -ENOMEM. */
+/* Copy the bytes of these loans, which the lender can then reuse. -ENOBUFS: more than limit or budget allow; -ENOMEM. */
 int ck_replay_own(struct ck_replay *r, uint64_t until);
 
-/* The peer has received all bytes below @to, which is in [from, to]. */
+/* The peer has received all bytes below @to, which is in [from, to]. An empty ring goes back to a budget that others need. */
 void ck_replay_confirm(struct ck_replay *r, uint64_t to);
 
 /* Fill @iov with up to @most bytes from @at on; returns the number of entries used, and the bytes in *@size. Bit i of

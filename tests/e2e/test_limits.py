@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import socket
+import struct
 import subprocess
 import time
 
@@ -14,9 +15,10 @@ import pytest
 
 from conftest import (DRIVER, SERVER, SLOW, Server, clean_env, client_env, free_port, listens, run,
                       wait_until)
-from stranger import Session, call, name_of, opaque, u32, u64
+from stranger import NUMBERS, Session, call, name_of, opaque, padded, received, results, u32, u64
 
 MIB = 1 << 20
+LINK = 6
 OUT_OF_MEMORY = 2
 PLACE = 0x5000_0000_0000
 ADD_SEALS, SHRINK = 1033, 2
@@ -214,6 +216,62 @@ def test_lanes_that_wait_for_room_go_on(limited):
     with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
         assert all(pool.map(finish, lanes, halves))
     session.end()
+
+
+class Stream:
+    """A connection of a session that outlives its connections: frames with a head of length and confirmed bytes, which
+    it never sends."""
+
+    def __init__(self, server, name, kind, number):
+        self.socket = socket.create_connection(("127.0.0.1", server.port), 30 * SLOW)
+        self.socket.sendall(call(LINK, name + u32(kind) + u32(number) + u64(0)))
+        assert results(self.socket)[:12] == u32(0) + u64(0)
+
+    def send(self, number, args, sent=0, context=0):
+        message = call(number, u64(sent) + u64(context) + args)
+        self.socket.sendall(u32(len(message)) + u32(0) + message)
+
+    def reply(self):
+        """The result of a call with a short reply."""
+        data = b""
+        while len(data) < 4 or len(data) < 4 + (struct.unpack(">I", data[:4])[0] & 0x7fffffff):
+            length, = struct.unpack(">I", received(self.socket, 8)[:4])
+            data += received(self.socket, length & 0x3fffffff)
+        return data[28:]
+
+
+def test_unconfirmed_replies_of_a_session_are_bounded(limited):
+    """Many threads read what they download, and confirm nothing: they wait, and others do not."""
+    server, size = limited("--pinned-memory", "64M"), 32 * MIB
+    with socket.create_connection(("127.0.0.1", server.port), 30 * SLOW) as hello:
+        hello.sendall(call(1, u32(1) + opaque(b"test") + opaque(b"") + opaque(b"stranger") + opaque(b"here") + u32(1) + u32(60)))
+        answer = results(hello)
+        at = 8 + len(padded(answer[8:8 + struct.unpack(">I", answer[4:8])[0]])) + 4
+        at += 4 + len(padded(bytes(struct.unpack(">I", answer[at:at + 4])[0])))
+        name = answer[at:at + 32]
+        commands = Stream(server, name, 1, 1)
+        commands.send(NUMBERS["ck_primary_retain"], u64(7) + u32(0), sent=1)
+        lanes = [Stream(server, name, 2, 100 + i) for i in range(40)]
+        lanes[0].send(NUMBERS["cuMemAlloc_v2"], u64(size), 1, 7)
+        memory = lanes[0].reply()[12:20]
+        worker, = server.workers()
+        before, taken = resident(worker), [0]
+
+        def pull(lane):
+            lane.send(NUMBERS["ck_download"], memory + u64(0) + u64(size) + u32(0), 1, 7)
+            lane.socket.settimeout(2 * SLOW)
+            with contextlib.suppress(OSError):
+                while data := lane.socket.recv(MIB):
+                    taken[0] += len(data)
+        with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
+            list(pool.map(pull, lanes))
+        grown = resident(worker) - before
+        assert grown < 360 * MIB, (grown >> 20, taken[0] >> 20)
+        session = Session(server)       # of another program
+        assert session.error() == 0
+        session.end()
+        for stream in (commands, *lanes):
+            stream.socket.close()
 
 
 def test_one_client_does_not_evict_the_modules_of_others(limited, app):

@@ -749,6 +749,74 @@ static void a_link_of_a_peer_that_lies_is_refused(void **state)
 	ck_chan_close(plain);
 }
 
+#define BUDGET (4u << 20)
+#define SHARERS 12
+
+/* How much @chan keeps of what is written to it without a connection. */
+static size_t fill_up(struct ck_chan *chan)
+{
+	static unsigned char piece[16 << 10];
+	struct iovec iov = {piece, sizeof(piece)};
+	size_t kept = 0;
+
+	ck_chan_timeout(chan, 10);
+	while (ck_chan_writev(chan, &iov, 1) == 0) {
+		iov = (struct iovec){piece, sizeof(piece)};
+		kept += sizeof(piece);
+	}
+	return kept;
+}
+
+static void channels_with_a_budget_keep_no_more_together(void **state)
+{
+	struct ck_lasting_budget budget = {.limit = BUDGET};
+	const struct ck_lasting_owner owner = {.budget = &budget};
+	struct ck_chan *chan[SHARERS];
+	size_t kept[SHARERS], all = 0;
+
+	(void)state;
+	for (int i = 0; i < SHARERS; i++) {
+		assert_int_equal(ck_lasting_create("peer", &owner, 1u << 20, &chan[i]), 0);
+		kept[i] = fill_up(chan[i]);
+		assert_in_range(kept[i], CK_LASTING_FREE, 1u << 20); /* each can go on */
+		all += kept[i];
+	}
+	assert_int_equal(kept[0], 1u << 20);
+	assert_in_range(all, BUDGET / 2, BUDGET + SHARERS * CK_LASTING_FREE);
+	assert_int_equal(fill_up(chan[SHARERS - 1]), 0);
+	ck_chan_close(chan[0]); /* its part is free again */
+	assert_true(fill_up(chan[SHARERS - 1]) > 0);
+	for (int i = 1; i < SHARERS; i++)
+		ck_chan_close(chan[i]);
+	assert_int_equal(atomic_load(&budget.used), 0);
+}
+
+/* What is lent is copied when its owner wants it back: that counts too. Confirmed bytes do no longer. */
+static void confirmed_bytes_go_back_to_the_budget(void **state)
+{
+	static unsigned char first[2 << 20], second[2 << 20];
+	struct ck_lasting_budget budget = {.limit = 3u << 20};
+	struct ck_replay r = {.limit = CK_LASTING_LIMIT, .budget = &budget};
+
+	(void)state;
+	assert_true(ck_replay_lend(&r, first, sizeof(first)));
+	assert_true(ck_replay_lend(&r, second, sizeof(second)));
+	assert_int_equal(ck_replay_own(&r, sizeof(first)), 0);
+	assert_int_equal(ck_replay_own(&r, UINT64_MAX), -ENOBUFS);
+	ck_replay_confirm(&r, sizeof(first));
+	assert_int_equal(ck_replay_own(&r, UINT64_MAX), 0);
+	while (ck_replay_grow(&r) == 0)
+		; /* to the rest */
+	assert_int_equal(r.size, 1u << 20);
+	assert_int_equal(atomic_load(&budget.used), budget.limit);
+	ck_replay_confirm(&r, sizeof(first) + sizeof(second));
+	assert_int_equal(atomic_load(&budget.used), r.size); /* less than half: the ring stays */
+	budget.limit = r.size;
+	ck_replay_confirm(&r, r.to);
+	assert_int_equal(atomic_load(&budget.used), 0);
+	ck_replay_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -769,6 +837,8 @@ int main(void)
 		cmocka_unit_test(a_look_leaves_a_healthy_channel_alone),
 		cmocka_unit_test(a_buffer_that_has_grown_is_given_up),
 		cmocka_unit_test(a_link_of_a_peer_that_lies_is_refused),
+		cmocka_unit_test(channels_with_a_budget_keep_no_more_together),
+		cmocka_unit_test(confirmed_bytes_go_back_to_the_budget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
