@@ -8,6 +8,7 @@
 #include "gen/api.h"
 #include "libcuda/export_tables.h"
 #include "libcuda/libcuda.h"
+#include "libcuda/locks.h"
 #include "libcuda/md2.h"
 #include "util/util.h"
 
@@ -50,29 +51,62 @@ void ck_integrity_answer(const struct ck_integrity *in, unsigned char answer[16]
 	ck_hmac_end(&hmac, answer);
 }
 
+/* What the answer says about the driver. The same for the whole life of the process. */
+static struct {
+	bool known; /* atomic; the rest is constant from then on */
+	uint32_t driver_version;
+	struct ck_integrity_device devices[CK_LIBCUDA_DEVICES];
+	size_t device_count;
+} facts;
+static struct ck_mutex facts_lock = CK_MUTEX(CK_RANK_EXPORT_FACTS);
+
 /* The facts must be those that the public calls tell; the devices in the application's order. */
-static size_t integrity_devices(struct ck_integrity_device *devices)
+static CUresult facts_read(void)
 {
-	int count = 0;
+	int count, version;
+	CUresult err = cuDriverGetVersion(&version);
 
-	if (cuDeviceGetCount(&count) != CUDA_SUCCESS)
-		return 0;
+	if (!err)
+		err = cuDeviceGetCount(&count);
+	if (err)
+		return err;
 	count = ck_min(count, CK_LIBCUDA_DEVICES);
-	for (int i = 0; i < count; i++) {
-		struct ck_integrity_device *d = &devices[i];
+	for (int i = 0; i < count && !err; i++) {
+		struct ck_integrity_device *d = &facts.devices[i];
 
-		cuDeviceGetUuid((CUuuid *)d->uuid, i);
+		err = cuDeviceGetUuid((CUuuid *)d->uuid, i);
 		cuDeviceGetAttribute(&d->pci_domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, i);
 		cuDeviceGetAttribute(&d->pci_bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, i);
 		cuDeviceGetAttribute(&d->pci_device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, i);
 	}
-	return (size_t)count;
+	facts.driver_version = (uint32_t)version;
+	facts.device_count = (size_t)count;
+	return err;
 }
 
-/* Asked three times, with 0 to 2 added to the runtime's version; the first two are constants. */
+static bool facts_known(void)
+{
+	return __atomic_load_n(&facts.known, __ATOMIC_ACQUIRE);
+}
+
+void ck_integrity_prepare(void)
+{
+	if (facts_known())
+		return;
+	ck_lock(&facts_lock);
+	if (!facts_known() && facts_read() == CUDA_SUCCESS)
+		__atomic_store_n(&facts.known, true, __ATOMIC_RELEASE);
+	ck_unlock(&facts_lock);
+}
+
+/*
+ * Asked three times, with 0 to 2 added to the runtime's version; the first two are constants.
+ *
+ * Below kernel-loader this runs on the thread block of the application, whose thread it answers for.
+ * So once the facts are known it uses no thread-local data, no lock and no function that does.
+ */
 static CUresult integrity_answer(uint32_t version, uint64_t seconds, uint64_t result[2])
 {
-	struct ck_integrity_device devices[CK_LIBCUDA_DEVICES];
 	struct ck_integrity in = {
 		.version = version,
 		.pid = (uint32_t)getpid(),
@@ -81,9 +115,8 @@ static CUresult integrity_answer(uint32_t version, uint64_t seconds, uint64_t re
 		.integrity_table = (uintptr_t)ck_export_integrity,
 		.function = (uintptr_t)ck_export_integrity[1],
 		.seconds = seconds,
-		.devices = devices,
+		.devices = facts.devices,
 	};
-	int driver_version;
 
 	if (!result)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -92,10 +125,11 @@ static CUresult integrity_answer(uint32_t version, uint64_t seconds, uint64_t re
 		result[1] = 0x8ed383aa1f4cd1e8;
 		return CUDA_SUCCESS;
 	}
-	if (cuDriverGetVersion(&driver_version) != CUDA_SUCCESS)
+	ck_integrity_prepare(); /* the table was asked for before cuInit */
+	if (!facts_known())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	in.driver_version = (uint32_t)driver_version;
-	in.device_count = integrity_devices(devices);
+	in.driver_version = facts.driver_version;
+	in.device_count = facts.device_count;
 	ck_integrity_answer(&in, (unsigned char *)result);
 	return CUDA_SUCCESS;
 }

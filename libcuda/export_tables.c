@@ -326,8 +326,11 @@ static const struct {
 static const void *find(const CUuuid *id)
 {
 	for (size_t i = 0; i < CK_ARRAY_SIZE(tables); i++) {
-		if (memcmp(&tables[i].id, id, sizeof(*id)) == 0)
-			return tables[i].table;
+		if (memcmp(&tables[i].id, id, sizeof(*id)) != 0)
+			continue;
+		if (tables[i].table == ck_export_integrity)
+			ck_integrity_prepare();
+		return tables[i].table;
 	}
 	return NULL;
 }

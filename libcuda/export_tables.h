@@ -46,6 +46,12 @@ struct ck_integrity {
 	size_t device_count;
 };
 
+/*
+ * Ask the driver library for what the answer covers. cuGetExportTable does this when it gives table 6,
+ * because the table's function may run on another libc's thread block. Does nothing before cuInit.
+ */
+void ck_integrity_prepare(void);
+
 /* Pure; for the table's function and for its test. */
 void ck_integrity_answer(const struct ck_integrity *in, unsigned char answer[16]);
 

@@ -18,7 +18,7 @@ import common
 import words
 
 MOST_WORDS = 16     # stubs/call.S has code for no more
-DYNAMIC = 1024      # entries for functions that no table names
+DYNAMIC = 2048      # entries for functions that no table names
 
 
 def prototypes(headers):
@@ -54,7 +54,7 @@ def main():
         table, by_value = functions(exported, args.api, args.cc)
     except words.Unknown as why:
         raise SystemExit(f"cuda.py: error: {why}") from None
-    hand = set(re.findall(r"^API CUresult (cu\w+)\(", args.hand.read_text(), re.M))
+    hand = set(re.findall(r"^API (?:CUresult|nvmlReturn_t) (\w+)\(", args.hand.read_text(), re.M))
     hand |= {f"{n}_ptsz" for n in re.findall(r"^PER_THREAD\((cu\w+),", args.hand.read_text(), re.M)}
     unknown = hand - {n for n, _ in table}
     if unknown:

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/nvml.h"
 #include "cuda/types.h"
 #include "loader/stubs/cuda.h"
 #include "loader/stubs/stub.h"
 
 #define API __attribute__((visibility("default")))
-#define NVML_LIBRARY_NOT_FOUND 12
 
 const char lh_stub_half[] = "cuda";
 
@@ -22,7 +22,7 @@ long lh_stub_error(const char *name)
 	static int told;
 
 	if (!strncmp(name, "nvml", 4))
-		return NVML_LIBRARY_NOT_FOUND;
+		return NVML_ERROR_LIBRARY_NOT_FOUND;
 	if (!lh_half_at || !lh_half_at->table)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
@@ -210,7 +210,7 @@ API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgrap
 	NODE_PARAMS(params, lh_cuGraphExecNodeSetParams(exec, node, params));
 }
 
-/* --- addresses of the lower half */
+/* --- addresses of the lower half: a call through one would run on the application's thread block */
 
 ENTRY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags));
 API CUresult cuGetProcAddress(const char *symbol, void **pfn, int version, cuuint64_t flags)
@@ -239,7 +239,22 @@ API CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
 	CUresult err = lh_cuGetExportTable(table, id);
 
-	if (!err && table && *table && id)
-		lh_turn_table((void **)(uintptr_t)*table, id);
+	if (!err && table && *table && id && !lh_turn_table((void **)(uintptr_t)*table, id)) {
+		*table = NULL;
+		err = CUDA_ERROR_NOT_FOUND;
+	}
+	return err;
+}
+
+nvmlReturn_t lh_nvmlInternalGetExportTable(const void **table, const void *id);
+API nvmlReturn_t nvmlInternalGetExportTable(const void **table, const void *id);
+API nvmlReturn_t nvmlInternalGetExportTable(const void **table, const void *id)
+{
+	nvmlReturn_t err = lh_nvmlInternalGetExportTable(table, id);
+
+	if (!err && table && *table && id && !lh_turn_table((void **)(uintptr_t)*table, id)) {
+		*table = NULL;
+		err = NVML_ERROR_FUNCTION_NOT_FOUND;
+	}
 	return err;
 }

@@ -3,13 +3,16 @@
  *
  * If the address has a name, it gets the entry of that name. Otherwise it gets a free place behind
  * the names in the half's table, and an entry without a name. The parameters of such a function are
- * unknown, so arguments that point to the application's code are taken for callbacks.
+ * unknown, so arguments that point to the application's code are taken for callbacks. When all
+ * places are in use, the entry that it gets refuses the call.
  *
  * Tables from cuGetExportTable are changed in place, because the runtime checks their addresses.
- * The one with that check (libcuda/export_integrity.c) is left unchanged: its function must see the
- * caller's thread, and uses none of its half's thread-local data.
+ * One function stays: the answer of that check (libcuda/export_integrity.c). It must see the caller's
+ * thread and its own unchanged address, so it runs on the application's thread block. Cricket's
+ * uses no thread-local data there; it has asked for what it needs when cuGetExportTable was called.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -21,9 +24,10 @@
 #include "loader/stubs/stub.h"
 
 #define PAGE 4096ul
-#define WORDS_MAX 512
+#define WORDS_MAX 4096
 #define WORDS_UNTOLD 32
 #define RANGES 2048
+#define CHECK_ANSWER 1 /* the word of the check's table that stays */
 
 extern __attribute__((visibility("hidden"))) struct lh_half *lh_half_at;
 __attribute__((visibility("hidden"))) void lh_convert(long args[6]);
@@ -103,6 +107,15 @@ static int in_half(const struct lh_half *half, const void *address)
 
 /* --- addresses */
 
+/* An entry of @function's own; with the lock. The last one has no function: it refuses. */
+static void *new_entry(void *function)
+{
+	if (!lh_dynamic_entry(dynamic + 1))
+		return lh_dynamic_entry(dynamic);
+	lh_half_at->table[lh_count + dynamic] = function;
+	return lh_dynamic_entry(dynamic++);
+}
+
 void *lh_upper_address(void *function)
 {
 	void **table = lh_half_at->table, *entry = NULL;
@@ -114,39 +127,44 @@ void *lh_upper_address(void *function)
 		if (table[i] == function)
 			return lh_entries[i];
 	pthread_mutex_lock(&lock);
-	for (i = 0; i < dynamic; i++)
+	for (i = 0; i < dynamic && !entry; i++)
 		if (table[lh_count + i] == function)
 			entry = lh_dynamic_entry(i);
-	if (!entry) {
-		entry = lh_dynamic_entry(dynamic);
-		if (entry)
-			table[lh_count + dynamic++] = function;
-	}
+	if (!entry)
+		entry = new_entry(function);
 	pthread_mutex_unlock(&lock);
 	return entry;
 }
 
-void lh_turn_table(void **table, const void *id)
+/* How many words it has; 0: that is not known. */
+static unsigned int table_words(void **table)
 {
-	uintptr_t first = (uintptr_t)table[0], page = (uintptr_t)table & -PAGE;
-	unsigned int words = first / sizeof(void *);
+	uintptr_t first = (uintptr_t)table[0];
+	unsigned int words = (unsigned int)(first / sizeof(void *));
 
-	if (!memcmp(id, check_id, sizeof(check_id)))
-		return;
 	/* one table does not begin with its size */
-	if (first % sizeof(void *) || words > WORDS_MAX || !words)
+	if (first % sizeof(void *) || first / sizeof(void *) > WORDS_MAX || !words)
 		for (words = 0; words < WORDS_UNTOLD && lh_is_code(table[words]); words++)
 			;
-	if (!words ||
-	    mprotect((void *)page, (uintptr_t)(table + words) - page, PROT_READ | PROT_WRITE))
-		return;
-	for (unsigned int i = 0; i < words; i++)
-		if (in_half(lh_half_at, table[i]) && lh_is_code(table[i])) {
-			void *entry = lh_upper_address(table[i]);
+	return words;
+}
 
-			if (entry)
-				table[i] = entry;
-		}
+bool lh_turn_table(void **table, const void *id)
+{
+	unsigned int words = table_words(table);
+	unsigned int stays = memcmp(id, check_id, sizeof(check_id)) ? words : CHECK_ANSWER;
+	uintptr_t page = (uintptr_t)table & -PAGE;
+
+	if (mprotect((void *)page, (uintptr_t)(table + words) - page, PROT_READ | PROT_WRITE)) {
+		fprintf(stderr,
+			"kernel-loader: cuda: a table of functions is refused: mprotect: %s\n",
+			strerror(errno));
+		return false;
+	}
+	for (unsigned int i = 0; i < words; i++)
+		if (i != stays && in_half(lh_half_at, table[i]) && lh_is_code(table[i]))
+			table[i] = lh_upper_address(table[i]);
+	return true;
 }
 
 /* From call_dynamic.S, with the arguments in registers of a call without a name. */

@@ -37,7 +37,7 @@ def load(*command, address, options=(), **env):
 @pytest.mark.parametrize("program", [
     "vector_add", "vector_add_shared", "cuda_memset_async", "streams_events", "streams_events_shared",
     "host_functions", "graphs_shared", "per_thread", "driver_ptx", "driver_ptx_linked",
-    "errors", "printf_hello", "zero_copy",
+    "errors", "printf_hello", "zero_copy", "thread_data", "thread_data_shared",
     "fork_child", "managed_intro", "managed_var", "managed_io", "managed_io_shared", "managed_signals",
     "managed_signals_shared"])
 def test_a_program_prints_what_it_prints_anyway(address, program):
@@ -70,6 +70,26 @@ def test_without_managed_memory_the_signals_are_the_programs_own(address):
 def test_nvml_comes_from_the_half_too(address, program):
     result = load(APPS / program, address=address)
     assert (result.status, result.out) == (0, "NVML: 0 not as promised\n"), result.err
+
+
+def test_no_table_of_functions_leads_around_the_stub(address):
+    """nvidia-smi's table and the runtime's: only the runtime's check of itself is called in the half directly."""
+    code = """if True:
+        import ctypes, uuid
+        cuda, nvml = (ctypes.CDLL(f"lib{name}.so.1") for name in ("cuda", "nvidia-ml"))
+        half = [[int(x, 16) for x in line.split()[0].split("-")] for line in open("/proc/self/maps")
+                if "cricket-client.so" in line]
+        def direct(call, id):
+            table = ctypes.POINTER(ctypes.c_size_t)()
+            assert not call(ctypes.byref(table), uuid.UUID(id).bytes)
+            return [i for i in range(1, table[0] // 8) if any(start <= table[i] < end for start, end in half)]
+        assert half and not nvml.nvmlInit_v2()
+        print(direct(nvml.nvmlInternalGetExportTable, "c4fe3e6cc98f6c4ea327ee696e12f7c4"),
+              direct(cuda.cuGetExportTable, "d4082055bde6704b8d34ba123c66e1f2"),
+              direct(cuda.cuGetExportTable, "6bd5fb6c5bf4e74a8987d93912fd9df9"))
+        """
+    result = load("/usr/bin/python3", "-c", code, address=address)
+    assert (result.status, result.out) == (0, "[] [1] []\n"), result.err
 
 
 def test_the_drivers_files_lie_in_the_cuda_half(address):
