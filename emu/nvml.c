@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/nvml.h"
+#include "libcuda/libcuda.h"
 #include "libcuda/nvml_error.h"
 #include "util/uuid.h"
 
@@ -28,6 +29,33 @@ nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_e
 			return NVML_SUCCESS;
 	}
 	return err ? err : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t ck_emu_nvml_lacks(const void *out)
+{
+	nvmlReturn_t err = enter(out);
+
+	return err ? err : NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t ck_emu_nvml_device_lacks(nvmlDevice_t device, const void *out)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, out, &d);
+
+	return err ? err : NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t ck_libcuda_nvml_enter(void)
+{
+	return enter("");
+}
+
+nvmlReturn_t ck_libcuda_nvml_device(nvmlDevice_t device)
+{
+	struct ck_emu_device *d;
+
+	return ck_emu_nvml_begin(device, "", &d);
 }
 
 /* @text into the caller's room. */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cuda/nvml.h"
 #include "cuda/types.h"
 
 #define CK_LIBCUDA_DEVICES 64 /* no library has more */
@@ -55,6 +56,12 @@ const void *ck_libcuda_own_table(const CUuuid *id);
 /* A call of NVIDIA's runtime, CUPTI's number @id, begins or ends (export_tables.h). @info is the runtime's
  * own. */
 void ck_libcuda_runtime_call(uint32_t id, const void *info);
+
+/* Has NVML been started? The error of a call if not. Each call of NVML asks this first. */
+nvmlReturn_t ck_libcuda_nvml_enter(void);
+
+/* Is @device one of NVML's devices? INVALID_ARGUMENT if not. */
+nvmlReturn_t ck_libcuda_nvml_device(nvmlDevice_t device);
 
 /* The CUDA version above which cuGetProcAddress knows nothing; works before cuInit. */
 int ck_libcuda_version(void);

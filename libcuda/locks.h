@@ -16,6 +16,7 @@ enum ck_libcuda_rank {
 	CK_RANK_LOCAL = CK_RANK_LEAF,	    /* context-local storage */
 	CK_RANK_LOGS = CK_RANK_LEAF,	    /* lines of the log, and callbacks for them */
 	CK_RANK_EXPORT_TOLD = CK_RANK_LEAF, /* ids of export tables that were reported */
+	CK_RANK_NVML_SETS = CK_RANK_LEAF,   /* the process's sets of NVML's events */
 	CK_RANK_OLD_LAUNCH = CK_RANK_LEAF, /* shapes and parameters of launches older than CUDA 4 */
 };
 

@@ -14,7 +14,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from api import client, nccl, nvml, nvml_client, nvml_server, proto, server, wire  # noqa: E402
+from api import client, nccl, nvml, nvml_client, nvml_emu, nvml_server, proto, server, wire  # noqa: E402
 from api.nccl_table import NcclTable  # noqa: E402
 from api.nvml_table import NvmlTable  # noqa: E402
 from api.table import Table, TableError, enum_types  # noqa: E402
@@ -72,6 +72,7 @@ def management_files(management):
         "gen/nvml_api.h": nvml.api_h(management),
         "gen/nvml_server.h": nvml_server.nvml_h(management),
         "gen/nvml_stubs.c": nvml_client.stubs_c(management),
+        "gen/emu_nvml.c": nvml_emu.emu_nvml_c(management),
         "gen/nvml_handlers.c": nvml_server.handlers_c(management),
     }
 

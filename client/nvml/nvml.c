@@ -12,15 +12,14 @@
 #include "client/nvml/state.h"
 #include "client/wire/hooks.h"
 #include "gen/nvml_api.h"
+#include "libcuda/libcuda.h"
 #include "libcuda/nvml_error.h"
 #include "util/log.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("client");
 
-#define HANDLES 1024   /* of a server: GPUs and their instances; also the server's limit */
-#define PCI_V1_SIZE 32 /* oldest nvmlPciInfo_t: up to the device id */
-#define PCI_V2_SIZE 36 /* up to the subsystem id */
+#define HANDLES 1024 /* of a server: GPUs and their instances; also the server's limit */
 
 /* Per process, as addresses are. */
 static char handles[CK_SERVERS_MAX][HANDLES]; /* a device's handle is the address of its byte */
@@ -198,37 +197,16 @@ nvmlReturn_t ckc_nvml_refused(const char *name, nvmlReturn_t code, bool *told)
 	return code;
 }
 
-/* --- old, shorter versions of structures: never write more than the caller has */
-
-CK_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, struct nvmlPciInfo_t *pci)
+nvmlReturn_t ck_libcuda_nvml_enter(void)
 {
-	struct nvmlPciInfo_t now;
-	nvmlReturn_t err = nvmlDeviceGetPciInfo_v3(device, pci ? &now : NULL);
-
-	if (!err)
-		memcpy(pci, &now, PCI_V1_SIZE);
-	return err;
+	return ckc_nvml_enter();
 }
 
-CK_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, struct nvmlPciInfo_t *pci)
+nvmlReturn_t ck_libcuda_nvml_device(nvmlDevice_t device)
 {
-	struct nvmlPciInfo_t now;
-	nvmlReturn_t err = nvmlDeviceGetPciInfo_v3(device, pci ? &now : NULL);
+	unsigned int id;
 
-	if (!err)
-		memcpy(pci, &now, PCI_V2_SIZE);
-	return err;
-}
-
-CK_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link,
-							struct nvmlPciInfo_t *pci)
-{
-	struct nvmlPciInfo_t now;
-	nvmlReturn_t err = nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, pci ? &now : NULL);
-
-	if (!err)
-		memcpy(pci, &now, PCI_V2_SIZE);
-	return err;
+	return ckc_nvml_device_id(device, &id);
 }
 
 CK_EXPORT nvmlReturn_t nvmlInternalGetExportTable(const void **ppExportTable,

@@ -59,7 +59,6 @@ enum ck_rank {
 	CK_RANK_BRIDGES = CK_RANK_LEAF,	      /* connections between servers, for copies */
 	CK_RANK_MIRRORS = CK_RANK_LEAF,	      /* mirrors of copies in graphs */
 	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF, /* asynchronous notifications */
-	CK_RANK_NVML_SETS = CK_RANK_LEAF,     /* the process's sets of NVML's events */
 	CK_RANK_NCCL = CK_RANK_LEAF,	      /* communicators, outcomes that are pending */
 	CK_RANK_CUPTI = CK_RANK_LEAF,	      /* records of the program's calls */
 	CK_RANK_CLAIMED = CK_RANK_LEAF,	      /* the process's claimed addresses */

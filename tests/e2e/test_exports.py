@@ -42,6 +42,12 @@ def test_the_client_exports_the_names_of_its_libraries_and_what_it_puts_before_t
     assert len(names) - len(promised) in (0, len(interposed()))
 
 
+def test_the_emulated_driver_exports_the_same_names_of_nvml():
+    lines = output("nm", "-D", "--defined-only", PRODUCTS / "libcuda-emu.so").splitlines()
+    names = {line.split()[-1] for line in lines}
+    assert sorted(n for n in names if n.startswith("nvml")) == sorted(names_of(NvmlTable, "nvml.api"))
+
+
 def test_the_client_calls_itself_libcuda():
     assert re.findall(r"SONAME.*\[(.*)\]", output("readelf", "-d", CLIENT)) == ["libcuda.so.1"]
 

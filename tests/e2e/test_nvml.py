@@ -9,6 +9,9 @@ import pytest
 from conftest import (APPS, DRIVER, PRODUCTS, ROOT, TRANSPORTS, Server, client_env, free_port, preload, run,
                       runtime, wait_until)
 
+sys.path.insert(0, str(ROOT / "tools"))
+from api.nvml_table import NvmlTable  # noqa: E402
+
 SECOND = PRODUCTS / "libnvidia-ml.so.1"
 FOLDER = PRODUCTS / "lib"
 POOL_PROGRAM = ROOT / "tests" / "e2e" / "pool_program.py"
@@ -52,6 +55,63 @@ def test_nvml_and_the_driver_tell_the_same(server, app, transport, argument):
 def test_the_emulated_driver_has_nvml_too(app, direct_env):
     result = run([app("nvml")], direct_env)
     assert (result.out, result.status) == (PROMISED, 0), result.err
+
+
+# Each call that can fail, first before the start and then with nothing but zeros, as programs of all kinds may.
+EVERY_CALL = """
+def results(rows):
+    return {name: getattr(nvml, name)(*[ctypes.c_void_p(0)] * count) for name, count, _ in rows}
+before = results(ROWS)
+assert set(before.values()) <= {1, 2}, before      # not started, or the argument is wrong
+assert nvml.nvmlInit_v2() == 0
+expected = {"refuse": {3}, "deny": {4}, "call": {2, 3}}
+after = results(ROWS)
+print([(name, after[name]) for name, _, kind in ROWS if after[name] not in expected[kind]])
+"""
+
+
+def every_call():
+    """Name, number of arguments and kind of what can be called with zeros."""
+    rows = NvmlTable("nvml.api", (ROOT / "rpc" / "nvml.api").read_text(encoding="utf-8")).rows
+    by_name = {r.name: r for r in rows}
+    for row in rows:
+        target = by_name.get(row.target, row)
+        count = 0 if "(void)" in target.prototype() else target.prototype().count(",") + 1
+        if "Init" not in row.name and row.name not in ("nvmlShutdown", "nvmlErrorString", "nvmlInternalGetExportTable"):
+            yield row.name, count, {"refuse": "refuse", "deny": "deny"}.get(row.kind, "call")
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="asks the emulated driver's own NVML")
+@pytest.mark.parametrize("where", ["direct", "remote"])
+def test_every_call_has_a_result_in_both_libraries(server, direct_env, where):
+    env = direct_env if where == "direct" else client_env(server.address("tcp"))
+    result = python(f"ROWS = {list(every_call())}\n" + EVERY_CALL, env)
+    assert (result.out, result.status) == ("[]\n", 0), result.err
+
+
+# hashcat asks with the first versions; PyTorch looks up all of these when it is out of memory, and calls some.
+FIRST_VERSIONS = """
+h, count, pid, kind = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint(16), ctypes.c_int()
+room, pci, text = (ctypes.c_uint64 * 64)(), ctypes.create_string_buffer(b"x" * 68, 68), ctypes.create_string_buffer(96)
+print(nvml.nvmlInit(), nvml.nvmlDeviceGetCount(ctypes.byref(count)), count.value > 0)
+print(nvml.nvmlDeviceGetHandleByIndex(0, ctypes.byref(h)), nvml.nvmlDeviceGetPciInfo(h, pci), pci.raw[32:] == b"x" * 36)
+print(nvml.nvmlDeviceGetPciInfo_v2(h, pci), pci.raw[36:] == b"x" * 32, nvml.nvmlDeviceGetHandleByPciBusId(pci, ctypes.byref(h)))
+print(nvml.nvmlDeviceGetComputeRunningProcesses_v2(h, ctypes.byref(pid), room),
+      nvml.nvmlDeviceGetNvLinkRemoteDeviceType(h, 0, ctypes.byref(kind)),
+      nvml.nvmlDeviceGetNvLinkRemotePciInfo_v2(h, 0, pci), nvml.nvmlDeviceGetNvLinkRemotePciInfo(h, 0, pci))
+print(nvml.nvmlDeviceGetFanSpeed(h, ctypes.byref(count)), nvml.nvmlDeviceGetTemperatureThreshold(h, 0, ctypes.byref(count)),
+      nvml.nvmlDeviceGetCurrPcieLinkWidth(h, ctypes.byref(count)))
+events = ctypes.c_void_p()
+print(nvml.nvmlEventSetCreate(ctypes.byref(events)), nvml.nvmlEventSetWait(events, room, 1), nvml.nvmlEventSetFree(events))
+"""
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="knows what the emulated driver's NVML does not support")
+@pytest.mark.parametrize("where", ["direct", "remote"])
+def test_the_first_versions_of_calls_and_those_that_are_not_supported(server, direct_env, where):
+    env = direct_env if where == "direct" else client_env(server.address("tcp"))
+    result = python(FIRST_VERSIONS, env)
+    assert result.out == "0 0 True\n0 0 True\n0 True 0\n0 3 3 3\n3 3 3\n0 10 0\n", result.err
 
 
 @pytest.mark.parametrize("argument", ([], ["fork"]), ids=("here", "fork"))

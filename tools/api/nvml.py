@@ -34,6 +34,17 @@ def alias(table, row):
     return target.prototype().replace(f" {target.name}(", f" {row.name}(")
 
 
+def alias_body(table, row):
+    """Definition of the same."""
+    args = ", ".join(p.replace("*", " ").split()[-1] for a in table.names[row.target].args for p in a.c())
+    return f"{alias(table, row)}\n{{\n\treturn {row.target}({args});\n}}\n\n"
+
+
+def refusal(row):
+    """The result of a call that both libraries refuse."""
+    return "NVML_ERROR_NOT_SUPPORTED" if row.kind == "refuse" else "NVML_ERROR_NO_PERMISSION"
+
+
 def exports(table):
     """Lines of a linker version script."""
     return "".join(f"\t\t{r.name};\n" for r in table.rows)

@@ -1,7 +1,7 @@
 """The client's side of NVML: the exported functions."""
 
 from . import banner
-from .nvml import SOURCE, alias
+from .nvml import SOURCE, alias_body, refusal
 
 
 def checks(row):
@@ -90,10 +90,7 @@ def stubs_c(table):
         if row.kind == "call":
             out.append(function(row))
         elif row.kind == "alias":
-            args = ", ".join(p.replace("*", " ").split()[-1]
-                             for a in table.names[row.target].args for p in a.c())
-            out.append(f"CK_EXPORT {alias(table, row)}\n{{\n\treturn {row.target}({args});\n}}\n\n")
+            out.append(f"CK_EXPORT {alias_body(table, row)}")
         elif row.kind in ("refuse", "deny"):
-            code = "NOT_SUPPORTED" if row.kind == "refuse" else "NO_PERMISSION"
-            out.append(f"CK_NVML_REFUSE({row.name}, NVML_ERROR_{code})\n\n")
+            out.append(f"CK_NVML_REFUSE({row.name}, {refusal(row)})\n\n")
     return "".join(out)

@@ -1,16 +1,16 @@
 /*
- * client/nvml/nvml_events.c - event sets: programs can make them and wait, but no events occur.
+ * libcuda/nvml_events.c - event sets: programs can make them and wait, but no events occur.
  *
- * Events of devices are not transmitted. So registering for one is refused, as by a device that has
- * none. The sets must work, because nvidia-smi exits if it gets none.
+ * The client does not transmit events of devices, and emulated devices have none. So registering
+ * for one is refused, as by a device that has none. The sets must work, because nvidia-smi exits if it gets none.
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
-#include "client/nvml/nvml.h"
-#include "client/wire/locks.h"
 #include "gen/nvml_api.h"
+#include "libcuda/libcuda.h"
+#include "libcuda/locks.h"
 #include "util/util.h"
 
 #define SETS 256
@@ -30,7 +30,7 @@ static bool *find(nvmlEventSet_t set)
 
 CK_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
-	nvmlReturn_t err = ckc_nvml_enter();
+	nvmlReturn_t err = ck_libcuda_nvml_enter();
 
 	if (err)
 		return err;
@@ -51,7 +51,7 @@ CK_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 
 CK_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 {
-	nvmlReturn_t err = ckc_nvml_enter();
+	nvmlReturn_t err = ck_libcuda_nvml_enter();
 	bool *place;
 
 	if (err)
@@ -67,11 +67,10 @@ CK_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 CK_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes,
 						nvmlEventSet_t set)
 {
-	unsigned int id;
-	nvmlReturn_t err = ckc_nvml_enter();
+	nvmlReturn_t err = ck_libcuda_nvml_enter();
 
 	if (!err)
-		err = ckc_nvml_device_id(device, &id);
+		err = ck_libcuda_nvml_device(device);
 	if (err)
 		return err;
 	if (!find(set))
@@ -84,7 +83,7 @@ CK_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, void *data, unsig
 {
 	const struct timespec time = {.tv_sec = timeoutms / 1000,
 				      .tv_nsec = (long)(timeoutms % 1000) * 1000000};
-	nvmlReturn_t err = ckc_nvml_enter();
+	nvmlReturn_t err = ck_libcuda_nvml_enter();
 
 	if (err)
 		return err;
