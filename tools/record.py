@@ -1,104 +1,115 @@
 #!/usr/bin/env python3
-"""tools/record.py - the recording that README.md shows: docs/first-run.cast (asciicast v2, a text file for asciinema) and
-docs/first-run.svg, the screens of its two commands. It runs them on the emulated GPU, in a terminal of its own.
+"""tools/record.py - records commands in a terminal, and draws their screens.
 
-    python3 -m pip install --target build/pyte pyte        # a terminal's screen
-    PYTHONPATH=build/pyte tools/record.py
+    tools/record.py play FILE.cast [--within WORDS] COMMAND...    asciicast v2, a text file for asciinema
+    tools/record.py draw FILE.cast FILE.svg                       each command with its screen, one below the other
 
-Needs `make cpu test-apps`.
+bench/record_readme.sh makes the recording in README.md with it. WORDS begin the line that executes a COMMAND, and are not
+shown. `play` needs nothing but the standard library, and fails if a command fails; `draw` needs pyte, a terminal's screen:
+
+    python3 -m pip install --target build/pyte pyte && PYTHONPATH=build/pyte tools/record.py draw ...
 """
+import argparse
 import fcntl
 import html
 import json
 import os
-import pathlib
 import pty
-import select
+import shlex
 import struct
-import subprocess
-import tempfile
+import sys
 import termios
 import time
 
-import pyte
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-COLUMNS, ROWS = 100, 12
-PROMPT = "$ "
-# What is typed, what is done, seconds until it is ended by a key (None: it ends by itself).
-SCENES = (("cricket run -s gpuhost -- ./vector_add", ["cricket", "run", "-s", "ADDRESS", "--", "tests/test_apps/bin/vector_add"], None),
-          ("cricket top", ["cricket", "top", "unix:SOCKET"], 5))
+COLUMNS, ROWS, PROMPT = 100, 40, "$ "
+STYLE = """text { font: 13.3px ui-monospace, monospace; fill: #1f2328 } .screen { fill: #f6f8fa } .typed { fill: #0550ae }
+@media (prefers-color-scheme: dark) { text { fill: #d8d8d8 } .screen { fill: #1d1f21 }
+.typed { fill: #79c0ff } }"""
 
 
-def play(command, env, seconds, emit):
-    """Runs a command in a terminal; emit(data) gets what it writes."""
+def run(words, emit):
+    """Runs a command in a terminal of its own; emit(data) gets what it writes. Its exit status."""
     pid, fd = pty.fork()
     if pid == 0:
-        os.chdir(ROOT)
-        os.execvpe(command[0], command, env)
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    end = time.monotonic() + (seconds or 60)
-    while time.monotonic() < end:
-        if select.select([fd], [], [], 0.1)[0]:
-            try:
-                data = os.read(fd, 65536)
-            except OSError:
-                break
-            emit(data.decode(errors="replace"))
-    if seconds:
-        os.write(fd, b"q")
-    os.waitpid(pid, 0)
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        os.execvp(words[0], words)
+    while True:
+        try:
+            data = os.read(fd, 65536)
+        except OSError:         # the last process has closed the terminal
+            break
+        if not data:
+            break
+        emit(data.decode(errors="replace"))
     os.close(fd)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def draw(screens):
-    """An SVG with the text of screens, one below the other."""
-    lines = [line for screen in screens for line in [*screen, ""]][:-1]
-    height = 18 * len(lines) + 24
-    text = "\n".join(f'<text x="12" y="{26 + 18 * i}">{html.escape(line).replace(" ", "&#160;")}</text>' for i, line in enumerate(lines) if line)
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {COLUMNS * 8 + 24} {height}" role="img" '
-            'aria-label="cricket run, then cricket top">\n'
-            '<rect width="100%" height="100%" rx="6" fill="#1d1f21"/>\n'
-            '<g font-family="ui-monospace,monospace" font-size="13.3" fill="#d8d8d8">\n'
-            f"{text}\n</g>\n</svg>\n")
+def play(options):
+    begin, failed = time.monotonic(), []
+    with open(options.cast, "w", encoding="utf-8") as cast:
+        def write(row):
+            cast.write(json.dumps(row) + "\n")
+
+        def emit(data):
+            write([round(time.monotonic() - begin, 3), "o", data])
+        write({"version": 2, "width": COLUMNS, "height": ROWS, "idle_time_limit": 1, "title": "; ".join(options.commands)})
+        for command in options.commands:
+            emit(f"{PROMPT}{command}\r\n")
+            status = run([*shlex.split(options.within), "sh", "-c", f"exec {command}"], emit)
+            failed += [f"record.py: error: status {status}: {command}"] * (status != 0)
+    print(*failed, sep="\n", end="\n" if failed else "", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def screens(rows, head):
+    """The lines of each command's screen when it was fullest."""
+    import pyte                 # pylint: disable=import-outside-toplevel
+    shown = []
+    for _, _, data in rows:
+        if data.startswith(PROMPT):
+            screen = pyte.Screen(head["width"], head["height"])
+            stream = pyte.Stream(screen)
+            shown.append([data.rstrip()])
+        stream.feed(data)
+        lines = [line.rstrip() for line in screen.display]
+        while lines and not lines[-1]:
+            lines.pop()
+        if lines[:1] != shown[-1][:1]:      # a program with a screen of its own, like top
+            lines = [shown[-1][0], *(line for line in lines if line)]
+        if len(lines) >= len(shown[-1]):
+            shown[-1] = lines
+    return shown
+
+
+def draw(options):
+    with open(options.cast, encoding="utf-8") as cast:
+        head, *rows = (json.loads(line) for line in cast)
+    lines = [line for screen in screens(rows, head) for line in [*screen, ""]][:-1]
+    size = f"0 0 {head['width'] * 8 + 24} {18 * len(lines) + 24}"
+    text = "\n".join(f'<text class="{"typed" if line.startswith(PROMPT) else "said"}" x="12" y="{26 + 18 * i}">'
+                     f'{html.escape(line).replace(" ", "&#160;")}</text>' for i, line in enumerate(lines) if line)
+    with open(options.svg, "w", encoding="utf-8") as svg:
+        svg.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size}" role="img" aria-label="{html.escape(head["title"])}">\n'
+                  f'<style>{STYLE}</style>\n<rect class="screen" width="100%" height="100%" rx="6"/>\n{text}\n</svg>\n')
+    return 0
 
 
 def main():
-    events, screens, begin = [], [], time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        socket = f"{folder}/s"
-        env = dict(os.environ, PATH=f"{ROOT}/cpu:{os.environ['PATH']}", TERM="xterm", CRICKET_CACHE_DIR=f"{folder}/cache",
-                   CRICKET_EMU_THREADS="1")
-        server = subprocess.Popen([ROOT / "cpu/cricket-rpc-server", "--driver", "emu", "--unix", socket, "--listen", "127.0.0.1:0"],
-                                  env=env, stderr=subprocess.DEVNULL)
-        while not os.path.exists(f"{socket}.ctl"):
-            time.sleep(0.1)
-        load = subprocess.Popen(["cricket", "run", "-s", f"unix:{socket}", "--", "tests/test_apps/bin/endless"], env=env, cwd=ROOT,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(2)
-        for typed, command, seconds in SCENES:
-            screen = pyte.Screen(COLUMNS, ROWS)
-            stream = pyte.Stream(screen)
-            last = []
-
-            def emit(data, stream=stream, screen=screen, last=last):
-                events.append([round(time.monotonic() - begin, 3), "o", data])
-                stream.feed(data)
-                shown = [line.rstrip() for line in screen.display if line.strip()]
-                last[:] = shown if len(shown) >= len(last) else last
-            emit(f"{PROMPT}{typed}\r\n")
-            words = [w.replace("ADDRESS", f"unix:{socket}").replace("SOCKET", socket) for w in command]
-            play(words, env, seconds, emit)
-            screens.append(last if last[0].startswith(PROMPT) else [f"{PROMPT}{typed}", *last])
-        load.kill()
-        load.wait()
-        server.terminate()
-        server.wait()
-    head = {"version": 2, "width": COLUMNS, "height": ROWS, "title": "cricket run, then cricket top"}
-    with open(ROOT / "docs/first-run.cast", "w", encoding="utf-8") as cast:
-        cast.writelines(json.dumps(row) + "\n" for row in [head, *events])
-    (ROOT / "docs/first-run.svg").write_text(draw(screens), encoding="utf-8")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ways = parser.add_subparsers(required=True)
+    one = ways.add_parser("play")
+    one.add_argument("cast")
+    one.add_argument("--within", default="", metavar="WORDS")
+    one.add_argument("commands", nargs="+")
+    one.set_defaults(act=play)
+    other = ways.add_parser("draw")
+    other.add_argument("cast")
+    other.add_argument("svg")
+    other.set_defaults(act=draw)
+    options = parser.parse_args()
+    return options.act(options)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

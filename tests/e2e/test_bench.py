@@ -70,6 +70,19 @@ def test_a_report_has_values_and_ratios_and_no_others(tmp_path):
                          "| copy pinned 256 MiB to the device | GB/s | 50 | 25 | 0.50 |  |  |"]
 
 
+def test_the_readmes_recording_has_commands_and_output_and_no_failure(tmp_path, app):
+    """A cast of asciinema: a head, then [seconds, "o", text]."""
+    command = f"cricket run -s gpuhost {app('vector_add')}"
+    result = run([BENCH / "record_readme.sh", command], clean_env(OUT=str(tmp_path), **SMALL), 60)
+    assert result.status == 0, result.out + result.err
+    head, *rows = (json.loads(line) for line in text(tmp_path / "first-run.cast").splitlines())
+    assert head["version"] == 2 and [row[1] for row in rows] == ["o"] * len(rows)
+    said = "".join(row[2] for row in rows)
+    assert said.startswith(f"$ {command}\r\n") and "vector_add: 50000 elements, 0 wrong" in said
+    result = run([BENCH / "record_readme.sh", "cricket run -s gpuhost false"], clean_env(OUT=str(tmp_path), **SMALL), 60)
+    assert result.status != 0 and "failed: cricket run -s gpuhost false" in result.out
+
+
 def test_compressed_uploads_are_measured(tmp_path):
     result = run([BENCH / "gpu.sh", "compress"], clean_env(OUT=str(tmp_path), BWS="1G", COMPRESS_MIB="4", **SMALL), 60)
     rows = re.findall(r"^\| 1G \| (\w+) \| 4 \| [\d.]+ \| [\d.]+ \|$", text(tmp_path / "compress"), re.M)

@@ -53,7 +53,7 @@ def test_all_places_have_the_version(tree):
 
 @pytest.mark.parametrize("place", [
     "debian/changelog", "CHANGELOG.md", "man/cricket.1", "man/m3-server.8", "docs/install.md", "docs/using.md",
-    "docs/first-run.cast", "docs/first-run.svg", "docs/kubernetes.md", "docker/kubernetes/client/job.yaml"])
+    "docs/kubernetes.md", "docker/kubernetes/client/job.yaml"])
 def test_a_place_with_another_version_is_named(tree, place):
     change(tree / place, RELEASE, "9.9.9")
     result = check(tree)
