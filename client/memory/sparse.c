@@ -5,13 +5,14 @@
  * The mapping is in stream order. The driver checks the tiles, and the call waits for its answer;
  * handles, devices and structures are checked here.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/memory/array.h"
 #include "client/wire/client.h"
 #include "client/memory/share.h"
 
-#define COLLECT 16 /* operations in one message */
+#define COLLECT 256u /* operations in one message */
 
 /* Id of an array made without memory. A level belongs to its mipmapped array, which is to be mapped
  * instead. */
@@ -91,7 +92,7 @@ static bool has_such_arrays(CUdevice device)
 CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
 				      CUstream hStream)
 {
-	CUarrayMapInfo packed[COLLECT];
+	CUarrayMapInfo one, *packed;
 	struct ckc_context *ctx;
 	uint64_t stream;
 	CUdevice device;
@@ -104,7 +105,12 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 	if (!mapInfoList || count == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < count && !err; i++) /* check all before sending one */
-		err = pack(&mapInfoList[i], device, &packed[0]);
+		err = pack(&mapInfoList[i], device, &one);
+	if (err)
+		return err;
+	packed = malloc(ck_min(count, COLLECT) * sizeof(*packed)); /* more than a small stack has */
+	if (!packed)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned int i = 0, n = 0; i < count && !err; i++) {
 		err = pack(&mapInfoList[i], device, &packed[n++]);
 		if (!err && (n == COLLECT || i + 1 == count)) {
@@ -114,5 +120,6 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 			n = 0;
 		}
 	}
+	free(packed);
 	return err;
 }

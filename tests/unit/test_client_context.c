@@ -346,7 +346,7 @@ static void pinned_memory_is_got_asked_about_and_freed(void **state)
 	assert_int_equal(cuMemHostAlloc((void **)&p, 5000, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
 	memset(p, 1, 5000);
 	assert_int_equal(cuMemHostGetFlags(&flags, p + 100), CUDA_SUCCESS);
-	assert_int_equal(flags, CU_MEMHOSTALLOC_PORTABLE);
+	assert_int_equal(flags, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
 	assert_int_equal(
 		cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (uintptr_t)p + 4999),
 		CUDA_SUCCESS);
@@ -377,7 +377,7 @@ static void host_memory_is_registered_once_and_unregistered_by_its_address(void 
 	assert_int_equal(cuMemHostRegister_v2(buffer + 200, 10, 0),
 			 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 	assert_int_equal(cuMemHostGetFlags(&flags, buffer + 101), CUDA_SUCCESS);
-	assert_int_equal(flags, 1);
+	assert_int_equal(flags, 1 | CU_MEMHOSTALLOC_DEVICEMAP);
 	assert_int_equal(cuMemHostUnregister(buffer + 101), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemHostUnregister(buffer + 100), CUDA_SUCCESS);
 	assert_int_equal(cuMemHostUnregister(buffer + 100), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);

@@ -113,6 +113,7 @@ static void a_primary_context_loses_it_by_its_last_release_and_by_reset(void **s
 	ok(ck_local_put(context, &keys[0], "state", destructor));
 	ok(cuDevicePrimaryCtxReset_v2(0));
 	assert_int_equal(seen.count, 2);
+	ok(cuDevicePrimaryCtxRelease_v2(0)); /* the reset has released nothing */
 	assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_ERROR_INVALID_CONTEXT);
 }
 

@@ -161,6 +161,7 @@ static void put_list(const char *path, const char *end_of_two, const char *last)
 
 static void a_list_of_tokens_tells_the_holder(void **state)
 {
+	char why[CK_TOKEN_WHY];
 	char path[] = "/tmp/cricket-token-XXXXXX";
 	struct cks_token token = {.known = false};
 	int fd = mkstemp(path);
@@ -169,7 +170,7 @@ static void a_list_of_tokens_tells_the_holder(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	put_list(path, ":2999-12-31", "");
-	assert_int_equal(cks_token_check(path), 0);
+	assert_int_equal(cks_token_check(path, why), 0);
 	assert_true(admits(&token, path, "one"));
 	assert_string_equal(token.holder, "alice");
 	assert_true(admits(&token, path, "three"));
@@ -186,6 +187,7 @@ static void a_list_of_tokens_tells_the_holder(void **state)
 
 static void a_wrong_line_is_found_and_admits_no_one(void **state)
 {
+	char why[CK_TOKEN_WHY];
 	char path[] = "/tmp/cricket-token-XXXXXX";
 	struct cks_token token = {.known = false};
 	char text[4096] = "";
@@ -203,15 +205,15 @@ static void a_wrong_line_is_found_and_admits_no_one(void **state)
 	fclose(f);
 	assert_int_equal(ck_holders_check(text, strlen(text), &line), -EINVAL);
 	assert_int_equal(line, 6);
-	assert_int_equal(cks_token_check(path), -EINVAL);
+	assert_int_equal(cks_token_check(path, why), -EINVAL);
 	assert_false(admits(&token, path, "one"));
 	put_list(path, ":2026-02-30x", "");
-	assert_int_equal(cks_token_check(path), -EINVAL);
+	assert_int_equal(cks_token_check(path, why), -EINVAL);
 	put(path, "# all of them revoked\n");
-	assert_int_equal(cks_token_check(path), 0);
+	assert_int_equal(cks_token_check(path, why), 0);
 	assert_false(admits(&token, path, "# all of them revoked"));
 	unlink(path);
-	assert_int_equal(cks_token_check(path), -ENOENT);
+	assert_int_equal(cks_token_check(path, why), -ENOENT);
 }
 
 static void a_hello_is_judged_by_protocol_and_token(void **state)
