@@ -44,6 +44,9 @@ CALLBACKS = {"MPI_User_function": "op", "MPI_Comm_errhandler_function": "errhand
              "MPI_Grequest_query_function": "plain", "MPI_Grequest_free_function": "plain",
              "MPI_Grequest_cancel_function": "plain", "MPI_Datarep_extent_function": "attribute",
              "MPI_Datarep_conversion_function": "datarep"}
+# What libmpi_cxx of Open MPI 4 calls that is not in mpi.h, where libmpi has it.
+CXX = {"ompi_op_set_cxx_callback": ("void", "MPI_Op op, void *function")}
+THROW = "ompi_mpi_errors_throw_exceptions"
 # Functions that applications hand back as pointers: keyvals that copy, or do nothing.
 GIVEN = re.compile(r"^OMPI_C_MPI_\w+_FN$")
 
@@ -204,6 +207,7 @@ def wrapper(f):
 
 
 def generate(functions, predefined, sizes, out):
+    functions |= {n: Function(result, n, params) for n, (result, params) in CXX.items() if n in sizes}
     for f in functions.values():
         f.real = f"P{f.name}" if f"P{f.name}" in sizes else f.name
     names = [n for n in sorted(functions) if functions[n].real in sizes]
@@ -226,7 +230,11 @@ def generate(functions, predefined, sizes, out):
     first = len(names)
     rows = "".join(f"\t{{ {n}, {first + i} }},\n" for i, n in enumerate(given))
     rows_data = "".join(f"\t{{ &{n}, {first + len(given) + i} }},\n" for i, n in enumerate(predefined))
-    data = "".join(f"API char {n}[{sizes[n]}] __attribute__((aligned(32)));\n" for n in predefined)
+    # No exception crosses halves, so that handler is the fatal one, whose own row comes later and decides the way back.
+    fatal = first + len(given) + predefined.index("ompi_mpi_errors_are_fatal")
+    thrown = [THROW] if THROW in sizes else []
+    rows = "".join(f"\t{{ &{n}, {fatal} }},\n" for n in thrown) + rows
+    data = "".join(f"API char {n}[{sizes[n]}] __attribute__((aligned(32)));\n" for n in thrown + predefined)
     (out / "data.c").write_text(
         f'/* {common.BANNER.format("mpi.py")} */\n#include "loader/stubs/mpi.h"\n\n'
         '#define API __attribute__((visibility("default")))\n\n'

@@ -233,12 +233,13 @@ long lh_neighbors(void *comm, enum lh_side side)
 
 /* --- functions of the application; user: the function */
 
-static long call_op(long in, long inout, long length, long type, long e, long f, void *user)
+/* The C++ bindings' function gets a fifth argument, the one that the program wrote. */
+static long call_op(long in, long inout, long length, long type, long cxx, long f, void *user)
 {
 	void *datatype = lh_out(*(void **)type);
 
-	(void)e, (void)f;
-	((void (*)(long, long, long, void **))user)(in, inout, length, &datatype);
+	(void)f;
+	((void (*)(long, long, long, void **, long))user)(in, inout, length, &datatype, cxx);
 	return 0;
 }
 

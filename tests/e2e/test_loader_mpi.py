@@ -52,6 +52,21 @@ def test_one_rank_without_mpirun():
     assert (result.status, result.out) == (0, "allreduce ok\ncallbacks ok\n"), result.err
 
 
+@pytest.mark.skipif(not shutil.which("mpicxx"), reason="no mpicxx")
+def test_a_program_of_mpicxx_runs_as_natively():
+    """Open MPI 4's mpicxx links libmpi_cxx, which needs more of libmpi than MPI's functions."""
+    for under in ([], [*UNDER, "--"]):
+        result = mpirun(3, *under, BUILT / "mpi_cxx")
+        assert (result.status, result.out) == (0, "largest 2, sum 3, 3 threads\n"), result.err
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/lib/x86_64-linux-gnu/libmpi_cxx.so.40"), reason="no C++ bindings")
+def test_what_the_cxx_bindings_cannot_do_is_refused_with_a_line():
+    result = mpirun(1, *UNDER, "--", BUILT / "mpi_cxx", "refused")
+    assert (result.status, result.out) == (0, "largest 0, sum 0, 3 threads\n"), result.err
+    assert "Create_keyval of the C++ bindings is not supported" in result.err
+
+
 @pytest.mark.slow
 def test_a_hundred_starts_of_four_ranks():
     loop = 'for i in $(seq 25); do "$@" || exit 1; done'
