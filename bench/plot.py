@@ -7,7 +7,7 @@ import math
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 760, 430
-LEFT, RIGHT, TOP, BOTTOM = 64, 240, 40, 56
+LEFT, RIGHT, TOP, BOTTOM = 84, 240, 40, 56
 COLOURS = ("#2a88cf", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")     # told apart by the colour-blind
 MARKS = ("circle", "square", "diamond", "triangle", "circle", "square")
 STYLE = """text { font: 13px sans-serif; fill: #222 }
@@ -64,13 +64,13 @@ def frame(axes):
     for level in axes.levels():
         y = axes.y(level)
         out.append(f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>')
-        out.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{level:g}x</text>')
+        out.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{"1x: native" if level == 1 else f"{level:g}x"}</text>')
     for us in axes.trips:
         x = axes.x(us)
         out.append(f'<line class="grid" x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{floor}"/>')
         out.append(f'<text x="{x:.1f}" y="{floor + 18}" text-anchor="middle">{rtt_text(us)}</text>')
     out.append(f'<line class="axis" x1="{LEFT}" y1="{axes.y(1):.1f}" x2="{right}" y2="{axes.y(1):.1f}"/>')
-    out.append(f'<text class="title" x="{LEFT}" y="22">Time, against the native one</text>')
+    out.append(f'<text class="title" x="16" y="22">A program that seldom waits stays fast over a slow network (time / native time)</text>')
     out.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 12}" text-anchor="middle">round trip that was added '
                '(CRICKET_INJECT)</text>')
     return out

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from plot import COLOURS, STYLE
 
-WIDTH, LEFT, ROW, BAR = 900, 80, 46, 26
+WIDTH, LEFT, TOP, ROW, BAR = 900, 80, 46, 46, 26
 SHADES = (*COLOURS, "#8c6d31", "#636363")
 
 
@@ -43,7 +43,7 @@ def ticks(span, scale, top, bottom):
     while at <= span:
         x = LEFT + at * scale
         yield f'<line class="grid" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}"/>'
-        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{at:g}</text>'
+        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{at:g} us</text>'
         at += step
 
 
@@ -52,13 +52,14 @@ def draw(sides):
     names = list(dict.fromkeys(k[2] for rows in sides.values() for k in rows))
     colours = {name: SHADES[i % len(SHADES)] for i, name in enumerate(names)}
     span = max(start + length for rows in sides.values() for start, length, _ in rows)
-    scale, bottom = (WIDTH - LEFT - 20) / span, 20 + ROW * len(sides)
+    scale, bottom = (WIDTH - LEFT - 20) / span, TOP + ROW * len(sides)
     height = bottom + 40 + 18 * len(names)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"><style>{STYLE}</style>']
-    out += ticks(span, scale, 12, bottom)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"><style>{STYLE}</style>',
+           '<text class="title" x="8" y="20">The last kernels on the GPU, natively and remotely</text>']
+    out += ticks(span, scale, TOP - 8, bottom)
     for i, (side, rows) in enumerate(sides.items()):
-        out.append(f'<text x="8" y="{20 + ROW * i + BAR * 2 // 3}">{side}</text>')
-        out += bars(rows, 20 + ROW * i, scale, colours)
+        out.append(f'<text x="8" y="{TOP + ROW * i + BAR * 2 // 3}">{side}</text>')
+        out += bars(rows, TOP + ROW * i, scale, colours)
     for i, name in enumerate(names):
         y = bottom + 36 + 18 * i
         out.append(f'<rect x="{LEFT}" y="{y - 10}" width="12" height="12" fill="{colours[name]}"/>'

@@ -49,7 +49,7 @@ int ckx_server_name(const char *option, struct ckx_server *s, char token_file[CK
 	struct ckx_config *config = malloc(sizeof(*config));
 	int ret = config ? ckx_config_read(config) : -ENOMEM;
 
-	*s = (struct ckx_server){.origin = "nothing names another", .option = ""};
+	*s = (struct ckx_server){.origin = "the default", .option = ""};
 	token_file[0] = '\0';
 	if (ret == 0 && option) {
 		s->origin = "the option";

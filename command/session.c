@@ -70,8 +70,10 @@ static void print(const json_t *reply)
 	const json_t *ms = json_object_get(reply, "ms"), *size = json_object_get(reply, "size");
 	const json_t *count = json_object_get(reply, "session_count");
 
-	if (count)
-		printf("the server stops when %d sessions have ended\n",
+	if (count && json_integer_value(count) == 0)
+		printf("the server stops now: it has no sessions\n");
+	else if (count)
+		printf("the server stops when its last session has ended (%d now)\n",
 		       (int)json_integer_value(count));
 	else if (ms)
 		print_moved(session ? session : "session", reply);

@@ -51,8 +51,8 @@ static int choose(int count, int *chosen)
 	if (n < 0)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
 	else if (bad)
-		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry names no further device of %d; %d in "
-			"use",
+		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry is not one of the %d GPUs: the program "
+			"sees the %d before this entry",
 			list, count, n);
 	return n;
 }

@@ -154,9 +154,9 @@ static int choose(const struct candidate *all, int *chosen, int count)
 		n = ck_visible_choose(devices, count, ck_env_string("CUDA_DEVICE_ORDER"), list,
 				      chosen, &bad);
 	if (bad)
-		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry names no further device of the "
-			"%s %d; %d in use",
-			list, ckc_many ? "pool's" : "server's", count, n);
+		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry is not a GPU of the %s, which has %d: "
+			"the program sees the %d before this entry",
+			list, ckc_many ? "pool" : "server", count, n);
 	if (n < 0)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
 	free(devices);

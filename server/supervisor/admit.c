@@ -129,21 +129,22 @@ static enum cks_refusal find_limit(const struct cks_admission *a, const struct c
 	}
 	if (counts.peer >= most[CK_LIMIT_ADDRESS]) {
 		snprintf(why, CK_WHY_SIZE,
-			 "%s has %zu sessions, the maximum for one address (--%s)",
+			 "%s has %zu session%s, the maximum for one address (--%s)",
 			 cks_peer_name(&owner->peer, name), counts.peer,
-			 cks_limit_name(CK_LIMIT_ADDRESS));
+			 counts.peer == 1 ? "" : "s", cks_limit_name(CK_LIMIT_ADDRESS));
 		return CK_REFUSED_ADDRESS;
 	}
 	sessions = cks_workers_identity_terms(a->workers, &owner->identity)->sessions;
 	if (sessions && counts.identity >= sessions) {
-		snprintf(why, CK_WHY_SIZE, "%s has %zu sessions, the maximum of the policy",
-			 owner->identity.name, counts.identity);
+		snprintf(why, CK_WHY_SIZE, "%s has %zu session%s, the maximum of the policy",
+			 owner->identity.name, counts.identity, counts.identity == 1 ? "" : "s");
 		return CK_REFUSED_IDENTITY;
 	}
 	if (!sessions && counts.identity >= most[CK_LIMIT_IDENTITY]) {
 		snprintf(why, CK_WHY_SIZE,
-			 "%s has %zu sessions, the maximum for one identity (--%s)",
-			 owner->identity.name, counts.identity, cks_limit_name(CK_LIMIT_IDENTITY));
+			 "%s has %zu session%s, the maximum for one identity (--%s)",
+			 owner->identity.name, counts.identity, counts.identity == 1 ? "" : "s",
+			 cks_limit_name(CK_LIMIT_IDENTITY));
 		return CK_REFUSED_IDENTITY;
 	}
 	return CK_REFUSALS;

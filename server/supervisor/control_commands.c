@@ -207,8 +207,12 @@ static json_t *drain(struct cks_server *server, const json_t *request, struct ck
 
 static void print_drain(const json_t *reply)
 {
-	printf("it stops when %d sessions have ended\n",
-	       (int)json_integer_value(json_object_get(reply, "session_count")));
+	int count = (int)json_integer_value(json_object_get(reply, "session_count"));
+
+	if (count == 0)
+		printf("it stops now: it has no sessions\n");
+	else
+		printf("it stops when its last session has ended (%d now)\n", count);
 }
 
 static void print_moved(const json_t *reply)

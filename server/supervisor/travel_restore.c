@@ -56,7 +56,7 @@ json_t *cks_travel_restore(struct cks_server *server, const json_t *request, str
 	if (until && strcmp(until, "use") != 0 && strcmp(until, "resume") != 0)
 		return cks_control_error("\"until\" is \"use\" or \"resume\"");
 	if (cks_workers_serving(server->workers) >= server->options->max_sessions)
-		return cks_control_error("there are %u sessions, the maximum (--max-sessions)",
+		return cks_control_error("the server has no free session (--max-sessions %u)",
 					 server->options->max_sessions);
 	travel = travel_begin(server->travels, READING, directory, asker);
 	if (!travel)

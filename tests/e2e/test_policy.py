@@ -316,7 +316,7 @@ def test_the_number_of_sessions_of_each_identity_is_its_own(serve, tmp_path):
     for token, name, count in ((alice, "alice", 2), (bob, "bob", 1)):
         with pytest.raises(Refused) as refused:
             Session(server, token=token)
-        assert refused.value.args == (BUSY, f"{name} has {count} sessions, the maximum of the policy")
+        assert refused.value.args == (BUSY, f"{name} has {count} session{'s' if count > 1 else ''}, the maximum of the policy")
     for session in held:
         session.end()
 

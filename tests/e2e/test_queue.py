@@ -161,7 +161,7 @@ def test_an_identity_that_waits_for_its_own_limit_keeps_nobody_else_waiting(begi
     assert begun(first)
     waiter = server.launch(transport="tcp", CRICKET_TOKEN=alice.decode())
     wait_until(server.waiting, 10, "she waits")
-    assert "alice has 1 sessions, the maximum of the policy" in waiter.stderr.readline()
+    assert "alice has 1 session, the maximum of the policy" in waiter.stderr.readline()
     other = server.launch(transport="tcp", CRICKET_TOKEN=bob.decode(), wait="0")
     assert begun(other)
     first.stdin.close()
