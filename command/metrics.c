@@ -94,8 +94,8 @@ static double sum_of(const json_t *report, const char *field, const char *by, co
 
 static void put_sessions(FILE *out, const json_t *report)
 {
-	static const char *const states[] = {"running", "idle", "suspending", "suspended",
-					     "resuming"};
+	static const char *const states[] = {"running",	  "idle",     "suspending",
+					     "suspended", "resuming", "kept"};
 
 	begin(out, "sessions", "gauge", "Sessions, by state.");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(states); i++)

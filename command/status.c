@@ -19,6 +19,32 @@ static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 					{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};
 
+/* Sessions whose programs have no connection. */
+static void print_kept(const json_t *report)
+{
+	const json_t *list = json_object_get(report, "sessions"), *s;
+	bool any = false;
+	size_t i;
+
+	json_array_foreach(list, i, s)
+	{
+		char since[16], left[16], line[LINE];
+
+		if (!json_object_get(s, "kept"))
+			continue;
+		if (!any)
+			printf("\n%-7s %-20s %8s %8s\n", "KEPT", "PROGRAM", "CUT FOR", "ENDS IN");
+		any = true;
+		snprintf(line, sizeof(line), "%-7s %-20.20s %8s %8s",
+			 json_string_value(json_object_get(s, "session")),
+			 json_string_value(json_object_get(s, "program")),
+			 ckx_time(json_number_value(json_object_get(s, "kept")), since),
+			 ckx_time(json_number_value(json_object_get(s, "kept_left")), left));
+		ck_text_plain(line, sizeof(line));
+		puts(line);
+	}
+}
+
 /* Clients that wait for a session. */
 static void print_waiting(const json_t *report)
 {
@@ -64,6 +90,7 @@ static void print(const json_t *report, const json_t *last)
 		ckx_row_text(&rows[i], width, line, sizeof(line));
 		puts(line);
 	}
+	print_kept(report);
 	print_waiting(report);
 }
 

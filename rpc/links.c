@@ -194,17 +194,12 @@ void ck_links_state(struct ck_links *links, struct ck_links_state *state)
 	*state = (struct ck_links_state){0};
 	pthread_mutex_lock(&links->lock);
 	for (struct ck_link *link = links->first; link; link = link->next) {
-		int why;
-
-		state->kinds |= 1u << link->kind % 32;
-		switch (ck_lasting_state(link->chan, &why)) {
+		switch (ck_lasting_state(link->chan, NULL)) {
 		case CK_LASTING_UP:
 			state->up++;
 			break;
 		case CK_LASTING_DOWN:
 			state->down++;
-			state->closed += why == -EPIPE || why == 0;
-			state->silent += why == -ETIMEDOUT;
 			break;
 		default:
 			state->ended |= 1u << link->kind % 32;

@@ -67,10 +67,7 @@ void ck_links_cut(struct ck_links *links);
 
 struct ck_links_state {
 	size_t up, down; /* the others have ended */
-	size_t closed;	 /* of those down: the peer's end of the stream was seen, or nothing yet */
-	size_t silent;	 /* of those down: the peer did not answer any more */
-	uint32_t kinds;	 /* a bit for each kind (below 32) of which there is a channel */
-	uint32_t ended;	 /* the same of which a channel has ended */
+	uint32_t ended;	 /* a bit for each kind (below 32) of which a channel has ended */
 };
 
 void ck_links_state(struct ck_links *links, struct ck_links_state *state);

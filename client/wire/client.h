@@ -63,6 +63,7 @@ struct ckc_client {
 
 	struct ckc_connection connection;
 	struct ckc_waiting waiting;
+	struct ckc_departed departed;
 	struct ckc_keeping keeping;
 	struct ckc_lanes lanes;
 	struct ckc_command command;

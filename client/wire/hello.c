@@ -19,6 +19,7 @@
 #include "util/env.h"
 #include "util/limit.h"
 #include "util/log.h"
+#include "util/machine.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -28,6 +29,13 @@ CK_LOG_DEFINE("client");
 #define CK_RELEASE "unknown"
 #endif
 
+#define ASKED_MAX 3 /* questions of servers before a session */
+
+bool ckc_hello_was_asked(const struct ckc_client *c)
+{
+	return c->hello.status == CK_HELLO_KEPT && c->departed.asked < ASKED_MAX;
+}
+
 static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res)
 {
 	static const CUresult code[] = {
@@ -35,11 +43,13 @@ static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res
 		[CK_HELLO_PROTOCOL] = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
 		[CK_HELLO_DENIED] = CUDA_ERROR_NOT_PERMITTED,
 		[CK_HELLO_BUSY] = CUDA_ERROR_DEVICE_UNAVAILABLE,
+		[CK_HELLO_KEPT] = CUDA_ERROR_DEVICE_UNAVAILABLE,
 	};
 
 	if (res->status == CK_HELLO_OK)
 		return CUDA_SUCCESS;
-	if (res->status == CK_HELLO_WAIT) /* session.c asks again, or logs why not */
+	if (res->status == CK_HELLO_WAIT || /* session.c asks again, or logs why not */
+	    ckc_hello_was_asked(c))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	ck_err("the GPU server at %s refuses: %s%s", c->connection.address, res->message,
 	       ckc_dial_rest(&c->connection));
@@ -57,13 +67,34 @@ struct greeting {
 	ck_hello_limits limits;
 	ck_hello_start start;
 	ck_hello_need need;
+	ck_hello_place place;
 };
 
 static bool_t code_greeting(XDR *xdrs, struct greeting *g)
 {
 	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
 	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits) &&
-	       xdr_ck_hello_start(xdrs, &g->start) && xdr_ck_hello_need(xdrs, &g->need);
+	       xdr_ck_hello_start(xdrs, &g->start) && xdr_ck_hello_need(xdrs, &g->need) &&
+	       xdr_ck_hello_place(xdrs, &g->place);
+}
+
+/* The server keeps sessions of this machine that have lost their connections: has the network done that, or have their programs
+ * ended? */
+static bool_t code_kept(XDR *xdrs, struct ckc_departed *d)
+{
+	ck_hello_kept kept = {0};
+
+	if (!xdr_ck_hello_kept(xdrs, &kept))
+		return FALSE;
+	_Static_assert(CK_ARRAY_SIZE(d->ended) == CK_ENDED_MAX, "the answer has room");
+	d->count = 0;
+	for (u_int i = 0; i < kept.pids.pids_len; i++) {
+		if (ck_machine_ended((pid_t)kept.pids.pids_val[i]))
+			d->ended[d->count++] = kept.pids.pids_val[i];
+	}
+	d->answers = true;
+	xdr_free((xdrproc_t)xdr_ck_hello_kept, &kept);
+	return TRUE;
 }
 
 /* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
@@ -71,6 +102,8 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 {
 	if (!xdr_ck_hello_res(xdrs, &c->hello))
 		return FALSE;
+	if (c->hello.status == CK_HELLO_KEPT)
+		return code_kept(xdrs, &c->departed);
 	if (xdrs->x_handy > 0 && !xdr_ck_hello_more(xdrs, &c->offers))
 		return FALSE;
 	return xdrs->x_handy == 0 || xdr_ck_hello_rules(xdrs, &c->rules);
@@ -140,6 +173,19 @@ static void note_need(const struct ckc_connection *at, ck_hello_need *need)
 	need->devices.devices_val = (u_int *)(uintptr_t)at->entry->devices;
 }
 
+/* Where this process is, and the answer to a question of the server. */
+static void take_place(struct ckc_departed *d, ck_hello_place *place)
+{
+	ck_machine_id((unsigned char *)place->machine);
+	place->asked = d->answers;
+	d->answers = false;
+	if (!place->asked)
+		return;
+	d->asked++;
+	place->ended.ended_len = d->count;
+	place->ended.ended_val = d->ended;
+}
+
 /* Without shared memory the session continues over sockets, unless the user requires shared memory. */
 static CUresult settle_transport(struct ckc_client *c, const struct ck_chan *chan)
 {
@@ -183,6 +229,7 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 	ckc_program_name(program);
 	ckc_queue_wish(c, &greeting.queue);
 	note_need(at, &greeting.need);
+	take_place(&c->departed, &greeting.place);
 	c->offered_ns = ck_now_ns();
 	ret = ckc_first_exchange(c, lane,
 				 &(struct ckc_exchange){

@@ -4,6 +4,8 @@
 #ifndef CK_CLIENT_WIRE_HELLO_H
 #define CK_CLIENT_WIRE_HELLO_H
 
+#include <stdbool.h>
+
 #include "cuda/types.h"
 
 struct ck_chan;
@@ -16,5 +18,8 @@ struct ckc_lane;
  * client to wait (@c->hello.status).
  */
 CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan);
+
+/* Has the server asked back, so that it is to get another hello, with the answer? */
+bool ckc_hello_was_asked(const struct ckc_client *c);
 
 #endif

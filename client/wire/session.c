@@ -205,7 +205,9 @@ static bool is_to_go_on(struct ckc_client *c, CUresult err)
 		return false;
 	if (status == CK_HELLO_BUSY)
 		ckc_dial_busy(&c->connection);
-	if (status == CK_HELLO_WAIT)
+	if (ckc_hello_was_asked(c))
+		more = true;
+	else if (status == CK_HELLO_WAIT)
 		more = ckc_queue_go_on(c, c->hello.message);
 	else if (status != CK_HELLO_OK || !c->hello.release) /* else it began, and failed later */
 		more = ckc_dial_next(&c->connection, ckc_queue_waits(c));

@@ -58,6 +58,12 @@ struct ckc_waiting { /* queue.c */
 	bool catching;	   /* our handler of SIGINT is in place */
 };
 
+struct ckc_departed { /* hello.c: programs of which the server has asked whether they have ended */
+	bool answers; /* the next hello answers that: */
+	unsigned int asked, count;
+	uint32_t ended[64]; /* CK_ENDED_MAX */
+};
+
 struct ckc_keeping {		/* keep.c */
 	struct ck_links *links; /* NULL: the session ends with its connections */
 	void (*lost)(struct ckc_client *c, const char *why);

@@ -53,6 +53,10 @@ static const struct row {
 			   "time for which a session outlives its connections over TCP, or with "
 			   "--state-dir its server; 0: it ends with them",
 			   "60s", 60, 0, 7 * 86400},
+	[CK_LIMIT_KEPT] = {"max-kept", "N",
+			   "maximum number of sessions that wait for cut connections; if there "
+			   "are more, the one that has waited longest ends",
+			   "no limit but --max-sessions", 100000, 0, 100000},
 	[CK_LIMIT_IDLE] = {"suspend-idle", "TIME",
 			   "time without use after which a session is suspended; 0: never", "0", 0,
 			   0, 7 * 86400},

@@ -18,6 +18,7 @@ enum cks_limit {
 	CK_LIMIT_COMMANDS,  /* seconds that a session may be without a command connection */
 	CK_LIMIT_DRAIN,	    /* seconds that sessions have to end after SIGTERM */
 	CK_LIMIT_KEEP,	    /* seconds that a session waits for what it has lost */
+	CK_LIMIT_KEPT,	    /* sessions that wait for connections */
 	CK_LIMIT_PARK,	    /* seconds that a session has to come to rest */
 	CK_LIMIT_IDLE,	    /* seconds after which an idle session is suspended */
 	CK_LIMIT_SUSPENDED, /* bytes of host memory for suspended sessions */

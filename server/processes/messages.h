@@ -11,6 +11,7 @@
 #include "server/session/device_map.h"
 #include "server/session/histogram.h"
 #include "server/session/identity.h"
+#include "util/machine.h"
 
 /* First argument of a worker, and of a spare one. */
 #define CK_WORKER_ARGUMENT "--worker"
@@ -49,13 +50,15 @@ struct cks_worker_note {
 		/* of a session that shares a GPU by weight (server/supervisor/shares.h): */
 		CK_NOTE_ASK = 10,  /* its client wants the GPU */
 		CK_NOTE_TURN = 11, /* its turn is over, and so is its work */
+		CK_NOTE_CUT = 12,  /* all connections of its client are cut, or no longer */
 	} kind;
 	unsigned char session[16];
 	char text
 		[CK_NOTE_TEXT]; /* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY and _LEFT:
 				    why not; empty: it has left; of _END: why */
 	uint64_t number; /* of CK_NOTE_SESSION: its process id; of _USE and _PARKED: bytes; of
-				 * _END: most bytes that it had; of _TURN: the serial number */
+				 * _END: most bytes that it had; of _TURN: the serial number; of _CUT: ms
+				 * for which it waits for others; 0: it has one */
 	uint64_t uses;	 /* of CK_NOTE_USE: grows while the session uses the GPU; of _TURN: 1 if it
 			  * used its time to the end */
 	/* of CK_NOTE_SESSION: whose it is, for a supervisor that has not seen its first connection */
@@ -69,6 +72,8 @@ struct cks_worker_note {
 	/* of CK_NOTE_USE and _END, since the session began */
 	struct cks_histogram call_times, round_trips;
 	uint32_t user; /* of CK_NOTE_SESSION: which it has become (--worker-users); 0: none */
+	unsigned char machine
+		[CK_MACHINE_ID]; /* of CK_NOTE_SESSION: the client's, as it says; zeros: unknown */
 };
 
 /* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
@@ -82,6 +87,8 @@ struct cks_worker_note {
 /* As struct cks_control_words: the server stops; a command ends the session. */
 #define CK_CONTROL_STOP 'S'
 #define CK_CONTROL_END 'E'
+/* The same for a session whose client has no connections: it cannot hear why. */
+#define CK_CONTROL_GONE 'D'
 /* One of them leaves the GPU for it: wait for the second message. */
 #define CK_CONTROL_COMING 'M'
 #define CK_CONTROL_MADE 'N'

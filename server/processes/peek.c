@@ -51,6 +51,8 @@ static enum cks_peek classify(const struct ck_call_header *header)
 		return CK_PEEK_FILES;
 	case CK_OFFER:
 		return CK_PEEK_OFFER;
+	case CK_ENDED:
+		return CK_PEEK_ENDED;
 	default:
 		return CK_PEEK_NO_PROCEDURE;
 	}

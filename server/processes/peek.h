@@ -25,6 +25,7 @@ enum cks_peek {
 	CK_PEEK_FILES,
 	CK_PEEK_DIRECT,
 	CK_PEEK_OFFER,
+	CK_PEEK_ENDED,
 };
 
 struct cks_peeked {

@@ -73,6 +73,12 @@ struct cks_session_info {
 	struct cks_owner owner;
 	char program[CK_NOTE_TEXT]; /* of the client, as it calls itself */
 	unsigned int client_pid;
+	unsigned char machine[CK_MACHINE_ID]; /* the client's, as it says; zeros: unknown */
+	struct cks_cut {
+		int64_t since, until; /* the client has no connections, in ms; 0: it has some */
+		int64_t ending;	      /* the worker was told to end then; 0: it was not */
+		bool reported;	      /* the program has ended, others say */
+	} cut;
 	uint64_t memory;	     /* bytes of device memory, as last reported */
 	uint32_t gpus[CK_NOTE_GPUS]; /* that it has contexts on, as in struct cks_worker_note */
 	int moved;     /* 0, or 1 and the server's number of the GPU that it has moved to */

@@ -198,6 +198,9 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 	info->memory = (uint64_t)get_number(r, json, "memory", 0, INT64_MAX, 0);
 	get_text(json, "host", info->use.host, sizeof(info->use.host));
 	info->use.begun = get_number(r, json, "begun", 0, INT64_MAX, 0);
+	get_bytes(r, json, "machine", info->machine, sizeof(info->machine));
+	info->cut.since = get_number(r, json, "cut_since", 0, INT64_MAX, 0);
+	info->cut.until = get_number(r, json, "cut_until", 0, INT64_MAX, 0);
 	read_gpus(r, json, info);
 	if (strcmp(state, "suspended") == 0) {
 		get_text(json, "need", need, sizeof(need));

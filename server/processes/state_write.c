@@ -149,6 +149,11 @@ static json_t *write_worker(struct writer *w, const struct cks_state_worker *wor
 	put_number(w, json, "memory", (int64_t)info->memory);
 	put_name(w, json, "host", info->use.host);
 	put_number(w, json, "begun", info->use.begun);
+	put_bytes(w, json, "machine", info->machine, sizeof(info->machine));
+	if (info->cut.since) {
+		put_number(w, json, "cut_since", info->cut.since);
+		put_number(w, json, "cut_until", info->cut.until);
+	}
 	put_suspension(w, json, &info->suspension);
 	put_gpus(w, json, info);
 	return json;

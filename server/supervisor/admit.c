@@ -16,6 +16,7 @@
 #include "server/supervisor/refusal.h"
 #include "server/supervisor/answer.h"
 #include "server/supervisor/audit.h"
+#include "server/supervisor/kept.h"
 #include "server/supervisor/need.h"
 #include "server/supervisor/queue.h"
 #include "server/supervisor/workers.h"
@@ -51,6 +52,7 @@ struct rest {
 	ck_hello_limits limits;
 	ck_hello_start start;
 	ck_hello_need need;
+	ck_hello_place place;
 };
 
 static bool decode_rest(XDR *xdrs, struct rest *rest)
@@ -59,7 +61,8 @@ static bool decode_rest(XDR *xdrs, struct rest *rest)
 	       (xdrs->x_handy == 0 || xdr_ck_hello_queue(xdrs, &rest->queue)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &rest->limits)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &rest->start)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &rest->need));
+	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &rest->need)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &rest->place));
 }
 
 static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args,
@@ -246,6 +249,35 @@ static void refuse_prefix(struct cks_admission *a, const struct applicant *p)
 	turn_away(a, p, CK_HELLO_DENIED, CK_REFUSED_IDENTITY, why);
 }
 
+/* --- kept sessions of programs that have ended */
+
+static struct cks_newcomer newcomer_of(const struct applicant *p)
+{
+	return (struct cks_newcomer){&p->owner.identity, p->args->application,
+				     p->args->host ? p->args->host : "", &p->rest.place};
+}
+
+/* It lacks a place or memory: end a kept session of its predecessor. True: it waits for that. */
+static bool replace_kept(struct cks_admission *a, const struct applicant *p)
+{
+	const struct cks_newcomer newcomer = newcomer_of(p);
+
+	a->looking = p->turn != CK_TURN_GONE && cks_kept_replace(a->workers, &newcomer);
+	return a->looking;
+}
+
+/* Sessions of programs that have ended make room for it. True: it waits for that, or begins again (*@again). */
+static bool clear_kept(struct cks_admission *a, const struct applicant *p, bool *again)
+{
+	const struct cks_newcomer newcomer = newcomer_of(p);
+
+	a->looking = false;
+	*again = p->turn != CK_TURN_GONE && cks_kept_ask(a->workers, &newcomer, p->fd, p->call);
+	if (!*again && p->turn != CK_TURN_GONE)
+		a->looking = cks_kept_clear(a->workers, &newcomer);
+	return *again || a->looking;
+}
+
 /* There is a session for it; is there the memory that it needs? True: that is being looked at. */
 static bool start_if_room(struct cks_admission *a, const struct applicant *p,
 			  const struct cks_prefix *prefix)
@@ -261,6 +293,8 @@ static bool start_if_room(struct cks_admission *a, const struct applicant *p,
 		return true;
 	if (ret == 0) {
 		start_session(a, p, prefix);
+	} else if (replace_kept(a, p)) {
+		return true;
 	} else {
 		ck_warn("a session is refused: %s", why);
 		turn_away(a, p, CK_HELLO_BUSY, CK_REFUSED_MEMORY, why);
@@ -275,6 +309,7 @@ static bool consider(struct cks_admission *a, struct applicant *p)
 	struct cks_waiter *waiter;
 	enum cks_refusal limit;
 	char why[CK_WHY_SIZE];
+	bool again;
 
 	if (a->draining) {
 		turn_away(a, p, CK_HELLO_BUSY, CK_REFUSED_DRAINING,
@@ -282,15 +317,18 @@ static bool consider(struct cks_admission *a, struct applicant *p)
 		return false;
 	}
 	cks_judge_identity(a->options, &a->token, p->args, p->fd, &p->owner.identity);
-	if (p->prefix[0]) {
+	if (p->prefix[0])
 		prefix = cks_workers_prefix(a->workers, &p->owner.identity, p->prefix);
-		if (!prefix) {
-			refuse_prefix(a, p);
-			return false;
-		}
+	if (p->prefix[0] && !prefix) {
+		refuse_prefix(a, p);
+		return false;
 	}
+	if (clear_kept(a, p, &again))
+		return !again;
 	waiter = p->rest.queue.wait > 0 ? find_waiter(a, p) : NULL;
 	limit = find_limit(a, &p->owner, why);
+	if (limit != CK_REFUSALS && replace_kept(a, p))
+		return true;
 	if (limit == CK_REFUSALS &&
 	    cks_queue_others_first(a->queue, a->workers, &p->owner,
 				   waiter ? waiter->since : INT64_MAX, may_begin, a)) {
@@ -358,6 +396,7 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 		ck_info("%s: an invalid hello: closed", cks_peer_name(peer, name));
 	}
 	xdr_free((xdrproc_t)xdr_ck_hello_need, &p.rest.need);
+	xdr_free((xdrproc_t)xdr_ck_hello_place, &p.rest.place);
 	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
 	return waits;
 }

@@ -10,6 +10,7 @@
 #include "server/processes/session_info.h"
 #include "server/supervisor/control.h"
 #include "server/supervisor/ctl.h"
+#include "server/supervisor/kept.h"
 #include "server/supervisor/reload.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/travel.h"
@@ -31,13 +32,14 @@ static json_t *describe(const struct cks_session_info *s)
 {
 	const struct cks_suspension *u = &s->suspension;
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
+	const char *state = cks_kept(s) && u->state == CK_RUNNING ? "kept" : cks_suspension_name(u);
 	char name[CK_SESSION_NAME];
 
-	return json_pack(
-		"{s:s, s:i, s:o, s:i, s:o, s:s, s:I, s:I}", "session", cks_session_name(s, name),
-		"pid", (int)s->pid, "program", text(s->program), "client_pid", (int)s->client_pid,
-		"identity", text(s->owner.identity.name), "state", cks_suspension_name(u), "memory",
-		(json_int_t)(out ? 0 : s->memory), "host_memory", (json_int_t)(out ? u->bytes : 0));
+	return json_pack("{s:s, s:i, s:o, s:i, s:o, s:s, s:I, s:I}", "session",
+			 cks_session_name(s, name), "pid", (int)s->pid, "program", text(s->program),
+			 "client_pid", (int)s->client_pid, "identity", text(s->owner.identity.name),
+			 "state", state, "memory", (json_int_t)(out ? 0 : s->memory), "host_memory",
+			 (json_int_t)(out ? u->bytes : 0));
 }
 
 static json_t *sessions(struct cks_server *server, const json_t *request, struct cks_asker asker)

@@ -16,6 +16,7 @@
 #include "server/supervisor/away.h"
 #include "server/supervisor/fresh_part.h"
 #include "server/supervisor/fronts.h"
+#include "server/supervisor/kept.h"
 #include "server/supervisor/workers.h"
 #include "util/log.h"
 
@@ -164,6 +165,9 @@ static bool follow(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek 
 		f->again = now + CK_LOOK_MS;
 		return cks_offers_serve(&l->offers, &l->admission, f->fd, &f->peer, bytes, p) &&
 		       !hung_up(f->fd);
+	case CK_PEEK_ENDED:
+		cks_kept_serve(l->admission.workers, &l->admission, f->fd, &f->peer, bytes, p);
+		return false;
 	default:
 		f->answered = true;
 		return cks_answer_small(f->fd, kind, p);

@@ -101,6 +101,14 @@ static void hear(struct cks_workers *w, struct cks_session_info *s,
 	u->uses = note->uses;
 }
 
+/* Its client has no connection, and may come back within @ms; 0: it is back. */
+static void cut(struct cks_workers *w, struct cks_session_info *s, int64_t ms)
+{
+	s->cut.since = ms > 0 ? ck_now_ms() : 0;
+	s->cut.until = ms > 0 ? s->cut.since + ms : 0;
+	w->cut |= ms > 0;
+}
+
 static void name(struct cks_workers *w, struct worker *worker, const struct cks_worker_note *note)
 {
 	bool returns = !worker->info.owner.identity.name[0];
@@ -112,6 +120,7 @@ static void name(struct cks_workers *w, struct worker *worker, const struct cks_
 	memcpy(worker->info.program, note->text, sizeof(note->text) - 1);
 	worker->info.client_pid = (unsigned int)note->number;
 	memcpy(worker->info.use.host, note->host, sizeof(note->host) - 1);
+	memcpy(worker->info.machine, note->machine, sizeof(note->machine));
 	if (!worker->info.use.begun)
 		worker->info.use.begun = ck_now_ms();
 	else if (worker->info.use.begun_us)
@@ -163,6 +172,9 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 	case CK_NOTE_LEFT:
 		worker->info.left = note->text[0] ? CK_CANNOT_LEAVE : CK_LEFT;
 		memcpy(worker->info.why, note->text, sizeof(note->text) - 1);
+		break;
+	case CK_NOTE_CUT:
+		cut(w, &worker->info, (int64_t)ck_min(note->number, (uint64_t)INT32_MAX));
 		break;
 	case CK_NOTE_END:
 		count(&worker->info, note);

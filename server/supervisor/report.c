@@ -11,12 +11,14 @@
 #include "server/supervisor/listeners.h"
 #include "server/supervisor/control.h"
 #include "server/supervisor/deadlines.h"
+#include "server/supervisor/kept.h"
 #include "server/supervisor/ledger.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/queue.h"
 #include "server/supervisor/workers.h"
 #include "util/env.h"
 #include "util/until.h"
+#include "util/util.h"
 
 #define CK_STATUS_VERSION 1
 #define CK_IDLE_MS 3000 /* as for --suspend-idle */
@@ -29,10 +31,12 @@ static json_t *text(const char *bytes)
 	return string ? string : json_string("?");
 }
 
-static const char *state_of(const struct cks_suspension *u, int64_t idle_ms)
+static const char *state_of(const struct cks_session_info *s, int64_t idle_ms)
 {
-	switch (u->state) {
+	switch (s->suspension.state) {
 	case CK_RUNNING:
+		if (cks_kept(s))
+			return "kept";
 		return idle_ms < CK_IDLE_MS ? "running" : "idle";
 	case CK_PARKING:
 	case CK_MOVING_OUT:
@@ -58,7 +62,7 @@ static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_tim
 			 "session", cks_session_name(s, name), "pid", (int)s->pid, "program",
 			 text(s->program), "host", text(s->use.host), "client_pid",
 			 (int)s->client_pid, "identity", text(s->owner.identity.name), "own", own,
-			 "state", state_of(u, now - u->used), "memory",
+			 "state", state_of(s, now - u->used), "memory",
 			 (json_int_t)(out ? 0 : s->memory), "host_memory",
 			 (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
 			 "commands", (json_int_t)s->use.commands, "received",
@@ -68,6 +72,12 @@ static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_tim
 			 (int)cks_session_terms(s)->weight, "held", s->share.held);
 	if (s->moved && !out)
 		json_object_set_new(json, "device", json_integer(s->moved - 1));
+	if (cks_kept(s)) {
+		json_object_set_new(json, "kept", json_real((double)(now - s->cut.since) / 1e3));
+		json_object_set_new(
+			json, "kept_left",
+			json_real((double)ck_max(s->cut.until - now, (int64_t)0) / 1e3));
+	}
 	if (left >= 0)
 		json_object_set_new(json, "ends_in", json_real((double)left / 1e3));
 	if (gpu_time)

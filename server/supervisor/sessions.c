@@ -48,6 +48,12 @@ bool cks_workers_end(const struct cks_session_info *session, const char *line)
 			      true);
 }
 
+bool cks_workers_gone_client(const struct cks_session_info *session, const char *why)
+{
+	return cks_worker_say(container_of(session, struct worker, info), CK_CONTROL_GONE, why,
+			      true);
+}
+
 bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map)
 {
 	int control = container_of(session, struct worker, info)->control;

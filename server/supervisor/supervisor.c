@@ -23,6 +23,7 @@
 #include "server/supervisor/fresh.h"
 #include "server/supervisor/fronts.h"
 #include "server/supervisor/helpers.h"
+#include "server/supervisor/kept.h"
 #include "server/supervisor/notify.h"
 #include "server/supervisor/reload.h"
 #include "server/supervisor/rpcbind.h"
@@ -331,6 +332,7 @@ static int run_rounds(struct supervisor *s, struct round *r)
 			cks_gauge_run(&s->gauge, s->workers);
 		if (r->fds[3].revents)
 			cks_workers_read(s->workers);
+		cks_kept_run(s->workers, s->options->limits.value[CK_LIMIT_KEPT]);
 		forget_gone(s);
 		cks_rendezvous_run(&s->rendezvous, r->fds + r->rendezvous, s->workers, s->broker);
 		command(s, r);

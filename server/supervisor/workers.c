@@ -107,10 +107,11 @@ size_t cks_workers_serving(const struct cks_workers *w)
 void cks_workers_count(const struct cks_workers *w, const struct cks_owner *owner,
 		       struct cks_session_counts *counts)
 {
-	*counts = (struct cks_session_counts){.all = w->serving};
+	*counts = (struct cks_session_counts){.all = 0};
 	for (const struct worker *worker = w->first; worker; worker = worker->next) {
-		if (worker->state != SERVING)
+		if (worker->state != SERVING || worker->info.cut.ending)
 			continue;
+		counts->all++;
 		counts->peer += cks_peer_equal(&worker->info.owner.peer, &owner->peer);
 		counts->identity +=
 			ck_hash_equal(&worker->info.owner.identity.key, &owner->identity.key);
@@ -195,6 +196,14 @@ bool cks_workers_stirred(struct cks_workers *w)
 
 	w->stirred = false;
 	return stirred;
+}
+
+bool cks_workers_cut(struct cks_workers *w)
+{
+	bool cut = w->cut;
+
+	w->cut = false;
+	return cut;
 }
 
 static struct worker *find_session(struct cks_workers *w, const unsigned char session[16])

@@ -68,6 +68,8 @@ bool cks_workers_tell(const struct cks_session_info *session, char kind);
 bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last);
 /* A command ends the session; its user reads @line. */
 bool cks_workers_end(const struct cks_session_info *session, const char *line);
+/* The same for a session whose client has no connections. @why: for the log. */
+bool cks_workers_gone_client(const struct cks_session_info *session, const char *why);
 /* The same with a map: its devices are on these GPUs now. */
 struct cks_device_map;
 bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map);
@@ -160,6 +162,8 @@ void cks_workers_read(struct cks_workers *workers);
  * since the last question? */
 void cks_workers_stir(struct cks_workers *workers);
 bool cks_workers_stirred(struct cks_workers *workers);
+/* Has a session lost all connections since the last question? */
+bool cks_workers_cut(struct cks_workers *workers);
 
 /* adopt.c: for a successor. Save all workers in @state, which owns the list: -errno. Adopt one that
  * was saved: one with a client, or a spare, which is to end. -errno. */

@@ -59,6 +59,7 @@ struct cks_workers {
 	unsigned int serving, retired;
 	unsigned int numbered; /* sessions so far */
 	size_t most;	       /* sessions */
+	bool cut;	       /* a session has lost all connections */
 	int64_t return_by;     /* until then, sessions may return */
 	struct cks_spare_counts spares;
 	struct cks_totals totals;

@@ -44,6 +44,8 @@ struct greeting {
 	ck_hello_queue queue; /* for the supervisor */
 	ck_hello_limits limits;
 	ck_hello_start start; /* for the supervisor, which has obeyed */
+	ck_hello_need need;   /* for the supervisor */
+	ck_hello_place place;
 };
 
 /* A hello on its way to its reply. */
@@ -63,7 +65,9 @@ static bool decode(XDR *xdrs, struct greeting *g)
 	       (xdrs->x_handy == 0 || xdr_ck_hello_wishes(xdrs, &g->wishes)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_queue(xdrs, &g->queue)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &g->limits)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &g->start));
+	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &g->start)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &g->need)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &g->place));
 }
 
 static int read_hello(struct ck_reader *reader, struct hello *h)
@@ -319,6 +323,7 @@ static void note_client(struct hello *h)
 	ck_text_copy(client->release, sizeof(client->release), args->release);
 	client->pid = args->pid;
 	client->keep = seconds_kept(h);
+	memcpy(client->machine, h->says.place.machine, sizeof(client->machine));
 	if (ck_env_string("CRICKET_SESSION"))
 		memcpy(client->prefix, h->says.start.prefix, sizeof(client->prefix));
 }
@@ -378,5 +383,7 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 	}
 	xdr_free((xdrproc_t)xdr_ck_hello_res, &h.res);
 	xdr_free((xdrproc_t)xdr_ck_hello_args, &h.says.args);
+	xdr_free((xdrproc_t)xdr_ck_hello_need, &h.says.need);
+	xdr_free((xdrproc_t)xdr_ck_hello_place, &h.says.place);
 	return ret;
 }

@@ -8,6 +8,7 @@
 
 #include "rpc/record.h"
 #include "server/session/identity.h"
+#include "util/machine.h"
 
 struct cks_options;
 struct ck_output;
@@ -19,6 +20,7 @@ struct cks_client {
 	unsigned int pid;
 	char prefix[32];   /* of this process (CRICKET_SESSION), by its name; empty: none */
 	unsigned int keep; /* seconds that the session outlives its connections; 0: it does not */
+	unsigned char machine[CK_MACHINE_ID]; /* its own, as it says; zeros: unknown */
 	struct cks_identity identity;
 	bool judged; /* by the supervisor, which has said the identity: this process cannot read the token */
 };

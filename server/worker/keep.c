@@ -1,10 +1,10 @@
 /*
  * server/worker/keep.c - see keep.h.
  *
- * A program that ends says goodbye on its command stream. One that is killed cannot, and the kernel ends its connections, or
- * resets those with bytes that the program has not read. So if any of them came to its end, and none fell silent, the session
- * waits only a moment, as for a client that has not even begun. If all were reset, or one fell silent, it may be the network: then the session waits as long as it
- * has promised.
+ * A program that ends says goodbye on its command stream. One that is killed cannot. Its kernel ends its connections, or resets
+ * those with unread bytes, and so do proxies, tunnels and laptops that wake up. So how a connection ends says nothing about the
+ * program, and the session waits as long as it has promised. The end of a program on this machine is seen by itself
+ * (worker_watch.c); others can report it (CK_ENDED).
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -19,7 +19,6 @@
 
 CK_LOG_DEFINE("server");
 
-#define KILLED_MS 2000	/* for a client that was probably killed */
 #define ANSWER_MS 10000 /* for the reply to a link to leave */
 #define BYE_MS 100
 #define FIRST 0 /* the number of the hello's channel */
@@ -32,7 +31,6 @@ struct cks_keep {
 	int64_t cut; /* when all channels were seen to be cut; 0: they are not */
 	bool told;
 	atomic_bool away;
-	bool returned; /* its connections were closed by this end: how says nothing about the client */
 };
 
 int cks_keep_create(unsigned int seconds, struct cks_keep **out)
@@ -152,10 +150,9 @@ void cks_keep_heed(struct cks_keep *keep)
 	ck_links_heed(keep->links, 0);
 }
 
-static void note_cut(struct cks_keep *keep, const struct ck_links_state *state, int64_t limit)
+static void note_cut(struct cks_keep *keep, const struct ck_links_state *state)
 {
 	if (state->up > 0 || state->down == 0) {
-		keep->returned = false;
 		if (keep->told)
 			ck_info("the client is back");
 		keep->told = false;
@@ -166,15 +163,13 @@ static void note_cut(struct cks_keep *keep, const struct ck_links_state *state, 
 		keep->cut = ck_now_ms();
 	if (!keep->told)
 		ck_info("all connections are cut: waiting %lld s for others",
-			(long long)limit / 1000);
+			(long long)keep->limit_ms / 1000);
 	keep->told = true;
 }
 
 const char *cks_keep_verdict(struct cks_keep *keep, int64_t *left)
 {
 	struct ck_links_state state;
-	int64_t limit;
-	bool closed;
 
 	*left = -1;
 	if (atomic_load(&keep->away))
@@ -182,17 +177,11 @@ const char *cks_keep_verdict(struct cks_keep *keep, int64_t *left)
 	ck_links_state(keep->links, &state);
 	if (state.ended & BIT(CK_LANE_COMMAND))
 		return "the client has ended";
-	closed = !keep->returned &&
-		 ((state.closed > 0 && state.silent == 0) || !(state.kinds & BIT(CK_LANE_COMMAND)));
-	limit = closed ? ck_min(keep->limit_ms, (int64_t)KILLED_MS) : keep->limit_ms;
-	note_cut(keep, &state, limit);
+	note_cut(keep, &state);
 	if (keep->cut == 0)
 		return NULL;
-	*left = ck_max(keep->cut + limit - ck_now_ms(), (int64_t)0);
-	if (*left > 0)
-		return NULL;
-	return closed ? "the client has ended without notice"
-		      : "the client has not come back (--keep)";
+	*left = ck_max(keep->cut + keep->limit_ms - ck_now_ms(), (int64_t)0);
+	return *left > 0 ? NULL : "the client has not come back (--keep)";
 }
 
 void cks_keep_bye(struct cks_keep *keep)
@@ -209,7 +198,6 @@ void cks_keep_leave(struct cks_keep *keep)
 void cks_keep_return(struct cks_keep *keep)
 {
 	keep->cut = 0;
-	keep->returned = true;
 	atomic_store(&keep->away, false);
 	ck_links_stir(keep->links);
 }

@@ -69,6 +69,7 @@ static void describe(struct cks_state_worker *self)
 	memcpy(self->session, s->id, sizeof(self->session));
 	self->info.pid = getpid();
 	self->info.client_pid = worker.client.pid;
+	memcpy(self->info.machine, worker.client.machine, sizeof(self->info.machine));
 	self->info.memory = cks_memory_total(s->memory);
 	self->info.owner.identity = worker.client.identity;
 	self->info.owner.peer = worker.owner;
@@ -118,6 +119,7 @@ static int announce(const struct cks_session *session)
 	note.peer = worker.owner;
 	note.identity = worker.client.identity;
 	note.user = user_of_process();
+	memcpy(note.machine, worker.client.machine, sizeof(note.machine));
 	cks_park_gpus(session, note.gpus);
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
@@ -134,6 +136,7 @@ static void leave(void)
 		while (atomic_load(&worker.joining) > 0) /* each has its first record already */
 			nanosleep(&step, NULL);
 		cks_keep_leave(keep);
+		worker_watch_no_program(); /* its process may be another one later */
 	} else {
 		snprintf(note.text, sizeof(note.text), "%s",
 			 "its program does not connect again after a cut (CRICKET_RESUME)");
@@ -146,8 +149,10 @@ static void come_back(void)
 {
 	struct cks_keep *keep = atomic_load(&worker.keep);
 
-	if (keep)
+	if (keep) {
+		worker_watch_program();
 		cks_keep_return(keep);
+	}
 	cks_turn_free(worker.session);
 	announce(atomic_load(&worker.session));
 }
@@ -217,6 +222,8 @@ static void heed(union message *message)
 		end_session("the server is stopping", message->words.text);
 	case CK_CONTROL_END:
 		end_session("a command has ended it", message->words.text);
+	case CK_CONTROL_GONE:
+		worker_end(message->words.text);
 	case CK_CONTROL_LEAVE:
 		leave();
 		break;
@@ -353,5 +360,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	ret = start_serving(&first, session);
 	if (ret < 0)
 		worker_end(strerror(-ret));
+	if (worker.client.keep > 0)
+		worker_watch_program();
 	take_connections();
 }

@@ -29,6 +29,7 @@ struct worker {
 	int watch;			  /* epoll: connections whose end is the session's */
 	int stir_fd;			  /* also watched: wakes the watch */
 	int hello_fd;			  /* watched until the command connection exists */
+	int program;			  /* watched: the program's process on this machine; -1 */
 	struct cks_keep *_Atomic keep;	  /* NULL: the session ends with its command connection */
 	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
@@ -64,6 +65,10 @@ int worker_watch_add(int fd);
 void worker_watch_drop(int fd);
 /* Wake the watch when @fd is readable: connections of the keeper are cut, or there again. -errno. */
 int worker_watch_cuts(int fd);
+/* The end of the program ends the session, if the kernel can report it: the program runs on this machine. Its kernel also closes
+ * its connections, but a proxy between them may not. */
+void worker_watch_program(void);
+void worker_watch_no_program(void);
 
 /* worker_lanes.c: the client's connections. */
 

@@ -12,7 +12,9 @@
 #include "server/worker/park.h"
 #include "server/worker/worker_part.h"
 #include "server/session/output.h"
+#include "util/fd.h"
 #include "util/log.h"
+#include "util/machine.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("server");
@@ -23,7 +25,7 @@ CK_LOG_DEFINE("server");
 #define LAST_MS 300	     /* for the commands that came before the client went */
 #define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
 
-struct worker worker = {.watch = -1, .stir_fd = -1};
+struct worker worker = {.watch = -1, .stir_fd = -1, .program = -1};
 
 void worker_verdict(const char *reason)
 {
@@ -89,6 +91,19 @@ static _Noreturn void end_soon(const char *reason)
 	worker_end(reason);
 }
 
+/* The supervisor knows which sessions wait for their clients. */
+static void report_cut(int64_t left)
+{
+	static bool reported;
+	struct cks_worker_note note = {.kind = CK_NOTE_CUT,
+				       .number = left < 0 ? 0 : (uint64_t)ck_max(left, (int64_t)1)};
+
+	if (reported == (left >= 0))
+		return;
+	reported = left >= 0;
+	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+}
+
 /* End a session that has lost its connections, or wait for others: milliseconds at most; -1: it has one. */
 static int64_t heed_cuts(void)
 {
@@ -102,6 +117,7 @@ static int64_t heed_cuts(void)
 	reason = cks_keep_verdict(keep, &left);
 	if (reason)
 		end_soon(reason);
+	report_cut(left);
 	return left;
 }
 
@@ -179,6 +195,29 @@ void worker_watch_drop(int fd)
 int worker_watch_cuts(int fd)
 {
 	return add(fd, EPOLLIN);
+}
+
+void worker_watch_program(void)
+{
+	unsigned char here[CK_MACHINE_ID];
+
+	if (worker.program >= 0 || !ck_machine_id(here) ||
+	    memcmp(here, worker.client.machine, sizeof(here)) != 0)
+		return;
+	worker.program = ck_machine_watch((pid_t)worker.client.pid);
+	if (worker.program == -ESRCH)
+		end_soon("the program has ended");
+	if (worker.program >= 0 && add(worker.program, EPOLLIN) < 0)
+		worker_watch_no_program();
+}
+
+void worker_watch_no_program(void)
+{
+	if (worker.program < 0)
+		return;
+	worker_watch_drop(worker.program);
+	close(worker.program);
+	worker.program = -1;
 }
 
 int worker_watch_begin(int fd)

@@ -55,7 +55,8 @@ def cricket_x(table, control, own=False):
                "\t\tck_link_res CK_LINK(ck_link_args) = 6;\n"
                "\t\tck_files_res CK_FILES(ck_files_args) = 7;\n"
                "\t\tck_direct_res CK_DIRECT(ck_direct_args) = 8;\n"
-               "\t\tck_offer_res CK_OFFER(ck_offer_args) = 9;\n")
+               "\t\tck_offer_res CK_OFFER(ck_offer_args) = 9;\n"
+               "\t\tck_ended_res CK_ENDED(ck_ended_args) = 87;\n")
     for r in rows:
         res = "void" if r.kind == "send" else f"{r.name}_res"
         out.append(f"\t\t{res} PROC_{r.name}({r.name}_args) = {r.number};\n")

@@ -1,0 +1,258 @@
+"""tests/e2e/test_cuts.py - a session whose connections are all gone is kept for its time, however they ended, and makes way as
+soon as somebody knows that its program has ended.
+"""
+import hashlib
+import os
+import pathlib
+import struct
+import subprocess
+import time
+
+import pytest
+
+from breaker import PIECE, Breaker
+from conftest import SERVER, Server, clean_env, client_env, ended, is_alive, start, wait_until
+from test_control import Asker
+from test_resume import endless, ticks
+from tls import Authority
+
+# How long connections are away, in seconds (make check-e2e K=cuts CUT_SECONDS=50).
+SECONDS = [float(s) for s in os.environ.get("CUT_SECONDS", "0,2,5").split(",")]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A server with and without TLS, and the client's variables for each."""
+    folder = tmp_path_factory.mktemp("both")
+    authority = Authority(folder / "authority")
+    cert, key = authority.sign("server")
+    server = Server(folder / "server", "--tls-cert", cert, "--tls-key", key, "--tls", "offered")
+    yield server, {"plain": {}, "tls": {"CRICKET_TLS_CA": str(authority.ca)}}
+    server.stop()
+    server.kill()
+
+
+@pytest.fixture
+def serve(tmp_path):
+    made = []
+
+    def go(*options, **env):
+        made.append(Server(tmp_path / f"server{len(made)}", *options, **env))
+        return made[-1]
+    yield go
+    for server in made:
+        server.end()
+
+
+@pytest.fixture
+def proxies():
+    made = []
+
+    def go(kind, *args, **kwargs):
+        made.append(kind(*args, **kwargs))
+        return made[-1]
+    yield go
+    for proxy in made:
+        proxy.stop()
+
+
+class Hole(Breaker):
+    """A proxy that can forget its connections: it takes bytes and passes none on; light() resets what is left of them."""
+
+    forgetful = False
+
+    def swallow(self):
+        def job():
+            self.listener.close()
+            self.listener, self.forgetful = None, True
+        self.do(job)
+
+    def pass_on(self, near):
+        if self.forgetful:
+            return bool(near.recv(PIECE))
+        return super().pass_on(near)
+
+    def light(self):
+        if self.forgetful:
+            self.do(lambda: (setattr(self, "forgetful", False), self.drop_all("rst")))
+        super().light()
+
+
+def machine_id():
+    """As util/machine.c makes it."""
+    pids = os.stat("/proc/self/ns/pid")
+    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
+    facts = struct.pack("24s40sQQ", b"cricket machine", boot, pids.st_dev, pids.st_ino)
+    return hashlib.blake2b(facts, digest_size=32).digest()[:16]
+
+
+class Foreign(Breaker):
+    """A proxy behind which programs seem to be on the machine OTHER."""
+
+    def __init__(self, port, other):
+        self.own, self.other_machine = machine_id(), other
+        super().__init__(port)
+
+    def pass_on(self, near):
+        if near not in self.near:
+            return super().pass_on(near)
+        try:
+            data = near.recv(PIECE)
+            self.other[near].sendall(data.replace(self.own, self.other_machine))
+        except OSError:
+            return False
+        return bool(data)
+
+
+FAR, FARTHER = b"F" * 16, b"G" * 16
+
+
+def sessions(server):
+    return Asker(server).ask("status")["sessions"]
+
+
+def kept(server):
+    return [s for s in sessions(server) if s["state"] == "kept"]
+
+
+def end(proxy, how):
+    if how == "silence":
+        proxy.swallow()
+    else:
+        proxy.dark(how)
+
+
+@pytest.mark.parametrize("seconds", SECONDS)
+def test_a_session_survives_however_its_connections_end(both, app, proxies, seconds):
+    """Programs of all kinds at the same time, because each waits."""
+    server, security = both
+    before = set(server.workers())
+    cases = []
+    for how in ("fin", "rst", "silence"):
+        for name, env in security.items():
+            proxy = proxies(Hole, server.port)
+            cases.append((how, name, proxy, endless(app, proxy, **env)))
+    workers = set(server.workers()) - before
+    assert len(workers) == len(cases)
+    try:
+        for how, _, proxy, _ in cases:
+            end(proxy, how)
+        time.sleep(seconds)
+        for _, _, proxy, _ in cases:
+            proxy.light()
+        used = {pid: ticks(pid) for pid in workers}
+        for how, name, _, client in cases:
+            assert client.poll() is None, (how, name, client.communicate())
+        wait_until(lambda: all(ticks(pid) > used[pid] for pid in workers), 30, "all programs compute again")
+    finally:
+        for _, _, _, client in cases:
+            client.kill()
+    for how, name, _, client in cases:
+        told = [line for line in client.communicate()[1].splitlines() if "is back after" not in line]
+        assert all("CUDA calls wait, for at most 60 s" in line for line in told), (how, name, told)
+
+
+def test_a_program_that_is_killed_on_the_servers_machine_ends_its_session(serve, app, proxies):
+    """Also behind a proxy."""
+    server = serve()
+    proxy = proxies(Hole, server.port)
+    client = endless(app, proxy)
+    worker, = server.workers()
+    proxy.swallow()
+    client.kill()
+    client.communicate()
+    wait_until(lambda: not is_alive(worker), 2, "the session has ended")
+
+
+def test_a_killed_program_of_another_machine_is_kept_and_listed(serve, app, proxies):
+    server = serve("--keep", "4s")
+    client = endless(app, proxies(Foreign, server.port, FAR))
+    worker, = server.workers()
+    client.kill()
+    client.communicate()
+    wait_until(lambda: kept(server), 5, "it is kept")
+    one, = kept(server)
+    assert 0 <= one["kept"] < 4 and 0 < one["kept_left"] <= 4 and one["client_pid"] == client.pid
+    assert is_alive(worker)
+    listed = subprocess.run([SERVER, "--unix", server.unix, "--ctl", "sessions"], env=clean_env(), capture_output=True,
+                            text=True, timeout=60)
+    assert " kept " in listed.stdout
+    wait_until(lambda: not is_alive(worker), 20, "its time is over")
+    assert "has not come back (--keep)" in server.log()
+
+
+def test_a_program_that_starts_again_takes_the_place_of_the_killed_one(serve, app, proxies):
+    """The new client sees that the old process has ended, also of another program."""
+    server = serve("--max-sessions", "1")
+    proxy = proxies(Foreign, server.port, FAR)
+    first = endless(app, proxy)
+    old, = server.workers()
+    first.kill()
+    first.wait()
+    wait_until(lambda: kept(server), 5, "it is kept")
+    second = endless(app, proxy)
+    assert not is_alive(old) and len(server.workers()) == 1
+    assert "its program has ended" in server.log()
+    second.kill()
+    second.communicate()
+
+
+def test_a_living_program_without_connections_is_not_replaced(serve, app, proxies):
+    """Another program of the same name begins on its machine, and finds no place."""
+    server = serve("--max-sessions", "1")
+    cut, other = proxies(Foreign, server.port, FAR), proxies(Foreign, server.port, FAR)
+    first = endless(app, cut)
+    worker, = server.workers()
+    cut.dark("fin")
+    wait_until(lambda: kept(server), 5, "it is kept")
+    second = start([app("endless"), "sync"], client_env(other.address))
+    assert "no free session" in ended(second, 20).err
+    cut.light()
+    wait_until(lambda: not kept(server), 20, "it is back")
+    assert is_alive(worker) and first.poll() is None
+    first.kill()
+    first.communicate()
+
+
+def test_a_container_that_starts_again_takes_its_place_when_there_is_no_other(serve, app, proxies):
+    """Process ids say nothing there: program, host and identity are the same."""
+    server = serve("--max-sessions", "2")
+    before, after = proxies(Foreign, server.port, FAR), proxies(Foreign, server.port, FARTHER)
+    first = endless(app, before)
+    first.kill()
+    first.wait()
+    wait_until(lambda: kept(server), 5, "it is kept")
+    second = endless(app, after)
+    assert len(kept(server)) == 1, "while there are places, it may come back"
+    third = endless(app, after)
+    assert not kept(server) and len(server.workers()) == 2
+    assert "the same program has started again" in server.log()
+    for client in (second, third):
+        client.kill()
+        client.communicate()
+
+
+def test_the_number_of_kept_sessions_is_bounded(serve, app, proxies):
+    server = serve("--max-kept", "1")
+    clients = []
+    for _ in range(2):
+        clients.append(endless(app, proxies(Foreign, server.port, FAR)))
+    oldest = next(s["pid"] for s in sessions(server) if s["client_pid"] == clients[0].pid)
+    for client in clients:
+        client.kill()
+        client.wait()
+        wait_until(lambda pid=client.pid: any(s["client_pid"] == pid for s in kept(server)), 5, "it is kept")
+    wait_until(lambda: not is_alive(oldest), 5, "the older one has ended")
+    assert len(server.workers()) == 1 and "(--max-kept)" in server.log()
+
+
+def test_a_kept_session_stays_so_over_an_upgrade(serve, app, proxies):
+    server = serve("--keep", "1h")
+    client = endless(app, proxies(Foreign, server.port, FAR), CRICKET_RESUME="1h")
+    client.kill()
+    client.wait()
+    wait_until(lambda: kept(server), 5, "it is kept")
+    subprocess.run([SERVER, "--unix", server.unix, "--ctl", "upgrade"], env=clean_env(), check=True, capture_output=True,
+                   timeout=60)
+    wait_until(lambda: kept(server), 5, "it is kept")
+    assert 0 < kept(server)[0]["kept_left"] <= 3600

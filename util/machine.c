@@ -1,0 +1,61 @@
+/*
+ * util/machine.c - see machine.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util/hash.h"
+#include "util/machine.h"
+
+#define PIDFD_OPEN 434 /* of all architectures; old headers lack it */
+#define BOOT 36	       /* characters of a UUID */
+
+bool ck_machine_id(unsigned char id[CK_MACHINE_ID])
+{
+	struct {
+		char purpose[24], boot[BOOT + 4];
+		uint64_t device, inode;
+	} facts = {.purpose = "cricket machine"};
+	struct ck_hash hash;
+	struct stat pids;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, facts.boot, BOOT) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	memset(id, 0, CK_MACHINE_ID);
+	if (n != BOOT || stat("/proc/self/ns/pid", &pids) < 0)
+		return false;
+	facts.device = pids.st_dev;
+	facts.inode = pids.st_ino;
+	ck_hash(&facts, sizeof(facts), &hash);
+	memcpy(id, hash.bytes, CK_MACHINE_ID);
+	return true;
+}
+
+int ck_machine_watch(pid_t pid)
+{
+	long fd = syscall(PIDFD_OPEN, pid, 0);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+bool ck_machine_ended(pid_t pid)
+{
+	struct pollfd p = {.fd = ck_machine_watch(pid), .events = POLLIN};
+	bool ended;
+
+	if (p.fd < 0)
+		return p.fd == -ESRCH || (p.fd == -ENOSYS && kill(pid, 0) < 0 && errno == ESRCH);
+	ended = poll(&p, 1, 0) == 1;
+	close(p.fd);
+	return ended;
+}
