@@ -119,7 +119,7 @@ def chart(rows, date):
     near = max(times for _, training, bars in groups if training for kind, times, _ in bars if kind != "peer")
     far = slowdown(rows[FAR], "tcp, 150 ms")
     floor = TOP + sum(len(bars) * BAR + GAP for _, _, bars in groups)
-    title = f"Training takes at most {near:.2f} times as long as on a local GPU, {far:.2f} times from 150 ms away"
+    title = f"Training takes at most {near:.2f}x the time of a local GPU, and a script 150 ms away {far:.2f}x"
     out = [f'<text class="title" x="16" y="26">{title}</text>',
            f'<text class="small" x="16" y="46">Time divided by the native time: shorter is better. One NVIDIA H200, {date}, '
            "client and server on its host; TCP without TLS.</text>",
