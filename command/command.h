@@ -30,6 +30,7 @@ int ckx_run(const struct ckx_command *self, int argc, char **argv);
 int ckx_env(const struct ckx_command *self, int argc, char **argv);
 int ckx_check(const struct ckx_command *self, int argc, char **argv);
 int ckx_session(const struct ckx_command *self, int argc, char **argv);
+int ckx_reap(const struct ckx_command *self, int argc, char **argv);
 int ckx_move(const struct ckx_command *self, int argc, char **argv);
 int ckx_status(const struct ckx_command *self, int argc, char **argv);
 int ckx_metrics(const struct ckx_command *self, int argc, char **argv);

@@ -81,6 +81,8 @@ static const struct ckx_command sessions[] = {
 	 SERVER_OPTION, ckx_session},
 	{"restore", "[-s SERVER] DIR", "Continue a session from files.", SERVER_OPTION,
 	 ckx_session},
+	{"reap", "[-s SERVER]", "End the sessions of programs of this machine that have ended.",
+	 SERVER_OPTION, ckx_reap},
 	{"move", "[-s SERVER] SESSION ADDRESS [VIA]", "Move a session to another server, over ssh.",
 	 SERVER_OPTION, ckx_move},
 	{NULL, NULL, NULL, NULL, NULL},

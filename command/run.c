@@ -13,6 +13,7 @@
 
 #include "command/command.h"
 #include "command/place.h"
+#include "command/reap.h"
 #include "command/settings.h"
 
 /* The dynamic linker ignores the client in such a program. */
@@ -65,6 +66,17 @@ static int prepare_profile(const char *file)
 	return ret;
 }
 
+/* A far server cannot know whether a program was killed, or is only cut off. */
+static void reap_later(void)
+{
+	struct ckx_server server; /* as the program's variables say */
+
+	if (ckx_server_find(NULL, &server) < 0)
+		return;
+	ckx_reap_later(&server);
+	explicit_bzero(server.token, sizeof(server.token));
+}
+
 int ckx_run(const struct ckx_command *self, int argc, char **argv)
 {
 	struct ckx_settings settings;
@@ -78,6 +90,8 @@ int ckx_run(const struct ckx_command *self, int argc, char **argv)
 	for (size_t i = 0; ret == 0 && i < settings.count; i++)
 		ret = setenv(settings.list[i].name, settings.list[i].value, 1) < 0 ? -errno : 0;
 	ckx_settings_free(&settings);
+	if (ret == 0)
+		reap_later();
 	if (ret == 0 && wishes.profile && prepare_profile(wishes.profile) < 0)
 		return CKX_FAILED;
 	if (ret < 0)

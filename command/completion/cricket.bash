@@ -6,7 +6,7 @@ _cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
 
 _cricket() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
-	local commands="run env jupyter check status metrics top suspend resume end checkpoint restore move drain trace servers login token"
+	local commands="run env jupyter check status metrics top suspend resume end checkpoint restore move reap drain trace servers login token"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")

@@ -4,6 +4,7 @@ soon as somebody knows that its program has ended.
 import hashlib
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import time
@@ -11,7 +12,7 @@ import time
 import pytest
 
 from breaker import PIECE, Breaker
-from conftest import SERVER, Server, clean_env, client_env, ended, is_alive, start, wait_until
+from conftest import PRODUCTS, SERVER, Server, clean_env, client_env, ended, is_alive, start, wait_until
 from test_control import Asker
 from test_resume import endless, ticks
 from tls import Authority
@@ -104,6 +105,7 @@ class Foreign(Breaker):
         return bool(data)
 
 
+ALICE, BOB = "a-long-secret-of-alice", "a-long-secret-of-bob"
 FAR, FARTHER = b"F" * 16, b"G" * 16
 
 
@@ -256,3 +258,57 @@ def test_a_kept_session_stays_so_over_an_upgrade(serve, app, proxies):
                    timeout=60)
     wait_until(lambda: kept(server), 5, "it is kept")
     assert 0 < kept(server)[0]["kept_left"] <= 3600
+
+
+def far_env(proxy):
+    """Of the command, for a program behind PROXY."""
+    return {**clean_env(), "REMOTE_GPU_ADDRESS": proxy.address, "CRICKET_TOKEN": ""}
+
+
+def test_a_report_ends_the_session_of_a_program_that_has_ended(serve, app, proxies):
+    """And of no other one of the machine."""
+    server = serve("--keep", "1h")
+    proxy = proxies(Foreign, server.port, FAR)
+    killed, living = (endless(app, proxy, CRICKET_RESUME="1h") for _ in range(2))
+    killed.kill()
+    killed.wait()
+    wait_until(lambda: kept(server), 5, "it is kept")
+    done = subprocess.run([PRODUCTS / "cricket", "reap"], env=far_env(proxy), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", f"{proxy.address}: 1 program has ended\n")
+    wait_until(lambda: len(server.workers()) == 1, 2, "its session has ended")
+    assert [s["client_pid"] for s in sessions(server)] == [living.pid]
+    again = subprocess.run([PRODUCTS / "cricket", "reap"], env=far_env(proxy), capture_output=True, text=True, timeout=60)
+    assert (again.returncode, again.stdout) == (0, "") and living.poll() is None
+    living.kill()
+    living.communicate()
+
+
+def test_a_report_of_another_identity_changes_nothing(serve, app, proxies, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("".join(f"{name}:{hashlib.blake2b(secret.encode(), digest_size=32).hexdigest()}\n"
+                              for name, secret in (("alice", ALICE), ("bob", BOB))))
+    tokens.chmod(0o600)
+    server = serve("--keep", "1h", "--token-file", tokens)
+    proxy = proxies(Foreign, server.port, FAR)
+    client = endless(app, proxy, CRICKET_RESUME="1h", CRICKET_TOKEN=ALICE)
+    client.kill()
+    client.wait()
+    wait_until(lambda: kept(server), 5, "it is kept")
+    for token, status in ((BOB, 0), ("wrong", 1)):
+        done = subprocess.run([PRODUCTS / "cricket", "reap"], env={**far_env(proxy), "CRICKET_TOKEN": token},
+                              capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    assert len(kept(server)) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_cricket_run_reports_the_end_of_its_program(serve, app, proxies, number):
+    server = serve("--keep", "1h")
+    proxy = proxies(Foreign, server.port, FAR)
+    program = start([PRODUCTS / "cricket", "run", app("endless"), "sync"], {**far_env(proxy), "CRICKET_RESUME": "1h"})
+    assert program.stdout.readline() == "running\n", program.stderr.read()
+    os.kill(program.pid, number)
+    program.communicate()   # nothing else has the pipes
+    assert program.returncode == -number
+    wait_until(lambda: not server.workers(), 5, "the session has ended")
+    assert "its program has ended" in server.log()
