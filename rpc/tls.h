@@ -72,8 +72,9 @@ int ck_tls_probed(struct ck_chan *connection);
 /* The same of an answer that was received, without its mark. */
 int ck_tls_parse_answer(const unsigned char *body, size_t size);
 
-/* The server's end: read the probe, which has come, and answer it. */
-int ck_tls_take_probe(struct ck_chan *connection);
+/* The server's answer to a probe with this @xid. */
+#define CK_TLS_ANSWER 36
+void ck_tls_answer(uint32_t xid, unsigned char answer[CK_TLS_ANSWER]);
 
 /*
  * Make a channel over @connection, which is closed with it, or on error. @host: the name that the server's certificate must
@@ -85,6 +86,15 @@ int ck_tls_open(struct ck_tls *tls, const char *host, struct ck_chan *connection
 		struct ck_chan **chan);
 int ck_tls_begin(struct ck_chan *chan, char why[CK_TLS_WHY]);
 int ck_tls_finish(struct ck_chan *chan, char why[CK_TLS_WHY]);
+
+/*
+ * A server's handshake without waiting: take what has come, which must be something, and answer. 0: it is done; -EAGAIN: it is
+ * the peer's turn; else as ck_tls_finish.
+ */
+int ck_tls_step(struct ck_chan *chan, char why[CK_TLS_WHY]);
+
+/* Close @chan in this process alone, after a fork: the other process goes on with the connection. */
+void ck_tls_leave(struct ck_chan *chan);
 
 /* Say that no more comes, and close the writing direction. The thread that reads goes on. */
 void ck_tls_end(struct ck_chan *chan);

@@ -376,6 +376,12 @@ int ck_tls_open(struct ck_tls *tls, const char *host, struct ck_chan *connection
 	return ret;
 }
 
+void ck_tls_leave(struct ck_chan *chan)
+{
+	ck_tls_chan_of(chan)->failed = -EPIPE; /* so that it says no goodbye */
+	ck_chan_close(chan);
+}
+
 void ck_tls_end(struct ck_chan *chan)
 {
 	struct ck_tls_chan *t = ck_tls_chan_of(chan);

@@ -78,26 +78,25 @@ int ck_tls_probed(struct ck_chan *connection)
 	return ret < 0 ? ret : ck_tls_parse_answer(body, size);
 }
 
-int ck_tls_take_probe(struct ck_chan *connection)
+void ck_tls_answer(uint32_t xid, unsigned char answer[CK_TLS_ANSWER])
 {
-	unsigned char body[ANSWER_MAX];
-	uint32_t words[] = {
-		CK_LAST_FRAGMENT | 32, 0, REPLY, MSG_ACCEPTED, AUTH_NONE, 8, 0, 0, SUCCESS};
-	struct ck_call_header call;
-	size_t size;
-	int ret = ck_fragments_read(connection, body, sizeof(body), &size);
+	const uint32_t words[] = {CK_LAST_FRAGMENT | (CK_TLS_ANSWER - 4),
+				  xid,
+				  REPLY,
+				  MSG_ACCEPTED,
+				  AUTH_NONE,
+				  sizeof(STARTTLS) - 1,
+				  0, /* the verifier */
+				  0,
+				  SUCCESS};
 
-	if (ret == 0)
-		ret = ck_call_decode(body, size, &call);
-	if (ret == 0 && call.flavor != CK_AUTH_TLS)
-		ret = -EPROTO;
-	if (ret < 0)
-		return ret;
-	words[1] = call.xid;
-	memcpy(&words[6], STARTTLS, 8);
-	words[6] = ntohl(words[6]);
-	words[7] = ntohl(words[7]);
-	return send_words(connection, words, CK_ARRAY_SIZE(words));
+	_Static_assert(sizeof(words) == CK_TLS_ANSWER, "all of it");
+	for (size_t i = 0; i < CK_ARRAY_SIZE(words); i++) {
+		uint32_t word = htonl(words[i]);
+
+		memcpy(answer + i * sizeof(word), &word, sizeof(word));
+	}
+	memcpy(answer + 6 * sizeof(uint32_t), STARTTLS, sizeof(STARTTLS) - 1);
 }
 
 /* --- the handshake */
@@ -212,6 +211,18 @@ static int check_protocol(struct ck_tls_chan *t)
 		return 0;
 	snprintf(t->why, sizeof(t->why), "the peer speaks TLS, but not for this protocol (ALPN)");
 	return -EACCES;
+}
+
+int ck_tls_step(struct ck_chan *chan, char why[CK_TLS_WHY])
+{
+	struct ck_tls_chan *t = ck_tls_chan_of(chan);
+	int ret = ck_tls_fetch(t);
+
+	if (ret == 0)
+		ret = step(t);
+	if (ret == 0)
+		ret = check_protocol(t);
+	return explain(t, ret, why);
 }
 
 int ck_tls_finish(struct ck_chan *chan, char why[CK_TLS_WHY])

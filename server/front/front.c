@@ -1,37 +1,38 @@
 /*
  * server/front/front.c - see front.h.
  *
- * Children are forked, not executed: they have the key from this process's memory, which a file may no longer hold. All of
- * them report here, so that lines about clients that are refused are counted when there are many.
+ * Children are forked, not executed: they have the session's keys from this process's memory, and the private key, which a
+ * file may no longer hold.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "rpc/tls.h"
 #include "server/front/front.h"
-#include "server/front/relay.h"
+#include "server/front/shakes.h"
 #include "util/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
 
-#define REPORT_MAX 512
+#define MESSAGES 64 /* taken at a time */
 
 struct front {
 	struct ck_tls_files files;
-	struct ck_tls *tls;
-	int report[2]; /* read here; written by children */
+	struct cks_shakes *shakes;
 };
 
-/* Receive a message: its kind; 0: the supervisor has gone. Descriptors that are missing are -1. */
-static char receive(int fds[2])
+/* Receive a message: its kind; 0: the supervisor has gone; -1: there is none. Descriptors that are missing are -1. */
+static int receive(int fds[2])
 {
 	union {
 		struct cmsghdr align;
@@ -48,11 +49,13 @@ static char receive(int fds[2])
 
 	fds[0] = fds[1] = -1;
 	do {
-		n = recvmsg(CK_FRONT_CONTROL, &message, MSG_CMSG_CLOEXEC);
+		n = recvmsg(CK_FRONT_CONTROL, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
 	header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
 	if (header && header->cmsg_type == SCM_RIGHTS)
 		memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+	if (n < 0 && errno == EAGAIN)
+		return -1;
 	return n > 0 ? kind : 0;
 }
 
@@ -62,20 +65,6 @@ static void close_both(const int fds[2])
 		if (fds[i] >= 0)
 			close(fds[i]);
 	}
-}
-
-static void serve(struct front *f, const int fds[2])
-{
-	pid_t child = fds[1] < 0 ? 0 : fork();
-
-	if (child < 0)
-		ck_err("TLS: no process for a connection: %m");
-	if (child == 0 && fds[1] >= 0) {
-		close(CK_FRONT_CONTROL);
-		close(f->report[0]);
-		cks_relay_run(f->tls, fds[0], fds[1], f->report[1]);
-	}
-	close_both(fds);
 }
 
 static void answer(char kind, const char *why)
@@ -97,77 +86,86 @@ static void reload(struct front *f)
 		answer(CK_FRONT_STAYS, why);
 		return;
 	}
-	ck_tls_destroy(f->tls);
-	f->tls = tls;
 	if (ck_tls_own_pin(tls, pin))
 		ck_info("TLS: certificate and key are read again; the key's pin is %s", pin);
+	cks_shakes_use(f->shakes, tls);
 	answer(CK_FRONT_RELOAD, "");
-}
-
-static void log_report(const struct front *f)
-{
-	char line[REPORT_MAX];
-	ssize_t n = recv(f->report[0], line, sizeof(line) - 1, MSG_DONTWAIT);
-
-	if (n <= 0)
-		return;
-	line[n] = '\0';
-	ck_info("TLS: refused: %s", line);
 }
 
 /* Read the files, and tell the supervisor. */
 static int begin(struct front *f)
 {
 	char why[CK_TLS_WHY], pin[CK_TLS_PIN] = "?", text[CK_TLS_WHY + 64];
-	int ret = ck_tls_create_server(&f->files, &f->tls, why);
+	struct ck_tls *tls;
+	int ret = ck_tls_create_server(&f->files, &tls, why);
 
-	if (ret == 0 && ck_tls_own_pin(f->tls, pin))
+	if (ret == 0 && ck_tls_own_pin(tls, pin))
 		snprintf(text, sizeof(text), "%cthe key's pin is %s", CK_FRONT_READY, pin);
 	else
 		snprintf(text, sizeof(text), " %s", why);
 	if (send(CK_FRONT_CONTROL, text, strlen(text), MSG_NOSIGNAL) < 0)
 		return -errno;
+	if (ret == 0)
+		cks_shakes_use(f->shakes, tls);
 	return ret;
 }
 
-static void run(struct front *f)
+/* False: the supervisor has gone. */
+static bool take_messages(struct front *f)
 {
-	for (;;) {
-		struct pollfd p[2] = {{.fd = CK_FRONT_CONTROL, .events = POLLIN},
-				      {.fd = f->report[0], .events = POLLIN}};
-		int fds[2], timeout = ck_log_tend(false);
-		char kind;
+	int fds[2], kind = 0;
 
-		if (poll(p, 2, timeout) < 0 && errno != EINTR)
-			return;
-		if (p[1].revents)
-			log_report(f);
-		if (!p[0].revents)
-			continue;
-		kind = receive(fds);
-		if (kind == 0)
-			return;
-		if (kind == CK_FRONT_CONNECTION)
-			serve(f, fds);
+	for (int i = 0; i < MESSAGES && (kind = receive(fds)) > 0; i++) {
+		if (kind == CK_FRONT_CONNECTION && fds[0] >= 0 && fds[1] >= 0)
+			cks_shakes_add(f->shakes, fds[0], fds[1]);
 		else
 			close_both(fds);
 		if (kind == CK_FRONT_RELOAD)
 			reload(f);
 	}
+	return kind != 0;
+}
+
+static void run(struct front *f)
+{
+	static struct pollfd fds[1 + CK_SHAKES_POLL] = {{.fd = CK_FRONT_CONTROL, .events = POLLIN}};
+
+	for (;;) {
+		size_t count = cks_shakes_poll(f->shakes, fds + 1);
+
+		if (poll(fds, 1 + count, ck_log_tend(false)) < 0) {
+			if (errno != EINTR)
+				return;
+			continue;
+		}
+		cks_shakes_run(f->shakes, fds + 1);
+		if (fds[0].revents && !take_messages(f))
+			return;
+	}
+}
+
+/* Its memory has the key. */
+static void guard(void)
+{
+	const struct rlimit none = {0, 0};
+
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_DUMPABLE, 0);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 int cks_front_main(char **files)
 {
-	struct front f = {.files = {.cert = files[0], .key = files[1], .ca = files[2]}};
+	struct front f = {.files = {.cert = files[0], .key = files[1], .ca = files[2]},
+			  .shakes = cks_shakes_create()};
 
 	prctl(PR_SET_NAME, "cricket-tls");
-	prctl(PR_SET_DUMPABLE, 0);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	guard();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN);  /* from a terminal: the supervisor decides */
 	signal(SIGCHLD, SIG_IGN); /* nothing is left of children that end */
 	ck_fd_set_cloexec(CK_FRONT_CONTROL, true);
-	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, f.report) < 0 || begin(&f) < 0)
+	if (!f.shakes || begin(&f) < 0)
 		return 1;
 	run(&f);
 	ck_log_tend(true);

@@ -12,6 +12,9 @@
 #include "rpc/tls.h"
 #include "server/processes/peek.h"
 
+#define CK_TLS_HEAD 5
+#define CK_TLS_RECORD_MOST 16384
+#define CK_TLS_CLIENT_HELLO 1
 #define CK_CALL_START 12 /* bytes of the xid, the message's type and the version of RPC */
 
 static uint32_t word_at(const unsigned char *data)
@@ -30,6 +33,23 @@ static bool looks_wrong(const unsigned char *data, const struct ck_joined *joine
 	return joined->body >= 8 && word_at(data + CK_MARK + 4) != CALL;
 }
 
+/*
+ * The first record of a handshake, RFC 8446 section 5.1: kind, version 3.x, length; a ClientHello. One that is longer than a
+ * peek counts as whole when that much is there.
+ */
+static enum cks_peek classify_handshake(const unsigned char *data, size_t size)
+{
+	size_t length = size >= CK_TLS_HEAD ? (size_t)data[3] << 8 | data[4] : 0;
+
+	if ((size >= 2 && data[1] != 3) ||
+	    (size >= CK_TLS_HEAD && (length == 0 || length > CK_TLS_RECORD_MOST)) ||
+	    (size > CK_TLS_HEAD && data[CK_TLS_HEAD] != CK_TLS_CLIENT_HELLO))
+		return CK_PEEK_GARBAGE;
+	if (size < CK_TLS_HEAD || (size < CK_TLS_HEAD + length && size < CK_PEEK_MAX))
+		return CK_PEEK_MORE;
+	return CK_PEEK_HANDSHAKE;
+}
+
 static enum cks_peek classify(const struct ck_call_header *header)
 {
 	if (header->program != CK_PROGRAM)
@@ -38,7 +58,7 @@ static enum cks_peek classify(const struct ck_call_header *header)
 		return CK_PEEK_NO_VERSION;
 	switch (header->proc) {
 	case NULLPROC:
-		return header->flavor == CK_AUTH_TLS ? CK_PEEK_TLS : CK_PEEK_NULL;
+		return header->flavor == CK_AUTH_TLS ? CK_PEEK_PROBE : CK_PEEK_NULL;
 	case CK_HELLO:
 		return CK_PEEK_HELLO;
 	case CK_JOIN:
@@ -67,7 +87,7 @@ enum cks_peek cks_peek(unsigned char *data, size_t size, struct cks_peeked *out)
 	int ret;
 
 	if (size > 0 && data[0] == CK_TLS_FIRST_BYTE)
-		return CK_PEEK_TLS;
+		return classify_handshake(data, size);
 	if (ck_fragments_join(data, size, CK_PEEK_MAX, &joined) < 0 || looks_wrong(data, &joined))
 		return CK_PEEK_GARBAGE;
 	if (!joined.complete)

@@ -13,12 +13,13 @@
 enum cks_peek {
 	CK_PEEK_MORE,		/* not all of the record has arrived */
 	CK_PEEK_GARBAGE,	/* no RPC call, or too long to peek at */
-	CK_PEEK_TLS,		/* the probe for TLS, or a handshake that begins without one */
+	CK_PEEK_HANDSHAKE,	/* the whole first record of a TLS handshake */
 	CK_PEEK_NULL,		/* procedure 0 of this program and version */
 	CK_PEEK_NO_RPC_VERSION, /* a call of another version of RPC */
 	CK_PEEK_NO_PROGRAM,
 	CK_PEEK_NO_VERSION,
 	CK_PEEK_NO_PROCEDURE, /* this program, but not a first procedure */
+	CK_PEEK_PROBE,	      /* procedure 0 that asks for TLS */
 	CK_PEEK_HELLO,
 	CK_PEEK_JOIN,
 	CK_PEEK_LINK,

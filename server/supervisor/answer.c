@@ -29,6 +29,11 @@ bool cks_answer(int fd, const struct cks_peeked *call, xdrproc_t xdr, const void
 	       send_now(fd, out, ck_reply_encode(out, sizeof(out), call->xid, xdr, res, 0));
 }
 
+bool cks_answer_bytes(int fd, const struct cks_peeked *call, const void *reply, size_t size)
+{
+	return consume(fd, call->record) && send_now(fd, reply, (long)size);
+}
+
 bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call)
 {
 	unsigned char out[CK_ANSWER_SIZE];

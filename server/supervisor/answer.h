@@ -16,6 +16,9 @@
 /* Reply with @res, encoded by @xdr. False: close the connection. */
 bool cks_answer(int fd, const struct cks_peeked *call, xdrproc_t xdr, const void *res);
 
+/* Reply with a whole record. False: as above. */
+bool cks_answer_bytes(int fd, const struct cks_peeked *call, const void *reply, size_t size);
+
 /* Reply to a call of @kind: the null procedure, or a CK_PEEK_NO_.... False: as above. */
 bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call);
 

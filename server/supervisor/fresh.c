@@ -31,8 +31,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_YOUNG_MS 100 /* a connection is safe from eviction this long */
-#define CK_SHARE 1024	/* silent connections of one peer */
+#define CK_SHARE 1024 /* silent connections of one peer */
 
 /* At most half of the descriptors; sessions need the other half. */
 static size_t room_for_all(void)

@@ -9,13 +9,11 @@
 #include <unistd.h>
 
 #include "cricket.h"
-#include "rpc/relayed.h"
 #include "rpc/tls.h"
 #include "server/processes/peek.h"
 #include "server/supervisor/answer.h"
 #include "server/supervisor/away.h"
 #include "server/supervisor/fresh_part.h"
-#include "server/supervisor/fronts.h"
 #include "server/supervisor/kept.h"
 #include "server/supervisor/workers.h"
 #include "util/log.h"
@@ -74,29 +72,6 @@ static bool join_session(struct cks_fresh_list *l, struct cks_fresh *f, enum cks
 	return false;
 }
 
-/* Its bytes come decrypted from now on, over another descriptor. It stays what it was for all limits. True: keep it. */
-static bool unwrap(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
-{
-	int plain, ret;
-
-	if (ck_relayed_get(f->fd, NULL)) {
-		ck_info("a connection asks for TLS inside of TLS: closed");
-		return false;
-	}
-	ret = cks_fronts_pass(l->fronts, f->fd, &plain);
-	if (ret == -EAGAIN) {
-		f->again = now + CK_JOIN_MS;
-		return true;
-	}
-	if (ret < 0) {
-		ck_warn("no TLS for a connection: %s", strerror(-ret));
-		return false;
-	}
-	close(f->fd);
-	f->fd = plain;
-	return true;
-}
-
 /* A further connection must be as safe as the first one. */
 static bool lacks_tls(const struct cks_fresh_list *l, const struct cks_fresh *f, enum cks_peek kind)
 {
@@ -144,8 +119,10 @@ static bool follow(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek 
 		   unsigned char *bytes, struct cks_peeked *p, int64_t now)
 {
 	switch (kind) {
-	case CK_PEEK_TLS:
-		return unwrap(l, f, now);
+	case CK_PEEK_PROBE:
+		return cks_fresh_probed(l, f, p);
+	case CK_PEEK_HANDSHAKE:
+		return cks_fresh_unwrap(l, f, now);
 	case CK_PEEK_MORE:
 		f->again = now + CK_AGAIN_MS;
 		return !hung_up(f->fd);
@@ -189,10 +166,13 @@ bool cks_fresh_look(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 		ck_debug("a connection ends %s", f->answered ? "after its answer" : "unheard");
 		return false;
 	}
+	cks_fresh_heard(l, f);
 	kind = cks_peek(bytes, (size_t)n, &p);
 	if (lacks_tls(l, f, kind))
 		return false;
-	if (kind == CK_PEEK_TLS && !l->fronts)
-		kind = bytes[0] == CK_TLS_FIRST_BYTE ? CK_PEEK_GARBAGE : CK_PEEK_NULL;
+	if (!l->fronts && kind == CK_PEEK_PROBE)
+		kind = CK_PEEK_NULL;
+	else if (bytes[0] == CK_TLS_FIRST_BYTE ? !l->fronts : f->probed)
+		kind = CK_PEEK_GARBAGE;
 	return follow(l, f, kind, bytes, &p, now);
 }

@@ -15,7 +15,7 @@ from conftest import (EXPECTED, PRODUCTS, SERVER, SLOW, Server, children_of, cle
 from test_control import Asker
 from test_exporter import exporter
 from test_refusals import new_token
-from tls import PROBE, Authority, Middle
+from tls import PROBE, Authority, Middle, hello_to, trusting
 
 TOKEN = "a token that nobody may read"
 
@@ -245,9 +245,69 @@ def test_garbage_in_place_of_a_handshake_is_closed(own_tls):
         s.sendall(PROBE)
         assert b"STARTTLS" in s.recv(100)
         s.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        while s.recv(100):      # an alert
-            pass
+        assert closed(s)
+    for words in (b"\x16\x01", b"\x16\x03\x01\x00\x00", b"\x16\x03\x01\x40\x01", b"\x16\x03\x01\x00\x04\x02", PROBE + PROBE):
+        with socket.create_connection(("127.0.0.1", server.port)) as s:
+            s.sendall(words)
+            assert closed(s)
+    assert "TLS: refused" not in server.log()
+    with socket.create_connection(("127.0.0.1", server.port)) as s:
+        s.sendall(b"\x16\x03\x01\x00\x05\x01abcd")
+        assert closed(s)        # after an alert
     wait_until(lambda: "TLS: refused: tcp 127.0.0.1" in server.log(), 5, "the log tells")
+
+
+def closed(s):
+    """Reads what comes until the peer has closed the connection."""
+    with contextlib.suppress(ConnectionResetError):
+        while s.recv(100):
+            pass
+    return True
+
+
+def is_open(s):
+    s.setblocking(False)
+    try:
+        while s.recv(4096):     # of the handshake
+            pass
+        return False
+    except BlockingIOError:
+        return True
+    except ConnectionResetError:
+        return False
+
+
+def test_a_handshake_has_no_process_before_the_client_says_something(own_tls, authority, app):
+    server = own_tls
+    half, hello = socket.create_connection(("127.0.0.1", server.port)), hello_to(server.port)
+    half.sendall(b"\x16\x03\x01\x02\x00\x01")
+    whole = [trusting().wrap_socket(socket.create_connection(("127.0.0.1", server.port))) for _ in range(40)]
+    computes(run([app("vector_add")], client_env(server.address("tcp"), CRICKET_TLS_CA=str(authority.ca))))
+    wait_until(lambda: not relays(server), 5, "there is none")
+    for s in whole:
+        s.sendall(b"\x80")      # the beginning of a record
+    wait_until(lambda: "has too many TLS connections without a whole first record" in server.log(), 10, server.log())
+    wait_until(lambda: len(relays(server)) == 32, 10, "some have been closed")
+    computes(run([app("vector_add")], client_env(server.address("tcp"), CRICKET_TLS_CA=str(authority.ca))))
+    for s in (half, hello, *whole):
+        s.close()
+    wait_until(lambda: not relays(server), 10, "nothing is left")
+
+
+def test_unfinished_handshakes_push_out_their_own(own_tls, authority, app):
+    server, env = own_tls, client_env(own_tls.address("tcp"), CRICKET_TLS_CA=str(authority.ca))
+    hellos = [hello_to(server.port) for _ in range(550)]
+    computes(run([app("vector_add")], env))
+    wait_until(lambda: not is_open(hellos[0]), 10, "the oldest is closed")
+    wait_until(lambda: "address 127.0.0.1 has too many unfinished TLS handshakes" in server.log(), 5, "the log tells")
+    assert is_open(hellos[-1]) and not relays(server)
+    server.process.send_signal(signal.SIGHUP)       # they go on with the old certificate
+    wait_until(lambda: "are read again" in server.log(), 5, "the files are read")
+    computes(run([app("vector_add")], env))
+    assert is_open(hellos[-1])
+    for s in hellos:
+        s.close()
+    computes(run([app("vector_add")], env))
 
 
 @pytest.fixture

@@ -1,10 +1,35 @@
 """tests/e2e/tls.py - keys, certificates and authorities for tests, and what stands in the middle of a connection."""
+import contextlib
 import socket
+import ssl
 import subprocess
 import threading
 
 PROBE = bytes.fromhex("80000028" "00000001" "00000000" "00000002" "00000063" "00000001" "00000000"
                       "00000007" "00000000" "00000000" "00000000")
+
+
+def first_message():
+    """The whole first record of a handshake."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        trusting().wrap_bio(incoming, outgoing).do_handshake()
+    return outgoing.read()
+
+
+def hello_to(port):
+    """A connection to PORT of this host, with that record."""
+    s = socket.create_connection(("127.0.0.1", port), 30)
+    s.sendall(first_message())
+    return s
+
+
+def trusting():
+    """A client's context that speaks Cricket's protocol and trusts everyone."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["sunrpc"])
+    return context
 
 
 def openssl(*words):
