@@ -20,19 +20,19 @@ cd "$(dirname "$0")/.."
 
 # Client, server and emulated driver; g++ is for nvcc.
 demo=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev liblz4-dev libzstd-dev libb2-dev
-	libjansson-dev libconfig-dev libseccomp-dev libssl-dev zlib1g-dev)
+	libjansson-dev libconfig-dev libseccomp-dev libelf-dev libssl-dev zlib1g-dev)
 # The same as commands and as pkg-config's modules, where there are no such packages.
 commands=(gcc g++ make python3 pkg-config rpcgen)
-modules=(libtirpc liblz4 libzstd libb2 jansson libconfig libseccomp openssl)
+modules=(libtirpc liblz4 libzstd libb2 jansson libconfig libseccomp libelf openssl)
 headers=()
 build=("${demo[@]}" libfast-float-dev libncurses-dev libmicrohttpd-dev)
-tests=(libcmocka-dev libelf-dev python3-pytest python3-pytest-xdist python3-yaml groff-base procps openssl
+tests=(libcmocka-dev python3-pytest python3-pytest-xdist python3-yaml groff-base procps openssl
 	openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
 # A system that debootstrap has made has no /etc/hosts; tests connect to localhost.
 getent hosts localhost >/dev/null || tests+=(libnss-myhostname)
 extra=()
 # Ubuntu 24.04 has put a t64 behind some names.
-runtime=(libtirpc3t64/libtirpc3 libssl3t64/libssl3 liblz4-1 libzstd1 libb2-1 libstdc++6 libconfig9 libseccomp2
+runtime=(libtirpc3t64/libtirpc3 libssl3t64/libssl3 liblz4-1 libzstd1 libb2-1 libstdc++6 libconfig9 libseccomp2 libelf1t64/libelf1
 	libmicrohttpd12t64/libmicrohttpd12)
 # One release's compiler, runtime and headers, as NVIDIA publishes them on PyPI.
 wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85
@@ -158,7 +158,7 @@ done
 # The submodule's sources come without what configures them.
 [ ! -e submodules/libtirpc/configure.ac ] || build+=(autoconf automake libtool)
 [ "$choice" = demo ] || modules+=(ncursesw libmicrohttpd) headers+=(fast_float/fast_float.h)
-[ "$choice" != all ] || modules+=(cmocka libelf)
+[ "$choice" != all ] || modules+=(cmocka)
 case $choice in
 check)
 	check_parts "'make deps' installs what they need on Debian and Ubuntu"

@@ -2,7 +2,8 @@
 # tools/portable.sh - `make portable`: what programs load or call, built for every Linux with glibc 2.17 or later
 # (RHEL 7, Debian 8, Ubuntu 14.04), into cpu/build-portable.
 #
-#   tools/portable.sh            cricket-client.so with its names, libnccl.so.2, libcuda-emu.so, cricket, libm3.so, libwcm.so
+#   tools/portable.sh            cricket-client.so with its names, libnccl.so.2, libcuda-emu.so, cricket, libm3.so, libwcm.so,
+#                                gpu_launcher
 #   tools/portable.sh --arm64    the same for aarch64, into cpu/build-portable-arm64; needs tools/deps.sh --arm64
 #   tools/portable.sh --cc       only the compiler; prints the path of a `cc` for such systems
 #
@@ -14,7 +15,7 @@ cd "$(dirname "$0")/.."
 wheel=ziglang==0.17.1
 glibc=2.17
 home=build/zig
-products=(cricket-client.so libnvidia-ml.so.1 libcuda.so libnccl.so.2 libcuda-emu.so libm3.so libwcm.so cricket)
+products=(cricket-client.so libnvidia-ml.so.1 libcuda.so libnccl.so.2 libcuda-emu.so libm3.so libwcm.so cricket gpu_launcher)
 
 say() { printf 'portable: %s\n' "$*" >&2; }
 die() { printf 'portable: error: %s\n' "$*" >&2; exit 1; }
@@ -33,14 +34,14 @@ bring() {
 	mv "$tmp" "$home/lib"
 }
 
-# The compiler as one word, for make: wrap NAME MACHINE ROOT. Headers of libraries, below ROOT, come after its own, which are
+# The compiler as one word, for make: wrap NAME MACHINE ROOT; NAME is cc... or c++... Headers of libraries, below ROOT, come after its own, which are
 # those of that glibc.
 wrap() {
 	local here=$PWD/$home name=$1 triplet=$2-linux-gnu
 	cat >"$home/$name.new" <<-END
 		#!/bin/sh
 		export ZIG_GLOBAL_CACHE_DIR="\${ZIG_GLOBAL_CACHE_DIR:-$here/cache}"
-		exec "$here/lib/ziglang/zig" cc -target $triplet.$glibc -idirafter $3/usr/include -idirafter $3/usr/include/$triplet "\$@"
+		exec "$here/lib/ziglang/zig" ${name%-*} -target $triplet.$glibc -idirafter $3/usr/include -idirafter $3/usr/include/$triplet "\$@"
 	END
 	chmod +x "$home/$name.new"
 	mv "$home/$name.new" "$home/$name"
@@ -56,7 +57,7 @@ build() {
 
 case ${1:-} in
 '' | --cc | --arm64) ;;
-*) sed -n '5,7s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '5,8s/^# \{0,3\}//p' "$0" >&2; exit 2 ;;
 esac
 mkdir -p "$home"
 bring
@@ -68,10 +69,12 @@ case ${1:-} in
 --arm64)
 	root=$(tools/arm64.sh --root)
 	wrap cc-arm64 aarch64 "$root"
-	build build-portable-arm64 ARM64=1 CC="$PWD/$home/cc-arm64"
+	wrap c++-arm64 aarch64 "$root"
+	build build-portable-arm64 ARM64=1 CC="$PWD/$home/cc-arm64" CXX="$PWD/$home/c++-arm64"
 	;;
 *)
 	wrap cc x86_64 ''
-	build build-portable CC="$PWD/$home/cc"
+	wrap c++ x86_64 ''
+	build build-portable CC="$PWD/$home/cc" CXX="$PWD/$home/c++"
 	;;
 esac

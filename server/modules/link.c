@@ -5,6 +5,7 @@
  * The driver writes a link's logs until the link is destroyed. Several lanes may use one link: they
  * take turns, and it stays until the last one is done.
  */
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "server/modules/jit.h"
 #include "server/session/locks.h"
 #include "server/modules/link.h"
+#include "server/modules/verify.h"
 #include "server/session/session.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -147,13 +149,24 @@ static CUresult receive(struct cks_request *q, char **data)
 	return err;
 }
 
+/* A cubin or an object; libraries and text are not looked at. */
+static bool is_elf(const char *data, size_t size)
+{
+	return size >= SELFMAG && memcmp(data, ELFMAG, SELFMAG) == 0;
+}
+
 static CUresult add(struct cks_link *link, ck_link_add_args *a, char *data, size_t size)
 {
 	struct cks_build options = {.count = 0};
+	const char *fault;
 	CUresult err = cks_build_options(&options, a->options.options_val, a->options.options_len);
 
 	if (!err && (size == 0 || a->type >= CU_JIT_NUM_INPUT_TYPES || link->cubin))
 		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err && is_elf(data, size) && (fault = cks_elf_fault(data, size))) {
+		ck_info("an input of the linker of %zu bytes: %s", size, fault);
+		err = CUDA_ERROR_INVALID_IMAGE;
+	}
 	if (!err) /* the length of text includes its NUL, as from callers of compilers */
 		err = ck_driver.cuLinkAddData_v2(
 			link->state, (CUjitInputType)a->type, data,

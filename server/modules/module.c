@@ -13,6 +13,7 @@
 #include "server/modules/jit.h"
 #include "server/modules/link.h"
 #include "server/modules/modcache.h"
+#include "server/modules/verify.h"
 #include "server/session/session.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -25,6 +26,7 @@ CK_LOG_DEFINE("server");
  * frees it. */
 static CUresult find_image(struct cks_request *q, const char *bytes, void **data)
 {
+	const char *fault = NULL;
 	struct ck_image image;
 	struct ck_hash hash;
 	size_t size;
@@ -39,9 +41,12 @@ static CUresult find_image(struct cks_request *q, const char *bytes, void **data
 	/* The driver gets no length, so all bytes that the headers claim must exist. Text ends with
 	 * a NUL. */
 	ret = ck_image_classify_bounded(*data, size + 1, &image);
-	if (ret == 0)
+	if (ret == 0 && image.kind == CK_IMAGE_ELF)
+		fault = cks_elf_fault(image.data, image.size);
+	if (ret == 0 && !fault)
 		return CUDA_SUCCESS;
-	ck_info("an image of %zu bytes that is not a module", size);
+	ck_info("an image of %zu bytes that is not a module%s%s", size, fault ? ": " : "",
+		fault ? fault : "");
 	free(*data);
 	return CUDA_ERROR_INVALID_IMAGE;
 }

@@ -78,7 +78,7 @@ cc -O2 -I"$top" -o "$root/packages/driver_ptx" "$top/tests/test_apps/driver_ptx.
 cat_service >"$root/packages/service"
 cat_use >"$root/packages/use"
 inside apt-get -q update >/dev/null
-inside apt-get -q -y install --no-install-recommends libtirpc3 libgcc-s1 \
+inside apt-get -q -y install --no-install-recommends libtirpc3 libelf1 libgcc-s1 \
 	systemd-standalone-sysusers systemd-standalone-tmpfiles >/dev/null
 files >"$root/var/log/before"
 inside sh -c 'apt-get -q -y install --no-install-recommends /packages/*.deb' >"$root/var/log/install" 2>&1 ||

@@ -24,7 +24,7 @@ done
 
 fresh "$suite"
 inside apt-get -q update >/dev/null
-inside apt-get -q -y install --no-install-recommends libtirpc3 >/dev/null
+inside apt-get -q -y install --no-install-recommends libtirpc3 libelf1 >/dev/null
 cc -O2 -I"$top" -o "$root/driver_ptx" "$top/tests/test_apps/driver_ptx.c" -ldl
 in_root -i "$client" "$server" "$libs" "$devel"
 make -s -C "$root" -f "$top/docs/examples/libraries/Makefile" VPATH="$top/docs/examples/libraries" CFLAGS="-std=c11" \

@@ -105,7 +105,7 @@ in_journal() { has "$2" journalctl -q --no-pager -u "$1"; }
 [ -n "$(ls "$packages"/cricket-server_*.deb 2>/dev/null)" ] || die "no packages in build/packages: make deb"
 fresh "$suite"
 inside apt-get -q update >/dev/null
-inside apt-get -q -y install --no-install-recommends systemd systemd-sysv curl libtirpc3 libgcc-s1 libmicrohttpd12 >/dev/null
+inside apt-get -q -y install --no-install-recommends systemd systemd-sysv curl libtirpc3 libelf1 libgcc-s1 libmicrohttpd12 >/dev/null
 mkdir "$root/packages"
 cp "$packages"/cricket-{client,server}_*.deb "$root/packages/"
 cc -O2 -I"$top" -o "$root/packages/driver_ptx" "$top/tests/test_apps/driver_ptx.c" -ldl
