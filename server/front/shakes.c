@@ -196,24 +196,22 @@ static bool advance(struct cks_shakes *s, size_t i)
 	return false;
 }
 
-/* Go on with those that have begun, or with some that have not. */
+/*
+ * Go on with those that have begun, or with some that have not. The newest come first: when more come than can be served, the
+ * oldest are about to be closed, and what is done for them is lost.
+ */
 static void run_some(struct cks_shakes *s, bool begun)
 {
 	int most = begun ? CK_SHAKES : BEGUN;
-	size_t i = 0;
 
-	while (i < s->count && most > 0) {
+	for (size_t i = s->count; i-- > 0 && most > 0;) {
 		struct shake *k = &s->list[i];
-		bool due = k->ends || (k->ready && k->begun == begun), stays = true;
 
-		if (due) {
-			stays = !k->ends && advance(s, i);
-			k->ready = false;
-			most--;
-		}
-		if (stays)
-			i++;
-		else
+		if (!k->ends && !(k->ready && k->begun == begun))
+			continue;
+		most--;
+		k->ready = false;
+		if (k->ends || !advance(s, i))
 			end_shake(s, i);
 	}
 }
