@@ -25,6 +25,7 @@
 #include "emu/locks.h"
 #include "emu/ptx/ptx.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 #define CK_EMU_MAX_DEVICES 8
 #define CK_EMU_VERSION 13000
@@ -246,7 +247,7 @@ struct ck_emu_stream {
 	uint64_t id;
 	_Atomic(struct ck_emu_capture_end *) capture; /* capture.c's, while the stream captures */
 	/* the rest under the engine's lock */
-	pthread_cond_t work, done;
+	struct ck_cond work, done;
 	struct ck_emu_command *head, **tail;
 	uint64_t submitted, completed;
 	bool closing, listed, threaded;
@@ -300,7 +301,7 @@ int ck_emu_context_start(struct ck_emu_context *context);
 void ck_emu_context_stop(struct ck_emu_context *context);
 /* Wait for all work in all contexts queued so far (host memory is about to go). */
 CUresult ck_emu_all_wait(void);
-/* The same until @until (CLOCK_REALTIME; NULL: without a limit); false: some still runs. */
+/* The same until @until (CLOCK_MONOTONIC; NULL: without a limit); false: some still runs. */
 bool ck_emu_all_rest(const struct timespec *until);
 
 bool ck_emu_point_reached(const struct ck_emu_point *point);

@@ -9,12 +9,13 @@
 
 #include "emu/emu.h"
 #include "emu/locks.h"
+#include "util/wait.h"
 #include "emu/turnstile.h"
 
 static _Atomic bool closed;
 static atomic_uint inside;
 static struct ck_mutex lock = CK_MUTEX(CK_RANK_TURNSTILE);
-static pthread_cond_t opened = PTHREAD_COND_INITIALIZER, emptied = PTHREAD_COND_INITIALIZER;
+static struct ck_cond opened, emptied;
 static _Thread_local unsigned int depth;
 
 /* One fewer inside: whoever closes it may wait for that. */
@@ -23,7 +24,7 @@ static void count_out(void)
 	if (atomic_fetch_sub(&inside, 1) != 1 || !atomic_load(&closed))
 		return;
 	ck_lock(&lock);
-	pthread_cond_broadcast(&emptied);
+	ck_cond_broadcast(&emptied);
 	ck_unlock(&lock);
 }
 
@@ -72,6 +73,6 @@ void ck_emu_turnstile_open(void)
 {
 	ck_lock(&lock);
 	atomic_store(&closed, false);
-	pthread_cond_broadcast(&opened);
+	ck_cond_broadcast(&opened);
 	ck_unlock(&lock);
 }

@@ -16,7 +16,7 @@ void ck_emu_turnstile_enter(void);
 void ck_emu_turnstile_leave(void);
 
 /*
- * Close it, and wait until no thread is inside, at the latest until @until (CLOCK_REALTIME; NULL: without
+ * Close it, and wait until no thread is inside, at the latest until @until (CLOCK_MONOTONIC; NULL: without
  * a limit). False: somebody still was, and it is open again.
  */
 bool ck_emu_turnstile_close(const struct timespec *until);

@@ -20,6 +20,7 @@
 #include "util/kept.h"
 #include "util/until.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 #define COMPANIONS 16
 #define LEAST_MS 60000
@@ -172,9 +173,9 @@ static int dial_locked(const struct ck_address *address, struct companion *c, in
 /* A thread may have held the lock when the process forked: then the child gives up in the end. */
 static int lock(void)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, 2ull * LEAST_MS * CK_NS_PER_MS);
+	struct timespec until = ck_until(2ull * LEAST_MS * CK_NS_PER_MS);
 
-	return -pthread_mutex_timedlock(&companions.lock, &until);
+	return -ck_mutex_lock_until(&companions.lock, &until);
 }
 
 /* -ECANCELED: the companion has ended, see ck_companion_ended. */

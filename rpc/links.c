@@ -9,6 +9,7 @@
 
 #include "rpc/links.h"
 #include "util/kept.h"
+#include "util/wait.h"
 
 #define STIRRED UINT64_MAX /* epoll's data of the bell; else a link's number */
 #define EVENTS 16
@@ -17,7 +18,7 @@
 
 struct ck_links {
 	pthread_mutex_t lock;
-	pthread_cond_t put; /* a link is no longer held */
+	struct ck_cond put; /* a link is no longer held */
 	struct ck_link *first;
 	bool guests; /* in a program that may close these */
 	struct ck_kept
@@ -106,7 +107,6 @@ int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), vo
 		return -ENOMEM;
 	pthread_mutex_init(&links->lock, NULL);
 	pthread_mutex_init(&links->watch_lock, NULL);
-	pthread_cond_init(&links->put, NULL);
 	links->guests = guests;
 	links->accept = accept;
 	links->closure = closure;
@@ -125,7 +125,7 @@ void ck_links_destroy(struct ck_links *links)
 	if (!links)
 		return;
 	close_watch(links);
-	pthread_cond_destroy(&links->put);
+	ck_cond_destroy(&links->put);
 	pthread_mutex_destroy(&links->watch_lock);
 	pthread_mutex_destroy(&links->lock);
 	free(links);
@@ -169,7 +169,7 @@ void ck_links_put(struct ck_links *links, struct ck_link *link)
 {
 	pthread_mutex_lock(&links->lock);
 	if (--link->held == 0)
-		pthread_cond_broadcast(&links->put);
+		ck_cond_broadcast(&links->put);
 	pthread_mutex_unlock(&links->lock);
 }
 
@@ -227,7 +227,7 @@ static void closing(void *closure, struct ck_chan *chan)
 	link = *at;
 	link->closing = true;
 	while (link->held > 0)
-		pthread_cond_wait(&links->put, &links->lock);
+		ck_cond_wait_with(&links->put, &links->lock);
 	for (at = &links->first; *at != link; at = &(*at)->next)
 		;
 	*at = link->next;

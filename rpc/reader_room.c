@@ -9,12 +9,13 @@
 
 #include "rpc/reader_room.h"
 #include "util/until.h"
+#include "util/wait.h"
 
 #define CK_ROOM_WAIT_S 10 /* for shares held by other readers */
 
 struct ck_reader_room {
 	pthread_mutex_t lock;
-	pthread_cond_t freed;
+	struct ck_cond freed;
 	unsigned int left;
 	bool stalled; /* a wait has timed out since a share was returned */
 };
@@ -26,7 +27,6 @@ int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
 	if (!room)
 		return -ENOMEM;
 	pthread_mutex_init(&room->lock, NULL);
-	pthread_cond_init(&room->freed, NULL);
 	room->left = shares;
 	*out = room;
 	return 0;
@@ -34,14 +34,13 @@ int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
 
 int ck_reader_room_take(struct ck_reader_room *room)
 {
-	const struct timespec until =
-		ck_until(CLOCK_REALTIME, CK_ROOM_WAIT_S * 1000 * CK_NS_PER_MS);
+	const struct timespec until = ck_until(CK_ROOM_WAIT_S * 1000 * CK_NS_PER_MS);
 	bool taken;
 	int ret = 0;
 
 	pthread_mutex_lock(&room->lock);
 	while (room->left == 0 && !room->stalled && ret == 0)
-		ret = pthread_cond_timedwait(&room->freed, &room->lock, &until);
+		ret = ck_cond_timedwait_with(&room->freed, &room->lock, &until);
 	taken = room->left > 0;
 	if (taken)
 		room->left--;
@@ -56,6 +55,6 @@ void ck_reader_room_give(struct ck_reader_room *room)
 	pthread_mutex_lock(&room->lock);
 	room->left++;
 	room->stalled = false;
-	pthread_cond_signal(&room->freed);
+	ck_cond_signal(&room->freed);
 	pthread_mutex_unlock(&room->lock);
 }

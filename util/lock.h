@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "util/cancel.h"
+#include "util/wait.h"
 
 #define CK_RANK_LEAF 63 /* no other lock is taken while it is held */
 
@@ -76,9 +77,10 @@ static inline int ck_trylock(struct ck_mutex *m)
 	return ret;
 }
 
+/* 0 or an error number: ETIMEDOUT from @until on, a time of ck_until. */
 static inline int ck_lock_until(struct ck_mutex *m, const struct timespec *until)
 {
-	int ret = pthread_mutex_timedlock(&m->mutex, until);
+	int ret = ck_mutex_lock_until(&m->mutex, until);
 
 	if (ret == 0)
 		ck_lock_note(m);
@@ -91,15 +93,15 @@ static inline void ck_unlock(struct ck_mutex *m)
 	pthread_mutex_unlock(&m->mutex);
 }
 
-static inline void ck_cond_wait(pthread_cond_t *cond, struct ck_mutex *m)
+static inline void ck_cond_wait(struct ck_cond *cond, struct ck_mutex *m)
 {
-	pthread_cond_wait(cond, &m->mutex);
+	ck_cond_wait_with(cond, &m->mutex);
 }
 
-static inline int ck_cond_timedwait(pthread_cond_t *cond, struct ck_mutex *m,
+static inline int ck_cond_timedwait(struct ck_cond *cond, struct ck_mutex *m,
 				    const struct timespec *until)
 {
-	return pthread_cond_timedwait(cond, &m->mutex, until);
+	return ck_cond_timedwait_with(cond, &m->mutex, until);
 }
 
 /* Lock, and the thread is not cancelled meanwhile: for a lock that is held over cancellation points. */

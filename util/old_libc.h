@@ -9,6 +9,9 @@
 #define CK_UTIL_OLD_LIBC_H
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +19,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #if !__GLIBC_PREREQ(2, 25)
@@ -69,6 +73,47 @@ static inline pid_t ck_old_gettid(void)
 	return syscall(SYS_gettid);
 }
 #define gettid ck_old_gettid
+
+/* These poll: the library waits for locks and semaphores on the clock that can be set only. */
+static inline bool ck_old_late(clockid_t clock, const struct timespec *until)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	if (now.tv_sec > until->tv_sec ||
+	    (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec))
+		return true;
+	nanosleep(&pause, NULL);
+	return false;
+}
+
+static inline int ck_old_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
+					 const struct timespec *until)
+{
+	int ret;
+
+	while ((ret = pthread_mutex_trylock(mutex)) == EBUSY) {
+		if (ck_old_late(clock, until))
+			return ETIMEDOUT;
+	}
+	return ret;
+}
+#define pthread_mutex_clocklock ck_old_mutex_clocklock
+
+static inline int ck_old_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until)
+{
+	int ret;
+
+	while ((ret = sem_trywait(sem)) < 0 && errno == EAGAIN) {
+		if (!ck_old_late(clock, until))
+			continue;
+		errno = ETIMEDOUT;
+		return -1;
+	}
+	return ret;
+}
+#define sem_clockwait ck_old_sem_clockwait
 #endif
 
 #if !__GLIBC_PREREQ(2, 34)

@@ -1,39 +1,24 @@
 /*
- * util/until.h - clocks, and deadlines of timed waits.
+ * util/until.h - the clock, and deadlines of timed waits.
  */
 #ifndef CK_UTIL_UNTIL_H
 #define CK_UTIL_UNTIL_H
 
-#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
 #define CK_NS_PER_MS 1000000ull
 
-/*
- * The time @ns nanoseconds from now on @clock. That is the clock of the condition variable:
- * CLOCK_REALTIME unless it was created with another.
- */
-static inline struct timespec ck_until(clockid_t clock, uint64_t ns)
+/* The time of CLOCK_MONOTONIC @ns nanoseconds from now, for the waits of util/wait.h. */
+static inline struct timespec ck_until(uint64_t ns)
 {
 	struct timespec t;
 
-	clock_gettime(clock, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t);
 	ns += (uint64_t)t.tv_nsec;
 	t.tv_sec += (time_t)(ns / (1000 * CK_NS_PER_MS));
 	t.tv_nsec = (long)(ns % (1000 * CK_NS_PER_MS));
 	return t;
-}
-
-/* A condition variable whose timed waits end at times of CLOCK_MONOTONIC. */
-static inline void ck_cond_init_monotonic(pthread_cond_t *cond)
-{
-	pthread_condattr_t clock;
-
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(cond, &clock);
-	pthread_condattr_destroy(&clock);
 }
 
 /* Nanoseconds of CLOCK_MONOTONIC. */

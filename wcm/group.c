@@ -17,6 +17,7 @@
 #include "wcm/lib.h"
 #include "wcm/message.h"
 #include "util/until.h"
+#include "util/wait.h"
 
 CK_LOG_DEFINE("wcm");
 
@@ -166,7 +167,7 @@ static void give_back(wcm_group *g, struct ck_wcm_kept *k)
 	free(k);
 	pthread_mutex_lock(&g->lock);
 	g->busy--;
-	pthread_cond_broadcast(&g->changed);
+	ck_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -188,7 +189,7 @@ static void on_lost(void *data, uint32_t ranks)
 	if (ranks >> g->rank & 1)
 		g->over = true;
 	g->lost |= ranks & ~(1u << g->rank);
-	pthread_cond_broadcast(&g->changed);
+	ck_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -250,7 +251,7 @@ static void group_free(wcm_group *g)
 	ck_wcm_link_close(g->link);
 	if (g->context)
 		g->driver->cuDevicePrimaryCtxRelease_v2(g->device);
-	pthread_cond_destroy(&g->changed);
+	ck_cond_destroy(&g->changed);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 }
@@ -267,19 +268,18 @@ static wcm_group *group_new(const struct ck_wcm_driver *driver, int rank, int si
 	g->size = size;
 	g->timeout_ms = timeout_ms;
 	pthread_mutex_init(&g->lock, NULL);
-	ck_cond_init_monotonic(&g->changed);
 	return g;
 }
 
 /* Until nothing of ours is with other ranks any more, or the time is up. */
 static void wait_for_kept(wcm_group *g)
 {
-	const struct timespec until = ck_until(
-		CLOCK_MONOTONIC, (uint64_t)(g->timeout_ms / 1000 + 1) * 1000 * CK_NS_PER_MS);
+	const struct timespec until =
+		ck_until((uint64_t)(g->timeout_ms / 1000 + 1) * 1000 * CK_NS_PER_MS);
 
 	pthread_mutex_lock(&g->lock);
 	while (g->busy || (g->kept && !g->over)) {
-		if (pthread_cond_timedwait(&g->changed, &g->lock, &until) == ETIMEDOUT)
+		if (ck_cond_timedwait_with(&g->changed, &g->lock, &until) == ETIMEDOUT)
 			break;
 	}
 	pthread_mutex_unlock(&g->lock);

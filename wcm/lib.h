@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "util/wait.h"
 #include "wcm/driver.h"
 #include "wcm/link.h"
 #include "wcm/meet.h"
@@ -70,7 +71,7 @@ struct wcm_group {
 	unsigned int timeout_ms;
 	CUcontext context;    /* NULL: not retained yet */
 	pthread_mutex_t lock; /* the data that follows */
-	pthread_cond_t changed;
+	struct ck_cond changed;
 	struct ck_wcm_kept *kept;
 	unsigned int busy;		/* pieces that are just being given back */
 	uint32_t lost;			/* ranks */

@@ -17,6 +17,7 @@
 
 #include "util/log.h"
 #include "util/until.h"
+#include "util/wait.h"
 #include "wcm/link.h"
 #include "wcm/message.h"
 #include "wcm/wcm.h"
@@ -34,7 +35,7 @@ struct ck_wcm_link {
 	pthread_t thread;
 	pthread_mutex_t turn; /* one exchange at a time */
 	pthread_mutex_t lock; /* the data that follows */
-	pthread_cond_t answered;
+	struct ck_cond answered;
 	uint64_t serial; /* of the last exchange */
 	struct ck_wcm_exchange *waiting;
 	int status;		     /* of it, when it is answered */
@@ -92,7 +93,7 @@ static void answer(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const i
 			x->fds[i] = h->fds >> i & 1 ? fds[next++] : -1;
 		x->number = h->number;
 	}
-	pthread_cond_broadcast(&l->answered);
+	ck_cond_broadcast(&l->answered);
 }
 
 static void handle(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const int *fds,
@@ -122,7 +123,7 @@ static void *link_main(void *data)
 	ck_debug("rank %d: the meeting place has gone: %s", l->rank, strerror(-ret));
 	pthread_mutex_lock(&l->lock);
 	l->over = true;
-	pthread_cond_broadcast(&l->answered);
+	ck_cond_broadcast(&l->answered);
 	pthread_mutex_unlock(&l->lock);
 	l->ops->lost(l->data, (1u << WCM_RANKS_MAX) - 1);
 	return NULL;
@@ -191,7 +192,7 @@ static int greet(int sock, int rank, int size, const struct timespec *until, int
 
 static int connect_link(const char *name, int rank, int size, unsigned int timeout_ms, int *sock)
 {
-	struct timespec until = ck_until(CLOCK_MONOTONIC, timeout_ms * CK_NS_PER_MS);
+	struct timespec until = ck_until(timeout_ms * CK_NS_PER_MS);
 	int status, ret;
 
 	do {
@@ -225,7 +226,6 @@ int ck_wcm_link_open(const char *name, int rank, int size, unsigned int timeout_
 	l->data = data;
 	pthread_mutex_init(&l->turn, NULL);
 	pthread_mutex_init(&l->lock, NULL);
-	ck_cond_init_monotonic(&l->answered);
 	if (pthread_create(&l->thread, NULL, link_main, l)) {
 		close(l->sock);
 		free(l);
@@ -242,7 +242,7 @@ void ck_wcm_link_close(struct ck_wcm_link *l)
 	shutdown(l->sock, SHUT_RDWR);
 	pthread_join(l->thread, NULL);
 	close(l->sock);
-	pthread_cond_destroy(&l->answered);
+	ck_cond_destroy(&l->answered);
 	pthread_mutex_destroy(&l->lock);
 	pthread_mutex_destroy(&l->turn);
 	free(l);
@@ -253,10 +253,10 @@ void ck_wcm_link_close(struct ck_wcm_link *l)
 /* Until it is answered, or the connection ends. Lock held. */
 static int wait_for(struct ck_wcm_link *l, unsigned int ms)
 {
-	struct timespec until = ck_until(CLOCK_MONOTONIC, ms * CK_NS_PER_MS);
+	struct timespec until = ck_until(ms * CK_NS_PER_MS);
 
 	while (!l->got && !l->over) {
-		if (pthread_cond_timedwait(&l->answered, &l->lock, &until) == ETIMEDOUT)
+		if (ck_cond_timedwait_with(&l->answered, &l->lock, &until) == ETIMEDOUT)
 			return l->got ? l->status : WCM_ETIMEDOUT;
 	}
 	return l->got ? l->status : WCM_EPEERLOST;

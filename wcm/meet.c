@@ -17,6 +17,7 @@
 
 #include "util/log.h"
 #include "util/until.h"
+#include "util/wait.h"
 #include "wcm/meet.h"
 #include "wcm/meet_state.h"
 #include "wcm/wcm.h"
@@ -147,7 +148,7 @@ static void take_stranger(struct ck_wcm_meet *m)
 
 /* The process's meeting places: each thread takes its own out when it ends. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t all_changed = PTHREAD_COND_INITIALIZER;
+static struct ck_cond all_changed;
 static struct ck_wcm_meet *all;
 static pid_t all_pid; /* whose they are: a fork has only their memory */
 
@@ -237,7 +238,7 @@ static void *meet_main(void *data)
 		at = &(*at)->next;
 	*at = m->next;
 	meet_end(m);
-	pthread_cond_broadcast(&all_changed);
+	ck_cond_broadcast(&all_changed);
 	pthread_mutex_unlock(&all_lock);
 	return NULL;
 }
@@ -309,7 +310,7 @@ void ck_wcm_meet_stop(struct ck_wcm_meet *m)
 	m->awaited = true;
 	order(m, CK_WCM_STOP);
 	while (!m->ended)
-		pthread_cond_wait(&all_changed, &all_lock);
+		ck_cond_wait_with(&all_changed, &all_lock);
 	pthread_mutex_unlock(&all_lock);
 	free(m);
 }
@@ -332,9 +333,9 @@ static __attribute__((destructor)) void wait_for_others(void)
 		order(m, CK_WCM_EXIT);
 		patience = m->patience_ms > patience ? m->patience_ms : patience;
 	}
-	until = ck_until(CLOCK_REALTIME, (patience / 1000 + 1) * (1000 * CK_NS_PER_MS));
+	until = ck_until((patience / 1000 + 1) * (1000 * CK_NS_PER_MS));
 	while (all) {
-		if (pthread_cond_timedwait(&all_changed, &all_lock, &until) == ETIMEDOUT)
+		if (ck_cond_timedwait_with(&all_changed, &all_lock, &until) == ETIMEDOUT)
 			break;
 	}
 	pthread_mutex_unlock(&all_lock);

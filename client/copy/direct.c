@@ -170,7 +170,7 @@ static bool make_here(const struct pair *p, struct ckc_bridge *b)
 	b->taken = !err;
 	if (err)
 		all->retry_ms[p->slot] = ck_now_ms() + RETRY_MS;
-	pthread_cond_broadcast(&all->given);
+	ck_cond_broadcast(&all->given);
 	ck_unlock_uncancelled(&all->lock, cancel);
 	return !err;
 }
@@ -202,7 +202,7 @@ static void give(const struct pair *p, struct ckc_bridge *b, bool live)
 	ck_lock(&p->bridges->lock);
 	b->live = live;
 	b->taken = false;
-	pthread_cond_signal(&p->bridges->given);
+	ck_cond_signal(&p->bridges->given);
 	ck_unlock(&p->bridges->lock);
 }
 

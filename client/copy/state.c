@@ -11,7 +11,6 @@ static void begin(void *part)
 	c->stages.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STAGES);
 	c->mirrors.launch_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRROR_LAUNCH);
 	c->bridges.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_BRIDGES);
-	pthread_cond_init(&c->bridges.given, NULL);
 	c->mirrors.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRRORS);
 }
 CK_CLIENT_PART(copying, struct ckc_copying, begin);

@@ -12,6 +12,7 @@
 
 #include "client/wire/client.h"
 #include "util/servers.h"
+#include "util/wait.h"
 
 struct ck_map;
 
@@ -52,7 +53,7 @@ struct ckc_uploaded {
 /* Between the workers of this session and of one that comes later in the list of servers: direct.c. */
 struct ckc_bridges {
 	struct ck_mutex lock;
-	pthread_cond_t given;
+	struct ck_cond given;
 	struct ckc_bridge {
 		bool taken; /* a copy uses it; no other thread touches the rest */
 		bool live;

@@ -254,7 +254,7 @@ void ckc_own_yield(struct ckc_client *c)
 static void on_leave(struct ckc_client *c, bool can_call)
 {
 	struct ckc_cupti *s = c->cupti;
-	struct timespec until = ck_until(CLOCK_REALTIME, LEAVE_MS * CK_NS_PER_MS);
+	struct timespec until = ck_until(LEAVE_MS * CK_NS_PER_MS);
 
 	if (!s || ck_lock_until(&s->flush_lock, &until) != 0)
 		return; /* a fetch hangs; the file is as it was a second ago */

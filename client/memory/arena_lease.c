@@ -191,7 +191,7 @@ static void *grow(void *data)
 		ckc_heap_add(d->heap, g->at, g->size);
 	}
 	d->growing = false;
-	pthread_cond_broadcast(&all->grown);
+	ck_cond_broadcast(&all->grown);
 	ck_unlock(&all->lock);
 	free(g);
 	return NULL;

@@ -32,7 +32,7 @@ void ckc_busy_end(struct ckc_busy *busy)
 	*at = busy->next;
 	atomic_fetch_sub(&list->count, 1);
 	atomic_fetch_sub(&busy->client->watched, 1);
-	pthread_cond_broadcast(&list->ended);
+	ck_cond_broadcast(&list->ended);
 	ck_unlock_uncancelled(&list->lock, cancel);
 }
 
@@ -68,7 +68,7 @@ void ckc_busy_wait(struct ckc_client *client, uint64_t at, size_t size)
 		return;
 	cancel = ck_lock_uncancelled(&list->lock);
 	while ((context = find(list, at, size))) {
-		struct timespec until = ck_until(CLOCK_REALTIME, LOOK_MS * CK_NS_PER_MS);
+		struct timespec until = ck_until(LOOK_MS * CK_NS_PER_MS);
 
 		if (ck_cond_timedwait(&list->ended, &list->lock, &until) != ETIMEDOUT)
 			continue;

@@ -8,15 +8,14 @@
 static void begin(void *part)
 {
 	*(struct ckc_memory *)part = (struct ckc_memory){
-		.busy = {.lock = CK_MUTEX(CK_RANK_BUSY), .ended = PTHREAD_COND_INITIALIZER},
+		.busy = {.lock = CK_MUTEX(CK_RANK_BUSY)},
 		.allocations = {.lock = CK_MUTEX(CK_RANK_ALLOCATIONS)},
 		.host_map_lock = CK_MUTEX(CK_RANK_HOST_MAP),
 		.pinned = {.lock = CK_MUTEX(CK_RANK_PINNED), .file = {.fd = -1}},
 		.adoptions = {.lock = CK_MUTEX(CK_RANK_ADOPTIONS)},
 		.reservations = {.lock = CK_MUTEX(CK_RANK_RESERVATIONS)},
 		.arena = {.off = ck_env_long("CRICKET_ARENA") == 0,
-			  .lock = CK_MUTEX(CK_RANK_ARENA),
-			  .grown = PTHREAD_COND_INITIALIZER},
+			  .lock = CK_MUTEX(CK_RANK_ARENA)},
 		.ipc = {.lock = CK_MUTEX(CK_RANK_IPC)},
 		.textures = {.lock = CK_MUTEX(CK_RANK_TEXTURES)},
 	};

@@ -11,6 +11,7 @@
 
 #include "client/wire/client.h"
 #include "util/kept.h"
+#include "util/wait.h"
 
 struct ck_map;
 struct ck_ranges;
@@ -66,7 +67,7 @@ struct ckc_arena_device {
 struct ckc_arena { /* arena.c */
 	struct ck_mutex lock;
 	struct ckc_arena_device devices[CK_MAX_DEVICES]; /* by the application's ordinal */
-	pthread_cond_t grown;		       /* a thread that asked for memory has an answer */
+	struct ck_cond grown;		       /* a thread that asked for memory has an answer */
 	_Atomic uint64_t takes, takes_at_rest; /* allocations; when last found idle */
 	_Atomic bool watching; /* the server tells when another session needs memory */
 	bool off;	       /* the server lays out all memory */
@@ -85,7 +86,7 @@ struct ckc_textures { /* texture.c */
 
 struct ckc_busy_list { /* busy.c */
 	struct ck_mutex lock;
-	pthread_cond_t ended;
+	struct ck_cond ended;
 	struct ckc_busy *first;
 	_Atomic unsigned int count;
 };

@@ -22,6 +22,7 @@
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 CK_LOG_DEFINE("client");
 
@@ -157,7 +158,7 @@ static void *read_for(void *search)
 /* Have a thread of the client read, until it is done or the patience ends. */
 static void search(const struct python *p, void *state, char text[TEXT])
 {
-	const struct timespec end = ck_until(CLOCK_REALTIME, PATIENCE_NS);
+	const struct timespec end = ck_until(PATIENCE_NS);
 	struct search *s = calloc(1, sizeof(*s));
 	int waiting = WAITING, ret = 0;
 
@@ -172,7 +173,7 @@ static void search(const struct python *p, void *state, char text[TEXT])
 		put(s);
 		return;
 	}
-	while ((ret = sem_timedwait(&s->done, &end)) < 0 && errno == EINTR)
+	while ((ret = ck_sem_wait_until(&s->done, &end)) < 0 && errno == EINTR)
 		;
 	/* it reads already: that is soon done */
 	if (ret < 0 &&

@@ -90,14 +90,14 @@ static void returned(struct ckc_callbacks *all, const struct ckc_callback *callb
 {
 	if (callback->in_stream) {
 		--*(callback->ours ? &all->ours : &all->theirs);
-		pthread_cond_broadcast(&all->fewer);
+		ck_cond_broadcast(&all->fewer);
 	}
 	if (!callback->in_stream || callback->round < all->given_up)
 		return;
 	if (callback->round == all->round)
 		all->added--;
 	else if (--all->awaited == 0)
-		pthread_cond_broadcast(&all->returned);
+		ck_cond_broadcast(&all->returned);
 }
 
 static void drop(struct ckc_callbacks *all, struct ckc_callback_entry *e)
@@ -189,8 +189,8 @@ static void give_up(struct ckc_client *c)
 		ck_lock(&all->lock);
 		returned(all, &callback);
 	}
-	pthread_cond_broadcast(&all->returned);
-	pthread_cond_broadcast(&all->fewer);
+	ck_cond_broadcast(&all->returned);
+	ck_cond_broadcast(&all->fewer);
 	all->threads--;
 	ck_unlock(&all->lock);
 }
@@ -240,7 +240,7 @@ static void *serve(void *client)
 static void await_turn(const struct ckc_client *c, uint64_t stream)
 {
 	struct ckc_callbacks *all = &c->objects->callbacks;
-	struct timespec until = ck_until(CLOCK_REALTIME, TURN_MS * CK_NS_PER_MS);
+	struct timespec until = ck_until(TURN_MS * CK_NS_PER_MS);
 
 	while ((all->theirs > 0 || (all->ours > 0 && all->our_stream != stream)) &&
 	       c->state == CK_STATE_READY &&
@@ -284,7 +284,7 @@ void ckc_callbacks_let_return(void)
 {
 	const struct ckc_client *c = ckc_client_current();
 	struct ckc_callbacks *all = &c->objects->callbacks;
-	struct timespec until = ck_until(CLOCK_REALTIME, RETURN_MS * CK_NS_PER_MS);
+	struct timespec until = ck_until(RETURN_MS * CK_NS_PER_MS);
 	int cancel = ck_lock_uncancelled(&all->lock);
 
 	all->awaited += all->added;
@@ -295,7 +295,7 @@ void ckc_callbacks_let_return(void)
 			continue;
 		all->awaited = 0;
 		all->given_up = all->round;
-		pthread_cond_broadcast(&all->returned);
+		ck_cond_broadcast(&all->returned);
 	}
 	ck_unlock_uncancelled(&all->lock, cancel);
 }

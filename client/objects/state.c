@@ -10,10 +10,7 @@ static void begin(void *part)
 		.devices_lock = CK_MUTEX(CK_RANK_DEVICES),
 		.primary_lock = CK_MUTEX(CK_RANK_PRIMARY),
 		.usage_lock = CK_MUTEX(CK_RANK_USAGE),
-		.callbacks = {.lock = CK_MUTEX(CK_RANK_CALLBACKS),
-			      .round = 1,
-			      .returned = PTHREAD_COND_INITIALIZER,
-			      .fewer = PTHREAD_COND_INITIALIZER},
+		.callbacks = {.lock = CK_MUTEX(CK_RANK_CALLBACKS), .round = 1},
 		.captures = {.lock = CK_MUTEX(CK_RANK_CAPTURES)},
 		.elapsed_lock = CK_MUTEX(CK_RANK_ELAPSED),
 	};

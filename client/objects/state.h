@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "client/wire/client.h"
+#include "util/wait.h"
 
 #define CK_ELAPSED_KEPT 64 /* cached times between events */
 
@@ -32,11 +33,11 @@ struct ckc_callbacks { /* callback.c */
 	uint64_t round;		     /* the current round, from 1 */
 	uint64_t given_up;	     /* earlier rounds are given up: a wait timed out */
 	unsigned int added, awaited; /* functions of this round; of the rounds in between */
-	pthread_cond_t returned;     /* signalled when the last awaited one returns */
+	struct ck_cond returned;     /* signalled when the last awaited one returns */
 	/* The same functions: ours, which are all in one stream, and the program's. */
 	unsigned int ours, theirs;
 	uint64_t our_stream;
-	pthread_cond_t fewer; /* of them */
+	struct ck_cond fewer; /* of them */
 };
 
 struct ckc_captures { /* capture.c */

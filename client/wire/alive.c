@@ -111,7 +111,7 @@ static void suspect(struct ckc_client *c)
 	if (!s->running)
 		s->running = ckc_thread_start(ask, c) == 0;
 	if (!s->wanted)
-		pthread_cond_signal(&s->asked);
+		ck_cond_signal(&s->asked);
 	s->wanted = true;
 	ck_unlock_uncancelled(&s->lock, cancel);
 }

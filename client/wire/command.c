@@ -268,7 +268,7 @@ bool ckc_command_stop(struct ckc_client *c)
 	if (inside)
 		return false;
 	/* a thread may be blocked in a write to a hung server */
-	until = ck_until(CLOCK_REALTIME, STOP_MS * CK_NS_PER_MS);
+	until = ck_until(STOP_MS * CK_NS_PER_MS);
 	if (ck_lock_until(&cmd->lock, &until) != 0)
 		return false;
 	while (cmd->writing && ck_cond_timedwait(&cmd->written, &cmd->lock, &until) == 0)

@@ -50,7 +50,7 @@ static void write_piece(struct ckc_client *c, const void *bulk, size_t bulk_size
 	ck_lock(&cmd->lock);
 	cmd->writing = false;
 	cmd->last_write_ns = ck_now_ns();
-	pthread_cond_broadcast(&cmd->written);
+	ck_cond_broadcast(&cmd->written);
 	if (unlikely(ret < 0))
 		cmd->failed(c, ret);
 	ck_cancel_restore(cancel);
@@ -103,7 +103,7 @@ static void dispatch(struct ckc_client *c)
 		return;
 	}
 	cmd->sender_sleeps = false;
-	pthread_cond_signal(&cmd->work);
+	ck_cond_signal(&cmd->work);
 }
 
 /* Make room for @size bytes in the buffer. With @write, also become the writer, for a payload that

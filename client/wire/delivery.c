@@ -64,12 +64,12 @@ static void advance(struct ckc_client *c, uint32_t rank)
 		all->early[i] = all->early[--all->early_count];
 		i = 0;
 	}
-	pthread_cond_broadcast(&all->changed);
+	ck_cond_broadcast(&all->changed);
 }
 
 static void wait_a_while(struct ckc_deliveries *all)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, LOOK_MS * CK_NS_PER_MS);
+	struct timespec until = ck_until(LOOK_MS * CK_NS_PER_MS);
 	int cancel = ck_cancel_disable();
 
 	ck_cond_timedwait(&all->changed, &all->lock, &until);
@@ -156,7 +156,7 @@ static void arrived(const struct arrival *arrival, const ck_delivery_next_res *r
 		free(c);
 	}
 	note_rank(client, res->rank);
-	pthread_cond_broadcast(&all->changed);
+	ck_cond_broadcast(&all->changed);
 	ck_unlock(&all->lock);
 }
 
@@ -206,7 +206,7 @@ static void part_broken(const void *closure)
 		return;
 	ck_lock(&all->lock);
 	arrival->copy->busy--;
-	pthread_cond_broadcast(&all->changed);
+	ck_cond_broadcast(&all->changed);
 	ck_unlock(&all->lock);
 }
 CK_HOOK(along, delivery, place, part_arrived, part_broken, ckc_delivery_wait);
@@ -222,7 +222,7 @@ static bool open_lane(struct ckc_client *c)
 	ck_lock(&all->lock);
 	all->opening--;
 	all->threads += open;
-	pthread_cond_broadcast(&all->changed);
+	ck_cond_broadcast(&all->changed);
 	ck_unlock(&all->lock);
 	return open;
 }

@@ -82,7 +82,7 @@ static bool take_part(struct ckc_spreading *s)
 	if (err) /* the copy has failed: skip the rest */
 		s->share.next = s->share.size;
 	if (--s->busy == 0)
-		pthread_cond_signal(&s->done);
+		ck_cond_signal(&s->done);
 	return true;
 }
 
@@ -121,7 +121,7 @@ static void start_helpers(struct ckc_client *c, unsigned int count)
 /* Copy with helpers. Call with the lock held. */
 static CUresult copy_together(struct ckc_spreading *s)
 {
-	pthread_cond_broadcast(&s->work);
+	ck_cond_broadcast(&s->work);
 	while (take_part(s))
 		;
 	while (s->busy > 0)

@@ -14,6 +14,7 @@
 #include "client/wire/locks.h"
 #include "cuda/types.h"
 #include "util/spin.h"
+#include "util/wait.h"
 
 struct ck_chan;
 struct ckc_client;
@@ -95,8 +96,8 @@ struct ckc_lanes {
 
 struct ckc_command {
 	struct ck_mutex lock;
-	pthread_cond_t written; /* the writer has finished a piece */
-	pthread_cond_t work;	/* there is work for the sender */
+	struct ck_cond written; /* the writer has finished a piece */
+	struct ck_cond work;	/* there is work for the sender */
 	struct ck_chan *chan;
 	bool shared; /* uses shared memory; the fields below are unused */
 	unsigned char *buf[2];
@@ -119,7 +120,7 @@ struct ckc_command {
 /* delivery.c */
 struct ckc_deliveries {
 	struct ck_mutex lock;
-	pthread_cond_t changed;
+	struct ck_cond changed;
 	struct ck_map *copies;
 	uint64_t numbers;
 	uint32_t early[CK_DELIVERIES_EARLY];
@@ -141,7 +142,7 @@ struct ckc_watches { /* status.c */
 struct ckc_suspicion {
 	_Atomic uintptr_t asker; /* the thread that pings; 0: not yet */
 	struct ck_mutex lock;
-	pthread_cond_t asked;
+	struct ck_cond asked;
 	bool running, wanted;
 	uint64_t since; /* written by the asking thread */
 	bool told;
@@ -158,7 +159,7 @@ struct ckc_share {
 struct ckc_spreading {
 	struct ck_mutex one_lock; /* held by the caller of the current copy */
 	struct ck_mutex lock;
-	pthread_cond_t work, done;
+	struct ck_cond work, done;
 	unsigned int threads; /* helpers that run or connect */
 	unsigned int busy;    /* threads that copy */
 	CUresult (*fn)(const void *copy, struct ckc_share *share);

@@ -53,7 +53,7 @@ void ck_emu_mailbox_wake(_Atomic uint32_t *word)
 /* Wait for running work, and let no more in. */
 static CUresult lock(const struct ck_emu_mailbox *box)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, box->timeout_ms * CK_NS_PER_MS);
+	struct timespec until = ck_until(box->timeout_ms * CK_NS_PER_MS);
 	const struct timespec *limit = box->timeout_ms ? &until : NULL;
 
 	if (!ck_emu_turnstile_close(limit))

@@ -14,11 +14,12 @@
 #include "emu/graphs/graph.h"
 #include "emu/usage.h"
 #include "util/until.h"
+#include "util/wait.h"
 
 struct ck_mutex ck_emu_engine_lock = CK_MUTEX(CK_RANK_ENGINE);
 struct ck_emu_stream *ck_emu_engine_streams;
-static pthread_cond_t worker_ended = PTHREAD_COND_INITIALIZER;
-static pthread_cond_t all_rest = PTHREAD_COND_INITIALIZER;
+static struct ck_cond worker_ended;
+static struct ck_cond all_rest;
 static unsigned int running; /* commands that are being carried out */
 
 /* --- the thread of a stream --- */
@@ -96,7 +97,7 @@ static void *worker(void *arg)
 		command_run(command, stream);
 		ck_lock(&ck_emu_engine_lock);
 		if (--running == 0)
-			pthread_cond_broadcast(&all_rest);
+			ck_cond_broadcast(&all_rest);
 		number = command->number;
 		stream->head = command->next;
 		if (!stream->head)
@@ -107,11 +108,11 @@ static void *worker(void *arg)
 		command->free(command);
 		ck_lock(&ck_emu_engine_lock);
 		stream->completed = number;
-		pthread_cond_broadcast(&stream->done);
+		ck_cond_broadcast(&stream->done);
 	}
 	stream_unlink(stream);
 	context->workers--;
-	pthread_cond_broadcast(&worker_ended);
+	ck_cond_broadcast(&worker_ended);
 	ck_unlock(&ck_emu_engine_lock);
 	ck_emu_object_put(&stream->base);
 	return NULL;
@@ -144,8 +145,8 @@ static void stream_free(struct ck_emu_object *object)
 {
 	struct ck_emu_stream *stream = (struct ck_emu_stream *)object;
 
-	pthread_cond_destroy(&stream->work);
-	pthread_cond_destroy(&stream->done);
+	ck_cond_destroy(&stream->work);
+	ck_cond_destroy(&stream->done);
 	free(stream);
 }
 
@@ -159,8 +160,6 @@ struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsig
 	if (!stream)
 		return NULL;
 	ck_emu_object_init(&stream->base, CK_EMU_STREAM, context, stream_free);
-	pthread_cond_init(&stream->work, NULL);
-	pthread_cond_init(&stream->done, NULL);
 	stream->tail = &stream->head;
 	stream->flags = flags;
 	atomic_init(&stream->priority, priority);
@@ -186,7 +185,7 @@ static void stream_close(struct ck_emu_stream *stream)
 {
 	stream->closing = true;
 	if (stream->threaded)
-		pthread_cond_signal(&stream->work);
+		ck_cond_signal(&stream->work);
 	else
 		stream_unlink(stream);
 }
@@ -308,7 +307,7 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 		ck_emu_object_ref(&stream->base);
 		*point = (struct ck_emu_point){stream, stream->submitted};
 	}
-	pthread_cond_signal(&stream->work);
+	ck_cond_signal(&stream->work);
 	ck_unlock(&ck_emu_engine_lock);
 	return CUDA_SUCCESS;
 }
@@ -353,7 +352,7 @@ void ck_emu_context_stop(struct ck_emu_context *context)
 
 void ck_emu_engine_exit(void)
 {
-	struct timespec end = ck_until(CLOCK_REALTIME, 1000 * CK_NS_PER_MS);
+	struct timespec end = ck_until(1000 * CK_NS_PER_MS);
 
 	ck_lock(&ck_emu_engine_lock);
 	/* an exit() in a host callback waits here for itself: hence the limit */

@@ -11,6 +11,7 @@
 #include "emu/locks.h"
 #include "emu/graphs/graph_run.h"
 #include "util/until.h"
+#include "util/wait.h"
 
 #define LOOK_FIRST 20000l  /* ns until a wait looks again: from here, doubling, */
 #define LOOK_LAST 1000000l /* up to here */
@@ -22,7 +23,7 @@ struct batch {
 };
 
 static struct ck_mutex words_lock = CK_MUTEX(CK_RANK_MEMOPS);
-static pthread_cond_t written = PTHREAD_COND_INITIALIZER;
+static struct ck_cond written;
 
 /* --- running --- */
 
@@ -40,7 +41,7 @@ static void word_write(uint64_t address, uint64_t value, bool wide)
 		__atomic_store_n((uint64_t *)address, value, __ATOMIC_RELEASE);
 	else
 		__atomic_store_n((uint32_t *)address, (uint32_t)value, __ATOMIC_RELEASE);
-	pthread_cond_broadcast(&written);
+	ck_cond_broadcast(&written);
 	ck_unlock(&words_lock);
 }
 
@@ -80,7 +81,7 @@ static void word_wait(const CUstreamBatchMemOpParams *operation, bool wide,
 	ck_lock(&words_lock);
 	while (!satisfied(word_read(address, wide), value, operation->waitValue.flags, wide) &&
 	       !hopeless(context)) {
-		until = ck_until(CLOCK_REALTIME, (uint64_t)look);
+		until = ck_until((uint64_t)look);
 		ck_cond_timedwait(&written, &words_lock, &until);
 		look = ck_min(2 * look, LOOK_LAST);
 	}

@@ -10,6 +10,7 @@
 #include "rpc/transport/delay.h"
 #include "util/cpu.h"
 #include "util/until.h"
+#include "util/wait.h"
 
 #define NS_PER_S 1000000000
 #define QUEUE_MAX (64u << 20) /* a queue with more bytes accepts no piece */
@@ -32,7 +33,6 @@ void ck_delay_init(struct ck_delay *q, int64_t late_ns)
 {
 	cpu_set_t cpus;
 
-	ck_cond_init_monotonic(&q->changed);
 	pthread_mutex_init(&q->lock, NULL);
 	q->end = &q->first;
 	/* Polling the clock would take processor time from other threads if there are few
@@ -49,7 +49,7 @@ void ck_delay_destroy(struct ck_delay *q)
 		next = p->next;
 		free(p);
 	}
-	pthread_cond_destroy(&q->changed);
+	ck_cond_destroy(&q->changed);
 	pthread_mutex_destroy(&q->lock);
 }
 
@@ -60,7 +60,7 @@ void ck_delay_end(struct ck_delay *q, int error, int64_t due)
 		q->error = error;
 		q->error_due = due;
 	}
-	pthread_cond_broadcast(&q->changed);
+	ck_cond_broadcast(&q->changed);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -68,7 +68,7 @@ void ck_delay_close(struct ck_delay *q)
 {
 	pthread_mutex_lock(&q->lock);
 	q->closed = true;
-	pthread_cond_broadcast(&q->changed);
+	ck_cond_broadcast(&q->changed);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -79,8 +79,8 @@ static int queue_wait(struct ck_delay *q, int64_t deadline)
 	struct timespec ts = timespec_of(deadline);
 
 	if (deadline < 0)
-		pthread_cond_wait(&q->changed, &q->lock);
-	else if (pthread_cond_timedwait(&q->changed, &q->lock, &ts) == ETIMEDOUT)
+		ck_cond_wait_with(&q->changed, &q->lock);
+	else if (ck_cond_timedwait_with(&q->changed, &q->lock, &ts) == ETIMEDOUT)
 		return -ETIMEDOUT;
 	return 0;
 }
@@ -100,7 +100,7 @@ int ck_delay_put(struct ck_delay *q, struct ck_piece *p, int64_t deadline)
 		*q->end = p;
 		q->end = &p->next;
 		q->bytes += p->size;
-		pthread_cond_broadcast(&q->changed);
+		ck_cond_broadcast(&q->changed);
 	}
 	pthread_mutex_unlock(&q->lock);
 	if (ret < 0)
@@ -142,7 +142,7 @@ void ck_delay_drop(struct ck_delay *q)
 	if (!q->first)
 		q->end = &q->first;
 	q->bytes -= p->size;
-	pthread_cond_broadcast(&q->changed);
+	ck_cond_broadcast(&q->changed);
 }
 
 struct ck_piece *ck_piece_new(size_t size)
@@ -157,7 +157,7 @@ struct ck_piece *ck_piece_new(size_t size)
 void ck_delay_left(struct ck_delay *q)
 {
 	q->idle = true;
-	pthread_cond_broadcast(&q->changed);
+	ck_cond_broadcast(&q->changed);
 }
 
 void ck_delay_await_left(struct ck_delay *q, int64_t deadline)

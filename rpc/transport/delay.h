@@ -13,6 +13,7 @@
 
 #include "util/spin.h"
 #include "util/until.h"
+#include "util/wait.h"
 
 struct ck_piece {
 	struct ck_piece *next;
@@ -23,7 +24,7 @@ struct ck_piece {
 
 struct ck_delay {
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct ck_cond changed;
 	struct ck_piece *first, **end;
 	size_t bytes;
 	int64_t wake_ns; /* the taker stops sleeping this long before a piece is due */

@@ -10,6 +10,7 @@
 #include "rpc/transport/splice.h"
 #include "util/until.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 #define PIECE (256u << 10)	/* copied and sent at a time, so that it is in the cache once */
 #define LEND_LEAST (32u << 10)	/* fewer bytes are copied faster than they are noted */
@@ -26,7 +27,7 @@
 void ck_lasting_wake(struct ck_lasting *l)
 {
 	if (l->sleepers > 0)
-		pthread_cond_broadcast(&l->changed);
+		ck_cond_broadcast(&l->changed);
 }
 
 int ck_lasting_sleep(struct ck_lasting *l, int64_t deadline)
@@ -37,10 +38,9 @@ int ck_lasting_sleep(struct ck_lasting *l, int64_t deadline)
 
 	if (left == 0)
 		return -ETIMEDOUT;
-	until = ck_until(CLOCK_MONOTONIC,
-			 (uint64_t)(left < 0 ? SLEEP_MS : ck_min(left, SLEEP_MS)) * CK_NS_PER_MS);
+	until = ck_until((uint64_t)(left < 0 ? SLEEP_MS : ck_min(left, SLEEP_MS)) * CK_NS_PER_MS);
 	l->sleepers++;
-	ret = pthread_cond_timedwait(&l->changed, &l->lock, &until);
+	ret = ck_cond_timedwait_with(&l->changed, &l->lock, &until);
 	l->sleepers--;
 	if (ret == ETIMEDOUT && l->base.quiet) {
 		l->users++; /* so that no thread frees the channel */

@@ -15,13 +15,14 @@
 #include "rpc/transport/frames.h"
 #include "rpc/transport/replay.h"
 #include "rpc/transport/transport.h"
+#include "util/wait.h"
 
 struct ck_lasting {
 	struct ck_chan base;
 	struct ck_lasting_owner owner;
 	pid_t process; /* a forked child only closes the descriptor */
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct ck_cond changed;
 	unsigned int sleepers; /* threads that wait for changed */
 	struct ck_chan *inner; /* the connection; NULL: none */
 	unsigned int users;

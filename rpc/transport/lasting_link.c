@@ -10,6 +10,7 @@
 #include "rpc/transport/lasting.h"
 #include "util/until.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 #define CLOSE_MS 1000
 
@@ -87,13 +88,13 @@ static void lasting_close(struct ck_chan *chan)
 	l->owner.changed = NULL;
 	ck_lasting_end(l, -EPIPE);
 	while (l->users > 0 || l->sleepers > 0) {
-		pthread_cond_broadcast(&l->changed);
+		ck_cond_broadcast(&l->changed);
 		pthread_mutex_unlock(&l->lock);
 		usleep(100); /* rare: normally no thread uses a channel that is closed */
 		pthread_mutex_lock(&l->lock);
 	}
 	pthread_mutex_unlock(&l->lock);
-	pthread_cond_destroy(&l->changed);
+	ck_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
 	destroy(l);
 }
@@ -128,7 +129,6 @@ int ck_lasting_create(const char *peer, const struct ck_lasting_owner *owner, si
 	l->out.budget = l->owner.budget;
 	l->process = getpid();
 	l->out.limit = limit;
-	ck_cond_init_monotonic(&l->changed);
 	pthread_mutex_init(&l->lock, NULL);
 	*chan = &l->base;
 	return 0;
@@ -277,11 +277,11 @@ void ck_lasting_give_up(struct ck_chan *chan, int error)
 void ck_lasting_bye(struct ck_chan *chan, int ms)
 {
 	struct ck_lasting *l = ck_lasting_of(chan);
-	struct timespec until = ck_until(CLOCK_REALTIME, (uint64_t)ms * CK_NS_PER_MS);
+	struct timespec until = ck_until((uint64_t)ms * CK_NS_PER_MS);
 	int64_t deadline = ck_deadline(ms);
 
 	/* a signal handler may have interrupted the thread that holds it */
-	if (pthread_mutex_timedlock(&l->lock, &until) != 0)
+	if (ck_mutex_lock_until(&l->lock, &until) != 0)
 		return;
 	l->says_bye = true;
 	l->base.timeout_ms = ms;

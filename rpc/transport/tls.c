@@ -21,6 +21,7 @@
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 CK_LOG_DEFINE("rpc");
 
@@ -46,8 +47,8 @@ static int lock_in_time(struct ck_tls_chan *t)
 
 	if (ms <= 0)
 		return -pthread_mutex_lock(&t->lock);
-	until = ck_until(CLOCK_REALTIME, (uint64_t)ms * CK_NS_PER_MS);
-	return -pthread_mutex_timedlock(&t->lock, &until);
+	until = ck_until((uint64_t)ms * CK_NS_PER_MS);
+	return -ck_mutex_lock_until(&t->lock, &until);
 }
 
 int ck_tls_fetch(struct ck_tls_chan *t)

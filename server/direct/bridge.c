@@ -30,7 +30,6 @@ int cks_direct_create(struct cks_session *session, struct cks_direct **out)
 		return -ENOMEM;
 	d->session = session;
 	d->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_DIRECT);
-	pthread_cond_init(&d->gone, NULL);
 	*out = d;
 	return 0;
 }
@@ -52,7 +51,7 @@ void cks_direct_destroy(struct cks_direct *d)
 	while (d->count > 0)
 		ck_cond_wait(&d->gone, &d->lock);
 	ck_unlock(&d->lock);
-	pthread_cond_destroy(&d->gone);
+	ck_cond_destroy(&d->gone);
 	ck_mutex_destroy(&d->lock);
 	free(d);
 }
@@ -95,7 +94,6 @@ struct cks_bridge *cks_bridge_create(struct cks_direct *d, unsigned int width)
 	if (!b)
 		return NULL;
 	b->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_DIRECT_BRIDGE);
-	pthread_cond_init(&b->changed, NULL);
 	b->owner = d;
 	b->width = width;
 	b->until = ck_now_ms() + CK_BRIDGE_TICKET_MS;
@@ -146,7 +144,7 @@ static void close_end(struct cks_end *e)
 	ck_chan_close(chan);
 	ck_lock(&d->lock);
 	d->open--;
-	pthread_cond_broadcast(&d->gone);
+	ck_cond_broadcast(&d->gone);
 	ck_unlock(&d->lock);
 }
 
@@ -160,13 +158,13 @@ void cks_bridge_put(struct cks_bridge *b)
 	for (unsigned int i = 0; i < b->width; i++)
 		close_end(&b->ends[i]);
 	ck_tls_destroy(b->tls);
-	pthread_cond_destroy(&b->changed);
+	ck_cond_destroy(&b->changed);
 	ck_mutex_destroy(&b->lock);
 	free(b);
 	ck_lock(&d->lock);
 	d->count--;
 	d->ends -= width;
-	pthread_cond_broadcast(&d->gone);
+	ck_cond_broadcast(&d->gone);
 	ck_unlock(&d->lock);
 }
 
@@ -197,7 +195,7 @@ void cks_bridge_break(struct cks_bridge *b)
 		if (b->ends[i].chan)
 			ck_chan_shutdown(b->ends[i].chan);
 	}
-	pthread_cond_broadcast(&b->changed);
+	ck_cond_broadcast(&b->changed);
 	ck_unlock(&b->lock);
 	cks_gate_stir(&b->owner->session->gate); /* its threads may wait there */
 	if (listed)
@@ -206,7 +204,7 @@ void cks_bridge_break(struct cks_bridge *b)
 
 void cks_direct_leave(struct cks_direct *d)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, LEAVE_MS * CK_NS_PER_MS);
+	struct timespec until = ck_until(LEAVE_MS * CK_NS_PER_MS);
 	struct cks_bridge *b;
 
 	do {
@@ -265,7 +263,7 @@ static void take_part(struct cks_end *e, struct cks_part *part)
 	ck_lock(&b->lock);
 	part->failed |= !ok;
 	if (--part->left == 0)
-		pthread_cond_broadcast(&b->changed);
+		ck_cond_broadcast(&b->changed);
 }
 
 static void *serve(void *data)
@@ -312,7 +310,7 @@ int cks_bridge_start(struct cks_end *e)
 	if (ret == 0) {
 		ck_lock(&b->lock);
 		atomic_fetch_add(&b->there, 1);
-		pthread_cond_broadcast(&b->changed);
+		ck_cond_broadcast(&b->changed);
 		ck_unlock(&b->lock);
 		return 0;
 	}
@@ -328,7 +326,7 @@ int cks_bridge_start(struct cks_end *e)
 /* Can it carry a copy now? The threads of the last connections may be about to start. Call with the lock held. */
 static bool is_whole(struct cks_bridge *b)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, CK_BRIDGE_TICKET_MS * CK_NS_PER_MS);
+	struct timespec until = ck_until(CK_BRIDGE_TICKET_MS * CK_NS_PER_MS);
 
 	for (unsigned int i = 0; i < b->width; i++) {
 		if (!b->ends[i].chan)
@@ -351,7 +349,7 @@ CUresult cks_bridge_run(struct cks_bridge *b, struct cks_part *part)
 		part->width = part->left = all ? b->width : 1;
 		b->part = part;
 		b->turn++;
-		pthread_cond_broadcast(&b->changed);
+		ck_cond_broadcast(&b->changed);
 		while (part->left > 0)
 			ck_cond_wait(&b->changed, &b->lock);
 		b->part = NULL;

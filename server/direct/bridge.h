@@ -14,6 +14,7 @@
 #include "server/copy/walk.h"
 #include "server/direct/direct.h"
 #include "server/session/session.h"
+#include "util/wait.h"
 
 #define CK_BRIDGE_WIDTH 8	   /* connections of a bridge */
 #define CK_BRIDGES_MAX 64	   /* of a session */
@@ -58,7 +59,7 @@ struct cks_bridge {
 	int64_t until; /* in ms: then all connections must be there */
 	_Atomic unsigned int users;
 	struct ck_mutex lock;
-	pthread_cond_t changed;
+	struct ck_cond changed;
 	atomic_bool broken;
 	unsigned int width;	    /* connections */
 	_Atomic unsigned int there; /* those that are in use */
@@ -75,7 +76,7 @@ struct cks_direct {
 	const char *const *listen;
 	size_t listen_count;
 	struct ck_mutex lock; /* of the list */
-	pthread_cond_t gone;
+	struct ck_cond gone;
 	struct cks_bridge *bridges;
 	unsigned int open;  /* connections that are not closed */
 	unsigned int ends;  /* connections of bridges that exist */

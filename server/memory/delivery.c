@@ -22,7 +22,6 @@ int cks_deliveries_create(struct cks_deliveries **out)
 	if (!d)
 		return -ENOMEM;
 	d->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_DELIVERIES);
-	ck_cond_init_monotonic(&d->room);
 	d->ready_last = &d->ready;
 	*out = d;
 	return 0;
@@ -35,7 +34,7 @@ void cks_slot_unref(struct cks_deliveries *d, struct cks_slot *slot)
 	if (slot && --slot->refs == 0) {
 		slot->used = 0;
 		slot->parts = 0;
-		pthread_cond_signal(&d->room);
+		ck_cond_signal(&d->room);
 	}
 }
 
@@ -142,7 +141,7 @@ void cks_deliveries_assign(struct cks_deliveries *d)
 		w->part = cks_deliveries_unlink(d, &d->ready);
 		if (!d->ready)
 			d->ready_last = &d->ready;
-		pthread_cond_signal(&w->woken);
+		ck_cond_signal(&w->woken);
 	}
 }
 
@@ -254,7 +253,7 @@ void cks_deliveries_destroy(struct cks_deliveries *d)
 		munmap(slot->host, CK_SLOT_BYTES);
 		free(slot);
 	}
-	pthread_cond_destroy(&d->room);
+	ck_cond_destroy(&d->room);
 	ck_mutex_destroy(&d->lock);
 	free(d);
 }
@@ -264,5 +263,5 @@ void cks_deliveries_call_looker(struct cks_deliveries *d, bool hurry)
 	struct cks_waiter *w = d->looker ? d->looker : d->waiters;
 
 	if (w && (!d->looker || hurry))
-		pthread_cond_signal(&w->woken);
+		ck_cond_signal(&w->woken);
 }

@@ -89,7 +89,7 @@ static CUresult place(struct cks_deliveries *d, struct cks_part *p, uint64_t str
 	struct cks_slot *slot;
 
 	for (;;) {
-		struct timespec until = ck_until(CLOCK_MONOTONIC, CK_LOOK_MOST_NS);
+		struct timespec until = ck_until(CK_LOOK_MOST_NS);
 
 		q = queue_of(d, p->ctx, stream);
 		if (!q)

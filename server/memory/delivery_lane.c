@@ -36,15 +36,13 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 static void wait_for_part(struct cks_deliveries *d, struct cks_request *r, struct cks_waiter *w,
 			  unsigned int ms)
 {
-	struct timespec end =
-		ck_until(CLOCK_MONOTONIC, ck_min(ms, r->session->wait_max_ms) * CK_NS_PER_MS);
+	struct timespec end = ck_until(ck_min(ms, r->session->wait_max_ms) * CK_NS_PER_MS);
 	uint64_t look = LOOK_FIRST_NS;
 
 	cks_deliveries_collect(d, true);
 	cks_deliveries_assign(d);
 	while (!w->part) {
-		struct timespec until =
-			ck_until(CLOCK_MONOTONIC, d->hurried ? look : CK_LOOK_MOST_NS);
+		struct timespec until = ck_until(d->hurried ? look : CK_LOOK_MOST_NS);
 
 		if (!is_before(&until, &end))
 			break;
@@ -166,14 +164,13 @@ CUresult ck_serve_delivery_next(struct cks_request *r, ck_delivery_next_args *a,
 	struct cks_waiter w = {0};
 
 	(void)res;
-	ck_cond_init_monotonic(&w.woken);
 	ck_lock(&d->lock);
 	w.next = d->waiters;
 	d->waiters = &w;
 	wait_for_part(d, r, &w, a->milliseconds);
 	waiter_leave(d, &w);
 	ck_unlock(&d->lock);
-	pthread_cond_destroy(&w.woken);
+	ck_cond_destroy(&w.woken);
 	if (!w.part)
 		return CUDA_SUCCESS;
 	r->replied = true;

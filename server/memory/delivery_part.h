@@ -21,6 +21,7 @@
 #include "gen/handlers.h"
 #include "server/memory/delivery.h"
 #include "server/session/locks.h"
+#include "util/wait.h"
 
 #define CK_SLOT_SIZE ((size_t)4 << 20)
 #define CK_LOOK_MOST_NS 1000000 /* longest poll interval */
@@ -66,13 +67,13 @@ struct cks_part_queue {
 /* A lane of the client. */
 struct cks_waiter {
 	struct cks_part *part;
-	pthread_cond_t woken;
+	struct ck_cond woken;
 	struct cks_waiter *next;
 };
 
 struct cks_deliveries {
 	struct ck_mutex lock;
-	pthread_cond_t room; /* signals that a slot may be free */
+	struct ck_cond room; /* signals that a slot may be free */
 	struct cks_part_queue *queues;
 	struct cks_part *ready, **ready_last; /* ranked, waiting for a lane */
 	bool lists;			      /* the client understands lists of news */

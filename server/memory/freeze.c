@@ -22,14 +22,14 @@ void cks_lease_freeze(struct cks_session *s, bool frozen)
 
 	ck_lock(&l->lock);
 	l->frozen = frozen;
-	pthread_cond_broadcast(&l->thawed);
+	ck_cond_broadcast(&l->thawed);
 	ck_unlock(&l->lock);
 }
 
 void cks_lease_await_thaw(struct cks_session *s)
 {
 	struct cks_leases *l = s->leases;
-	const struct timespec until = ck_until(CLOCK_MONOTONIC, MOST_S * 1000 * CK_NS_PER_MS);
+	const struct timespec until = ck_until(MOST_S * 1000 * CK_NS_PER_MS);
 	int err = 0;
 
 	ck_lock(&l->lock);

@@ -28,7 +28,6 @@ int cks_leases_create(struct cks_leases **out)
 
 	if (!l)
 		return -ENOMEM;
-	ck_cond_init_monotonic(&l->thawed);
 	l->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LEASES);
 	for (unsigned int i = 0; i < CK_MAX_DEVICES; i++)
 		l->access[i] = (uint64_t)1 << i;
@@ -41,7 +40,7 @@ void cks_leases_destroy(struct cks_leases *l)
 	if (!l)
 		return;
 	ck_mutex_destroy(&l->lock);
-	pthread_cond_destroy(&l->thawed);
+	ck_cond_destroy(&l->thawed);
 	free(l);
 }
 

@@ -37,7 +37,7 @@ struct cks_lease_offer {
 struct cks_leases {
 	struct ck_mutex lock; /* held over the driver's calls, so that access is set for all */
 	bool frozen;	      /* another session returns to the GPU: take no memory, until */
-	pthread_cond_t thawed;
+	struct ck_cond thawed;
 	uint64_t access[CK_MAX_DEVICES]; /* per device: a bit per device that may use its memory */
 	uint64_t met; /* a bit per device on which the session has had a context */
 	struct cks_lease_opened *opened; /* memory of other sessions */

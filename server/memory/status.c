@@ -25,6 +25,7 @@
 #include "server/memory/status_part.h"
 #include "util/log.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 CK_LOG_DEFINE("server");
 
@@ -37,7 +38,7 @@ CK_LOG_DEFINE("server");
 
 struct cks_status {
 	struct ck_mutex lock;
-	pthread_cond_t work;
+	struct ck_cond work;
 	struct cks_watch watches[WATCHES];
 	_Atomic unsigned int count;
 	_Atomic unsigned int untold; /* these, plus ended ones being reported */
@@ -57,7 +58,6 @@ int cks_status_create(struct cks_status **out)
 	if (!t)
 		return -ENOMEM;
 	t->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STATUS);
-	pthread_cond_init(&t->work, NULL);
 	*out = t;
 	return 0;
 }
@@ -180,7 +180,7 @@ void cks_status_rouse(struct cks_session *s)
 	if (likely(atomic_load(&t->count) == 0) || atomic_load(&t->awake))
 		return;
 	ck_lock(&t->lock);
-	pthread_cond_signal(&t->work);
+	ck_cond_signal(&t->work);
 	ck_unlock(&t->lock);
 }
 
@@ -219,13 +219,13 @@ void cks_status_destroy(struct cks_status *t)
 		return;
 	ck_lock(&t->lock);
 	t->stop = true;
-	pthread_cond_signal(&t->work);
+	ck_cond_signal(&t->work);
 	ck_unlock(&t->lock);
 	if (t->running)
 		pthread_join(t->thread, NULL);
 	if (t->file)
 		munmap(t->file, sizeof(*t->file));
-	pthread_cond_destroy(&t->work);
+	ck_cond_destroy(&t->work);
 	ck_mutex_destroy(&t->lock);
 	free(t);
 }

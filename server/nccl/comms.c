@@ -27,7 +27,6 @@ int cks_nccl_create(struct cks_nccl **out)
 	if (!n)
 		return -ENOMEM;
 	n->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_NCCL);
-	pthread_cond_init(&n->done, NULL);
 	*out = n;
 	return 0;
 }
@@ -48,7 +47,7 @@ void cks_nccl_destroy(struct cks_nccl *n)
 		if (n->comms[i])
 			free_comm(n->comms[i]);
 	}
-	pthread_cond_destroy(&n->done);
+	ck_cond_destroy(&n->done);
 	ck_mutex_destroy(&n->lock);
 	free(n);
 }
@@ -75,7 +74,7 @@ struct cks_nccl_comm *cks_nccl_comm_new(struct cks_nccl *n, unsigned int number,
 	} else {
 		n->comms[number] = c;
 		n->count++;
-		pthread_cond_broadcast(&n->done);
+		ck_cond_broadcast(&n->done);
 	}
 	ck_unlock(&n->lock);
 	return c;
@@ -113,7 +112,7 @@ static bool is_coming(const struct cks_nccl_comm *c)
 
 struct cks_nccl_comm *cks_nccl_comm_await(struct cks_nccl *n, unsigned int number)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, OVERTAKE_MS * CK_NS_PER_MS);
+	struct timespec until = ck_until(OVERTAKE_MS * CK_NS_PER_MS);
 	struct cks_nccl_comm *c;
 	int ret = 0;
 
@@ -192,7 +191,7 @@ void cks_nccl_comm_begun(struct cks_nccl *n, struct cks_nccl_comm *c, ncclComm_t
 {
 	ck_lock(&n->lock);
 	c->handle = handle;
-	pthread_cond_broadcast(&n->done);
+	ck_cond_broadcast(&n->done);
 	ck_unlock(&n->lock);
 }
 
@@ -205,7 +204,7 @@ bool cks_nccl_comm_made(struct cks_nccl *n, struct cks_nccl_comm *c, ncclComm_t 
 	wanted = !c->ended;
 	if (wanted)
 		c->handle = handle;
-	pthread_cond_broadcast(&n->done);
+	ck_cond_broadcast(&n->done);
 	ck_unlock(&n->lock);
 	return wanted;
 }

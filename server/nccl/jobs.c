@@ -35,7 +35,7 @@ static void finish(struct cks_nccl *n, struct cks_nccl_job *job, bool threaded)
 	job->done = true;
 	if (threaded)
 		n->threads--;
-	pthread_cond_broadcast(&n->done);
+	ck_cond_broadcast(&n->done);
 	ck_unlock(&n->lock);
 }
 
@@ -122,7 +122,7 @@ static struct cks_nccl_job **find(struct cks_nccl *n, uint64_t ticket)
 bool cks_nccl_job_wait(struct cks_nccl *n, uint64_t ticket, unsigned int ms,
 		       struct cks_nccl_outcome *outcome)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, (uint64_t)ms * CK_NS_PER_MS);
+	struct timespec until = ck_until((uint64_t)ms * CK_NS_PER_MS);
 	struct cks_nccl_job **at, *job = NULL;
 	int ret = 0;
 

@@ -12,6 +12,7 @@
 #include "gen/nccl_server.h"
 #include "rpc/nccl.h"
 #include "server/session/session.h"
+#include "util/wait.h"
 
 #define CK_NCCL_TEXT 512 /* of NCCL's last error */
 
@@ -48,7 +49,7 @@ struct cks_nccl {
 	unsigned int count;
 	struct cks_nccl_job *jobs;
 	unsigned int job_count, threads;
-	pthread_cond_t done; /* a job is done, or there is a new one */
+	struct ck_cond done; /* a job is done, or there is a new one */
 };
 
 int cks_nccl_create(struct cks_nccl **nccl);

@@ -37,7 +37,6 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 		return -ENOMEM;
 	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PROGRESS);
 	s->contexts = (struct ck_mutex)CK_MUTEX(CK_RANK_CONTEXTS);
-	pthread_cond_init(&s->progress, NULL);
 	ck_spin_init(&s->spin, CK_SPIN_US);
 	atomic_init(&s->awaited, UINT64_MAX);
 	s->device_count = device_count;
@@ -82,7 +81,7 @@ void cks_session_destroy(struct cks_session *s)
 	cks_handles_destroy(s->handles);
 	cks_modcache_close(s->modules);
 	free(atomic_load(&s->commands));
-	pthread_cond_destroy(&s->progress);
+	ck_cond_destroy(&s->progress);
 	cks_gate_fini(&s->gate);
 	cks_holds_fini(&s->holds);
 	cks_faults_fini(&s->faults);

@@ -15,6 +15,7 @@
 #include "util/map.h"
 #include "util/until.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 struct cks_host_call {
 	struct cks_callbacks *callbacks;
@@ -27,13 +28,13 @@ struct ticket {
 	int status;
 	bool waited; /* a thread waits for its end and owns it */
 	bool done;
-	pthread_cond_t end;
+	struct ck_cond end;
 	struct ticket *next;
 };
 
 struct cks_callbacks {
 	struct ck_mutex lock;
-	pthread_cond_t work;	      /* a ticket has come; on the monotonic clock */
+	struct ck_cond work;	      /* a ticket has come */
 	struct ticket *first, **last; /* not fetched yet */
 	struct ticket *running;	      /* fetched tickets that a thread waits for */
 	uint64_t numbers;
@@ -48,7 +49,6 @@ int cks_callbacks_create(struct cks_callbacks **out)
 	if (!c)
 		return -ENOMEM;
 	c->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_CALLBACKS);
-	ck_cond_init_monotonic(&c->work);
 	c->last = &c->first;
 	*out = c;
 	return 0;
@@ -61,7 +61,7 @@ static void let_go(struct ticket *t)
 	for (; t; t = next) {
 		next = t->next;
 		if (t->waited)
-			pthread_cond_signal(&t->end);
+			ck_cond_signal(&t->end);
 		else
 			free(t);
 	}
@@ -75,7 +75,7 @@ void cks_callbacks_end(struct cks_callbacks *c)
 	let_go(c->running);
 	c->first = c->running = NULL;
 	c->last = &c->first;
-	pthread_cond_broadcast(&c->work);
+	ck_cond_broadcast(&c->work);
 	ck_unlock(&c->lock);
 }
 
@@ -89,7 +89,7 @@ void cks_callbacks_destroy(struct cks_callbacks *c)
 	while (c->kept && ck_map_next(c->kept, &it))
 		free(it.value);
 	ck_map_destroy(c->kept);
-	pthread_cond_destroy(&c->work);
+	ck_cond_destroy(&c->work);
 	ck_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -139,7 +139,7 @@ static void queue(struct cks_callbacks *c, struct ticket *t)
 	t->number = ++c->numbers;
 	*c->last = t;
 	c->last = &t->next;
-	pthread_cond_signal(&c->work);
+	ck_cond_signal(&c->work);
 }
 
 static void unlink_from(struct ticket **at, const struct ticket *t)
@@ -168,7 +168,6 @@ static bool run(const struct cks_host_call *call, int status, const struct times
 	struct ticket t = {.id = call->id, .status = status, .waited = true};
 	int err = 0;
 
-	ck_cond_init_monotonic(&t.end);
 	ck_lock(&c->lock);
 	if (!c->ended)
 		queue(c, &t);
@@ -181,7 +180,7 @@ static bool run(const struct cks_host_call *call, int status, const struct times
 	if (!t.done)
 		withdraw(c, &t);
 	ck_unlock(&c->lock);
-	pthread_cond_destroy(&t.end);
+	ck_cond_destroy(&t.end);
 	return t.done;
 }
 
@@ -192,7 +191,7 @@ void cks_host_call_run(void *call)
 
 bool cks_host_call_run_within(const struct cks_host_call *call, unsigned int ms)
 {
-	const struct timespec until = ck_until(CLOCK_MONOTONIC, ms * CK_NS_PER_MS);
+	const struct timespec until = ck_until(ms * CK_NS_PER_MS);
 
 	return run(call, CUDA_SUCCESS, &until);
 }
@@ -243,7 +242,7 @@ static void finish(struct cks_callbacks *c, uint64_t number)
 		if (t->number == number) {
 			*at = t->next;
 			t->done = true;
-			pthread_cond_signal(&t->end);
+			ck_cond_signal(&t->end);
 			return;
 		}
 	}
@@ -251,7 +250,7 @@ static void finish(struct cks_callbacks *c, uint64_t number)
 
 static void wait_for_work(struct cks_callbacks *c, unsigned int milliseconds)
 {
-	struct timespec until = ck_until(CLOCK_MONOTONIC, milliseconds * CK_NS_PER_MS);
+	struct timespec until = ck_until(milliseconds * CK_NS_PER_MS);
 
 	while (!c->first && !c->ended && ck_cond_timedwait(&c->work, &c->lock, &until) != ETIMEDOUT)
 		;

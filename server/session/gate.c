@@ -12,14 +12,12 @@
 void cks_gate_init(struct cks_gate *g)
 {
 	*g = (struct cks_gate){.lock = CK_MUTEX(CK_RANK_GATE)};
-	pthread_cond_init(&g->opened, NULL);
-	ck_cond_init_monotonic(&g->became);
 }
 
 void cks_gate_fini(struct cks_gate *g)
 {
-	pthread_cond_destroy(&g->opened);
-	pthread_cond_destroy(&g->became);
+	ck_cond_destroy(&g->opened);
+	ck_cond_destroy(&g->became);
 	ck_mutex_destroy(&g->lock);
 }
 
@@ -64,7 +62,7 @@ static void hold(struct cks_gate *g)
 	g->tickets = 0;
 	atomic_fetch_or(&g->closed, CK_GATE_HELD);
 	atomic_fetch_and(&g->closed, ~CK_GATE_METERED);
-	pthread_cond_signal(&g->became);
+	ck_cond_signal(&g->became);
 }
 
 /* Enter with one of the tickets, if the gate is closed for nothing else. Call with the lock held. */
@@ -112,7 +110,7 @@ bool cks_gate_enter_unless(struct cks_gate *g, struct cks_pass *pass, const atom
 void cks_gate_stir(struct cks_gate *g)
 {
 	ck_lock(&g->lock);
-	pthread_cond_broadcast(&g->opened);
+	ck_cond_broadcast(&g->opened);
 	ck_unlock(&g->lock);
 }
 
@@ -189,8 +187,7 @@ static void open_for(struct cks_gate *g, unsigned int reason)
 {
 	ck_lock(&g->lock);
 	atomic_fetch_and(&g->closed, ~reason);
-	pthread_cond_broadcast(
-		&g->opened); /* also if it is closed for another reason: they tell that */
+	ck_cond_broadcast(&g->opened); /* also if it is closed for another reason: they tell that */
 	ck_unlock(&g->lock);
 }
 
@@ -217,13 +214,13 @@ void cks_gate_meter(struct cks_gate *g, unsigned int tickets)
 	g->tickets = tickets;
 	atomic_fetch_or(&g->closed, CK_GATE_METERED);
 	atomic_fetch_and(&g->closed, ~CK_GATE_HELD);
-	pthread_cond_broadcast(&g->opened);
+	ck_cond_broadcast(&g->opened);
 	ck_unlock(&g->lock);
 }
 
 bool cks_gate_await_held(struct cks_gate *g, uint32_t us)
 {
-	const struct timespec until = ck_until(CLOCK_MONOTONIC, us * UINT64_C(1000));
+	const struct timespec until = ck_until(us * UINT64_C(1000));
 	bool held, late = false;
 
 	ck_lock(&g->lock);

@@ -29,11 +29,11 @@ struct cks_pass {
 struct cks_gate {
 	_Atomic unsigned int closed;
 	struct ck_mutex lock;
-	pthread_cond_t opened;
+	struct ck_cond opened;
 	struct cks_pass *passes;
 	uint64_t past;	       /* turns of threads that have gone */
 	unsigned int tickets;  /* metered: how many may enter */
-	pthread_cond_t became; /* held */
+	struct ck_cond became; /* held */
 	bool knocked, asked;
 	void (*knock)(void); /* tells that a client wants the GPU, while it is parked; or NULL */
 	void (*ask)(void);   /* the same while it is held */

@@ -8,12 +8,11 @@
 void cks_holds_init(struct cks_holds *h)
 {
 	*h = (struct cks_holds){.lock = CK_MUTEX(CK_RANK_HOLDS)};
-	pthread_cond_init(&h->changed, NULL);
 }
 
 void cks_holds_fini(struct cks_holds *h)
 {
-	pthread_cond_destroy(&h->changed);
+	ck_cond_destroy(&h->changed);
 	ck_mutex_destroy(&h->lock);
 }
 
@@ -31,7 +30,7 @@ static void end(struct cks_holds *h, unsigned int *mine)
 {
 	ck_lock(&h->lock);
 	if (--*mine == 0)
-		pthread_cond_broadcast(&h->changed);
+		ck_cond_broadcast(&h->changed);
 	ck_unlock(&h->lock);
 }
 

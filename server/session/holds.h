@@ -20,7 +20,7 @@ struct ck_proc;
 
 struct cks_holds {
 	struct ck_mutex lock;
-	pthread_cond_t changed;
+	struct ck_cond changed;
 	unsigned int holding; /* streams, from the message to the end of the function */
 	unsigned int waiting; /* calls that may wait for all work */
 };

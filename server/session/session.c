@@ -25,7 +25,7 @@ void cks_session_executed(struct cks_session *s, uint64_t seq)
 		return;
 	ck_lock(&s->lock);
 	atomic_store(&s->awaited, UINT64_MAX);
-	pthread_cond_broadcast(&s->progress);
+	ck_cond_broadcast(&s->progress);
 	ck_unlock(&s->lock);
 }
 

@@ -25,6 +25,7 @@
 #include "server/session/locks.h"
 #include "server/session/pace.h"
 #include "util/spin.h"
+#include "util/wait.h"
 
 /* The event that the last commands recorded; see retime.h. The thread that carries out a command owns all but
  * armed. */
@@ -61,7 +62,7 @@ struct cks_session {
 	_Atomic uint64_t executed;	       /* number of the last command carried out */
 	_Atomic uint64_t awaited; /* the first command that a lane sleeps for; or UINT64_MAX */
 	struct ck_mutex lock;	  /* with the condition: waiting for executed */
-	pthread_cond_t progress;
+	struct ck_cond progress;
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until reported */
 	_Atomic uint64_t context_epoch; /* counts changes of contexts: threads bind again */

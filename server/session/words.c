@@ -15,6 +15,7 @@
 #include "server/session/words.h"
 #include "util/until.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 #define CK_WORDS_ROOM 192 /* of a line, with its NUL */
 #define CK_WORDS_LINES 4  /* that the client has not fetched */
@@ -25,13 +26,13 @@
 /* Of the process, which has one session. */
 static struct {
 	struct ck_mutex lock;
-	pthread_cond_t changed;
+	struct ck_cond changed;
 	char lines[CK_WORDS_LINES][CK_WORDS_ROOM];
 	unsigned int first, count;
 	bool last;    /* the newest line is the last one */
 	bool listens; /* the client has asked for lines */
 	char refusal[CK_WORDS_ROOM];
-} words = {.lock = CK_MUTEX(CK_RANK_WORDS), .changed = PTHREAD_COND_INITIALIZER};
+} words = {.lock = CK_MUTEX(CK_RANK_WORDS)};
 
 /* Call with the lock held. */
 static void add_line(const char *line)
@@ -43,7 +44,7 @@ static void add_line(const char *line)
 	snprintf(words.lines[(words.first + words.count) % CK_WORDS_LINES], CK_WORDS_ROOM, "%s",
 		 line);
 	words.count++;
-	pthread_cond_broadcast(&words.changed);
+	ck_cond_broadcast(&words.changed);
 }
 
 void cks_words_say(const char *line)
@@ -74,7 +75,7 @@ static bool is_empty(void)
 /* Wait at most @ms until @holds. Call with the lock held. */
 static bool wait_until(bool (*holds)(void), uint64_t ms)
 {
-	struct timespec until = ck_until(CLOCK_REALTIME, ms * CK_NS_PER_MS);
+	struct timespec until = ck_until(ms * CK_NS_PER_MS);
 
 	while (!holds() && ck_cond_timedwait(&words.changed, &words.lock, &until) != ETIMEDOUT)
 		;
@@ -117,7 +118,7 @@ static CUresult take_line(ck_words_res *res)
 	words.first++;
 	words.count--;
 	res->last = words.last && words.count == 0;
-	pthread_cond_broadcast(&words.changed);
+	ck_cond_broadcast(&words.changed);
 	return CUDA_SUCCESS;
 }
 
@@ -136,7 +137,7 @@ static CUresult wait_for_line(struct cks_session *s, uint64_t ms, ck_words_res *
 	if (!words.listens && s->listens)
 		s->listens();
 	words.listens = true;
-	pthread_cond_broadcast(&words.changed);
+	ck_cond_broadcast(&words.changed);
 	return wait_until(is_said, ck_min(ms, (uint64_t)s->wait_max_ms)) ? take_line(res)
 									 : CUDA_SUCCESS;
 }

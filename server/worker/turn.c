@@ -15,6 +15,7 @@
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
+#include "util/wait.h"
 
 CK_LOG_DEFINE("server");
 
@@ -24,13 +25,13 @@ CK_LOG_DEFINE("server");
 /* Of the process, which has one session. */
 static struct {
 	struct ck_mutex lock;
-	pthread_cond_t begun;
+	struct ck_cond begun;
 	bool running;	/* the thread */
 	bool held;	/* turns are given */
 	uint64_t count; /* of turns so far: the latest, */
 	uint32_t serial, window_us;
 	struct cks_pass pass; /* of the thread */
-} turn = {.lock = CK_MUTEX(CK_RANK_TURN), .begun = PTHREAD_COND_INITIALIZER};
+} turn = {.lock = CK_MUTEX(CK_RANK_TURN)};
 
 static void ask(void)
 {
@@ -202,7 +203,7 @@ void cks_turn_control(struct cks_session *s, const struct cks_control_turn *m)
 			cks_gate_meter(&s->gate, m->messages);
 		else
 			cks_gate_let(&s->gate);
-		pthread_cond_signal(&turn.begun);
+		ck_cond_signal(&turn.begun);
 	}
 	ck_unlock(&turn.lock);
 }

@@ -252,7 +252,7 @@ static void who_still_waits_knocks_at_the_next_closing(void **state)
 	assert_true(knocks_reach(1));
 	ck_lock(&gate.lock);
 	gate.knocked = false;
-	pthread_cond_broadcast(&gate.opened);
+	ck_cond_broadcast(&gate.opened);
 	ck_unlock(&gate.lock);
 	again = knocks_reach(2);
 	atomic_store(&stop, true);
