@@ -144,18 +144,23 @@ bool cks_kept_ask(struct cks_workers *w, const struct cks_newcomer *n, int fd,
 	return true;
 }
 
-bool cks_kept_clear(struct cks_workers *w, const struct cks_newcomer *n)
+bool cks_kept_ending(struct cks_workers *w, const struct cks_identity *identity)
 {
 	int64_t now = ck_now_ms();
 
-	take_report(w, n->identity, n->place->machine, n->place->ended.ended_val,
-		    n->place->ended.ended_len);
 	for (struct cks_session_info *s = NULL; (s = cks_workers_next(w, s)) != NULL;) {
 		if (s->cut.ending && now - s->cut.ending < CK_ENDING_MS &&
-		    ck_hash_equal(&s->owner.identity.key, &n->identity->key))
+		    (!identity || ck_hash_equal(&s->owner.identity.key, &identity->key)))
 			return true;
 	}
 	return false;
+}
+
+bool cks_kept_clear(struct cks_workers *w, const struct cks_newcomer *n)
+{
+	take_report(w, n->identity, n->place->machine, n->place->ended.ended_val,
+		    n->place->ended.ended_len);
+	return cks_kept_ending(w, n->identity);
 }
 
 /* The longest kept session of the same program on a machine of the same name; but a client of that very machine, as its

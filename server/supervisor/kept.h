@@ -43,7 +43,9 @@ bool cks_kept_clear(struct cks_workers *workers, const struct cks_newcomer *newc
 /* It lacks a place or memory: end a kept session that it has probably come to replace, because program, machine's name and
  * identity are the same. False: there is none. */
 bool cks_kept_replace(struct cks_workers *workers, const struct cks_newcomer *newcomer);
-/* The same for session @guest. */
+/* Are sessions of @identity (NULL: any) ending that were kept? Their memory will be free. */
+bool cks_kept_ending(struct cks_workers *workers, const struct cks_identity *identity);
+/* The same as cks_kept_replace for session @guest. */
 bool cks_kept_give_way(struct cks_workers *workers, const struct cks_session_info *guest);
 
 /* Answer a report (CK_ENDED) in @bytes that @peer has sent on @fd; the caller closes @fd. */

@@ -9,6 +9,7 @@
 #include "server/processes/messages.h"
 #include "server/processes/options.h"
 #include "server/processes/session_info.h"
+#include "server/supervisor/kept.h"
 #include "server/supervisor/suspend.h"
 #include "server/supervisor/workers.h"
 #include "util/log.h"
@@ -71,6 +72,23 @@ static bool is_before(const struct cks_session_info *a, int64_t a_time,
 	return a_time < b_time;
 }
 
+/* The one whose client has been without connections for the longest time. It leaves whatever its priority is: its program
+ * does not wait for the GPU. */
+static struct cks_session_info *choose_kept(const struct cks_suspender *p,
+					    const struct cks_session_info *guest, int64_t now)
+{
+	struct cks_session_info *s = NULL, *oldest = NULL;
+
+	while ((s = cks_workers_next(p->workers, s)) != NULL) {
+		if (s == guest || !cks_kept(s) || s->cut.ending || s->memory == 0 ||
+		    !may_leave(p, s, now))
+			continue;
+		if (!oldest || s->cut.since < oldest->cut.since)
+			oldest = s;
+	}
+	return oldest;
+}
+
 /* Which session should leave for @guest; NULL: none yet, lowers *@next to when one may. */
 static struct cks_session_info *choose(const struct cks_suspender *p,
 				       const struct cks_session_info *guest, int64_t now,
@@ -100,7 +118,8 @@ static struct cks_session_info *choose(const struct cks_suspender *p,
 	return idle ? idle : active;
 }
 
-/* Have one leave for @guest. False: none can, nor will be able to before *@next. */
+/* Have one leave for @guest. False: none can, nor will be able to before *@next. Kept sessions always make room: if they
+ * cannot be suspended, one that the guest has probably come to replace ends. */
 static bool make_room(struct cks_suspender *p, const struct cks_session_info *guest, int64_t now,
 		      int64_t *next)
 {
@@ -108,9 +127,11 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 	char name[CK_SESSION_NAME], other[CK_SESSION_NAME];
 	json_t *error;
 
-	if (!makes_room(&p->policy))
-		return false;
-	s = choose(p, guest, now, next);
+	s = choose_kept(p, guest, now);
+	if (!s && cks_kept_give_way(p->workers, guest))
+		return true;
+	if (!s && makes_room(&p->policy))
+		s = choose(p, guest, now, next);
 	if (!s)
 		return false;
 	ck_info("session %s leaves the GPU for %s", cks_session_name(s, name),
@@ -154,7 +175,8 @@ static void serve_pressed(struct cks_suspender *p, struct cks_session_info *s, i
 
 	if (u->coming && p->left != u->left_before) {
 		answer_pressed(p, s, CK_CONTROL_MADE);
-	} else if (cks_suspender_busy(p) || make_room(p, s, now, &turn)) {
+	} else if (cks_suspender_busy(p) || cks_kept_ending(p->workers, NULL) ||
+		   make_room(p, s, now, &turn)) {
 		/* one on its way out brings memory; that which one on its way in found free is not for others */
 		have_it_wait(p, s);
 	} else if (turn < INT64_MAX &&

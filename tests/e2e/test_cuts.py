@@ -7,15 +7,28 @@ import pathlib
 import signal
 import struct
 import subprocess
+import sys
 import time
 
 import pytest
 
 from breaker import PIECE, Breaker
-from conftest import PRODUCTS, SERVER, Server, clean_env, client_env, ended, is_alive, start, wait_until
+from conftest import DRIVER, PRODUCTS, SERVER, Server, clean_env, client_env, ended, is_alive, start, wait_until
 from test_control import Asker
 from test_resume import endless, ticks
 from tls import Authority
+
+# Holds 64 MiB of device memory, and uses it for each line of its stdin.
+HOLDER = """
+import ctypes, sys
+c = ctypes.CDLL(None)
+context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+assert c.cuInit(0) == 0 and c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert c.cuCtxSetCurrent(context) == 0
+print(c.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64 << 20)), flush=True)
+for line in sys.stdin:
+    print(c.cuMemsetD8_v2(memory, 7, ctypes.c_size_t(64 << 20)), c.cuCtxSynchronize(), flush=True)
+"""
 
 # How long connections are away, in seconds (make check-e2e K=cuts CUT_SECONDS=50).
 SECONDS = [float(s) for s in os.environ.get("CUT_SECONDS", "0,2,5").split(",")]
@@ -312,3 +325,51 @@ def test_cricket_run_reports_the_end_of_its_program(serve, app, proxies, number)
     assert program.returncode == -number
     wait_until(lambda: not server.workers(), 5, "the session has ended")
     assert "its program has ended" in server.log()
+
+
+def hold(address, **env):
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER], env=client_env(address, **env), text=True,
+                              start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return holder, holder.stdout.readline().strip()
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="only the emulated GPU's memory can be chosen")
+def test_a_kept_session_makes_room_for_others_and_returns(serve, proxies, tmp_path):
+    """Without any option for that. Another program needs the memory, and the kept one is suspended meanwhile."""
+    server = serve(CRICKET_EMU_MEMORY="100M", CRICKET_EMU_SHARED="1", CRICKET_EMU_USAGE=str(tmp_path / "usage"))
+    proxy = proxies(Foreign, server.port, FAR)
+    first, answer = hold(proxy.address)
+    assert answer == "0"
+    second, answer = hold(server.address("tcp"))
+    assert answer == "2", "while it has connections, it keeps its memory"
+    second.kill()
+    second.communicate()
+    wait_until(lambda: sessions(server)[0]["memory"] >= 64 << 20, 10, "its memory is reported")
+    proxy.dark("fin")
+    wait_until(lambda: kept(server), 5, "it is kept")
+    second, answer = hold(server.address("tcp"))
+    assert answer == "0", server.log()
+    assert [s["state"] for s in sessions(server) if s["client_pid"] == first.pid] == ["suspended"]
+    proxy.light()
+    second.kill()
+    second.communicate()
+    first.stdin.write("use it\n")
+    first.stdin.flush()
+    assert first.stdout.readline() == "0 0\n"
+    first.kill()
+    first.communicate()
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="only the emulated GPU's memory can be chosen")
+def test_a_container_that_starts_again_gets_the_memory_of_the_old_one(serve, proxies, tmp_path):
+    """Where that cannot be suspended."""
+    server = serve("--suspend-memory", "0", CRICKET_EMU_MEMORY="100M", CRICKET_EMU_SHARED="1", CRICKET_EMU_USAGE=str(tmp_path / "usage"))
+    first, answer = hold(proxies(Foreign, server.port, FAR).address)
+    first.kill()
+    first.communicate()
+    wait_until(lambda: kept(server), 5, "it is kept")
+    second, answer = hold(proxies(Foreign, server.port, FARTHER).address)
+    assert answer == "0", server.log()
+    assert "the same program has started again" in server.log() and len(server.workers()) == 1
+    second.kill()
+    second.communicate()
