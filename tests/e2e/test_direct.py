@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(DRIVER != "emu" or TSAN, reason="not with this d
 
 # The sanitizers are slow: with them each program in one of its builds.
 # These do what is wrong, and the driver says so on stderr as well; nothing else writes there.
-TOLD = {"fault", "driver_ptx", "link_ptx"}
+TOLD = {"answers", "fault", "driver_ptx", "link_ptx"}
 RUNS = [(name, build) for name, build in BUILDS if not KIND or build == name]
 
 

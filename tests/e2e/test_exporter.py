@@ -512,7 +512,7 @@ def test_users_see_what_is_theirs_and_the_administrator_all(tmp_path, home):
             assert e.get("/status.json", Authorization=bearer(tokens["alice"]))[0] == 200
             for damaged in (f"{lines[0][:9]}\n{lines[1]}\n", f"\ufeff{lines[0]}\n", lines[0][:9]):
                 (tmp_path / "tokens").write_text(damaged, encoding="utf-8")
-                for secret in (tokens["alice"], damaged.strip(), damaged.splitlines()[0]):
+                for secret in (tokens["alice"], *damaged.splitlines()[:1]):
                     assert e.get("/status.json", Authorization=bearer(secret.encode().decode("latin-1")))[0] == 401
         done = run([EXPORTER, "-t", tmp_path / "none"], home)
         assert done.status == 1 and done.err.startswith("cricket: ")

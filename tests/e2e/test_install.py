@@ -61,7 +61,7 @@ def test_no_driver_comes_where_programs_look_for_one(prefix):
     dangling = [p for p in prefix.rglob("*") if not p.exists()]
     assert not dangling
     unit = (prefix / "lib" / "systemd" / "system" / "cricket-rpc-server.service").read_text(encoding="utf-8")
-    assert "ExecStart=/usr/bin/cricket-rpc-server --state-dir /var/lib/cricket " in unit
+    assert "ExecStart=/usr/bin/cricket-rpc-server --config -/etc/cricket/server.conf --state-dir /var/lib/cricket " in unit
 
 
 @pytest.mark.parametrize("way", ["preloaded", "by its name", "without a server"])

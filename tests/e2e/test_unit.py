@@ -33,7 +33,7 @@ def unit_of(system, folder):
     """The unit, in a folder of its own, with a program that this machine has."""
     text = (system / "usr/lib/systemd/system/cricket-rpc-server.service").read_text(encoding="utf-8")
     unit = folder / "cricket-rpc-server.service"
-    unit.write_text(text.replace("ExecStart=/usr/bin/", f"ExecStart={system}/usr/bin/"), encoding="utf-8")
+    unit.write_text(text.replace("=/usr/bin/cricket", f"={system}/usr/bin/cricket"), encoding="utf-8")
     return unit
 
 
