@@ -231,23 +231,36 @@ static unsigned int choose(struct job *job)
 	return others;
 }
 
+/* Below kernel-loader, the program's calls go through the loader's own functions (loader/stubs/memory.c). */
+static bool is_below_loader(void)
+{
+	void *program = dlopen(NULL, RTLD_LAZY);
+	bool below = program && dlsym(program, "ck_half_descriptors");
+
+	if (program)
+		dlclose(program);
+	return below;
+}
+
 static void rebind_all(void)
 {
 	struct job job = {.count = 0};
-	unsigned int others = choose(&job);
 	bool first = rebound == 0;
+	unsigned int others;
 	Dl_info own;
 
+	needed = !is_below_loader();
+	if (!needed)
+		return;
+	others = choose(&job);
 	if (dladdr(ckc_interposed, &own))
 		job.own = (uintptr_t)own.dli_fbase;
 	if (job.count > 0)
 		dl_iterate_phdr(rebind_library, &job);
 	if (first && (others > 0 || job.failed > 0))
 		ck_warn("system calls may refuse managed memory (EFAULT), because another library "
-			"takes "
-			"the place of the C library's read, write and others. Load "
-			"cricket-client.so "
-			"first (LD_PRELOAD)");
+			"takes the place of the C library's read, write and others. Load "
+			"cricket-client.so first (LD_PRELOAD)");
 	needed = job.count > 0;
 }
 

@@ -516,7 +516,7 @@ def test_a_state_folder_is_for_one_server_and_one_user(serve, tmp_path):
     second = run([SERVER, "--no-unix", "--listen", "127.0.0.1:0", "--state-dir", state], client_env(None))
     assert second.status == 2 and "mode 0700" in second.err
     second = run([SERVER, "--no-unix", "--listen", "127.0.0.1:0", "--state-dir", state / "a" / "b"], client_env(None))
-    assert second.status == 1 and "No such file" in second.err
+    assert second.status == 2 and "No such file" in second.err
     assert run([SERVER, "--state-dir", "state"], client_env(None)).status == 2
 
 
