@@ -89,6 +89,7 @@ static void watch(struct ckc_client *c)
 
 	if (atomic_exchange(&c->memory->arena.watching, true))
 		return;
+	c->memory->arena.takes_at_rest = c->memory->arena.takes;
 	if (ckc_callback_add(&callback, &id) == CUDA_SUCCESS)
 		ck_wire_lease_watch(0, id);
 }

@@ -21,7 +21,7 @@
 #include "util/until.h"
 
 #define THREADS_MAX 64
-#define IDLE_MS 10000
+#define IDLE_MS 5000
 #define INDEX_BITS 32
 #define RETURN_MS 2000
 #define TURN_MS 1000

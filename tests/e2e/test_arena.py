@@ -1,11 +1,12 @@
 """tests/e2e/test_arena.py - device memory that the client lays out: leases, their end, out of memory."""
+import json
 import subprocess
 import sys
 import time
 
 import pytest
 
-from conftest import DRIVER, TRANSPORTS, Server, client_env, run
+from conftest import DRIVER, ROOT, TRANSPORTS, Server, clean_env, client_env, run, wait_until
 
 MIB = 1 << 20
 CHUNK = 2 * MIB
@@ -332,3 +333,18 @@ for size in (CHUNK // 64, CHUNK, 10 * CHUNK):
 say("right")
 """, client_env(server.address(transport)))
     assert result.out == "right\n", result.err
+
+
+def test_an_idle_session_keeps_little_more_than_it_uses(small):
+    """Ten seconds after its last allocation, what it has leased in advance is back."""
+    idle = begin('current()\nkept = alloc(2 * CHUNK)\nsay("ready")\ninput()', client_env(small.address("unix")))
+    assert idle.stdout.readline() == "ready\n"
+
+    def held():
+        shown = run([ROOT / "cpu" / "cricket", "status", "-s", small.address("unix"), "--json"], clean_env())
+        return [s["memory"] for s in json.loads(shown.out)["sessions"]]
+    try:
+        wait_until(lambda: held() and held()[0] <= 2 * CHUNK + 16 * MIB, 12, "the lease is back")
+        assert held()[0] >= 2 * CHUNK
+    finally:
+        idle.communicate("\n", timeout=30)
