@@ -33,7 +33,7 @@ static void resolve(const struct ckx_server *server, char out[CKX_TEXT + 8])
 	if (places && ck_places_find(server->address, places, why) == 0 &&
 	    strlen(places->list[0].address) < CKX_TEXT + 8)
 		found = places->list[0].address;
-	snprintf(out, CKX_TEXT + 8, "%s", found);
+	snprintf(out, CKX_TEXT + 8, "%.*s", CKX_TEXT + 7, found);
 	free(places);
 }
 
