@@ -165,8 +165,10 @@ int cks_front_main(char **files)
 	signal(SIGINT, SIG_IGN);  /* from a terminal: the supervisor decides */
 	signal(SIGCHLD, SIG_IGN); /* nothing is left of children that end */
 	ck_fd_set_cloexec(CK_FRONT_CONTROL, true);
-	if (!f.shakes || begin(&f) < 0)
+	if (!f.shakes || begin(&f) < 0) {
+		cks_shakes_destroy(f.shakes);
 		return 1;
+	}
 	run(&f);
 	ck_log_tend(true);
 	_exit(0);

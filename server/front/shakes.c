@@ -97,6 +97,16 @@ static void end_shake(struct cks_shakes *s, size_t i)
 	memmove(k, k + 1, (s->count - i) * sizeof(*k));
 }
 
+void cks_shakes_destroy(struct cks_shakes *s)
+{
+	if (!s)
+		return;
+	while (s->count > 0)
+		end_shake(s, s->count - 1);
+	release_keys(s->keys);
+	free(s);
+}
+
 void cks_shakes_add(struct cks_shakes *s, int wire, int plain)
 {
 	struct shake k = {.plain = plain, .keys = s->keys};

@@ -17,6 +17,8 @@ struct cks_shakes;
 
 /* NULL: out of memory. */
 struct cks_shakes *cks_shakes_create(void);
+/* Give up all handshakes. */
+void cks_shakes_destroy(struct cks_shakes *shakes);
 
 /* From now on, make handshakes with @tls, which it owns. The earlier one is destroyed when the handshakes that use it have ended. */
 void cks_shakes_use(struct cks_shakes *shakes, struct ck_tls *tls);

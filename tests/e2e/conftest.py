@@ -90,6 +90,11 @@ def preload():
     return f"{runtime()}:{CLIENT}" if runtime() else str(CLIENT)
 
 
+def command_env(**more):
+    """The environment of `cricket run`, which adds the client itself."""
+    return clean_env(**({"LD_PRELOAD": runtime()} if runtime() else {}), **more)
+
+
 def client_env(address, **more):
     """The environment of a program that is to use the server at ADDRESS (None: not named). The machine may stand
     still for longer than the 10 s that a program usually gives a server."""

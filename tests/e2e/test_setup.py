@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import PRODUCTS, SERVER, SLOW, Server, clean_env, run, wait_until
+from conftest import PRODUCTS, SERVER, SLOW, Server, clean_env, command_env, run, wait_until
 
 CRICKET = PRODUCTS / "cricket"
 FAR = "127.0.0.2"       # counts as an address of another host
@@ -24,7 +24,7 @@ def fixture_home(tmp_path):
 
 @pytest.fixture(name="client")
 def fixture_client(tmp_path):
-    return clean_env(XDG_CONFIG_HOME=str(tmp_path / "client"), CRICKET_TIMEOUT="60")
+    return command_env(XDG_CONFIG_HOME=str(tmp_path / "client"), CRICKET_TIMEOUT="60")
 
 
 def set_up(env, *words):

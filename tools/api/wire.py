@@ -96,7 +96,7 @@ def procs_c(table):
         reply = (f"(xdrproc_t)xdr_{res}, sizeof({res})" if r.kind != "send" else "NULL, 0")
         outs = f"{r.name}_out" if r.outs() else "NULL"
         out.append(f'\t[{r.number}] = {{ "{r.name}", (xdrproc_t)xdr_{r.name}_args, '
-                   f"sizeof({r.name}_args), {reply},\n\t\t{r.name}_in, {outs}"
+                   f"sizeof({r.name}_args), {reply},\n\t\t.in = {r.name}_in, .out = {outs}"
                    + "".join(f", .{p} = true" for p in properties(r)) + " },\n")
     out.append("};\n")
     return "".join(out)
