@@ -150,7 +150,7 @@ static void come_back(void)
 	struct cks_keep *keep = atomic_load(&worker.keep);
 
 	if (keep) {
-		worker_watch_program();
+		worker_watch_program(false); /* it may be restored after its session */
 		cks_keep_return(keep);
 	}
 	cks_turn_free(worker.session);
@@ -361,6 +361,6 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	if (ret < 0)
 		worker_end(strerror(-ret));
 	if (worker.client.keep > 0)
-		worker_watch_program();
+		worker_watch_program(true);
 	take_connections();
 }

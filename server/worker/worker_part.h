@@ -66,8 +66,9 @@ void worker_watch_drop(int fd);
 /* Wake the watch when @fd is readable: connections of the keeper are cut, or there again. -errno. */
 int worker_watch_cuts(int fd);
 /* The end of the program ends the session, if the kernel can report it: the program runs on this machine. Its kernel also closes
- * its connections, but a proxy between them may not. */
-void worker_watch_program(void);
+ * its connections, but a proxy between them may not. If there is no such process, the session ends at once if the program
+ * @runs, and otherwise waits for it as after a cut. */
+void worker_watch_program(bool runs);
 void worker_watch_no_program(void);
 
 /* worker_lanes.c: the client's connections. */

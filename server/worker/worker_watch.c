@@ -197,7 +197,7 @@ int worker_watch_cuts(int fd)
 	return add(fd, EPOLLIN);
 }
 
-void worker_watch_program(void)
+void worker_watch_program(bool runs)
 {
 	unsigned char here[CK_MACHINE_ID];
 
@@ -205,7 +205,7 @@ void worker_watch_program(void)
 	    memcmp(here, worker.client.machine, sizeof(here)) != 0)
 		return;
 	worker.program = ck_machine_watch((pid_t)worker.client.pid);
-	if (worker.program == -ESRCH)
+	if (worker.program == -ESRCH && runs)
 		end_soon("the program has ended");
 	if (worker.program >= 0 && add(worker.program, EPOLLIN) < 0)
 		worker_watch_no_program();
