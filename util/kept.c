@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,6 +64,26 @@ void ck_kept_plain(struct ck_kept *k, int fd)
 	atomic_store(&k->fd, fd);
 }
 
+/* When the kernel made this process, in its ticks; 0: not known. CRIU makes a process anew, with the same number. */
+static unsigned long long start_time(void)
+{
+	unsigned long long start = 0;
+	char text[1024], *at;
+	FILE *f = fopen("/proc/self/stat", "re");
+	size_t size = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+
+	if (f)
+		fclose(f);
+	text[size] = '\0';
+	at = strrchr(text, ')'); /* fields 3 to 21 are in between */
+	if (!at || sscanf(at + 1,
+			  " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			  "%*s %*s %llu",
+			  &start) != 1)
+		return 0;
+	return start;
+}
+
 void ck_kept_note(struct ck_kept *k, int fd)
 {
 	struct stat st;
@@ -72,6 +94,8 @@ void ck_kept_note(struct ck_kept *k, int fd)
 	k->mode = CK_KEPT_WATCHED;
 	k->dev = st.st_dev;
 	k->ino = st.st_ino;
+	k->pid = getpid();
+	k->start = start_time();
 	atomic_store(&k->checked_ns, ck_now_ns());
 }
 
@@ -90,11 +114,18 @@ void ck_kept_share(struct ck_kept *k, const struct ck_kept *of)
 	*k = *of;
 }
 
+/* Has CRIU restored the process since @k was noted? Its files are the same, and have other inodes. */
+static bool was_restored(const struct ck_kept *k)
+{
+	return k->start && k->pid == getpid() && start_time() != k->start;
+}
+
 static bool is_ours(const struct ck_kept *k, int fd)
 {
 	struct stat st;
 
-	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == k->dev && st.st_ino == k->ino;
+	return fd >= 0 && fstat(fd, &st) == 0 &&
+	       ((st.st_dev == k->dev && st.st_ino == k->ino) || was_restored(k));
 }
 
 /* @gone is not this file's any more: use the spare in its place. False: it is gone too. */

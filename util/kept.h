@@ -31,6 +31,8 @@ struct ck_kept {
 		spare; /* a second descriptor of the file, used when the first is gone; -1: none */
 	dev_t dev;
 	ino_t ino;
+	pid_t pid; /* the process, and when the kernel made it */
+	unsigned long long start;
 	_Atomic uint64_t checked_ns;
 };
 
