@@ -157,7 +157,7 @@ static void reap_fleet(const struct ckx_fleet *fleet)
 	}
 }
 
-/* Nobody waits for this process, and nobody waits for the end of a pipe because of it. */
+/* No process waits for this one, and no pipe stays open because of it. */
 static void leave_all(int program)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -88,7 +88,7 @@ int cks_options_give(struct cks_options *options, size_t index, const char *valu
 /* Is the option @name among those that are given? */
 bool cks_options_gives(const struct cks_options *options, const char *name);
 
-/* The arguments of a server with these options, whatever the file of --config says by now; NULL: out of memory. They are never
+/* The arguments of a server with these options, even if the file of --config has changed since; NULL: out of memory. They are never
  * freed. */
 char **cks_options_arguments(const struct cks_options *options, const char *program);
 

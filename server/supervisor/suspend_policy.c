@@ -72,7 +72,7 @@ static bool is_before(const struct cks_session_info *a, int64_t a_time,
 	return a_time < b_time;
 }
 
-/* The one whose client has been without connections for the longest time. It leaves whatever its priority is: its program
+/* The one whose client has been without connections for the longest time. It leaves without regard to its priority: its program
  * does not wait for the GPU. */
 static struct cks_session_info *choose_kept(const struct cks_suspender *p,
 					    const struct cks_session_info *guest, int64_t now)

@@ -83,7 +83,7 @@ static void describe(struct cks_state_worker *self)
 	}
 }
 
-/* The session ends because of @reason, as the log has it; its user is told @line. With the last line the client leaves, and
+/* The session ends because of @reason, as the log has it; its user reads @line. With the last line the client leaves, and
  * another thread may end the process. */
 static _Noreturn void end_session(const char *reason, const char *line)
 {

@@ -346,7 +346,7 @@ def test_an_idle_session_keeps_little_more_than_it_uses(tmp_path):
     try:
         assert idle.stdout.readline() == "ready\n"
         wait_until(lambda: held() and held()[0] > 200 * MIB, 5, "the lease is there")
-        wait_until(lambda: 2 * CHUNK <= held()[0] <= 2 * CHUNK + 16 * MIB, 12, "it is back, but for what is used")
+        wait_until(lambda: 2 * CHUNK <= held()[0] <= 2 * CHUNK + 16 * MIB, 12, "all but the memory in use is back")
     finally:
         idle.communicate("\n", timeout=30)
         server.stop()

@@ -86,7 +86,7 @@ def test_a_file_with_a_minus_sign_may_be_missing(tmp_path):
 
 
 def test_a_running_server_shows_the_options_with_which_it_was_started(tmp_path):
-    """An upgrade keeps them, whatever the file says by then; a restart takes the new ones."""
+    """An upgrade keeps them, even if the file has changed; a restart takes the new ones."""
     conf = tmp_path / "conf"
     conf.write_text("max-sessions = 3\n")
     server = Server(tmp_path / "server", "--config", conf)

@@ -112,7 +112,7 @@ def test_calls_that_a_container_denies_are_done_without_or_named(env, app, call)
 
 @pytest.mark.skipif(KIND != "", reason="a sanitizer must be there first")
 def test_the_client_can_be_opened_late(tmp_path, server):
-    """Other libraries have used the reserve of static TLS but for some bytes."""
+    """Other libraries have left only some bytes of the reserve of static TLS."""
     (tmp_path / "a.c").write_text('__thread char x[1400] __attribute__((tls_model("initial-exec"))); char *f(void) { return x; }')
     (tmp_path / "m.c").write_text("""#include <dlfcn.h>
 #include <stdio.h>
