@@ -257,6 +257,10 @@ class Server:
                 if name_of(pid) not in ("cricket-spare", "cricket-broker", "cricket-tls", "cricket-gauge", "cricket-scout",
                                     "cricket-nursery")]
 
+    def has_workers(self, count):
+        """Waits for those of programs that have ended to go, and for a session's to be there."""
+        wait_until(lambda: len(self.workers()) == count, 5, f"{count} workers")
+
     def spares(self):
         """The worker processes that have none yet."""
         return [pid for pid in children_of(self.process.pid) if name_of(pid) == "cricket-spare"]

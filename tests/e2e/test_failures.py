@@ -384,7 +384,7 @@ def test_a_forked_child_does_not_keep_its_parents_session(own_server):
     parent = start([sys.executable, "-c", FORKED], client_env(own_server.address("unix")))
     try:
         assert parent.stdout.readline() == "forked\n", parent.stderr.read()
-        assert len(own_server.workers()) == 1
+        own_server.has_workers(1)
         os.kill(parent.pid, signal.SIGKILL)
         own_server.wait_idle(1)
     finally:

@@ -223,7 +223,7 @@ def test_fifty_programs_of_ten_users_beside_clients_that_mean_harm(server, token
     for user, program in programs.items():
         assert program.stdout.readline() == "ready\n", (user, program.stderr.read(), server.log())
     # all at once, each counted for its user, and no more than may be
-    assert len(server.workers()) == len(USERS) * EACH
+    server.has_workers(len(USERS) * EACH)
     assert sessions_by_user(server) == {user: EACH for user in USERS}
     assert all(one_more(server, token.encode()) for token in tokens.values())
     for program in programs.values():
