@@ -1,6 +1,6 @@
 /*
  * command/move.c - `cricket move`: the server's program does it, as the connection to the other machine belongs to the user who asks
- * (server/supervisor/ctl_move.c); a terminal shows how far it is.
+ * (server/control/ctl_move.c); a terminal shows how far it is.
  */
 #define _GNU_SOURCE
 #include <errno.h>

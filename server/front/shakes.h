@@ -9,7 +9,7 @@
 
 struct ck_tls;
 
-/* Most at a time; the supervisor keeps to fewer (server/supervisor/fresh_tls.c). */
+/* Most at a time; the supervisor keeps to fewer (server/door/fresh_tls.c). */
 #define CK_SHAKES 1280
 #define CK_SHAKES_POLL (2 * CK_SHAKES)
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "server/memory/memory.h"
-#include "server/memory/meter.h"
-#include "server/session/locks.h"
+#include "server/policy/meter.h"
 #include "server/session/driver.h"
+#include "server/session/locks.h"
 #include "util/log.h"
 #include "util/range.h"
 #include "util/util.h"

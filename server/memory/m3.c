@@ -15,12 +15,12 @@
 #include "gen/handlers.h"
 #include "m3/shim.h"
 #include "rpc/relayed.h"
-#include "server/session/session.h"
-#include "server/session/locks.h"
-#include "server/session/terms.h"
 #include "server/memory/m3_places.h"
-#include "server/memory/meter.h"
 #include "server/memory/share.h"
+#include "server/policy/meter.h"
+#include "server/policy/terms.h"
+#include "server/session/locks.h"
+#include "server/session/session.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

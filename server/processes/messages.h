@@ -47,7 +47,7 @@ struct cks_worker_note {
 		CK_NOTE_WANTED = 7, /* parked, and its client wants the GPU */
 		CK_NOTE_LEFT = 8,
 		CK_NOTE_END = 9, /* the process ends now */
-		/* of a session that shares a GPU by weight (server/supervisor/shares.h): */
+		/* of a session that shares a GPU by weight (server/rules/shares.h): */
 		CK_NOTE_ASK = 10,  /* its client wants the GPU */
 		CK_NOTE_TURN = 11, /* its turn is over, and so is its work */
 		CK_NOTE_CUT = 12,  /* all connections of its client are cut, or no longer */
@@ -105,7 +105,7 @@ struct cks_worker_note {
 #define CK_CONTROL_LEAVE 'L'
 #define CK_CONTROL_RETURN 'R'
 
-/* With the file of an account (server/memory/account.h), as struct cks_control_account: count device memory there. With
+/* With the file of an account (server/policy/account.h), as struct cks_control_account: count device memory there. With
  * --policy it is the first message to a worker with a client, and may come again. */
 #define CK_CONTROL_ACCOUNT 'Q'
 struct cks_control_account {

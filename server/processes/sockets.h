@@ -7,8 +7,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "server/processes/options.h"
-
+#define CK_LISTEN_MAX 16		 /* addresses of --listen */
 #define CK_LISTENERS (CK_LISTEN_MAX + 1) /* and the unix socket */
 
 struct cks_socket {
@@ -21,5 +20,11 @@ struct cks_listeners {
 	struct cks_socket list[CK_LISTENERS];
 	size_t count;
 };
+
+/* The path of a unix socket, with @ before an abstract one; else empty. */
+void cks_socket_path(struct cks_socket *socket);
+
+/* Unlink @path if it is still the file @own: another server may have replaced it. */
+void cks_unlink_own(const char *path, const struct stat *own);
 
 #endif

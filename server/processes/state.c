@@ -37,9 +37,9 @@ void cks_state_free(struct cks_state *state)
 	cks_state_init(state);
 }
 
-const char *cks_state_driver(const struct cks_state *state, const struct cks_options *options)
+const char *cks_state_driver(const struct cks_state *state, const char *option)
 {
-	return strcmp(options->driver, "auto") == 0 ? state->driver : options->driver;
+	return strcmp(option, "auto") == 0 ? state->driver : option;
 }
 
 void cks_state_plain(char *text)

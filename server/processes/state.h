@@ -53,8 +53,8 @@ struct cks_state {
 	size_t fresh_count;
 };
 
-/* The driver of a server with @options; as long as both live. */
-const char *cks_state_driver(const struct cks_state *state, const struct cks_options *options);
+/* The driver of a server with @option for --driver; as long as both live. */
+const char *cks_state_driver(const struct cks_state *state, const char *option);
 
 /* No descriptors, nothing else. */
 void cks_state_init(struct cks_state *state);

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "m3/broker.h"
-#include "server/processes/leash.h"
+#include "server/door/broker.h"
+#include "server/policy/users.h"
 #include "server/processes/sandbox.h"
 #include "server/processes/state.h"
-#include "server/processes/users.h"
-#include "server/supervisor/broker.h"
+#include "server/worker/leash.h"
 #include "util/fd.h"
 #include "util/log.h"
 

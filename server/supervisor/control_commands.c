@@ -6,16 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/processes/options.h"
+#include "server/children/workers.h"
+#include "server/control/control.h"
+#include "server/control/ctl.h"
+#include "server/door/kept.h"
+#include "server/life/suspend.h"
+#include "server/life/travel.h"
+#include "server/life/upgrade.h"
+#include "server/options/options.h"
 #include "server/processes/session_info.h"
-#include "server/supervisor/control.h"
-#include "server/supervisor/ctl.h"
-#include "server/supervisor/kept.h"
+#include "server/supervisor/control_commands.h"
 #include "server/supervisor/reload.h"
-#include "server/supervisor/suspend.h"
-#include "server/supervisor/travel.h"
-#include "server/supervisor/upgrade.h"
-#include "server/supervisor/workers.h"
 #include "util/env.h"
 
 /* --- sessions */

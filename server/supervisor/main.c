@@ -8,22 +8,23 @@
 #include <string.h>
 
 #include "m3/broker.h"
+#include "server/control/ctl.h"
+#include "server/door/broker.h"
 #include "server/front/front.h"
 #include "server/helpers/checkpoint.h"
 #include "server/helpers/client_files.h"
 #include "server/helpers/gauge.h"
 #include "server/helpers/helper.h"
 #include "server/helpers/scout.h"
+#include "server/life/upgrade.h"
+#include "server/options/options.h"
+#include "server/policy/policy.h"
+#include "server/policy/token.h"
 #include "server/processes/messages.h"
-#include "server/processes/options.h"
-#include "server/processes/policy.h"
 #include "server/processes/title.h"
-#include "server/processes/token.h"
-#include "server/supervisor/broker.h"
-#include "server/supervisor/ctl.h"
+#include "server/supervisor/control_commands.h"
 #include "server/supervisor/probe.h"
 #include "server/supervisor/supervisor.h"
-#include "server/supervisor/upgrade.h"
 #include "server/worker/nursery.h"
 #include "server/worker/worker.h"
 #include "util/log.h"
@@ -134,7 +135,7 @@ int main(int argc, char **argv)
 	if (check >= 0)
 		return cks_upgrade_check_main(&options, check);
 	if (options.words)
-		return cks_ctl_main(&options);
+		return cks_ctl_main(cks_commands, &options);
 	if (options.check_policy)
 		return cks_policy_check(options.check_policy, options.token_file) < 0
 			       ? 2

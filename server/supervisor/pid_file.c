@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/supervisor/listeners.h"
+#include "server/door/listeners.h"
 #include "server/supervisor/pid_file.h"
 #include "util/log.h"
 

@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/processes/options.h"
-#include "server/processes/policy.h"
-#include "server/supervisor/accounts.h"
-#include "server/supervisor/audit.h"
-#include "server/supervisor/fresh.h"
-#include "server/supervisor/fronts.h"
+#include "server/children/fronts.h"
+#include "server/children/workers.h"
+#include "server/door/fresh.h"
+#include "server/options/options.h"
+#include "server/policy/policy.h"
+#include "server/rules/accounts.h"
+#include "server/rules/audit.h"
 #include "server/supervisor/reload.h"
-#include "server/supervisor/workers.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

@@ -8,21 +8,21 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "server/processes/leash.h"
-#include "server/processes/options.h"
-#include "server/supervisor/away.h"
-#include "server/supervisor/broker.h"
-#include "server/supervisor/fresh.h"
-#include "server/supervisor/fronts.h"
-#include "server/supervisor/helpers.h"
-#include "server/supervisor/listeners.h"
+#include "server/children/fronts.h"
+#include "server/children/helpers.h"
+#include "server/children/workers.h"
+#include "server/door/away.h"
+#include "server/door/broker.h"
+#include "server/door/fresh.h"
+#include "server/door/listeners.h"
+#include "server/life/travel.h"
+#include "server/options/options.h"
 #include "server/supervisor/mps.h"
 #include "server/supervisor/pid_file.h"
 #include "server/supervisor/probe.h"
 #include "server/supervisor/rpcbind.h"
 #include "server/supervisor/supervisor_part.h"
-#include "server/supervisor/travel.h"
-#include "server/supervisor/workers.h"
+#include "server/worker/leash.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

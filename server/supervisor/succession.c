@@ -6,16 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/children/fronts.h"
+#include "server/children/workers.h"
+#include "server/door/broker.h"
+#include "server/door/fresh.h"
+#include "server/door/listeners.h"
+#include "server/life/suspend.h"
+#include "server/life/travel.h"
 #include "server/processes/state.h"
 #include "server/session/version.h"
-#include "server/supervisor/broker.h"
-#include "server/supervisor/fresh.h"
-#include "server/supervisor/fronts.h"
-#include "server/supervisor/listeners.h"
 #include "server/supervisor/supervisor_part.h"
-#include "server/supervisor/suspend.h"
-#include "server/supervisor/travel.h"
-#include "server/supervisor/workers.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
@@ -90,7 +90,7 @@ static int adopt(struct supervisor *s, const struct cks_state *state)
 	/* without an audit log, running sessions go on; the policy has been checked for the upgrade */
 	ret = cks_supervisor_open_files(s);
 	if (ret == 0 || (s->accounts || !s->options->policy))
-		ret = cks_supervisor_set_up(s, cks_state_driver(state, s->options));
+		ret = cks_supervisor_set_up(s, cks_state_driver(state, s->options->driver));
 	if (ret == 0)
 		cks_workers_number(s->workers, state->numbered);
 	for (size_t i = 0; ret == 0 && i < state->worker_count; i++)

@@ -5,18 +5,18 @@
 #ifndef CK_SERVER_SUPERVISOR_SUPERVISOR_PART_H
 #define CK_SERVER_SUPERVISOR_SUPERVISOR_PART_H
 
+#include "server/children/gauges.h"
+#include "server/children/spares.h"
+#include "server/control/control.h"
+#include "server/life/drain.h"
+#include "server/life/rendezvous.h"
+#include "server/life/suspend.h"
+#include "server/life/upgrade.h"
 #include "server/processes/sockets.h"
-#include "server/supervisor/accounts.h"
-#include "server/supervisor/audit.h"
-#include "server/supervisor/control.h"
-#include "server/supervisor/drain.h"
-#include "server/supervisor/gauges.h"
+#include "server/rules/accounts.h"
+#include "server/rules/audit.h"
+#include "server/rules/uids.h"
 #include "server/supervisor/notify.h"
-#include "server/supervisor/rendezvous.h"
-#include "server/supervisor/spares.h"
-#include "server/supervisor/suspend.h"
-#include "server/supervisor/uids.h"
-#include "server/supervisor/upgrade.h"
 
 struct supervisor {
 	const struct cks_options *options;

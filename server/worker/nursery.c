@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "server/options/options.h"
 #include "server/processes/messages.h"
-#include "server/processes/options.h"
 #include "server/session/driver.h"
 #include "server/worker/nursery.h"
 

@@ -11,7 +11,7 @@
 #ifndef CK_SERVER_WORKER_NURSERY_H
 #define CK_SERVER_WORKER_NURSERY_H
 
-#include "server/session/terms.h"
+#include "server/policy/terms.h"
 
 struct cks_options;
 

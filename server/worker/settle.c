@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "m3/message.h"
-#include "server/memory/meter.h"
+#include "server/options/options.h"
+#include "server/policy/meter.h"
+#include "server/policy/terms.h"
+#include "server/policy/users.h"
 #include "server/processes/messages.h"
-#include "server/processes/options.h"
-#include "server/processes/users.h"
 #include "server/session/nvml.h"
 #include "server/session/output.h"
-#include "server/session/terms.h"
 #include "server/worker/hello.h"
 #include "server/worker/settle.h"
 #include "server/worker/worker_part.h"

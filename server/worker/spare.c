@@ -12,8 +12,8 @@
 
 #include "server/memory/lease.h"
 #include "server/objects/warm.h"
+#include "server/options/options.h"
 #include "server/processes/messages.h"
-#include "server/processes/options.h"
 #include "server/worker/hello.h"
 #include "server/worker/spare.h"
 #include "util/fd.h"

@@ -1,7 +1,7 @@
 /*
  * server/worker/turn.h - a session that shares a GPU with others of other weights: the worker's side.
  *
- * The supervisor holds it and gives it turns (server/supervisor/shares.h). Between turns the gate is closed. At the
+ * The supervisor holds it and gives it turns (server/rules/shares.h). Between turns the gate is closed. At the
  * end of a turn the worker waits until the GPU has done the session's work, and reports it.
  */
 #ifndef CK_SERVER_WORKER_TURN_H

@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #include "rpc/record.h"
-#include "server/worker/hello.h"
-#include "server/worker/keep.h"
+#include "server/options/options.h"
 #include "server/processes/messages.h"
-#include "server/processes/options.h"
 #include "server/processes/peer.h"
 #include "server/session/session.h"
+#include "server/worker/hello.h"
+#include "server/worker/keep.h"
 
 #define CK_LONG_MESSAGES 32 /* per session, received at a time by its lanes; others wait */
 

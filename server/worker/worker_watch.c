@@ -68,7 +68,7 @@ static void end_without_commands(void)
 	char reason[80];
 
 	snprintf(reason, sizeof(reason), "no command connection in %u s (--%s)",
-		 worker.command_wait, cks_limit_name(CK_LIMIT_COMMANDS));
+		 worker.command_wait, cks_limit_texts(CK_LIMIT_COMMANDS).name);
 	worker_end(reason);
 }
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/supervisor/control.h"
+#include "server/control/control.h"
 #include "tests/fuzz/standalone.h"
 #include "util/unixsock.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/processes/policy.h"
+#include "server/policy/policy.h"
 #include "tests/fuzz/standalone.h"
 
 /* libconfig's lexer loses the text that it has begun if the text has no end. */

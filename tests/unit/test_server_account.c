@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "server/memory/account.h"
+#include "server/policy/account.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define SEATS 8

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "server/processes/judge.h"
-#include "server/processes/options.h"
-#include "server/supervisor/admit.h"
+#include "server/door/admit.h"
+#include "server/options/options.h"
+#include "server/worker/judge.h"
 
 /* The server's end of a connection from @host of this machine to a listener of @family. */
 static int connection_from(uint32_t host, int family)

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "server/processes/confine.h"
-#include "server/processes/options.h"
+#include "server/options/confine.h"
+#include "server/options/options.h"
 
 static char folder[64], path[128];
 

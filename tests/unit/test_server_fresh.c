@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "server/processes/options.h"
-#include "server/supervisor/fresh.h"
+#include "server/door/fresh.h"
+#include "server/options/options.h"
 
 #define MOST 40 /* connections: half of the descriptors that the process may have */
 #define SHARE (MOST / 2)

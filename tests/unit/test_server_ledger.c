@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "server/supervisor/ledger.h"
+#include "server/rules/ledger.h"
 
 static void a_name_keeps_its_row(void **state)
 {

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "server/processes/options.h"
-#include "server/supervisor/queue.h"
-#include "server/supervisor/workers.h"
-#include "server/supervisor/workers_part.h"
+#include "server/children/queue.h"
+#include "server/children/workers.h"
+#include "server/children/workers_part.h"
+#include "server/options/options.h"
 #include "util/until.h"
 
 static struct cks_queue queue;

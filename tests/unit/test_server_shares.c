@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "server/supervisor/shares.h"
+#include "server/rules/shares.h"
 #include "util/util.h"
 
 #define SESSIONS 4

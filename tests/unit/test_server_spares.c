@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "server/supervisor/spares.h"
-#include "server/supervisor/workers.h"
+#include "server/children/spares.h"
+#include "server/children/workers.h"
 #include "util/until.h"
 
 static int64_t fake_now, expired_before;
@@ -58,7 +58,7 @@ static void fake_expire(struct cks_workers *unused, int64_t begin)
 #define cks_workers_expire fake_expire
 #define cks_spares_run run_policy
 int run_policy(struct cks_spares *s, struct cks_workers *workers);
-#include "server/supervisor/spares.c"
+#include "server/children/spares.c"
 
 static struct cks_spares spares;
 

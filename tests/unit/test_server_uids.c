@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "server/processes/users.h"
-#include "server/supervisor/uids.h"
+#include "server/policy/users.h"
+#include "server/rules/uids.h"
 
 static const struct cks_user_range three = {.first = 1000, .last = 1002};
 

@@ -16,12 +16,12 @@
 
 #include <cmocka.h>
 
+#include "server/children/workers.h"
+#include "server/children/workers_part.h"
+#include "server/options/options.h"
 #include "server/processes/messages.h"
-#include "server/processes/options.h"
 #include "server/processes/session_info.h"
 #include "server/processes/state.h"
-#include "server/supervisor/workers.h"
-#include "server/supervisor/workers_part.h"
 #include "util/fd.h"
 
 static const unsigned char session[16] = "a session's name";

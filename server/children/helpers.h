@@ -1,0 +1,48 @@
+/*
+ * server/children/helpers.h - starts helper processes (server/helpers/helper.h), and takes their
+ * replies.
+ */
+#ifndef CK_SERVER_CHILDREN_HELPERS_H
+#define CK_SERVER_CHILDREN_HELPERS_H
+
+#include <jansson.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct cks_server;
+
+#define CK_HELPERS_MAX 16 /* that have not replied */
+
+struct cks_helpers;
+
+struct cks_helper {
+	const char *argument;
+	json_t *request; /* taken */
+	int control;	 /* becomes descriptor 4; -1: there is none */
+	/* Called once, from cks_helpers_run, with the reply, which it takes: {"ok": false, "error": ...} if the process
+	 * has ended without one. */
+	void (*done)(struct cks_server *server, json_t *reply, void *data);
+	/* Called before, if the process says so: what was waited for is done. NULL: it says no such thing. */
+	void (*goes_on)(struct cks_server *server, void *data);
+	void *data;
+};
+
+/* NULL: out of memory. */
+struct cks_helpers *cks_helpers_create(void);
+/* The processes go on. Frees nothing of their @data. Accepts NULL. */
+void cks_helpers_destroy(struct cks_helpers *helpers);
+
+/* Start one. Its process id, or -errno: then done() is not called. -EBUSY: there are too many. */
+pid_t cks_helpers_start(struct cks_helpers *helpers, const struct cks_helper *helper);
+
+/* Fill in CK_HELPERS_MAX descriptors; and handle what poll(2) says of them. */
+size_t cks_helpers_poll(const struct cks_helpers *helpers, struct pollfd *fds);
+void cks_helpers_run(struct cks_helpers *helpers, const struct pollfd *fds,
+		     struct cks_server *server);
+
+/* Process @pid has ended; false: it is none of these. Its reply may still be there to read. */
+bool cks_helpers_ended(struct cks_helpers *helpers, pid_t pid);
+
+#endif

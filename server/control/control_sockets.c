@@ -1,0 +1,142 @@
+/*
+ * server/control/control_sockets.c - the sockets of control.h: made, handed to another program, closed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/control/control_part.h"
+#include "server/door/listeners.h"
+#include "server/processes/state.h"
+#include "util/log.h"
+#include "util/unixsock.h"
+
+CK_LOG_DEFINE("server");
+
+static struct cks_control *make(void)
+{
+	struct cks_control *c = calloc(1, sizeof(*c));
+
+	for (size_t i = 0; c && i < CK_CONTROL_MAX; i++)
+		c->connections[i] = (struct cks_connection){.fd = -1, .passed = -1};
+	if (c)
+		c->status.fd = -1;
+	return c;
+}
+
+/* Listen for users too, beside the control socket: its path with .status in the place of .ctl. */
+static void open_status(struct cks_control *c)
+{
+	const char *path = c->socket.path, *end = strrchr(path, '.');
+	size_t stem = end && strcmp(end, ".ctl") == 0 ? (size_t)(end - path) : strlen(path);
+	int n = snprintf(c->status.path, sizeof(c->status.path), "%.*s.status", (int)stem, path);
+
+	if (n >= (int)sizeof(c->status.path))
+		return;
+	c->status.fd = ck_unix_listen(c->status.path, SOCK_STREAM | SOCK_NONBLOCK);
+	if (c->status.fd >= 0 && chmod(c->status.path, 0666) == 0 &&
+	    stat(c->status.path, &c->status.file) == 0)
+		return;
+	ck_warn("no status socket %s: %s", c->status.path,
+		strerror(c->status.fd < 0 ? -c->status.fd : errno));
+	if (c->status.fd >= 0)
+		close(c->status.fd);
+	c->status.fd = -1;
+}
+
+struct cks_control *cks_control_create(const char *path, const char *unix_path)
+{
+	struct cks_control *c = make();
+
+	if (!c)
+		return NULL;
+	c->socket.fd = -EINVAL;
+	if (path && strlen(path) < sizeof(c->socket.path))
+		strcpy(c->socket.path, path);
+	else if (!path && unix_path && strlen(unix_path) + 4 < sizeof(c->socket.path))
+		sprintf(c->socket.path, "%s.ctl", unix_path);
+	if (c->socket.path[0])
+		c->socket.fd = ck_unix_listen(c->socket.path, SOCK_STREAM | SOCK_NONBLOCK);
+	if (c->socket.fd >= 0 && stat(c->socket.path, &c->socket.file) == 0) {
+		open_status(c);
+		return c;
+	}
+	if (c->socket.path[0])
+		ck_warn("no control socket %s: %s", c->socket.path,
+			strerror(c->socket.fd < 0 ? -c->socket.fd : errno));
+	cks_control_destroy(c);
+	return NULL;
+}
+
+static bool is_of(const struct cks_control *c, unsigned int slot, const struct cks_asker *asker)
+{
+	return asker && asker->slot == slot && c->connections[slot].serial == asker->serial;
+}
+
+bool cks_control_busy(const struct cks_control *c, const struct cks_asker *asker)
+{
+	bool busy = false;
+
+	for (unsigned int i = 0; c && i < CK_CONTROL_MAX; i++)
+		busy |= c->connections[i].waiting && !is_of(c, i, asker);
+	return busy;
+}
+
+void cks_control_save(const struct cks_control *c, const struct cks_asker *asker,
+		      struct cks_state *state)
+{
+	if (!c)
+		return;
+	state->control = c->socket;
+	for (unsigned int i = 0; i < CK_CONTROL_MAX; i++) {
+		if (is_of(c, i, asker))
+			state->asker = c->connections[i].fd;
+	}
+}
+
+struct cks_control *cks_control_resume(const struct cks_state *state)
+{
+	struct cks_control *c = state->control.fd >= 0 ? make() : NULL;
+
+	if (!c)
+		return NULL;
+	c->socket = state->control;
+	cks_socket_path(&c->socket);
+	open_status(c); /* its own connections have ended with the old program */
+	if (state->asker >= 0)
+		c->connections[0] =
+			(struct cks_connection){.fd = state->asker, .waiting = true, .passed = -1};
+	return c;
+}
+
+void cks_control_drop(struct cks_connection *k)
+{
+	close(k->fd);
+	if (k->passed >= 0)
+		close(k->passed);
+	free(k->out);
+	*k = (struct cks_connection){.fd = -1, .passed = -1};
+}
+
+void cks_control_destroy(struct cks_control *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < CK_CONTROL_MAX; i++) {
+		if (c->connections[i].fd >= 0)
+			cks_control_drop(&c->connections[i]);
+	}
+	if (c->status.fd >= 0) {
+		close(c->status.fd);
+		cks_unlink_own(c->status.path, &c->status.file);
+	}
+	if (c->socket.fd >= 0) {
+		close(c->socket.fd);
+		cks_unlink_own(c->socket.path, &c->socket.file);
+	}
+	free(c);
+}

@@ -1,0 +1,243 @@
+/*
+ * server/control/ctl_move.c - `--ctl move` and `--ctl receive`; see ctl.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/checkpoint/criu.h"
+#include "server/checkpoint/move.h"
+#include "server/checkpoint/stream.h"
+#include "server/control/control.h"
+#include "server/control/ctl.h"
+#include "server/options/options.h"
+#include "util/address.h"
+#include "util/fd.h"
+
+#define CK_RELAY_BLOCK ((size_t)1 << 20)
+
+/* --- move: the sender's side */
+
+/* In a child: the command that leads to the other server, with socket @stream as its input and output. */
+static _Noreturn void become_via(const char *via, const char *address, int stream)
+{
+	char why[CK_ADDRESS_WHY];
+	struct ck_address a;
+
+	if (dup2(stream, 0) < 0 || dup2(stream, 1) < 0)
+		_exit(126);
+	if (via)
+		execl("/bin/sh", "sh", "-c", via, (char *)NULL);
+	else if (ck_address_parse(address, &a, why) == 0 && a.host[0])
+		/* its end is noticed where the other machine, or the network, is gone */
+		execlp("ssh", "ssh", "-o", "ServerAliveInterval=10", "--", a.host,
+		       "cricket-rpc-server --ctl receive", (char *)NULL);
+	_exit(127);
+}
+
+static pid_t start_via(const char *via, const char *address, int *stream)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0)
+		become_via(via, address, pair[1]);
+	close(pair[1]);
+	if (pid < 0)
+		close(pair[0]);
+	*stream = pair[0];
+	return pid;
+}
+
+/* Read the receiver's first object. NULL: it can take a session; else an error reply. */
+static json_t *check_ready(int stream)
+{
+	struct cks_why why;
+	json_t *ready = cks_stream_read(stream, &why), *error = NULL;
+	const char *text = json_string_value(json_object_get(ready, "error"));
+
+	if (!ready)
+		error = cks_control_error("no receiver on the other machine: %s", why.text);
+	else if (!json_is_true(json_object_get(ready, "ok")))
+		error = cks_control_error("the other server: %s", text ? text : "it failed");
+	else if (json_integer_value(json_object_get(ready, "format")) != CK_STREAM_FORMAT)
+		error = cks_control_error(
+			"the other server's release does not understand this one");
+	json_decref(ready);
+	return error;
+}
+
+json_t *cks_ctl_move(int server, json_t *request, const struct cks_options *options)
+{
+	const char *via = json_string_value(json_object_get(request, "via"));
+	const char *address = json_string_value(json_object_get(request, "address"));
+	json_t *reply;
+	int stream = -1;
+	pid_t pid = start_via(via, address, &stream);
+
+	(void)options;
+	if (pid < 0) {
+		json_decref(request);
+		return cks_control_error("no process for the connection: %s", strerror(-pid));
+	}
+	reply = check_ready(stream);
+	if (reply)
+		json_decref(request);
+	else
+		reply = cks_ctl_ask(server, request, stream);
+	close(stream);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return reply;
+}
+
+/* --- receive */
+
+/* One direction of a relay; it ends with its input, and ends the output then. */
+struct relay {
+	int from, to;
+};
+
+static void *run_relay(void *data)
+{
+	const struct relay *relay = data;
+	unsigned char *buffer = malloc(CK_RELAY_BLOCK);
+	ssize_t n = 1;
+
+	while (buffer && n > 0) {
+		n = read(relay->from, buffer, CK_RELAY_BLOCK);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0 && ck_fd_write_full(relay->to, buffer, (size_t)n) < 0)
+			n = -1;
+	}
+	shutdown(relay->to, SHUT_WR);
+	free(buffer);
+	return NULL;
+}
+
+/* A child that connects standard input and output with a socket, because CRIU needs one socket for both directions. */
+static pid_t start_relay(int *stream)
+{
+	struct relay in = {.from = STDIN_FILENO}, out = {.to = STDOUT_FILENO};
+	pthread_t thread;
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0) {
+		close(pair[0]);
+		in.to = out.from = pair[1];
+		if (pthread_create(&thread, NULL, run_relay, &in) != 0)
+			_exit(1);
+		run_relay(&out);
+		_exit(0);
+	}
+	close(pair[1]);
+	if (pid < 0)
+		close(pair[0]);
+	*stream = pair[0];
+	return pid;
+}
+
+/* Have the server restore from @folder, and resume; the reply. *@name: the session, the caller's to free; NULL:
+ * there is none. */
+static json_t *restore(int server, const char *folder, char **name)
+{
+	json_t *reply = cks_ctl_ask(server,
+				    json_pack("{s:s, s:s, s:s}", "command", "restore", "directory",
+					      folder, "until", "resume"),
+				    -1);
+	const char *session = json_string_value(json_object_get(reply, "session"));
+
+	*name = session ? strdup(session) : NULL;
+	if (!reply)
+		return cks_control_error("the server has ended");
+	if (!*name)
+		return reply;
+	json_decref(reply);
+	reply = cks_ctl_ask(server, json_pack("{s:s, s:s}", "command", "resume", "session", *name),
+			    -1);
+	return reply ? reply : cks_control_error("the server has ended");
+}
+
+/* From the pages to the end of the exchange; the reply of `receive`. */
+static json_t *take_session(int server, int stream, const struct cks_options *options,
+			    const struct cks_store *store)
+{
+	struct cks_why why = {.text = ""};
+	char *name = NULL;
+	json_t *reply;
+
+	if (cks_move_receive(options->criu, stream, store, &why) < 0)
+		reply = cks_control_error("%s", why.text);
+	else
+		reply = restore(server, store->part, &name);
+	if (cks_move_confirm(stream, json_incref(reply)) < 0 &&
+	    json_is_true(json_object_get(reply, "ok"))) {
+		json_decref(reply);
+		reply = cks_control_error("the other server has not released the session");
+	}
+	if (name && !json_is_true(json_object_get(reply, "ok")))
+		json_decref(cks_ctl_ask(
+			server, json_pack("{s:s, s:s}", "command", "end", "session", name), -1));
+	free(name);
+	return reply;
+}
+
+/* A folder for it: @parent, or where there is room for large files. */
+static int begin_folder(const char *parent, struct cks_store *store, struct cks_why *why)
+{
+	char path[CK_STORE_PATH];
+
+	snprintf(path, sizeof(path), "%s/cricket-receive-%d", parent ? parent : "/var/tmp",
+		 (int)getpid());
+	return cks_store_begin(path, false, store, why);
+}
+
+json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *options)
+{
+	const char *parent = json_string_value(json_object_get(request, "directory"));
+	struct cks_why why = {.text = ""};
+	struct cks_store store = {.dir = -1};
+	json_t *reply;
+	int stream = -1, ret;
+	pid_t relay;
+
+	/* the end of the connection ends it, and then it cleans up */
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	relay = start_relay(&stream);
+	if (relay < 0) {
+		json_decref(request);
+		return cks_control_error("no process for the connection: %s", strerror(-relay));
+	}
+	ret = cks_criu_check(options->criu, &why);
+	if (ret == 0)
+		ret = begin_folder(parent, &store, &why);
+	json_decref(request);
+	reply = ret < 0 ? cks_control_error("%s", why.text)
+			: json_pack("{s:b, s:i}", "ok", 1, "format", CK_STREAM_FORMAT);
+	if (cks_stream_write(stream, json_incref(reply)) == 0 && ret == 0) {
+		json_decref(reply);
+		reply = take_session(server, stream, options, &store);
+	}
+	cks_store_abandon(&store);
+	close(stream);
+	waitpid(relay, NULL, 0);
+	return reply;
+}

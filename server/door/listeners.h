@@ -1,0 +1,26 @@
+/*
+ * server/door/listeners.h - the sockets at which clients connect.
+ */
+#ifndef CK_SERVER_DOOR_LISTENERS_H
+#define CK_SERVER_DOOR_LISTENERS_H
+
+#include "server/processes/sockets.h"
+
+struct cks_options;
+
+/* Open those that @options name. -errno, logged. */
+int cks_listeners_open(struct cks_listeners *listeners, const struct cks_options *options);
+/* Log at which addresses clients can connect. */
+void cks_listeners_announce(const struct cks_listeners *listeners);
+/* Those of @listeners were opened by a supervisor before this one: fill in the rest. */
+void cks_listeners_resume(struct cks_listeners *listeners);
+/* Close them, and remove the files of unix sockets. */
+void cks_listeners_close(struct cks_listeners *listeners);
+/* The path of the server's own unix socket; NULL: none. */
+const char *cks_listeners_unix(const struct cks_listeners *listeners);
+
+/* The address of @socket as text: HOST:PORT with numbers, the kernel's for port 0, or unix:/PATH. */
+#define CK_LISTENER_TEXT 128
+void cks_listeners_address(const struct cks_socket *socket, char *text, size_t size);
+
+#endif

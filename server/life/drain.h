@@ -1,0 +1,25 @@
+/*
+ * server/life/drain.h - after SIGTERM, until the running sessions have ended.
+ *
+ * Their users are warned at the beginning, and again five minutes before the end.
+ */
+#ifndef CK_SERVER_LIFE_DRAIN_H
+#define CK_SERVER_LIFE_DRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/children/workers.h"
+
+struct cks_drain {
+	int64_t by;  /* stop at this time at the latest, in ms; 0: not draining */
+	bool warned; /* that the end is near */
+};
+
+void cks_drain_begin(struct cks_drain *drain, struct cks_workers *workers, uint64_t seconds);
+/* Warn again, if it is time to. Returns the milliseconds until the next call, or until the end; -1: not draining. */
+int64_t cks_drain_run(struct cks_drain *drain, struct cks_workers *workers);
+/* Is it over, so that the server stops? */
+bool cks_drain_over(const struct cks_drain *drain, const struct cks_workers *workers);
+
+#endif

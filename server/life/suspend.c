@@ -1,0 +1,374 @@
+/*
+ * server/life/suspend.c - the steps of a suspended session; see suspend.h.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/children/workers.h"
+#include "server/helpers/checkpoint.h"
+#include "server/life/suspend.h"
+#include "server/options/options.h"
+#include "server/processes/messages.h"
+#include "server/processes/session_info.h"
+#include "util/log.h"
+#include "util/until.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_LATE_MS 5000	 /* for the answer of a worker, beside its own wait */
+#define CK_AGAIN_MS 500	 /* until a session that finds no room tries again, */
+#define CK_LATER_MS 5000 /* and one that the driver refuses for another reason */
+
+struct cks_suspender *cks_suspender_create(const struct cks_options *options, const char *driver,
+					   struct cks_workers *workers, struct cks_control *control)
+{
+	struct cks_suspender *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->driver = driver;
+	p->wait_ms = (unsigned int)(options->limits.value[CK_LIMIT_PARK] * 1000);
+	p->anywhere = options->resume_anywhere;
+	p->workers = workers;
+	p->control = control;
+	cks_suspend_policy_init(&p->policy, options);
+	return p;
+}
+
+void cks_suspender_destroy(struct cks_suspender *p)
+{
+	free(p);
+}
+
+const char *cks_suspension_name(const struct cks_suspension *s)
+{
+	static const char *const names[] = {[CK_RUNNING] = "running",
+					    [CK_PARKING] = "suspending",
+					    [CK_MOVING_OUT] = "suspending",
+					    [CK_SUSPENDED] = "suspended",
+					    [CK_MOVING_IN] = "resuming"};
+
+	return names[s->state];
+}
+
+/* --- changes of state */
+
+static void change(struct cks_session_info *s, int state)
+{
+	s->suspension.state = state;
+	s->suspension.since = ck_now_ms();
+}
+
+static void reply(struct cks_suspender *p, struct cks_session_info *s, json_t *answer)
+{
+	if (s->suspension.asked)
+		cks_control_answer(p->control, s->suspension.asker, answer);
+	else
+		json_decref(answer);
+	s->suspension.asked = false;
+}
+
+/* The session goes on; @why: it could not be suspended, for this reason. */
+static void release(struct cks_suspender *p, struct cks_session_info *s, const char *why)
+{
+	char name[CK_SESSION_NAME];
+
+	cks_workers_tell(s, CK_CONTROL_UNPARK);
+	s->suspension.held = s->suspension.wanted = false;
+	s->suspension.used = ck_now_ms();
+	s->suspension.no_room = s->suspension.tried = false;
+	s->suspension.spared = why ? s->suspension.spared : 0;
+	s->suspension.bytes = 0;
+	s->suspension.wish[0] = s->suspension.there[0] = '\0';
+	change(s, CK_RUNNING);
+	if (!why)
+		return;
+	snprintf(s->suspension.why, sizeof(s->suspension.why), "%s", why);
+	ck_info("session %s is not suspended: %s", cks_session_name(s, name), why);
+	reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
+}
+
+static json_t *moved(const struct cks_session_info *s, const struct cks_checkpoint_answer *a)
+{
+	char name[CK_SESSION_NAME];
+
+	return json_pack("{s:b, s:s, s:I, s:i, s:o*}", "ok", 1, "session",
+			 cks_session_name(s, name), "memory", (json_int_t)s->suspension.bytes, "ms",
+			 (int)a->ms, "device", a->device < 0 ? NULL : json_integer(a->device));
+}
+
+/* While @s returns, the others take no memory that was free when it began. */
+static void freeze_others(const struct cks_suspender *p, const struct cks_session_info *s,
+			  char kind)
+{
+	struct cks_session_info *other = NULL;
+
+	while ((other = cks_workers_next(p->workers, other)) != NULL) {
+		if (other != s)
+			cks_workers_tell(other, kind);
+	}
+}
+
+static void move(struct cks_suspender *p, struct cks_session_info *s, bool out)
+{
+	struct cks_suspension *u = &s->suspension;
+	uint32_t seat = 0;
+	int account = cks_session_account(s, &seat);
+	const struct cks_checkpoint_move move = {
+		.worker = s->pid,
+		.out = out,
+		.wait_ms = p->wait_ms,
+		.bytes = u->bytes,
+		.need = &u->need,
+		.gpus = {.there = u->there, .marks = s->gpus, .goal = u->wish},
+		.allowed = cks_session_terms(s)->gpus,
+		.anywhere = p->anywhere,
+		.account = account,
+		.seat = seat};
+	pid_t pid;
+
+	if (!out) /* before the helper looks whether there is room */
+		freeze_others(p, s, CK_CONTROL_FREEZE);
+	pid = cks_checkpoint_start(p->driver, &move, &u->answer);
+	if (pid > 0) {
+		u->mover = pid;
+		u->state = out ? CK_MOVING_OUT : CK_MOVING_IN;
+	} else if (out) {
+		release(p, s, strerror((int)-pid));
+	} else {
+		freeze_others(p, s, CK_CONTROL_THAW);
+		u->again = ck_now_ms() + CK_AGAIN_MS;
+	}
+}
+
+/* The driver cannot bring the session's state back, so it must not go on as if nothing had happened. */
+static void end_lost(struct cks_suspender *p, struct cks_session_info *s, const char *why)
+{
+	char name[CK_SESSION_NAME];
+
+	ck_err("session %s is lost: %s", cks_session_name(s, name), why);
+	reply(p, s, cks_control_error("%s is lost: %s", name, why));
+	snprintf(s->cause, sizeof(s->cause), "its GPU memory could not be moved back");
+	if (!cks_workers_say(s, "the driver could not move its memory back to the GPU", true))
+		cks_workers_kill(s);
+	change(s, CK_SUSPENDED);
+	s->suspension.held = true;
+}
+
+/* --- steps */
+
+static void after_parking(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+	int64_t late = u->since + p->wait_ms + CK_LATE_MS;
+
+	if (u->said.kind == CK_NOTE_PARKED) {
+		u->bytes = u->said.number;
+		move(p, s, true);
+	} else if (u->said.kind == CK_NOTE_BUSY) {
+		u->said.text[CK_NOTE_TEXT - 1] = '\0';
+		release(p, s, u->said.text);
+	} else if (ck_now_ms() > late) {
+		release(p, s, "its worker does not answer");
+	}
+}
+
+static void after_moving_out(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_checkpoint_answer a;
+	char name[CK_SESSION_NAME];
+
+	cks_checkpoint_read(s->suspension.answer, &a);
+	close(s->suspension.answer);
+	if (a.status == CK_CHECKPOINT_LOST) {
+		end_lost(p, s, a.why);
+	} else if (a.status != CK_CHECKPOINT_DONE) {
+		release(p, s, a.why);
+	} else {
+		s->suspension.need = a.need;
+		change(s, CK_SUSPENDED);
+		cks_suspend_left(p, s);
+		ck_info("session %s is suspended: %llu MiB moved out of GPU memory in %u ms",
+			cks_session_name(s, name), (unsigned long long)s->suspension.bytes >> 20,
+			a.ms);
+		reply(p, s, moved(s, &a));
+	}
+}
+
+/* It stays suspended: there is no room for it, or the driver has another reason. */
+static void stay(struct cks_suspender *p, struct cks_session_info *s,
+		 const struct cks_checkpoint_answer *a)
+{
+	struct cks_suspension *u = &s->suspension;
+	bool full = a->status == CK_CHECKPOINT_NO_ROOM || a->status == CK_CHECKPOINT_TOO_LATE;
+	char name[CK_SESSION_NAME];
+
+	cks_session_name(s, name);
+	if (!full || !u->no_room)
+		ck_info("session %s stays suspended: %s", name, a->why);
+	u->state = CK_SUSPENDED; /* since then */
+	u->again = ck_now_ms() + (full ? CK_AGAIN_MS : CK_LATER_MS);
+	u->no_room = full;
+	u->tried |= a->status == CK_CHECKPOINT_TOO_LATE;
+	if (u->asked) /* whoever asked may ask again */
+		u->held = u->was_held;
+	if (u->wish[0]) /* not there, and the program may not need it yet */
+		u->wanted = u->was_wanted;
+	u->wish[0] = '\0';
+	reply(p, s, cks_control_error("%s stays suspended: %s", name, a->why));
+}
+
+/* It is on other GPUs from now on, or the same ones have other UUIDs: its worker has to know, and so has the next way. */
+static void note_place(struct cks_session_info *s, const struct cks_checkpoint_answer *a)
+{
+	char name[CK_SESSION_NAME];
+
+	if (a->map.count == 0)
+		return;
+	if (!cks_workers_map(s, &a->map))
+		ck_warn("the worker of %s cannot be told its GPU", cks_session_name(s, name));
+	if (a->device >= 0) {
+		s->moved = 1 + a->device;
+		ck_info("session %s is on GPU %d", cks_session_name(s, name), a->device);
+	}
+}
+
+static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+	struct cks_checkpoint_answer a;
+	char name[CK_SESSION_NAME];
+
+	freeze_others(p, s, CK_CONTROL_THAW);
+	cks_checkpoint_read(u->answer, &a);
+	close(u->answer);
+	cks_session_name(s, name);
+	if (a.status == CK_CHECKPOINT_LOST ||
+	    (a.status == CK_CHECKPOINT_FAILED && s->suspension.tried)) {
+		end_lost(p, s, a.why);
+	} else if (a.status != CK_CHECKPOINT_DONE) {
+		stay(p, s, &a);
+	} else {
+		ck_info("session %s goes on: %llu MiB moved back in %u ms", name,
+			(unsigned long long)u->bytes >> 20, a.ms);
+		note_place(s, &a);
+		reply(p, s, moved(s, &a));
+		release(p, s, NULL);
+	}
+}
+
+static void step(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+
+	switch (u->state) {
+	case CK_RUNNING:
+		if (u->said.kind == CK_NOTE_PARKED) /* after its time */
+			cks_workers_tell(s, CK_CONTROL_UNPARK);
+		u->said.kind = CK_NOTE_STANDBY;
+		break;
+	case CK_PARKING:
+		after_parking(p, s);
+		break;
+	case CK_MOVING_OUT:
+		if (u->mover == 0)
+			after_moving_out(p, s);
+		break;
+	case CK_MOVING_IN:
+		if (u->mover == 0)
+			after_moving_in(p, s);
+		break;
+	case CK_SUSPENDED:
+		if (u->wanted && !u->held && ck_now_ms() >= cks_suspend_turn(p, s))
+			move(p, s, false);
+		break;
+	}
+}
+
+/* When to look at the session again without being told; INT64_MAX: never. */
+static int64_t next_look(const struct cks_suspender *p, const struct cks_session_info *s)
+{
+	const struct cks_suspension *u = &s->suspension;
+
+	if (u->state == CK_PARKING)
+		return u->since + p->wait_ms + CK_LATE_MS + 1;
+	return u->state == CK_SUSPENDED && u->wanted && !u->held ? cks_suspend_turn(p, s)
+								 : INT64_MAX;
+}
+
+/* Is the session where it stays until it, a command or the time changes that? */
+static bool is_at_rest(const struct cks_suspension *u)
+{
+	return !u->pressed && !u->coming && u->said.kind == CK_NOTE_STANDBY &&
+	       (u->state == CK_RUNNING || (u->state == CK_SUSPENDED && !u->wanted));
+}
+
+/* Look at all sessions; the time of the next look. */
+static int64_t look_at_all(struct cks_suspender *p)
+{
+	struct cks_session_info *s = NULL;
+	bool rest = true;
+	int64_t next;
+
+	while ((s = cks_workers_next(p->workers, s)) != NULL)
+		step(p, s);
+	next = cks_suspend_policy(p);
+	while ((s = cks_workers_next(p->workers, s)) != NULL) {
+		next = ck_min(next, ck_min(next_look(p, s), cks_suspend_notice(s)));
+		rest &= is_at_rest(&s->suspension);
+	}
+	if (!rest)
+		cks_workers_stir(p->workers); /* again, after each event */
+	return next;
+}
+
+void cks_suspender_run(struct cks_suspender *p, int *timeout_ms)
+{
+	int64_t next, wait;
+
+	if (cks_workers_stirred(p->workers) || ck_now_ms() >= p->due)
+		p->due = look_at_all(p);
+	next = p->due;
+	if (next == INT64_MAX)
+		return;
+	wait = ck_max(next - ck_now_ms(), (int64_t)0);
+	if (*timeout_ms < 0 || wait < *timeout_ms)
+		*timeout_ms = (int)ck_min(wait, (int64_t)INT32_MAX);
+}
+
+bool cks_suspender_busy(const struct cks_suspender *p)
+{
+	for (struct cks_session_info *s = NULL; (s = cks_workers_next(p->workers, s)) != NULL;) {
+		if (s->suspension.state != CK_RUNNING && s->suspension.state != CK_SUSPENDED)
+			return true;
+	}
+	return false;
+}
+
+bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
+{
+	struct cks_session_info *s = NULL;
+
+	while ((s = cks_workers_next(p->workers, s)) != NULL) {
+		struct cks_suspension *u = &s->suspension;
+		bool moves = u->state == CK_MOVING_OUT || u->state == CK_MOVING_IN;
+
+		if (moves && u->mover == pid) {
+			u->mover = 0;
+			cks_workers_stir(p->workers);
+			return true;
+		}
+		if (cks_session_child(s) != pid)
+			continue;
+		if (moves) {
+			freeze_others(p, s, CK_CONTROL_THAW);
+			close(u->answer);
+		}
+		reply(p, s, cks_control_error("the session has ended"));
+		return false;
+	}
+	return false;
+}

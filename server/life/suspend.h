@@ -1,0 +1,82 @@
+/*
+ * server/life/suspend.h - sessions that leave the GPU for a while: the supervisor's side.
+ *
+ * The worker parks (park.h), a process moves its GPU state out (checkpoint.h), and the session is suspended.
+ * It is resumed the other way round: by a command, or when its client wants the GPU, unless it is held.
+ * Nothing here waits: cks_suspender_run() takes each session as far as it can get.
+ */
+#ifndef CK_SERVER_LIFE_SUSPEND_H
+#define CK_SERVER_LIFE_SUSPEND_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "server/control/control.h"
+#include "server/processes/session_info.h"
+
+struct cks_suspend_policy {
+	int64_t idle_ms, quantum_ms; /* 0: none */
+	uint64_t most;		     /* bytes of host memory for all suspended sessions */
+	bool for_others;
+};
+
+struct cks_suspender {
+	const char *driver;
+	unsigned int wait_ms; /* for running work */
+	bool anywhere;	      /* a session may return to another GPU: --resume-anywhere */
+	struct cks_workers *workers;
+	struct cks_control *control;
+	struct cks_suspend_policy policy;
+	uint64_t left;	 /* how often a session has left the GPU */
+	int64_t due;	 /* when to look again at all sessions, unless something changes before */
+	int64_t granted; /* until this time, the room is for the one that allocates */
+};
+
+/* @driver and @control stay the caller's. NULL: out of memory. */
+struct cks_suspender *cks_suspender_create(const struct cks_options *options, const char *driver,
+					   struct cks_workers *workers,
+					   struct cks_control *control);
+void cks_suspender_destroy(struct cks_suspender *suspender); /* accepts NULL */
+
+/* Go on with all sessions. Lowers @timeout_ms to the time of the next call. */
+void cks_suspender_run(struct cks_suspender *suspender, int *timeout_ms);
+
+/* Process @pid has ended: was it a mover? Call with those of workers too, before cks_workers_ended(). */
+bool cks_suspender_ended(struct cks_suspender *suspender, pid_t pid);
+
+/* Is a session on its way out or in? */
+bool cks_suspender_busy(const struct cks_suspender *suspender);
+
+/* "running", "suspending" ... */
+const char *cks_suspension_name(const struct cks_suspension *suspension);
+
+/*
+ * suspend_begin.c: begin. @held: until a command resumes it. @asker, unless NULL, is answered later. Returns why not, as a
+ * reply; NULL: it has begun.
+ */
+json_t *cks_suspend(struct cks_suspender *suspender, struct cks_session_info *session, bool held,
+		    const struct cks_asker *asker);
+/* @device: the server's number of the GPU to return to, or a list as in "0=1,1=0"; NULL: where it was. */
+json_t *cks_resume(struct cks_suspender *suspender, struct cks_session_info *session,
+		   const char *device, const struct cks_asker *asker);
+
+/* suspend_notice.c: tell the program's user, if the session has stopped or is back. Returns when to call again; INT64_MAX:
+ * when something has changed. */
+int64_t cks_suspend_notice(struct cks_session_info *session);
+
+/* --- suspend_policy.c */
+
+void cks_suspend_policy_init(struct cks_suspend_policy *policy, const struct cks_options *options);
+/* Have sessions leave; returns when to call again, INT64_MAX: when something has changed. */
+int64_t cks_suspend_policy(struct cks_suspender *suspender);
+/* Is there host memory for @bytes more? */
+bool cks_suspend_fits(const struct cks_suspender *suspender, uint64_t bytes);
+/* When it is the session's turn, with others that find no room: a time, or INT64_MAX: later. */
+int64_t cks_suspend_turn(const struct cks_suspender *suspender,
+			 const struct cks_session_info *session);
+/* The session has left the GPU: there is room for others. */
+void cks_suspend_left(struct cks_suspender *suspender, struct cks_session_info *session);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * server/options/option_file.c - see option_file.h.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/options/option_file.h"
+#include "server/options/option_table.h"
+#include "server/options/options.h"
+
+#define CK_LINE 4096
+
+struct place {
+	const char *path;
+	unsigned int line;
+};
+
+static int refuse(const struct place *p, const char *what, const char *text)
+{
+	fprintf(stderr, "cricket-rpc-server: %s:%u: %s: %s\n", p->path, p->line, what, text);
+	return -EINVAL;
+}
+
+static char *trim(char *text)
+{
+	size_t n;
+
+	text += strspn(text, " \t\r\n");
+	for (n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]); n--)
+		text[n - 1] = '\0';
+	return text;
+}
+
+/* Cut a comment off: # at the beginning, or after a blank. */
+static void cut_comment(char *line)
+{
+	for (char *at = line; *at; at++) {
+		if (*at == '#' && (at == line || isspace((unsigned char)at[-1])))
+			*at-- = '\0';
+		if (at < line || !*at)
+			return;
+	}
+}
+
+/* The value, and where it is, live as long as the process. */
+static int give(struct cks_options *o, const struct place *p, size_t index, const char *value)
+{
+	char *origin = NULL, *kept = value ? strdup(value) : NULL;
+
+	if ((value && !kept) || asprintf(&origin, "%s:%u", p->path, p->line) < 0)
+		return refuse(p, "out of memory", value ? value : "");
+	return cks_options_give(o, index, kept, origin);
+}
+
+static int take_line(struct cks_options *o, const struct place *p, char *line)
+{
+	char *value = strchr(line, '='), *name = line;
+	struct cks_option option;
+	size_t index;
+
+	if (!value)
+		return refuse(p, "not NAME = VALUE", line);
+	*value++ = '\0';
+	name = trim(name);
+	value = trim(value);
+	index = cks_option_find(name);
+	if (index == cks_option_count())
+		return refuse(p, "there is no such option", name);
+	option = cks_option_at(index);
+	if (option.section == CKS_COMMANDS)
+		return refuse(p, "this option is for the command line only", name);
+	if (!*value)
+		return refuse(p, "without a value", name);
+	if (option.argument)
+		return give(o, p, index, value);
+	if (strcmp(value, "yes") == 0)
+		return give(o, p, index, NULL);
+	return strcmp(value, "no") == 0 ? 0 : refuse(p, "neither yes nor no", value);
+}
+
+int cks_options_read(struct cks_options *o, const char *path)
+{
+	bool may_lack = path[0] == '-';
+	struct place p = {.path = path + may_lack};
+	char line[CK_LINE];
+	FILE *f = fopen(p.path, "re");
+	int ret = 0;
+
+	if (!f && may_lack && errno == ENOENT && *p.path)
+		return 0;
+	if (!f) {
+		ret = -errno;
+		fprintf(stderr, "cricket-rpc-server: --config %s: %s\n", p.path, strerror(-ret));
+		return ret;
+	}
+	while (ret == 0 && fgets(line, sizeof(line), f)) {
+		char *text;
+
+		p.line++;
+		if (!strchr(line, '\n') && !feof(f))
+			ret = refuse(&p, "the line is too long", "");
+		cut_comment(line);
+		text = trim(line);
+		if (ret == 0 && *text)
+			ret = take_line(o, &p, text);
+	}
+	if (ret == 0 && ferror(f))
+		ret = refuse(&p, "it cannot be read", "");
+	fclose(f);
+	return ret;
+}

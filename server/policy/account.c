@@ -1,0 +1,411 @@
+/*
+ * server/policy/account.c - see account.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/policy/account.h"
+#include "util/fd.h"
+#include "util/util.h"
+
+#define CK_ACCOUNT_MAGIC 0x43414355u
+#define CK_ACCOUNT_KINDS (CK_ACCOUNT_DEVICES + 1) /* memory of devices, and contexts */
+#define CK_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+
+enum { FREE, TAKEN, LEFT };
+
+struct slot {
+	_Atomic uint32_t state;
+	_Atomic uint32_t pid; /* of the worker, as it says */
+	uint64_t used[CK_ACCOUNT_KINDS];
+};
+
+/* The file. Workers can write all of it, even one that a client has taken over. */
+struct file {
+	uint32_t magic, seats;
+	struct cks_terms terms; /* the limits change: atomically, each alone */
+	pthread_mutex_t lock;	/* between processes, robust: for the rest, except for states */
+	_Atomic bool left;	/* a slot waits to be cleared */
+	uint32_t device_count;
+	unsigned char uuid[CK_ACCOUNT_DEVICES][16];
+	uint64_t total[CK_ACCOUNT_KINDS];
+	struct slot slots[];
+};
+
+struct cks_account {
+	struct file *file;
+	uint32_t seats; /* as large as the file is, whatever it says */
+};
+
+static size_t size_of(uint32_t seats)
+{
+	return sizeof(struct file) + seats * sizeof(struct slot);
+}
+
+/* --- the lock: its owner may have been killed in the middle of a change */
+
+static void sum_up(struct cks_account *a)
+{
+	memset(a->file->total, 0, sizeof(a->file->total));
+	for (uint32_t i = 0; i < a->seats; i++) {
+		if (a->file->slots[i].state == FREE)
+			continue;
+		for (uint32_t d = 0; d < CK_ACCOUNT_KINDS; d++)
+			a->file->total[d] += a->file->slots[i].used[d];
+	}
+}
+
+static void take_over(struct cks_account *a, int ret)
+{
+	if (ret != EOWNERDEAD)
+		return;
+	a->file->device_count = ck_min(a->file->device_count, (uint32_t)CK_ACCOUNT_DEVICES);
+	sum_up(a);
+	pthread_mutex_consistent(&a->file->lock);
+}
+
+static void lock(struct cks_account *a)
+{
+	take_over(a, pthread_mutex_lock(&a->file->lock));
+}
+
+/* Clear the slots of sessions that have ended. Call with the lock held. */
+static void clear_left(struct cks_account *a)
+{
+	if (!atomic_exchange(&a->file->left, false))
+		return;
+	for (uint32_t i = 0; i < a->seats; i++) {
+		struct slot *s = &a->file->slots[i];
+		uint32_t expected = LEFT;
+
+		if (s->state != LEFT)
+			continue;
+		memset(s->used, 0, sizeof(s->used));
+		atomic_compare_exchange_strong(&s->state, &expected, FREE); /* or it is taken */
+	}
+	sum_up(a);
+}
+
+/* --- for the supervisor */
+
+static int init_lock(struct cks_account *a)
+{
+	pthread_mutexattr_t attributes;
+	int ret;
+
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	ret = -pthread_mutex_init(&a->file->lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	return ret;
+}
+
+static int map(int fd, uint32_t seats, struct cks_account **out)
+{
+	struct cks_account *a = malloc(sizeof(*a));
+	void *at = a ? mmap(NULL, size_of(seats), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+		     : MAP_FAILED;
+
+	if (at == MAP_FAILED) {
+		free(a);
+		return -ENOMEM;
+	}
+	*a = (struct cks_account){at, seats};
+	*out = a;
+	return 0;
+}
+
+void cks_account_unmap(struct cks_account *a)
+{
+	if (!a)
+		return;
+	munmap(a->file, size_of(a->seats));
+	free(a);
+}
+
+int cks_account_create(const struct cks_terms *terms, uint32_t seats, struct cks_account **out)
+{
+	int fd = memfd_create("cricket-account", MFD_CLOEXEC | MFD_ALLOW_SEALING), ret;
+	struct cks_account *a = NULL;
+
+	if (fd < 0)
+		return -errno;
+	ret = ck_fd_resize(fd, (off_t)size_of(seats));
+	if (ret == 0 && fcntl(fd, F_ADD_SEALS, CK_SEALS) < 0)
+		ret = -errno;
+	if (ret == 0)
+		ret = map(fd, seats, &a);
+	if (ret == 0)
+		ret = init_lock(a);
+	if (ret < 0) {
+		cks_account_unmap(a);
+		close(fd);
+		return ret;
+	}
+	a->file->magic = CK_ACCOUNT_MAGIC;
+	a->file->seats = seats;
+	a->file->terms = *terms;
+	*out = a;
+	return fd;
+}
+
+#define SET(term) __atomic_store_n(&a->file->terms.term, terms->term, __ATOMIC_RELAXED)
+
+/* What workers read of the terms. */
+void cks_account_change(struct cks_account *a, const struct cks_terms *terms)
+{
+	SET(memory);
+	SET(percent);
+	SET(memory_total);
+	SET(contexts);
+	/* of sessions that begin later */
+	SET(m3_memory);
+	SET(lanes);
+	SET(host_memory);
+	SET(output);
+	SET(cache);
+	SET(bandwidth);
+	SET(resume);
+	SET(features);
+	SET(nvml_own);
+	SET(m3_own);
+}
+
+static bool take_if(struct slot *slot, uint32_t state)
+{
+	return atomic_compare_exchange_strong(&slot->state, &state, TAKEN);
+}
+
+/* Does not take the lock: a worker may hold it, or may have changed the pointers inside of it. The next worker clears a seat
+ * that was left. */
+int cks_account_take_seat(struct cks_account *a)
+{
+	static const uint32_t states[] = {FREE, LEFT};
+
+	for (size_t k = 0; k < CK_ARRAY_SIZE(states); k++) {
+		for (uint32_t i = 0; i < a->seats; i++) {
+			if (take_if(&a->file->slots[i], states[k]))
+				return (int)i;
+		}
+	}
+	return -EUSERS;
+}
+
+void cks_account_leave_seat(struct cks_account *a, uint32_t seat)
+{
+	a->file->slots[seat].state = LEFT;
+	a->file->left = true;
+}
+
+/* --- for a worker */
+
+/* How many seats a file of @size bytes has; 0: it is no account. */
+static uint32_t seats_in(off_t size)
+{
+	uint64_t seats =
+		size < (off_t)size_of(1) ? 0 : ((uint64_t)size - size_of(0)) / sizeof(struct slot);
+
+	return seats <= UINT32_MAX && size_of((uint32_t)seats) == (size_t)size ? (uint32_t)seats
+									       : 0;
+}
+
+int cks_account_view(int fd, uint32_t seat, struct cks_account **out)
+{
+	int seals = fcntl(fd, F_GET_SEALS), ret;
+	struct cks_account *a = NULL;
+	struct stat st;
+	uint32_t seats;
+
+	if (seals < 0 || (seals & CK_SEALS) != CK_SEALS || fstat(fd, &st) < 0)
+		return -EPROTO;
+	seats = seats_in(st.st_size);
+	if (seat >= seats)
+		return -EPROTO;
+	ret = map(fd, seats, &a);
+	if (ret < 0)
+		return ret;
+	if (a->file->magic != CK_ACCOUNT_MAGIC) {
+		cks_account_unmap(a);
+		return -EPROTO;
+	}
+	*out = a;
+	return 0;
+}
+
+int cks_account_map(int fd, uint32_t seat, struct cks_account **out)
+{
+	int ret = cks_account_view(fd, seat, out);
+	struct slot *slot;
+
+	if (ret < 0)
+		return ret;
+	lock(*out);
+	slot = &(*out)->file->slots[seat];
+	memset(slot->used, 0, sizeof(slot->used)); /* of the session that had it before */
+	slot->pid = (uint32_t)getpid();
+	sum_up(*out);
+	pthread_mutex_unlock(&(*out)->file->lock);
+	return 0;
+}
+
+void cks_account_look(const struct cks_account *a, uint32_t seat, const unsigned char uuid[16],
+		      uint64_t *own, uint64_t *others)
+{
+	uint32_t count = __atomic_load_n(&a->file->device_count, __ATOMIC_RELAXED), device = 0;
+
+	*own = *others = 0;
+	count = ck_min(count, (uint32_t)CK_ACCOUNT_DEVICES);
+	while (device < count && memcmp(a->file->uuid[device], uuid, 16) != 0)
+		device++;
+	for (uint32_t i = 0; device < count && i < a->seats; i++) {
+		if (i == seat)
+			*own = a->file->slots[i].used[device];
+		else if (a->file->slots[i].state == TAKEN)
+			*others += a->file->slots[i].used[device];
+	}
+}
+
+bool cks_account_has(const struct cks_account *a, unsigned int pid)
+{
+	for (uint32_t i = 0; i < a->seats; i++) {
+		if (a->file->slots[i].state == TAKEN && a->file->slots[i].pid == pid)
+			return true;
+	}
+	return false;
+}
+
+void cks_account_terms(const struct cks_account *a, struct cks_terms *out)
+{
+	*out = a->file->terms;
+}
+
+uint64_t cks_account_limit(const struct cks_account *a, uint64_t total)
+{
+	uint64_t bytes = __atomic_load_n(&a->file->terms.memory, __ATOMIC_RELAXED);
+	uint32_t percent = __atomic_load_n(&a->file->terms.percent, __ATOMIC_RELAXED);
+
+	if (bytes)
+		return ck_min(bytes, total);
+	return percent ? total * percent / 100 : CK_ACCOUNT_UNLIMITED;
+}
+
+uint64_t cks_account_context_limit(const struct cks_account *a)
+{
+	uint32_t contexts = __atomic_load_n(&a->file->terms.contexts, __ATOMIC_RELAXED);
+
+	return contexts ? contexts : CK_ACCOUNT_UNLIMITED;
+}
+
+int cks_account_device(struct cks_account *a, const unsigned char uuid[16])
+{
+	int device = 0, count;
+
+	lock(a);
+	count = (int)a->file->device_count;
+	while (device < count && memcmp(a->file->uuid[device], uuid, 16) != 0)
+		device++;
+	if (device == count && count < CK_ACCOUNT_DEVICES) {
+		memcpy(a->file->uuid[device], uuid, 16);
+		a->file->device_count++;
+	}
+	pthread_mutex_unlock(&a->file->lock);
+	return device < CK_ACCOUNT_DEVICES ? device : -1;
+}
+
+/* What all devices together may still give. Call with the lock held. */
+static uint64_t left_in_all(const struct cks_account *a, uint64_t most)
+{
+	uint64_t left = most;
+
+	for (uint32_t d = 0; d < CK_ACCOUNT_DEVICES; d++)
+		left -= ck_min(left, a->file->total[d]);
+	return left;
+}
+
+static uint64_t limit_of_all(const struct cks_account *a)
+{
+	uint64_t bytes = __atomic_load_n(&a->file->terms.memory_total, __ATOMIC_RELAXED);
+
+	return bytes ? bytes : CK_ACCOUNT_UNLIMITED;
+}
+
+uint64_t cks_account_left(struct cks_account *a, uint64_t *most)
+{
+	uint64_t left = CK_ACCOUNT_UNLIMITED;
+
+	*most = limit_of_all(a);
+	if (*most == CK_ACCOUNT_UNLIMITED)
+		return left;
+	lock(a);
+	clear_left(a);
+	left = left_in_all(a, *most);
+	pthread_mutex_unlock(&a->file->lock);
+	return left;
+}
+
+/* Call with the lock held. */
+static bool fits(const struct cks_account *a, int device, uint64_t bytes, uint64_t most)
+{
+	uint64_t all = limit_of_all(a);
+
+	if (most != CK_ACCOUNT_UNLIMITED && (bytes > most || a->file->total[device] > most - bytes))
+		return false;
+	return device == CK_ACCOUNT_CONTEXTS || all == CK_ACCOUNT_UNLIMITED ||
+	       bytes <= left_in_all(a, all);
+}
+
+static void take(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
+{
+	a->file->slots[seat].used[device] += bytes;
+	a->file->total[device] += bytes;
+}
+
+bool cks_account_charge(struct cks_account *a, uint32_t seat, int device, uint64_t bytes,
+			uint64_t most)
+{
+	bool yes;
+
+	lock(a);
+	clear_left(a);
+	yes = fits(a, device, bytes, most);
+	if (yes)
+		take(a, seat, device, bytes);
+	pthread_mutex_unlock(&a->file->lock);
+	return yes;
+}
+
+void cks_account_move(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
+{
+	lock(a);
+	clear_left(a);
+	take(a, seat, device, bytes);
+	pthread_mutex_unlock(&a->file->lock);
+}
+
+void cks_account_refund(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
+{
+	lock(a);
+	bytes = ck_min(bytes, a->file->slots[seat].used[device]);
+	a->file->slots[seat].used[device] -= bytes;
+	a->file->total[device] -= ck_min(bytes, a->file->total[device]);
+	pthread_mutex_unlock(&a->file->lock);
+}
+
+uint64_t cks_account_used(struct cks_account *a, int device)
+{
+	uint64_t used;
+
+	lock(a);
+	clear_left(a);
+	used = a->file->total[device];
+	pthread_mutex_unlock(&a->file->lock);
+	return used;
+}

@@ -1,0 +1,28 @@
+/*
+ * server/policy/meter_part.h - the parts of the meter, for meter.c, meter_calls.c and meter_physical.c alone.
+ */
+#ifndef CK_SERVER_POLICY_METER_PART_H
+#define CK_SERVER_POLICY_METER_PART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gen/driver.h"
+
+/* The driver itself. */
+extern struct ck_driver cks_meter_driver;
+
+/* meter.c: take @size bytes of @device, or give them back. False: the quota has no room. */
+bool cks_meter_charge(CUdevice device, size_t size);
+void cks_meter_refund(CUdevice device, size_t size);
+/* The quota of @device, and what the identity has of it; false: there is none. */
+bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used);
+
+/* meter_calls.c: put the functions that count into ck_driver. */
+void cks_meter_take_over(void);
+
+/* meter_physical.c: the same for physical memory and mappings. */
+void cks_meter_take_over_physical(void);
+
+#endif

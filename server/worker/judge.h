@@ -1,0 +1,26 @@
+/*
+ * server/worker/judge.h - may a client have a session, by what its hello says?
+ */
+#ifndef CK_SERVER_WORKER_JUDGE_H
+#define CK_SERVER_WORKER_JUDGE_H
+
+#include "cricket.h"
+#include "server/policy/token.h"
+#include "server/session/identity.h"
+
+struct cks_options;
+
+#define CK_WHY_SIZE 256
+
+/* May the client on @fd with these @args have a session? If not, @why is the reason. */
+ck_hello_status cks_judge(const struct cks_options *options, struct cks_token *token, int fd,
+			  const ck_hello_args *args, char why[CK_WHY_SIZE]);
+
+/* Does @fd lack the TLS that the server requires? */
+bool cks_judge_wants_tls(const struct cks_options *options, int fd);
+
+/* The identity of the client on @fd with these @args, which @token has just admitted. */
+void cks_judge_identity(const struct cks_options *options, const struct cks_token *token,
+			const ck_hello_args *args, int fd, struct cks_identity *identity);
+
+#endif
