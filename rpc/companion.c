@@ -32,6 +32,9 @@ struct companion {
 	char folder[96];
 	struct ck_kept lifeline; /* its end ends the companion */
 	struct ck_kept sign;	 /* its end says that the program has ended */
+	int64_t until;		 /* when it is to listen, in ms */
+	bool listens;		 /* it has, since it was started */
+	bool served; /* one of this address has listened: others may be waited for in attempts */
 	char why[CK_COMPANION_WHY];
 };
 
@@ -87,6 +90,8 @@ static int start(const struct ck_address *address, struct companion *c)
 	}
 	ck_kept_take(&c->lifeline, ends.lifeline, true);
 	ck_kept_take(&c->sign, ends.sign, false);
+	c->until = ck_now_ms() + LEAST_MS;
+	c->listens = false;
 	return 0;
 }
 
@@ -130,10 +135,11 @@ static int dial_socket(const struct companion *c, int timeout_ms, struct ck_chan
 	return ck_transport_unix.dial(&socket, timeout_ms, chans, count);
 }
 
-/* Connect to a companion that has just been started, once it listens. */
+/* Connect to a companion that has been started, once it listens. */
 static int await(struct companion *c, int timeout_ms, struct ck_chan **chans, unsigned int count)
 {
-	int64_t end = ck_now_ms() + ck_max(timeout_ms, LEAST_MS);
+	int64_t end =
+		c->served ? ck_now_ms() + timeout_ms : ck_max(ck_now_ms() + timeout_ms, c->until);
 	int ret;
 
 	for (;;) {
@@ -150,7 +156,10 @@ static int await(struct companion *c, int timeout_ms, struct ck_chan **chans, un
 			break;
 		}
 	}
-	if (ret < 0)
+	c->listens = ret == 0;
+	c->served |= ret == 0;
+	/* one that only takes long is there for the next attempt */
+	if (ret < 0 && (ret != -ETIMEDOUT || ck_now_ms() >= c->until))
 		let_go(c);
 	return ret;
 }
@@ -160,13 +169,13 @@ static int dial_locked(const struct ck_address *address, struct companion *c, in
 {
 	int ret;
 
-	if (c->folder[0]) {
+	if (c->folder[0] && c->listens) {
 		ret = dial_socket(c, timeout_ms, chans, count);
 		if (!not_there(ret))
 			return ret;
 		let_go(c);
 	}
-	ret = start(address, c);
+	ret = c->folder[0] ? 0 : start(address, c);
 	return ret < 0 ? ret : await(c, timeout_ms, chans, count);
 }
 

@@ -105,7 +105,7 @@ static void use_ssh(struct command *c, const struct ck_address *where, const cha
 					    "-o",
 					    "ExitOnForwardFailure=yes",
 					    "-o",
-					    "ServerAliveInterval=15",
+					    "ServerAliveInterval=10",
 					    "-o",
 					    "StreamLocalBindMask=0177"};
 

@@ -18,26 +18,51 @@
 #define PIDFD_OPEN 434 /* of all architectures; old headers lack it */
 #define BOOT 36	       /* characters of a UUID */
 
-bool ck_machine_id(unsigned char id[CK_MACHINE_ID])
+struct facts {
+	char purpose[24], boot[BOOT + 4];
+	uint64_t device, inode; /* of the namespace of process ids */
+};
+
+static bool read_boot(struct facts *facts)
 {
-	struct {
-		char purpose[24], boot[BOOT + 4];
-		uint64_t device, inode;
-	} facts = {.purpose = "cricket machine"};
-	struct ck_hash hash;
-	struct stat pids;
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, facts.boot, BOOT) : -1;
+	ssize_t n = fd >= 0 ? read(fd, facts->boot, BOOT) : -1;
 
 	if (fd >= 0)
 		close(fd);
+	return n == BOOT;
+}
+
+static void make_id(const struct facts *facts, unsigned char id[CK_MACHINE_ID])
+{
+	struct ck_hash hash;
+
+	ck_hash(facts, sizeof(*facts), &hash);
+	memcpy(id, hash.bytes, CK_MACHINE_ID);
+}
+
+bool ck_machine_id(unsigned char id[CK_MACHINE_ID])
+{
+	struct facts facts = {.purpose = "cricket machine"};
+	struct stat pids;
+
 	memset(id, 0, CK_MACHINE_ID);
-	if (n != BOOT || stat("/proc/self/ns/pid", &pids) < 0)
+	if (!read_boot(&facts) || stat("/proc/self/ns/pid", &pids) < 0)
 		return false;
 	facts.device = pids.st_dev;
 	facts.inode = pids.st_ino;
-	ck_hash(&facts, sizeof(facts), &hash);
-	memcpy(id, hash.bytes, CK_MACHINE_ID);
+	make_id(&facts, id);
+	return true;
+}
+
+bool ck_machine_host(unsigned char id[CK_MACHINE_ID])
+{
+	struct facts facts = {.purpose = "cricket host"};
+
+	memset(id, 0, CK_MACHINE_ID);
+	if (!read_boot(&facts))
+		return false;
+	make_id(&facts, id);
 	return true;
 }
 

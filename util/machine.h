@@ -13,6 +13,9 @@
  * namespaces have other ids. It reveals nothing of the machine. False: unknown, and zeros. */
 bool ck_machine_id(unsigned char id[CK_MACHINE_ID]);
 
+/* The same for all processes of a running kernel, whichever their namespaces. False: unknown, and zeros. */
+bool ck_machine_host(unsigned char id[CK_MACHINE_ID]);
+
 /* A descriptor that becomes readable when process @pid of this machine ends, also of another user. -ESRCH: there is no such
  * process; -ENOSYS: an old kernel. */
 int ck_machine_watch(pid_t pid);

@@ -68,6 +68,7 @@ struct greeting {
 	ck_hello_start start;
 	ck_hello_need need;
 	ck_hello_place place;
+	ck_hello_host host;
 };
 
 static bool_t code_greeting(XDR *xdrs, struct greeting *g)
@@ -75,7 +76,7 @@ static bool_t code_greeting(XDR *xdrs, struct greeting *g)
 	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
 	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits) &&
 	       xdr_ck_hello_start(xdrs, &g->start) && xdr_ck_hello_need(xdrs, &g->need) &&
-	       xdr_ck_hello_place(xdrs, &g->place);
+	       xdr_ck_hello_place(xdrs, &g->place) && xdr_ck_hello_host(xdrs, &g->host);
 }
 
 /* The server keeps sessions of this machine that have lost their connections: has the network done that, or have their programs
@@ -230,6 +231,7 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 	ckc_queue_wish(c, &greeting.queue);
 	note_need(at, &greeting.need);
 	take_place(&c->departed, &greeting.place);
+	ck_machine_host((unsigned char *)greeting.host.host);
 	c->offered_ns = ck_now_ns();
 	ret = ckc_first_exchange(c, lane,
 				 &(struct ckc_exchange){

@@ -184,6 +184,8 @@ static void attempt(struct repair *r)
 	r->error = ckc_dial_missing(&r->client->connection, r->client->keeping.moved,
 				    r->connections, (unsigned int)r->count,
 				    r->client->keeping.told ? ATTEMPT_MS : ATTEMPT_FIRST_MS);
+	if (r->error == -ENOENT) /* of the socket of a tunnel, not of the session */
+		r->error = -ECONNREFUSED;
 	if (r->error < 0) {
 		for (size_t i = 0; i < r->count; i++)
 			ck_links_put(r->client->keeping.links, r->links[i]);

@@ -148,6 +148,7 @@ static CUresult outlive(struct ckc_client *c, struct ckc_lane **lane)
 	struct ck_chan *chan = ckc_lane_detach(*lane);
 	int ret = ckc_keep_begin(c, &chan, ckc_session_lost);
 
+	c->passes_fds = false; /* a unix socket may lead into a tunnel */
 	*lane = NULL;
 	if (ret < 0)
 		ck_chan_close(chan);

@@ -72,8 +72,8 @@ static const struct row {
 			   1,
 			   86400},
 	[CK_LIMIT_KEEP] = {{"keep", "TIME",
-			    "time for which a session outlives its connections over TCP, or with "
-			    "--state-dir its server; 0: it ends with them",
+			    "time for which a session outlives its connections over TCP or ssh, or "
+			    "with --state-dir its server; 0: it ends with them",
 			    "60s"},
 			   60,
 			   0,

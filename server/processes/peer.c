@@ -57,6 +57,24 @@ void cks_peer_of(int fd, struct cks_peer *peer)
 	}
 }
 
+bool cks_peer_is_tunnel(int fd, unsigned int pid, const unsigned char machine[CK_MACHINE_ID],
+			const unsigned char host[CK_MACHINE_ID])
+{
+	static const unsigned char unknown[CK_MACHINE_ID];
+	unsigned char own[CK_MACHINE_ID];
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (memcmp(host, unknown, CK_MACHINE_ID) == 0 || !ck_machine_host(own))
+		return false;
+	if (memcmp(host, own, CK_MACHINE_ID) != 0)
+		return true;
+	/* process ids of other namespaces say nothing here */
+	return ck_machine_id(own) && memcmp(machine, own, CK_MACHINE_ID) == 0 &&
+	       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
+	       (unsigned int)peer.pid != pid;
+}
+
 bool cks_peer_equal(const struct cks_peer *a, const struct cks_peer *b)
 {
 	return a->kind == b->kind && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;

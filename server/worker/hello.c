@@ -21,6 +21,7 @@
 #include "server/options/options.h"
 #include "server/policy/meter.h"
 #include "server/policy/terms.h"
+#include "server/processes/peer.h"
 #include "server/session/driver.h"
 #include "server/session/identity.h"
 #include "server/session/session.h"
@@ -46,6 +47,7 @@ struct greeting {
 	ck_hello_start start; /* for the supervisor, which has obeyed */
 	ck_hello_need need;   /* for the supervisor */
 	ck_hello_place place;
+	ck_hello_host host;
 };
 
 /* A hello on its way to its reply. */
@@ -67,7 +69,8 @@ static bool decode(XDR *xdrs, struct greeting *g)
 	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &g->limits)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &g->start)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &g->need)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &g->place));
+	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &g->place)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_host(xdrs, &g->host));
 }
 
 static int read_hello(struct ck_reader *reader, struct hello *h)
@@ -300,17 +303,24 @@ static int answer(struct hello *h, struct cks_session *session)
 	return ret;
 }
 
-/* A process on this host cannot lose its connections without ending. */
+/* Can the client lose its connections without ending? A unix socket may be the end of a tunnel, as ssh makes them. */
+static bool may_be_cut(const struct hello *h)
+{
+	return strncmp(ck_chan_peer(h->chan), "tcp ", 4) == 0 ||
+	       cks_peer_is_tunnel(ck_chan_fd(h->chan), h->says.args.pid,
+				  (const unsigned char *)h->says.place.machine,
+				  (const unsigned char *)h->says.host.host);
+}
+
 static unsigned int seconds_kept(const struct hello *h)
 {
-	bool far = strncmp(ck_chan_peer(h->chan), "tcp ", 4) == 0;
 	uint64_t most = h->options->limits.value[CK_LIMIT_KEEP];
 	struct cks_terms terms;
 
 	cks_meter_terms(&terms);
 	if (terms.resume >= 0)
 		most = (uint64_t)terms.resume;
-	return far ? (unsigned int)ck_min((uint64_t)h->says.wishes.resume, most) : 0;
+	return may_be_cut(h) ? (unsigned int)ck_min((uint64_t)h->says.wishes.resume, most) : 0;
 }
 
 static void note_client(struct hello *h)

@@ -124,22 +124,32 @@ static int announce(const struct cks_session *session)
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
+/* Why the session cannot leave this server; NULL: it can. */
+static const char *find_tie(void)
+{
+	if (!atomic_load(&worker.keep))
+		return "its program does not connect again after a cut (CRICKET_RESUME)";
+	if (strncmp(worker.peer, "tcp ", 4) != 0)
+		return "its program is connected through a unix socket";
+	return NULL;
+}
+
 /* Close all connections of the client. Nothing may reach the session from here on. */
 static void leave(void)
 {
 	const struct timespec step = {.tv_nsec = CK_LEAVE_STEP_MS * 1000000L};
 	struct cks_worker_note note = {.kind = CK_NOTE_LEFT};
 	struct cks_keep *keep = atomic_load(&worker.keep);
+	const char *tie = find_tie();
 
 	cks_direct_leave(worker.session->direct);
-	if (keep) {
+	if (!tie) {
 		while (atomic_load(&worker.joining) > 0) /* each has its first record already */
 			nanosleep(&step, NULL);
 		cks_keep_leave(keep);
 		worker_watch_no_program(); /* its process may be another one later */
 	} else {
-		snprintf(note.text, sizeof(note.text), "%s",
-			 "its program does not connect again after a cut (CRICKET_RESUME)");
+		snprintf(note.text, sizeof(note.text), "%s", tie);
 	}
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }

@@ -42,6 +42,9 @@ class Breaker:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         return s
 
+    def connect(self):
+        return socket.create_connection(self.to)
+
     def next(self):
         return self.rng.randint(self.least, self.most)
 
@@ -73,12 +76,13 @@ class Breaker:
     def accept(self):
         near, _ = self.listener.accept()
         try:
-            far = socket.create_connection(self.to)
+            far = self.connect()
         except OSError:
             near.close()
             return
         for s in (near, far):
-            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if s.family != socket.AF_UNIX:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.other.update({near: far, far: near})
         self.near.add(near)
 

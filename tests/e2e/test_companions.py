@@ -34,6 +34,11 @@ WAITS = COUNT + """
 print("ready", flush=True)
 sys.stdin.read()
 """
+CALLS = COUNT + """
+print(end="", flush=True)
+for line in sys.stdin:
+    print(c.cuMemsetD8_v2(at, 1, ctypes.c_size_t(4096)), c.cuCtxSynchronize(), flush=True)
+"""
 
 
 def folders(place):
@@ -143,6 +148,36 @@ def test_through_ssh_the_server_knows_the_user(home, server, tmp_path):
         assert f"user {getpass.getuser()}" in status.out, status.out
         program.communicate("", timeout=60)
         assert program.returncode == 0
+
+
+def ssh_of(place):
+    """The ssh of a program, whose connections go through it."""
+    return [pid for pid in servers_of(place) if cmdline(pid).startswith(b"ssh\0")]
+
+
+def test_a_session_survives_the_end_of_its_ssh(home, own_server, tmp_path):
+    """The next ssh leads to the same session. Killed here, the program ends it at once."""
+    place, env = home
+    with sshd_in(tmp_path) as ssh:
+        env.update(REMOTE_GPU_ADDRESS="ssh://127.0.0.1", CRICKET_SSH=ssh, CRICKET_SSH_SOCKET=own_server.unix)
+        program = subprocess.Popen([sys.executable, "-c", CALLS], env=env, text=True, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            assert program.stdout.readline() == "0 0 1\n"
+            worker, = own_server.workers()
+            for _ in range(2):
+                first, = ssh_of(place)
+                os.kill(first, signal.SIGKILL)
+                wait_until(lambda first=first: ssh_of(place) not in ([], [first]), 30, "another ssh runs")
+                program.stdin.write("again\n")
+                program.stdin.flush()
+                assert program.stdout.readline() == "0 0\n"
+            assert own_server.workers() == [worker]
+        finally:
+            program.kill()
+        assert [line for line in program.communicate(timeout=60)[1].splitlines() if " is cut " not in line and " is back " not in line] == []
+        wait_until(lambda: not own_server.workers(), 10, "the session has ended")
+        gone(place)
 
 
 def test_ssh_finds_the_socket_of_the_user_s_server(home, tmp_path):

@@ -5,9 +5,11 @@ import hashlib
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -92,19 +94,20 @@ class Hole(Breaker):
         super().light()
 
 
-def machine_id():
+def machine_id(purpose, device, inode):
     """As util/machine.c makes it."""
-    pids = os.stat("/proc/self/ns/pid")
     boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
-    facts = struct.pack("24s40sQQ", b"cricket machine", boot, pids.st_dev, pids.st_ino)
+    facts = struct.pack("24s40sQQ", purpose, boot, device, inode)
     return hashlib.blake2b(facts, digest_size=32).digest()[:16]
 
 
 class Foreign(Breaker):
-    """A proxy behind which programs seem to be on the machine OTHER."""
+    """A proxy behind which programs seem to be on the machine OTHER, on a host of its own."""
 
     def __init__(self, port, other):
-        self.own, self.other_machine = machine_id(), other
+        pids = os.stat("/proc/self/ns/pid")
+        self.ids = {machine_id(b"cricket machine", pids.st_dev, pids.st_ino): other,
+                    machine_id(b"cricket host", 0, 0): other[::-1]} if other else {}
         super().__init__(port)
 
     def pass_on(self, near):
@@ -112,10 +115,42 @@ class Foreign(Breaker):
             return super().pass_on(near)
         try:
             data = near.recv(PIECE)
-            self.other[near].sendall(data.replace(self.own, self.other_machine))
+            for own, other in self.ids.items():
+                data = data.replace(own, other)
+            self.other[near].sendall(data)
         except OSError:
             return False
         return bool(data)
+
+
+class Tunnel(Foreign):
+    """The same from a unix socket to another one, as `ssh -L` makes it. While it is dark, there is no such socket. OTHER: None: its
+    programs are on this machine."""
+
+    def __init__(self, path, to, other=None):
+        self.path = str(path)
+        self.target = str(to)
+        super().__init__(0, other)
+        self.address = f"unix:{path}"
+
+    def listen(self, port):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.path)
+        listener.listen(128)
+        return listener
+
+    def connect(self):
+        far = socket.socket(socket.AF_UNIX)
+        far.connect(self.target)
+        return far
+
+    def dark(self, how="rst"):
+        os.unlink(self.path)
+        super().dark(how)
+
+    def stop(self):
+        super().stop()
+        pathlib.Path(self.path).unlink(missing_ok=True)
 
 
 ALICE, BOB = "a-long-secret-of-alice", "a-long-secret-of-bob"
@@ -211,6 +246,48 @@ def test_a_program_that_starts_again_takes_the_place_of_the_killed_one(serve, ap
     assert "its program has ended" in server.log()
     second.kill()
     second.communicate()
+
+
+@pytest.fixture(name="path")
+def fixture_path():
+    """Of a socket: short."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="cut-") as folder:
+        yield pathlib.Path(folder) / "sock"
+
+
+@pytest.mark.parametrize("other", [None, FAR])
+def test_a_cut_tunnel_to_the_unix_socket_is_survived(serve, app, proxies, path, other):
+    """Also without the name of its socket for a time."""
+    server = serve()
+    tunnel = proxies(Tunnel, path, server.unix, other)
+    client = endless(app, tunnel)
+    worker, = server.workers()
+    tunnel.dark()
+    wait_until(lambda: kept(server), 5, "it is kept")
+    assert "is cut (" in client.stderr.readline()
+    tunnel.light()
+    assert "is back after" in client.stderr.readline()
+    before = ticks(worker)
+    wait_until(lambda: ticks(worker) > before + 3, 10, "the program computes again")
+    assert not kept(server) and client.poll() is None
+    client.kill()
+    assert client.communicate()[1] == ""
+    if other:
+        wait_until(lambda: kept(server), 5, "it is kept")
+    else:
+        wait_until(lambda: not is_alive(worker), 5, "the kernel has reported its end")
+
+
+def test_a_cut_session_on_a_unix_socket_without_a_tunnel_does_not_wait(serve, app):
+    server = serve("--keep", "1h")
+    program = subprocess.Popen([app("endless"), "sync"], env=client_env(server.address("unix"), CRICKET_RESUME="1h"), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert program.stdout.readline() == "running\n", program.stderr.read()
+    worker, = server.workers()
+    program.kill()
+    program.communicate()
+    wait_until(lambda: not is_alive(worker), 5, "the session has ended")
+    assert "all connections are cut" not in server.log()
 
 
 def test_a_living_program_without_connections_is_not_replaced(serve, app, proxies):

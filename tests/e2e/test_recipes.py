@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, free_port, listens, wait_until
+from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, free_port, is_alive, listens, wait_until
 from sshd import sshd_in
 
 # What the recipes run as ./program.
@@ -18,6 +18,15 @@ import ctypes
 c, n = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
 print(c.cuInit(0), c.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0) or
       c.cuDeviceGetCount(ctypes.byref(n)), n.value)
+"""
+# A call that waits, for each line.
+CALLS = """
+import sys
+context = ctypes.c_void_p()
+assert c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and c.cuCtxSetCurrent(context) == 0
+print(end="", flush=True)
+for line in sys.stdin:
+    print(c.cuCtxSynchronize(), flush=True)
 """
 
 
@@ -62,17 +71,51 @@ def fixture_ssh(place):
         yield command
 
 
-def test_over_ssh(server, place, ssh):
+def tunnel_by_hand(kind, server, place, ssh):
+    """The recipe's command of a tunnel, a command that waits for it, and that of the program."""
     commands, local, path = recipe("Over ssh"), free_port(), place[0] / "forwarded"
+    if kind == "port":
+        wait = f"for i in $(seq 600); do (exec 3<> /dev/tcp/127.0.0.1/{local}) 2> /dev/null && break; sleep 0.1; done"
+        tunnel, program = changed(commands[1:3], ("ssh ", f"{ssh} "), ("9910", local), (":9909", f":{server.port}"),
+                                  ("gpuhost", "127.0.0.1"))
+    else:
+        wait = f"for i in $(seq 600); do [ -S {path} ] && break; sleep 0.1; done"
+        tunnel, program = changed(commands[3:], ("/tmp/cricket-gpuhost", path), ("/run/cricket.sock", server.unix), ("ssh ", f"{ssh} "),
+                                  (" gpuhost", " 127.0.0.1"))
+    return tunnel, wait, program
+
+
+def test_over_ssh(server, place, ssh):
     place[1].update(CRICKET_SSH=ssh, CRICKET_SSH_SOCKET=server.unix)
-    assert shell(place, changed(commands[:1], ("gpuhost", "127.0.0.1")), 120) == "0 0 1\n"
-    by_port = changed(commands[1:3], ("ssh ", f"{ssh} "), ("9910", local), (":9909", f":{server.port}"), ("gpuhost", "127.0.0.1"))
-    by_path = changed(commands[3:], ("/tmp/cricket-gpuhost", path), ("/run/cricket.sock", server.unix), ("ssh ", f"{ssh} "),
-                      (" gpuhost", " 127.0.0.1"))
-    wait = f"for i in $(seq 600); do (exec 3<> /dev/tcp/127.0.0.1/{local}) 2> /dev/null && break; sleep 0.1; done"
-    for tunnel, ready, program in ((by_port[0], wait, by_port[1]),
-                                   (by_path[0], f"for i in $(seq 600); do [ -S {path} ] && break; sleep 0.1; done", by_path[1])):
+    assert shell(place, changed(recipe("Over ssh")[:1], ("gpuhost", "127.0.0.1")), 120) == "0 0 1\n"
+    for kind in ("port", "path"):
+        tunnel, ready, program = tunnel_by_hand(kind, server, place, ssh)
         assert shell(place, [tunnel, "trap 'kill $!' EXIT", ready, program], 120) == "0 0 1\n"
+
+
+@pytest.mark.parametrize("kind", ["port", "path"])
+def test_a_session_survives_the_end_of_its_tunnel(own_server, place, ssh, kind):
+    """For longer than the times in which connections are made again without a line."""
+    (place[0] / "program").write_text((place[0] / "program").read_text() + CALLS)
+    tunnel, ready, program = tunnel_by_hand(kind, own_server, place, ssh)
+    tunnel = ["bash", "-c", "exec " + tunnel.removesuffix("&")]
+    through = subprocess.Popen(tunnel, env=place[1])
+    with subprocess.Popen(["bash", "-c", f"{ready}; exec {program}"], cwd=place[0], env=place[1], text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        try:
+            assert running.stdout.readline() == "0 0 1\n", running.stderr.read()
+            worker, = own_server.workers()
+            through.kill()
+            through.wait()
+            assert " is cut (" in running.stderr.readline()
+            through = subprocess.Popen(tunnel, env=place[1])
+            assert " is back after " in running.stderr.readline()
+            assert running.communicate("again\n", timeout=60 * SLOW) == ("0\n", "")
+            wait_until(lambda: not is_alive(worker), 10, "the session ends with the program")
+        finally:
+            running.kill()
+            through.kill()
+            through.wait()
 
 
 def test_in_a_virtual_environment(server, place):

@@ -37,6 +37,18 @@ static void processes_of_a_machine_have_one_id(void **state)
 	assert_memory_equal(own, other, sizeof(own));
 }
 
+static void a_host_has_another_id_than_its_machines(void **state)
+{
+	unsigned char machine[CK_MACHINE_ID], host[CK_MACHINE_ID], again[CK_MACHINE_ID];
+
+	(void)state;
+	assert_true(ck_machine_id(machine));
+	assert_true(ck_machine_host(host));
+	assert_memory_not_equal(machine, host, sizeof(host));
+	assert_true(ck_machine_host(again));
+	assert_memory_equal(host, again, sizeof(host));
+}
+
 static void an_end_is_seen_before_the_parent_has_waited(void **state)
 {
 	pid_t child = fork();
@@ -64,6 +76,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_of_a_machine_have_one_id),
+		cmocka_unit_test(a_host_has_another_id_than_its_machines),
 		cmocka_unit_test(an_end_is_seen_before_the_parent_has_waited),
 	};
 
