@@ -16,7 +16,8 @@
 /* As callback_common in entry.S leaves it on the stack. */
 struct call {
 	long a, b, c, d, e, f;
-	uint64_t number;
+	uint64_t number, frame, back; /* the caller's frame, and where it goes on */
+	long stack[2];
 };
 
 struct entry {
@@ -84,7 +85,7 @@ int ck_callback_of(const void *address, lh_target *target, void **user)
 
 static long run(const struct entry *e, const struct call *c)
 {
-	return e->target(c->a, c->b, c->c, c->d, c->e, c->f, e->user);
+	return e->target(c->a, c->b, c->c, c->d, c->e, c->f, e->user, c->stack);
 }
 
 /* --- calls from a lower half's own threads */

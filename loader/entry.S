@@ -116,7 +116,7 @@ ck_callback_entries:
 	.set	number, number + 1
 	.endr
 
-/* long ck_callback(struct lh_call *call): arguments a to f and the number are in *call. */
+/* long ck_callback(const struct call *call), which is laid out as the stack is here. */
 callback_common:
 	pushq	%rbp
 	movq	%rsp, %rbp

@@ -108,8 +108,12 @@ struct lh_action {
 	void *old;
 };
 
-/* The target of a callback: @user is what was given to callback(). */
-typedef long (*lh_target)(long a, long b, long c, long d, long e, long f, void *user);
+/*
+ * The target of a callback: @user is what was given to callback(); @stack are the seventh and eighth
+ * argument, whether the caller passed as many or not.
+ */
+typedef long (*lh_target)(long a, long b, long c, long d, long e, long f, void *user,
+			  const long *stack);
 
 struct lhinfo {
 	uint64_t magic;

@@ -1,6 +1,7 @@
 """loader/gen/common.py - what the generators of stubs share: one table of names, two ends.
 
-A function is {name, words}: words is how many 8-byte words of its arguments lie on the stack.
+A function is {name, words}: words is how many 8-byte words of its arguments lie on the stack, or the
+name of other code that calls it.
 """
 
 BANNER = "Made by loader/gen/{}; do not edit."
@@ -23,15 +24,16 @@ def names_c(generator, names):
             f"const unsigned long lh_hash = {names_hash(names):#x};\n")
 
 
-def entries_s(generator, functions, symbol, hidden=()):
-    """The entries: SYMBOL(name) jumps with its index to the code for its words on the stack."""
+def entries_s(generator, functions, symbol, hidden=(), first=0):
+    """The entries: SYMBOL(name) jumps with its index, counted from @first, to the code for its words on the stack."""
     out = [f"/* {BANNER.format(generator)} */\n\t.text\n"]
-    for index, (name, words) in enumerate(functions):
+    for index, (name, words) in enumerate(functions, first):
         label = symbol(name)
+        code = words if isinstance(words, str) else f"lh_call{words}"
         out.append(f"\t.balign 16\n\t.globl {label}\n\t.type {label}, @function\n")
         if label in hidden:
             out.append(f"\t.hidden {label}\n")
-        out.append(f"{label}:\n\t.cfi_startproc\n\tmovl ${index}, %eax\n\tjmp lh_call{words}\n"
+        out.append(f"{label}:\n\t.cfi_startproc\n\tmovl ${index}, %eax\n\tjmp {code}\n"
                    f"\t.cfi_endproc\n\t.size {label}, . - {label}\n")
     out.append('\t.section .note.GNU-stack, "", @progbits\n')
     return "".join(out)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """loader/gen/mpi.py - both ends of the MPI half, from the installed mpi.h and libmpi.so.
 
-    mpi.py --cpp 'mpicc -E' --lib libmpi.so.40 --out FOLDER
+    mpi.py --cpp 'mpicc -E' --lib libmpi.so.40 [--fortran libmpi_mpifh.so.40] --out FOLDER
 
 Open MPI's predefined handles (MPI_COMM_WORLD, MPI_INT) are addresses of its data. The application
 has addresses of its own, of the stub's data, so every handle that passes is translated: these
@@ -13,7 +13,8 @@ handles to the lower half's and back, all others are left as they are. By the ty
     MPI_Request requests[]         in place, both ways
     a function                     a thunk that translates its arguments
 
-FOLDER gets names.c (both ends), entries.S, wrappers.c and data.c (the stub).
+FOLDER gets names.c (both ends), entries.S, wrappers.c and data.c (the stub), and fortran.S and fortran.c
+(mpi_fortran.py).
 """
 import argparse
 import pathlib
@@ -23,6 +24,7 @@ import subprocess
 import sys
 
 import common
+import mpi_fortran
 
 HANDLES = {"MPI_Comm", "MPI_Datatype", "MPI_Op", "MPI_Group", "MPI_Request", "MPI_Errhandler",
            "MPI_Info", "MPI_Win", "MPI_File", "MPI_Message", "MPI_Session"}
@@ -157,6 +159,8 @@ def before(f, p):
         return [f"{p.name} = lh_function(LH_{CALLBACKS[p.type].upper()}, {p.name});"]
     if p.name == "obj_handle":
         return ["void *object = lh_in_of(obj_handle);", "if (obj_handle)", "\tobj_handle = &object;"]
+    if p.name == "f_status" and p.const:     # it may be MPI_F_STATUS_IGNORE
+        return [f"{p.name} = lh_in({p.name});"]
     if not p.handle():
         return []
     if not p.depth:
@@ -206,7 +210,13 @@ def wrapper(f):
             + f"}}\n{alias}\n")
 
 
-def generate(functions, predefined, sizes, out):
+def fortran_constant(name, sizes):
+    """By its place, as C sees it; a libmpi that was built without Fortran has none."""
+    return f"(int *)mpi_fortran_{name}_" if f"mpi_fortran_{name}_" in sizes else "0"
+
+
+def generate(functions, predefined, libs, out):
+    sizes = exported(libs[0])
     functions |= {n: Function(result, n, params) for n, (result, params) in CXX.items() if n in sizes}
     for f in functions.values():
         f.real = f"P{f.name}" if f"P{f.name}" in sizes else f.name
@@ -215,7 +225,9 @@ def generate(functions, predefined, sizes, out):
     if lost:
         sys.exit(f"mpi.py: error: libmpi does not export {', '.join(lost)}")
     given = sorted(n for n in sizes if GIVEN.match(n))
-    table = [functions[n].real for n in names] + given + predefined
+    routines = mpi_fortran.routines(*libs, functions, CALLBACKS) if libs[1] else []
+    sentinels = mpi_fortran.sentinels(sizes)
+    table = [functions[n].real for n in names] + given + predefined + sentinels + [r.name for r in routines]
     (out / "names.c").write_text(common.names_c("mpi.py", table))
     entries = [(functions[n].real, functions[n].words()) for n in names]
     given_words = [(n, 0) for n in given]
@@ -228,29 +240,35 @@ def generate(functions, predefined, sizes, out):
             '\t__asm__(".weak " #name "\\n\\t.set " #name ", P" #name "\\n\\t.type " #name ", @function")\n\n')
     (out / "wrappers.c").write_text(head + "".join(wrapper(functions[n]) for n in names))
     first = len(names)
-    rows = "".join(f"\t{{ {n}, {first + i} }},\n" for i, n in enumerate(given))
-    rows_data = "".join(f"\t{{ &{n}, {first + len(given) + i} }},\n" for i, n in enumerate(predefined))
+    first_routine = len(table) - len(routines)
+    mpi_fortran.write(routines, first_routine, out)
+    handed = {n: first + i for i, n in enumerate(given)} | \
+        {r.name: first_routine + i for i, r in enumerate(routines) if r.given}
+    rows = "".join(f"\t{{ {n}, {index} }},\n" for n, index in handed.items())
+    rows_data = "".join(f"\t{{ &{n}, {first + len(given) + i} }},\n" for i, n in enumerate(predefined + sentinels))
     # No exception crosses halves, so that handler is the fatal one, whose own row comes later and decides the way back.
     fatal = first + len(given) + predefined.index("ompi_mpi_errors_are_fatal")
     thrown = [THROW] if THROW in sizes else []
     rows = "".join(f"\t{{ &{n}, {fatal} }},\n" for n in thrown) + rows
-    data = "".join(f"API char {n}[{sizes[n]}] __attribute__((aligned(32)));\n" for n in thrown + predefined)
+    data = "".join(f"API char {n}[{sizes[n]}] __attribute__((aligned(32)));\n" for n in thrown + predefined + sentinels)
     (out / "data.c").write_text(
         f'/* {common.BANNER.format("mpi.py")} */\n#include "loader/stubs/mpi.h"\n\n'
         '#define API __attribute__((visibility("default")))\n\n'
-        + "".join(f"extern char {n}[];\n" for n in given) + data
-        + "API int *MPI_F_STATUS_IGNORE, *MPI_F_STATUSES_IGNORE;\n\n"
-        f"const struct lh_known lh_known[] = {{\n{rows}{rows_data}\t{{ 0, 0 }},\n}};\n")
+        + "".join(f"extern char {n}[];\n" for n in handed) + data
+        + "".join(f"API int *MPI_F_{n.upper()} = {fortran_constant(n, sizes)};\n"
+                  for n in ("status_ignore", "statuses_ignore"))
+        + f"\nconst struct lh_known lh_known[] = {{\n{rows}{rows_data}\t{{ 0, 0 }},\n}};\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cpp", default="mpicc -E")
     parser.add_argument("--lib", required=True)
+    parser.add_argument("--fortran")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    generate(*declarations(args.cpp), exported(args.lib), args.out)
+    generate(*declarations(args.cpp), (args.lib, args.fortran), args.out)
 
 
 if __name__ == "__main__":

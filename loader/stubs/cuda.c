@@ -15,8 +15,6 @@
 
 const char lh_stub_half[] = "cuda";
 
-extern __attribute__((visibility("hidden"))) struct lh_half *lh_half_at;
-
 long lh_stub_error(const char *name)
 {
 	static int told;
@@ -32,8 +30,9 @@ long lh_stub_error(const char *name)
 
 /* --- functions of the application */
 
-static long call(long a, long b, long c, long d, long e, long f, void *user)
+static long call(long a, long b, long c, long d, long e, long f, void *user, const long *stack)
 {
+	(void)stack;
 	return ((long (*)(long, long, long, long, long, long))user)(a, b, c, d, e, f);
 }
 

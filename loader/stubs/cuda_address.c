@@ -29,7 +29,6 @@
 #define RANGES 2048
 #define CHECK_ANSWER 1 /* the word of the check's table that stays */
 
-extern __attribute__((visibility("hidden"))) struct lh_half *lh_half_at;
 __attribute__((visibility("hidden"))) void lh_convert(long args[6]);
 
 static const unsigned char check_id[16] = {0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b,

@@ -234,38 +234,48 @@ long lh_neighbors(void *comm, enum lh_side side)
 /* --- functions of the application; user: the function */
 
 /* The C++ bindings' function gets a fifth argument, the one that the program wrote. */
-static long call_op(long in, long inout, long length, long type, long cxx, long f, void *user)
+static long call_op(long in, long inout, long length, long type, long cxx, long f, void *user,
+		    const long *stack)
 {
 	void *datatype = lh_out(*(void **)type);
 
-	(void)f;
+	(void)f, (void)stack;
 	((void (*)(long, long, long, void **, long))user)(in, inout, length, &datatype, cxx);
 	return 0;
 }
 
-static long call_errhandler(long object, long error, long c, long d, long e, long f, void *user)
+static long call_errhandler(long object, long error, long c, long d, long e, long f, void *user,
+			    const long *stack)
 {
 	void *handle = lh_out(*(void **)object);
 
+	(void)stack;
 	((void (*)(void **, long, ...))user)(&handle, error, c, d, e, f);
 	return 0;
 }
 
-static long call_attribute(long object, long b, long c, long d, long e, long f, void *user)
+static long call_attribute(long object, long b, long c, long d, long e, long f, void *user,
+			   const long *stack)
 {
+	(void)stack;
 	return ((int (*)(void *, long, long, long, long, long))user)(lh_out((void *)object), b, c,
 								     d, e, f);
 }
 
-static long call_datarep(long buffer, long type, long c, long d, long e, long f, void *user)
+static long call_datarep(long buffer, long type, long c, long d, long e, long f, void *user,
+			 const long *stack)
 {
+	(void)stack;
 	return ((int (*)(long, void *, long, long, long, long))user)(buffer, lh_out((void *)type),
 								     c, d, e, f);
 }
 
-static long call_plain(long a, long b, long c, long d, long e, long f, void *user)
+/* Functions in Fortran have up to seven arguments. */
+static long call_plain(long a, long b, long c, long d, long e, long f, void *user,
+		       const long *stack)
 {
-	return ((int (*)(long, long, long, long, long, long))user)(a, b, c, d, e, f);
+	return ((int (*)(long, long, long, long, long, long, long, long))user)(a, b, c, d, e, f,
+									       stack[0], stack[1]);
 }
 
 void *lh_function(enum lh_kind kind, void *function)

@@ -5,6 +5,7 @@
 #define CK_LOADER_STUBS_MPI_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* An address that both halves know, each its own: where the application sees it, and where in the
  * table the lower half's is. */
@@ -13,6 +14,16 @@ struct lh_known {
 	unsigned int index;
 };
 extern const struct lh_known lh_known[];
+
+/* A routine of Fortran, all of whose arguments are addresses; in the order of the table, from index
+ * lh_first_routine on. */
+struct lh_routine {
+	uint8_t arguments;  /* without the lengths of strings */
+	uint8_t error;	    /* the argument that gets the error code, counted from 1; 0: none */
+	uint32_t functions; /* arguments that are functions, a bit each */
+};
+extern const struct lh_routine lh_routines[];
+extern const unsigned int lh_first_routine;
 
 /* One handle, from the application's to the lower half's and back; *p, NULL for NULL. */
 void *lh_in(void *handle);

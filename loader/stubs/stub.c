@@ -13,7 +13,7 @@
 #define SERVICE_STACK (1 << 20)
 
 /* Read by call.S. */
-HIDDEN struct lh_half *lh_half_at;
+struct lh_half *lh_half_at;
 HIDDEN uint32_t lh_fs_offset;
 HIDDEN uint8_t lh_fsgsbase;
 

@@ -19,6 +19,7 @@ long lh_stub_error(const char *name);
 
 /* NULL: no loader, or it has no such half. */
 struct lhinfo *lh_info(void);
+extern __attribute__((visibility("hidden"))) struct lh_half *lh_half_at;
 
 /* A function that the lower half may call in place of target(..., user); NULL: there is none left. */
 void *lh_callback(lh_target target, void *user);

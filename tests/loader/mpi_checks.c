@@ -246,6 +246,7 @@ static int handles(void)
 	MPI_Comm sub, parent;
 	MPI_Info info;
 	MPI_Message message;
+	MPI_Status status;
 	char value[32];
 
 	for (int i = 0; i < 4; i++) {
@@ -268,6 +269,9 @@ static int handles(void)
 	MPI_Mrecv(in, 1, MPI_INT, &message, MPI_STATUS_IGNORE);
 	CHECK(message == MPI_MESSAGE_NULL && in[0] == out[0]);
 	MPI_Wait(&one, MPI_STATUS_IGNORE);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	CHECK(MPI_F_STATUS_IGNORE && MPI_Status_f2c(MPI_F_STATUS_IGNORE, &status) != MPI_SUCCESS);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 	MPI_Comm_group(MPI_COMM_WORLD, &world);
 	MPI_Group_difference(world, world, &some);
 	CHECK(some == MPI_GROUP_EMPTY);

@@ -19,9 +19,9 @@ long lh_stub_error(const char *name)
 	return -1000;
 }
 
-static long target(long a, long b, long c, long d, long e, long f, void *user)
+static long target(long a, long b, long c, long d, long e, long f, void *user, const long *stack)
 {
-	(void)b, (void)c, (void)d, (void)e, (void)f;
+	(void)b, (void)c, (void)d, (void)e, (void)f, (void)stack;
 	return ((long (*)(long))user)(a);
 }
 
