@@ -67,11 +67,12 @@ check-arm64:	## unit tests for aarch64 under qemu-user, and each wire between it
 	@tests/systems/arm64.sh
 check-portable: portable cpu test-apps	## the CUDA programs of check-e2e with the client that `make portable` builds
 	CRICKET_TEST_CLIENT=cpu/build-portable tests/run-pytest build/pytest-portable $(PYTHON) -m pytest -q -ra $(BESIDE) tests/e2e/test_apps.py tests/e2e/test_managed.py tests/e2e/test_nvml.py
-gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api; docs/ptx-coverage.md, docs/troubleshooting.md
+gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api; docs/ptx-coverage.md, docs/troubleshooting.md, docs/policy.md
 	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md \
 		--coverage-nvml docs/coverage-nvml.md --coverage-nccl docs/coverage-nccl.md
 	tests/conformance/coverage.py
 	tools/troubleshooting
+	tools/policy-keys
 fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests fuzz
 demo:		## from nothing: install, build, run a CUDA program through the server

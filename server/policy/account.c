@@ -27,26 +27,104 @@ struct slot {
 	uint64_t used[CK_ACCOUNT_KINDS];
 };
 
-/* The file. Workers can write all of it, even one that a client has taken over. */
+/*
+ * The file: its head, a slot for each seat, and the terms that later releases add. Workers of another release map it as well,
+ * so the head and the slots stay as they are, and the file grows at its end. Workers can write all of it, even one that a client
+ * has taken over.
+ */
 struct file {
 	uint32_t magic, seats;
-	struct cks_terms terms; /* the limits change: atomically, each alone */
-	pthread_mutex_t lock;	/* between processes, robust: for the rest, except for states */
-	_Atomic bool left;	/* a slot waits to be cleared */
+	char terms[CK_TERMS_FIRST]; /* the limits change: atomically, each alone */
+	pthread_mutex_t lock;	    /* between processes, robust: for the rest, except for states */
+	_Atomic bool left;	    /* a slot waits to be cleared */
 	uint32_t device_count;
 	unsigned char uuid[CK_ACCOUNT_DEVICES][16];
 	uint64_t total[CK_ACCOUNT_KINDS];
 	struct slot slots[];
 };
 
+_Static_assert(offsetof(struct file, terms) % 8 == 0, "terms are numbers");
+
 struct cks_account {
 	struct file *file;
-	uint32_t seats; /* as large as the file is, whatever it says */
+	uint32_t seats; /* not more than the file has room for, whatever it says */
+	size_t size;
 };
 
+/* Where the slots end. */
 static size_t size_of(uint32_t seats)
 {
 	return sizeof(struct file) + seats * sizeof(struct slot);
+}
+
+/* --- terms: those of the first release are in the head, later ones at the end */
+
+/* Of all numbers that this file reads itself. */
+static const struct cks_terms *first_terms(const struct cks_account *a)
+{
+	return (const struct cks_terms *)(const void *)a->file->terms;
+}
+
+/* Where the term at @offset of struct cks_terms is; NULL: the file is of a release that has no such term. */
+static void *find_term(const struct cks_account *a, size_t offset, size_t size)
+{
+	size_t at = size_of(a->seats) + offset - CK_TERMS_HEAD;
+
+	if (offset < CK_TERMS_FIRST)
+		return a->file->terms + offset;
+	return at + size <= a->size ? (char *)a->file + at : NULL;
+}
+
+static void set_term(struct cks_account *a, size_t offset, size_t size, const void *value)
+{
+	void *at = find_term(a, offset, size);
+
+	if (!at)
+		return;
+	if (size == 8)
+		__atomic_store((uint64_t *)at, (const uint64_t *)value, __ATOMIC_RELAXED);
+	else if (size == 4)
+		__atomic_store((uint32_t *)at, (const uint32_t *)value, __ATOMIC_RELAXED);
+	else
+		memcpy(at, value, size);
+}
+
+static void get_term(const struct cks_account *a, size_t offset, size_t size, void *out)
+{
+	const void *at = find_term(a, offset, size);
+
+	if (at)
+		memcpy(out, at, size);
+}
+
+#define MEMBER(name) offsetof(struct cks_terms, name), sizeof(((struct cks_terms *)0)->name)
+
+/* Workers read some while their sessions run, and the others when a session begins. */
+void cks_account_change(struct cks_account *a, const struct cks_terms *terms)
+{
+#define CK_TERM(key, kind, type, member, unset, bounds, applies, meaning, usual)                   \
+	set_term(a, MEMBER(member), &terms->member);
+#define CK_TERM_PART(type, member, unset) set_term(a, MEMBER(member), &terms->member);
+#define CK_TERM_TEXT(key, kind, member, size, applies, meaning, usual)                             \
+	set_term(a, MEMBER(member), terms->member);
+#include "server/policy/terms.def"
+#undef CK_TERM
+#undef CK_TERM_PART
+#undef CK_TERM_TEXT
+}
+
+void cks_account_terms(const struct cks_account *a, struct cks_terms *out)
+{
+	*out = cks_terms_none();
+#define CK_TERM(key, kind, type, member, unset, bounds, applies, meaning, usual)                   \
+	get_term(a, MEMBER(member), &out->member);
+#define CK_TERM_PART(type, member, unset) get_term(a, MEMBER(member), &out->member);
+#define CK_TERM_TEXT(key, kind, member, size, applies, meaning, usual)                             \
+	get_term(a, MEMBER(member), out->member);
+#include "server/policy/terms.def"
+#undef CK_TERM
+#undef CK_TERM_PART
+#undef CK_TERM_TEXT
 }
 
 /* --- the lock: its owner may have been killed in the middle of a change */
@@ -108,17 +186,16 @@ static int init_lock(struct cks_account *a)
 	return ret;
 }
 
-static int map(int fd, uint32_t seats, struct cks_account **out)
+static int map(int fd, size_t size, struct cks_account **out)
 {
 	struct cks_account *a = malloc(sizeof(*a));
-	void *at = a ? mmap(NULL, size_of(seats), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-		     : MAP_FAILED;
+	void *at = a ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
 
 	if (at == MAP_FAILED) {
 		free(a);
 		return -ENOMEM;
 	}
-	*a = (struct cks_account){at, seats};
+	*a = (struct cks_account){.file = at, .size = size};
 	*out = a;
 	return 0;
 }
@@ -127,22 +204,23 @@ void cks_account_unmap(struct cks_account *a)
 {
 	if (!a)
 		return;
-	munmap(a->file, size_of(a->seats));
+	munmap(a->file, a->size);
 	free(a);
 }
 
 int cks_account_create(const struct cks_terms *terms, uint32_t seats, struct cks_account **out)
 {
 	int fd = memfd_create("cricket-account", MFD_CLOEXEC | MFD_ALLOW_SEALING), ret;
+	size_t size = size_of(seats) + CK_TERMS_LATER;
 	struct cks_account *a = NULL;
 
 	if (fd < 0)
 		return -errno;
-	ret = ck_fd_resize(fd, (off_t)size_of(seats));
+	ret = ck_fd_resize(fd, (off_t)size);
 	if (ret == 0 && fcntl(fd, F_ADD_SEALS, CK_SEALS) < 0)
 		ret = -errno;
 	if (ret == 0)
-		ret = map(fd, seats, &a);
+		ret = map(fd, size, &a);
 	if (ret == 0)
 		ret = init_lock(a);
 	if (ret < 0) {
@@ -151,32 +229,10 @@ int cks_account_create(const struct cks_terms *terms, uint32_t seats, struct cks
 		return ret;
 	}
 	a->file->magic = CK_ACCOUNT_MAGIC;
-	a->file->seats = seats;
-	a->file->terms = *terms;
+	a->file->seats = a->seats = seats;
+	cks_account_change(a, terms);
 	*out = a;
 	return fd;
-}
-
-#define SET(term) __atomic_store_n(&a->file->terms.term, terms->term, __ATOMIC_RELAXED)
-
-/* What workers read of the terms. */
-void cks_account_change(struct cks_account *a, const struct cks_terms *terms)
-{
-	SET(memory);
-	SET(percent);
-	SET(memory_total);
-	SET(contexts);
-	/* of sessions that begin later */
-	SET(m3_memory);
-	SET(lanes);
-	SET(host_memory);
-	SET(output);
-	SET(cache);
-	SET(bandwidth);
-	SET(resume);
-	SET(features);
-	SET(nvml_own);
-	SET(m3_own);
 }
 
 static bool take_if(struct slot *slot, uint32_t state)
@@ -207,32 +263,20 @@ void cks_account_leave_seat(struct cks_account *a, uint32_t seat)
 
 /* --- for a worker */
 
-/* How many seats a file of @size bytes has; 0: it is no account. */
-static uint32_t seats_in(off_t size)
-{
-	uint64_t seats =
-		size < (off_t)size_of(1) ? 0 : ((uint64_t)size - size_of(0)) / sizeof(struct slot);
-
-	return seats <= UINT32_MAX && size_of((uint32_t)seats) == (size_t)size ? (uint32_t)seats
-									       : 0;
-}
-
 int cks_account_view(int fd, uint32_t seat, struct cks_account **out)
 {
 	int seals = fcntl(fd, F_GET_SEALS), ret;
 	struct cks_account *a = NULL;
 	struct stat st;
-	uint32_t seats;
 
-	if (seals < 0 || (seals & CK_SEALS) != CK_SEALS || fstat(fd, &st) < 0)
+	if (seals < 0 || (seals & CK_SEALS) != CK_SEALS || fstat(fd, &st) < 0 ||
+	    st.st_size < (off_t)size_of(1))
 		return -EPROTO;
-	seats = seats_in(st.st_size);
-	if (seat >= seats)
-		return -EPROTO;
-	ret = map(fd, seats, &a);
+	ret = map(fd, (size_t)st.st_size, &a);
 	if (ret < 0)
 		return ret;
-	if (a->file->magic != CK_ACCOUNT_MAGIC) {
+	a->seats = a->file->seats;
+	if (a->file->magic != CK_ACCOUNT_MAGIC || seat >= a->seats || size_of(a->seats) > a->size) {
 		cks_account_unmap(a);
 		return -EPROTO;
 	}
@@ -282,15 +326,10 @@ bool cks_account_has(const struct cks_account *a, unsigned int pid)
 	return false;
 }
 
-void cks_account_terms(const struct cks_account *a, struct cks_terms *out)
-{
-	*out = a->file->terms;
-}
-
 uint64_t cks_account_limit(const struct cks_account *a, uint64_t total)
 {
-	uint64_t bytes = __atomic_load_n(&a->file->terms.memory, __ATOMIC_RELAXED);
-	uint32_t percent = __atomic_load_n(&a->file->terms.percent, __ATOMIC_RELAXED);
+	uint64_t bytes = __atomic_load_n(&first_terms(a)->memory, __ATOMIC_RELAXED);
+	uint32_t percent = __atomic_load_n(&first_terms(a)->percent, __ATOMIC_RELAXED);
 
 	if (bytes)
 		return ck_min(bytes, total);
@@ -299,7 +338,7 @@ uint64_t cks_account_limit(const struct cks_account *a, uint64_t total)
 
 uint64_t cks_account_context_limit(const struct cks_account *a)
 {
-	uint32_t contexts = __atomic_load_n(&a->file->terms.contexts, __ATOMIC_RELAXED);
+	uint32_t contexts = __atomic_load_n(&first_terms(a)->contexts, __ATOMIC_RELAXED);
 
 	return contexts ? contexts : CK_ACCOUNT_UNLIMITED;
 }
@@ -332,7 +371,7 @@ static uint64_t left_in_all(const struct cks_account *a, uint64_t most)
 
 static uint64_t limit_of_all(const struct cks_account *a)
 {
-	uint64_t bytes = __atomic_load_n(&a->file->terms.memory_total, __ATOMIC_RELAXED);
+	uint64_t bytes = __atomic_load_n(&first_terms(a)->memory_total, __ATOMIC_RELAXED);
 
 	return bytes ? bytes : CK_ACCOUNT_UNLIMITED;
 }

@@ -136,7 +136,7 @@ bool cks_meter_is_own(unsigned int pid)
 
 void cks_meter_terms(struct cks_terms *out)
 {
-	*out = CK_TERMS_NONE;
+	*out = cks_terms_none();
 	ck_lock(&meter.lock);
 	if (meter.account)
 		cks_account_terms(meter.account, out);

@@ -201,7 +201,7 @@ int cks_policy_parse(const char *text, const char *path, struct cks_policy **out
 	snprintf(why, CK_POLICY_WHY, "%.200s: out of memory", path);
 	if (!policy)
 		return -ENOMEM;
-	policy->usual = CK_TERMS_NONE;
+	policy->usual = cks_terms_none();
 	config_init(&config);
 	if (config_read_string(&config, text) == CONFIG_TRUE) {
 		take_file(&r, config_root_setting(&config), policy);

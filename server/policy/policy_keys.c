@@ -2,6 +2,7 @@
  * server/policy/policy_keys.c - the keys of a policy file, and their values.
  */
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,15 @@
 #include "util/env.h"
 #include "util/util.h"
 
-#define CK_POLICY_SESSIONS 100000
-#define CK_POLICY_PRIORITY 1000
-#define CK_POLICY_WEIGHT 1000
-#define CK_POLICY_TIME (7 * 86400)
-#define CK_POLICY_BANDWIDTH 65536
+/* A key: where its value goes, and between which values it may be. */
+struct key {
+	const char *name;
+	void (*take)(struct cks_policy_reading *r, const config_setting_t *s, const struct key *key,
+		     struct cks_terms *t);
+	size_t offset, size; /* of the member */
+	int64_t least, most;
+	int limit; /* unless negative, they are those of this option (limits.h) */
+};
 
 void cks_policy_fail(struct cks_policy_reading *r, const config_setting_t *at, const char *format,
 		     ...)
@@ -45,116 +50,61 @@ const char *cks_policy_text(struct cks_policy_reading *r, const config_setting_t
 	return text ? text : "";
 }
 
-static int64_t number_of(struct cks_policy_reading *r, const config_setting_t *s, int64_t least,
-			 int64_t most)
+static void store(struct cks_terms *t, const struct key *key, int64_t value)
 {
-	int64_t value = config_setting_get_int64(s);
+	/* of a little-endian number, the lower bytes */
+	memcpy((char *)t + key->offset, &value, key->size);
+}
+
+static void bounds_of(const struct key *key, int64_t *least, int64_t *most)
+{
+	uint64_t lowest, highest;
+
+	*least = key->least;
+	*most = key->most;
+	if (key->limit < 0)
+		return;
+	cks_limit_range((enum cks_limit)key->limit, &lowest, &highest);
+	*least = (int64_t)lowest;
+	*most = (int64_t)highest;
+}
+
+static void take_number(struct cks_policy_reading *r, const config_setting_t *s,
+			const struct key *key, struct cks_terms *t)
+{
+	int64_t value = config_setting_get_int64(s), least, most;
 	int type = config_setting_type(s);
 
+	bounds_of(key, &least, &most);
 	if ((type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64) && value >= least &&
 	    value <= most)
-		return value;
-	cks_policy_fail(r, s, "%s: not a number from %lld to %lld", config_setting_name(s),
-			(long long)least, (long long)most);
-	return least;
+		store(t, key, value);
+	else
+		cks_policy_fail(r, s, "%s: not a number from %lld to %lld", key->name,
+				(long long)least, (long long)most);
 }
 
-static void set_sessions(struct cks_policy_reading *r, const config_setting_t *s,
-			 struct cks_terms *t)
-{
-	t->sessions = (uint32_t)number_of(r, s, 1, CK_POLICY_SESSIONS);
-}
-
-static void set_priority(struct cks_policy_reading *r, const config_setting_t *s,
-			 struct cks_terms *t)
-{
-	t->priority = (int32_t)number_of(r, s, -CK_POLICY_PRIORITY, CK_POLICY_PRIORITY);
-}
-
-static void set_weight(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
-{
-	t->weight = (uint32_t)number_of(r, s, 1, CK_POLICY_WEIGHT);
-}
-
-static void set_contexts(struct cks_policy_reading *r, const config_setting_t *s,
-			 struct cks_terms *t)
-{
-	t->contexts = (uint32_t)number_of(r, s, 1, CK_POLICY_SESSIONS);
-}
-
-/* A size as in "8G". */
-static uint64_t size_of(struct cks_policy_reading *r, const config_setting_t *s)
+/* As in "8G". */
+static void take_size(struct cks_policy_reading *r, const config_setting_t *s,
+		      const struct key *key, struct cks_terms *t)
 {
 	const char *text = cks_policy_text(r, s);
+	int64_t least, most;
 	uint64_t bytes = 0;
 
+	bounds_of(key, &least, &most);
 	if (strspn(text, "0123456789") == 0 || ck_env_number(text, &bytes) < 0 || bytes == 0)
-		cks_policy_fail(r, s, "%s: not a size as in \"8G\"", config_setting_name(s));
-	return bytes;
-}
-
-static void set_m3_memory(struct cks_policy_reading *r, const config_setting_t *s,
-			  struct cks_terms *t)
-{
-	t->m3_memory = size_of(r, s);
-}
-
-static void set_memory_total(struct cks_policy_reading *r, const config_setting_t *s,
-			     struct cks_terms *t)
-{
-	t->memory_total = size_of(r, s);
-}
-
-/* Bounds that options of the server set too: the same values are right. */
-static void check_limit(struct cks_policy_reading *r, const config_setting_t *s,
-			enum cks_limit limit, uint64_t value)
-{
-	uint64_t least, most;
-
-	cks_limit_range(limit, &least, &most);
-	if (value < least || value > most)
-		cks_policy_fail(r, s, "%s: not from %llu to %llu", config_setting_name(s),
-				(unsigned long long)least, (unsigned long long)most);
-}
-
-static void set_lanes(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
-{
-	uint64_t least, most;
-
-	cks_limit_range(CK_LIMIT_LANES, &least, &most);
-	t->lanes = (uint64_t)number_of(r, s, (int64_t)least, (int64_t)most);
-}
-
-static void set_host_memory(struct cks_policy_reading *r, const config_setting_t *s,
-			    struct cks_terms *t)
-{
-	t->host_memory = size_of(r, s);
-	check_limit(r, s, CK_LIMIT_PINNED, t->host_memory);
-}
-
-static void set_output(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
-{
-	t->output = size_of(r, s);
-	check_limit(r, s, CK_LIMIT_OUTPUT, t->output);
-}
-
-static void set_cache(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
-{
-	t->cache = size_of(r, s);
-	check_limit(r, s, CK_LIMIT_CACHE, t->cache);
-}
-
-/* Less would keep a single message waiting for longer than a minute. */
-static void set_bandwidth(struct cks_policy_reading *r, const config_setting_t *s,
-			  struct cks_terms *t)
-{
-	t->bandwidth = size_of(r, s);
-	if (t->bandwidth < CK_POLICY_BANDWIDTH)
-		cks_policy_fail(r, s, "bandwidth: less than 64K");
+		cks_policy_fail(r, s, "%s: not a size as in \"8G\"", key->name);
+	else if (bytes < (uint64_t)least || bytes > (uint64_t)most)
+		cks_policy_fail(r, s, "%s: not from %lld to %lld bytes", key->name,
+				(long long)least, (long long)most);
+	else
+		store(t, key, (int64_t)bytes);
 }
 
 /* A size as in "8G", or a part of each GPU as in "25%". */
-static void set_memory(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+static void take_memory(struct cks_policy_reading *r, const config_setting_t *s,
+			const struct key *key, struct cks_terms *t)
 {
 	const char *text = cks_policy_text(r, s);
 	size_t digits = strspn(text, "0123456789");
@@ -167,62 +117,33 @@ static void set_memory(struct cks_policy_reading *r, const config_setting_t *s, 
 	else if (digits > 0 && ck_env_number(text, &bytes) == 0 && bytes > 0)
 		t->memory = bytes;
 	else
-		cks_policy_fail(r, s, "memory: not a size as in \"8G\", nor a part as in \"25%%\"");
+		cks_policy_fail(r, s, "%s: not a size as in \"8G\", nor a part as in \"25%%\"",
+				key->name);
 }
 
-static int64_t time_of(struct cks_policy_reading *r, const config_setting_t *s)
+static void take_time(struct cks_policy_reading *r, const config_setting_t *s,
+		      const struct key *key, struct cks_terms *t)
 {
 	uint64_t seconds = 0;
 
-	if (ck_env_time(cks_policy_text(r, s), &seconds) < 0 || seconds > CK_POLICY_TIME)
+	if (ck_env_time(cks_policy_text(r, s), &seconds) < 0 || seconds > (uint64_t)key->most)
 		cks_policy_fail(
 			r, s, "%s: not a time of at most 7 days, as in \"90s\", \"30m\" or \"2h\"",
-			config_setting_name(s));
-	return (int64_t)seconds;
-}
-
-static void set_resume(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
-{
-	t->resume = time_of(r, s);
-}
-
-static void set_idle(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
-{
-	t->idle = time_of(r, s);
-}
-
-/* "0" takes back what the default sets. */
-static void set_time(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
-{
-	t->time = (uint64_t)time_of(r, s);
-}
-
-static void set_idle_end(struct cks_policy_reading *r, const config_setting_t *s,
-			 struct cks_terms *t)
-{
-	t->idle_end = (uint64_t)time_of(r, s);
+			key->name);
+	else
+		store(t, key, (int64_t)seconds);
 }
 
 /* "own" or "all"; true: own. */
-static bool own_of(struct cks_policy_reading *r, const config_setting_t *s)
+static void take_own(struct cks_policy_reading *r, const config_setting_t *s, const struct key *key,
+		     struct cks_terms *t)
 {
 	const char *text = cks_policy_text(r, s);
 	bool own = strcmp(text, "own") == 0;
 
 	if (!own && strcmp(text, "all") != 0)
-		cks_policy_fail(r, s, "%s: neither \"own\" nor \"all\"", config_setting_name(s));
-	return own;
-}
-
-static void set_nvml(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
-{
-	t->nvml_own = own_of(r, s);
-}
-
-static void set_m3_names(struct cks_policy_reading *r, const config_setting_t *s,
-			 struct cks_terms *t)
-{
-	t->m3_own = own_of(r, s);
+		cks_policy_fail(r, s, "%s: neither \"own\" nor \"all\"", key->name);
+	store(t, key, own);
 }
 
 /* Can an entry of @size bytes name a device: a number, or the beginning of a UUID? */
@@ -242,12 +163,14 @@ static bool may_be_gpu(const char *text, size_t size)
 
 /* The driver knows which devices there are. With an entry that can be none of them, or that comes twice, it would show
  * a session fewer, or none. */
-static void set_gpus(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
+static void take_gpus(struct cks_policy_reading *r, const config_setting_t *s,
+		      const struct key *key, struct cks_terms *t)
 {
 	const char *text = cks_policy_text(r, s), *entry = text;
 	size_t size = strlen(text);
 	bool right = size < sizeof(t->gpus);
 
+	(void)key;
 	for (bool more = true; right && more; entry += size + 1) {
 		size = strcspn(entry, ",");
 		more = entry[size] == ',';
@@ -264,11 +187,12 @@ static void set_gpus(struct cks_policy_reading *r, const config_setting_t *s, st
 				text);
 }
 
-static void set_features(struct cks_policy_reading *r, const config_setting_t *s,
-			 struct cks_terms *t)
+static void take_features(struct cks_policy_reading *r, const config_setting_t *s,
+			  const struct key *key, struct cks_terms *t)
 {
 	int type = config_setting_type(s), count = config_setting_length(s);
 
+	(void)key;
 	if (type != CONFIG_TYPE_ARRAY && type != CONFIG_TYPE_LIST)
 		cks_policy_fail(r, s, "features: not a list as in [\"m3\", \"checkpoint\"]");
 	t->features = 0;
@@ -285,37 +209,30 @@ static void set_features(struct cks_policy_reading *r, const config_setting_t *s
 	}
 }
 
-static const struct {
-	const char *key;
-	void (*set)(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t);
-} keys[] = {
-	{"sessions", set_sessions},
-	{"memory", set_memory},
-	{"gpus", set_gpus},
-	{"priority", set_priority},
-	{"resume", set_resume},
-	{"suspend_idle", set_idle},
-	{"features", set_features},
-	{"weight", set_weight},
-	{"contexts", set_contexts},
-	{"m3_memory", set_m3_memory},
-	{"memory_total", set_memory_total},
-	{"lanes", set_lanes},
-	{"host_memory", set_host_memory},
-	{"output", set_output},
-	{"cache", set_cache},
-	{"bandwidth", set_bandwidth},
-	{"time", set_time},
-	{"idle", set_idle_end},
-	{"nvml_processes", set_nvml},
-	{"m3_names", set_m3_names},
+/* --- the table */
+
+#define BOUNDS(from, to) .least = (from), .most = (to), .limit = -1
+#define LIMIT(option) .limit = (option)
+#define MEMBER(name)                                                                               \
+	.offset = offsetof(struct cks_terms, name), .size = sizeof(((struct cks_terms *)0)->name)
+
+static const struct key keys[] = {
+#define CK_TERM(key, kind, type, member, unset, bounds, applies, meaning, usual)                   \
+	{.name = (key), .take = take_##kind, MEMBER(member), bounds},
+#define CK_TERM_PART(type, member, unset)
+#define CK_TERM_TEXT(key, kind, member, size, applies, meaning, usual)                             \
+	{.name = (key), .take = take_##kind, MEMBER(member)},
+#include "server/policy/terms.def"
+#undef CK_TERM
+#undef CK_TERM_PART
+#undef CK_TERM_TEXT
 };
 
 bool cks_policy_take(struct cks_policy_reading *r, const config_setting_t *s, struct cks_terms *t)
 {
 	for (size_t i = 0; i < CK_ARRAY_SIZE(keys); i++) {
-		if (strcmp(config_setting_name(s), keys[i].key) == 0) {
-			keys[i].set(r, s, t);
+		if (strcmp(config_setting_name(s), keys[i].name) == 0) {
+			keys[i].take(r, s, &keys[i], t);
 			return true;
 		}
 	}

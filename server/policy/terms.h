@@ -5,6 +5,7 @@
 #define CK_SERVER_POLICY_TERMS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CK_TERMS_GPUS 128
@@ -14,32 +15,32 @@
 #define CK_FEATURE_CHECKPOINT 2u
 #define CK_FEATURES_ALL 3u
 
-/* All that a session of the identity may have. Where nothing is set, the options of the server hold. */
+/*
+ * All that a session of the identity may have; terms.def has the meaning of each member. Where nothing is set, the options of the
+ * server hold. Memory is in bytes, times in seconds.
+ */
 struct cks_terms {
-	uint32_t sessions;     /* at a time; 0: not set */
-	uint32_t percent;      /* of each GPU's memory; 0: not set */
-	uint32_t contexts;     /* of all sessions together; 0: not set */
-	uint64_t m3_memory;    /* bytes of regions that they have made; 0: not set */
-	uint64_t memory;       /* bytes on each GPU, for all sessions together; 0: not set */
-	uint64_t memory_total; /* bytes on all GPUs together, likewise; 0: not set */
-	uint64_t lanes, host_memory, output,
-		cache;	    /* of a session; the last one of the identity; 0:
-						     * as the server's options say */
-	uint64_t bandwidth; /* bytes per second of a session, in each direction; 0: not set */
-	uint64_t time;	    /* seconds that a session lasts; 0: not set */
-	uint64_t idle_end;  /* seconds without use after which it ends; 0: not set */
-	int64_t resume;	    /* seconds that a session outlives its connections; -1: not set */
-	int64_t idle;	    /* seconds without use after which it leaves the GPU; -1: not set */
-	int32_t priority;   /* the lowest leaves the GPU first; 0: not set */
-	uint32_t weight;    /* of its sessions against others on a GPU */
-	uint32_t features;  /* CK_FEATURE_... */
-	bool nvml_own;	    /* NVML shows it the processes of its own sessions only */
-	bool m3_own;	    /* it sees the names of its own M3 regions only */
-	char gpus[CK_TERMS_GPUS]; /* as CUDA_VISIBLE_DEVICES; empty: not set */
+#define CK_TERM(key, kind, type, member, unset, bounds, applies, meaning, usual) type member;
+#define CK_TERM_PART(type, member, unset) type member;
+#define CK_TERM_TEXT(key, kind, member, size, applies, meaning, usual) char member[size];
+#include "server/policy/terms.def"
+#undef CK_TERM
+#undef CK_TERM_PART
+#undef CK_TERM_TEXT
 };
 
 /* Nothing is set. */
-#define CK_TERMS_NONE                                                                              \
-	((struct cks_terms){.resume = -1, .idle = -1, .weight = 1, .features = CK_FEATURES_ALL})
+struct cks_terms cks_terms_none(void);
+
+/*
+ * The account (account.h) has the terms of its first release, which end behind gpus, in its head; later ones, from the number that
+ * they begin in, at its end.
+ */
+#define CK_TERMS_FIRST (offsetof(struct cks_terms, gpus) + CK_TERMS_GPUS)
+#define CK_TERMS_HEAD (CK_TERMS_FIRST / 8 * 8)
+#define CK_TERMS_LATER                                                                             \
+	(sizeof(struct cks_terms) > (CK_TERMS_FIRST + 7) / 8 * 8                                   \
+		 ? sizeof(struct cks_terms) - CK_TERMS_HEAD                                        \
+		 : 0)
 
 #endif

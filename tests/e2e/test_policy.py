@@ -535,7 +535,7 @@ def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
     ("default: { host_memory = \"1\"; };", 1, "host_memory: not from 4096 to "),
     ("default: { output = \"0\"; };", 1, "output: not a size"),
     ("default: { cache = \"1K\"; };", 1, "cache: not from 4096 to "),
-    ("default: { bandwidth = \"4K\"; };", 1, "bandwidth: less than 64K"),
+    ("default: { bandwidth = \"4K\"; };", 1, "bandwidth: not from 65536 to"),
     ("default: { nvml_processes = \"none\"; };", 1, "nvml_processes: neither \"own\" nor \"all\""),
     ("default: { m3_names = true; };", 1, "m3_names: not a text in quotes"),
     ("default: { resume = \"8d\"; };", 1, "resume: not a time"),

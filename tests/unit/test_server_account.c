@@ -27,9 +27,11 @@ static const unsigned char one_gpu[16] = {1}, other_gpu[16] = {2};
 static struct cks_account *account;
 static int file;
 
+static const struct cks_terms nothing = {.weight = 1};
+
 static int set_up(void **state)
 {
-	struct cks_terms terms = CK_TERMS_NONE;
+	struct cks_terms terms = cks_terms_none();
 
 	(void)state;
 	terms.memory = 100 * MIB;
@@ -98,7 +100,7 @@ static void sessions_share_one_limit_on_each_device(void **state)
 
 static void a_limit_is_bytes_or_a_part_and_may_change(void **state)
 {
-	struct cks_terms terms = CK_TERMS_NONE;
+	struct cks_terms terms = cks_terms_none();
 
 	(void)state;
 	assert_int_equal(cks_account_limit(account, 1000 * MIB), 100 * MIB);
@@ -106,7 +108,7 @@ static void a_limit_is_bytes_or_a_part_and_may_change(void **state)
 	terms.percent = 25;
 	cks_account_change(account, &terms);
 	assert_int_equal(cks_account_limit(account, 1000 * MIB), 250 * MIB);
-	cks_account_change(account, &CK_TERMS_NONE);
+	cks_account_change(account, &nothing);
 	assert_true(cks_account_limit(account, 1000 * MIB) == CK_ACCOUNT_UNLIMITED);
 	assert_true(charge(cks_account_take_seat(account), 0, 5000 * MIB));
 	cks_account_change(account, &terms);
@@ -144,7 +146,7 @@ static void the_supervisor_believes_nothing_in_the_file(void **state)
 	assert_true(raw != MAP_FAILED);
 	memset(raw, 0xff, (size_t)st.st_size);
 	assert_int_equal(cks_account_take_seat(account), -EUSERS);
-	cks_account_change(account, &CK_TERMS_NONE);
+	cks_account_change(account, &nothing);
 	cks_account_leave_seat(account, 2);
 	assert_int_equal(cks_account_take_seat(account), 2);
 	cks_account_look(view, 0, one_gpu, &own, &others);
@@ -171,7 +173,7 @@ static void a_seat_that_was_left_is_empty_for_the_next_session(void **state)
 
 static void contexts_are_counted_beside_memory(void **state)
 {
-	struct cks_terms terms = CK_TERMS_NONE;
+	struct cks_terms terms = cks_terms_none();
 	int a = cks_account_take_seat(account), b = cks_account_take_seat(account);
 
 	(void)state;
@@ -243,7 +245,7 @@ static void a_file_that_is_no_account_is_refused(void **state)
 
 static void devices_together_have_a_limit_too(void **state)
 {
-	struct cks_terms terms = CK_TERMS_NONE;
+	struct cks_terms terms = cks_terms_none();
 	int a = cks_account_take_seat(account), b = cks_account_take_seat(account);
 	int gpu = cks_account_device(account, one_gpu),
 	    other = cks_account_device(account, other_gpu);
