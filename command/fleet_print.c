@@ -1,6 +1,7 @@
 /*
  * command/fleet_print.c - what servers could give, as a table and as JSON; see fleet.h.
  */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,17 @@
 
 #define SHOWN 8 /* GPUs whose free memory is in a line */
 #define GIB 1073741824.0
+
+static const char *state_of(const struct ckx_offer *o)
+{
+	if (o->admission == CKX_ADMISSION_DENIED || o->error == -EACCES)
+		return "refused";
+	if (!o->answers)
+		return o->error < 0 ? "missing" : "failed";
+	if (o->ready)
+		return "ready";
+	return o->most == 0 ? "stopping" : "full";
+}
 
 static json_t *describe_gpu(const struct ckx_offer_gpu *g, unsigned int index)
 {
@@ -28,9 +40,9 @@ static json_t *describe(const struct ckx_candidate *c)
 
 	for (unsigned int i = 0; i < o->count; i++)
 		json_array_append_new(gpus, describe_gpu(&o->gpus[i], i));
-	json = json_pack("{s:s, s:s*, s:i, s:b, s:b}", "address", c->server.address, "name",
+	json = json_pack("{s:s, s:s*, s:i, s:s, s:b, s:b}", "address", c->server.address, "name",
 			 c->server.name[0] ? c->server.name : NULL, "priority", (int)c->priority,
-			 "ok", o->answers, "ready", o->ready);
+			 "state", state_of(o), "ok", o->answers, "ready", o->ready);
 	if (o->why[0])
 		json_object_set_new(json, "why", json_string(o->why));
 	if (o->answers)
@@ -51,15 +63,6 @@ void ckx_fleet_print_json(const struct ckx_fleet *f)
 	json_dumpf(list, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(list);
-}
-
-static const char *state_of(const struct ckx_offer *o)
-{
-	if (!o->answers)
-		return "missing";
-	if (o->ready)
-		return "ready";
-	return o->most == 0 ? "stopping" : "full";
 }
 
 /* The free memory of each GPU, in GiB. */

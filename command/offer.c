@@ -103,6 +103,7 @@ void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *o)
 
 	memset(o, 0, sizeof(*o));
 	if (ret < 0) {
+		o->error = reach.error;
 		ck_text_copy(o->why, sizeof(o->why), reach.why);
 		return;
 	}

@@ -24,6 +24,7 @@ enum ckx_admission {
 /* Without pointers: it passes a pipe. */
 struct ckx_offer {
 	enum ckx_admission admission;
+	int error;		 /* -errno of connecting to it */
 	bool answers;		 /* with its GPUs */
 	char why[CKX_OFFER_WHY]; /* why it does not answer; or why it has no session now, if it is not ready */
 	char release[64];

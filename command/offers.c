@@ -3,6 +3,7 @@
  *
  * A process for each: what they share (TLS, variables) is not made for threads, and one that hangs is ended.
  */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,7 +53,7 @@ static void end(struct question *q, int64_t until, struct ckx_offer *offer)
 {
 	/* one write of less than a pipe holds: it is there as a whole */
 	if (!wait_for(q, until) || ck_fd_read_full(q->answer, offer, sizeof(*offer)) < 0) {
-		memset(offer, 0, sizeof(*offer));
+		*offer = (struct ckx_offer){.error = -ETIMEDOUT};
 		snprintf(offer->why, sizeof(offer->why), "it does not answer");
 		if (q->pid > 0)
 			kill(q->pid, SIGKILL);

@@ -154,7 +154,7 @@ static void reap_for(struct cks_workers *w, int most_ms)
 static void tell_to_stop(struct cks_workers *w, struct worker *worker, const char *line)
 {
 	if (cks_worker_say(worker, CK_CONTROL_STOP, line, true) && worker->state == SERVING)
-		snprintf(worker->info.cause, sizeof(worker->info.cause), "the server is stopping");
+		snprintf(worker->info.cause, sizeof(worker->info.cause), "%s", line);
 	else
 		cks_worker_hang_up(w, worker);
 }

@@ -11,9 +11,9 @@
 #include <sys/types.h>
 
 #include "server/options/options.h"
+#include "server/policy/refusal.h"
 #include "server/policy/terms.h"
 #include "server/processes/session_info.h"
-#include "server/rules/refusal.h"
 
 struct cks_accounts;
 struct cks_audit;

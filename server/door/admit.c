@@ -16,7 +16,6 @@
 #include "server/policy/policy.h"
 #include "server/processes/session_info.h"
 #include "server/rules/audit.h"
-#include "server/rules/refusal.h"
 #include "server/session/identity.h"
 #include "server/session/version.h"
 #include "server/worker/judge.h"
@@ -112,7 +111,7 @@ static void turn_away(struct cks_admission *a, const struct applicant *p, ck_hel
 {
 	const struct cks_audit_client client = client_of(p);
 
-	cks_audit_refused(a->audit, &p->owner, &client, cks_refusal_name(kind), why);
+	cks_audit_refused(a->audit, &p->owner, &client, kind, why);
 	refuse(a, kind, p->fd, p->call, status, why);
 }
 
@@ -349,14 +348,13 @@ static bool consider(struct cks_admission *a, struct applicant *p)
 static bool judge(struct cks_admission *a, struct applicant *p)
 {
 	char why[CK_WHY_SIZE], name[CK_PEER_NAME];
-	ck_hello_status status = cks_judge(a->options, &a->token, p->fd, p->args, why);
+	enum cks_refusal kind = cks_judge(a->options, &a->token, p->fd, p->args, why);
 
-	if (status == CK_HELLO_OK)
+	if (kind == CK_REFUSALS)
 		return consider(a, p);
 	ck_info("%s: %s pid %u refused: %s", cks_peer_name(&p->owner.peer, name),
 		p->args->application, p->args->pid, why);
-	turn_away(a, p, status,
-		  status == CK_HELLO_PROTOCOL ? CK_REFUSED_PROTOCOL : CK_REFUSED_TOKEN, why);
+	turn_away(a, p, cks_judge_status(kind), kind, why);
 	return false;
 }
 

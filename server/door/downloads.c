@@ -8,11 +8,10 @@
 #include "server/children/workers.h"
 #include "server/door/answer.h"
 #include "server/door/downloads.h"
+#include "server/door/request.h"
 #include "server/helpers/client_files.h"
 #include "server/options/options.h"
 #include "server/processes/child.h"
-#include "server/rules/audit.h"
-#include "server/rules/refusal.h"
 #include "server/session/identity.h"
 #include "server/session/version.h"
 #include "util/log.h"
@@ -42,20 +41,6 @@ static int start(const char *folder, int fd, pid_t *pid)
 		return 0;
 	*pid = 0;
 	return -errno;
-}
-
-/* Like a wrong token in a hello: it is counted, and recorded. */
-static void deny(struct cks_admission *a, int fd, const struct cks_peer *peer,
-		 const struct cks_peeked *call, const char *why)
-{
-	const struct cks_audit_client client = {.program = "cricket login", .host = ""};
-	const struct cks_owner owner = {.peer = *peer};
-	char name[CK_PEER_NAME];
-
-	ck_info("%s: the client's files are refused: %s", cks_peer_name(peer, name), why);
-	cks_audit_refused(a->audit, &owner, &client, cks_refusal_name(CK_REFUSED_TOKEN), why);
-	cks_workers_totals(a->workers)->refused[CK_REFUSED_TOKEN]++;
-	reply(fd, call, CK_FILES_DENIED, why);
 }
 
 /* The number of downloads of @peer. *@place is a free one; CK_DOWNLOADS: none is. */
@@ -96,6 +81,7 @@ void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int f
 			 const struct cks_peer *peer, const unsigned char *bytes,
 			 const struct cks_peeked *call)
 {
+	struct cks_owner owner = {.peer = *peer};
 	ck_files_args args = {0};
 	char why[CK_WHY_SIZE];
 	XDR xdrs;
@@ -103,14 +89,14 @@ void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int f
 	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args, (u_int)call->args_size,
 		      XDR_DECODE);
 	if (xdr_ck_files_args(&xdrs, &args)) {
-		/* admission to a session, of any protocol */
-		const ck_hello_args hello = {.protocol = CK_PROTOCOL,
-					     .token = {args.token.token_len, args.token.token_val}};
+		const struct cks_request request = {"cricket login",
+						    "the client's files are refused",
+						    args.token.token_val, args.token.token_len};
 
-		if (cks_judge(a->options, &a->token, fd, &hello, why) == CK_HELLO_OK)
+		if (cks_request_admit(a, fd, &request, &owner, why))
 			give(d, a->options->client_files, fd, peer, call);
 		else
-			deny(a, fd, peer, call, why);
+			reply(fd, call, CK_FILES_DENIED, why);
 	}
 	xdr_free((xdrproc_t)xdr_ck_files_args, &args);
 }

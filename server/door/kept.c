@@ -8,11 +8,9 @@
 #include "server/door/admit.h"
 #include "server/door/answer.h"
 #include "server/door/kept.h"
+#include "server/door/request.h"
 #include "server/processes/messages.h"
-#include "server/rules/audit.h"
-#include "server/rules/refusal.h"
 #include "server/session/version.h"
-#include "server/worker/judge.h"
 #include "util/log.h"
 #include "util/text.h"
 #include "util/until.h"
@@ -199,36 +197,22 @@ bool cks_kept_give_way(struct cks_workers *w, const struct cks_session_info *gue
 
 /* --- reports */
 
-/* Like a wrong token in a hello: it is counted, and recorded. */
-static void deny(struct cks_admission *a, const struct cks_peer *peer, const char *why)
-{
-	const struct cks_audit_client client = {.program = "cricket reap", .host = ""};
-	const struct cks_owner owner = {.peer = *peer};
-	char name[CK_PEER_NAME];
-
-	ck_info("%s: a report is refused: %s", cks_peer_name(peer, name), why);
-	cks_audit_refused(a->audit, &owner, &client, cks_refusal_name(CK_REFUSED_TOKEN), why);
-	cks_workers_totals(a->workers)->refused[CK_REFUSED_TOKEN]++;
-}
-
 static void hear_report(struct cks_workers *w, struct cks_admission *a, int fd,
 			const struct cks_peer *peer, const ck_ended_args *args, ck_ended_res *res)
 {
-	/* admission to a session, of any protocol */
-	const ck_hello_args hello = {.protocol = CK_PROTOCOL,
-				     .token = {args->token.token_len, args->token.token_val}};
-	struct cks_identity identity = {.name = ""};
+	const struct cks_request request = {"cricket reap", "a report is refused",
+					    args->token.token_val, args->token.token_len};
+	struct cks_owner owner = {.peer = *peer};
 	char why[CK_WHY_SIZE];
 
-	if (cks_judge(a->options, &a->token, fd, &hello, why) != CK_HELLO_OK) {
-		deny(a, peer, why);
+	if (!cks_request_admit(a, fd, &request, &owner, why)) {
 		res->status = 1;
 		return;
 	}
-	cks_judge_identity(a->options, &a->token, &hello, fd, &identity);
-	take_report(w, &identity, args->machine, args->ended.ended_val, args->ended.ended_len);
+	take_report(w, &owner.identity, args->machine, args->ended.ended_val,
+		    args->ended.ended_len);
 	res->pids.pids_len =
-		(u_int)list_programs(w, &identity, args->machine, false, res->pids.pids_val);
+		(u_int)list_programs(w, &owner.identity, args->machine, false, res->pids.pids_val);
 }
 
 void cks_kept_serve(struct cks_workers *w, struct cks_admission *a, int fd,

@@ -9,10 +9,9 @@
 #include "server/children/queue.h"
 #include "server/children/workers.h"
 #include "server/door/answer.h"
+#include "server/door/request.h"
 #include "server/door/scouts.h"
 #include "server/options/options.h"
-#include "server/rules/audit.h"
-#include "server/rules/refusal.h"
 #include "server/session/version.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -28,20 +27,6 @@ static void reply(int fd, const struct cks_peeked *call, ck_offer_status status,
 	};
 
 	cks_answer(fd, call, (xdrproc_t)xdr_ck_offer_res, &res);
-}
-
-/* Like a wrong token in a hello: it is counted, and recorded. */
-static void deny(struct cks_admission *a, int fd, const struct cks_peer *peer,
-		 const struct cks_peeked *call, const char *why)
-{
-	const struct cks_audit_client client = {.program = "cricket servers", .host = ""};
-	const struct cks_owner owner = {.peer = *peer};
-	char name[CK_PEER_NAME];
-
-	ck_info("%s: a request about the GPUs is refused: %s", cks_peer_name(peer, name), why);
-	cks_audit_refused(a->audit, &owner, &client, cks_refusal_name(CK_REFUSED_TOKEN), why);
-	cks_workers_totals(a->workers)->refused[CK_REFUSED_TOKEN]++;
-	reply(fd, call, CK_OFFER_DENIED, why);
 }
 
 /* What the policy leaves this identity of a GPU with @memory: its sessions count as if they were all on this one. */
@@ -133,16 +118,14 @@ bool cks_offers_serve(struct cks_offers *o, struct cks_admission *a, int fd,
 	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args, (u_int)call->args_size,
 		      XDR_DECODE);
 	if (xdr_ck_offer_args(&xdrs, &args)) {
-		/* admission to a session, of any protocol */
-		const ck_hello_args hello = {.protocol = CK_PROTOCOL,
-					     .token = {args.token.token_len, args.token.token_val}};
+		const struct cks_request request = {"cricket servers",
+						    "a request about the GPUs is refused",
+						    args.token.token_val, args.token.token_len};
 
-		if (cks_judge(a->options, &a->token, fd, &hello, why) == CK_HELLO_OK) {
-			cks_judge_identity(a->options, &a->token, &hello, fd, &owner.identity);
+		if (cks_request_admit(a, fd, &request, &owner, why))
 			again = tell(o, a, fd, &owner, call);
-		} else {
-			deny(a, fd, peer, call, why);
-		}
+		else
+			reply(fd, call, CK_OFFER_DENIED, why);
 	}
 	xdr_free((xdrproc_t)xdr_ck_offer_args, &args);
 	return again;

@@ -15,39 +15,38 @@ CK_LOG_DEFINE("server");
 
 #define CK_WARN_MS 300000
 
-static void warn(struct cks_workers *workers, uint64_t seconds)
+void cks_drain_begin(struct cks_drain *drain, const struct cks_workers *workers, uint64_t seconds)
 {
-	char line[CK_NOTE_TEXT], left[CK_TIME_TEXT];
+	drain->by = ck_now_ms() + (int64_t)seconds * 1000;
+	ck_info("stopping when %zu running programs have ended, in %llu s at most (--drain)",
+		cks_workers_serving(workers), (unsigned long long)seconds);
+}
+
+/* A session may report that it exists after the drain has begun. */
+static void warn_sessions(struct cks_workers *workers, int64_t left, enum cks_drain_told told)
+{
+	char line[CK_NOTE_TEXT], time[CK_TIME_TEXT];
 	struct cks_session_info *s = NULL;
 
 	snprintf(line, sizeof(line), "the session ends in %s at most: the server stops (drain)",
-		 cks_print_time(seconds, left));
-	while ((s = cks_workers_next(workers, s)) != NULL)
+		 cks_print_time((uint64_t)(left + 999) / 1000, time));
+	while ((s = cks_workers_next(workers, s)) != NULL) {
+		if (s->drain_told >= told)
+			continue;
+		s->drain_told = told;
 		cks_workers_say(s, line, false);
+	}
 }
 
-void cks_drain_begin(struct cks_drain *drain, struct cks_workers *workers, uint64_t seconds)
+int64_t cks_drain_run(const struct cks_drain *drain, struct cks_workers *workers)
 {
-	int64_t ms = (int64_t)seconds * 1000;
-
-	drain->by = ck_now_ms() + ms;
-	drain->warned = ms <= CK_WARN_MS;
-	ck_info("stopping when %zu running programs have ended, in %llu s at most (--drain)",
-		cks_workers_serving(workers), (unsigned long long)seconds);
-	warn(workers, seconds);
-}
-
-int64_t cks_drain_run(struct cks_drain *drain, struct cks_workers *workers)
-{
-	int64_t now = ck_now_ms();
+	int64_t left = ck_max(drain->by - ck_now_ms(), (int64_t)0);
+	bool near = left <= CK_WARN_MS;
 
 	if (!drain->by)
 		return -1;
-	if (!drain->warned && now >= drain->by - CK_WARN_MS) {
-		warn(workers, (uint64_t)(ck_max(drain->by - now, (int64_t)0) + 999) / 1000);
-		drain->warned = true;
-	}
-	return ck_max(drain->by - (drain->warned ? 0 : CK_WARN_MS) - now, (int64_t)0);
+	warn_sessions(workers, left, near ? CK_DRAIN_NEAR : CK_DRAIN_BEGUN);
+	return near ? left : left - CK_WARN_MS;
 }
 
 bool cks_drain_over(const struct cks_drain *drain, const struct cks_workers *workers)

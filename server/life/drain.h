@@ -1,7 +1,7 @@
 /*
  * server/life/drain.h - after SIGTERM, until the running sessions have ended.
  *
- * Their users are warned at the beginning, and again five minutes before the end.
+ * Their users are warned at the beginning, and again five minutes before the end; after an upgrade once more.
  */
 #ifndef CK_SERVER_LIFE_DRAIN_H
 #define CK_SERVER_LIFE_DRAIN_H
@@ -12,13 +12,13 @@
 #include "server/children/workers.h"
 
 struct cks_drain {
-	int64_t by;  /* stop at this time at the latest, in ms; 0: not draining */
-	bool warned; /* that the end is near */
+	int64_t by; /* stop at this time at the latest, in ms; 0: not draining */
 };
 
-void cks_drain_begin(struct cks_drain *drain, struct cks_workers *workers, uint64_t seconds);
-/* Warn again, if it is time to. Returns the milliseconds until the next call, or until the end; -1: not draining. */
-int64_t cks_drain_run(struct cks_drain *drain, struct cks_workers *workers);
+void cks_drain_begin(struct cks_drain *drain, const struct cks_workers *workers, uint64_t seconds);
+/* Warn the users of sessions that were not warned. Returns the milliseconds until the next call, or until the end; -1: not
+ * draining. */
+int64_t cks_drain_run(const struct cks_drain *drain, struct cks_workers *workers);
 /* Is it over, so that the server stops? */
 bool cks_drain_over(const struct cks_drain *drain, const struct cks_workers *workers);
 

@@ -80,7 +80,7 @@ bool cks_peer_equal(const struct cks_peer *a, const struct cks_peer *b)
 	return a->kind == b->kind && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-const char *cks_peer_name(const struct cks_peer *peer, char out[CK_PEER_NAME])
+const char *cks_peer_source(const struct cks_peer *peer, char out[CK_PEER_NAME])
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 	uint32_t user;
@@ -101,8 +101,20 @@ const char *cks_peer_name(const struct cks_peer *peer, char out[CK_PEER_NAME])
 		snprintf(out, CK_PEER_NAME, "an unknown peer");
 		return out;
 	}
-	snprintf(out, CK_PEER_NAME, "%s %s%s",
-		 peer->kind == CK_PEER_NETWORK ? "network" : "address", text,
-		 peer->kind == CK_PEER_NETWORK ? "/64" : "");
+	snprintf(out, CK_PEER_NAME, "%s%s", text, peer->kind == CK_PEER_NETWORK ? "/64" : "");
+	return out;
+}
+
+const char *cks_peer_name(const struct cks_peer *peer, char out[CK_PEER_NAME])
+{
+	static const char *const kinds[] = {[CK_PEER_UNKNOWN] = "",
+					    [CK_PEER_USER] = "",
+					    [CK_PEER_IPV4] = "address ",
+					    [CK_PEER_IPV6] = "address ",
+					    [CK_PEER_NETWORK] = "network "};
+	char source[CK_PEER_NAME];
+
+	snprintf(out, CK_PEER_NAME, "%s%.*s", kinds[peer->kind],
+		 (int)(CK_PEER_NAME - sizeof("address ")), cks_peer_source(peer, source));
 	return out;
 }

@@ -32,5 +32,7 @@ bool cks_peer_equal(const struct cks_peer *a, const struct cks_peer *b);
 
 /* For display: "user 1000", "address 10.0.0.7", "network 2001:db8::/64". Returns @out. */
 const char *cks_peer_name(const struct cks_peer *peer, char out[CK_PEER_NAME]);
+/* For a field of addresses: "user 1000", "10.0.0.7", "2001:db8::/64". Returns @out. */
+const char *cks_peer_source(const struct cks_peer *peer, char out[CK_PEER_NAME]);
 
 #endif

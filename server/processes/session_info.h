@@ -101,6 +101,7 @@ struct cks_session_info {
 		int64_t idle;  /* suspension.used, when it was warned that it is idle */
 		int64_t ended; /* when it was told to end, in ms; 0: not yet */
 	} deadline;
+	enum cks_drain_told { CK_DRAIN_UNTOLD, CK_DRAIN_BEGUN, CK_DRAIN_NEAR } drain_told;
 	bool written;	     /* it is being written into files, and ends then */
 	int64_t saved;	     /* when --checkpoint-every has saved it last, in ms, */
 	uint64_t saved_uses; /* and its suspension.uses then */

@@ -216,7 +216,7 @@ static json_t *describe(const struct cks_owner *owner, const struct cks_audit_cl
 	char address[CK_PEER_NAME];
 	json_t *fields = json_pack(
 		"{s:o, s:s, s:o, s:o, s:I}", "identity", identity[0] ? text(identity) : json_null(),
-		"address", cks_peer_name(&owner->peer, address), "program", text(client->program),
+		"address", cks_peer_source(&owner->peer, address), "program", text(client->program),
 		"host", text(client->host), "client_pid", (json_int_t)client->pid);
 
 	if (client->prefix && client->prefix[0])
@@ -225,14 +225,15 @@ static json_t *describe(const struct cks_owner *owner, const struct cks_audit_cl
 }
 
 void cks_audit_refused(struct cks_audit *a, const struct cks_owner *owner,
-		       const struct cks_audit_client *client, const char *reason, const char *why)
+		       const struct cks_audit_client *client, enum cks_refusal kind,
+		       const char *why)
 {
 	json_t *fields;
 
 	if (!a)
 		return;
 	fields = describe(owner, client);
-	set(fields, "reason", json_string(reason));
+	set(fields, "reason", json_string(cks_refusal_name(kind)));
 	set(fields, "why", text(why));
 	cks_audit_event(a, "refused", fields);
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "server/policy/refusal.h"
 #include "server/processes/session_info.h"
 
 struct cks_audit;
@@ -37,10 +38,10 @@ const char *cks_audit_reason(int error);
 /* Record @event with the members of @fields, which it takes; NULL: none. */
 void cks_audit_event(struct cks_audit *audit, const char *event, json_t *fields);
 
-/* A client of @owner gets no session. @reason: a word that does not change; @why: in words. The identity in
- * @owner may be empty: not known. */
+/* A client of @owner gets no session, because of @kind; @why: in words. The identity in @owner may be empty: not known. */
 void cks_audit_refused(struct cks_audit *audit, const struct cks_owner *owner,
-		       const struct cks_audit_client *client, const char *reason, const char *why);
+		       const struct cks_audit_client *client, enum cks_refusal kind,
+		       const char *why);
 
 /* A client of @owner waits for a session, because of @why. */
 void cks_audit_waits(struct cks_audit *audit, const struct cks_owner *owner,

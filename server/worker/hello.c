@@ -113,8 +113,8 @@ static void set_message(ck_hello_res *res, ck_hello_status status, const char *f
 static void judge(struct hello *h, struct cks_token *token)
 {
 	char why[CK_WHY_SIZE];
-	ck_hello_status status =
-		cks_judge(h->options, token, ck_chan_fd(h->chan), &h->says.args, why);
+	ck_hello_status status = cks_judge_status(
+		cks_judge(h->options, token, ck_chan_fd(h->chan), &h->says.args, why));
 
 	if (status != CK_HELLO_OK)
 		set_message(&h->res, status, "%s", why);

@@ -32,21 +32,22 @@ bool cks_judge_wants_tls(const struct cks_options *options, int fd)
 	return options->tls_required && way_of(fd, &who) == PLAIN;
 }
 
-/* By certificate or token, as the server has them. True: admitted. */
-static bool admits(const struct cks_options *options, struct cks_token *token, int fd,
-		   const ck_hello_args *args, char why[CK_WHY_SIZE])
+/* By certificate or token, as the server has them. */
+static enum cks_refusal check_credentials(const struct cks_options *options,
+					  struct cks_token *token, int fd,
+					  const ck_hello_args *args, char why[CK_WHY_SIZE])
 {
 	struct ck_relayed who;
 	enum way way = way_of(fd, &who);
 
 	token->holder[0] = '\0';
 	if (who.name[0])
-		return true;
+		return CK_REFUSALS;
 	if (options->tls_ca && !cks_token_wanted(options->token_file)) {
 		snprintf(why, CK_WHY_SIZE,
 			 "the server admits only clients with a certificate; set CRICKET_TLS_CERT "
 			 "and CRICKET_TLS_KEY");
-		return way == LOCAL;
+		return way == LOCAL ? CK_REFUSALS : CK_REFUSED_CERTIFICATE;
 	}
 	if (args->token.token_len > 0)
 		snprintf(why, CK_WHY_SIZE,
@@ -59,11 +60,13 @@ static bool admits(const struct cks_options *options, struct cks_token *token, i
 			 "CRICKET_TOKEN",
 			 options->tls_ca ? ", or with a certificate" : "");
 	return cks_token_admits(token, options->token_file, args->token.token_val,
-				args->token.token_len);
+				args->token.token_len)
+		       ? CK_REFUSALS
+		       : CK_REFUSED_TOKEN;
 }
 
-ck_hello_status cks_judge(const struct cks_options *options, struct cks_token *token, int fd,
-			  const ck_hello_args *args, char why[CK_WHY_SIZE])
+enum cks_refusal cks_judge(const struct cks_options *options, struct cks_token *token, int fd,
+			   const ck_hello_args *args, char why[CK_WHY_SIZE])
 {
 	if (args->protocol != CK_PROTOCOL) {
 		snprintf(why, CK_WHY_SIZE,
@@ -71,15 +74,22 @@ ck_hello_status cks_judge(const struct cks_options *options, struct cks_token *t
 			 "release on "
 			 "both sides",
 			 args->release, args->protocol, CK_RELEASE, CK_PROTOCOL);
-		return CK_HELLO_PROTOCOL;
+		return CK_REFUSED_PROTOCOL;
 	}
 	if (cks_judge_wants_tls(options, fd)) {
 		snprintf(why, CK_WHY_SIZE,
 			 "the server admits only clients that use TLS; run cricket login, or set "
 			 "CRICKET_TLS_PIN or CRICKET_TLS_CA");
-		return CK_HELLO_DENIED;
+		return CK_REFUSED_TLS;
 	}
-	return admits(options, token, fd, args, why) ? CK_HELLO_OK : CK_HELLO_DENIED;
+	return check_credentials(options, token, fd, args, why);
+}
+
+ck_hello_status cks_judge_status(enum cks_refusal kind)
+{
+	if (kind == CK_REFUSALS)
+		return CK_HELLO_OK;
+	return kind == CK_REFUSED_PROTOCOL ? CK_HELLO_PROTOCOL : CK_HELLO_DENIED;
 }
 
 /* The token identifies the client only if the server requires one: otherwise it may be made up. */

@@ -5,6 +5,7 @@
 #define CK_SERVER_WORKER_JUDGE_H
 
 #include "cricket.h"
+#include "server/policy/refusal.h"
 #include "server/policy/token.h"
 #include "server/session/identity.h"
 
@@ -12,9 +13,12 @@ struct cks_options;
 
 #define CK_WHY_SIZE 256
 
-/* May the client on @fd with these @args have a session? If not, @why is the reason. */
-ck_hello_status cks_judge(const struct cks_options *options, struct cks_token *token, int fd,
-			  const ck_hello_args *args, char why[CK_WHY_SIZE]);
+/* May the client on @fd with these @args have a session? CK_REFUSALS: yes; else @why is the reason in words. */
+enum cks_refusal cks_judge(const struct cks_options *options, struct cks_token *token, int fd,
+			   const ck_hello_args *args, char why[CK_WHY_SIZE]);
+
+/* The status of the reply to a hello with this result of cks_judge. */
+ck_hello_status cks_judge_status(enum cks_refusal kind);
 
 /* Does @fd lack the TLS that the server requires? */
 bool cks_judge_wants_tls(const struct cks_options *options, int fd);

@@ -229,7 +229,7 @@ static void heed(union message *message)
 		cks_lease_freeze(worker.session, message->kind == CK_CONTROL_FREEZE);
 		break;
 	case CK_CONTROL_STOP:
-		end_session("the server is stopping", message->words.text);
+		end_session(message->words.text, message->words.text);
 	case CK_CONTROL_END:
 		end_session("a command has ended it", message->words.text);
 	case CK_CONTROL_GONE:

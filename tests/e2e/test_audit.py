@@ -12,10 +12,12 @@ import sys
 
 import pytest
 
-from conftest import SERVER, Server, clean_env, client_env, ended, run, start, wait_until
+from conftest import PRODUCTS, SERVER, Server, clean_env, client_env, ended, preload, run, start, wait_until
 from stranger import HELLO, Refused, Session, call, opaque, results, u32
 from test_control import HOLDER, Asker
+from tls import Authority
 
+COMMAND = PRODUCTS / "cricket"
 MIB = 1 << 20
 
 
@@ -43,8 +45,8 @@ def begin(tmp_path):
     """Starts a server with an audit log; it ends with the test."""
     servers = []
 
-    def go(*options, **more):
-        servers.append(Audited(tmp_path / "server", *options, **more))
+    def go(*options, folder="server", **more):
+        servers.append(Audited(tmp_path / folder, *options, **more))
         return servers[-1]
     yield go
     for s in servers:
@@ -126,11 +128,37 @@ def test_every_refusal_is_recorded(begin, tmp_path):
     one.end()
     refused = server.wait_for("refused", 42)
     assert [event["reason"] for event in refused] == ["token"] * 40 + ["protocol", "address"]
-    assert refused[0]["address"] == "address 127.0.0.1" and refused[0]["identity"] is None
+    assert refused[0]["address"] == "127.0.0.1" and refused[0]["identity"] is None
     assert refused[0]["program"] == "stranger" and "CRICKET_TOKEN" in refused[0]["why"]
     assert refused[-1]["identity"] == "the token's holder"
     assert len(re.findall("refused", server.log())) < 40
     assert "wrong" not in server.audit.read_text() and "sesame" not in server.audit.read_text()
+
+
+def test_the_reason_of_a_refusal_is_the_right_one(begin, tmp_path, app):
+    """Without TLS, or without a certificate, no token would help."""
+    home = clean_env(XDG_CONFIG_HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), CRICKET_TLS="off", CRICKET_TOKEN="sesame")
+    (tmp_path / "token").write_text("sesame\n")
+    authority = Authority(tmp_path)
+    cert, key = authority.sign("server")
+    tls = ("--tls-cert", cert, "--tls-key", key)
+
+    def reasons(server, address):
+        program = run([app("vector_add")], client_env(address, **{**home, "LD_PRELOAD": preload()}))
+        assert program.status != 0
+        assert json.loads(run([COMMAND, "servers", "--json", address], home).out)[0]["state"] == "refused"
+        events = server.wait_for("refused", 2)
+        assert all("token" not in event["why"] for event in events if event["reason"] != "token")
+        totals = json.loads(run([COMMAND, "status", "--json", server.address("unix")], home).out)["totals"]["refused"]
+        found = {event["reason"] for event in events}
+        assert {reason: n for reason, n in totals.items() if n} == {found.pop(): len(events)} and not found
+        server.stop()
+        return events[0]["reason"]
+    server = begin(*tls, "--tls", "required", "--token-file", tmp_path / "token")
+    assert reasons(server, server.address("tcp")) == "tls"
+    server = begin(*tls, "--tls-ca", authority.ca, folder="b")
+    home.update(CRICKET_TLS="require", CRICKET_TLS_CA=str(authority.ca))
+    assert reasons(server, server.address("tcp")) == "certificate"
 
 
 @pytest.mark.parametrize("name", [b'a", "event": "server-stop', b"a\nb\r\x1b[31m", b"\xff\xfe", "\u202egnp".encode(), b"x" * 256])

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, KIND, PRODUCTS, ROOT, TRANSPORTS, Server, clean_env, client_env, ended, free_port, is_alive, name_of, run, \
+from conftest import DRIVER, KIND, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, ended, free_port, is_alive, name_of, run, \
     start, wait_until
 from names import Names
 
@@ -133,6 +133,32 @@ def test_the_table_has_a_line_for_each_server(servers, home):
     assert [line[0] for line in lines] == [*lists(servers).split(","), nowhere]
     assert [line[1] for line in lines] == ["ready"] * 3 + ["missing"]
     assert lines[2][4:] == ["3.0"] * 3 and "refused" in result.out.splitlines()[4]
+
+
+def test_a_server_that_refuses_is_not_called_missing(home, tmp_path):
+    """Nor is one whose key is not the expected one, or whose socket this user may not use."""
+    def state(where, **env):
+        found, = states({**home, **env}, where)
+        line = run([COMMAND, "servers", where], {**home, **env}).out.splitlines()[1]
+        assert line.split()[1] == found["state"] and line.endswith(found["why"])
+        return found["state"], found["why"]
+    assert state(f"127.0.0.1:{free_port()}")[0] == "missing"
+    (tmp_path / "token").write_text("secret\n")
+    tls = tmp_path / "tls"
+    assert run([SERVER, "--new-cert", tls, "127.0.0.1"], clean_env()).status == 0
+    with server(tmp_path / "s", "--token-file", tmp_path / "token", "--tls-cert", tls / "cert.pem", "--tls-key", tls / "key.pem",
+                "--tls", "required") as s:
+        word, why = state(s.address("tcp"), CRICKET_TLS="off", CRICKET_TOKEN="secret")
+        assert word == "refused" and "TLS" in why
+        word, why = state(s.address("unix"))
+        assert word == "refused" and "token" in why
+        word, why = state(s.address("tcp"), CRICKET_TLS_PIN="sha256:" + "0" * 64)
+        assert word == "failed" and "key" in why
+        os.chmod(s.unix, 0)
+        if os.getuid():
+            assert state(s.address("unix"))[0] == "refused"
+    with server(tmp_path / "none", CRICKET_EMU_DEVICES="0") as s:
+        assert state(s.address("tcp"))[0] == "failed"
 
 
 def test_the_state_of_configured_servers(servers, home, tmp_path):

@@ -1,4 +1,5 @@
 """tests/e2e/test_words.py - what the user of a program reads: why a session ends, that it is about to, that it is suspended."""
+import json
 import os
 import pathlib
 import re
@@ -85,23 +86,26 @@ def test_that_the_server_stops(begin, way, tmp_path):
     server, program = begin(way, "--audit", audit)
     server.stop()
     is_over(server, program, "the server stops")
-    assert '"cause":"the server is stopping"' in audit.read_text().replace(": ", ":")
+    assert '"cause":"the server stops"' in audit.read_text().replace(": ", ":")
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", ["signal", "command"])
-def test_that_the_server_will_stop(begin, way, how):
-    server, program = begin(way, *(("--drain", "3s") if how == "signal" else ()))
+def test_that_the_server_will_stop(begin, way, how, tmp_path):
+    audit = tmp_path / "audit"
+    server, program = begin(way, "--audit", audit, *(("--drain", "3s") if how == "signal" else ()))
     if how == "signal":
         server.process.terminate()
     else:
         assert Asker(server).ask("drain", time="3s")["session_count"] == 1
-    assert re.fullmatch(r"cricket: WARNING: the GPU server at \S+: the session ends in 3s at most: the server stops \(drain\)\n",
+    assert re.fullmatch(r"cricket: WARNING: the GPU server at \S+: the session ends in [1-3]s at most: the server stops \(drain\)\n",
                         line := program.stderr.readline()), line
     print("x", file=program.stdin, flush=True)
     assert program.stdout.readline() == "0\n"
     is_over(server, program, r"the server stops \(drain\)")
     assert server.process.wait(timeout=20 * SLOW) == 0
+    end = [event for event in map(json.loads, audit.read_text().splitlines()) if event["event"] == "session-end"]
+    assert [event["cause"] for event in end] == ["the server stops (drain)"]
 
 
 def test_a_program_that_just_began_reads_it_too(begin):

@@ -55,6 +55,7 @@ static void a_peer_is_an_address_or_a_user(void **state)
 	(void)state;
 	cks_peer_of(one, &a);
 	assert_string_equal(cks_peer_name(&a, name), "address 127.0.0.1");
+	assert_string_equal(cks_peer_source(&a, name), "127.0.0.1");
 	cks_peer_of(again, &b);
 	assert_true(cks_peer_equal(&a, &b)); /* whatever the port */
 	cks_peer_of(other, &b);
@@ -77,6 +78,7 @@ static void a_network_has_a_name_of_its_own(void **state)
 
 	(void)state;
 	assert_string_equal(cks_peer_name(&peer, name), "network 2001:db8::/64");
+	assert_string_equal(cks_peer_source(&peer, name), "2001:db8::/64");
 }
 
 static void put(const char *path, const char *text)
@@ -225,17 +227,17 @@ static void a_hello_is_judged_by_protocol_and_token(void **state)
 
 	(void)state;
 	setenv("CRICKET_TOKEN", "sesame", 1);
-	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_HELLO_PROTOCOL);
+	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_REFUSED_PROTOCOL);
 	assert_non_null(strstr(why, "client 9.9 speaks protocol"));
 	args.protocol = CK_PROTOCOL;
-	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_HELLO_DENIED);
+	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_REFUSED_TOKEN);
 	assert_non_null(strstr(why, "CRICKET_TOKEN"));
 	args.token.token_val = (char *)"sesame";
 	args.token.token_len = 6;
-	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_HELLO_OK);
+	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_REFUSALS);
 	unsetenv("CRICKET_TOKEN");
 	args.token.token_len = 0;
-	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_HELLO_OK);
+	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_REFUSALS);
 }
 
 int main(void)

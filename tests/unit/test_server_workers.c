@@ -18,6 +18,7 @@
 
 #include "server/children/workers.h"
 #include "server/children/workers_part.h"
+#include "server/life/drain.h"
 #include "server/options/options.h"
 #include "server/processes/messages.h"
 #include "server/processes/session_info.h"
@@ -206,6 +207,52 @@ static void words_of_workers_are_no_commands_for_a_terminal(void **state)
 	cks_workers_destroy(w, "");
 }
 
+static void read_warning(int worker, const char *expected)
+{
+	struct cks_control_words words = {.kind = 0};
+
+	assert_int_equal(recv(worker, &words, sizeof(words), MSG_DONTWAIT), sizeof(words));
+	assert_int_equal(words.kind, CK_CONTROL_WORDS);
+	assert_false(words.last);
+	assert_non_null(strstr(words.text, expected));
+}
+
+/* Its client was admitted before, and no other message of the drain would reach it. */
+static void a_session_that_a_drain_does_not_find_yet_is_warned_when_it_is_there(void **state)
+{
+	const struct cks_options options = {.warm_devices = "none", .max_sessions = 1};
+	struct cks_workers *w = cks_workers_create(&options, "emu", NULL);
+	struct cks_state_worker saved = {.serving = true, .info.pid = 100};
+	const struct cks_worker_note note = {.kind = CK_NOTE_SESSION};
+	struct cks_drain drain = {.by = 0};
+	int ends[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	saved.control = ends[0];
+	saved.process = dup(ends[0]);
+	assert_int_equal(cks_workers_return(w, &saved), 0);
+	while (recv(ends[1], &byte, 1, MSG_DONTWAIT) > 0)
+		; /* it has a supervisor */
+	assert_int_equal(cks_drain_run(&drain, w), -1);
+	cks_drain_begin(&drain, w, 3600);
+	assert_in_range(cks_drain_run(&drain, w), 3000000, 3300000);
+	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(send(ends[1], &note, sizeof(note), 0), sizeof(note));
+	cks_workers_read(w);
+	cks_drain_run(&drain, w);
+	read_warning(ends[1], "the server stops (drain)");
+	cks_drain_run(&drain, w);
+	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1); /* once */
+	drain.by -= 3420000;
+	assert_in_range(cks_drain_run(&drain, w), 100000, 180000);
+	read_warning(ends[1], "the session ends in 3m");
+	cks_workers_forget(w, 100);
+	close(ends[1]);
+	cks_workers_destroy(w, "");
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +260,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_join_waits_while_its_session_may_return),
 		cmocka_unit_test(workers_that_speak_are_heard),
 		cmocka_unit_test(words_of_workers_are_no_commands_for_a_terminal),
+		cmocka_unit_test(
+			a_session_that_a_drain_does_not_find_yet_is_warned_when_it_is_there),
 	};
 
 	if (argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0)

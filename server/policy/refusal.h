@@ -1,11 +1,13 @@
 /*
- * server/rules/refusal.h - why a client gets no session.
+ * server/policy/refusal.h - why a client gets no session.
  */
-#ifndef CK_SERVER_RULES_REFUSAL_H
-#define CK_SERVER_RULES_REFUSAL_H
+#ifndef CK_SERVER_POLICY_REFUSAL_H
+#define CK_SERVER_POLICY_REFUSAL_H
 
 enum cks_refusal {
 	CK_REFUSED_TOKEN,
+	CK_REFUSED_TLS,		/* its connection is not encrypted (--tls required) */
+	CK_REFUSED_CERTIFICATE, /* it has none (--tls-ca) */
 	CK_REFUSED_PROTOCOL,
 	CK_REFUSED_FULL,       /* --max-sessions */
 	CK_REFUSED_ADDRESS,    /* --sessions-per-address */
