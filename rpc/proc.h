@@ -53,6 +53,13 @@ struct ck_proc {
 	bool drains;	 /* the driver may wait for all work of the context */
 	bool driverless; /* needs no context, and runs while the session's gate is closed; NVML's too */
 	bool light;	 /* only puts work into a stream: any thread may carry it out */
+	bool launches;		/* starts kernels of the program */
+	bool loads;		/* only prepares the launch that follows */
+	bool ahead;		/* the client sends several before it reads a reply */
+	bool silent;		/* its reply does not have the client print the output of kernels */
+	bool unprofiled;	/* serves the profiler */
+	bool recall;		/* an earlier session of the program may have the answer */
+	unsigned char function; /* word of that answer's key that is the function's id; 0: none */
 };
 
 extern const struct ck_proc ck_procs[CK_PROC_END];

@@ -71,6 +71,7 @@ def management_files(management):
     return {
         "gen/nvml_api.h": nvml.api_h(management),
         "gen/nvml_server.h": nvml_server.nvml_h(management),
+        "gen/nvml_bodies.h": nvml_client.bodies_h(management),
         "gen/nvml_stubs.c": nvml_client.stubs_c(management),
         "gen/emu_nvml.c": nvml_emu.emu_nvml_c(management),
         "gen/nvml_handlers.c": nvml_server.handlers_c(management),

@@ -13,6 +13,7 @@
 #include "client/wire/hooks.h"
 #include "client/wire/profile.h"
 #include "cricket.h"
+#include "rpc/proc.h"
 
 #define LINKS (1u << 21) /* messages before the last flush whose calls are known */
 
@@ -238,19 +239,11 @@ static void note_message(struct ckc_cupti *s, const struct ckc_message *m)
 	atomic_fetch_add_explicit(&s->own.messages, 1, memory_order_relaxed);
 }
 
-/* Messages of the profile itself do not belong to it. */
-static bool is_ours(uint32_t proc)
-{
-	return proc == CK_PROC_profile || proc == CK_PROC_profile_clock ||
-	       proc == CK_PROC_profile_fetch || proc == CK_PROC_profile_stream ||
-	       proc == CK_PROC_profile_graph;
-}
-
 static void on_message(const struct ckc_message *m)
 {
 	struct ckc_cupti *s = ckc_client_current()->cupti;
 
-	if (is_ours(m->proc))
+	if (m->proc < CK_PROC_END && ck_procs[m->proc].unprofiled)
 		return;
 	link_message(s, m->id);
 	if (ckc_cupti_wants(s, CKC_CUPTI_MESSAGE))

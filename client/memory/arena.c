@@ -234,8 +234,8 @@ static bool find_memory(struct ckc_client *c, uint32_t proc, uint64_t ctx)
 	if (return_all(c))
 		return true;
 	/* a lease asks the other sessions itself: it knows how much it needs */
-	return proc != CK_PROC_lease && proc != CK_PROC_lease_press &&
-	       ckc_session_offers(c, CK_PROC_lease_press) && press_others(ctx, SIZE_MAX);
+	return proc != CK_PROC_lease && ckc_session_offers(c, CK_PROC_lease_press) &&
+	       press_others(ctx, SIZE_MAX);
 }
 CK_ON_SHORTAGE(find_memory);
 

@@ -13,6 +13,7 @@
 #include "client/modules/code.h"
 #include "client/modules/state.h"
 #include "client/wire/hooks.h"
+#include "rpc/proc.h"
 #include "util/hash.h"
 #include "util/map.h"
 
@@ -20,30 +21,6 @@
 #define KEY_MAX 6144 /* a question about clusters, with all attributes of a launch */
 
 _Static_assert(DIGEST + sizeof(uint64_t) == CK_ANSWER, "a pair is a digest and an answer");
-
-/* Where the key of a question (client/wire/cache.c) has the id of the function; 0: it is about none.
- * -1: not a question that can be recalled. */
-static int function_word(uint64_t proc)
-{
-	switch (proc) {
-	case CK_PROC_module_build:
-	case CK_PROC_cuCtxGetLimit:
-	case CK_PROC_lease: /* memory/arena_lease.c: a level of use */
-		return 0;
-	case CK_PROC_cluster:
-	case CK_PROC_cuOccupancyAvailableDynamicSMemPerBlock:
-	case CK_PROC_cuOccupancyMaxActiveBlocksPerMultiprocessor:
-	case CK_PROC_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags:
-		return 2;
-	case CK_PROC_cuFuncGetAttribute:
-	case CK_PROC_cuKernelGetAttribute:
-	case CK_PROC_cuFuncSetAttribute:
-	case CK_PROC_cuKernelSetAttribute:
-		return 3;
-	default:
-		return -1;
-	}
-}
 
 /* All that names a question, in the order of the digest. */
 struct question {
@@ -88,18 +65,21 @@ static bool take_function(uint64_t id, struct question *q)
 static bool name_question(const void *key, size_t size, unsigned char digest[DIGEST])
 {
 	uint64_t words[4] = {0};
+	const struct ck_proc *proc;
 	struct question *q;
 	struct ck_hash hash;
+	unsigned int at;
 	bool named;
-	int at;
 
 	if (size > KEY_MAX)
 		return false;
 	memcpy(words, key, ck_min(size, sizeof(words)));
-	at = function_word(words[0]);
-	q = at < 0 ? NULL : calloc(1, sizeof(*q)); /* threads may have a stack of 16 KiB */
+	proc = ck_proc((uint32_t)words[0]);
+	q = proc && proc->recall ? calloc(1, sizeof(*q))
+				 : NULL; /* threads may have a stack of 16 KiB */
 	if (!q)
 		return false;
+	at = proc->function;
 	named = take_context(words[1], q) && (at == 0 || take_function(words[at], q));
 	if (named) {
 		memcpy(q->key, key, size);

@@ -15,20 +15,12 @@
 /* Check that calls may be made: UNINITIALIZED before nvmlInit and after nvmlShutdown. */
 nvmlReturn_t ckc_nvml_enter(void);
 
-/*
- * nvml_list.c: make a call and wait; @nvml points to NVML's own result in @res. Calls about the list of devices, or about their
- * names, are answered for the whole list; others go to the server of their device.
- */
-nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml);
-
-/* The same without regard to the list. */
+/* Make a call and wait; @nvml points to NVML's own result in @res. Calls about the list of devices, or about
+ * their names, have functions by hand (`client` in rpc/nvml.api). */
 nvmlReturn_t ckc_nvml_ask(uint32_t proc, void *args, void *res, const int *nvml);
 
 /* The ordinal of @device, a number of the current session's server, in that session. NOT_FOUND: CUDA does not have it. */
 nvmlReturn_t ckc_nvml_ordinal(unsigned int device, unsigned int *ordinal);
-
-/* nvml_memory.c: the calls for the memory of a device. */
-nvmlReturn_t ckc_nvml_memory(uint32_t proc, void *args, void *res, const int *nvml);
 
 /* Convert handles to the server's numbers and back; from then on the call is about that server. INVALID_ARGUMENT: not a
  * handle. NOT_SUPPORTED: the call is about another server's device, too. */

@@ -14,6 +14,7 @@
 #include "client/wire/apart.h"
 #include "cricket.h"
 #include "gen/numbers.h"
+#include "gen/nvml_bodies.h"
 #include "util/util.h"
 #include "util/uuid.h"
 
@@ -35,6 +36,14 @@ static unsigned int count_all(void)
 	for (unsigned int i = 0; i < ckc_servers_count(); i++)
 		all += count_of(ckc_server_session(i));
 	return all;
+}
+
+nvmlReturn_t ckc_do_nvmlDeviceGetCount_v2(nvmlDeviceGetCount_v2_args *a,
+					  nvmlDeviceGetCount_v2_res *r)
+{
+	(void)a;
+	r->deviceCount = count_all();
+	return NVML_SUCCESS;
 }
 
 /* Number @place of the list: turn to its session; returns its index there. -1: the list is shorter. */
@@ -95,8 +104,8 @@ static nvmlReturn_t by_ordinal(unsigned int ordinal, nvmlDeviceGetHandleByIndex_
 	return err;
 }
 
-static nvmlReturn_t by_index(const nvmlDeviceGetHandleByIndex_v2_args *a,
-			     nvmlDeviceGetHandleByIndex_v2_res *r)
+nvmlReturn_t ckc_do_nvmlDeviceGetHandleByIndex_v2(nvmlDeviceGetHandleByIndex_v2_args *a,
+						  nvmlDeviceGetHandleByIndex_v2_res *r)
 {
 	long ordinal = find(a->index);
 
@@ -146,7 +155,7 @@ nvmlReturn_t ckc_nvml_ordinal(unsigned int device, unsigned int *ordinal)
 		       : err;
 }
 
-static nvmlReturn_t index_of(const nvmlDeviceGetIndex_args *a, nvmlDeviceGetIndex_res *r)
+nvmlReturn_t ckc_do_nvmlDeviceGetIndex(nvmlDeviceGetIndex_args *a, nvmlDeviceGetIndex_res *r)
 {
 	struct ckc_client *c = ckc_client_current();
 	unsigned int ordinal;
@@ -166,7 +175,7 @@ static bool is_listed(unsigned int device)
 	nvmlDeviceGetIndex_args a = {.device = device};
 	nvmlDeviceGetIndex_res r = {0};
 
-	return index_of(&a, &r) == NVML_SUCCESS;
+	return ckc_do_nvmlDeviceGetIndex(&a, &r) == NVML_SUCCESS;
 }
 
 /* --- names of the list to those of the current session's server; false: not of this server */
@@ -197,7 +206,7 @@ static bool own_bus_id(const struct ckc_client *c, const char *text, char *out)
 	return snprintf(out, UUID_ROOM, "%08x%s", domain - first, rest) < UUID_ROOM;
 }
 
-/* Ask each server for the device that is called *@name in the list. */
+/* Ask each server for the device that is called *@name in the list. The results of these calls are alike. */
 static nvmlReturn_t by_name(uint32_t proc, void *args, char **name,
 			    bool (*own)(const struct ckc_client *, const char *, char *),
 			    nvmlDeviceGetHandleByUUID_res *r)
@@ -221,13 +230,35 @@ static nvmlReturn_t by_name(uint32_t proc, void *args, char **name,
 	return err;
 }
 
-/* --- names of the server to those of the list */
-
-static void rename_uuid(nvmlDeviceGetUUID_res *r)
+nvmlReturn_t ckc_do_nvmlDeviceGetHandleByUUID(nvmlDeviceGetHandleByUUID_args *a,
+					      nvmlDeviceGetHandleByUUID_res *r)
 {
-	if (is_text(r))
-		ckc_apart_uuid(ckc_client_current(), r->uuid.uuid_val);
+	return by_name(CK_PROC_nvmlDeviceGetHandleByUUID, a, &a->uuid, own_uuid, r);
 }
+
+nvmlReturn_t ckc_do_nvmlDeviceGetHandleByPciBusId_v2(nvmlDeviceGetHandleByPciBusId_v2_args *a,
+						     nvmlDeviceGetHandleByPciBusId_v2_res *r)
+{
+	return by_name(CK_PROC_nvmlDeviceGetHandleByPciBusId_v2, a, &a->pciBusId, own_bus_id,
+		       (void *)r);
+}
+
+nvmlReturn_t ckc_do_nvmlDeviceGetHandleBySerial(nvmlDeviceGetHandleBySerial_args *a,
+						nvmlDeviceGetHandleBySerial_res *r)
+{
+	return by_name(CK_PROC_nvmlDeviceGetHandleBySerial, a, &a->serial, NULL, (void *)r);
+}
+
+/* UUIDs as bytes: no program has been seen to ask. */
+nvmlReturn_t ckc_do_nvmlDeviceGetHandleByUUIDV(nvmlDeviceGetHandleByUUIDV_args *a,
+					       nvmlDeviceGetHandleByUUIDV_res *r)
+{
+	(void)a;
+	(void)r;
+	return NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* --- names of the server to those of the list */
 
 static void rename_bus_id(char *text, size_t room, unsigned int domain)
 {
@@ -241,64 +272,38 @@ static void rename_bus_id(char *text, size_t room, unsigned int domain)
 		*rest = ':';
 }
 
-static void rename_pci(struct nvmlPciInfo_t *pci)
+nvmlReturn_t ckc_do_nvmlDeviceGetUUID(nvmlDeviceGetUUID_args *a, nvmlDeviceGetUUID_res *r)
 {
-	pci->domain = ckc_apart_domain(ckc_client_current(), pci->domain);
-	rename_bus_id(pci->busIdLegacy, sizeof(pci->busIdLegacy), pci->domain);
-	rename_bus_id(pci->busId, sizeof(pci->busId), pci->domain);
+	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetUUID, a, r, &r->nvml);
+
+	if (!err && is_text(r))
+		ckc_apart_uuid(ckc_client_current(), r->uuid.uuid_val);
+	return err;
 }
 
-static void rename_pci_ext(struct nvmlPciInfoExt_t *pci)
+nvmlReturn_t ckc_do_nvmlDeviceGetPciInfo_v3(nvmlDeviceGetPciInfo_v3_args *a,
+					    nvmlDeviceGetPciInfo_v3_res *r)
 {
-	pci->domain = ckc_apart_domain(ckc_client_current(), pci->domain);
-	rename_bus_id(pci->busId, sizeof(pci->busId), pci->domain);
-}
-
-static nvmlReturn_t renamed(uint32_t proc, void *args, void *res, const int *nvml)
-{
-	nvmlReturn_t err = ckc_nvml_ask(proc, args, res, nvml);
+	struct nvmlPciInfo_t *pci = (void *)r->pci;
+	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetPciInfo_v3, a, r, &r->nvml);
 
 	if (err)
 		return err;
-	if (proc == CK_PROC_nvmlDeviceGetUUID)
-		rename_uuid(res);
-	else if (proc == CK_PROC_nvmlDeviceGetPciInfo_v3)
-		rename_pci((void *)((nvmlDeviceGetPciInfo_v3_res *)res)->pci);
-	else
-		rename_pci_ext((void *)((nvmlDeviceGetPciInfoExt_res *)res)->pci);
+	pci->domain = ckc_apart_domain(ckc_client_current(), pci->domain);
+	rename_bus_id(pci->busIdLegacy, sizeof(pci->busIdLegacy), pci->domain);
+	rename_bus_id(pci->busId, sizeof(pci->busId), pci->domain);
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
+nvmlReturn_t ckc_do_nvmlDeviceGetPciInfoExt(nvmlDeviceGetPciInfoExt_args *a,
+					    nvmlDeviceGetPciInfoExt_res *r)
 {
-	switch (proc) {
-	case CK_PROC_nvmlDeviceGetCount_v2:
-		((nvmlDeviceGetCount_v2_res *)res)->deviceCount = count_all();
-		return NVML_SUCCESS;
-	case CK_PROC_nvmlDeviceGetHandleByIndex_v2:
-		return by_index(args, res);
-	case CK_PROC_nvmlDeviceGetIndex:
-		return index_of(args, res);
-	case CK_PROC_nvmlDeviceGetHandleByUUID:
-		return by_name(proc, args, &((nvmlDeviceGetHandleByUUID_args *)args)->uuid,
-			       own_uuid, res);
-	case CK_PROC_nvmlDeviceGetHandleByPciBusId_v2:
-		return by_name(proc, args,
-			       &((nvmlDeviceGetHandleByPciBusId_v2_args *)args)->pciBusId,
-			       own_bus_id, res);
-	case CK_PROC_nvmlDeviceGetHandleBySerial:
-		return by_name(proc, args, &((nvmlDeviceGetHandleBySerial_args *)args)->serial,
-			       NULL, res);
-	case CK_PROC_nvmlDeviceGetHandleByUUIDV: /* UUIDs as bytes: no program has been seen to ask */
-		return NVML_ERROR_NOT_SUPPORTED;
-	case CK_PROC_nvmlDeviceGetMemoryInfo:
-	case CK_PROC_nvmlDeviceGetMemoryInfo_v2:
-		return ckc_nvml_memory(proc, args, res, nvml);
-	case CK_PROC_nvmlDeviceGetUUID:
-	case CK_PROC_nvmlDeviceGetPciInfo_v3:
-	case CK_PROC_nvmlDeviceGetPciInfoExt:
-		return renamed(proc, args, res, nvml);
-	default:
-		return ckc_nvml_ask(proc, args, res, nvml);
-	}
+	struct nvmlPciInfoExt_t *pci = (void *)r->pci;
+	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetPciInfoExt, a, r, &r->nvml);
+
+	if (err)
+		return err;
+	pci->domain = ckc_apart_domain(ckc_client_current(), pci->domain);
+	rename_bus_id(pci->busId, sizeof(pci->busId), pci->domain);
+	return NVML_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /*
- * client/nvml/nvml_memory.c - the memory of a device: what the session has leased and the program has not taken counts as free,
- * as for cuMemGetInfo.
+ * client/nvml/nvml_memory.c - the memory of a device. As for cuMemGetInfo, memory that the session has leased and
+ * the program has not taken is free.
  */
 #include <string.h>
 
@@ -8,6 +8,7 @@
 #include "client/nvml/nvml.h"
 #include "cricket.h"
 #include "gen/numbers.h"
+#include "gen/nvml_bodies.h"
 #include "util/util.h"
 
 /* Leased and idle bytes of @device, a number of the current session's server. */
@@ -28,30 +29,32 @@ static void count_as_free(unsigned long long idle, unsigned long long *used,
 	*free += idle;
 }
 
-nvmlReturn_t ckc_nvml_memory(uint32_t proc, void *args, void *res, const int *nvml)
+nvmlReturn_t ckc_do_nvmlDeviceGetMemoryInfo(nvmlDeviceGetMemoryInfo_args *a,
+					    nvmlDeviceGetMemoryInfo_res *r)
 {
-	bool is_v2 = proc == CK_PROC_nvmlDeviceGetMemoryInfo_v2;
-	unsigned int device = is_v2 ? ((nvmlDeviceGetMemoryInfo_v2_args *)args)->device
-				    : ((nvmlDeviceGetMemoryInfo_args *)args)->device;
-	unsigned long long idle = idle_on(device);
-	nvmlReturn_t err = ckc_nvml_ask(proc, args, res, nvml);
-	struct nvmlMemory_v2_t v2;
-	struct nvmlMemory_t v1;
+	unsigned long long idle = idle_on(a->device);
+	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetMemoryInfo, a, r, &r->nvml);
+	struct nvmlMemory_t m;
 
 	if (err)
 		return err;
-	if (is_v2) {
-		nvmlDeviceGetMemoryInfo_v2_res *r = res;
+	memcpy(&m, r->memory, sizeof(m));
+	count_as_free(idle, &m.used, &m.free);
+	memcpy(r->memory, &m, sizeof(m));
+	return NVML_SUCCESS;
+}
 
-		memcpy(&v2, r->memory, sizeof(v2));
-		count_as_free(idle, &v2.used, &v2.free);
-		memcpy(r->memory, &v2, sizeof(v2));
-	} else {
-		nvmlDeviceGetMemoryInfo_res *r = res;
+nvmlReturn_t ckc_do_nvmlDeviceGetMemoryInfo_v2(nvmlDeviceGetMemoryInfo_v2_args *a,
+					       nvmlDeviceGetMemoryInfo_v2_res *r)
+{
+	unsigned long long idle = idle_on(a->device);
+	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetMemoryInfo_v2, a, r, &r->nvml);
+	struct nvmlMemory_v2_t m;
 
-		memcpy(&v1, r->memory, sizeof(v1));
-		count_as_free(idle, &v1.used, &v1.free);
-		memcpy(r->memory, &v1, sizeof(v1));
-	}
+	if (err)
+		return err;
+	memcpy(&m, r->memory, sizeof(m));
+	count_as_free(idle, &m.used, &m.free);
+	memcpy(r->memory, &m, sizeof(m));
 	return NVML_SUCCESS;
 }

@@ -181,8 +181,7 @@ static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, cons
 		ckc_trace_message(x->proc, args, head, (CUresult)head->err, began, x->bulk_size);
 	if (unlikely(head->err))
 		ckc_context_outcome(args->ctx, (CUresult)head->err);
-	/* not in a fetch: a thread that faulted on a page may hold the stdout lock */
-	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
+	if (unlikely(head->output) && !p->silent) /* a thread in a fetch may hold the stdout lock */
 		return fetch_output(c, (CUresult)head->err);
 	return (CUresult)head->err;
 }

@@ -113,9 +113,9 @@ void ckc_stats_entered(void)
 /* Note the round trips until the first kernel is on its way. */
 static void note_launch(uint32_t proc)
 {
-	if (proc != CK_PROC_launch && proc != CK_PROC_launch_multi && proc != CK_PROC_cuGraphLaunch)
-		return;
-	if (!atomic_exchange(&launched, true))
+	const struct ck_proc *p = ck_proc(proc);
+
+	if (p && p->launches && !atomic_exchange(&launched, true))
 		trips_to_kernel = trips;
 }
 

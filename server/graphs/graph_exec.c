@@ -7,6 +7,7 @@
 #include "server/graphs/graph.h"
 #include "server/graphs/mirror.h"
 #include "server/session/driver.h"
+#include "server/session/faults.h"
 
 /* Use the newest function that the driver has; older ones report less. */
 static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUgraphExec *exec)
@@ -117,6 +118,7 @@ CUresult ck_serve_cuGraphLaunch(struct cks_request *q, cuGraphLaunch_args *a, vo
 	if (!cks_exec_find(q, a->hGraphExec, &exec) || !cks_stream_find(q, a->hStream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuGraphLaunch(exec, stream);
+	cks_faults_launch(q->session, 0, a->hStream);
 	if (err || !cks_mirrors_has(mirrors, a->hGraphExec))
 		return err;
 	into = cks_capture_graph(stream);

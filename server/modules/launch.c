@@ -8,6 +8,7 @@
 
 #include "gen/handlers.h"
 #include "rpc/launch.h"
+#include "server/session/faults.h"
 #include "server/session/retime.h"
 #include "server/session/session.h"
 
@@ -131,8 +132,11 @@ static CUresult launch(struct cks_request *q, ck_launch_args *a, uint64_t *devic
 
 CUresult ck_serve_launch(struct cks_request *q, ck_launch_args *a, void *res)
 {
+	CUresult err = launch(q, a, NULL);
+
 	(void)res;
-	return launch(q, a, NULL);
+	cks_faults_launch(q->session, a->function, a->stream);
+	return err;
 }
 
 /* The same in a capture, for a node that kernels may update. */

@@ -14,6 +14,7 @@
 #include "server/modules/link.h"
 #include "server/modules/modcache.h"
 #include "server/modules/verify.h"
+#include "server/session/faults.h"
 #include "server/session/session.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -195,6 +196,7 @@ CUresult ck_serve_function(struct cks_request *q, ck_function_args *a, void *res
 		return err;
 	}
 	load_code(kind, handle);
+	cks_faults_name(q->session, a->function, a->name);
 	return cks_handles_put_child(q->session->handles, a->function, kind, in.ctx, handle,
 				     a->module);
 }

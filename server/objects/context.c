@@ -246,29 +246,6 @@ CUresult ck_serve_primary_flags(struct cks_request *q, ck_primary_flags_args *a,
 	return err;
 }
 
-/* Wait, so that every later message finds the work of the stream, or of the context, done. */
-CUresult ck_serve_settle(struct cks_request *q, ck_settle_args *a, void *res)
-{
-	CUstream stream;
-
-	(void)res;
-	if (!ck_driver.cuCtxSynchronize || !ck_driver.cuStreamSynchronize)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (a->context)
-		return ck_driver.cuCtxSynchronize();
-	return cks_stream_find(q, a->stream, &stream) ? ck_driver.cuStreamSynchronize(stream)
-						      : CUDA_ERROR_INVALID_HANDLE;
-}
-
-/* Nothing to do: each call waits for the commands before it and reports their error. */
-CUresult ck_serve_wait(struct cks_request *q, ck_wait_args *a, ck_wait_res *res)
-{
-	(void)q;
-	(void)a;
-	(void)res;
-	return CUDA_SUCCESS;
-}
-
 /* --- access to the memory of other devices */
 
 CUresult ck_serve_cuCtxEnablePeerAccess(struct cks_request *q, cuCtxEnablePeerAccess_args *a,

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gen/handlers.h"
 #include "server/session/driver.h"
 #include "server/session/faults.h"
 #include "server/session/session.h"
@@ -60,8 +59,9 @@ static struct cks_faults_launch *launch_at(struct cks_faults *f, uint64_t n)
 	return &f->launches[n % CK_LAUNCHES];
 }
 
-static void note_launch(struct cks_faults *f, uint64_t function, uint64_t stream)
+void cks_faults_launch(struct cks_session *s, uint64_t function, uint64_t stream)
 {
+	struct cks_faults *f = &s->faults;
 	uint64_t n = atomic_load_explicit(&f->count, memory_order_relaxed);
 	struct cks_faults_launch *l = launch_at(f, n);
 
@@ -71,10 +71,11 @@ static void note_launch(struct cks_faults *f, uint64_t function, uint64_t stream
 	atomic_store_explicit(&f->count, n + 1, memory_order_release);
 }
 
-/* A driver may not tell a function's name once its context has failed, so it is kept from the beginning. A later
- * function may take the place of an earlier one. */
-static void note_name(struct cks_faults *f, uint64_t function, const char *name)
+/* A driver may not tell a function's name once its context has failed, so it is kept from the beginning.
+ * A later function may take the place of an earlier one. */
+void cks_faults_name(struct cks_session *s, uint64_t function, const char *name)
 {
+	struct cks_faults *f = &s->faults;
 	size_t at = function % CK_NAMED;
 	char *copy = strdup(name);
 
@@ -83,20 +84,6 @@ static void note_name(struct cks_faults *f, uint64_t function, const char *name)
 	f->names[at].function = function;
 	f->names[at].name = copy;
 	ck_unlock(&f->lock);
-}
-
-void cks_faults_command(struct cks_session *s, uint32_t proc, const void *args)
-{
-	const ck_launch_args *launch = args;
-	const cuGraphLaunch_args *graph = args;
-	const ck_function_args *function = args;
-
-	if (proc == CK_PROC_launch)
-		note_launch(&s->faults, launch->function, launch->stream);
-	else if (unlikely(proc == CK_PROC_cuGraphLaunch))
-		note_launch(&s->faults, 0, graph->hStream);
-	else if (unlikely(proc == CK_PROC_function))
-		note_name(&s->faults, function->function, function->name);
 }
 
 uint64_t cks_faults_begin(const struct cks_session *s)
@@ -112,27 +99,25 @@ static uint64_t oldest(const struct cks_faults *f, uint64_t count)
 	return count > CK_LAUNCHES ? ck_max(first, count - CK_LAUNCHES) : first;
 }
 
-void cks_faults_waited(struct cks_session *s, uint32_t proc, const void *args, uint64_t count)
+void cks_faults_context_done(struct cks_session *s, uint64_t count)
+{
+	atomic_store_explicit(&s->faults.first, count, memory_order_relaxed);
+}
+
+void cks_faults_stream_done(struct cks_session *s, uint64_t stream, uint64_t count)
 {
 	struct cks_faults *f = &s->faults;
-	const cuStreamSynchronize_args *sync = args;
 	bool all = true;
 
-	if (proc == CK_PROC_cuCtxSynchronize) {
-		atomic_store_explicit(&f->first, count, memory_order_relaxed);
-		return;
-	}
-	if (proc != CK_PROC_cuStreamSynchronize)
-		return;
 	for (uint64_t i = oldest(f, count); i < count; i++) {
 		struct cks_faults_launch *l = launch_at(f, i);
 
-		if (atomic_load_explicit(&l->stream, memory_order_relaxed) == sync->hStream)
+		if (atomic_load_explicit(&l->stream, memory_order_relaxed) == stream)
 			atomic_store_explicit(&l->ended, true, memory_order_relaxed);
 		all &= atomic_load_explicit(&l->ended, memory_order_relaxed);
 	}
 	if (all)
-		atomic_store_explicit(&f->first, count, memory_order_relaxed);
+		cks_faults_context_done(s, count);
 }
 
 /* A text that is cut where there is no more room. */

@@ -45,13 +45,17 @@ void cks_faults_fini(struct cks_faults *faults);
 /* Listen to the driver's log, if it tells there which kernel failed. Once, when the driver is open. */
 void cks_faults_listen(struct cks_faults *faults);
 
-/* Command @proc with @args was carried out. For the thread that carries out commands. */
-void cks_faults_command(struct cks_session *session, uint32_t proc, const void *args);
+/* Kernel @function, or a graph if it is 0, was launched in @stream; @function is called @name. Both are
+ * for the thread that carries out commands, after the driver's call: see cks_faults_begin(). */
+void cks_faults_launch(struct cks_session *session, uint64_t function, uint64_t stream);
+void cks_faults_name(struct cks_session *session, uint64_t function, const char *name);
 
-/* Call @proc with @args, which waits, begins: returns the number of launches before it; and has succeeded. */
+/* The number of launches so far: a wait for all work that begins now covers them. */
 uint64_t cks_faults_begin(const struct cks_session *session);
-void cks_faults_waited(struct cks_session *session, uint32_t proc, const void *args,
-		       uint64_t count);
+
+/* A wait for @stream, or for the whole context, has succeeded; it began after @count launches. */
+void cks_faults_stream_done(struct cks_session *session, uint64_t stream, uint64_t count);
+void cks_faults_context_done(struct cks_session *session, uint64_t count);
 
 /* Call @name in context @ctx reports @err: say on the program's stderr which kernels may have caused it. Once a
  * context. */

@@ -3,45 +3,34 @@
  */
 #include "gen/handlers.h"
 #include "server/session/retime.h"
-#include "util/spin.h"
 #include "util/until.h"
 
 #define CK_PAUSE_NS 50000000ull /* a longer pause is the program's own */
-
-static bool is_armed(const struct cks_retime *r)
-{
-	return atomic_load_explicit(&r->armed, memory_order_relaxed);
-}
 
 static void arm(struct cks_retime *r, bool armed)
 {
 	atomic_store_explicit(&r->armed, armed, memory_order_relaxed);
 }
 
-void cks_retime_command(struct cks_session *session, uint32_t proc, const void *args, CUresult err)
+void cks_retime_record(struct cks_retime *r, uint64_t event, uint64_t stream)
 {
-	struct cks_retime *r = &session->retime;
-	const cuEventRecord_args *record = args;
+	r->event = event;
+	r->stream = stream;
+	r->recorded_ns = ck_now_ns();
+	r->recording = true;
+	r->loading = false;
+	arm(r, true);
+}
 
-	switch (proc) {
-	case CK_PROC_cuEventRecord:
-		r->event = record->hEvent;
-		r->stream = record->hStream;
-		r->recorded_ns = ck_now_ns();
-		r->loading = false;
-		arm(r, !err);
-		break;
-	case CK_PROC_image:
-	case CK_PROC_module_load:
-	case CK_PROC_function:
-		if (is_armed(r) && !r->loading && ck_now_ns() - r->recorded_ns > CK_PAUSE_NS)
-			arm(r, false);
-		r->loading = true;
-		break;
-	default:
-		if (unlikely(is_armed(r)))
-			arm(r, false);
+void cks_retime_follow(struct cks_retime *r, const struct ck_proc *proc)
+{
+	if (r->recording) { /* the record itself */
+		r->recording = false;
+		return;
 	}
+	if (!proc->loads || (!r->loading && ck_now_ns() - r->recorded_ns > CK_PAUSE_NS))
+		arm(r, false);
+	r->loading = true;
 }
 
 void cks_retime_launch(struct cks_request *q, uint64_t id, CUstream stream)
@@ -49,7 +38,7 @@ void cks_retime_launch(struct cks_request *q, uint64_t id, CUstream stream)
 	const struct cks_retime *r = &q->session->retime;
 	CUevent event;
 
-	if (likely(!is_armed(r)) || !r->loading || r->stream != id)
+	if (likely(!cks_retime_armed(r)) || !r->loading || r->stream != id)
 		return;
 	if (ck_driver.cuEventRecord && cks_event_find(q, r->event, &event))
 		ck_driver.cuEventRecord(event, stream); /* if this fails, the first record stands */

@@ -10,22 +10,36 @@
 #ifndef CK_SERVER_SESSION_RETIME_H
 #define CK_SERVER_SESSION_RETIME_H
 
-#include "gen/numbers.h"
+#include "rpc/proc.h"
 #include "server/session/session.h"
 #include "util/util.h"
 
-/* Command @proc with @args was executed with result @err. For the thread that carries out commands. */
-void cks_retime_command(struct cks_session *session, uint32_t proc, const void *args, CUresult err);
-
-/* A waiting call has arrived: the program may have seen the event. Any thread; cheap. */
-static inline void cks_retime_call(struct cks_session *session, uint32_t proc)
+static inline bool cks_retime_armed(const struct cks_retime *r)
 {
-	if (unlikely(atomic_load_explicit(&session->retime.armed, memory_order_relaxed)) &&
-	    proc != CK_PROC_module_build)
-		atomic_store_explicit(&session->retime.armed, false, memory_order_relaxed);
+	return unlikely(atomic_load_explicit(&r->armed, memory_order_relaxed));
 }
 
-/* A kernel is about to be launched in @stream, given by id and handle. For the thread that carries out commands. */
+/* The command that is being carried out has recorded @event in @stream, both given by id. */
+void cks_retime_record(struct cks_retime *r, uint64_t event, uint64_t stream);
+
+/* Command @proc was carried out. For the thread that carries out commands. */
+void cks_retime_follow(struct cks_retime *r, const struct ck_proc *proc);
+
+static inline void cks_retime_command(struct cks_retime *r, const struct ck_proc *proc)
+{
+	if (cks_retime_armed(r))
+		cks_retime_follow(r, proc);
+}
+
+/* A waiting call has arrived: the program may have seen the event. Any thread; cheap. */
+static inline void cks_retime_call(struct cks_retime *r, const struct ck_proc *proc)
+{
+	if (cks_retime_armed(r) && !proc->loads)
+		atomic_store_explicit(&r->armed, false, memory_order_relaxed);
+}
+
+/* A kernel is about to be launched in @stream, given by id and handle. For the thread that carries out
+ * commands. */
 void cks_retime_launch(struct cks_request *q, uint64_t id, CUstream stream);
 
 #endif

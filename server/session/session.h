@@ -33,7 +33,8 @@ struct cks_retime {
 	_Atomic bool armed;
 	uint64_t event, stream; /* ids */
 	uint64_t recorded_ns;
-	bool loading; /* messages that load a kernel came after it */
+	bool recording; /* by the command that is being carried out */
+	bool loading;	/* messages that load a kernel came after it */
 };
 
 struct cks_commands;

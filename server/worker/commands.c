@@ -107,8 +107,7 @@ static int run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *
 		cks_gate_leave_uncounted(&l->pass);
 	if (q->broken)
 		return q->broken;
-	cks_retime_command(s, q->proc, l->args, err);
-	cks_faults_command(s, q->proc, l->args);
+	cks_retime_command(&s->retime, proc);
 	/* Log only the error that will be reported: in a broken context, every command fails. */
 	if (err && cks_session_fail(s, err))
 		ck_info("%s: %s", proc->name, cks_error_name(err));

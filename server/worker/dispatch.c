@@ -134,16 +134,8 @@ static int reply(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc)
 	return send_bytes(l, l->out, (size_t)n + tail);
 }
 
-/* A client sends several of these before it reads a reply, so all replies must fit the buffers of the connection:
- * they carry no copies. */
-static bool is_ahead(uint32_t proc)
-{
-	return proc == CK_PROC_upload_part || proc == CK_PROC_upload_packed_part;
-}
-
-/* What the outcome of a call means for others. @launches: the number of those before it. */
-static void judge(struct cks_lane *l, const struct cks_request *q, const struct ck_proc *proc,
-		  CUresult err, uint64_t launches)
+/* What the outcome of a call means for others. */
+static void judge(struct cks_lane *l, const struct ck_proc *proc, CUresult err)
 {
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
@@ -152,8 +144,6 @@ static void judge(struct cks_lane *l, const struct cks_request *q, const struct 
 		cks_faults_tell(s, proc->name, head->ctx, err);
 		cks_deliveries_fail(s->deliveries, head->ctx);
 	}
-	if (!err)
-		cks_faults_waited(s, q->proc, l->args, launches);
 	if (!err && proc->shares)
 		atomic_store(&s->shares, true);
 }
@@ -167,16 +157,14 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	CUresult err = CUDA_SUCCESS;
 	bool uses = !proc->driverless, inside = uses, waits;
 	int64_t began = ck_now_us();
-	uint64_t launches;
 
 	cks_session_wait(s, head->seq);
-	launches = cks_faults_begin(s);
 	waits = cks_holds_enter(&s->holds, proc);
 	if (inside) {
 		cks_gate_enter(&s->gate, &l->pass);
 		cks_session_stir(s);
 	}
-	cks_retime_call(s, q->proc);
+	cks_retime_call(&s->retime, proc);
 	if (!proc->noerr)
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	err = err ? cks_lane_turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
@@ -184,7 +172,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 		cks_holds_leave(&s->holds);
 	if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
-	judge(l, q, proc, err, launches);
+	judge(l, proc, err);
 	result->err = (int)err;
 	result->output = cks_output_pending(s->output);
 	/* A reply to a thread for host functions must not wait for the driver: see
@@ -192,7 +180,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	if (!inside)
 		inside = q->proc != CK_PROC_callback_next &&
 			 cks_gate_try_uncounted(&s->gate, &l->pass);
-	if (is_ahead(q->proc))
+	if (proc->ahead) /* all replies must fit the buffers of the connection: they carry no copies */
 		result->delivered = cks_deliveries_settle(s);
 	else if (q->proc != CK_PROC_delivery_next && !q->replied)
 		result->delivered = cks_deliveries_take(s, inside, &l->along);

@@ -28,12 +28,16 @@ static int begin(void **state)
 	(void)state;
 	fake_install();
 	session = session_without_client();
+	for (uint64_t id = 77; id <= 78; id++) { /* streams */
+		struct cks_request q = {.session = session};
+
+		assert_int_equal(cks_handle_put(&q, id, CK_KIND_STREAM, &said[id]), CUDA_SUCCESS);
+	}
 	for (int i = 0; i < KERNELS; i++) {
 		char name[16];
-		const ck_function_args a = {.function = (u_quad_t)(FIRST + i), .name = name};
 
 		snprintf(name, sizeof(name), "k%d", i);
-		cks_faults_command(session, CK_PROC_function, &a);
+		cks_faults_name(session, (uint64_t)(FIRST + i), name);
 	}
 	return 0;
 }
@@ -47,16 +51,38 @@ static int end(void **state)
 
 static void launch(int kernel, uint64_t stream)
 {
-	const ck_launch_args a = {.function = (u_quad_t)(FIRST + kernel), .stream = stream};
-
-	cks_faults_command(session, CK_PROC_launch, &a);
+	cks_faults_launch(session, (uint64_t)(FIRST + kernel), stream);
 }
 
-static void synchronise(uint32_t proc, uint64_t stream)
+static CUresult succeed(void)
 {
-	const cuStreamSynchronize_args a = {.hStream = stream};
+	return CUDA_SUCCESS;
+}
 
-	cks_faults_waited(session, proc, &a, cks_faults_begin(session));
+static CUresult succeed_for(CUstream stream)
+{
+	(void)stream;
+	return CUDA_SUCCESS;
+}
+
+static void wait_for_context(void)
+{
+	struct cks_request q = {.session = session};
+	cuCtxSynchronize_args a = {0};
+	cuCtxSynchronize_res r = {0};
+
+	ck_driver.cuCtxSynchronize = succeed;
+	assert_int_equal(ck_serve_cuCtxSynchronize(&q, &a, &r), CUDA_SUCCESS);
+}
+
+static void wait_for_stream(uint64_t stream)
+{
+	struct cks_request q = {.session = session};
+	cuStreamSynchronize_args a = {.hStream = stream};
+	cuStreamSynchronize_res r = {0};
+
+	ck_driver.cuStreamSynchronize = succeed_for;
+	assert_int_equal(ck_serve_cuStreamSynchronize(&q, &a, &r), CUDA_SUCCESS);
 }
 
 /* What the program sees at its stderr. */
@@ -114,10 +140,10 @@ static void what_a_wait_has_covered_is_no_cause(void **state)
 	(void)state;
 	launch(1, 0);
 	launch(2, 77);
-	synchronise(CK_PROC_cuCtxSynchronize, 0);
+	wait_for_context();
 	launch(3, 77);
 	launch(4, 78);
-	synchronise(CK_PROC_cuStreamSynchronize, 77);
+	wait_for_stream(77);
 	must_end_with(tell("cuCtxSynchronize", CONTEXT, CUDA_ERROR_ILLEGAL_ADDRESS),
 		      "Cause: kernel k4 (stream 78)\n");
 }
@@ -126,17 +152,15 @@ static void a_wait_for_one_stream_says_nothing_of_others(void **state)
 {
 	(void)state;
 	launch(1, 77);
-	synchronise(CK_PROC_cuStreamSynchronize, 78);
+	wait_for_stream(78);
 	must_end_with(tell("cuCtxSynchronize", CONTEXT, CUDA_ERROR_ILLEGAL_ADDRESS),
 		      "Cause: kernel k1 (stream 77)\n");
 }
 
 static void a_graph_may_be_the_cause(void **state)
 {
-	const cuGraphLaunch_args a = {.hGraphExec = 9, .hStream = 0};
-
 	(void)state;
-	cks_faults_command(session, CK_PROC_cuGraphLaunch, &a);
+	cks_faults_launch(session, 0, 0);
 	must_end_with(tell("cuCtxSynchronize", CONTEXT, CUDA_ERROR_ILLEGAL_ADDRESS),
 		      "Cause: a graph\n");
 }
@@ -154,15 +178,12 @@ static void only_the_last_launches_are_kept_and_some_named(void **state)
 
 static void of_two_kernels_in_one_place_the_later_has_a_name(void **state)
 {
-	char name[] = "later";
-	const ck_function_args a = {.function = FIRST + 1 + CK_NAMED, .name = name};
-
 	(void)state;
-	cks_faults_command(session, CK_PROC_function, &a);
+	cks_faults_name(session, FIRST + 1 + CK_NAMED, "later");
 	launch(1 + CK_NAMED, 0);
 	must_end_with(tell("cuCtxSynchronize", CONTEXT, CUDA_ERROR_ILLEGAL_ADDRESS),
 		      "Cause: kernel later\n");
-	synchronise(CK_PROC_cuCtxSynchronize, 0);
+	wait_for_context();
 	launch(1, 0);
 	must_end_with(tell("cuCtxSynchronize", CONTEXT + 1, CUDA_ERROR_ILLEGAL_ADDRESS),
 		      "Cause: kernel ?\n");

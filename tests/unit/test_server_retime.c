@@ -20,13 +20,14 @@
 static struct cks_session *session;
 static struct cks_request request;
 static int event, stream, records;
+static CUresult outcome; /* of a record */
 
 static CUresult count_record(CUevent e, CUstream s)
 {
 	assert_ptr_equal(e, &event);
 	assert_ptr_equal(s, &stream);
 	records++;
-	return CUDA_SUCCESS;
+	return outcome;
 }
 
 static int begin(void **state)
@@ -38,6 +39,7 @@ static int begin(void **state)
 	session = session_without_client();
 	request = (struct cks_request){.session = session};
 	assert_int_equal(cks_handle_put(&request, EVENT, CK_KIND_EVENT, &event), CUDA_SUCCESS);
+	assert_int_equal(cks_handle_put(&request, STREAM, CK_KIND_STREAM, &stream), CUDA_SUCCESS);
 	return 0;
 }
 
@@ -48,16 +50,25 @@ static int end(void **state)
 	return 0;
 }
 
-static void record(CUresult err)
-{
-	const cuEventRecord_args a = {.hEvent = EVENT, .hStream = STREAM};
-
-	cks_retime_command(session, CK_PROC_cuEventRecord, &a, err);
-}
-
+/* Command @proc was carried out. */
 static void follow(uint32_t proc)
 {
-	cks_retime_command(session, proc, NULL, CUDA_SUCCESS);
+	cks_retime_command(&session->retime, ck_proc(proc));
+}
+
+static void call(uint32_t proc)
+{
+	cks_retime_call(&session->retime, ck_proc(proc));
+}
+
+static void record(CUresult err)
+{
+	cuEventRecord_args a = {.hEvent = EVENT, .hStream = STREAM};
+
+	outcome = err;
+	assert_int_equal(ck_serve_cuEventRecord(&request, &a, NULL), err);
+	outcome = CUDA_SUCCESS;
+	follow(CK_PROC_cuEventRecord);
 }
 
 static int launch(uint64_t id)
@@ -77,6 +88,18 @@ static void an_event_before_a_first_launch_is_recorded_again(void **state)
 	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 1);
 	assert_int_equal(launch(STREAM), 0); /* the next launch is another matter */
+}
+
+/* As over a network, and with the driver's compiler. */
+static void each_message_that_loads_a_kernel_may_come_between(void **state)
+{
+	(void)state;
+	record(CUDA_SUCCESS);
+	follow(CK_PROC_image_packed);
+	call(CK_PROC_module_build);
+	follow(CK_PROC_learned);
+	follow(CK_PROC_function);
+	assert_int_equal(launch(STREAM), 1);
 }
 
 static void a_launch_right_behind_the_event_needs_no_second_record(void **state)
@@ -107,11 +130,11 @@ static void a_call_that_may_have_seen_the_event_keeps_it(void **state)
 {
 	(void)state;
 	record(CUDA_SUCCESS);
-	cks_retime_call(session, CK_PROC_cuEventQuery);
+	call(CK_PROC_cuEventQuery);
 	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 0);
 	record(CUDA_SUCCESS);
-	cks_retime_call(session, CK_PROC_module_build); /* the driver's compiler */
+	call(CK_PROC_module_build); /* the driver's compiler */
 	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 1);
 }
@@ -137,6 +160,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_event_before_a_first_launch_is_recorded_again),
+		cmocka_unit_test(each_message_that_loads_a_kernel_may_come_between),
 		cmocka_unit_test(a_launch_right_behind_the_event_needs_no_second_record),
 		cmocka_unit_test(work_between_keeps_the_time_of_the_event),
 		cmocka_unit_test(a_launch_into_another_stream_keeps_it),

@@ -69,7 +69,8 @@ def function(row):
            "\tnvmlReturn_t err = ckc_nvml_enter();\n\n\tif (err)\n\t\treturn err;\n"
            "\tmemset(&a, 0, sizeof(a));\n\tmemset(&r, 0, sizeof(r));\n", checks(row)]
     out += [fill(a) for a in row.args]
-    out.append(f"\terr = ckc_nvml_call(CK_PROC_{n}, &a, &r, &r.nvml);\n")
+    out.append(f"\terr = ckc_do_{n}(&a, &r);\n" if "client" in row.flags
+               else f"\terr = ckc_nvml_ask(CK_PROC_{n}, &a, &r, &r.nvml);\n")
     body = "".join(drain(a) for a in row.args if a.taken)
     if body:
         out.append(f"\tif (!err) {{\n{body}\t}}\n")
@@ -82,10 +83,19 @@ def function(row):
     return "".join(out) + "\treturn err;\n}\n\n"
 
 
+def bodies_h(table):
+    """Prototypes of the functions by hand that make a call."""
+    out = [banner(SOURCE), "#ifndef CK_GEN_NVML_BODIES_H\n#define CK_GEN_NVML_BODIES_H\n\n"
+           '#include "cricket.h"\n#include "cuda/nvml.h"\n\n']
+    out += [f"nvmlReturn_t ckc_do_{r.name}({r.name}_args *a, {r.name}_res *r);\n" for r in table.rows
+            if "client" in r.flags]
+    return "".join(out) + "\n#endif\n"
+
+
 def stubs_c(table):
     """Everything of the client that the table determines."""
     out = [banner(SOURCE), '#include <string.h>\n\n#include "client/nvml/nvml.h"\n#include "client/wire/stub.h"\n#include "cricket.h"\n'
-           '#include "gen/nvml_api.h"\n#include "gen/numbers.h"\n#include "util/util.h"\n\n']
+           '#include "gen/nvml_api.h"\n#include "gen/nvml_bodies.h"\n#include "gen/numbers.h"\n#include "util/util.h"\n\n']
     for row in table.rows:
         if row.kind == "call":
             out.append(function(row))

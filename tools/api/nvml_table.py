@@ -5,7 +5,7 @@ import re
 from .table import SCALARS, Row, TableError
 
 KINDS = ("call", "local", "alias", "refuse", "deny")
-FLAGS = ("server", "pids", "others", "itself")
+FLAGS = ("client", "server", "pids", "others", "itself")
 PROPERTIES = ("noerr", "driverless")  # of each message: NVML has no context, and its errors are its own
 FIRST = 1000  # numbers from here on are NVML's
 NUMBERS = {k: SCALARS[k] for k in ("int", "unsigned int", "unsigned long long")}
@@ -163,6 +163,8 @@ class NvmlTable:
             self.fail(line, f"{num} {name}: the number or the name is taken")
         if kind not in KINDS or any(f not in FLAGS for f in flags):
             self.fail(line, f"unknown body '{fields[2]}'")
+        if flags and kind != "call":
+            self.fail(line, f"'{flags[0]}' is for calls: {name} has no message")
         args, params, target = [], None, None
         if kind == "call":
             parts = [p.strip() for p in rest.split(",") if p.strip()]

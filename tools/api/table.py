@@ -54,7 +54,30 @@ HANDLES = {
 
 # Words after the body: whose body is written by hand; what the message is, a field of struct ck_proc each.
 BODIES = ("client", "server", "both")
-PROPERTIES = ("noerr", "quiet", "shares", "drains", "driverless", "light")
+PROPERTIES = ("noerr", "quiet", "shares", "drains", "driverless", "light", "launches", "loads", "ahead", "silent",
+              "unprofiled", "recall")
+KEY_HEAD = 2  # words of the key of a cached answer before the arguments: the message's number, the context
+
+# Properties that only some messages have: the bodies that may have it, and why.
+ONLY = {
+    "noerr": (("call",), "noerr is for calls: nothing else tells errors of earlier commands"),
+    "quiet": (("send",), "quiet is for one-way messages: a call has a reply"),
+    "shares": (("call",), "shares is for calls: the client must know at once that an object is shared"),
+    "light": (("send",), "light is for one-way messages that wait for nothing"),
+    "launches": (("send",), "launches is for one-way messages: nothing waits for a launch"),
+    "loads": (("call", "send"), "loads is for messages"),
+    "ahead": (("call",), "ahead is for calls: nothing else has a reply"),
+    "silent": (("call",), "silent is for calls: nothing else has a reply"),
+    "unprofiled": (("call", "send"), "unprofiled is for messages"),
+    "recall": (("call", "cached"), "recall is for calls whose answer is kept"),
+    "drains": (("call", "send", "cached"), "drains is for messages"),
+    "nodrains": (("call", "send", "cached"), "nodrains is for messages"),
+    "driverless": (("call", "send"), "driverless is for messages"),
+}
+
+# What a call is named that creates or destroys something on the server, also if no argument is an object.
+VERBS = (r"(?:Create|Destroy|Alloc|Free|Load|Unload|Import|Map|Unmap|Reserve|Trim)(?![a-z])"
+         r"|_(?:create|destroy|alloc|free|load|build|import)(?:_|$)")
 
 SPECIAL = ("id", "ids", "bytes", "string", "hash", "bulk")
 
@@ -101,6 +124,7 @@ class Row:
         self.number, self.name, self.since, self.kind = number, name, since, kind
         self.flags, self.args, self.params, self.target = flags, args, params, target
         self.line = line
+        self.function = 0  # word of the key of a kept answer that is the function's id: Table.read_recall
 
     @property
     def exported(self):
@@ -241,24 +265,12 @@ class Table:
             self.fail(line, f"numbers below {FIRST_CALL} are for ck_ messages, and only for them")
         if number < FIRST_OWN:
             self.fail(line, f"numbers below {FIRST_OWN} are for the messages of rpc/control.x")
-        kind, *flags = body.split(",")
-        if kind not in KINDS:
-            self.fail(line, f"unknown body '{kind}'")
-        for flag in flags:
-            if flag not in BODIES + PROPERTIES + ("noctx", "nodrains"):
-                self.fail(line, f"unknown word '{flag}' after the body")
-        if "noerr" in flags and kind != "call":
-            self.fail(line, "noerr is for calls: nothing else tells errors of earlier commands")
-        if "quiet" in flags and kind != "send":
-            self.fail(line, "quiet is for one-way messages: a call has a reply")
-        if "shares" in flags and kind != "call":
-            self.fail(line, "shares is for calls: the client must know at once that an object is shared")
-        if "light" in flags and (kind != "send" or "drains" in flags):
-            self.fail(line, "light is for one-way messages that wait for nothing")
+        kind, flags, word = self.body(line, body)
         args, params, target = [], None, None
         if kind in WIRE:
             args = self.arguments(line, rest)
-            if any(a.direction in ("new", "del") for a in args) and not {"drains", "nodrains"} & set(flags):
+            ends = any(a.direction in ("new", "del") for a in args) or re.search(VERBS, name)
+            if ends and not {"drains", "nodrains"} & set(flags):
                 self.fail(line, f"{name} creates or destroys an object: drains or nodrains? tests/gpu/holds.c finds out")
         elif kind in ("alias", "ptsz"):
             target = rest.strip()
@@ -272,10 +284,40 @@ class Table:
             self.fail(line, f"no line 'reason {rest}' above says why {name} is refused")
         row = Row(number, name, since, kind, flags, args, params, target, line)
         row.reason = rest if kind == "refuse" else ""
+        self.read_recall(row, word)
         self.check(row)
         self.rows.append(row)
         self.numbers[number] = self.names[name] = name
         self.names[name] = row
+
+    def body(self, line, text):
+        """The kind of a row, the words after it, and N of recall=N."""
+        kind, *flags = text.split(",")
+        if kind not in KINDS:
+            self.fail(line, f"unknown body '{kind}'")
+        words = [re.fullmatch(r"recall=(\d)", flag) for flag in flags]
+        flags = ["recall" if m else flag for m, flag in zip(words, flags)]
+        for flag in flags:
+            if flag not in BODIES + ("noctx",) and flag not in ONLY:
+                self.fail(line, f"unknown word '{flag}' after the body")
+            if flags.count(flag) > 1:
+                self.fail(line, f"'{flag}' stands twice after the body")
+            if flag in ONLY and kind not in ONLY[flag][0]:
+                self.fail(line, ONLY[flag][1])
+        if "drains" in flags and {"light", "nodrains"} & set(flags):
+            self.fail(line, "a message that drains is neither light nor nodrains")
+        return kind, flags, next((int(m[1]) for m in words if m), None)
+
+    def read_recall(self, row, word):
+        """Where the key of an answer that is kept between sessions has the function's id."""
+        if "recall" not in row.flags:
+            return
+        if row.hand_on("client") == (word is None):
+            self.fail(row.line, f"{row.name}: recall=N with a client body by hand, whose key only it knows; else recall")
+        if word is not None and word != 0 and not KEY_HEAD <= word < KEY_HEAD + 2:
+            self.fail(row.line, f"{row.name}: the function's id is word {KEY_HEAD} or {KEY_HEAD + 1} of a key; 0: no function")
+        places = [KEY_HEAD + i for i, a in enumerate(row.ins()) if a.ctype in ("CUfunction", "CUkernel")]
+        row.function = word if word is not None else (places or [0])[0]
 
     def check(self, row):
         if row.kind == "send" and row.outs():

@@ -75,10 +75,10 @@ def field_list(name, struct_name, args):
 
 
 def properties(row):
-    """The fields of struct ck_proc that are true for the message."""
+    """The fields of struct ck_proc that are not 0 for the message."""
     found = {"one_way": row.kind == "send", "bulk_in": row.bulk_in, "bulk_out": row.bulk_out}
     found.update((p, p in row.flags) for p in PROPERTIES)
-    return [p for p, true in found.items() if true]
+    return [f".{p} = true" for p, true in found.items() if true] + [f".function = {row.function}"] * bool(row.function)
 
 
 def procs_c(table):
@@ -97,7 +97,7 @@ def procs_c(table):
         outs = f"{r.name}_out" if r.outs() else "NULL"
         out.append(f'\t[{r.number}] = {{ "{r.name}", (xdrproc_t)xdr_{r.name}_args, '
                    f"sizeof({r.name}_args), {reply},\n\t\t.in = {r.name}_in, .out = {outs}"
-                   + "".join(f", .{p} = true" for p in properties(r)) + " },\n")
+                   + "".join(f", {p}" for p in properties(r)) + " },\n")
     out.append("};\n")
     return "".join(out)
 

@@ -6,6 +6,8 @@
 #define cuThingDestroy ckc_do_cuThingDestroy
 #define cuThingDestroy_v2 ckc_do_cuThingDestroy_v2
 #define cuThingGetColour ckc_do_cuThingGetColour
+#define cuThingGetHeat ckc_do_cuThingGetHeat
+#define cuThingSetHeat ckc_do_cuThingSetHeat
 #define cuThingPaint ckc_do_cuThingPaint
 #define cuThingPlan ckc_do_cuThingPlan
 #define cuThingPlanDestroy ckc_do_cuThingPlanDestroy

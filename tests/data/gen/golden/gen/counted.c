@@ -7,6 +7,8 @@ const char *const ckc_stats_names[] = {
 	"cuThingDestroy",
 	"cuThingDestroy_v2",
 	"cuThingGetColour",
+	"cuThingGetHeat",
+	"cuThingSetHeat",
 	"cuThingPaint",
 	"cuThingPlan",
 	"cuThingPlanDestroy",
@@ -17,9 +19,9 @@ const char *const ckc_stats_names[] = {
 	"cuThingCopy",
 };
 
-const unsigned int ckc_stats_name_count = 12;
+const unsigned int ckc_stats_name_count = 14;
 
-struct ckc_stats_row ckc_stats_rows[12];
+struct ckc_stats_row ckc_stats_rows[14];
 
 CUresult ck_counted_cuThingCreate(CUevent *phThing, unsigned int flags)
 {
@@ -65,12 +67,34 @@ CUresult ck_counted_cuThingGetColour(size_t *colour, CUdevice dev)
 	return err;
 }
 
-CUresult ck_counted_cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
+CUresult ck_counted_cuThingGetHeat(int *heat, int place, CUfunction hfunc)
 {
 	struct ckc_stats_call call;
 	CUresult err;
 
 	ckc_stats_begin(&call, 4);
+	err = cuThingGetHeat(heat, place, hfunc);
+	ckc_stats_end(&call);
+	return err;
+}
+
+CUresult ck_counted_cuThingSetHeat(CUfunction hfunc, int heat)
+{
+	struct ckc_stats_call call;
+	CUresult err;
+
+	ckc_stats_begin(&call, 5);
+	err = cuThingSetHeat(hfunc, heat);
+	ckc_stats_end(&call);
+	return err;
+}
+
+CUresult ck_counted_cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
+{
+	struct ckc_stats_call call;
+	CUresult err;
+
+	ckc_stats_begin(&call, 6);
 	err = cuThingPaint(hThing, colour, shade, how, before, coats);
 	ckc_stats_end(&call);
 	return err;
@@ -81,7 +105,7 @@ CUresult ck_counted_cuThingPlan(CUgraph *phPlan, CUmemoryPool hPool)
 	struct ckc_stats_call call;
 	CUresult err;
 
-	ckc_stats_begin(&call, 5);
+	ckc_stats_begin(&call, 7);
 	err = cuThingPlan(phPlan, hPool);
 	ckc_stats_end(&call);
 	return err;
@@ -92,7 +116,7 @@ CUresult ck_counted_cuThingPlanDestroy(CUgraph hPlan)
 	struct ckc_stats_call call;
 	CUresult err;
 
-	ckc_stats_begin(&call, 6);
+	ckc_stats_begin(&call, 8);
 	err = cuThingPlanDestroy(hPlan);
 	ckc_stats_end(&call);
 	return err;
@@ -103,7 +127,7 @@ CUresult ck_counted_cuThingPlanOf(CUevent hThing, CUgraph *phPlan)
 	struct ckc_stats_call call;
 	CUresult err;
 
-	ckc_stats_begin(&call, 7);
+	ckc_stats_begin(&call, 9);
 	err = cuThingPlanOf(hThing, phPlan);
 	ckc_stats_end(&call);
 	return err;
@@ -114,7 +138,7 @@ CUresult ck_counted_cuThingMany(ids things, ids *plans, id *first)
 	struct ckc_stats_call call;
 	CUresult err;
 
-	ckc_stats_begin(&call, 8);
+	ckc_stats_begin(&call, 10);
 	err = cuThingMany(things, plans, first);
 	ckc_stats_end(&call);
 	return err;
@@ -125,7 +149,7 @@ CUresult ck_counted_cuThingPaint_ptsz(CUevent hThing, CUcolour colour, float sha
 	struct ckc_stats_call call;
 	CUresult err;
 
-	ckc_stats_begin(&call, 9);
+	ckc_stats_begin(&call, 11);
 	err = cuThingPaint_ptsz(hThing, colour, shade, how, before, coats);
 	ckc_stats_end(&call);
 	return err;
@@ -136,7 +160,7 @@ CUresult ck_counted_cuThingCount(int *count)
 	struct ckc_stats_call call;
 	CUresult err;
 
-	ckc_stats_begin(&call, 10);
+	ckc_stats_begin(&call, 12);
 	err = cuThingCount(count);
 	ckc_stats_end(&call);
 	return err;
@@ -147,7 +171,7 @@ CUresult ck_counted_cuThingCopy(CUdeviceptr dst, CUstream hStream)
 	struct ckc_stats_call call;
 	CUresult err;
 
-	ckc_stats_begin(&call, 11);
+	ckc_stats_begin(&call, 13);
 	err = cuThingCopy(dst, hStream);
 	ckc_stats_end(&call);
 	return err;

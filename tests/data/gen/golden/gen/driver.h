@@ -9,6 +9,8 @@ struct ck_driver {
 	CUresult (*cuThingCreate)(CUevent *phThing, unsigned int flags);
 	CUresult (*cuThingDestroy_v2)(CUevent hThing);
 	CUresult (*cuThingGetColour)(size_t *colour, CUdevice dev);
+	CUresult (*cuThingGetHeat)(int *heat, int place, CUfunction hfunc);
+	CUresult (*cuThingSetHeat)(CUfunction hfunc, int heat);
 	CUresult (*cuThingPaint)(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats);
 	CUresult (*cuThingPlan)(CUgraph *phPlan, CUmemoryPool hPool);
 	CUresult (*cuThingPlanDestroy)(CUgraph hPlan);

@@ -6,6 +6,8 @@
 #define cuThingDestroy ck_emu_do_cuThingDestroy
 #define cuThingDestroy_v2 ck_emu_do_cuThingDestroy_v2
 #define cuThingGetColour ck_emu_do_cuThingGetColour
+#define cuThingGetHeat ck_emu_do_cuThingGetHeat
+#define cuThingSetHeat ck_emu_do_cuThingSetHeat
 #define cuThingPaint ck_emu_do_cuThingPaint
 #define cuThingPlan ck_emu_do_cuThingPlan
 #define cuThingPlanDestroy ck_emu_do_cuThingPlanDestroy

@@ -65,6 +65,22 @@ CALL CUresult cuThingGetColour(size_t *colour, CUdevice dev)
 	COUNTED(ck_emu_do_cuThingGetColour(colour, dev))
 }
 
+BODY CUresult ck_emu_do_cuThingGetHeat(int *heat, int place, CUfunction hfunc);
+CALL CUresult cuThingGetHeat(int *heat, int place, CUfunction hfunc)
+{
+	if (!ck_emu_do_cuThingGetHeat)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	COUNTED(ck_emu_do_cuThingGetHeat(heat, place, hfunc))
+}
+
+BODY CUresult ck_emu_do_cuThingSetHeat(CUfunction hfunc, int heat);
+CALL CUresult cuThingSetHeat(CUfunction hfunc, int heat)
+{
+	if (!ck_emu_do_cuThingSetHeat)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	COUNTED(ck_emu_do_cuThingSetHeat(hfunc, heat))
+}
+
 BODY CUresult ck_emu_do_cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats);
 CALL CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {

@@ -11,6 +11,8 @@ const struct ck_driver_symbol ck_driver_symbols[] = {
 	{ "cuThingCreate", (void **)&ck_driver.cuThingCreate },
 	{ "cuThingDestroy_v2", (void **)&ck_driver.cuThingDestroy_v2 },
 	{ "cuThingGetColour", (void **)&ck_driver.cuThingGetColour },
+	{ "cuThingGetHeat", (void **)&ck_driver.cuThingGetHeat },
+	{ "cuThingSetHeat", (void **)&ck_driver.cuThingSetHeat },
 	{ "cuThingPaint", (void **)&ck_driver.cuThingPaint },
 	{ "cuThingPlan", (void **)&ck_driver.cuThingPlan },
 	{ "cuThingPlanDestroy", (void **)&ck_driver.cuThingPlanDestroy },
@@ -65,6 +67,38 @@ static CUresult ck_serve_cuThingGetColour(struct cks_request *q, cuThingGetColou
 	err = ck_driver.cuThingGetColour(&colour, (CUdevice)a->dev);
 	res->colour = colour;
 	return err;
+}
+
+static CUresult ck_serve_cuThingGetHeat(struct cks_request *q, cuThingGetHeat_args *a, cuThingGetHeat_res *res)
+{
+	int heat = 0;
+	CUfunction hfunc;
+	CUresult err;
+
+	(void)q;
+	(void)a;
+	(void)res;
+	if (!ck_driver.cuThingGetHeat)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_function_find(q, a->hfunc, &hfunc))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuThingGetHeat(&heat, (int)a->place, hfunc);
+	res->heat = heat;
+	return err;
+}
+
+static CUresult ck_serve_cuThingSetHeat(struct cks_request *q, cuThingSetHeat_args *a, cuThingSetHeat_res *res)
+{
+	CUfunction hfunc;
+
+	(void)q;
+	(void)a;
+	(void)res;
+	if (!ck_driver.cuThingSetHeat)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_function_find(q, a->hfunc, &hfunc))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return ck_driver.cuThingSetHeat(hfunc, (int)a->heat);
 }
 
 static CUresult ck_serve_cuThingPaint(struct cks_request *q, cuThingPaint_args *a, cuThingPaint_res *res)
@@ -176,4 +210,6 @@ const ck_handler ck_handlers[CK_PROC_END] = {
 	[CK_PROC_cuThingPlanDestroy] = (ck_handler)ck_serve_cuThingPlanDestroy,
 	[CK_PROC_cuThingPlanOf] = (ck_handler)ck_serve_cuThingPlanOf,
 	[CK_PROC_cuThingMany] = (ck_handler)ck_serve_cuThingMany,
+	[CK_PROC_cuThingGetHeat] = (ck_handler)ck_serve_cuThingGetHeat,
+	[CK_PROC_cuThingSetHeat] = (ck_handler)ck_serve_cuThingSetHeat,
 };

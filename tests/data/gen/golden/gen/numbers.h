@@ -12,6 +12,8 @@
 #define CK_PROC_cuThingPlanDestroy 111
 #define CK_PROC_cuThingPlanOf 112
 #define CK_PROC_cuThingMany 113
-#define CK_PROC_END 114
+#define CK_PROC_cuThingGetHeat 114
+#define CK_PROC_cuThingSetHeat 115
+#define CK_PROC_END 116
 
 #endif

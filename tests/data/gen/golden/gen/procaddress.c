@@ -7,6 +7,8 @@ extern char cuThingCreate[];
 extern char cuThingDestroy[];
 extern char cuThingDestroy_v2[];
 extern char cuThingGetColour[];
+extern char cuThingGetHeat[];
+extern char cuThingSetHeat[];
 extern char cuThingPaint[];
 extern char cuThingPlan[];
 extern char cuThingPlanDestroy[];
@@ -20,6 +22,8 @@ extern char ck_counted_cuThingCreate[];
 extern char ck_counted_cuThingDestroy[];
 extern char ck_counted_cuThingDestroy_v2[];
 extern char ck_counted_cuThingGetColour[];
+extern char ck_counted_cuThingGetHeat[];
+extern char ck_counted_cuThingSetHeat[];
 extern char ck_counted_cuThingPaint[];
 extern char ck_counted_cuThingPlan[];
 extern char ck_counted_cuThingPlanDestroy[];
@@ -36,12 +40,14 @@ const struct ck_entry ck_entries[] = {
 	{ "cuThingDestroy", 4010, false, cuThingDestroy_v2, ck_counted_cuThingDestroy_v2 },
 	{ "cuThingDestroy", 4000, false, cuThingDestroy, ck_counted_cuThingDestroy },
 	{ "cuThingGetColour", 5000, false, cuThingGetColour, ck_counted_cuThingGetColour },
+	{ "cuThingGetHeat", 5000, false, cuThingGetHeat, ck_counted_cuThingGetHeat },
 	{ "cuThingMany", 8000, false, cuThingMany, ck_counted_cuThingMany },
 	{ "cuThingPaint", 7000, true, cuThingPaint_ptsz, ck_counted_cuThingPaint_ptsz },
 	{ "cuThingPaint", 6000, false, cuThingPaint, ck_counted_cuThingPaint },
 	{ "cuThingPlan", 8000, false, cuThingPlan, ck_counted_cuThingPlan },
 	{ "cuThingPlanDestroy", 8000, false, cuThingPlanDestroy, ck_counted_cuThingPlanDestroy },
 	{ "cuThingPlanOf", 8000, false, cuThingPlanOf, ck_counted_cuThingPlanOf },
+	{ "cuThingSetHeat", 5000, false, cuThingSetHeat, ck_counted_cuThingSetHeat },
 	{ "cuThingSing", 11000, false, cuThingSing, NULL },
 };
 

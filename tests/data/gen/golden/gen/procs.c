@@ -76,6 +76,20 @@ static const struct ck_field cuThingMany_out[] = {
 	{ "first", CK_FIELD_ID, offsetof(cuThingMany_res, first) },
 	{ 0 }
 };
+static const struct ck_field cuThingGetHeat_in[] = {
+	{ "place", CK_FIELD_INT, offsetof(cuThingGetHeat_args, place) },
+	{ "hfunc", CK_FIELD_ID, offsetof(cuThingGetHeat_args, hfunc) },
+	{ 0 }
+};
+static const struct ck_field cuThingGetHeat_out[] = {
+	{ "heat", CK_FIELD_INT, offsetof(cuThingGetHeat_res, heat) },
+	{ 0 }
+};
+static const struct ck_field cuThingSetHeat_in[] = {
+	{ "hfunc", CK_FIELD_ID, offsetof(cuThingSetHeat_args, hfunc) },
+	{ "heat", CK_FIELD_INT, offsetof(cuThingSetHeat_args, heat) },
+	{ 0 }
+};
 
 const struct ck_proc ck_procs[CK_PROC_END] = {
 	[10] = { "ck_put", (xdrproc_t)xdr_ck_put_args, sizeof(ck_put_args), NULL, 0,
@@ -98,4 +112,8 @@ const struct ck_proc ck_procs[CK_PROC_END] = {
 		.in = cuThingPlanOf_in, .out = cuThingPlanOf_out },
 	[113] = { "cuThingMany", (xdrproc_t)xdr_cuThingMany_args, sizeof(cuThingMany_args), (xdrproc_t)xdr_cuThingMany_res, sizeof(cuThingMany_res),
 		.in = cuThingMany_in, .out = cuThingMany_out },
+	[114] = { "cuThingGetHeat", (xdrproc_t)xdr_cuThingGetHeat_args, sizeof(cuThingGetHeat_args), (xdrproc_t)xdr_cuThingGetHeat_res, sizeof(cuThingGetHeat_res),
+		.in = cuThingGetHeat_in, .out = cuThingGetHeat_out, .recall = true, .function = 3 },
+	[115] = { "cuThingSetHeat", (xdrproc_t)xdr_cuThingSetHeat_args, sizeof(cuThingSetHeat_args), (xdrproc_t)xdr_cuThingSetHeat_res, sizeof(cuThingSetHeat_res),
+		.in = cuThingSetHeat_in, .out = NULL, .loads = true, .recall = true, .function = 3 },
 };

@@ -90,6 +90,63 @@ CK_EXPORT CUresult cuThingGetColour(size_t *colour, CUdevice dev)
 	return err;
 }
 
+CUresult ck_wire_cuThingGetHeat(uint64_t ctx, int *heat, int place, uint64_t hfunc)
+{
+	cuThingGetHeat_args a;
+	cuThingGetHeat_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.place = place;
+	a.hfunc = hfunc;
+	memset(&r, 0, sizeof(r));
+	err = ckc_call(CK_PROC_cuThingGetHeat, &a, &r, NULL);
+	if (err == CUDA_SUCCESS) {
+		if (heat)
+			*heat = (int)r.heat;
+	}
+	return err;
+}
+
+CK_EXPORT CUresult cuThingGetHeat(int *heat, int place, CUfunction hfunc)
+{
+	uint64_t ctx;
+	uint64_t hfunc_id;
+	CUresult err = ckc_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!heat)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ckc_function_id(hfunc, &hfunc_id);
+	if (err)
+		return err;
+	const uint64_t key[] = { CK_PROC_cuThingGetHeat, ctx, (uint64_t)place, (uint64_t)hfunc_id };
+
+	if (ckc_cache_get(key, sizeof(key), heat, sizeof(*heat)))
+		return CUDA_SUCCESS;
+	err = ck_wire_cuThingGetHeat(ctx, heat, place, hfunc_id);
+	if (!err)
+		ckc_cache_put(key, sizeof(key), heat, sizeof(*heat));
+	return err;
+}
+
+CUresult ck_wire_cuThingSetHeat(uint64_t ctx, uint64_t hfunc, int heat)
+{
+	cuThingSetHeat_args a;
+	cuThingSetHeat_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.hfunc = hfunc;
+	a.heat = heat;
+	memset(&r, 0, sizeof(r));
+	err = ckc_call(CK_PROC_cuThingSetHeat, &a, &r, NULL);
+	return err;
+}
+
 CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {
 	cuThingPaint_args a;

@@ -78,6 +78,43 @@ CALL CUresult cuThingGetColour(size_t *colour, CUdevice dev)
 	return call.result;
 }
 
+BODY CUresult ckc_do_cuThingGetHeat(int *heat, int place, CUfunction hfunc);
+CALL CUresult cuThingGetHeat(int *heat, int place, CUfunction hfunc)
+{
+	if (likely(!ckc_profile_watches()))
+		return ckc_do_cuThingGetHeat(heat, place, hfunc);
+
+	struct {
+		int *heat;
+		int place;
+		CUfunction hfunc;
+	} given = {heat, place, hfunc};
+	struct ckc_call call = {"cuThingGetHeat", CKC_CALL_cuThingGetHeat, &given, 0};
+
+	ckc_profile_enter(&call);
+	call.result = ckc_do_cuThingGetHeat(heat, place, hfunc);
+	ckc_profile_leave(&call);
+	return call.result;
+}
+
+BODY CUresult ckc_do_cuThingSetHeat(CUfunction hfunc, int heat);
+CALL CUresult cuThingSetHeat(CUfunction hfunc, int heat)
+{
+	if (likely(!ckc_profile_watches()))
+		return ckc_do_cuThingSetHeat(hfunc, heat);
+
+	struct {
+		CUfunction hfunc;
+		int heat;
+	} given = {hfunc, heat};
+	struct ckc_call call = {"cuThingSetHeat", CKC_CALL_cuThingSetHeat, &given, 0};
+
+	ckc_profile_enter(&call);
+	call.result = ckc_do_cuThingSetHeat(hfunc, heat);
+	ckc_profile_leave(&call);
+	return call.result;
+}
+
 BODY CUresult ckc_do_cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats);
 CALL CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {

@@ -1,0 +1,24 @@
+/*
+ * server/objects/event.c - a record of an event, which may be repeated before the first launch of a kernel
+ * (server/session/retime.h).
+ */
+#include "gen/handlers.h"
+#include "server/session/retime.h"
+#include "server/session/session.h"
+
+CUresult ck_serve_cuEventRecord(struct cks_request *q, cuEventRecord_args *a, void *res)
+{
+	CUstream stream;
+	CUevent event;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuEventRecord)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_event_find(q, a->hEvent, &event) || !cks_stream_find(q, a->hStream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuEventRecord(event, stream);
+	if (!err)
+		cks_retime_record(&q->session->retime, a->hEvent, a->hStream);
+	return err;
+}
