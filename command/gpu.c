@@ -11,6 +11,7 @@
 #include "cuda/nvml.h"
 #include "cuda/open.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 #define PROCESSES 1024 /* on one GPU */
 #define SAMPLES 4096
@@ -21,6 +22,7 @@ struct nvml {
 	nvmlReturn_t (*count)(unsigned int *count);
 	nvmlReturn_t (*handle)(unsigned int index, nvmlDevice_t *device);
 	nvmlReturn_t (*name)(nvmlDevice_t device, char *name, unsigned int length);
+	nvmlReturn_t (*uuid)(nvmlDevice_t device, char *uuid, unsigned int length);
 	nvmlReturn_t (*memory)(nvmlDevice_t device, struct nvmlMemory_t *memory);
 	nvmlReturn_t (*processes)(nvmlDevice_t device, unsigned int *count,
 				  struct nvmlProcessInfo_t *infos);
@@ -34,11 +36,12 @@ static const char *const names[] = {"nvmlInit_v2",
 				    "nvmlDeviceGetCount_v2",
 				    "nvmlDeviceGetHandleByIndex_v2",
 				    "nvmlDeviceGetName",
+				    "nvmlDeviceGetUUID",
 				    "nvmlDeviceGetMemoryInfo",
 				    "nvmlDeviceGetComputeRunningProcesses_v3",
 				    "nvmlDeviceGetUtilizationRates",
 				    "nvmlDeviceGetProcessUtilization"};
-#define NEEDED 6
+#define NEEDED 7
 
 _Static_assert(sizeof(names) == sizeof(struct nvml), "a name for each function");
 
@@ -92,7 +95,8 @@ static bool load(struct ckx_gpus *g)
 static void be_machine_of(const json_t *report)
 {
 	static const char *const names[][2] = {{"devices", "CRICKET_EMU_DEVICES"},
-					       {"memory", "CRICKET_EMU_MEMORY"}};
+					       {"memory", "CRICKET_EMU_MEMORY"},
+					       {"machine", "CRICKET_EMU_MACHINE"}};
 	const json_t *emulated = json_object_get(report, "emulated");
 	char text[32];
 
@@ -161,24 +165,28 @@ static json_t *session_of(const json_t *report, unsigned int pid)
 	return NULL;
 }
 
-static void add_processes(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index,
+/* Does a session use it? */
+static bool add_processes(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index,
 			  json_t *report)
 {
 	unsigned int count = PROCESSES;
+	bool used = false;
 
 	if (g->nvml.processes(device, &count, g->processes) != NVML_SUCCESS)
-		return;
+		return false;
 	for (unsigned int i = 0; i < count; i++) {
 		json_t *s = session_of(report, g->processes[i].pid), *use;
 
 		if (!s)
 			continue;
+		used = true;
 		use = use_of(s, index);
 		if (g->processes[i].usedGpuMemory != UNKNOWN)
 			json_object_set_new(
 				use, "memory",
 				json_integer((json_int_t)g->processes[i].usedGpuMemory));
 	}
+	return used;
 }
 
 /* The share of each process is the mean of its samples since the last call. */
@@ -209,16 +217,13 @@ static void add_shares(struct ckx_gpus *g, nvmlDevice_t device, unsigned int ind
 		g->seen[index] = ck_max(g->seen[index], g->samples[i].timeStamp);
 }
 
-static void add_gpu(struct ckx_gpus *g, unsigned int index, json_t *report)
+static void describe(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index, json_t *report)
 {
 	struct nvmlMemory_t memory = {0};
 	struct nvmlUtilization_t rates;
 	char name[96] = "";
-	nvmlDevice_t device;
 	json_t *gpu;
 
-	if (g->nvml.handle(index, &device) != NVML_SUCCESS)
-		return;
 	g->nvml.name(device, name, sizeof(name));
 	g->nvml.memory(device, &memory);
 	gpu = json_pack("{s:i, s:s, s:I, s:I}", "index", (int)index, "name", name, "memory",
@@ -227,17 +232,71 @@ static void add_gpu(struct ckx_gpus *g, unsigned int index, json_t *report)
 	if (!g->emulated && g->nvml.rates && g->nvml.rates(device, &rates) == NVML_SUCCESS)
 		json_object_set_new(gpu, "utilization", json_real(rates.gpu / 100.0));
 	json_array_append_new(json_object_get(report, "gpus"), gpu);
-	add_processes(g, device, index, report);
-	add_shares(g, device, index, report);
+}
+
+/* The machine's GPUs, as NVML lists them. */
+struct machine {
+	nvmlDevice_t devices[CKX_GPUS];
+	char uuids[CKX_GPUS][2 * CK_UUID_TEXT];
+	bool listed[CKX_GPUS];
+	unsigned int count;
+};
+
+static void look_at_machine(const struct ckx_gpus *g, struct machine *m)
+{
+	unsigned int count = 0;
+
+	*m = (struct machine){.count = 0};
+	if (g->nvml.count(&count) != NVML_SUCCESS)
+		return;
+	for (unsigned int i = 0; i < count && m->count < CKX_GPUS; i++) {
+		if (g->nvml.handle(i, &m->devices[m->count]) != NVML_SUCCESS)
+			continue;
+		g->nvml.uuid(m->devices[m->count], m->uuids[m->count], sizeof(m->uuids[0]));
+		m->count++;
+	}
+}
+
+static void add_gpu(struct ckx_gpus *g, struct machine *m, unsigned int at, unsigned int index,
+		    bool served, json_t *report)
+{
+	m->listed[at] = true;
+	if (!add_processes(g, m->devices[at], index, report) && !served)
+		return;
+	describe(g, m->devices[at], index, report);
+	add_shares(g, m->devices[at], index, report);
+}
+
+/* Of two parts of a GPU (MIG), which have its UUID, the first stands for it. */
+static void add_served(struct ckx_gpus *g, struct machine *m, json_t *report)
+{
+	const json_t *served;
+	size_t i;
+
+	json_array_foreach(json_object_get(report, "served"), i, served)
+	{
+		const char *uuid = json_string_value(served);
+
+		for (unsigned int at = 0; at < m->count && i < CKX_GPUS; at++) {
+			if (!m->listed[at] && uuid && strcmp(m->uuids[at], uuid) == 0)
+				add_gpu(g, m, at, (unsigned int)i, true, report);
+		}
+	}
 }
 
 void ckx_gpus_add(struct ckx_gpus *g, json_t *report)
 {
-	unsigned int count = 0;
+	const json_t *served = json_object_get(report, "served");
+	unsigned int next = (unsigned int)json_array_size(served);
+	struct machine m;
 
-	if (!g || g->nvml.count(&count) != NVML_SUCCESS)
+	if (!g)
 		return;
+	look_at_machine(g, &m);
 	json_object_set_new(report, "gpus", json_array());
-	for (unsigned int i = 0; i < count && i < CKX_GPUS; i++)
-		add_gpu(g, i, report);
+	add_served(g, &m, report);
+	for (unsigned int at = 0; at < m.count && next < CKX_GPUS; at++) {
+		if (!m.listed[at])
+			add_gpu(g, &m, at, next++, !served, report);
+	}
 }

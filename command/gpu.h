@@ -19,7 +19,7 @@ struct ckx_gpus *ckx_gpus_open(const json_t *report);
 void ckx_gpus_close(struct ckx_gpus *gpus); /* accepts NULL */
 
 /*
- * Add to @report "gpus": a list of index, name, memory, used (bytes) and, unless the driver does not tell it,
+ * Add to @report "gpus", those that its server serves ("served", in its order), and others that its sessions use: a list of index, name, memory, used (bytes) and, unless the driver does not tell it,
  * utilization (0 to 1). And to each session "gpus": a list of index, memory, and share: the part of the time
  * since the last call in which its kernels ran. @gpus may be NULL: nothing is added.
  */

@@ -58,6 +58,7 @@ struct cks_server {
 	const struct cks_reload *files; /* what `reload` reads again */
 	uint64_t *drain;		/* set it to begin to drain, for so many seconds */
 	const char *driver;		/* what --driver auto has become */
+	const char *gpus;		/* see cks_driver_gpus */
 };
 
 struct cks_command {

@@ -251,6 +251,7 @@ static void read_state(struct reader *r, const json_t *json, struct cks_state *s
 	if (get_number(r, json, "readable_by", 1, CK_STATE_FORMAT, 0) == 0)
 		r->failed = true;
 	get_text(json, "driver", s->driver, sizeof(s->driver));
+	get_text(json, "gpus", s->gpus, sizeof(s->gpus));
 	s->pid_file = get_fd(r, json, "pid_file");
 	s->asker = get_fd(r, json, "asker");
 	if (control)

@@ -17,6 +17,7 @@
 
 #include "server/processes/session_info.h"
 #include "server/processes/sockets.h"
+#include "server/session/driver.h"
 
 #define CK_STATE_FORMAT 1
 
@@ -36,8 +37,9 @@ struct cks_state_fresh {
 };
 
 struct cks_state {
-	char driver[8]; /* chosen for --driver auto: cuda or emu; else empty */
-	int pid_file;	/* -1: none */
+	char driver[8];		   /* chosen for --driver auto: cuda or emu; else empty */
+	char gpus[CK_DRIVER_GPUS]; /* see cks_driver_gpus */
+	int pid_file;		   /* -1: none */
 	int64_t drain_by;
 	struct cks_listeners listeners;	  /* read: without paths */
 	struct cks_socket broker;	  /* its fd is -1: none; read: without path */

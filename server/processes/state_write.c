@@ -185,6 +185,8 @@ static json_t *write_state(struct writer *w, const struct cks_state *s)
 	put(w, json, "release", json_string(CK_RELEASE));
 	if (s->driver[0])
 		put(w, json, "driver", json_string(s->driver));
+	if (s->gpus[0])
+		put(w, json, "gpus", json_string(s->gpus));
 	if (s->pid_file >= 0)
 		put_number(w, json, "pid_file", s->pid_file);
 	if (s->drain_by)

@@ -12,7 +12,9 @@
 #include "cuda/open.h"
 #include "server/session/driver.h"
 #include "server/session/session.h"
+#include "util/env.h"
 #include "util/log.h"
+#include "util/uuid.h"
 
 CK_LOG_DEFINE("server");
 
@@ -145,6 +147,41 @@ const char *cks_driver_probe(const char *which, char *why, size_t size)
 	snprintf(also, sizeof(also), "%s", why);
 	snprintf(why, size, "no GPU here, kernels run on the CPU (%s)", also);
 	return "emu";
+}
+
+/* False: the driver does not name it, or there is no room. */
+static bool add_uuid(char list[CK_DRIVER_GPUS], CUdevice device)
+{
+	size_t size = strlen(list);
+	char text[CK_UUID_TEXT];
+	CUuuid uuid;
+
+	if (!ck_driver.cuDeviceGetUuid || ck_driver.cuDeviceGetUuid(&uuid, device))
+		return false;
+	ck_uuid_print((const unsigned char *)uuid.bytes, text);
+	return snprintf(list + size, CK_DRIVER_GPUS - size, "%s%s", size ? "," : "", text) <
+	       (int)(CK_DRIVER_GPUS - size);
+}
+
+void cks_driver_gpus(char list[CK_DRIVER_GPUS])
+{
+	int count = 0;
+	CUresult err;
+
+	list[0] = '\0';
+	if (!ck_env_string("CUDA_VISIBLE_DEVICES"))
+		return;
+	err = ck_driver.cuInit(0);
+	if (!err)
+		err = ck_driver.cuDeviceGetCount(&count);
+	if (err ? err == CUDA_ERROR_NO_DEVICE : count == 0)
+		snprintf(list, CK_DRIVER_GPUS, "none");
+	for (int i = 0; !err && i < count; i++) {
+		if (add_uuid(list, (CUdevice)i))
+			continue;
+		list[0] = '\0';
+		return;
+	}
 }
 
 CUgraph cks_capture_graph(CUstream stream)

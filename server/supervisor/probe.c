@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +33,9 @@ CK_LOG_DEFINE("server");
 struct answer {
 	enum { CK_NONE, CK_CUDA, CK_EMU, CK_AS_ASKED } driver;
 	char why[508];
+	char gpus[CK_DRIVER_GPUS];
 };
+_Static_assert(sizeof(struct answer) <= PIPE_BUF, "it arrives as a whole");
 
 int cks_probe_main(const char *which)
 {
@@ -50,6 +53,8 @@ int cks_probe_main(const char *which)
 		a.driver = CK_EMU;
 	else
 		a.driver = CK_AS_ASKED;
+	if (driver)
+		cks_driver_gpus(a.gpus);
 	_exit(ck_fd_write_full(CK_PROBE_FD, &a, sizeof(a)) < 0);
 }
 
@@ -91,6 +96,7 @@ static const char *judge(const char *which, struct answer *a)
 	static const char *const names[] = {[CK_CUDA] = "cuda", [CK_EMU] = "emu"};
 
 	a->why[sizeof(a->why) - 1] = '\0';
+	a->gpus[sizeof(a->gpus) - 1] = '\0';
 	if (a->driver == CK_NONE) {
 		ck_err("driver %s: %s%s", which, a->why,
 		       strcmp(which, "cuda") == 0 ? "; without an NVIDIA driver use --driver emu"
@@ -121,27 +127,30 @@ static void end(pid_t pid)
 		nanosleep(&step, NULL);
 }
 
-const char *cks_probe_driver(const char *which)
+const char *cks_probe_driver(const char *which, char gpus[CK_DRIVER_GPUS])
 {
 	const char *driver = NULL;
 	struct answer a;
 	int ends[2];
 	pid_t pid;
 
+	gpus[0] = '\0';
 	if (pipe2(ends, O_CLOEXEC) < 0) {
 		ck_err("pipe: %m");
 		return NULL;
 	}
 	pid = start(which, ends[1]);
 	close(ends[1]);
-	if (pid > 0 && wait_answer(ends[0], &a))
+	if (pid > 0 && wait_answer(ends[0], &a)) {
 		driver = judge(which, &a);
-	else if (pid > 0 && stop_wanted())
+		memcpy(gpus, a.gpus, sizeof(a.gpus));
+	} else if (pid > 0 && stop_wanted()) {
 		driver = which;
-	else if (pid > 0 && strcmp(which, "auto") == 0)
+	} else if (pid > 0 && strcmp(which, "auto") == 0) {
 		driver = without_gpu();
-	else
+	} else {
 		ck_err("driver %s: trying it crashed or took too long", which);
+	}
 	close(ends[0]);
 	if (pid > 0)
 		end(pid);

@@ -191,8 +191,24 @@ static json_t *describe_emulated(const struct cks_server *server)
 {
 	if (strcmp(server->driver, "emu") != 0)
 		return NULL;
-	return json_pack("{s:I, s:I}", "devices", (json_int_t)ck_env_long("CRICKET_EMU_DEVICES"),
-			 "memory", (json_int_t)ck_env_long("CRICKET_EMU_MEMORY"));
+	return json_pack("{s:I, s:I, s:I}", "devices",
+			 (json_int_t)ck_env_long("CRICKET_EMU_DEVICES"), "memory",
+			 (json_int_t)ck_env_long("CRICKET_EMU_MEMORY"), "machine",
+			 (json_int_t)ck_env_long("CRICKET_EMU_MACHINE"));
+}
+
+/* NULL: all that the machine has. */
+static json_t *describe_served(const char *gpus)
+{
+	json_t *list = *gpus ? json_array() : NULL;
+
+	for (; list && strncmp(gpus, "GPU-", 4) == 0;) {
+		size_t size = strcspn(gpus, ",");
+
+		json_array_append_new(list, json_stringn(gpus, size));
+		gpus += size + (gpus[size] == ',');
+	}
+	return list;
 }
 
 static json_t *host_name(void)
@@ -233,7 +249,7 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 	}
 	return json_pack(
 		"{s:b, s:i, s:s, s:s, s:i, s:o, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*, "
-		"s:o*, s:o, s:o*}",
+		"s:o*, s:o, s:o*, s:o*}",
 		"ok", 1, "version", CK_STATUS_VERSION, "release", CK_RELEASE, "driver",
 		server->driver, "pid", (int)getpid(), "addresses",
 		describe_addresses(server->listeners), "all", all, "session_count",
@@ -242,5 +258,5 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 		"waiting", waiting(server, asker, now), "waiting_count", (int)server->queue->count,
 		"spares", describe_spares(server), "totals", all ? describe_totals(server) : NULL,
 		"identities", all ? describe_identities(server) : NULL, "host", host_name(),
-		"emulated", describe_emulated(server));
+		"emulated", describe_emulated(server), "served", describe_served(server->gpus));
 }

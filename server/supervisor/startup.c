@@ -117,7 +117,7 @@ int cks_supervisor_start(struct supervisor *s)
 	s->broker = cks_broker_create(s->options, cks_listeners_unix(&s->listeners));
 	s->control = cks_control_create(s->options->ctl_socket, cks_listeners_unix(&s->listeners));
 	/* Clients that connect meanwhile wait in the sockets' queues. */
-	driver = cks_probe_driver(s->options->driver);
+	driver = cks_probe_driver(s->options->driver, s->gpus);
 	if (!driver)
 		return -ENODEV;
 	if (strcmp(driver, "emu") != 0)

@@ -27,6 +27,7 @@ static int save(const struct supervisor *s, struct cks_state *state)
 
 	cks_state_init(state);
 	memcpy(state->driver, s->driver, sizeof(state->driver));
+	memcpy(state->gpus, s->gpus, sizeof(state->gpus));
 	state->pid_file = s->pid_file;
 	state->drain_by = s->drain.by;
 	state->listeners = s->listeners;
@@ -75,6 +76,7 @@ static int adopt(struct supervisor *s, const struct cks_state *state)
 {
 	int ret;
 
+	memcpy(s->gpus, state->gpus, sizeof(s->gpus));
 	s->pid_file = state->pid_file;
 	s->listeners = state->listeners;
 	cks_listeners_resume(&s->listeners);

@@ -280,6 +280,7 @@ static void command(struct supervisor *s, const struct round *r)
 				    .listeners = &s->listeners,
 				    .drain = &drain,
 				    .files = &files,
+				    .gpus = s->gpus,
 				    .driver = s->driver[0] ? s->driver : s->options->driver};
 
 	cks_control_run(s->control, r->fds + r->control, &server);

@@ -16,6 +16,7 @@
 #include "server/rules/accounts.h"
 #include "server/rules/audit.h"
 #include "server/rules/uids.h"
+#include "server/session/driver.h"
 #include "server/supervisor/notify.h"
 
 struct supervisor {
@@ -45,7 +46,8 @@ struct supervisor {
 	struct cks_away *away;
 	struct cks_fronts *fronts; /* NULL: no TLS */
 	struct cks_upgrade upgrade;
-	char driver[8]; /* what --driver auto has become; else empty */
+	char driver[8];		   /* what --driver auto has become; else empty */
+	char gpus[CK_DRIVER_GPUS]; /* that CUDA_VISIBLE_DEVICES leaves; see cks_driver_gpus */
 };
 
 /* As many descriptors as the process may have. -EMFILE, logged: they are too few to serve anyone. */

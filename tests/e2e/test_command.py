@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import socket
 import stat
 import struct
@@ -566,9 +567,66 @@ def test_the_gpus_are_those_of_the_server_and_not_of_the_command(tmp_path, home)
     try:
         wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
         report = status(server, dict(home, CRICKET_EMU_DEVICES="5"))
-        assert report["emulated"] == {"devices": 2, "memory": 64 << 20}
+        assert report["emulated"] == {"devices": 2, "memory": 64 << 20, "machine": 0}
         assert [(g["index"], g["memory"]) for g in report["gpus"]] == [(0, 64 << 20), (1, 64 << 20)]
     finally:
+        server.end()
+
+
+@pytest.mark.parametrize("visible, gpus", [("2,0", [2, 0]), ("", []), ("7", []), (None, [0, 1, 2])])
+def test_only_gpus_that_the_server_serves_are_shown(tmp_path, home, visible, gpus):
+    """In its order and with its numbers, also after an upgrade, on the page and in the metrics."""
+    env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="3", CRICKET_EMU_MACHINE="5", **env)
+    try:
+        wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+
+        def found():
+            report = status(server, home)
+            assert [g["index"] for g in report["gpus"]] == list(range(len(gpus)))
+            if visible is None:
+                assert "served" not in report
+                return True
+            assert [int(uuid[-2:], 16) for uuid in report["served"]] == gpus
+            return True
+        assert found()
+        shown = cricket(home, "status", server.address("unix")).stdout + cricket(home, "metrics", server.address("unix")).stdout
+        assert len(re.findall(r"^GPU \d", shown, re.M)) == len(gpus)
+        assert len(re.findall(r"^cricket_gpu_memory_bytes\{", shown, re.M)) == len(gpus)
+        os.kill(server.process.pid, signal.SIGUSR2)
+        wait_until(lambda: "upgrade: executing" in server.log() and listens(f"{server.unix}.status"), 20, "it goes on in its program")
+        assert found()
+    finally:
+        server.end()
+
+
+def test_a_session_is_shown_on_the_servers_number_of_its_gpu(tmp_path, home):
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="3", CUDA_VISIBLE_DEVICES="2")
+    holder = Holder(server, home)
+    try:
+        wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+        (session,) = status(server, home)["sessions"]
+        assert [g["index"] for g in session["gpus"]] == [0] and session["gpus"][0]["memory"] >= 64 << 20
+    finally:
+        holder.end()
+        server.end()
+
+
+def test_a_gpu_that_only_the_policy_gives_is_shown_while_a_session_uses_it(tmp_path, home):
+    policy = tmp_path / "policy"
+    policy.write_text('default: { gpus = "2"; };\n')
+    server = Server(tmp_path / "server", "--policy", policy, CRICKET_EMU_DEVICES="4", CUDA_VISIBLE_DEVICES="1")
+    holder = None
+    try:
+        wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
+        assert [g["index"] for g in status(server, home)["gpus"]] == [0]
+        holder = Holder(server, home)
+        report = status(server, home)
+        assert [g["index"] for g in report["gpus"]] == [0, 2]       # 0 and 2 are the first two of those that it does not serve
+        assert [g["index"] for g in report["sessions"][0]["gpus"]] == [2]
+    finally:
+        if holder:
+            holder.end()
         server.end()
 
 
