@@ -117,8 +117,8 @@ def test_a_program_that_just_began_reads_it_too(begin):
     for _ in range(3):
         program = subprocess.Popen([sys.executable, "-c", PROGRAM], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env=client_env(server.address("unix")))
-        wait_until(lambda: Asker(server).ask("sessions")["sessions"], 20, "a session")
-        Asker(server).ask("end", session=name_of(server))
+        wait_until(lambda pid=program.pid: [s for s in Asker(server).ask("sessions")["sessions"] if s["client_pid"] == pid], 20, "a session")
+        assert Asker(server).ask("end", session=name_of(server))["ok"]
         line = program.stderr.readline()
         program.kill()
         program.communicate()
