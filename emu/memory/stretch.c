@@ -28,9 +28,9 @@ CK_LOG_DEFINE("emu");
 /*
  * Where devices' stretches begin, if there is room: far from where the kernel puts mappings. A
  * client has its managed variables at the same addresses as the server's driver, so a program's
- * own mappings must not be there.
+ * own mappings must not be there. AddressSanitizer has its heap from 0x600000000000 on.
  */
-#define PLACE 0x600000000000ul
+#define PLACE 0x500000000000ul
 #define PLACE_STEP (1ul << 40)
 
 /* Addresses for device @i, with a file behind them where one can be had. */

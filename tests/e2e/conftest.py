@@ -35,6 +35,7 @@ SERVER = PRODUCTS / "cricket-rpc-server"
 CLIENT = ROOT / os.environ.get("CRICKET_TEST_CLIENT", PRODUCTS) / "cricket-client.so"
 EMULATED = PRODUCTS / "libcuda-emu.so"
 SLOW = 8 if SAN or TSAN else 1      # how much longer the sanitizers may take
+LONGEST = 300       # seconds that a test may take
 TRANSPORTS = ("tcp", "unix", "shm")
 
 
@@ -351,6 +352,17 @@ def pytest_sessionfinish():
     if "CRICKET_TEST_SKIPPED" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
         with open(os.environ["CRICKET_TEST_SKIPPED"], "a", encoding="utf-8") as file:
             file.writelines(f"{name}\n" for name in sorted(SKIPPED_FILES))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """A test that hangs fails, with the line where it waits."""
+    def give_up(*_):
+        pytest.fail(f"{pyfuncitem.name} has not ended in {LONGEST * SLOW} s")
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LONGEST * SLOW)
+    yield
+    signal.alarm(0)
 
 
 @pytest.fixture(autouse=True)

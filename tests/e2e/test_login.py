@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import PRODUCTS, SERVER, SLOW, Server, clean_env, free_port, run, wait_until
+from conftest import PRODUCTS, SERVER, SLOW, Server, clean_env, command_env, free_port, run, wait_until
 from tls import Authority, Middle
 
 CRICKET = PRODUCTS / "cricket"
@@ -91,7 +91,7 @@ def test_login_with_a_pin_is_all_that_a_client_needs(careful, home, app):
     assert stat.S_IMODE(own(home, "config").stat().st_mode) == stat.S_IMODE(own(home, "tokens").stat().st_mode) == 0o600
     assert f"[{careful.far}]\naddress = {careful.far}\ntls-pin = {careful.pin}\n" == kept(home)["config"]
     assert cricket(home, "check", careful.far).returncode == 0
-    done = cricket(home, "run", "-s", f"tcp://{careful.far}", app("vector_add"))
+    done = cricket(command_env(**home), "run", "-s", f"tcp://{careful.far}", app("vector_add"))
     assert done.returncode == 0 and "0 wrong" in done.stdout, done.stderr
     assert TOKEN not in done.stdout + done.stderr + kept(home)["config"]
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, PRODUCTS, ROOT, TRANSPORTS, Server, clean_env, client_env, ended, free_port, run
+from conftest import DRIVER, EXPECTED, PRODUCTS, ROOT, SAN, TRANSPORTS, Server, clean_env, client_env, ended, free_port, run
 
 COMMAND = PRODUCTS / "cricket"
 PEERS = "127.0.0.0/8:*"
@@ -97,6 +97,7 @@ def test_work_on_all_devices(servers, transport, case):
     right(case, pool(servers, transport))
 
 
+@pytest.mark.skipif(SAN, reason="AddressSanitizer does not release the locks of its heap in a child (LLVM 14)")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_child_has_sessions_of_its_own_or_none(servers, transport):
     right("forks", pool(servers, transport))
