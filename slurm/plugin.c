@@ -18,12 +18,15 @@ SPANK_PLUGIN(cricket, 1);
 #pragma GCC visibility pop
 
 #include "slurm/ledger.h"
+#include "slurm/report.h"
 #include "slurm/reserve.h"
 #include "slurm/settings.h"
 
 /* Without --cricket-type; job_submit.lua has the same. */
 #define TYPE "gpu"
 #define PRELOAD 4096
+#define VARIABLES 5
+#define VALUE 1024
 
 static int check_gpus(int val, const char *optarg, int remote)
 {
@@ -132,6 +135,56 @@ static void log_use(uint32_t job, const struct ck_slurm_record *record)
 		   job, record->name, gpus, record->type, record->server, seconds, seconds * gpus);
 }
 
+/* What the job's programs know of the server's certificate, into @variables. */
+static void find_variables(spank_t sp, char values[][VALUE], char *variables[])
+{
+	static const char *const names[] = {"CRICKET_TLS", "CRICKET_TLS_CA", "CRICKET_TLS_PIN",
+					    "CRICKET_TLS_CERT", "CRICKET_TLS_KEY"};
+	size_t count = 0;
+
+	_Static_assert(sizeof(names) / sizeof(names[0]) == VARIABLES, "each has room");
+	for (size_t i = 0; i < VARIABLES; i++) {
+		int n = snprintf(values[count], VALUE, "%s=", names[i]);
+
+		if (spank_getenv(sp, names[i], values[count] + n, VALUE - n) != ESPANK_SUCCESS)
+			continue;
+		variables[count] = values[count];
+		count++;
+	}
+	variables[count] = NULL;
+}
+
+/* Which of the job's programs on this node have ended? Else the server would keep the sessions of those that were killed. */
+static void report(spank_t sp, const struct ck_slurm_settings *settings, uint32_t job)
+{
+	char values[VARIABLES][VALUE], *variables[VARIABLES + 1];
+	struct ck_slurm_record record;
+	struct ck_slurm_why why;
+	uid_t uid;
+	int ret = ck_slurm_ledger_find(settings->dir, job, &record, &why);
+
+	if (ret < 0 || record.error[0] || spank_get_item(sp, S_JOB_UID, &uid) != ESPANK_SUCCESS)
+		return;
+	find_variables(sp, values, variables);
+	if (ck_slurm_report(settings, &record, uid, variables, &why) < 0)
+		slurm_info("cricket: job %u: %s: sessions of killed programs stay for the time of "
+			   "--keep",
+			   job, why.text);
+}
+
+/* In slurmstepd, as root, after the tasks: they may start again in the next step. */
+int slurm_spank_exit(spank_t sp, int ac, char **av)
+{
+	struct ck_slurm_settings settings;
+	struct ck_slurm_why why;
+	uint32_t job;
+
+	if (spank_remote(sp) == 1 && spank_get_item(sp, S_JOB_ID, &job) == ESPANK_SUCCESS &&
+	    ck_slurm_settings_parse(ac, av, &settings, &why) == 0)
+		report(sp, &settings, job);
+	return 0;
+}
+
 int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
 {
 	struct ck_slurm_settings settings;
@@ -143,8 +196,10 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
 	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS)
 		return 0;
 	ret = ck_slurm_settings_parse(ac, av, &settings, &why);
-	if (ret == 0)
+	if (ret == 0) {
+		report(sp, &settings, job); /* while the token is valid */
 		ret = ck_slurm_ledger_release(settings.dir, job, &record, &why);
+	}
 	if (ret == 0)
 		log_use(job, &record);
 	else if (ret != -ENOENT)

@@ -10,6 +10,7 @@
 #include "slurm/settings.h"
 
 #define CLIENT "/usr/local/lib/cricket/cricket-client.so"
+#define COMMAND "/usr/local/bin/cricket"
 #define WAIT_S 60
 #define WAIT_MAX_S 3600
 
@@ -45,9 +46,12 @@ static int set(struct ck_slurm_settings *settings, const char *word, struct ck_s
 	if (strncmp(word, "client=", 7) == 0)
 		return set_path(settings->client, sizeof(settings->client), "client=", word + 7,
 				why);
+	if (strncmp(word, "command=", 8) == 0)
+		return set_path(settings->command, sizeof(settings->command), "command=", word + 8,
+				why);
 	if (strncmp(word, "wait=", 5) == 0)
 		return set_wait(&settings->wait, word + 5, why);
-	return ck_slurm_fail(why, -EINVAL, "%s: not dir=, client= or wait=", word);
+	return ck_slurm_fail(why, -EINVAL, "%s: not dir=, client=, command= or wait=", word);
 }
 
 int ck_slurm_settings_parse(int ac, char **av, struct ck_slurm_settings *settings,
@@ -57,6 +61,7 @@ int ck_slurm_settings_parse(int ac, char **av, struct ck_slurm_settings *setting
 
 	memset(settings, 0, sizeof(*settings));
 	snprintf(settings->client, sizeof(settings->client), "%s", CLIENT);
+	snprintf(settings->command, sizeof(settings->command), "%s", COMMAND);
 	settings->wait = WAIT_S;
 	for (int i = 0; ret == 0 && i < ac; i++)
 		ret = set(settings, av[i], why);

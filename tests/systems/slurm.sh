@@ -14,7 +14,7 @@ die() {
 }
 
 [ "$(id -u)" -eq 0 ] || skip "only root can start slurmd"
-for program in slurmctld slurmd srun munged; do
+for program in slurmctld slurmd srun munged unshare; do
 	command -v $program >/dev/null || skip "no $program (tools/deps.sh --slurm)"
 done
 for file in cricket-rpc-server cricket-client.so slurm-cricket.so; do
@@ -24,13 +24,14 @@ done
 # Others enter this folder: munge's clients, and a job that is not root's.
 home=$(mktemp -d /tmp/cricket-slurm.XXXXXX)
 chmod 755 "$home"
-daemons=()
+daemons=() servers=()
 leave() {
 	local status=$?
 	trap - EXIT
 	scancel --state=PENDING,RUNNING --user=root 2>/dev/null || true
 	for pid in "${daemons[@]}"; do kill "$pid" 2>/dev/null || true; done
-	for pid in "${daemons[@]}"; do wait "$pid" 2>/dev/null || true; done
+	for pid in "${servers[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+	for pid in "${daemons[@]}" "${servers[@]}"; do wait "$pid" 2>/dev/null || true; done
 	rm -rf "$home"
 	exit $status
 }
@@ -100,20 +101,23 @@ EOF
 		done
 		echo "PartitionName=cpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES:8"
 	} >"$home/etc/slurm.conf"
-	echo "required $top/cpu/slurm-cricket.so dir=$home/cricket client=$top/cpu/cricket-client.so wait=30" \
+	echo "required $top/cpu/slurm-cricket.so dir=$home/cricket client=$top/cpu/cricket-client.so command=$top/cpu/cricket wait=30" \
 		>"$home/etc/plugstack.conf"
 	cp "$top/slurm/job_submit.lua" "$home/etc/"
 	echo CgroupAutomount=no >"$home/etc/cgroup.conf"
 	printf '127.0.0.1:%s h200 2\n127.0.0.1:%s gpu 2\n' "${port[4]}" "${port[5]}" >"$home/cricket/servers"
 }
 
-# serve NAME PORT: a server with two emulated GPUs, which knows a user of its own besides the jobs.
+# serve NAME PORT: a server with two emulated GPUs, which knows a user of its own besides the jobs. Like one on another host, it
+# does not see the processes of the jobs, so only a report ends the session of a killed one before the time of --keep.
 serve() {
 	local tokens=$home/cricket/127.0.0.1:$2.tokens
 	cp "$home/own.line" "$tokens"
 	chmod 640 "$tokens"
-	start "$1" env CRICKET_EMU_DEVICES=2 CRICKET_CACHE_DIR="$home/$1.cache" "$top/cpu/cricket-rpc-server" \
-		--driver emu --listen "127.0.0.1:$2" --unix "$home/$1.sock" --token-file "$tokens"
+	start "$1" env CRICKET_EMU_DEVICES=2 CRICKET_CACHE_DIR="$home/$1.cache" unshare --pid --fork --kill-child --mount-proc \
+		"$top/cpu/cricket-rpc-server" --driver emu --listen "127.0.0.1:$2" --unix "$home/$1.sock" --token-file "$tokens"
+	servers+=("${daemons[-1]}") # unshare ignores other signals than KILL
+	unset 'daemons[-1]'
 }
 
 configure
@@ -183,6 +187,24 @@ await 60 'the end of all jobs' gone
 cmp -s "$home/own.line" "$home/cricket/127.0.0.1:${port[4]}.tokens" || die "the server's own tokens have changed"
 await 30 'the end of all sessions' no_session server1
 grep -hq 'cricket: job .* 1 GPUs of type h200 at .* GPU seconds' "$home"/n?.log || die 'no line about the time used'
+
+say 'the session of a killed program ends with its job, and with its step'
+begin four --cricket=1 --cricket-type=h200
+await 60 'job four' runs four 1 "${port[4]}"
+scancel --signal=KILL -n four
+await 30 'the end of that session' no_session server1
+cat >"$home/steps.sh" <<EOF
+#!/bin/sh
+srun -n 1 /usr/bin/python3 $home/job.py $home/never
+sleep 600
+EOF
+sbatch -J steps -n 1 --cricket=1 --cricket-type=h200 -o "$home/steps.log" "$home/steps.sh" >/dev/null || die 'a job with steps'
+await 60 'its first step' runs steps 1 "${port[4]}"
+scancel --signal=KILL "$(squeue -h -n steps -o %A).0"
+await 30 'the end of the session of the step' no_session server1
+[ -n "$(squeue -h -n steps -o %A)" ] || die 'the job has ended with its step'
+scancel -n steps
+await 60 'the end of all jobs' gone
 
 say 'a job of another user, two GPUs of the default type, on two nodes'
 chmod 644 "$home/job.py"
