@@ -59,11 +59,13 @@ int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_e
 {
 	uint64_t began = ckc_stats_on ? ck_now_ns() : 0;
 	struct ck_chan *chan = ckc_lane_chan(lane);
-	int ret;
+	int ret = 0;
 
 	if (c->connection.wanted != CK_SOCKETS) /* or it stays a socket */
-		c->connection.no_rings = ck_chan_offer_rings(
-			chan, is_for_commands(x) ? RING_COMMANDS : RING_LANE, RING_TO_CLIENT);
+		ret = ck_chan_offer_rings(chan, is_for_commands(x) ? RING_COMMANDS : RING_LANE,
+					  RING_TO_CLIENT);
+	if (x->proc == CK_HELLO) /* several threads may join at a time */
+		c->connection.no_rings = ret;
 	/* a server that is full holds a hello for some seconds */
 	ckc_lane_timeout(lane, c->waiting.until_ns ? ck_max(ckc_dial_timeout_ms(), QUEUE_MS)
 						   : ckc_dial_timeout_ms());

@@ -45,7 +45,7 @@ struct ckc_connection {
 	struct ck_secure *secure; /* NULL: not yet */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
-	int no_rings; /* -errno: why this process could not make shared memory for the last connection */
+	int no_rings; /* -errno: why this process could not make shared memory for the first connection */
 	CUresult failed; /* result of a failed attempt to connect */
 	bool connecting; /* an attempt is in progress */
 	struct ck_mutex images_lock;
