@@ -178,7 +178,7 @@ static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
 	return CUDA_SUCCESS;
 }
 
-/* A launch is one-way: the driver must have memory for the allocations of the graph. It keeps that memory for later
+/* A launch or upload is one-way: the driver must have memory for the allocations of the graph. It keeps that memory for later
  * launches. */
 static void prepare_first(struct ckc_exec *exec, uint64_t ctx)
 {
@@ -212,7 +212,11 @@ CK_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 	uint64_t ctx, id;
 	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
 
-	return err ? err : ck_wire_cuGraphUpload(ctx, exec->object.id, id);
+	if (err)
+		return err;
+	if (!exec->launched)
+		prepare_first(exec, ctx);
+	return ck_wire_cuGraphUpload(ctx, exec->object.id, id);
 }
 
 CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)

@@ -217,8 +217,8 @@ static CUresult event_submit(const struct ck_emu_node *node, struct ck_emu_strea
 	return ck_emu_event_record_object(event, stream);
 }
 
-/* Whether memory to be allocated is free, and memory to be freed is allocated. */
-static CUresult memory_check(const struct ck_emu_exec *exec)
+/* Memory to be allocated is free, and the devices have it. */
+static CUresult memory_prepare(const struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 {
 	bool auto_free = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
 
@@ -230,12 +230,13 @@ static CUresult memory_check(const struct ck_emu_exec *exec)
 		if (ck_emu_graph_memory_allocated(step->memory) && !auto_free)
 			return CUDA_ERROR_INVALID_VALUE;
 	}
-	return CUDA_SUCCESS;
+	ck_emu_graph_memory_relaunch(exec);
+	return ck_emu_graph_memory_reserve(exec, stream);
 }
 
 static CUresult launch(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 {
-	CUresult result = memory_check(exec);
+	CUresult result = memory_prepare(exec, stream);
 	uint32_t number = ck_emu_activity_on() ? ck_emu_activity_number() : 0;
 	size_t next = 0;
 
@@ -287,8 +288,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 /* Only memory is reserved ahead. */
 static CUresult reserve(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 {
-	ck_emu_graph_memory_reserve(exec, &(struct ck_emu_point){stream, 0});
-	return CUDA_SUCCESS;
+	return ck_emu_graph_memory_reserve(exec, stream);
 }
 
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)

@@ -1,8 +1,8 @@
 /*
  * emu/graphs/graph_memory.c - the memory of allocation nodes.
  *
- * The address of a node's memory is fixed when the node is made. So is the memory, here: launches
- * and frees change only whether it counts as allocated.
+ * The address of a node's memory is fixed when the node is made. The memory is taken by the first launch or upload, of
+ * what the device has then (graph_pool.c); launches and frees change whether it is allocated.
  */
 #include <stdlib.h>
 
@@ -17,6 +17,7 @@ struct ck_emu_graph_memory {
 	uint64_t lo;
 	size_t size;
 	int device;
+	const struct ck_emu_context *context; /* to compare with */
 	bool allocated, claimed;
 	bool held; /* a launch has left it allocated: it has physical memory of its own */
 	unsigned int refs;
@@ -101,27 +102,22 @@ static uint64_t peak(const struct ck_emu_exec *exec, int device)
 }
 
 /* Lock held. */
-static void reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point)
+static bool reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point)
 {
-	for (int d = 0; d < ck_emu_device_count(); d++) {
+	bool reserved = true;
+
+	for (int d = 0; reserved && d < ck_emu_device_count(); d++) {
 		uint64_t bytes = peak(exec, d);
 
 		if (bytes)
-			ck_emu_graph_pool_take(d, exec, bytes, point);
+			reserved = ck_emu_graph_pool_take(d, exec, bytes, point);
 	}
+	return reserved;
 }
 
-void ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point)
+void ck_emu_graph_memory_relaunch(const struct ck_emu_exec *exec)
 {
 	ck_lock(&memory_lock);
-	reserve(exec, point);
-	ck_unlock(&memory_lock);
-}
-
-void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
-{
-	ck_lock(&memory_lock);
-	/* free the memory of an earlier launch first, if the instance asks for this */
 	for (size_t i = 0; i < exec->count; i++) {
 		const struct ck_emu_step *step = exec->order[i]->step;
 
@@ -129,7 +125,23 @@ void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
 		    allocated_set(step->memory, false))
 			settle(step->memory, exec);
 	}
-	reserve(exec, &exec->last);
+	ck_unlock(&memory_lock);
+}
+
+CUresult ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, struct ck_emu_stream *stream)
+{
+	bool reserved;
+
+	ck_lock(&memory_lock);
+	reserved = reserve(exec, &(struct ck_emu_point){stream, 0});
+	ck_unlock(&memory_lock);
+	return reserved ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
+{
+	ck_lock(&memory_lock);
+	reserve(exec, &exec->last); /* what it has, for longer */
 	for (size_t i = 0; i < exec->count; i++) {
 		const struct ck_emu_step *step = exec->order[i]->step;
 
@@ -153,6 +165,32 @@ bool ck_emu_graph_memory_release(struct ck_emu_graph_memory *memory)
 	settle(memory, NULL);
 	ck_unlock(&memory_lock);
 	return changed;
+}
+
+/* With a reference, or NULL. */
+static struct ck_emu_graph_memory *allocated_in(const struct ck_emu_context *context)
+{
+	struct ck_emu_graph_memory *memory;
+
+	ck_lock(&memory_lock);
+	for (memory = all; memory && !(memory->allocated && memory->context == context);
+	     memory = memory->next)
+		;
+	if (memory)
+		memory->refs++;
+	ck_unlock(&memory_lock);
+	return memory;
+}
+
+void ck_emu_graph_memory_end(const struct ck_emu_context *context)
+{
+	struct ck_emu_graph_memory *memory;
+
+	while ((memory = allocated_in(context))) {
+		ck_emu_graph_memory_release(memory);
+		ck_emu_graph_memory_put(memory);
+	}
+	ck_emu_graph_pool_trim(context->device->ordinal);
 }
 
 bool ck_emu_graph_memory_allocated(struct ck_emu_graph_memory *memory)
@@ -243,6 +281,7 @@ CUresult ck_emu_graph_memory_create(struct ck_emu_step *step, struct ck_emu_cont
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memory->size = params->bytesize;
 	memory->device = params->poolProps.location.id;
+	memory->context = context;
 	memory->refs = 1;
 	memory->lo = ck_emu_arena_alloc(context, memory->size, CK_EMU_MEMORY_GRAPH, NULL);
 	if (!memory->lo) {

@@ -1,10 +1,12 @@
 /*
- * emu/graphs/graph_pool.c - what launches of graphs reserve, and what a device says of it.
+ * emu/graphs/graph_pool.c - what launches of graphs reserve, and what a device says of it; see graph_pool.h.
  */
 #include <stdlib.h>
 
+#include "emu/graphs/graph.h"
 #include "emu/graphs/graph_pool.h"
 #include "emu/locks.h"
+#include "emu/memory/arena.h"
 
 /* Memory that one launch after another may use. */
 struct piece {
@@ -19,14 +21,29 @@ enum { USED, USED_HIGH, RESERVED, RESERVED_HIGH, COUNTS }; /* as CUgraphMem_attr
 
 static struct pool {
 	struct piece *pieces;
-	uint64_t held; /* bytes that launches have left allocated */
+	uint64_t held;	/* bytes that launches have left allocated */
+	uint64_t taken; /* bytes of the device that it has */
 	uint64_t count[COUNTS];
 } pools[CK_EMU_MAX_DEVICES];
 
 static struct ck_mutex pools_lock = CK_MUTEX(CK_RANK_GRAPH_POOLS);
 
-/* Lock held in all of these. */
-static void recount(struct pool *pool)
+/* Have as many bytes of the device as are reserved. Lock held in this and all that follow. */
+static bool claim_reserved(struct pool *pool)
+{
+	uint64_t reserved = pool->count[RESERVED];
+	int device = (int)(pool - pools);
+
+	if (reserved < pool->taken)
+		ck_emu_arena_give(device, pool->taken - reserved);
+	else if (reserved > pool->taken && !ck_emu_arena_take(device, reserved - pool->taken))
+		return false;
+	pool->taken = reserved;
+	return true;
+}
+
+/* False: the device has too little left. */
+static bool recount(struct pool *pool)
 {
 	uint64_t *count = pool->count;
 
@@ -37,8 +54,11 @@ static void recount(struct pool *pool)
 		count[USED] += p->exec_count ? p->size : 0;
 		count[RESERVED] += p->size;
 	}
+	if (!claim_reserved(pool))
+		return false;
 	count[USED_HIGH] = ck_max(count[USED_HIGH], count[USED]);
 	count[RESERVED_HIGH] = ck_max(count[RESERVED_HIGH], count[RESERVED]);
+	return true;
 }
 
 static unsigned int exec_index(const struct piece *p, const void *exec)
@@ -57,7 +77,6 @@ static void piece_free(struct piece *p)
 	free(p);
 }
 
-/* Out of memory, the model only knows less. */
 static struct piece *piece_add(struct pool *pool, uint64_t size)
 {
 	struct piece *p = calloc(1, sizeof(*p));
@@ -105,12 +124,13 @@ static uint64_t pages(uint64_t bytes)
 	return CK_ALIGN_UP(bytes, CK_EMU_GRAPH_PAGE);
 }
 
-void ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
+bool ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
 			    const struct ck_emu_point *point)
 {
 	struct pool *pool = &pools[device];
 	uint64_t need = pages(bytes);
 	struct piece *p;
+	bool taken;
 
 	ck_lock(&pools_lock);
 	/* its own reservation, then those of launches that it may follow */
@@ -128,8 +148,15 @@ void ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
 	p = need ? piece_add(pool, need) : NULL;
 	if (p)
 		piece_use(p, exec, point);
-	recount(pool);
+	taken = (p || !need) && recount(pool);
+	if (!taken) {
+		if (p)
+			p->size = 0;
+		pieces_drop_empty(pool);
+		recount(pool);
+	}
 	ck_unlock(&pools_lock);
+	return taken;
 }
 
 void ck_emu_graph_pool_hold(int device, const void *exec, uint64_t bytes)
@@ -178,6 +205,18 @@ void ck_emu_graph_pool_forget(const void *exec)
 	ck_unlock(&pools_lock);
 }
 
+void ck_emu_graph_pool_trim(int device)
+{
+	ck_lock(&pools_lock);
+	for (struct piece *p = pools[device].pieces; p; p = p->next) {
+		if (ck_emu_point_reached(&p->last))
+			p->size = 0;
+	}
+	pieces_drop_empty(&pools[device]);
+	recount(&pools[device]);
+	ck_unlock(&pools_lock);
+}
+
 /* --- what a device says of it --- */
 
 static CUresult begin(CUdevice device)
@@ -189,21 +228,15 @@ static CUresult begin(CUdevice device)
 	return ck_emu_device_at(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* Release the reservations that no queued or running launch uses. */
 CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
 	CUresult result = begin(device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	ck_lock(&pools_lock);
-	for (struct piece *p = pools[device].pieces; p; p = p->next) {
-		if (ck_emu_point_reached(&p->last))
-			p->size = 0;
-	}
-	pieces_drop_empty(&pools[device]);
-	recount(&pools[device]);
-	ck_unlock(&pools_lock);
+	ck_emu_graph_lock(); /* a launch has memory before it is in its stream */
+	ck_emu_graph_pool_trim(device);
+	ck_emu_graph_unlock();
 	return CUDA_SUCCESS;
 }
 

@@ -48,17 +48,21 @@ void ck_emu_conditions_drop(struct ck_emu_condition **list);
 
 /* --- memory of graphs (graph_memory.c) --- */
 
-/* Memory for the step of an allocation node, whose address it sets. */
+/* Addresses for the step of an allocation node, which it sets. The memory is taken by launches. */
 CUresult ck_emu_graph_memory_create(struct ck_emu_step *step, struct ck_emu_context *context);
 /* The memory at an address that a node gave, with a reference, or NULL. */
 struct ck_emu_graph_memory *ck_emu_graph_memory_get(CUdeviceptr address);
 void ck_emu_graph_memory_put(struct ck_emu_graph_memory *memory);
 /* It is freed: false when it is so already. */
 bool ck_emu_graph_memory_release(struct ck_emu_graph_memory *memory);
+/* The memory of an earlier launch is freed, as the instance asks for before the next one. */
+void ck_emu_graph_memory_relaunch(const struct ck_emu_exec *exec);
+/* Have the memory that a launch needs reserved. OUT_OF_MEMORY: a device has too little left. */
+CUresult ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, struct ck_emu_stream *stream);
 /* An instance's nodes allocate and free it in a launch that has been queued. */
 void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec);
-/* Have the memory that a launch needs reserved, up to @point. */
-void ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point);
+/* A context has ended, with the memory that launches have left allocated in it. */
+void ck_emu_graph_memory_end(const struct ck_emu_context *context);
 bool ck_emu_graph_memory_allocated(struct ck_emu_graph_memory *memory);
 /*
  * An instance takes the memory of all allocation nodes, or gives it back: false when another one

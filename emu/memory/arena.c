@@ -60,6 +60,14 @@ static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
 	return ret;
 }
 
+/* The bytes of a range that count as used. Graphs count theirs when they are launched (graph_pool.c). */
+static size_t counted(const struct ck_emu_memory *memory)
+{
+	return memory->kind == CK_EMU_MEMORY_GRAPH
+		       ? 0
+		       : CK_ALIGN_UP(memory->size, GRANULE_OF(memory->kind));
+}
+
 /* Device memory as *@memory says, which gets its address: 0 when there is none left. */
 static uint64_t alloc(struct ck_emu_memory *memory)
 {
@@ -72,14 +80,14 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 	pthread_rwlock_wrlock(&ranges_lock);
 	/* a context that ends frees what it finds: add nothing after that */
 	if ((!memory->context || atomic_load(&memory->context->live)) &&
-	    ck_emu_stretch_take(stretch, rounded)) {
+	    ck_emu_stretch_take(stretch, counted(memory))) {
 		memory->lo = ck_emu_stretch_room(stretch, rounded, GRANULE_OF(memory->kind));
 		if (memory->lo && range_enter(stretch->ranges, memory) < 0)
 			memory->lo = 0;
 		if (memory->lo)
 			stretch->next = memory->lo + rounded;
 		else
-			ck_emu_stretch_give(stretch, rounded);
+			ck_emu_stretch_give(stretch, counted(memory));
 	}
 	pthread_rwlock_unlock(&ranges_lock);
 	return memory->lo;
@@ -234,7 +242,7 @@ static void range_drop(const struct ck_emu_memory *memory)
 	free(value);
 	if (!stretch)
 		return;
-	ck_emu_stretch_give(stretch, rounded);
+	ck_emu_stretch_give(stretch, counted(memory));
 	if (memory->kind == CK_EMU_MEMORY_HEAP)
 		atomic_fetch_sub(&memory->context->heap_used, memory->size);
 	ck_emu_stretch_release(stretch, memory->lo, memory->lo + rounded);

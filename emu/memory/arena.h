@@ -15,7 +15,7 @@ enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_HOST,	  /* cuMemHostAlloc */
 	CK_EMU_MEMORY_REGISTERED, /* cuMemHostRegister */
 	CK_EMU_MEMORY_VIRTUAL,	  /* cuMemMap: of no context */
-	CK_EMU_MEMORY_GRAPH,	  /* of an allocation node */
+	CK_EMU_MEMORY_GRAPH,	  /* of an allocation node: only addresses */
 	CK_EMU_MEMORY_POOL,	  /* cuMemAllocAsync: of no context */
 	CK_EMU_MEMORY_IPC,	  /* cuIpcOpenMemHandle: another process's */
 };

@@ -9,6 +9,7 @@
 #include "emu/locks.h"
 #include "emu/modules/function.h"
 #include "emu/graphs/graph.h"
+#include "emu/graphs/graph_run.h"
 #include "emu/memory/texture.h"
 #include "libcuda/local.h"
 
@@ -109,6 +110,7 @@ bool ck_emu_context_clear(struct ck_emu_context *context)
 	ck_emu_context_stop(context);
 	ck_emu_print_flush(context);
 	objects_sweep(context);
+	ck_emu_graph_memory_end(context);
 	ck_emu_arena_sweep(context, NULL);
 	return true;
 }

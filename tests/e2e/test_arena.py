@@ -267,6 +267,22 @@ params[88 // 8 + 2] = big
 check(cuda.cuGraphAddMemAllocNode(ctypes.byref(n), g, None, ctypes.c_size_t(0), params))
 check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(x), g, ctypes.c_uint64(0)))
 err = cuda.cuGraphLaunch(x, None) or cuda.cuCtxSynchronize()""",
+    "captured": """s, g, x, p = (ctypes.c_void_p() for _ in range(4))
+check(cuda.cuStreamCreate(ctypes.byref(s), 1))
+check(cuda.cuStreamBeginCapture_v2(s, 0))
+check(cuda.cuMemAllocAsync(ctypes.byref(p), ctypes.c_size_t(big), s))
+check(cuda.cuMemsetD8Async(p, 7, ctypes.c_size_t(big), s))
+check(cuda.cuMemFreeAsync(p, s))
+check(cuda.cuStreamEndCapture(s, ctypes.byref(g)))
+check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(x), g, ctypes.c_uint64(0)))
+err = cuda.cuGraphLaunch(x, s) or cuda.cuCtxSynchronize()""",
+    "uploaded": """s, g, x, p = (ctypes.c_void_p() for _ in range(4))
+check(cuda.cuStreamCreate(ctypes.byref(s), 1))
+check(cuda.cuStreamBeginCapture_v2(s, 0))
+check(cuda.cuMemAllocAsync(ctypes.byref(p), ctypes.c_size_t(big), s))
+check(cuda.cuStreamEndCapture(s, ctypes.byref(g)))
+check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(x), g, ctypes.c_uint64(0)))
+err = cuda.cuGraphUpload(x, s) or cuda.cuCtxSynchronize() or cuda.cuGraphLaunch(x, s) or cuda.cuCtxSynchronize()""",
     "variable of a module": """m = ctypes.c_void_p()
 err = cuda.cuModuleLoadData(ctypes.byref(m), b".version 6.4\\n.target sm_75\\n.address_size 64\\n"
                             b".visible .global .align 4 .b8 room[%d];\\n" % big)""",
@@ -288,7 +304,7 @@ say(err, len(got) > 100)
     assert result.out == "0 True\n", result.err
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"mipmap", "of a graph", "managed"}))
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"mipmap", "of a graph", "captured", "uploaded", "managed"}))
 def test_what_does_not_fit_is_out_of_memory_at_once(small, kind):
     result = python(f"""
 import struct

@@ -363,6 +363,76 @@ static void a_free_node_ends_what_an_allocation_node_began(void **state)
 
 /* --- user objects --- */
 
+static size_t free_memory(void)
+{
+	size_t free, total;
+
+	ok(cuMemGetInfo_v2(&free, &total));
+	return free;
+}
+
+/* As on a GPU: a capture or a node takes addresses, the first launch or upload takes memory, and trimming returns it. */
+static void memory_of_a_graph_is_taken_when_it_is_launched(void **state)
+{
+	struct fixture *f = *state;
+	size_t before = free_memory(), size = before / 4 * 3, left;
+	CUdeviceptr full, address;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	ok(cuMemAlloc_v2(&full, size));
+	left = free_memory();
+	ok(cuStreamBeginCapture_v2(f->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	ok(cuMemAllocAsync(&address, size, f->stream));
+	ok(cuMemsetD8Async(address, 7, 16, f->stream));
+	ok(cuMemFreeAsync(address, f->stream));
+	ok(cuStreamEndCapture(f->stream, &graph));
+	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	assert_int_equal(free_memory(), left);
+	fails(cuGraphUpload(exec, f->stream), OUT_OF_MEMORY);
+	fails(cuGraphLaunch(exec, f->stream), OUT_OF_MEMORY);
+	assert_int_equal(free_memory(), left);
+	ok(cuMemFree_v2(full));
+	ok(cuGraphUpload(exec, f->stream));
+	left = free_memory();
+	assert_in_range(left, before - size - PIECE, before - size);
+	ok(cuGraphLaunch(exec, f->stream));
+	ok(cuGraphLaunch(exec, f->stream));
+	ok(cuStreamSynchronize(f->stream));
+	assert_int_equal(free_memory(), left);
+	ok(cuGraphExecDestroy(exec));
+	assert_int_equal(free_memory(), left); /* another graph may use it */
+	ok(cuDeviceGraphMemTrim(0));
+	assert_int_equal(free_memory(), before);
+	ok(cuGraphDestroy(graph));
+}
+
+static void the_memory_of_graphs_ends_with_its_context(void **state)
+{
+	struct fixture *f = *state;
+	size_t before = free_memory();
+	CUcontext context;
+	CUgraphExec exec;
+	CUgraphNode alloc;
+	CUdeviceptr address;
+	CUgraph graph;
+
+	ok(cuCtxCreate_v2(&context, 0, 0));
+	ok(cuGraphCreate(&graph, 0));
+	address = memory_node(graph, 8 * PIECE, &alloc);
+	assert_int_not_equal(address, 0);
+	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	ok(cuGraphLaunch(exec, NULL));
+	ok(cuCtxSynchronize());
+	assert_true(free_memory() <= before - 8 * PIECE);
+	ok(cuCtxDestroy_v2(context));
+	ok(cuCtxSetCurrent(f->context));
+	assert_int_equal(free_memory(), before);
+	ok(cuGraphExecDestroy(exec));
+	ok(cuGraphDestroy(graph));
+	assert_int_equal(free_memory(), before);
+}
+
 static void count_up(void *data)
 {
 	__atomic_add_fetch((int *)data, 1, __ATOMIC_RELEASE);
@@ -498,6 +568,8 @@ int main(void)
 		TEST(a_loop_ends_when_a_kernel_says_so),
 		TEST(memory_that_a_graph_leaves_is_freed_before_the_next_launch),
 		TEST(a_free_node_ends_what_an_allocation_node_began),
+		TEST(memory_of_a_graph_is_taken_when_it_is_launched),
+		TEST(the_memory_of_graphs_ends_with_its_context),
 		TEST(a_user_object_goes_with_its_last_reference),
 		TEST(a_running_launch_keeps_user_objects),
 		TEST(many_threads_capture_and_launch),
