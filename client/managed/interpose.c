@@ -15,11 +15,14 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "client/managed/fault.h"
 #include "client/managed/managed.h"
 #include "client/managed/rebind.h"
 #include "client/managed/window.h"
+#include "client/wire/leave.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__FUZZER__)
 
@@ -133,7 +136,7 @@ CK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 #define CALL(type, name, params, args, buffers) {#name, (void *)(name)},
 const struct ckc_interposed ckc_interposed[] = {
 #include "util/interposed.def"
-	{"pthread_sigmask", (void *)pthread_sigmask},
+	CKC_LEAVE_CALLS{"pthread_sigmask", (void *)pthread_sigmask},
 	{"sigaction", (void *)sigaction},
 	{"signal", (void *)signal},
 	{"sigprocmask", (void *)sigprocmask},

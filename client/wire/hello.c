@@ -79,6 +79,16 @@ static bool_t code_greeting(XDR *xdrs, struct greeting *g)
 	       xdr_ck_hello_place(xdrs, &g->place) && xdr_ck_hello_host(xdrs, &g->host);
 }
 
+/* This process had another program before it has executed this one. Its first session asks for the sessions of that. */
+static bool executed_this(pid_t pid)
+{
+	for (unsigned int i = 0; i < CK_SERVERS_MAX; i++) {
+		if (ckc_sessions.list[i] && ckc_sessions.list[i]->state != CK_STATE_FRESH)
+			return false;
+	}
+	return pid == getpid();
+}
+
 /* The server keeps sessions of this machine that have lost their connections: has the network done that, or have their programs
  * ended? */
 static bool_t code_kept(XDR *xdrs, struct ckc_departed *d)
@@ -90,7 +100,9 @@ static bool_t code_kept(XDR *xdrs, struct ckc_departed *d)
 	_Static_assert(CK_ARRAY_SIZE(d->ended) == CK_ENDED_MAX, "the answer has room");
 	d->count = 0;
 	for (u_int i = 0; i < kept.pids.pids_len; i++) {
-		if (ck_machine_ended((pid_t)kept.pids.pids_val[i]))
+		pid_t pid = (pid_t)kept.pids.pids_val[i];
+
+		if (executed_this(pid) || ck_machine_ended(pid))
 			d->ended[d->count++] = kept.pids.pids_val[i];
 	}
 	d->answers = true;

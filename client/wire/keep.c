@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client/wire/dial.h"
 #include "client/wire/keep.h"
@@ -284,17 +285,27 @@ static bool is_over(struct ckc_client *c)
 	return true;
 }
 
-static void *keeper(void *client)
+/* The program's other threads may still make calls. */
+static void leave(struct ckc_client *c)
+{
+	int ready = CK_STATE_READY;
+
+	if (atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_EXITING))
+		ckc_keep_bye(c);
+}
+
+static void watch(struct ckc_client *c)
 {
 	const struct timespec listen = {.tv_nsec = LISTEN_NS};
-	struct ckc_client *c = client;
 	int64_t next = -1;
 	int ret;
 
 	while (!is_over(c)) {
 		int64_t now = ck_now_ms();
 
-		if (next < 0 || now >= next) {
+		if (c->keeping.leaves)
+			leave(c);
+		else if (next < 0 || now >= next) {
 			int ms = repair(c);
 
 			next = ms < 0 ? -1 : ck_now_ms() + ms;
@@ -308,6 +319,14 @@ static void *keeper(void *client)
 		if (ret > 0)
 			nanosleep(&listen, NULL);
 	}
+}
+
+static void *keeper(void *client)
+{
+	struct ckc_client *c = client;
+
+	watch(c);
+	c->keeping.left = true;
 	return NULL;
 }
 
@@ -340,6 +359,7 @@ int ckc_keep_begin(struct ckc_client *c, struct ck_chan **chan,
 		tell_lack(c, "descriptors that watch the connections", ret);
 		return ret;
 	}
+	k->process = getpid();
 	k->lost = lost;
 	k->seconds = ck_min(c->offers.keep, ckc_keep_wish()); /* whatever the server says */
 	k->pause_ms = PAUSE_FIRST_MS;
@@ -369,6 +389,24 @@ void ckc_keep_bye(struct ckc_client *c)
 	c->keeping.leaving = true;
 	if (ckc_keeps(c) && c->command.chan)
 		ck_lasting_bye(c->command.chan, BYE_MS);
+}
+
+static bool is_of_this_process(const struct ckc_client *c)
+{
+	return ckc_keeps(c) && c->keeping.process == getpid();
+}
+
+void ckc_keep_leave(struct ckc_client *c)
+{
+	if (!is_of_this_process(c))
+		return;
+	c->keeping.leaves = true;
+	ck_links_stir(c->keeping.links);
+}
+
+bool ckc_keep_left(const struct ckc_client *c)
+{
+	return !is_of_this_process(c) || c->keeping.left;
 }
 
 void ckc_keep_forked(struct ckc_client *c)

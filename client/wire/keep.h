@@ -37,8 +37,11 @@ int ckc_keep_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *conne
 /* Are connections missing, and has the user been told? */
 bool ckc_keep_misses(const struct ckc_client *c);
 
-void ckc_keep_stop(struct ckc_client *c);   /* the session is over */
-void ckc_keep_bye(struct ckc_client *c);    /* the process ends: the server need not wait */
+void ckc_keep_stop(struct ckc_client *c); /* the session is over */
+void ckc_keep_bye(struct ckc_client *c);  /* the process ends: the server need not wait */
+/* The same for a process that cannot do it itself: the keeper does. Async-signal-safe. In other processes, nothing is to be done. */
+void ckc_keep_leave(struct ckc_client *c);
+bool ckc_keep_left(const struct ckc_client *c); /* it has been done, as far as possible */
 void ckc_keep_forked(struct ckc_client *c); /* in a child: as ckc_lane_forked, of all connections */
 void ckc_keep_forget(
 	struct ckc_client *c); /* in a child that starts anew, whose channels are closed */

@@ -70,6 +70,9 @@ struct ckc_keeping {		/* keep.c */
 	void (*lost)(struct ckc_client *c, const char *why);
 	unsigned int seconds; /* that the server waits for new ones */
 	_Atomic uint32_t numbers;
+	pid_t process;	     /* that has the session; its children do not */
+	atomic_bool leaves;  /* the process ends, and the keeper says goodbye: */
+	atomic_bool left;    /* it has, or cannot */
 	atomic_bool leaving; /* the process ends */
 	atomic_bool told;    /* the user knows that connections are missing */
 	/* the keeper's: */

@@ -32,6 +32,22 @@ for line in sys.stdin:
     print(c.cuMemsetD8_v2(memory, 7, ctypes.c_size_t(64 << 20)), c.cuCtxSynchronize(), flush=True)
 """
 
+# Runs what stdin says when its session exists.
+ACTOR = """
+import ctypes, os, signal, subprocess, sys, threading
+c = ctypes.CDLL(None)
+context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+assert c.cuInit(0) == 0 and c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert c.cuCtxSetCurrent(context) == 0 and c.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(1 << 20)) == 0
+def use():
+    return c.cuMemsetD8_v2(memory, 7, ctypes.c_size_t(1 << 20)), c.cuCtxSynchronize()
+def use_always():
+    while True:
+        use()
+print("ready", flush=True)
+exec(sys.stdin.read())
+"""
+
 # How long connections are away, in seconds (make check-e2e K=cuts CUT_SECONDS=50).
 SECONDS = [float(s) for s in os.environ.get("CUT_SECONDS", "0,2,5").split(",")]
 
@@ -246,6 +262,73 @@ def test_a_program_that_starts_again_takes_the_place_of_the_killed_one(serve, ap
     assert "its program has ended" in server.log()
     second.kill()
     second.communicate()
+
+
+def act(address, code, **env):
+    """Starts ACTOR, which runs CODE after it has got a session."""
+    actor = subprocess.Popen([sys.executable, "-c", ACTOR], env=client_env(address, CRICKET_RESUME="1h", **env), text=True,
+                             start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert actor.stdout.readline() == "ready\n", actor.stderr.read()
+    actor.stdin.write(code)
+    actor.stdin.close()
+    actor.stdin = None
+    return actor
+
+
+@pytest.fixture(scope="module", name="patient")
+def fixture_patient(tmp_path_factory):
+    """A server that keeps sessions for an hour, with and without TLS, and the client's variables for each."""
+    folder = tmp_path_factory.mktemp("patient")
+    authority = Authority(folder / "authority")
+    cert, key = authority.sign("server")
+    server = Server(folder / "server", "--tls-cert", cert, "--tls-key", key, "--tls", "offered", "--keep", "1h")
+    yield server, {"plain": {}, "tls": {"CRICKET_TLS_CA": str(authority.ca)}}
+    server.stop()
+    server.kill()
+
+
+BUSY = "threading.Thread(target=use_always, daemon=True).start(); "
+ENDS = {
+    "_exit": ("c._exit(3)", 3),
+    "_Exit": ("c._Exit(3)", 3),
+    "quick_exit": ("c.quick_exit(3)", 3),
+    "busy": (BUSY + "os._exit(3)", 3),
+    "handler": ("c.signal(signal.SIGUSR1, ctypes.cast(c._exit, ctypes.c_void_p)); " + BUSY + "c.raise_(signal.SIGUSR1)",
+                signal.SIGUSR1),
+}
+
+
+@pytest.mark.skipif(bool(KIND), reason="sanitizers have functions of their own there")
+@pytest.mark.parametrize("security", ["plain", "tls"])
+@pytest.mark.parametrize("how", ENDS)
+def test_a_program_without_exit_handlers_says_goodbye(patient, proxies, how, security):
+    """With TLS, which hides the ids from the proxy, the kernel reports the end too: there the test shows that nothing hangs."""
+    server, env = patient
+    code, status = ENDS[how]
+    address = proxies(Foreign, server.port, FAR).address if security == "plain" else server.address("tcp")
+    actor = act(address, code.replace("c.raise_(", "c[\"raise\"]("), **env[security])
+    assert (actor.communicate(timeout=60)[1], actor.returncode) == ("", status)
+    wait_until(lambda: not server.workers(), 5, "the session has ended")
+
+
+@pytest.mark.parametrize("code", ["os.fork() or os._exit(1); os.wait()", "subprocess.run(['/nothing'], check=False)",
+                                  "subprocess.run(['true'], check=True)"])
+def test_the_end_of_a_child_says_nothing_of_its_parent(patient, proxies, code):
+    server, _ = patient
+    tried = f"try:\n    {code}\nexcept OSError:\n    pass\nprint(use())"
+    actor = act(proxies(Foreign, server.port, FAR).address, tried)
+    assert actor.communicate(timeout=60) == ("(0, 0)\n", "")
+    wait_until(lambda: not server.workers(), 5, "the session has ended")
+
+
+def test_a_program_that_executes_itself_takes_its_own_place(serve, proxies):
+    """As a training does that starts again: its process is the same."""
+    server = serve("--max-sessions", "1", "--keep", "1h")
+    actor = act(proxies(Foreign, server.port, FAR).address, "os.execv(sys.executable, [sys.executable, '-c', again])\n"
+                .replace("again", repr(ACTOR.replace("exec(sys", "os._exit(0)  # "))))
+    assert actor.communicate(timeout=60) == ("ready\n", "")
+    server.has_workers(0)
+    assert "its program has ended" in server.log()
 
 
 @pytest.fixture(name="path")

@@ -60,10 +60,10 @@ def api_h(table):
 
 
 def interposed():
-    """Functions of the C library that the client puts its own before: client/managed/interpose.c says why."""
+    """Functions of the C library that the client puts its own before: client/managed/interpose.c and client/wire/leave.c say why."""
     rows = (Path(__file__).parents[2] / "util/interposed.def").read_text()
-    signals = ["pthread_sigmask", "sigaction", "signal", "sigprocmask"]
-    return sorted(re.findall(r"^CALL\(\w+, (\w+),", rows, re.M) + signals)
+    others = ["_Exit", "_exit", "pthread_sigmask", "sigaction", "signal", "sigprocmask"]
+    return sorted(re.findall(r"^CALL\(\w+, (\w+),", rows, re.M) + others)
 
 
 def exports_map(table, soname, more=""):
