@@ -1,5 +1,5 @@
 /*
- * m3/serve.c - requests: judging them, those about no region in particular, and answers.
+ * m3/serve.c - requests: judging them, and those about no region in particular.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -17,50 +17,6 @@ CK_LOG_DEFINE("m3");
 
 #define CONNECTIONS_MAX 1024 /* of one principal */
 #define ECHO_MAX 4096
-
-/* --- answers */
-
-/* A client that does not read its answers has no use for them. */
-void ck_m3_answer(struct ck_m3_broker *b, struct ck_m3_conn *conn, const struct ck_m3_reply *reply,
-		  const void *data, size_t size, int fd)
-{
-	struct ck_m3_reply r = *reply;
-
-	r.magic = CK_M3_MAGIC;
-	r.version = CK_M3_VERSION;
-	r.epoch = b->epoch;
-	r.data_size = (uint32_t)size;
-	if (conn->fd >= 0 && !conn->closing &&
-	    ck_m3_send(conn->fd, &r, sizeof(r), data, size, fd, MSG_DONTWAIT) < 0)
-		conn->closing = true;
-}
-
-void ck_m3_notify(struct ck_m3_broker *b, unsigned int event, const struct ck_m3_piece *piece,
-		  const struct ck_m3_principal *principal)
-{
-	struct ck_m3_reply r = {
-		.op = CK_M3_SUBSCRIBE, .count = event, .region = piece ? piece->rid : 0};
-
-	for (struct ck_m3_conn *c = b->conns; c; c = c->next) {
-		if ((c->events & event) && (!principal || c->principal == principal) &&
-		    (!piece || ck_m3_piece_access(piece, c->principal)))
-			ck_m3_answer(b, c, &r, NULL, 0, -1);
-	}
-}
-
-/* --- who it is */
-
-int ck_m3_device_of(const struct ck_m3_broker *b, const struct ck_m3_request *q, int *device)
-{
-	static const unsigned char none[16];
-
-	*device = q->device;
-	if (memcmp(q->uuid, none, sizeof(none)) != 0) {
-		*device = ck_m3_driver_device(&b->driver, q->uuid);
-		return *device < 0 ? M3_EINVAL : M3_OK;
-	}
-	return q->device >= -1 && q->device < b->driver.device_count ? M3_OK : M3_EINVAL;
-}
 
 static int serve_hello(struct ck_m3_ask *ask)
 {

@@ -7,6 +7,18 @@
 #include "m3/broker.h"
 #include "util/util.h"
 
+int ck_m3_device_of(const struct ck_m3_broker *b, const struct ck_m3_request *q, int *device)
+{
+	static const unsigned char none[16];
+
+	*device = q->device;
+	if (memcmp(q->uuid, none, sizeof(none)) != 0) {
+		*device = ck_m3_driver_device(&b->driver, q->uuid);
+		return *device < 0 ? M3_EINVAL : M3_OK;
+	}
+	return q->device >= -1 && q->device < b->driver.device_count ? M3_OK : M3_EINVAL;
+}
+
 /* --- sizes */
 
 int ck_m3_round(struct ck_m3_broker *b, int device, uint64_t bytes, bool recommended,

@@ -82,6 +82,10 @@ struct wcm_group {
 /* Whether it is one that has been made and not finalised. */
 bool ck_wcm_group_ok(const wcm_group *group);
 
+/* Add it to the process's groups, as the current one; remove it: false, it is none of them. */
+void ck_wcm_enlist(wcm_group *group);
+bool ck_wcm_strike(wcm_group *group);
+
 /* Make the group's context current, and restore the former one. */
 int ck_wcm_enter(const wcm_group *group);
 void ck_wcm_leave(const wcm_group *group);
@@ -101,6 +105,13 @@ int ck_wcm_agree(wcm_group *group, uint32_t mask, int status);
 
 /* Done with object @number; @own is closed when all ranks are. */
 void ck_wcm_give_up(wcm_group *group, uint64_t number, uint32_t mask, struct ck_wcm_piece *own);
+/* What a link calls. */
+extern const struct ck_wcm_link_ops ck_wcm_lent_ops;
+/* Wait until other ranks have nothing of this one any more, or the time is up. */
+void ck_wcm_lent_wait(wcm_group *group);
+/* Without the meeting place there is no report that memory is unused. Release the memory of this rank now, and never the memory
+ * that other ranks use. */
+void ck_wcm_lent_end(wcm_group *group);
 
 uint32_t ck_wcm_all_ranks(const wcm_group *group);
 

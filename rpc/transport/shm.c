@@ -33,6 +33,7 @@ bool ck_chan_enter_rings(struct ck_chan *chan)
 	if (shm->client && atomic_load(&shm->header->taken) != 1) {
 		ck_shm_free(shm);
 		chan->shm = NULL;
+		chan->release = NULL;
 		return false;
 	}
 	if (shm->fd >= 0)
@@ -197,15 +198,6 @@ static void shm_shutdown(struct ck_chan *chan)
 	ck_socket_shutdown(chan);
 	ck_pipe_wake(&chan->shm->in);
 	ck_pipe_wake(&chan->shm->out);
-}
-
-void ck_shm_close(struct ck_chan *chan)
-{
-	if (chan->ops == &ck_transport_shm) {
-		ck_pipe_wake(&chan->shm->in);
-		ck_pipe_wake(&chan->shm->out);
-	}
-	ck_shm_free(chan->shm);
 }
 
 static int shm_dial(const struct ck_address *where, int timeout_ms, struct ck_chan **chans,

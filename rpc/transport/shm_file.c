@@ -130,6 +130,20 @@ static int make_file(const uint32_t size[2])
 	return ret;
 }
 
+/* The channel closes: wake those who sleep at its rings, in this process and the other one. */
+static void release_rings(struct ck_chan *chan)
+{
+	ck_pipe_wake(&chan->shm->in);
+	ck_pipe_wake(&chan->shm->out);
+	ck_shm_free(chan->shm);
+}
+
+static void give_rings(struct ck_chan *chan, struct ck_shm *shm)
+{
+	chan->shm = shm;
+	chan->release = release_rings;
+}
+
 int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client)
 {
 	const uint32_t size[2] = {(uint32_t)to_server, (uint32_t)to_client};
@@ -158,7 +172,7 @@ int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client
 	shm->header->magic = CK_SHM_MAGIC;
 	shm->header->layout = CK_SHM_LAYOUT;
 	memcpy(shm->header->size, size, sizeof(size));
-	chan->shm = shm;
+	give_rings(chan, shm);
 	chan->offer_fd = fd; /* sent with the next bytes */
 	return 0;
 }
@@ -210,6 +224,6 @@ int ck_chan_take_rings(struct ck_chan *chan)
 	atomic_store(&shm->header->taken, 1);
 	close(shm->fd);
 	shm->fd = -1;
-	chan->shm = shm;
+	give_rings(chan, shm);
 	return 0;
 }

@@ -287,7 +287,8 @@ void ck_socket_close(struct ck_chan *chan)
 	while (chan->fd_count > 0)
 		close(chan->fds[--chan->fd_count]);
 	ck_kept_close(&chan->kept);
-	ck_shm_close(chan); /* woken sleepers find the socket closed */
+	if (chan->release)
+		chan->release(chan); /* woken sleepers find the socket closed */
 	free(chan);
 }
 

@@ -93,6 +93,8 @@ struct ck_chan {
 	unsigned int fd_count;
 	int offer_fd;	    /* sent with the next bytes, then -1: ck_chan_offer_rings */
 	struct ck_shm *shm; /* rings offered or in use; NULL */
+	void (*release)(
+		struct ck_chan *chan); /* called when it closes; NULL: it has nothing else */
 	char peer[CK_PEER_SIZE];
 };
 
@@ -105,9 +107,6 @@ extern const struct ck_transport_ops ck_transport_relayed;   /* adopted by unix.
 /* "tcp 10.0.0.7:4711" or "tcp [::1]:4711"; "tcp ?" if @peer has another family. */
 struct sockaddr_storage;
 void ck_tcp_peer_name(const struct sockaddr_storage *peer, char *name, size_t size);
-
-/* Release the rings of a channel that closes, if any; wakes sleepers in the other process. */
-void ck_shm_close(struct ck_chan *chan);
 
 /*
  * Stream sockets, transport/socket.c.
