@@ -56,7 +56,7 @@ def test_where_no_fresh_system_can_be_made_all_tests_run_here(tree):
 def test_with_time_every_script_has_its_step(tree):
     result, calls, summary = ci(tree, CI_MINUTES="100")
     assert result.status == 0 and {how for how, _ in summary} == {"ok"}
-    assert "make check SAN=1\n" in calls and "make check TSAN=1\n" in calls and "make check-arm64\n" in calls
+    assert "make check SAN=1 FILES=" in calls and "make check TSAN=1\n" in calls and "make check-arm64\n" in calls
     assert {f for f in SCRIPTS if f.startswith("tests/systems/") and f not in calls} == BY_HAND
     assert summary[-1][1] == "build with clang"
 
@@ -74,11 +74,20 @@ def test_without_time_one_step_by_turns_runs_each_day_another_one(tree):
 
 def test_the_first_step_that_fails_ends_the_run(tree):
     result, calls, summary = ci(tree, FAIL="make check SAN=1")
-    assert result.status == 1 and summary[-1] == ("FAILED", "all tests, with ASan and UBSan") and "TSAN" not in calls
+    assert result.status == 1 and summary[-1] == ("FAILED", "unit tests and half of the others, with ASan and UBSan") and "TSAN" not in calls
+
+
+def test_two_days_run_every_file_with_sanitizers(tree):
+    names = {f"tests/e2e/test_{name}.py" for name in ("a", "b", "c", "d", "e")}
+    for name in (*names, "tests/e2e/test_docs.py"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("")
+    halves = [set(re.search("FILES=(.*)", ci(tree, "san", CI_DAY=str(day))[1])[1].split()) for day in range(2)]
+    assert halves[0] | halves[1] == names and not halves[0] & halves[1]
 
 
 def test_a_step_that_is_none_is_refused(tree):
     result, _, _ = ci(tree, "no-such-step")
     assert result.status == 2 and "no step no-such-step" in result.err
     listed = run([tree / ".ci" / "run", "--list"], clean_env()).out
-    assert re.search(r"^san +all tests", listed, re.M) and re.search(r"^slurm +Slurm$", listed, re.M)
+    assert re.search(r"^san +unit tests", listed, re.M) and re.search(r"^slurm +Slurm$", listed, re.M)
