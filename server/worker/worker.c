@@ -160,8 +160,8 @@ static void come_back(void)
 	struct cks_keep *keep = atomic_load(&worker.keep);
 
 	if (keep) {
-		worker_watch_program(false); /* it may be restored after its session */
 		cks_keep_return(keep);
+		worker_watch_program(false); /* it may be restored after its session */
 	}
 	cks_turn_free(worker.session);
 	announce(atomic_load(&worker.session));

@@ -29,7 +29,6 @@ struct worker {
 	int watch;			  /* epoll: connections whose end is the session's */
 	int stir_fd;			  /* also watched: wakes the watch */
 	int hello_fd;			  /* watched until the command connection exists */
-	int program;			  /* watched: the program's process on this machine; -1 */
 	struct cks_keep *_Atomic keep;	  /* NULL: the session ends with its command connection */
 	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
@@ -67,7 +66,7 @@ void worker_watch_drop(int fd);
 int worker_watch_cuts(int fd);
 /* The end of the program ends the session, if the kernel can report it: the program runs on this machine. Its kernel also closes
  * its connections, but a proxy between them may not. If there is no such process, the session ends at once if the program
- * @runs, and otherwise waits for it as after a cut. */
+ * @runs, and otherwise waits for it as after a cut: it is watched when its connections are there again. */
 void worker_watch_program(bool runs);
 void worker_watch_no_program(void);
 

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -25,7 +26,7 @@ CK_LOG_DEFINE("server");
 #define LAST_MS 300	     /* for the commands that came before the client went */
 #define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
 
-struct worker worker = {.watch = -1, .stir_fd = -1, .program = -1};
+struct worker worker = {.watch = -1, .stir_fd = -1};
 
 void worker_verdict(const char *reason)
 {
@@ -104,6 +105,55 @@ static void report_cut(int64_t left)
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
+/* The process of the program, which the kernel reports. */
+static struct {
+	pthread_mutex_t lock;
+	int fd;	      /* watched; -1: none */
+	bool missing; /* there was none when the session came back: it may come, with its connections */
+} program = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+static int add(int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.fd = fd};
+
+	return epoll_ctl(worker.watch, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static void drop_program(void)
+{
+	if (program.fd < 0)
+		return;
+	worker_watch_drop(program.fd);
+	close(program.fd);
+	program.fd = -1;
+}
+
+/* -ESRCH: there is no such process on this machine, where it should be. */
+static int watch_program(void)
+{
+	unsigned char here[CK_MACHINE_ID];
+
+	if (program.fd >= 0 || !ck_machine_id(here) ||
+	    memcmp(here, worker.client.machine, sizeof(here)) != 0)
+		return 0;
+	program.fd = ck_machine_watch((pid_t)worker.client.pid);
+	if (program.fd < 0)
+		return program.fd;
+	if (add(program.fd, EPOLLIN) < 0)
+		drop_program();
+	return 0;
+}
+
+/* The client has connections, so its process is there. */
+static void watch_missing_program(void)
+{
+	pthread_mutex_lock(&program.lock);
+	if (program.missing)
+		watch_program();
+	program.missing = false;
+	pthread_mutex_unlock(&program.lock);
+}
+
 /* End a session that has lost its connections, or wait for others: milliseconds at most; -1: it has one. */
 static int64_t heed_cuts(void)
 {
@@ -118,6 +168,8 @@ static int64_t heed_cuts(void)
 	if (reason)
 		end_soon(reason);
 	report_cut(left);
+	if (left < 0)
+		watch_missing_program();
 	return left;
 }
 
@@ -175,13 +227,6 @@ static void *watch_thread(void *unused)
 	end_soon("the client has ended");
 }
 
-static int add(int fd, uint32_t events)
-{
-	struct epoll_event event = {.events = events, .data.fd = fd};
-
-	return epoll_ctl(worker.watch, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
-}
-
 int worker_watch_add(int fd)
 {
 	return add(fd, EPOLLRDHUP | EPOLLHUP | EPOLLERR);
@@ -199,25 +244,19 @@ int worker_watch_cuts(int fd)
 
 void worker_watch_program(bool runs)
 {
-	unsigned char here[CK_MACHINE_ID];
-
-	if (worker.program >= 0 || !ck_machine_id(here) ||
-	    memcmp(here, worker.client.machine, sizeof(here)) != 0)
-		return;
-	worker.program = ck_machine_watch((pid_t)worker.client.pid);
-	if (worker.program == -ESRCH && runs)
+	pthread_mutex_lock(&program.lock);
+	program.missing = watch_program() == -ESRCH;
+	if (program.missing && runs)
 		end_soon("the program has ended");
-	if (worker.program >= 0 && add(worker.program, EPOLLIN) < 0)
-		worker_watch_no_program();
+	pthread_mutex_unlock(&program.lock);
 }
 
 void worker_watch_no_program(void)
 {
-	if (worker.program < 0)
-		return;
-	worker_watch_drop(worker.program);
-	close(worker.program);
-	worker.program = -1;
+	pthread_mutex_lock(&program.lock);
+	program.missing = false;
+	drop_program();
+	pthread_mutex_unlock(&program.lock);
 }
 
 int worker_watch_begin(int fd)

@@ -2,14 +2,17 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
 
 import pytest
 
+from breaker import PIECE, Breaker
 from conftest import DRIVER, SERVER, SLOW, clean_env, client_env, wait_until
 from criu import criu
 from travel import (PROGRAM, STEPS, ctl, programs_that_end_with_the_test, result_without_a_checkpoint,  # noqa: F401
@@ -53,6 +56,63 @@ def test_a_program_does_not_notice_that_its_session_was_in_files(servers, start_
     assert program.end() == 0, program.errors
     assert program.result == expected
     server.wait_idle()
+
+
+class Renumbered(Breaker):
+    """A proxy behind which programs have process id PID, as the server hears."""
+
+    def __init__(self, port, pid):
+        host = os.uname().nodename.encode()
+        named = struct.pack(">I", len(host)) + host + bytes(-len(host) % 4)
+        self.pattern, self.replacement = re.compile(re.escape(named) + b"....", re.DOTALL), named + struct.pack(">I", pid)
+        super().__init__(port)
+
+    def pass_on(self, near):
+        if near not in self.near:
+            return super().pass_on(near)
+        try:
+            data = near.recv(PIECE)
+            self.other[near].sendall(self.pattern.sub(lambda _: self.replacement, data, count=1))
+        except OSError:
+            return False
+        return bool(data)
+
+
+def process_with(pid):
+    """A process with this id, which is free."""
+    for _ in range(1000):
+        pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1), encoding="ascii")
+        process = subprocess.Popen(["sleep", "600"])
+        if process.pid == pid:
+            return process
+        process.kill()
+        process.wait()
+    return pytest.fail("the process id is not free")
+
+
+def test_a_session_that_was_there_before_its_program_sees_the_program_s_end(servers, start_program, tmp_path):
+    """Another process plays the one that has the program, because that must come after the session, and with the same id."""
+    server = servers("server")
+    process = subprocess.Popen(["sleep", "600"])
+    proxy = Renumbered(server.port, process.pid)
+    try:
+        program = start_program(proxy.address, 10 ** 9)
+        program.go_on()
+        checkpoint(server, tmp_path / "saved")
+        proxy.dark()
+        process.kill()
+        process.wait()
+        restore(server, tmp_path / "saved")
+        process = process_with(process.pid)
+        proxy.light()
+        program.go_on()
+        assert server.workers()
+        process.kill()
+        wait_until(lambda: not server.workers(), 10, "the session has ended")
+    finally:
+        process.kill()
+        process.wait()
+        proxy.stop()
 
 
 def test_another_server_continues_and_the_first_says_where(servers, start_program, expected, tmp_path):
