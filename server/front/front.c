@@ -80,15 +80,20 @@ static void reload(struct front *f)
 {
 	char why[CK_TLS_WHY], pin[CK_TLS_PIN];
 	struct ck_tls *tls;
+	int ret = ck_tls_create_server(&f->files, &tls, why);
+	bool has_pin = ret == 0 && ck_tls_own_pin(tls, pin);
 
-	if (ck_tls_create_server(&f->files, &tls, why) < 0) {
+	if (ret == 0) {
+		ret = cks_shakes_use(f->shakes, tls);
+		snprintf(why, sizeof(why), "%s", strerror(-ret));
+	}
+	if (ret < 0) {
 		ck_err("TLS: the files cannot be used, and the earlier ones stay in use: %s", why);
 		answer(CK_FRONT_STAYS, why);
 		return;
 	}
-	if (ck_tls_own_pin(tls, pin))
+	if (has_pin)
 		ck_info("TLS: certificate and key are read again; the key's pin is %s", pin);
-	cks_shakes_use(f->shakes, tls);
 	answer(CK_FRONT_RELOAD, "");
 }
 
@@ -98,15 +103,18 @@ static int begin(struct front *f)
 	char why[CK_TLS_WHY], pin[CK_TLS_PIN] = "?", text[CK_TLS_WHY + 64];
 	struct ck_tls *tls;
 	int ret = ck_tls_create_server(&f->files, &tls, why);
+	bool has_pin = ret == 0 && ck_tls_own_pin(tls, pin);
 
-	if (ret == 0 && ck_tls_own_pin(tls, pin))
+	if (ret == 0) {
+		ret = cks_shakes_use(f->shakes, tls);
+		snprintf(why, sizeof(why), "%s", strerror(-ret));
+	}
+	if (has_pin && ret == 0)
 		snprintf(text, sizeof(text), "%cthe key's pin is %s", CK_FRONT_READY, pin);
 	else
 		snprintf(text, sizeof(text), " %s", why);
 	if (send(CK_FRONT_CONTROL, text, strlen(text), MSG_NOSIGNAL) < 0)
 		return -errno;
-	if (ret == 0)
-		cks_shakes_use(f->shakes, tls);
 	return ret;
 }
 

@@ -71,18 +71,18 @@ static void release_keys(struct keys *keys)
 	free(keys);
 }
 
-void cks_shakes_use(struct cks_shakes *s, struct ck_tls *tls)
+int cks_shakes_use(struct cks_shakes *s, struct ck_tls *tls)
 {
 	struct keys *keys = malloc(sizeof(*keys));
 
 	if (!keys) {
-		ck_err("TLS: out of memory: the earlier certificate stays in use");
 		ck_tls_destroy(tls);
-		return;
+		return -ENOMEM;
 	}
 	*keys = (struct keys){.tls = tls, .users = 1};
 	release_keys(s->keys);
 	s->keys = keys;
+	return 0;
 }
 
 /* Forget it. Its connection is another process's, or is closed. */
@@ -112,7 +112,7 @@ void cks_shakes_add(struct cks_shakes *s, int wire, int plain)
 	struct shake k = {.plain = plain, .keys = s->keys};
 	struct ck_chan *connection;
 
-	if (ck_chan_adopt(wire, &connection) < 0) {
+	if (!s->keys || ck_chan_adopt(wire, &connection) < 0) {
 		close(wire);
 		close(plain);
 		return;

@@ -20,10 +20,11 @@ struct cks_shakes *cks_shakes_create(void);
 /* Give up all handshakes. */
 void cks_shakes_destroy(struct cks_shakes *shakes);
 
-/* From now on, make handshakes with @tls, which it owns. The earlier one is destroyed when the handshakes that use it have ended. */
-void cks_shakes_use(struct cks_shakes *shakes, struct ck_tls *tls);
+/* From now on, make handshakes with @tls, which it owns. The earlier one is destroyed when the handshakes that use it have ended.
+ * -ENOMEM: the earlier one stays, and @tls is destroyed. */
+int cks_shakes_use(struct cks_shakes *shakes, struct ck_tls *tls);
 
-/* Begin one over @wire, for the relay's end @plain of a pair; takes both descriptors. */
+/* Begin one over @wire, for the relay's end @plain of a pair; takes both descriptors. They are closed if it cannot begin. */
 void cks_shakes_add(struct cks_shakes *shakes, int wire, int plain);
 
 /* Fill in @fds, which has room for CK_SHAKES_POLL; how many. */
