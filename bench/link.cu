@@ -1,9 +1,11 @@
 /*
- * bench/link.cu - what the link between two GPUs gives to whoever uses it: the ceiling of bench/wcm.sh.
+ * bench/link.cu - what the link between two GPUs gives to whoever uses it: the ceiling of
+ * bench/wcm.sh.
  *
  *	nvcc -O3 -std=c++17 -arch=native -o link bench/link.cu && ./link
  *
- * Rates in GB/s of 2 GiB, the best of five, of the slower direction where both GPUs work at the same time.
+ * Rates in GB/s of 2 GiB, the best of five, of the slower direction where both GPUs work at the
+ * same time.
  */
 #include <cstdint>
 #include "../tests/test_apps/check.h"

@@ -4,12 +4,13 @@
  *
  *   bench-load start                     init, context, memory, module, first kernel: ms of each
  *   bench-load steps SECONDS LAUNCHES WORK
- *                                        steps of LAUNCHES kernels and a synchronise; a kernel counts to WORK
+ *                                        steps of LAUNCHES kernels and a synchronise; a kernel
+ *                                        counts to WORK
  *   bench-load meet SECONDS LAUNCHES WORK
  *                                        the same, after "ready" and a byte on stdin
  *   bench-load copy MIB ROUNDS           GB/s of copies of pageable and pinned memory, both ways
- *   bench-load upload FILE MIB ROUNDS    milliseconds of a copy of FILE's bytes, repeated to MIB, to the device
- *   bench-load idle                      "ready", and waits until stdin ends
+ *   bench-load upload FILE MIB ROUNDS milliseconds of a copy of FILE's bytes, repeated to MIB, to
+ *   the device bench-load idle "ready", and waits until stdin ends
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,7 +26,8 @@
 
 #define STEPS_MAX 1000000
 
-/* count: one thread of each warp counts to @n; the result goes nowhere that the compiler knows of. */
+/* count: one thread of each warp counts to @n; the result goes nowhere that the compiler knows
+ * of. */
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
 			  ".visible .entry count(.param .u64 p, .param .u32 n)\n{\n"
 			  ".reg .u32 %r<4>;\n.reg .u64 %rd<2>;\n.reg .pred %q<2>;\n"

@@ -1,6 +1,6 @@
 /*
- * bench/loader_mpi.c - ping-pong of two ranks: latency of 1 byte, bandwidth of 1 MiB, as the medians
- * of rounds. Prints "LATENCY-us BANDWIDTH-MB/s"; see bench/loader.sh.
+ * bench/loader_mpi.c - ping-pong of two ranks: latency of 1 byte, bandwidth of 1 MiB, as the
+ * medians of rounds. Prints "LATENCY-us BANDWIDTH-MB/s"; see bench/loader.sh.
  */
 #include <mpi.h>
 #include <stdio.h>

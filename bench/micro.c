@@ -182,7 +182,8 @@ static const char ptx[] =
 	"and.b32 %r10, %r10, %r6;\nadd.u32 %r4, %r4, %r5;\nbra more;\n"
 	"done:\nsetp.ne.u32 %q1, %r10, 0;\n@%q1 st.global.u32 [%rd0], %r10;\nret;\n}\n";
 
-/* A number from the device, as PyTorch's .item() gets it: a copy to pinned memory, and the wait for it. */
+/* A number from the device, as PyTorch's .item() gets it: a copy to pinned memory, and the wait for
+ * it. */
 static void items(void *pinned, CUdeviceptr mem)
 {
 	double each[ROUNDS];
@@ -304,8 +305,8 @@ static void pinning(void)
 #define KERNELS 17
 
 /*
- * Kernels k0, k1, ... of about 100 us each on a GPU, none of which has been launched: the address of each load depends on
- * the load before.
+ * Kernels k0, k1, ... of about 100 us each on a GPU, none of which has been launched: the address
+ * of each load depends on the load before.
  */
 static CUmodule kernels_load(void)
 {

@@ -1,6 +1,7 @@
 /*
- * bench/pace.c - preloaded: the kernel sends no more than PACE_BYTES a second on each TCP connection (SO_MAX_PACING_RATE,
- * socket(7)), so that this host's loopback carries what a link of that rate would.
+ * bench/pace.c - preloaded: the kernel sends no more than PACE_BYTES a second on each TCP
+ * connection (SO_MAX_PACING_RATE, socket(7)), so that this host's loopback carries what a link of
+ * that rate would.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -4,9 +4,10 @@
  *   bench-wire serve PORT                      reads, or writes, whatever a client wants, for ever
  *   bench-wire run HOST PORT CONNECTIONS MIB ROUNDS
  *                                              JSON: GB/s there ("up") and back ("down") of ROUNDS
- *                                              transfers of MIB, split over the connections; from and to one
- *                                              buffer a connection again and again, and ("up_memory",
- *                                              "down_memory") memory as large as the transfer, as a copy's is
+ *                                              transfers of MIB, split over the connections; from
+ *                                              and to one buffer a connection again and again, and
+ *                                              ("up_memory", "down_memory") memory as large as the
+ *                                              transfer, as a copy's is
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

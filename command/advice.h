@@ -1,5 +1,6 @@
 /*
- * command/advice.h - what to do about a step of `cricket check` that has failed: the table advice.def.
+ * command/advice.h - what to do about a step of `cricket check` that has failed: the table
+ * advice.def.
  */
 #ifndef CK_COMMAND_ADVICE_H
 #define CK_COMMAND_ADVICE_H
@@ -16,7 +17,8 @@ struct ckx_advice {
 	const char *next;
 };
 
-/* The row for step @step, which has failed with this @error (a CUresult, or 0) and message. NULL: there is no such step. */
+/* The row for step @step, which has failed with this @error (a CUresult, or 0) and message. NULL:
+ * there is no such step. */
 const struct ckx_advice *ckx_advice_find(const char *step, int error, const char *message);
 
 /* What stands in the place of words of a row. */

@@ -56,7 +56,8 @@ static void find_pin(const struct check *c, const struct ckx_advice *row, char p
 		pin[0] = '\0';
 }
 
-/* Add a step that has failed, with advice; the first one decides what to do next. @error: a CUresult, or 0. */
+/* Add a step that has failed, with advice; the first one decides what to do next. @error: a
+ * CUresult, or 0. */
 static void fail(struct check *c, const char *name, int error, const char *text)
 {
 	const struct ckx_advice *row = ckx_advice_find(name, error, text);

@@ -1,8 +1,9 @@
 /*
  * command/choose.c - see choose.h.
  *
- * The choice is not a reservation: between a server's answer and the program's session, another program may take the memory. So
- * the address has a second choice, if there is one, and the server checks the memory again when the session begins (CRICKET_NEED).
+ * The choice is not a reservation: between a server's answer and the program's session, another
+ * program may take the memory. So the address has a second choice, if there is one, and the server
+ * checks the memory again when the session begins (CRICKET_NEED).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -91,7 +92,8 @@ static void say_why(const struct ckx_fleet *f, const struct ckx_wish *w, const c
 	}
 }
 
-/* @source: what the user named. It is looked up again for each attempt, because files and DNS change. */
+/* @source: what the user named. It is looked up again for each attempt, because files and DNS
+ * change. */
 static int attempt(const struct ckx_server *source, const struct ckx_wish *w, const char *rest,
 		   struct ckx_choice *choice)
 {

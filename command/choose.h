@@ -21,11 +21,13 @@ struct ckx_choice {
 	uint64_t wait_seconds;	  /* that are left, for CRICKET_WAIT */
 };
 
-/* Choose among the servers of @server's address. -EBUSY: nothing fits in time; -errno. Errors are printed. */
+/* Choose among the servers of @server's address. -EBUSY: nothing fits in time; -errno. Errors are
+ * printed. */
 int ckx_choose(const struct ckx_server *server, const struct ckx_wish *wish,
 	       struct ckx_choice *choice);
 
-/* Has the one server of @server's address so many GPUs? -EBUSY: it has not; printed. 0: it has, or does not say. */
+/* Has the one server of @server's address so many GPUs? -EBUSY: it has not; printed. 0: it has, or
+ * does not say. */
 int ckx_choose_check(const struct ckx_server *server, const struct ckx_wish *wish);
 
 #endif

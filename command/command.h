@@ -45,7 +45,8 @@ int ckx_login(const struct ckx_command *self, int argc, char **argv);
 int ckx_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The help of a subcommand, on stdout. Returns CKX_OK. */
 int ckx_help(const struct ckx_command *command);
-/* What to do about wrong arguments: the usage line on stderr, and where the help is. Returns CKX_USAGE. */
+/* What to do about wrong arguments: the usage line on stderr, and where the help is. Returns
+ * CKX_USAGE. */
 int ckx_usage(const struct ckx_command *command);
 /* May output on @fd (1 or 2) have colours: a terminal, and NO_COLOR is not set? */
 bool ckx_colours(int fd);

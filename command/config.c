@@ -131,7 +131,8 @@ static int take_line(struct reading *r, char *text)
 	return *line == '[' ? begin_section(r, line) : take_setting(r, line);
 }
 
-/* May this process not even look into the file's folder, as a service under ProtectHome=? Then it has no such file. */
+/* May this process not even look into the file's folder, as a service under ProtectHome=? Then it
+ * has no such file. */
 static bool is_hidden(const char *path)
 {
 	const char *slash = strrchr(path, '/');

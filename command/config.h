@@ -9,8 +9,8 @@
  *     token-file = /etc/cricket/lab.token
  *     tls-pin = sha256:...         # and the others of tls.h
  *
- * The user's file comes before the system's: it may name a default of its own, and what it says of a
- * server replaces the system's section of that name.
+ * The user's file comes before the system's: it may name a default of its own, and what it says of
+ * a server replaces the system's section of that name.
  */
 #ifndef CK_COMMAND_CONFIG_H
 #define CK_COMMAND_CONFIG_H
@@ -44,8 +44,8 @@ const struct ckx_entry *ckx_config_find(const struct ckx_config *config, const c
 const struct ckx_entry *ckx_config_find_address(const struct ckx_config *config,
 						const char *address);
 
-/* Write what @entry says into its section of the user's file, which is made if it is missing. Its other lines stay as they
- * are. -errno, printed. */
+/* Write what @entry says into its section of the user's file, which is made if it is missing. Its
+ * other lines stay as they are. -errno, printed. */
 int ckx_config_keep(const struct ckx_entry *entry);
 
 #endif

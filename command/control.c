@@ -47,7 +47,8 @@ static int find_local(const struct ck_address *address, struct ckx_local *local)
 	return address->kind == CK_ADDRESS_SSH ? -EREMOTE : ckx_local_dial(address->path, local);
 }
 
-/* Print why there is no connection, and the servers of this host if the one that is meant may be among them. */
+/* Print why there is no connection, and the servers of this host if the one that is meant may be
+ * among them. */
 static void say_why(const struct ckx_server *server, const struct ck_address *address, int error)
 {
 	static const struct {

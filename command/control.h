@@ -8,8 +8,8 @@
 
 struct ckx_local;
 
-/* Connect to the socket of the server that the option @server, or else the usual order, names: to no other one. The
- * descriptor, or -errno, printed: -EREMOTE if it is not on this host. */
+/* Connect to the socket of the server that the option @server, or else the usual order, names: to
+ * no other one. The descriptor, or -errno, printed: -EREMOTE if it is not on this host. */
 int ckx_control_open(const char *server);
 
 /* The same, with the place of the socket. 0 or -errno, printed. */
@@ -24,7 +24,8 @@ json_t *ckx_control_try(int fd, json_t *request);
 /* The same; NULL: there is none, or it is an error, printed. */
 json_t *ckx_control_ask(int fd, json_t *request);
 
-/* The same for a command that may take long: a terminal shows @what and @folder meanwhile, as ckx_wait_show(). */
+/* The same for a command that may take long: a terminal shows @what and @folder meanwhile, as
+ * ckx_wait_show(). */
 json_t *ckx_control_ask_long(int fd, json_t *request, const char *what, const char *folder);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * command/env.c - `cricket env`: the variables of `cricket run`, for a shell or for a file of variables.
+ * command/env.c - `cricket env`: the variables of `cricket run`, for a shell or for a file of
+ * variables.
  */
 #include <errno.h>
 #include <stdio.h>

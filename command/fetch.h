@@ -17,8 +17,8 @@ struct ckx_fetch {
 /* Ask for them. -EACCES: the server wants another token, not printed; other errors are. */
 int ckx_fetch_open(const struct ckx_server *server, struct ckx_fetch *fetch);
 
-/* The bytes of all programs and libraries, in the order of the list: each into @take, which returns 0 or -errno. Those with
- * another hash are refused. Errors of the connection are printed. */
+/* The bytes of all programs and libraries, in the order of the list: each into @take, which returns
+ * 0 or -errno. Those with another hash are refused. Errors of the connection are printed. */
 int ckx_fetch_bytes(struct ckx_fetch *fetch,
 		    int (*take)(void *data, const ck_file *file, const void *bytes), void *data);
 

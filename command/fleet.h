@@ -31,7 +31,8 @@ struct ckx_fleet {
 /* Does @address stand for servers to choose from? */
 bool ckx_fleet_is(const char *address);
 
-/* Add the servers of @server's address: a list, srv:, file:, or one alone. A fleet begins with zeros. -errno, printed. Free it in any case. */
+/* Add the servers of @server's address: a list, srv:, file:, or one alone. A fleet begins with
+ * zeros. -errno, printed. Free it in any case. */
 int ckx_fleet_find(const struct ckx_server *server, struct ckx_fleet *fleet);
 /* Add @server, as it is. */
 int ckx_fleet_add(struct ckx_fleet *fleet, const struct ckx_server *server);

@@ -91,7 +91,8 @@ static bool load(struct ckx_gpus *g)
 	return g->nvml.init() == NVML_SUCCESS;
 }
 
-/* The emulated driver reads what machine it is from the environment: it is the server's, and not this process's. */
+/* The emulated driver reads what machine it is from the environment: it is the server's, and not
+ * this process's. */
 static void be_machine_of(const json_t *report)
 {
 	static const char *const names[][2] = {{"devices", "CRICKET_EMU_DEVICES"},

@@ -1,9 +1,9 @@
 /*
  * command/install.c - see install.h.
  *
- * The files come into a folder of another name, which gets its own when all of them are there and its command has run: an
- * installation that ends in the middle changes nothing. The folder is named after its content, so the same client is
- * there once.
+ * The files come into a folder of another name, which gets its own when all of them are there and
+ * its command has run: an installation that ends in the middle changes nothing. The folder is named
+ * after its content, so the same client is there once.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,5 +1,6 @@
 /*
- * command/install.h - the client of a server's release, fetched from the server and installed for one user.
+ * command/install.h - the client of a server's release, fetched from the server and installed for
+ * one user.
  */
 #ifndef CK_COMMAND_INSTALL_H
 #define CK_COMMAND_INSTALL_H
@@ -7,9 +8,9 @@
 #include "command/server.h"
 
 /*
- * Install it below @prefix, NULL: ~/.local: a folder of its own in lib/, to which lib/cricket leads once all is there,
- * and bin/cricket. Programs that run keep the client that they have. Errors are printed: -EACCES: the server wants another
- * token (not printed); other -errno.
+ * Install it below @prefix, NULL: ~/.local: a folder of its own in lib/, to which lib/cricket leads
+ * once all is there, and bin/cricket. Programs that run keep the client that they have. Errors are
+ * printed: -EACCES: the server wants another token (not printed); other -errno.
  */
 int ckx_install(const struct ckx_server *server, const char *prefix);
 

@@ -1,5 +1,6 @@
 /*
- * command/jupyter.c - `cricket jupyter`: a kernel for Jupyter, a file with the command line of a Python that `cricket run` starts.
+ * command/jupyter.c - `cricket jupyter`: a kernel for Jupyter, a file with the command line of a
+ * Python that `cricket run` starts.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +24,8 @@ struct kernel {
 	int run_count;
 };
 
-/* The value of the option @name at argv[*@at], which may be in the next word; NULL: it is another one. */
+/* The value of the option @name at argv[*@at], which may be in the next word; NULL: it is another
+ * one. */
 static const char *value_of(const char *name, int argc, char **argv, int *at)
 {
 	size_t size = strlen(name);
@@ -96,7 +98,8 @@ static int find_program(const char *word, char out[CKX_PATH])
 	return found ? 0 : -ENOENT;
 }
 
-/* The kernel's folder: where Jupyter looks for the user's, or for those of an installation. -errno, printed. */
+/* The kernel's folder: where Jupyter looks for the user's, or for those of an installation. -errno,
+ * printed. */
 static int find_folder(const struct kernel *k, char out[CKX_PATH])
 {
 	const char *own = getenv("JUPYTER_DATA_DIR"), *data = getenv("XDG_DATA_HOME");

@@ -1,9 +1,9 @@
 /*
  * command/local.c - see local.h.
  *
- * The kernel lists the sockets of this host with their paths. A server says in its status at which addresses it listens. Any
- * user may make a socket and say so; thus, outside the usual places, only root is believed, and a user for whom the kernel lists a
- * socket that listens at the port.
+ * The kernel lists the sockets of this host with their paths. A server says in its status at which
+ * addresses it listens. Any user may make a socket and say so; thus, outside the usual places, only
+ * root is believed, and a user for whom the kernel lists a socket that listens at the port.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -154,7 +154,8 @@ static bool is_trusted(int fd, unsigned int port)
 	return port == 0 ? peer.uid == geteuid() : listens(peer.uid, port);
 }
 
-/* Connect to number @i; @port: that it must listen at, 0: any. NULL: it does not answer, or is not to be believed. */
+/* Connect to number @i; @port: that it must listen at, 0: any. NULL: it does not answer, or is not
+ * to be believed. */
 static json_t *ask_socket(const struct sockets *all, size_t i, unsigned int port,
 			  struct ckx_local *local)
 {

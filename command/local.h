@@ -18,12 +18,14 @@ struct ckx_local {
 /* Connect to that of the server whose own socket is @path. 0 or -errno. */
 int ckx_local_dial(const char *path, struct ckx_local *local);
 
-/* To the first of the usual ones that answers. The error is that of the one that says most: -EACCES before others, -ENOENT last. */
+/* To the first of the usual ones that answers. The error is that of the one that says most: -EACCES
+ * before others, -ENOENT last. */
 int ckx_local_usual(struct ckx_local *local);
 
 /*
- * To that of the one server that listens at @address, which is of TCP. -ENXIO: no host has the name; -EREMOTE: it is another host's
- * address; -EADDRNOTAVAIL: nothing listens at the port; -ESRCH: no server says that it is the one that listens; -ENOTUNIQ: several say so; -errno.
+ * To that of the one server that listens at @address, which is of TCP. -ENXIO: no host has the
+ * name; -EREMOTE: it is another host's address; -EADDRNOTAVAIL: nothing listens at the port;
+ * -ESRCH: no server says that it is the one that listens; -ENOTUNIQ: several say so; -errno.
  */
 int ckx_local_listening(const struct ck_address *address, struct ckx_local *local);
 

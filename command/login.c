@@ -1,8 +1,9 @@
 /*
- * command/login.c - `cricket login`: keep whom to trust and which token to send to a server, and install its client.
+ * command/login.c - `cricket login`: keep whom to trust and which token to send to a server, and
+ * install its client.
  *
- * The token is read from standard input and is never an argument, which other users could see in the list of
- * processes.
+ * The token is read from standard input and is never an argument, which other users could see in
+ * the list of processes.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,5 +1,6 @@
 /*
- * command/metrics.c - `cricket metrics`: the state of a server on this host for Prometheus; see metrics.h.
+ * command/metrics.c - `cricket metrics`: the state of a server on this host for Prometheus; see
+ * metrics.h.
  *
  * The number of series is bounded: no label has a session, a program or a host in it.
  */
@@ -233,7 +234,8 @@ static json_t *identities_of(const json_t *report)
 	return set;
 }
 
-/* What identities have used, also in sessions that have ended. The server keeps the number of rows small. */
+/* What identities have used, also in sessions that have ended. The server keeps the number of rows
+ * small. */
 static void put_identity_totals(FILE *out, const json_t *report)
 {
 	static const struct {

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Print the metrics of @report; NULL: the server does not answer. @identities: also those of each identity, of 100
- * at most. */
+/* Print the metrics of @report; NULL: the server does not answer. @identities: also those of each
+ * identity, of 100 at most. */
 void ckx_metrics_print(const json_t *report, bool identities, FILE *out);
 
 #endif

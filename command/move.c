@@ -1,6 +1,6 @@
 /*
- * command/move.c - `cricket move`: the server's program does it, as the connection to the other machine belongs to the user who asks
- * (server/control/ctl_move.c); a terminal shows how far it is.
+ * command/move.c - `cricket move`: the server's program does it, as the connection to the other
+ * machine belongs to the user who asks (server/control/ctl_move.c); a terminal shows how far it is.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -81,7 +81,8 @@ static int finish(pid_t pid, int out, const char *what)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? CKX_OK : CKX_FAILED;
 }
 
-/* What a terminal shows; and the path of the control socket, which lies beside the one of status. -errno, printed. */
+/* What a terminal shows; and the path of the control socket, which lies beside the one of status.
+ * -errno, printed. */
 static int describe(const char *server, const char *session, char what[CKX_WAIT_TEXT],
 		    char control[CK_UNIX_PATH_MAX + 8])
 {

@@ -1,5 +1,6 @@
 /*
- * command/offer.h - what servers could give now: their sessions, and the memory of their GPUs (CK_OFFER).
+ * command/offer.h - what servers could give now: their sessions, and the memory of their GPUs
+ * (CK_OFFER).
  */
 #ifndef CK_COMMAND_OFFER_H
 #define CK_COMMAND_OFFER_H
@@ -24,9 +25,10 @@ enum ckx_admission {
 /* Without pointers: it passes a pipe. */
 struct ckx_offer {
 	enum ckx_admission admission;
-	int error;		 /* -errno of connecting to it */
-	bool answers;		 /* with its GPUs */
-	char why[CKX_OFFER_WHY]; /* why it does not answer; or why it has no session now, if it is not ready */
+	int error;    /* -errno of connecting to it */
+	bool answers; /* with its GPUs */
+	/* why it does not answer; or why it has no session now, if it is not ready */
+	char why[CKX_OFFER_WHY];
 	char release[64];
 	bool ready; /* a session would begin at once */
 	unsigned int sessions, most, waiting;
@@ -42,10 +44,12 @@ struct ckx_offer {
 /* Ask one server. */
 void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *offer);
 
-/* Read the reply in @body: what a server says is within its limits afterwards, and has no commands for terminals. 0 or -errno. */
+/* Read the reply in @body: what a server says is within its limits afterwards, and has no commands
+ * for terminals. 0 or -errno. */
 int ckx_offer_decode(const unsigned char *body, size_t size, struct ckx_offer *offer);
 
-/* Ask @count servers at the same time, and wait some seconds at most: offers[i] is of servers[i]. */
+/* Ask @count servers at the same time, and wait some seconds at most: offers[i] is of
+ * servers[i]. */
 void ckx_offers_ask(const struct ckx_server *const *servers, struct ckx_offer *offers,
 		    size_t count);
 

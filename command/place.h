@@ -13,8 +13,8 @@
  * printed. */
 int ckx_place_library(char out[CKX_PATH]);
 
-/* The user's file @name: in $XDG_CONFIG_HOME/cricket, else ~/.config/cricket. -ENOENT: the user has no
- * home; nothing is printed. */
+/* The user's file @name: in $XDG_CONFIG_HOME/cricket, else ~/.config/cricket. -ENOENT: the user has
+ * no home; nothing is printed. */
 int ckx_place_own(const char *name, char out[CKX_PATH]);
 
 /* The same, and make its folder, for this user only. -errno. */

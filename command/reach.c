@@ -23,7 +23,8 @@ static double now_us(void)
 	return (double)ck_now_ns() / 1e3;
 }
 
-/* The first server that the address stands for; the address itself if there is none, so that it is in the message. */
+/* The first server that the address stands for; the address itself if there is none, so that it is
+ * in the message. */
 static void resolve(const struct ckx_server *server, char out[CKX_TEXT + 8])
 {
 	struct ck_places *places = malloc(sizeof(*places));
@@ -181,8 +182,8 @@ void ckx_reach(const struct ckx_server *server, struct ckx_reach *r)
 	ck_chan_close(chan);
 }
 
-/* The key of the peer of @chan, which is closed. No certificate has the pin that is demanded, so that the handshake ends when the
- * server has shown its own. */
+/* The key of the peer of @chan, which is closed. No certificate has the pin that is demanded, so
+ * that the handshake ends when the server has shown its own. */
 static int look_at_key(struct ck_chan *chan, char pin[CK_TLS_PIN], char why[CK_TLS_WHY])
 {
 	const struct ck_tls_files none = {

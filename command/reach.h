@@ -1,5 +1,6 @@
 /*
- * command/reach.h - connect to a server, and time its answers to empty calls, which need no session.
+ * command/reach.h - connect to a server, and time its answers to empty calls, which need no
+ * session.
  */
 #ifndef CK_COMMAND_REACH_H
 #define CK_COMMAND_REACH_H
@@ -28,15 +29,15 @@ struct ckx_reach {
 
 void ckx_reach(const struct ckx_server *server, struct ckx_reach *reach);
 
-/* Only connect, for calls of one's own; reach->speaks stays false. A connection that leaves this host is encrypted, or
- * there is none. -errno: reach->why says why. */
+/* Only connect, for calls of one's own; reach->speaks stays false. A connection that leaves this
+ * host is encrypted, or there is none. -errno: reach->why says why. */
 int ckx_reach_open(const struct ckx_server *server, struct ckx_reach *reach, struct ck_chan **chan);
 
 /* The same for a connection that is as safe as that of a program. */
 int ckx_reach_dial(const struct ckx_server *server, struct ckx_reach *reach, struct ck_chan **chan);
 
-/* Which key does the server show? The pin, which nothing has verified; empty: it has no TLS, or is reached through a socket of
- * this host. -errno: reach->why says why it is unknown. */
+/* Which key does the server show? The pin, which nothing has verified; empty: it has no TLS, or is
+ * reached through a socket of this host. -errno: reach->why says why it is unknown. */
 int ckx_reach_pin(const struct ckx_server *server, struct ckx_reach *reach, char pin[CK_TLS_PIN]);
 
 #endif

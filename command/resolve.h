@@ -21,7 +21,8 @@ struct ckx_resolved {
 /* Look up the host of @address. -ENXIO: no host has this name; -EAGAIN: no name server answers. */
 int ckx_resolve(const struct ck_address *address, struct ckx_resolved *resolved);
 
-/* Does a socket that listens at @text, a numeric address with its port, accept connections to one of these? */
+/* Does a socket that listens at @text, a numeric address with its port, accept connections to one
+ * of these? */
 bool ckx_resolved_has(const struct ckx_resolved *resolved, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * command/run.c - `cricket run`: the program takes the place of this process, so its signals and its exit
- * status are its own.
+ * command/run.c - `cricket run`: the program takes the place of this process, so its signals and
+ * its exit status are its own.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,8 +39,8 @@ static void show_markers(void)
 	setenv("NVTX_INJECTION64_PATH", client, 0);
 }
 
-/* The client makes the file, and takes one that exists for another process's. So the one of an earlier run goes, and a
- * file that cannot be made is an error now. */
+/* The client makes the file, and takes one that exists for another process's. So the one of an
+ * earlier run goes, and a file that cannot be made is an error now. */
 static int prepare_profile(const char *file)
 {
 	char folder[CKX_PATH] = "", *path;

@@ -12,7 +12,8 @@
 #include "command/server.h"
 #include "util/servers.h"
 
-/* The section that has @text as its name; or one with this address, for whom to trust and which token to send. */
+/* The section that has @text as its name; or one with this address, for whom to trust and which
+ * token to send. */
 static void take_section(struct ckx_server *s, const struct ckx_config *config, const char *text,
 			 char token_file[CKX_TEXT])
 {

@@ -1,9 +1,9 @@
 /*
  * command/server.h - the server that a command is about.
  *
- * Its address is, in this order: that of the option; REMOTE_GPU_ADDRESS; the default of the configuration
- * files; none, which means the server of this host. The option, and the default, may be a name of a
- * configuration file.
+ * Its address is, in this order: that of the option; REMOTE_GPU_ADDRESS; the default of the
+ * configuration files; none, which means the server of this host. The option, and the default, may
+ * be a name of a configuration file.
  */
 #ifndef CK_COMMAND_SERVER_H
 #define CK_COMMAND_SERVER_H
@@ -17,8 +17,8 @@ struct ckx_server {
 	char name[CKX_TEXT];	/* in a configuration file; else empty */
 	char address[CKX_TEXT]; /* empty: the server of this host */
 	char devices[CKX_TEXT]; /* empty: the file has none */
-	char token
-		[CKX_TOKEN]; /* empty: none. CRICKET_TOKEN, the file's, or the one of `cricket login` */
+	/* empty: none. CRICKET_TOKEN, the file's, or the one of `cricket login` */
+	char token[CKX_TOKEN];
 	struct ckx_tls tls; /* of a configuration file */
 	const char *origin; /* where the address is from, in words */
 	const char *option; /* the same as a user writes it, before the address */
@@ -32,7 +32,8 @@ int ckx_server_name(const char *option, struct ckx_server *server, char token_fi
 /* For messages: name and address, or "this host". */
 const char *ckx_server_text(const struct ckx_server *server, char out[2 * CKX_TEXT + 8]);
 
-/* Print that no host has the name @host, which @server's address has: it may be a section's that is misspelled. */
+/* Print that no host has the name @host, which @server's address has: it may be a section's that is
+ * misspelled. */
 void ckx_server_unknown(const struct ckx_server *server, const char *host);
 
 /* Has each host of @server's address a name that is known? -ENXIO, printed: one has not. */

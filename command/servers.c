@@ -1,5 +1,6 @@
 /*
- * command/servers.c - `cricket servers`: the servers of the configuration files, or of a list, and what they could give.
+ * command/servers.c - `cricket servers`: the servers of the configuration files, or of a list, and
+ * what they could give.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -1,6 +1,6 @@
 /*
- * command/session.c - commands for one session of a server on this host: suspend, resume, end, checkpoint,
- * restore; and drain, for all of them.
+ * command/session.c - commands for one session of a server on this host: suspend, resume, end,
+ * checkpoint, restore; and drain, for all of them.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -85,7 +85,8 @@ static void print(const json_t *reply)
 		printf("session %s\n", session);
 }
 
-/* What a terminal shows while @command does what @request says: the memory of the session is asked for. */
+/* What a terminal shows while @command does what @request says: the memory of the session is asked
+ * for. */
 static void describe(int fd, const char *command, const json_t *request, char what[CKX_WAIT_TEXT])
 {
 	const char *session = json_string_value(json_object_get(request, "session"));

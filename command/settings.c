@@ -1,9 +1,10 @@
 /*
  * command/settings.c - see settings.h.
  *
- * LD_PRELOAD makes the client the driver for a program that opens libcuda.so.1 in any way. The folder on
- * LD_LIBRARY_PATH is for programs that are linked with libcuda or NVML, which the dynamic linker looks for
- * before it preloads. Triton compiles against libcuda.so, and looks for it by a variable of its own.
+ * LD_PRELOAD makes the client the driver for a program that opens libcuda.so.1 in any way. The
+ * folder on LD_LIBRARY_PATH is for programs that are linked with libcuda or NVML, which the dynamic
+ * linker looks for before it preloads. Triton compiles against libcuda.so, and looks for it by a
+ * variable of its own.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -112,8 +113,8 @@ static int add_first(struct ckx_settings *s, const char *name, const char *entry
 	return list && *list ? add(s, name, "%s:%s", entry, list) : add(s, name, "%s", entry);
 }
 
-/* Put the client into LD_PRELOAD, and the stand-in for NCCL if that runs in the workers: a program that is linked with
- * libnccl.so.2 finds it before it finds its own. */
+/* Put the client into LD_PRELOAD, and the stand-in for NCCL if that runs in the workers: a program
+ * that is linked with libnccl.so.2 finds it before it finds its own. */
 static int add_preloads(struct ckx_settings *s, const char *folder, int nccl)
 {
 	char client[CKX_PATH + 32], both[2 * CKX_PATH + 64], stand_in[CKX_PATH + 32];

@@ -1,5 +1,6 @@
 /*
- * command/status.c - `cricket status`: the sessions of a server on this host, once or again and again.
+ * command/status.c - `cricket status`: the sessions of a server on this host, once or again and
+ * again.
  */
 #include <getopt.h>
 #include <stdio.h>

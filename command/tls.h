@@ -1,5 +1,6 @@
 /*
- * command/tls.h - what a configuration file says about TLS with a server: the client's variables, by shorter names.
+ * command/tls.h - what a configuration file says about TLS with a server: the client's variables,
+ * by shorter names.
  *
  *     tls = require                # CRICKET_TLS
  *     tls-pin = sha256:...         # CRICKET_TLS_PIN; several are separated by commas
@@ -33,7 +34,8 @@ char *ckx_tls_find(struct ckx_tls *tls, const char *key);
 /* What a file calls a setting. */
 const char *ckx_tls_key(enum ckx_tls_setting setting);
 
-/* The variable of a setting, and its value; NULL: the file says nothing, or the variable is set, which comes first. */
+/* The variable of a setting, and its value; NULL: the file says nothing, or the variable is set,
+ * which comes first. */
 const char *ckx_tls_variable(enum ckx_tls_setting setting);
 const char *ckx_tls_value(const struct ckx_tls *tls, enum ckx_tls_setting setting);
 

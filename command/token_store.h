@@ -1,6 +1,6 @@
 /*
- * command/token_store.h - tokens that `cricket login` keeps: ~/.config/cricket/tokens, a line a server, with its
- * address and its token. The file is for its owner only.
+ * command/token_store.h - tokens that `cricket login` keeps: ~/.config/cricket/tokens, a line a
+ * server, with its address and its token. The file is for its owner only.
  */
 #ifndef CK_COMMAND_TOKEN_STORE_H
 #define CK_COMMAND_TOKEN_STORE_H
@@ -15,8 +15,8 @@ int ckx_token_find(const char *address, char out[CKX_TOKEN]);
 /* The first line of file @path. Errors are printed. */
 int ckx_token_read(const char *path, char out[CKX_TOKEN]);
 
-/* Keep @token for @address in the place of an earlier one; NULL: forget it. -ENOENT: there was none.
- * Errors are printed. */
+/* Keep @token for @address in the place of an earlier one; NULL: forget it. -ENOENT: there was
+ * none. Errors are printed. */
 int ckx_token_keep(const char *address, const char *token);
 
 #endif

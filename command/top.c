@@ -1,5 +1,6 @@
 /*
- * command/top.c - `cricket top`: the sessions of a server on this host, live, with keys to sort, suspend and end.
+ * command/top.c - `cricket top`: the sessions of a server on this host, live, with keys to sort,
+ * suspend and end.
  */
 #include <curses.h>
 #include <getopt.h>

@@ -1,5 +1,6 @@
 /*
- * command/top_draw.c - the screen of `cricket top`: the server, a line for each GPU, the sessions, a line of keys.
+ * command/top_draw.c - the screen of `cricket top`: the server, a line for each GPU, the sessions,
+ * a line of keys.
  */
 #include <curses.h>
 

@@ -1,8 +1,9 @@
 /*
- * command/trace.c - `cricket trace`: the file that CRICKET_TRACE has made, for Perfetto and chrome://tracing.
+ * command/trace.c - `cricket trace`: the file that CRICKET_TRACE has made, for Perfetto and
+ * chrome://tracing.
  *
- * A call is an event of the length of its wait; a one-way message is an instant. Times are those of the machine's
- * monotonic clock, so files of several processes of one machine may be one file.
+ * A call is an event of the length of its wait; a one-way message is an instant. Times are those of
+ * the machine's monotonic clock, so files of several processes of one machine may be one file.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -1,7 +1,8 @@
 /*
  * command/trace_line.c - see trace_line.h.
  *
- *     cricket: -> cuMemAlloc_v2(bytesize 100) = 0, dptr 0x7f12 {pid 7 thread 8 ns 12345 took 678 bytes 0}
+ *     cricket: -> cuMemAlloc_v2(bytesize 100) = 0, dptr 0x7f12 {pid 7 thread 8 ns 12345 took 678
+ *     bytes 0}
  */
 #define _GNU_SOURCE
 #include <ctype.h>

@@ -1,5 +1,6 @@
 /*
- * command/trust.h - whose key a server must have: what the user says, what is configured, or what the user confirms.
+ * command/trust.h - whose key a server must have: what the user says, what is configured, or what
+ * the user confirms.
  */
 #ifndef CK_COMMAND_TRUST_H
 #define CK_COMMAND_TRUST_H
@@ -9,10 +10,11 @@
 #include "command/server.h"
 
 /*
- * Let @server's settings of TLS say whom to trust. @pins: a list from the command line; empty: what is configured; if that is
- * nothing, the key that the server shows, if an authority of the system has signed its certificate, or else if the user
- * confirms it on the terminal. *@changed: the settings are other ones than before. @text: the server, for messages. -EKEYREJECTED
- * and others, printed.
+ * Let @server's settings of TLS say whom to trust. @pins: a list from the command line; empty: what
+ * is configured; if that is nothing, the key that the server shows, if an authority of the system
+ * has signed its certificate, or else if the user confirms it on the terminal. *@changed: the
+ * settings are other ones than before. @text: the server, for messages. -EKEYREJECTED and others,
+ * printed.
  */
 int ckx_trust(struct ckx_server *server, const char *pins, const char *text, bool *changed);
 

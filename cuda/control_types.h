@@ -1,5 +1,6 @@
 /*
- * cuda/control_types.h - links, resources and green contexts, core dumps, logs; see cuda/base_types.h.
+ * cuda/control_types.h - links, resources and green contexts, core dumps, logs; see
+ * cuda/base_types.h.
  */
 #ifndef CK_CUDA_CONTROL_TYPES_H
 #define CK_CUDA_CONTROL_TYPES_H

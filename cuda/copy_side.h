@@ -1,8 +1,8 @@
 /*
  * cuda/copy_side.h - the source or the destination of a 3D copy, as one structure.
  *
- * CUDA_MEMCPY3D (CUDA driver API reference, cuMemcpy3D) describes both sides by the same members in the
- * same order. Code that treats both alike takes a side out, changes it, and puts it back.
+ * CUDA_MEMCPY3D (CUDA driver API reference, cuMemcpy3D) describes both sides by the same members in
+ * the same order. Code that treats both alike takes a side out, changes it, and puts it back.
  */
 #ifndef CK_CUDA_COPY_SIDE_H
 #define CK_CUDA_COPY_SIDE_H

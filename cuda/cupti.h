@@ -1,8 +1,9 @@
 /*
- * cuda/cupti.h - the parts of CUPTI's activity interface that Cricket offers and uses, in the layout of CUDA 13.
+ * cuda/cupti.h - the parts of CUPTI's activity interface that Cricket offers and uses, in the
+ * layout of CUDA 13.
  *
- * CUDA 12's records are these with fewer fields at the end, so programs that were built for either read them.
- * tests/unit/test_cuda_cupti.c has the offsets in CUPTI's own headers.
+ * CUDA 12's records are these with fewer fields at the end, so programs that were built for either
+ * read them. tests/unit/test_cuda_cupti.c has the offsets in CUPTI's own headers.
  */
 #ifndef CK_CUDA_CUPTI_H
 #define CK_CUDA_CUPTI_H
@@ -238,7 +239,8 @@ struct ck_cupti_external {
 	uint32_t correlation, reserved;
 } __attribute__((aligned(8)));
 
-/* Time that a profile, or the driver, takes beside the program's work. Before CUDA 12.2 it ends with @end. */
+/* Time that a profile, or the driver, takes beside the program's work. Before CUDA 12.2 it ends
+ * with @end. */
 struct ck_cupti_overhead {
 	uint32_t kind, overhead, object;
 	uint32_t id[3]; /* of a process and a thread; or of a device, a context and a stream */

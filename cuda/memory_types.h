@@ -1,5 +1,6 @@
 /*
- * cuda/memory_types.h - pools, virtual memory, peers, managed memory, batches; see cuda/base_types.h.
+ * cuda/memory_types.h - pools, virtual memory, peers, managed memory, batches; see
+ * cuda/base_types.h.
  */
 #ifndef CK_CUDA_MEMORY_TYPES_H
 #define CK_CUDA_MEMORY_TYPES_H

@@ -8,8 +8,9 @@
 
 /*
  * Open the driver library @which: "cuda" (libcuda.so.1), "emu" (libcuda-emu.so), "remote"
- * (cricket-client.so), or a path. Our own libraries are looked for beside this program, in lib/ beside
- * it and in ../lib/, then by the loader. The caller owns the handle. NULL: dlerror() has the reason.
+ * (cricket-client.so), or a path. Our own libraries are looked for beside this program, in lib/
+ * beside it and in ../lib/, then by the loader. The caller owns the handle. NULL: dlerror() has the
+ * reason.
  */
 void *ck_cuda_open(const char *which);
 

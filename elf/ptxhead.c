@@ -248,7 +248,8 @@ static int entry(struct ck_ptxhead_lex *lex, struct ck_map *linked, struct ck_ke
 	return 0;
 }
 
-/* A .global declaration of the module: add its variables. One that cannot be read counts for nothing. */
+/* A .global declaration of the module: add its variables. One that cannot be read counts for
+ * nothing. */
 static void global_variables(struct ck_ptxhead_lex *lex, struct ck_kernels *kernels)
 {
 	struct ck_ptx_declaration decl = {0};

@@ -1,5 +1,6 @@
 /*
- * emu/cupti.c - the emulated driver's own CUPTI; see cupti.h. Its clock counts from the machine's start.
+ * emu/cupti.c - the emulated driver's own CUPTI; see cupti.h. Its clock counts from the machine's
+ * start.
  */
 #include "emu/cupti.h"
 #include "emu/graphs/graph.h"

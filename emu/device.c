@@ -15,7 +15,8 @@
 CK_LOG_DEFINE("emu");
 
 static struct ck_emu_device devices[CK_EMU_MAX_DEVICES];
-/* NVML's devices: all of the machine, also those that the application may not see, in the order of their numbers */
+/* NVML's devices: all of the machine, also those that the application may not see, in the order of
+ * their numbers */
 static struct ck_emu_device boards[CK_EMU_MAX_DEVICES];
 static int device_count, board_count;
 static struct {
@@ -23,7 +24,8 @@ static struct {
 	int board_count;
 } before; /* the last move */
 
-/* The UUID of the device of a number: version 8 (RFC 9562), free content, the machine and the number. */
+/* The UUID of the device of a number: version 8 (RFC 9562), free content, the machine and the
+ * number. */
 static void uuid_of(int number, unsigned char uuid[16])
 {
 	static const unsigned char bytes[16] = {0x43, 0x72, 0x69, 0x63, 0x6b, 0x65, 0x80, 0x74,
@@ -188,8 +190,8 @@ static void change_machine(const unsigned char *uuid, unsigned int gpus)
 }
 
 /*
- * As it is reported of NVIDIA's driver (issue 48 of NVIDIA/cuda-checkpoint): the UUID is then that of the new GPU, while the
- * PCI address stays that of the old one.
+ * As it is reported of NVIDIA's driver (issue 48 of NVIDIA/cuda-checkpoint): the UUID is then that
+ * of the new GPU, while the PCI address stays that of the old one.
  */
 CUresult ck_emu_devices_move(const CUcheckpointGpuPair *pairs, unsigned int count,
 			     unsigned int gpus)

@@ -120,14 +120,15 @@ int ck_emu_devices_init(void);
 int ck_emu_device_count(void);
 /* NULL for a bad ordinal. */
 struct ck_emu_device *ck_emu_device_at(CUdevice ordinal);
-/* For NVML, which names all of the machine: number, bus, UUID and size alone. NULL for a bad index. */
+/* For NVML, which names all of the machine: number, bus, UUID and size alone. NULL for a bad
+ * index. */
 struct ck_emu_device *ck_emu_board_at(int index);
 /* The bus in a PCI address; -EINVAL: it is none, -ENODEV: no device can have it. */
 long ck_emu_bus_of(const char *address);
 /*
- * Move the devices of this process, which is locked, to where @pairs lead; @gpus: GPUs of the machine that they are in.
- * INVALID_VALUE, and nothing has changed: they do not name each GPU of the machine that it comes from, or two lead to one. And
- * undo the last move.
+ * Move the devices of this process, which is locked, to where @pairs lead; @gpus: GPUs of the
+ * machine that they are in. INVALID_VALUE, and nothing has changed: they do not name each GPU of
+ * the machine that it comes from, or two lead to one. And undo the last move.
  */
 CUresult ck_emu_devices_move(const CUcheckpointGpuPair *pairs, unsigned int count,
 			     unsigned int gpus);
@@ -233,7 +234,8 @@ struct ck_emu_command {
 	bool always;
 	CUresult (*run)(struct ck_emu_command *command, struct ck_emu_context *context);
 	void (*free)(struct ck_emu_command *command);
-	/* For a profiler (objects/activity.h): the record of it, without times and place; NULL: it has none. */
+	/* For a profiler (objects/activity.h): the record of it, without times and place; NULL: it
+	 * has none. */
 	void (*describe)(const struct ck_emu_command *command, union ck_cupti_record *record);
 	uint32_t correlation;	    /* its number there; 0: none */
 	struct ck_emu_point *after; /* prerequisites besides its predecessor */

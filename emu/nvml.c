@@ -77,7 +77,8 @@ nvmlReturn_t nvmlInit_v2(void)
 	return NVML_SUCCESS;
 }
 
-/* Flags ask for a start without GPUs, or without attaching to them: there is no other start here. */
+/* Flags ask for a start without GPUs, or without attaching to them: there is no other start
+ * here. */
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
 	(void)flags;

@@ -1,8 +1,8 @@
 /*
  * emu/nvml_usage.c - the emulated driver's own NVML: the time of devices that each process has had.
  *
- * The real library samples it. Here a sample is the mean since the calling process has asked before, so the first
- * question has no answer.
+ * The real library samples it. Here a sample is the mean since the calling process has asked
+ * before, so the first question has no answer.
  */
 #include <stdint.h>
 #include <string.h>

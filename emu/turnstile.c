@@ -1,8 +1,8 @@
 /*
  * emu/turnstile.c - see turnstile.h.
  *
- * A caller counts itself, then looks whether it is closed; who closes it does so first, then looks at the
- * count. Both orders are sequentially consistent, so one of the two sees the other.
+ * A caller counts itself, then looks whether it is closed; who closes it does so first, then looks
+ * at the count. Both orders are sequentially consistent, so one of the two sees the other.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,9 @@
 /*
- * emu/turnstile.h - counts the threads inside of calls of the driver; a locked process (checkpoint.c) lets none in.
+ * emu/turnstile.h - counts the threads inside of calls of the driver; a locked process
+ * (checkpoint.c) lets none in.
  *
- * The exported functions (gen/emu_calls.c) go through it; callbacks of the application, which may call
- * nothing, do not.
+ * The exported functions (gen/emu_calls.c) go through it; callbacks of the application, which may
+ * call nothing, do not.
  */
 #ifndef CK_EMU_TURNSTILE_H
 #define CK_EMU_TURNSTILE_H
@@ -16,8 +17,8 @@ void ck_emu_turnstile_enter(void);
 void ck_emu_turnstile_leave(void);
 
 /*
- * Close it, and wait until no thread is inside, at the latest until @until (CLOCK_MONOTONIC; NULL: without
- * a limit). False: somebody still was, and it is open again.
+ * Close it, and wait until no thread is inside, at the latest until @until (CLOCK_MONOTONIC; NULL:
+ * without a limit). False: somebody still was, and it is open again.
  */
 bool ck_emu_turnstile_close(const struct timespec *until);
 void ck_emu_turnstile_open(void);

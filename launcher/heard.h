@@ -1,6 +1,6 @@
 /*
- * launcher/heard.h - what a driver library logs while it starts: the client library says why a server cannot be used in
- * a line of its log, and CUDA has only an error code for it.
+ * launcher/heard.h - what a driver library logs while it starts: the client library says why a
+ * server cannot be used in a line of its log, and CUDA has only an error code for it.
  */
 #ifndef CK_LAUNCHER_HEARD_H
 #define CK_LAUNCHER_HEARD_H
@@ -15,7 +15,8 @@ struct ckl_heard {
 	pthread_t thread;
 };
 
-/* Listen to the log lines of this process. They are still written, at once. It cannot fail: nothing is heard then. */
+/* Listen to the log lines of this process. They are still written, at once. It cannot fail: nothing
+ * is heard then. */
 void ckl_heard_begin(struct ckl_heard *heard);
 /* Stop. @heard->line is the last error. */
 void ckl_heard_end(struct ckl_heard *heard);

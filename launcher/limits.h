@@ -9,7 +9,8 @@
 #include "launcher/driver.h"
 #include "launcher/request.h"
 
-/* The first limit that @request exceeds, with its value, as "a block has at most 1024 threads"; empty: none. */
+/* The first limit that @request exceeds, with its value, as "a block has at most 1024 threads";
+ * empty: none. */
 void ckl_limits_explain(const struct ckl_driver *driver, const struct ckl_request *request,
 			char *out, size_t size);
 

@@ -40,8 +40,8 @@ size_t ckl_number_run_f32(const char **at, const char *end, bool begun, float *o
 size_t ckl_number_run_f64(const char **at, const char *end, bool begun, double *out, size_t count);
 
 /*
- * Read all of the @size bytes at @at, an integer; 8.0 and 1e3 are integers too. *negative is set and *magnitude without
- * the sign; false when it is none or needs more than 64 bits.
+ * Read all of the @size bytes at @at, an integer; 8.0 and 1e3 are integers too. *negative is set
+ * and *magnitude without the sign; false when it is none or needs more than 64 bits.
  */
 bool ckl_number_integer(const char *at, size_t size, bool *negative, uint64_t *magnitude);
 

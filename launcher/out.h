@@ -21,8 +21,8 @@ struct ckl_out {
 /* Room for @size bytes more, which are not counted yet; NULL without memory. */
 char *ckl_out_room(struct ckl_out *out, size_t size);
 
-/* Append bytes, a C string, a formatted text of at most 1 KB, or a JSON string with its quotes; in that,
- * bytes that are not UTF-8 become U+FFFD. */
+/* Append bytes, a C string, a formatted text of at most 1 KB, or a JSON string with its quotes; in
+ * that, bytes that are not UTF-8 become U+FFFD. */
 void ckl_out_bytes(struct ckl_out *out, const void *data, size_t size);
 void ckl_out_text(struct ckl_out *out, const char *text);
 void ckl_out_format(struct ckl_out *out, const char *format, ...)

@@ -69,7 +69,8 @@ void ckl_session_replace(struct ckl_session *s, struct ckl_fail *fail);
 /* End the worker because of a job that took too long. */
 void ckl_session_time_out(struct ckl_session *s, struct ckl_job *job);
 
-/* To the client: an error object that belongs to no job (@fail is cleared), a status, a job's reply. */
+/* To the client: an error object that belongs to no job (@fail is cleared), a status, a job's
+ * reply. */
 void ckl_session_fail(struct ckl_session *s, bool frame, struct ckl_fail *fail);
 void ckl_session_status(struct ckl_session *s, bool frame, uint64_t id, const char *status);
 void ckl_session_reply(struct ckl_session *s, struct ckl_job *job);

@@ -102,8 +102,8 @@ void ck_integrity_prepare(void)
 /*
  * Asked three times, with 0 to 2 added to the runtime's version; the first two are constants.
  *
- * Below kernel-loader this runs on the thread block of the application, whose thread it answers for.
- * So once the facts are known it uses no thread-local data, no lock and no function that does.
+ * Below kernel-loader this runs on the thread block of the application, whose thread it answers
+ * for. So once the facts are known it uses no thread-local data, no lock and no function that does.
  */
 static CUresult integrity_answer(uint32_t version, uint64_t seconds, uint64_t result[2])
 {

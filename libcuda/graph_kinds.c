@@ -1,6 +1,6 @@
 /*
- * libcuda/graph_kinds.c - the calls for graph nodes of one type each. All of them are the three general
- * calls of libcuda.h, with parameters in the newest form.
+ * libcuda/graph_kinds.c - the calls for graph nodes of one type each. All of them are the three
+ * general calls of libcuda.h, with parameters in the newest form.
  */
 #include <string.h>
 

@@ -53,8 +53,8 @@ CUresult ck_libcuda_node_params(CUgraphNode node, CUgraphNodeType type, CUgraphN
 /* An export table that the library has beside those of export_tables.c, or NULL. */
 const void *ck_libcuda_own_table(const CUuuid *id);
 
-/* A call of NVIDIA's runtime, CUPTI's number @id, begins or ends (export_tables.h). @info is the runtime's
- * own. */
+/* A call of NVIDIA's runtime, CUPTI's number @id, begins or ends (export_tables.h). @info is the
+ * runtime's own. */
 void ck_libcuda_runtime_call(uint32_t id, const void *info);
 
 /* Has NVML been started? The error of a call if not. Each call of NVML asks this first. */

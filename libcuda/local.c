@@ -34,7 +34,8 @@ static struct ck_mutex entries_lock = CK_MUTEX(CK_RANK_LOCAL);
 static struct entry *entries; /* of all contexts: a few for each that a runtime uses */
 static _Atomic uint64_t generation = 1;
 
-/* A thread's answers. They are outside of the thread's own memory, of which a library that is loaded late gets little. */
+/* A thread's answers. They are outside of the thread's own memory, of which a library that is
+ * loaded late gets little. */
 struct answers {
 	uint64_t generation;
 	struct kept items[KEPT];

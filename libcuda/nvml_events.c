@@ -2,7 +2,8 @@
  * libcuda/nvml_events.c - event sets: programs can make them and wait, but no events occur.
  *
  * The client does not transmit events of devices, and emulated devices have none. So registering
- * for one is refused, as by a device that has none. The sets must work, because nvidia-smi exits if it gets none.
+ * for one is refused, as by a device that has none. The sets must work, because nvidia-smi exits if
+ * it gets none.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -77,7 +77,8 @@ static int find_entry(const struct ck_visible_device *devices, int count, const 
 	return end == entry + length && index < count ? (int)index : -1;
 }
 
-/* Is that the usual way to say that the list ends, or that no device is to be seen? Batch systems write it too. */
+/* Is that the usual way to say that the list ends, or that no device is to be seen? Batch systems
+ * write it too. */
 static bool is_end(const char *entry, size_t length)
 {
 	static const char *const words[] = {"NoDevFiles", "none", "void"};

@@ -25,8 +25,8 @@ struct ck_visible_device {
  *
  * Writes the chosen devices' indices to @chosen, which has room for @count, and returns how many,
  * or -1 for a device named twice.
- * *@bad is set when an entry ended the list early (for a line in the log), unless it is one that people and batch systems
- * use for that: a negative number, NoDevFiles, none, void.
+ * *@bad is set when an entry ended the list early (for a line in the log), unless it is one that
+ * people and batch systems use for that: a negative number, NoDevFiles, none, void.
  */
 int ck_visible_choose(const struct ck_visible_device *devices, int count, const char *order,
 		      const char *list, int *chosen, bool *bad);

@@ -2,10 +2,10 @@
  * loader/callback.c - functions of the application that a lower half calls.
  *
  * The lower half is given one of our entries (entry.S) in place of the function. On a thread of
- * the application it puts that thread's own FS in place for the call. On a thread that the lower half made there is no
- * thread block of the application: the call is handed to a service thread of the upper half, and
- * waited for. Calls that this thread makes meanwhile run on the waiting thread's block, so that the half
- * knows which of its threads they belong to.
+ * the application it puts that thread's own FS in place for the call. On a thread that the lower
+ * half made there is no thread block of the application: the call is handed to a service thread of
+ * the upper half, and waited for. Calls that this thread makes meanwhile run on the waiting
+ * thread's block, so that the half knows which of its threads they belong to.
  */
 #include "loader/half.h"
 #include "loader/window.h"

@@ -11,8 +11,9 @@
 #include "loader/lhinfo.h"
 
 /*
- * The loader's struct; NULL: this process has not been loaded by it. The variable may have been inherited
- * from a process that was, so nothing is read before the kernel has said that it is there.
+ * The loader's struct; NULL: this process has not been loaded by it. The variable may have been
+ * inherited from a process that was, so nothing is read before the kernel has said that it is
+ * there.
  */
 static inline struct lhinfo *lhinfo_find(void)
 {

@@ -7,8 +7,8 @@
  * LHINFO_PTR: "0x" and 16 hexadecimal digits; 0xffffffffffffffff, or the address of a struct whose
  * magic or pid is wrong (a variable inherited over exec), means that there is no loader.
  *
- * A thread that runs a half's code has that half's thread block in FS. Whoever crosses from one half
- * to another changes it. GS points at the thread's struct lh_thread, which says what FS is in
+ * A thread that runs a half's code has that half's thread block in FS. Whoever crosses from one
+ * half to another changes it. GS points at the thread's struct lh_thread, which says what FS is in
  * each half; a thread is known by fs[0], because it inherits the GS of the thread that made it.
  *
  * The functions in here belong to the loader. They need no libc and no particular FS, so that they
@@ -84,8 +84,8 @@ struct lh_half {
 	 */
 	uint64_t *descriptors;
 	uint64_t descriptor_words;
-	/* brings memory of the half that is elsewhere until it is touched, because a system call is about to
-	 * use it; argument: struct lh_range. NULL: there is no such memory */
+	/* brings memory of the half that is elsewhere until it is touched, because a system call is
+	 * about to use it; argument: struct lh_range. NULL: there is no such memory */
 	long (*bring)(void *range);
 	/*
 	 * with bring: the application's action for the signal that reports touches; argument:
@@ -109,8 +109,8 @@ struct lh_action {
 };
 
 /*
- * The target of a callback: @user is what was given to callback(); @stack are the seventh and eighth
- * argument, whether the caller passed as many or not.
+ * The target of a callback: @user is what was given to callback(); @stack are the seventh and
+ * eighth argument, whether the caller passed as many or not.
  */
 typedef long (*lh_target)(long a, long b, long c, long d, long e, long f, void *user,
 			  const long *stack);
@@ -147,8 +147,9 @@ struct lhinfo {
 	void (*serve)(void (*more)(void));
 	/* Calls function(argument) on the FS of @half. */
 	long (*call)(unsigned int half, long (*function)(void *argument), void *argument);
-	/* Makes @handler the application's for this signal, without a word to the kernel; the address by which
-	 * any half may call it (sig, info, context). NULL, SIG_DFL, SIG_IGN: nothing changes. */
+	/* Makes @handler the application's for this signal, without a word to the kernel; the
+	 * address by which any half may call it (sig, info, context). NULL, SIG_DFL, SIG_IGN:
+	 * nothing changes. */
 	void *(*handler)(int sig, void *handler);
 	/* Ends a lower half and removes it; loads it again at the same place. 0 or -errno. */
 	int (*drop)(unsigned int half);

@@ -6,7 +6,8 @@
 
 #include "loader/sites.h"
 
-/* Bytes for a half's pieces of code: some hundred mappings of a libc; dlmopen makes further ones. */
+/* Bytes for a half's pieces of code: some hundred mappings of a libc; dlmopen makes further
+ * ones. */
 #define CK_PATCH_SIZE (16 * PAGE)
 
 /* Where they come to lie: @at is in reach of a jump, to be filled. */

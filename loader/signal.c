@@ -2,8 +2,8 @@
  * loader/signal.c - a signal handler runs on the thread block of the half that installed it.
  *
  * There is one handler a signal in a process, whichever half installed it; and a signal comes
- * while a thread is in any half. The kernel is given an entry of ours for the half (entry.S), which puts
- * FS right, calls the half's handler and puts FS back.
+ * while a thread is in any half. The kernel is given an entry of ours for the half (entry.S), which
+ * puts FS right, calls the half's handler and puts FS back.
  *
  * Signals 32 and 33 are glibc's own (pthread_cancel, setuid): each libc means the threads that it
  * made. They are handed to the libc whose thread it is.

@@ -26,7 +26,8 @@ static void widen(const struct ck_mapping *m, void *argument)
 		r->library = m->start;
 }
 
-/* The kernel gives a second one only when the first is gone; where it gives none, libc does without. */
+/* The kernel gives a second one only when the first is gone; where it gives none, libc does
+ * without. */
 void ck_vdso_pin(uint64_t *auxv)
 {
 	struct range r = {0};

@@ -114,8 +114,8 @@ static bool note_outside(struct window *w, uint64_t at, uint64_t end)
 }
 
 /*
- * Memory that is wanted at a place of its own, which the kernel would give as well: NVIDIA's driver does not go on without
- * (0x200000000, 0x10000000000). 0: it is not to be had there.
+ * Memory that is wanted at a place of its own, which the kernel would give as well: NVIDIA's driver
+ * does not go on without (0x200000000, 0x10000000000). 0: it is not to be had there.
  */
 static long map_outside(struct window *w, uint64_t at, size_t size, int prot, int flags)
 {

@@ -31,7 +31,8 @@ long ck_window_mremap(unsigned int half, uint64_t old, size_t old_size, size_t s
 		      uint64_t at);
 uint64_t ck_window_brk(unsigned int half, uint64_t end);
 
-/* Removes all that lies in the window, and memory of the half outside of it; it may be used again. */
+/* Removes all that lies in the window, and memory of the half outside of it; it may be used
+ * again. */
 void ck_window_clear(unsigned int half);
 
 #endif

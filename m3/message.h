@@ -52,8 +52,9 @@ enum ck_m3_op {
 	CK_M3_DEPOSIT, /* leave a descriptor or a few bytes for clients with its number and key */
 	CK_M3_CLAIM,   /* get what was deposited */
 	CK_M3_WITHDRAW,
-	CK_M3_BILL, /* of a worker: new regions of this connection count for principal too, which may have
-		     * size bytes */
+	/* of a worker: new regions of this connection count for principal too, which may have size
+	 * bytes */
+	CK_M3_BILL,
 	CK_M3_OPS, /* their number */
 };
 
@@ -68,9 +69,9 @@ struct ck_m3_request {
 	uint64_t count; /* QUOTA_SET: regions; ALLOC: on how many devices, when striped */
 	uint32_t flags, mode, access, policy;
 	int32_t device; /* the broker's number, where uuid is all zeros */
-	uint32_t
-		value; /* LIST: 1: the caller's own only; LEASE: milliseconds; FILL: the byte; SUBSCRIBE: mask; FETCH, STAT: part;
-			   LEASE kind is in access */
+	/* LIST: 1: the caller's own only; LEASE: milliseconds; FILL: the byte; SUBSCRIBE:
+	 * mask; FETCH, STAT: part; LEASE kind is in access */
+	uint32_t value;
 	uint32_t data_size;
 	uint32_t zero;
 	unsigned char uuid[16];

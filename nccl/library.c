@@ -1,5 +1,6 @@
 /*
- * nccl/library.c - libnccl.so.2 for programs under Cricket's client. All that it does is in the client (client/nccl/).
+ * nccl/library.c - libnccl.so.2 for programs under Cricket's client. All that it does is in the
+ * client (client/nccl/).
  */
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,9 +1,10 @@
 /*
  * nccl/library.h - how the stand-in library finds the functions of Cricket's client.
  *
- * The client has an export table, which cuGetExportTable gives for the UUID below; another driver does not know it. The
- * table is generated from rpc/nccl.api (build folder, gen/nccl_wire.h). Client and library may be of different releases:
- * a function exists if the table is long enough for it.
+ * The client has an export table, which cuGetExportTable gives for the UUID below; another driver
+ * does not know it. The table is generated from rpc/nccl.api (build folder, gen/nccl_wire.h).
+ * Client and library may be of different releases: a function exists if the table is long enough
+ * for it.
  */
 #ifndef CK_NCCL_LIBRARY_H
 #define CK_NCCL_LIBRARY_H

@@ -1,9 +1,9 @@
 /*
- * rpc/activity.h - records of a profiler, as ck_profile_fetch carries them: one after the other, each a multiple of 8
- * bytes.
+ * rpc/activity.h - records of a profiler, as ck_profile_fetch carries them: one after the other,
+ * each a multiple of 8 bytes.
  *
- * The layout is Cricket's own, so the CUPTI of the server's machine may be of another version than the one that
- * the program was built for.
+ * The layout is Cricket's own, so the CUPTI of the server's machine may be of another version than
+ * the one that the program was built for.
  */
 #ifndef CK_RPC_ACTIVITY_H
 #define CK_RPC_ACTIVITY_H
@@ -14,7 +14,8 @@
 #define CK_ACTIVITY_NAME_MAX 16384     /* bytes; longer names are cut */
 #define CK_ACTIVITY_PIECE (256u << 10) /* bytes of records in a reply */
 
-/* What the worker pushes around a message: the number of a command, or a lane's xid and this bit. */
+/* What the worker pushes around a message: the number of a command, or a lane's xid and this
+ * bit. */
 #define CK_ACTIVITY_CALL (1ull << 63)
 
 struct ck_activity {
@@ -46,7 +47,8 @@ struct ck_activity {
 		} fill;
 		struct {
 			uint32_t kind,
-				object; /* CUPTI's; ids of devices, contexts and streams are above */
+				/* CUPTI's; ids of devices, contexts and streams are above */
+				object;
 		} overhead;
 		uint64_t external; /* see CK_ACTIVITY_CALL */
 		uint32_t length;   /* of a name's text, which follows */

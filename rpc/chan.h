@@ -1,8 +1,8 @@
 /*
  * rpc/chan.h - a byte channel between client and server, over any transport.
  *
- * tcp, unix and shm fill struct ck_transport_ops (rpc/transport/). Addresses are those of util/address.h. shm: is for dialing
- * only: a unix socket whose ends continue in shared memory.
+ * tcp, unix and shm fill struct ck_transport_ops (rpc/transport/). Addresses are those of
+ * util/address.h. shm: is for dialing only: a unix socket whose ends continue in shared memory.
  *
  * Functions return 0 or -errno and set outputs only on 0. At most one thread reads and one writes a
  * channel at a time; close it only when neither does.
@@ -22,8 +22,8 @@ struct ck_chan;
 /* Connect within @timeout_ms. The caller, which knows the address, logs errors. */
 int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan);
 
-/* Open @count channels, at most CK_DIAL_MAX, at the same time and to the same server: all or none. A
- * network's round trip passes once. On error, @chans has no meaning. */
+/* Open @count channels, at most CK_DIAL_MAX, at the same time and to the same server: all or none.
+ * A network's round trip passes once. On error, @chans has no meaning. */
 #define CK_DIAL_MAX 16
 int ck_chan_dial_many(const char *address, int timeout_ms, struct ck_chan **chans,
 		      unsigned int count);
@@ -31,8 +31,9 @@ int ck_chan_dial_many(const char *address, int timeout_ms, struct ck_chan **chan
 /* Take ownership of a connected socket @fd, and set TCP options. */
 int ck_chan_adopt(int fd, struct ck_chan **chan);
 
-/* Has the program that this process started for @address (see companion.h) ended? @text of @size bytes then says why. Call it when a
- * connection fails: it may wait a second. False for addresses that need no program. */
+/* Has the program that this process started for @address (see companion.h) ended? @text of @size
+ * bytes then says why. Call it when a connection fails: it may wait a second. False for addresses
+ * that need no program. */
 bool ck_chan_helper_ended(const char *address, char *text, size_t size);
 
 /* Describe @error (-errno) of dialing @address, with advice, in @text of @size bytes; returns
@@ -49,18 +50,21 @@ int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count);
 int ck_chan_read(struct ck_chan *chan, void *buf, size_t size);
 
 /*
- * The same for a writer that leaves the bytes of entry @lent as they are until ck_chan_settle has returned. A lasting
- * channel (rpc/lasting.h) then need not copy them. Settle returns soon: it copies the bytes that it still needs.
+ * The same for a writer that leaves the bytes of entry @lent as they are until ck_chan_settle has
+ * returned. A lasting channel (rpc/lasting.h) then need not copy them. Settle returns soon: it
+ * copies the bytes that it still needs.
  */
 int ck_chan_lend(struct ck_chan *chan, struct iovec *iov, int count, int lent);
 void ck_chan_settle(struct ck_chan *chan);
 
-/* The writer leaves lent bytes as they are until the peer has read them, even if a lasting channel could copy them: so the
- * kernel need not copy them either. For a client, whose calls wait for the replies. */
+/* The writer leaves lent bytes as they are until the peer has read them, even if a lasting channel
+ * could copy them: so the kernel need not copy them either. For a client, whose calls wait for the
+ * replies. */
 void ck_chan_lend_pages(struct ck_chan *chan);
 
-/* For a writer that reuses lent bytes part by part: *@until is for ck_chan_settle_until, which returns when the bytes
- * of this entry, and those lent before it, are the writer's again. The peer is asked to confirm them at once. */
+/* For a writer that reuses lent bytes part by part: *@until is for ck_chan_settle_until, which
+ * returns when the bytes of this entry, and those lent before it, are the writer's again. The peer
+ * is asked to confirm them at once. */
 int ck_chan_lend_until(struct ck_chan *chan, struct iovec *iov, int count, int lent,
 		       uint64_t *until);
 void ck_chan_settle_until(struct ck_chan *chan, uint64_t until);
@@ -122,7 +126,8 @@ size_t ck_chan_pending(struct ck_chan *chan);
 /* For poll(2). -1: there is none, or the program has closed it (util/kept.h). */
 int ck_chan_fd(struct ck_chan *chan);
 
-/* In a forked child: close its copy of the descriptor. Takes no lock; @chan is not used any more. */
+/* In a forked child: close its copy of the descriptor. Takes no lock; @chan is not used any
+ * more. */
 void ck_chan_forked(struct ck_chan *chan);
 /* Has the peer closed its end, or died? Unread bytes do not matter. */
 bool ck_chan_peer_gone(struct ck_chan *chan);
@@ -133,8 +138,9 @@ const char *ck_chan_peer(const struct ck_chan *chan); /* "tcp 127.0.0.1:4711", "
 const char *ck_chan_default_unix(unsigned int index);
 
 /*
- * Call @try for each of these paths until one succeeds: returns what it returned, and in *@path the path. Else the error that says
- * most to a user who has named none: -EACCES before others, -ENOENT last.
+ * Call @try for each of these paths until one succeeds: returns what it returned, and in *@path the
+ * path. Else the error that says most to a user who has named none: -EACCES before others, -ENOENT
+ * last.
  */
 int ck_chan_try_usual(int (*try)(const char *path, void *own), void *own, const char **path);
 

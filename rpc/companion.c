@@ -1,9 +1,10 @@
 /*
  * rpc/companion.c - see companion.h.
  *
- * A shell starts the program in the background and waits for the end of a pipe, whose other end this process keeps open. So a
- * companion ends even if this process is killed. A second pipe, which only the program holds, tells that it has ended. Its
- * messages go to a file, whose last line explains a failure.
+ * A shell starts the program in the background and waits for the end of a pipe, whose other end
+ * this process keeps open. So a companion ends even if this process is killed. A second pipe, which
+ * only the program holds, tells that it has ended. Its messages go to a file, whose last line
+ * explains a failure.
  */
 #define _GNU_SOURCE
 #include <errno.h>

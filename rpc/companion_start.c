@@ -1,8 +1,9 @@
 /*
  * rpc/companion_start.c - see companion_start.h.
  *
- * The companion is a grandchild. The child between is made by clone(2) without a signal for its parent, and ends at once: a
- * program that waits for its children, or handles SIGCHLD, never sees one. (After execve(2) it would be an ordinary child.)
+ * The companion is a grandchild. The child between is made by clone(2) without a signal for its
+ * parent, and ends at once: a program that waits for its children, or handles SIGCHLD, never sees
+ * one. (After execve(2) it would be an ordinary child.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,7 +29,8 @@ enum { SIGN = 3, LIFELINE, FIRST_OTHER }; /* descriptors of the child */
 
 #define ARGUMENTS 24 /* of the program, at most */
 
-/* $1: the folder; then the script of the program, $0, and its arguments. All that it has started ends: the group is its own. */
+/* $1: the folder; then the script of the program, $0, and its arguments. All that it has started
+ * ends: the group is its own. */
 static const char wrapper[] = "d=$1; shift; PATH=\"$PATH:/usr/bin:/bin\"\n"
 			      "exec < /dev/null > /dev/null 2>&1\n"
 			      "sh -c \"$@\" 4<&- 2> \"$d/log\" &\n"
@@ -40,9 +42,10 @@ static const char wrapper[] = "d=$1; shift; PATH=\"$PATH:/usr/bin:/bin\"\n"
 			      "rm -rf \"$d\"\n";
 
 /*
- * $1: the path of our socket, $2: the host; then options. CRICKET_SSH is for the shell, as GIT_SSH_COMMAND is. The shell stays,
- * because ssh closes the descriptor that says that the program runs. ssh puts variables of this process in the place of ${NAME} in
- * a path that it forwards to, and tells the server: a name that comes from there must be a plain one.
+ * $1: the path of our socket, $2: the host; then options. CRICKET_SSH is for the shell, as
+ * GIT_SSH_COMMAND is. The shell stays, because ssh closes the descriptor that says that the program
+ * runs. ssh puts variables of this process in the place of ${NAME} in a path that it forwards to,
+ * and tells the server: a name that comes from there must be a plain one.
  */
 static const char ssh_script[] =
 	"at=$1 host=$2; shift 2\n"
@@ -252,7 +255,8 @@ static void become_shell(const char *const *argv, const char *const *environment
 	_exit(127);
 }
 
-/* Without the handlers of fork(3), which are the program's: only this thread exists afterwards, so async-signal-safe calls alone. */
+/* Without the handlers of fork(3), which are the program's: only this thread exists afterwards, so
+ * async-signal-safe calls alone. */
 static long fork_quietly(int signal_at_end)
 {
 	return syscall(SYS_clone, signal_at_end, NULL, NULL, NULL, NULL);

@@ -18,8 +18,9 @@ struct ck_companion_ends {
 int ck_companion_folder(char *folder, size_t size);
 
 /*
- * Start the program for @address, of a kind that needs one. It is to make the socket "sock" in @folder, and its messages go to the file "log" there; the
- * folder is removed when it has ended. -errno.
+ * Start the program for @address, of a kind that needs one. It is to make the socket "sock" in
+ * @folder, and its messages go to the file "log" there; the folder is removed when it has ended.
+ * -errno.
  */
 int ck_companion_start(const struct ck_address *address, const char *folder,
 		       struct ck_companion_ends *ends);

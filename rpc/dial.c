@@ -53,8 +53,8 @@ static int slow_down(const struct ck_inject *like, struct ck_chan **chans, unsig
 }
 
 /* @timeout_ms: negative for none. Also -EINVAL: invalid address; -ENXIO: unknown host name;
- * -EAGAIN: no name server answers; -ETIMEDOUT; -EPERM: the socket in the temporary directory belongs to
- * another user. */
+ * -EAGAIN: no name server answers; -ETIMEDOUT; -EPERM: the socket in the temporary directory
+ * belongs to another user. */
 int ck_chan_dial_many(const char *address, int timeout_ms, struct ck_chan **chans,
 		      unsigned int count)
 {

@@ -67,8 +67,8 @@ static int open_watch(struct ck_links *links)
 }
 
 /*
- * All files of epoll have one inode. Ours is the one that knows the bell; to another one, and to other files with that inode,
- * this does nothing. With the lock.
+ * All files of epoll have one inode. Ours is the one that knows the bell; to another one, and to
+ * other files with that inode, this does nothing. With the lock.
  */
 static int own_epoll(struct ck_links *links)
 {
@@ -136,7 +136,8 @@ int ck_links_fd(struct ck_links *links)
 	return ck_kept_fd(&links->epoll);
 }
 
-/* Without a lock, for handlers of signals. If the program has closed the bell, the watching thread finds out at its next look. */
+/* Without a lock, for handlers of signals. If the program has closed the bell, the watching thread
+ * finds out at its next look. */
 void ck_links_stir(struct ck_links *links)
 {
 	send(ck_kept_fd(&links->bell[1]), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -282,8 +283,8 @@ static void watch(struct ck_links *links, int op, int fd, uint32_t number, bool 
 	pthread_mutex_unlock(&links->watch_lock);
 }
 
-/* The peer's first words are taken in when they come, even if no call needs them: a socket with unread bytes that closes
- * with its process looks like a broken network. */
+/* The peer's first words are taken in when they come, even if no call needs them: a socket with
+ * unread bytes that closes with its process looks like a broken network. */
 int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan *connection,
 		    uint64_t received, bool greets, bool listens)
 {
@@ -367,7 +368,8 @@ void ck_links_cut(struct ck_links *links)
 	with_all(links, cut);
 }
 
-/* The descriptor to wait for. If the program has closed it alone, there is a new one; -EBADF: it has closed the bell too. */
+/* The descriptor to wait for. If the program has closed it alone, there is a new one; -EBADF: it
+ * has closed the bell too. */
 static int whole_epoll(struct ck_links *links)
 {
 	int epoll, ret = 0;
@@ -409,9 +411,8 @@ int ck_links_heed(struct ck_links *links, int ms)
 			continue;
 		}
 		hear_bell(links);
-		with_all(
-			links,
-			look); /* a thread may have read a connection while its end was looked for */
+		/* a thread may have read a connection while its end was looked for */
+		with_all(links, look);
 	}
 	return n > 0;
 }

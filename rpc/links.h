@@ -1,8 +1,9 @@
 /*
  * rpc/links.h - the lasting channels of a session, for its two ends.
  *
- * Each has a number, which the client chose; its connection is a link. This notices when links break, also idle ones. The
- * client then makes new ones (client/wire/keep.c); the server waits for them (server/worker/keep.c).
+ * Each has a number, which the client chose; its connection is a link. This notices when links
+ * break, also idle ones. The client then makes new ones (client/wire/keep.c); the server waits for
+ * them (server/worker/keep.c).
  */
 #ifndef CK_RPC_LINKS_H
 #define CK_RPC_LINKS_H
@@ -27,8 +28,8 @@ struct ck_link {
 	bool greeted; /* nothing more is to be taken in for the reader, except ends */
 };
 
-/* @accept, @closure: as in struct ck_lasting_owner; NULL: the peer says nothing first. @guests: in a program that may close
- * descriptors that it does not know. -errno. */
+/* @accept, @closure: as in struct ck_lasting_owner; NULL: the peer says nothing first. @guests: in
+ * a program that may close descriptors that it does not know. -errno. */
 int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), void *closure,
 		    bool guests, struct ck_links **links);
 /* Free the object; no channel may be left. */
@@ -40,11 +41,12 @@ int ck_links_fd(struct ck_links *links);
 /* Make that descriptor readable. */
 void ck_links_stir(struct ck_links *links);
 
-/* Wait up to @ms for an event of a link, and handle it. Returns whether there was one, or -errno; -EBADF: the program has
- * closed all descriptors that watch. */
+/* Wait up to @ms for an event of a link, and handle it. Returns whether there was one, or -errno;
+ * -EBADF: the program has closed all descriptors that watch. */
 int ck_links_heed(struct ck_links *links, int ms);
 
-/* Make a channel without a connection. It is closed like any other. The link is held. -EEXIST: the number is in use. */
+/* Make a channel without a connection. It is closed like any other. The link is held. -EEXIST: the
+ * number is in use. */
 int ck_links_open(struct ck_links *links, const char *peer, uint32_t number, uint32_t kind,
 		  struct ck_link **link);
 
@@ -55,7 +57,8 @@ void ck_links_put(struct ck_links *links, struct ck_link *link);
 /* Hold up to @most links that are broken, not yet connected ones included; returns their number. */
 size_t ck_links_broken(struct ck_links *links, struct ck_link **found, size_t most);
 
-/* As ck_lasting_attach, and watch the connection. @listens: take in what comes, because no thread reads the channel. */
+/* As ck_lasting_attach, and watch the connection. @listens: take in what comes, because no thread
+ * reads the channel. */
 int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan *connection,
 		    uint64_t received, bool greets, bool listens);
 

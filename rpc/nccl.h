@@ -1,9 +1,10 @@
 /*
  * rpc/nccl.h - NCCL's calls on the wire: batches of operations, and questions about a communicator.
  *
- * A batch is what the program has grouped, or one call. It is a struct ck_nccl_batch and its operations, each a struct
- * ck_nccl_op with what it needs beside that. All are in the layout of x86-64, at multiples of 8 bytes. Communicators
- * have numbers that the client chooses, from 1; so have the operators that a communicator makes (from ncclNumOps).
+ * A batch is what the program has grouped, or one call. It is a struct ck_nccl_batch and its
+ * operations, each a struct ck_nccl_op with what it needs beside that. All are in the layout of
+ * x86-64, at multiples of 8 bytes. Communicators have numbers that the client chooses, from 1; so
+ * have the operators that a communicator makes (from ncclNumOps).
  */
 #ifndef CK_RPC_NCCL_H
 #define CK_RPC_NCCL_H
@@ -18,7 +19,8 @@
 #define CK_NCCL_NAME_MAX 256	  /* bytes of a name in it, with its NUL */
 #define CK_NCCL_WAIT_MS 1000	  /* one message waits no longer for a batch */
 
-/* Operations that have no row of the kind `op` in rpc/nccl.api (build/gen/nccl_wire.h has those). */
+/* Operations that have no row of the kind `op` in rpc/nccl.api (build/gen/nccl_wire.h has
+ * those). */
 enum ck_nccl_what {
 	CK_NCCL_INIT = 100,    /* count: ranks; root: rank; ck_nccl_init, ids, configuration */
 	CK_NCCL_INIT_SCALABLE, /* the same */
@@ -32,7 +34,8 @@ enum ck_nccl_what {
 	CK_NCCL_DEREGISTER, /* send: that value */
 	CK_NCCL_WINDOW,	    /* send, count: buffer; root: flags; a value comes back */
 	CK_NCCL_WINDOW_END, /* send: that value */
-	CK_NCCL_PREMUL, /* op: its number; type; root: residence; send: address, or the scalar in it */
+	/* op: its number; type; root: residence; send: address, or the scalar in it */
+	CK_NCCL_PREMUL,
 	CK_NCCL_REDOP_END, /* op */
 };
 
@@ -56,8 +59,8 @@ struct ck_nccl_op {
 	uint32_t unused;
 };
 
-/* Behind an operation that makes a communicator: items of @item bytes, then the configuration (0: none) and the two names
- * in it, each with its NUL (0: NULL). */
+/* Behind an operation that makes a communicator: items of @item bytes, then the configuration (0:
+ * none) and the two names in it, each with its NUL (0: NULL). */
 struct ck_nccl_init {
 	uint32_t items;
 	uint32_t config;

@@ -1,8 +1,9 @@
 /*
  * rpc/pack.c - see rpc/pack.h.
  *
- * Level 1 is the fastest at which zstd also codes the bytes' frequencies: weights of a model, in which nothing repeats,
- * become 7 % (float) to 22 % (bfloat16) shorter. On what it cannot compress, it runs at more than 3 GB/s.
+ * Level 1 is the fastest at which zstd also codes the bytes' frequencies: weights of a model, in
+ * which nothing repeats, become 7 % (float) to 22 % (bfloat16) shorter. On what it cannot compress,
+ * it runs at more than 3 GB/s.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -89,7 +90,8 @@ void *ck_unpack_room(struct ck_unpacker *u)
 	return u->bytes;
 }
 
-/* The library may also know the formats of its first releases, whose decoders hardly anybody tests. */
+/* The library may also know the formats of its first releases, whose decoders hardly anybody
+ * tests. */
 static int is_frame(const unsigned char *bytes, size_t size)
 {
 	static const unsigned char magic[] = {0x28, 0xb5, 0x2f, 0xfd};

@@ -47,12 +47,13 @@ struct ck_proc {
 	bool bulk_in;  /* payload follows the arguments */
 	bool bulk_out; /* payload, then an int, follow the result */
 	/* the words after the body of the row, see the head of rpc/driver.api */
-	bool noerr;	 /* reports no error of earlier commands */
-	bool quiet;	 /* only later messages can tell when its work is done */
-	bool shares;	 /* from then on, other processes may see the session's work */
-	bool drains;	 /* the driver may wait for all work of the context */
-	bool driverless; /* needs no context, and runs while the session's gate is closed; NVML's too */
-	bool light;	 /* only puts work into a stream: any thread may carry it out */
+	bool noerr;  /* reports no error of earlier commands */
+	bool quiet;  /* only later messages can tell when its work is done */
+	bool shares; /* from then on, other processes may see the session's work */
+	bool drains; /* the driver may wait for all work of the context */
+	/* needs no context, and runs while the session's gate is closed; NVML's too */
+	bool driverless;
+	bool light;		/* only puts work into a stream: any thread may carry it out */
 	bool launches;		/* starts kernels of the program */
 	bool loads;		/* only prepares the launch that follows */
 	bool ahead;		/* the client sends several before it reads a reply */

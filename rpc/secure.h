@@ -1,8 +1,10 @@
 /*
- * rpc/secure.h - which connections to a server are encrypted, as the environment says, and encrypting them.
+ * rpc/secure.h - which connections to a server are encrypted, as the environment says, and
+ * encrypting them.
  *
- * CRICKET_TLS is require, offer (with servers that have TLS) or off. Unset, it means require where a CRICKET_TLS_... variable
- * says whom to trust; else off, but a token does not cross a network in plain text. A socket of this host needs no TLS.
+ * CRICKET_TLS is require, offer (with servers that have TLS) or off. Unset, it means require where
+ * a CRICKET_TLS_... variable says whom to trust; else off, but a token does not cross a network in
+ * plain text. A socket of this host needs no TLS.
  */
 #ifndef CK_RPC_SECURE_H
 #define CK_RPC_SECURE_H
@@ -19,9 +21,10 @@ int ck_secure_create(struct ck_secure **secure, char why[CK_TLS_WHY]);
 void ck_secure_destroy(struct ck_secure *secure);
 
 /*
- * Encrypt the channels just dialed to a server, all or none, within about @timeout_ms, if that is wanted. @address: as the
- * user has written it; its host is the name that the server's certificate must have. -EKEYREJECTED with @why: the server
- * cannot be trusted, or has no TLS and needs it; -errno. On error, all are closed. @secure NULL: none is encrypted.
+ * Encrypt the channels just dialed to a server, all or none, within about @timeout_ms, if that is
+ * wanted. @address: as the user has written it; its host is the name that the server's certificate
+ * must have. -EKEYREJECTED with @why: the server cannot be trusted, or has no TLS and needs it;
+ * -errno. On error, all are closed. @secure NULL: none is encrypted.
  */
 int ck_secure_channels(struct ck_secure *secure, const char *address, struct ck_chan **chans,
 		       unsigned int count, int timeout_ms, char why[CK_TLS_WHY]);

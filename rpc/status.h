@@ -1,5 +1,6 @@
 /*
- * rpc/status.h - how the server reports that watched objects are done: ck_event_ask, ck_event_watch, ck_stream_ask.
+ * rpc/status.h - how the server reports that watched objects are done: ck_event_ask,
+ * ck_event_watch, ck_stream_ask.
  *
  * The client numbers its watches in ascending order; the low CK_STATUS_BITS bits of a number select
  * a word. A watch ends with its number and a state. Ends come in batches: all objects found done
@@ -8,7 +9,8 @@
  *
  * On one host, the words are in a memory file of the client that the server writes (ck_status_file,
  * sealed against shrinking and growing). Otherwise, ends are deliveries without bytes
- * (ck_delivery_next). A client that has sent ck_event_watch also gets several ends in one delivery: a list.
+ * (ck_delivery_next). A client that has sent ck_event_watch also gets several ends in one delivery:
+ * a list.
  */
 #ifndef CK_RPC_STATUS_H
 #define CK_RPC_STATUS_H
@@ -45,8 +47,8 @@ struct ck_status_file {
 #define CK_DELIVERY_NEWS ((uint64_t)1 << 63)
 #define CK_DELIVERY_ALONG ((uint64_t)1 << 62)
 
-/* Number of a delivery whose bytes are a list of ends, in the order of their ranks; it has the rank of the last one.
- * Each is what a delivery of its own would say, in little-endian words. */
+/* Number of a delivery whose bytes are a list of ends, in the order of their ranks; it has the rank
+ * of the last one. Each is what a delivery of its own would say, in little-endian words. */
 #define CK_DELIVERY_LIST (CK_DELIVERY_NEWS | (uint64_t)1 << 61)
 #define CK_NEWS_MOST 40u
 

@@ -1,11 +1,13 @@
 /*
  * rpc/tls.h - TLS 1.3 (OpenSSL) over a channel, begun as RFC 9289 says.
  *
- * Whoever connects sends a call of procedure 0 with the credential AUTH_TLS, the probe. A server with TLS answers with the
- * verifier "STARTTLS", and the handshake follows on the same connection. The channel that results is used as any other.
+ * Whoever connects sends a call of procedure 0 with the credential AUTH_TLS, the probe. A server
+ * with TLS answers with the verifier "STARTTLS", and the handshake follows on the same connection.
+ * The channel that results is used as any other.
  *
- * One context serves many channels, from any thread, and must outlive them. It reads no configuration of OpenSSL and registers no exit handler:
- * the client is a library in another program, which may have an OpenSSL of its own.
+ * One context serves many channels, from any thread, and must outlive them. It reads no
+ * configuration of OpenSSL and registers no exit handler: the client is a library in another
+ * program, which may have an OpenSSL of its own.
  */
 #ifndef CK_RPC_TLS_H
 #define CK_RPC_TLS_H
@@ -56,16 +58,18 @@ bool ck_tls_are_pins(const char *text);
 bool ck_tls_has_pin(const char *pins, const char *pin);
 
 /*
- * Make a certificate for a server with these @names (the first is its subject), valid for ten years, in @folder, which is
- * made if it is missing, with the key that is there, or with a new one. The pin of a key is that of all its certificates. A
- * certificate that an authority has signed, or whose key is not there, is not replaced. -errno, with @why.
+ * Make a certificate for a server with these @names (the first is its subject), valid for ten
+ * years, in @folder, which is made if it is missing, with the key that is there, or with a new one.
+ * The pin of a key is that of all its certificates. A certificate that an authority has signed, or
+ * whose key is not there, is not replaced. -errno, with @why.
  */
 #define CK_TLS_CERT_FILE "cert.pem"
 #define CK_TLS_KEY_FILE "key.pem"
 int ck_tls_new_certificate(const char *folder, char *const *names, size_t count,
 			   char pin[CK_TLS_PIN], char why[CK_TLS_WHY]);
 
-/* Send the probe, and read the answer: -EOPNOTSUPP: the server has no TLS; -EPROTO: it is no server of ours. */
+/* Send the probe, and read the answer: -EOPNOTSUPP: the server has no TLS; -EPROTO: it is no server
+ * of ours. */
 int ck_tls_probe(struct ck_chan *connection);
 int ck_tls_probed(struct ck_chan *connection);
 
@@ -77,10 +81,11 @@ int ck_tls_parse_answer(const unsigned char *body, size_t size);
 void ck_tls_answer(uint32_t xid, unsigned char answer[CK_TLS_ANSWER]);
 
 /*
- * Make a channel over @connection, which is closed with it, or on error. @host: the name that the server's certificate must
- * have; NULL at the server's end. ck_tls_begin sends what the client says first, so that several channels can begin
- * before one waits; ck_tls_finish makes the handshake. Both return -errno: -EACCES, with @why, if an end trusts the other
- * one not. The channel's timeout applies.
+ * Make a channel over @connection, which is closed with it, or on error. @host: the name that the
+ * server's certificate must have; NULL at the server's end. ck_tls_begin sends what the client says
+ * first, so that several channels can begin before one waits; ck_tls_finish makes the handshake.
+ * Both return -errno: -EACCES, with @why, if an end trusts the other one not. The channel's timeout
+ * applies.
  */
 int ck_tls_open(struct ck_tls *tls, const char *host, struct ck_chan *connection,
 		struct ck_chan **chan);
@@ -88,18 +93,20 @@ int ck_tls_begin(struct ck_chan *chan, char why[CK_TLS_WHY]);
 int ck_tls_finish(struct ck_chan *chan, char why[CK_TLS_WHY]);
 
 /*
- * A server's handshake without waiting: take what has come, which must be something, and answer. 0: it is done; -EAGAIN: it is
- * the peer's turn; else as ck_tls_finish.
+ * A server's handshake without waiting: take what has come, which must be something, and answer. 0:
+ * it is done; -EAGAIN: it is the peer's turn; else as ck_tls_finish.
  */
 int ck_tls_step(struct ck_chan *chan, char why[CK_TLS_WHY]);
 
-/* Close @chan in this process alone, after a fork: the other process goes on with the connection. */
+/* Close @chan in this process alone, after a fork: the other process goes on with the
+ * connection. */
 void ck_tls_leave(struct ck_chan *chan);
 
 /* Say that no more comes, and close the writing direction. The thread that reads goes on. */
 void ck_tls_end(struct ck_chan *chan);
 
-/* The owner of the peer's certificate, after the handshake; empty: it has shown none. -EINVAL: a name that is no identity. */
+/* The owner of the peer's certificate, after the handshake; empty: it has shown none. -EINVAL: a
+ * name that is no identity. */
 int ck_tls_peer_name(struct ck_chan *chan, char name[CK_TLS_NAME]);
 
 /* "TLSv1.3, TLS_AES_128_GCM_SHA256"; false: @chan is not encrypted. */

@@ -106,7 +106,8 @@ int ck_slurm_ledger_jobs(const char *dir, uint32_t **jobs, size_t *count, struct
 	return failed(why, ret, dir, "jobs");
 }
 
-/* The GPUs of each server that jobs have. A record that cannot be read stops us: its GPUs may be in use. */
+/* The GPUs of each server that jobs have. A record that cannot be read stops us: its GPUs may be in
+ * use. */
 static int find_used(const char *dir, const struct ck_slurm_pool *pool, uint64_t *used,
 		     struct ck_slurm_why *why)
 {

@@ -6,8 +6,8 @@
  *     DIR/jobs/NUMBER      the reservation of a job (record.h)
  *     DIR/lock             locked by flock(2) while one of these changes
  *
- * Slurm counts the GPUs and decides when a job starts; the ledger says which of them it has. Every call returns
- * 0 or -errno, with a message in @why.
+ * Slurm counts the GPUs and decides when a job starts; the ledger says which of them it has. Every
+ * call returns 0 or -errno, with a message in @why.
  */
 #ifndef CK_SLURM_LEDGER_H
 #define CK_SLURM_LEDGER_H
@@ -15,8 +15,9 @@
 #include "slurm/record.h"
 
 /*
- * Reserve GPUs of one server for the job, and admit its token there. If the job has a reservation, that stays.
- * -EBUSY: enough GPUs exist, and other jobs have them. -ENODEV: no server has so many of this type.
+ * Reserve GPUs of one server for the job, and admit its token there. If the job has a reservation,
+ * that stays. -EBUSY: enough GPUs exist, and other jobs have them. -ENODEV: no server has so many
+ * of this type.
  */
 int ck_slurm_ledger_take(const char *dir, const struct ck_slurm_want *want,
 			 struct ck_slurm_why *why);

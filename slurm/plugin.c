@@ -1,8 +1,10 @@
 /*
- * slurm/plugin.c - the SPANK plugin: options of srun, sbatch and salloc; reservations by the job's prolog and epilog,
- * which slurmd runs as root on each node of the job; the environment of its steps.
+ * slurm/plugin.c - the SPANK plugin: options of srun, sbatch and salloc; reservations by the job's
+ * prolog and epilog, which slurmd runs as root on each node of the job; the environment of its
+ * steps.
  *
- * Nothing here fails a prolog: Slurm would drain the node. A job without its GPUs gets a message in its steps.
+ * Nothing here fails a prolog: Slurm would drain the node. A job without its GPUs gets a message in
+ * its steps.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -154,7 +156,8 @@ static void find_variables(spank_t sp, char values[][VALUE], char *variables[])
 	variables[count] = NULL;
 }
 
-/* Which of the job's programs on this node have ended? Else the server would keep the sessions of those that were killed. */
+/* Which of the job's programs on this node have ended? Else the server would keep the sessions of
+ * those that were killed. */
 static void report(spank_t sp, const struct ck_slurm_settings *settings, uint32_t job)
 {
 	char values[VARIABLES][VALUE], *variables[VARIABLES + 1];

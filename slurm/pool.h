@@ -1,5 +1,6 @@
 /*
- * slurm/pool.h - the list of servers, a file of the site: on each line an address, a type and a number of GPUs.
+ * slurm/pool.h - the list of servers, a file of the site: on each line an address, a type and a
+ * number of GPUs.
  *
  *     # comment
  *     gpu1:9909 h200 8

@@ -1,6 +1,6 @@
 /*
- * slurm/record.h - the reservation of a job, a file that is named by the job's number: lines NAME=VALUE.
- * It has the job's token, so only root can read it.
+ * slurm/record.h - the reservation of a job, a file that is named by the job's number: lines
+ * NAME=VALUE. It has the job's token, so only root can read it.
  */
 #ifndef CK_SLURM_RECORD_H
 #define CK_SLURM_RECORD_H

@@ -1,5 +1,6 @@
 /*
- * slurm/slurm.h - what the parts of the plugin share: sizes, the reservation of a job, and small files.
+ * slurm/slurm.h - what the parts of the plugin share: sizes, the reservation of a job, and small
+ * files.
  */
 #ifndef CK_SLURM_SLURM_H
 #define CK_SLURM_SLURM_H
@@ -42,8 +43,8 @@ int ck_slurm_type_parse(const char *text, char type[CK_SLURM_TYPE]);
 char *ck_slurm_read(const char *path, int *ret);
 
 /*
- * Replace or create @path by renaming a new file, so that readers see the old or the new content. An existing
- * file keeps its owner and mode; a new one has mode 0600. 0 or -errno.
+ * Replace or create @path by renaming a new file, so that readers see the old or the new content.
+ * An existing file keeps its owner and mode; a new one has mode 0600. 0 or -errno.
  */
 int ck_slurm_write(const char *path, const char *text, size_t size);
 

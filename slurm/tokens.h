@@ -1,6 +1,6 @@
 /*
- * slurm/tokens.h - the tokens of jobs in the list that a server reads (--token-file). Lines of others stay.
- * The caller holds the ledger's lock.
+ * slurm/tokens.h - the tokens of jobs in the list that a server reads (--token-file). Lines of
+ * others stay. The caller holds the ledger's lock.
  */
 #ifndef CK_SLURM_TOKENS_H
 #define CK_SLURM_TOKENS_H
@@ -10,7 +10,8 @@
 /* 64 random hex digits. -EIO. */
 int ck_slurm_token_new(char token[CK_SLURM_TOKEN]);
 
-/* Append the line of @token, with this @name. -EFBIG: the server would not read a file of this size. */
+/* Append the line of @token, with this @name. -EFBIG: the server would not read a file of this
+ * size. */
 int ck_slurm_token_add(const char *path, const char *name, const char *token);
 
 /* Remove it; 0 too if it is not there. */

@@ -146,7 +146,8 @@ static int address_user(const char **rest, struct ck_address *a)
 	return 0;
 }
 
-/* Read a name, or an address in brackets. An IPv6 address without them is refused, because its last group could be a port. */
+/* Read a name, or an address in brackets. An IPv6 address without them is refused, because its last
+ * group could be a port. */
 static int address_host(const char **rest, struct ck_address *a)
 {
 	const char *host = *rest;
@@ -247,7 +248,8 @@ static void lower(char *text)
 	}
 }
 
-/* One spelling of a host: a name without a dot at its end, a numeric IPv6 address in its short form. */
+/* One spelling of a host: a name without a dot at its end, a numeric IPv6 address in its short
+ * form. */
 static void plain_host(struct ck_address *a)
 {
 	size_t length = strlen(a->host);

@@ -3,12 +3,12 @@
  *
  *     HOST[:PORT]  tcp://HOST[:PORT]    over the network; an IPv6 address is in brackets
  *     ssh://[USER@]HOST[:PORT]          through ssh, to a socket of that host
- *     unix:/PATH  shm:/PATH             a socket of this host; the second one continues in shared memory
- *     local                             a server of this host, which is started if none runs
- *     file:/PATH  srv:NAME              the servers that a file, or DNS, names: see places.h
- *     (empty)                           the usual socket of this host
+ *     unix:/PATH shm:/PATH a socket of this host; the second one continues in shared memory local a
+ *     server of this host, which is started if none runs file:/PATH srv:NAME the servers that a
+ *     file, or DNS, names: see places.h (empty) the usual socket of this host
  *
- * Devices may follow, and further servers: see servers.h. Schemes and hosts may be in upper or lower case.
+ * Devices may follow, and further servers: see servers.h. Schemes and hosts may be in upper or
+ * lower case.
  */
 #ifndef CK_UTIL_ADDRESS_H
 #define CK_UTIL_ADDRESS_H
@@ -46,7 +46,8 @@ enum ck_address_property {
 struct ck_address {
 	const char *text; /* which was parsed; the caller's */
 	enum ck_address_kind kind;
-	bool bare; /* without a scheme: a socket of this host may serve for a HOST that is this one */
+	/* without a scheme: a socket of this host may serve for a HOST that is this one */
+	bool bare;
 	bool ipv6;		   /* @host is an IPv6 address; it has no brackets here */
 	char user[128];		   /* of ssh://; empty: none */
 	char host[256];		   /* as written; a name or a numeric address */
@@ -63,20 +64,22 @@ bool ck_address_has(const char *text, enum ck_address_property property);
 const char *ck_address_path(const char *text);
 
 /*
- * The devices of an entry of @length characters, of which more may follow: where they begin; NULL: none are named. *@address: the
- * length of the address before them.
+ * The devices of an entry of @length characters, of which more may follow: where they begin; NULL:
+ * none are named. *@address: the length of the address before them.
  */
 const char *ck_address_devices(const char *text, size_t length, size_t *address);
 
 /* Parse the address of one server, without devices. -EINVAL: @why says what is wrong with it. */
 int ck_address_parse(const char *text, struct ck_address *address, char why[CK_ADDRESS_WHY]);
 
-/* Is @address the loopback of this host, with the default port? Any name of this host but these may belong to another one too. */
+/* Is @address the loopback of this host, with the default port? Any name of this host but these may
+ * belong to another one too. */
 bool ck_address_is_default_here(const struct ck_address *address);
 
 /*
- * One text for all spellings of an address: with the scheme and the port, in lower case, without devices; unix: in the place of
- * shm:, which leads to the same server. -EINVAL: not an address. -ENAMETOOLONG.
+ * One text for all spellings of an address: with the scheme and the port, in lower case, without
+ * devices; unix: in the place of shm:, which leads to the same server. -EINVAL: not an address.
+ * -ENAMETOOLONG.
  */
 int ck_address_canonical(const char *text, char *out, size_t size);
 

@@ -41,8 +41,8 @@ int ck_env_time(const char *text, uint64_t *seconds);
 /* The value as such a time: malformed or unset: the default. */
 uint64_t ck_env_seconds(const char *name);
 
-/* env_check.c: @say a line about each variable that looks like one of ours and is none, and about each value that
- * is no number or time where one is wanted. */
+/* env_check.c: @say a line about each variable that looks like one of ours and is none, and about
+ * each value that is no number or time where one is wanted. */
 void ck_env_check(void (*say)(const char *line));
 
 #endif

@@ -14,7 +14,8 @@
 #include "util/spelling.h"
 #include "util/util.h"
 
-/* Variables of Cricket that are not in the table: kernel-loader's, which is another program, and the tests'. */
+/* Variables of Cricket that are not in the table: kernel-loader's, which is another program, and
+ * the tests'. */
 static const char *const others[] = {"CRICKET_LOADER_", "CRICKET_TEST_"};
 
 static const struct {

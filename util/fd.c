@@ -71,8 +71,8 @@ static ssize_t write_some(int fd, struct iovec *iov, size_t count)
 	return n;
 }
 
-/* A pipe takes a page whole or not at all. Kernels before 6.4 know no RWF_NOWAIT for pipes: there, another
- * writer may take the room between the two calls. */
+/* A pipe takes a page whole or not at all. Kernels before 6.4 know no RWF_NOWAIT for pipes: there,
+ * another writer may take the room between the two calls. */
 static ssize_t pipe_write_now(int fd, const void *data, size_t size)
 {
 	struct iovec iov = {.iov_base = (void *)data, .iov_len = size};

@@ -20,21 +20,22 @@ int ck_fd_read_full(int fd, void *data, size_t size);
 int ck_fd_write_full(int fd, const void *data, size_t size);
 
 /*
- * Write @size bytes, at most a page, only if a pipe or socket has room for them now; what is neither is
- * written to as by write(2). The flags of the descriptor, which other processes may share, stay as they
- * are. The count, or -errno (-EAGAIN: no room). For signal handlers too; a pipe that nobody reads raises
- * SIGPIPE.
+ * Write @size bytes, at most a page, only if a pipe or socket has room for them now; what is
+ * neither is written to as by write(2). The flags of the descriptor, which other processes may
+ * share, stay as they are. The count, or -errno (-EAGAIN: no room). For signal handlers too; a pipe
+ * that nobody reads raises SIGPIPE.
  */
 ssize_t ck_fd_write_now(int fd, const void *data, size_t size);
 
-/* As ck_fd_write_full for `count` pieces, any number of them; the array is used up (changed) on the way. */
+/* As ck_fd_write_full for `count` pieces, any number of them; the array is used up (changed) on the
+ * way. */
 int ck_fd_writev_full(int fd, struct iovec *iov, size_t count);
 
 /* Can other hosts reach this listening socket? True if it is not known. */
 bool ck_fd_exposed(int fd);
 
-/* ftruncate(2) that raises no SIGXFSZ. -EFBIG: beyond the limit of the process (ulimit -f), which holds for files in memory
- * too. */
+/* ftruncate(2) that raises no SIGXFSZ. -EFBIG: beyond the limit of the process (ulimit -f), which
+ * holds for files in memory too. */
 int ck_fd_resize(int fd, off_t size);
 
 int ck_fd_set_cloexec(int fd, bool on);

@@ -69,7 +69,8 @@ static bool next_line(const char **text, char out[256], bool *whole)
 	return true;
 }
 
-/* A line of a list, or what is left of one: a hash and a colon, or a name, a colon and hex digits only. */
+/* A line of a list, or what is left of one: a hash and a colon, or a name, a colon and hex digits
+ * only. */
 static bool resembles_line(const char *line)
 {
 	size_t name = strcspn(line, ":");

@@ -5,8 +5,8 @@
  *     alice:HASH
  *     alice:HASH:2027-01-31
  *
- * HASH is BLAKE2b-256 of the token, in 64 hex digits. A token with a date is valid until the end of that
- * day, UTC. A name may have several tokens; all are one identity.
+ * HASH is BLAKE2b-256 of the token, in 64 hex digits. A token with a date is valid until the end of
+ * that day, UTC. A name may have several tokens; all are one identity.
  */
 #ifndef CK_UTIL_HOLDERS_H
 #define CK_UTIL_HOLDERS_H
@@ -21,18 +21,21 @@
 	"not NAME:HASH or NAME:HASH:YYYY-MM-DD; a file with a single secret has one line"
 
 /*
- * Does @text of @size bytes, with a final NUL behind them, consist of named tokens? 0: yes. CK_HOLDERS_SECRET: it is a
- * single secret, one line, which is neither a comment nor resembles a line of a list. -ENODATA: all lines are empty. -EINVAL: line *@line is
- * wrong; also a NUL byte, and a byte order mark at the beginning.
+ * Does @text of @size bytes, with a final NUL behind them, consist of named tokens? 0: yes.
+ * CK_HOLDERS_SECRET: it is a single secret, one line, which is neither a comment nor resembles a
+ * line of a list. -ENODATA: all lines are empty. -EINVAL: line *@line is wrong; also a NUL byte,
+ * and a byte order mark at the beginning.
  */
 #define CK_HOLDERS_SECRET 1
 int ck_holders_check(const char *text, size_t size, unsigned int *line);
 
-/* Whose token has @size @bytes, at @now? @text has been checked. False: it is in no line, or has expired. */
+/* Whose token has @size @bytes, at @now? @text has been checked. False: it is in no line, or has
+ * expired. */
 bool ck_holders_find(const char *text, const void *bytes, size_t size, time_t now,
 		     char name[CK_HOLDER_NAME]);
 
-/* The number of tokens in @text, which has been checked; @expired: of those that have expired at @now. */
+/* The number of tokens in @text, which has been checked; @expired: of those that have expired at
+ * @now. */
 size_t ck_holders_count(const char *text, time_t now, size_t *expired);
 
 /* Has any line of @text, which has been checked, a token of @name? */

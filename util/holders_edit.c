@@ -80,7 +80,8 @@ static int hold_folder(const char *path)
 	return fd;
 }
 
-/* Write the lines of @text that are not of @without, NULL: all; then @more, NULL: nothing. Returns how many were left out. */
+/* Write the lines of @text that are not of @without, NULL: all; then @more, NULL: nothing. Returns
+ * how many were left out. */
 static size_t write_lines(FILE *out, const char *text, const char *without, const char *more)
 {
 	size_t name = without ? strlen(without) : 0, left_out = 0;

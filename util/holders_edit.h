@@ -1,9 +1,10 @@
 /*
- * util/holders_edit.h - changes the lines of a token file of named tokens (holders.h). Readers see the old list or the new one; two
- * changes at the same time wait for each other.
+ * util/holders_edit.h - changes the lines of a token file of named tokens (holders.h). Readers see
+ * the old list or the new one; two changes at the same time wait for each other.
  *
- * All return 0 or -errno. -EINVAL: the file is wrong in line *@line, which is 0 where it is a single secret, or where a name or a
- * date is wrong; -EFBIG: the list would be too long for a server.
+ * All return 0 or -errno. -EINVAL: the file is wrong in line *@line, which is 0 where it is a
+ * single secret, or where a name or a date is wrong; -EFBIG: the list would be too long for a
+ * server.
  */
 #ifndef CK_UTIL_HOLDERS_EDIT_H
 #define CK_UTIL_HOLDERS_EDIT_H
@@ -18,8 +19,8 @@
 #define CK_HOLDER_TOKEN CK_HASH_TEXT /* of a new token, with the final 0 */
 #define CK_HOLDER_LINE (CK_HOLDER_NAME + CK_HASH_TEXT + 16)
 
-/* Make a random token for @name, and its @line, which is valid until the end of day @date, NULL: without an end. -EINVAL: @name or @date
- * is not one. */
+/* Make a random token for @name, and its @line, which is valid until the end of day @date, NULL:
+ * without an end. -EINVAL: @name or @date is not one. */
 int ck_holders_new(const char *name, const char *date, char token[CK_HOLDER_TOKEN],
 		   char line[CK_HOLDER_LINE]);
 

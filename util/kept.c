@@ -64,7 +64,8 @@ void ck_kept_plain(struct ck_kept *k, int fd)
 	atomic_store(&k->fd, fd);
 }
 
-/* When the kernel made this process, in its ticks; 0: not known. CRIU makes a process anew, with the same number. */
+/* When the kernel made this process, in its ticks; 0: not known. CRIU makes a process anew, with
+ * the same number. */
 static unsigned long long start_time(void)
 {
 	unsigned long long start = 0;
@@ -114,7 +115,8 @@ void ck_kept_share(struct ck_kept *k, const struct ck_kept *of)
 	*k = *of;
 }
 
-/* Has CRIU restored the process since @k was noted? Its files are the same, and have other inodes. */
+/* Has CRIU restored the process since @k was noted? Its files are the same, and have other
+ * inodes. */
 static bool was_restored(const struct ck_kept *k)
 {
 	return k->start && k->pid == getpid() && start_time() != k->start;

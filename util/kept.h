@@ -1,13 +1,14 @@
 /*
  * util/kept.h - descriptors that a library keeps in a program that does not know them.
  *
- * Programs close descriptors that they did not open (daemons, closefrom(3)), and the next files that
- * they open get the same numbers. So a kept descriptor has a high number, which such files seldom get,
- * and its file is known by device and inode. Those are compared before the number is used again: a
- * number that is another file's by now is never written to, read, shut down or closed.
+ * Programs close descriptors that they did not open (daemons, closefrom(3)), and the next files
+ * that they open get the same numbers. So a kept descriptor has a high number, which such files
+ * seldom get, and its file is known by device and inode. Those are compared before the number is
+ * used again: a number that is another file's by now is never written to, read, shut down or
+ * closed.
  *
- * A check is a system call. ck_kept_recent saves it where the last one is only microseconds old, which
- * is less than a program takes to close and open descriptors.
+ * A check is a system call. ck_kept_recent saves it where the last one is only microseconds old,
+ * which is less than a program takes to close and open descriptors.
  */
 #ifndef CK_UTIL_KEPT_H
 #define CK_UTIL_KEPT_H
@@ -43,9 +44,9 @@ void ck_kept_plain(struct ck_kept *k, int fd);
 void ck_kept_note(struct ck_kept *k, int fd);
 
 /*
- * Own @fd: move it to a high number if one is free, and check it from then on. @twice: keep a spare too,
- * unless descriptors are few, so that the file stays open when a program closes one number. Files of
- * eventfd(2), epoll(7) and the like all have one inode: do not keep them.
+ * Own @fd: move it to a high number if one is free, and check it from then on. @twice: keep a spare
+ * too, unless descriptors are few, so that the file stays open when a program closes one number.
+ * Files of eventfd(2), epoll(7) and the like all have one inode: do not keep them.
  */
 void ck_kept_take(struct ck_kept *k, int fd, bool twice);
 
@@ -61,7 +62,8 @@ int ck_kept_recent(struct ck_kept *k);
 /* Close what is still of this file. */
 void ck_kept_close(struct ck_kept *k);
 
-/* Move @fd, which must be close-on-exec, to a high number if one is free. Returns the new number, or @fd. */
+/* Move @fd, which must be close-on-exec, to a high number if one is free. Returns the new number,
+ * or @fd. */
 int ck_kept_raise(int fd);
 
 #endif

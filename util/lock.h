@@ -104,7 +104,8 @@ static inline int ck_cond_timedwait(struct ck_cond *cond, struct ck_mutex *m,
 	return ck_cond_timedwait_with(cond, &m->mutex, until);
 }
 
-/* Lock, and the thread is not cancelled meanwhile: for a lock that is held over cancellation points. */
+/* Lock, and the thread is not cancelled meanwhile: for a lock that is held over cancellation
+ * points. */
 static inline int ck_lock_uncancelled(struct ck_mutex *m)
 {
 	int was = ck_cancel_disable();

@@ -161,8 +161,9 @@ static int put_time(char *out, size_t room)
 }
 
 /*
- * Write "cricket: LEVEL: " into line (it always fits), or a server's head, with a priority for journald, which notes the time by
- * itself; returns its length. With @details the head has time and pid too.
+ * Write "cricket: LEVEL: " into line (it always fits), or a server's head, with a priority for
+ * journald, which notes the time by itself; returns its length. With @details the head has time and
+ * pid too.
  */
 static size_t put_head(char *line, enum ck_log_level level, bool details)
 {
@@ -246,7 +247,8 @@ static int put_now(int fd, const char *line, size_t size)
 	return ret < 0 ? (int)ret : 0;
 }
 
-/* Nothing can be done about a descriptor that is closed. A pipe without a reader must not end the program. */
+/* Nothing can be done about a descriptor that is closed. A pipe without a reader must not end the
+ * program. */
 static void put_line(const char *line, size_t size, bool drop)
 {
 	int cancel = ck_cancel_disable(), fd = log_fd();
@@ -286,7 +288,8 @@ static size_t end_line(const struct subject *subject, char line[LINE_SIZE], size
 		used += ck_min((size_t)n, LINE_SIZE - head - 1);
 	while (used > 0 && line[used - 1] == '\n')
 		used--;
-	/* what a peer sends is printed too: it gets no lines of its own, nor the terminal's commands */
+	/* what a peer sends is printed too: it gets no lines of its own, nor the terminal's
+	 * commands */
 	used = head + ck_text_mask(line + head, used - head, "\t");
 	line[used++] = '\n';
 	if (ck_log_is_json())

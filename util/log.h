@@ -7,15 +7,16 @@
  *
  * A line is one write(2), so lines of several processes do not mix:
  *     cricket: WARNING: message
- * A server's log is its own, and has date and time, in UTC, instead of that first word, unless journald notes them:
+ * A server's log is its own, and has date and time, in UTC, instead of that first word, unless
+ * journald notes them:
  *     2026-11-28T14:51:02.123456Z INFO:  message
- * With CRICKET_LOG_DROP=1, which servers set, a line never waits for room in a pipe: it is dropped, and the
- * next that is written says how many were. Repeated lines, above debug, are counted instead of written
- * (log_limit.h), and summarised by a later line or by ck_log_tend.
+ * With CRICKET_LOG_DROP=1, which servers set, a line never waits for room in a pipe: it is dropped,
+ * and the next that is written says how many were. Repeated lines, above debug, are counted instead
+ * of written (log_limit.h), and summarised by a later line or by ck_log_tend.
  *
- * A client's time counts from the first line of the process (a forked child goes on counting). When any
- * part logs at debug or trace, each line has the time, and the pid follows it. errno is kept and %m works. No lock is
- * held at any time, so that a fork in another thread is harmless.
+ * A client's time counts from the first line of the process (a forked child goes on counting). When
+ * any part logs at debug or trace, each line has the time, and the pid follows it. errno is kept
+ * and %m works. No lock is held at any time, so that a fork in another thread is harmless.
  */
 #ifndef CK_UTIL_LOG_H
 #define CK_UTIL_LOG_H
@@ -66,8 +67,9 @@ int ck_log_check(const char *spec);
 void ck_log_hook(void (*hook)(int level, char *text, size_t size));
 
 /*
- * Write what has become due with CRICKET_LOG_DROP=1: summaries of repeated lines, @all of them at the end of
- * the process, and the number of lines dropped. The milliseconds until there is more to do; -1: nothing is.
+ * Write what has become due with CRICKET_LOG_DROP=1: summaries of repeated lines, @all of them at
+ * the end of the process, and the number of lines dropped. The milliseconds until there is more to
+ * do; -1: nothing is.
  */
 int ck_log_tend(bool all);
 

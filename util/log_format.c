@@ -28,7 +28,8 @@ bool ck_log_is_json(void)
 	return format && strcmp(format, "json") == 0;
 }
 
-/* Append one character of @text to @out, where there is always room; returns how many bytes of @text it was. */
+/* Append one character of @text to @out, where there is always room; returns how many bytes of
+ * @text it was. */
 static size_t put_character(char *out, size_t *used, const char *text, size_t size)
 {
 	size_t n = ck_text_character(text, size);

@@ -31,7 +31,8 @@ static struct ck_log_kind *find(struct ck_log_limit *l, const char *format)
 	return NULL;
 }
 
-/* A place for a new kind: a free one, or that of the kind whose window has been over for longest. */
+/* A place for a new kind: a free one, or that of the kind whose window has been over for
+ * longest. */
 static struct ck_log_kind *find_place(struct ck_log_limit *l, int64_t now)
 {
 	struct ck_log_kind *oldest = NULL;

@@ -1,8 +1,9 @@
 /*
  * util/log_limit.h - which log lines of a flood are written, and how many were not.
  *
- * Lines of one format are one kind. CK_LOG_BURST lines of a kind are let through in CK_LOG_WINDOW_MS; the
- * others are counted. The lock is only tried: a process that was forked while another thread held it limits nothing.
+ * Lines of one format are one kind. CK_LOG_BURST lines of a kind are let through in
+ * CK_LOG_WINDOW_MS; the others are counted. The lock is only tried: a process that was forked while
+ * another thread held it limits nothing.
  */
 #ifndef CK_UTIL_LOG_LIMIT_H
 #define CK_UTIL_LOG_LIMIT_H
@@ -45,7 +46,8 @@ bool ck_log_limit_pass(struct ck_log_limit *limit, const char *format, int level
 void ck_log_limit_note(struct ck_log_limit *limit, const char *format, const char *text,
 		       size_t size);
 
-/* Take one summary of a window that ended at @now_ms or before, or of any (@all); false: there is none. */
+/* Take one summary of a window that ended at @now_ms or before, or of any (@all); false: there is
+ * none. */
 bool ck_log_limit_take(struct ck_log_limit *limit, int64_t now_ms, bool all,
 		       struct ck_log_held *held);
 

@@ -9,15 +9,17 @@
 
 #define CK_MACHINE_ID 16
 
-/* The same for all processes of a machine, since its start, that have the same process ids; other machines and PID
- * namespaces have other ids. It reveals nothing of the machine. False: unknown, and zeros. */
+/* The same for all processes of a machine, since its start, that have the same process ids; other
+ * machines and PID namespaces have other ids. It reveals nothing of the machine. False: unknown,
+ * and zeros. */
 bool ck_machine_id(unsigned char id[CK_MACHINE_ID]);
 
-/* The same for all processes of a running kernel, whichever their namespaces. False: unknown, and zeros. */
+/* The same for all processes of a running kernel, whichever their namespaces. False: unknown, and
+ * zeros. */
 bool ck_machine_host(unsigned char id[CK_MACHINE_ID]);
 
-/* A descriptor that becomes readable when process @pid of this machine ends, also of another user. -ESRCH: there is no such
- * process; -ENOSYS: an old kernel. */
+/* A descriptor that becomes readable when process @pid of this machine ends, also of another user.
+ * -ESRCH: there is no such process; -ENOSYS: an old kernel. */
 int ck_machine_watch(pid_t pid);
 
 /* Has it ended? Also if its parent has not waited for it yet. False if that is unknown. */

@@ -14,7 +14,8 @@ struct ck_own_mapping {
 	char name[32];	/* cut off if longer; "": none */
 };
 
-/* Are all bytes of [lo, lo+size) mapped, by mappings that satisfy @such? False as well if the file cannot be read. */
+/* Are all bytes of [lo, lo+size) mapped, by mappings that satisfy @such? False as well if the file
+ * cannot be read. */
 bool ck_mappings_all(uint64_t lo, uint64_t size, bool (*such)(const struct ck_own_mapping *m));
 
 /* For ck_mappings_all: the program may read it; read and write it. */

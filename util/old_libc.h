@@ -2,8 +2,8 @@
  * util/old_libc.h - functions that the C library of old systems lacks.
  *
  * Only the portable build (tools/portable.sh) includes it, ahead of every source file. A system
- * call that the kernel lacks too fails with ENOSYS, as the functions do. The headers may declare the
- * functions nevertheless, so ours have names of their own.
+ * call that the kernel lacks too fails with ENOSYS, as the functions do. The headers may declare
+ * the functions nevertheless, so ours have names of their own.
  */
 #ifndef CK_UTIL_OLD_LIBC_H
 #define CK_UTIL_OLD_LIBC_H

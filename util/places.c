@@ -63,7 +63,8 @@ static bool is_regular(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Read the whole of @path, to be freed. -EINVAL: no regular file; a device or a pipe may have no end. */
+/* Read the whole of @path, to be freed. -EINVAL: no regular file; a device or a pipe may have no
+ * end. */
 static int read_list(const char *path, char **text)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -16,12 +16,13 @@ struct ck_replace {
 };
 
 /*
- * Begin to write the content that file @path gets: into r->out. The file keeps its mode and, if this process may give it away,
- * its owner and group; a new one has @mode. -errno.
+ * Begin to write the content that file @path gets: into r->out. The file keeps its mode and, if
+ * this process may give it away, its owner and group; a new one has @mode. -errno.
  */
 int ck_replace_begin(struct ck_replace *r, const char *path, mode_t mode);
 
-/* End it. If @ok, the file has the new content; else, and on error, the old one. -errno: that of writing, or 0. */
+/* End it. If @ok, the file has the new content; else, and on error, the old one. -errno: that of
+ * writing, or 0. */
 int ck_replace_end(struct ck_replace *r, bool ok);
 
 #endif

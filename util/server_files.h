@@ -1,8 +1,9 @@
 /*
- * util/server_files.h - where a server's certificate, key and tokens are unless its options say otherwise.
+ * util/server_files.h - where a server's certificate, key and tokens are unless its options say
+ * otherwise.
  *
- * For root on a host with the packaged service: in /etc/cricket, readable for the service's group. For others, and root on other
- * hosts: in cricket/server of the user's folder for configuration.
+ * For root on a host with the packaged service: in /etc/cricket, readable for the service's group.
+ * For others, and root on other hosts: in cricket/server of the user's folder for configuration.
  */
 #ifndef CK_UTIL_SERVER_FILES_H
 #define CK_UTIL_SERVER_FILES_H

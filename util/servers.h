@@ -1,17 +1,15 @@
 /*
  * util/servers.h - the list of servers in REMOTE_GPU_ADDRESS.
  *
- *     CHOICES = LIST *( "|" LIST )          the next one if a server of one has no session; of `cricket run`
- *     LIST    = ENTRY *( "," ENTRY )
- *     ENTRY   = HOST-ENTRY | LOCAL-ENTRY | PATH-ENTRY | NAME-ENTRY          addresses as in address.h
- *     HOST-ENTRY = [ "tcp://" | "ssh://" [ USER "@" ] ] HOST [ ":" PORT ] [ "/" DEVICES ]
- *     LOCAL-ENTRY = "local" [ "/" DEVICES ]          the GPUs of this host
- *     PATH-ENTRY = ( "unix:" | "shm:" | "file:" ) "/" PATH [ "//" DEVICES ]
- *     NAME-ENTRY = "srv:" NAME [ "/" DEVICES ]       one of the servers that DNS names, see places.h
- *     DEVICES = NUMBER *( "," NUMBER )
+ *     CHOICES = LIST *( "|" LIST ) the next one if a server of one has no session; of `cricket run`
+ *     LIST = ENTRY *( "," ENTRY ) ENTRY = HOST-ENTRY | LOCAL-ENTRY | PATH-ENTRY | NAME-ENTRY
+ *     addresses as in address.h HOST-ENTRY = [ "tcp://" | "ssh://" [ USER "@" ] ] HOST [ ":" PORT ]
+ *     [ "/" DEVICES ] LOCAL-ENTRY = "local" [ "/" DEVICES ] the GPUs of this host PATH-ENTRY = (
+ *     "unix:" | "shm:" | "file:" ) "/" PATH [ "//" DEVICES ] NAME-ENTRY = "srv:" NAME [ "/" DEVICES
+ *     ] one of the servers that DNS names, see places.h DEVICES = NUMBER *( "," NUMBER )
  *
- * A number behind a comma continues the list of devices before it. So a host whose name is a number needs its port, or
- * "tcp://" in front of it.
+ * A number behind a comma continues the list of devices before it. So a host whose name is a number
+ * needs its port, or "tcp://" in front of it.
  */
 #ifndef CK_UTIL_SERVERS_H
 #define CK_UTIL_SERVERS_H
@@ -38,7 +36,8 @@ struct ck_server_list {
 	unsigned int count;
 };
 
-/* Parse @text; NULL or empty: one entry with an empty address. -EINVAL: @why says what is wrong with it. */
+/* Parse @text; NULL or empty: one entry with an empty address. -EINVAL: @why says what is wrong
+ * with it. */
 int ck_servers_parse(const char *text, struct ck_server_list *list, char why[CK_ADDRESS_WHY]);
 
 /* Does @text name several servers, or devices? A single address can be used as it is. */

@@ -1,8 +1,9 @@
 /*
  * util/sockaddr.h - the number of a host in the address of a socket.
  *
- * A socket that listens at [::] reports the IPv4 clients of a host as IPv6 addresses (::ffff:10.0.0.7). All that compares
- * hosts gets their addresses here, where one host has one address.
+ * A socket that listens at [::] reports the IPv4 clients of a host as IPv6 addresses
+ * (::ffff:10.0.0.7). All that compares hosts gets their addresses here, where one host has one
+ * address.
  */
 #ifndef CK_UTIL_SOCKADDR_H
 #define CK_UTIL_SOCKADDR_H
@@ -19,14 +20,14 @@ void ck_sockaddr_unmap(struct sockaddr_storage *address);
 int ck_sockaddr_peer(int fd, struct sockaddr_storage *address);
 
 /*
- * The host of @address as text, without its port: "10.0.0.7", "2001:db8::7", "fe80::7%eth0". False: it is of another
- * family, and @text is empty.
+ * The host of @address as text, without its port: "10.0.0.7", "2001:db8::7", "fe80::7%eth0". False:
+ * it is of another family, and @text is empty.
  */
 bool ck_sockaddr_print(const struct sockaddr_storage *address, char text[CK_SOCKADDR_TEXT]);
 
 /*
- * The reverse, for any spelling of the number, in brackets too. A link-local address needs the name of its interface, because
- * each link has its own. False: @text is no such address.
+ * The reverse, for any spelling of the number, in brackets too. A link-local address needs the name
+ * of its interface, because each link has its own. False: @text is no such address.
  */
 bool ck_sockaddr_parse(const char *text, struct sockaddr_storage *address);
 

@@ -8,7 +8,8 @@
 
 #define CK_SPELLING_NEAR 2 /* letters that differ in a slip of the keyboard */
 
-/* Letters to insert, remove or replace between two names (Levenshtein), or more than CK_SPELLING_NEAR. */
+/* Letters to insert, remove or replace between two names (Levenshtein), or more than
+ * CK_SPELLING_NEAR. */
 size_t ck_spelling_distance(const char *a, const char *b);
 
 #endif

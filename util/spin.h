@@ -5,10 +5,10 @@
  * soon spins for a while. The spin time adapts: it shrinks when waits turn out longer than any
  * spinning, and is restored at once when they are short again. A thread that spins long yields the
  * processor, so that more spinning threads than processors do no harm. With fewer than CK_SPIN_CPUS
- * processors, a spinning thread may hold up the one that it waits for: it spins briefly, and yields.
- * If a yield took a whole time slice of a computing thread, the spinner sleeps at once for some
- * time, because the scheduler favours a sleeper that wakes up.
- * bench/spin.py measures all of this; CRICKET_SPIN sets the longest time by hand.
+ * processors, a spinning thread may hold up the one that it waits for: it spins briefly, and
+ * yields. If a yield took a whole time slice of a computing thread, the spinner sleeps at once for
+ * some time, because the scheduler favours a sleeper that wakes up. bench/spin.py measures all of
+ * this; CRICKET_SPIN sets the longest time by hand.
  *
  *	struct ck_spin_turn turn = ck_spin_begin(spin);
  *	while (!ready && ck_spin_again(&turn))

@@ -60,8 +60,8 @@ static bool add_label(char *out, size_t *used, const unsigned char *label, size_
 	return true;
 }
 
-/* The name at @at, which may continue elsewhere in the message; returns where the message goes on behind it. 0: it is bad. @out
- * NULL: only skip it. */
+/* The name at @at, which may continue elsewhere in the message; returns where the message goes on
+ * behind it. 0: it is bad. @out NULL: only skip it. */
 static size_t read_name(const struct reader *r, size_t at, char *out)
 {
 	size_t behind = 0, used = 0;
@@ -102,7 +102,8 @@ static void skip_name(struct reader *r)
 		r->at = behind;
 }
 
-/* One record of the answer; those of other types are passed over. A target of "." says that the service is not there. */
+/* One record of the answer; those of other types are passed over. A target of "." says that the
+ * service is not there. */
 static void read_record(struct reader *r, struct ck_srv_list *list)
 {
 	struct ck_srv_target *t = &list->targets[list->count];

@@ -54,7 +54,8 @@ static bool load(struct resolver *r)
 	return r->init && r->query && r->close;
 }
 
-/* Ask the server in CRICKET_RESOLVER alone: ADDRESS or ADDRESS:PORT. False: it is no IPv4 address. */
+/* Ask the server in CRICKET_RESOLVER alone: ADDRESS or ADDRESS:PORT. False: it is no IPv4
+ * address. */
 static bool redirect(struct __res_state *state)
 {
 	const char *text = ck_env_string("CRICKET_RESOLVER");

@@ -1,8 +1,9 @@
 /*
  * util/text.h - text from peers, files and programs that people read on a terminal.
  *
- * Such text must neither steer the terminal nor look like other text. These characters are masked as '?': control
- * characters (C0, DEL, C1), marks that change the direction of text, separators of lines, and bytes that are not UTF-8.
+ * Such text must neither steer the terminal nor look like other text. These characters are masked
+ * as '?': control characters (C0, DEL, C1), marks that change the direction of text, separators of
+ * lines, and bytes that are not UTF-8.
  */
 #ifndef CK_UTIL_TEXT_H
 #define CK_UTIL_TEXT_H
@@ -10,20 +11,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The length in bytes of the UTF-8 character at @text, of which @size bytes are there; 0: it is not one. */
+/* The length in bytes of the UTF-8 character at @text, of which @size bytes are there; 0: it is not
+ * one. */
 size_t ck_text_character(const char *text, size_t size);
 
 /* Can the character at @text, of @size bytes, be printed as it is? */
 bool ck_text_prints(const char *text, size_t size);
 
-/* Mask, in place, what must not be printed in @text of @size bytes, without NUL at the end; characters of @keep, such as
- * "\t", stay. Returns the new size, which is at most the old one. */
+/* Mask, in place, what must not be printed in @text of @size bytes, without NUL at the end;
+ * characters of @keep, such as "\t", stay. Returns the new size, which is at most the old one. */
 size_t ck_text_mask(char *text, size_t size, const char *keep);
 
 /* Copy @text, masked, and as much of it as @room bytes hold with a NUL; no character is divided. */
 void ck_text_copy(char *out, size_t room, const char *text);
 
-/* Mask the text in the array @text of @room bytes, in place. It ends with a NUL afterwards, if it did not before. */
+/* Mask the text in the array @text of @room bytes, in place. It ends with a NUL afterwards, if it
+ * did not before. */
 void ck_text_plain(char *text, size_t room);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * util/timeline.h - events of a timeline as text, in the JSON form of Chrome's trace viewer, which Perfetto reads too.
+ * util/timeline.h - events of a timeline as text, in the JSON form of Chrome's trace viewer, which
+ * Perfetto reads too.
  *
  * A document is CK_TIMELINE_HEAD, the events, CK_TIMELINE_TAIL.
  */
@@ -27,8 +28,8 @@ struct ck_timeline_place {
 	uint64_t ns, process, thread;
 };
 
-/* Begin an event of a @phase ('X', 'i', 's', 'f', 'M') and end it. Texts added in between are fields of the event,
- * then ck_timeline_args() and its arguments. */
+/* Begin an event of a @phase ('X', 'i', 's', 'f', 'M') and end it. Texts added in between are
+ * fields of the event, then ck_timeline_args() and its arguments. */
 void ck_timeline_begin(struct ck_timeline *t, char phase, const char *name, const char *category,
 		       const struct ck_timeline_place *place);
 void ck_timeline_end(struct ck_timeline *t);

@@ -1,5 +1,6 @@
 /*
- * util/uuid.h - the UUID of a GPU as text, in the form of nvidia-smi: "GPU-" and 32 digits in five groups.
+ * util/uuid.h - the UUID of a GPU as text, in the form of nvidia-smi: "GPU-" and 32 digits in five
+ * groups.
  */
 #ifndef CK_UTIL_UUID_H
 #define CK_UTIL_UUID_H

@@ -1,6 +1,6 @@
 /*
- * wcm/lent.c - chunks that this rank has released and that other ranks may still use; what the meeting place reports about them,
- * in the link's thread.
+ * wcm/lent.c - chunks that this rank has released and that other ranks may still use; what the
+ * meeting place reports about them, in the link's thread.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -109,8 +109,8 @@ void ck_wcm_give_up(wcm_group *group, uint64_t number, uint32_t mask, struct ck_
 extern const struct ck_wcm_link_ops ck_wcm_lent_ops;
 /* Wait until other ranks have nothing of this one any more, or the time is up. */
 void ck_wcm_lent_wait(wcm_group *group);
-/* Without the meeting place there is no report that memory is unused. Release the memory of this rank now, and never the memory
- * that other ranks use. */
+/* Without the meeting place there is no report that memory is unused. Release the memory of this
+ * rank now, and never the memory that other ranks use. */
 void ck_wcm_lent_end(wcm_group *group);
 
 uint32_t ck_wcm_all_ranks(const wcm_group *group);

@@ -19,8 +19,8 @@ struct ckc_context *ckc_between_home(struct ckc_context *context, uint64_t addre
 
 	if (likely(!ckc_many))
 		return context;
-	ckc_route(
-		context->client); /* where addresses of two servers are equal, the current one's counts */
+	/* where addresses of two servers are equal, the current one's counts */
+	ckc_route(context->client);
 	if (!ckc_allocation_find(address, &a) || !ckc_kind_on_device(a.kind) ||
 	    ckc_gpu_client(a.device) == context->client)
 		return context;
@@ -152,7 +152,8 @@ static CUresult wait_for(struct ckc_context *context)
 	return ckc_stream_wait(context, NULL);
 }
 
-/* After all work of both contexts, as CUDA's reference says; done on return. The waits may be commands. */
+/* After all work of both contexts, as CUDA's reference says; done on return. The waits may be
+ * commands. */
 static CUresult cross_now(const struct ckc_between *b, struct ckc_crossing *c)
 {
 	CUresult err = ckc_between_begin(b->context, b->stream);
@@ -175,7 +176,8 @@ CUresult ckc_between_cross(const struct ckc_between *b, struct ckc_crossing *c)
 
 	if (ckc_capturing(b->stream))
 		return ckc_refused("a copy between servers in a capture", &told);
-	/* a box goes through this process as commands, which may be held up until the stream goes on */
+	/* a box goes through this process as commands, which may be held up until the stream goes
+	 * on */
 	own = own && (!c->box || ckc_direct_possible(c));
 	err = b->waits || !own ? cross_now(b, c) : enqueue(b, c);
 	ckc_route(b->context->client);

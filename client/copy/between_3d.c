@@ -1,6 +1,6 @@
 /*
- * client/copy/between_3d.c - copies of boxes of which a side is on another server than the current context's; see
- * client/copy/between.h.
+ * client/copy/between_3d.c - copies of boxes of which a side is on another server than the current
+ * context's; see client/copy/between.h.
  */
 #include <stdlib.h>
 

@@ -25,9 +25,10 @@
 #define SETTLED 65536 /* CUDA: copies up to this may return before the transfer */
 
 /*
- * Sizes in bytes at which another way is faster, measured on an H200. A copy that the GPU makes from shared pinned
- * memory costs 3 us more than natively at any size; a message costs less at first, and 20 us at 64 KiB. Parts of
- * pageable memory go through pinned windows where stage.c has one for them (CK_STAGE_MIN).
+ * Sizes in bytes at which another way is faster, measured on an H200. A copy that the GPU makes
+ * from shared pinned memory costs 3 us more than natively at any size; a message costs less at
+ * first, and 20 us at 64 KiB. Parts of pageable memory go through pinned windows where stage.c has
+ * one for them (CK_STAGE_MIN).
  */
 static const struct limits {
 	size_t message; /* shared pinned memory: up to this a message */
@@ -93,8 +94,8 @@ static bool is_quiet(const struct place *p, uint64_t last)
 }
 
 /*
- * The way of a copy between the device and @host. Small bytes travel in a message, because the program may change them
- * when the call returns, unless earlier work may still write them.
+ * The way of a copy between the device and @host. Small bytes travel in a message, because the
+ * program may change them when the call returns, unless earlier work may still write them.
  */
 static enum way choose_way(const struct place *p, const void *host, size_t size,
 			   const struct limits *l)
@@ -156,7 +157,8 @@ static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void 
 static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size);
 static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size);
 
-/* To or from memory of another server than the stream's: in the legacy stream there; done on return. */
+/* To or from memory of another server than the stream's: in the legacy stream there; done on
+ * return. */
 static CUresult elsewhere(struct place *p, CUdeviceptr device, void *to, const void *from,
 			  size_t size)
 {
@@ -204,8 +206,8 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 
 /*
  * Make sure that later work in any stream finds the bytes in place. A small copy needs no wait
- * while every stream synchronises with the legacy one; a large one waits, as in the driver. So does one into
- * attached memory, because an access by the host does not wait for it.
+ * while every stream synchronises with the legacy one; a large one waits, as in the driver. So does
+ * one into attached memory, because an access by the host does not wait for it.
  */
 static CUresult settle(const struct place *p, CUdeviceptr dst, size_t size)
 {

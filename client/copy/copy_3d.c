@@ -1,6 +1,6 @@
 /*
- * client/copy/copy_3d.c - copies of rectangles and boxes, including arrays: where their sides are, and which way they go.
- * A 2D copy is a 3D copy of depth 1.
+ * client/copy/copy_3d.c - copies of rectangles and boxes, including arrays: where their sides are,
+ * and which way they go. A 2D copy is a 3D copy of depth 1.
  */
 #include <stdlib.h>
 #include <string.h>

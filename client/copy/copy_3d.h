@@ -52,15 +52,16 @@ CUresult ckc_box_between_devices(const struct ckc_box_copy *b, const struct ckc_
 /* The structure that describes the copy to a server; a host side is packed. */
 void ckc_box_describe(const struct ckc_box_copy *b, CUDA_MEMCPY3D *c);
 
-/* How to split a box that is too large for a message: a row, rows, or planes. The number is that of the axis. */
+/* How to split a box that is too large for a message: a row, rows, or planes. The number is that of
+ * the axis. */
 enum ckc_box_cut { CK_CUT_WIDTH, CK_CUT_HEIGHT, CK_CUT_DEPTH };
 enum ckc_box_cut ckc_box_cut(const struct ckc_box_copy *b, size_t *whole);
 struct ckc_box_copy ckc_box_part(const struct ckc_box_copy *b, enum ckc_box_cut cut, size_t first,
 				 size_t count);
 
 /*
- * --- between_3d.c: make the copy if a device side of it is on another server than that of @p, after the work in the place's
- * stream. False: both are on that server.
+ * --- between_3d.c: make the copy if a device side of it is on another server than that of @p,
+ * after the work in the place's stream. False: both are on that server.
  */
 bool ckc_box_between(struct ckc_box_copy *b, const struct ckc_box_place *p, CUresult *err);
 

@@ -1,6 +1,6 @@
 /*
- * client/copy/copy_3d_send.c - the messages of copies of boxes. Host bytes are sent packed, without gaps, in as many messages as
- * needed.
+ * client/copy/copy_3d_send.c - the messages of copies of boxes. Host bytes are sent packed, without
+ * gaps, in as many messages as needed.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * client/copy/crossing.h - copies between devices of two servers.
  *
- * The servers' workers copy over connections of their own, a bridge, which this process arranges. Where they cannot reach
- * each other, the bytes travel through this process.
+ * The servers' workers copy over connections of their own, a bridge, which this process arranges.
+ * Where they cannot reach each other, the bytes travel through this process.
  */
 #ifndef CK_CLIENT_COPY_CROSSING_H
 #define CK_CLIENT_COPY_CROSSING_H
@@ -42,8 +42,8 @@ struct ckc_crossing {
 CUresult ckc_crossing_begin(struct ckc_crossing *c);
 
 /*
- * Copy, and return when the bytes are there. It waits for no stream, and for no command after ckc_crossing_begin, so any
- * thread may call it while a stream is blocked until it returns.
+ * Copy, and return when the bytes are there. It waits for no stream, and for no command after
+ * ckc_crossing_begin, so any thread may call it while a stream is blocked until it returns.
  */
 CUresult ckc_crossing_copy(const struct ckc_crossing *c);
 

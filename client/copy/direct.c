@@ -1,9 +1,11 @@
 /*
- * client/copy/direct.c - bridges between the workers of two sessions, and copies over them; see client/copy/crossing.h.
+ * client/copy/direct.c - bridges between the workers of two sessions, and copies over them; see
+ * client/copy/crossing.h.
  *
- * The worker of one session issues tickets, and that of the other connects and shows them: whichever way works. A bridge
- * carries one copy at a time, so for copies at the same time there are several. The bridges of two sessions are kept
- * with the one that comes first in the list of servers.
+ * The worker of one session issues tickets, and that of the other connects and shows them:
+ * whichever way works. A bridge carries one copy at a time, so for copies at the same time there
+ * are several. The bridges of two sessions are kept with the one that comes first in the list of
+ * servers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +110,8 @@ static void forget(struct ckc_client *c, uint64_t bridge)
 		ckc_call_aside(c, CK_PROC_direct_end, &args, &res);
 }
 
-/* @issuer issues tickets, and @dialer connects: with TLS, if this process uses it with one of both. */
+/* @issuer issues tickets, and @dialer connects: with TLS, if this process uses it with one of
+ * both. */
 static CUresult connect_by(struct ckc_client *issuer, struct ckc_client *dialer, uint64_t *issued,
 			   uint64_t *dialed)
 {
@@ -143,7 +146,8 @@ static CUresult make(const struct pair *p, struct ckc_bridge *b)
 
 /* --- having one */
 
-/* A bridge that no copy uses, or an empty place if no other thread makes one. Call with the lock held. */
+/* A bridge that no copy uses, or an empty place if no other thread makes one. Call with the lock
+ * held. */
 static struct ckc_bridge *find(const struct pair *p)
 {
 	struct ckc_bridge *free = NULL;
@@ -175,7 +179,8 @@ static bool make_here(const struct pair *p, struct ckc_bridge *b)
 	return !err;
 }
 
-/* Take a bridge, and make it if it is not there. NULL: there is none for now. *@fresh: it has just been made. */
+/* Take a bridge, and make it if it is not there. NULL: there is none for now. *@fresh: it has just
+ * been made. */
 static struct ckc_bridge *take(const struct pair *p, bool *fresh)
 {
 	struct ckc_bridges *all = p->bridges;
@@ -289,7 +294,8 @@ static CUresult begin_receive(struct ends *e, const struct ckc_crossing *c, uint
 	return ckc_beside_begin(&e->receive, &call);
 }
 
-/* Both ends report; OPERATING_SYSTEM says only that the bridge has failed, maybe because of the other end's error. */
+/* Both ends report; OPERATING_SYSTEM says only that the bridge has failed, maybe because of the
+ * other end's error. */
 static CUresult worse(CUresult a, CUresult b)
 {
 	return a && a != CUDA_ERROR_OPERATING_SYSTEM ? a : b ? b : a;
@@ -307,7 +313,8 @@ static CUresult cross(const struct pair *p, const struct ckc_bridge *b,
 
 	if (sent)
 		forget(c->to.context->client, target);
-	/* a sender that is lost ends its connections, but one whose receiver is lost may wait for long */
+	/* a sender that is lost ends its connections, but one whose receiver is lost may wait for
+	 * long */
 	received = ckc_beside_end(&e.receive);
 	if (received)
 		forget(c->from.context->client, source);

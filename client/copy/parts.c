@@ -1,8 +1,9 @@
 /*
  * client/copy/parts.c - see client/copy/parts.h.
  *
- * Each connection gets an equal part; with a server on this host, it may pass a shared window (stage.c). Large uploads to
- * another machine have smaller parts, which do not wait for replies (sending.c).
+ * Each connection gets an equal part; with a server on this host, it may pass a shared window
+ * (stage.c). Large uploads to another machine have smaller parts, which do not wait for replies
+ * (sending.c).
  */
 #include <unistd.h>
 
@@ -12,8 +13,8 @@
 #include "client/wire/packing.h"
 #include "client/wire/spread.h"
 
-/* So many bytes of each connection may wait in buffers of sockets. A thread that has sent its part is then no sign that its
- * connection is free: it would take the parts of all others. */
+/* So many bytes of each connection may wait in buffers of sockets. A thread that has sent its part
+ * is then no sign that its connection is free: it would take the parts of all others. */
 #define BUFFERED ((size_t)16 << 20)
 
 /* A copy, and how its bytes travel. */

@@ -1,5 +1,6 @@
 /*
- * client/copy/parts.h - copies between host and device in parts, over several connections if that helps.
+ * client/copy/parts.h - copies between host and device in parts, over several connections if that
+ * helps.
  */
 #ifndef CK_CLIENT_COPY_PARTS_H
 #define CK_CLIENT_COPY_PARTS_H

@@ -1,9 +1,10 @@
 /*
  * client/copy/sending.c - see client/copy/sending.h.
  *
- * The calls of one thread do not wait for one another's replies, so the network always has something to carry, and parts
- * may be small. A compressed block is a message of its own, because its length is known only once it is compressed. A
- * block that does not become shorter travels as it is.
+ * The calls of one thread do not wait for one another's replies, so the network always has
+ * something to carry, and parts may be small. A compressed block is a message of its own, because
+ * its length is known only once it is compressed. A block that does not become shorter travels as
+ * it is.
  */
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /*
- * client/copy/sending.h - uploads to another machine, compressed where that is faster (client/wire/packing.h).
+ * client/copy/sending.h - uploads to another machine, compressed where that is faster
+ * (client/wire/packing.h).
  */
 #ifndef CK_CLIENT_COPY_SENDING_H
 #define CK_CLIENT_COPY_SENDING_H
@@ -27,8 +28,8 @@ CUresult ckc_sending_bytes(struct ckc_sending *s, CUdeviceptr device, const char
 /* Wait for all replies; returns the first error. */
 CUresult ckc_sending_end(struct ckc_sending *s);
 
-/* Send the bytes of @copy by one-way messages, if it pays. True: they may be written again, or *@err is set. False: nothing
- * was sent. */
+/* Send the bytes of @copy by one-way messages, if it pays. True: they may be written again, or
+ * *@err is set. False: nothing was sent. */
 bool ckc_packed_message(const struct ckc_staged *copy, CUresult *err);
 
 #endif

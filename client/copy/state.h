@@ -42,7 +42,8 @@ struct ckc_mirrors {		     /* mirror.c, mirror_launch.c */
 	size_t running_count;	 /* their number */
 };
 
-/* Since all work of a context was done, there have been only small uploads in it, up to this command. */
+/* Since all work of a context was done, there have been only small uploads in it, up to this
+ * command. */
 struct ckc_uploaded {
 	_Atomic(const struct ckc_context *) context; /* written before the number, read after it */
 	_Atomic uint64_t command;
@@ -50,7 +51,8 @@ struct ckc_uploaded {
 
 #define CK_BRIDGES 4 /* between two servers: copies at the same time */
 
-/* Between the workers of this session and of one that comes later in the list of servers: direct.c. */
+/* Between the workers of this session and of one that comes later in the list of servers:
+ * direct.c. */
 struct ckc_bridges {
 	struct ck_mutex lock;
 	struct ck_cond given;

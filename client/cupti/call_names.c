@@ -1,5 +1,6 @@
 /*
- * client/cupti/call_names.c - names of calls by CUPTI's numbers. Kineto asks for them to name the calls in a timeline.
+ * client/cupti/call_names.c - names of calls by CUPTI's numbers. Kineto asks for them to name the
+ * calls in a timeline.
  */
 #include <string.h>
 

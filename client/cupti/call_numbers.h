@@ -1,5 +1,6 @@
 /*
- * client/cupti/call_numbers.h - CUPTI's numbers of the driver's calls, for the generated functions that the library exports.
+ * client/cupti/call_numbers.h - CUPTI's numbers of the driver's calls, for the generated functions
+ * that the library exports.
  */
 #ifndef CK_CLIENT_CUPTI_CALL_NUMBERS_H
 #define CK_CLIENT_CUPTI_CALL_NUMBERS_H

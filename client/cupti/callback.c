@@ -1,6 +1,6 @@
 /*
- * client/cupti/callback.c - CUPTI's subscribers: one may be called at the beginning and the end of the program's calls. Callbacks about
- * resources, waits and states may be enabled, and none come.
+ * client/cupti/callback.c - CUPTI's subscribers: one may be called at the beginning and the end of
+ * the program's calls. Callbacks about resources, waits and states may be enabled, and none come.
  */
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"
@@ -14,7 +14,8 @@ static void ignore(void *userdata, uint32_t domain, uint32_t call,
 	(void)userdata, (void)domain, (void)call, (void)data;
 }
 
-/* One at a time, as with CUPTI; it may have no function. Its handle is the address of the state's word. */
+/* One at a time, as with CUPTI; it may have no function. Its handle is the address of the state's
+ * word. */
 CK_EXPORT CUptiResult cuptiSubscribe(void **subscriber, ck_cupti_callback_fn callback,
 				     void *userdata)
 {

@@ -22,9 +22,11 @@ static inline bool ckc_cupti_wants(const struct ckc_cupti *s, uint32_t kind)
 CUptiResult ckc_cupti_result(CUptiResult result);
 CUptiResult ckc_cupti_last(void); /* that result, which is forgotten */
 
-/* A message, for the own profile: not one of CUPTI's kinds, and never in a buffer of the program. */
+/* A message, for the own profile: not one of CUPTI's kinds, and never in a buffer of the
+ * program. */
 #define CKC_CUPTI_MESSAGE 63
-/* In the flags of a marker: of a range that may end in another thread. The program does not see it. */
+/* In the flags of a marker: of a range that may end in another thread. The program does not see
+ * it. */
 #define CKC_MARKER_FREE (1u << 31)
 struct ckc_cupti_message {
 	uint32_t kind, proc;
@@ -106,14 +108,16 @@ int ckc_cupti_links_make(struct ckc_cupti *s); /* -ENOMEM. flush_lock is held. *
 /* The number of the call that sent message @id; 0: not known, or none of the program's. */
 uint32_t ckc_cupti_call_of(const struct ckc_cupti *s, uint64_t id);
 
-/* --- sync.c: records of waits, contexts and devices; they may ask the server, so no lock is held */
+/* --- sync.c: records of waits, contexts and devices; they may ask the server, so no lock is
+ * held */
 void ckc_cupti_note_sync(struct ckc_client *c, const struct ckc_call *call, uint64_t began,
 			 uint32_t correlation);
 void ckc_cupti_see_context(
 	struct ckc_client *c); /* a record of the current context, if it is new */
 void ckc_cupti_note_devices(struct ckc_client *c);
 uint32_t ckc_cupti_context_number(struct ckc_client *c); /* of the current context; 0: none */
-/* The server's numbers of stream @stream (its id; 0: legacy) of @context; true: they have not been asked for before. */
+/* The server's numbers of stream @stream (its id; 0: legacy) of @context; true: they have not been
+ * asked for before. */
 bool ckc_cupti_find_place(struct ckc_client *c, const struct ckc_context *context, uint64_t stream,
 			  struct ckc_cupti_place *out);
 
@@ -144,12 +148,13 @@ CUptiResult ckc_cupti_fetch(struct ckc_client *c, bool forced);
 /* --- translate.c */
 /* Both clocks have been read again. */
 void ckc_cupti_clock_step(struct ckc_cupti *s, const struct ckc_cupti_sample *next);
-/* Hand over the server's records, which may be any bytes; at an address that 8 divides. flush_lock is held. */
+/* Hand over the server's records, which may be any bytes; at an address that 8 divides. flush_lock
+ * is held. */
 void ckc_cupti_take_all(struct ckc_client *c, const unsigned char *bytes, size_t size);
 
 /* --- buffer.c: the program's buffers. flush_lock is held. */
-/* Have a buffer while a kind is enabled. Programs (Kineto) take one that waits for a flush as the sign that there are
- * records. */
+/* Have a buffer while a kind is enabled. Programs (Kineto) take one that waits for a flush as the
+ * sign that there are records. */
 void ckc_cupti_begin(struct ckc_cupti *s);
 void ckc_cupti_append(struct ckc_client *c,
 		      const void *record); /* to the own profile, if there is one */

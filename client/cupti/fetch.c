@@ -1,6 +1,6 @@
 /*
- * client/cupti/fetch.c - fetch records from the server; the clocks of both sides are read at the beginning of the profile and
- * at each flush.
+ * client/cupti/fetch.c - fetch records from the server; the clocks of both sides are read at the
+ * beginning of the profile and at each flush.
  */
 #include <stdlib.h>
 

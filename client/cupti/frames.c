@@ -1,9 +1,10 @@
 /*
- * client/cupti/frames.c - the calls that a thread is in: of the driver (build/gen/watched.c), of the runtime (runtime.c), or of
- * the driver within one of the runtime, which is then a part of it and has no record.
+ * client/cupti/frames.c - the calls that a thread is in: of the driver (build/gen/watched.c), of
+ * the runtime (runtime.c), or of the driver within one of the runtime, which is then a part of it
+ * and has no record.
  *
- * A call gets its number when it begins. Each message that is sent within it is linked to that number, and by that the work
- * of the GPU, whose records have the message's number on the server.
+ * A call gets its number when it begins. Each message that is sent within it is linked to that
+ * number, and by that the work of the GPU, whose records have the message's number on the server.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -47,7 +48,8 @@ static struct ckc_cupti_frame *push(uint32_t domain, uint32_t call)
 	return f;
 }
 
-/* The frame that has ended; NULL: the call began before the profile. It stays until the next push. */
+/* The frame that has ended; NULL: the call began before the profile. It stays until the next
+ * push. */
 static struct ckc_cupti_frame *pop(uint32_t domain, uint32_t call)
 {
 	struct ckc_cupti_self *self = ckc_cupti_self();
@@ -111,7 +113,8 @@ static void on_enter(const struct ckc_call *call)
 		report(f, 0, call);
 }
 
-/* The number of a stream is asked for while there is no frame, so that it is no message of the call. */
+/* The number of a stream is asked for while there is no frame, so that it is no message of the
+ * call. */
 static void on_leave(const struct ckc_call *call)
 {
 	struct ckc_client *c = ckc_client_current();
@@ -194,8 +197,8 @@ int ckc_cupti_links_make(struct ckc_cupti *s)
 	return 0;
 }
 
-/* Messages of a lane follow each other, and those of another lane are far away: by the lower bits alone, both would
- * have the same places. */
+/* Messages of a lane follow each other, and those of another lane are far away: by the lower bits
+ * alone, both would have the same places. */
 static uint32_t place_of(uint32_t message)
 {
 	return (message + (message / LINKS) * 0x9E3779B1u) % LINKS;

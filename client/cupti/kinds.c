@@ -1,5 +1,6 @@
 /*
- * client/cupti/kinds.c - the kinds of records that are wanted, and the records of calls on their way out.
+ * client/cupti/kinds.c - the kinds of records that are wanted, and the records of calls on their
+ * way out.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /*
- * client/cupti/names.c - CUPTI's version, texts of its errors, and the functions that are not supported.
+ * client/cupti/names.c - CUPTI's version, texts of its errors, and the functions that are not
+ * supported.
  */
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"

@@ -1,5 +1,6 @@
 /*
- * client/cupti/numbers.c - the numbers that records have for the program's devices, contexts, streams and graphs.
+ * client/cupti/numbers.c - the numbers that records have for the program's devices, contexts,
+ * streams and graphs.
  */
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"

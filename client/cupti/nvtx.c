@@ -1,9 +1,10 @@
 /*
  * client/cupti/nvtx.c - ranges and marks that the program sets by NVTX, as CUPTI's markers.
  *
- * NVTX is a header in the program. At its first call it loads the library that NVTX_INJECTION64_PATH names, and has
- * InitializeInjectionNvtx2 put functions into its tables. Calls whose entries stay empty do nothing. The layout is that of
- * NVTX 3's public headers (nvtxDetail/nvtxTypes.h, nvToolsExt.h). Texts of wide characters are left out.
+ * NVTX is a header in the program. At its first call it loads the library that
+ * NVTX_INJECTION64_PATH names, and has InitializeInjectionNvtx2 put functions into its tables.
+ * Calls whose entries stay empty do nothing. The layout is that of NVTX 3's public headers
+ * (nvtxDetail/nvtxTypes.h, nvToolsExt.h). Texts of wide characters are left out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,8 @@ static const char *text_of(struct ckc_cupti *s, const struct event *e)
 	return e->message_type == MESSAGE_ASCII ? kept(s, e->message) : "";
 }
 
-/* --- the functions. A domain, and a registered string, is a kept text; NULL: the default domain. */
+/* --- the functions. A domain, and a registered string, is a kept text; NULL: the default
+ * domain. */
 
 static int push(struct ckc_cupti *s, const char *domain, const char *text)
 {

@@ -1,8 +1,9 @@
 /*
  * client/cupti/own.c - the process's own profile: from cuInit on, into the file of CRICKET_PROFILE.
  *
- * A thread fetches the records each second and adds them to the file, which is a whole document all the time: a process
- * that is killed loses a second. The file is open only while it is written, because a program may close what it does not know.
+ * A thread fetches the records each second and adds them to the file, which is a whole document all
+ * the time: a process that is killed loses a second. The file is open only while it is written,
+ * because a program may close what it does not know.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -93,7 +94,8 @@ static int create_own(struct ckc_own *own, const char *name)
 	return create(own->path);
 }
 
-/* Put the events so far in front of the document's tail. If that fails, the document is as before. */
+/* Put the events so far in front of the document's tail. If that fails, the document is as
+ * before. */
 static int append(struct ckc_own *own)
 {
 	int fd = open(own->path, O_WRONLY | O_CLOEXEC), ret;
@@ -158,7 +160,8 @@ static void collect(struct ckc_client *c, bool can_call, bool forced)
 	ck_unlock(&s->lock);
 }
 
-/* Messages of the profile would keep a session that is idle on its GPU. After the last message there is one more fetch. */
+/* Messages of the profile would keep a session that is idle on its GPU. After the last message
+ * there is one more fetch. */
 static bool is_idle(struct ckc_own *own)
 {
 	uint64_t messages = atomic_load(&own->messages);

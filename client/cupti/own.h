@@ -1,8 +1,9 @@
 /*
  * client/cupti/own.h - the process's own profile, in the file that CRICKET_PROFILE names.
  *
- * It takes the records that a program could have asked for by CUPTI, and writes them as a timeline. As with CUPTI there is one
- * profile of a process: when the program begins one of its own, this one ends.
+ * It takes the records that a program could have asked for by CUPTI, and writes them as a timeline.
+ * As with CUPTI there is one profile of a process: when the program begins one of its own, this one
+ * ends.
  */
 #ifndef CK_CLIENT_CUPTI_OWN_H
 #define CK_CLIENT_CUPTI_OWN_H

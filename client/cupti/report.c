@@ -1,5 +1,6 @@
 /*
- * client/cupti/report.c - call the program's subscriber (callback.c) at the beginning and the end of a call.
+ * client/cupti/report.c - call the program's subscriber (callback.c) at the beginning and the end
+ * of a call.
  */
 #include "client/cupti/call_numbers.h"
 #include "client/cupti/cupti.h"

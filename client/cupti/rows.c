@@ -1,8 +1,9 @@
 /*
- * client/cupti/rows.c - the process's own profile: a record becomes an event in a row of the timeline.
+ * client/cupti/rows.c - the process's own profile: a record becomes an event in a row of the
+ * timeline.
  *
- * Rows are the program's threads, the messages of each thread, and the streams of each GPU. Perfetto groups rows by process, so
- * the latter two have numbers that no process of Linux has.
+ * Rows are the program's threads, the messages of each thread, and the streams of each GPU.
+ * Perfetto groups rows by process, so the latter two have numbers that no process of Linux has.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -208,7 +209,8 @@ static void add_size(struct ck_timeline *t, const char *key, const int32_t size[
 	TEXT(t, key, text);
 }
 
-/* The name as in the source, if the program has a library of C++ that knows it. The caller frees it. */
+/* The name as in the source, if the program has a library of C++ that knows it. The caller frees
+ * it. */
 static char *demangled(const char *name)
 {
 	char *(*demangle)(const char *, char *, size_t *, int *);

@@ -4,8 +4,9 @@
  *
  * A report comes at the beginning and at the end of a call.
  *
- * NVIDIA does not document the report. The fields that are read here were found with libcudart 13.0, static and shared, by
- * printing reports: each begins with its size; the word at 84 is 0 at the beginning of a call and 1 at its end.
+ * NVIDIA does not document the report. The fields that are read here were found with libcudart
+ * 13.0, static and shared, by printing reports: each begins with its size; the word at 84 is 0 at
+ * the beginning of a call and 1 at its end.
  */
 #include <string.h>
 

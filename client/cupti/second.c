@@ -1,6 +1,6 @@
 /*
- * client/cupti/second.c - the calls of CUPTI that name a subscriber (cupti..._v2). There is one subscriber, so they are the calls
- * without it; records have all fields.
+ * client/cupti/second.c - the calls of CUPTI that name a subscriber (cupti..._v2). There is one
+ * subscriber, so they are the calls without it; records have all fields.
  */
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"

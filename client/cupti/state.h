@@ -1,6 +1,6 @@
 /*
- * client/cupti/state.h - the session state of client/cupti. Programs see one CUPTI per process, so it is
- * that of the process's session.
+ * client/cupti/state.h - the session state of client/cupti. Programs see one CUPTI per process, so
+ * it is that of the process's session.
  */
 #ifndef CK_CLIENT_CUPTI_STATE_H
 #define CK_CLIENT_CUPTI_STATE_H
@@ -67,7 +67,8 @@ struct ckc_cupti {
 
 	struct ckc_own own;	/* with flush_lock */
 	_Atomic uint64_t asked; /* the kinds that the program has enabled */
-	/* calls that the subscriber hears of, by CUPTI's numbers; with flush_lock, to change them */
+	/* calls that the subscriber hears of, by CUPTI's numbers; with flush_lock, to change
+	 * them */
 	_Atomic uint64_t reported_driver[CKC_CUPTI_CALLS / 64];
 	_Atomic uint64_t reported_runtime[CKC_CUPTI_CALLS / 64];
 	_Atomic bool reports_driver, reports_runtime; /* any */

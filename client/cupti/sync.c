@@ -1,7 +1,8 @@
 /*
  * client/cupti/sync.c - records of waits, contexts and devices, which the client makes.
  *
- * Contexts and streams have the numbers of the server's CUPTI in all records, so it is asked once about each.
+ * Contexts and streams have the numbers of the server's CUPTI in all records, so it is asked once
+ * about each.
  */
 #include <string.h>
 

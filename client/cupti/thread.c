@@ -1,7 +1,8 @@
 /*
  * client/cupti/thread.c - what a thread has begun: ids, calls and ranges.
  *
- * It is outside of the thread's own memory, of which a library that is loaded late gets little (tools/check-tls).
+ * It is outside of the thread's own memory, of which a library that is loaded late gets little
+ * (tools/check-tls).
  */
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /*
  * client/cupti/translate.c - records from the server, in the program's numbers and times.
  *
- * Times go from the server's clock to the program's; between two readings of both (fetch.c) both are taken to advance evenly. A
- * session that has moved has another clock from then on: a step, after which old and new times are told apart by where they
- * fall.
+ * Times go from the server's clock to the program's; between two readings of both (fetch.c) both
+ * are taken to advance evenly. A session that has moved has another clock from then on: a step,
+ * after which old and new times are told apart by where they fall.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ CK_LOG_DEFINE("client");
 
 /* --- times */
 
-/* Local ticks per tick of the server's clock, as far as they are known: a program's own clock may have any unit. */
+/* Local ticks per tick of the server's clock, as far as they are known: a program's own clock may
+ * have any unit. */
 static double rate_between(const struct ckc_cupti_sample *a, const struct ckc_cupti_sample *b)
 {
 	double local = (double)(int64_t)(b->local - a->local);

@@ -178,8 +178,8 @@ static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
 	return CUDA_SUCCESS;
 }
 
-/* A launch or upload is one-way: the driver must have memory for the allocations of the graph. It keeps that memory for later
- * launches. */
+/* A launch or upload is one-way: the driver must have memory for the allocations of the graph. It
+ * keeps that memory for later launches. */
 static void prepare_first(struct ckc_exec *exec, uint64_t ctx)
 {
 	const struct ckc_context *context = ckc_context_current();

@@ -20,8 +20,8 @@ void ckc_fault_rearm(void);
  */
 int ckc_fault_sigaction(const struct sigaction *act, struct sigaction *old);
 
-/* Was the access that faulted with @context a write? Also true where nothing tells: the page is then valid for reads
- * too, and is sent once more. */
+/* Was the access that faulted with @context a write? Also true where nothing tells: the page is
+ * then valid for reads too, and is sent once more. */
 bool ckc_fault_is_write(const ucontext_t *context);
 
 /* The C library's sigaction(2), behind the one in client/managed/interpose.c. */

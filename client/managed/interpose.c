@@ -8,8 +8,8 @@
  * kept and called for its own faults.
  *
  * Programs that preload or link the client find these symbols before the C library's. For others,
- * client/managed/rebind.c makes them find ours. It does not work with sanitizers, which interpose the
- * same functions.
+ * client/managed/rebind.c makes them find ours. It does not work with sanitizers, which interpose
+ * the same functions.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

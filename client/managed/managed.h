@@ -30,7 +30,8 @@ CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *conte
  */
 CUresult ckc_managed_adopt(uint64_t at, size_t size, struct ckc_context *context);
 void ckc_managed_leave(uint64_t at, size_t size);
-/* Track the memory at @base no longer; its contents on the host are lost. False: it was not tracked. */
+/* Track the memory at @base no longer; its contents on the host are lost. False: it was not
+ * tracked. */
 bool ckc_managed_untrack(uint64_t base);
 bool ckc_managed_is(uint64_t address);
 
@@ -57,12 +58,13 @@ bool ckc_managed_need(uint64_t address, size_t size, bool write);
 int ckc_managed_touch(uint64_t address, bool write, bool inside);
 
 /*
- * From now on, an access waits for @stream (SINGLE), for no work (HOST) or for all work (GLOBAL). This is a
- * promise of the program about its other kernels, but GPUs of today do not need it, and programs break it. So all
- * kernels may use the memory; see ckc_pages_doubt.
+ * From now on, an access waits for @stream (SINGLE), for no work (HOST) or for all work (GLOBAL).
+ * This is a promise of the program about its other kernels, but GPUs of today do not need it, and
+ * programs break it. So all kernels may use the memory; see ckc_pages_doubt.
  */
 void ckc_managed_attach(uint64_t base, unsigned int attach, uint64_t stream);
-/* Is the memory attached to a stream or to the host? Then an access does not wait for copies and fills. */
+/* Is the memory attached to a stream or to the host? Then an access does not wait for copies and
+ * fills. */
 bool ckc_managed_is_attached(uint64_t address);
 /* Fetch a range, as a prefetch to the host does. */
 void ckc_managed_fetch(uint64_t address, size_t size);

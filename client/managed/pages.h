@@ -111,8 +111,9 @@ size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enu
  * invalid. */
 void ckc_pages_surrender(struct ckc_managed *m, size_t first, size_t last, bool write);
 /*
- * Clean pages of attached memory may have been fetched before a kernel in another stream wrote them. The program
- * has learned that work is done: fetch them again when they are accessed. What the program has written counts.
+ * Clean pages of attached memory may have been fetched before a kernel in another stream wrote
+ * them. The program has learned that work is done: fetch them again when they are accessed. What
+ * the program has written counts.
  */
 void ckc_pages_doubt(struct ckc_managed *m);
 /* Fetch the invalid pages of [first, last) and open them for reading. */

@@ -1,11 +1,11 @@
 /*
- * client/managed/rebind.c - change the addresses by which the program and its libraries call functions of the C
- * library; see client/managed/rebind.h.
+ * client/managed/rebind.c - change the addresses by which the program and its libraries call
+ * functions of the C library; see client/managed/rebind.h.
  *
- * A library calls a function of another one through a slot, which the dynamic linker fills with the address of the
- * first library that has the name. A client that is opened late is never the first. So its addresses are put into
- * the slots that lead to the C library. Another library that has put its functions first, as sanitizers do, keeps
- * them.
+ * A library calls a function of another one through a slot, which the dynamic linker fills with the
+ * address of the first library that has the name. A client that is opened late is never the first.
+ * So its addresses are put into the slots that lead to the C library. Another library that has put
+ * its functions first, as sanitizers do, keeps them.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -203,7 +203,8 @@ static int rebind_library(struct dl_phdr_info *info, size_t size, void *closure)
 	return 0;
 }
 
-/* --- all libraries. No name is looked up under the linker's lock, which dlopen() takes after another one. */
+/* --- all libraries. No name is looked up under the linker's lock, which dlopen() takes after
+ * another one. */
 
 static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
 {
@@ -212,7 +213,8 @@ static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
 	return 1;
 }
 
-/* Choose the functions that the program finds in the C library. Returns how many it finds in others. */
+/* Choose the functions that the program finds in the C library. Returns how many it finds in
+ * others. */
 static unsigned int choose(struct job *job)
 {
 	void *program = dlopen(NULL, RTLD_LAZY); /* RTLD_DEFAULT would begin with this library */
@@ -231,7 +233,8 @@ static unsigned int choose(struct job *job)
 	return others;
 }
 
-/* Below kernel-loader, the program's calls go through the loader's own functions (loader/stubs/memory.c). */
+/* Below kernel-loader, the program's calls go through the loader's own functions
+ * (loader/stubs/memory.c). */
 static bool is_below_loader(void)
 {
 	void *program = dlopen(NULL, RTLD_LAZY);

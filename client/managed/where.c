@@ -1,5 +1,6 @@
 /*
- * client/managed/where.c - which session may track an address; for signal handlers and system calls, so without a lock.
+ * client/managed/where.c - which session may track an address; for signal handlers and system
+ * calls, so without a lock.
  */
 #include "client/managed/managed.h"
 

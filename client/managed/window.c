@@ -69,8 +69,8 @@ static bool offered(const struct ckc_client *c)
 	       c->offers.window_size == sizes[0];
 }
 
-/* Make the file of the window, which tells what pages were touched. It may be beyond the limit of files (ulimit -f), or not
- * permitted: then there is none. */
+/* Make the file of the window, which tells what pages were touched. It may be beyond the limit of
+ * files (ulimit -f), or not permitted: then there is none. */
 static void make_file(struct ck_window *w, size_t size)
 {
 	int fd = memfd_create("cricket window", MFD_CLOEXEC);
@@ -82,7 +82,8 @@ static void make_file(struct ck_window *w, size_t size)
 	ck_kept_take(&w->file, fd, true);
 }
 
-/* Make the memory behind the window: its alias. The child of a fork inherits neither mapping: it has no GPU. */
+/* Make the memory behind the window: its alias. The child of a fork inherits neither mapping: it
+ * has no GPU. */
 static int map_alias(struct ck_window *w, uint64_t at, size_t size)
 {
 	int fd;
@@ -180,7 +181,8 @@ size_t ckc_window_used(uint64_t address, size_t *pages, struct ckc_window_extent
 
 /* --- pages */
 
-/* Map the program's view of the pages. Without the file: they are mapped again from where they are. */
+/* Map the program's view of the pages. Without the file: they are mapped again from where they
+ * are. */
 static int map_pages(struct ck_window *w, uint64_t at, size_t size)
 {
 	void *p = (void *)(uintptr_t)at, *view;

@@ -53,8 +53,8 @@ CUresult ckc_window_take(uint64_t ctx, size_t size, uint64_t *address);
 void ckc_window_give(uint64_t address, size_t size);
 
 /*
- * Map device memory of @context behind the pages of @address; untouched pages read as zero. Undo each success
- * with one unback.
+ * Map device memory of @context behind the pages of @address; untouched pages read as zero. Undo
+ * each success with one unback.
  */
 CUresult ckc_window_back(struct ckc_context *context, uint64_t address, size_t size);
 void ckc_window_unback(uint64_t ctx, uint64_t address, size_t size);

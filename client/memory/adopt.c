@@ -64,7 +64,8 @@ static bool retry(const struct ckc_adoptions *all, uint64_t address)
 	return true;
 }
 
-/* May an exchange have caused a fault at @address? If so, wait a moment: the access is to be retried. */
+/* May an exchange have caused a fault at @address? If so, wait a moment: the access is to be
+ * retried. */
 static bool may_retry(uint64_t address)
 {
 	bool again = retry(&ckc_client_default->memory->adoptions, address);

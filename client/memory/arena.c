@@ -239,7 +239,8 @@ static bool find_memory(struct ckc_client *c, uint32_t proc, uint64_t ctx)
 }
 CK_ON_SHORTAGE(find_memory);
 
-/* Is there more memory after a lease that is being granted has come, or if another session returns its free memory? */
+/* Is there more memory after a lease that is being granted has come, or if another session returns
+ * its free memory? */
 static bool make_room(CUdevice device, size_t size, const struct ckc_user *user)
 {
 	return ckc_arena_await_growth(arena(), device) ||
@@ -266,8 +267,8 @@ static CUresult take_more(struct ckc_arena *all, CUdevice device, size_t size,
 	return err;
 }
 
-/* The lease was used up. Small pieces come in numbers: have more of it for the next ones, if the server gives leases in
- * advance. */
+/* The lease was used up. Small pieces come in numbers: have more of it for the next ones, if the
+ * server gives leases in advance. */
 static CUresult take_beyond(struct ckc_arena *all, CUdevice device, size_t size,
 			    const struct ckc_user *user, uint64_t *at)
 {

@@ -19,8 +19,8 @@
 #include "client/wire/client.h"
 
 /*
- * Allocate @size bytes of @device for @user. OUT_OF_MEMORY; NOT_SUPPORTED: the arena is off or full,
- * so the server is to be asked for memory of the driver's choice.
+ * Allocate @size bytes of @device for @user. OUT_OF_MEMORY; NOT_SUPPORTED: the arena is off or
+ * full, so the server is to be asked for memory of the driver's choice.
  */
 CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *user, uint64_t *at);
 
@@ -33,8 +33,8 @@ bool ckc_arena_shed(CUdevice device, uint64_t ctx);
 /* Bytes of @device that allocations can take without the server. */
 size_t ckc_arena_idle(CUdevice device, uint64_t ctx);
 
-/* The same for all uses of the server's device @ordinal by session @c, without a context. Waits for memory that is being
- * asked for in advance: the server counts it already. */
+/* The same for all uses of the server's device @ordinal by session @c, without a context. Waits for
+ * memory that is being asked for in advance: the server counts it already. */
 size_t ckc_arena_idle_on(struct ckc_client *c, unsigned int ordinal);
 
 /* Wait for memory that is being asked for in advance; false: none is. */

@@ -53,8 +53,8 @@ static void shed_all(struct ckc_client *c, size_t keep, uint64_t hold_until)
 	ck_unlock(&all->lock);
 }
 
-/* The server runs it: another session is out of memory, or this one is about to leave the GPU and must not
- * take free memory along. */
+/* The server runs it: another session is out of memory, or this one is about to leave the GPU and
+ * must not take free memory along. */
 static void pressed(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	(void)status;
@@ -198,8 +198,8 @@ static void *grow(void *data)
 	return NULL;
 }
 
-/* How much should be free: as much as is in use, or as will be by an earlier run, within limits. Call
- * with the lock held. */
+/* How much should be free: as much as is in use, or as will be by an earlier run, within limits.
+ * Call with the lock held. */
 static size_t target(struct ckc_arena_device *d, CUdevice device)
 {
 	size_t used = in_use(d->heap), before = recalled(d, device);

@@ -36,7 +36,8 @@ void ckc_busy_end(struct ckc_busy *busy)
 	ck_unlock_uncancelled(&list->lock, cancel);
 }
 
-/* The context of a copy that uses some of the range and may come; NULL: there is none. Call with the lock held. */
+/* The context of a copy that uses some of the range and may come; NULL: there is none. Call with
+ * the lock held. */
 static struct ckc_context *find(const struct ckc_busy_list *list, uint64_t at, size_t size)
 {
 	const struct ckc_busy *b = list->first;

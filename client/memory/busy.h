@@ -1,7 +1,8 @@
 /*
- * client/memory/busy.h - device memory that a copy between two servers uses. Such a copy waits in a stream of one of them;
- * the other one knows nothing of it, and would give the memory to the next allocation when it is freed. And the copy may
- * see what the other one has done by then: a wait for that is no longer a matter of the order of messages alone.
+ * client/memory/busy.h - device memory that a copy between two servers uses. Such a copy waits in a
+ * stream of one of them; the other one knows nothing of it, and would give the memory to the next
+ * allocation when it is freed. And the copy may see what the other one has done by then: a wait for
+ * that is no longer a matter of the order of messages alone.
  */
 #ifndef CK_CLIENT_MEMORY_BUSY_H
 #define CK_CLIENT_MEMORY_BUSY_H
@@ -25,8 +26,8 @@ void ckc_busy_begin(struct ckc_busy *busy);
 void ckc_busy_end(struct ckc_busy *busy);
 
 /*
- * Wait until no byte of [at, at+size) of @client is in use, or the copy's context has failed, so that the copy may never
- * begin. Nearly free if nothing is in use.
+ * Wait until no byte of [at, at+size) of @client is in use, or the copy's context has failed, so
+ * that the copy may never begin. Nearly free if nothing is in use.
  */
 void ckc_busy_wait(struct ckc_client *client, uint64_t at, size_t size);
 

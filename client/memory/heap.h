@@ -30,7 +30,8 @@ struct ckc_use {
 	uint64_t stream; /* id; 0: the legacy stream */
 };
 
-/* The user of an allocation: any work, or work in one stream, which may follow its own earlier use. */
+/* The user of an allocation: any work, or work in one stream, which may follow its own earlier
+ * use. */
 struct ckc_user {
 	struct ckc_context *context;
 	bool in_stream;

@@ -52,8 +52,8 @@ void ckc_pieces_finish(struct ckc_pieces *all, bool (*over)(const struct ckc_use
 void ckc_pieces_disown(struct ckc_pieces *all, const struct ckc_context *context);
 
 /*
- * The whole chunks in the run of adjacent pieces that begins with piece *@index, whatever their uses;
- * then *@index is the first piece behind it. False: none.
+ * The whole chunks in the run of adjacent pieces that begins with piece *@index, whatever their
+ * uses; then *@index is the first piece behind it. False: none.
  */
 bool ckc_pieces_whole_chunks(const struct ckc_pieces *all, size_t *index, uint64_t *lo,
 			     uint64_t *hi);

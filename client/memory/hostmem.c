@@ -229,8 +229,8 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 	return err;
 }
 
-/* Are all pages of the range mapped, and may devices write them, or read them if @read_only? Checks without touching
- * them; of the rights nothing is known without /proc. */
+/* Are all pages of the range mapped, and may devices write them, or read them if @read_only? Checks
+ * without touching them; of the rights nothing is known without /proc. */
 static bool is_pinnable(const void *p, size_t size, bool read_only)
 {
 	uintptr_t page = ck_page();
@@ -265,7 +265,8 @@ CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int F
 		return CUDA_ERROR_INVALID_VALUE;
 	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		return ckc_refused("cuMemHostRegister of I/O memory", &told);
-	/* the pages of registered memory may be protected here, for the client to notice accesses */
+	/* the pages of registered memory may be protected here, for the client to notice
+	 * accesses */
 	if (!is_pinnable(p, bytesize, Flags & CU_MEMHOSTREGISTER_READ_ONLY))
 		return host_find(p, &a) && a.kind == CK_MEMORY_HOST_REGISTERED
 			       ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED

@@ -1,8 +1,8 @@
 /*
  * client/memory/memory.c - device memory: allocation, free, and the base address of a block.
  *
- * The client lays out device memory itself (arena.h), so neither an allocation nor a free waits as a
- * rule. Where it cannot, an allocation asks the server: the address is needed, and a program must
+ * The client lays out device memory itself (arena.h), so neither an allocation nor a free waits as
+ * a rule. Where it cannot, an allocation asks the server: the address is needed, and a program must
  * learn at once that memory is exhausted.
  */
 #include "client/memory/arena.h"
@@ -79,9 +79,9 @@ static CUresult note(struct ckc_context *context, const struct want *w, CUdevice
 }
 
 /*
- * Have the server allocate memory whose address is unused in this process. While a block clashes, keep it and
- * request another, then free the clashing ones. If no other block can be had, use the clashing one:
- * a clash affects only queries about addresses.
+ * Have the server allocate memory whose address is unused in this process. While a block clashes,
+ * keep it and request another, then free the clashing ones. If no other block can be had, use the
+ * clashing one: a clash affects only queries about addresses.
  */
 static CUresult request(struct ckc_context *context, struct want *w, CUdeviceptr *out)
 {
@@ -194,7 +194,8 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 	return err;
 }
 
-/* Allocate from a pool, in stream order. A pool and its memory belong to a device, not a context. */
+/* Allocate from a pool, in stream order. A pool and its memory belong to a device, not a
+ * context. */
 static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ckc_pool *pool,
 			     CUstream stream)
 {
@@ -306,7 +307,8 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	return ck_wire_cuMemFree_v2(a.context ? a.context->object.id : ctx, dptr);
 }
 
-/* Leased memory that is free counts as free: the program can have it, although the driver cannot. */
+/* Leased memory that is free counts as free: the program can have it, although the driver
+ * cannot. */
 CK_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 {
 	struct ckc_context *context;

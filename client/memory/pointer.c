@@ -21,8 +21,8 @@ struct answer {
 	uint64_t value;
 	size_t size;
 	bool none; /* not available: an error if queried alone */
-	CUresult
-		err; /* INVALID_VALUE: not an attribute; NOT_SUPPORTED: one that never applies here */
+	/* INVALID_VALUE: not an attribute; NOT_SUPPORTED: one that never applies here */
+	CUresult err;
 };
 
 static struct answer word(uint64_t value)
@@ -49,7 +49,8 @@ static struct answer mapping(const struct ckc_allocation *a, bool base)
 	return word(base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first);
 }
 
-/* The handle of the pool that @p was allocated from; outside of the arena, the server's driver knows it. */
+/* The handle of the pool that @p was allocated from; outside of the arena, the server's driver
+ * knows it. */
 static uint64_t pool_of(uint64_t p, const struct ckc_allocation *a)
 {
 	uint64_t ctx, id = 0;

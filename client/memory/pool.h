@@ -39,7 +39,8 @@ void ckc_pool_count(const struct ckc_allocation *a, bool begins);
 uint64_t ckc_pool_usage(const struct ckc_pool *pool, CUmemPool_attribute attr, bool *all);
 /* The program has set an attribute. */
 void ckc_pool_changed(struct ckc_pool *pool, CUmemPool_attribute attr, uint64_t value);
-/* Give other devices access to the pool's memory in the arena; from now on, the server allocates. */
+/* Give other devices access to the pool's memory in the arena; from now on, the server
+ * allocates. */
 CUresult ckc_pool_spread(uint64_t ctx, struct ckc_pool *pool, const void *desc, size_t size);
 /* The pool's handle for a pointer attribute; 0: unknown. */
 uint64_t ckc_pool_handle(const struct ckc_allocation *a);

@@ -2,8 +2,8 @@
  * client/memory/pool_use.c - memory pools whose memory lies in the session's arena.
  *
  * A pool that only this process and its own device use is a matter of counting: allocations come
- * from the device's heap (arena.h), whatever the pool. Pools that other processes or devices use, and
- * allocations of graphs, are left to the server's driver.
+ * from the device's heap (arena.h), whatever the pool. Pools that other processes or devices use,
+ * and allocations of graphs, are left to the server's driver.
  */
 #include "client/memory/arena.h"
 #include "client/memory/pool.h"

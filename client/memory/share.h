@@ -21,7 +21,8 @@ struct ckc_ticket {
 /* Decode a ticket from the server, and free its bytes. */
 struct ckc_ticket ckc_ticket_take(void *bytes, size_t size);
 
-/* Export an object whose number is @unique: store a descriptor for it, which the program owns, at @handle. */
+/* Export an object whose number is @unique: store a descriptor for it, which the program owns, at
+ * @handle. */
 CUresult ckc_share_export(uint64_t ctx, const struct ckc_object *object, uint64_t unique,
 			  CUmemAllocationHandleType type, void *handle);
 

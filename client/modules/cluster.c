@@ -1,5 +1,6 @@
 /*
- * client/modules/cluster.c - clusters: a check of what a launch asks for, and the occupancy of a configuration.
+ * client/modules/cluster.c - clusters: a check of what a launch asks for, and the occupancy of a
+ * configuration.
  */
 #include <stddef.h>
 #include <stdlib.h>

@@ -35,7 +35,8 @@ static CUresult announce_to(struct ck_function *f, const struct ckc_client *c)
 	return err;
 }
 
-/* A kernel of a library may be used on any server next: a call may name a device behind the kernel. */
+/* A kernel of a library may be used on any server next: a call may name a device behind the
+ * kernel. */
 static void announce_elsewhere(struct ck_function *f, struct ckc_client *home)
 {
 	for (unsigned int i = 0; i < ckc_servers_count(); i++) {

@@ -51,7 +51,8 @@ static inline void ckc_launch_loaded(struct ck_function *f, struct ckc_context *
 		ckc_printing_launched(ctx, stream);
 }
 
-/* Any aligned word may be the address of pinned memory: map it for the device if so. @k: whose parameters they are; or NULL. */
+/* Any aligned word may be the address of pinned memory: map it for the device if so. @k: whose
+ * parameters they are; or NULL. */
 CUresult ckc_launch_expose(const struct ck_kernel *k, const unsigned char *block, size_t size);
 /* CUDA_LAUNCH_BLOCKING=1: a launch returns after the kernel has run, with its error. */
 bool ckc_launch_blocking(void);

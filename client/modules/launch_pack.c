@@ -97,7 +97,8 @@ CUresult ckc_launch_attributes(const struct ck_launch *l, CUlaunchAttribute *out
 	return CUDA_SUCCESS;
 }
 
-/* Is byte @at of the block of @k in a large structure? Programs often leave parts of those uninitialised. */
+/* Is byte @at of the block of @k in a large structure? Programs often leave parts of those
+ * uninitialised. */
 static bool is_in_structure(const struct ck_kernel *k, size_t at)
 {
 	for (uint32_t i = 0; k && i < k->param_count; i++) {

@@ -1,10 +1,11 @@
 /*
  * client/modules/launch_site.c - see launch_site.h.
  *
- * Python's functions are looked up in the process, and those that are there must be used with Python's lock (the GIL). A thread
- * that launches from an extension has often released it: `ctypes.CDLL`, and PyTorch. Waiting for it here might never end,
- * for its owner may wait for what this thread holds. So a thread of the client asks for the lock and reads where
- * this one is, which stands still meanwhile; after a second this one withdraws its request.
+ * Python's functions are looked up in the process, and those that are there must be used with
+ * Python's lock (the GIL). A thread that launches from an extension has often released it:
+ * `ctypes.CDLL`, and PyTorch. Waiting for it here might never end, for its owner may wait for what
+ * this thread holds. So a thread of the client asks for the lock and reads where this one is, which
+ * stands still meanwhile; after a second this one withdraws its request.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -96,7 +97,8 @@ static size_t put_frame(const struct python *p, void *frame, char text[TEXT], si
 	return ck_min(used + (size_t)ck_max(n, 0), (size_t)TEXT - 1);
 }
 
-/* Where the thread of @state is; an empty text: not in Python's code. An exception of the thread stays as it is. */
+/* Where the thread of @state is; an empty text: not in Python's code. An exception of the thread
+ * stays as it is. */
 static void describe(const struct python *p, void *state, char text[TEXT])
 {
 	void *frame = p->PyThreadState_GetFrame(state), *type, *value, *trace, *outer;

@@ -15,7 +15,8 @@
 #include "client/wire/servers.h"
 #include "libcuda/old_launch.h"
 
-/* Variables of so many bytes take device memory of their own: the program must hear if there is none. */
+/* Variables of so many bytes take device memory of their own: the program must hear if there is
+ * none. */
 #define VARIABLES_MUCH ((uint64_t)1 << 20)
 
 /* Compile PTX without options. The driver's compiler is deterministic: if it has accepted the text
@@ -36,8 +37,8 @@ static CUresult build_plain(struct ckc_module *m, uint64_t ctx)
 	return err;
 }
 
-/* Make the module on the server: machine code one-way, unless it has large variables; PTX with a reply that has the
- * result and logs. */
+/* Make the module on the server: machine code one-way, unless it has large variables; PTX with a
+ * reply that has the result and logs. */
 static CUresult load_on_server(struct ckc_module *m, const struct ckc_jit *jit)
 {
 	uint64_t ctx = m->object.context ? m->object.context->object.id : 0;
@@ -64,8 +65,8 @@ static CUdevice first_device_of(const struct ckc_client *c)
 }
 
 /*
- * A library belongs to no context, so its kernels may be launched on any server: load it on the others under the same
- * id, each with the code for its own devices.
+ * A library belongs to no context, so its kernels may be launched on any server: load it on the
+ * others under the same id, each with the code for its own devices.
  */
 static void load_elsewhere(struct ckc_module *m, const void *image, const struct ckc_jit *jit)
 {

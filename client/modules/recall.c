@@ -1,11 +1,12 @@
 /*
  * client/modules/recall.c - answers that earlier sessions of the program have learned.
  *
- * Most are about kernels. An answer of the driver about a kernel depends on the kernel's image, the attributes that the
- * program has set, the arguments of the question, and the server's driver and devices. A question is
- * named by a digest of the first three; the server vouches for the rest and keeps the answers
- * (server/modules/answers.h). With the reply to hello it sends what the program asked for at its last
- * starts, so that it need not ask again. What cannot be named with certainty is asked for.
+ * Most are about kernels. An answer of the driver about a kernel depends on the kernel's image, the
+ * attributes that the program has set, the arguments of the question, and the server's driver and
+ * devices. A question is named by a digest of the first three; the server vouches for the rest and
+ * keeps the answers (server/modules/answers.h). With the reply to hello it sends what the program
+ * asked for at its last starts, so that it need not ask again. What cannot be named with certainty
+ * is asked for.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * client/nccl/batch.c - a batch of operations on its way to a session, and what comes after its outcome.
+ * client/nccl/batch.c - a batch of operations on its way to a session, and what comes after its
+ * outcome.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

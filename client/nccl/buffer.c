@@ -1,8 +1,9 @@
 /*
  * client/nccl/buffer.c - memory for NCCL, registered buffers and windows.
  *
- * The memory is the session's, with the properties that NCCL's own has: physical memory that other processes can import, and that the
- * GPUs of the server reach. So quotas count it, and the client knows its addresses.
+ * The memory is the session's, with the properties that NCCL's own has: physical memory that other
+ * processes can import, and that the GPUs of the server reach. So quotas count it, and the client
+ * knows its addresses.
  */
 #include <string.h>
 

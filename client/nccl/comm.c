@@ -188,8 +188,8 @@ ncclResult_t ckc_ncclCommCuDevice(const ncclComm_t handle, int *device)
 }
 
 /*
- * A lost server is an error of the communicator, which the program then aborts. At the end of the process a thread
- * may still ask, and is to see no error in that.
+ * A lost server is an error of the communicator, which the program then aborts. At the end of the
+ * process a thread may still ask, and is to see no error in that.
  */
 ncclResult_t ckc_ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *async)
 {

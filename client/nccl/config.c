@@ -1,5 +1,6 @@
 /*
- * client/nccl/config.c - a communicator's configuration on the wire: its bytes, and the texts that it points to.
+ * client/nccl/config.c - a communicator's configuration on the wire: its bytes, and the texts that
+ * it points to.
  */
 #include <stdlib.h>
 #include <string.h>

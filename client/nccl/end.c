@@ -20,8 +20,8 @@ ncclResult_t ckc_ncclCommFinalize(ncclComm_t handle)
 	return ret ? ckc_nccl_spoil(ret) : end(comm, CK_NCCL_FINALIZE, 0, false, CKC_NCCL_WAITS);
 }
 
-/* The communicator of a handle that goes in any case; NULL: there is nothing to do, or an error. Where its server is lost, it
- * has gone. */
+/* The communicator of a handle that goes in any case; NULL: there is nothing to do, or an error.
+ * Where its server is lost, it has gone. */
 static ncclResult_t last_use(ncclComm_t handle, struct ckc_nccl_comm **comm)
 {
 	ncclResult_t ret = handle ? ckc_nccl_comm_from(handle, comm) : ncclSuccess;
@@ -34,8 +34,8 @@ static ncclResult_t last_use(ncclComm_t handle, struct ckc_nccl_comm **comm)
 	return ncclSuccess;
 }
 
-/* Destroying takes no time after ncclCommFinalize, so that also one that does not block waits here. One whose last operation
- * does not come to an end is aborted. */
+/* Destroying takes no time after ncclCommFinalize, so that also one that does not block waits here.
+ * One whose last operation does not come to an end is aborted. */
 ncclResult_t ckc_ncclCommDestroy(ncclComm_t handle)
 {
 	struct ckc_nccl_comm *comm;

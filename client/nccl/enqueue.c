@@ -1,8 +1,9 @@
 /*
  * client/nccl/enqueue.c - operations in a stream: collectives, send and receive.
  *
- * What NCCL refuses at once is refused here. An operation is a one-way message, unless NCCL may make it wait for other ranks
- * before it is in the stream: then a thread of the worker carries it out, and the program's thread waits as it would natively.
+ * What NCCL refuses at once is refused here. An operation is a one-way message, unless NCCL may
+ * make it wait for other ranks before it is in the stream: then a thread of the worker carries it
+ * out, and the program's thread waits as it would natively.
  */
 #include <stdlib.h>
 
@@ -108,8 +109,8 @@ static bool is_new(struct ckc_nccl_comm *comm, const struct ck_nccl_op *op)
 	return !test_and_set(&comm->seen[op->what], size);
 }
 
-/* Captures and registered buffers are exchanged between ranks. Ranks of one process that different threads drive, each
- * with a call of its own, wait for one another in any case. */
+/* Captures and registered buffers are exchanged between ranks. Ranks of one process that different
+ * threads drive, each with a call of its own, wait for one another in any case. */
 static bool may_wait(struct ckc_nccl_comm *comm, const struct ck_nccl_op *op,
 		     const struct ckc_stream *stream)
 {

@@ -1,5 +1,6 @@
 /*
- * client/nccl/flush.c - send batches to their sessions, and wait for the outcomes of those that may wait for other ranks.
+ * client/nccl/flush.c - send batches to their sessions, and wait for the outcomes of those that may
+ * wait for other ranks.
  *
  * All are sent before the first wait: ranks on several servers wait for one another.
  */

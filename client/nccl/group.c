@@ -1,5 +1,6 @@
 /*
- * client/nccl/group.c - ncclGroupStart and ncclGroupEnd: a thread collects its operations, for each session a batch.
+ * client/nccl/group.c - ncclGroupStart and ncclGroupEnd: a thread collects its operations, for each
+ * session a batch.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /*
  * client/nccl/init.c - make communicators.
  *
- * The handle exists at once, as with NCCL; the program uses it when the call, or its group, has ended.
+ * The handle exists at once, as with NCCL; the program uses it when the call, or its group, has
+ * ended.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * client/nccl/library.c - the server's NCCL: whether it is there, its version, unique ids; its last error.
+ * client/nccl/library.c - the server's NCCL: whether it is there, its version, unique ids; its last
+ * error.
  */
 #include <string.h>
 
@@ -88,7 +89,8 @@ ncclResult_t ckc_nccl_ready(struct ckc_client *c)
 	return ret;
 }
 
-/* The session for a call without a communicator: that of the current context, else one that lives. Connects if need be. */
+/* The session for a call without a communicator: that of the current context, else one that lives.
+ * Connects if need be. */
 static ncclResult_t open_session(struct ckc_client **out)
 {
 	const struct ckc_context *context = ckc_context_current();

@@ -1,7 +1,8 @@
 /*
  * client/nccl/nccl.h - functions that the files of this folder share.
  *
- * They return NCCL's results. An error that the client itself finds has a text for ncclGetLastError.
+ * They return NCCL's results. An error that the client itself finds has a text for
+ * ncclGetLastError.
  */
 #ifndef CK_CLIENT_NCCL_NCCL_H
 #define CK_CLIENT_NCCL_NCCL_H
@@ -82,7 +83,8 @@ void ckc_nccl_batch_undo(struct ckc_nccl_batch *b);
 
 /* --- group.c */
 
-/* The operation of the calling thread, alone or for its group. @op's comm and newcomm are those of @after. */
+/* The operation of the calling thread, alone or for its group. @op's comm and newcomm are those of
+ * @after. */
 ncclResult_t ckc_nccl_do(struct ck_nccl_op *op, const void *extra, size_t size,
 			 const struct ckc_nccl_after *after, unsigned int flags);
 /* An error in a group is that of the group too. Returns @result. */
@@ -91,7 +93,8 @@ bool ckc_nccl_grouping(void);
 
 /* --- flush.c */
 
-/* Send the batches and wait for their outcomes. @grouped: enum ck_nccl_grouped. They are empty on return. */
+/* Send the batches and wait for their outcomes. @grouped: enum ck_nccl_grouped. They are empty on
+ * return. */
 ncclResult_t ckc_nccl_flush(struct ckc_nccl_batch *batches, unsigned int count,
 			    unsigned int grouped, float *estimated);
 /* Wait at most @ms for the outcome of @ticket. *@done: it is here, and so are the results. */
@@ -111,8 +114,8 @@ void ckc_nccl_pending_drop(struct ckc_nccl_comm *comm);
 
 /* --- config.c */
 
-/* What follows an operation that makes a communicator: @count items of @item bytes, and @config, which may be NULL. The caller
- * frees *@extra. */
+/* What follows an operation that makes a communicator: @count items of @item bytes, and @config,
+ * which may be NULL. The caller frees *@extra. */
 ncclResult_t ckc_nccl_config_pack(const void *items, size_t item, int count,
 				  const ncclConfig_t *config, void **extra, size_t *size);
 

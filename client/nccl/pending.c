@@ -1,5 +1,6 @@
 /*
- * client/nccl/pending.c - outcomes that a program asks for with ncclCommGetAsyncError: those of communicators that do not block.
+ * client/nccl/pending.c - outcomes that a program asks for with ncclCommGetAsyncError: those of
+ * communicators that do not block.
  */
 #include <stdlib.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /*
- * client/nccl/redop.c - operators of a communicator. The client gives them their numbers, so neither their making nor
- * their end waits.
+ * client/nccl/redop.c - operators of a communicator. The client gives them their numbers, so
+ * neither their making nor their end waits.
  */
 #include <string.h>
 

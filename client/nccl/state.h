@@ -15,7 +15,8 @@
 
 struct ckc_nccl_pending;
 
-/* A handle is the address of one of these in its session's table, so that any value can be checked. */
+/* A handle is the address of one of these in its session's table, so that any value can be
+ * checked. */
 struct ckc_nccl_comm {
 	struct ckc_client *client; /* NULL: there is none */
 	struct ckc_context *context;
@@ -46,7 +47,8 @@ struct ckc_nccl {
 	bool asked;
 	ncclResult_t opened;
 	int version;
-	/* of the process's first session: the last error that the client has found, or the server has told */
+	/* of the process's first session: the last error that the client has found, or the server
+	 * has told */
 	char text[CKC_NCCL_TEXT];
 	char told[CKC_NCCL_TEXT]; /* what ncclGetLastError has returned */
 };

@@ -15,15 +15,16 @@
 /* Check that calls may be made: UNINITIALIZED before nvmlInit and after nvmlShutdown. */
 nvmlReturn_t ckc_nvml_enter(void);
 
-/* Make a call and wait; @nvml points to NVML's own result in @res. Calls about the list of devices, or about
- * their names, have functions by hand (`client` in rpc/nvml.api). */
+/* Make a call and wait; @nvml points to NVML's own result in @res. Calls about the list of devices,
+ * or about their names, have functions by hand (`client` in rpc/nvml.api). */
 nvmlReturn_t ckc_nvml_ask(uint32_t proc, void *args, void *res, const int *nvml);
 
-/* The ordinal of @device, a number of the current session's server, in that session. NOT_FOUND: CUDA does not have it. */
+/* The ordinal of @device, a number of the current session's server, in that session. NOT_FOUND:
+ * CUDA does not have it. */
 nvmlReturn_t ckc_nvml_ordinal(unsigned int device, unsigned int *ordinal);
 
-/* Convert handles to the server's numbers and back; from then on the call is about that server. INVALID_ARGUMENT: not a
- * handle. NOT_SUPPORTED: the call is about another server's device, too. */
+/* Convert handles to the server's numbers and back; from then on the call is about that server.
+ * INVALID_ARGUMENT: not a handle. NOT_SUPPORTED: the call is about another server's device, too. */
 nvmlReturn_t ckc_nvml_device_id(nvmlDevice_t device, unsigned int *id);
 nvmlDevice_t ckc_nvml_device(unsigned int id);
 

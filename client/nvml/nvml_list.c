@@ -1,10 +1,10 @@
 /*
- * client/nvml/nvml_list.c - NVML's list of devices: the same devices as CUDA's without the program's CUDA_VISIBLE_DEVICES, in
- * the same order, under the same names.
+ * client/nvml/nvml_list.c - NVML's list of devices: the same devices as CUDA's without the
+ * program's CUDA_VISIBLE_DEVICES, in the same order, under the same names.
  *
- * A server's NVML also lists GPUs that its CUDA_VISIBLE_DEVICES or the address leaves out. PyTorch counts devices by NVML
- * and then uses them by CUDA. A device is found by its UUID; one whose UUID is not NVML's, as that of an instance of a GPU, is
- * found by its number.
+ * A server's NVML also lists GPUs that its CUDA_VISIBLE_DEVICES or the address leaves out. PyTorch
+ * counts devices by NVML and then uses them by CUDA. A device is found by its UUID; one whose UUID
+ * is not NVML's, as that of an instance of a GPU, is found by its number.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,8 @@ nvmlReturn_t ckc_do_nvmlDeviceGetCount_v2(nvmlDeviceGetCount_v2_args *a,
 	return NVML_SUCCESS;
 }
 
-/* Number @place of the list: turn to its session; returns its index there. -1: the list is shorter. */
+/* Number @place of the list: turn to its session; returns its index there. -1: the list is
+ * shorter. */
 static long find(unsigned int place)
 {
 	for (unsigned int i = 0; i < ckc_servers_count(); i++) {
@@ -206,7 +207,8 @@ static bool own_bus_id(const struct ckc_client *c, const char *text, char *out)
 	return snprintf(out, UUID_ROOM, "%08x%s", domain - first, rest) < UUID_ROOM;
 }
 
-/* Ask each server for the device that is called *@name in the list. The results of these calls are alike. */
+/* Ask each server for the device that is called *@name in the list. The results of these calls are
+ * alike. */
 static nvmlReturn_t by_name(uint32_t proc, void *args, char **name,
 			    bool (*own)(const struct ckc_client *, const char *, char *),
 			    nvmlDeviceGetHandleByUUID_res *r)

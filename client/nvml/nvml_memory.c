@@ -1,6 +1,6 @@
 /*
- * client/nvml/nvml_memory.c - the memory of a device. As for cuMemGetInfo, memory that the session has leased and
- * the program has not taken is free.
+ * client/nvml/nvml_memory.c - the memory of a device. As for cuMemGetInfo, memory that the session
+ * has leased and the program has not taken is free.
  */
 #include <string.h>
 

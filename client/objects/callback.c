@@ -62,7 +62,8 @@ static struct ckc_callback_entry *find(const struct ckc_callbacks *all, uint64_t
 	return e && e->generation == id >> INDEX_BITS && e->generation % 2 ? e : NULL;
 }
 
-/* May it write the program's data? What is neither the program's nor in a stream, a notice of the server's, does not. */
+/* May it write the program's data? What is neither the program's nor in a stream, a notice of the
+ * server's, does not. */
 static bool may_write(const struct ckc_callback *callback)
 {
 	return !callback->ours || callback->in_stream;
@@ -236,7 +237,8 @@ static void *serve(void *client)
 
 /* --- called from other files */
 
-/* Not for long: the other stream may wait for what the program does next. Call with the lock held. */
+/* Not for long: the other stream may wait for what the program does next. Call with the lock
+ * held. */
 static void await_turn(const struct ckc_client *c, uint64_t stream)
 {
 	struct ckc_callbacks *all = &c->objects->callbacks;

@@ -13,7 +13,8 @@
 
 #include "cuda/types.h"
 
-/* In the flags of ck_host_function: it waits for another server, and its server may have to serve that first. */
+/* In the flags of ck_host_function: it waits for another server, and its server may have to serve
+ * that first. */
 #define CKC_FUNCTION_HELD 4u
 
 /* A function to call: @run casts @function to its real type. */
@@ -31,9 +32,10 @@ struct ckc_callback {
 };
 
 /*
- * Note a callback and make sure that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. One of ours in a stream first
- * waits, a second at most, until no other stream has a function to come: NVIDIA's driver runs the functions of all streams
- * one after the other, so this one could keep back one that it waits for.
+ * Note a callback and make sure that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. One
+ * of ours in a stream first waits, a second at most, until no other stream has a function to come:
+ * NVIDIA's driver runs the functions of all streams one after the other, so this one could keep
+ * back one that it waits for.
  */
 CUresult ckc_callback_add(const struct ckc_callback *callback, uint64_t *id);
 /* Drop a callback: it will not be called (again). */
@@ -53,7 +55,8 @@ bool ckc_callback_find(uint64_t id, CUhostFn *fn, void **data);
  */
 void ckc_callbacks_let_return(void);
 
-/* Is any function outstanding that may write the program's data? Then the data may not be there yet. */
+/* Is any function outstanding that may write the program's data? Then the data may not be there
+ * yet. */
 bool ckc_callback_pending(void);
 
 #endif

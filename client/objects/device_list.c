@@ -1,6 +1,6 @@
 /*
- * client/objects/device_list.c - the devices that the program sees: those of all servers, in the order of the list, of
- * which CUDA_VISIBLE_DEVICES chooses.
+ * client/objects/device_list.c - the devices that the program sees: those of all servers, in the
+ * order of the list, of which CUDA_VISIBLE_DEVICES chooses.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,8 @@ struct candidate {
 	int server_ordinal;
 };
 
-/* Add the devices of a session that the list of servers names. INVALID_DEVICE: the server has no such device; logged. */
+/* Add the devices of a session that the list of servers names. INVALID_DEVICE: the server has no
+ * such device; logged. */
 static CUresult add_candidates(struct ckc_client *c, struct candidate *all, int *count)
 {
 	unsigned int named, most = c->hello.devices.devices_len;

@@ -1,7 +1,7 @@
 /*
  * client/objects/event.c - events: named here, made and recorded by one-way messages. An event
- * known to be done, from a wait or from the server's report, is not queried again. Over a network, the server watches
- * events from their record if the program has queried others.
+ * known to be done, from a wait or from the server's report, is not queried again. Over a network,
+ * the server watches events from their record if the program has queried others.
  *
  * Threads may record an event while others query it. A record raises the event's version twice,
  * before and after its message. An answer is kept only if it belongs to the current version.
@@ -70,7 +70,8 @@ CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 	return err;
 }
 
-/* After its record: have the server watch the event, so that the first query need not. @version: of the record. */
+/* After its record: have the server watch the event, so that the first query need not. @version: of
+ * the record. */
 static CUresult follow(uint64_t ctx, struct ckc_event *e, uint64_t version)
 {
 	struct ckc_client *c = e->object.context->client;

@@ -1,9 +1,10 @@
 /*
  * client/objects/event_between.c - see client/objects/event_between.h.
  *
- * The stream is blocked by a function of the host, in which a thread of the client waits for the event. The program may
- * record the event again meanwhile, maybe behind work that depends on the stream. So the wait is for a second event,
- * which is recorded in a stream of its own behind the first one.
+ * The stream is blocked by a function of the host, in which a thread of the client waits for the
+ * event. The program may record the event again meanwhile, maybe behind work that depends on the
+ * stream. So the wait is for a second event, which is recorded in a stream of its own behind the
+ * first one.
  */
 #include <stdlib.h>
 
@@ -28,7 +29,8 @@ static void end(struct wait *w)
 	free(w);
 }
 
-/* The stream's later work would take bytes that are not there for the results of the earlier work. */
+/* The stream's later work would take bytes that are not there for the results of the earlier
+ * work. */
 static void failed(const struct wait *w, CUresult err)
 {
 	ck_err("a stream waits for an event of the GPU server at %s, which has failed (error %d): "

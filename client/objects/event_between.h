@@ -6,7 +6,8 @@
 
 #include "client/wire/client.h"
 
-/* Have @stream (NULL: legacy) of @context wait for the last record of @e, which is another server's. */
+/* Have @stream (NULL: legacy) of @context wait for the last record of @e, which is another
+ * server's. */
 CUresult ckc_event_wait_between(struct ckc_context *context, struct ckc_stream *stream,
 				struct ckc_event *e);
 

@@ -1,9 +1,11 @@
 /*
- * client/objects/peer.c - access of one device to another's memory. Nothing connects the GPUs of two servers.
+ * client/objects/peer.c - access of one device to another's memory. Nothing connects the GPUs of
+ * two servers.
  */
 #include "client/objects/context.h"
 
-/* The current context, and the id of @handle. PEER_ACCESS_UNSUPPORTED: they are on different servers. */
+/* The current context, and the id of @handle. PEER_ACCESS_UNSUPPORTED: they are on different
+ * servers. */
 static CUresult enter(CUcontext handle, uint64_t *ctx, uint64_t *peer)
 {
 	CUresult err = ckc_enter(ctx);

@@ -150,9 +150,10 @@ void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, u
 }
 
 /*
- * Can the wait be one-way, given that the last one covered command @synced? Later work on the server
- * comes after it, so the program cannot tell the difference, but only if all later commands are quiet, if no other process
- * sees the session's work, and if the server cannot write this process's memory on its own.
+ * Can the wait be one-way, given that the last one covered command @synced? Later work on the
+ * server comes after it, so the program cannot tell the difference, but only if all later commands
+ * are quiet, if no other process sees the session's work, and if the server cannot write this
+ * process's memory on its own.
  */
 static bool may_settle(const struct ckc_context *context, uint64_t synced)
 {

@@ -15,7 +15,8 @@
 #include "util/cancel.h"
 #include "util/until.h"
 
-/* A reply takes 40 bytes: as many fit any buffer of a socket, so the server never waits for the client to read. */
+/* A reply takes 40 bytes: as many fit any buffer of a socket, so the server never waits for the
+ * client to read. */
 #define WAITING_MAX 64
 
 static CUresult outcome(const struct ckc_ahead *a)

@@ -1,8 +1,10 @@
 /*
- * client/wire/ahead.h - calls of one thread that are sent before the replies of earlier ones have come.
+ * client/wire/ahead.h - calls of one thread that are sent before the replies of earlier ones have
+ * come.
  *
- * All are ordered after the commands sent before the first one. Their results are errors only, and the replies must be
- * small: the server sends no copies with them (is_ahead in server/worker/dispatch.c).
+ * All are ordered after the commands sent before the first one. Their results are errors only, and
+ * the replies must be small: the server sends no copies with them (is_ahead in
+ * server/worker/dispatch.c).
  */
 #ifndef CK_CLIENT_WIRE_AHEAD_H
 #define CK_CLIENT_WIRE_AHEAD_H
@@ -27,8 +29,8 @@ struct ckc_ahead {
 /* Begin; always followed by ckc_ahead_end. */
 void ckc_ahead_begin(struct ckc_ahead *a, struct ckc_client *c, uint64_t ctx);
 
-/* Send one call; @args begins with its head, which this fills in. An error, of this or of an earlier call, says that
- * there is no point in further ones. */
+/* Send one call; @args begins with its head, which this fills in. An error, of this or of an
+ * earlier call, says that there is no point in further ones. */
 CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const void *bulk,
 			size_t size);
 

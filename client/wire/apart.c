@@ -80,7 +80,8 @@ void ckc_apart_make(void)
 	}
 }
 
-/* Change the one byte, if it has been changed for the list. @listed: @text is the UUID of the list, not the server's. */
+/* Change the one byte, if it has been changed for the list. @listed: @text is the UUID of the list,
+ * not the server's. */
 static void exchange(const struct ckc_client *c, char *text, bool listed)
 {
 	char *plain = strchr(text, '-'), digits[3];

@@ -1,8 +1,9 @@
 /*
  * client/wire/apart.h - names of GPUs that are unique in a pool of servers.
  *
- * GPUs of two hosts often have the same PCI address, so those of each further server get a PCI domain of their own.
- * Emulated GPUs, and those that two servers of one host share, have the same UUID: the later one's is changed.
+ * GPUs of two hosts often have the same PCI address, so those of each further server get a PCI
+ * domain of their own. Emulated GPUs, and those that two servers of one host share, have the same
+ * UUID: the later one's is changed.
  */
 #ifndef CK_CLIENT_WIRE_APART_H
 #define CK_CLIENT_WIRE_APART_H
@@ -17,7 +18,8 @@ void ckc_apart_make(void);
 /* The PCI domain that a device of session @c has in the pool. */
 unsigned int ckc_apart_domain(const struct ckc_client *c, unsigned int domain);
 
-/* Change @text, a UUID as its server writes it, to that of the pool; and back, if it is one of @c. */
+/* Change @text, a UUID as its server writes it, to that of the pool; and back, if it is one of
+ * @c. */
 void ckc_apart_uuid(const struct ckc_client *c, char *text);
 void ckc_apart_uuid_back(const struct ckc_client *c, char *text);
 

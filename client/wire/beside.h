@@ -1,6 +1,6 @@
 /*
- * client/wire/beside.h - a call on a lane of its own, whose reply is taken later. So one thread can have calls on several
- * servers in progress.
+ * client/wire/beside.h - a call on a lane of its own, whose reply is taken later. So one thread can
+ * have calls on several servers in progress.
  */
 #ifndef CK_CLIENT_WIRE_BESIDE_H
 #define CK_CLIENT_WIRE_BESIDE_H
@@ -32,8 +32,9 @@ struct ckc_beside_call {
 };
 
 /*
- * Send the call. OPERATING_SYSTEM: there is no connection for it; DEVICE_UNAVAILABLE: the server is lost. ckc_beside_end
- * waits for the reply, and returns that error again if there was one. Always call both.
+ * Send the call. OPERATING_SYSTEM: there is no connection for it; DEVICE_UNAVAILABLE: the server is
+ * lost. ckc_beside_end waits for the reply, and returns that error again if there was one. Always
+ * call both.
  */
 CUresult ckc_beside_begin(struct ckc_beside *b, const struct ckc_beside_call *call);
 CUresult ckc_beside_end(struct ckc_beside *b);

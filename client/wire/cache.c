@@ -7,8 +7,8 @@
  * whole cache. Both happen after the change. An answer that was requested before such a change and
  * arrives after it may be stale and is not cached.
  *
- * An answer that is not in the cache may be recalled: earlier sessions of the program have asked for it
- * (client/modules/recall.c).
+ * An answer that is not in the cache may be recalled: earlier sessions of the program have asked
+ * for it (client/modules/recall.c).
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -90,8 +90,8 @@ int ckc_lane_open(struct ckc_client *c)
 	return ret;
 }
 
-/* Make the call on the thread's lane. If the server refuses the lane, take another one: the call has
- * not been carried out. */
+/* Make the call on the thread's lane. If the server refuses the lane, take another one: the call
+ * has not been carried out. */
 static int exchange(struct ckc_client *c, struct ckc_thread *t, struct ckc_exchange *x)
 {
 	int ret = ckc_lane_exchange(t->lane, x);

@@ -112,7 +112,8 @@ struct ckc_client *ckc_client_create(void);
 
 /* --- session.c: connection to the server */
 
-/* Connect @c if it is not yet connected. Returns 0 or the error for cuInit; an error is printed once. */
+/* Connect @c if it is not yet connected. Returns 0 or the error for cuInit; an error is printed
+ * once. */
 CUresult ckc_session_open(struct ckc_client *c);
 /* What -errno of a channel means to the user. */
 const char *ckc_wire_error(int ret);
@@ -241,8 +242,8 @@ CUresult ckc_devices_build(void); /* gpus of the process from the replies to hel
 
 /* --- address.c */
 /*
- * Reserve [address, address+size), device memory of the current session, in this process, so that unified
- * addressing holds (D9). False: the range is already in use here, or by another session.
+ * Reserve [address, address+size), device memory of the current session, in this process, so that
+ * unified addressing holds (D9). False: the range is already in use here, or by another session.
  */
 bool ckc_address_claim(uint64_t address, size_t size);
 /* The server's driver has released a reservation: the range may be used here again. */
@@ -302,8 +303,8 @@ bool ckc_allocation_mapped(uint64_t base, size_t size);
 /* Copy the first allocation on a device that begins at @from or behind it; false: there is none. */
 bool ckc_allocation_next(uint64_t from, struct ckc_allocation *found);
 /*
- * Copy the allocation that contains @address; false: no known one does. One of the current session is preferred; then the
- * other sessions are searched.
+ * Copy the allocation that contains @address; false: no known one does. One of the current session
+ * is preferred; then the other sessions are searched.
  */
 bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found);
 /* Remove the allocation of @kind that begins at @base; false: there is none. */
@@ -335,9 +336,10 @@ extern size_t ckc_copy_part;
 /* Free the pages of pinned or managed memory that was removed from the table. */
 void ckc_hostmem_dispose(const struct ckc_allocation *a);
 /*
- * Map pinned memory for the device, if @address, a word of a kernel's parameters, points to some. From then on each access
- * of the program waits for the device. @structure: the word is in a large structure, where it may be left over from an earlier
- * use of the stack; memory that copies have named is a buffer of theirs, and is not mapped then.
+ * Map pinned memory for the device, if @address, a word of a kernel's parameters, points to some.
+ * From then on each access of the program waits for the device. @structure: the word is in a large
+ * structure, where it may be left over from an earlier use of the stack; memory that copies have
+ * named is a buffer of theirs, and is not mapped then.
  */
 CUresult ckc_hostmem_expose(uint64_t address, bool structure);
 /* A copy by message names @host: if it is pinned, it is a buffer of copies. */

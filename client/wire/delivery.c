@@ -213,7 +213,8 @@ CK_HOOK(along, delivery, place, part_arrived, part_broken, ckc_delivery_wait);
 _Static_assert(sizeof(struct arrival) <= sizeof(struct ckc_along),
 	       "a lane has no room for an arrival");
 
-/* Give this thread a connection, and report the result to the thread that waits for the first one. */
+/* Give this thread a connection, and report the result to the thread that waits for the first
+ * one. */
 static bool open_lane(struct ckc_client *c)
 {
 	struct ckc_deliveries *all = &c->deliveries;
@@ -252,8 +253,8 @@ static void *receive(void *client)
 
 /* --- called from other files */
 
-/* Start threads, which connect at the same time, and wait until one of them can receive. False: none
- * can. */
+/* Start threads, which connect at the same time, and wait until one of them can receive. False:
+ * none can. */
 static bool start_threads(struct ckc_client *c, unsigned int count)
 {
 	struct ckc_deliveries *all = &c->deliveries;

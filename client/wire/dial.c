@@ -29,7 +29,8 @@ int ckc_dial_timeout_ms(void)
 	return seconds > 0 && seconds < 86400 ? (int)seconds * 1000 : 10000;
 }
 
-/* Open @count connections at the same time, to the server that is called @name. -EKEYREJECTED: logged. */
+/* Open @count connections at the same time, to the server that is called @name. -EKEYREJECTED:
+ * logged. */
 static int open_all(const struct ckc_connection *at, const char *address, const char *name,
 		    struct ck_chan **chans, unsigned int count, int timeout_ms)
 {
@@ -79,7 +80,8 @@ static int try_usual(const char *path, void *own)
 	return access(path, F_OK) == 0 ? dial_first(u->at, u->chans) : -errno;
 }
 
-/* Connect to the unix socket of this host's server. 0 or -errno, and in @at the address of the socket that it is about. */
+/* Connect to the unix socket of this host's server. 0 or -errno, and in @at the address of the
+ * socket that it is about. */
 static int dial_usual(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
 {
 	struct usual usual = {.at = at, .chans = chans};
@@ -90,7 +92,8 @@ static int dial_usual(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALE
 	return ret;
 }
 
-/* Can the unix socket replace @where, which names this host? "local" starts a server only if none is there. */
+/* Can the unix socket replace @where, which names this host? "local" starts a server only if none
+ * is there. */
 static bool names_this_host(const char *where)
 {
 	char why[CK_ADDRESS_WHY];

@@ -32,8 +32,8 @@ static bool has_lane(struct ckc_client *c, struct ckc_thread *t)
 	return t->lane && ckc_lane_client(t->lane) == c && !ckc_lane_busy(t->lane);
 }
 
-/* Fetch the last output of kernels, if there may be some, and the last records of a profile. Then the server sees the
- * connections close. */
+/* Fetch the last output of kernels, if there may be some, and the last records of a profile. Then
+ * the server sees the connections close. */
 static void end(struct ckc_client *c, bool profiled)
 {
 	bool can_call = false;

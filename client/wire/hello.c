@@ -79,7 +79,8 @@ static bool_t code_greeting(XDR *xdrs, struct greeting *g)
 	       xdr_ck_hello_place(xdrs, &g->place) && xdr_ck_hello_host(xdrs, &g->host);
 }
 
-/* This process had another program before it has executed this one. Its first session asks for the sessions of that. */
+/* This process had another program before it has executed this one. Its first session asks for the
+ * sessions of that. */
 static bool executed_this(pid_t pid)
 {
 	for (unsigned int i = 0; i < CK_SERVERS_MAX; i++) {
@@ -89,8 +90,8 @@ static bool executed_this(pid_t pid)
 	return pid == getpid();
 }
 
-/* The server keeps sessions of this machine that have lost their connections: has the network done that, or have their programs
- * ended? */
+/* The server keeps sessions of this machine that have lost their connections: has the network done
+ * that, or have their programs ended? */
 static bool_t code_kept(XDR *xdrs, struct ckc_departed *d)
 {
 	ck_hello_kept kept = {0};
@@ -199,7 +200,8 @@ static void take_place(struct ckc_departed *d, ck_hello_place *place)
 	place->ended.ended_val = d->ended;
 }
 
-/* Without shared memory the session continues over sockets, unless the user requires shared memory. */
+/* Without shared memory the session continues over sockets, unless the user requires shared
+ * memory. */
 static CUresult settle_transport(struct ckc_client *c, const struct ck_chan *chan)
 {
 	struct ckc_connection *at = &c->connection;

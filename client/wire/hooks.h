@@ -1,10 +1,10 @@
 /*
  * client/wire/hooks.h - hook lists, by which a lower folder of client/ calls higher ones.
  *
- * A folder calls only itself and lower ones (enum ckc_layer). If an event in a lower folder concerns
- * higher ones, the lower folder declares a list and runs it; a higher folder adds hooks to the
- * list. The linker collects the hooks of a list in one section. So no constructor has to run first:
- * a program's libraries may call CUDA before the constructors of a preloaded library run.
+ * A folder calls only itself and lower ones (enum ckc_layer). If an event in a lower folder
+ * concerns higher ones, the lower folder declares a list and runs it; a higher folder adds hooks to
+ * the list. The linker collects the hooks of a list in one section. So no constructor has to run
+ * first: a program's libraries may call CUDA before the constructors of a preloaded library run.
  */
 #ifndef CK_CLIENT_WIRE_HOOKS_H
 #define CK_CLIENT_WIRE_HOOKS_H
@@ -87,8 +87,8 @@ CK_HOOK_LIST(stream_end);
 #define CK_ON_STREAM_END(function) CK_HOOK(stream_end, function, function)
 
 /*
- * --- the program learns that earlier work of the device is done: from a wait, a query, or a function of it that a
- * stream calls (objects/). No lock is held.
+ * --- the program learns that earlier work of the device is done: from a wait, a query, or a
+ * function of it that a stream calls (objects/). No lock is held.
  */
 struct ckc_hook_work_done {
 	void (*run)(void);
@@ -112,8 +112,8 @@ CK_HOOK_LIST(fork);
 #define CK_ON_FORK(function) CK_HOOK(fork, function, function)
 
 /*
- * --- an answer is not in the cache, or has been put there (wire/cache.c). Find: earlier sessions of
- * the program have learned it. Learn: tell the server, for later ones.
+ * --- an answer is not in the cache, or has been put there (wire/cache.c). Find: earlier sessions
+ * of the program have learned it. Learn: tell the server, for later ones.
  */
 struct ckc_hook_recall {
 	bool (*find)(const void *key, size_t key_size, void *value, size_t value_size);
@@ -166,8 +166,8 @@ static inline void *ckc_payload_reach(const void *data, size_t size, bool write)
 }
 
 /*
- * --- the server had no memory for message @proc in context @ctx (wire/call.c). True: it has more now, and the call is
- * made again. Any lock may be held.
+ * --- the server had no memory for message @proc in context @ctx (wire/call.c). True: it has more
+ * now, and the call is made again. Any lock may be held.
  */
 struct ckc_hook_shortage {
 	bool (*run)(struct ckc_client *c, uint32_t proc, uint64_t ctx);
@@ -188,10 +188,10 @@ static inline void ckc_quiet(struct ckc_client *c)
 }
 
 /*
- * --- bytes that no call asked for arrive ahead of a reply (wire/lane_exchange.c). place() returns where
- * they belong, given the results ahead of them (NULL: protocol error). Then arrived() runs, or
- * broken() if the connection broke. The closure is a struct ckc_along. wait() returns when all bytes
- * up to the rank of a reply have arrived, or with an error if they never will.
+ * --- bytes that no call asked for arrive ahead of a reply (wire/lane_exchange.c). place() returns
+ * where they belong, given the results ahead of them (NULL: protocol error). Then arrived() runs,
+ * or broken() if the connection broke. The closure is a struct ckc_along. wait() returns when all
+ * bytes up to the rank of a reply have arrived, or with an error if they never will.
  */
 struct ckc_along {
 	struct ckc_client *client;
@@ -206,8 +206,8 @@ struct ckc_hook_along {
 CK_HOOK_LIST(along);
 
 /*
- * --- a profiler is on, and a message has been sent or answered (wire/profile.h). clock() gives the time at
- * which its call began. No lock is held that a message needs.
+ * --- a profiler is on, and a message has been sent or answered (wire/profile.h). clock() gives the
+ * time at which its call began. No lock is held that a message needs.
  */
 struct ckc_message {
 	uint32_t proc;

@@ -132,7 +132,8 @@ int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepte
 	return 0;
 }
 
-/* Make a lane on a lasting channel over @connection (NULL: the keeper makes one), and wait for the server only if @wait. */
+/* Make a lane on a lasting channel over @connection (NULL: the keeper makes one), and wait for the
+ * server only if @wait. */
 static int link_lane(struct ckc_client *c, struct ck_chan *connection, bool wait,
 		     struct ckc_lane **out)
 {

@@ -12,8 +12,8 @@ struct ckc_client;
 struct ckc_exchange;
 struct ckc_lane;
 
-/* Make the first exchange on a connection, with a time limit. It offers shared memory, which carries
- * the rest if both ends can. 0 or -errno. */
+/* Make the first exchange on a connection, with a time limit. It offers shared memory, which
+ * carries the rest if both ends can. 0 or -errno. */
 int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_exchange *x);
 
 /*
@@ -24,8 +24,8 @@ int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_e
  */
 int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepted);
 
-/* Over a network, join with @chan as a lane for calls, and put it into the pool; owns @chan. On this
- * host it is closed: a connection costs nothing when it is needed. */
+/* Over a network, join with @chan as a lane for calls, and put it into the pool; owns @chan. On
+ * this host it is closed: a connection costs nothing when it is needed. */
 void ckc_join_reserve(struct ckc_client *c, struct ck_chan *chan);
 
 /* Take a lane from the pool, or open one and wait until the server accepts it, with retries. The
@@ -35,8 +35,8 @@ int ckc_join_lane(struct ckc_client *c, struct ckc_lane **lane);
 /* The same without a wait for the server: the first call on the lane finds out. */
 int ckc_join_lane_soon(struct ckc_client *c, struct ckc_lane **lane);
 
-/* Is it a temporary failure of joining? With too many new connections at once, the server closes one
- * or cannot pass it to the worker. */
+/* Is it a temporary failure of joining? With too many new connections at once, the server closes
+ * one or cannot pass it to the worker. */
 bool ckc_join_passing(int ret);
 
 #endif

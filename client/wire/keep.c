@@ -30,7 +30,8 @@ CK_LOG_DEFINE("client");
 #define IDLE_MS 2000	  /* a program may have closed the descriptors that it did not open */
 #define BYE_MS 500
 
-/* A channel's first reply is read when frames have been sent behind the link: a server that stands still may take long. */
+/* A channel's first reply is read when frames have been sent behind the link: a server that stands
+ * still may take long. */
 static int accept_first(void *client, struct ck_chan *connection)
 {
 	char moved[CK_MOVED_MAX + 1]; /* the keeper asks again, and gets it too */
@@ -94,8 +95,8 @@ static void *resend(void *arg)
 	return NULL;
 }
 
-/* Send the bytes that the server lacks, in a thread of its own: it may have to wait for commands on another channel. True: the
- * thread puts the link. */
+/* Send the bytes that the server lacks, in a thread of its own: it may have to wait for commands on
+ * another channel. True: the thread puts the link. */
 static bool begin_resend(struct ckc_client *c, struct ck_link *link)
 {
 	struct resending *r;
@@ -178,8 +179,8 @@ static void go_on(struct repair *r, size_t i)
 		ck_links_put(k->links, link);
 }
 
-/* Make one attempt for all links of @r. No channel goes on before all answers are known: if one of them says that the session
- * is an older one, the others have nothing to send. */
+/* Make one attempt for all links of @r. No channel goes on before all answers are known: if one of
+ * them says that the session is an older one, the others have nothing to send. */
 static void attempt(struct repair *r)
 {
 	r->error = ckc_dial_missing(&r->client->connection, r->client->keeping.moved,

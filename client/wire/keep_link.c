@@ -38,8 +38,9 @@ int ckc_keep_link_send(struct ckc_client *c, const struct ck_link *link, struct 
 }
 
 /*
- * Read the rest of a reply whose first @had bytes are at @bytes: the server that the session is on. It is on another machine, and
- * only the user can name a socket of this one, or a program that is to be started (ssh://, local).
+ * Read the rest of a reply whose first @had bytes are at @bytes: the server that the session is on.
+ * It is on another machine, and only the user can name a socket of this one, or a program that is
+ * to be started (ssh://, local).
  */
 static int read_moved(struct ck_chan *connection, const unsigned char *bytes, size_t had,
 		      char moved[CK_MOVED_MAX + 1])

@@ -26,8 +26,8 @@ struct ck_chan *ckc_lane_detach(struct ckc_lane *lane);
 /* Take a lane from the pool; the caller owns it. NULL: there is none. See ckc_join_lane. */
 struct ckc_lane *ckc_lane_pooled(struct ckc_client *c);
 
-/* Give the calling thread a lane of @c, if it has none. A client thread that must not fail later, for
- * lack of descriptors, calls this first. 0 or -errno. */
+/* Give the calling thread a lane of @c, if it has none. A client thread that must not fail later,
+ * for lack of descriptors, calls this first. 0 or -errno. */
 int ckc_lane_open(struct ckc_client *c);
 
 /* Return an unused lane to the pool; at thread exit, and after hello. */
@@ -46,7 +46,8 @@ void ckc_lane_forked(struct ckc_client *c);
 /* In a child that starts anew: no lane is left. The thread's is the caller's to forget. */
 void ckc_lane_forget(struct ckc_client *c);
 
-/* The xid of its last call. Those of the session's lanes differ, so a profiler can tell calls apart. */
+/* The xid of its last call. Those of the session's lanes differ, so a profiler can tell calls
+ * apart. */
 uint32_t ckc_lane_xid(const struct ckc_lane *lane);
 
 /* A call is in progress on it: a signal handler called exit() in the middle. */
@@ -56,7 +57,8 @@ bool ckc_lane_busy(const struct ckc_lane *lane);
  * -errno. */
 int ckc_lane_send_join(struct ckc_lane *lane, struct ckc_exchange *x);
 
-/* The lane's channel is a lasting one, whose link the server has not accepted: the lane's first call finds out. */
+/* The lane's channel is a lasting one, whose link the server has not accepted: the lane's first
+ * call finds out. */
 void ckc_lane_linked(struct ckc_lane *lane);
 
 /* Make sure that the server has accepted the lane: read the reply to its join, if that has not been
@@ -93,16 +95,17 @@ struct ckc_exchange {
 	bool unsent;	       /* result: too large to send; nothing was sent */
 };
 
-/* Make the call: 0 or -errno (see rpc/record.h). On a lane that the server has not accepted, an error
- * means that the call was not carried out. */
+/* Make the call: 0 or -errno (see rpc/record.h). On a lane that the server has not accepted, an
+ * error means that the call was not carried out. */
 int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x);
 
-/* Its two halves, for calls that are sent before the reply of an earlier one is read (ahead.c): replies come in the
- * order of the calls. */
+/* Its two halves, for calls that are sent before the reply of an earlier one is read (ahead.c):
+ * replies come in the order of the calls. */
 int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x);
 int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x);
 
-/* The call @x of this thread failed on the wire with @ret: returns its error, and ends the session if the lane broke. */
+/* The call @x of this thread failed on the wire with @ret: returns its error, and ends the session
+ * if the lane broke. */
 CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret);
 
 /*

@@ -1,8 +1,9 @@
 /*
  * client/wire/leave.c - see leave.h.
  *
- * A server on another host cannot tell such an end from a cut connection, and would keep the session. The thread that ends the
- * process may be anywhere, in a signal handler or in malloc(3), so each session's keeper says goodbye for it.
+ * A server on another host cannot tell such an end from a cut connection, and would keep the
+ * session. The thread that ends the process may be anywhere, in a signal handler or in malloc(3),
+ * so each session's keeper says goodbye for it.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -46,7 +47,8 @@ void ckc_leave(void)
 
 #ifdef CKC_LEAVE_CALLS
 
-/* What exit_group(2) does, and other libraries that have put their functions behind ours are passed over. */
+/* What exit_group(2) does, and other libraries that have put their functions behind ours are passed
+ * over. */
 static _Noreturn void end(int status)
 {
 	ckc_leave();
@@ -66,7 +68,8 @@ CK_EXPORT _Noreturn void _Exit(int status)
 
 #endif
 
-/* Its handlers run in reverse order: those of the program come first if this one is there before main(). */
+/* Its handlers run in reverse order: those of the program come first if this one is there before
+ * main(). */
 __attribute__((constructor)) static void prepare(void)
 {
 	at_quick_exit(ckc_leave);

@@ -1,12 +1,13 @@
 /*
- * client/wire/leave.h - the process ends without its exit handlers: _exit(2), _Exit(3), quick_exit(3).
+ * client/wire/leave.h - the process ends without its exit handlers: _exit(2), _Exit(3),
+ * quick_exit(3).
  */
 #ifndef CK_CLIENT_WIRE_LEAVE_H
 #define CK_CLIENT_WIRE_LEAVE_H
 
 /*
- * The sessions of this process end: their servers need not wait for other connections. Waits for 300 ms at most. Does nothing in a
- * child that has no session of its own. Async-signal-safe.
+ * The sessions of this process end: their servers need not wait for other connections. Waits for
+ * 300 ms at most. Does nothing in a child that has no session of its own. Async-signal-safe.
  */
 void ckc_leave(void);
 

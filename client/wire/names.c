@@ -1,5 +1,6 @@
 /*
- * client/wire/names.c - make this library serve as libcuda.so, libnvidia-ml.so.1 and libcupti.so too.
+ * client/wire/names.c - make this library serve as libcuda.so, libnvidia-ml.so.1 and libcupti.so
+ * too.
  *
  * A library has one SONAME; this one's is libcuda.so.1. But programs open NVML as
  * libnvidia-ml.so.1, and some open the driver as libcuda.so. So an almost empty library with each
@@ -8,8 +9,9 @@
  * dynamic loader resolves every later dlopen() of these names to them. With CRICKET_NVML=0 and
  * CRICKET_CUPTI=0, other libraries may provide NVML and CUPTI.
  *
- * The stand-in for NCCL (nccl/) is loaded only where NCCL runs in the workers, and globally: its functions then come before those of
- * a library that the program opens by its path, as PyTorch does.
+ * The stand-in for NCCL (nccl/) is loaded only where NCCL runs in the workers, and globally: its
+ * functions then come before those of a library that the program opens by its path, as PyTorch
+ * does.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -14,8 +14,7 @@ CK_LOG_DEFINE("client");
 #define SPEED_FIRST 250000000u /* bytes per second of one thread, before any was measured */
 #define SKIP_MOST 16u	       /* blocks after one that cannot be compressed */
 #define SAMPLE ((size_t)8 << 20)
-#define SAMPLES                                                                                    \
-	3 /* copies as they are before the first compressed one: the first may wait for the GPU, too */
+#define SAMPLES 3     /* copies as they are before the first compressed one, which may wait */
 #define PROOF 16      /* one of so many parts of the time is spent on measuring the network again */
 #define PAUSE_MOST 63 /* copies that travel as they are, after compressed ones that were slower */
 #define HIDDEN_MOST ((size_t)16 << 20) /* before one was measured; a connection takes a byte a ns */
@@ -88,7 +87,8 @@ static bool refrains(struct ckc_packing *p, size_t size)
 	return true;
 }
 
-/* Send a part of a copy of @size bytes as a sample? It costs a round trip: once, if the network is fast. */
+/* Send a part of a copy of @size bytes as a sample? It costs a round trip: once, if the network is
+ * fast. */
 static bool wants_sample(struct ckc_client *c, uint32_t proc, size_t size, unsigned int threads)
 {
 	return get(&c->packing.samples) < SAMPLES && size > 2 * SAMPLE && possible(c, proc) &&
@@ -115,7 +115,8 @@ bool ckc_packing_hides(const struct ckc_client *c, size_t size)
 	return !c->passes_fds && size <= ck_max(taken, 2 * (size_t)get(&c->packing.hidden));
 }
 
-/* A copy as it is went at @rate. It may have waited for the GPU, but it was not faster than the network. */
+/* A copy as it is went at @rate. It may have waited for the GPU, but it was not faster than the
+ * network. */
 static void note_link(struct ckc_packing *p, uint64_t rate)
 {
 	uint64_t link = get(&p->link);
@@ -186,8 +187,8 @@ size_t ckc_pack_next(struct ckc_pack_run *run, const void *bytes, size_t size, c
 	return n;
 }
 
-/* A lower speed counts at once, a higher one little by little: bytes that hardly differ are compressed 30 times as fast
- * as others, and say nothing about these. */
+/* A lower speed counts at once, a higher one little by little: bytes that hardly differ are
+ * compressed 30 times as fast as others, and say nothing about these. */
 static void note_speed(struct ckc_packing *p, uint64_t bytes, uint64_t ns)
 {
 	uint64_t was = speed_of(p), now = (uint64_t)((double)bytes * NS / (double)(ns + 1));

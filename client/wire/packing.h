@@ -1,8 +1,10 @@
 /*
- * client/wire/packing.h - whether bytes to the server travel compressed (rpc/pack.h), and the packers of a session.
+ * client/wire/packing.h - whether bytes to the server travel compressed (rpc/pack.h), and the
+ * packers of a session.
  *
- * Compressing pays if it is faster than the network, because a block is compressed while the one before it is sent. Both
- * rates are measured: the network's with copies that travel as they are, the packer's with the blocks that it shortens.
+ * Compressing pays if it is faster than the network, because a block is compressed while the one
+ * before it is sent. Both rates are measured: the network's with copies that travel as they are,
+ * the packer's with the blocks that it shortens.
  */
 #ifndef CK_CLIENT_WIRE_PACKING_H
 #define CK_CLIENT_WIRE_PACKING_H
@@ -16,17 +18,18 @@
 struct ckc_client;
 
 /*
- * Can @threads threads compress at least @times as fast as the network carries bytes? @proc is the message that would
- * carry the blocks. False while the network's rate is not known.
+ * Can @threads threads compress at least @times as fast as the network carries bytes? @proc is the
+ * message that would carry the blocks. False while the network's rate is not known.
  */
 bool ckc_packing_pays(struct ckc_client *c, uint32_t proc, unsigned int threads,
 		      unsigned int times);
 
-/* The same before the rate is known: a server that is not near is taken to be behind a slow network. */
+/* The same before the rate is known: a server that is not near is taken to be behind a slow
+ * network. */
 bool ckc_packing_pays_unmeasured(struct ckc_client *c, uint32_t proc);
 
-/* The next step of a large copy: how many of its @size bytes to send, and whether compressed. Call ckc_packing_stepped
- * after it, with the time that it took. */
+/* The next step of a large copy: how many of its @size bytes to send, and whether compressed. Call
+ * ckc_packing_stepped after it, with the time that it took. */
 struct ckc_packing_step {
 	size_t size;
 	bool packed;
@@ -37,8 +40,8 @@ struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, si
 void ckc_packing_stepped(struct ckc_client *c, const struct ckc_packing_step *step);
 
 /*
- * Would a wait for @size bytes in parts be mostly one for the round trip? Then one message is better: it has one
- * connection, but nothing waits for it.
+ * Would a wait for @size bytes in parts be mostly one for the round trip? Then one message is
+ * better: it has one connection, but nothing waits for it.
  */
 bool ckc_packing_hides(const struct ckc_client *c, size_t size);
 
@@ -52,7 +55,8 @@ struct ckc_pack_run {
 
 /* False: there is no packer. */
 bool ckc_pack_begin(struct ckc_pack_run *run, struct ckc_client *c);
-/* The length of the compressed block at *@packed, valid until the next call; 0: send the bytes as they are. */
+/* The length of the compressed block at *@packed, valid until the next call; 0: send the bytes as
+ * they are. */
 size_t ckc_pack_next(struct ckc_pack_run *run, const void *bytes, size_t size, const void **packed);
 void ckc_pack_end(struct ckc_pack_run *run);
 

@@ -1,8 +1,9 @@
 /*
- * client/wire/profile.h - tell a profiler in this library (client/cupti) of each message, and of each call of the program.
+ * client/wire/profile.h - tell a profiler in this library (client/cupti) of each message, and of
+ * each call of the program.
  *
- * While no profiler is on, each pays one predicted branch. On or off, messages are the same: both sides
- * know the number of a message without being told.
+ * While no profiler is on, each pays one predicted branch. On or off, messages are the same: both
+ * sides know the number of a message without being told.
  */
 #ifndef CK_CLIENT_WIRE_PROFILE_H
 #define CK_CLIENT_WIRE_PROFILE_H

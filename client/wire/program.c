@@ -1,7 +1,8 @@
 /*
  * client/wire/program.c - see program.h.
  *
- * The options of each interpreter are known as far as the argument behind one of them could be taken for a script.
+ * The options of each interpreter are known as far as the argument behind one of them could be
+ * taken for a script.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,14 +22,14 @@
 
 struct interpreter {
 	const char *name; /* a version may follow */
-	const char *
-		value; /* letters of options with a value, in the same argument or in the next one */
+	/* letters of options with a value, in the same argument or in the next one */
+	const char *value;
 	const char *rest;   /* of options whose value is the rest of the argument */
 	const char *code;   /* of options with code instead of a script */
 	const char *module; /* options with a module instead of a script */
 	const char *script; /* options with the script */
-	const char *
-		longer; /* long options with a value in the next argument; each with a space behind it */
+	/* long options with a value in the next argument; each with a space behind it */
+	const char *longer;
 	unsigned int flags;
 };
 
@@ -275,7 +276,8 @@ int ckc_program_of(const char *arguments, size_t size, const char *notebook, cha
 	return out[0] != '\0';
 }
 
-/* The command line of process @pid, or of this one: 0, to be freed. The last argument may be cut. NULL: unknown. */
+/* The command line of process @pid, or of this one: 0, to be freed. The last argument may be cut.
+ * NULL: unknown. */
 static char *read_arguments(pid_t pid, size_t *size)
 {
 	char path[64], *bytes = malloc(READ_MAX + 1);

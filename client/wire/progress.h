@@ -1,6 +1,6 @@
 /*
- * client/wire/progress.h - a program that sends much at a time says so on a terminal: the first upload of a large
- * model takes minutes over a slow network, and looks like a hang.
+ * client/wire/progress.h - a program that sends much at a time says so on a terminal: the first
+ * upload of a large model takes minutes over a slow network, and looks like a hang.
  */
 #ifndef CK_CLIENT_WIRE_PROGRESS_H
 #define CK_CLIENT_WIRE_PROGRESS_H
@@ -13,7 +13,8 @@
 #define CK_PROGRESS_LEAST ((size_t)64 << 10) /* smaller payloads do not count */
 #define CK_PROGRESS_TEXT 128
 
-/* Sends that follow each other closely. Threads may change it at the same time: a line may then come twice. */
+/* Sends that follow each other closely. Threads may change it at the same time: a line may then
+ * come twice. */
 struct ckc_progress {
 	_Atomic uint64_t begun, last, said; /* ns */
 	_Atomic uint64_t bytes;

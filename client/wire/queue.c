@@ -1,9 +1,9 @@
 /*
  * client/wire/queue.c - see queue.h.
  *
- * The server holds each hello for some seconds. Ctrl-C ends a program that has no handler for it. A handler, such as
- * Python's, may only note the signal for later; so one of ours
- * comes before it while a client with CRICKET_WAIT connects, and ends the waiting.
+ * The server holds each hello for some seconds. Ctrl-C ends a program that has no handler for it. A
+ * handler, such as Python's, may only note the signal for later; so one of ours comes before it
+ * while a client with CRICKET_WAIT connects, and ends the waiting.
  */
 #define _GNU_SOURCE
 #include <signal.h>

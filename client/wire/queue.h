@@ -19,8 +19,8 @@ bool ckc_queue_waits(const struct ckc_client *c);
 /* What a hello says about it. While further servers can be tried, that is nothing. */
 void ckc_queue_wish(const struct ckc_client *c, ck_hello_queue *wish);
 
-/* The server has answered that it is full, with @message. True: ask again. Else the time is over, or the user has
- * interrupted the program, which is logged. */
+/* The server has answered that it is full, with @message. True: ask again. Else the time is over,
+ * or the user has interrupted the program, which is logged. */
 bool ckc_queue_go_on(struct ckc_client *c, const char *message);
 
 /* The waiting is over. */

@@ -9,7 +9,8 @@
 
 CK_LOG_DEFINE("client");
 
-/* The session of the objects that the message names; NULL: it names none. False: they are on different servers. */
+/* The session of the objects that the message names; NULL: it names none. False: they are on
+ * different servers. */
 static bool session_of_objects(uint32_t proc, const void *args, struct ckc_client **c,
 			       struct ckc_context **context)
 {

@@ -1,12 +1,14 @@
 /*
  * client/wire/servers.h - the sessions of the process: one for each server of REMOTE_GPU_ADDRESS.
  *
- * A message goes to one session. With a single server nothing is to be decided: `ckc_many` is false, and a thread's
- * session is the first one. With several, a thread has a route, which follows what a call is about:
+ * A message goes to one session. With a single server nothing is to be decided: `ckc_many` is
+ * false, and a thread's session is the first one. With several, a thread has a route, which follows
+ * what a call is about:
  *
  * - at the beginning of a call, it is the session of the current context ("home");
  * - a handle, or a device, of another session changes it;
- * - a message that names objects, or another context than the current one, goes to their session in any case.
+ * - a message that names objects, or another context than the current one, goes to their session in
+ *   any case.
  *
  * The messages' context is changed with the session, because a server knows its own contexts only.
  */
@@ -21,10 +23,12 @@
 
 /* There are several sessions. Never reset, except in the child of a fork. */
 extern _Atomic bool ckc_many __attribute__((visibility("hidden")));
-/* Calls have more to do than usual when they begin: there are several sessions, or calls are counted. */
+/* Calls have more to do than usual when they begin: there are several sessions, or calls are
+ * counted. */
 extern _Atomic bool ckc_slow_entry __attribute__((visibility("hidden")));
 
-/* Of the process; servers.c fills it. The list is complete before the program knows a device of it. */
+/* Of the process; servers.c fills it. The list is complete before the program knows a device of
+ * it. */
 struct ckc_sessions {
 	struct ck_mutex lock;
 	struct ckc_client *list[CK_SERVERS_MAX];
@@ -35,7 +39,8 @@ struct ckc_sessions {
 };
 extern struct ckc_sessions ckc_sessions __attribute__((visibility("hidden")));
 
-/* Connect to all servers, or to those that CRICKET_POOL asks for. Returns 0 or the error for cuInit. */
+/* Connect to all servers, or to those that CRICKET_POOL asks for. Returns 0 or the error for
+ * cuInit. */
 CUresult ckc_servers_open(void);
 unsigned int ckc_servers_count(void);
 /* The session number @index. */
@@ -59,7 +64,8 @@ void ckc_route_home(void);
 void ckc_route_living(void);
 /* This thread is the client's own, and serves @c. */
 void ckc_route_serve(struct ckc_client *c);
-/* Find the session of message @proc and make its context fit. NULL: its objects are on different servers, which is logged. */
+/* Find the session of message @proc and make its context fit. NULL: its objects are on different
+ * servers, which is logged. */
 struct ckc_client *ckc_route_message(uint32_t proc, void *args);
 
 /* The session for a message: see above. */

@@ -196,7 +196,8 @@ static CUresult ask_for_session(struct ckc_client *c)
 	return make_session(c, chans);
 }
 
-/* Must a server be asked again, this one or another? The answer to a hello that has failed is forgotten. */
+/* Must a server be asked again, this one or another? The answer to a hello that has failed is
+ * forgotten. */
 static bool is_to_go_on(struct ckc_client *c, CUresult err)
 {
 	ck_hello_status status = c->hello.status;

@@ -1,5 +1,6 @@
 /*
- * client/wire/sessions.c - the list of the process's sessions, and the calling thread's one; see servers.h.
+ * client/wire/sessions.c - the list of the process's sessions, and the calling thread's one; see
+ * servers.h.
  */
 #include <string.h>
 

@@ -61,7 +61,8 @@ bool ckc_share_next(struct ckc_share *s, size_t *at, size_t *size)
 	return *size > 0;
 }
 
-/* Take part in the current copy, if any of it is left. Call with the lock held; it is released during the copy. */
+/* Take part in the current copy, if any of it is left. Call with the lock held; it is released
+ * during the copy. */
 static bool take_part(struct ckc_spreading *s)
 {
 	uint32_t number = s->number;
@@ -86,7 +87,8 @@ static bool take_part(struct ckc_spreading *s)
 	return true;
 }
 
-/* Connect, while the caller of the copy has begun; then take parts of this copy and of later ones. */
+/* Connect, while the caller of the copy has begun; then take parts of this copy and of later
+ * ones. */
 static void *helper(void *client)
 {
 	struct ckc_spreading *s = &((struct ckc_client *)client)->spreading;

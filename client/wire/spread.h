@@ -17,8 +17,8 @@ struct ckc_client;
 struct ckc_share;
 
 /*
- * The next bytes [*at, *at+*size) for the calling thread; false: there are no more. Parts of one thread come one after the
- * other; those of all threads do not overlap.
+ * The next bytes [*at, *at+*size) for the calling thread; false: there are no more. Parts of one
+ * thread come one after the other; those of all threads do not overlap.
  */
 bool ckc_share_next(struct ckc_share *share, size_t *at, size_t *size);
 
@@ -29,9 +29,11 @@ typedef CUresult (*ckc_share_fn)(const void *copy, struct ckc_share *share);
 unsigned int ckc_spread_width(void);
 
 /*
- * Call @fn in several threads at a time, if that helps, until all parts of [0, size) are copied, and wait for them.
- * @even: each thread gets an equal part; otherwise parts become smaller towards the end, so that all threads end at the same
- * time. Returns the first error, if any; other parts may be done or not.
+ * Call @fn in several threads at a time, if that helps, until all parts of [0, size) are copied,
+ * and wait for them.
+ * @even: each thread gets an equal part; otherwise parts become smaller towards the end, so that
+ * all threads end at the same time. Returns the first error, if any; other parts may be done or
+ * not.
  */
 CUresult ckc_spread(struct ckc_client *c, ckc_share_fn fn, const void *copy, size_t size,
 		    bool even);

@@ -29,8 +29,9 @@ struct ck_status_file;
 /* session.c */
 struct ckc_connection {
 	struct ck_mutex set_up_lock;
-	const char *
-		wish; /* the server as the user wrote it, without devices; empty: any of this host; NULL: of the environment */
+	/* the server as the user wrote it, without devices; empty: any of this host; NULL:
+	 * of the environment */
+	const char *wish;
 	const struct ck_server_entry
 		*entry;	  /* the same, with the devices; NULL: of the environment */
 	const char *rest; /* what follows if there is no session, for messages; NULL: nothing */
@@ -45,7 +46,8 @@ struct ckc_connection {
 	struct ck_secure *secure; /* NULL: not yet */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
-	int no_rings; /* -errno: why this process could not make shared memory for the first connection */
+	/* -errno: why this process could not make shared memory for the first connection */
+	int no_rings;
 	CUresult failed; /* result of a failed attempt to connect */
 	bool connecting; /* an attempt is in progress */
 	struct ck_mutex images_lock;
@@ -83,8 +85,8 @@ struct ckc_keeping {		/* keep.c */
 };
 
 #define CKC_FAR_NS 1000000 /* the shortest round trip to a server that is not near */
-/* The same for connections in reserve. Only connecting has been timed so far, and a near server that is busy
- * may take some milliseconds for that. */
+/* The same for connections in reserve. Only connecting has been timed so far, and a near server
+ * that is busy may take some milliseconds for that. */
 #define CKC_RESERVE_NS 5000000
 
 struct ckc_lanes {

@@ -41,7 +41,8 @@ static bool enabled(const char *name)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
-/* Where the trace goes to, for as long as one line: a program may close what it does not know. -1: failed. */
+/* Where the trace goes to, for as long as one line: a program may close what it does not know. -1:
+ * failed. */
 static int open_trace(void)
 {
 	const char *where = ck_env_string("CRICKET_TRACE");

@@ -49,8 +49,9 @@ void ckc_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t
 void ckc_stats_pages(size_t sent, size_t fetched); /* of managed memory */
 void ckc_stats_end_of_process(void); /* print to stderr or the file that CRICKET_STATS names */
 
-/* Print one line: -> name(in) = err, out {pid, thread, time, duration, bytes}. @res is NULL for a one-way message, and
- * @began 0; else the wait began then. @bytes of payload were sent along. `cricket trace` reads it. */
+/* Print one line: -> name(in) = err, out {pid, thread, time, duration, bytes}. @res is NULL for a
+ * one-way message, and @began 0; else the wait began then. @bytes of payload were sent along.
+ * `cricket trace` reads it. */
 void ckc_trace_message(uint32_t proc, const void *args, const void *res, CUresult err,
 		       uint64_t began, size_t bytes);
 

@@ -33,8 +33,9 @@ enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_wat
 uint64_t ckc_status_number(struct ckc_client *c, uint64_t id);
 
 /*
- * The same for an event that is being recorded, to send with the record. 0: do not. Over a network, the first query after
- * each record would take a round trip. So the events of a program that queries events are watched from their record.
+ * The same for an event that is being recorded, to send with the record. 0: do not. Over a network,
+ * the first query after each record would take a round trip. So the events of a program that
+ * queries events are watched from their record.
  */
 uint64_t ckc_status_follow(struct ckc_client *c, uint64_t id);
 

@@ -1,8 +1,9 @@
 /*
  * client/wire/words.c - see words.h.
  *
- * A server says that the session ends soon, and at the end why; and that it is suspended. The thread has a lane of its own,
- * because the program may make no call for hours. Programs that end soon do without the lane.
+ * A server says that the session ends soon, and at the end why; and that it is suspended. The
+ * thread has a lane of its own, because the program may make no call for hours. Programs that end
+ * soon do without the lane.
  */
 #include <stdatomic.h>
 #include <stdio.h>

@@ -6,7 +6,8 @@
 
 struct ckc_client;
 
-/* Listen, in a thread, if the server may have something to say. Call it when the session exists, once. */
+/* Listen, in a thread, if the server may have something to say. Call it when the session exists,
+ * once. */
 void ckc_words_listen(struct ckc_client *client);
 
 /* The server has refused memory: print why, if that was a limit. Once in the process. */

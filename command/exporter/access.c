@@ -1,5 +1,6 @@
 /*
- * command/exporter/access.c - see access.h. The list of tokens is read for each question: it is small, and may have changed.
+ * command/exporter/access.c - see access.h. The list of tokens is read for each question: it is
+ * small, and may have changed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 #define LIST_MAX 65536		    /* bytes, as for the server */
 #define SINGLE "the token's holder" /* the identity of all who have a server's only token */
 
-/* The text of @file, and what it is (ck_holders_check()). -errno; *@line: what is wrong, if not 0. */
+/* The text of @file, and what it is (ck_holders_check()). -errno; *@line: what is wrong, if not
+ * 0. */
 static int read_list(const char *file, char text[LIST_MAX], unsigned int *line)
 {
 	FILE *f = fopen(file, "re");

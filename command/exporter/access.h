@@ -1,6 +1,6 @@
 /*
- * command/exporter/access.h - who asks: the administrator, who knows the password, or a user of the server, who has a token of its
- * list.
+ * command/exporter/access.h - who asks: the administrator, who knows the password, or a user of the
+ * server, who has a token of its list.
  */
 #ifndef CK_COMMAND_EXPORTER_ACCESS_H
 #define CK_COMMAND_EXPORTER_ACCESS_H
@@ -10,9 +10,9 @@
 
 struct ckx_access {
 	const char *password; /* NULL: none is wanted of an administrator, */
-	const char *
-		token_file; /* the server's (--token-file); NULL: users have no access of their own, */
-			    /* and with neither everyone is an administrator */
+	/* the server's (--token-file); NULL: users have no access of their own, */
+	const char *token_file;
+	/* and with neither everyone is an administrator */
 };
 
 #define CKX_IDENTITY 64
@@ -29,7 +29,8 @@ int ckx_access_check(const char *file);
 /* Who has @secret, a password or a token, or none (NULL)? False: one who may see nothing. */
 bool ckx_access_find(const struct ckx_access *access, const char *secret, struct ckx_asker *asker);
 
-/* Of the server's status @report, what @asker may see, as a new reference; accepts NULL. NULL: out of memory. */
+/* Of the server's status @report, what @asker may see, as a new reference; accepts NULL. NULL: out
+ * of memory. */
 json_t *ckx_access_filter(json_t *report, const struct ckx_asker *asker);
 
 #endif

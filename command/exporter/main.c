@@ -1,6 +1,7 @@
 /*
- * command/exporter/main.c - cricket-exporter: the state of a server on this host over HTTP, for Prometheus and for
- * browsers. It asks the status socket as any user does, so that no server has an HTTP parser in it.
+ * command/exporter/main.c - cricket-exporter: the state of a server on this host over HTTP, for
+ * Prometheus and for browsers. It asks the status socket as any user does, so that no server has an
+ * HTTP parser in it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -215,7 +216,8 @@ int main(int argc, char **argv)
 	}
 	if (o.serve.access.token_file && ckx_access_check(o.serve.access.token_file) < 0)
 		return CKX_FAILED;
-	/* it names all users and their programs; a web server at a unix socket has rules of its own */
+	/* it names all users and their programs; a web server at a unix socket has rules of its
+	 * own */
 	if (o.serve.log_file && !o.serve.access.password && !ck_address_path(o.listen)) {
 		ckx_error("--log-file shows what all users do: give --password-file too");
 		return CKX_USAGE;

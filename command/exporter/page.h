@@ -1,5 +1,6 @@
 /*
- * command/exporter/page.h - the web page: the files page.html, page.css, page.js and page_gpus.js of this folder.
+ * command/exporter/page.h - the web page: the files page.html, page.css, page.js and page_gpus.js
+ * of this folder.
  */
 #ifndef CK_COMMAND_EXPORTER_PAGE_H
 #define CK_COMMAND_EXPORTER_PAGE_H

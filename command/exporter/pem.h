@@ -1,5 +1,6 @@
 /*
- * command/exporter/pem.h - the certificate and the key that the exporter's HTTPS uses, which may be the server's.
+ * command/exporter/pem.h - the certificate and the key that the exporter's HTTPS uses, which may be
+ * the server's.
  */
 #ifndef CK_COMMAND_EXPORTER_PEM_H
 #define CK_COMMAND_EXPORTER_PEM_H

@@ -1,9 +1,9 @@
 /*
  * command/exporter/serve.c - see serve.h.
  *
- * Nothing that a request says is used but its path, its password or token and the name of the host; nothing can be changed
- * by one. The page is static, and its script writes data as text only, so that the names that programs give
- * themselves are never markup.
+ * Nothing that a request says is used but its path, its password or token and the name of the host;
+ * nothing can be changed by one. The page is static, and its script writes data as text only, so
+ * that the names that programs give themselves are never markup.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -173,8 +173,8 @@ static enum MHD_Result refuse(struct MHD_Connection *c, int status, const char *
 }
 
 /*
- * A web site can give its name the address of this host, and have a browser ask in its name. A request for an
- * address, or for localhost, does not come from such a site.
+ * A web site can give its name the address of this host, and have a browser ask in its name. A
+ * request for an address, or for localhost, does not come from such a site.
  */
 static bool is_not_rebound(const char *host)
 {
@@ -194,7 +194,8 @@ static bool is_not_rebound(const char *host)
 	return strcmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &address) == 1;
 }
 
-/* Who asks, by a password or a token: of the scheme Bearer, or Basic with any name, as browsers ask for it. */
+/* Who asks, by a password or a token: of the scheme Bearer, or Basic with any name, as browsers ask
+ * for it. */
 static bool find_asker(struct ckx_serve *s, struct MHD_Connection *c, struct ckx_asker *asker)
 {
 	static const char bearer[] = "Bearer ";

@@ -20,12 +20,13 @@ struct ckx_serve_options {
 };
 
 /*
- * Answer requests at the listening socket @fd, which it takes, in a thread of its own; with @pem over TLS. @options and @watch
- * stay the caller's, and live longer. NULL, printed: it cannot.
+ * Answer requests at the listening socket @fd, which it takes, in a thread of its own; with @pem
+ * over TLS. @options and @watch stay the caller's, and live longer. NULL, printed: it cannot.
  */
 struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *options,
 				  struct ckx_watch *watch, const struct ckx_pem *pem);
-/* Go on with another certificate. Connections end. -EINVAL, printed: it cannot be used, and the old one stays. */
+/* Go on with another certificate. Connections end. -EINVAL, printed: it cannot be used, and the old
+ * one stays. */
 int ckx_serve_renew(struct ckx_serve *serve, const struct ckx_pem *pem);
 void ckx_serve_end(struct ckx_serve *serve);
 

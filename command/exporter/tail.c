@@ -1,5 +1,6 @@
 /*
- * command/exporter/tail.c - see tail.h. The file is opened again each time, as it may have been rotated.
+ * command/exporter/tail.c - see tail.h. The file is opened again each time, as it may have been
+ * rotated.
  */
 #include <errno.h>
 #include <fcntl.h>

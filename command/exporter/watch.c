@@ -1,8 +1,8 @@
 /*
  * command/exporter/watch.c - see watch.h.
  *
- * All requests share one connection to the status socket, and a report for half a second: any number of viewers
- * costs the server two requests a second.
+ * All requests share one connection to the status socket, and a report for half a second: any
+ * number of viewers costs the server two requests a second.
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -113,7 +113,8 @@ CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args
 	return ask(pid, CK_EMU_CHECKPOINT, 0, NULL);
 }
 
-/* The new GPUs must be of this machine. The process itself knows the old ones, all of which must be named. */
+/* The new GPUs must be of this machine. The process itself knows the old ones, all of which must be
+ * named. */
 static CUresult pairs_check(const CUcheckpointRestoreArgs *args)
 {
 	if (args->gpuPairsCount == 0)

@@ -1,9 +1,9 @@
 /*
  * emu/checkpoint/evict.c - see evict.h.
  *
- * No bytes are copied: a device's memory is host memory. It is taken out of its addresses, where inaccessible
- * pages keep the place, until it comes back. Only the thread of the mailbox comes here, while no
- * other thread is inside of the driver.
+ * No bytes are copied: a device's memory is host memory. It is taken out of its addresses, where
+ * inaccessible pages keep the place, until it comes back. Only the thread of the mailbox comes
+ * here, while no other thread is inside of the driver.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +34,8 @@ struct extent {
 static struct {
 	struct extent *list;
 	size_t count, room;
-	bool spoiled; /* a way back has failed: as NVIDIA's driver (580), this one cannot try again */
+	/* a way back has failed: as NVIDIA's driver (580), this one cannot try again */
+	bool spoiled;
 } extents;
 
 /* --- which memory moves */

@@ -11,14 +11,15 @@
 /*
  * Move all device memory into host memory: nothing is left at its addresses, an access faults, and
  * the device counts no bytes of this process. Managed memory stays where it is, for the host.
- * NOT_SUPPORTED: some of it is shared with another process. OUT_OF_MEMORY: of addresses; nothing has
- * moved.
+ * NOT_SUPPORTED: some of it is shared with another process. OUT_OF_MEMORY: of addresses; nothing
+ * has moved.
  */
 CUresult ck_emu_evict(void);
 
 /*
- * The reverse, on the devices that @pairs lead to, of @gpus in this machine; @count 0: on the same. OUT_OF_MEMORY: a device
- * has not so much left; INVALID_VALUE: the pairs are no map of all devices. Nothing has moved then.
+ * The reverse, on the devices that @pairs lead to, of @gpus in this machine; @count 0: on the same.
+ * OUT_OF_MEMORY: a device has not so much left; INVALID_VALUE: the pairs are no map of all devices.
+ * Nothing has moved then.
  */
 CUresult ck_emu_evict_undo(const CUcheckpointGpuPair *pairs, unsigned int count, unsigned int gpus);
 

@@ -215,7 +215,8 @@ static int find_file(int pid)
 	return fd;
 }
 
-/* Is the mailbox that of process @pid? The child of a fork has its parent's descriptor for a moment, but never the mapping. */
+/* Is the mailbox that of process @pid? The child of a fork has its parent's descriptor for a
+ * moment, but never the mapping. */
 static bool is_own(int pid)
 {
 	char path[32], line[256];

@@ -1,10 +1,11 @@
 /*
- * emu/checkpoint/mailbox.h - how a process is asked by others to lock, checkpoint, restore or unlock itself.
+ * emu/checkpoint/mailbox.h - how a process is asked by others to lock, checkpoint, restore or
+ * unlock itself.
  *
- * A process with the driver has a file in memory with a known name, which others find in /proc/PID/fd.
- * So only who may inspect the process can ask it. A thread of the process waits in the file for
- * questions. There is no connection, so the process can be dumped and restored at any time, and the
- * restored one is found like any other.
+ * A process with the driver has a file in memory with a known name, which others find in
+ * /proc/PID/fd. So only who may inspect the process can ask it. A thread of the process waits in
+ * the file for questions. There is no connection, so the process can be dumped and restored at any
+ * time, and the restored one is found like any other.
  */
 #ifndef CK_EMU_CHECKPOINT_MAILBOX_H
 #define CK_EMU_CHECKPOINT_MAILBOX_H

@@ -1,6 +1,6 @@
 /*
- * emu/copy/atomics.c - atomic operations in other memory: kernels here do them all in the host's memory
- * and in another device's, by the same instructions of this processor.
+ * emu/copy/atomics.c - atomic operations in other memory: kernels here do them all in the host's
+ * memory and in another device's, by the same instructions of this processor.
  */
 #include "emu/emu.h"
 

@@ -72,7 +72,8 @@ static bool is_between(const struct ck_emu_box *box, struct ck_emu_memory *src,
 	       src->device != dst->device;
 }
 
-/* What a copy is, by the memory of its ends. @taken: its source was taken over from ordinary memory. */
+/* What a copy is, by the memory of its ends. @taken: its source was taken over from ordinary
+ * memory. */
 static void box_describe(const struct ck_emu_box *box, bool taken, uint32_t correlation,
 			 uint8_t flags, union ck_cupti_record *record)
 {
@@ -156,8 +157,8 @@ static void source_take(struct copy *copy, const struct ck_emu_box *box)
 
 /*
  * One end of a copy: INVALID_VALUE when it leaves the range it starts in, is not in one and has to
- * be, or @context (NULL: any) has no access. *@pageable: ordinary host memory; *@device: memory that
- * is the devices' alone.
+ * be, or @context (NULL: any) has no access. *@pageable: ordinary host memory; *@device: memory
+ * that is the devices' alone.
  */
 static CUresult end_check(const struct ck_emu_context *context, uint64_t address, size_t extent,
 			  enum ck_emu_side side, bool *pageable, bool *device)

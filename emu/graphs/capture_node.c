@@ -1,5 +1,6 @@
 /*
- * emu/graphs/capture_node.c - how a call in a capturing stream becomes a node of the capture's graph.
+ * emu/graphs/capture_node.c - how a call in a capturing stream becomes a node of the capture's
+ * graph.
  */
 #include <stdlib.h>
 

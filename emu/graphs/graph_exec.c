@@ -1,5 +1,6 @@
 /*
- * emu/graphs/graph_exec.c - instances of graphs: making and ending them, and which of their nodes run.
+ * emu/graphs/graph_exec.c - instances of graphs: making and ending them, and which of their nodes
+ * run.
  */
 #include <stdlib.h>
 #include <string.h>

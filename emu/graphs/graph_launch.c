@@ -254,7 +254,8 @@ static CUresult launch(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 
 /* --- calls --- */
 
-/* Carry out a call on an instance in a stream, with the graphs' lock. An upload is checked as a launch is. */
+/* Carry out a call on an instance in a stream, with the graphs' lock. An upload is checked as a
+ * launch is. */
 static CUresult in_stream(CUgraphExec handle, CUstream hStream,
 			  CUresult (*run)(struct ck_emu_exec *exec, struct ck_emu_stream *stream))
 {

@@ -1,8 +1,9 @@
 /*
  * emu/graphs/graph_memory.c - the memory of allocation nodes.
  *
- * The address of a node's memory is fixed when the node is made. The memory is taken by the first launch or upload, of
- * what the device has then (graph_pool.c); launches and frees change whether it is allocated.
+ * The address of a node's memory is fixed when the node is made. The memory is taken by the first
+ * launch or upload, of what the device has then (graph_pool.c); launches and frees change whether
+ * it is allocated.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /*
- * emu/graphs/graph_pool.c - what launches of graphs reserve, and what a device says of it; see graph_pool.h.
+ * emu/graphs/graph_pool.c - what launches of graphs reserve, and what a device says of it; see
+ * graph_pool.h.
  */
 #include <stdlib.h>
 

@@ -60,7 +60,8 @@ static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
 	return ret;
 }
 
-/* The bytes of a range that count as used. Graphs count theirs when they are launched (graph_pool.c). */
+/* The bytes of a range that count as used. Graphs count theirs when they are launched
+ * (graph_pool.c). */
 static size_t counted(const struct ck_emu_memory *memory)
 {
 	return memory->kind == CK_EMU_MEMORY_GRAPH

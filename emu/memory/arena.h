@@ -64,8 +64,8 @@ void ck_emu_arena_note_shared(uint64_t lo);
 /* The program sets SYNC_MEMOPS of the memory that contains @address; false: it is not known. */
 bool ck_emu_arena_set_memops(uint64_t address, bool on);
 /*
- * Call @visit with each range of device memory, in the order of addresses, and with the place in the
- * device's file where it lies (*@file -1: in none), until it returns an error.
+ * Call @visit with each range of device memory, in the order of addresses, and with the place in
+ * the device's file where it lies (*@file -1: in none), until it returns an error.
  */
 int ck_emu_arena_walk(int (*visit)(const struct ck_emu_memory *memory, int file, uint64_t offset));
 /* Count all device memory of this process as unused; and as used again. False: a device has too

@@ -95,8 +95,8 @@ static bool host_find(const void *p, struct ck_emu_memory *memory)
 	       (memory->kind == CK_EMU_MEMORY_HOST || memory->kind == CK_EMU_MEMORY_REGISTERED);
 }
 
-/* True when all of the pages are mapped with the rights that devices need: one that follows a bad address ends the
- * process. */
+/* True when all of the pages are mapped with the rights that devices need: one that follows a bad
+ * address ends the process. */
 static bool is_pinnable(uint64_t lo, size_t size, bool read_only)
 {
 	return ck_mappings_all(lo, size, read_only ? ck_mapping_readable : ck_mapping_writable);

@@ -1,6 +1,6 @@
 /*
- * emu/memory/ipc.h - what processes share: files in memory, reached as descriptors of the process that
- * made them.
+ * emu/memory/ipc.h - what processes share: files in memory, reached as descriptors of the process
+ * that made them.
  */
 #ifndef CK_EMU_MEMORY_IPC_H
 #define CK_EMU_MEMORY_IPC_H

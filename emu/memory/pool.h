@@ -21,8 +21,8 @@ struct ck_emu_pool {
 	struct ck_emu_object base; /* each piece in use holds a reference */
 	CUmemPoolProps props;
 	bool is_default, imported, exported;
-	uint64_t
-		name; /* of the pool, or of the one that it was imported from, among all processes */
+	/* of the pool, or of the one that it was imported from, among all processes */
+	uint64_t name;
 	unsigned int access; /* mask of devices */
 	struct ck_emu_block *blocks;
 	int reuse[3];

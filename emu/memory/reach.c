@@ -1,9 +1,9 @@
 /*
  * emu/memory/reach.c - which memory a context may use, and for what.
  *
- * Measured on two H100s with driver 580: a copy finds memory of cuMemAlloc on any device, a fill or a kernel needs
- * peer access to it. Mapped memory and that of pools needs access for the context's device in every case, except
- * in copies that name a context for each end.
+ * Measured on two H100s with driver 580: a copy finds memory of cuMemAlloc on any device, a fill or
+ * a kernel needs peer access to it. Mapped memory and that of pools needs access for the context's
+ * device in every case, except in copies that name a context for each end.
  */
 #include "emu/memory/arena.h"
 

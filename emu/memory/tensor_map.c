@@ -1,6 +1,6 @@
 /*
- * emu/memory/tensor_map.c - descriptors of tensors: arguments are checked as CUDA documents it, and kept
- * in an encoding of our own. No kernel here can use one yet.
+ * emu/memory/tensor_map.c - descriptors of tensors: arguments are checked as CUDA documents it, and
+ * kept in an encoding of our own. No kernel here can use one yet.
  */
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /*
- * emu/memory/vmm.h - physical memory of cuMemCreate, for the files that map it and hand out handles.
+ * emu/memory/vmm.h - physical memory of cuMemCreate, for the files that map it and hand out
+ * handles.
  */
 #ifndef CK_EMU_MEMORY_VMM_H
 #define CK_EMU_MEMORY_VMM_H

@@ -1,5 +1,6 @@
 /*
- * emu/modules/device_runtime.h - functions of CUDA's device runtime library, for programs linked at run time.
+ * emu/modules/device_runtime.h - functions of CUDA's device runtime library, for programs linked at
+ * run time.
  */
 #ifndef CK_EMU_MODULES_DEVICE_RUNTIME_H
 #define CK_EMU_MODULES_DEVICE_RUNTIME_H

@@ -1,5 +1,6 @@
 /*
- * emu/modules/function.c - functions and their attributes; a kernel's handle is accepted for a function.
+ * emu/modules/function.c - functions and their attributes; a kernel's handle is accepted for a
+ * function.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -68,7 +68,8 @@ void ck_emu_image_close(struct ck_emu_image *image);
 /* Parse PTX; messages as above, INVALID_PTX. *@ptx is the caller's. */
 CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 			    struct ck_ptx_module **ptx);
-/* A whole file with a NUL after it, to be freed: FILE_NOT_FOUND and others. @bytes: NULL, or of the file. */
+/* A whole file with a NUL after it, to be freed: FILE_NOT_FOUND and others. @bytes: NULL, or of the
+ * file. */
 CUresult ck_emu_image_read(const char *path, char **image, size_t *bytes);
 /*
  * Place a parsed image in a context and publish module and functions. Takes over @ptx. The caller
@@ -101,8 +102,8 @@ uint32_t ck_emu_function_max_dynamic(const struct ck_emu_function *function);
 /* The blocks that its clusters may have. */
 uint32_t ck_emu_function_max_cluster(const struct ck_emu_function *function);
 /*
- * Whether the function can be launched with the clusters that @grid asks for; where it asks for none it
- * is given those that the function requires (launch.c).
+ * Whether the function can be launched with the clusters that @grid asks for; where it asks for
+ * none it is given those that the function requires (launch.c).
  */
 CUresult ck_emu_cluster_check(const struct ck_emu_function *function, struct ck_ptx_grid *grid);
 /* The value of an attribute; INVALID_VALUE when there is none of that number. */

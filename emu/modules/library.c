@@ -1,6 +1,6 @@
 /*
- * emu/modules/library.c - libraries: an image without a context, loaded into each context that uses one
- * of its kernels or variables.
+ * emu/modules/library.c - libraries: an image without a context, loaded into each context that uses
+ * one of its kernels or variables.
  */
 #include <stdlib.h>
 #include <string.h>

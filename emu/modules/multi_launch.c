@@ -1,6 +1,7 @@
 /*
- * emu/modules/multi_launch.c - one cooperative launch on several devices: a launch on each, and before and
- * after it all streams meet. Blocks of different devices cannot wait for each other here.
+ * emu/modules/multi_launch.c - one cooperative launch on several devices: a launch on each, and
+ * before and after it all streams meet. Blocks of different devices cannot wait for each other
+ * here.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * emu/modules/print.c - what kernels print is kept with their context until the host waits for a device,
- * as CUDA documents it; or until the buffer of CU_LIMIT_PRINTF_FIFO_SIZE bytes is full.
+ * emu/modules/print.c - what kernels print is kept with their context until the host waits for a
+ * device, as CUDA documents it; or until the buffer of CU_LIMIT_PRINTF_FIFO_SIZE bytes is full.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * emu/objects/callback.c - calling the application from a stream. Meanwhile that thread may not call
- * the driver (NOT_PERMITTED).
+ * emu/objects/callback.c - calling the application from a stream. Meanwhile that thread may not
+ * call the driver (NOT_PERMITTED).
  */
 #include <stdlib.h>
 

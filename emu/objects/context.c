@@ -1,5 +1,6 @@
 /*
- * emu/objects/context.c - making, clearing and switching contexts, and the entry check of every call.
+ * emu/objects/context.c - making, clearing and switching contexts, and the entry check of every
+ * call.
  */
 #include <errno.h>
 #include <stdlib.h>

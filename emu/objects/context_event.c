@@ -1,6 +1,6 @@
 /*
- * emu/objects/context_event.c - events of a whole context: recorded behind, and waited for in front of, the
- * work of all its streams.
+ * emu/objects/context_event.c - events of a whole context: recorded behind, and waited for in front
+ * of, the work of all its streams.
  */
 #include "emu/emu.h"
 

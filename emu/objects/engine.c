@@ -260,7 +260,8 @@ struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context)
 	return gate;
 }
 
-/* What a command of @stream waits for: the stream's order, its gate, and @after. The lock is held. */
+/* What a command of @stream waits for: the stream's order, its gate, and @after. The lock is
+ * held. */
 static CUresult order(struct ck_emu_stream *stream, const struct ck_emu_point *after,
 		      struct ck_emu_points *points)
 {

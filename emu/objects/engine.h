@@ -1,5 +1,6 @@
 /*
- * emu/objects/engine.h - what engine.c and wait.c share: the queues, and lists of points to wait for.
+ * emu/objects/engine.h - what engine.c and wait.c share: the queues, and lists of points to wait
+ * for.
  *
  * One lock for all queues: a command is a kernel or a copy, dear against the lock.
  */

@@ -1,5 +1,6 @@
 /*
- * emu/objects/event.c - events: the place of the last record in its stream, and the time it was reached.
+ * emu/objects/event.c - events: the place of the last record in its stream, and the time it was
+ * reached.
  *
  * A waiter copies the place, so recording the event again does not change what it waits for.
  */

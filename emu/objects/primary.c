@@ -1,6 +1,6 @@
 /*
- * emu/objects/primary.c - the primary context of each device. Its handle stays the same for the life of
- * the process; it is active between the first retain and the last release, or a reset.
+ * emu/objects/primary.c - the primary context of each device. Its handle stays the same for the
+ * life of the process; it is active between the first retain and the last release, or a reset.
  */
 #include "emu/emu.h"
 #include "libcuda/local.h"

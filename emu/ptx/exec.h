@@ -209,7 +209,8 @@ void ck_ptx_block_start(struct ck_ptx_block *block, struct ck_ptx_cluster *clust
 int ck_ptx_block_turn(struct ck_ptx_block *block, bool *ran);
 void ck_ptx_block_fini(struct ck_ptx_block *block);
 
-/* The same of a cluster, the @number-th of the grid (cluster.c). Its threads that have not exited. */
+/* The same of a cluster, the @number-th of the grid (cluster.c). Its threads that have not
+ * exited. */
 int ck_ptx_cluster_init(struct ck_ptx_cluster *cluster, struct ck_ptx_run *run);
 void ck_ptx_cluster_start(struct ck_ptx_cluster *cluster, uint64_t number);
 int ck_ptx_cluster_turn(struct ck_ptx_cluster *cluster);

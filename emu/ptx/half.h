@@ -12,8 +12,9 @@ uint16_t ck_ptx_half_from(double value);
 uint16_t ck_ptx_bfloat_from(double value);
 
 /*
- * @value to F16, BF16, E4M3, E5M2, or TF32 (whose bits stand as in a single). @round is CK_PTX_RN, RZ,
- * RM, RP or RNA; overflow rounds too. With @finite, larger values and infinity become the largest number. A NaN has all bits of its magnitude set.
+ * @value to F16, BF16, E4M3, E5M2, or TF32 (whose bits stand as in a single). @round is CK_PTX_RN,
+ * RZ, RM, RP or RNA; overflow rounds too. With @finite, larger values and infinity become the
+ * largest number. A NaN has all bits of its magnitude set.
  */
 uint32_t ck_ptx_small_from(double value, unsigned int type, unsigned int round, bool finite);
 double ck_ptx_small_to(uint32_t bits, unsigned int type);

@@ -276,7 +276,8 @@ static ck_ptx_exec store_of(const struct ck_ptx_insn *in)
 	}
 }
 
-/* Another thread may be about to change it. The fence costs nothing on x86-64, where each load acquires. */
+/* Another thread may be about to change it. The fence costs nothing on x86-64, where each load
+ * acquires. */
 EXECUTOR(ld_volatile)
 {
 	int err;

@@ -1,10 +1,10 @@
 /*
  * emu/ptx/ptx.h - what the emulated driver asks of the PTX interpreter.
  *
- * PTX text in, a module out; kernels of the module run on the calling thread and, long ones, on others
- * that it starts and waits for; one grid a call.
- * Language: "Parallel Thread Execution ISA", version 9.0 (NVIDIA documentation).
- * Functions return 0 or -errno unless they say otherwise, and set outputs only on 0.
+ * PTX text in, a module out; kernels of the module run on the calling thread and, long ones, on
+ * others that it starts and waits for; one grid a call. Language: "Parallel Thread Execution ISA",
+ * version 9.0 (NVIDIA documentation). Functions return 0 or -errno unless they say otherwise, and
+ * set outputs only on 0.
  */
 #ifndef CK_EMU_PTX_PTX_H
 #define CK_EMU_PTX_PTX_H
@@ -167,8 +167,9 @@ struct ck_ptx_grid {
  * Run @kernel over @grid with the parameter block @params (ck_ptx_kernel_info.param_bytes long).
  * Returns CUDA_SUCCESS or what a device would report: ILLEGAL_ADDRESS, MISALIGNED_ADDRESS,
  * ASSERT, LAUNCH_FAILED (trap), ILLEGAL_INSTRUCTION, INVALID_ADDRESS_SPACE, LAUNCH_TIMEOUT
- * (cancelled), LAUNCH_OUT_OF_RESOURCES; NOT_SUPPORTED for a kernel with a refusal. A hostile kernel can read and write only what
- * @host->range allows, its own shared, local and parameter memory, and placed variables.
+ * (cancelled), LAUNCH_OUT_OF_RESOURCES; NOT_SUPPORTED for a kernel with a refusal. A hostile kernel
+ * can read and write only what @host->range allows, its own shared, local and parameter memory, and
+ * placed variables.
  */
 CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid *grid,
 		    const void *params, const struct ck_ptx_host *host);

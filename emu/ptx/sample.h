@@ -22,7 +22,8 @@ struct ck_ptx_place {
 	bool cube; /* at is a place on a face: 0 to 1, clamped */
 };
 
-/* The value at @place of mipmap level @lod, floats or integers, as the bits of four channels: 0 or what ends the grid. */
+/* The value at @place of mipmap level @lod, floats or integers, as the bits of four channels: 0 or
+ * what ends the grid. */
 int ck_ptx_sample(const struct ck_ptx_place *place, float lod, uint32_t out[4]);
 /* Channel @channel of the four texels of a linear filter, in the order of tld4. */
 int ck_ptx_gather(const struct ck_ptx_place *place, unsigned int channel, uint32_t out[4]);

@@ -17,7 +17,8 @@ extern uint64_t ck_half_descriptors[CK_HALF_DESCRIPTORS / 64];
  */
 int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(const char *name));
 
-/* To be said before: the half has memory that is elsewhere until it is touched; see struct lh_half. */
+/* To be said before: the half has memory that is elsewhere until it is touched; see struct
+ * lh_half. */
 void ck_half_keeps(long (*bring)(void *range), long (*action)(void *action));
 
 /* A line on stderr, with the half's name in front. */

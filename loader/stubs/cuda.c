@@ -209,7 +209,8 @@ API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgrap
 	NODE_PARAMS(params, lh_cuGraphExecNodeSetParams(exec, node, params));
 }
 
-/* --- addresses of the lower half: a call through one would run on the application's thread block */
+/* --- addresses of the lower half: a call through one would run on the application's thread
+ * block */
 
 ENTRY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags));
 API CUresult cuGetProcAddress(const char *symbol, void **pfn, int version, cuuint64_t flags)

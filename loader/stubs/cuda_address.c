@@ -7,9 +7,10 @@
  * places are in use, the entry that it gets refuses the call.
  *
  * Tables from cuGetExportTable are changed in place, because the runtime checks their addresses.
- * One function stays: the answer of that check (libcuda/export_integrity.c). It must see the caller's
- * thread and its own unchanged address, so it runs on the application's thread block. Cricket's
- * uses no thread-local data there; it has asked for what it needs when cuGetExportTable was called.
+ * One function stays: the answer of that check (libcuda/export_integrity.c). It must see the
+ * caller's thread and its own unchanged address, so it runs on the application's thread block.
+ * Cricket's uses no thread-local data there; it has asked for what it needs when cuGetExportTable
+ * was called.
  */
 #define _GNU_SOURCE
 #include <errno.h>

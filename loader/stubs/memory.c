@@ -5,8 +5,8 @@
  * A touch is a signal, which the half answers by itself. But a system call that is given such
  * memory fails, so the half is asked for it first; and a program that sets or blocks
  * the half's signal (SIGSEGV) must not take it away, so its handler is left with the half, which
- * calls it for faults that are none of its own. The same functions as in client/managed/interpose.c, which
- * only the half's own libraries find.
+ * calls it for faults that are none of its own. The same functions as in
+ * client/managed/interpose.c, which only the half's own libraries find.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

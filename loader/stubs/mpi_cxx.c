@@ -1,11 +1,11 @@
 /*
- * loader/stubs/mpi_cxx.c - what libmpi_cxx.so.40, the C++ bindings of Open MPI 4, needs of libmpi beside
- * MPI's functions. Debian's mpicxx links it into every program. It lies in the upper half, because its
- * classes are the program's; so it calls the stub.
+ * loader/stubs/mpi_cxx.c - what libmpi_cxx.so.40, the C++ bindings of Open MPI 4, needs of libmpi
+ * beside MPI's functions. Debian's mpicxx links it into every program. It lies in the upper half,
+ * because its classes are the program's; so it calls the stub.
  *
- * The names are Open MPI's. Operations written in C++ work (gen/mpi.py: CXX). Attributes with functions
- * and error handlers written in C++ would put addresses of the program into objects of the MPI half:
- * these are refused.
+ * The names are Open MPI's. Operations written in C++ work (gen/mpi.py: CXX). Attributes with
+ * functions and error handlers written in C++ would put addresses of the program into objects of
+ * the MPI half: these are refused.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * loader/stubs/mpi_fortran.c - the routines of libmpi_mpifh.so.40, Open MPI's library for Fortran, for the
- * application. All of them come here by call_fortran.S. The modules' libraries (libmpi_usempif08 and
- * others) lie in the upper half and call the same routines.
+ * loader/stubs/mpi_fortran.c - the routines of libmpi_mpifh.so.40, Open MPI's library for Fortran,
+ * for the application. All of them come here by call_fortran.S. The modules' libraries
+ * (libmpi_usempif08 and others) lie in the upper half and call the same routines.
  */
 #include "loader/stubs/mpi.h"
 #include "loader/stubs/stub.h"
@@ -11,8 +11,8 @@
 void lh_fortran_arguments(unsigned int index, void **arguments);
 
 /*
- * The arguments of a routine, before it is called: in registers first, then on the stack. Lengths of
- * strings follow them, and pass as they are.
+ * The arguments of a routine, before it is called: in registers first, then on the stack. Lengths
+ * of strings follow them, and pass as they are.
  */
 __attribute__((visibility("hidden"))) void lh_fortran_arguments(unsigned int index,
 								void **arguments)

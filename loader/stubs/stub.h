@@ -21,7 +21,8 @@ long lh_stub_error(const char *name);
 struct lhinfo *lh_info(void);
 extern __attribute__((visibility("hidden"))) struct lh_half *lh_half_at;
 
-/* A function that the lower half may call in place of target(..., user); NULL: there is none left. */
+/* A function that the lower half may call in place of target(..., user); NULL: there is none
+ * left. */
 void *lh_callback(lh_target target, void *user);
 
 /* The same, and it may be called from a thread that the lower half made. */

@@ -2,8 +2,8 @@
  * rpc/transport/frames.h - the bytes of a lasting channel as they travel: frames in, a stream out.
  *
  * A frame is a head of 8 bytes, in network order, then data:
- *   32 bits: the length of the data, CK_FRAME_ASKS if the sender wants a confirmation after them, or CK_FRAME_BYE
- *   32 bits: how many bytes of data the sender has received, modulo 2^32
+ *   32 bits: the length of the data, CK_FRAME_ASKS if the sender wants a confirmation after them,
+ *   or CK_FRAME_BYE 32 bits: how many bytes of data the sender has received, modulo 2^32
  * A frame without data only confirms. This file parses what comes; it makes no system call.
  */
 #ifndef CK_RPC_TRANSPORT_FRAMES_H
@@ -45,14 +45,15 @@ static inline size_t ck_frames_ready(const struct ck_frames *f)
 /* Take up to @size bytes that have come; returns their number. */
 size_t ck_frames_take(struct ck_frames *f, void *to, size_t size);
 
-/* Where to put the next bytes of the connection; *@size: how many fit. With @grow, there is room unless @limit bytes
- * wait already (NULL), or memory is short (NULL). */
+/* Where to put the next bytes of the connection; *@size: how many fit. With @grow, there is room
+ * unless @limit bytes wait already (NULL), or memory is short (NULL). */
 void *ck_frames_room(struct ck_frames *f, bool grow, size_t limit, size_t *size);
 
 /* @n bytes of the connection are there. -EPROTO: no peer sends this. */
 int ck_frames_came(struct ck_frames *f, size_t n);
 
-/* @n bytes of the current frame's data went elsewhere: at most left of them, and none may be ready. */
+/* @n bytes of the current frame's data went elsewhere: at most left of them, and none may be
+ * ready. */
 void ck_frames_passed(struct ck_frames *f, size_t n);
 
 /* @n bytes of a head were read, between two frames, to part + part_size. -EPROTO. */

@@ -213,8 +213,9 @@ static const struct ck_transport_ops inject_ops = {
 	.close = inject_close,
 };
 
-/* Block signals in these threads: they are for the application's threads. A channel that is never closed, because the
- * program ends, may outlive them, so they are detached; close waits for the notes that they leave in the queues. */
+/* Block signals in these threads: they are for the application's threads. A channel that is never
+ * closed, because the program ends, may outlive them, so they are detached; close waits for the
+ * notes that they leave in the queues. */
 static int start_threads(struct injected *c)
 {
 	pthread_attr_t detached;

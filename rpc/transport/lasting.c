@@ -1,5 +1,6 @@
 /*
- * rpc/transport/lasting.c - the sending side of a lasting channel, and how its threads wait; see lasting.h.
+ * rpc/transport/lasting.c - the sending side of a lasting channel, and how its threads wait; see
+ * lasting.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -132,8 +133,8 @@ static uint32_t length_word(struct ck_lasting *l, size_t size)
 }
 
 /*
- * Only a read sees that the peer has closed its end. Once the error of a reset has been returned to one thread, the others
- * get -EPIPE from a write, and the end of the stream from a read.
+ * Only a read sees that the peer has closed its end. Once the error of a reset has been returned to
+ * one thread, the others get -EPIPE from a write, and the end of the stream from a read.
  */
 static void write_failed(struct ck_lasting *l, const struct ck_chan *inner, int error)
 {
@@ -226,8 +227,9 @@ static int await_peer(struct ck_lasting *l, int64_t deadline)
 }
 
 /*
- * May the ring grow? While it is small, and while there is no connection. Otherwise only if the peer takes long to confirm, as
- * over a long line: a larger ring does not stay in the cache. The thread waits here for that time.
+ * May the ring grow? While it is small, and while there is no connection. Otherwise only if the
+ * peer takes long to confirm, as over a long line: a larger ring does not stay in the cache. The
+ * thread waits here for that time.
  */
 static bool should_grow(struct ck_lasting *l)
 {
@@ -345,8 +347,9 @@ static bool listen_shortly(struct ck_lasting *l)
 }
 
 /*
- * Wait for the peer to confirm, as long as it goes on doing so. On a long line this is in vain, and would be so for each
- * part: there only the last wait is made, which delays nothing and tells whether the line is still long.
+ * Wait for the peer to confirm, as long as it goes on doing so. On a long line this is in vain, and
+ * would be so for each part: there only the last wait is made, which delays nothing and tells
+ * whether the line is still long.
  */
 static void be_patient(struct ck_lasting *l, uint64_t until)
 {

@@ -1,9 +1,11 @@
 /*
- * rpc/transport/lasting.h - a lasting channel, for its files: lasting.c sends, lasting_read.c receives, lasting_link.c changes connections.
+ * rpc/transport/lasting.h - a lasting channel, for its files: lasting.c sends, lasting_read.c
+ * receives, lasting_link.c changes connections.
  *
- * The lock guards all fields. It is not held while a thread reads or writes the connection; `users` counts those threads.
- * One of them at a time has the turn to read, and one the turn to write. A writer with much to send reads confirmations
- * between its frames, and keeps data that come with them for the reader. So two ends that both write never wait for each other.
+ * The lock guards all fields. It is not held while a thread reads or writes the connection; `users`
+ * counts those threads. One of them at a time has the turn to read, and one the turn to write. A
+ * writer with much to send reads confirmations between its frames, and keeps data that come with
+ * them for the reader. So two ends that both write never wait for each other.
  */
 #ifndef CK_RPC_TRANSPORT_LASTING_H
 #define CK_RPC_TRANSPORT_LASTING_H
@@ -80,12 +82,13 @@ int ck_lasting_over(const struct ck_lasting *l);
 /* The deadline of a wait that begins now (transport.h); -1: none. */
 int64_t ck_lasting_deadline(const struct ck_lasting *l);
 
-/* Around the use of the connection, which stays meanwhile: enter releases the lock, leave takes it. */
+/* Around the use of the connection, which stays meanwhile: enter releases the lock, leave takes
+ * it. */
 struct ck_chan *ck_lasting_enter(struct ck_lasting *l);
 void ck_lasting_leave(struct ck_lasting *l);
 
-/* Read the connection once, if no other thread does: to @to, or, with a @size of 0, into the buffer. Returns the bytes at
- * @to; 0: look again; -ETIMEDOUT; -ENOBUFS: the buffer is full. */
+/* Read the connection once, if no other thread does: to @to, or, with a @size of 0, into the
+ * buffer. Returns the bytes at @to; 0: look again; -ETIMEDOUT; -ENOBUFS: the buffer is full. */
 long ck_lasting_receive(struct ck_lasting *l, void *to, size_t size, size_t least);
 
 /* Bytes have come and were parsed with result @ret: act on the heads among them. */
@@ -97,7 +100,8 @@ bool ck_lasting_unsent(const struct ck_lasting *l);
 /* Send all of it, unless another thread does. The lock is released in between. */
 void ck_lasting_transmit(struct ck_lasting *l);
 
-/* Take the bytes that the connection has, without waiting, if no thread reads it. @all: even if the reader takes none. */
+/* Take the bytes that the connection has, without waiting, if no thread reads it. @all: even if the
+ * reader takes none. */
 void ck_lasting_hear(struct ck_lasting *l, bool all);
 
 /* The channel's operations (transport.h); they take the lock. */

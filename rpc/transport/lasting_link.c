@@ -1,5 +1,6 @@
 /*
- * rpc/transport/lasting_link.c - a lasting channel begins, changes its connection, and ends; see rpc/lasting.h.
+ * rpc/transport/lasting_link.c - a lasting channel begins, changes its connection, and ends; see
+ * rpc/lasting.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -62,7 +62,8 @@ static void read_end(struct ck_lasting *l)
 	}
 }
 
-/* The read of @inner failed. -ETIMEDOUT if only the caller's time is over, else 0: the connection is lost. */
+/* The read of @inner failed. -ETIMEDOUT if only the caller's time is over, else 0: the connection
+ * is lost. */
 static int read_failed(struct ck_lasting *l, const struct ck_chan *inner, int error)
 {
 	if (error == -ETIMEDOUT && inner->timeout_ms > 0)
@@ -136,7 +137,8 @@ static long read_direct(struct ck_lasting *l, void *to, size_t size, size_t leas
 	return n;
 }
 
-/* Read the connection once, as the thread whose turn it is. Returns the bytes at @to; 0: look again. */
+/* Read the connection once, as the thread whose turn it is. Returns the bytes at @to; 0: look
+ * again. */
 long ck_lasting_receive(struct ck_lasting *l, void *to, size_t size, size_t least)
 {
 	long n;
@@ -169,7 +171,8 @@ void ck_lasting_hear(struct ck_lasting *l, bool all)
 		l->missed = true;
 }
 
-/* Send the confirmation that is owed, unless that would have to wait: the peer may be waiting for this thread to read. */
+/* Send the confirmation that is owed, unless that would have to wait: the peer may be waiting for
+ * this thread to read. */
 static void repay(struct ck_lasting *l)
 {
 	struct pollfd pfd = {.events = POLLOUT};
@@ -181,7 +184,8 @@ static void repay(struct ck_lasting *l)
 		ck_lasting_transmit(l);
 }
 
-/* Before a read that may wait: a confirmation is owed, and there was no room for it. Wait for either. */
+/* Before a read that may wait: a confirmation is owed, and there was no room for it. Wait for
+ * either. */
 static void repay_or_wait(struct ck_lasting *l)
 {
 	struct pollfd pfd = {.events = POLLIN | POLLOUT};
@@ -211,8 +215,9 @@ static long read_locked(struct ck_lasting *l, void *buf, size_t size, size_t lea
 			n = ck_lasting_sleep(l, deadline);
 		} else if (l->owes && !l->writing && !waited) {
 			repay_or_wait(l);
-			waited =
-				true; /* without the lock: another thread may have buffered all that came */
+			/* without the lock: another thread may have buffered all that
+			 * came */
+			waited = true;
 		} else {
 			n = ck_lasting_receive(l, buf, size, least);
 			waited = false;

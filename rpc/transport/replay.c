@@ -212,7 +212,8 @@ void ck_replay_confirm(struct ck_replay *r, uint64_t to)
 		drop_ring(r);
 }
 
-/* The piece at @at: its address, and its length in *@size, at most the old one. *@lent: it is the lender's. */
+/* The piece at @at: its address, and its length in *@size, at most the old one. *@lent: it is the
+ * lender's. */
 static const unsigned char *piece_at(const struct ck_replay *r, uint64_t at, size_t *size,
 				     bool *lent)
 {

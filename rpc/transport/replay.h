@@ -1,8 +1,10 @@
 /*
- * rpc/transport/replay.h - the bytes that a lasting channel has taken and its peer has not confirmed.
+ * rpc/transport/replay.h - the bytes that a lasting channel has taken and its peer has not
+ * confirmed.
  *
- * They have numbers, from 0. Most are copied into a ring, which starts small, so that it stays in the processor's cache,
- * and grows to a limit; several can have a budget in common. Bytes that stay valid where they are can be lent instead. No locks: the owner has one.
+ * They have numbers, from 0. Most are copied into a ring, which starts small, so that it stays in
+ * the processor's cache, and grows to a limit; several can have a budget in common. Bytes that stay
+ * valid where they are can be lent instead. No locks: the owner has one.
  */
 #ifndef CK_RPC_TRANSPORT_REPLAY_H
 #define CK_RPC_TRANSPORT_REPLAY_H
@@ -43,26 +45,30 @@ size_t ck_replay_held(const struct ck_replay *r);
 /* Room for copied bytes before the ring must grow. */
 size_t ck_replay_room(const struct ck_replay *r);
 
-/* Make the ring larger, if it may be: its bytes move. -ENOBUFS: it has its limit, or the budget is used up; -ENOMEM. */
+/* Make the ring larger, if it may be: its bytes move. -ENOBUFS: it has its limit, or the budget is
+ * used up; -ENOMEM. */
 int ck_replay_grow(struct ck_replay *r);
 
 /* Append @size bytes, at most ck_replay_room. */
 void ck_replay_put(struct ck_replay *r, const void *data, size_t size);
 
-/* Append bytes that stay where they are until they are confirmed or owned. False: too many loans. */
+/* Append bytes that stay where they are until they are confirmed or owned. False: too many
+ * loans. */
 bool ck_replay_lend(struct ck_replay *r, const void *data, size_t size);
 
 /* Does any loan with bytes below @until remain whose bytes are the lender's? */
 bool ck_replay_lent(const struct ck_replay *r, uint64_t until);
 
-/* Copy the bytes of these loans, which the lender can then reuse. -ENOBUFS: more than limit or budget allow; -ENOMEM. */
+/* Copy the bytes of these loans, which the lender can then reuse. -ENOBUFS: more than limit or
+ * budget allow; -ENOMEM. */
 int ck_replay_own(struct ck_replay *r, uint64_t until);
 
-/* The peer has received all bytes below @to, which is in [from, to]. An empty ring goes back to a budget that others need. */
+/* The peer has received all bytes below @to, which is in [from, to]. An empty ring goes back to a
+ * budget that others need. */
 void ck_replay_confirm(struct ck_replay *r, uint64_t to);
 
-/* Fill @iov with up to @most bytes from @at on; returns the number of entries used, and the bytes in *@size. Bit i of
- * *@lent: the bytes of entry i are the lender's. */
+/* Fill @iov with up to @most bytes from @at on; returns the number of entries used, and the bytes
+ * in *@size. Bit i of *@lent: the bytes of entry i are the lender's. */
 int ck_replay_gather(const struct ck_replay *r, uint64_t at, size_t most, struct iovec *iov,
 		     int count, size_t *size, unsigned int *lent);
 

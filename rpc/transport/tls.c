@@ -1,12 +1,13 @@
 /*
  * rpc/transport/tls.c - a channel that encrypts another one, its connection; see rpc/tls.h.
  *
- * OpenSSL reads and writes memory, and the connection moves the bytes: waiting, time limits and the checks of a silent peer
- * stay where they are. One thread reads and one writes at a time. Both use one SSL object, under a lock that neither holds
- * while it waits.
+ * OpenSSL reads and writes memory, and the connection moves the bytes: waiting, time limits and the
+ * checks of a silent peer stay where they are. One thread reads and one writes at a time. Both use
+ * one SSL object, under a lock that neither holds while it waits.
  *
- * The stream's end without a close_notify counts as its end: it comes when the peer's process is killed. The layers above
- * have a goodbye of their own, so a stream that an attacker cuts short is a lost connection.
+ * The stream's end without a close_notify counts as its end: it comes when the peer's process is
+ * killed. The layers above have a goodbye of their own, so a stream that an attacker cuts short is
+ * a lost connection.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,8 +39,8 @@ static void pass_timeout(struct ck_tls_chan *t)
 		t->inner->timeout_ms = t->base.timeout_ms;
 }
 
-/* A signal handler that ends the process may have interrupted the thread that holds the lock; what it still writes has a
- * time limit. */
+/* A signal handler that ends the process may have interrupted the thread that holds the lock; what
+ * it still writes has a time limit. */
 static int lock_in_time(struct ck_tls_chan *t)
 {
 	int ms = t->base.timeout_ms;
@@ -103,9 +104,8 @@ static int read_failed(struct ck_tls_chan *t, int error)
 	if (error == SSL_ERROR_ZERO_RETURN) {
 		t->failed = -EPIPE;
 	} else if (ERR_GET_REASON(ERR_peek_last_error()) > SSL_AD_REASON_OFFSET) {
-		ck_tls_reason(
-			"",
-			why); /* a client hears of its certificate after its own end of the handshake */
+		/* a client hears of its certificate after its own end of the handshake */
+		ck_tls_reason("", why);
 		ck_warn("%s ends TLS, for example because it does not accept this end's "
 			"certificate: "
 			"%s",
@@ -289,7 +289,8 @@ static void say_goodbye(struct ck_tls_chan *t)
 	ERR_clear_error();
 }
 
-/* In a forked child the other process's threads may have held OpenSSL's locks: its object is left alone. */
+/* In a forked child the other process's threads may have held OpenSSL's locks: its object is left
+ * alone. */
 static void tls_close(struct ck_chan *chan)
 {
 	struct ck_tls_chan *t = ck_tls_chan_of(chan);

@@ -58,7 +58,8 @@ bool ck_tls_is(const struct ck_chan *chan);
 /* OpenSSL's way to the bytes of a channel. NULL: no memory. */
 BIO_METHOD *ck_tls_method(void);
 
-/* Without the lock: read at least 1 byte from the connection; send what OpenSSL has made. -errno. */
+/* Without the lock: read at least 1 byte from the connection; send what OpenSSL has made.
+ * -errno. */
 int ck_tls_fetch(struct ck_tls_chan *t);
 int ck_tls_flush(struct ck_tls_chan *t);
 
@@ -68,15 +69,15 @@ int ck_tls_expect(struct ck_tls_chan *t, const char *host);
 /* What OpenSSL has queued as its last error, in words, into @why. */
 void ck_tls_reason(const char *what, char why[CK_TLS_WHY]);
 
-/* The owner of a certificate: the common name of its subject, else the first name or mail address for which it was made.
- * False: there is none that can be an identity. */
+/* The owner of a certificate: the common name of its subject, else the first name or mail address
+ * for which it was made. False: there is none that can be an identity. */
 bool ck_tls_name_of(X509 *certificate, char name[CK_TLS_NAME]);
 
 /* The pin of a certificate's key. False: it cannot be made. */
 bool ck_tls_pin_of(X509 *certificate, char pin[CK_TLS_PIN]);
 
-/* Can only its owner, and perhaps a group, read the key in file @path? A key that other users can read is no secret. -errno, with
- * @why. */
+/* Can only its owner, and perhaps a group, read the key in file @path? A key that other users can
+ * read is no secret. -errno, with @why. */
 int ck_tls_check_key(const char *path, char why[CK_TLS_WHY]);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * rpc/transport/tls_cert.c - makes a key and a certificate that it signs itself, for servers without an authority.
+ * rpc/transport/tls_cert.c - makes a key and a certificate that it signs itself, for servers
+ * without an authority.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -29,7 +29,8 @@ void ck_tls_reason(const char *what, char why[CK_TLS_WHY])
 		 text ? text : "unknown reason");
 }
 
-/* Names are shown in logs and lists, and compared: no blanks, nothing that looks like another letter. */
+/* Names are shown in logs and lists, and compared: no blanks, nothing that looks like another
+ * letter. */
 static bool is_name(const char *text, size_t size)
 {
 	if (size == 0 || size >= CK_TLS_NAME)

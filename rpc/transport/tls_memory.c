@@ -1,5 +1,6 @@
 /*
- * rpc/transport/tls_memory.c - the memory that OpenSSL reads and writes in place of a connection; see tls.c.
+ * rpc/transport/tls_memory.c - the memory that OpenSSL reads and writes in place of a connection;
+ * see tls.c.
  */
 #include <errno.h>
 #include <stdlib.h>

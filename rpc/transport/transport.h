@@ -64,7 +64,8 @@ struct ck_transport_ops {
 
 	/* The rest is for a channel that uses another one; NULL in transports. */
 
-	/* writev, but entry @lent stays where it is until settle. @until: NULL, or the number for settle. */
+	/* writev, but entry @lent stays where it is until settle. @until: NULL, or the number for
+	 * settle. */
 	int (*lend)(struct ck_chan *chan, struct iovec *iov, int count, int lent, uint64_t *until);
 	void (*settle)(struct ck_chan *chan, uint64_t until); /* UINT64_MAX: all */
 
@@ -112,7 +113,8 @@ void ck_tcp_peer_name(const struct sockaddr_storage *peer, char *name, size_t si
  * Stream sockets, transport/socket.c.
  */
 
-/* The descriptor of @chan; -1: the program has closed it. Checked unless that was done microseconds ago. */
+/* The descriptor of @chan; -1: the program has closed it. Checked unless that was done microseconds
+ * ago. */
 static inline int ck_socket_fd(struct ck_chan *chan)
 {
 	return ck_kept_recent(&chan->kept);
@@ -135,7 +137,8 @@ void ck_socket_close(struct ck_chan *chan);
 ssize_t ck_socket_receive(struct ck_chan *chan, void *buf, size_t size, int flags);
 
 /*
- * A system call on @chan failed with @error: returns 0 to retry, or -errno. May wait until one of @events is there.
+ * A system call on @chan failed with @error: returns 0 to retry, or -errno. May wait until one of
+ * @events is there.
  */
 int ck_socket_retry(struct ck_chan *chan, int error, short events);
 

@@ -21,11 +21,12 @@ struct cks_checkpoint_job {
 	pid_t pid;	       /* the worker; it is parked, and holds nothing of the GPU */
 	int control, log;      /* cks_outside_find */
 	bool keep;	       /* let the worker go on, and replace an older checkpoint */
-	void (*goes_on)(
-		void); /* with @keep: called when the worker goes on, before its images are compressed */
+	/* with @keep: called when the worker goes on, before its images are compressed */
+	void (*goes_on)(void);
 };
 
-/* Before a dump: check CRIU, and put into @manifest what it tells of the worker's process. The caller frees it. */
+/* Before a dump: check CRIU, and put into @manifest what it tells of the worker's process. The
+ * caller frees it. */
 int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
 			    struct cks_why *why);
 

@@ -1,5 +1,6 @@
 /*
- * server/checkpoint/criu.h - runs CRIU, which writes a process into files and makes it again from them.
+ * server/checkpoint/criu.h - runs CRIU, which writes a process into files and makes it again from
+ * them.
  *
  * The only place that knows CRIU's options.
  */
@@ -28,8 +29,8 @@ enum cks_criu_after { CK_CRIU_ENDS, CK_CRIU_GOES_ON, CK_CRIU_STOPS /* SIGCONT co
 #define CK_CRIU_FILES (-1)
 
 /*
- * Write process @pid into files; its memory to the page server at the other end of socket @pages, unless
- * that is CK_CRIU_FILES. A process that cannot be dumped continues in any case.
+ * Write process @pid into files; its memory to the page server at the other end of socket @pages,
+ * unless that is CK_CRIU_FILES. A process that cannot be dumped continues in any case.
  */
 int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after after, int pages,
 		  struct cks_why *why);

@@ -2,8 +2,8 @@
  * server/checkpoint/move.h - a worker from one server to another, without files in between.
  *
  * CRIU sends the worker's memory to a page server at the other end, which writes it to where it is
- * restored from. CRIU's other files follow, and the manifest. The worker here is stopped meanwhile; it
- * ends when the other server has it, and goes on if that fails.
+ * restored from. CRIU's other files follow, and the manifest. The worker here is stopped meanwhile;
+ * it ends when the other server has it, and goes on if that fails.
  *
  *     sender                              receiver
  *                                         {"ok": true, "format": 1}, or {"ok": false, "error": WHY}
@@ -11,7 +11,8 @@
  *     (CRIU's protocol for pages)
  *     {"file": NAME, "size": BYTES} BYTES...
  *     {"manifest": {...}}
- *                                         {"ok": true, "session": NAME}, or {"ok": false, "error": WHY}
+ *                                         {"ok": true, "session": NAME}, or {"ok": false, "error":
+ *                                         WHY}
  *     {"ok": true}
  */
 #ifndef CK_SERVER_CHECKPOINT_MOVE_H
@@ -24,8 +25,8 @@
 
 /*
  * Send the worker of @job, of which directory and keep do not count, over @stream, after the
- * receiver's first object. The caller frees @manifest, as for cks_checkpoint_save. 0: the other server
- * has it, and here it has ended. After an error it is as before.
+ * receiver's first object. The caller frees @manifest, as for cks_checkpoint_save. 0: the other
+ * server has it, and here it has ended. After an error it is as before.
  */
 int cks_move_send(const struct cks_checkpoint_job *job, int stream, struct cks_manifest *manifest,
 		  struct cks_why *why);
@@ -37,8 +38,8 @@ int cks_move_send(const struct cks_checkpoint_job *job, int stream, struct cks_m
 int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
 		     struct cks_why *why);
 
-/* Send the result, an object, which it takes. 0: the sender has given up its worker. Else the one that
- * was received must end. */
+/* Send the result, an object, which it takes. 0: the sender has given up its worker. Else the one
+ * that was received must end. */
 int cks_move_confirm(int stream, json_t *result);
 
 #endif

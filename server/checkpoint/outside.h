@@ -1,5 +1,6 @@
 /*
- * server/checkpoint/outside.h - descriptors that a worker shares with processes outside of the dump.
+ * server/checkpoint/outside.h - descriptors that a worker shares with processes outside of the
+ * dump.
  *
  * A worker holds two descriptors whose other end belongs to its server: the control socket and the
  * log. CRIU leaves them out of the dump. At the restore,

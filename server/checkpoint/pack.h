@@ -23,8 +23,8 @@ struct cks_packed {
 /* May a file of an image have this name? False for any that leads out of its folder. */
 bool cks_pack_name_valid(const char *name);
 
-/* Call @each for every file of folder @path with such a name, until it returns an error, with an open descriptor of the
- * folder. 0, or the error. */
+/* Call @each for every file of folder @path with such a name, until it returns an error, with an
+ * open descriptor of the folder. 0, or the error. */
 int cks_pack_each(const char *path,
 		  int (*each)(int dir, const char *name, void *data, struct cks_why *why),
 		  void *data, struct cks_why *why);

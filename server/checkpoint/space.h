@@ -1,8 +1,9 @@
 /*
- * server/checkpoint/space.h - PID namespaces: a worker keeps its process ids even where they are in use.
+ * server/checkpoint/space.h - PID namespaces: a worker keeps its process ids even where they are in
+ * use.
  *
- * A worker whose ids are taken is restored in a PID namespace of its own. There it has its old ids, and outside of it
- * other ones. CRIU dumps it from inside of that namespace.
+ * A worker whose ids are taken is restored in a PID namespace of its own. There it has its old ids,
+ * and outside of it other ones. CRIU dumps it from inside of that namespace.
  */
 #ifndef CK_SERVER_CHECKPOINT_SPACE_H
 #define CK_SERVER_CHECKPOINT_SPACE_H
@@ -16,16 +17,19 @@ bool cks_space_is_other(pid_t pid);
 /* The id that thread @thread of @pid has inside of its own namespace; -errno. */
 pid_t cks_space_inner(pid_t pid, pid_t thread);
 
-/* Have the children of the caller belong to the namespaces of @pid. The caller must know no paths that are not there. */
+/* Have the children of the caller belong to the namespaces of @pid. The caller must know no paths
+ * that are not there. */
 int cks_space_join(pid_t pid);
 
-/* Have the children of the caller belong to a new namespace; -errno. The first one is its init process. */
+/* Have the children of the caller belong to a new namespace; -errno. The first one is its init
+ * process. */
 int cks_space_create(void);
 
 /* In that child: show its own processes in /proc, and give further processes ids above @id. */
 int cks_space_begin(pid_t id);
 
-/* In that child: wait until it is alone. Its end would kill the other processes in the namespace, such as CRIU during a dump. */
+/* In that child: wait until it is alone. Its end would kill the other processes in the namespace,
+ * such as CRIU during a dump. */
 void cks_space_wait(void);
 
 /* The caller's id of the process that has @id in the namespace of process @init; -ESRCH. */

@@ -17,7 +17,8 @@
 /* Send @json, which it takes. 0 or -errno. */
 int cks_stream_write(int fd, json_t *json);
 
-/* The next object, the caller's to release; NULL: the other end has gone, or has sent something else. */
+/* The next object, the caller's to release; NULL: the other end has gone, or has sent something
+ * else. */
 json_t *cks_stream_read(int fd, struct cks_why *why);
 
 /* Send file @name of folder @dir. */

@@ -1,8 +1,9 @@
 /*
- * server/children/deadlines.h - sessions that the policy ends: after some time, or when they are idle.
+ * server/children/deadlines.h - sessions that the policy ends: after some time, or when they are
+ * idle.
  *
- * A fifth of the time before, or five minutes, the program's user is warned. At the end the worker tells the
- * client why, and ends. A worker that does not is killed.
+ * A fifth of the time before, or five minutes, the program's user is warned. At the end the worker
+ * tells the client why, and ends. A worker that does not is killed.
  */
 #ifndef CK_SERVER_CHILDREN_DEADLINES_H
 #define CK_SERVER_CHILDREN_DEADLINES_H
@@ -18,8 +19,8 @@ struct cks_workers;
 /* As in "2h", "90s": in the largest unit that is exact. Returns @out. */
 const char *cks_print_time(uint64_t seconds, char out[CK_TIME_TEXT]);
 
-/* Warn and end sessions, if it is time to look at them: *@again, in ms, which begins with 0. Returns the milliseconds until
- * the next call; -1: none is needed. */
+/* Warn and end sessions, if it is time to look at them: *@again, in ms, which begins with 0.
+ * Returns the milliseconds until the next call; -1: none is needed. */
 int64_t cks_deadlines_run(struct cks_workers *workers, const struct cks_accounts *accounts,
 			  int64_t *again);
 

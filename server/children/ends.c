@@ -149,8 +149,8 @@ static void reap_for(struct cks_workers *w, int most_ms)
 		nanosleep(&step, NULL);
 }
 
-/* A worker says goodbye to its client, or ends when it has no supervisor; it might look for the next one otherwise. One with
- * a session says at its end what that has used. */
+/* A worker says goodbye to its client, or ends when it has no supervisor; it might look for the
+ * next one otherwise. One with a session says at its end what that has used. */
 static void tell_to_stop(struct cks_workers *w, struct worker *worker, const char *line)
 {
 	if (cks_worker_say(worker, CK_CONTROL_STOP, line, true) && worker->state == SERVING)

@@ -203,7 +203,8 @@ static void log_last_words(const struct cks_fronts *f)
 
 	if (n < 0 &&
 	    errno ==
-		    ECONNRESET) /* it has left a connection unread; the error comes once, before the words */
+		    /* it has left a connection unread; the error comes once, before the words */
+		    ECONNRESET)
 		n = recv(f->control, words, sizeof(words) - 1, MSG_DONTWAIT);
 	words[n > 0 ? n : 0] = '\0';
 	if (n > 0 && words[0] != CK_FRONT_READY)

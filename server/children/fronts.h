@@ -10,17 +10,18 @@
 struct cks_fronts;
 struct cks_options;
 
-/* Start it, and wait until it has read its files; *@fronts is NULL if @options have no certificate. -errno, logged. After an
- * upgrade there is no wait: the files were right before. */
+/* Start it, and wait until it has read its files; *@fronts is NULL if @options have no certificate.
+ * -errno, logged. After an upgrade there is no wait: the files were right before. */
 int cks_fronts_create(const struct cks_options *options, struct cks_fronts **fronts);
 int cks_fronts_resume(const struct cks_options *options, struct cks_fronts **fronts);
 void cks_fronts_destroy(struct cks_fronts *fronts); /* accepts NULL, as all below do */
 
-/* Pass a connection to it: the decrypted bytes come over *@plain. The caller closes @fd. -EAGAIN: later; -errno. */
+/* Pass a connection to it: the decrypted bytes come over *@plain. The caller closes @fd. -EAGAIN:
+ * later; -errno. */
 int cks_fronts_pass(struct cks_fronts *fronts, int fd, int *plain);
 
-/* Have it read certificate and key again, and wait for its answer, which takes as long as reading them. -errno, logged by
- * it: the earlier ones stay in use; @why is the reason. */
+/* Have it read certificate and key again, and wait for its answer, which takes as long as reading
+ * them. -errno, logged by it: the earlier ones stay in use; @why is the reason. */
 #define CK_FRONT_WORDS 512
 int cks_fronts_reload(struct cks_fronts *fronts, char why[CK_FRONT_WORDS]);
 bool cks_fronts_ended(struct cks_fronts *fronts, pid_t pid,

@@ -1,5 +1,6 @@
 /*
- * server/children/gauges.h - the process that measures GPU time (server/helpers/gauge.h), for --gpu-time.
+ * server/children/gauges.h - the process that measures GPU time (server/helpers/gauge.h), for
+ * --gpu-time.
  */
 #ifndef CK_SERVER_CHILDREN_GAUGES_H
 #define CK_SERVER_CHILDREN_GAUGES_H

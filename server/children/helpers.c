@@ -116,7 +116,8 @@ static json_t *take_line(struct running *r)
 	return line;
 }
 
-/* Read the received bytes. NULL: the reply is not complete. *@news: the process goes on with its work. */
+/* Read the received bytes. NULL: the reply is not complete. *@news: the process goes on with its
+ * work. */
 static json_t *receive(struct running *r, bool *news)
 {
 	ssize_t n = recv(r->fd, r->in + r->in_size, sizeof(r->in) - r->in_size, MSG_DONTWAIT);

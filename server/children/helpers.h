@@ -21,10 +21,11 @@ struct cks_helper {
 	const char *argument;
 	json_t *request; /* taken */
 	int control;	 /* becomes descriptor 4; -1: there is none */
-	/* Called once, from cks_helpers_run, with the reply, which it takes: {"ok": false, "error": ...} if the process
-	 * has ended without one. */
+	/* Called once, from cks_helpers_run, with the reply, which it takes: {"ok": false, "error":
+	 * ...} if the process has ended without one. */
 	void (*done)(struct cks_server *server, json_t *reply, void *data);
-	/* Called before, if the process says so: what was waited for is done. NULL: it says no such thing. */
+	/* Called before, if the process says so: what was waited for is done. NULL: it says no such
+	 * thing. */
 	void (*goes_on)(struct cks_server *server, void *data);
 	void *data;
 };

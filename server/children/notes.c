@@ -37,7 +37,8 @@ static void advance(struct cks_workers *w, struct worker *worker, int note)
 	cks_worker_change(w, worker, ready ? SPARE_READY : SPARE_STANDBY);
 }
 
-/* @worker needs memory: have all others return free memory. What more can be done is decided later. */
+/* @worker needs memory: have all others return free memory. What more can be done is decided
+ * later. */
 static void press(struct cks_workers *w, struct worker *worker)
 {
 	const char pressed = CK_CONTROL_PRESS;
@@ -67,7 +68,8 @@ static void count(struct cks_session_info *s, const struct cks_worker_note *note
 	s->use.round_trips = note->round_trips;
 }
 
-/* On which GPUs it is; 0: the note does not tell. A worker of an older release tells it with CK_NOTE_USE alone. */
+/* On which GPUs it is; 0: the note does not tell. A worker of an older release tells it with
+ * CK_NOTE_USE alone. */
 static void take_gpus(struct cks_session_info *s, const struct cks_worker_note *note)
 {
 	bool any = false;
@@ -206,7 +208,8 @@ static ssize_t receive(int control, struct cks_worker_note *note, pid_t *sender)
 	return n;
 }
 
-/* Which process is the worker, and which the command that it was started through? That ends later. */
+/* Which process is the worker, and which the command that it was started through? That ends
+ * later. */
 static void tell_apart(struct worker *worker, pid_t sender)
 {
 	if (sender == worker->pid || worker->info.follower)
@@ -250,8 +253,8 @@ void cks_worker_hear(struct cks_workers *w, struct worker *worker)
 }
 
 /*
- * Read the notes of those that have sent some: of a thousand sessions few have. A spare that got its client before it
- * was ready sends both notes at once. No worker is freed here.
+ * Read the notes of those that have sent some: of a thousand sessions few have. A spare that got
+ * its client before it was ready sends both notes at once. No worker is freed here.
  */
 void cks_workers_read(struct cks_workers *w)
 {

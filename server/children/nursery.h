@@ -1,5 +1,6 @@
 /*
- * server/children/nursery.h - the process from which workers of the emulated GPU are forked (server/worker/nursery.h).
+ * server/children/nursery.h - the process from which workers of the emulated GPU are forked
+ * (server/worker/nursery.h).
  */
 #ifndef CK_SERVER_CHILDREN_NURSERY_H
 #define CK_SERVER_CHILDREN_NURSERY_H
@@ -18,14 +19,16 @@ struct cks_nursery {
 	int64_t begun; /* in ms, when it was started last */
 };
 
-/* Start it if workers have @driver, and wait a moment until it is ready. A failure is no error: workers are executed then. */
+/* Start it if workers have @driver, and wait a moment until it is ready. A failure is no error:
+ * workers are executed then. */
 void cks_nursery_start(struct cks_nursery *nursery, const char *driver,
 		       struct cks_worker_command *command);
 void cks_nursery_stop(struct cks_nursery *nursery);
 
 /*
- * Fork a worker for @connection with @control, which stay the caller's: its process id. Waits until it is there, about as
- * long as a fork(2) takes. -ENOENT: there is no such process that is ready, so execute one; else -errno.
+ * Fork a worker for @connection with @control, which stay the caller's: its process id. Waits until
+ * it is there, about as long as a fork(2) takes. -ENOENT: there is no such process that is ready,
+ * so execute one; else -errno.
  */
 pid_t cks_nursery_fork(struct cks_nursery *nursery, struct cks_worker_command *command,
 		       int connection, int control, const char *gpus);

@@ -1,9 +1,11 @@
 /*
- * server/children/queue.h - clients that wait for a session because the server, or their identity, has no more.
+ * server/children/queue.h - clients that wait for a session because the server, or their identity,
+ * has no more.
  *
- * A client waits by asking again: each time the supervisor holds its hello for up to CK_QUEUE_HOLD_MS, and then tells it
- * its place. A ticket of its own choice keeps the place in between; one that does not come back in time loses it. A
- * session that becomes free goes to the identity that has fewest, and of these to the client that has waited longest.
+ * A client waits by asking again: each time the supervisor holds its hello for up to
+ * CK_QUEUE_HOLD_MS, and then tells it its place. A ticket of its own choice keeps the place in
+ * between; one that does not come back in time loses it. A session that becomes free goes to the
+ * identity that has fewest, and of these to the client that has waited longest.
  */
 #ifndef CK_SERVER_CHILDREN_QUEUE_H
 #define CK_SERVER_CHILDREN_QUEUE_H
@@ -48,8 +50,8 @@ void cks_queue_expire(struct cks_queue *queue, int64_t now);
 /* The place of @waiter, from 1 on: how many have waited longer. */
 size_t cks_queue_place(const struct cks_queue *queue, const struct cks_waiter *waiter);
 
-/* Does any that waits come before a client of @owner that has waited since @since? @may: could a client of this owner have
- * a session now? */
+/* Does any that waits come before a client of @owner that has waited since @since? @may: could a
+ * client of this owner have a session now? */
 bool cks_queue_others_first(const struct cks_queue *queue, const struct cks_workers *workers,
 			    const struct cks_owner *owner, int64_t since,
 			    bool (*may)(const void *data, const struct cks_owner *owner),

@@ -1,5 +1,6 @@
 /*
- * server/children/seats.c - sessions and the policy: each has a seat in the account of its identity (accounts.h).
+ * server/children/seats.c - sessions and the policy: each has a seat in the account of its identity
+ * (accounts.h).
  */
 #include <errno.h>
 #include <string.h>

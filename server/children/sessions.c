@@ -1,5 +1,6 @@
 /*
- * server/children/sessions.c - sessions as commands see them: their public names, and messages to their workers.
+ * server/children/sessions.c - sessions as commands see them: their public names, and messages to
+ * their workers.
  *
  * A session's own id admits to it, so it is a secret. For commands it has a number.
  */

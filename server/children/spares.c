@@ -4,7 +4,8 @@
  *
  * One thing at a time, because loading a driver and making a context take locks that all processes
  * share. Standby workers have no context. They are what the next workers with contexts are made of,
- * and they keep the driver's state of the GPUs, which takes 0.1 s to set up, alive between programs.
+ * and they keep the driver's state of the GPUs, which takes 0.1 s to set up, alive between
+ * programs.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * server/children/turns.h - the sharing of GPUs by weight (shares.h), for the sessions of this server.
+ * server/children/turns.h - the sharing of GPUs by weight (shares.h), for the sessions of this
+ * server.
  */
 #ifndef CK_SERVER_CHILDREN_TURNS_H
 #define CK_SERVER_CHILDREN_TURNS_H
@@ -9,7 +10,8 @@ struct cks_workers;
 struct cks_worker_note;
 struct worker;
 
-/* Hold sessions and give turns, if the policy has different weights. Lowers *@timeout_ms to the next call. */
+/* Hold sessions and give turns, if the policy has different weights. Lowers *@timeout_ms to the
+ * next call. */
 void cks_turns_run(struct cks_workers *workers, int *timeout_ms);
 
 /* The worker of @session leaves off to wait for turns, by itself (CK_CONTROL_RETURN). */

@@ -60,7 +60,8 @@ int cks_worker_listen(struct cks_workers *w, struct worker *worker)
 	return epoll_ctl(w->spoken, EPOLL_CTL_ADD, worker->control, &event) < 0 ? -errno : 0;
 }
 
-/* A child that does not execute its program yet may still have the socket: closing it here would leave it in the list. */
+/* A child that does not execute its program yet may still have the socket: closing it here would
+ * leave it in the list. */
 void cks_worker_hang_up(struct cks_workers *w, struct worker *worker)
 {
 	if (worker->control < 0)

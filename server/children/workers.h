@@ -30,28 +30,31 @@ struct cks_workers;
 struct cks_workers *cks_workers_create(const struct cks_options *options, const char *driver,
 				       const char *broker);
 
-/* With the emulated @driver, and unless workers become users of their own: fork them from a process that is ready for that
- * (nursery.h). */
+/* With the emulated @driver, and unless workers become users of their own: fork them from a process
+ * that is ready for that (nursery.h). */
 void cks_workers_fork_early(struct cks_workers *workers, const char *driver);
 
 /* Record in @audit how sessions end; it must live longer. */
 void cks_workers_audit(struct cks_workers *workers, struct cks_audit *audit);
 
-/* seats.c: the policy and its accounts, which must live longer. What an identity may have, and a session. */
+/* seats.c: the policy and its accounts, which must live longer. What an identity may have, and a
+ * session. */
 void cks_workers_accounts(struct cks_workers *workers, struct cks_accounts *accounts);
 const struct cks_terms *cks_workers_identity_terms(const struct cks_workers *workers,
 						   const struct cks_identity *identity);
 const struct cks_terms *cks_session_terms(const struct cks_session_info *session);
 /* The file of its account, which stays the account's, and its seat; -1: it has none. */
 int cks_session_account(const struct cks_session_info *session, uint32_t *seat);
-/* The command @name, if a worker of @identity may be started through it; else NULL. Valid until the policy is read again. */
+/* The command @name, if a worker of @identity may be started through it; else NULL. Valid until the
+ * policy is read again. */
 const struct cks_prefix *cks_workers_prefix(const struct cks_workers *workers,
 					    const struct cks_identity *identity, const char *name);
 
 /* Have each identity's workers become another user; @uids must live longer. */
 void cks_workers_users(struct cks_workers *workers, struct cks_uids *uids);
 
-/* End all, whose programs' users read @line, and wait for that; kill those that do not end. At most 3 s. */
+/* End all, whose programs' users read @line, and wait for that; kill those that do not end. At most
+ * 3 s. */
 void cks_workers_destroy(struct cks_workers *workers, const char *line);
 
 #define CK_SESSION_NAME 16
@@ -154,12 +157,13 @@ int cks_workers_join(struct cks_workers *workers, const unsigned char session[16
 /* Process @pid has ended with wait(2)'s @status; false: not a worker. */
 bool cks_workers_ended(struct cks_workers *workers, pid_t pid, int status);
 
-/* A descriptor that is readable if a worker has said something; and read the notes of those that have. */
+/* A descriptor that is readable if a worker has said something; and read the notes of those that
+ * have. */
 int cks_workers_fd(const struct cks_workers *workers);
 void cks_workers_read(struct cks_workers *workers);
 
-/* A session has begun, or is or asks for another state than before: the suspender looks at all of them. Was that said
- * since the last question? */
+/* A session has begun, or is or asks for another state than before: the suspender looks at all of
+ * them. Was that said since the last question? */
 void cks_workers_stir(struct cks_workers *workers);
 bool cks_workers_stirred(struct cks_workers *workers);
 /* Has a session lost all connections since the last question? */

@@ -22,7 +22,8 @@ struct worker {
 	struct worker *next;
 	pid_t pid;   /* of the child, which is info.pid or follows it */
 	int control; /* -1: the worker has closed its end */
-	int process; /* a pidfd: it is no child, but has outlived its supervisor; 0: it is a child */
+	/* a pidfd: it is no child, but has outlived its supervisor; 0: it is a child */
+	int process;
 	enum state {
 		SPARE_STARTING,
 		SPARE_STANDBY,
@@ -86,15 +87,17 @@ int cks_worker_pass(const struct worker *worker, char kind, int fd);
 /* seats.c: have @worker count in the account of its identity, if there is a policy. -errno. */
 int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
 
-/* houses.c: with --worker-users, have @worker become the user of its identity: -errno. Keep the user of one that is here
- * again; false: it is another identity's by now, and the process was killed. */
+/* houses.c: with --worker-users, have @worker become the user of its identity: -errno. Keep the
+ * user of one that is here again; false: it is another identity's by now, and the process was
+ * killed. */
 int cks_worker_house(struct cks_workers *workers, struct worker *worker);
 bool cks_worker_rehouse(struct cks_workers *workers, struct worker *worker);
 
 /* ends.c: tell all workers to end, wait for that, and remove them; see cks_workers_destroy. */
 void cks_workers_stop(struct cks_workers *workers, const char *line);
 
-/* sessions.c: send @kind, one of CK_CONTROL_..., with a line for the program's user. False: it does not listen. */
+/* sessions.c: send @kind, one of CK_CONTROL_..., with a line for the program's user. False: it does
+ * not listen. */
 bool cks_worker_say(const struct worker *worker, char kind, const char *line, bool last);
 
 /* notes.c: read all that @worker has said. */
@@ -104,7 +107,8 @@ void cks_worker_hear(struct cks_workers *workers, struct worker *worker);
 void cks_command_fill(struct cks_worker_command *command, const struct cks_options *options,
 		      const char *driver, const char *broker);
 
-/* In a child: become a worker for @connection; -1: a spare one. @prefix: the command to do so through; NULL: none. */
+/* In a child: become a worker for @connection; -1: a spare one. @prefix: the command to do so
+ * through; NULL: none. */
 _Noreturn void cks_command_run(struct cks_worker_command *command, int connection, int control,
 			       char *const *prefix);
 

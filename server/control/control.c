@@ -27,8 +27,8 @@ static unsigned int count_of(const struct cks_control *c, uid_t user)
 }
 
 /*
- * If users have as many connections as they may, a new one closes the oldest of the user with most. So one user cannot
- * keep out the others. NULL: there is none to close, or no need.
+ * If users have as many connections as they may, a new one closes the oldest of the user with most.
+ * So one user cannot keep out the others. NULL: there is none to close, or no need.
  */
 static struct cks_connection *find_victim(const struct cks_control *c, bool *full)
 {

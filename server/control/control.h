@@ -8,8 +8,8 @@
  * rights of the server's user; its file has mode 0600.
  *
  * A second socket, of status, is for all users of this host (docs/status.md). The kernel tells who
- * connects: root and the server's user have all commands there, others only those for users, and for
- * their own sessions.
+ * connects: root and the server's user have all commands there, others only those for users, and
+ * for their own sessions.
  */
 #ifndef CK_SERVER_CONTROL_CONTROL_H
 #define CK_SERVER_CONTROL_CONTROL_H
@@ -63,9 +63,10 @@ struct cks_server {
 
 struct cks_command {
 	const char *name;
-	const char *
-		arguments; /* their names in a request, in the order of --ctl; "[NAME]" may be left out */
-	/* NULL: the answer comes later, by cks_control_answer(). No function: only --ctl has the command. */
+	/* their names in a request, in the order of --ctl; "[NAME]" may be left out */
+	const char *arguments;
+	/* NULL: the answer comes later, by cks_control_answer(). No function: only --ctl has the
+	 * command. */
 	json_t *(*run)(struct cks_server *server, const json_t *request, struct cks_asker asker);
 	/* For --ctl: do more than send @request, which it takes; the reply. NULL: no more. */
 	json_t *(*act)(int server, json_t *request, const struct cks_options *options);

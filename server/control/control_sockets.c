@@ -1,5 +1,6 @@
 /*
- * server/control/control_sockets.c - the sockets of control.h: made, handed to another program, closed.
+ * server/control/control_sockets.c - the sockets of control.h: made, handed to another program,
+ * closed.
  */
 #include <errno.h>
 #include <stdio.h>

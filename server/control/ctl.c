@@ -93,8 +93,8 @@ static int try_usual(const char *path, void *own)
 	return dial_control(path, SUFFIX);
 }
 
-/* The server's control socket: at the given path, beside the given unix socket, or at the first of the
- * usual places. */
+/* The server's control socket: at the given path, beside the given unix socket, or at the first of
+ * the usual places. */
 static int find_server(const struct cks_options *o)
 {
 	const char *path = o->ctl_socket ? o->ctl_socket : o->unix_path;

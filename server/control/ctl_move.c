@@ -25,7 +25,8 @@
 
 /* --- move: the sender's side */
 
-/* In a child: the command that leads to the other server, with socket @stream as its input and output. */
+/* In a child: the command that leads to the other server, with socket @stream as its input and
+ * output. */
 static _Noreturn void become_via(const char *via, const char *address, int stream)
 {
 	char why[CK_ADDRESS_WHY];
@@ -126,7 +127,8 @@ static void *run_relay(void *data)
 	return NULL;
 }
 
-/* A child that connects standard input and output with a socket, because CRIU needs one socket for both directions. */
+/* A child that connects standard input and output with a socket, because CRIU needs one socket for
+ * both directions. */
 static pid_t start_relay(int *stream)
 {
 	struct relay in = {.from = STDIN_FILENO}, out = {.to = STDOUT_FILENO};
@@ -152,8 +154,8 @@ static pid_t start_relay(int *stream)
 	return pid;
 }
 
-/* Have the server restore from @folder, and resume; the reply. *@name: the session, the caller's to free; NULL:
- * there is none. */
+/* Have the server restore from @folder, and resume; the reply. *@name: the session, the caller's to
+ * free; NULL: there is none. */
 static json_t *restore(int server, const char *folder, char **name)
 {
 	json_t *reply = cks_ctl_ask(server,

@@ -46,9 +46,9 @@ struct cks_ring *cks_staging_call(struct cks_staging *staging);
 void cks_ring_release(struct cks_ring *ring);
 
 /*
- * A ring of a thread's own, with CK_CALL_SLOTS slots of one piece; NULL: out of memory. The thread holds it only while it
- * calls the driver, so that a context can end meanwhile: a slot whose event is NULL has lost its context. A ring that is
- * given back is kept for the next thread.
+ * A ring of a thread's own, with CK_CALL_SLOTS slots of one piece; NULL: out of memory. The thread
+ * holds it only while it calls the driver, so that a context can end meanwhile: a slot whose event
+ * is NULL has lost its context. A ring that is given back is kept for the next thread.
  */
 struct cks_ring *cks_staging_take(struct cks_staging *staging);
 void cks_staging_give(struct cks_staging *staging, struct cks_ring *ring);

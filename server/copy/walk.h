@@ -14,8 +14,8 @@
 
 struct cks_request;
 
-/* Decode the CUDA_MEMCPY3D of a message: ids become the driver's arrays, and the client's pointers are dropped.
- * INVALID_HANDLE: there is no such array. */
+/* Decode the CUDA_MEMCPY3D of a message: ids become the driver's arrays, and the client's pointers
+ * are dropped. INVALID_HANDLE: there is no such array. */
 CUresult cks_copy_decode(struct cks_request *q, const void *bytes, CUDA_MEMCPY3D *copy);
 
 struct cks_walk {

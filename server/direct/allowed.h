@@ -16,7 +16,8 @@
 
 #define CK_ALLOWED_MAX 64
 
-/* Private networks. Addresses of the host itself and of its bridge are none, because other services trust them. */
+/* Private networks. Addresses of the host itself and of its bridge are none, because other services
+ * trust them. */
 #define CK_ALLOWED_DEFAULT "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,[fc00::]/7"
 
 struct cks_allowed {
@@ -36,7 +37,8 @@ int cks_allowed_parse(const char *text, struct cks_allowed *allowed);
 void cks_allowed_listen(struct cks_allowed *allowed, const char *text);
 bool cks_allowed_has(const struct cks_allowed *allowed, const struct sockaddr_storage *peer);
 
-/* Read "a.b.c.d:port" or "[v6]:port", with "tcp://" before it or not; no names. The port may be missing. */
+/* Read "a.b.c.d:port" or "[v6]:port", with "tcp://" before it or not; no names. The port may be
+ * missing. */
 bool cks_allowed_address(const char *text, struct sockaddr_storage *out);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * server/direct/bridge.c - bridges: their connections and the threads of these.
  *
- * Each connection has a thread, which waits for copies. Who uses a bridge counts as its user: the list, each thread, each
- * call. The last one frees it.
+ * Each connection has a thread, which waits for copies. Who uses a bridge counts as its user: the
+ * list, each thread, each call. The last one frees it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +56,8 @@ void cks_direct_destroy(struct cks_direct *d)
 	free(d);
 }
 
-/* Close bridges whose connections have not come in time. Call with the lock held; returns one to break. */
+/* Close bridges whose connections have not come in time. Call with the lock held; returns one to
+ * break. */
 static struct cks_bridge *find_stale(struct cks_direct *d, int64_t now)
 {
 	struct cks_bridge *b = d->bridges;
@@ -239,7 +240,8 @@ void cks_bridge_place(struct cks_bridge *b, unsigned int at, struct ck_chan *cha
 
 /* --- threads */
 
-/* The copy in progress, if the thread of @e has to take part in it. Call with the bridge's lock held. */
+/* The copy in progress, if the thread of @e has to take part in it. Call with the bridge's lock
+ * held. */
 static struct cks_part *next_part(struct cks_end *e)
 {
 	struct cks_bridge *b = e->bridge;
@@ -323,7 +325,8 @@ int cks_bridge_start(struct cks_end *e)
 	return ret;
 }
 
-/* Can it carry a copy now? The threads of the last connections may be about to start. Call with the lock held. */
+/* Can it carry a copy now? The threads of the last connections may be about to start. Call with the
+ * lock held. */
 static bool is_whole(struct cks_bridge *b)
 {
 	struct timespec until = ck_until(CK_BRIDGE_TICKET_MS * CK_NS_PER_MS);

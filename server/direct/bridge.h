@@ -1,5 +1,6 @@
 /*
- * server/direct/bridge.h - the parts of a bridge, for bridge.c, transfer.c, dial.c and direct.c alone.
+ * server/direct/bridge.h - the parts of a bridge, for bridge.c, transfer.c, dial.c and direct.c
+ * alone.
  */
 #ifndef CK_SERVER_DIRECT_BRIDGE_H
 #define CK_SERVER_DIRECT_BRIDGE_H
@@ -84,7 +85,8 @@ struct cks_direct {
 	uint64_t numbers;
 };
 
-/* bridge.c: make a bridge of @width connections and list it; the caller has a use of it. NULL: there are too many, or no memory. */
+/* bridge.c: make a bridge of @width connections and list it; the caller has a use of it. NULL:
+ * there are too many, or no memory. */
 struct cks_bridge *cks_bridge_create(struct cks_direct *direct, unsigned int width);
 /* Find bridge @number and use it; NULL: there is none. */
 struct cks_bridge *cks_bridge_get(struct cks_direct *direct, uint64_t number);
@@ -95,10 +97,12 @@ void cks_bridge_place(struct cks_bridge *bridge, unsigned int at, struct ck_chan
 int cks_bridge_start(struct cks_end *end);
 /* It is of no use any more: connections are shut down, and it is no longer listed. */
 void cks_bridge_break(struct cks_bridge *bridge);
-/* Carry out @part on all connections that it has use for. OPERATING_SYSTEM: the bridge has failed. */
+/* Carry out @part on all connections that it has use for. OPERATING_SYSTEM: the bridge has
+ * failed. */
 CUresult cks_bridge_run(struct cks_bridge *bridge, struct cks_part *part);
 
-/* ticket.c: issue the tickets of a bridge, which are written one after the other. -EIO: there are no random bytes. */
+/* ticket.c: issue the tickets of a bridge, which are written one after the other. -EIO: there are
+ * no random bytes. */
 int cks_bridge_issue(struct cks_direct *direct, struct cks_bridge *bridge, unsigned char *tickets);
 
 /* transfer.c: one connection's share of @part. False: the bridge is of no use any more. */
@@ -106,7 +110,8 @@ bool cks_transfer(struct cks_end *end, struct cks_part *part);
 /* The piece of a range at which both ends cut. */
 size_t cks_transfer_piece(const struct cks_part *part);
 
-/* dial.c: connect to the peer at one of @addresses (lines) and show it the tickets. 0 or -errno, logged. */
+/* dial.c: connect to the peer at one of @addresses (lines) and show it the tickets. 0 or -errno,
+ * logged. */
 struct cks_dial {
 	const char *addresses;
 	size_t addresses_size;

@@ -1,9 +1,10 @@
 /*
- * server/direct/dial.c - connect to another server's worker, as the client says and the server's owner allows.
+ * server/direct/dial.c - connect to another server's worker, as the client says and the server's
+ * owner allows.
  *
- * A client must not reach through this host what it cannot reach itself. So there are no names, which other machines
- * resolve; only allowed addresses; nothing is sent but TLS, or a greeting that no other service takes for its own; and the
- * client learns of success or failure, not why.
+ * A client must not reach through this host what it cannot reach itself. So there are no names,
+ * which other machines resolve; only allowed addresses; nothing is sent but TLS, or a greeting that
+ * no other service takes for its own; and the client learns of success or failure, not why.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

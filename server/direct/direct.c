@@ -1,8 +1,8 @@
 /*
  * server/direct/direct.c - the client's messages about bridges, and copies over them.
  *
- * These calls do not pass the gate: they wait for the network and for the other worker. The threads of a bridge pass it for
- * each piece.
+ * These calls do not pass the gate: they wait for the network and for the other worker. The threads
+ * of a bridge pass it for each piece.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -132,7 +132,8 @@ static CUresult map_pieces(struct cks_part *part)
 	return part->arrived ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Carry out a copy, if @err is none. Otherwise the other end, which waits, hears of it by the end of the bridge. */
+/* Carry out a copy, if @err is none. Otherwise the other end, which waits, hears of it by the end
+ * of the bridge. */
 static CUresult carry_out(struct cks_request *q, uint64_t bridge, uint64_t stream,
 			  struct cks_part *part, CUresult err)
 {

@@ -1,9 +1,9 @@
 /*
  * server/direct/transfer.c - the bytes of a copy on one connection of a bridge.
  *
- * The receiver says that it is ready. The sender then takes pieces, as all connections of the copy do, and sends each
- * behind a head that says where it belongs; at the end it says whether that was all. The device fills or empties one slot
- * while the network has another one.
+ * The receiver says that it is ready. The sender then takes pieces, as all connections of the copy
+ * do, and sends each behind a head that says where it belongs; at the end it says whether that was
+ * all. The device fills or empties one slot while the network has another one.
  */
 #include <endian.h>
 #include <string.h>
@@ -48,7 +48,8 @@ static bool hear(struct cks_end *e, const struct cks_part *p, struct head *head)
 
 /* --- the device */
 
-/* Go through the gate, to the thread's slots. OPERATING_SYSTEM: the bridge has broken in front of it. */
+/* Go through the gate, to the thread's slots. OPERATING_SYSTEM: the bridge has broken in front of
+ * it. */
 static CUresult enter(struct cks_end *e)
 {
 	struct cks_session *s = e->bridge->owner->session;
@@ -116,7 +117,8 @@ static CUresult fetch(struct cks_end *e, const struct cks_part *p, struct piece 
 	return err ? err : cks_slot_mark(now->slot, p->stream, now->walk.piece);
 }
 
-/* Let the device fill a slot with @now, if there is such a piece, and wait until it has filled that of @before. */
+/* Let the device fill a slot with @now, if there is such a piece, and wait until it has filled that
+ * of @before. */
 static CUresult turn(struct cks_end *e, const struct cks_part *p, struct piece *now, bool more,
 		     const struct piece *before)
 {

@@ -265,7 +265,8 @@ static bool replace_kept(struct cks_admission *a, const struct applicant *p)
 	return a->looking;
 }
 
-/* Sessions of programs that have ended make room for it. True: it waits for that, or begins again (*@again). */
+/* Sessions of programs that have ended make room for it. True: it waits for that, or begins again
+ * (*@again). */
 static bool clear_kept(struct cks_admission *a, const struct applicant *p, bool *again)
 {
 	const struct cks_newcomer newcomer = newcomer_of(p);

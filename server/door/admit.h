@@ -36,8 +36,8 @@ struct cks_admission {
 /* Of a client that waits for a session: may it be held for longer, and has it gone? */
 enum cks_turn { CK_TURN_HOLD, CK_TURN_LAST, CK_TURN_GONE };
 
-/* Check the hello in @bytes that @peer has sent on @fd: pass it to a worker, or refuse it; the caller closes @fd. True:
- * it waits for a session, so call again with the same hello. */
+/* Check the hello in @bytes that @peer has sent on @fd: pass it to a worker, or refuse it; the
+ * caller closes @fd. True: it waits for a session, so call again with the same hello. */
 bool cks_admit(struct cks_admission *admission, int fd, const struct cks_peer *peer,
 	       const unsigned char *bytes, const struct cks_peeked *call, enum cks_turn turn);
 

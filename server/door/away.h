@@ -1,7 +1,9 @@
 /*
- * server/door/away.h - sessions that are not here for a while: on the way into files, in files, or moved.
+ * server/door/away.h - sessions that are not here for a while: on the way into files, in files, or
+ * moved.
  *
- * Their clients ask for them. They must not hear that there is no such session, which would be its end.
+ * Their clients ask for them. They must not hear that there is no such session, which would be its
+ * end.
  */
 #ifndef CK_SERVER_DOOR_AWAY_H
 #define CK_SERVER_DOOR_AWAY_H
@@ -18,7 +20,8 @@ struct cks_away;
 struct cks_away *cks_away_create(void);
 void cks_away_destroy(struct cks_away *away);
 
-/* @session is away, for @seconds at most. @address: where its client finds it; empty: not known yet. */
+/* @session is away, for @seconds at most. @address: where its client finds it; empty: not known
+ * yet. */
 void cks_away_put(struct cks_away *away, const unsigned char session[16], const char *address,
 		  uint64_t seconds);
 

@@ -33,15 +33,16 @@ void cks_broker_driver(struct cks_broker *broker, const char *driver); /* keeps 
 void cks_broker_destroy(struct cks_broker *broker);		       /* kills it; accepts NULL */
 const char *cks_broker_path(const struct cks_broker *broker);
 
-/* @fds has room for one descriptor; returns the number filled in. Run when it is readable: start the
- * broker, or note the end of one that is no child. */
+/* @fds has room for one descriptor; returns the number filled in. Run when it is readable: start
+ * the broker, or note the end of one that is no child. */
 size_t cks_broker_poll(struct cks_broker *broker, struct pollfd *fds, int *timeout_ms);
 void cks_broker_run(struct cks_broker *broker);
 bool cks_broker_ended(struct cks_broker *broker, pid_t pid,
 		      int status); /* false: another process */
 
-/* broker_main.c: run the process `--m3-broker DRIVER FOLDER SECONDS USERS`, of which FOLDER and USERS may be empty; its listening socket is descriptor 3. With
- * @folder, that of --state-dir, it outlives its supervisor by @seconds. Returns the exit status. */
+/* broker_main.c: run the process `--m3-broker DRIVER FOLDER SECONDS USERS`, of which FOLDER and
+ * USERS may be empty; its listening socket is descriptor 3. With @folder, that of --state-dir, it
+ * outlives its supervisor by @seconds. Returns the exit status. */
 int cks_broker_main(const char *driver, const char *folder, unsigned int seconds,
 		    const char *users);
 

@@ -1,6 +1,6 @@
 /*
- * server/door/downloads.h - clients that fetch the client's files (CK_FILES): admitted here, served by processes of
- * their own, a few at a time.
+ * server/door/downloads.h - clients that fetch the client's files (CK_FILES): admitted here, served
+ * by processes of their own, a few at a time.
  */
 #ifndef CK_SERVER_DOOR_DOWNLOADS_H
 #define CK_SERVER_DOOR_DOWNLOADS_H

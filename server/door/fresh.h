@@ -43,7 +43,8 @@ const struct cks_queue *cks_fresh_queue(const struct cks_fresh_list *list);
 /* A child has ended; false: it is none of these connections'. */
 bool cks_fresh_ended(struct cks_fresh_list *list, pid_t pid);
 
-/* Read the token file again, however little it seems to have changed. -errno: @why is the reason. */
+/* Read the token file again, however little it seems to have changed. -errno: @why is the
+ * reason. */
 int cks_fresh_reload(struct cks_fresh_list *list, char why[CK_TOKEN_WHY]);
 
 /* Refuse new sessions from now on; connections of existing ones are still passed on. */

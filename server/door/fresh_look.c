@@ -114,7 +114,8 @@ static bool admit(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned 
 	return true;
 }
 
-/* Do what the first record of @f asks for, which is of @kind; false: the connection is done with. */
+/* Do what the first record of @f asks for, which is of @kind; false: the connection is done
+ * with. */
 static bool follow(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek kind,
 		   unsigned char *bytes, struct cks_peeked *p, int64_t now)
 {

@@ -21,7 +21,8 @@
 #define CK_JOIN_MS 2	    /* until a busy worker is asked again */
 #define CK_BUCKETS 4096	    /* hash buckets for counting peers */
 
-/* How far a connection with TLS is. The front process makes handshakes; a relay has a process of its own. */
+/* How far a connection with TLS is. The front process makes handshakes; a relay has a process of
+ * its own. */
 enum cks_fresh_stage {
 	CK_STAGE_PLAIN,
 	CK_STAGE_SHAKES, /* nothing has come over TLS */

@@ -1,9 +1,11 @@
 /*
- * server/door/fresh_tls.c - connections that use TLS, until their first record has come over it; see fresh.c.
+ * server/door/fresh_tls.c - connections that use TLS, until their first record has come over it;
+ * see fresh.c.
  *
- * Nothing that a client can send without much work has a process started. The supervisor answers the probe itself, and waits for
- * the whole first record of the handshake. The front process makes the handshake, and has a relay for a connection only when
- * something has come over it (server/front/). Both are bounded here, for each peer and in all: the oldest goes.
+ * Nothing that a client can send without much work has a process started. The supervisor answers
+ * the probe itself, and waits for the whole first record of the handshake. The front process makes
+ * the handshake, and has a relay for a connection only when something has come over it
+ * (server/front/). Both are bounded here, for each peer and in all: the oldest goes.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -67,7 +69,8 @@ static struct cks_fresh *one_too_many(struct cks_fresh_list *l, enum cks_fresh_s
 	return in_all >= bounds[stage].in_all ? find_victim(l, stage, NULL) : NULL;
 }
 
-/* Its next look finds that it has ended; the list is not changed here, because it is walked through. */
+/* Its next look finds that it has ended; the list is not changed here, because it is walked
+ * through. */
 static void push_out(struct cks_fresh *f)
 {
 	char name[CK_PEER_NAME];
@@ -92,7 +95,8 @@ bool cks_fresh_probed(struct cks_fresh_list *l, struct cks_fresh *f, const struc
 	return cks_answer_bytes(f->fd, p, answer, sizeof(answer));
 }
 
-/* Its bytes come decrypted from now on, over another descriptor. It stays what it was for all limits. */
+/* Its bytes come decrypted from now on, over another descriptor. It stays what it was for all
+ * limits. */
 bool cks_fresh_unwrap(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 {
 	struct cks_fresh *victim;

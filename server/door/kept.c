@@ -161,8 +161,8 @@ bool cks_kept_clear(struct cks_workers *w, const struct cks_newcomer *n)
 	return cks_kept_ending(w, n->identity);
 }
 
-/* The longest kept session of the same program on a machine of the same name; but a client of that very machine, as its
- * id says, has been asked. */
+/* The longest kept session of the same program on a machine of the same name; but a client of that
+ * very machine, as its id says, has been asked. */
 static bool replace(struct cks_workers *w, const struct cks_identity *identity, const char *program,
 		    const char *host, const char machine[CK_ID])
 {

@@ -1,9 +1,11 @@
 /*
- * server/door/kept.h - sessions whose clients have lost all connections: they wait for others (server/worker/keep.c).
+ * server/door/kept.h - sessions whose clients have lost all connections: they wait for others
+ * (server/worker/keep.c).
  *
- * The program may have ended, which a far kernel does not report. So other processes of its machine do: a client that begins is
- * asked about the programs of these sessions (CK_HELLO_KEPT), and a process that has started programs reports their end (CK_ENDED).
- * A report is believed as soon as the session has lost its connections, so it harms none that has some.
+ * The program may have ended, which a far kernel does not report. So other processes of its machine
+ * do: a client that begins is asked about the programs of these sessions (CK_HELLO_KEPT), and a
+ * process that has started programs reports their end (CK_ENDED). A report is believed as soon as
+ * the session has lost its connections, so it harms none that has some.
  */
 #ifndef CK_SERVER_DOOR_KEPT_H
 #define CK_SERVER_DOOR_KEPT_H
@@ -24,8 +26,8 @@ static inline bool cks_kept(const struct cks_session_info *session)
 	return session->cut.since != 0;
 }
 
-/* Sessions may have lost their connections: those end of which others have reported that their programs have ended, and, beyond
- * @most (--max-kept), the ones that have waited longest. */
+/* Sessions may have lost their connections: those end of which others have reported that their
+ * programs have ended, and, beyond @most (--max-kept), the ones that have waited longest. */
 void cks_kept_run(struct cks_workers *workers, size_t most);
 
 /* A client of @identity begins. */
@@ -35,13 +37,15 @@ struct cks_newcomer {
 	const ck_hello_place *place;
 };
 
-/* Does it know of kept sessions of its machine whether their programs have ended? True: it was asked on @fd, and begins again. */
+/* Does it know of kept sessions of its machine whether their programs have ended? True: it was
+ * asked on @fd, and begins again. */
 bool cks_kept_ask(struct cks_workers *workers, const struct cks_newcomer *newcomer, int fd,
 		  const struct cks_peeked *call);
-/* Those of which it says so end. True: they, or one that has given way, are not gone yet, and it waits for that. */
+/* Those of which it says so end. True: they, or one that has given way, are not gone yet, and it
+ * waits for that. */
 bool cks_kept_clear(struct cks_workers *workers, const struct cks_newcomer *newcomer);
-/* It lacks a place or memory: end a kept session that it has probably come to replace, because program, machine's name and
- * identity are the same. False: there is none. */
+/* It lacks a place or memory: end a kept session that it has probably come to replace, because
+ * program, machine's name and identity are the same. False: there is none. */
 bool cks_kept_replace(struct cks_workers *workers, const struct cks_newcomer *newcomer);
 /* Are sessions of @identity (NULL: any) ending that were kept? Their memory will be free. */
 bool cks_kept_ending(struct cks_workers *workers, const struct cks_identity *identity);

@@ -95,7 +95,8 @@ static void warn_of_plain_text(const struct cks_options *o)
 			"included: give --tls-cert and --tls-key (--new-cert makes them)");
 }
 
-/* A server that admits any host on the network is rarely meant to: -EPERM, logged, unless --insecure says so. */
+/* A server that admits any host on the network is rarely meant to: -EPERM, logged, unless
+ * --insecure says so. */
 static int judge_exposure(const struct cks_listeners *l, const struct cks_options *options)
 {
 	size_t i = 0;

@@ -19,7 +19,8 @@ void cks_listeners_close(struct cks_listeners *listeners);
 /* The path of the server's own unix socket; NULL: none. */
 const char *cks_listeners_unix(const struct cks_listeners *listeners);
 
-/* The address of @socket as text: HOST:PORT with numbers, the kernel's for port 0, or unix:/PATH. */
+/* The address of @socket as text: HOST:PORT with numbers, the kernel's for port 0, or
+ * unix:/PATH. */
 #define CK_LISTENER_TEXT 128
 void cks_listeners_address(const struct cks_socket *socket, char *text, size_t size);
 

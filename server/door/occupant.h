@@ -6,8 +6,8 @@
 
 #define CK_LISTEN_WHY 256
 
-/* The reason of @error (-errno of ck_chan_listen) for @address. If a program listens there, it is named as far as this
- * process may see it. Returns @why. */
+/* The reason of @error (-errno of ck_chan_listen) for @address. If a program listens there, it is
+ * named as far as this process may see it. Returns @why. */
 const char *cks_listen_error(const char *address, int error, char why[CK_LISTEN_WHY]);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * server/door/offers.h - what the server could give a client now (CK_OFFER): sessions and the queue, which the supervisor
- * knows, and the memory of the GPUs, which a process of its own looks at (server/helpers/scout.h).
+ * server/door/offers.h - what the server could give a client now (CK_OFFER): sessions and the
+ * queue, which the supervisor knows, and the memory of the GPUs, which a process of its own looks
+ * at (server/helpers/scout.h).
  *
- * A look serves all questions of the next tenth of a second. There is a process for each set of GPUs that the policy gives identities,
- * a few at a time; it ends when no question comes.
+ * A look serves all questions of the next tenth of a second. There is a process for each set of
+ * GPUs that the policy gives identities, a few at a time; it ends when no question comes.
  */
 #ifndef CK_SERVER_DOOR_OFFERS_H
 #define CK_SERVER_DOOR_OFFERS_H
@@ -33,8 +34,8 @@ struct cks_offers {
 	struct cks_scout list[CK_SCOUTS];
 };
 
-/* Answer or refuse the call in @bytes that @peer has sent on @fd. True: the GPUs are being looked at, so call again in a moment;
- * false: done, and the caller closes @fd. */
+/* Answer or refuse the call in @bytes that @peer has sent on @fd. True: the GPUs are being looked
+ * at, so call again in a moment; false: done, and the caller closes @fd. */
 bool cks_offers_serve(struct cks_offers *offers, struct cks_admission *admission, int fd,
 		      const struct cks_peer *peer, const unsigned char *bytes,
 		      const struct cks_peeked *call);

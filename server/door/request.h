@@ -1,6 +1,6 @@
 /*
- * server/door/request.h - admission to what needs no session: the state of the GPUs, the client's files, reports that
- * programs have ended.
+ * server/door/request.h - admission to what needs no session: the state of the GPUs, the client's
+ * files, reports that programs have ended.
  */
 #ifndef CK_SERVER_DOOR_REQUEST_H
 #define CK_SERVER_DOOR_REQUEST_H
@@ -19,8 +19,8 @@ struct cks_request {
 	unsigned int token_size;
 };
 
-/* May @owner->peer, which is connected on @fd, make @request? True: @owner has its identity. False: @why says why not; the refusal
- * is logged, counted and recorded like that of a hello. */
+/* May @owner->peer, which is connected on @fd, make @request? True: @owner has its identity. False:
+ * @why says why not; the refusal is logged, counted and recorded like that of a hello. */
 bool cks_request_admit(struct cks_admission *admission, int fd, const struct cks_request *request,
 		       struct cks_owner *owner, char why[CK_WHY_SIZE]);
 

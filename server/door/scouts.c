@@ -1,5 +1,6 @@
 /*
- * server/door/scouts.c - the processes that look at the GPUs: started, asked, heard, ended; see offers.h.
+ * server/door/scouts.c - the processes that look at the GPUs: started, asked, heard, ended; see
+ * offers.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -82,7 +83,8 @@ static void hear(struct cks_scout *s, int64_t now)
 	s->asked = 0;
 }
 
-/* The slot for @gpus: the one that has it, else a free one. NULL: all are for others, of which the idlest one ends. */
+/* The slot for @gpus: the one that has it, else a free one. NULL: all are for others, of which the
+ * idlest one ends. */
 static struct cks_scout *slot_for(struct cks_offers *o, const char *gpus)
 {
 	struct cks_scout *idlest = NULL;

@@ -1,8 +1,8 @@
 /*
  * server/front/front.c - see front.h.
  *
- * Children are forked, not executed: they have the session's keys from this process's memory, and the private key, which a
- * file may no longer hold.
+ * Children are forked, not executed: they have the session's keys from this process's memory, and
+ * the private key, which a file may no longer hold.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +31,8 @@ struct front {
 	struct cks_shakes *shakes;
 };
 
-/* Receive a message: its kind; 0: the supervisor has gone; -1: there is none. Descriptors that are missing are -1. */
+/* Receive a message: its kind; 0: the supervisor has gone; -1: there is none. Descriptors that are
+ * missing are -1. */
 static int receive(int fds[2])
 {
 	union {

@@ -1,8 +1,9 @@
 /*
  * server/front/front.h - the process `--tls-front CERT KEY [CA]`, which has the private key.
  *
- * Its descriptor 3 is a SOCK_SEQPACKET socket of the supervisor, with which it ends. It first sends one message: CK_FRONT_READY
- * and a text for the log, or a text that describes the error in the files.
+ * Its descriptor 3 is a SOCK_SEQPACKET socket of the supervisor, with which it ends. It first sends
+ * one message: CK_FRONT_READY and a text for the log, or a text that describes the error in the
+ * files.
  */
 #ifndef CK_SERVER_FRONT_FRONT_H
 #define CK_SERVER_FRONT_FRONT_H
@@ -12,7 +13,8 @@
 
 #define CK_FRONT_READY 'R'
 
-/* From the supervisor: with two descriptors, a connection and the relay's end of a pair; read the files again. */
+/* From the supervisor: with two descriptors, a connection and the relay's end of a pair; read the
+ * files again. */
 #define CK_FRONT_CONNECTION 'C'
 #define CK_FRONT_RELOAD 'L'
 /* The answer to CK_FRONT_RELOAD is itself, or this and why the earlier files stay in use. */

@@ -1,8 +1,8 @@
 /*
  * server/front/relay.c - see relay.h.
  *
- * The main thread passes the client's bytes to the server; another one passes those of the server to the client. The process
- * ends when either has closed.
+ * The main thread passes the client's bytes to the server; another one passes those of the server
+ * to the client. The process ends when either has closed.
  */
 #define _GNU_SOURCE
 #include <errno.h>

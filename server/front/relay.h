@@ -6,7 +6,8 @@
 
 struct ck_chan;
 
-/* In a process of its own: relay between @chan, which uses TLS, and @plain, until either ends. Does not return. */
+/* In a process of its own: relay between @chan, which uses TLS, and @plain, until either ends. Does
+ * not return. */
 _Noreturn void cks_relay_run(struct ck_chan *chan, int plain);
 
 #endif

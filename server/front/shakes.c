@@ -1,9 +1,9 @@
 /*
  * server/front/shakes.c - see shakes.h.
  *
- * A client that begins handshakes, and does not end them, costs memory and no process. The relay's end is named after the
- * client before the server can hear from it (rpc/relayed.h). When the supervisor closes its end, the handshake is given up: the
- * supervisor has the time limit.
+ * A client that begins handshakes, and does not end them, costs memory and no process. The relay's
+ * end is named after the client before the server can hear from it (rpc/relayed.h). When the
+ * supervisor closes its end, the handshake is given up: the supervisor has the time limit.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -174,7 +174,8 @@ static void start_relay(struct cks_shakes *s, size_t i)
 		ck_err("TLS: no process for a connection: %m");
 }
 
-/* Bytes of the handshake have come, or its end. 0: it is done; -EAGAIN: it goes on; else -errno, logged. */
+/* Bytes of the handshake have come, or its end. 0: it is done; -EAGAIN: it goes on; else -errno,
+ * logged. */
 static int shake_on(struct shake *k)
 {
 	char why[CK_TLS_WHY];
@@ -207,8 +208,8 @@ static bool advance(struct cks_shakes *s, size_t i)
 }
 
 /*
- * Go on with those that have begun, or with some that have not. The newest come first: when more come than can be served, the
- * oldest are about to be closed, and what is done for them is lost.
+ * Go on with those that have begun, or with some that have not. The newest come first: when more
+ * come than can be served, the oldest are about to be closed, and what is done for them is lost.
  */
 static void run_some(struct cks_shakes *s, bool begun)
 {

@@ -36,8 +36,8 @@ struct cks_told {
 CUresult cks_mirrors_of_graph(struct cks_request *q, uint64_t exec, CUgraph graph,
 			      struct cks_told *told);
 /*
- * cks_mirror_copy has made mirrors for @exec. They replace those of the copy of @node; if the change
- * failed (not @done), they end.
+ * cks_mirror_copy has made mirrors for @exec. They replace those of the copy of @node; if the
+ * change failed (not @done), they end.
  */
 CUresult cks_mirrors_edit(struct cks_request *q, uint64_t exec, CUgraphNode node, bool done,
 			  struct cks_told *told);

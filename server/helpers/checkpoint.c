@@ -126,7 +126,8 @@ int cks_checkpoint_main(char *const *words)
 	int pid = atoi(words[1]);
 	int64_t begin;
 
-	/* after a crash of the supervisor, the next one finishes this: two movers would disturb each other */
+	/* after a crash of the supervisor, the next one finishes this: two movers would disturb
+	 * each other */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-suspend");
 	if (out)

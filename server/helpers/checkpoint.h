@@ -1,8 +1,8 @@
 /*
  * server/helpers/checkpoint.h - the process that moves a worker's GPU state out, and back.
  *
- * The driver's calls for that act on another process, by its id. The supervisor loads no driver, so each move is
- * a process of its own, which writes what came of it to descriptor 3:
+ * The driver's calls for that act on another process, by its id. The supervisor loads no driver, so
+ * each move is a process of its own, which writes what came of it to descriptor 3:
  *     --checkpoint DRIVER PID out MILLISECONDS,BYTES
  *     --checkpoint DRIVER PID in ROOM MARKS GOAL THERE ALLOWED ANYWHERE SEAT
  * With a SEAT, the account of the session's identity is its descriptor 4.
@@ -24,14 +24,17 @@ struct cks_checkpoint_answer {
 		CK_CHECKPOINT_DONE,
 		CK_CHECKPOINT_FAILED,  /* the process is as it was before */
 		CK_CHECKPOINT_NO_ROOM, /* in: the GPU's memory is in use; as it was before */
-		CK_CHECKPOINT_TOO_LATE, /* the same, but the driver has tried, and may be unable to try again */
+		/* the same, but the driver has tried, and may be unable to try again */
+		CK_CHECKPOINT_TOO_LATE,
 		CK_CHECKPOINT_LOST,    /* the driver cannot bring its state back */
 		CK_CHECKPOINT_REFUSED, /* in: not to that GPU; the driver was not asked */
 	} status;
 	unsigned int ms;	   /* that the driver took, without its own start */
 	struct cks_room need;	   /* out: for the way back */
 	struct cks_device_map map; /* in, when it is done: to other GPUs; count 0: to its own */
-	int device; /* in: the number of the GPU that it has come to, if it has one and is not where it was; else -1 */
+	/* in: the number of the GPU that it has come to, if it has one and is not where it was;
+	 * else -1 */
+	int device;
 	char why[200];
 };
 
@@ -57,7 +60,8 @@ pid_t cks_checkpoint_start(const char *driver, const struct cks_checkpoint_move 
 /* After its end: its answer, made up if it has left none. */
 void cks_checkpoint_read(int fd, struct cks_checkpoint_answer *answer);
 
-/* Run the process: @words are the arguments after CK_CHECKPOINT_ARGUMENT. Returns the exit status. */
+/* Run the process: @words are the arguments after CK_CHECKPOINT_ARGUMENT. Returns the exit
+ * status. */
 int cks_checkpoint_main(char *const *words);
 
 #endif

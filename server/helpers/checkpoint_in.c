@@ -1,5 +1,6 @@
 /*
- * server/helpers/checkpoint_in.c - the way back to a GPU, the same one or another; see checkpoint.h.
+ * server/helpers/checkpoint_in.c - the way back to a GPU, the same one or another; see
+ * checkpoint.h.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -86,7 +87,8 @@ static bool reaches(const struct cks_checkpoint_way *w, int from, int to)
 	       value;
 }
 
-/* The program may have asked which of its GPUs reach each other. On another machine that is not known. */
+/* The program may have asked which of its GPUs reach each other. On another machine that is not
+ * known. */
 static bool keeps_peers(const struct cks_checkpoint_way *w, struct cks_checkpoint_answer *a)
 {
 	const struct cks_gpu_plan *p = &w->plan;
@@ -196,7 +198,8 @@ static bool has_room(struct cks_checkpoint_answer *a, const struct cks_checkpoin
 	return false;
 }
 
-/* Find another GPU with room for it. @answer says why its own has none, and still does if there is no other. */
+/* Find another GPU with room for it. @answer says why its own has none, and still does if there is
+ * no other. */
 static bool find_elsewhere(struct cks_checkpoint_answer *a, struct cks_checkpoint_way *w)
 {
 	struct cks_checkpoint_answer try = *a;

@@ -1,5 +1,6 @@
 /*
- * server/helpers/checkpoint_part.h - the process that moves a worker's GPU state, for checkpoint.c and checkpoint_in.c alone.
+ * server/helpers/checkpoint_part.h - the process that moves a worker's GPU state, for checkpoint.c
+ * and checkpoint_in.c alone.
  */
 #ifndef CK_SERVER_HELPERS_CHECKPOINT_PART_H
 #define CK_SERVER_HELPERS_CHECKPOINT_PART_H
@@ -46,8 +47,8 @@ struct cks_checkpoint_way {
 	long seat; /* -1: there is no account */
 };
 
-/* Read the words behind "in", and find out where the session's GPUs are. Before the driver is open. False: @answer says why it
- * cannot return. */
+/* Read the words behind "in", and find out where the session's GPUs are. Before the driver is open.
+ * False: @answer says why it cannot return. */
 bool cks_checkpoint_way(const char *driver, char *const *words, struct cks_checkpoint_way *way,
 			struct cks_checkpoint_answer *answer);
 

@@ -1,6 +1,6 @@
 /*
- * server/helpers/checkpointer.c - the process that writes a parked worker into files, or sends it; see
- * helper.h.
+ * server/helpers/checkpointer.c - the process that writes a parked worker into files, or sends it;
+ * see helper.h.
  *
  * It outlives its supervisor if need be: half a checkpoint is none.
  */

@@ -19,14 +19,16 @@ struct cks_client_files {
 };
 
 /*
- * List the client in @folder, PREFIX/lib/cricket of an installation or cpu/ of a build, for @machine. The result always has
- * a status that can be sent. -errno: of memory, or of a file that cannot be read (logged).
+ * List the client in @folder, PREFIX/lib/cricket of an installation or cpu/ of a build, for
+ * @machine. The result always has a status that can be sent. -errno: of memory, or of a file that
+ * cannot be read (logged).
  */
 int cks_client_files_open(const char *folder, const char *machine, struct cks_client_files *files);
 void cks_client_files_close(struct cks_client_files *files);
 
-/* A process for one connection, descriptor 3, whose client the supervisor has admitted: read the call, reply, and send
- * the files of @folder; NULL: the folder of this program. Returns the exit status. */
+/* A process for one connection, descriptor 3, whose client the supervisor has admitted: read the
+ * call, reply, and send the files of @folder; NULL: the folder of this program. Returns the exit
+ * status. */
 int cks_client_files_main(const char *folder);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * server/helpers/client_list.c - which files an installed client has; see client_files.h.
  *
- * All files are open before their names are sent: an upgrade of the package in between changes none.
+ * All files are open before their names are sent: an upgrade of the package in between changes
+ * none.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,9 +1,10 @@
 /*
- * server/helpers/gauge.h - the process that measures the GPU time of sessions, by NVML (--gpu-time).
+ * server/helpers/gauge.h - the process that measures the GPU time of sessions, by NVML
+ * (--gpu-time).
  *
- * NVML samples how busy each process keeps the GPU. This process asks once a second and reports each process's share of
- * that second. It is a process of its own because NVML loads the driver and may take long; and workers
- * with NVML open could not be written into files.
+ * NVML samples how busy each process keeps the GPU. This process asks once a second and reports
+ * each process's share of that second. It is a process of its own because NVML loads the driver and
+ * may take long; and workers with NVML open could not be written into files.
  */
 #ifndef CK_SERVER_HELPERS_GAUGE_H
 #define CK_SERVER_HELPERS_GAUGE_H
@@ -14,7 +15,8 @@
 #define CK_GAUGE_SOCKET 3	    /* SOCK_SEQPACKET: struct cks_gauge_note up */
 #define CK_GAUGE_NOTES 64
 
-/* GPU time that processes have had since the last report; of more processes than fit, several notes. */
+/* GPU time that processes have had since the last report; of more processes than fit, several
+ * notes. */
 struct cks_gauge_note {
 	uint32_t count;
 	struct {

@@ -187,7 +187,8 @@ static bool is_goal(const struct cks_gpu_plan *plan, int goal)
 	return false;
 }
 
-/* Where GPU @i of the session has its place if nothing speaks against it: its own; on another machine, that of its number. */
+/* Where GPU @i of the session has its place if nothing speaks against it: its own; on another
+ * machine, that of its number. */
 static int old_place(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i)
 {
 	int own = find_uuid(here, plan->there[i]);
@@ -195,14 +196,16 @@ static int old_place(const struct cks_machine *here, const struct cks_gpu_plan *
 	return own == NO_GOAL ? (int)i : own;
 }
 
-/* The model of a GPU that it left. On another machine, GPUs of the same number are of the same model (cks_manifest_fits). */
+/* The model of a GPU that it left. On another machine, GPUs of the same number are of the same
+ * model (cks_manifest_fits). */
 static const char *model_of(const struct cks_machine *here, const struct cks_gpu_plan *plan,
 			    size_t i)
 {
 	return here->gpus[old_place(here, plan, i)].name;
 }
 
-/* May GPU @i of the session take place @goal? A session of this server does not change its GPU without a wish. */
+/* May GPU @i of the session take place @goal? A session of this server does not change its GPU
+ * without a wish. */
 static bool suits(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i,
 		  int goal)
 {
@@ -238,8 +241,9 @@ static int next_place(const struct cks_machine *here, const struct cks_gpu_plan 
 }
 
 /*
- * The GPUs that no wish names, first those that the session uses: they stay where they may, else change with one that
- * comes, else take any place that suits. On another machine each has the same number.
+ * The GPUs that no wish names, first those that the session uses: they stay where they may, else
+ * change with one that comes, else take any place that suits. On another machine each has the same
+ * number.
  */
 static void fill_rest(const struct cks_machine *here, struct cks_gpu_plan *plan, bool used)
 {

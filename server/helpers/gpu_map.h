@@ -1,8 +1,10 @@
 /*
- * server/helpers/gpu_map.h - which GPUs a session returns to: what a command wishes, the policy, and the models of GPUs.
+ * server/helpers/gpu_map.h - which GPUs a session returns to: what a command wishes, the policy,
+ * and the models of GPUs.
  *
  * The driver wants to know of every GPU of the machine where its share of a process goes
- * (cuCheckpointProcessRestore). So GPUs that are not named exchange their places with those that are.
+ * (cuCheckpointProcessRestore). So GPUs that are not named exchange their places with those that
+ * are.
  */
 #ifndef CK_SERVER_HELPERS_GPU_MAP_H
 #define CK_SERVER_HELPERS_GPU_MAP_H
@@ -27,7 +29,8 @@ struct cks_machine {
 	} gpus[CK_MAP_GPUS];
 };
 
-/* Fill it in from @all, of which the server has @visible, and the session may use @allowed. -ERANGE: too many. */
+/* Fill it in from @all, of which the server has @visible, and the session may use @allowed.
+ * -ERANGE: too many. */
 int cks_machine_fill(struct cks_machine *machine, const struct cks_manifest_gpu *all,
 		     const struct cks_manifest_gpu *visible, const struct cks_manifest_gpu *allowed,
 		     struct cks_why *why);
@@ -56,7 +59,8 @@ int cks_gpu_plan_make(const struct cks_machine *here, const struct cks_gpu_wish 
 void cks_gpu_plan_print(const struct cks_gpu_plan *plan, const struct cks_machine *here,
 			struct cks_device_map *map);
 
-/* The number of the one GPU that the session uses then; -1: it uses several, or none, or it is not the server's. */
+/* The number of the one GPU that the session uses then; -1: it uses several, or none, or it is not
+ * the server's. */
 int cks_gpu_plan_place(const struct cks_gpu_plan *plan, const struct cks_machine *here);
 
 #endif

@@ -27,7 +27,8 @@ void cks_helper_answer(json_t *reply);
 
 /*
  * checkpointer.c: write a parked worker into files. The request: criu, directory, driver, pid,
- * session, program, memory, keep, move: to the server that descriptor 4 leads to, instead of into a folder. Or, with only a folder to remove: remove. Returns the exit status.
+ * session, program, memory, keep, move: to the server that descriptor 4 leads to, instead of into a
+ * folder. Or, with only a folder to remove: remove. Returns the exit status.
  */
 int cks_checkpointer_main(void);
 

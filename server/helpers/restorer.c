@@ -42,7 +42,8 @@ static int lend(int inherited[CK_OUTSIDE_ROLES], struct cks_why *why)
 	return 0;
 }
 
-/* The worker's end of the control socket must be the only one, so that the supervisor sees it close. */
+/* The worker's end of the control socket must be the only one, so that the supervisor sees it
+ * close. */
 static void give_up(const int inherited[CK_OUTSIDE_ROLES])
 {
 	for (int i = 0; i < CK_OUTSIDE_ROLES; i++)

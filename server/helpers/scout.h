@@ -1,8 +1,9 @@
 /*
- * server/helpers/scout.h - the process that looks at the GPUs for clients that choose among servers (CK_OFFER).
+ * server/helpers/scout.h - the process that looks at the GPUs for clients that choose among servers
+ * (CK_OFFER).
  *
- * It opens the driver and NVML, and makes no context: it takes no memory of the GPUs. CUDA_VISIBLE_DEVICES says which ones
- * it sees, and in which order, as for a worker.
+ * It opens the driver and NVML, and makes no context: it takes no memory of the GPUs.
+ * CUDA_VISIBLE_DEVICES says which ones it sees, and in which order, as for a worker.
  */
 #ifndef CK_SERVER_HELPERS_SCOUT_H
 #define CK_SERVER_HELPERS_SCOUT_H
@@ -26,7 +27,8 @@ struct cks_scout_note {
 	} gpus[CK_SCOUT_GPUS];
 };
 
-/* The process: until the socket's other end is closed, or no question comes for some seconds. The exit status. */
+/* The process: until the socket's other end is closed, or no question comes for some seconds. The
+ * exit status. */
 int cks_scout_main(const char *driver);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * server/life/drain.h - after SIGTERM, until the running sessions have ended.
  *
- * Their users are warned at the beginning, and again five minutes before the end; after an upgrade once more.
+ * Their users are warned at the beginning, and again five minutes before the end; after an upgrade
+ * once more.
  */
 #ifndef CK_SERVER_LIFE_DRAIN_H
 #define CK_SERVER_LIFE_DRAIN_H
@@ -16,8 +17,8 @@ struct cks_drain {
 };
 
 void cks_drain_begin(struct cks_drain *drain, const struct cks_workers *workers, uint64_t seconds);
-/* Warn the users of sessions that were not warned. Returns the milliseconds until the next call, or until the end; -1: not
- * draining. */
+/* Warn the users of sessions that were not warned. Returns the milliseconds until the next call, or
+ * until the end; -1: not draining. */
 int64_t cks_drain_run(const struct cks_drain *drain, struct cks_workers *workers);
 /* Is it over, so that the server stops? */
 bool cks_drain_over(const struct cks_drain *drain, const struct cks_workers *workers);

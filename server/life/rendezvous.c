@@ -1,9 +1,10 @@
 /*
  * server/life/rendezvous.c - see rendezvous.h.
  *
- * A state that arrives is checked like any other. The kernel says which process sent it, and of which user it is. One of the server's
- * user could do more harm by other means. With --worker-users, a process of another user may be a worker that a client has
- * taken over: it is no broker, it is the user that the kernel names, and that must have been its identity's (uids.h).
+ * A state that arrives is checked like any other. The kernel says which process sent it, and of
+ * which user it is. One of the server's user could do more harm by other means. With
+ * --worker-users, a process of another user may be a worker that a client has taken over: it is no
+ * broker, it is the user that the kernel names, and that must have been its identity's (uids.h).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -105,7 +106,8 @@ static void accept_one(struct cks_rendezvous *r, int64_t now)
 	r->since[i] = now;
 }
 
-/* A descriptor of the process at the other end, @peer; it cannot be another's, since it is connected. */
+/* A descriptor of the process at the other end, @peer; it cannot be another's, since it is
+ * connected. */
 static int process_of(int control, struct ucred *peer)
 {
 	struct pollfd p = {.fd = control, .events = POLLRDHUP};

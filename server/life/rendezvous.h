@@ -28,7 +28,8 @@ struct cks_rendezvous {
 
 /* Without a socket. */
 void cks_rendezvous_init(struct cks_rendezvous *rendezvous);
-/* Listen in @folder, for processes of the server and of @users, which must live longer. -errno, logged; -EADDRINUSE: another server uses the folder. */
+/* Listen in @folder, for processes of the server and of @users, which must live longer. -errno,
+ * logged; -EADDRINUSE: another server uses the folder. */
 int cks_rendezvous_open(struct cks_rendezvous *rendezvous, const char *folder,
 			const struct cks_user_range *users);
 void cks_rendezvous_close(struct cks_rendezvous *rendezvous);

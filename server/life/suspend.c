@@ -144,7 +144,8 @@ static void move(struct cks_suspender *p, struct cks_session_info *s, bool out)
 	}
 }
 
-/* The driver cannot bring the session's state back, so it must not go on as if nothing had happened. */
+/* The driver cannot bring the session's state back, so it must not go on as if nothing had
+ * happened. */
 static void end_lost(struct cks_suspender *p, struct cks_session_info *s, const char *why)
 {
 	char name[CK_SESSION_NAME];
@@ -221,7 +222,8 @@ static void stay(struct cks_suspender *p, struct cks_session_info *s,
 	reply(p, s, cks_control_error("%s stays suspended: %s", name, a->why));
 }
 
-/* It is on other GPUs from now on, or the same ones have other UUIDs: its worker has to know, and so has the next way. */
+/* It is on other GPUs from now on, or the same ones have other UUIDs: its worker has to know, and
+ * so has the next way. */
 static void note_place(struct cks_session_info *s, const struct cks_checkpoint_answer *a)
 {
 	char name[CK_SESSION_NAME];

@@ -1,9 +1,10 @@
 /*
  * server/life/suspend.h - sessions that leave the GPU for a while: the supervisor's side.
  *
- * The worker parks (park.h), a process moves its GPU state out (checkpoint.h), and the session is suspended.
- * It is resumed the other way round: by a command, or when its client wants the GPU, unless it is held.
- * Nothing here waits: cks_suspender_run() takes each session as far as it can get.
+ * The worker parks (park.h), a process moves its GPU state out (checkpoint.h), and the session is
+ * suspended. It is resumed the other way round: by a command, or when its client wants the GPU,
+ * unless it is held. Nothing here waits: cks_suspender_run() takes each session as far as it can
+ * get.
  */
 #ifndef CK_SERVER_LIFE_SUSPEND_H
 #define CK_SERVER_LIFE_SUSPEND_H
@@ -43,7 +44,8 @@ void cks_suspender_destroy(struct cks_suspender *suspender); /* accepts NULL */
 /* Go on with all sessions. Lowers @timeout_ms to the time of the next call. */
 void cks_suspender_run(struct cks_suspender *suspender, int *timeout_ms);
 
-/* Process @pid has ended: was it a mover? Call with those of workers too, before cks_workers_ended(). */
+/* Process @pid has ended: was it a mover? Call with those of workers too, before
+ * cks_workers_ended(). */
 bool cks_suspender_ended(struct cks_suspender *suspender, pid_t pid);
 
 /* Is a session on its way out or in? */
@@ -53,17 +55,18 @@ bool cks_suspender_busy(const struct cks_suspender *suspender);
 const char *cks_suspension_name(const struct cks_suspension *suspension);
 
 /*
- * suspend_begin.c: begin. @held: until a command resumes it. @asker, unless NULL, is answered later. Returns why not, as a
- * reply; NULL: it has begun.
+ * suspend_begin.c: begin. @held: until a command resumes it. @asker, unless NULL, is answered
+ * later. Returns why not, as a reply; NULL: it has begun.
  */
 json_t *cks_suspend(struct cks_suspender *suspender, struct cks_session_info *session, bool held,
 		    const struct cks_asker *asker);
-/* @device: the server's number of the GPU to return to, or a list as in "0=1,1=0"; NULL: where it was. */
+/* @device: the server's number of the GPU to return to, or a list as in "0=1,1=0"; NULL: where it
+ * was. */
 json_t *cks_resume(struct cks_suspender *suspender, struct cks_session_info *session,
 		   const char *device, const struct cks_asker *asker);
 
-/* suspend_notice.c: tell the program's user, if the session has stopped or is back. Returns when to call again; INT64_MAX:
- * when something has changed. */
+/* suspend_notice.c: tell the program's user, if the session has stopped or is back. Returns when to
+ * call again; INT64_MAX: when something has changed. */
 int64_t cks_suspend_notice(struct cks_session_info *session);
 
 /* --- suspend_policy.c */

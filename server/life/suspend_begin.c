@@ -1,5 +1,6 @@
 /*
- * server/life/suspend_begin.c - commands and policies have a session suspended, or resumed; see suspend.h.
+ * server/life/suspend_begin.c - commands and policies have a session suspended, or resumed; see
+ * suspend.h.
  */
 #include <stdio.h>
 #include <string.h>

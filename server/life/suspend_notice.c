@@ -1,9 +1,9 @@
 /*
- * server/life/suspend_notice.c - tells the user of a program that its session is suspended, and that it is back; see
- * suspend.h.
+ * server/life/suspend_notice.c - tells the user of a program that its session is suspended, and
+ * that it is back; see suspend.h.
  *
- * Only where the program stands still for it: a session that left the GPU while it was idle, and returns at its next call,
- * is not worth a line.
+ * Only where the program stands still for it: a session that left the GPU while it was idle, and
+ * returns at its next call, is not worth a line.
  */
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
 /*
  * server/life/suspend_policy.c - which sessions leave the GPU without a command.
  *
- * A session that has not used the GPU for --suspend-idle leaves it. One that finds no memory, to allocate
- * or to resume, has another one leave: with --suspend-for-others the one that has been idle longest, and with
- * --quantum, if none is idle, the one that has run longest, after that time. Sessions that wait for room to
- * resume have turns in the order in which they left.
+ * A session that has not used the GPU for --suspend-idle leaves it. One that finds no memory, to
+ * allocate or to resume, has another one leave: with --suspend-for-others the one that has been
+ * idle longest, and with --quantum, if none is idle, the one that has run longest, after that time.
+ * Sessions that wait for room to resume have turns in the order in which they left.
  */
 #include "server/children/workers.h"
 #include "server/door/kept.h"
@@ -63,7 +63,8 @@ static int32_t priority_of(const struct cks_session_info *s)
 	return cks_session_terms(s)->priority;
 }
 
-/* Does @a, of time @a_time, leave before @b? The lowest priority leaves first, of equal ones the longest. */
+/* Does @a, of time @a_time, leave before @b? The lowest priority leaves first, of equal ones the
+ * longest. */
 static bool is_before(const struct cks_session_info *a, int64_t a_time,
 		      const struct cks_session_info *b, int64_t b_time)
 {
@@ -72,8 +73,8 @@ static bool is_before(const struct cks_session_info *a, int64_t a_time,
 	return a_time < b_time;
 }
 
-/* The one whose client has been without connections for the longest time. It leaves without regard to its priority: its program
- * does not wait for the GPU. */
+/* The one whose client has been without connections for the longest time. It leaves without regard
+ * to its priority: its program does not wait for the GPU. */
 static struct cks_session_info *choose_kept(const struct cks_suspender *p,
 					    const struct cks_session_info *guest, int64_t now)
 {
@@ -118,8 +119,9 @@ static struct cks_session_info *choose(const struct cks_suspender *p,
 	return idle ? idle : active;
 }
 
-/* Have one leave for @guest. False: none can, nor will be able to before *@next. Kept sessions always make room: if they
- * cannot be suspended, one that the guest has probably come to replace ends. */
+/* Have one leave for @guest. False: none can, nor will be able to before *@next. Kept sessions
+ * always make room: if they cannot be suspended, one that the guest has probably come to replace
+ * ends. */
 static bool make_room(struct cks_suspender *p, const struct cks_session_info *guest, int64_t now,
 		      int64_t *next)
 {
@@ -177,7 +179,8 @@ static void serve_pressed(struct cks_suspender *p, struct cks_session_info *s, i
 		answer_pressed(p, s, CK_CONTROL_MADE);
 	} else if (cks_suspender_busy(p) || cks_kept_ending(p->workers, NULL) ||
 		   make_room(p, s, now, &turn)) {
-		/* one on its way out brings memory; that which one on its way in found free is not for others */
+		/* one on its way out brings memory; that which one on its way in found free is not
+		 * for others */
 		have_it_wait(p, s);
 	} else if (turn < INT64_MAX &&
 		   (p->policy.quantum_ms > 0 || now - u->pressed_at < 2 * CK_IDLE_MS)) {

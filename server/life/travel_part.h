@@ -47,8 +47,8 @@ struct travel *travel_begin(struct cks_travels *travels, enum step step, const c
 			    struct cks_asker asker);
 /* Answer the command, with @reply, which it takes; cks_travels_run() frees @travel. */
 void travel_finish(struct cks_server *server, struct travel *travel, json_t *reply);
-/* The folder in @request, or NULL and *error. It must be absolute, because the client has another current
- * folder. */
+/* The folder in @request, or NULL and *error. It must be absolute, because the client has another
+ * current folder. */
 const char *travel_directory(const json_t *request, json_t **error);
 
 /* travel_policy.c: remove the folder of a checkpoint, if there is one */

@@ -1,8 +1,8 @@
 /*
  * server/life/travel_policy.c - --checkpoint-every: each session is saved in turn, and goes on.
  *
- * A session's folder is named by a hash of its id: the name is the same for each server that has the session, and
- * does not tell the id, which admits to it.
+ * A session's folder is named by a hash of its id: the name is the same for each server that has
+ * the session, and does not tell the id, which admits to it.
  */
 #include <stdio.h>
 #include <string.h>

@@ -94,7 +94,8 @@ void cks_part_free(struct cks_deliveries *d, struct cks_part *part);
 /* Rank finished parts and queue them for lanes: before a reply, or when a waiter polls. */
 void cks_deliveries_collect(struct cks_deliveries *d, bool by_waiter);
 
-/* Take the part at @at out of the ready ones. News take along the news that follow. The caller sets ready_last. */
+/* Take the part at @at out of the ready ones. News take along the news that follow. The caller sets
+ * ready_last. */
 struct cks_part *cks_deliveries_unlink(struct cks_deliveries *d, struct cks_part **at);
 
 /* Pass ranked parts to waiting lanes. */

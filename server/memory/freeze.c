@@ -1,8 +1,9 @@
 /*
  * server/memory/freeze.c - while another session returns to the GPU, this one takes no memory.
  *
- * The driver loses a session that finds too little memory when it returns (server/processes/room.h). So what was free when it
- * began has to stay free. The wait is bounded, in case the end of it is not reported.
+ * The driver loses a session that finds too little memory when it returns
+ * (server/processes/room.h). So what was free when it began has to stay free. The wait is bounded,
+ * in case the end of it is not reported.
  */
 #include <errno.h>
 #include <time.h>

@@ -52,7 +52,8 @@ static bool reaches(CUdevice device, CUdevice other)
 				   !ck_driver.cuDeviceCanAccessPeer(&can, device, other) && can);
 }
 
-/* Copies would fail between devices that do not reach each other, which the driver's own memory allows. */
+/* Copies would fail between devices that do not reach each other, which the driver's own memory
+ * allows. */
 static bool devices_reach(void)
 {
 	int count = 0;
@@ -136,7 +137,8 @@ CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit
 
 /* --- contexts on several devices */
 
-/* Let @accessor use the leases of @device, those of today and later ones. Call with the lock held. */
+/* Let @accessor use the leases of @device, those of today and later ones. Call with the lock
+ * held. */
 static void grant(struct cks_session *s, CUdevice device, CUdevice accessor)
 {
 	struct cks_allocation unit = {.address = 0};
@@ -305,8 +307,8 @@ void cks_lease_drop(struct cks_session *s, CUdeviceptr at, size_t size)
 	}
 }
 
-/* Unmapping memory that running work uses would break the context: wait first, unless it has failed.
- * The lock is not held meanwhile: others need it at once. */
+/* Unmapping memory that running work uses would break the context: wait first, unless it has
+ * failed. The lock is not held meanwhile: others need it at once. */
 CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *res)
 {
 	struct cks_session *s = q->session;

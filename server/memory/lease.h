@@ -60,17 +60,20 @@ void cks_leases_destroy(struct cks_leases *leases); /* frees no device memory */
 CUresult cks_lease(struct cks_session *session, CUdevice device, CUdeviceptr at, size_t size,
 		   size_t unit);
 
-/* Can leases begin? Not if two of the worker's devices cannot reach each other's memory. Asks the driver for each pair. */
+/* Can leases begin? Not if two of the worker's devices cannot reach each other's memory. Asks the
+ * driver for each pair. */
 bool cks_lease_possible(void);
 /* The driver's part of cks_lease(): map and grant access to @devices, a bit each. */
 CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit, uint64_t devices,
 		       CUmemGenericAllocationHandle *handles);
-/* End the units in [at, at+size), which are all leased and no longer used. Call with the lock held. */
+/* End the units in [at, at+size), which are all leased and no longer used. Call with the lock
+ * held. */
 void cks_lease_drop(struct cks_session *session, CUdeviceptr at, size_t size);
 
 /*
- * A context of @device has been made. The driver lets copies in any context use memory of cuMemAlloc, but
- * mapped memory only where its device has access. So devices with a context have access to each other's leases.
+ * A context of @device has been made. The driver lets copies in any context use memory of
+ * cuMemAlloc, but mapped memory only where its device has access. So devices with a context have
+ * access to each other's leases.
  */
 void cks_lease_meet(struct cks_session *session, CUdevice device);
 
@@ -87,12 +90,14 @@ bool cks_lease_close(struct cks_session *session, CUdeviceptr at);
 
 /* Another session returns to the GPU, or no longer does. */
 void cks_lease_freeze(struct cks_session *session, bool frozen);
-/* Wait until none does, at most a minute. Call before each allocation of device memory, without locks. */
+/* Wait until none does, at most a minute. Call before each allocation of device memory, without
+ * locks. */
 void cks_lease_await_thaw(struct cks_session *session);
 
 /* --- lease_ahead.c */
 
-/* Make the arena and a lease of at most @size bytes, for the session to come; and end that lease. */
+/* Make the arena and a lease of at most @size bytes, for the session to come; and end that
+ * lease. */
 void cks_lease_prepare(CUdevice device, size_t size);
 void cks_lease_forgo(void);
 /* Make it again, as large as is due now: it was made before the meter ran. */
@@ -107,14 +112,15 @@ int cks_lease_watch_offer(struct cks_session *session);
 
 /* Another session needs memory: return free memory. */
 void cks_lease_pressed(struct cks_session *session);
-/* The session is about to leave the GPU: have the client return free memory, and wait for that a little. */
+/* The session is about to leave the GPU: have the client return free memory, and wait for that a
+ * little. */
 void cks_lease_lighten(struct cks_session *session);
 /* The server's answers: there is no other session to ask; one leaves the GPU; it has left. */
 void cks_lease_alone(struct cks_session *session);
 void cks_lease_coming(struct cks_session *session);
 void cks_lease_made(struct cks_session *session);
-/* After OUT_OF_MEMORY for what is no allocation, number @round from 0 on: have other sessions give room.
- * True: try again. */
+/* After OUT_OF_MEMORY for what is no allocation, number @round from 0 on: have other sessions give
+ * room. True: try again. */
 bool cks_lease_make_room(struct cks_session *session, unsigned int round);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * A worker reserves the addresses and leases a little memory while it is a spare, or before it
  * answers the hello. The reply offers both, so that a client's first allocation needs no message.
- * A client that does not take the lease within CK_OFFER_SECONDS may only query the GPU: its memory is
- * released.
+ * A client that does not take the lease within CK_OFFER_SECONDS may only query the GPU: its memory
+ * is released.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -109,8 +109,8 @@ static size_t free_memory(void)
 }
 
 /*
- * Ask, and wait until @size bytes are free, the server has no more to say, or some time has passed. While
- * another session leaves the GPU, the server has more to say. Returns the free memory.
+ * Ask, and wait until @size bytes are free, the server has no more to say, or some time has passed.
+ * While another session leaves the GPU, the server has more to say. Returns the free memory.
  */
 static size_t ask(struct cks_session *s, size_t size)
 {

@@ -1,15 +1,16 @@
 /*
  * server/memory/m3_places.h - M3's requests of a session that has moved to another GPU.
  *
- * The program names its devices by the UUIDs that it was told, and so it shall find them in answers. The broker has its
- * regions on the GPUs themselves.
+ * The program names its devices by the UUIDs that it was told, and so it shall find them in
+ * answers. The broker has its regions on the GPUs themselves.
  */
 #ifndef CK_SERVER_MEMORY_M3_PLACES_H
 #define CK_SERVER_MEMORY_M3_PLACES_H
 
 #include "m3/message.h"
 
-/* A request of the program, on its way to the broker; and the answer to it. Both have been checked. */
+/* A request of the program, on its way to the broker; and the answer to it. Both have been
+ * checked. */
 void cks_m3_places_out(struct ck_m3_request *request);
 void cks_m3_places_in(struct ck_m3_answer *answer);
 

@@ -23,11 +23,12 @@ struct cks_ticket {
 
 /*
  * m3.c: the connection to the broker, made on first use. @path NULL: there is no broker. @client is
- * the descriptor of the client's connection, which determines the principal; of a client on another host it is @server, the
- * server's user.
+ * the descriptor of the client's connection, which determines the principal; of a client on another
+ * host it is @server, the server's user.
  */
 void cks_broker_link(const char *path, int client, uid_t server);
-/* Regions of the session count for the identity with @key, if the policy has a quota. Before the first request. */
+/* Regions of the session count for the identity with @key, if the policy has a quota. Before the
+ * first request. */
 void cks_broker_bill(const struct ck_hash *key);
 /* May the session use memory that is shared by name? */
 bool cks_broker_has_m3(void);

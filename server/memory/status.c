@@ -247,8 +247,8 @@ static void look_inside(struct cks_session *s)
 }
 
 /*
- * Poll until nothing is watched. Where lanes poll closely, stay a while longer: a program that polls
- * one event after the other would have to wake this thread for each.
+ * Poll until nothing is watched. Where lanes poll closely, stay a while longer: a program that
+ * polls one event after the other would have to wake this thread for each.
  */
 static void look_often(struct cks_session *s)
 {

@@ -31,7 +31,8 @@ CUresult ck_serve_event_ask(struct cks_request *q, ck_event_ask_args *a, ck_even
 	return err;
 }
 
-/* The event was just recorded. Its state is not queried here: a command thread has no time for that. */
+/* The event was just recorded. Its state is not queried here: a command thread has no time for
+ * that. */
 CUresult ck_serve_event_watch(struct cks_request *q, ck_event_watch_args *a, void *res)
 {
 	struct cks_watch w = {.object = a->event, .number = a->watch};

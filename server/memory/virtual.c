@@ -1,8 +1,8 @@
 /*
  * server/memory/virtual.c - virtual memory management, and sharing within a session.
  *
- * Mappings are noted in allocation.c's table, so that the bounds of copies can be checked. A descriptor
- * exported by the driver stays in this process and is closed in the same call.
+ * Mappings are noted in allocation.c's table, so that the bounds of copies can be checked. A
+ * descriptor exported by the driver stays in this process and is closed in the same call.
  */
 #include <string.h>
 #include <unistd.h>

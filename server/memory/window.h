@@ -1,6 +1,6 @@
 /*
- * server/memory/window.h - addresses for memory that has the same address in the client's process and
- * on the device, reserved before the client asks for them.
+ * server/memory/window.h - addresses for memory that has the same address in the client's process
+ * and on the device, reserved before the client asks for them.
  */
 #ifndef CK_SERVER_MEMORY_WINDOW_H
 #define CK_SERVER_MEMORY_WINDOW_H

@@ -1,5 +1,6 @@
 /*
- * server/modules/answers.h - answers about kernels that a program asked for, kept for its next start.
+ * server/modules/answers.h - answers about kernels that a program asked for, kept for its next
+ * start.
  *
  * A client tells the server what it has learned from its driver: pairs of a digest of the question
  * and the answer. The server does not look into them. It keeps them in a file for the identity, the

@@ -158,9 +158,10 @@ CUresult ck_serve_set_attribute(struct cks_request *q, ck_set_attribute_args *a,
 }
 
 /*
- * Load the code of a function that the client is about to use. A driver that loads lazily does so at the
- * first launch, for which it may wait until running work ends. Programs that cannot wait ask for the
- * attributes of their kernels first; here the client may know these. An error is that of the launch, too.
+ * Load the code of a function that the client is about to use. A driver that loads lazily does so
+ * at the first launch, for which it may wait until running work ends. Programs that cannot wait ask
+ * for the attributes of their kernels first; here the client may know these. An error is that of
+ * the launch, too.
  */
 static void load_code(enum cks_kind kind, void *handle)
 {

@@ -1,6 +1,6 @@
 /*
- * server/modules/verify.c - see verify.h. The client reads these files by elf/, which must not need a
- * library; here an independent reader looks at them.
+ * server/modules/verify.c - see verify.h. The client reads these files by elf/, which must not need
+ * a library; here an independent reader looks at them.
  */
 #include <gelf.h>
 #include <libelf.h>
@@ -30,8 +30,8 @@ static bool symbols_named(Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
 }
 
 /*
- * Whether the section is only room in the GPU's memory. NVIDIA has a type of its own for shared memory
- * (.nv_debug.shared in NCCL's kernels); its writable types are all taken for such.
+ * Whether the section is only room in the GPU's memory. NVIDIA has a type of its own for shared
+ * memory (.nv_debug.shared in NCCL's kernels); its writable types are all taken for such.
  */
 static bool is_room(const GElf_Shdr *header)
 {
@@ -83,7 +83,8 @@ static const char *file_fault(Elf *elf, size_t size)
 
 	if (elf_kind(elf) != ELF_K_ELF)
 		return "it is not an ELF file";
-	/* a module without sections is none, and libelf counts none in a table that it cannot read */
+	/* a module without sections is none, and libelf counts none in a table that it cannot
+	 * read */
 	if (elf_getshdrnum(elf, &count) || count == 0 || elf_getshdrstrndx(elf, &names))
 		return "its table of sections ends beyond the file";
 	for (size_t i = 1; i < count && !fault; i++) {

@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 /*
- * Read the ELF file of @size bytes at @image, which is not trusted and stays as it is: its sections,
- * segments, and the names of sections and symbols must lie inside of it. NVIDIA's driver gets no
- * length, and follows the offsets in the file.
+ * Read the ELF file of @size bytes at @image, which is not trusted and stays as it is: its
+ * sections, segments, and the names of sections and symbols must lie inside of it. NVIDIA's driver
+ * gets no length, and follows the offsets in the file.
  *
  * NULL, or a constant text that says what is wrong.
  */

@@ -1,5 +1,6 @@
 /*
- * server/nccl/batch.c - check a batch of operations that has arrived; read what follows an operation.
+ * server/nccl/batch.c - check a batch of operations that has arrived; read what follows an
+ * operation.
  */
 #include <string.h>
 
@@ -37,7 +38,8 @@ static bool read_name(char *name, const char *from, size_t size)
 	return true;
 }
 
-/* Put the names' addresses into the configuration, as far as it reaches; the client's are of no use here. */
+/* Put the names' addresses into the configuration, as far as it reaches; the client's are of no use
+ * here. */
 static bool read_config(struct cks_nccl_extra *x, const void *from, const struct ck_nccl_init *head)
 {
 	ncclConfig_t *config = (ncclConfig_t *)x->config;

@@ -1,9 +1,11 @@
 /*
- * server/nccl/comms.c - communicators by the client's numbers, with their operators and registered buffers.
+ * server/nccl/comms.c - communicators by the client's numbers, with their operators and registered
+ * buffers.
  *
- * Several threads may use a communicator: one carries out its operations, another asks for its error, revokes or aborts it, as
- * NCCL allows. So a communicator is freed when the last of them has put it. Two batches of operations at a time are an error: a
- * client may send them, and NCCL and the tables below would not bear it.
+ * Several threads may use a communicator: one carries out its operations, another asks for its
+ * error, revokes or aborts it, as NCCL allows. So a communicator is freed when the last of them has
+ * put it. Two batches of operations at a time are an error: a client may send them, and NCCL and
+ * the tables below would not bear it.
  */
 #include <errno.h>
 #include <stdio.h>

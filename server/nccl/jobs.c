@@ -1,8 +1,9 @@
 /*
  * server/nccl/jobs.c - batches that may wait for other ranks.
  *
- * Each has a thread, so that the command stream and the calls of other threads go on. The client asks for the outcome by the
- * ticket that it has given the batch. The process ends with the session, also while such a thread waits.
+ * Each has a thread, so that the command stream and the calls of other threads go on. The client
+ * asks for the outcome by the ticket that it has given the batch. The process ends with the
+ * session, also while such a thread waits.
  */
 #include <errno.h>
 #include <pthread.h>

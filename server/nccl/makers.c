@@ -116,7 +116,8 @@ static ncclResult_t drop_buffer(struct cks_nccl_step *s, bool window)
 		      : cks_nccl.ncclCommDeregister(s->handle, handle);
 }
 
-/* A communicator that NCCL is still making, without a way to stop it, is aborted when it has been made. */
+/* A communicator that NCCL is still making, without a way to stop it, is aborted when it has been
+ * made. */
 static ncclResult_t end(struct cks_nccl *n, struct cks_nccl_step *s)
 {
 	ncclComm_t handle = cks_nccl_comm_end(n, s->comm);

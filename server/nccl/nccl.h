@@ -56,16 +56,18 @@ int cks_nccl_create(struct cks_nccl **nccl);
 /* For tests; no thread may use it. */
 void cks_nccl_destroy(struct cks_nccl *nccl);
 
-/* Number @number of context @context, which is being made. NULL: it is taken, out of range, or there is no memory. Used until
- * put. */
+/* Number @number of context @context, which is being made. NULL: it is taken, out of range, or
+ * there is no memory. Used until put. */
 struct cks_nccl_comm *cks_nccl_comm_new(struct cks_nccl *nccl, unsigned int number,
 					uint64_t context, bool nonblocking);
 /* NULL: there is none, or it has ended. */
 struct cks_nccl_comm *cks_nccl_comm_get(struct cks_nccl *nccl, unsigned int number);
-/* The same for an abort, which may overtake the command that makes the communicator: waits a while until NCCL has begun. */
+/* The same for an abort, which may overtake the command that makes the communicator: waits a while
+ * until NCCL has begun. */
 struct cks_nccl_comm *cks_nccl_comm_await(struct cks_nccl *nccl, unsigned int number);
 void cks_nccl_comm_put(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
-/* Have it for @batch alone, until it is given back. False: another batch has it, which NCCL does not allow. */
+/* Have it for @batch alone, until it is given back. False: another batch has it, which NCCL does
+ * not allow. */
 bool cks_nccl_comm_claim(struct cks_nccl *nccl, struct cks_nccl_comm *comm, const void *batch);
 void cks_nccl_comm_give_back(struct cks_nccl *nccl, struct cks_nccl_comm *comm, const void *batch);
 /* Its number is free from now on. */
@@ -76,7 +78,8 @@ ncclComm_t cks_nccl_comm_handle(struct cks_nccl *nccl, const struct cks_nccl_com
 void cks_nccl_comm_begun(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclComm_t handle);
 /* NCCL has made it, or not (NULL). False: it has been ended meanwhile. */
 bool cks_nccl_comm_made(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclComm_t handle);
-/* From now on no other thread gets it. Returns what the caller ends; NULL: NCCL is still making it, and cannot be stopped. */
+/* From now on no other thread gets it. Returns what the caller ends; NULL: NCCL is still making it,
+ * and cannot be stopped. */
 ncclComm_t cks_nccl_comm_end(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
 /* Note an error of an operation without a reply. */
 void cks_nccl_comm_fail(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclResult_t result,
@@ -91,7 +94,8 @@ bool cks_nccl_redop_find(const struct cks_nccl_comm *comm, int number, ncclRedOp
 bool cks_nccl_redop_put(struct cks_nccl_comm *comm, int number, ncclRedOp_t op);
 void cks_nccl_redop_remove(struct cks_nccl_comm *comm, int number);
 
-/* A place for a registered buffer; 0: no more. The value that the client gets: the place, of a window its address. */
+/* A place for a registered buffer; 0: no more. The value that the client gets: the place, of a
+ * window its address. */
 unsigned int cks_nccl_buffer_new(struct cks_nccl_comm *comm, bool window);
 uint64_t cks_nccl_buffer_value(const struct cks_nccl_comm *comm, unsigned int place);
 /* The place of that value; 0: none. */
@@ -114,7 +118,8 @@ struct cks_nccl_extra {
 	char net_name[CK_NCCL_NAME_MAX], comm_name[CK_NCCL_NAME_MAX];
 };
 
-/* Is it a batch, whole and with known operations, whose extras are as they should be? @bytes are aligned to 8. */
+/* Is it a batch, whole and with known operations, whose extras are as they should be? @bytes are
+ * aligned to 8. */
 bool cks_nccl_batch_check(const void *bytes, size_t size);
 static inline const struct ck_nccl_op *cks_nccl_batch_first(const void *batch)
 {
@@ -140,7 +145,8 @@ struct cks_nccl_outcome {
 	char text[CK_NCCL_TEXT]; /* of an error */
 };
 
-/* Carry out a batch that has been checked. The calling thread is inside of the gate; its current context stays. */
+/* Carry out a batch that has been checked. The calling thread is inside of the gate; its current
+ * context stays. */
 void cks_nccl_replay(struct cks_session *session, const void *batch,
 		     struct cks_nccl_outcome *outcome);
 
@@ -167,7 +173,8 @@ void cks_nccl_settle(struct cks_nccl *nccl, struct cks_nccl_step *step, ncclResu
 /* Carry out @batch, which is copied, in a thread. An error becomes the job's result. */
 void cks_nccl_job_start(struct cks_session *session, uint64_t ticket, const void *batch,
 			size_t size);
-/* Wait at most @ms for a job. False: it is not done, or has not come. The outcome's values are the caller's. */
+/* Wait at most @ms for a job. False: it is not done, or has not come. The outcome's values are the
+ * caller's. */
 bool cks_nccl_job_wait(struct cks_nccl *nccl, uint64_t ticket, unsigned int ms,
 		       struct cks_nccl_outcome *outcome);
 

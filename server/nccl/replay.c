@@ -50,7 +50,8 @@ static ncclResult_t prepare_new(struct cks_session *session, struct cks_nccl_ste
 								     : ncclInvalidUsage;
 }
 
-/* The communicator that the step uses. Only aborts and revocations may use it beside another batch, as NCCL allows. */
+/* The communicator that the step uses. Only aborts and revocations may use it beside another batch,
+ * as NCCL allows. */
 static ncclResult_t find_comm(struct cks_nccl *n, struct cks_nccl_step *s, const void *batch)
 {
 	const struct ck_nccl_op *o = s->op;

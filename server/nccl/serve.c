@@ -61,7 +61,8 @@ CUresult ck_serve_nccl_unique_id(struct cks_request *q, ck_nccl_unique_id_args *
 	return CUDA_SUCCESS;
 }
 
-/* A copy of the batch that is aligned; @room or allocated. NULL: it is no batch, or there is no memory. */
+/* A copy of the batch that is aligned; @room or allocated. NULL: it is no batch, or there is no
+ * memory. */
 static void *copy_of(const void *bytes, size_t size, void *room)
 {
 	void *copy = size <= SMALL ? room : size <= CK_NCCL_BATCH_MAX ? malloc(size) : NULL;
@@ -94,8 +95,9 @@ static bool note_failure(struct cks_nccl *n, const void *batch, const struct cks
 	return any;
 }
 
-/* Operations in streams, in the order of commands. A program that does not ask for asynchronous errors must not take the
- * old contents of a buffer for the result, so its next call that waits fails too. */
+/* Operations in streams, in the order of commands. A program that does not ask for asynchronous
+ * errors must not take the old contents of a buffer for the result, so its next call that waits
+ * fails too. */
 CUresult ck_serve_nccl_run(struct cks_request *q, ck_nccl_run_args *a, void *res)
 {
 	_Alignas(8) unsigned char room[SMALL];

@@ -1,6 +1,6 @@
 /*
- * server/objects/event.c - a record of an event, which may be repeated before the first launch of a kernel
- * (server/session/retime.h).
+ * server/objects/event.c - a record of an event, which may be repeated before the first launch of a
+ * kernel (server/session/retime.h).
  */
 #include "gen/handlers.h"
 #include "server/session/retime.h"

@@ -1,6 +1,6 @@
 /*
- * server/objects/tpc.c - the GPC of each TPC of a device, which cuBLASLt queries: read from an undocumented table
- * of the driver.
+ * server/objects/tpc.c - the GPC of each TPC of a device, which cuBLASLt queries: read from an
+ * undocumented table of the driver.
  *
  * The only file of the server that uses such an interface. Provenance: own observation of CUDA
  * 13.0's libraries on an H200 (driver 580); nothing here comes from NVIDIA's sources. In the table

@@ -1,6 +1,6 @@
 /*
- * server/objects/wait.c - waits for all work of a stream or of a context. The launches that one covers
- * cannot be the cause of a later fault (server/session/faults.h).
+ * server/objects/wait.c - waits for all work of a stream or of a context. The launches that one
+ * covers cannot be the cause of a later fault (server/session/faults.h).
  */
 #include "gen/handlers.h"
 #include "server/session/faults.h"

@@ -1,8 +1,8 @@
 /*
  * server/options/confine.c - see confine.h.
  *
- * The kernel's interface is declared here: not all systems have its header, and it grows. A right that the kernel does not
- * know yet is not asked for.
+ * The kernel's interface is declared here: not all systems have its header, and it grows. A right
+ * that the kernel does not know yet is not asked for.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -2,7 +2,8 @@
  * server/options/option_values.h - values of options: checked, and put into one member of
  * struct cks_options, or into the environment, which all processes of the server inherit.
  *
- * Each returns 0, or -EINVAL with the reason in @why, for a line that names the option. @value is kept, not copied.
+ * Each returns 0, or -EINVAL with the reason in @why, for a line that names the option. @value is
+ * kept, not copied.
  */
 #ifndef CK_SERVER_OPTIONS_OPTION_VALUES_H
 #define CK_SERVER_OPTIONS_OPTION_VALUES_H

@@ -1,6 +1,6 @@
 /*
- * server/options/options.c - the options of cricket-rpc-server, from its command line and the file of --config; see its man
- * page.
+ * server/options/options.c - the options of cricket-rpc-server, from its command line and the file
+ * of --config; see its man page.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -44,7 +44,8 @@ bool cks_options_gives(const struct cks_options *o, const char *name)
 	return i < o->given_count;
 }
 
-/* Put one option into its members. 1: it was all that was wanted. -EINVAL, printed with the place where the option is. */
+/* Put one option into its members. 1: it was all that was wanted. -EINVAL, printed with the place
+ * where the option is. */
 static int take(struct cks_options *o, const struct cks_given *g)
 {
 	struct cks_option option = cks_option_at(g->index);
@@ -149,7 +150,8 @@ static int take_environment(struct cks_options *o)
 		o->cache_dir = from_environment(o, "cache-dir", "CRICKET_CACHE_DIR");
 	if (cks_option_sandbox(ck_env_string("CRICKET_SANDBOX"), NULL, why) < 0)
 		return refuse("CRICKET_SANDBOX", why);
-	/* NCCL in the workers: it would export what a captured operation uses, and leased memory is in pieces */
+	/* NCCL in the workers: it would export what a captured operation uses, and leased memory is
+	 * in pieces */
 	return setenv("NCCL_GRAPH_REGISTER", "0", 0) < 0 ? -errno : 0;
 }
 

@@ -1,5 +1,6 @@
 /*
- * server/options/options.h - the options of cricket-rpc-server: command line, and the file of --config.
+ * server/options/options.h - the options of cricket-rpc-server: command line, and the file of
+ * --config.
  */
 #ifndef CK_SERVER_OPTIONS_OPTIONS_H
 #define CK_SERVER_OPTIONS_OPTIONS_H
@@ -75,8 +76,9 @@ struct cks_options {
 	const char *warm_devices; /* devices whose contexts they hold: "0,1", or "none" */
 };
 
-/* Print the options, on stdout; a commented file for --config; the options as they are, with their origins, and what tokens and policy
- * have: -errno if one of these is wrong, which the text says. */
+/* Print the options, on stdout; a commented file for --config; the options as they are, with their
+ * origins, and what tokens and policy have: -errno if one of these is wrong, which the text
+ * says. */
 void cks_options_help(void);
 void cks_options_template(FILE *out);
 int cks_options_show(const struct cks_options *options, FILE *out);
@@ -88,8 +90,8 @@ int cks_options_give(struct cks_options *options, size_t index, const char *valu
 /* Is the option @name among those that are given? */
 bool cks_options_gives(const struct cks_options *options, const char *name);
 
-/* The arguments of a server with these options, even if the file of --config has changed since; NULL: out of memory. They are never
- * freed. */
+/* The arguments of a server with these options, even if the file of --config has changed since;
+ * NULL: out of memory. They are never freed. */
 char **cks_options_arguments(const struct cks_options *options, const char *program);
 
 /* 0: continue; 1: done, exit successfully (--help); -EINVAL: invalid, printed on stderr. */

@@ -1,5 +1,6 @@
 /*
- * server/options/options_help.c - what `cricket-rpc-server --help` and --new-config print of the table.
+ * server/options/options_help.c - what `cricket-rpc-server --help` and --new-config print of the
+ * table.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 #define CK_HELP_COLUMN 24 /* of the texts of --help */
 
-/* Print @text in lines of at most 80 columns that begin with @margin; the first one goes on at @column. */
+/* Print @text in lines of at most 80 columns that begin with @margin; the first one goes on at
+ * @column. */
 static void put_text(FILE *out, const char *margin, int column, const char *text)
 {
 	for (const char *word = text; *word; word += strspn(word, " ")) {

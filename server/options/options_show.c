@@ -1,6 +1,6 @@
 /*
- * server/options/options_show.c - what --show-config and `--ctl config` print: each option with its origin, and the files
- * that belong to them.
+ * server/options/options_show.c - what --show-config and `--ctl config` print: each option with its
+ * origin, and the files that belong to them.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -86,7 +86,8 @@ static int make_certificate(struct setup *s, const char *host)
 	return ret < 0 ? fail(ret, "", why) : 0;
 }
 
-/* A token for each of @names that has none; for the @usual name only if there are no tokens at all. */
+/* A token for each of @names that has none; for the @usual name only if there are no tokens at
+ * all. */
 static int make_tokens(struct setup *s, char *const *names, size_t count, bool usual)
 {
 	static char text[CK_HOLDERS_MAX];
@@ -149,7 +150,8 @@ static void print_options(const struct setup *s)
 	print_word(s->key);
 }
 
-/* Does the service's file @path set any of the options that would be added? Wrong lines are printed. */
+/* Does the service's file @path set any of the options that would be added? Wrong lines are
+ * printed. */
 static bool is_configured(const char *path)
 {
 	static const char *const ours[] = {"listen", "token-file", "tls-cert", "tls-key"};

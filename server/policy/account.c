@@ -28,9 +28,9 @@ struct slot {
 };
 
 /*
- * The file: its head, a slot for each seat, and the terms that later releases add. Workers of another release map it as well,
- * so the head and the slots stay as they are, and the file grows at its end. Workers can write all of it, even one that a client
- * has taken over.
+ * The file: its head, a slot for each seat, and the terms that later releases add. Workers of
+ * another release map it as well, so the head and the slots stay as they are, and the file grows at
+ * its end. Workers can write all of it, even one that a client has taken over.
  */
 struct file {
 	uint32_t magic, seats;
@@ -65,7 +65,8 @@ static const struct cks_terms *first_terms(const struct cks_account *a)
 	return (const struct cks_terms *)(const void *)a->file->terms;
 }
 
-/* Where the term at @offset of struct cks_terms is; NULL: the file is of a release that has no such term. */
+/* Where the term at @offset of struct cks_terms is; NULL: the file is of a release that has no such
+ * term. */
 static void *find_term(const struct cks_account *a, size_t offset, size_t size)
 {
 	size_t at = size_of(a->seats) + offset - CK_TERMS_HEAD;
@@ -240,8 +241,8 @@ static bool take_if(struct slot *slot, uint32_t state)
 	return atomic_compare_exchange_strong(&slot->state, &state, TAKEN);
 }
 
-/* Does not take the lock: a worker may hold it, or may have changed the pointers inside of it. The next worker clears a seat
- * that was left. */
+/* Does not take the lock: a worker may hold it, or may have changed the pointers inside of it. The
+ * next worker clears a seat that was left. */
 int cks_account_take_seat(struct cks_account *a)
 {
 	static const uint32_t states[] = {FREE, LEFT};

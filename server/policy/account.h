@@ -1,11 +1,13 @@
 /*
- * server/policy/account.h - the GPU memory, and the contexts, that the sessions of one identity have taken together.
+ * server/policy/account.h - the GPU memory, and the contexts, that the sessions of one identity
+ * have taken together.
  *
- * A file in memory that the supervisor makes and that the workers of the identity map. Each worker has a slot, with
- * what it has taken of each device; the totals are the sums of the slots. A worker that is killed, even while it
- * holds the lock, leaves its slot as it is. The supervisor marks the slot, and the next who needs memory
- * clears it. The supervisor, and processes of the server that only look, never take the lock, and use nothing in the
- * file as a size or an index: a client may have taken over a worker.
+ * A file in memory that the supervisor makes and that the workers of the identity map. Each worker
+ * has a slot, with what it has taken of each device; the totals are the sums of the slots. A worker
+ * that is killed, even while it holds the lock, leaves its slot as it is. The supervisor marks the
+ * slot, and the next who needs memory clears it. The supervisor, and processes of the server that
+ * only look, never take the lock, and use nothing in the file as a size or an index: a client may
+ * have taken over a worker.
  */
 #ifndef CK_SERVER_POLICY_ACCOUNT_H
 #define CK_SERVER_POLICY_ACCOUNT_H
@@ -39,7 +41,8 @@ int cks_account_map(int fd, uint32_t seat, struct cks_account **out);
 
 /* The same for another process, which only looks. */
 int cks_account_view(int fd, uint32_t seat, struct cks_account **out);
-/* The bytes that the session of @seat, and the others, have of the device with this UUID. They may change meanwhile. */
+/* The bytes that the session of @seat, and the others, have of the device with this UUID. They may
+ * change meanwhile. */
 void cks_account_look(const struct cks_account *account, uint32_t seat,
 		      const unsigned char uuid[16], uint64_t *own, uint64_t *others);
 
@@ -51,7 +54,8 @@ uint64_t cks_account_limit(const struct cks_account *account, uint64_t total);
 /* How many contexts the identity may have. */
 uint64_t cks_account_context_limit(const struct cks_account *account);
 
-/* The bytes that all devices together may still give; CK_ACCOUNT_UNLIMITED: no such limit. @most: that limit. */
+/* The bytes that all devices together may still give; CK_ACCOUNT_UNLIMITED: no such limit. @most:
+ * that limit. */
 uint64_t cks_account_left(struct cks_account *account, uint64_t *most);
 
 /* Is @pid the process of a session of the identity? */
@@ -59,8 +63,8 @@ bool cks_account_has(const struct cks_account *account, unsigned int pid);
 
 /* The number of the device with this UUID in the account; -1: there are too many. */
 int cks_account_device(struct cks_account *account, const unsigned char uuid[16]);
-/* Take @bytes of @device for @seat. False: the identity would have more than @most there, or more than the terms allow on
- * all devices. */
+/* Take @bytes of @device for @seat. False: the identity would have more than @most there, or more
+ * than the terms allow on all devices. */
 bool cks_account_charge(struct cks_account *account, uint32_t seat, int device, uint64_t bytes,
 			uint64_t most);
 /* The same of what the session has already. */

@@ -33,7 +33,8 @@ struct cks_limits {
 	const char *given[CK_LIMITS]; /* as on the command line; NULL: the default */
 };
 
-/* A limit as an option: its name, without dashes; what --help calls its value; what it does; its default in words. */
+/* A limit as an option: its name, without dashes; what --help calls its value; what it does; its
+ * default in words. */
 struct cks_limit_texts {
 	const char *name, *argument, *help, *usual;
 };
@@ -46,8 +47,8 @@ void cks_limits_init(struct cks_limits *limits);
 /* Set defaults that depend on the maximal number of sessions. */
 void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions);
 
-/* Set a limit from @text: a number; for bytes, optionally with K, M, G or T; for a time, with s, m or
- * h. -EINVAL: @why is the reason. */
+/* Set a limit from @text: a number; for bytes, optionally with K, M, G or T; for a time, with s, m
+ * or h. -EINVAL: @why is the reason. */
 int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text,
 		   char why[CK_LIMIT_WHY]);
 

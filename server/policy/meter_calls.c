@@ -1,5 +1,6 @@
 /*
- * server/policy/meter_calls.c - the driver's functions that allocate, free and measure device memory, counted.
+ * server/policy/meter_calls.c - the driver's functions that allocate, free and measure device
+ * memory, counted.
  */
 #include <stdlib.h>
 
@@ -64,8 +65,8 @@ static bool put(uint64_t key, struct piece *piece)
 	return ret == 0;
 }
 
-/* Memory is taken off the notes before the driver frees it: another thread may get its address at once. @err: how
- * that went. */
+/* Memory is taken off the notes before the driver frees it: another thread may get its address at
+ * once. @err: how that went. */
 static CUresult freed(CUresult err, uint64_t key, struct piece *piece)
 {
 	if (!err || !piece || !put(key, piece))
@@ -73,7 +74,8 @@ static CUresult freed(CUresult err, uint64_t key, struct piece *piece)
 	return err;
 }
 
-/* Note a piece that is charged already. An older piece at @key has ended without notice. False: out of memory. */
+/* Note a piece that is charged already. An older piece at @key has ended without notice. False: out
+ * of memory. */
 static bool note(uint64_t key, CUdevice device, size_t size)
 {
 	struct piece *piece = malloc(sizeof(*piece));
@@ -182,7 +184,8 @@ static size_t element_size(CUarray_format format, unsigned int channels)
 	return (size_t)(bytes ? bytes : 4) * channels;
 }
 
-/* The bytes of an array, with its mip levels; a size that is too large for any GPU is the largest number. */
+/* The bytes of an array, with its mip levels; a size that is too large for any GPU is the largest
+ * number. */
 static size_t size_of_array(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels)
 {
 	size_t size = element_size(desc->Format, desc->NumChannels);

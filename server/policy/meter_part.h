@@ -1,5 +1,6 @@
 /*
- * server/policy/meter_part.h - the parts of the meter, for meter.c, meter_calls.c and meter_physical.c alone.
+ * server/policy/meter_part.h - the parts of the meter, for meter.c, meter_calls.c and
+ * meter_physical.c alone.
  */
 #ifndef CK_SERVER_POLICY_METER_PART_H
 #define CK_SERVER_POLICY_METER_PART_H

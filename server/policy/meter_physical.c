@@ -1,6 +1,6 @@
 /*
- * server/policy/meter_physical.c - physical memory, counted: it ends when its last handle is released and its last mapping is
- * gone.
+ * server/policy/meter_physical.c - physical memory, counted: it ends when its last handle is
+ * released and its last mapping is gone.
  */
 #include <stdlib.h>
 
@@ -33,7 +33,8 @@ static bool prepared(void)
 	return noted.handles && noted.mappings;
 }
 
-/* The memory of @handle; NULL: it is not this session's, or not a GPU's. Call with the lock held. */
+/* The memory of @handle; NULL: it is not this session's, or not a GPU's. Call with the lock
+ * held. */
 static struct physical *find(CUmemGenericAllocationHandle handle)
 {
 	const struct ck_range *range = noted.handles ? ck_ranges_find(noted.handles, handle) : NULL;
@@ -169,7 +170,8 @@ static CUresult map(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllo
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Take the mapping that begins in [@at, @end); false: there is none. *@out: memory that has ended with it. */
+/* Take the mapping that begins in [@at, @end); false: there is none. *@out: memory that has ended
+ * with it. */
 static bool take_mapping(CUdeviceptr at, CUdeviceptr end, struct physical **out)
 {
 	const struct ck_range *range;

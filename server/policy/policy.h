@@ -1,5 +1,6 @@
 /*
- * server/policy/policy.h - the policy file: what each identity may have, as docs/policy.md describes it.
+ * server/policy/policy.h - the policy file: what each identity may have, as docs/policy.md
+ * describes it.
  */
 #ifndef CK_SERVER_POLICY_POLICY_H
 #define CK_SERVER_POLICY_POLICY_H
@@ -31,8 +32,8 @@ void cks_policy_free(struct cks_policy *policy); /* accepts NULL */
 /* The terms of the identity with @key; as long as @policy lives. NULL policy: nothing is set. */
 const struct cks_terms *cks_policy_find(const struct cks_policy *policy, const struct ck_hash *key);
 
-/* The command @name, if the identity with @key may use it; as long as @policy lives. NULL: it may not, or
- * there is none. Accepts a NULL policy. */
+/* The command @name, if the identity with @key may use it; as long as @policy lives. NULL: it may
+ * not, or there is none. Accepts a NULL policy. */
 const struct cks_prefix *cks_policy_prefix(const struct cks_policy *policy,
 					   const struct ck_hash *key, const char *name);
 
@@ -47,13 +48,14 @@ bool cks_policy_timed(const struct cks_policy *policy);
 
 struct cks_token;
 
-/* The first entry from *@at on, counted from 0, for a token that @tokens does not have; NULL: there is none. *@at is then
- * behind it, and *@line its line in the file. A secret without a name has none. */
+/* The first entry from *@at on, counted from 0, for a token that @tokens does not have; NULL: there
+ * is none. *@at is then behind it, and *@line its line in the file. A secret without a name has
+ * none. */
 const char *cks_policy_stranger(const struct cks_policy *policy, const struct cks_token *tokens,
 				size_t *at, unsigned int *line);
 
-/* Is the file @path right, and does @token_file have the tokens of its entries? Both may be NULL: there is none. 0 or
- * -errno, printed on stderr. */
+/* Is the file @path right, and does @token_file have the tokens of its entries? Both may be NULL:
+ * there is none. 0 or -errno, printed on stderr. */
 int cks_policy_check(const char *path, const char *token_file);
 
 #endif

@@ -161,8 +161,8 @@ static bool may_be_gpu(const char *text, size_t size)
 	       strtoul(text, NULL, 10) < CK_MAX_DEVICES;
 }
 
-/* The driver knows which devices there are. With an entry that can be none of them, or that comes twice, it would show
- * a session fewer, or none. */
+/* The driver knows which devices there are. With an entry that can be none of them, or that comes
+ * twice, it would show a session fewer, or none. */
 static void take_gpus(struct cks_policy_reading *r, const config_setting_t *s,
 		      const struct key *key, struct cks_terms *t)
 {

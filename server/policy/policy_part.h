@@ -1,5 +1,6 @@
 /*
- * server/policy/policy_part.h - the parts of reading a policy file, for policy.c and policy_keys.c alone.
+ * server/policy/policy_part.h - the parts of reading a policy file, for policy.c and policy_keys.c
+ * alone.
  */
 #ifndef CK_SERVER_POLICY_POLICY_PART_H
 #define CK_SERVER_POLICY_POLICY_PART_H

@@ -1,5 +1,6 @@
 /*
- * server/policy/policy_prefix.c - commands that workers may be started through, by the names that clients use.
+ * server/policy/policy_prefix.c - commands that workers may be started through, by the names that
+ * clients use.
  *
  * A client gives a name and nothing else: the administrator writes the command.
  */

@@ -16,8 +16,8 @@
 #define CK_FEATURES_ALL 3u
 
 /*
- * All that a session of the identity may have; terms.def has the meaning of each member. Where nothing is set, the options of the
- * server hold. Memory is in bytes, times in seconds.
+ * All that a session of the identity may have; terms.def has the meaning of each member. Where
+ * nothing is set, the options of the server hold. Memory is in bytes, times in seconds.
  */
 struct cks_terms {
 #define CK_TERM(key, kind, type, member, unset, bounds, applies, meaning, usual) type member;
@@ -33,8 +33,8 @@ struct cks_terms {
 struct cks_terms cks_terms_none(void);
 
 /*
- * The account (account.h) has the terms of its first release, which end behind gpus, in its head; later ones, from the number that
- * they begin in, at its end.
+ * The account (account.h) has the terms of its first release, which end behind gpus, in its head;
+ * later ones, from the number that they begin in, at its end.
  */
 #define CK_TERMS_FIRST (offsetof(struct cks_terms, gpus) + CK_TERMS_GPUS)
 #define CK_TERMS_HEAD (CK_TERMS_FIRST / 8 * 8)

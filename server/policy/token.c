@@ -28,8 +28,9 @@ static bool unchanged(const struct stat *a, const struct stat *b)
 }
 
 /*
- * Read the secret, or the named tokens, from the open file @f: 0 or -errno; *@line: what is wrong, if not 0. -ESTALE: a list has
- * become a secret, as when an editor has written only the beginning of a file.
+ * Read the secret, or the named tokens, from the open file @f: 0 or -errno; *@line: what is wrong,
+ * if not 0. -ESTALE: a list has become a secret, as when an editor has written only the beginning
+ * of a file.
  */
 static int read_token(FILE *f, struct cks_token *token, unsigned int *line)
 {

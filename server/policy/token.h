@@ -21,14 +21,14 @@ struct cks_token {
 	size_t size;
 	char text[CK_TOKEN_FILE_MAX];
 	bool named; /* the file is a list of named tokens (holders.h), and stays one */
-	char holder
-		[CK_HOLDER_NAME]; /* of the client that was admitted last; empty: the token has no name */
+	/* of the client that was admitted last; empty: the token has no name */
+	char holder[CK_HOLDER_NAME];
 };
 
 /*
- * Is a client with the token @bytes admitted? It must be one that @file names, or equal the content of @file
- * (without a final line end), or of the variable CRICKET_TOKEN if @file is NULL. With neither, all clients are
- * admitted. If the file cannot be read, none is (logged).
+ * Is a client with the token @bytes admitted? It must be one that @file names, or equal the content
+ * of @file (without a final line end), or of the variable CRICKET_TOKEN if @file is NULL. With
+ * neither, all clients are admitted. If the file cannot be read, none is (logged).
  */
 bool cks_token_admits(struct cks_token *token, const char *file, const void *bytes, size_t size);
 

@@ -96,9 +96,9 @@ static bool has_rights(uid_t user)
 	       ids[2] != user || capabilities() != 0 || setresuid(0, 0, 0) == 0;
 }
 
-/* The C library has all threads do it. The kernel takes the capabilities away with the user. It also takes the process's
- * files in /proc away from it: processes of the same user, which is the same identity, may have them as ever (the
- * emulated driver passes memory so). */
+/* The C library has all threads do it. The kernel takes the capabilities away with the user. It
+ * also takes the process's files in /proc away from it: processes of the same user, which is the
+ * same identity, may have them as ever (the emulated driver passes memory so). */
 int cks_users_become(const struct cks_user_range *range, uid_t user)
 {
 	uid_t server = geteuid();

@@ -1,8 +1,9 @@
 /*
- * server/policy/users.h - users of the host that workers become (`--worker-users FIRST-LAST`): each identity another.
+ * server/policy/users.h - users of the host that workers become (`--worker-users FIRST-LAST`): each
+ * identity another.
  *
- * All of them have one group, the number FIRST: that is how they reach the sockets of the memory broker and of
- * --state-dir, and nothing else.
+ * All of them have one group, the number FIRST: that is how they reach the sockets of the memory
+ * broker and of --state-dir, and nothing else.
  */
 #ifndef CK_SERVER_POLICY_USERS_H
 #define CK_SERVER_POLICY_USERS_H

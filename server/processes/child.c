@@ -46,8 +46,8 @@ void cks_child_execute(char **arguments, int third, int fourth)
 	_exit(127);
 }
 
-/* The path of this program, for another one to execute. That of a file which has been replaced leads to it as long as the
- * supervisor lives. */
+/* The path of this program, for another one to execute. That of a file which has been replaced
+ * leads to it as long as the supervisor lives. */
 static void find_program(char *path, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", path, size - 1);

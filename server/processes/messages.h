@@ -53,21 +53,25 @@ struct cks_worker_note {
 		CK_NOTE_CUT = 12,  /* all connections of its client are cut, or no longer */
 	} kind;
 	unsigned char session[16];
-	char text
-		[CK_NOTE_TEXT]; /* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY and _LEFT:
-				    why not; empty: it has left; of _END: why */
-	uint64_t number; /* of CK_NOTE_SESSION: its process id; of _USE and _PARKED: bytes; of
-				 * _END: most bytes that it had; of _TURN: the serial number; of _CUT: ms
-				 * for which it waits for others; 0: it has one */
-	uint64_t uses;	 /* of CK_NOTE_USE: grows while the session uses the GPU; of _TURN: 1 if it
+	/* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY and _LEFT: why not;
+	 * empty: it has left; of _END: why */
+	char text[CK_NOTE_TEXT];
+	/* of CK_NOTE_SESSION: its process id; of _USE and _PARKED: bytes; of _END: most bytes that
+	 * it had; of _TURN: the serial number; of _CUT: ms for which it waits for others; 0: it has
+	 * one */
+	uint64_t number;
+	uint64_t uses; /* of CK_NOTE_USE: grows while the session uses the GPU; of _TURN: 1 if it
 			  * used its time to the end */
-	/* of CK_NOTE_SESSION: whose it is, for a supervisor that has not seen its first connection */
+	/* of CK_NOTE_SESSION: whose it is, for a supervisor that has not seen its first
+	 * connection */
 	struct cks_peer peer;
 	struct cks_identity identity;
 	char host[CK_NOTE_HOST]; /* of CK_NOTE_SESSION: the client's machine, as it calls itself */
-	/* of CK_NOTE_USE and _END, since the session began: calls that were answered, one-way commands, bytes */
+	/* of CK_NOTE_USE and _END, since the session began: calls that were answered, one-way
+	 * commands, bytes */
 	uint64_t calls, commands, received, sent;
-	/* of CK_NOTE_USE, _PARKED and _SESSION: GPUs that it has contexts on, each a mark of its UUID; 0: none */
+	/* of CK_NOTE_USE, _PARKED and _SESSION: GPUs that it has contexts on, each a mark of its
+	 * UUID; 0: none */
 	uint32_t gpus[CK_NOTE_GPUS];
 	/* of CK_NOTE_USE and _END, since the session began */
 	struct cks_histogram call_times, round_trips;
@@ -105,16 +109,18 @@ struct cks_worker_note {
 #define CK_CONTROL_LEAVE 'L'
 #define CK_CONTROL_RETURN 'R'
 
-/* With the file of an account (server/policy/account.h), as struct cks_control_account: count device memory there. With
- * --policy it is the first message to a worker with a client, and may come again. */
+/* With the file of an account (server/policy/account.h), as struct cks_control_account: count
+ * device memory there. With --policy it is the first message to a worker with a client, and may
+ * come again. */
 #define CK_CONTROL_ACCOUNT 'Q'
 struct cks_control_account {
 	char kind, unused[3];
 	uint32_t seat;
 };
 
-/* With --worker-users or --confine, the first message to a worker with a client, as struct cks_control_user: become @user,
- * unless that is 0, with the folder of the module cache that comes with it. The supervisor has judged the client. */
+/* With --worker-users or --confine, the first message to a worker with a client, as struct
+ * cks_control_user: become @user, unless that is 0, with the folder of the module cache that comes
+ * with it. The supervisor has judged the client. */
 #define CK_CONTROL_USER 'X'
 struct cks_control_user {
 	char kind, unused[3];
@@ -132,7 +138,8 @@ struct cks_control_turn {
 	uint32_t serial, window_us; /* its number; how long it may submit work */
 };
 
-/* As struct cks_control_words: a line for the program's user (server/session/words.h); @last: and the session ends. */
+/* As struct cks_control_words: a line for the program's user (server/session/words.h); @last: and
+ * the session ends. */
 #define CK_CONTROL_WORDS 'B'
 struct cks_control_words {
 	char kind, last;

@@ -34,8 +34,8 @@ static bool looks_wrong(const unsigned char *data, const struct ck_joined *joine
 }
 
 /*
- * The first record of a handshake, RFC 8446 section 5.1: kind, version 3.x, length; a ClientHello. One that is longer than a
- * peek counts as whole when that much is there.
+ * The first record of a handshake, RFC 8446 section 5.1: kind, version 3.x, length; a ClientHello.
+ * One that is longer than a peek counts as whole when that much is there.
  */
 static enum cks_peek classify_handshake(const unsigned char *data, size_t size)
 {

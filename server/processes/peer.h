@@ -23,8 +23,9 @@ struct cks_peer {
 /* The peer of socket @fd. All peers that have disconnected count as one, the unknown peer. */
 void cks_peer_of(int fd, struct cks_peer *peer);
 
-/* Does unix socket @fd lead into a tunnel? The client is process @pid of @machine on @host, as it says (util/machine.h; zeros:
- * unknown). Then another process than that has connected, or another kernel runs it. */
+/* Does unix socket @fd lead into a tunnel? The client is process @pid of @machine on @host, as it
+ * says (util/machine.h; zeros: unknown). Then another process than that has connected, or another
+ * kernel runs it. */
 bool cks_peer_is_tunnel(int fd, unsigned int pid, const unsigned char machine[CK_MACHINE_ID],
 			const unsigned char host[CK_MACHINE_ID]);
 

@@ -1,8 +1,9 @@
 /*
  * server/processes/room.h - is there room on the GPUs for a session that comes back?
  *
- * NVIDIA's driver (580) cannot repeat a cuCheckpointProcessRestore that has found too little memory: it returns
- * CUDA_ERROR_OPERATING_SYSTEM from then on. So a restore begins only when there is room.
+ * NVIDIA's driver (580) cannot repeat a cuCheckpointProcessRestore that has found too little
+ * memory: it returns CUDA_ERROR_OPERATING_SYSTEM from then on. So a restore begins only when there
+ * is room.
  */
 #ifndef CK_SERVER_PROCESSES_ROOM_H
 #define CK_SERVER_PROCESSES_ROOM_H
@@ -23,8 +24,9 @@ struct cks_room {
 void cks_room_read(struct cks_room *room);
 
 /*
- * Put into @need what a session of @bytes took, which has left the GPUs between @before and @after. Other programs may have
- * changed their memory at the same time, so no GPU counts for much more than @bytes, and all for no less.
+ * Put into @need what a session of @bytes took, which has left the GPUs between @before and @after.
+ * Other programs may have changed their memory at the same time, so no GPU counts for much more
+ * than @bytes, and all for no less.
  */
 void cks_room_need(const struct cks_room *before, const struct cks_room *after, uint64_t bytes,
 		   struct cks_room *need);

@@ -1,8 +1,9 @@
 /*
  * server/processes/sandbox.c - see sandbox.h.
  *
- * A list of refused calls, not of allowed ones: NVIDIA's driver does not document which calls it makes, and its
- * next release may make others. CRIU writes the filters of a process and restores them.
+ * A list of refused calls, not of allowed ones: NVIDIA's driver does not document which calls it
+ * makes, and its next release may make others. CRIU writes the filters of a process and restores
+ * them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -139,8 +140,8 @@ static int refuse_all(scmp_filter_ctx filter, uint32_t action, const char *const
 	return ret;
 }
 
-/* New user namespaces give rights over what they contain. A filter cannot read the flags of clone3; without it the C
- * library uses clone. */
+/* New user namespaces give rights over what they contain. A filter cannot read the flags of clone3;
+ * without it the C library uses clone. */
 static int refuse_namespaces(scmp_filter_ctx filter, uint32_t action)
 {
 	static const int flags[] = {CLONE_NEWUSER, CLONE_NEWNS,	 CLONE_NEWPID,	 CLONE_NEWNET,
@@ -156,7 +157,8 @@ static int refuse_namespaces(scmp_filter_ctx filter, uint32_t action)
 	return ret;
 }
 
-/* All workers have the same user, and could end one another. Signal 0 asks whether a process exists. */
+/* All workers have the same user, and could end one another. Signal 0 asks whether a process
+ * exists. */
 static int refuse_signals(scmp_filter_ctx filter, uint32_t action)
 {
 	struct scmp_arg_cmp process = {.op = SCMP_CMP_NE, .datum_a = (scmp_datum_t)getpid()};
@@ -193,8 +195,8 @@ static int fill(scmp_filter_ctx filter, uint32_t action, enum cks_sandbox kind)
 	return ret;
 }
 
-/* Threads that exist get the filter too. Without SSB, kernels before 5.16 make all loads of the process slower. A tree
- * is searched faster than a list. Old libraries go on without these two. */
+/* Threads that exist get the filter too. Without SSB, kernels before 5.16 make all loads of the
+ * process slower. A tree is searched faster than a list. Old libraries go on without these two. */
 static int install(uint32_t action, enum cks_sandbox kind)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);

@@ -1,8 +1,8 @@
 /*
  * server/processes/sandbox.h - system calls that a process which serves clients never makes.
  *
- * A client that takes over a worker has the rights of the server's user. The filter leaves it fewer ways on: into the
- * kernel by rarely used calls, into other processes, and into other programs.
+ * A client that takes over a worker has the rights of the server's user. The filter leaves it fewer
+ * ways on: into the kernel by rarely used calls, into other processes, and into other programs.
  */
 #ifndef CK_SERVER_PROCESSES_SANDBOX_H
 #define CK_SERVER_PROCESSES_SANDBOX_H
@@ -17,8 +17,8 @@ enum cks_sandbox {
 int cks_sandbox_check(const char *word);
 
 /*
- * Refuse the calls from now on, in all threads and children, as CRICKET_SANDBOX says. They fail with EPERM. Returns 0
- * or -errno (logged); with auto, 0 also if this kernel allows no filter.
+ * Refuse the calls from now on, in all threads and children, as CRICKET_SANDBOX says. They fail
+ * with EPERM. Returns 0 or -errno (logged); with auto, 0 also if this kernel allows no filter.
  */
 int cks_sandbox_enter(enum cks_sandbox kind);
 

@@ -40,10 +40,10 @@ struct cks_suspension {
 	bool no_room;	      /* it has found none to resume, */
 	bool tried;	      /* and the driver has tried */
 	struct cks_room need; /* what it took of each GPU */
-	char wish
-		[CK_WISH_TEXT]; /* to which GPU a command wants it, as in "1" or "0=1,1=0"; "": to its own */
-	char there
-		[CK_THERE_TEXT]; /* UUIDs of the GPUs of the machine that it left, if that may be another one */
+	/* to which GPU a command wants it, as in "1" or "0=1,1=0"; "": to its own */
+	char wish[CK_WISH_TEXT];
+	/* UUIDs of the GPUs of the machine that it left, if that may be another one */
+	char there[CK_THERE_TEXT];
 	int64_t again;	/* do not resume it before this time */
 	uint64_t bytes; /* of GPU memory that lie, or will, in host memory */
 	uint64_t uses;	/* of its worker's note, */

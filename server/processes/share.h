@@ -1,6 +1,6 @@
 /*
- * server/processes/share.h - a session's part in the sharing of GPUs by weight, as the supervisor keeps it
- * (server/rules/shares.h).
+ * server/processes/share.h - a session's part in the sharing of GPUs by weight, as the supervisor
+ * keeps it (server/rules/shares.h).
  */
 #ifndef CK_SERVER_PROCESSES_SHARE_H
 #define CK_SERVER_PROCESSES_SHARE_H

@@ -5,9 +5,9 @@
 #define CK_SERVER_PROCESSES_SIGNALS_H
 
 /*
- * Ignore the signals that end a process unless it says otherwise, and mean nothing here: programs of sessions would be
- * lost. SIGTERM, SIGINT, SIGKILL and faults still end it; SIGHUP and SIGUSR2 are the caller's. A program that is executed
- * inherits this.
+ * Ignore the signals that end a process unless it says otherwise, and mean nothing here: programs
+ * of sessions would be lost. SIGTERM, SIGINT, SIGKILL and faults still end it; SIGHUP and SIGUSR2
+ * are the caller's. A program that is executed inherits this.
  */
 void cks_signals_ignore(void);
 

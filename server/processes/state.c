@@ -175,7 +175,8 @@ static void read_gpus(struct reader *r, const json_t *json, struct cks_session_i
 	info->moved = (int)get_number(r, json, "moved", 0, CK_MAP_GPUS, 0);
 }
 
-/* A worker that is not a spare has a session, under any name that a newer release gives its state. */
+/* A worker that is not a spare has a session, under any name that a newer release gives its
+ * state. */
 static void read_worker(struct reader *r, const json_t *json, struct cks_state_worker *w)
 {
 	struct cks_session_info *info = &w->info;

@@ -1,5 +1,6 @@
 /*
- * server/processes/state.h - the state that a supervisor passes to the program that continues its work.
+ * server/processes/state.h - the state that a supervisor passes to the program that continues its
+ * work.
  *
  * The state travels as JSON in a sealed memfd. Program and successor may be of different releases,
  * older or newer, so: fields are only added; a reader ignores fields that it does not know and does
@@ -47,7 +48,8 @@ struct cks_state {
 	int broker_process, broker_leash; /* pidfd and connection, if it is no child; else 0 */
 	struct cks_socket rendezvous;	  /* as broker */
 	struct cks_socket control;	  /* the same */
-	int asker; /* the control socket's connection that waits for the successor's answer; or -1 */
+	/* the control socket's connection that waits for the successor's answer; or -1 */
+	int asker;
 	struct cks_state_worker *workers;
 	size_t worker_count;
 	unsigned int numbered; /* sessions so far */

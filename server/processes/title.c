@@ -1,8 +1,8 @@
 /*
  * server/processes/title.c - see title.h.
  *
- * The kernel shows the bytes where the arguments were at the start. They are adjacent; the memory behind them,
- * the environment, stays as it is.
+ * The kernel shows the bytes where the arguments were at the start. They are adjacent; the memory
+ * behind them, the environment, stays as it is.
  */
 #include <stdarg.h>
 #include <stdio.h>

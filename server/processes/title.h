@@ -4,9 +4,9 @@
 #ifndef CK_SERVER_PROCESSES_TITLE_H
 #define CK_SERVER_PROCESSES_TITLE_H
 
-/* Free the place of the arguments for titles: returns copies of them, for the rest of the process. If there is no
- * memory for these, returns @argv itself, and no title is ever shown. Call once, before anything keeps a pointer
- * to an argument. */
+/* Free the place of the arguments for titles: returns copies of them, for the rest of the process.
+ * If there is no memory for these, returns @argv itself, and no title is ever shown. Call once,
+ * before anything keeps a pointer to an argument. */
 char **cks_title_take(int argc, char **argv);
 
 /* Show this, cut to the length that the arguments had. Unprintable characters become '?'. */

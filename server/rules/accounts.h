@@ -1,6 +1,6 @@
 /*
- * server/rules/accounts.h - the policy file in force, and an account (server/policy/account.h) for each identity that
- * has sessions.
+ * server/rules/accounts.h - the policy file in force, and an account (server/policy/account.h) for
+ * each identity that has sessions.
  */
 #ifndef CK_SERVER_RULES_ACCOUNTS_H
 #define CK_SERVER_RULES_ACCOUNTS_H
@@ -45,11 +45,13 @@ const struct cks_terms *cks_seat_terms(const struct cks_seat *seat);
 /* The file of its account, which stays the account's; -1: it has no seat. */
 int cks_seat_file(const struct cks_seat *seat);
 
-/* The command @name to start a worker through; NULL: @identity may not use it. Valid until the next reload. */
+/* The command @name to start a worker through; NULL: @identity may not use it. Valid until the next
+ * reload. */
 const struct cks_prefix *cks_accounts_prefix(const struct cks_accounts *accounts,
 					     const struct ck_hash *identity, const char *name);
 
-/* A seat for a session of @identity. The descriptor of the account, which stays the account's; or -errno. */
+/* A seat for a session of @identity. The descriptor of the account, which stays the account's; or
+ * -errno. */
 int cks_accounts_seat(struct cks_accounts *accounts, const struct ck_hash *identity,
 		      struct cks_seat *out);
 /* The session has ended. Does nothing without a seat; accepts NULL accounts. */

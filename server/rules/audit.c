@@ -26,7 +26,8 @@ struct cks_audit {
 	unsigned int lost; /* events since then */
 };
 
-/* Without O_NONBLOCK, a pipe without a reader would stop the server. A link may lead to another's file. */
+/* Without O_NONBLOCK, a pipe without a reader would stop the server. A link may lead to another's
+ * file. */
 static int open_file(const char *path)
 {
 	int fd =
@@ -163,7 +164,8 @@ static int put(struct cks_audit *a, const char *event, json_t *fields)
 	return ret;
 }
 
-/* After a failure, the first event that can be written follows the number of those that were not. */
+/* After a failure, the first event that can be written follows the number of those that were
+ * not. */
 static int put_lost(struct cks_audit *a)
 {
 	int ret;

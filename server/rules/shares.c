@@ -226,7 +226,8 @@ static void begin(struct cks_shares *y, struct cks_share *s, int64_t now)
 	y->tell(s, CK_CONTROL_TURN);
 }
 
-/* A session that waits for one of its GPUs keeps the others from those behind it, so that its turn comes. */
+/* A session that waits for one of its GPUs keeps the others from those behind it, so that its turn
+ * comes. */
 static void give_turns(struct cks_shares *y, struct cks_share **list, size_t count, int64_t now,
 		       int64_t *next)
 {

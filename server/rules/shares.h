@@ -1,13 +1,16 @@
 /*
- * server/rules/shares.h - which session has its turn on a GPU, by the weights and priorities of the policy.
+ * server/rules/shares.h - which session has its turn on a GPU, by the weights and priorities of the
+ * policy.
  *
- * Sessions are held only while at least two that use one GPU have different weights or priorities. A held session asks for a turn, and
- * the one that has had least for its weight gets it (start-time fair queueing). In its turn it submits work; then its worker
- * waits until the GPU has done that, and reports the end. So a turn is the GPU time of one session, without
- * asking the driver. One that has submitted work of a long time gets a shorter window next.
+ * Sessions are held only while at least two that use one GPU have different weights or priorities.
+ * A held session asks for a turn, and the one that has had least for its weight gets it (start-time
+ * fair queueing). In its turn it submits work; then its worker waits until the GPU has done that,
+ * and reports the end. So a turn is the GPU time of one session, without asking the driver. One
+ * that has submitted work of a long time gets a shorter window next.
  *
- * A session of higher priority has its turn as soon as it asks for it, while the GPU finishes the turn of a lower one; and
- * no lower one has a turn while it has. Beside it, turns of lower sessions are short: few messages each.
+ * A session of higher priority has its turn as soon as it asks for it, while the GPU finishes the
+ * turn of a lower one; and no lower one has a turn while it has. Beside it, turns of lower sessions
+ * are short: few messages each.
  *
  * These functions know no processes and no clock: times are arguments, in us.
  */
@@ -27,7 +30,8 @@
 #define CK_SHARE_LEAST_US 200  /* shortest window */
 #define CK_SHARE_MESSAGES 4    /* of the first turn beside sessions of higher priority */
 #define CK_SHARE_MESSAGES_MOST 4096
-/* The GPU waits so long for one that had more to do: twice as long as that takes in the mean, between these. */
+/* The GPU waits so long for one that had more to do: twice as long as that takes in the mean,
+ * between these. */
 #define CK_SHARE_EAGER_US 2000
 #define CK_SHARE_EAGER_MOST_US 10000
 #define CK_SHARE_STUCK_US 1000000 /* a turn without an end is over so long after its window */

@@ -1,8 +1,8 @@
 /*
  * server/rules/uids.h - with --worker-users: which user of the host the workers of an identity are.
  *
- * An identity keeps its user as long as it has sessions, and mostly afterwards: the first choice depends on nothing but the
- * identity.
+ * An identity keeps its user as long as it has sessions, and mostly afterwards: the first choice
+ * depends on nothing but the identity.
  */
 #ifndef CK_SERVER_RULES_UIDS_H
 #define CK_SERVER_RULES_UIDS_H
@@ -21,15 +21,16 @@ void cks_uids_destroy(struct cks_uids *uids); /* accepts NULL */
 
 /* A session of @identity begins: its user. -EUSERS: other identities have all. */
 int cks_uids_take(struct cks_uids *uids, const struct ck_hash *identity, uid_t *user);
-/* A session of @identity is here again, as @user. -EEXIST: that is another identity's now. One that is not of the range is
- * not kept. */
+/* A session of @identity is here again, as @user. -EEXIST: that is another identity's now. One that
+ * is not of the range is not kept. */
 int cks_uids_claim(struct cks_uids *uids, const struct ck_hash *identity, uid_t user);
 /* A session of @user has ended. Ignores others; accepts NULL. */
 void cks_uids_leave(struct cks_uids *uids, uid_t user);
 
 /*
- * The folder of the module cache of @identity as @user, in @cache_dir (cks_cachedir_open): a descriptor, or -errno. Any
- * process may use the folder that has it; its path leads through one that is the server's alone.
+ * The folder of the module cache of @identity as @user, in @cache_dir (cks_cachedir_open): a
+ * descriptor, or -errno. Any process may use the folder that has it; its path leads through one
+ * that is the server's alone.
  */
 int cks_uids_cache(const char *cache_dir, const struct ck_hash *identity, uid_t user);
 /* Has @identity ever had @user here? A process that claims it may be another identity's. */

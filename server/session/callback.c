@@ -161,7 +161,8 @@ static void withdraw(struct cks_callbacks *c, const struct ticket *t)
 		c->last = &(*c->last)->next;
 }
 
-/* Run it and wait for its end, or until @until (NULL: as long as it takes). Returns whether it has ended. */
+/* Run it and wait for its end, or until @until (NULL: as long as it takes). Returns whether it has
+ * ended. */
 static bool run(const struct cks_host_call *call, int status, const struct timespec *until)
 {
 	struct cks_callbacks *c = call->callbacks;

@@ -1,10 +1,11 @@
 /*
  * server/session/device_map.h - on which GPUs the devices of this process are, by their UUIDs.
  *
- * A session that was suspended may return to other GPUs (cuCheckpointProcessRestore with a map). Its devices keep their
- * numbers, and the client keeps what it was told about them. What depends on the GPU itself, as quotas, NVML's
- * numbers and the marks for the supervisor, follows the place that is noted here. The driver is not asked again: it may
- * answer with the old UUID or with the new one.
+ * A session that was suspended may return to other GPUs (cuCheckpointProcessRestore with a map).
+ * Its devices keep their numbers, and the client keeps what it was told about them. What depends on
+ * the GPU itself, as quotas, NVML's numbers and the marks for the supervisor, follows the place
+ * that is noted here. The driver is not asked again: it may answer with the old UUID or with the
+ * new one.
  */
 #ifndef CK_SERVER_SESSION_DEVICE_MAP_H
 #define CK_SERVER_SESSION_DEVICE_MAP_H
@@ -22,7 +23,8 @@ struct cks_device_map {
 	} pairs[CK_MAP_GPUS];
 };
 
-/* The process's device @device has this UUID, as the driver says before any move. Later notes change nothing. */
+/* The process's device @device has this UUID, as the driver says before any move. Later notes
+ * change nothing. */
 void cks_device_map_note(int device, const unsigned char uuid[16]);
 
 /* The UUID of the GPU that it is on now. False: it has none, or the driver does not tell. */

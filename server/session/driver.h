@@ -41,9 +41,9 @@ bool cks_driver_accepts_cubin(void);
 const char *cks_driver_probe(const char *which, char *why, size_t size);
 
 /*
- * After that: the UUIDs of the GPUs that CUDA_VISIBLE_DEVICES leaves, in the driver's order, separated by commas; "none". Empty: the
- * variable is not set, so that all of the machine's are left, or the driver does not name them. A part of a GPU (MIG) has the
- * UUID of the whole.
+ * After that: the UUIDs of the GPUs that CUDA_VISIBLE_DEVICES leaves, in the driver's order,
+ * separated by commas; "none". Empty: the variable is not set, so that all of the machine's are
+ * left, or the driver does not name them. A part of a GPU (MIG) has the UUID of the whole.
  */
 #define CK_DRIVER_GPUS (64 * 41)
 void cks_driver_gpus(char list[CK_DRIVER_GPUS]);

@@ -71,8 +71,8 @@ void cks_faults_launch(struct cks_session *s, uint64_t function, uint64_t stream
 	atomic_store_explicit(&f->count, n + 1, memory_order_release);
 }
 
-/* A driver may not tell a function's name once its context has failed, so it is kept from the beginning.
- * A later function may take the place of an earlier one. */
+/* A driver may not tell a function's name once its context has failed, so it is kept from the
+ * beginning. A later function may take the place of an earlier one. */
 void cks_faults_name(struct cks_session *s, uint64_t function, const char *name)
 {
 	struct cks_faults *f = &s->faults;
@@ -155,7 +155,8 @@ static void put_kernel(struct cks_faults *f, struct text *t, uint64_t function, 
 		put(t, " (stream %llu)", (unsigned long long)stream);
 }
 
-/* Put the kernels that may be the cause into @t; returns their number, a kernel on a stream once. */
+/* Put the kernels that may be the cause into @t; returns their number, a kernel on a stream
+ * once. */
 static unsigned int put_kernels(struct cks_session *s, struct text *t)
 {
 	struct cks_faults *f = &s->faults;

@@ -1,9 +1,10 @@
 /*
- * server/session/faults.h - which kernel has ended a context by its fault, for the program's stderr.
+ * server/session/faults.h - which kernel has ended a context by its fault, for the program's
+ * stderr.
  *
- * CUDA reports such an error at the next call that waits, long after the launch, and names no kernel. The last
- * launches are kept; those that a later wait has covered cannot be the cause. The emulated driver knows more, and
- * writes it to its log.
+ * CUDA reports such an error at the next call that waits, long after the launch, and names no
+ * kernel. The last launches are kept; those that a later wait has covered cannot be the cause. The
+ * emulated driver knows more, and writes it to its log.
  */
 #ifndef CK_SERVER_SESSION_FAULTS_H
 #define CK_SERVER_SESSION_FAULTS_H
@@ -42,11 +43,12 @@ struct cks_faults {
 void cks_faults_init(struct cks_faults *faults);
 void cks_faults_fini(struct cks_faults *faults);
 
-/* Listen to the driver's log, if it tells there which kernel failed. Once, when the driver is open. */
+/* Listen to the driver's log, if it tells there which kernel failed. Once, when the driver is
+ * open. */
 void cks_faults_listen(struct cks_faults *faults);
 
-/* Kernel @function, or a graph if it is 0, was launched in @stream; @function is called @name. Both are
- * for the thread that carries out commands, after the driver's call: see cks_faults_begin(). */
+/* Kernel @function, or a graph if it is 0, was launched in @stream; @function is called @name. Both
+ * are for the thread that carries out commands, after the driver's call: see cks_faults_begin(). */
 void cks_faults_launch(struct cks_session *session, uint64_t function, uint64_t stream);
 void cks_faults_name(struct cks_session *session, uint64_t function, const char *name);
 
@@ -57,8 +59,8 @@ uint64_t cks_faults_begin(const struct cks_session *session);
 void cks_faults_stream_done(struct cks_session *session, uint64_t stream, uint64_t count);
 void cks_faults_context_done(struct cks_session *session, uint64_t count);
 
-/* Call @name in context @ctx reports @err: say on the program's stderr which kernels may have caused it. Once a
- * context. */
+/* Call @name in context @ctx reports @err: say on the program's stderr which kernels may have
+ * caused it. Once a context. */
 void cks_faults_tell(struct cks_session *session, const char *name, uint64_t ctx, CUresult err);
 
 #endif

@@ -65,7 +65,8 @@ static void hold(struct cks_gate *g)
 	ck_cond_signal(&g->became);
 }
 
-/* Enter with one of the tickets, if the gate is closed for nothing else. Call with the lock held. */
+/* Enter with one of the tickets, if the gate is closed for nothing else. Call with the lock
+ * held. */
 static bool enter_metered(struct cks_gate *g, struct cks_pass *pass)
 {
 	if (atomic_load(&g->closed) != CK_GATE_METERED)
@@ -82,7 +83,8 @@ static bool wait(struct cks_gate *g, struct cks_pass *pass, bool knock, const at
 	bool entered = false;
 
 	ck_lock(&g->lock);
-	/* the gate may have opened and closed again before a waiting thread runs: then it knocks again */
+	/* the gate may have opened and closed again before a waiting thread runs: then it knocks
+	 * again */
 	while (atomic_load(&g->closed) && !(over && atomic_load(over)) &&
 	       !(entered = enter_metered(g, pass))) {
 		if (knock)

@@ -1,8 +1,10 @@
 /*
- * server/session/gate.h - the way to the driver, which closes when the session is suspended, or has to wait for its turn.
+ * server/session/gate.h - the way to the driver, which closes when the session is suspended, or has
+ * to wait for its turn.
  *
- * A thread goes through it for each message that may call the driver. While it is closed, threads wait in front
- * of it, and the first one knocks: its client wants the GPU. Messages that need no driver do not come here.
+ * A thread goes through it for each message that may call the driver. While it is closed, threads
+ * wait in front of it, and the first one knocks: its client wants the GPU. Messages that need no
+ * driver do not come here.
  */
 #ifndef CK_SERVER_SESSION_GATE_H
 #define CK_SERVER_SESSION_GATE_H
@@ -46,7 +48,8 @@ void cks_gate_fini(struct cks_gate *gate); /* no thread may use it any more */
 void cks_gate_join(struct cks_gate *gate, struct cks_pass *pass);
 void cks_gate_part(struct cks_gate *gate, struct cks_pass *pass);
 
-/* Wait while it is closed; with @knock, a client wants to enter. True: the thread is inside, with a ticket. */
+/* Wait while it is closed; with @knock, a client wants to enter. True: the thread is inside, with a
+ * ticket. */
 bool cks_gate_wait(struct cks_gate *gate, struct cks_pass *pass, bool knock);
 
 /* False: it is closed, and the thread is outside. */
@@ -54,7 +57,8 @@ static inline bool cks_gate_try(struct cks_gate *gate, struct cks_pass *pass)
 {
 	uint64_t turn = atomic_load_explicit(&pass->turns, memory_order_relaxed);
 
-	/* sequentially consistent, like the other side: it sees this turn, or the turn sees it closed */
+	/* sequentially consistent, like the other side: it sees this turn, or the turn sees it
+	 * closed */
 	atomic_store(&pass->turns, turn + 1);
 	if (__builtin_expect(!atomic_load(&gate->closed), 1))
 		return true;
@@ -86,7 +90,8 @@ static inline void cks_gate_leave(struct cks_pass *pass)
 	atomic_store_explicit(&pass->turns, turn + 1, memory_order_release);
 }
 
-/* A turn that is no use of the session by its program: it does not count. Before the thread enters, and to leave. */
+/* A turn that is no use of the session by its program: it does not count. Before the thread enters,
+ * and to leave. */
 static inline void cks_gate_uncount(struct cks_pass *pass)
 {
 	atomic_store_explicit(&pass->quiet, true, memory_order_relaxed);
@@ -111,7 +116,8 @@ static inline bool cks_gate_try_uncounted(struct cks_gate *gate, struct cks_pass
 	return inside;
 }
 
-/* Close it and wait at most @ms until no thread is inside. False: one still is, and the gate is open again. */
+/* Close it and wait at most @ms until no thread is inside. False: one still is, and the gate is
+ * open again. */
 bool cks_gate_close(struct cks_gate *gate, unsigned int ms);
 void cks_gate_open(struct cks_gate *gate);
 /* No thread is inside. */
@@ -129,7 +135,8 @@ bool cks_gate_await_held(struct cks_gate *gate, uint32_t us);
 /* Enter although it is held. False: it is parked, and the thread is outside. */
 bool cks_gate_try_held(struct cks_gate *gate, struct cks_pass *pass);
 
-/* Turns so far that count: another number means that the session was used. @inside: one of them has begun. */
+/* Turns so far that count: another number means that the session was used. @inside: one of them has
+ * begun. */
 uint64_t cks_gate_turns(struct cks_gate *gate, bool *inside);
 
 #endif

@@ -9,8 +9,8 @@
 
 #define CK_HISTOGRAM_COUNTS 14
 
-/* The longest times of the counts, in us; the last count is of longer ones. Workers and supervisor may be of different
- * releases, so these stay as they are. */
+/* The longest times of the counts, in us; the last count is of longer ones. Workers and supervisor
+ * may be of different releases, so these stay as they are. */
 static const uint64_t cks_histogram_us[CK_HISTOGRAM_COUNTS - 1] = {
 	10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000, 300000, 1000000, 3000000, 10000000};
 

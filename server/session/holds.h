@@ -1,11 +1,13 @@
 /*
- * server/session/holds.h - streams that wait for another server, and calls of the driver that must not meet them.
+ * server/session/holds.h - streams that wait for another server, and calls of the driver that must
+ * not meet them.
  *
- * A stream waits for another server in a function of the host, which ends when the client says so. Before that, this
- * worker may have to receive bytes for it. Some of the driver's functions wait for all work of the context, and keep the
- * driver's other functions waiting meanwhile (CUDA C++ Programming Guide, "Lazy Loading": loading a kernel may need the
- * context's synchronization). The two would deadlock. So only one kind is in the driver at a time. tests/gpu/holds.c
- * shows which functions wait on a GPU.
+ * A stream waits for another server in a function of the host, which ends when the client says so.
+ * Before that, this worker may have to receive bytes for it. Some of the driver's functions wait
+ * for all work of the context, and keep the driver's other functions waiting meanwhile (CUDA C++
+ * Programming Guide, "Lazy Loading": loading a kernel may need the context's synchronization). The
+ * two would deadlock. So only one kind is in the driver at a time. tests/gpu/holds.c shows which
+ * functions wait on a GPU.
  */
 #ifndef CK_SERVER_SESSION_HOLDS_H
 #define CK_SERVER_SESSION_HOLDS_H

@@ -101,7 +101,8 @@ static void of_stranger(struct cks_identity *identity)
 	make_key("stranger", bytes, sizeof(bytes), &identity->key);
 }
 
-/* The user at the other end of a unix socket; false: it is none, or a process of this server that relays. */
+/* The user at the other end of a unix socket; false: it is none, or a process of this server that
+ * relays. */
 static bool by_kernel(int fd, struct cks_identity *identity)
 {
 	struct sockaddr_storage own = {.ss_family = AF_UNSPEC};

@@ -1,6 +1,7 @@
 /*
  * server/session/locks.h - every lock of the server, outermost first: its rank (util/lock.h), and
- * the data that it guards. tools/check-state compares this list with the locks that the server makes.
+ * the data that it guards. tools/check-state compares this list with the locks that the server
+ * makes.
  */
 #ifndef CK_SERVER_SESSION_LOCKS_H
 #define CK_SERVER_SESSION_LOCKS_H

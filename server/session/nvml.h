@@ -22,8 +22,9 @@ void cks_nvml_client(unsigned int pid, const char *application);
 bool cks_nvml_begin(void **slot, int *result);
 
 /*
- * Numbers for NVML's handles, from 1; a handle always gets the same number. If the session has moved to another GPU, the
- * program's handle stands for that one (device_map.h). Only who it is, it says of itself: cks_nvml_device_itself.
+ * Numbers for NVML's handles, from 1; a handle always gets the same number. If the session has
+ * moved to another GPU, the program's handle stands for that one (device_map.h). Only who it is, it
+ * says of itself: cks_nvml_device_itself.
  */
 bool cks_nvml_device_find(unsigned int id, nvmlDevice_t *device);
 bool cks_nvml_device_itself(unsigned int id, nvmlDevice_t *device);
@@ -55,7 +56,8 @@ struct cks_nvml_pids {
 
 /* As cks_nvml_room; more, if elements may have to be left out. */
 unsigned int cks_nvml_pids_room(unsigned int count, size_t size, char **room);
-/* Leave out processes that the client may not see, replace this worker's pid by the client's, and set the length. */
+/* Leave out processes that the client may not see, replace this worker's pid by the client's, and
+ * set the length. */
 void cks_nvml_pids(const struct cks_nvml_pids *reply);
 
 #endif

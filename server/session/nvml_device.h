@@ -9,8 +9,8 @@
 #include "server/session/nvml.h"
 
 /*
- * NVML's handle of CUDA's device @ordinal: by its UUID, which a part of a GPU (MIG) has too, else by its PCI address. NVML
- * numbers devices in its own way. 0, or an nvmlReturn_t.
+ * NVML's handle of CUDA's device @ordinal: by its UUID, which a part of a GPU (MIG) has too, else
+ * by its PCI address. NVML numbers devices in its own way. 0, or an nvmlReturn_t.
  */
 int cks_nvml_of_device(int ordinal, nvmlDevice_t *device);
 

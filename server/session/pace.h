@@ -1,8 +1,9 @@
 /*
- * server/session/pace.h - a bound on the bytes per second of a session's connections, in each direction.
+ * server/session/pace.h - a bound on the bytes per second of a session's connections, in each
+ * direction.
  *
- * A message is carried out when the bytes before it are paid for in time; a second's worth may come at once. Small messages
- * are not counted. Without a bound it costs one comparison.
+ * A message is carried out when the bytes before it are paid for in time; a second's worth may come
+ * at once. Small messages are not counted. Without a bound it costs one comparison.
  */
 #ifndef CK_SERVER_SESSION_PACE_H
 #define CK_SERVER_SESSION_PACE_H

@@ -1,5 +1,6 @@
 /*
- * server/session/profile.c - see profile.h. Records wait here, in pieces, until the client fetches them.
+ * server/session/profile.c - see profile.h. Records wait here, in pieces, until the client fetches
+ * them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -232,7 +233,8 @@ void cks_profile_pop(void)
 	cupti.cuptiActivityPopExternalCorrelationId(ID_KIND, &id);
 }
 
-/* Enable or disable the kinds in which @wanted differs from the enabled ones. kinds_lock is held. */
+/* Enable or disable the kinds in which @wanted differs from the enabled ones. kinds_lock is
+ * held. */
 static CUptiResult set_kinds(uint64_t wanted)
 {
 	uint64_t changed = wanted ^ state.enabled;

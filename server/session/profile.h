@@ -1,8 +1,10 @@
 /*
- * server/session/profile.h - records of what the GPU does for this session, for a profiler in the client.
+ * server/session/profile.h - records of what the GPU does for this session, for a profiler in the
+ * client.
  *
- * The worker opens the real CUPTI, or the emulated driver's, when the client first enables a kind. Around each
- * message it pushes the message's number as an external correlation id, which ties records to calls.
+ * The worker opens the real CUPTI, or the emulated driver's, when the client first enables a kind.
+ * Around each message it pushes the message's number as an external correlation id, which ties
+ * records to calls.
  */
 #ifndef CK_SERVER_SESSION_PROFILE_H
 #define CK_SERVER_SESSION_PROFILE_H

@@ -1,5 +1,6 @@
 /*
- * server/session/profile_record.c - CUPTI's records in the form in which they travel; see profile_record.h.
+ * server/session/profile_record.c - CUPTI's records in the form in which they travel; see
+ * profile_record.h.
  */
 #include <string.h>
 

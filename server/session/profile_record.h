@@ -1,5 +1,6 @@
 /*
- * server/session/profile_record.h - CUPTI's records in the form in which they travel (rpc/activity.h).
+ * server/session/profile_record.h - CUPTI's records in the form in which they travel
+ * (rpc/activity.h).
  */
 #ifndef CK_SERVER_SESSION_PROFILE_RECORD_H
 #define CK_SERVER_SESSION_PROFILE_RECORD_H

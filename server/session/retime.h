@@ -38,8 +38,8 @@ static inline void cks_retime_call(struct cks_retime *r, const struct ck_proc *p
 		atomic_store_explicit(&r->armed, false, memory_order_relaxed);
 }
 
-/* A kernel is about to be launched in @stream, given by id and handle. For the thread that carries out
- * commands. */
+/* A kernel is about to be launched in @stream, given by id and handle. For the thread that carries
+ * out commands. */
 void cks_retime_launch(struct cks_request *q, uint64_t id, CUstream stream);
 
 #endif

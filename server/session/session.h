@@ -2,8 +2,8 @@
  * server/session/session.h - one client process, inside its worker process.
  *
  * Threads: one command thread executes one-way messages in order, or a lane in its place; one
- * thread per lane executes calls that wait. A call names the last command before it, and starts only when that command has
- * been executed (session.executed).
+ * thread per lane executes calls that wait. A call names the last command before it, and starts
+ * only when that command has been executed (session.executed).
  */
 #ifndef CK_SERVER_SESSION_SESSION_H
 #define CK_SERVER_SESSION_SESSION_H
@@ -27,8 +27,8 @@
 #include "util/spin.h"
 #include "util/wait.h"
 
-/* The event that the last commands recorded; see retime.h. The thread that carries out a command owns all but
- * armed. */
+/* The event that the last commands recorded; see retime.h. The thread that carries out a command
+ * owns all but armed. */
 struct cks_retime {
 	_Atomic bool armed;
 	uint64_t event, stream; /* ids */
@@ -125,7 +125,8 @@ void cks_session_executed(struct cks_session *session, uint64_t seq);
 
 void cks_session_stir_up(struct cks_session *session);
 
-/* The session is in use, and kernels may have printed: report it soon. Cheap if already requested. */
+/* The session is in use, and kernels may have printed: report it soon. Cheap if already
+ * requested. */
 static inline void cks_session_stir(struct cks_session *session)
 {
 	if (!atomic_load_explicit(&session->stirred, memory_order_relaxed))

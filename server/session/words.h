@@ -1,7 +1,9 @@
 /*
- * server/session/words.h - lines for the program's user: that the session is suspended, that it ends soon, and why it ends.
+ * server/session/words.h - lines for the program's user: that the session is suspended, that it
+ * ends soon, and why it ends.
  *
- * The client prints them on the program's stderr, also while the program makes no call: a thread of it waits for them.
+ * The client prints them on the program's stderr, also while the program makes no call: a thread of
+ * it waits for them.
  */
 #ifndef CK_SERVER_SESSION_WORDS_H
 #define CK_SERVER_SESSION_WORDS_H
@@ -9,11 +11,12 @@
 /* Say @line. If the client does not fetch its lines, the oldest are lost. */
 void cks_words_say(const char *line);
 
-/* Memory, or a context, was refused because of a limit, which @line names: for the client that asks why. */
+/* Memory, or a context, was refused because of a limit, which @line names: for the client that asks
+ * why. */
 void cks_words_refuse(const char *line);
 
-/* Say that the session ends because of @line, and give the client time to print that and to leave: at most two seconds,
- * and less if it does not listen. */
+/* Say that the session ends because of @line, and give the client time to print that and to leave:
+ * at most two seconds, and less if it does not listen. */
 void cks_words_end(const char *line);
 
 #endif

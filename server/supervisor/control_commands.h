@@ -1,5 +1,6 @@
 /*
- * server/supervisor/control_commands.h - what a running server can be asked to do (server/control/control.h).
+ * server/supervisor/control_commands.h - what a running server can be asked to do
+ * (server/control/control.h).
  */
 #ifndef CK_SERVER_SUPERVISOR_CONTROL_COMMANDS_H
 #define CK_SERVER_SUPERVISOR_CONTROL_COMMANDS_H

@@ -1,6 +1,6 @@
 /*
- * server/supervisor/mps.c - warn of NVIDIA's MPS, which puts several processes into one context: one
- * session's fault would end the others. The server cannot turn it off, so it warns.
+ * server/supervisor/mps.c - warn of NVIDIA's MPS, which puts several processes into one context:
+ * one session's fault would end the others. The server cannot turn it off, so it warns.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /*
  * server/supervisor/notify.c - what systemd learns of the server's state (sd_notify(3)).
  *
- * The protocol is one datagram to the socket in NOTIFY_SOCKET, and is documented as stable: a library for it would be
- * one more thing to install.
+ * The protocol is one datagram to the socket in NOTIFY_SOCKET, and is documented as stable: a
+ * library for it would be one more thing to install.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * server/supervisor/pid_file.c - the file with the server's process id. It is locked while the server
- * lives, so a stale one does no harm.
+ * server/supervisor/pid_file.c - the file with the server's process id. It is locked while the
+ * server lives, so a stale one does no harm.
  */
 #define _GNU_SOURCE
 #include <errno.h>

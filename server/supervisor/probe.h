@@ -6,8 +6,8 @@
 
 #include "server/session/driver.h"
 
-/* Choose the driver for --driver @which, with a process `--probe` that may load drivers; @gpus: see cks_driver_gpus. NULL: none
- * works (logged). */
+/* Choose the driver for --driver @which, with a process `--probe` that may load drivers; @gpus: see
+ * cks_driver_gpus. NULL: none works (logged). */
 const char *cks_probe_driver(const char *which, char gpus[CK_DRIVER_GPUS]);
 
 /* Run the process `--probe WHICH`: it writes the answer to descriptor 3; returns the exit

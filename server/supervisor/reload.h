@@ -1,5 +1,6 @@
 /*
- * server/supervisor/reload.h - reading the files of a running server again: tokens, policy, certificate and key, audit log.
+ * server/supervisor/reload.h - reading the files of a running server again: tokens, policy,
+ * certificate and key, audit log.
  */
 #ifndef CK_SERVER_SUPERVISOR_RELOAD_H
 #define CK_SERVER_SUPERVISOR_RELOAD_H
@@ -24,9 +25,9 @@ struct cks_reload {
 };
 
 /*
- * Read all files again, for @by: a signal or a command. A file that is wrong changes nothing: policy, certificate and audit
- * log stay as they were. (A wrong token file is read, as at any time: it admits no one.) -EINVAL, logged: one is wrong; @why
- * then names all of them.
+ * Read all files again, for @by: a signal or a command. A file that is wrong changes nothing:
+ * policy, certificate and audit log stay as they were. (A wrong token file is read, as at any time:
+ * it admits no one.) -EINVAL, logged: one is wrong; @why then names all of them.
  */
 int cks_reload_run(const struct cks_reload *parts, const char *by, char why[CK_RELOAD_WHY]);
 

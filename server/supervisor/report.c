@@ -1,5 +1,6 @@
 /*
- * server/supervisor/report.c - the command `status`: the server and its sessions, for the socket of docs/status.md.
+ * server/supervisor/report.c - the command `status`: the server and its sessions, for the socket of
+ * docs/status.md.
  */
 #include <limits.h>
 #include <string.h>
@@ -185,8 +186,8 @@ static json_t *waiting(const struct cks_server *server, struct cks_asker asker, 
 	return list;
 }
 
-/* The emulated driver is a different machine in each environment: a command that shows its GPUs needs this one's. NULL: the
- * driver is another. */
+/* The emulated driver is a different machine in each environment: a command that shows its GPUs
+ * needs this one's. NULL: the driver is another. */
 static json_t *describe_emulated(const struct cks_server *server)
 {
 	if (strcmp(server->driver, "emu") != 0)

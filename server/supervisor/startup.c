@@ -1,5 +1,6 @@
 /*
- * server/supervisor/startup.c - making the supervisor's parts, and ending them; see supervisor_part.h.
+ * server/supervisor/startup.c - making the supervisor's parts, and ending them; see
+ * supervisor_part.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -89,7 +89,8 @@ static int adopt(struct supervisor *s, const struct cks_state *state)
 	ret = cks_fronts_resume(s->options, &s->fronts);
 	if (ret < 0)
 		return ret;
-	/* without an audit log, running sessions go on; the policy has been checked for the upgrade */
+	/* without an audit log, running sessions go on; the policy has been checked for the
+	 * upgrade */
 	ret = cks_supervisor_open_files(s);
 	if (ret == 0 || (s->accounts || !s->options->policy))
 		ret = cks_supervisor_set_up(s, cks_state_driver(state, s->options->driver));

@@ -143,7 +143,8 @@ static bool take_signal(struct supervisor *s, uint32_t signal)
 	}
 }
 
-/* True: stop. The kernel looks at each child to find one that has ended, so it is asked only when one has. */
+/* True: stop. The kernel looks at each child to find one that has ended, so it is asked only when
+ * one has. */
 static bool read_signals(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
@@ -292,7 +293,8 @@ static void command(struct supervisor *s, const struct round *r)
 	}
 }
 
-/* poll(2) takes no more entries than the process may have descriptors, so only the open ones are passed. -errno. */
+/* poll(2) takes no more entries than the process may have descriptors, so only the open ones are
+ * passed. -errno. */
 static int wait_for_any(struct round *r)
 {
 	size_t n = 0, next = 0;

@@ -50,7 +50,8 @@ struct supervisor {
 	char gpus[CK_DRIVER_GPUS]; /* that CUDA_VISIBLE_DEVICES leaves; see cks_driver_gpus */
 };
 
-/* As many descriptors as the process may have. -EMFILE, logged: they are too few to serve anyone. */
+/* As many descriptors as the process may have. -EMFILE, logged: they are too few to serve
+ * anyone. */
 int cks_supervisor_raise_limit(void);
 
 /* Make all parts, and listen. -errno, logged. */

@@ -1,10 +1,10 @@
 /*
  * server/worker/commands.c - see commands.h.
  *
- * The thread that holds `busy` reads the connection and carries out a command. The lane that polls may
- * take it; without such a lane, the command thread may. A lane that reads a command which may wait for the device
- * keeps it in `next`, for the command thread. The client may wait for what another thread does
- * meanwhile, so a lane that waited with its command could deadlock.
+ * The thread that holds `busy` reads the connection and carries out a command. The lane that polls
+ * may take it; without such a lane, the command thread may. A lane that reads a command which may
+ * wait for the device keeps it in `next`, for the command thread. The client may wait for what
+ * another thread does meanwhile, so a lane that waited with its command could deadlock.
  *
  * The command thread sleeps while a lane polls, and the client need not wake it. A lane that polls
  * no longer arms the ring for the sleeper, and then looks once more: either it finds the client's
@@ -303,7 +303,8 @@ static bool help(struct cks_lane *l, struct cks_commands *c, uint64_t seq)
 
 	if (!holds(c) || atomic_load_explicit(&c->left, memory_order_relaxed) || !begin(c))
 		return false;
-	/* another thread may have taken the command before this one's turn: reading would wait for the next one */
+	/* another thread may have taken the command before this one's turn: reading would wait for
+	 * the next one */
 	if (holds(c) && !atomic_load(&c->left) && !atomic_load(&c->error)) {
 		do {
 			ret = take_next(l, c);

@@ -2,11 +2,11 @@
  * server/worker/commands.h - the command stream of a session, and the threads that carry it out.
  *
  * The command thread reads commands from their connection and carries them out, in order. In shared
- * memory a lane may do that in its place. A program launches and then waits: if one thread does both,
- * neither the hand-over between two threads nor the driver's lines of cache that move between two
- * processors cost time. So a lane whose client may send commands next polls both rings. There is at
- * most one such lane. It carries out the commands that cannot wait for the device, and leaves the
- * others to the command thread, as all commands while it answers a call.
+ * memory a lane may do that in its place. A program launches and then waits: if one thread does
+ * both, neither the hand-over between two threads nor the driver's lines of cache that move between
+ * two processors cost time. So a lane whose client may send commands next polls both rings. There
+ * is at most one such lane. It carries out the commands that cannot wait for the device, and leaves
+ * the others to the command thread, as all commands while it answers a call.
  */
 #ifndef CK_SERVER_WORKER_COMMANDS_H
 #define CK_SERVER_WORKER_COMMANDS_H

@@ -1,9 +1,10 @@
 /*
- * server/worker/dispatch.c - calls and commands of a client: their order, their errors, their replies.
+ * server/worker/dispatch.c - calls and commands of a client: their order, their errors, their
+ * replies.
  *
  * A command has no reply for its error. The session keeps the error until the next call that waits,
- * which returns it without being executed. This file and lane.c check everything about a message that its
- * handler does not check.
+ * which returns it without being executed. This file and lane.c check everything about a message
+ * that its handler does not check.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -180,7 +181,8 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	if (!inside)
 		inside = q->proc != CK_PROC_callback_next &&
 			 cks_gate_try_uncounted(&s->gate, &l->pass);
-	if (proc->ahead) /* all replies must fit the buffers of the connection: they carry no copies */
+	/* all replies must fit the buffers of the connection: they carry no copies */
+	if (proc->ahead)
 		result->delivered = cks_deliveries_settle(s);
 	else if (q->proc != CK_PROC_delivery_next && !q->replied)
 		result->delivered = cks_deliveries_take(s, inside, &l->along);

@@ -213,7 +213,8 @@ static int make_session(struct hello *h, struct cks_session **session)
 	return ret < 0 ? ret : cks_snapshot_modules(&h->res, cache);
 }
 
-/* From now on, device memory counts. The memory of the devices, and of a lease that is ready, may be less then. */
+/* From now on, device memory counts. The memory of the devices, and of a lease that is ready, may
+ * be less then. */
 static void begin_meter(const ck_hello_limits *limits, ck_hello_res *res)
 {
 	size_t memory;
@@ -303,7 +304,8 @@ static int answer(struct hello *h, struct cks_session *session)
 	return ret;
 }
 
-/* Can the client lose its connections without ending? A unix socket may be the end of a tunnel, as ssh makes them. */
+/* Can the client lose its connections without ending? A unix socket may be the end of a tunnel, as
+ * ssh makes them. */
 static bool may_be_cut(const struct hello *h)
 {
 	return strncmp(ck_chan_peer(h->chan), "tcp ", 4) == 0 ||

@@ -22,11 +22,12 @@ struct cks_client {
 	unsigned int keep; /* seconds that the session outlives its connections; 0: it does not */
 	unsigned char machine[CK_MACHINE_ID]; /* its own, as it says; zeros: unknown */
 	struct cks_identity identity;
-	bool judged; /* by the supervisor, which has said the identity: this process cannot read the token */
+	/* by the supervisor, which has said the identity: this process cannot read the token */
+	bool judged;
 };
 
-/* Load the driver and prepare the reply to cks_hello in advance; does nothing the second time. -ENODEV: the driver does not
- * work (logged). */
+/* Load the driver and prepare the reply to cks_hello in advance; does nothing the second time.
+ * -ENODEV: the driver does not work (logged). */
 int cks_hello_prepare(const struct cks_options *options);
 
 /* Reserve the addresses and the device memory that the reply offers, once. */

@@ -13,7 +13,8 @@ struct cks_options;
 
 #define CK_WHY_SIZE 256
 
-/* May the client on @fd with these @args have a session? CK_REFUSALS: yes; else @why is the reason in words. */
+/* May the client on @fd with these @args have a session? CK_REFUSALS: yes; else @why is the reason
+ * in words. */
 enum cks_refusal cks_judge(const struct cks_options *options, struct cks_token *token, int fd,
 			   const ck_hello_args *args, char why[CK_WHY_SIZE]);
 

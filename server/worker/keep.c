@@ -1,10 +1,11 @@
 /*
  * server/worker/keep.c - see keep.h.
  *
- * A program that ends says goodbye on its command stream. One that is killed cannot. Its kernel ends its connections, or resets
- * those with unread bytes, and so do proxies, tunnels and laptops that wake up. So how a connection ends says nothing about the
- * program, and the session waits as long as it has promised. The end of a program on this machine is seen by itself
- * (worker_watch.c); others can report it (CK_ENDED).
+ * A program that ends says goodbye on its command stream. One that is killed cannot. Its kernel
+ * ends its connections, or resets those with unread bytes, and so do proxies, tunnels and laptops
+ * that wake up. So how a connection ends says nothing about the program, and the session waits as
+ * long as it has promised. The end of a program on this machine is seen by itself (worker_watch.c);
+ * others can report it (CK_ENDED).
  */
 #include <errno.h>
 #include <stdatomic.h>

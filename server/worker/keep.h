@@ -1,5 +1,6 @@
 /*
- * server/worker/keep.h - a session that outlives its connections: its lasting channels, and when it ends without them.
+ * server/worker/keep.h - a session that outlives its connections: its lasting channels, and when it
+ * ends without them.
  */
 #ifndef CK_SERVER_WORKER_KEEP_H
 #define CK_SERVER_WORKER_KEEP_H
@@ -19,9 +20,10 @@ int cks_keep_create(unsigned int seconds, struct cks_keep **keep);
 int cks_keep_first(struct cks_keep *keep, struct ck_chan *connection, struct ck_chan **chan);
 
 /*
- * A client with the session's key asks to link @connection, with call @xid: answer it. The connection is the channel's from
- * then on, or closed. *@fresh: the channel, if it is new, and the caller is to serve it; else NULL. @admit: may there be a
- * new channel of this kind? -errno if there is no channel.
+ * A client with the session's key asks to link @connection, with call @xid: answer it. The
+ * connection is the channel's from then on, or closed. *@fresh: the channel, if it is new, and the
+ * caller is to serve it; else NULL. @admit: may there be a new channel of this kind? -errno if
+ * there is no channel.
  */
 int cks_keep_link(struct cks_keep *keep, struct ck_chan *connection, uint32_t xid,
 		  const ck_link_args *args, bool (*admit)(ck_lane_kind kind),
@@ -31,12 +33,14 @@ int cks_keep_link(struct cks_keep *keep, struct ck_chan *connection, uint32_t xi
 int cks_keep_fd(const struct cks_keep *keep);
 void cks_keep_heed(struct cks_keep *keep);
 
-/* Is the session over? The reason, or NULL; *@left: milliseconds until it may be, if nothing happens; -1: it will not. */
+/* Is the session over? The reason, or NULL; *@left: milliseconds until it may be, if nothing
+ * happens; -1: it will not. */
 const char *cks_keep_verdict(struct cks_keep *keep, int64_t *left);
 
 /*
- * The session goes away for a while: close its connections, and refuse others. No thread may be in cks_keep_link, or call it,
- * before cks_keep_return. From then on the client has the whole time to come back.
+ * The session goes away for a while: close its connections, and refuse others. No thread may be in
+ * cks_keep_link, or call it, before cks_keep_return. From then on the client has the whole time to
+ * come back.
  */
 void cks_keep_leave(struct cks_keep *keep);
 void cks_keep_return(struct cks_keep *keep);

@@ -54,8 +54,8 @@ void cks_lane_release(struct cks_lane *l, const struct ck_proc *proc);
 CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc,
 			    void *res);
 
-/* Refuse a call with @err, which is returned. Closes the descriptors that came with it, or they would be taken for those of
- * the next call. */
+/* Refuse a call with @err, which is returned. Closes the descriptors that came with it, or they
+ * would be taken for those of the next call. */
 CUresult cks_lane_turn_away(struct cks_request *q, CUresult err);
 
 #endif

@@ -28,7 +28,8 @@ int cks_leash_folder(const char *folder);
 /* The path of the socket in @folder. */
 void cks_leash_path(const char *folder, char path[108]);
 
-/* Is the process at the other end of the connection of the server's user, or of @workers? NULL: of no other. */
+/* Is the process at the other end of the connection of the server's user, or of @workers? NULL: of
+ * no other. */
 struct cks_user_range;
 bool cks_leash_trusts(int fd, const struct cks_user_range *workers);
 
@@ -36,8 +37,8 @@ bool cks_leash_trusts(int fd, const struct cks_user_range *workers);
  * it is -1. The connection, or -ETIMEDOUT. */
 int cks_leash_mend(const char *folder, unsigned int seconds, const struct cks_state *self, int fd);
 
-/* The same for the worker @self of a server with @options: the connection becomes its control socket.
- * -ETIMEDOUT, at once if it may not outlive its supervisor. */
+/* The same for the worker @self of a server with @options: the connection becomes its control
+ * socket. -ETIMEDOUT, at once if it may not outlive its supervisor. */
 int cks_leash_control(const struct cks_options *options, struct cks_state_worker *self);
 
 #endif

@@ -23,7 +23,8 @@
 
 #define LOW 10 /* descriptors below are a worker's */
 
-/* The C library's record of the only thread, which a fork renews: where its id is, and its list of robust mutexes. */
+/* The C library's record of the only thread, which a fork renews: where its id is, and its list of
+ * robust mutexes. */
 struct thread {
 	int *id;
 	void *robust;
@@ -49,8 +50,8 @@ int cks_nursery_possible(void)
 	return find_thread(&t);
 }
 
-/* fork(2), but the child's parent is this process's own. The C library's fork has no such flag. This does what it does for a process
- * with one thread and no handlers. */
+/* fork(2), but the child's parent is this process's own. The C library's fork has no such flag.
+ * This does what it does for a process with one thread and no handlers. */
 static pid_t fork_sibling(const struct thread *t)
 {
 	long pid = syscall(SYS_clone,
@@ -114,7 +115,8 @@ static void settle(int control, const struct cks_nursery_request *request, const
 		setenv("CUDA_VISIBLE_DEVICES", request->gpus, 1);
 }
 
-/* The numbers that workers need, and those below LOW that come with a request, are never free here. */
+/* The numbers that workers need, and those below LOW that come with a request, are never free
+ * here. */
 static int make_room(void)
 {
 	int control = fcntl(CK_NURSERY_SOCKET, F_DUPFD_CLOEXEC, LOW);

@@ -1,12 +1,13 @@
 /*
  * server/worker/nursery.h - the process from which workers of the emulated GPU are forked.
  *
- * It has executed this program, read the options and loaded the driver library, which takes a new worker 2 ms of processor time. It
- * has one thread, has called nothing of the driver, and logs nothing. The supervisor is the parent of the workers that it forks, as of those
- * that it executes itself.
+ * It has executed this program, read the options and loaded the driver library, which takes a new
+ * worker 2 ms of processor time. It has one thread, has called nothing of the driver, and logs
+ * nothing. The supervisor is the parent of the workers that it forks, as of those that it executes
+ * itself.
  *
- * Workers of one nursery share the layout of their addresses. Therefore those with a real GPU, which take far longer for
- * their contexts, are executed one by one.
+ * Workers of one nursery share the layout of their addresses. Therefore those with a real GPU,
+ * which take far longer for their contexts, are executed one by one.
  */
 #ifndef CK_SERVER_WORKER_NURSERY_H
 #define CK_SERVER_WORKER_NURSERY_H
@@ -28,8 +29,8 @@ struct cks_nursery_request {
 /* Can workers be forked in this build, and on this system? */
 int cks_nursery_possible(void);
 
-/* Serve until the socket's other end is closed: then this ends the process. Returns in each worker, which has its descriptors in
- * their places. */
+/* Serve until the socket's other end is closed: then this ends the process. Returns in each worker,
+ * which has its descriptors in their places. */
 void cks_nursery_serve(const struct cks_options *options);
 
 #endif

@@ -49,7 +49,8 @@ void cks_park_gpus(const struct cks_session *s, uint32_t gpus[CK_NOTE_GPUS])
 		gpus[i] = atomic_load_explicit(&s->gpus[i], memory_order_relaxed);
 }
 
-/* Why the driver could not move the session out, in words; NULL: it can. No thread is inside of the gate. */
+/* Why the driver could not move the session out, in words; NULL: it can. No thread is inside of the
+ * gate. */
 static const char *obstacle(struct cks_session *s)
 {
 	if (cks_handles_marked(s->handles) > 0)
@@ -64,7 +65,8 @@ static const char *close_gate(struct cks_session *s)
 {
 	const char *why;
 
-	/* kernels of other processes wait for this one's; and threads inside of the gate may wait for their ranks */
+	/* kernels of other processes wait for this one's; and threads inside of the gate may wait
+	 * for their ranks */
 	if (cks_nccl_any(s->nccl))
 		return "it has NCCL communicators, whose other ranks wait for it";
 	cks_lease_lighten(s);
@@ -130,7 +132,8 @@ static void take_stock(struct cks_session *s, struct cks_worker_note *note)
 	cks_park_gpus(s, note->gpus);
 }
 
-/* Counters may change after the use that they count: a report on use alone would miss the last bytes. */
+/* Counters may change after the use that they count: a report on use alone would miss the last
+ * bytes. */
 void cks_park_report(struct cks_session *s)
 {
 	struct cks_worker_note note;

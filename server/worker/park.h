@@ -1,8 +1,9 @@
 /*
  * server/worker/park.h - a worker that comes to rest, so that its GPU state can be moved out.
  *
- * Parked, no thread calls the driver. Pings, output, host functions and NVML are still answered; other messages
- * wait at the gate (server/session/gate.h), and the first of them tells the supervisor.
+ * Parked, no thread calls the driver. Pings, output, host functions and NVML are still answered;
+ * other messages wait at the gate (server/session/gate.h), and the first of them tells the
+ * supervisor.
  */
 #ifndef CK_SERVER_WORKER_PARK_H
 #define CK_SERVER_WORKER_PARK_H
@@ -16,15 +17,18 @@ struct cks_session;
 /* Before anyone may ask @session to park; it has @seconds for that. */
 void cks_park_prepare(struct cks_session *session, uint64_t seconds);
 
-/* Park, in a thread: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. cks_gate_open() ends it. */
+/* Park, in a thread: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. cks_gate_open() ends
+ * it. */
 void cks_park(struct cks_session *session);
 
 /* The GPUs that it has contexts on, as marks for the supervisor. */
 void cks_park_gpus(const struct cks_session *session, uint32_t gpus[CK_NOTE_GPUS]);
 
-/* Tell the supervisor, at most once a second, of device memory and use that have changed. For one thread. */
+/* Tell the supervisor, at most once a second, of device memory and use that have changed. For one
+ * thread. */
 void cks_park_report(struct cks_session *session);
-/* Report that the process ends because of @reason; NULL session: there is none. From any thread, once. */
+/* Report that the process ends because of @reason; NULL session: there is none. From any thread,
+ * once. */
 void cks_park_end(struct cks_session *session, const char *reason);
 
 #endif

@@ -45,10 +45,10 @@ static int take(char kind, void *message, size_t size, int *fd)
 }
 
 /*
- * The folder of the cache is reached by its descriptor only. The driver's own cache would be in the home of the server's
- * user. NVIDIA's driver shares memory by handles (cuIpc...) among processes that had the same user when it was
- * initialised: so that is done before, as in a spare. A process that changes its user is not killed with its parent
- * any more.
+ * The folder of the cache is reached by its descriptor only. The driver's own cache would be in the
+ * home of the server's user. NVIDIA's driver shares memory by handles (cuIpc...) among processes
+ * that had the same user when it was initialised: so that is done before, as in a spare. A process
+ * that changes its user is not killed with its parent any more.
  */
 static int become(uid_t user, int fd)
 {

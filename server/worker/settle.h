@@ -8,9 +8,9 @@ struct ck_output;
 struct cks_options;
 
 /*
- * Take the messages that come first (messages.h): the user to become, the account to count in. Before any byte of the
- * client is read. *@options become those of the session, in which the terms of its identity come before the server's
- * options. -errno.
+ * Take the messages that come first (messages.h): the user to become, the account to count in.
+ * Before any byte of the client is read. *@options become those of the session, in which the terms
+ * of its identity come before the server's options. -errno.
  */
 int cks_settle(const struct cks_options **options, struct ck_output *output);
 

@@ -1,5 +1,6 @@
 /*
- * server/worker/times.h - how long calls take, and round trips to the client, for the server's metrics.
+ * server/worker/times.h - how long calls take, and round trips to the client, for the server's
+ * metrics.
  */
 #ifndef CK_SERVER_WORKER_TIMES_H
 #define CK_SERVER_WORKER_TIMES_H

@@ -113,7 +113,8 @@ static void wait_for_work(struct cks_session *s)
 	cks_gate_leave_uncounted(&turn.pass);
 }
 
-/* The gate is closed: wait for threads inside, which may wait for work, and for that. A new turn ends it. */
+/* The gate is closed: wait for threads inside, which may wait for work, and for that. A new turn
+ * ends it. */
 static void settle(struct cks_session *s, uint64_t number)
 {
 	bool empty = false;

@@ -1,8 +1,10 @@
 /*
- * server/worker/turn.h - a session that shares a GPU with others of other weights: the worker's side.
+ * server/worker/turn.h - a session that shares a GPU with others of other weights: the worker's
+ * side.
  *
- * The supervisor holds it and gives it turns (server/rules/shares.h). Between turns the gate is closed. At the
- * end of a turn the worker waits until the GPU has done the session's work, and reports it.
+ * The supervisor holds it and gives it turns (server/rules/shares.h). Between turns the gate is
+ * closed. At the end of a turn the worker waits until the GPU has done the session's work, and
+ * reports it.
  */
 #ifndef CK_SERVER_WORKER_TURN_H
 #define CK_SERVER_WORKER_TURN_H

@@ -2,8 +2,9 @@
  * server/worker/worker.c - the process of one session.
  *
  * Threads: the main thread takes further connections from the supervisor and starts a thread for
- * each (worker_lanes.c); another thread watches whether the client is alive (worker_watch.c). When the session ends, for any reason,
- * the process exits at once, and the driver frees everything the client held.
+ * each (worker_lanes.c); another thread watches whether the client is alive (worker_watch.c). When
+ * the session ends, for any reason, the process exits at once, and the driver frees everything the
+ * client held.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -83,8 +84,8 @@ static void describe(struct cks_state_worker *self)
 	}
 }
 
-/* The session ends because of @reason, as the log has it; its user reads @line. With the last line the client leaves, and
- * another thread may end the process. */
+/* The session ends because of @reason, as the log has it; its user reads @line. With the last line
+ * the client leaves, and another thread may end the process. */
 static _Noreturn void end_session(const char *reason, const char *line)
 {
 	worker_verdict(reason);
@@ -104,7 +105,8 @@ static void find_server(void)
 		end_session(cks_leash_loose(worker.options) ? "the server has not come back"
 							    : "the server is stopping",
 			    "the server has ended");
-	/* repeat a knock that the old one may not have heard, and answer a question that got lost */
+	/* repeat a knock that the old one may not have heard, and answer a question that got
+	 * lost */
 	cks_gate_knock(&worker.session->gate);
 	cks_lease_alone(worker.session);
 }
@@ -287,7 +289,8 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 	struct rlimit files;
 	int ret;
 
-	/* the parent is the server, or a prefix (docs/policy.md), whose threads may start this process and end */
+	/* the parent is the server, or a prefix (docs/policy.md), whose threads may start this
+	 * process and end */
 	if (!ck_env_string("CRICKET_SESSION"))
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-worker");

@@ -1,6 +1,6 @@
 /*
- * server/worker/worker_lanes.c - the client's connections: the first one, those that join or link, and a
- * thread for each.
+ * server/worker/worker_lanes.c - the client's connections: the first one, those that join or link,
+ * and a thread for each.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -96,7 +96,8 @@ static void claim_commands(struct ck_chan *chan)
 	worker_watch_drop(worker.hello_fd);
 }
 
-/* Take one of the session's places for connections: one more than call lanes, for the command connection. */
+/* Take one of the session's places for connections: one more than call lanes, for the command
+ * connection. */
 static bool take_place(void)
 {
 	if (atomic_fetch_add(&worker.lanes, 1) <= worker.max_lanes)
@@ -151,7 +152,8 @@ static int take_join(struct ck_chan *chan, const struct cks_first *first)
 	return 0; /* after an error, its thread finds out */
 }
 
-/* Check and answer a link. *@chan: the channel to serve; NULL: it is served already, or the link was refused. */
+/* Check and answer a link. *@chan: the channel to serve; NULL: it is served already, or the link
+ * was refused. */
 static void take_link(struct ck_chan **chan, const struct cks_first *first)
 {
 	struct cks_keep *keep = atomic_load(&worker.keep);
@@ -168,7 +170,8 @@ static void take_link(struct ck_chan **chan, const struct cks_first *first)
 	ck_chan_close(connection);
 }
 
-/* Check and answer a connection of another server's worker, which belongs to a link from then on. */
+/* Check and answer a connection of another server's worker, which belongs to a link from then
+ * on. */
 static void take_direct(struct ck_chan *chan, const struct cks_first *first)
 {
 	struct cks_session *s = worker.session;

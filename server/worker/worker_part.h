@@ -1,6 +1,6 @@
 /*
- * server/worker/worker_part.h - the parts of the process of one session, for worker.c, worker_watch.c
- * and worker_lanes.c alone.
+ * server/worker/worker_part.h - the parts of the process of one session, for worker.c,
+ * worker_watch.c and worker_lanes.c alone.
  */
 #ifndef CK_SERVER_WORKER_WORKER_PART_H
 #define CK_SERVER_WORKER_WORKER_PART_H
@@ -62,11 +62,13 @@ int worker_watch_begin(int fd);
 /* The end of connection @fd ends the session, or no longer. */
 int worker_watch_add(int fd);
 void worker_watch_drop(int fd);
-/* Wake the watch when @fd is readable: connections of the keeper are cut, or there again. -errno. */
+/* Wake the watch when @fd is readable: connections of the keeper are cut, or there again.
+ * -errno. */
 int worker_watch_cuts(int fd);
-/* The end of the program ends the session, if the kernel can report it: the program runs on this machine. Its kernel also closes
- * its connections, but a proxy between them may not. If there is no such process, the session ends at once if the program
- * @runs, and otherwise waits for it as after a cut: it is watched when its connections are there again. */
+/* The end of the program ends the session, if the kernel can report it: the program runs on this
+ * machine. Its kernel also closes its connections, but a proxy between them may not. If there is no
+ * such process, the session ends at once if the program @runs, and otherwise waits for it as after
+ * a cut: it is watched when its connections are there again. */
 void worker_watch_program(bool runs);
 void worker_watch_no_program(void);
 
@@ -76,12 +78,13 @@ void worker_watch_no_program(void);
 int worker_thread(void *(*run)(void *), void *data);
 /* Start to serve connection @fd, which joins or links; owns it. */
 void worker_join(int fd);
-/* The caller's lane is the one on which the client waits for words: it takes none of the program's places. Once. */
+/* The caller's lane is the one on which the client waits for words: it takes none of the program's
+ * places. Once. */
 void worker_listens(void);
 /* Open the connection of the hello. -errno. */
 int worker_open_first(struct first_lane *first);
-/* The session outlives its connections for @seconds from now on: the one of the hello is the first that
- * lasts. 0: it does not. -errno. */
+/* The session outlives its connections for @seconds from now on: the one of the hello is the first
+ * that lasts. 0: it does not. -errno. */
 int worker_outlive(struct first_lane *first, unsigned int seconds);
 /* Serve the connection of the hello as a lane. -errno. */
 int worker_serve_first(struct first_lane *first);

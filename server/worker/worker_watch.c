@@ -21,7 +21,8 @@
 CK_LOG_DEFINE("server");
 
 #define CK_BUSY_TICK_MS 50 /* interval of checks for kernel output while commands arrive */
-/* Number of vain checks before they become rarer: longer than a report may be held back (park.c). */
+/* Number of vain checks before they become rarer: longer than a report may be held back
+ * (park.c). */
 #define CK_QUIET 30
 #define LAST_MS 300	     /* for the commands that came before the client went */
 #define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
@@ -82,8 +83,9 @@ static int64_t commands_in(void)
 }
 
 /*
- * The client has gone. The thread of the command connection ends the session when it has carried out what has come; it gets
- * a moment for that, because it may wait for a function that does not end.
+ * The client has gone. The thread of the command connection ends the session when it has carried
+ * out what has come; it gets a moment for that, because it may wait for a function that does not
+ * end.
  */
 static _Noreturn void end_soon(const char *reason)
 {
@@ -109,7 +111,8 @@ static void report_cut(int64_t left)
 static struct {
 	pthread_mutex_t lock;
 	int fd;	      /* watched; -1: none */
-	bool missing; /* there was none when the session came back: it may come, with its connections */
+	/* there was none when the session came back: it may come, with its connections */
+	bool missing;
 } program = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static int add(int fd, uint32_t events)
@@ -154,7 +157,8 @@ static void watch_missing_program(void)
 	pthread_mutex_unlock(&program.lock);
 }
 
-/* End a session that has lost its connections, or wait for others: milliseconds at most; -1: it has one. */
+/* End a session that has lost its connections, or wait for others: milliseconds at most; -1: it has
+ * one. */
 static int64_t heed_cuts(void)
 {
 	struct cks_keep *keep = atomic_load(&worker.keep);

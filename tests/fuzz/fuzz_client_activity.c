@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_client_activity.c - any bytes as a server's records of a profile: what reaches the program is a whole record,
- * with a name if it is a kernel's, and the timeline takes it.
+ * tests/fuzz/fuzz_client_activity.c - any bytes as a server's records of a profile: what reaches
+ * the program is a whole record, with a name if it is a kernel's, and the timeline takes it.
  */
 #include <string.h>
 

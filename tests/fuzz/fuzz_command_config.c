@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_command_config.c - any bytes as the user's configuration of the command: refused, or such that each
- * server is found by its name and has an address.
+ * tests/fuzz/fuzz_command_config.c - any bytes as the user's configuration of the command: refused,
+ * or such that each server is found by its name and has an address.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

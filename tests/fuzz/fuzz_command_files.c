@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_command_files.c - any bytes as a server's reply with the client's files: refused, or such that nothing is
- * written outside of the installation's folder.
+ * tests/fuzz/fuzz_command_files.c - any bytes as a server's reply with the client's files: refused,
+ * or such that nothing is written outside of the installation's folder.
  */
 #include <stdint.h>
 #include <string.h>

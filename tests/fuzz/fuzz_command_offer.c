@@ -1,5 +1,6 @@
 /*
- * tests/fuzz/fuzz_command_offer.c - any bytes as what a server offers: refused, or within the limits, and fit for a terminal.
+ * tests/fuzz/fuzz_command_offer.c - any bytes as what a server offers: refused, or within the
+ * limits, and fit for a terminal.
  */
 #include <string.h>
 

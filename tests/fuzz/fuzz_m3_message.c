@@ -68,7 +68,8 @@ static void drain(int fd)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Input: whether the connection has said hello, then packets, each after two bytes of its length. */
+/* Input: whether the connection has said hello, then packets, each after two bytes of its
+ * length. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct ck_m3_question question;

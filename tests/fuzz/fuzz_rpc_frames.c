@@ -1,5 +1,6 @@
 /*
- * tests/fuzz/fuzz_rpc_frames.c - frames of a lasting channel from any bytes, read in any pieces, against a plain parse.
+ * tests/fuzz/fuzz_rpc_frames.c - frames of a lasting channel from any bytes, read in any pieces,
+ * against a plain parse.
  */
 #include <arpa/inet.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_rpc_pack.c - expanding any bytes as a block: it becomes the size that the message says, or is refused,
- * and nothing is written beyond it.
+ * tests/fuzz/fuzz_rpc_pack.c - expanding any bytes as a block: it becomes the size that the message
+ * says, or is refused, and nothing is written beyond it.
  *
  * The first three bytes are the size. The rest is expanded; then it is packed, and must come back.
  */

@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_rpc_pipe.c - a pipe in shared memory whose other end writes anything into the words that both share:
- * an end reads and writes its own memory only, and reports what cannot be.
+ * tests/fuzz/fuzz_rpc_pipe.c - a pipe in shared memory whose other end writes anything into the
+ * words that both share: an end reads and writes its own memory only, and reports what cannot be.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,5 +1,6 @@
 /*
- * fuzz_rpc_tls.c - what a client reads of a server that it does not trust yet: the answer to its probe.
+ * fuzz_rpc_tls.c - what a client reads of a server that it does not trust yet: the answer to its
+ * probe.
  *
  * Only an answer that has STARTTLS as its verifier is one; OpenSSL reads all that follows.
  */

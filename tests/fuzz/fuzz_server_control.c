@@ -1,6 +1,7 @@
 /*
- * tests/fuzz/fuzz_server_control.c - what users write to the control socket: each line gets one answer, a JSON object,
- * or the connection is closed. The commands here do nothing, so that no process is started.
+ * tests/fuzz/fuzz_server_control.c - what users write to the control socket: each line gets one
+ * answer, a JSON object, or the connection is closed. The commands here do nothing, so that no
+ * process is started.
  */
 #define _GNU_SOURCE
 #include <jansson.h>

@@ -1,10 +1,10 @@
 /*
- * tests/fuzz/fuzz_server_direct.c - any bytes as what the worker of another server sends during a copy, and any text as a
- * list of peers and as an address.
+ * tests/fuzz/fuzz_server_direct.c - any bytes as what the worker of another server sends during a
+ * copy, and any text as a list of peers and as an address.
  *
- * The first two bytes choose the direction, whether the copy is a range or a box, and its size. Promises: no fault; a
- * receiver has no success unless each byte came once, and writes nowhere but in the copy's memory; a sender has none unless
- * it was asked to begin.
+ * The first two bytes choose the direction, whether the copy is a range or a box, and its size.
+ * Promises: no fault; a receiver has no success unless each byte came once, and writes nowhere but
+ * in the copy's memory; a sender has none unless it was asked to begin.
  */
 #include <arpa/inet.h>
 #include <setjmp.h>

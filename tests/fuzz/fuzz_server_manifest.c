@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_server_manifest.c - any text as the manifest of a checkpoint: refused with a reason, or such that
- * no file outside of its folder is named.
+ * tests/fuzz/fuzz_server_manifest.c - any text as the manifest of a checkpoint: refused with a
+ * reason, or such that no file outside of its folder is named.
  */
 #include <string.h>
 

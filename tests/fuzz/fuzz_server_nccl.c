@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_server_nccl.c - any bytes as a batch of NCCL's operations: what is taken for one has only known operations, and
- * all that they point to is inside of it.
+ * tests/fuzz/fuzz_server_nccl.c - any bytes as a batch of NCCL's operations: what is taken for one
+ * has only known operations, and all that they point to is inside of it.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
- * tests/fuzz/fuzz_server_peek.c - the first bytes of a connection, before anybody is admitted: what the supervisor
- * makes of them does not depend on how they arrive, and a worker reads no byte beyond the record.
+ * tests/fuzz/fuzz_server_peek.c - the first bytes of a connection, before anybody is admitted: what
+ * the supervisor makes of them does not depend on how they arrive, and a worker reads no byte
+ * beyond the record.
  */
 #include <errno.h>
 #include <stdint.h>

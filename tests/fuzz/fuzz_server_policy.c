@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_server_policy.c - any text as the policy file: refused with file and line, or with terms within their
- * bounds.
+ * tests/fuzz/fuzz_server_policy.c - any text as the policy file: refused with file and line, or
+ * with terms within their bounds.
  */
 #include <stdlib.h>
 #include <string.h>

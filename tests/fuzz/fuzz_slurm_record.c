@@ -1,6 +1,7 @@
 /*
- * tests/fuzz/fuzz_slurm_record.c - any text as a reservation of the Slurm plugin, or as its list of servers: refused, or
- * such that no file outside of the ledger is named. A reservation that is printed is read as the same.
+ * tests/fuzz/fuzz_slurm_record.c - any text as a reservation of the Slurm plugin, or as its list of
+ * servers: refused, or such that no file outside of the ledger is named. A reservation that is
+ * printed is read as the same.
  */
 #include <stdlib.h>
 #include <string.h>

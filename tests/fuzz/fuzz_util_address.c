@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_util_address.c - any text as an address: refused with a reason, or parts that are terminated; and the canonical
- * text of one is its own canonical text.
+ * tests/fuzz/fuzz_util_address.c - any text as an address: refused with a reason, or parts that are
+ * terminated; and the canonical text of one is its own canonical text.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_util_holders.c - any text as the server's list of tokens: refused with its line, or one in which
- * each token is found.
+ * tests/fuzz/fuzz_util_holders.c - any text as the server's list of tokens: refused with its line,
+ * or one in which each token is found.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_util_servers.c - any text as a list of servers: refused with a reason, or entries that are terminated,
- * have an address and name each device once.
+ * tests/fuzz/fuzz_util_servers.c - any text as a list of servers: refused with a reason, or entries
+ * that are terminated, have an address and name each device once.
  */
 #include <stdint.h>
 #include <stdlib.h>

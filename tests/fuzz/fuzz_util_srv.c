@@ -1,5 +1,6 @@
 /*
- * tests/fuzz/fuzz_util_srv.c - any bytes as an answer of DNS: refused, or hosts whose names are those of hosts, in every order.
+ * tests/fuzz/fuzz_util_srv.c - any bytes as an answer of DNS: refused, or hosts whose names are
+ * those of hosts, in every order.
  */
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /*
- * tests/gpu/cooperative.cu - cooperative groups: a barrier over the grid, tiles, a grid that is too large.
+ * tests/gpu/cooperative.cu - cooperative groups: a barrier over the grid, tiles, a grid that is too
+ * large.
  */
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

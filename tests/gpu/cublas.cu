@@ -1,5 +1,6 @@
 /*
- * tests/gpu/cublas.cu - cuBLAS from C: products of every precision, batched, a solve, its pointer modes.
+ * tests/gpu/cublas.cu - cuBLAS from C: products of every precision, batched, a solve, its pointer
+ * modes.
  */
 #include <cublas_v2.h>
 #include <cuda_bf16.h>

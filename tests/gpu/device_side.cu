@@ -1,6 +1,6 @@
 /*
- * tests/gpu/device_side.cu - what a kernel can do by itself: print, allocate, and the limits of both;
- * with an argument, assert.
+ * tests/gpu/device_side.cu - what a kernel can do by itself: print, allocate, and the limits of
+ * both; with an argument, assert.
  */
 #include <cassert>
 

@@ -1,5 +1,6 @@
 /*
- * tests/gpu/graphs.cu - CUDA graphs: captured and built by hand, host nodes, fork and join, updates.
+ * tests/gpu/graphs.cu - CUDA graphs: captured and built by hand, host nodes, fork and join,
+ * updates.
  */
 #include "check.h"
 

@@ -3,9 +3,10 @@
  *
  * usage: holds [WORD]...        only calls whose name contains a WORD
  *
- * For each call, a child process holds a non-blocking stream in a function of the host, and another thread makes the
- * call. A line says how it went: "returns" before the stream goes on, "waits" for it, or "blocks": while it waits, other
- * threads cannot even start a copy in another stream. rpc/driver.api marks the calls that wait as `drains`.
+ * For each call, a child process holds a non-blocking stream in a function of the host, and another
+ * thread makes the call. A line says how it went: "returns" before the stream goes on, "waits" for
+ * it, or "blocks": while it waits, other threads cannot even start a copy in another stream.
+ * rpc/driver.api marks the calls that wait as `drains`.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

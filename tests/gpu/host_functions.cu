@@ -1,5 +1,6 @@
 /*
- * tests/gpu/host_functions.cu - the host's functions in a stream: in order with its work, from both calls.
+ * tests/gpu/host_functions.cu - the host's functions in a stream: in order with its work, from both
+ * calls.
  */
 #include <atomic>
 #include <unistd.h>

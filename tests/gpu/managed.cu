@@ -1,6 +1,6 @@
 /*
- * tests/gpu/managed.cu - managed memory: the first example of CUDA's introductions, then a variable, hints,
- * and the host and the device taking turns.
+ * tests/gpu/managed.cu - managed memory: the first example of CUDA's introductions, then a
+ * variable, hints, and the host and the device taking turns.
  */
 #include "check.h"
 

@@ -1,5 +1,6 @@
 /*
- * tests/gpu/mapped.cu - host memory that kernels read and write (zero-copy): allocated and registered.
+ * tests/gpu/mapped.cu - host memory that kernels read and write (zero-copy): allocated and
+ * registered.
  */
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 /*
- * tests/gpu/nccl.cu - NCCL inside one process: a communicator over all GPUs (or over one), all-reduce,
- * broadcast, all-gather.
+ * tests/gpu/nccl.cu - NCCL inside one process: a communicator over all GPUs (or over one),
+ * all-reduce, broadcast, all-gather.
  */
 #include <nccl.h>
 #include <vector>

@@ -1,6 +1,6 @@
 /*
- * tests/gpu/nvrtc.cu - NVRTC from C: a program from a string, its log when it is wrong, a lowered name,
- * launched by the runtime's own library calls.
+ * tests/gpu/nvrtc.cu - NVRTC from C: a program from a string, its log when it is wrong, a lowered
+ * name, launched by the runtime's own library calls.
  */
 #include <cstring>
 #include <nvrtc.h>

@@ -1,6 +1,6 @@
 /*
- * tests/gpu/peer.cu - two GPUs: copies between them, and a kernel that reads the other's memory. With one
- * GPU, the copies within it.
+ * tests/gpu/peer.cu - two GPUs: copies between them, and a kernel that reads the other's memory.
+ * With one GPU, the copies within it.
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /*
- * tests/gpu/sparse.cu - an array without memory, of which some tiles get some: what is written there is read again, and
- * a tile that gave its memory back refuses nothing and keeps nothing.
+ * tests/gpu/sparse.cu - an array without memory, of which some tiles get some: what is written
+ * there is read again, and a tile that gave its memory back refuses nothing and keeps nothing.
  */
 #include <dlfcn.h>
 
@@ -20,7 +20,8 @@
 
 static void *library;
 
-/* TILE x TILE elements at (X, Y) of ARRAY get HANDLE's memory from OFFSET on; without a handle theirs is taken. */
+/* TILE x TILE elements at (X, Y) of ARRAY get HANDLE's memory from OFFSET on; without a handle
+ * theirs is taken. */
 static CUresult map(CUarray array, CUDA_ARRAY_SPARSE_PROPERTIES p, unsigned x, unsigned y,
 		    CUmemGenericAllocationHandle handle, size_t offset)
 {
@@ -103,7 +104,8 @@ int main()
 	}
 	copy(array, p, 0, 1, out, false);
 	printf("the first still ends with %.0f\n", out[tile - 1]);
-	DONE(map(array, p, 2, 0, memory, 0)); /* the first tile's memory a second time: two places, one memory */
+	/* the first tile's memory a second time: two places, one memory */
+	DONE(map(array, p, 2, 0, memory, 0));
 	copy(array, p, 2, 0, out, false);
 	printf("at its second place too: %.0f\n", out[tile - 1]);
 	printf("offset beyond: %d\n", map(array, p, 3, 0, memory, granularity));

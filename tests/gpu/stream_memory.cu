@@ -1,5 +1,6 @@
 /*
- * tests/gpu/stream_memory.cu - memory in stream order: cudaMallocAsync, a pool of one's own, its figures.
+ * tests/gpu/stream_memory.cu - memory in stream order: cudaMallocAsync, a pool of one's own, its
+ * figures.
  */
 #include "check.h"
 

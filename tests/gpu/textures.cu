@@ -1,5 +1,6 @@
 /*
- * tests/gpu/textures.cu - texture and surface objects: linear memory, arrays, filtering, layers, mipmaps.
+ * tests/gpu/textures.cu - texture and surface objects: linear memory, arrays, filtering, layers,
+ * mipmaps.
  */
 #include "check.h"
 

@@ -117,7 +117,8 @@ static int memory(void)
 	return 0;
 }
 
-/* Memory that is wanted somewhere outside of all windows comes there, as NVIDIA's driver expects. */
+/* Memory that is wanted somewhere outside of all windows comes there, as NVIDIA's driver
+ * expects. */
 static int places(void)
 {
 	enum { SIZE = 16 << 20 };
@@ -439,7 +440,8 @@ static int children(void)
 	return 0;
 }
 
-/* Each half has a list of libraries of its own: what one opens lies in its window, and its name again in the other's. */
+/* Each half has a list of libraries of its own: what one opens lies in its window, and its name
+ * again in the other's. */
 static int libraries(void)
 {
 	void *ours, *theirs = toy_open("libresolv.so.2");
@@ -462,7 +464,8 @@ static void *map_much(void *stop)
 	return NULL;
 }
 
-/* Code of the libc may be mapped again (dlmopen, profilers), while other threads are in what it was turned to. */
+/* Code of the libc may be mapped again (dlmopen, profilers), while other threads are in what it was
+ * turned to. */
 static int libc_again(void)
 {
 	pthread_t thread[3];

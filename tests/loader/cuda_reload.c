@@ -1,6 +1,6 @@
 /*
- * tests/loader/cuda_reload.c - a program that uses CUDA, has the CUDA half taken out and put in again
- * while it holds nothing on the GPU, and uses CUDA again.
+ * tests/loader/cuda_reload.c - a program that uses CUDA, has the CUDA half taken out and put in
+ * again while it holds nothing on the GPU, and uses CUDA again.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

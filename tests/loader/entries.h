@@ -1,5 +1,6 @@
 /*
- * tests/loader/entries.h - how many entries a folder has: of /proc/self/fd and the like, one that lists it among them.
+ * tests/loader/entries.h - how many entries a folder has: of /proc/self/fd and the like, one that
+ * lists it among them.
  */
 #ifndef ENTRIES_H
 #define ENTRIES_H

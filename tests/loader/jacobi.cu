@@ -1,7 +1,7 @@
 /*
- * tests/loader/jacobi.cu - an ordinary program of MPI and CUDA: heat on a plate, its rows spread over the
- * ranks. Each rank's part is on its GPU; the rows at the borders go by MPI. Rank 0 then does all
- * of it again on the CPU and compares, bit by bit.
+ * tests/loader/jacobi.cu - an ordinary program of MPI and CUDA: heat on a plate, its rows spread
+ * over the ranks. Each rank's part is on its GPU; the rows at the borders go by MPI. Rank 0 then
+ * does all of it again on the CPU and compares, bit by bit.
  *
  *	jacobi [ROWS [COLUMNS [STEPS]]]
  */

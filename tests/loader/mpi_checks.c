@@ -1,6 +1,6 @@
 /*
- * tests/loader/mpi_checks.c - an MPI program without a word of the loader: "mpi_checks NAME..." runs
- * these checks on every rank, natively and under the loader alike.
+ * tests/loader/mpi_checks.c - an MPI program without a word of the loader: "mpi_checks NAME..."
+ * runs these checks on every rank, natively and under the loader alike.
  */
 #include <mpi.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * tests/loader/mpi_cxx.cc - an MPI program in C++, linked as mpicxx links, with OpenMP and thread-local
- * data: C's functions, and with Open MPI 4 the classes of the C++ bindings.
+ * tests/loader/mpi_cxx.cc - an MPI program in C++, linked as mpicxx links, with OpenMP and
+ * thread-local data: C's functions, and with Open MPI 4 the classes of the C++ bindings.
  */
 #include <cstdio>
 #include <mpi.h>

@@ -1,6 +1,6 @@
 /*
- * tests/loader/mpi_maps.c - an MPI program that knows of the loader: where things lie once MPI runs,
- * and whose the signals are.
+ * tests/loader/mpi_maps.c - an MPI program that knows of the loader: where things lie once MPI
+ * runs, and whose the signals are.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

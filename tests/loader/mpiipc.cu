@@ -1,6 +1,7 @@
 /*
- * mpiipc.cu - each rank passes CUDA's handles of its memory and of an event on to the next by MPI, and changes
- * the memory of the one before it: how two processes of one machine share a GPU's memory.
+ * mpiipc.cu - each rank passes CUDA's handles of its memory and of an event on to the next by MPI,
+ * and changes the memory of the one before it: how two processes of one machine share a GPU's
+ * memory.
  */
 #include <mpi.h>
 

@@ -1,5 +1,6 @@
 /*
- * tests/loader/toy_stub.c - libtoy.so for the application: what the entries do not do by themselves.
+ * tests/loader/toy_stub.c - libtoy.so for the application: what the entries do not do by
+ * themselves.
  */
 #include <stdio.h>
 

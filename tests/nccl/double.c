@@ -366,7 +366,8 @@ static void *connect_one(void *arg)
 	return NULL;
 }
 
-/* As NCCL connects the ranks when it first uses an algorithm: all communicators of a group at once. */
+/* As NCCL connects the ranks when it first uses an algorithm: all communicators of a group at
+ * once. */
 static void connect_all(const struct work *works, int count)
 {
 	pthread_t threads[GROUP_MAX];

@@ -1,4 +1,5 @@
-/* tests/nccl/double_mesh.c - ranks find one another: the first one's process has a root that waits for all of them. */
+/* tests/nccl/double_mesh.c - ranks find one another: the first one's process has a root that waits
+ * for all of them. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * tests/nccl/double_plan.c - operations of one communicator in one stream, as one host function. On the emulated GPU an address on
- * the device is one of the process.
+ * tests/nccl/double_plan.c - operations of one communicator in one stream, as one host function. On
+ * the emulated GPU an address on the device is one of the process.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -71,7 +71,8 @@ static double combine(int op, double a, double b)
 	}
 }
 
-/* Each rank sends its operands to rank 0, which sends results back: @all of them, or each rank its part. */
+/* Each rank sends its operands to rank 0, which sends results back: @all of them, or each rank its
+ * part. */
 static int reduce(const struct work *w, size_t count, bool all, int root)
 {
 	struct mesh *m = &w->comm->mesh;

@@ -121,7 +121,8 @@ static void *wait_for_rank(void *comm)
 	return (void *)(intptr_t)(ncclCommInitRank(comm, 2, id, 0) + 100);
 }
 
-/* Other threads of the program go on while one waits, and the wait ends. CRICKET_NCCL_TIMEOUT is short. */
+/* Other threads of the program go on while one waits, and the wait ends. CRICKET_NCCL_TIMEOUT is
+ * short. */
 static void absent(struct part *p)
 {
 	CUdeviceptr at = floats(COUNT, 1, 1);
@@ -213,7 +214,8 @@ static void lost(struct part *p)
 	p->comm = NULL;
 }
 
-/* A group whose rank on the second server fails at once: that on the first server does not wait for it. */
+/* A group whose rank on the second server fails at once: that on the first server does not wait for
+ * it. */
 static void half(struct part *p)
 {
 	int count = devices();
@@ -257,7 +259,8 @@ static void leave(struct part *p)
 	p->comm = NULL;
 }
 
-/* Has a communicator, and waits for the ranks of another, for a test that ends it, or asks the server about it, meanwhile. */
+/* Has a communicator, and waits for the ranks of another, for a test that ends it, or asks the
+ * server about it, meanwhile. */
 static void wait_long(struct part *p)
 {
 	ncclUniqueId id;

@@ -96,7 +96,8 @@ static void wait_stream(const struct part *p)
 
 /* --- the cases */
 
-/* Training in parallel: the weights of rank 0, then steps with the gradients of all ranks. One process computes the same. */
+/* Training in parallel: the weights of rank 0, then steps with the gradients of all ranks. One
+ * process computes the same. */
 static void ddp(struct part *p)
 {
 	enum { WEIGHTS = 5000, STEPS = 50 };

@@ -1,11 +1,13 @@
 /*
- * tests/null_handles/null_handles.c - what every driver call that takes a handle answers to NULL, or 0.
+ * tests/null_handles/null_handles.c - what every driver call that takes a handle answers to NULL,
+ * or 0.
  *
  * usage: null_handles > ANSWERS
  *
- * A line a call and state: state, name, result. States: "none" without a current context, "context" with
- * one; in both, pointers lead to zeroed memory; "nothing" is with a context and NULL for pointers too.
- * A call that crashes ends its child process, which is noted, and another child goes on behind it.
+ * A line a call and state: state, name, result. States: "none" without a current context, "context"
+ * with one; in both, pointers lead to zeroed memory; "nothing" is with a context and NULL for
+ * pointers too. A call that crashes ends its child process, which is noted, and another child goes
+ * on behind it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /*
- * tests/systems/old_cxx.c - the three functions of the C++ library that test programs use, so that they run on
- * systems whose C++ library is older than the compiler that built them.
+ * tests/systems/old_cxx.c - the three functions of the C++ library that test programs use, so that
+ * they run on systems whose C++ library is older than the compiler that built them.
  */
 #include <stdlib.h>
 

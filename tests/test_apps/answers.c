@@ -1,7 +1,8 @@
 /*
- * tests/test_apps/answers.c - what calls answer in the odd cases: host memory that is registered twice, in parts, or
- * without the right to write; arrays of no entries; attributes that a launch does not take; SYNC_MEMOPS; contexts after
- * a reset. expected/answers.txt is what an H200 (driver 580) answers.
+ * tests/test_apps/answers.c - what calls answer in the odd cases: host memory that is registered
+ * twice, in parts, or without the right to write; arrays of no entries; attributes that a launch
+ * does not take; SYNC_MEMOPS; contexts after a reset. expected/answers.txt is what an H200 (driver
+ * 580) answers.
  */
 #include <stdbool.h>
 #include <stdio.h>

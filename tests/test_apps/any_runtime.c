@@ -1,12 +1,12 @@
 /*
  * tests/test_apps/any_runtime.c - one program for every release of the CUDA runtime from 11.8 on.
  *
- *   any_runtime /path/libcudart.so.11.0        takes that runtime (its static form is linked with one)
+ *   any_runtime /path/libcudart.so.11.0 takes that runtime (its static form is linked with one)
  *
- * Does by hand what nvcc's host code does (registers a fat binary, its kernels and variables), because
- * an old nvcc is not needed for an old runtime: it hands the container to the driver as it is. Prints
- * the runtime's version, then what it did; what the driver refuses as not supported is said to be
- * refused, and is no failure.
+ * Does by hand what nvcc's host code does (registers a fat binary, its kernels and variables),
+ * because an old nvcc is not needed for an old runtime: it hands the container to the driver as it
+ * is. Prints the runtime's version, then what it did; what the driver refuses as not supported is
+ * said to be refused, and is no failure.
  */
 #include <dlfcn.h>
 #include <stdio.h>

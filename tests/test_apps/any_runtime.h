@@ -1,6 +1,6 @@
 /*
- * tests/test_apps/any_runtime.h - what any_runtime.c calls of the CUDA runtime, declared here so that
- * one program fits every release from 11.8 on: only calls whose form has not changed since.
+ * tests/test_apps/any_runtime.h - what any_runtime.c calls of the CUDA runtime, declared here so
+ * that one program fits every release from 11.8 on: only calls whose form has not changed since.
  */
 #ifndef ANY_RUNTIME_H
 #define ANY_RUNTIME_H

@@ -1,6 +1,6 @@
 /*
- * tests/test_apps/assertion.cu - a kernel's assertion fails: one line on stderr says which and where, the
- * context is lost.
+ * tests/test_apps/assertion.cu - a kernel's assertion fails: one line on stderr says which and
+ * where, the context is lost.
  */
 #include <cassert>
 

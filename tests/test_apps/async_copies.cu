@@ -42,9 +42,9 @@ static int wrong(const int *p, int n, int first, int step)
 }
 
 /*
- * All that is enqueued later behind a function that holds the stream up has run once: a kernel is loaded
- * at its first launch, which may wait for all of the device (CUDA C++ Programming Guide, "Lazy
- * Loading"), and so for the function, which waits for us.
+ * All that is enqueued later behind a function that holds the stream up has run once: a kernel is
+ * loaded at its first launch, which may wait for all of the device (CUDA C++ Programming Guide,
+ * "Lazy Loading"), and so for the function, which waits for us.
  */
 static void load(int *device, int *host, cudaStream_t s)
 {

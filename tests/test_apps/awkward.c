@@ -122,7 +122,8 @@ static void cancel(void)
 	still_works();
 }
 
-/* --- pending: threads that are cancelled before they call end behind the call, which holds a lock meanwhile */
+/* --- pending: threads that are cancelled before they call end behind the call, which holds a lock
+ * meanwhile */
 static char registered[BIG];
 static void *pinned;
 static CUdeviceptr managed;

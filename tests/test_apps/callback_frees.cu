@@ -1,6 +1,6 @@
 /*
- * tests/test_apps/callback_frees.cu - threads with a stream each; a callback at the end of a stream's work
- * starts a thread that frees what the work used and destroys the stream.
+ * tests/test_apps/callback_frees.cu - threads with a stream each; a callback at the end of a
+ * stream's work starts a thread that frees what the work used and destroys the stream.
  *
  * usage: callback_frees [ROUNDS]
  */

@@ -34,8 +34,8 @@ static inline void expect(int holds, const char *condition, const char *file, in
 }
 
 /*
- * Does the driver look at what it is given? Cricket's does; NVIDIA's takes any handle for one and may
- * crash, and lets what has no access to memory fail later.
+ * Does the driver look at what it is given? Cricket's does; NVIDIA's takes any handle for one and
+ * may crash, and lets what has no access to memory fail later.
  */
 static inline int driver_looks(void)
 {

@@ -1,7 +1,7 @@
 /*
- * tests/test_apps/closes.c - programs that close descriptors that they did not open: closes WHAT [N]. Then they open their own
- * files and sockets, which may get the same numbers. It says whether those stay as they are, and what CUDA does. For the
- * remote modes alone.
+ * tests/test_apps/closes.c - programs that close descriptors that they did not open: closes WHAT
+ * [N]. Then they open their own files and sockets, which may get the same numbers. It says whether
+ * those stay as they are, and what CUDA does. For the remote modes alone.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

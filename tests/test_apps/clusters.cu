@@ -1,7 +1,7 @@
 /*
- * tests/test_apps/clusters.cu - clusters of thread blocks: their shape, their barrier, shared memory of
- * other blocks by load, store and atomics, a histogram spread over a cluster (as in CUDA's guide), a
- * ring of blocks that pass on what they have; what launches are refused.
+ * tests/test_apps/clusters.cu - clusters of thread blocks: their shape, their barrier, shared
+ * memory of other blocks by load, store and atomics, a histogram spread over a cluster (as in
+ * CUDA's guide), a ring of blocks that pass on what they have; what launches are refused.
  */
 #include <cooperative_groups.h>
 #include <vector>

@@ -180,7 +180,8 @@ static void sets()
 	CHECK(cudaFree(dev));
 }
 
-/* Memory of the host that was there first, registered afterwards; and what pointers are told to be. */
+/* Memory of the host that was there first, registered afterwards; and what pointers are told to
+ * be. */
 static void registered()
 {
 	std::vector<byte> memory(3 * 65536);

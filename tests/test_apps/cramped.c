@@ -1,6 +1,7 @@
 /*
- * tests/test_apps/cramped.c - programs with little of something: cramped WHAT [N]. A small stack, a limit of the size of files,
- * few descriptors, system calls that are not permitted. It says what works.
+ * tests/test_apps/cramped.c - programs with little of something: cramped WHAT [N]. A small stack, a
+ * limit of the size of files, few descriptors, system calls that are not permitted. It says what
+ * works.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -153,7 +154,8 @@ static void few_descriptors(long left)
 		kernel();
 }
 
-/* System call @number gets EPERM, as by a container's filter; a thread by clone3 too, which the C library then tries by clone. */
+/* System call @number gets EPERM, as by a container's filter; a thread by clone3 too, which the C
+ * library then tries by clone. */
 static void not_permitted(long number)
 {
 	struct sock_filter code[] = {

@@ -1,7 +1,7 @@
 /*
- * tests/test_apps/endless.cu - goes on with one kind of call (launch, sync, copy, alloc, poll) until a
- * call fails; then prints the error's name and ends with status 3. For tests in which the server
- * goes away in the middle.
+ * tests/test_apps/endless.cu - goes on with one kind of call (launch, sync, copy, alloc, poll)
+ * until a call fails; then prints the error's name and ends with status 3. For tests in which the
+ * server goes away in the middle.
  */
 #include <cstring>
 #include <vector>

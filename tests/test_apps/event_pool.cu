@@ -1,6 +1,7 @@
 /*
- * tests/test_apps/event_pool.cu - memory that is used again when the event behind its last use is done, as allocators of
- * frameworks do: each round records events and queries the oldest ones, once each.
+ * tests/test_apps/event_pool.cu - memory that is used again when the event behind its last use is
+ * done, as allocators of frameworks do: each round records events and queries the oldest ones, once
+ * each.
  */
 #include <deque>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /*
- * first_kernel.cu - the least that a program does: memory, one kernel, its result. What comes before
- * the kernel is what a program's start costs.
+ * first_kernel.cu - the least that a program does: memory, one kernel, its result. What comes
+ * before the kernel is what a program's start costs.
  */
 #include <stdio.h>
 

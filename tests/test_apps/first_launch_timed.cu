@@ -1,6 +1,7 @@
 /*
- * tests/test_apps/first_launch_timed.cu - times one launch, the kernel's first, between two events, and the
- * same launch later. With "times" it prints both in microseconds; a program like this prints its rate.
+ * tests/test_apps/first_launch_timed.cu - times one launch, the kernel's first, between two events,
+ * and the same launch later. With "times" it prints both in microseconds; a program like this
+ * prints its rate.
  */
 #include <cstring>
 

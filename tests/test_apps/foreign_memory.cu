@@ -1,6 +1,7 @@
 /*
- * foreign_memory.cu - copies of memory on a device that is not current: unified addressing finds it. Every form, first
- * without peer access. A kernel of the current device needs that access, and has it at the end where there is any.
+ * foreign_memory.cu - copies of memory on a device that is not current: unified addressing finds
+ * it. Every form, first without peer access. A kernel of the current device needs that access, and
+ * has it at the end where there is any.
  */
 #include <vector>
 

@@ -1,6 +1,7 @@
 /*
  * graph_memory.cu - what a device says of the memory of graphs: before and behind launches, of one
- * graph after another in a stream, with memory that a graph leaves allocated, and when it is trimmed.
+ * graph after another in a stream, with memory that a graph leaves allocated, and when it is
+ * trimmed.
  */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /*
- * tests/test_apps/graph_updates.cu - captures a graph in each iteration, updates the executable graph with
- * it, launches and synchronises. The graph ends with a small copy to a local variable.
+ * tests/test_apps/graph_updates.cu - captures a graph in each iteration, updates the executable
+ * graph with it, launches and synchronises. The graph ends with a small copy to a local variable.
  *
  * usage: graph_updates [ITERATIONS]
  */

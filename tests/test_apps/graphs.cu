@@ -396,7 +396,8 @@ static void nodes_by_hand()
 	CHECK(cudaDeviceSynchronize());
 	EXPECT(all_are(data, 6) && calls == 3);
 
-	/* the copy from the host's memory in place of the device's, in the exec and read each time */
+	/* the copy from the host's memory in place of the device's, in the exec and read each
+	 * time */
 	CHECK(cudaGraphExecMemcpyNodeSetParams1D(exec, copied, copy, data, N * sizeof(int),
 						 cudaMemcpyDeviceToDevice));
 	CHECK(cudaMemcpy(host, copy, sizeof(host), cudaMemcpyDeviceToHost));

@@ -35,7 +35,8 @@ static void attached()
 	CHECK(cudaMallocManaged(&mine, n * sizeof(int)));
 	CHECK(cudaMallocManaged(&hosts, n * sizeof(int), cudaMemAttachHost));
 	CHECK(cudaStreamAttachMemAsync(own, mine, 0, cudaMemAttachSingle));
-	fill<<<1, 64, 0, own>>>(mine, n, 0); /* it is loaded now: later that may wait for the one that spins */
+	/* it is loaded now: later that may wait for the one that spins */
+	fill<<<1, 64, 0, own>>>(mine, n, 0);
 	CHECK(cudaDeviceSynchronize());
 	mine[7] = -1;
 	/* a kernel that ends only when the host has done the rest of this */

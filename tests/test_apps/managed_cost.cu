@@ -1,6 +1,6 @@
 /*
- * tests/test_apps/managed_cost.cu - managed memory against explicit copies: the host fills, a kernel adds
- * one, the host reads. With "times" it prints what each way takes.
+ * tests/test_apps/managed_cost.cu - managed memory against explicit copies: the host fills, a
+ * kernel adds one, the host reads. With "times" it prints what each way takes.
  *
  * usage: managed_cost [MIB [times]]
  */

@@ -1,6 +1,7 @@
 /*
  * managed_hints.cu - managed memory that is attached to one stream or to the host, and then used in
- * others. The GPUs of today do not need the promise, and compute the right values; so must everybody.
+ * others. The GPUs of today do not need the promise, and compute the right values; so must
+ * everybody.
  */
 #include <atomic>
 #include <pthread.h>
@@ -213,7 +214,8 @@ static void near()
 
 static std::atomic<int> stop;
 
-/* Reads and writes what the host has, with its own instructions and the kernel's, while others launch. */
+/* Reads and writes what the host has, with its own instructions and the kernel's, while others
+ * launch. */
 static void *use(void *p)
 {
 	char *mine = (char *)p;

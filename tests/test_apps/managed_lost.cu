@@ -2,8 +2,8 @@
  * managed_lost.cu - touches managed memory after its server has gone: once "ready" is written, it
  * waits until CUDA calls fail.
  *
- * Without an argument it adds up what it reads. `handler` has a handler for SIGBUS, which says where
- * the touch was; `calls` gives the memory to system calls.
+ * Without an argument it adds up what it reads. `handler` has a handler for SIGBUS, which says
+ * where the touch was; `calls` gives the memory to system calls.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -70,8 +70,8 @@ static struct device {
 static CUDA_LAUNCH_PARAMS list[DEVICES + 1];
 static unsigned int count;
 /*
- * An H200's driver does not look at stream handles and parameters as closely, and there no copy opens the gate while a
- * cooperative launch waits behind it.
+ * An H200's driver does not look at stream handles and parameters as closely, and there no copy
+ * opens the gate while a cooperative launch waits behind it.
  */
 static bool strict;
 

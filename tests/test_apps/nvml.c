@@ -1,9 +1,9 @@
 /*
- * tests/test_apps/nvml.c - what programs ask NVML, beside the driver: both must tell the same, wrong
- * calls are refused as NVML refuses them, and memory that is taken is seen.
+ * tests/test_apps/nvml.c - what programs ask NVML, beside the driver: both must tell the same,
+ * wrong calls are refused as NVML refuses them, and memory that is taken is seen.
  *
- * Built twice: nvml finds the library by dlopen, as nearly everybody does; nvml_linked (LINKED, with
- * STUB) needs it at start. "fork" as an argument: NVML before a fork, the driver after it.
+ * Built twice: nvml finds the library by dlopen, as nearly everybody does; nvml_linked (LINKED,
+ * with STUB) needs it at start. "fork" as an argument: NVML before a fork, the driver after it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 /*
- * tests/test_apps/polls.cu - asking for events and streams in a loop, as allocators and watchdogs do:
- * not done while something in front holds the stream up, done as soon as anything else tells so.
+ * tests/test_apps/polls.cu - asking for events and streams in a loop, as allocators and watchdogs
+ * do: not done while something in front holds the stream up, done as soon as anything else tells
+ * so.
  *
  * What holds the stream up is a function of the host that waits for a gate. Nothing that might wait
  * for all of the device (memory, code that is loaded at the first launch) happens meanwhile.

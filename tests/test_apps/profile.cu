@@ -1,6 +1,7 @@
 /*
- * tests/test_apps/profile.cu - what a profiler sees of a program, through CUPTI's activity interface: each piece of
- * work once, tied to its call, within the time of the program, and inside of the ids that were pushed.
+ * tests/test_apps/profile.cu - what a profiler sees of a program, through CUPTI's activity
+ * interface: each piece of work once, tied to its call, within the time of the program, and inside
+ * of the ids that were pushed.
  *
  * The argument is the library's name. Prints the records in a form that does not depend on times.
  */

@@ -1,7 +1,8 @@
 /*
- * tests/test_apps/resume.cu - four threads train: uploads, kernels, events between streams, functions of the host, copies
- * back to pinned memory, and a managed sum. All numbers are integers, so the end is the same to the bit; each kernel
- * counts its launches, so that one which ran twice, or not at all, shows.
+ * tests/test_apps/resume.cu - four threads train: uploads, kernels, events between streams,
+ * functions of the host, copies back to pinned memory, and a managed sum. All numbers are integers,
+ * so the end is the same to the bit; each kernel counts its launches, so that one which ran twice,
+ * or not at all, shows.
  */
 #include <thread>
 #include <vector>

@@ -1,6 +1,7 @@
 /*
- * tests/test_apps/staged_copies.cu - much pageable memory to the device and back, in sizes around those by which drivers
- * cut it, with and without waiting, from several threads, behind a slow kernel, and after the device was reset.
+ * tests/test_apps/staged_copies.cu - much pageable memory to the device and back, in sizes around
+ * those by which drivers cut it, with and without waiting, from several threads, behind a slow
+ * kernel, and after the device was reset.
  */
 #include <cstring>
 #include <thread>
@@ -71,7 +72,8 @@ static void all_sizes(const char *when)
 	printf("%s: %d of 16 right\n", when, good);
 }
 
-/* Copies into two streams in turn, from one buffer that changes at once, the first behind a slow kernel. */
+/* Copies into two streams in turn, from one buffer that changes at once, the first behind a slow
+ * kernel. */
 static void one_buffer(size_t n)
 {
 	const word turns = 24;

@@ -201,7 +201,8 @@ static void address_modes()
 		desc.addressMode[0] = mode;
 		desc.borderColor[0] = -7.0f;
 		t = texture_of(array, desc);
-		/* from two widths before the texture to four widths after, in the middle of texels */
+		/* from two widths before the texture to four widths after, in the middle of
+		 * texels */
 		sample_2d<<<1, 96>>>(t, r.device, -2.0f + 0.5f / W, 3.5f / H, 1.0f / W, 0, 96);
 		r.fetch();
 		for (int i = 0; i < 96; i++) {

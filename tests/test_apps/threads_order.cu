@@ -51,7 +51,8 @@ static void hand_over()
 			int got = -1;
 
 			turn.wait(hold, [&] { return launched == i; });
-			/* The copy runs in a stream that waits for nothing: only the wait orders it. */
+			/* The copy runs in a stream that waits for nothing: only the wait orders
+			 * it. */
 			CHECK(i % 2 ? cudaDeviceSynchronize() : cudaStreamSynchronize(0));
 			CHECK(cudaMemcpyAsync(&got, dev, sizeof(int), cudaMemcpyDeviceToHost, other));
 			CHECK(cudaStreamSynchronize(other));

@@ -1,10 +1,12 @@
 /*
- * tests/test_apps/training.cu - trains a small network, and prints the loss of each step to the last bit.
+ * tests/test_apps/training.cu - trains a small network, and prints the loss of each step to the
+ * last bit.
  *
  *   training [STEPS]     20 if it is not given; with "-" until its input ends
  *
- * Weights and momentum stay on the device, so each loss depends on every step before. All operations round in the way
- * that they say and have one order, so the losses are the same on every GPU.
+ * Weights and momentum stay on the device, so each loss depends on every step before. All
+ * operations round in the way that they say and have one order, so the losses are the same on every
+ * GPU.
  */
 #include <poll.h>
 #include <cstring>

@@ -1,5 +1,6 @@
 /*
- * tests/test_apps/two_contexts.c - a stream is used and waited for while another context is the current one.
+ * tests/test_apps/two_contexts.c - a stream is used and waited for while another context is the
+ * current one.
  *
  * What holds the stream up is a host function that sleeps.
  */

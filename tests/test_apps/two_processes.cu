@@ -1,6 +1,7 @@
 /*
- * two_processes.cu - memory and events of one process in another: cudaIpc handles, memory of the driver's
- * cuMemCreate by its descriptor, memory of a pool. The second process is this program again.
+ * two_processes.cu - memory and events of one process in another: cudaIpc handles, memory of the
+ * driver's cuMemCreate by its descriptor, memory of a pool. The second process is this program
+ * again.
  */
 #include <cstring>
 #include <sys/socket.h>
@@ -16,7 +17,8 @@ struct message {
 	cudaIpcMemHandle_t memory;
 	cudaIpcEventHandle_t written;
 	size_t size; /* of the memory that the descriptor stands for */
-	cudaMemPoolPtrExportData pointer; /* into a pool, whose descriptor comes with the next one */
+	/* into a pool, whose descriptor comes with the next one */
+	cudaMemPoolPtrExportData pointer;
 };
 
 __global__ void fill(int *p, int factor)

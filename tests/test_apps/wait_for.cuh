@@ -5,8 +5,8 @@
 #define WAIT_FOR_CUH
 
 /*
- * *@seen is 1 when *@flag was seen set. It gives up after 5 s, which are enough for an emulated GPU on
- * a busy machine, so that a failure is told and not a hang.
+ * *@seen is 1 when *@flag was seen set. It gives up after 5 s, which are enough for an emulated GPU
+ * on a busy machine, so that a failure is told and not a hang.
  */
 __global__ void wait_for(volatile int *flag, int *seen)
 {

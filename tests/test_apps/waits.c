@@ -2,8 +2,8 @@
  * tests/test_apps/waits.c - learns in one of many ways that bytes have come from the device, and
  * looks at them, again and again, while somebody cuts connections and kills workers.
  *
- * waits WAY WORDS SECONDS, or waits --list. It ends with 0 (nothing happened), 4 (a call returned an
- * error, as it should), 3 (a call succeeded although bytes are missing), or by SIGBUS.
+ * waits WAY WORDS SECONDS, or waits --list. It ends with 0 (nothing happened), 4 (a call returned
+ * an error, as it should), 3 (a call succeeded although bytes are missing), or by SIGBUS.
  */
 #define _GNU_SOURCE
 #define MORE_DRIVER_CALLS(X)                                                                       \

@@ -29,7 +29,8 @@ int main()
 		wrong += mapped[i] != i * i;
 	printf("mapped: %d wrong\n", wrong);
 
-	/* with unified addresses a kernel takes the host's pointer, and one into the middle of it */
+	/* with unified addresses a kernel takes the host's pointer, and one into the middle of
+	 * it */
 	CHECK(cudaMallocHost(&plain, n * sizeof(int)));
 	for (int i = 0; i < n; i++)
 		plain[i] = i + 1;

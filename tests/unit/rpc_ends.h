@@ -106,8 +106,8 @@ static inline void socket_pair(struct ck_chan *ends[2])
 	assert_int_equal(ck_chan_adopt(fds[1], &ends[1]), 0);
 }
 
-/* Connect two lasting channels without a connection, and have @server send the bytes that it holds. For any thread, so it asserts
- * nothing. */
+/* Connect two lasting channels without a connection, and have @server send the bytes that it holds.
+ * For any thread, so it asserts nothing. */
 static inline void lasting_connect(struct ck_chan *client, struct ck_chan *server)
 {
 	struct ck_chan *connection[2];

@@ -194,8 +194,8 @@ static inline int ask(uint64_t seq, uint64_t *sets)
 	return r.head.err;
 }
 
-/* Run the tests over sockets, then over shared memory; returns how many failed. A lane spins as long
- * as a test takes. */
+/* Run the tests over sockets, then over shared memory; returns how many failed. A lane spins as
+ * long as a test takes. */
 #define run_over_both(tests)                                                                       \
 	({                                                                                         \
 		int failed_;                                                                       \

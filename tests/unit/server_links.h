@@ -1,5 +1,6 @@
 /*
- * tests/unit/server_links.h - a linker that links nothing; links that do not exist must not reach it.
+ * tests/unit/server_links.h - a linker that links nothing; links that do not exist must not reach
+ * it.
  */
 #ifndef CK_TEST_SERVER_LINKS_H
 #define CK_TEST_SERVER_LINKS_H

@@ -1,5 +1,6 @@
 /*
- * tests/unit/server_session.h - a session of the server without a client, with a module cache in memory.
+ * tests/unit/server_session.h - a session of the server without a client, with a module cache in
+ * memory.
  */
 #ifndef CK_TESTS_UNIT_SERVER_SESSION_H
 #define CK_TESTS_UNIT_SERVER_SESSION_H

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_arena.c - device memory that the client lays out, as it reaches the server,
- * which the test plays: leases, waits before a use, and memory that goes back.
+ * tests/unit/test_client_arena.c - device memory that the client lays out, as it reaches the
+ * server, which the test plays: leases, waits before a use, and memory that goes back.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -265,7 +265,8 @@ static void *hold_another(void *stream)
 	return NULL;
 }
 
-/* NVIDIA's driver runs functions one after the other: one of ours waits in no stream while another stream has one. */
+/* NVIDIA's driver runs functions one after the other: one of ours waits in no stream while another
+ * stream has one. */
 static void test_ours_are_in_one_stream_at_a_time(void **state)
 {
 	uint64_t first = hold(7), second = hold(7), other = 8;

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_connections.c - a client that needs several connections asks for all of them
- * before any is ready, and does what it can in the meantime.
+ * tests/unit/test_client_connections.c - a client that needs several connections asks for all of
+ * them before any is ready, and does what it can in the meantime.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

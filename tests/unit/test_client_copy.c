@@ -265,7 +265,8 @@ static CUresult copy_3d_async(const void *c)
 	return cuMemcpy3DAsync_v2(c, stream);
 }
 
-/* Every @step-th of all kinds of boxes; with a step that neither 2 nor 3 divides, each digit has all its values. */
+/* Every @step-th of all kinds of boxes; with a step that neither 2 nor 3 divides, each digit has
+ * all its values. */
 static void copy_boxes(int step)
 {
 	unsigned int n = 0;

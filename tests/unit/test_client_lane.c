@@ -104,7 +104,8 @@ static void reply(const struct peer_message *m, const void *res)
 
 /* --- results */
 
-/* The xid of call @n, from 1 on, on the newest lane (client/wire/lane.c); it is one of the first 500. */
+/* The xid of call @n, from 1 on, on the newest lane (client/wire/lane.c); it is one of the first
+ * 500. */
 static uint32_t xid_of(uint32_t n)
 {
 	return n == 1 ? 1 : (ckc_client_current()->lanes.made << 22) + n - 2;

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_logs.c - the logs that an application may read, settings of core dumps, and old
- * launches' state.
+ * tests/unit/test_client_logs.c - the logs that an application may read, settings of core dumps,
+ * and old launches' state.
  */
 #include <setjmp.h>
 #include <stdarg.h>

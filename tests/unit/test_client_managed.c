@@ -50,7 +50,8 @@ static unsigned char *place(uint64_t address)
 	return device + offset;
 }
 
-/* A function of the program: handed out when the test says so; whether a launch came before its end. */
+/* A function of the program: handed out when the test says so; whether a launch came before its
+ * end. */
 static _Atomic uint64_t to_call;
 static _Atomic bool returned, launched, launched_behind;
 
@@ -81,7 +82,8 @@ static void command(const struct peer_message *m)
 	}
 }
 
-/* In use here are all round addresses, and the end of where the program first has room: it has to look below that. */
+/* In use here are all round addresses, and the end of where the program first has room: it has to
+ * look below that. */
 static bool takes(const ck_window_args *a)
 {
 	static uint64_t used;
@@ -453,7 +455,8 @@ static void advice_is_told_for_ranges_that_agree(void **state)
 	release(p);
 }
 
-/* The kernel walks over all pages that hold data when it looks for a hole: how often it was asked to. */
+/* The kernel walks over all pages that hold data when it looks for a hole: how often it was asked
+ * to. */
 static _Atomic unsigned int holes_sought;
 
 off_t lseek(int fd, off_t offset, int whence)

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_client_nccl.c - NCCL's calls as messages: what is checked here, what is one-way, what waits.
+ * tests/unit/test_client_nccl.c - NCCL's calls as messages: what is checked here, what is one-way,
+ * what waits.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_nvml.c - NVML's calls against a server that the test plays: what is refused
- * here, what is sent, and that no answer writes more than the caller has.
+ * tests/unit/test_client_nvml.c - NVML's calls against a server that the test plays: what is
+ * refused here, what is sent, and that no answer writes more than the caller has.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_client_packing.c - when bytes travel compressed, and uploads in compressed blocks.
+ * tests/unit/test_client_packing.c - when bytes travel compressed, and uploads in compressed
+ * blocks.
  *
  * The peer expands the blocks, so that a test sees what would be on the device.
  */
@@ -55,7 +56,8 @@ static void keep(const struct peer_message *m, uint64_t dst, size_t size)
 	pthread_mutex_unlock(&device.lock);
 }
 
-/* The peer answers no part until four have come, and keeps the threads that serve the connections. */
+/* The peer answers no part until four have come, and keeps the threads that serve the
+ * connections. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -114,7 +116,8 @@ static struct ckc_client *client(void)
 	return ckc_client_current();
 }
 
-/* A server of another machine that knows all messages, behind a network of @link bytes per second. */
+/* A server of another machine that knows all messages, behind a network of @link bytes per
+ * second. */
 static void network(uint64_t link)
 {
 	static unsigned char all[CK_PROC_END / 8 + 1];

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_printing.c - at exit, the client asks for what kernels have printed only if
- * some of them may have printed since the last wait in their stream.
+ * tests/unit/test_client_printing.c - at exit, the client asks for what kernels have printed only
+ * if some of them may have printed since the last wait in their stream.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

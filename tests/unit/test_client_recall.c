@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_recall.c - what one session learns, the next one does not ask; and whatever
- * could change an answer is asked for.
+ * tests/unit/test_client_recall.c - what one session learns, the next one does not ask; and
+ * whatever could change an answer is asked for.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

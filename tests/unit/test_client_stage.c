@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_stage.c - copies of pageable memory by way of shared windows: the peer plays the device with what
- * is in the file.
+ * tests/unit/test_client_stage.c - copies of pageable memory by way of shared windows: the peer
+ * plays the device with what is in the file.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_command_files.c - the list of the client's files that a server sends: names that lead elsewhere are refused.
+ * tests/unit/test_command_files.c - the list of the client's files that a server sends: names that
+ * lead elsewhere are refused.
  */
 #include <errno.h>
 #include <setjmp.h>

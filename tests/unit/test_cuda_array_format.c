@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_cuda_array_format.c - the sizes of elements that client, server and emulated driver count with.
+ * tests/unit/test_cuda_array_format.c - the sizes of elements that client, server and emulated
+ * driver count with.
  */
 #include <setjmp.h>
 #include <stdarg.h>

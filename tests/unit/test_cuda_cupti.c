@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_cuda_cupti.c - the records of cuda/cupti.h have CUPTI's layout, and a buffer of them is walked safely.
+ * tests/unit/test_cuda_cupti.c - the records of cuda/cupti.h have CUPTI's layout, and a buffer of
+ * them is walked safely.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,9 @@
 /*
- * tests/unit/test_emu_checkpoint.c - another process locks, checkpoints, restores and unlocks this one.
+ * tests/unit/test_emu_checkpoint.c - another process locks, checkpoints, restores and unlocks this
+ * one.
  *
- * The other process is forked before this one initialises the driver, and carries out commands from a socket.
+ * The other process is forked before this one initialises the driver, and carries out commands from
+ * a socket.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -425,8 +427,8 @@ static size_t free_of(CUdevice device)
 	return free;
 }
 
-/* The same device of the process, and other memory: as it is reported of NVIDIA's driver, the UUID goes along and the
- * PCI address stays. */
+/* The same device of the process, and other memory: as it is reported of NVIDIA's driver, the UUID
+ * goes along and the PCI address stays. */
 static void a_process_comes_back_to_the_other_device(void **unused)
 {
 	const CUuuid first = uuid_of(0), second = uuid_of(1);

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_emu_driver.c - the emulated driver, as a program sees it: its calls by name, devices,
- * contexts. Memory: test_emu_memory.c; modules and launches: test_emu_launch.c.
+ * tests/unit/test_emu_driver.c - the emulated driver, as a program sees it: its calls by name,
+ * devices, contexts. Memory: test_emu_memory.c; modules and launches: test_emu_launch.c.
  */
 #include "tests/unit/emu_fixture.h"
 

@@ -371,7 +371,8 @@ static size_t free_memory(void)
 	return free;
 }
 
-/* As on a GPU: a capture or a node takes addresses, the first launch or upload takes memory, and trimming returns it. */
+/* As on a GPU: a capture or a node takes addresses, the first launch or upload takes memory, and
+ * trimming returns it. */
 static void memory_of_a_graph_is_taken_when_it_is_launched(void **state)
 {
 	struct fixture *f = *state;

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_emu_launch.c - modules, functions and launches of the emulated driver; what it links, what
- * fits on a multiprocessor, faults.
+ * tests/unit/test_emu_launch.c - modules, functions and launches of the emulated driver; what it
+ * links, what fits on a multiprocessor, faults.
  */
 #include <stdio.h>
 
@@ -229,7 +229,8 @@ static void impossible_launches_are_refused_at_once(void **state)
 	assert_int_equal(
 		cuFuncSetAttribute(tile, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448),
 		CUDA_ERROR_INVALID_VALUE);
-	/* clusters: the grid is a multiple of them, and they have eight blocks unless more are allowed */
+	/* clusters: the grid is a multiple of them, and they have eight blocks unless more are
+	 * allowed */
 	assert_int_equal(cuLaunchKernelEx(&config, nothing, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 	cluster.value.clusterDim.x = 1;
 	ok(cuLaunchKernelEx(&config, nothing, NULL, NULL));

@@ -11,9 +11,9 @@
 #define ROUNDS 7
 
 /*
- * As Numba makes them: meet(p) adds 1 to its block's word of @p, waits for the grid, and checks that
- * all blocks have come as far; how often one had not is in the last word. alone(p) stores what the
- * barrier returns.
+ * As Numba makes them: meet(p) adds 1 to its block's word of @p, waits for the grid, and checks
+ * that all blocks have come as far; how often one had not is in the last word. alone(p) stores what
+ * the barrier returns.
  */
 static const char kernels[] = EMU_PTX_HEAD
 	".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);\n"

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_emu_memory.c - memory of the emulated driver: allocating, copies and fills, pointers,
- * managed memory.
+ * tests/unit/test_emu_memory.c - memory of the emulated driver: allocating, copies and fills,
+ * pointers, managed memory.
  */
 #include "tests/unit/emu_fixture.h"
 

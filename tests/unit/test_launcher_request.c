@@ -46,7 +46,8 @@ static void the_end_is_found_wherever_the_text_is_cut(void **state)
 	ckl_scan_free(&scan);
 }
 
-/* Long arrays are scanned 16 bytes at a time: the counts are the same wherever pieces of the text end. */
+/* Long arrays are scanned 16 bytes at a time: the counts are the same wherever pieces of the text
+ * end. */
 static void elements_are_counted_wherever_the_text_is_cut(void **state)
 {
 	static const char text[] =

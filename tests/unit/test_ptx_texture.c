@@ -514,7 +514,8 @@ static void what_is_not_there_is_refused_by_name(void **state)
 			 HEAD ".visible .entry k(.param .u64 out) {\n.reg .b64 %d<4>;\n"
 			      ".reg .f32 %f<8>; .reg .b32 %r<8>;\n",
 			 rows[i].insn, END);
-		/* An instruction that is malformed refuses the module, an unsupported one its kernel. */
+		/* An instruction that is malformed refuses the module, an unsupported one its
+		 * kernel. */
 		if (text_parse(text, log, sizeof(log), &module) == 0) {
 			ck_ptx_kernel_info(ck_ptx_kernel_at(module, 0), &info);
 			assert_non_null(info.refusal);

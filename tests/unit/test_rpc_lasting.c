@@ -1,8 +1,10 @@
 /*
- * tests/unit/test_rpc_lasting.c - a lasting channel over connections that break after a chosen number of bytes.
+ * tests/unit/test_rpc_lasting.c - a lasting channel over connections that break after a chosen
+ * number of bytes.
  *
- * Two threads talk: the client asks, the server answers with a sum. A third one, the test, gives them connections, as
- * keepers do. Each connection lets so many bytes pass in a direction and then ends, in the middle of a message.
+ * Two threads talk: the client asks, the server answers with a sum. A third one, the test, gives
+ * them connections, as keepers do. Each connection lets so many bytes pass in a direction and then
+ * ends, in the middle of a message.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -327,7 +329,8 @@ static void large_messages_survive_cuts(void **state)
 	}
 }
 
-/* A slot is filled again when its bytes are confirmed or copied, even if its connection breaks meanwhile. */
+/* A slot is filled again when its bytes are confirmed or copied, even if its connection breaks
+ * meanwhile. */
 static void reused_slots_survive_cuts(void **state)
 {
 	long script[80];
@@ -554,8 +557,8 @@ static void fill_line(struct ck_chan *chan)
 }
 
 /*
- * A reader that owes a confirmation waits for room to send it, without the lock. What another thread buffers in this time
- * is the reader's, even if nothing comes after it.
+ * A reader that owes a confirmation waits for room to send it, without the lock. What another
+ * thread buffers in this time is the reader's, even if nothing comes after it.
  */
 static void a_reader_that_waits_for_room_sees_what_others_buffer(void **state)
 {
@@ -649,7 +652,8 @@ static bool is_read(struct ck_chan *chan)
 	return reading;
 }
 
-/* Keepers look at all channels when one of them changes; the reader of another has nothing to tell them then. */
+/* Keepers look at all channels when one of them changes; the reader of another has nothing to tell
+ * them then. */
 static void a_look_leaves_a_healthy_channel_alone(void **state)
 {
 	static _Atomic unsigned int changes;
@@ -700,7 +704,8 @@ static void *send_frames(void *plain)
 	return NULL;
 }
 
-/* It grows while bytes must be taken in without a reader. Later ones go to the reader's place, without a detour. */
+/* It grows while bytes must be taken in without a reader. Later ones go to the reader's place,
+ * without a detour. */
 static void a_buffer_that_has_grown_is_given_up(void **state)
 {
 	unsigned char *to = malloc(8 * CK_FRAME_MAX);
@@ -791,7 +796,8 @@ static void channels_with_a_budget_keep_no_more_together(void **state)
 	assert_int_equal(atomic_load(&budget.used), 0);
 }
 
-/* What is lent is copied when its owner wants it back: that counts too. Confirmed bytes do no longer. */
+/* What is lent is copied when its owner wants it back: that counts too. Confirmed bytes do no
+ * longer. */
 static void confirmed_bytes_go_back_to_the_budget(void **state)
 {
 	static unsigned char first[2 << 20], second[2 << 20];

@@ -1,6 +1,7 @@
 /*
  * tests/unit/test_rpc_pipe.c - bytes through shared memory: in order over every seam, with the
- * other end asleep or awake at any moment, and whatever the other end writes into the control words.
+ * other end asleep or awake at any moment, and whatever the other end writes into the control
+ * words.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -272,8 +273,8 @@ static void two_ends_that_wait_for_each_other_go_on(void **state)
 	pthread_join(thread, NULL);
 }
 
-/* A reader of two threads: one looks for a while, again and again; the other takes over when no thread
- * looks, and sleeps meanwhile. As commands and lanes of a session do. */
+/* A reader of two threads: one looks for a while, again and again; the other takes over when no
+ * thread looks, and sleeps meanwhile. As commands and lanes of a session do. */
 static struct {
 	atomic_bool looked, asleep, busy, over;
 	uint64_t out;

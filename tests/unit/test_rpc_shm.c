@@ -318,7 +318,8 @@ static void a_closed_end_wakes_the_other(void **state)
 	ck_chan_close(ends[0]);
 }
 
-/* A child process that has the other end, and does nothing; here nothing is behind that one any more. */
+/* A child process that has the other end, and does nothing; here nothing is behind that one any
+ * more. */
 static pid_t child_with(struct ck_chan *ends[2])
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

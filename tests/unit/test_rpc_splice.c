@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_rpc_splice.c - bytes that the kernel sends from where they are: they arrive as they were, and what cannot
- * be sent in this way is left to be copied.
+ * tests/unit/test_rpc_splice.c - bytes that the kernel sends from where they are: they arrive as
+ * they were, and what cannot be sent in this way is left to be copied.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * test_rpc_tls.c - TLS over a channel: what arrives, keys that change, whom a client trusts, what it never sends; and
- * connections that arrive decrypted.
+ * test_rpc_tls.c - TLS over a channel: what arrives, keys that change, whom a client trusts, what
+ * it never sends; and connections that arrive decrypted.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

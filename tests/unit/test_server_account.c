@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_account.c - the account of an identity: its limit, several sessions, and sessions that are killed.
+ * tests/unit/test_server_account.c - the account of an identity: its limit, several sessions, and
+ * sessions that are killed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -201,7 +202,8 @@ static _Noreturn void work(uint32_t seat, int gpu)
 	}
 }
 
-/* They are killed at any moment, most of them with the lock: the others go on, and no byte is lost. */
+/* They are killed at any moment, most of them with the lock: the others go on, and no byte is
+ * lost. */
 static void killed_sessions_leave_nothing_behind(void **state)
 {
 	int gpu = cks_account_device(account, one_gpu), stays = cks_account_take_seat(account);

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_account_release.c - the account of an identity between two releases: a worker of the older one maps the
- * file of the newer one's supervisor, and the other way round.
+ * tests/unit/test_server_account_release.c - the account of an identity between two releases: a
+ * worker of the older one maps the file of the newer one's supervisor, and the other way round.
  *
  * The later release is account.c once more, with a further term and other names for its functions.
  */

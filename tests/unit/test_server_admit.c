@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_admit.c - whose connection it is, which hellos are let in, the token's file.
+ * tests/unit/test_server_admit.c - whose connection it is, which hellos are let in, the token's
+ * file.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -34,7 +34,8 @@ static void *wait_for(void *data)
 	return NULL;
 }
 
-/* As for a synchronise behind thousands of launches: waking its thread at each costs more than they do. */
+/* As for a synchronise behind thousands of launches: waking its thread at each costs more than they
+ * do. */
 static void who_waits_for_a_command_is_not_woken_by_those_before(void **state)
 {
 	struct waiter waiters[] = {{.seq = 400}, {.seq = 200}, {.seq = 400}};

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_confine.c - which files a confined worker opens, and which processes it reaches.
+ * tests/unit/test_server_confine.c - which files a confined worker opens, and which processes it
+ * reaches.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -444,7 +444,8 @@ static void *connect_lasting(void *unused)
 	return unused;
 }
 
-/* While the connection is cut, the bytes of a copy stay unsent, and its slot takes the next copy. */
+/* While the connection is cut, the bytes of a copy stay unsent, and its slot takes the next
+ * copy. */
 static void a_slot_is_used_again_during_a_cut(void **state)
 {
 	ck_delivery_next_res res;

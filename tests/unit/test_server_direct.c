@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_direct.c - bridges between two workers, both in this program: tickets, copies, ends; and the
- * addresses that workers may connect to.
+ * tests/unit/test_server_direct.c - bridges between two workers, both in this program: tickets,
+ * copies, ends; and the addresses that workers may connect to.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -199,7 +199,8 @@ static void a_receiver_that_expects_more_has_no_success(void **state)
 	free(to);
 }
 
-/* What the driver says is the error of its own end; the other one knows only that there is no copy. */
+/* What the driver says is the error of its own end; the other one knows only that there is no
+ * copy. */
 static void an_error_of_the_driver_is_an_error_at_both_ends(void **state)
 {
 	unsigned char from[100] = {1}, to[100] = {0};
@@ -226,7 +227,8 @@ static void a_bridge_that_has_failed_carries_nothing_more(void **state)
 	assert_null(cks_bridge_get(sessions[1]->direct, bridges[1]->number));
 }
 
-/* A session that moves is parked, and may have a copy in progress, whose thread is in front of the gate. */
+/* A session that moves is parked, and may have a copy in progress, whose thread is in front of the
+ * gate. */
 static void a_parked_session_closes_its_connections(void **state)
 {
 	unsigned char *from = bytes_of(8 << 20, 0);

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_download.c - a download lends its slots to a channel without a connection, and fills them again.
+ * tests/unit/test_server_download.c - a download lends its slots to a channel without a connection,
+ * and fills them again.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_faults.c - which kernels are named when one has failed, where the driver does not tell.
+ * tests/unit/test_server_faults.c - which kernels are named when one has failed, where the driver
+ * does not tell.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_fresh.c - connections that say nothing: who is pushed out when there are too many.
+ * tests/unit/test_server_fresh.c - connections that say nothing: who is pushed out when there are
+ * too many.
  */
 #include <errno.h>
 #include <netinet/in.h>

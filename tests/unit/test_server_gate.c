@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_gate.c - the way to the driver: threads inside leave, others wait, the first one knocks.
+ * tests/unit/test_server_gate.c - the way to the driver: threads inside leave, others wait, the
+ * first one knocks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -195,7 +196,8 @@ static void *visit(void *data)
 	return NULL;
 }
 
-/* Close it often while all go through: no thread is ever inside then, and one knock stands for them all. */
+/* Close it often while all go through: no thread is ever inside then, and one knock stands for them
+ * all. */
 static void come_and_go(bool silently)
 {
 	pthread_t threads[VISITORS];

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_gpu_map.c - to which GPUs a session may return, and what its process then knows of them.
+ * tests/unit/test_server_gpu_map.c - to which GPUs a session may return, and what its process then
+ * knows of them.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_holds.c - streams that wait for another server, and calls that may wait for all work.
+ * tests/unit/test_server_holds.c - streams that wait for another server, and calls that may wait
+ * for all work.
  */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_ledger.c - what identities have used: a row for each, and an end to their number.
+ * tests/unit/test_server_ledger.c - what identities have used: a row for each, and an end to their
+ * number.
  */
 #include <setjmp.h>
 #include <stdarg.h>

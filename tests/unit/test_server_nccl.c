@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_nccl.c - communicators and batches of a session, on a library of a few functions.
+ * tests/unit/test_server_nccl.c - communicators and batches of a session, on a library of a few
+ * functions.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -420,7 +421,8 @@ static void a_job_waits_in_a_thread_of_its_own(void **state)
 	assert_false(cks_nccl_job_wait(session->nccl, 5, 0, &out)); /* once */
 }
 
-/* NCCL bears one thread that operates on a communicator, and so do its tables; a client may send anything. */
+/* NCCL bears one thread that operates on a communicator, and so do its tables; a client may send
+ * anything. */
 static void two_batches_do_not_share_a_communicator(void **state)
 {
 	struct cks_nccl_comm *c;

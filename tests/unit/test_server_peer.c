@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_peer.c - whether a unix socket leads to the client itself or into a tunnel.
+ * tests/unit/test_server_peer.c - whether a unix socket leads to the client itself or into a
+ * tunnel.
  */
 #include <setjmp.h>
 #include <stdarg.h>

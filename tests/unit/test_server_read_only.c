@@ -251,7 +251,8 @@ static void a_release_while_it_arrives_does_not_free_it(void **state)
 	assert_true(cks_share_is_read_only(FOREIGN));
 }
 
-/* There a message that maps forgets what the table has, and one that unmaps before the driver does. */
+/* There a message that maps forgets what the table has, and one that unmaps before the driver
+ * does. */
 static void it_does_not_lie_in_the_window(void **state)
 {
 	(void)state;

@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_server_retime.c - which events are recorded again right before the first launch of a kernel.
+ * tests/unit/test_server_retime.c - which events are recorded again right before the first launch
+ * of a kernel.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_sandbox.c - what the filter of system calls refuses, and what it leaves. Each test runs in a
- * child, which keeps its filter to its end.
+ * tests/unit/test_server_sandbox.c - what the filter of system calls refuses, and what it leaves.
+ * Each test runs in a child, which keeps its filter to its end.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -45,7 +45,8 @@ static bool refused(long result)
 	return result == -1 && errno == EPERM;
 }
 
-/* All of these fail with other errors, or succeed, where there is no filter, whether or not the caller is root. */
+/* All of these fail with other errors, or succeed, where there is no filter, whether or not the
+ * caller is root. */
 static int try_the_kernel(void)
 {
 	char byte;

@@ -1,6 +1,7 @@
 /*
- * tests/unit/test_server_shares.c - turns on GPUs by weight, with a clock that the test moves. Each session is simulated: what
- * it submits takes GPU time, and its worker reports the end of its turn when that is done.
+ * tests/unit/test_server_shares.c - turns on GPUs by weight, with a clock that the test moves. Each
+ * session is simulated: what it submits takes GPU time, and its worker reports the end of its turn
+ * when that is done.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -241,7 +242,8 @@ static void sessions_are_freed_when_the_other_one_has_gone(void **state)
 	assert_false(all[0].share.wants);
 }
 
-/* It does not wait for the end of the other's turn, which is short, and the other has the GPU in its pauses. */
+/* It does not wait for the end of the other's turn, which is short, and the other has the GPU in
+ * its pauses. */
 static void a_higher_priority_goes_first(void **state)
 {
 	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_spares.c - when spare workers are started and given up, on a clock and with
- * workers of the test's: the policy is compiled here once more, under other names.
+ * tests/unit/test_server_spares.c - when spare workers are started and given up, on a clock and
+ * with workers of the test's: the policy is compiled here once more, under other names.
  */
 #include <setjmp.h>
 #include <stdarg.h>

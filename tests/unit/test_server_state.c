@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_state.c - what a server passes to its successor, of this release, of older and
- * newer ones, and broken.
+ * tests/unit/test_server_state.c - what a server passes to its successor, of this release, of older
+ * and newer ones, and broken.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_verify.c - machine code by libelf: what is whole passes, what is damaged is
- * refused, and no damage is followed out of the file.
+ * tests/unit/test_server_verify.c - machine code by libelf: what is whole passes, what is damaged
+ * is refused, and no damage is followed out of the file.
  */
 #include <elf.h>
 #include <setjmp.h>

@@ -128,7 +128,8 @@ static void a_join_waits_while_its_session_may_return(void **state)
 	cks_workers_destroy(w, "");
 }
 
-/* Of several workers, those that speak are heard, and only they; one that has gone stays out of the list. */
+/* Of several workers, those that speak are heard, and only they; one that has gone stays out of the
+ * list. */
 static void workers_that_speak_are_heard(void **state)
 {
 	const struct cks_options options = {.warm_devices = "none", .max_sessions = 3};
@@ -176,7 +177,8 @@ static void workers_that_speak_are_heard(void **state)
 	cks_workers_destroy(w, "");
 }
 
-/* A client may have taken over its worker, and an administrator looks at names and reasons on a terminal. */
+/* A client may have taken over its worker, and an administrator looks at names and reasons on a
+ * terminal. */
 static void words_of_workers_are_no_commands_for_a_terminal(void **state)
 {
 	const struct cks_options options = {.warm_devices = "none", .max_sessions = 1};

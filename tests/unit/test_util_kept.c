@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_util_kept.c - descriptors that stay ours in a program that closes and opens what it likes.
+ * tests/unit/test_util_kept.c - descriptors that stay ours in a program that closes and opens what
+ * it likes.
  */
 #define _GNU_SOURCE
 #include <errno.h>

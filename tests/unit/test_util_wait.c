@@ -86,7 +86,8 @@ static void timed_waits_for_semaphores_do_too(void **state)
 	sem_destroy(&sem);
 }
 
-/* Two threads take turns; the first signals go to a condition variable that no thread waits for yet. */
+/* Two threads take turns; the first signals go to a condition variable that no thread waits for
+ * yet. */
 static void *take_turns(void *odd)
 {
 	int mine = odd != NULL;

@@ -1,17 +1,15 @@
 /*
- * gather_bench [OPTION]... - how fast all ranks at once read, write or add to segments at random places of
- * one memory. Prints a line a segment size: GB/s a rank, least, mean and most over the ranks.
+ * gather_bench [OPTION]... - how fast all ranks at once read, write or add to segments at random
+ * places of one memory. Prints a line a segment size: GB/s a rank, least, mean and most over the
+ * ranks.
  *
  *   --ranks N  --threads     ranks that it starts itself; else mpirun's, or one
- *   --backing ipc|vmm|auto   of the memory; with --threads and with one rank: whether it could be exported
- *   --table BYTES            of the memory, all chunks together (64M; K, M, G)
- *   --gather BYTES           that a rank moves in a pass (16M)
- *   --segments A,B,...       bytes (64,128,256,1024,4096,16384)
- *   --op read|write|add      add: atomicAdd of floats, 4 bytes wide
- *   --width 4|8|16           bytes of a load (16)
- *   --at row|element         where At() is called: once a segment, or at each load
- *   --passes N               timed ones (5); the best counts
- *   --json                   a line a size as JSON too
+ *   --backing ipc|vmm|auto of the memory; with --threads and with one rank: whether it could be
+ *   exported --table BYTES of the memory, all chunks together (64M; K, M, G) --gather BYTES that a
+ *   rank moves in a pass (16M) --segments A,B,... bytes (64,128,256,1024,4096,16384) --op
+ *   read|write|add add: atomicAdd of floats, 4 bytes wide --width 4|8|16 bytes of a load (16) --at
+ *   row|element where At() is called: once a segment, or at each load --passes N timed ones (5);
+ *   the best counts --json a line a size as JSON too
  *
  * The memory holds a pattern, and what the first pass reads is compared with it: `wrong` must be 0.
  */
