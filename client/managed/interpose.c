@@ -60,6 +60,9 @@ static inline bool need(uintptr_t p, size_t size, bool write)
 	return unlikely(ckc_managed_may_be(p)) && size > 0 && ckc_managed_need(p, size, write);
 }
 
+/* The portable build has its own under these names, for the rest of the client. */
+#undef getrandom
+#undef pwritev2
 #define EXPORT CK_EXPORT
 #include "util/interposed_code.def"
 
