@@ -227,36 +227,34 @@ void ck_half_run(unsigned int half)
 
 /* --- libc comes */
 
-/* By the name of the file: true, and *kind, when its calls are to be intercepted. */
-static bool is_libc(int fd, enum ck_file *kind)
+/* What is after the last / of @path, in which the file's path is put; NULL: it has none. */
+static const char *name_of_file(int fd, char *path, size_t size)
 {
-	char link[32], path[4096], *name;
+	char link[32], *slash;
 	long n;
 
 	ck_format(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = sys3(__NR_readlink, link, path, sizeof(path) - 1);
+	n = sys3(__NR_readlink, link, path, size - 1);
 	if (n <= 0)
-		return false;
+		return NULL;
 	path[n] = '\0';
-	name = ck_strrchr(path, '/');
-	name = name ? name + 1 : path;
-	*kind = ck_starts(name, "libpthread") ? CK_FILE_PTHREAD : CK_FILE_LIBC;
-	return ck_starts(name, "libc.so.6") || ck_starts(name, "libc-2.") ||
-	       ck_starts(name, "libpthread.so.0") || ck_starts(name, "libpthread-2.");
+	slash = ck_strrchr(path, '/');
+	return slash ? slash + 1 : path;
 }
 
 int ck_half_mapped(unsigned int half, uint64_t at, size_t size, int fd, uint64_t offset)
 {
 	struct ck_sites found;
+	char path[4096];
+	const char *name = name_of_file(fd, path, sizeof(path));
 	enum ck_file kind;
 	int ret;
 
-	if (!is_libc(fd, &kind))
+	if (!name || !ck_patch_kind(name, &kind))
 		return 0;
 	ret = ck_patch_mapped(half, kind, fd, at, size, offset, &found);
 	if (ret && ck_info.half[half].state == LH_LOADING)
-		refuse_libc(half, kind == CK_FILE_LIBC ? "libc.so.6" : "libpthread.so.0", ret,
-			    &found);
+		refuse_libc(half, name, ret, &found);
 	ck_halves[half].known_libc |= kind == CK_FILE_LIBC;
 	return ret;
 }

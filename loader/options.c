@@ -126,6 +126,7 @@ static bool check_file(const char *path)
 	int fd = (int)sys3(__NR_open, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0), ret;
 	char version[128], sites[2048];
 	struct ck_sites found;
+	enum ck_file kind;
 	size_t size = 0;
 	long file = fd < 0 ? fd : ck_patch_open(fd, &size);
 
@@ -133,10 +134,9 @@ static bool check_file(const char *path)
 		ck_say("%s: %m", path, (int)-file);
 		return false;
 	}
-	ret = ck_sites_find(ck_starts(name, "ld")	    ? CK_FILE_LDSO
-			    : ck_starts(name, "libpthread") ? CK_FILE_PTHREAD
-							    : CK_FILE_LIBC,
-			    (const uint8_t *)file, size, &found);
+	if (!ck_patch_kind(name, &kind))
+		kind = ck_starts(name, "ld") ? CK_FILE_LDSO : CK_FILE_LIBC;
+	ret = ck_sites_find(kind, (const uint8_t *)file, size, &found);
 	say_version((const char *)file, size, version, sizeof(version));
 	say_sites(&found, sites, sizeof(sites));
 	if (!ret)

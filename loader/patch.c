@@ -19,6 +19,26 @@ static struct {
 
 extern char ck_hook_entry[];
 
+bool ck_patch_kind(const char *name, enum ck_file *kind)
+{
+	static const struct {
+		const char *begins;
+		enum ck_file kind;
+	} files[] = {{"libc.so.6", CK_FILE_LIBC},
+		     {"libc-2.", CK_FILE_LIBC},
+		     {"libpthread.so.0", CK_FILE_OTHER},
+		     {"libpthread-2.", CK_FILE_OTHER},
+		     {"libucm.so.", CK_FILE_OTHER}};
+
+	for (unsigned int i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		if (!ck_starts(name, files[i].begins))
+			continue;
+		*kind = files[i].kind;
+		return true;
+	}
+	return false;
+}
+
 void ck_patch_begin(unsigned int half, uint64_t page)
 {
 	halves[half].page = page;

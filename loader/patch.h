@@ -27,4 +27,7 @@ int ck_patch_exit(unsigned int half, uint64_t at, void (*to)(unsigned int half, 
 /* A file as bytes, to be unmapped by the caller; -errno. Where it lies is the kernel's choice. */
 long ck_patch_open(int fd, size_t *size);
 
+/* By a library's name, without folders: true, and *kind, when its calls are to be intercepted. */
+bool ck_patch_kind(const char *name, enum ck_file *kind);
+
 #endif

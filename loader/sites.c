@@ -218,7 +218,7 @@ int ck_sites_find(enum ck_file kind, const uint8_t *file, size_t size, struct ck
 					   ? p[i].p_offset + p[i].p_filesz
 					   : size,
 				   found);
-	for (unsigned int c = 0; !ret && c < CK_CALLS && kind != CK_FILE_PTHREAD; c++) {
+	for (unsigned int c = 0; !ret && c < CK_CALLS && kind != CK_FILE_OTHER; c++) {
 		if ((kind == CK_FILE_LDSO && !calls[c].in_ldso) || has_site(found, c, 0, size))
 			continue;
 		found->call = calls[c].name;

@@ -9,8 +9,8 @@
 #define CK_SITES 48	 /* more of them in one file are refused */
 #define CK_SITE_BYTES 34 /* at most, between a site's beginning and its system call */
 
-/* libpthread is a file of its own up to glibc 2.33. */
-enum ck_file { CK_FILE_LDSO, CK_FILE_LIBC, CK_FILE_PTHREAD };
+/* Others make calls themselves, but need not: libpthread up to glibc 2.33, and UCX's libucm. */
+enum ck_file { CK_FILE_LDSO, CK_FILE_LIBC, CK_FILE_OTHER };
 
 enum ck_call {
 	CK_CALL_MMAP,

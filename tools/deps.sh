@@ -27,7 +27,7 @@ modules=(libtirpc liblz4 libzstd libb2 jansson libconfig libseccomp libelf opens
 headers=()
 build=("${demo[@]}" libfast-float-dev libncurses-dev libmicrohttpd-dev)
 tests=(libcmocka-dev python3-pytest python3-pytest-xdist python3-yaml groff-base procps openssl
-	openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
+	openmpi-bin libopenmpi-dev gfortran mpich libmpich-dev hpcc python3-mpi4py)
 # A system that debootstrap has made has no /etc/hosts; tests connect to localhost.
 getent hosts localhost >/dev/null || tests+=(libnss-myhostname)
 extra=()
@@ -144,7 +144,7 @@ for arg in "$@"; do
 	--systems) extra+=(debootstrap) ;;
 	--portable) extra+=(python3-pip) ;;
 	--arm64) extra+=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu) ;;
-	--packages) extra+=(debhelper dpkg-dev fakeroot lintian rpm abigail-tools cmake libopenmpi-dev openmpi-bin) ;;
+	--packages) extra+=(debhelper dpkg-dev fakeroot lintian rpm abigail-tools cmake libopenmpi-dev openmpi-bin libmpich-dev mpich) ;;
 	--monitors) extra+=(prometheus chromium openssh-server) ;;
 	--slurm) extra+=(libslurm-dev slurmctld slurmd slurm-client munge) ;;
 	--wheels) want_cuda=wheels ;;

@@ -154,6 +154,10 @@ loader() {
 	if [ -f loader/mpi_lh.exe ]; then
 		put 755 "$home" loader/mpi_lh.exe
 		put 755 "$home/stubs/mpi" loader/stubs/mpi/*.so*
+		if [ -f loader/mpich_lh.exe ]; then
+			put 755 "$home" loader/mpich_lh.exe
+			put 755 "$home/stubs/mpich" loader/stubs/mpich/*.so*
+		fi
 	else
 		echo "install: no MPI half: it is not built here (make loader prints the reason)"
 	fi

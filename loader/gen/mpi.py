@@ -13,8 +13,8 @@ handles to the lower half's and back, all others are left as they are. By the ty
     MPI_Request requests[]         in place, both ways
     a function                     a thunk that translates its arguments
 
-FOLDER gets names.c (both ends), entries.S, wrappers.c and data.c (the stub), and fortran.S and fortran.c
-(mpi_fortran.py).
+FOLDER gets names.c (both ends), entries.S, wrappers.c and data.c (the stub), and routines.S and
+routines.c (mpi_fortran.py).
 """
 import argparse
 import pathlib
@@ -111,11 +111,15 @@ def strip_attributes(text):
     return "".join(out) + text[at:]
 
 
-def declarations(cpp):
-    source = ("#define OMPI_OMIT_MPI1_COMPAT_DECLS 0\n#include <mpi.h>\n#include <mpi-ext.h>\n")
+def preprocessed(cpp, source):
+    """What the compiler's preprocessor makes of this source, without attributes."""
     text = subprocess.run([*shlex.split(cpp), "-x", "c", "-"], input=source, text=True,
                           capture_output=True, check=True).stdout
-    text = strip_attributes(re.sub(r"^#.*$", "", text, flags=re.M))
+    return strip_attributes(re.sub(r"^#.*$", "", text, flags=re.M))
+
+
+def declarations(text):
+    """MPI's functions, by name, and the names of predefined objects."""
     functions = {}
     for statement in text.split(";"):
         match = re.match(r"^\s*(?:extern\s+)?(\w+\s*\**)\s*(MPIX?_\w+)\s*\((.*)\)\s*$",
@@ -126,11 +130,12 @@ def declarations(cpp):
     return functions, sorted(set(predefined))
 
 
-def exported(lib):
-    """Name to size of what the library exports."""
+def exported(lib, kinds=None):
+    """Name to size of what the library exports; @kinds: nm's letters of what is wanted, all by default."""
     out = subprocess.run(["nm", "-D", "-S", "--defined-only", lib], capture_output=True, text=True,
                          check=True).stdout
-    return {f[-1].split("@")[0]: int(f[1], 16) for f in map(str.split, out.splitlines()) if len(f) == 4}
+    return {f[-1].split("@")[0]: int(f[1], 16) for f in map(str.split, out.splitlines())
+            if len(f) == 4 and (not kinds or f[2] in kinds)}
 
 
 # --- wrappers
@@ -227,7 +232,7 @@ def generate(functions, predefined, libs, out):
     given = sorted(n for n in sizes if GIVEN.match(n))
     routines = mpi_fortran.routines(*libs, functions, CALLBACKS) if libs[1] else []
     sentinels = mpi_fortran.sentinels(sizes)
-    table = [functions[n].real for n in names] + given + predefined + sentinels + [r.name for r in routines]
+    table = [functions[n].real for n in names] + given + predefined + sentinels + [r.names[0] for r in routines]
     (out / "names.c").write_text(common.names_c("mpi.py", table))
     entries = [(functions[n].real, functions[n].words()) for n in names]
     given_words = [(n, 0) for n in given]
@@ -241,15 +246,15 @@ def generate(functions, predefined, libs, out):
     (out / "wrappers.c").write_text(head + "".join(wrapper(functions[n]) for n in names))
     first = len(names)
     first_routine = len(table) - len(routines)
-    mpi_fortran.write(routines, first_routine, out)
+    common.write_routines("mpi.py", routines, first_routine, out)
     handed = {n: first + i for i, n in enumerate(given)} | \
-        {r.name: first_routine + i for i, r in enumerate(routines) if r.given}
-    rows = "".join(f"\t{{ {n}, {index} }},\n" for n, index in handed.items())
-    rows_data = "".join(f"\t{{ &{n}, {first + len(given) + i} }},\n" for i, n in enumerate(predefined + sentinels))
+        {r.names[0]: first_routine + i for i, r in enumerate(routines) if mpi_fortran.is_given(r)}
+    rows = "".join(f"\t{{ {n}, {index}, false }},\n" for n, index in handed.items())
+    rows_data = "".join(f"\t{{ &{n}, {first + len(given) + i}, false }},\n" for i, n in enumerate(predefined + sentinels))
     # No exception crosses halves, so that handler is the fatal one, whose own row comes later and decides the way back.
     fatal = first + len(given) + predefined.index("ompi_mpi_errors_are_fatal")
     thrown = [THROW] if THROW in sizes else []
-    rows = "".join(f"\t{{ &{n}, {fatal} }},\n" for n in thrown) + rows
+    rows = "".join(f"\t{{ &{n}, {fatal}, false }},\n" for n in thrown) + rows
     data = "".join(f"API char {n}[{sizes[n]}] __attribute__((aligned(32)));\n" for n in thrown + predefined + sentinels)
     (out / "data.c").write_text(
         f'/* {common.BANNER.format("mpi.py")} */\n#include "loader/stubs/mpi.h"\n\n'
@@ -257,7 +262,7 @@ def generate(functions, predefined, libs, out):
         + "".join(f"extern char {n}[];\n" for n in handed) + data
         + "".join(f"API int *MPI_F_{n.upper()} = {fortran_constant(n, sizes)};\n"
                   for n in ("status_ignore", "statuses_ignore"))
-        + f"\nconst struct lh_known lh_known[] = {{\n{rows}{rows_data}\t{{ 0, 0 }},\n}};\n")
+        + f"\nconst struct lh_known lh_known[] = {{\n{rows}{rows_data}\t{{ 0, 0, false }},\n}};\n")
 
 
 def main():
@@ -268,7 +273,8 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    generate(*declarations(args.cpp), (args.lib, args.fortran), args.out)
+    source = "#define OMPI_OMIT_MPI1_COMPAT_DECLS 0\n#include <mpi.h>\n#include <mpi-ext.h>\n"
+    generate(*declarations(preprocessed(args.cpp, source)), (args.lib, args.fortran), args.out)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 /*
  * loader/halves/mpi_lh.c - the MPI half: the machine's own MPI library, which this program is
- * linked with.
+ * linked with; mpi_lh.exe is Open MPI, mpich_lh.exe is MPICH.
  *
  * Open MPI would install handlers for faults (signals 6, 7, 8, 11) that print where in its own
- * half they happened; the application's debugger or default action is better there. UCX, which Open
- * MPI 5 is linked with, has installed its own when it was loaded. Open MPI 5 would also map memory
- * of the node's daemon at an address of that one's choice, but a half maps in its window only.
+ * half they happened; the application's debugger or default action is better there. UCX, which
+ * MPICH and Open MPI 5 are linked with, has installed its own when it was loaded. Open MPI 5 would
+ * also map memory of the node's daemon at an address of that one's choice, but a half maps in its
+ * window only.
  */
 #include <dlfcn.h>
 #include <signal.h>

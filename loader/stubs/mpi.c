@@ -4,17 +4,13 @@
  */
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/stubs/mpi.h"
-#include "loader/stubs/stub.h"
-
-#define SLOTS 1024
-#define ERR_OTHER 16
 
 const char lh_stub_half[] = "mpi";
+const int lh_stub_code = 16;
 
 /* The entries that the w collectives need; generated, in entries.S. */
 int lh_PMPI_Comm_test_inter(void *comm, int *flag);
@@ -26,72 +22,7 @@ int lh_PMPI_Cartdim_get(void *comm, int *dims);
 int lh_PMPI_Graph_neighbors_count(void *comm, int rank, int *count);
 int lh_PMPI_Dist_graph_neighbors_count(void *comm, int *in, int *out, int *weighted);
 
-struct slot {
-	void *from, *to;
-};
-
-static struct slot to_lower[SLOTS], to_upper[SLOTS];
-
-long lh_stub_error(const char *name)
-{
-	fprintf(stderr, "kernel-loader: %s: no MPI half is loaded\n", name);
-	return ERR_OTHER;
-}
-
 /* --- handles */
-
-static unsigned int slot_of(const void *address)
-{
-	uintptr_t a = (uintptr_t)address;
-
-	return (unsigned int)(a >> 5 ^ a >> 14) % SLOTS;
-}
-
-static inline void *look(const struct slot *slots, void *handle)
-{
-	for (unsigned int i = slot_of(handle);; i = (i + 1) % SLOTS) {
-		if (slots[i].from == handle)
-			return slots[i].to;
-		if (!slots[i].from)
-			return handle;
-	}
-}
-
-static void put(struct slot *slots, void *from, void *to)
-{
-	unsigned int i = slot_of(from);
-
-	while (slots[i].from && slots[i].from != from)
-		i = (i + 1) % SLOTS;
-	slots[i] = (struct slot){from, to};
-}
-
-/* After stub.c's, which finds the half. */
-__attribute__((constructor(102))) static void learn(void)
-{
-	struct lhinfo *info = lh_info();
-	void **table = NULL;
-
-	for (unsigned int i = 1; info && i < info->halves; i++)
-		if (!strcmp(info->half[i].name, lh_stub_half))
-			table = info->half[i].table;
-	for (const struct lh_known *k = lh_known; table && k->here; k++) {
-		if (!table[k->index])
-			continue;
-		put(to_lower, k->here, table[k->index]);
-		put(to_upper, table[k->index], k->here);
-	}
-}
-
-void *lh_in(void *handle)
-{
-	return look(to_lower, handle);
-}
-
-void *lh_out(void *handle)
-{
-	return look(to_upper, handle);
-}
 
 void *lh_in_of(void *p)
 {
@@ -270,30 +201,15 @@ static long call_datarep(long buffer, long type, long c, long d, long e, long f,
 								     c, d, e, f);
 }
 
-/* Functions in Fortran have up to seven arguments. */
-static long call_plain(long a, long b, long c, long d, long e, long f, void *user,
-		       const long *stack)
-{
-	return ((int (*)(long, long, long, long, long, long, long, long))user)(a, b, c, d, e, f,
-									       stack[0], stack[1]);
-}
-
 void *lh_function(enum lh_kind kind, void *function)
 {
 	static const lh_target targets[] = {
 		[LH_OP] = call_op,
 		[LH_ERRHANDLER] = call_errhandler,
 		[LH_ATTRIBUTE] = call_attribute,
-		[LH_PLAIN] = call_plain,
+		[LH_PLAIN] = lh_call_plain,
 		[LH_DATAREP] = call_datarep,
 	};
-	void *known = lh_in(function), *thunk;
 
-	/* MPI's own: null functions, and those that copy attributes */
-	if (!function || known != function)
-		return known;
-	thunk = lh_callback(targets[kind], function);
-	if (!thunk)
-		fprintf(stderr, "kernel-loader: mpi: too many different callbacks\n");
-	return thunk;
+	return lh_thunk(targets[kind], function);
 }

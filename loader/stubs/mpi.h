@@ -4,30 +4,9 @@
 #ifndef CK_LOADER_STUBS_MPI_H
 #define CK_LOADER_STUBS_MPI_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "loader/stubs/mpi_known.h"
 
-/* An address that both halves know, each its own: where the application sees it, and where in the
- * table the lower half's is. */
-struct lh_known {
-	void *here;
-	unsigned int index;
-};
-extern const struct lh_known lh_known[];
-
-/* A routine of Fortran, all of whose arguments are addresses; in the order of the table, from index
- * lh_first_routine on. */
-struct lh_routine {
-	uint8_t arguments;  /* without the lengths of strings */
-	uint8_t error;	    /* the argument that gets the error code, counted from 1; 0: none */
-	uint32_t functions; /* arguments that are functions, a bit each */
-};
-extern const struct lh_routine lh_routines[];
-extern const unsigned int lh_first_routine;
-
-/* One handle, from the application's to the lower half's and back; *p, NULL for NULL. */
-void *lh_in(void *handle);
-void *lh_out(void *handle);
+/* Of the handle *p, the lower half's; NULL for NULL. */
 void *lh_in_of(void *p);
 
 /* @count handles at @p, which may be NULL, in place. */

@@ -110,7 +110,7 @@ static void report_cut(int64_t left)
 /* The process of the program, which the kernel reports. */
 static struct {
 	pthread_mutex_t lock;
-	int fd;	      /* watched; -1: none */
+	int fd; /* watched; -1: none */
 	/* there was none when the session came back: it may come, with its connections */
 	bool missing;
 } program = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};

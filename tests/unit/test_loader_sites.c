@@ -46,7 +46,7 @@ static unsigned int sites(const void *text, size_t size, struct ck_site *first)
 	struct ck_sites found;
 
 	make(text, size);
-	assert_int_equal(ck_sites_find(CK_FILE_PTHREAD, file, sizeof(file), &found), 0);
+	assert_int_equal(ck_sites_find(CK_FILE_OTHER, file, sizeof(file), &found), 0);
 	if (found.count)
 		*first = found.site[0];
 	return found.count;
@@ -240,7 +240,7 @@ static void too_many_sites_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(text); i++)
 		text[i] = all_calls[i % 7];
 	make(text, sizeof(text));
-	assert_int_equal(ck_sites_find(CK_FILE_PTHREAD, file, sizeof(file), &found), -ENOEXEC);
+	assert_int_equal(ck_sites_find(CK_FILE_OTHER, file, sizeof(file), &found), -ENOEXEC);
 	assert_int_equal(found.count, CK_SITES);
 }
 
