@@ -11,8 +11,8 @@
 /* Does someone look at it? */
 int ckx_wait_seen(void);
 
-/* "@command s3 (1.2 GB)", with the memory that @status, a server's report (NULL: none), tells of
- * the session named @session (NULL: none). */
+/* "@command s3 (1.2 GB)", with the memory that @status, a server's report (NULL: none), contains
+ * for the session named @session (NULL: none). */
 void ckx_wait_text(const char *command, const char *session, const json_t *status,
 		   char out[CKX_WAIT_TEXT]);
 

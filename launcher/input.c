@@ -136,7 +136,7 @@ static int read_block(struct ckl_input *input, struct ckl_block *block, struct c
 
 	if (input->frame_size)
 		piece = ck_min((size_t)input->frame_size - input->have, PIECE_MAX);
-	/* In steps of a half more, so that the bytes of a growing map are moved seldom. */
+	/* Grow by half, so that copies of a growing map are rare. */
 	if (input->base + input->have + piece > block->capacity &&
 	    ckl_block_map(block,
 			  ck_max(input->base + (size_t)input->frame_size + 1,

@@ -105,7 +105,7 @@ static bool turn(struct ckl_session *s)
 	}
 	if (job || busy || !s->closing)
 		return false;
-	/* At the end, results that the client has not asked for are due too. */
+	/* At the end, also return results that the client has not requested. */
 	job = ckl_jobs_first(&s->jobs, CK_JOB_DONE);
 	if (job)
 		ckl_session_reply(s, job);

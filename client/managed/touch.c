@@ -171,7 +171,7 @@ static char *fetch(uint64_t address, size_t size, bool write, char *other, bool 
 	return alias;
 }
 
-/* The same in the middle of another call, whose messages may go to another session. */
+/* The same inside another call, whose messages may go to another session. */
 static char *prepare(uint64_t address, size_t size, bool write, char *other, bool *opened)
 {
 	struct ckc_client *was = turn_to(address);

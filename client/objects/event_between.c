@@ -29,8 +29,7 @@ static void end(struct wait *w)
 	free(w);
 }
 
-/* The stream's later work would take bytes that are not there for the results of the earlier
- * work. */
+/* Later work of the stream would read data that never arrived. */
 static void failed(const struct wait *w, CUresult err)
 {
 	ck_err("a stream waits for an event of the GPU server at %s, which has failed (error %d): "

@@ -16,7 +16,7 @@ void ckc_queue_begin(struct ckc_client *c);
 /* Does the user wish to wait, is there time left, and no other choice? */
 bool ckc_queue_waits(const struct ckc_client *c);
 
-/* What a hello says about it. While further servers can be tried, that is nothing. */
+/* The queue field of a hello; empty while other servers remain to try. */
 void ckc_queue_wish(const struct ckc_client *c, ck_hello_queue *wish);
 
 /* The server has answered that it is full, with @message. True: ask again. Else the time is over,

@@ -58,7 +58,7 @@ void ck_emu_graph_memory_put(struct ck_emu_graph_memory *memory)
 	free(memory);
 }
 
-/* The same for the model of physical memory, for what @exec has left. Lock held. */
+/* Hold the physical memory of the allocation for @exec if it exists, or return it. Lock held. */
 static void settle(struct ck_emu_graph_memory *memory, const struct ck_emu_exec *exec)
 {
 	if (memory->held == memory->allocated)

@@ -194,7 +194,7 @@ CUresult ck_emu_reference_changed(struct ck_emu_reference *ref)
 	return ck_emu_reference_end(ref, CUDA_SUCCESS);
 }
 
-/* Bind to @resource. Failing that the reference stands for nothing. */
+/* Bind to @resource. On failure the reference is unbound. */
 static CUresult bind(struct ck_emu_reference *ref, const CUDA_RESOURCE_DESC *resource)
 {
 	CUresult result;

@@ -123,7 +123,7 @@ static int fetch(const struct ck_ptx_place *p, const struct ck_ptx_image *m, con
 	int64_t at[3] = {0, 0, 0};
 
 	for (unsigned int d = 0; d < p->dims; d++) {
-		/* beyond the edge there is no texel of a whole number */
+		/* integer coordinates outside the image read 0 */
 		if (p->integer && (index[d] < 0 || index[d] >= m->size[d])) {
 			memset(out, 0, 4 * sizeof(*out));
 			return 0;

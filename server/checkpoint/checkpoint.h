@@ -25,7 +25,7 @@ struct cks_checkpoint_job {
 	void (*goes_on)(void);
 };
 
-/* Before a dump: check CRIU, and put into @manifest what it tells of the worker's process. The
+/* Before a dump: check CRIU, and put what it reports about the worker's process into @manifest. The
  * caller frees it. */
 int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
 			    struct cks_why *why);

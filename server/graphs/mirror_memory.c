@@ -58,7 +58,7 @@ CUresult cks_mark_wait(struct cks_mirrors *ms, struct cks_mark *mark)
 	ck_unlock(&ms->lock);
 	err = ck_driver.cuEventSynchronize(event);
 	ck_lock(&ms->lock);
-	mark->done = true; /* or it has failed, which is told once */
+	mark->done = true; /* or it has failed, which is reported once */
 	cks_mark_put(mark);
 	return err;
 }

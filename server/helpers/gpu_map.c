@@ -187,8 +187,8 @@ static bool is_goal(const struct cks_gpu_plan *plan, int goal)
 	return false;
 }
 
-/* Where GPU @i of the session has its place if nothing speaks against it: its own; on another
- * machine, that of its number. */
+/* The default target of GPU @i of the session: the same GPU; on another machine, the one with the
+ * same number. */
 static int old_place(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i)
 {
 	int own = find_uuid(here, plan->there[i]);
@@ -204,8 +204,8 @@ static const char *model_of(const struct cks_machine *here, const struct cks_gpu
 	return here->gpus[old_place(here, plan, i)].name;
 }
 
-/* May GPU @i of the session take place @goal? A session of this server does not change its GPU
- * without a wish. */
+/* May GPU @i of the session take place @goal? Without a request, a session of this server keeps its
+ * GPU. */
 static bool suits(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i,
 		  int goal)
 {

@@ -63,8 +63,8 @@ static int32_t priority_of(const struct cks_session_info *s)
 	return cks_session_terms(s)->priority;
 }
 
-/* Does @a, of time @a_time, leave before @b? The lowest priority leaves first, of equal ones the
- * longest. */
+/* Does @a, of time @a_time, leave before @b? The lowest priority leaves first; among equals, the
+ * one that has been resident longest. */
 static bool is_before(const struct cks_session_info *a, int64_t a_time,
 		      const struct cks_session_info *b, int64_t b_time)
 {
@@ -212,7 +212,8 @@ static struct cks_session_info *first_in_line(const struct cks_suspender *p)
 	return first;
 }
 
-/* Does one that allocates wait for room? It comes first: others have had theirs. */
+/* Is a session blocked in an allocation? Such sessions are resumed first: others have had their
+ * turn. */
 static bool one_allocates(const struct cks_suspender *p)
 {
 	struct cks_session_info *s = NULL;

@@ -34,9 +34,9 @@ void cks_meter_terms(struct cks_terms *out);
 /* Is @pid the process of a session of the same identity? Without an account none is known. */
 bool cks_meter_is_own(unsigned int pid);
 
-/* Take the driver's functions over, if there is an account, or @wish: the most bytes of each device
- * that the session itself wants; 0: none. Once the driver is open, and before the session's threads
- * run. */
+/* Wrap the driver's allocation calls if there is an account, or a limit @wish: the most bytes of
+ * each device that the session itself wants; 0: none. Once the driver is open, and before the
+ * session's threads run. */
 void cks_meter_begin(uint64_t wish);
 
 /* A context is about to be made; false: the identity may have no more. And one has ended, or was

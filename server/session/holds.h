@@ -1,6 +1,6 @@
 /*
- * server/session/holds.h - streams that wait for another server, and calls of the driver that must
- * not meet them.
+ * server/session/holds.h - streams that wait for another server, and driver calls that must not run
+ * at the same time.
  *
  * A stream waits for another server in a function of the host, which ends when the client says so.
  * Before that, this worker may have to receive bytes for it. Some of the driver's functions wait

@@ -2,8 +2,8 @@
  * server/session/pace.h - a bound on the bytes per second of a session's connections, in each
  * direction.
  *
- * A message is carried out when the bytes before it are paid for in time; a second's worth may come
- * at once. Small messages are not counted. Without a bound it costs one comparison.
+ * It is a token bucket with a burst of one second: a message waits until the rate allows the bytes
+ * before it. Small messages are not counted. Without a bound it costs one comparison.
  */
 #ifndef CK_SERVER_SESSION_PACE_H
 #define CK_SERVER_SESSION_PACE_H

@@ -67,7 +67,7 @@ static int become(uid_t user, int fd)
 	return ret;
 }
 
-/* Whose the client is, and what to become for that. */
+/* Find the client's identity, and switch to the user that its worker runs as. */
 static int take_identity(void)
 {
 	struct cks_control_user message = {.kind = 0};

@@ -28,8 +28,8 @@ static bool client_waits(void)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Wait for the client's connection, and move it to a worker's descriptor. False: contexts are
- * wanted first. */
+/* Wait for the client's connection, and move it to a worker's descriptor. False: it must create
+ * contexts first. */
 static bool take_client(void)
 {
 	char kind = CK_CONTROL_PRESS;

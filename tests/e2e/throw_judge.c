@@ -1,5 +1,5 @@
 /*
- * tests/e2e/throw_judge.c - a model of what the server has to make of a message.
+ * tests/e2e/throw_judge.c - a model of how the server must treat a message.
  *
  * It decodes with the server's own coders. So a mutation that keeps the session alive can be told
  * from one that must end it, and the server is held to that.
