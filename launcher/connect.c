@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/connect.h"
+#include "launcher/daemon.h"
 #include "launcher/frame.h"
 #include "launcher/input.h"
 #include "launcher/pump.h"

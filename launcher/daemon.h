@@ -1,5 +1,6 @@
 /*
- * launcher/daemon.h - the persistent launcher: a unix socket, and a session for each client.
+ * launcher/daemon.h - the persistent launcher: a unix socket, and a session for each client; and
+ * gpu_launcher as such a client.
  */
 #ifndef CK_LAUNCHER_DAEMON_H
 #define CK_LAUNCHER_DAEMON_H
@@ -11,5 +12,11 @@
  * has begun; a second one ends all at once. Returns the exit code.
  */
 int ckl_daemon_run(const struct ckl_options *options);
+
+/*
+ * Send the requests on stdin to the daemon at options->daemon. Returns the exit code, as if they
+ * had run here; -ECONNREFUSED only with options->connect_try, when no daemon is there.
+ */
+int ckl_connect_run(const struct ckl_options *options);
 
 #endif

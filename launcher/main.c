@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/connect.h"
 #include "launcher/daemon.h"
 #include "launcher/fail.h"
 #include "launcher/given.h"

@@ -67,6 +67,15 @@ static CUresult managed_range(CUdeviceptr address, size_t size, struct ckc_alloc
 	return CUDA_SUCCESS;
 }
 
+/* The stream of a call, whose context is current and works. */
+static CUresult take_stream(CUstream stream, struct ckc_stream **out)
+{
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
+
+	return err ? err : ckc_stream_from(stream, out);
+}
+
 /* --- attaching */
 
 CK_EXPORT CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
@@ -74,11 +83,8 @@ CK_EXPORT CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, si
 {
 	struct ckc_allocation a;
 	struct ckc_stream *s;
-	struct ckc_context *context;
-	CUresult err = ckc_context_usable(&context);
+	CUresult err = take_stream(hStream, &s);
 
-	if (!err)
-		err = ckc_stream_from(hStream, &s);
 	if (err)
 		return err;
 	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
@@ -122,11 +128,8 @@ static CUresult prefetch(CUdeviceptr at, size_t size, const CUmemLocation *locat
 {
 	struct ckc_allocation a;
 	struct ckc_stream *s;
-	struct ckc_context *context;
-	CUresult err = ckc_context_usable(&context);
+	CUresult err = take_stream(stream, &s);
 
-	if (!err)
-		err = ckc_stream_from(stream, &s);
 	if (!err)
 		err = managed_range(at, size, &a);
 	if (!err)
@@ -163,11 +166,8 @@ static CUresult batch_check(CUdeviceptr *at, size_t *sizes, size_t count, unsign
 {
 	struct ckc_allocation a;
 	struct ckc_stream *s;
-	struct ckc_context *context;
-	CUresult err = ckc_context_usable(&context);
+	CUresult err = take_stream(stream, &s);
 
-	if (!err)
-		err = ckc_stream_from(stream, &s);
 	if (err)
 		return err;
 	if (!at || !sizes || count == 0 || flags != 0 || !s)

@@ -20,7 +20,6 @@
 #include "command/command.h"
 #include "command/exporter/page.h"
 #include "command/exporter/serve.h"
-#include "command/exporter/tail.h"
 #include "command/exporter/watch.h"
 #include "command/metrics.h"
 #include "util/util.h"

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command/exporter/tail.h"
+#include "command/exporter/page.h"
 #include "util/text.h"
 
 /* The last bytes of @fd into @text: their number, or -1. *@whole: that is all of it. */

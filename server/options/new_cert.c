@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "rpc/tls.h"
-#include "server/options/new_cert.h"
+#include "server/options/setup.h"
 #include "util/server_files.h"
 
 /* The packaged service reads its usual files as another user than root, who makes them. */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "server/options/new_token.h"
+#include "server/options/setup.h"
 #include "util/holders_edit.h"
 
 int cks_new_token(const char *name)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "server/options/confine.h"
-#include "server/options/new_token.h"
+#include "server/options/setup.h"
 #include "server/options/option_table.h"
 #include "server/options/option_values.h"
 #include "server/options/options.h"

@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/options/new_cert.h"
+#include "server/options/setup.h"
 #include "server/options/option_file.h"
 #include "server/options/option_table.h"
 #include "server/options/option_values.h"
 #include "server/options/options.h"
-#include "server/options/setup.h"
 #include "util/env.h"
 
 #define OPTIONS_MOST 96 /* in the table */

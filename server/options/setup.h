@@ -1,5 +1,6 @@
 /*
- * server/options/setup.h - `--setup`: what a server for other hosts needs, in one step.
+ * server/options/setup.h - what a server for other hosts needs: `--setup`, and its parts
+ * `--new-token` and `--new-cert`.
  */
 #ifndef CK_SERVER_OPTIONS_SETUP_H
 #define CK_SERVER_OPTIONS_SETUP_H
@@ -13,5 +14,13 @@
  * own name), and the holders of tokens (none: this user). -errno, printed on stderr.
  */
 int cks_setup(const char *program, char *const *words, size_t count);
+
+/* Print a random token for @name, and its line of a token file (util/holders.h). -EINVAL: not a
+ * name; -EIO: no random bytes; printed on stderr. */
+int cks_new_token(const char *name);
+
+/* Make a key and a certificate in @folder for these @names (none: this host's), and print how to
+ * use them; a key that is there is kept. -errno, printed on stderr. */
+int cks_new_cert(const char *folder, char *const *names, size_t count);
 
 #endif

@@ -13,7 +13,6 @@
 
 #include "server/processes/child.h"
 #include "server/processes/messages.h"
-#include "server/processes/signals.h"
 
 void cks_child_signals(void)
 {

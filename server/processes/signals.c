@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 
-#include "server/processes/signals.h"
+#include "server/processes/child.h"
 #include "util/util.h"
 
 void cks_signals_ignore(void)

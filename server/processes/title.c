@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/processes/title.h"
+#include "server/processes/child.h"
 #include "util/text.h"
 #include "util/util.h"
 

@@ -21,7 +21,7 @@
 #include "server/policy/policy.h"
 #include "server/policy/token.h"
 #include "server/processes/messages.h"
-#include "server/processes/title.h"
+#include "server/processes/child.h"
 #include "server/supervisor/control_commands.h"
 #include "server/supervisor/probe.h"
 #include "server/supervisor/supervisor.h"

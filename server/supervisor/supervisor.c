@@ -26,7 +26,7 @@
 #include "server/life/suspend.h"
 #include "server/life/travel.h"
 #include "server/options/options.h"
-#include "server/processes/signals.h"
+#include "server/processes/child.h"
 #include "server/processes/sockets.h"
 #include "server/session/version.h"
 #include "server/supervisor/control_commands.h"

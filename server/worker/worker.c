@@ -32,7 +32,7 @@
 #include "server/processes/sandbox.h"
 #include "server/processes/session_info.h"
 #include "server/processes/state.h"
-#include "server/processes/title.h"
+#include "server/processes/child.h"
 #include "server/session/device_map.h"
 #include "server/session/nvml.h"
 #include "server/session/output.h"
