@@ -2,36 +2,14 @@
  * command/offer.c - ask a server what it could give; see offer.h.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "command/command.h"
+#include "command/exchange.h"
 #include "command/offer.h"
-#include "command/reach.h"
 #include "cricket.h"
-#include "rpc/chan.h"
-#include "rpc/record.h"
 #include "util/text.h"
 #include "util/util.h"
-
-#define SILENCE_MS 10000
-#define XID 1
-
-static int send_question(struct ck_chan *chan, const struct ckx_server *server)
-{
-	ck_offer_args args = {
-		.token = {(u_int)strlen(server->token), (char *)(uintptr_t)server->token},
-		.release = (char *)(uintptr_t)CK_RELEASE,
-	};
-	char out[CKX_TOKEN + 512];
-	long size = ck_call_encode(out, sizeof(out), XID, CK_OFFER, (xdrproc_t)xdr_ck_offer_args,
-				   &args, 0);
-	struct iovec iov = {out, (size_t)size};
-	int ret = size < 0 ? (int)size : ck_chan_writev(chan, &iov, 1);
-
-	explicit_bzero(out, sizeof(out));
-	return ret;
-}
 
 static void take(const ck_offer_res *res, struct ckx_offer *o)
 {
@@ -60,62 +38,39 @@ static void take(const ck_offer_res *res, struct ckx_offer *o)
 int ckx_offer_decode(const unsigned char *body, size_t size, struct ckx_offer *o)
 {
 	ck_offer_res res = {0};
-	uint32_t xid, low, high;
-	size_t results;
-	XDR xdrs;
-	int ret = ck_reply_decode(body, size, &xid, &results, &low, &high);
+	int ret = ckx_exchange_decode(body, size, (xdrproc_t)xdr_ck_offer_res, &res);
 
 	memset(o, 0, sizeof(*o));
-	if (ret == 0 && xid != XID)
-		ret = -EPROTO;
-	if (ret < 0)
-		return ret;
-	xdrmem_create(&xdrs, (char *)(uintptr_t)body + results, (u_int)(size - results),
-		      XDR_DECODE);
-	if (xdr_ck_offer_res(&xdrs, &res))
-		take(&res, o);
-	else
-		ret = -EPROTO;
-	xdr_free((xdrproc_t)xdr_ck_offer_res, &res);
-	return ret;
-}
-
-static int hear(struct ck_chan *chan, struct ckx_offer *o)
-{
-	struct ck_reader *reader;
-	struct ck_record record;
-	int ret = ck_reader_create(chan, &reader);
-
-	if (ret < 0)
-		return ret;
-	ret = ck_reader_next(reader, &record);
 	if (ret == 0)
-		ret = ckx_offer_decode(record.body, record.body_size, o);
-	ck_reader_destroy(reader);
+		take(&res, o);
+	xdr_free((xdrproc_t)xdr_ck_offer_res, &res);
 	return ret;
 }
 
 void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *o)
 {
-	struct ckx_reach reach;
-	struct ck_chan *chan;
-	int ret = ckx_reach_dial(server, &reach, &chan);
+	ck_offer_args args = {
+		.token = {(u_int)strlen(server->token), (char *)(uintptr_t)server->token},
+		.release = (char *)(uintptr_t)CK_RELEASE,
+	};
+	ck_offer_res res = {0};
+	const struct ckx_exchange exchange = {
+		.proc = CK_OFFER,
+		.purpose = "to report its GPUs",
+		.code_args = (xdrproc_t)xdr_ck_offer_args,
+		.code_res = (xdrproc_t)xdr_ck_offer_res,
+		.args = &args,
+		.res = &res,
+	};
+	char why[CK_TLS_WHY];
+	int ret = ckx_exchange(server, &exchange, why);
 
 	memset(o, 0, sizeof(*o));
-	if (ret < 0) {
-		o->error = reach.error;
-		ck_text_copy(o->why, sizeof(o->why), reach.why);
-		return;
-	}
-	ck_chan_timeout(chan, SILENCE_MS);
-	ret = send_question(chan, server);
 	if (ret == 0)
-		ret = hear(chan, o);
-	ck_chan_close(chan);
-	if (ret == -EOPNOTSUPP) {
+		take(&res, o);
+	else
+		ck_text_copy(o->why, sizeof(o->why), why);
+	if (ret == -EOPNOTSUPP)
 		o->admission = CKX_ADMISSION_OLD;
-		snprintf(o->why, sizeof(o->why), "its release is too old to report its GPUs");
-	} else if (ret < 0) {
-		snprintf(o->why, sizeof(o->why), "it does not answer: %s", strerror(-ret));
-	}
+	xdr_free((xdrproc_t)xdr_ck_offer_res, &res);
 }

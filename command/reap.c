@@ -14,118 +14,63 @@
 #include <unistd.h>
 
 #include "command/command.h"
+#include "command/exchange.h"
 #include "command/fleet.h"
-#include "command/reach.h"
 #include "command/reap.h"
 #include "cricket.h"
-#include "rpc/chan.h"
-#include "rpc/record.h"
 #include "util/machine.h"
-#include "util/util.h"
 
-#define SILENCE_MS 10000
-#define XID 1
 #define TRIES 7 /* after 1, 2, 4 ... s: two minutes, longer than sessions are kept by default */
 
 static const struct option options[] = {{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};
 
-struct exchange {
-	ck_ended_args args;
-	ck_ended_res res; /* freed by the caller */
-};
-
-static int send_report(struct ck_chan *chan, const struct exchange *x)
+/* Report @args, and get in @res what is left to be reported; freed by the caller. */
+static int report(const struct ckx_server *server, ck_ended_args *args, ck_ended_res *res,
+		  char why[CK_TLS_WHY])
 {
-	char out[CKX_TOKEN + 1024];
-	long size = ck_call_encode(out, sizeof(out), XID, CK_ENDED, (xdrproc_t)xdr_ck_ended_args,
-				   &x->args, 0);
-	struct iovec iov = {out, (size_t)size};
-	int ret = size < 0 ? (int)size : ck_chan_writev(chan, &iov, 1);
+	const struct ckx_exchange exchange = {
+		.proc = CK_ENDED,
+		.purpose = "for reports",
+		.code_args = (xdrproc_t)xdr_ck_ended_args,
+		.code_res = (xdrproc_t)xdr_ck_ended_res,
+		.args = args,
+		.res = res,
+	};
+	int ret = ckx_exchange(server, &exchange, why);
 
-	explicit_bzero(out, sizeof(out));
-	return ret;
-}
-
-static int decode(const struct ck_record *record, ck_ended_res *res)
-{
-	uint32_t xid, low, high;
-	size_t results;
-	XDR xdrs;
-	int ret = ck_reply_decode(record->body, record->body_size, &xid, &results, &low, &high);
-
-	if (ret < 0 || xid != XID)
-		return ret < 0 ? ret : -EPROTO;
-	xdrmem_create(&xdrs, (char *)(uintptr_t)record->body + results,
-		      (u_int)(record->body_size - results), XDR_DECODE);
-	return xdr_ck_ended_res(&xdrs, res) ? 0 : -EPROTO;
-}
-
-static int hear(struct ck_chan *chan, ck_ended_res *res)
-{
-	struct ck_reader *reader;
-	struct ck_record record;
-	int ret = ck_reader_create(chan, &reader);
-
-	if (ret < 0)
-		return ret;
-	ret = ck_reader_next(reader, &record);
-	if (ret == 0)
-		ret = decode(&record, res);
-	ck_reader_destroy(reader);
-	return ret;
-}
-
-static int exchange(const struct ckx_server *server, struct exchange *x, char why[CK_TLS_WHY])
-{
-	struct ckx_reach reach;
-	struct ck_chan *chan;
-	int ret = ckx_reach_dial(server, &reach, &chan);
-
-	if (ret < 0) {
-		snprintf(why, CK_TLS_WHY, "%s", reach.why);
-		return ret;
-	}
-	ck_chan_timeout(chan, SILENCE_MS);
-	ret = send_report(chan, x);
-	if (ret == 0)
-		ret = hear(chan, &x->res);
-	ck_chan_close(chan);
-	if (ret == 0 && x->res.status != 0)
-		ret = -EACCES;
-	if (ret == -EOPNOTSUPP)
-		snprintf(why, CK_TLS_WHY, "its release is too old for reports");
-	else if (ret == -EACCES)
+	if (ret == 0 && res->status != 0) {
 		snprintf(why, CK_TLS_WHY, "it does not admit this client");
-	else if (ret < 0)
-		snprintf(why, CK_TLS_WHY, "it does not answer: %s", strerror(-ret));
+		return -EACCES;
+	}
 	return ret;
 }
 
 int ckx_reap_server(const struct ckx_server *server, unsigned int *ended, char why[CK_TLS_WHY])
 {
 	u_int pids[CK_ENDED_MAX];
-	struct exchange x = {
-		.args = {.token = {(u_int)strlen(server->token), (char *)(uintptr_t)server->token},
-			 .release = (char *)(uintptr_t)CK_RELEASE,
-			 .ended.ended_val = pids},
+	ck_ended_args args = {
+		.token = {(u_int)strlen(server->token), (char *)(uintptr_t)server->token},
+		.release = (char *)(uintptr_t)CK_RELEASE,
+		.ended.ended_val = pids,
 	};
+	ck_ended_res res = {0};
 	int ret;
 
 	*ended = 0;
-	ck_machine_id((unsigned char *)x.args.machine);
-	ret = exchange(server, &x, why);
-	for (u_int i = 0; ret == 0 && i < x.res.pids.pids_len; i++) {
-		if (ck_machine_ended((pid_t)x.res.pids.pids_val[i]))
-			pids[x.args.ended.ended_len++] = x.res.pids.pids_val[i];
+	ck_machine_id((unsigned char *)args.machine);
+	ret = report(server, &args, &res, why);
+	for (u_int i = 0; ret == 0 && i < res.pids.pids_len; i++) {
+		if (ck_machine_ended((pid_t)res.pids.pids_val[i]))
+			pids[args.ended.ended_len++] = res.pids.pids_val[i];
 	}
-	xdr_free((xdrproc_t)xdr_ck_ended_res, &x.res);
-	memset(&x.res, 0, sizeof(x.res));
-	if (ret < 0 || x.args.ended.ended_len == 0)
+	xdr_free((xdrproc_t)xdr_ck_ended_res, &res);
+	memset(&res, 0, sizeof(res));
+	if (ret < 0 || args.ended.ended_len == 0)
 		return ret;
-	*ended = x.args.ended.ended_len;
-	ret = exchange(server, &x, why);
-	xdr_free((xdrproc_t)xdr_ck_ended_res, &x.res);
+	*ended = args.ended.ended_len;
+	ret = report(server, &args, &res, why);
+	xdr_free((xdrproc_t)xdr_ck_ended_res, &res);
 	return ret;
 }
 

@@ -1,13 +1,17 @@
 """tests/e2e/test_login_install.py - `cricket login --install`: the client of the server's release, from the server."""
+import contextlib
 import os
 import pathlib
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 
 import pytest
 
 from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, run, wait_until
+from stranger import call, opaque, results
 from tls import Authority, Middle
 
 pytestmark = pytest.mark.skipif(bool(KIND), reason="what has sanitizers is not installed")
@@ -197,6 +201,31 @@ def test_the_server_stays_without_processes_of_downloads(own_server, home, tmp_p
         assert cricket(home, "login", f"--install={tmp_path / str(i)}", own_server.address("tcp")).returncode == 0
     own_server.wait_idle()
     wait_until(lambda: own_server.log().count("has the client's files") == 6, 10, "all are logged")
+
+
+def download(server, address):
+    """Asks for the client's files from ADDRESS, and reads none of them. The connection, and the answer's status and text."""
+    connection = socket.create_connection(("127.0.0.1", server.port), 30 * SLOW, source_address=(address, 0))
+    connection.sendall(call(7, opaque(b"") + opaque(b"test") + opaque(os.uname().machine.encode())))
+    answer = results(connection)
+    status, length = struct.unpack(">II", answer[:8])
+    return connection, status, answer[8:8 + length].decode()
+
+
+def test_slow_downloads_of_one_address_leave_room_for_others(own_server):
+    """2 of an address, 8 in all; a place is free again when a download ends."""
+    with contextlib.ExitStack() as stack:
+        def ask(address):
+            connection, status, text = download(own_server, address)
+            stack.callback(connection.close)
+            return connection, status, text
+        first = [ask("127.0.0.1") for _ in range(3)]
+        assert [status for _, status, _ in first] == [0, 0, 3] and "to this address already" in first[2][2]
+        others = [ask(f"127.0.0.{2 + i // 2}") for i in range(6)]
+        assert [status for _, status, _ in others] == [0] * 6
+        assert ask("127.0.0.9")[1:] == (3, "the server sends its files to others; try again later")
+        first[0][0].close()
+        wait_until(lambda: ask("127.0.0.9")[1] == 0, 20, "its place is free")
 
 
 def test_an_installation_of_packages_is_sent_with_its_links(home, tmp_path):
