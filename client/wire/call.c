@@ -204,7 +204,7 @@ static void note_profile(const struct ckc_exchange *x, uint64_t began, CUresult 
 }
 
 /* Make a call, ordered after all commands sent so far. */
-static CUresult call_once(struct ckc_client *c, struct ckc_exchange *x)
+static CUresult call_server_once(struct ckc_client *c, struct ckc_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ckc_thread *t = ckc_thread();
@@ -257,12 +257,12 @@ static bool lacks_memory(const struct ckc_exchange *x, CUresult err)
 
 static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 {
-	CUresult err = call_once(c, x);
+	CUresult err = call_server_once(c, x);
 
 	if (lacks_memory(x, err) && gained_memory(c, x)) {
 		xdr_free(x->xdr_res, x->res);
 		memset(x->res, 0, ck_procs[x->proc].res_size);
-		err = call_once(c, x);
+		err = call_server_once(c, x);
 	}
 	if (lacks_memory(x, err))
 		ckc_words_refused(c);
