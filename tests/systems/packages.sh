@@ -5,7 +5,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 suite=${1:-bookworm}
 packages=$top/build/packages
-unit=/lib/systemd/system/cricket-rpc-server.service
+unit=/usr/lib/systemd/system/cricket-rpc-server.service
 
 # The files of $root but those that any package changes, and copies of /etc/shadow: the user cricket stays.
 files() {

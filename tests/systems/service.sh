@@ -90,6 +90,13 @@ refuses() {
 	grep -qF -e "$1" <<<"$out" || fail "${*:2}: '$1' is not in: $out"
 }
 
+# quiet COMMAND: it succeeds, and dpkg warns of nothing.
+quiet() {
+	local out
+	out=$(system sh -euc "$1" 2>&1) || fail "$1: $out"
+	! grep -F 'dpkg: warning' <<<"$out" >&2 || fail "$1: dpkg warns"
+}
+
 # Until COMMAND succeeds.
 wait_for() {
 	local n=0
@@ -172,21 +179,36 @@ system sed -i '$d' /etc/cricket/server.conf
 system systemctl reset-failed cricket-rpc-server
 has "" systemctl restart cricket-rpc-server
 
-# An upgrade: the server goes on in its new program.
+# An upgrade: the server goes on in its new program, and the exporter starts again.
 server=$(pid)
-has "" sh -c 'apt-get -q -y --reinstall install /packages/*.deb'
+exporter=$(system systemctl show -P MainPID cricket-exporter)
+quiet 'apt-get -q -y --reinstall install /packages/*.deb'
 wait_for sh -c 'journalctl -q --no-pager -u cricket-rpc-server | grep -q "upgrade: executing"'
 has "" cricket run -s gpuhost -- /packages/driver_ptx
 [ "$(pid)" = "$server" ] || fail "the upgrade was a restart"
-has "" systemctl restart cricket-exporter
+has "" systemctl is-active cricket-exporter
+[ "$(system systemctl show -P MainPID cricket-exporter)" != "$exporter" ] || fail "the exporter runs its old program"
 wait_for curl -sfk -u "x:$(token_of carol)" https://127.0.0.1:9400/healthz
 
-# Purge: no process, key or token is left.
-has "" apt-get -q -y purge cricket-server cricket-client
+# One that does not run stays as it is.
+has "" systemctl stop cricket-exporter
+quiet 'apt-get -q -y --reinstall install /packages/cricket-server_*.deb'
+refuses "inactive" systemctl is-active cricket-exporter
+has "" systemctl start cricket-exporter
+
+# Removed, installed again with its files, and purged: no process, key, token or link is left.
+quiet 'apt-get -q -y remove cricket-server'
+refuses "inactive" systemctl is-active cricket-exporter
+has "" test -f /etc/cricket/tokens
+quiet 'apt-get -q -y install --no-install-recommends /packages/*.deb'
+wait_for cricket run -s gpuhost -- /packages/driver_ptx
+has "" systemctl start cricket-exporter
+quiet 'apt-get -q -y purge cricket-server cricket-client'
 for unit in cricket-rpc-server cricket-exporter; do
 	refuses "" systemctl is-active $unit
 done
 ! pgrep -P "$init" -f cricket >/dev/null || fail "a process is left"
-left=$(system find /etc/cricket /var/lib/cricket /var/cache/cricket /var/log/cricket /run/cricket /run/cricket.sock 2>/dev/null || true)
+left=$(system find /etc/systemd /etc/cricket /var/lib/cricket /var/cache/cricket /var/log/cricket /run/cricket /run/cricket.sock \
+	-path '*cricket*' 2>/dev/null || true)
 [ -z "$left" ] || fail "purge has left $left"
 echo "service.sh: $suite: 5 commands in $took ms: TLS, tokens, policy, audit, page; reload, upgrade, purge: ok"
