@@ -14,7 +14,7 @@ BESIDE = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(J
 CHOICE := $(if $(K),-k '$(K)',$(if $(TSAN),-m threads))
 # Documents and images do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
-E2E = tests/run-pytest build/pytest$(if $(SAN),-san)$(if $(TSAN),-tsan) $(PYTHON) -m pytest -q -ra $(BESIDE) $(or $(FILES),tests/e2e) $(ASIDE) $(CHOICE)
+E2E = $(PYTEST) $(BESIDE) $(or $(FILES),tests/e2e) $(ASIDE) $(CHOICE)
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
@@ -66,7 +66,7 @@ check-e2e: cpu test-apps $(if $(SAN)$(TSAN),,loader)	## whole programs (pytest);
 check-arm64:	## unit tests for aarch64 under qemu-user, and each wire between it and this machine
 	@tests/systems/arm64.sh
 check-portable: portable cpu test-apps	## the CUDA programs of check-e2e with the client that `make portable` builds
-	CRICKET_TEST_CLIENT=cpu/build-portable tests/run-pytest build/pytest-portable $(PYTHON) -m pytest -q -ra $(BESIDE) tests/e2e/test_apps.py tests/e2e/test_managed.py tests/e2e/test_nvml.py
+	CRICKET_TEST_CLIENT=cpu/build-portable $(PYTEST) $(BESIDE) tests/e2e/test_apps.py tests/e2e/test_managed.py tests/e2e/test_nvml.py
 gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api; docs/ptx-coverage.md, docs/troubleshooting.md, docs/policy.md
 	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md \
 		--coverage-nvml docs/coverage-nvml.md --coverage-nccl docs/coverage-nccl.md

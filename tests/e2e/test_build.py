@@ -113,6 +113,17 @@ def test_make_names_the_libraries_that_are_missing_before_it_compiles(tmp_path):
     assert "openssl" not in result.err
 
 
+def test_no_test_runs_twice_to_pass(tmp_path):
+    """A unit test that would pass the second time has failed; nor does make repeat the others."""
+    program = tmp_path / "test_once"
+    program.write_text(f"#!/bin/sh\necho run >>{tmp_path}/runs\necho '[       OK ] one'\n[ $(wc -l <{tmp_path}/runs) -gt 1 ]\n")
+    program.chmod(0o755)
+    result = run([ROOT / "tests" / "run-units", "10", "1", program], clean_env())
+    assert result.status == 1 and "FAILED  test_once" in result.out and "1 failed" in result.out, result.out
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert not re.search("last-failed|--lf|--reruns", (ROOT / "Makefile").read_text())
+
+
 def test_check_installs_what_is_missing_before_it_compiles():
     goals = re.search(r"^check:(.*?)##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M).group(1).split()
     assert goals[0] == "deps" and "\n.NOTPARALLEL:\n" in (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from conftest import DRIVER, KIND, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, ended, free_port, is_alive, name_of, run, \
-    start, wait_until
+from conftest import DRIVER, KIND, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, children_of, clean_env, client_env, ended, free_port, is_alive, \
+    name_of, run, start, wait_until
 from names import Names
 
 COMMAND = PRODUCTS / "cricket"
@@ -197,9 +197,7 @@ def test_the_policy_says_which_gpus_and_how_much(home, tmp_path):
 
 def test_the_process_that_looks_ends_by_itself_and_with_the_server(home, tmp_path):
     def scouts(s):
-        names = [(int(p), name_of(p)) for p in os.listdir("/proc") if p.isdigit()]
-        return [p for p, name in names if name == "cricket-scout" and
-                f"\nPPid:\t{s.process.pid}\n" in pathlib.Path(f"/proc/{p}/status").read_text()]
+        return [p for p in children_of(s.process.pid) if name_of(p) == "cricket-scout"]
     with server(tmp_path / "s") as s:
         assert states(home, s.address("tcp"))[0]["ok"]
         first, = scouts(s)

@@ -403,7 +403,8 @@ def test_a_byte_that_is_changed_ends_the_connection(own_tls, authority, app, to_
     server, done = own_tls, []
 
     def change(data, up, before):
-        if up != to_server or done or before < 30000:
+        # not in the handshake of a later connection, without which the session goes on
+        if up != to_server or done or before < 30000 or len(data) < 4096:
             return data
         done.append(1)
         return data[:-1] + bytes([data[-1] ^ 1])

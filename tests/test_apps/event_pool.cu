@@ -4,6 +4,7 @@
  * each.
  */
 #include <deque>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -40,9 +41,10 @@ static int take_back(std::deque<struct use> *uses, std::deque<cudaEvent_t> *free
 	return n;
 }
 
-/* With an argument, tells how many events it made. */
-int main(int argc, char **)
+/* With a number of rounds, tells how many events it made. */
+int main(int argc, char **argv)
 {
+	const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
 	std::deque<struct use> uses;
 	std::deque<cudaEvent_t> free;
 	cudaStream_t stream;
@@ -54,7 +56,7 @@ int main(int argc, char **)
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	count<<<1, 1, 0, stream>>>(data);	/* loaded */
 	CHECK(cudaDeviceSynchronize());
-	for (int i = 0; i < ROUNDS * EACH; i++) {
+	for (int i = 0; i < rounds * EACH; i++) {
 		struct use u = {.event = NULL, .number = i};
 
 		back += take_back(&uses, &free);
@@ -73,10 +75,10 @@ int main(int argc, char **)
 	}
 	CHECK(cudaMemcpyAsync(&seen, data, sizeof(seen), cudaMemcpyDeviceToHost, stream));
 	CHECK(cudaStreamSynchronize(stream));
-	EXPECT(seen == ROUNDS * EACH + 1);
+	EXPECT(seen == rounds * EACH + 1);
 	/* the wait covers all of them */
 	back += take_back(&uses, &free);
-	EXPECT(uses.empty() && back == ROUNDS * EACH);
+	EXPECT(uses.empty() && back == rounds * EACH);
 	for (cudaEvent_t e : free)
 		CHECK(cudaEventDestroy(e));
 	CHECK(cudaFree(data));
