@@ -29,6 +29,7 @@ enum ck_rank {
 	CK_RANK_DIRECT,	       /* the list of bridges to workers of other servers */
 	CK_RANK_M3_BROKER,     /* the connection to the broker: one question at a time */
 	CK_RANK_METER,	       /* what the session has of its identity's quota */
+	CK_RANK_PROGRAM,       /* the process of the program, which the worker watches */
 	CK_RANK_DIRECT_BRIDGE = CK_RANK_LEAF,  /* one of them, and the copy that uses it */
 	CK_RANK_MEMORY = CK_RANK_LEAF,	       /* device memory of the session */
 	CK_RANK_LINK_USERS = CK_RANK_LEAF,     /* counts of users of all links */

@@ -3,7 +3,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +11,7 @@
 
 #include "server/worker/park.h"
 #include "server/worker/worker_part.h"
+#include "server/session/locks.h"
 #include "server/session/output.h"
 #include "util/fd.h"
 #include "util/log.h"
@@ -109,11 +109,11 @@ static void report_cut(int64_t left)
 
 /* The process of the program, which the kernel reports. */
 static struct {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	int fd; /* watched; -1: none */
 	/* there was none when the session came back: it may come, with its connections */
 	bool missing;
-} program = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} program = {.lock = CK_MUTEX(CK_RANK_PROGRAM), .fd = -1};
 
 static int add(int fd, uint32_t events)
 {
@@ -150,11 +150,11 @@ static int watch_program(void)
 /* The client has connections, so its process is there. */
 static void watch_missing_program(void)
 {
-	pthread_mutex_lock(&program.lock);
+	ck_lock(&program.lock);
 	if (program.missing)
 		watch_program();
 	program.missing = false;
-	pthread_mutex_unlock(&program.lock);
+	ck_unlock(&program.lock);
 }
 
 /* End a session that has lost its connections, or wait for others: milliseconds at most; -1: it has
@@ -248,19 +248,19 @@ int worker_watch_cuts(int fd)
 
 void worker_watch_program(bool runs)
 {
-	pthread_mutex_lock(&program.lock);
+	ck_lock(&program.lock);
 	program.missing = watch_program() == -ESRCH;
 	if (program.missing && runs)
 		end_soon("the program has ended");
-	pthread_mutex_unlock(&program.lock);
+	ck_unlock(&program.lock);
 }
 
 void worker_watch_no_program(void)
 {
-	pthread_mutex_lock(&program.lock);
+	ck_lock(&program.lock);
 	program.missing = false;
 	drop_program();
-	pthread_mutex_unlock(&program.lock);
+	ck_unlock(&program.lock);
 }
 
 int worker_watch_begin(int fd)
