@@ -1,5 +1,6 @@
 /*
- * command/exchange.h - a question to a server that needs no session, and its answer: the only messages of a connection.
+ * command/exchange.h - a question to a server that needs no session, and its answer: the only
+ * messages of a connection.
  */
 #ifndef CK_COMMAND_EXCHANGE_H
 #define CK_COMMAND_EXCHANGE_H
@@ -20,7 +21,8 @@ struct ckx_exchange {
 	void *res; /* zeros before; freed by the caller, also after an error */
 };
 
-/* Waits for 10 s at most. -errno, and @why says why; -EOPNOTSUPP: the server does not know the question. */
+/* Waits for 10 s at most. -errno, and @why says why; -EOPNOTSUPP: the server does not know the
+ * question. */
 int ckx_exchange(const struct ckx_server *server, const struct ckx_exchange *exchange,
 		 char why[CK_TLS_WHY]);
 
