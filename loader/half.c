@@ -261,17 +261,30 @@ int ck_half_mapped(unsigned int half, uint64_t at, size_t size, int fd, uint64_t
 
 /* --- ready, and the end */
 
+/* After exit() they end as programs do; after _exit() alone, those that need it learn of it. */
+static void end_halves(int status)
+{
+	bool exiting = ck_info.exiting;
+
+	ck_info.exiting = 0;
+	for (unsigned int i = ck_info.halves - 1; i; i--) {
+		const struct lh_half *h = &ck_info.half[i];
+
+		if (exiting)
+			ck_half_finish(i);
+		else if (h->state == LH_READY && h->leave)
+			ck_thread_call(i, h->leave, (void *)(int64_t)status);
+	}
+}
+
 static void half_exit(unsigned int half, int status)
 {
 	static uint64_t never;
 
 	if (half && finishing == (int)half)
 		ck_switch(&never, finisher_rsp);
-	if (!half && ck_info.exiting && (int32_t)sys1(__NR_getpid, 0) == ck_info.pid) {
-		ck_info.exiting = 0;
-		for (unsigned int i = ck_info.halves - 1; i; i--)
-			ck_half_finish(i);
-	}
+	if (!half && (int32_t)sys1(__NR_getpid, 0) == ck_info.pid)
+		end_halves(status);
 	for (;;)
 		sys1(__NR_exit_group, status);
 }

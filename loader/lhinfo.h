@@ -92,7 +92,12 @@ struct lh_half {
 	 * struct lh_action. 0 or -errno
 	 */
 	long (*action)(void *action);
-	uint64_t reserved[12];
+	/*
+	 * the application has called _exit(status), so its exit handlers do not run;
+	 * async-signal-safe. It may end the process itself. NULL: the half does not care
+	 */
+	long (*leave)(void *status);
+	uint64_t reserved[11];
 };
 
 struct lh_range {

@@ -176,6 +176,13 @@ void ck_half_keeps(long (*bring)(void *range), long (*action)(void *action))
 	keeps_action = action;
 }
 
+static long (*leaves)(void *status);
+
+void ck_half_leaves(long (*leave)(void *status))
+{
+	leaves = leave;
+}
+
 int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(const char *name))
 {
 	static void *table[TABLE_SIZE];
@@ -199,6 +206,7 @@ int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(co
 	me->forked = fork_count ? forked : NULL;
 	me->bring = keeps_bring;
 	me->action = keeps_action;
+	me->leave = leaves;
 	if (start_manager()) {
 		ck_half_say("no thread can be made");
 		return 2;

@@ -21,6 +21,10 @@ int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(co
  * lh_half. */
 void ck_half_keeps(long (*bring)(void *range), long (*action)(void *action));
 
+/* To be said before, too: what is to be done when the application calls _exit; see struct
+ * lh_half. */
+void ck_half_leaves(long (*leave)(void *status));
+
 /* A line on stderr, with the half's name in front. */
 void ck_half_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -8,7 +8,8 @@ import signal
 
 import pytest
 
-from conftest import APPS, EXPECTED, ROOT, SAN, TSAN, Server, clean_env, run
+from conftest import APPS, EXPECTED, PRODUCTS, ROOT, SAN, TSAN, Server, clean_env, command_env, run
+from test_cuts import ACTOR, FAR, Foreign, proxies, serve  # noqa: F401
 
 pytestmark = pytest.mark.skipif(SAN or TSAN, reason="the loader runs without a libc, so without a sanitizer")
 
@@ -204,3 +205,36 @@ def test_a_library_of_the_machine_that_cannot_be_loaded_is_refused(tmp_path):
     result = run([*LOCAL, "--", "echo", "ran"], clean_env(LD_LIBRARY_PATH=str(tmp_path)))
     assert (result.status, result.out) == (2, "")
     assert len(result.err.splitlines()) == 1 and "libcuda.so.1" in result.err
+
+
+def end_below(server, proxies, code):
+    """Runs test_cuts.py's program below the loader, as if on another machine, until CODE has ended it."""
+    script = ACTOR.replace("CDLL(None)", "CDLL('libcuda.so.1')").replace("exec(sys.stdin.read())", code)
+    env = clean_env(REMOTE_GPU_ADDRESS=proxies(Foreign, server.port, FAR).address, CRICKET_RESUME="1h")
+    return run([*UNDER, "--", "/usr/bin/python3", "-c", script], env)
+
+
+@pytest.mark.parametrize("code", ["os._exit(3)", "threading.Thread(target=os._exit, args=(3,)).start(); threading.Event().wait()"])
+def test_a_program_without_exit_handlers_says_goodbye(serve, proxies, code):
+    """Also on a thread that was never in the half."""
+    server = serve("--keep", "1h")
+    result = end_below(server, proxies, code)
+    assert (result.status, result.out, result.err) == (3, "ready\n", "")
+    server.has_workers(0)
+
+
+def test_cricket_run_reports_a_program_that_is_killed(serve, proxies):
+    """The loader cannot: it is the process that is killed."""
+    server = serve("--keep", "1h")
+    script = ACTOR.replace("CDLL(None)", "CDLL('libcuda.so.1')").replace("exec(sys.stdin.read())", "os.kill(os.getpid(), 9)")
+    env = command_env(REMOTE_GPU_ADDRESS=proxies(Foreign, server.port, FAR).address, CRICKET_TOKEN="", CRICKET_RESUME="1h")
+    result = run([PRODUCTS / "cricket", "run", "env", "-u", "LD_PRELOAD", *UNDER, "--", "/usr/bin/python3", "-c", script], env)
+    assert (result.status, result.out) == (128 + signal.SIGKILL, "ready\n"), result.err
+    server.has_workers(0)
+
+
+def test_the_end_of_a_child_says_nothing_of_its_parent(serve, proxies):
+    server = serve("--keep", "1h")
+    result = end_below(server, proxies, "os.fork() or os._exit(1); os.wait(); print(use())")
+    assert (result.status, result.out, result.err) == (0, "ready\n(0, 0)\n", "")
+    server.has_workers(0)
