@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "command/exchange.h"
-#include "command/reach.h"
 #include "cricket.h"
 #include "rpc/chan.h"
 #include "rpc/record.h"
@@ -56,24 +55,21 @@ static int read_answer(struct ck_chan *chan, const struct ckx_exchange *x)
 }
 
 int ckx_exchange(const struct ckx_server *server, const struct ckx_exchange *x,
-		 char why[CK_TLS_WHY])
+		 struct ckx_reach *reach)
 {
-	struct ckx_reach reach;
 	struct ck_chan *chan;
-	int ret = ckx_reach_dial(server, &reach, &chan);
+	int ret = ckx_reach_dial(server, reach, &chan);
 
-	if (ret < 0) {
-		snprintf(why, CK_TLS_WHY, "%s", reach.why);
+	if (ret < 0)
 		return ret;
-	}
 	ck_chan_timeout(chan, SILENCE_MS);
 	ret = send_question(chan, x);
 	if (ret == 0)
 		ret = read_answer(chan, x);
 	ck_chan_close(chan);
 	if (ret == -EOPNOTSUPP)
-		snprintf(why, CK_TLS_WHY, "its release is too old %s", x->purpose);
+		snprintf(reach->why, sizeof(reach->why), "its release is too old %s", x->purpose);
 	else if (ret < 0)
-		snprintf(why, CK_TLS_WHY, "it does not answer: %s", strerror(-ret));
+		snprintf(reach->why, sizeof(reach->why), "it does not answer: %s", strerror(-ret));
 	return ret;
 }

@@ -10,8 +10,8 @@
 
 #include <rpc/rpc.h>
 
+#include "command/reach.h"
 #include "command/server.h"
-#include "rpc/tls.h"
 
 struct ckx_exchange {
 	uint32_t proc;
@@ -21,10 +21,10 @@ struct ckx_exchange {
 	void *res; /* zeros before; freed by the caller, also after an error */
 };
 
-/* Waits for 10 s at most. -errno, and @why says why; -EOPNOTSUPP: the server does not know the
- * question. */
+/* Waits for 10 s at most. -errno, and @reach has how far it came, and why no further; -EOPNOTSUPP:
+ * the server does not know the question. */
 int ckx_exchange(const struct ckx_server *server, const struct ckx_exchange *exchange,
-		 char why[CK_TLS_WHY]);
+		 struct ckx_reach *reach);
 
 /* Read the answer in @body into @res. 0 or -errno. */
 int ckx_exchange_decode(const unsigned char *body, size_t size, xdrproc_t code_res, void *res);

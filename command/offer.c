@@ -62,14 +62,14 @@ void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *o)
 		.args = &args,
 		.res = &res,
 	};
-	char why[CK_TLS_WHY];
-	int ret = ckx_exchange(server, &exchange, why);
+	struct ckx_reach reach;
+	int ret = ckx_exchange(server, &exchange, &reach);
 
-	memset(o, 0, sizeof(*o));
+	*o = (struct ckx_offer){.error = reach.error};
 	if (ret == 0)
 		take(&res, o);
 	else
-		ck_text_copy(o->why, sizeof(o->why), why);
+		ck_text_copy(o->why, sizeof(o->why), reach.why);
 	if (ret == -EOPNOTSUPP)
 		o->admission = CKX_ADMISSION_OLD;
 	xdr_free((xdrproc_t)xdr_ck_offer_res, &res);

@@ -37,13 +37,12 @@ static int report(const struct ckx_server *server, ck_ended_args *args, ck_ended
 		.args = args,
 		.res = res,
 	};
-	int ret = ckx_exchange(server, &exchange, why);
+	struct ckx_reach reach;
+	int ret = ckx_exchange(server, &exchange, &reach);
+	bool denied = ret == 0 && res->status != 0;
 
-	if (ret == 0 && res->status != 0) {
-		snprintf(why, CK_TLS_WHY, "it does not admit this client");
-		return -EACCES;
-	}
-	return ret;
+	snprintf(why, CK_TLS_WHY, "%s", denied ? "it does not admit this client" : reach.why);
+	return denied ? -EACCES : ret;
 }
 
 int ckx_reap_server(const struct ckx_server *server, unsigned int *ended, char why[CK_TLS_WHY])
