@@ -60,8 +60,10 @@ static int make_spare(int fd)
 
 void ck_kept_plain(struct ck_kept *k, int fd)
 {
-	*k = (struct ck_kept){.mode = fd < 0 ? CK_KEPT_NONE : CK_KEPT_PLAIN, .spare = -1};
+	/* each alone: threads may use @k meanwhile */
+	atomic_store(&k->spare, -1);
 	atomic_store(&k->fd, fd);
+	atomic_store(&k->mode, fd < 0 ? CK_KEPT_NONE : CK_KEPT_PLAIN);
 }
 
 /* When the kernel made this process, in its ticks; 0: not known. CRIU makes a process anew, with
@@ -92,12 +94,12 @@ void ck_kept_note(struct ck_kept *k, int fd)
 	ck_kept_plain(k, fd);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return;
-	k->mode = CK_KEPT_WATCHED;
 	k->dev = st.st_dev;
 	k->ino = st.st_ino;
 	k->pid = getpid();
 	k->start = start_time();
 	atomic_store(&k->checked_ns, ck_now_ns());
+	atomic_store(&k->mode, CK_KEPT_WATCHED);
 }
 
 void ck_kept_take(struct ck_kept *k, int fd, bool twice)

@@ -26,7 +26,7 @@ enum ck_kept_mode {
 
 /* Threads may use an object at the same time, but not while it is closed. */
 struct ck_kept {
-	enum ck_kept_mode mode;
+	_Atomic(enum ck_kept_mode) mode;
 	atomic_int fd;
 	atomic_int
 		spare; /* a second descriptor of the file, used when the first is gone; -1: none */
