@@ -18,19 +18,25 @@
 #include <unistd.h>
 
 #include "command/command.h"
+#include "command/exporter/guests.h"
 #include "command/exporter/page.h"
 #include "command/exporter/serve.h"
 #include "command/exporter/watch.h"
 #include "command/metrics.h"
 #include "util/util.h"
 
-#define CONNECTIONS 64
-#define CONNECTIONS_OF_ONE 16 /* at one address: it cannot keep out the others */
-#define PATIENCE_S 10	      /* for a request, or the next one */
+#define PATIENCE_S 10 /* without a byte */
 #define JSON "application/json"
 
-struct ckx_serve {
+/* A daemon, and the certificate with which it has begun. */
+struct service {
+	struct ckx_serve *serve;
 	struct MHD_Daemon *daemon;
+	struct ckx_guests *guests;
+};
+
+struct ckx_serve {
+	struct service *service;
 	int fd; /* listens, for the next daemon */
 	const struct ckx_serve_options *options;
 	struct ckx_watch *watch;
@@ -195,7 +201,8 @@ static bool is_not_rebound(const char *host)
 
 /* Who asks, by a password or a token: of the scheme Bearer, or Basic with any name, as browsers ask
  * for it. */
-static bool find_asker(struct ckx_serve *s, struct MHD_Connection *c, struct ckx_asker *asker)
+static bool find_asker(struct ckx_serve *s, struct MHD_Connection *c, struct ckx_asker *asker,
+		       bool *tries)
 {
 	static const char bearer[] = "Bearer ";
 	const char *header =
@@ -203,6 +210,7 @@ static bool find_asker(struct ckx_serve *s, struct MHD_Connection *c, struct ckx
 	char *given = NULL, *user = NULL;
 	bool known;
 
+	*tries = header != NULL;
 	if (header && strncasecmp(header, bearer, sizeof(bearer) - 1) == 0)
 		return ckx_access_find(&s->options->access, header + sizeof(bearer) - 1, asker);
 	user = MHD_basic_auth_get_username_password(c, &given);
@@ -212,29 +220,12 @@ static bool find_asker(struct ckx_serve *s, struct MHD_Connection *c, struct ckx
 	return known;
 }
 
-static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *url,
-			      const char *method, const char *version, const char *data,
-			      size_t *data_size, void **state)
+static enum MHD_Result send_page(struct ckx_serve *s, struct MHD_Connection *c, const char *url,
+				 const struct ckx_asker *asker)
 {
-	struct ckx_serve *s = own;
-	struct ckx_asker asker;
 	int status = MHD_HTTP_OK;
 	char *text;
 
-	(void)version;
-	(void)data;
-	(void)data_size;
-	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-		return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
-	if (!*state) { /* a reply to the head alone would end the connection */
-		*state = s;
-		return MHD_YES;
-	}
-	if (s->options->loopback &&
-	    !is_not_rebound(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
-		return refuse(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
-	if (!find_asker(s, c, &asker))
-		return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password or a token is required\n");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(pages); i++) {
 		const struct page *p = &pages[i];
 
@@ -243,16 +234,76 @@ static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *u
 		if (p->content)
 			return send_text(c, status, p->type, (char *)(uintptr_t)p->content(),
 					 MHD_RESPMEM_PERSISTENT);
-		text = p->make(s, &asker, &status);
+		text = p->make(s, asker, &status);
 		return send_text(c, status, p->type, text, MHD_RESPMEM_MUST_FREE);
 	}
 	return refuse(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
 }
 
-/* It listens at a copy of @s->fd. NULL: it does not start, with this certificate at least. */
-static struct MHD_Daemon *start(struct ckx_serve *s, const struct ckx_pem *pem)
+static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *url,
+			      const char *method, const char *version, const char *data,
+			      size_t *data_size, void **state)
 {
-	unsigned int flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC;
+	struct service *service = own;
+	struct ckx_serve *s = service->serve;
+	struct ckx_asker asker;
+	bool tries;
+
+	(void)version;
+	(void)data;
+	(void)data_size;
+	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+		return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
+	if (!*state) { /* a reply to the head alone would end the connection */
+		*state = service;
+		return MHD_YES;
+	}
+	if (s->options->loopback &&
+	    !is_not_rebound(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
+		return refuse(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
+	if (find_asker(s, c, &asker, &tries))
+		return send_page(s, c, url, &asker);
+	if (tries && *state == service && ckx_guests_pause(service->guests, c)) {
+		*state = s; /* the next call is after the pause */
+		return MHD_YES;
+	}
+	return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password or a token is required\n");
+}
+
+static enum MHD_Result admit(void *own, const struct sockaddr *address, socklen_t size)
+{
+	struct service *service = own;
+
+	return ckx_guests_admit(service->guests, address, size) ? MHD_YES : MHD_NO;
+}
+
+static void note_connection(void *own, struct MHD_Connection *c, void **state,
+			    enum MHD_ConnectionNotificationCode what)
+{
+	struct service *service = own;
+
+	(void)state;
+	if (what == MHD_CONNECTION_NOTIFY_STARTED)
+		ckx_guests_begin(service->guests, c);
+	else
+		ckx_guests_end(service->guests, c);
+}
+
+static void note_reply(void *own, struct MHD_Connection *c, void **state,
+		       enum MHD_RequestTerminationCode how)
+{
+	struct service *service = own;
+
+	(void)state;
+	(void)how;
+	ckx_guests_next(service->guests, c);
+}
+
+/* NULL: it does not start. */
+static struct MHD_Daemon *start_daemon(struct service *service, int fd, const struct ckx_pem *pem)
+{
+	unsigned int flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC |
+			     MHD_ALLOW_SUSPEND_RESUME;
 	struct MHD_OptionItem tls[] = {
 		{MHD_OPTION_HTTPS_MEM_CERT, 0, pem ? (void *)(uintptr_t)pem->certificate : NULL},
 		{MHD_OPTION_HTTPS_MEM_KEY, 0, pem ? (void *)(uintptr_t)pem->key : NULL},
@@ -260,30 +311,49 @@ static struct MHD_Daemon *start(struct ckx_serve *s, const struct ckx_pem *pem)
 		 (void *)(uintptr_t) "NORMAL:-VERS-ALL:+VERS-TLS1.3"},
 		{MHD_OPTION_END, 0, NULL},
 	};
-	int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
-	struct MHD_Daemon *daemon;
 
-	if (fd < 0)
-		return NULL;
-	daemon = MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, NULL, NULL, answer, s,
-				  MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-				  (unsigned int)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-				  (unsigned int)CONNECTIONS_OF_ONE, MHD_OPTION_CONNECTION_TIMEOUT,
-				  (unsigned int)PATIENCE_S, MHD_OPTION_ARRAY,
-				  pem ? tls : tls + CK_ARRAY_SIZE(tls) - 1, MHD_OPTION_END);
-	if (!daemon)
-		close(fd);
-	return daemon;
+	return MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, admit, service, answer, service,
+				MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+				(unsigned int)CKX_GUESTS_MOST, MHD_OPTION_CONNECTION_TIMEOUT,
+				(unsigned int)PATIENCE_S, MHD_OPTION_NOTIFY_CONNECTION,
+				note_connection, service, MHD_OPTION_NOTIFY_COMPLETED, note_reply,
+				service, MHD_OPTION_ARRAY, pem ? tls : tls + CK_ARRAY_SIZE(tls) - 1,
+				MHD_OPTION_END);
 }
 
 /* Without touching the socket, at which the next one listens already. */
-static void stop(struct MHD_Daemon *daemon)
+static void stop(struct service *service)
 {
-	int fd = MHD_quiesce_daemon(daemon);
+	int fd = service->daemon ? MHD_quiesce_daemon(service->daemon) : -1;
 
-	MHD_stop_daemon(daemon);
+	if (service->guests)
+		ckx_guests_resume(service->guests);
+	if (service->daemon)
+		MHD_stop_daemon(service->daemon);
+	if (service->guests)
+		ckx_guests_destroy(service->guests);
 	if (fd >= 0)
 		close(fd);
+	free(service);
+}
+
+/* It listens at a copy of @s->fd. NULL: it does not start, with this certificate at least. */
+static struct service *start(struct ckx_serve *s, const struct ckx_pem *pem)
+{
+	struct service *service = calloc(1, sizeof(*service));
+	int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
+
+	if (service)
+		*service = (struct service){.serve = s, .guests = ckx_guests_create()};
+	if (service && service->guests && fd >= 0)
+		service->daemon = start_daemon(service, fd, pem);
+	if (service && service->daemon)
+		return service;
+	if (service)
+		stop(service);
+	if (fd >= 0)
+		close(fd);
+	return NULL;
 }
 
 struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *options,
@@ -296,8 +366,8 @@ struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *option
 	s->options = options;
 	s->watch = watch;
 	s->fd = fd;
-	s->daemon = start(s, pem);
-	if (s->daemon)
+	s->service = start(s, pem);
+	if (s->service)
 		return s;
 	ckx_error(pem ? "HTTPS does not start: do certificate and key match?"
 		      : "the HTTP server does not start");
@@ -307,20 +377,20 @@ struct ckx_serve *ckx_serve_begin(int fd, const struct ckx_serve_options *option
 
 int ckx_serve_renew(struct ckx_serve *s, const struct ckx_pem *pem)
 {
-	struct MHD_Daemon *next = start(s, pem);
+	struct service *next = start(s, pem);
 
 	if (!next) {
 		ckx_error("certificate and key do not match: the old ones stay in use");
 		return -EINVAL;
 	}
-	stop(s->daemon);
-	s->daemon = next;
+	stop(s->service);
+	s->service = next;
 	return 0;
 }
 
 void ckx_serve_end(struct ckx_serve *s)
 {
-	stop(s->daemon);
+	stop(s->service);
 	close(s->fd);
 	free(s);
 }

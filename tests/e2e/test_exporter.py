@@ -1,5 +1,6 @@
 """What monitors read: `cricket metrics`, and cricket-exporter with its web page."""
 import base64
+import concurrent.futures
 import contextlib
 import html
 import http.server
@@ -13,6 +14,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -356,6 +358,56 @@ def test_one_host_cannot_take_all_connections(own_server, home):
         with socket.create_connection(("127.0.0.1", e.port), 5) as s:   # before the others time out
             s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b" 200 OK" in s.recv(1000)
+
+
+def is_closed(s):
+    s.setblocking(False)
+    try:
+        while s.recv(1 << 16):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def test_slow_clients_of_several_addresses_do_not_keep_out_others(own_server, home):
+    """A line now and then keeps a connection in use, but the oldest gives way, and no request takes for longer than 10 s."""
+    with exporter(home, own_server.address("unix")) as e, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", e.port), 5, (f"127.0.0.{2 + i // 16}", 0)))
+                for i in range(96)]
+
+        def go_on(line):
+            for s in slow:
+                with contextlib.suppress(OSError):      # those that have been closed
+                    s.sendall(line)
+        go_on(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+        for _ in range(3):
+            assert e.get("/healthz")[0] == 200
+            go_on(b"X-More: 1\r\n")
+
+        def closed():
+            time.sleep(0.5)     # slow, but never idle
+            go_on(b"X-More: 1\r\n")
+            return all(map(is_closed, slow))
+        wait_until(closed, 20, "all slow requests are given up")
+        assert e.get("/healthz")[0] == 200
+
+
+def test_wrong_passwords_are_answered_after_a_pause_that_stops_no_other_request(own_server, home, tmp_path):
+    (tmp_path / "password").write_text("open sesame\n")
+    os.chmod(tmp_path / "password", 0o600)
+    with exporter(home, own_server.address("unix"), "-p", tmp_path / "password") as e:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            began = time.monotonic()
+            wrong = [pool.submit(e.get, "/status.json", Authorization=password("guess")) for _ in range(4)]
+            for _ in range(10):
+                assert e.get("/status.json", Authorization=password("open sesame"))[0] == 200
+                assert e.get("/status.json")[0] == 401      # a browser that asks for it
+            assert not any(future.done() for future in wrong) or time.monotonic() - began > 1
+            assert [future.result()[0] for future in wrong] == [401] * 4
+            assert time.monotonic() - began >= 1
 
 
 def test_it_serves_at_a_unix_socket_too(own_server, home, tmp_path):
