@@ -2,15 +2,23 @@
  * loader/sites.c - finding where a libc gets memory and installs handlers.
  *
  * Debian's ld.so has no symbols for it, and every build of glibc has other addresses. But all of
- *them set the call's number in a register as a constant, some argument registers perhaps, and enter
- *the kernel: mov $9, %eax				mov $9, %ecx
- *	or $0x40, %r10d				xor %edi, %edi
- *	syscall					mov %ecx, %eax
- *						syscall
+ * them set the call's number in a register as a constant, some argument registers perhaps, and
+ * enter the kernel:
+ *
+ *	mov $9, %eax			mov $9, %ecx
+ *	or $0x40, %r10d			xor %edi, %edi
+ *	syscall				mov %ecx, %eax
+ *					syscall
+ *
  * A file may do so in several places (glibc 2.39 tries in ld.so whether text may be changed,
- *and 2.31 has a second mmap for addresses below 4 GiB). syscall(3), whose number is its caller's,
- *ends in mov 8(%rsp), %r9 syscall To be sure that a libc makes a call in no other way, the
- *functions that it exports are looked at too: each must have a place in it.
+ * and 2.31 has a second mmap for addresses below 4 GiB). syscall(3), whose number is its caller's,
+ * ends in
+ *
+ *	mov 8(%rsp), %r9
+ *	syscall
+ *
+ * To be sure that a libc makes a call in no other way, the functions that it exports are looked at
+ * too: each must have a place in it.
  */
 #include <linux/elf.h>
 

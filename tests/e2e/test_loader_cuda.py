@@ -207,11 +207,16 @@ def test_a_library_of_the_machine_that_cannot_be_loaded_is_refused(tmp_path):
     assert len(result.err.splitlines()) == 1 and "libcuda.so.1" in result.err
 
 
-def end_below(server, proxies, code):
-    """Runs test_cuts.py's program below the loader, as if on another machine, until CODE has ended it."""
+def actor(code):
+    """The command of test_cuts.py's program below the loader; CODE ends it."""
     script = ACTOR.replace("CDLL(None)", "CDLL('libcuda.so.1')").replace("exec(sys.stdin.read())", code)
-    env = clean_env(REMOTE_GPU_ADDRESS=proxies(Foreign, server.port, FAR).address, CRICKET_RESUME="1h")
-    return run([*UNDER, "--", "/usr/bin/python3", "-c", script], env)
+    return [*UNDER, "--", "/usr/bin/python3", "-c", script]
+
+
+def end_below(server, proxies, code):
+    """Runs it as if on another machine."""
+    address = proxies(Foreign, server.port, FAR).address
+    return run(actor(code), clean_env(REMOTE_GPU_ADDRESS=address, CRICKET_RESUME="1h"))
 
 
 @pytest.mark.parametrize("code", ["os._exit(3)", "threading.Thread(target=os._exit, args=(3,)).start(); threading.Event().wait()"])
@@ -226,9 +231,10 @@ def test_a_program_without_exit_handlers_says_goodbye(serve, proxies, code):
 def test_cricket_run_reports_a_program_that_is_killed(serve, proxies):
     """The loader cannot: it is the process that is killed."""
     server = serve("--keep", "1h")
-    script = ACTOR.replace("CDLL(None)", "CDLL('libcuda.so.1')").replace("exec(sys.stdin.read())", "os.kill(os.getpid(), 9)")
-    env = command_env(REMOTE_GPU_ADDRESS=proxies(Foreign, server.port, FAR).address, CRICKET_TOKEN="", CRICKET_RESUME="1h")
-    result = run([PRODUCTS / "cricket", "run", "env", "-u", "LD_PRELOAD", *UNDER, "--", "/usr/bin/python3", "-c", script], env)
+    address = proxies(Foreign, server.port, FAR).address
+    env = command_env(REMOTE_GPU_ADDRESS=address, CRICKET_TOKEN="", CRICKET_RESUME="1h")
+    killed = actor("os.kill(os.getpid(), signal.SIGKILL)")
+    result = run([PRODUCTS / "cricket", "run", "env", "-u", "LD_PRELOAD", *killed], env)
     assert (result.status, result.out) == (128 + signal.SIGKILL, "ready\n"), result.err
     server.has_workers(0)
 
