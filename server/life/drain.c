@@ -22,6 +22,15 @@ void cks_drain_begin(struct cks_drain *drain, const struct cks_workers *workers,
 		cks_workers_serving(workers), (unsigned long long)seconds);
 }
 
+void cks_drain_resume(struct cks_drain *drain, struct cks_workers *workers, int64_t by)
+{
+	struct cks_session_info *s = NULL;
+
+	drain->by = by;
+	while (by && (s = cks_workers_next(workers, s)) != NULL)
+		s->drain_told = CK_DRAIN_BEGUN;
+}
+
 /* A session may report that it exists after the drain has begun. */
 static void warn_sessions(struct cks_workers *workers, int64_t left, enum cks_drain_told told)
 {

@@ -1,8 +1,7 @@
 /*
  * server/life/drain.h - after SIGTERM, until the running sessions have ended.
  *
- * Their users are warned at the beginning, and again five minutes before the end; after an upgrade
- * once more.
+ * Their users are warned at the beginning, and again five minutes before the end.
  */
 #ifndef CK_SERVER_LIFE_DRAIN_H
 #define CK_SERVER_LIFE_DRAIN_H
@@ -17,6 +16,9 @@ struct cks_drain {
 };
 
 void cks_drain_begin(struct cks_drain *drain, const struct cks_workers *workers, uint64_t seconds);
+/* Continue after an upgrade, until @by (0: it does not drain); the sessions that there are were
+ * warned of the beginning. */
+void cks_drain_resume(struct cks_drain *drain, struct cks_workers *workers, int64_t by);
 /* Warn the users of sessions that were not warned. Returns the milliseconds until the next call, or
  * until the end; -1: not draining. */
 int64_t cks_drain_run(const struct cks_drain *drain, struct cks_workers *workers);

@@ -100,7 +100,8 @@ static int adopt(struct supervisor *s, const struct cks_state *state)
 		ret = cks_workers_adopt(s->workers, &state->workers[i]);
 	for (size_t i = 0; ret == 0 && i < state->fresh_count; i++)
 		cks_fresh_adopt(s->fresh, &state->fresh[i]);
-	s->drain.by = state->drain_by;
+	if (ret == 0)
+		cks_drain_resume(&s->drain, s->workers, state->drain_by);
 	if (ret == 0 && s->drain.by)
 		cks_supervisor_drain(s);
 	return ret;

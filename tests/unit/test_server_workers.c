@@ -247,6 +247,9 @@ static void a_session_that_a_drain_does_not_find_yet_is_warned_when_it_is_there(
 	read_warning(ends[1], "the server stops (drain)");
 	cks_drain_run(&drain, w);
 	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1); /* once */
+	cks_drain_resume(&drain, w, drain.by);			     /* nor after an upgrade */
+	cks_drain_run(&drain, w);
+	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
 	drain.by -= 3420000;
 	assert_in_range(cks_drain_run(&drain, w), 100000, 180000);
 	read_warning(ends[1], "the session ends in 3m");
