@@ -100,7 +100,7 @@ CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUd
 						ByteCount, p.stream->object.id);
 	else
 		err = ck_wire_cuMemcpyPeer(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount);
-	return err || !ckc_managed_is_attached(dstDevice) ? err : ckc_stream_settle(NULL);
+	return err || !ckc_managed_is_attached(dstDevice) ? err : ckc_stream_synchronize(NULL);
 }
 
 /* --- batches */

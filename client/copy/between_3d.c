@@ -76,11 +76,11 @@ static CUresult in_pieces(const struct ckc_box_copy *b, const struct ckc_shore *
 static CUresult relay(const struct ckc_crossing *c)
 {
 	struct ckc_client *to = c->to.context->client;
-	CUresult err = ckc_crossing_settle(&c->from, c->from.seq);
+	CUresult err = ckc_crossing_wait(&c->from, c->from.seq);
 
 	if (!err)
 		err = in_pieces(&c->box->copy, &c->to, &c->from);
-	return err ? err : ckc_crossing_settle(&c->to, ckc_command_number(to));
+	return err ? err : ckc_crossing_wait(&c->to, ckc_command_number(to));
 }
 
 static CUresult reach(const struct ckc_side *s, const struct ckc_context *context)

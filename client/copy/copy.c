@@ -191,7 +191,7 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 		return ckc_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
 	p->direct = way == DIRECT;
 	if (!p->direct && !is_quiet(p, ckc_command_last()))
-		err = ckc_hostmem_settle(p->ctx, p->stream, src);
+		err = ckc_hostmem_await_writers(p->ctx, p->stream, src);
 	if (err)
 		return err;
 	ckc_managed_device(dst, size, true);
@@ -209,7 +209,7 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
  * while every stream synchronises with the legacy one; a large one waits, as in the driver. So does
  * one into attached memory, because an access by the host does not wait for it.
  */
-static CUresult settle(const struct place *p, CUdeviceptr dst, size_t size)
+static CUresult wait_for_place(const struct place *p, CUdeviceptr dst, size_t size)
 {
 	if (size == 0 || p->direct ||
 	    (size <= SETTLED && !p->ctx->client->unordered_streams &&
@@ -262,7 +262,7 @@ CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, s
 
 	if (!err)
 		err = upload(&p, dstDevice, srcHost, ByteCount);
-	return ckc_work_done(err ? err : settle(&p, dstDevice, ByteCount));
+	return ckc_work_done(err ? err : wait_for_place(&p, dstDevice, ByteCount));
 }
 
 CK_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
@@ -335,7 +335,7 @@ CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 						   ByteCount, p.id);
 	else
 		err = ck_wire_cuMemcpyDtoD_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount);
-	return err || !ckc_managed_is_attached(dstDevice) ? err : ckc_stream_settle(NULL);
+	return err || !ckc_managed_is_attached(dstDevice) ? err : ckc_stream_synchronize(NULL);
 }
 
 CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
@@ -363,7 +363,7 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 		return ckc_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
 					       p.id);
 	if (!err)
-		err = ckc_stream_settle(stream);
+		err = ckc_stream_synchronize(stream);
 	if (!err && size)
 		memmove(dst, src, size);
 	return err;

@@ -76,7 +76,7 @@ static CUresult resolve(struct ckc_side *s, const struct ckc_box_copy *b, CUmemo
 static CUresult on_host(const struct ckc_box_copy *b, CUstream handle)
 {
 	struct ckc_box dst = ckc_box_of(&b->dst, b), src = ckc_box_of(&b->src, b);
-	CUresult err = ckc_stream_settle(handle);
+	CUresult err = ckc_stream_synchronize(handle);
 
 	if (!err)
 		ckc_box_copy(&dst, &src);
@@ -123,7 +123,8 @@ static CUresult run(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream
 	if (b->dst.device && b->src.device)
 		return ckc_box_between_devices(b, &p);
 	if (b->dst.device)
-		err = ckc_hostmem_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
+		err = ckc_hostmem_await_writers(p.ctx, p.stream,
+						(const void *)(uintptr_t)b->src.start);
 	if (b->dst.device || b->src.device)
 		return err ? err : ckc_box_in_parts(b, &p);
 	return on_host(b, handle);
@@ -224,19 +225,19 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool 
 }
 
 /* Synchronous forms: bytes to the device have arrived on return. */
-static CUresult settled(CUresult err)
+static CUresult wait_for_copy(CUresult err)
 {
-	return err ? err : ckc_stream_settle(NULL);
+	return err ? err : ckc_stream_synchronize(NULL);
 }
 
 CK_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
 {
-	return settled(copy_2d(pCopy, NULL, true));
+	return wait_for_copy(copy_2d(pCopy, NULL, true));
 }
 
 CK_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 {
-	return settled(copy_2d(pCopy, NULL, true));
+	return wait_for_copy(copy_2d(pCopy, NULL, true));
 }
 
 CK_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
@@ -246,7 +247,7 @@ CK_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStre
 
 CK_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 {
-	return settled(copy_3d(pCopy, NULL, true));
+	return wait_for_copy(copy_3d(pCopy, NULL, true));
 }
 
 CK_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
@@ -256,7 +257,7 @@ CK_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStre
 
 CK_EXPORT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 {
-	return settled(copy_peer(pCopy, NULL, true));
+	return wait_for_copy(copy_peer(pCopy, NULL, true));
 }
 
 CK_EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)

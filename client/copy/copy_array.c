@@ -51,7 +51,7 @@ CK_EXPORT CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOf
 {
 	CUresult err = cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, NULL);
 
-	return err ? err : ckc_stream_settle(NULL);
+	return err ? err : ckc_stream_synchronize(NULL);
 }
 
 CK_EXPORT CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
@@ -68,5 +68,5 @@ CK_EXPORT CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const voi
 {
 	CUresult err = cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, NULL);
 
-	return err ? err : ckc_stream_settle(NULL);
+	return err ? err : ckc_stream_synchronize(NULL);
 }

@@ -95,7 +95,7 @@ static CUresult end_upload(struct relay *r)
 	return err;
 }
 
-CUresult ckc_crossing_settle(const struct ckc_shore *s, uint64_t seq)
+CUresult ckc_crossing_wait(const struct ckc_shore *s, uint64_t seq)
 {
 	ck_fetch_args args = {.wait = CK_FETCH_STREAM, .after = s->stream};
 	ck_fetch_res res = {.head = {0}};
@@ -129,7 +129,7 @@ static CUresult relay_pieces(struct relay *r)
 	}
 	last = end_upload(r);
 	err = err ? err : last;
-	return err ? err : ckc_crossing_settle(&r->c->to, r->c->to.seq);
+	return err ? err : ckc_crossing_wait(&r->c->to, r->c->to.seq);
 }
 
 static CUresult relay(const struct ckc_crossing *c)

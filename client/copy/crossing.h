@@ -48,7 +48,7 @@ CUresult ckc_crossing_begin(struct ckc_crossing *c);
 CUresult ckc_crossing_copy(const struct ckc_crossing *c);
 
 /* Wait until command @seq has been carried out, and the work in the stream of @s is done. */
-CUresult ckc_crossing_settle(const struct ckc_shore *s, uint64_t seq);
+CUresult ckc_crossing_wait(const struct ckc_shore *s, uint64_t seq);
 
 /* direct.c: over a bridge. False: there is none; nothing has been copied, or some of it. */
 bool ckc_direct_copy(const struct ckc_crossing *c, CUresult *err);

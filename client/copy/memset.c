@@ -38,7 +38,7 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 	if (err || !ckc_allocation_find(dst, &a) ||
 	    (ckc_kind_on_device(a.kind) && !ckc_managed_is_attached(dst)))
 		return err;
-	return ckc_stream_settle(NULL);
+	return ckc_stream_synchronize(NULL);
 }
 
 /* The synchronous forms use the legacy stream; their _ptds forms use the thread's own. */

@@ -342,8 +342,8 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
  * enqueued. The difference matters only for bytes still to be written: by pending host functions,
  * by outstanding deliveries, or by the device.
  */
-CUresult ckc_hostmem_settle(struct ckc_context *context, struct ckc_stream *stream,
-			    const void *source)
+CUresult ckc_hostmem_await_writers(struct ckc_context *context, struct ckc_stream *stream,
+				   const void *source)
 {
 	struct ckc_allocation a;
 

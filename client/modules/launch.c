@@ -116,7 +116,7 @@ CUresult ckc_launch_wait(CUstream handle)
 
 	if (err || ckc_capturing(s))
 		return err;
-	err = ckc_stream_settle(handle);
+	err = ckc_stream_synchronize(handle);
 	if (unlikely(err))
 		ckc_launch_site_tell(err);
 	return err;

@@ -265,7 +265,7 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
  * Wait, unless @may forbids it or nothing is outstanding. On success, note that earlier work is
  * done.
  */
-static CUresult settle(CUstream handle, CUresult (*may)(struct ckc_stream *stream))
+static CUresult synchronize(CUstream handle, CUresult (*may)(struct ckc_stream *stream))
 {
 	struct ckc_context *ctx;
 	struct ckc_stream *s;
@@ -278,14 +278,14 @@ static CUresult settle(CUstream handle, CUresult (*may)(struct ckc_stream *strea
 	return ckc_work_done(err);
 }
 
-CUresult ckc_stream_settle(CUstream handle)
+CUresult ckc_stream_synchronize(CUstream handle)
 {
-	return settle(handle, ckc_capture_wait);
+	return synchronize(handle, ckc_capture_wait);
 }
 
 CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 {
-	return settle(hStream, ckc_capture_question);
+	return synchronize(hStream, ckc_capture_question);
 }
 
 /* Query the server, and have it watch for the end of the work now in the stream. */

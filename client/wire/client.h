@@ -225,7 +225,7 @@ bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number
 /* Nothing has been enqueued since a synchronise covered @stream (NULL: legacy). */
 bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream);
 /* cuStreamSynchronize(), for a call that is as safe as work in that stream. */
-CUresult ckc_stream_settle(CUstream handle);
+CUresult ckc_stream_synchronize(CUstream handle);
 void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, uint64_t command);
 /* Wait for all work in @stream (NULL: legacy), and note it. */
 CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream);
@@ -351,8 +351,8 @@ bool ckc_hostmem_takes_delivery(const void *to, size_t size);
 CUresult ckc_device_reach(uint64_t address, size_t size);
 /* A copy in @stream is about to read @source. Wait until the host functions ahead of it, which may
  * write @source, have run. */
-CUresult ckc_hostmem_settle(struct ckc_context *context, struct ckc_stream *stream,
-			    const void *source);
+CUresult ckc_hostmem_await_writers(struct ckc_context *context, struct ckc_stream *stream,
+				   const void *source);
 
 /* --- module.c, function.c */
 /* The function behind a CUfunction or a CUkernel; NULL: none. */
