@@ -114,7 +114,7 @@ class Program:
 
 
 def emulated_memory(pid):
-    """MiB that a process has of the emulated GPU, from the table that its processes share (emu/usage.c)."""
+    """MiB that a process has of the emulated GPU, from the table that its processes share (emu/core/usage.c)."""
     words = memoryview(pathlib.Path(os.environ["CRICKET_EMU_USAGE"]).read_bytes()).cast("Q")
     return sum(sum(words[at + 1:at + 9]) for at in range(0, len(words) - 8, 9) if words[at] >> 32 == pid) >> 20
 

@@ -20,7 +20,7 @@ struct ckc_context;
 struct ckc_stream;
 struct ckc_thread;
 
-/* The folders of client/, the lowest first. */
+/* The layers of client/, the lowest first, as in tools/layers. */
 enum ckc_layer {
 	CK_LAYER_WIRE,
 	CK_LAYER_OBJECTS,
@@ -30,6 +30,7 @@ enum ckc_layer {
 	CK_LAYER_MODULES,
 	CK_LAYER_GRAPHS,
 	CK_LAYER_NVML,
+	CK_LAYER_CUPTI,
 	CK_LAYER_NCCL,
 	CK_LAYER_COUNT
 };

@@ -8,7 +8,7 @@
 #include <sys/file.h>
 
 #include "emu/checkpoint/mailbox.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* Is all of it 0? */
 static bool is_zero(const void *bytes, size_t size)

@@ -19,8 +19,8 @@
 
 #include "emu/checkpoint/evict.h"
 #include "emu/checkpoint/mailbox.h"
-#include "emu/emu.h"
-#include "emu/turnstile.h"
+#include "emu/core/emu.h"
+#include "emu/core/turnstile.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "cuda/types.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 #define CK_EMU_MAILBOX "cricket emulated checkpoint"
 #define CK_EMU_MAILBOX_MARK 0x78616d2d6b63ull

@@ -2,7 +2,7 @@
  * emu/copy/atomics.c - atomic operations in other memory: kernels here do them all in the host's
  * memory and in another device's, by the same instructions of this processor.
  */
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* Bits as CUDA has them: signed, unsigned, reduction, scalars of 32 and 64 bits. */
 #define INTEGER 0x1fu

@@ -2,24 +2,9 @@
  * emu/copy/batch.c - many copies in one call: here they are queued one by one, which is one of the
  * orders that a batch allows.
  */
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "libcuda/batch.h"
 #include "libcuda/libcuda.h"
-
-CUresult ck_libcuda_takes_batch(CUstream handle)
-{
-	struct ck_emu_context *context;
-	struct ck_emu_stream *stream;
-	CUresult result = ck_emu_enter(&context);
-
-	if (result == CUDA_SUCCESS && ck_emu_stream_is_legacy(handle))
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_stream_get(handle, context, &stream);
-	if (result == CUDA_SUCCESS)
-		ck_emu_object_put(&stream->base);
-	return result;
-}
 
 /* @fail: the index of the copy that is refused, SIZE_MAX when it is none of them. */
 static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,

@@ -6,8 +6,8 @@
 
 #include "emu/memory/arena.h"
 #include "emu/copy/box.h"
-#include "emu/emu.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/emu.h"
+#include "emu/core/hooks.h"
 #include "emu/objects/activity.h"
 
 #define STAGE_MAX (1ul << 20) /* pageable sources up to this many bytes are taken over */
@@ -191,7 +191,7 @@ static CUresult copy_queue(const struct ck_emu_box *box, struct ck_emu_stream *s
 {
 	size_t bytes = box->width * box->height * box->depth; /* fits: the extents do */
 	/* a graph reads and writes host memory when it runs */
-	bool recording = ck_emu_step_recording();
+	bool recording = ck_emu_thread_diverted();
 	bool take = pageable_src && bytes <= STAGE_MAX && !recording;
 	struct copy *copy = calloc(1, sizeof(*copy) + (take ? bytes : 0));
 	CUresult result;
@@ -242,7 +242,7 @@ CUresult ck_emu_box_copy(const struct ck_emu_box *box, enum ck_emu_side dst, enu
 		goto put_stream;
 	}
 	/* here rather than in the stream's thread: the caller would only wait for it */
-	result = ck_emu_capture_check(stream);
+	result = ck_emu_hooks->capture_check(stream);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_stream_wait(stream, true);
 	if (result == CUDA_SUCCESS)

@@ -4,7 +4,7 @@
 #ifndef CK_EMU_COPY_BOX_H
 #define CK_EMU_COPY_BOX_H
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* Bytes to move: @depth slices of @height rows of @width bytes; both ends are addresses here. */
 struct ck_emu_box {

@@ -2,8 +2,8 @@
  * emu/copy/copy.c - copies of one dimension.
  */
 #include "emu/copy/box.h"
-#include "emu/emu.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/emu.h"
+#include "emu/core/hooks.h"
 
 /* One row; the stream of a synchronous call is the legacy one. */
 static CUresult row(struct ck_emu_box box, enum ck_emu_side dst_side, enum ck_emu_side src_side,
@@ -23,7 +23,7 @@ static CUresult row(struct ck_emu_box box, enum ck_emu_side dst_side, enum ck_em
 	node.srcDevice = src_side == CK_EMU_SIDE_HOST ? 0 : box.src;
 	node.dstHost = dst_side == CK_EMU_SIDE_HOST ? (void *)box.dst : NULL;
 	node.dstDevice = dst_side == CK_EMU_SIDE_HOST ? 0 : box.dst;
-	if (!sync && ck_emu_capture_copy(stream, &node, &result))
+	if (!sync && ck_emu_hooks->capture_copy(stream, &node, &result))
 		return result;
 	return ck_emu_box_copy(&box, dst_side, src_side, stream, sync);
 }

@@ -3,7 +3,7 @@
  */
 #include "cuda/copy_side.h"
 #include "emu/copy/box.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/hooks.h"
 #include "emu/memory/texture.h"
 
 /* One end of a copy as its caller describes it. */
@@ -193,7 +193,7 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 	CUDA_MEMCPY3D node = pCopy ? deepen(pCopy) : (CUDA_MEMCPY3D){0};
 	CUresult result;
 
-	if (pCopy && ck_emu_capture_copy(hStream, &node, &result))
+	if (pCopy && ck_emu_hooks->capture_copy(hStream, &node, &result))
 		return result;
 	return copy_2d(pCopy, hStream, false);
 }
@@ -207,7 +207,7 @@ CUresult ck_emu_copy_peer(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 {
 	CUresult result;
 
-	if (!sync && ck_emu_capture_copy(stream, c, &result))
+	if (!sync && ck_emu_hooks->capture_copy(stream, c, &result))
 		return result;
 	return copy_3d(c, stream, sync, true);
 }
@@ -216,7 +216,7 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 {
 	CUresult result;
 
-	if (pCopy && ck_emu_capture_copy(hStream, pCopy, &result))
+	if (pCopy && ck_emu_hooks->capture_copy(hStream, pCopy, &result))
 		return result;
 	return copy_3d(pCopy, hStream, false, false);
 }

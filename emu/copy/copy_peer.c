@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "emu/copy/box.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* A device side's context exists; @sync: its work so far is waited for. */
 static CUresult side(CUmemorytype type, CUcontext handle, bool sync)

@@ -6,8 +6,8 @@
 
 #include "emu/memory/arena.h"
 #include "emu/copy/box.h"
-#include "emu/emu.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/emu.h"
+#include "emu/core/hooks.h"
 #include "emu/objects/activity.h"
 
 struct fill {
@@ -134,8 +134,8 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, uint32
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (ck_emu_capturing(stream)) {
-		result = width && height ? ck_emu_capture_node(stream, &node, NULL, 0)
-					 : ck_emu_capture_nothing(stream);
+		result = width && height ? ck_emu_hooks->capture_node(stream, &node, NULL, 0)
+					 : ck_emu_hooks->capture_nothing(stream);
 	} else if (width && height) {
 		result = submit(stream, &node.memset);
 		if (result == CUDA_SUCCESS && !async && is_of_host(dst))

@@ -11,7 +11,7 @@
 #ifndef CK_EMU_GRAPHS_GRAPH_H
 #define CK_EMU_GRAPHS_GRAPH_H
 
-#include "emu/emu.h"
+#include "emu/core/hooks.h"
 
 /* --- steps (graph_step.c) --- */
 
@@ -39,12 +39,8 @@ struct ck_emu_step_source {
 CUresult ck_emu_step_create(const struct ck_emu_step_source *source, struct ck_emu_step **step);
 void ck_emu_step_ref(struct ck_emu_step *step);
 void ck_emu_step_put(struct ck_emu_step *step); /* NULL: nothing */
-/* True while this thread makes a step: work that it would queue is kept for the step. */
-bool ck_emu_step_recording(void);
-/* Give the step that is being made its command. */
-CUresult ck_emu_step_take(struct ck_emu_stream *stream, struct ck_emu_command *command);
 
-/* --- graphs (graph.c, graph_edge.c) --- */
+/* --- graphs (graph.c, graph_edge.c, graph_handle.c) --- */
 
 struct ck_emu_edge {
 	struct ck_emu_node *node;
@@ -134,68 +130,25 @@ CUresult ck_emu_exec_begin(CUgraphExec handle, struct ck_emu_exec **exec);
 /* The instance's copy of a node that the application names. */
 CUresult ck_emu_exec_node(struct ck_emu_exec *exec, CUgraphNode handle, struct ck_emu_node **node);
 
-/* --- capture (capture.c, capture_node.c) --- */
+/* --- capture (capture.c, capture_node.c, capture_event.c): the functions of struct ck_emu_hooks */
 
-/* Why the host may not wait for this stream, ask it or queue work in it, or SUCCESS. */
 CUresult ck_emu_capture_check(struct ck_emu_stream *stream);
-/*
- * At the start of a call that may wait for, or disturb, the captures of other threads: refuse it.
- */
 CUresult ck_emu_capture_unsafe(void);
-/* Refuse to wait for a context that has a capturing stream. */
 CUresult ck_emu_capture_context(struct ck_emu_context *context);
-static inline bool ck_emu_capturing(struct ck_emu_stream *stream)
-{
-	return atomic_load_explicit(&stream->capture, memory_order_acquire) != NULL;
-}
-/* Make a node of a call in a capturing stream. */
 CUresult ck_emu_capture_node(struct ck_emu_stream *stream, const CUgraphNodeParams *params,
 			     const CUlaunchAttribute *attributes, unsigned int attribute_count);
-/* The same of a copy, if the stream captures: false when it does not, and nothing was done. */
 bool ck_emu_capture_copy(CUstream handle, const CUDA_MEMCPY3D *copy, CUresult *result);
-/* The same of a call that asks for nothing: no node. */
 CUresult ck_emu_capture_nothing(struct ck_emu_stream *stream);
-/* A call was so wrong that the capture of its stream is lost with it. */
 void ck_emu_capture_lose(struct ck_emu_stream *stream);
-/*
- * The effect of cuMemAllocAsync() and cuMemFreeAsync() in a capturing stream, and of the latter
- * with memory of a graph in any: false when it is neither, and nothing was done.
- */
 bool ck_emu_capture_alloc(struct ck_emu_stream *stream, size_t size, CUdeviceptr *address,
 			  CUresult *result);
 bool ck_emu_capture_free(struct ck_emu_stream *stream, CUdeviceptr address, CUresult *result);
-/* The stream is being destroyed; all of a context are, which is live no more. */
 void ck_emu_capture_leave(struct ck_emu_stream *stream);
 void ck_emu_capture_leave_all(const struct ck_emu_context *context);
-
-/* Nodes that precede something, such as a capturing stream's next node. */
-struct ck_emu_after {
-	struct ck_emu_node **nodes; /* with references */
-	CUgraphEdgeData *data;
-	size_t count, room;
-};
-
-/* Where a capture was when an event was recorded in it. */
-struct ck_emu_capture_place {
-	_Atomic(struct ck_emu_capture *) capture; /* holds a reference; NULL: recorded in none */
-	struct ck_emu_after after;
-};
-
-/* Set @place to where a capturing stream is. */
 CUresult ck_emu_capture_mark(struct ck_emu_stream *stream, struct ck_emu_capture_place *place);
-/* Forget it; the second when no other reference exists, under any lock. */
 void ck_emu_capture_unmark(struct ck_emu_capture_place *place);
 void ck_emu_capture_place_fini(struct ck_emu_capture_place *place);
-static inline bool ck_emu_capture_marked(struct ck_emu_capture_place *place)
-{
-	return atomic_load_explicit(&place->capture, memory_order_acquire) != NULL;
-}
-/*
- * A stream waits for an event that was last recorded at @place: a capturing stream, or one that
- * joins the capture of the event.
- */
 CUresult ck_emu_capture_join(struct ck_emu_stream *stream, struct ck_emu_capture_place *place);
-/* The host asks for an event that was last recorded in a capture, or for the time between two. */
 CUresult ck_emu_capture_asked(struct ck_emu_capture_place *place);
 CUresult ck_emu_capture_timed(struct ck_emu_capture_place *place);
 

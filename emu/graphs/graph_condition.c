@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "emu/graphs/graph.h"
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 #include "emu/graphs/graph_run.h"
 #include "util/map.h"
 

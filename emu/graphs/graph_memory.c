@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "emu/memory/arena.h"
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 #include "emu/graphs/graph.h"
 #include "emu/graphs/graph_run.h"
 #include "emu/graphs/graph_pool.h"
@@ -242,13 +242,15 @@ bool ck_emu_graph_memory_claim(const struct ck_emu_graph *graph, bool claim)
 CUresult ck_emu_graph_memory_free(CUdeviceptr address)
 {
 	struct ck_emu_graph_memory *memory = ck_emu_graph_memory_get(address);
-	bool freed;
+	CUresult result;
 
 	if (!memory)
 		return CUDA_ERROR_NOT_FOUND;
-	freed = ck_emu_graph_memory_release(memory);
+	result = ck_emu_all_wait();
+	if (result == CUDA_SUCCESS && !ck_emu_graph_memory_release(memory))
+		result = CUDA_ERROR_INVALID_VALUE;
 	ck_emu_graph_memory_put(memory);
-	return freed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return result;
 }
 
 /* Pinned memory of a device, for that device and others that may reach it. */

@@ -6,7 +6,7 @@
 
 #include "emu/graphs/graph.h"
 #include "emu/graphs/graph_pool.h"
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 #include "emu/memory/arena.h"
 
 /* Memory that one launch after another may use. */

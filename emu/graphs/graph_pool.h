@@ -10,7 +10,7 @@
 #ifndef CK_EMU_GRAPHS_GRAPH_POOL_H
 #define CK_EMU_GRAPHS_GRAPH_POOL_H
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* Sizes are counted in pages of this size. */
 #define CK_EMU_GRAPH_PAGE ((uint64_t)2 << 20)

@@ -6,8 +6,6 @@
 
 #include "emu/graphs/graph.h"
 
-#define CK_EMU_MEMORY_OPERATIONS 256 /* in a batch, as CUDA documents */
-
 /* A launch that runs, on the thread of its stream. */
 struct ck_emu_running {
 	struct ck_emu_context *context; /* the stream's */
@@ -19,15 +17,6 @@ struct ck_emu_running {
 /* Carry out the step of node @node. */
 CUresult ck_emu_step_run(struct ck_emu_step *step, uint64_t node,
 			 const struct ck_emu_running *running);
-
-/* Copy a kernel's arguments, in either form, into a parameter block (launch.c). */
-CUresult ck_emu_launch_params(const struct ck_ptx_kernel_info *info, void **params, void **extra,
-			      char *block);
-/* Call the application from the thread of a stream (callback.c). */
-void ck_emu_callback_call(CUhostFn function, void *data, struct ck_emu_context *context);
-/* Record an event at the end of @stream, or make that wait for it (event.c). */
-CUresult ck_emu_event_record_object(struct ck_emu_object *event, struct ck_emu_stream *stream);
-CUresult ck_emu_event_wait_object(struct ck_emu_object *event, struct ck_emu_stream *stream);
 
 /* --- conditions (graph_condition.c) --- */
 
@@ -69,7 +58,10 @@ bool ck_emu_graph_memory_allocated(struct ck_emu_graph_memory *memory);
  * has some of it. With the lock of the graphs held.
  */
 bool ck_emu_graph_memory_claim(const struct ck_emu_graph *graph, bool claim);
-/* The effect of cuMemFree(): NOT_FOUND when no node gave this address. */
+/*
+ * The effect of cuMemFree(), once the work that may use the memory is done: NOT_FOUND when no node
+ * gave this address.
+ */
 CUresult ck_emu_graph_memory_free(CUdeviceptr address);
 
 #endif

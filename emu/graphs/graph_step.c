@@ -2,12 +2,13 @@
  * emu/graphs/graph_step.c - steps: the operations of nodes, checked and made ready to run.
  *
  * Most steps are a command of the kind that a stream would queue. The call that queues it makes it:
- * meanwhile this thread "records", and the command that it submits becomes the step's. So a node is
+ * meanwhile this thread diverts the command that it queues, and it becomes the step's. So a node is
  * checked as its call is, and has the same effect.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/memory/arena.h"
 #include "emu/modules/function.h"
 #include "emu/graphs/graph.h"
 #include "emu/graphs/graph_run.h"
@@ -16,14 +17,9 @@
 /* The step that this thread is making. */
 static _Thread_local struct ck_emu_step *recording;
 
-bool ck_emu_step_recording(void)
+/* Give that step its command. */
+static CUresult command_take(struct ck_emu_command *command)
 {
-	return recording != NULL;
-}
-
-CUresult ck_emu_step_take(struct ck_emu_stream *stream, struct ck_emu_command *command)
-{
-	(void)stream;
 	if (recording->command) { /* a step is one command */
 		command->free(command);
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -250,7 +246,9 @@ static CUresult command_record(struct ck_emu_step *step)
 	if (ck_emu_thread_push(step->context, (CUcontext)step->context) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	recording = step;
+	ck_emu_thread_divert(command_take);
 	result = command_make(step);
+	ck_emu_thread_divert(NULL);
 	recording = NULL;
 	ck_emu_object_put(&ck_emu_thread_pop()->base);
 	return result;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "emu/graphs/graph.h"
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 #include "emu/graphs/user_object.h"
 
 struct user_object {

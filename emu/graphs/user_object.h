@@ -4,7 +4,7 @@
 #ifndef CK_EMU_GRAPHS_USER_OBJECT_H
 #define CK_EMU_GRAPHS_USER_OBJECT_H
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* References of one graph to one user object. */
 struct ck_emu_keep {

@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 
 #include "emu/memory/arena.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/memory/ipc.h"
 #include "emu/memory/stretch.h"
-#include "emu/usage.h"
+#include "emu/core/usage.h"
 #include "util/page.h"
 #include "util/range.h"
 
@@ -27,13 +27,15 @@ static int stretch_count;
 static struct ck_ranges *host; /* of struct ck_emu_memory */
 static uint64_t last_id;
 
-int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
+int ck_emu_arena_init(void)
 {
+	int count = ck_emu_device_count();
+
 	host = ck_ranges_create();
 	if (!host)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
-		int ret = ck_emu_stretch_init(&stretches[i], &devices[i], i);
+		int ret = ck_emu_stretch_init(&stretches[i], ck_emu_device_at(i), i);
 
 		if (ret < 0)
 			return ret;

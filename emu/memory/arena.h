@@ -4,7 +4,10 @@
 #ifndef CK_EMU_MEMORY_ARENA_H
 #define CK_EMU_MEMORY_ARENA_H
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
+
+/* Stream memory operations in a batch, as CUDA documents (memop.c). */
+#define CK_EMU_MEMORY_OPERATIONS 256
 
 enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_DEVICE,	  /* cuMemAlloc */
@@ -36,7 +39,8 @@ struct ck_emu_memory {
 	uint64_t id;
 };
 
-int ck_emu_arena_init(const struct ck_emu_device *devices, int count);
+/* Once, with the devices there: 0 or -errno. */
+int ck_emu_arena_init(void);
 /*
  * Device memory, contents undefined: 0 when there is none left. Aligned to 512 bytes; from 1 MiB
  * on, to 2 MiB.

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "emu/memory/arena.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/hooks.h"
 #include "util/mappings.h"
 #include "util/page.h"
 
@@ -26,7 +26,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 	void *base;
 
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_unsafe();
+		result = ck_emu_hooks->capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pp || Flags & ~(unsigned int)ALLOC_FLAGS)
@@ -58,7 +58,7 @@ CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 static CUresult host_remove(struct ck_emu_context *context, void *p, enum ck_emu_memory_kind kind,
 			    struct ck_emu_memory *memory)
 {
-	CUresult result = ck_emu_capture_unsafe();
+	CUresult result = ck_emu_hooks->capture_unsafe();
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -110,7 +110,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 	int ret;
 
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_unsafe();
+		result = ck_emu_hooks->capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p || !bytesize || Flags & ~(unsigned int)REGISTER_FLAGS)

@@ -1,66 +1,25 @@
 /*
- * emu/memory/ipc.c - CUDA's handles of memory and events for other processes (cuIpc...).
+ * emu/memory/ipc.c - CUDA's handles of memory for other processes (cuIpc...).
  *
- * The memory of a device is a file (arena.c), and a shared event a page of one. A handle names the
- * process and its descriptor, and the other process opens that. So the exporter must be alive when
- * a handle is opened, and both must be of one user.
+ * The memory of a device is a file (arena.c). A handle names the process and its descriptor, and
+ * the other process opens that. So the exporter must be alive when a handle is opened, and both
+ * must be of one user.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "emu/core/locks.h"
 #include "emu/memory/arena.h"
-#include "emu/locks.h"
 #include "emu/memory/ipc.h"
-#include "util/fd.h"
+#include "emu/objects/ipc.h"
 #include "util/page.h"
 #include "util/util.h"
 
-#define MARK 0x6370692d6b63ull
 #define PAGE ck_page()
-#define STEP_NS 100000 /* between two polls of another process's event */
-
-/* --- handles */
-
-CUresult ck_emu_ipc_handle_make(struct ck_emu_ipc_handle *h, enum ck_emu_ipc_kind kind, int fd)
-{
-	struct stat st;
-
-	memset(h, 0, sizeof(*h));
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	h->mark = MARK;
-	h->pid = getpid();
-	h->fd = fd;
-	h->inode = st.st_ino;
-	h->kind = kind;
-	return CUDA_SUCCESS;
-}
-
-int ck_emu_ipc_handle_open(const struct ck_emu_ipc_handle *h, enum ck_emu_ipc_kind kind)
-{
-	char path[64];
-	struct stat st;
-	int fd;
-
-	if (h->mark != MARK || h->kind != (int32_t)kind)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", h->pid, h->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_ino != h->inode)) {
-		close(fd); /* the number stands for something else by now */
-		fd = -1;
-	}
-	return fd;
-}
-
-/* --- memory */
 
 /* Memory of another process; opened again, it is the same. */
 struct opened {
@@ -174,7 +133,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsign
 	memcpy(&h, &handle, sizeof(h));
 	if (!pdptr || Flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (h.mark != MARK || !ck_emu_device_at(h.device))
+	if (h.mark != CK_EMU_IPC_MARK || !ck_emu_device_at(h.device))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (h.pid == getpid())
 		return CUDA_ERROR_INVALID_CONTEXT; /* it is here already */
@@ -217,98 +176,4 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 	}
 	ck_unlock(&opened_lock);
 	return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* --- events */
-
-/* The one behind @fd; NULL: none. */
-static struct ck_emu_ipc_event *map_event(int fd)
-{
-	void *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	return at == MAP_FAILED ? NULL : at;
-}
-
-struct ck_emu_ipc_event *ck_emu_ipc_event_create(int *fd)
-{
-	struct ck_emu_ipc_event *event = NULL;
-
-	*fd = memfd_create("cricket event", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd >= 0 && ck_fd_resize(*fd, PAGE) == 0 &&
-	    fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
-		event = map_event(*fd);
-	if (!event && *fd >= 0)
-		close(*fd);
-	return event;
-}
-
-void ck_emu_ipc_event_close(struct ck_emu_ipc_event *event, int fd)
-{
-	if (!event)
-		return;
-	munmap(event, PAGE);
-	close(fd);
-}
-
-void ck_emu_ipc_event_reach(struct ck_emu_ipc_event *event, uint64_t number)
-{
-	ck_atomic_lift(&event->reached, number);
-}
-
-void ck_emu_ipc_event_wait(const struct ck_emu_ipc_event *event, uint64_t number,
-			   const struct ck_emu_context *context)
-{
-	while (atomic_load(&event->reached) < number && atomic_load(&context->live) &&
-	       !atomic_load(&context->cancelled))
-		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
-}
-
-CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
-{
-	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_object *object;
-	struct ck_emu_ipc_handle h;
-	int fd;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pHandle)
-		return CUDA_ERROR_INVALID_VALUE;
-	memset(pHandle, 0, sizeof(*pHandle)); /* some programs read it and ignore the error */
-	object = ck_emu_object_get(event, CK_EMU_EVENT);
-	if (!object)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (ck_emu_event_shared(object, &fd))
-		result = ck_emu_ipc_handle_make(&h, CK_EMU_IPC_EVENT, fd);
-	else
-		result = CUDA_ERROR_INVALID_HANDLE;
-	ck_emu_object_put(object);
-	if (result == CUDA_SUCCESS)
-		memcpy(pHandle, &h, sizeof(h));
-	return result;
-}
-
-CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
-{
-	struct ck_emu_context *context;
-	CUresult result = ck_emu_enter(&context);
-	struct ck_emu_ipc_event *shared;
-	struct ck_emu_ipc_handle h;
-	struct stat st;
-	int fd;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!phEvent)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&h, &handle, sizeof(h));
-	fd = ck_emu_ipc_handle_open(&h, CK_EMU_IPC_EVENT);
-	if (fd < 0)
-		return CUDA_ERROR_INVALID_HANDLE;
-	shared = fstat(fd, &st) == 0 && st.st_size == (off_t)PAGE ? map_event(fd) : NULL;
-	if (!shared) {
-		close(fd);
-		return CUDA_ERROR_INVALID_HANDLE;
-	}
-	return ck_emu_event_import(context, shared, fd, phEvent);
 }

@@ -1,53 +1,11 @@
 /*
- * emu/memory/ipc.h - what processes share: files in memory, reached as descriptors of the process
- * that made them.
+ * emu/memory/ipc.h - memory of other processes that this one has opened.
  */
 #ifndef CK_EMU_MEMORY_IPC_H
 #define CK_EMU_MEMORY_IPC_H
 
+#include <stddef.h>
 #include <stdint.h>
-
-#include "emu/emu.h"
-
-enum ck_emu_ipc_kind { CK_EMU_IPC_MEMORY = 1, CK_EMU_IPC_EVENT, CK_EMU_IPC_POINTER };
-
-/* The 64 bytes of a handle: the place of its file, and the object in it. */
-struct ck_emu_ipc_handle {
-	uint64_t mark;
-	int32_t pid, fd;
-	uint64_t inode;
-	uint64_t offset, size;
-	int32_t kind, device;
-	uint64_t pool; /* of a pointer: the name of its pool */
-	uint64_t unused;
-};
-
-_Static_assert(sizeof(struct ck_emu_ipc_handle) == 64, "as CUDA has them");
-
-/* Fill in a handle of @kind for the file behind @fd: INVALID_VALUE when there is none. */
-CUresult ck_emu_ipc_handle_make(struct ck_emu_ipc_handle *handle, enum ck_emu_ipc_kind kind,
-				int fd);
-/* A descriptor of the file, the caller's, or -1: no handle of that kind, or its process is gone. */
-int ck_emu_ipc_handle_open(const struct ck_emu_ipc_handle *handle, enum ck_emu_ipc_kind kind);
-
-/* The state of an event that processes share: how often it was recorded, and which was reached. */
-struct ck_emu_ipc_event {
-	_Atomic uint64_t recorded, reached;
-};
-
-/* A new shared event and its file's descriptor; NULL: none. */
-struct ck_emu_ipc_event *ck_emu_ipc_event_create(int *fd);
-void ck_emu_ipc_event_close(struct ck_emu_ipc_event *event, int fd); /* NULL, -1: nothing */
-void ck_emu_ipc_event_reach(struct ck_emu_ipc_event *event, uint64_t number);
-/* Wait until record @number is reached, or the context has gone. */
-void ck_emu_ipc_event_wait(const struct ck_emu_ipc_event *event, uint64_t number,
-			   const struct ck_emu_context *context);
-
-/* The shared state of an event, with its descriptor, or NULL: it is not shared. */
-struct ck_emu_ipc_event *ck_emu_event_shared(struct ck_emu_object *event, int *fd);
-/* An event of that state, which it takes over: OUT_OF_MEMORY. */
-CUresult ck_emu_event_import(struct ck_emu_context *context, struct ck_emu_ipc_event *shared,
-			     int fd, CUevent *event);
 
 /* Unmap what ipc.c has mapped for a range of kind IPC. */
 void ck_emu_ipc_unmap(uint64_t address, size_t size);

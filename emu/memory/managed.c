@@ -3,7 +3,7 @@
  * access the same bytes and nothing moves; the calls have CUDA's checks.
  */
 #include "emu/memory/arena.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "libcuda/advice.h"
 #include "libcuda/libcuda.h"
 

@@ -2,8 +2,8 @@
  * emu/memory/memory.c - device memory: allocation, and what can be asked of it.
  */
 #include "emu/memory/arena.h"
-#include "emu/emu.h"
-#include "emu/graphs/graph_run.h"
+#include "emu/core/emu.h"
+#include "emu/core/hooks.h"
 #include "emu/memory/pool.h"
 #include "libcuda/advice.h"
 
@@ -17,7 +17,7 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size)
 	uint64_t address;
 
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_unsafe();
+		result = ck_emu_hooks->capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || !size)
@@ -55,21 +55,6 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 	return result;
 }
 
-/* Memory of a graph, once the work that may use it is done: NOT_FOUND when it is not a graph's. */
-static CUresult graph_free(CUdeviceptr address)
-{
-	struct ck_emu_graph_memory *memory = ck_emu_graph_memory_get(address);
-	CUresult result;
-
-	if (!memory)
-		return CUDA_ERROR_NOT_FOUND;
-	result = ck_emu_all_wait();
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_graph_memory_free(address);
-	ck_emu_graph_memory_put(memory);
-	return result;
-}
-
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct ck_emu_context *context;
@@ -78,12 +63,12 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	struct ck_emu_memory memory;
 
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_unsafe();
+		result = ck_emu_hooks->capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr)
 		return CUDA_SUCCESS;
-	result = graph_free(dptr);
+	result = ck_emu_hooks->graph_memory_free(dptr);
 	if (result != CUDA_ERROR_NOT_FOUND)
 		return result;
 	if (!ck_emu_arena_find(dptr, &memory) || memory.lo != dptr || memory.retired)

@@ -14,8 +14,10 @@ static void mipmap_free(struct ck_emu_object *object)
 	free(object);
 }
 
-void ck_emu_levels_retract(struct ck_emu_mipmap *mipmap)
+static void levels_retract(struct ck_emu_object *object)
 {
+	struct ck_emu_mipmap *mipmap = (struct ck_emu_mipmap *)object;
+
 	for (unsigned int i = 0; i < mipmap->level_count; i++)
 		ck_emu_object_retract(&mipmap->levels[i].base);
 }
@@ -71,7 +73,7 @@ static CUresult mipmap_publish(struct ck_emu_mipmap *mipmap)
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_object_publish(&mipmap->base);
 	if (result != CUDA_SUCCESS)
-		ck_emu_levels_retract(mipmap);
+		levels_retract(&mipmap->base);
 	return result;
 }
 
@@ -103,6 +105,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	if (!mipmap)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ck_emu_object_init(&mipmap->base, CK_EMU_MIPMAP, context, mipmap_free);
+	mipmap->base.retract = levels_retract;
 	mipmap->desc = *pMipmappedArrayDesc;
 	mipmap->level_count = ck_min(numMipmapLevels, levels_max(&mipmap->desc));
 	result = levels_alloc(mipmap);
@@ -153,7 +156,6 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (ck_emu_object_retract(&mipmap->base)) {
-		ck_emu_levels_retract(mipmap);
 		ck_emu_context_wait(mipmap->base.context);
 		ck_emu_object_put(&mipmap->base);
 	} else {

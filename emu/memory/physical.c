@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "emu/memory/arena.h"
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 #include "emu/memory/vmm.h"
 #include "util/env.h"
 #include "util/fd.h"

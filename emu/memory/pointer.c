@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "emu/memory/arena.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/memory/pool.h"
 
 #define ACCESS_READ_WRITE 3 /* CU_POINTER_ATTRIBUTE_ACCESS_FLAGS */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "emu/memory/arena.h"
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 #include "emu/memory/pool.h"
 #include "util/fd.h"
 #include "util/page.h"

@@ -5,7 +5,7 @@
 #define CK_EMU_MEMORY_POOL_H
 
 #include "emu/memory/arena.h"
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 
 /* A piece of a pool: in use, or kept for the next allocation. */
 struct ck_emu_block {

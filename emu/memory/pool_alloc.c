@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "emu/memory/arena.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/hooks.h"
 #include "emu/memory/pool.h"
 
 static CUresult alloc(CUdeviceptr *dptr, size_t size, struct ck_emu_pool *pool)
@@ -40,7 +40,7 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, const CUmemoryPool *
 		      : ck_emu_pool_of(stream->base.context->device->ordinal, false);
 	if (!pool || !dptr || !size)
 		result = CUDA_ERROR_INVALID_VALUE;
-	else if (!ck_emu_capture_alloc(stream, size, dptr, &result))
+	else if (!ck_emu_hooks->capture_alloc(stream, size, dptr, &result))
 		result = alloc(dptr, size, pool);
 	if (pool)
 		ck_emu_object_put(&pool->base);
@@ -121,7 +121,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 		result = ck_emu_stream_get(hStream, context, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (dptr && !ck_emu_capture_free(stream, dptr, &result))
+	if (dptr && !ck_emu_hooks->capture_free(stream, dptr, &result))
 		result = free_queue(dptr, stream);
 	ck_emu_object_put(&stream->base);
 	return result;

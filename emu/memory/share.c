@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "emu/memory/arena.h"
-#include "emu/memory/ipc.h"
+#include "emu/objects/ipc.h"
 #include "emu/memory/pool.h"
 #include "emu/memory/vmm.h"
 #include "util/page.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "emu/memory/stretch.h"
-#include "emu/usage.h"
+#include "emu/core/usage.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/page.h"

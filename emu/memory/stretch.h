@@ -4,7 +4,7 @@
 #ifndef CK_EMU_MEMORY_STRETCH_H
 #define CK_EMU_MEMORY_STRETCH_H
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 struct ck_ranges;
 

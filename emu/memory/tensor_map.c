@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 #define MAGIC 0x31706d54u
 #define RANK_MAX 5

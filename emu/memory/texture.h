@@ -1,5 +1,5 @@
 /*
- * emu/memory/texture.h - arrays, mipmapped arrays, texture and surface objects, references.
+ * emu/memory/texture.h - arrays, mipmapped arrays, texture and surface objects.
  *
  * An array is memory in rows and slices, in a private layout. Objects hold a reference to the array
  * that they show, and a kernel finds them by their number, which is the address of the object.
@@ -8,8 +8,8 @@
 #ifndef CK_EMU_MEMORY_TEXTURE_H
 #define CK_EMU_MEMORY_TEXTURE_H
 
-#include "emu/emu.h"
-#include "emu/modules/function.h"
+#include "emu/core/emu.h"
+#include "emu/ptx/ptx.h"
 
 struct ck_emu_array {
 	struct ck_emu_object base; /* its owner is the mipmapped array, if it is a level of one */
@@ -37,21 +37,6 @@ struct ck_emu_texture {
 	struct ck_emu_object *source; /* array or mipmap, with a reference; NULL: memory */
 };
 
-/* A .texref or .surfref of a module, or one of cuTexRefCreate's. */
-struct ck_emu_reference {
-	struct ck_emu_object base;     /* its owner is the module */
-	struct ck_emu_reference *next; /* of the module */
-	char *name;
-	bool surface;
-	uint64_t slot; /* address of the variable that holds an object's number, or 0 */
-	bool bound;
-	CUDA_RESOURCE_DESC resource;
-	CUDA_TEXTURE_DESC desc;
-	CUarray_format format; /* of linear memory */
-	int channels;
-	struct ck_emu_texture *current;
-};
-
 /* Bytes of a texel; 0: a format or number of channels that there is not (array.c). */
 unsigned int ck_emu_texel_bytes(CUarray_format format, unsigned int channels);
 /* Whether the device has arrays like that: INVALID_VALUE, NOT_SUPPORTED. */
@@ -62,26 +47,11 @@ CUresult ck_emu_array_check(const struct ck_emu_device *device, const CUDA_ARRAY
 size_t ck_emu_array_lay_out(struct ck_emu_array *array);
 /* The array behind a handle, with a reference, or NULL. */
 struct ck_emu_array *ck_emu_array_get(CUarray handle);
-/* Take a mipmap's levels out of the table of handles (mipmap.c). */
-void ck_emu_levels_retract(struct ck_emu_mipmap *mipmap);
 
 /* An object that is published, with one reference besides the handle's; @desc and @view may be
  * NULL (texture.c). */
 CUresult ck_emu_texture_create(struct ck_emu_context *context, bool surface,
 			       const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *desc,
 			       const CUDA_RESOURCE_VIEW_DESC *view, struct ck_emu_texture **out);
-
-/*
- * The start of a call on a reference, found and locked: INVALID_VALUE unless @complete (texref.c).
- * Its end gives it back and returns @result.
- */
-CUresult ck_emu_reference_begin(const void *handle, bool surface, bool complete,
-				struct ck_emu_reference **ref);
-CUresult ck_emu_reference_end(struct ck_emu_reference *ref, CUresult result);
-/* The end of a call that has changed a setting. */
-CUresult ck_emu_reference_changed(struct ck_emu_reference *ref);
-/* Take a module's references out of the table of handles; free them (texref.c). */
-void ck_emu_references_retract(struct ck_emu_module *module);
-void ck_emu_references_free(struct ck_emu_module *module);
 
 #endif

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 
 #include "emu/memory/arena.h"
-#include "emu/locks.h"
-#include "emu/emu.h"
+#include "emu/core/locks.h"
+#include "emu/core/emu.h"
 #include "emu/memory/vmm.h"
 #include "util/log.h"
 #include "util/page.h"

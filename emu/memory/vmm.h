@@ -5,7 +5,7 @@
 #ifndef CK_EMU_MEMORY_VMM_H
 #define CK_EMU_MEMORY_VMM_H
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 #define CK_EMU_GRANULARITY (2ul << 20) /* of physical memory, reservations and mappings */
 

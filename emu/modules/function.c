@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/modules/function.h"
 
 #define PORTABLE_CLUSTER 8 /* blocks that a cluster may have on every GPU that has clusters */

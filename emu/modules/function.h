@@ -5,8 +5,9 @@
 #ifndef CK_EMU_MODULES_FUNCTION_H
 #define CK_EMU_MODULES_FUNCTION_H
 
-#include "emu/emu.h"
-#include "emu/locks.h"
+#include "emu/core/emu.h"
+#include "emu/ptx/ptx.h"
+#include "emu/core/locks.h"
 
 struct ck_emu_function {
 	struct ck_emu_object base; /* its owner is the module, or a kernel's library */
@@ -111,6 +112,12 @@ CUresult ck_emu_function_attribute(const struct ck_emu_function *function, int d
 				   CUfunction_attribute attribute, int *value);
 CUresult ck_emu_function_set(struct ck_emu_function *function, int device,
 			     CUfunction_attribute attribute, int value);
+
+/* Copy a kernel's arguments, in either form, into a parameter block (launch.c). */
+CUresult ck_emu_launch_params(const struct ck_ptx_kernel_info *info, void **params, void **extra,
+			      char *block);
+/* The driver's services for a running grid (grid.c); @context is its context. */
+void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host);
 
 /* Blocks of @threads that one multiprocessor holds (occupancy.c). */
 unsigned int ck_emu_occupancy(const struct ck_emu_function *function, uint32_t threads,

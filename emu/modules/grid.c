@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "emu/memory/arena.h"
-#include "emu/graphs/graph_run.h"
+#include "emu/modules/function.h"
+#include "emu/core/hooks.h"
 #include "emu/memory/texture.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -71,7 +72,7 @@ static void grid_free(void *opaque, uint64_t address)
 static void grid_set_condition(void *opaque, uint64_t handle, uint32_t value)
 {
 	(void)opaque;
-	ck_emu_condition_set(handle, value);
+	ck_emu_hooks->graph_condition_set(handle, value);
 }
 
 /* An object outlives the work queued before its destruction, so it needs no reference here. */

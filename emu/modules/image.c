@@ -9,7 +9,7 @@
 
 #include "elf/fatbin.h"
 #include "elf/ptxhead.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/modules/function.h"
 #include "emu/objects/activity.h"
 #include "util/log.h"

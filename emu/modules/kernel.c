@@ -1,7 +1,7 @@
 /*
  * emu/modules/kernel.c - the calls on CUkernel handles; a CUfunction is accepted for one.
  */
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/modules/function.h"
 
 /* The kernel or function behind a handle, with a reference. */

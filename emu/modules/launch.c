@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/modules/function.h"
 #include "emu/objects/activity.h"
-#include "emu/graphs/graph_run.h"
+#include "emu/core/hooks.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -260,10 +260,11 @@ static CUresult launch_capture(CUfunction function, const CUlaunchConfig *config
 			   .extra = extra},
 	};
 
-	CUresult result = ck_emu_capture_node(stream, &node, config->attrs, config->numAttrs);
+	CUresult result =
+		ck_emu_hooks->capture_node(stream, &node, config->attrs, config->numAttrs);
 
 	if (result != CUDA_SUCCESS)
-		ck_emu_capture_lose(stream);
+		ck_emu_hooks->capture_lose(stream);
 	return result;
 }
 
@@ -296,7 +297,7 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **p
 		if (result == CUDA_SUCCESS)
 			result = launch_queue(function, &grid, stream, params, extra);
 	}
-	if (ck_emu_step_recording())
+	if (ck_emu_thread_diverted())
 		goto put_stream;
 	if (result == CUDA_SUCCESS && done)
 		result = ck_emu_event_record(done, stream);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "emu/memory/arena.h"
-#include "emu/locks.h"
-#include "emu/emu.h"
+#include "emu/core/locks.h"
+#include "emu/core/emu.h"
 #include "emu/modules/function.h"
 
 static void library_free(struct ck_emu_object *object)
@@ -20,6 +20,13 @@ static void library_free(struct ck_emu_object *object)
 	ck_ptx_destroy(library->ptx);
 	free(library->text);
 	free(library);
+}
+
+static void library_retract(struct ck_emu_object *object)
+{
+	struct ck_emu_library *library = (struct ck_emu_library *)object;
+
+	ck_emu_functions_retract(library->kernels, library->kernel_count);
 }
 
 /* An instance of a library, of any context when that is NULL. */
@@ -68,6 +75,7 @@ static struct ck_emu_library *library_create(const char *text, struct ck_ptx_mod
 		return NULL;
 	}
 	ck_emu_object_init(&library->base, CK_EMU_LIBRARY, NULL, library_free);
+	library->base.retract = library_retract;
 	library->load_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LOAD);
 	library->ptx = ptx;
 	library->text = strdup(text);
@@ -91,7 +99,7 @@ static CUresult library_publish(struct ck_emu_library *library)
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_object_publish(&library->base);
 	if (result != CUDA_SUCCESS) {
-		ck_emu_functions_retract(library->kernels, library->kernel_count);
+		library_retract(&library->base);
 		ck_emu_object_put(&library->base);
 	}
 	return result;
@@ -175,14 +183,10 @@ CUresult cuLibraryUnload(CUlibrary library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	key.library = found;
-	ck_emu_functions_retract(found->kernels, found->kernel_count);
 	ck_lock(&found->load_lock);
 	found->unloaded = true;
 	while ((object = ck_emu_object_search(instance_match, &key))) {
-		struct ck_emu_module *module = (struct ck_emu_module *)object;
-
 		if (ck_emu_object_retract(object)) {
-			ck_emu_functions_retract(module->functions, module->function_count);
 			ck_emu_context_wait(object->context);
 			ck_emu_object_put(object);
 		}

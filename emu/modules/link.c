@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "emu/modules/device_runtime.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/modules/function.h"
 
 struct link {

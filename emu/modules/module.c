@@ -6,8 +6,8 @@
 
 #include "emu/memory/arena.h"
 #include "emu/modules/function.h"
-#include "emu/graphs/graph.h"
-#include "emu/memory/texture.h"
+#include "emu/core/hooks.h"
+#include "emu/modules/texref.h"
 
 #define VARIABLE_ALIGN 512 /* its copy in device memory */
 
@@ -22,6 +22,14 @@ static void module_free(struct ck_emu_object *object)
 	if (module->library)
 		ck_emu_object_put(&module->library->base);
 	free(module);
+}
+
+static void module_retract(struct ck_emu_object *object)
+{
+	struct ck_emu_module *module = (struct ck_emu_module *)object;
+
+	ck_emu_functions_retract(module->functions, module->function_count);
+	ck_emu_references_retract(module);
 }
 
 /*
@@ -101,6 +109,7 @@ CUresult ck_emu_module_create(struct ck_emu_context *context, struct ck_ptx_modu
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	ck_emu_object_init(&module->base, CK_EMU_MODULE, context, module_free);
+	module->base.retract = module_retract;
 	module->ptx = ptx;
 	if (library) {
 		ck_emu_object_ref(&library->base);
@@ -206,7 +215,7 @@ CUresult cuModuleUnload(CUmodule hmod)
 	CUresult result = ck_emu_enter_owned(&context);
 
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_unsafe();
+		result = ck_emu_hooks->capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	module = ck_emu_object_get(hmod, CK_EMU_MODULE);
@@ -216,8 +225,6 @@ CUresult cuModuleUnload(CUmodule hmod)
 	if (module->library) {
 		result = CUDA_ERROR_NOT_PERMITTED;
 	} else if (ck_emu_object_retract(&module->base)) {
-		ck_emu_functions_retract(module->functions, module->function_count);
-		ck_emu_references_retract(module);
 		result = ck_emu_context_wait(module->base.context);
 		ck_emu_object_put(&module->base);
 	} else {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/modules/function.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/hooks.h"
 
 #define FLAGS                                                                                      \
 	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |                                 \
@@ -101,7 +101,7 @@ static CUresult check(const CUDA_LAUNCH_PARAMS *list, struct ck_emu_stream **str
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (ck_emu_capturing(streams[i])) {
-		ck_emu_capture_lose(streams[i]);
+		ck_emu_hooks->capture_lose(streams[i]);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	return function_check(&list[i], streams[i], name);

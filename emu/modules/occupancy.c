@@ -2,7 +2,7 @@
  * emu/modules/occupancy.c - how many blocks one multiprocessor holds, by the rules of compute
  * capability 9.0 (CUDA C++ Programming Guide, "Compute Capabilities").
  */
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/modules/function.h"
 
 #define WARP 32u

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 #include "emu/objects/activity.h"
 #include "util/map.h"
 #include "util/until.h"

@@ -1,5 +1,5 @@
 /*
- * emu/objects/activity.h - records of kernels, copies and fills, for a profiler (emu/cupti.c).
+ * emu/objects/activity.h - records of kernels, copies and fills, for a profiler (cupti/cupti.c).
  *
  * While no kind is enabled, a command pays one comparison when it is queued and one when it runs.
  */
@@ -7,7 +7,7 @@
 #define CK_EMU_OBJECTS_ACTIVITY_H
 
 #include "cuda/cupti.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* A bit for each enabled kind. */
 extern _Atomic uint64_t ck_emu_activity_kinds;

@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "emu/emu.h"
-#include "emu/graphs/graph_run.h"
+#include "emu/core/emu.h"
+#include "emu/core/hooks.h"
 
 struct callback {
 	struct ck_emu_command command;
@@ -64,8 +64,8 @@ static CUresult queue(const struct callback *call)
 		};
 
 		/* a callback, unlike a host function, gets the stream's state: no node */
-		result = call->function ? ck_emu_capture_node(stream, &node, NULL, 0)
-					: ck_emu_capture_check(stream);
+		result = call->function ? ck_emu_hooks->capture_node(stream, &node, NULL, 0)
+					: ck_emu_hooks->capture_check(stream);
 		goto put_stream;
 	}
 	copy = malloc(sizeof(*copy));

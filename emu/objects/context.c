@@ -6,12 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/memory/arena.h"
-#include "emu/locks.h"
-#include "emu/modules/function.h"
-#include "emu/graphs/graph.h"
-#include "emu/graphs/graph_run.h"
-#include "emu/memory/texture.h"
+#include "emu/core/locks.h"
+#include "emu/core/hooks.h"
 #include "libcuda/local.h"
 
 static void context_free(struct ck_emu_object *object)
@@ -77,27 +73,13 @@ static bool object_in_context(const struct ck_emu_object *object, const void *co
 	return object->context == context && !object->owner;
 }
 
-static void inmates_retract(struct ck_emu_object *object)
-{
-	struct ck_emu_module *module = (struct ck_emu_module *)object;
-
-	if (object->kind == CK_EMU_MODULE) {
-		ck_emu_functions_retract(module->functions, module->function_count);
-		ck_emu_references_retract(module);
-	} else if (object->kind == CK_EMU_MIPMAP) {
-		ck_emu_levels_retract((struct ck_emu_mipmap *)object);
-	}
-}
-
 static void objects_sweep(struct ck_emu_context *context)
 {
 	struct ck_emu_object *object;
 
 	while ((object = ck_emu_object_search(object_in_context, context))) {
-		if (ck_emu_object_retract(object)) {
-			inmates_retract(object);
+		if (ck_emu_object_retract(object))
 			ck_emu_object_put(object);
-		}
 		ck_emu_object_put(object);
 	}
 }
@@ -107,29 +89,12 @@ bool ck_emu_context_clear(struct ck_emu_context *context)
 	if (!atomic_exchange(&context->live, false))
 		return false;
 	atomic_store(&context->cancelled, true);
-	ck_emu_capture_leave_all(context);
+	ck_emu_hooks->context_stop(context);
 	ck_emu_context_stop(context);
 	ck_emu_print_flush(context);
 	objects_sweep(context);
-	ck_emu_graph_memory_end(context);
-	ck_emu_arena_sweep(context, NULL);
+	ck_emu_hooks->context_end(context);
 	return true;
-}
-
-CUresult ck_emu_context_state(const struct ck_emu_context *context)
-{
-	if (!context)
-		return CUDA_SUCCESS;
-	if (!atomic_load_explicit(&context->live, memory_order_relaxed))
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	return (CUresult)atomic_load_explicit(&context->fault, memory_order_relaxed);
-}
-
-CUresult ck_emu_context_refusal(const struct ck_emu_context *context)
-{
-	CUresult result = ck_emu_context_state(context);
-
-	return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
 
 CUresult ck_emu_enter(struct ck_emu_context **context)
@@ -346,7 +311,7 @@ CUresult cuCtxSynchronize(void)
 	CUresult result = ck_emu_enter(&context);
 
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_context(context);
+		result = ck_emu_hooks->capture_context(context);
 	return result == CUDA_SUCCESS ? ck_emu_context_wait(context) : result;
 }
 
@@ -362,7 +327,7 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 	context = ck_emu_object_get(ctx, CK_EMU_CONTEXT);
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = ck_emu_capture_context(context);
+	result = ck_emu_hooks->capture_context(context);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_context_wait(context);
 	ck_emu_object_put(&context->base);

@@ -2,7 +2,7 @@
  * emu/objects/context_event.c - events of a whole context: recorded behind, and waited for in front
  * of, the work of all its streams.
  */
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 static CUresult begin(CUcontext handle, struct ck_emu_context **context)
 {

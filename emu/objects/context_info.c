@@ -1,8 +1,8 @@
 /*
  * emu/objects/context_info.c - what a context says of itself: flags, limits, preferences, peers.
  */
-#include "emu/emu.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/emu.h"
+#include "emu/core/hooks.h"
 
 #define STACK_MAX (512ul << 10) /* bytes of local memory that a thread may have */
 #define API_VERSION 3020	/* of every context since CUDA 3.2 */
@@ -151,7 +151,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	if (result == CUDA_SUCCESS)
 		result = limit_check(limit);
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_unsafe();
+		result = ck_emu_hooks->capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* these two tell of the hardware and of graphics: they can only be read */

@@ -7,12 +7,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/emu.h"
-#include "emu/locks.h"
+#include "emu/core/emu.h"
+#include "emu/core/locks.h"
 #include "emu/objects/activity.h"
 #include "emu/objects/engine.h"
-#include "emu/graphs/graph.h"
-#include "emu/usage.h"
+#include "emu/core/hooks.h"
+#include "emu/core/usage.h"
 #include "util/until.h"
 #include "util/wait.h"
 
@@ -279,16 +279,17 @@ static CUresult order(struct ck_emu_stream *stream, const struct ck_emu_point *a
 CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
 			      const struct ck_emu_point *after, struct ck_emu_point *point)
 {
+	ck_emu_take_fn *take = ck_emu_thread_diverted();
 	struct ck_emu_points points = {0};
 	CUresult result;
 
-	if (ck_emu_step_recording())
-		return ck_emu_step_take(stream, command);
+	if (take)
+		return take(command);
 	if (command->describe && ck_emu_activity_on())
 		command->correlation = ck_emu_activity_number();
 	result = ck_emu_context_state(stream->base.context);
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_check(stream);
+		result = ck_emu_hooks->capture_check(stream);
 	ck_lock(&ck_emu_engine_lock);
 	if (result == CUDA_SUCCESS)
 		result = order(stream, after, &points);

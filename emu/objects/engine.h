@@ -7,8 +7,8 @@
 #ifndef CK_EMU_OBJECTS_ENGINE_H
 #define CK_EMU_OBJECTS_ENGINE_H
 
-#include "emu/emu.h"
-#include "emu/locks.h"
+#include "emu/core/emu.h"
+#include "emu/core/locks.h"
 
 extern struct ck_mutex ck_emu_engine_lock;
 /* All that are open or still working; under the lock. */

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "emu/emu.h"
-#include "emu/locks.h"
-#include "emu/graphs/graph_run.h"
-#include "emu/memory/ipc.h"
+#include "emu/core/emu.h"
+#include "emu/core/locks.h"
+#include "emu/core/hooks.h"
 #include "emu/objects/event_part.h"
 #include "util/until.h"
 
@@ -28,7 +27,7 @@ static void event_free(struct ck_emu_object *object)
 	struct ck_emu_event *event = (struct ck_emu_event *)object;
 
 	ck_emu_point_put(&event->point);
-	ck_emu_capture_place_fini(&event->place);
+	ck_emu_hooks->capture_place_fini(&event->place);
 	ck_emu_ipc_event_close(event->shared, event->shared_fd);
 	free(event);
 }
@@ -206,13 +205,13 @@ CUresult ck_emu_event_record(CUevent handle, struct ck_emu_stream *stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	if (ck_emu_capturing(stream)) {
-		CUresult result = ck_emu_capture_mark(stream, &event->place);
+		CUresult result = ck_emu_hooks->capture_mark(stream, &event->place);
 
 		ck_emu_object_put(&event->base);
 		return result;
 	}
 	if (ck_emu_capture_marked(&event->place))
-		ck_emu_capture_unmark(&event->place);
+		ck_emu_hooks->capture_unmark(&event->place);
 	return record_submit(event, stream);
 }
 
@@ -240,7 +239,7 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
 	if (!flags)
 		result = ck_emu_event_record(hEvent, stream);
 	else if (ck_emu_capturing(stream))
-		result = ck_emu_capture_node(stream, &node, NULL, 0);
+		result = ck_emu_hooks->capture_node(stream, &node, NULL, 0);
 	else
 		result = CUDA_ERROR_ILLEGAL_STATE; /* an external record belongs to graphs only */
 	ck_emu_object_put(&stream->base);
@@ -258,8 +257,8 @@ static CUresult event_ask(struct ck_emu_event *event)
 	CUresult result = ck_emu_context_state(event->base.context);
 
 	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&event->place))
-		result = ck_emu_capture_asked(&event->place);
-	return result == CUDA_SUCCESS ? ck_emu_capture_unsafe() : result;
+		result = ck_emu_hooks->capture_asked(&event->place);
+	return result == CUDA_SUCCESS ? ck_emu_hooks->capture_unsafe() : result;
 }
 
 /* Whether all records of all processes are reached, of an event that is not shared: yes. */
@@ -354,9 +353,9 @@ CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 	if (result == CUDA_SUCCESS && start->base.context != end->base.context)
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&start->place))
-		result = ck_emu_capture_timed(&start->place);
+		result = ck_emu_hooks->capture_timed(&start->place);
 	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&end->place))
-		result = ck_emu_capture_timed(&end->place);
+		result = ck_emu_hooks->capture_timed(&end->place);
 	if (result == CUDA_SUCCESS && (!is_timed(start) || !is_timed(end)))
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS)

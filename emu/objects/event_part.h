@@ -1,5 +1,5 @@
 /*
- * emu/objects/event_part.h - an event, for event.c and event_wait.c alone.
+ * emu/objects/event_part.h - an event, for event.c, event_wait.c and event_ipc.c alone.
  */
 #ifndef CK_EMU_OBJECTS_EVENT_PART_H
 #define CK_EMU_OBJECTS_EVENT_PART_H
@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/emu.h"
-#include "emu/graphs/graph_run.h"
-#include "emu/memory/ipc.h"
+#include "emu/core/emu.h"
+#include "emu/core/hooks.h"
+#include "emu/objects/ipc.h"
 
 struct ck_emu_event {
 	struct ck_emu_object base;
@@ -26,6 +26,12 @@ struct ck_emu_event {
 
 /* The event behind a handle, with a reference; a call with no need of a current context. */
 CUresult ck_emu_event_begin(CUevent handle, struct ck_emu_event **event);
+
+/* The shared state of an event, with its descriptor, or NULL: it is not shared. */
+struct ck_emu_ipc_event *ck_emu_event_shared(struct ck_emu_object *event, int *fd);
+/* An event of that state, which it takes over: OUT_OF_MEMORY. */
+CUresult ck_emu_event_import(struct ck_emu_context *context, struct ck_emu_ipc_event *shared,
+			     int fd, CUevent *event);
 
 /* The place of an event's last record, with a reference. */
 void ck_emu_event_point(struct ck_emu_event *event, struct ck_emu_point *point);

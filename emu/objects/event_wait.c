@@ -3,9 +3,8 @@
  */
 #include <stdlib.h>
 
-#include "emu/emu.h"
-#include "emu/graphs/graph_run.h"
-#include "emu/memory/ipc.h"
+#include "emu/core/emu.h"
+#include "emu/core/hooks.h"
 #include "emu/objects/event_part.h"
 
 /* A wait; for a shared event it is for a record that may be another process's. */
@@ -90,12 +89,13 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 	if (result != CUDA_SUCCESS)
 		goto put_stream;
 	if (Flags)
-		result = ck_emu_capturing(stream) ? ck_emu_capture_node(stream, &node, NULL, 0)
-						  : CUDA_ERROR_ILLEGAL_STATE;
+		result = ck_emu_capturing(stream)
+				 ? ck_emu_hooks->capture_node(stream, &node, NULL, 0)
+				 : CUDA_ERROR_ILLEGAL_STATE;
 	else if (ck_emu_capturing(stream) && !ck_emu_event_recorded(event))
-		result = ck_emu_capture_nothing(stream);
+		result = ck_emu_hooks->capture_nothing(stream);
 	else if (ck_emu_capturing(stream) || ck_emu_capture_marked(&event->place))
-		result = ck_emu_capture_join(stream, &event->place);
+		result = ck_emu_hooks->capture_join(stream, &event->place);
 	else
 		result = ck_emu_event_wait_object(&event->base, stream);
 	ck_emu_object_put(&event->base);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 #define MAGIC 0x63736552u
 #define PARTITION 8	  /* multiprocessors: least part, and alignment */
@@ -194,6 +194,11 @@ static CUresult begin(CUgreenCtx handle, struct green **green)
 	return *green ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+static void green_retract(struct ck_emu_object *object)
+{
+	ck_emu_object_retract(&((struct green *)object)->view.base);
+}
+
 static CUresult create(CUgreenCtx *out, const struct resources *desc)
 {
 	static _Atomic uint64_t ids = (uint64_t)1 << 32; /* not those of contexts */
@@ -203,6 +208,7 @@ static CUresult create(CUgreenCtx *out, const struct resources *desc)
 	if (!green)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ck_emu_object_init(&green->base, CK_EMU_GREEN, NULL, object_free);
+	green->base.retract = green_retract;
 	green->device = desc->device;
 	green->count = desc->count;
 	green->id = ++ids;
@@ -257,7 +263,6 @@ CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (ck_emu_object_retract(&green->base)) {
-		ck_emu_object_retract(&green->view.base);
 		result = cuDevicePrimaryCtxRelease(green->device);
 		ck_emu_object_put(&green->base);
 	} else {

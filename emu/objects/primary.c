@@ -2,7 +2,9 @@
  * emu/objects/primary.c - the primary context of each device. Its handle stays the same for the
  * life of the process; it is active between the first retain and the last release, or a reset.
  */
-#include "emu/emu.h"
+#include <errno.h>
+
+#include "emu/core/emu.h"
 #include "libcuda/local.h"
 
 static CUresult begin(CUdevice ordinal, struct ck_emu_device **device)
@@ -13,6 +15,22 @@ static CUresult begin(CUdevice ordinal, struct ck_emu_device **device)
 		return result;
 	*device = ck_emu_device_at(ordinal);
 	return *device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+int ck_emu_primaries_init(void)
+{
+	for (int i = 0; i < ck_emu_device_count(); i++) {
+		struct ck_emu_device *device = ck_emu_device_at(i);
+
+		device->primary = ck_emu_context_create(device, CU_CTX_SCHED_AUTO);
+		if (!device->primary)
+			return -ENOMEM;
+		device->primary->is_primary = true;
+		if (ck_emu_object_publish(&device->primary->base) != CUDA_SUCCESS)
+			return -ENOMEM;
+		atomic_store(&device->primary->live, false);
+	}
+	return 0;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)

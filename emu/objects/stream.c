@@ -3,8 +3,9 @@
  */
 #include <string.h>
 
-#include "emu/emu.h"
-#include "emu/graphs/graph.h"
+#include "emu/core/emu.h"
+#include "libcuda/libcuda.h"
+#include "emu/core/hooks.h"
 
 /* The stream of a call that has a current context, with a reference. */
 static CUresult begin(CUstream handle, struct ck_emu_stream **stream)
@@ -57,7 +58,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (ck_emu_object_retract(&stream->base)) {
-		ck_emu_capture_leave(stream);
+		ck_emu_hooks->stream_end(stream);
 		ck_emu_stream_close(stream);
 		ck_emu_object_put(&stream->base);
 		result = (CUresult)atomic_load(&stream->base.context->fault);
@@ -71,9 +72,9 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 /* Whether the host may ask how far a stream is. */
 static CUresult ask(struct ck_emu_stream *stream)
 {
-	CUresult result = ck_emu_capture_check(stream);
+	CUresult result = ck_emu_hooks->capture_check(stream);
 
-	return result == CUDA_SUCCESS ? ck_emu_capture_unsafe() : result;
+	return result == CUDA_SUCCESS ? ck_emu_hooks->capture_unsafe() : result;
 }
 
 CUresult cuStreamSynchronize(CUstream hStream)
@@ -116,7 +117,7 @@ CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 	if (!flags)
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (ck_emu_capturing(stream))
-		result = ck_emu_capture_check(stream); /* the driver refuses this, too */
+		result = ck_emu_hooks->capture_check(stream); /* the driver refuses this, too */
 	if (result == CUDA_SUCCESS)
 		*flags = stream->flags;
 	ck_emu_object_put(&stream->base);
@@ -252,5 +253,20 @@ CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 		ck_emu_object_put(&from->base);
 	}
 	ck_emu_object_put(&to->base);
+	return result;
+}
+
+CUresult ck_libcuda_takes_batch(CUstream handle)
+{
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result == CUDA_SUCCESS && ck_emu_stream_is_legacy(handle))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_stream_get(handle, context, &stream);
+	if (result == CUDA_SUCCESS)
+		ck_emu_object_put(&stream->base);
 	return result;
 }

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/graphs/graph.h"
+#include "emu/core/hooks.h"
 
 /* One thread's stream of one context. */
 struct own_stream {
@@ -24,7 +24,8 @@ struct thread {
 	struct own_stream *streams;
 	CUstreamCaptureMode capture_mode;
 	CUstream default_stream; /* meaning of a null handle; NULL: the legacy stream */
-	bool in_callback, registered;
+	ck_emu_take_fn *take;	 /* who gets the work that it queues; NULL: its stream */
+	bool registered;
 };
 
 static _Thread_local struct thread self;
@@ -45,7 +46,7 @@ static void thread_end(void *arg)
 		struct own_stream *own = thread->streams;
 
 		thread->streams = own->next;
-		ck_emu_capture_leave(own->stream);
+		ck_emu_hooks->stream_end(own->stream);
 		ck_emu_stream_close(own->stream);
 		ck_emu_object_put(&own->stream->base);
 		free(own);
@@ -144,14 +145,14 @@ CUstream ck_default_stream_set(CUstream stream)
 	return was;
 }
 
-bool ck_emu_thread_in_callback(void)
+void ck_emu_thread_divert(ck_emu_take_fn *take)
 {
-	return self.in_callback;
+	self.take = take;
 }
 
-void ck_emu_thread_callback(bool inside)
+ck_emu_take_fn *ck_emu_thread_diverted(void)
 {
-	self.in_callback = inside;
+	return self.take;
 }
 
 CUstreamCaptureMode ck_emu_thread_capture_mode(CUstreamCaptureMode mode)

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "emu/objects/engine.h"
 
 int ck_emu_points_add(struct ck_emu_points *points, struct ck_emu_stream *stream, uint64_t number)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "emu/ptx/check.h"
-#include "emu/locks.h"
+#include "emu/core/locks.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("emu");
@@ -129,10 +129,9 @@ void ck_ptx_report_race(const struct ck_ptx_check *check, uint32_t thread, uint3
 	ck_warn("race: %s: %s %s %s in '%s', line %u of the PTX; %s %s it in '%s', line %u, %s",
 		where(check, place, sizeof(place)),
 		who(check, touch & CK_PTX_TOUCH_AGENT ? check->count : thread, mine, sizeof(mine)),
-		does(touch), what(check, offset, memory, sizeof(memory)),
-		ck_ptx_op_row(in->op)->name, in->line,
-		who(check, other->thread, theirs, sizeof(theirs)), does(other->touch),
-		ck_ptx_op_row(code[other->insn].op)->name, code[other->insn].line,
+		does(touch), what(check, offset, memory, sizeof(memory)), ck_ptx_op_name(in->op),
+		in->line, who(check, other->thread, theirs, sizeof(theirs)), does(other->touch),
+		ck_ptx_op_name(code[other->insn].op), code[other->insn].line,
 		other->touch & CK_PTX_TOUCH_ASYNC ? "a copy that has not been waited for"
 						  : "and nothing orders the two");
 }
@@ -148,5 +147,5 @@ void ck_ptx_report_init(const struct ck_ptx_check *check, const struct ck_ptx_wa
 	ck_warn("uninitialised: %s: %s reads %s in '%s', line %u of the PTX; it was never written",
 		where(check, place, sizeof(place)),
 		who(check, w->index * CK_PTX_LANES + l, reader, sizeof(reader)),
-		what(check, offset, memory, sizeof(memory)), ck_ptx_op_row(in->op)->name, in->line);
+		what(check, offset, memory, sizeof(memory)), ck_ptx_op_name(in->op), in->line);
 }

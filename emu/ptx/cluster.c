@@ -43,15 +43,6 @@ void ck_ptx_cluster_start(struct ck_ptx_cluster *cluster, uint64_t number)
 		ck_ptx_block_start(&cluster->blocks[i], cluster, i);
 }
 
-uint32_t ck_ptx_cluster_live(const struct ck_ptx_cluster *cluster)
-{
-	uint32_t live = 0;
-
-	for (uint32_t i = 0; i < cluster->run->cluster_size; i++)
-		live += cluster->blocks[i].live;
-	return live;
-}
-
 int ck_ptx_cluster_turn(struct ck_ptx_cluster *cluster)
 {
 	const struct ck_ptx_run *run = cluster->run;

@@ -209,13 +209,21 @@ void ck_ptx_block_start(struct ck_ptx_block *block, struct ck_ptx_cluster *clust
 int ck_ptx_block_turn(struct ck_ptx_block *block, bool *ran);
 void ck_ptx_block_fini(struct ck_ptx_block *block);
 
-/* The same of a cluster, the @number-th of the grid (cluster.c). Its threads that have not
- * exited. */
+/* The same of a cluster, the @number-th of the grid (cluster.c). */
 int ck_ptx_cluster_init(struct ck_ptx_cluster *cluster, struct ck_ptx_run *run);
 void ck_ptx_cluster_start(struct ck_ptx_cluster *cluster, uint64_t number);
 int ck_ptx_cluster_turn(struct ck_ptx_cluster *cluster);
 void ck_ptx_cluster_fini(struct ck_ptx_cluster *cluster);
-uint32_t ck_ptx_cluster_live(const struct ck_ptx_cluster *cluster);
+
+/* Its threads that have not exited. */
+static inline uint32_t ck_ptx_cluster_live(const struct ck_ptx_cluster *cluster)
+{
+	uint32_t live = 0;
+
+	for (uint32_t i = 0; i < cluster->run->cluster_size; i++)
+		live += cluster->blocks[i].live;
+	return live;
+}
 
 /* Values of special registers (sregs.c). */
 int ck_ptx_exec_sreg(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);

@@ -59,6 +59,6 @@ int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t m
 	ck_err("kernel %s, block %u,%u,%u, thread %u,%u,%u: %s%s in '%s', line %u of the PTX",
 	       block->run->kernel->info.name, block->id[0], block->id[1], block->id[2],
 	       thread % size[0], thread / size[0] % size[1], thread / size[0] / size[1],
-	       reason(err, in->op), address, ck_ptx_op_row(in->op)->name, in->line);
+	       reason(err, in->op), address, ck_ptx_op_name(in->op), in->line);
 	return err;
 }

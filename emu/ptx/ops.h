@@ -29,6 +29,7 @@ struct ck_ptx_op_row {
 };
 
 const struct ck_ptx_op_row *ck_ptx_op_row(unsigned int op);
+const char *ck_ptx_op_name(unsigned int op);
 
 /* By name: CK_PTX_OP_NONE if there is none. */
 unsigned int ck_ptx_op_find(const char *name, size_t size);

@@ -193,7 +193,7 @@ int ck_ptx_parse_access(struct ck_ptx_parser *p, const struct ck_ptx_insn *given
 		return not_supported(p);
 	if (ck_ptx_room(&m->accesses, &m->access_room, m->access_count, sizeof(access)) < 0)
 		return ck_ptx_oom(p);
-	in = ck_ptx_emit(p, ck_ptx_op_row(draft.op)->name);
+	in = ck_ptx_emit(p, ck_ptx_op_name(draft.op));
 	if (!in)
 		return ck_ptx_oom(p);
 	m->accesses[m->access_count] = access;

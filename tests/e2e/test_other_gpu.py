@@ -66,7 +66,7 @@ BOTH = PROGRAM + textwrap.dedent("""
 
 
 def used(pid, file, device):
-    """Bytes that a process uses of an emulated GPU, as other processes see them (emu/usage.c)."""
+    """Bytes that a process uses of an emulated GPU, as other processes see them (emu/core/usage.c)."""
     data = pathlib.Path(file).read_bytes()
     count = 8
     row = 8 * (1 + 2 * count)

@@ -147,7 +147,7 @@ def use(process):
 
 
 def used(pid, env_file):
-    """Bytes that a process uses on the emulated GPU, as other processes see them (emu/usage.c)."""
+    """Bytes that a process uses on the emulated GPU, as other processes see them (emu/core/usage.c)."""
     data = pathlib.Path(env_file).read_bytes()
     row = 8 * 9
     for at in range(0, len(data) - row + 1, row):

@@ -1,7 +1,10 @@
 """tests/gen/test_layers.py - the checks of the layers can fail."""
 import pathlib
+import re
 import shutil
 import subprocess
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -10,10 +13,29 @@ def check_includes(tree):
     return subprocess.run([tree / "tools" / "check-includes"], capture_output=True, text=True, timeout=60, check=False)
 
 
+def layers_of(folder):
+    """The sub-folders of FOLDER, the lowest first."""
+    lines = (ROOT / "tools" / "layers").read_text().splitlines()
+    return next(line.split(":")[1].split() for line in lines if line.startswith(f"layers {folder}:"))
+
+
+@pytest.mark.parametrize("folder", ["client", "server", "emu"])
+def test_the_readme_has_the_layers_in_their_order(folder):
+    rows = re.findall(r"^\| \[(\w+)\]\(\1/README.md\) \|", (ROOT / folder / "README.md").read_text(), re.M)
+    assert rows == layers_of(folder)
+    assert sorted(rows) == sorted(p.name for p in (ROOT / folder).iterdir() if p.is_dir())
+
+
+def test_the_client_ends_contexts_in_the_order_of_its_layers():
+    names = re.findall(r"\tCK_LAYER_(\w+),?$", (ROOT / "client" / "wire" / "hooks.h").read_text(), re.M)
+    assert [name.lower() for name in names] == layers_of("client") + ["count"]
+
+
 def tree_with(tmp_path, name, line):
     """A checkout of one file that includes LINE."""
     (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "check-includes", tmp_path / "tools")
+    for name_of_tool in ("check-includes", "layers"):
+        shutil.copy(ROOT / "tools" / name_of_tool, tmp_path / "tools")
     source = tmp_path / name
     source.parent.mkdir(parents=True)
     source.write_text(f'#include "{line}"\n')
@@ -34,6 +56,61 @@ def test_a_source_belongs_into_a_layer(tmp_path):
     ran = check_includes(tree_with(tmp_path, "client/x.c", "client/wire/lane.h"))
     assert ran.returncode != 0
     assert "belongs into a sub-folder" in ran.stdout
+
+
+@pytest.mark.parametrize("name, line", [("emu/objects/x.c", "emu/graphs/graph.h"), ("emu/core/x.h", "emu/ptx/ptx.h"),
+                                        ("server/memory/x.c", "emu/core/emu.h"), ("emu/memory/x.c", "emu/other/x.h")])
+def test_the_emulated_driver_has_layers_too(tmp_path, name, line):
+    ran = check_includes(tree_with(tmp_path, name, line))
+    assert ran.returncode != 0
+    assert f'may not include "{line}"' in ran.stdout
+
+
+def test_without_rules_nothing_passes(tmp_path):
+    tree = tree_with(tmp_path, "client/wire/x.c", "client/wire/lane.h")
+    assert check_includes(tree).returncode == 0
+    (tree / "tools" / "layers").unlink()
+    assert check_includes(tree).returncode != 0
+
+
+def calls_checked(tmp_path, rules, sources):
+    """What tools/check-layers says of a tree with these RULES and SOURCES (path -> text), compiled."""
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "check-layers", tmp_path / "tools")
+    (tmp_path / "tools" / "layers").write_text(rules)
+    for name, text in sources.items():
+        path, built = tmp_path / name, (tmp_path / "cpu" / "build" / name).with_suffix(".o")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        built.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        subprocess.run(["cc", "-w", "-c", "-o", built, path], check=True, timeout=60)
+    return subprocess.run([tmp_path / "tools" / "check-layers"], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_lower_layer_may_not_call_a_higher_one(tmp_path):
+    rules = "circle: 4\nfolder emu: util\nlayers emu: core top\n"
+    ran = calls_checked(tmp_path, rules, {"emu/core/x.c": "void ck_x(void) { ck_y(); }\n", "emu/top/y.c": "void ck_y(void) {}\n"})
+    assert ran.returncode != 0
+    assert "emu/core/x.c: error: calls the higher emu/top/y.c: ck_y" in ran.stdout
+
+
+def test_a_higher_layer_may_call_a_lower_one(tmp_path):
+    rules = "circle: 4\nfolder emu: util\nlayers emu: core top\n"
+    ran = calls_checked(tmp_path, rules, {"emu/core/x.c": "void ck_x(void) {}\n", "emu/top/y.c": "void ck_y(void) { ck_x(); }\n"})
+    assert ran.returncode == 0
+
+
+def ring(size):
+    """Files of one folder without layers, each of which calls the next."""
+    return {f"m3/f{i}.c": f"void m3_f{i}(void) {{ m3_f{(i + 1) % size}(); }}\n" for i in range(size)}
+
+
+@pytest.mark.parametrize("size, right", [(4, True), (5, False)])
+def test_a_circle_has_four_files_at_most(tmp_path, size, right):
+    circle = [line for line in (ROOT / "tools" / "layers").read_text().splitlines() if line.startswith("circle")]
+    ran = calls_checked(tmp_path, f"{circle[0]}\nfolder m3:\n", ring(size))
+    assert (ran.returncode == 0) == right
+    assert right or "m3: error: 5 files call each other in a circle" in ran.stdout
 
 
 def names_checked(tmp_path, source):

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "emu/emu_api.h"
+#include "emu/core/emu_api.h"
 #include "tests/unit/emu_kernels.h"
 
 #define ok(call) assert_int_equal(call, CUDA_SUCCESS)

@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "emu/nvml.h"
-#include "emu/usage.h"
+#include "emu/nvml/nvml.h"
+#include "emu/core/usage.h"
 #include "tests/unit/emu_fixture.h"
 
 #define LARGE (8ul << 20)

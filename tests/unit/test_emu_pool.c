@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "emu/memory/arena.h"
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 #define ok(call) assert_int_equal(call, CUDA_SUCCESS)
 #define bad(call) assert_int_equal(call, CUDA_ERROR_INVALID_VALUE)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "emu/emu_api.h"
+#include "emu/core/emu_api.h"
 #include "libcuda/local.h"
 
 typedef const void *const *words;

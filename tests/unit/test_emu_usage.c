@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "emu/usage.h"
+#include "emu/core/usage.h"
 
 static char path[] = "/tmp/cricket-usage-XXXXXX";
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "tests/unit/emu_kernels.h"
 
 #define ok(call) assert_int_equal(call, CUDA_SUCCESS)

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/m3_world.h"
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* --- roles: what other processes of a test do */
 

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/m3_world.h"
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* defect 9 */
 static void names_belong_to_their_principal_until_they_are_shared(void **state)

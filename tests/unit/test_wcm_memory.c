@@ -4,7 +4,7 @@
  */
 #include "tests/unit/wcm_world.h"
 
-#include "emu/emu_api.h"
+#include "emu/core/emu_api.h"
 
 /* Byte number @i of what is written. */
 static unsigned char pattern(size_t i)

@@ -6,7 +6,7 @@
 
 #include "tests/unit/wcm_world.h"
 
-#include "emu/emu_api.h"
+#include "emu/core/emu_api.h"
 
 /* --- the CPU's side: elements of all types, as doubles */
 

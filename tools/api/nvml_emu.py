@@ -3,7 +3,7 @@
 from . import banner
 from .nvml import SOURCE, alias_body, refusal
 
-HEAD = """#include "emu/nvml.h"
+HEAD = """#include "emu/nvml/nvml.h"
 #include "util/util.h"
 
 #define CALL __attribute__((weak)) CK_EXPORT

@@ -118,7 +118,7 @@ def emu_call(table, row):
 
 EMU_CALLS = r"""#include "cuda/types.h"
 #include "gen/api.h"
-#include "emu/turnstile.h"
+#include "emu/core/turnstile.h"
 #include "util/util.h"
 
 CUstream ck_default_stream_set(CUstream stream);

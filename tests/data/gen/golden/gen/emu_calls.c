@@ -1,7 +1,7 @@
 /* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
 #include "cuda/types.h"
 #include "gen/api.h"
-#include "emu/turnstile.h"
+#include "emu/core/turnstile.h"
 #include "util/util.h"
 
 CUstream ck_default_stream_set(CUstream stream);

@@ -1,11 +1,11 @@
 /*
- * emu/emu_api.h - prototypes of the driver calls that libcuda-emu.so carries out.
+ * emu/core/emu_api.h - prototypes of the driver calls that libcuda-emu.so carries out.
  *
  * They are those of rpc/driver.api. A call without a definition here is refused, or another name of
  * a call (gen/emu_calls.c). All calls may be made from any thread.
  */
-#ifndef CK_EMU_EMU_API_H
-#define CK_EMU_EMU_API_H
+#ifndef CK_EMU_CORE_EMU_API_H
+#define CK_EMU_CORE_EMU_API_H
 
 #pragma GCC visibility push(default)
 

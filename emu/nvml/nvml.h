@@ -1,14 +1,14 @@
 /*
- * emu/nvml.h - the emulated driver's own NVML: shared by its files.
+ * emu/nvml/nvml.h - the emulated driver's own NVML: shared by its files.
  *
  * The real driver comes with a management library. This one has the calls that report the same of
  * the emulated devices as the driver's calls do. gen/emu_nvml.c exports the other names of
  * rpc/nvml.api: older names of calls, and calls that are not supported.
  */
-#ifndef CK_EMU_NVML_H
-#define CK_EMU_NVML_H
+#ifndef CK_EMU_NVML_NVML_H
+#define CK_EMU_NVML_NVML_H
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 #pragma GCC visibility push(default)
 #include "gen/nvml_api.h"

@@ -1,8 +1,8 @@
 /*
- * emu/cupti.h - the emulated driver's own CUPTI: the calls that a server's worker makes.
+ * emu/cupti/cupti.h - the emulated driver's own CUPTI: the calls that a server's worker makes.
  */
-#ifndef CK_EMU_CUPTI_H
-#define CK_EMU_CUPTI_H
+#ifndef CK_EMU_CUPTI_CUPTI_H
+#define CK_EMU_CUPTI_CUPTI_H
 
 #include "cuda/cupti.h"
 #include "cuda/types.h"

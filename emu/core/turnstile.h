@@ -1,12 +1,12 @@
 /*
- * emu/turnstile.h - counts the threads inside of calls of the driver; a locked process
+ * emu/core/turnstile.h - counts the threads inside of calls of the driver; a locked process
  * (checkpoint.c) lets none in.
  *
  * The exported functions (gen/emu_calls.c) go through it; callbacks of the application, which may
  * call nothing, do not.
  */
-#ifndef CK_EMU_TURNSTILE_H
-#define CK_EMU_TURNSTILE_H
+#ifndef CK_EMU_CORE_TURNSTILE_H
+#define CK_EMU_CORE_TURNSTILE_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /*
- * emu/own.c - what libcuda/ asks of this driver library; see libcuda/libcuda.h.
+ * emu/driver/own.c - what libcuda/ asks of this driver library; see libcuda/libcuda.h.
  */
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 #include "libcuda/libcuda.h"
 #include "libcuda/procaddress.h"
 

@@ -1,9 +1,9 @@
 /*
- * emu/locks.h - every lock of the emulated GPU, outermost first: its rank (util/lock.h), and the
- * data that it guards. tools/check-state compares this list with the locks that emu/ makes.
+ * emu/core/locks.h - every lock of the emulated GPU, outermost first: its rank (util/lock.h), and
+ * the data that it guards. tools/check-state compares this list with the locks that emu/ makes.
  */
-#ifndef CK_EMU_LOCKS_H
-#define CK_EMU_LOCKS_H
+#ifndef CK_EMU_CORE_LOCKS_H
+#define CK_EMU_CORE_LOCKS_H
 
 #include "util/lock.h"
 

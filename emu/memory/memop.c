@@ -1,5 +1,5 @@
 /*
- * emu/objects/memop.c - stream memory operations: write a word, or wait for one to have a value.
+ * emu/memory/memop.c - stream memory operations: write a word, or wait for one to have a value.
  *
  * The writes of other streams wake a waiter. Kernels and the CPU may write memory at any time, so
  * it also polls now and then.
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "emu/memory/arena.h"
-#include "emu/locks.h"
-#include "emu/graphs/graph_run.h"
+#include "emu/core/locks.h"
+#include "emu/core/hooks.h"
 #include "util/until.h"
 #include "util/wait.h"
 
@@ -208,7 +208,7 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 	if (result != CUDA_SUCCESS)
 		goto put_stream;
 	if (ck_emu_capturing(found))
-		result = ck_emu_capture_node(found, &node, NULL, 0);
+		result = ck_emu_hooks->capture_node(found, &node, NULL, 0);
 	else
 		result = batch_queue(found, paramArray, count);
 put_stream:

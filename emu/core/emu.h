@@ -1,5 +1,6 @@
 /*
- * emu/emu.h - what the files of the emulated driver share: objects, devices, contexts, streams.
+ * emu/core/emu.h - what the files of the emulated driver share: objects, devices, contexts,
+ * streams.
  *
  * Every handle an application holds points to a struct that starts with ck_emu_object. A live
  * object is in one table, so a garbage pointer is never followed; ck_emu_object_get() checks a
@@ -11,8 +12,8 @@
  * context) hold theirs while they do work that takes the former. Memory of a destroyed object
  * goes when its last command has run.
  */
-#ifndef CK_EMU_EMU_H
-#define CK_EMU_EMU_H
+#ifndef CK_EMU_CORE_EMU_H
+#define CK_EMU_CORE_EMU_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,9 +22,8 @@
 #include <stdint.h>
 
 #include "cuda/types.h"
-#include "emu/emu_api.h"
-#include "emu/locks.h"
-#include "emu/ptx/ptx.h"
+#include "emu/core/emu_api.h"
+#include "emu/core/locks.h"
 #include "util/util.h"
 #include "util/wait.h"
 
@@ -66,12 +66,17 @@ enum ck_emu_kind {
 	CK_EMU_NOTICE = 0x4e4f5431, /* a registration for notifications of a device */
 };
 
+struct ck_emu_command;
+struct ck_emu_context;
+
 struct ck_emu_object {
 	enum ck_emu_kind kind;
 	atomic_uint refs;
 	struct ck_emu_object *owner;	/* counts references in our place: a function's module */
 	struct ck_emu_context *context; /* NULL for contexts and libraries; holds a reference */
 	void (*free)(struct ck_emu_object *object);
+	/* Ends the handles of its parts; NULL: it has none. */
+	void (*retract)(struct ck_emu_object *object);
 };
 
 /*
@@ -91,7 +96,10 @@ void ck_emu_object_init(struct ck_emu_object *object, enum ck_emu_kind kind,
 CUresult ck_emu_object_publish(struct ck_emu_object *object);
 /* The object behind a handle, with a reference, or NULL when it is not a live @kind. */
 void *ck_emu_object_get(const void *handle, enum ck_emu_kind kind);
-/* End a handle: true for the one caller that took it out of the table. */
+/*
+ * End a handle, with those of the object's parts: true for the one caller that took it out of the
+ * table.
+ */
 bool ck_emu_object_retract(struct ck_emu_object *object);
 void ck_emu_object_ref(struct ck_emu_object *object);
 void ck_emu_object_put(struct ck_emu_object *object);
@@ -99,6 +107,32 @@ void ck_emu_object_put(struct ck_emu_object *object);
 struct ck_emu_object *ck_emu_object_search(bool (*match)(const struct ck_emu_object *object,
 							 const void *key),
 					   const void *key);
+
+/* --- the state of the driver (state.c) --- */
+
+enum ck_emu_state {
+	CK_EMU_NEW, /* before cuInit */
+	CK_EMU_READY,
+	CK_EMU_NO_DEVICE,
+	CK_EMU_BROKEN,
+	CK_EMU_BAD_LIST, /* of devices */
+	CK_EMU_FORKED,
+};
+
+enum ck_emu_state ck_emu_state(void);
+void ck_emu_state_set(enum ck_emu_state now);
+/* True from the start of process exit on. */
+bool ck_emu_exiting(void);
+void ck_emu_exiting_set(void);
+/* True on a worker that is inside the application's callback. */
+bool ck_emu_thread_in_callback(void);
+void ck_emu_thread_callback(bool inside);
+/* The start of a call: NOT_INITIALIZED, DEINITIALIZED or NOT_PERMITTED. */
+CUresult ck_emu_enter_bare(void);
+/* The state of one context, as the end of ck_emu_enter() reports it. */
+CUresult ck_emu_context_state(const struct ck_emu_context *context);
+/* Why something could not be made in a context: its state, or OUT_OF_MEMORY. */
+CUresult ck_emu_context_refusal(const struct ck_emu_context *context);
 
 /* --- devices (device.c) --- */
 
@@ -172,6 +206,8 @@ struct ck_emu_context *ck_emu_context_create(struct ck_emu_device *device, unsig
 bool ck_emu_context_clear(struct ck_emu_context *context);
 /* Make a cleared primary context fit for use again: 0 or -ENOMEM. */
 int ck_emu_context_revive(struct ck_emu_context *context);
+/* Make the primary context of each device, not active: 0 or -ENOMEM. Once (primary.c). */
+int ck_emu_primaries_init(void);
 
 /*
  * The start of a call that needs a context: NOT_INITIALIZED, NOT_PERMITTED in a host callback,
@@ -183,13 +219,6 @@ CUresult ck_emu_enter(struct ck_emu_context **context);
  * whose state is good.
  */
 CUresult ck_emu_enter_owned(struct ck_emu_context **context);
-/* The same without a context: only NOT_INITIALIZED, DEINITIALIZED and NOT_PERMITTED. */
-CUresult ck_emu_enter_bare(void);
-/* The state of one context, as the end of ck_emu_enter() reports it. */
-CUresult ck_emu_context_state(const struct ck_emu_context *context);
-/* Why something could not be made in a context: its state, or OUT_OF_MEMORY. */
-CUresult ck_emu_context_refusal(const struct ck_emu_context *context);
-
 /* This thread's stack of contexts; entries hold references. push returns -ENOMEM or 0. */
 struct ck_emu_context *ck_emu_thread_context(void);
 int ck_emu_thread_push(struct ck_emu_context *context, CUcontext handle);
@@ -197,18 +226,20 @@ CUcontext ck_emu_thread_handle(void); /* by which the application made the conte
 struct ck_emu_context *ck_emu_thread_pop(void); /* the caller gets the reference */
 /* This thread's own stream of @context, made at need, with a reference; NULL: out of memory. */
 struct ck_emu_stream *ck_emu_thread_stream(struct ck_emu_context *context);
-/* True on a worker that is inside the application's callback. */
-bool ck_emu_thread_in_callback(void);
-void ck_emu_thread_callback(bool inside);
 /* The meaning of a null handle in this thread's current call: CU_STREAM_PER_THREAD, or NULL. */
 CUstream ck_emu_thread_default(void);
 /* Swap that: in front of a call and behind it, in the forms for per-thread default streams. */
 CUstream ck_default_stream_set(CUstream stream);
+/*
+ * Work that this thread queues goes to @take, which then owns it, until @take is NULL again: a node
+ * of a graph is made of the command that its call would queue.
+ */
+typedef CUresult ck_emu_take_fn(struct ck_emu_command *command);
+void ck_emu_thread_divert(ck_emu_take_fn *take);
+ck_emu_take_fn *ck_emu_thread_diverted(void); /* NULL: to the stream, as usual */
 /* Swap this thread's capture mode. */
 CUstreamCaptureMode ck_emu_thread_capture_mode(CUstreamCaptureMode mode);
 
-/* True from the start of process exit on. */
-bool ck_emu_exiting(void);
 /* Wait until no command runs, a second at most. */
 void ck_emu_engine_exit(void);
 
@@ -274,9 +305,9 @@ CUresult ck_emu_stream_get(CUstream handle, struct ck_emu_context *context,
 bool ck_emu_stream_is_legacy(CUstream handle);
 /*
  * Queue @command, which the engine then owns, also on error. @point, unless NULL, becomes the
- * command's place, with a reference. @after, unless NULL, is copied. While a step of a graph is
- * being made (graph_step.c), the step gets the command instead. Refused when stream capture
- * forbids it: a call that can be captured does not come here with a capturing stream.
+ * command's place, with a reference. @after, unless NULL, is copied. A thread may divert what it
+ * queues (ck_emu_thread_divert()). Refused when stream capture forbids it: a call that can be
+ * captured does not come here with a capturing stream.
  */
 CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
 			      const struct ck_emu_point *after, struct ck_emu_point *point);
@@ -315,14 +346,16 @@ void ck_emu_point_put(struct ck_emu_point *point);
 CUresult ck_emu_event_record(CUevent handle, struct ck_emu_stream *stream);
 /* Let @stream wait for an event's last record. */
 CUresult ck_emu_event_wait(CUevent handle, struct ck_emu_stream *stream);
+/* The same two with the object of an event. */
+CUresult ck_emu_event_record_object(struct ck_emu_object *event, struct ck_emu_stream *stream);
+CUresult ck_emu_event_wait_object(struct ck_emu_object *event, struct ck_emu_stream *stream);
+/* Call the application from the thread of a stream (callback.c). */
+void ck_emu_callback_call(CUhostFn function, void *data, struct ck_emu_context *context);
 
 /* --- what kernels print (print.c) --- */
 
 void ck_emu_print(struct ck_emu_context *context, const char *text, size_t size);
 /* Write what is there to stdout; at every point where the host waits for a device. */
 void ck_emu_print_flush(struct ck_emu_context *context);
-
-/* The driver's services for a running grid (grid.c); @context is its context. */
-void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * emu/nvml_state.c - the emulated driver's NVML: the state of its devices.
+ * emu/nvml/state.c - the emulated driver's NVML: the state of its devices.
  *
  * Memory and processes are true. A device without silicon has neither heat nor clocks: where
  * programs that watch GPUs expect a number, it is that of an idle card; the rest is not supported.
@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "emu/memory/arena.h"
-#include "emu/nvml.h"
-#include "emu/usage.h"
+#include "emu/nvml/nvml.h"
+#include "emu/core/usage.h"
 
 #define TEMPERATURE 30 /* degrees Celsius */
 #define POWER_MW 60000

@@ -1,9 +1,9 @@
 /*
- * emu/memory/texref_info.c - the settings of references, and their bindings.
+ * emu/modules/texref_info.c - the settings of references, and their bindings.
  */
 #include <string.h>
 
-#include "emu/memory/texture.h"
+#include "emu/modules/texref.h"
 
 CUresult cuTexRefSetFormat(CUtexref hTexRef, CUarray_format fmt, int NumPackedComponents)
 {

@@ -1,10 +1,10 @@
 /*
- * emu/object.c - handles: the table of live objects, and reference counts.
+ * emu/core/object.c - handles: the table of live objects, and reference counts.
  */
 #include <errno.h>
 
-#include "emu/emu.h"
-#include "emu/locks.h"
+#include "emu/core/emu.h"
+#include "emu/core/locks.h"
 #include "util/map.h"
 
 static struct ck_mutex table_lock = CK_MUTEX(CK_RANK_OBJECTS);
@@ -24,6 +24,7 @@ void ck_emu_object_init(struct ck_emu_object *object, enum ck_emu_kind kind,
 	object->owner = NULL;
 	object->context = context;
 	object->free = free;
+	object->retract = NULL;
 	if (context)
 		ck_emu_object_ref(&context->base);
 }
@@ -67,6 +68,8 @@ bool ck_emu_object_retract(struct ck_emu_object *object)
 	ck_lock(&table_lock);
 	found = table && ck_map_remove(table, &object, sizeof(object)) != NULL;
 	ck_unlock(&table_lock);
+	if (found && object->retract)
+		object->retract(object);
 	return found;
 }
 

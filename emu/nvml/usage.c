@@ -1,5 +1,5 @@
 /*
- * emu/nvml_usage.c - the emulated driver's own NVML: the time of devices that each process has had.
+ * emu/nvml/usage.c - the emulated driver's own NVML: the time of devices that each process has had.
  *
  * The real library samples it. Here a sample is the mean since the calling process has asked
  * before, so the first question has no answer.
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "emu/locks.h"
-#include "emu/nvml.h"
-#include "emu/usage.h"
+#include "emu/core/locks.h"
+#include "emu/nvml/nvml.h"
+#include "emu/core/usage.h"
 
 struct seen {
 	uint64_t us; /* when; 0: never */

@@ -1,5 +1,6 @@
 /*
- * emu/usage.c - the table of processes and the device memory that they use, in a file in memory.
+ * emu/core/usage.c - the table of processes and the device memory that they use, in a file in
+ * memory.
  *
  * Each process writes only its own row. A row belongs to a process by its id and its start time, so
  * that other processes recognise the row of a killed one, and take or clear it. A process of
@@ -15,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "emu/emu.h"
-#include "emu/usage.h"
+#include "emu/core/emu.h"
+#include "emu/core/usage.h"
 #include "util/env.h"
 #include "util/log.h"
 

@@ -1,12 +1,12 @@
 /*
- * emu/modules/print.c - what kernels print is kept with their context until the host waits for a
+ * emu/objects/print.c - what kernels print is kept with their context until the host waits for a
  * device, as CUDA documents it; or until the buffer of CU_LIMIT_PRINTF_FIFO_SIZE bytes is full.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/emu.h"
+#include "emu/core/emu.h"
 
 /* Room for @size more bytes, if the limit allows; print_lock held. */
 static bool room_make(struct ck_emu_context *context, size_t size)

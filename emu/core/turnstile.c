@@ -1,5 +1,5 @@
 /*
- * emu/turnstile.c - see turnstile.h.
+ * emu/core/turnstile.c - see turnstile.h.
  *
  * A caller counts itself, then looks whether it is closed; who closes it does so first, then looks
  * at the count. Both orders are sequentially consistent, so one of the two sees the other.
@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "emu/emu.h"
-#include "emu/locks.h"
+#include "emu/core/emu.h"
+#include "emu/core/locks.h"
 #include "util/wait.h"
-#include "emu/turnstile.h"
+#include "emu/core/turnstile.h"
 
 static _Atomic bool closed;
 static atomic_uint inside;

@@ -1,13 +1,12 @@
 /*
- * emu/device.c - the number of devices and their properties.
+ * emu/core/device.c - the number of devices and their properties.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "emu/memory/arena.h"
-#include "emu/locks.h"
-#include "emu/emu.h"
+#include "emu/core/locks.h"
+#include "emu/core/emu.h"
 #include "libcuda/visible.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -89,16 +88,9 @@ int ck_emu_devices_init(void)
 		uuid_of(chosen[i], devices[i].uuid);
 		devices[i].memory_total = (size_t)memory;
 		devices[i].primary_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PRIMARY);
-		devices[i].primary = ck_emu_context_create(&devices[i], CU_CTX_SCHED_AUTO);
-		if (!devices[i].primary)
-			return -ENOMEM;
-		devices[i].primary->is_primary = true;
-		if (ck_emu_object_publish(&devices[i].primary->base) != CUDA_SUCCESS)
-			return -ENOMEM;
-		atomic_store(&devices[i].primary->live, false);
 	}
 	device_count = count;
-	return ck_emu_arena_init(devices, count);
+	return 0;
 }
 
 bool ck_emu_device_reaches(CUdevice from, CUdevice to)
@@ -227,7 +219,7 @@ static bool attribute_of(const struct ck_emu_device *device, int attribute, int 
 	case CU_DEVICE_ATTRIBUTE_##name:                                                           \
 		*value = (int)(number);                                                            \
 		return true;
-#include "emu/attributes.def"
+#include "emu/core/attributes.def"
 #undef CK_ATTRIBUTE
 	default:
 		return false;

@@ -1,10 +1,11 @@
 /*
- * emu/nvml.c - the emulated driver's NVML: start and end, which devices there are, who they are.
+ * emu/nvml/nvml.c - the emulated driver's NVML: start and end, which devices there are, who they
+ * are.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "emu/nvml.h"
+#include "emu/nvml/nvml.h"
 #include "libcuda/libcuda.h"
 #include "libcuda/nvml_error.h"
 #include "util/uuid.h"

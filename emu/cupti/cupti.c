@@ -1,10 +1,10 @@
 /*
- * emu/cupti.c - the emulated driver's own CUPTI; see cupti.h. Its clock counts from the machine's
- * start.
+ * emu/cupti/cupti.c - the emulated driver's own CUPTI; see cupti.h. Its clock counts from the
+ * machine's start.
  */
-#include "emu/cupti.h"
+#include "emu/cupti/cupti.h"
 #include "emu/graphs/graph.h"
-#include "emu/emu_api.h"
+#include "emu/core/emu_api.h"
 #include "emu/objects/activity.h"
 
 #define API_VERSION 130001 /* of CUDA 13.0, whose layout the records have */

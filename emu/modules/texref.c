@@ -1,5 +1,5 @@
 /*
- * emu/memory/texref.c - texture and surface references: objects that a module's variable names.
+ * emu/modules/texref.c - texture and surface references: objects that a module's variable names.
  *
  * Each change makes the object anew and puts its number into the variable, once the work that may
  * be reading it is done. Without an object, or with one that cannot be made, the number is 0.
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "emu/modules/function.h"
-#include "emu/locks.h"
-#include "emu/memory/texture.h"
+#include "emu/core/locks.h"
+#include "emu/modules/texref.h"
 
 static struct ck_mutex references_lock = CK_MUTEX(CK_RANK_REFERENCES);
 

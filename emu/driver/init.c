@@ -1,0 +1,130 @@
+/*
+ * emu/driver/init.c - the start and the end of the driver, and what answers before cuInit.
+ */
+#include <errno.h>
+
+#include "emu/checkpoint/mailbox.h"
+#include "emu/core/emu.h"
+#include "emu/core/locks.h"
+#include "emu/core/usage.h"
+#include "emu/graphs/graph_run.h"
+#include "emu/memory/arena.h"
+#include "emu/core/hooks.h"
+
+static struct ck_mutex state_lock = CK_MUTEX(CK_RANK_STATE);
+
+/* The highest folder first. */
+static void context_end(const struct ck_emu_context *context)
+{
+	ck_emu_graph_memory_end(context);
+	ck_emu_arena_sweep(context, NULL);
+}
+
+static const struct ck_emu_hooks hooks = {
+	.context_stop = ck_emu_capture_leave_all,
+	.context_end = context_end,
+	.stream_end = ck_emu_capture_leave,
+	.capture_check = ck_emu_capture_check,
+	.capture_unsafe = ck_emu_capture_unsafe,
+	.capture_context = ck_emu_capture_context,
+	.capture_node = ck_emu_capture_node,
+	.capture_nothing = ck_emu_capture_nothing,
+	.capture_copy = ck_emu_capture_copy,
+	.capture_alloc = ck_emu_capture_alloc,
+	.capture_free = ck_emu_capture_free,
+	.capture_lose = ck_emu_capture_lose,
+	.capture_mark = ck_emu_capture_mark,
+	.capture_unmark = ck_emu_capture_unmark,
+	.capture_place_fini = ck_emu_capture_place_fini,
+	.capture_join = ck_emu_capture_join,
+	.capture_asked = ck_emu_capture_asked,
+	.capture_timed = ck_emu_capture_timed,
+	.graph_memory_free = ck_emu_graph_memory_free,
+	.graph_condition_set = ck_emu_condition_set,
+};
+
+/* Threads do not survive a fork, so neither does the driver. */
+static void forked(void)
+{
+	ck_emu_mailbox_forked();
+	ck_emu_state_set(CK_EMU_FORKED);
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+	ck_emu_exiting_set();
+	if (ck_emu_state() == CK_EMU_READY) {
+		ck_emu_engine_exit();
+		ck_emu_usage_leave();
+	}
+}
+
+/* The result of cuInit in each state. */
+static CUresult state_result(enum ck_emu_state now)
+{
+	switch (now) {
+	case CK_EMU_READY:
+		return CUDA_SUCCESS;
+	case CK_EMU_NO_DEVICE:
+		return CUDA_ERROR_NO_DEVICE;
+	case CK_EMU_BAD_LIST:
+		return CUDA_ERROR_INVALID_DEVICE;
+	case CK_EMU_BROKEN:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	default:
+		return CUDA_ERROR_NOT_INITIALIZED;
+	}
+}
+
+/* The state that the driver starts in. */
+static enum ck_emu_state driver_start(void)
+{
+	int ret;
+
+	ck_emu_hooks = &hooks;
+	ck_emu_usage_join();
+	ret = ck_emu_devices_init();
+	if (ret == 0)
+		ret = ck_emu_primaries_init();
+	if (ret == 0)
+		ret = ck_emu_arena_init();
+	if (ret < 0 || pthread_atfork(NULL, NULL, forked))
+		return ret == -EINVAL ? CK_EMU_BAD_LIST : CK_EMU_BROKEN;
+	if (!ck_emu_device_count())
+		return CK_EMU_NO_DEVICE;
+	ck_emu_mailbox_start();
+	return CK_EMU_READY;
+}
+
+CUresult cuInit(unsigned int Flags)
+{
+	enum ck_emu_state now = ck_emu_state();
+
+	if (ck_emu_exiting())
+		return CUDA_ERROR_DEINITIALIZED;
+	if (Flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (now != CK_EMU_NEW)
+		return state_result(now);
+	ck_lock(&state_lock);
+	now = ck_emu_state();
+	if (now == CK_EMU_NEW) {
+		now = driver_start();
+		ck_emu_state_set(now);
+	}
+	ck_unlock(&state_lock);
+	return state_result(now);
+}
+
+CUresult cuDriverGetVersion(int *driverVersion)
+{
+	if (!driverVersion)
+		return CUDA_ERROR_INVALID_VALUE;
+	*driverVersion = CK_EMU_VERSION;
+	return CUDA_SUCCESS;
+}
+
+int ckDriverAcceptsCubin(void)
+{
+	return 0;
+}
