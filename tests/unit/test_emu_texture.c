@@ -360,6 +360,22 @@ static void a_reference_of_ones_own_has_the_same_settings(void **state)
 	gone(cuTexRefDestroy(texture));
 }
 
+static void a_reference_goes_with_the_library_of_its_module(void **state)
+{
+	CUaddress_mode mode;
+	CUlibrary library;
+	CUmodule module;
+	CUtexref ref;
+
+	(void)state;
+	ok(cuLibraryLoadData(&library, kernels, NULL, NULL, 0, NULL, NULL, 0));
+	ok(cuLibraryGetModule(&module, library));
+	ok(cuModuleGetTexRef(&ref, module, "picture"));
+	ok(cuTexRefGetAddressMode(&mode, ref, 0));
+	ok(cuLibraryUnload(library));
+	gone(cuTexRefGetAddressMode(&mode, ref, 0));
+}
+
 static void all_of_it_goes_with_the_context(void **state)
 {
 	CUDA_ARRAY3D_DESCRIPTOR desc = described(8, 8, 0, 0);
@@ -405,6 +421,7 @@ int main(void)
 		cmocka_unit_test(linear_memory_must_be_there_and_aligned),
 		cmocka_unit_test(a_reference_shows_what_it_was_bound_to_last),
 		cmocka_unit_test(a_reference_of_ones_own_has_the_same_settings),
+		cmocka_unit_test(a_reference_goes_with_the_library_of_its_module),
 		cmocka_unit_test(all_of_it_goes_with_the_context),
 	};
 
