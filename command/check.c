@@ -29,7 +29,7 @@ struct check {
 };
 
 /* Add a step that is done. */
-static void pass(struct check *c, const char *name, const char *text)
+static void add_passed_step(struct check *c, const char *name, const char *text)
 {
 	json_array_append_new(json_object_get(c->report, "steps"),
 			      json_pack("{s:s, s:b, s:s}", "name", name, "ok", 1, "text", text));
@@ -58,7 +58,7 @@ static void find_pin(const struct check *c, const struct ckx_advice *row, char p
 
 /* Add a step that has failed, with advice; the first one decides what to do next. @error: a
  * CUresult, or 0. */
-static void fail(struct check *c, const char *name, int error, const char *text)
+static void add_failed_step(struct check *c, const char *name, int error, const char *text)
 {
 	const struct ckx_advice *row = ckx_advice_find(name, error, text);
 	char host[CKX_TEXT + 8], pin[CK_TLS_PIN], advice[600], next[600];
@@ -85,12 +85,12 @@ static void check_client(struct check *c)
 	char folder[CKX_PATH], text[CKX_PATH + 64];
 
 	if (ckx_place_library(folder) < 0) {
-		fail(c, "client", 0, "there is no cricket-client.so");
+		add_failed_step(c, "client", 0, "there is no cricket-client.so");
 		return;
 	}
 	snprintf(text, sizeof(text), "%s/cricket-client.so, glibc %s", folder,
 		 gnu_get_libc_version());
-	pass(c, "client", text);
+	add_passed_step(c, "client", text);
 }
 
 static const char *describe_tls(const struct ckx_reach *reach)
@@ -112,21 +112,21 @@ static bool check_reach(struct check *c)
 	snprintf(c->at, sizeof(c->at), "%s", reach.at);
 	if (!reach.connected) {
 		snprintf(text, sizeof(text), "%s: %s", reach.at, reach.why);
-		return fail(c, reach.error == -EINVAL ? "address" : "connection", 0, text), false;
+		return add_failed_step(c, reach.error == -EINVAL ? "address" : "connection", 0, text), false;
 	}
 	snprintf(text, sizeof(text), "%s in %.2f ms", reach.at, reach.connect_ms);
-	pass(c, "connection", text);
-	pass(c, "route", reach.route);
+	add_passed_step(c, "connection", text);
+	add_passed_step(c, "route", reach.route);
 	if (!reach.trusted)
-		return fail(c, "tls", 0, reach.why), false;
-	pass(c, "tls", describe_tls(&reach));
+		return add_failed_step(c, "tls", 0, reach.why), false;
+	add_passed_step(c, "tls", describe_tls(&reach));
 	if (!reach.speaks)
-		return fail(c, "protocol", 0, reach.why), false;
+		return add_failed_step(c, "protocol", 0, reach.why), false;
 	json_object_set_new(c->report, "round_trip_us", json_real(reach.trip_us));
 	snprintf(text, sizeof(text), "round trip %.3f ms", reach.trip_us / 1e3);
-	pass(c, "protocol", text);
+	add_passed_step(c, "protocol", text);
 	if (reach.near)
-		pass(c, "mps",
+		add_passed_step(c, "mps",
 		     ck_cuda_mps_runs() ? "NVIDIA MPS runs: a fault of one session may end others"
 					: "NVIDIA MPS does not run here");
 	return true;
@@ -142,7 +142,7 @@ static bool check_list(struct check *c)
 	bool all = true;
 
 	if (ck_servers_parse(one.address, &list, why) < 0)
-		return fail(c, "list", 0, why), false;
+		return add_failed_step(c, "list", 0, why), false;
 	each.server = &one;
 	each.name = one.address;
 	for (unsigned int i = 0; i < list.count; i++) {
@@ -166,10 +166,10 @@ static void check_devices(struct check *c, const json_t *found)
 			 json_string_value(json_object_get(d, "name")),
 			 (long long)json_integer_value(json_object_get(d, "free")) >> 20,
 			 (long long)json_integer_value(json_object_get(d, "memory")) >> 20);
-		pass(c, "gpu", text);
+		add_passed_step(c, "gpu", text);
 	}
 	if (json_array_size(devices) == 0)
-		fail(c, "gpu", 0, "the server has none");
+		add_failed_step(c, "gpu", 0, "the server has none");
 }
 
 static void add_rates(struct check *c, double up, double down)
@@ -177,13 +177,13 @@ static void add_rates(struct check *c, double up, double down)
 	char text[128];
 
 	snprintf(text, sizeof(text), "%.0f MB/s to the GPU, %.0f MB/s back", up / 1e6, down / 1e6);
-	pass(c, "copies", text);
+	add_passed_step(c, "copies", text);
 	json_object_set_new(c->report, "up_mb_s", json_real(up / 1e6));
 	json_object_set_new(c->report, "down_mb_s", json_real(down / 1e6));
 }
 
 /* A server of an earlier release says of a wrong token only that it wants its own. */
-static const char *reword(const char *said, const struct ckx_server *server)
+static const char *reword_message(const char *said, const struct ckx_server *server)
 {
 	if (server->token[0] && strstr(said, "only clients with its token"))
 		return "CRICKET_TOKEN is not one of the server's tokens";
@@ -202,12 +202,12 @@ static void check_session(struct check *c)
 
 	if (!found || error) {
 		snprintf(text, sizeof(text), "error %lld: %s", (long long)error,
-			 reword(said ? said : "", c->server));
-		fail(c, found ? "session" : "client", (int)error, text);
+			 reword_message(said ? said : "", c->server));
+		add_failed_step(c, found ? "session" : "client", (int)error, text);
 	} else {
 		snprintf(text, sizeof(text), "the client works; the driver is that of CUDA %d.%d",
 			 version / 1000, version % 1000 / 10);
-		pass(c, "session", text);
+		add_passed_step(c, "session", text);
 		check_devices(c, found);
 	}
 	if (up > 0)
@@ -215,7 +215,7 @@ static void check_session(struct check *c)
 	json_decref(found);
 }
 
-static void print(const json_t *report)
+static void print_report(const json_t *report)
 {
 	bool colours = ckx_colours(1);
 	const json_t *s;
@@ -285,7 +285,7 @@ int ckx_check(const struct ckx_command *self, int argc, char **argv)
 		json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
 		putchar('\n');
 	} else {
-		print(report);
+		print_report(report);
 	}
 	ok = json_is_true(json_object_get(report, "ok"));
 	json_decref(report);

@@ -94,7 +94,7 @@ static void say_why(const struct ckx_fleet *f, const struct ckx_wish *w, const c
 
 /* @source: what the user named. It is looked up again for each attempt, because files and DNS
  * change. */
-static int attempt(const struct ckx_server *source, const struct ckx_wish *w, const char *rest,
+static int attempt_choice(const struct ckx_server *source, const struct ckx_wish *w, const char *rest,
 		   struct ckx_choice *choice)
 {
 	struct ckx_fleet *f = calloc(1, sizeof(*f));
@@ -120,13 +120,13 @@ int ckx_choose(const struct ckx_server *server, const struct ckx_wish *w, struct
 		snprintf(waits, sizeof(waits), "; waiting for %llu s (--wait)",
 			 (unsigned long long)w->wait_seconds);
 	*choice = (struct ckx_choice){.address = NULL};
-	ret = attempt(server, w, waits, choice);
+	ret = attempt_choice(server, w, waits, choice);
 	while (ret == -EBUSY && ck_now_ms() < until) {
 		bool last;
 
 		sleep(AGAIN_S);
 		last = ck_now_ms() >= until;
-		ret = attempt(server, w, last ? "; the time of --wait is over" : NULL, choice);
+		ret = attempt_choice(server, w, last ? "; the time of --wait is over" : NULL, choice);
 	}
 	now = ck_now_ms();
 	choice->wait_seconds = now < until ? (uint64_t)(until - now + 999) / 1000 : 0;

@@ -24,13 +24,13 @@ struct reading {
 	unsigned int line;
 };
 
-static int refuse(const struct reading *r, const char *what, const char *text)
+static int reject_line(const struct reading *r, const char *what, const char *text)
 {
 	ckx_error("%s:%u: %s: %s", r->path, r->line, what, text);
 	return -EINVAL;
 }
 
-static char *trim(char *text)
+static char *trim_text(char *text)
 {
 	char *end;
 
@@ -46,12 +46,12 @@ static char *trim(char *text)
 static int keep_in(const struct reading *r, char *out, size_t room, const char *value)
 {
 	if (strlen(value) >= room)
-		return refuse(r, "too long", value);
+		return reject_line(r, "too long", value);
 	strcpy(out, value);
 	return 0;
 }
 
-static int keep(const struct reading *r, char out[CKX_TEXT], const char *value)
+static int store_value(const struct reading *r, char out[CKX_TEXT], const char *value)
 {
 	return keep_in(r, out, CKX_TEXT, value);
 }
@@ -82,7 +82,7 @@ static int begin_section(struct reading *r, char *line)
 	char *end = strchr(line, ']');
 
 	if (!end || end[1] || end == line + 1)
-		return refuse(r, "not a section", line);
+		return reject_line(r, "not a section", line);
 	*end = '\0';
 	r->inside = true;
 	r->entry = NULL;
@@ -90,12 +90,12 @@ static int begin_section(struct reading *r, char *line)
 	if (same)
 		return same < r->config->servers + r->before
 			       ? 0 /* the user's counts */
-			       : refuse(r, "a second section with this name", line + 1);
+			       : reject_line(r, "a second section with this name", line + 1);
 	if (r->config->count == CKX_SERVERS)
-		return refuse(r, "too many servers", line + 1);
+		return reject_line(r, "too many servers", line + 1);
 	r->entry = &r->config->servers[r->config->count++];
 	*r->entry = (struct ckx_entry){.file = r->path};
-	return keep(r, r->entry->name, line + 1);
+	return store_value(r, r->entry->name, line + 1);
 }
 
 /* "KEY = VALUE" */
@@ -105,25 +105,25 @@ static int take_setting(struct reading *r, char *line)
 	char *value = strchr(line, '='), *key, *place;
 
 	if (!value)
-		return refuse(r, "neither a [section] nor NAME = VALUE", line);
+		return reject_line(r, "neither a [section] nor NAME = VALUE", line);
 	*value++ = '\0';
-	key = trim(line);
-	value = trim(value);
+	key = trim_text(line);
+	value = trim_text(value);
 	if (!r->inside && strcmp(key, "server") == 0)
-		return r->chosen ? 0 : keep(r, r->config->chosen, value);
+		return r->chosen ? 0 : store_value(r, r->config->chosen, value);
 	if (r->inside && strcmp(key, "address") == 0)
-		return keep(r, e->address, value);
+		return store_value(r, e->address, value);
 	if (r->inside && strcmp(key, "devices") == 0)
-		return keep(r, e->devices, value);
+		return store_value(r, e->devices, value);
 	if (r->inside && strcmp(key, "token-file") == 0)
-		return keep(r, e->token_file, value);
+		return store_value(r, e->token_file, value);
 	place = r->inside ? ckx_tls_find(&e->tls, key) : NULL;
-	return place ? keep_in(r, place, CKX_TLS_TEXT, value) : refuse(r, "no such setting", key);
+	return place ? keep_in(r, place, CKX_TLS_TEXT, value) : reject_line(r, "no such setting", key);
 }
 
 static int take_line(struct reading *r, char *text)
 {
-	char *line = trim(text);
+	char *line = trim_text(text);
 
 	r->line++;
 	if (!*line || *line == '#')
@@ -163,7 +163,7 @@ static int read_file(struct ckx_config *config, const char *path)
 	fclose(f);
 	for (size_t i = r.before; ret == 0 && i < config->count; i++) {
 		if (!config->servers[i].address[0])
-			ret = refuse(&r, "no address for server", config->servers[i].name);
+			ret = reject_line(&r, "no address for server", config->servers[i].name);
 	}
 	return ret;
 }

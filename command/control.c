@@ -135,7 +135,7 @@ static void end_line(int fd)
 		recv(fd, &c, 1, MSG_DONTWAIT);
 }
 
-static json_t *try(int fd, json_t *request, const char *what, const char *folder)
+static json_t *send_request(int fd, json_t *request, const char *what, const char *folder)
 {
 	char *line = json_dumps(request, JSON_COMPACT);
 	json_t *reply = NULL;
@@ -154,12 +154,12 @@ static json_t *try(int fd, json_t *request, const char *what, const char *folder
 
 json_t *ckx_control_try(int fd, json_t *request)
 {
-	return try(fd, request, NULL, NULL);
+	return send_request(fd, request, NULL, NULL);
 }
 
 json_t *ckx_control_ask_long(int fd, json_t *request, const char *what, const char *folder)
 {
-	json_t *reply = try(fd, request, what, folder);
+	json_t *reply = send_request(fd, request, what, folder);
 	const char *error;
 
 	if (json_is_true(json_object_get(reply, "ok")))

@@ -25,7 +25,7 @@ static void print_quoted(const char *value, bool fish)
 	puts("'");
 }
 
-static void print(const struct ckx_setting *s, const char *format)
+static void print_setting(const struct ckx_setting *s, const char *format)
 {
 	if (strcmp(format, "plain") == 0) {
 		printf("%s=%s\n", s->name, s->value);
@@ -55,7 +55,7 @@ int ckx_env(const struct ckx_command *self, int argc, char **argv)
 	}
 	ret = ckx_settings_make(&wishes, &settings);
 	for (size_t i = 0; ret == 0 && i < settings.count; i++)
-		print(&settings.list[i], format);
+		print_setting(&settings.list[i], format);
 	ckx_settings_free(&settings);
 	if (ret == 0 && fflush(stdout) != 0)
 		ret = -errno;

@@ -15,7 +15,7 @@
 #define SILENCE_MS 30000
 #define XID 1
 
-static int ask(struct ckx_fetch *f, const struct ckx_server *server)
+static int send_request(struct ckx_fetch *f, const struct ckx_server *server)
 {
 	struct utsname own;
 	ck_files_args args = {
@@ -33,7 +33,7 @@ static int ask(struct ckx_fetch *f, const struct ckx_server *server)
 	return ret;
 }
 
-static int hear(struct ckx_fetch *f, char why[CKX_FILES_WHY])
+static int receive_reply(struct ckx_fetch *f, char why[CKX_FILES_WHY])
 {
 	struct ck_record record;
 	int ret = ck_reader_next(f->reader, &record);
@@ -62,9 +62,9 @@ int ckx_fetch_open(const struct ckx_server *server, struct ckx_fetch *f)
 	ck_chan_timeout(f->chan, SILENCE_MS);
 	ret = ck_reader_create(f->chan, &f->reader);
 	if (ret == 0)
-		ret = ask(f, server);
+		ret = send_request(f, server);
 	if (ret == 0)
-		ret = hear(f, why);
+		ret = receive_reply(f, why);
 	if (ret == 0)
 		return 0;
 	if (ret != -EACCES)

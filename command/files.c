@@ -15,7 +15,7 @@
 #define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+~.-"
 
 /* Is it one name, without a dot or a dash in front, up to @end? */
-static bool plain(const char *name, const char *end)
+static bool is_plain_name(const char *name, const char *end)
 {
 	size_t length = (size_t)(end - name);
 
@@ -24,14 +24,14 @@ static bool plain(const char *name, const char *end)
 
 static bool plain_name(const char *name)
 {
-	return plain(name, name + strlen(name));
+	return is_plain_name(name, name + strlen(name));
 }
 
 static bool good_name(const char *name)
 {
 	const char *slash = strchr(name, '/');
 
-	return slash ? plain(name, slash) && plain_name(slash + 1) : plain_name(name);
+	return slash ? is_plain_name(name, slash) && plain_name(slash + 1) : plain_name(name);
 }
 
 /* In a folder, a link may lead out of it, but not further. */
@@ -45,7 +45,7 @@ static bool good_target(const ck_file *file)
 }
 
 /* Is one of them the other, or its folder? */
-static bool collide(const char *one, const char *other)
+static bool names_collide(const char *one, const char *other)
 {
 	size_t length = strlen(one);
 
@@ -61,7 +61,7 @@ static bool good_file(const ck_files_res *res, u_int i, uint64_t *bytes)
 	for (u_int k = 0; k < i; k++) {
 		const char *earlier = res->files.files_val[k].name;
 
-		if (collide(file->name, earlier) || collide(earlier, file->name))
+		if (names_collide(file->name, earlier) || names_collide(earlier, file->name))
 			return false;
 	}
 	if (file->target[0])
@@ -70,7 +70,7 @@ static bool good_file(const ck_files_res *res, u_int i, uint64_t *bytes)
 	return file->size > 0 && *bytes <= CK_FILES_BYTES_MAX;
 }
 
-static bool has(const ck_files_res *res, const char *name)
+static bool has_file(const ck_files_res *res, const char *name)
 {
 	for (u_int i = 0; i < res->files.files_len; i++) {
 		const ck_file *file = &res->files.files_val[i];
@@ -89,10 +89,10 @@ static bool good_list(const ck_files_res *res)
 		if (!good_file(res, i, &bytes))
 			return false;
 	}
-	return plain_name(res->release) && has(res, "cricket") && has(res, "cricket-client.so");
+	return plain_name(res->release) && has_file(res, "cricket") && has_file(res, "cricket-client.so");
 }
 
-static int judge(const ck_files_res *res, char why[CKX_FILES_WHY])
+static int check_reply(const ck_files_res *res, char why[CKX_FILES_WHY])
 {
 	if (res->status == CK_FILES_OK) {
 		snprintf(why, CKX_FILES_WHY, "its list of files is invalid");
@@ -118,7 +118,7 @@ int ckx_files_decode(const unsigned char *body, size_t size, ck_files_res *res,
 	memset(res, 0, sizeof(*res));
 	xdrmem_create(&xdrs, (char *)(uintptr_t)body + results, (u_int)(size - results),
 		      XDR_DECODE);
-	ret = xdr_ck_files_res(&xdrs, res) ? judge(res, why) : -EPROTO;
+	ret = xdr_ck_files_res(&xdrs, res) ? check_reply(res, why) : -EPROTO;
 	if (ret < 0)
 		xdr_free((xdrproc_t)xdr_ck_files_res, res);
 	return ret;

@@ -27,7 +27,7 @@ static unsigned int keys_of(const struct ckx_fleet *f, const struct ckx_server *
 	return (unsigned int)f->count;
 }
 
-static int add(struct ckx_fleet *f, const struct ckx_server *server,
+static int add_candidate(struct ckx_fleet *f, const struct ckx_server *server,
 	       const struct ck_server_entry *entry, unsigned int priority)
 {
 	struct ckx_candidate *c;
@@ -52,7 +52,7 @@ static int add(struct ckx_fleet *f, const struct ckx_server *server,
 
 int ckx_fleet_add(struct ckx_fleet *f, const struct ckx_server *server)
 {
-	return add(f, server, NULL, 0);
+	return add_candidate(f, server, NULL, 0);
 }
 
 /* The server at @address, with the keys of @whole, or else with its own. */
@@ -94,7 +94,7 @@ static int add_entry(struct ckx_fleet *f, const struct ckx_server *whole,
 	for (unsigned int i = 0; ret == 0 && i < places->count; i++) {
 		ret = own_keys(whole, places->list[i].address, &one);
 		if (ret == 0)
-			ret = add(f, &one, entry, places->list[i].priority);
+			ret = add_candidate(f, &one, entry, places->list[i].priority);
 	}
 	explicit_bzero(one.token, sizeof(one.token));
 	free(places);

@@ -33,7 +33,7 @@ static json_t *describe_gpu(const struct ckx_offer_gpu *g, unsigned int index)
 	return json;
 }
 
-static json_t *describe(const struct ckx_candidate *c)
+static json_t *describe_candidate(const struct ckx_candidate *c)
 {
 	const struct ckx_offer *o = &c->offer;
 	json_t *gpus = json_array(), *json;
@@ -59,7 +59,7 @@ void ckx_fleet_print_json(const struct ckx_fleet *f)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < f->count; i++)
-		json_array_append_new(list, describe(f->list[i]));
+		json_array_append_new(list, describe_candidate(f->list[i]));
 	json_dumpf(list, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(list);

@@ -79,7 +79,7 @@ static void *open_real(void)
 	return library;
 }
 
-static bool load(struct ckx_gpus *g)
+static bool load_nvml(struct ckx_gpus *g)
 {
 	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
 		void *function = dlsym(g->library, names[i]);
@@ -121,7 +121,7 @@ struct ckx_gpus *ckx_gpus_open(const json_t *report)
 	if (g->emulated)
 		be_machine_of(report);
 	g->library = g->emulated ? ck_cuda_open("emu") : open_real();
-	if (g->library && load(g))
+	if (g->library && load_nvml(g))
 		return g;
 	ckx_gpus_close(g);
 	return NULL;
@@ -218,7 +218,7 @@ static void add_shares(struct ckx_gpus *g, nvmlDevice_t device, unsigned int ind
 		g->seen[index] = ck_max(g->seen[index], g->samples[i].timeStamp);
 }
 
-static void describe(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index, json_t *report)
+static void describe_gpu(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index, json_t *report)
 {
 	struct nvmlMemory_t memory = {0};
 	struct nvmlUtilization_t rates;
@@ -264,7 +264,7 @@ static void add_gpu(struct ckx_gpus *g, struct machine *m, unsigned int at, unsi
 	m->listed[at] = true;
 	if (!add_processes(g, m->devices[at], index, report) && !served)
 		return;
-	describe(g, m->devices[at], index, report);
+	describe_gpu(g, m->devices[at], index, report);
 	add_shares(g, m->devices[at], index, report);
 }
 

@@ -32,7 +32,7 @@ struct place {
 	char final[CKX_PATH + 192];	   /* its later name */
 };
 
-static int failed(const char *what, const char *path)
+static int report_error(const char *what, const char *path)
 {
 	int ret = -errno;
 
@@ -93,11 +93,11 @@ static int set_link(const char *folder, const char *name, const char *target)
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	snprintf(next, sizeof(next), "%s.new-%d", path, (int)getpid());
 	if (symlink(target, next) < 0)
-		return failed("making", next);
+		return report_error("making", next);
 	if (rename(next, path) == 0)
 		return 0;
 	unlink(next);
-	return failed("replacing", path);
+	return report_error("replacing", path);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
@@ -126,7 +126,7 @@ static int path_of(const struct place *p, const char *name, char out[2 * CKX_PAT
 	if (slash) {
 		*slash = '\0';
 		if (mkdir(out, 0755) < 0 && errno != EEXIST)
-			ret = failed("making", out);
+			ret = report_error("making", out);
 		*slash = '/';
 	}
 	return ret;
@@ -141,7 +141,7 @@ static int write_file(void *data, const ck_file *file, const void *bytes)
 		return ret;
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
 	if (fd < 0)
-		return failed("writing", path);
+		return report_error("writing", path);
 	ret = ck_fd_write_full(fd, bytes, file->size);
 	if (ret == 0 && fsync(fd) < 0)
 		ret = -errno;
@@ -163,7 +163,7 @@ static int make_links(struct place *p, const ck_files_res *res)
 			continue;
 		ret = path_of(p, file->name, path);
 		if (ret == 0 && symlink(file->target, path) < 0)
-			ret = failed("making", path);
+			ret = report_error("making", path);
 	}
 	return ret;
 }
@@ -209,17 +209,17 @@ static void name_final(struct place *p, const ck_files_res *res)
 }
 
 /* Fetch into a folder of another name, and give it its own. */
-static int fill(struct ckx_fetch *f, struct place *p)
+static int fill_place(struct ckx_fetch *f, struct place *p)
 {
 	int ret;
 
 	snprintf(p->fresh, sizeof(p->fresh), "%s/cricket-new.XXXXXX", p->lib);
 	if (!mkdtemp(p->fresh)) {
 		p->fresh[0] = '\0';
-		return failed("making a folder in", p->lib);
+		return report_error("making a folder in", p->lib);
 	}
 	if (chmod(p->fresh, 0755) < 0)
-		return failed("making", p->fresh);
+		return report_error("making", p->fresh);
 	ret = ckx_fetch_bytes(f, write_file, p);
 	if (ret == 0)
 		ret = make_links(p, &f->res);
@@ -230,7 +230,7 @@ static int fill(struct ckx_fetch *f, struct place *p)
 	if (rename(p->fresh, p->final) == 0)
 		p->fresh[0] = '\0';
 	else if (errno != EEXIST && errno != ENOTEMPTY) /* as it is if another one was faster */
-		return failed("naming", p->final);
+		return report_error("naming", p->final);
 	return 0;
 }
 
@@ -279,7 +279,7 @@ int ckx_install(const struct ckx_server *server, const char *prefix)
 	name_final(&p, &fetch.res);
 	there = access(p.final, F_OK) == 0;
 	if (!there)
-		ret = fill(&fetch, &p);
+		ret = fill_place(&fetch, &p);
 	if (ret == 0)
 		ret = switch_over(&p, fetch.res.release, there);
 	remove_fresh(&p);

@@ -39,7 +39,7 @@ static const char *value_of(const char *name, int argc, char **argv, int *at)
 }
 
 /* Take the own options; those of `run` stay in argv. */
-static int parse(int argc, char **argv, struct kernel *k, const char **python)
+static int parse_options(int argc, char **argv, struct kernel *k, const char **python)
 {
 	const struct {
 		const char *name, **value;
@@ -124,7 +124,7 @@ static int find_folder(const struct kernel *k, char out[CKX_PATH])
 	return 0;
 }
 
-static json_t *describe(const struct kernel *k, const char *server)
+static json_t *describe_kernel(const struct kernel *k, const char *server)
 {
 	static const char *const rest[] = {"-m", "ipykernel_launcher", "-f", "{connection_file}"};
 	char own[CKX_PATH];
@@ -186,7 +186,7 @@ int ckx_jupyter(const struct ckx_command *self, int argc, char **argv)
 	char folder[CKX_PATH];
 	struct ckx_wishes wishes;
 	json_t *kernel;
-	int left = parse(argc, argv, &k, &python), ret;
+	int left = parse_options(argc, argv, &k, &python), ret;
 
 	if (ckx_settings_parse(left, argv, &wishes) < 0 || optind < left || wishes.format ||
 	    wishes.profile)
@@ -200,7 +200,7 @@ int ckx_jupyter(const struct ckx_command *self, int argc, char **argv)
 		ret = find_folder(&k, folder);
 	if (ret < 0)
 		return CKX_FAILED;
-	kernel = describe(&k, wishes.server ? wishes.server : "");
+	kernel = describe_kernel(&k, wishes.server ? wishes.server : "");
 	ret = write_kernel(folder, kernel);
 	json_decref(kernel);
 	if (ret < 0)

@@ -137,7 +137,7 @@ static bool listens_in(const char *file, uid_t user, unsigned int port)
 	return found;
 }
 
-static bool listens(uid_t user, unsigned int port)
+static bool user_is_listening(uid_t user, unsigned int port)
 {
 	return listens_in("/proc/net/tcp", user, port) || listens_in("/proc/net/tcp6", user, port);
 }
@@ -151,7 +151,7 @@ static bool is_trusted(int fd, unsigned int port)
 		return false;
 	if (peer.uid == 0)
 		return true;
-	return port == 0 ? peer.uid == geteuid() : listens(peer.uid, port);
+	return port == 0 ? peer.uid == geteuid() : user_is_listening(peer.uid, port);
 }
 
 /* Connect to number @i; @port: that it must listen at, 0: any. NULL: it does not answer, or is not
@@ -228,7 +228,7 @@ int ckx_local_listening(const struct ck_address *address, struct ckx_local *loca
 	if (ret == 0) {
 		find_sockets(all);
 		ret = find_listening(all, &wanted, local);
-		if (ret == -ESRCH && !listens(ANYONE, wanted.port))
+		if (ret == -ESRCH && !user_is_listening(ANYONE, wanted.port))
 			ret = -EADDRNOTAVAIL;
 	}
 	free(all);

@@ -28,7 +28,7 @@ static const struct option options[] = {{"remove", no_argument, NULL, 'r'},
 					{NULL, 0, NULL, 0}};
 
 /* Read a line of standard input, which a terminal does not show. */
-static int ask(const char *server, char out[CKX_TOKEN])
+static int read_token(const char *server, char out[CKX_TOKEN])
 {
 	struct termios shown, hidden;
 	bool terminal = tcgetattr(STDIN_FILENO, &shown) == 0;
@@ -60,7 +60,7 @@ struct login {
 	bool changed; /* whom to trust is to be kept */
 };
 
-static int forget(const struct login *l)
+static int forget_token(const struct login *l)
 {
 	int ret = ckx_token_keep(l->server.address, NULL);
 
@@ -158,9 +158,9 @@ static int keep_section(const struct login *l)
 }
 
 /* Ask for the token, check it, and keep it, with whom to trust. */
-static int keep(struct login *l)
+static int store_token(struct login *l)
 {
-	int ret = ask(l->text, l->server.token);
+	int ret = read_token(l->text, l->server.token);
 
 	if (ret == 0)
 		ret = check_token(l);
@@ -172,14 +172,14 @@ static int keep(struct login *l)
 }
 
 /* The token is asked for only where the server wants another than is known. */
-static int install(struct login *l, const char *pins, const char *prefix)
+static int install_client(struct login *l, const char *pins, const char *prefix)
 {
 	int ret = ckx_trust(&l->server, pins, l->text, &l->changed);
 
 	if (ret == 0)
 		ret = ckx_install(&l->server, prefix);
 	if (ret == -EACCES && l->server.address[0]) {
-		ret = keep(l);
+		ret = store_token(l);
 		if (ret < 0)
 			return ret;
 		ret = ckx_install(&l->server, prefix);
@@ -200,7 +200,7 @@ static int log_in(struct login *l, const char *pins)
 	if (l->token_file[0] && !l->changed)
 		return ckx_error("%s has its token in %s", l->text, l->token_file), -EEXIST;
 	if (!l->token_file[0])
-		ret = keep(l);
+		ret = store_token(l);
 	if (ret == 0 && l->changed)
 		ret = keep_section(l);
 	if (ret == 0)
@@ -220,7 +220,7 @@ static const char *take_pins(char *name)
 }
 
 /* @name: the server; @option: r, i or -1. */
-static int run(struct login *l, char *name, int option, const char *prefix)
+static int run_login(struct login *l, char *name, int option, const char *prefix)
 {
 	const char *pins = take_pins(name);
 
@@ -231,11 +231,11 @@ static int run(struct login *l, char *name, int option, const char *prefix)
 		return CKX_FAILED;
 	ckx_server_text(&l->server, l->text);
 	if (option == 'i')
-		return install(l, pins ? pins : "", prefix) == 0 ? CKX_OK : CKX_FAILED;
+		return install_client(l, pins ? pins : "", prefix) == 0 ? CKX_OK : CKX_FAILED;
 	if (!l->server.address[0] || strpbrk(l->server.address, " \t\r\n"))
 		return ckx_error("no server is named: cricket login SERVER"), CKX_USAGE;
 	if (option == 'r')
-		return forget(l);
+		return forget_token(l);
 	return log_in(l, pins ? pins : "") == 0 ? CKX_OK : CKX_FAILED;
 }
 
@@ -254,7 +254,7 @@ int ckx_login(const struct ckx_command *self, int argc, char **argv)
 	}
 	if (argc - optind > 1)
 		return ckx_usage(self);
-	ret = run(&login, argv[optind], option, prefix);
+	ret = run_login(&login, argv[optind], option, prefix);
 	explicit_bzero(login.server.token, sizeof(login.server.token));
 	return ret;
 }

@@ -120,7 +120,7 @@ static const struct {
 };
 
 /* The command called @name, or NULL. */
-static const struct ckx_command *find(const char *name)
+static const struct ckx_command *find_command(const char *name)
 {
 	for (size_t i = 0; i < CK_ARRAY_SIZE(groups); i++) {
 		for (const struct ckx_command *c = groups[i].commands; c->name; c++) {
@@ -132,7 +132,7 @@ static const struct ckx_command *find(const char *name)
 }
 
 /* The command that somebody who wrote @name may have meant, or NULL. */
-static const struct ckx_command *nearest(const char *name)
+static const struct ckx_command *find_nearest_command(const char *name)
 {
 	const struct ckx_command *best = NULL;
 	size_t least = strlen(name) > 4 ? CK_SPELLING_NEAR + 1 : CK_SPELLING_NEAR;
@@ -150,9 +150,9 @@ static const struct ckx_command *nearest(const char *name)
 	return best;
 }
 
-static int refuse(const char *name)
+static int reject_command(const char *name)
 {
-	const struct ckx_command *meant = nearest(name);
+	const struct ckx_command *meant = find_nearest_command(name);
 
 	if (meant)
 		ckx_error("there is no command %s; did you mean %s? `cricket --help` lists all",
@@ -175,14 +175,14 @@ static int help_all(void)
 	return CKX_OK;
 }
 
-static int help(const char *name)
+static int show_help(const char *name)
 {
-	const struct ckx_command *c = name ? find(name) : NULL;
+	const struct ckx_command *c = name ? find_command(name) : NULL;
 
-	return !name ? help_all() : c ? ckx_help(c) : refuse(name);
+	return !name ? help_all() : c ? ckx_help(c) : reject_command(name);
 }
 
-static bool is(const char *word, const char *full, const char *letter)
+static bool word_matches(const char *word, const char *full, const char *letter)
 {
 	return word && (strcmp(word, full) == 0 || strcmp(word, letter) == 0);
 }
@@ -194,18 +194,18 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return help_all(), CKX_USAGE;
-	if (is(argv[1], "--help", "-h"))
+	if (word_matches(argv[1], "--help", "-h"))
 		return help_all();
 	if (strcmp(argv[1], "help") == 0)
-		return help(argv[2]);
-	if (is(argv[1], "--version", "-V")) {
+		return show_help(argv[2]);
+	if (word_matches(argv[1], "--version", "-V")) {
 		printf("cricket %s\n", CK_RELEASE);
 		return CKX_OK;
 	}
-	c = find(argv[1]);
+	c = find_command(argv[1]);
 	if (!c)
-		return refuse(argv[1]);
-	if (is(argv[2], "--help", "-h"))
+		return reject_command(argv[1]);
+	if (word_matches(argv[2], "--help", "-h"))
 		return ckx_help(c);
 	snprintf(own, sizeof(own), "cricket: %s", c->name); /* getopt's lines begin with it */
 	argv[1] = own;

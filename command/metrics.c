@@ -33,7 +33,7 @@ static const char *text_of(const json_t *object, const char *name)
 	return text ? text : "";
 }
 
-static void begin(FILE *out, const char *name, const char *type, const char *help)
+static void begin_metric(FILE *out, const char *name, const char *type, const char *help)
 {
 	fprintf(out, "# HELP cricket_%s %s\n# TYPE cricket_%s %s\n", name, help, name, type);
 }
@@ -52,7 +52,7 @@ static void put_text(FILE *out, const char *text)
 }
 
 /* A sample with one label, or none: NULL. */
-static void put(FILE *out, const char *name, const char *label, const char *text, double value)
+static void put_sample(FILE *out, const char *name, const char *label, const char *text, double value)
 {
 	fprintf(out, "cricket_%s", name);
 	if (label) {
@@ -65,8 +65,8 @@ static void put(FILE *out, const char *name, const char *label, const char *text
 
 static void put_alone(FILE *out, const char *name, const char *type, const char *help, double value)
 {
-	begin(out, name, type, help);
-	put(out, name, NULL, NULL, value);
+	begin_metric(out, name, type, help);
+	put_sample(out, name, NULL, NULL, value);
 }
 
 /* A sample for each field of @object. */
@@ -76,7 +76,7 @@ static void put_fields(FILE *out, const char *name, const char *label, const jso
 	json_t *value;
 
 	json_object_foreach((json_t *)(uintptr_t)object, field, value)
-		put(out, name, label, field, json_number_value(value));
+		put_sample(out, name, label, field, json_number_value(value));
 }
 
 static double sum_of(const json_t *report, const char *field, const char *by, const char *value)
@@ -98,19 +98,19 @@ static void put_sessions(FILE *out, const json_t *report)
 	static const char *const states[] = {"running",	  "idle",     "suspending",
 					     "suspended", "resuming", "kept"};
 
-	begin(out, "sessions", "gauge", "Sessions, by state.");
+	begin_metric(out, "sessions", "gauge", "Sessions, by state.");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(states); i++)
-		put(out, "sessions", "state", states[i], sum_of(report, NULL, "state", states[i]));
+		put_sample(out, "sessions", "state", states[i], sum_of(report, NULL, "state", states[i]));
 	put_alone(out, "sessions_max", "gauge", "Sessions that the server admits (--max-sessions).",
 		  number_of(report, "max_sessions"));
 	put_alone(out, "waiting_clients", "gauge", "Clients that wait for a session.",
 		  number_of(report, "waiting_count"));
-	begin(out, "session_memory_bytes", "gauge",
+	begin_metric(out, "session_memory_bytes", "gauge",
 	      "Device memory of all sessions, by where it is: on GPUs, or in host memory.");
 	for (size_t i = 0; i < PLACES; i++)
-		put(out, "session_memory_bytes", "place", places[i][0],
+		put_sample(out, "session_memory_bytes", "place", places[i][0],
 		    sum_of(report, places[i][1], NULL, NULL));
-	begin(out, "spares", "gauge", "Worker processes without a client, by state.");
+	begin_metric(out, "spares", "gauge", "Worker processes without a client, by state.");
 	put_fields(out, "spares", "state", json_object_get(report, "spares"));
 }
 
@@ -125,7 +125,7 @@ static void put_histogram(FILE *out, const char *name, const char *help, const j
 
 	if (!times)
 		return; /* an older server */
-	begin(out, name, "histogram", help);
+	begin_metric(out, name, "histogram", help);
 	json_array_foreach(json_object_get(latencies, "bounds"), i, bound)
 	{
 		sum += json_number_value(json_array_get(counts, i));
@@ -157,12 +157,12 @@ static void put_totals(FILE *out, const json_t *totals)
 		  number_of(totals, "calls"));
 	put_alone(out, "commands_total", "counter", "One-way commands that were carried out.",
 		  number_of(totals, "commands"));
-	begin(out, "bytes_total", "counter", "Bytes from and to clients.");
-	put(out, "bytes_total", "direction", "received", number_of(totals, "received"));
-	put(out, "bytes_total", "direction", "sent", number_of(totals, "sent"));
+	begin_metric(out, "bytes_total", "counter", "Bytes from and to clients.");
+	put_sample(out, "bytes_total", "direction", "received", number_of(totals, "received"));
+	put_sample(out, "bytes_total", "direction", "sent", number_of(totals, "sent"));
 	put_alone(out, "suspends_total", "counter", "Sessions that have left the GPU.",
 		  number_of(totals, "suspends"));
-	begin(out, "refused_total", "counter", "Sessions that were refused, by reason.");
+	begin_metric(out, "refused_total", "counter", "Sessions that were refused, by reason.");
 	put_fields(out, "refused_total", "reason", json_object_get(totals, "refused"));
 	put_latencies(out, json_object_get(totals, "latencies"));
 }
@@ -204,17 +204,17 @@ static void put_gpus(FILE *out, const json_t *report)
 	size_t at;
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(rows); i++) {
-		begin(out, rows[i].name, "gauge", rows[i].help);
+		begin_metric(out, rows[i].name, "gauge", rows[i].help);
 		json_array_foreach(json_object_get(report, "gpus"), at, gpu)
 		{
 			json_int_t n = json_integer_value(json_object_get(gpu, "index"));
 
 			snprintf(index, sizeof(index), "%d", (int)n);
 			if (rows[i].of_sessions)
-				put(out, rows[i].name, "gpu", index,
+				put_sample(out, rows[i].name, "gpu", index,
 				    use_of_gpu(report, n, rows[i].field));
 			else if (json_object_get(gpu, rows[i].field))
-				put(out, rows[i].name, "gpu", index, number_of(gpu, rows[i].field));
+				put_sample(out, rows[i].name, "gpu", index, number_of(gpu, rows[i].field));
 		}
 	}
 }
@@ -248,11 +248,11 @@ static void put_identity_totals(FILE *out, const json_t *report)
 	size_t at;
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(rows); i++) {
-		begin(out, rows[i].name, "counter", rows[i].help);
+		begin_metric(out, rows[i].name, "counter", rows[i].help);
 		json_array_foreach(json_object_get(report, "identities"), at, row)
 		{
 			if (at < IDENTITIES && json_object_get(row, rows[i].field))
-				put(out, rows[i].name, "identity", text_of(row, "identity"),
+				put_sample(out, rows[i].name, "identity", text_of(row, "identity"),
 				    number_of(row, rows[i].field));
 		}
 	}
@@ -263,11 +263,11 @@ static void put_identities(FILE *out, const json_t *report)
 	json_t *set = identities_of(report), *unused;
 	const char *name;
 
-	begin(out, "identity_sessions", "gauge", "Sessions of an identity.");
-	json_object_foreach(set, name, unused) put(out, "identity_sessions", "identity", name,
+	begin_metric(out, "identity_sessions", "gauge", "Sessions of an identity.");
+	json_object_foreach(set, name, unused) put_sample(out, "identity_sessions", "identity", name,
 						   sum_of(report, NULL, "identity", name));
-	begin(out, "identity_memory_bytes", "gauge", "Memory of its sessions on GPUs.");
-	json_object_foreach(set, name, unused) put(out, "identity_memory_bytes", "identity", name,
+	begin_metric(out, "identity_memory_bytes", "gauge", "Memory of its sessions on GPUs.");
+	json_object_foreach(set, name, unused) put_sample(out, "identity_memory_bytes", "identity", name,
 						   sum_of(report, "memory", "identity", name));
 	put_identity_totals(out, report);
 	json_decref(set);
@@ -280,7 +280,7 @@ void ckx_metrics_print(const json_t *report, bool identities, FILE *out)
 	put_alone(out, "up", "gauge", "Whether the server answers.", report != NULL);
 	if (!report)
 		return;
-	begin(out, "build_info", "gauge", "Its release and driver.");
+	begin_metric(out, "build_info", "gauge", "Its release and driver.");
 	fputs("cricket_build_info{release=\"", out);
 	put_text(out, text_of(report, "release"));
 	fputs("\",driver=\"", out);

@@ -37,7 +37,7 @@ static void find_program(char path[CKX_PATH])
 }
 
 /* Start @words, with a pipe at its standard output: the process, or -errno. */
-static pid_t start(const char *const *words, int *out)
+static pid_t start_process(const char *const *words, int *out)
 {
 	int ends[2];
 	pid_t pid;
@@ -62,7 +62,7 @@ static pid_t start(const char *const *words, int *out)
 }
 
 /* Wait for it, pass its output on: the exit status. */
-static int finish(pid_t pid, int out, const char *what)
+static int finish_process(pid_t pid, int out, const char *what)
 {
 	char text[4096];
 	int status = 0;
@@ -83,7 +83,7 @@ static int finish(pid_t pid, int out, const char *what)
 
 /* What a terminal shows; and the path of the control socket, which lies beside the one of status.
  * -errno, printed. */
-static int describe(const char *server, const char *session, char what[CKX_WAIT_TEXT],
+static int describe_move(const char *server, const char *session, char what[CKX_WAIT_TEXT],
 		    char control[CK_UNIX_PATH_MAX + 8])
 {
 	struct ckx_local local;
@@ -120,7 +120,7 @@ int ckx_move(const struct ckx_command *self, int argc, char **argv)
 	count = argc - optind;
 	if (count < 2 || count > 3)
 		return ckx_usage(self);
-	if (describe(named, argv[optind], what, control) < 0)
+	if (describe_move(named, argv[optind], what, control) < 0)
 		return CKX_FAILED;
 	find_program(program);
 	words[n++] = "--ctl-socket";
@@ -129,10 +129,10 @@ int ckx_move(const struct ckx_command *self, int argc, char **argv)
 	words[n++] = "move";
 	for (int i = 0; i < count; i++)
 		words[n++] = argv[optind + i];
-	pid = start(words, &out);
+	pid = start_process(words, &out);
 	if (pid < 0) {
 		ckx_error("no process for the move: %s", strerror(-pid));
 		return CKX_FAILED;
 	}
-	return finish(pid, out, what);
+	return finish_process(pid, out, what);
 }

@@ -11,7 +11,7 @@
 #include "util/text.h"
 #include "util/util.h"
 
-static void take(const ck_offer_res *res, struct ckx_offer *o)
+static void fill_offer(const ck_offer_res *res, struct ckx_offer *o)
 {
 	o->admission =
 		res->status == CK_OFFER_DENIED ? CKX_ADMISSION_DENIED : CKX_ADMISSION_GRANTED;
@@ -42,7 +42,7 @@ int ckx_offer_decode(const unsigned char *body, size_t size, struct ckx_offer *o
 
 	memset(o, 0, sizeof(*o));
 	if (ret == 0)
-		take(&res, o);
+		fill_offer(&res, o);
 	xdr_free((xdrproc_t)xdr_ck_offer_res, &res);
 	return ret;
 }
@@ -67,7 +67,7 @@ void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *o)
 
 	*o = (struct ckx_offer){.error = reach.error};
 	if (ret == 0)
-		take(&res, o);
+		fill_offer(&res, o);
 	else
 		ck_text_copy(o->why, sizeof(o->why), reach.why);
 	if (ret == -EOPNOTSUPP)

@@ -24,7 +24,7 @@ struct question {
 	int answer;
 };
 
-static void begin(struct question *q, const struct ckx_server *server)
+static void begin_question(struct question *q, const struct ckx_server *server)
 {
 	struct ckx_offer offer;
 	int ends[2];
@@ -50,7 +50,7 @@ static bool wait_for(const struct question *q, int64_t until)
 	return q->pid > 0 && poll(&p, 1, left > 0 ? (int)left : 0) == 1;
 }
 
-static void end(struct question *q, int64_t until, struct ckx_offer *offer)
+static void end_question(struct question *q, int64_t until, struct ckx_offer *offer)
 {
 	/* one write of less than a pipe holds: it is there as a whole */
 	if (!wait_for(q, until) || ck_fd_read_full(q->answer, offer, sizeof(*offer)) < 0) {
@@ -72,8 +72,8 @@ void ckx_offers_ask(const struct ckx_server *const *servers, struct ckx_offer *o
 
 	memset(offers, 0, count * sizeof(*offers));
 	for (size_t i = 0; list && i < count; i++)
-		begin(&list[i], servers[i]);
+		begin_question(&list[i], servers[i]);
 	for (size_t i = 0; list && i < count; i++)
-		end(&list[i], until, &offers[i]);
+		end_question(&list[i], until, &offers[i]);
 	free(list);
 }

@@ -92,7 +92,7 @@ static size_t find_chances(const struct ckx_fleet *f, const struct ckx_need *nee
 	return n;
 }
 
-static int compare(uint64_t a, uint64_t b)
+static int compare_numbers(uint64_t a, uint64_t b)
 {
 	return (a > b) - (a < b);
 }
@@ -101,31 +101,31 @@ static int compare(uint64_t a, uint64_t b)
 static int by_free(const void *a, const void *b)
 {
 	const struct chance *one = a, *other = b;
-	int result = compare(one->priority, other->priority);
+	int result = compare_numbers(one->priority, other->priority);
 
-	result = result ? result : compare(one->waiting, other->waiting);
-	result = result ? result : compare(other->free, one->free);
-	return result ? result : compare(one->candidate, other->candidate);
+	result = result ? result : compare_numbers(one->waiting, other->waiting);
+	result = result ? result : compare_numbers(other->free, one->free);
+	return result ? result : compare_numbers(one->candidate, other->candidate);
 }
 
 /* For several. */
 static int by_count(const void *a, const void *b)
 {
 	const struct chance *one = a, *other = b;
-	int result = compare(one->priority, other->priority);
+	int result = compare_numbers(one->priority, other->priority);
 
-	result = result ? result : compare(other->count, one->count);
-	result = result ? result : compare(other->free, one->free);
-	return result ? result : compare(one->candidate, other->candidate);
+	result = result ? result : compare_numbers(other->count, one->count);
+	result = result ? result : compare_numbers(other->free, one->free);
+	return result ? result : compare_numbers(one->candidate, other->candidate);
 }
 
 static int by_number(const void *a, const void *b)
 {
-	return compare(*(const unsigned int *)a, *(const unsigned int *)b);
+	return compare_numbers(*(const unsigned int *)a, *(const unsigned int *)b);
 }
 
 /* The best @gpus of them. */
-static void take(struct ckx_pick *pick, const struct chance *c, unsigned int gpus)
+static void add_part(struct ckx_pick *pick, const struct chance *c, unsigned int gpus)
 {
 	struct ckx_part *p = &pick->parts[pick->count++];
 
@@ -141,7 +141,7 @@ static bool pick_one(struct chance *list, size_t n, const struct ckx_need *need,
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].count < need->gpus)
 			continue;
-		take(pick, &list[i], need->gpus);
+		add_part(pick, &list[i], need->gpus);
 		return true;
 	}
 	return false;
@@ -157,7 +157,7 @@ static bool pick_several(const struct chance *list, size_t n, unsigned int keys,
 	for (size_t i = 0; i < n && left > 0 && pick->count < CK_SERVERS_MAX; i++) {
 		if (list[i].keys != keys)
 			continue;
-		take(pick, &list[i], left);
+		add_part(pick, &list[i], left);
 		left -= pick->parts[pick->count - 1].count;
 	}
 	return left == 0;

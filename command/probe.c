@@ -48,7 +48,7 @@ static const char *const names[] = {"cuInit",
 
 _Static_assert(sizeof(names) == sizeof(driver), "a name for each function");
 
-static bool load(void)
+static bool load_client(void)
 {
 	char path[CKX_PATH + 32];
 	void *client, *function;
@@ -68,7 +68,7 @@ static bool load(void)
 	return true;
 }
 
-static double now(void)
+static double get_seconds(void)
 {
 	return (double)ck_now_ns() / 1e9;
 }
@@ -93,22 +93,22 @@ static CUresult add_device(json_t *list, CUdevice device)
 }
 
 /* Time @size bytes to the current device, and back. */
-static CUresult copy(CUdeviceptr memory, char *bytes, size_t size, double *up, double *down)
+static CUresult time_copy(CUdeviceptr memory, char *bytes, size_t size, double *up, double *down)
 {
-	double begin = now();
+	double begin = get_seconds();
 	CUresult err = driver.up(memory, bytes, size);
 
 	if (!err)
 		err = driver.wait();
-	*up = (double)size / (now() - begin);
-	begin = now();
+	*up = (double)size / (get_seconds() - begin);
+	begin = get_seconds();
 	if (!err)
 		err = driver.down(bytes, memory, size);
-	*down = (double)size / (now() - begin);
+	*down = (double)size / (get_seconds() - begin);
 	return err;
 }
 
-static CUresult measure(json_t *result)
+static CUresult measure_bandwidth(json_t *result)
 {
 	char *bytes = malloc(COPY);
 	double up = 0, down = 0;
@@ -118,9 +118,9 @@ static CUresult measure(json_t *result)
 	for (size_t i = 0; !err && i < COPY; i++)
 		bytes[i] = (char)(random() >> 8); /* so that compression does not help */
 	if (!err)
-		err = copy(memory, bytes, WARM, &up, &down);
+		err = time_copy(memory, bytes, WARM, &up, &down);
 	if (!err)
-		err = copy(memory, bytes, COPY, &up, &down);
+		err = time_copy(memory, bytes, COPY, &up, &down);
 	if (!err) {
 		json_object_set_new(result, "up", json_real(up));
 		json_object_set_new(result, "down", json_real(down));
@@ -129,7 +129,7 @@ static CUresult measure(json_t *result)
 	return err;
 }
 
-static CUresult use(json_t *result)
+static CUresult probe_driver(json_t *result)
 {
 	json_t *devices = json_array();
 	int version = 0, count = 0;
@@ -143,11 +143,11 @@ static CUresult use(json_t *result)
 	json_object_set_new(result, "driver", json_integer(version));
 	for (int i = count - 1; !err && i >= 0; i--)
 		err = add_device(devices, i);
-	return !err && count > 0 ? measure(result) : err;
+	return !err && count > 0 ? measure_bandwidth(result) : err;
 }
 
 /* In the child: say the result to @out. */
-static _Noreturn void run(const struct ckx_server *server, int out, int log)
+static _Noreturn void run_probe(const struct ckx_server *server, int out, int log)
 {
 	json_t *result = json_object();
 	char fd[16];
@@ -161,15 +161,15 @@ static _Noreturn void run(const struct ckx_server *server, int out, int log)
 	if (server->token[0])
 		setenv("CRICKET_TOKEN", server->token, 1);
 	unsetenv("CUDA_VISIBLE_DEVICES");
-	if (!load())
+	if (!load_client())
 		_exit(1);
-	json_object_set_new(result, "error", json_integer(use(result)));
+	json_object_set_new(result, "error", json_integer(probe_driver(result)));
 	json_dumpfd(result, out, JSON_COMPACT);
 	_exit(0);
 }
 
 /* The log as one line: without the head of each line. */
-static void tidy(char *text)
+static void trim_log(char *text)
 {
 	char *error = strstr(text, "ERROR: ");
 
@@ -190,7 +190,7 @@ json_t *ckx_probe(const struct ckx_server *server)
 		return NULL;
 	pid = fork();
 	if (pid == 0)
-		run(server, out[1], log[1]);
+		run_probe(server, out[1], log[1]);
 	close(out[1]);
 	close(log[1]);
 	result = json_loadfd(out[0], JSON_DISABLE_EOF_CHECK, NULL);
@@ -200,7 +200,7 @@ json_t *ckx_probe(const struct ckx_server *server)
 	close(log[0]);
 	if (pid > 0)
 		waitpid(pid, NULL, 0);
-	tidy(said);
+	trim_log(said);
 	json_object_set_new(result, "said", json_string(said));
 	return result;
 }

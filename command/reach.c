@@ -25,7 +25,7 @@ static double now_us(void)
 
 /* The first server that the address stands for; the address itself if there is none, so that it is
  * in the message. */
-static void resolve(const struct ckx_server *server, char out[CKX_TEXT + 8])
+static void resolve_address(const struct ckx_server *server, char out[CKX_TEXT + 8])
 {
 	struct ck_places *places = malloc(sizeof(*places));
 	char why[CK_PLACES_WHY];
@@ -46,13 +46,13 @@ static int try_usual(const char *path, void *chan)
 	return ck_chan_dial(at, TIMEOUT_MS, chan);
 }
 
-static int dial(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
+static int dial_server(const struct ckx_server *server, struct ckx_reach *r, struct ck_chan **chan)
 {
 	const char *path;
 	int ret;
 
 	if (server->address[0]) {
-		resolve(server, r->at);
+		resolve_address(server, r->at);
 		return ck_chan_dial(r->at, TIMEOUT_MS, chan);
 	}
 	ret = ck_chan_try_usual(try_usual, chan, &path);
@@ -61,7 +61,7 @@ static int dial(const struct ckx_server *server, struct ckx_reach *r, struct ck_
 }
 
 /* Encrypt the connection, if client and server would; @must: if it leaves this host. */
-static int secure(const struct ckx_server *server, struct ckx_reach *r, bool must,
+static int secure_channel(const struct ckx_server *server, struct ckx_reach *r, bool must,
 		  struct ck_chan **chan)
 {
 	struct ck_secure *secure;
@@ -84,7 +84,7 @@ static int secure(const struct ckx_server *server, struct ckx_reach *r, bool mus
 	return ret;
 }
 
-static int call(struct ck_chan *chan, struct ck_reader *reader, uint32_t xid)
+static int call_null_proc(struct ck_chan *chan, struct ck_reader *reader, uint32_t xid)
 {
 	unsigned char out[CK_CALL_HEADER + 16];
 	long size = ck_call_encode(out, sizeof(out), xid, 0, ck_code_nothing, NULL, 0);
@@ -113,7 +113,7 @@ static int time_calls(struct ck_chan *chan, struct ckx_reach *r)
 	for (uint32_t i = 0; ret == 0 && i < TRIPS; i++) {
 		double begin = now_us(), us;
 
-		ret = call(chan, reader, i + 1);
+		ret = call_null_proc(chan, reader, i + 1);
 		us = now_us() - begin;
 		if (ret == 0 && (!r->speaks || us < r->trip_us))
 			r->trip_us = us;
@@ -129,7 +129,7 @@ static int open_plain(const struct ckx_server *server, struct ckx_reach *r, stru
 	double begin = now_us();
 
 	*r = (struct ckx_reach){.connected = false};
-	r->error = dial(server, r, chan);
+	r->error = dial_server(server, r, chan);
 	if (r->error < 0) {
 		ck_chan_dial_error(r->at, r->error, r->why, sizeof(r->why));
 		return r->error;
@@ -147,7 +147,7 @@ static int open_chan(const struct ckx_server *server, struct ckx_reach *r, bool 
 
 	if (ret < 0)
 		return ret;
-	ret = secure(server, r, far_is_secure && !r->near, chan);
+	ret = secure_channel(server, r, far_is_secure && !r->near, chan);
 	r->trusted = ret == 0;
 	return ret;
 }

@@ -17,7 +17,7 @@ union address {
 	struct sockaddr_storage room;
 };
 
-static bool same(const union address *a, const struct sockaddr *b)
+static bool addresses_are_equal(const union address *a, const struct sockaddr *b)
 {
 	const union address *other = (const union address *)(const void *)b;
 
@@ -38,7 +38,7 @@ static bool interface_of(const union address *address, char name[64])
 	if (getifaddrs(&list) < 0)
 		return false;
 	for (i = list; i && !found; i = i->ifa_next) {
-		found = same(address, i->ifa_addr);
+		found = addresses_are_equal(address, i->ifa_addr);
 		if (found)
 			snprintf(name, 64, "%s", i->ifa_name);
 	}

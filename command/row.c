@@ -23,7 +23,7 @@ static double number_of(const json_t *object, const char *name)
 }
 
 /* The same session in the report before; NULL: it was not there. */
-static const json_t *before(const json_t *last, const json_t *session)
+static const json_t *find_last_session(const json_t *last, const json_t *session)
 {
 	const json_t *s;
 	size_t i;
@@ -56,7 +56,7 @@ static void fill_gpus(const json_t *s, struct ckx_row *row)
 		strcpy(row->gpus, "-");
 }
 
-static void fill(const json_t *s, const json_t *last, double seconds, struct ckx_row *row)
+static void fill_row(const json_t *s, const json_t *last, double seconds, struct ckx_row *row)
 {
 	*row = (struct ckx_row){.pid = (long long)number_of(s, "client_pid"),
 				.memory = number_of(s, "memory") + number_of(s, "host_memory"),
@@ -93,7 +93,7 @@ size_t ckx_rows(const json_t *report, const json_t *last, struct ckx_row *rows, 
 	json_array_foreach(json_object_get(report, "sessions"), i, s)
 	{
 		if (n < most)
-			fill(s, last ? before(last, s) : NULL, seconds, &rows[n++]);
+			fill_row(s, last ? find_last_session(last, s) : NULL, seconds, &rows[n++]);
 	}
 	return n;
 }

@@ -32,7 +32,7 @@ static void take_section(struct ckx_server *s, const struct ckx_config *config, 
 	}
 }
 
-static int take(struct ckx_server *s, const struct ckx_config *config, const char *text,
+static int set_address(struct ckx_server *s, const struct ckx_config *config, const char *text,
 		char token_file[CKX_TEXT])
 {
 	if (strlen(text) >= sizeof(s->address)) {
@@ -55,15 +55,15 @@ int ckx_server_name(const char *option, struct ckx_server *s, char token_file[CK
 	if (ret == 0 && option) {
 		s->origin = "the option";
 		s->option = "-s ";
-		ret = take(s, config, option, token_file);
+		ret = set_address(s, config, option, token_file);
 	} else if (ret == 0 && variable && *variable) {
 		s->origin = "REMOTE_GPU_ADDRESS";
 		s->option = "REMOTE_GPU_ADDRESS=";
-		ret = take(s, config, variable, token_file);
+		ret = set_address(s, config, variable, token_file);
 	} else if (ret == 0 && config->chosen[0]) {
 		s->origin = "the configuration";
 		s->option = "server = ";
-		ret = take(s, config, config->chosen, token_file);
+		ret = set_address(s, config, config->chosen, token_file);
 	}
 	free(config);
 	return ret;

@@ -64,7 +64,7 @@ static void print_moved(const char *session, const json_t *reply)
 	printf("\n");
 }
 
-static void print(const json_t *reply)
+static void print_reply(const json_t *reply)
 {
 	const char *session = json_string_value(json_object_get(reply, "session"));
 	const json_t *ms = json_object_get(reply, "ms"), *size = json_object_get(reply, "size");
@@ -87,7 +87,7 @@ static void print(const json_t *reply)
 
 /* What a terminal shows while @command does what @request says: the memory of the session is asked
  * for. */
-static void describe(int fd, const char *command, const json_t *request, char what[CKX_WAIT_TEXT])
+static void describe_command(int fd, const char *command, const json_t *request, char what[CKX_WAIT_TEXT])
 {
 	const char *session = json_string_value(json_object_get(request, "session"));
 	json_t *status = NULL;
@@ -120,12 +120,12 @@ int ckx_session(const struct ckx_command *self, int argc, char **argv)
 	}
 	folder = json_string_value(json_object_get(request, "directory"));
 	snprintf(where, sizeof(where), "%s", folder ? folder : "");
-	describe(fd, self->name, request, what);
+	describe_command(fd, self->name, request, what);
 	reply = ckx_control_ask_long(fd, request, what, folder ? where : NULL);
 	close(fd);
 	if (!reply)
 		return CKX_FAILED;
-	print(reply);
+	print_reply(reply);
 	json_decref(reply);
 	return fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
 }

@@ -81,10 +81,10 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 }
 
 /* Add @name with a value that printf makes. */
-static int add(struct ckx_settings *s, const char *name, const char *format, ...)
+static int add_setting(struct ckx_settings *s, const char *name, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int add(struct ckx_settings *s, const char *name, const char *format, ...)
+static int add_setting(struct ckx_settings *s, const char *name, const char *format, ...)
 {
 	struct ckx_setting *setting = &s->list[s->count];
 	va_list args;
@@ -108,9 +108,9 @@ static int add_first(struct ckx_settings *s, const char *name, const char *entry
 
 	for (const char *at = list; at && *at; at += strcspn(at, ": ") + !!at[strcspn(at, ": ")]) {
 		if (strncmp(at, entry, size) == 0 && (!at[size] || strchr(": ", at[size])))
-			return add(s, name, "%s", list);
+			return add_setting(s, name, "%s", list);
 	}
-	return list && *list ? add(s, name, "%s:%s", entry, list) : add(s, name, "%s", entry);
+	return list && *list ? add_setting(s, name, "%s:%s", entry, list) : add_setting(s, name, "%s", entry);
 }
 
 /* Put the client into LD_PRELOAD, and the stand-in for NCCL if that runs in the workers: a program
@@ -148,7 +148,7 @@ static int choose_nccl(struct ckx_settings *s, const struct ckx_wishes *w)
 			  w->nccl ? "--nccl" : "CRICKET_NCCL", word);
 		return nccl;
 	}
-	return w->nccl && add(s, "CRICKET_NCCL", "%s", w->nccl) < 0 ? -ENOMEM : nccl;
+	return w->nccl && add_setting(s, "CRICKET_NCCL", "%s", w->nccl) < 0 ? -ENOMEM : nccl;
 }
 
 static int add_library(struct ckx_settings *s, int nccl)
@@ -169,7 +169,7 @@ static int add_library(struct ckx_settings *s, int nccl)
 	snprintf(client, sizeof(client), "%s/lib", folder);
 	if (ret == 0)
 		ret = add_first(s, "LD_LIBRARY_PATH", client);
-	return ret < 0 ? ret : add(s, "TRITON_LIBCUDA_PATH", "%s", client);
+	return ret < 0 ? ret : add_setting(s, "TRITON_LIBCUDA_PATH", "%s", client);
 }
 
 static int read_gpus(const char *text, long least, long *count)
@@ -194,7 +194,7 @@ static int add_gpus(struct ckx_settings *s, const char *text)
 		return -EINVAL;
 	for (long i = 0; i < count; i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%ld", i ? "," : "", i);
-	return add(s, "CUDA_VISIBLE_DEVICES", "%s", list);
+	return add_setting(s, "CUDA_VISIBLE_DEVICES", "%s", list);
 }
 
 static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const char *file)
@@ -202,10 +202,10 @@ static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const
 	if (w->gpus)
 		return add_gpus(s, w->gpus);
 	if (w->devices)
-		return add(s, "CUDA_VISIBLE_DEVICES", "%s",
+		return add_setting(s, "CUDA_VISIBLE_DEVICES", "%s",
 			   strcmp(w->devices, "none") == 0 ? "" : w->devices);
 	/* a variable comes before the file */
-	return *file && !getenv("CUDA_VISIBLE_DEVICES") ? add(s, "CUDA_VISIBLE_DEVICES", "%s", file)
+	return *file && !getenv("CUDA_VISIBLE_DEVICES") ? add_setting(s, "CUDA_VISIBLE_DEVICES", "%s", file)
 							: 0;
 }
 
@@ -228,11 +228,11 @@ static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 
 static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
 {
-	int ret = w->memory ? add(s, "CRICKET_MEMORY", "%s", w->memory) : 0;
+	int ret = w->memory ? add_setting(s, "CRICKET_MEMORY", "%s", w->memory) : 0;
 
 	if (ret == 0 && w->prefix)
-		ret = add(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
-	return ret == 0 && w->wait ? add(s, "CRICKET_WAIT", "%s", w->wait) : ret;
+		ret = add_setting(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
+	return ret == 0 && w->wait ? add_setting(s, "CRICKET_WAIT", "%s", w->wait) : ret;
 }
 
 /* GPUs of several servers, or with so much memory free: choose among them. */
@@ -243,15 +243,15 @@ static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w,
 	int ret = ckx_choose(server, wish, &choice);
 
 	if (ret == 0)
-		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", choice.address);
+		ret = add_setting(s, "REMOTE_GPU_ADDRESS", "%s", choice.address);
 	if (ret == 0 && w->memory)
-		ret = add(s, "CRICKET_MEMORY", "%s", w->memory);
+		ret = add_setting(s, "CRICKET_MEMORY", "%s", w->memory);
 	if (ret == 0 && w->memory)
-		ret = add(s, "CRICKET_NEED", "%s", w->memory);
+		ret = add_setting(s, "CRICKET_NEED", "%s", w->memory);
 	if (ret == 0 && wish->wait_seconds)
-		ret = add(s, "CRICKET_WAIT", "%llus", (unsigned long long)choice.wait_seconds);
+		ret = add_setting(s, "CRICKET_WAIT", "%llus", (unsigned long long)choice.wait_seconds);
 	if (ret == 0 && w->prefix)
-		ret = add(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
+		ret = add_setting(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
 	free(choice.address);
 	*server = choice.server;
 	explicit_bzero(choice.server.token, sizeof(choice.server.token));
@@ -266,7 +266,7 @@ static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
 		const char *value = ckx_tls_value(tls, (enum ckx_tls_setting)i);
 
 		if (value)
-			ret = add(s, ckx_tls_variable((enum ckx_tls_setting)i), "%s", value);
+			ret = add_setting(s, ckx_tls_variable((enum ckx_tls_setting)i), "%s", value);
 	}
 	return ret;
 }
@@ -304,13 +304,13 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 	if (ret == 0)
 		ret = add_wishes(s, w, &wish, &server);
 	if (ret == 0 && server.address[0] && !value_of(s, "REMOTE_GPU_ADDRESS"))
-		ret = add(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
+		ret = add_setting(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
 	if (ret == 0)
 		ret = choose_nccl(s, w);
 	if (ret >= 0)
 		ret = add_library(s, ret);
 	if (ret == 0 && server.token[0])
-		ret = add(s, "CRICKET_TOKEN", "%s", server.token);
+		ret = add_setting(s, "CRICKET_TOKEN", "%s", server.token);
 	if (ret == 0)
 		ret = add_tls(s, &server.tls);
 	explicit_bzero(server.token, sizeof(server.token));

@@ -70,7 +70,7 @@ static void print_waiting(const json_t *report)
 	}
 }
 
-static void print(const json_t *report, const json_t *last)
+static void print_report(const json_t *report, const json_t *last)
 {
 	static struct ckx_row rows[ROWS];
 	size_t count = ckx_rows(report, last, rows, ROWS), i;
@@ -96,7 +96,7 @@ static void print(const json_t *report, const json_t *last)
 }
 
 /* Print a report each second until the server ends, or the user interrupts. */
-static int watch(int fd)
+static int watch_status(int fd)
 {
 	json_t *last = NULL, *report;
 	struct ckx_gpus *gpus = NULL;
@@ -108,7 +108,7 @@ static int watch(int fd)
 		if (!last)
 			gpus = ckx_gpus_open(report);
 		ckx_gpus_add(gpus, report);
-		print(report, last);
+		print_report(report, last);
 		json_decref(last);
 		last = report;
 		if (fflush(stdout) != 0)
@@ -120,7 +120,7 @@ static int watch(int fd)
 	return CKX_FAILED;
 }
 
-static int once(int fd, bool json)
+static int print_status(int fd, bool json)
 {
 	json_t *report = ckx_control_ask(fd, json_pack("{s:s}", "command", "status"));
 	struct ckx_gpus *gpus;
@@ -135,7 +135,7 @@ static int once(int fd, bool json)
 		json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 		putchar('\n');
 	} else {
-		print(report, NULL);
+		print_report(report, NULL);
 	}
 	json_decref(report);
 	return fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
@@ -159,7 +159,7 @@ int ckx_status(const struct ckx_command *self, int argc, char **argv)
 	fd = ckx_control_open(server ? server : argv[optind]);
 	if (fd < 0)
 		return CKX_FAILED;
-	status = again ? watch(fd) : once(fd, json);
+	status = again ? watch_status(fd) : print_status(fd, json);
 	close(fd);
 	return status;
 }

@@ -26,7 +26,7 @@ struct request {
 	bool own; /* the list is the usual one */
 };
 
-static int fail(const struct request *r, int error, unsigned int line)
+static int report_error(const struct request *r, int error, unsigned int line)
 {
 	if (line)
 		return ckx_error("%s:%u: %s", r->path, line, CK_HOLDERS_WRONG);
@@ -58,7 +58,7 @@ static int add_token(const struct request *r)
 	if (ret == 0 && r->own)
 		ret = ck_server_files_share(&r->files, r->path);
 	if (ret < 0)
-		return fail(r, ret, wrong);
+		return report_error(r, ret, wrong);
 	puts(token);
 	explicit_bzero(token, sizeof(token));
 	if (isatty(STDOUT_FILENO))
@@ -75,7 +75,7 @@ static int revoke_tokens(const struct request *r)
 	int ret = ck_holders_revoke(r->path, r->name, &count, &wrong);
 
 	if (ret < 0)
-		return fail(r, ret, wrong);
+		return report_error(r, ret, wrong);
 	if (count == 0)
 		return ckx_error("%s: it has no token of %s", r->path, r->name);
 	printf("%zu token%s of %s %s revoked. Running sessions continue; `cricket end` ends "
@@ -93,7 +93,7 @@ static int list_tokens(const struct request *r)
 	int ret = ck_holders_read(r->path, text, &wrong);
 
 	if (ret < 0)
-		return fail(r, ret, wrong);
+		return report_error(r, ret, wrong);
 	strftime(today, sizeof(today), "%Y-%m-%d", gmtime(&now));
 	printf("%-20s %-10s %s\n", "NAME", "HASH", "EXPIRES");
 	for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n")) {

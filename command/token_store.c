@@ -16,7 +16,7 @@
 
 #define LINE (CKX_TEXT + CKX_TOKEN + 2)
 
-static int fail(const char *path, int error)
+static int report_error(const char *path, int error)
 {
 	ckx_error("%s: %s", path, strerror(error));
 	return -error;
@@ -42,7 +42,7 @@ static FILE *open_own(const char *path, int *ret)
 
 	*ret = 0;
 	if (!f) {
-		*ret = errno == ENOENT ? 0 : fail(path, errno);
+		*ret = errno == ENOENT ? 0 : report_error(path, errno);
 		return NULL;
 	}
 	if (fstat(fileno(f), &st) == 0 && !(st.st_mode & 077))
@@ -81,12 +81,12 @@ int ckx_token_read(const char *path, char out[CKX_TOKEN])
 	FILE *f = fopen(path, "re");
 
 	if (!f)
-		return fail(path, errno);
+		return report_error(path, errno);
 	if (!fgets(out, CKX_TOKEN, f))
 		out[0] = '\0';
 	fclose(f);
 	out[strcspn(out, "\r\n")] = '\0';
-	return out[0] ? 0 : fail(path, ENODATA);
+	return out[0] ? 0 : report_error(path, ENODATA);
 }
 
 /* Copy all lines but that of @address; true: it was there. */
@@ -116,7 +116,7 @@ int ckx_token_keep(const char *address, const char *token)
 	int ret = ckx_place_own_folder("tokens", path);
 
 	if (ret < 0)
-		return fail("~/.config/cricket/tokens", -ret);
+		return report_error("~/.config/cricket/tokens", -ret);
 	in = open_own(path, &ret);
 	if (ret < 0)
 		return ret;
@@ -129,5 +129,5 @@ int ckx_token_keep(const char *address, const char *token)
 	}
 	if (in)
 		fclose(in);
-	return ret < 0 ? fail(path, -ret) : token || found ? 0 : -ENOENT;
+	return ret < 0 ? report_error(path, -ret) : token || found ? 0 : -ENOENT;
 }

@@ -18,43 +18,43 @@
 static const struct option options[] = {{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};
 
-static double memory(const struct ckx_row *row)
+static double get_memory(const struct ckx_row *row)
 {
 	return row->memory;
 }
 
-static double calls(const struct ckx_row *row)
+static double get_calls(const struct ckx_row *row)
 {
 	return row->calls;
 }
 
-static double bytes(const struct ckx_row *row)
+static double get_bytes(const struct ckx_row *row)
 {
 	return row->bytes;
 }
 
-static double share(const struct ckx_row *row)
+static double get_share(const struct ckx_row *row)
 {
 	return row->share;
 }
 
-static double waits(const struct ckx_row *row)
+static double get_waits(const struct ckx_row *row)
 {
 	return row->waits;
 }
 
-static double age(const struct ckx_row *row)
+static double get_age(const struct ckx_row *row)
 {
 	return row->age;
 }
 
 const struct ckx_order ckx_orders[] = {
-	{'m', "memory", memory}, {'c', "calls", calls}, {'b', "data", bytes}, {'a', "age", age},
-	{'g', "share", share},	 {'w', "waits", waits}, {0, NULL, NULL}};
+	{'m', "memory", get_memory}, {'c', "calls", get_calls}, {'b', "data", get_bytes}, {'a', "age", get_age},
+	{'g', "share", get_share},	 {'w', "waits", get_waits}, {0, NULL, NULL}};
 
 static const struct ckx_order *order_of_qsort; /* of one thread */
 
-static int compare(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
 	double x = order_of_qsort->value(a), y = order_of_qsort->value(b);
 
@@ -84,7 +84,7 @@ static void make_rows(struct ckx_top *t)
 			t->rows[t->count++] = t->rows[i];
 	}
 	order_of_qsort = t->order;
-	qsort(t->rows, t->count, sizeof(t->rows[0]), compare);
+	qsort(t->rows, t->count, sizeof(t->rows[0]), compare_rows);
 	snprintf(t->chosen, sizeof(t->chosen), "%s",
 		 t->count ? t->rows[ckx_top_index(t)].session : "");
 }
@@ -107,7 +107,7 @@ static bool refresh_report(struct ckx_top *t)
 	return true;
 }
 
-static void command(struct ckx_top *t, const char *name)
+static void send_command(struct ckx_top *t, const char *name)
 {
 	json_t *reply = ckx_control_try(
 		t->fd, json_pack("{s:s, s:s}", "command", name, "session", t->chosen));
@@ -130,7 +130,7 @@ static void move_bar(struct ckx_top *t, int by)
 }
 
 /* A key of the filter that is being typed. */
-static void type(struct ckx_top *t, int key)
+static void handle_filter_key(struct ckx_top *t, int key)
 {
 	size_t n = strlen(t->filter);
 
@@ -147,7 +147,7 @@ static void type(struct ckx_top *t, int key)
 }
 
 /* A key of the list. */
-static void act(struct ckx_top *t, int key)
+static void handle_list_key(struct ckx_top *t, int key)
 {
 	for (const struct ckx_order *o = ckx_orders; o->name; o++) {
 		if (o->key == key)
@@ -166,31 +166,31 @@ static void act(struct ckx_top *t, int key)
 	else if ((key == 'e' || key == 's') && t->count > 0)
 		t->mode = key == 'e' ? CKX_TOP_END : CKX_TOP_SUSPEND;
 	else if (key == 'r' && t->count > 0)
-		command(t, "resume");
+		send_command(t, "resume");
 }
 
 /* False: quit. */
-static bool press(struct ckx_top *t, int key)
+static bool handle_key(struct ckx_top *t, int key)
 {
 	enum ckx_top_mode mode = t->mode;
 
 	if (mode == CKX_TOP_FILTER) {
-		type(t, key);
+		handle_filter_key(t, key);
 		return true;
 	}
 	t->mode = CKX_TOP_LIST;
 	if (mode == CKX_TOP_LIST) {
 		t->message[0] = '\0';
-		act(t, key);
+		handle_list_key(t, key);
 		return key != 'q';
 	}
 	if (mode != CKX_TOP_HELP && key == 'y')
-		command(t, mode == CKX_TOP_END ? "end" : "suspend");
+		send_command(t, mode == CKX_TOP_END ? "end" : "suspend");
 	return true;
 }
 
 /* Until a key quits, or the server has gone: false. */
-static bool show(struct ckx_top *t)
+static bool show_screen(struct ckx_top *t)
 {
 	bool there = refresh_report(t);
 	int key = ERR;
@@ -200,7 +200,7 @@ static bool show(struct ckx_top *t)
 		ckx_top_draw(t);
 		timeout(1000);
 		key = getch();
-		if (key != ERR && !press(t, key))
+		if (key != ERR && !handle_key(t, key))
 			return true;
 		if (key == ERR || t->message[0])
 			there = refresh_report(t);
@@ -232,7 +232,7 @@ int ckx_top(const struct ckx_command *self, int argc, char **argv)
 	keypad(stdscr, TRUE);
 	set_escdelay(25); /* Escape alone is a key, too */
 	curs_set(0);
-	there = show(&t);
+	there = show_screen(&t);
 	endwin();
 	delscreen(screen);
 	close(t.fd);

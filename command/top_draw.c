@@ -24,7 +24,7 @@ static const char *const help[] = {
 	"CALLS/S and DATA/S are of the last second. A wider terminal shows more.",
 };
 
-static void put(int line, const char *text)
+static void put_line(int line, const char *text)
 {
 	mvaddnstr(line, 0, text, COLS);
 }
@@ -32,8 +32,8 @@ static void put(int line, const char *text)
 static void draw_help(void)
 {
 	for (size_t i = 0; i < sizeof(help) / sizeof(help[0]); i++)
-		put((int)i + 2, help[i]);
-	put(LINES - 1, "any key goes back to the sessions");
+		put_line((int)i + 2, help[i]);
+	put_line(LINES - 1, "any key goes back to the sessions");
 }
 
 /* Returns the next free line. */
@@ -49,11 +49,11 @@ static int draw_gpus(const json_t *report, int at)
 		if (shown == room - 1 && json_array_size(list) - i > 1) {
 			snprintf(line, sizeof(line), "and %zu more GPUs: `cricket status`",
 				 json_array_size(list) - i);
-			put(at + shown++, line);
+			put_line(at + shown++, line);
 			break;
 		}
 		ckx_gpu_text(gpu, COLS, line, sizeof(line));
-		put(at + shown++, line);
+		put_line(at + shown++, line);
 	}
 	return at + shown;
 }
@@ -66,17 +66,17 @@ static void draw_rows(const struct ckx_top *t, int top)
 
 	attron(A_BOLD);
 	ckx_row_head(COLS, line, sizeof(line));
-	put(top, line);
+	put_line(top, line);
 	attroff(A_BOLD);
 	for (size_t i = first; i < t->count && i < first + room; i++) {
 		ckx_row_text(&t->rows[i], COLS, line, sizeof(line));
 		if (i == at)
 			attron(A_REVERSE);
-		put(top + 1 + (int)(i - first), line);
+		put_line(top + 1 + (int)(i - first), line);
 		attroff(A_REVERSE);
 	}
 	if (t->count == 0)
-		put(top + 1, t->filter[0] ? "No session contains the text of the filter."
+		put_line(top + 1, t->filter[0] ? "No session contains the text of the filter."
 					  : "No sessions. On another host: cricket run -s "
 					    "HOST -- PROGRAM");
 }
@@ -94,7 +94,7 @@ static void draw_keys(const struct ckx_top *t)
 		snprintf(line, sizeof(line), "%s%ssorted by %s%s%s  |  ? help  / filter  q quit",
 			 t->message, t->message[0] ? "  |  " : "", t->order->name,
 			 t->filter[0] ? ", with " : "", t->filter);
-	put(LINES - 1, line);
+	put_line(LINES - 1, line);
 }
 
 void ckx_top_draw(const struct ckx_top *t)
@@ -103,7 +103,7 @@ void ckx_top_draw(const struct ckx_top *t)
 
 	erase();
 	ckx_head(t->report, COLS, line, sizeof(line));
-	put(0, line);
+	put_line(0, line);
 	if (t->mode == CKX_TOP_HELP) {
 		draw_help();
 	} else {

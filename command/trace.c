@@ -33,7 +33,7 @@ static void add_event(struct ck_timeline *t, const struct ckx_trace_line *l)
 }
 
 /* The number of events; -1: the file cannot be read. */
-static long convert(FILE *in)
+static long convert_trace(FILE *in)
 {
 	struct ck_timeline timeline = {.bytes = NULL};
 	struct ckx_trace_line line;
@@ -71,7 +71,7 @@ int ckx_trace(const struct ckx_command *self, int argc, char **argv)
 	in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
 	if (!in)
 		return ckx_error("%s: %s", path, strerror(errno));
-	count = convert(in);
+	count = convert_trace(in);
 	if (in != stdin)
 		fclose(in);
 	if (count < 0)

@@ -15,7 +15,7 @@
 #include "util/servers.h"
 
 /* Ask a question on the terminal, until it is answered with yes or no. */
-static bool confirm(const char *question)
+static bool ask_confirmation(const char *question)
 {
 	char answer[16];
 
@@ -79,7 +79,7 @@ static int confirm_pin(struct ckx_server *server, const char *pin, const char *t
 		"Its administrator knows the pin: `cricket-rpc-server --setup` and the server's "
 		"log print it.\n",
 		text, pin);
-	if (!confirm("Trust this key")) {
+	if (!ask_confirmation("Trust this key")) {
 		ckx_error("%s: nothing is stored", text);
 		return -EKEYREJECTED;
 	}

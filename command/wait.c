@@ -68,7 +68,7 @@ static uint64_t size_of(const char *folder)
 }
 
 /* Of a checkpoint that is being written: its folder has another name until it is complete. */
-static uint64_t written(const char *folder)
+static uint64_t count_written_bytes(const char *folder)
 {
 	char pattern[4096 + 16];
 	uint64_t bytes = 0;
@@ -91,7 +91,7 @@ void ckx_wait_show(int fd, const char *what, const char *folder)
 
 	while (ckx_wait_seen() && poll(&p, 1, 1000) == 0) {
 		fprintf(stderr, "\rcricket: %s: %u s", what, ++seconds);
-		bytes = folder ? written(folder) : 0;
+		bytes = folder ? count_written_bytes(folder) : 0;
 		if (bytes > 0)
 			fprintf(stderr, ", %llu MiB written", (unsigned long long)bytes >> 20);
 		fputs(" \033[K", stderr);

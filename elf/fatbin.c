@@ -108,7 +108,7 @@ int ck_fatbin_next(struct ck_fatbin_iter *it, struct ck_fatbin_entry *entry)
 }
 
 /* Decompress into `to`, which has entry->size bytes; false unless it comes out at exactly that. */
-static bool decompress(const struct ck_fatbin_entry *entry, char *to)
+static bool decompress_entry(const struct ck_fatbin_entry *entry, char *to)
 {
 	if (entry->compression == CK_FATBIN_ZSTD) {
 		size_t n = ZSTD_decompress(to, entry->size, entry->payload, entry->stored_size);
@@ -135,7 +135,7 @@ static int copy_out(const struct ck_fatbin_entry *entry, char **out)
 		return -ENOMEM;
 	if (entry->compression == CK_FATBIN_PLAIN) {
 		memcpy(bytes, entry->payload, entry->size);
-	} else if (!decompress(entry, bytes)) {
+	} else if (!decompress_entry(entry, bytes)) {
 		free(bytes);
 		return -ENOEXEC;
 	}

@@ -27,7 +27,7 @@ struct container {
 };
 
 /* Raise *end to offset + size; false when that passes the limit. */
-static bool extend(size_t *end, uint64_t offset, uint64_t size, size_t limit)
+static bool extend_end(size_t *end, uint64_t offset, uint64_t size, size_t limit)
 {
 	uint64_t sum;
 
@@ -49,7 +49,7 @@ static int section_count(const char *elf, const Elf64_Ehdr *header, size_t limit
 	*count = header->e_shnum;
 	if (header->e_shoff == 0 || header->e_shnum != 0)
 		return 0;
-	if (!extend(&end, header->e_shoff, sizeof(first), limit))
+	if (!extend_end(&end, header->e_shoff, sizeof(first), limit))
 		return -ENOEXEC;
 	memcpy(&first, elf + header->e_shoff, sizeof(first));
 	*count = first.sh_size;
@@ -67,13 +67,13 @@ static int sections_end(const char *elf, const Elf64_Ehdr *header, size_t limit,
 	if (count && header->e_shentsize != sizeof(section))
 		return -ENOEXEC;
 	if (ck_mul_overflow(count, sizeof(section), &bytes) ||
-	    !extend(end, header->e_shoff, bytes, limit))
+	    !extend_end(end, header->e_shoff, bytes, limit))
 		return -ENOEXEC;
 	for (uint64_t i = 0; i < count; i++) {
 		memcpy(&section, elf + header->e_shoff + i * sizeof(section), sizeof(section));
 		if (section.sh_type == SHT_NULL || section.sh_type == SHT_NOBITS)
 			continue;
-		if (!extend(end, section.sh_offset, section.sh_size, limit))
+		if (!extend_end(end, section.sh_offset, section.sh_size, limit))
 			return -ENOEXEC;
 	}
 	return 0;
@@ -86,11 +86,11 @@ static int segments_end(const char *elf, const Elf64_Ehdr *header, size_t limit,
 	if (header->e_phnum == 0)
 		return 0;
 	if (header->e_phentsize != sizeof(segment) ||
-	    !extend(end, header->e_phoff, header->e_phnum * sizeof(segment), limit))
+	    !extend_end(end, header->e_phoff, header->e_phnum * sizeof(segment), limit))
 		return -ENOEXEC;
 	for (size_t i = 0; i < header->e_phnum; i++) {
 		memcpy(&segment, elf + header->e_phoff + i * sizeof(segment), sizeof(segment));
-		if (!extend(end, segment.p_offset, segment.p_filesz, limit))
+		if (!extend_end(end, segment.p_offset, segment.p_filesz, limit))
 			return -ENOEXEC;
 	}
 	return 0;
@@ -131,7 +131,7 @@ static int container_size(const void *data, size_t limit, size_t *size)
 		return -ENOEXEC;
 	memcpy(&container, data, sizeof(container));
 	if (container.header_size < CK_IMAGE_CONTAINER_HEADER ||
-	    !extend(&end, container.header_size, container.files_size, limit))
+	    !extend_end(&end, container.header_size, container.files_size, limit))
 		return -ENOEXEC;
 	*size = end;
 	return 0;
@@ -158,7 +158,7 @@ static int text_size(const char *text, size_t limit, size_t *size)
 }
 
 /* Everything but wrappers. */
-static int classify(const void *image, size_t limit, struct ck_image *out)
+static int classify_image(const void *image, size_t limit, struct ck_image *out)
 {
 	struct ck_image found = {.data = image};
 	unsigned char first[4] = {0};
@@ -198,11 +198,11 @@ int ck_image_classify(const void *image, struct ck_image *out)
 		return -EINVAL;
 	/* strncmp stops at a NUL, so that a short text is not read beyond its end */
 	if (strncmp(image, (const char *)magic, sizeof(magic)) != 0)
-		return classify(image, UNBOUNDED, out);
+		return classify_image(image, UNBOUNDED, out);
 	memcpy(&wrapper, image, sizeof(wrapper));
 	if ((wrapper.version != 1 && wrapper.version != 2) || !wrapper.data)
 		return -ENOEXEC;
-	ret = classify(wrapper.data, UNBOUNDED, &found);
+	ret = classify_image(wrapper.data, UNBOUNDED, &found);
 	if (ret < 0)
 		return ret;
 	if (found.kind != CK_IMAGE_CONTAINER)
@@ -218,5 +218,5 @@ int ck_image_classify_bounded(const void *image, size_t size, struct ck_image *o
 {
 	if (!image)
 		return -EINVAL;
-	return classify(image, ck_min(size, UNBOUNDED - 1), out);
+	return classify_image(image, ck_min(size, UNBOUNDED - 1), out);
 }

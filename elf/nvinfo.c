@@ -11,7 +11,7 @@
 
 #include "elf/nvinfo.h"
 
-static uint32_t get32(const unsigned char *at)
+static uint32_t read_u32(const unsigned char *at)
 {
 	uint32_t value;
 
@@ -19,7 +19,7 @@ static uint32_t get32(const unsigned char *at)
 	return value;
 }
 
-static uint16_t get16(const unsigned char *at)
+static uint16_t read_u16(const unsigned char *at)
 {
 	uint16_t value;
 
@@ -39,7 +39,7 @@ int ck_nvinfo_next(struct ck_nvinfo_iter *it, struct ck_nvinfo_record *record)
 	form = it->at[0];
 	if (form < 1 || form > 4)
 		return -ENOEXEC;
-	*record = (struct ck_nvinfo_record){.attribute = it->at[1], .value = get16(it->at + 2)};
+	*record = (struct ck_nvinfo_record){.attribute = it->at[1], .value = read_u16(it->at + 2)};
 	payload = form == 4 ? record->value : 0;
 	if (payload > it->left - 4)
 		return -ENOEXEC;
@@ -87,15 +87,15 @@ static int parameter_read(const struct ck_nvinfo_record *record, struct ck_kerne
 
 	if (record->size < 12)
 		return -ENOEXEC;
-	ordinal = get16(record->payload + 4);
+	ordinal = read_u16(record->payload + 4);
 	if (ordinal >= kernel->param_count || kernel->params[ordinal].offset != UINT32_MAX)
 		return -ENOEXEC;
 	param = &kernel->params[ordinal];
-	param->offset = get16(record->payload + 6);
+	param->offset = read_u16(record->payload + 6);
 	if (record->attribute == CK_NVINFO_KPARAM)
-		param->size = get32(record->payload + 8) >> 18;
+		param->size = read_u32(record->payload + 8) >> 18;
 	else
-		param->size = get16(record->payload + 8);
+		param->size = read_u16(record->payload + 8);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ static bool block_read(const struct ck_nvinfo_record *record, uint32_t block[3])
 	if (record->size < 12)
 		return false;
 	for (size_t i = 0; i < 3; i++) {
-		block[i] = get32(record->payload + 4 * i);
+		block[i] = read_u32(record->payload + 4 * i);
 		if (block[i] == 0 || block[i] > 0xFFFF)
 			return false;
 	}
@@ -124,7 +124,7 @@ static int limits_read(const struct ck_nvinfo_record *record, struct ck_kernel *
 		break;
 	case CK_NVINFO_PARAM_CBANK:
 		if (record->size >= 8)
-			*bank_size = get16(record->payload + 6);
+			*bank_size = read_u16(record->payload + 6);
 		break;
 	case CK_NVINFO_MAX_THREADS:
 	case CK_NVINFO_REQUIRED_THREADS:

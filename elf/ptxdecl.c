@@ -10,7 +10,7 @@
 #define ALIGN_MAX 4096
 
 /* The dimensions behind a name: `[4][2]`; leaves the token after them. */
-static int dimensions(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl)
+static int parse_dimensions(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl)
 {
 	uint32_t number;
 	bool first = true;
@@ -78,5 +78,5 @@ int ck_ptx_declarator(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *dec
 	if (lex->kind != CK_PTX_NAME)
 		return -ENOEXEC;
 	ck_ptx_next(lex);
-	return dimensions(lex, decl);
+	return parse_dimensions(lex, decl);
 }

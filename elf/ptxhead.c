@@ -60,7 +60,7 @@ static enum ck_param_kind kind_of(const struct ck_ptx_declaration *decl)
 }
 
 /* One parameter of a kernel, .param having been read; leaves `,` or `)`. */
-static int parameter(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
+static int parse_parameter(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	uint32_t count = kernel->param_count, offset;
 	struct ck_ptx_declaration decl = {0};
@@ -89,7 +89,7 @@ static int parameter(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 }
 
 /* `(.param ..., .param ...)`, the opening bracket having been read; leaves the token after. */
-static int parameters(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
+static int parse_parameters(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	int ret;
 
@@ -97,7 +97,7 @@ static int parameters(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 	while (!ck_ptx_is_punct(lex, ')')) {
 		if (!ck_ptx_is(lex, ".param"))
 			return -ENOEXEC;
-		ret = parameter(lex, kernel);
+		ret = parse_parameter(lex, kernel);
 		if (ret < 0)
 			return ret;
 		if (ck_ptx_is_punct(lex, ','))
@@ -130,7 +130,7 @@ static int block_size(struct ck_ptxhead_lex *lex, uint32_t block[3], uint32_t *t
 }
 
 /* Skip the text between the parameters and the body; stops at `{` or `;`. */
-static int tuning(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
+static int parse_directives(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	uint32_t block[3];
 	int ret;
@@ -189,7 +189,7 @@ static int shared_variables(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel
  * The body, its `{` having been read. `.shared` starts a declaration where a statement may
  * start; elsewhere it is part of an instruction (ld.shared), where no blank stands before it.
  */
-static int body(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
+static int parse_body(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	bool starts = true, external = false;
 	size_t depth = 1;
@@ -218,7 +218,7 @@ static int body(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
  * A kernel, .entry having been read. Nothing is left in the list of one that is only declared, or
  * that is in @linked already; that is NULL for a kernel without linkage.
  */
-static int entry(struct ck_ptxhead_lex *lex, struct ck_map *linked, struct ck_kernels *kernels)
+static int parse_entry(struct ck_ptxhead_lex *lex, struct ck_map *linked, struct ck_kernels *kernels)
 {
 	struct ck_kernel *kernel;
 	int ret = 0;
@@ -230,13 +230,13 @@ static int entry(struct ck_ptxhead_lex *lex, struct ck_map *linked, struct ck_ke
 		return -ENOMEM;
 	ck_ptx_next(lex);
 	if (ck_ptx_is_punct(lex, '('))
-		ret = parameters(lex, kernel);
+		ret = parse_parameters(lex, kernel);
 	if (ret == 0)
-		ret = tuning(lex, kernel);
+		ret = parse_directives(lex, kernel);
 	if (ret < 0)
 		return ret;
 	if (ck_ptx_is_punct(lex, '{')) {
-		ret = body(lex, kernel);
+		ret = parse_body(lex, kernel);
 		if (ret == 0 && linked)
 			ret = linked_once(linked, kernel->name);
 		if (ret != -EEXIST)
@@ -278,7 +278,7 @@ int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 	ck_ptx_lex_init(&lex, text, size);
 	while (ret == 0 && ck_ptx_next(&lex) != CK_PTX_END) {
 		if (ck_ptx_is(&lex, ".entry"))
-			ret = entry(&lex, linkage ? linked : NULL, &kernels);
+			ret = parse_entry(&lex, linkage ? linked : NULL, &kernels);
 		else if (ck_ptx_is(&lex, ".global") && !external)
 			global_variables(&lex, &kernels);
 		else if (ck_ptx_is_punct(&lex, '{'))

@@ -18,7 +18,7 @@ static void table_make(uint8_t table[256])
 }
 
 /* Four characters to 24 bits; above those when one is no digit. */
-static uint32_t group(const uint8_t table[256], const unsigned char *c)
+static uint32_t decode_group(const uint8_t table[256], const unsigned char *c)
 {
 	if ((table[c[0]] | table[c[1]] | table[c[2]] | table[c[3]]) & 0xC0)
 		return UINT32_MAX;
@@ -40,7 +40,7 @@ int ckl_base64_read(const char *text, size_t length, void *out, size_t size)
 		memcpy(last, text + i, 4);
 		for (size_t k = 0; i + 4 == length && k < padding; k++)
 			last[3 - k] = last[3 - k] == '=' ? 'A' : 0;
-		bits = group(table, last);
+		bits = decode_group(table, last);
 		if (bits == UINT32_MAX)
 			return -EINVAL;
 		for (size_t k = 0; k < 3 && size > 0; k++, size--)

@@ -127,7 +127,7 @@ static int compile_now(const struct ckl_compiler *compiler, const struct ckl_com
 }
 
 /* Into the cache, a compile error too. */
-static void keep(struct ckl_cache *cache, const struct ck_hash *key, const struct ckl_compile *in,
+static void cache_compiled(struct ckl_cache *cache, const struct ck_hash *key, const struct ckl_compile *in,
 		 const struct ckl_compiler *compiler, const struct ckl_compiled *compiled)
 {
 	char name[CK_CACHE_NAME];
@@ -179,7 +179,7 @@ static int compile_and_keep(struct ckl_cache *cache, const struct ck_hash *key, 
 		return ret;
 	}
 	if (cached)
-		keep(cache, key, in, compiler, &compiled);
+		cache_compiled(cache, key, in, compiler, &compiled);
 	if (!compiled.ptx)
 		return fail_compile(fail, compiled.log);
 	free(compiled.log);

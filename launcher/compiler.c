@@ -16,7 +16,7 @@
 static const char *const libraries[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"};
 
 /* Take the file at @path, if it is one. Its size and time stand for its version. */
-static bool take(struct ckl_compiler *compiler, bool nvrtc, const char *path)
+static bool try_compiler(struct ckl_compiler *compiler, bool nvrtc, const char *path)
 {
 	struct stat st;
 
@@ -38,7 +38,7 @@ static bool look_in(struct ckl_compiler *compiler, bool nvrtc, const char *folde
 	for (size_t i = 0; i < (nvrtc ? CK_ARRAY_SIZE(libraries) : 1); i++) {
 		snprintf(path, sizeof(path), "%.*s/%s", (int)length, folder,
 			 nvrtc ? libraries[i] : "nvcc");
-		if (take(compiler, nvrtc, path))
+		if (try_compiler(compiler, nvrtc, path))
 			return true;
 	}
 	return false;
@@ -86,7 +86,7 @@ static bool look_with_loader(struct ckl_compiler *compiler)
 		if (!library)
 			continue;
 		found = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 &&
-			take(compiler, true, map->l_name);
+			try_compiler(compiler, true, map->l_name);
 		dlclose(library);
 	}
 	return found;
@@ -102,7 +102,7 @@ static bool find_nvcc(struct ckl_compiler *compiler)
 {
 	const char *own = getenv("NVCC");
 
-	return (own && take(compiler, false, own)) || look_in_toolkits(compiler, false) ||
+	return (own && try_compiler(compiler, false, own)) || look_in_toolkits(compiler, false) ||
 	       look_along(compiler, false, getenv("PATH"));
 }
 
@@ -116,5 +116,5 @@ bool ckl_compiler_find(const char *which, struct ckl_compiler *compiler)
 		return find_nvcc(compiler);
 	if (strcmp(which, "auto") == 0)
 		return find_nvrtc(compiler) || find_nvcc(compiler);
-	return name && take(compiler, strncmp(name + 1, "libnvrtc", 8) == 0, which);
+	return name && try_compiler(compiler, strncmp(name + 1, "libnvrtc", 8) == 0, which);
 }

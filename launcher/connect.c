@@ -33,7 +33,7 @@ static bool is_trusted(int sock)
 	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
-static int dial(const char *path)
+static int dial_daemon(const char *path)
 {
 	int sock = ck_unix_dial(path, SOCK_STREAM);
 
@@ -64,7 +64,7 @@ static int send_defaults(int sock, const json_t *defaults)
 	return ret;
 }
 
-static int tell(bool frame, struct ckl_fail *fail)
+static int report_failure(bool frame, struct ckl_fail *fail)
 {
 	struct ckl_out out = {0};
 	int exit = fail->exit;
@@ -184,10 +184,10 @@ static int daemon_lost(bool frame, size_t missing)
 		 "the daemon has closed the connection; replies that are missing: %zu "
 		 "(a server's socket goes into REMOTE_GPU_ADDRESS, with --driver remote)",
 		 missing);
-	return tell(frame, &fail);
+	return report_failure(frame, &fail);
 }
 
-static int once(const struct ckl_options *options, int sock, struct ckl_input *replies,
+static int run_single(const struct ckl_options *options, int sock, struct ckl_input *replies,
 		struct ckl_block *block)
 {
 	struct ckl_fail fail = {0};
@@ -196,13 +196,13 @@ static int once(const struct ckl_options *options, int sock, struct ckl_input *r
 
 	/* A daemon that closes while it is written to may have said why. */
 	if (request_pass(options, sock, block, &frame, &fail) < 0 && fail.exit)
-		return tell(frame, &fail);
+		return report_failure(frame, &fail);
 	if (reply_pass(replies, block, &reply) != 1)
 		return daemon_lost(frame, 1);
 	return reply.exit;
 }
 
-static int batch(const struct ckl_options *options, int sock, struct ckl_input *replies,
+static int run_batch(const struct ckl_options *options, int sock, struct ckl_input *replies,
 		 struct ckl_block *block)
 {
 	struct ckl_pump *pump = ckl_pump_start(sock);
@@ -214,7 +214,7 @@ static int batch(const struct ckl_options *options, int sock, struct ckl_input *
 
 	if (!pump) {
 		ckl_fail_memory(&fail);
-		return tell(options->frames, &fail);
+		return report_failure(options->frames, &fail);
 	}
 	while ((ret = reply_pass(replies, block, &reply)) == 1) {
 		ckl_pump_replied(pump, reply.status);
@@ -234,7 +234,7 @@ int ckl_connect_run(const struct ckl_options *options)
 	struct ckl_fail fail = {0};
 	struct ckl_input replies = {0};
 	struct ckl_block block;
-	int sock = dial(options->daemon), ret;
+	int sock = dial_daemon(options->daemon), ret;
 
 	if (sock < 0 && options->connect_try)
 		return -ECONNREFUSED;
@@ -242,18 +242,18 @@ int ckl_connect_run(const struct ckl_options *options)
 		ckl_fail(&fail, CK_EXIT_SERVICE, "service", "NO_DAEMON",
 			 "%.200s: %s: is a gpu_launcher --daemon running there?", options->daemon,
 			 strerror(-sock));
-		return tell(options->frames, &fail);
+		return report_failure(options->frames, &fail);
 	}
 	if (ckl_block_make(&block, 0) < 0 || ckl_input_open(&replies, sock, REPLY_MAX) < 0) {
 		ckl_fail_memory(&fail);
-		return tell(options->frames, &fail);
+		return report_failure(options->frames, &fail);
 	}
 	if (send_defaults(sock, options->defaults) < 0)
 		ret = daemon_lost(options->frames, 0);
 	else if (options->mode == CK_MODE_BATCH)
-		ret = batch(options, sock, &replies, &block);
+		ret = run_batch(options, sock, &replies, &block);
 	else
-		ret = once(options, sock, &replies, &block);
+		ret = run_single(options, sock, &replies, &block);
 	ckl_input_close(&replies);
 	ckl_block_free(&block);
 	close(sock);

@@ -49,7 +49,7 @@ static int open_driver(struct ckl_driver *driver, const char *which, struct ckl_
 }
 
 /* The result of cuInit and cuDeviceGetCount; having no device is an error too. */
-static CUresult begin(struct ckl_driver *driver, int *count)
+static CUresult init_driver(struct ckl_driver *driver, int *count)
 {
 	CUresult result = driver->init(0);
 
@@ -101,14 +101,14 @@ static int begin_driver(struct ckl_driver *driver, const char *which, int *count
 	int ret = open_driver(driver, which, fail);
 
 	if (ret == 0)
-		*result = begin(driver, count);
+		*result = init_driver(driver, count);
 	if ((ret == 0 && !*result) || !falls_back(which, driver, *result))
 		return ret;
 	ck_info("no GPU here: the emulated one runs the kernels");
 	ckl_fail_clear(fail);
 	ret = open_driver(driver, "emu", fail);
 	if (ret == 0)
-		*result = begin(driver, count);
+		*result = init_driver(driver, count);
 	return ret;
 }
 

@@ -123,7 +123,7 @@ struct list {
 };
 
 /* Cut @size bytes at the comma behind each @piece of them. False: no memory. */
-static bool cut(struct list *list, const char *text, size_t size, size_t piece)
+static bool split_list(struct list *list, const char *text, size_t size, size_t piece)
 {
 	const char *end = text + size, *comma;
 
@@ -166,7 +166,7 @@ bool ckl_type_read_parallel(enum ckl_type type, const char *text, size_t size, s
 	struct list list = {.type = type, .out = out};
 	size_t sum = 0;
 
-	if (!cut(&list, text, size, piece))
+	if (!split_list(&list, text, size, piece))
 		return false;
 	ckl_parallel(list.count, count_piece, &list);
 	for (size_t i = 0; i < list.count; i++) {

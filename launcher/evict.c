@@ -47,7 +47,7 @@ void ckl_cache_remove(struct ckl_cache *cache, const char *name)
 }
 
 /* Whether the writer of a temporary has died or given up. */
-static bool abandoned(const char *name, const struct stat *st)
+static bool is_abandoned(const char *name, const struct stat *st)
 {
 	long pid = strtol(name + strlen(TEMPORARY), NULL, 10);
 
@@ -84,7 +84,7 @@ static bool list_name(struct ckl_cache *cache, const char *name, struct ckl_list
 
 	if (fstatat(cache->root, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 		return false;
-	if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0 && abandoned(name, &st))
+	if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0 && is_abandoned(name, &st))
 		ckl_cache_remove(cache, name);
 	if (strncmp(name, "kernel_", 7) != 0 || ck_hash_parse(name + 7, &key) < 0)
 		return false;

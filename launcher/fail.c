@@ -29,10 +29,10 @@ static int errno_of(enum ckl_exit exit)
 	}
 }
 
-static int record(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
+static int record_failure(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
 		  const char *format, va_list args) __attribute__((format(printf, 5, 0)));
 
-static int record(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
+static int record_failure(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
 		  const char *format, va_list args)
 {
 	if (fail->exit == CK_EXIT_OK) {
@@ -51,7 +51,7 @@ int ckl_fail(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const
 	int ret;
 
 	va_start(args, format);
-	ret = record(fail, exit, stage, code, format, args);
+	ret = record_failure(fail, exit, stage, code, format, args);
 	va_end(args);
 	return ret;
 }
@@ -62,7 +62,7 @@ int ckl_fail_input(struct ckl_fail *fail, const char *format, ...)
 	int ret;
 
 	va_start(args, format);
-	ret = record(fail, CK_EXIT_INPUT, "input", "BAD_INPUT", format, args);
+	ret = record_failure(fail, CK_EXIT_INPUT, "input", "BAD_INPUT", format, args);
 	va_end(args);
 	return ret;
 }

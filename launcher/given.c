@@ -27,7 +27,7 @@ static int no_file(struct ckl_fail *fail, const char *path, int error)
 	return ckl_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s", path, why);
 }
 
-static int set(struct ckl_options *options, const char *key, json_t *value)
+static int set_default(struct ckl_options *options, const char *key, json_t *value)
 {
 	return json_object_set_new(options->defaults, key, value);
 }
@@ -49,11 +49,11 @@ static int give_image(struct ckl_options *options, const char *data, size_t size
 		return ret;
 	}
 	snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), fd);
-	return set(options, "module", json_string(path)) < 0 ? -ENOMEM : 0;
+	return set_default(options, "module", json_string(path)) < 0 ? -ENOMEM : 0;
 }
 
 /* PTX and CUDA C++ are text, which may end with NULs. */
-static int give(struct ckl_options *options, const char *data, size_t size, struct ckl_fail *fail)
+static int set_source(struct ckl_options *options, const char *data, size_t size, struct ckl_fail *fail)
 {
 	size_t end = size;
 	int ret;
@@ -64,7 +64,7 @@ static int give(struct ckl_options *options, const char *data, size_t size, stru
 		ret = give_image(options, data, size);
 		return ret < 0 ? no_file(fail, options->file, ret) : 0;
 	}
-	if (set(options, "source", json_stringn(data, end)) < 0)
+	if (set_default(options, "source", json_stringn(data, end)) < 0)
 		return no_file(fail, options->file, -EILSEQ);
 	return 0;
 }
@@ -76,14 +76,14 @@ static int take_kernel(struct ckl_options *options, struct ckl_fail *fail)
 	int ret;
 
 	if (!ckl_file_is_stream(options->file)) {
-		if (set(options, "module", json_string(options->file)) < 0)
+		if (set_default(options, "module", json_string(options->file)) < 0)
 			return no_file(fail, options->file, -EILSEQ);
 		return 0;
 	}
 	ret = ckl_file_read_stream(options->file, &data, &size);
 	if (ret < 0)
 		return no_file(fail, options->file, ret);
-	ret = give(options, data, size, fail);
+	ret = set_source(options, data, size, fail);
 	free(data);
 	return ret;
 }

@@ -151,7 +151,7 @@ static int name_find(struct search *s, const char *name, size_t size, bool quote
 }
 
 /* Behind blanks and comments, which may go over lines. */
-static const char *blanks(const char *at)
+static const char *skip_blanks(const char *at)
 {
 	const char *end;
 
@@ -183,12 +183,12 @@ static int directive_scan(struct search *s, const char *at, bool begins, const c
 	size_t n = 0;
 	char close;
 
-	at = blanks(at);
+	at = skip_blanks(at);
 	while (word[n] && at[n] == word[n])
 		n++;
 	if (word[n])
 		return at[n] == '\\' && begins ? -ENOTSUP : 0; /* it may go on in the next line */
-	at = blanks(at + n);
+	at = skip_blanks(at + n);
 	if (*at != '"' && *at != '<')
 		return begins ? -ENOTSUP : 0;
 	close = *at == '"' ? '"' : '>';

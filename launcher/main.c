@@ -20,7 +20,7 @@
 #include "launcher/store.h"
 #include "util/log.h"
 
-static int refuse(const struct ckl_options *options, struct ckl_fail *fail)
+static int report_failure(const struct ckl_options *options, struct ckl_fail *fail)
 {
 	struct ckl_out out = {0};
 	int exit = fail->exit;
@@ -33,14 +33,14 @@ static int refuse(const struct ckl_options *options, struct ckl_fail *fail)
 	return exit;
 }
 
-static int run(struct ckl_options *options)
+static int run_mode(struct ckl_options *options)
 {
 	struct ckl_worker none = {.sock = -1, .pidfd = -1};
 	struct ckl_fail fail = {0};
 	int ret;
 
 	if (ckl_given_take(options, &fail) < 0)
-		return refuse(options, &fail);
+		return report_failure(options, &fail);
 	if (options->connect) {
 		ret = ckl_connect_run(options);
 		if (ret >= 0)
@@ -73,7 +73,7 @@ static void hold_places(void)
 }
 
 /* Flush stdio. Sessions write without stdio, and detect errors themselves. */
-static int flush(int ret)
+static int flush_stdout(int ret)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return ret;
@@ -96,10 +96,10 @@ int main(int argc, char **argv)
 		 * modes wait for a compiler, even if our parent ignores SIGCHLD.
 		 */
 		signal(SIGCHLD, options.mode <= CK_MODE_DAEMON ? SIG_IGN : SIG_DFL);
-		ret = run(&options);
+		ret = run_mode(&options);
 	} else {
 		ret = ret > 0 ? CK_EXIT_OK : CK_EXIT_USAGE;
 	}
 	json_decref(options.defaults);
-	return flush(ret);
+	return flush_stdout(ret);
 }

@@ -53,7 +53,7 @@ static bool is_current(const struct ckl_module *module, const struct ckl_request
 	return true;
 }
 
-static struct ckl_module *find(struct ckl_modules *modules, const struct ck_hash *key,
+static struct ckl_module *find_module(struct ckl_modules *modules, const struct ck_hash *key,
 			       const struct ckl_request *request)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -69,7 +69,7 @@ static struct ckl_module *find(struct ckl_modules *modules, const struct ck_hash
 	return NULL;
 }
 
-static struct ckl_module *slot(struct ckl_modules *modules)
+static struct ckl_module *get_free_slot(struct ckl_modules *modules)
 {
 	struct ckl_module *oldest = &modules->items[0];
 
@@ -102,7 +102,7 @@ static bool is_source(const struct ckl_request *request, const char *text, size_
 	return ck_ptx_head(text, size, &head) < 0;
 }
 
-static int load(struct ckl_modules *modules, struct ckl_module *module, const void *image,
+static int load_module(struct ckl_modules *modules, struct ckl_module *module, const void *image,
 		struct ckl_fail *fail)
 {
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -153,7 +153,7 @@ static char *read_bytes(const struct ckl_request *request, struct ckl_module *mo
 }
 
 /* PTX or machine code in the place of *bytes, and loaded. */
-static int make(struct ckl_modules *modules, const struct ckl_request *request,
+static int build_module(struct ckl_modules *modules, const struct ckl_request *request,
 		struct ckl_module *module, char **bytes, size_t size, struct ckl_fail *fail)
 {
 	struct ckl_compile compile = {.text = *bytes,
@@ -179,7 +179,7 @@ static int make(struct ckl_modules *modules, const struct ckl_request *request,
 	image = NULL;
 	if (modules->cache)
 		image = ckl_compile_cubin(modules->cache, modules->driver, *bytes, size);
-	ret = load(modules, module, image ? image : *bytes, fail);
+	ret = load_module(modules, module, image ? image : *bytes, fail);
 	free(image);
 	return ret;
 }
@@ -197,18 +197,18 @@ struct ckl_module *ckl_modules_get(struct ckl_modules *modules, const struct ckl
 		ckl_fail_memory(fail);
 		return NULL;
 	}
-	module = find(modules, &key, request);
+	module = find_module(modules, &key, request);
 	if (module) {
 		module->used = ++modules->uses;
 		return module;
 	}
-	module = slot(modules);
+	module = get_free_slot(modules);
 	module->key = key;
 	module->used = ++modules->uses;
 	bytes = read_bytes(request, module, &size, fail);
 	if (!bytes)
 		return NULL;
-	ret = make(modules, request, module, &bytes, size, fail);
+	ret = build_module(modules, request, module, &bytes, size, fail);
 	free(bytes);
 	if (ret < 0) {
 		ck_kernels_free(&module->kernels);

@@ -82,7 +82,7 @@ static void run_end(const struct run *run)
 }
 
 /* Start it as a process group of its own, with its output in the log. -errno. */
-static int start(pid_t *pid, const char *path, const char **arguments, const char *log)
+static int start_compiler(pid_t *pid, const char *path, const char **arguments, const char *log)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
@@ -103,7 +103,7 @@ static int start(pid_t *pid, const char *path, const char **arguments, const cha
 }
 
 /* Its exit status, or -EINTR. It does not outlive the worker. */
-static int await(pid_t pid)
+static int wait_compiler(pid_t pid)
 {
 	struct pollfd fds[] = {
 		{.fd = KEEPER_SOCK},
@@ -122,7 +122,7 @@ static int await(pid_t pid)
  * The keeper: @arguments point into @run. It inherits nothing from the worker except its end of a
  * socket.
  */
-static void keep(struct run *run, const char **arguments, const struct ckl_compile *in, int sock)
+static void run_keeper(struct run *run, const char **arguments, const struct ckl_compile *in, int sock)
 {
 	struct pollfd end = {.fd = KEEPER_SOCK};
 	sigset_t all;
@@ -138,9 +138,9 @@ static void keep(struct run *run, const char **arguments, const struct ckl_compi
 	if (run->status == 0 && setenv("TMPDIR", run->folder, 1) < 0)
 		run->status = -errno;
 	if (run->status == 0)
-		run->status = start(&pid, arguments[0], arguments, run->log);
+		run->status = start_compiler(&pid, arguments[0], arguments, run->log);
 	if (run->status == 0)
-		run->status = await(pid);
+		run->status = wait_compiler(pid);
 	if (ck_fd_write_full(KEEPER_SOCK, run, sizeof(*run)) == 0)
 		poll(&end, 1, -1); /* until its files have been read */
 	run_end(run);
@@ -157,7 +157,7 @@ static int run_make(struct run *run, const char **arguments, const struct ckl_co
 		return -errno;
 	*keeper = fork();
 	if (*keeper == 0)
-		keep(run, arguments, in, pair[1]);
+		run_keeper(run, arguments, in, pair[1]);
 	run->status = *keeper < 0 ? -errno : -EINTR;
 	close(pair[1]);
 	if (*keeper > 0)
@@ -166,7 +166,7 @@ static int run_make(struct run *run, const char **arguments, const struct ckl_co
 }
 
 /* nvcc's command line, malloc'ed; @include has room for an option. */
-static const char **command(const struct ckl_compiler *compiler, const struct ckl_compile *in,
+static const char **build_command(const struct ckl_compiler *compiler, const struct ckl_compile *in,
 			    const struct run *run, char arch[48], char include[PATH_MAX])
 {
 	const char **arguments = calloc(12 + json_array_size(in->options), sizeof(*arguments));
@@ -196,7 +196,7 @@ int ckl_nvcc_compile(const struct ckl_compiler *compiler, const struct ckl_compi
 {
 	char arch[48], include[PATH_MAX];
 	struct run run = {0};
-	const char **arguments = command(compiler, in, &run, arch, include);
+	const char **arguments = build_command(compiler, in, &run, arch, include);
 	pid_t keeper = -1;
 	size_t size;
 	int ret, sock;

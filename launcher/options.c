@@ -115,7 +115,7 @@ static void print_help(void)
 }
 
 /* On stderr for people, on stdout as for every failure. */
-static int refuse(const char *what, const char *value)
+static int reject_option(const char *what, const char *value)
 {
 	struct ckl_fail fail = {0};
 	struct ckl_out out = {0};
@@ -135,7 +135,7 @@ static int parse_number(const char *text, long low, long high, long *out)
 	errno = 0;
 	*out = strtol(text, &end, 10);
 	if (errno || end == text || *end || *out < low || *out > high)
-		return refuse("not a valid number here", text);
+		return reject_option("not a valid number here", text);
 	return 0;
 }
 
@@ -155,7 +155,7 @@ static int parse_size(const char *text, uint64_t *out)
 	shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
 	if (errno || end == text || *text == '-' || (*end && (!suffix || end[1])) ||
 	    value > SIZE_LIMIT >> shift)
-		return refuse("not a size", text);
+		return reject_option("not a size", text);
 	*out = value << shift;
 	return 0;
 }
@@ -176,7 +176,7 @@ static int add_option(struct ckl_options *o, const char *text)
 		list = json_array();
 		json_object_set_new(o->defaults, "options", list);
 	}
-	return json_array_append_new(list, json_string(text)) < 0 ? refuse("not UTF-8", text) : 0;
+	return json_array_append_new(list, json_string(text)) < 0 ? reject_option("not UTF-8", text) : 0;
 }
 
 /* The usual path of a daemon's socket: $XDG_RUNTIME_DIR/gpu_launcher.sock, else one in /tmp. */
@@ -218,7 +218,7 @@ static int parse_word(const char *value, const char *const *words, const char *w
 		if (strcmp(value, *words) == 0)
 			return 0;
 	}
-	return refuse(what, value);
+	return reject_option(what, value);
 }
 
 /* Defaults of each launch. */
@@ -269,7 +269,7 @@ static int parse_mode(int option, const char *value, struct ckl_options *o)
 		printf("gpu_launcher %s\n", CK_RELEASE);
 		return 1;
 	default:
-		return refuse("there is no such option", "see --help");
+		return reject_option("there is no such option", "see --help");
 	}
 }
 
@@ -326,7 +326,7 @@ static int parse_launch(struct ckl_options *o, char **arguments, int count)
 	int ret = 0;
 
 	if (count != 8)
-		return refuse(count < 8 ? "too few arguments" : "too many arguments",
+		return reject_option(count < 8 ? "too few arguments" : "too many arguments",
 			      count ? arguments[count - 1] : "none");
 	for (int i = 0; ret == 0 && i < 6; i++)
 		ret = parse_number(arguments[i + 2], 0, UINT32_MAX, &sizes[i]);
@@ -334,10 +334,10 @@ static int parse_launch(struct ckl_options *o, char **arguments, int count)
 		return ret;
 	o->file = arguments[0];
 	if (strcmp(o->file, "-") == 0 && !o->request)
-		return refuse("stdin cannot be the kernel and the request",
+		return reject_option("stdin cannot be the kernel and the request",
 			      "give the request with --request FILE");
 	if (json_object_set_new(o->defaults, "kernel", json_string(arguments[1])) < 0)
-		return refuse("a name is not UTF-8", "KERNEL");
+		return reject_option("a name is not UTF-8", "KERNEL");
 	json_object_set_new(o->defaults, "grid",
 			    json_pack("[III]", (json_int_t)sizes[0], (json_int_t)sizes[1],
 				      (json_int_t)sizes[2]));
@@ -359,7 +359,7 @@ int ckl_options_parse(int argc, char **argv, struct ckl_options *o)
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
 		if (option == '?')
-			return refuse("not an option, or its argument is missing",
+			return reject_option("not an option, or its argument is missing",
 				      argv[optind - 1]);
 		ret = parse_option(option, optarg, o);
 		if (ret != 0)
@@ -368,12 +368,12 @@ int ckl_options_parse(int argc, char **argv, struct ckl_options *o)
 	if (!o->driver)
 		o->driver = ck_env_string("CRICKET_DRIVER");
 	if (o->mode == CK_MODE_DAEMON && o->connect)
-		return refuse("--daemon and --connect cannot be used together", o->daemon);
+		return reject_option("--daemon and --connect cannot be used together", o->daemon);
 	if (o->request && o->mode != CK_MODE_ONCE && o->mode != CK_MODE_BATCH)
-		return refuse("this mode reads no request", o->request);
+		return reject_option("this mode reads no request", o->request);
 	if (o->mode == CK_MODE_ONCE)
 		return parse_launch(o, argv + optind, argc - optind);
 	if (o->mode == CK_MODE_COMPILE && optind < argc)
 		o->compile_name = argv[optind++];
-	return optind < argc ? refuse("unexpected argument", argv[optind]) : 0;
+	return optind < argc ? reject_option("unexpected argument", argv[optind]) : 0;
 }

@@ -12,7 +12,7 @@
 
 #define FIRST 4096
 
-static int grow(struct ckl_out *out, size_t need)
+static int grow_buffer(struct ckl_out *out, size_t need)
 {
 	size_t capacity = ck_max(ck_max(need, out->capacity / 2 * 3), (size_t)FIRST);
 	char *base;
@@ -33,7 +33,7 @@ char *ckl_out_room(struct ckl_out *out, size_t size)
 
 	if (out->failed || ck_add_overflow(out->size, size, &need))
 		return NULL;
-	if (need > out->capacity && grow(out, need) < 0) {
+	if (need > out->capacity && grow_buffer(out, need) < 0) {
 		out->failed = true;
 		return NULL;
 	}

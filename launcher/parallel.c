@@ -21,7 +21,7 @@ struct crew {
 	atomic_size_t next;
 };
 
-static void *member(void *argument)
+static void *run_member(void *argument)
 {
 	struct crew *crew = argument;
 	size_t index;
@@ -31,7 +31,7 @@ static void *member(void *argument)
 	return NULL;
 }
 
-static size_t processors(void)
+static size_t count_processors(void)
 {
 	cpu_set_t set;
 
@@ -41,17 +41,17 @@ static size_t processors(void)
 void ckl_parallel(size_t count, void (*work)(void *context, size_t index), void *context)
 {
 	struct crew crew = {.work = work, .context = context, .count = count};
-	size_t want = ck_min(count, ck_min(processors(), (size_t)CK_PARALLEL_MAX)), started = 0;
+	size_t want = ck_min(count, ck_min(count_processors(), (size_t)CK_PARALLEL_MAX)), started = 0;
 	pthread_t threads[CK_PARALLEL_MAX];
 	sigset_t all, before;
 
 	/* Only the calling thread takes signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (started + 1 < want && pthread_create(&threads[started], NULL, member, &crew) == 0)
+	while (started + 1 < want && pthread_create(&threads[started], NULL, run_member, &crew) == 0)
 		started++;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	member(&crew);
+	run_member(&crew);
 	for (size_t i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
 }

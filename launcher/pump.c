@@ -109,7 +109,7 @@ static enum kind message_kind(struct ckl_pump *pump, bool *quits)
 /*
  * Send the bytes behind the first *sent; if it is no message, all that was read. False: no daemon.
  */
-static bool pass(struct ckl_pump *pump, size_t *sent, bool wrong)
+static bool forward_bytes(struct ckl_pump *pump, size_t *sent, bool wrong)
 {
 	const struct ckl_input *input = &pump->input;
 	size_t size = input->have - *sent;
@@ -145,7 +145,7 @@ static bool message_pass(struct ckl_pump *pump)
 
 			entry_is(pump, kind, quits);
 		}
-		if (!pass(pump, &sent, ret < 0))
+		if (!forward_bytes(pump, &sent, ret < 0))
 			return false;
 	}
 	ckl_block_trim(&pump->block);

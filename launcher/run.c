@@ -155,7 +155,7 @@ static bool has_results(const struct ckl_request *request)
 }
 
 /* With timing, wait here to measure the kernel alone; else the first copy of a result waits. */
-static int launch(struct ckl_runner *runner, CUfunction function, const struct ck_kernel *kernel,
+static int launch_kernel(struct ckl_runner *runner, CUfunction function, const struct ck_kernel *kernel,
 		  const struct ckl_request *request, void **params, struct ckl_fail *fail)
 {
 	const struct ckl_driver *driver = &runner->driver;
@@ -198,7 +198,7 @@ static int run_with(struct ckl_runner *runner, CUfunction function, const struct
 	timing->to_device = ckl_milliseconds() - began;
 	if (ret == 0) {
 		began = ckl_milliseconds();
-		ret = launch(runner, function, kernel, request, params, fail);
+		ret = launch_kernel(runner, function, kernel, request, params, fail);
 		timing->kernel = ckl_milliseconds() - began;
 	}
 	free(values);

@@ -25,7 +25,7 @@ static size_t string_run(const char *text, size_t at, size_t size)
 /* Sixteen bytes at once: the bulk of a large request is inside of a leaf. */
 typedef unsigned char bytes __attribute__((vector_size(16)));
 
-static bytes load(const char *text)
+static bytes load_bytes(const char *text)
 {
 	bytes out;
 
@@ -57,7 +57,7 @@ size_t ckl_scan_commas(const char *text, size_t size)
 	size_t count = 0, at = 0;
 
 	for (; size - at >= sizeof(bytes); at += sizeof(bytes))
-		count += count_true((bytes)(load(text + at) == ','));
+		count += count_true((bytes)(load_bytes(text + at) == ','));
 	for (; at < size; at++)
 		count += text[at] == ',';
 	return count;
@@ -67,7 +67,7 @@ size_t ckl_scan_commas(const char *text, size_t size)
 static size_t leaf_run(const char *text, size_t at, size_t size, size_t *commas)
 {
 	for (; size - at >= sizeof(bytes); at += sizeof(bytes)) {
-		bytes now = load(text + at), brackets = now | 0x20;
+		bytes now = load_bytes(text + at), brackets = now | 0x20;
 
 		/* A brace is a bracket with this bit. */
 		if (any_true((bytes)((now == '"') | (brackets == '{') | (brackets == '}'))))
@@ -77,7 +77,7 @@ static size_t leaf_run(const char *text, size_t at, size_t size, size_t *commas)
 	return at;
 }
 
-static int opened(struct ckl_scan *scan, char c)
+static int open_container(struct ckl_scan *scan, char c)
 {
 	if (scan->depth == CK_SCAN_DEPTH)
 		return -E2BIG;
@@ -105,7 +105,7 @@ static int leaf_closed(struct ckl_scan *scan)
 	return 0;
 }
 
-static int closed(struct ckl_scan *scan, char c)
+static int close_container(struct ckl_scan *scan, char c)
 {
 	int ret = 0;
 
@@ -119,17 +119,17 @@ static int closed(struct ckl_scan *scan, char c)
 }
 
 /* One byte outside of strings. 1: it has closed the object. */
-static int step(struct ckl_scan *scan, char c)
+static int scan_byte(struct ckl_scan *scan, char c)
 {
 	int ret;
 
 	switch (c) {
 	case '{':
 	case '[':
-		return opened(scan, c);
+		return open_container(scan, c);
 	case '}':
 	case ']':
-		ret = closed(scan, c);
+		ret = close_container(scan, c);
 		return ret < 0 ? ret : scan->depth == 0;
 	case '"':
 		scan->string = true;
@@ -184,7 +184,7 @@ int ckl_scan(struct ckl_scan *scan, const char *text, size_t size)
 			string_step(scan, text, size);
 			continue;
 		}
-		ret = step(scan, text[scan->at]);
+		ret = scan_byte(scan, text[scan->at]);
 		if (ret < 0)
 			return ret;
 		scan->at++;

@@ -37,7 +37,7 @@ void ckl_session_lend(struct ckl_session *s)
 }
 
 /* Lend @size bytes to the pipe. -errno. */
-static int lend(int fd, const char *data, size_t size)
+static int splice_bytes(int fd, const char *data, size_t size)
 {
 	while (size > 0) {
 		struct iovec piece = {(void *)(uintptr_t)data, size};
@@ -65,7 +65,7 @@ static void send_large(struct ckl_session *s, const char *data, size_t size)
 {
 	size_t lent = s->pipe_size && size > 2 * s->pipe_size ? size - s->pipe_size : 0;
 
-	if (!s->gone && lend(s->out, data, lent) < 0)
+	if (!s->gone && splice_bytes(s->out, data, lent) < 0)
 		s->gone = true;
 	send_bytes(s, data + lent, size - lent);
 }

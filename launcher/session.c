@@ -89,7 +89,7 @@ static void client_heard(struct ckl_session *s)
 /* --- the loop */
 
 /* Something that needs no waiting: a reply that is due, the next job. False: there is nothing. */
-static bool turn(struct ckl_session *s)
+static bool progress_session(struct ckl_session *s)
 {
 	struct ckl_job *job = ckl_jobs_awaited(&s->jobs);
 	bool busy = ckl_jobs_first(&s->jobs, CK_JOB_RUNNING);
@@ -120,7 +120,7 @@ static bool is_over(struct ckl_session *s)
 }
 
 /* Milliseconds until a timeout is due; -1: never. */
-static int patience(struct ckl_session *s)
+static int get_timeout(struct ckl_session *s)
 {
 	struct ckl_job *job = ckl_jobs_first(&s->jobs, CK_JOB_RUNNING);
 	double left;
@@ -151,7 +151,7 @@ static void time_check(struct ckl_session *s)
 }
 
 /* Poll. Waking a sleeper costs its waker time, so spin for a while if something may come soon. */
-static int await(struct ckl_session *s, struct pollfd *fds, nfds_t count, bool at_once)
+static int poll_events(struct ckl_session *s, struct pollfd *fds, nfds_t count, bool at_once)
 {
 	bool runs = ckl_jobs_first(&s->jobs, CK_JOB_RUNNING);
 	struct ck_spin_turn turn = ck_spin_begin(runs ? &s->job_spin : &s->client_spin);
@@ -160,7 +160,7 @@ static int await(struct ckl_session *s, struct pollfd *fds, nfds_t count, bool a
 	while (!at_once && ret == 0 && ck_spin_again(&turn))
 		ret = poll(fds, count, 0);
 	if (!at_once && ret == 0)
-		ret = poll(fds, count, patience(s));
+		ret = poll(fds, count, get_timeout(s));
 	ck_spin_end(&turn);
 	return ret;
 }
@@ -179,7 +179,7 @@ static void wait_and_hear(struct ckl_session *s)
 	/* A pipe that has ended reports it at every poll, so only the first report counts. */
 	if (!reads && s->options->mode != CK_MODE_DAEMON)
 		fds[1].fd = -1;
-	if (await(s, fds, CK_ARRAY_SIZE(fds), at_once) < 0 && errno != EINTR) {
+	if (poll_events(s, fds, CK_ARRAY_SIZE(fds), at_once) < 0 && errno != EINTR) {
 		s->gone = true;
 		return;
 	}
@@ -217,7 +217,7 @@ int ckl_session_serve(const struct ckl_options *options, int in, int out, struct
 	if (s->worker.sock < 0 && !s->gone)
 		ckl_session_start(s);
 	while (!is_over(s)) {
-		if (!turn(s))
+		if (!progress_session(s))
 			wait_and_hear(s);
 	}
 	if (s->gone)

@@ -36,7 +36,7 @@ static void list_one(struct ckl_cache *cache, const struct ckl_listed *listed)
 }
 
 /* Removes damaged entries; an exit code. */
-static int verify(struct ckl_cache *cache, const struct ckl_listed *list, long count)
+static int verify_entries(struct ckl_cache *cache, const struct ckl_listed *list, long count)
 {
 	struct ckl_entry entry;
 	long bad = 0;
@@ -88,7 +88,7 @@ int ckl_store_command(const struct ckl_options *options)
 		return no_cache();
 	count = ckl_cache_list(cache, &list);
 	if (strcmp(options->cache_command, "verify") == 0)
-		ret = verify(cache, list, count);
+		ret = verify_entries(cache, list, count);
 	else if (strcmp(options->cache_command, "prune") == 0)
 		printf("%ld entries removed\n", ckl_cache_evict(cache, options->cache_size));
 	else

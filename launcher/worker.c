@@ -120,7 +120,7 @@ static void await_ticket(struct ck_spin *spin)
 	ck_spin_end(&turn);
 }
 
-static int serve(struct work *work)
+static int serve_tickets(struct work *work)
 {
 	struct ckl_ticket ticket = {.what = CK_TICKET_READY, .exit = work->start.exit};
 	struct ck_spin spin;
@@ -184,7 +184,7 @@ static void work_for(const struct ckl_options *options)
 	if (!work->runner.kept)
 		_exit(1);
 	ckl_driver_start(&work->runner.driver, options->driver, options->device, &work->start);
-	serve(work);
+	serve_tickets(work);
 	/* The driver's own handlers: a remote session ends in good order. */
 	exit(0);
 }

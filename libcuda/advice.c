@@ -26,7 +26,7 @@ static const struct advice nothing = {.preferred.id = CU_DEVICE_INVALID,
 static struct ck_mutex stretches_lock = CK_MUTEX(CK_RANK_ADVICE);
 static struct ck_ranges *stretches;
 
-static CUresult stretch(uint64_t lo, uint64_t hi, const struct advice *advice)
+static CUresult insert_stretch(uint64_t lo, uint64_t hi, const struct advice *advice)
 {
 	struct advice *copy = malloc(sizeof(*copy));
 
@@ -39,7 +39,7 @@ static CUresult stretch(uint64_t lo, uint64_t hi, const struct advice *advice)
 }
 
 /* See to it that no stretch crosses @at. */
-static CUresult cut(uint64_t at)
+static CUresult split_stretch(uint64_t at)
 {
 	const struct ck_range *r = ck_ranges_find(stretches, at);
 	struct ck_range was;
@@ -49,29 +49,29 @@ static CUresult cut(uint64_t at)
 		return CUDA_SUCCESS;
 	was = *r;
 	ck_ranges_remove(stretches, was.lo, NULL);
-	err = stretch(was.lo, at, was.value);
+	err = insert_stretch(was.lo, at, was.value);
 	if (!err)
-		err = stretch(at, was.hi, was.value);
+		err = insert_stretch(at, was.hi, was.value);
 	free(was.value);
 	return err;
 }
 
 /* Cut [lo, hi) out of its surroundings and have stretches all over it. The lock is held. */
-static CUresult cover(uint64_t lo, uint64_t hi)
+static CUresult cover_range(uint64_t lo, uint64_t hi)
 {
 	CUresult err;
 
 	if (!stretches)
 		stretches = ck_ranges_create();
-	err = stretches ? cut(lo) : CUDA_ERROR_OUT_OF_MEMORY;
+	err = stretches ? split_stretch(lo) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err)
-		err = cut(hi);
+		err = split_stretch(hi);
 	while (!err && lo < hi) {
 		const struct ck_range *r = ck_ranges_overlap(stretches, lo, hi);
 		uint64_t next = r ? r->hi : hi, gap = r ? r->lo : hi;
 
 		if (lo < gap)
-			err = stretch(lo, gap, &nothing);
+			err = insert_stretch(lo, gap, &nothing);
 		lo = next;
 	}
 	return err;
@@ -82,7 +82,7 @@ static uint32_t bit_of(const CUmemLocation *l)
 	return 1u << (l->type == CU_MEM_LOCATION_TYPE_DEVICE ? l->id : CPU_BIT);
 }
 
-static void apply(struct advice *a, CUmem_advise advice, const CUmemLocation *location)
+static void apply_advice(struct advice *a, CUmem_advise advice, const CUmemLocation *location)
 {
 	switch (advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
@@ -110,19 +110,19 @@ static uint64_t first_page(uint64_t at)
 }
 
 /* Do @advice, or note a prefetch when that is 0. */
-static CUresult change(uint64_t at, size_t size, CUmem_advise advice, const CUmemLocation *location)
+static CUresult change_advice(uint64_t at, size_t size, CUmem_advise advice, const CUmemLocation *location)
 {
 	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, PAGE);
 	CUresult err;
 
 	ck_lock(&stretches_lock);
-	err = cover(lo, hi);
+	err = cover_range(lo, hi);
 	while (!err && lo < hi) {
 		const struct ck_range *r = ck_ranges_find(stretches, lo);
 		struct advice *a = r->value;
 
 		if (advice)
-			apply(a, advice, location);
+			apply_advice(a, advice, location);
 		else
 			a->prefetched = *location;
 		lo = r->hi;
@@ -133,12 +133,12 @@ static CUresult change(uint64_t at, size_t size, CUmem_advise advice, const CUme
 
 CUresult ck_advice_set(uint64_t at, size_t size, CUmem_advise advice, const CUmemLocation *location)
 {
-	return change(at, size, advice, location);
+	return change_advice(at, size, advice, location);
 }
 
 CUresult ck_advice_prefetched(uint64_t at, size_t size, const CUmemLocation *location)
 {
-	return change(at, size, 0, location);
+	return change_advice(at, size, 0, location);
 }
 
 void ck_advice_forget(uint64_t at, size_t size)
@@ -154,19 +154,19 @@ void ck_advice_forget(uint64_t at, size_t size)
 	ck_unlock(&stretches_lock);
 }
 
-static bool same(const CUmemLocation *a, const CUmemLocation *b)
+static bool locations_are_equal(const CUmemLocation *a, const CUmemLocation *b)
 {
 	return a->type == b->type && a->id == b->id;
 }
 
-static void agree(CUmemLocation *all, const CUmemLocation *one)
+static void merge_location(CUmemLocation *all, const CUmemLocation *one)
 {
-	if (!same(all, one))
+	if (!locations_are_equal(all, one))
 		*all = nothing.preferred;
 }
 
 /* The advice that every page of the range has. */
-static struct advice common(uint64_t at, size_t size)
+static struct advice get_common_advice(uint64_t at, size_t size)
 {
 	uint64_t lo = first_page(at), hi = at + size;
 	struct advice all = nothing;
@@ -182,8 +182,8 @@ static struct advice common(uint64_t at, size_t size)
 		first = false;
 		all.read_mostly &= a->read_mostly;
 		all.accessed_by &= a->accessed_by;
-		agree(&all.preferred, &a->preferred);
-		agree(&all.prefetched, &a->prefetched);
+		merge_location(&all.preferred, &a->preferred);
+		merge_location(&all.prefetched, &a->prefetched);
 		lo = !r ? hi : r->lo <= lo ? r->hi : r->lo;
 	}
 	ck_unlock(&stretches_lock);
@@ -199,7 +199,7 @@ static int device_of(const CUmemLocation *l)
 }
 
 /* The devices of the mask, then INVALID. */
-static CUresult list(uint32_t mask, int *out, size_t room)
+static CUresult list_devices(uint32_t mask, int *out, size_t room)
 {
 	size_t n = 0;
 
@@ -218,7 +218,7 @@ static CUresult list(uint32_t mask, int *out, size_t room)
 CUresult ck_advice_get(uint64_t at, size_t size, CUmem_range_attribute attribute, void *data,
 		       size_t room)
 {
-	struct advice all = common(at, size);
+	struct advice all = get_common_advice(at, size);
 	int value;
 
 	switch (attribute) {
@@ -229,7 +229,7 @@ CUresult ck_advice_get(uint64_t at, size_t size, CUmem_range_attribute attribute
 		value = device_of(&all.preferred);
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
-		return list(all.accessed_by, data, room);
+		return list_devices(all.accessed_by, data, room);
 	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
 		value = device_of(&all.prefetched);
 		break;

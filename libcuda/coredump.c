@@ -63,7 +63,7 @@ static bool is_text(const struct setting *s)
 }
 
 /* With no @value, only how large it is. */
-static CUresult get(CUcoredumpSettings attrib, void *value, size_t *size)
+static CUresult get_setting(CUcoredumpSettings attrib, void *value, size_t *size)
 {
 	struct setting *s = setting_of(attrib);
 	size_t room;
@@ -84,7 +84,7 @@ static CUresult get(CUcoredumpSettings attrib, void *value, size_t *size)
 	return CUDA_SUCCESS;
 }
 
-static CUresult set(CUcoredumpSettings attrib, const void *value, size_t *size)
+static CUresult set_setting(CUcoredumpSettings attrib, const void *value, size_t *size)
 {
 	struct setting *s = setting_of(attrib);
 
@@ -117,13 +117,13 @@ CK_EXPORT CUresult cuCoredumpGetAttribute(CUcoredumpSettings attrib, void *value
 	CUdevice device;
 	CUresult err = cuCtxGetDevice(&device); /* is there a context? */
 
-	return err ? err : get(attrib, value, size);
+	return err ? err : get_setting(attrib, value, size);
 }
 
 CK_EXPORT CUresult cuCoredumpGetAttributeGlobal(CUcoredumpSettings attrib, void *value,
 						size_t *size)
 {
-	return get(attrib, value, size);
+	return get_setting(attrib, value, size);
 }
 
 CK_EXPORT CUresult cuCoredumpSetAttribute(CUcoredumpSettings attrib, void *value, size_t *size)
@@ -134,11 +134,11 @@ CK_EXPORT CUresult cuCoredumpSetAttribute(CUcoredumpSettings attrib, void *value
 	if (!err && value &&
 	    (attrib == CU_COREDUMP_ENABLE_USER_TRIGGER || attrib == CU_COREDUMP_PIPE))
 		err = CUDA_ERROR_NOT_SUPPORTED;
-	return err ? err : set(attrib, value, size);
+	return err ? err : set_setting(attrib, value, size);
 }
 
 CK_EXPORT CUresult cuCoredumpSetAttributeGlobal(CUcoredumpSettings attrib, void *value,
 						size_t *size)
 {
-	return set(attrib, value, size);
+	return set_setting(attrib, value, size);
 }

@@ -64,7 +64,7 @@ static void tell_refused(const CUuuid *id, const void *caller)
 
 #ifdef CK_NO_EXPORT_TABLES
 
-static const void *find(const CUuuid *id)
+static const void *find_table(const CUuuid *id)
 {
 	(void)id;
 	return NULL;
@@ -323,7 +323,7 @@ static const struct {
 	 ck_export_tpc},
 };
 
-static const void *find(const CUuuid *id)
+static const void *find_table(const CUuuid *id)
 {
 	for (size_t i = 0; i < CK_ARRAY_SIZE(tables); i++) {
 		if (memcmp(&tables[i].id, id, sizeof(*id)) != 0)
@@ -346,7 +346,7 @@ CK_EXPORT CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pE
 		return CUDA_ERROR_INVALID_VALUE;
 	*ppExportTable = ck_libcuda_own_table(pExportTableId);
 	if (!*ppExportTable)
-		*ppExportTable = find(pExportTableId);
+		*ppExportTable = find_table(pExportTableId);
 	if (*ppExportTable)
 		return CUDA_SUCCESS;
 	tell_refused(pExportTableId, __builtin_return_address(0));

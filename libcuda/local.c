@@ -89,7 +89,7 @@ static void note_answer(struct answers *mine, uint64_t now, struct kept answer)
 }
 
 /* The pointer to the entry of @context and @key, or the NULL that ends the list; under the lock. */
-static struct entry **find(CUcontext context, const void *key)
+static struct entry **find_entry(CUcontext context, const void *key)
 {
 	struct entry **at = &entries;
 
@@ -107,7 +107,7 @@ CUresult ck_local_put(CUcontext handle, void *key, void *value, ck_local_destruc
 	if (err)
 		return err;
 	ck_lock(&entries_lock);
-	at = find(context, key); /* where there is none: the end, so order stays */
+	at = find_entry(context, key); /* where there is none: the end, so order stays */
 	if (!*at)
 		*at = calloc(1, sizeof(**at));
 	entry = *at;
@@ -131,7 +131,7 @@ CUresult ck_local_delete(CUcontext handle, void *key)
 	if (err)
 		return err;
 	ck_lock(&entries_lock);
-	at = find(context, key);
+	at = find_entry(context, key);
 	entry = *at;
 	if (entry)
 		*at = entry->next;
@@ -160,7 +160,7 @@ CUresult ck_local_get(void **value, CUcontext handle, void *key)
 		return CUDA_SUCCESS;
 	}
 	ck_lock(&entries_lock);
-	entry = *find(context, key);
+	entry = *find_entry(context, key);
 	if (entry)
 		*value = entry->value;
 	if (entry && mine)
@@ -171,7 +171,7 @@ CUresult ck_local_get(void **value, CUcontext handle, void *key)
 }
 
 /* The entries of @context, taken out of the list. */
-static struct entry *take(CUcontext context)
+static struct entry *take_entries(CUcontext context)
 {
 	struct entry **at = &entries, *taken = NULL, **end = &taken;
 
@@ -197,7 +197,7 @@ void ck_local_forget(CUcontext context)
 {
 	struct entry *entry, *next;
 
-	for (entry = take(context); entry; entry = next) {
+	for (entry = take_entries(context); entry; entry = next) {
 		next = entry->next;
 		if (entry->destructor)
 			entry->destructor(context, entry->key, entry->value);

@@ -43,7 +43,7 @@ static void drop_first(void)
 	*line = NULL;
 }
 
-static void keep(const char *text, size_t size)
+static void store_line(const char *text, size_t size)
 {
 	char *line = malloc(size + 2);
 
@@ -69,7 +69,7 @@ static bool lock_soon(void)
 }
 
 /* One at a time and without the lock: a callback may end its own registration or another's. */
-static void tell(CUlogLevel level, char *text, size_t size)
+static void run_callbacks(CUlogLevel level, char *text, size_t size)
 {
 	struct CUlogsCallbackEntry_st copies[16];
 	unsigned int count = 0;
@@ -86,18 +86,18 @@ static void tell(CUlogLevel level, char *text, size_t size)
 	ck_libcuda_inside(was);
 }
 
-static void hook(int level, char *text, size_t size)
+static void handle_log_line(int level, char *text, size_t size)
 {
 	if (level > CK_LOG_WARNING || !lock_soon())
 		return;
-	keep(text, size);
+	store_line(text, size);
 	ck_unlock(&lines_lock);
-	tell(level == CK_LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING, text, size);
+	run_callbacks(level == CK_LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING, text, size);
 }
 
 void ck_logs_begin(void)
 {
-	ck_log_hook(hook);
+	ck_log_hook(handle_log_line);
 }
 
 CK_EXPORT CUresult cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData,
@@ -148,7 +148,7 @@ CK_EXPORT CUresult cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags
 }
 
 /* The first line to dump; false: an iterator that was never one. */
-static bool start(const CUlogIterator *iterator, CUlogIterator *at)
+static bool find_start(const CUlogIterator *iterator, CUlogIterator *at)
 {
 	*at = iterator && *iterator > first ? *iterator : first;
 	return *at <= end;
@@ -167,7 +167,7 @@ CK_EXPORT CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToF
 	if (!f)
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&lines_lock);
-	valid = start(iterator, &at);
+	valid = find_start(iterator, &at);
 	for (; valid && at < end; at++)
 		fputs(lines[at % LINES], f);
 	if (valid && iterator)
@@ -177,7 +177,7 @@ CK_EXPORT CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToF
 }
 
 /* The newest lines that have room, and a word at the head when some have not. With the lock. */
-static CUresult dump(CUlogIterator at, char *buffer, size_t *size)
+static CUresult dump_lines(CUlogIterator at, char *buffer, size_t *size)
 {
 	static const char truncated[] = "older messages are left out\n";
 	size_t room = *size, need = 0, used = 0;
@@ -211,8 +211,8 @@ CK_EXPORT CUresult cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, siz
 	if (!buffer || !size || *size == 0 || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&lines_lock);
-	if (start(iterator, &at))
-		err = dump(at, buffer, size);
+	if (find_start(iterator, &at))
+		err = dump_lines(at, buffer, size);
 	if (!err && iterator)
 		*iterator = end;
 	ck_unlock(&lines_lock);

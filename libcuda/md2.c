@@ -30,7 +30,7 @@ static const uint8_t shuffle[256] = {
 };
 
 /* Take in one block of the message; the checksum is a message block of its own at the end. */
-static void mix(struct ck_md2 *md2, const uint8_t block[16])
+static void mix_block(struct ck_md2 *md2, const uint8_t block[16])
 {
 	uint8_t x[48];
 	unsigned int t = 0;
@@ -54,7 +54,7 @@ static void block_end(struct ck_md2 *md2)
 
 	for (int i = 0; i < 16; i++)
 		last = md2->checksum[i] ^= shuffle[md2->block[i] ^ last];
-	mix(md2, md2->block);
+	mix_block(md2, md2->block);
 	md2->used = 0;
 }
 
@@ -80,7 +80,7 @@ void ck_md2_end(struct ck_md2 *md2, uint8_t digest[CK_MD2_SIZE])
 
 	memset(md2->block + md2->used, (int)pad, pad);
 	block_end(md2);
-	mix(md2, md2->checksum);
+	mix_block(md2, md2->checksum);
 	memcpy(digest, md2->state, CK_MD2_SIZE);
 }
 

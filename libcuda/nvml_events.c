@@ -21,7 +21,7 @@ static struct ck_mutex sets_lock = CK_MUTEX(CK_RANK_NVML_SETS);
 static bool used[SETS];
 
 /* The slot of a live set, or NULL. */
-static bool *find(nvmlEventSet_t set)
+static bool *find_event_set(nvmlEventSet_t set)
 {
 	uintptr_t at = (uintptr_t)set - (uintptr_t)used;
 	bool *place = at < sizeof(used) ? &used[at] : NULL;
@@ -58,7 +58,7 @@ CK_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 	if (err)
 		return err;
 	ck_lock(&sets_lock);
-	place = find(set);
+	place = find_event_set(set);
 	if (place)
 		*place = false;
 	ck_unlock(&sets_lock);
@@ -74,7 +74,7 @@ CK_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned lo
 		err = ck_libcuda_nvml_device(device);
 	if (err)
 		return err;
-	if (!find(set))
+	if (!find_event_set(set))
 		return NVML_ERROR_INVALID_ARGUMENT;
 	return eventTypes ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
 }
@@ -88,7 +88,7 @@ CK_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, void *data, unsig
 
 	if (err)
 		return err;
-	if (!data || !find(set))
+	if (!data || !find_event_set(set))
 		return NVML_ERROR_INVALID_ARGUMENT;
 	nanosleep(&time, NULL);
 	return NVML_ERROR_TIMEOUT;

@@ -52,7 +52,7 @@ void ck_old_launch_forget(CUfunction f)
 }
 
 /* The lock is held on success. */
-static CUresult begin(CUfunction f, struct state **s)
+static CUresult lock_state(CUfunction f, struct state **s)
 {
 	const char *name;
 	CUresult err = cuFuncGetName(&name, f); /* is it one? */
@@ -70,7 +70,7 @@ static CUresult begin(CUfunction f, struct state **s)
 CK_EXPORT CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 {
 	struct state *s;
-	CUresult err = begin(hfunc, &s);
+	CUresult err = lock_state(hfunc, &s);
 
 	if (err)
 		return err;
@@ -88,7 +88,7 @@ CK_EXPORT CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 CK_EXPORT CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 {
 	struct state *s;
-	CUresult err = begin(hfunc, &s);
+	CUresult err = lock_state(hfunc, &s);
 
 	if (err)
 		return err;
@@ -100,7 +100,7 @@ CK_EXPORT CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 CK_EXPORT CUresult cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 {
 	struct state *s;
-	CUresult err = begin(hfunc, &s);
+	CUresult err = lock_state(hfunc, &s);
 
 	if (err)
 		return err;
@@ -115,7 +115,7 @@ CK_EXPORT CUresult cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 CK_EXPORT CUresult cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
 {
 	struct state *s;
-	CUresult err = begin(hfunc, &s);
+	CUresult err = lock_state(hfunc, &s);
 
 	if (err)
 		return err;
@@ -147,7 +147,7 @@ CK_EXPORT CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_heig
 	size_t size;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, copy.params, CU_LAUNCH_PARAM_BUFFER_SIZE,
 			 &size, CU_LAUNCH_PARAM_END};
-	CUresult err = begin(f, &s);
+	CUresult err = lock_state(f, &s);
 
 	if (err)
 		return err;

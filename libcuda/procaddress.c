@@ -28,7 +28,7 @@ static unsigned int first_of(const char *name)
 }
 
 /* The newest of [@at, @end) in one of its two forms and not newer than @version. */
-static const struct ck_entry *newest(const struct ck_entry *at, const struct ck_entry *end,
+static const struct ck_entry *find_newest(const struct ck_entry *at, const struct ck_entry *end,
 				     int version, bool per_thread)
 {
 	for (; at < end; at++) {
@@ -51,7 +51,7 @@ static const struct ck_entry *find_entry(const char *name, int version, bool per
 
 	while (end < ck_entries + ck_entry_count && strcmp(end->name, name) == 0)
 		end++;
-	plain = newest(at, end, version, false);
+	plain = find_newest(at, end, version, false);
 	*status = CU_GET_PROC_ADDRESS_SUCCESS;
 	if (!plain)
 		*status = at == end ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
@@ -63,13 +63,13 @@ static const struct ck_entry *find_entry(const char *name, int version, bool per
 	 * older than per-thread forms are. A form counts only if it belongs to the same variant:
 	 * variants differ in their arguments.
 	 */
-	threads = newest(at, end, ck_max(version, FIRST_PER_THREAD), true);
-	if (threads && newest(at, end, threads->since, false) == plain)
+	threads = find_newest(at, end, ck_max(version, FIRST_PER_THREAD), true);
+	if (threads && find_newest(at, end, threads->since, false) == plain)
 		return threads;
 	return plain;
 }
 
-static CUresult find(const char *symbol, void **pfn, int version, cuuint64_t flags,
+static CUresult find_procedure(const char *symbol, void **pfn, int version, cuuint64_t flags,
 		     const struct ck_entry **entry, CUdriverProcAddressQueryResult *status)
 {
 	if (!symbol || !pfn || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
@@ -88,7 +88,7 @@ CK_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVers
 {
 	CUdriverProcAddressQueryResult status;
 	const struct ck_entry *entry;
-	CUresult err = find(symbol, pfn, cudaVersion, flags, &entry, &status);
+	CUresult err = find_procedure(symbol, pfn, cudaVersion, flags, &entry, &status);
 
 	if (err)
 		return err;
@@ -105,7 +105,7 @@ CK_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaV
 {
 	CUdriverProcAddressQueryResult status;
 	const struct ck_entry *entry;
-	CUresult err = find(symbol, pfn, cudaVersion, flags, &entry, &status);
+	CUresult err = find_procedure(symbol, pfn, cudaVersion, flags, &entry, &status);
 
 	if (err)
 		return err;

@@ -4,7 +4,7 @@
 #include "gen/api.h"
 #include "util/util.h"
 
-static CUresult mark(void)
+static CUresult check_context(void)
 {
 	CUdevice device;
 
@@ -13,10 +13,10 @@ static CUresult mark(void)
 
 CK_EXPORT CUresult cuProfilerStart(void)
 {
-	return mark();
+	return check_context();
 }
 
 CK_EXPORT CUresult cuProfilerStop(void)
 {
-	return mark();
+	return check_context();
 }

@@ -83,14 +83,14 @@ int ck_callback_of(const void *address, lh_target *target, void **user)
 	return 0;
 }
 
-static long run(const struct entry *e, const struct call *c)
+static long run_callback(const struct entry *e, const struct call *c)
 {
 	return e->target(c->a, c->b, c->c, c->d, c->e, c->f, e->user, c->stack);
 }
 
 /* --- calls from a lower half's own threads */
 
-static long forward(const struct entry *e, const struct call *c, uint64_t fs)
+static long forward_call(const struct entry *e, const struct call *c, uint64_t fs)
 {
 	struct order order = {.entry = e, .call = c, .fs = fs};
 
@@ -142,7 +142,7 @@ void ck_callback_serve(void (*more)(void))
 		if (last_one)
 			more();
 		ck_thread_lend(o->entry->half, o->fs);
-		o->ret = run(o->entry, o->call);
+		o->ret = run_callback(o->entry, o->call);
 		ck_thread_lend(o->entry->half, 0);
 		__atomic_store_n(&o->done, 1, __ATOMIC_RELEASE);
 		sys3(__NR_futex, &o->done, FUTEX_WAKE, 1);
@@ -158,11 +158,11 @@ long ck_callback(const struct call *call)
 
 	/* called by the upper half itself, which got the address back */
 	if (ck_window_of(fs) == 0)
-		return run(e, call);
+		return run_callback(e, call);
 	if (!t || !t->fs[0])
-		return forward(e, call, fs);
+		return forward_call(e, call, fs);
 	fs_set(t->fs[0]);
-	ret = run(e, call);
+	ret = run_callback(e, call);
 	fs_set(fs);
 	return ret;
 }

@@ -42,7 +42,7 @@ static struct operands read_operands(const uint8_t *p, size_t left, uint8_t rex)
 	return o;
 }
 
-static void copy(uint32_t *holding, unsigned int to, unsigned int from)
+static void copy_register(uint32_t *holding, unsigned int to, unsigned int from)
 {
 	*holding = (*holding & ~(1u << to)) | (from < NO_REGISTER && *holding >> from & 1) << to;
 }
@@ -68,7 +68,7 @@ static size_t step_second(const uint8_t *p, size_t left, uint8_t rex, uint32_t *
 	case 0xb7:
 	case 0xbe:
 	case 0xbf: /* extend */
-		copy(holding, o.reg, NO_REGISTER);
+		copy_register(holding, o.reg, NO_REGISTER);
 		return 1 + o.size;
 	default:
 		return 0;
@@ -104,18 +104,18 @@ static int immediate_of(uint8_t op)
 	}
 }
 
-static void effect(uint8_t op, const struct operands *o, uint32_t *holding)
+static void apply_instruction(uint8_t op, const struct operands *o, uint32_t *holding)
 {
 	if (op == 0x85 || (op & 0xfd) == 0x39)
 		return; /* test and cmp */
 	if (op == 0x89 && !o->memory)
-		copy(holding, o->rm, o->reg);
+		copy_register(holding, o->rm, o->reg);
 	else if (op == 0x8b)
-		copy(holding, o->reg, o->memory ? NO_REGISTER : o->rm);
+		copy_register(holding, o->reg, o->memory ? NO_REGISTER : o->rm);
 	else if (op == 0x63 || op == 0x8d || (is_arithmetic(op) && (op & 7) == 3))
-		copy(holding, o->reg, NO_REGISTER);
+		copy_register(holding, o->reg, NO_REGISTER);
 	else if (!o->memory)
-		copy(holding, o->rm, NO_REGISTER);
+		copy_register(holding, o->rm, NO_REGISTER);
 }
 
 size_t ck_code_step(const uint8_t *code, size_t left, uint32_t *holding)
@@ -134,7 +134,7 @@ size_t ck_code_step(const uint8_t *code, size_t left, uint32_t *holding)
 		return 1;
 	if ((*p & 0xf8) == 0xb8) { /* mov $constant */
 		size = (size_t)(p - code) + (rex & REX_W ? 9 : 5);
-		copy(holding, (*p & 7) | (rex & REX_B ? 8 : 0), NO_REGISTER);
+		copy_register(holding, (*p & 7) | (rex & REX_B ? 8 : 0), NO_REGISTER);
 		return size <= left ? size : 0;
 	}
 	if (*p == 0x0f) {
@@ -149,7 +149,7 @@ size_t ck_code_step(const uint8_t *code, size_t left, uint32_t *holding)
 	size = (size_t)(p + 1 - code) + o.size + (size_t)immediate;
 	if (size > left)
 		return 0;
-	effect(*p, &o, holding);
+	apply_instruction(*p, &o, holding);
 	return size;
 }
 

@@ -94,7 +94,7 @@ static uint32_t ask_all(void)
 }
 
 /* Asks all threads where they are. False: they did not all answer. */
-static bool ask(unsigned int half, bool end)
+static bool probe_threads(unsigned int half, bool end)
 {
 	struct {
 		uint64_t handler, flags, restorer, mask;
@@ -122,7 +122,7 @@ static bool ask(unsigned int half, bool end)
 static bool end_threads(unsigned int half)
 {
 	for (int i = 0; i < WAIT_TRIES; i++) {
-		if (!ask(half, true))
+		if (!probe_threads(half, true))
 			return false;
 		if (!probe.own)
 			return true;
@@ -140,7 +140,7 @@ static void close_descriptors(struct lh_half *h)
 	h->descriptors = NULL;
 }
 
-static int check(unsigned int half, enum lh_state state)
+static int check_half(unsigned int half, enum lh_state state)
 {
 	if (!half || half >= ck_info.halves || ck_info.half[half].state != state ||
 	    ck_window_of(fs_get()) != 0 || (int32_t)sys1(__NR_getpid, 0) != ck_info.pid)
@@ -150,11 +150,11 @@ static int check(unsigned int half, enum lh_state state)
 
 int ck_half_drop(unsigned int half)
 {
-	int ret = check(half, LH_READY);
+	int ret = check_half(half, LH_READY);
 
 	if (ret)
 		return ret;
-	if (!ask(half, false) || probe.inside)
+	if (!probe_threads(half, false) || probe.inside)
 		return -EBUSY;
 	ck_half_finish(half);
 	ck_info.half[half].table = NULL;
@@ -176,7 +176,7 @@ int ck_half_load(unsigned int half)
 {
 	uint64_t clear = 0, robust = 0, size = 0;
 	struct lh_half *h = &ck_info.half[half];
-	int ret = check(half, LH_DROPPED);
+	int ret = check_half(half, LH_DROPPED);
 
 	if (ret)
 		return ret;

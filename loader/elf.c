@@ -8,7 +8,7 @@ static long read_at(int fd, void *to, size_t size, uint64_t offset)
 	return sys4(__NR_pread64, fd, to, size, offset);
 }
 
-static int refuse(const char **why, const char *reason)
+static int reject_file(const char **why, const char *reason)
 {
 	*why = reason;
 	return -ENOEXEC;
@@ -17,15 +17,15 @@ static int refuse(const char **why, const char *reason)
 static int check_head(const Elf64_Ehdr *h, const char **why)
 {
 	if (h->e_ident[0] == '#' && h->e_ident[1] == '!')
-		return refuse(why, "is a script; start its interpreter");
+		return reject_file(why, "is a script; start its interpreter");
 	if (memcmp(h->e_ident, ELFMAG, SELFMAG))
-		return refuse(why, "is not an ELF file");
+		return reject_file(why, "is not an ELF file");
 	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64)
-		return refuse(why, "is not for x86-64: wrong architecture");
+		return reject_file(why, "is not for x86-64: wrong architecture");
 	if (h->e_type != ET_DYN && h->e_type != ET_EXEC)
-		return refuse(why, "is not a program");
+		return reject_file(why, "is not a program");
 	if (h->e_phentsize != sizeof(Elf64_Phdr) || !h->e_phnum || h->e_phnum > CK_PHDRS)
-		return refuse(why, "is damaged: its program headers");
+		return reject_file(why, "is damaged: its program headers");
 	return 0;
 }
 
@@ -38,7 +38,7 @@ static int read_segments(int fd, struct ck_elf *elf, const char **why)
 	elf->hi = 0;
 	elf->interpreter[0] = '\0';
 	if (read_at(fd, elf->segments, size, elf->head.e_phoff) != (long)size)
-		return refuse(why, "is damaged: its program headers");
+		return reject_file(why, "is damaged: its program headers");
 	for (int i = 0; i < elf->head.e_phnum; i++) {
 		const Elf64_Phdr *s = &elf->segments[i];
 
@@ -46,22 +46,22 @@ static int read_segments(int fd, struct ck_elf *elf, const char **why)
 			if (!s->p_filesz || s->p_filesz > sizeof(elf->interpreter) ||
 			    read_at(fd, elf->interpreter, s->p_filesz, s->p_offset) !=
 				    (long)s->p_filesz)
-				return refuse(why, "is damaged: its interpreter's name");
+				return reject_file(why, "is damaged: its interpreter's name");
 			elf->interpreter[s->p_filesz - 1] = '\0';
 		}
 		if (s->p_type != PT_LOAD)
 			continue;
 		if (s->p_filesz > s->p_memsz || s->p_vaddr + s->p_memsz < s->p_vaddr ||
 		    s->p_vaddr + s->p_memsz > 1ull << 46 || (s->p_vaddr - s->p_offset) % PAGE)
-			return refuse(why, "is damaged: its segments");
+			return reject_file(why, "is damaged: its segments");
 		if (s->p_offset > file || s->p_filesz > file - s->p_offset)
-			return refuse(why, "is damaged: it ends before its segments do");
+			return reject_file(why, "is damaged: it ends before its segments do");
 		if (page_down(s->p_vaddr) < elf->lo)
 			elf->lo = page_down(s->p_vaddr);
 		if (page_up(s->p_vaddr + s->p_memsz) > elf->hi)
 			elf->hi = page_up(s->p_vaddr + s->p_memsz);
 	}
-	return elf->hi ? 0 : refuse(why, "is damaged: it has nothing to load");
+	return elf->hi ? 0 : reject_file(why, "is damaged: it has nothing to load");
 }
 
 int ck_elf_read(const char *path, struct ck_elf *elf, const char **why)

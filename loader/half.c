@@ -32,7 +32,7 @@ void ck_enter_program(uint64_t *save, uint64_t rsp, uint64_t entry);
 
 /* --- the parts of a new half; a failure ends the loader */
 
-static uint64_t room(unsigned int half, size_t size, int prot)
+static uint64_t reserve_memory(unsigned int half, size_t size, int prot)
 {
 	long at = ck_window_mmap(half, 0, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 				 -1, 0);
@@ -77,7 +77,7 @@ static void map_linker(unsigned int half)
 	struct ck_sites found;
 	int ret, fd;
 
-	h->linker_base = room(half, h->linker.hi - h->linker.lo, PROT_NONE) - h->linker.lo;
+	h->linker_base = reserve_memory(half, h->linker.hi - h->linker.lo, PROT_NONE) - h->linker.lo;
 	ret = ck_elf_map(h->program.interpreter, &h->linker, h->linker_base);
 	fd = (int)sys3(__NR_open, h->program.interpreter, O_RDONLY | O_CLOEXEC, 0);
 	if (ret || fd < 0)
@@ -105,7 +105,7 @@ static uint64_t make_stack(unsigned int half)
 
 	sys4(__NR_prlimit64, 0, RLIMIT_STACK, NULL, &limit);
 	size = limit.now > STACK_MAX ? STACK_UNLIMITED : page_up(limit.now);
-	at = room(half, size + PAGE, PROT_READ | PROT_WRITE);
+	at = reserve_memory(half, size + PAGE, PROT_READ | PROT_WRITE);
 	sys3(__NR_mprotect, at, PAGE, PROT_NONE);
 	return at + PAGE + size;
 }
@@ -164,7 +164,7 @@ static const char *library_path(void)
 }
 
 /* libupper.so, and the libpreload.so of each half whose stubs have one. */
-static const char *preloads(void)
+static const char *list_preloads(void)
 {
 	static char list[LHINFO_HALVES * 4224], file[4096 + 64];
 	size_t n = ck_format(list, sizeof(list), "%s/libupper.so", ck_start.folder);
@@ -190,7 +190,7 @@ static void make_args(unsigned int half, struct ck_list *args)
 	}
 	if (!half) {
 		ck_list_add(args, "--preload");
-		ck_list_add(args, preloads());
+		ck_list_add(args, list_preloads());
 		path = library_path();
 		if (*path) {
 			ck_list_add(args, "--library-path");
@@ -213,7 +213,7 @@ void ck_half_run(unsigned int half)
 	ck_info.half[half].state = LH_LOADING;
 	ck_info.half[half].generation++;
 	ck_info.generation++;
-	ck_patch_begin(half, room(half, CK_PATCH_SIZE, PROT_NONE));
+	ck_patch_begin(half, reserve_memory(half, CK_PATCH_SIZE, PROT_NONE));
 	map_linker(half);
 	top = make_stack(half);
 	make_args(half, &args);

@@ -7,7 +7,7 @@
 long ck_hook(long number, unsigned int half, const long arg[6]);
 
 /* Memory that is refused while a half is loaded would only show as a puzzle of its ld.so. */
-static long map(unsigned int half, const long arg[6])
+static long map_memory(unsigned int half, const long arg[6])
 {
 	int prot = (int)arg[2], flags = (int)arg[3], fd = (int)arg[4];
 	long at = ck_window_mmap(half, (uint64_t)arg[0], (size_t)arg[1], prot, flags, fd,
@@ -33,7 +33,7 @@ long ck_hook(long number, unsigned int half, const long arg[6])
 {
 	switch (number) {
 	case __NR_mmap:
-		return map(half, arg);
+		return map_memory(half, arg);
 	case __NR_munmap:
 		return ck_window_munmap((uint64_t)arg[0], (size_t)arg[1]);
 	case __NR_mremap:

@@ -7,7 +7,7 @@
 
 extern char __executable_start[], _end[];
 
-static const char *owner(const struct ck_mapping *m)
+static const char *find_owner(const struct ck_mapping *m)
 {
 	int half = ck_window_of(m->start);
 
@@ -33,7 +33,7 @@ static bool in_fixed_program(const struct ck_mapping *m)
 
 static void look_for_stray(const struct ck_mapping *m, void *argument)
 {
-	if (*m->name == '/' && m->access[2] == 'x' && !ck_strcmp(owner(m), "kernel") &&
+	if (*m->name == '/' && m->access[2] == 'x' && !ck_strcmp(find_owner(m), "kernel") &&
 	    !in_fixed_program(m))
 		ck_format(argument, CK_STRAY_SIZE, "%s", m->name);
 }
@@ -50,7 +50,7 @@ static void print_line(const struct ck_mapping *m, void *argument)
 	char access[5] = {0};
 
 	memcpy(access, m->access, 4);
-	ck_print(*(int *)argument, "%s\t%x-%x %s %s\n", owner(m), m->start, m->end, access,
+	ck_print(*(int *)argument, "%s\t%x-%x %s %s\n", find_owner(m), m->start, m->end, access,
 		 *m->name ? m->name : "-");
 }
 
@@ -68,7 +68,7 @@ static void gdb_line(const struct ck_mapping *m, void *argument)
 {
 	int half = ck_window_of(m->start);
 
-	if (m->offset || *m->name != '/' || !ck_strcmp(owner(m), "loader"))
+	if (m->offset || *m->name != '/' || !ck_strcmp(find_owner(m), "loader"))
 		return;
 	if (half >= 0)
 		ck_print(*(int *)argument, "add-symbol-file %s -o 0x%x\n", m->name, m->start);

@@ -5,7 +5,7 @@
 
 #define LINE 4352
 
-static const char *hex(const char *at, uint64_t *value)
+static const char *parse_hex(const char *at, uint64_t *value)
 {
 	*value = 0;
 	for (;; at++) {
@@ -29,15 +29,15 @@ static const char *skip_word(const char *at)
 }
 
 /* start-end access offset device inode name */
-static void parse(char *line, void (*each)(const struct ck_mapping *m, void *argument),
+static void parse_line(char *line, void (*each)(const struct ck_mapping *m, void *argument),
 		  void *argument)
 {
 	struct ck_mapping m;
-	const char *at = hex(line, &m.start);
+	const char *at = parse_hex(line, &m.start);
 
-	at = hex(at + (*at == '-'), &m.end);
+	at = parse_hex(at + (*at == '-'), &m.end);
 	m.access = at = skip_word(at);
-	at = hex(skip_word(at), &m.offset);
+	at = parse_hex(skip_word(at), &m.offset);
 	m.name = skip_word(skip_word(skip_word(at)));
 	each(&m, argument);
 }
@@ -59,7 +59,7 @@ void ck_maps_each(void (*each)(const struct ck_mapping *m, void *argument), void
 			if (buffer[i] != '\n')
 				continue;
 			buffer[i] = '\0';
-			parse(buffer + from, each, argument);
+			parse_line(buffer + from, each, argument);
 			from = i + 1;
 		}
 		have -= from;

@@ -22,8 +22,8 @@ static const char usage[] =
 
 static char *local_args[] = {"local", NULL};
 
-static void quit(int status) __attribute__((noreturn));
-static void quit(int status)
+static void exit_process(int status) __attribute__((noreturn));
+static void exit_process(int status)
 {
 	for (;;)
 		sys1(__NR_exit_group, status);
@@ -188,12 +188,12 @@ char **ck_options_parse(char **argv, struct ck_options *options)
 			return argv + 1;
 		if (!ck_strcmp(*argv, "--help")) {
 			ck_print(1, "%s", usage);
-			quit(0);
+			exit_process(0);
 		} else if (!ck_strcmp(*argv, "--version")) {
 			ck_print(1, "kernel-loader %s\n", CK_RELEASE);
-			quit(0);
+			exit_process(0);
 		} else if (!ck_strcmp(*argv, "--check")) {
-			quit(check_files(argv + 1));
+			exit_process(check_files(argv + 1));
 		} else if (!ck_strcmp(*argv, "--map")) {
 			options->map = true;
 		} else if ((value = value_of(&argv, "--gdb"))) {

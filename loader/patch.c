@@ -79,12 +79,12 @@ static int write_jump(uint64_t site, uint64_t to)
 	return 0;
 }
 
-static long protect(uint64_t at, size_t size, int prot)
+static long protect_pages(uint64_t at, size_t size, int prot)
 {
 	return sys3(__NR_mprotect, page_down(at), page_up(at + size) - page_down(at), prot);
 }
 
-static int turn(unsigned int half, const struct ck_site *s, uint64_t at)
+static int patch_site(unsigned int half, const struct ck_site *s, uint64_t at)
 {
 	uint64_t piece = halves[half].page + halves[half].pieces * PIECE;
 	int ret;
@@ -92,15 +92,15 @@ static int turn(unsigned int half, const struct ck_site *s, uint64_t at)
 	if (piece + PIECE > halves[half].page + CK_PATCH_SIZE)
 		return -ENOSPC;
 	/* other threads may be in the pieces that were there before */
-	protect(piece, PIECE, PROT_READ | PROT_WRITE | PROT_EXEC);
+	protect_pages(piece, PIECE, PROT_READ | PROT_WRITE | PROT_EXEC);
 	write_piece((uint8_t *)piece, (const uint8_t *)at, s->size - 2u, at + s->size, half);
-	ret = (int)protect(piece, PIECE, PROT_READ | PROT_EXEC);
+	ret = (int)protect_pages(piece, PIECE, PROT_READ | PROT_EXEC);
 	if (!ret)
-		ret = (int)protect(at, JUMP, PROT_READ | PROT_WRITE | PROT_EXEC);
+		ret = (int)protect_pages(at, JUMP, PROT_READ | PROT_WRITE | PROT_EXEC);
 	if (!ret)
 		ret = write_jump(at, piece);
 	if (!ret)
-		ret = (int)protect(at, JUMP, PROT_READ | PROT_EXEC);
+		ret = (int)protect_pages(at, JUMP, PROT_READ | PROT_EXEC);
 	if (!ret)
 		halves[half].pieces++;
 	return ret;
@@ -131,7 +131,7 @@ int ck_patch_mapped(unsigned int half, enum ck_file kind, int fd, uint64_t at, s
 		const struct ck_site *s = &found->site[i];
 
 		if (s->offset >= offset && s->offset + s->size <= offset + size)
-			ret = turn(half, s, at + (s->offset - offset));
+			ret = patch_site(half, s, at + (s->offset - offset));
 	}
 	return ret;
 }
@@ -146,7 +146,7 @@ int ck_patch_exit(unsigned int half, uint64_t at, void (*to)(unsigned int half, 
 {
 	uint8_t code[19] = {0x89, 0xfe, 0xbf, 0, 0, 0, 0, 0x48, 0xb8}, *p = code + 3;
 	uint64_t target = (uint64_t)to;
-	int ret = (int)protect(at, sizeof(code), PROT_READ | PROT_WRITE | PROT_EXEC);
+	int ret = (int)protect_pages(at, sizeof(code), PROT_READ | PROT_WRITE | PROT_EXEC);
 
 	if (ret)
 		return ret;
@@ -154,5 +154,5 @@ int ck_patch_exit(unsigned int half, uint64_t at, void (*to)(unsigned int half, 
 	memcpy(code + 9, &target, 8);
 	code[17] = 0xff, code[18] = 0xe0;
 	memcpy((void *)at, code, sizeof(code));
-	return (int)protect(at, sizeof(code), PROT_READ | PROT_EXEC);
+	return (int)protect_pages(at, sizeof(code), PROT_READ | PROT_EXEC);
 }

@@ -24,12 +24,12 @@ void ck_pieces_unlock(struct ck_pieces *list)
 	__atomic_store_n(&list->lock, 0, __ATOMIC_RELEASE);
 }
 
-static void drop(struct ck_pieces *list, uint32_t i)
+static void remove_piece(struct ck_pieces *list, uint32_t i)
 {
 	list->piece[i] = list->piece[--list->count];
 }
 
-static bool append(struct ck_pieces *list, uint64_t at, uint64_t end)
+static bool append_piece(struct ck_pieces *list, uint64_t at, uint64_t end)
 {
 	if (list->count == CK_PIECES)
 		return false;
@@ -48,9 +48,9 @@ bool ck_pieces_add(struct ck_pieces *list, uint64_t at, uint64_t end)
 		}
 		at = p->at < at ? p->at : at;
 		end = p->end > end ? p->end : end;
-		drop(list, i);
+		remove_piece(list, i);
 	}
-	return append(list, at, end);
+	return append_piece(list, at, end);
 }
 
 bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end)
@@ -60,15 +60,15 @@ bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end)
 	for (uint32_t i = 0; i < list->count;) {
 		struct ck_loader_piece p = list->piece[i];
 
-		if (!overlap(p.at, p.end, at, end)) {
+		if (!ranges_overlap(p.at, p.end, at, end)) {
 			i++;
 			continue;
 		}
-		drop(list, i);
+		remove_piece(list, i);
 		if (p.at < at) /* there is room: one has just been dropped */
-			append(list, p.at, at);
+			append_piece(list, p.at, at);
 		if (p.end > end)
-			whole &= append(list, end, p.end);
+			whole &= append_piece(list, end, p.end);
 		i = 0;
 	}
 	return whole;

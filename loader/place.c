@@ -72,7 +72,7 @@ static void place_given(void)
 		for (unsigned int j = 0; j < i; j++)
 			if (ck_halves[j].base == h->base)
 				h->end = h->base;
-		if (overlap(h->base, h->end, CK_VDSO_AT, CK_VDSO_AT + CK_VDSO_SIZE))
+		if (ranges_overlap(h->base, h->end, CK_VDSO_AT, CK_VDSO_AT + CK_VDSO_SIZE))
 			h->end = h->base < CK_VDSO_AT ? CK_VDSO_AT : h->base;
 		if (h->end - h->base < WINDOW_MIN)
 			ck_die("%s: its base 0x%x collides with another half's or the vdso: less "
@@ -95,7 +95,7 @@ static void place_others(void)
 		for (unsigned int j = 0; j < ck_info.halves; j++) {
 			const struct ck_half *o = &ck_halves[j];
 
-			if (o->end && overlap(at, at + CK_WINDOW_SIZE, o->base, o->end)) {
+			if (o->end && ranges_overlap(at, at + CK_WINDOW_SIZE, o->base, o->end)) {
 				at += CK_WINDOW_SIZE;
 				j = -1u;
 			}
@@ -115,7 +115,7 @@ static void check_places(void)
 		struct ck_half *h = &ck_halves[i];
 		const struct ck_elf *p = &h->program;
 
-		if (overlap(h->base, h->end, lo, hi))
+		if (ranges_overlap(h->base, h->end, lo, hi))
 			ck_die("%s: its base 0x%x collides with the loader, at 0x%x", h->name,
 			       h->base, lo);
 		if (p->head.e_type != ET_EXEC)
@@ -123,10 +123,10 @@ static void check_places(void)
 		for (unsigned int j = 0; j < ck_info.halves; j++) {
 			const struct ck_half *o = &ck_halves[j];
 
-			if (overlap(p->lo, p->hi, o->base, o->end) ||
-			    overlap(p->lo, p->hi, lo, hi) ||
+			if (ranges_overlap(p->lo, p->hi, o->base, o->end) ||
+			    ranges_overlap(p->lo, p->hi, lo, hi) ||
 			    (o != h && o->program.head.e_type == ET_EXEC &&
-			     overlap(p->lo, p->hi, o->program.lo, o->program.hi)))
+			     ranges_overlap(p->lo, p->hi, o->program.lo, o->program.hi)))
 				ck_die("%s: %s is not position-independent, and its place 0x%x "
 				       "collides with %s",
 				       h->name, h->path, p->lo, o->name);

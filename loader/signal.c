@@ -47,7 +47,7 @@ static int half_of_entry(uint64_t handler)
 		       : -1;
 }
 
-static long native(int sig, const struct action *act, struct action *old)
+static long call_sigaction(int sig, const struct action *act, struct action *old)
 {
 	return sys4(__NR_rt_sigaction, sig, act, old, sizeof(uint64_t));
 }
@@ -81,7 +81,7 @@ long ck_signal_action(unsigned int half, int sig, const void *act, void *old, si
 		if (mine.handler > 1)
 			mine.flags |= SA_SIGINFO;
 	}
-	ret = native(sig, act ? &mine : NULL, &before);
+	ret = call_sigaction(sig, act ? &mine : NULL, &before);
 	if (ret)
 		return ret;
 	if (old) {
@@ -110,7 +110,7 @@ static void pass_on(int sig, siginfo_t *info)
 	struct action dfl = {0};
 
 	if (info->si_code > 0 && sig < 64 && SIGSEGV_ETC & 1ul << sig)
-		native(sig, &dfl, NULL); /* its own fault: it happens again */
+		call_sigaction(sig, &dfl, NULL); /* its own fault: it happens again */
 	else
 		sys4(__NR_rt_tgsigqueueinfo, ck_info.pid, ck_info.pid, sig, info);
 }
@@ -126,7 +126,7 @@ static void call_on(uint64_t fs, uint64_t here, uint64_t handler, int sig, sigin
 }
 
 /* The half that a signal of glibc's own is for: that of the thread. */
-static unsigned int owner(const struct lh_thread *t, int in, unsigned int half)
+static unsigned int find_signal_half(const struct lh_thread *t, int in, unsigned int half)
 {
 	if (t)
 		return 0;
@@ -142,7 +142,7 @@ void ck_signal(int sig, siginfo_t *info, void *context, unsigned int half)
 	if (SIG_INTERNAL(sig) && info->si_code == SI_QUEUE && ck_drop_probe(sig, info->si_ptr))
 		return;
 	if (SIG_INTERNAL(sig))
-		half = owner(t, in, half);
+		half = find_signal_half(t, in, half);
 	handler = __atomic_load_n(&handlers[half][sig], __ATOMIC_ACQUIRE);
 	if (!handler)
 		return;
@@ -167,8 +167,8 @@ void ck_signal_forget(unsigned int half)
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		if (!handlers[half][sig])
 			continue;
-		if (!native(sig, NULL, &now) && half_of_entry(now.handler) == (int)half)
-			native(sig, &dfl, NULL);
+		if (!call_sigaction(sig, NULL, &now) && half_of_entry(now.handler) == (int)half)
+			call_sigaction(sig, &dfl, NULL);
 		handlers[half][sig] = 0;
 	}
 }

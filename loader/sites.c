@@ -82,7 +82,7 @@ static size_t site_at(const uint8_t *code, size_t left, uint8_t *call)
 	return 0;
 }
 
-static int scan(const uint8_t *file, uint64_t from, uint64_t end, struct ck_sites *found)
+static int scan_range(const uint8_t *file, uint64_t from, uint64_t end, struct ck_sites *found)
 {
 	for (uint64_t at = from; at < end;) {
 		struct ck_site s = {.offset = at};
@@ -221,7 +221,7 @@ int ck_sites_find(enum ck_file kind, const uint8_t *file, size_t size, struct ck
 	found->call = found->function = NULL;
 	for (int i = 0; !ret && i < h->e_phnum; i++)
 		if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X && p[i].p_offset < size)
-			ret = scan(file, p[i].p_offset,
+			ret = scan_range(file, p[i].p_offset,
 				   p[i].p_filesz < size - p[i].p_offset
 					   ? p[i].p_offset + p[i].p_filesz
 					   : size,

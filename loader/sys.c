@@ -111,7 +111,7 @@ struct text {
 	char *at, *end;
 };
 
-static void put(struct text *t, const char *s)
+static void put_string(struct text *t, const char *s)
 {
 	while (*s && t->at < t->end)
 		*t->at++ = *s++;
@@ -125,13 +125,13 @@ static void put_number(struct text *t, uint64_t n, unsigned int base)
 	do
 		*--d = "0123456789abcdef"[n % base];
 	while (n /= base);
-	put(t, d);
+	put_string(t, d);
 }
 
 static void put_signed(struct text *t, int n)
 {
 	if (n < 0)
-		put(t, "-");
+		put_string(t, "-");
 	put_number(t, n < 0 ? 0u - (unsigned int)n : (unsigned int)n, 10);
 }
 
@@ -140,10 +140,10 @@ static void put_error(struct text *t, int error)
 	const char *known = error_text(error);
 
 	if (known) {
-		put(t, known);
+		put_string(t, known);
 		return;
 	}
-	put(t, "error ");
+	put_string(t, "error ");
 	put_signed(t, error);
 }
 
@@ -155,12 +155,12 @@ static size_t format_list(char *to, size_t size, const char *format, va_list arg
 	for (; *format; format++) {
 		one[0] = *format;
 		if (*format != '%') {
-			put(&t, one);
+			put_string(&t, one);
 			continue;
 		}
 		switch (*++format) {
 		case 's':
-			put(&t, va_arg(args, const char *));
+			put_string(&t, va_arg(args, const char *));
 			break;
 		case 'd':
 			put_signed(&t, va_arg(args, int));
@@ -175,7 +175,7 @@ static size_t format_list(char *to, size_t size, const char *format, va_list arg
 			put_error(&t, va_arg(args, int));
 			break;
 		default:
-			put(&t, "%");
+			put_string(&t, "%");
 			break;
 		}
 	}

@@ -61,7 +61,7 @@ static inline uint64_t page_down(uint64_t n)
 }
 
 /* Have [a, a_end) and [b, b_end) something in common? */
-static inline bool overlap(uint64_t a, uint64_t a_end, uint64_t b, uint64_t b_end)
+static inline bool ranges_overlap(uint64_t a, uint64_t a_end, uint64_t b, uint64_t b_end)
 {
 	return a < b_end && b < a_end;
 }

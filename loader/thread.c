@@ -90,7 +90,7 @@ static void sleeper_end(struct lh_parked *p)
 
 /* --- blocks; with the lock */
 
-static void empty(struct lh_thread *t)
+static void clear_thread(struct lh_thread *t)
 {
 	for (int i = 0; i < LHINFO_HALVES; i++) {
 		if (t->parked[i])
@@ -114,7 +114,7 @@ static struct lh_thread *block_of(int32_t tid, uint64_t fs)
 		/* a thread that ended without a word, or had this number before */
 		if (t->tid == tid ||
 		    (t->tid && sys3(__NR_tgkill, ck_info.pid, t->tid, 0) == -ESRCH))
-			empty(t);
+			clear_thread(t);
 		if (!t->tid && !unused)
 			unused = t;
 		if (!t->tid && !t->self)
@@ -192,7 +192,7 @@ void ck_thread_leave(void)
 		return;
 	mask = ck_signals_block();
 	ck_lock(&threads_lock);
-	empty(t);
+	clear_thread(t);
 	ck_unlock(&threads_lock);
 	ck_signals_restore(mask);
 }

@@ -12,7 +12,7 @@ struct range {
 	uint64_t lo, hi, library;
 };
 
-static void widen(const struct ck_mapping *m, void *argument)
+static void widen_range(const struct ck_mapping *m, void *argument)
 {
 	struct range *r = argument;
 
@@ -34,13 +34,13 @@ void ck_vdso_pin(uint64_t *auxv)
 
 	while (auxv[0] != AT_NULL && auxv[0] != AT_SYSINFO_EHDR)
 		auxv += 2;
-	ck_maps_each(widen, &r);
+	ck_maps_each(widen_range, &r);
 	if (auxv[0] == AT_NULL || !r.library || r.hi - r.lo > CK_VDSO_SIZE)
 		return;
 	sys2(__NR_munmap, r.lo, r.hi - r.lo);
 	r = (struct range){0};
 	if (!is_error(sys2(__NR_arch_prctl, ARCH_MAP_VDSO_64, CK_VDSO_AT)))
-		ck_maps_each(widen, &r);
+		ck_maps_each(widen_range, &r);
 	if (r.library)
 		auxv[1] = r.library;
 	else

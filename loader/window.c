@@ -52,7 +52,7 @@ int ck_window_of(uint64_t address)
 /* --- pieces that came back */
 
 /* Where the list is full, or somebody has it, the addresses are lost, not the memory. */
-static void give(struct window *w, uint64_t at, uint64_t end)
+static void add_free_range(struct window *w, uint64_t at, uint64_t end)
 {
 	if (at >= end || !ck_pieces_lock(&w->free))
 		return;
@@ -72,7 +72,7 @@ static uint64_t take_piece(struct window *w, size_t size, uint64_t align)
 }
 
 /* An address for @size bytes where nothing of ours lies; 0: the window is full. */
-static uint64_t take(struct window *w, size_t size, uint64_t align)
+static uint64_t take_range(struct window *w, size_t size, uint64_t align)
 {
 	uint64_t at = take_piece(w, size, align), from;
 
@@ -85,7 +85,7 @@ static uint64_t take(struct window *w, size_t size, uint64_t align)
 			return 0;
 	} while (!__atomic_compare_exchange_n(&w->next, &from, at + size, false, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
-	give(w, from, at);
+	add_free_range(w, from, at);
 	return at;
 }
 
@@ -96,7 +96,7 @@ static bool is_outside(uint64_t at, size_t size)
 	if (!at || at >= CK_ADDRESS_END || size > CK_ADDRESS_END - at)
 		return false;
 	for (int i = 0; i < LHINFO_HALVES; i++)
-		if (overlap(at, at + size, windows[i].base, windows[i].brk_end))
+		if (ranges_overlap(at, at + size, windows[i].base, windows[i].brk_end))
 			return false;
 	return true;
 }
@@ -165,7 +165,7 @@ static void change_outside(change_fn change, uint64_t at, uint64_t end)
 }
 
 /* Nothing lies at [at, at + size) any more. */
-static void left(uint64_t at, size_t size)
+static void mark_unmapped(uint64_t at, size_t size)
 {
 	int half = ck_window_of(at);
 	uint64_t end = page_up(at + size);
@@ -173,7 +173,7 @@ static void left(uint64_t at, size_t size)
 	if (half < 0)
 		change_outside(ck_pieces_remove, at, end);
 	else if (end <= windows[half].end)
-		give(&windows[half], at, end);
+		add_free_range(&windows[half], at, end);
 }
 
 /* --- the calls */
@@ -204,14 +204,14 @@ long ck_window_mmap(unsigned int half, uint64_t at, size_t size, int prot, int f
 			return ret;
 	}
 	for (int i = 0; i < TRIES; i++) {
-		at = take(w, room, align);
+		at = take_range(w, room, align);
 		if (!at)
 			return -ENOMEM;
 		ret = sys_mmap(at, size, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
 		if (!is_error(ret))
 			return ret;
 		if (ret != -EEXIST) {
-			give(w, at, at + room);
+			add_free_range(w, at, at + room);
 			return ret;
 		}
 	}
@@ -223,7 +223,7 @@ long ck_window_munmap(uint64_t at, size_t size)
 	long ret = sys2(__NR_munmap, at, size);
 
 	if (!ret)
-		left(at, size);
+		mark_unmapped(at, size);
 	return ret;
 }
 
@@ -238,12 +238,12 @@ static long remap_as_told(unsigned int half, uint64_t old, size_t old_size, size
 		return ret;
 	if ((uint64_t)ret != old) {
 		if (!(flags & MREMAP_DONTUNMAP) && old_size)
-			left(old, old_size);
+			mark_unmapped(old, old_size);
 		change_outside(ck_pieces_remove, at, page_up(at + size)); /* the former mapping */
 		if (is_outside(at, page_up(size)))
 			note_outside(&windows[half], at, page_up(at + size));
 	} else if (new_end < end) {
-		left(new_end, end - new_end);
+		mark_unmapped(new_end, end - new_end);
 	} else if (new_end > end && ck_window_of(old) < 0) {
 		change_outside(ck_pieces_grow, end, new_end);
 	}
@@ -273,7 +273,7 @@ long ck_window_mremap(unsigned int half, uint64_t old, size_t old_size, size_t s
 	if (is_error(ret))
 		ck_window_munmap(at, size);
 	else if (!(flags & MREMAP_DONTUNMAP) && old_size)
-		left(old, old_size);
+		mark_unmapped(old, old_size);
 	return ret;
 }
 

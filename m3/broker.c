@@ -136,7 +136,7 @@ static void conn_end(struct ck_m3_broker *b, struct ck_m3_conn *c)
 }
 
 /* Forget those that are gone for good. */
-static void sweep(struct ck_m3_broker *b)
+static void reap_connections(struct ck_m3_broker *b)
 {
 	struct ck_m3_conn **at = &b->conns, *c;
 
@@ -169,7 +169,7 @@ static void conn_read(struct ck_m3_broker *b, struct ck_m3_conn *c)
 		c->closing = true;
 }
 
-static int take(const struct ck_m3_broker *b)
+static int accept_connection(const struct ck_m3_broker *b)
 {
 	return accept4(b->options->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
@@ -178,14 +178,14 @@ static int take(const struct ck_m3_broker *b)
  * No descriptors left: those who wait are sent away, so that they hear at once, and the loop does
  * not go round for the next ones.
  */
-static void shed(struct ck_m3_broker *b)
+static void refuse_connections(struct ck_m3_broker *b)
 {
 	int fd;
 
 	ck_warn("no descriptors left: connections are refused");
 	if (b->reserve >= 0)
 		close(b->reserve);
-	for (int i = 0; i < ACCEPTS && (fd = take(b)) >= 0; i++)
+	for (int i = 0; i < ACCEPTS && (fd = accept_connection(b)) >= 0; i++)
 		close(fd);
 	b->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	b->paused = ck_now_ms() + PAUSE_MS;
@@ -194,14 +194,14 @@ static void shed(struct ck_m3_broker *b)
 static void accept_some(struct ck_m3_broker *b)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
-		int fd = take(b);
+		int fd = accept_connection(b);
 
 		if (fd >= 0) {
 			conn_add(b, fd);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			shed(b);
+			refuse_connections(b);
 		return;
 	}
 }
@@ -227,7 +227,7 @@ static bool is_idle(const struct ck_m3_broker *b)
  * The events to poll for: of each connection its packets, or only its end, or the end of its
  * process.
  */
-static nfds_t gather(struct ck_m3_broker *b, struct pollfd *fds, int *timeout)
+static nfds_t fill_pollfds(struct ck_m3_broker *b, struct pollfd *fds, int *timeout)
 {
 	bool pauses = ck_now_ms() < b->paused;
 	nfds_t n = FIXED;
@@ -269,7 +269,7 @@ static void serve_conns(struct ck_m3_broker *b, const struct pollfd *fds)
  * Questions whose time has come, or whose answer may have changed; ends of connections change some,
  * too.
  */
-static void settle(struct ck_m3_broker *b)
+static void retry_parked_requests(struct ck_m3_broker *b)
 {
 	do {
 		b->changed = false;
@@ -277,7 +277,7 @@ static void settle(struct ck_m3_broker *b)
 			if (c->parked && !c->closing)
 				ck_m3_serve_again(b, c);
 		}
-		sweep(b);
+		reap_connections(b);
 	} while (b->changed);
 }
 
@@ -293,7 +293,7 @@ static void read_signals(struct ck_m3_broker *b)
 		;
 }
 
-static int loop(struct ck_m3_broker *b)
+static int run_event_loop(struct ck_m3_broker *b)
 {
 	struct pollfd *fds = calloc(FIXED + CONNECTIONS, sizeof(*fds));
 	int timeout, events;
@@ -302,7 +302,7 @@ static int loop(struct ck_m3_broker *b)
 	if (!fds)
 		return -ENOMEM;
 	while (!b->stop) {
-		n = gather(b, fds, &timeout);
+		n = fill_pollfds(b, fds, &timeout);
 		events = poll(fds, n, timeout);
 		if (events < 0 && errno != EINTR)
 			break;
@@ -312,7 +312,7 @@ static int loop(struct ck_m3_broker *b)
 		serve_conns(b, fds); /* before the list changes */
 		if (fds[1].revents)
 			ck_m3_copier_read(b);
-		settle(b);
+		retry_parked_requests(b);
 		if (fds[2].revents)
 			accept_some(b);
 	}
@@ -390,7 +390,7 @@ int ck_m3_broker_main(const struct ck_m3_broker_options *options)
 	ck_info("M3: %d device%s", b.driver.device_count, b.driver.device_count == 1 ? "" : "s");
 	if (b.copier && options->ready)
 		options->ready(options);
-	ret = b.copier ? loop(&b) : -ENOMEM;
+	ret = b.copier ? run_event_loop(&b) : -ENOMEM;
 	forget_all(&b);
 	close(b.signals);
 	if (b.reserve >= 0)

@@ -48,7 +48,7 @@ struct ck_m3_copier *ck_m3_copier_create(const char *driver)
 	return c;
 }
 
-static void stop(struct ck_m3_copier *c)
+static void stop_copier(struct ck_m3_copier *c)
 {
 	if (c->sock >= 0)
 		close(c->sock);
@@ -64,7 +64,7 @@ void ck_m3_copier_destroy(struct ck_m3_copier *c)
 
 	if (!c)
 		return;
-	stop(c);
+	stop_copier(c);
 	for (struct ck_m3_job *j = c->first; j; j = next) {
 		next = j->next;
 		free(j->order);
@@ -85,7 +85,7 @@ static _Noreturn void become_copier(const struct ck_m3_copier *c, int sock)
 	_exit(127);
 }
 
-static int start(struct ck_m3_copier *c)
+static int start_copier(struct ck_m3_copier *c)
 {
 	int pair[2];
 
@@ -101,7 +101,7 @@ static int start(struct ck_m3_copier *c)
 	close(pair[1]);
 	c->sock = pair[0];
 	if (c->pid < 0)
-		stop(c);
+		stop_copier(c);
 	return c->pid < 0 ? -EAGAIN : 0;
 }
 
@@ -127,7 +127,7 @@ static int send_order(struct ck_m3_copier *c, struct ck_m3_job *j)
 	static struct ck_m3_order o;
 	const struct ck_m3_order *all = j->order;
 	const struct ck_m3_part *to, *from = NULL;
-	int ret = start(c);
+	int ret = start_copier(c);
 
 	memcpy(&o, all, offsetof(struct ck_m3_order, data));
 	j->step = j->size - j->at;
@@ -167,7 +167,7 @@ static void finish_creation(struct ck_m3_broker *b, struct ck_m3_job *j, int sta
 	}
 }
 
-static void finish(struct ck_m3_broker *b, int status)
+static void finish_job(struct ck_m3_broker *b, int status)
 {
 	struct ck_m3_copier *c = b->copier;
 	struct ck_m3_job *j = c->first;
@@ -195,7 +195,7 @@ static void finish(struct ck_m3_broker *b, int status)
 }
 
 /* The order under way is done, and with it the job or a part of it. */
-static void proceed(struct ck_m3_broker *b, const struct ck_m3_done *done)
+static void advance_job(struct ck_m3_broker *b, const struct ck_m3_done *done)
 {
 	struct ck_m3_job *j = b->copier->first;
 
@@ -204,11 +204,11 @@ static void proceed(struct ck_m3_broker *b, const struct ck_m3_done *done)
 	j->at += j->step;
 	j->step = 0;
 	if (done->status != M3_OK || j->at == j->size)
-		finish(b, done->status);
+		finish_job(b, done->status);
 }
 
 /* Send the first job that can be sent; those that cannot fail. */
-static void next(struct ck_m3_broker *b)
+static void send_next_order(struct ck_m3_broker *b)
 {
 	struct ck_m3_copier *c = b->copier;
 	int ret;
@@ -218,8 +218,8 @@ static void next(struct ck_m3_broker *b)
 		if (ret == 0)
 			return;
 		ck_err("no order to the copier: %s", strerror(-ret));
-		stop(c);
-		finish(b, M3_EIO);
+		stop_copier(c);
+		finish_job(b, M3_EIO);
 	}
 }
 
@@ -260,7 +260,7 @@ int ck_m3_copier_submit(struct ck_m3_broker *b, struct ck_m3_ask *ask, struct ck
 	*b->copier->last = j;
 	b->copier->last = &j->next;
 	if (idle)
-		next(b);
+		send_next_order(b);
 	return ask->conn->job ? CK_M3_LATER : CK_M3_ANSWERED;
 }
 
@@ -278,14 +278,14 @@ void ck_m3_copier_read(struct ck_m3_broker *b)
 	if (n < (long)offsetof(struct ck_m3_done, data) ||
 	    done.data_size != (size_t)n - offsetof(struct ck_m3_done, data) || !c->first) {
 		ck_warn("the copier has ended");
-		stop(c);
+		stop_copier(c);
 		if (c->first)
-			finish(b, M3_EDEVLOST);
+			finish_job(b, M3_EDEVLOST);
 		ck_m3_notify(b, M3_ON_DEVICE_LOST, NULL, NULL);
 	} else {
-		proceed(b, &done);
+		advance_job(b, &done);
 	}
-	next(b);
+	send_next_order(b);
 }
 
 bool ck_m3_copier_writes(const struct ck_m3_copier *c, const struct ck_m3_piece *piece)

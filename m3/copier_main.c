@@ -32,7 +32,7 @@ static CUresult use_device(int device)
 }
 
 /* Map the memory behind @fd for @device; 0: failed, and nothing is left of it. */
-static CUresult map(int fd, uint64_t size, int device, CUdeviceptr *out)
+static CUresult map_piece(int fd, uint64_t size, int device, CUdeviceptr *out)
 {
 	CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, device},
 				CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -59,7 +59,7 @@ release:
 	return err;
 }
 
-static void unmap(CUdeviceptr at, uint64_t size)
+static void unmap_piece(CUdeviceptr at, uint64_t size)
 {
 	driver.cuMemUnmap(at, size);
 	driver.cuMemAddressFree(at, size);
@@ -89,7 +89,7 @@ static CUresult carry_out(const struct ck_m3_order *o, const CUdeviceptr *at, st
 }
 
 /* Whether both pieces can be mapped for the first one's device. */
-static bool together(const struct ck_m3_order *o)
+static bool can_map_together(const struct ck_m3_order *o)
 {
 	int can = 0;
 
@@ -123,15 +123,15 @@ static CUresult carry_over(const struct ck_m3_order *o, const CUdeviceptr *at)
  * Both pieces are mapped for the first one's device; where that does not reach the other's memory,
  * each for its own.
  */
-static int serve(const struct ck_m3_order *o, const int *fds, struct ck_m3_done *d)
+static int serve_order(const struct ck_m3_order *o, const int *fds, struct ck_m3_done *d)
 {
 	CUdeviceptr at[2] = {0, 0};
 	uint32_t mapped = 0;
-	bool direct = together(o);
+	bool direct = can_map_together(o);
 	CUresult err = use_device(o->device[0]);
 
 	for (; !err && mapped < o->pieces; mapped++) {
-		err = map(fds[mapped], o->piece_size[mapped], o->device[direct ? 0 : mapped],
+		err = map_piece(fds[mapped], o->piece_size[mapped], o->device[direct ? 0 : mapped],
 			  &at[mapped]);
 		if (err)
 			break;
@@ -142,7 +142,7 @@ static int serve(const struct ck_m3_order *o, const int *fds, struct ck_m3_done 
 		ck_err("order %u on device %d: error %d", o->op, o->device[0], (int)err);
 	while (mapped > 0) {
 		mapped--;
-		unmap(at[mapped], o->piece_size[mapped]);
+		unmap_piece(at[mapped], o->piece_size[mapped]);
 	}
 	return ck_m3_status_of(err);
 }
@@ -159,7 +159,7 @@ static bool is_over(int status)
 }
 
 /* One order with its descriptors; false: the broker is gone. */
-static bool receive(struct ck_m3_order *o, int *fds)
+static bool receive_order(struct ck_m3_order *o, int *fds)
 {
 	char more;
 
@@ -182,9 +182,9 @@ int ck_m3_copier_main(const char *which)
 		ck_err("copier: %s", why);
 		return 1;
 	}
-	while (receive(&order, fds)) {
+	while (receive_order(&order, fds)) {
 		done.data_size = 0;
-		done.status = serve(&order, fds, &done);
+		done.status = serve_order(&order, fds, &done);
 		for (int i = 0; i < 2; i++) {
 			if (fds[i] >= 0)
 				close(fds[i]);

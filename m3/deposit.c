@@ -38,7 +38,7 @@ void ck_m3_deposits_end(struct ck_m3_conn *conn)
 	conn->deposits = NULL;
 }
 
-static int leave(struct ck_m3_ask *ask)
+static int add_deposit(struct ck_m3_ask *ask)
 {
 	struct ck_m3_conn *conn = ask->conn;
 	struct ck_m3_deposit *d;
@@ -80,7 +80,7 @@ static bool same_key(const unsigned char *a, const unsigned char *b)
 	return differ == 0;
 }
 
-static int claim(struct ck_m3_ask *ask)
+static int claim_deposit(struct ck_m3_ask *ask)
 {
 	if (ask->q->data_size != CK_M3_KEY)
 		return M3_EINVAL;
@@ -99,7 +99,7 @@ static int claim(struct ck_m3_ask *ask)
 	return ask->q->region >> 48 == ask->b->epoch ? M3_ENOENT : M3_ESTALE;
 }
 
-static int withdraw(struct ck_m3_ask *ask)
+static int withdraw_deposit(struct ck_m3_ask *ask)
 {
 	struct ck_m3_deposit **at = &ask->conn->deposits, *d;
 
@@ -120,10 +120,10 @@ int ck_m3_serve_deposit(struct ck_m3_ask *ask)
 		return M3_EPERM;
 	switch (ask->q->op) {
 	case CK_M3_DEPOSIT:
-		return leave(ask);
+		return add_deposit(ask);
 	case CK_M3_CLAIM:
-		return claim(ask);
+		return claim_deposit(ask);
 	default:
-		return withdraw(ask);
+		return withdraw_deposit(ask);
 	}
 }

@@ -81,7 +81,7 @@ int m3_rounded_size(m3_client *c, int device, uint64_t bytes, unsigned int flags
 	return M3_OK;
 }
 
-static int quota(m3_client *c, enum ck_m3_op op, const char *principal, uint64_t bytes,
+static int request_quota(m3_client *c, enum ck_m3_op op, const char *principal, uint64_t bytes,
 		 uint64_t regions, struct ck_m3_reply *reply)
 {
 	struct ck_m3_request q;
@@ -100,7 +100,7 @@ int m3_quota_get(m3_client *c, const char *principal, uint64_t *bytes, uint64_t 
 		 uint64_t *bytes_used, uint64_t *regions_used)
 {
 	struct ck_m3_reply reply;
-	int status = quota(c, CK_M3_QUOTA_GET, principal, 0, 0, &reply);
+	int status = request_quota(c, CK_M3_QUOTA_GET, principal, 0, 0, &reply);
 
 	if (status != M3_OK)
 		return status;
@@ -117,7 +117,7 @@ int m3_quota_get(m3_client *c, const char *principal, uint64_t *bytes, uint64_t 
 
 int m3_quota_set(m3_client *c, const char *principal, uint64_t bytes, uint64_t regions)
 {
-	return quota(c, CK_M3_QUOTA_SET, principal, bytes, regions, NULL);
+	return request_quota(c, CK_M3_QUOTA_SET, principal, bytes, regions, NULL);
 }
 
 int m3_topology(m3_client *c, m3_topo *topo)

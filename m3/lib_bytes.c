@@ -9,7 +9,7 @@
 
 /* --- bytes */
 
-static bool fits(const m3_region *r, uint64_t offset, uint64_t size)
+static bool range_fits(const m3_region *r, uint64_t offset, uint64_t size)
 {
 	uint64_t end;
 
@@ -17,7 +17,7 @@ static bool fits(const m3_region *r, uint64_t offset, uint64_t size)
 }
 
 /* One piece by way of the broker's copier. */
-static int piece(m3_region *r, uint64_t offset, void *to, const void *from, size_t size)
+static int transfer_piece(m3_region *r, uint64_t offset, void *to, const void *from, size_t size)
 {
 	struct ck_m3_back back = {.data = to, .room = size, .fd = -1};
 	struct ck_m3_request q;
@@ -31,13 +31,13 @@ static int piece(m3_region *r, uint64_t offset, void *to, const void *from, size
 	return status == M3_OK && to && back.size != size ? M3_EPROTO : status;
 }
 
-static int transfer(m3_region *r, uint64_t offset, void *to, const void *from, size_t size)
+static int transfer_range(m3_region *r, uint64_t offset, void *to, const void *from, size_t size)
 {
 	int status = M3_OK;
 
 	for (size_t at = 0, n; at < size && status == M3_OK; at += n) {
 		n = ck_min(size - at, (size_t)CK_M3_DATA_MAX);
-		status = piece(r, offset + at, to ? (char *)to + at : NULL,
+		status = transfer_piece(r, offset + at, to ? (char *)to + at : NULL,
 			       from ? (const char *)from + at : NULL, n);
 	}
 	return status;
@@ -45,31 +45,31 @@ static int transfer(m3_region *r, uint64_t offset, void *to, const void *from, s
 
 int m3_read(m3_region *r, uint64_t offset, void *data, size_t size)
 {
-	if (!fits(r, offset, size) || !data)
+	if (!range_fits(r, offset, size) || !data)
 		return M3_EINVAL;
 	if (ck_m3_direct(r, M3_READ))
 		return ck_m3_status_of(
 			r->client->driver.cuMemcpyDtoH_v2(data, r->address + offset, size));
-	return transfer(r, offset, data, NULL, size);
+	return transfer_range(r, offset, data, NULL, size);
 }
 
 int m3_write(m3_region *r, uint64_t offset, const void *data, size_t size)
 {
-	if (!fits(r, offset, size) || !data)
+	if (!range_fits(r, offset, size) || !data)
 		return M3_EINVAL;
 	if (r->access != M3_READWRITE)
 		return M3_EPERM;
 	if (ck_m3_direct(r, M3_READWRITE))
 		return ck_m3_status_of(
 			r->client->driver.cuMemcpyHtoD_v2(r->address + offset, data, size));
-	return transfer(r, offset, NULL, data, size);
+	return transfer_range(r, offset, NULL, data, size);
 }
 
 int m3_fill(m3_region *r, uint64_t offset, unsigned char value, uint64_t size)
 {
 	struct ck_m3_request q;
 
-	if (!fits(r, offset, size))
+	if (!range_fits(r, offset, size))
 		return M3_EINVAL;
 	ck_m3_request_init(&q, CK_M3_FILL);
 	q.offset = offset;
@@ -82,7 +82,7 @@ int m3_copy(m3_region *to, uint64_t to_offset, m3_region *from, uint64_t from_of
 {
 	struct ck_m3_request q;
 
-	if (!fits(to, to_offset, size) || !fits(from, from_offset, size) ||
+	if (!range_fits(to, to_offset, size) || !range_fits(from, from_offset, size) ||
 	    to->client != from->client)
 		return M3_EINVAL;
 	ck_m3_request_init(&q, CK_M3_COPY);

@@ -48,7 +48,7 @@ static int exchange_remote(m3_client *c, size_t size, int *fd)
 	return ck_m3_reply_check(&c->answer, got, c->question.head.op);
 }
 
-static int exchange(m3_client *c, const struct ck_m3_request *q, const void *data, int *fd)
+static int exchange_messages(m3_client *c, const struct ck_m3_request *q, const void *data, int *fd)
 {
 	c->question.head = *q;
 	if (q->data_size)
@@ -59,9 +59,9 @@ static int exchange(m3_client *c, const struct ck_m3_request *q, const void *dat
 
 /* --- connecting */
 
-static int greet(m3_client *c)
+static int send_hello(m3_client *c)
 {
-	int fd, ret = exchange(c, &c->hello, NULL, &fd);
+	int fd, ret = exchange_messages(c, &c->hello, NULL, &fd);
 
 	if (fd >= 0)
 		close(fd);
@@ -98,7 +98,7 @@ static int connect_anew(m3_client *c)
 	if (c->sock < 0)
 		return M3_EIO;
 	c->generation++;
-	status = greet(c);
+	status = send_hello(c);
 	if (status != M3_OK && c->sock >= 0) {
 		if (!c->shim)
 			close(c->sock);
@@ -108,7 +108,7 @@ static int connect_anew(m3_client *c)
 }
 
 /* Once more where the connection broke and the question may be asked of another broker. */
-static int ask(m3_client *c, const m3_region *r, const struct ck_m3_request *q, const void *data,
+static int request_with_retry(m3_client *c, const m3_region *r, const struct ck_m3_request *q, const void *data,
 	       int *fd)
 {
 	int ret = -EPIPE;
@@ -121,7 +121,7 @@ static int ask(m3_client *c, const m3_region *r, const struct ck_m3_request *q, 
 		if (r && r->generation != c->generation)
 			return M3_ESTALE;
 		if (ret == M3_OK)
-			ret = exchange(c, q, data, fd);
+			ret = exchange_messages(c, q, data, fd);
 	}
 	if (ret == -EPIPE)
 		return r ? M3_ESTALE : M3_EIO;
@@ -136,7 +136,7 @@ int ck_m3_call(m3_client *c, const m3_region *r, struct ck_m3_request *q, const 
 	if (r)
 		q->region = r->rid;
 	pthread_mutex_lock(&c->lock);
-	status = ask(c, r, q, data, &fd);
+	status = request_with_retry(c, r, q, data, &fd);
 	if (status == M3_OK)
 		status = c->answer.head.status;
 	if (status == M3_OK && back && back->data) {
@@ -282,7 +282,7 @@ static void give_up(m3_client *c)
 		for (unsigned int i = 0; i < r->refs && c->sock >= 0; i++) {
 			ck_m3_request_init(&q, CK_M3_RELEASE);
 			q.region = r->rid;
-			exchange(c, &q, NULL, &fd);
+			exchange_messages(c, &q, NULL, &fd);
 		}
 	}
 }

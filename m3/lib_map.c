@@ -9,7 +9,7 @@
 
 #include "m3/lib.h"
 
-static bool mapped(const m3_region *r)
+static bool region_is_mapped(const m3_region *r)
 {
 	return r->address != 0;
 }
@@ -22,7 +22,7 @@ static int set_access(m3_region *r, int device, unsigned int access)
 }
 
 /* Whether @device can reach the region's memory, all of it. */
-static int reach(const m3_region *r, int device)
+static int check_device_reach(const m3_region *r, int device)
 {
 	const struct ck_m3_driver *d = &r->client->driver;
 
@@ -42,7 +42,7 @@ static int reach(const m3_region *r, int device)
 }
 
 /* A part of the region's memory as a handle of this process's driver. */
-static int obtain(m3_region *r, unsigned int part, unsigned int access,
+static int import_part(m3_region *r, unsigned int part, unsigned int access,
 		  CUmemGenericAllocationHandle *handle)
 {
 	m3_client *c = r->client;
@@ -93,7 +93,7 @@ static int map_part(m3_region *r, unsigned int part, unsigned int access, CUdevi
 	const struct ck_m3_driver *d = &r->client->driver;
 	CUmemGenericAllocationHandle handle;
 	uint64_t size = r->size / r->stripes;
-	int status = obtain(r, part, access, &handle);
+	int status = import_part(r, part, access, &handle);
 
 	if (status != M3_OK)
 		return status;
@@ -105,7 +105,7 @@ static int map_part(m3_region *r, unsigned int part, unsigned int access, CUdevi
 }
 
 /* Give the region an address, which no device may use yet. */
-static int place(m3_region *r, unsigned int access, m3_device_ptr hint)
+static int map_region(m3_region *r, unsigned int access, m3_device_ptr hint)
 {
 	CUdeviceptr at = 0;
 	unsigned int part = 0;
@@ -153,12 +153,12 @@ static bool any_maps(const m3_region *r)
 
 static int map_locked(m3_region *r, int device, unsigned int access, m3_device_ptr hint)
 {
-	int status = reach(r, device);
+	int status = check_device_reach(r, device);
 
 	if (status == M3_OK && (access & ~r->access))
 		status = M3_EPERM;
-	if (status == M3_OK && !mapped(r))
-		status = place(r, access, hint);
+	if (status == M3_OK && !region_is_mapped(r))
+		status = map_region(r, access, hint);
 	if (status != M3_OK)
 		return status;
 	if (r->maps[device] == 0 || (access & ~r->map_access[device])) {
@@ -211,19 +211,19 @@ int m3_unmap(m3_region *r, int device)
 
 void ck_m3_unmap_all(m3_region *r)
 {
-	if (mapped(r))
+	if (region_is_mapped(r))
 		take_away(r);
 }
 
 static int set_access_locked(m3_region *r, uint64_t devices, unsigned int access)
 {
-	int status = mapped(r) ? M3_OK : M3_EINVAL;
+	int status = region_is_mapped(r) ? M3_OK : M3_EINVAL;
 
 	if (devices == 0 || devices >> M3_DEVICES_MAX || (access & ~r->access))
 		return devices && !(devices >> M3_DEVICES_MAX) ? M3_EPERM : M3_EINVAL;
 	for (int i = 0; i < M3_DEVICES_MAX && status == M3_OK; i++) {
 		if (devices >> i & 1)
-			status = reach(r, i);
+			status = check_device_reach(r, i);
 	}
 	for (int i = 0; i < M3_DEVICES_MAX && status == M3_OK; i++) {
 		if (!(devices >> i & 1))
@@ -277,7 +277,7 @@ bool ck_m3_direct(const m3_region *r, unsigned int access)
 	const struct ck_m3_driver *d = &r->client->driver;
 	CUdevice device;
 
-	return mapped(r) && d->cuCtxGetDevice && d->cuMemcpyHtoD_v2 && d->cuMemcpyDtoH_v2 &&
+	return region_is_mapped(r) && d->cuCtxGetDevice && d->cuMemcpyHtoD_v2 && d->cuMemcpyDtoH_v2 &&
 	       d->cuCtxGetDevice(&device) == CUDA_SUCCESS && device >= 0 &&
 	       device < M3_DEVICES_MAX && r->maps[device] > 0 &&
 	       (r->map_access[device] & access) == access;

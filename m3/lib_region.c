@@ -70,7 +70,7 @@ static int find_parts(m3_region *r)
 }
 
 /* A plain question about a region. */
-static int tell(const m3_region *r, enum ck_m3_op op, unsigned int access, unsigned int value)
+static int send_region_request(const m3_region *r, enum ck_m3_op op, unsigned int access, unsigned int value)
 {
 	struct ck_m3_request q;
 
@@ -91,9 +91,9 @@ static int let_go(m3_region *r, bool undo)
 	int status;
 
 	if (__atomic_sub_fetch(&r->refs, 1, __ATOMIC_ACQ_REL) > 0)
-		return tell(r, CK_M3_RELEASE, 0, undo);
+		return send_region_request(r, CK_M3_RELEASE, 0, undo);
 	ck_m3_unmap_all(r);
-	status = tell(r, CK_M3_RELEASE, 0, undo);
+	status = send_region_request(r, CK_M3_RELEASE, 0, undo);
 	region_free(r);
 	return status == M3_ESTALE ? M3_OK : status; /* there is nothing left to release */
 }
@@ -207,7 +207,7 @@ int m3_region_device(const m3_region *r, unsigned int stripe)
 
 int m3_retain(m3_region *r)
 {
-	int status = tell(r, CK_M3_RETAIN, 0, 0);
+	int status = send_region_request(r, CK_M3_RETAIN, 0, 0);
 
 	if (status == M3_OK)
 		__atomic_fetch_add(&r->refs, 1, __ATOMIC_RELAXED);
@@ -235,7 +235,7 @@ int m3_unlink(m3_client *c, const char *mem_id)
 
 int m3_seal(m3_region *r)
 {
-	int status = tell(r, CK_M3_SEAL, 0, 0);
+	int status = send_region_request(r, CK_M3_SEAL, 0, 0);
 
 	if (status != M3_OK)
 		return status;
@@ -255,7 +255,7 @@ static int lease_in_turns(m3_region *r, unsigned int access, unsigned int timeou
 	unsigned int waited = 0, step = 1;
 	int status;
 
-	while ((status = tell(r, CK_M3_LEASE, access, 0)) == M3_EBUSY && waited < timeout_ms) {
+	while ((status = send_region_request(r, CK_M3_LEASE, access, 0)) == M3_EBUSY && waited < timeout_ms) {
 		step = ck_min(step * 2, ck_min(20u, timeout_ms - waited));
 		nanosleep(&(struct timespec){.tv_nsec = step * 1000000l}, NULL);
 		waited += step;
@@ -270,12 +270,12 @@ int m3_lease(m3_region *r, int kind, unsigned int timeout_ms)
 	if (!r || (kind != M3_LEASE_RO && kind != M3_LEASE_RW))
 		return M3_EINVAL;
 	return r->client->shim ? lease_in_turns(r, access, timeout_ms)
-			       : tell(r, CK_M3_LEASE, access, timeout_ms);
+			       : send_region_request(r, CK_M3_LEASE, access, timeout_ms);
 }
 
 int m3_unlease(m3_region *r)
 {
-	return tell(r, CK_M3_UNLEASE, 0, 0);
+	return send_region_request(r, CK_M3_UNLEASE, 0, 0);
 }
 
 int m3_chmod(m3_region *r, unsigned int mode)
@@ -289,7 +289,7 @@ int m3_chmod(m3_region *r, unsigned int mode)
 	return ck_m3_call(r->client, r, &q, NULL, NULL, NULL);
 }
 
-static int grant(m3_region *r, const char *principal, unsigned int access)
+static int grant_access(m3_region *r, const char *principal, unsigned int access)
 {
 	struct ck_m3_request q;
 
@@ -304,11 +304,11 @@ static int grant(m3_region *r, const char *principal, unsigned int access)
 int m3_grant(m3_region *r, const char *principal, int access)
 {
 	return access == M3_READ || access == M3_READWRITE
-		       ? grant(r, principal, (unsigned int)access)
+		       ? grant_access(r, principal, (unsigned int)access)
 		       : M3_EINVAL;
 }
 
 int m3_revoke(m3_region *r, const char *principal)
 {
-	return grant(r, principal, 0);
+	return grant_access(r, principal, 0);
 }

@@ -54,7 +54,7 @@ static const char *find_socket(char *buffer, size_t size)
 	return path;
 }
 
-static int spawn(pid_t *pid, const char *program, const char *socket)
+static int spawn_broker(pid_t *pid, const char *program, const char *socket)
 {
 	const char *const args[] = {NAME, "--detach", "--idle", IDLE, "--socket", socket, NULL};
 	posix_spawn_file_actions_t actions;
@@ -94,7 +94,7 @@ int ck_m3_start_broker(void)
 	char program[PATH_MAX], place[sizeof(((struct m3_client *)0)->path)];
 	const char *path = find_program(program), *socket = find_socket(place, sizeof(place));
 	pid_t pid;
-	int ret = spawn(&pid, path, socket);
+	int ret = spawn_broker(&pid, path, socket);
 
 	if (ret < 0) {
 		ck_err("M3: no broker runs, and %s cannot be started: %s", path, strerror(-ret));

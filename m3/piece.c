@@ -72,7 +72,7 @@ int ck_m3_granularity(struct ck_m3_broker *b, int device, bool recommended, uint
 	return err || granularity == 0 ? ck_m3_status_of(err ? err : CUDA_ERROR_UNKNOWN) : M3_OK;
 }
 
-static int charge(struct ck_m3_broker *b, struct ck_m3_principal *p, uint64_t size)
+static int charge_quota(struct ck_m3_broker *b, struct ck_m3_principal *p, uint64_t size)
 {
 	uint64_t after;
 
@@ -87,7 +87,7 @@ static int charge(struct ck_m3_broker *b, struct ck_m3_principal *p, uint64_t si
 	return M3_OK;
 }
 
-static void refund(struct ck_m3_principal *p, uint64_t size)
+static void refund_quota(struct ck_m3_principal *p, uint64_t size)
 {
 	if (!p)
 		return;
@@ -99,14 +99,14 @@ static void refund(struct ck_m3_principal *p, uint64_t size)
 static int charge_both(struct ck_m3_broker *b, struct ck_m3_principal *owner,
 		       struct ck_m3_principal *payer, uint64_t size)
 {
-	int status = charge(b, owner, size);
+	int status = charge_quota(b, owner, size);
 
 	if (status == M3_OK && payer)
-		status = charge(b, payer, size);
+		status = charge_quota(b, payer, size);
 	else
 		return status;
 	if (status != M3_OK)
-		refund(owner, size);
+		refund_quota(owner, size);
 	return status;
 }
 
@@ -166,8 +166,8 @@ int ck_m3_piece_create(struct ck_m3_broker *b, const struct ck_m3_conn *conn, co
 		p->part_size = size;
 		status = parts_create(b, p, devices, count, rdma);
 		if (status != M3_OK) {
-			refund(conn->principal, size * count);
-			refund(conn->payer, size * count);
+			refund_quota(conn->principal, size * count);
+			refund_quota(conn->payer, size * count);
 		}
 	}
 	if (status != M3_OK) {
@@ -286,9 +286,9 @@ static void piece_free(struct ck_m3_broker *b, struct ck_m3_piece *p)
 		ck_m3_principal_check(b, g->principal);
 		free(g);
 	}
-	refund(p->owner, p->size); /* now: a grant may be to the owner */
+	refund_quota(p->owner, p->size); /* now: a grant may be to the owner */
 	ck_m3_principal_check(b, p->owner);
-	refund(p->payer, p->size);
+	refund_quota(p->payer, p->size);
 	if (p->payer)
 		ck_m3_principal_check(b, p->payer);
 	free(p);

@@ -110,7 +110,7 @@ static int serve_general(struct ck_m3_ask *ask)
 	}
 }
 
-static void run(struct ck_m3_ask *ask)
+static void handle_request(struct ck_m3_ask *ask)
 {
 	struct ck_m3_conn *conn = ask->conn;
 	int status;
@@ -146,7 +146,7 @@ void ck_m3_serve(struct ck_m3_broker *b, struct ck_m3_conn *conn, const struct c
 
 	ask.reply.op = size >= sizeof(q->head) ? q->head.op : 0;
 	if (status == M3_OK) {
-		run(&ask);
+		handle_request(&ask);
 	} else {
 		ask.reply.status = status;
 		ck_m3_answer(b, conn, &ask.reply, NULL, 0, -1);
@@ -168,5 +168,5 @@ void ck_m3_serve_again(struct ck_m3_broker *b, struct ck_m3_conn *conn)
 				.again = true};
 
 	ask.reply.op = q.op;
-	run(&ask);
+	handle_request(&ask);
 }

@@ -38,7 +38,7 @@ static int peer_of(const struct ck_m3_broker *b, int device, int *out)
 }
 
 /* @first, and of those that it reaches so many that there are @count; 0: all of them. */
-static int stripe(const struct ck_m3_broker *b, int first, uint64_t count, struct place *p)
+static int choose_stripes(const struct ck_m3_broker *b, int first, uint64_t count, struct place *p)
 {
 	p->devices[0] = first;
 	p->count = 1;
@@ -51,7 +51,7 @@ static int stripe(const struct ck_m3_broker *b, int first, uint64_t count, struc
 	return count > p->count ? M3_ENOPEER : M3_OK;
 }
 
-static int place(struct ck_m3_ask *ask, int wanted, struct place *p)
+static int choose_placement(struct ck_m3_ask *ask, int wanted, struct place *p)
 {
 	int own = ck_max(ask->conn->device, 0);
 
@@ -69,7 +69,7 @@ static int place(struct ck_m3_ask *ask, int wanted, struct place *p)
 	case M3_PEER_OF:
 		return peer_of(ask->b, p->devices[0], &p->devices[0]);
 	default:
-		return stripe(ask->b, p->devices[0], ask->q->count, p);
+		return choose_stripes(ask->b, p->devices[0], ask->q->count, p);
 	}
 }
 
@@ -88,7 +88,7 @@ static int part_size(struct ck_m3_broker *b, const struct ck_m3_request *q, int 
 /* --- attaching and making */
 
 /* Attach to a region that is there; the question waits as long as it is being made. */
-static int attach(struct ck_m3_ask *ask, struct ck_m3_piece *p, unsigned int wanted)
+static int attach_region(struct ck_m3_ask *ask, struct ck_m3_piece *p, unsigned int wanted)
 {
 	unsigned int allowed = ck_m3_piece_access(p, ask->conn->principal);
 
@@ -126,17 +126,17 @@ static int attach_matching(struct ck_m3_ask *ask, struct ck_m3_piece *p, int dev
 		return M3_EMISMATCH;
 	if (q->policy == M3_STRIPED && q->count && q->count != p->part_count)
 		return M3_EMISMATCH;
-	return attach(ask, p, access);
+	return attach_region(ask, p, access);
 }
 
 /* New memory may hold bytes of another client: the reply is sent after it was filled with zeros. */
-static int create(struct ck_m3_ask *ask, int device)
+static int create_region(struct ck_m3_ask *ask, int device)
 {
 	const struct ck_m3_request *q = ask->q;
 	struct ck_m3_piece *p;
 	struct place at;
 	uint64_t size;
-	int status = place(ask, device, &at);
+	int status = choose_placement(ask, device, &at);
 
 	if (status == M3_OK)
 		status = part_size(ask->b, q, at.devices[0], at.count, &size);
@@ -149,7 +149,7 @@ static int create(struct ck_m3_ask *ask, int device)
 	p->mode = q->mode ? q->mode : 0600;
 	p->flags = q->flags & (M3_SEALABLE | M3_RDMA | M3_DETACHED);
 	p->detached = q->flags & M3_DETACHED;
-	status = attach(ask, p, M3_READWRITE);
+	status = attach_region(ask, p, M3_READWRITE);
 	if (status == M3_OK) {
 		p->creating = true;
 		ask->conn->holds->made = true;
@@ -182,7 +182,7 @@ int ck_m3_serve_alloc(struct ck_m3_ask *ask)
 		p = ck_m3_piece_named(ask->b, q->name, ask->conn->principal, !attach_only);
 	if (p)
 		return attach_matching(ask, p, device, access);
-	return attach_only ? M3_ENOENT : create(ask, device);
+	return attach_only ? M3_ENOENT : create_region(ask, device);
 }
 
 int ck_m3_serve_open(struct ck_m3_ask *ask)
@@ -195,7 +195,7 @@ int ck_m3_serve_open(struct ck_m3_ask *ask)
 		p = ck_m3_piece_named(ask->b, q->name, ask->conn->principal, false);
 	else
 		p = ck_m3_piece_find(ask->b, q->region, &status);
-	return p ? attach(ask, p, q->access ? q->access : M3_READWRITE) : status;
+	return p ? attach_region(ask, p, q->access ? q->access : M3_READWRITE) : status;
 }
 
 int ck_m3_serve_unlink(struct ck_m3_ask *ask)

@@ -22,7 +22,7 @@ static bool may_have_fd(const struct ck_m3_conn *conn, const struct ck_m3_piece 
 	       p->owner == conn->principal;
 }
 
-static int fetch(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *h)
+static int fetch_part(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *h)
 {
 	unsigned int wanted = ask->q->access ? ask->q->access : M3_READ;
 	unsigned int part = ask->q->value;
@@ -42,7 +42,7 @@ static int fetch(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold
 	return M3_OK;
 }
 
-static int unmap(struct ck_m3_piece *p, struct ck_m3_hold *h)
+static int unmap_region(struct ck_m3_piece *p, struct ck_m3_hold *h)
 {
 	if (h->maps == 0)
 		return M3_EINVAL;
@@ -55,7 +55,7 @@ static int unmap(struct ck_m3_piece *p, struct ck_m3_hold *h)
  * No other client may have it mapped for writing; the caller's library handles its own mappings.
  * The seal takes effect at once; the reply is sent after earlier requests have been written.
  */
-static int seal(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *own)
+static int seal_region(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *own)
 {
 	int status = ck_m3_copier_writes(ask->b->copier, p) ? CK_M3_LATER : M3_OK;
 
@@ -76,7 +76,7 @@ static int seal(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold 
 	return status;
 }
 
-static int lease(struct ck_m3_ask *ask, struct ck_m3_hold *h)
+static int lease_region(struct ck_m3_ask *ask, struct ck_m3_hold *h)
 {
 	unsigned int kind = ask->q->access == M3_READ ? M3_LEASE_RO : M3_LEASE_RW;
 	int status;
@@ -106,7 +106,7 @@ static int grant_new(struct ck_m3_ask *ask, struct ck_m3_grant **at)
 	return M3_OK;
 }
 
-static int grant(struct ck_m3_ask *ask, struct ck_m3_piece *p)
+static int grant_access(struct ck_m3_ask *ask, struct ck_m3_piece *p)
 {
 	struct ck_m3_grant **at = &p->grants, *g;
 	unsigned int count = 0;
@@ -134,19 +134,19 @@ static int grant(struct ck_m3_ask *ask, struct ck_m3_piece *p)
 }
 
 /* Chmod and grant: of the owner. */
-static int rights(struct ck_m3_ask *ask, struct ck_m3_piece *p)
+static int change_rights(struct ck_m3_ask *ask, struct ck_m3_piece *p)
 {
 	if (p->owner != ask->conn->principal)
 		return M3_EPERM;
 	if (ask->q->op == CK_M3_GRANT)
-		return grant(ask, p);
+		return grant_access(ask, p);
 	if (ask->q->mode & ~0777u)
 		return M3_EINVAL;
 	p->mode = ask->q->mode;
 	return M3_OK;
 }
 
-static int event(struct ck_m3_ask *ask, struct ck_m3_piece *p, const struct ck_m3_hold *h)
+static int get_or_set_event(struct ck_m3_ask *ask, struct ck_m3_piece *p, const struct ck_m3_hold *h)
 {
 	if (ask->q->op == CK_M3_EVENT_GET) {
 		ask->back = p->event;
@@ -162,7 +162,7 @@ static int event(struct ck_m3_ask *ask, struct ck_m3_piece *p, const struct ck_m
 	return M3_OK;
 }
 
-static bool fits(const struct ck_m3_piece *p, uint64_t offset, uint64_t size)
+static bool range_fits(const struct ck_m3_piece *p, uint64_t offset, uint64_t size)
 {
 	uint64_t end;
 
@@ -170,7 +170,7 @@ static bool fits(const struct ck_m3_piece *p, uint64_t offset, uint64_t size)
 }
 
 /* Bytes in or out, by the copier. */
-static int transfer(struct ck_m3_ask *ask, struct ck_m3_piece *p, const struct ck_m3_hold *h)
+static int transfer_bytes(struct ck_m3_ask *ask, struct ck_m3_piece *p, const struct ck_m3_hold *h)
 {
 	const struct ck_m3_request *q = ask->q;
 	bool writes = q->op != CK_M3_READ;
@@ -180,13 +180,13 @@ static int transfer(struct ck_m3_ask *ask, struct ck_m3_piece *p, const struct c
 
 	if (writes && (h->access != M3_READWRITE || p->sealed))
 		return M3_EPERM;
-	if (!fits(p, q->offset, size) || (!writes && size > CK_M3_DATA_MAX))
+	if (!range_fits(p, q->offset, size) || (!writes && size > CK_M3_DATA_MAX))
 		return M3_EINVAL;
 	if (q->op == CK_M3_COPY) {
 		from = ck_m3_piece_find(ask->b, q->from, &status);
 		if (!from || !ck_m3_hold_find(ask->conn, from))
 			return from ? M3_ENOENT : status;
-		if (!fits(from, q->from_offset, size))
+		if (!range_fits(from, q->from_offset, size))
 			return M3_EINVAL;
 	}
 	return ck_m3_copier_submit(ask->b, ask, p, from);
@@ -202,9 +202,9 @@ int ck_m3_serve_region(struct ck_m3_ask *ask)
 		return p ? M3_ENOENT : status;
 	switch (ask->q->op) {
 	case CK_M3_FETCH:
-		return fetch(ask, p, h);
+		return fetch_part(ask, p, h);
 	case CK_M3_UNMAP:
-		return unmap(p, h);
+		return unmap_region(p, h);
 	case CK_M3_RETAIN:
 		return ck_m3_hold_add(ask->conn, p, h->access) ? M3_OK : M3_ENOMEM;
 	case CK_M3_RELEASE:
@@ -213,9 +213,9 @@ int ck_m3_serve_region(struct ck_m3_ask *ask)
 		ck_m3_hold_release(ask->b, ask->conn, h);
 		return M3_OK;
 	case CK_M3_SEAL:
-		return seal(ask, p, h);
+		return seal_region(ask, p, h);
 	case CK_M3_LEASE:
-		return lease(ask, h);
+		return lease_region(ask, h);
 	case CK_M3_UNLEASE:
 		status = h->lease ? M3_OK : M3_EINVAL;
 		ck_m3_hold_unlease(ask->b, h);
@@ -227,15 +227,15 @@ int ck_m3_serve_region(struct ck_m3_ask *ask)
 		return M3_OK;
 	case CK_M3_CHMOD:
 	case CK_M3_GRANT:
-		return rights(ask, p);
+		return change_rights(ask, p);
 	case CK_M3_EVENT_SET:
 	case CK_M3_EVENT_GET:
-		return event(ask, p, h);
+		return get_or_set_event(ask, p, h);
 	case CK_M3_READ:
 	case CK_M3_WRITE:
 	case CK_M3_FILL:
 	case CK_M3_COPY:
-		return transfer(ask, p, h);
+		return transfer_bytes(ask, p, h);
 	default:
 		return M3_EPROTO;
 	}

@@ -162,7 +162,7 @@ static int wait_ready(int fd, pid_t pid)
 }
 
 /* Returns 0 in the child, which continues. */
-static int detach(struct ck_m3_broker_options *options)
+static int detach_process(struct ck_m3_broker_options *options)
 {
 	int ends[2];
 	pid_t pid;
@@ -186,7 +186,7 @@ static int detach(struct ck_m3_broker_options *options)
 }
 
 /* 0: go on; 1: --help; -EINVAL. */
-static int parse(int argc, char **argv, struct settings *s)
+static int parse_arguments(int argc, char **argv, struct settings *s)
 {
 	int option, ret;
 
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 	ck_log_plain();
 	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
 		return ck_m3_copier_main(argv[2]);
-	ret = parse(argc, argv, &s);
+	ret = parse_arguments(argc, argv, &s);
 	if (ret < 0)
 		fprintf(stderr, "Try 'm3-server --help'.\n");
 	if (ret != 0)
@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 	s.broker.listener = open_socket(&s, path, sizeof(path));
 	if (s.broker.listener == -EADDRINUSE && s.detach)
 		return 0; /* another one was faster */
-	if (s.broker.listener < 0 || (s.detach && detach(&s.broker) < 0))
+	if (s.broker.listener < 0 || (s.detach && detach_process(&s.broker) < 0))
 		return 1;
 	ck_info("m3-server %s listens on %s", CK_RELEASE, path);
 	ret = ck_m3_broker_main(&s.broker);

@@ -242,7 +242,7 @@ static const struct command commands[] = {
 	{"shell", "", "read commands of the first M3's shell", run_shell, 0, 0},
 };
 
-static int help(void)
+static int print_help(void)
 {
 	puts("Usage: m3 [--socket PATH] COMMAND [ARGUMENT]...\n       m3 --help | --version\n");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(commands); i++)
@@ -261,7 +261,7 @@ static const struct command *find(const char *name)
 }
 
 /* Take the option --json out of the arguments, of which *@argc are left. 0; or 2, printed. */
-static int parse(const struct command *k, int *argc, char **argv, bool *json)
+static int parse_arguments(const struct command *k, int *argc, char **argv, bool *json)
 {
 	int left = 0;
 
@@ -299,7 +299,7 @@ static int run(const char *path, const struct command *k, int argc, char **argv)
 	m3_opts opts = {.device = M3_ANY_DEVICE, .no_driver = 1, .path = path};
 	m3_client *client;
 	bool json = false;
-	int status = parse(k, &argc, argv, &json);
+	int status = parse_arguments(k, &argc, argv, &json);
 
 	if (status)
 		return status;
@@ -319,7 +319,7 @@ int main(int argc, char **argv)
 	int at = 1;
 
 	if (strcmp(word, "--help") == 0)
-		return help();
+		return print_help();
 	if (strcmp(word, "--version") == 0) {
 		puts("m3 " CK_RELEASE);
 		return 0;

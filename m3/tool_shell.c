@@ -26,13 +26,13 @@ struct place {
 static struct place *places;
 static uint64_t next_address = BASE;
 
-static void say(const char *what, int status)
+static void print_error(const char *what, int status)
 {
 	if (status != M3_OK)
 		printf("%s: %s\n", what, m3_strerror(status));
 }
 
-static uint64_t unit(const char *text)
+static uint64_t parse_unit(const char *text)
 {
 	switch (tolower((unsigned char)*text)) {
 	case 'g':
@@ -50,7 +50,7 @@ static uint64_t unit(const char *text)
 static void do_alloc(m3_client *c, char **word)
 {
 	m3_alloc_req req = {.mem_id = word[1], .device = M3_ANY_DEVICE, .flags = M3_NO_MAP};
-	double amount = strtod(word[2], NULL) * (double)unit(word[3]);
+	double amount = strtod(word[2], NULL) * (double)parse_unit(word[3]);
 	struct place *p = calloc(1, sizeof(*p));
 	int status = M3_EINVAL;
 
@@ -59,7 +59,7 @@ static void do_alloc(m3_client *c, char **word)
 		status = m3_alloc(c, &req, &p->region);
 	}
 	if (status != M3_OK || !p) {
-		say("alloc", status);
+		print_error("alloc", status);
 		free(p);
 		return;
 	}
@@ -100,7 +100,7 @@ static void do_read(char **word)
 	int status = bytes ? m3_read(r, offset, bytes, size) : M3_EINVAL;
 
 	if (r)
-		say("read", status);
+		print_error("read", status);
 	if (status == M3_OK) {
 		for (uint64_t i = 0; i < size; i++)
 			putchar(isprint((unsigned char)bytes[i]) ? bytes[i] : '.');
@@ -115,7 +115,7 @@ static void do_write(char **word)
 	m3_region *r = region_at(word[1], &offset);
 
 	if (r)
-		say("write", m3_write(r, offset, word[2], strlen(word[2])));
+		print_error("write", m3_write(r, offset, word[2], strlen(word[2])));
 }
 
 static void do_memset(char **word)
@@ -124,7 +124,7 @@ static void do_memset(char **word)
 	m3_region *r = region_at(word[1], &offset);
 
 	if (r)
-		say("memset",
+		print_error("memset",
 		    m3_fill(r, offset, (unsigned char)word[3][0], strtoull(word[2], NULL, 0)));
 }
 
@@ -133,20 +133,20 @@ static void do_echo(m3_client *c, const char *text)
 	char back[256] = "";
 	int status = m3_echo(c, text, strlen(text), back);
 
-	say("echo", status);
+	print_error("echo", status);
 	if (status == M3_OK)
 		puts(back);
 }
 
 /* One line; false: no more. */
-static bool run(m3_client *c, char **word, int words)
+static bool run_line(m3_client *c, char **word, int words)
 {
 	if (words == 0)
 		return true;
 	if (strcmp(word[0], "exit") == 0)
 		return false;
 	if (strcmp(word[0], "halt") == 0 && words == 1) {
-		say("halt", m3_halt(c));
+		print_error("halt", m3_halt(c));
 		return false;
 	}
 	if (strcmp(word[0], "echo") == 0 && words == 2)
@@ -177,7 +177,7 @@ int ck_m3_tool_shell(m3_client *c)
 		for (char *w = strtok_r(line, " \t\n", &rest); w && words < WORDS;
 		     w = strtok_r(NULL, " \t\n", &rest))
 			word[words++] = w;
-		if (!run(c, word, words))
+		if (!run_line(c, word, words))
 			break;
 		fflush(stdout);
 	}

@@ -19,7 +19,7 @@ static const char *state_name(uint32_t state)
 }
 
 /* Names are bytes, but JSON is UTF-8. */
-static json_t *text(const char *bytes)
+static json_t *make_json_string(const char *bytes)
 {
 	json_t *string = json_string(bytes);
 
@@ -44,7 +44,7 @@ static json_t *region_of(const m3_info *i, uint32_t refs)
 	snprintf(rid, sizeof(rid), "%#llx", (unsigned long long)i->rid);
 	snprintf(mode, sizeof(mode), "%04o", i->mode & 07777);
 	return json_pack("{s:s, s:o, s:o, s:I, s:i, s:i, s:s, s:s, s:i, s:i, s:f}", "region", rid,
-			 "name", text(i->mem_id), "owner", text(i->owner), "bytes",
+			 "name", make_json_string(i->mem_id), "owner", make_json_string(i->owner), "bytes",
 			 (json_int_t)i->bytes, "device", i->device, "stripes", (int)i->stripes,
 			 "mode", mode, "state", state_name(i->state), "refs", (int)refs, "maps",
 			 (int)i->maps, "age", (double)i->age_ms / 1000);
@@ -184,7 +184,7 @@ static json_t *ask_topo(m3_client *c, int argc, char **argv)
 	return list;
 }
 
-static bool has(const json_t *list, const json_t *number)
+static bool list_has_number(const json_t *list, const json_t *number)
 {
 	const json_t *n;
 	size_t i;
@@ -211,7 +211,7 @@ static void print_topo(const json_t *list)
 		json_array_foreach(json_object_get(d, "peers"), j, peer)
 		{
 			printf(" %lld%s", (long long)json_integer_value(peer),
-			       has(json_object_get(d, "links"), peer) ? "(link)" : "");
+			       list_has_number(json_object_get(d, "links"), peer) ? "(link)" : "");
 		}
 		putchar('\n');
 	}

@@ -46,7 +46,7 @@ static struct {
 } companions = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The companion of @address; NULL: there is no room. Call with the lock held. */
-static struct companion *find(const char *address)
+static struct companion *find_or_add_companion(const char *address)
 {
 	struct companion *room = NULL;
 
@@ -73,7 +73,7 @@ static void let_go(struct companion *c)
 	c->folder[0] = '\0';
 }
 
-static int start(const struct ck_address *address, struct companion *c)
+static int start_companion(const struct ck_address *address, struct companion *c)
 {
 	struct ck_companion_ends ends;
 	int ret;
@@ -97,7 +97,7 @@ static int start(const struct ck_address *address, struct companion *c)
 }
 
 /* Has the program ended? Waits up to @ms for that. */
-static bool ended(struct companion *c, int ms)
+static bool companion_has_ended(struct companion *c, int ms)
 {
 	struct pollfd pfd = {
 		.fd = ck_kept_fd(&c->sign)}; /* -1, which poll passes over: not known */
@@ -137,7 +137,7 @@ static int dial_socket(const struct companion *c, int timeout_ms, struct ck_chan
 }
 
 /* Connect to a companion that has been started, once it listens. */
-static int await(struct companion *c, int timeout_ms, struct ck_chan **chans, unsigned int count)
+static int connect_companion(struct companion *c, int timeout_ms, struct ck_chan **chans, unsigned int count)
 {
 	int64_t end =
 		c->served ? ck_now_ms() + timeout_ms : ck_max(ck_now_ms() + timeout_ms, c->until);
@@ -147,7 +147,7 @@ static int await(struct companion *c, int timeout_ms, struct ck_chan **chans, un
 		ret = dial_socket(c, timeout_ms, chans, count);
 		if (!not_there(ret))
 			break;
-		if (ended(c, STEP_MS)) {
+		if (companion_has_ended(c, STEP_MS)) {
 			note_words(c);
 			ret = -ECANCELED;
 			break;
@@ -176,12 +176,12 @@ static int dial_locked(const struct ck_address *address, struct companion *c, in
 			return ret;
 		let_go(c);
 	}
-	ret = c->folder[0] ? 0 : start(address, c);
-	return ret < 0 ? ret : await(c, timeout_ms, chans, count);
+	ret = c->folder[0] ? 0 : start_companion(address, c);
+	return ret < 0 ? ret : connect_companion(c, timeout_ms, chans, count);
 }
 
 /* A thread may have held the lock when the process forked: then the child gives up in the end. */
-static int lock(void)
+static int lock_companions(void)
 {
 	struct timespec until = ck_until(2ull * LEAST_MS * CK_NS_PER_MS);
 
@@ -193,11 +193,11 @@ static int companion_dial(const struct ck_address *address, int timeout_ms, stru
 			  unsigned int count)
 {
 	struct companion *c;
-	int ret = lock();
+	int ret = lock_companions();
 
 	if (ret < 0)
 		return ret;
-	c = find(address->text);
+	c = find_or_add_companion(address->text);
 	ret = c ? dial_locked(address, c, timeout_ms, chans, count) : -ENOSPC;
 	pthread_mutex_unlock(&companions.lock);
 	return ret;
@@ -213,16 +213,16 @@ bool ck_companion_ended(const char *address, char why[CK_COMPANION_WHY])
 	bool gone = false;
 
 	why[0] = '\0';
-	if (!ck_address_has(address, CK_ADDRESS_STARTS) || lock() < 0)
+	if (!ck_address_has(address, CK_ADDRESS_STARTS) || lock_companions() < 0)
 		return false;
 	for (size_t i = 0; i < COMPANIONS; i++) {
 		struct companion *c = &companions.list[i];
 
 		if (strcmp(c->address, address) != 0)
 			continue;
-		if (c->folder[0] && ended(c, LAST_WORDS_MS))
+		if (c->folder[0] && companion_has_ended(c, LAST_WORDS_MS))
 			note_words(c);
-		gone = !c->folder[0] || ended(c, 0);
+		gone = !c->folder[0] || companion_has_ended(c, 0);
 		memcpy(why, c->why, CK_COMPANION_WHY);
 	}
 	pthread_mutex_unlock(&companions.lock);

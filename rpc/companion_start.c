@@ -84,7 +84,7 @@ struct command {
 	char path[128], host[512], port[16], own[256], libraries[4096];
 };
 
-static void add(struct command *c, const char *argument)
+static void add_argument(struct command *c, const char *argument)
 {
 	c->arguments[c->count++] = argument;
 }
@@ -115,14 +115,14 @@ static void use_ssh(struct command *c, const struct ck_address *where, const cha
 	put_host(c, where);
 	snprintf(c->path, sizeof(c->path), "%s/sock", folder);
 	c->script = ssh_script;
-	add(c, "ssh");
-	add(c, c->path);
-	add(c, c->host);
+	add_argument(c, "ssh");
+	add_argument(c, c->path);
+	add_argument(c, c->host);
 	for (size_t i = 0; i < CK_ARRAY_SIZE(fixed); i++)
-		add(c, fixed[i]);
+		add_argument(c, fixed[i]);
 	if (c->port[0]) {
-		add(c, "-p");
-		add(c, c->port);
+		add_argument(c, "-p");
+		add_argument(c, c->port);
 	}
 }
 
@@ -144,9 +144,9 @@ static void use_local(struct command *c, const char *folder)
 {
 	find_self(c->own, sizeof(c->own));
 	c->script = local_script;
-	add(c, "cricket-rpc-server");
-	add(c, folder);
-	add(c, c->own);
+	add_argument(c, "cricket-rpc-server");
+	add_argument(c, folder);
+	add_argument(c, c->own);
 }
 
 /* --- its environment: that of the program, without what makes the program a client */
@@ -283,7 +283,7 @@ static int fork_twice(const char *const *argv, const char *const *environment, i
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EAGAIN;
 }
 
-static int run(const struct command *c, const char *folder, const char *const *environment,
+static int run_command(const struct command *c, const char *folder, const char *const *environment,
 	       int sign, int lifeline)
 {
 	const char *argv[6 + ARGUMENTS + 1] = {"sh", "-c", wrapper, "sh", folder, c->script};
@@ -317,7 +317,7 @@ int ck_companion_start(const struct ck_address *address, const char *folder,
 	if (ret == 0 && (pipe2(sign, O_CLOEXEC) < 0 || pipe2(lifeline, O_CLOEXEC) < 0))
 		ret = -errno;
 	if (ret == 0)
-		ret = run(c, folder, environment, sign[1], lifeline[0]);
+		ret = run_command(c, folder, environment, sign[1], lifeline[0]);
 	*ends = (struct ck_companion_ends){.lifeline = lifeline[1], .sign = sign[0]};
 	for (int i = 0; i < 2; i++) {
 		if (sign[i] >= 0 && (i == 1 || ret < 0))

@@ -86,7 +86,7 @@ static long get_bytes(const unsigned char *from, size_t left, struct bytes *byte
 	return (long)(4 + padded);
 }
 
-static long encode(unsigned char *to, size_t size, const struct ck_field *fields,
+static long encode_fields(unsigned char *to, size_t size, const struct ck_field *fields,
 		   const unsigned char *args)
 {
 	size_t at = HEAD_SIZE;
@@ -115,7 +115,7 @@ static long encode(unsigned char *to, size_t size, const struct ck_field *fields
 	return (long)at;
 }
 
-static long decode(const unsigned char *from, size_t size, const struct ck_field *fields,
+static long decode_fields(const unsigned char *from, size_t size, const struct ck_field *fields,
 		   unsigned char *args)
 {
 	size_t at = HEAD_SIZE;
@@ -152,7 +152,7 @@ long ck_message_encode(void *buf, size_t size, uint32_t xid, uint32_t proc, cons
 
 	if (size < CK_CALL_HEADER)
 		return -ENOSPC;
-	n = encode((unsigned char *)buf + CK_CALL_HEADER, size - CK_CALL_HEADER, p->in, args);
+	n = encode_fields((unsigned char *)buf + CK_CALL_HEADER, size - CK_CALL_HEADER, p->in, args);
 	if (n == -EOPNOTSUPP)
 		return ck_call_encode(buf, size, xid, proc, p->xdr_args, args, bulk);
 	return n < 0 ? n : ck_call_head(buf, CK_CALL_HEADER + n, xid, proc, bulk);
@@ -160,5 +160,5 @@ long ck_message_encode(void *buf, size_t size, uint32_t xid, uint32_t proc, cons
 
 long ck_message_decode(const unsigned char *from, size_t size, uint32_t proc, void *args)
 {
-	return decode(from, size, ck_procs[proc].in, args);
+	return decode_fields(from, size, ck_procs[proc].in, args);
 }

@@ -32,7 +32,7 @@ struct ck_links {
 
 /* --- what watches */
 
-static void hold(const struct ck_links *links, struct ck_kept *kept, int fd, bool twice)
+static void keep_descriptor(const struct ck_links *links, struct ck_kept *kept, int fd, bool twice)
 {
 	if (links->guests)
 		ck_kept_take(kept, fd, twice);
@@ -48,7 +48,7 @@ static int open_epoll(struct ck_links *links)
 
 	if (epoll < 0)
 		return -errno;
-	hold(links, &links->epoll, epoll, false);
+	keep_descriptor(links, &links->epoll, epoll, false);
 	epoll = ck_kept_recent(&links->epoll);
 	if (epoll_ctl(epoll, EPOLL_CTL_ADD, ck_kept_fd(&links->bell[0]), &event) < 0)
 		return -errno;
@@ -62,7 +62,7 @@ static int open_watch(struct ck_links *links)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	for (int i = 0; i < 2; i++)
-		hold(links, &links->bell[i], pair[i], true);
+		keep_descriptor(links, &links->bell[i], pair[i], true);
 	return open_epoll(links);
 }
 
@@ -145,7 +145,7 @@ void ck_links_stir(struct ck_links *links)
 
 /* --- finding links */
 
-static struct ck_link *find(struct ck_links *links, uint32_t number)
+static struct ck_link *find_link(struct ck_links *links, uint32_t number)
 {
 	struct ck_link *link = links->first;
 
@@ -159,7 +159,7 @@ struct ck_link *ck_links_find(struct ck_links *links, uint32_t number)
 	struct ck_link *link;
 
 	pthread_mutex_lock(&links->lock);
-	link = find(links, number);
+	link = find_link(links, number);
 	if (link)
 		link->held++;
 	pthread_mutex_unlock(&links->lock);
@@ -211,13 +211,13 @@ void ck_links_state(struct ck_links *links, struct ck_links_state *state)
 
 /* --- channels */
 
-static void changed(void *closure)
+static void handle_channel_change(void *closure)
 {
 	ck_links_stir(closure);
 }
 
 /* The channel closes: wait for those who hold its link, and forget it. */
-static void closing(void *closure, struct ck_chan *chan)
+static void handle_channel_close(void *closure, struct ck_chan *chan)
 {
 	struct ck_links *links = closure;
 	struct ck_link **at = &links->first, *link;
@@ -246,13 +246,13 @@ static int accept_link(void *closure, struct ck_chan *connection)
 int ck_links_open(struct ck_links *links, const char *peer, uint32_t number, uint32_t kind,
 		  struct ck_link **out)
 {
-	const struct ck_lasting_owner owner = {changed, closing, accept_link, links,
+	const struct ck_lasting_owner owner = {handle_channel_change, handle_channel_close, accept_link, links,
 					       &links->budget};
 	struct ck_link *link = calloc(1, sizeof(*link));
 	int ret = link ? 0 : -ENOMEM;
 
 	pthread_mutex_lock(&links->lock);
-	if (ret == 0 && find(links, number))
+	if (ret == 0 && find_link(links, number))
 		ret = -EEXIST;
 	if (ret == 0)
 		ret = ck_lasting_create(peer, &owner, CK_LASTING_LIMIT, &link->chan);
@@ -271,7 +271,7 @@ int ck_links_open(struct ck_links *links, const char *peer, uint32_t number, uin
 	return ret;
 }
 
-static void watch(struct ck_links *links, int op, int fd, uint32_t number, bool input)
+static void watch_descriptor(struct ck_links *links, int op, int fd, uint32_t number, bool input)
 {
 	struct epoll_event event = {.events = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLET |
 					      (input ? EPOLLIN : 0),
@@ -296,7 +296,7 @@ int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan
 		link->fd = fd;
 		link->greeted = listens || !greets;
 		link->listens = listens;
-		watch(links, EPOLL_CTL_ADD, fd, link->number, greets || listens);
+		watch_descriptor(links, EPOLL_CTL_ADD, fd, link->number, greets || listens);
 	}
 	pthread_mutex_unlock(&links->lock);
 	return ret;
@@ -313,27 +313,27 @@ void ck_links_detach(struct ck_links *links, struct ck_link *link, uint64_t *rec
 
 /* --- what happens to them */
 
-static void look(struct ck_links *links, struct ck_link *link)
+static void check_link(struct ck_links *links, struct ck_link *link)
 {
 	bool takes;
 
 	pthread_mutex_lock(&links->lock);
 	if (link->fd >= 0 && !link->greeted)
-		watch(links, EPOLL_CTL_MOD, link->fd, link->number, false);
+		watch_descriptor(links, EPOLL_CTL_MOD, link->fd, link->number, false);
 	link->greeted = true;
 	takes = link->listens;
 	pthread_mutex_unlock(&links->lock);
 	ck_lasting_look(link->chan, takes);
 }
 
-static void cut(struct ck_links *links, struct ck_link *link)
+static void detach_link(struct ck_links *links, struct ck_link *link)
 {
 	uint64_t received;
 
 	ck_links_detach(links, link, &received);
 }
 
-static void with(struct ck_links *links, uint32_t number,
+static void call_with_link(struct ck_links *links, uint32_t number,
 		 void (*act)(struct ck_links *links, struct ck_link *link))
 {
 	struct ck_link *link = ck_links_find(links, number);
@@ -359,13 +359,13 @@ static void with_all(struct ck_links *links,
 		numbers[n++] = link->number;
 	pthread_mutex_unlock(&links->lock);
 	while (n > 0)
-		with(links, numbers[--n], act);
+		call_with_link(links, numbers[--n], act);
 	free(numbers);
 }
 
 void ck_links_cut(struct ck_links *links)
 {
-	with_all(links, cut);
+	with_all(links, detach_link);
 }
 
 /* The descriptor to wait for. If the program has closed it alone, there is a new one; -EBADF: it
@@ -385,7 +385,7 @@ static int whole_epoll(struct ck_links *links)
 	for (struct ck_link *link = links->first; epoll < 0 && ret == 0 && link;
 	     link = link->next) {
 		if (link->fd >= 0)
-			watch(links, EPOLL_CTL_ADD, ck_chan_fd(link->chan), link->number,
+			watch_descriptor(links, EPOLL_CTL_ADD, ck_chan_fd(link->chan), link->number,
 			      !link->greeted || link->listens);
 	}
 	pthread_mutex_unlock(&links->lock);
@@ -407,12 +407,12 @@ int ck_links_heed(struct ck_links *links, int ms)
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.u64 != STIRRED) {
-			with(links, (uint32_t)events[i].data.u64, look);
+			call_with_link(links, (uint32_t)events[i].data.u64, check_link);
 			continue;
 		}
 		hear_bell(links);
 		/* a thread may have read a connection while its end was looked for */
-		with_all(links, look);
+		with_all(links, check_link);
 	}
 	return n > 0;
 }

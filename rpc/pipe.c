@@ -28,13 +28,13 @@
 #endif
 
 /* Make the word odd; returns its value. */
-static uint32_t arm(_Atomic uint32_t *sleeps)
+static uint32_t arm_sleep(_Atomic uint32_t *sleeps)
 {
 	return atomic_fetch_or(sleeps, 1) | 1;
 }
 
 /* Make it even; false: it was. */
-static bool disarm(_Atomic uint32_t *sleeps)
+static bool disarm_sleep(_Atomic uint32_t *sleeps)
 {
 	uint32_t word = atomic_load(sleeps);
 
@@ -45,9 +45,9 @@ static bool disarm(_Atomic uint32_t *sleeps)
 	return false;
 }
 
-static void wake(_Atomic uint32_t *sleeps)
+static void wake_sleepers(_Atomic uint32_t *sleeps)
 {
-	if (disarm(sleeps))
+	if (disarm_sleep(sleeps))
 		syscall(SYS_futex, sleeps, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -81,7 +81,7 @@ void ck_pipe_take(struct ck_pipe *pipe, void *to, size_t size)
 	if ((atomic_load(&pipe->control->writer_sleeps) & 1) != 0 &&
 	    (pipe->other == pipe->at ||
 	     pipe->other - pipe->at <= pipe->size - pipe->size / WAKE_PART))
-		wake(&pipe->control->writer_sleeps);
+		wake_sleepers(&pipe->control->writer_sleeps);
 }
 
 long ck_pipe_room(struct ck_pipe *pipe)
@@ -112,40 +112,40 @@ bool ck_pipe_publish(struct ck_pipe *pipe)
 	CK_PIPE_RACE();
 	if (likely((atomic_load(&pipe->control->reader_sleeps) & 1) == 0))
 		return false;
-	wake(&pipe->control->reader_sleeps);
+	wake_sleepers(&pipe->control->reader_sleeps);
 	return true;
 }
 
 int ck_pipe_sleep_filled(struct ck_pipe *pipe, int timeout_ms)
 {
-	uint32_t word = arm(&pipe->control->reader_sleeps);
+	uint32_t word = arm_sleep(&pipe->control->reader_sleeps);
 	long filled;
 
 	CK_PIPE_RACE();
 	filled = ck_pipe_filled(pipe);
 	if (filled == 0)
 		sleep_on(&pipe->control->reader_sleeps, word, timeout_ms);
-	disarm(&pipe->control->reader_sleeps);
+	disarm_sleep(&pipe->control->reader_sleeps);
 	return filled < 0 ? (int)filled : 0;
 }
 
 int ck_pipe_sleep_room(struct ck_pipe *pipe, int timeout_ms)
 {
-	uint32_t word = arm(&pipe->control->writer_sleeps);
+	uint32_t word = arm_sleep(&pipe->control->writer_sleeps);
 	long room;
 
 	CK_PIPE_RACE();
 	room = ck_pipe_room(pipe);
 	if (room == 0)
 		sleep_on(&pipe->control->writer_sleeps, word, timeout_ms);
-	disarm(&pipe->control->writer_sleeps);
+	disarm_sleep(&pipe->control->writer_sleeps);
 	return room < 0 ? (int)room : 0;
 }
 
 void ck_pipe_wake(struct ck_pipe *pipe)
 {
-	wake(&pipe->control->reader_sleeps);
-	wake(&pipe->control->writer_sleeps);
+	wake_sleepers(&pipe->control->reader_sleeps);
+	wake_sleepers(&pipe->control->writer_sleeps);
 }
 
 bool ck_pipe_holds(const struct ck_pipe *pipe)
@@ -155,12 +155,12 @@ bool ck_pipe_holds(const struct ck_pipe *pipe)
 
 void ck_pipe_arm(struct ck_pipe *pipe)
 {
-	arm(&pipe->control->reader_sleeps);
+	arm_sleep(&pipe->control->reader_sleeps);
 }
 
 void ck_pipe_disarm(struct ck_pipe *pipe)
 {
-	disarm(&pipe->control->reader_sleeps);
+	disarm_sleep(&pipe->control->reader_sleeps);
 }
 
 uint32_t ck_pipe_mark(const struct ck_pipe *pipe)

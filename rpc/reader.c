@@ -60,7 +60,7 @@ static void give_share(struct ck_reader *reader)
 	reader->shares = false;
 }
 
-static int create(struct ck_chan *chan, size_t size, struct ck_reader_room *room,
+static int create_reader(struct ck_chan *chan, size_t size, struct ck_reader_room *room,
 		  struct ck_reader **out)
 {
 	struct ck_reader *reader = calloc(1, sizeof(*reader));
@@ -81,13 +81,13 @@ static int create(struct ck_chan *chan, size_t size, struct ck_reader_room *room
 
 int ck_reader_create(struct ck_chan *chan, struct ck_reader **out)
 {
-	return create(chan, CK_BUFFER_START, NULL, out);
+	return create_reader(chan, CK_BUFFER_START, NULL, out);
 }
 
 int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_room *room,
 			   struct ck_reader **out)
 {
-	return create(chan, CK_READER_SMALL, room, out);
+	return create_reader(chan, CK_READER_SMALL, room, out);
 }
 
 int ck_reader_widen(struct ck_reader *reader)
@@ -119,7 +119,7 @@ void ck_reader_destroy(struct ck_reader *reader)
 }
 
 /* Between records: return to a small buffer, if the bytes received so far fit. */
-static void shrink(struct ck_reader *reader)
+static void shrink_buffer(struct ck_reader *reader)
 {
 	size_t arrived = reader->tail - reader->head;
 	unsigned char *smaller;
@@ -175,7 +175,7 @@ static int make_room(struct ck_reader *reader, size_t need)
 }
 
 /* Buffer @need bytes (at most CK_BUFFER_MAX) from head on. */
-static int fill(struct ck_reader *reader, size_t need)
+static int fill_buffer(struct ck_reader *reader, size_t need)
 {
 	while (reader->tail - reader->head < need) {
 		long n;
@@ -201,7 +201,7 @@ static uint32_t mark_at_head(const struct ck_reader *reader)
 }
 
 /* Discard @size bytes of the current record that are still in the channel. */
-static int discard(struct ck_reader *reader, size_t size)
+static int discard_bytes(struct ck_reader *reader, size_t size)
 {
 	while (size > 0) {
 		size_t n = size < reader->size ? size : reader->size;
@@ -219,7 +219,7 @@ static int discard(struct ck_reader *reader, size_t size)
 static int take_single(struct ck_reader *reader, size_t size)
 {
 	size_t buffered;
-	int ret = fill(reader, CK_MARK + (size <= CK_RECORD_MAX ? size : CK_LONG_BODY));
+	int ret = fill_buffer(reader, CK_MARK + (size <= CK_RECORD_MAX ? size : CK_LONG_BODY));
 
 	if (ret < 0)
 		return ret;
@@ -237,7 +237,7 @@ static int join_fragment(struct ck_reader *reader, size_t got, size_t size)
 {
 	while (size > 0) {
 		size_t n;
-		int ret = fill(reader, 1);
+		int ret = fill_buffer(reader, 1);
 
 		if (ret < 0)
 			return broken_off(ret);
@@ -269,7 +269,7 @@ static int take_joined(struct ck_reader *reader)
 	do {
 		size_t size;
 
-		ret = fill(reader, CK_MARK);
+		ret = fill_buffer(reader, CK_MARK);
 		if (ret < 0)
 			return broken_off(ret);
 		mark = mark_at_head(reader);
@@ -290,13 +290,13 @@ static int take_joined(struct ck_reader *reader)
 static int take_record(struct ck_reader *reader)
 {
 	uint32_t mark;
-	int ret = discard(reader, reader->ahead);
+	int ret = discard_bytes(reader, reader->ahead);
 
 	if (ret < 0)
 		return ret;
 	reader->have = reader->total = reader->bulk = 0;
-	shrink(reader);
-	ret = fill(reader, CK_MARK);
+	shrink_buffer(reader);
+	ret = fill_buffer(reader, CK_MARK);
 	if (ret < 0)
 		return ret;
 	mark = mark_at_head(reader);
@@ -349,7 +349,7 @@ int ck_reader_bulk_begin(struct ck_reader *reader, size_t offset)
 	if (offset < arrived && arrived > reader->have)
 		return -EINVAL;
 	if (offset > arrived)
-		reader->error = discard(reader, offset - arrived);
+		reader->error = discard_bytes(reader, offset - arrived);
 	reader->bulk = offset;
 	return reader->error;
 }

@@ -71,7 +71,7 @@ static bool bulk_matches(size_t bulk, uint32_t word)
  * -EINVAL for a record that a reader would refuse: a bulk length that differs from the last word,
  * too many bytes ahead of the payload, or a record that is too long without payload.
  */
-static long seal(unsigned char *buf, long length, size_t bulk)
+static long write_record_mark(unsigned char *buf, long length, size_t bulk)
 {
 	size_t body = (size_t)length - 4;
 
@@ -93,7 +93,7 @@ long ck_call_head(void *buf, long length, uint32_t xid, uint32_t proc, size_t bu
 	};
 
 	put_words((unsigned char *)buf + 4, words, CK_ARRAY_SIZE(words));
-	return seal(buf, length, bulk);
+	return write_record_mark(buf, length, bulk);
 }
 
 long ck_call_encode(void *buf, size_t size, uint32_t xid, uint32_t proc, xdrproc_t xdr_args,
@@ -123,7 +123,7 @@ long ck_reply_encode(void *buf, size_t size, uint32_t xid, xdrproc_t xdr_res, co
 		return -ENOSPC;
 	put_words((unsigned char *)buf + 4, words, CK_ARRAY_SIZE(words));
 	length = encode_body(buf, size, CK_REPLY_HEADER, xdr_res, res);
-	return length < 0 ? length : seal(buf, length, bulk);
+	return length < 0 ? length : write_record_mark(buf, length, bulk);
 }
 
 /* -EINVAL for another @stat. PROG_MISMATCH reports CK_VERSION as the only version. */
@@ -140,7 +140,7 @@ long ck_refusal_encode(void *buf, size_t size, uint32_t xid, enum accept_stat st
 	if (size < 4 + 4 * count)
 		return -ENOSPC;
 	put_words((unsigned char *)buf + 4, words, count);
-	return seal(buf, (long)(4 + 4 * count), 0);
+	return write_record_mark(buf, (long)(4 + 4 * count), 0);
 }
 
 long ck_mismatch_encode(void *buf, size_t size, uint32_t xid)
@@ -152,7 +152,7 @@ long ck_mismatch_encode(void *buf, size_t size, uint32_t xid)
 	if (size < 4 + sizeof(words))
 		return -ENOSPC;
 	put_words((unsigned char *)buf + 4, words, CK_ARRAY_SIZE(words));
-	return seal(buf, 4 + sizeof(words), 0);
+	return write_record_mark(buf, 4 + sizeof(words), 0);
 }
 
 /* Bytes of the credential or verifier at @at, with @size bytes left, or -EPROTO. */

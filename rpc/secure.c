@@ -23,7 +23,7 @@ struct ck_secure {
 	char told[CK_TLS_WHY]; /* the last reason */
 };
 
-static const char *variable(const char *name)
+static const char *get_env_variable(const char *name)
 {
 	const char *value = ck_env_string(name);
 
@@ -32,11 +32,11 @@ static const char *variable(const char *name)
 
 static int read_mode(struct ck_secure *s, char why[CK_TLS_WHY])
 {
-	const char *mode = variable("CRICKET_TLS");
+	const char *mode = get_env_variable("CRICKET_TLS");
 
-	s->configured = variable("CRICKET_TLS_CA") || variable("CRICKET_TLS_CERT") ||
-			variable("CRICKET_TLS_KEY") || variable("CRICKET_TLS_PIN");
-	s->token = variable("CRICKET_TOKEN");
+	s->configured = get_env_variable("CRICKET_TLS_CA") || get_env_variable("CRICKET_TLS_CERT") ||
+			get_env_variable("CRICKET_TLS_KEY") || get_env_variable("CRICKET_TLS_PIN");
+	s->token = get_env_variable("CRICKET_TOKEN");
 	if (!mode)
 		s->mode = s->configured ? REQUIRE : AUTOMATIC;
 	else if (strcmp(mode, "require") == 0)
@@ -79,12 +79,12 @@ void ck_secure_destroy(struct ck_secure *s)
 	free(s);
 }
 
-static int context(struct ck_secure *s, struct ck_tls **tls, char why[CK_TLS_WHY])
+static int get_tls_context(struct ck_secure *s, struct ck_tls **tls, char why[CK_TLS_WHY])
 {
-	const struct ck_tls_files files = {.ca = variable("CRICKET_TLS_CA"),
-					   .cert = variable("CRICKET_TLS_CERT"),
-					   .key = variable("CRICKET_TLS_KEY"),
-					   .pin = variable("CRICKET_TLS_PIN")};
+	const struct ck_tls_files files = {.ca = get_env_variable("CRICKET_TLS_CA"),
+					   .cert = get_env_variable("CRICKET_TLS_CERT"),
+					   .key = get_env_variable("CRICKET_TLS_KEY"),
+					   .pin = get_env_variable("CRICKET_TLS_PIN")};
 	int ret = 0;
 
 	pthread_mutex_lock(&s->lock);
@@ -130,7 +130,7 @@ static void set_timeout(struct ck_chan **chans, unsigned int count, int ms)
 }
 
 /* Ask on all, then read all answers. */
-static int probe(struct ck_chan **chans, unsigned int count)
+static int probe_channels(struct ck_chan **chans, unsigned int count)
 {
 	unsigned int plain = 0;
 	int ret = 0;
@@ -152,7 +152,7 @@ static int refuse_plain(const struct ck_secure *s, char why[CK_TLS_WHY])
 	if (s->mode == REQUIRE)
 		snprintf(why, CK_TLS_WHY,
 			 "the server has no TLS, which %s: give it a certificate (--tls-cert)",
-			 variable("CRICKET_TLS") ? "CRICKET_TLS=require demands"
+			 get_env_variable("CRICKET_TLS") ? "CRICKET_TLS=require demands"
 						 : "the CRICKET_TLS_... variables demand");
 	else
 		snprintf(
@@ -164,7 +164,7 @@ static int refuse_plain(const struct ck_secure *s, char why[CK_TLS_WHY])
 }
 
 /* Handshakes on all channels at the same time. On error, closes all. */
-static int shake(struct ck_tls *tls, const char *host, struct ck_chan **chans, unsigned int count,
+static int handshake_channels(struct ck_tls *tls, const char *host, struct ck_chan **chans, unsigned int count,
 		 char why[CK_TLS_WHY])
 {
 	unsigned int made = 0;
@@ -189,7 +189,7 @@ static int shake(struct ck_tls *tls, const char *host, struct ck_chan **chans, u
 	return ret == -EACCES ? -EKEYREJECTED : ret; /* a dial returns the former for a socket */
 }
 
-static bool wanted(const struct ck_secure *s, struct ck_chan **chans)
+static bool tls_is_wanted(const struct ck_secure *s, struct ck_chan **chans)
 {
 	if (!s || strncmp(ck_chan_peer(chans[0]), "tcp ", 4) != 0 || s->mode == OFF)
 		return false;
@@ -204,10 +204,10 @@ int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan 
 	int ret;
 
 	why[0] = '\0';
-	if (!wanted(s, chans))
+	if (!tls_is_wanted(s, chans))
 		return 0;
 	set_timeout(chans, count, timeout_ms);
-	ret = probe(chans, count);
+	ret = probe_channels(chans, count);
 	if (ret == -EOPNOTSUPP && s->mode == OFFER && !(s->token && !stays_here(chans[0]))) {
 		set_timeout(chans, count, 0);
 		return 0;
@@ -215,14 +215,14 @@ int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan 
 	if (ret == -EOPNOTSUPP)
 		ret = refuse_plain(s, why);
 	if (ret == 0)
-		ret = context(s, &tls, why);
+		ret = get_tls_context(s, &tls, why);
 	if (ret < 0) {
 		close_all(chans, count);
 		return ret;
 	}
 	if (ck_address_parse(address, &where, why) < 0)
 		where.host[0] = '\0';
-	ret = shake(tls, where.host, chans, count, why);
+	ret = handshake_channels(tls, where.host, chans, count, why);
 	if (ret == 0)
 		set_timeout(chans, count, 0);
 	return ret;

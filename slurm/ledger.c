@@ -18,7 +18,7 @@
 #include "slurm/pool.h"
 #include "slurm/tokens.h"
 
-static int failed(struct ck_slurm_why *why, int ret, const char *dir, const char *name)
+static int report_failure(struct ck_slurm_why *why, int ret, const char *dir, const char *name)
 {
 	return ck_slurm_fail(why, ret, "%s/%s: %s", dir, name, strerror(-ret));
 }
@@ -34,7 +34,7 @@ static void tokens_path(const char *dir, const char *address, char path[CK_SLURM
 }
 
 /* The locked descriptor, which close(2) unlocks, or -errno. */
-static int lock(const char *dir, struct ck_slurm_why *why)
+static int lock_ledger(const char *dir, struct ck_slurm_why *why)
 {
 	char path[CK_SLURM_PATH];
 	int fd, ret;
@@ -42,14 +42,14 @@ static int lock(const char *dir, struct ck_slurm_why *why)
 	snprintf(path, sizeof(path), "%s/lock", dir);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return failed(why, -errno, dir, "lock");
+		return report_failure(why, -errno, dir, "lock");
 	do {
 		ret = flock(fd, LOCK_EX) < 0 ? -errno : 0;
 	} while (ret == -EINTR);
 	if (ret == 0)
 		return fd;
 	close(fd);
-	return failed(why, ret, dir, "lock");
+	return report_failure(why, ret, dir, "lock");
 }
 
 int ck_slurm_ledger_find(const char *dir, uint32_t job, struct ck_slurm_record *record,
@@ -62,7 +62,7 @@ int ck_slurm_ledger_find(const char *dir, uint32_t job, struct ck_slurm_record *
 	snprintf(name, sizeof(name), "jobs/%u", job);
 	text = ck_slurm_read(path, &ret);
 	if (!text)
-		return failed(why, ret, dir, name);
+		return report_failure(why, ret, dir, name);
 	ret = ck_slurm_record_parse(text, record);
 	free(text);
 	return ret < 0 ? ck_slurm_fail(why, ret, "%s is not a reservation", path) : 0;
@@ -92,7 +92,7 @@ int ck_slurm_ledger_jobs(const char *dir, uint32_t **jobs, size_t *count, struct
 	snprintf(path, sizeof(path), "%s/jobs", dir);
 	folder = opendir(path);
 	if (!folder)
-		return failed(why, -errno, dir, "jobs");
+		return report_failure(why, -errno, dir, "jobs");
 	while (ret == 0 && (entry = readdir(folder))) {
 		job = strtoul(entry->d_name, &end, 10);
 		if (isdigit((unsigned char)entry->d_name[0]) && !*end && job < UINT32_MAX)
@@ -103,7 +103,7 @@ int ck_slurm_ledger_jobs(const char *dir, uint32_t **jobs, size_t *count, struct
 		return 0;
 	free(*jobs);
 	*jobs = NULL;
-	return failed(why, ret, dir, "jobs");
+	return report_failure(why, ret, dir, "jobs");
 }
 
 /* The GPUs of each server that jobs have. A record that cannot be read stops us: its GPUs may be in
@@ -127,7 +127,7 @@ static int find_used(const char *dir, const struct ck_slurm_pool *pool, uint64_t
 }
 
 /* The first @count GPUs of @server that are not in @used, or 0 if there are not so many. */
-static uint64_t pick(const struct ck_slurm_server *server, uint64_t used, unsigned int count)
+static uint64_t pick_gpus(const struct ck_slurm_server *server, uint64_t used, unsigned int count)
 {
 	uint64_t gpus = 0;
 
@@ -139,7 +139,7 @@ static uint64_t pick(const struct ck_slurm_server *server, uint64_t used, unsign
 	return count == 0 ? gpus : 0;
 }
 
-static int choose(const char *dir, const struct ck_slurm_pool *pool,
+static int choose_server(const char *dir, const struct ck_slurm_pool *pool,
 		  const struct ck_slurm_want *want, struct ck_slurm_record *record,
 		  struct ck_slurm_why *why)
 {
@@ -153,7 +153,7 @@ static int choose(const char *dir, const struct ck_slurm_pool *pool,
 		if (strcmp(server->type, want->type) || server->gpus < want->gpus)
 			continue;
 		exists = true;
-		record->gpus = pick(server, used[s], want->gpus);
+		record->gpus = pick_gpus(server, used[s], want->gpus);
 		memcpy(record->server, server->address, sizeof(record->server));
 	}
 	if (ret < 0 || record->gpus)
@@ -174,14 +174,14 @@ static int read_pool(const char *dir, struct ck_slurm_pool *pool, struct ck_slur
 	snprintf(path, sizeof(path), "%s/servers", dir);
 	text = ck_slurm_read(path, &ret);
 	if (!text)
-		return failed(why, ret, dir, "servers");
+		return report_failure(why, ret, dir, "servers");
 	ret = ck_slurm_pool_parse(text, pool, why);
 	free(text);
 	return ret;
 }
 
 /* The record comes first: what a crash leaves between the two is found by it. */
-static int enter(const char *dir, uint32_t job, const struct ck_slurm_record *record,
+static int record_job(const char *dir, uint32_t job, const struct ck_slurm_record *record,
 		 struct ck_slurm_why *why)
 {
 	char path[CK_SLURM_PATH], tokens[CK_SLURM_PATH], text[CK_SLURM_RECORD_TEXT];
@@ -191,7 +191,7 @@ static int enter(const char *dir, uint32_t job, const struct ck_slurm_record *re
 	job_path(dir, job, path);
 	ret = ck_slurm_write(path, text, size);
 	if (ret < 0)
-		return failed(why, ret, dir, "jobs");
+		return report_failure(why, ret, dir, "jobs");
 	if (record->error[0])
 		return 0;
 	tokens_path(dir, record->server, tokens);
@@ -213,7 +213,7 @@ static int take_locked(const char *dir, const struct ck_slurm_want *want, struct
 		return ret;
 	ret = read_pool(dir, &pool, why);
 	if (ret == 0)
-		ret = choose(dir, &pool, want, &record, why);
+		ret = choose_server(dir, &pool, want, &record, why);
 	if (ret < 0)
 		return ret;
 	memcpy(record.type, want->type, sizeof(record.type));
@@ -221,13 +221,13 @@ static int take_locked(const char *dir, const struct ck_slurm_want *want, struct
 	ret = ck_slurm_token_new(record.token);
 	if (ret < 0)
 		return ck_slurm_fail(why, ret, "no random bytes for a token");
-	return enter(dir, want->job, &record, why);
+	return record_job(dir, want->job, &record, why);
 }
 
 int ck_slurm_ledger_take(const char *dir, const struct ck_slurm_want *want,
 			 struct ck_slurm_why *why)
 {
-	int ret, fd = lock(dir, why);
+	int ret, fd = lock_ledger(dir, why);
 
 	if (fd < 0)
 		return fd;
@@ -240,13 +240,13 @@ int ck_slurm_ledger_refuse(const char *dir, uint32_t job, const struct ck_slurm_
 {
 	struct ck_slurm_record record = {.server = ""}, had;
 	struct ck_slurm_why why;
-	int ret = 0, fd = lock(dir, &why);
+	int ret = 0, fd = lock_ledger(dir, &why);
 
 	if (fd < 0)
 		return fd;
 	snprintf(record.error, sizeof(record.error), "%s", reason->text);
 	if (ck_slurm_ledger_find(dir, job, &had, &why) == -ENOENT)
-		ret = enter(dir, job, &record, &why);
+		ret = record_job(dir, job, &record, &why);
 	close(fd);
 	return ret;
 }
@@ -268,13 +268,13 @@ static int release_locked(const char *dir, uint32_t job, struct ck_slurm_record 
 			return ck_slurm_fail(why, ret, "%s: %s", path, strerror(-ret));
 	}
 	job_path(dir, job, path);
-	return unlink(path) < 0 ? failed(why, -errno, dir, "jobs") : 0;
+	return unlink(path) < 0 ? report_failure(why, -errno, dir, "jobs") : 0;
 }
 
 int ck_slurm_ledger_release(const char *dir, uint32_t job, struct ck_slurm_record *record,
 			    struct ck_slurm_why *why)
 {
-	int ret, fd = lock(dir, why);
+	int ret, fd = lock_ledger(dir, why);
 
 	if (fd < 0)
 		return fd;

@@ -158,7 +158,7 @@ static void find_variables(spank_t sp, char values[][VALUE], char *variables[])
 
 /* Which of the job's programs on this node have ended? Else the server would keep the sessions of
  * those that were killed. */
-static void report(spank_t sp, const struct ck_slurm_settings *settings, uint32_t job)
+static void report_ended(spank_t sp, const struct ck_slurm_settings *settings, uint32_t job)
 {
 	char values[VARIABLES][VALUE], *variables[VARIABLES + 1];
 	struct ck_slurm_record record;
@@ -184,7 +184,7 @@ int slurm_spank_exit(spank_t sp, int ac, char **av)
 
 	if (spank_remote(sp) == 1 && spank_get_item(sp, S_JOB_ID, &job) == ESPANK_SUCCESS &&
 	    ck_slurm_settings_parse(ac, av, &settings, &why) == 0)
-		report(sp, &settings, job);
+		report_ended(sp, &settings, job);
 	return 0;
 }
 
@@ -200,7 +200,7 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
 		return 0;
 	ret = ck_slurm_settings_parse(ac, av, &settings, &why);
 	if (ret == 0) {
-		report(sp, &settings, job); /* while the token is valid */
+		report_ended(sp, &settings, job); /* while the token is valid */
 		ret = ck_slurm_ledger_release(settings.dir, job, &record, &why);
 	}
 	if (ret == 0)

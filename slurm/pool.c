@@ -37,7 +37,7 @@ static bool parse_line(char *line, struct ck_slurm_server *server)
 	       ck_slurm_gpus_parse(gpus, &server->gpus) == 0;
 }
 
-static bool has(const struct ck_slurm_pool *pool, const char *address)
+static bool has_server(const struct ck_slurm_pool *pool, const char *address)
 {
 	for (unsigned int i = 0; i < pool->count; i++)
 		if (strcmp(pool->servers[i].address, address) == 0)
@@ -45,7 +45,7 @@ static bool has(const struct ck_slurm_pool *pool, const char *address)
 	return false;
 }
 
-static int add(struct ck_slurm_pool *pool, char *line, unsigned int number,
+static int add_server(struct ck_slurm_pool *pool, char *line, unsigned int number,
 	       struct ck_slurm_why *why)
 {
 	struct ck_slurm_server server;
@@ -55,7 +55,7 @@ static int add(struct ck_slurm_pool *pool, char *line, unsigned int number,
 			why, -EINVAL,
 			"line %u of the servers file is not ADDRESS TYPE GPUS (1 to %d)", number,
 			CK_SLURM_GPUS);
-	if (has(pool, server.address))
+	if (has_server(pool, server.address))
 		return ck_slurm_fail(why, -EINVAL, "line %u of the servers file repeats %s", number,
 				     server.address);
 	if (pool->count == CK_SLURM_SERVERS)
@@ -78,7 +78,7 @@ int ck_slurm_pool_parse(const char *text, struct ck_slurm_pool *pool, struct ck_
 		text += size + (text[size] == '\n');
 		if (size < LINE && (!line[strspn(line, " \t\r")] || line[0] == '#'))
 			continue;
-		ret = add(pool, line, number, why);
+		ret = add_server(pool, line, number, why);
 		if (ret < 0)
 			return ret;
 	}

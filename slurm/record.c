@@ -36,7 +36,7 @@ size_t ck_slurm_record_print(const struct ck_slurm_record *record, char text[CK_
 	return (size_t)n;
 }
 
-static int copy(char *out, size_t room, const char *value)
+static int copy_value(char *out, size_t room, const char *value)
 {
 	size_t size = strlen(value);
 
@@ -55,21 +55,21 @@ static int parse_number(const char *value, int base, uint64_t *out)
 	return errno || end == value || *end ? -EINVAL : 0;
 }
 
-static int set(struct ck_slurm_record *record, const char *name, const char *value)
+static int set_field(struct ck_slurm_record *record, const char *name, const char *value)
 {
 	uint64_t number;
 	int ret = -EINVAL;
 
 	if (strcmp(name, "error") == 0)
-		return copy(record->error, sizeof(record->error), value);
+		return copy_value(record->error, sizeof(record->error), value);
 	if (strcmp(name, "server") == 0)
 		return ck_slurm_address_parse(value, record->server);
 	if (strcmp(name, "type") == 0)
 		return ck_slurm_type_parse(value, record->type);
 	if (strcmp(name, "token") == 0)
-		return copy(record->token, sizeof(record->token), value);
+		return copy_value(record->token, sizeof(record->token), value);
 	if (strcmp(name, "name") == 0)
-		return copy(record->name, sizeof(record->name), value);
+		return copy_value(record->name, sizeof(record->name), value);
 	if (strcmp(name, "gpus") == 0)
 		return parse_number(value, 16, &record->gpus);
 	if (strcmp(name, "start") == 0) {
@@ -95,7 +95,7 @@ int ck_slurm_record_parse(const char *text, struct ck_slurm_record *record)
 		if (!value)
 			return -EINVAL;
 		*value++ = '\0';
-		if (set(record, line, value) < 0)
+		if (set_field(record, line, value) < 0)
 			return -EINVAL;
 	}
 	if (record->error[0])

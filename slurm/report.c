@@ -64,7 +64,7 @@ static bool become_user(const struct command *c)
 }
 
 /* In a child of a process with threads: async-signal-safe calls alone. */
-static _Noreturn void become(const struct command *c)
+static _Noreturn void exec_reap(const struct command *c)
 {
 	static char name[] = "cricket", verb[] = "reap";
 	char *const argv[] = {name, verb, NULL};
@@ -83,13 +83,13 @@ static _Noreturn void become(const struct command *c)
 	_exit(127);
 }
 
-static int run(const struct command *c, struct ck_slurm_why *why)
+static int run_reap(const struct command *c, struct ck_slurm_why *why)
 {
 	pid_t pid = fork();
 	int status = 0;
 
 	if (pid == 0)
-		become(c);
+		exec_reap(c);
 	if (pid < 0)
 		return ck_slurm_fail(why, -errno, "%s: %s", c->path, strerror(errno));
 	while (waitpid(pid, &status, 0) < 0) {
@@ -116,7 +116,7 @@ int ck_slurm_report(const struct ck_slurm_settings *settings, const struct ck_sl
 	snprintf(c.token, sizeof(c.token), "CRICKET_TOKEN=%s", record->token);
 	ret = make_environment(&c, variables);
 	if (ret == 0)
-		ret = run(&c, why);
+		ret = run_reap(&c, why);
 	else
 		ck_slurm_fail(why, ret, "%s", strerror(-ret));
 	free(c.environment);

@@ -39,7 +39,7 @@ static int set_wait(unsigned int *out, const char *value, struct ck_slurm_why *w
 	return 0;
 }
 
-static int set(struct ck_slurm_settings *settings, const char *word, struct ck_slurm_why *why)
+static int set_option(struct ck_slurm_settings *settings, const char *word, struct ck_slurm_why *why)
 {
 	if (strncmp(word, "dir=", 4) == 0)
 		return set_path(settings->dir, sizeof(settings->dir), "dir=", word + 4, why);
@@ -64,7 +64,7 @@ int ck_slurm_settings_parse(int ac, char **av, struct ck_slurm_settings *setting
 	snprintf(settings->command, sizeof(settings->command), "%s", COMMAND);
 	settings->wait = WAIT_S;
 	for (int i = 0; ret == 0 && i < ac; i++)
-		ret = set(settings, av[i], why);
+		ret = set_option(settings, av[i], why);
 	if (ret == 0 && !settings->dir[0])
 		ret = ck_slurm_fail(why, -EINVAL,
 				    "plugstack.conf: give dir=FOLDER, which all nodes can access");

@@ -240,7 +240,7 @@ bool ck_address_is_default_here(const struct ck_address *a)
 }
 
 /* Letters of ASCII alone, so that no locale matters. */
-static void lower(char *text)
+static void lower_text(char *text)
 {
 	for (; *text; text++) {
 		if (*text >= 'A' && *text <= 'Z')
@@ -255,7 +255,7 @@ static void plain_host(struct ck_address *a)
 	size_t length = strlen(a->host);
 	struct in6_addr number;
 
-	lower(a->host);
+	lower_text(a->host);
 	if (a->ipv6 && inet_pton(AF_INET6, a->host, &number) == 1)
 		inet_ntop(AF_INET6, &number, a->host, sizeof(a->host));
 	while (!a->ipv6 && length > 1 && a->host[length - 1] == '.')
@@ -292,7 +292,7 @@ int ck_address_canonical(const char *text, char *out, size_t size)
 		return -EINVAL;
 	plain_host(&a);
 	if (a.kind == CK_ADDRESS_SRV)
-		lower(a.path);
+		lower_text(a.path);
 	else if (a.path[0])
 		memmove(a.path, a.path + strspn(a.path, "/") - 1,
 			strlen(a.path + strspn(a.path, "/") - 1) + 1);

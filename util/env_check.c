@@ -29,19 +29,19 @@ static const struct {
 
 };
 
-static bool begins(const char *text, const char *with)
+static bool starts_with(const char *text, const char *with)
 {
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
 /* The variable of ours that is most like @name, or NULL. */
-static const char *nearest(const char *name)
+static const char *find_nearest_name(const char *name)
 {
 	const char *best = NULL;
 	size_t least = CK_SPELLING_NEAR + 1;
 
 	for (const struct ck_env_row *row = ck_env_table(); row->name; row++) {
-		size_t d = begins(row->name, "CUDA_") ? CK_SPELLING_NEAR + 1
+		size_t d = starts_with(row->name, "CUDA_") ? CK_SPELLING_NEAR + 1
 						      : ck_spelling_distance(name, row->name);
 
 		if (d < least) {
@@ -54,16 +54,16 @@ static const char *nearest(const char *name)
 
 static void check_name(const char *name, void (*say)(const char *line))
 {
-	const char *meant = nearest(name);
+	const char *meant = find_nearest_name(name);
 	char line[256];
 
 	if (meant && strcmp(meant, name) == 0)
 		return;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(others); i++) {
-		if (begins(name, others[i]))
+		if (starts_with(name, others[i]))
 			return;
 	}
-	if (!meant && !begins(name, "CRICKET_"))
+	if (!meant && !starts_with(name, "CRICKET_"))
 		return;
 	snprintf(line, sizeof(line), "unknown variable %.100s%s%s%s", name,
 		 meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");

@@ -63,7 +63,7 @@ int ck_hash_parse(const char *text, struct ck_hash *out)
 }
 
 /* The 128-bit product of two words, folded: every input bit reaches every output bit. */
-static uint64_t fold(uint64_t a, uint64_t b)
+static uint64_t fold_product(uint64_t a, uint64_t b)
 {
 	unsigned __int128 product = (unsigned __int128)a * b;
 
@@ -80,12 +80,12 @@ uint64_t ck_hash_key(const void *key, size_t size)
 
 	for (; left >= sizeof(word); left -= sizeof(word), bytes += sizeof(word)) {
 		memcpy(&word, bytes, sizeof(word));
-		hash = fold(hash ^ k2, word ^ k3);
+		hash = fold_product(hash ^ k2, word ^ k3);
 	}
 	word = 0;
 	if (left)
 		memcpy(&word, bytes, left);
-	return fold(hash ^ k2, word ^ k1) ^ fold(hash, k3);
+	return fold_product(hash ^ k2, word ^ k1) ^ fold_product(hash, k3);
 }
 
 bool ck_secret_equal(const void *a, const void *b, size_t size)

@@ -96,7 +96,7 @@ struct summary {
 	unsigned int marked; /* how many resemble lines of a list */
 };
 
-static struct summary summarize(const char *text)
+static struct summary summarize_holders(const char *text)
 {
 	struct summary s = {.count = 0};
 	struct holder holder;
@@ -117,7 +117,7 @@ static struct summary summarize(const char *text)
 int ck_holders_check(const char *text, size_t size, unsigned int *line)
 {
 	size_t read = strlen(text);
-	const struct summary s = summarize(text);
+	const struct summary s = summarize_holders(text);
 
 	*line = 1;
 	if (read < size || strncmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) {

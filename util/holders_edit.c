@@ -100,7 +100,7 @@ static size_t write_lines(FILE *out, const char *text, const char *without, cons
 }
 
 /* Replace the list by one without the tokens of @without, and with the line @more. */
-static int edit(const char *path, mode_t mode, const char *without, const char *more, size_t *count,
+static int edit_holders(const char *path, mode_t mode, const char *without, const char *more, size_t *count,
 		unsigned int *line)
 {
 	char *text = malloc(CK_HOLDERS_MAX);
@@ -131,7 +131,7 @@ int ck_holders_add(const char *path, mode_t mode, const char *name, const char *
 	int ret = ck_holders_new(name, date, token, more);
 
 	*line = 0;
-	return ret < 0 ? ret : edit(path, mode, NULL, more, &count, line);
+	return ret < 0 ? ret : edit_holders(path, mode, NULL, more, &count, line);
 }
 
 int ck_holders_revoke(const char *path, const char *name, size_t *count, unsigned int *line)
@@ -140,5 +140,5 @@ int ck_holders_revoke(const char *path, const char *name, size_t *count, unsigne
 	*count = 0;
 	if (!ck_holders_is_name(name, strlen(name)))
 		return -EINVAL;
-	return edit(path, 0600, name, NULL, count, line);
+	return edit_holders(path, 0600, name, NULL, count, line);
 }

@@ -8,7 +8,7 @@
 
 #define CK_TRIES 1000 /* the lock is held for less than a microsecond */
 
-static bool enter(struct ck_log_limit *l)
+static bool try_lock_limit(struct ck_log_limit *l)
 {
 	for (int i = 0; i < CK_TRIES; i++) {
 		if (!atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire))
@@ -17,12 +17,12 @@ static bool enter(struct ck_log_limit *l)
 	return false;
 }
 
-static void leave(struct ck_log_limit *l)
+static void unlock_limit(struct ck_log_limit *l)
 {
 	atomic_flag_clear_explicit(&l->busy, memory_order_release);
 }
 
-static struct ck_log_kind *find(struct ck_log_limit *l, const char *format)
+static struct ck_log_kind *find_kind(struct ck_log_limit *l, const char *format)
 {
 	for (size_t i = 0; i < CK_LOG_KINDS; i++) {
 		if (l->kinds[i].format == format)
@@ -49,7 +49,7 @@ static struct ck_log_kind *find_place(struct ck_log_limit *l, int64_t now)
 	return oldest;
 }
 
-static void begin(struct ck_log_kind *k, const char *format, int level, int64_t now)
+static void begin_window(struct ck_log_kind *k, const char *format, int level, int64_t now)
 {
 	k->format = format;
 	k->level = level;
@@ -58,7 +58,7 @@ static void begin(struct ck_log_kind *k, const char *format, int level, int64_t 
 }
 
 /* Empty the count of @k, whose window has ended. */
-static void take(struct ck_log_kind *k, int64_t now, struct ck_log_held *held)
+static void take_held(struct ck_log_kind *k, int64_t now, struct ck_log_held *held)
 {
 	int64_t ms = ck_max(now - k->since, (int64_t)1000);
 
@@ -69,20 +69,20 @@ static void take(struct ck_log_kind *k, int64_t now, struct ck_log_held *held)
 	k->held = 0;
 }
 
-static bool pass(struct ck_log_limit *l, const char *format, int level, int64_t now,
+static bool admit_message(struct ck_log_limit *l, const char *format, int level, int64_t now,
 		 struct ck_log_held *before)
 {
-	struct ck_log_kind *k = find(l, format);
+	struct ck_log_kind *k = find_kind(l, format);
 
 	if (!k) {
 		k = find_place(l, now);
 		if (!k)
 			return true;
-		begin(k, format, level, now);
+		begin_window(k, format, level, now);
 		k->text[0] = '\0';
 	} else if (now - k->since >= CK_LOG_WINDOW_MS) {
-		take(k, now, before);
-		begin(k, format, level, now);
+		take_held(k, now, before);
+		begin_window(k, format, level, now);
 	}
 	if (k->passed == CK_LOG_BURST) {
 		k->held++;
@@ -98,10 +98,10 @@ bool ck_log_limit_pass(struct ck_log_limit *l, const char *format, int level, in
 	bool may;
 
 	before->count = 0;
-	if (!enter(l))
+	if (!try_lock_limit(l))
 		return true;
-	may = pass(l, format, level, now_ms, before);
-	leave(l);
+	may = admit_message(l, format, level, now_ms, before);
+	unlock_limit(l);
 	return may;
 }
 
@@ -109,31 +109,31 @@ void ck_log_limit_note(struct ck_log_limit *l, const char *format, const char *t
 {
 	struct ck_log_kind *k;
 
-	if (!enter(l))
+	if (!try_lock_limit(l))
 		return;
-	k = find(l, format);
+	k = find_kind(l, format);
 	if (k) {
 		size = ck_min(size, sizeof(k->text) - 1);
 		memcpy(k->text, text, size);
 		k->text[size] = '\0';
 	}
-	leave(l);
+	unlock_limit(l);
 }
 
 bool ck_log_limit_take(struct ck_log_limit *l, int64_t now_ms, bool all, struct ck_log_held *held)
 {
 	held->count = 0;
-	if (!enter(l))
+	if (!try_lock_limit(l))
 		return false;
 	for (size_t i = 0; i < CK_LOG_KINDS && held->count == 0; i++) {
 		struct ck_log_kind *k = &l->kinds[i];
 
 		if (k->held > 0 && (all || now_ms - k->since >= CK_LOG_WINDOW_MS)) {
-			take(k, now_ms, held);
-			begin(k, k->format, k->level, now_ms);
+			take_held(k, now_ms, held);
+			begin_window(k, k->format, k->level, now_ms);
 		}
 	}
-	leave(l);
+	unlock_limit(l);
 	return held->count > 0;
 }
 
@@ -141,7 +141,7 @@ int64_t ck_log_limit_next(struct ck_log_limit *l, int64_t now_ms)
 {
 	int64_t next = -1;
 
-	if (!enter(l))
+	if (!try_lock_limit(l))
 		return -1;
 	for (size_t i = 0; i < CK_LOG_KINDS; i++) {
 		const struct ck_log_kind *k = &l->kinds[i];
@@ -150,6 +150,6 @@ int64_t ck_log_limit_next(struct ck_log_limit *l, int64_t now_ms)
 		if (k->held > 0 && (next < 0 || in < next))
 			next = in;
 	}
-	leave(l);
+	unlock_limit(l);
 	return next;
 }

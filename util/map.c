@@ -72,7 +72,7 @@ static struct entry **slot_find(const struct ck_map *map, const void *key, size_
 }
 
 /* Double the buckets. Out of memory is no error here: the chains only get longer. */
-static void grow(struct ck_map *map)
+static void grow_buckets(struct ck_map *map)
 {
 	size_t mask = map->mask * 2 + 1;
 	struct entry **buckets = calloc(mask + 1, sizeof(*buckets)), *entry, *next;
@@ -104,7 +104,7 @@ int ck_map_insert(struct ck_map *map, const void *key, size_t key_size, void *va
 	if (!entry)
 		return -ENOMEM;
 	if (map->count > map->mask)
-		grow(map);
+		grow_buckets(map);
 	slot = &map->buckets[hash & map->mask];
 	*entry = (struct entry){.next = *slot, .hash = hash, .value = value, .key_size = key_size};
 	if (key_size)

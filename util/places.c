@@ -16,7 +16,7 @@
 
 #define FILE_MAX (1 << 20) /* bytes of a list of servers */
 
-static uint32_t draw(uint32_t most)
+static uint32_t draw_number(uint32_t most)
 {
 	uint32_t number = 0;
 
@@ -34,7 +34,7 @@ static int find_in_dns(const char *name, struct ck_places *p, char why[CK_PLACES
 	if (ret < 0) {
 		snprintf(why, CK_PLACES_WHY, "%s", reason);
 	} else {
-		ck_srv_order(list, draw);
+		ck_srv_order(list, draw_number);
 		for (unsigned int i = 0; i < list->count; i++) {
 			const struct ck_srv_target *t = &list->targets[i];
 

@@ -7,7 +7,7 @@
 
 #include "util/sighold.h"
 
-static sigset_t only(int signal)
+static sigset_t make_signal_set(int signal)
 {
 	sigset_t set;
 
@@ -18,7 +18,7 @@ static sigset_t only(int signal)
 
 void ck_sighold_begin(struct ck_sighold *s, int signal)
 {
-	const sigset_t set = only(signal);
+	const sigset_t set = make_signal_set(signal);
 	sigset_t pending;
 
 	s->signal = signal;
@@ -29,7 +29,7 @@ void ck_sighold_begin(struct ck_sighold *s, int signal)
 
 void ck_sighold_end(const struct ck_sighold *s, bool raised)
 {
-	const sigset_t set = only(s->signal);
+	const sigset_t set = make_signal_set(s->signal);
 	int before = errno;
 
 	if (raised && !s->pending)

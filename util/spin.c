@@ -28,7 +28,7 @@
 #define CROWD_MOST_MS 320 /* up to this */
 
 /* Processors that this process may use, asked once. */
-static unsigned int processors(void)
+static unsigned int count_processors(void)
 {
 	static _Atomic unsigned int known;
 	unsigned int n = atomic_load_explicit(&known, memory_order_relaxed);
@@ -50,7 +50,7 @@ void ck_spin_init(struct ck_spin *spin, unsigned int us)
 
 	if (wish && ck_env_number(wish, &number) == 0)
 		most = (uint32_t)ck_min(number, MOST_US) * 1000u;
-	else if (processors() < CK_SPIN_CPUS)
+	else if (count_processors() < CK_SPIN_CPUS)
 		most = ck_min(most, (uint32_t)FEW_NS);
 	spin->most_ns = most;
 	atomic_init(&spin->now_ns, most);
@@ -93,7 +93,7 @@ bool ck_spin_again(struct ck_spin_turn *turn)
 		turn->begin_ns = now;
 	if (now < atomic_load_explicit(&spin->sleep_until_ns, memory_order_relaxed))
 		return false;
-	if ((processors() < CK_SPIN_CPUS || now - turn->begin_ns > ALONE_NS) &&
+	if ((count_processors() < CK_SPIN_CPUS || now - turn->begin_ns > ALONE_NS) &&
 	    !give_way(spin, now))
 		return false;
 	return now - turn->begin_ns < atomic_load_explicit(&spin->now_ns, memory_order_relaxed);
@@ -101,7 +101,7 @@ bool ck_spin_again(struct ck_spin_turn *turn)
 
 void ck_spin_give_way(void)
 {
-	if (processors() < CK_SPIN_CPUS)
+	if (count_processors() < CK_SPIN_CPUS)
 		sched_yield();
 }
 

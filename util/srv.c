@@ -19,7 +19,7 @@ struct reader {
 	bool bad;
 };
 
-static unsigned int read16(struct reader *r)
+static unsigned int read_u16(struct reader *r)
 {
 	unsigned int value;
 
@@ -32,7 +32,7 @@ static unsigned int read16(struct reader *r)
 	return value;
 }
 
-static void skip(struct reader *r, size_t size)
+static void skip_bytes(struct reader *r, size_t size)
 {
 	r->bad |= r->bad || r->size - r->at < size;
 	if (!r->bad)
@@ -111,19 +111,19 @@ static void read_record(struct reader *r, struct ck_srv_list *list)
 	size_t end;
 
 	skip_name(r);
-	type = read16(r);
-	class = read16(r);
-	skip(r, 4); /* time to live */
-	size = read16(r);
+	type = read_u16(r);
+	class = read_u16(r);
+	skip_bytes(r, 4); /* time to live */
+	size = read_u16(r);
 	end = r->at + size;
 	if (r->bad || r->size - r->at < size) {
 		r->bad = true;
 		return;
 	}
 	if (type == TYPE_SRV && class == CLASS_IN && list->count < CK_SRV_MAX) {
-		t->priority = (uint16_t)read16(r);
-		t->weight = (uint16_t)read16(r);
-		t->port = (uint16_t)read16(r);
+		t->priority = (uint16_t)read_u16(r);
+		t->weight = (uint16_t)read_u16(r);
+		t->port = (uint16_t)read_u16(r);
 		r->bad |= r->at > end || read_name(r, r->at, t->host) != end;
 		list->count += !r->bad && t->host[0] && t->port;
 	}
@@ -138,12 +138,12 @@ int ck_srv_parse(const unsigned char *message, size_t size, struct ck_srv_list *
 	list->count = 0;
 	if (size < HEADER || !(message[2] & 0x80))
 		return -EBADMSG;
-	questions = read16(&r);
-	answers = read16(&r);
+	questions = read_u16(&r);
+	answers = read_u16(&r);
 	r.at = HEADER;
 	while (questions-- > 0 && !r.bad) {
 		skip_name(&r);
-		skip(&r, 4);
+		skip_bytes(&r, 4);
 	}
 	while (answers-- > 0 && !r.bad)
 		read_record(&r, list);
@@ -168,7 +168,7 @@ static bool comes_before(const struct ck_srv_target *a, const struct ck_srv_targ
 	return a->weight == 0 && b->weight > 0;
 }
 
-static void sort(struct ck_srv_list *list)
+static void sort_targets(struct ck_srv_list *list)
 {
 	for (unsigned int i = 1; i < list->count; i++) {
 		unsigned int to = i;
@@ -181,7 +181,7 @@ static void sort(struct ck_srv_list *list)
 
 void ck_srv_order(struct ck_srv_list *list, uint32_t (*draw)(uint32_t most))
 {
-	sort(list);
+	sort_targets(list);
 	for (unsigned int i = 0; i < list->count; i++) {
 		uint32_t sum = 0, seen = 0, chosen;
 		unsigned int end = i, pick = i;

@@ -28,7 +28,7 @@ struct resolver {
 	void (*close)(struct __res_state *state);
 };
 
-static void *find(const char *name, const char *other)
+static void *find_function(const char *name, const char *other)
 {
 	static const char *const libraries[] = {NULL, "libresolv.so.2"};
 	void *function = NULL;
@@ -46,17 +46,17 @@ static void *find(const char *name, const char *other)
 	return function;
 }
 
-static bool load(struct resolver *r)
+static bool load_resolver(struct resolver *r)
 {
-	*(void **)&r->init = find("__res_ninit", "res_ninit");
-	*(void **)&r->query = find("res_nquery", "__res_nquery");
-	*(void **)&r->close = find("__res_nclose", "res_nclose");
+	*(void **)&r->init = find_function("__res_ninit", "res_ninit");
+	*(void **)&r->query = find_function("res_nquery", "__res_nquery");
+	*(void **)&r->close = find_function("__res_nclose", "res_nclose");
 	return r->init && r->query && r->close;
 }
 
 /* Ask the server in CRICKET_RESOLVER alone: ADDRESS or ADDRESS:PORT. False: it is no IPv4
  * address. */
-static bool redirect(struct __res_state *state)
+static bool set_name_server(struct __res_state *state)
 {
 	const char *text = ck_env_string("CRICKET_RESOLVER");
 	char address[64], *colon, *end = NULL;
@@ -77,39 +77,39 @@ static bool redirect(struct __res_state *state)
 	       inet_pton(AF_INET, address, &state->nsaddr_list[0].sin_addr) == 1;
 }
 
-static int fail(char why[CK_SRV_WHY], int error, const char *name, const char *what)
+static int report_failure(char why[CK_SRV_WHY], int error, const char *name, const char *what)
 {
 	snprintf(why, CK_SRV_WHY, "%.100s: %s", name, what);
 	return error;
 }
 
-static int explain(const struct __res_state *state, const char *name, char why[CK_SRV_WHY])
+static int explain_failure(const struct __res_state *state, const char *name, char why[CK_SRV_WHY])
 {
 	switch (state->res_h_errno) {
 	case HOST_NOT_FOUND:
-		return fail(why, -ENOENT, name, "DNS knows no such name");
+		return report_failure(why, -ENOENT, name, "DNS knows no such name");
 	case NO_DATA:
-		return fail(why, -ENOENT, name, "it has no SRV records");
+		return report_failure(why, -ENOENT, name, "it has no SRV records");
 	default:
-		return fail(why, -EAGAIN, name, "no name server answers");
+		return report_failure(why, -EAGAIN, name, "no name server answers");
 	}
 }
 
 /* @answer: room for ANSWER bytes. */
-static int ask(const struct resolver *r, struct __res_state *state, const char *name,
+static int query_srv(const struct resolver *r, struct __res_state *state, const char *name,
 	       unsigned char *answer, struct ck_srv_list *list, char why[CK_SRV_WHY])
 {
 	int size, ret;
 
-	if (!redirect(state))
-		return fail(why, -EINVAL, name, "CRICKET_RESOLVER is not ADDRESS or ADDRESS:PORT");
+	if (!set_name_server(state))
+		return report_failure(why, -EINVAL, name, "CRICKET_RESOLVER is not ADDRESS or ADDRESS:PORT");
 	size = r->query(state, name, CLASS_IN, TYPE_SRV, answer, ANSWER);
 	if (size < 0)
-		return explain(state, name, why);
+		return explain_failure(state, name, why);
 	ret = ck_srv_parse(answer, size < ANSWER ? (size_t)size : ANSWER, list);
 	if (ret == -ENOENT)
-		return fail(why, ret, name, "it has no SRV records");
-	return ret < 0 ? fail(why, ret, name, "the reply of DNS is invalid") : 0;
+		return report_failure(why, ret, name, "it has no SRV records");
+	return ret < 0 ? report_failure(why, ret, name, "the reply of DNS is invalid") : 0;
 }
 
 int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WHY])
@@ -124,15 +124,15 @@ int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WH
 	memset(&state, 0, sizeof(state));
 	list->count = 0;
 	if (!answer)
-		ret = fail(why, -ENOMEM, name, "out of memory");
+		ret = report_failure(why, -ENOMEM, name, "out of memory");
 	else if (!*name || n >= (int)sizeof(full))
-		ret = fail(why, -EINVAL, name, "this is not a DNS name");
-	else if (!load(&resolver))
-		ret = fail(why, -ENOSYS, name, "this system's C library has no resolver");
+		ret = report_failure(why, -EINVAL, name, "this is not a DNS name");
+	else if (!load_resolver(&resolver))
+		ret = report_failure(why, -ENOSYS, name, "this system's C library has no resolver");
 	else if (resolver.init(&state) < 0)
-		ret = fail(why, -EIO, name, "the resolver cannot start: see /etc/resolv.conf");
+		ret = report_failure(why, -EIO, name, "the resolver cannot start: see /etc/resolv.conf");
 	else {
-		ret = ask(&resolver, &state, full, answer, list, why);
+		ret = query_srv(&resolver, &state, full, answer, list, why);
 		resolver.close(&state);
 	}
 	free(answer);

@@ -20,7 +20,7 @@ static const struct {
 };
 
 /* The character at @text in *@code; returns its length, or 0: it is not UTF-8. */
-static size_t decode(const unsigned char *text, size_t size, uint32_t *code)
+static size_t decode_character(const unsigned char *text, size_t size, uint32_t *code)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	size_t n = text[0] < 0x80	      ? 1
@@ -44,10 +44,10 @@ size_t ck_text_character(const char *text, size_t size)
 {
 	uint32_t code;
 
-	return size ? decode((const unsigned char *)text, size, &code) : 0;
+	return size ? decode_character((const unsigned char *)text, size, &code) : 0;
 }
 
-static bool prints(uint32_t code)
+static bool is_printable(uint32_t code)
 {
 	if (code < ' ' || code == 0x7f)
 		return false;
@@ -62,7 +62,7 @@ bool ck_text_prints(const char *text, size_t size)
 {
 	uint32_t code;
 
-	return size && decode((const unsigned char *)text, size, &code) && prints(code);
+	return size && decode_character((const unsigned char *)text, size, &code) && is_printable(code);
 }
 
 size_t ck_text_mask(char *text, size_t size, const char *keep)
@@ -71,8 +71,8 @@ size_t ck_text_mask(char *text, size_t size, const char *keep)
 	uint32_t code;
 
 	while (from < size) {
-		n = decode((const unsigned char *)text + from, size - from, &code);
-		if (n && (prints(code) || (code && code < 0x80 && strchr(keep, (int)code)))) {
+		n = decode_character((const unsigned char *)text + from, size - from, &code);
+		if (n && (is_printable(code) || (code && code < 0x80 && strchr(keep, (int)code)))) {
 			memmove(text + to, text + from, n);
 			to += n;
 		} else {

@@ -12,7 +12,7 @@
 
 #define ROOM_LEAST 4096
 
-static bool grow(struct ck_timeline *t, size_t size)
+static bool reserve_bytes(struct ck_timeline *t, size_t size)
 {
 	size_t room = t->room ? t->room : ROOM_LEAST;
 	char *bytes;
@@ -34,17 +34,17 @@ static bool grow(struct ck_timeline *t, size_t size)
 
 static void add_bytes(struct ck_timeline *t, const char *bytes, size_t size)
 {
-	if (!grow(t, size))
+	if (!reserve_bytes(t, size))
 		return;
 	memcpy(t->bytes + t->size, bytes, size);
 	t->size += size;
 }
 
-static void add(struct ck_timeline *t, const char *format, ...)
+static void add_text(struct ck_timeline *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Short pieces only. */
-static void add(struct ck_timeline *t, const char *format, ...)
+static void add_text(struct ck_timeline *t, const char *format, ...)
 {
 	char text[128];
 	va_list args;
@@ -66,11 +66,11 @@ static void add_string(struct ck_timeline *t, const char *bytes, size_t size)
 		size_t n = ck_text_character((const char *)at, size);
 
 		if (n == 0)
-			add(t, "\\ufffd");
+			add_text(t, "\\ufffd");
 		else if (*at == '"' || *at == '\\')
-			add(t, "\\%c", *at);
+			add_text(t, "\\%c", *at);
 		else if (*at < 0x20 || *at == 0x7f)
-			add(t, "\\u%04x", *at);
+			add_text(t, "\\u%04x", *at);
 		else
 			add_bytes(t, (const char *)at, n);
 		n += n == 0;
@@ -91,7 +91,7 @@ static void add_key(struct ck_timeline *t, const char *key)
 void ck_timeline_number(struct ck_timeline *t, const char *key, int64_t value)
 {
 	add_key(t, key);
-	add(t, "%" PRId64, value);
+	add_text(t, "%" PRId64, value);
 }
 
 void ck_timeline_text(struct ck_timeline *t, const char *key, const char *bytes, size_t size)
@@ -103,7 +103,7 @@ void ck_timeline_text(struct ck_timeline *t, const char *key, const char *bytes,
 void ck_timeline_us(struct ck_timeline *t, const char *key, uint64_t ns)
 {
 	add_key(t, key);
-	add(t, "%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
+	add_text(t, "%" PRIu64 ".%03u", ns / 1000, (unsigned int)(ns % 1000));
 }
 
 void ck_timeline_begin(struct ck_timeline *t, char phase, const char *name, const char *category,
@@ -111,7 +111,7 @@ void ck_timeline_begin(struct ck_timeline *t, char phase, const char *name, cons
 {
 	t->failed = false;
 	t->began = t->size;
-	add(t, "%s\n{", t->events ? "," : "");
+	add_text(t, "%s\n{", t->events ? "," : "");
 	ck_timeline_text(t, "name", name, strlen(name));
 	ck_timeline_text(t, "cat", category, strlen(category));
 	ck_timeline_text(t, "ph", &phase, 1);
@@ -130,7 +130,7 @@ void ck_timeline_args(struct ck_timeline *t)
 
 void ck_timeline_end(struct ck_timeline *t)
 {
-	add(t, t->args ? "}}" : "}");
+	add_text(t, t->args ? "}}" : "}");
 	if (t->failed)
 		t->size = t->began;
 	else

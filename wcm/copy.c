@@ -109,7 +109,7 @@ static int copy_pieces(wcm_t m, size_t offset, uint64_t data, size_t size, bool 
 	return status;
 }
 
-static int copy(wcm_t memory, size_t offset, const void *data, size_t size, bool to, void *stream)
+static int copy_memory(wcm_t memory, size_t offset, const void *data, size_t size, bool to, void *stream)
 {
 	wcm_t m = ck_wcm_memory_get(memory);
 	int status;
@@ -130,10 +130,10 @@ static int copy(wcm_t memory, size_t offset, const void *data, size_t size, bool
 
 int wcm_copy_to(wcm_t memory, size_t offset, const void *data, size_t size, void *stream)
 {
-	return copy(memory, offset, data, size, true, stream);
+	return copy_memory(memory, offset, data, size, true, stream);
 }
 
 int wcm_copy_from(void *data, wcm_t memory, size_t offset, size_t size, void *stream)
 {
-	return copy(memory, offset, data, size, false, stream);
+	return copy_memory(memory, offset, data, size, false, stream);
 }

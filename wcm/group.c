@@ -46,7 +46,7 @@ static unsigned int wanted_timeout(const wcm_opts *opts)
 }
 
 /* The device, its context, and the meeting place. */
-static int join(wcm_group *g, const wcm_opts *opts)
+static int join_group(wcm_group *g, const wcm_opts *opts)
 {
 	char name[WCM_GROUP_NAME_MAX];
 	int status = choose_device(g, opts->device), ret;
@@ -115,7 +115,7 @@ int wcm_init(const wcm_opts *given, int rank, int size, wcm_group **group)
 	g = group_new(driver, rank, size, wanted_timeout(&opts));
 	if (!g)
 		return WCM_ENOMEM;
-	status = join(g, &opts);
+	status = join_group(g, &opts);
 	if (status == WCM_OK)
 		status = ck_wcm_backing_choose(g, wanted);
 	if (g->meet && status == WCM_OK)

@@ -70,7 +70,7 @@ static void close_fds(const int *fds, unsigned int count)
 }
 
 /* The answer to an exchange, into it. Lock held. */
-static void answer(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const int *fds,
+static void handle_answer(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const int *fds,
 		   unsigned int count)
 {
 	const struct ck_wcm_message *h = &p->head;
@@ -96,12 +96,12 @@ static void answer(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const i
 	ck_cond_broadcast(&l->answered);
 }
 
-static void handle(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const int *fds,
+static void handle_packet(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const int *fds,
 		   unsigned int count)
 {
 	if (p->head.op == CK_WCM_EXCHANGED) {
 		pthread_mutex_lock(&l->lock);
-		answer(l, p, fds, count);
+		handle_answer(l, p, fds, count);
 		pthread_mutex_unlock(&l->lock);
 		return;
 	}
@@ -119,7 +119,7 @@ static void *link_main(void *data)
 	unsigned int count = 0;
 
 	while ((ret = ck_wcm_receive(l->sock, &l->packet, fds, &count, 0)) == 0)
-		handle(l, &l->packet, fds, count);
+		handle_packet(l, &l->packet, fds, count);
 	ck_debug("rank %d: the meeting place has gone: %s", l->rank, strerror(-ret));
 	pthread_mutex_lock(&l->lock);
 	l->over = true;
@@ -151,7 +151,7 @@ static int status_of(int ret)
 }
 
 /* Rank 0 may not be there yet. */
-static int dial(const char *name, const struct timespec *until, int *sock)
+static int dial_meet(const char *name, const struct timespec *until, int *sock)
 {
 	for (;;) {
 		*sock = ck_wcm_dial(name);
@@ -166,7 +166,7 @@ static int dial(const char *name, const struct timespec *until, int *sock)
 }
 
 /* Say hello; -ECONNRESET: the place was closed just then, and another may follow. */
-static int greet(int sock, int rank, int size, const struct timespec *until, int *status)
+static int exchange_hello(int sock, int rank, int size, const struct timespec *until, int *status)
 {
 	struct pollfd fd = {.fd = sock, .events = POLLIN};
 	int fds[WCM_RANKS_MAX], ret;
@@ -196,10 +196,10 @@ static int connect_link(const char *name, int rank, int size, unsigned int timeo
 	int status, ret;
 
 	do {
-		status = dial(name, &until, sock);
+		status = dial_meet(name, &until, sock);
 		if (status != WCM_OK)
 			return status;
-		ret = greet(*sock, rank, size, &until, &status);
+		ret = exchange_hello(*sock, rank, size, &until, &status);
 		if (ret == 0 && status == WCM_OK)
 			return WCM_OK;
 		close(*sock);

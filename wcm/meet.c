@@ -28,7 +28,7 @@ CK_LOG_DEFINE("wcm");
 
 /* --- ranks come and go */
 
-static void lose(struct ck_wcm_meet *m, int rank)
+static void drop_rank(struct ck_wcm_meet *m, int rank)
 {
 	struct ck_wcm_message head;
 
@@ -43,7 +43,7 @@ static void lose(struct ck_wcm_meet *m, int rank)
 }
 
 /* Receive from a rank; false: it broke the protocol. */
-static bool handle(struct ck_wcm_meet *m, int rank, const struct ck_wcm_packet *p, const int *fds,
+static bool handle_packet(struct ck_wcm_meet *m, int rank, const struct ck_wcm_packet *p, const int *fds,
 		   unsigned int fd_count)
 {
 	const struct ck_wcm_message *head = &p->head;
@@ -75,10 +75,10 @@ static void read_rank(struct ck_wcm_meet *m, int rank)
 	ret = ck_wcm_receive(m->ranks[rank].sock, p, fds, &count, MSG_DONTWAIT);
 	if (ret == -EAGAIN)
 		return;
-	if (ret < 0 || p->head.version != CK_WCM_VERSION || !handle(m, rank, p, fds, count)) {
+	if (ret < 0 || p->head.version != CK_WCM_VERSION || !handle_packet(m, rank, p, fds, count)) {
 		if (ret != -ECONNRESET)
 			ck_warn("rank %d violates the protocol", rank);
-		lose(m, rank);
+		drop_rank(m, rank);
 	}
 }
 
@@ -90,7 +90,7 @@ static bool is_local(int sock)
 	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid();
 }
 
-static int admit(struct ck_wcm_meet *m, int sock, const struct ck_wcm_message *head)
+static int admit_rank(struct ck_wcm_meet *m, int sock, const struct ck_wcm_message *head)
 {
 	if (head->version != CK_WCM_VERSION)
 		return WCM_EVERSION;
@@ -121,7 +121,7 @@ static void read_stranger(struct ck_wcm_meet *m, int index)
 	while (count > 0)
 		close(fds[--count]);
 	ck_wcm_message_init(&welcome, CK_WCM_WELCOME);
-	welcome.status = ret < 0 ? WCM_EVERSION : admit(m, sock, &p->head);
+	welcome.status = ret < 0 ? WCM_EVERSION : admit_rank(m, sock, &p->head);
 	ck_wcm_send(sock, &welcome, NULL, 0, NULL, 0, MSG_DONTWAIT);
 	if (welcome.status != WCM_OK)
 		close(sock);
@@ -153,7 +153,7 @@ static struct ck_wcm_meet *all;
 static pid_t all_pid; /* whose they are: a fork has only their memory */
 
 /* The descriptors to poll; entry 0 is the pipe, 1 the listener, then strangers, then ranks. */
-static nfds_t gather(const struct ck_wcm_meet *m, struct pollfd *fds)
+static nfds_t collect_pollfds(const struct ck_wcm_meet *m, struct pollfd *fds)
 {
 	nfds_t n = 2;
 
@@ -167,7 +167,7 @@ static nfds_t gather(const struct ck_wcm_meet *m, struct pollfd *fds)
 }
 
 /* False: to end at once. */
-static bool obey(struct ck_wcm_meet *m)
+static bool handle_order(struct ck_wcm_meet *m)
 {
 	char order = CK_WCM_STOP;
 
@@ -178,23 +178,23 @@ static bool obey(struct ck_wcm_meet *m)
 	m->left = true;
 	for (int i = 0; i < m->size && order == CK_WCM_EXIT; i++) {
 		if (m->ranks[i].sock >= 0 && m->ranks[i].local)
-			lose(m, i);
+			drop_rank(m, i);
 	}
 	return true;
 }
 
-static void serve(struct ck_wcm_meet *m)
+static void serve_ranks(struct ck_wcm_meet *m)
 {
 	struct pollfd fds[2 + CK_WCM_STRANGERS_MAX + WCM_RANKS_MAX];
 
 	while (!m->left || m->here) {
-		nfds_t n = gather(m, fds);
+		nfds_t n = collect_pollfds(m, fds);
 		int strangers = m->stranger_count, ret = poll(fds, n, m->rests ? REST_MS : -1);
 
 		m->rests = false;
 		if (ret < 0)
 			continue;
-		if (fds[0].revents && !obey(m))
+		if (fds[0].revents && !handle_order(m))
 			return;
 		if (fds[1].revents)
 			take_stranger(m);
@@ -232,7 +232,7 @@ static void *meet_main(void *data)
 {
 	struct ck_wcm_meet *m = data, **at = &all;
 
-	serve(m);
+	serve_ranks(m);
 	pthread_mutex_lock(&all_lock);
 	while (*at != m)
 		at = &(*at)->next;
@@ -243,7 +243,7 @@ static void *meet_main(void *data)
 	return NULL;
 }
 
-static int start(struct ck_wcm_meet *m)
+static int start_thread(struct ck_wcm_meet *m)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -288,7 +288,7 @@ int ck_wcm_meet_open(const char *name, int size, unsigned int patience_ms,
 		free(m);
 		return ret;
 	}
-	ret = start(m);
+	ret = start_thread(m);
 	if (ret < 0) {
 		close(m->listener);
 		free(m);
@@ -298,7 +298,7 @@ int ck_wcm_meet_open(const char *name, int size, unsigned int patience_ms,
 	return 0;
 }
 
-static void order(struct ck_wcm_meet *m, char what)
+static void send_order(struct ck_wcm_meet *m, char what)
 {
 	while (write(m->orders[1], &what, 1) < 0 && errno == EINTR)
 		;
@@ -308,7 +308,7 @@ void ck_wcm_meet_stop(struct ck_wcm_meet *m)
 {
 	pthread_mutex_lock(&all_lock);
 	m->awaited = true;
-	order(m, CK_WCM_STOP);
+	send_order(m, CK_WCM_STOP);
 	while (!m->ended)
 		ck_cond_wait_with(&all_changed, &all_lock);
 	pthread_mutex_unlock(&all_lock);
@@ -317,7 +317,7 @@ void ck_wcm_meet_stop(struct ck_wcm_meet *m)
 
 void ck_wcm_meet_leave(struct ck_wcm_meet *m)
 {
-	order(m, CK_WCM_LEAVE);
+	send_order(m, CK_WCM_LEAVE);
 }
 
 /* The process exits: other processes' ranks may yet finish what they do among themselves. */
@@ -330,7 +330,7 @@ static __attribute__((destructor)) void wait_for_others(void)
 		return;
 	pthread_mutex_lock(&all_lock);
 	for (struct ck_wcm_meet *m = all; m; m = m->next) {
-		order(m, CK_WCM_EXIT);
+		send_order(m, CK_WCM_EXIT);
 		patience = m->patience_ms > patience ? m->patience_ms : patience;
 	}
 	until = ck_until((patience / 1000 + 1) * (1000 * CK_NS_PER_MS));

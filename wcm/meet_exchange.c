@@ -43,7 +43,7 @@ static void leave_exchange(struct ck_wcm_meet_rank *r)
 	r->fd = -1;
 }
 
-static void fail(struct ck_wcm_meet *m, int rank, int status)
+static void fail_rank(struct ck_wcm_meet *m, int rank, int status)
 {
 	struct ck_wcm_message head;
 
@@ -60,7 +60,7 @@ static bool same_exchange(const struct ck_wcm_meet_rank *a, const struct ck_wcm_
 }
 
 /* Who of @mask has come to its exchange. */
-static uint32_t present(const struct ck_wcm_meet *m, uint32_t mask)
+static uint32_t find_waiting_ranks(const struct ck_wcm_meet *m, uint32_t mask)
 {
 	uint32_t found = 0;
 
@@ -72,7 +72,7 @@ static uint32_t present(const struct ck_wcm_meet *m, uint32_t mask)
 }
 
 /* All have come: everybody gets everything. */
-static void complete(struct ck_wcm_meet *m, uint32_t mask)
+static void complete_exchange(struct ck_wcm_meet *m, uint32_t mask)
 {
 	struct ck_wcm_packet *p = &m->packet;
 	int fds[WCM_RANKS_MAX], first = __builtin_ctz(mask);
@@ -115,11 +115,11 @@ static void complete(struct ck_wcm_meet *m, uint32_t mask)
 
 static void fail_exchange(struct ck_wcm_meet *m, uint32_t mask, int status)
 {
-	uint32_t who = present(m, mask);
+	uint32_t who = find_waiting_ranks(m, mask);
 
 	for (int i = 0; i < m->size; i++) {
 		if (who >> i & 1)
-			fail(m, i, status);
+			fail_rank(m, i, status);
 	}
 }
 
@@ -149,7 +149,7 @@ static void end_circles(struct ck_wcm_meet *m)
 	} while (hopeful != before);
 	for (i = 0; i < m->size; i++) {
 		if (m->ranks[i].waiting && !(hopeful >> i & 1))
-			fail(m, i, WCM_EMISMATCH);
+			fail_rank(m, i, WCM_EMISMATCH);
 	}
 }
 
@@ -162,8 +162,8 @@ static void look_at_exchanges(struct ck_wcm_meet *m)
 			continue;
 		if (mask & gone_ranks(m))
 			fail_exchange(m, mask, WCM_EPEERLOST);
-		else if (present(m, mask) == mask)
-			complete(m, mask);
+		else if (find_waiting_ranks(m, mask) == mask)
+			complete_exchange(m, mask);
 	}
 	end_circles(m);
 }

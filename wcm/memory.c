@@ -281,7 +281,7 @@ static int make_handle(wcm_t m)
 }
 
 /* Everything after the wishes; ends in the same way for all ranks that are there. */
-static int build(wcm_t m)
+static int build_memory(wcm_t m)
 {
 	struct ck_wcm_offer offers[WCM_RANKS_MAX];
 	int fds[WCM_RANKS_MAX], problem = ck_wcm_enter(m->group), status;
@@ -322,7 +322,7 @@ int ck_wcm_memory_make(wcm_group *g, const struct ck_wcm_wish *given, wcm_t *mem
 		free(m);
 		return status;
 	}
-	status = build(m);
+	status = build_memory(m);
 	if (status != WCM_OK) {
 		ck_wcm_memory_end(m);
 		return status;

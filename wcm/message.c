@@ -77,7 +77,7 @@ static unsigned int take_fds(struct msghdr *message, int fds[WCM_RANKS_MAX])
 }
 
 /* Whether a packet of @n bytes with @count descriptors is one of ours. */
-static int check(const struct ck_wcm_message *m, size_t n, unsigned int count)
+static int check_packet(const struct ck_wcm_message *m, size_t n, unsigned int count)
 {
 	size_t behind = 0;
 
@@ -115,7 +115,7 @@ int ck_wcm_receive(int sock, struct ck_wcm_packet *packet, int fds[WCM_RANKS_MAX
 	*count = take_fds(&message, fds);
 	ret = message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)
 		      ? -EPROTO
-		      : check(&packet->head, (size_t)n, *count);
+		      : check_packet(&packet->head, (size_t)n, *count);
 	if (ret < 0) {
 		while (*count > 0)
 			close(fds[--*count]);

@@ -26,7 +26,7 @@ static void draw_key(void)
 		process_key = (uint64_t)getpid();
 }
 
-static void identify(uint64_t process[2])
+static void identify_process(uint64_t process[2])
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -39,7 +39,7 @@ static bool is_near(const struct ck_wcm_offer *offer)
 {
 	uint64_t process[2];
 
-	identify(process);
+	identify_process(process);
 	return memcmp(process, offer->process, sizeof(process)) == 0;
 }
 
@@ -55,7 +55,7 @@ static int let_in(const wcm_group *g, CUdeviceptr address, size_t size)
 }
 
 /* Map a handle, which is used up, for this rank's device. */
-static int map(const wcm_group *g, CUmemGenericAllocationHandle handle, size_t size,
+static int map_handle(const wcm_group *g, CUmemGenericAllocationHandle handle, size_t size,
 	       CUdeviceptr *address)
 {
 	const struct ck_wcm_driver *d = g->driver;
@@ -97,7 +97,7 @@ static int can_export(const wcm_group *g)
 	return vmm && fd ? WCM_OK : WCM_ENOTSUP;
 }
 
-static int create(const wcm_group *g, size_t size, struct ck_wcm_piece *piece, int *fd)
+static int create_piece(const wcm_group *g, size_t size, struct ck_wcm_piece *piece, int *fd)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 				    .requestedHandleTypes =
@@ -129,7 +129,7 @@ static int create(const wcm_group *g, size_t size, struct ck_wcm_piece *piece, i
 		d->cuMemRelease(handle);
 		return status;
 	}
-	status = map(g, handle, size, &piece->address);
+	status = map_handle(g, handle, size, &piece->address);
 	if (status != WCM_OK) {
 		close(out);
 		return status;
@@ -140,7 +140,7 @@ static int create(const wcm_group *g, size_t size, struct ck_wcm_piece *piece, i
 	return WCM_OK;
 }
 
-static int import(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
+static int import_piece(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
 		  struct ck_wcm_piece *piece)
 {
 	CUmemGenericAllocationHandle handle;
@@ -151,7 +151,7 @@ static int import(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
 							  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
 		"cuMemImportFromShareableHandle");
 	if (status == WCM_OK)
-		status = map(g, handle, offer->size, &piece->address);
+		status = map_handle(g, handle, offer->size, &piece->address);
 	if (status != WCM_OK)
 		return status;
 	piece->size = offer->size;
@@ -161,7 +161,7 @@ static int import(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
 
 /* --- CUDA's handles: ipc */
 
-static int make(const wcm_group *g, size_t size, struct ck_wcm_piece *piece, CUipcMemHandle *handle)
+static int allocate_piece(const wcm_group *g, size_t size, struct ck_wcm_piece *piece, CUipcMemHandle *handle)
 {
 	const struct ck_wcm_driver *d = g->driver;
 	int status = ck_wcm_status_of(d->cuMemAlloc_v2(&piece->address, size), "cuMemAlloc");
@@ -213,7 +213,7 @@ static int open_near(const wcm_group *g, const struct ck_wcm_offer *offer,
 }
 
 /* Whether this rank's device reaches the owner's, as far as this process can see both. */
-static int reach(const wcm_group *g, const CUuuid *owner)
+static int check_peer_access(const wcm_group *g, const CUuuid *owner)
 {
 	const struct ck_wcm_driver *d = g->driver;
 	int can = 0;
@@ -240,14 +240,14 @@ int ck_wcm_piece_make(const wcm_group *g, int backing, size_t size, struct ck_wc
 	memset(piece, 0, sizeof(*piece));
 	memset(offer, 0, sizeof(*offer));
 	*fd = -1;
-	identify(offer->process);
+	identify_process(offer->process);
 	offer->device = g->device;
 	offer->context = (uint64_t)(uintptr_t)g->context;
 	offer->status = ck_wcm_status_of(g->driver->cuDeviceGetUuid(&offer->uuid, g->device),
 					 "cuDeviceGetUuid");
 	if (offer->status == WCM_OK)
-		offer->status = backing == WCM_VMM ? create(g, size, piece, fd)
-						   : make(g, size, piece, &offer->handle);
+		offer->status = backing == WCM_VMM ? create_piece(g, size, piece, fd)
+						   : allocate_piece(g, size, piece, &offer->handle);
 	offer->address = piece->address;
 	offer->size = piece->size;
 	return offer->status;
@@ -256,7 +256,7 @@ int ck_wcm_piece_make(const wcm_group *g, int backing, size_t size, struct ck_wc
 int ck_wcm_piece_open(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
 		      struct ck_wcm_piece *piece)
 {
-	int status = reach(g, &offer->uuid);
+	int status = check_peer_access(g, &offer->uuid);
 
 	memset(piece, 0, sizeof(*piece));
 	if (status != WCM_OK)
@@ -264,7 +264,7 @@ int ck_wcm_piece_open(const wcm_group *g, const struct ck_wcm_offer *offer, int 
 	if (is_near(offer))
 		return open_near(g, offer, piece);
 	if (offer->size)
-		return fd >= 0 ? import(g, offer, fd, piece) : WCM_EVERSION;
+		return fd >= 0 ? import_piece(g, offer, fd, piece) : WCM_EVERSION;
 	return open_handle(g, offer, piece);
 }
 

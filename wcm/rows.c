@@ -37,7 +37,7 @@ struct ck_wcm_kernels {
 /* --- the kernels of a group */
 
 /* The group's context is current and its lock held. */
-static int load(wcm_group *g)
+static int load_kernels(wcm_group *g)
 {
 	struct ck_wcm_kernels *k = calloc(1, sizeof(*k));
 	int status, processors = 1;
@@ -66,7 +66,7 @@ static void name_of(enum kind kind, bool chunked, int variant, char *name, size_
 }
 
 /* The group's context is current. */
-static int find(wcm_group *g, enum kind kind, bool chunked, int variant, CUfunction *function)
+static int find_kernel(wcm_group *g, enum kind kind, bool chunked, int variant, CUfunction *function)
 {
 	int status = WCM_OK;
 	char name[64];
@@ -74,7 +74,7 @@ static int find(wcm_group *g, enum kind kind, bool chunked, int variant, CUfunct
 
 	pthread_mutex_lock(&g->lock);
 	if (!g->kernels)
-		status = load(g);
+		status = load_kernels(g);
 	if (status == WCM_OK) {
 		f = &g->kernels->functions[kind][chunked][variant];
 		name_of(kind, chunked, variant, name, sizeof(name));
@@ -215,7 +215,7 @@ static int vector_of(const struct ck_wcm_rows_job *job, uint64_t chunk_size, boo
 /* --- launching */
 
 /* Which kernel, and how many threads share a row. */
-static int choose(const struct ck_wcm_rows_job *given, enum kind kind, uint64_t chunk_size,
+static int choose_kernel(const struct ck_wcm_rows_job *given, enum kind kind, uint64_t chunk_size,
 		  bool chunked, struct ck_wcm_rows_job *job)
 {
 	size_t element = wcm_type_size(given->type);
@@ -236,12 +236,12 @@ static int choose(const struct ck_wcm_rows_job *given, enum kind kind, uint64_t 
 	return CONVERT;
 }
 
-static int launch(wcm_group *g, const struct ck_wcm_rows_job *given, enum kind kind, wcm_t m,
+static int launch_kernel(wcm_group *g, const struct ck_wcm_rows_job *given, enum kind kind, wcm_t m,
 		  void *stream)
 {
 	uint64_t chunk_size = m ? m->host.chunk_size : 0, rows, a_block;
 	struct ck_wcm_rows_job job;
-	int variant = choose(given, kind, chunk_size, m != NULL, &job), status;
+	int variant = choose_kernel(given, kind, chunk_size, m != NULL, &job), status;
 	void *params[] = {&job};
 	CUfunction function;
 	unsigned int blocks;
@@ -254,7 +254,7 @@ static int launch(wcm_group *g, const struct ck_wcm_rows_job *given, enum kind k
 	status = ck_wcm_enter(g);
 	if (status != WCM_OK)
 		return status;
-	status = find(g, kind, m != NULL, variant, &function);
+	status = find_kernel(g, kind, m != NULL, variant, &function);
 	if (status == WCM_OK) {
 		a_block = (uint64_t)(THREADS / job.lanes);
 		blocks = (unsigned int)ck_min((rows + a_block - 1) / a_block,
@@ -281,11 +281,11 @@ static int run_on(wcm_group *g, wcm_t m, const wcm_table *table, const wcm_rows 
 		take_chunks(m, job);
 	else
 		job->table = table->plain;
-	return launch(g, job, kind, m, stream);
+	return launch_kernel(g, job, kind, m, stream);
 }
 
 /* Plain memory is of the thread's current group; bad indices of it are not counted. */
-static int run(const wcm_table *table, const wcm_rows *rows, enum kind kind,
+static int run_job(const wcm_table *table, const wcm_rows *rows, enum kind kind,
 	       struct ck_wcm_rows_job *job, void *stream)
 {
 	wcm_group *g;
@@ -311,7 +311,7 @@ int wcm_gather(const wcm_table *table, const wcm_indices *indices, const wcm_row
 
 	if (take_indices(indices, &job.indices, &job.count, &job.indices_wide) != WCM_OK)
 		return WCM_EINVAL;
-	return run(table, rows, GATHER, &job, stream);
+	return run_job(table, rows, GATHER, &job, stream);
 }
 
 int wcm_scatter(const wcm_table *table, const wcm_indices *indices, const wcm_rows *rows,
@@ -321,7 +321,7 @@ int wcm_scatter(const wcm_table *table, const wcm_indices *indices, const wcm_ro
 
 	if (take_indices(indices, &job.indices, &job.count, &job.indices_wide) != WCM_OK)
 		return WCM_EINVAL;
-	return run(table, rows, SCATTER, &job, stream);
+	return run_job(table, rows, SCATTER, &job, stream);
 }
 
 int wcm_embedding(const wcm_table *table, const wcm_indices *indices, const wcm_indices *bags,
@@ -334,5 +334,5 @@ int wcm_embedding(const wcm_table *table, const wcm_indices *indices, const wcm_
 	    (mode != WCM_SUM && mode != WCM_MEAN) || !table || !is_float(table->type) || !rows ||
 	    !is_float(rows->type))
 		return WCM_EINVAL;
-	return run(table, rows, EMBED, &job, stream);
+	return run_job(table, rows, EMBED, &job, stream);
 }

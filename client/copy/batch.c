@@ -26,7 +26,7 @@ struct peer {
 };
 
 /* Do the contexts of both sides, or the current one, belong to different servers? Then copy. */
-static CUresult between(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from, size_t size,
+static CUresult copy_between_servers(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from, size_t size,
 			struct peer *p)
 {
 	struct ckc_between b = {.context = p->stream ? p->stream->object.context
@@ -58,7 +58,7 @@ static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdevic
 	if (ckc_context_id(dst, &p->dst) || ckc_context_id(src, &p->src))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (unlikely(ckc_many))
-		err = between(dst, src, to, from, size, p);
+		err = copy_between_servers(dst, src, to, from, size, p);
 	if (err || p->done)
 		return err;
 	err = ckc_device_reach(to, size);

@@ -58,7 +58,7 @@ struct blocked {
 };
 
 /* Its memory is not to be freed meanwhile. */
-static void hold(struct blocked *b)
+static void mark_memory_busy(struct blocked *b)
 {
 	const struct ckc_crossing *c = &b->crossing;
 
@@ -74,7 +74,7 @@ static void hold(struct blocked *b)
 	ckc_busy_begin(&b->from);
 }
 
-static void drop(struct blocked *b)
+static void free_blocked(struct blocked *b)
 {
 	ckc_busy_end(&b->to);
 	ckc_busy_end(&b->from);
@@ -82,7 +82,7 @@ static void drop(struct blocked *b)
 }
 
 /* The stream's later work would take what is in memory for the bytes that have not come. */
-static void failed(const struct blocked *b, CUresult err)
+static void fail_stream_context(const struct blocked *b, CUresult err)
 {
 	ck_err("a copy between the GPU servers at %s and %s has failed (error %d): the context of "
 	       "its stream fails too",
@@ -93,7 +93,7 @@ static void failed(const struct blocked *b, CUresult err)
 }
 
 /* A thread that serves the stream's session, when the stream has come to the copy. */
-static void run(const struct ckc_callback *callback, int status, uint64_t value)
+static void run_blocked_copy(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	struct blocked *b = callback->data;
 	CUresult err = (CUresult)status;
@@ -104,15 +104,15 @@ static void run(const struct ckc_callback *callback, int status, uint64_t value)
 		err = ckc_crossing_copy(&b->crossing);
 		ckc_aside = false;
 		if (err)
-			failed(b, err);
+			fail_stream_context(b, err);
 	}
-	drop(b);
+	free_blocked(b);
 }
 
-static CUresult enqueue(const struct ckc_between *b, struct ckc_crossing *c)
+static CUresult enqueue_copy(const struct ckc_between *b, struct ckc_crossing *c)
 {
 	struct ckc_callback callback = {
-		.run = run, .ours = true, .on_loss = true, .in_stream = true};
+		.run = run_blocked_copy, .ours = true, .on_loss = true, .in_stream = true};
 	struct blocked *own = malloc(sizeof(*own));
 	CUresult err = ckc_crossing_begin(c);
 	uint64_t id;
@@ -128,20 +128,20 @@ static CUresult enqueue(const struct ckc_between *b, struct ckc_crossing *c)
 		own->box = *c->box;
 		own->crossing.box = &own->box;
 	}
-	hold(own);
+	mark_memory_busy(own);
 	callback.data = own;
 	callback.stream = b->stream ? b->stream->object.id : b->context->object.id;
 	ckc_route(b->context->client);
 	err = ckc_callback_add(&callback, &id);
 	if (err) {
-		drop(own);
+		free_blocked(own);
 		return err;
 	}
 	err = ck_wire_host_function(b->context->object.id, b->stream ? b->stream->object.id : 0, id,
 				    CKC_FUNCTION_HELD);
 	if (err) {
 		ckc_callback_drop(id);
-		drop(own);
+		free_blocked(own);
 	}
 	return err;
 }
@@ -179,12 +179,12 @@ CUresult ckc_between_cross(const struct ckc_between *b, struct ckc_crossing *c)
 	/* a box goes through this process as commands, which may be held up until the stream goes
 	 * on */
 	own = own && (!c->box || ckc_direct_possible(c));
-	err = b->waits || !own ? cross_now(b, c) : enqueue(b, c);
+	err = b->waits || !own ? cross_now(b, c) : enqueue_copy(b, c);
 	ckc_route(b->context->client);
 	return err;
 }
 
-static CUresult reach(const struct ckc_context *context, CUdeviceptr at, size_t size, bool write)
+static CUresult prepare_range(const struct ckc_context *context, CUdeviceptr at, size_t size, bool write)
 {
 	CUresult err;
 
@@ -203,9 +203,9 @@ CUresult ckc_between_copy(const struct ckc_between *b)
 	CUresult err = b->to && b->from ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
-		err = reach(b->from, b->src, b->size, false);
+		err = prepare_range(b->from, b->src, b->size, false);
 	if (!err)
-		err = reach(b->to, b->dst, b->size, true);
+		err = prepare_range(b->to, b->dst, b->size, true);
 	if (err)
 		return err;
 	if (b->to->client != b->from->client)

@@ -73,7 +73,7 @@ static CUresult in_pieces(const struct ckc_box_copy *b, const struct ckc_shore *
 }
 
 /* The pieces go out as commands, so the wait for them is behind these. */
-static CUresult relay(const struct ckc_crossing *c)
+static CUresult relay_box(const struct ckc_crossing *c)
 {
 	struct ckc_client *to = c->to.context->client;
 	CUresult err = ckc_crossing_wait(&c->from, c->from.seq);
@@ -83,17 +83,17 @@ static CUresult relay(const struct ckc_crossing *c)
 	return err ? err : ckc_crossing_wait(&c->to, ckc_command_number(to));
 }
 
-static CUresult reach(const struct ckc_side *s, const struct ckc_context *context)
+static CUresult check_side(const struct ckc_side *s, const struct ckc_context *context)
 {
 	ckc_route(context->client);
 	return s->array ? CUDA_SUCCESS : ckc_device_reach(s->start, s->extent);
 }
 
 /* Between two servers. */
-static CUresult cross(struct ckc_box_copy *b, const struct ckc_box_place *p, struct ckc_context *to,
+static CUresult copy_across_servers(struct ckc_box_copy *b, const struct ckc_box_place *p, struct ckc_context *to,
 		      struct ckc_context *from)
 {
-	struct ckc_crossing_box box = {.copy = *b, .relay = relay};
+	struct ckc_crossing_box box = {.copy = *b, .relay = relay_box};
 	struct ckc_box_copy half = *b;
 	const struct ckc_between where = {
 		.context = p->ctx, .stream = p->stream, .waits = p->waits};
@@ -111,18 +111,18 @@ static CUresult cross(struct ckc_box_copy *b, const struct ckc_box_place *p, str
 }
 
 /* Copy; a side that is no device's has no context. */
-static CUresult copy(struct ckc_box_copy *b, const struct ckc_box_place *p, struct ckc_context *to,
+static CUresult copy_box(struct ckc_box_copy *b, const struct ckc_box_place *p, struct ckc_context *to,
 		     struct ckc_context *from)
 {
 	struct ckc_context *one = to ? to : from;
-	CUresult err = to ? reach(&b->dst, to) : CUDA_SUCCESS;
+	CUresult err = to ? check_side(&b->dst, to) : CUDA_SUCCESS;
 
 	if (!err && from)
-		err = reach(&b->src, from);
+		err = check_side(&b->src, from);
 	if (err)
 		return err;
 	if (to && from && to->client != from->client)
-		return cross(b, p, to, from);
+		return copy_across_servers(b, p, to, from);
 	err = ckc_between_begin(p->ctx, p->stream);
 	if (err)
 		return err;
@@ -148,6 +148,6 @@ bool ckc_box_between(struct ckc_box_copy *b, const struct ckc_box_place *p, CUre
 		return false;
 	*err = CUDA_ERROR_INVALID_VALUE;
 	if (to && from)
-		*err = copy(b, p, b->dst.device ? to : NULL, b->src.device ? from : NULL);
+		*err = copy_box(b, p, b->dst.device ? to : NULL, b->src.device ? from : NULL);
 	return true;
 }

@@ -55,7 +55,7 @@ struct place {
 	bool direct; /* the GPU reads or writes the program's own pages */
 };
 
-static CUresult enter(CUstream handle, struct place *p)
+static CUresult enter_copy(CUstream handle, struct place *p)
 {
 	CUresult err = ckc_stream_enter(handle, &p->ctx, &p->stream);
 
@@ -68,13 +68,13 @@ static CUresult enter(CUstream handle, struct place *p)
 /* The synchronous forms wait, which is impossible in a stream that is being captured. */
 static CUresult enter_sync(struct place *p)
 {
-	CUresult err = enter(NULL, p);
+	CUresult err = enter_copy(NULL, p);
 
 	p->waits = true;
 	return err ? err : ckc_capture_wait(p->stream);
 }
 
-static struct ckc_staged staged(const struct place *p, CUdeviceptr device, const void *host,
+static struct ckc_staged make_staged(const struct place *p, CUdeviceptr device, const void *host,
 				size_t size)
 {
 	return (struct ckc_staged){p->ctx, p->stream, device, (void *)(uintptr_t)host,
@@ -130,7 +130,7 @@ static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr 
 /* Small bytes: taken over when this returns. */
 static CUresult upload_message(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
-	const struct ckc_staged s = staged(p, dst, src, size);
+	const struct ckc_staged s = make_staged(p, dst, src, size);
 	struct ckc_uploaded *u = &p->ctx->client->copying->uploaded;
 	uint64_t last = ckc_command_last();
 	bool quiet = is_quiet(p, last);
@@ -149,17 +149,17 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 
 static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
-	const struct ckc_staged s = staged(p, dst, src, size);
+	const struct ckc_staged s = make_staged(p, dst, src, size);
 
 	return ckc_parts_upload(&s);
 }
 
-static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size);
-static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size);
+static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, size_t size);
+static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size_t size);
 
 /* To or from memory of another server than the stream's: in the legacy stream there; done on
  * return. */
-static CUresult elsewhere(struct place *p, CUdeviceptr device, void *to, const void *from,
+static CUresult copy_elsewhere(struct place *p, CUdeviceptr device, void *to, const void *from,
 			  size_t size)
 {
 	struct place there = {.ctx = ckc_between_home(p->ctx, device), .waits = true};
@@ -169,12 +169,12 @@ static CUresult elsewhere(struct place *p, CUdeviceptr device, void *to, const v
 		return err;
 	ckc_route(there.ctx->client);
 	if (to)
-		return download(&there, to, device, size);
-	err = upload(&there, device, from, size);
+		return download_bytes(&there, to, device, size);
+	err = upload_bytes(&there, device, from, size);
 	return err ? err : ckc_stream_wait(there.ctx, NULL);
 }
 
-static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size)
+static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
 	enum way way;
 	CUresult err;
@@ -182,7 +182,7 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 	if (size == 0)
 		return CUDA_SUCCESS;
 	if (ckc_between_is(p->ctx, dst))
-		return elsewhere(p, dst, NULL, src, size);
+		return copy_elsewhere(p, dst, NULL, src, size);
 	err = src ? ckc_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
@@ -220,7 +220,7 @@ static CUresult wait_for_place(const struct place *p, CUdeviceptr dst, size_t si
 
 static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size_t size)
 {
-	struct ckc_staged s = staged(p, src, dst, size);
+	struct ckc_staged s = make_staged(p, src, dst, size);
 	uint64_t last = ckc_command_last();
 	CUresult err;
 
@@ -231,7 +231,7 @@ static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size
 	return err;
 }
 
-static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size)
+static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size_t size)
 {
 	enum way way;
 	CUresult err;
@@ -239,7 +239,7 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 	if (size == 0)
 		return CUDA_SUCCESS;
 	if (ckc_between_is(p->ctx, src))
-		return dst ? elsewhere(p, src, dst, NULL, size) : CUDA_ERROR_INVALID_VALUE;
+		return dst ? copy_elsewhere(p, src, dst, NULL, size) : CUDA_ERROR_INVALID_VALUE;
 	err = dst ? ckc_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
@@ -261,7 +261,7 @@ CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, s
 	CUresult err = enter_sync(&p);
 
 	if (!err)
-		err = upload(&p, dstDevice, srcHost, ByteCount);
+		err = upload_bytes(&p, dstDevice, srcHost, ByteCount);
 	return ckc_work_done(err ? err : wait_for_place(&p, dstDevice, ByteCount));
 }
 
@@ -269,9 +269,9 @@ CK_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHo
 					size_t ByteCount, CUstream hStream)
 {
 	struct place p;
-	CUresult err = enter(hStream, &p);
+	CUresult err = enter_copy(hStream, &p);
 
-	return err ? err : upload(&p, dstDevice, srcHost, ByteCount);
+	return err ? err : upload_bytes(&p, dstDevice, srcHost, ByteCount);
 }
 
 CK_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
@@ -279,7 +279,7 @@ CK_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t 
 	struct place p;
 	CUresult err = enter_sync(&p);
 
-	return ckc_work_done(err ? err : download(&p, dstHost, srcDevice, ByteCount));
+	return ckc_work_done(err ? err : download_bytes(&p, dstHost, srcDevice, ByteCount));
 }
 
 /* Waits unless the memory is pinned. */
@@ -287,9 +287,9 @@ CK_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, si
 					CUstream hStream)
 {
 	struct place p;
-	CUresult err = enter(hStream, &p);
+	CUresult err = enter_copy(hStream, &p);
 
-	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
+	return err ? err : download_bytes(&p, dstHost, srcDevice, ByteCount);
 }
 
 /* Check both addresses. True in *@done: the copy concerned another server, and is done. */
@@ -343,7 +343,7 @@ CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDe
 {
 	struct place p;
 	bool done = false;
-	CUresult err = enter(hStream, &p);
+	CUresult err = enter_copy(hStream, &p);
 
 	if (!err)
 		err = check_both(&p, dstDevice, srcDevice, ByteCount, &done);
@@ -357,7 +357,7 @@ CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDe
 static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream stream)
 {
 	struct place p;
-	CUresult err = enter(stream, &p);
+	CUresult err = enter_copy(stream, &p);
 
 	if (!err && size && ckc_capturing(p.stream))
 		return ckc_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
@@ -370,7 +370,7 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 }
 
 /* Unified addressing: the addresses determine the kind of copy. */
-static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
+static CUresult copy_unified(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
 {
 	bool to = ckc_on_device(dst), from = ckc_on_device(src);
 	void *to_host = (void *)(uintptr_t)dst, *from_host = (void *)(uintptr_t)src;
@@ -389,11 +389,11 @@ static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stre
 
 CK_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 {
-	return any(dst, src, ByteCount, NULL, false);
+	return copy_unified(dst, src, ByteCount, NULL, false);
 }
 
 CK_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 				 CUstream hStream)
 {
-	return any(dst, src, ByteCount, hStream, true);
+	return copy_unified(dst, src, ByteCount, hStream, true);
 }

@@ -15,7 +15,7 @@
 #include "client/memory/pinned.h"
 
 /* Compute the pitches and the extent; false: rows overlap, or a number is too large. */
-static bool measure(struct ckc_side *s, const struct ckc_box_copy *b, size_t pitch, size_t rows,
+static bool measure_side(struct ckc_side *s, const struct ckc_box_copy *b, size_t pitch, size_t rows,
 		    const size_t at[3])
 {
 	struct ckc_box box = ckc_box_of(s, b);
@@ -29,7 +29,7 @@ static bool measure(struct ckc_side *s, const struct ckc_box_copy *b, size_t pit
 	return true;
 }
 
-static bool fits(size_t at, size_t count, size_t extent)
+static bool range_fits(size_t at, size_t count, size_t extent)
 {
 	return count <= extent && at <= extent - count;
 }
@@ -46,17 +46,17 @@ static CUresult resolve_array(struct ckc_side *s, const struct ckc_box_copy *b, 
 		return err;
 	element = ckc_array_element(&desc);
 	if (element &&
-	    (at[0] % element || b->width % element || !fits(at[0], b->width, desc.Width * element)))
+	    (at[0] % element || b->width % element || !range_fits(at[0], b->width, desc.Width * element)))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!fits(at[1], b->height, ck_max(desc.Height, (size_t)1)) ||
-	    !fits(at[2], b->depth, ck_max(desc.Depth, (size_t)1)))
+	if (!range_fits(at[1], b->height, ck_max(desc.Height, (size_t)1)) ||
+	    !range_fits(at[2], b->depth, ck_max(desc.Depth, (size_t)1)))
 		return CUDA_ERROR_INVALID_VALUE;
 	s->device = true;
 	memcpy(s->at, at, sizeof(s->at));
 	return CUDA_SUCCESS;
 }
 
-static CUresult resolve(struct ckc_side *s, const struct ckc_box_copy *b, CUmemorytype type,
+static CUresult resolve_side(struct ckc_side *s, const struct ckc_box_copy *b, CUmemorytype type,
 			const void *host, CUdeviceptr device, size_t pitch, size_t height,
 			const size_t at[3])
 {
@@ -66,7 +66,7 @@ static CUresult resolve(struct ckc_side *s, const struct ckc_box_copy *b, CUmemo
 	s->device = type == CU_MEMORYTYPE_DEVICE ||
 		    (type == CU_MEMORYTYPE_UNIFIED && ckc_on_device(device));
 	s->start = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
-	if (!s->start || !measure(s, b, pitch, height, at))
+	if (!s->start || !measure_side(s, b, pitch, height, at))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* memory that the GPU reaches directly counts as device memory */
 	s->device = s->device || ckc_pinned_holds((const void *)(uintptr_t)s->start, s->extent);
@@ -96,7 +96,7 @@ static bool is_too_large(const struct ckc_box_copy *b)
 	       ck_mul_overflow(bytes, b->depth, &bytes);
 }
 
-static CUresult run(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream handle, bool waits)
+static CUresult run_copy(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream handle, bool waits)
 {
 	struct ckc_box_place p = {.waits = waits};
 	CUresult err = ckc_stream_enter(handle, &p.ctx, &p.stream);
@@ -139,13 +139,13 @@ static CUresult resolve_both(struct ckc_box_copy *b, const CUDA_MEMCPY3D *c)
 	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
 		err = resolve_array(&b->src, b, c->srcArray, src);
 	else
-		err = resolve(&b->src, b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
+		err = resolve_side(&b->src, b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
 			      c->srcHeight, src);
 	if (err)
 		return err;
 	if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
 		return resolve_array(&b->dst, b, c->dstArray, dst);
-	return resolve(&b->dst, b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
+	return resolve_side(&b->dst, b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
 		       c->dstHeight, dst);
 }
 
@@ -171,7 +171,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool waits)
 	struct ckc_box_copy b;
 	CUresult err = copy_of(c, &b);
 
-	return err || !b.width || !b.height || !b.depth ? err : run(&b, c, stream, waits);
+	return err || !b.width || !b.height || !b.depth ? err : run_copy(&b, c, stream, waits);
 }
 
 static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool waits)
@@ -221,7 +221,7 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream, bool 
 		err = ckc_context_id(peer->srcContext, &b.src.context);
 	if (!err && b.dst.device && peer->dstMemoryType != CU_MEMORYTYPE_HOST)
 		err = ckc_context_id(peer->dstContext, &b.dst.context);
-	return err ? err : run(&b, &c, stream, waits);
+	return err ? err : run_copy(&b, &c, stream, waits);
 }
 
 /* Synchronous forms: bytes to the device have arrived on return. */

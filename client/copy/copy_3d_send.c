@@ -96,7 +96,7 @@ CUresult ckc_box_to_host(const struct ckc_box_copy *b, const struct ckc_box_plac
 }
 
 /* Move a side forward by @first. */
-static void advance(struct ckc_side *s, enum ckc_box_cut cut, size_t first)
+static void advance_side(struct ckc_side *s, enum ckc_box_cut cut, size_t first)
 {
 	const size_t steps[] = {1, s->pitch, s->slice};
 
@@ -112,8 +112,8 @@ struct ckc_box_copy ckc_box_part(const struct ckc_box_copy *b, enum ckc_box_cut 
 	struct ckc_box_copy part = *b;
 	size_t *const sizes[] = {&part.width, &part.height, &part.depth};
 
-	advance(&part.dst, cut, first);
-	advance(&part.src, cut, first);
+	advance_side(&part.dst, cut, first);
+	advance_side(&part.src, cut, first);
 	*sizes[cut] = count;
 	return part;
 }

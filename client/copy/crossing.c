@@ -13,7 +13,7 @@
 
 #define PIECE ((size_t)4 << 20) /* two of them are memory that a copy needs here */
 
-static CUresult note(struct ckc_shore *s)
+static CUresult prepare_shore(struct ckc_shore *s)
 {
 	struct ckc_client *c = s->context->client;
 	CUresult err;
@@ -27,9 +27,9 @@ static CUresult note(struct ckc_shore *s)
 
 CUresult ckc_crossing_begin(struct ckc_crossing *c)
 {
-	CUresult err = note(&c->from);
+	CUresult err = prepare_shore(&c->from);
 
-	return err ? err : note(&c->to);
+	return err ? err : prepare_shore(&c->to);
 }
 
 /* --- through this process */
@@ -132,7 +132,7 @@ static CUresult relay_pieces(struct relay *r)
 	return err ? err : ckc_crossing_wait(&r->c->to, r->c->to.seq);
 }
 
-static CUresult relay(const struct ckc_crossing *c)
+static CUresult relay_range(const struct ckc_crossing *c)
 {
 	size_t room = ck_min(c->size, PIECE);
 	struct relay r = {.c = c, .bytes = {malloc(room), malloc(room)}};
@@ -151,5 +151,5 @@ CUresult ckc_crossing_copy(const struct ckc_crossing *c)
 
 	if (ckc_direct_copy(c, &err))
 		return err;
-	return c->box ? c->box->relay(c) : relay(c);
+	return c->box ? c->box->relay(c) : relay_range(c);
 }

@@ -53,7 +53,7 @@ static bool is_wanted(const struct pair *p)
 	       ckc_session_offers(p->far, CK_PROC_direct_ticket);
 }
 
-static unsigned int width(void)
+static unsigned int get_bridge_width(void)
 {
 	long n = ck_env_long("CRICKET_CONNECTIONS");
 
@@ -79,7 +79,7 @@ static size_t list_addresses(const struct ckc_client *issuer, const ck_direct_ti
 }
 
 /* Have @dialer connect to @issuer, which has issued the tickets of @issued. */
-static CUresult dial(struct ckc_client *dialer, const struct ckc_client *issuer,
+static CUresult dial_issuer(struct ckc_client *dialer, const struct ckc_client *issuer,
 		     const ck_direct_ticket_res *issued, uint64_t *bridge)
 {
 	char *addresses = malloc(ADDRESSES_MAX);
@@ -101,7 +101,7 @@ static CUresult dial(struct ckc_client *dialer, const struct ckc_client *issuer,
 	return err;
 }
 
-static void forget(struct ckc_client *c, uint64_t bridge)
+static void end_bridge(struct ckc_client *c, uint64_t bridge)
 {
 	ck_direct_end_args args = {.bridge = bridge};
 	ck_direct_end_res res = {.head = {0}};
@@ -115,7 +115,7 @@ static void forget(struct ckc_client *c, uint64_t bridge)
 static CUresult connect_by(struct ckc_client *issuer, struct ckc_client *dialer, uint64_t *issued,
 			   uint64_t *dialed)
 {
-	ck_direct_ticket_args args = {.count = width()};
+	ck_direct_ticket_args args = {.count = get_bridge_width()};
 	ck_direct_ticket_res res = {.bridge = 0};
 	CUresult err;
 
@@ -123,16 +123,16 @@ static CUresult connect_by(struct ckc_client *issuer, struct ckc_client *dialer,
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	err = ckc_call_aside(issuer, CK_PROC_direct_ticket, &args, &res);
 	if (!err) {
-		err = dial(dialer, issuer, &res, dialed);
+		err = dial_issuer(dialer, issuer, &res, dialed);
 		if (err)
-			forget(issuer, res.bridge);
+			end_bridge(issuer, res.bridge);
 	}
 	*issued = res.bridge;
 	xdr_free((xdrproc_t)xdr_ck_direct_ticket_res, &res);
 	return err;
 }
 
-static CUresult make(const struct pair *p, struct ckc_bridge *b)
+static CUresult make_bridge(const struct pair *p, struct ckc_bridge *b)
 {
 	CUresult err = connect_by(p->near, p->far, &b->near, &b->far);
 
@@ -148,7 +148,7 @@ static CUresult make(const struct pair *p, struct ckc_bridge *b)
 
 /* A bridge that no copy uses, or an empty place if no other thread makes one. Call with the lock
  * held. */
-static struct ckc_bridge *find(const struct pair *p)
+static struct ckc_bridge *find_bridge(const struct pair *p)
 {
 	struct ckc_bridge *free = NULL;
 	bool making = p->bridges->making[p->slot];
@@ -167,7 +167,7 @@ static struct ckc_bridge *find(const struct pair *p)
 static bool make_here(const struct pair *p, struct ckc_bridge *b)
 {
 	struct ckc_bridges *all = p->bridges;
-	CUresult err = make(p, b);
+	CUresult err = make_bridge(p, b);
 	int cancel = ck_lock_uncancelled(&all->lock);
 
 	all->making[p->slot] = false;
@@ -181,13 +181,13 @@ static bool make_here(const struct pair *p, struct ckc_bridge *b)
 
 /* Take a bridge, and make it if it is not there. NULL: there is none for now. *@fresh: it has just
  * been made. */
-static struct ckc_bridge *take(const struct pair *p, bool *fresh)
+static struct ckc_bridge *acquire_bridge(const struct pair *p, bool *fresh)
 {
 	struct ckc_bridges *all = p->bridges;
 	int cancel = ck_lock_uncancelled(&all->lock);
 	struct ckc_bridge *b = NULL;
 
-	while (ck_now_ms() >= all->retry_ms[p->slot] && !(b = find(p)))
+	while (ck_now_ms() >= all->retry_ms[p->slot] && !(b = find_bridge(p)))
 		ck_cond_wait(&all->given, &all->lock);
 	*fresh = b && !b->live;
 	if (b)
@@ -198,11 +198,11 @@ static struct ckc_bridge *take(const struct pair *p, bool *fresh)
 	return *fresh && !make_here(p, b) ? NULL : b;
 }
 
-static void give(const struct pair *p, struct ckc_bridge *b, bool live)
+static void release_bridge(const struct pair *p, struct ckc_bridge *b, bool live)
 {
 	if (!live) {
-		forget(p->near, b->near);
-		forget(p->far, b->far);
+		end_bridge(p->near, b->near);
+		end_bridge(p->far, b->far);
 	}
 	ck_lock(&p->bridges->lock);
 	b->live = live;
@@ -211,7 +211,7 @@ static void give(const struct pair *p, struct ckc_bridge *b, bool live)
 	ck_unlock(&p->bridges->lock);
 }
 
-static void forked(struct ckc_client *c)
+static void reset_bridges_in_child(struct ckc_client *c)
 {
 	struct ckc_bridges *all = &c->copying->bridges;
 
@@ -219,7 +219,7 @@ static void forked(struct ckc_client *c)
 	memset(all->list, 0, sizeof(all->list));
 	memset(all->making, 0, sizeof(all->making));
 }
-CK_ON_FORK(forked);
+CK_ON_FORK(reset_bridges_in_child);
 
 /* --- using one */
 
@@ -296,12 +296,12 @@ static CUresult begin_receive(struct ends *e, const struct ckc_crossing *c, uint
 
 /* Both ends report; OPERATING_SYSTEM says only that the bridge has failed, maybe because of the
  * other end's error. */
-static CUresult worse(CUresult a, CUresult b)
+static CUresult pick_worse_error(CUresult a, CUresult b)
 {
 	return a && a != CUDA_ERROR_OPERATING_SYSTEM ? a : b ? b : a;
 }
 
-static CUresult cross(const struct pair *p, const struct ckc_bridge *b,
+static CUresult copy_over_bridge(const struct pair *p, const struct ckc_bridge *b,
 		      const struct ckc_crossing *c)
 {
 	bool from_near = c->from.context->client == p->near;
@@ -312,14 +312,14 @@ static CUresult cross(const struct pair *p, const struct ckc_bridge *b,
 	CUresult received = begin_receive(&e, c, target, number);
 
 	if (sent)
-		forget(c->to.context->client, target);
+		end_bridge(c->to.context->client, target);
 	/* a sender that is lost ends its connections, but one whose receiver is lost may wait for
 	 * long */
 	received = ckc_beside_end(&e.receive);
 	if (received)
-		forget(c->from.context->client, source);
+		end_bridge(c->from.context->client, source);
 	sent = ckc_beside_end(&e.send);
-	return worse(sent, received);
+	return pick_worse_error(sent, received);
 }
 
 bool ckc_direct_possible(const struct ckc_crossing *c)
@@ -330,9 +330,9 @@ bool ckc_direct_possible(const struct ckc_crossing *c)
 
 	if (!is_wanted(&p))
 		return false;
-	b = take(&p, &fresh);
+	b = acquire_bridge(&p, &fresh);
 	if (b)
-		give(&p, b, true);
+		release_bridge(&p, b, true);
 	return b;
 }
 
@@ -344,12 +344,12 @@ bool ckc_direct_copy(const struct ckc_crossing *c, CUresult *err)
 	if (!is_wanted(&p))
 		return false;
 	while (!fresh) { /* an old bridge may have ended since its last copy */
-		struct ckc_bridge *b = take(&p, &fresh);
+		struct ckc_bridge *b = acquire_bridge(&p, &fresh);
 
 		if (!b)
 			return false;
-		*err = cross(&p, b, c);
-		give(&p, b, !*err);
+		*err = copy_over_bridge(&p, b, c);
+		release_bridge(&p, b, !*err);
 		if (*err != CUDA_ERROR_OPERATING_SYSTEM)
 			return true;
 	}

@@ -6,7 +6,7 @@
 #include "util/util.h"
 
 /* Get the current context, the stream, and the range that a fill of @height rows changes. */
-static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit, size_t width,
+static CUresult enter_fill(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit, size_t width,
 		      size_t height, uint64_t *ctx, uint64_t *stream)
 {
 	size_t row, size;
@@ -31,7 +31,7 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
  * complete on return. Device memory needs no wait here, nor does managed memory that is not
  * attached, since an access by the host waits.
  */
-static CUresult over(CUdeviceptr dst, CUresult err)
+static CUresult finish_sync_fill(CUdeviceptr dst, CUresult err)
 {
 	struct ckc_allocation a;
 
@@ -47,7 +47,7 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 						  CUstream hStream)                                \
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
-		CUresult err = enter(hStream, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);        \
+		CUresult err = enter_fill(hStream, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);        \
                                                                                                    \
 		if (err || N == 0)                                                                 \
 			return err;                                                                \
@@ -56,20 +56,20 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 	CK_EXPORT CUresult cuMemsetD##bits##_v2(CUdeviceptr dstDevice, type value, size_t N)       \
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
-		CUresult err = enter(NULL, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);           \
+		CUresult err = enter_fill(NULL, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);           \
                                                                                                    \
 		if (err || N == 0)                                                                 \
 			return err;                                                                \
 		err = stream ? ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream)    \
 			     : ck_wire_cuMemsetD##bits##_v2(ctx, dstDevice, value, N);             \
-		return over(dstDevice, err);                                                       \
+		return finish_sync_fill(dstDevice, err);                                                       \
 	}                                                                                          \
 	CK_EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch,        \
 						    type value, size_t Width, size_t Height,       \
 						    CUstream hStream)                              \
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
-		CUresult err = enter(hStream, dstDevice, dstPitch, bits / 8, Width, Height, &ctx,  \
+		CUresult err = enter_fill(hStream, dstDevice, dstPitch, bits / 8, Width, Height, &ctx,  \
 				     &stream);                                                     \
                                                                                                    \
 		if (err || !Width || !Height)                                                      \
@@ -82,7 +82,7 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
 		CUresult err =                                                                     \
-			enter(NULL, dstDevice, dstPitch, bits / 8, Width, Height, &ctx, &stream);  \
+			enter_fill(NULL, dstDevice, dstPitch, bits / 8, Width, Height, &ctx, &stream);  \
                                                                                                    \
 		if (err || !Width || !Height)                                                      \
 			return err;                                                                \
@@ -90,7 +90,7 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 								Width, Height, stream)             \
 			     : ck_wire_cuMemsetD2D##bits##_v2(ctx, dstDevice, dstPitch, value,     \
 							      Width, Height);                      \
-		return over(dstDevice, err);                                                       \
+		return finish_sync_fill(dstDevice, err);                                                       \
 	}
 
 FILL(8, unsigned char, uc)

@@ -14,7 +14,7 @@ bool ckc_mirrors_any(void)
 	return ckc_mirrors_current()->count != 0;
 }
 
-static void forget(uint64_t id)
+static void remove_mirror(uint64_t id)
 {
 	struct ckc_mirrors *all = ckc_mirrors_current();
 	struct ckc_mirror *m;
@@ -40,7 +40,7 @@ bool ckc_mirror_find(uint64_t id, struct ckc_mirror *out)
 	return m != NULL;
 }
 
-static CUresult note(struct ckc_mirror *m)
+static CUresult insert_mirror(struct ckc_mirror *m)
 {
 	struct ckc_mirrors *all = ckc_mirrors_current();
 	static _Atomic uint64_t last; /* per process: a number is never reused */
@@ -59,7 +59,7 @@ static CUresult note(struct ckc_mirror *m)
 }
 
 /* Place @m's box as its side of the copy says; false: invalid, or too large. */
-static bool place(struct ckc_mirror *m)
+static bool place_box(struct ckc_mirror *m)
 {
 	const struct ck_copy_side *s = &m->side;
 	const size_t at[3] = {s->x, s->y, s->z};
@@ -70,7 +70,7 @@ static bool place(struct ckc_mirror *m)
 	       !ck_mul_overflow(bytes, m->box.depth, &bytes);
 }
 
-static CUresult make(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *id)
+static CUresult make_mirror(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *id)
 {
 	struct ckc_mirror *m = malloc(sizeof(*m));
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
@@ -81,8 +81,8 @@ static CUresult make(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *id)
 		.source = end == CK_COPY_SOURCE,
 		.side = ck_copy_side(c, end),
 		.box = {.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth}};
-	if (place(m))
-		err = note(m);
+	if (place_box(m))
+		err = insert_mirror(m);
 	if (err)
 		free(m);
 	else
@@ -91,7 +91,7 @@ static CUresult make(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *id)
 }
 
 /* Encode one end of a copy: the id of its array, or a mirror for the application's memory. */
-static CUresult encode(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
+static CUresult encode_side(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
 	uint64_t id = 0;
@@ -106,7 +106,7 @@ static CUresult encode(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
 		err = ckc_array_id(side.array, &id);
 		side.array = (CUarray)(uintptr_t)id;
 	} else if (side.type == CU_MEMORYTYPE_HOST) {
-		err = make(c, end, made);
+		err = make_mirror(c, end, made);
 		ck_copy_side_pack(&side, c, (void *)(uintptr_t)*made);
 	}
 	ck_copy_side_set(c, end, &side);
@@ -117,7 +117,7 @@ void ckc_mirror_undo(const struct ckc_mirrored *m)
 {
 	for (int i = 0; i < 2; i++) {
 		if (m->made[i])
-			forget(m->made[i]);
+			remove_mirror(m->made[i]);
 	}
 }
 
@@ -128,15 +128,15 @@ CUresult ckc_mirror_copy(const CUDA_MEMCPY3D *copy, struct ckc_mirrored *out)
 	*out = (struct ckc_mirrored){.copy = *copy};
 	if (!copy->WidthInBytes || !copy->Height || !copy->Depth)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = encode(&out->copy, CK_COPY_SOURCE, &out->made[0]);
+	err = encode_side(&out->copy, CK_COPY_SOURCE, &out->made[0]);
 	if (!err)
-		err = encode(&out->copy, CK_COPY_DESTINATION, &out->made[1]);
+		err = encode_side(&out->copy, CK_COPY_DESTINATION, &out->made[1]);
 	if (err)
 		ckc_mirror_undo(out);
 	return err;
 }
 
-static CUresult restore(CUDA_MEMCPY3D *c, enum ck_copy_end end)
+static CUresult restore_side(CUDA_MEMCPY3D *c, enum ck_copy_end end)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
 	struct ckc_mirror m;
@@ -155,9 +155,9 @@ static CUresult restore(CUDA_MEMCPY3D *c, enum ck_copy_end end)
 
 CUresult ckc_mirror_restore(CUDA_MEMCPY3D *c)
 {
-	CUresult err = restore(c, CK_COPY_DESTINATION);
+	CUresult err = restore_side(c, CK_COPY_DESTINATION);
 
-	return err ? err : restore(c, CK_COPY_SOURCE);
+	return err ? err : restore_side(c, CK_COPY_SOURCE);
 }
 
 CUresult ckc_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream)
@@ -197,7 +197,7 @@ CUresult ckc_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, boo
 static void forget_all(uint64_t *ids, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		forget(ids[i]);
+		remove_mirror(ids[i]);
 	free(ids);
 }
 

@@ -35,7 +35,7 @@ static void bytes_give(const struct ckc_mirror *m, char *bytes)
 		free(bytes);
 }
 
-static CUresult fill(const struct ckc_mirror *m)
+static CUresult fill_mirror(const struct ckc_mirror *m)
 {
 	size_t size = size_of(m);
 	char *from = bytes_take(m);
@@ -49,7 +49,7 @@ static CUresult fill(const struct ckc_mirror *m)
 	return err;
 }
 
-static CUresult fetch(const struct ckc_mirror *m, uint64_t ctx, uint64_t exec)
+static CUresult fetch_mirror(const struct ckc_mirror *m, uint64_t ctx, uint64_t exec)
 {
 	size_t size = size_of(m);
 	char *to = bytes_take(m);
@@ -68,7 +68,7 @@ static CUresult fetch(const struct ckc_mirror *m, uint64_t ctx, uint64_t exec)
 }
 
 /* Transfer the mirrors of @exec on one side: fill sources, fetch destinations. */
-static CUresult each(const struct ckc_exec *exec, uint64_t ctx, bool source)
+static CUresult transfer_mirrors(const struct ckc_exec *exec, uint64_t ctx, bool source)
 {
 	CUresult err = CUDA_SUCCESS;
 	struct ckc_mirror m;
@@ -77,9 +77,9 @@ static CUresult each(const struct ckc_exec *exec, uint64_t ctx, bool source)
 		if (!ckc_mirror_find(exec->mirrors[i], &m))
 			continue;
 		if (source && (m.source || ckc_mirrors_current()->functions))
-			err = fill(&m);
+			err = fill_mirror(&m);
 		else if (!source && !m.source)
-			err = fetch(&m, ctx, exec->object.id);
+			err = fetch_mirror(&m, ctx, exec->object.id);
 	}
 	return err;
 }
@@ -101,7 +101,7 @@ static void note_running(struct ckc_mirrors *all, const struct ckc_exec *exec)
 
 /* Call with the launch lock held. A mirror is filled only after the previous launch has finished
  * with all its own. */
-static CUresult launch(struct ckc_client *c, struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
+static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
 {
 	struct ckc_mirrors *all = &c->copying->mirrors;
 	struct ckc_sink nothing = {0};
@@ -116,12 +116,12 @@ static CUresult launch(struct ckc_client *c, struct ckc_exec *exec, uint64_t ctx
 		err = ck_wire_cuStreamSynchronize(ctx, stream);
 	if (err)
 		return err;
-	err = each(exec, ctx, true);
+	err = transfer_mirrors(exec, ctx, true);
 	if (err)
 		return err;
 	note_running(all, exec);
 	err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream);
-	return err ? err : each(exec, ctx, false);
+	return err ? err : transfer_mirrors(exec, ctx, false);
 }
 
 CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
@@ -130,7 +130,7 @@ CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
 	CUresult err;
 
 	ck_lock(&c->copying->mirrors.launch_lock);
-	err = launch(c, exec, ctx, stream);
+	err = launch_graph(c, exec, ctx, stream);
 	ck_unlock(&c->copying->mirrors.launch_lock);
 	return err;
 }
@@ -188,7 +188,7 @@ static bool push_piece(const struct ckc_mirror *m, size_t at, char *from, size_t
 	return done;
 }
 
-static bool exchange(const struct ckc_mirror *m, bool pull)
+static bool exchange_mirror(const struct ckc_mirror *m, bool pull)
 {
 	size_t size = size_of(m);
 	char *bytes = bytes_take(m);
@@ -218,7 +218,7 @@ static bool exchange_all(bool pull)
 
 	for (size_t i = 0; i < count && done; i++) {
 		if (ckc_mirror_find(ids[i], &m) && !(pull && m.source))
-			done = exchange(&m, pull);
+			done = exchange_mirror(&m, pull);
 	}
 	free(ids);
 	return done;

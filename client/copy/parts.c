@@ -118,7 +118,7 @@ static CUresult download_share(const void *transfer, struct ckc_share *share)
 }
 
 /* Other client threads may make the calls, so note an error for the context here. */
-static CUresult transfer(const struct ckc_staged *copy, ckc_share_fn fn, bool packed)
+static CUresult transfer_parts(const struct ckc_staged *copy, ckc_share_fn fn, bool packed)
 {
 	struct transfer t = {*copy, copy->stream ? copy->stream->object.id : 0, packed};
 	CUresult err = CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -152,7 +152,7 @@ CUresult ckc_parts_upload(const struct ckc_staged *copy)
 			ckc_packing_step(c, CK_PROC_upload_packed_part, copy->size - at, threads);
 		const struct ckc_staged part = part_of(&whole, at, step.size);
 
-		err = transfer(&part, upload_to(c, step.size), step.packed);
+		err = transfer_parts(&part, upload_to(c, step.size), step.packed);
 		if (!err)
 			ckc_packing_stepped(c, &step);
 		at += step.size;
@@ -163,5 +163,5 @@ CUresult ckc_parts_upload(const struct ckc_staged *copy)
 
 CUresult ckc_parts_download(const struct ckc_staged *copy)
 {
-	return transfer(copy, download_share, false);
+	return transfer_parts(copy, download_share, false);
 }

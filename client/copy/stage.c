@@ -29,7 +29,7 @@ static uint64_t stream_id(const struct ckc_staged *c)
 }
 
 /* Make a window in a free slot, if the program has earned one more. Call with the lock held. */
-static bool make(struct ckc_stages *all, struct ckc_stage *w, unsigned int count,
+static bool make_window(struct ckc_stages *all, struct ckc_stage *w, unsigned int count,
 		 const struct ckc_staged *c)
 {
 	if (!w || all->refused || all->copied / EARNED <= count)
@@ -45,7 +45,7 @@ static bool make(struct ckc_stages *all, struct ckc_stage *w, unsigned int count
 
 /* Take a window for a copy of at least @least bytes; NULL: none is free, or the copy is too
  * small. */
-static struct ckc_stage *take(const struct ckc_staged *c, size_t least)
+static struct ckc_stage *acquire_window(const struct ckc_staged *c, size_t least)
 {
 	struct ckc_stages *all = &c->ctx->client->copying->stages;
 	struct ckc_stage *found = NULL, *empty = NULL;
@@ -63,7 +63,7 @@ static struct ckc_stage *take(const struct ckc_staged *c, size_t least)
 			 ckc_stream_waited(w->ctx, w->stream, w->used))
 			found = w;
 	}
-	if (!found && make(all, empty, count, c))
+	if (!found && make_window(all, empty, count, c))
 		found = empty;
 	if (found)
 		found->taken = true;
@@ -71,7 +71,7 @@ static struct ckc_stage *take(const struct ckc_staged *c, size_t least)
 	return found;
 }
 
-static void give(struct ckc_stage *w, const struct ckc_staged *c)
+static void release_window(struct ckc_stage *w, const struct ckc_staged *c)
 {
 	struct ckc_stages *all = &c->ctx->client->copying->stages;
 
@@ -82,7 +82,7 @@ static void give(struct ckc_stage *w, const struct ckc_staged *c)
 	ck_unlock(&all->lock);
 }
 
-static CUresult enqueue(const struct ckc_staged *c, size_t at, uint64_t window, size_t size,
+static CUresult enqueue_piece(const struct ckc_staged *c, size_t at, uint64_t window, size_t size,
 			bool up)
 {
 	return ck_wire_pinned_copy(c->ctx->object.id, up ? c->device + at : window,
@@ -90,7 +90,7 @@ static CUresult enqueue(const struct ckc_staged *c, size_t at, uint64_t window, 
 				   up ? CK_PINNED_TO_DEVICE : CK_PINNED_TO_HOST);
 }
 
-static CUresult fill(const struct ckc_staged *c, const struct ckc_stage *w)
+static CUresult upload_by_window(const struct ckc_staged *c, const struct ckc_stage *w)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -103,19 +103,19 @@ static CUresult fill(const struct ckc_staged *c, const struct ckc_stage *w)
 		if (err)
 			break;
 		memcpy((void *)(uintptr_t)slot, (char *)c->host + at, n);
-		err = enqueue(c, at, slot, n, true);
+		err = enqueue_piece(c, at, slot, n, true);
 	}
 	return err;
 }
 
 bool ckc_stage_upload(const struct ckc_staged *c, CUresult *err)
 {
-	struct ckc_stage *w = c->size <= WINDOW || c->waits ? take(c, CK_STAGE_MIN) : NULL;
+	struct ckc_stage *w = c->size <= WINDOW || c->waits ? acquire_window(c, CK_STAGE_MIN) : NULL;
 
 	if (!w)
 		return false;
-	*err = fill(c, w);
-	give(w, c);
+	*err = upload_by_window(c, w);
+	release_window(w, c);
 	return true;
 }
 
@@ -128,11 +128,11 @@ static size_t next_piece(const struct ckc_staged *c, size_t at)
 	return ck_min(ck_min(half, HALF), c->size - at);
 }
 
-static CUresult empty(const struct ckc_staged *c, const struct ckc_stage *w)
+static CUresult download_by_window(const struct ckc_staged *c, const struct ckc_stage *w)
 {
 	uint64_t now = w->address, other = w->address + HALF;
 	size_t at = 0, n = next_piece(c, 0);
-	CUresult err = enqueue(c, 0, now, n, false);
+	CUresult err = enqueue_piece(c, 0, now, n, false);
 
 	while (n > 0 && !err) {
 		size_t more = next_piece(c, at + n);
@@ -140,7 +140,7 @@ static CUresult empty(const struct ckc_staged *c, const struct ckc_stage *w)
 
 		err = ckc_stream_wait(c->ctx, c->stream);
 		if (!err && more > 0)
-			err = enqueue(c, at + n, other, more, false);
+			err = enqueue_piece(c, at + n, other, more, false);
 		if (err)
 			break;
 		memcpy((char *)c->host + at, (void *)(uintptr_t)full, n);
@@ -153,7 +153,7 @@ static CUresult empty(const struct ckc_staged *c, const struct ckc_stage *w)
 }
 
 /* Fetch one piece in the legacy stream and wait: the driver has a faster path for that. */
-static CUresult fetch(const struct ckc_staged *c, const struct ckc_stage *w)
+static CUresult fetch_piece(const struct ckc_staged *c, const struct ckc_stage *w)
 {
 	CUresult err = ck_wire_pinned_move(c->ctx->object.id, w->address, c->device, c->size,
 					   CK_PINNED_TO_HOST);
@@ -165,12 +165,12 @@ static CUresult fetch(const struct ckc_staged *c, const struct ckc_stage *w)
 
 bool ckc_stage_download(const struct ckc_staged *c, CUresult *err)
 {
-	struct ckc_stage *w = take(c, DOWN_MIN);
+	struct ckc_stage *w = acquire_window(c, DOWN_MIN);
 
 	if (!w)
 		return false;
-	*err = c->size <= PIECE && !c->stream ? fetch(c, w) : empty(c, w);
-	give(w, c);
+	*err = c->size <= PIECE && !c->stream ? fetch_piece(c, w) : download_by_window(c, w);
+	release_window(w, c);
 	return true;
 }
 

@@ -4,7 +4,7 @@
 #include "client/copy/state.h"
 #include "client/wire/hooks.h"
 
-static void begin(void *part)
+static void init_copying(void *part)
 {
 	struct ckc_copying *c = part;
 
@@ -13,4 +13,4 @@ static void begin(void *part)
 	c->bridges.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_BRIDGES);
 	c->mirrors.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRRORS);
 }
-CK_CLIENT_PART(copying, struct ckc_copying, begin);
+CK_CLIENT_PART(copying, struct ckc_copying, init_copying);

@@ -20,7 +20,7 @@ CK_LOG_DEFINE("client");
 	 BIT(RUNTIME) | BIT(EXTERNAL_CORRELATION) | BIT(SYNCHRONIZATION) | BIT(DEVICE) |           \
 	 BIT(CONTEXT) | BIT(MARKER) | BIT(OVERHEAD) | BIT(GRAPH_TRACE) | BIT(MEMCPY2))
 
-static struct ckc_cupti *current(void)
+static struct ckc_cupti *get_cupti(void)
 {
 	return ckc_client_current()->cupti;
 }
@@ -28,7 +28,7 @@ static struct ckc_cupti *current(void)
 /* --- kinds */
 
 /* The program wants @more kinds, and not those in @fewer. */
-static CUptiResult change(struct ckc_client *c, uint64_t more, uint64_t fewer)
+static CUptiResult change_kinds(struct ckc_client *c, uint64_t more, uint64_t fewer)
 {
 	struct ckc_cupti *s = c->cupti;
 	CUptiResult ret;
@@ -46,7 +46,7 @@ static void on_ready(struct ckc_client *c)
 	if (ckc_cupti_wants(c->cupti, CUPTI_ACTIVITY_KIND_DEVICE))
 		ckc_cupti_note_devices(c);
 	if (atomic_load(&c->cupti->kinds))
-		change(c, 0, 0);
+		change_kinds(c, 0, 0);
 }
 CK_ON_READY(on_ready);
 
@@ -65,7 +65,7 @@ CK_EXPORT CUptiResult cuptiActivityEnable(uint32_t kind)
 	if (kind == CUPTI_ACTIVITY_KIND_DEVICE && ckc_cupti_is_ready(c) &&
 	    !ckc_cupti_wants(c->cupti, kind))
 		ckc_cupti_note_devices(c);
-	return ckc_cupti_result(change(c, 1ull << kind, 0));
+	return ckc_cupti_result(change_kinds(c, 1ull << kind, 0));
 }
 
 CK_EXPORT CUptiResult cuptiActivityDisable(uint32_t kind)
@@ -76,7 +76,7 @@ CK_EXPORT CUptiResult cuptiActivityDisable(uint32_t kind)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_KIND);
 	if (!(atomic_load(&c->cupti->asked) >> kind & 1))
 		return CUPTI_SUCCESS;
-	return ckc_cupti_result(change(c, 0, 1ull << kind));
+	return ckc_cupti_result(change_kinds(c, 0, 1ull << kind));
 }
 
 /* Records are of all contexts. */
@@ -108,12 +108,12 @@ static CUptiResult set_call(uint32_t kind, _Atomic uint64_t *left_out, uint32_t 
 
 CK_EXPORT CUptiResult cuptiActivityEnableDriverApi(uint32_t call, uint8_t enable)
 {
-	return set_call(CUPTI_ACTIVITY_KIND_DRIVER, current()->left_out_driver, call, enable);
+	return set_call(CUPTI_ACTIVITY_KIND_DRIVER, get_cupti()->left_out_driver, call, enable);
 }
 
 CK_EXPORT CUptiResult cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t enable)
 {
-	return set_call(CUPTI_ACTIVITY_KIND_RUNTIME, current()->left_out_runtime, call, enable);
+	return set_call(CUPTI_ACTIVITY_KIND_RUNTIME, get_cupti()->left_out_runtime, call, enable);
 }
 
 /* --- buffers */
@@ -192,7 +192,7 @@ CK_EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, 
 CK_EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream,
 							size_t *dropped)
 {
-	struct ckc_cupti *s = current();
+	struct ckc_cupti *s = get_cupti();
 
 	(void)context, (void)stream;
 	if (!dropped)
@@ -257,7 +257,7 @@ CK_EXPORT CUptiResult cuptiGetLastError(void)
 
 CK_EXPORT CUptiResult cuptiFinalize(void)
 {
-	return ckc_cupti_result(change(ckc_client_current(), 0, UINT64_MAX));
+	return ckc_cupti_result(change_kinds(ckc_client_current(), 0, UINT64_MAX));
 }
 
 static void in_child(struct ckc_client *c)

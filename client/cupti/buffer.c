@@ -5,7 +5,7 @@
 
 #include "client/cupti/cupti.h"
 
-static void request(struct ckc_cupti *s)
+static void request_buffer(struct ckc_cupti *s)
 {
 	struct ck_cupti_request info = {.size = sizeof(info)};
 
@@ -32,10 +32,10 @@ void ckc_cupti_finish(struct ckc_cupti *s)
 void ckc_cupti_begin(struct ckc_cupti *s)
 {
 	if (!s->buffer && atomic_load(&s->asked) != 0)
-		request(s);
+		request_buffer(s);
 }
 
-static bool fits(const struct ckc_cupti *s, size_t size)
+static bool record_fits(const struct ckc_cupti *s, size_t size)
 {
 	return s->buffer && s->room - s->used >= size &&
 	       (s->records_max == 0 || s->records < s->records_max);
@@ -53,11 +53,11 @@ void ckc_cupti_append(struct ckc_client *c, const void *record)
 	}
 	if (size == 0) /* left over from a profile of our own */
 		return;
-	if (!fits(s, size)) {
+	if (!record_fits(s, size)) {
 		ckc_cupti_finish(s);
-		request(s);
+		request_buffer(s);
 	}
-	if (!fits(s, size)) {
+	if (!record_fits(s, size)) {
 		ck_lock(&s->lock);
 		s->dropped++;
 		ck_unlock(&s->lock);

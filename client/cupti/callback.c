@@ -8,7 +8,7 @@
 
 CK_LOG_DEFINE("client");
 
-static void ignore(void *userdata, uint32_t domain, uint32_t call,
+static void ignore_callback(void *userdata, uint32_t domain, uint32_t call,
 		   const struct ck_cupti_callback *data)
 {
 	(void)userdata, (void)domain, (void)call, (void)data;
@@ -29,7 +29,7 @@ CK_EXPORT CUptiResult cuptiSubscribe(void **subscriber, ck_cupti_callback_fn cal
 		ret = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	} else {
 		s->userdata = userdata;
-		atomic_store(&s->subscriber, callback ? callback : ignore);
+		atomic_store(&s->subscriber, callback ? callback : ignore_callback);
 	}
 	ck_unlock(&s->lock);
 	if (!ret)
@@ -63,7 +63,7 @@ static void set_bits(struct ckc_cupti *s, uint32_t domain, uint32_t first, uint3
 	}
 }
 
-static bool any(const _Atomic uint64_t *bits)
+static bool has_any_bit(const _Atomic uint64_t *bits)
 {
 	uint64_t all = 0;
 
@@ -73,15 +73,15 @@ static bool any(const _Atomic uint64_t *bits)
 }
 
 /* Calls @first to @last of @domain are reported, or not. */
-static CUptiResult report(uint32_t domain, uint32_t first, uint32_t last, bool to)
+static CUptiResult set_reported_calls(uint32_t domain, uint32_t first, uint32_t last, bool to)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_cupti *s = c->cupti;
 
 	ck_lock(&s->flush_lock);
 	set_bits(s, domain, first, last, to);
-	atomic_store(&s->reports_driver, any(s->reported_driver));
-	atomic_store(&s->reports_runtime, any(s->reported_runtime));
+	atomic_store(&s->reports_driver, has_any_bit(s->reported_driver));
+	atomic_store(&s->reports_runtime, has_any_bit(s->reported_runtime));
 	ckc_cupti_apply(c);
 	ck_unlock(&s->flush_lock);
 	return CUPTI_SUCCESS;
@@ -89,8 +89,8 @@ static CUptiResult report(uint32_t domain, uint32_t first, uint32_t last, bool t
 
 static void report_nothing(void)
 {
-	report(CUPTI_CB_DOMAIN_DRIVER_API, 0, CKC_CUPTI_CALLS - 1, false);
-	report(CUPTI_CB_DOMAIN_RUNTIME_API, 0, CKC_CUPTI_CALLS - 1, false);
+	set_reported_calls(CUPTI_CB_DOMAIN_DRIVER_API, 0, CKC_CUPTI_CALLS - 1, false);
+	set_reported_calls(CUPTI_CB_DOMAIN_RUNTIME_API, 0, CKC_CUPTI_CALLS - 1, false);
 }
 
 CK_EXPORT CUptiResult cuptiUnsubscribe(void *subscriber)
@@ -104,7 +104,7 @@ CK_EXPORT CUptiResult cuptiUnsubscribe(void *subscriber)
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult set(void *subscriber, uint32_t domain, uint32_t first, uint32_t last, bool to)
+static CUptiResult set_callbacks(void *subscriber, uint32_t domain, uint32_t first, uint32_t last, bool to)
 {
 	static bool told;
 
@@ -114,7 +114,7 @@ static CUptiResult set(void *subscriber, uint32_t domain, uint32_t first, uint32
 	switch (domain) {
 	case CUPTI_CB_DOMAIN_DRIVER_API:
 	case CUPTI_CB_DOMAIN_RUNTIME_API:
-		return report(domain, first, last, to);
+		return set_reported_calls(domain, first, last, to);
 	case CUPTI_CB_DOMAIN_RESOURCE:
 	case CUPTI_CB_DOMAIN_SYNCHRONIZE:
 	case CUPTI_CB_DOMAIN_STATE:
@@ -128,13 +128,13 @@ static CUptiResult set(void *subscriber, uint32_t domain, uint32_t first, uint32
 
 CK_EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain)
 {
-	return set(subscriber, domain, 1, CKC_CUPTI_CALLS - 1, enable);
+	return set_callbacks(subscriber, domain, 1, CKC_CUPTI_CALLS - 1, enable);
 }
 
 CK_EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain,
 					  uint32_t call)
 {
-	return set(subscriber, domain, call, call, enable);
+	return set_callbacks(subscriber, domain, call, call, enable);
 }
 
 CK_EXPORT CUptiResult cuptiEnableAllDomains(uint32_t enable, void *subscriber)

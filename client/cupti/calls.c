@@ -11,7 +11,7 @@
 #define PIECES_MAX 4096 /* 256 MiB that the program has not flushed */
 
 /* Lock held. */
-static void *reserve(struct ckc_cupti *s, size_t size)
+static void *reserve_record(struct ckc_cupti *s, size_t size)
 {
 	struct ckc_cupti_piece *p = s->last;
 	void *at;
@@ -41,7 +41,7 @@ void ckc_cupti_note(struct ckc_cupti *s, const void *record, size_t size)
 	void *at;
 
 	ck_lock(&s->lock);
-	at = reserve(s, size);
+	at = reserve_record(s, size);
 	if (at)
 		memcpy(at, record, size);
 	ck_unlock(&s->lock);

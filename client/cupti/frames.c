@@ -28,7 +28,7 @@ static bool is_left_out(const struct ckc_cupti *s, uint32_t domain, uint32_t cal
 }
 
 /* The new frame; NULL: the thread is in too many. */
-static struct ckc_cupti_frame *push(uint32_t domain, uint32_t call)
+static struct ckc_cupti_frame *push_frame(uint32_t domain, uint32_t call)
 {
 	static _Atomic uint32_t last;
 	struct ckc_cupti_self *self = ckc_cupti_self();
@@ -50,7 +50,7 @@ static struct ckc_cupti_frame *push(uint32_t domain, uint32_t call)
 
 /* The frame that has ended; NULL: the call began before the profile. It stays until the next
  * push. */
-static struct ckc_cupti_frame *pop(uint32_t domain, uint32_t call)
+static struct ckc_cupti_frame *pop_frame(uint32_t domain, uint32_t call)
 {
 	struct ckc_cupti_self *self = ckc_cupti_self();
 	unsigned int at = self ? self->depth : 0;
@@ -67,7 +67,7 @@ static struct ckc_cupti_frame *pop(uint32_t domain, uint32_t call)
 	return &self->frames[self->depth];
 }
 
-static void note(struct ckc_cupti *s, const struct ckc_cupti_frame *f, uint32_t result)
+static void record_frame(struct ckc_cupti *s, const struct ckc_cupti_frame *f, uint32_t result)
 {
 	struct ck_cupti_api api = {
 		.kind = f->domain == CUPTI_CB_DOMAIN_DRIVER_API ? CUPTI_ACTIVITY_KIND_DRIVER
@@ -87,7 +87,7 @@ static void note(struct ckc_cupti *s, const struct ckc_cupti_frame *f, uint32_t 
 	ckc_cupti_note_api(s, &api);
 }
 
-static void report(struct ckc_cupti_frame *f, int site, const struct ckc_call *call)
+static void report_frame(struct ckc_cupti_frame *f, int site, const struct ckc_call *call)
 {
 	struct ckc_cupti_report r = {
 		.domain = f->domain,
@@ -107,10 +107,10 @@ static void report(struct ckc_cupti_frame *f, int site, const struct ckc_call *c
 
 static void on_enter(const struct ckc_call *call)
 {
-	struct ckc_cupti_frame *f = push(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
+	struct ckc_cupti_frame *f = push_frame(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
 
 	if (f && !f->part && unlikely(ckc_client_current()->cupti->reports_driver))
-		report(f, 0, call);
+		report_frame(f, 0, call);
 }
 
 /* The number of a stream is asked for while there is no frame, so that it is no message of the
@@ -119,17 +119,17 @@ static void on_leave(const struct ckc_call *call)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_cupti *s = c->cupti;
-	struct ckc_cupti_frame *f = pop(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
+	struct ckc_cupti_frame *f = pop_frame(CUPTI_CB_DOMAIN_DRIVER_API, call->number);
 
 	if (!f)
 		return;
-	note(s, f, (uint32_t)call->result);
+	record_frame(s, f, (uint32_t)call->result);
 	if (ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_CONTEXT))
 		ckc_cupti_see_context(c);
 	if (ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION))
 		ckc_cupti_note_sync(c, call, f->began, f->number);
 	if (!f->part && unlikely(s->reports_driver))
-		report(f, 1, call);
+		report_frame(f, 1, call);
 }
 
 static uint32_t call_number(void)
@@ -139,14 +139,14 @@ static uint32_t call_number(void)
 	return self && self->depth > 0 ? self->frames[0].number : 0;
 }
 
-static void help(uint32_t number)
+static void set_helped_number(uint32_t number)
 {
 	struct ckc_cupti_self *self = ckc_cupti_self();
 
 	if (self)
 		self->helped = number;
 }
-CK_HOOK(call, on_leave, on_enter, on_leave, call_number, help);
+CK_HOOK(call, on_leave, on_enter, on_leave, call_number, set_helped_number);
 
 /* Its name without the version, as CUPTI gives it. */
 static void report_runtime(struct ckc_cupti_frame *f, int site)
@@ -157,12 +157,12 @@ static void report_runtime(struct ckc_cupti_frame *f, int site)
 
 	if (full)
 		snprintf(name, sizeof(name), "%.*s", (int)ckc_cupti_name_length(full), full);
-	report(f, site, &call);
+	report_frame(f, site, &call);
 }
 
 void ckc_cupti_enter_runtime(uint32_t call)
 {
-	struct ckc_cupti_frame *f = push(CUPTI_CB_DOMAIN_RUNTIME_API, call);
+	struct ckc_cupti_frame *f = push_frame(CUPTI_CB_DOMAIN_RUNTIME_API, call);
 
 	if (f && unlikely(ckc_client_current()->cupti->reports_runtime))
 		report_runtime(f, 0);
@@ -170,12 +170,12 @@ void ckc_cupti_enter_runtime(uint32_t call)
 
 void ckc_cupti_leave_runtime(uint32_t call)
 {
-	struct ckc_cupti_frame *f = pop(CUPTI_CB_DOMAIN_RUNTIME_API, call);
+	struct ckc_cupti_frame *f = pop_frame(CUPTI_CB_DOMAIN_RUNTIME_API, call);
 	struct ckc_cupti *s = ckc_client_current()->cupti;
 
 	if (!f)
 		return;
-	note(s, f, 0);
+	record_frame(s, f, 0);
 	if (unlikely(s->reports_runtime))
 		report_runtime(f, 1);
 }

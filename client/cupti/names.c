@@ -77,7 +77,7 @@ CK_EXPORT CUptiResult cuptiGetThreadIdType(int *type)
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult refused(const char *name, bool *told)
+static CUptiResult refuse_call(const char *name, bool *told)
 {
 	if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED))
 		ck_warn("%s is not supported: it returns CUPTI_ERROR_NOT_SUPPORTED", name);
@@ -89,6 +89,6 @@ static CUptiResult refused(const char *name, bool *told)
 	CK_EXPORT CUptiResult name(void)                                                           \
 	{                                                                                          \
 		static bool told;                                                                  \
-		return refused(#name, &told);                                                      \
+		return refuse_call(#name, &told);                                                      \
 	}
 #include "client/cupti/refused.def"

@@ -22,7 +22,7 @@ CK_EXPORT CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *number)
 }
 
 /* The numbers of stream @stream of @context; an error if the server has none. */
-static CUptiResult ask(const struct ckc_context *context, uint64_t stream,
+static CUptiResult get_stream_numbers(const struct ckc_context *context, uint64_t stream,
 		       struct ckc_cupti_place *place)
 {
 	ckc_cupti_find_place(ckc_client_current(), context, stream, place);
@@ -35,7 +35,7 @@ CK_EXPORT CUptiResult cuptiGetContextId(CUcontext context, uint32_t *number)
 {
 	const struct ckc_context *found = find(context);
 	struct ckc_cupti_place place;
-	CUptiResult ret = found && number ? ask(found, 0, &place) : CUPTI_ERROR_INVALID_PARAMETER;
+	CUptiResult ret = found && number ? get_stream_numbers(found, 0, &place) : CUPTI_ERROR_INVALID_PARAMETER;
 
 	if (!ret)
 		*number = place.context_number;
@@ -56,7 +56,7 @@ CK_EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uin
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	if (own)
 		found = own->object.context;
-	ret = found ? ask(found, own ? own->object.id : 0, &place) : CUPTI_ERROR_INVALID_PARAMETER;
+	ret = found ? get_stream_numbers(found, own ? own->object.id : 0, &place) : CUPTI_ERROR_INVALID_PARAMETER;
 	if (!ret)
 		*number = place.stream_number;
 	return ckc_cupti_result(ret);

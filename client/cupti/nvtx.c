@@ -43,7 +43,7 @@ struct ckc_cupti_range {
 };
 
 /* A text that stays, as records point to it. */
-static const char *kept(struct ckc_cupti *s, const char *text)
+static const char *keep_text(struct ckc_cupti *s, const char *text)
 {
 	size_t size = text ? strnlen(text, TEXT_MAX) : 0;
 	char *found = NULL;
@@ -67,7 +67,7 @@ static const char *kept(struct ckc_cupti *s, const char *text)
 }
 
 /* A range begins or ends, or an instant is marked. */
-static void note(struct ckc_cupti *s, uint32_t flags, uint32_t id, const char *domain,
+static void record_marker(struct ckc_cupti *s, uint32_t flags, uint32_t id, const char *domain,
 		 const char *text)
 {
 	struct ck_cupti_marker m = {
@@ -86,7 +86,7 @@ static void note(struct ckc_cupti *s, uint32_t flags, uint32_t id, const char *d
 	ckc_cupti_note(s, &m, sizeof(m));
 }
 
-static struct ckc_cupti *wanted(void)
+static struct ckc_cupti *get_cupti_if_wanted(void)
 {
 	struct ckc_cupti *s = ckc_client_current()->cupti;
 
@@ -106,13 +106,13 @@ static const char *text_of(struct ckc_cupti *s, const struct event *e)
 		return "";
 	if (e->message_type == MESSAGE_REGISTERED)
 		return e->message ? e->message : ""; /* one of ours */
-	return e->message_type == MESSAGE_ASCII ? kept(s, e->message) : "";
+	return e->message_type == MESSAGE_ASCII ? keep_text(s, e->message) : "";
 }
 
 /* --- the functions. A domain, and a registered string, is a kept text; NULL: the default
  * domain. */
 
-static int push(struct ckc_cupti *s, const char *domain, const char *text)
+static int push_range(struct ckc_cupti *s, const char *domain, const char *text)
 {
 	struct ckc_cupti_self *self = ckc_cupti_self();
 	int level = self && self->range ? self->range->level + 1 : 0;
@@ -122,15 +122,15 @@ static int push(struct ckc_cupti *s, const char *domain, const char *text)
 		return NO_TRACKING;
 	*r = (struct ckc_cupti_range){self->range, next_id(), level, domain};
 	self->range = r;
-	note(s, CUPTI_ACTIVITY_FLAG_MARKER_START, r->id, domain, text);
+	record_marker(s, CUPTI_ACTIVITY_FLAG_MARKER_START, r->id, domain, text);
 	return level;
 }
 
 static int domain_push(const char *domain, const struct event *e)
 {
-	struct ckc_cupti *s = wanted();
+	struct ckc_cupti *s = get_cupti_if_wanted();
 
-	return s ? push(s, domain, text_of(s, e)) : NO_TRACKING;
+	return s ? push_range(s, domain, text_of(s, e)) : NO_TRACKING;
 }
 
 /* A range that was pushed in a profile ends, even after it. */
@@ -142,7 +142,7 @@ static int domain_pop(const char *domain)
 
 	if (!r || r->domain != domain)
 		return NO_TRACKING;
-	note(ckc_client_current()->cupti, CUPTI_ACTIVITY_FLAG_MARKER_END, r->id, domain, NULL);
+	record_marker(ckc_client_current()->cupti, CUPTI_ACTIVITY_FLAG_MARKER_END, r->id, domain, NULL);
 	self->range = r->outer;
 	level = r->level;
 	free(r);
@@ -161,28 +161,28 @@ void ckc_cupti_ranges_free(struct ckc_cupti_range *innermost)
 
 static uint64_t domain_start(const char *domain, const struct event *e)
 {
-	struct ckc_cupti *s = wanted();
+	struct ckc_cupti *s = get_cupti_if_wanted();
 	uint32_t id = s ? next_id() : 0;
 
 	if (s)
-		note(s, CUPTI_ACTIVITY_FLAG_MARKER_START | CKC_MARKER_FREE, id, domain,
+		record_marker(s, CUPTI_ACTIVITY_FLAG_MARKER_START | CKC_MARKER_FREE, id, domain,
 		     text_of(s, e));
 	return id;
 }
 
 static void domain_end(const char *domain, uint64_t id)
 {
-	if (id != 0 && wanted())
-		note(wanted(), CUPTI_ACTIVITY_FLAG_MARKER_END | CKC_MARKER_FREE, (uint32_t)id,
+	if (id != 0 && get_cupti_if_wanted())
+		record_marker(get_cupti_if_wanted(), CUPTI_ACTIVITY_FLAG_MARKER_END | CKC_MARKER_FREE, (uint32_t)id,
 		     domain, NULL);
 }
 
 static void domain_mark(const char *domain, const struct event *e)
 {
-	struct ckc_cupti *s = wanted();
+	struct ckc_cupti *s = get_cupti_if_wanted();
 
 	if (s)
-		note(s, CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS, next_id(), domain, text_of(s, e));
+		record_marker(s, CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS, next_id(), domain, text_of(s, e));
 }
 
 static struct event of_text(const char *text)
@@ -196,7 +196,7 @@ static void mark_ex(const struct event *e)
 	domain_mark(NULL, e);
 }
 
-static void mark(const char *text)
+static void mark_text(const char *text)
 {
 	const struct event e = of_text(text);
 
@@ -208,14 +208,14 @@ static uint64_t start_ex(const struct event *e)
 	return domain_start(NULL, e);
 }
 
-static uint64_t start(const char *text)
+static uint64_t start_text(const char *text)
 {
 	const struct event e = of_text(text);
 
 	return domain_start(NULL, &e);
 }
 
-static void end(uint64_t id)
+static void end_range(uint64_t id)
 {
 	domain_end(NULL, id);
 }
@@ -232,7 +232,7 @@ static int push_text(const char *text)
 	return domain_push(NULL, &e);
 }
 
-static int pop(void)
+static int pop_range(void)
 {
 	return domain_pop(NULL);
 }
@@ -240,12 +240,12 @@ static int pop(void)
 static const char *register_text(const char *domain, const char *text)
 {
 	(void)domain;
-	return kept(ckc_client_current()->cupti, text);
+	return keep_text(ckc_client_current()->cupti, text);
 }
 
 static const char *create_domain(const char *name)
 {
-	return kept(ckc_client_current()->cupti, name);
+	return keep_text(ckc_client_current()->cupti, name);
 }
 
 /* --- the tables */
@@ -258,8 +258,8 @@ static const char *create_domain(const char *name)
 static const struct entry {
 	unsigned int number;
 	void (*function)(void);
-} core[] = {ENTRY(1, mark_ex), ENTRY(2, mark),	  ENTRY(4, start_ex),  ENTRY(5, start),
-	    ENTRY(7, end),     ENTRY(8, push_ex), ENTRY(9, push_text), ENTRY(11, pop)},
+} core[] = {ENTRY(1, mark_ex), ENTRY(2, mark_text),	  ENTRY(4, start_ex),  ENTRY(5, start_text),
+	    ENTRY(7, end_range),     ENTRY(8, push_ex), ENTRY(9, push_text), ENTRY(11, pop_range)},
   core2[] = {ENTRY(1, domain_mark),   ENTRY(2, domain_start), ENTRY(3, domain_end),
 	     ENTRY(4, domain_push),   ENTRY(5, domain_pop),   ENTRY(10, register_text),
 	     ENTRY(12, create_domain)};
@@ -269,7 +269,7 @@ struct callbacks {
 	int (*table)(uint32_t module, void (****slots)(void), unsigned int *count);
 };
 
-static void fill(const struct callbacks *callbacks, uint32_t module, const struct entry *entries,
+static void fill_table(const struct callbacks *callbacks, uint32_t module, const struct entry *entries,
 		 size_t entry_count)
 {
 	void (***slots)(void) = NULL;
@@ -289,7 +289,7 @@ CK_EXPORT int InitializeInjectionNvtx2(const void *(*tables)(uint32_t))
 
 	if (!callbacks || callbacks->size < sizeof(*callbacks) || !callbacks->table)
 		return 0;
-	fill(callbacks, MODULE_CORE, core, CK_ARRAY_SIZE(core));
-	fill(callbacks, MODULE_CORE2, core2, CK_ARRAY_SIZE(core2));
+	fill_table(callbacks, MODULE_CORE, core, CK_ARRAY_SIZE(core));
+	fill_table(callbacks, MODULE_CORE2, core2, CK_ARRAY_SIZE(core2));
 	return 1;
 }

@@ -57,7 +57,7 @@ static int write_tail(int fd, off_t at)
 }
 
 /* Make the file at @path, which must not exist. */
-static int create(const char *path)
+static int create_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), ret;
 
@@ -83,7 +83,7 @@ static int create_own(struct ckc_own *own, const char *name)
 	}
 	free(folder);
 	if (ret == 0)
-		ret = create(own->path);
+		ret = create_file(own->path);
 	if (ret != -EEXIST)
 		return ret;
 	if (asprintf(&numbered, "%s.%d", own->path, getpid()) < 0)
@@ -91,12 +91,12 @@ static int create_own(struct ckc_own *own, const char *name)
 	free(own->path);
 	own->path = numbered;
 	unlink(own->path); /* of an earlier process with this number */
-	return create(own->path);
+	return create_file(own->path);
 }
 
 /* Put the events so far in front of the document's tail. If that fails, the document is as
  * before. */
-static int append(struct ckc_own *own)
+static int append_events(struct ckc_own *own)
 {
 	int fd = open(own->path, O_WRONLY | O_CLOEXEC), ret;
 	off_t end = own->end + (off_t)own->text.size;
@@ -117,7 +117,7 @@ static int append(struct ckc_own *own)
 /* --- the profile. flush_lock is held. */
 
 /* The records come to an end. */
-static void stop(struct ckc_client *c)
+static void stop_profile(struct ckc_client *c)
 {
 	struct ckc_cupti *s = c->cupti;
 	struct ckc_own *own = &s->own;
@@ -137,17 +137,17 @@ static void write_out(struct ckc_client *c)
 	int ret;
 
 	ck_sighold_begin(&limit, SIGXFSZ);
-	ret = own->text.size > 0 ? append(own) : 0;
+	ret = own->text.size > 0 ? append_events(own) : 0;
 	ck_sighold_end(&limit, true);
 	ck_timeline_clear(&own->text);
 	if (ret == 0)
 		return;
 	ck_err("CRICKET_PROFILE: %s: %s: the profile ends here", own->path, strerror(-ret));
-	stop(c);
+	stop_profile(c);
 }
 
 /* Everything up to now. */
-static void collect(struct ckc_client *c, bool can_call, bool forced)
+static void collect_records(struct ckc_client *c, bool can_call, bool forced)
 {
 	struct ckc_cupti *s = c->cupti;
 
@@ -184,7 +184,7 @@ static void *write_each_second(void *client)
 		nanosleep(&second, NULL);
 		ck_lock(&s->flush_lock);
 		if (s->own.on) {
-			collect(c, atomic_load(&c->state) == CK_STATE_READY && !is_idle(&s->own),
+			collect_records(c, atomic_load(&c->state) == CK_STATE_READY && !is_idle(&s->own),
 				false);
 			write_out(c);
 		}
@@ -194,7 +194,7 @@ static void *write_each_second(void *client)
 	return NULL;
 }
 
-static int start(struct ckc_client *c, const char *name)
+static int start_profile(struct ckc_client *c, const char *name)
 {
 	struct ckc_cupti *s = c->cupti;
 	struct ckc_own *own = &s->own;
@@ -225,7 +225,7 @@ static void on_ready(struct ckc_client *c)
 		return;
 	ck_lock(&s->flush_lock);
 	if (!s->own.tried && !s->request && !s->request_v2) {
-		ret = start(c, name);
+		ret = start_profile(c, name);
 		if (ret < 0)
 			ck_err("CRICKET_PROFILE: %s: %s: no timeline is written",
 			       s->own.path ? s->own.path : name, strerror(-ret));
@@ -235,20 +235,20 @@ static void on_ready(struct ckc_client *c)
 }
 CK_ON_READY(on_ready);
 
-static void finish(struct ckc_client *c, bool can_call)
+static void finish_profile(struct ckc_client *c, bool can_call)
 {
-	collect(c, can_call, true);
+	collect_records(c, can_call, true);
 	ckc_own_finish(c);
 	write_out(c);
 	if (c->cupti->own.on)
-		stop(c);
+		stop_profile(c);
 }
 
 void ckc_own_yield(struct ckc_client *c)
 {
 	if (!c->cupti->own.on)
 		return;
-	finish(c, atomic_load(&c->state) == CK_STATE_READY);
+	finish_profile(c, atomic_load(&c->state) == CK_STATE_READY);
 	ck_warn("CRICKET_PROFILE: the program starts its own profiler: %s ends here",
 		c->cupti->own.path);
 }
@@ -262,7 +262,7 @@ static void on_leave(struct ckc_client *c, bool can_call)
 	if (!s || ck_lock_until(&s->flush_lock, &until) != 0)
 		return; /* a fetch hangs; the file is as it was a second ago */
 	if (s->own.on)
-		finish(c, can_call);
+		finish_profile(c, can_call);
 	ck_unlock(&s->flush_lock);
 }
 CK_HOOK(leave, on_leave, on_leave);

@@ -211,7 +211,7 @@ static void add_size(struct ck_timeline *t, const char *key, const int32_t size[
 
 /* The name as in the source, if the program has a library of C++ that knows it. The caller frees
  * it. */
-static char *demangled(const char *name)
+static char *demangle_name(const char *name)
 {
 	char *(*demangle)(const char *, char *, size_t *, int *);
 	int status;
@@ -229,7 +229,7 @@ static void take_kernel(struct ckc_client *c, const struct ck_cupti_kernel *k)
 	uint64_t row = stream_row(c, k->device, k->context, k->stream);
 	struct ck_timeline_place place = place_of(own, k->start, GPU + k->device, row);
 
-	char *plain = demangled(k->name);
+	char *plain = demangle_name(k->name);
 
 	begin_span(own, plain ? plain : k->name, "kernel", &place, k->end - k->start);
 	free(plain);

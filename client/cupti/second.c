@@ -5,7 +5,7 @@
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"
 
-static CUptiResult check(const void *subscriber)
+static CUptiResult check_subscriber(const void *subscriber)
 {
 	return ckc_cupti_is_subscriber(ckc_client_current()->cupti, subscriber)
 		       ? CUPTI_SUCCESS
@@ -15,7 +15,7 @@ static CUptiResult check(const void *subscriber)
 CK_EXPORT CUptiResult cuptiActivityEnable_v2(void *subscriber, uint32_t kind,
 					     const struct ck_cupti_config *config)
 {
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	if (ret)
 		return ret;
@@ -27,7 +27,7 @@ CK_EXPORT CUptiResult cuptiActivityEnable_v2(void *subscriber, uint32_t kind,
 CK_EXPORT CUptiResult cuptiActivityDisable_v2(void *subscriber, uint32_t kind,
 					      const struct ck_cupti_config *config)
 {
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	(void)config;
 	return ret ? ret : cuptiActivityDisable(kind);
@@ -39,7 +39,7 @@ CK_EXPORT CUptiResult cuptiActivityRegisterCallbacks_v2(void *subscriber,
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_cupti *s = c->cupti;
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	if (ret)
 		return ret;
@@ -59,7 +59,7 @@ CK_EXPORT CUptiResult cuptiActivityRegisterCallbacks_v2(void *subscriber,
 CK_EXPORT CUptiResult cuptiActivityGetNextRecord_v2(void *subscriber, uint8_t *buffer, size_t valid,
 						    void **record)
 {
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	return ret ? ret : cuptiActivityGetNextRecord(buffer, valid, record);
 }
@@ -67,7 +67,7 @@ CK_EXPORT CUptiResult cuptiActivityGetNextRecord_v2(void *subscriber, uint8_t *b
 CK_EXPORT CUptiResult cuptiActivityGetNumDroppedRecords_v2(void *subscriber, CUcontext context,
 							   uint32_t stream, size_t *dropped)
 {
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	return ret ? ret : cuptiActivityGetNumDroppedRecords(context, stream, dropped);
 }
@@ -75,7 +75,7 @@ CK_EXPORT CUptiResult cuptiActivityGetNumDroppedRecords_v2(void *subscriber, CUc
 CK_EXPORT CUptiResult cuptiActivitySetAttribute_v2(void *subscriber, int attribute, size_t *size,
 						   void *value)
 {
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	return ret ? ret : cuptiActivitySetAttribute(attribute, size, value);
 }
@@ -83,7 +83,7 @@ CK_EXPORT CUptiResult cuptiActivitySetAttribute_v2(void *subscriber, int attribu
 CK_EXPORT CUptiResult cuptiActivityPushExternalCorrelationId_v2(void *subscriber, uint32_t kind,
 								uint64_t id)
 {
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	return ret ? ret : cuptiActivityPushExternalCorrelationId(kind, id);
 }
@@ -91,14 +91,14 @@ CK_EXPORT CUptiResult cuptiActivityPushExternalCorrelationId_v2(void *subscriber
 CK_EXPORT CUptiResult cuptiActivityPopExternalCorrelationId_v2(void *subscriber, uint32_t kind,
 							       uint64_t *last)
 {
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	return ret ? ret : cuptiActivityPopExternalCorrelationId(kind, last);
 }
 
 CK_EXPORT CUptiResult cuptiGetTimestamp_v2(void *subscriber, uint64_t *timestamp)
 {
-	CUptiResult ret = check(subscriber);
+	CUptiResult ret = check_subscriber(subscriber);
 
 	return ret ? ret : cuptiGetTimestamp(timestamp);
 }

@@ -6,14 +6,14 @@
 #include "client/cupti/cupti.h"
 #include "client/wire/hooks.h"
 
-static void begin(void *part)
+static void init_cupti(void *part)
 {
 	struct ckc_cupti *s = part;
 
 	s->flush_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_CUPTI_FLUSH);
 	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_CUPTI);
 }
-CK_CLIENT_PART(cupti, struct ckc_cupti, begin);
+CK_CLIENT_PART(cupti, struct ckc_cupti, init_cupti);
 
 CUptiResult ckc_cupti_result(CUptiResult result)
 {

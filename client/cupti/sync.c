@@ -75,25 +75,25 @@ void ckc_cupti_see_context(struct ckc_client *c)
 	ckc_cupti_note(c->cupti, &record, sizeof(record));
 }
 
-static uint32_t attribute(int device, CUdevice_attribute which)
+static uint32_t get_attribute(int device, CUdevice_attribute which)
 {
 	return (uint32_t)ckc_gpu_attribute(device, which);
 }
 
 static void fill_limits(struct ck_cupti_device *d, int device)
 {
-	d->max_shared = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
-	d->max_registers = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
-	d->max_blocks = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
-	d->block_registers = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
-	d->block_shared = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-	d->block_threads = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-	d->block_dim[0] = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
-	d->block_dim[1] = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);
-	d->block_dim[2] = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z);
-	d->grid_dim[0] = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
-	d->grid_dim[1] = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
-	d->grid_dim[2] = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
+	d->max_shared = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+	d->max_registers = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+	d->max_blocks = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
+	d->block_registers = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+	d->block_shared = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+	d->block_threads = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+	d->block_dim[0] = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
+	d->block_dim[1] = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);
+	d->block_dim[2] = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z);
+	d->grid_dim[0] = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
+	d->grid_dim[1] = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
+	d->grid_dim[2] = get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
 }
 
 static void note_device(struct ckc_client *c, int device)
@@ -103,28 +103,28 @@ static void note_device(struct ckc_client *c, int device)
 		.kind = CUPTI_ACTIVITY_KIND_DEVICE,
 		.flags = 1, /* kernels run concurrently */
 		.memory = facts->memory,
-		.constant_memory = attribute(device, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
-		.l2_cache = attribute(device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
-		.warp = attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
-		.core_clock = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
-		.copy_engines = attribute(device, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT),
-		.multiprocessors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
-		.major = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-		.minor = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+		.constant_memory = get_attribute(device, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
+		.l2_cache = get_attribute(device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+		.warp = get_attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+		.core_clock = get_attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+		.copy_engines = get_attribute(device, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT),
+		.multiprocessors = get_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+		.major = get_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+		.minor = get_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
 		.device = (uint32_t)device,
-		.ecc = attribute(device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED),
+		.ecc = get_attribute(device, CU_DEVICE_ATTRIBUTE_ECC_ENABLED),
 		.name = facts->name,
 		.is_visible = 1,
 	};
 
 	/* kHz times bits, in both edges, as kB a second */
-	d.bandwidth = (uint64_t)attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *
-		      attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8 * 2;
+	d.bandwidth = (uint64_t)get_attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *
+		      get_attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8 * 2;
 	memcpy(d.uuid, facts->uuid, sizeof(d.uuid));
 	fill_limits(&d, device);
 	if (d.warp)
 		d.max_warps =
-			attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) /
+			get_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) /
 			d.warp;
 	ckc_cupti_note(c->cupti, &d, sizeof(d));
 }

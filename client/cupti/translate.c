@@ -49,7 +49,7 @@ void ckc_cupti_clock_step(struct ckc_cupti *s, const struct ckc_cupti_sample *ne
 		s->rate = rate;
 }
 
-static uint64_t from(const struct ckc_cupti_sample *sample, uint64_t remote, double rate)
+static uint64_t translate_time(const struct ckc_cupti_sample *sample, uint64_t remote, double rate)
 {
 	double ticks = (double)(int64_t)(remote - sample->remote) * rate;
 
@@ -68,12 +68,12 @@ static uint64_t local_time(const struct ckc_cupti *s, uint64_t remote)
 	if (!s->stepped) {
 		double rate = rate_between(&s->before, &s->now);
 
-		return from(&s->now, remote, s->before.remote && rate > 0 ? rate : usual);
+		return translate_time(&s->now, remote, s->before.remote && rate > 0 ? rate : usual);
 	}
 	/* is it of the time before the step? */
-	early = from(&s->before, remote, usual);
+	early = translate_time(&s->before, remote, usual);
 	return early >= s->before.local && early <= s->now.local ? early
-								 : from(&s->now, remote, usual);
+								 : translate_time(&s->now, remote, usual);
 }
 
 /* --- records */
@@ -236,7 +236,7 @@ static void fill_overhead(struct ckc_client *c, struct ck_cupti_overhead *o,
 	}
 }
 
-static void take(struct ckc_client *c, const struct ck_activity *r)
+static void translate_record(struct ckc_client *c, const struct ck_activity *r)
 {
 	union ck_cupti_record out;
 
@@ -283,7 +283,7 @@ void ckc_cupti_take_all(struct ckc_client *c, const unsigned char *bytes, size_t
 			ck_warn("the server sent invalid profile records: the rest is ignored");
 			return;
 		}
-		take(c, r);
+		translate_record(c, r);
 		bytes += r->size;
 		size -= r->size;
 	}

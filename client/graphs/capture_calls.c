@@ -17,7 +17,7 @@ struct into {
 	const CUgraphEdgeData *edges;
 };
 
-static CUresult begin(CUstream handle, CUstreamCaptureMode mode, const struct into *into)
+static CUresult begin_capture(CUstream handle, CUstreamCaptureMode mode, const struct into *into)
 {
 	struct ckc_context *ctx;
 	struct ckc_stream *s;
@@ -44,7 +44,7 @@ CK_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode
 {
 	const struct into none = {0};
 
-	return begin(hStream, mode, &none);
+	return begin_capture(hStream, mode, &none);
 }
 
 CK_EXPORT CUresult cuStreamBeginCapture(CUstream hStream)
@@ -67,13 +67,13 @@ CK_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 		err = ckc_node_ids(dependencies, numDependencies, &ids);
 	into.dependencies = ids;
 	if (!err)
-		err = begin(hStream, mode, &into);
+		err = begin_capture(hStream, mode, &into);
 	free(ids);
 	return err;
 }
 
 /* The stream of a handle, and its capture. ILLEGAL_STATE: it has none. */
-static CUresult enter(CUstream handle, struct ckc_stream **s, struct ckc_capture *c)
+static CUresult find_stream_capture(CUstream handle, struct ckc_stream **s, struct ckc_capture *c)
 {
 	CUresult err = ckc_session_check();
 
@@ -85,7 +85,7 @@ static CUresult enter(CUstream handle, struct ckc_stream **s, struct ckc_capture
 }
 
 /* The result of ending the capture, as far as the client decides it: the server knows no modes. */
-static CUresult outcome(const struct ckc_capture *c)
+static CUresult check_capture_end(const struct ckc_capture *c)
 {
 	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != ckc_thread())
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
@@ -100,7 +100,7 @@ CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	struct ckc_capture c;
 	uint64_t id = 0;
 	CUgraph graph;
-	CUresult told, err = enter(hStream, &s, &c);
+	CUresult told, err = find_stream_capture(hStream, &s, &c);
 
 	if (phGraph)
 		*phGraph = NULL;
@@ -110,7 +110,7 @@ CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 		ckc_capture_invalidate(c.sequence);
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	}
-	err = outcome(&c);
+	err = check_capture_end(&c);
 	told = ck_wire_capture_end(ckc_current_id(), s->object.id, &id);
 	ckc_capture_forget(c.sequence);
 	if (told)
@@ -200,7 +200,7 @@ static void thread_ended(struct ckc_thread *thread)
 }
 CK_ON_THREAD_END(thread_ended);
 
-static CUresult describe(struct ckc_stream *s, CUgraph *graph_out,
+static CUresult describe_capture(struct ckc_stream *s, CUgraph *graph_out,
 			 const CUgraphNode **dependencies_out, const CUgraphEdgeData **edges_out,
 			 size_t *count_out)
 {
@@ -258,7 +258,7 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream,
 		*id_out = c.sequence;
 	if (!graph_out && !dependencies_out && !numDependencies_out)
 		return CUDA_SUCCESS;
-	return describe(s, graph_out, dependencies_out, edgeData_out, numDependencies_out);
+	return describe_capture(s, graph_out, dependencies_out, edgeData_out, numDependencies_out);
 }
 
 CK_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream hStream,
@@ -278,7 +278,7 @@ CK_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgrap
 	struct ckc_stream *s;
 	struct ckc_capture c;
 	uint64_t *ids = NULL;
-	CUresult err = enter(hStream, &s, &c);
+	CUresult err = find_stream_capture(hStream, &s, &c);
 
 	if (!err && c.invalid)
 		err = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;

@@ -24,7 +24,7 @@ struct instantiate {
 	int result;
 };
 
-static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate *i)
+static CUresult instantiate_graph(CUgraphExec *out, CUgraph handle, struct instantiate *i)
 {
 	uint64_t ctx, id;
 	struct ckc_graph *graph;
@@ -69,14 +69,14 @@ CK_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph
 {
 	struct instantiate i = {.flags = flags};
 
-	return instantiate(phGraphExec, hGraph, &i);
+	return instantiate_graph(phGraphExec, hGraph, &i);
 }
 
 CK_EXPORT CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
 				      CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	struct instantiate i = {0};
-	CUresult err = instantiate(phGraphExec, hGraph, &i);
+	CUresult err = instantiate_graph(phGraphExec, hGraph, &i);
 
 	if (phErrorNode)
 		*phErrorNode = i.error_node;
@@ -98,7 +98,7 @@ CK_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgrap
 	if (p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
 		err = ckc_stream_id(p->hUploadStream, &i.upload);
 	if (!err)
-		err = instantiate(phGraphExec, hGraph, &i);
+		err = instantiate_graph(phGraphExec, hGraph, &i);
 	p->hErrNode_out = i.error_node;
 	p->result_out = err && i.result == CUDA_GRAPH_INSTANTIATE_SUCCESS
 				? CUDA_GRAPH_INSTANTIATE_ERROR

@@ -47,7 +47,7 @@ struct answer {
 	size_t graph_count;
 };
 
-static CUresult finish(CUgraphNode *out, struct ckc_graph *graph, const struct answer *a,
+static CUresult finish_node(CUgraphNode *out, struct ckc_graph *graph, const struct answer *a,
 		       CUgraphNodeParams *p)
 {
 	struct ckc_node *node = ckc_graph_node(graph, a->node);
@@ -112,7 +112,7 @@ static CUresult send_node(uint64_t ctx, const struct ckc_graph *graph, const str
 	return err;
 }
 
-static CUresult add(CUgraphNode *out, const struct place *place, CUgraphNodeParams *params)
+static CUresult add_node(CUgraphNode *out, const struct place *place, CUgraphNodeParams *params)
 {
 	struct answer a = {0};
 	struct ckc_graph *graph;
@@ -128,7 +128,7 @@ static CUresult add(CUgraphNode *out, const struct place *place, CUgraphNodePara
 		return CUDA_ERROR_INVALID_VALUE;
 	err = send_node(ctx, graph, place, params, &a);
 	if (!err)
-		err = finish(out, graph, &a, params);
+		err = finish_node(out, graph, &a, params);
 	free(a.graphs);
 	return err;
 }
@@ -138,7 +138,7 @@ CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode 
 {
 	const struct place place = {graph, dependencies, NULL, count};
 
-	return add(out, &place, params);
+	return add_node(out, &place, params);
 }
 
 CUresult ck_libcuda_node_change(CUgraphExec exec_handle, CUgraphNode handle,
@@ -209,7 +209,7 @@ CK_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 {
 	const struct place place = {hGraph, dependencies, dependencyData, numDependencies};
 
-	return add(phGraphNode, &place, nodeParams);
+	return add_node(phGraphNode, &place, nodeParams);
 }
 
 CK_EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,

@@ -30,7 +30,7 @@ static void context_back(CUcontext *context)
 }
 
 /* Allocate the structure and @tail bytes after it. */
-static CUresult reserve(struct ckc_packed *packed, size_t tail)
+static CUresult allocate_packed(struct ckc_packed *packed, size_t tail)
 {
 	packed->size = sizeof(CUgraphNodeParams) + tail;
 	packed->bytes = calloc(1, packed->size);
@@ -44,7 +44,7 @@ static CUresult reserve_with(struct ckc_packed *packed, const void *array, size_
 
 	if (count > ARRAY_MAX || (count > 0 && !array))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = reserve(packed, count * size);
+	err = allocate_packed(packed, count * size);
 	if (!err && count > 0)
 		memcpy(packed->bytes + sizeof(CUgraphNodeParams), array, count * size);
 	return err;
@@ -67,7 +67,7 @@ static CUresult pack_kernel(CUDA_KERNEL_NODE_PARAMS *k, struct ckc_packed *packe
 	if (!err)
 		err = ckc_launch_params(f, k->kernelParams, k->extra, room, &block, &size);
 	if (!err)
-		err = reserve(packed, size);
+		err = allocate_packed(packed, size);
 	if (!err)
 		err = context_id(&k->ctx);
 	if (!err && size > 0)
@@ -92,7 +92,7 @@ static CUresult pack_memcpy(CUDA_MEMCPY_NODE_PARAMS *m, struct ckc_packed *packe
 		return err;
 	memcpy(packed->mirrors, mirrored.made, sizeof(packed->mirrors));
 	m->copyParams = mirrored.copy;
-	return reserve(packed, 0);
+	return allocate_packed(packed, 0);
 }
 
 static CUresult pack_host(CUDA_HOST_NODE_PARAMS_v2 *h, struct ckc_packed *packed)
@@ -105,7 +105,7 @@ static CUresult pack_host(CUDA_HOST_NODE_PARAMS_v2 *h, struct ckc_packed *packed
 		return err;
 	h->fn = NULL;
 	h->userData = (void *)(uintptr_t)id;
-	return reserve(packed, 0);
+	return allocate_packed(packed, 0);
 }
 
 static CUresult pack_graph(CUDA_CHILD_GRAPH_NODE_PARAMS *g, struct ckc_packed *packed)
@@ -116,7 +116,7 @@ static CUresult pack_graph(CUDA_CHILD_GRAPH_NODE_PARAMS *g, struct ckc_packed *p
 	if (err)
 		return err;
 	g->graph = (CUgraph)(uintptr_t)graph->object.id;
-	return reserve(packed, 0);
+	return allocate_packed(packed, 0);
 }
 
 static CUresult pack_event(CUevent *event, struct ckc_packed *packed)
@@ -125,7 +125,7 @@ static CUresult pack_event(CUevent *event, struct ckc_packed *packed)
 	CUresult err = ckc_event_id(*event, &id);
 
 	*event = (CUevent)(uintptr_t)id;
-	return err ? CUDA_ERROR_INVALID_VALUE : reserve(packed, 0);
+	return err ? CUDA_ERROR_INVALID_VALUE : allocate_packed(packed, 0);
 }
 
 static CUresult pack_alloc(CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a, struct ckc_packed *packed)
@@ -153,7 +153,7 @@ static CUresult pack_conditional(CUDA_CONDITIONAL_NODE_PARAMS *c, struct ckc_pac
 	c->phGraph_out = NULL;
 	if (!c->ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return context_id(&c->ctx) ? CUDA_ERROR_INVALID_VALUE : reserve(packed, 0);
+	return context_id(&c->ctx) ? CUDA_ERROR_INVALID_VALUE : allocate_packed(packed, 0);
 }
 
 static CUresult pack_type(CUgraphNodeParams *p, struct ckc_packed *packed)
@@ -164,14 +164,14 @@ static CUresult pack_type(CUgraphNodeParams *p, struct ckc_packed *packed)
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return pack_memcpy(&p->memcpy, packed);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return context_id(&p->memset.ctx) ? CUDA_ERROR_INVALID_VALUE : reserve(packed, 0);
+		return context_id(&p->memset.ctx) ? CUDA_ERROR_INVALID_VALUE : allocate_packed(packed, 0);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		return pack_host(&p->host, packed);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return pack_graph(&p->graph, packed);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		return reserve(packed, 0);
+		return allocate_packed(packed, 0);
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 		return pack_event(&p->eventWait.event, packed);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:

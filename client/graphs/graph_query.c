@@ -28,19 +28,19 @@ static void set_count(size_t *count, size_t found, bool listed)
 }
 
 /* Checks at the start of each call: the session, then the graph. */
-static CUresult enter(CUgraph handle, struct ckc_graph **graph)
+static CUresult enter_graph(CUgraph handle, struct ckc_graph **graph)
 {
 	CUresult err = ckc_session_check();
 
 	return err ? err : ckc_graph_from(handle, graph);
 }
 
-static CUresult nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size_t *count)
+static CUresult list_nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size_t *count)
 {
 	struct ckc_graph *graph;
 	uint64_t *ids = NULL;
 	size_t found = 0;
-	CUresult err = enter(handle, &graph);
+	CUresult err = enter_graph(handle, &graph);
 
 	if (err)
 		return err;
@@ -60,12 +60,12 @@ static CUresult nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size
 
 CK_EXPORT CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes_out, size_t *numNodes)
 {
-	return nodes(hGraph, 0, nodes_out, numNodes);
+	return list_nodes(hGraph, 0, nodes_out, numNodes);
 }
 
 CK_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
-	return nodes(hGraph, 1, rootNodes, numRootNodes);
+	return list_nodes(hGraph, 1, rootNodes, numRootNodes);
 }
 
 /* Edges from a reply: all of a graph, or those of one node. */
@@ -78,7 +78,7 @@ struct edges {
 	CUgraphEdgeData *data;
 };
 
-static CUresult ask(struct edges *e)
+static CUresult query_edges(struct edges *e)
 {
 	ck_graph_edges_res r;
 	CUresult err = ck_wire_graph_edges(&(ck_graph_edges_args){.head.ctx = ckc_current_id(),
@@ -97,7 +97,7 @@ static CUresult ask(struct edges *e)
 }
 
 /* Write the edges to the caller's arrays; NULL: not wanted. */
-static CUresult deliver(const struct edges *e, CUgraphNode *from, CUgraphNode *to,
+static CUresult write_edges(const struct edges *e, CUgraphNode *from, CUgraphNode *to,
 			CUgraphEdgeData *data, size_t *count)
 {
 	bool listed = from || to;
@@ -119,7 +119,7 @@ static CUresult deliver(const struct edges *e, CUgraphNode *from, CUgraphNode *t
 	return CUDA_SUCCESS;
 }
 
-static void drop(struct edges *e)
+static void free_edges(struct edges *e)
 {
 	free(e->from);
 	free(e->to);
@@ -130,16 +130,16 @@ CK_EXPORT CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraph
 				      CUgraphEdgeData *edgeData, size_t *numEdges)
 {
 	struct edges e = {0};
-	CUresult err = enter(hGraph, &e.graph);
+	CUresult err = enter_graph(hGraph, &e.graph);
 
 	if (err)
 		return err;
 	if (!numEdges || !from != !to || (edgeData && !from))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ask(&e);
+	err = query_edges(&e);
 	if (!err)
-		err = deliver(&e, from, to, edgeData, numEdges);
-	drop(&e);
+		err = write_edges(&e, from, to, edgeData, numEdges);
+	free_edges(&e);
 	return err;
 }
 
@@ -150,7 +150,7 @@ CK_EXPORT CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNod
 }
 
 /* Query the edges that end (@which 1) or begin (2) at a node, and return their other ends. */
-static CUresult neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *out,
+static CUresult list_neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *out,
 			   CUgraphEdgeData *data, size_t *count)
 {
 	struct edges e = {.which = which};
@@ -165,36 +165,36 @@ static CUresult neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *
 		return err;
 	e.graph = node->graph;
 	e.node = node->object.id;
-	err = ask(&e);
+	err = query_edges(&e);
 	if (!err)
-		err = deliver(&e, which == 1 ? out : NULL, which == 2 ? out : NULL, data, count);
-	drop(&e);
+		err = write_edges(&e, which == 1 ? out : NULL, which == 2 ? out : NULL, data, count);
+	free_edges(&e);
 	return err;
 }
 
 CK_EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
 						 CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
-	return neighbours(hNode, 1, dependencies, edgeData, numDependencies);
+	return list_neighbours(hNode, 1, dependencies, edgeData, numDependencies);
 }
 
 CK_EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies,
 					      size_t *numDependencies)
 {
-	return neighbours(hNode, 1, dependencies, NULL, numDependencies);
+	return list_neighbours(hNode, 1, dependencies, NULL, numDependencies);
 }
 
 CK_EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
 						   CUgraphEdgeData *edgeData,
 						   size_t *numDependentNodes)
 {
-	return neighbours(hNode, 2, dependentNodes, edgeData, numDependentNodes);
+	return list_neighbours(hNode, 2, dependentNodes, edgeData, numDependentNodes);
 }
 
 CK_EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes,
 						size_t *numDependentNodes)
 {
-	return neighbours(hNode, 2, dependentNodes, NULL, numDependentNodes);
+	return list_neighbours(hNode, 2, dependentNodes, NULL, numDependentNodes);
 }
 
 #define LINKS_MAX ((size_t)32768) /* edges per message, which has room for 40000 */
@@ -230,7 +230,7 @@ static CUresult link_nodes(CUgraph handle, unsigned int cut, const CUgraphNode *
 {
 	uint64_t *from_ids = NULL, *to_ids = NULL;
 	struct ckc_graph *graph;
-	CUresult err = enter(handle, &graph);
+	CUresult err = enter_graph(handle, &graph);
 
 	if (err)
 		return err;
@@ -294,7 +294,7 @@ static CUresult write_dot(struct ckc_graph *graph, unsigned int flags, FILE *fil
 CK_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
 {
 	struct ckc_graph *graph;
-	CUresult err = enter(hGraph, &graph);
+	CUresult err = enter_graph(hGraph, &graph);
 	FILE *file;
 
 	if (err)
@@ -311,7 +311,7 @@ CK_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsign
 }
 
 /* All attributes have 64 bits; the driver refuses unknown ones. */
-static CUresult memory(CUdevice device, CUgraphMem_attribute attr, bool set, cuuint64_t *value)
+static CUresult access_memory_attr(CUdevice device, CUgraphMem_attribute attr, bool set, cuuint64_t *value)
 {
 	int ordinal;
 	CUresult err = ckc_session_check();
@@ -328,11 +328,11 @@ static CUresult memory(CUdevice device, CUgraphMem_attribute attr, bool set, cuu
 CK_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
 						void *value)
 {
-	return memory(device, attr, false, value);
+	return access_memory_attr(device, attr, false, value);
 }
 
 CK_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
 						void *value)
 {
-	return memory(device, attr, true, value);
+	return access_memory_attr(device, attr, true, value);
 }

@@ -47,7 +47,7 @@ static _Atomic(struct fault *) waiting;
 static struct sigaction theirs;
 static atomic_flag theirs_busy = ATOMIC_FLAG_INIT;
 
-static void handler(int sig, siginfo_t *info, void *context);
+static void handle_fault(int sig, siginfo_t *info, void *context);
 
 /* --- the program's signal action */
 
@@ -87,7 +87,7 @@ int ckc_fault_sigaction(const struct sigaction *act, struct sigaction *old)
 }
 
 /* Let the fault end the process, as it would without Cricket. */
-static void die(int sig, const siginfo_t *info)
+static void die_of_fault(int sig, const siginfo_t *info)
 {
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
 
@@ -110,7 +110,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
 		return;
 	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
-		die(sig, info);
+		die_of_fault(sig, info);
 		return;
 	}
 	/* keep SIGSEGV unblocked, so that the program's handler can touch managed memory */
@@ -125,13 +125,13 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 
 /* --- faults on managed memory */
 
-static void futex(_Atomic uint32_t *word, int op, uint32_t value)
+static void call_futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
 	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
 /* Pass the fault to the thread that serves faults, wait, and return the result. */
-static int ask(uint64_t address, bool write_access)
+static int submit_fault(uint64_t address, bool write_access)
 {
 	struct fault f = {.address = address, .write = write_access, .inside = ckc_inside_callback};
 
@@ -140,7 +140,7 @@ static int ask(uint64_t address, bool write_access)
 		;
 	sem_post(&bell);
 	while (!atomic_load(&f.done))
-		futex(&f.done, FUTEX_WAIT, 0);
+		call_futex(&f.done, FUTEX_WAIT, 0);
 	return f.result;
 }
 
@@ -178,7 +178,7 @@ bool ckc_fault_is_write(const ucontext_t *uc)
 }
 #endif
 
-static void handler(int sig, siginfo_t *info, void *context)
+static void handle_fault(int sig, siginfo_t *info, void *context)
 {
 	int was = errno;
 	bool served = false;
@@ -186,7 +186,7 @@ static void handler(int sig, siginfo_t *info, void *context)
 	if (info->si_code > 0)
 		ckc_each_hook(fault, h) served = served || h->run((uintptr_t)info->si_addr);
 	served = served ||
-		 (is_ours(info) && ask((uintptr_t)info->si_addr, ckc_fault_is_write(context)) == 0);
+		 (is_ours(info) && submit_fault((uintptr_t)info->si_addr, ckc_fault_is_write(context)) == 0);
 
 	errno = was;
 	if (!served)
@@ -194,7 +194,7 @@ static void handler(int sig, siginfo_t *info, void *context)
 }
 
 /* A thread resumes as soon as it is served, and its fault is gone then. */
-static void serve(struct fault *f)
+static void serve_faults(struct fault *f)
 {
 	while (f) {
 		struct fault *next = f->next;
@@ -203,13 +203,13 @@ static void serve(struct fault *f)
 		f->result = ckc_managed_touch(f->address, f->write, f->inside);
 		ckc_aside = false;
 		atomic_store(&f->done, 1);
-		futex(&f->done, FUTEX_WAKE, 1);
+		call_futex(&f->done, FUTEX_WAKE, 1);
 		f = next;
 	}
 }
 
 /* Opens its lane first: a faulting thread has no way to handle a lack of descriptors. */
-static void *server(void *unused)
+static void *run_fault_server(void *unused)
 {
 	sigset_t own;
 
@@ -218,7 +218,7 @@ static void *server(void *unused)
 	sigaddset(&own, SIGSEGV); /* a fault here ends the process: nothing could serve it */
 	pthread_sigmask(SIG_BLOCK, &own, NULL);
 	while (sem_wait(&bell) == 0 || errno == EINTR)
-		serve(atomic_exchange(&waiting, NULL));
+		serve_faults(atomic_exchange(&waiting, NULL));
 	return NULL;
 }
 
@@ -228,19 +228,19 @@ static const struct sigaction *ours(void)
 {
 	static struct sigaction action;
 
-	action.sa_sigaction = handler;
+	action.sa_sigaction = handle_fault;
 	/* Surrender dirty runs only: read protection must not open invalid pages between them. */
 	action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
 	return &action;
 }
 
-static int start(void)
+static int start_fault_server(void)
 {
 	int ret;
 
 	if (sem_init(&bell, 0, 0) < 0)
 		return -errno;
-	ret = ckc_thread_start_calling(ckc_client_current(), server);
+	ret = ckc_thread_start_calling(ckc_client_current(), run_fault_server);
 	if (ret < 0)
 		return ret;
 	if (ckc_fault_system(SIGSEGV, ours(), &theirs) < 0)
@@ -257,7 +257,7 @@ int ckc_fault_start(void)
 	if (!started) {
 		char why[CK_LIMIT_TEXT];
 
-		ret = start();
+		ret = start_fault_server();
 		if (ret < 0)
 			ck_err("no thread for managed memory: %s", ck_limit_text(ret, why));
 		else
@@ -273,7 +273,7 @@ void ckc_fault_rearm(void)
 	sigset_t was;
 
 	ckc_rebind();
-	if (!started || ckc_fault_system(SIGSEGV, NULL, &now) < 0 || now.sa_sigaction == handler)
+	if (!started || ckc_fault_system(SIGSEGV, NULL, &now) < 0 || now.sa_sigaction == handle_fault)
 		return;
 	ckc_fault_system(SIGSEGV, ours(), NULL);
 	theirs_lock(&was);

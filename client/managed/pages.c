@@ -31,7 +31,7 @@ static void *page_alias(const struct ckc_managed *m, size_t page)
 
 /* --- states, and the program's access */
 
-static int protect(const struct ckc_managed *m, size_t first, size_t last, int prot)
+static int protect_pages(const struct ckc_managed *m, size_t first, size_t last, int prot)
 {
 	void *start = (void *)(uintptr_t)ckc_page_address(m, first);
 
@@ -39,7 +39,7 @@ static int protect(const struct ckc_managed *m, size_t first, size_t last, int p
 }
 
 /* Mark pages [first, last) valid here, in @state. */
-static void note(struct ckc_managed *m, size_t first, size_t last, enum ckc_page state)
+static void mark_pages(struct ckc_managed *m, size_t first, size_t last, enum ckc_page state)
 {
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
@@ -185,7 +185,7 @@ static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
  * Send the dirty pages of [first, last), in runs, and mark them clean. Later work in any stream
  * finds the bytes in place: the server waits for the last copy.
  */
-static void flush(struct ckc_managed *m, size_t first, size_t last)
+static void flush_pages(struct ckc_managed *m, size_t first, size_t last)
 {
 	struct ckc_window_extent touched = {0};
 	size_t at, end, next, next_end;
@@ -203,7 +203,7 @@ static void flush(struct ckc_managed *m, size_t first, size_t last)
 	}
 }
 
-static void surrender(struct ckc_managed *m, size_t first, size_t last, bool write)
+static void release_pages(struct ckc_managed *m, size_t first, size_t last, bool write)
 {
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
@@ -211,8 +211,8 @@ static void surrender(struct ckc_managed *m, size_t first, size_t last, bool wri
 	last = ck_min(last, m->hi);
 	if (first >= last || (!write && !m->dirty))
 		return;
-	protect(m, first, last, write ? PROT_NONE : PROT_READ);
-	flush(m, first, last);
+	protect_pages(m, first, last, write ? PROT_NONE : PROT_READ);
+	flush_pages(m, first, last);
 	if (write)
 		memset(m->state + first, CK_PAGE_INVALID, last - first);
 	if (first == m->lo && last == m->hi) {
@@ -236,7 +236,7 @@ static void surrender_to_reading(struct ckc_managed *m, size_t first, size_t las
 		first = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
 		end = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, false);
 		if (first < end)
-			surrender(m, first, end, false);
+			release_pages(m, first, end, false);
 		first = end;
 	}
 }
@@ -244,7 +244,7 @@ static void surrender_to_reading(struct ckc_managed *m, size_t first, size_t las
 void ckc_pages_surrender(struct ckc_managed *m, size_t first, size_t last, bool write)
 {
 	if (write)
-		surrender(m, first, last, true);
+		release_pages(m, first, last, true);
 	else
 		surrender_to_reading(m, first, last);
 }
@@ -257,7 +257,7 @@ void ckc_pages_doubt(struct ckc_managed *m)
 	for (size_t first = m->lo; first < m->hi; first = end) {
 		first = ckc_pages_skip(m, first, m->hi, CK_PAGE_CLEAN, true);
 		end = ckc_pages_skip(m, first, m->hi, CK_PAGE_CLEAN, false);
-		if (first < end && protect(m, first, end, PROT_NONE) == 0)
+		if (first < end && protect_pages(m, first, end, PROT_NONE) == 0)
 			memset(m->state + first, CK_PAGE_INVALID, end - first);
 	}
 	m->lo = ckc_pages_skip(m, m->lo, m->hi, CK_PAGE_INVALID, false);
@@ -298,8 +298,8 @@ static void give_up_pages(struct ckc_managed *m)
 		bool invalid = m->state[first] == CK_PAGE_INVALID;
 
 		end = ckc_pages_skip(m, first, m->pages, CK_PAGE_INVALID, !invalid);
-		if (!invalid && protect(m, first, end, PROT_READ | PROT_WRITE) == 0)
-			note(m, first, end, CK_PAGE_DIRTY);
+		if (!invalid && protect_pages(m, first, end, PROT_READ | PROT_WRITE) == 0)
+			mark_pages(m, first, end, CK_PAGE_DIRTY);
 		else if (invalid)
 			m->raises = raise_at(m, first, end) && m->raises;
 	}
@@ -311,11 +311,11 @@ static void zero_pages(struct ckc_managed *m)
 		if (m->state[page] == CK_PAGE_INVALID)
 			memset(page_alias(m, page), 0, CK_PAGE);
 	}
-	protect(m, 0, m->pages, PROT_READ | PROT_WRITE);
-	note(m, 0, m->pages, CK_PAGE_DIRTY);
+	protect_pages(m, 0, m->pages, PROT_READ | PROT_WRITE);
+	mark_pages(m, 0, m->pages, CK_PAGE_DIRTY);
 }
 
-static void lose(struct ckc_managed *m, CUresult err)
+static void handle_lost_memory(struct ckc_managed *m, CUresult err)
 {
 	bool zeros = strcmp(ck_env_string("CRICKET_LOST"), "zeros") == 0;
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);
@@ -335,7 +335,7 @@ static void lose(struct ckc_managed *m, CUresult err)
 }
 
 /* Fetch the invalid pages of [first, last) from the device; false: the device is lost. */
-static bool fill(struct ckc_managed *m, size_t first, size_t last)
+static bool fetch_invalid_pages(struct ckc_managed *m, size_t first, size_t last)
 {
 	CUresult err = CUDA_SUCCESS;
 	size_t end;
@@ -348,33 +348,33 @@ static bool fill(struct ckc_managed *m, size_t first, size_t last)
 			err = fetch_run(m, first, end);
 	}
 	if (err)
-		lose(m, err);
+		handle_lost_memory(m, err);
 	return !err;
 }
 
 /* The kernel limits the number of mappings: open all pages, so that they need only one. */
 static void open_all(struct ckc_managed *m)
 {
-	if (fill(m, 0, m->pages) && protect(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
-		note(m, 0, m->pages, CK_PAGE_DIRTY);
+	if (fetch_invalid_pages(m, 0, m->pages) && protect_pages(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
+		mark_pages(m, 0, m->pages, CK_PAGE_DIRTY);
 }
 
 void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last)
 {
 	size_t end;
 
-	if (m->lost || !fill(m, first, last))
+	if (m->lost || !fetch_invalid_pages(m, first, last))
 		return;
 	for (; first < last; first = end) {
 		first = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true);
 		end = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, false);
 		if (first == end)
 			return;
-		if (protect(m, first, end, PROT_READ) < 0) {
+		if (protect_pages(m, first, end, PROT_READ) < 0) {
 			open_all(m);
 			return;
 		}
-		note(m, first, end, CK_PAGE_CLEAN);
+		mark_pages(m, first, end, CK_PAGE_CLEAN);
 	}
 }
 
@@ -382,10 +382,10 @@ void ckc_pages_soil(struct ckc_managed *m, size_t first, size_t last)
 {
 	if (m->lost)
 		return;
-	if (protect(m, first, last, PROT_READ | PROT_WRITE) < 0)
+	if (protect_pages(m, first, last, PROT_READ | PROT_WRITE) < 0)
 		open_all(m);
 	else
-		note(m, first, last, CK_PAGE_DIRTY);
+		mark_pages(m, first, last, CK_PAGE_DIRTY);
 }
 
 /* --- ranges */
@@ -401,7 +401,7 @@ CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state)
 	    ck_ranges_insert(pages->table, m->base, ckc_page_address(m, m->pages), m) < 0)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	else if (state != CK_PAGE_INVALID)
-		note(m, 0, m->pages, state);
+		mark_pages(m, 0, m->pages, state);
 	if (!err && m->attach != CU_MEM_ATTACH_GLOBAL)
 		atomic_fetch_add(&pages->attached, 1);
 	return err;

@@ -102,7 +102,7 @@ struct library {
 };
 
 /* The dynamic linker has made most of these addresses absolute. */
-static const void *pointer(const struct library *l, uintptr_t value)
+static const void *resolve_address(const struct library *l, uintptr_t value)
 {
 	return (const void *)(value < l->base ? l->base + value : value);
 }
@@ -111,15 +111,15 @@ static void read_dynamic(struct library *l, const ElfW(Dyn) * d)
 {
 	for (; d->d_tag != DT_NULL; d++) {
 		if (d->d_tag == DT_SYMTAB)
-			l->symbols = pointer(l, d->d_un.d_ptr);
+			l->symbols = resolve_address(l, d->d_un.d_ptr);
 		else if (d->d_tag == DT_STRTAB)
-			l->strings = pointer(l, d->d_un.d_ptr);
+			l->strings = resolve_address(l, d->d_un.d_ptr);
 		else if (d->d_tag == DT_JMPREL)
-			l->slots[0].first = pointer(l, d->d_un.d_ptr);
+			l->slots[0].first = resolve_address(l, d->d_un.d_ptr);
 		else if (d->d_tag == DT_PLTRELSZ)
 			l->slots[0].size = d->d_un.d_val;
 		else if (d->d_tag == DT_RELA)
-			l->slots[1].first = pointer(l, d->d_un.d_ptr);
+			l->slots[1].first = resolve_address(l, d->d_un.d_ptr);
 		else if (d->d_tag == DT_RELASZ)
 			l->slots[1].size = d->d_un.d_val;
 	}
@@ -143,7 +143,7 @@ static struct library read_library(const struct dl_phdr_info *info)
 	return l;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	const struct ckc_interposed *const *f = a, *const *g = b;
 
@@ -163,12 +163,12 @@ static void *function_of(const struct library *l, const ElfW(Rela) * r, const st
 	if (!slot || r->r_addend != 0 || symbol->st_shndx != SHN_UNDEF || symbol->st_name == 0)
 		return NULL;
 	named.name = l->strings + symbol->st_name;
-	f = bsearch(&key, job->functions, job->count, sizeof(*f), compare);
+	f = bsearch(&key, job->functions, job->count, sizeof(*f), compare_names);
 	return f ? (*f)->own : NULL;
 }
 
 /* The linker protects some slots after it has filled them. */
-static bool fill(const struct library *l, void **slot, void *own)
+static bool write_slot(const struct library *l, void **slot, void *own)
 {
 	uintptr_t page = (uintptr_t)slot & ~(ck_page() - 1);
 	bool protected = page >= l->relro && page < l->relro_end;
@@ -196,7 +196,7 @@ static int rebind_library(struct dl_phdr_info *info, size_t size, void *closure)
 			void *own = function_of(&l, r, job),
 			     **slot = (void **)(l.base + r->r_offset);
 
-			if (own && *slot != own && !fill(&l, slot, own))
+			if (own && *slot != own && !write_slot(&l, slot, own))
 				job->failed++;
 		}
 	}
@@ -215,7 +215,7 @@ static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
 
 /* Choose the functions that the program finds in the C library. Returns how many it finds in
  * others. */
-static unsigned int choose(struct job *job)
+static unsigned int choose_functions(struct job *job)
 {
 	void *program = dlopen(NULL, RTLD_LAZY); /* RTLD_DEFAULT would begin with this library */
 	unsigned int others = 0;
@@ -229,7 +229,7 @@ static unsigned int choose(struct job *job)
 	}
 	if (program)
 		dlclose(program);
-	qsort(job->functions, job->count, sizeof(job->functions[0]), compare);
+	qsort(job->functions, job->count, sizeof(job->functions[0]), compare_names);
 	return others;
 }
 
@@ -255,7 +255,7 @@ static void rebind_all(void)
 	needed = !is_below_loader();
 	if (!needed)
 		return;
-	others = choose(&job);
+	others = choose_functions(&job);
 	if (dladdr(ckc_interposed, &own))
 		job.own = (uintptr_t)own.dli_fbase;
 	if (job.count > 0)

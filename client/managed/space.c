@@ -108,7 +108,7 @@ static bool is_taken(const struct unit *u, size_t page)
 	return u->taken[page / 64] >> page % 64 & 1;
 }
 
-static void mark(struct unit *u, size_t page, size_t count, bool taken)
+static void mark_pages(struct unit *u, size_t page, size_t count, bool taken)
 {
 	for (size_t i = page; i < page + count; i++) {
 		uint64_t bit = (uint64_t)1 << i % 64;
@@ -143,7 +143,7 @@ static uint64_t take_small(struct ckc_space *s, uint64_t ctx, size_t count)
 		if (page == UNIT_PAGES)
 			continue;
 		u->ctx = ctx;
-		mark(u, page, count, true);
+		mark_pages(u, page, count, true);
 		return s->lo + i * CK_UNIT + page * CK_PAGE;
 	}
 	return 0;
@@ -183,7 +183,7 @@ uint64_t ckc_space_take(struct ckc_space *s, uint64_t ctx, size_t size)
 void ckc_space_give(struct ckc_space *s, uint64_t at, size_t size)
 {
 	if (is_small(size)) {
-		mark(unit_of(s, at), at % CK_UNIT / CK_PAGE, CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
+		mark_pages(unit_of(s, at), at % CK_UNIT / CK_PAGE, CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
 		     false);
 		return;
 	}

@@ -4,7 +4,7 @@
 #include "client/managed/state.h"
 #include "client/wire/hooks.h"
 
-static void begin(void *part)
+static void init_managed(void *part)
 {
 	struct ckc_managed_state *s = part;
 
@@ -12,4 +12,4 @@ static void begin(void *part)
 	s->window.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_WINDOW);
 	s->window.file.fd = -1;
 }
-CK_CLIENT_PART(managed, struct ckc_managed_state, begin);
+CK_CLIENT_PART(managed, struct ckc_managed_state, init_managed);

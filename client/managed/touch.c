@@ -31,7 +31,7 @@ static size_t run_before(const struct ckc_managed *m, size_t page, size_t max, b
  * Decide how many pages an access opens: as many as were accessed in sequence before it. So a scan
  * needs few messages, and a scattered access fetches few pages.
  */
-static void admit(struct ckc_managed *m, size_t page, bool write)
+static void open_pages(struct ckc_managed *m, size_t page, bool write)
 {
 	size_t reach = ck_max(run_before(m, page, FETCH_MAX, false), (size_t)FETCH_FIRST);
 
@@ -136,7 +136,7 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 	if (!m)
 		return -ENOENT;
 	page = ckc_page_first(m, address);
-	admit(m, page, write);
+	open_pages(m, page, write);
 	if (m->state[page] == CK_PAGE_DIRTY || (m->state[page] == CK_PAGE_CLEAN && !write))
 		ret = 0;
 	else if (m->state[page] == CK_PAGE_INVALID && m->raises)
@@ -149,7 +149,7 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
  * Fetch the invalid pages of a range, and make them writable with @write. Returns the alias; @other
  * if the range is not tracked; NULL if some pages are lost. *@opened: a page was not accessible.
  */
-static char *fetch(uint64_t address, size_t size, bool write, char *other, bool *opened)
+static char *fetch_range(uint64_t address, size_t size, bool write, char *other, bool *opened)
 {
 	struct ckc_managed *m = ckc_pages_settle(address, size, write, ckc_inside_callback);
 	size_t first, last;
@@ -172,10 +172,10 @@ static char *fetch(uint64_t address, size_t size, bool write, char *other, bool 
 }
 
 /* The same inside another call, whose messages may go to another session. */
-static char *prepare(uint64_t address, size_t size, bool write, char *other, bool *opened)
+static char *fetch_range_in_call(uint64_t address, size_t size, bool write, char *other, bool *opened)
 {
 	struct ckc_client *was = turn_to(address);
-	char *alias = fetch(address, size, write, other, opened);
+	char *alias = fetch_range(address, size, write, other, opened);
 
 	ckc_route(was);
 	return alias;
@@ -188,7 +188,7 @@ void *ckc_managed_host(const void *p, size_t size, bool write)
 
 	if (likely(!ckc_managed_may_be(address)) || size == 0)
 		return (void *)(uintptr_t)p;
-	return prepare(address, size, write, (char *)(uintptr_t)p, &opened);
+	return fetch_range_in_call(address, size, write, (char *)(uintptr_t)p, &opened);
 }
 CK_ON_PAYLOAD(ckc_managed_host);
 
@@ -201,7 +201,7 @@ bool ckc_managed_need(uint64_t address, size_t size, bool write)
 
 	if (unlikely(ckc_client_current()->state == CK_STATE_FORKED))
 		return false;
-	present = prepare(address, size, write, NULL, &opened) != NULL;
+	present = fetch_range_in_call(address, size, write, NULL, &opened) != NULL;
 	errno = was;
 	return opened && present;
 }

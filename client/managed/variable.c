@@ -47,7 +47,7 @@ static bool open_pages(struct ckc_managed *m)
 	return true;
 }
 
-static void shut(struct ckc_managed *m)
+static void unmap_variable(struct ckc_managed *m)
 {
 	struct ckc_managed_variables *v = &m->context->client->managed->variables;
 	size_t size = m->pages * CK_PAGE;
@@ -79,7 +79,7 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ckc_context *contex
 				  .ctx = context->object.id,
 				  .attach = CU_MEM_ATTACH_GLOBAL,
 				  .attached_first = CU_MEM_ATTACH_GLOBAL,
-				  .shut = shut};
+				  .shut = unmap_variable};
 	m->state = calloc(m->pages, 1);
 	cancel = ck_lock_uncancelled(&s->pages.lock);
 	if (m->state && place_set(&s->variables, 0, lo, hi)) {

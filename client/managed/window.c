@@ -23,7 +23,7 @@
 
 CK_LOG_DEFINE("client");
 
-static struct ck_window *window(void)
+static struct ck_window *get_window(void)
 {
 	return &ckc_client_current()->managed->window;
 }
@@ -63,7 +63,7 @@ static bool driver_can(const struct ckc_client *c)
 }
 
 /* Has the server reserved a window, of a size that is right here? */
-static bool offered(const struct ckc_client *c)
+static bool window_is_offered(const struct ckc_client *c)
 {
 	return places[0] && c->offers.window && c->offers.window % CK_UNIT == 0 &&
 	       c->offers.window_size == sizes[0];
@@ -106,7 +106,7 @@ static void open_once(struct ckc_client *c)
 	size_t size = 0;
 	int ret;
 
-	if (offered(c)) {
+	if (window_is_offered(c)) {
 		size = c->offers.window_size;
 		at = ckc_space_reserve(c->offers.window, size);
 	}
@@ -146,7 +146,7 @@ CUresult ckc_window_open(void)
 
 void *ckc_window_alias(uint64_t address)
 {
-	const struct ck_window *w = window();
+	const struct ck_window *w = get_window();
 
 	return w->alias + (address - w->lo);
 }
@@ -155,7 +155,7 @@ void *ckc_window_alias(uint64_t address)
  * it. */
 static bool find_extent(uint64_t address, struct ckc_window_extent *found)
 {
-	struct ck_window *w = window();
+	struct ck_window *w = get_window();
 	int fd = ck_kept_fd(&w->file);
 	off_t data = lseek(fd, (off_t)(address - w->lo), SEEK_DATA), hole;
 
@@ -201,7 +201,7 @@ static int map_pages(struct ck_window *w, uint64_t at, size_t size)
 
 CUresult ckc_window_take(uint64_t ctx, size_t size, uint64_t *address)
 {
-	struct ck_window *w = window();
+	struct ck_window *w = get_window();
 	uint64_t at;
 
 	if (size > w->hi - w->lo)
@@ -221,7 +221,7 @@ CUresult ckc_window_take(uint64_t ctx, size_t size, uint64_t *address)
 /* Return the pages' memory to the system; a late access of the program faults. */
 void ckc_window_give(uint64_t address, size_t size)
 {
-	struct ck_window *w = window();
+	struct ck_window *w = get_window();
 	int cancel = ck_lock_uncancelled(&w->lock);
 
 	size = CK_ALIGN_UP(size, CK_PAGE);
@@ -239,7 +239,7 @@ void ckc_window_give(uint64_t address, size_t size)
 
 CUresult ckc_window_back(struct ckc_context *context, uint64_t address, size_t size)
 {
-	struct ck_window *w = window();
+	struct ck_window *w = get_window();
 	size_t length;
 	uint64_t behind = ckc_space_behind(address, size, &length);
 	uint16_t *users;
@@ -263,7 +263,7 @@ CUresult ckc_window_back(struct ckc_context *context, uint64_t address, size_t s
 
 void ckc_window_unback(uint64_t ctx, uint64_t address, size_t size)
 {
-	struct ck_window *w = window();
+	struct ck_window *w = get_window();
 	size_t length;
 	uint64_t behind = ckc_space_behind(address, size, &length);
 	uint16_t *users;

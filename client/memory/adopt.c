@@ -44,13 +44,13 @@ struct ckc_adopted {
 	struct ckc_adopted *next;
 };
 
-static struct ckc_adoptions *adoptions(void)
+static struct ckc_adoptions *get_adoptions(void)
 {
 	return &ckc_client_current()->memory->adoptions;
 }
 
 /* These two run in a signal handler; the process's session exists by then. */
-static bool retry(const struct ckc_adoptions *all, uint64_t address)
+static bool retry_fault(const struct ckc_adoptions *all, uint64_t address)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	uint64_t end;
@@ -68,10 +68,10 @@ static bool retry(const struct ckc_adoptions *all, uint64_t address)
  * retried. */
 static bool may_retry(uint64_t address)
 {
-	bool again = retry(&ckc_client_default->memory->adoptions, address);
+	bool again = retry_fault(&ckc_client_default->memory->adoptions, address);
 
 	for (unsigned int i = 1; unlikely(ckc_many) && !again && i < ckc_servers_count(); i++)
-		again = retry(&ckc_server_session(i)->memory->adoptions, address);
+		again = retry_fault(&ckc_server_session(i)->memory->adoptions, address);
 	return again;
 }
 CK_ON_FAULT(may_retry);
@@ -140,7 +140,7 @@ static bool from_file(const struct ckc_adopted *a, size_t done, size_t size, voi
  * Exchange piece by piece. While a piece is write-protected, take no lock, allocate nothing and
  * block signals: any of these might write to the piece.
  */
-static bool exchange(struct ckc_adoptions *all, const struct ckc_adopted *a, exchange_fn replace,
+static bool exchange_pages(struct ckc_adoptions *all, const struct ckc_adopted *a, exchange_fn replace,
 		     void *how)
 {
 	sigset_t every, was;
@@ -170,7 +170,7 @@ static bool make_private(struct ckc_adoptions *all, const struct ckc_adopted *a)
 	void *fresh =
 		mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	return fresh != MAP_FAILED && exchange(all, a, from_file, fresh);
+	return fresh != MAP_FAILED && exchange_pages(all, a, from_file, fresh);
 }
 
 static bool make_shared(struct ckc_adoptions *all, const struct ckc_adopted *a)
@@ -181,7 +181,7 @@ static bool make_shared(struct ckc_adoptions *all, const struct ckc_adopted *a)
 
 	if (view == MAP_FAILED)
 		return false;
-	done = exchange(all, a, to_file, view);
+	done = exchange_pages(all, a, to_file, view);
 	munmap(view, a->size);
 	return done;
 }
@@ -207,7 +207,7 @@ static void leave_shared(const struct ckc_adopted *a, char *at, size_t size, boo
 /* Always copy the outer pages: they also contain other memory of the program. */
 static void in_child(void)
 {
-	struct ckc_adoptions *all = adoptions();
+	struct ckc_adoptions *all = get_adoptions();
 
 	for (const struct ckc_adopted *a = all->list; a; a = a->next) {
 		if (!ck_mappings_all((uintptr_t)a->at, a->size, is_of_file))
@@ -225,14 +225,14 @@ static void in_child(void)
 
 static void before_fork(void)
 {
-	struct ckc_adoptions *all = adoptions();
+	struct ckc_adoptions *all = get_adoptions();
 
 	ck_lock(&all->lock);
 }
 
 static void after_fork(void)
 {
-	struct ckc_adoptions *all = adoptions();
+	struct ckc_adoptions *all = get_adoptions();
 
 	ck_unlock(&all->lock);
 }
@@ -240,7 +240,7 @@ static void after_fork(void)
 /* --- called from other files */
 
 /* Install the fault handler and the fork handlers. Both must exist before pages are protected. */
-static bool prepare(void)
+static bool install_handlers(void)
 {
 	static bool prepared;
 
@@ -252,7 +252,7 @@ static bool prepare(void)
 }
 
 /* Pages that cannot be exchanged back, for lack of memory, stay in the file. */
-static void end(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
+static void end_adoption(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
 		const struct ckc_adopted *a)
 {
 	ck_wire_pinned_unmap(ctx, address);
@@ -261,7 +261,7 @@ static void end(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
 }
 
 /* Register with the worker first, which may refuse, then exchange the pages. */
-static CUresult adopt(struct ckc_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
+static CUresult adopt_pages(struct ckc_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
 		      struct ckc_adopted *a)
 {
 	CUresult err;
@@ -286,7 +286,7 @@ static CUresult adopt(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
 
 CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 {
-	struct ckc_adoptions *all = adoptions();
+	struct ckc_adoptions *all = get_adoptions();
 	uint64_t lo = address & ~(ck_page() - 1), hi = CK_ALIGN_UP(address + size, ck_page());
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 	struct ckc_adopted *a;
@@ -299,8 +299,8 @@ CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*a = (struct ckc_adopted){.at = (char *)lo, .size = hi - lo};
 	cancel = ck_lock_uncancelled(&all->lock);
-	if (ck_mappings_all((uintptr_t)a->at, a->size, is_private) && prepare())
-		err = adopt(all, ctx, address, size, a);
+	if (ck_mappings_all((uintptr_t)a->at, a->size, is_private) && install_handlers())
+		err = adopt_pages(all, ctx, address, size, a);
 	ck_unlock_uncancelled(&all->lock, cancel);
 	if (err) {
 		ck_debug("registered memory at %#llx is not shared: %d",
@@ -312,7 +312,7 @@ CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 
 void ckc_adopt_end(uint64_t ctx, uint64_t address)
 {
-	struct ckc_adoptions *all = adoptions();
+	struct ckc_adoptions *all = get_adoptions();
 	uint64_t lo = address & ~(ck_page() - 1);
 	struct ckc_adopted **at = &all->list, *a;
 	int cancel = ck_lock_uncancelled(&all->lock);
@@ -323,7 +323,7 @@ void ckc_adopt_end(uint64_t ctx, uint64_t address)
 	if (a) {
 		*at = a->next;
 		ckc_fault_rearm();
-		end(all, ctx, address, a);
+		end_adoption(all, ctx, address, a);
 	}
 	ck_unlock_uncancelled(&all->lock, cancel);
 	free(a);

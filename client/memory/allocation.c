@@ -13,7 +13,7 @@
 #include "client/wire/servers.h"
 #include "util/range.h"
 
-static struct ckc_allocations *allocations(void)
+static struct ckc_allocations *get_allocations(void)
 {
 	return &ckc_client_current()->memory->allocations;
 }
@@ -23,7 +23,7 @@ static struct ckc_allocations *allocations_on(CUdevice device)
 {
 	struct ckc_client *c = ckc_many ? ckc_gpu_client(device) : NULL;
 
-	return c ? &c->memory->allocations : allocations();
+	return c ? &c->memory->allocations : get_allocations();
 }
 
 static struct ck_ranges **set_of(struct ckc_allocations *all, enum ckc_memory_kind kind)
@@ -54,7 +54,7 @@ static CUresult clear_way(struct ck_ranges *set, uint64_t lo, uint64_t hi,
 	return CUDA_SUCCESS;
 }
 
-static CUresult insert(struct ckc_allocations *all, struct ckc_allocation *a)
+static CUresult insert_allocation(struct ckc_allocations *all, struct ckc_allocation *a)
 {
 	static _Atomic uint64_t last_id; /* per process: CUDA promises that no id is reused */
 	struct ck_ranges **set = set_of(all, a->kind);
@@ -89,7 +89,7 @@ CUresult ckc_allocation_note(const struct ckc_allocation *what)
 	if (a->graph)
 		atomic_store_explicit(&all->graphs, true, memory_order_relaxed);
 	ck_lock(&all->lock);
-	err = insert(all, a);
+	err = insert_allocation(all, a);
 	ck_unlock(&all->lock);
 	if (err)
 		free(a);
@@ -116,7 +116,7 @@ CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kin
 	});
 }
 
-static struct ckc_allocation *find(const struct ck_ranges *set, uint64_t address)
+static struct ckc_allocation *find_allocation(const struct ck_ranges *set, uint64_t address)
 {
 	const struct ck_range *range = set ? ck_ranges_find(set, address) : NULL;
 
@@ -125,7 +125,7 @@ static struct ckc_allocation *find(const struct ck_ranges *set, uint64_t address
 
 bool ckc_allocation_mapped(uint64_t base, size_t size)
 {
-	struct ckc_allocations *all = allocations();
+	struct ckc_allocations *all = get_allocations();
 	bool any;
 
 	ck_lock(&all->lock);
@@ -139,9 +139,9 @@ static bool find_in(struct ckc_allocations *all, uint64_t address, struct ckc_al
 	const struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
-	a = find(all->device_set, address);
+	a = find_allocation(all->device_set, address);
 	if (!a)
-		a = find(all->host_set, address);
+		a = find_allocation(all->host_set, address);
 	if (a)
 		*found = *a;
 	ck_unlock(&all->lock);
@@ -150,7 +150,7 @@ static bool find_in(struct ckc_allocations *all, uint64_t address, struct ckc_al
 
 bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found)
 {
-	bool is = find_in(allocations(), address, found);
+	bool is = find_in(get_allocations(), address, found);
 
 	for (unsigned int i = 0; unlikely(!is && ckc_many) && i < ckc_servers_count(); i++)
 		is = find_in(&ckc_server_session(i)->memory->allocations, address, found);
@@ -159,7 +159,7 @@ bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found)
 
 bool ckc_allocation_next(uint64_t from, struct ckc_allocation *found)
 {
-	struct ckc_allocations *all = allocations();
+	struct ckc_allocations *all = get_allocations();
 	const struct ck_range *range;
 
 	ck_lock(&all->lock);
@@ -178,7 +178,7 @@ static bool remove_from(struct ckc_allocations *all, uint64_t base, enum ckc_mem
 
 	ck_lock(&all->lock);
 	set = *set_of(all, kind);
-	a = find(set, base);
+	a = find_allocation(set, base);
 	if (a && (a->base != base || a->kind != kind))
 		a = NULL;
 	if (a) {
@@ -193,7 +193,7 @@ static bool remove_from(struct ckc_allocations *all, uint64_t base, enum ckc_mem
 
 bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_allocation *gone)
 {
-	bool is = remove_from(allocations(), base, kind, gone);
+	bool is = remove_from(get_allocations(), base, kind, gone);
 
 	for (unsigned int i = 0; unlikely(!is && ckc_many) && i < ckc_servers_count(); i++)
 		is = remove_from(&ckc_server_session(i)->memory->allocations, base, kind, gone);
@@ -229,11 +229,11 @@ bool ckc_allocation_take(const struct ckc_context *context, bool on_device, size
 /* Set the flag at offset @flag of the allocation that contains @address, if there is one. */
 static void set_flag(bool on_device, uint64_t address, size_t flag)
 {
-	struct ckc_allocations *all = allocations();
+	struct ckc_allocations *all = get_allocations();
 	struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
-	a = find(on_device ? all->device_set : all->host_set, address);
+	a = find_allocation(on_device ? all->device_set : all->host_set, address);
 	if (a)
 		*(bool *)((char *)a + flag) = true;
 	ck_unlock(&all->lock);
@@ -251,13 +251,13 @@ void ckc_allocation_copied(uint64_t address)
 
 bool ckc_allocation_memops(uint64_t address, bool on)
 {
-	struct ckc_allocations *all = allocations();
+	struct ckc_allocations *all = get_allocations();
 	struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
-	a = find(all->device_set, address);
+	a = find_allocation(all->device_set, address);
 	if (!a)
-		a = find(all->host_set, address);
+		a = find_allocation(all->host_set, address);
 	if (a)
 		a->memops = on ? 2 : 1;
 	ck_unlock(&all->lock);
@@ -283,7 +283,7 @@ static struct ckc_allocation *mapped_from(const struct ckc_allocations *all, uin
 
 void ckc_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost)
 {
-	struct ckc_allocations *all = allocations();
+	struct ckc_allocations *all = get_allocations();
 	uint64_t end = base + size;
 	struct ckc_allocation *a;
 
@@ -297,7 +297,7 @@ void ckc_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t
 
 void ckc_allocation_unmap(uint64_t base, size_t size)
 {
-	struct ckc_allocations *all = allocations();
+	struct ckc_allocations *all = get_allocations();
 	uint64_t end = base + size;
 	struct ckc_allocation *a;
 
@@ -312,12 +312,12 @@ void ckc_allocation_unmap(uint64_t base, size_t size)
 
 CUresult ckc_device_range(uint64_t address, size_t size)
 {
-	struct ckc_allocations *all = allocations();
+	struct ckc_allocations *all = get_allocations();
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&all->lock);
 	while (size > 0 && !err) {
-		const struct ckc_allocation *a = find(all->device_set, address);
+		const struct ckc_allocation *a = find_allocation(all->device_set, address);
 		size_t room = a ? a->size - (address - a->base) : 0;
 
 		/* only mappings continue in adjacent ones; a mapping without access is invalid */

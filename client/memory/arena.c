@@ -19,7 +19,7 @@ CK_LOG_DEFINE("client");
 #define OFFER_NS ((uint64_t)5000000000) /* the server waits twice as long */
 #define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
 
-static struct ckc_arena *arena(void)
+static struct ckc_arena *get_arena(void)
 {
 	return &ckc_client_current()->memory->arena;
 }
@@ -28,7 +28,7 @@ static struct ckc_arena *arena(void)
 static struct ckc_arena *arena_of(CUdevice device)
 {
 	ckc_route(ckc_gpu_client(device));
-	return arena();
+	return get_arena();
 }
 
 /* --- heaps */
@@ -103,7 +103,7 @@ static bool is_over(const struct ckc_use *use)
 	       (!context->client->unordered_streams && context->legacy_synced >= use->command);
 }
 
-static bool always(const struct ckc_use *use)
+static bool match_any_use(const struct ckc_use *use)
 {
 	(void)use;
 	return true;
@@ -126,7 +126,7 @@ static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
 		return ck_wire_order(ctx, use->stream, user->stream);
 	err = ck_wire_lease_settle(ctx);
 	if (!err)
-		ckc_heap_finish(heap, always);
+		ckc_heap_finish(heap, match_any_use);
 	return err;
 }
 
@@ -189,7 +189,7 @@ static bool return_all(struct ckc_client *c)
 }
 
 /* Lease @size bytes in units of @unit, and take @want bytes of them. */
-static CUresult lease(struct ckc_arena *all, CUdevice device, size_t size, size_t unit, size_t want,
+static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size, size_t unit, size_t want,
 		      const struct ckc_user *user, uint64_t *at)
 {
 	struct ckc_heap *heap = all->devices[device].heap;
@@ -243,7 +243,7 @@ CK_ON_SHORTAGE(find_memory);
  * its free memory? */
 static bool make_room(CUdevice device, size_t size, const struct ckc_user *user)
 {
-	return ckc_arena_await_growth(arena(), device) ||
+	return ckc_arena_await_growth(get_arena(), device) ||
 	       press_others(user->context->object.id, size);
 }
 
@@ -253,13 +253,13 @@ static CUresult take_more(struct ckc_arena *all, CUdevice device, size_t size,
 {
 	size_t unit = CK_ALIGN_UP(size, CK_CHUNK);
 	size_t first = size < CK_CHUNK ? SMALL_LEASE : unit;
-	CUresult err = lease(all, device, first, unit, size, user, at);
+	CUresult err = lease_memory(all, device, first, unit, size, user, at);
 
 	for (int tries = 0; err == CUDA_ERROR_OUT_OF_MEMORY && tries < 3; tries++) {
 		if (first == unit && !make_room(device, unit, user))
 			break;
 		first = unit;
-		err = lease(all, device, unit, unit, size, user, at);
+		err = lease_memory(all, device, unit, unit, size, user, at);
 	}
 	/* whatever else the driver says of mapped memory: it may have memory of another kind */
 	if (err && err != CUDA_ERROR_OUT_OF_MEMORY && err != CUDA_ERROR_DEVICE_UNAVAILABLE)

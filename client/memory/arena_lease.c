@@ -55,7 +55,7 @@ static void shed_all(struct ckc_client *c, size_t keep, uint64_t hold_until)
 
 /* The server runs it: another session is out of memory, or this one is about to leave the GPU and
  * must not take free memory along. */
-static void pressed(const struct ckc_callback *callback, int status, uint64_t value)
+static void handle_pressure(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	(void)status;
 	(void)value;
@@ -65,7 +65,7 @@ static void pressed(const struct ckc_callback *callback, int status, uint64_t va
 }
 
 /* The program has made no call for the server's threads for a while: has it allocated anything? */
-static void rest(struct ckc_client *c)
+static void trim_idle_arena(struct ckc_client *c)
 {
 	struct ckc_arena *all = &c->memory->arena;
 	uint64_t takes = all->takes;
@@ -74,13 +74,13 @@ static void rest(struct ckc_client *c)
 		shed_all(c, FREE_AT_REST, 0);
 	all->takes_at_rest = takes;
 }
-CK_ON_REST(rest);
+CK_ON_REST(trim_idle_arena);
 
 /* Have the server tell this session when another one needs memory. */
-static void watch(struct ckc_client *c)
+static void watch_pressure(struct ckc_client *c)
 {
 	const struct ckc_callback callback = {
-		.run = pressed,
+		.run = handle_pressure,
 		.data = c,
 		.persistent = true,
 		.ours = true,
@@ -103,7 +103,7 @@ static void *watch_later(void *client)
 	ckc_route_serve(c);
 	nanosleep(&time, NULL);
 	if (c->state == CK_STATE_READY)
-		watch(c);
+		watch_pressure(c);
 	return NULL;
 }
 
@@ -134,7 +134,7 @@ static bool was_used(CUdevice device, unsigned int level, bool learn)
 }
 
 /* Call both with the lock held. The most that they have used; 0: less than the first level. */
-static size_t recalled(struct ckc_arena_device *d, CUdevice device)
+static size_t recall_usage(struct ckc_arena_device *d, CUdevice device)
 {
 	unsigned int level = LEVELS;
 
@@ -173,7 +173,7 @@ static size_t in_use(const struct ckc_heap *heap)
 	return ckc_heap_leased(heap) - ckc_heap_free(heap);
 }
 
-static void *grow(void *data)
+static void *grow_arena(void *data)
 {
 	struct growth *g = data;
 	struct ckc_arena *all = &g->client->memory->arena;
@@ -182,7 +182,7 @@ static void *grow(void *data)
 
 	ckc_route_serve(g->client);
 	ckc_aside = true; /* the lease does not depend on commands */
-	watch(g->client);
+	watch_pressure(g->client);
 	err = ck_wire_lease(0, ckc_gpu(g->device)->server_ordinal, g->at, g->size, CK_CHUNK);
 	ck_lock(&all->lock);
 	if (err) {
@@ -200,9 +200,9 @@ static void *grow(void *data)
 
 /* How much should be free: as much as is in use, or as will be by an earlier run, within limits.
  * Call with the lock held. */
-static size_t target(struct ckc_arena_device *d, CUdevice device)
+static size_t compute_free_target(struct ckc_arena_device *d, CUdevice device)
 {
-	size_t used = in_use(d->heap), before = recalled(d, device);
+	size_t used = in_use(d->heap), before = recall_usage(d, device);
 	size_t memory = (size_t)ckc_gpu(device)->facts->memory;
 	size_t free = ck_min(ck_max(used, FREE_LEAST), ck_min(FREE_MOST, memory / SHARE));
 
@@ -213,7 +213,7 @@ void ckc_arena_foresee(struct ckc_client *c, CUdevice device)
 {
 	struct ckc_arena *all = &c->memory->arena;
 	struct ckc_arena_device *d = &all->devices[device];
-	size_t idle = ckc_heap_free(d->heap), goal = target(d, device);
+	size_t idle = ckc_heap_free(d->heap), goal = compute_free_target(d, device);
 	struct growth *g;
 
 	all->takes++;
@@ -225,7 +225,7 @@ void ckc_arena_foresee(struct ckc_client *c, CUdevice device)
 		return;
 	*g = (struct growth){c, device, 0, CK_ALIGN_UP(goal - idle, CK_CHUNK)};
 	g->at = ckc_heap_place(d->heap, g->size);
-	d->growing = g->at && ckc_thread_start(grow, g) == 0;
+	d->growing = g->at && ckc_thread_start(grow_arena, g) == 0;
 	if (d->growing)
 		return;
 	if (g->at)

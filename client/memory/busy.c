@@ -38,7 +38,7 @@ void ckc_busy_end(struct ckc_busy *busy)
 
 /* The context of a copy that uses some of the range and may come; NULL: there is none. Call with
  * the lock held. */
-static struct ckc_context *find(const struct ckc_busy_list *list, uint64_t at, size_t size)
+static struct ckc_context *find_busy_context(const struct ckc_busy_list *list, uint64_t at, size_t size)
 {
 	const struct ckc_busy *b = list->first;
 
@@ -68,7 +68,7 @@ void ckc_busy_wait(struct ckc_client *client, uint64_t at, size_t size)
 	if (likely(atomic_load(&list->count) == 0))
 		return;
 	cancel = ck_lock_uncancelled(&list->lock);
-	while ((context = find(list, at, size))) {
+	while ((context = find_busy_context(list, at, size))) {
 		struct timespec until = ck_until(LOOK_MS * CK_NS_PER_MS);
 
 		if (ck_cond_timedwait(&list->ended, &list->lock, &until) != ETIMEDOUT)

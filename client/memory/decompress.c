@@ -11,7 +11,7 @@
 
 #define COLLECT 256 /* operations in one message */
 
-static CUresult check(const CUmemDecompressParams *p, CUdevice device)
+static CUresult check_params(const CUmemDecompressParams *p, CUdevice device)
 {
 	static const unsigned char unused[sizeof(p->padding)];
 	unsigned int algo = (unsigned int)p->algo;
@@ -34,7 +34,7 @@ static CUresult check(const CUmemDecompressParams *p, CUdevice device)
 }
 
 /* @fail: index of the refused operation; SIZE_MAX: the error concerns none of them. */
-static CUresult decompress(const CUmemDecompressParams *params, size_t count, unsigned int flags,
+static CUresult decompress_batch(const CUmemDecompressParams *params, size_t count, unsigned int flags,
 			   size_t *fail, CUstream handle)
 {
 	struct ckc_context *ctx;
@@ -50,7 +50,7 @@ static CUresult decompress(const CUmemDecompressParams *params, size_t count, un
 	if (!params || count == 0 || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {
-		err = check(&params[i], device);
+		err = check_params(&params[i], device);
 		if (err) {
 			*fail = i;
 			return err;
@@ -69,7 +69,7 @@ CK_EXPORT CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *paramsArray,
 					     CUstream stream)
 {
 	size_t fail;
-	CUresult err = decompress(paramsArray, count, flags, &fail, stream);
+	CUresult err = decompress_batch(paramsArray, count, flags, &fail, stream);
 
 	if (err && errorIndex)
 		*errorIndex = fail;

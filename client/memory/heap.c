@@ -73,7 +73,7 @@ void ckc_heap_displace(struct ckc_heap *heap, uint64_t at)
 }
 
 /* Note what the lease at @at is. */
-static void confirm(struct ckc_heap *heap, uint64_t at, void *what)
+static void confirm_lease(struct ckc_heap *heap, uint64_t at, void *what)
 {
 	const struct ck_range *r = ck_ranges_find(heap->leased, at);
 	uint64_t hi = r->hi;
@@ -92,7 +92,7 @@ int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size)
 		ckc_heap_displace(heap, at);
 		return -ENOMEM;
 	}
-	confirm(heap, at, OF_CHUNKS);
+	confirm_lease(heap, at, OF_CHUNKS);
 	index = ckc_pieces_find(&heap->chunks, at);
 	ckc_pieces_insert(&heap->chunks, index, &p);
 	ckc_pieces_join(&heap->chunks, index);
@@ -103,7 +103,7 @@ int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size)
 
 void ckc_heap_add_block(struct ckc_heap *heap, uint64_t at)
 {
-	confirm(heap, at, OF_BLOCK);
+	confirm_lease(heap, at, OF_BLOCK);
 }
 
 /* --- allocations */
@@ -197,7 +197,7 @@ void ckc_heap_disown(struct ckc_heap *heap, const struct ckc_context *context)
 /* --- back to the server */
 
 /* Forget the lease of [lo, hi), which may be a part of one lease or more. */
-static void forget(struct ckc_heap *heap, uint64_t lo, uint64_t hi)
+static void remove_lease(struct ckc_heap *heap, uint64_t lo, uint64_t hi)
 {
 	const struct ck_range *r;
 
@@ -230,7 +230,7 @@ bool ckc_heap_shed(struct ckc_heap *heap, uint64_t *at, size_t *size)
 			return false;
 		ckc_pieces_cut_all(chunks, lo, hi);
 	}
-	forget(heap, lo, hi);
+	remove_lease(heap, lo, hi);
 	*at = lo;
 	*size = hi - lo;
 	return true;

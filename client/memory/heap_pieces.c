@@ -55,7 +55,7 @@ void ckc_pieces_drop(struct ckc_pieces *all, size_t index)
 }
 
 /* Can two adjacent pieces be one, with the later of their uses? */
-static bool alike(const struct ckc_use *a, const struct ckc_use *b)
+static bool uses_are_alike(const struct ckc_use *a, const struct ckc_use *b)
 {
 	if (!a->command || !b->command)
 		return !a->command && !b->command;
@@ -66,7 +66,7 @@ void ckc_pieces_join(struct ckc_pieces *all, size_t index)
 {
 	struct ckc_piece *p = &all->list[index], *next = p + 1;
 
-	if (index + 1 >= all->count || p->hi != next->lo || !alike(&p->use, &next->use))
+	if (index + 1 >= all->count || p->hi != next->lo || !uses_are_alike(&p->use, &next->use))
 		return;
 	p->hi = next->hi;
 	p->use.command = ck_max(p->use.command, next->use.command);
@@ -87,7 +87,7 @@ void ckc_pieces_cut(struct ckc_pieces *all, size_t index, uint64_t lo, uint64_t 
 		ckc_pieces_drop(all, index);
 }
 
-static bool usable(const struct ckc_use *use, const struct ckc_user *user)
+static bool piece_is_usable(const struct ckc_use *use, const struct ckc_user *user)
 {
 	return !use->command || (use->in_stream && user->in_stream && use->stream == user->stream &&
 				 use->context == user->context);
@@ -101,7 +101,7 @@ size_t ckc_pieces_best(const struct ckc_pieces *all, size_t size, const struct c
 		const struct ckc_piece *p = &all->list[i];
 
 		if (ckc_piece_size(p) >= size && ckc_piece_size(p) < found_size &&
-		    (!user || usable(&p->use, user))) {
+		    (!user || piece_is_usable(&p->use, user))) {
 			found = i;
 			found_size = ckc_piece_size(p);
 		}

@@ -94,7 +94,7 @@ void ckc_hostmem_dispose(const struct ckc_allocation *a)
 }
 
 /* Map device memory at the address of an allocation, and track its pages. */
-static CUresult map(const struct ckc_allocation *a)
+static CUresult map_allocation(const struct ckc_allocation *a)
 {
 	struct ckc_client *c = a->context->client;
 	uint64_t ctx = a->context->object.id;
@@ -126,7 +126,7 @@ CUresult ckc_hostmem_expose(uint64_t address, bool structure)
 	if (!ckc_allocation_find(address, &a) || a.kind != CK_MEMORY_HOST_ALLOC ||
 	    (structure && a.copied))
 		return CUDA_SUCCESS;
-	return map(&a);
+	return map_allocation(&a);
 }
 
 void ckc_hostmem_copied(const void *host)
@@ -145,14 +145,14 @@ CUresult ckc_device_reach(uint64_t address, size_t size)
 		if (a.shared)
 			err = CUDA_SUCCESS;
 		else if (a.kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(address))
-			err = map(&a);
+			err = map_allocation(&a);
 	}
 	return err;
 }
 
 /* --- calls */
 
-static CUresult obtain(struct ckc_allocation *a)
+static CUresult allocate_memory(struct ckc_allocation *a)
 {
 	CUresult err = pages_take(a->context, a->size, a);
 
@@ -160,7 +160,7 @@ static CUresult obtain(struct ckc_allocation *a)
 		return err;
 	err = ckc_allocation_note(a);
 	if (!err && a->flags & CU_MEMHOSTALLOC_DEVICEMAP && ckc_window_holds(a->base)) {
-		err = map(a);
+		err = map_allocation(a);
 		if (err)
 			ckc_allocation_remove(a->base, CK_MEMORY_HOST_ALLOC, NULL);
 	}
@@ -182,7 +182,7 @@ CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags
 		return CUDA_ERROR_INVALID_VALUE;
 	a.device = a.context->device;
 	if (bytesize > 0)
-		err = obtain(&a);
+		err = allocate_memory(&a);
 	if (!err)
 		*pp = (void *)(uintptr_t)a.base;
 	return err;
@@ -197,7 +197,7 @@ CK_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
  * The device may still use memory that is about to be freed: wait for it, as the driver does. A
  * capture in relaxed mode allows the call but would not survive the wait, so skip it then.
  */
-static CUresult quiesce(struct ckc_context *context)
+static CUresult wait_for_device(struct ckc_context *context)
 {
 	uint64_t last = ckc_command_last();
 	CUresult err;
@@ -224,7 +224,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 		return CUDA_ERROR_INVALID_VALUE;
 	ckc_route(a.context->client);
 	if (a.shared || ckc_delivery_expects(a.context->client, a.base, a.size))
-		err = quiesce(a.context);
+		err = wait_for_device(a.context);
 	ckc_hostmem_dispose(&a);
 	return err;
 }
@@ -292,7 +292,7 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 	if (ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
 		ckc_route(a.context->client);
 		if (a.shared || ckc_delivery_expects(a.context->client, a.base, a.size))
-			err = quiesce(a.context);
+			err = wait_for_device(a.context);
 		ckc_hostmem_dispose(&a);
 		return err;
 	}
@@ -331,7 +331,7 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
 				   &elsewhere);
 	if (a.kind == CK_MEMORY_HOST_REGISTERED && !a.shared)
 		return ckc_refused("cuMemHostGetDevicePointer of registered memory", &told);
-	err = a.shared ? CUDA_SUCCESS : map(&a);
+	err = a.shared ? CUDA_SUCCESS : map_allocation(&a);
 	if (!err)
 		*pdptr = (uintptr_t)p;
 	return err;

@@ -78,7 +78,7 @@ CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 /* Note opened memory at @at; if it is already open, the driver returns the same address. Call with
  * the lock held. */
-static CUresult enter(struct ck_ipc_memory *all, struct ckc_context *context, CUdeviceptr at,
+static CUresult note_opened_memory(struct ck_ipc_memory *all, struct ckc_context *context, CUdeviceptr at,
 		      size_t size)
 {
 	struct ckc_ipc_opened *o = *find_open(all, at);
@@ -134,7 +134,7 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 	ckc_address_claim(at, size);
 	all = &context->client->memory->ipc;
 	ck_lock(&all->lock);
-	err = enter(all, context, at, size);
+	err = note_opened_memory(all, context, at, size);
 	ck_unlock(&all->lock);
 	if (err)
 		ck_wire_ipc_memory_close(ctx, at, 1);

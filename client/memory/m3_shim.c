@@ -12,7 +12,7 @@
 #include "libcuda/libcuda.h"
 #include "m3/shim.h"
 
-static int call(const void *question, size_t size, void *answer, size_t room, size_t *got)
+static int call_m3(const void *question, size_t size, void *answer, size_t room, size_t *got)
 {
 	void *bytes = NULL;
 	size_t length = 0;
@@ -35,7 +35,7 @@ static int call(const void *question, size_t size, void *answer, size_t room, si
 
 #define WAIT_MS 60000u
 
-static int subscribe(unsigned int mask, unsigned int *number)
+static int subscribe_news(unsigned int mask, unsigned int *number)
 {
 	uint64_t ctx;
 	CUresult err = ckc_enter_any(&ctx);
@@ -46,7 +46,7 @@ static int subscribe(unsigned int mask, unsigned int *number)
 }
 
 /* Wait for news on the calling thread's own connection, beside the program's calls. */
-static int news(unsigned int number, unsigned int *event, uint64_t *rid)
+static int wait_for_news(unsigned int number, unsigned int *event, uint64_t *rid)
 {
 	ck_m3_news_args args = {.number = number, .milliseconds = WAIT_MS};
 	ck_m3_news_res res;
@@ -59,7 +59,7 @@ static int news(unsigned int number, unsigned int *event, uint64_t *rid)
 	return res.over == 0 ? 0 : res.over == 1 ? -ENODATA : -EPIPE;
 }
 
-static void unsubscribe(unsigned int number)
+static void unsubscribe_news(unsigned int number)
 {
 	uint64_t ctx;
 
@@ -73,11 +73,11 @@ const void *ck_libcuda_own_table(const CUuuid *id)
 	static const CUuuid ours = CK_M3_SHIM_UUID;
 	static const struct ck_m3_shim table = {
 		.size = sizeof(table),
-		.call = call,
+		.call = call_m3,
 		.import = ckc_physical_import,
-		.subscribe = subscribe,
-		.news = news,
-		.unsubscribe = unsubscribe,
+		.subscribe = subscribe_news,
+		.news = wait_for_news,
+		.unsubscribe = unsubscribe_news,
 	};
 
 	ckc_each_hook(own_table, h)

@@ -30,7 +30,7 @@ struct want {
 	const struct ckc_pool *from; /* NULL: the current one */
 };
 
-static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
+static CUresult allocate_on_server(uint64_t ctx, struct want *w, CUdeviceptr *at)
 {
 	CUresult err;
 
@@ -56,7 +56,7 @@ static void give_back(uint64_t ctx, const struct want *w, CUdeviceptr at)
 		ck_wire_cuMemFree_v2(ctx, at);
 }
 
-static CUresult note(struct ckc_context *context, const struct want *w, CUdeviceptr at)
+static CUresult note_allocation(struct ckc_context *context, const struct want *w, CUdeviceptr at)
 {
 	struct ckc_allocation a = {
 		.base = at,
@@ -83,16 +83,16 @@ static CUresult note(struct ckc_context *context, const struct want *w, CUdevice
  * keep it and request another, then free the clashing ones. If no other block can be had, use the
  * clashing one: a clash affects only queries about addresses.
  */
-static CUresult request(struct ckc_context *context, struct want *w, CUdeviceptr *out)
+static CUresult request_memory(struct ckc_context *context, struct want *w, CUdeviceptr *out)
 {
 	uint64_t ctx = context->object.id;
 	CUdeviceptr held[TRIES], at;
 	unsigned int count = 0;
-	CUresult err = ask(ctx, w, &at);
+	CUresult err = allocate_on_server(ctx, w, &at);
 
 	while (!err && !ckc_address_claim(at, w->bytes) && count < TRIES) {
 		held[count++] = at;
-		if (ask(ctx, w, &at)) {
+		if (allocate_on_server(ctx, w, &at)) {
 			at = held[--count];
 			break;
 		}
@@ -106,7 +106,7 @@ static CUresult request(struct ckc_context *context, struct want *w, CUdeviceptr
 		give_back(ctx, w, held[--count]);
 	if (err)
 		return err;
-	err = note(context, w, at);
+	err = note_allocation(context, w, at);
 	if (err)
 		give_back(ctx, w, at);
 	else
@@ -126,7 +126,7 @@ static CUresult lay_rows(struct want *w)
 }
 
 /* Allocate in the arena. NOT_SUPPORTED: the server is to be asked. */
-static CUresult cut(struct ckc_context *context, struct want *w, CUdeviceptr *out)
+static CUresult allocate_in_arena(struct ckc_context *context, struct want *w, CUdeviceptr *out)
 {
 	const struct ckc_user user = {context, w->pooled, w->stream};
 	CUdevice device = w->from ? w->from->device : context->device;
@@ -142,7 +142,7 @@ static CUresult cut(struct ckc_context *context, struct want *w, CUdeviceptr *ou
 		return err;
 	w->arena = true;
 	w->pool = pool;
-	err = note(context, w, at);
+	err = note_allocation(context, w, at);
 	if (err)
 		ckc_arena_give(
 			&(struct ckc_allocation){.base = at, .size = w->bytes, .device = device},
@@ -152,14 +152,14 @@ static CUresult cut(struct ckc_context *context, struct want *w, CUdeviceptr *ou
 	return err;
 }
 
-static CUresult obtain(struct ckc_context *context, struct want *w, CUdeviceptr *out)
+static CUresult allocate_memory(struct ckc_context *context, struct want *w, CUdeviceptr *out)
 {
 	CUresult err = w->pooled ? CUDA_SUCCESS : ckc_capture_unsafe();
 
 	if (err)
 		return err;
-	err = w->captured ? CUDA_ERROR_NOT_SUPPORTED : cut(context, w, out);
-	return err == CUDA_ERROR_NOT_SUPPORTED ? request(context, w, out) : err;
+	err = w->captured ? CUDA_ERROR_NOT_SUPPORTED : allocate_in_arena(context, w, out);
+	return err == CUDA_ERROR_NOT_SUPPORTED ? request_memory(context, w, out) : err;
 }
 
 CK_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
@@ -172,7 +172,7 @@ CK_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 		return err;
 	if (!dptr || bytesize == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	return obtain(context, &w, dptr);
+	return allocate_memory(context, &w, dptr);
 }
 
 CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
@@ -188,7 +188,7 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = obtain(context, &w, dptr);
+	err = allocate_memory(context, &w, dptr);
 	if (!err)
 		*pPitch = w.pitch;
 	return err;
@@ -216,7 +216,7 @@ static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ckc_po
 		return CUDA_SUCCESS;
 	}
 	w.pool = pool ? pool->object.id : 0;
-	return obtain(context, &w, dptr);
+	return allocate_memory(context, &w, dptr);
 }
 
 CK_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
@@ -238,7 +238,7 @@ CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, C
 }
 
 /* Note that memory is freed; false: no device memory, or memory of kind @also, begins there. */
-static bool release(CUdeviceptr at, enum ckc_memory_kind also, struct ckc_allocation *a)
+static bool release_memory(CUdeviceptr at, enum ckc_memory_kind also, struct ckc_allocation *a)
 {
 	if (!ckc_allocation_find(at, a) || a->variable || a->mapped || a->opened || a->base != at ||
 	    (a->kind != CK_MEMORY_DEVICE && a->kind != also))
@@ -262,7 +262,7 @@ CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 		return err;
 	if (ckc_capturing(s) && !(ckc_allocation_find(dptr, &a) && a.graph))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!release(dptr, CK_MEMORY_DEVICE, &a))
+	if (!release_memory(dptr, CK_MEMORY_DEVICE, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	home = ckc_stream_home(s);
 	if (unlikely(ckc_many) && home->client != ckc_client_current()) {
@@ -290,7 +290,7 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	err = ckc_capture_unsafe();
 	if (err)
 		return err;
-	if (!release(dptr, CK_MEMORY_MANAGED, &a))
+	if (!release_memory(dptr, CK_MEMORY_MANAGED, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (a.kind == CK_MEMORY_MANAGED) {
 		ckc_hostmem_dispose(&a);

@@ -31,7 +31,7 @@ static const uint64_t places[] = {0, 0, 0};
 static const size_t sizes[] = {1ul << 36, 1ul << 35};
 #endif
 
-static struct ck_pinned_file *pinned(void)
+static struct ck_pinned_file *get_pinned_file(void)
 {
 	return &ckc_client_current()->memory->pinned;
 }
@@ -55,7 +55,7 @@ static bool worker_takes(uint64_t at, size_t size)
 	ck_pinned_file_args args = {.address = at, .size = size};
 	ck_pinned_file_res res = {0};
 
-	return ckc_call_fd(CK_PROC_pinned_file, &args, &res, ck_kept_fd(&pinned()->file)) ==
+	return ckc_call_fd(CK_PROC_pinned_file, &args, &res, ck_kept_fd(&get_pinned_file()->file)) ==
 		       CUDA_SUCCESS &&
 	       res.taken;
 }
@@ -130,7 +130,7 @@ static CUresult register_behind(struct ck_pinned_file *f, uint64_t ctx, uint64_t
 
 CUresult ckc_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 {
-	struct ck_pinned_file *f = pinned();
+	struct ck_pinned_file *f = get_pinned_file();
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t at;
 
@@ -152,7 +152,7 @@ CUresult ckc_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 }
 
 /* Return the pages of [@at, @at + @size) to the system. */
-static void empty(struct ck_pinned_file *f, uint64_t at, size_t size)
+static void discard_pages(struct ck_pinned_file *f, uint64_t at, size_t size)
 {
 	fallocate(ck_kept_fd(&f->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		  (off_t)(at - f->base), (off_t)size);
@@ -164,7 +164,7 @@ static void empty(struct ck_pinned_file *f, uint64_t at, size_t size)
  */
 void ckc_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 {
-	struct ck_pinned_file *f = pinned();
+	struct ck_pinned_file *f = get_pinned_file();
 	uint64_t behind;
 	size_t length;
 	uint16_t *users;
@@ -176,7 +176,7 @@ void ckc_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	behind = ckc_space_behind(at, size, &length);
 	users = ckc_space_users(f->space, at, size);
 	if ((!users || --*users == 0) && ck_wire_pinned_unmap(ctx, behind))
-		empty(f, behind, length);
+		discard_pages(f, behind, length);
 	ckc_space_give(f->space, at, size);
 	ck_unlock_uncancelled(&f->lock, cancel);
 	atomic_fetch_sub(&f->count, 1);
@@ -190,7 +190,7 @@ static size_t of_units(size_t size)
 
 bool ckc_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
 {
-	struct ck_pinned_file *f = pinned();
+	struct ck_pinned_file *f = get_pinned_file();
 	uint64_t at;
 
 	ck_lock(&f->lock);
@@ -205,10 +205,10 @@ bool ckc_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
 
 void ckc_pinned_unreserve(size_t offset, size_t size)
 {
-	struct ck_pinned_file *f = pinned();
+	struct ck_pinned_file *f = get_pinned_file();
 	int cancel = ck_lock_uncancelled(&f->lock);
 
-	empty(f, f->base + offset, size);
+	discard_pages(f, f->base + offset, size);
 	ckc_space_give(f->space, f->base + offset, of_units(size));
 	ck_unlock_uncancelled(&f->lock, cancel);
 	atomic_fetch_sub(&f->count, 1);
@@ -216,14 +216,14 @@ void ckc_pinned_unreserve(size_t offset, size_t size)
 
 int ckc_pinned_fd(void)
 {
-	struct ck_pinned_file *f = pinned();
+	struct ck_pinned_file *f = get_pinned_file();
 
 	return ck_kept_fd(&f->file);
 }
 
 bool ckc_pinned_holds(const void *p, size_t size)
 {
-	struct ck_pinned_file *f = pinned();
+	struct ck_pinned_file *f = get_pinned_file();
 	struct ckc_allocation a;
 
 	return unlikely(atomic_load_explicit(&f->count, memory_order_relaxed) > 0) &&

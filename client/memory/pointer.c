@@ -25,28 +25,28 @@ struct answer {
 	CUresult err;
 };
 
-static struct answer word(uint64_t value)
+static struct answer answer_word(uint64_t value)
 {
 	return (struct answer){.value = value, .size = 8};
 }
 
-static struct answer number(uint32_t value)
+static struct answer answer_number(uint32_t value)
 {
 	return (struct answer){.value = value, .size = 4};
 }
 
 /* An address that is available only if @there. */
-static struct answer address(uint64_t value, bool there)
+static struct answer answer_address(uint64_t value, bool there)
 {
 	return (struct answer){.value = there ? value : 0, .size = 8, .none = !there};
 }
 
-static struct answer mapping(const struct ckc_allocation *a, bool base)
+static struct answer answer_mapping(const struct ckc_allocation *a, bool base)
 {
 	uint64_t unit = ckc_kind_on_device(a->kind) ? MAPPING : 4096;
 	uint64_t first = a->base & ~(unit - 1);
 
-	return word(base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first);
+	return answer_word(base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first);
 }
 
 /* The handle of the pool that @p was allocated from; outside of the arena, the server's driver
@@ -84,23 +84,23 @@ static bool is_reached(uint64_t p, const struct ckc_allocation *a)
 }
 
 /* What can be done with the memory. */
-static struct answer ability(CUpointer_attribute attribute, uint64_t p,
+static struct answer answer_ability(CUpointer_attribute attribute, uint64_t p,
 			     const struct ckc_allocation *a)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MAPPED:
-		return number(1);
+		return answer_number(1);
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		return number(a->memops ? a->memops - 1 : ckc_kind_on_device(a->kind));
+		return answer_number(a->memops ? a->memops - 1 : ckc_kind_on_device(a->kind));
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		return number(is_reached(p, a) && !(a->mapped && !a->access) ? READ_WRITE : 0);
+		return answer_number(is_reached(p, a) && !(a->mapped && !a->access) ? READ_WRITE : 0);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		return number(0);
+		return answer_number(0);
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		return number(is_plain(a) && ckc_gpu_attribute(a->device, DECOMPRESS_MASK));
+		return answer_number(is_plain(a) && ckc_gpu_attribute(a->device, DECOMPRESS_MASK));
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		return word(a->handle_types);
+		return answer_word(a->handle_types);
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
 		return (struct answer){.err = CUDA_ERROR_NOT_SUPPORTED};
 	default:
@@ -109,46 +109,46 @@ static struct answer ability(CUpointer_attribute attribute, uint64_t p,
 }
 
 /* What the memory is, and where it lies; or what can be done with it. */
-static struct answer known(CUpointer_attribute attribute, uint64_t p,
+static struct answer answer_known(CUpointer_attribute attribute, uint64_t p,
 			   const struct ckc_allocation *a)
 {
 	bool device = ckc_kind_on_device(a->kind);
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a managed variable belongs to none */
-		return word(is_managed(a) && a->variable ? 0 : (uintptr_t)a->context);
+		return answer_word(is_managed(a) && a->variable ? 0 : (uintptr_t)a->context);
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		return number(device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+		return answer_number(device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		return address(p, is_reached(p, a));
+		return answer_address(p, is_reached(p, a));
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		return address(p, !device || is_managed(a));
+		return answer_address(p, !device || is_managed(a));
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-		return word(a->buffer_id);
+		return answer_word(a->buffer_id);
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		return number((uint32_t)a->device);
+		return answer_number((uint32_t)a->device);
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		return word(a->base);
+		return answer_word(a->base);
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		return word(a->size);
+		return answer_word(a->size);
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		return mapping(a, attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
+		return answer_mapping(a, attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		return number(is_managed(a));
+		return answer_number(is_managed(a));
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		return word(pool_of(p, a));
+		return answer_word(pool_of(p, a));
 	default:
-		return ability(attribute, p, a);
+		return answer_ability(attribute, p, a);
 	}
 }
 
 /* The answer for an address of no known memory; size 0: leave the output alone. */
-static struct answer unknown(CUpointer_attribute attribute, uint64_t p)
+static struct answer answer_unknown(CUpointer_attribute attribute, uint64_t p)
 {
 	static const struct ckc_allocation nothing = {.kind = CK_MEMORY_HOST_ALLOC};
-	struct answer out = known(attribute, p, &nothing); /* to get the size */
+	struct answer out = answer_known(attribute, p, &nothing); /* to get the size */
 
 	out.value = 0;
 	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
@@ -171,7 +171,7 @@ CK_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribu
 		return err;
 	if (!data || !ckc_allocation_find(ptr, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	answer = known(attribute, ptr, &a);
+	answer = answer_known(attribute, ptr, &a);
 	if (answer.err)
 		return answer.err;
 	memcpy(data, &answer.value, answer.size);
@@ -194,7 +194,7 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 	found = ckc_allocation_find(ptr, &a);
 	for (unsigned int i = 0; i < numAttributes; i++) {
 		struct answer answer =
-			found ? known(attributes[i], ptr, &a) : unknown(attributes[i], ptr);
+			found ? answer_known(attributes[i], ptr, &a) : answer_unknown(attributes[i], ptr);
 
 		if (answer.err || !data[i])
 			return CUDA_ERROR_INVALID_VALUE;

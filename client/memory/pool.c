@@ -117,7 +117,7 @@ static CUresult enter_location(const void *pool, const CUmemLocation *location,
 }
 
 /* Note the pool that the server reported for @device. */
-static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *pool)
+static CUresult note_reported_pool(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *pool)
 {
 	struct ckc_pool *p;
 
@@ -148,7 +148,7 @@ static CUresult pool_of_device(CUmemoryPool *pool, CUdevice dev, uint64_t proc,
 	if (err || ckc_cache_get(key, sizeof(key), pool, sizeof(*pool)))
 		return err;
 	err = ask(ctx, &id, ordinal);
-	err = told(err, id, dev, pool);
+	err = note_reported_pool(err, id, dev, pool);
 	if (!err)
 		ckc_cache_put(key, sizeof(key), pool, sizeof(*pool));
 	return err;
@@ -193,7 +193,7 @@ CK_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, const CUmemLoc
 
 	if (!err)
 		err = ck_wire_cuMemGetDefaultMemPool(ctx, &id, &at, type);
-	return told(err, id, location ? location->id : 0, pool_out);
+	return note_reported_pool(err, id, location ? location->id : 0, pool_out);
 }
 
 CK_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, const CUmemLocation *location,
@@ -205,7 +205,7 @@ CK_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, const CUmemLocation *loca
 
 	if (!err)
 		err = ck_wire_cuMemGetMemPool(ctx, &id, &at, type);
-	return told(err, id, location ? location->id : 0, pool);
+	return note_reported_pool(err, id, location ? location->id : 0, pool);
 }
 
 CK_EXPORT CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocationType type,

@@ -21,7 +21,7 @@ static size_t attribute_size(CUmemPool_attribute attr)
 
 /* Can only a call of this process change it? Not usage figures, nor the pools of other
  * processes. */
-static bool lasting(const struct ckc_pool *pool, CUmemPool_attribute attr)
+static bool attribute_is_lasting(const struct ckc_pool *pool, CUmemPool_attribute attr)
 {
 	return pool->located && attr <= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
 }
@@ -57,7 +57,7 @@ CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 	ours = result;
 	if (!ckc_cache_get(key, sizeof(key), &result, sizeof(result))) {
 		err = ck_wire_pool_attribute(ctx, id, attr, false, 0, &result);
-		if (!err && lasting((struct ckc_pool *)pool, attr))
+		if (!err && attribute_is_lasting((struct ckc_pool *)pool, attr))
 			ckc_cache_put(key, sizeof(key), &result, sizeof(result));
 	}
 	result += ours;

@@ -11,7 +11,7 @@
 #include "client/wire/client.h"
 #include "util/util.h"
 
-static struct ckc_arena *arena(void)
+static struct ckc_arena *get_arena(void)
 {
 	return &ckc_client_current()->memory->arena;
 }
@@ -21,7 +21,7 @@ static struct ckc_arena *arena_of(CUdevice device)
 {
 	struct ckc_client *c = ckc_gpu_client(device);
 
-	return c ? &c->memory->arena : arena();
+	return c ? &c->memory->arena : get_arena();
 }
 
 static struct ckc_arena_device *device_of(CUdevice device)
@@ -64,7 +64,7 @@ void ckc_pool_set(CUdevice device, const struct ckc_pool *pool)
 void ckc_pool_unset(uint64_t id)
 {
 	for (int i = 0; i < CK_MAX_DEVICES; i++) {
-		_Atomic uint64_t *current = &arena()->devices[i].current;
+		_Atomic uint64_t *current = &get_arena()->devices[i].current;
 
 		if (*current == id)
 			*current = 0;
@@ -102,7 +102,7 @@ void ckc_pool_count(const struct ckc_allocation *a, bool begins)
 }
 
 /* Memory above the threshold is released when it is not used. */
-static uint64_t reserved(const struct ckc_pool_use *use)
+static uint64_t compute_reserved(const struct ckc_pool_use *use)
 {
 	uint64_t used = atomic_load(&use->used), kept = atomic_load(&use->reserved);
 
@@ -122,7 +122,7 @@ uint64_t ckc_pool_usage(const struct ckc_pool *pool, CUmemPool_attribute attr, b
 	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
 		return use->used_high;
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-		return reserved(use);
+		return compute_reserved(use);
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
 		return use->reserved_high;
 	default:
@@ -140,7 +140,7 @@ void ckc_pool_changed(struct ckc_pool *pool, CUmemPool_attribute attr, uint64_t 
 	else if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
 		use->used_high = use->used;
 	else if (attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
-		use->reserved_high = reserved(use);
+		use->reserved_high = compute_reserved(use);
 }
 
 /* Other sessions and devices can then have the memory. */

@@ -20,7 +20,7 @@ CK_LOG_DEFINE("client");
 #define OFFER_PART ((size_t)1 << 40) /* of an offered arena: twice the memory of any device */
 #define TRIES 8			     /* driver reservations that may clash here */
 
-static struct ckc_reservations *reservations(void)
+static struct ckc_reservations *get_reservations(void)
 {
 	return &ckc_client_current()->memory->reservations;
 }
@@ -127,7 +127,7 @@ static uint64_t gap_from(const struct ckc_reservations *all, uint64_t from, size
 /* Allocate a part of the arena, at @wish if possible; 0: no room. */
 static uint64_t take_part(uint64_t ctx, size_t size, size_t alignment, uint64_t wish)
 {
-	struct ckc_reservations *all = reservations();
+	struct ckc_reservations *all = get_reservations();
 	uint64_t at = 0;
 
 	alignment = ck_max(alignment, UNIT);
@@ -218,7 +218,7 @@ CK_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t ali
  * mapped in it. */
 static bool give_part(uint64_t at, size_t size, CUresult *err)
 {
-	struct ckc_reservations *all = reservations();
+	struct ckc_reservations *all = get_reservations();
 	const struct ck_range *r;
 	bool ours;
 
@@ -251,7 +251,7 @@ CK_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 bool ckc_reservation_holds(uint64_t address, size_t size)
 {
-	struct ckc_reservations *all = reservations();
+	struct ckc_reservations *all = get_reservations();
 	const struct ck_range *r;
 	bool holds = true;
 

@@ -65,7 +65,7 @@ static bool is_ours(const unsigned char session[CK_ID])
 }
 
 /* SUCCESS if it can be imported: it is of this session, or was deposited. */
-static CUresult importable(const struct ckc_shared *shared)
+static CUresult check_importable(const struct ckc_shared *shared)
 {
 	if (shared->here || shared->ticket.number)
 		return CUDA_SUCCESS;
@@ -128,7 +128,7 @@ CUresult ckc_share_read(int fd, enum ckc_object_kind kind, struct ckc_shared *sh
 		return CUDA_ERROR_INVALID_VALUE;
 	*shared = (struct ckc_shared){
 		.here = is_ours(t.session), .id = t.id, .unique = t.unique, .ticket = t.shared};
-	return importable(shared);
+	return check_importable(shared);
 }
 
 void ckc_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr address,
@@ -149,7 +149,7 @@ CUresult ckc_share_pointer_read(const CUmemPoolPtrExportData *data, struct ckc_s
 		return CUDA_ERROR_INVALID_VALUE;
 	*shared = (struct ckc_shared){
 		.here = is_ours(p.session), .id = p.address, .ticket = p.shared};
-	return importable(shared);
+	return check_importable(shared);
 }
 
 int ckc_share_ordinal(int server_ordinal)

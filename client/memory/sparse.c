@@ -61,7 +61,7 @@ static CUresult memory_id(const CUarrayMapInfo *m, CUdevice device, uint64_t *id
 }
 
 /* Encode @m: ids for handles, and the server's device number. */
-static CUresult pack(const CUarrayMapInfo *m, CUdevice device, CUarrayMapInfo *out)
+static CUresult pack_map_info(const CUarrayMapInfo *m, CUdevice device, CUarrayMapInfo *out)
 {
 	const struct ckc_gpu *gpu = ckc_gpu(device);
 	uint64_t array = 0, memory = 0;
@@ -105,14 +105,14 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 	if (!mapInfoList || count == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < count && !err; i++) /* check all before sending one */
-		err = pack(&mapInfoList[i], device, &one);
+		err = pack_map_info(&mapInfoList[i], device, &one);
 	if (err)
 		return err;
 	packed = malloc(ck_min(count, COLLECT) * sizeof(*packed)); /* more than a small stack has */
 	if (!packed)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned int i = 0, n = 0; i < count && !err; i++) {
-		err = pack(&mapInfoList[i], device, &packed[n++]);
+		err = pack_map_info(&mapInfoList[i], device, &packed[n++]);
 		if (!err && (n == COLLECT || i + 1 == count)) {
 			err = ck_wire_map_arrays(ctx->object.id, stream, packed,
 						 n * sizeof(packed[0]));

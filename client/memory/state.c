@@ -5,7 +5,7 @@
 #include "client/wire/hooks.h"
 #include "util/env.h"
 
-static void begin(void *part)
+static void init_memory(void *part)
 {
 	*(struct ckc_memory *)part = (struct ckc_memory){
 		.busy = {.lock = CK_MUTEX(CK_RANK_BUSY)},
@@ -20,4 +20,4 @@ static void begin(void *part)
 		.textures = {.lock = CK_MUTEX(CK_RANK_TEXTURES)},
 	};
 }
-CK_CLIENT_PART(memory, struct ckc_memory, begin);
+CK_CLIENT_PART(memory, struct ckc_memory, init_memory);

@@ -6,12 +6,12 @@
 #define OPERATIONS_MAX 255 /* the driver's limit per batch */
 
 /* Check a value's address: aligned, and reachable by the device. */
-static CUresult check(CUdeviceptr at, size_t size)
+static CUresult check_address(CUdeviceptr at, size_t size)
 {
 	return at % size ? CUDA_ERROR_INVALID_VALUE : ckc_device_reach(at, size);
 }
 
-static CUresult enter(CUstream handle, uint64_t *ctx, uint64_t *stream)
+static CUresult enter_stream(CUstream handle, uint64_t *ctx, uint64_t *stream)
 {
 	CUresult err = ckc_enter(ctx);
 
@@ -36,12 +36,12 @@ static CUresult check_write(unsigned int flags)
 	CK_EXPORT CUresult name(CUstream stream, CUdeviceptr addr, type value, unsigned int flags) \
 	{                                                                                          \
 		uint64_t ctx, id;                                                                  \
-		CUresult err = enter(stream, &ctx, &id);                                           \
+		CUresult err = enter_stream(stream, &ctx, &id);                                           \
                                                                                                    \
 		if (!err)                                                                          \
 			err = check_flags(flags);                                                  \
 		if (!err)                                                                          \
-			err = check(addr, sizeof(value));                                          \
+			err = check_address(addr, sizeof(value));                                          \
 		return err ? err : ck_wire_##name(ctx, id, addr, value, flags);                    \
 	}
 
@@ -54,13 +54,13 @@ static CUresult check_operation(const CUstreamBatchMemOpParams *p)
 {
 	switch (p->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-		return check(p->waitValue.address, sizeof(cuuint32_t));
+		return check_address(p->waitValue.address, sizeof(cuuint32_t));
 	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-		return check(p->waitValue.address, sizeof(cuuint64_t));
+		return check_address(p->waitValue.address, sizeof(cuuint64_t));
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-		return check(p->writeValue.address, sizeof(cuuint32_t));
+		return check_address(p->writeValue.address, sizeof(cuuint32_t));
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		return check(p->writeValue.address, sizeof(cuuint64_t));
+		return check_address(p->writeValue.address, sizeof(cuuint64_t));
 	case CU_STREAM_MEM_OP_BARRIER:
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
 		return CUDA_SUCCESS;
@@ -73,7 +73,7 @@ CK_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 					 CUstreamBatchMemOpParams *paramArray, unsigned int flags)
 {
 	uint64_t ctx, id;
-	CUresult err = enter(stream, &ctx, &id);
+	CUresult err = enter_stream(stream, &ctx, &id);
 
 	if (err)
 		return err;

@@ -29,7 +29,7 @@ struct form {
 };
 
 /* Take the 128 bytes from a reply. */
-static CUresult take(CUresult err, CUtensorMap *map, void *bytes, size_t size)
+static CUresult receive_map(CUresult err, CUtensorMap *map, void *bytes, size_t size)
 {
 	if (!err && size != sizeof(*map))
 		err = CUDA_ERROR_UNKNOWN;
@@ -51,7 +51,7 @@ static bool form_valid(const struct form *f)
 	return f->kind == TILED ? f->box != NULL : f->lower && f->upper;
 }
 
-static CUresult encode(CUtensorMap *map, const struct form *f)
+static CUresult encode_map(CUtensorMap *map, const struct form *f)
 {
 	size_t corners = f->kind == IM2COL ? f->rank - 2 : f->kind == IM2COL_WIDE ? 1 : 0;
 	uint64_t ctx;
@@ -83,7 +83,7 @@ static CUresult encode(CUtensorMap *map, const struct form *f)
 			.promotion = (u_int)f->promotion,
 			.fill = (u_int)f->fill},
 		&r);
-	return take(err, map, r.map.map_val, r.map.map_len);
+	return receive_map(err, map, r.map.map_val, r.map.map_len);
 }
 
 CK_EXPORT CUresult cuTensorMapEncodeTiled(
@@ -108,7 +108,7 @@ CK_EXPORT CUresult cuTensorMapEncodeTiled(
 		.fill = oobFill,
 	};
 
-	return encode(tensorMap, &f);
+	return encode_map(tensorMap, &f);
 }
 
 CK_EXPORT CUresult cuTensorMapEncodeIm2col(
@@ -137,7 +137,7 @@ CK_EXPORT CUresult cuTensorMapEncodeIm2col(
 		.fill = oobFill,
 	};
 
-	return encode(tensorMap, &f);
+	return encode_map(tensorMap, &f);
 }
 
 CK_EXPORT CUresult cuTensorMapEncodeIm2colWide(
@@ -168,7 +168,7 @@ CK_EXPORT CUresult cuTensorMapEncodeIm2colWide(
 		.fill = oobFill,
 	};
 
-	return encode(tensorMap, &f);
+	return encode_map(tensorMap, &f);
 }
 
 CK_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
@@ -184,5 +184,5 @@ CK_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globa
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_tensor_map_address(ctx, tensorMap, sizeof(*tensorMap),
 					 (uintptr_t)globalAddress, &bytes, &size);
-	return take(err, tensorMap, bytes, size);
+	return receive_map(err, tensorMap, bytes, size);
 }

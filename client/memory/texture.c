@@ -25,14 +25,14 @@ struct key {
 	uint64_t ctx, number, surface;
 };
 
-static struct ckc_textures *textures(void)
+static struct ckc_textures *get_textures(void)
 {
 	return &ckc_client_current()->memory->textures;
 }
 
-static CUresult note(const struct key *key, const struct object *from)
+static CUresult insert_object(const struct key *key, const struct object *from)
 {
-	struct ckc_textures *all = textures();
+	struct ckc_textures *all = get_textures();
 	struct object *o = malloc(sizeof(*o));
 	bool done;
 
@@ -55,7 +55,7 @@ static CUresult note(const struct key *key, const struct object *from)
 /* Find a number of the current context: INVALID_VALUE if there is no such object. */
 static CUresult look_up(uint64_t number, bool surface, const void *output, struct object *found)
 {
-	struct ckc_textures *all = textures();
+	struct ckc_textures *all = get_textures();
 	struct key key = {.number = number, .surface = surface};
 	const struct object *o;
 	CUresult err = ckc_enter(&key.ctx);
@@ -72,9 +72,9 @@ static CUresult look_up(uint64_t number, bool surface, const void *output, struc
 	return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static bool forget(const struct key *key)
+static bool remove_object(const struct key *key)
 {
-	struct ckc_textures *all = textures();
+	struct ckc_textures *all = get_textures();
 	struct object *o;
 
 	ck_lock(&all->lock);
@@ -148,7 +148,7 @@ CK_EXPORT CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURC
 	if (pResViewDesc)
 		o.view = *pResViewDesc;
 	key.number = *pTexObject = number;
-	return note(&key, &o);
+	return insert_object(&key, &o);
 }
 
 CK_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
@@ -170,7 +170,7 @@ CK_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESO
 		return err;
 	o.resource = *pResDesc;
 	key.number = *pSurfObject = number;
-	return note(&key, &o);
+	return insert_object(&key, &o);
 }
 
 CK_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject)
@@ -182,7 +182,7 @@ CK_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject)
 		return err;
 	if (!texObject) /* as the driver: there is nothing to destroy */
 		return CUDA_SUCCESS;
-	return forget(&key) ? ck_wire_cuTexObjectDestroy(key.ctx, texObject)
+	return remove_object(&key) ? ck_wire_cuTexObjectDestroy(key.ctx, texObject)
 			    : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -195,7 +195,7 @@ CK_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
 		return err;
 	if (!surfObject) /* as the driver: there is nothing to destroy */
 		return CUDA_SUCCESS;
-	return forget(&key) ? ck_wire_cuSurfObjectDestroy(key.ctx, surfObject)
+	return remove_object(&key) ? ck_wire_cuSurfObjectDestroy(key.ctx, surfObject)
 			    : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -11,7 +11,7 @@
 #include "client/managed/window.h"
 
 /* Allocate pages, map device memory behind them and track them; undo in reverse order on error. */
-static CUresult obtain(struct ckc_context *context, size_t size, unsigned int flags, uint64_t *at)
+static CUresult allocate_managed(struct ckc_context *context, size_t size, unsigned int flags, uint64_t *at)
 {
 	uint64_t ctx = context->object.id;
 	CUresult err = ckc_window_open();
@@ -48,7 +48,7 @@ CK_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigne
 	if (!dptr || bytesize == 0 ||
 	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = obtain(context, bytesize, flags, &at);
+	err = allocate_managed(context, bytesize, flags, &at);
 	if (!err)
 		*dptr = at;
 	return err;
@@ -123,7 +123,7 @@ static CUmemLocation location_of(CUdevice device)
 	return l;
 }
 
-static CUresult prefetch(CUdeviceptr at, size_t size, const CUmemLocation *location,
+static CUresult prefetch_range(CUdeviceptr at, size_t size, const CUmemLocation *location,
 			 CUstream stream)
 {
 	struct ckc_allocation a;
@@ -148,7 +148,7 @@ CK_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmem
 {
 	if (flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	return prefetch(devPtr, count, &location, hStream);
+	return prefetch_range(devPtr, count, &location, hStream);
 }
 
 CK_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
@@ -156,7 +156,7 @@ CK_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice
 {
 	CUmemLocation location = location_of(dstDevice);
 
-	return prefetch(devPtr, count, &location, hStream);
+	return prefetch_range(devPtr, count, &location, hStream);
 }
 
 /* Check the ranges and the location of each run of them. The legacy stream takes no batch, as with
@@ -204,7 +204,7 @@ CK_EXPORT CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, si
 	for (size_t i = 0, place = 0; !err && i < count; i++) {
 		if (place + 1 < numPrefetchLocs && prefetchLocIdxs[place + 1] == i)
 			place++;
-		err = prefetch(dptrs[i], sizes[i], &prefetchLocs[place], hStream);
+		err = prefetch_range(dptrs[i], sizes[i], &prefetchLocs[place], hStream);
 	}
 	return err;
 }

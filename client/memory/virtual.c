@@ -122,7 +122,7 @@ static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ckc_ph
 }
 
 /* Make a further handle; @ask obtains the memory by @what: an address, or an object's id. */
-static CUresult another(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint64_t what,
+static CUresult add_handle(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint64_t what,
 			CUresult (*ask)(uint64_t ctx, uint64_t id, uint64_t what,
 					CUmemAllocationProp *prop))
 {
@@ -133,7 +133,7 @@ static CUresult another(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint
 	return another_made(handle, p, ask(ctx, p->object.id, what, &p->prop));
 }
 
-static CUresult retain(uint64_t ctx, uint64_t id, uint64_t address, CUmemAllocationProp *prop)
+static CUresult retain_physical(uint64_t ctx, uint64_t id, uint64_t address, CUmemAllocationProp *prop)
 {
 	return ck_wire_physical_retain(ctx, id, address, prop);
 }
@@ -148,7 +148,7 @@ CK_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *han
 		return err;
 	if (!handle || !ckc_allocation_find((uintptr_t)addr, &a) || !a.mapped)
 		return CUDA_ERROR_INVALID_VALUE;
-	return another(handle, ctx, (uintptr_t)addr, retain);
+	return add_handle(handle, ctx, (uintptr_t)addr, retain_physical);
 }
 
 /* --- mappings */
@@ -239,7 +239,7 @@ CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 }
 
 /* Import an object of this session by its id, or one of another by its ticket. */
-static CUresult import(const struct ckc_shared *shared, uint64_t ctx,
+static CUresult import_physical(const struct ckc_shared *shared, uint64_t ctx,
 		       CUmemGenericAllocationHandle *handle)
 {
 	const struct ckc_physical *source;
@@ -250,7 +250,7 @@ static CUresult import(const struct ckc_shared *shared, uint64_t ctx,
 		source = ckc_object_by_id(CK_OBJECT_PHYSICAL, shared->id);
 		if (!source || source->unique != shared->unique)
 			return CUDA_ERROR_INVALID_VALUE;
-		return another(handle, ctx, shared->id, ck_wire_import);
+		return add_handle(handle, ctx, shared->id, ck_wire_import);
 	}
 	p = ckc_object_new(CK_OBJECT_PHYSICAL, NULL);
 	if (!p)
@@ -273,7 +273,7 @@ CK_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ckc_share_read((int)(intptr_t)osHandle, CK_OBJECT_PHYSICAL, &shared);
-	return err ? err : import(&shared, ctx, handle);
+	return err ? err : import_physical(&shared, ctx, handle);
 }
 
 CUresult ckc_physical_import(uint64_t rid, unsigned int part, unsigned int access,

@@ -62,7 +62,7 @@ struct question {
 };
 
 /* Fill in what the configuration says; returns the bytes of @key that count. */
-static size_t describe(struct question *key, const CUlaunchConfig *c,
+static size_t fill_question(struct question *key, const CUlaunchConfig *c,
 		       const CUlaunchAttribute *attributes, unsigned int n)
 {
 	size_t size = offsetof(struct question, attributes) + n * sizeof(attributes[0]);
@@ -85,7 +85,7 @@ static CUresult ask_cluster(struct question *key, int *value, uint64_t ctx, uint
 			    unsigned int which, const CUlaunchConfig *c,
 			    const CUlaunchAttribute *attributes, unsigned int n)
 {
-	size_t size = describe(key, c, attributes, n);
+	size_t size = fill_question(key, c, attributes, n);
 	ck_cluster_res r;
 	CUresult err;
 
@@ -114,7 +114,7 @@ static CUresult ask_cluster(struct question *key, int *value, uint64_t ctx, uint
 	return err;
 }
 
-static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
+static CUresult query_cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
 {
 	struct {
 		CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
@@ -146,11 +146,11 @@ static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, un
 CK_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
 						      const CUlaunchConfig *config)
 {
-	return cluster(clusterSize, func, config, 0);
+	return query_cluster(clusterSize, func, config, 0);
 }
 
 CK_EXPORT CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
 						const CUlaunchConfig *config)
 {
-	return cluster(numClusters, func, config, 1);
+	return query_cluster(numClusters, func, config, 1);
 }

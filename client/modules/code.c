@@ -31,7 +31,7 @@ static CUresult from_errno(int ret)
 }
 
 /* Choose the one image in @image that @device would use; the caller frees *@out. */
-static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choice *out)
+static CUresult choose_image(const void *image, CUdevice device, struct ck_fatbin_choice *out)
 {
 	struct ck_fatbin_device target = {
 		(unsigned)ckc_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
@@ -160,7 +160,7 @@ static CUresult send_image(const struct ckc_code *code, const struct ck_fatbin_c
 
 /* One upload at a time: a thread that finds an image on the server relies on all of it being
  * sent. */
-static CUresult upload(const struct ckc_code *code, const struct ck_fatbin_choice *chosen)
+static CUresult upload_image(const struct ckc_code *code, const struct ck_fatbin_choice *chosen)
 {
 	struct ckc_client *c = ckc_client_current();
 	CUresult err = CUDA_SUCCESS;
@@ -182,7 +182,7 @@ CUresult ckc_code_load(const void *image, CUdevice device, struct ckc_code **out
 	if (!code)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code->users = 1;
-	err = choose(image, device, &chosen);
+	err = choose_image(image, device, &chosen);
 	if (!err) {
 		code->ptx = chosen.kind == CK_IMAGE_PTX;
 		ck_hash(chosen.data, chosen.size, &hash);
@@ -190,7 +190,7 @@ CUresult ckc_code_load(const void *image, CUdevice device, struct ckc_code **out
 		err = read_kernels(code, &chosen);
 	}
 	if (!err)
-		err = upload(code, &chosen);
+		err = upload_image(code, &chosen);
 	if (!err)
 		ck_debug("image of %zu bytes, %s sm_%u: %zu kernels", chosen.size,
 			 code->ptx ? "PTX" : "cubin", chosen.sm, code->kernels.count);

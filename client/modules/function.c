@@ -100,7 +100,7 @@ static CUresult param_info(const void *handle, size_t index, size_t *offset, siz
 	return CUDA_SUCCESS;
 }
 
-static CUresult name(const void *handle, const char **out)
+static CUresult get_function_name(const void *handle, const char **out)
 {
 	struct ck_function *f = ckc_function_from(handle);
 
@@ -126,12 +126,12 @@ CK_EXPORT CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t
 
 CK_EXPORT CUresult cuKernelGetName(const char **out, CUkernel hfunc)
 {
-	return name(hfunc, out);
+	return get_function_name(hfunc, out);
 }
 
 CK_EXPORT CUresult cuFuncGetName(const char **out, CUfunction hfunc)
 {
-	return name(hfunc, out);
+	return get_function_name(hfunc, out);
 }
 
 CK_EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
@@ -286,7 +286,7 @@ CK_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CU
 }
 
 /* A preference of a function, now set, may affect launches and occupancy. */
-static CUresult preferred(CUresult err)
+static CUresult note_preference(CUresult err)
 {
 	if (!err)
 		ckc_cache_altered();
@@ -300,7 +300,7 @@ CK_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 
 	if (!err)
 		err = ckc_function_id(hfunc, &id);
-	return err ? err : preferred(ck_wire_cuFuncSetCacheConfig(ctx, id, config));
+	return err ? err : note_preference(ck_wire_cuFuncSetCacheConfig(ctx, id, config));
 }
 
 CK_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
@@ -310,7 +310,7 @@ CK_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig con
 
 	if (!err)
 		err = ckc_function_id(hfunc, &id);
-	return err ? err : preferred(ck_wire_cuFuncSetSharedMemConfig(ctx, id, config));
+	return err ? err : note_preference(ck_wire_cuFuncSetSharedMemConfig(ctx, id, config));
 }
 
 CK_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
@@ -323,5 +323,5 @@ CK_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, 
 		err = ckc_kernel_id(kernel, &id);
 	if (!err)
 		err = ckc_device_id(dev, &ordinal);
-	return err ? err : preferred(ck_wire_cuKernelSetCacheConfig(ctx, id, config, ordinal));
+	return err ? err : note_preference(ck_wire_cuKernelSetCacheConfig(ctx, id, config, ordinal));
 }

@@ -96,7 +96,7 @@ bool ckc_launch_blocking(void)
 
 /* Where to store the handle by which kernels update the node that the launch becomes; NULL: the
  * launch does not request one. */
-static cuuint64_t *updatable(const struct ck_launch *l)
+static cuuint64_t *find_updatable_node(const struct ck_launch *l)
 {
 	for (unsigned int i = 0; i < l->attribute_count; i++) {
 		const CUlaunchAttribute *a = &l->attributes[i];
@@ -131,7 +131,7 @@ CUresult ckc_launch_check(const struct ck_launch *l, struct ck_function *f, CUde
 }
 
 /* A refused launch invalidates the capture of its stream. */
-static CUresult spoil(CUstream handle, CUresult err)
+static CUresult invalidate_capture(CUstream handle, CUresult err)
 {
 	struct ckc_stream *s;
 
@@ -193,7 +193,7 @@ static CUresult prepare_params(const struct ck_function *f, const struct ck_laun
 	return ckc_launch_expose(f->kernel, p->block, p->size);
 }
 
-static CUresult prepare(struct ck_function *f, const struct ck_launch *l, struct prepared *p)
+static CUresult prepare_launch(struct ck_function *f, const struct ck_launch *l, struct prepared *p)
 {
 	CUresult err = ckc_launch_check(l, f, p->ctx->device);
 
@@ -232,22 +232,22 @@ static CUresult send_updatable(const struct ck_launch *l, const struct prepared 
 	CUresult err = ck_wire_launch_updatable(MESSAGE(ck_launch_updatable_args, l, p), &r);
 
 	if (!err)
-		*updatable(l) = r.device_node;
+		*find_updatable_node(l) = r.device_node;
 	ckc_command_called();
 	return err;
 }
 
 static CUresult launch_prepared(struct ck_function *f, const struct ck_launch *l, struct prepared p)
 {
-	CUresult err = prepare(f, l, &p);
+	CUresult err = prepare_launch(f, l, &p);
 
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
-		return spoil(l->stream, err);
+		return invalidate_capture(l->stream, err);
 	}
 	if (likely(!ckc_capturing(p.s)))
 		ckc_managed_launch();
-	if (unlikely(updatable(l)))
+	if (unlikely(find_updatable_node(l)))
 		return send_updatable(l, &p);
 	err = ck_wire_launch(MESSAGE(ck_launch_args, l, &p));
 	if (likely(!err && !ckc_capturing(p.s)))
@@ -269,7 +269,7 @@ static CUresult launch_large(struct ck_function *f, const struct ck_launch *l, s
 }
 
 /* Threads may have a stack of 16 KiB. */
-static CUresult launch(CUfunction handle, const struct ck_launch *l)
+static CUresult launch_kernel(CUfunction handle, const struct ck_launch *l)
 {
 	struct ck_function *f = ckc_function_from(handle);
 	unsigned char packed[SMALL_PARAMS];
@@ -302,7 +302,7 @@ CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned 
 			      .params = kernelParams,
 			      .extra = extra};
 
-	return launch(f, &l);
+	return launch_kernel(f, &l);
 }
 
 CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
@@ -320,7 +320,7 @@ CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, 
 			       .attribute_count = config->numAttrs,
 			       .params = kernelParams,
 			       .extra = extra};
-	return launch(f, &l);
+	return launch_kernel(f, &l);
 }
 
 CUresult ckc_launch_check_cooperative(CUfunction f, const struct ck_launch *l)
@@ -360,5 +360,5 @@ CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX
 
 	cooperative.value.cooperative = 1;
 	err = ckc_launch_check_cooperative(f, &l);
-	return err ? err : launch(f, &l);
+	return err ? err : launch_kernel(f, &l);
 }

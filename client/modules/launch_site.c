@@ -48,7 +48,7 @@ struct python {
 	void (*PyErr_Clear)(void);
 };
 
-static bool find(const char *name, void *slot)
+static bool find_symbol(const char *name, void *slot)
 {
 	void *function = dlsym(RTLD_DEFAULT, name);
 
@@ -56,7 +56,7 @@ static bool find(const char *name, void *slot)
 	return function != NULL;
 }
 
-#define FIND(p, name) find(#name, &(p)->name)
+#define FIND(p, name) find_symbol(#name, &(p)->name)
 
 static bool find_python(struct python *p)
 {
@@ -99,7 +99,7 @@ static size_t put_frame(const struct python *p, void *frame, char text[TEXT], si
 
 /* Where the thread of @state is; an empty text: not in Python's code. An exception of the thread
  * stays as it is. */
-static void describe(const struct python *p, void *state, char text[TEXT])
+static void describe_site(const struct python *p, void *state, char text[TEXT])
 {
 	void *frame = p->PyThreadState_GetFrame(state), *type, *value, *trace, *outer;
 	size_t used = 0;
@@ -136,7 +136,7 @@ struct search {
 	char text[TEXT];
 };
 
-static void put(struct search *s)
+static void put_search(struct search *s)
 {
 	if (atomic_fetch_sub(&s->refs, 1) != 1)
 		return;
@@ -150,15 +150,15 @@ static void *read_for(void *search)
 	int lock = s->python.PyGILState_Ensure(), waiting = WAITING;
 
 	if (atomic_compare_exchange_strong((_Atomic int *)&s->step, &waiting, READING))
-		describe(&s->python, s->state, s->text);
+		describe_site(&s->python, s->state, s->text);
 	s->python.PyGILState_Release(lock);
 	sem_post(&s->done);
-	put(s);
+	put_search(s);
 	return NULL;
 }
 
 /* Have a thread of the client read, until it is done or the patience ends. */
-static void search(const struct python *p, void *state, char text[TEXT])
+static void run_search(const struct python *p, void *state, char text[TEXT])
 {
 	const struct timespec end = ck_until(PATIENCE_NS);
 	struct search *s = calloc(1, sizeof(*s));
@@ -171,8 +171,8 @@ static void search(const struct python *p, void *state, char text[TEXT])
 	s->refs = 2;
 	sem_init(&s->done, 0, 0);
 	if (ckc_thread_start(read_for, s) < 0) {
-		put(s);
-		put(s);
+		put_search(s);
+		put_search(s);
 		return;
 	}
 	while ((ret = ck_sem_wait_until(&s->done, &end)) < 0 && errno == EINTR)
@@ -187,7 +187,7 @@ static void search(const struct python *p, void *state, char text[TEXT])
 		memcpy(text, s->text, TEXT);
 	else
 		ck_debug("where the kernel was launched is not known: Python's lock is not free");
-	put(s);
+	put_search(s);
 }
 
 void ckc_launch_site_tell(CUresult err)
@@ -202,9 +202,9 @@ void ckc_launch_site_tell(CUresult err)
 	if (!state)
 		return; /* no thread of Python's */
 	if (p.PyGILState_Check())
-		describe(&p, state, text);
+		describe_site(&p, state, text);
 	else
-		search(&p, state, text);
+		run_search(&p, state, text);
 	if (text[0])
 		ck_err("the failed kernel was launched at %s", text);
 }

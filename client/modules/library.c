@@ -139,7 +139,7 @@ CK_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrar
 	return ckc_module_get_global(ckc_module_from(library, true), name, dptr, bytes);
 }
 
-static CUresult adopt(struct ckc_module *m, const char *name, CUdeviceptr *at, size_t *size)
+static CUresult adopt_managed(struct ckc_module *m, const char *name, CUdeviceptr *at, size_t *size)
 {
 	struct ckc_context *ctx = ckc_context_current();
 	CUresult err = CUDA_SUCCESS;
@@ -168,7 +168,7 @@ CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 		return CUDA_ERROR_INVALID_VALUE;
 	if (m->code->none)
 		return ckc_code_missing();
-	err = adopt(m, name, &at, &size);
+	err = adopt_managed(m, name, &at, &size);
 	if (!err && dptr)
 		*dptr = at;
 	if (!err && bytes)

@@ -16,7 +16,7 @@
 
 #define INPUT_MAX ((size_t)1 << 30) /* payload of one message */
 
-static CUresult enter(CUlinkState state, uint64_t *ctx, struct ckc_link **link)
+static CUresult enter_link(CUlinkState state, uint64_t *ctx, struct ckc_link **link)
 {
 	CUresult err = ckc_enter(ctx);
 
@@ -26,7 +26,7 @@ static CUresult enter(CUlinkState state, uint64_t *ctx, struct ckc_link **link)
 	return *link ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static void forget(struct ckc_link *link)
+static void free_link(struct ckc_link *link)
 {
 	free(link->cubin);
 	ckc_object_free(link);
@@ -36,7 +36,7 @@ static void forget_if_link(struct ckc_object *object, void *unused)
 {
 	(void)unused;
 	if (object->kind == CK_OBJECT_LINK)
-		forget((struct ckc_link *)object);
+		free_link((struct ckc_link *)object);
 }
 
 static void forget_links(struct ckc_context *context)
@@ -72,7 +72,7 @@ CK_EXPORT CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *option
 }
 
 /* Write the compiler's logs so far, and pass on @err. */
-static CUresult logged(struct ckc_link *link, CUresult err, void *info, size_t info_size,
+static CUresult write_logs(struct ckc_link *link, CUresult err, void *info, size_t info_size,
 		       void *error, size_t error_size)
 {
 	ckc_jit_log(&link->info, info, info_size);
@@ -82,7 +82,7 @@ static CUresult logged(struct ckc_link *link, CUresult err, void *info, size_t i
 	return err;
 }
 
-static CUresult add(struct ckc_link *link, uint64_t ctx, CUjitInputType type, const void *data,
+static CUresult add_input(struct ckc_link *link, uint64_t ctx, CUjitInputType type, const void *data,
 		    size_t size, const char *name, const struct ckc_jit *jit)
 {
 	struct ckc_jit_option packed[CK_JIT_OPTIONS];
@@ -96,7 +96,7 @@ static CUresult add(struct ckc_link *link, uint64_t ctx, CUjitInputType type, co
 	a.options.options_val = (char *)packed;
 	a.options.options_len = (u_int)(ckc_jit_pack(jit, false, packed) * sizeof(packed[0]));
 	err = ck_wire_link_add(&a, data, size, &r);
-	return logged(link, err, r.info_log.info_log_val, r.info_log.info_log_len,
+	return write_logs(link, err, r.info_log.info_log_val, r.info_log.info_log_len,
 		      r.error_log.error_log_val, r.error_log.error_log_len);
 }
 
@@ -108,7 +108,7 @@ CK_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void
 	struct ck_image image;
 	struct ckc_link *link;
 	uint64_t ctx;
-	CUresult err = enter(state, &ctx, &link);
+	CUresult err = enter_link(state, &ctx, &link);
 
 	if (err)
 		return err;
@@ -117,8 +117,8 @@ CK_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void
 	/* A wrapper points to its container in this process. */
 	if (type == CU_JIT_INPUT_FATBINARY && size >= 16 && ck_image_classify(data, &image) == 0 &&
 	    image.kind == CK_IMAGE_CONTAINER)
-		return add(link, ctx, type, image.data, image.size, name ? name : "", &jit);
-	return add(link, ctx, type, data, size, name ? name : "", &jit);
+		return add_input(link, ctx, type, image.data, image.size, name ? name : "", &jit);
+	return add_input(link, ctx, type, data, size, name ? name : "", &jit);
 }
 
 CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
@@ -130,7 +130,7 @@ CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, cons
 	void *image;
 	size_t size;
 	uint64_t ctx;
-	CUresult err = enter(state, &ctx, &link);
+	CUresult err = enter_link(state, &ctx, &link);
 
 	if (err)
 		return err;
@@ -139,13 +139,13 @@ CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, cons
 	err = ckc_code_read_file(path, &image, &size);
 	if (err)
 		return err;
-	err = size ? add(link, ctx, type, image, size, path, &jit) : CUDA_ERROR_INVALID_IMAGE;
+	err = size ? add_input(link, ctx, type, image, size, path, &jit) : CUDA_ERROR_INVALID_IMAGE;
 	free(image);
 	return err;
 }
 
 /* Fetch the linked image from the server's driver, in pieces. */
-static CUresult fetch(struct ckc_link *link, uint64_t ctx, size_t size)
+static CUresult fetch_image(struct ckc_link *link, uint64_t ctx, size_t size)
 {
 	char *cubin = calloc(1, size + 64); /* classify reads a few bytes past the end */
 	void *piece;
@@ -177,7 +177,7 @@ CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *si
 	size_t info_size = 0, error_size = 0, size = 0;
 	struct ckc_link *link;
 	uint64_t ctx;
-	CUresult err = enter(state, &ctx, &link);
+	CUresult err = enter_link(state, &ctx, &link);
 
 	if (err)
 		return err;
@@ -187,9 +187,9 @@ CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *si
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_wire_link_complete(ctx, link->object.id, &size, &info, &info_size, &error,
 				    &error_size);
-	err = logged(link, err, info, info_size, error, error_size);
+	err = write_logs(link, err, info, info_size, error, error_size);
 	if (!err)
-		err = fetch(link, ctx, size);
+		err = fetch_image(link, ctx, size);
 	if (err)
 		return err;
 	*cubinOut = link->cubin;
@@ -202,11 +202,11 @@ CK_EXPORT CUresult cuLinkDestroy(CUlinkState state)
 {
 	struct ckc_link *link;
 	uint64_t ctx;
-	CUresult err = enter(state, &ctx, &link);
+	CUresult err = enter_link(state, &ctx, &link);
 
 	if (err)
 		return err;
 	err = ck_wire_cuLinkDestroy(ctx, link->object.id);
-	forget(link);
+	free_link(link);
 	return err;
 }

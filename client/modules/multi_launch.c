@@ -45,7 +45,7 @@ static CUresult stream_of(CUstream handle, struct ckc_stream **s)
 }
 
 /* Check the @i-th launch by itself and against the earlier ones: the same shape, another device. */
-static CUresult check(const CUDA_LAUNCH_PARAMS *list, unsigned int i)
+static CUresult check_launch(const CUDA_LAUNCH_PARAMS *list, unsigned int i)
 {
 	struct ck_launch l = launch_of(&list[i]), first = launch_of(&list[0]);
 	struct ck_function *f = ckc_function_from(list[i].function);
@@ -68,7 +68,7 @@ static CUresult check(const CUDA_LAUNCH_PARAMS *list, unsigned int i)
 	return ckc_launch_check(&l, f, s->object.context->device);
 }
 
-static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
+static CUresult pack_launch(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 {
 	struct ck_launch l = launch_of(p);
 	struct ck_function *f = ckc_function_from(p->function);
@@ -99,7 +99,7 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 	return CUDA_SUCCESS;
 }
 
-static void loaded(const CUDA_LAUNCH_PARAMS *p)
+static void note_loaded(const CUDA_LAUNCH_PARAMS *p)
 {
 	struct ck_function *f = ckc_function_from(p->function);
 	struct ckc_stream *s;
@@ -118,13 +118,13 @@ static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigne
 	if (!b.bytes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned int i = 0; i < n && !err; i++)
-		err = pack(&list[i], &b);
+		err = pack_launch(&list[i], &b);
 	if (!err)
 		err = ckc_enter(&ctx);
 	if (!err)
 		err = ck_wire_launch_multi(ctx, b.bytes, b.size, flags);
 	for (unsigned int i = 0; i < n && !err; i++)
-		loaded(&list[i]);
+		note_loaded(&list[i]);
 	free(b.bytes);
 	return err;
 }
@@ -142,7 +142,7 @@ CK_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *laun
 	    numDevices > (unsigned)ckc_client_root()->gpu_count || flags & ~FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < numDevices && !err; i++)
-		err = check(launchParamsList, i);
+		err = check_launch(launchParamsList, i);
 	if (err)
 		return err;
 	first = launch_of(launchParamsList);

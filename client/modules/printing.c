@@ -11,7 +11,7 @@
 #include "client/wire/hooks.h"
 
 /* Have all of these kernels been waited for? Call with the lock held. */
-static bool covered(const struct ckc_printing *p)
+static bool kernels_are_covered(const struct ckc_printing *p)
 {
 	return p->number == 0 ||
 	       (!p->scattered && ckc_stream_waited(p->context, p->stream, p->number));
@@ -22,7 +22,7 @@ void ckc_printing_launched(struct ckc_context *context, uint64_t stream)
 	struct ckc_printing *p = &context->client->modules->printing;
 
 	ck_lock(&p->lock);
-	if ((p->context != context || p->stream != stream) && !covered(p))
+	if ((p->context != context || p->stream != stream) && !kernels_are_covered(p))
 		p->scattered = true;
 	p->context = context;
 	p->stream = stream;
@@ -43,7 +43,7 @@ static bool may_have_printed(struct ckc_client *c)
 
 	if (ck_trylock(&p->lock)) /* exit() was called in a signal handler, or beside a launch */
 		return true;
-	may = !covered(p);
+	may = !kernels_are_covered(p);
 	ck_unlock(&p->lock);
 	return may;
 }
@@ -55,7 +55,7 @@ static void context_ended(struct ckc_context *context)
 	struct ckc_printing *p = &context->client->modules->printing;
 
 	ck_lock(&p->lock);
-	if (p->context == context && !covered(p))
+	if (p->context == context && !kernels_are_covered(p))
 		p->scattered = true;
 	ck_unlock(&p->lock);
 }

@@ -123,7 +123,7 @@ static bool find_answer(const unsigned char digest[DIGEST], uint64_t *answer)
 }
 
 /* Little-endian: the lowest bytes of the answer are an int, or all of a size_t. */
-static bool find(const void *key, size_t key_size, void *value, size_t value_size)
+static bool recall_answer(const void *key, size_t key_size, void *value, size_t value_size)
 {
 	unsigned char digest[DIGEST];
 	uint64_t answer;
@@ -136,7 +136,7 @@ static bool find(const void *key, size_t key_size, void *value, size_t value_siz
 	return true;
 }
 
-static void learn(const void *key, size_t key_size, const void *value, size_t value_size)
+static void report_answer(const void *key, size_t key_size, const void *value, size_t value_size)
 {
 	struct ckc_client *c = ckc_client_current();
 	unsigned char pair[CK_ANSWER] = {0};
@@ -147,4 +147,4 @@ static void learn(const void *key, size_t key_size, const void *value, size_t va
 	memcpy(pair + DIGEST, value, value_size);
 	ck_wire_learned(0, pair, sizeof(pair));
 }
-CK_HOOK(recall, recall, find, learn);
+CK_HOOK(recall, recall, recall_answer, report_answer);

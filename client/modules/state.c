@@ -4,7 +4,7 @@
 #include "client/modules/state.h"
 #include "client/wire/hooks.h"
 
-static void begin(void *part)
+static void init_modules(void *part)
 {
 	struct ckc_modules *s = part;
 
@@ -15,4 +15,4 @@ static void begin(void *part)
 	s->recall.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_RECALL);
 	s->printing.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PRINTING);
 }
-CK_CLIENT_PART(modules, struct ckc_modules, begin);
+CK_CLIENT_PART(modules, struct ckc_modules, init_modules);

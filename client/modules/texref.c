@@ -5,7 +5,7 @@
 #include "client/wire/client.h"
 
 /* Look up a reference of @kind in a module; @ask queries the server. */
-static CUresult find(enum ckc_object_kind kind, CUmodule handle, const char *name, void **out,
+static CUresult find_reference(enum ckc_object_kind kind, CUmodule handle, const char *name, void **out,
 		     CUresult (*ask)(uint64_t ctx, uint64_t *told, uint64_t module,
 				     const char *name))
 {
@@ -29,12 +29,12 @@ static CUresult find(enum ckc_object_kind kind, CUmodule handle, const char *nam
 
 CK_EXPORT CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
 {
-	return find(CK_OBJECT_TEXREF, hmod, name, (void **)pTexRef, ck_wire_cuModuleGetTexRef);
+	return find_reference(CK_OBJECT_TEXREF, hmod, name, (void **)pTexRef, ck_wire_cuModuleGetTexRef);
 }
 
 CK_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name)
 {
-	return find(CK_OBJECT_SURFREF, hmod, name, (void **)pSurfRef, ck_wire_cuModuleGetSurfRef);
+	return find_reference(CK_OBJECT_SURFREF, hmod, name, (void **)pSurfRef, ck_wire_cuModuleGetSurfRef);
 }
 
 /* @ByteOffset may be NULL, if the program knows that it is 0. */

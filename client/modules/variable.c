@@ -73,7 +73,7 @@ struct variable {
 
 /* Ask the server, and note the variable's memory. A managed variable whose pages cannot be here is
  * not found: the program would access what it has at that address itself. */
-static CUresult ask(struct ckc_module *m, const struct question *q, struct variable *found)
+static CUresult query_variable(struct ckc_module *m, const struct question *q, struct variable *found)
 {
 	struct ckc_context *ctx = ckc_context_current();
 	int managed = 0;
@@ -109,7 +109,7 @@ CUresult ckc_module_get_global(struct ckc_module *m, const char *name, CUdevicep
 	strcpy(key.name, name);
 	key_size = offsetof(struct question, name) + strlen(name);
 	if (!ckc_cache_get(&key, key_size, &found, sizeof(found))) {
-		err = ask(m, &key, &found);
+		err = query_variable(m, &key, &found);
 		if (err)
 			return err;
 		ckc_cache_put(&key, key_size, &found, sizeof(found));

@@ -10,7 +10,7 @@
 #include "client/nccl/nccl.h"
 #include "util/util.h"
 
-static CUmemAllocationProp properties(CUdevice device)
+static CUmemAllocationProp make_properties(CUdevice device)
 {
 	CUmemAllocationProp prop;
 
@@ -44,7 +44,7 @@ static CUresult open_to_peers(CUdeviceptr at, size_t size, CUdevice device)
 
 static CUresult map_new(CUdeviceptr *at, size_t size, CUdevice device)
 {
-	CUmemAllocationProp prop = properties(device);
+	CUmemAllocationProp prop = make_properties(device);
 	CUmemGenericAllocationHandle physical;
 	size_t unit = 0;
 	CUresult err =
@@ -108,7 +108,7 @@ ncclResult_t ckc_ncclMemFree(void *ptr)
 
 /* --- registered */
 
-static ncclResult_t take(ncclComm_t handle, void *buffer, size_t size, void **value,
+static ncclResult_t register_buffer(ncclComm_t handle, void *buffer, size_t size, void **value,
 			 unsigned int what, int flags)
 {
 	struct ck_nccl_op o = {
@@ -126,7 +126,7 @@ static ncclResult_t take(ncclComm_t handle, void *buffer, size_t size, void **va
 	return ckc_nccl_spoil(ckc_nccl_do(&o, NULL, 0, &after, CKC_NCCL_WAITS));
 }
 
-static ncclResult_t drop(ncclComm_t handle, const void *value, unsigned int what)
+static ncclResult_t deregister_buffer(ncclComm_t handle, const void *value, unsigned int what)
 {
 	struct ck_nccl_op o = {.what = what, .send = (uintptr_t)value};
 	struct ckc_nccl_after after = {.registers = -1};
@@ -137,21 +137,21 @@ static ncclResult_t drop(ncclComm_t handle, const void *value, unsigned int what
 
 ncclResult_t ckc_ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
 {
-	return take(comm, buff, size, handle, CK_NCCL_REGISTER, 0);
+	return register_buffer(comm, buff, size, handle, CK_NCCL_REGISTER, 0);
 }
 
 ncclResult_t ckc_ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-	return drop(comm, handle, CK_NCCL_DEREGISTER);
+	return deregister_buffer(comm, handle, CK_NCCL_DEREGISTER);
 }
 
 ncclResult_t ckc_ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
 					int flags)
 {
-	return take(comm, buff, size, (void **)win, CK_NCCL_WINDOW, flags);
+	return register_buffer(comm, buff, size, (void **)win, CK_NCCL_WINDOW, flags);
 }
 
 ncclResult_t ckc_ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
 {
-	return drop(comm, win, CK_NCCL_WINDOW_END);
+	return deregister_buffer(comm, win, CK_NCCL_WINDOW_END);
 }

@@ -21,7 +21,7 @@ static struct ckc_nccl_comm *place_of(const struct ckc_client *c, ncclComm_t han
 	return &table[at / sizeof(*table)];
 }
 
-static struct ckc_nccl_comm *find(ncclComm_t handle)
+static struct ckc_nccl_comm *find_comm(ncclComm_t handle)
 {
 	struct ckc_nccl_comm *found = NULL;
 
@@ -32,7 +32,7 @@ static struct ckc_nccl_comm *find(ncclComm_t handle)
 
 ncclResult_t ckc_nccl_comm_from(ncclComm_t handle, struct ckc_nccl_comm **comm)
 {
-	struct ckc_nccl_comm *found = find(handle);
+	struct ckc_nccl_comm *found = find_comm(handle);
 
 	if (!found)
 		return ckc_nccl_fail(ncclInvalidArgument, "%p is not a communicator",
@@ -120,7 +120,7 @@ CK_ON_CONTEXT_END(CK_LAYER_NCCL, end_with_context);
 
 /* --- questions */
 
-static ncclResult_t ask(const struct ckc_nccl_comm *comm, unsigned int question, uint64_t *value)
+static ncclResult_t query_comm(const struct ckc_nccl_comm *comm, unsigned int question, uint64_t *value)
 {
 	ck_nccl_ask_args args = {.comm = comm->number, .question = question};
 	ck_nccl_ask_res res;
@@ -135,13 +135,13 @@ static ncclResult_t ask(const struct ckc_nccl_comm *comm, unsigned int question,
 	return ret;
 }
 
-static ncclResult_t number(struct ckc_nccl_comm *comm, unsigned int question, int *known, int *out)
+static ncclResult_t query_number(struct ckc_nccl_comm *comm, unsigned int question, int *known, int *out)
 {
 	ncclResult_t ret = ncclSuccess;
 	uint64_t value;
 
 	if (*known < 0) {
-		ret = ask(comm, question, &value);
+		ret = query_comm(comm, question, &value);
 		if (!ret)
 			*known = (int)value;
 	}
@@ -152,7 +152,7 @@ static ncclResult_t number(struct ckc_nccl_comm *comm, unsigned int question, in
 
 ncclResult_t ckc_nccl_comm_ranks(struct ckc_nccl_comm *comm, int *ranks)
 {
-	return number(comm, CK_NCCL_ASK_COUNT, &comm->ranks, ranks);
+	return query_number(comm, CK_NCCL_ASK_COUNT, &comm->ranks, ranks);
 }
 
 ncclResult_t ckc_ncclCommCount(const ncclComm_t handle, int *count)
@@ -172,7 +172,7 @@ ncclResult_t ckc_ncclCommUserRank(const ncclComm_t handle, int *rank)
 
 	if (!ret && !rank)
 		ret = ckc_nccl_fail(ncclInvalidArgument, "ncclCommUserRank: rank is NULL");
-	return ret ? ret : number(comm, CK_NCCL_ASK_RANK, &comm->rank, rank);
+	return ret ? ret : query_number(comm, CK_NCCL_ASK_RANK, &comm->rank, rank);
 }
 
 ncclResult_t ckc_ncclCommCuDevice(const ncclComm_t handle, int *device)
@@ -193,7 +193,7 @@ ncclResult_t ckc_ncclCommCuDevice(const ncclComm_t handle, int *device)
  */
 ncclResult_t ckc_ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *async)
 {
-	struct ckc_nccl_comm *comm = find(handle);
+	struct ckc_nccl_comm *comm = find_comm(handle);
 	uint64_t value;
 	int state;
 
@@ -208,6 +208,6 @@ ncclResult_t ckc_ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *async)
 	ckc_route(comm->client);
 	*async = ckc_nccl_pending_ask(comm, 0);
 	if (!*async)
-		*async = comm->failed ? comm->failed : ask(comm, CK_NCCL_ASK_ERROR, &value);
+		*async = comm->failed ? comm->failed : query_comm(comm, CK_NCCL_ASK_ERROR, &value);
 	return ncclSuccess;
 }

@@ -16,7 +16,7 @@ static size_t length_of(const char *name)
 	return name ? strnlen(name, CK_NCCL_NAME_MAX) + 1 : 0;
 }
 
-static ncclResult_t check(const ncclConfig_t *config)
+static ncclResult_t check_config(const ncclConfig_t *config)
 {
 	if (config->magic != NCCL_CONFIG_MAGIC ||
 	    config->size < offsetof(ncclConfig_t, cgaClusterSize))
@@ -30,7 +30,7 @@ static ncclResult_t check(const ncclConfig_t *config)
 	return ncclSuccess;
 }
 
-static ncclResult_t measure(const ncclConfig_t *config, const char **names,
+static ncclResult_t measure_config(const ncclConfig_t *config, const char **names,
 			    struct ck_nccl_init *head)
 {
 	size_t lengths[2];
@@ -55,11 +55,11 @@ ncclResult_t ckc_nccl_config_pack(const void *items, size_t item, int count,
 	struct ck_nccl_init head = {.items = (uint32_t)count};
 	size_t bytes = item * (size_t)count;
 	const char *names[2] = {NULL, NULL};
-	ncclResult_t ret = config ? check(config) : ncclSuccess;
+	ncclResult_t ret = config ? check_config(config) : ncclSuccess;
 	char *at;
 
 	if (!ret && config)
-		ret = measure(config, names, &head);
+		ret = measure_config(config, names, &head);
 	if (ret)
 		return ret;
 	*size = sizeof(head) + bytes + head.config + head.net_name + head.comm_name;

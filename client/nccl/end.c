@@ -3,7 +3,7 @@
  */
 #include "client/nccl/nccl.h"
 
-static ncclResult_t end(struct ckc_nccl_comm *comm, unsigned int what, int flags, bool ends,
+static ncclResult_t end_comm(struct ckc_nccl_comm *comm, unsigned int what, int flags, bool ends,
 			unsigned int how)
 {
 	struct ck_nccl_op op = {.what = what, .root = flags};
@@ -17,7 +17,7 @@ ncclResult_t ckc_ncclCommFinalize(ncclComm_t handle)
 	struct ckc_nccl_comm *comm;
 	ncclResult_t ret = ckc_nccl_comm_idle(handle, &comm);
 
-	return ret ? ckc_nccl_spoil(ret) : end(comm, CK_NCCL_FINALIZE, 0, false, CKC_NCCL_WAITS);
+	return ret ? ckc_nccl_spoil(ret) : end_comm(comm, CK_NCCL_FINALIZE, 0, false, CKC_NCCL_WAITS);
 }
 
 /* The communicator of a handle that goes in any case; NULL: there is nothing to do, or an error.
@@ -46,7 +46,7 @@ ncclResult_t ckc_ncclCommDestroy(ncclComm_t handle)
 	if (!ckc_nccl_pending_settle(comm))
 		return ckc_ncclCommAbort(handle);
 	comm->nonblocking = false;
-	return end(comm, CK_NCCL_DESTROY, 0, true, CKC_NCCL_WAITS);
+	return end_comm(comm, CK_NCCL_DESTROY, 0, true, CKC_NCCL_WAITS);
 }
 
 ncclResult_t ckc_ncclCommAbort(ncclComm_t handle)
@@ -56,7 +56,7 @@ ncclResult_t ckc_ncclCommAbort(ncclComm_t handle)
 
 	if (!comm)
 		return ret;
-	return end(comm, CK_NCCL_ABORT, 0, true, CKC_NCCL_WAITS | CKC_NCCL_URGENT);
+	return end_comm(comm, CK_NCCL_ABORT, 0, true, CKC_NCCL_WAITS | CKC_NCCL_URGENT);
 }
 
 ncclResult_t ckc_ncclCommRevoke(ncclComm_t handle, int flags)
@@ -65,5 +65,5 @@ ncclResult_t ckc_ncclCommRevoke(ncclComm_t handle, int flags)
 	ncclResult_t ret = ckc_nccl_comm_from(handle, &comm);
 
 	return ret ? ckc_nccl_spoil(ret)
-		   : end(comm, CK_NCCL_REVOKE, flags, false, CKC_NCCL_WAITS | CKC_NCCL_URGENT);
+		   : end_comm(comm, CK_NCCL_REVOKE, flags, false, CKC_NCCL_WAITS | CKC_NCCL_URGENT);
 }

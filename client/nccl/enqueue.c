@@ -37,7 +37,7 @@ static ncclResult_t check_root(struct ckc_nccl_comm *comm, const struct ck_nccl_
 	return ret;
 }
 
-static ncclResult_t check(struct ckc_nccl_comm *comm, const struct ck_nccl_op *op,
+static ncclResult_t check_operation(struct ckc_nccl_comm *comm, const struct ck_nccl_op *op,
 			  unsigned int flags)
 {
 	ncclResult_t ret = ncclSuccess;
@@ -69,7 +69,7 @@ static ncclResult_t take_stream(struct ckc_nccl_comm *comm, CUstream handle,
 }
 
 /* The device is about to use the buffers. */
-static ncclResult_t expose(const struct ck_nccl_op *op, const struct ckc_stream *stream)
+static ncclResult_t expose_buffers(const struct ck_nccl_op *op, const struct ckc_stream *stream)
 {
 	uint64_t buffers[2] = {op->send, op->recv};
 	CUresult err = ckc_launch_expose(NULL, (const unsigned char *)buffers, sizeof(buffers));
@@ -120,17 +120,17 @@ static bool may_wait(struct ckc_nccl_comm *comm, const struct ck_nccl_op *op,
 	       ckc_capturing(stream);
 }
 
-static ncclResult_t enqueue(struct ckc_nccl_comm *comm, struct ck_nccl_op *op, unsigned int flags,
+static ncclResult_t enqueue_operation(struct ckc_nccl_comm *comm, struct ck_nccl_op *op, unsigned int flags,
 			    CUstream handle)
 {
 	struct ckc_nccl_after after = {.comm = comm};
 	struct ckc_stream *stream = NULL;
-	ncclResult_t ret = check(comm, op, flags);
+	ncclResult_t ret = check_operation(comm, op, flags);
 
 	if (!ret)
 		ret = take_stream(comm, handle, &stream, &op->stream);
 	if (!ret)
-		ret = expose(op, stream);
+		ret = expose_buffers(op, stream);
 	if (ret)
 		return ret;
 	return ckc_nccl_do(op, NULL, 0, &after, may_wait(comm, op, stream) ? CKC_NCCL_WAITS : 0);
@@ -142,5 +142,5 @@ ncclResult_t ckc_nccl_enqueue(struct ck_nccl_op *op, unsigned int flags, ncclCom
 	struct ckc_nccl_comm *comm;
 	ncclResult_t ret = ckc_nccl_comm_idle(handle, &comm);
 
-	return ckc_nccl_spoil(ret ? ret : enqueue(comm, op, flags, stream));
+	return ckc_nccl_spoil(ret ? ret : enqueue_operation(comm, op, flags, stream));
 }

@@ -11,7 +11,7 @@
 
 CK_LOG_DEFINE("client");
 
-static void note(const char *text, size_t size)
+static void store_error_text(const char *text, size_t size)
 {
 	struct ckc_nccl *s = ckc_client_root()->nccl;
 
@@ -31,14 +31,14 @@ ncclResult_t ckc_nccl_fail(ncclResult_t result, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	note(text, strlen(text));
+	store_error_text(text, strlen(text));
 	ck_info("NCCL: %s", text);
 	return result;
 }
 
 ncclResult_t ckc_nccl_told(ncclResult_t result, const char *text, size_t size)
 {
-	note(text, size);
+	store_error_text(text, size);
 	ck_info("NCCL, on the server: %d: %.*s", result, (int)ck_min(size, (size_t)CKC_NCCL_TEXT),
 		text);
 	return result;

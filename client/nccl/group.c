@@ -31,7 +31,7 @@ static void end_with_thread(struct ckc_thread *thread)
 }
 CK_ON_THREAD_END(end_with_thread);
 
-static struct group *own(void)
+static struct group *get_own_group(void)
 {
 	if (!group && ckc_thread()) /* so that the thread's end is seen */
 		group = calloc(1, sizeof(*group));
@@ -65,7 +65,7 @@ ncclResult_t ckc_nccl_do(struct ck_nccl_op *op, const void *extra, size_t size,
 {
 	const struct ckc_nccl_comm *about = after->newcomm ? after->newcomm : after->comm;
 	struct ckc_client *c = about->client;
-	struct group *g = own();
+	struct group *g = get_own_group();
 	struct ckc_nccl_batch *b;
 
 	if (!g)
@@ -82,7 +82,7 @@ ncclResult_t ckc_nccl_do(struct ck_nccl_op *op, const void *extra, size_t size,
 
 ncclResult_t ckc_ncclGroupStart(void)
 {
-	struct group *g = own();
+	struct group *g = get_own_group();
 
 	if (!g)
 		return ckc_nccl_fail(ncclSystemError, "out of memory");
@@ -91,7 +91,7 @@ ncclResult_t ckc_ncclGroupStart(void)
 	return ncclSuccess;
 }
 
-static ncclResult_t leave(const char *call, unsigned int grouped, float *estimated)
+static ncclResult_t leave_group(const char *call, unsigned int grouped, float *estimated)
 {
 	struct group *g = group;
 
@@ -110,7 +110,7 @@ static ncclResult_t leave(const char *call, unsigned int grouped, float *estimat
 
 ncclResult_t ckc_ncclGroupEnd(void)
 {
-	return leave("ncclGroupEnd", CK_NCCL_GROUPED, NULL);
+	return leave_group("ncclGroupEnd", CK_NCCL_GROUPED, NULL);
 }
 
 ncclResult_t ckc_ncclGroupSimulateEnd(ncclSimInfo_t *info)
@@ -121,7 +121,7 @@ ncclResult_t ckc_ncclGroupSimulateEnd(ncclSimInfo_t *info)
 	if (info && (info->size < sizeof(*info) || info->magic != NCCL_SIM_INFO_MAGIC))
 		return ckc_nccl_fail(ncclInvalidArgument,
 				     "ncclGroupSimulateEnd: simInfo is not initialised");
-	ret = leave("ncclGroupSimulateEnd", CK_NCCL_SIMULATED, &estimated);
+	ret = leave_group("ncclGroupSimulateEnd", CK_NCCL_SIMULATED, &estimated);
 	if (!ret && info)
 		info->estimatedTime = estimated;
 	return ret;

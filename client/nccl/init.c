@@ -53,7 +53,7 @@ static uint64_t hash_of(const void *bytes, size_t size)
 	return h;
 }
 
-static ncclResult_t check(const char *call, const struct rank *r)
+static ncclResult_t check_rank(const char *call, const struct rank *r)
 {
 	if (!r->comm || !r->id)
 		return ckc_nccl_fail(ncclInvalidArgument, "%s: a pointer is NULL", call);
@@ -95,9 +95,9 @@ static ncclResult_t make_in(struct ckc_context *context, const struct rank *r)
 	return ret;
 }
 
-static ncclResult_t make(const char *call, const struct rank *r)
+static ncclResult_t make_comm(const char *call, const struct rank *r)
 {
-	ncclResult_t ret = check(call, r);
+	ncclResult_t ret = check_rank(call, r);
 	struct ckc_context *context;
 
 	if (!ret)
@@ -109,7 +109,7 @@ static ncclResult_t make(const char *call, const struct rank *r)
 
 ncclResult_t ckc_ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
-	return make("ncclCommInitRank", &(struct rank){.comm = comm,
+	return make_comm("ncclCommInitRank", &(struct rank){.comm = comm,
 						       .ranks = ranks,
 						       .rank = rank,
 						       .ids = 1,
@@ -120,7 +120,7 @@ ncclResult_t ckc_ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, 
 ncclResult_t ckc_ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
 					ncclConfig_t *config)
 {
-	return make("ncclCommInitRankConfig", &(struct rank){.comm = comm,
+	return make_comm("ncclCommInitRankConfig", &(struct rank){.comm = comm,
 							     .ranks = ranks,
 							     .rank = rank,
 							     .ids = 1,
@@ -132,7 +132,7 @@ ncclResult_t ckc_ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueI
 ncclResult_t ckc_ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int ids,
 					  ncclUniqueId *id, ncclConfig_t *config)
 {
-	return make("ncclCommInitRankScalable", &(struct rank){.comm = comm,
+	return make_comm("ncclCommInitRankScalable", &(struct rank){.comm = comm,
 							       .ranks = ranks,
 							       .rank = rank,
 							       .ids = ids,
@@ -144,7 +144,7 @@ ncclResult_t ckc_ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank,
 /* --- all ranks of a process */
 
 /* Retain the primary context of @device, and make it current in the place of *@before. */
-static ncclResult_t enter(int device, CUcontext *before)
+static ncclResult_t enter_primary(int device, CUcontext *before)
 {
 	CUcontext primary;
 	CUresult err = cuDevicePrimaryCtxRetain(&primary, device);
@@ -160,11 +160,11 @@ static ncclResult_t enter(int device, CUcontext *before)
 static ncclResult_t make_on(int device, const struct rank *r)
 {
 	CUcontext before;
-	ncclResult_t ret = enter(device, &before);
+	ncclResult_t ret = enter_primary(device, &before);
 
 	if (ret)
 		return ret;
-	ret = make("ncclCommInitAll", r);
+	ret = make_comm("ncclCommInitAll", r);
 	cuCtxSetCurrent(before);
 	return ret;
 }
@@ -196,7 +196,7 @@ static ncclResult_t check_devices(int count, const int *devices)
 static ncclResult_t id_on(int device, ncclUniqueId *id)
 {
 	CUcontext before;
-	ncclResult_t ret = enter(device, &before);
+	ncclResult_t ret = enter_primary(device, &before);
 
 	if (ret)
 		return ret;
@@ -236,7 +236,7 @@ ncclResult_t ckc_ncclCommInitAll(ncclComm_t *comms, int count, const int *device
 
 /* --- out of another communicator */
 
-static ncclResult_t derive(struct ckc_nccl_comm *parent, struct ck_nccl_op *op,
+static ncclResult_t derive_comm(struct ckc_nccl_comm *parent, struct ck_nccl_op *op,
 			   struct ckc_nccl_after *after, uint64_t salt, const void *items,
 			   int count, const ncclConfig_t *config)
 {
@@ -277,7 +277,7 @@ ncclResult_t ckc_ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t
 	if (!ret)
 		*newcomm = NULL;
 	if (!ret)
-		ret = derive(parent, &op, &after, (uint64_t)color + 1, NULL, 0, config);
+		ret = derive_comm(parent, &op, &after, (uint64_t)color + 1, NULL, 0, config);
 	return ckc_nccl_spoil(ret);
 }
 
@@ -295,6 +295,6 @@ ncclResult_t ckc_ncclCommShrink(ncclComm_t handle, int *excluded, int count, ncc
 	if (!ret)
 		*newcomm = NULL;
 	if (!ret)
-		ret = derive(parent, &op, &after, ~(uint64_t)0, excluded, count, config);
+		ret = derive_comm(parent, &op, &after, ~(uint64_t)0, excluded, count, config);
 	return ckc_nccl_spoil(ret);
 }

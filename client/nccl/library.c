@@ -43,7 +43,7 @@ void ckc_ncclResetDebugInit(void)
 
 /* --- the library */
 
-static ncclResult_t ask(struct ckc_client *c)
+static ncclResult_t open_library(struct ckc_client *c)
 {
 	ck_nccl_open_args args = {.head.ctx = 0};
 	ck_nccl_open_res res;
@@ -82,7 +82,7 @@ ncclResult_t ckc_nccl_ready(struct ckc_client *c)
 	}
 	ck_lock(&s->open_lock);
 	if (!s->asked)
-		s->opened = ask(c);
+		s->opened = open_library(c);
 	s->asked = true;
 	ret = s->opened;
 	ck_unlock(&s->open_lock);

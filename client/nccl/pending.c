@@ -46,7 +46,7 @@ ncclResult_t ckc_nccl_pending_put(struct ckc_nccl_batch *b, uint64_t ticket)
 }
 
 /* Let all communicators know the outcome. With the lock. */
-static void publish(struct ckc_nccl_pending *p, ncclResult_t result)
+static void publish_result(struct ckc_nccl_pending *p, ncclResult_t result)
 {
 	for (unsigned int i = 0; i < p->batch.count; i++) {
 		struct ckc_nccl_comm *comm = waits_for(&p->batch.afters[i]);
@@ -59,7 +59,7 @@ static void publish(struct ckc_nccl_pending *p, ncclResult_t result)
 }
 
 /* The one thread that asks at a time has @p to itself. */
-static struct ckc_nccl_pending *take(struct ckc_nccl_comm *comm, bool *any)
+static struct ckc_nccl_pending *claim_pending(struct ckc_nccl_comm *comm, bool *any)
 {
 	struct ckc_nccl *s = comm->client->nccl;
 	struct ckc_nccl_pending *p;
@@ -96,7 +96,7 @@ ncclResult_t ckc_nccl_pending_ask(struct ckc_nccl_comm *comm, unsigned int ms)
 	ncclResult_t ret;
 	bool any, done, over;
 
-	p = take(comm, &any);
+	p = claim_pending(comm, &any);
 	if (!p)
 		return any ? ncclInProgress : ncclSuccess;
 	ck_lock(&s->lock);
@@ -107,7 +107,7 @@ ncclResult_t ckc_nccl_pending_ask(struct ckc_nccl_comm *comm, unsigned int ms)
 	p->asking = false;
 	over = done || p->users == 0;
 	if (done)
-		publish(p, ret);
+		publish_result(p, ret);
 	ck_unlock(&s->lock);
 	if (over) {
 		ckc_nccl_batch_free(&p->batch);

@@ -6,14 +6,14 @@
 #include "client/nccl/nccl.h"
 #include "client/wire/hooks.h"
 
-static void begin(void *part)
+static void init_nccl(void *part)
 {
 	struct ckc_nccl *s = part;
 
 	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_NCCL);
 	s->open_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_NCCL_OPEN);
 }
-CK_CLIENT_PART(nccl, struct ckc_nccl, begin);
+CK_CLIENT_PART(nccl, struct ckc_nccl, init_nccl);
 
 /* A forked child has no communicators. */
 static void in_child(struct ckc_client *c)

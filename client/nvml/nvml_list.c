@@ -48,7 +48,7 @@ nvmlReturn_t ckc_do_nvmlDeviceGetCount_v2(nvmlDeviceGetCount_v2_args *a,
 
 /* Number @place of the list: turn to its session; returns its index there. -1: the list is
  * shorter. */
-static long find(unsigned int place)
+static long find_device(unsigned int place)
 {
 	for (unsigned int i = 0; i < ckc_servers_count(); i++) {
 		struct ckc_client *c = ckc_server_session(i);
@@ -69,7 +69,7 @@ static long place_of(unsigned int index)
 	const struct ckc_client *current = ckc_client_current();
 
 	for (unsigned int place = 0; place < count_all(); place++) {
-		long at = find(place);
+		long at = find_device(place);
 
 		if (ckc_client_current() == current && at == (long)index)
 			return place;
@@ -108,7 +108,7 @@ static nvmlReturn_t by_ordinal(unsigned int ordinal, nvmlDeviceGetHandleByIndex_
 nvmlReturn_t ckc_do_nvmlDeviceGetHandleByIndex_v2(nvmlDeviceGetHandleByIndex_v2_args *a,
 						  nvmlDeviceGetHandleByIndex_v2_res *r)
 {
-	long ordinal = find(a->index);
+	long ordinal = find_device(a->index);
 
 	return ordinal < 0 ? NVML_ERROR_INVALID_ARGUMENT : by_ordinal((unsigned int)ordinal, r);
 }

@@ -75,7 +75,7 @@ static nvmlReturn_t bus_id(unsigned int index, char *text, unsigned int length)
 typedef nvmlReturn_t (*list_call)(nvmlDevice_t device, unsigned int *count,
 				  struct nvmlProcessInfo_t *infos);
 
-static void fill(struct process *p, const struct nvmlProcessInfo_t *info)
+static void fill_process(struct process *p, const struct nvmlProcessInfo_t *info)
 {
 	memset(p, 0, sizeof(*p));
 	p->pid = info->pid;
@@ -86,7 +86,7 @@ static void fill(struct process *p, const struct nvmlProcessInfo_t *info)
 		strcpy(p->name, "[Not Found]");
 }
 
-static nvmlReturn_t list(list_call call, nvmlDevice_t device, unsigned int *count,
+static nvmlReturn_t list_processes(list_call call, nvmlDevice_t device, unsigned int *count,
 			 struct process *out)
 {
 	struct nvmlProcessInfo_t *infos;
@@ -102,25 +102,25 @@ static nvmlReturn_t list(list_call call, nvmlDevice_t device, unsigned int *coun
 	n = room;
 	err = call(device, &n, room ? infos : NULL);
 	for (unsigned int i = 0; !err && i < n && i < room; i++)
-		fill(&out[i], &infos[i]);
+		fill_process(&out[i], &infos[i]);
 	*count = !err || err == NVML_ERROR_INSUFFICIENT_SIZE ? n : 0;
 	free(infos);
 	return err;
 }
 
-static nvmlReturn_t compute(nvmlDevice_t device, unsigned int *count, struct process *out)
+static nvmlReturn_t list_compute(nvmlDevice_t device, unsigned int *count, struct process *out)
 {
-	return list(nvmlDeviceGetComputeRunningProcesses_v3, device, count, out);
+	return list_processes(nvmlDeviceGetComputeRunningProcesses_v3, device, count, out);
 }
 
-static nvmlReturn_t graphics(nvmlDevice_t device, unsigned int *count, struct process *out)
+static nvmlReturn_t list_graphics(nvmlDevice_t device, unsigned int *count, struct process *out)
 {
-	return list(nvmlDeviceGetGraphicsRunningProcesses_v3, device, count, out);
+	return list_processes(nvmlDeviceGetGraphicsRunningProcesses_v3, device, count, out);
 }
 
-static nvmlReturn_t mps(nvmlDevice_t device, unsigned int *count, struct process *out)
+static nvmlReturn_t list_mps(nvmlDevice_t device, unsigned int *count, struct process *out)
 {
-	return list(nvmlDeviceGetMPSComputeRunningProcesses_v3, device, count, out);
+	return list_processes(nvmlDeviceGetMPSComputeRunningProcesses_v3, device, count, out);
 }
 
 /*
@@ -128,7 +128,7 @@ static nvmlReturn_t mps(nvmlDevice_t device, unsigned int *count, struct process
  * unsupported property of a device, but exits on an error of another call. So other calls succeed
  * and write nothing.
  */
-static nvmlReturn_t unknown(unsigned int slot, nvmlDevice_t maybe)
+static nvmlReturn_t handle_unknown_slot(unsigned int slot, nvmlDevice_t maybe)
 {
 	unsigned int id;
 
@@ -139,7 +139,7 @@ static nvmlReturn_t unknown(unsigned int slot, nvmlDevice_t maybe)
 #define ONE(n)                                                                                     \
 	static nvmlReturn_t slot_##n(nvmlDevice_t d)                                               \
 	{                                                                                          \
-		return unknown(0x##n, d);                                                          \
+		return handle_unknown_slot(0x##n, d);                                                          \
 	}
 /* clang-format off */
 #define ROW(M, h)                                                                         \
@@ -160,9 +160,9 @@ static void make_table(void)
 	table[0] = (void *)sizeof(table);
 	table[SLOT_LOG] = (void *)log_line;
 	table[SLOT_BUS_ID] = (void *)bus_id;
-	table[SLOT_COMPUTE] = (void *)compute;
-	table[SLOT_GRAPHICS] = (void *)graphics;
-	table[SLOT_MPS] = (void *)mps;
+	table[SLOT_COMPUTE] = (void *)list_compute;
+	table[SLOT_GRAPHICS] = (void *)list_graphics;
+	table[SLOT_MPS] = (void *)list_mps;
 }
 
 const void *ckc_nvml_table(const void *id)

@@ -4,10 +4,10 @@
 #include "client/nvml/state.h"
 #include "client/wire/hooks.h"
 
-static void begin(void *part)
+static void init_nvml(void *part)
 {
 	struct ckc_nvml *s = part;
 
 	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_NVML);
 }
-CK_CLIENT_PART(nvml, struct ckc_nvml, begin);
+CK_CLIENT_PART(nvml, struct ckc_nvml, init_nvml);

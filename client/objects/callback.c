@@ -32,14 +32,14 @@ struct ckc_callback_entry {
 	uint32_t next_free;
 };
 
-static struct ckc_callbacks *callbacks(void)
+static struct ckc_callbacks *get_callbacks(void)
 {
 	return &ckc_client_current()->objects->callbacks;
 }
 
 /* --- entries; call with the lock held */
 
-static bool grow(struct ckc_callbacks *all)
+static bool grow_entries(struct ckc_callbacks *all)
 {
 	uint32_t more = all->count ? all->count * 2 : 64;
 	struct ckc_callback_entry *e = realloc(all->entries, more * sizeof(*e));
@@ -54,7 +54,7 @@ static bool grow(struct ckc_callbacks *all)
 	return true;
 }
 
-static struct ckc_callback_entry *find(const struct ckc_callbacks *all, uint64_t id)
+static struct ckc_callback_entry *find_entry(const struct ckc_callbacks *all, uint64_t id)
 {
 	uint64_t index = id & (((uint64_t)1 << INDEX_BITS) - 1);
 	struct ckc_callback_entry *e = index < all->count ? &all->entries[index] : NULL;
@@ -69,11 +69,11 @@ static bool may_write(const struct ckc_callback *callback)
 	return !callback->ours || callback->in_stream;
 }
 
-static bool put(struct ckc_callbacks *all, const struct ckc_callback *callback, uint64_t *id)
+static bool insert_entry(struct ckc_callbacks *all, const struct ckc_callback *callback, uint64_t *id)
 {
 	struct ckc_callback_entry *e;
 
-	if (all->free == all->count && !grow(all))
+	if (all->free == all->count && !grow_entries(all))
 		return false;
 	e = &all->entries[all->free];
 	*id = (uint64_t)++e->generation << INDEX_BITS | all->free;
@@ -87,7 +87,7 @@ static bool put(struct ckc_callbacks *all, const struct ckc_callback *callback, 
 	return true;
 }
 
-static void returned(struct ckc_callbacks *all, const struct ckc_callback *callback)
+static void note_returned(struct ckc_callbacks *all, const struct ckc_callback *callback)
 {
 	if (callback->in_stream) {
 		--*(callback->ours ? &all->ours : &all->theirs);
@@ -101,7 +101,7 @@ static void returned(struct ckc_callbacks *all, const struct ckc_callback *callb
 		ck_cond_broadcast(&all->returned);
 }
 
-static void drop(struct ckc_callbacks *all, struct ckc_callback_entry *e)
+static void free_entry(struct ckc_callbacks *all, struct ckc_callback_entry *e)
 {
 	e->generation++;
 	e->next_free = all->free;
@@ -111,7 +111,7 @@ static void drop(struct ckc_callbacks *all, struct ckc_callback_entry *e)
 
 /* --- threads */
 
-static void *serve(void *client);
+static void *serve_callbacks(void *client);
 
 /* Make sure that a thread waits. Call with the lock held. -errno: there is no thread and none could
  * start. */
@@ -122,7 +122,7 @@ static int ensure_waiting(struct ckc_client *c)
 
 	if (all->waiting > 0 || all->threads == THREADS_MAX)
 		return 0;
-	ret = ckc_thread_start_calling(c, serve);
+	ret = ckc_thread_start_calling(c, serve_callbacks);
 	if (ret == 0) {
 		all->threads++;
 		all->waiting++;
@@ -130,7 +130,7 @@ static int ensure_waiting(struct ckc_client *c)
 	return all->threads > 0 ? 0 : ret;
 }
 
-static void call(const struct ckc_client *c, const struct ckc_callback *callback, int status,
+static void call_function(const struct ckc_client *c, const struct ckc_callback *callback, int status,
 		 uint64_t value)
 {
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST)
@@ -142,7 +142,7 @@ static void call(const struct ckc_client *c, const struct ckc_callback *callback
 	ckc_each_hook(function_end, h) h->run();
 }
 
-static void run(struct ckc_client *c, const ck_callback_next_res *res)
+static void run_callback(struct ckc_client *c, const ck_callback_next_res *res)
 {
 	struct ckc_callbacks *all = &c->objects->callbacks;
 	struct ckc_callback callback;
@@ -151,21 +151,21 @@ static void run(struct ckc_client *c, const ck_callback_next_res *res)
 	ck_lock(&all->lock);
 	all->waiting--;
 	ensure_waiting(c);
-	e = find(all, res->callback);
+	e = find_entry(all, res->callback);
 	if (e) {
 		callback = e->callback;
 		all->pending += may_write(&callback);
 		if (!callback.persistent)
-			drop(all, e);
+			free_entry(all, e);
 	}
 	ck_unlock(&all->lock);
 	if (e)
-		call(c, &callback, res->status, res->value);
+		call_function(c, &callback, res->status, res->value);
 	ck_lock(&all->lock);
 	all->waiting++;
 	if (e) {
 		all->pending -= may_write(&callback);
-		returned(all, &callback);
+		note_returned(all, &callback);
 	}
 	ck_unlock(&all->lock);
 }
@@ -184,11 +184,11 @@ static void give_up(struct ckc_client *c)
 		if (e->generation % 2 == 0 || !e->callback.on_loss)
 			continue;
 		callback = e->callback;
-		drop(all, e);
+		free_entry(all, e);
 		ck_unlock(&all->lock);
-		call(c, &callback, CUDA_ERROR_DEVICE_UNAVAILABLE, 0);
+		call_function(c, &callback, CUDA_ERROR_DEVICE_UNAVAILABLE, 0);
 		ck_lock(&all->lock);
-		returned(all, &callback);
+		note_returned(all, &callback);
 	}
 	ck_cond_broadcast(&all->returned);
 	ck_cond_broadcast(&all->fewer);
@@ -197,7 +197,7 @@ static void give_up(struct ckc_client *c)
 }
 
 /* No work for a while. Returns true if another thread waits, so that this one can end. */
-static bool idle(struct ckc_callbacks *all)
+static bool leave_if_idle(struct ckc_callbacks *all)
 {
 	bool leave;
 
@@ -211,7 +211,7 @@ static bool idle(struct ckc_callbacks *all)
 	return leave;
 }
 
-static void *serve(void *client)
+static void *serve_callbacks(void *client)
 {
 	struct ckc_client *c = client;
 	ck_callback_next_args args = {.milliseconds = IDLE_MS};
@@ -226,8 +226,8 @@ static void *serve(void *client)
 		}
 		args.done = res.ticket;
 		if (res.ticket)
-			run(c, &res);
-		else if (idle(&c->objects->callbacks))
+			run_callback(c, &res);
+		else if (leave_if_idle(&c->objects->callbacks))
 			break;
 		else
 			ckc_each_hook(rest, h) h->run(c);
@@ -262,7 +262,7 @@ CUresult ckc_callback_add(const struct ckc_callback *callback, uint64_t *id)
 		await_turn(c, callback->stream);
 	if (ensure_waiting(c) < 0)
 		err = CUDA_ERROR_OPERATING_SYSTEM;
-	else if (!put(all, callback, id))
+	else if (!insert_entry(all, callback, id))
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	ck_unlock_uncancelled(&all->lock, cancel);
 	return err;
@@ -270,14 +270,14 @@ CUresult ckc_callback_add(const struct ckc_callback *callback, uint64_t *id)
 
 void ckc_callback_drop(uint64_t id)
 {
-	struct ckc_callbacks *all = callbacks();
+	struct ckc_callbacks *all = get_callbacks();
 	struct ckc_callback_entry *e;
 
 	ck_lock(&all->lock);
-	e = find(all, id);
+	e = find_entry(all, id);
 	if (e) {
-		returned(all, &e->callback);
-		drop(all, e);
+		note_returned(all, &e->callback);
+		free_entry(all, e);
 	}
 	ck_unlock(&all->lock);
 }
@@ -304,17 +304,17 @@ void ckc_callbacks_let_return(void)
 
 bool ckc_callback_pending(void)
 {
-	return atomic_load(&callbacks()->pending) > 0;
+	return atomic_load(&get_callbacks()->pending) > 0;
 }
 
 bool ckc_callback_find(uint64_t id, CUhostFn *fn, void **data)
 {
-	struct ckc_callbacks *all = callbacks();
+	struct ckc_callbacks *all = get_callbacks();
 	const struct ckc_callback_entry *e;
 	bool found;
 
 	ck_lock(&all->lock);
-	e = find(all, id);
+	e = find_entry(all, id);
 	found = e && e->callback.persistent;
 	if (found) {
 		*fn = (CUhostFn)e->callback.function;
@@ -337,7 +337,7 @@ CUresult ckc_callback_keep(const struct ckc_callback *callback, uint64_t *id)
 	*id = all->persistent ? (uintptr_t)ck_map_find(all->persistent, key, sizeof(key)) : 0;
 	if (!*id && ensure_waiting(c) < 0)
 		err = CUDA_ERROR_OPERATING_SYSTEM;
-	else if (!*id && (!all->persistent || !put(all, callback, id)))
+	else if (!*id && (!all->persistent || !insert_entry(all, callback, id)))
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	else if (ck_map_insert(all->persistent, key, sizeof(key), (void *)(uintptr_t)*id) ==
 		 -ENOMEM)

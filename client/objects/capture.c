@@ -6,14 +6,14 @@
 #include "client/objects/capture.h"
 #include "client/objects/capture_list.h"
 
-static struct ckc_captures *captures(void)
+static struct ckc_captures *get_captures(void)
 {
 	return &ckc_client_current()->objects->captures;
 }
 
 /* Find the active capture with number @sequence. Call with the lock held, as for the next
  * functions. */
-static struct ckc_capture *find(const struct ckc_captures *all, uint64_t sequence)
+static struct ckc_capture *find_capture(const struct ckc_captures *all, uint64_t sequence)
 {
 	struct ckc_capture *c = all->list;
 
@@ -25,7 +25,7 @@ static struct ckc_capture *find(const struct ckc_captures *all, uint64_t sequenc
 static struct ckc_capture *capture_of(const struct ckc_captures *all,
 				      const struct ckc_stream *stream)
 {
-	return stream ? find(all, atomic_load(&stream->capture)) : NULL;
+	return stream ? find_capture(all, atomic_load(&stream->capture)) : NULL;
 }
 
 /* The legacy stream synchronises with all streams of its context except the non-blocking ones, so a
@@ -46,7 +46,7 @@ static CUresult refuse_legacy(const struct ckc_captures *all, bool lose)
 
 bool ckc_capture_has(const struct ckc_stream *stream)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	bool has;
 
 	ck_lock(&all->lock);
@@ -57,7 +57,7 @@ bool ckc_capture_has(const struct ckc_stream *stream)
 
 CUresult ckc_capture_refuses_work(struct ckc_stream *stream)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	const struct ckc_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
@@ -73,7 +73,7 @@ CUresult ckc_capture_refuses_work(struct ckc_stream *stream)
 
 CUresult ckc_capture_legacy(void)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	CUresult err;
 
 	ck_lock(&all->lock);
@@ -84,7 +84,7 @@ CUresult ckc_capture_legacy(void)
 
 CUresult ckc_capture_refuses_wait(struct ckc_stream *stream)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	struct ckc_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
@@ -102,7 +102,7 @@ CUresult ckc_capture_refuses_wait(struct ckc_stream *stream)
 
 CUresult ckc_capture_refuses_context(struct ckc_context *context)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&all->lock);
@@ -117,7 +117,7 @@ CUresult ckc_capture_refuses_context(struct ckc_context *context)
 }
 
 /* Does @c forbid unsafe calls to thread @t, given the thread's own mode? */
-static bool forbids(const struct ckc_capture *c, const struct ckc_thread *t)
+static bool capture_forbids(const struct ckc_capture *c, const struct ckc_thread *t)
 {
 	if (t->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return false;
@@ -129,7 +129,7 @@ static bool forbids(const struct ckc_capture *c, const struct ckc_thread *t)
 
 CUresult ckc_capture_refuses_unsafe(void)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	const struct ckc_thread *t = ckc_thread();
 	CUresult err = CUDA_SUCCESS;
 
@@ -137,7 +137,7 @@ CUresult ckc_capture_refuses_unsafe(void)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ck_lock(&all->lock);
 	for (struct ckc_capture *c = all->list; c; c = c->next) {
-		if (forbids(c, t)) {
+		if (capture_forbids(c, t)) {
 			c->invalid = true;
 			err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 		}
@@ -155,7 +155,7 @@ CUresult ckc_capture_refuses_question(struct ckc_stream *stream)
 
 void ckc_capture_record(struct ckc_event *event, const struct ckc_stream *stream)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	struct ckc_capture *c = NULL;
 
 	event->recorded = true;
@@ -170,7 +170,7 @@ void ckc_capture_record(struct ckc_event *event, const struct ckc_stream *stream
 }
 
 /* @stream, which is part of @c (or of no capture), waits for an event of capture @other. */
-static CUresult join(struct ckc_stream *stream, struct ckc_capture *c, struct ckc_capture *other)
+static CUresult join_capture(struct ckc_stream *stream, struct ckc_capture *c, struct ckc_capture *other)
 {
 	if (!stream) {
 		other->invalid = true;
@@ -186,16 +186,16 @@ static CUresult join(struct ckc_stream *stream, struct ckc_capture *c, struct ck
 }
 
 /* Was the event recorded in a capture that has ended or is invalid? Then the record is void. */
-static bool stale(const struct ckc_captures *all, const struct ckc_event *event)
+static bool record_is_stale(const struct ckc_captures *all, const struct ckc_event *event)
 {
-	const struct ckc_capture *c = find(all, event->capture);
+	const struct ckc_capture *c = find_capture(all, event->capture);
 
 	return event->capture && (!c || c->invalid);
 }
 
 CUresult ckc_capture_join(struct ckc_stream *stream, const struct ckc_event *event)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	struct ckc_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
@@ -203,10 +203,10 @@ CUresult ckc_capture_join(struct ckc_stream *stream, const struct ckc_event *eve
 		return CUDA_SUCCESS;
 	ck_lock(&all->lock);
 	c = capture_of(all, stream);
-	if (stale(all, event))
+	if (record_is_stale(all, event))
 		err = CUDA_ERROR_INVALID_VALUE;
 	else if (event->capture)
-		err = join(stream, c, find(all, event->capture));
+		err = join_capture(stream, c, find_capture(all, event->capture));
 	else if (c && event->recorded)
 		err = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	if (c && err)
@@ -217,14 +217,14 @@ CUresult ckc_capture_join(struct ckc_stream *stream, const struct ckc_event *eve
 
 CUresult ckc_capture_ask(const struct ckc_event *event)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	CUresult err = CUDA_SUCCESS;
 
 	if (event->capture) {
 		ck_lock(&all->lock);
-		err = stale(all, event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_CAPTURED_EVENT;
+		err = record_is_stale(all, event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_CAPTURED_EVENT;
 		if (err == CUDA_ERROR_CAPTURED_EVENT)
-			find(all, event->capture)->invalid = true;
+			find_capture(all, event->capture)->invalid = true;
 		ck_unlock(&all->lock);
 	}
 	return err ? err : ckc_capture_unsafe();
@@ -243,7 +243,7 @@ static void take_out(struct ckc_captures *all, struct ckc_capture *c)
 
 void ckc_capture_lose_stream(struct ckc_stream *stream)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	struct ckc_capture *c;
 
 	ck_lock(&all->lock);
@@ -255,7 +255,7 @@ void ckc_capture_lose_stream(struct ckc_stream *stream)
 
 void ckc_capture_spoil_stream(const struct ckc_stream *stream)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	struct ckc_capture *c;
 
 	ck_lock(&all->lock);
@@ -267,7 +267,7 @@ void ckc_capture_spoil_stream(const struct ckc_stream *stream)
 
 CUresult ckc_capture_note(struct ckc_stream *stream, CUstreamCaptureMode mode, bool to_graph)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	static _Atomic uint64_t last; /* per process: ids are never reused */
 	const struct ckc_thread *t = ckc_thread();
 	struct ckc_capture *c = t ? calloc(1, sizeof(*c)) : NULL;
@@ -294,7 +294,7 @@ CUresult ckc_capture_note(struct ckc_stream *stream, CUstreamCaptureMode mode, b
 
 bool ckc_capture_find(const struct ckc_stream *stream, struct ckc_capture *out)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	const struct ckc_capture *c;
 
 	ck_lock(&all->lock);
@@ -307,11 +307,11 @@ bool ckc_capture_find(const struct ckc_stream *stream, struct ckc_capture *out)
 
 void ckc_capture_forget(uint64_t sequence)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	struct ckc_capture *c;
 
 	ck_lock(&all->lock);
-	c = find(all, sequence);
+	c = find_capture(all, sequence);
 	if (c)
 		take_out(all, c);
 	ck_unlock(&all->lock);
@@ -319,11 +319,11 @@ void ckc_capture_forget(uint64_t sequence)
 
 void ckc_capture_invalidate(uint64_t sequence)
 {
-	struct ckc_captures *all = captures();
+	struct ckc_captures *all = get_captures();
 	struct ckc_capture *c;
 
 	ck_lock(&all->lock);
-	c = find(all, sequence);
+	c = find_capture(all, sequence);
 	if (c)
 		c->invalid = true;
 	ck_unlock(&all->lock);

@@ -136,7 +136,7 @@ void ckc_context_forget(struct ckc_context *context)
 
 /* --- creation and destruction */
 
-static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
+static CUresult create_context(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
 	CUresult err = ckc_process_check();
 	const struct ckc_thread *t;
@@ -176,7 +176,7 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 
 CK_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-	return create(pctx, flags, dev);
+	return create_context(pctx, flags, dev);
 }
 
 /* CUctxCreateParams of CUDA 12.5 */
@@ -202,7 +202,7 @@ CK_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsign
 }
 
 /* Destroy @context when its usage count, less @count, is 0. The slot is not reused. */
-static CUresult drop(struct ckc_context *context, unsigned int count)
+static CUresult release_context(struct ckc_context *context, unsigned int count)
 {
 	CUresult err = CUDA_SUCCESS;
 	bool last = false;
@@ -236,7 +236,7 @@ CK_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!context || context->primary || context->green)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return drop(context, ~0u);
+	return release_context(context, ~0u);
 }
 
 CK_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
@@ -270,7 +270,7 @@ CK_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (current->primary)
 		return cuDevicePrimaryCtxRelease_v2(current->device);
-	return drop(current, 1);
+	return release_context(current, 1);
 }
 
 /* --- the stack as the application sees it; it may contain dead contexts */

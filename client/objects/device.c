@@ -46,7 +46,7 @@ int ckc_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
 
 /* --- the calls; each checks session, output and device first */
 
-static CUresult begin(const void *output, CUdevice dev, const struct ckc_gpu **gpu)
+static CUresult begin_device_call(const void *output, CUdevice dev, const struct ckc_gpu **gpu)
 {
 	CUresult err = ckc_process_check();
 
@@ -73,7 +73,7 @@ CK_EXPORT CUresult cuDeviceGetCount(int *count)
 CK_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(device, ordinal, &gpu);
+	CUresult err = begin_device_call(device, ordinal, &gpu);
 
 	if (!err)
 		*device = ordinal;
@@ -83,7 +83,7 @@ CK_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 CK_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(pi, dev, &gpu);
+	CUresult err = begin_device_call(pi, dev, &gpu);
 
 	if (err)
 		return err;
@@ -96,7 +96,7 @@ CK_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUde
 CK_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(name, dev, &gpu);
+	CUresult err = begin_device_call(name, dev, &gpu);
 
 	if (err)
 		return err;
@@ -109,7 +109,7 @@ CK_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 CK_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(uuid, dev, &gpu);
+	CUresult err = begin_device_call(uuid, dev, &gpu);
 
 	if (!err)
 		memcpy(uuid->bytes, gpu->facts->uuid, sizeof(uuid->bytes));
@@ -119,7 +119,7 @@ CK_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 CK_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(uuid, dev, &gpu);
+	CUresult err = begin_device_call(uuid, dev, &gpu);
 
 	if (!err)
 		memcpy(uuid->bytes, gpu->facts->uuid_v2, sizeof(uuid->bytes));
@@ -131,7 +131,7 @@ CK_EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUd
 {
 	static const char none[sizeof(((ck_device *)0)->luid)];
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(luid, dev, &gpu);
+	CUresult err = begin_device_call(luid, dev, &gpu);
 
 	if (err)
 		return err;
@@ -147,7 +147,7 @@ CK_EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUd
 CK_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(bytes, dev, &gpu);
+	CUresult err = begin_device_call(bytes, dev, &gpu);
 
 	if (!err)
 		*bytes = gpu->facts->memory;
@@ -157,7 +157,7 @@ CK_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 CK_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(major && minor ? major : NULL, dev, &gpu);
+	CUresult err = begin_device_call(major && minor ? major : NULL, dev, &gpu);
 
 	if (err)
 		return err;
@@ -169,7 +169,7 @@ CK_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice de
 CK_EXPORT CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(prop, dev, &gpu);
+	CUresult err = begin_device_call(prop, dev, &gpu);
 	const int *a;
 
 	if (err)
@@ -197,7 +197,7 @@ CK_EXPORT CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 CK_EXPORT CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
 	const struct ckc_gpu *gpu;
-	CUresult err = begin(pciBusId, dev, &gpu);
+	CUresult err = begin_device_call(pciBusId, dev, &gpu);
 
 	if (err)
 		return err;
@@ -272,10 +272,10 @@ static bool p2p_find(const struct ckc_gpu *src, const struct ckc_gpu *dst, int a
 CK_EXPORT CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
 	const struct ckc_gpu *gpu, *peer;
-	CUresult err = begin(canAccessPeer, dev, &gpu);
+	CUresult err = begin_device_call(canAccessPeer, dev, &gpu);
 
 	if (!err)
-		err = begin(canAccessPeer, peerDev, &peer);
+		err = begin_device_call(canAccessPeer, peerDev, &peer);
 	if (err)
 		return err;
 	if (!p2p_find(gpu, peer, 0, canAccessPeer))
@@ -287,10 +287,10 @@ CK_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute att
 					   CUdevice srcDevice, CUdevice dstDevice)
 {
 	const struct ckc_gpu *src, *dst;
-	CUresult err = begin(value, srcDevice, &src);
+	CUresult err = begin_device_call(value, srcDevice, &src);
 
 	if (!err)
-		err = begin(value, dstDevice, &dst);
+		err = begin_device_call(value, dstDevice, &dst);
 	if (err)
 		return err;
 	if (src == dst)

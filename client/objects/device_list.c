@@ -134,7 +134,7 @@ static CUresult add_candidates(struct ckc_client *c, struct candidate *all, int 
  * Write the indices of the visible devices to @chosen. Returns their number; -1: one is named
  * twice.
  */
-static int choose(const struct candidate *all, int *chosen, int count)
+static int choose_devices(const struct candidate *all, int *chosen, int count)
 {
 	const char *list = ck_env_string("CUDA_VISIBLE_DEVICES");
 	struct ck_visible_device *devices = calloc((size_t)count + 1, sizeof(*devices));
@@ -164,10 +164,10 @@ static int choose(const struct candidate *all, int *chosen, int count)
 	return n;
 }
 
-static CUresult build(const struct candidate *all, int count, int *chosen)
+static CUresult build_list(const struct candidate *all, int count, int *chosen)
 {
 	struct ckc_client *root = ckc_client_root();
-	int n = choose(all, chosen, count);
+	int n = choose_devices(all, chosen, count);
 	struct ckc_gpu *gpus = n < 0 ? NULL : calloc((size_t)n + 1, sizeof(*gpus));
 	CUresult err = CUDA_SUCCESS;
 
@@ -193,5 +193,5 @@ CUresult ckc_devices_build(void)
 
 	for (unsigned int i = 0; i < ckc_servers_count() && !err; i++)
 		err = add_candidates(ckc_server_session(i), all, &count);
-	return err ? err : build(all, count, chosen);
+	return err ? err : build_list(all, count, chosen);
 }

@@ -72,7 +72,7 @@ CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 
 /* After its record: have the server watch the event, so that the first query need not. @version: of
  * the record. */
-static CUresult follow(uint64_t ctx, struct ckc_event *e, uint64_t version)
+static CUresult watch_event(uint64_t ctx, struct ckc_event *e, uint64_t version)
 {
 	struct ckc_client *c = e->object.context->client;
 	uint64_t number = e->elsewhere ? 0 : ckc_status_follow(c, e->object.id);
@@ -86,7 +86,7 @@ static CUresult follow(uint64_t ctx, struct ckc_event *e, uint64_t version)
 	return err;
 }
 
-static CUresult record(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, unsigned int flags)
+static CUresult record_event(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, unsigned int flags)
 {
 	uint64_t id = s ? s->object.id : 0, version = atomic_fetch_add(&e->version, 1) + 2;
 	CUresult err;
@@ -101,7 +101,7 @@ static CUresult record(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, 
 	e->stream = id;
 	e->at = ckc_command_last();
 	if (!err && !flags && !ckc_capturing(s))
-		err = follow(ctx, e, version);
+		err = watch_event(ctx, e, version);
 	atomic_fetch_add(&e->version, 1);
 	return err;
 }
@@ -125,7 +125,7 @@ CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsi
 	if (!err && flags && !ckc_capturing(s))
 		err = CUDA_ERROR_ILLEGAL_STATE;
 	if (!err)
-		err = record(ctx, e, s, flags);
+		err = record_event(ctx, e, s, flags);
 	/* another process may wait for this record as soon as the call returns */
 	return err || !(e->flags & CU_EVENT_INTERPROCESS) ? err : ck_wire_wait(ctx);
 }
@@ -182,7 +182,7 @@ static bool was_waited(const struct ckc_event *e, uint64_t version)
 }
 
 /* Check that the event may be queried now; a capture of another thread may forbid that. */
-static CUresult enter(CUevent handle, uint64_t *ctx, struct ckc_event **e)
+static CUresult enter_query(CUevent handle, uint64_t *ctx, struct ckc_event **e)
 {
 	CUresult err = ckc_enter_any(ctx);
 
@@ -193,7 +193,7 @@ static CUresult enter(CUevent handle, uint64_t *ctx, struct ckc_event **e)
 }
 
 /* Query the server, and have it watch the event. */
-static CUresult ask(uint64_t ctx, struct ckc_event *e, uint64_t version)
+static CUresult query_server(uint64_t ctx, struct ckc_event *e, uint64_t version)
 {
 	bool ours = is_ours(e, version);
 	uint64_t number = ours ? ckc_status_number(e->object.context->client, e->object.id) : 0;
@@ -209,17 +209,17 @@ static CUresult ask(uint64_t ctx, struct ckc_event *e, uint64_t version)
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-static CUresult query(CUevent hEvent)
+static CUresult query_event(CUevent hEvent)
 {
 	struct ckc_event *e;
 	uint64_t ctx, version;
-	CUresult err = enter(hEvent, &ctx, &e);
+	CUresult err = enter_query(hEvent, &ctx, &e);
 
 	if (err)
 		return err;
 	version = e->version;
 	if (!is_ours(e, version))
-		return ask(ctx, e, version);
+		return query_server(ctx, e, version);
 	if (e->done == version || was_waited(e, version))
 		return CUDA_SUCCESS;
 	ckc_status_queried(e->object.context->client);
@@ -230,13 +230,13 @@ static CUresult query(CUevent hEvent)
 	case CK_STATUS_PENDING:
 		return CUDA_ERROR_NOT_READY;
 	default:
-		return ask(ctx, e, version);
+		return query_server(ctx, e, version);
 	}
 }
 
 CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 {
-	return ckc_work_done(query(hEvent));
+	return ckc_work_done(query_event(hEvent));
 }
 
 /* A finished query is not enough: a wait also brings the output of kernels. */
@@ -244,7 +244,7 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 {
 	struct ckc_event *e;
 	uint64_t ctx, version;
-	CUresult err = enter(hEvent, &ctx, &e);
+	CUresult err = enter_query(hEvent, &ctx, &e);
 	bool ours;
 
 	if (err)
@@ -259,7 +259,7 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 	return ckc_work_done(err);
 }
 
-static struct ckc_elapsed *place(struct ckc_objects *objects, uint64_t start, uint64_t end)
+static struct ckc_elapsed *get_elapsed_slot(struct ckc_objects *objects, uint64_t start, uint64_t end)
 {
 	uint64_t mixed = (start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS);
 
@@ -268,7 +268,7 @@ static struct ckc_elapsed *place(struct ckc_objects *objects, uint64_t start, ui
 
 static bool elapsed_find(struct ckc_objects *objects, struct ckc_elapsed *e)
 {
-	const struct ckc_elapsed *at = place(objects, e->start, e->end);
+	const struct ckc_elapsed *at = get_elapsed_slot(objects, e->start, e->end);
 	bool found;
 
 	ck_lock(&objects->elapsed_lock);
@@ -282,7 +282,7 @@ static bool elapsed_find(struct ckc_objects *objects, struct ckc_elapsed *e)
 static void elapsed_keep(struct ckc_objects *objects, const struct ckc_elapsed *e)
 {
 	ck_lock(&objects->elapsed_lock);
-	*place(objects, e->start, e->end) = *e;
+	*get_elapsed_slot(objects, e->start, e->end) = *e;
 	ck_unlock(&objects->elapsed_lock);
 }
 

@@ -22,7 +22,7 @@ struct wait {
 	struct ckc_event *event;
 };
 
-static void end(struct wait *w)
+static void end_wait(struct wait *w)
 {
 	ck_wire_cuEventDestroy_v2(w->of->object.id, w->event->object.id);
 	ckc_object_free(w->event);
@@ -30,7 +30,7 @@ static void end(struct wait *w)
 }
 
 /* Later work of the stream would read data that never arrived. */
-static void failed(const struct wait *w, CUresult err)
+static void fail_stream_context(const struct wait *w, CUresult err)
 {
 	ck_err("a stream waits for an event of the GPU server at %s, which has failed (error %d): "
 	       "the stream's context fails too",
@@ -40,7 +40,7 @@ static void failed(const struct wait *w, CUresult err)
 }
 
 /* A thread that serves the stream's session. */
-static void run(const struct ckc_callback *callback, int status, uint64_t value)
+static void run_wait(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	struct wait *w = callback->data;
 	CUresult err = (CUresult)status;
@@ -49,9 +49,9 @@ static void run(const struct ckc_callback *callback, int status, uint64_t value)
 	if (!err) {
 		err = ck_wire_cuEventSynchronize(w->of->object.id, w->event->object.id);
 		if (err)
-			failed(w, err);
+			fail_stream_context(w, err);
 	}
-	end(w);
+	end_wait(w);
 }
 
 /* Record @own behind the last record of @e. */
@@ -74,7 +74,7 @@ static CUresult copy_record(const struct ckc_event *e, const struct ckc_event *o
 	return err;
 }
 
-static CUresult begin(struct ckc_context *context, struct ckc_event *e, struct wait **out)
+static CUresult begin_wait(struct ckc_context *context, struct ckc_event *e, struct wait **out)
 {
 	struct ckc_context *of = e->object.context;
 	struct ckc_event *own = ckc_object_new(CK_OBJECT_EVENT, of);
@@ -92,7 +92,7 @@ static CUresult begin(struct ckc_context *context, struct ckc_event *e, struct w
 	*w = (struct wait){context, of, own};
 	err = copy_record(e, own);
 	if (err)
-		end(w);
+		end_wait(w);
 	else
 		*out = w;
 	return err;
@@ -102,7 +102,7 @@ CUresult ckc_event_wait_between(struct ckc_context *context, struct ckc_stream *
 				struct ckc_event *e)
 {
 	struct ckc_callback callback = {
-		.run = run, .ours = true, .on_loss = true, .in_stream = true};
+		.run = run_wait, .ours = true, .on_loss = true, .in_stream = true};
 	static bool told;
 	struct wait *w;
 	uint64_t id;
@@ -113,7 +113,7 @@ CUresult ckc_event_wait_between(struct ckc_context *context, struct ckc_stream *
 	err = cuEventQuery((CUevent)e);
 	if (err != CUDA_ERROR_NOT_READY)
 		return err;
-	err = begin(context, e, &w);
+	err = begin_wait(context, e, &w);
 	if (err)
 		return err;
 	callback.data = w;
@@ -121,14 +121,14 @@ CUresult ckc_event_wait_between(struct ckc_context *context, struct ckc_stream *
 	ckc_route(context->client);
 	err = ckc_callback_add(&callback, &id);
 	if (err) {
-		end(w);
+		end_wait(w);
 		return err;
 	}
 	err = ck_wire_host_function(context->object.id, stream ? stream->object.id : 0, id,
 				    CKC_FUNCTION_HELD);
 	if (err) {
 		ckc_callback_drop(id);
-		end(w);
+		end_wait(w);
 	}
 	return err;
 }

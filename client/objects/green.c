@@ -38,7 +38,7 @@ CK_EXPORT CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource,
 	return ck_wire_cuCtxGetDevResource(0, context->object.id, resource, type);
 }
 
-static CUresult take(void *bytes, size_t size, CUdevResource *out, size_t count)
+static CUresult copy_resources(void *bytes, size_t size, CUdevResource *out, size_t count)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -72,9 +72,9 @@ CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned i
 	if (!err && result && r.groups > *nbGroups)
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err && result)
-		err = take(r.parts.parts_val, r.parts.parts_len, result, r.groups);
+		err = copy_resources(r.parts.parts_val, r.parts.parts_len, result, r.groups);
 	if (!err)
-		err = take(r.rest.rest_val, r.rest.rest_len, remaining, 1);
+		err = copy_resources(r.rest.rest_val, r.rest.rest_len, remaining, 1);
 	if (!err)
 		*nbGroups = r.groups;
 	xdr_free((xdrproc_t)xdr_ck_resource_split_res, &r);
@@ -152,7 +152,7 @@ CK_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 	return err;
 }
 
-static CUresult convert(struct ckc_green *green)
+static CUresult convert_green(struct ckc_green *green)
 {
 	struct ckc_context *context = ckc_object_new(CK_OBJECT_CONTEXT, NULL);
 	CUresult err;
@@ -187,7 +187,7 @@ CK_EXPORT CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 	if (!green)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!green->context)
-		err = convert(green);
+		err = convert_green(green);
 	if (!err)
 		*pContext = (CUcontext)green->context;
 	return err;

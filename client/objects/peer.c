@@ -6,7 +6,7 @@
 
 /* The current context, and the id of @handle. PEER_ACCESS_UNSUPPORTED: they are on different
  * servers. */
-static CUresult enter(CUcontext handle, uint64_t *ctx, uint64_t *peer)
+static CUresult enter_peer(CUcontext handle, uint64_t *ctx, uint64_t *peer)
 {
 	CUresult err = ckc_enter(ctx);
 
@@ -20,7 +20,7 @@ static CUresult enter(CUcontext handle, uint64_t *ctx, uint64_t *peer)
 CK_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
 	uint64_t ctx, peer;
-	CUresult err = enter(peerContext, &ctx, &peer);
+	CUresult err = enter_peer(peerContext, &ctx, &peer);
 
 	return err ? err : ck_wire_cuCtxEnablePeerAccess(ctx, peer, Flags);
 }
@@ -28,7 +28,7 @@ CK_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Fla
 CK_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
 {
 	uint64_t ctx, peer;
-	CUresult err = enter(peerContext, &ctx, &peer);
+	CUresult err = enter_peer(peerContext, &ctx, &peer);
 
 	if (err == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)
 		return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;

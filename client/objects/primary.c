@@ -18,7 +18,7 @@ static struct ck_mutex *lock_of(const struct ckc_gpu *gpu)
 	return &gpu->primary->client->objects->primary_lock;
 }
 
-static CUresult begin(CUdevice dev, struct ckc_gpu **gpu)
+static CUresult begin_primary_call(CUdevice dev, struct ckc_gpu **gpu)
 {
 	CUresult err = ckc_process_check();
 
@@ -31,7 +31,7 @@ static CUresult begin(CUdevice dev, struct ckc_gpu **gpu)
 	return CUDA_SUCCESS;
 }
 
-static void activate(struct ckc_gpu *gpu)
+static void activate_primary(struct ckc_gpu *gpu)
 {
 	struct ckc_context *context = gpu->primary;
 
@@ -44,7 +44,7 @@ static void activate(struct ckc_gpu *gpu)
 	atomic_store_explicit(&context->active, true, memory_order_release);
 }
 
-static void deactivate(struct ckc_gpu *gpu)
+static void deactivate_primary(struct ckc_gpu *gpu)
 {
 	atomic_store_explicit(&gpu->primary->active, false, memory_order_release);
 	ckc_context_forget(gpu->primary);
@@ -53,7 +53,7 @@ static void deactivate(struct ckc_gpu *gpu)
 CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	struct ckc_gpu *gpu;
-	CUresult err = begin(dev, &gpu);
+	CUresult err = begin_primary_call(dev, &gpu);
 
 	if (err)
 		return err;
@@ -63,7 +63,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	if (!ckc_context_active(gpu->primary)) {
 		err = ck_wire_primary_retain(0, gpu->primary->object.id, gpu->server_ordinal);
 		if (!err)
-			activate(gpu);
+			activate_primary(gpu);
 	}
 	if (!err) {
 		gpu->primary->retained++;
@@ -76,7 +76,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
 	struct ckc_gpu *gpu;
-	CUresult err = begin(dev, &gpu);
+	CUresult err = begin_primary_call(dev, &gpu);
 	bool last = false;
 
 	if (err)
@@ -93,7 +93,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	ck_lock(lock_of(gpu));
 	/* another thread, or a destructor, may have retained it meanwhile */
 	if (gpu->primary->retained == 0 && ckc_context_active(gpu->primary)) {
-		deactivate(gpu);
+		deactivate_primary(gpu);
 		err = ck_wire_primary_release(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
 	ck_unlock(lock_of(gpu));
@@ -103,7 +103,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	struct ckc_gpu *gpu;
-	CUresult err = begin(dev, &gpu);
+	CUresult err = begin_primary_call(dev, &gpu);
 
 	if (err)
 		return err;
@@ -112,7 +112,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	gpu->primary_flags = CU_CTX_SCHED_AUTO;
 	gpu->primary->flags = CU_CTX_SCHED_AUTO;
 	if (ckc_context_active(gpu->primary)) {
-		deactivate(gpu);
+		deactivate_primary(gpu);
 		err = ck_wire_primary_reset(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
 	ck_unlock(lock_of(gpu));
@@ -122,7 +122,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 CK_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
 	struct ckc_gpu *gpu;
-	CUresult err = begin(dev, &gpu);
+	CUresult err = begin_primary_call(dev, &gpu);
 
 	if (err)
 		return err;
@@ -138,7 +138,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags,
 CK_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
 	struct ckc_gpu *gpu;
-	CUresult err = begin(dev, &gpu);
+	CUresult err = begin_primary_call(dev, &gpu);
 
 	if (err)
 		return err;

@@ -4,7 +4,7 @@
 #include "client/objects/state.h"
 #include "client/wire/hooks.h"
 
-static void begin(void *part)
+static void init_objects(void *part)
 {
 	*(struct ckc_objects *)part = (struct ckc_objects){
 		.devices_lock = CK_MUTEX(CK_RANK_DEVICES),
@@ -15,4 +15,4 @@ static void begin(void *part)
 		.elapsed_lock = CK_MUTEX(CK_RANK_ELAPSED),
 	};
 }
-CK_CLIENT_PART(objects, struct ckc_objects, begin);
+CK_CLIENT_PART(objects, struct ckc_objects, init_objects);

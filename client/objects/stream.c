@@ -289,7 +289,7 @@ CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 }
 
 /* Query the server, and have it watch for the end of the work now in the stream. */
-static CUresult ask(struct ckc_context *ctx, struct ckc_stream *s, uint64_t last)
+static CUresult query_server(struct ckc_context *ctx, struct ckc_stream *s, uint64_t last)
 {
 	uint64_t number = ckc_status_number(ctx->client, s ? s->object.id : ctx->object.id);
 	unsigned int state = CK_ASKED_BUSY;
@@ -304,7 +304,7 @@ static CUresult ask(struct ckc_context *ctx, struct ckc_stream *s, uint64_t last
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-static CUresult query(CUstream hStream)
+static CUresult query_stream(CUstream hStream)
 {
 	struct ckc_context *ctx;
 	struct ckc_stream *s;
@@ -322,13 +322,13 @@ static CUresult query(CUstream hStream)
 	case CK_STATUS_PENDING:
 		return CUDA_ERROR_NOT_READY;
 	default:
-		return ask(ctx, s, last);
+		return query_server(ctx, s, last);
 	}
 }
 
 CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 {
-	return ckc_work_done(query(hStream));
+	return ckc_work_done(query_stream(hStream));
 }
 
 CK_EXPORT CUresult cuCtxSynchronize(void)

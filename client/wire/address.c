@@ -29,7 +29,7 @@ static struct ck_mutex claimed_lock = CK_MUTEX(CK_RANK_CLAIMED);
 static struct ck_ranges *claimed;
 
 /* Reserve [lo, hi), none of which is claimed. Old kernels treat the address as a hint only. */
-static bool reserve(uint64_t lo, uint64_t hi)
+static bool reserve_range(uint64_t lo, uint64_t hi)
 {
 	void *want = (void *)(uintptr_t)lo;
 	void *got = mmap(want, hi - lo, PROT_NONE,
@@ -60,7 +60,7 @@ bool ckc_address_claim(uint64_t address, size_t size)
 		if (r && r->value != ckc_client_current()) /* another server's */
 			clear = false;
 		else if (gap > lo)
-			clear = reserve(lo, gap);
+			clear = reserve_range(lo, gap);
 		lo = next;
 	}
 	ck_unlock(&claimed_lock);

@@ -19,7 +19,7 @@
  * client to read. */
 #define WAITING_MAX 64
 
-static CUresult outcome(const struct ckc_ahead *a)
+static CUresult get_result(const struct ckc_ahead *a)
 {
 	return a->broken ? a->broken : (CUresult)a->result.err;
 }
@@ -100,8 +100,8 @@ CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const vo
 	a->proc = proc;
 	if (!a->broken && a->waiting == WAITING_MAX)
 		take_reply(a);
-	if (outcome(a))
-		return outcome(a);
+	if (get_result(a))
+		return get_result(a);
 	profiled = ckc_profile_begin();
 	ret = ckc_lane_send(a->lane, &x);
 	if (ret < 0) {
@@ -124,7 +124,7 @@ CUresult ckc_ahead_end(struct ckc_ahead *a)
 
 	while (a->waiting > 0 && !a->broken)
 		take_reply(a);
-	err = outcome(a);
+	err = get_result(a);
 	if (!a->broken && a->received > 0 && ckc_lane_covered(a->client, a->result.delivered))
 		err = CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(ckc_stats_on) && a->proc)

@@ -27,7 +27,7 @@ CK_LOG_DEFINE("client");
 
 #define PATIENCE_NS 4000000000 /* plus the second that passes before the first ping: 5 s */
 
-static void overdue(struct ckc_client *c)
+static void report_overdue(struct ckc_client *c)
 {
 	struct ckc_suspicion *s = &c->suspicion;
 
@@ -38,7 +38,7 @@ static void overdue(struct ckc_client *c)
 	ck_warn("server %s has not responded for 5 s, still waiting", ckc_session_server(c));
 }
 
-static void answered(struct ckc_client *c)
+static void report_answered(struct ckc_client *c)
 {
 	if (c->suspicion.told && c->state == CK_STATE_READY)
 		ck_warn("server %s responds again", ckc_session_server(c));
@@ -62,7 +62,7 @@ static void suspicion_settled(struct ckc_suspicion *s)
 
 /* Ping while calls wait. A lane that fails says nothing about the session: its calls will
  * notice. */
-static void *ask(void *client)
+static void *run_pings(void *client)
 {
 	struct ckc_exchange ping = {
 		.proc = CK_PING, .xdr_args = ck_code_nothing, .xdr_res = ck_code_nothing};
@@ -84,7 +84,7 @@ static void *ask(void *client)
 		if (ret == 0)
 			ret = ckc_lane_exchange(lane, &ping);
 		if (ret == 0)
-			answered(c);
+			report_answered(c);
 		else if (lane)
 			ckc_lane_destroy(lane);
 		if (ret < 0)
@@ -96,23 +96,23 @@ static void *ask(void *client)
 	return NULL;
 }
 
-static void suspect(struct ckc_client *c)
+static void suspect_server(struct ckc_client *c)
 {
 	struct ckc_suspicion *s = &c->suspicion;
 	int cancel;
 
 	if (atomic_load(&s->asker) == (uintptr_t)pthread_self()) {
-		overdue(c);
+		report_overdue(c);
 		return;
 	}
 	if (c->state != CK_STATE_READY)
 		return;
 	cancel = ck_lock_uncancelled(&s->lock);
 	if (!s->running)
-		s->running = ckc_thread_start(ask, c) == 0;
+		s->running = ckc_thread_start(run_pings, c) == 0;
 	if (!s->wanted)
 		ck_cond_signal(&s->asked);
 	s->wanted = true;
 	ck_unlock_uncancelled(&s->lock, cancel);
 }
-CK_ON_QUIET(suspect);
+CK_ON_QUIET(suspect_server);

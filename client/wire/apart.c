@@ -82,7 +82,7 @@ void ckc_apart_make(void)
 
 /* Change the one byte, if it has been changed for the list. @listed: @text is the UUID of the list,
  * not the server's. */
-static void exchange(const struct ckc_client *c, char *text, bool listed)
+static void exchange_uuid_byte(const struct ckc_client *c, char *text, bool listed)
 {
 	char *plain = strchr(text, '-'), digits[3];
 	unsigned char uuid[16], other[16];
@@ -99,10 +99,10 @@ static void exchange(const struct ckc_client *c, char *text, bool listed)
 
 void ckc_apart_uuid(const struct ckc_client *c, char *text)
 {
-	exchange(c, text, false);
+	exchange_uuid_byte(c, text, false);
 }
 
 void ckc_apart_uuid_back(const struct ckc_client *c, char *text)
 {
-	exchange(c, text, true);
+	exchange_uuid_byte(c, text, true);
 }

@@ -20,7 +20,7 @@ static CUresult no_lane(const struct ckc_client *c)
 }
 
 /* The lane broke: the session is lost, as by a call of the program. */
-static CUresult broken(struct ckc_beside *b, int ret)
+static CUresult handle_broken_lane(struct ckc_beside *b, int ret)
 {
 	const struct ck_proc *p = &ck_procs[b->x.proc];
 	char why[128];
@@ -32,7 +32,7 @@ static CUresult broken(struct ckc_beside *b, int ret)
 	return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-static CUresult begin(struct ckc_beside *b)
+static CUresult begin_call(struct ckc_beside *b)
 {
 	struct ckc_client *c = b->client;
 	int ret;
@@ -55,7 +55,7 @@ static CUresult begin(struct ckc_beside *b)
 		return CUDA_SUCCESS;
 	}
 	if (!b->x.unsent)
-		return broken(b, ret);
+		return handle_broken_lane(b, ret);
 	ckc_lane_destroy(b->lane);
 	b->lane = NULL;
 	return ckc_unsent(&ck_procs[b->x.proc], ret);
@@ -82,7 +82,7 @@ CUresult ckc_beside_begin(struct ckc_beside *b, const struct ckc_beside_call *ca
 	}
 	*(ck_head *)call->args = (ck_head){.seq = call->seq, .ctx = call->ctx};
 	b->cancel = ck_cancel_disable();
-	err = begin(b);
+	err = begin_call(b);
 	((ck_result *)call->res)->err = (int)err;
 	return err;
 }
@@ -98,7 +98,7 @@ CUresult ckc_beside_end(struct ckc_beside *b)
 		if (ret == -EOPNOTSUPP)
 			err = ckc_not_offered(b->client, b->x.proc);
 		else if (ret < 0)
-			err = broken(b, ret);
+			err = handle_broken_lane(b, ret);
 		else
 			err = head->err ? (CUresult)head->err : (CUresult)b->x.bulk_err;
 	}

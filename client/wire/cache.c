@@ -42,7 +42,7 @@ static bool look_up(const void *key, size_t key_size, void *value, size_t value_
 }
 
 /* False: it may be stale, or is there already. */
-static bool put(const void *key, size_t key_size, const void *value, size_t value_size)
+static bool put_answer(const void *key, size_t key_size, const void *value, size_t value_size)
 {
 	struct ckc_answers *all = &ckc_client_current()->answers;
 	struct answer *a = malloc(sizeof(*a) + value_size);
@@ -71,13 +71,13 @@ bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_s
 		return found;
 	ckc_each_hook(recall, h) found = found || h->find(key, key_size, value, value_size);
 	if (found)
-		put(key, key_size, value, value_size);
+		put_answer(key, key_size, value, value_size);
 	return found;
 }
 
 void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size)
 {
-	if (put(key, key_size, value, value_size) && !ckc_client_current()->answers.altered)
+	if (put_answer(key, key_size, value, value_size) && !ckc_client_current()->answers.altered)
 		ckc_each_hook(recall, h) h->learn(key, key_size, value, value_size);
 }
 

@@ -92,7 +92,7 @@ int ckc_lane_open(struct ckc_client *c)
 
 /* Make the call on the thread's lane. If the server refuses the lane, take another one: the call
  * has not been carried out. */
-static int exchange(struct ckc_client *c, struct ckc_thread *t, struct ckc_exchange *x)
+static int exchange_message(struct ckc_client *c, struct ckc_thread *t, struct ckc_exchange *x)
 {
 	int ret = ckc_lane_exchange(t->lane, x);
 
@@ -128,7 +128,7 @@ static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 	cancel = ck_cancel_disable();
 	ret = lane_for(c, t);
 	if (ret == 0)
-		ret = exchange(c, t, x);
+		ret = exchange_message(c, t, x);
 	ck_cancel_restore(cancel);
 	return ret < 0 ? ckc_call_lost(c, x, ret) : (CUresult)((const ck_result *)x->res)->err;
 }
@@ -162,7 +162,7 @@ static CUresult fetch_output(const struct ckc_client *c, CUresult err)
 }
 
 /* The reply is here. Wait for everything that it covers. */
-static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, const struct ck_proc *p,
+static CUresult handle_reply(struct ckc_client *c, const struct ckc_lane *lane, const struct ck_proc *p,
 			 struct ckc_exchange *x, uint64_t began)
 {
 	const ck_head *args = x->args;
@@ -231,10 +231,10 @@ static CUresult call_server_once(struct ckc_client *c, struct ckc_exchange *x)
 		ckc_command_flush(c);
 	}
 	if (ret == 0)
-		ret = exchange(c, t, x);
+		ret = exchange_message(c, t, x);
 	if (unlikely(ret < 0))
 		return ckc_call_lost(c, x, ret);
-	return answered(c, t->lane, p, x, began);
+	return handle_reply(c, t->lane, p, x, began);
 }
 
 /* The server has no memory for the call: is there any after this process has returned some? */
@@ -269,7 +269,7 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 	return err;
 }
 
-static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
+static CUresult make_call(struct ckc_client *c, struct ckc_exchange *x)
 {
 	uint64_t began = ckc_profile_begin();
 	int cancel = ck_cancel_disable();
@@ -290,7 +290,7 @@ CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, s
 	x.bulk = bulk;
 	x.bulk_size = bulk_size;
 	x.sink = sink;
-	return likely(c != NULL) ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
+	return likely(c != NULL) ? make_call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
@@ -299,7 +299,7 @@ CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
 	struct ckc_client *c = ckc_session_of(proc, args);
 
 	x.fd = &fd;
-	return c && c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
+	return c && c->passes_fds ? make_call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ckc_call(uint32_t proc, void *args, void *res, struct ckc_sink *sink)

@@ -67,7 +67,7 @@ static bool read_reply(struct ck_chan *chan)
 }
 
 /* Has the server accepted the connection? The reply to the join is read only when that matters. */
-static bool accepted(struct ckc_command *cmd)
+static bool stream_is_accepted(struct ckc_command *cmd)
 {
 	if (!cmd->accepted)
 		cmd->accepted = read_reply(cmd->chan);
@@ -75,7 +75,7 @@ static bool accepted(struct ckc_command *cmd)
 }
 
 /* A write has failed: the session ends. */
-static void fail(struct ckc_client *c, int ret)
+static void fail_session(struct ckc_client *c, int ret)
 {
 	struct ckc_command *cmd = &c->command;
 	char why[96];
@@ -85,7 +85,7 @@ static void fail(struct ckc_client *c, int ret)
 	cmd->broken = true;
 	snprintf(why, sizeof(why), "%s%s",
 		 ret == -EBADF	 ? ""
-		 : accepted(cmd) ? "sending: "
+		 : stream_is_accepted(cmd) ? "sending: "
 				 : "it does not accept the command stream: ",
 		 ckc_wire_error(ret));
 	ckc_session_lost(c, why);
@@ -107,12 +107,12 @@ static void send_shared(struct ckc_client *c, struct ckc_outgoing *m)
 	ckc_command_give_number(cmd, m);
 	ret = ck_chan_writev(cmd->chan, iov, m->bulk_size ? 3 : 1);
 	if (unlikely(ret < 0))
-		fail(c, ret);
+		fail_session(c, ret);
 }
 
 /* Encode outside the lock; the number is filled in later. Uses @room, or allocates if the message
  * does not fit. */
-static int encode(struct ckc_outgoing *m, unsigned char room[SMALL], uint32_t proc,
+static int encode_message(struct ckc_outgoing *m, unsigned char room[SMALL], uint32_t proc,
 		  const void *args)
 {
 	static const size_t sizes[] = {MEDIUM, CK_RECORD_MAX + 4};
@@ -186,7 +186,7 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!ckc_session_offers(c, proc)))
 		return ckc_not_offered(c, proc);
-	ret = encode(&m, room, proc, args);
+	ret = encode_message(&m, room, proc, args);
 	if (likely(ret == 0))
 		sent = send_next(c, &m, args);
 	if (unlikely(m.bytes != room))
@@ -239,7 +239,7 @@ void ckc_command_flush(struct ckc_client *c)
 	inside = false;
 }
 
-static void quiet(void *client)
+static void handle_quiet(void *client)
 {
 	ckc_quiet(client);
 }
@@ -250,13 +250,13 @@ int ckc_command_start(struct ckc_client *c, struct ck_chan *chan, bool accepted)
 
 	cmd->chan = chan;
 	cmd->accepted = accepted;
-	ck_chan_on_quiet(chan, quiet, c);
+	ck_chan_on_quiet(chan, handle_quiet, c);
 	cmd->shared = ck_chan_in_rings(chan);
 	if (cmd->shared) {
 		ck_chan_spin(chan, ROOM_SPIN_US);
 		return 0;
 	}
-	return ckc_command_buffer_start(c, fail);
+	return ckc_command_buffer_start(c, fail_session);
 }
 
 bool ckc_command_stop(struct ckc_client *c)
@@ -280,7 +280,7 @@ bool ckc_command_stop(struct ckc_client *c)
 	stuck = cmd->writing;
 	/* a socket that closes with unread bytes takes back what it has sent */
 	if (cmd->chan && !stuck && !cmd->broken)
-		accepted(cmd);
+		stream_is_accepted(cmd);
 	ck_unlock(&cmd->lock);
 	return !stuck;
 }

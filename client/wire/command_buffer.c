@@ -64,7 +64,7 @@ void ckc_command_write_all(struct ckc_client *c)
 		write_piece(c, NULL, 0);
 }
 
-static void *sender(void *client)
+static void *run_sender(void *client)
 {
 	struct ckc_client *c = client;
 	struct ckc_command *cmd = &c->command;
@@ -92,7 +92,7 @@ static void *sender(void *client)
 }
 
 /* Called with the lock held after an append: arrange for the bytes to leave soon. */
-static void dispatch(struct ckc_client *c)
+static void dispatch_bytes(struct ckc_client *c)
 {
 	struct ckc_command *cmd = &c->command;
 
@@ -128,7 +128,7 @@ static void make_room(struct ckc_client *c, size_t size, bool write)
 	}
 }
 
-static void append(struct ckc_command *cmd, const void *bytes, size_t size)
+static void append_bytes(struct ckc_command *cmd, const void *bytes, size_t size)
 {
 	memcpy(cmd->buf[cmd->fill] + cmd->len, bytes, size);
 	atomic_store_explicit(&cmd->len, cmd->len + size, memory_order_relaxed);
@@ -144,14 +144,14 @@ void ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m)
 	if (cmd->broken)
 		return;
 	ckc_command_give_number(cmd, m);
-	append(cmd, m->bytes, m->size);
+	append_bytes(cmd, m->bytes, m->size);
 	if (write) {
 		write_piece(c, m->bulk, m->bulk_size);
 	} else if (m->bulk_size > 0) {
-		append(cmd, m->bulk, m->bulk_size);
-		append(cmd, ckc_padding, pad);
+		append_bytes(cmd, m->bulk, m->bulk_size);
+		append_bytes(cmd, ckc_padding, pad);
 	}
-	dispatch(c);
+	dispatch_bytes(c);
 }
 
 int ckc_command_buffer_start(struct ckc_client *c, void (*failed)(struct ckc_client *c, int ret))
@@ -165,7 +165,7 @@ int ckc_command_buffer_start(struct ckc_client *c, void (*failed)(struct ckc_cli
 			return -ENOMEM;
 	}
 	ck_spin_init(&cmd->spin, SPIN_US);
-	return ckc_thread_start(sender, c);
+	return ckc_thread_start(run_sender, c);
 }
 
 void ckc_command_buffer_free(struct ckc_client *c)

@@ -50,7 +50,7 @@ static bool is_beyond(const struct ckc_client *c, uint32_t rank)
 }
 
 /* Advance over ranks that came early, as long as they follow. */
-static void advance(struct ckc_client *c, uint32_t rank)
+static void advance_rank(struct ckc_client *c, uint32_t rank)
 {
 	struct ckc_deliveries *all = &c->deliveries;
 
@@ -84,7 +84,7 @@ static void note_rank(struct ckc_client *c, uint32_t rank)
 	       rank != atomic_load(&c->lanes.delivered) + 1 && c->state == CK_STATE_READY)
 		wait_a_while(all);
 	if (rank == atomic_load(&c->lanes.delivered) + 1)
-		advance(c, rank);
+		advance_rank(c, rank);
 	else if (all->early_count < CK_DELIVERIES_EARLY)
 		all->early[all->early_count++] = rank;
 }
@@ -115,7 +115,7 @@ static bool is_news(const ck_delivery_next_res *res, size_t size)
 	       size <= CK_NEWS_MOST * sizeof(struct ck_news);
 }
 
-static void *place(void *closure, const void *results, size_t size)
+static void *place_delivery(void *closure, const void *results, size_t size)
 {
 	const ck_delivery_next_res *res = results;
 	struct arrival *arrival = closure;
@@ -140,7 +140,7 @@ static void *place(void *closure, const void *results, size_t size)
 	return to;
 }
 
-static void arrived(const struct arrival *arrival, const ck_delivery_next_res *res)
+static void handle_arrival(const struct arrival *arrival, const ck_delivery_next_res *res)
 {
 	struct ckc_client *client = arrival->client;
 	struct ckc_deliveries *all = &client->deliveries;
@@ -161,7 +161,7 @@ static void arrived(const struct arrival *arrival, const ck_delivery_next_res *r
 }
 
 /* Publish a completion only after everything ranked before it has arrived. */
-static bool told(struct ckc_client *c, const struct ck_news *news)
+static bool handle_news(struct ckc_client *c, const struct ck_news *news)
 {
 	uint32_t rank = (uint32_t)news->rank;
 
@@ -180,7 +180,7 @@ static void news_arrived(const struct arrival *arrival, const ck_delivery_next_r
 	const struct ck_news *news = arrival->scratch ? arrival->scratch : &one;
 	size_t count = arrival->scratch ? res->data_length / sizeof(*news) : 1;
 
-	for (size_t i = 0; i < count && told(arrival->client, &news[i]); i++)
+	for (size_t i = 0; i < count && handle_news(arrival->client, &news[i]); i++)
 		;
 	free(arrival->scratch);
 }
@@ -190,7 +190,7 @@ static void part_arrived(const void *closure, const void *results)
 	const struct arrival *arrival = closure;
 
 	if (arrival->copy)
-		arrived(arrival, results);
+		handle_arrival(arrival, results);
 	if (arrival->news)
 		news_arrived(arrival, results);
 }
@@ -209,7 +209,7 @@ static void part_broken(const void *closure)
 	ck_cond_broadcast(&all->changed);
 	ck_unlock(&all->lock);
 }
-CK_HOOK(along, delivery, place, part_arrived, part_broken, ckc_delivery_wait);
+CK_HOOK(along, delivery, place_delivery, part_arrived, part_broken, ckc_delivery_wait);
 _Static_assert(sizeof(struct arrival) <= sizeof(struct ckc_along),
 	       "a lane has no room for an arrival");
 
@@ -230,7 +230,7 @@ static bool open_lane(struct ckc_client *c)
 
 /* Receive until the session ends. No wait would end without this thread, so its failure ends the
  * session. */
-static void *receive(void *client)
+static void *receive_deliveries(void *client)
 {
 	ck_delivery_next_args args = {.milliseconds = IDLE_MS};
 
@@ -241,7 +241,7 @@ static void *receive(void *client)
 		struct arrival arrival = {.client = client};
 		ck_delivery_next_res res = {0};
 
-		if (ckc_call_aside_bulk(client, CK_PROC_delivery_next, &args, &res, place,
+		if (ckc_call_aside_bulk(client, CK_PROC_delivery_next, &args, &res, place_delivery,
 					&arrival)) {
 			part_broken(&arrival);
 			ckc_session_lost(client, "no more deliveries");
@@ -262,7 +262,7 @@ static bool start_threads(struct ckc_client *c, unsigned int count)
 	bool any;
 
 	ck_lock(&all->lock);
-	while (all->threads + all->opening < count && ckc_thread_start(receive, c) == 0)
+	while (all->threads + all->opening < count && ckc_thread_start(receive_deliveries, c) == 0)
 		all->opening++;
 	while (all->threads == 0 && all->opening > 0)
 		ck_cond_wait(&all->changed, &all->lock);

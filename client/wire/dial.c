@@ -46,7 +46,7 @@ static int open_all(const struct ckc_connection *at, const char *address, const 
 }
 
 /* The same, and count the round trip that they take. */
-static int dial(const struct ckc_connection *at, const char *address, struct ck_chan **chans,
+static int dial_server(const struct ckc_connection *at, const char *address, struct ck_chan **chans,
 		unsigned int count)
 {
 	uint64_t began = ckc_stats_on ? ck_now_ns() : 0;
@@ -64,7 +64,7 @@ static int dial_first(const struct ckc_connection *at, struct ck_chan *chans[CKC
 
 	for (unsigned int i = CKC_DIALED_RESERVE; i < CKC_DIALED; i++)
 		chans[i] = NULL;
-	return dial(at, at->address, chans, here ? CKC_DIALED_RESERVE : CKC_DIALED);
+	return dial_server(at, at->address, chans, here ? CKC_DIALED_RESERVE : CKC_DIALED);
 }
 
 struct usual {
@@ -315,5 +315,5 @@ int ckc_dial_missing(const struct ckc_connection *at, const char *moved, struct 
 
 int ckc_dial_again(const struct ckc_connection *at, struct ck_chan **chan)
 {
-	return dial(at, at->joins, chan, 1);
+	return dial_server(at, at->joins, chan, 1);
 }

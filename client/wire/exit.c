@@ -34,7 +34,7 @@ static bool has_lane(struct ckc_client *c, struct ckc_thread *t)
 
 /* Fetch the last output of kernels, if there may be some, and the last records of a profile. Then
  * the server sees the connections close. */
-static void end(struct ckc_client *c, bool profiled)
+static void end_session(struct ckc_client *c, bool profiled)
 {
 	bool can_call = false;
 	struct ckc_thread *t;
@@ -63,7 +63,7 @@ __attribute__((destructor)) static void at_exit(void)
 	if (ckc_client_root()->state == CK_STATE_FORKED)
 		return;
 	for (unsigned int i = 0; i < ckc_servers_count(); i++)
-		end(ckc_server_session(i), ckc_profile_on && i == 0);
+		end_session(ckc_server_session(i), ckc_profile_on && i == 0);
 	if (ckc_stats_on)
 		ckc_stats_end_of_process();
 }

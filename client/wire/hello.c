@@ -124,7 +124,7 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 }
 
 /* What @error of a hello means. */
-static const char *explain(const struct ckc_connection *at, int error, char *room, size_t size)
+static const char *explain_error(const struct ckc_connection *at, int error, char *room, size_t size)
 {
 	if (ck_chan_helper_ended(at->address, room, size))
 		return room;
@@ -139,12 +139,12 @@ static const char *explain(const struct ckc_connection *at, int error, char *roo
 }
 
 /* The server has not answered the hello: -errno. */
-static CUresult unanswered(const struct ckc_connection *at, int ret)
+static CUresult report_unanswered(const struct ckc_connection *at, int ret)
 {
 	char room[256];
 
 	ck_err("the GPU server at %s sent no valid reply: %s%s", at->address,
-	       explain(at, ret, room, sizeof(room)), ckc_dial_rest(at));
+	       explain_error(at, ret, room, sizeof(room)), ckc_dial_rest(at));
 	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
 }
 
@@ -256,7 +256,7 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 					 .xdr_res = (xdrproc_t)code_hello,
 				 });
 	if (ret < 0)
-		return unanswered(at, ret);
+		return report_unanswered(at, ret);
 	err = settle_transport(c, chan);
 	if (!err)
 		err = hello_status(c, &c->hello);

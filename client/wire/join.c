@@ -81,7 +81,7 @@ int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_e
 }
 
 /* Send the join, and wait for its reply only if @wait. */
-static int join(struct ckc_client *c, struct ckc_lane *lane, ck_lane_kind kind, bool wait)
+static int send_join(struct ckc_client *c, struct ckc_lane *lane, ck_lane_kind kind, bool wait)
 {
 	struct join j;
 	int ret;
@@ -122,7 +122,7 @@ int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepte
 		ret = ckc_lane_create(c, *chan, &lane);
 	if (ret < 0)
 		return ret;
-	ret = join(c, lane, CK_LANE_COMMAND, wait);
+	ret = send_join(c, lane, CK_LANE_COMMAND, wait);
 	if (ret < 0) {
 		ckc_lane_destroy(lane);
 		return ret;
@@ -168,7 +168,7 @@ void ckc_join_reserve(struct ckc_client *c, struct ck_chan *chan)
 		ck_chan_close(chan);
 	else if (ckc_lane_create(c, chan, &lane) < 0)
 		return;
-	else if (join(c, lane, CK_LANE_CALL, false) < 0)
+	else if (send_join(c, lane, CK_LANE_CALL, false) < 0)
 		ckc_lane_destroy(lane);
 	else
 		ckc_lane_release(lane);
@@ -187,7 +187,7 @@ static int open_lane(struct ckc_client *c, bool wait, struct ckc_lane **out)
 		ret = ckc_lane_create(c, chan, &lane);
 	if (ret < 0)
 		return ret;
-	ret = join(c, lane, CK_LANE_CALL, wait);
+	ret = send_join(c, lane, CK_LANE_CALL, wait);
 	if (ret < 0)
 		ckc_lane_destroy(lane);
 	else

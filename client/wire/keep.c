@@ -41,7 +41,7 @@ static int accept_first(void *client, struct ck_chan *connection)
 	return ckc_keep_link_answer(connection, &res, moved);
 }
 
-static bool listens(const struct ck_link *link)
+static bool link_needs_listener(const struct ck_link *link)
 {
 	return link->kind == CK_LANE_COMMAND; /* no thread reads it */
 }
@@ -61,7 +61,7 @@ int ckc_keep_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *conne
 	*chan = link->chan;
 	ret = connection ? ckc_keep_link_send(c, link, connection, 0) : -ENOTCONN;
 	if (ret == 0)
-		ret = ck_links_attach(k->links, link, connection, 0, true, listens(link));
+		ret = ck_links_attach(k->links, link, connection, 0, true, link_needs_listener(link));
 	else
 		ck_chan_close(connection);
 	ck_links_put(k->links, link);
@@ -85,7 +85,7 @@ struct resending {
 	struct ck_link *link;
 };
 
-static void *resend(void *arg)
+static void *resend_link(void *arg)
 {
 	struct resending *r = arg;
 
@@ -106,7 +106,7 @@ static bool begin_resend(struct ckc_client *c, struct ck_link *link)
 	r = malloc(sizeof(*r));
 	if (r)
 		*r = (struct resending){c, link};
-	if (r && ckc_thread_start(resend, r) == 0)
+	if (r && ckc_thread_start(resend_link, r) == 0)
 		return true;
 	free(r);
 	ck_lasting_resend(link->chan);
@@ -120,7 +120,7 @@ static void note_error(struct repair *r, int ret)
 }
 
 /* Ask the server to continue channel @i over its new connection. */
-static void ask(struct repair *r, size_t i)
+static void request_resume(struct repair *r, size_t i)
 {
 	uint64_t received;
 	int ret;
@@ -168,7 +168,7 @@ static void go_on(struct repair *r, size_t i)
 		ret = -ESTALE;
 	if (ret == 0)
 		ret = ck_links_attach(k->links, link, r->connections[i], r->received[i], false,
-				      listens(link));
+				      link_needs_listener(link));
 	else
 		ck_chan_close(r->connections[i]);
 	if (ret == -EACCES)
@@ -181,7 +181,7 @@ static void go_on(struct repair *r, size_t i)
 
 /* Make one attempt for all links of @r. No channel goes on before all answers are known: if one of
  * them says that the session is an older one, the others have nothing to send. */
-static void attempt(struct repair *r)
+static void attempt_repair(struct repair *r)
 {
 	r->error = ckc_dial_missing(&r->client->connection, r->client->keeping.moved,
 				    r->connections, (unsigned int)r->count,
@@ -194,7 +194,7 @@ static void attempt(struct repair *r)
 		return;
 	}
 	for (size_t i = 0; i < r->count; i++)
-		ask(r, i);
+		request_resume(r, i);
 	for (size_t i = 0; i < r->count; i++)
 		take_answer(r, i);
 	for (size_t i = 0; i < r->count; i++)
@@ -249,7 +249,7 @@ static bool is_lost(struct ckc_client *c, int error)
 }
 
 /* Repair broken links. Returns the milliseconds until the next attempt; -1: nothing is. */
-static int repair(struct ckc_client *c)
+static int repair_links(struct ckc_client *c)
 {
 	struct ckc_keeping *k = &c->keeping;
 	struct repair r = {.client = c};
@@ -262,7 +262,7 @@ static int repair(struct ckc_client *c)
 	}
 	if (k->since == 0)
 		k->since = ck_now_ms();
-	attempt(&r);
+	attempt_repair(&r);
 	if (is_lost(c, r.error))
 		return -1;
 	tell_missing(c, r.error);
@@ -307,7 +307,7 @@ static void watch(struct ckc_client *c)
 		if (c->keeping.leaves)
 			leave(c);
 		else if (next < 0 || now >= next) {
-			int ms = repair(c);
+			int ms = repair_links(c);
 
 			next = ms < 0 ? -1 : ck_now_ms() + ms;
 		}
@@ -322,7 +322,7 @@ static void watch(struct ckc_client *c)
 	}
 }
 
-static void *keeper(void *client)
+static void *run_keeper(void *client)
 {
 	struct ckc_client *c = client;
 
@@ -372,7 +372,7 @@ int ckc_keep_begin(struct ckc_client *c, struct ck_chan **chan,
 	ret = ck_links_attach(k->links, link, connection, 0, false, false);
 	ck_links_put(k->links, link);
 	if (ret == 0) {
-		ret = ckc_thread_start(keeper, c);
+		ret = ckc_thread_start(run_keeper, c);
 		if (ret < 0)
 			tell_lack(c, "a thread that watches the connections", ret);
 	}

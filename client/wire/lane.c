@@ -22,7 +22,7 @@
  * the GPU. */
 #define LANE_SPIN_US 10000
 
-static void quiet(void *closure)
+static void handle_quiet(void *closure)
 {
 	const struct ckc_lane *lane = closure;
 
@@ -47,7 +47,7 @@ int ckc_lane_create(struct ckc_client *c, struct ck_chan *chan, struct ckc_lane 
 	ck_chan_spin(chan, LANE_SPIN_US);
 	if (ck_env_long("CRICKET_SPLICE"))
 		ck_chan_lend_pages(chan); /* a call returns after its reply */
-	ck_chan_on_quiet(chan, quiet, lane);
+	ck_chan_on_quiet(chan, handle_quiet, lane);
 	lane->client = c;
 	lane->chan = chan;
 	ck_lock(&c->lanes.lock);
@@ -69,7 +69,7 @@ close_chan:
 	return ret;
 }
 
-static void unlist(struct ckc_lane *lane)
+static void unlist_lane(struct ckc_lane *lane)
 {
 	struct ckc_lanes *lanes = &lane->client->lanes;
 	struct ckc_lane **at = &lanes->newest;
@@ -82,11 +82,11 @@ static void unlist(struct ckc_lane *lane)
 }
 
 /* Free all but the connection. */
-static struct ck_chan *strip(struct ckc_lane *lane)
+static struct ck_chan *detach_chan(struct ckc_lane *lane)
 {
 	struct ck_chan *chan = lane->chan;
 
-	unlist(lane);
+	unlist_lane(lane);
 	ck_reader_destroy(lane->reader);
 	free(lane->buf);
 	free(lane);
@@ -96,12 +96,12 @@ static struct ck_chan *strip(struct ckc_lane *lane)
 struct ck_chan *ckc_lane_detach(struct ckc_lane *lane)
 {
 	ck_chan_on_quiet(lane->chan, NULL, NULL);
-	return strip(lane);
+	return detach_chan(lane);
 }
 
 void ckc_lane_destroy(struct ckc_lane *lane)
 {
-	ck_chan_close(strip(lane));
+	ck_chan_close(detach_chan(lane));
 }
 
 void ckc_lane_release(struct ckc_lane *lane)

@@ -54,7 +54,7 @@ static union slot *slots;
 static uint32_t used = FIRST_ID; /* slots ever handed out */
 static uint32_t free_first, free_last, free_count;
 
-static int reserve(void)
+static int reserve_slots(void)
 {
 	void *at = mmap(NULL, (size_t)SLOT_COUNT * SLOT_SIZE, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -67,7 +67,7 @@ static int reserve(void)
 	return 0;
 }
 
-static uint32_t take(void)
+static uint32_t allocate_slot(void)
 {
 	uint32_t i = 0;
 
@@ -96,8 +96,8 @@ void *ckc_object_new(enum ckc_object_kind kind, struct ckc_context *context)
 	uint32_t i = 0;
 
 	ck_lock(&slots_lock);
-	if (slots || !reserve())
-		i = take();
+	if (slots || !reserve_slots())
+		i = allocate_slot();
 	ck_unlock(&slots_lock);
 	if (i == 0)
 		return NULL;

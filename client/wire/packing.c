@@ -21,7 +21,7 @@ CK_LOG_DEFINE("client");
 #define NS 1000000000.0
 
 /* Does the server take @proc, and is it on another machine, as far as the client can tell? */
-static bool possible(const struct ckc_client *c, uint32_t proc)
+static bool packing_is_possible(const struct ckc_client *c, uint32_t proc)
 {
 	const char *mode = ck_env_string("CRICKET_COMPRESS");
 
@@ -29,61 +29,61 @@ static bool possible(const struct ckc_client *c, uint32_t proc)
 	       ckc_session_offers(c, proc) && strcmp(mode, "0") != 0;
 }
 
-static bool always(void)
+static bool packing_is_forced(void)
 {
 	return strcmp(ck_env_string("CRICKET_COMPRESS"), "1") == 0;
 }
 
-static uint64_t get(const _Atomic uint64_t *value)
+static uint64_t load_relaxed(const _Atomic uint64_t *value)
 {
 	return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-static void set(_Atomic uint64_t *value, uint64_t to)
+static void store_relaxed(_Atomic uint64_t *value, uint64_t to)
 {
 	atomic_store_explicit(value, to, memory_order_relaxed);
 }
 
 static uint64_t speed_of(struct ckc_packing *p)
 {
-	return get(&p->speed) ? get(&p->speed) : SPEED_FIRST;
+	return load_relaxed(&p->speed) ? load_relaxed(&p->speed) : SPEED_FIRST;
 }
 
 /* A fifth more than @times: the measurements are not exact. */
 static bool is_faster(struct ckc_packing *p, unsigned int threads, unsigned int times)
 {
-	return speed_of(p) / 5 * 4 * threads >= get(&p->link) * times;
+	return speed_of(p) / 5 * 4 * threads >= load_relaxed(&p->link) * times;
 }
 
 bool ckc_packing_pays(struct ckc_client *c, uint32_t proc, unsigned int threads, unsigned int times)
 {
 	struct ckc_packing *p = &c->packing;
 
-	if (!possible(c, proc))
+	if (!packing_is_possible(c, proc))
 		return false;
-	if (always())
+	if (packing_is_forced())
 		return true;
-	return get(&p->samples) >= SAMPLES && is_faster(p, threads, times);
+	return load_relaxed(&p->samples) >= SAMPLES && is_faster(p, threads, times);
 }
 
 bool ckc_packing_pays_unmeasured(struct ckc_client *c, uint32_t proc)
 {
-	return possible(c, proc) && get(&c->packing.samples) < SAMPLES &&
-	       get(&c->lanes.round_trip_ns) >= CKC_FAR_NS;
+	return packing_is_possible(c, proc) && load_relaxed(&c->packing.samples) < SAMPLES &&
+	       load_relaxed(&c->lanes.round_trip_ns) >= CKC_FAR_NS;
 }
 
 /* Have copies been compressed for so long that one should show what the network can do? */
 static bool is_due(struct ckc_packing *p, size_t size)
 {
-	return (double)get(&p->unproven_ns) > PROOF * NS * (double)size / (double)get(&p->link);
+	return (double)load_relaxed(&p->unproven_ns) > PROOF * NS * (double)size / (double)load_relaxed(&p->link);
 }
 
 /* Do not compress this time: it was slower the last time, or the network is to be measured. */
-static bool refrains(struct ckc_packing *p, size_t size)
+static bool packing_is_paused(struct ckc_packing *p, size_t size)
 {
-	if (get(&p->pause) == 0)
+	if (load_relaxed(&p->pause) == 0)
 		return is_due(p, size);
-	set(&p->pause, get(&p->pause) - 1);
+	store_relaxed(&p->pause, load_relaxed(&p->pause) - 1);
 	return true;
 }
 
@@ -91,7 +91,7 @@ static bool refrains(struct ckc_packing *p, size_t size)
  * fast. */
 static bool wants_sample(struct ckc_client *c, uint32_t proc, size_t size, unsigned int threads)
 {
-	return get(&c->packing.samples) < SAMPLES && size > 2 * SAMPLE && possible(c, proc) &&
+	return load_relaxed(&c->packing.samples) < SAMPLES && size > 2 * SAMPLE && packing_is_possible(c, proc) &&
 	       is_faster(&c->packing, threads, 1);
 }
 
@@ -102,7 +102,7 @@ struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, si
 	struct ckc_packing_step step = {.size = size, .began = ck_now_ns()};
 
 	if (ckc_packing_pays(c, proc, threads, 1))
-		step.packed = always() || !refrains(p, size);
+		step.packed = packing_is_forced() || !packing_is_paused(p, size);
 	else if (wants_sample(c, proc, size, threads))
 		step.size = SAMPLE;
 	return step;
@@ -110,40 +110,40 @@ struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, si
 
 bool ckc_packing_hides(const struct ckc_client *c, size_t size)
 {
-	size_t taken = ck_min((size_t)get(&c->lanes.round_trip_ns), HIDDEN_MOST);
+	size_t taken = ck_min((size_t)load_relaxed(&c->lanes.round_trip_ns), HIDDEN_MOST);
 
-	return !c->passes_fds && size <= ck_max(taken, 2 * (size_t)get(&c->packing.hidden));
+	return !c->passes_fds && size <= ck_max(taken, 2 * (size_t)load_relaxed(&c->packing.hidden));
 }
 
 /* A copy as it is went at @rate. It may have waited for the GPU, but it was not faster than the
  * network. */
 static void note_link(struct ckc_packing *p, uint64_t rate)
 {
-	uint64_t link = get(&p->link);
+	uint64_t link = load_relaxed(&p->link);
 
-	set(&p->link, rate >= link ? rate : link - (link - rate) / 8);
-	set(&p->samples, get(&p->samples) + 1);
-	set(&p->unproven_ns, 0);
-	ck_debug("the network takes %llu MB/s", (unsigned long long)(get(&p->link) / 1000000));
+	store_relaxed(&p->link, rate >= link ? rate : link - (link - rate) / 8);
+	store_relaxed(&p->samples, load_relaxed(&p->samples) + 1);
+	store_relaxed(&p->unproven_ns, 0);
+	ck_debug("the network takes %llu MB/s", (unsigned long long)(load_relaxed(&p->link) / 1000000));
 }
 
 static void note_packed(struct ckc_packing *p, uint64_t rate, uint64_t ns)
 {
-	bool slower = rate < get(&p->link) / 10 * 9;
+	bool slower = rate < load_relaxed(&p->link) / 10 * 9;
 
-	set(&p->paused, slower ? ck_min(get(&p->paused) * 2 + 1, (uint64_t)PAUSE_MOST) : 0);
-	set(&p->pause, get(&p->paused));
-	set(&p->unproven_ns, get(&p->unproven_ns) + ns);
+	store_relaxed(&p->paused, slower ? ck_min(load_relaxed(&p->paused) * 2 + 1, (uint64_t)PAUSE_MOST) : 0);
+	store_relaxed(&p->pause, load_relaxed(&p->paused));
+	store_relaxed(&p->unproven_ns, load_relaxed(&p->unproven_ns) + ns);
 }
 
 void ckc_packing_stepped(struct ckc_client *c, const struct ckc_packing_step *step)
 {
-	uint64_t ns = ck_now_ns() - step->began, trip = get(&c->lanes.round_trip_ns), rate;
+	uint64_t ns = ck_now_ns() - step->began, trip = load_relaxed(&c->lanes.round_trip_ns), rate;
 
 	if (c->passes_fds)
 		return;
 	if (ns <= trip + trip / 2) { /* it hides the rate */
-		set(&c->packing.hidden, ck_max(get(&c->packing.hidden), step->size));
+		store_relaxed(&c->packing.hidden, ck_max(load_relaxed(&c->packing.hidden), step->size));
 		return;
 	}
 	rate = (uint64_t)((double)step->size * NS / (double)(ns - trip));
@@ -193,7 +193,7 @@ static void note_speed(struct ckc_packing *p, uint64_t bytes, uint64_t ns)
 {
 	uint64_t was = speed_of(p), now = (uint64_t)((double)bytes * NS / (double)(ns + 1));
 
-	set(&p->speed, now < was ? now : was + (now - was) / 16);
+	store_relaxed(&p->speed, now < was ? now : was + (now - was) / 16);
 }
 
 void ckc_pack_end(struct ckc_pack_run *run)

@@ -27,7 +27,7 @@ CK_LOG_DEFINE("client");
 static volatile sig_atomic_t interrupted;
 static struct sigaction theirs;
 
-static void interrupt(int number, siginfo_t *info, void *context)
+static void handle_interrupt(int number, siginfo_t *info, void *context)
 {
 	interrupted = 1;
 	if (theirs.sa_flags & SA_SIGINFO)
@@ -37,9 +37,9 @@ static void interrupt(int number, siginfo_t *info, void *context)
 }
 
 /* Put our handler before the program's, if it has one. */
-static void precede(struct ckc_waiting *w)
+static void install_handler(struct ckc_waiting *w)
 {
-	struct sigaction ours = {.sa_sigaction = interrupt, .sa_flags = SA_SIGINFO};
+	struct sigaction ours = {.sa_sigaction = handle_interrupt, .sa_flags = SA_SIGINFO};
 
 	interrupted = 0;
 	if (sigaction(SIGINT, NULL, &theirs) < 0 ||
@@ -59,7 +59,7 @@ void ckc_queue_begin(struct ckc_client *c)
 	if (seconds == 0 || getrandom(w->ticket, sizeof(w->ticket), 0) != sizeof(w->ticket))
 		return;
 	w->until_ns = ck_now_ns() + ck_min(seconds, (uint64_t)7 * 86400) * 1000000000u;
-	precede(w);
+	install_handler(w);
 }
 
 bool ckc_queue_waits(const struct ckc_client *c)
@@ -80,7 +80,7 @@ void ckc_queue_wish(const struct ckc_client *c, ck_hello_queue *wish)
 	memcpy(wish->ticket, w->ticket, sizeof(wish->ticket));
 }
 
-static void tell(struct ckc_client *c, const char *message, uint64_t now)
+static void report_waiting(struct ckc_client *c, const char *message, uint64_t now)
 {
 	struct ckc_waiting *w = &c->waiting;
 
@@ -108,7 +108,7 @@ bool ckc_queue_go_on(struct ckc_client *c, const char *message)
 		       c->connection.address, message);
 		return false;
 	}
-	tell(c, message, now);
+	report_waiting(c, message, now);
 	nanosleep(&pause, NULL);
 	return true;
 }

@@ -15,7 +15,7 @@ __thread struct ckc_client *ckc_thread_client
 static struct ckc_client first;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void begin(struct ckc_client *c)
+static void init_client(struct ckc_client *c)
 {
 	*c = (struct ckc_client){
 		.connection = {.set_up_lock = CK_MUTEX(CK_RANK_SET_UP),
@@ -36,7 +36,7 @@ static void begin(struct ckc_client *c)
 
 static void begin_first(void)
 {
-	begin(&first);
+	init_client(&first);
 	ckc_each_hook(part, h)
 	{
 		*(void **)((char *)&first + h->slot) = h->first;
@@ -58,7 +58,7 @@ struct ckc_client *ckc_client_create(void)
 
 	if (!c)
 		return NULL;
-	begin(c);
+	init_client(c);
 	ckc_each_hook(part, h)
 	{
 		void *part = calloc(1, h->size);

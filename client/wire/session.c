@@ -143,7 +143,7 @@ static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIAL
 }
 
 /* The server keeps the session: make the lane of the hello one that lasts. */
-static CUresult outlive(struct ckc_client *c, struct ckc_lane **lane)
+static CUresult make_lane_lasting(struct ckc_client *c, struct ckc_lane **lane)
 {
 	struct ck_chan *chan = ckc_lane_detach(*lane);
 	int ret = ckc_keep_begin(c, &chan, ckc_session_lost);
@@ -168,7 +168,7 @@ static CUresult make_session(struct ckc_client *c, struct ck_chan *chans[CKC_DIA
 	if (ckc_lane_create(c, chans[CKC_DIALED_HELLO], &lane) == 0)
 		err = ckc_hello(c, lane, chans[CKC_DIALED_HELLO]);
 	if (!err && c->offers.keep > 0)
-		err = outlive(c, &lane);
+		err = make_lane_lasting(c, &lane);
 	if (err) {
 		ck_chan_close(chans[CKC_DIALED_COMMANDS]);
 		close_reserve(chans, 0);
@@ -241,20 +241,20 @@ static CUresult connect_session(struct ckc_client *c)
 	return CUDA_SUCCESS;
 }
 
-static void warn(const char *line)
+static void log_warning(const char *line)
 {
 	ck_warn("%s", line);
 }
 
 /* Connect for the first time. Another thread may fork at any time. */
-static CUresult begin(struct ckc_client *c)
+static CUresult begin_session(struct ckc_client *c)
 {
 	static bool at_fork;
 	CUresult err;
 
 	if (!__atomic_exchange_n(&at_fork, true, __ATOMIC_RELAXED)) {
 		pthread_atfork(NULL, NULL, in_child);
-		ck_env_check(warn);
+		ck_env_check(log_warning);
 	}
 	c->connection.connecting = true;
 	ckc_stats_init();
@@ -279,7 +279,7 @@ static CUresult open_session(struct ckc_client *c)
 	case CK_STATE_EXITING:
 		return CUDA_ERROR_DEINITIALIZED;
 	case CK_STATE_FRESH:
-		return c->connection.failed ? c->connection.failed : begin(c);
+		return c->connection.failed ? c->connection.failed : begin_session(c);
 	default:
 		return CUDA_SUCCESS;
 	}
@@ -311,7 +311,7 @@ const char *ckc_wire_error(int ret)
 	}
 }
 
-static void cut(struct ckc_client *c)
+static void close_connections(struct ckc_client *c)
 {
 	ckc_command_abandon(c);
 	ckc_lane_shut_all(c);
@@ -327,7 +327,7 @@ void ckc_session_lost(struct ckc_client *c, const char *why)
 		return;
 	ck_err("the GPU server at %s is lost (%s): every CUDA call %sfails from now on",
 	       c->connection.address, why, ckc_many ? "for its devices " : "");
-	cut(c);
+	close_connections(c);
 }
 
 void ckc_session_leave(struct ckc_client *c)
@@ -337,10 +337,10 @@ void ckc_session_leave(struct ckc_client *c)
 	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
 		return;
 	ckc_keep_bye(c);
-	cut(c);
+	close_connections(c);
 }
 
-static CUresult check(void)
+static CUresult check_session(void)
 {
 	const struct ckc_client *c = ckc_client_current();
 	int state = atomic_load_explicit(&c->state, memory_order_relaxed);
@@ -361,7 +361,7 @@ CUresult ckc_session_check(void)
 {
 	if (unlikely(ckc_many))
 		ckc_route_home();
-	return check();
+	return check_session();
 }
 
 CUresult ckc_process_check(void)

@@ -89,7 +89,7 @@ static bool take_part(struct ckc_spreading *s)
 
 /* Connect, while the caller of the copy has begun; then take parts of this copy and of later
  * ones. */
-static void *helper(void *client)
+static void *run_helper(void *client)
 {
 	struct ckc_spreading *s = &((struct ckc_client *)client)->spreading;
 	int ret;
@@ -114,7 +114,7 @@ static void start_helpers(struct ckc_client *c, unsigned int count)
 {
 	struct ckc_spreading *s = &c->spreading;
 
-	while (s->threads < count && ckc_thread_start(helper, c) == 0)
+	while (s->threads < count && ckc_thread_start(run_helper, c) == 0)
 		s->threads++;
 	if (s->threads < count)
 		ck_debug("no thread for a large copy: fewer connections are used");

@@ -34,7 +34,7 @@ static _Atomic uint64_t entered, unnamed; /* calls without a name; messages for 
 static _Atomic uint64_t pages_sent, pages_fetched;
 static __thread struct ckc_stats_call *current __attribute__((tls_model("initial-exec")));
 
-static bool enabled(const char *name)
+static bool env_is_enabled(const char *name)
 {
 	const char *value = ck_env_string(name);
 
@@ -70,9 +70,9 @@ static bool can_trace(void)
 
 static void read_variables(void)
 {
-	ckc_stats_on = enabled("CRICKET_STATS");
+	ckc_stats_on = env_is_enabled("CRICKET_STATS");
 	ckc_slow_entry = ckc_slow_entry || ckc_stats_on;
-	ckc_trace_on = enabled("CRICKET_TRACE") && can_trace();
+	ckc_trace_on = env_is_enabled("CRICKET_TRACE") && can_trace();
 }
 
 void ckc_stats_init(void)
@@ -82,7 +82,7 @@ void ckc_stats_init(void)
 	pthread_once(&once, read_variables);
 }
 
-static void add(_Atomic uint64_t *count, uint64_t n)
+static void add_count(_Atomic uint64_t *count, uint64_t n)
 {
 	atomic_fetch_add_explicit(count, n, memory_order_relaxed);
 }
@@ -98,17 +98,17 @@ void ckc_stats_end(struct ckc_stats_call *call)
 	struct ckc_stats_row *row = &ckc_stats_rows[call->row];
 
 	current = call->outer;
-	add(call->waits ? &row->waited : call->messages ? &row->one_way : &row->local, 1);
-	add(&row->trips, call->waits);
-	add(&row->sent, call->sent);
-	add(&row->received, call->received);
-	add(&row->ns, call->ns);
+	add_count(call->waits ? &row->waited : call->messages ? &row->one_way : &row->local, 1);
+	add_count(&row->trips, call->waits);
+	add_count(&row->sent, call->sent);
+	add_count(&row->received, call->received);
+	add_count(&row->ns, call->ns);
 }
 
 void ckc_stats_entered(void)
 {
 	if (!current)
-		add(&entered, 1);
+		add_count(&entered, 1);
 }
 
 /* Note the round trips until the first kernel is on its way. */
@@ -123,10 +123,10 @@ static void note_launch(uint32_t proc)
 void ckc_stats_sent(uint32_t proc, size_t bytes)
 {
 	note_launch(proc);
-	add(&messages[proc].one_way, 1);
-	add(&messages[proc].sent, bytes);
+	add_count(&messages[proc].one_way, 1);
+	add_count(&messages[proc].sent, bytes);
 	if (!current) {
-		add(&unnamed, ck_proc(proc) ? 1 : 0); /* a join is no call's own message */
+		add_count(&unnamed, ck_proc(proc) ? 1 : 0); /* a join is no call's own message */
 		return;
 	}
 	current->messages++;
@@ -137,14 +137,14 @@ void ckc_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t
 {
 	uint64_t ns = ck_now_ns() - began;
 
-	add(&trips, 1);
-	add(&messages[proc].waited, 1);
-	add(&messages[proc].trips, 1);
-	add(&messages[proc].sent, bytes_out);
-	add(&messages[proc].received, bytes_in);
-	add(&messages[proc].ns, ns);
+	add_count(&trips, 1);
+	add_count(&messages[proc].waited, 1);
+	add_count(&messages[proc].trips, 1);
+	add_count(&messages[proc].sent, bytes_out);
+	add_count(&messages[proc].received, bytes_in);
+	add_count(&messages[proc].ns, ns);
 	if (!current) {
-		add(&unnamed, ck_proc(proc) ? 1 : 0);
+		add_count(&unnamed, ck_proc(proc) ? 1 : 0);
 		return;
 	}
 	current->waits++;
@@ -155,8 +155,8 @@ void ckc_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t
 
 void ckc_stats_pages(size_t sent, size_t fetched)
 {
-	add(&pages_sent, sent);
-	add(&pages_fetched, fetched);
+	add_count(&pages_sent, sent);
+	add_count(&pages_fetched, fetched);
 }
 
 /* --- at the end */
@@ -167,7 +167,7 @@ struct line {
 };
 
 /* Fill a line from @row; false: the row is empty. */
-static bool take(struct line *l, const char *name, const struct ckc_stats_row *row)
+static bool fill_line(struct line *l, const char *name, const struct ckc_stats_row *row)
 {
 	*l = (struct line){.name = name,
 			   .local = row->local,
@@ -181,7 +181,7 @@ static bool take(struct line *l, const char *name, const struct ckc_stats_row *r
 	return name && l->calls > 0;
 }
 
-static void sum(struct line *total, const struct line *l)
+static void add_line(struct line *total, const struct line *l)
 {
 	total->one_way += l->one_way;
 	total->waited += l->waited;
@@ -227,7 +227,7 @@ static void print_calls(FILE *f, struct line *lines, struct line *total)
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < ckc_stats_name_count; i++) {
-		if (take(&lines[n], ckc_stats_names[i], &ckc_stats_rows[i]))
+		if (fill_line(&lines[n], ckc_stats_names[i], &ckc_stats_rows[i]))
 			total->local += lines[n++].local;
 	}
 	/* each unnamed call that crossed the wire sent at least one message */
@@ -253,13 +253,13 @@ static void print_messages(FILE *f, struct line *lines, struct line *total)
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
-		if (take(&lines[n], message_name(i), &messages[i]))
-			sum(total, &lines[n++]);
+		if (fill_line(&lines[n], message_name(i), &messages[i]))
+			add_line(total, &lines[n++]);
 	}
 	print_table(f, "messages", lines, n);
 }
 
-static void print(FILE *f)
+static void print_stats(FILE *f)
 {
 	struct line *lines = calloc(ckc_stats_name_count + CK_PROC_END, sizeof(*lines));
 	struct line total = {0};
@@ -298,7 +298,7 @@ void ckc_stats_end_of_process(void)
 		ck_err("CRICKET_STATS=%s: %s", where, strerror(errno));
 		return;
 	}
-	print(f);
+	print_stats(f);
 	if (f != stderr)
 		fclose(f);
 }

@@ -28,7 +28,7 @@ CK_LOG_DEFINE("client");
 #define CREDIT_MOST 64	   /* and all of them for so many */
 
 /* Map the memory that the worker writes. NULL: the server is on another host, or declines. */
-static void *share(void)
+static void *map_shared_status(void)
 {
 	ck_status_file_args args = {.size = sizeof(struct ck_status_file)};
 	ck_status_file_res res = {0};
@@ -48,7 +48,7 @@ static void *share(void)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-static void *make(struct ckc_client *c)
+static void *map_private_status(struct ckc_client *c)
 {
 	void *at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -67,7 +67,7 @@ static void open_once(struct ckc_client *c)
 	int cancel = ck_lock_uncancelled(&w->lock);
 
 	if (!w->tried) {
-		w->file = c->passes_fds ? share() : make(c);
+		w->file = c->passes_fds ? map_shared_status() : map_private_status(c);
 		if (!w->file)
 			ck_info("the server does not report completed events: the client asks for "
 				"each");

@@ -22,7 +22,7 @@ static bool has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Clean up at a thread's end; also called for a state that no key holds. */
-static void end(void *arg)
+static void end_thread(void *arg)
 {
 	struct ckc_thread *t = arg;
 
@@ -35,22 +35,22 @@ static void end(void *arg)
 
 static void make_key(void)
 {
-	has_key = pthread_key_create(&key, end) == 0;
+	has_key = pthread_key_create(&key, end_thread) == 0;
 }
 
 /* Make @t the calling thread's state. False: it will not be freed at the thread's end. */
-static bool adopt(struct ckc_thread *t)
+static bool adopt_state(struct ckc_thread *t)
 {
 	self = t;
 	pthread_once(&once, make_key);
 	return has_key && pthread_setspecific(key, t) == 0;
 }
 
-static struct ckc_thread *begin(void)
+static struct ckc_thread *create_thread_state(void)
 {
 	struct ckc_thread *t = calloc(1, sizeof(*t));
 
-	if (t && adopt(t))
+	if (t && adopt_state(t))
 		return t;
 	self = NULL;
 	free(t);
@@ -59,7 +59,7 @@ static struct ckc_thread *begin(void)
 
 struct ckc_thread *ckc_thread(void)
 {
-	return likely(self != NULL) ? self : begin();
+	return likely(self != NULL) ? self : create_thread_state();
 }
 
 /* --- the calling thread's stack */
@@ -115,14 +115,14 @@ struct calling {
 static void *run_calling(void *arg)
 {
 	struct calling c = *(struct calling *)arg;
-	bool kept = adopt(c.thread);
+	bool kept = adopt_state(c.thread);
 	void *result;
 
 	free(arg);
 	ckc_route_serve(c.client);
 	result = c.run(c.client);
 	if (!kept)
-		end(c.thread);
+		end_thread(c.thread);
 	return result;
 }
 

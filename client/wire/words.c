@@ -31,7 +31,7 @@ static void copy_line(char line[LINE], const ck_words_res *res)
 	ck_text_plain(line, LINE);
 }
 
-static void heed(struct ckc_client *c, const ck_words_res *res)
+static void handle_words(struct ckc_client *c, const ck_words_res *res)
 {
 	char line[LINE];
 
@@ -56,7 +56,7 @@ static void *listen_for_words(void *client)
 		ckc_route_serve(c);
 		err = ckc_call_aside(c, CK_PROC_words, &args, &res);
 		if (!err && res.text.text_len > 0)
-			heed(c, &res);
+			handle_words(c, &res);
 		xdr_free((xdrproc_t)xdr_ck_words_res, &res);
 	}
 	return NULL;
@@ -72,7 +72,7 @@ void ckc_words_refused(struct ckc_client *c)
 		return;
 	if (!ckc_call_aside(c, CK_PROC_words, &args, &res) && res.text.text_len > 0 &&
 	    !atomic_exchange(&told, true))
-		heed(c, &res);
+		handle_words(c, &res);
 	xdr_free((xdrproc_t)xdr_ck_words_res, &res);
 }
 

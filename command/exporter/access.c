@@ -54,7 +54,7 @@ int ckx_access_check(const char *file)
 }
 
 /* Equal in a time that does not depend on where they differ. */
-static bool equal(const char *a, const char *b)
+static bool secrets_are_equal(const char *a, const char *b)
 {
 	struct ck_hash one, other;
 
@@ -75,7 +75,7 @@ static bool find_holder(const char *file, const char *token, char identity[CKX_I
 		snprintf(identity, CKX_IDENTITY, "%s", name);
 	} else if (ret == CK_HOLDERS_SECRET) {
 		text[strcspn(text, "\r\n")] = '\0';
-		found = text[0] && equal(text, token);
+		found = text[0] && secrets_are_equal(text, token);
 		snprintf(identity, CKX_IDENTITY, "%s", SINGLE);
 	}
 	explicit_bzero(text, sizeof(text));
@@ -89,12 +89,12 @@ bool ckx_access_find(const struct ckx_access *a, const char *secret, struct ckx_
 		return true;
 	if (!secret || !secret[0])
 		return false;
-	asker->all = a->password && equal(a->password, secret);
+	asker->all = a->password && secrets_are_equal(a->password, secret);
 	return asker->all || (a->token_file && find_holder(a->token_file, secret, asker->identity));
 }
 
 /* The entries of @list that are of @identity. */
-static json_t *own(const json_t *list, const char *identity)
+static json_t *filter_entries(const json_t *list, const char *identity)
 {
 	json_t *kept = json_array(), *entry;
 	size_t i;
@@ -122,8 +122,8 @@ json_t *ckx_access_filter(json_t *report, const struct ckx_asker *asker)
 	if (!report || asker->all)
 		return json_incref(report);
 	shown = json_pack("{s:b, s:o, s:o}", "all", 0, "sessions",
-			  own(json_object_get(report, "sessions"), asker->identity), "waiting",
-			  own(json_object_get(report, "waiting"), asker->identity));
+			  filter_entries(json_object_get(report, "sessions"), asker->identity), "waiting",
+			  filter_entries(json_object_get(report, "waiting"), asker->identity));
 	for (size_t i = 0; shown && i < CK_ARRAY_SIZE(common); i++) {
 		json_t *value = json_object_get(report, common[i]);
 

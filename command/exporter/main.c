@@ -44,7 +44,7 @@ struct options {
 };
 
 /* -1: go on; else the exit status. */
-static int parse(int argc, char **argv, struct options *o)
+static int parse_options(int argc, char **argv, struct options *o)
 {
 	static const struct option options[] = {{"server", required_argument, NULL, 's'},
 						{"listen", required_argument, NULL, 'l'},
@@ -136,7 +136,7 @@ static void forget_pem(struct ckx_pem *pem)
 }
 
 /* SIGHUP: the files may be new. */
-static void renew(const struct options *o, struct ckx_serve *s)
+static void renew_certificate(const struct options *o, struct ckx_serve *s)
 {
 	struct ckx_pem *pem;
 
@@ -146,7 +146,7 @@ static void renew(const struct options *o, struct ckx_serve *s)
 }
 
 /* Until a signal ends the program. */
-static void watch(const struct options *o, struct ckx_watch *w, struct ckx_serve *s,
+static void watch_server(const struct options *o, struct ckx_watch *w, struct ckx_serve *s,
 		  const sigset_t *signals)
 {
 	const struct timespec step = {.tv_sec = CKX_STEP_S};
@@ -156,12 +156,12 @@ static void watch(const struct options *o, struct ckx_watch *w, struct ckx_serve
 		ckx_watch_step(w);
 		signal = sigtimedwait(signals, NULL, &step);
 		if (signal == SIGHUP)
-			renew(o, s);
+			renew_certificate(o, s);
 	} while (signal < 0 || signal == SIGHUP);
 }
 
 /* Begin to answer at @fd, which it takes. NULL, printed: it cannot. */
-static struct ckx_serve *begin(const struct options *o, int fd, struct ckx_watch *w)
+static struct ckx_serve *begin_serve(const struct options *o, int fd, struct ckx_watch *w)
 {
 	struct ckx_serve *s = NULL;
 	struct ckx_pem *pem;
@@ -174,7 +174,7 @@ static struct ckx_serve *begin(const struct options *o, int fd, struct ckx_watch
 	return s;
 }
 
-static int serve(struct options *o, int fd)
+static int serve_metrics(struct options *o, int fd)
 {
 	struct ckx_watch *w = ckx_watch_create(o->server);
 	struct ckx_serve *s;
@@ -187,13 +187,13 @@ static int serve(struct options *o, int fd)
 	sigprocmask(SIG_BLOCK, &signals, NULL); /* the threads inherit it */
 	signal(SIGPIPE, SIG_IGN);
 	ckx_watch_step(w); /* before there are threads: command/gpu.h */
-	s = begin(o, fd, w);
+	s = begin_serve(o, fd, w);
 	if (!s) {
 		ckx_watch_destroy(w);
 		return CKX_FAILED;
 	}
 	ckx_error("listening on %s%s", o->tls_cert ? "https://" : "", o->listen);
-	watch(o, w, s, &signals);
+	watch_server(o, w, s, &signals);
 	ckx_serve_end(s);
 	ckx_watch_destroy(w);
 	if (ck_address_path(o->listen))
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 {
 	static char password[CKX_TOKEN];
 	struct options o = {.listen = "127.0.0.1:9400"};
-	int status = parse(argc, argv, &o), fd;
+	int status = parse_options(argc, argv, &o), fd;
 
 	if (status >= 0)
 		return status;
@@ -223,5 +223,5 @@ int main(int argc, char **argv)
 		return CKX_USAGE;
 	}
 	fd = open_socket(&o);
-	return fd < 0 ? CKX_FAILED : serve(&o, fd);
+	return fd < 0 ? CKX_FAILED : serve_metrics(&o, fd);
 }

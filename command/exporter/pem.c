@@ -21,7 +21,7 @@ int ckx_pem_supported(void)
 	return -EOPNOTSUPP;
 }
 
-static int fail(const char *path, int error)
+static int report_error(const char *path, int error)
 {
 	ckx_error("%s: %s", path, strerror(error));
 	return -error;
@@ -36,12 +36,12 @@ static int read_file(const char *path, bool secret, char text[CKX_PEM_MAX])
 	int ret = 0;
 
 	if (fd < 0)
-		return fail(path, errno);
+		return report_error(path, errno);
 	n = fstat(fd, &st) < 0 ? -1 : read(fd, text, CKX_PEM_MAX);
 	if (n < 0)
-		ret = fail(path, errno);
+		ret = report_error(path, errno);
 	else if (n == CKX_PEM_MAX)
-		ret = fail(path, EFBIG);
+		ret = report_error(path, EFBIG);
 	else if (secret && st.st_mode & S_IRWXO)
 		ckx_error("%s: all users can read the key: chmod o= %s", path, path), ret = -EPERM;
 	text[n > 0 && n < CKX_PEM_MAX ? n : 0] = '\0';

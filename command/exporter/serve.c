@@ -171,7 +171,7 @@ static enum MHD_Result send_text(struct MHD_Connection *c, int status, const cha
 	return sent;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *c, int status, const char *text)
+static enum MHD_Result reject_request(struct MHD_Connection *c, int status, const char *text)
 {
 	return send_text(c, status, "text/plain; charset=utf-8", (char *)(uintptr_t)text,
 			 MHD_RESPMEM_PERSISTENT);
@@ -237,10 +237,10 @@ static enum MHD_Result send_page(struct ckx_serve *s, struct MHD_Connection *c, 
 		text = p->make(s, asker, &status);
 		return send_text(c, status, p->type, text, MHD_RESPMEM_MUST_FREE);
 	}
-	return refuse(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
+	return reject_request(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
 }
 
-static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *url,
+static enum MHD_Result handle_request(void *own, struct MHD_Connection *c, const char *url,
 			      const char *method, const char *version, const char *data,
 			      size_t *data_size, void **state)
 {
@@ -253,21 +253,21 @@ static enum MHD_Result answer(void *own, struct MHD_Connection *c, const char *u
 	(void)data;
 	(void)data_size;
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-		return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
+		return reject_request(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
 	if (!*state) { /* a reply to the head alone would end the connection */
 		*state = service;
 		return MHD_YES;
 	}
 	if (s->options->loopback &&
 	    !is_not_rebound(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
-		return refuse(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
+		return reject_request(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
 	if (find_asker(s, c, &asker, &tries))
 		return send_page(s, c, url, &asker);
 	if (tries && *state == service && ckx_guests_pause(service->guests, c)) {
 		*state = s; /* the next call is after the pause */
 		return MHD_YES;
 	}
-	return refuse(c, MHD_HTTP_UNAUTHORIZED, "a password or a token is required\n");
+	return reject_request(c, MHD_HTTP_UNAUTHORIZED, "a password or a token is required\n");
 }
 
 static enum MHD_Result admit(void *own, const struct sockaddr *address, socklen_t size)
@@ -312,7 +312,7 @@ static struct MHD_Daemon *start_daemon(struct service *service, int fd, const st
 		{MHD_OPTION_END, 0, NULL},
 	};
 
-	return MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, admit, service, answer, service,
+	return MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, admit, service, handle_request, service,
 				MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
 				(unsigned int)CKX_GUESTS_MOST, MHD_OPTION_CONNECTION_TIMEOUT,
 				(unsigned int)PATIENCE_S, MHD_OPTION_NOTIFY_CONNECTION,
@@ -322,7 +322,7 @@ static struct MHD_Daemon *start_daemon(struct service *service, int fd, const st
 }
 
 /* Without touching the socket, at which the next one listens already. */
-static void stop(struct service *service)
+static void stop_daemon(struct service *service)
 {
 	int fd = service->daemon ? MHD_quiesce_daemon(service->daemon) : -1;
 
@@ -350,7 +350,7 @@ static struct service *start(struct ckx_serve *s, const struct ckx_pem *pem)
 	if (service && service->daemon)
 		return service;
 	if (service)
-		stop(service);
+		stop_daemon(service);
 	if (fd >= 0)
 		close(fd);
 	return NULL;
@@ -383,14 +383,14 @@ int ckx_serve_renew(struct ckx_serve *s, const struct ckx_pem *pem)
 		ckx_error("certificate and key do not match: the old ones stay in use");
 		return -EINVAL;
 	}
-	stop(s->service);
+	stop_daemon(s->service);
 	s->service = next;
 	return 0;
 }
 
 void ckx_serve_end(struct ckx_serve *s)
 {
-	stop(s->service);
+	stop_daemon(s->service);
 	close(s->fd);
 	free(s);
 }

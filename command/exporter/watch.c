@@ -82,7 +82,7 @@ static bool connect_again(struct ckx_watch *w, int64_t now)
 }
 
 /* A reply to @w, or NULL: then the connection is closed. */
-static json_t *ask(struct ckx_watch *w)
+static json_t *query_status(struct ckx_watch *w)
 {
 	json_t *report = ckx_control_try(w->fd, json_pack("{s:s}", "command", "status"));
 
@@ -95,12 +95,12 @@ static json_t *ask(struct ckx_watch *w)
 }
 
 /* After an upgrade of the server the connection has ended: it is made again at once. */
-static void refresh(struct ckx_watch *w, int64_t now)
+static void refresh_report(struct ckx_watch *w, int64_t now)
 {
 	json_t *report = NULL;
 
 	for (int i = 0; !report && i < 2 && connect_again(w, now); i++) {
-		report = ask(w);
+		report = query_status(w);
 		w->again = report ? w->again : now;
 	}
 	if (!w->gpus && report)
@@ -125,7 +125,7 @@ static json_t *report_locked(struct ckx_watch *w)
 	int64_t now = ck_now_ms();
 
 	if (!w->asked || now - w->at >= FRESH_MS)
-		refresh(w, now);
+		refresh_report(w, now);
 	return json_incref(w->report);
 }
 

@@ -17,7 +17,7 @@ extern const unsigned long lh_hash;
 
 static void *driver, *management;
 
-static void *find(const char *name)
+static void *find_symbol(const char *name)
 {
 	void *f = dlsym(driver, name);
 
@@ -31,7 +31,7 @@ static ssize_t (*client_pwrite)(int fd, const void *buf, size_t size, off_t at);
 static int (*client_sigaction)(int sig, const struct sigaction *act, struct sigaction *old);
 
 /* Not about a file: the call only makes the buffer present. */
-static long bring(void *argument)
+static long fetch_range(void *argument)
 {
 	const struct lh_range *range = argument;
 
@@ -42,14 +42,14 @@ static long bring(void *argument)
 	return 0;
 }
 
-static long action(void *argument)
+static long set_action(void *argument)
 {
 	const struct lh_action *a = argument;
 
 	return client_sigaction(a->sig, a->act, a->old) ? -errno : 0;
 }
 
-static void *own(const char *name)
+static void *find_client_symbol(const char *name)
 {
 	void *f = dlsym(driver, name);
 	Dl_info where, client;
@@ -72,18 +72,18 @@ static long leave(void *status)
 
 static void find_end(void)
 {
-	*(void **)&client_exit = own("_exit");
+	*(void **)&client_exit = find_client_symbol("_exit");
 	if (client_exit)
 		ck_half_leaves(leave);
 }
 
 static void find_managed(void)
 {
-	*(void **)&client_pread = own("pread");
-	*(void **)&client_pwrite = own("pwrite");
-	*(void **)&client_sigaction = own("sigaction");
+	*(void **)&client_pread = find_client_symbol("pread");
+	*(void **)&client_pwrite = find_client_symbol("pwrite");
+	*(void **)&client_sigaction = find_client_symbol("sigaction");
 	if (client_pread && client_pwrite && client_sigaction)
-		ck_half_keeps(bring, action);
+		ck_half_keeps(fetch_range, set_action);
 }
 
 /* The client is found beside this program, or where it is built: see the RUNPATH in the Makefile.
@@ -104,5 +104,5 @@ int main(int argc, char **argv)
 		find_managed();
 		find_end();
 	}
-	return ck_half_offer(lh_names, lh_hash, find);
+	return ck_half_offer(lh_names, lh_hash, find_symbol);
 }

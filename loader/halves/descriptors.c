@@ -39,14 +39,14 @@ uint64_t ck_half_descriptors[CK_HALF_DESCRIPTORS / 64];
 		next_;                                                                             \
 	})
 
-static int opened(int fd)
+static int mark_opened(int fd)
 {
 	if (fd >= 0 && fd < CK_HALF_DESCRIPTORS)
 		__atomic_or_fetch(&WORD(fd), BIT(fd), __ATOMIC_RELAXED);
 	return fd;
 }
 
-static void closed(int fd)
+static void mark_closed(int fd)
 {
 	if (fd >= 0 && fd < CK_HALF_DESCRIPTORS)
 		__atomic_and_fetch(&WORD(fd), ~BIT(fd), __ATOMIC_RELAXED);
@@ -54,20 +54,20 @@ static void closed(int fd)
 
 EXPORT int close(int fd)
 {
-	closed(fd);
+	mark_closed(fd);
 	return NEXT(close)(fd);
 }
 
 /* FILE and DIR too: libc closes what is behind one without coming here. */
 EXPORT int fclose(FILE *file)
 {
-	closed(fileno(file));
+	mark_closed(fileno(file));
 	return NEXT(fclose)(file);
 }
 
 EXPORT int closedir(DIR *folder)
 {
-	closed(dirfd(folder));
+	mark_closed(dirfd(folder));
 	return NEXT(closedir)(folder);
 }
 
@@ -77,7 +77,7 @@ EXPORT int closedir(DIR *folder)
 	{                                                                                          \
 		FILE *file = NEXT(name)(path, mode);                                               \
 		if (file)                                                                          \
-			opened(fileno(file));                                                      \
+			mark_opened(fileno(file));                                                      \
 		return file;                                                                       \
 	}
 FOPEN(fopen)
@@ -85,7 +85,7 @@ FOPEN(fopen64)
 
 EXPORT int socket(int domain, int type, int protocol)
 {
-	return opened(NEXT(socket)(domain, type, protocol));
+	return mark_opened(NEXT(socket)(domain, type, protocol));
 }
 
 EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
@@ -93,8 +93,8 @@ EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
 	int ret = NEXT(socketpair)(domain, type, protocol, fds);
 
 	if (!ret) {
-		opened(fds[0]);
-		opened(fds[1]);
+		mark_opened(fds[0]);
+		mark_opened(fds[1]);
 	}
 	return ret;
 }
@@ -104,8 +104,8 @@ EXPORT int pipe2(int fds[2], int flags)
 	int ret = NEXT(pipe2)(fds, flags);
 
 	if (!ret) {
-		opened(fds[0]);
-		opened(fds[1]);
+		mark_opened(fds[0]);
+		mark_opened(fds[1]);
 	}
 	return ret;
 }
@@ -117,27 +117,27 @@ EXPORT int pipe(int fds[2])
 
 EXPORT int memfd_create(const char *name, unsigned int flags)
 {
-	return opened(NEXT(memfd_create)(name, flags));
+	return mark_opened(NEXT(memfd_create)(name, flags));
 }
 
 EXPORT int eventfd(unsigned int value, int flags)
 {
-	return opened(NEXT(eventfd)(value, flags));
+	return mark_opened(NEXT(eventfd)(value, flags));
 }
 
 EXPORT int epoll_create1(int flags)
 {
-	return opened(NEXT(epoll_create1)(flags));
+	return mark_opened(NEXT(epoll_create1)(flags));
 }
 
 EXPORT int timerfd_create(int clock, int flags)
 {
-	return opened(NEXT(timerfd_create)(clock, flags));
+	return mark_opened(NEXT(timerfd_create)(clock, flags));
 }
 
 EXPORT int dup(int fd)
 {
-	return opened(NEXT(dup)(fd));
+	return mark_opened(NEXT(dup)(fd));
 }
 
 /* A descriptor of the program, its stdout for example, stays the program's. */
@@ -154,7 +154,7 @@ EXPORT int dup2(int fd, int as)
 	bool theirs = is_theirs(as);
 	int ret = NEXT(dup2)(fd, as);
 
-	return theirs ? ret : opened(ret);
+	return theirs ? ret : mark_opened(ret);
 }
 
 EXPORT int dup3(int fd, int as, int flags)
@@ -162,17 +162,17 @@ EXPORT int dup3(int fd, int as, int flags)
 	bool theirs = is_theirs(as);
 	int ret = NEXT(dup3)(fd, as, flags);
 
-	return theirs ? ret : opened(ret);
+	return theirs ? ret : mark_opened(ret);
 }
 
 EXPORT int inotify_init1(int flags)
 {
-	return opened(NEXT(inotify_init1)(flags));
+	return mark_opened(NEXT(inotify_init1)(flags));
 }
 
 EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
-	return opened(NEXT(accept4)(fd, address, size, flags));
+	return mark_opened(NEXT(accept4)(fd, address, size, flags));
 }
 
 EXPORT int accept(int fd, struct sockaddr *address, socklen_t *size)
@@ -196,7 +196,7 @@ EXPORT int accept(int fd, struct sockaddr *address, socklen_t *size)
 #define OPEN(name)                                                                                 \
 	EXPORT int name(const char *path, int flags, ...)                                          \
 	{                                                                                          \
-		return opened(NEXT(name)(path, flags, (int)REST(flags)));                          \
+		return mark_opened(NEXT(name)(path, flags, (int)REST(flags)));                          \
 	}
 OPEN(open)
 OPEN(open64)
@@ -204,7 +204,7 @@ OPEN(open64)
 #define OPENAT(name)                                                                               \
 	EXPORT int name(int folder, const char *path, int flags, ...)                              \
 	{                                                                                          \
-		return opened(NEXT(name)(folder, path, flags, (int)REST(flags)));                  \
+		return mark_opened(NEXT(name)(folder, path, flags, (int)REST(flags)));                  \
 	}
 OPENAT(openat)
 OPENAT(openat64)
@@ -213,7 +213,7 @@ OPENAT(openat64)
 	EXPORT int name(int fd, int command, ...)                                                  \
 	{                                                                                          \
 		int ret = NEXT(name)(fd, command, REST(command));                                  \
-		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? opened(ret) : ret;       \
+		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? mark_opened(ret) : ret;       \
 	}
 FCNTL(fcntl)
 FCNTL(fcntl64)
@@ -234,7 +234,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 			continue;
 		memcpy(fds, CMSG_DATA(c), count * sizeof(int));
 		for (size_t i = 0; i < count; i++)
-			opened(fds[i]);
+			mark_opened(fds[i]);
 	}
 	return ret;
 }

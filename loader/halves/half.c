@@ -42,7 +42,7 @@ static void futex_wait(uint32_t *word, uint32_t value)
 /* --- threads whose block is lent */
 
 /* Its stack is small: the borrower brings its own. */
-static void *sleeper(void *argument)
+static void *run_sleeper(void *argument)
 {
 	struct lh_parked self = {0}, **published = argument;
 
@@ -63,7 +63,7 @@ static struct lh_parked *make_sleeper(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, SLEEPER_STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (!pthread_create(&thread, &attr, sleeper, &published))
+	if (!pthread_create(&thread, &attr, run_sleeper, &published))
 		while (!__atomic_load_n(&published, __ATOMIC_ACQUIRE))
 			futex_wait((uint32_t *)&published, 0);
 	pthread_attr_destroy(&attr);
@@ -71,7 +71,7 @@ static struct lh_parked *make_sleeper(void)
 }
 
 /* Answers one request after the other; the loader lets one in at a time. */
-static void *manager(void *argument)
+static void *run_manager(void *argument)
 {
 	struct lh_manager *m = argument;
 	uint32_t done = 0;
@@ -96,7 +96,7 @@ static int start_manager(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&thread, NULL, manager, &me->manager);
+	ret = pthread_create(&thread, NULL, run_manager, &me->manager);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return ret;
 }
@@ -111,7 +111,7 @@ static struct {
 static unsigned int fork_count;
 
 /* In the order that pthread_atfork promises: prepare backwards. */
-static long forked(void *argument)
+static long run_fork_handlers(void *argument)
 {
 	enum lh_fork_stage stage = (enum lh_fork_stage)(uintptr_t)argument;
 
@@ -142,7 +142,7 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 	fork_handlers[fork_count].stage[LH_FORK_PARENT] = parent;
 	fork_handlers[fork_count++].stage[LH_FORK_CHILD] = child;
 	if (me)
-		me->forked = forked;
+		me->forked = run_fork_handlers;
 	return next ? next(prepare, parent, child, dso) : 0;
 }
 
@@ -203,7 +203,7 @@ int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(co
 	me->exit_entry = exit_entry;
 	me->descriptors = ck_half_descriptors;
 	me->descriptor_words = CK_HALF_DESCRIPTORS / 64;
-	me->forked = fork_count ? forked : NULL;
+	me->forked = fork_count ? run_fork_handlers : NULL;
 	me->bring = keeps_bring;
 	me->action = keeps_action;
 	me->leave = leaves;

@@ -30,7 +30,7 @@ static void note_signals(void)
 
 __attribute__((section(".preinit_array"), used)) static void (*const first)(void) = note_signals;
 
-static void *find(const char *name)
+static void *find_symbol(const char *name)
 {
 	return dlsym(RTLD_DEFAULT, name);
 }
@@ -41,5 +41,5 @@ int main(void)
 		sigaction(i, &inherited[i], NULL);
 	setenv("OMPI_MCA_opal_signal", "", 0);
 	setenv("PMIX_MCA_gds", "hash", 0);
-	return ck_half_offer(lh_names, lh_hash, find);
+	return ck_half_offer(lh_names, lh_hash, find_symbol);
 }

@@ -30,7 +30,7 @@ long lh_stub_error(const char *name)
 
 /* --- functions of the application */
 
-static long call(long a, long b, long c, long d, long e, long f, void *user, const long *stack)
+static long call_user_function(long a, long b, long c, long d, long e, long f, void *user, const long *stack)
 {
 	(void)stack;
 	return ((long (*)(long, long, long, long, long, long))user)(a, b, c, d, e, f);
@@ -38,12 +38,12 @@ static long call(long a, long b, long c, long d, long e, long f, void *user, con
 
 void *lh_host_function(void *function)
 {
-	return function ? lh_callback_any_thread(call, function) : NULL;
+	return function ? lh_callback_any_thread(call_user_function, function) : NULL;
 }
 
 #define HOST(function) ((__typeof__(function))lh_host_function((void *)(function)))
 
-static void *original(void *function)
+static void *unwrap_function(void *function)
 {
 	lh_target target;
 	void *user;
@@ -163,7 +163,7 @@ API CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *p
 	CUresult err = lh_cuGraphHostNodeGetParams(node, params);
 
 	if (!err)
-		params->fn = (CUhostFn)original((void *)params->fn);
+		params->fn = (CUhostFn)unwrap_function((void *)params->fn);
 	return err;
 }
 

@@ -44,7 +44,7 @@ static struct range {
 } code[RANGES];
 static unsigned int code_count;
 
-static int libraries(struct dl_phdr_info *library, size_t size, void *count)
+static int count_libraries(struct dl_phdr_info *library, size_t size, void *count)
 {
 	(void)size;
 	*(unsigned long long *)count = library->dlpi_adds;
@@ -61,7 +61,7 @@ static void read_code(void)
 	char line[4352], access[5];
 	FILE *f;
 
-	dl_iterate_phdr(libraries, &now);
+	dl_iterate_phdr(count_libraries, &now);
 	if (now == known)
 		return;
 	known = now;

@@ -32,7 +32,7 @@ __attribute__((constructor)) static void begin(void)
 }
 
 /* The half that has such memory; 0: none, or not now. */
-static unsigned int keeper(void)
+static unsigned int find_keeper(void)
 {
 	for (unsigned int i = 1; info && i < info->halves; i++)
 		if (info->half[i].bring && info->half[i].state == LH_READY)
@@ -44,7 +44,7 @@ static unsigned int keeper(void)
 
 static bool tracked(void)
 {
-	return keeper() != 0;
+	return find_keeper() != 0;
 }
 
 /* Memory in the application's own window needs no fetch. What the half had to do is not known. */
@@ -56,7 +56,7 @@ static bool need(uintptr_t at, size_t size, bool write)
 
 	if (!info || !size || (at >= info->half[0].base && at < info->half[0].end))
 		return false;
-	half = keeper();
+	half = find_keeper();
 	if (half)
 		info->call(half, info->half[half].bring, &range);
 	errno = error;
@@ -104,7 +104,7 @@ static int set_with(unsigned int half, const struct sigaction *act, struct sigac
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
-	unsigned int half = sig == SIGSEGV ? keeper() : 0;
+	unsigned int half = sig == SIGSEGV ? find_keeper() : 0;
 	sigset_t all, was;
 	int ret;
 
@@ -131,7 +131,7 @@ EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 /* @set without SIGSEGV, in *@open: a fault while it is blocked would end the process. */
 static const sigset_t *without_it(int how, const sigset_t *set, sigset_t *open)
 {
-	if (!set || how == SIG_UNBLOCK || sigismember(set, SIGSEGV) != 1 || !keeper())
+	if (!set || how == SIG_UNBLOCK || sigismember(set, SIGSEGV) != 1 || !find_keeper())
 		return set;
 	*open = *set;
 	sigdelset(open, SIGSEGV);

@@ -117,7 +117,7 @@ void *lh_intern(void *given, long count)
 
 /* Of a communicator that MPI will refuse anyway nothing is asked: the wrappers pass one that the
  * application sees. */
-static void *valid(void *comm)
+static void *get_valid_comm(void *comm)
 {
 	extern char ompi_mpi_comm_null[];
 
@@ -129,7 +129,7 @@ long lh_peers(void *comm, enum lh_side side)
 	int inter = 0, size = 0;
 
 	(void)side;
-	comm = valid(comm);
+	comm = get_valid_comm(comm);
 	if (!comm || lh_PMPI_Comm_test_inter(comm, &inter))
 		return 0;
 	if (inter)
@@ -144,7 +144,7 @@ long lh_neighbors(void *comm, enum lh_side side)
 {
 	int kind = 0, n = 0, rank = 0, in = 0, out = 0, weighted;
 
-	comm = valid(comm);
+	comm = get_valid_comm(comm);
 	if (!comm || lh_PMPI_Topo_test(comm, &kind))
 		return 0;
 	switch (kind) {

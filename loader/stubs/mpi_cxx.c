@@ -26,7 +26,7 @@ API int ompi_errcode_intern_lastused;
 API char ompi_errcodes_intern[256] __attribute__((aligned(32)));
 API char ompi_registered_datareps[256] __attribute__((aligned(32)));
 
-static void refuse(bool *told, const char *what)
+static void warn_unsupported(bool *told, const char *what)
 {
 	if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED))
 		fprintf(stderr, "kernel-loader: mpi: %s; use the C function\n", what);
@@ -36,7 +36,7 @@ API int ompi_attr_create_keyval(void)
 {
 	static bool told;
 
-	refuse(&told, "Create_keyval of the C++ bindings is not supported");
+	warn_unsupported(&told, "Create_keyval of the C++ bindings is not supported");
 	return ERR_OTHER;
 }
 
@@ -45,7 +45,7 @@ API void *ompi_errhandler_create(void)
 {
 	static bool told;
 
-	refuse(&told,
+	warn_unsupported(&told,
 	       "Create_errhandler of the C++ bindings is not supported: errors are returned");
 	return ompi_mpi_errors_return;
 }

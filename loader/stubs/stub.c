@@ -25,7 +25,7 @@ static unsigned int half, names;
 static pthread_key_t at_thread_end;
 static pthread_once_t service_once = PTHREAD_ONCE_INIT;
 
-static void leave(void *unused)
+static void release_thread(void *unused)
 {
 	(void)unused;
 	info->leave();
@@ -50,7 +50,7 @@ __attribute__((constructor(101))) static void begin(void)
 	}
 	while (lh_names[names])
 		names++;
-	pthread_key_create(&at_thread_end, leave);
+	pthread_key_create(&at_thread_end, release_thread);
 	lh_fsgsbase = info->fsgsbase != 0;
 	lh_fs_offset = (uint32_t)(LHTHREAD_FS + half * sizeof(uint64_t));
 	lh_half_at = &info->half[half];
@@ -91,7 +91,7 @@ long lh_failed(uint64_t index)
 
 /* --- callbacks */
 
-static void *serve(void *more)
+static void *serve_callbacks(void *more)
 {
 	info->serve((void (*)(void))(uintptr_t)more);
 	return NULL;
@@ -105,7 +105,7 @@ static void another_thread(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, SERVICE_STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attr, serve, (void *)(uintptr_t)another_thread))
+	if (pthread_create(&thread, &attr, serve_callbacks, (void *)(uintptr_t)another_thread))
 		fprintf(stderr, "kernel-loader: %s: no thread for callbacks\n", lh_stub_half);
 	pthread_attr_destroy(&attr);
 }

@@ -26,17 +26,17 @@ static void fork_stage(enum lh_fork_stage stage)
 			info->call(i, info->half[i].forked, (void *)(uintptr_t)stage);
 }
 
-static void prepare(void)
+static void prepare_fork(void)
 {
 	fork_stage(LH_FORK_PREPARE);
 }
 
-static void parent(void)
+static void finish_fork_parent(void)
 {
 	fork_stage(LH_FORK_PARENT);
 }
 
-static void child(void)
+static void finish_fork_child(void)
 {
 	info->child = getpid();
 	fork_stage(LH_FORK_CHILD);
@@ -49,7 +49,7 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	info->half[0].exit_entry = exit_entry;
 	info->ready(&info->half[0]);
-	pthread_atfork(prepare, parent, child);
+	pthread_atfork(prepare_fork, finish_fork_parent, finish_fork_child);
 }
 
 /* Other destructors may still follow, and may still call lower halves: these end in _exit(). */

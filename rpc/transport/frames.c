@@ -37,7 +37,7 @@ size_t ck_frames_take(struct ck_frames *f, void *to, size_t size)
 	return n;
 }
 
-static bool enlarge(struct ck_frames *f, size_t limit)
+static bool enlarge_buffer(struct ck_frames *f, size_t limit)
 {
 	size_t size = f->size ? 2 * f->size : FRAMES_START;
 	unsigned char *bigger;
@@ -70,7 +70,7 @@ void *ck_frames_room(struct ck_frames *f, bool grow, size_t limit, size_t *size)
 		f->tail -= f->head;
 		f->head = 0;
 	}
-	if (f->size - f->tail < CK_FRAME_HEAD && (grow || !f->buf) && !enlarge(f, limit))
+	if (f->size - f->tail < CK_FRAME_HEAD && (grow || !f->buf) && !enlarge_buffer(f, limit))
 		return NULL;
 	*size = f->size - f->tail;
 	if (!grow)

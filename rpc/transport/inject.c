@@ -97,7 +97,7 @@ static int64_t deadline_of(const struct ck_chan *chan)
 }
 
 /* Copy up to @size bytes from the front of @iov. */
-static size_t gather(struct iovec **iov, int *count, unsigned char *to, size_t size)
+static size_t gather_iov(struct iovec **iov, int *count, unsigned char *to, size_t size)
 {
 	size_t done = 0;
 
@@ -132,7 +132,7 @@ static int inject_writev(struct ck_chan *chan, struct iovec *iov, int count, int
 
 		if (!p)
 			return -ENOMEM;
-		left -= gather(&iov, &count, p->data, p->size);
+		left -= gather_iov(&iov, &count, p->data, p->size);
 		ret = send_piece(c, UP, p, deadline_of(chan));
 	}
 	return ret;

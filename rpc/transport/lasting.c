@@ -271,7 +271,7 @@ static int make_room(struct ck_lasting *l, int64_t deadline)
 	return ck_replay_room(&l->out) > 0 ? 0 : await_peer(l, deadline);
 }
 
-static int put(struct ck_lasting *l, const unsigned char *data, size_t size, int64_t deadline)
+static int queue_bytes(struct ck_lasting *l, const unsigned char *data, size_t size, int64_t deadline)
 {
 	while (size > 0) {
 		size_t n = ck_min(ck_min(size, (size_t)PIECE), ck_replay_room(&l->out));
@@ -293,14 +293,14 @@ static int put(struct ck_lasting *l, const unsigned char *data, size_t size, int
 }
 
 /* Lend @iov, or, if there are too many loans, copy it. */
-static int lend(struct ck_lasting *l, const struct iovec *iov, uint64_t *until, int64_t deadline)
+static int lend_iov(struct ck_lasting *l, const struct iovec *iov, uint64_t *until, int64_t deadline)
 {
 	int ret = 0;
 
 	if (until)
 		l->ask_at = *until = l->out.to + iov->iov_len;
 	if (!ck_replay_lend(&l->out, iov->iov_base, iov->iov_len))
-		ret = put(l, iov->iov_base, iov->iov_len, deadline);
+		ret = queue_bytes(l, iov->iov_base, iov->iov_len, deadline);
 	return ret;
 }
 
@@ -314,9 +314,9 @@ int ck_lasting_lend(struct ck_chan *chan, struct iovec *iov, int count, int lent
 	ret = ck_lasting_over(l);
 	for (int i = 0; i < count && ret == 0; i++) {
 		if (i == lent && iov[i].iov_len >= LEND_LEAST)
-			ret = lend(l, &iov[i], until, deadline);
+			ret = lend_iov(l, &iov[i], until, deadline);
 		else
-			ret = put(l, iov[i].iov_base, iov[i].iov_len, deadline);
+			ret = queue_bytes(l, iov[i].iov_base, iov[i].iov_len, deadline);
 	}
 	ck_lasting_transmit(l);
 	if (ret == 0)

@@ -65,7 +65,7 @@ static void lasting_shutdown(struct ck_chan *chan)
 	ck_lasting_give_up(chan, -EPIPE);
 }
 
-static void destroy(struct ck_lasting *l)
+static void destroy_lasting(struct ck_lasting *l)
 {
 	ck_chan_close(l->inner);
 	ck_replay_fini(&l->out);
@@ -79,7 +79,7 @@ static void lasting_close(struct ck_chan *chan)
 
 	if (l->process != getpid()) { /* the parent's threads may hold the lock */
 		l->out.budget = NULL;
-		destroy(l);
+		destroy_lasting(l);
 		return;
 	}
 	if (l->owner.closing)
@@ -97,7 +97,7 @@ static void lasting_close(struct ck_chan *chan)
 	pthread_mutex_unlock(&l->lock);
 	ck_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
-	destroy(l);
+	destroy_lasting(l);
 }
 
 static const struct ck_transport_ops lasting_ops = {

@@ -173,7 +173,7 @@ void ck_lasting_hear(struct ck_lasting *l, bool all)
 
 /* Send the confirmation that is owed, unless that would have to wait: the peer may be waiting for
  * this thread to read. */
-static void repay(struct ck_lasting *l)
+static void send_owed_ack(struct ck_lasting *l)
 {
 	struct pollfd pfd = {.events = POLLOUT};
 
@@ -194,7 +194,7 @@ static void repay_or_wait(struct ck_lasting *l)
 	poll(&pfd, 1, ROOM_MS);
 	ck_lasting_leave(l);
 	ck_lasting_wake(l);
-	repay(l);
+	send_owed_ack(l);
 }
 
 static long read_locked(struct ck_lasting *l, void *buf, size_t size, size_t least)
@@ -234,7 +234,7 @@ long ck_lasting_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 
 	pthread_mutex_lock(&l->lock);
 	n = read_locked(l, buf, size, least);
-	repay(l);
+	send_owed_ack(l);
 	pthread_mutex_unlock(&l->lock);
 	return n;
 }

@@ -11,7 +11,7 @@
 #define RING_START (16u << 10)
 
 /* Take @size bytes of the budget; false: there are not so many left. */
-static bool charge(struct ck_replay *r, size_t size)
+static bool charge_budget(struct ck_replay *r, size_t size)
 {
 	struct ck_lasting_budget *b = r->budget;
 
@@ -21,27 +21,27 @@ static bool charge(struct ck_replay *r, size_t size)
 	return false;
 }
 
-static void credit(struct ck_replay *r, size_t size)
+static void credit_budget(struct ck_replay *r, size_t size)
 {
 	if (r->budget)
 		atomic_fetch_sub(&r->budget->used, size);
 }
 
 /* What a ring of @size bytes takes of the budget. */
-static size_t cost(size_t size)
+static size_t compute_ring_cost(size_t size)
 {
 	return size > CK_LASTING_FREE ? size : 0;
 }
 
 static void drop_ring(struct ck_replay *r)
 {
-	credit(r, cost(r->size));
+	credit_budget(r, compute_ring_cost(r->size));
 	free(r->ring);
 	r->ring = NULL;
 	r->size = 0;
 }
 
-static struct ck_loan *loan(const struct ck_replay *r, unsigned int i)
+static struct ck_loan *get_loan(const struct ck_replay *r, unsigned int i)
 {
 	return (struct ck_loan *)&r->loans[(r->first + i) % CK_LOANS];
 }
@@ -49,9 +49,9 @@ static struct ck_loan *loan(const struct ck_replay *r, unsigned int i)
 void ck_replay_fini(struct ck_replay *r)
 {
 	for (unsigned int i = 0; i < r->count; i++)
-		free(loan(r, i)->copy);
+		free(get_loan(r, i)->copy);
 	r->count = 0;
-	credit(r, r->copied);
+	credit_budget(r, r->copied);
 	r->copied = 0;
 	drop_ring(r);
 }
@@ -61,8 +61,8 @@ static uint64_t ring_position(const struct ck_replay *r, uint64_t at)
 {
 	uint64_t lent = r->lent_before;
 
-	for (unsigned int i = 0; i < r->count && loan(r, i)->at < at; i++)
-		lent += ck_min((uint64_t)loan(r, i)->size, at - loan(r, i)->at);
+	for (unsigned int i = 0; i < r->count && get_loan(r, i)->at < at; i++)
+		lent += ck_min((uint64_t)get_loan(r, i)->size, at - get_loan(r, i)->at);
 	return at - lent;
 }
 
@@ -106,11 +106,11 @@ int ck_replay_grow(struct ck_replay *r)
 	unsigned char *bigger;
 
 	if (size > r->limit || (r->size && room_at_most(r) == 0) ||
-	    !charge(r, cost(size) - cost(r->size)))
+	    !charge_budget(r, compute_ring_cost(size) - compute_ring_cost(r->size)))
 		return -ENOBUFS;
 	bigger = malloc(size);
 	if (!bigger) {
-		credit(r, cost(size) - cost(r->size));
+		credit_budget(r, compute_ring_cost(size) - compute_ring_cost(r->size));
 		return -ENOMEM;
 	}
 	while (at < end) {
@@ -147,31 +147,31 @@ bool ck_replay_lend(struct ck_replay *r, const void *data, size_t size)
 {
 	if (r->count == CK_LOANS)
 		return false;
-	*loan(r, r->count++) = (struct ck_loan){.at = r->to, .size = size, .data = data};
+	*get_loan(r, r->count++) = (struct ck_loan){.at = r->to, .size = size, .data = data};
 	r->to += size;
 	return true;
 }
 
 bool ck_replay_lent(const struct ck_replay *r, uint64_t until)
 {
-	for (unsigned int i = 0; i < r->count && loan(r, i)->at < until; i++) {
-		if (!loan(r, i)->copy)
+	for (unsigned int i = 0; i < r->count && get_loan(r, i)->at < until; i++) {
+		if (!get_loan(r, i)->copy)
 			return true;
 	}
 	return false;
 }
 
 /* Copy the bytes of @l that are not confirmed; the rest of its copy is never read. */
-static int own(struct ck_replay *r, struct ck_loan *l)
+static int copy_loan(struct ck_replay *r, struct ck_loan *l)
 {
 	size_t done = r->from > l->at ? (size_t)(r->from - l->at) : 0;
 	size_t left = l->size - done;
 
-	if (left > room_at_most(r) || !charge(r, left))
+	if (left > room_at_most(r) || !charge_budget(r, left))
 		return -ENOBUFS;
 	l->copy = malloc(left);
 	if (!l->copy) {
-		credit(r, left);
+		credit_budget(r, left);
 		return -ENOMEM;
 	}
 	memcpy(l->copy, l->data + done, left);
@@ -185,9 +185,9 @@ int ck_replay_own(struct ck_replay *r, uint64_t until)
 {
 	int ret = 0;
 
-	for (unsigned int i = 0; i < r->count && loan(r, i)->at < until && ret == 0; i++) {
-		if (!loan(r, i)->copy)
-			ret = own(r, loan(r, i));
+	for (unsigned int i = 0; i < r->count && get_loan(r, i)->at < until && ret == 0; i++) {
+		if (!get_loan(r, i)->copy)
+			ret = copy_loan(r, get_loan(r, i));
 	}
 	return ret;
 }
@@ -195,19 +195,19 @@ int ck_replay_own(struct ck_replay *r, uint64_t until)
 void ck_replay_confirm(struct ck_replay *r, uint64_t to)
 {
 	r->from = to;
-	while (r->count > 0 && loan(r, 0)->at + loan(r, 0)->size <= to) {
-		struct ck_loan *l = loan(r, 0);
+	while (r->count > 0 && get_loan(r, 0)->at + get_loan(r, 0)->size <= to) {
+		struct ck_loan *l = get_loan(r, 0);
 
 		if (l->copy) {
 			r->copied -= l->size;
-			credit(r, l->size);
+			credit_budget(r, l->size);
 		}
 		free(l->copy);
 		r->lent_before += l->size;
 		r->first = (r->first + 1) % CK_LOANS;
 		r->count--;
 	}
-	if (r->budget && cost(r->size) && in_ring(r) == 0 &&
+	if (r->budget && compute_ring_cost(r->size) && in_ring(r) == 0 &&
 	    atomic_load(&r->budget->used) > r->budget->limit / 2)
 		drop_ring(r);
 }
@@ -220,15 +220,15 @@ static const unsigned char *piece_at(const struct ck_replay *r, uint64_t at, siz
 	unsigned int i = 0;
 
 	*lent = false;
-	while (i < r->count && loan(r, i)->at + loan(r, i)->size <= at)
+	while (i < r->count && get_loan(r, i)->at + get_loan(r, i)->size <= at)
 		i++;
-	if (i < r->count && loan(r, i)->at <= at) {
-		*size = ck_min(*size, loan(r, i)->size - (size_t)(at - loan(r, i)->at));
-		*lent = !loan(r, i)->copy;
-		return loan(r, i)->data + (at - loan(r, i)->at);
+	if (i < r->count && get_loan(r, i)->at <= at) {
+		*size = ck_min(*size, get_loan(r, i)->size - (size_t)(at - get_loan(r, i)->at));
+		*lent = !get_loan(r, i)->copy;
+		return get_loan(r, i)->data + (at - get_loan(r, i)->at);
 	}
 	if (i < r->count)
-		*size = (size_t)ck_min((uint64_t)*size, loan(r, i)->at - at);
+		*size = (size_t)ck_min((uint64_t)*size, get_loan(r, i)->at - at);
 	return ring_at(r, ring_position(r, at), size);
 }
 

@@ -93,7 +93,7 @@ static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look
 }
 
 /* Wait for bytes or room in @ring; returns their number, or -errno. */
-static long await(struct ck_chan *chan, struct ck_pipe *ring, look_fn look, sleep_fn sleep)
+static long wait_for_ring(struct ck_chan *chan, struct ck_pipe *ring, look_fn look, sleep_fn sleep)
 {
 	struct ck_spin_turn turn;
 	long n;
@@ -115,7 +115,7 @@ static long await(struct ck_chan *chan, struct ck_pipe *ring, look_fn look, slee
 
 static long shm_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 {
-	long n = await(chan, &chan->shm->in, ck_pipe_filled, ck_pipe_sleep_filled);
+	long n = wait_for_ring(chan, &chan->shm->in, ck_pipe_filled, ck_pipe_sleep_filled);
 
 	(void)least; /* the caller reads the rest with another call */
 	if (n < 0)
@@ -143,7 +143,7 @@ static int put_all(struct ck_chan *chan, const unsigned char *from, size_t size)
 
 		if (n == 0) {
 			ck_pipe_publish(out); /* only then can the reader make room */
-			n = await(chan, out, ck_pipe_room, ck_pipe_sleep_room);
+			n = wait_for_ring(chan, out, ck_pipe_room, ck_pipe_sleep_room);
 		}
 		if (n < 0)
 			return (int)n;

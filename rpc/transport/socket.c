@@ -80,7 +80,7 @@ static int iov_advance(struct iovec *iov, int count, size_t sent)
 }
 
 /* Wait for bytes, or for room, within the channel's timeout. */
-static int await(struct ck_chan *chan, short events)
+static int wait_for_events(struct ck_chan *chan, short events)
 {
 	struct pollfd pfd = {.events = events};
 	int64_t deadline = ck_deadline(chan->timeout_ms);
@@ -135,7 +135,7 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
 		if (chan->timeout_ms > 0) {
-			ret = await(chan, POLLOUT);
+			ret = wait_for_events(chan, POLLOUT);
 			if (ret < 0)
 				return ret;
 		}
@@ -248,7 +248,7 @@ static long read_turn(struct ck_chan *chan, void *buf, size_t size, size_t least
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
 		if (!spin && chan->timeout_ms > 0) {
-			ret = await(chan, POLLIN);
+			ret = wait_for_events(chan, POLLIN);
 			if (ret < 0)
 				return ret;
 		}

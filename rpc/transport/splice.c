@@ -50,7 +50,7 @@ static bool is_declined(int error)
 }
 
 /* Move @size bytes from the pipe to the socket, as ck_splice_send. */
-static long drain(struct ck_splice *s, struct ck_chan *chan, size_t size, bool more)
+static long drain_pipe(struct ck_splice *s, struct ck_chan *chan, size_t size, bool more)
 {
 	size_t done = 0;
 
@@ -92,7 +92,7 @@ static long send_all(struct ck_splice *s, struct ck_chan *chan, const char *data
 			s->failed = errno != EFAULT; /* memory of a device has no pages to send */
 			break;
 		}
-		sent = drain(s, chan, (size_t)n, done + (size_t)n < size);
+		sent = drain_pipe(s, chan, (size_t)n, done + (size_t)n < size);
 		if (sent != n) {
 			s->failed = true;
 			ck_splice_close(s); /* with what is left in it */

@@ -46,7 +46,7 @@ static int resolve_error(int error, bool literal)
 	}
 }
 
-static int resolve(const struct ck_address *where, bool listening, struct addrinfo **list)
+static int resolve_address(const struct ck_address *where, bool listening, struct addrinfo **list)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	char port[8];
@@ -249,7 +249,7 @@ static int connect_any(const struct ck_address *where, int timeout_ms, struct ck
 	int ret, error = 0, addresses = 0;
 	struct addrinfo *list, *ai;
 
-	ret = resolve(where, false, &list);
+	ret = resolve_address(where, false, &list);
 	if (ret < 0)
 		return ret;
 	for (ai = list; ai; ai = ai->ai_next)
@@ -322,7 +322,7 @@ static int tcp_listen(const struct ck_address *where)
 	struct addrinfo *list, *ai;
 	int fd = -EADDRNOTAVAIL, ret, error = 0;
 
-	ret = resolve(where, true, &list);
+	ret = resolve_address(where, true, &list);
 	if (ret < 0)
 		return ret;
 	for (ai = list; ai && fd < 0; ai = ai->ai_next) {

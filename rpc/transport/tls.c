@@ -125,7 +125,7 @@ static int read_failed(struct ck_tls_chan *t, int error)
 }
 
 /* Decrypt what has come; how many bytes, or -errno. */
-static long decrypt(struct ck_tls_chan *t, unsigned char *to, size_t size)
+static long decrypt_bytes(struct ck_tls_chan *t, unsigned char *to, size_t size)
 {
 	size_t done = 0, n;
 	int ret = t->failed;
@@ -152,7 +152,7 @@ static long tls_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 		long n = lock_in_time(t);
 
 		if (n == 0) {
-			n = decrypt(t, (unsigned char *)buf + done, size - done);
+			n = decrypt_bytes(t, (unsigned char *)buf + done, size - done);
 			pthread_mutex_unlock(&t->lock);
 		}
 		if (n >= 0) {
@@ -170,7 +170,7 @@ static long tls_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 /* --- writing */
 
 /* Encrypt @size bytes, and send them. */
-static int seal(struct ck_tls_chan *t, const unsigned char *data, size_t size)
+static int encrypt_and_send(struct ck_tls_chan *t, const unsigned char *data, size_t size)
 {
 	size_t n;
 	int ret = lock_in_time(t);
@@ -190,7 +190,7 @@ static int seal(struct ck_tls_chan *t, const unsigned char *data, size_t size)
 }
 
 /* Take up to @size bytes from the front of @iov, at @i. */
-static size_t take(const struct iovec *iov, int count, int *i, size_t *at, unsigned char *to,
+static size_t gather_iov(const struct iovec *iov, int count, int *i, size_t *at, unsigned char *to,
 		   size_t size)
 {
 	size_t done = 0;
@@ -224,13 +224,13 @@ static int tls_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
 		if (n < SMALL) {
-			n = take(iov, count, &i, &at, t->small, CK_TLS_RECORD);
+			n = gather_iov(iov, count, &i, &at, t->small, CK_TLS_RECORD);
 			if (n > 0)
-				ret = seal(t, t->small, n);
+				ret = encrypt_and_send(t, t->small, n);
 			continue;
 		}
 		n = ck_min(n, (size_t)CK_TLS_PIECE);
-		ret = seal(t, (const unsigned char *)iov[i].iov_base + at, n);
+		ret = encrypt_and_send(t, (const unsigned char *)iov[i].iov_base + at, n);
 		at += n;
 		if (at == iov[i].iov_len) {
 			i++;
@@ -324,7 +324,7 @@ bool ck_tls_is(const struct ck_chan *chan)
 	return chan->ops == &tls_ops;
 }
 
-static int attach(struct ck_tls_chan *t)
+static int attach_ssl(struct ck_tls_chan *t)
 {
 	BIO *bio;
 
@@ -368,7 +368,7 @@ int ck_tls_open(struct ck_tls *tls, const char *host, struct ck_chan *connection
 	t->rekey = REKEY;
 	t->process = getpid();
 	pthread_mutex_init(&t->lock, NULL);
-	ret = attach(t);
+	ret = attach_ssl(t);
 	if (ret == 0 && host)
 		ret = ck_tls_expect(t, host);
 	if (ret < 0)

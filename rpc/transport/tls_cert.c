@@ -76,7 +76,7 @@ static bool set_serial(X509 *x)
 	return ok;
 }
 
-static bool fill(X509 *x, EVP_PKEY *key, const char *first, const char *names)
+static bool fill_certificate(X509 *x, EVP_PKEY *key, const char *first, const char *names)
 {
 	X509_NAME *subject = X509_get_subject_name(x);
 
@@ -98,7 +98,7 @@ struct place {
 	char key[512], cert[512], fresh[520]; /* fresh becomes cert */
 };
 
-static int fail(const char *path, char why[CK_TLS_WHY])
+static int report_file_error(const char *path, char why[CK_TLS_WHY])
 {
 	int ret = -errno;
 
@@ -112,11 +112,11 @@ static int find_place(const char *folder, struct place *p, char why[CK_TLS_WHY])
 
 	if (n < 0 || n >= (int)sizeof(p->cert)) {
 		errno = ENAMETOOLONG;
-		return fail(folder, why);
+		return report_file_error(folder, why);
 	}
 	snprintf(p->key, sizeof(p->key), "%s/%s", folder, CK_TLS_KEY_FILE);
 	snprintf(p->fresh, sizeof(p->fresh), "%s.new", p->cert);
-	return mkdir(folder, 0700) < 0 && errno != EEXIST ? fail(folder, why) : 0;
+	return mkdir(folder, 0700) < 0 && errno != EEXIST ? report_file_error(folder, why) : 0;
 }
 
 /* A passphrase would be asked for on the terminal. */
@@ -143,7 +143,7 @@ static int read_key(const struct place *p, EVP_PKEY **key, char why[CK_TLS_WHY])
 		return ret;
 	f = fopen(p->key, "re");
 	if (!f)
-		return fail(p->key, why);
+		return report_file_error(p->key, why);
 	*key = PEM_read_PrivateKey(f, NULL, no_passphrase, NULL);
 	fclose(f);
 	if (*key)
@@ -160,7 +160,7 @@ static int check_replaced(const struct place *p, EVP_PKEY *key, char why[CK_TLS_
 	bool own;
 
 	if (!f)
-		return errno == ENOENT ? 0 : fail(p->cert, why);
+		return errno == ENOENT ? 0 : report_file_error(p->cert, why);
 	x = PEM_read_X509(f, NULL, no_passphrase, NULL);
 	fclose(f);
 	own = x && key && X509_check_private_key(x, key) == 1 &&
@@ -169,7 +169,7 @@ static int check_replaced(const struct place *p, EVP_PKEY *key, char why[CK_TLS_
 	if (own)
 		return 0;
 	errno = EEXIST;
-	fail(p->cert, why);
+	report_file_error(p->cert, why);
 	if (key)
 		snprintf(why, CK_TLS_WHY,
 			 "%.200s: it is not a certificate that its own key has signed; remove it "
@@ -179,20 +179,20 @@ static int check_replaced(const struct place *p, EVP_PKEY *key, char why[CK_TLS_
 }
 
 /* A new file, which must not exist. */
-static FILE *create(const char *path, mode_t mode, char why[CK_TLS_WHY])
+static FILE *create_file(const char *path, mode_t mode, char why[CK_TLS_WHY])
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
 
 	if (!f)
-		fail(path, why);
+		report_file_error(path, why);
 	if (!f && fd >= 0)
 		close(fd);
 	return f;
 }
 
 /* End writing file @path: whole, or not there. */
-static int finish(FILE *f, const char *path, bool ok, char why[CK_TLS_WHY])
+static int finish_file(FILE *f, const char *path, bool ok, char why[CK_TLS_WHY])
 {
 	ok = fclose(f) == 0 && ok;
 	if (ok)
@@ -204,9 +204,9 @@ static int finish(FILE *f, const char *path, bool ok, char why[CK_TLS_WHY])
 
 static int write_key(const struct place *p, EVP_PKEY *key, char why[CK_TLS_WHY])
 {
-	FILE *f = create(p->key, 0600, why);
+	FILE *f = create_file(p->key, 0600, why);
 
-	return f ? finish(f, p->key, PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1,
+	return f ? finish_file(f, p->key, PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1,
 			  why)
 		 : -EIO;
 }
@@ -217,10 +217,10 @@ static int write_certificate(const struct place *p, X509 *x, char why[CK_TLS_WHY
 	int ret;
 
 	unlink(p->fresh); /* of a run that was ended */
-	f = create(p->fresh, 0644, why);
-	ret = f ? finish(f, p->fresh, PEM_write_X509(f, x) == 1, why) : -EIO;
+	f = create_file(p->fresh, 0644, why);
+	ret = f ? finish_file(f, p->fresh, PEM_write_X509(f, x) == 1, why) : -EIO;
 	if (ret == 0 && rename(p->fresh, p->cert) < 0)
-		ret = fail(p->cert, why);
+		ret = report_file_error(p->cert, why);
 	return ret;
 }
 
@@ -247,7 +247,7 @@ int ck_tls_new_certificate(const char *folder, char *const *names, size_t count,
 	snprintf(why, CK_TLS_WHY, "the key or the certificate cannot be made");
 	key = known ? known : EVP_EC_gen(CURVE);
 	x = X509_new();
-	ret = key && x && fill(x, key, names[0], list) && ck_tls_pin_of(x, pin) ? 0 : -EINVAL;
+	ret = key && x && fill_certificate(x, key, names[0], list) && ck_tls_pin_of(x, pin) ? 0 : -EINVAL;
 	if (ret == 0 && !known)
 		ret = write_key(&place, key, why);
 	if (ret == 0)

@@ -85,7 +85,7 @@ static void print_day(const ASN1_TIME *time, char text[32])
 }
 
 /* For messages about it: a certificate that is not accepted cannot be had later. */
-static void remember(struct ck_tls_chan *t, X509 *certificate)
+static void record_certificate(struct ck_tls_chan *t, X509 *certificate)
 {
 	char from[32] = "?", to[32] = "?";
 
@@ -96,14 +96,14 @@ static void remember(struct ck_tls_chan *t, X509 *certificate)
 }
 
 /* A client's check of the server's certificate, and a server's of a client's. */
-static int verify(X509_STORE_CTX *store, void *closure)
+static int verify_certificate(X509_STORE_CTX *store, void *closure)
 {
 	const struct ck_tls *tls = closure;
 	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
 	struct ck_tls_chan *t = SSL_get_app_data(ssl);
 	char name[CK_TLS_NAME];
 
-	remember(t, X509_STORE_CTX_get0_cert(store));
+	record_certificate(t, X509_STORE_CTX_get0_cert(store));
 	if (!tls->pins) {
 		int ret = X509_verify_cert(store);
 
@@ -213,7 +213,7 @@ static int load_authorities(struct ck_tls *tls, const struct ck_tls_files *f, ch
 	return 0;
 }
 
-static int configure(struct ck_tls *tls, const struct ck_tls_files *f)
+static int configure_context(struct ck_tls *tls, const struct ck_tls_files *f)
 {
 	SSL_CTX *c = tls->context;
 
@@ -222,7 +222,7 @@ static int configure(struct ck_tls *tls, const struct ck_tls_files *f)
 		return -ENOMEM;
 	SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_options(c, SSL_OP_NO_TICKET);
-	SSL_CTX_set_cert_verify_callback(c, verify, tls);
+	SSL_CTX_set_cert_verify_callback(c, verify_certificate, tls);
 	if (!tls->server || f->ca)
 		SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
 	if (tls->server)
@@ -232,7 +232,7 @@ static int configure(struct ck_tls *tls, const struct ck_tls_files *f)
 	return 0;
 }
 
-static int create(const struct ck_tls_files *f, bool server, struct ck_tls **out,
+static int create_context(const struct ck_tls_files *f, bool server, struct ck_tls **out,
 		  char why[CK_TLS_WHY])
 {
 	const uint64_t quiet = OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG;
@@ -251,7 +251,7 @@ static int create(const struct ck_tls_files *f, bool server, struct ck_tls **out
 					      server ? TLS_server_method() : TLS_client_method());
 	if (!tls->method || !tls->context || (f->pin && !tls->pins))
 		goto out;
-	ret = configure(tls, f);
+	ret = configure_context(tls, f);
 	if (ret == 0)
 		ret = load_own(tls->context, f, why);
 	if (ret == 0)
@@ -276,7 +276,7 @@ int ck_tls_create_client(const struct ck_tls_files *files, struct ck_tls **tls,
 			 files->pin);
 		return -EINVAL;
 	}
-	return create(files, false, tls, why);
+	return create_context(files, false, tls, why);
 }
 
 int ck_tls_create_server(const struct ck_tls_files *files, struct ck_tls **tls,
@@ -286,7 +286,7 @@ int ck_tls_create_server(const struct ck_tls_files *files, struct ck_tls **tls,
 		snprintf(why, CK_TLS_WHY, "a server needs a certificate and its key");
 		return -EINVAL;
 	}
-	return create(files, true, tls, why);
+	return create_context(files, true, tls, why);
 }
 
 void ck_tls_destroy(struct ck_tls *tls)

@@ -9,7 +9,7 @@
 #include "rpc/transport/tls.h"
 #include "util/util.h"
 
-static int grow(struct ck_tls_bytes *b, size_t size)
+static int grow_buffer(struct ck_tls_bytes *b, size_t size)
 {
 	size_t room = ck_max(b->to + size, (size_t)CK_TLS_PIECE + (CK_TLS_PIECE >> 3));
 	unsigned char *data;
@@ -29,7 +29,7 @@ static int memory_write(BIO *bio, const char *data, int size)
 	struct ck_tls_chan *t = BIO_get_data(bio);
 
 	BIO_clear_retry_flags(bio);
-	if (size <= 0 || grow(&t->out, (size_t)size) < 0)
+	if (size <= 0 || grow_buffer(&t->out, (size_t)size) < 0)
 		return -1;
 	memcpy(t->out.data + t->out.to, data, (size_t)size);
 	t->out.to += (size_t)size;

@@ -176,7 +176,7 @@ static int shake_failed(struct ck_tls_chan *t)
 }
 
 /* One step: 0: done; -EAGAIN: the peer's turn; else -errno. */
-static int step(struct ck_tls_chan *t)
+static int step_handshake(struct ck_tls_chan *t)
 {
 	int n = SSL_do_handshake(t->ssl), ret;
 
@@ -187,7 +187,7 @@ static int step(struct ck_tls_chan *t)
 }
 
 /* Explain the result of a step. */
-static int explain(const struct ck_tls_chan *t, int ret, char why[CK_TLS_WHY])
+static int explain_result(const struct ck_tls_chan *t, int ret, char why[CK_TLS_WHY])
 {
 	snprintf(why, CK_TLS_WHY, "%s", ret == -EACCES ? t->why : ret < 0 ? strerror(-ret) : "");
 	return ret;
@@ -195,9 +195,9 @@ static int explain(const struct ck_tls_chan *t, int ret, char why[CK_TLS_WHY])
 
 int ck_tls_begin(struct ck_chan *chan, char why[CK_TLS_WHY])
 {
-	int ret = step(ck_tls_chan_of(chan));
+	int ret = step_handshake(ck_tls_chan_of(chan));
 
-	return explain(ck_tls_chan_of(chan), ret == -EAGAIN ? 0 : ret, why);
+	return explain_result(ck_tls_chan_of(chan), ret == -EAGAIN ? 0 : ret, why);
 }
 
 /* A peer that speaks another protocol on the same key must not be talked into this one. */
@@ -219,25 +219,25 @@ int ck_tls_step(struct ck_chan *chan, char why[CK_TLS_WHY])
 	int ret = ck_tls_fetch(t);
 
 	if (ret == 0)
-		ret = step(t);
+		ret = step_handshake(t);
 	if (ret == 0)
 		ret = check_protocol(t);
-	return explain(t, ret, why);
+	return explain_result(t, ret, why);
 }
 
 int ck_tls_finish(struct ck_chan *chan, char why[CK_TLS_WHY])
 {
 	struct ck_tls_chan *t = ck_tls_chan_of(chan);
-	int ret = step(t);
+	int ret = step_handshake(t);
 
 	while (ret == -EAGAIN) {
 		ret = ck_tls_fetch(t);
 		if (ret == 0)
-			ret = step(t);
+			ret = step_handshake(t);
 	}
 	if (ret == 0)
 		ret = check_protocol(t);
-	return explain(t, ret, why);
+	return explain_result(t, ret, why);
 }
 
 /* --- afterwards */

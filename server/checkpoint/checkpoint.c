@@ -86,7 +86,7 @@ static int pack_all(const char *images, int to, struct cks_manifest *m, struct c
 	return ret;
 }
 
-static int dump(const struct cks_checkpoint_job *job, struct cks_store *store,
+static int dump_worker(const struct cks_checkpoint_job *job, struct cks_store *store,
 		struct cks_manifest *m, bool *gone, struct cks_why *why)
 {
 	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH], kept[CK_CHECKPOINT_PATH];
@@ -165,7 +165,7 @@ int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifes
 	ret = cks_store_begin(job->directory, job->keep, &store, why);
 	if (ret < 0)
 		return ret;
-	ret = dump(job, &store, manifest, gone, why);
+	ret = dump_worker(job, &store, manifest, gone, why);
 	if (ret == 0)
 		ret = cks_store_commit(&store, why);
 	cks_store_abandon(&store);

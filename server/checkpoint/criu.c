@@ -35,9 +35,9 @@ struct command {
 	bool full;
 };
 
-static void put(struct command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_argument(struct command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void put(struct command *c, const char *format, ...)
+static void add_argument(struct command *c, const char *format, ...)
 {
 	va_list args;
 	int n;
@@ -92,7 +92,7 @@ static _Noreturn void become_criu(const struct command *c, int out, const int *i
 }
 
 /* Run it and wait; the exit status, 128 and the signal, or -errno. */
-static int run(const struct command *c, int out, const int *inherited)
+static int run_criu(const struct command *c, int out, const int *inherited)
 {
 	pid_t child;
 	int status;
@@ -138,7 +138,7 @@ static bool first_error(const char *path, char *text, size_t size)
 	return found;
 }
 
-static int explain(const struct cks_criu *criu, const char *what, int status, struct cks_why *why)
+static int report_failure(const struct cks_criu *criu, const char *what, int status, struct cks_why *why)
 {
 	char error[300];
 
@@ -162,9 +162,9 @@ int cks_criu_check(const char *program, struct cks_why *why)
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return cks_why_set(why, errno, "pipe: %m");
-	put(&c, "%s", program);
-	put(&c, "--version");
-	status = run(&c, ends[1], NULL); /* a few words: the pipe has room for them */
+	add_argument(&c, "%s", program);
+	add_argument(&c, "--version");
+	status = run_criu(&c, ends[1], NULL); /* a few words: the pipe has room for them */
 	close(ends[1]);
 	if (status == 0 && read(ends[0], text, sizeof(text) - 1) > 0)
 		sscanf(text, "Version: %u.%u", &major, &minor);
@@ -182,18 +182,18 @@ int cks_criu_check(const char *program, struct cks_why *why)
  * CRIU's plugins must not: it looks for them among the images. Cgroups are those of the server. */
 static void put_common(struct command *c, const struct cks_criu *criu, const char *action)
 {
-	put(c, "%s", criu->program);
-	put(c, "%s", action);
-	put(c, "--images-dir=%s", criu->images);
-	put(c, "--log-file=%s", criu->log);
-	put(c, "-v3");
-	put(c, "--libdir=%s", criu->images);
-	put(c, "--manage-cgroups=ignore");
-	put(c, "--shell-job"); /* a worker belongs to its server's session and terminal */
-	put(c, "--ext-unix-sk");
-	put(c, "--file-locks");
+	add_argument(c, "%s", criu->program);
+	add_argument(c, "%s", action);
+	add_argument(c, "--images-dir=%s", criu->images);
+	add_argument(c, "--log-file=%s", criu->log);
+	add_argument(c, "-v3");
+	add_argument(c, "--libdir=%s", criu->images);
+	add_argument(c, "--manage-cgroups=ignore");
+	add_argument(c, "--shell-job"); /* a worker belongs to its server's session and terminal */
+	add_argument(c, "--ext-unix-sk");
+	add_argument(c, "--file-locks");
 	if (geteuid() != 0)
-		put(c, "--unprivileged");
+		add_argument(c, "--unprivileged");
 }
 
 /* A pipe needs no word: one that has lost its other end can be dumped. */
@@ -202,15 +202,15 @@ static void put_external(struct command *c, const char *id)
 	unsigned long ino;
 
 	if (sscanf(id, "socket:[%lu]", &ino) == 1)
-		put(c, "--external=unix[%lu]", ino);
+		add_argument(c, "--external=unix[%lu]", ino);
 	else if (strncmp(id, "pipe:", 5) != 0)
-		put(c, "--external=%s", id);
+		add_argument(c, "--external=%s", id);
 }
 
 static void put_pages(struct command *c)
 {
-	put(c, "--page-server");
-	put(c, "--ps-socket=%d", c->pages);
+	add_argument(c, "--page-server");
+	add_argument(c, "--ps-socket=%d", c->pages);
 }
 
 int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after after, int pages,
@@ -223,17 +223,17 @@ int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after af
 	if (id < 0)
 		return cks_why_set(why, -id, "dump: worker %d: %m", (int)pid);
 	put_common(&c, criu, "dump");
-	put(&c, "--tree=%d", (int)id);
+	add_argument(&c, "--tree=%d", (int)id);
 	if (after == CK_CRIU_GOES_ON)
-		put(&c, "--leave-running");
+		add_argument(&c, "--leave-running");
 	if (after == CK_CRIU_STOPS)
-		put(&c, "--leave-stopped");
+		add_argument(&c, "--leave-stopped");
 	if (pages >= 0)
 		put_pages(&c);
 	for (size_t i = 0; i < criu->outside->count; i++)
 		put_external(&c, criu->outside->files[i].id);
-	status = run(&c, -1, NULL);
-	return status == 0 ? 0 : explain(criu, "dump", status, why);
+	status = run_criu(&c, -1, NULL);
+	return status == 0 ? 0 : report_failure(criu, "dump", status, why);
 }
 
 int cks_criu_take_pages(const struct cks_criu *criu, int pages, struct cks_why *why)
@@ -241,14 +241,14 @@ int cks_criu_take_pages(const struct cks_criu *criu, int pages, struct cks_why *
 	struct command c = {.pages = pages};
 	int status;
 
-	put(&c, "%s", criu->program);
-	put(&c, "page-server");
-	put(&c, "--images-dir=%s", criu->images);
-	put(&c, "--log-file=%s", criu->log);
-	put(&c, "-v3");
-	put(&c, "--ps-socket=%d", pages);
-	status = run(&c, -1, NULL);
-	return status == 0 ? 0 : explain(criu, "receiving memory", status, why);
+	add_argument(&c, "%s", criu->program);
+	add_argument(&c, "page-server");
+	add_argument(&c, "--images-dir=%s", criu->images);
+	add_argument(&c, "--log-file=%s", criu->log);
+	add_argument(&c, "-v3");
+	add_argument(&c, "--ps-socket=%d", pages);
+	status = run_criu(&c, -1, NULL);
+	return status == 0 ? 0 : report_failure(criu, "receiving memory", status, why);
 }
 
 static int read_pid(const char *path, pid_t *pid, struct cks_why *why)
@@ -275,14 +275,14 @@ int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_OUTSIDE
 	snprintf(pidfile, sizeof(pidfile), "%s/pid", criu->images);
 	unlink(pidfile); /* CRIU does not overwrite it */
 	put_common(&c, criu, "restore");
-	put(&c, "--restore-detached");
-	put(&c, "--restore-sibling"); /* of CRIU: a child of this process */
-	put(&c, "--pidfile=%s", pidfile);
+	add_argument(&c, "--restore-detached");
+	add_argument(&c, "--restore-sibling"); /* of CRIU: a child of this process */
+	add_argument(&c, "--pidfile=%s", pidfile);
 	for (size_t i = 0; i < criu->outside->count; i++) {
 		const struct cks_outside_file *file = &criu->outside->files[i];
 
-		put(&c, "--inherit-fd=fd[%d]:%s", inherited[file->role], file->id);
+		add_argument(&c, "--inherit-fd=fd[%d]:%s", inherited[file->role], file->id);
 	}
-	status = run(&c, -1, inherited);
-	return status == 0 ? read_pid(pidfile, pid, why) : explain(criu, "restore", status, why);
+	status = run_criu(&c, -1, inherited);
+	return status == 0 ? read_pid(pidfile, pid, why) : report_failure(criu, "restore", status, why);
 }

@@ -116,7 +116,7 @@ int cks_manifest_write(int dir, const struct cks_manifest *manifest, struct cks_
 
 /* --- reading */
 
-static int refuse(struct cks_why *why, const char *what)
+static int reject_manifest(struct cks_why *why, const char *what)
 {
 	return cks_why_set(why, EBADMSG, CK_MANIFEST_FILE ": %s", what);
 }
@@ -256,20 +256,20 @@ static int take_all(const json_t *json, struct cks_manifest *m, struct cks_why *
 	uint64_t created, pid;
 
 	if (json_integer_value(json_object_get(json, "format")) != CK_MANIFEST_FORMAT)
-		return refuse(why, "not a format that this release reads");
+		return reject_manifest(why, "not a format that this release reads");
 	if (!take_text(json, "release", m->release, sizeof(m->release)) ||
 	    !take_text(json, "session", m->session, sizeof(m->session)) ||
 	    !take_text(json, "application", m->application, sizeof(m->application)) ||
 	    !take_size(json, "created", &created) || !take_size(json, "memory", &m->memory))
-		return refuse(why, "it does not name the session");
+		return reject_manifest(why, "it does not name the session");
 	if (!take_gpu(json_object_get(json, "gpu"), &m->gpu))
-		return refuse(why, "it does not name the GPU");
+		return reject_manifest(why, "it does not name the GPU");
 	if (!take_size(json, "pid", &pid) || pid == 0 || pid > INT32_MAX ||
 	    !take_threads(json_object_get(json, "threads"), m) ||
 	    !take_outside(json_object_get(json, "outside"), &m->outside))
-		return refuse(why, "it does not describe the process");
+		return reject_manifest(why, "it does not describe the process");
 	if (!take_images(json_object_get(json, "images"), m))
-		return refuse(why, "it does not name the images");
+		return reject_manifest(why, "it does not name the images");
 	m->created = (long long)created;
 	m->pid = (pid_t)pid;
 	return 0;
@@ -280,7 +280,7 @@ int cks_manifest_take(const json_t *json, struct cks_manifest *manifest, struct 
 	int ret;
 
 	memset(manifest, 0, sizeof(*manifest));
-	ret = json ? take_all(json, manifest, why) : refuse(why, "not JSON");
+	ret = json ? take_all(json, manifest, why) : reject_manifest(why, "not JSON");
 	if (ret < 0)
 		cks_manifest_free(manifest);
 	return ret;

@@ -75,7 +75,7 @@ static int name_file(pid_t pid, int fd, char id[CK_OUTSIDE_ID])
 	return 0;
 }
 
-static void add(struct cks_outside *outside, enum cks_outside_role role, const char *id)
+static void add_file(struct cks_outside *outside, enum cks_outside_role role, const char *id)
 {
 	struct cks_outside_file *file = &outside->files[outside->count++];
 
@@ -118,11 +118,11 @@ int cks_outside_find(pid_t pid, int control, int log, struct cks_outside *outsid
 	if (strncmp(id, "socket:", 7) != 0)
 		return cks_why_set(why, ENOTSOCK, "worker %d: its descriptor %d is not a socket",
 				   (int)pid, control);
-	add(outside, CK_OUTSIDE_CONTROL, id);
+	add_file(outside, CK_OUTSIDE_CONTROL, id);
 	if (fstat(log, &st) < 0 || stat("/dev/null", &null) < 0 || st.st_rdev == null.st_rdev)
 		return 0;
 	fd = find_file(pid, &st);
 	if (fd >= 0 && name_file(pid, fd, id) == 0)
-		add(outside, CK_OUTSIDE_LOG, id);
+		add_file(outside, CK_OUTSIDE_LOG, id);
 	return 0;
 }

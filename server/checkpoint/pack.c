@@ -85,7 +85,7 @@ static void flow_close(struct flow *flow)
 }
 
 /* Put a piece through libzstd; @more: the work that is left, 0 at the end of the frame. */
-static size_t turn(struct flow *flow, ZSTD_outBuffer *out, ZSTD_inBuffer *in, bool last)
+static size_t run_codec(struct flow *flow, ZSTD_outBuffer *out, ZSTD_inBuffer *in, bool last)
 {
 	if (flow->compress)
 		return ZSTD_compressStream2(flow->compress, out, in,
@@ -94,7 +94,7 @@ static size_t turn(struct flow *flow, ZSTD_outBuffer *out, ZSTD_inBuffer *in, bo
 }
 
 /* One block of the input, @last without more behind it. The rest of the frame, or -errno. */
-static long long block(struct flow *flow, size_t size, bool last, struct cks_why *why)
+static long long process_block(struct flow *flow, size_t size, bool last, struct cks_why *why)
 {
 	ZSTD_inBuffer in = {.src = flow->from, .size = size};
 	ZSTD_outBuffer out;
@@ -103,7 +103,7 @@ static long long block(struct flow *flow, size_t size, bool last, struct cks_why
 
 	do {
 		out = (ZSTD_outBuffer){.dst = flow->to, .size = CK_PACK_BLOCK};
-		rest = turn(flow, &out, &in, last);
+		rest = run_codec(flow, &out, &in, last);
 		if (ZSTD_isError(rest))
 			return cks_why_set(why, EBADMSG, "%s: %s", flow->name,
 					   ZSTD_getErrorName(rest));
@@ -116,7 +116,7 @@ static long long block(struct flow *flow, size_t size, bool last, struct cks_why
 }
 
 /* All of the input; a frame that has no end is an error. */
-static int run(struct flow *flow, struct cks_why *why)
+static int process_input(struct flow *flow, struct cks_why *why)
 {
 	long long rest = 1;
 	ssize_t n;
@@ -130,7 +130,7 @@ static int run(struct flow *flow, struct cks_why *why)
 		if (n == 0 && flow->decompress)
 			break;
 		flow->read += (uint64_t)n;
-		rest = block(flow, (size_t)n, n == 0, why);
+		rest = process_block(flow, (size_t)n, n == 0, why);
 		if (rest < 0)
 			return (int)rest;
 	} while (n != 0);
@@ -184,7 +184,7 @@ int cks_pack_file(int from, int to, const char *name, struct cks_packed *packed,
 	if (ret == 0) {
 		ZSTD_CCtx_setParameter(flow.compress, ZSTD_c_compressionLevel, CK_PACK_LEVEL);
 		ZSTD_CCtx_setParameter(flow.compress, ZSTD_c_nbWorkers, CK_PACK_THREADS);
-		ret = run(&flow, why);
+		ret = process_input(&flow, why);
 	}
 	if (ret == 0)
 		ret = finish_pack(&flow, to, stored, packed, why);
@@ -244,7 +244,7 @@ int cks_unpack_file(int from, int to, const struct cks_packed *packed, struct ck
 	if (ret == 0)
 		ret = check_stored(&flow, packed, why);
 	if (ret == 0)
-		ret = run(&flow, why);
+		ret = process_input(&flow, why);
 	if (ret == 0 && flow.written != packed->size)
 		ret = cks_why_set(why, EBADMSG, "%s: it does not have %llu bytes", packed->name,
 				  (unsigned long long)packed->size);

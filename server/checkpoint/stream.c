@@ -65,7 +65,7 @@ json_t *cks_stream_read(int fd, struct cks_why *why)
 }
 
 /* Up to @size bytes from one descriptor to another; the count, or -errno. */
-static int copy(int from, int to, unsigned char *buffer, uint64_t size)
+static int copy_bytes(int from, int to, unsigned char *buffer, uint64_t size)
 {
 	int ret = 0;
 
@@ -83,7 +83,7 @@ static int copy(int from, int to, unsigned char *buffer, uint64_t size)
 static int copy_file(int from, int to, uint64_t size, const char *name, struct cks_why *why)
 {
 	unsigned char *buffer = malloc(CK_BLOCK);
-	int ret = buffer ? copy(from, to, buffer, size) : -ENOMEM;
+	int ret = buffer ? copy_bytes(from, to, buffer, size) : -ENOMEM;
 
 	free(buffer);
 	return ret < 0 ? cks_why_set(why, -ret, "%s: %m", name) : 0;

@@ -10,7 +10,7 @@
 #include "server/processes/child.h"
 #include "server/processes/messages.h"
 
-static void append(struct cks_worker_command *c, const char *option, const char *value)
+static void append_option(struct cks_worker_command *c, const char *option, const char *value)
 {
 	if (!value)
 		return;
@@ -23,25 +23,25 @@ void cks_command_fill(struct cks_worker_command *c, const struct cks_options *o,
 {
 	*c = (struct cks_worker_command){.count = 0};
 	/* the second one may become CK_SPARE_ARGUMENT */
-	append(c, "cricket-rpc-server", CK_WORKER_ARGUMENT);
-	append(c, "--driver", driver);
-	append(c, "--token-file", o->token_file);
-	append(c, "--cache-dir", o->cache_dir);
-	append(c, "--cache-size", o->cache_size);
-	append(c, "--policy", o->policy);
-	append(c, "--pool-peers", o->pool_peers_text);
+	append_option(c, "cricket-rpc-server", CK_WORKER_ARGUMENT);
+	append_option(c, "--driver", driver);
+	append_option(c, "--token-file", o->token_file);
+	append_option(c, "--cache-dir", o->cache_dir);
+	append_option(c, "--cache-size", o->cache_size);
+	append_option(c, "--policy", o->policy);
+	append_option(c, "--pool-peers", o->pool_peers_text);
 	for (size_t i = 0; i < o->listen_count; i++) /* for the peers of its sessions */
-		append(c, "--listen", o->listen[i]);
-	append(c, "--worker-users", o->worker_users_text);
-	append(c, "--confine", o->confine);
-	append(c, "--m3", broker);
-	append(c, "--state-dir", o->state_dir);
-	append(c, "--checkpoint-dir", o->checkpoint_dir); /* belongs to a limit */
-	append(c, "--warm-devices", o->warm_devices);
+		append_option(c, "--listen", o->listen[i]);
+	append_option(c, "--worker-users", o->worker_users_text);
+	append_option(c, "--confine", o->confine);
+	append_option(c, "--m3", broker);
+	append_option(c, "--state-dir", o->state_dir);
+	append_option(c, "--checkpoint-dir", o->checkpoint_dir); /* belongs to a limit */
+	append_option(c, "--warm-devices", o->warm_devices);
 	for (int i = 0; i < CK_LIMITS; i++) {
 		snprintf(c->limits[i], sizeof(c->limits[i]), "--%s",
 			 cks_limit_texts((enum cks_limit)i).name);
-		append(c, c->limits[i], o->limits.given[i]);
+		append_option(c, c->limits[i], o->limits.given[i]);
 	}
 }
 

@@ -18,7 +18,7 @@ CK_LOG_DEFINE("server");
 #define CK_WARN_PART 5	     /* and at most this part of the time */
 #define CK_STUBBORN_MS 10000 /* for a worker to end */
 
-static void lower(int64_t *next, int64_t time)
+static void lower_next(int64_t *next, int64_t time)
 {
 	*next = ck_min(*next, time);
 }
@@ -52,7 +52,7 @@ static int64_t warning_of(const struct rule *rule)
 	       ck_min((int64_t)CK_WARN_MS, (int64_t)rule->seconds * 1000 / CK_WARN_PART);
 }
 
-static void warn(struct cks_session_info *s, const struct rule *rule, int64_t now)
+static void warn_session(struct cks_session_info *s, const struct rule *rule, int64_t now)
 {
 	char line[CK_NOTE_TEXT], left[CK_TIME_TEXT], time[CK_TIME_TEXT];
 	int64_t ms = end_of(rule) - now;
@@ -63,7 +63,7 @@ static void warn(struct cks_session_info *s, const struct rule *rule, int64_t no
 	cks_workers_say(s, line, false);
 }
 
-static void end(struct cks_session_info *s, const struct rule *rule, int64_t now)
+static void end_session(struct cks_session_info *s, const struct rule *rule, int64_t now)
 {
 	char line[CK_NOTE_TEXT], name[CK_SESSION_NAME], time[CK_TIME_TEXT];
 
@@ -76,20 +76,20 @@ static void end(struct cks_session_info *s, const struct rule *rule, int64_t now
 }
 
 /* @told: the session was warned of this end. */
-static void apply(struct cks_session_info *s, const struct rule *rule, bool *told, int64_t now,
+static void apply_rule(struct cks_session_info *s, const struct rule *rule, bool *told, int64_t now,
 		  int64_t *next)
 {
 	if (rule->seconds == 0 || s->deadline.ended)
 		return;
 	if (now >= end_of(rule)) {
-		end(s, rule, now);
+		end_session(s, rule, now);
 		return;
 	}
-	lower(next, end_of(rule));
+	lower_next(next, end_of(rule));
 	if (now < warning_of(rule)) {
-		lower(next, warning_of(rule));
+		lower_next(next, warning_of(rule));
 	} else if (!*told) {
-		warn(s, rule, now);
+		warn_session(s, rule, now);
 		*told = true;
 	}
 }
@@ -111,19 +111,19 @@ int64_t cks_deadlines_left(const struct cks_session_info *s, int64_t now)
 	int64_t end = INT64_MAX;
 
 	if (age.seconds > 0)
-		lower(&end, end_of(&age));
+		lower_next(&end, end_of(&age));
 	if (rest.seconds > 0)
-		lower(&end, end_of(&rest));
+		lower_next(&end, end_of(&rest));
 	return end == INT64_MAX ? -1 : ck_max(end - now, (int64_t)0);
 }
 
-static void look(struct cks_session_info *s, int64_t now, int64_t *next)
+static void check_session(struct cks_session_info *s, int64_t now, int64_t *next)
 {
 	const struct rule age = rule_of_age(s), rest = rule_of_rest(s);
 	bool told = s->deadline.idle == s->suspension.used;
 
-	apply(s, &age, &s->deadline.warned, now, next);
-	apply(s, &rest, &told, now, next);
+	apply_rule(s, &age, &s->deadline.warned, now, next);
+	apply_rule(s, &rest, &told, now, next);
 	if (told)
 		s->deadline.idle = s->suspension.used;
 	if (!s->deadline.ended)
@@ -132,7 +132,7 @@ static void look(struct cks_session_info *s, int64_t now, int64_t *next)
 		cks_workers_kill(s);
 		s->deadline.ended = now;
 	}
-	lower(next, s->deadline.ended + CK_STUBBORN_MS);
+	lower_next(next, s->deadline.ended + CK_STUBBORN_MS);
 }
 
 int64_t cks_deadlines_run(struct cks_workers *workers, const struct cks_accounts *accounts,
@@ -146,7 +146,7 @@ int64_t cks_deadlines_run(struct cks_workers *workers, const struct cks_accounts
 	if (now >= *again) {
 		*again = now + CK_LOOK_MS;
 		while ((s = cks_workers_next(workers, s)) != NULL)
-			look(s, now, again);
+			check_session(s, now, again);
 	}
 	return ck_max(*again - now, (int64_t)1);
 }

@@ -124,7 +124,7 @@ static bool has_ended(const struct worker *worker)
 }
 
 /* Forget those that have ended; false: none is left. */
-static bool reap(struct cks_workers *w)
+static bool reap_workers(struct cks_workers *w)
 {
 	struct worker **at = &w->first;
 
@@ -145,7 +145,7 @@ static void reap_for(struct cks_workers *w, int most_ms)
 {
 	const struct timespec step = {.tv_nsec = CK_REAP_STEP_MS * 1000000L};
 
-	for (int ms = 0; reap(w) && ms < most_ms; ms += CK_REAP_STEP_MS)
+	for (int ms = 0; reap_workers(w) && ms < most_ms; ms += CK_REAP_STEP_MS)
 		nanosleep(&step, NULL);
 }
 

@@ -31,7 +31,7 @@ struct cks_fronts {
 	int64_t again; /* when the next one may be started */
 };
 
-static int launch(struct cks_fronts *f)
+static int launch_front(struct cks_fronts *f)
 {
 	const struct cks_options *o = f->options;
 	char *arguments[] = {(char *)"cricket-rpc-server",   (char *)CK_FRONT_ARGUMENT,
@@ -55,7 +55,7 @@ static int launch(struct cks_fronts *f)
 }
 
 /* Its first message. -errno, logged. */
-static int hear(struct cks_fronts *f, int ms)
+static int await_ready(struct cks_fronts *f, int ms)
 {
 	struct pollfd p = {.fd = f->control, .events = POLLIN};
 	char words[CK_FRONT_WORDS];
@@ -71,7 +71,7 @@ static int hear(struct cks_fronts *f, int ms)
 	return -EINVAL;
 }
 
-static int create(const struct cks_options *options, bool waits, struct cks_fronts **out)
+static int create_fronts(const struct cks_options *options, bool waits, struct cks_fronts **out)
 {
 	struct cks_fronts *f;
 	int ret;
@@ -83,9 +83,9 @@ static int create(const struct cks_options *options, bool waits, struct cks_fron
 	if (!f)
 		return -ENOMEM;
 	*f = (struct cks_fronts){.options = options, .control = -1};
-	ret = launch(f);
+	ret = launch_front(f);
 	if (ret == 0 && waits)
-		ret = hear(f, BEGIN_MS);
+		ret = await_ready(f, BEGIN_MS);
 	if (ret < 0)
 		cks_fronts_destroy(f);
 	else
@@ -95,12 +95,12 @@ static int create(const struct cks_options *options, bool waits, struct cks_fron
 
 int cks_fronts_create(const struct cks_options *options, struct cks_fronts **fronts)
 {
-	return create(options, true, fronts);
+	return create_fronts(options, true, fronts);
 }
 
 int cks_fronts_resume(const struct cks_options *options, struct cks_fronts **fronts)
 {
-	return create(options, false, fronts);
+	return create_fronts(options, false, fronts);
 }
 
 void cks_fronts_destroy(struct cks_fronts *f)
@@ -142,7 +142,7 @@ int cks_fronts_pass(struct cks_fronts *f, int fd, int *plain)
 	int pair[2], ret;
 
 	if (f->control < 0) {
-		if (ck_now_ms() < f->again || launch(f) < 0)
+		if (ck_now_ms() < f->again || launch_front(f) < 0)
 			return -EAGAIN;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)

@@ -17,7 +17,7 @@
 
 CK_LOG_DEFINE("server");
 
-static int launch(struct cks_gauge *g)
+static int launch_gauge(struct cks_gauge *g)
 {
 	char *arguments[] = {(char *)"cricket-rpc-server", (char *)CK_GAUGE_ARGUMENT,
 			     (char *)(uintptr_t)g->driver, NULL};
@@ -43,7 +43,7 @@ void cks_gauge_start(struct cks_gauge *g, bool wanted, const char *driver)
 	int ret;
 
 	*g = (struct cks_gauge){.wanted = wanted, .driver = driver, .control = -1};
-	ret = wanted ? launch(g) : 0;
+	ret = wanted ? launch_gauge(g) : 0;
 	if (ret < 0)
 		ck_err("--gpu-time: %s", strerror(-ret));
 }

@@ -58,7 +58,7 @@ static struct running *find_free(struct cks_helpers *h)
 	return NULL;
 }
 
-static int launch(struct running *r, const struct cks_helper *helper)
+static int launch_helper(struct running *r, const struct cks_helper *helper)
 {
 	char *arguments[] = {(char *)"cricket-rpc-server", (char *)(uintptr_t)helper->argument,
 			     NULL};
@@ -86,7 +86,7 @@ static int launch(struct running *r, const struct cks_helper *helper)
 pid_t cks_helpers_start(struct cks_helpers *h, const struct cks_helper *helper)
 {
 	struct running *r = h ? find_free(h) : NULL;
-	int ret = r ? launch(r, helper) : -EBUSY;
+	int ret = r ? launch_helper(r, helper) : -EBUSY;
 
 	json_decref(helper->request);
 	if (ret < 0)
@@ -118,7 +118,7 @@ static json_t *take_line(struct running *r)
 
 /* Read the received bytes. NULL: the reply is not complete. *@news: the process goes on with its
  * work. */
-static json_t *receive(struct running *r, bool *news)
+static json_t *receive_reply(struct running *r, bool *news)
 {
 	ssize_t n = recv(r->fd, r->in + r->in_size, sizeof(r->in) - r->in_size, MSG_DONTWAIT);
 	json_t *reply;
@@ -152,7 +152,7 @@ void cks_helpers_run(struct cks_helpers *h, const struct pollfd *fds, struct cks
 
 		if (r->fd < 0 || r->fd != fds[i].fd || !fds[i].revents)
 			continue;
-		reply = receive(r, &news);
+		reply = receive_reply(r, &news);
 		if (news && helper.goes_on)
 			helper.goes_on(server, helper.data);
 		if (!reply)

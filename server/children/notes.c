@@ -26,7 +26,7 @@ CK_LOG_DEFINE("server");
 #define CK_NOTES_LAST 1024 /* of one that has ended: more than its socket holds */
 
 /* A spare has done what it began. With @note it has told so before a client came to it. */
-static void advance(struct cks_workers *w, struct worker *worker, int note)
+static void advance_spare(struct cks_workers *w, struct worker *worker, int note)
 {
 	bool ready = note == CK_NOTE_READY;
 
@@ -39,7 +39,7 @@ static void advance(struct cks_workers *w, struct worker *worker, int note)
 
 /* @worker needs memory: have all others return free memory. What more can be done is decided
  * later. */
-static void press(struct cks_workers *w, struct worker *worker)
+static void reclaim_memory(struct cks_workers *w, struct worker *worker)
 {
 	const char pressed = CK_CONTROL_PRESS;
 	bool any = false;
@@ -57,7 +57,7 @@ static void press(struct cks_workers *w, struct worker *worker)
 }
 
 /* What a session has done so far. */
-static void count(struct cks_session_info *s, const struct cks_worker_note *note)
+static void update_usage(struct cks_session_info *s, const struct cks_worker_note *note)
 {
 	s->peak = ck_max(s->peak, note->number);
 	s->use.calls = note->calls;
@@ -81,7 +81,7 @@ static void take_gpus(struct cks_session_info *s, const struct cks_worker_note *
 }
 
 /* A note of a session, for the supervisor to handle later. */
-static void hear(struct cks_workers *w, struct cks_session_info *s,
+static void record_note(struct cks_workers *w, struct cks_session_info *s,
 		 const struct cks_worker_note *note)
 {
 	struct cks_suspension *u = &s->suspension;
@@ -96,7 +96,7 @@ static void hear(struct cks_workers *w, struct cks_session_info *s,
 		return;
 	}
 	s->memory = note->number;
-	count(s, note);
+	update_usage(s, note);
 	w->stirred |= u->uses == 0 && note->uses > 0; /* its idle time may count from now on */
 	if (note->uses != u->uses)
 		u->used = ck_now_ms();
@@ -104,14 +104,14 @@ static void hear(struct cks_workers *w, struct cks_session_info *s,
 }
 
 /* Its client has no connection, and may come back within @ms; 0: it is back. */
-static void cut(struct cks_workers *w, struct cks_session_info *s, int64_t ms)
+static void mark_disconnected(struct cks_workers *w, struct cks_session_info *s, int64_t ms)
 {
 	s->cut.since = ms > 0 ? ck_now_ms() : 0;
 	s->cut.until = ms > 0 ? s->cut.since + ms : 0;
 	w->cut |= ms > 0;
 }
 
-static void name(struct cks_workers *w, struct worker *worker, const struct cks_worker_note *note)
+static void name_worker(struct cks_workers *w, struct worker *worker, const struct cks_worker_note *note)
 {
 	bool returns = !worker->info.owner.identity.name[0];
 
@@ -150,13 +150,13 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 	switch (note->kind) {
 	case CK_NOTE_STANDBY:
 	case CK_NOTE_READY:
-		advance(w, worker, note->kind);
+		advance_spare(w, worker, note->kind);
 		break;
 	case CK_NOTE_SESSION:
-		name(w, worker, note);
+		name_worker(w, worker, note);
 		break;
 	case CK_NOTE_PRESS:
-		press(w, worker);
+		reclaim_memory(w, worker);
 		break;
 	case CK_NOTE_ASK:
 	case CK_NOTE_TURN:
@@ -164,29 +164,29 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		break;
 	case CK_NOTE_USE:
 		cks_turns_hear(w, worker, note);
-		hear(w, &worker->info, note);
+		record_note(w, &worker->info, note);
 		break;
 	case CK_NOTE_PARKED:
 	case CK_NOTE_BUSY:
 	case CK_NOTE_WANTED:
-		hear(w, &worker->info, note);
+		record_note(w, &worker->info, note);
 		break;
 	case CK_NOTE_LEFT:
 		worker->info.left = note->text[0] ? CK_CANNOT_LEAVE : CK_LEFT;
 		memcpy(worker->info.why, note->text, sizeof(note->text) - 1);
 		break;
 	case CK_NOTE_CUT:
-		cut(w, &worker->info, (int64_t)ck_min(note->number, (uint64_t)INT32_MAX));
+		mark_disconnected(w, &worker->info, (int64_t)ck_min(note->number, (uint64_t)INT32_MAX));
 		break;
 	case CK_NOTE_END:
-		count(&worker->info, note);
+		update_usage(&worker->info, note);
 		memcpy(worker->info.cause, note->text, sizeof(note->text) - 1);
 		break;
 	}
 }
 
 /* A note, and the process that has sent it if the socket says so (SO_PASSCRED). */
-static ssize_t receive(int control, struct cks_worker_note *note, pid_t *sender)
+static ssize_t receive_note(int control, struct cks_worker_note *note, pid_t *sender)
 {
 	union {
 		struct cmsghdr align;
@@ -227,7 +227,7 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 
 	if (worker->control < 0)
 		return false;
-	n = receive(worker->control, &note, &sender);
+	n = receive_note(worker->control, &note, &sender);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n > 0) {

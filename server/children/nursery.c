@@ -23,7 +23,7 @@ CK_LOG_DEFINE("server");
 #define ANSWER_MS 5000 /* until it counts as stuck */
 #define AGAIN_MS 1000  /* until another one is started after one has ended */
 
-static int launch(struct cks_nursery *n, struct cks_worker_command *command)
+static int launch_nursery(struct cks_nursery *n, struct cks_worker_command *command)
 {
 	int pair[2], ret = 0;
 
@@ -48,7 +48,7 @@ static int launch(struct cks_nursery *n, struct cks_worker_command *command)
 }
 
 /* A word of it: -ETIMEDOUT, -EPIPE: it has ended. */
-static pid_t hear(int control, int ms)
+static pid_t receive_word(int control, int ms)
 {
 	struct pollfd p = {.fd = control, .events = POLLIN};
 	int32_t word;
@@ -69,7 +69,7 @@ static bool is_ready(struct cks_nursery *n, int ms)
 
 	if (n->ready || n->control < 0)
 		return n->ready;
-	word = hear(n->control, ms);
+	word = receive_word(n->control, ms);
 	n->ready = word == 0;
 	if (word == -EPIPE)
 		cks_nursery_stop(n);
@@ -81,7 +81,7 @@ void cks_nursery_start(struct cks_nursery *n, const char *driver,
 {
 	*n = (struct cks_nursery){.control = -1};
 	n->wanted = strcmp(driver, "emu") == 0 && cks_nursery_possible();
-	if (n->wanted && launch(n, command) == 0)
+	if (n->wanted && launch_nursery(n, command) == 0)
 		is_ready(n, READY_MS);
 }
 
@@ -93,7 +93,7 @@ void cks_nursery_stop(struct cks_nursery *n)
 	n->ready = false;
 }
 
-static int ask(int control, int connection, int worker_control, const char *gpus)
+static int send_request(int control, int connection, int worker_control, const char *gpus)
 {
 	struct cks_nursery_request request = {.gpus = ""};
 	union {
@@ -122,10 +122,10 @@ pid_t cks_nursery_fork(struct cks_nursery *n, struct cks_worker_command *command
 	pid_t pid;
 
 	if (n->wanted && !n->pid && ck_now_ms() - n->begun > AGAIN_MS)
-		launch(n, command);
-	if (!is_ready(n, 0) || ask(n->control, connection, control, gpus) < 0)
+		launch_nursery(n, command);
+	if (!is_ready(n, 0) || send_request(n->control, connection, control, gpus) < 0)
 		return -ENOENT;
-	pid = hear(n->control, ANSWER_MS);
+	pid = receive_word(n->control, ANSWER_MS);
 	if (pid == -ETIMEDOUT || pid == -EPIPE) {
 		/* it may have forked: the connection is not for another one */
 		ck_warn("the process from which workers are forked does not respond: killed");

@@ -24,7 +24,7 @@ CK_LOG_DEFINE("server");
 #define CK_WARMING_MS 60000 /* waking GPUs takes the driver seconds */
 
 /* Handle spares that were taken or lost since the last call. */
-static void look(struct cks_spares *s, const struct cks_spare_counts *counts, int64_t now)
+static void update_counts(struct cks_spares *s, const struct cks_spare_counts *counts, int64_t now)
 {
 	if (counts->lost != s->lost) {
 		s->due = now + ck_min((int64_t)CK_FAILED_MS << ck_min(s->failures, 10u),
@@ -42,7 +42,7 @@ static void look(struct cks_spares *s, const struct cks_spare_counts *counts, in
 }
 
 /* Start a spare, or contexts in one; returns the milliseconds until the next call. */
-static int start(struct cks_spares *s, struct cks_workers *workers, bool contexts, int64_t now)
+static int start_spare(struct cks_spares *s, struct cks_workers *workers, bool contexts, int64_t now)
 {
 	int ret = contexts ? cks_workers_warm(workers) : cks_workers_spare(workers);
 
@@ -61,7 +61,7 @@ int cks_spares_run(struct cks_spares *s, struct cks_workers *workers)
 
 	if (s->warm + s->standby == 0)
 		return -1;
-	look(s, counts, now);
+	update_counts(s, counts, now);
 	if (counts->starting + counts->warming > 0) {
 		cks_workers_expire(workers, now - CK_WARMING_MS);
 		return 1000;
@@ -70,10 +70,10 @@ int cks_spares_run(struct cks_spares *s, struct cks_workers *workers)
 		return (int)(s->due - now);
 	if (counts->ready < s->warm && now >= s->warm_due) {
 		if (counts->standby > 0)
-			return start(s, workers, true, now);
+			return start_spare(s, workers, true, now);
 		wanted = ck_max(wanted, 1u); /* it will make contexts */
 	} else if (counts->ready < s->warm) {
 		later = s->warm_due - now;
 	}
-	return counts->standby < wanted ? start(s, workers, false, now) : (int)later;
+	return counts->standby < wanted ? start_spare(s, workers, false, now) : (int)later;
 }

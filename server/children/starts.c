@@ -21,7 +21,7 @@
 CK_LOG_DEFINE("server");
 
 /* Session @number begins in @worker. */
-static void enroll(struct worker *worker, const struct cks_owner *owner, unsigned int number)
+static void init_session_info(struct worker *worker, const struct cks_owner *owner, unsigned int number)
 {
 	worker->info = (struct cks_session_info){.number = number,
 						 .pid = worker->pid,
@@ -38,7 +38,7 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 	struct cks_ledger_row *row;
 	int ret;
 
-	enroll(worker, start->owner, start->number);
+	init_session_info(worker, start->owner, start->number);
 	ret = cks_worker_house(w, worker);
 	if (ret == 0)
 		ret = cks_worker_seat(w, worker);
@@ -57,7 +57,7 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 }
 
 /* In a child: become a worker for connection @fd of @start; NULL: a spare one. */
-static _Noreturn void run(struct cks_workers *w, int fd, int control, const struct cks_start *start,
+static _Noreturn void run_worker(struct cks_workers *w, int fd, int control, const struct cks_start *start,
 			  const char *gpus)
 {
 	const struct cks_prefix *prefix = start ? start->prefix : NULL;
@@ -90,7 +90,7 @@ static pid_t begin_process(struct cks_workers *w, int fd, int control,
 		return pid;
 	pid = fork();
 	if (pid == 0)
-		run(w, fd, control, start, gpus);
+		run_worker(w, fd, control, start, gpus);
 	return pid < 0 ? -errno : pid;
 }
 
@@ -103,7 +103,7 @@ static void ask_for_sender(int control)
 }
 
 /* Start a process for connection @fd of @start; NULL: start a spare one. */
-static int spawn(struct cks_workers *w, int fd, const struct cks_start *start)
+static int spawn_worker(struct cks_workers *w, int fd, const struct cks_start *start)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int pair[2], ret;
@@ -166,7 +166,7 @@ int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_start *sta
 	if (!start->prefix && !cks_workers_identity_terms(w, &start->owner->identity)->gpus[0])
 		spare = find_spare(w);
 	if (!spare || cks_worker_pass(spare, CK_CONTROL_CLIENT, fd) < 0)
-		return spawn(w, fd, start);
+		return spawn_worker(w, fd, start);
 	cks_worker_change(w, spare, SERVING);
 	w->spares.taken++;
 	ck_debug("spare worker %d has a client", (int)spare->pid);
@@ -175,5 +175,5 @@ int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_start *sta
 
 int cks_workers_spare(struct cks_workers *w)
 {
-	return spawn(w, -1, NULL);
+	return spawn_worker(w, -1, NULL);
 }

@@ -17,7 +17,7 @@
 #define CK_ACTIVE_US 3000000 /* workers report their use with some delay */
 
 /* A worker that does not read is ending, or is the next one that the timer frees. */
-static void tell(struct cks_share *share, char kind)
+static void send_turn(struct cks_share *share, char kind)
 {
 	const struct worker *worker = container_of(share, struct worker, info.share);
 	struct cks_control_turn message = {
@@ -64,7 +64,7 @@ void cks_turns_run(struct cks_workers *w, int *timeout_ms)
 	list = list_shares(w, now, &count);
 	if (!list)
 		return;
-	w->shares.tell = tell;
+	w->shares.tell = send_turn;
 	cks_shares_run(&w->shares, list, count, now, &next);
 	free(list);
 	if (next == INT64_MAX)

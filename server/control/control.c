@@ -186,7 +186,7 @@ static json_t *carry_out(struct cks_server *server, const json_t *request, struc
 }
 
 /* Carry out the requests that have arrived, up to one that is answered later. */
-static void serve(struct cks_control *c, unsigned int slot, struct cks_server *server)
+static void serve_requests(struct cks_control *c, unsigned int slot, struct cks_server *server)
 {
 	struct cks_connection *k = &c->connections[slot];
 	const struct cks_asker asker = {slot, k->serial};
@@ -220,7 +220,7 @@ static void keep_passed(struct cks_connection *k, struct msghdr *message)
 	memcpy(&k->passed, CMSG_DATA(head), sizeof(int));
 }
 
-static bool receive(struct cks_connection *k)
+static bool receive_request(struct cks_connection *k)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 	struct iovec room = {k->in + k->in_size, sizeof(k->in) - k->in_size};
@@ -276,10 +276,10 @@ void cks_control_run(struct cks_control *c, const struct pollfd *fds, struct cks
 		if (k->fd < 0 || k->fd != fds[2 + i].fd || !events)
 			continue;
 		if ((k->waiting || !(events & (POLLIN | POLLOUT))) || (k->out && !send_out(k)) ||
-		    ((events & POLLIN) && !receive(k)))
+		    ((events & POLLIN) && !receive_request(k)))
 			cks_control_drop(k);
 		else
-			serve(c, i, server);
+			serve_requests(c, i, server);
 	}
 	if (c && fds[0].revents)
 		accept_one(c, c->socket.fd);

@@ -18,7 +18,7 @@
 
 CK_LOG_DEFINE("server");
 
-static struct cks_control *make(void)
+static struct cks_control *create_control(void)
 {
 	struct cks_control *c = calloc(1, sizeof(*c));
 
@@ -51,7 +51,7 @@ static void open_status(struct cks_control *c)
 
 struct cks_control *cks_control_create(const char *path, const char *unix_path)
 {
-	struct cks_control *c = make();
+	struct cks_control *c = create_control();
 
 	if (!c)
 		return NULL;
@@ -101,7 +101,7 @@ void cks_control_save(const struct cks_control *c, const struct cks_asker *asker
 
 struct cks_control *cks_control_resume(const struct cks_state *state)
 {
-	struct cks_control *c = state->control.fd >= 0 ? make() : NULL;
+	struct cks_control *c = state->control.fd >= 0 ? create_control() : NULL;
 
 	if (!c)
 		return NULL;

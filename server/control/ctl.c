@@ -21,7 +21,7 @@
 
 /* --- the request */
 
-static int usage(const struct cks_command *commands, const char *name)
+static int print_usage(const struct cks_command *commands, const char *name)
 {
 	fprintf(stderr,
 		name ? "cricket-rpc-server: no command %s, or wrong arguments. Commands:\n"
@@ -124,7 +124,7 @@ json_t *cks_ctl_ask(int server, json_t *request, int pass)
 	return reply;
 }
 
-static int report(const struct cks_command *command, const json_t *reply)
+static int print_reply(const struct cks_command *command, const json_t *reply)
 {
 	const char *error = json_string_value(json_object_get(reply, "error"));
 
@@ -147,17 +147,17 @@ int cks_ctl_main(const struct cks_command *commands, const struct cks_options *o
 	while (o->word_count > 0 && command->name && strcmp(command->name, o->words[0]) != 0)
 		command++;
 	if (o->word_count == 0 || !command->name)
-		return usage(commands, o->word_count ? o->words[0] : NULL);
+		return print_usage(commands, o->word_count ? o->words[0] : NULL);
 	request = make_request(command, o->words + 1, o->word_count - 1);
 	if (!request)
-		return usage(commands, command->name);
+		return print_usage(commands, command->name);
 	fd = find_server(o);
 	if (fd < 0) {
 		json_decref(request);
 		return 1;
 	}
 	reply = command->act ? command->act(fd, request, o) : cks_ctl_ask(fd, request, -1);
-	ret = report(command, reply);
+	ret = print_reply(command, reply);
 	json_decref(reply);
 	close(fd);
 	return ret;

@@ -156,7 +156,7 @@ static pid_t start_relay(int *stream)
 
 /* Have the server restore from @folder, and resume; the reply. *@name: the session, the caller's to
  * free; NULL: there is none. */
-static json_t *restore(int server, const char *folder, char **name)
+static json_t *restore_session(int server, const char *folder, char **name)
 {
 	json_t *reply = cks_ctl_ask(server,
 				    json_pack("{s:s, s:s, s:s}", "command", "restore", "directory",
@@ -186,7 +186,7 @@ static json_t *take_session(int server, int stream, const struct cks_options *op
 	if (cks_move_receive(options->criu, stream, store, &why) < 0)
 		reply = cks_control_error("%s", why.text);
 	else
-		reply = restore(server, store->part, &name);
+		reply = restore_session(server, store->part, &name);
 	if (cks_move_confirm(stream, json_incref(reply)) < 0 &&
 	    json_is_true(json_object_get(reply, "ok"))) {
 		json_decref(reply);

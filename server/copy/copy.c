@@ -42,7 +42,7 @@ static CUresult upload_piece(struct cks_request *q, const struct cks_walk *walk,
 	return err ? err : cks_slot_mark(*slot, stream, walk->piece);
 }
 
-static CUresult upload(struct cks_request *q, struct cks_walk *walk, uint64_t stream_id,
+static CUresult upload_data(struct cks_request *q, struct cks_walk *walk, uint64_t stream_id,
 		       unsigned int flags, struct cks_ring *ring)
 {
 	struct cks_slot *slot = NULL;
@@ -74,7 +74,7 @@ static CUresult upload_flat(struct cks_request *q, uint64_t dst, uint64_t stream
 	if (q->bulk_size <= CK_PIECE_MAX ||
 	    cks_memory_covers(q->session->memory, dst, q->bulk_size)) {
 		cks_walk_flat(&walk, true, dst, q->bulk_size);
-		err = upload(q, &walk, stream, flags, ring);
+		err = upload_data(q, &walk, stream, flags, ring);
 	}
 	cks_ring_release(ring);
 	return err;
@@ -176,7 +176,7 @@ CUresult ck_serve_upload_3d(struct cks_request *q, ck_upload_3d_args *a, void *r
 	if (err)
 		return err;
 	ring = cks_staging_upload(q->session->staging);
-	err = upload(q, &walk, a->stream, 0, ring);
+	err = upload_data(q, &walk, a->stream, 0, ring);
 	cks_ring_release(ring);
 	return err;
 }
@@ -278,7 +278,7 @@ static void download_end(struct download *d, struct cks_ring *ring)
 	cks_ring_release(ring);
 }
 
-static CUresult download(struct download *d, uint64_t stream_id)
+static CUresult download_data(struct download *d, uint64_t stream_id)
 {
 	struct cks_request *q = d->q;
 	struct cks_ring *ring;
@@ -312,11 +312,11 @@ CUresult ck_serve_download(struct cks_request *q, ck_download_args *a, ck_downlo
 	if (a->size > CK_PIECE_MAX && !cks_memory_covers(q->session->memory, a->src, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
 	cks_walk_flat(&d.walk, false, a->src, a->size);
-	return download(&d, a->stream);
+	return download_data(&d, a->stream);
 }
 
 /* Wait for work that may still write the memory to be read. */
-static CUresult quiesce(struct cks_request *q, unsigned int wait, uint64_t after)
+static CUresult wait_for_writes(struct cks_request *q, unsigned int wait, uint64_t after)
 {
 	CUstream stream;
 
@@ -333,7 +333,7 @@ static CUresult quiesce(struct cks_request *q, unsigned int wait, uint64_t after
 CUresult ck_serve_fetch(struct cks_request *q, ck_fetch_args *a, ck_fetch_res *res)
 {
 	struct download d = {.q = q};
-	CUresult err = quiesce(q, a->wait, a->after);
+	CUresult err = wait_for_writes(q, a->wait, a->after);
 
 	(void)res;
 	if (err || a->size == 0)
@@ -344,7 +344,7 @@ CUresult ck_serve_fetch(struct cks_request *q, ck_fetch_args *a, ck_fetch_res *r
 	    !cks_memory_covers(q->session->memory, a->src, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
 	cks_walk_flat(&d.walk, false, a->src, a->size);
-	return download(&d, a->stream);
+	return download_data(&d, a->stream);
 }
 
 CUresult ck_serve_download_3d(struct cks_request *q, ck_download_3d_args *a,
@@ -358,7 +358,7 @@ CUresult ck_serve_download_3d(struct cks_request *q, ck_download_3d_args *a,
 	err = cks_copy_decode(q, a->copy, &copy);
 	if (!err)
 		err = cks_walk_box(&d.walk, false, &copy);
-	return err ? err : download(&d, a->stream);
+	return err ? err : download_data(&d, a->stream);
 }
 
 static bool on_device(CUmemorytype type)

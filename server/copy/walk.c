@@ -17,7 +17,7 @@ void cks_walk_flat(struct cks_walk *walk, bool to_device, CUdeviceptr address, s
 }
 
 /* Does the extent fit in rows of @pitch bytes and slices of @height rows? */
-static bool fits(size_t x, size_t y, size_t pitch, size_t height, const CUDA_MEMCPY3D *c)
+static bool extent_fits(size_t x, size_t y, size_t pitch, size_t height, const CUDA_MEMCPY3D *c)
 {
 	size_t end;
 
@@ -41,8 +41,8 @@ CUresult cks_walk_box(struct cks_walk *walk, bool to_device, const CUDA_MEMCPY3D
 		return CUDA_ERROR_INVALID_VALUE;
 	/* the driver checks the extents of an array */
 	if (type == CU_MEMORYTYPE_DEVICE &&
-	    (to_device ? !fits(c->dstXInBytes, c->dstY, c->dstPitch, c->dstHeight, c)
-		       : !fits(c->srcXInBytes, c->srcY, c->srcPitch, c->srcHeight, c)))
+	    (to_device ? !extent_fits(c->dstXInBytes, c->dstY, c->dstPitch, c->dstHeight, c)
+		       : !extent_fits(c->srcXInBytes, c->srcY, c->srcPitch, c->srcHeight, c)))
 		return CUDA_ERROR_INVALID_VALUE;
 	*walk = (struct cks_walk){.total = total, .to_device = to_device, .shape = *c};
 	return CUDA_SUCCESS;

@@ -109,7 +109,7 @@ void cks_allowed_listen(struct cks_allowed *a, const char *text)
 		a->ports[a->port_count++] = (uint16_t)address.port;
 }
 
-static bool covers(const struct cks_allowed_entry *e, const unsigned char address[16])
+static bool entry_covers(const struct cks_allowed_entry *e, const unsigned char address[16])
 {
 	unsigned int whole = e->bits / 8, more = e->bits % 8;
 	unsigned char mask = (unsigned char)(0xff00 >> more);
@@ -149,7 +149,7 @@ bool cks_allowed_has(const struct cks_allowed *a, const struct sockaddr_storage 
 	for (size_t i = 0; i < a->count; i++) {
 		const struct cks_allowed_entry *e = &a->entries[i];
 
-		if (covers(e, address) && (e->port == -1 || (e->port ? (unsigned int)e->port == port
+		if (entry_covers(e, address) && (e->port == -1 || (e->port ? (unsigned int)e->port == port
 								     : is_usual(a, port))))
 			return true;
 	}

@@ -69,7 +69,7 @@ static struct cks_bridge *find_stale(struct cks_direct *d, int64_t now)
 	return b;
 }
 
-static void expire(struct cks_direct *d)
+static void expire_bridges(struct cks_direct *d)
 {
 	int64_t now = ck_now_ms();
 	struct cks_bridge *stale;
@@ -90,7 +90,7 @@ struct cks_bridge *cks_bridge_create(struct cks_direct *d, unsigned int width)
 	struct cks_bridge *b;
 	bool full;
 
-	expire(d);
+	expire_bridges(d);
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return NULL;
@@ -170,7 +170,7 @@ void cks_bridge_put(struct cks_bridge *b)
 }
 
 /* True: it was listed. */
-static bool unlist(struct cks_bridge *b)
+static bool unlist_bridge(struct cks_bridge *b)
 {
 	struct cks_direct *d = b->owner;
 	struct cks_bridge **at = &d->bridges;
@@ -188,7 +188,7 @@ static bool unlist(struct cks_bridge *b)
 
 void cks_bridge_break(struct cks_bridge *b)
 {
-	bool listed = unlist(b);
+	bool listed = unlist_bridge(b);
 
 	ck_lock(&b->lock);
 	atomic_store(&b->broken, true);
@@ -268,7 +268,7 @@ static void take_part(struct cks_end *e, struct cks_part *part)
 		ck_cond_broadcast(&b->changed);
 }
 
-static void *serve(void *data)
+static void *serve_connection(void *data)
 {
 	struct cks_end *e = data;
 	struct cks_bridge *b = e->bridge;
@@ -306,7 +306,7 @@ int cks_bridge_start(struct cks_end *e)
 		atomic_fetch_add(&b->users, 1);
 		pthread_attr_init(&attributes);
 		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-		ret = -pthread_create(&thread, &attributes, serve, e);
+		ret = -pthread_create(&thread, &attributes, serve_connection, e);
 		pthread_attr_destroy(&attributes);
 	}
 	if (ret == 0) {

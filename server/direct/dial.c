@@ -49,7 +49,7 @@ static void print_address(const struct sockaddr_storage *peer, char text[ADDRESS
 	}
 }
 
-static int greet(struct ck_chan *chan, const struct cks_dial *dial, unsigned int at)
+static int send_greeting(struct ck_chan *chan, const struct cks_dial *dial, unsigned int at)
 {
 	unsigned char bytes[GREETING_SIZE];
 	ck_direct_args args;
@@ -67,7 +67,7 @@ static int greet(struct ck_chan *chan, const struct cks_dial *dial, unsigned int
 }
 
 /* Read the reply to the greeting, and no byte more. -EACCES: the ticket is refused. */
-static int greeted(struct ck_chan *chan)
+static int read_greeting_reply(struct ck_chan *chan)
 {
 	unsigned char body[GREETING_SIZE];
 	ck_direct_res res = {.status = 1};
@@ -93,7 +93,7 @@ static int greeted(struct ck_chan *chan)
 }
 
 /* Handshakes on all channels. On error, some are NULL. */
-static int encrypt(struct ck_tls *tls, struct ck_chan **chans, unsigned int count,
+static int encrypt_channels(struct ck_tls *tls, struct ck_chan **chans, unsigned int count,
 		   char why[CK_TLS_WHY])
 {
 	int ret = 0;
@@ -128,11 +128,11 @@ static int try_address(const char *address, struct cks_dial *dial, struct ck_cha
 	if (dial->pin[0] && !dial->tls)
 		ret = ck_tls_create_client(&files, &dial->tls, why);
 	if (ret == 0 && dial->tls)
-		ret = encrypt(dial->tls, chans, dial->count, why);
+		ret = encrypt_channels(dial->tls, chans, dial->count, why);
 	for (unsigned int i = 0; ret == 0 && i < dial->count; i++)
-		ret = greet(chans[i], dial, i);
+		ret = send_greeting(chans[i], dial, i);
 	for (unsigned int i = 0; ret == 0 && i < dial->count; i++)
-		ret = greeted(chans[i]);
+		ret = read_greeting_reply(chans[i]);
 	for (unsigned int i = 0; ret < 0 && i < dial->count; i++) {
 		if (chans[i])
 			ck_chan_close(chans[i]);
@@ -183,7 +183,7 @@ int cks_dial(const struct cks_direct *d, struct cks_dial *dial, struct ck_chan *
 
 /* --- the other way round: where this host can be reached */
 
-static size_t add(char *text, size_t used, size_t size, const struct sockaddr_storage *address)
+static size_t add_address(char *text, size_t used, size_t size, const struct sockaddr_storage *address)
 {
 	char line[ADDRESS_SIZE];
 	int n;
@@ -220,7 +220,7 @@ static size_t add_all(char *text, size_t used, size_t size, uint16_t port)
 		    IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)&address)->sin6_addr))
 			continue;
 		*port_of(&address) = port;
-		used = add(text, used, size, &address);
+		used = add_address(text, used, size, &address);
 	}
 	freeifaddrs(list);
 	return used;
@@ -246,7 +246,7 @@ size_t cks_dial_own(const struct cks_direct *d, char *text, size_t size)
 		if (is_any(&address))
 			used = add_all(text, used, size, *port_of(&address));
 		else
-			used = add(text, used, size, &address);
+			used = add_address(text, used, size, &address);
 	}
 	return used;
 }

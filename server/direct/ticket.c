@@ -24,7 +24,7 @@ int cks_bridge_issue(struct cks_direct *d, struct cks_bridge *b, unsigned char *
 }
 
 /* Compare all bytes of both, so that the time tells nothing. */
-static bool equal(const unsigned char *a, const unsigned char *b)
+static bool tickets_equal(const unsigned char *a, const unsigned char *b)
 {
 	const volatile unsigned char *x = a, *y = b;
 	unsigned char differ = 0;
@@ -35,14 +35,14 @@ static bool equal(const unsigned char *a, const unsigned char *b)
 }
 
 /* The connection that @ticket admits; it cannot be used again. Call with the list's lock held. */
-static struct cks_end *redeem(struct cks_direct *d, const unsigned char *ticket)
+static struct cks_end *redeem_ticket(struct cks_direct *d, const unsigned char *ticket)
 {
 	int64_t now = ck_now_ms();
 	struct cks_end *found = NULL;
 
 	for (struct cks_bridge *b = d->bridges; b; b = b->next) {
 		for (unsigned int i = 0; i < b->width; i++) {
-			if (b->ends[i].issued && now < b->until && equal(b->ends[i].ticket, ticket))
+			if (b->ends[i].issued && now < b->until && tickets_equal(b->ends[i].ticket, ticket))
 				found = &b->ends[i];
 		}
 	}
@@ -59,7 +59,7 @@ int cks_direct_admit(struct cks_direct *d, const unsigned char ticket[CK_TICKET]
 	struct cks_end *end;
 
 	ck_lock(&d->lock);
-	end = redeem(d, ticket);
+	end = redeem_ticket(d, ticket);
 	ck_unlock(&d->lock);
 	if (!end)
 		return -EACCES;

@@ -26,7 +26,7 @@ struct head {
 };
 _Static_assert(sizeof(struct head) == 24, "a head has no padding");
 
-static bool say(struct cks_end *e, const struct cks_part *p, enum kind kind, uint32_t size,
+static bool send_message(struct cks_end *e, const struct cks_part *p, enum kind kind, uint32_t size,
 		uint64_t offset, void *bytes)
 {
 	struct head head = {htobe32(kind), htobe32(size), htobe64(p->number), htobe64(offset)};
@@ -37,7 +37,7 @@ static bool say(struct cks_end *e, const struct cks_part *p, enum kind kind, uin
 }
 
 /* Read a head of this copy. */
-static bool hear(struct cks_end *e, const struct cks_part *p, struct head *head)
+static bool read_head(struct cks_end *e, const struct cks_part *p, struct head *head)
 {
 	if (ck_chan_read(e->chan, head, sizeof(*head)) < 0)
 		return false;
@@ -50,7 +50,7 @@ static bool hear(struct cks_end *e, const struct cks_part *p, struct head *head)
 
 /* Go through the gate, to the thread's slots. OPERATING_SYSTEM: the bridge has broken in front of
  * it. */
-static CUresult enter(struct cks_end *e)
+static CUresult enter_gate(struct cks_end *e)
 {
 	struct cks_session *s = e->bridge->owner->session;
 
@@ -61,7 +61,7 @@ static CUresult enter(struct cks_end *e)
 	return CUDA_SUCCESS;
 }
 
-static void leave(struct cks_end *e)
+static void leave_gate(struct cks_end *e)
 {
 	cks_ring_release(e->ring);
 	cks_gate_leave(&e->pass);
@@ -69,18 +69,18 @@ static void leave(struct cks_end *e)
 
 static CUresult make_current(struct cks_end *e, const struct cks_part *p)
 {
-	CUresult err = enter(e);
+	CUresult err = enter_gate(e);
 
 	if (err)
 		return err;
 	err = ck_driver.cuCtxSetCurrent ? ck_driver.cuCtxSetCurrent(p->context)
 					: CUDA_ERROR_NOT_SUPPORTED;
-	leave(e);
+	leave_gate(e);
 	return err;
 }
 
 /* The copy has failed at this end. */
-static bool fail(struct cks_end *e, struct cks_part *p, CUresult err)
+static bool fail_part(struct cks_end *e, struct cks_part *p, CUresult err)
 {
 	ck_lock(&e->bridge->lock);
 	if (!p->err)
@@ -97,7 +97,7 @@ struct piece {
 };
 
 /* The next piece that no connection has taken. False: there is none. */
-static bool take(struct cks_end *e, struct cks_part *p, struct cks_walk *walk)
+static bool take_piece(struct cks_end *e, struct cks_part *p, struct cks_walk *walk)
 {
 	bool more;
 
@@ -108,7 +108,7 @@ static bool take(struct cks_end *e, struct cks_part *p, struct cks_walk *walk)
 	return more;
 }
 
-static CUresult fetch(struct cks_end *e, const struct cks_part *p, struct piece *now)
+static CUresult fetch_piece(struct cks_end *e, const struct cks_part *p, struct piece *now)
 {
 	CUresult err = cks_ring_next(e->ring, p->ctx, p->serial, &now->slot);
 
@@ -119,18 +119,18 @@ static CUresult fetch(struct cks_end *e, const struct cks_part *p, struct piece 
 
 /* Let the device fill a slot with @now, if there is such a piece, and wait until it has filled that
  * of @before. */
-static CUresult turn(struct cks_end *e, const struct cks_part *p, struct piece *now, bool more,
+static CUresult advance_fetch(struct cks_end *e, const struct cks_part *p, struct piece *now, bool more,
 		     const struct piece *before)
 {
-	CUresult err = enter(e);
+	CUresult err = enter_gate(e);
 
 	if (err)
 		return err;
 	if (more)
-		err = fetch(e, p, now);
+		err = fetch_piece(e, p, now);
 	if (!err && before->slot)
 		err = cks_slot_wait(before->slot);
-	leave(e);
+	leave_gate(e);
 	return err;
 }
 
@@ -141,21 +141,21 @@ static bool send_all(struct cks_end *e, struct cks_part *p)
 	CUresult err = make_current(e, p);
 	struct head head;
 
-	if (!hear(e, p, &head) || head.kind != READY)
+	if (!read_head(e, p, &head) || head.kind != READY)
 		return false;
 	while (more && ok && !err) {
 		now.slot = NULL;
-		more = take(e, p, &now.walk);
-		err = turn(e, p, &now, more, &before);
+		more = take_piece(e, p, &now.walk);
+		err = advance_fetch(e, p, &now, more, &before);
 		if (!err && before.slot)
-			ok = say(e, p, DATA, (uint32_t)before.walk.piece, before.walk.done,
+			ok = send_message(e, p, DATA, (uint32_t)before.walk.piece, before.walk.done,
 				 before.slot->host);
 		before = now;
 	}
 	if (err)
-		fail(e, p, err);
+		fail_part(e, p, err);
 	if (ok)
-		ok = say(e, p, END, (uint32_t)p->err, 0, NULL);
+		ok = send_message(e, p, END, (uint32_t)p->err, 0, NULL);
 	return ok && !err;
 }
 
@@ -184,7 +184,7 @@ static bool is_new(struct cks_part *p, const struct head *head, size_t piece)
 }
 
 /* Where the data behind @head belong. False: it is wrong. */
-static bool locate(struct cks_end *e, struct cks_part *p, const struct head *head, size_t piece,
+static bool locate_piece(struct cks_end *e, struct cks_part *p, const struct head *head, size_t piece,
 		   struct cks_walk *walk)
 {
 	bool right;
@@ -207,20 +207,20 @@ static bool locate(struct cks_end *e, struct cks_part *p, const struct head *hea
 
 static CUresult next_slot(struct cks_end *e, const struct cks_part *p, struct cks_slot **slot)
 {
-	CUresult err = enter(e);
+	CUresult err = enter_gate(e);
 
 	if (err)
 		return err;
 	err = cks_ring_next(e->ring, p->ctx, p->serial, slot);
-	leave(e);
+	leave_gate(e);
 	return err;
 }
 
 /* Pass the piece in *@slot to the device, and take the next slot. */
-static CUresult store(struct cks_end *e, const struct cks_part *p, const struct cks_walk *walk,
+static CUresult store_piece(struct cks_end *e, const struct cks_part *p, const struct cks_walk *walk,
 		      struct cks_slot **slot)
 {
-	CUresult err = enter(e);
+	CUresult err = enter_gate(e);
 
 	if (err)
 		return err;
@@ -231,18 +231,18 @@ static CUresult store(struct cks_end *e, const struct cks_part *p, const struct 
 		err = cks_slot_mark(*slot, p->stream, walk->piece);
 	if (!err)
 		err = cks_ring_next(e->ring, p->ctx, p->serial, slot);
-	leave(e);
+	leave_gate(e);
 	return err;
 }
 
-static CUresult settle(struct cks_end *e)
+static CUresult drain_ring(struct cks_end *e)
 {
-	CUresult err = enter(e);
+	CUresult err = enter_gate(e);
 
 	if (err)
 		return err;
 	err = cks_ring_settle(e->ring);
-	leave(e);
+	leave_gate(e);
 	return err;
 }
 
@@ -253,13 +253,13 @@ static bool receive_piece(struct cks_end *e, struct cks_part *p, const struct he
 	struct cks_walk walk;
 	CUresult err;
 
-	if (!locate(e, p, head, piece, &walk) ||
+	if (!locate_piece(e, p, head, piece, &walk) ||
 	    ck_chan_read(e->chan, (*slot)->host, head->size) < 0)
 		return false;
 	atomic_fetch_add_explicit(&e->bridge->owner->session->bytes_in, head->size,
 				  memory_order_relaxed);
-	err = store(e, p, &walk, slot);
-	return err ? fail(e, p, err) : true;
+	err = store_piece(e, p, &walk, slot);
+	return err ? fail_part(e, p, err) : true;
 }
 
 static bool receive_all(struct cks_end *e, struct cks_part *p)
@@ -273,19 +273,19 @@ static bool receive_all(struct cks_end *e, struct cks_part *p)
 	if (!err)
 		err = next_slot(e, p, &slot);
 	if (err)
-		return fail(e, p, err);
-	if (!say(e, p, READY, 0, 0, NULL))
+		return fail_part(e, p, err);
+	if (!send_message(e, p, READY, 0, 0, NULL))
 		return false;
 	do {
-		if (!hear(e, p, &head) || (head.kind != DATA && head.kind != END))
+		if (!read_head(e, p, &head) || (head.kind != DATA && head.kind != END))
 			return false;
 		ended = head.kind == END;
 		if (!ended && !receive_piece(e, p, &head, piece, &slot))
 			return false;
 	} while (!ended);
-	err = settle(e);
+	err = drain_ring(e);
 	if (err)
-		return fail(e, p, err);
+		return fail_part(e, p, err);
 	return head.size == 0;
 }
 

@@ -25,7 +25,7 @@
 
 CK_LOG_DEFINE("server");
 
-static void reply(int fd, const struct cks_peeked *call, ck_hello_status status, const char *why)
+static void send_reply(int fd, const struct cks_peeked *call, ck_hello_status status, const char *why)
 {
 	ck_hello_res res = {
 		.status = status,
@@ -37,11 +37,11 @@ static void reply(int fd, const struct cks_peeked *call, ck_hello_status status,
 	cks_answer(fd, call, (xdrproc_t)xdr_ck_hello_res, &res);
 }
 
-static void refuse(struct cks_admission *a, enum cks_refusal kind, int fd,
+static void refuse_client(struct cks_admission *a, enum cks_refusal kind, int fd,
 		   const struct cks_peeked *call, ck_hello_status status, const char *why)
 {
 	cks_workers_totals(a->workers)->refused[kind]++;
-	reply(fd, call, status, why);
+	send_reply(fd, call, status, why);
 }
 
 /* What follows the arguments; older clients do not say all of it. */
@@ -64,7 +64,7 @@ static bool decode_rest(XDR *xdrs, struct rest *rest)
 	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &rest->place));
 }
 
-static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args,
+static bool decode_hello(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args,
 		   struct rest *rest)
 {
 	XDR xdrs;
@@ -112,7 +112,7 @@ static void turn_away(struct cks_admission *a, const struct applicant *p, ck_hel
 	const struct cks_audit_client client = client_of(p);
 
 	cks_audit_refused(a->audit, &p->owner, &client, kind, why);
-	refuse(a, kind, p->fd, p->call, status, why);
+	refuse_client(a, kind, p->fd, p->call, status, why);
 }
 
 /* Which limit would one more session exceed, and @why? CK_REFUSALS: none. */
@@ -163,7 +163,7 @@ static void start_session(struct cks_admission *a, const struct applicant *p,
 	int ret;
 
 	if (!cks_audit_begin(a->audit, none.number, &p->owner, &client)) {
-		refuse(a, CK_REFUSED_FAILED, p->fd, p->call, CK_HELLO_BUSY,
+		refuse_client(a, CK_REFUSED_FAILED, p->fd, p->call, CK_HELLO_BUSY,
 		       "the server cannot write its audit log (--audit-required)");
 		return;
 	}
@@ -174,7 +174,7 @@ static void start_session(struct cks_admission *a, const struct applicant *p,
 		return;
 	ck_err("starting a worker: %s", strerror(-ret));
 	cks_audit_end(a->audit, &none, "the server cannot start another process");
-	refuse(a, CK_REFUSED_FAILED, p->fd, p->call, CK_HELLO_BUSY,
+	refuse_client(a, CK_REFUSED_FAILED, p->fd, p->call, CK_HELLO_BUSY,
 	       "the server cannot start another process");
 }
 
@@ -233,7 +233,7 @@ static bool stand_in_line(struct cks_admission *a, const struct applicant *p,
 		return true;
 	snprintf(message, sizeof(message), "%s; place %zu of %zu in the queue", why,
 		 cks_queue_place(a->queue, waiter), a->queue->count);
-	reply(p->fd, p->call, CK_HELLO_WAIT, message);
+	send_reply(p->fd, p->call, CK_HELLO_WAIT, message);
 	return false;
 }
 
@@ -303,7 +303,7 @@ static bool start_if_room(struct cks_admission *a, const struct applicant *p,
 }
 
 /* The client may have a session, if there is one. True: it waits for that. */
-static bool consider(struct cks_admission *a, struct applicant *p)
+static bool admit_applicant(struct cks_admission *a, struct applicant *p)
 {
 	const struct cks_prefix *prefix = NULL;
 	struct cks_waiter *waiter;
@@ -346,13 +346,13 @@ static bool consider(struct cks_admission *a, struct applicant *p)
 	return start_if_room(a, p, prefix);
 }
 
-static bool judge(struct cks_admission *a, struct applicant *p)
+static bool check_applicant(struct cks_admission *a, struct applicant *p)
 {
 	char why[CK_WHY_SIZE], name[CK_PEER_NAME];
 	enum cks_refusal kind = cks_judge(a->options, &a->token, p->fd, p->args, why);
 
 	if (kind == CK_REFUSALS)
-		return consider(a, p);
+		return admit_applicant(a, p);
 	ck_info("%s: %s pid %u refused: %s", cks_peer_name(&p->owner.peer, name),
 		p->args->application, p->args->pid, why);
 	turn_away(a, p, cks_judge_status(kind), kind, why);
@@ -385,12 +385,12 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	bool waits = false;
 
 	foreign.protocol = first_word(bytes, call);
-	if (decode(bytes, call, &args, &p.rest)) {
+	if (decode_hello(bytes, call, &args, &p.rest)) {
 		memcpy(p.prefix, p.rest.start.prefix, CK_PREFIX);
-		waits = judge(a, &p);
+		waits = check_applicant(a, &p);
 	} else if (foreign.protocol != CK_PROTOCOL) {
 		p.args = &foreign;
-		judge(a, &p);
+		check_applicant(a, &p);
 	} else {
 		ck_info("%s: an invalid hello: closed", cks_peer_name(peer, name));
 	}

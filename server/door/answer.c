@@ -9,7 +9,7 @@
 #define CK_ANSWER_SIZE 16384 /* the largest: ck_offer_res with all GPUs */
 
 /* Read @size bytes from the connection; a peek has shown that they are there. */
-static bool consume(int fd, size_t size)
+static bool consume_bytes(int fd, size_t size)
 {
 	unsigned char bytes[CK_PEEK_MAX];
 
@@ -25,13 +25,13 @@ bool cks_answer(int fd, const struct cks_peeked *call, xdrproc_t xdr, const void
 {
 	unsigned char out[CK_ANSWER_SIZE];
 
-	return consume(fd, call->record) &&
+	return consume_bytes(fd, call->record) &&
 	       send_now(fd, out, ck_reply_encode(out, sizeof(out), call->xid, xdr, res, 0));
 }
 
 bool cks_answer_bytes(int fd, const struct cks_peeked *call, const void *reply, size_t size)
 {
-	return consume(fd, call->record) && send_now(fd, reply, (long)size);
+	return consume_bytes(fd, call->record) && send_now(fd, reply, (long)size);
 }
 
 bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call)
@@ -49,5 +49,5 @@ bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call)
 	size = kind == CK_PEEK_NO_RPC_VERSION
 		       ? ck_mismatch_encode(out, sizeof(out), call->xid)
 		       : ck_refusal_encode(out, sizeof(out), call->xid, stat);
-	return consume(fd, call->record) && send_now(fd, out, size);
+	return consume_bytes(fd, call->record) && send_now(fd, out, size);
 }

@@ -29,7 +29,7 @@ void cks_away_destroy(struct cks_away *away)
 	free(away);
 }
 
-static struct entry *find(const struct cks_away *away, const unsigned char session[16])
+static struct entry *find_entry(const struct cks_away *away, const unsigned char session[16])
 {
 	for (size_t i = 0; i < CK_AWAY_MAX; i++) {
 		const struct entry *e = &away->list[i];
@@ -43,7 +43,7 @@ static struct entry *find(const struct cks_away *away, const unsigned char sessi
 void cks_away_put(struct cks_away *away, const unsigned char session[16], const char *address,
 		  uint64_t seconds)
 {
-	struct entry *e = find(away, session);
+	struct entry *e = find_entry(away, session);
 
 	if (!e) {
 		e = &away->list[away->next];
@@ -56,7 +56,7 @@ void cks_away_put(struct cks_away *away, const unsigned char session[16], const 
 
 void cks_away_remove(struct cks_away *away, const unsigned char session[16])
 {
-	struct entry *e = find(away, session);
+	struct entry *e = find_entry(away, session);
 
 	if (e)
 		e->until = 0;
@@ -64,7 +64,7 @@ void cks_away_remove(struct cks_away *away, const unsigned char session[16])
 
 const char *cks_away_find(const struct cks_away *away, const unsigned char session[16])
 {
-	const struct entry *e = find(away, session);
+	const struct entry *e = find_entry(away, session);
 
 	return e ? e->address : NULL;
 }

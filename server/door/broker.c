@@ -167,7 +167,7 @@ int cks_broker_return(struct cks_broker *b, int socket, pid_t pid, int process, 
 }
 
 /* The descriptor to wait for, or -1. */
-static int awaited(struct cks_broker *b, int64_t now)
+static int get_awaited_fd(struct cks_broker *b, int64_t now)
 {
 	if (b->pid > 0)
 		return b->leash ? b->leash : -1;
@@ -181,7 +181,7 @@ static int awaited(struct cks_broker *b, int64_t now)
 size_t cks_broker_poll(struct cks_broker *b, struct pollfd *fds, int *timeout_ms)
 {
 	int64_t now = ck_now_ms(), wait;
-	int fd = b ? awaited(b, now) : -1;
+	int fd = b ? get_awaited_fd(b, now) : -1;
 
 	if (fd >= 0) {
 		fds[0] = (struct pollfd){.fd = fd, .events = POLLIN};
@@ -210,7 +210,7 @@ static _Noreturn void become_broker(struct cks_broker *b)
 }
 
 /* A broker that is no child has ended, for any reason. */
-static void forget(struct cks_broker *b)
+static void forget_broker(struct cks_broker *b)
 {
 	ck_warn("the memory broker has ended; memory shared by name is lost");
 	close(b->leash);
@@ -221,7 +221,7 @@ static void forget(struct cks_broker *b)
 void cks_broker_run(struct cks_broker *b)
 {
 	if (b->pid > 0) {
-		forget(b);
+		forget_broker(b);
 		return;
 	}
 	b->not_before = ck_now_ms() + CK_RESTART_MS;

@@ -18,7 +18,7 @@
 
 CK_LOG_DEFINE("server");
 
-static void reply(int fd, const struct cks_peeked *call, ck_files_status status, const char *why)
+static void send_reply(int fd, const struct cks_peeked *call, ck_files_status status, const char *why)
 {
 	ck_files_res res = {
 		.status = status,
@@ -29,7 +29,7 @@ static void reply(int fd, const struct cks_peeked *call, ck_files_status status,
 	cks_answer(fd, call, (xdrproc_t)xdr_ck_files_res, &res);
 }
 
-static int start(const char *folder, int fd, pid_t *pid)
+static int start_download(const char *folder, int fd, pid_t *pid)
 {
 	char *arguments[] = {(char *)"cricket-rpc-server", (char *)CK_CLIENT_FILES_ARGUMENT,
 			     (char *)(uintptr_t)folder, NULL};
@@ -58,7 +58,7 @@ static size_t find_place(const struct cks_downloads *d, const struct cks_peer *p
 	return served;
 }
 
-static void give(struct cks_downloads *d, const char *folder, int fd, const struct cks_peer *peer,
+static void serve_files(struct cks_downloads *d, const char *folder, int fd, const struct cks_peer *peer,
 		 const struct cks_peeked *call)
 {
 	const char *why = "the server sends its files to others; try again later";
@@ -69,12 +69,12 @@ static void give(struct cks_downloads *d, const char *folder, int fd, const stru
 		why = "the server is sending its files to this address already; try again later";
 	} else if (place < CK_DOWNLOADS) {
 		d->list[place].peer = *peer;
-		ret = start(folder, fd, &d->list[place].pid);
+		ret = start_download(folder, fd, &d->list[place].pid);
 		if (ret == 0)
 			return;
 		ck_err("starting a process for the client's files: %s", strerror(-ret));
 	}
-	reply(fd, call, CK_FILES_BUSY, why);
+	send_reply(fd, call, CK_FILES_BUSY, why);
 }
 
 void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int fd,
@@ -94,9 +94,9 @@ void cks_downloads_serve(struct cks_downloads *d, struct cks_admission *a, int f
 						    args.token.token_val, args.token.token_len};
 
 		if (cks_request_admit(a, fd, &request, &owner, why))
-			give(d, a->options->client_files, fd, peer, call);
+			serve_files(d, a->options->client_files, fd, peer, call);
 		else
-			reply(fd, call, CK_FILES_DENIED, why);
+			send_reply(fd, call, CK_FILES_DENIED, why);
 	}
 	xdr_free((xdrproc_t)xdr_ck_files_args, &args);
 }

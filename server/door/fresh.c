@@ -122,7 +122,7 @@ void cks_fresh_set_joining(struct cks_fresh_list *l, struct cks_fresh *f, bool j
 	f->joining = joining;
 }
 
-static void drop(struct cks_fresh_list *l, size_t i)
+static void drop_connection(struct cks_fresh_list *l, size_t i)
 {
 	cks_fresh_set_joining(l, &l->list[i], true); /* no longer counted */
 	close(l->list[i].fd);
@@ -188,7 +188,7 @@ static void push_out(struct cks_fresh_list *l, size_t i)
 
 	ck_info("%s has %u silent connections: the oldest is closed",
 		cks_peer_name(&l->list[i].peer, name), l->silent[l->list[i].bucket]);
-	drop(l, i);
+	drop_connection(l, i);
 }
 
 void cks_fresh_add(struct cks_fresh_list *l, int fd)
@@ -282,6 +282,6 @@ void cks_fresh_run(struct cks_fresh_list *l)
 		if (keep)
 			i++;
 		else
-			drop(l, i);
+			drop_connection(l, i);
 	}
 }

@@ -94,7 +94,7 @@ static bool hung_up(int fd)
 }
 
 /* Admit a client, or hold it for a while if it waits for a session. True: keep it. */
-static bool admit(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned char *bytes,
+static bool admit_client(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned char *bytes,
 		  const struct cks_peeked *p, int64_t now)
 {
 	enum cks_turn turn = f->held && now >= f->held ? CK_TURN_LAST : CK_TURN_HOLD;
@@ -116,7 +116,7 @@ static bool admit(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned 
 
 /* Do what the first record of @f asks for, which is of @kind; false: the connection is done
  * with. */
-static bool follow(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek kind,
+static bool handle_record(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek kind,
 		   unsigned char *bytes, struct cks_peeked *p, int64_t now)
 {
 	switch (kind) {
@@ -131,7 +131,7 @@ static bool follow(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek 
 		ck_info("a connection that does not use RPC: closed");
 		return false;
 	case CK_PEEK_HELLO:
-		return admit(l, f, bytes, p, now);
+		return admit_client(l, f, bytes, p, now);
 	case CK_PEEK_JOIN:
 	case CK_PEEK_LINK:
 	case CK_PEEK_DIRECT:
@@ -175,5 +175,5 @@ bool cks_fresh_look(struct cks_fresh_list *l, struct cks_fresh *f, int64_t now)
 		kind = CK_PEEK_NULL;
 	else if (bytes[0] == CK_TLS_FIRST_BYTE ? !l->fronts : f->probed)
 		kind = CK_PEEK_GARBAGE;
-	return follow(l, f, kind, bytes, &p, now);
+	return handle_record(l, f, kind, bytes, &p, now);
 }

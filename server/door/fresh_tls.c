@@ -30,7 +30,7 @@ static const struct {
 	[CK_STAGE_RELAYED] = {32, 256, "TLS connections without a whole first record"},
 };
 
-static bool counts(const struct cks_fresh *f, enum cks_fresh_stage stage)
+static bool counts_in_stage(const struct cks_fresh *f, enum cks_fresh_stage stage)
 {
 	return f->stage == stage && !f->joining;
 }
@@ -44,7 +44,7 @@ static struct cks_fresh *find_victim(struct cks_fresh_list *l, enum cks_fresh_st
 	for (size_t i = 0; i < l->count; i++) {
 		struct cks_fresh *f = &l->list[i];
 
-		if (!counts(f, stage) || (bucket && f->bucket != *bucket))
+		if (!counts_in_stage(f, stage) || (bucket && f->bucket != *bucket))
 			continue;
 		if (!victim || (!bucket && l->silent[f->bucket] > l->silent[victim->bucket]))
 			victim = f;
@@ -59,7 +59,7 @@ static struct cks_fresh *one_too_many(struct cks_fresh_list *l, enum cks_fresh_s
 	size_t of_peer = 0, in_all = 0;
 
 	for (size_t i = 0; i < l->count; i++) {
-		if (!counts(&l->list[i], stage))
+		if (!counts_in_stage(&l->list[i], stage))
 			continue;
 		in_all++;
 		of_peer += l->list[i].bucket == bucket;

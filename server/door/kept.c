@@ -31,7 +31,7 @@ static void end_kept(struct cks_session_info *s, const char *why)
 }
 
 /* The one that has waited longest; NULL: there is none. */
-static struct cks_session_info *oldest(struct cks_workers *w, size_t *count)
+static struct cks_session_info *find_oldest(struct cks_workers *w, size_t *count)
 {
 	struct cks_session_info *s = NULL, *found = NULL;
 
@@ -57,7 +57,7 @@ void cks_kept_run(struct cks_workers *w, size_t most)
 		if (s->cut.reported && cks_kept(s))
 			end_kept(s, "its program has ended");
 	}
-	while ((s = oldest(w, &count)) != NULL && count > most) {
+	while ((s = find_oldest(w, &count)) != NULL && count > most) {
 		end_kept(s, "too many sessions wait for their programs (--max-kept)");
 		if (!s->cut.ending)
 			break; /* it does not listen: it is ending by itself */
@@ -163,7 +163,7 @@ bool cks_kept_clear(struct cks_workers *w, const struct cks_newcomer *n)
 
 /* The longest kept session of the same program on a machine of the same name; but a client of that
  * very machine, as its id says, has been asked. */
-static bool replace(struct cks_workers *w, const struct cks_identity *identity, const char *program,
+static bool replace_kept(struct cks_workers *w, const struct cks_identity *identity, const char *program,
 		    const char *host, const char machine[CK_ID])
 {
 	struct cks_session_info *s = NULL, *oldest = NULL;
@@ -186,12 +186,12 @@ bool cks_kept_replace(struct cks_workers *w, const struct cks_newcomer *n)
 
 	ck_text_copy(program, sizeof(program), n->program);
 	ck_text_copy(host, sizeof(host), n->host);
-	return replace(w, n->identity, program, host, n->place->machine);
+	return replace_kept(w, n->identity, program, host, n->place->machine);
 }
 
 bool cks_kept_give_way(struct cks_workers *w, const struct cks_session_info *guest)
 {
-	return replace(w, &guest->owner.identity, guest->program, guest->use.host,
+	return replace_kept(w, &guest->owner.identity, guest->program, guest->use.host,
 		       (const char *)guest->machine);
 }
 

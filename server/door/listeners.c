@@ -51,7 +51,7 @@ void cks_listeners_announce(const struct cks_listeners *l)
 	}
 }
 
-static void note(struct cks_listeners *l, int fd, const char *address)
+static void record_socket(struct cks_listeners *l, int fd, const char *address)
 {
 	struct cks_socket *s = &l->list[l->count++];
 	const char *path = ck_address_path(address);
@@ -122,7 +122,7 @@ static int judge_exposure(const struct cks_listeners *l, const struct cks_option
 }
 
 /* @option: what has named @address. */
-static int add(struct cks_listeners *l, const char *option, const char *address,
+static int add_listener(struct cks_listeners *l, const char *option, const char *address,
 	       const struct cks_options *options)
 {
 	int fd = ck_chan_listen(address);
@@ -136,7 +136,7 @@ static int add(struct cks_listeners *l, const char *option, const char *address,
 		       cks_listen_error(address, fd, why));
 		return fd;
 	}
-	note(l, fd, address);
+	record_socket(l, fd, address);
 	return admit_others(address, options);
 }
 
@@ -151,7 +151,7 @@ static int add_unix(struct cks_listeners *l, const struct cks_options *options)
 		return 0;
 	if (path) {
 		snprintf(address, sizeof(address), "unix:%s", path);
-		return add(l, "--unix", address, options);
+		return add_listener(l, "--unix", address, options);
 	}
 	for (unsigned int i = 0; fd < 0 && (path = ck_chan_default_unix(i)); i++) {
 		snprintf(address, sizeof(address), "unix:%s", path);
@@ -160,7 +160,7 @@ static int add_unix(struct cks_listeners *l, const struct cks_options *options)
 			ck_info("no unix socket %s: %s", path, strerror(-fd));
 	}
 	if (fd >= 0) /* else not fatal: tcp works */
-		note(l, fd, address);
+		record_socket(l, fd, address);
 	return fd >= 0 ? admit_others(address, options) : 0;
 }
 
@@ -169,7 +169,7 @@ int cks_listeners_open(struct cks_listeners *l, const struct cks_options *option
 	int ret = 0;
 
 	for (size_t i = 0; i < options->listen_count && ret == 0; i++)
-		ret = add(l, "--listen", options->listen[i], options);
+		ret = add_listener(l, "--listen", options->listen[i], options);
 	if (ret == 0)
 		ret = judge_exposure(l, options);
 	return ret < 0 ? ret : add_unix(l, options);

@@ -18,7 +18,7 @@
 
 CK_LOG_DEFINE("server");
 
-static void reply(int fd, const struct cks_peeked *call, ck_offer_status status, const char *why)
+static void send_reply(int fd, const struct cks_peeked *call, ck_offer_status status, const char *why)
 {
 	ck_offer_res res = {
 		.status = status,
@@ -46,7 +46,7 @@ static uint64_t quota_of(struct cks_admission *a, const struct cks_owner *owner,
 	return most - ck_min(most, used);
 }
 
-static void fill(struct cks_admission *a, const struct cks_owner *owner,
+static void fill_gpus(struct cks_admission *a, const struct cks_owner *owner,
 		 const struct cks_scout_note *note, ck_offer_res *res,
 		 ck_offer_gpu gpus[CK_SCOUT_GPUS])
 {
@@ -65,7 +65,7 @@ static void fill(struct cks_admission *a, const struct cks_owner *owner,
 	res->gpus.gpus_val = gpus;
 }
 
-static void answer(struct cks_admission *a, int fd, const struct cks_owner *owner,
+static void send_offer(struct cks_admission *a, int fd, const struct cks_owner *owner,
 		   const struct cks_peeked *call, const struct cks_scout_note *note)
 {
 	ck_offer_gpu gpus[CK_SCOUT_GPUS];
@@ -83,12 +83,12 @@ static void answer(struct cks_admission *a, int fd, const struct cks_owner *owne
 	if (note->why[0])
 		res.message = (char *)(uintptr_t)note->why;
 	else
-		fill(a, owner, note, &res, gpus);
+		fill_gpus(a, owner, note, &res, gpus);
 	cks_answer(fd, call, (xdrproc_t)xdr_ck_offer_res, &res);
 }
 
 /* The client may ask. True: ask again in a moment. */
-static bool tell(struct cks_offers *o, struct cks_admission *a, int fd,
+static bool try_offer(struct cks_offers *o, struct cks_admission *a, int fd,
 		 const struct cks_owner *owner, const struct cks_peeked *call)
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &owner->identity);
@@ -98,10 +98,10 @@ static bool tell(struct cks_offers *o, struct cks_admission *a, int fd,
 	if (ret == -EAGAIN)
 		return true;
 	if (ret == 0) {
-		answer(a, fd, owner, call, note);
+		send_offer(a, fd, owner, call, note);
 	} else {
 		ck_err("starting a process that reads the state of the GPUs: %s", strerror(-ret));
-		reply(fd, call, CK_OFFER_NONE, "the server cannot start another process");
+		send_reply(fd, call, CK_OFFER_NONE, "the server cannot start another process");
 	}
 	return false;
 }
@@ -124,9 +124,9 @@ bool cks_offers_serve(struct cks_offers *o, struct cks_admission *a, int fd,
 						    args.token.token_val, args.token.token_len};
 
 		if (cks_request_admit(a, fd, &request, &owner, why))
-			again = tell(o, a, fd, &owner, call);
+			again = try_offer(o, a, fd, &owner, call);
 		else
-			reply(fd, call, CK_OFFER_DENIED, why);
+			send_reply(fd, call, CK_OFFER_DENIED, why);
 	}
 	xdr_free((xdrproc_t)xdr_ck_offer_args, &args);
 	return again;

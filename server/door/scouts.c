@@ -22,7 +22,7 @@ CK_LOG_DEFINE("server");
 #define SILENCE_MS                                                                                 \
 	8000 /* until one that does not answer is killed: a GPU that wakes takes seconds */
 
-static int launch(struct cks_scout *s, const char *driver)
+static int launch_scout(struct cks_scout *s, const char *driver)
 {
 	char *arguments[] = {(char *)"cricket-rpc-server", (char *)CK_SCOUT_ARGUMENT,
 			     (char *)(uintptr_t)driver, NULL};
@@ -57,7 +57,7 @@ static void hang_up(struct cks_scout *s)
 }
 
 /* Take what it has said. */
-static void hear(struct cks_scout *s, int64_t now)
+static void receive_note(struct cks_scout *s, int64_t now)
 {
 	struct cks_scout_note note;
 	ssize_t n = recv(s->control, &note, sizeof(note), MSG_DONTWAIT);
@@ -118,11 +118,11 @@ int cks_scouts_look(struct cks_offers *o, const char *gpus, int64_t since,
 
 	if (!s || (s->pid && s->control < 0))
 		return -EAGAIN; /* until it is reaped */
-	ret = s->pid ? 0 : launch(s, o->driver);
+	ret = s->pid ? 0 : launch_scout(s, o->driver);
 	if (ret < 0)
 		return ret;
 	s->used = now;
-	hear(s, now);
+	receive_note(s, now);
 	if (s->looked && s->looked >= ck_max(since, now - FRESH_MS)) {
 		*note = &s->note;
 		return 0;

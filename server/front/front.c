@@ -33,7 +33,7 @@ struct front {
 
 /* Receive a message: its kind; 0: the supervisor has gone; -1: there is none. Descriptors that are
  * missing are -1. */
-static int receive(int fds[2])
+static int receive_message(int fds[2])
 {
 	union {
 		struct cmsghdr align;
@@ -68,7 +68,7 @@ static void close_both(const int fds[2])
 	}
 }
 
-static void answer(char kind, const char *why)
+static void send_answer(char kind, const char *why)
 {
 	char text[CK_TLS_WHY + 1];
 
@@ -77,7 +77,7 @@ static void answer(char kind, const char *why)
 		ck_debug("TLS: no answer to the supervisor: %m");
 }
 
-static void reload(struct front *f)
+static void reload_files(struct front *f)
 {
 	char why[CK_TLS_WHY], pin[CK_TLS_PIN];
 	struct ck_tls *tls;
@@ -90,16 +90,16 @@ static void reload(struct front *f)
 	}
 	if (ret < 0) {
 		ck_err("TLS: the files cannot be used, and the earlier ones stay in use: %s", why);
-		answer(CK_FRONT_STAYS, why);
+		send_answer(CK_FRONT_STAYS, why);
 		return;
 	}
 	if (has_pin)
 		ck_info("TLS: certificate and key are read again; the key's pin is %s", pin);
-	answer(CK_FRONT_RELOAD, "");
+	send_answer(CK_FRONT_RELOAD, "");
 }
 
 /* Read the files, and tell the supervisor. */
-static int begin(struct front *f)
+static int load_files(struct front *f)
 {
 	char why[CK_TLS_WHY], pin[CK_TLS_PIN] = "?", text[CK_TLS_WHY + 64];
 	struct ck_tls *tls;
@@ -124,18 +124,18 @@ static bool take_messages(struct front *f)
 {
 	int fds[2], kind = 0;
 
-	for (int i = 0; i < MESSAGES && (kind = receive(fds)) > 0; i++) {
+	for (int i = 0; i < MESSAGES && (kind = receive_message(fds)) > 0; i++) {
 		if (kind == CK_FRONT_CONNECTION && fds[0] >= 0 && fds[1] >= 0)
 			cks_shakes_add(f->shakes, fds[0], fds[1]);
 		else
 			close_both(fds);
 		if (kind == CK_FRONT_RELOAD)
-			reload(f);
+			reload_files(f);
 	}
 	return kind != 0;
 }
 
-static void run(struct front *f)
+static void run_front(struct front *f)
 {
 	static struct pollfd fds[1 + CK_SHAKES_POLL] = {{.fd = CK_FRONT_CONTROL, .events = POLLIN}};
 
@@ -154,7 +154,7 @@ static void run(struct front *f)
 }
 
 /* Its memory has the key. */
-static void guard(void)
+static void protect_memory(void)
 {
 	const struct rlimit none = {0, 0};
 
@@ -169,16 +169,16 @@ int cks_front_main(char **files)
 			  .shakes = cks_shakes_create()};
 
 	prctl(PR_SET_NAME, "cricket-tls");
-	guard();
+	protect_memory();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN);  /* from a terminal: the supervisor decides */
 	signal(SIGCHLD, SIG_IGN); /* nothing is left of children that end */
 	ck_fd_set_cloexec(CK_FRONT_CONTROL, true);
-	if (!f.shakes || begin(&f) < 0) {
+	if (!f.shakes || load_files(&f) < 0) {
 		cks_shakes_destroy(f.shakes);
 		return 1;
 	}
-	run(&f);
+	run_front(&f);
 	ck_log_tend(true);
 	_exit(0);
 }

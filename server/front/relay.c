@@ -68,7 +68,7 @@ static int pass_up(struct relay *r)
 	return atomic_load(&r->failed) ? atomic_load(&r->failed) : (int)n;
 }
 
-static int start(pthread_t *thread, struct relay *r)
+static int start_thread(pthread_t *thread, struct relay *r)
 {
 	pthread_attr_t attributes;
 	int ret;
@@ -93,7 +93,7 @@ void cks_relay_run(struct ck_chan *chan, int plain)
 	atomic_init(&r->failed, 0);
 	if (setsockopt(plain, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer)) < 0)
 		setsockopt(plain, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
-	if (start(&thread, r) < 0)
+	if (start_thread(&thread, r) < 0)
 		_exit(1);
 	if (pass_up(r) != -EPIPE)
 		ck_relayed_break(plain, LINGER_MS);

@@ -149,7 +149,7 @@ static int name_client(const struct shake *k)
 }
 
 /* In the child that relays connection @i. */
-static _Noreturn void relay(struct cks_shakes *s, size_t i)
+static _Noreturn void run_relay(struct cks_shakes *s, size_t i)
 {
 	struct shake k = s->list[i];
 
@@ -169,7 +169,7 @@ static void start_relay(struct cks_shakes *s, size_t i)
 	pid_t child = fork();
 
 	if (child == 0)
-		relay(s, i);
+		run_relay(s, i);
 	if (child < 0)
 		ck_err("TLS: no process for a connection: %m");
 }
@@ -193,7 +193,7 @@ static int shake_on(struct shake *k)
 }
 
 /* Something has come. True: it goes on here. */
-static bool advance(struct cks_shakes *s, size_t i)
+static bool advance_handshake(struct cks_shakes *s, size_t i)
 {
 	struct shake *k = &s->list[i];
 	bool was_done = k->done;
@@ -222,7 +222,7 @@ static void run_some(struct cks_shakes *s, bool begun)
 			continue;
 		most--;
 		k->ready = false;
-		if (k->ends || !advance(s, i))
+		if (k->ends || !advance_handshake(s, i))
 			end_shake(s, i);
 	}
 }

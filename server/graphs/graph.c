@@ -77,7 +77,7 @@ CUresult cks_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count)
 	return ck_driver.cuGraphGetNodes(graph, *nodes, count);
 }
 
-static CUresult roots(CUgraph graph, CUgraphNode **nodes, size_t *count)
+static CUresult get_roots(CUgraph graph, CUgraphNode **nodes, size_t *count)
 {
 	CUresult err;
 
@@ -102,7 +102,7 @@ CUresult ck_serve_graph_nodes(struct cks_request *q, ck_graph_nodes_args *a,
 
 	if (!cks_graph_find(q, a->graph, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = a->roots ? roots(graph, &nodes, &count) : cks_graph_nodes(graph, &nodes, &count);
+	err = a->roots ? get_roots(graph, &nodes, &count) : cks_graph_nodes(graph, &nodes, &count);
 	if (!err)
 		err = cks_nodes_name(q, a->graph, nodes, count, &res->nodes.nodes_val);
 	if (!err)
@@ -254,7 +254,7 @@ CUresult ck_serve_cuGraphClone(struct cks_request *q, cuGraphClone_args *a, cuGr
 }
 
 /* Destroy only a graph that is in no other: the driver would keep a dangling reference. */
-static CUresult destroy(struct cks_request *q, uint64_t id)
+static CUresult destroy_graph(struct cks_request *q, uint64_t id)
 {
 	CUgraph graph;
 
@@ -270,7 +270,7 @@ static CUresult destroy(struct cks_request *q, uint64_t id)
 
 CUresult ck_serve_cuGraphDestroy(struct cks_request *q, cuGraphDestroy_args *a, void *res)
 {
-	CUresult err = destroy(q, a->hGraph);
+	CUresult err = destroy_graph(q, a->hGraph);
 
 	(void)res;
 	if (!err)
@@ -290,7 +290,7 @@ CUresult ck_serve_graph_end(struct cks_request *q, ck_graph_end_args *a, ck_grap
 		cks_handle_remove(q, a->object);
 		err = ck_driver.cuGraphExecDestroy(exec);
 	} else {
-		err = destroy(q, a->object);
+		err = destroy_graph(q, a->object);
 	}
 	if (!err)
 		cks_mirrors_owner_gone(q->session->mirrors, a->object, &res->gone.gone_val,

@@ -10,7 +10,7 @@
 #include "server/session/faults.h"
 
 /* Use the newest function that the driver has; older ones report less. */
-static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUgraphExec *exec)
+static CUresult instantiate_graph(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUgraphExec *exec)
 {
 	if (ck_driver.cuGraphInstantiateWithParams)
 		return ck_driver.cuGraphInstantiateWithParams(exec, graph, p);
@@ -44,7 +44,7 @@ CUresult ck_serve_graph_instantiate(struct cks_request *q, ck_graph_instantiate_
 	if (!cks_graph_find(q, a->graph, &graph) ||
 	    !cks_stream_find(q, a->upload, &p.hUploadStream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = instantiate(graph, &p, &exec);
+	err = instantiate_graph(graph, &p, &exec);
 	res->result = (int)p.result_out;
 	res->error_node = name_node(q, a->graph, p.hErrNode_out);
 	if (err)
@@ -66,7 +66,7 @@ CUresult ck_serve_graph_instantiate(struct cks_request *q, ck_graph_instantiate_
 	return err;
 }
 
-static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+static CUresult update_exec(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
 {
 	if (ck_driver.cuGraphExecUpdate_v2)
 		return ck_driver.cuGraphExecUpdate_v2(exec, graph, info);
@@ -87,7 +87,7 @@ CUresult ck_serve_graph_update(struct cks_request *q, ck_graph_update_args *a,
 
 	if (!cks_exec_find(q, a->exec, &exec) || !cks_graph_find(q, a->graph, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = update(exec, graph, &info);
+	err = update_exec(exec, graph, &info);
 	res->result = (int)info.result;
 	res->error_node = name_node(q, a->graph, info.errorNode);
 	res->error_from = name_node(q, a->graph, info.errorFromNode);

@@ -133,7 +133,7 @@ static CUresult take_type(struct cks_request *q, struct node *n, uint64_t owner)
 	}
 }
 
-static CUresult take(struct cks_request *q, const char *bytes, size_t size, uint64_t owner,
+static CUresult decode_node(struct cks_request *q, const char *bytes, size_t size, uint64_t owner,
 		     struct node *n)
 {
 	*n = (struct node){0};
@@ -222,7 +222,7 @@ CUresult ck_serve_node_add(struct cks_request *q, ck_node_add_args *a, ck_node_a
 	if (!err)
 		err = cks_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
 	if (!err)
-		err = take(q, a->params.params_val, a->params.params_len,
+		err = decode_node(q, a->params.params_val, a->params.params_len,
 			   cks_graph_root(q, a->graph), &n);
 	if (!err)
 		err = drive_add(graph, nodes, edges, count, &n.p, &node);
@@ -276,7 +276,7 @@ CUresult ck_serve_node_set(struct cks_request *q, ck_node_set_args *a, ck_node_s
 	if (!cks_node_find(q, a->node, &node) || (a->exec && !cks_exec_find(q, a->exec, &exec)))
 		return CUDA_ERROR_INVALID_HANDLE;
 	owner = exec ? a->exec : cks_graph_root(q, a->node);
-	err = take(q, a->params.params_val, a->params.params_len, owner, &n);
+	err = decode_node(q, a->params.params_val, a->params.params_len, owner, &n);
 	if (!err)
 		err = drive_set(exec, node, &n.p);
 	if (exec && (n.p.type == CU_GRAPH_NODE_TYPE_MEMCPY || n.p.type == CU_GRAPH_NODE_TYPE_GRAPH))

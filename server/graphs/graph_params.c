@@ -60,7 +60,7 @@ static CUresult param_at(const CUDA_KERNEL_NODE_PARAMS *k, size_t i, size_t *off
 }
 
 /* Pack the driver's separate parameters into the kernel's parameter block. */
-static CUresult pack(const CUDA_KERNEL_NODE_PARAMS *k, struct answer *a)
+static CUresult pack_params(const CUDA_KERNEL_NODE_PARAMS *k, struct answer *a)
 {
 	size_t offset, size;
 	CUresult err;
@@ -110,7 +110,7 @@ static CUresult get_kernel(struct cks_request *q, CUgraphNode node, struct answe
 	if (!err && k.extra)
 		err = copy_block(k.extra, a);
 	else if (!err && k.kernelParams)
-		err = pack(&k, a);
+		err = pack_params(&k, a);
 	k.func = (CUfunction)(uintptr_t)id;
 	k.kern = NULL;
 	k.kernelParams = k.extra = NULL;
@@ -207,7 +207,7 @@ static CUresult get_memory_ops(struct cks_request *q, CUgraphNode node, struct a
 	return err;
 }
 
-static CUresult get(struct cks_request *q, CUgraphNode node, struct answer *a)
+static CUresult get_params(struct cks_request *q, CUgraphNode node, struct answer *a)
 {
 	switch (a->p.type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -261,7 +261,7 @@ CUresult ck_serve_node_get(struct cks_request *q, ck_node_get_args *a, ck_node_g
 	answer.p.type = (CUgraphNodeType)a->type;
 	err = check_type(node, answer.p.type);
 	if (!err)
-		err = get(q, node, &answer);
+		err = get_params(q, node, &answer);
 	bytes = err ? NULL : malloc(sizeof(answer.p) + answer.tail_size);
 	if (bytes) {
 		memcpy(bytes, &answer.p, sizeof(answer.p));

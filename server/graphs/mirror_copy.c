@@ -54,7 +54,7 @@ static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, uint64
 }
 
 /* Decode one end of a copy: the handle of its array, or a mirror for the client's memory. */
-static CUresult resolve(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end,
+static CUresult decode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end,
 			uint64_t owner)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
@@ -81,9 +81,9 @@ static CUresult resolve(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_en
 /* If the copy fails, a mirror made for it stays until its owner ends: harmless. */
 CUresult cks_mirror_copy(struct cks_request *q, CUDA_MEMCPY3D *copy, uint64_t owner)
 {
-	CUresult err = resolve(q, copy, CK_COPY_SOURCE, owner);
+	CUresult err = decode_end(q, copy, CK_COPY_SOURCE, owner);
 
-	return err ? err : resolve(q, copy, CK_COPY_DESTINATION, owner);
+	return err ? err : decode_end(q, copy, CK_COPY_DESTINATION, owner);
 }
 
 /* The mirror at an end of a copy, or NULL. Call with the lock held. */
@@ -95,7 +95,7 @@ static struct cks_mirror *mirror_of(struct cks_mirrors *ms, const struct ck_copy
 }
 
 /* Encode one end as the driver reports it, with ids. */
-static CUresult describe(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end)
+static CUresult encode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
 	struct ck_copy_side side = ck_copy_side(c, end);
@@ -119,7 +119,7 @@ static CUresult describe(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_e
 
 CUresult cks_mirror_describe(struct cks_request *q, CUDA_MEMCPY3D *c)
 {
-	CUresult err = describe(q, c, CK_COPY_SOURCE), also = describe(q, c, CK_COPY_DESTINATION);
+	CUresult err = encode_end(q, c, CK_COPY_SOURCE), also = encode_end(q, c, CK_COPY_DESTINATION);
 
 	return err ? err : also;
 }
@@ -211,7 +211,7 @@ static CUresult search_graph(struct search *s, CUgraph graph)
 }
 
 /* List each mirror of @o once, for a reply. Call with the lock held. */
-static CUresult list(const struct cks_owner *o, uint64_t **ids, u_int *count)
+static CUresult list_mirrors(const struct cks_owner *o, uint64_t **ids, u_int *count)
 {
 	*ids = calloc(o->count + 1, sizeof(**ids));
 	if (!*ids)
@@ -247,7 +247,7 @@ static CUresult use_graph(struct cks_request *q, struct cks_owner *o, CUgraph gr
 	o->count = o->room = 0;
 	err = gone.ids ? search_graph(&search, graph) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err)
-		err = list(o, &told->ids, &told->count);
+		err = list_mirrors(o, &told->ids, &told->count);
 	cks_owner_cut(q->session->mirrors, &old, 0, &gone);
 	free(old.uses);
 	told->gone = gone.ids;
@@ -309,7 +309,7 @@ CUresult cks_mirrors_edit(struct cks_request *q, uint64_t exec, CUgraphNode node
 	o = cks_owner_of(ms, exec, false);
 	if (o) {
 		cut_uses(ms, o, done ? node : NULL, node, told);
-		err = list(o, &told->ids, &told->count);
+		err = list_mirrors(o, &told->ids, &told->count);
 	}
 	ck_unlock(&ms->lock);
 	return err;
@@ -332,7 +332,7 @@ CUresult cks_mirrors_edit_child(struct cks_request *q, uint64_t exec, CUgraphNod
 			err = search_graph(&search, child);
 		}
 		if (!err)
-			err = list(search.owner, &told->ids, &told->count);
+			err = list_mirrors(search.owner, &told->ids, &told->count);
 	}
 	ck_unlock(&ms->lock);
 	return err;

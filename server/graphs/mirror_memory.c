@@ -66,7 +66,7 @@ CUresult cks_mark_wait(struct cks_mirrors *ms, struct cks_mark *mark)
 /* --- memory */
 
 /* Pin the memory if the driver can: otherwise it copies through its own buffer. */
-static void pin(struct cks_request *q, struct cks_mirror *m)
+static void pin_mirror(struct cks_request *q, struct cks_mirror *m)
 {
 	m->ctx = q->ctx;
 	cks_context_find(q, q->ctx, &m->context);
@@ -76,7 +76,7 @@ static void pin(struct cks_request *q, struct cks_mirror *m)
 }
 
 /* The driver requires a current context; any will do. The call may wait for the device. */
-static void unpin(struct cks_mirror *m)
+static void unpin_mirror(struct cks_mirror *m)
 {
 	CUcontext popped;
 	bool away;
@@ -103,7 +103,7 @@ static struct cks_mirror *mirror_new(struct cks_request *q, size_t room)
 		free(m);
 		return NULL;
 	}
-	pin(q, m);
+	pin_mirror(q, m);
 	return m;
 }
 
@@ -112,7 +112,7 @@ void cks_mirror_free(struct cks_mirror *m)
 	if (m->mark && !m->mark->done)
 		ck_driver.cuEventSynchronize(m->mark->event);
 	cks_mark_put(m->mark);
-	unpin(m);
+	unpin_mirror(m);
 	munmap(m->host, m->room);
 	free(m);
 }
@@ -129,13 +129,13 @@ void cks_mirror_leave(struct cks_mirror *m, uint64_t ctx)
 		mark->done = true;
 	}
 	if (m->ctx == ctx)
-		unpin(m);
+		unpin_mirror(m);
 }
 
 /* --- kept mirrors */
 
 /* Has every launch finished with it? */
-static bool idle(struct cks_mirror *m)
+static bool mirror_is_idle(struct cks_mirror *m)
 {
 	struct cks_mark *mark = m->mark;
 
@@ -171,14 +171,14 @@ void cks_kept_give(struct cks_mirrors *ms, struct cks_mirror *m)
 }
 
 /* Free mirrors that no launch uses: all unpinned ones, and pinned ones beyond the limit. */
-static void trim(struct cks_mirrors *ms)
+static void trim_mirrors(struct cks_mirrors *ms)
 {
 	struct cks_mirror **link = &ms->kept, *m;
 	size_t sum = 0;
 
 	while ((m = *link) != NULL) {
 		sum += m->room;
-		if ((m->pinned && sum <= CK_KEPT_MAX) || !idle(m)) {
+		if ((m->pinned && sum <= CK_KEPT_MAX) || !mirror_is_idle(m)) {
 			link = &m->next;
 			continue;
 		}
@@ -193,10 +193,10 @@ struct cks_mirror *cks_kept_take(struct cks_request *q, size_t room)
 	struct cks_mirrors *ms = q->session->mirrors;
 	struct cks_mirror *m;
 
-	trim(ms);
+	trim_mirrors(ms);
 	for (struct cks_mirror **link = &ms->kept; (m = *link) != NULL; link = &m->next) {
 		if (m->ctx == q->ctx && m->room >= room && m->room / 2 <= room && m->pinned &&
-		    idle(m)) {
+		    mirror_is_idle(m)) {
 			*link = m->next;
 			return m;
 		}

@@ -17,7 +17,7 @@
 #define CK_HEAD_SIZE 128 /* upper bound for the head of a bulk reply */
 
 /* Add a use while the mirror's bytes are transferred. NULL: no such mirror, or it is shorter. */
-static struct cks_mirror *hold(struct cks_mirrors *ms, uint64_t id, uint64_t offset, uint64_t size)
+static struct cks_mirror *hold_mirror(struct cks_mirrors *ms, uint64_t id, uint64_t offset, uint64_t size)
 {
 	struct cks_mirror *m;
 
@@ -33,7 +33,7 @@ static struct cks_mirror *hold(struct cks_mirrors *ms, uint64_t id, uint64_t off
 
 /* Wait for launches that use the mirror; the client only waits per exec, and that exec may have
  * ended. */
-static CUresult settle(struct cks_mirrors *ms, struct cks_mirror *m)
+static CUresult wait_for_launches(struct cks_mirrors *ms, struct cks_mirror *m)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -54,13 +54,13 @@ static void let_go(struct cks_mirrors *ms, struct cks_mirror *m)
 CUresult ck_serve_mirror_fill(struct cks_request *q, ck_mirror_fill_args *a, void *res)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
-	struct cks_mirror *m = hold(ms, a->mirror, a->offset, q->bulk_size);
+	struct cks_mirror *m = hold_mirror(ms, a->mirror, a->offset, q->bulk_size);
 	CUresult err;
 
 	(void)res;
 	if (!m)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = settle(ms, m);
+	err = wait_for_launches(ms, m);
 	if (!err)
 		q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
 	if (!err && !q->broken)
@@ -108,7 +108,7 @@ CUresult ck_serve_mirror_read(struct cks_request *q, ck_mirror_read_args *a,
 		err = cks_mirrors_wait(ms, a->exec);
 	if (err || a->mirror == 0)
 		return err;
-	m = a->size <= CK_READ_MAX ? hold(ms, a->mirror, a->offset, a->size) : NULL;
+	m = a->size <= CK_READ_MAX ? hold_mirror(ms, a->mirror, a->offset, a->size) : NULL;
 	if (!m)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = send_bytes(q, m->host + a->offset, a->size);
@@ -124,7 +124,7 @@ CUresult ck_serve_mirror_aside(struct cks_request *q, ck_mirror_aside_args *a,
 	size_t size = ck_max((size_t)a->size, (size_t)a->data.data_len);
 	struct cks_mirror *m;
 
-	m = size <= CK_ASIDE_BYTES ? hold(ms, a->mirror, a->offset, size) : NULL;
+	m = size <= CK_ASIDE_BYTES ? hold_mirror(ms, a->mirror, a->offset, size) : NULL;
 	if (!m)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (a->data.data_len > 0)

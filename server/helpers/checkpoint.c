@@ -30,7 +30,7 @@ CK_LOG_DEFINE("server");
 
 struct cks_checkpoint_calls cks_checkpoint_calls;
 
-static bool find(void *function, const char *name)
+static bool find_symbol(void *function, const char *name)
 {
 	*(void **)function = dlsym(cks_driver_library(), name);
 	return *(void **)function != NULL;
@@ -38,11 +38,11 @@ static bool find(void *function, const char *name)
 
 static bool find_all(void)
 {
-	return find(&cks_checkpoint_calls.state, "cuCheckpointProcessGetState") &&
-	       find(&cks_checkpoint_calls.lock, "cuCheckpointProcessLock") &&
-	       find(&cks_checkpoint_calls.checkpoint, "cuCheckpointProcessCheckpoint") &&
-	       find(&cks_checkpoint_calls.restore, "cuCheckpointProcessRestore") &&
-	       find(&cks_checkpoint_calls.unlock, "cuCheckpointProcessUnlock");
+	return find_symbol(&cks_checkpoint_calls.state, "cuCheckpointProcessGetState") &&
+	       find_symbol(&cks_checkpoint_calls.lock, "cuCheckpointProcessLock") &&
+	       find_symbol(&cks_checkpoint_calls.checkpoint, "cuCheckpointProcessCheckpoint") &&
+	       find_symbol(&cks_checkpoint_calls.restore, "cuCheckpointProcessRestore") &&
+	       find_symbol(&cks_checkpoint_calls.unlock, "cuCheckpointProcessUnlock");
 }
 
 void cks_checkpoint_fail(struct cks_checkpoint_answer *a, int status, const char *format, ...)
@@ -162,7 +162,7 @@ static void print_marks(const uint32_t *marks, char *text, size_t size)
 		at += (size_t)snprintf(text + at, size - at, "%s%u", i ? "," : "", marks[i]);
 }
 
-static void fill(struct arguments *a, const char *name, const struct cks_checkpoint_move *move)
+static void fill_arguments(struct arguments *a, const char *name, const struct cks_checkpoint_move *move)
 {
 	char **at = a->list;
 
@@ -197,7 +197,7 @@ pid_t cks_checkpoint_start(const char *name, const struct cks_checkpoint_move *m
 	int ends[2];
 	pid_t pid;
 
-	fill(&arguments, name, move);
+	fill_arguments(&arguments, name, move);
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	pid = fork();

@@ -21,7 +21,7 @@
 
 /* --- where to */
 
-static bool plan(struct cks_checkpoint_way *w, const char *goal, struct cks_why *why)
+static bool plan_gpus(struct cks_checkpoint_way *w, const char *goal, struct cks_why *why)
 {
 	const struct cks_gpu_wish wish = {.there = w->there, .marks = w->marks, .goal = goal};
 
@@ -61,7 +61,7 @@ bool cks_checkpoint_way(const char *driver, char *const *words, struct cks_check
 		return true;
 	}
 	w->planned =
-		cks_gpu_machine(driver, w->allowed, &w->here, &why) == 0 && plan(w, w->goal, &why);
+		cks_gpu_machine(driver, w->allowed, &w->here, &why) == 0 && plan_gpus(w, w->goal, &why);
 	if (!w->planned && needed)
 		cks_checkpoint_fail(a, CK_CHECKPOINT_REFUSED, "%.199s", why.text);
 	return w->planned || !needed;
@@ -77,7 +77,7 @@ static bool has_map(void)
 	       version >= CK_MAP_VERSION;
 }
 
-static bool reaches(const struct cks_checkpoint_way *w, int from, int to)
+static bool gpu_reaches(const struct cks_checkpoint_way *w, int from, int to)
 {
 	int value = 0;
 
@@ -96,7 +96,7 @@ static bool keeps_peers(const struct cks_checkpoint_way *w, struct cks_checkpoin
 	for (size_t i = 0; !w->there[0] && i < p->count; i++) {
 		for (size_t k = 0; k < p->count; k++) {
 			if (i == k || !p->used[i] || !p->used[k] ||
-			    reaches(w, (int)i, (int)k) == reaches(w, p->goal[i], p->goal[k]))
+			    gpu_reaches(w, (int)i, (int)k) == gpu_reaches(w, p->goal[i], p->goal[k]))
 				continue;
 			cks_checkpoint_fail(
 				a, CK_CHECKPOINT_REFUSED,
@@ -210,17 +210,17 @@ static bool find_elsewhere(struct cks_checkpoint_answer *a, struct cks_checkpoin
 		return false;
 	for (size_t i = 0; i < w->here.visible; i++) {
 		snprintf(goal, sizeof(goal), "%zu", i);
-		if (plan(w, goal, &why) && w->map.count > 0 && has_quota(w, &try) &&
+		if (plan_gpus(w, goal, &why) && w->map.count > 0 && has_quota(w, &try) &&
 		    has_room(&try, w))
 			return true;
 	}
-	plan(w, "", &why);
+	plan_gpus(w, "", &why);
 	return false;
 }
 
 /* --- the move */
 
-static void restore(struct cks_checkpoint_answer *a, int pid, const struct cks_device_map *map)
+static void restore_process(struct cks_checkpoint_answer *a, int pid, const struct cks_device_map *map)
 {
 	CUcheckpointGpuPair pairs[CK_MAP_GPUS];
 	CUcheckpointRestoreArgs args = {.gpuPairs = pairs, .gpuPairsCount = map->count};
@@ -260,7 +260,7 @@ void cks_checkpoint_in(struct cks_checkpoint_answer *a, int pid, struct cks_chec
 		if (!may_move(w, a) || (!has_room(a, w) && !find_elsewhere(a, w)))
 			return;
 		a->status = CK_CHECKPOINT_DONE;
-		restore(a, pid, &w->map);
+		restore_process(a, pid, &w->map);
 		if (a->status != CK_CHECKPOINT_DONE)
 			return;
 		a->map = w->map;

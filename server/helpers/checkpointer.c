@@ -22,7 +22,7 @@
 
 CK_LOG_DEFINE("server");
 
-static void describe(const char *session, const char *program, struct cks_manifest *m)
+static void fill_manifest(const char *session, const char *program, struct cks_manifest *m)
 {
 	snprintf(m->release, sizeof(m->release), "%s", CK_RELEASE);
 	snprintf(m->session, sizeof(m->session), "%s", session);
@@ -30,7 +30,7 @@ static void describe(const char *session, const char *program, struct cks_manife
 }
 
 /* The bytes of the images before and after they were compressed. */
-static json_t *success(const struct cks_manifest *m)
+static json_t *report_success(const struct cks_manifest *m)
 {
 	uint64_t size = 0, stored = 0;
 
@@ -52,7 +52,7 @@ static void append_to_log(void)
 		fcntl(STDERR_FILENO, F_SETFL, flags | O_APPEND);
 }
 
-static json_t *failure(const struct cks_checkpoint_job *job, bool gone, const struct cks_why *why)
+static json_t *report_failure(const struct cks_checkpoint_job *job, bool gone, const struct cks_why *why)
 {
 	ck_err("checkpoint of worker %d: %s%s", (int)job->pid, why->text,
 	       gone ? "; the session is lost" : "");
@@ -89,14 +89,14 @@ int cks_checkpointer_main(void)
 	m->memory = (uint64_t)memory;
 	job.keep = keep;
 	job.goes_on = cks_helper_goes_on;
-	describe(session, program, m);
+	fill_manifest(session, program, m);
 	append_to_log();
 	ret = cks_gpu_describe_all(driver, &m->gpu, &why);
 	if (ret == 0 && move)
 		ret = cks_move_send(&job, CK_WORKER_CONTROL, m, &why);
 	else if (ret == 0)
 		ret = cks_checkpoint_save(&job, m, &gone, &why);
-	cks_helper_answer(ret == 0 ? success(m) : failure(&job, gone, &why));
+	cks_helper_answer(ret == 0 ? report_success(m) : report_failure(&job, gone, &why));
 	cks_manifest_free(m);
 	free(m);
 	json_decref(request);

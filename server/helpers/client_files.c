@@ -95,7 +95,7 @@ static int send_bytes(struct ck_chan *chan, const struct cks_client_files *f)
 	return ret;
 }
 
-static int serve(struct ck_chan *chan, const char *folder, ck_files_args *args)
+static int serve_files(struct ck_chan *chan, const char *folder, ck_files_args *args)
 {
 	static struct cks_client_files files;
 	uint32_t xid = 0;
@@ -139,7 +139,7 @@ int cks_client_files_main(const char *folder)
 	signal(SIGALRM, SIG_DFL);
 	alarm(CK_WHOLE_S); /* however slowly the client takes it */
 	ck_chan_timeout(chan, CK_SILENCE_MS);
-	ret = serve(chan, folder ? folder : own_folder(own), &args);
+	ret = serve_files(chan, folder ? folder : own_folder(own), &args);
 	xdr_free((xdrproc_t)xdr_ck_files_args, &args);
 	ck_chan_close(chan);
 	return ret == 0 ? 0 : 1;

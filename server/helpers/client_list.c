@@ -32,7 +32,7 @@ static const char *const programs[] = {"cricket",      "cricket-client.so", "lib
 /* Folders of links, for LD_LIBRARY_PATH. */
 static const char *const folders[] = {"lib", "emu"};
 
-static int add(struct cks_client_files *f, const char *name, const char *target, int fd)
+static int add_file(struct cks_client_files *f, const char *name, const char *target, int fd)
 {
 	u_int i = f->res.files.files_len;
 
@@ -73,7 +73,7 @@ static int add_program(struct cks_client_files *f, int folder, const char *name)
 
 	if (fd < 0)
 		return -errno;
-	ret = add(f, name, "", fd);
+	ret = add_file(f, name, "", fd);
 	if (ret == 0)
 		ret = hash_file(fd, &f->list[i]);
 	if (ret == 0)
@@ -91,7 +91,7 @@ static int add_link(struct cks_client_files *f, int folder, const char *below, c
 	if (n <= 0 || n == (ssize_t)sizeof(target))
 		return 0; /* not one of ours */
 	target[n] = '\0';
-	return add(f, path, target, -1);
+	return add_file(f, path, target, -1);
 }
 
 static int is_link(const struct dirent *entry)

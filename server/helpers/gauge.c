@@ -55,7 +55,7 @@ static bool open_nvml(struct gauge *g, const char *driver)
 	return true;
 }
 
-static void flush(struct gauge *g)
+static void flush_note(struct gauge *g)
 {
 	if (g->note.count > 0)
 		send(CK_GAUGE_SOCKET, &g->note, sizeof(g->note), MSG_NOSIGNAL);
@@ -73,7 +73,7 @@ static bool is_known(const struct gauge *g, unsigned int at)
 }
 
 /* Note the time of the process of sample @at: the mean of all its samples, of @us. */
-static void add(struct gauge *g, unsigned int at, unsigned int count, int64_t us)
+static void add_process(struct gauge *g, unsigned int at, unsigned int count, int64_t us)
 {
 	uint64_t sum = 0, n = 0;
 
@@ -90,10 +90,10 @@ static void add(struct gauge *g, unsigned int at, unsigned int count, int64_t us
 	g->note.list[g->note.count].pid = g->samples[at].pid;
 	g->note.list[g->note.count].us = (uint32_t)(sum * (uint64_t)us / 100 / n);
 	if (++g->note.count == CK_GAUGE_NOTES)
-		flush(g);
+		flush_note(g);
 }
 
-static void measure(struct gauge *g, unsigned int gpu, int64_t us)
+static void measure_gpu(struct gauge *g, unsigned int gpu, int64_t us)
 {
 	unsigned int count = SAMPLES;
 
@@ -102,7 +102,7 @@ static void measure(struct gauge *g, unsigned int gpu, int64_t us)
 		return; /* none: no process is busy */
 	for (unsigned int i = 0; i < count; i++) {
 		if (g->seen[gpu] || cks_driver_emulated()) /* else it is all that there was */
-			add(g, i, count, us);
+			add_process(g, i, count, us);
 	}
 	for (unsigned int i = 0; i < count; i++)
 		g->seen[gpu] = ck_max(g->seen[gpu], g->samples[i].timeStamp);
@@ -113,9 +113,9 @@ static void measure_all(struct gauge *g)
 	int64_t now = ck_now_us(), us = ck_min(now - g->asked_us, (int64_t)60 * 1000000);
 
 	for (unsigned int i = 0; i < g->count; i++)
-		measure(g, i, us);
+		measure_gpu(g, i, us);
 	g->asked_us = now;
-	flush(g);
+	flush_note(g);
 }
 
 int cks_gauge_main(const char *driver)

@@ -32,7 +32,7 @@ static CUresult describe_device(int ordinal, struct cks_manifest_device *out)
 	return err;
 }
 
-static CUresult describe(struct cks_manifest_gpu *gpu)
+static CUresult describe_gpus(struct cks_manifest_gpu *gpu)
 {
 	CUresult err = ck_driver.cuInit(0);
 	int count = 0;
@@ -60,7 +60,7 @@ static int open_and_describe(const char *driver, struct cks_manifest_gpu *gpu, s
 	if (!ck_driver.cuDeviceGetCount || !ck_driver.cuDeviceGet || !ck_driver.cuDeviceGetName ||
 	    !ck_driver.cuDeviceGetUuid_v2 || !ck_driver.cuDriverGetVersion)
 		return cks_why_set(why, ENODEV, "driver %s: too old for checkpoints", driver);
-	err = describe(gpu);
+	err = describe_gpus(gpu);
 	return err ? cks_why_set(why, ENODEV, "driver %s: %s", driver, cks_error_name(err)) : 0;
 }
 

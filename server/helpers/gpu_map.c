@@ -24,7 +24,7 @@ static int ordinal_of(const struct cks_manifest_gpu *all, const char *uuid)
 }
 
 /* False: the driver gives its GPUs no proper UUIDs. */
-static bool add(struct cks_machine *machine, const struct cks_manifest_device *device, int ordinal,
+static bool add_gpu(struct cks_machine *machine, const struct cks_manifest_device *device, int ordinal,
 		bool allowed)
 {
 	struct cks_machine_gpu *g = &machine->gpus[machine->count];
@@ -49,14 +49,14 @@ int cks_machine_fill(struct cks_machine *machine, const struct cks_manifest_gpu 
 	for (size_t i = 0; i < visible->count && ok; i++) {
 		const struct cks_manifest_device *d = &visible->devices[i];
 
-		ok = add(machine, d, ordinal_of(all, d->uuid),
+		ok = add_gpu(machine, d, ordinal_of(all, d->uuid),
 			 cks_manifest_names(allowed, d->uuid));
 	}
 	machine->visible = machine->count;
 	for (size_t i = 0; i < all->count && ok; i++) {
 		if (!cks_manifest_names(visible, all->devices[i].uuid))
 			ok = machine->count < CK_MAP_GPUS &&
-			     add(machine, &all->devices[i], (int)i,
+			     add_gpu(machine, &all->devices[i], (int)i,
 				 cks_manifest_names(allowed, all->devices[i].uuid));
 	}
 	return ok ? 0 : cks_why_set(why, ERANGE, "the driver does not name its GPUs by UUID");
@@ -128,7 +128,7 @@ static int only_used(const struct cks_gpu_plan *plan, int *only, struct cks_why 
 	return 0;
 }
 
-static int aim(const struct cks_machine *here, unsigned long from, unsigned long to,
+static int set_goal(const struct cks_machine *here, unsigned long from, unsigned long to,
 	       struct cks_gpu_plan *plan, struct cks_why *why)
 {
 	if (from >= plan->count)
@@ -164,14 +164,14 @@ static int read_goal(const struct cks_machine *here, const char *text, struct ck
 
 	if (take_number(&at, &to) && !*at) {
 		ret = only_used(plan, &only, why);
-		return ret < 0 ? ret : aim(here, (unsigned long)only, to, plan, why);
+		return ret < 0 ? ret : set_goal(here, (unsigned long)only, to, plan, why);
 	}
 	at = text;
 	do {
 		if (!take_number(&at, &from) || *at++ != '=' || !take_number(&at, &to))
 			return cks_why_set(why, EINVAL,
 					   "a device is a number, or a list as in 0=1,1=0");
-		ret = aim(here, from, to, plan, why);
+		ret = set_goal(here, from, to, plan, why);
 	} while (ret == 0 && *at++ == ',');
 	if (ret == 0 && at[-1])
 		return cks_why_set(why, EINVAL, "a device is a number, or a list as in 0=1,1=0");
@@ -206,7 +206,7 @@ static const char *model_of(const struct cks_machine *here, const struct cks_gpu
 
 /* May GPU @i of the session take place @goal? Without a request, a session of this server keeps its
  * GPU. */
-static bool suits(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i,
+static bool gpu_suits(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i,
 		  int goal)
 {
 	const struct cks_machine_gpu *g = &here->gpus[goal];
@@ -234,7 +234,7 @@ static int next_place(const struct cks_machine *here, const struct cks_gpu_plan 
 	for (size_t k = 0; k < here->count; k++) {
 		int goal = (int)((i + k) % here->count);
 
-		if (suits(here, plan, i, goal) && !(gentle && is_awaited(here, plan, goal)))
+		if (gpu_suits(here, plan, i, goal) && !(gentle && is_awaited(here, plan, goal)))
 			return goal;
 	}
 	return NO_GOAL;
@@ -251,7 +251,7 @@ static void fill_rest(const struct cks_machine *here, struct cks_gpu_plan *plan,
 		int own = find_uuid(here, plan->there[i]);
 
 		if (plan->used[i] == used && plan->goal[i] == NO_GOAL && own != NO_GOAL &&
-		    suits(here, plan, i, own))
+		    gpu_suits(here, plan, i, own))
 			plan->goal[i] = own;
 	}
 	for (int gentle = 1; gentle >= 0; gentle--) {

@@ -32,7 +32,7 @@ CK_LOG_DEFINE("server");
 #define CK_INHERITED 10 /* the first descriptor for them: CRIU gives 0 to 2 another meaning */
 
 /* Control socket and log of this process become the worker's. */
-static int lend(int inherited[CK_OUTSIDE_ROLES], struct cks_why *why)
+static int pass_descriptors(int inherited[CK_OUTSIDE_ROLES], struct cks_why *why)
 {
 	inherited[CK_OUTSIDE_CONTROL] = fcntl(CK_WORKER_CONTROL, F_DUPFD_CLOEXEC, CK_INHERITED);
 	inherited[CK_OUTSIDE_LOG] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, CK_INHERITED);
@@ -155,7 +155,7 @@ static json_t *list_gpus(const struct cks_manifest_gpu *there, const struct cks_
 	return moved ? json_string(text) : NULL;
 }
 
-static int restore(const struct cks_checkpoint_job *job, const char *driver, struct cks_manifest *m,
+static int restore_worker(const struct cks_checkpoint_job *job, const char *driver, struct cks_manifest *m,
 		   struct restored *restored, struct cks_why *why)
 {
 	struct cks_manifest_gpu here;
@@ -169,7 +169,7 @@ static int restore(const struct cks_checkpoint_job *job, const char *driver, str
 	if (ret == 0)
 		ret = cks_manifest_fits(m, &here, why);
 	if (ret == 0)
-		ret = lend(inherited, why);
+		ret = pass_descriptors(inherited, why);
 	if (ret == 0 && cks_checkpoint_ids_free(m)) {
 		ret = cks_checkpoint_restore(job, dir, m, inherited, &restored->pid, why);
 		restored->child = restored->pid;
@@ -197,7 +197,7 @@ static int wait_for(const struct restored *restored)
 }
 
 /* Wait for the worker, and end as it did. */
-static int follow(const struct restored *restored)
+static int follow_worker(const struct restored *restored)
 {
 	const struct rlimit no_core = {0, 0};
 	int status = wait_for(restored);
@@ -225,7 +225,7 @@ int cks_restorer_main(void)
 	if (!m || json_unpack(request, "{s:s, s:s, s:s}", "criu", &job.criu, "directory",
 			      &job.directory, "driver", &driver) < 0)
 		return CK_RESTORE_FAILED;
-	if (restore(&job, driver, m, &restored, &why) < 0) {
+	if (restore_worker(&job, driver, m, &restored, &why) < 0) {
 		ck_err("restore from %s: %s", job.directory, why.text);
 		cks_helper_answer(json_pack("{s:b, s:s}", "ok", 0, "error", why.text));
 		return CK_RESTORE_FAILED;
@@ -239,5 +239,5 @@ int cks_restorer_main(void)
 	cks_manifest_free(m);
 	free(m);
 	json_decref(request);
-	return follow(&restored);
+	return follow_worker(&restored);
 }

@@ -32,9 +32,9 @@ struct scout {
 	struct cks_scout_note note;
 };
 
-static bool fail(struct scout *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool set_failure(struct scout *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static bool fail(struct scout *s, const char *format, ...)
+static bool set_failure(struct scout *s, const char *format, ...)
 {
 	va_list args;
 
@@ -50,11 +50,11 @@ static bool open_driver(struct scout *s, const char *driver, int *count)
 	CUresult err;
 
 	if (cks_driver_open(driver, why, sizeof(why)) < 0)
-		return fail(s, "driver %s: %.90s", driver, why);
+		return set_failure(s, "driver %s: %.90s", driver, why);
 	err = ck_driver.cuInit(0);
 	if (!err)
 		err = ck_driver.cuDeviceGetCount(count);
-	return !err || fail(s, "driver %s: %s", driver, cks_error_name(err));
+	return !err || set_failure(s, "driver %s: %s", driver, cks_error_name(err));
 }
 
 static bool open_all(struct scout *s, const char *driver)
@@ -67,7 +67,7 @@ static bool open_all(struct scout *s, const char *driver)
 	for (unsigned int i = 0; i < s->count; i++) {
 		err = cks_nvml_of_device((int)i, &s->devices[i]);
 		if (err)
-			return fail(s, "NVML does not know GPU %u: error %d", i, err);
+			return set_failure(s, "NVML does not know GPU %u: error %d", i, err);
 	}
 	return true;
 }
@@ -83,7 +83,7 @@ static bool look_at(struct scout *s, unsigned int i)
 	*g = (struct cks_scout_gpu){.utilization = -1};
 	if (!cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetMemoryInfo, &err) ||
 	    (err = (int)ck_nvml.nvmlDeviceGetMemoryInfo(s->devices[i], &memory)) != 0)
-		return fail(s, "NVML does not report the memory of GPU %u: error %d", i, err);
+		return set_failure(s, "NVML does not report the memory of GPU %u: error %d", i, err);
 	g->memory = memory.total;
 	g->free = memory.free;
 	if (ck_driver.cuDeviceGetName)
@@ -98,7 +98,7 @@ static bool look_at(struct scout *s, unsigned int i)
 	return true;
 }
 
-static void look(struct scout *s)
+static void read_gpus(struct scout *s)
 {
 	s->note.why[0] = '\0';
 	s->note.count = s->count;
@@ -109,7 +109,7 @@ static void look(struct scout *s)
 }
 
 /* One that could not begin says so once more to each question, until it ends. */
-static int serve(struct scout *s, bool opened)
+static int serve_requests(struct scout *s, bool opened)
 {
 	struct pollfd p = {.fd = CK_SCOUT_SOCKET, .events = POLLIN};
 	char question;
@@ -118,7 +118,7 @@ static int serve(struct scout *s, bool opened)
 		if (recv(CK_SCOUT_SOCKET, &question, 1, 0) != 1)
 			return 0;
 		if (opened)
-			look(s);
+			read_gpus(s);
 		if (send(CK_SCOUT_SOCKET, &s->note, sizeof(s->note), MSG_NOSIGNAL) < 0)
 			return 0;
 	}
@@ -140,7 +140,7 @@ int cks_scout_main(const char *driver)
 	if (!opened)
 		ck_warn("clients that choose among servers get no information about these GPUs: %s",
 			s->note.why);
-	ret = serve(s, opened);
+	ret = serve_requests(s, opened);
 	free(s);
 	return ret;
 }

@@ -44,7 +44,7 @@ int cks_workers_save(const struct cks_workers *w, struct cks_state *state)
 }
 
 /* A spare is of the old release: it ends when its control socket does. */
-static void retire(struct worker *worker)
+static void retire_worker(struct worker *worker)
 {
 	worker->state = RETIRED;
 	if (worker->control >= 0)
@@ -72,7 +72,7 @@ int cks_workers_adopt(struct cks_workers *w, const struct cks_state_worker *save
 	worker->info.suspension.used = worker->info.suspension.since = ck_now_ms();
 	worker->info.suspension.uses = 1;
 	if (!saved->serving)
-		retire(worker);
+		retire_worker(worker);
 	w->serving += saved->serving;
 	w->retired += !saved->serving;
 	w->first = worker;

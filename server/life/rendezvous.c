@@ -59,7 +59,7 @@ int cks_rendezvous_open(struct cks_rendezvous *r, const char *folder,
 	return stat(r->socket.path, &r->socket.file) < 0 ? -errno : 0;
 }
 
-static void drop(struct cks_rendezvous *r, int i)
+static void drop_connection(struct cks_rendezvous *r, int i)
 {
 	close(r->waiting[i]);
 	r->waiting[i] = -1;
@@ -69,7 +69,7 @@ void cks_rendezvous_close(struct cks_rendezvous *r)
 {
 	for (int i = 0; i < CK_RENDEZVOUS_MAX; i++) {
 		if (r->waiting[i] >= 0)
-			drop(r, i);
+			drop_connection(r, i);
 	}
 	if (r->socket.fd < 0)
 		return;
@@ -128,7 +128,7 @@ static int process_of(int control, struct ucred *peer)
 
 /* Take the process that @state describes and @control is connected to; @fd came with it. Takes
  * @control and @fd if it succeeds. */
-static int take(struct cks_state *state, int control, int fd, struct cks_workers *workers,
+static int adopt_process(struct cks_state *state, int control, int fd, struct cks_workers *workers,
 		struct cks_broker *broker)
 {
 	const char taken = CK_CONTROL_TAKEN;
@@ -155,7 +155,7 @@ static int take(struct cks_state *state, int control, int fd, struct cks_workers
 }
 
 /* Read the description of connection @control. False: close it. */
-static bool hear(int control, struct cks_workers *workers, struct cks_broker *broker)
+static bool receive_state(int control, struct cks_workers *workers, struct cks_broker *broker)
 {
 	char text[CK_LEASH_PACKET];
 	struct cks_state state;
@@ -166,7 +166,7 @@ static bool hear(int control, struct cks_workers *workers, struct cks_broker *br
 	if (n > 0)
 		ret = cks_state_parse(text, (size_t)n, &state);
 	if (n > 0 && ret == 0)
-		ret = take(&state, control, fd, workers, broker);
+		ret = adopt_process(&state, control, fd, workers, broker);
 	cks_state_free(&state);
 	if (n > 0 && ret == 0)
 		return true;
@@ -185,10 +185,10 @@ void cks_rendezvous_run(struct cks_rendezvous *r, const struct pollfd *fds,
 	for (int i = 0; i < CK_RENDEZVOUS_MAX; i++) {
 		if (r->waiting[i] < 0)
 			continue;
-		if (fds[1 + i].revents && hear(r->waiting[i], workers, broker))
+		if (fds[1 + i].revents && receive_state(r->waiting[i], workers, broker))
 			r->waiting[i] = -1; /* it has a place elsewhere */
 		else if (fds[1 + i].revents || now - r->since[i] > CK_SILENCE_MS)
-			drop(r, i);
+			drop_connection(r, i);
 	}
 	if (fds[0].revents)
 		accept_one(r, now);

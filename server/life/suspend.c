@@ -56,13 +56,13 @@ const char *cks_suspension_name(const struct cks_suspension *s)
 
 /* --- changes of state */
 
-static void change(struct cks_session_info *s, int state)
+static void set_state(struct cks_session_info *s, int state)
 {
 	s->suspension.state = state;
 	s->suspension.since = ck_now_ms();
 }
 
-static void reply(struct cks_suspender *p, struct cks_session_info *s, json_t *answer)
+static void send_reply(struct cks_suspender *p, struct cks_session_info *s, json_t *answer)
 {
 	if (s->suspension.asked)
 		cks_control_answer(p->control, s->suspension.asker, answer);
@@ -72,7 +72,7 @@ static void reply(struct cks_suspender *p, struct cks_session_info *s, json_t *a
 }
 
 /* The session goes on; @why: it could not be suspended, for this reason. */
-static void release(struct cks_suspender *p, struct cks_session_info *s, const char *why)
+static void release_session(struct cks_suspender *p, struct cks_session_info *s, const char *why)
 {
 	char name[CK_SESSION_NAME];
 
@@ -83,15 +83,15 @@ static void release(struct cks_suspender *p, struct cks_session_info *s, const c
 	s->suspension.spared = why ? s->suspension.spared : 0;
 	s->suspension.bytes = 0;
 	s->suspension.wish[0] = s->suspension.there[0] = '\0';
-	change(s, CK_RUNNING);
+	set_state(s, CK_RUNNING);
 	if (!why)
 		return;
 	snprintf(s->suspension.why, sizeof(s->suspension.why), "%s", why);
 	ck_info("session %s is not suspended: %s", cks_session_name(s, name), why);
-	reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
+	send_reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
 }
 
-static json_t *moved(const struct cks_session_info *s, const struct cks_checkpoint_answer *a)
+static json_t *make_move_reply(const struct cks_session_info *s, const struct cks_checkpoint_answer *a)
 {
 	char name[CK_SESSION_NAME];
 
@@ -112,7 +112,7 @@ static void freeze_others(const struct cks_suspender *p, const struct cks_sessio
 	}
 }
 
-static void move(struct cks_suspender *p, struct cks_session_info *s, bool out)
+static void move_session(struct cks_suspender *p, struct cks_session_info *s, bool out)
 {
 	struct cks_suspension *u = &s->suspension;
 	uint32_t seat = 0;
@@ -137,7 +137,7 @@ static void move(struct cks_suspender *p, struct cks_session_info *s, bool out)
 		u->mover = pid;
 		u->state = out ? CK_MOVING_OUT : CK_MOVING_IN;
 	} else if (out) {
-		release(p, s, strerror((int)-pid));
+		release_session(p, s, strerror((int)-pid));
 	} else {
 		freeze_others(p, s, CK_CONTROL_THAW);
 		u->again = ck_now_ms() + CK_AGAIN_MS;
@@ -151,11 +151,11 @@ static void end_lost(struct cks_suspender *p, struct cks_session_info *s, const 
 	char name[CK_SESSION_NAME];
 
 	ck_err("session %s is lost: %s", cks_session_name(s, name), why);
-	reply(p, s, cks_control_error("%s is lost: %s", name, why));
+	send_reply(p, s, cks_control_error("%s is lost: %s", name, why));
 	snprintf(s->cause, sizeof(s->cause), "its GPU memory could not be moved back");
 	if (!cks_workers_say(s, "the driver could not move its memory back to the GPU", true))
 		cks_workers_kill(s);
-	change(s, CK_SUSPENDED);
+	set_state(s, CK_SUSPENDED);
 	s->suspension.held = true;
 }
 
@@ -168,12 +168,12 @@ static void after_parking(struct cks_suspender *p, struct cks_session_info *s)
 
 	if (u->said.kind == CK_NOTE_PARKED) {
 		u->bytes = u->said.number;
-		move(p, s, true);
+		move_session(p, s, true);
 	} else if (u->said.kind == CK_NOTE_BUSY) {
 		u->said.text[CK_NOTE_TEXT - 1] = '\0';
-		release(p, s, u->said.text);
+		release_session(p, s, u->said.text);
 	} else if (ck_now_ms() > late) {
-		release(p, s, "its worker does not answer");
+		release_session(p, s, "its worker does not answer");
 	}
 }
 
@@ -187,20 +187,20 @@ static void after_moving_out(struct cks_suspender *p, struct cks_session_info *s
 	if (a.status == CK_CHECKPOINT_LOST) {
 		end_lost(p, s, a.why);
 	} else if (a.status != CK_CHECKPOINT_DONE) {
-		release(p, s, a.why);
+		release_session(p, s, a.why);
 	} else {
 		s->suspension.need = a.need;
-		change(s, CK_SUSPENDED);
+		set_state(s, CK_SUSPENDED);
 		cks_suspend_left(p, s);
 		ck_info("session %s is suspended: %llu MiB moved out of GPU memory in %u ms",
 			cks_session_name(s, name), (unsigned long long)s->suspension.bytes >> 20,
 			a.ms);
-		reply(p, s, moved(s, &a));
+		send_reply(p, s, make_move_reply(s, &a));
 	}
 }
 
 /* It stays suspended: there is no room for it, or the driver has another reason. */
-static void stay(struct cks_suspender *p, struct cks_session_info *s,
+static void keep_suspended(struct cks_suspender *p, struct cks_session_info *s,
 		 const struct cks_checkpoint_answer *a)
 {
 	struct cks_suspension *u = &s->suspension;
@@ -219,7 +219,7 @@ static void stay(struct cks_suspender *p, struct cks_session_info *s,
 	if (u->wish[0]) /* not there, and the program may not need it yet */
 		u->wanted = u->was_wanted;
 	u->wish[0] = '\0';
-	reply(p, s, cks_control_error("%s stays suspended: %s", name, a->why));
+	send_reply(p, s, cks_control_error("%s stays suspended: %s", name, a->why));
 }
 
 /* It is on other GPUs from now on, or the same ones have other UUIDs: its worker has to know, and
@@ -252,17 +252,17 @@ static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
 	    (a.status == CK_CHECKPOINT_FAILED && s->suspension.tried)) {
 		end_lost(p, s, a.why);
 	} else if (a.status != CK_CHECKPOINT_DONE) {
-		stay(p, s, &a);
+		keep_suspended(p, s, &a);
 	} else {
 		ck_info("session %s goes on: %llu MiB moved back in %u ms", name,
 			(unsigned long long)u->bytes >> 20, a.ms);
 		note_place(s, &a);
-		reply(p, s, moved(s, &a));
-		release(p, s, NULL);
+		send_reply(p, s, make_move_reply(s, &a));
+		release_session(p, s, NULL);
 	}
 }
 
-static void step(struct cks_suspender *p, struct cks_session_info *s)
+static void advance_session(struct cks_suspender *p, struct cks_session_info *s)
 {
 	struct cks_suspension *u = &s->suspension;
 
@@ -285,7 +285,7 @@ static void step(struct cks_suspender *p, struct cks_session_info *s)
 		break;
 	case CK_SUSPENDED:
 		if (u->wanted && !u->held && ck_now_ms() >= cks_suspend_turn(p, s))
-			move(p, s, false);
+			move_session(p, s, false);
 		break;
 	}
 }
@@ -316,7 +316,7 @@ static int64_t look_at_all(struct cks_suspender *p)
 	int64_t next;
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL)
-		step(p, s);
+		advance_session(p, s);
 	next = cks_suspend_policy(p);
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
 		next = ck_min(next, ck_min(next_look(p, s), cks_suspend_notice(s)));
@@ -369,7 +369,7 @@ bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
 			freeze_others(p, s, CK_CONTROL_THAW);
 			close(u->answer);
 		}
-		reply(p, s, cks_control_error("the session has ended"));
+		send_reply(p, s, cks_control_error("the session has ended"));
 		return false;
 	}
 	return false;

@@ -11,7 +11,7 @@
 #include "server/processes/session_info.h"
 #include "util/until.h"
 
-static void remember(struct cks_session_info *s, const struct cks_asker *asker)
+static void record_asker(struct cks_session_info *s, const struct cks_asker *asker)
 {
 	s->suspension.asked = asker != NULL;
 	if (asker)
@@ -39,7 +39,7 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool he
 	u->no_room = false;
 	u->again = 0;
 	u->bytes = s->memory;
-	remember(s, asker);
+	record_asker(s, asker);
 	cks_workers_stir(p->workers);
 	u->state = CK_PARKING;
 	u->since = ck_now_ms();
@@ -63,7 +63,7 @@ json_t *cks_resume(struct cks_suspender *p, struct cks_session_info *s, const ch
 	u->held = false;
 	u->wanted = true;
 	u->again = 0;
-	remember(s, asker);
+	record_asker(s, asker);
 	cks_workers_stir(p->workers);
 	return NULL;
 }

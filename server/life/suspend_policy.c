@@ -34,7 +34,7 @@ static bool makes_room(const struct cks_suspend_policy *y)
 	return y->for_others || y->quantum_ms > 0;
 }
 
-static void sooner(int64_t *next, int64_t time)
+static void lower_next(int64_t *next, int64_t time)
 {
 	*next = ck_min(*next, time);
 }
@@ -91,7 +91,7 @@ static struct cks_session_info *choose_kept(const struct cks_suspender *p,
 }
 
 /* Which session should leave for @guest; NULL: none yet, lowers *@next to when one may. */
-static struct cks_session_info *choose(const struct cks_suspender *p,
+static struct cks_session_info *choose_session(const struct cks_suspender *p,
 				       const struct cks_session_info *guest, int64_t now,
 				       int64_t *next)
 {
@@ -111,9 +111,9 @@ static struct cks_session_info *choose(const struct cks_suspender *p,
 			if (!active || is_before(s, u->since, active, active->suspension.since))
 				active = s;
 		} else {
-			sooner(next, u->used + CK_IDLE_MS);
+			lower_next(next, u->used + CK_IDLE_MS);
 			if (p->policy.quantum_ms > 0)
-				sooner(next, u->since + p->policy.quantum_ms);
+				lower_next(next, u->since + p->policy.quantum_ms);
 		}
 	}
 	return idle ? idle : active;
@@ -133,7 +133,7 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 	if (!s && cks_kept_give_way(p->workers, guest))
 		return true;
 	if (!s && makes_room(&p->policy))
-		s = choose(p, guest, now, next);
+		s = choose_session(p, guest, now, next);
 	if (!s)
 		return false;
 	ck_info("session %s leaves the GPU for %s", cks_session_name(s, name),
@@ -185,7 +185,7 @@ static void serve_pressed(struct cks_suspender *p, struct cks_session_info *s, i
 	} else if (turn < INT64_MAX &&
 		   (p->policy.quantum_ms > 0 || now - u->pressed_at < 2 * CK_IDLE_MS)) {
 		have_it_wait(p, s);
-		sooner(next, turn);
+		lower_next(next, turn);
 	} else if (u->coming) {
 		answer_pressed(p, s, CK_CONTROL_MADE);
 	} else if (u->pressed == CK_PRESSED_ALONE) {
@@ -275,7 +275,7 @@ static void leave_idle(struct cks_suspender *p, struct cks_session_info *s, int6
 	if (idle_ms == 0 || u->state != CK_RUNNING || u->uses == 0)
 		return;
 	if (now - u->used < idle_ms) {
-		sooner(next, u->used + idle_ms);
+		lower_next(next, u->used + idle_ms);
 	} else if (cks_suspend_fits(p, s->memory)) {
 		json_decref(cks_suspend(p, s, false, NULL));
 		u->used = now; /* if this fails, after the same time again */

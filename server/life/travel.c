@@ -33,7 +33,7 @@ struct cks_travels *cks_travels_create(void)
 	return calloc(1, sizeof(struct cks_travels));
 }
 
-static void release(struct travel *travel)
+static void free_travel(struct travel *travel)
 {
 	if (travel->stream >= 0)
 		close(travel->stream);
@@ -47,7 +47,7 @@ void cks_travels_destroy(struct cks_travels *t)
 
 	for (struct travel *travel = t ? t->first : NULL; travel; travel = next) {
 		next = travel->next;
-		release(travel);
+		free_travel(travel);
 	}
 	free(t);
 }
@@ -155,7 +155,7 @@ static bool begin_leaving(struct cks_server *server, struct travel *travel,
 }
 
 /* Suspend it first, unless it is. NULL: it is on its way. */
-static json_t *depart(struct cks_server *server, struct travel *travel, struct cks_session_info *s)
+static json_t *suspend_and_leave(struct cks_server *server, struct travel *travel, struct cks_session_info *s)
 {
 	travel->number = s->number;
 	memcpy(travel->session, cks_workers_id(s), sizeof(travel->session));
@@ -177,7 +177,7 @@ static bool is_tcp(const char *text)
 }
 
 /* The session of @request leaves, into @directory or over @stream, which it takes. */
-static json_t *leave(struct cks_server *server, const json_t *request, struct cks_asker asker,
+static json_t *start_travel(struct cks_server *server, const json_t *request, struct cks_asker asker,
 		     const char *directory, int stream)
 {
 	const char *name = json_string_value(json_object_get(request, "session"));
@@ -206,7 +206,7 @@ static json_t *leave(struct cks_server *server, const json_t *request, struct ck
 	}
 	travel->stream = stream;
 	snprintf(travel->address, sizeof(travel->address), "%s", address ? address : "");
-	error = depart(server, travel, s);
+	error = suspend_and_leave(server, travel, s);
 	if (error)
 		travel->step = OVER;
 	return error;
@@ -218,14 +218,14 @@ json_t *cks_travel_checkpoint(struct cks_server *server, const json_t *request,
 	json_t *error = NULL;
 	const char *directory = travel_directory(request, &error);
 
-	return directory ? leave(server, request, asker, directory, -1) : error;
+	return directory ? start_travel(server, request, asker, directory, -1) : error;
 }
 
 json_t *cks_travel_move(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	int stream = cks_control_take(server->control, asker);
 
-	return stream >= 0 ? leave(server, request, asker, "", stream)
+	return stream >= 0 ? start_travel(server, request, asker, "", stream)
 			   : cks_control_error("it needs a connection to the other server");
 }
 
@@ -238,7 +238,7 @@ void cks_travel_save(struct cks_server *server, struct cks_session_info *s, cons
 	if (!travel)
 		return;
 	travel->keeps = true;
-	error = depart(server, travel, s);
+	error = suspend_and_leave(server, travel, s);
 	if (error)
 		travel_finish(server, travel, error);
 }
@@ -257,7 +257,7 @@ static void check_suspended(struct cks_server *server, struct travel *travel)
 }
 
 /* The session stays here: its client may come back. */
-static void stay(struct cks_server *server, const struct travel *travel)
+static void keep_session(struct cks_server *server, const struct travel *travel)
 {
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
 
@@ -274,16 +274,16 @@ static void stay(struct cks_server *server, const struct travel *travel)
 }
 
 /* Its memory has been copied; what is left to do with the copy does not concern it. */
-static void copied(struct cks_server *server, void *data)
+static void handle_copied(struct cks_server *server, void *data)
 {
 	struct travel *travel = data;
 
 	travel->stays = true;
 	ck_info("session s%u goes on; its checkpoint is being compressed", travel->number);
-	stay(server, travel);
+	keep_session(server, travel);
 }
 
-static void written(struct cks_server *server, json_t *reply, void *data)
+static void handle_written(struct cks_server *server, json_t *reply, void *data)
 {
 	struct travel *travel = data;
 	bool ok = json_is_true(json_object_get(reply, "ok"));
@@ -302,7 +302,7 @@ static void written(struct cks_server *server, json_t *reply, void *data)
 	if (gone)
 		cks_away_remove(server->away, travel->session);
 	else if (!travel->stays)
-		stay(server, travel);
+		keep_session(server, travel);
 	travel_finish(server, travel, reply);
 }
 
@@ -319,8 +319,8 @@ static void write_worker(struct cks_server *server, struct travel *travel,
 	char name[CK_SESSION_NAME];
 	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
 				    .control = travel->stream,
-				    .done = written,
-				    .goes_on = copied,
+				    .done = handle_written,
+				    .goes_on = handle_copied,
 				    .data = travel};
 	pid_t pid;
 
@@ -335,7 +335,7 @@ static void write_worker(struct cks_server *server, struct travel *travel,
 	pid = cks_helpers_start(server->helpers, &helper);
 	if (pid >= 0)
 		return;
-	stay(server, travel);
+	keep_session(server, travel);
 	travel_finish(server, travel,
 		      cks_control_error("no process for the session: %s", strerror(-pid)));
 }
@@ -355,7 +355,7 @@ static void check_left(struct cks_server *server, struct travel *travel)
 		      cks_control_error(s ? "the session cannot be written or moved: %s"
 					  : "the session has ended",
 					s ? s->why : ""));
-	stay(server, travel);
+	keep_session(server, travel);
 }
 
 /* --- all */
@@ -378,7 +378,7 @@ void cks_travels_run(struct cks_travels *t, struct cks_server *server)
 			continue;
 		}
 		*at = travel->next;
-		release(travel);
+		free_travel(travel);
 	}
 	t->due = cks_travel_policy(server);
 }

@@ -45,7 +45,7 @@ static bool may_be_saved(const struct cks_session_info *s)
 }
 
 /* When it is to be saved; INT64_MAX: not before it has used the GPU again. */
-static int64_t due(struct cks_session_info *s, int64_t every_ms)
+static int64_t get_due_time(struct cks_session_info *s, int64_t every_ms)
 {
 	if (s->saved == 0)
 		s->saved = ck_now_ms(); /* its begin, as seen here */
@@ -62,7 +62,7 @@ int64_t cks_travel_policy(struct cks_server *server)
 	if (every_ms == 0 || cks_travels_saving(server->travels))
 		return INT64_MAX;
 	while ((s = cks_workers_next(server->workers, s)) != NULL) {
-		int64_t time = due(s, every_ms);
+		int64_t time = get_due_time(s, every_ms);
 
 		if (time >= next || !may_be_saved(s) || cks_travels_has(server->travels, s->number))
 			continue;
@@ -78,7 +78,7 @@ int64_t cks_travel_policy(struct cks_server *server)
 	return ck_now_ms(); /* it may have failed at once: then it is the next one's turn */
 }
 
-static void removed(struct cks_server *server, json_t *reply, void *data)
+static void handle_removed(struct cks_server *server, json_t *reply, void *data)
 {
 	(void)server;
 	(void)data;
@@ -88,7 +88,7 @@ static void removed(struct cks_server *server, json_t *reply, void *data)
 void travel_remove(struct cks_helpers *helpers, const char *folder)
 {
 	struct cks_helper helper = {
-		.argument = CK_CHECKPOINTER_ARGUMENT, .control = -1, .done = removed};
+		.argument = CK_CHECKPOINTER_ARGUMENT, .control = -1, .done = handle_removed};
 
 	if (access(folder, F_OK) < 0)
 		return;

@@ -16,7 +16,7 @@
 #include "server/options/options.h"
 #include "server/processes/session_info.h"
 
-static void restored(struct cks_server *server, json_t *reply, void *data)
+static void handle_restored(struct cks_server *server, json_t *reply, void *data)
 {
 	struct travel *travel = data;
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
@@ -47,7 +47,7 @@ json_t *cks_travel_restore(struct cks_server *server, const json_t *request, str
 	json_t *error = NULL;
 	const char *directory = travel_directory(request, &error);
 	const char *until = json_string_value(json_object_get(request, "until"));
-	struct cks_helper helper = {.argument = CK_RESTORER_ARGUMENT, .done = restored};
+	struct cks_helper helper = {.argument = CK_RESTORER_ARGUMENT, .done = handle_restored};
 	struct travel *travel;
 	int ret;
 

@@ -57,7 +57,7 @@ void cks_upgrade_init(struct cks_upgrade *u, char **argv)
 
 /* Execute the program with @argument, the number of @fd, and the arguments of this process.
  * Returns -errno. */
-static int execute(const struct cks_upgrade *u, const char *argument, int fd)
+static int execute_program(const struct cks_upgrade *u, const char *argument, int fd)
 {
 	size_t count = 1;
 	char number[16], **argv;
@@ -107,7 +107,7 @@ void cks_upgrade_check(struct cks_upgrade *u, const struct cks_state *state)
 	if (ret == 0 && u->check == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		cks_child_signals();
-		execute(u, CK_CHECK_ARGUMENT, fd);
+		execute_program(u, CK_CHECK_ARGUMENT, fd);
 		_exit(127);
 	}
 	if (fd >= 0)
@@ -181,7 +181,7 @@ void cks_upgrade_exec(struct cks_upgrade *u, const struct cks_state *state)
 	if (ret == 0) {
 		ck_info("upgrade: executing %s", u->program);
 		ck_log_tend(true);
-		ret = execute(u, CK_CONTINUE_ARGUMENT, fd);
+		ret = execute_program(u, CK_CONTINUE_ARGUMENT, fd);
 	}
 	cks_state_inherit(state, false);
 	if (fd >= 0)

@@ -70,7 +70,7 @@ static void drop_range(struct cks_memory *m, CUdeviceptr lo, CUdeviceptr hi, boo
  * Add new memory to the table, replacing overlapping entries: the driver frees memory of pools and
  * graphs without notice.
  */
-static int enter(struct cks_memory *m, const struct cks_allocation *from)
+static int insert_allocation(struct cks_memory *m, const struct cks_allocation *from)
 {
 	struct cks_allocation *a = malloc(sizeof(*a));
 	CUdeviceptr end;
@@ -103,7 +103,7 @@ CUresult cks_memory_note(struct cks_memory *m, uint64_t ctx, CUdeviceptr address
 {
 	const struct cks_allocation a = {.address = address, .size = size, .ctx = ctx};
 
-	if (enter(m, &a) == 0)
+	if (insert_allocation(m, &a) == 0)
 		return CUDA_SUCCESS;
 	ck_driver.cuMemFree_v2(address);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -113,7 +113,7 @@ void cks_memory_graph(struct cks_memory *m, CUdeviceptr address, size_t size)
 {
 	const struct cks_allocation a = {.address = address, .size = size, .graph = true};
 
-	enter(m, &a);
+	insert_allocation(m, &a);
 }
 
 CUresult cks_memory_import(struct cks_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
@@ -121,7 +121,7 @@ CUresult cks_memory_import(struct cks_memory *m, uint64_t ctx, CUdeviceptr addre
 	const struct cks_allocation a = {
 		.address = address, .size = size, .ctx = ctx, .mapped = true};
 
-	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return insert_allocation(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 bool cks_memory_shows(struct cks_memory *m, CUmemGenericAllocationHandle physical)
@@ -144,7 +144,7 @@ CUresult cks_memory_map(struct cks_memory *m, CUdeviceptr address, size_t size,
 	const struct cks_allocation a = {
 		.address = address, .size = size, .mapped = true, .physical = physical};
 
-	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return insert_allocation(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cks_memory_lease(struct cks_memory *m, CUdevice device, CUdeviceptr address, size_t size,
@@ -157,7 +157,7 @@ CUresult cks_memory_lease(struct cks_memory *m, CUdevice device, CUdeviceptr add
 					 .leased = true,
 					 .physical = physical};
 
-	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return insert_allocation(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 bool cks_memory_lease_after(struct cks_memory *m, CUdevice device, CUdeviceptr from,

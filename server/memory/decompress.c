@@ -9,7 +9,7 @@
 #include "server/session/session.h"
 
 /* Are all three addresses in device memory? A client must not name addresses of this process. */
-static bool reaches(struct cks_memory *m, const CUmemDecompressParams *p)
+static bool params_in_memory(struct cks_memory *m, const CUmemDecompressParams *p)
 {
 	struct cks_allocation found;
 
@@ -40,7 +40,7 @@ CUresult ck_serve_decompress(struct cks_request *q, ck_decompress_args *a, void 
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(params, a->params.params_val, bytes);
 	for (size_t i = 0; i < count && !err; i++)
-		err = reaches(q->session->memory, &params[i]) ? CUDA_SUCCESS
+		err = params_in_memory(q->session->memory, &params[i]) ? CUDA_SUCCESS
 							      : CUDA_ERROR_INVALID_VALUE;
 	if (!err)
 		err = ck_driver.cuMemBatchDecompressAsync(params, count, 0, NULL, stream);

@@ -83,7 +83,7 @@ static struct cks_part_queue *queue_of(struct cks_deliveries *d, uint64_t ctx, u
 }
 
 /* Allocate room for @p in a slot of its stream; waits while all slots are in use. */
-static CUresult place(struct cks_deliveries *d, struct cks_part *p, uint64_t stream)
+static CUresult place_part(struct cks_deliveries *d, struct cks_part *p, uint64_t stream)
 {
 	struct cks_part_queue *q;
 	struct cks_slot *slot;
@@ -128,7 +128,7 @@ static void take_flag(struct cks_part *p, CUdeviceptr *device)
 }
 
 /* Enqueue the copy into the slot, then the write of the flag. */
-static CUresult begin(struct cks_part *p, CUdeviceptr src, CUstream stream)
+static CUresult begin_copy(struct cks_part *p, CUdeviceptr src, CUstream stream)
 {
 	CUdeviceptr flag;
 	CUresult err;
@@ -162,10 +162,10 @@ static CUresult deliver_part(struct cks_request *r, const ck_deliver_args *a, ui
 	p->along = a->number & CK_DELIVERY_ALONG && a->size <= ALONG_MOST;
 	p->size = p->span = ck_min(a->size - offset, (uint64_t)CK_SLOT_SIZE);
 	ck_lock(&d->lock);
-	err = place(d, p, serial);
+	err = place_part(d, p, serial);
 	ck_unlock(&d->lock);
 	if (!err)
-		err = begin(p, a->src, stream);
+		err = begin_copy(p, a->src, stream);
 	if (err) {
 		p->size = 0;
 		p->span = a->size - offset;
@@ -188,7 +188,7 @@ static CUresult deliver_part(struct cks_request *r, const ck_deliver_args *a, ui
 	return err;
 }
 
-static bool supported(void)
+static bool delivery_is_supported(void)
 {
 	return ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuMemHostRegister_v2 &&
 	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuStreamWriteValue32_v2 &&
@@ -202,7 +202,7 @@ CUresult ck_serve_deliver(struct cks_request *r, ck_deliver_args *a, void *res)
 	CUresult err = CUDA_SUCCESS;
 
 	(void)res;
-	if (!supported())
+	if (!delivery_is_supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!cks_stream_serial(r, a->stream, &stream, &serial))
 		return CUDA_ERROR_INVALID_HANDLE;

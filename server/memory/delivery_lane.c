@@ -89,7 +89,7 @@ static int encode_part(struct cks_session *s, const struct cks_part *p, uint32_t
 }
 
 /* Take the first ready parts that a reply may carry; the others are for waiters. */
-static void pick(struct cks_deliveries *d, struct cks_along *along)
+static void pick_parts(struct cks_deliveries *d, struct cks_along *along)
 {
 	struct cks_part **at = &d->ready;
 
@@ -120,7 +120,7 @@ uint32_t cks_deliveries_take(struct cks_session *s, bool watches, struct cks_alo
 		return 0;
 	ck_lock(&d->lock);
 	cks_deliveries_collect(d, false);
-	pick(d, along);
+	pick_parts(d, along);
 	rank = atomic_load(&d->rank);
 	ck_unlock(&d->lock);
 	for (unsigned int i = 0; i < along->count; i++)

@@ -44,7 +44,7 @@ void cks_leases_destroy(struct cks_leases *l)
 	free(l);
 }
 
-static bool reaches(CUdevice device, CUdevice other)
+static bool device_reaches(CUdevice device, CUdevice other)
 {
 	int can = 0;
 
@@ -60,7 +60,7 @@ static bool devices_reach(void)
 	bool all = !ck_driver.cuDeviceGetCount(&count);
 
 	for (int i = 0; i < count * count && all; i++)
-		all = reaches(i / count, i % count);
+		all = device_reaches(i / count, i % count);
 	return all;
 }
 
@@ -139,7 +139,7 @@ CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit
 
 /* Let @accessor use the leases of @device, those of today and later ones. Call with the lock
  * held. */
-static void grant(struct cks_session *s, CUdevice device, CUdevice accessor)
+static void grant_access(struct cks_session *s, CUdevice device, CUdevice accessor)
 {
 	struct cks_allocation unit = {.address = 0};
 	uint64_t bit = (uint64_t)1 << accessor;
@@ -165,8 +165,8 @@ void cks_lease_meet(struct cks_session *s, CUdevice device)
 		goto unlock;
 	for (CUdevice other = 0; other < CK_MAX_DEVICES; other++) {
 		if (l->met >> other & 1) {
-			grant(s, device, other);
-			grant(s, other, device);
+			grant_access(s, device, other);
+			grant_access(s, other, device);
 		}
 	}
 	l->met |= (uint64_t)1 << device;
@@ -186,7 +186,7 @@ static bool is_sound(const struct cks_session *s, CUdevice device, CUdeviceptr a
 }
 
 /* Call with the lock held. */
-static CUresult begin(struct cks_session *s, CUdevice device, CUdeviceptr at, size_t size,
+static CUresult begin_lease(struct cks_session *s, CUdevice device, CUdeviceptr at, size_t size,
 		      size_t unit)
 {
 	size_t count = size / unit, noted = 0;
@@ -216,7 +216,7 @@ CUresult cks_lease(struct cks_session *s, CUdevice device, CUdeviceptr at, size_
 	if (!cks_lease_possible())
 		return CUDA_ERROR_NOT_SUPPORTED;
 	ck_lock(&s->leases->lock);
-	err = is_sound(s, device, at, size, unit) ? begin(s, device, at, size, unit)
+	err = is_sound(s, device, at, size, unit) ? begin_lease(s, device, at, size, unit)
 						  : CUDA_ERROR_INVALID_VALUE;
 	ck_unlock(&s->leases->lock);
 	return err;

@@ -28,7 +28,7 @@ static struct cks_lease_offer ahead;
 static CUmemGenericAllocationHandle *handles;
 
 /* Where neither Linux nor a driver places anything by itself. */
-static CUdeviceptr reserve(void)
+static CUdeviceptr reserve_arena(void)
 {
 	static const CUdeviceptr places[] = {0x240000000000, 0x340000000000, 0x440000000000};
 
@@ -39,7 +39,7 @@ static CUdeviceptr reserve(void)
 	return 0;
 }
 
-static size_t wanted(CUdevice device, size_t size)
+static size_t get_lease_size(CUdevice device, size_t size)
 {
 	size_t total = 0;
 
@@ -54,9 +54,9 @@ void cks_lease_prepare(CUdevice device, size_t size)
 
 	if (ahead.arena || !cks_lease_possible())
 		return;
-	ahead.arena = reserve();
+	ahead.arena = reserve_arena();
 	ahead.arena_size = ahead.arena ? ARENA_SIZE : 0;
-	size = ahead.arena ? wanted(device, size) : 0;
+	size = ahead.arena ? get_lease_size(device, size) : 0;
 	count = size / CK_LEASE_CHUNK;
 	handles = count ? calloc(count, sizeof(*handles)) : NULL;
 	if (!handles)
@@ -74,7 +74,7 @@ void cks_lease_renew(void)
 	if (size == 0)
 		return;
 	cks_lease_forgo();
-	size = ck_min(size, wanted(ahead.device, size));
+	size = ck_min(size, get_lease_size(ahead.device, size));
 	if (size > 0 && cks_lease_map(ahead.device, ahead.arena, size, CK_LEASE_CHUNK,
 				      (uint64_t)1 << ahead.device, handles) == CUDA_SUCCESS)
 		ahead.size = size;
@@ -138,7 +138,7 @@ void cks_lease_expire(struct cks_session *s)
 	ck_unlock(&s->leases->lock);
 }
 
-static void *expire(void *session)
+static void *expire_lease(void *session)
 {
 	const struct timespec time = {.tv_sec = CK_OFFER_SECONDS};
 	struct cks_session *s = session;
@@ -161,7 +161,7 @@ int cks_lease_watch_offer(struct cks_session *s)
 
 	if (s->leases->offer.size == 0)
 		return 0;
-	ret = -pthread_create(&thread, NULL, expire, s);
+	ret = -pthread_create(&thread, NULL, expire_lease, s);
 	if (ret == 0)
 		pthread_detach(thread);
 	return ret;

@@ -112,7 +112,7 @@ static size_t free_memory(void)
  * Ask, and wait until @size bytes are free, the server has no more to say, or some time has passed.
  * While another session leaves the GPU, the server has more to say. Returns the free memory.
  */
-static size_t ask(struct cks_session *s, size_t size)
+static size_t request_memory(struct cks_session *s, size_t size)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_MS * CK_NS_PER_MS};
 	int free_ms = 0;
@@ -141,7 +141,7 @@ CUresult ck_serve_lease_press(struct cks_request *q, ck_lease_press_args *a,
 	unsigned int round = 0;
 
 	do
-		now = ask(s, a->size);
+		now = request_memory(s, a->size);
 	while (now < a->size && s->leases->room == CK_ROOM_MADE && ++round < ROUNDS);
 	res->more = now > before || now >= a->size;
 	return CUDA_SUCCESS;
@@ -149,7 +149,7 @@ CUresult ck_serve_lease_press(struct cks_request *q, ck_lease_press_args *a,
 
 bool cks_lease_make_room(struct cks_session *s, unsigned int round)
 {
-	ask(s, SIZE_MAX);
+	request_memory(s, SIZE_MAX);
 	return s->leases->room == CK_ROOM_MADE ? round < ROUNDS
 					       : s->leases->room != CK_ROOM_ALONE && round == 0;
 }

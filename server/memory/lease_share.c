@@ -150,7 +150,7 @@ static CUresult map_units(const struct listed *units, size_t count, CUdeviceptr 
 }
 
 /* Map the units somewhere. Call with the lock held. */
-static CUresult place(struct cks_request *q, const struct listed *units, size_t count,
+static CUresult place_units(struct cks_request *q, const struct listed *units, size_t count,
 		      struct cks_lease_opened *o)
 {
 	CUresult err;
@@ -205,7 +205,7 @@ static CUresult open_new(struct cks_request *q, const struct cks_ticket *ticket,
 	if (o) {
 		o->ticket = *ticket;
 		o->size = size;
-		err = place(q, units, count, o);
+		err = place_units(q, units, count, o);
 	}
 	free(units);
 	if (err) {
@@ -245,7 +245,7 @@ CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, 
 }
 
 /* Wait first: unmapping memory that running work uses would break the context. */
-static void unmap(struct cks_session *s, const struct cks_lease_opened *o)
+static void unmap_units(struct cks_session *s, const struct cks_lease_opened *o)
 {
 	ck_driver.cuCtxSynchronize();
 	cks_memory_unmap(s->memory, o->at, 1);
@@ -264,7 +264,7 @@ bool cks_lease_close(struct cks_session *s, CUdeviceptr at)
 	o = *link;
 	if (o && --o->count == 0) {
 		*link = o->next;
-		unmap(s, o);
+		unmap_units(s, o);
 		free(o);
 	}
 	ck_unlock(&l->lock);

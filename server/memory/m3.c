@@ -87,7 +87,7 @@ int cks_broker_exchange(int sock, const struct ck_m3_request *request)
 }
 
 /* Say hello, and who pays. */
-static int greet(int sock)
+static int send_hello(int sock)
 {
 	struct ck_m3_request hello, bill;
 	struct cks_terms terms;
@@ -114,7 +114,7 @@ int cks_broker_connect(int *out)
 			strerror(-sock));
 		return M3_EIO;
 	}
-	status = greet(sock);
+	status = send_hello(sock);
 	if (status == M3_OK)
 		*out = sock;
 	else
@@ -124,7 +124,7 @@ int cks_broker_connect(int *out)
 
 /* --- one request and its answer; call with the lock held */
 
-static int exchange(size_t size, int fd_out, int *fd)
+static int exchange_request(size_t size, int fd_out, int *fd)
 {
 	int ret = ck_m3_send(broker.sock, &broker.question, size, NULL, 0, fd_out, 0);
 	long n = ret < 0 ? ret
@@ -146,14 +146,14 @@ static int connect_broker(void)
  * Send the request in the buffer. If the broker is gone, that is reported once, as a lost
  * connection.
  */
-static int ask(size_t size, int fd_out, int *fd)
+static int ask_broker(size_t size, int fd_out, int *fd)
 {
 	int status;
 
 	*fd = -1;
 	status = connect_broker();
 	if (status == M3_OK)
-		status = exchange(size, fd_out, fd);
+		status = exchange_request(size, fd_out, fd);
 	return status;
 }
 
@@ -166,7 +166,7 @@ int cks_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, 
 	for (int tries = 0; tries < 2; tries++) { /* a broker that was lost is there anew */
 		broker.question.head = *request;
 		memcpy(broker.question.data, data ? data : "", request->data_size);
-		status = ask(sizeof(*request) + request->data_size, fd_out, &got);
+		status = ask_broker(sizeof(*request) + request->data_size, fd_out, &got);
 		if (status != -EPIPE)
 			break;
 	}
@@ -261,7 +261,7 @@ static int pass_on(const struct ck_m3_question *question, size_t size, struct ck
 	if (question->head.op == CK_M3_HELLO)
 		status = connect_broker();
 	else
-		status = broker.sock < 0 ? -EPIPE : exchange(size, -1, &fd);
+		status = broker.sock < 0 ? -EPIPE : exchange_request(size, -1, &fd);
 	if (status == M3_OK && question->head.op != CK_M3_HELLO)
 		memcpy(answer, &broker.answer,
 		       sizeof(broker.answer.head) + broker.answer.head.data_size);
@@ -275,7 +275,7 @@ static int pass_on(const struct ck_m3_question *question, size_t size, struct ck
  * Requests that a client must not make: deposits are for the worker, and news use another path. The
  * broker trusts the worker, so access to quotas is checked here, by the broker's rules.
  */
-static bool forbidden(const struct ck_m3_request *q)
+static bool request_is_forbidden(const struct ck_m3_request *q)
 {
 	if (!cks_broker_has_m3())
 		return true;
@@ -307,7 +307,7 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 	int status = ck_m3_request_check(question, size);
 
 	memset(&answer->head, 0, sizeof(answer->head));
-	if (status == M3_OK && forbidden(&question->head))
+	if (status == M3_OK && request_is_forbidden(&question->head))
 		status = M3_EPERM;
 	if (op == CK_M3_LEASE)
 		question->head.value = 0; /* no waiting: it would block the session */

@@ -35,7 +35,7 @@ static struct subscription *all;
 static unsigned int count, numbers;
 
 /* Call with the lock held, as for the next functions. */
-static struct subscription **find(unsigned int number)
+static struct subscription **find_subscription(unsigned int number)
 {
 	struct subscription **at = &all;
 
@@ -44,7 +44,7 @@ static struct subscription **find(unsigned int number)
 	return at;
 }
 
-static void put(struct subscription *s)
+static void put_subscription(struct subscription *s)
 {
 	struct subscription **at = &all;
 
@@ -106,7 +106,7 @@ unlock:
 }
 
 /* Receive one item of news, if one arrives in time. */
-static enum over look(int sock, unsigned int milliseconds, ck_m3_news_res *res)
+static enum over receive_news(int sock, unsigned int milliseconds, ck_m3_news_res *res)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	struct ck_m3_reply news;
@@ -133,18 +133,18 @@ CUresult ck_serve_m3_news(struct cks_request *q, ck_m3_news_args *a, ck_m3_news_
 
 	res->over = OVER;
 	ck_lock(&subscriptions_lock);
-	s = *find(a->number);
+	s = *find_subscription(a->number);
 	if (s)
 		s->waiting++;
 	ck_unlock(&subscriptions_lock);
 	if (!s)
 		return CUDA_SUCCESS;
-	res->over = look(s->sock, ck_min(a->milliseconds, q->session->wait_max_ms), res);
+	res->over = receive_news(s->sock, ck_min(a->milliseconds, q->session->wait_max_ms), res);
 	ck_lock(&subscriptions_lock);
 	s->waiting--;
 	if (s->ended)
 		res->over = OVER;
-	put(s);
+	put_subscription(s);
 	ck_unlock(&subscriptions_lock);
 	return CUDA_SUCCESS;
 }
@@ -157,11 +157,11 @@ CUresult ck_serve_m3_unsubscribe(struct cks_request *q, ck_m3_unsubscribe_args *
 	(void)q;
 	(void)res;
 	ck_lock(&subscriptions_lock);
-	s = *find(a->number);
+	s = *find_subscription(a->number);
 	if (s) {
 		s->ended = true;
 		shutdown(s->sock, SHUT_RDWR); /* wakes the waiting calls */
-		put(s);
+		put_subscription(s);
 	}
 	ck_unlock(&subscriptions_lock);
 	return s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

@@ -110,7 +110,7 @@ static bool is_kept(const struct cks_pinned *p, uint64_t address)
 }
 
 /* Unmap the pages; reserved addresses stay reserved. */
-static void unmap(const struct cks_pinned *p, uint64_t address, size_t size)
+static void unmap_pages(const struct cks_pinned *p, uint64_t address, size_t size)
 {
 	size_t length;
 	void *at = pages_of(address, size, &length);
@@ -123,7 +123,7 @@ static void unmap(const struct cks_pinned *p, uint64_t address, size_t size)
 }
 
 /* NOT_SUPPORTED: the address is in use in this process. */
-static CUresult map(const struct cks_pinned *p, uint64_t address, size_t size, size_t offset)
+static CUresult map_pages(const struct cks_pinned *p, uint64_t address, size_t size, size_t offset)
 {
 	size_t length;
 	void *at = pages_of(address, size, &length), *got;
@@ -142,7 +142,7 @@ static CUresult map(const struct cks_pinned *p, uint64_t address, size_t size, s
 }
 
 /* Register the memory with the driver, by the client's address. */
-static CUresult enlist(uint64_t address, size_t size)
+static CUresult register_memory(uint64_t address, size_t size)
 {
 	void *at = (void *)(uintptr_t)address;
 	CUdeviceptr device = 0;
@@ -159,7 +159,7 @@ static CUresult enlist(uint64_t address, size_t size)
 }
 
 /* For the program's user. */
-static void refuse(const struct cks_pinned *p)
+static void report_limit(const struct cks_pinned *p)
 {
 	char line[128];
 
@@ -182,18 +182,18 @@ static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_ma
 		ck_warn("a session tries to pin more than %zu bytes of host memory: refused "
 			"(--pinned-memory)",
 			p->most);
-		refuse(p);
+		report_limit(p);
 		goto free_piece;
 	}
 	if (ck_ranges_insert(p->pieces, a->address, a->address + a->size, piece) < 0)
 		goto free_piece;
 	p->registered += a->size;
-	err = map(p, a->address, a->size, a->offset);
+	err = map_pages(p, a->address, a->size, a->offset);
 	if (!err) {
-		err = enlist(a->address, a->size);
+		err = register_memory(a->address, a->size);
 		if (!err)
 			return CUDA_SUCCESS;
-		unmap(p, a->address, a->size);
+		unmap_pages(p, a->address, a->size);
 	}
 	ck_ranges_remove(p->pieces, a->address, NULL);
 	p->registered -= a->size;
@@ -210,7 +210,7 @@ static void piece_drop(struct cks_pinned *p, struct piece *piece)
 {
 	ck_ranges_remove(p->pieces, piece->address, NULL);
 	p->registered -= piece->size;
-	unmap(p, piece->address, piece->size);
+	unmap_pages(p, piece->address, piece->size);
 	if (is_kept(p, piece->address))
 		fallocate(p->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (off_t)(piece->address - p->lo), (off_t)CK_ALIGN_UP(piece->size, PAGE));
@@ -269,7 +269,7 @@ void cks_pinned_release(struct cks_pinned *p)
 
 /* --- messages */
 
-static bool supported(void)
+static bool pinning_is_supported(void)
 {
 	return ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister &&
 	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuMemcpyHtoDAsync_v2 &&
@@ -325,7 +325,7 @@ CUresult ck_serve_pinned_file(struct cks_request *q, ck_pinned_file_args *a,
 
 	if (fd < 0)
 		return fd == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED : err;
-	if (!supported())
+	if (!pinning_is_supported())
 		err = CUDA_ERROR_NOT_SUPPORTED;
 	else if (a->address && a->address % PAGE == 0 && a->size && a->size % PAGE == 0 &&
 		 a->size <= SIZE_MOST && a->address + a->size > a->address) {

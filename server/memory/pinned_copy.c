@@ -17,7 +17,7 @@ static bool host_side(struct cks_request *q, unsigned int kind, uint64_t dst, ui
 	return kind <= CK_PINNED_TO_HOST && cks_pinned_covers(q->session->pinned, at, size);
 }
 
-static CUresult enqueue(struct cks_request *q, const ck_pinned_copy_args *a)
+static CUresult enqueue_copy(struct cks_request *q, const ck_pinned_copy_args *a)
 {
 	CUstream stream;
 	void *host;
@@ -41,7 +41,7 @@ CUresult ck_serve_pinned_copy(struct cks_request *q, ck_pinned_copy_args *a, voi
 
 	(void)res;
 	cks_pinned_hold(q->session->pinned);
-	err = enqueue(q, a);
+	err = enqueue_copy(q, a);
 	cks_pinned_release(q->session->pinned);
 	return err;
 }

@@ -40,7 +40,7 @@ static struct restricted *restricted;
 
 /* --- the broker */
 
-static CUresult leave(int fd, const void *bytes, size_t size, struct cks_ticket *ticket)
+static CUresult deposit_data(int fd, const void *bytes, size_t size, struct cks_ticket *ticket)
 {
 	struct ck_m3_request request;
 	size_t got = 0;
@@ -111,7 +111,7 @@ static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, uint64
 	l = left_find(physical, owner, bytes, size);
 	if (!l) {
 		l = calloc(1, sizeof(*l));
-		err = l ? leave(fd, bytes, size, &l->ticket) : CUDA_ERROR_OUT_OF_MEMORY;
+		err = l ? deposit_data(fd, bytes, size, &l->ticket) : CUDA_ERROR_OUT_OF_MEMORY;
 		if (err) {
 			free(l);
 			goto unlock;
@@ -129,7 +129,7 @@ unlock:
 	return err;
 }
 
-static void withdraw(const struct left *l)
+static void withdraw_deposit(const struct left *l)
 {
 	struct ck_m3_request request;
 	uint64_t number;
@@ -166,7 +166,7 @@ void cks_share_check(struct cks_request *q)
 			continue;
 		}
 		*at = l->next;
-		withdraw(l);
+		withdraw_deposit(l);
 		free(l);
 	}
 	for (ra = &restricted; (r = *ra) != NULL;) {
@@ -202,7 +202,7 @@ void cks_share_freed(uint64_t owner)
 			continue;
 		}
 		*at = l->next;
-		withdraw(l);
+		withdraw_deposit(l);
 		free(l);
 	}
 	ck_unlock(&shares_lock);
@@ -220,9 +220,9 @@ static struct restricted **restricted_at(CUmemGenericAllocationHandle physical)
 	return at;
 }
 
-/* Note whether the memory is read-only. cks_share_check keeps the entry until arrived() is
+/* Note whether the memory is read-only. cks_share_check keeps the entry until end_arrival() is
  * called. */
-static CUresult arrives(CUmemGenericAllocationHandle physical, bool read_only)
+static CUresult begin_arrival(CUmemGenericAllocationHandle physical, bool read_only)
 {
 	struct restricted **at, *r;
 
@@ -246,7 +246,7 @@ static CUresult arrives(CUmemGenericAllocationHandle physical, bool read_only)
 	return r || !read_only ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static void arrived(CUmemGenericAllocationHandle physical)
+static void end_arrival(CUmemGenericAllocationHandle physical)
 {
 	struct restricted *r;
 
@@ -270,7 +270,7 @@ bool cks_share_is_read_only(CUmemGenericAllocationHandle physical)
 CUresult cks_share_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
 			 bool read_only, char *prop)
 {
-	CUresult err = arrives(handle, read_only);
+	CUresult err = begin_arrival(handle, read_only);
 
 	if (err) {
 		ck_driver.cuMemRelease(handle);
@@ -278,7 +278,7 @@ CUresult cks_share_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocat
 	}
 	err = cks_physical_adopt(q, id, handle, prop);
 	if (read_only)
-		arrived(handle);
+		end_arrival(handle);
 	return err;
 }
 

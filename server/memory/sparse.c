@@ -8,7 +8,7 @@
 #include "server/session/session.h"
 
 /* Replace ids in @m by handles. */
-static CUresult unpack(struct cks_request *q, CUarrayMapInfo *m)
+static CUresult resolve_ids(struct cks_request *q, CUarrayMapInfo *m)
 {
 	uint64_t id;
 	bool known;
@@ -61,7 +61,7 @@ CUresult ck_serve_map_arrays(struct cks_request *q, ck_map_arrays_args *a, ck_ma
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(maps, a->maps.maps_val, bytes);
 	for (size_t i = 0; i < count && !err; i++)
-		err = unpack(q, &maps[i]);
+		err = resolve_ids(q, &maps[i]);
 	if (!err)
 		err = ck_driver.cuMemMapArrayAsync(maps, (unsigned int)count, stream);
 	free(maps);

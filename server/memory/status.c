@@ -77,7 +77,7 @@ static void end_watch(struct cks_status *t, struct ends *ends, unsigned int i, u
 	t->watches[i] = t->watches[atomic_fetch_sub(&t->count, 1) - 1];
 }
 
-static void tell(struct cks_session *s, const struct ends *ends, bool by_reply)
+static void report_ends(struct cks_session *s, const struct ends *ends, bool by_reply)
 {
 	struct cks_status *t = s->status;
 	uint64_t batch = ends->count > 0 ? ++t->batch : 0;
@@ -126,7 +126,7 @@ static CUresult look_at(const struct cks_watch *w)
 	return err;
 }
 
-static void look(struct cks_session *s, bool by_reply)
+static void check_watches(struct cks_session *s, bool by_reply)
 {
 	struct cks_status *t = s->status;
 	struct ends ends = {.count = 0};
@@ -144,11 +144,11 @@ static void look(struct cks_session *s, bool by_reply)
 					  err || needs_call(s) ? CK_STATUS_ASK : CK_STATUS_ENDED);
 		}
 	} while (ends.count > before && atomic_load(&t->count) > 0);
-	tell(s, &ends, by_reply);
+	report_ends(s, &ends, by_reply);
 }
 
 /* End the watches of @object, or of all streams, or all. */
-static void drop(struct cks_session *s, uint64_t object, bool streams, bool all)
+static void drop_watches(struct cks_session *s, uint64_t object, bool streams, bool all)
 {
 	struct cks_status *t = s->status;
 	struct ends ends = {.count = 0};
@@ -159,7 +159,7 @@ static void drop(struct cks_session *s, uint64_t object, bool streams, bool all)
 		if (all || (streams ? !w->event : w->object == object))
 			end_watch(t, &ends, i, CK_STATUS_ASK);
 	}
-	tell(s, &ends, false);
+	report_ends(s, &ends, false);
 }
 
 void cks_status_settle(struct cks_session *s, bool takes)
@@ -169,7 +169,7 @@ void cks_status_settle(struct cks_session *s, bool takes)
 	if (likely(atomic_load(&t->untold) == 0))
 		return;
 	ck_lock(&t->lock);
-	look(s, takes);
+	check_watches(s, takes);
 	ck_unlock(&t->lock);
 }
 
@@ -189,7 +189,7 @@ void cks_status_drop_all(struct cks_session *s)
 	struct cks_status *t = s->status;
 
 	ck_lock(&t->lock);
-	drop(s, 0, false, true);
+	drop_watches(s, 0, false, true);
 	ck_unlock(&t->lock);
 }
 
@@ -200,7 +200,7 @@ void cks_status_drop(struct cks_session *s, uint64_t object)
 	if (likely(atomic_load(&t->count) == 0))
 		return;
 	ck_lock(&t->lock);
-	drop(s, object, false, false);
+	drop_watches(s, object, false, false);
 	ck_unlock(&t->lock);
 }
 
@@ -209,7 +209,7 @@ void cks_status_capture(struct cks_session *s)
 	struct cks_status *t = s->status;
 
 	ck_lock(&t->lock);
-	drop(s, 0, true, false);
+	drop_watches(s, 0, true, false);
 	ck_unlock(&t->lock);
 }
 
@@ -241,7 +241,7 @@ static void look_inside(struct cks_session *s)
 		return;
 	cks_gate_enter(&s->gate, &t->pass);
 	ck_lock(&t->lock);
-	look(s, false);
+	check_watches(s, false);
 	ck_unlock(&t->lock);
 	cks_gate_leave(&t->pass);
 }
@@ -280,7 +280,7 @@ static void look_often(struct cks_session *s)
 	}
 }
 
-static void *run(void *session)
+static void *run_watcher(void *session)
 {
 	struct cks_session *s = session;
 	struct cks_status *t = s->status;
@@ -301,7 +301,7 @@ static void *run(void *session)
 /* --- starting watches */
 
 /* A slot for a watch of @object, or NULL. Call with the lock held. A newer number wins. */
-static struct cks_watch *place(struct cks_session *s, uint64_t object)
+static struct cks_watch *place_watch(struct cks_session *s, uint64_t object)
 {
 	struct cks_status *t = s->status;
 	unsigned int n = atomic_load(&t->count);
@@ -310,7 +310,7 @@ static struct cks_watch *place(struct cks_session *s, uint64_t object)
 		if (t->watches[i].object == object)
 			return &t->watches[i];
 	}
-	if (n == WATCHES || (!t->running && pthread_create(&t->thread, NULL, run, s) != 0))
+	if (n == WATCHES || (!t->running && pthread_create(&t->thread, NULL, run_watcher, s) != 0))
 		return NULL;
 	t->running = true;
 	t->watches[n] = (struct cks_watch){.object = object};
@@ -329,7 +329,7 @@ bool cks_status_watch(struct cks_session *s, const struct cks_watch *new)
 	if (new->number == 0)
 		return false;
 	ck_lock(&t->lock);
-	w = new->event || cks_handles_marked(s->handles) == 0 ? place(s, new->object) : NULL;
+	w = new->event || cks_handles_marked(s->handles) == 0 ? place_watch(s, new->object) : NULL;
 	if (w && w->number < new->number) {
 		*w = *new;
 		placed = true;
@@ -351,7 +351,7 @@ void cks_status_follow(struct cks_session *s, const struct cks_watch *new)
 	}
 	ck_lock(&t->lock);
 	atomic_fetch_add(&t->untold, 1);
-	tell(s, &ends, false);
+	report_ends(s, &ends, false);
 	ck_unlock(&t->lock);
 }
 

@@ -18,7 +18,7 @@ struct arrays {
 };
 
 /* Copy exactly @count elements of @size bytes. */
-static bool take(void *to, size_t size, size_t count, const void *bytes, u_int length)
+static bool copy_elements(void *to, size_t size, size_t count, const void *bytes, u_int length)
 {
 	if (length != size * count)
 		return false;
@@ -35,15 +35,15 @@ static bool arrays_take(struct arrays *t, const ck_tensor_map_args *a)
 	if (a->kind > 2 || rank < least[a->kind] || rank > CK_RANK_MAX)
 		return false;
 	corners = a->kind == 1 ? rank - 2 : a->kind == 2 ? 1 : 0;
-	return take(t->dims, 8, rank, a->dims.dims_val, a->dims.dims_len) &&
-	       take(t->strides, 8, rank - 1, a->strides.strides_val, a->strides.strides_len) &&
-	       take(t->box, 4, a->kind ? 0 : rank, a->box.box_val, a->box.box_len) &&
-	       take(t->steps, 4, rank, a->steps.steps_val, a->steps.steps_len) &&
-	       take(t->lower, 4, corners, a->lower.lower_val, a->lower.lower_len) &&
-	       take(t->upper, 4, corners, a->upper.upper_val, a->upper.upper_len);
+	return copy_elements(t->dims, 8, rank, a->dims.dims_val, a->dims.dims_len) &&
+	       copy_elements(t->strides, 8, rank - 1, a->strides.strides_val, a->strides.strides_len) &&
+	       copy_elements(t->box, 4, a->kind ? 0 : rank, a->box.box_val, a->box.box_len) &&
+	       copy_elements(t->steps, 4, rank, a->steps.steps_val, a->steps.steps_len) &&
+	       copy_elements(t->lower, 4, corners, a->lower.lower_val, a->lower.lower_len) &&
+	       copy_elements(t->upper, 4, corners, a->upper.upper_val, a->upper.upper_len);
 }
 
-static CUresult encode(CUtensorMap *map, const ck_tensor_map_args *a, const struct arrays *t)
+static CUresult encode_map(CUtensorMap *map, const ck_tensor_map_args *a, const struct arrays *t)
 {
 	void *address = (void *)(uintptr_t)a->address;
 	CUtensorMapDataType type = (CUtensorMapDataType)a->type;
@@ -69,7 +69,7 @@ static CUresult encode(CUtensorMap *map, const ck_tensor_map_args *a, const stru
 }
 
 /* Copy @map to a reply. */
-static CUresult give(const CUtensorMap *map, char **bytes, u_int *size)
+static CUresult copy_map(const CUtensorMap *map, char **bytes, u_int *size)
 {
 	*bytes = malloc(sizeof(*map));
 	if (!*bytes)
@@ -89,8 +89,8 @@ CUresult ck_serve_tensor_map(struct cks_request *q, ck_tensor_map_args *a, ck_te
 	if (!arrays_take(&arrays, a))
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(&map, 0, sizeof(map));
-	err = encode(&map, a, &arrays);
-	return err ? err : give(&map, &res->map.map_val, &res->map.map_len);
+	err = encode_map(&map, a, &arrays);
+	return err ? err : copy_map(&map, &res->map.map_val, &res->map.map_len);
 }
 
 CUresult ck_serve_tensor_map_address(struct cks_request *q, ck_tensor_map_address_args *a,
@@ -106,5 +106,5 @@ CUresult ck_serve_tensor_map_address(struct cks_request *q, ck_tensor_map_addres
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&map, a->map.map_val, sizeof(map));
 	err = ck_driver.cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)a->address);
-	return err ? err : give(&map, &res->changed.changed_val, &res->changed.changed_len);
+	return err ? err : copy_map(&map, &res->changed.changed_val, &res->changed.changed_len);
 }

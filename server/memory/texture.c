@@ -62,7 +62,7 @@ void cks_textures_drop_context(struct cks_textures *t, uint64_t ctx)
 	ck_unlock(&t->lock);
 }
 
-static CUresult note(struct cks_request *q, uint64_t number, bool surface)
+static CUresult record_object(struct cks_request *q, uint64_t number, bool surface)
 {
 	const struct key key = {q->ctx, number, surface};
 	struct cks_textures *t = q->session->textures;
@@ -74,7 +74,7 @@ static CUresult note(struct cks_request *q, uint64_t number, bool surface)
 	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-static bool forget(struct cks_request *q, uint64_t number, bool surface)
+static bool forget_object(struct cks_request *q, uint64_t number, bool surface)
 {
 	const struct key key = {q->ctx, number, surface};
 	struct cks_textures *t = q->session->textures;
@@ -138,7 +138,7 @@ CUresult ck_serve_cuTexObjectCreate(struct cks_request *q, cuTexObjectCreate_arg
 	err = ck_driver.cuTexObjectCreate(&number, &resource, &texture,
 					  memcmp(&view, &no_view, sizeof(view)) ? &view : NULL);
 	if (!err)
-		err = note(q, number, false);
+		err = record_object(q, number, false);
 	res->pTexObject = number;
 	return err;
 }
@@ -147,7 +147,7 @@ CUresult ck_serve_cuTexObjectDestroy(struct cks_request *q, cuTexObjectDestroy_a
 				     cuTexObjectDestroy_res *res)
 {
 	(void)res;
-	return forget(q, a->texObject, false) ? ck_driver.cuTexObjectDestroy(a->texObject)
+	return forget_object(q, a->texObject, false) ? ck_driver.cuTexObjectDestroy(a->texObject)
 					      : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -164,7 +164,7 @@ CUresult ck_serve_cuSurfObjectCreate(struct cks_request *q, cuSurfObjectCreate_a
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuSurfObjectCreate(&number, &resource);
 	if (!err)
-		err = note(q, number, true);
+		err = record_object(q, number, true);
 	res->pSurfObject = number;
 	return err;
 }
@@ -173,7 +173,7 @@ CUresult ck_serve_cuSurfObjectDestroy(struct cks_request *q, cuSurfObjectDestroy
 				      cuSurfObjectDestroy_res *res)
 {
 	(void)res;
-	return forget(q, a->surfObject, true) ? ck_driver.cuSurfObjectDestroy(a->surfObject)
+	return forget_object(q, a->surfObject, true) ? ck_driver.cuSurfObjectDestroy(a->surfObject)
 					      : CUDA_ERROR_INVALID_VALUE;
 }
 

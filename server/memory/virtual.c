@@ -98,7 +98,7 @@ static bool in_window(const struct cks_session *s, CUdeviceptr at, size_t size)
 	return at < s->window_hi && (at >= s->window_lo || size > s->window_lo - at);
 }
 
-static CUresult map(struct cks_request *q, const cuMemMap_args *a,
+static CUresult map_memory(struct cks_request *q, const cuMemMap_args *a,
 		    CUmemGenericAllocationHandle handle)
 {
 	CUresult err = ck_driver.cuMemMap(a->ptr, a->size, a->offset, handle, a->flags);
@@ -125,7 +125,7 @@ CUresult ck_serve_cuMemMap(struct cks_request *q, cuMemMap_args *a, cuMemMap_res
 	    cks_memory_leased(q->session->memory, a->ptr, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&mappings_lock);
-	err = map(q, a, handle);
+	err = map_memory(q, a, handle);
 	ck_unlock(&mappings_lock);
 	return err;
 }

@@ -18,7 +18,7 @@ CK_LOG_DEFINE("server");
 #define OFFER_SIZE ((size_t)1 << 40)
 
 /* False: the driver is too old. */
-static bool supported(void)
+static bool window_is_supported(void)
 {
 	return cks_virtual_supported() && ck_driver.cuCtxGetDevice;
 }
@@ -30,7 +30,7 @@ static bool prepared;
 
 void cks_window_prepare(void)
 {
-	if (!prepared && supported())
+	if (!prepared && window_is_supported())
 		prepared = cks_virtual_reserve(OFFER, OFFER_SIZE);
 }
 
@@ -51,7 +51,7 @@ CUresult ck_serve_window(struct cks_request *q, ck_window_args *a, ck_window_res
 {
 	struct cks_session *s = q->session;
 
-	if (!supported())
+	if (!window_is_supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (a->address == 0 || a->address % UNIT || a->size == 0 || a->size % UNIT ||
 	    a->size > WINDOW_MAX || a->address + a->size < a->address ||
@@ -74,7 +74,7 @@ CUresult ck_serve_window(struct cks_request *q, ck_window_args *a, ck_window_res
 /* --- memory in it */
 
 /* Give access to every device that supports it; the memory's own device must. */
-static CUresult grant(const struct cks_session *s, CUdeviceptr at, size_t size, CUdevice own)
+static CUresult grant_access(const struct cks_session *s, CUdeviceptr at, size_t size, CUdevice own)
 {
 	CUmemAccessDesc access = {
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = own},
@@ -91,7 +91,7 @@ static CUresult grant(const struct cks_session *s, CUdeviceptr at, size_t size, 
 }
 
 /* Zero the memory on a separate stream, so that no other work is waited for. */
-static CUresult clear(CUdeviceptr at, size_t size)
+static CUresult clear_memory(CUdeviceptr at, size_t size)
 {
 	CUstream stream;
 	CUresult err = ck_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -106,7 +106,7 @@ static CUresult clear(CUdeviceptr at, size_t size)
 }
 
 /* Map physical memory of device @own at @at; the mapping keeps it after the handle is released. */
-static CUresult map(const struct cks_session *s, CUdeviceptr at, size_t size, CUdevice own)
+static CUresult map_memory(const struct cks_session *s, CUdeviceptr at, size_t size, CUdevice own)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -121,9 +121,9 @@ static CUresult map(const struct cks_session *s, CUdeviceptr at, size_t size, CU
 	ck_driver.cuMemRelease(handle);
 	if (err)
 		return err;
-	err = grant(s, at, size, own);
+	err = grant_access(s, at, size, own);
 	if (!err)
-		err = clear(at, size);
+		err = clear_memory(at, size);
 	if (err)
 		ck_driver.cuMemUnmap(at, size);
 	return err;
@@ -144,7 +144,7 @@ CUresult ck_serve_map(struct cks_request *q, ck_map_args *a, ck_map_res *res)
 		err = cks_memory_map(s->memory, a->address, a->size, 0);
 	if (err)
 		return err;
-	err = map(s, a->address, a->size, device);
+	err = map_memory(s, a->address, a->size, device);
 	if (err)
 		cks_memory_unmap(s->memory, a->address, a->size);
 	return err;

@@ -31,7 +31,7 @@ struct cks_answers {
 };
 
 /* Remove the least recently used files beyond the limit, except for one more, which is coming. */
-static void evict(int folder)
+static void evict_files(int folder)
 {
 	struct cks_cachefile *files = NULL;
 	long count = cks_cachedir_scan(folder, &files);
@@ -75,7 +75,7 @@ static int open_file(int folder, const char *name)
 	int fd = openat(folder, name, flags);
 
 	if (fd < 0 && errno == ENOENT) {
-		evict(folder);
+		evict_files(folder);
 		fd = openat(folder, name, flags | O_CREAT, 0600);
 	}
 	return fd < 0 ? -errno : fd;

@@ -78,7 +78,7 @@ int cks_cachedir_open(const char *dir)
 }
 
 /* Has the writer of the temporary @name died or given up? */
-static bool abandoned(const char *name, const struct stat *st)
+static bool file_is_abandoned(const char *name, const struct stat *st)
 {
 	long pid = strtol(name + strlen(CK_TEMPORARY), NULL, 10);
 
@@ -109,7 +109,7 @@ static bool scan_name(int dir, const char *name, struct cks_cachefile *file)
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	if (temporary) {
-		if (abandoned(name, &st))
+		if (file_is_abandoned(name, &st))
 			unlinkat(dir, name, 0);
 		return false;
 	}

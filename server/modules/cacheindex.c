@@ -92,7 +92,7 @@ static bool each_index(int dir,
 	return done;
 }
 
-static bool names(int dir, int owners, const char *name, const struct ck_hash *hash)
+static bool index_has_hash(int dir, int owners, const char *name, const struct ck_hash *hash)
 {
 	int index = open_folder(owners, name, false);
 	bool has = index >= 0 && cks_cacheindex_has(index, hash);
@@ -117,7 +117,7 @@ size_t cks_cacheindex_evict(int dir, int index, size_t limit)
 			continue;
 		}
 		cks_cachedir_remove(index, hash);
-		if (!each_index(dir, names, hash))
+		if (!each_index(dir, index_has_hash, hash))
 			cks_cachedir_remove(dir, hash);
 	}
 	free(entries);
@@ -141,7 +141,7 @@ static long sweep_one(int dir, int index)
 }
 
 /* Also remove an index that has long been empty. Check that first: the sweep updates its time. */
-static bool sweep(int dir, int owners, const char *name, const struct ck_hash *unused)
+static bool sweep_index(int dir, int owners, const char *name, const struct ck_hash *unused)
 {
 	int index = open_folder(owners, name, false);
 	struct stat st;
@@ -158,5 +158,5 @@ static bool sweep(int dir, int owners, const char *name, const struct ck_hash *u
 
 void cks_cacheindex_sweep(int dir)
 {
-	each_index(dir, sweep, NULL);
+	each_index(dir, sweep_index, NULL);
 }

@@ -21,7 +21,7 @@
 	}
 
 /* Launch a library's kernel by its own handle: the driver accepts it as a function. */
-static bool launchable(struct cks_request *q, uint64_t id, CUfunction *out)
+static bool find_function(struct cks_request *q, uint64_t id, CUfunction *out)
 {
 	struct cks_object object;
 
@@ -110,7 +110,7 @@ static CUresult launch_ex(struct cks_request *q, CUfunction f, ck_launch_args *a
 	return err;
 }
 
-static CUresult launch(struct cks_request *q, ck_launch_args *a, uint64_t *device_node)
+static CUresult launch_kernel(struct cks_request *q, ck_launch_args *a, uint64_t *device_node)
 {
 	size_t size = a->params.params_len;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params.params_val,
@@ -119,7 +119,7 @@ static CUresult launch(struct cks_request *q, ck_launch_args *a, uint64_t *devic
 	CUstream stream;
 	CUfunction f;
 
-	if (!launchable(q, a->function, &f) || !cks_stream_find(q, a->stream, &stream))
+	if (!find_function(q, a->function, &f) || !cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	cks_retime_launch(q, a->stream, stream);
 	if (a->attributes.attributes_len > 0)
@@ -132,7 +132,7 @@ static CUresult launch(struct cks_request *q, ck_launch_args *a, uint64_t *devic
 
 CUresult ck_serve_launch(struct cks_request *q, ck_launch_args *a, void *res)
 {
-	CUresult err = launch(q, a, NULL);
+	CUresult err = launch_kernel(q, a, NULL);
 
 	(void)res;
 	cks_faults_launch(q->session, a->function, a->stream);
@@ -157,7 +157,7 @@ CUresult ck_serve_launch_updatable(struct cks_request *q, ck_launch_updatable_ar
 		.params = {a->params.params_len, a->params.params_val},
 	};
 
-	return launch(q, &plain, &res->device_node);
+	return launch_kernel(q, &plain, &res->device_node);
 }
 
 CUresult ck_serve_cluster(struct cks_request *q, ck_cluster_args *a, ck_cluster_res *res)
@@ -174,7 +174,7 @@ CUresult ck_serve_cluster(struct cks_request *q, ck_cluster_args *a, ck_cluster_
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ask)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!launchable(q, a->function, &f))
+	if (!find_function(q, a->function, &f))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = attributes_copy(q, a->attributes.attributes_val, a->attributes.attributes_len,
 			      attributes, &config, false);

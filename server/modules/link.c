@@ -40,7 +40,7 @@ static bool linker_there(void)
 }
 
 /* Remove a user; the last one frees the link. */
-static void leave(struct cks_link *link)
+static void release_link(struct cks_link *link)
 {
 	bool last;
 
@@ -53,7 +53,7 @@ static void leave(struct cks_link *link)
 	free(link);
 }
 
-static CUresult create(const void *options, size_t size, struct cks_link **out)
+static CUresult create_link(const void *options, size_t size, struct cks_link **out)
 {
 	struct cks_link *link;
 	CUresult err;
@@ -71,41 +71,41 @@ static CUresult create(const void *options, size_t size, struct cks_link **out)
 		err = ck_driver.cuLinkCreate_v2(link->build.count, link->build.option,
 						link->build.value, &link->state);
 	if (err)
-		leave(link);
+		release_link(link);
 	else
 		*out = link;
 	return err;
 }
 
 /* Destroy the link and remove the session as its user; it is no longer in the session's table. */
-static CUresult destroy(struct cks_link *link)
+static CUresult destroy_link(struct cks_link *link)
 {
 	CUresult err = ck_driver.cuLinkDestroy(link->state);
 
 	link->state = NULL;
-	leave(link);
+	release_link(link);
 	return err;
 }
 
 /* End a turn. */
-static void put(struct cks_link *link)
+static void unlock_link(struct cks_link *link)
 {
 	ck_unlock(&link->lock);
-	leave(link);
+	release_link(link);
 }
 
 /* Wait for a turn; NULL: the link was destroyed meanwhile. The caller is counted as a user. */
-static struct cks_link *get(struct cks_link *link)
+static struct cks_link *lock_link(struct cks_link *link)
 {
 	ck_lock(&link->lock);
 	if (link->state)
 		return link;
-	put(link);
+	unlock_link(link);
 	return NULL;
 }
 
-/* Find a link and wait for a turn; call put() after it. */
-static struct cks_link *find(struct cks_request *q, uint64_t id)
+/* Find a link and wait for a turn; call unlock_link() after it. */
+static struct cks_link *find_link(struct cks_request *q, uint64_t id)
 {
 	struct cks_link *link;
 
@@ -114,26 +114,26 @@ static struct cks_link *find(struct cks_request *q, uint64_t id)
 	if (link)
 		link->users++;
 	ck_unlock(&users_lock);
-	return link ? get(link) : NULL;
+	return link ? lock_link(link) : NULL;
 }
 
 CUresult ck_serve_link_create(struct cks_request *q, ck_link_create_args *a,
 			      ck_link_create_res *res)
 {
 	struct cks_link *link;
-	CUresult err = create(a->options.options_val, a->options.options_len, &link);
+	CUresult err = create_link(a->options.options_val, a->options.options_len, &link);
 
 	(void)res;
 	if (err)
 		return err;
 	err = cks_handle_put(q, a->link, CK_KIND_LINK, link);
 	if (err)
-		destroy(link);
+		destroy_link(link);
 	return err;
 }
 
 /* Receive the payload into memory, with a NUL after it; the caller frees it. */
-static CUresult receive(struct cks_request *q, char **data)
+static CUresult receive_data(struct cks_request *q, char **data)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -155,7 +155,7 @@ static bool is_elf(const char *data, size_t size)
 	return size >= SELFMAG && memcmp(data, ELFMAG, SELFMAG) == 0;
 }
 
-static CUresult add(struct cks_link *link, ck_link_add_args *a, char *data, size_t size)
+static CUresult add_data(struct cks_link *link, ck_link_add_args *a, char *data, size_t size)
 {
 	struct cks_build options = {.count = 0};
 	const char *fault;
@@ -179,25 +179,26 @@ CUresult ck_serve_link_add(struct cks_request *q, ck_link_add_args *a, ck_link_a
 {
 	struct cks_link *link;
 	char *data = NULL;
-	CUresult err = receive(q, &data); /* a slow client must not hold a link, so receive first */
+	/* a slow client must not hold a link, so receive first */
+	CUresult err = receive_data(q, &data);
 
 	if (err)
 		goto free_data;
-	link = find(q, a->link);
-	err = link ? add(link, a, data, q->bulk_size) : CUDA_ERROR_INVALID_HANDLE;
+	link = find_link(q, a->link);
+	err = link ? add_data(link, a, data, q->bulk_size) : CUDA_ERROR_INVALID_HANDLE;
 	if (link) {
 		res->info_log.info_log_val =
 			cks_build_log(link->build.info, &res->info_log.info_log_len);
 		res->error_log.error_log_val =
 			cks_build_log(link->build.error, &res->error_log.error_log_len);
-		put(link);
+		unlock_link(link);
 	}
 free_data:
 	free(data);
 	return err;
 }
 
-static CUresult complete(struct cks_link *link)
+static CUresult complete_link(struct cks_link *link)
 {
 	void *cubin = NULL;
 	size_t size = 0;
@@ -213,21 +214,21 @@ static CUresult complete(struct cks_link *link)
 CUresult ck_serve_link_complete(struct cks_request *q, ck_link_complete_args *a,
 				ck_link_complete_res *res)
 {
-	struct cks_link *link = find(q, a->link);
+	struct cks_link *link = find_link(q, a->link);
 	CUresult err;
 
 	if (!link)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = link->cubin ? CUDA_SUCCESS : complete(link);
+	err = link->cubin ? CUDA_SUCCESS : complete_link(link);
 	res->size = link->size;
 	res->info_log.info_log_val = cks_build_log(link->build.info, &res->info_log.info_log_len);
 	res->error_log.error_log_val =
 		cks_build_log(link->build.error, &res->error_log.error_log_len);
-	put(link);
+	unlock_link(link);
 	return err;
 }
 
-static CUresult fetch(const struct cks_link *link, uint64_t offset, ck_link_fetch_res *res)
+static CUresult fetch_cubin(const struct cks_link *link, uint64_t offset, ck_link_fetch_res *res)
 {
 	size_t size;
 
@@ -244,13 +245,13 @@ static CUresult fetch(const struct cks_link *link, uint64_t offset, ck_link_fetc
 
 CUresult ck_serve_link_fetch(struct cks_request *q, ck_link_fetch_args *a, ck_link_fetch_res *res)
 {
-	struct cks_link *link = find(q, a->link);
+	struct cks_link *link = find_link(q, a->link);
 	CUresult err;
 
 	if (!link)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = fetch(link, a->offset, res);
-	put(link);
+	err = fetch_cubin(link, a->offset, res);
+	unlock_link(link);
 	return err;
 }
 
@@ -262,15 +263,15 @@ CUresult ck_serve_link_fetch(struct cks_request *q, ck_link_fetch_args *a, ck_li
 CUresult ck_serve_cuLinkDestroy(struct cks_request *q, cuLinkDestroy_args *a,
 				cuLinkDestroy_res *res)
 {
-	struct cks_link *link = find(q, a->state);
+	struct cks_link *link = find_link(q, a->state);
 	CUresult err;
 
 	(void)res;
 	if (!link)
 		return CUDA_ERROR_INVALID_HANDLE;
 	cks_handle_remove(q, a->state);
-	err = destroy(link);
-	put(link);
+	err = destroy_link(link);
+	unlock_link(link);
 	return err;
 }
 
@@ -297,12 +298,12 @@ void cks_links_drop_context(struct cks_handles *handles, uint64_t ctx)
 	uint64_t id = 0;
 
 	while ((link = next_of(handles, ctx, &id)) != NULL) {
-		if (!get(link))
+		if (!lock_link(link))
 			continue;
 		cks_handles_remove(handles, id);
 		link->state = NULL;
-		leave(link);
-		put(link);
+		release_link(link);
+		unlock_link(link);
 	}
 }
 
@@ -353,12 +354,12 @@ static CUresult link_units(const void *image, struct cks_build *build, void **cu
 {
 	char *text = strdup(image);
 	struct cks_link *link = NULL;
-	CUresult err = text ? create(NULL, 0, &link) : CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult err = text ? create_link(NULL, 0, &link) : CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (!err)
 		err = add_units(link, text);
 	if (!err)
-		err = complete(link);
+		err = complete_link(link);
 	if (!err) {
 		*cubin = malloc(link->size + 1);
 		if (*cubin)
@@ -369,7 +370,7 @@ static CUresult link_units(const void *image, struct cks_build *build, void **cu
 	if (link) {
 		memcpy(build->info, link->build.info, sizeof(build->info));
 		memcpy(build->error, link->build.error, sizeof(build->error));
-		destroy(link);
+		destroy_link(link);
 	}
 	ck_debug("a module of several units is linked: %s", cks_error_name(err));
 	free(text);

@@ -50,7 +50,7 @@ static int held_fd(struct cks_modcache *c, const struct ck_hash *hash)
 }
 
 /* Keep @fd for @hash and drop an older one; if it cannot be kept, close it. */
-static int hold(struct cks_modcache *c, const struct ck_hash *hash, int fd)
+static int hold_image(struct cks_modcache *c, const struct ck_hash *hash, int fd)
 {
 	int old = held_fd(c, hash);
 	int ret;
@@ -82,7 +82,7 @@ static void hold_newest(struct cks_modcache *c)
 			cks_cachedir_remove(c->index, &files[i].hash);
 			c->owner_total -= files[i].size;
 		}
-		if (fd >= 0 && hold(c, &files[i].hash, fd) == 0)
+		if (fd >= 0 && hold_image(c, &files[i].hash, fd) == 0)
 			c->listed[c->listed_count++] = files[i].hash;
 	}
 	free(files);
@@ -153,7 +153,7 @@ size_t cks_modcache_list(struct cks_modcache *c, struct ck_hash hashes[CK_MODCAC
 }
 
 /* Record in the owner's index that it sent the image. */
-static int enter(struct cks_modcache *c, const struct ck_hash *hash, size_t size)
+static int index_image(struct cks_modcache *c, const struct ck_hash *hash, size_t size)
 {
 	if (!c->owned)
 		return -ENOENT;
@@ -162,7 +162,7 @@ static int enter(struct cks_modcache *c, const struct ck_hash *hash, size_t size
 	return c->index < 0 ? c->index : cks_cacheindex_add(c->index, hash, size);
 }
 
-static void evict(struct cks_modcache *c, size_t added)
+static void evict_images(struct cks_modcache *c, size_t added)
 {
 	bool counted = c->total > 0;
 
@@ -191,7 +191,7 @@ static int put_file(struct cks_modcache *c, const struct ck_hash *hash, const vo
 
 	if (c->dir < 0 || size > c->owner_limit)
 		return -ENOSPC;
-	ret = enter(c, hash, size);
+	ret = index_image(c, hash, size);
 	if (ret == 0)
 		ret = cks_cachedir_write(c->dir, hash, data, size);
 	if (ret < 0) {
@@ -200,9 +200,9 @@ static int put_file(struct cks_modcache *c, const struct ck_hash *hash, const vo
 	}
 	if (ck_map_count(c->held) < c->held_max && c->kept <= c->owner_limit - size)
 		fd = cks_cachedir_read(c->dir, hash);
-	if (fd >= 0 && hold(c, hash, fd) == 0)
+	if (fd >= 0 && hold_image(c, hash, fd) == 0)
 		c->kept += size;
-	evict(c, CK_ALIGN_UP(size, CK_CACHE_BLOCK));
+	evict_images(c, CK_ALIGN_UP(size, CK_CACHE_BLOCK));
 	return 0;
 }
 
@@ -227,7 +227,7 @@ static int put_memory(struct cks_modcache *c, const struct ck_hash *hash, const 
 		close(fd);
 		return ret;
 	}
-	ret = hold(c, hash, fd);
+	ret = hold_image(c, hash, fd);
 	if (ret == 0)
 		c->in_memory += size;
 	return ret;
@@ -281,7 +281,7 @@ static int read_image(int fd, const struct ck_hash *hash, void **data, size_t *s
 	return 0;
 }
 
-static int get(struct cks_modcache *c, const struct ck_hash *hash, void **data, size_t *size)
+static int get_image(struct cks_modcache *c, const struct ck_hash *hash, void **data, size_t *size)
 {
 	int fd = held_fd(c, hash), ret;
 	bool kept = fd >= 0;
@@ -313,7 +313,7 @@ int cks_modcache_get(struct cks_modcache *c, const struct ck_hash *hash, void **
 	int ret;
 
 	ck_lock(&c->lock);
-	ret = get(c, hash, data, size);
+	ret = get_image(c, hash, data, size);
 	ck_unlock(&c->lock);
 	return ret;
 }

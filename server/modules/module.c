@@ -79,7 +79,7 @@ static CUresult load_units(struct cks_build *b, bool library, const void *image,
 }
 
 /* Note a loaded module or library; unload it if that fails. */
-static CUresult note(struct cks_request *q, uint64_t id, bool library, void *handle)
+static CUresult record_module(struct cks_request *q, uint64_t id, bool library, void *handle)
 {
 	CUresult err =
 		cks_handles_put(q->session->handles, id, library ? CK_KIND_LIBRARY : CK_KIND_MODULE,
@@ -92,7 +92,7 @@ static CUresult note(struct cks_request *q, uint64_t id, bool library, void *han
 	return err;
 }
 
-static CUresult load(struct cks_request *q, struct cks_build *b, uint64_t id, bool library,
+static CUresult load_module(struct cks_request *q, struct cks_build *b, uint64_t id, bool library,
 		     const char *hash)
 {
 	void *image = NULL, *handle = NULL;
@@ -111,7 +111,7 @@ static CUresult load(struct cks_request *q, struct cks_build *b, uint64_t id, bo
 			cks_error_name(err), b->error[0] ? ": " : "", b->error);
 		return err;
 	}
-	return note(q, id, library, handle);
+	return record_module(q, id, library, handle);
 }
 
 CUresult ck_serve_module_load(struct cks_request *q, ck_module_load_args *a, void *res)
@@ -120,7 +120,7 @@ CUresult ck_serve_module_load(struct cks_request *q, ck_module_load_args *a, voi
 
 	(void)res;
 	cks_build_init(&b);
-	return load(q, &b, a->module, a->library != 0, a->hash);
+	return load_module(q, &b, a->module, a->library != 0, a->hash);
 }
 
 CUresult ck_serve_module_build(struct cks_request *q, ck_module_build_args *a,
@@ -132,7 +132,7 @@ CUresult ck_serve_module_build(struct cks_request *q, ck_module_build_args *a,
 	cks_build_init(&b);
 	err = cks_build_options(&b, a->options.options_val, a->options.options_len);
 	if (!err)
-		err = load(q, &b, a->module, a->library != 0, a->hash);
+		err = load_module(q, &b, a->module, a->library != 0, a->hash);
 	res->info_log.info_log_val = cks_build_log(b.info, &res->info_log.info_log_len);
 	res->error_log.error_log_val = cks_build_log(b.error, &res->error_log.error_log_len);
 	return err;

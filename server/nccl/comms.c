@@ -83,7 +83,7 @@ struct cks_nccl_comm *cks_nccl_comm_new(struct cks_nccl *n, unsigned int number,
 }
 
 /* With the lock. */
-static struct cks_nccl_comm *get(struct cks_nccl *n, unsigned int number)
+static struct cks_nccl_comm *get_comm(struct cks_nccl *n, unsigned int number)
 {
 	struct cks_nccl_comm *c = NULL;
 
@@ -101,7 +101,7 @@ struct cks_nccl_comm *cks_nccl_comm_get(struct cks_nccl *n, unsigned int number)
 	struct cks_nccl_comm *c;
 
 	ck_lock(&n->lock);
-	c = get(n, number);
+	c = get_comm(n, number);
 	ck_unlock(&n->lock);
 	return c;
 }
@@ -121,7 +121,7 @@ struct cks_nccl_comm *cks_nccl_comm_await(struct cks_nccl *n, unsigned int numbe
 	ck_lock(&n->lock);
 	while (is_coming(number < CK_NCCL_COMMS ? n->comms[number] : NULL) && ret == 0)
 		ret = ck_cond_timedwait(&n->done, &n->lock, &until);
-	c = get(n, number);
+	c = get_comm(n, number);
 	ck_unlock(&n->lock);
 	return c;
 }

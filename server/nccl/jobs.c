@@ -30,7 +30,7 @@ struct cks_nccl_job {
 	_Alignas(8) unsigned char batch[];
 };
 
-static void finish(struct cks_nccl *n, struct cks_nccl_job *job, bool threaded)
+static void finish_job(struct cks_nccl *n, struct cks_nccl_job *job, bool threaded)
 {
 	ck_lock(&n->lock);
 	job->done = true;
@@ -40,7 +40,7 @@ static void finish(struct cks_nccl *n, struct cks_nccl_job *job, bool threaded)
 	ck_unlock(&n->lock);
 }
 
-static void *run(void *arg)
+static void *run_job(void *arg)
 {
 	struct cks_nccl_job *job = arg;
 	struct cks_session *s = job->session;
@@ -51,7 +51,7 @@ static void *run(void *arg)
 	cks_nccl_replay(s, job->batch, &job->outcome);
 	cks_gate_leave(&pass);
 	cks_gate_part(&s->gate, &pass);
-	finish(s->nccl, job, true);
+	finish_job(s->nccl, job, true);
 	return NULL;
 }
 
@@ -63,13 +63,13 @@ static int start_thread(struct cks_nccl_job *job)
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	ret = pthread_create(&thread, &attributes, run, job);
+	ret = pthread_create(&thread, &attributes, run_job, job);
 	pthread_attr_destroy(&attributes);
 	return ret;
 }
 
 /* Put it into the list. False: the list is full. */
-static bool enter(struct cks_nccl *n, struct cks_nccl_job *job, bool *has_thread)
+static bool enqueue_job(struct cks_nccl *n, struct cks_nccl_job *job, bool *has_thread)
 {
 	bool room;
 
@@ -97,7 +97,7 @@ void cks_nccl_job_start(struct cks_session *s, uint64_t ticket, const void *batc
 	job->ticket = ticket;
 	memcpy(job->batch, batch, size);
 	job->outcome.result = ncclSystemError;
-	if (!enter(s->nccl, job, &threaded)) {
+	if (!enqueue_job(s->nccl, job, &threaded)) {
 		ck_warn("more than %d batches of NCCL whose results have not been fetched",
 			JOBS_MAX);
 		free(job);
@@ -106,12 +106,12 @@ void cks_nccl_job_start(struct cks_session *s, uint64_t ticket, const void *batc
 	if (!threaded || start_thread(job) != 0) {
 		snprintf(job->outcome.text, sizeof(job->outcome.text),
 			 "the server's worker has no thread for it");
-		finish(s->nccl, job, threaded);
+		finish_job(s->nccl, job, threaded);
 	}
 }
 
 /* With the lock: the place in the list of the job with @ticket. */
-static struct cks_nccl_job **find(struct cks_nccl *n, uint64_t ticket)
+static struct cks_nccl_job **find_job(struct cks_nccl *n, uint64_t ticket)
 {
 	struct cks_nccl_job **at = &n->jobs;
 
@@ -128,7 +128,7 @@ bool cks_nccl_job_wait(struct cks_nccl *n, uint64_t ticket, unsigned int ms,
 	int ret = 0;
 
 	ck_lock(&n->lock);
-	while (at = find(n, ticket), !(*at && (*at)->done) && ret == 0)
+	while (at = find_job(n, ticket), !(*at && (*at)->done) && ret == 0)
 		ret = ck_cond_timedwait(&n->done, &n->lock, &until);
 	if (*at && (*at)->done) {
 		job = *at;

@@ -40,9 +40,9 @@ static void *open_named(const char *named)
 	return library;
 }
 
-static void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void report_failure(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static void fail(const char *format, ...)
+static void report_failure(const char *format, ...)
 {
 	va_list args;
 
@@ -60,16 +60,16 @@ static void open_library(void)
 	void *library;
 
 	if (named && strcmp(named, "off") == 0) {
-		fail("the server offers none (--nccl off)");
+		report_failure("the server offers none (--nccl off)");
 		return;
 	}
 	if (cks_driver_emulated() && !(named && *named)) {
-		fail("the emulated GPU has none");
+		report_failure("the emulated GPU has none");
 		return;
 	}
 	library = open_named(named);
 	if (!library) {
-		fail("the server has no NCCL: %s (--nccl LIBRARY)", dlerror());
+		report_failure("the server has no NCCL: %s (--nccl LIBRARY)", dlerror());
 		return;
 	}
 	for (const struct cks_nccl_symbol *s = cks_nccl_symbols; s->name; s++)
@@ -78,7 +78,7 @@ static void open_library(void)
 	    !cks_nccl.ncclCommInitRankConfig || !cks_nccl.ncclCommGetAsyncError ||
 	    !cks_nccl.ncclCommAbort || !cks_nccl.ncclCommDestroy || !cks_nccl.ncclGroupStart ||
 	    !cks_nccl.ncclGroupEnd)
-		fail("the server's NCCL is older than 2.14");
+		report_failure("the server's NCCL is older than 2.14");
 	else if (cks_nccl.ncclGetVersion(&version) == ncclSuccess)
 		ck_info("NCCL %d.%d.%d for a client", version / 10000, version / 100 % 100,
 			version % 100);

@@ -13,7 +13,7 @@ static ncclConfig_t *config_of(struct cks_nccl_extra *x)
 	return x->has_config ? (ncclConfig_t *)x->config : NULL;
 }
 
-static ncclResult_t init(struct cks_nccl_step *s)
+static ncclResult_t init_comm(struct cks_nccl_step *s)
 {
 	struct cks_nccl_extra *x = s->extra;
 	ncclUniqueId id;
@@ -33,7 +33,7 @@ static ncclResult_t init(struct cks_nccl_step *s)
 }
 
 /* A rank without a colour takes part, and gets no communicator. */
-static ncclResult_t split(struct cks_nccl_step *s)
+static ncclResult_t split_comm(struct cks_nccl_step *s)
 {
 	ncclComm_t none = NULL;
 
@@ -45,7 +45,7 @@ static ncclResult_t split(struct cks_nccl_step *s)
 				      s->newcomm ? &s->made : &none, config_of(s->extra));
 }
 
-static ncclResult_t shrink(struct cks_nccl_step *s)
+static ncclResult_t shrink_comm(struct cks_nccl_step *s)
 {
 	if (!cks_nccl.ncclCommShrink)
 		return ncclInvalidUsage;
@@ -56,7 +56,7 @@ static ncclResult_t shrink(struct cks_nccl_step *s)
 				       s->op->root);
 }
 
-static ncclResult_t premul(struct cks_nccl_step *s)
+static ncclResult_t create_premul_op(struct cks_nccl_step *s)
 {
 	const struct ck_nccl_op *o = s->op;
 	uint64_t scalar = o->send; /* its bytes, if the scalar is the host's */
@@ -118,7 +118,7 @@ static ncclResult_t drop_buffer(struct cks_nccl_step *s, bool window)
 
 /* A communicator that NCCL is still making, without a way to stop it, is aborted when it has been
  * made. */
-static ncclResult_t end(struct cks_nccl *n, struct cks_nccl_step *s)
+static ncclResult_t end_comm(struct cks_nccl *n, struct cks_nccl_step *s)
 {
 	ncclComm_t handle = cks_nccl_comm_end(n, s->comm);
 
@@ -135,22 +135,22 @@ ncclResult_t cks_nccl_manage(struct cks_nccl *n, struct cks_nccl_step *s)
 	switch (s->op->what) {
 	case CK_NCCL_INIT:
 	case CK_NCCL_INIT_SCALABLE:
-		return init(s);
+		return init_comm(s);
 	case CK_NCCL_SPLIT:
-		return split(s);
+		return split_comm(s);
 	case CK_NCCL_SHRINK:
-		return shrink(s);
+		return shrink_comm(s);
 	case CK_NCCL_FINALIZE:
 		return cks_nccl.ncclCommFinalize ? cks_nccl.ncclCommFinalize(s->handle)
 						 : ncclInvalidUsage;
 	case CK_NCCL_DESTROY:
 	case CK_NCCL_ABORT:
-		return end(n, s);
+		return end_comm(n, s);
 	case CK_NCCL_REVOKE:
 		return cks_nccl.ncclCommRevoke ? cks_nccl.ncclCommRevoke(s->handle, s->op->root)
 					       : ncclInvalidUsage;
 	case CK_NCCL_PREMUL:
-		return premul(s);
+		return create_premul_op(s);
 	case CK_NCCL_REDOP_END:
 		return end_redop(s);
 	case CK_NCCL_DEREGISTER:

@@ -68,7 +68,7 @@ static ncclResult_t find_comm(struct cks_nccl *n, struct cks_nccl_step *s, const
 	return ncclInvalidUsage;
 }
 
-static ncclResult_t prepare(struct cks_session *session, struct cks_nccl_step *s,
+static ncclResult_t prepare_step(struct cks_session *session, struct cks_nccl_step *s,
 			    const struct ck_nccl_op *o, const void *batch)
 {
 	ncclResult_t ret = ncclSuccess;
@@ -95,7 +95,7 @@ static ncclResult_t in_stream(struct cks_session *session, const struct cks_nccl
 }
 
 /* NCCL takes the device from the current context where it makes a communicator. */
-static ncclResult_t step(struct cks_session *session, struct cks_nccl_step *s)
+static ncclResult_t run_step(struct cks_session *session, struct cks_nccl_step *s)
 {
 	CUcontext context = cks_handles_get(session->handles, s->op->context, CK_KIND_CONTEXT);
 
@@ -130,7 +130,7 @@ static void keep_first(ncclResult_t *first, ncclResult_t result)
 		*first = result;
 }
 
-static ncclResult_t simulate(float *estimated)
+static ncclResult_t simulate_group(float *estimated)
 {
 	ncclSimInfo_t info = {.size = sizeof(info), .magic = NCCL_SIM_INFO_MAGIC, .version = 22200};
 	ncclResult_t ret;
@@ -144,7 +144,7 @@ static ncclResult_t simulate(float *estimated)
 	return ret;
 }
 
-static ncclResult_t run(struct cks_session *session, struct cks_nccl_step *steps,
+static ncclResult_t run_steps(struct cks_session *session, struct cks_nccl_step *steps,
 			const struct ck_nccl_batch *head, float *estimated)
 {
 	ncclResult_t first = head->grouped ? cks_nccl.ncclGroupStart() : ncclSuccess;
@@ -152,11 +152,11 @@ static ncclResult_t run(struct cks_session *session, struct cks_nccl_step *steps
 	uint32_t count = head->count;
 
 	for (uint32_t i = 0; i < count && !first; i++) {
-		steps[i].result = step(session, &steps[i]);
+		steps[i].result = run_step(session, &steps[i]);
 		keep_first(&first, steps[i].result);
 	}
 	if (begun)
-		keep_first(&first, head->grouped == CK_NCCL_SIMULATED ? simulate(estimated)
+		keep_first(&first, head->grouped == CK_NCCL_SIMULATED ? simulate_group(estimated)
 								      : cks_nccl.ncclGroupEnd());
 	for (uint32_t i = 0; i < count && !first; i++) {
 		if (steps[i].newcomm && steps[i].newcomm->nonblocking)
@@ -221,13 +221,13 @@ void cks_nccl_replay(struct cks_session *session, const void *batch, struct cks_
 	if (!steps)
 		return;
 	for (uint32_t i = 0; i < head->count && !out->result; i++) {
-		out->result = prepare(session, &steps[i], o, steps);
+		out->result = prepare_step(session, &steps[i], o, steps);
 		o = cks_nccl_batch_next(o);
 	}
 	if (!out->result) {
 		/* the calling thread has a context that its next message may rely on */
 		ck_driver.cuCtxGetCurrent(&before);
-		out->result = run(session, steps, head, &out->estimated);
+		out->result = run_steps(session, steps, head, &out->estimated);
 		if (out->result)
 			note_text(out);
 		ck_driver.cuCtxSetCurrent(before);

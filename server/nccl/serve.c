@@ -15,7 +15,7 @@ CK_LOG_DEFINE("server");
 #define SMALL 4096
 
 /* A copy of bytes for a reply. */
-static void give(char **value, u_int *length, const void *bytes, size_t size)
+static void copy_to_reply(char **value, u_int *length, const void *bytes, size_t size)
 {
 	*value = size > 0 ? malloc(size) : NULL;
 	*length = *value ? (u_int)size : 0;
@@ -25,7 +25,7 @@ static void give(char **value, u_int *length, const void *bytes, size_t size)
 
 static void give_text(char **value, u_int *length, const char *text)
 {
-	give(value, length, text, text ? strlen(text) : 0);
+	copy_to_reply(value, length, text, text ? strlen(text) : 0);
 }
 
 CUresult ck_serve_nccl_open(struct cks_request *q, ck_nccl_open_args *a, ck_nccl_open_res *res)
@@ -56,7 +56,7 @@ CUresult ck_serve_nccl_unique_id(struct cks_request *q, ck_nccl_unique_id_args *
 			why = cks_nccl.ncclGetLastError(NULL);
 	}
 	if (!res->result)
-		give(&res->id.id_val, &res->id.id_len, &id, sizeof(id));
+		copy_to_reply(&res->id.id_val, &res->id.id_len, &id, sizeof(id));
 	give_text(&res->reason.reason_val, &res->reason.reason_len, why);
 	return CUDA_SUCCESS;
 }
@@ -122,7 +122,7 @@ CUresult ck_serve_nccl_run(struct cks_request *q, ck_nccl_run_args *a, void *res
 	return err;
 }
 
-static CUresult start(struct cks_request *q, uint64_t ticket, const void *bytes, size_t size)
+static CUresult start_batch(struct cks_request *q, uint64_t ticket, const void *bytes, size_t size)
 {
 	_Alignas(8) unsigned char room[SMALL];
 	void *batch;
@@ -141,14 +141,14 @@ static CUresult start(struct cks_request *q, uint64_t ticket, const void *bytes,
 CUresult ck_serve_nccl_start(struct cks_request *q, ck_nccl_start_args *a, void *res)
 {
 	(void)res;
-	return start(q, a->ticket, a->batch.batch_val, a->batch.batch_len);
+	return start_batch(q, a->ticket, a->batch.batch_val, a->batch.batch_len);
 }
 
 /* The same, ahead of commands that wait: an abort. */
 CUresult ck_serve_nccl_urge(struct cks_request *q, ck_nccl_urge_args *a, ck_nccl_urge_res *res)
 {
 	(void)res;
-	return start(q, a->ticket, a->batch.batch_val, a->batch.batch_len);
+	return start_batch(q, a->ticket, a->batch.batch_val, a->batch.batch_len);
 }
 
 CUresult ck_serve_nccl_wait(struct cks_request *q, ck_nccl_wait_args *a, ck_nccl_wait_res *res)
@@ -161,7 +161,7 @@ CUresult ck_serve_nccl_wait(struct cks_request *q, ck_nccl_wait_args *a, ck_nccl
 	if (!res->done)
 		return CUDA_SUCCESS;
 	res->result = out.result;
-	give(&res->values.values_val, &res->values.values_len, out.values,
+	copy_to_reply(&res->values.values_val, &res->values.values_len, out.values,
 	     out.count * sizeof(*out.values));
 	give_text(&res->reason.reason_val, &res->reason.reason_len, out.text);
 	free(out.values);

@@ -84,7 +84,7 @@ static bool is_full(CUresult err)
 	return err == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult create(CUcontext *context, unsigned int flags, CUdevice device)
+static CUresult create_context(CUcontext *context, unsigned int flags, CUdevice device)
 {
 	if (ck_driver.cuCtxCreate_v2)
 		return ck_driver.cuCtxCreate_v2(context, flags, device);
@@ -106,9 +106,9 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cks_warm_drop(a->device);
 	cks_lease_await_thaw(q->session);
-	err = create(&context, a->flags, a->device);
+	err = create_context(&context, a->flags, a->device);
 	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q->session, i); i++)
-		err = create(&context, a->flags, a->device);
+		err = create_context(&context, a->flags, a->device);
 	if (err) {
 		cks_meter_context_end();
 		return err;
@@ -146,7 +146,7 @@ CUresult ck_serve_context_destroy(struct cks_request *q, ck_context_destroy_args
 }
 
 /* The spare worker may have made it in advance. */
-static CUresult retain(struct cks_session *s, CUdevice device, CUcontext *context)
+static CUresult retain_context(struct cks_session *s, CUdevice device, CUcontext *context)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -169,7 +169,7 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 	if (!cks_meter_primary_begin(a->device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cks_lease_await_thaw(s);
-	err = retain(s, a->device, &context);
+	err = retain_context(s, a->device, &context);
 	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (err) {
 		if (!known)

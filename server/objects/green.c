@@ -30,7 +30,7 @@ static bool is_issued(const CUdevResource *r)
 	return false;
 }
 
-static CUresult issue(const CUdevResource *r)
+static CUresult record_resource(const CUdevResource *r)
 {
 	CUresult err = CUDA_SUCCESS;
 	CUdevResource *more;
@@ -52,7 +52,7 @@ static CUresult issue(const CUdevResource *r)
 }
 
 /* Decode @count resources into @out; refuse those that this process has not issued. */
-static CUresult take(CUdevResource *out, size_t count, const void *bytes, size_t size)
+static CUresult decode_resources(CUdevResource *out, size_t count, const void *bytes, size_t size)
 {
 	bool known = true;
 
@@ -67,10 +67,10 @@ static CUresult take(CUdevResource *out, size_t count, const void *bytes, size_t
 }
 
 /* Note the resource that a query returned, and copy it to the reply. */
-static CUresult answer(CUresult err, const CUdevResource *r, char *out)
+static CUresult reply_resource(CUresult err, const CUdevResource *r, char *out)
 {
 	if (!err)
-		err = issue(r);
+		err = record_resource(r);
 	if (!err)
 		memcpy(out, r, sizeof(*r));
 	return err;
@@ -85,7 +85,7 @@ CUresult ck_serve_cuDeviceGetDevResource(struct cks_request *q, cuDeviceGetDevRe
 	if (!ck_driver.cuDeviceGetDevResource)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	memset(&r, 0, sizeof(r));
-	return answer(ck_driver.cuDeviceGetDevResource(a->device, &r, (CUdevResourceType)a->type),
+	return reply_resource(ck_driver.cuDeviceGetDevResource(a->device, &r, (CUdevResourceType)a->type),
 		      &r, res->resource);
 }
 
@@ -100,7 +100,7 @@ CUresult ck_serve_cuCtxGetDevResource(struct cks_request *q, cuCtxGetDevResource
 	if (!cks_context_find(q, a->hCtx, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	memset(&r, 0, sizeof(r));
-	return answer(ck_driver.cuCtxGetDevResource(context, &r, (CUdevResourceType)a->type), &r,
+	return reply_resource(ck_driver.cuCtxGetDevResource(context, &r, (CUdevResourceType)a->type), &r,
 		      res->resource);
 }
 
@@ -115,17 +115,17 @@ CUresult ck_serve_cuGreenCtxGetDevResource(struct cks_request *q, cuGreenCtxGetD
 	if (!cks_green_find(q, a->hCtx, &green))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	memset(&r, 0, sizeof(r));
-	return answer(ck_driver.cuGreenCtxGetDevResource(green, &r, (CUdevResourceType)a->type), &r,
+	return reply_resource(ck_driver.cuGreenCtxGetDevResource(green, &r, (CUdevResourceType)a->type), &r,
 		      res->resource);
 }
 
 /* Copy @count resources to a reply, and note them as issued. */
-static CUresult give(const CUdevResource *r, size_t count, char **bytes, u_int *size)
+static CUresult encode_resources(const CUdevResource *r, size_t count, char **bytes, u_int *size)
 {
 	CUresult err = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < count && !err; i++)
-		err = issue(&r[i]);
+		err = record_resource(&r[i]);
 	if (err || count == 0)
 		return err;
 	*bytes = malloc(count * sizeof(*r));
@@ -146,7 +146,7 @@ CUresult ck_serve_resource_split(struct cks_request *q, ck_resource_split_args *
 	(void)q;
 	if (!ck_driver.cuDevSmResourceSplitByCount)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = take(&input, 1, a->input.input_val, a->input.input_len);
+	err = decode_resources(&input, 1, a->input.input_val, a->input.input_len);
 	if (err)
 		return err;
 	parts = calloc(groups + 1, sizeof(*parts));
@@ -156,10 +156,10 @@ CUresult ck_serve_resource_split(struct cks_request *q, ck_resource_split_args *
 	err = ck_driver.cuDevSmResourceSplitByCount(a->wanted ? parts : NULL, &groups, &input,
 						    &rest, a->flags, a->least);
 	if (!err && a->wanted)
-		err = give(parts, ck_min(groups, CK_GROUPS_MAX), &res->parts.parts_val,
+		err = encode_resources(parts, ck_min(groups, CK_GROUPS_MAX), &res->parts.parts_val,
 			   &res->parts.parts_len);
 	if (!err)
-		err = give(&rest, 1, &res->rest.rest_val, &res->rest.rest_len);
+		err = encode_resources(&rest, 1, &res->rest.rest_val, &res->rest.rest_len);
 	res->groups = groups;
 	free(parts);
 	return err;
@@ -181,7 +181,7 @@ CUresult ck_serve_resource_desc(struct cks_request *q, ck_resource_desc_args *a,
 	resources = malloc(size);
 	if (!resources)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = take(resources, count, a->resources.resources_val, size);
+	err = decode_resources(resources, count, a->resources.resources_val, size);
 	if (!err)
 		err = ck_driver.cuDevResourceGenerateDesc(&desc, resources, (unsigned int)count);
 	if (!err)

@@ -39,7 +39,7 @@ static bool is_shared(CUdevice device)
 	       mode == CU_COMPUTEMODE_DEFAULT;
 }
 
-static void make(CUdevice device)
+static void make_context(CUdevice device)
 {
 	CUcontext context = NULL;
 	CUresult err = CUDA_ERROR_INVALID_DEVICE;
@@ -66,12 +66,12 @@ void cks_warm_up(const char *devices)
 		long device = strtol(at, &end, 10);
 
 		if (end > at)
-			make(device < CK_MAX_DEVICES ? (CUdevice)device : CK_MAX_DEVICES);
+			make_context(device < CK_MAX_DEVICES ? (CUdevice)device : CK_MAX_DEVICES);
 	}
 	ck_unlock(&held_lock);
 }
 
-static bool works(CUcontext context)
+static bool context_works(CUcontext context)
 {
 	CUcontext popped;
 	CUresult err;
@@ -91,7 +91,7 @@ bool cks_warm_sound(void)
 
 	ck_lock(&held_lock);
 	for (int i = 0; i < CK_MAX_DEVICES && sound; i++)
-		sound = !held[i] || works(held[i]);
+		sound = !held[i] || context_works(held[i]);
 	ck_unlock(&held_lock);
 	return sound;
 }
@@ -129,7 +129,7 @@ bool cks_warm_drop(CUdevice device)
 	return dropped;
 }
 
-static void *expire(void *data)
+static void *expire_contexts(void *data)
 {
 	const struct timespec time = {.tv_sec = CK_WARM_SECONDS};
 	struct cks_gate *gate = data;
@@ -158,7 +158,7 @@ int cks_warm_expire(struct cks_gate *gate)
 	ck_unlock(&held_lock);
 	if (!any)
 		return 0;
-	ret = -pthread_create(&thread, NULL, expire, gate);
+	ret = -pthread_create(&thread, NULL, expire_contexts, gate);
 	if (ret == 0)
 		pthread_detach(thread);
 	return ret;

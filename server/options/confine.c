@@ -56,7 +56,7 @@ struct beneath {
 	int32_t folder;
 } __attribute__((packed));
 
-static int version(void)
+static int get_landlock_version(void)
 {
 	long ret = syscall(CK_LANDLOCK_CREATE, NULL, (size_t)0, CK_LANDLOCK_VERSION);
 
@@ -64,7 +64,7 @@ static int version(void)
 }
 
 /* What the kernel knows of the rights. */
-static uint64_t known(int version)
+static uint64_t get_known_rights(int version)
 {
 	uint64_t rights = LOOK | WRITE | MAKE;
 
@@ -92,7 +92,7 @@ static void allow_fd(const struct rules *rules, int fd, uint64_t rights)
 }
 
 /* What is not there now stays closed. */
-static void allow(const struct rules *rules, const char *path, uint64_t rights)
+static void allow_path(const struct rules *rules, const char *path, uint64_t rights)
 {
 	int fd = path && *path == '/' ? open(path, O_PATH | O_CLOEXEC) : -1;
 
@@ -109,7 +109,7 @@ static void allow_list(const struct rules *rules, const char *list, uint64_t rig
 
 	for (char *path = copy ? strtok_r(copy, ":", &rest) : NULL; path;
 	     path = strtok_r(NULL, ":", &rest))
-		allow(rules, path, rights);
+		allow_path(rules, path, rights);
 	free(copy);
 }
 
@@ -123,7 +123,7 @@ static void allow_folder_of(const struct rules *rules, const char *file)
 	if (n <= 0 || (size_t)n >= sizeof(path) || *path != '/')
 		return;
 	path[n] = '\0';
-	allow(rules, dirname(path), LOOK);
+	allow_path(rules, dirname(path), LOOK);
 }
 
 /* Libraries, what they read, and the devices. Of /etc only what has no secrets. */
@@ -139,10 +139,10 @@ static void allow_driver(const struct rules *rules, const struct cks_options *o)
 	};
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(looked_at); i++)
-		allow(rules, looked_at[i], LOOK);
-	allow(rules, "/proc", READ | LIST | WRITE);
-	allow(rules, "/dev", USE);
-	allow(rules, "/dev/shm", OWN);
+		allow_path(rules, looked_at[i], LOOK);
+	allow_path(rules, "/proc", READ | LIST | WRITE);
+	allow_path(rules, "/dev", USE);
+	allow_path(rules, "/dev/shm", OWN);
 	allow_folder_of(rules, "/proc/self/exe");
 	allow_folder_of(rules, o->driver);
 	allow_list(rules, getenv("LD_LIBRARY_PATH"), LOOK);
@@ -166,15 +166,15 @@ static void allow_folders(const struct rules *rules, const struct cks_options *o
 		compute = path;
 	if (compute && mkdir(compute, 0700) < 0 && errno != EEXIST)
 		ck_debug("%s: %m", compute);
-	allow(rules, compute, OWN | REFER);
-	allow(rules, mps ? mps : "/tmp/nvidia-mps", USE);
+	allow_path(rules, compute, OWN | REFER);
+	allow_path(rules, mps ? mps : "/tmp/nvidia-mps", USE);
 }
 
 int cks_confine(const struct cks_options *o)
 {
-	int v = version();
-	struct ruleset all = {.files = known(v), .scoped = v >= 6 ? 1 << 1 : 0 /* signals */};
-	struct rules rules = {.known = known(v)};
+	int v = get_landlock_version();
+	struct ruleset all = {.files = get_known_rights(v), .scoped = v >= 6 ? 1 << 1 : 0 /* signals */};
+	struct rules rules = {.known = get_known_rights(v)};
 	size_t size = v >= 6 ? sizeof(all) : offsetof(struct ruleset, net);
 	int ret = 0;
 
@@ -206,7 +206,7 @@ int cks_confine_check(const char *folders)
 		at = strchr(at, ':');
 		at = at ? at + 1 : NULL;
 	}
-	if (!wrong && version() >= 1)
+	if (!wrong && get_landlock_version() >= 1)
 		return 0;
 	return wrong ? -EINVAL : -ENOSYS;
 }

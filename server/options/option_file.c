@@ -19,13 +19,13 @@ struct place {
 	unsigned int line;
 };
 
-static int refuse(const struct place *p, const char *what, const char *text)
+static int report_error(const struct place *p, const char *what, const char *text)
 {
 	fprintf(stderr, "cricket-rpc-server: %s:%u: %s: %s\n", p->path, p->line, what, text);
 	return -EINVAL;
 }
 
-static char *trim(char *text)
+static char *trim_text(char *text)
 {
 	size_t n;
 
@@ -47,12 +47,12 @@ static void cut_comment(char *line)
 }
 
 /* The value, and where it is, live as long as the process. */
-static int give(struct cks_options *o, const struct place *p, size_t index, const char *value)
+static int set_option(struct cks_options *o, const struct place *p, size_t index, const char *value)
 {
 	char *origin = NULL, *kept = value ? strdup(value) : NULL;
 
 	if ((value && !kept) || asprintf(&origin, "%s:%u", p->path, p->line) < 0)
-		return refuse(p, "out of memory", value ? value : "");
+		return report_error(p, "out of memory", value ? value : "");
 	return cks_options_give(o, index, kept, origin);
 }
 
@@ -63,23 +63,23 @@ static int take_line(struct cks_options *o, const struct place *p, char *line)
 	size_t index;
 
 	if (!value)
-		return refuse(p, "not NAME = VALUE", line);
+		return report_error(p, "not NAME = VALUE", line);
 	*value++ = '\0';
-	name = trim(name);
-	value = trim(value);
+	name = trim_text(name);
+	value = trim_text(value);
 	index = cks_option_find(name);
 	if (index == cks_option_count())
-		return refuse(p, "there is no such option", name);
+		return report_error(p, "there is no such option", name);
 	option = cks_option_at(index);
 	if (option.section == CKS_COMMANDS)
-		return refuse(p, "this option is for the command line only", name);
+		return report_error(p, "this option is for the command line only", name);
 	if (!*value)
-		return refuse(p, "without a value", name);
+		return report_error(p, "without a value", name);
 	if (option.argument)
-		return give(o, p, index, value);
+		return set_option(o, p, index, value);
 	if (strcmp(value, "yes") == 0)
-		return give(o, p, index, NULL);
-	return strcmp(value, "no") == 0 ? 0 : refuse(p, "neither yes nor no", value);
+		return set_option(o, p, index, NULL);
+	return strcmp(value, "no") == 0 ? 0 : report_error(p, "neither yes nor no", value);
 }
 
 int cks_options_read(struct cks_options *o, const char *path)
@@ -102,14 +102,14 @@ int cks_options_read(struct cks_options *o, const char *path)
 
 		p.line++;
 		if (!strchr(line, '\n') && !feof(f))
-			ret = refuse(&p, "the line is too long", "");
+			ret = report_error(&p, "the line is too long", "");
 		cut_comment(line);
-		text = trim(line);
+		text = trim_text(line);
 		if (ret == 0 && *text)
 			ret = take_line(o, &p, text);
 	}
 	if (ret == 0 && ferror(f))
-		ret = refuse(&p, "it cannot be read", "");
+		ret = report_error(&p, "it cannot be read", "");
 	fclose(f);
 	return ret;
 }

@@ -20,7 +20,7 @@
 #define OPT_ROW 256	/* what getopt_long returns for the first row */
 
 /* Say on stderr that @what is wrong, and why. */
-static int refuse(const char *what, const char *why)
+static int report_error(const char *what, const char *why)
 {
 	fprintf(stderr, "cricket-rpc-server: %s: %s\n", what, why);
 	return -EINVAL;
@@ -29,7 +29,7 @@ static int refuse(const char *what, const char *why)
 int cks_options_give(struct cks_options *o, size_t index, const char *value, const char *origin)
 {
 	if (o->given_count == CK_GIVEN_MAX)
-		return refuse(origin ? origin : "command line", "too many options");
+		return report_error(origin ? origin : "command line", "too many options");
 	o->given[o->given_count++] = (struct cks_given){index, value, origin};
 	return 0;
 }
@@ -45,7 +45,7 @@ bool cks_options_gives(const struct cks_options *o, const char *name)
 
 /* Put one option into its members. 1: it was all that was wanted. -EINVAL, printed with the place
  * where the option is. */
-static int take(struct cks_options *o, const struct cks_given *g)
+static int apply_option(struct cks_options *o, const struct cks_given *g)
 {
 	struct cks_option option = cks_option_at(g->index);
 	char why[CK_OPTION_WHY] = "";
@@ -84,7 +84,7 @@ static int take_all(struct cks_options *o)
 	}
 	o->given_count = kept;
 	for (size_t i = 0; ret == 0 && i < kept; i++)
-		ret = take(o, &o->given[i]);
+		ret = apply_option(o, &o->given[i]);
 	return ret;
 }
 
@@ -111,7 +111,7 @@ static int take_rest(const char *program, char **rest, size_t count, struct cks_
 	if (o->new_cert)
 		return cks_new_cert(o->new_cert, rest, count) < 0 ? -EINVAL : 1;
 	if (!o->words)
-		return count > 0 ? refuse(rest[0], "unexpected argument") : 0;
+		return count > 0 ? report_error(rest[0], "unexpected argument") : 0;
 	o->words = rest;
 	o->word_count = count;
 	return 0;
@@ -122,9 +122,9 @@ static int check_tls(struct cks_options *o)
 	bool any = o->tls_cert || o->tls_key;
 
 	if (any && (!o->tls_cert || !o->tls_key))
-		return refuse("--tls-cert, --tls-key", "must be given together");
+		return report_error("--tls-cert, --tls-key", "must be given together");
 	if (o->tls_ca && !any)
-		return refuse("--tls-ca", "needs --tls-cert and --tls-key");
+		return report_error("--tls-ca", "needs --tls-cert and --tls-key");
 	o->tls_required &= any;
 	return 0;
 }
@@ -148,7 +148,7 @@ static int take_environment(struct cks_options *o)
 	if (!o->cache_dir)
 		o->cache_dir = from_environment(o, "cache-dir", "CRICKET_CACHE_DIR");
 	if (cks_option_sandbox(ck_env_string("CRICKET_SANDBOX"), NULL, why) < 0)
-		return refuse("CRICKET_SANDBOX", why);
+		return report_error("CRICKET_SANDBOX", why);
 	/* NCCL in the workers: it would export what a captured operation uses, and leased memory is
 	 * in pieces */
 	return setenv("NCCL_GRAPH_REGISTER", "0", 0) < 0 ? -errno : 0;
@@ -166,24 +166,24 @@ static int settle_listen(struct cks_options *o)
 		o->listen[o->listen_count++] = "127.0.0.1";
 	for (size_t i = 0; o->listen_count > 1 && i < o->listen_count; i++) {
 		if (is_none(o->listen[i]))
-			return refuse("--listen", "none cannot be combined with addresses");
+			return report_error("--listen", "none cannot be combined with addresses");
 	}
 	if (is_none(o->listen[0]))
 		o->listen_count = 0;
 	if (o->listen_count == 0 && o->no_unix)
-		return refuse("--listen none --no-unix", "no client could connect");
+		return report_error("--listen none --no-unix", "no client could connect");
 	for (size_t i = 0; i < o->listen_count; i++)
 		cks_allowed_listen(&o->pool_peers, o->listen[i]);
 	return 0;
 }
 
 /* Check that the options go together, and set those that depend on others. */
-static int settle(struct cks_options *o)
+static int resolve_options(struct cks_options *o)
 {
 	if ((o->limits.value[CK_LIMIT_SAVE] > 0) != (o->checkpoint_dir != NULL))
-		return refuse("--checkpoint-every, --checkpoint-dir", "must be given together");
+		return report_error("--checkpoint-every, --checkpoint-dir", "must be given together");
 	if (o->audit_required && !o->audit)
-		return refuse("--audit-required, --audit", "must be given together");
+		return report_error("--audit-required, --audit", "must be given together");
 	if (check_tls(o) < 0)
 		return -EINVAL;
 	cks_limits_settle(&o->limits, o->max_sessions);
@@ -191,7 +191,7 @@ static int settle(struct cks_options *o)
 }
 
 /* Gather the options of the command line, and of the file that it names. */
-static int gather(int argc, char **argv, struct cks_options *o)
+static int gather_options(int argc, char **argv, struct cks_options *o)
 {
 	struct option options[OPTIONS_MOST + 1];
 	int option, ret = 0;
@@ -223,14 +223,14 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 				  .criu = "criu"};
 	cks_limits_init(&o->limits);
 	cks_allowed_parse(CK_ALLOWED_DEFAULT, &o->pool_peers);
-	ret = gather(argc, argv, o);
+	ret = gather_options(argc, argv, o);
 	if (ret == 0)
 		ret = take_all(o);
 	if (ret == 0)
 		ret = take_rest(argv[0], argv + optind, (size_t)(argc - optind), o);
 	if (ret == 0)
 		ret = take_environment(o);
-	return ret ? ret : settle(o);
+	return ret ? ret : resolve_options(o);
 }
 
 char **cks_options_arguments(const struct cks_options *o, const char *program)

@@ -28,7 +28,7 @@ static void put_text(FILE *out, const char *margin, int column, const char *text
 }
 
 /* "what it is (default: ...)" */
-static const char *describe(const struct cks_option *o, char text[512])
+static const char *describe_option(const struct cks_option *o, char text[512])
 {
 	if (o->usual)
 		snprintf(text, 512, "%s (default: %s)", o->help, o->usual);
@@ -47,7 +47,7 @@ static void put_help(const struct cks_option *o)
 	if (n >= CK_HELP_COLUMN)
 		n = printf("\n") - 1;
 	printf("%*s", CK_HELP_COLUMN - n, "");
-	put_text(stdout, margin, CK_HELP_COLUMN, describe(o, text));
+	put_text(stdout, margin, CK_HELP_COLUMN, describe_option(o, text));
 }
 
 void cks_options_help(void)
@@ -81,7 +81,7 @@ void cks_options_template(FILE *out)
 			if ((int)o.section != section)
 				continue;
 			fprintf(out, "\n# ");
-			put_text(out, "# ", 2, describe(&o, text));
+			put_text(out, "# ", 2, describe_option(&o, text));
 			fprintf(out, "#%s = %s\n", o.name, o.argument ? o.argument : "yes");
 		}
 	}

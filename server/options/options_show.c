@@ -14,7 +14,7 @@
 
 #define CK_COLUMN 44 /* of the origins */
 
-static void put(FILE *out, const char *before, const char *name, const char *value,
+static void print_option(FILE *out, const char *before, const char *name, const char *value,
 		const char *origin)
 {
 	int n = fprintf(out, "%s%s = %s", before, name, value);
@@ -33,11 +33,11 @@ static void show_option(const struct cks_options *options, size_t index, FILE *o
 		if (g->index != index)
 			continue;
 		given = true;
-		put(out, "", o.name, g->value ? g->value : "yes",
+		print_option(out, "", o.name, g->value ? g->value : "yes",
 		    g->origin ? g->origin : "command line");
 	}
 	if (!given)
-		put(out, "#", o.name, o.usual ? o.usual : "no", "default");
+		print_option(out, "#", o.name, o.usual ? o.usual : "no", "default");
 }
 
 static int show_tokens(const char *file, FILE *out)

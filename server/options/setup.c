@@ -38,7 +38,7 @@ struct setup {
 	bool configured; /* the service's file has the options */
 };
 
-static int fail(int error, const char *what, const char *why)
+static int report_error(int error, const char *what, const char *why)
 {
 	fprintf(stderr, "cricket-rpc-server: --setup: %s%s%s\n", what, *what ? ": " : "", why);
 	return error;
@@ -65,7 +65,7 @@ static int read_certificate(struct setup *s)
 	int ret = ck_tls_create_server(&files, &tls, why);
 
 	if (ret < 0)
-		return fail(ret, "", why);
+		return report_error(ret, "", why);
 	ret = ck_tls_own_pin(tls, s->pin) ? 0 : -EINVAL;
 	ck_tls_destroy(tls);
 	return ret;
@@ -83,7 +83,7 @@ static int make_certificate(struct setup *s, const char *host)
 	gethostname(own, sizeof(own) - 1);
 	ret = ck_tls_new_certificate(s->files.tls, names, sizeof(names) / sizeof(names[0]), s->pin,
 				     why);
-	return ret < 0 ? fail(ret, "", why) : 0;
+	return ret < 0 ? report_error(ret, "", why) : 0;
 }
 
 /* A token for each of @names that has none; for the @usual name only if there are no tokens at
@@ -108,12 +108,12 @@ static int make_tokens(struct setup *s, char *const *names, size_t count, bool u
 		fprintf(stderr, "cricket-rpc-server: --setup: %s:%u: %s\n", path, line,
 			CK_HOLDERS_WRONG);
 	else if (ret < 0)
-		fail(ret, path,
+		report_error(ret, path,
 		     ret == -EINVAL ? "it is a single secret, not a list" : strerror(-ret));
 	return ret;
 }
 
-static int share(const struct setup *s)
+static int share_files(const struct setup *s)
 {
 	const char *const paths[] = {s->cert, s->key, s->files.tokens};
 
@@ -121,7 +121,7 @@ static int share(const struct setup *s)
 		int ret = ck_server_files_share(&s->files, paths[i]);
 
 		if (ret < 0)
-			return fail(ret, paths[i], strerror(-ret));
+			return report_error(ret, paths[i], strerror(-ret));
 	}
 	return 0;
 }
@@ -173,16 +173,16 @@ static int make_policy(void)
 	FILE *f = fopen(CK_POLICY, "wex");
 
 	if (!f)
-		return errno == EEXIST ? 0 : fail(-errno, CK_POLICY, strerror(errno));
+		return errno == EEXIST ? 0 : report_error(-errno, CK_POLICY, strerror(errno));
 	fprintf(f, "# What each identity may have; an example: "
 		   "/usr/share/doc/cricket-server/examples/policy.\n"
 		   "# `systemctl reload " CK_SERVICE "` reads this file again.\n"
 		   "default: {\n};\nidentities: (\n);\n");
-	return fclose(f) == 0 ? 0 : fail(-EIO, CK_POLICY, "it cannot be written");
+	return fclose(f) == 0 ? 0 : report_error(-EIO, CK_POLICY, "it cannot be written");
 }
 
 /* Add the options to the service's file. */
-static int configure(struct setup *s)
+static int configure_service(struct setup *s)
 {
 	char path[CK_SERVER_FILES_PATH];
 	FILE *f;
@@ -194,7 +194,7 @@ static int configure(struct setup *s)
 	ret = make_policy();
 	f = ret == 0 ? fopen(path, "ae") : NULL;
 	if (ret == 0 && !f)
-		ret = fail(-errno, path, strerror(errno));
+		ret = report_error(-errno, path, strerror(errno));
 	if (ret < 0)
 		return ret;
 	fprintf(f,
@@ -202,10 +202,10 @@ static int configure(struct setup *s)
 		"tls-cert = %s\ntls-key = %s\npolicy = " CK_POLICY "\naudit = " CK_AUDIT "\n",
 		CK_DEFAULT_PORT, s->files.tokens, s->cert, s->key);
 	s->configured = true;
-	return fclose(f) == 0 ? 0 : fail(-EIO, path, "it cannot be written");
+	return fclose(f) == 0 ? 0 : report_error(-EIO, path, "it cannot be written");
 }
 
-static void print(const struct setup *s, const char *program, const char *host)
+static void print_steps(const struct setup *s, const char *program, const char *host)
 {
 	printf("Certificate, key and tokens are in %s.\n\n", s->files.folder);
 	if (s->configured)
@@ -241,31 +241,31 @@ int cks_setup(const char *program, char *const *words, size_t count)
 	int ret = ck_server_files_find(&s.files);
 
 	if (ret < 0)
-		return fail(ret, "the user's folder for configuration", strerror(-ret));
+		return report_error(ret, "the user's folder for configuration", strerror(-ret));
 	if (s.files.service)
 		umask(022); /* the service reads what is made, another user than root */
 	gethostname(own, sizeof(own) - 1);
 	count = count > 1 ? count - 1 : 1;
 	if (count > CK_SETUP_NAMES)
-		return fail(-EINVAL, "too many names", "make further tokens with `cricket token`");
+		return report_error(-EINVAL, "too many names", "make further tokens with `cricket token`");
 	for (size_t i = 0; i < count; i++) {
 		if (!ck_holders_is_name(names[i], strlen(names[i])))
-			return fail(-EINVAL, names[i], "not a name of letters, digits and .-_@");
+			return report_error(-EINVAL, names[i], "not a name of letters, digits and .-_@");
 	}
 	snprintf(s.cert, sizeof(s.cert), "%s/" CK_TLS_CERT_FILE, s.files.tls);
 	snprintf(s.key, sizeof(s.key), "%s/" CK_TLS_KEY_FILE, s.files.tls);
 	ret = ck_server_files_make(&s.files);
 	if (ret < 0)
-		return fail(ret, s.files.tls, strerror(-ret));
+		return report_error(ret, s.files.tls, strerror(-ret));
 	ret = make_certificate(&s, host);
 	if (ret == 0)
 		ret = make_tokens(&s, names, count, names == usual);
 	if (ret == 0)
-		ret = share(&s);
+		ret = share_files(&s);
 	if (ret == 0)
-		ret = configure(&s);
+		ret = configure_service(&s);
 	if (ret == 0)
-		print(&s, program, host);
+		print_steps(&s, program, host);
 	explicit_bzero(s.made, sizeof(s.made));
 	return ret;
 }

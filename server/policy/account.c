@@ -150,7 +150,7 @@ static void take_over(struct cks_account *a, int ret)
 	pthread_mutex_consistent(&a->file->lock);
 }
 
-static void lock(struct cks_account *a)
+static void lock_account(struct cks_account *a)
 {
 	take_over(a, pthread_mutex_lock(&a->file->lock));
 }
@@ -187,7 +187,7 @@ static int init_lock(struct cks_account *a)
 	return ret;
 }
 
-static int map(int fd, size_t size, struct cks_account **out)
+static int map_account(int fd, size_t size, struct cks_account **out)
 {
 	struct cks_account *a = malloc(sizeof(*a));
 	void *at = a ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
@@ -221,7 +221,7 @@ int cks_account_create(const struct cks_terms *terms, uint32_t seats, struct cks
 	if (ret == 0 && fcntl(fd, F_ADD_SEALS, CK_SEALS) < 0)
 		ret = -errno;
 	if (ret == 0)
-		ret = map(fd, size, &a);
+		ret = map_account(fd, size, &a);
 	if (ret == 0)
 		ret = init_lock(a);
 	if (ret < 0) {
@@ -273,7 +273,7 @@ int cks_account_view(int fd, uint32_t seat, struct cks_account **out)
 	if (seals < 0 || (seals & CK_SEALS) != CK_SEALS || fstat(fd, &st) < 0 ||
 	    st.st_size < (off_t)size_of(1))
 		return -EPROTO;
-	ret = map(fd, (size_t)st.st_size, &a);
+	ret = map_account(fd, (size_t)st.st_size, &a);
 	if (ret < 0)
 		return ret;
 	a->seats = a->file->seats;
@@ -292,7 +292,7 @@ int cks_account_map(int fd, uint32_t seat, struct cks_account **out)
 
 	if (ret < 0)
 		return ret;
-	lock(*out);
+	lock_account(*out);
 	slot = &(*out)->file->slots[seat];
 	memset(slot->used, 0, sizeof(slot->used)); /* of the session that had it before */
 	slot->pid = (uint32_t)getpid();
@@ -348,7 +348,7 @@ int cks_account_device(struct cks_account *a, const unsigned char uuid[16])
 {
 	int device = 0, count;
 
-	lock(a);
+	lock_account(a);
 	count = (int)a->file->device_count;
 	while (device < count && memcmp(a->file->uuid[device], uuid, 16) != 0)
 		device++;
@@ -384,7 +384,7 @@ uint64_t cks_account_left(struct cks_account *a, uint64_t *most)
 	*most = limit_of_all(a);
 	if (*most == CK_ACCOUNT_UNLIMITED)
 		return left;
-	lock(a);
+	lock_account(a);
 	clear_left(a);
 	left = left_in_all(a, *most);
 	pthread_mutex_unlock(&a->file->lock);
@@ -392,7 +392,7 @@ uint64_t cks_account_left(struct cks_account *a, uint64_t *most)
 }
 
 /* Call with the lock held. */
-static bool fits(const struct cks_account *a, int device, uint64_t bytes, uint64_t most)
+static bool charge_fits(const struct cks_account *a, int device, uint64_t bytes, uint64_t most)
 {
 	uint64_t all = limit_of_all(a);
 
@@ -402,7 +402,7 @@ static bool fits(const struct cks_account *a, int device, uint64_t bytes, uint64
 	       bytes <= left_in_all(a, all);
 }
 
-static void take(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
+static void add_charge(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
 {
 	a->file->slots[seat].used[device] += bytes;
 	a->file->total[device] += bytes;
@@ -413,26 +413,26 @@ bool cks_account_charge(struct cks_account *a, uint32_t seat, int device, uint64
 {
 	bool yes;
 
-	lock(a);
+	lock_account(a);
 	clear_left(a);
-	yes = fits(a, device, bytes, most);
+	yes = charge_fits(a, device, bytes, most);
 	if (yes)
-		take(a, seat, device, bytes);
+		add_charge(a, seat, device, bytes);
 	pthread_mutex_unlock(&a->file->lock);
 	return yes;
 }
 
 void cks_account_move(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
 {
-	lock(a);
+	lock_account(a);
 	clear_left(a);
-	take(a, seat, device, bytes);
+	add_charge(a, seat, device, bytes);
 	pthread_mutex_unlock(&a->file->lock);
 }
 
 void cks_account_refund(struct cks_account *a, uint32_t seat, int device, uint64_t bytes)
 {
-	lock(a);
+	lock_account(a);
 	bytes = ck_min(bytes, a->file->slots[seat].used[device]);
 	a->file->slots[seat].used[device] -= bytes;
 	a->file->total[device] -= ck_min(bytes, a->file->total[device]);
@@ -443,7 +443,7 @@ uint64_t cks_account_used(struct cks_account *a, int device)
 {
 	uint64_t used;
 
-	lock(a);
+	lock_account(a);
 	clear_left(a);
 	used = a->file->total[device];
 	pthread_mutex_unlock(&a->file->lock);

@@ -152,7 +152,7 @@ void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions)
 			ck_max(max_sessions - max_sessions / 4, CK_SESSIONS_LEAST);
 }
 
-static void apply(struct cks_limits *limits, enum cks_limit limit, uint64_t value)
+static void apply_limit(struct cks_limits *limits, enum cks_limit limit, uint64_t value)
 {
 	if (value > 0)
 		limits->value[limit] = value;
@@ -160,13 +160,13 @@ static void apply(struct cks_limits *limits, enum cks_limit limit, uint64_t valu
 
 void cks_limits_apply(struct cks_limits *limits, const struct cks_terms *terms)
 {
-	apply(limits, CK_LIMIT_LANES, terms->lanes);
-	apply(limits, CK_LIMIT_PINNED, terms->host_memory);
-	apply(limits, CK_LIMIT_OUTPUT, terms->output);
-	apply(limits, CK_LIMIT_CACHE, terms->cache);
+	apply_limit(limits, CK_LIMIT_LANES, terms->lanes);
+	apply_limit(limits, CK_LIMIT_PINNED, terms->host_memory);
+	apply_limit(limits, CK_LIMIT_OUTPUT, terms->output);
+	apply_limit(limits, CK_LIMIT_CACHE, terms->cache);
 }
 
-static int parse(const struct row *row, const char *text, uint64_t *value)
+static int parse_value(const struct row *row, const char *text, uint64_t *value)
 {
 	if (strspn(text, "0123456789") == 0)
 		return -EINVAL;
@@ -180,7 +180,7 @@ int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *
 	const struct row *row = &table[limit];
 	uint64_t value;
 
-	if (parse(row, text, &value) < 0 || value < row->least || value > row->most)
+	if (parse_value(row, text, &value) < 0 || value < row->least || value > row->most)
 		return snprintf(why, CK_LIMIT_WHY, "not a %s from %llu to %llu",
 				strcmp(row->texts.argument, "TIME") == 0 ? "time, as in 30s or 10m,"
 									 : "number",

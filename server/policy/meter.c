@@ -182,7 +182,7 @@ static void explain_wish(void)
 }
 
 /* Call with the lock held. */
-static bool charge(CUdevice device, size_t size)
+static bool charge_device(CUdevice device, size_t size)
 {
 	int index = index_of(device);
 	bool fits;
@@ -207,7 +207,7 @@ bool cks_meter_charge(CUdevice device, size_t size)
 	if (device < 0 || device >= CK_MAX_DEVICES)
 		return true;
 	ck_lock(&meter.lock);
-	fits = charge(device, size);
+	fits = charge_device(device, size);
 	ck_unlock(&meter.lock);
 	if (!fits)
 		ck_debug("the quota has no room for %zu bytes on device %d", size, device);
@@ -229,7 +229,7 @@ void cks_meter_refund(CUdevice device, size_t size)
 }
 
 /* Another limit, @most, of which @left are left: if that leaves less. */
-static void narrow(uint64_t most, uint64_t left, uint64_t *limit, uint64_t *used)
+static void narrow_limit(uint64_t most, uint64_t left, uint64_t *limit, uint64_t *used)
 {
 	uint64_t free = *limit > *used ? *limit - *used : 0;
 
@@ -245,11 +245,11 @@ static void narrow_all(CUdevice device, uint64_t *limit, uint64_t *used)
 	if (meter.account) {
 		left = cks_account_left(meter.account, &most);
 		if (most < CK_ACCOUNT_UNLIMITED)
-			narrow(most, left, limit, used);
+			narrow_limit(most, left, limit, used);
 	}
 	if (meter.wish) {
 		left = meter.wish - ck_min(meter.own[device], meter.wish);
-		narrow(meter.wish, left, limit, used);
+		narrow_limit(meter.wish, left, limit, used);
 	}
 }
 

@@ -33,7 +33,7 @@ static CUdevice current_device(void)
 }
 
 /* Take the piece noted under @key; NULL: there is none. */
-static struct piece *take(uint64_t key)
+static struct piece *take_piece(uint64_t key)
 {
 	void *value = NULL;
 
@@ -44,7 +44,7 @@ static struct piece *take(uint64_t key)
 	return value;
 }
 
-static void refund(struct piece *piece)
+static void refund_piece(struct piece *piece)
 {
 	if (piece)
 		cks_meter_refund(piece->device, piece->size);
@@ -52,7 +52,7 @@ static void refund(struct piece *piece)
 }
 
 /* Note @piece, which is taken unless that fails. */
-static bool put(uint64_t key, struct piece *piece)
+static bool insert_piece(uint64_t key, struct piece *piece)
 {
 	int ret = -1;
 
@@ -67,24 +67,24 @@ static bool put(uint64_t key, struct piece *piece)
 
 /* Memory is taken off the notes before the driver frees it: another thread may get its address at
  * once. @err: how that went. */
-static CUresult freed(CUresult err, uint64_t key, struct piece *piece)
+static CUresult finish_free(CUresult err, uint64_t key, struct piece *piece)
 {
-	if (!err || !piece || !put(key, piece))
-		refund(piece);
+	if (!err || !piece || !insert_piece(key, piece))
+		refund_piece(piece);
 	return err;
 }
 
 /* Note a piece that is charged already. An older piece at @key has ended without notice. False: out
  * of memory. */
-static bool note(uint64_t key, CUdevice device, size_t size)
+static bool record_piece(uint64_t key, CUdevice device, size_t size)
 {
 	struct piece *piece = malloc(sizeof(*piece));
 
-	refund(take(key));
+	refund_piece(take_piece(key));
 	if (!piece)
 		return false;
 	*piece = (struct piece){device, size};
-	if (put(key, piece))
+	if (insert_piece(key, piece))
 		return true;
 	free(piece);
 	return false;
@@ -92,13 +92,13 @@ static bool note(uint64_t key, CUdevice device, size_t size)
 
 void cks_meter_lost(CUdeviceptr address)
 {
-	refund(take(address));
+	refund_piece(take_piece(address));
 }
 
 /* @err: how the allocation of @size charged bytes went. */
-static CUresult settle(CUresult err, CUdevice device, CUdeviceptr address, size_t size)
+static CUresult finish_alloc(CUresult err, CUdevice device, CUdeviceptr address, size_t size)
 {
-	if (!err && note(address, device, size))
+	if (!err && record_piece(address, device, size))
 		return CUDA_SUCCESS;
 	cks_meter_refund(device, size);
 	if (err)
@@ -107,7 +107,7 @@ static CUresult settle(CUresult err, CUdevice device, CUdeviceptr address, size_
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult alloc(CUdeviceptr *out, size_t size)
+static CUresult alloc_memory(CUdeviceptr *out, size_t size)
 {
 	CUdevice device = current_device();
 	CUresult err;
@@ -115,7 +115,7 @@ static CUresult alloc(CUdeviceptr *out, size_t size)
 	if (!cks_meter_charge(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = real.cuMemAlloc_v2(out, size);
-	return settle(err, device, *out, size);
+	return finish_alloc(err, device, *out, size);
 }
 
 /* Only the driver knows the size in advance. */
@@ -131,7 +131,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 		real.cuMemFree_v2(*out);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return settle(CUDA_SUCCESS, device, *out, *pitch * height);
+	return finish_alloc(CUDA_SUCCESS, device, *out, *pitch * height);
 }
 
 static CUresult alloc_async(CUdeviceptr *out, size_t size, CUstream stream)
@@ -144,7 +144,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t size, CUstream stream)
 	if (!cks_meter_charge(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = real.cuMemAllocAsync(out, size, stream);
-	return settle(err, device, *out, size);
+	return finish_alloc(err, device, *out, size);
 }
 
 static CUresult alloc_from_pool(CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
@@ -157,21 +157,21 @@ static CUresult alloc_from_pool(CUdeviceptr *out, size_t size, CUmemoryPool pool
 	if (!cks_meter_charge(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = real.cuMemAllocFromPoolAsync(out, size, pool, stream);
-	return settle(err, device, *out, size);
+	return finish_alloc(err, device, *out, size);
 }
 
 static CUresult free_memory(CUdeviceptr address)
 {
-	struct piece *piece = take(address);
+	struct piece *piece = take_piece(address);
 
-	return freed(real.cuMemFree_v2(address), address, piece);
+	return finish_free(real.cuMemFree_v2(address), address, piece);
 }
 
 static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
-	struct piece *piece = take(address);
+	struct piece *piece = take_piece(address);
 
-	return freed(real.cuMemFreeAsync(address, stream), address, piece);
+	return finish_free(real.cuMemFreeAsync(address, stream), address, piece);
 }
 
 /* --- arrays: without what the driver adds for their layout */
@@ -210,7 +210,7 @@ static CUresult array_create(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *desc)
 	if (!cks_meter_charge(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = real.cuArrayCreate_v2(out, desc);
-	if (err || !note((uintptr_t)*out, device, size))
+	if (err || !record_piece((uintptr_t)*out, device, size))
 		cks_meter_refund(device, size);
 	return err;
 }
@@ -225,7 +225,7 @@ static CUresult array_create_3d(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *des
 	if (!cks_meter_charge(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = real.cuArray3DCreate_v2(out, desc);
-	if (err || !note((uintptr_t)*out, device, size))
+	if (err || !record_piece((uintptr_t)*out, device, size))
 		cks_meter_refund(device, size);
 	return err;
 }
@@ -240,23 +240,23 @@ static CUresult mipmapped_create(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCR
 	if (!cks_meter_charge(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = real.cuMipmappedArrayCreate(out, desc, levels);
-	if (err || !note((uintptr_t)*out, device, size))
+	if (err || !record_piece((uintptr_t)*out, device, size))
 		cks_meter_refund(device, size);
 	return err;
 }
 
 static CUresult array_destroy(CUarray array)
 {
-	struct piece *piece = take((uintptr_t)array);
+	struct piece *piece = take_piece((uintptr_t)array);
 
-	return freed(real.cuArrayDestroy(array), (uintptr_t)array, piece);
+	return finish_free(real.cuArrayDestroy(array), (uintptr_t)array, piece);
 }
 
 static CUresult mipmapped_destroy(CUmipmappedArray array)
 {
-	struct piece *piece = take((uintptr_t)array);
+	struct piece *piece = take_piece((uintptr_t)array);
 
-	return freed(real.cuMipmappedArrayDestroy(array), (uintptr_t)array, piece);
+	return finish_free(real.cuMipmappedArrayDestroy(array), (uintptr_t)array, piece);
 }
 
 /* --- what there is: of the quota, if that is less */
@@ -287,7 +287,7 @@ static CUresult memory_info(size_t *free, size_t *total)
 
 void cks_meter_take_over(void)
 {
-	TAKE(cuMemAlloc_v2, alloc);
+	TAKE(cuMemAlloc_v2, alloc_memory);
 	TAKE(cuMemAllocPitch_v2, alloc_pitch);
 	TAKE(cuMemAllocAsync, alloc_async);
 	TAKE(cuMemAllocFromPoolAsync, alloc_from_pool);

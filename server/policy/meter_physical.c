@@ -24,7 +24,7 @@ static struct {
 	struct ck_ranges *mappings; /* by address: the same */
 } noted = {.lock = CK_MUTEX(CK_RANK_METER_PHYSICAL)};
 
-static bool prepared(void)
+static bool create_ranges(void)
 {
 	if (!noted.handles)
 		noted.handles = ck_ranges_create();
@@ -35,7 +35,7 @@ static bool prepared(void)
 
 /* The memory of @handle; NULL: it is not this session's, or not a GPU's. Call with the lock
  * held. */
-static struct physical *find(CUmemGenericAllocationHandle handle)
+static struct physical *find_physical(CUmemGenericAllocationHandle handle)
 {
 	const struct ck_range *range = noted.handles ? ck_ranges_find(noted.handles, handle) : NULL;
 
@@ -43,7 +43,7 @@ static struct physical *find(CUmemGenericAllocationHandle handle)
 }
 
 /* Forget it if nothing keeps it; returns the piece to refund and free. Call with the lock held. */
-static struct physical *ended(struct physical *p)
+static struct physical *forget_unused(struct physical *p)
 {
 	if (!p || p->handles > 0 || p->mappings > 0)
 		return NULL;
@@ -51,14 +51,14 @@ static struct physical *ended(struct physical *p)
 	return p;
 }
 
-static void refund(struct physical *p)
+static void refund_physical(struct physical *p)
 {
 	if (p)
 		cks_meter_refund(p->device, p->size);
 	free(p);
 }
 
-static bool note(CUmemGenericAllocationHandle handle, CUdevice device, size_t size)
+static bool record_physical(CUmemGenericAllocationHandle handle, CUdevice device, size_t size)
 {
 	struct physical *p = malloc(sizeof(*p)), *before = NULL;
 	int ret = -1;
@@ -67,21 +67,21 @@ static bool note(CUmemGenericAllocationHandle handle, CUdevice device, size_t si
 		return false;
 	*p = (struct physical){.handle = handle, .device = device, .size = size, .handles = 1};
 	ck_lock(&noted.lock);
-	before = find(handle);
+	before = find_physical(handle);
 	if (before) { /* the driver gives the number of memory that it has freed */
 		before->handles = before->mappings = 0;
-		before = ended(before);
+		before = forget_unused(before);
 	}
-	if (prepared())
+	if (create_ranges())
 		ret = ck_ranges_insert(noted.handles, handle, handle + 1, p);
 	ck_unlock(&noted.lock);
-	refund(before);
+	refund_physical(before);
 	if (ret < 0)
 		free(p);
 	return ret == 0;
 }
 
-static CUresult create(CUmemGenericAllocationHandle *out, size_t size,
+static CUresult create_physical(CUmemGenericAllocationHandle *out, size_t size,
 		       const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	CUdevice device = prop->location.id;
@@ -92,7 +92,7 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t size,
 	if (!cks_meter_charge(device, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = real.cuMemCreate(out, size, prop, flags);
-	if (!err && note(*out, device, size))
+	if (!err && record_physical(*out, device, size))
 		return CUDA_SUCCESS;
 	cks_meter_refund(device, size);
 	if (err)
@@ -102,19 +102,19 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t size,
 }
 
 /* The number of the handle may be another's as soon as the driver has released it. */
-static CUresult release(CUmemGenericAllocationHandle handle)
+static CUresult release_handle(CUmemGenericAllocationHandle handle)
 {
 	struct physical *p;
 	CUresult err;
 
 	ck_lock(&noted.lock);
-	p = find(handle);
+	p = find_physical(handle);
 	if (p && p->handles > 0)
 		p->handles--;
-	p = ended(p);
+	p = forget_unused(p);
 	ck_unlock(&noted.lock);
 	err = real.cuMemRelease(handle);
-	refund(p);
+	refund_physical(p);
 	return err;
 }
 
@@ -124,13 +124,13 @@ static void add_handle(CUmemGenericAllocationHandle handle)
 	struct physical *p;
 
 	ck_lock(&noted.lock);
-	p = find(handle);
+	p = find_physical(handle);
 	if (p)
 		p->handles++;
 	ck_unlock(&noted.lock);
 }
 
-static CUresult retain(CUmemGenericAllocationHandle *out, void *address)
+static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 {
 	CUresult err = real.cuMemRetainAllocationHandle(out, address);
 
@@ -139,7 +139,7 @@ static CUresult retain(CUmemGenericAllocationHandle *out, void *address)
 	return err;
 }
 
-static CUresult import(CUmemGenericAllocationHandle *out, void *os, CUmemAllocationHandleType type)
+static CUresult import_handle(CUmemGenericAllocationHandle *out, void *os, CUmemAllocationHandleType type)
 {
 	CUresult err = real.cuMemImportFromShareableHandle(out, os, type);
 
@@ -148,7 +148,7 @@ static CUresult import(CUmemGenericAllocationHandle *out, void *os, CUmemAllocat
 	return err;
 }
 
-static CUresult map(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+static CUresult map_physical(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
 		    unsigned long long flags)
 {
 	CUresult err = real.cuMemMap(at, size, offset, handle, flags);
@@ -158,7 +158,7 @@ static CUresult map(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllo
 	if (err)
 		return err;
 	ck_lock(&noted.lock);
-	p = find(handle);
+	p = find_physical(handle);
 	if (p) {
 		known = ck_ranges_insert(noted.mappings, at, at + size, p) == 0;
 		p->mappings += known;
@@ -186,19 +186,19 @@ static bool take_mapping(CUdeviceptr at, CUdeviceptr end, struct physical **out)
 		struct physical *p = value;
 
 		p->mappings--;
-		*out = ended(p);
+		*out = forget_unused(p);
 	}
 	ck_unlock(&noted.lock);
 	return any;
 }
 
-static CUresult unmap(CUdeviceptr at, size_t size)
+static CUresult unmap_physical(CUdeviceptr at, size_t size)
 {
 	CUresult err = real.cuMemUnmap(at, size);
 	struct physical *p;
 
 	while (!err && take_mapping(at, at + size, &p))
-		refund(p);
+		refund_physical(p);
 	return err;
 }
 
@@ -206,10 +206,10 @@ static CUresult unmap(CUdeviceptr at, size_t size)
 
 void cks_meter_take_over_physical(void)
 {
-	TAKE(cuMemCreate, create);
-	TAKE(cuMemRelease, release);
-	TAKE(cuMemRetainAllocationHandle, retain);
-	TAKE(cuMemImportFromShareableHandle, import);
-	TAKE(cuMemMap, map);
-	TAKE(cuMemUnmap, unmap);
+	TAKE(cuMemCreate, create_physical);
+	TAKE(cuMemRelease, release_handle);
+	TAKE(cuMemRetainAllocationHandle, retain_handle);
+	TAKE(cuMemImportFromShareableHandle, import_handle);
+	TAKE(cuMemMap, map_physical);
+	TAKE(cuMemUnmap, unmap_physical);
 }

@@ -37,7 +37,7 @@ struct cks_policy {
 
 /* --- groups */
 
-static void unknown(struct cks_policy_reading *r, const config_setting_t *s)
+static void report_unknown_key(struct cks_policy_reading *r, const config_setting_t *s)
 {
 	cks_policy_fail(r, s, "unknown key: %s", config_setting_name(s));
 }
@@ -62,7 +62,7 @@ static void take_usual(struct cks_policy_reading *r, const config_setting_t *gro
 		const config_setting_t *s = config_setting_get_elem(group, (unsigned int)i);
 
 		if (!take_key(r, s, policy, &policy->usual, &policy->usual_prefixes))
-			unknown(r, s);
+			report_unknown_key(r, s);
 	}
 }
 
@@ -142,7 +142,7 @@ static void take_entry(struct cks_policy_reading *r, const config_setting_t *gro
 		if (take_name(r, s, e))
 			names++;
 		else if (!take_key(r, s, policy, &e->terms, &e->prefixes))
-			unknown(r, s);
+			report_unknown_key(r, s);
 	}
 	if (names != 1)
 		cks_policy_fail(r, group, "an entry has one of token, user and address");
@@ -180,7 +180,7 @@ static void take_file(struct cks_policy_reading *r, const config_setting_t *root
 		const config_setting_t *s = config_setting_get_elem(root, (unsigned int)i);
 
 		if (s != usual && s != list && s != prefixes)
-			unknown(r, s);
+			report_unknown_key(r, s);
 	}
 	if (prefixes)
 		cks_prefixes_take(r, prefixes, &policy->prefixes);
@@ -315,17 +315,17 @@ bool cks_policy_weighted(const struct cks_policy *policy)
 	return policy->weighted;
 }
 
-static bool timed(const struct cks_terms *t)
+static bool has_time_limit(const struct cks_terms *t)
 {
 	return t->time > 0 || t->idle_end > 0;
 }
 
 bool cks_policy_timed(const struct cks_policy *policy)
 {
-	bool any = timed(&policy->usual);
+	bool any = has_time_limit(&policy->usual);
 
 	for (size_t i = 0; !any && i < policy->count; i++)
-		any = timed(&policy->entries[i].terms);
+		any = has_time_limit(&policy->entries[i].terms);
 	return any;
 }
 

@@ -50,7 +50,7 @@ const char *cks_policy_text(struct cks_policy_reading *r, const config_setting_t
 	return text ? text : "";
 }
 
-static void store(struct cks_terms *t, const struct key *key, int64_t value)
+static void store_value(struct cks_terms *t, const struct key *key, int64_t value)
 {
 	/* of a little-endian number, the lower bytes */
 	memcpy((char *)t + key->offset, &value, key->size);
@@ -78,7 +78,7 @@ static void take_number(struct cks_policy_reading *r, const config_setting_t *s,
 	bounds_of(key, &least, &most);
 	if ((type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64) && value >= least &&
 	    value <= most)
-		store(t, key, value);
+		store_value(t, key, value);
 	else
 		cks_policy_fail(r, s, "%s: not a number from %lld to %lld", key->name,
 				(long long)least, (long long)most);
@@ -99,7 +99,7 @@ static void take_size(struct cks_policy_reading *r, const config_setting_t *s,
 		cks_policy_fail(r, s, "%s: not from %lld to %lld bytes", key->name,
 				(long long)least, (long long)most);
 	else
-		store(t, key, (int64_t)bytes);
+		store_value(t, key, (int64_t)bytes);
 }
 
 /* A size as in "8G", or a part of each GPU as in "25%". */
@@ -131,7 +131,7 @@ static void take_time(struct cks_policy_reading *r, const config_setting_t *s,
 			r, s, "%s: not a time of at most 7 days, as in \"90s\", \"30m\" or \"2h\"",
 			key->name);
 	else
-		store(t, key, (int64_t)seconds);
+		store_value(t, key, (int64_t)seconds);
 }
 
 /* "own" or "all"; true: own. */
@@ -143,7 +143,7 @@ static void take_own(struct cks_policy_reading *r, const config_setting_t *s, co
 
 	if (!own && strcmp(text, "all") != 0)
 		cks_policy_fail(r, s, "%s: neither \"own\" nor \"all\"", key->name);
-	store(t, key, own);
+	store_value(t, key, own);
 }
 
 /* Can an entry of @size bytes name a device: a number, or the beginning of a UUID? */

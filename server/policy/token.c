@@ -21,7 +21,7 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static bool unchanged(const struct stat *a, const struct stat *b)
+static bool file_is_unchanged(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
 	       same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
@@ -60,14 +60,14 @@ static int read_token(FILE *f, struct cks_token *token, unsigned int *line)
 }
 
 /* Read @file into @token, unless it is unchanged. -errno; *@line as above. */
-static int refresh(struct cks_token *token, const char *file, unsigned int *line)
+static int refresh_token(struct cks_token *token, const char *file, unsigned int *line)
 {
 	struct stat now;
 	FILE *f;
 	int ret;
 
 	*line = 0;
-	if (token->known && stat(file, &now) == 0 && unchanged(&now, &token->file))
+	if (token->known && stat(file, &now) == 0 && file_is_unchanged(&now, &token->file))
 		return 0;
 	token->known = false;
 	f = fopen(file, "re");
@@ -88,7 +88,7 @@ bool cks_token_wanted(const char *file)
 }
 
 /* "FILE:LINE: what is wrong", or "FILE: why". */
-static const char *reason(const char *file, unsigned int line, int error, char out[CK_TOKEN_WHY])
+static const char *describe_error(const char *file, unsigned int line, int error, char out[CK_TOKEN_WHY])
 {
 	const char *why = strerror(-error);
 
@@ -109,10 +109,10 @@ static const char *reason(const char *file, unsigned int line, int error, char o
 int cks_token_read(const char *file, struct cks_token *token, char why[CK_TOKEN_WHY])
 {
 	unsigned int line;
-	int ret = refresh(token, file, &line);
+	int ret = refresh_token(token, file, &line);
 
 	if (ret < 0)
-		reason(file, line, ret, why);
+		describe_error(file, line, ret, why);
 	return ret;
 }
 
@@ -136,10 +136,10 @@ bool cks_token_admits(struct cks_token *token, const char *file, const void *byt
 
 	token->holder[0] = '\0';
 	if (file) {
-		ret = refresh(token, file, &line);
+		ret = refresh_token(token, file, &line);
 		if (ret < 0) {
 			ck_err("no client is admitted: token file %s",
-			       reason(file, line, ret, why));
+			       describe_error(file, line, ret, why));
 			return false;
 		}
 		if (token->named)

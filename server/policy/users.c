@@ -52,7 +52,7 @@ bool cks_users_has(const struct cks_user_range *range, uid_t user)
 }
 
 /* The capabilities in force, as a bit each; -errno. */
-static int64_t capabilities(void)
+static int64_t get_capabilities(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
@@ -65,7 +65,7 @@ static int64_t capabilities(void)
 int cks_users_check(const struct cks_user_range *range)
 {
 	const int64_t needed = 1 << CAP_SETUID | 1 << CAP_SETGID | 1 << CAP_KILL | 1 << CAP_CHOWN;
-	int64_t have = capabilities();
+	int64_t have = get_capabilities();
 
 	if (!range->first || (geteuid() == 0 && have >= 0 && (have & needed) == needed))
 		return 0;
@@ -93,7 +93,7 @@ static bool has_rights(uid_t user)
 	uid_t ids[3];
 
 	return getresuid(&ids[0], &ids[1], &ids[2]) < 0 || ids[0] != user || ids[1] != user ||
-	       ids[2] != user || capabilities() != 0 || setresuid(0, 0, 0) == 0;
+	       ids[2] != user || get_capabilities() != 0 || setresuid(0, 0, 0) == 0;
 }
 
 /* The C library has all threads do it. The kernel takes the capabilities away with the user. It

@@ -26,7 +26,7 @@ void cks_child_signals(void)
 }
 
 /* Keep only descriptors 3 and 4 of the supervisor's. */
-static void prepare(int third, int fourth)
+static void prepare_descriptors(int third, int fourth)
 {
 	/* move them away from their final numbers first */
 	int high_third = fcntl(third, F_DUPFD_CLOEXEC, 10);
@@ -40,7 +40,7 @@ static void prepare(int third, int fourth)
 
 void cks_child_execute(char **arguments, int third, int fourth)
 {
-	prepare(third, fourth);
+	prepare_descriptors(third, fourth);
 	execv("/proc/self/exe", arguments);
 	_exit(127);
 }
@@ -74,7 +74,7 @@ void cks_child_execute_through(char *const *prefix, char **arguments, int third,
 	memcpy(all + before, arguments, count * sizeof(*all));
 	find_program(path, sizeof(path));
 	all[before] = path; /* in the place of arguments[0] */
-	prepare(third, fourth);
+	prepare_descriptors(third, fourth);
 	execv(all[0], all);
 	_exit(127);
 }

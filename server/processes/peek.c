@@ -50,7 +50,7 @@ static enum cks_peek classify_handshake(const unsigned char *data, size_t size)
 	return CK_PEEK_HANDSHAKE;
 }
 
-static enum cks_peek classify(const struct ck_call_header *header)
+static enum cks_peek classify_call(const struct ck_call_header *header)
 {
 	if (header->program != CK_PROGRAM)
 		return CK_PEEK_NO_PROGRAM;
@@ -101,7 +101,7 @@ enum cks_peek cks_peek(unsigned char *data, size_t size, struct cks_peeked *out)
 		return CK_PEEK_NO_RPC_VERSION;
 	out->args = CK_MARK + header.size;
 	out->args_size = joined.body - header.size;
-	kind = classify(&header);
+	kind = classify_call(&header);
 	named = kind == CK_PEEK_JOIN || kind == CK_PEEK_LINK || kind == CK_PEEK_DIRECT;
 	if (named && out->args_size < sizeof(out->session))
 		return CK_PEEK_GARBAGE;

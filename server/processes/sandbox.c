@@ -123,7 +123,7 @@ int cks_sandbox_check(const char *word)
 }
 
 /* The library need not know every name: some are of newer or older kernels. */
-static int refuse(scmp_filter_ctx filter, uint32_t action, const char *name)
+static int refuse_call(scmp_filter_ctx filter, uint32_t action, const char *name)
 {
 	int number = seccomp_syscall_resolve_name(name);
 
@@ -136,7 +136,7 @@ static int refuse_all(scmp_filter_ctx filter, uint32_t action, const char *const
 	int ret = 0;
 
 	for (size_t i = 0; ret == 0 && i < count; i++)
-		ret = refuse(filter, action, names[i]);
+		ret = refuse_call(filter, action, names[i]);
 	return ret;
 }
 
@@ -163,10 +163,10 @@ static int refuse_signals(scmp_filter_ctx filter, uint32_t action)
 {
 	struct scmp_arg_cmp process = {.op = SCMP_CMP_NE, .datum_a = (scmp_datum_t)getpid()};
 	struct scmp_arg_cmp signal = {.op = SCMP_CMP_NE, .datum_a = 0};
-	int ret = refuse(filter, action, "pidfd_send_signal");
+	int ret = refuse_call(filter, action, "pidfd_send_signal");
 
 	if (ret == 0)
-		ret = refuse(filter, action, "tkill");
+		ret = refuse_call(filter, action, "tkill");
 	for (size_t i = 0; ret == 0 && i < CK_ARRAY_SIZE(signals); i++) {
 		process.arg = signals[i].process;
 		signal.arg = signals[i].signal;
@@ -177,7 +177,7 @@ static int refuse_signals(scmp_filter_ctx filter, uint32_t action)
 	return ret;
 }
 
-static int fill(scmp_filter_ctx filter, uint32_t action, enum cks_sandbox kind)
+static int fill_filter(scmp_filter_ctx filter, uint32_t action, enum cks_sandbox kind)
 {
 	int ret;
 
@@ -197,7 +197,7 @@ static int fill(scmp_filter_ctx filter, uint32_t action, enum cks_sandbox kind)
 
 /* Threads that exist get the filter too. Without SSB, kernels before 5.16 make all loads of the
  * process slower. A tree is searched faster than a list. Old libraries go on without these two. */
-static int install(uint32_t action, enum cks_sandbox kind)
+static int install_filter(uint32_t action, enum cks_sandbox kind)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	int ret;
@@ -209,7 +209,7 @@ static int install(uint32_t action, enum cks_sandbox kind)
 	seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
 	ret = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 	if (ret == 0)
-		ret = fill(filter, action, kind);
+		ret = fill_filter(filter, action, kind);
 	if (ret == 0)
 		ret = seccomp_load(filter);
 	seccomp_release(filter);
@@ -227,7 +227,7 @@ int cks_sandbox_enter(enum cks_sandbox kind)
 		return 0;
 	/* the memory of a session is not for files of the host */
 	setrlimit(RLIMIT_CORE, &no_core);
-	ret = install(strcmp(word, "log") == 0 ? SCMP_ACT_LOG : SCMP_ACT_ERRNO(EPERM), kind);
+	ret = install_filter(strcmp(word, "log") == 0 ? SCMP_ACT_LOG : SCMP_ACT_ERRNO(EPERM), kind);
 	if (ret < 0 && must)
 		ck_err("no filter of system calls: %s; --sandbox off starts without",
 		       strerror(-ret));

@@ -53,7 +53,7 @@ int cks_state_read(int fd, struct cks_state *state)
 	return ret;
 }
 
-static void inherit(int fd, bool on, int *ret)
+static void inherit_fd(int fd, bool on, int *ret)
 {
 	int error = fd >= 0 ? ck_fd_set_cloexec(fd, !on) : 0;
 
@@ -65,20 +65,20 @@ int cks_state_inherit(const struct cks_state *s, bool on)
 {
 	int ret = 0;
 
-	inherit(s->pid_file, on, &ret);
-	inherit(s->broker.fd, on, &ret);
-	inherit(s->control.fd, on, &ret);
-	inherit(s->asker, on, &ret);
-	inherit(s->rendezvous.fd, on, &ret);
-	inherit(s->broker_process ? s->broker_process : -1, on, &ret);
-	inherit(s->broker_leash ? s->broker_leash : -1, on, &ret);
+	inherit_fd(s->pid_file, on, &ret);
+	inherit_fd(s->broker.fd, on, &ret);
+	inherit_fd(s->control.fd, on, &ret);
+	inherit_fd(s->asker, on, &ret);
+	inherit_fd(s->rendezvous.fd, on, &ret);
+	inherit_fd(s->broker_process ? s->broker_process : -1, on, &ret);
+	inherit_fd(s->broker_leash ? s->broker_leash : -1, on, &ret);
 	for (size_t i = 0; i < s->listeners.count; i++)
-		inherit(s->listeners.list[i].fd, on, &ret);
+		inherit_fd(s->listeners.list[i].fd, on, &ret);
 	for (size_t i = 0; i < s->worker_count; i++) {
-		inherit(s->workers[i].control, on, &ret);
-		inherit(s->workers[i].process ? s->workers[i].process : -1, on, &ret);
+		inherit_fd(s->workers[i].control, on, &ret);
+		inherit_fd(s->workers[i].process ? s->workers[i].process : -1, on, &ret);
 	}
 	for (size_t i = 0; i < s->fresh_count; i++)
-		inherit(s->fresh[i].fd, on, &ret);
+		inherit_fd(s->fresh[i].fd, on, &ret);
 	return ret;
 }

@@ -19,7 +19,7 @@ struct writer {
 	bool failed;
 };
 
-static void put(struct writer *w, json_t *object, const char *key, json_t *value)
+static void put_value(struct writer *w, json_t *object, const char *key, json_t *value)
 {
 	if (json_object_set_new(object, key, value) < 0)
 		w->failed = true;
@@ -27,7 +27,7 @@ static void put(struct writer *w, json_t *object, const char *key, json_t *value
 
 static void put_number(struct writer *w, json_t *object, const char *key, int64_t value)
 {
-	put(w, object, key, json_integer(value));
+	put_value(w, object, key, json_integer(value));
 }
 
 static void put_bytes(struct writer *w, json_t *object, const char *key, const unsigned char *bytes,
@@ -40,10 +40,10 @@ static void put_bytes(struct writer *w, json_t *object, const char *key, const u
 		text[2 * i] = digits[bytes[i] >> 4];
 		text[2 * i + 1] = digits[bytes[i] & 15];
 	}
-	put(w, object, key, json_stringn(text, 2 * size));
+	put_value(w, object, key, json_stringn(text, 2 * size));
 }
 
-static void append(struct writer *w, json_t *list, json_t *item)
+static void append_item(struct writer *w, json_t *list, json_t *item)
 {
 	if (json_array_append_new(list, item) < 0)
 		w->failed = true;
@@ -66,19 +66,19 @@ static void put_name(struct writer *w, json_t *object, const char *key, const ch
 
 	strncat(text, name, sizeof(text) - 1);
 	cks_state_plain(text);
-	put(w, object, key, json_string(text));
+	put_value(w, object, key, json_string(text));
 }
 
 static json_t *write_owner(struct writer *w, const struct cks_owner *owner)
 {
 	json_t *json = json_object(), *peer = json_object(), *identity = json_object();
 
-	put(w, peer, "kind", json_string(cks_state_peer_kinds[owner->peer.kind]));
+	put_value(w, peer, "kind", json_string(cks_state_peer_kinds[owner->peer.kind]));
 	put_bytes(w, peer, "bytes", owner->peer.bytes, sizeof(owner->peer.bytes));
 	put_name(w, identity, "name", owner->identity.name);
 	put_bytes(w, identity, "key", owner->identity.key.bytes, CK_HASH_SIZE);
-	put(w, json, "peer", peer);
-	put(w, json, "identity", identity);
+	put_value(w, json, "peer", peer);
+	put_value(w, json, "identity", identity);
 	return json;
 }
 
@@ -95,14 +95,14 @@ static void put_suspension(struct writer *w, json_t *json, const struct cks_susp
 
 	if (s->state != CK_SUSPENDED)
 		return;
-	put(w, json, "held", json_boolean(s->held));
-	put(w, json, "wanted", json_boolean(s->wanted));
+	put_value(w, json, "held", json_boolean(s->held));
+	put_value(w, json, "wanted", json_boolean(s->wanted));
 	put_number(w, json, "bytes", (int64_t)s->bytes);
-	put(w, json, "tried", json_boolean(s->tried));
-	put(w, json, "told", json_boolean(s->told));
+	put_value(w, json, "tried", json_boolean(s->tried));
+	put_value(w, json, "told", json_boolean(s->told));
 	put_number(w, json, "stopped", s->stopped);
 	cks_room_print(&s->need, need);
-	put(w, json, "need", json_string(need));
+	put_value(w, json, "need", json_string(need));
 }
 
 static void put_gpus(struct writer *w, json_t *json, const struct cks_session_info *info)
@@ -111,15 +111,15 @@ static void put_gpus(struct writer *w, json_t *json, const struct cks_session_in
 	bool any = false;
 
 	for (size_t i = 0; i < CK_NOTE_GPUS; i++) {
-		append(w, list, json_integer(info->gpus[i]));
+		append_item(w, list, json_integer(info->gpus[i]));
 		any |= info->gpus[i] != 0;
 	}
 	if (any)
-		put(w, json, "gpus", list);
+		put_value(w, json, "gpus", list);
 	else
 		json_decref(list);
 	if (info->suspension.there[0])
-		put(w, json, "there", json_string(info->suspension.there));
+		put_value(w, json, "there", json_string(info->suspension.there));
 	if (info->moved)
 		put_number(w, json, "moved", info->moved);
 }
@@ -135,12 +135,12 @@ static json_t *write_worker(struct writer *w, const struct cks_state_worker *wor
 	put_number(w, json, "control", worker->control);
 	if (worker->process)
 		put_number(w, json, "process", worker->process);
-	put(w, json, "state", json_string(state_of(worker)));
+	put_value(w, json, "state", json_string(state_of(worker)));
 	if (worker->named)
 		put_bytes(w, json, "session", worker->session, sizeof(worker->session));
 	if (!worker->serving)
 		return json;
-	put(w, json, "owner", write_owner(w, &info->owner));
+	put_value(w, json, "owner", write_owner(w, &info->owner));
 	if (info->user)
 		put_number(w, json, "user", info->user);
 	put_number(w, json, "number", info->number);
@@ -165,7 +165,7 @@ static json_t *write_fresh(struct writer *w, const struct cks_state_fresh *fresh
 
 	put_number(w, json, "fd", fresh->fd);
 	put_number(w, json, "deadline", fresh->deadline);
-	put(w, json, "answered", json_boolean(fresh->answered));
+	put_value(w, json, "answered", json_boolean(fresh->answered));
 	return json;
 }
 
@@ -175,18 +175,18 @@ static json_t *write_state(struct writer *w, const struct cks_state *s)
 	       *fresh = json_array(), *broker;
 
 	for (size_t i = 0; i < s->listeners.count; i++)
-		append(w, listeners, write_socket(w, &s->listeners.list[i]));
+		append_item(w, listeners, write_socket(w, &s->listeners.list[i]));
 	for (size_t i = 0; i < s->worker_count; i++)
-		append(w, workers, write_worker(w, &s->workers[i]));
+		append_item(w, workers, write_worker(w, &s->workers[i]));
 	for (size_t i = 0; i < s->fresh_count; i++)
-		append(w, fresh, write_fresh(w, &s->fresh[i]));
+		append_item(w, fresh, write_fresh(w, &s->fresh[i]));
 	put_number(w, json, "format", CK_STATE_FORMAT);
 	put_number(w, json, "readable_by", CK_STATE_FORMAT);
-	put(w, json, "release", json_string(CK_RELEASE));
+	put_value(w, json, "release", json_string(CK_RELEASE));
 	if (s->driver[0])
-		put(w, json, "driver", json_string(s->driver));
+		put_value(w, json, "driver", json_string(s->driver));
 	if (s->gpus[0])
-		put(w, json, "gpus", json_string(s->gpus));
+		put_value(w, json, "gpus", json_string(s->gpus));
 	if (s->pid_file >= 0)
 		put_number(w, json, "pid_file", s->pid_file);
 	if (s->drain_by)
@@ -198,18 +198,18 @@ static json_t *write_state(struct writer *w, const struct cks_state *s)
 			put_number(w, broker, "process", s->broker_process);
 			put_number(w, broker, "leash", s->broker_leash);
 		}
-		put(w, json, "broker", broker);
+		put_value(w, json, "broker", broker);
 	}
 	if (s->control.fd >= 0)
-		put(w, json, "control", write_socket(w, &s->control));
+		put_value(w, json, "control", write_socket(w, &s->control));
 	if (s->rendezvous.fd >= 0)
-		put(w, json, "rendezvous", write_socket(w, &s->rendezvous));
+		put_value(w, json, "rendezvous", write_socket(w, &s->rendezvous));
 	if (s->asker >= 0)
 		put_number(w, json, "asker", s->asker);
-	put(w, json, "listeners", listeners);
-	put(w, json, "workers", workers);
+	put_value(w, json, "listeners", listeners);
+	put_value(w, json, "workers", workers);
 	put_number(w, json, "numbered", s->numbered);
-	put(w, json, "fresh", fresh);
+	put_value(w, json, "fresh", fresh);
 	return json;
 }
 

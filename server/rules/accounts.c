@@ -80,7 +80,7 @@ int cks_accounts_create(const struct cks_options *options, struct cks_accounts *
 	return 0;
 }
 
-static void drop(struct cks_account_row **at)
+static void drop_row(struct cks_account_row **at)
 {
 	struct cks_account_row *row = *at;
 
@@ -95,7 +95,7 @@ void cks_accounts_destroy(struct cks_accounts *a)
 	if (!a)
 		return;
 	while (a->rows)
-		drop(&a->rows);
+		drop_row(&a->rows);
 	cks_policy_free(a->policy);
 	free(a);
 }
@@ -203,5 +203,5 @@ void cks_accounts_leave(struct cks_accounts *a, struct cks_seat *seat)
 		return;
 	for (at = &a->rows; *at != row;)
 		at = &(*at)->next;
-	drop(at);
+	drop_row(at);
 }

@@ -100,7 +100,7 @@ int cks_audit_reopen(struct cks_audit *a)
 /* --- writing */
 
 /* Programs and hosts may have any name, but JSON is UTF-8. */
-static json_t *text(const char *bytes)
+static json_t *encode_text(const char *bytes)
 {
 	json_t *string = json_string(bytes);
 	char plain[256];
@@ -143,7 +143,7 @@ static int put_line(struct cks_audit *a, const char *line, size_t size)
 }
 
 /* Takes @fields. -errno. */
-static int put(struct cks_audit *a, const char *event, json_t *fields)
+static int write_event(struct cks_audit *a, const char *event, json_t *fields)
 {
 	json_t *all = json_pack("{s:i, s:o, s:s}", "version", CK_AUDIT_VERSION, "time", time_now(),
 				"event", event);
@@ -172,7 +172,7 @@ static int put_lost(struct cks_audit *a)
 
 	if (!a->failing)
 		return 0;
-	ret = put(a, "lost", json_pack("{s:i}", "events", (int)a->lost));
+	ret = write_event(a, "lost", json_pack("{s:i}", "events", (int)a->lost));
 	if (ret < 0)
 		return ret;
 	ck_warn("audit log %s: it can be written again; %u events were lost", a->path, a->lost);
@@ -191,7 +191,7 @@ void cks_audit_event(struct cks_audit *a, const char *event, json_t *fields)
 	}
 	ret = put_lost(a);
 	if (ret == 0)
-		ret = put(a, event, json_incref(fields));
+		ret = write_event(a, event, json_incref(fields));
 	json_decref(fields);
 	if (ret == 0)
 		return;
@@ -206,23 +206,23 @@ void cks_audit_event(struct cks_audit *a, const char *event, json_t *fields)
 
 /* --- events */
 
-static void set(json_t *fields, const char *key, json_t *value)
+static void set_field(json_t *fields, const char *key, json_t *value)
 {
 	if (value)
 		json_object_set_new(fields, key, value);
 }
 
-static json_t *describe(const struct cks_owner *owner, const struct cks_audit_client *client)
+static json_t *describe_client(const struct cks_owner *owner, const struct cks_audit_client *client)
 {
 	const char *identity = owner->identity.name;
 	char address[CK_PEER_NAME];
 	json_t *fields = json_pack(
-		"{s:o, s:s, s:o, s:o, s:I}", "identity", identity[0] ? text(identity) : json_null(),
-		"address", cks_peer_source(&owner->peer, address), "program", text(client->program),
-		"host", text(client->host), "client_pid", (json_int_t)client->pid);
+		"{s:o, s:s, s:o, s:o, s:I}", "identity", identity[0] ? encode_text(identity) : json_null(),
+		"address", cks_peer_source(&owner->peer, address), "program", encode_text(client->program),
+		"host", encode_text(client->host), "client_pid", (json_int_t)client->pid);
 
 	if (client->prefix && client->prefix[0])
-		set(fields, "worker_prefix", text(client->prefix));
+		set_field(fields, "worker_prefix", encode_text(client->prefix));
 	return fields;
 }
 
@@ -234,9 +234,9 @@ void cks_audit_refused(struct cks_audit *a, const struct cks_owner *owner,
 
 	if (!a)
 		return;
-	fields = describe(owner, client);
-	set(fields, "reason", json_string(cks_refusal_name(kind)));
-	set(fields, "why", text(why));
+	fields = describe_client(owner, client);
+	set_field(fields, "reason", json_string(cks_refusal_name(kind)));
+	set_field(fields, "why", encode_text(why));
 	cks_audit_event(a, "refused", fields);
 }
 
@@ -247,14 +247,14 @@ void cks_audit_waits(struct cks_audit *a, const struct cks_owner *owner,
 
 	if (!a)
 		return;
-	fields = describe(owner, client);
-	set(fields, "why", text(why));
+	fields = describe_client(owner, client);
+	set_field(fields, "why", encode_text(why));
 	cks_audit_event(a, "session-wait", fields);
 }
 
 static void name_session(json_t *fields, unsigned int number)
 {
-	set(fields, "session", json_sprintf("s%u", number)); /* as cks_session_name() */
+	set_field(fields, "session", json_sprintf("s%u", number)); /* as cks_session_name() */
 }
 
 bool cks_audit_begin(struct cks_audit *a, unsigned int number, const struct cks_owner *owner,
@@ -264,7 +264,7 @@ bool cks_audit_begin(struct cks_audit *a, unsigned int number, const struct cks_
 
 	if (!a)
 		return true;
-	fields = describe(owner, client);
+	fields = describe_client(owner, client);
 	name_session(fields, number);
 	cks_audit_event(a, "session-begin", fields);
 	return !(a->required && a->failing);
@@ -273,10 +273,10 @@ bool cks_audit_begin(struct cks_audit *a, unsigned int number, const struct cks_
 static json_t *describe_session(const struct cks_session_info *s)
 {
 	const struct cks_audit_client client = {s->program, s->use.host, s->client_pid, NULL};
-	json_t *fields = describe(&s->owner, &client);
+	json_t *fields = describe_client(&s->owner, &client);
 
 	name_session(fields, s->number);
-	set(fields, "worker_pid", json_integer(s->pid));
+	set_field(fields, "worker_pid", json_integer(s->pid));
 	return fields;
 }
 
@@ -287,7 +287,7 @@ void cks_audit_return(struct cks_audit *a, const struct cks_session_info *s, con
 	if (!a)
 		return;
 	fields = describe_session(s);
-	set(fields, "from", json_string(from));
+	set_field(fields, "from", json_string(from));
 	cks_audit_event(a, "session-return", fields);
 }
 
@@ -299,15 +299,15 @@ void cks_audit_end(struct cks_audit *a, const struct cks_session_info *s, const 
 		return;
 	fields = describe_session(s);
 	if (s->use.begun)
-		set(fields, "seconds", json_real((double)(ck_now_ms() - s->use.begun) / 1e3));
-	set(fields, "calls", json_integer((json_int_t)s->use.calls));
-	set(fields, "commands", json_integer((json_int_t)s->use.commands));
-	set(fields, "received", json_integer((json_int_t)s->use.received));
-	set(fields, "sent", json_integer((json_int_t)s->use.sent));
-	set(fields, "peak_memory", json_integer((json_int_t)s->peak));
+		set_field(fields, "seconds", json_real((double)(ck_now_ms() - s->use.begun) / 1e3));
+	set_field(fields, "calls", json_integer((json_int_t)s->use.calls));
+	set_field(fields, "commands", json_integer((json_int_t)s->use.commands));
+	set_field(fields, "received", json_integer((json_int_t)s->use.received));
+	set_field(fields, "sent", json_integer((json_int_t)s->use.sent));
+	set_field(fields, "peak_memory", json_integer((json_int_t)s->peak));
 	if (s->use.gpu_us)
-		set(fields, "gpu_seconds", json_real((double)s->use.gpu_us / 1e6));
-	set(fields, "cause", text(cause));
+		set_field(fields, "gpu_seconds", json_real((double)s->use.gpu_us / 1e6));
+	set_field(fields, "cause", encode_text(cause));
 	cks_audit_event(a, "session-end", fields);
 }
 
@@ -316,14 +316,14 @@ void cks_audit_command(struct cks_audit *a, uid_t user, const char *command, con
 {
 	const char *error = json_string_value(json_object_get(reply, "error"));
 	json_t *fields = json_pack("{s:I, s:o, s:s}", "user", (json_int_t)user, "command",
-				   text(command), "result",
+				   encode_text(command), "result",
 				   !reply  ? "started"
 				   : error ? "refused"
 					   : "done");
 
 	if (session)
-		set(fields, "session", text(session));
+		set_field(fields, "session", encode_text(session));
 	if (error)
-		set(fields, "why", text(error));
+		set_field(fields, "why", encode_text(error));
 	cks_audit_event(a, "command", fields);
 }

@@ -7,7 +7,7 @@
 
 #include "server/rules/ledger.h"
 
-static struct cks_ledger_row *find(struct cks_ledger *l, const char *name)
+static struct cks_ledger_row *find_row(struct cks_ledger *l, const char *name)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		if (strcmp(l->rows[i].name, name) == 0)
@@ -18,7 +18,7 @@ static struct cks_ledger_row *find(struct cks_ledger *l, const char *name)
 
 struct cks_ledger_row *cks_ledger_row(struct cks_ledger *l, const char *name)
 {
-	struct cks_ledger_row *row = find(l, name), *rows;
+	struct cks_ledger_row *row = find_row(l, name), *rows;
 
 	if (row)
 		return row;

@@ -27,7 +27,7 @@ uint64_t cks_shares_bits(struct cks_shares *y, const uint32_t marks[CK_NOTE_GPUS
 	return bits;
 }
 
-static void lower(int64_t *next, int64_t time)
+static void lower_next(int64_t *next, int64_t time)
 {
 	*next = ck_min(*next, time);
 }
@@ -48,13 +48,13 @@ static uint64_t passed_there(const struct cks_share *s, struct cks_share **list,
 
 /* --- which sessions are held */
 
-static bool differ(const struct cks_share *a, const struct cks_share *b)
+static bool shares_differ(const struct cks_share *a, const struct cks_share *b)
 {
 	return a->weight != b->weight || a->priority != b->priority;
 }
 
 /* The GPUs that active sessions of different weights or priorities use. */
-static uint64_t contested(struct cks_share **list, size_t count)
+static uint64_t find_contested(struct cks_share **list, size_t count)
 {
 	const struct cks_share *last[CK_SHARE_GPUS] = {0};
 	uint64_t bits = 0;
@@ -63,7 +63,7 @@ static uint64_t contested(struct cks_share **list, size_t count)
 		for (size_t g = 0; list[i]->active && g < CK_SHARE_GPUS; g++) {
 			if (!(list[i]->gpus >> g & 1))
 				continue;
-			if (last[g] && differ(last[g], list[i]))
+			if (last[g] && shares_differ(last[g], list[i]))
 				bits |= 1ull << g;
 			last[g] = list[i];
 		}
@@ -82,7 +82,7 @@ static bool is_below(const struct cks_share *s, struct cks_share **list, size_t 
 	return below;
 }
 
-static void hold(struct cks_shares *y, struct cks_share *s, uint64_t passed)
+static void hold_share(struct cks_shares *y, struct cks_share *s, uint64_t passed)
 {
 	s->held = true;
 	s->wants = s->eager = false;
@@ -100,7 +100,7 @@ static void let_go(struct cks_shares *y, struct cks_share *s)
 
 static void choose_held(struct cks_shares *y, struct cks_share **list, size_t count)
 {
-	uint64_t bits = contested(list, count);
+	uint64_t bits = find_contested(list, count);
 
 	y->held = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -108,7 +108,7 @@ static void choose_held(struct cks_shares *y, struct cks_share **list, size_t co
 		bool held = s->active && (s->gpus & bits) != 0;
 
 		if (held && !s->held)
-			hold(y, s, passed_there(s, list, count));
+			hold_share(y, s, passed_there(s, list, count));
 		else if (!held && s->held)
 			let_go(y, s);
 		s->below = held && is_below(s, list, count);
@@ -186,7 +186,7 @@ static void end_stuck(struct cks_share **list, size_t count, int64_t now, int64_
 			s->wants = true;
 			continue;
 		}
-		lower(next, by);
+		lower_next(next, by);
 	}
 }
 
@@ -216,7 +216,7 @@ static int by_priority_and_passed(const void *a, const void *b)
 	return ((*x)->passed > (*y)->passed) - ((*x)->passed < (*y)->passed);
 }
 
-static void begin(struct cks_shares *y, struct cks_share *s, int64_t now)
+static void begin_turn(struct cks_shares *y, struct cks_share *s, int64_t now)
 {
 	s->wants = s->eager = false;
 	s->running = true;
@@ -243,10 +243,10 @@ static void give_turns(struct cks_shares *y, struct cks_share **list, size_t cou
 		if (!s->held || s->running || (!s->wants && now >= eager_until(s)))
 			continue;
 		if (s->wants && !(s->gpus & taken)) {
-			begin(y, s, now);
-			lower(next, now + s->window_us + CK_SHARE_STUCK_US);
+			begin_turn(y, s, now);
+			lower_next(next, now + s->window_us + CK_SHARE_STUCK_US);
 		} else if (!s->wants) {
-			lower(next, eager_until(s));
+			lower_next(next, eager_until(s));
 		}
 		taken |= s->gpus;
 	}

@@ -67,7 +67,7 @@ static bool is_taken(const struct cks_uids *uids, uid_t user)
 	return row != NULL;
 }
 
-static int add(struct cks_uids *uids, const struct ck_hash *identity, uid_t user)
+static int add_row(struct cks_uids *uids, const struct ck_hash *identity, uid_t user)
 {
 	struct row *row = calloc(1, sizeof(*row));
 
@@ -92,7 +92,7 @@ int cks_uids_take(struct cks_uids *uids, const struct ck_hash *identity, uid_t *
 	for (uint64_t i = 0; i < count; i++) {
 		*user = (uid_t)(uids->range.first + (first % count + i) % count);
 		if (!is_taken(uids, *user))
-			return add(uids, identity, *user);
+			return add_row(uids, identity, *user);
 	}
 	return -EUSERS;
 }
@@ -108,7 +108,7 @@ int cks_uids_claim(struct cks_uids *uids, const struct ck_hash *identity, uid_t 
 		return 0;
 	}
 	/* as two users, if the identity has another by now: the rows are found by user */
-	return is_taken(uids, user) ? -EEXIST : add(uids, identity, user);
+	return is_taken(uids, user) ? -EEXIST : add_row(uids, identity, user);
 }
 
 void cks_uids_leave(struct cks_uids *uids, uid_t user)

@@ -134,7 +134,7 @@ void cks_host_call_destroy(struct cks_host_call *call)
 	free(call);
 }
 
-static void queue(struct cks_callbacks *c, struct ticket *t)
+static void queue_ticket(struct cks_callbacks *c, struct ticket *t)
 {
 	t->number = ++c->numbers;
 	*c->last = t;
@@ -153,7 +153,7 @@ static void unlink_from(struct ticket **at, const struct ticket *t)
 }
 
 /* Take back a ticket that is not finished, fetched or not. Call with the lock held. */
-static void withdraw(struct cks_callbacks *c, const struct ticket *t)
+static void withdraw_ticket(struct cks_callbacks *c, const struct ticket *t)
 {
 	unlink_from(&c->first, t);
 	unlink_from(&c->running, t);
@@ -163,7 +163,7 @@ static void withdraw(struct cks_callbacks *c, const struct ticket *t)
 
 /* Run it and wait for its end, or until @until (NULL: as long as it takes). Returns whether it has
  * ended. */
-static bool run(const struct cks_host_call *call, int status, const struct timespec *until)
+static bool run_call(const struct cks_host_call *call, int status, const struct timespec *until)
 {
 	struct cks_callbacks *c = call->callbacks;
 	struct ticket t = {.id = call->id, .status = status, .waited = true};
@@ -171,7 +171,7 @@ static bool run(const struct cks_host_call *call, int status, const struct times
 
 	ck_lock(&c->lock);
 	if (!c->ended)
-		queue(c, &t);
+		queue_ticket(c, &t);
 	while (!t.done && !c->ended && err != ETIMEDOUT) {
 		if (until)
 			err = ck_cond_timedwait(&t.end, &c->lock, until);
@@ -179,7 +179,7 @@ static bool run(const struct cks_host_call *call, int status, const struct times
 			ck_cond_wait(&t.end, &c->lock);
 	}
 	if (!t.done)
-		withdraw(c, &t);
+		withdraw_ticket(c, &t);
 	ck_unlock(&c->lock);
 	ck_cond_destroy(&t.end);
 	return t.done;
@@ -187,19 +187,19 @@ static bool run(const struct cks_host_call *call, int status, const struct times
 
 void cks_host_call_run(void *call)
 {
-	run(call, CUDA_SUCCESS, NULL);
+	run_call(call, CUDA_SUCCESS, NULL);
 }
 
 bool cks_host_call_run_within(const struct cks_host_call *call, unsigned int ms)
 {
 	const struct timespec until = ck_until(ms * CK_NS_PER_MS);
 
-	return run(call, CUDA_SUCCESS, &until);
+	return run_call(call, CUDA_SUCCESS, &until);
 }
 
 void cks_host_call_run_once(void *call)
 {
-	run(call, CUDA_SUCCESS, NULL);
+	run_call(call, CUDA_SUCCESS, NULL);
 	cks_host_call_destroy(call);
 }
 
@@ -207,7 +207,7 @@ void cks_host_call_run_held(void *data)
 {
 	struct cks_host_call *call = data;
 
-	run(call, CUDA_SUCCESS, NULL);
+	run_call(call, CUDA_SUCCESS, NULL);
 	cks_holds_over(call->holds);
 	cks_host_call_destroy(call);
 }
@@ -215,7 +215,7 @@ void cks_host_call_run_held(void *data)
 void cks_host_call_run_status(CUstream stream, CUresult status, void *call)
 {
 	(void)stream; /* the client has its own handle of it */
-	run(call, (int)status, NULL);
+	run_call(call, (int)status, NULL);
 	cks_host_call_destroy(call);
 }
 
@@ -230,12 +230,12 @@ void cks_host_call_tell(struct cks_host_call *call, int status, uint64_t value)
 	t->status = status;
 	t->value = value;
 	ck_lock(&c->lock);
-	queue(c, t);
+	queue_ticket(c, t);
 	ck_unlock(&c->lock);
 }
 
 /* The client has finished a ticket; ignore a number that no thread waits for. */
-static void finish(struct cks_callbacks *c, uint64_t number)
+static void finish_ticket(struct cks_callbacks *c, uint64_t number)
 {
 	for (struct ticket **at = &c->running; *at; at = &(*at)->next) {
 		struct ticket *t = *at;
@@ -257,7 +257,7 @@ static void wait_for_work(struct cks_callbacks *c, unsigned int milliseconds)
 		;
 }
 
-static struct ticket *take(struct cks_callbacks *c)
+static struct ticket *take_ticket(struct cks_callbacks *c)
 {
 	struct ticket *t = c->first;
 
@@ -281,9 +281,9 @@ CUresult ck_serve_callback_next(struct cks_request *q, ck_callback_next_args *a,
 	struct ticket *t;
 
 	ck_lock(&c->lock);
-	finish(c, a->done);
+	finish_ticket(c, a->done);
 	wait_for_work(c, ck_min(a->milliseconds, q->session->wait_max_ms));
-	t = take(c);
+	t = take_ticket(c);
 	if (t) {
 		res->ticket = t->number;
 		res->callback = t->id;

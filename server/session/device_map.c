@@ -40,7 +40,7 @@ void cks_device_map_note(int device, const unsigned char uuid[16])
 	ck_unlock(&state.lock);
 }
 
-static bool ask(int device, unsigned char uuid[16])
+static bool get_uuid(int device, unsigned char uuid[16])
 {
 	CUuuid answer;
 
@@ -67,7 +67,7 @@ bool cks_device_map_find(int device, unsigned char uuid[16])
 	ck_unlock(&state.lock);
 	if (known)
 		return true;
-	if (!ask(device, uuid))
+	if (!get_uuid(device, uuid))
 		return false;
 	cks_device_map_note(device, uuid);
 	return true;

@@ -92,7 +92,7 @@ uint64_t cks_faults_begin(const struct cks_session *s)
 }
 
 /* The oldest launch before number @count that is kept and may not have ended. */
-static uint64_t oldest(const struct cks_faults *f, uint64_t count)
+static uint64_t find_oldest_launch(const struct cks_faults *f, uint64_t count)
 {
 	uint64_t first = atomic_load_explicit(&f->first, memory_order_relaxed);
 
@@ -109,7 +109,7 @@ void cks_faults_stream_done(struct cks_session *s, uint64_t stream, uint64_t cou
 	struct cks_faults *f = &s->faults;
 	bool all = true;
 
-	for (uint64_t i = oldest(f, count); i < count; i++) {
+	for (uint64_t i = find_oldest_launch(f, count); i < count; i++) {
 		struct cks_faults_launch *l = launch_at(f, i);
 
 		if (atomic_load_explicit(&l->stream, memory_order_relaxed) == stream)
@@ -126,9 +126,9 @@ struct text {
 	size_t size, used;
 };
 
-static void put(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append_text(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void put(struct text *t, const char *format, ...)
+static void append_text(struct text *t, const char *format, ...)
 {
 	va_list args;
 	int n;
@@ -147,12 +147,12 @@ static void put_kernel(struct cks_faults *f, struct text *t, uint64_t function, 
 	ck_lock(&f->lock);
 	known = f->names[at].function == function && f->names[at].name;
 	if (function == 0)
-		put(t, "a graph");
+		append_text(t, "a graph");
 	else
-		put(t, "kernel %s", known ? f->names[at].name : "?");
+		append_text(t, "kernel %s", known ? f->names[at].name : "?");
 	ck_unlock(&f->lock);
 	if (stream > 2) /* the smaller numbers are CUDA's own streams */
-		put(t, " (stream %llu)", (unsigned long long)stream);
+		append_text(t, " (stream %llu)", (unsigned long long)stream);
 }
 
 /* Put the kernels that may be the cause into @t; returns their number, a kernel on a stream
@@ -163,7 +163,7 @@ static unsigned int put_kernels(struct cks_session *s, struct text *t)
 	uint64_t count = cks_faults_begin(s), seen[CK_NAMES][2];
 	unsigned int names = 0;
 
-	for (uint64_t i = oldest(f, count); i < count; i++) {
+	for (uint64_t i = find_oldest_launch(f, count); i < count; i++) {
 		struct cks_faults_launch *l = launch_at(f, i);
 		uint64_t function = atomic_load(&l->function), stream = atomic_load(&l->stream);
 		bool known = atomic_load(&l->ended);
@@ -172,9 +172,9 @@ static unsigned int put_kernels(struct cks_session *s, struct text *t)
 			known |= seen[j][0] == function && seen[j][1] == stream;
 		if (known)
 			continue;
-		put(t, "%s", names ? ", " : "");
+		append_text(t, "%s", names ? ", " : "");
 		if (names == CK_NAMES) {
-			put(t, "and others");
+			append_text(t, "and others");
 			return names + 1;
 		}
 		put_kernel(f, t, function, stream);
@@ -185,7 +185,7 @@ static unsigned int put_kernels(struct cks_session *s, struct text *t)
 }
 
 /* The known facts about the cause. */
-static void explain(struct cks_session *s, char *text, size_t size)
+static void explain_fault(struct cks_session *s, char *text, size_t size)
 {
 	char list[CK_REPORT - 100] = "";
 	struct text t = {.at = list, .size = sizeof(list)};
@@ -216,7 +216,7 @@ void cks_faults_tell(struct cks_session *s, const char *name, uint64_t ctx, CUre
 	if (err == CUDA_ERROR_ECC_UNCORRECTABLE || err == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
 	    err == CUDA_ERROR_ASSERT || atomic_exchange(&s->faults.told, ctx + 1) == ctx + 1)
 		return;
-	explain(s, text, sizeof(text));
+	explain_fault(s, text, sizeof(text));
 	n = snprintf(line, sizeof(line),
 		     "cricket: %s%s reports %s: a kernel has failed, and every further call of its "
 		     "context will. Cause: %s\n",

@@ -42,7 +42,7 @@ void cks_gate_part(struct cks_gate *g, struct cks_pass *pass)
 }
 
 /* A client wants to enter: say so once. Call with the lock held. */
-static void tell(struct cks_gate *g)
+static void request_entry(struct cks_gate *g)
 {
 	bool parked = atomic_load(&g->closed) & CK_GATE_PARKED;
 	bool *told = parked ? &g->knocked : &g->asked;
@@ -56,7 +56,7 @@ static void tell(struct cks_gate *g)
 }
 
 /* Call with the lock held. */
-static void hold(struct cks_gate *g)
+static void hold_gate(struct cks_gate *g)
 {
 	g->asked = false;
 	g->tickets = 0;
@@ -73,12 +73,12 @@ static bool enter_metered(struct cks_gate *g, struct cks_pass *pass)
 		return false;
 	atomic_fetch_add(&pass->turns, 1);
 	if (--g->tickets == 0)
-		hold(g);
+		hold_gate(g);
 	return true;
 }
 
 /* @over: the thread is to give up; or NULL. */
-static bool wait(struct cks_gate *g, struct cks_pass *pass, bool knock, const atomic_bool *over)
+static bool wait_for_entry(struct cks_gate *g, struct cks_pass *pass, bool knock, const atomic_bool *over)
 {
 	bool entered = false;
 
@@ -88,7 +88,7 @@ static bool wait(struct cks_gate *g, struct cks_pass *pass, bool knock, const at
 	while (atomic_load(&g->closed) && !(over && atomic_load(over)) &&
 	       !(entered = enter_metered(g, pass))) {
 		if (knock)
-			tell(g);
+			request_entry(g);
 		ck_cond_wait(&g->opened, &g->lock);
 	}
 	ck_unlock(&g->lock);
@@ -97,13 +97,13 @@ static bool wait(struct cks_gate *g, struct cks_pass *pass, bool knock, const at
 
 bool cks_gate_wait(struct cks_gate *g, struct cks_pass *pass, bool knock)
 {
-	return wait(g, pass, knock, NULL);
+	return wait_for_entry(g, pass, knock, NULL);
 }
 
 bool cks_gate_enter_unless(struct cks_gate *g, struct cks_pass *pass, const atomic_bool *over)
 {
 	while (!atomic_load(over)) {
-		if (cks_gate_try(g, pass) || wait(g, pass, true, over))
+		if (cks_gate_try(g, pass) || wait_for_entry(g, pass, true, over))
 			return true;
 	}
 	return false;
@@ -117,7 +117,7 @@ void cks_gate_stir(struct cks_gate *g)
 }
 
 /* How many turns of @p count, with one that has begun. */
-static uint64_t count(const struct cks_pass *p, bool *inside)
+static uint64_t count_turns(const struct cks_pass *p, bool *inside)
 {
 	uint64_t turn;
 	bool quiet;
@@ -139,7 +139,7 @@ uint64_t cks_gate_turns(struct cks_gate *g, bool *inside)
 	ck_lock(&g->lock);
 	turns = g->past;
 	for (const struct cks_pass *p = g->passes; p; p = p->next) {
-		turns += count(p, &one);
+		turns += count_turns(p, &one);
 		*inside |= one;
 	}
 	ck_unlock(&g->lock);
@@ -206,7 +206,7 @@ void cks_gate_let(struct cks_gate *g)
 void cks_gate_hold(struct cks_gate *g)
 {
 	ck_lock(&g->lock);
-	hold(g);
+	hold_gate(g);
 	ck_unlock(&g->lock);
 }
 

@@ -17,7 +17,7 @@ void cks_holds_fini(struct cks_holds *h)
 }
 
 /* Count in *@mine when *@others is 0. */
-static void begin(struct cks_holds *h, unsigned int *mine, const unsigned int *others)
+static void begin_hold(struct cks_holds *h, unsigned int *mine, const unsigned int *others)
 {
 	ck_lock(&h->lock);
 	while (*others > 0)
@@ -26,7 +26,7 @@ static void begin(struct cks_holds *h, unsigned int *mine, const unsigned int *o
 	ck_unlock(&h->lock);
 }
 
-static void end(struct cks_holds *h, unsigned int *mine)
+static void end_hold(struct cks_holds *h, unsigned int *mine)
 {
 	ck_lock(&h->lock);
 	if (--*mine == 0)
@@ -36,23 +36,23 @@ static void end(struct cks_holds *h, unsigned int *mine)
 
 void cks_holds_begin(struct cks_holds *h)
 {
-	begin(h, &h->holding, &h->waiting);
+	begin_hold(h, &h->holding, &h->waiting);
 }
 
 void cks_holds_over(struct cks_holds *h)
 {
-	end(h, &h->holding);
+	end_hold(h, &h->holding);
 }
 
 bool cks_holds_enter(struct cks_holds *h, const struct ck_proc *proc)
 {
 	if (!proc->drains)
 		return false;
-	begin(h, &h->waiting, &h->holding);
+	begin_hold(h, &h->waiting, &h->holding);
 	return true;
 }
 
 void cks_holds_leave(struct cks_holds *h)
 {
-	end(h, &h->waiting);
+	end_hold(h, &h->waiting);
 }

@@ -14,7 +14,7 @@
 #define CK_FUNCTION_HELD 4u	/* of the client itself: it waits for another server */
 
 /* The stream waits for another server. */
-static CUresult hold(struct cks_session *s, CUstream stream, struct cks_host_call *call)
+static CUresult hold_stream(struct cks_session *s, CUstream stream, struct cks_host_call *call)
 {
 	CUresult err;
 
@@ -45,7 +45,7 @@ CUresult ck_serve_host_function(struct cks_request *q, ck_host_function_args *a,
 	if (!call)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (a->flags & CK_FUNCTION_HELD)
-		err = hold(q->session, stream, call);
+		err = hold_stream(q->session, stream, call);
 	else if (a->flags & CK_FUNCTION_STATUS)
 		err = ck_driver.cuStreamAddCallback(stream, cks_host_call_run_status, call, 0);
 	else
@@ -125,7 +125,7 @@ static struct ck_mutex notifications_lock = CK_MUTEX(CK_RANK_NOTIFICATIONS);
 static struct notification *notifications;
 static _Atomic uint64_t numbers;
 
-static void notify(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle handle)
+static void forward_notification(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle handle)
 {
 	struct notification *n = data;
 
@@ -133,7 +133,7 @@ static void notify(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHan
 	cks_host_call_tell(n->call, (int)info->type, info->info.overBudget.bytesOverBudget);
 }
 
-static void put(struct notification *n)
+static void add_notification(struct notification *n)
 {
 	ck_lock(&notifications_lock);
 	n->next = notifications;
@@ -156,18 +156,18 @@ CUresult ck_serve_notification(struct cks_request *q, ck_notification_args *a,
 		free(n);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	err = ck_driver.cuDeviceRegisterAsyncNotification(a->device, notify, n, &n->handle);
+	err = ck_driver.cuDeviceRegisterAsyncNotification(a->device, forward_notification, n, &n->handle);
 	if (err) {
 		cks_host_call_destroy(n->call);
 		free(n);
 		return err;
 	}
 	res->handle = n->number = ++numbers;
-	put(n);
+	add_notification(n);
 	return CUDA_SUCCESS;
 }
 
-static struct notification *take(uint64_t number)
+static struct notification *take_notification(uint64_t number)
 {
 	struct notification **at = &notifications, *n;
 
@@ -191,12 +191,12 @@ CUresult ck_serve_notification_end(struct cks_request *q, ck_notification_end_ar
 	(void)res;
 	if (!ck_driver.cuDeviceUnregisterAsyncNotification)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	n = take(a->handle);
+	n = take_notification(a->handle);
 	if (!n)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuDeviceUnregisterAsyncNotification(a->device, n->handle);
 	if (err) { /* the driver may still call it */
-		put(n);
+		add_notification(n);
 		return err;
 	}
 	cks_host_call_destroy(n->call);

@@ -100,7 +100,7 @@ bool cks_nvml_device_find(unsigned int id, nvmlDevice_t *device)
 }
 
 /* Call with the lock held. */
-static void add(nvmlDevice_t device)
+static void add_device(nvmlDevice_t device)
 {
 	char *uuid = state.uuids[state.count];
 
@@ -121,7 +121,7 @@ int cks_nvml_device_put(nvmlDevice_t device, unsigned int *id)
 	if (i == MAX_HANDLES)
 		ret = NVML_ERROR_INSUFFICIENT_RESOURCES;
 	else if (i == state.count)
-		add(device);
+		add_device(device);
 	ck_unlock(&state.lock);
 	*id = i + 1;
 	return ret;
@@ -171,7 +171,7 @@ static bool may_see(unsigned int pid)
 }
 
 /* How many are left of @count. */
-static unsigned int filter(const struct cks_nvml_pids *r, unsigned int count)
+static unsigned int filter_pids(const struct cks_nvml_pids *r, unsigned int count)
 {
 	unsigned int own = (unsigned int)getpid(), kept = 0, pid;
 
@@ -193,7 +193,7 @@ void cks_nvml_pids(const struct cks_nvml_pids *r)
 
 	if (*r->result)
 		return;
-	kept = filter(r, ck_min(*r->count, r->room));
+	kept = filter_pids(r, ck_min(*r->count, r->room));
 	if (state.own)
 		*r->count = kept;
 	if (kept > r->asked)

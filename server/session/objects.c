@@ -4,7 +4,7 @@
  */
 #include "server/session/session.h"
 
-static bool find(struct cks_request *q, uint64_t id, enum cks_kind kind, void *out)
+static bool find_handle(struct cks_request *q, uint64_t id, enum cks_kind kind, void *out)
 {
 	void *handle = cks_handles_get(q->session->handles, id, kind);
 
@@ -16,7 +16,7 @@ static bool find(struct cks_request *q, uint64_t id, enum cks_kind kind, void *o
 
 bool cks_context_find(struct cks_request *q, uint64_t id, CUcontext *out)
 {
-	return find(q, id, CK_KIND_CONTEXT, out);
+	return find_handle(q, id, CK_KIND_CONTEXT, out);
 }
 
 bool cks_stream_find(struct cks_request *q, uint64_t id, CUstream *out)
@@ -25,7 +25,7 @@ bool cks_stream_find(struct cks_request *q, uint64_t id, CUstream *out)
 		*out = (CUstream)(uintptr_t)id;
 		return true;
 	}
-	return find(q, id, CK_KIND_STREAM, out);
+	return find_handle(q, id, CK_KIND_STREAM, out);
 }
 
 bool cks_stream_serial(struct cks_request *q, uint64_t id, CUstream *out, uint64_t *serial)
@@ -46,17 +46,17 @@ bool cks_stream_serial(struct cks_request *q, uint64_t id, CUstream *out, uint64
 
 bool cks_event_find(struct cks_request *q, uint64_t id, CUevent *out)
 {
-	return find(q, id, CK_KIND_EVENT, out);
+	return find_handle(q, id, CK_KIND_EVENT, out);
 }
 
 bool cks_module_find(struct cks_request *q, uint64_t id, CUmodule *out)
 {
-	return find(q, id, CK_KIND_MODULE, out);
+	return find_handle(q, id, CK_KIND_MODULE, out);
 }
 
 bool cks_library_find(struct cks_request *q, uint64_t id, CUlibrary *out)
 {
-	return find(q, id, CK_KIND_LIBRARY, out);
+	return find_handle(q, id, CK_KIND_LIBRARY, out);
 }
 
 bool cks_function_find(struct cks_request *q, uint64_t id, CUfunction *out)
@@ -76,7 +76,7 @@ bool cks_function_find(struct cks_request *q, uint64_t id, CUfunction *out)
 
 bool cks_kernel_find(struct cks_request *q, uint64_t id, CUkernel *out)
 {
-	return find(q, id, CK_KIND_KERNEL, out);
+	return find_handle(q, id, CK_KIND_KERNEL, out);
 }
 
 CUresult cks_stream_put(struct cks_request *q, uint64_t id, CUstream handle)
@@ -92,7 +92,7 @@ CUresult cks_event_put(struct cks_request *q, uint64_t id, CUevent handle)
 }
 
 /* Graphs, pools and similar objects outlive the context they were made in. */
-static uint64_t owner(const struct cks_request *q, enum cks_kind kind)
+static uint64_t get_owner_context(const struct cks_request *q, enum cks_kind kind)
 {
 	const unsigned int bound = CK_KIND_BIT(CK_KIND_ARRAY) | CK_KIND_BIT(CK_KIND_MIPMAP) |
 				   CK_KIND_BIT(CK_KIND_LINK) | CK_KIND_BIT(CK_KIND_TEXREF) |
@@ -103,18 +103,18 @@ static uint64_t owner(const struct cks_request *q, enum cks_kind kind)
 
 bool cks_handle_find(struct cks_request *q, uint64_t id, enum cks_kind kind, void **handle)
 {
-	return find(q, id, kind, handle);
+	return find_handle(q, id, kind, handle);
 }
 
 CUresult cks_handle_put(struct cks_request *q, uint64_t id, enum cks_kind kind, void *handle)
 {
-	return cks_handles_put(q->session->handles, id, kind, owner(q, kind), handle);
+	return cks_handles_put(q->session->handles, id, kind, get_owner_context(q, kind), handle);
 }
 
 CUresult cks_handle_name(struct cks_request *q, enum cks_kind kind, void *handle, uint64_t parent,
 			 uint64_t *id)
 {
-	return cks_handles_name(q->session->handles, kind, owner(q, kind), handle, parent, id);
+	return cks_handles_name(q->session->handles, kind, get_owner_context(q, kind), handle, parent, id);
 }
 
 void cks_handle_remove(struct cks_request *q, uint64_t id)

@@ -95,7 +95,7 @@ static int show_next(struct file *file)
 }
 
 /* Put a memory file behind descriptor @target. */
-static int redirect(struct file *file, const char *name, int target)
+static int redirect_output(struct file *file, const char *name, int target)
 {
 	file->target = target;
 	file->fd = memfd_create(name, MFD_CLOEXEC);
@@ -132,12 +132,12 @@ int cks_output_redirect(size_t most, struct ck_output **output)
 	o->file[0].fd = o->file[1].fd = -1;
 	o->most = (off_t)most;
 	fflush(stdout);
-	ret = redirect(&o->file[0], "cricket-stdout", STDOUT_FILENO);
+	ret = redirect_output(&o->file[0], "cricket-stdout", STDOUT_FILENO);
 	setvbuf(stdout, NULL, _IONBF, 0);
 	if (ret == 0 && FILES == 2) {
 		ret = keep_log();
 		if (ret == 0)
-			ret = redirect(&o->file[1], "cricket-stderr", STDERR_FILENO);
+			ret = redirect_output(&o->file[1], "cricket-stderr", STDERR_FILENO);
 		if (ret == 0) {
 			redirected = o;
 			signal(SIGABRT, on_abort);
@@ -195,16 +195,16 @@ static void open_tap(struct file *f)
 	f->full = false;
 }
 
-static off_t waiting(struct file *f)
+static off_t count_waiting(struct file *f)
 {
 	struct stat st;
 
 	return f->fd >= 0 && fstat(f->fd, &st) == 0 ? st.st_size - f->taken : 0;
 }
 
-static bool check(struct ck_output *o, struct file *f)
+static bool check_file(struct ck_output *o, struct file *f)
 {
-	off_t bytes = waiting(f);
+	off_t bytes = count_waiting(f);
 
 	if (bytes > o->most && !f->full) {
 		ck_lock(&o->lock);
@@ -222,12 +222,12 @@ bool cks_output_check(struct ck_output *o)
 
 	if (!o)
 		return false;
-	text = check(o, &o->file[0]);
-	errors = check(o, &o->file[1]);
+	text = check_file(o, &o->file[0]);
+	errors = check_file(o, &o->file[1]);
 	return text || errors;
 }
 
-static bool pending(const struct file *f)
+static bool has_pending(const struct file *f)
 {
 	const volatile char *next = atomic_load(&f->next);
 
@@ -236,7 +236,7 @@ static bool pending(const struct file *f)
 
 bool cks_output_pending(struct ck_output *o)
 {
-	return o && unlikely(pending(&o->file[0]) || pending(&o->file[1])) && cks_output_check(o);
+	return o && unlikely(has_pending(&o->file[0]) || has_pending(&o->file[1])) && cks_output_check(o);
 }
 
 size_t cks_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
@@ -255,13 +255,13 @@ size_t cks_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
 		if (show_next(f) < 0)
 			ck_debug("output that comes next is not mapped: %m");
 	}
-	if (f->full && waiting(f) == 0)
+	if (f->full && count_waiting(f) == 0)
 		open_tap(f);
 	ck_unlock(&o->lock);
 	return n > 0 ? (size_t)n : 0;
 }
 
-static CUresult take(struct ck_output *o, bool errors, char **text, u_int *length)
+static CUresult take_output(struct ck_output *o, bool errors, char **text, u_int *length)
 {
 	*text = malloc(CK_OUTPUT_MAX);
 	if (!*text)
@@ -278,8 +278,8 @@ CUresult ck_serve_output(struct cks_request *q, ck_output_args *a, ck_output_res
 	(void)a;
 	if (!cks_output_check(o))
 		return CUDA_SUCCESS;
-	err = take(o, false, &res->text.text_val, &res->text.text_len);
+	err = take_output(o, false, &res->text.text_val, &res->text.text_len);
 	if (!err)
-		err = take(o, true, &res->errors.errors_val, &res->errors.errors_len);
+		err = take_output(o, true, &res->errors.errors_val, &res->errors.errors_len);
 	return err;
 }

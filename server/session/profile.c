@@ -95,7 +95,7 @@ static void *open_real(void)
 	return library;
 }
 
-static bool find(void *library, const char *name, void *slot)
+static bool find_symbol(void *library, const char *name, void *slot)
 {
 	void *function = dlsym(library, name);
 
@@ -103,12 +103,12 @@ static bool find(void *library, const char *name, void *slot)
 	return function != NULL;
 }
 
-#define FIND(library, name) find(library, #name, &cupti.name)
+#define FIND(library, name) find_symbol(library, #name, &cupti.name)
 
 static bool find_all(void *library)
 {
-	find(library, "cuptiGetGraphExecId", &cupti.cuptiGetGraphExecId);
-	find(library, "cuptiGetGraphId", &cupti.cuptiGetGraphId);
+	find_symbol(library, "cuptiGetGraphExecId", &cupti.cuptiGetGraphExecId);
+	find_symbol(library, "cuptiGetGraphId", &cupti.cuptiGetGraphId);
 	return FIND(library, cuptiActivityRegisterCallbacks) &&
 	       FIND(library, cuptiActivityEnable) && FIND(library, cuptiActivityDisable) &&
 	       FIND(library, cuptiActivityFlushAll) && FIND(library, cuptiActivityGetNextRecord) &&
@@ -121,7 +121,7 @@ static bool find_all(void *library)
 
 /* --- records. The lock is held. */
 
-static void *reserve(size_t size)
+static void *reserve_record(size_t size)
 {
 	struct piece *p = state.last;
 	void *at;
@@ -159,7 +159,7 @@ static uint32_t number_of(const char *name)
 		return (uint32_t)number;
 	number = ck_map_count(state.names) + 1;
 	size = CK_ALIGN_UP(sizeof(*r) + length, 8ul);
-	r = reserve(size);
+	r = reserve_record(size);
 	if (!r || ck_map_insert(state.names, name, length, (void *)number) < 0)
 		return 0;
 	memset(r, 0, size);
@@ -190,7 +190,7 @@ static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
 	while (cupti.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
 		if (!cks_profile_translate(&r, record, &source))
 			continue;
-		to = reserve(sizeof(r));
+		to = reserve_record(sizeof(r));
 		if (to)
 			*to = r;
 	}

@@ -7,7 +7,7 @@
 
 #define CK_PAUSE_NS 50000000ull /* a longer pause is the program's own */
 
-static void arm(struct cks_retime *r, bool armed)
+static void arm_retime(struct cks_retime *r, bool armed)
 {
 	atomic_store_explicit(&r->armed, armed, memory_order_relaxed);
 }
@@ -19,7 +19,7 @@ void cks_retime_record(struct cks_retime *r, uint64_t event, uint64_t stream)
 	r->recorded_ns = ck_now_ns();
 	r->recording = true;
 	r->loading = false;
-	arm(r, true);
+	arm_retime(r, true);
 }
 
 void cks_retime_follow(struct cks_retime *r, const struct ck_proc *proc)
@@ -29,7 +29,7 @@ void cks_retime_follow(struct cks_retime *r, const struct ck_proc *proc)
 		return;
 	}
 	if (!proc->loads || (!r->loading && ck_now_ns() - r->recorded_ns > CK_PAUSE_NS))
-		arm(r, false);
+		arm_retime(r, false);
 	r->loading = true;
 }
 

@@ -31,7 +31,7 @@ struct outliving {
 	int parent; /* the supervisor that started it, a pidfd */
 };
 
-static void *outlive(void *data)
+static void *outlive_supervisor(void *data)
 {
 	const struct outliving *o = data;
 	struct pollfd parent = {.fd = o->parent, .events = POLLIN};
@@ -64,7 +64,7 @@ static void start_outliving(struct outliving *o)
 		return;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&thread, NULL, outlive, o) == 0) {
+	if (pthread_create(&thread, NULL, outlive_supervisor, o) == 0) {
 		pthread_detach(thread);
 		prctl(PR_SET_PDEATHSIG, 0);
 	}

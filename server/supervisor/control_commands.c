@@ -22,14 +22,14 @@
 /* --- sessions */
 
 /* A program may call itself anything, but JSON is UTF-8. */
-static json_t *text(const char *bytes)
+static json_t *encode_text(const char *bytes)
 {
 	json_t *string = json_string(bytes);
 
 	return string ? string : json_string("?");
 }
 
-static json_t *describe(const struct cks_session_info *s)
+static json_t *describe_session(const struct cks_session_info *s)
 {
 	const struct cks_suspension *u = &s->suspension;
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
@@ -37,20 +37,20 @@ static json_t *describe(const struct cks_session_info *s)
 	char name[CK_SESSION_NAME];
 
 	return json_pack("{s:s, s:i, s:o, s:i, s:o, s:s, s:I, s:I}", "session",
-			 cks_session_name(s, name), "pid", (int)s->pid, "program", text(s->program),
-			 "client_pid", (int)s->client_pid, "identity", text(s->owner.identity.name),
+			 cks_session_name(s, name), "pid", (int)s->pid, "program", encode_text(s->program),
+			 "client_pid", (int)s->client_pid, "identity", encode_text(s->owner.identity.name),
 			 "state", state, "memory", (json_int_t)(out ? 0 : s->memory), "host_memory",
 			 (json_int_t)(out ? u->bytes : 0));
 }
 
-static json_t *sessions(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *list_sessions(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	json_t *list = json_array();
 
 	(void)request;
 	(void)asker;
 	for (struct cks_session_info *s = NULL; (s = cks_workers_next(server->workers, s)) != NULL;)
-		json_array_append_new(list, describe(s));
+		json_array_append_new(list, describe_session(s));
 	return json_pack("{s:b, s:o}", "ok", 1, "sessions", list);
 }
 
@@ -80,7 +80,7 @@ static void print_sessions(const json_t *reply)
 
 /* --- upgrade: the answer is the new program's, or that it is refused */
 
-static json_t *upgrade(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *upgrade_server(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	(void)request;
 	if (server->upgrade->asked)
@@ -119,7 +119,7 @@ static struct cks_session_info *session_of(struct cks_server *server, const json
 	return s;
 }
 
-static json_t *suspend(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *suspend_session(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	const char *until = json_string_value(json_object_get(request, "until"));
 	json_t *error = NULL;
@@ -137,7 +137,7 @@ static const char *device_of(const json_t *request)
 	return json_string_value(json_object_get(request, "device"));
 }
 
-static json_t *resume(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *resume_session(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	json_t *error = NULL;
 	struct cks_session_info *s = session_of(server, request, asker, &error);
@@ -145,7 +145,7 @@ static json_t *resume(struct cks_server *server, const json_t *request, struct c
 	return s ? cks_resume(server->suspender, s, device_of(request), &asker) : error;
 }
 
-static json_t *end(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *end_session(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	json_t *error = NULL;
 	struct cks_session_info *s = session_of(server, request, asker, &error);
@@ -160,7 +160,7 @@ static json_t *end(struct cks_server *server, const json_t *request, struct cks_
 }
 
 /* As SIGHUP, but it answers: systemctl reload reports a wrong file to its caller. */
-static json_t *reload(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *reload_files(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	char why[CK_RELOAD_WHY];
 
@@ -171,7 +171,7 @@ static json_t *reload(struct cks_server *server, const json_t *request, struct c
 }
 
 /* Its options, with their origins, and what its files have. */
-static json_t *config(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *show_config(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	char *shown = NULL;
 	size_t size;
@@ -184,7 +184,7 @@ static json_t *config(struct cks_server *server, const json_t *request, struct c
 		return cks_control_error("out of memory");
 	cks_options_show(server->options, out);
 	fclose(out);
-	reply = json_pack("{s:b, s:o}", "ok", 1, "text", text(shown));
+	reply = json_pack("{s:b, s:o}", "ok", 1, "text", encode_text(shown));
 	free(shown);
 	return reply;
 }
@@ -195,7 +195,7 @@ static void print_config(const json_t *reply)
 }
 
 /* As SIGTERM with --drain; a second time it changes nothing. */
-static json_t *drain(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *drain_server(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	const char *time = json_string_value(json_object_get(request, "time"));
 	uint64_t seconds = server->options->limits.value[CK_LIMIT_DRAIN];
@@ -253,7 +253,7 @@ static void print_move(const json_t *reply)
 const struct cks_command cks_commands[] = {
 	{.name = "sessions",
 	 .arguments = "",
-	 .run = sessions,
+	 .run = list_sessions,
 	 .print = print_sessions,
 	 .only_reads = true},
 	{.name = "status",
@@ -264,23 +264,23 @@ const struct cks_command cks_commands[] = {
 	 .only_reads = true},
 	{.name = "config",
 	 .arguments = "",
-	 .run = config,
+	 .run = show_config,
 	 .print = print_config,
 	 .only_reads = true},
-	{.name = "reload", .arguments = "", .run = reload},
-	{.name = "drain", .arguments = "[time]", .run = drain, .print = print_drain},
-	{.name = "upgrade", .arguments = "", .run = upgrade, .print = print_upgrade},
+	{.name = "reload", .arguments = "", .run = reload_files},
+	{.name = "drain", .arguments = "[time]", .run = drain_server, .print = print_drain},
+	{.name = "upgrade", .arguments = "", .run = upgrade_server, .print = print_upgrade},
 	{.name = "suspend",
 	 .arguments = "session [until]",
-	 .run = suspend,
+	 .run = suspend_session,
 	 .print = print_moved,
 	 .for_users = true},
 	{.name = "resume",
 	 .arguments = "session [device]",
-	 .run = resume,
+	 .run = resume_session,
 	 .print = print_moved,
 	 .for_users = true},
-	{.name = "end", .arguments = "session", .run = end, .for_users = true},
+	{.name = "end", .arguments = "session", .run = end_session, .for_users = true},
 	{.name = "checkpoint",
 	 .arguments = "session directory [address]",
 	 .run = cks_travel_checkpoint,

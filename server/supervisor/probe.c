@@ -58,7 +58,7 @@ int cks_probe_main(const char *which)
 	_exit(ck_fd_write_full(CK_PROBE_FD, &a, sizeof(a)) < 0);
 }
 
-static pid_t start(const char *which, int fd)
+static pid_t start_probe(const char *which, int fd)
 {
 	pid_t pid = fork();
 
@@ -91,7 +91,7 @@ static bool wait_answer(int fd, struct answer *a)
 	return n == 1 && ck_fd_read_full(fd, a, sizeof(*a)) == 0;
 }
 
-static const char *judge(const char *which, struct answer *a)
+static const char *choose_driver(const char *which, struct answer *a)
 {
 	static const char *const names[] = {[CK_CUDA] = "cuda", [CK_EMU] = "emu"};
 
@@ -117,7 +117,7 @@ static const char *without_gpu(void)
 
 /* Kill the probe. If it hangs in the kernel, as with a GPU that has fallen off the bus, the
  * supervisor reaps it later, like any child. */
-static void end(pid_t pid)
+static void end_probe(pid_t pid)
 {
 	const struct timespec step = {.tv_nsec = CK_PROBE_END_STEP_MS * 1000000L};
 
@@ -139,10 +139,10 @@ const char *cks_probe_driver(const char *which, char gpus[CK_DRIVER_GPUS])
 		ck_err("pipe: %m");
 		return NULL;
 	}
-	pid = start(which, ends[1]);
+	pid = start_probe(which, ends[1]);
 	close(ends[1]);
 	if (pid > 0 && wait_answer(ends[0], &a)) {
-		driver = judge(which, &a);
+		driver = choose_driver(which, &a);
 		memcpy(gpus, a.gpus, sizeof(a.gpus));
 	} else if (pid > 0 && stop_wanted()) {
 		driver = which;
@@ -153,6 +153,6 @@ const char *cks_probe_driver(const char *which, char gpus[CK_DRIVER_GPUS])
 	}
 	close(ends[0]);
 	if (pid > 0)
-		end(pid);
+		end_probe(pid);
 	return driver;
 }

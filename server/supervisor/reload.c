@@ -18,7 +18,7 @@
 
 CK_LOG_DEFINE("server");
 
-static void append(char why[CK_RELOAD_WHY], const char *what, const char *reason)
+static void append_reason(char why[CK_RELOAD_WHY], const char *what, const char *reason)
 {
 	size_t n = strlen(why);
 
@@ -31,7 +31,7 @@ static void read_tokens(const struct cks_reload *r, const char *by, char why[CK_
 
 	if (cks_fresh_reload(r->fresh, reason) < 0) {
 		ck_err("%s: until it is right, no token is accepted", reason);
-		append(why, "no token is accepted", reason);
+		append_reason(why, "no token is accepted", reason);
 	} else if (r->options->token_file) {
 		ck_info("%s: the token file is read again", by);
 	}
@@ -42,7 +42,7 @@ static void read_certificate(const struct cks_reload *r, char why[CK_RELOAD_WHY]
 	char reason[CK_FRONT_WORDS];
 
 	if (cks_fronts_reload(r->fronts, reason) < 0)
-		append(why, "certificate and key stay as they were", reason);
+		append_reason(why, "certificate and key stay as they were", reason);
 }
 
 static void read_policy(const struct cks_reload *r, const char *by, char why[CK_RELOAD_WHY])
@@ -57,7 +57,7 @@ static void read_policy(const struct cks_reload *r, const char *by, char why[CK_
 	cks_audit_event(r->audit, "policy-reload",
 			json_pack("{s:s}", "result", ret < 0 ? "refused" : "done"));
 	if (ret < 0)
-		append(why, "the policy stays as it was", reason);
+		append_reason(why, "the policy stays as it was", reason);
 }
 
 int cks_reload_run(const struct cks_reload *r, const char *by, char why[CK_RELOAD_WHY])
@@ -68,7 +68,7 @@ int cks_reload_run(const struct cks_reload *r, const char *by, char why[CK_RELOA
 	why[0] = '\0';
 	ret = cks_audit_reopen(r->audit);
 	if (ret < 0)
-		append(why, "the audit log stays as it was", cks_audit_reason(ret));
+		append_reason(why, "the audit log stays as it was", cks_audit_reason(ret));
 	cks_audit_event(r->audit, "token-reload", NULL);
 	read_tokens(r, by, why);
 	read_certificate(r, why);

@@ -26,7 +26,7 @@
 #define CK_IDLE_MS 3000 /* as for --suspend-idle */
 
 /* A program may call itself anything, but JSON is UTF-8. */
-static json_t *text(const char *bytes)
+static json_t *encode_text(const char *bytes)
 {
 	json_t *string = json_string(bytes);
 
@@ -51,7 +51,7 @@ static const char *state_of(const struct cks_session_info *s, int64_t idle_ms)
 	return "?";
 }
 
-static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_time, int64_t now)
+static json_t *describe_session(const struct cks_session_info *s, bool own, bool gpu_time, int64_t now)
 {
 	const struct cks_suspension *u = &s->suspension;
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
@@ -62,8 +62,8 @@ static json_t *describe(const struct cks_session_info *s, bool own, bool gpu_tim
 	json = json_pack("{s:s, s:i, s:o, s:o, s:i, s:o, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, "
 			 "s:f, s:f, s:i, s:b}",
 			 "session", cks_session_name(s, name), "pid", (int)s->pid, "program",
-			 text(s->program), "host", text(s->use.host), "client_pid",
-			 (int)s->client_pid, "identity", text(s->owner.identity.name), "own", own,
+			 encode_text(s->program), "host", encode_text(s->use.host), "client_pid",
+			 (int)s->client_pid, "identity", encode_text(s->owner.identity.name), "own", own,
 			 "state", state_of(s, now - u->used), "memory",
 			 (json_int_t)(out ? 0 : s->memory), "host_memory",
 			 (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
@@ -140,7 +140,7 @@ static json_t *describe_identities(const struct cks_server *server)
 	json_t *list = json_array(), *row;
 
 	for (size_t i = 0; i < ledger->count; i++) {
-		row = json_pack("{s:o, s:I}", "identity", text(ledger->rows[i].name), "sessions",
+		row = json_pack("{s:o, s:I}", "identity", encode_text(ledger->rows[i].name), "sessions",
 				(json_int_t)ledger->rows[i].sessions);
 		if (server->options->gpu_time)
 			json_object_set_new(row, "gpu_time",
@@ -163,14 +163,14 @@ static json_t *describe_waiter(const struct cks_queue *queue, const struct cks_w
 			       int64_t now)
 {
 	return json_pack("{s:i, s:o, s:o, s:i, s:o, s:b, s:f}", "place",
-			 (int)cks_queue_place(queue, w), "program", text(w->program), "host",
-			 text(w->host), "client_pid", (int)w->client_pid, "identity",
-			 text(w->owner.identity.name), "own", own, "age",
+			 (int)cks_queue_place(queue, w), "program", encode_text(w->program), "host",
+			 encode_text(w->host), "client_pid", (int)w->client_pid, "identity",
+			 encode_text(w->owner.identity.name), "own", own, "age",
 			 (double)(now - w->since) / 1e3);
 }
 
 /* Those that wait, or of these the asker's own. */
-static json_t *waiting(const struct cks_server *server, struct cks_asker asker, int64_t now)
+static json_t *list_waiters(const struct cks_server *server, struct cks_asker asker, int64_t now)
 {
 	bool all = cks_control_is_admin(server->control, asker);
 	const struct cks_queue *queue = server->queue;
@@ -217,7 +217,7 @@ static json_t *host_name(void)
 	char name[HOST_NAME_MAX + 1] = "";
 
 	gethostname(name, sizeof(name) - 1);
-	return text(name);
+	return encode_text(name);
 }
 
 /* Where clients connect. Commands that were given an address find the server by it. */
@@ -228,7 +228,7 @@ static json_t *describe_addresses(const struct cks_listeners *listeners)
 
 	for (size_t i = 0; i < listeners->count; i++) {
 		cks_listeners_address(&listeners->list[i], address, sizeof(address));
-		json_array_append_new(list, text(address));
+		json_array_append_new(list, encode_text(address));
 	}
 	return list;
 }
@@ -246,7 +246,7 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 
 		if (all || own)
 			json_array_append_new(list,
-					      describe(s, own, server->options->gpu_time, now));
+					      describe_session(s, own, server->options->gpu_time, now));
 	}
 	return json_pack(
 		"{s:b, s:i, s:s, s:s, s:i, s:o, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*, "
@@ -256,7 +256,7 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 		describe_addresses(server->listeners), "all", all, "session_count",
 		(int)cks_workers_serving(server->workers), "max_sessions",
 		(int)server->options->max_sessions, "time", (double)now / 1e3, "sessions", list,
-		"waiting", waiting(server, asker, now), "waiting_count", (int)server->queue->count,
+		"waiting", list_waiters(server, asker, now), "waiting_count", (int)server->queue->count,
 		"spares", describe_spares(server), "totals", all ? describe_totals(server) : NULL,
 		"identities", all ? describe_identities(server) : NULL, "host", host_name(),
 		"emulated", describe_emulated(server), "served", describe_served(server->gpus));

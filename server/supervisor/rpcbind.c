@@ -51,7 +51,7 @@ static bool rpcbind_answers(void)
 }
 
 /* Run in the child, for at most CK_CHILD_S. */
-static _Noreturn void child(struct sockaddr_in *address)
+static _Noreturn void run_child(struct sockaddr_in *address)
 {
 	struct netconfig *tcp;
 	struct netbuf buf = {.maxlen = sizeof(*address), .len = sizeof(*address), .buf = address};
@@ -90,7 +90,7 @@ void cks_rpcbind_set(int fd)
 		return;
 	pid = fork();
 	if (pid == 0)
-		child(&address);
+		run_child(&address);
 	registered = pid > 0;
 }
 
@@ -103,7 +103,7 @@ void cks_rpcbind_unset(void)
 		return;
 	pid = fork();
 	if (pid == 0)
-		child(NULL);
+		run_child(NULL);
 	for (int ms = 0; pid > 0 && ms < CK_UNSET_MS; ms += 10) {
 		if (waitpid(pid, NULL, WNOHANG) == pid)
 			return;

@@ -21,7 +21,7 @@
 CK_LOG_DEFINE("server");
 
 /* Fill in the state for a successor; descriptors stay this process's. -errno. */
-static int save(const struct supervisor *s, struct cks_state *state)
+static int save_state(const struct supervisor *s, struct cks_state *state)
 {
 	int ret;
 
@@ -60,7 +60,7 @@ void cks_supervisor_upgrade(struct supervisor *s)
 	struct cks_state state;
 
 	if (ready || (u->wanted && !u->check && !u->due)) {
-		if (save(s, &state) < 0)
+		if (save_state(s, &state) < 0)
 			cks_upgrade_refuse(u, "cannot be told the state: out of memory");
 		else if (ready)
 			cks_upgrade_exec(u, &state);
@@ -72,7 +72,7 @@ void cks_supervisor_upgrade(struct supervisor *s)
 		end_upgrade(s, cks_control_error("%s", u->refusal));
 }
 
-static int adopt(struct supervisor *s, const struct cks_state *state)
+static int adopt_state(struct supervisor *s, const struct cks_state *state)
 {
 	int ret;
 
@@ -115,7 +115,7 @@ int cks_supervisor_resume(struct supervisor *s, int fd)
 	if (ret == 0)
 		ret = cks_state_inherit(&state, false);
 	if (ret == 0)
-		ret = adopt(s, &state);
+		ret = adopt_state(s, &state);
 	if (ret < 0)
 		ck_err("upgrade: the state of the previous server: %s", strerror(-ret));
 	else

@@ -62,7 +62,7 @@ static int block_signals(struct supervisor *s)
 }
 
 /* Handle children that have ended. */
-static void reap(struct supervisor *s)
+static void reap_children(struct supervisor *s)
 {
 	int status;
 	pid_t pid;
@@ -155,7 +155,7 @@ static bool read_signals(struct supervisor *s)
 			return true;
 	}
 	if (!s->childless)
-		reap(s);
+		reap_children(s);
 	s->childless = true;
 	return false;
 }
@@ -164,7 +164,7 @@ static bool read_signals(struct supervisor *s)
  * No descriptors are left: accept the next connection with the reserve and close it, so that its
  * client gets an error at once instead of waiting in the queue.
  */
-static void shed(struct supervisor *s, int listener)
+static void refuse_connection(struct supervisor *s, int listener)
 {
 	int fd;
 
@@ -188,7 +188,7 @@ static void accept_some(struct supervisor *s, int listener)
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			shed(s, listener);
+			refuse_connection(s, listener);
 		if (errno != ECONNABORTED && errno != EINTR)
 			return;
 	}
@@ -204,7 +204,7 @@ struct round {
 	int timeout;
 };
 
-static void lower(int *timeout, int64_t ms)
+static void lower_timeout(int *timeout, int64_t ms)
 {
 	if (ms >= 0 && (*timeout < 0 || ms < *timeout))
 		*timeout = (int)ms;
@@ -214,7 +214,7 @@ static void lower(int *timeout, int64_t ms)
  * Collect the descriptors of one round: signals, the broker's socket (or an empty entry), workers,
  * fresh connections, and listeners unless paused or full.
  */
-static void gather(struct supervisor *s, struct round *r)
+static void collect_descriptors(struct supervisor *s, struct round *r)
 {
 	int64_t pause = s->paused - ck_now_ms();
 	size_t n = 0;
@@ -222,12 +222,12 @@ static void gather(struct supervisor *s, struct round *r)
 	r->timeout = cks_spares_run(&s->spares, s->workers);
 	cks_suspender_run(s->suspender, &r->timeout);
 	cks_turns_run(s->workers, &r->timeout);
-	lower(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
-	lower(&r->timeout, cks_drain_run(&s->drain, s->workers));
-	lower(&r->timeout, cks_watchdog_run(&s->watchdog));
-	lower(&r->timeout, ck_log_tend(false));
-	lower(&r->timeout, cks_upgrade_tend(&s->upgrade));
-	lower(&r->timeout, cks_travels_due(s->travels, s->workers));
+	lower_timeout(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
+	lower_timeout(&r->timeout, cks_drain_run(&s->drain, s->workers));
+	lower_timeout(&r->timeout, cks_watchdog_run(&s->watchdog));
+	lower_timeout(&r->timeout, ck_log_tend(false));
+	lower_timeout(&r->timeout, cks_upgrade_tend(&s->upgrade));
+	lower_timeout(&r->timeout, cks_travels_due(s->travels, s->workers));
 	r->fds[n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
 	r->fds[n] = (struct pollfd){.fd = -1};
 	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
@@ -243,7 +243,7 @@ static void gather(struct supervisor *s, struct round *r)
 	n += cks_fresh_poll(s->fresh, r->fds + n, &r->timeout);
 	r->listeners = n;
 	if (pause > 0)
-		lower(&r->timeout, pause);
+		lower_timeout(&r->timeout, pause);
 	for (size_t i = 0; pause <= 0 && i < s->listeners.count && cks_fresh_has_room(s->fresh);
 	     i++)
 		r->fds[n++] = (struct pollfd){.fd = s->listeners.list[i].fd, .events = POLLIN};
@@ -251,7 +251,7 @@ static void gather(struct supervisor *s, struct round *r)
 }
 
 /* Read existing connections before accepting new ones, which may evict silent ones. */
-static void hear(struct supervisor *s, const struct round *r)
+static void serve_connections(struct supervisor *s, const struct round *r)
 {
 	cks_fresh_polled(s->fresh, r->fds + r->fresh);
 	cks_fresh_run(s->fresh);
@@ -263,7 +263,7 @@ static void hear(struct supervisor *s, const struct round *r)
 }
 
 /* Carry out commands, and what follows from earlier ones. */
-static void command(struct supervisor *s, const struct round *r)
+static void run_commands(struct supervisor *s, const struct round *r)
 {
 	uint64_t drain = 0;
 	struct cks_reload files = files_of(s);
@@ -320,7 +320,7 @@ static int run_rounds(struct supervisor *s, struct round *r)
 		if (cks_drain_over(&s->drain, s->workers))
 			return 0;
 		cks_supervisor_upgrade(s);
-		gather(s, r);
+		collect_descriptors(s, r);
 		ret = wait_for_any(r);
 		if (ret == -EINTR)
 			continue;
@@ -339,12 +339,12 @@ static int run_rounds(struct supervisor *s, struct round *r)
 		cks_kept_run(s->workers, s->options->limits.value[CK_LIMIT_KEPT]);
 		forget_gone(s);
 		cks_rendezvous_run(&s->rendezvous, r->fds + r->rendezvous, s->workers, s->broker);
-		command(s, r);
-		hear(s, r);
+		run_commands(s, r);
+		serve_connections(s, r);
 	}
 }
 
-static int run(struct supervisor *s)
+static int run_supervisor(struct supervisor *s)
 {
 	size_t room = 4 + CK_CONTROL_POLL + CK_RENDEZVOUS_POLL + CK_HELPERS_MAX + CK_FRESH_MAX +
 		      CK_LISTENERS;
@@ -357,7 +357,7 @@ static int run(struct supervisor *s)
 	return ret;
 }
 
-static void warn(const char *line)
+static void log_warning(const char *line)
 {
 	ck_warn("%s", line);
 }
@@ -389,7 +389,7 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 	cks_rendezvous_init(&s.rendezvous);
 	cks_watchdog_init(&s.watchdog);
 	ck_info("cricket-rpc-server %s", CK_RELEASE);
-	ck_env_check(warn);
+	ck_env_check(log_warning);
 	ret = cks_supervisor_raise_limit();
 	if (ret == 0)
 		ret = block_signals(
@@ -402,7 +402,7 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 		cks_audit_event(s.audit, state < 0 ? "server-start" : "server-upgraded",
 				json_pack("{s:s}", "release", CK_RELEASE));
 		cks_notify("READY=1");
-		ret = run(&s);
+		ret = run_supervisor(&s);
 	}
 	cks_notify("STOPPING=1");
 	cks_supervisor_stop(&s);

@@ -81,7 +81,7 @@ static int read_next(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 }
 
 /* Run the decoded command and count it. */
-static int run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc)
+static int run_command(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc)
 {
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
@@ -126,7 +126,7 @@ static int carry_out(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 	int ret = cks_lane_decode(l, proc, record, header, &q);
 
 	if (ret == 0) {
-		ret = run(l, &q, proc);
+		ret = run_command(l, &q, proc);
 	} else {
 		ck_warn("%s: arguments that cannot be decoded", proc->name);
 		ret = -EPROTO;
@@ -139,19 +139,19 @@ static int carry_out(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 
 /* --- taking turns */
 
-static bool begin(struct cks_commands *c)
+static bool begin_turn(struct cks_commands *c)
 {
 	return !atomic_load_explicit(&c->busy, memory_order_relaxed) &&
 	       !atomic_exchange(&c->busy, true);
 }
 
-static void end(struct cks_commands *c)
+static void end_turn(struct cks_commands *c)
 {
 	atomic_store_explicit(&c->buffered, ck_reader_holds(c->reader), memory_order_relaxed);
 	atomic_store(&c->busy, false);
 }
 
-static bool holds(const struct cks_commands *c)
+static bool has_commands(const struct cks_commands *c)
 {
 	return atomic_load_explicit(&c->buffered, memory_order_relaxed) || ck_pipe_holds(c->ring);
 }
@@ -160,10 +160,10 @@ static bool holds(const struct cks_commands *c)
 static bool is_due(const struct cks_commands *c)
 {
 	return atomic_load(&c->left) || atomic_load(&c->error) ||
-	       (!atomic_load(&c->polled) && holds(c));
+	       (!atomic_load(&c->polled) && has_commands(c));
 }
 
-static void wake(struct cks_commands *c)
+static void wake_thread(struct cks_commands *c)
 {
 	if (atomic_load(&c->asleep)) {
 		ck_pipe_arm(c->ring);
@@ -205,7 +205,7 @@ static void wait_until_due(struct cks_commands *c)
 }
 
 /* Carry out the next command, or the one that a lane has left. */
-static int step(struct cks_lane *l, struct cks_commands *c)
+static int execute_next(struct cks_lane *l, struct cks_commands *c)
 {
 	int ret = atomic_load(&c->error);
 
@@ -223,10 +223,10 @@ static int run_in_turns(struct cks_lane *l, struct cks_commands *c)
 
 	while (ret == 0) {
 		wait_until_due(c);
-		if (!begin(c))
+		if (!begin_turn(c))
 			continue;
-		ret = step(l, c);
-		end(c);
+		ret = execute_next(l, c);
+		end_turn(c);
 	}
 	atomic_store(&c->error, ret);
 	while (atomic_load(&c->polled)) /* the ring ends with the connection */
@@ -234,7 +234,7 @@ static int run_in_turns(struct cks_lane *l, struct cks_commands *c)
 	return ret;
 }
 
-static struct cks_commands *create(struct cks_lane *l)
+static struct cks_commands *create_commands(struct cks_lane *l)
 {
 	struct cks_commands *c = aligned_alloc(64, sizeof(*c));
 
@@ -258,7 +258,7 @@ int cks_commands_run(struct cks_lane *l)
 
 	ck_chan_spin(l->chan, POLL_SPIN_US);
 	if (ck_chan_ring(l->chan)) {
-		c = create(l);
+		c = create_commands(l);
 		if (!c)
 			return -ENOMEM;
 		/* lanes use it as long as the process lives */
@@ -297,15 +297,15 @@ static int take_next(struct cks_lane *l, struct cks_commands *c)
  * Carry out commands if there are any, up to command @seq, or until a call has come. False: there
  * are none, or it is another thread's turn.
  */
-static bool help(struct cks_lane *l, struct cks_commands *c, uint64_t seq)
+static bool execute_pending(struct cks_lane *l, struct cks_commands *c, uint64_t seq)
 {
 	int ret = 0;
 
-	if (!holds(c) || atomic_load_explicit(&c->left, memory_order_relaxed) || !begin(c))
+	if (!has_commands(c) || atomic_load_explicit(&c->left, memory_order_relaxed) || !begin_turn(c))
 		return false;
 	/* another thread may have taken the command before this one's turn: reading would wait for
 	 * the next one */
-	if (holds(c) && !atomic_load(&c->left) && !atomic_load(&c->error)) {
+	if (has_commands(c) && !atomic_load(&c->left) && !atomic_load(&c->error)) {
 		do {
 			ret = take_next(l, c);
 		} while (ret == 0 && !atomic_load_explicit(&c->left, memory_order_relaxed) &&
@@ -314,13 +314,13 @@ static bool help(struct cks_lane *l, struct cks_commands *c, uint64_t seq)
 	}
 	if (ret < 0)
 		atomic_store(&c->error, ret);
-	end(c);
+	end_turn(c);
 	if (is_due(c))
-		wake(c);
+		wake_thread(c);
 	return true;
 }
 
-static void leave(struct cks_lane *l, struct cks_commands *c)
+static void stop_polling(struct cks_lane *l, struct cks_commands *c)
 {
 	l->polls = false;
 	atomic_store(&c->polled, false);
@@ -331,7 +331,7 @@ static void leave(struct cks_lane *l, struct cks_commands *c)
 		ck_pipe_wake(c->ring);
 }
 
-static bool enter(struct cks_lane *l, struct cks_commands *c)
+static bool start_polling(struct cks_lane *l, struct cks_commands *c)
 {
 	if (atomic_load_explicit(&c->polled, memory_order_relaxed) || atomic_load(&c->error) ||
 	    atomic_exchange(&c->polled, true))
@@ -355,13 +355,13 @@ void cks_commands_poll(struct cks_lane *l, struct ck_spin_turn *turn)
 	if (!ck_chan_ring(l->chan))
 		return;
 	while (!is_called(l)) {
-		if (c && l->ordered && !l->polls && enter(l, c))
+		if (c && l->ordered && !l->polls && start_polling(l, c))
 			*turn = ck_spin_begin(&c->lane_spin);
 		if (l->polls && unlikely(atomic_load_explicit(&c->error, memory_order_relaxed))) {
-			leave(l, c);
+			stop_polling(l, c);
 			break;
 		}
-		if (l->polls && help(l, c, UINT64_MAX)) {
+		if (l->polls && execute_pending(l, c, UINT64_MAX)) {
 			ck_spin_end(turn);
 			*turn = ck_spin_begin(&c->lane_spin);
 			continue;
@@ -374,7 +374,7 @@ void cks_commands_poll(struct cks_lane *l, struct ck_spin_turn *turn)
 			break;
 	}
 	if (l->polls && !is_called(l))
-		leave(l, c);
+		stop_polling(l, c);
 }
 
 void cks_commands_finish(struct cks_lane *l, uint64_t seq)
@@ -383,7 +383,7 @@ void cks_commands_finish(struct cks_lane *l, uint64_t seq)
 
 	if (!l->polls)
 		return;
-	while (atomic_load(&l->session->executed) < seq && help(l, c, seq))
+	while (atomic_load(&l->session->executed) < seq && execute_pending(l, c, seq))
 		;
-	leave(l, c);
+	stop_polling(l, c);
 }

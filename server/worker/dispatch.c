@@ -65,7 +65,7 @@ static int send_bytes(struct cks_lane *l, void *bytes, size_t size)
 	return ret;
 }
 
-static int refuse(struct cks_lane *l, uint32_t xid, enum accept_stat stat)
+static int send_refusal(struct cks_lane *l, uint32_t xid, enum accept_stat stat)
 {
 	long n = ck_refusal_encode(l->out, l->out_size, xid, stat);
 
@@ -73,7 +73,7 @@ static int refuse(struct cks_lane *l, uint32_t xid, enum accept_stat stat)
 }
 
 /* The call is of another version of RPC. */
-static int deny(struct cks_lane *l, uint32_t xid)
+static int send_mismatch(struct cks_lane *l, uint32_t xid)
 {
 	long n = ck_mismatch_encode(l->out, l->out_size, xid);
 
@@ -115,7 +115,7 @@ static long encode_refused(struct cks_lane *l, uint32_t xid, const struct ck_pro
  * Encode and send the result in lane.res. A call with bulk payload comes here only without any: the
  * tail, which has the status of the payload, is then the result itself.
  */
-static int reply(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc)
+static int send_result(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc)
 {
 	const struct ck_result *head = l->res;
 	size_t tail = proc->bulk_out ? 4 : 0;
@@ -136,7 +136,7 @@ static int reply(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc)
 }
 
 /* What the outcome of a call means for others. */
-static void judge(struct cks_lane *l, const struct ck_proc *proc, CUresult err)
+static void handle_outcome(struct cks_lane *l, const struct ck_proc *proc, CUresult err)
 {
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
@@ -173,7 +173,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 		cks_holds_leave(&s->holds);
 	if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
-	judge(l, proc, err);
+	handle_outcome(l, proc, err);
 	result->err = (int)err;
 	result->output = cks_output_pending(s->output);
 	/* A reply to a thread for host functions must not wait for the driver: see
@@ -217,7 +217,7 @@ static int regular_call(struct cks_lane *l, const struct ck_proc *proc,
 	cks_commands_finish(l, seq_of(record, header)); /* uses lane.args */
 	if (cks_lane_decode(l, proc, record, header, &q) < 0) {
 		ck_warn("%s: arguments that cannot be decoded", proc->name);
-		refuse(l, header->xid, GARBAGE_ARGS);
+		send_refusal(l, header->xid, GARBAGE_ARGS);
 		ret = -EPROTO;
 	} else if (too_far(l, head->seq)) {
 		ck_warn("%s: waits for command %llu", proc->name, (unsigned long long)head->seq);
@@ -227,7 +227,7 @@ static int regular_call(struct cks_lane *l, const struct ck_proc *proc,
 		call_run(l, &q, proc);
 		ret = q.broken;
 		if (!ret && !q.replied)
-			ret = reply(l, q.xid, proc);
+			ret = send_result(l, q.xid, proc);
 		xdr_free(proc->xdr_res, l->res);
 	}
 	cks_lane_release(l, proc);
@@ -243,22 +243,22 @@ static int control_call(struct cks_lane *l, const struct ck_call_header *header)
 	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE) {
 		cks_lane_turn_away(&(struct cks_request){.chan = l->chan},
 				   CUDA_ERROR_NOT_SUPPORTED);
-		return refuse(l, header->xid, PROC_UNAVAIL);
+		return send_refusal(l, header->xid, PROC_UNAVAIL);
 	}
 	n = encode_result(l, header->xid, ck_code_nothing, NULL, 0);
 	ret = n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
 	return ret == 0 && header->proc == CK_BYE ? CK_DISPATCH_BYE : ret;
 }
 
-static int answer(struct cks_lane *l, const struct ck_record *record,
+static int answer_call(struct cks_lane *l, const struct ck_record *record,
 		  const struct ck_call_header *header)
 {
 	const struct ck_proc *proc;
 
 	if (header->program != CK_PROGRAM)
-		return refuse(l, header->xid, PROG_UNAVAIL);
+		return send_refusal(l, header->xid, PROG_UNAVAIL);
 	if (header->version != CK_VERSION)
-		return refuse(l, header->xid, PROG_MISMATCH);
+		return send_refusal(l, header->xid, PROG_MISMATCH);
 	proc = ck_proc(header->proc);
 	if (!proc)
 		return control_call(l, header);
@@ -269,7 +269,7 @@ static int answer(struct cks_lane *l, const struct ck_record *record,
 	return regular_call(l, proc, record, header);
 }
 
-static int call(struct cks_lane *l)
+static int serve_call(struct cks_lane *l)
 {
 	struct ck_call_header header;
 	struct ck_spin_turn turn;
@@ -285,14 +285,14 @@ static int call(struct cks_lane *l)
 		cks_pace_take(&l->session->pace, CK_WAY_IN, record.total);
 		cks_pace_wait(&l->session->pace, CK_WAY_IN);
 		cks_pace_wait(&l->session->pace, CK_WAY_OUT);
-		ret = ret < 0 ? deny(l, header.xid) : answer(l, &record, &header);
+		ret = ret < 0 ? send_mismatch(l, header.xid) : answer_call(l, &record, &header);
 	}
 	cks_commands_finish(l, 0); /* if that has not */
 	return ret;
 }
 
 /* In shared memory, a lane spins here, where it looks for commands too. */
-static void spin(struct cks_lane *l)
+static void init_spin(struct cks_lane *l)
 {
 	ck_spin_init(&l->spin, LANE_SPIN_US);
 	ck_chan_spin(l->chan, ck_chan_ring(l->chan) ? 0 : LANE_SPIN_US);
@@ -303,9 +303,9 @@ int cks_dispatch_calls(struct cks_session *s, struct ck_chan *chan, struct ck_re
 	struct cks_lane l;
 	int ret = cks_lane_init(&l, s, chan, reader);
 
-	spin(&l);
+	init_spin(&l);
 	while (ret == 0)
-		ret = call(&l);
+		ret = serve_call(&l);
 	cks_lane_fini(&l);
 	return ret == -EPIPE ? 0 : ret;
 }

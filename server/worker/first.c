@@ -25,7 +25,7 @@ static int kind_of(uint32_t proc)
 	}
 }
 
-static bool decode(struct cks_first *first, XDR *xdrs)
+static bool decode_first(struct cks_first *first, XDR *xdrs)
 {
 	ck_join_args join;
 
@@ -57,7 +57,7 @@ int cks_first_read(struct ck_chan *chan, struct cks_first *first)
 	*first = (struct cks_first){.xid = header.xid};
 	first->kind = kind_of(header.proc);
 	xdrmem_create(&xdrs, (char *)body + header.size, (u_int)(size - header.size), XDR_DECODE);
-	return decode(first, &xdrs) ? 0 : -EPROTO;
+	return decode_first(first, &xdrs) ? 0 : -EPROTO;
 }
 
 bool cks_first_proves(const struct cks_first *first, const struct cks_session *session)

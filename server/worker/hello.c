@@ -61,7 +61,7 @@ struct hello {
 	ck_hello_res res;
 };
 
-static bool decode(XDR *xdrs, struct greeting *g)
+static bool decode_greeting(XDR *xdrs, struct greeting *g)
 {
 	return xdr_ck_hello_args(xdrs, &g->args) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_wishes(xdrs, &g->wishes)) &&
@@ -87,7 +87,7 @@ static int read_hello(struct ck_reader *reader, struct hello *h)
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)record.body + header.size,
 		      (u_int)(record.body_size - header.size), XDR_DECODE);
-	if (!decode(&xdrs, &h->says))
+	if (!decode_greeting(&xdrs, &h->says))
 		return -EPROTO;
 	h->xid = header.xid;
 	return 0;
@@ -110,7 +110,7 @@ static void set_message(ck_hello_res *res, ck_hello_status status, const char *f
 }
 
 /* May the client have a session? The supervisor has admitted it, but the token may have changed. */
-static void judge(struct hello *h, struct cks_token *token)
+static void check_client(struct hello *h, struct cks_token *token)
 {
 	char why[CK_WHY_SIZE];
 	ck_hello_status status = cks_judge_status(
@@ -229,12 +229,12 @@ static void begin_meter(const ck_hello_limits *limits, ck_hello_res *res)
 }
 
 /* All steps between the call and the reply. *@session stays as it is if the status is not OK. */
-static int prepare(struct hello *h, struct cks_session **session)
+static int prepare_session(struct hello *h, struct cks_session **session)
 {
 	struct cks_token token = {.known = false};
 
 	if (!h->client->judged)
-		judge(h, &token);
+		check_client(h, &token);
 	if (h->res.status == CK_HELLO_OK && !take_ready(&h->res))
 		start_driver(h->options, &h->res);
 	if (h->res.status != CK_HELLO_OK)
@@ -264,7 +264,7 @@ static bool_t code_reply(XDR *xdrs, struct reply *reply)
 }
 
 /* The parts that are ready for the session. */
-static void offer(struct cks_session *session, const struct cks_client *client, ck_hello_more *more)
+static void fill_offer(struct cks_session *session, const struct cks_client *client, ck_hello_more *more)
 {
 	struct cks_lease_offer lease;
 	size_t recalled = 0;
@@ -285,14 +285,14 @@ static void offer(struct cks_session *session, const struct cks_client *client, 
 }
 
 /* With the numbers of all messages that this server knows. @session is NULL if there is none. */
-static int answer(struct hello *h, struct cks_session *session)
+static int answer_hello(struct hello *h, struct cks_session *session)
 {
 	unsigned char known[CK_PROC_END / 8 + 1] = {0};
 	struct reply reply = {.res = &h->res, .more.procedures = {sizeof(known), (char *)known}};
 	int ret;
 
 	if (session) {
-		offer(session, h->client, &reply.more);
+		fill_offer(session, h->client, &reply.more);
 		reply.rules.words = true;
 	}
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
@@ -341,7 +341,7 @@ static void note_client(struct hello *h)
 }
 
 /* The client was sent the reason. */
-static int refused(const struct hello *h)
+static int report_refusal(const struct hello *h)
 {
 	ck_info("%s: %s pid %u refused: %s", ck_chan_peer(h->chan), h->client->application,
 		h->client->pid, h->res.message);
@@ -350,7 +350,7 @@ static int refused(const struct hello *h)
 }
 
 /* Make the session and answer, or answer why there is none. */
-static int serve(struct hello *h, int (*announce)(const struct cks_session *session),
+static int serve_hello(struct hello *h, int (*announce)(const struct cks_session *session),
 		 struct cks_session **session)
 {
 	bool ok;
@@ -358,7 +358,7 @@ static int serve(struct hello *h, int (*announce)(const struct cks_session *sess
 
 	h->res.message = strdup("");
 	h->res.release = strdup(CK_RELEASE);
-	ret = prepare(h, session);
+	ret = prepare_session(h, session);
 	ok = h->res.status == CK_HELLO_OK;
 	if (ret == 0 && ok)
 		ret = announce(*session);
@@ -367,9 +367,9 @@ static int serve(struct hello *h, int (*announce)(const struct cks_session *sess
 	else if (!h->res.message || !h->res.release)
 		ret = -ENOMEM;
 	else
-		ret = answer(h, ok ? *session : NULL);
+		ret = answer_hello(h, ok ? *session : NULL);
 	ck_chan_enter_rings(h->chan);
-	return ret == 0 && !ok ? refused(h) : ret;
+	return ret == 0 && !ok ? report_refusal(h) : ret;
 }
 
 int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck_reader *reader,
@@ -389,7 +389,7 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 		if (ck_chan_take_rings(chan) == -EPROTO)
 			ck_warn("%s: offers shared memory that is not valid", ck_chan_peer(chan));
 		note_client(&h);
-		ret = serve(&h, announce, session);
+		ret = serve_hello(&h, announce, session);
 	} else {
 		ck_warn("%s: no hello: %s", ck_chan_peer(chan), strerror(-ret));
 	}

@@ -62,7 +62,7 @@ int cks_keep_first(struct cks_keep *keep, struct ck_chan *connection, struct ck_
 	return ret;
 }
 
-static int reply(struct ck_chan *connection, uint32_t xid, int status, uint64_t received)
+static int send_reply(struct ck_chan *connection, uint32_t xid, int status, uint64_t received)
 {
 	ck_link_res res = {.status = status, .received = received};
 	int ret;
@@ -94,7 +94,7 @@ static int find_or_open(struct cks_keep *keep, const struct ck_chan *connection,
 }
 
 /* Give the channel its connection. What one end lacks of the other's bytes is sent again. */
-static void attach(struct cks_keep *keep, struct ck_link *link, struct ck_chan *connection,
+static void attach_connection(struct cks_keep *keep, struct ck_link *link, struct ck_chan *connection,
 		   uint32_t xid, const ck_link_args *args)
 {
 	uint64_t received;
@@ -103,9 +103,9 @@ static void attach(struct cks_keep *keep, struct ck_link *link, struct ck_chan *
 	ck_links_detach(keep->links, link, &received);
 	ret = ck_lasting_reaches(link->chan, args->received) ? 0 : -ESTALE;
 	if (ret < 0)
-		reply(connection, xid, 4, received);
+		send_reply(connection, xid, 4, received);
 	else
-		ret = reply(connection, xid, 0, received);
+		ret = send_reply(connection, xid, 0, received);
 	if (ret < 0)
 		ck_chan_close(connection);
 	else
@@ -127,13 +127,13 @@ int cks_keep_link(struct cks_keep *keep, struct ck_chan *connection, uint32_t xi
 
 	*fresh = NULL;
 	if (ret < 0) {
-		reply(connection, xid, ret == -ESTALE ? 4 : 2, 0);
+		send_reply(connection, xid, ret == -ESTALE ? 4 : 2, 0);
 		ck_chan_close(connection);
 		if (link)
 			ck_links_put(keep->links, link);
 		return ret;
 	}
-	attach(keep, link, connection, xid, args);
+	attach_connection(keep, link, connection, xid, args);
 	if (is_fresh)
 		*fresh = link->chan;
 	ck_links_put(keep->links, link);

@@ -66,7 +66,7 @@ bool cks_leash_trusts(int fd, const struct cks_user_range *workers)
 	       (peer.uid == cks_users_server() || (workers && cks_users_has(workers, peer.uid)));
 }
 
-static int dial(const char *path)
+static int dial_supervisor(const char *path)
 {
 	int fd = ck_unix_dial(path, SOCK_SEQPACKET);
 
@@ -77,7 +77,7 @@ static int dial(const char *path)
 }
 
 /* Describe this process; true: the supervisor has taken it. */
-static bool introduce(int control, const char *text, int fd)
+static bool introduce_process(int control, const char *text, int fd)
 {
 	struct pollfd p = {.fd = control, .events = POLLIN};
 	char taken;
@@ -95,8 +95,8 @@ int cks_leash_mend(const char *folder, unsigned int seconds, const struct cks_st
 
 	cks_leash_path(folder, path);
 	while (text && ck_now_ms() < by) {
-		control = dial(path);
-		if (control >= 0 && introduce(control, text, fd))
+		control = dial_supervisor(path);
+		if (control >= 0 && introduce_process(control, text, fd))
 			break;
 		if (control >= 0)
 			close(control);

@@ -76,7 +76,7 @@ static bool has_one_thread(void)
 }
 
 /* Receive a request with its two descriptors, all above LOW. False: the supervisor has gone. */
-static bool receive(int control, struct cks_nursery_request *request, int fds[2])
+static bool receive_request(int control, struct cks_nursery_request *request, int fds[2])
 {
 	union {
 		struct cmsghdr align;
@@ -102,7 +102,7 @@ static bool receive(int control, struct cks_nursery_request *request, int fds[2]
 }
 
 /* In a worker: only its own descriptors stay. */
-static void settle(int control, const struct cks_nursery_request *request, const int fds[2])
+static void setup_worker(int control, const struct cks_nursery_request *request, const int fds[2])
 {
 	close(control);
 	if (dup2(fds[0], CK_WORKER_CONNECTION) < 0 || dup2(fds[1], CK_WORKER_CONTROL) < 0)
@@ -146,10 +146,10 @@ void cks_nursery_serve(const struct cks_options *options)
 	    cks_driver_open(options->driver, why, sizeof(why)) < 0 || !has_one_thread())
 		_exit(1);
 	while (send(control, &pid, sizeof(pid), MSG_NOSIGNAL) > 0 &&
-	       receive(control, &request, fds)) {
+	       receive_request(control, &request, fds)) {
 		pid = fork_sibling(&thread);
 		if (pid == 0) {
-			settle(control, &request, fds);
+			setup_worker(control, &request, fds);
 			return;
 		}
 		close(fds[0]);

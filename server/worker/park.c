@@ -26,20 +26,20 @@ static struct {
 	int64_t again;
 } park;
 
-static void say(const struct cks_worker_note *note)
+static void send_note(const struct cks_worker_note *note)
 {
 	ck_fd_write_full(CK_WORKER_CONTROL, note, sizeof(*note));
 }
 
-static void knock(void)
+static void request_resume(void)
 {
-	say(&(struct cks_worker_note){.kind = CK_NOTE_WANTED});
+	send_note(&(struct cks_worker_note){.kind = CK_NOTE_WANTED});
 }
 
 void cks_park_prepare(struct cks_session *s, uint64_t seconds)
 {
 	park.wait_ms = (unsigned int)(seconds * 1000);
-	s->gate.knock = knock;
+	s->gate.knock = request_resume;
 }
 
 void cks_park_gpus(const struct cks_session *s, uint32_t gpus[CK_NOTE_GPUS])
@@ -51,7 +51,7 @@ void cks_park_gpus(const struct cks_session *s, uint32_t gpus[CK_NOTE_GPUS])
 
 /* Why the driver could not move the session out, in words; NULL: it can. No thread is inside of the
  * gate. */
-static const char *obstacle(struct cks_session *s)
+static const char *find_obstacle(struct cks_session *s)
 {
 	if (cks_handles_marked(s->handles) > 0)
 		return "a stream is being captured into a graph";
@@ -72,7 +72,7 @@ static const char *close_gate(struct cks_session *s)
 	cks_lease_lighten(s);
 	if (!cks_gate_close(&s->gate, park.wait_ms))
 		return "a call is still running (--suspend-wait)";
-	why = obstacle(s);
+	why = find_obstacle(s);
 	if (why)
 		cks_gate_open(&s->gate);
 	return why;
@@ -90,7 +90,7 @@ static void *come_to_rest(void *session)
 	}
 	note.number = cks_memory_total(s->memory);
 	cks_park_gpus(s, note.gpus);
-	say(&note);
+	send_note(&note);
 	return NULL;
 }
 
@@ -102,11 +102,11 @@ void cks_park(struct cks_session *s)
 	if (pthread_create(&thread, NULL, come_to_rest, s) == 0)
 		pthread_detach(thread);
 	else
-		say(&note);
+		send_note(&note);
 }
 
 /* What the session has done so far. */
-static void count(struct cks_session *s, struct cks_worker_note *note)
+static void fill_usage(struct cks_session *s, struct cks_worker_note *note)
 {
 	note->calls = atomic_load_explicit(&s->calls, memory_order_relaxed);
 	note->commands = atomic_load_explicit(&s->executed, memory_order_relaxed);
@@ -128,7 +128,7 @@ static void take_stock(struct cks_session *s, struct cks_worker_note *note)
 	park.turns = turns;
 	note->uses = park.uses;
 	note->number = cks_memory_total(s->memory);
-	count(s, note);
+	fill_usage(s, note);
 	cks_park_gpus(s, note->gpus);
 }
 
@@ -148,7 +148,7 @@ void cks_park_report(struct cks_session *s)
 		return;
 	memcpy(&park.told, &note, sizeof(note));
 	park.again = now + CK_REPORT_MS;
-	say(&note);
+	send_note(&note);
 }
 
 /* The supervisor may be gone, or busy: it would not wait for this process either. */
@@ -159,7 +159,7 @@ void cks_park_end(struct cks_session *s, const char *reason)
 	snprintf(note.text, sizeof(note.text), "%s", reason);
 	if (s) {
 		note.number = cks_memory_peak(s->memory);
-		count(s, &note);
+		fill_usage(s, &note);
 	}
 	send(CK_WORKER_CONTROL, &note, sizeof(note), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

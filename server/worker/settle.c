@@ -30,7 +30,7 @@ static struct cks_options own;
 static char cache_dir[32], compute_dir[48];
 
 /* Receive the message that must come now, with its descriptor. */
-static int take(char kind, void *message, size_t size, int *fd)
+static int receive_message(char kind, void *message, size_t size, int *fd)
 {
 	long n = ck_m3_receive(CK_WORKER_CONTROL, message, size, fd, 0);
 	char got = *(char *)message;
@@ -50,7 +50,7 @@ static int take(char kind, void *message, size_t size, int *fd)
  * that had the same user when it was initialised: so that is done before, as in a spare. A process
  * that changes its user is not killed with its parent any more.
  */
-static int become(uid_t user, int fd)
+static int become_user(uid_t user, int fd)
 {
 	int ret;
 
@@ -71,14 +71,14 @@ static int become(uid_t user, int fd)
 static int take_identity(void)
 {
 	struct cks_control_user message = {.kind = 0};
-	int fd = -1, ret = take(CK_CONTROL_USER, &message, sizeof(message), &fd);
+	int fd = -1, ret = receive_message(CK_CONTROL_USER, &message, sizeof(message), &fd);
 
 	if (ret < 0)
 		return ret;
 	worker.client.identity = message.identity;
 	worker.client.judged = true;
 	if (own.worker_users.first)
-		return become(message.user, fd);
+		return become_user(message.user, fd);
 	close(fd);
 	return 0;
 }
@@ -86,7 +86,7 @@ static int take_identity(void)
 static int take_account(void)
 {
 	struct cks_control_account message = {.kind = 0};
-	int fd = -1, ret = take(CK_CONTROL_ACCOUNT, &message, sizeof(message), &fd);
+	int fd = -1, ret = receive_message(CK_CONTROL_ACCOUNT, &message, sizeof(message), &fd);
 
 	return ret < 0 ? ret : cks_meter_account(fd, message.seat);
 }

@@ -68,7 +68,7 @@ static _Noreturn void give_up(char **argv)
 	become_fresh(argv);
 }
 
-static void say(int kind)
+static void send_note(int kind)
 {
 	struct cks_worker_note note;
 
@@ -83,12 +83,12 @@ void cks_spare_wait(const struct cks_options *options, char **argv)
 	prctl(PR_SET_NAME, "cricket-spare");
 	if (cks_hello_prepare(options) < 0)
 		give_up(argv);
-	say(CK_NOTE_STANDBY);
+	send_note(CK_NOTE_STANDBY);
 	while (!take_client()) {
 		cks_warm_up(options->warm_devices);
 		if (strcmp(options->warm_devices, "none") != 0)
 			cks_hello_reserve(options);
-		say(CK_NOTE_READY);
+		send_note(CK_NOTE_READY);
 	}
 	if (!cks_warm_sound()) {
 		ck_warn("a spare worker's context is broken: the worker is replaced");

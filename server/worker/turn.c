@@ -33,7 +33,7 @@ static struct {
 	struct cks_pass pass; /* of the thread */
 } turn = {.lock = CK_MUTEX(CK_RANK_TURN)};
 
-static void ask(void)
+static void request_turn(void)
 {
 	const struct cks_worker_note note = {.kind = CK_NOTE_ASK};
 
@@ -42,7 +42,7 @@ static void ask(void)
 
 void cks_turn_prepare(struct cks_session *s)
 {
-	s->gate.ask = ask;
+	s->gate.ask = request_turn;
 }
 
 static void sleep_us(uint32_t us)
@@ -64,7 +64,7 @@ static bool is_latest(uint64_t number)
 }
 
 /* Let the session submit work for @window_us. False: it had no more to do before. */
-static bool submit(struct cks_session *s, uint64_t number, uint32_t window_us)
+static bool allow_submission(struct cks_session *s, uint64_t number, uint32_t window_us)
 {
 	int64_t until = ck_now_us() + window_us, now;
 	uint64_t turns, before;
@@ -85,7 +85,7 @@ static bool submit(struct cks_session *s, uint64_t number, uint32_t window_us)
 	return true;
 }
 
-static void synchronise(CUcontext context)
+static void sync_context(CUcontext context)
 {
 	CUcontext popped;
 
@@ -108,14 +108,14 @@ static void wait_for_work(struct cks_session *s)
 	ck_lock(&s->contexts);
 	while (cks_handles_marked(s->handles) == 0 &&
 	       cks_handles_next(s->handles, &id, CK_KIND_CONTEXT, &context))
-		synchronise(context.handle);
+		sync_context(context.handle);
 	ck_unlock(&s->contexts);
 	cks_gate_leave_uncounted(&turn.pass);
 }
 
 /* The gate is closed: wait for threads inside, which may wait for work, and for that. A new turn
  * ends it. */
-static void settle(struct cks_session *s, uint64_t number)
+static void drain_work(struct cks_session *s, uint64_t number)
 {
 	bool empty = false;
 
@@ -128,12 +128,12 @@ static void settle(struct cks_session *s, uint64_t number)
 		wait_for_work(s);
 }
 
-static void take(struct cks_session *s, uint64_t number, uint32_t serial, uint32_t window_us)
+static void run_turn(struct cks_session *s, uint64_t number, uint32_t serial, uint32_t window_us)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_TURN, .number = serial};
 	bool over;
 
-	note.uses = submit(s, number, window_us);
+	note.uses = allow_submission(s, number, window_us);
 	ck_lock(&turn.lock);
 	over = turn.held && turn.count == number;
 	if (over)
@@ -141,7 +141,7 @@ static void take(struct cks_session *s, uint64_t number, uint32_t serial, uint32
 	ck_unlock(&turn.lock);
 	if (!over)
 		return;
-	settle(s, number);
+	drain_work(s, number);
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
@@ -160,7 +160,7 @@ static void *take_turns(void *session)
 		serial = turn.serial;
 		window_us = turn.window_us;
 		ck_unlock(&turn.lock);
-		take(s, taken, serial, window_us);
+		run_turn(s, taken, serial, window_us);
 	}
 	return NULL;
 }

@@ -63,7 +63,7 @@ static uint32_t user_of_process(void)
 }
 
 /* This session, as its next supervisor will know it. */
-static void describe(struct cks_state_worker *self)
+static void describe_session(struct cks_state_worker *self)
 {
 	struct cks_session *s = worker.session;
 
@@ -100,7 +100,7 @@ static void find_server(void)
 
 	cks_turn_free(worker.session);
 	cks_lease_freeze(worker.session, false);
-	describe(&self);
+	describe_session(&self);
 	if (cks_leash_control(worker.options, &self) < 0)
 		end_session(cks_leash_loose(worker.options) ? "the server has not come back"
 							    : "the server is stopping",
@@ -111,7 +111,7 @@ static void find_server(void)
 	cks_lease_alone(worker.session);
 }
 
-static int announce(const struct cks_session *session)
+static int announce_session(const struct cks_session *session)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_SESSION, .number = worker.client.pid};
 
@@ -137,7 +137,7 @@ static const char *find_tie(void)
 }
 
 /* Close all connections of the client. Nothing may reach the session from here on. */
-static void leave(void)
+static void disconnect_client(void)
 {
 	const struct timespec step = {.tv_nsec = CK_LEAVE_STEP_MS * 1000000L};
 	struct cks_worker_note note = {.kind = CK_NOTE_LEFT};
@@ -166,7 +166,7 @@ static void come_back(void)
 		worker_watch_program(false); /* it may be restored after its session */
 	}
 	cks_turn_free(worker.session);
-	announce(atomic_load(&worker.session));
+	announce_session(atomic_load(&worker.session));
 }
 
 /* The supervisor is another one, or this process comes from files: count in its account. */
@@ -178,7 +178,7 @@ static void change_account(int fd, uint32_t seat)
 		ck_warn("the session's account: %s", strerror(-ret));
 }
 
-static void say(const struct cks_control_words *message)
+static void relay_message(const struct cks_control_words *message)
 {
 	if (message->last)
 		end_session(message->text, message->text);
@@ -186,7 +186,7 @@ static void say(const struct cks_control_words *message)
 }
 
 /* The session is suspended, and returns to other GPUs. */
-static void move(const struct cks_control_map *message)
+static void remap_devices(const struct cks_control_map *message)
 {
 	cks_device_map_move(&message->map);
 	cks_context_moved(worker.session);
@@ -202,7 +202,7 @@ union message {
 };
 
 /* A message that needs nothing but itself. In a switch two kinds cannot have the same value. */
-static void heed(union message *message)
+static void handle_message(union message *message)
 {
 	switch (message->kind) {
 	case CK_CONTROL_PRESS:
@@ -224,7 +224,7 @@ static void heed(union message *message)
 		cks_gate_open(&worker.session->gate);
 		break;
 	case CK_CONTROL_MAP:
-		move(&message->map);
+		remap_devices(&message->map);
 		break;
 	case CK_CONTROL_FREEZE:
 	case CK_CONTROL_THAW:
@@ -237,13 +237,13 @@ static void heed(union message *message)
 	case CK_CONTROL_GONE:
 		worker_end(message->words.text);
 	case CK_CONTROL_LEAVE:
-		leave();
+		disconnect_client();
 		break;
 	case CK_CONTROL_RETURN:
 		come_back();
 		break;
 	case CK_CONTROL_WORDS:
-		say(&message->words);
+		relay_message(&message->words);
 		break;
 	case CK_CONTROL_HOLD:
 	case CK_CONTROL_TURN:
@@ -266,7 +266,7 @@ static _Noreturn void take_connections(void)
 			continue;
 		}
 		message.words.text[sizeof(message.words.text) - 1] = '\0';
-		heed(&message);
+		handle_message(&message);
 		if (message.kind == CK_CONTROL_ACCOUNT)
 			change_account(fd, message.account.seat);
 		else if (message.kind == CK_CONTROL_JOIN && fd >= 0)
@@ -276,7 +276,7 @@ static _Noreturn void take_connections(void)
 	}
 }
 
-static int press(void)
+static int request_memory(void)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_PRESS};
 
@@ -315,7 +315,7 @@ static void take_session(struct cks_session *session, const struct cks_options *
 	cks_broker_bill(&worker.client.identity.key);
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
-	session->press = press;
+	session->press = request_memory;
 	session->listens = worker_listens;
 	session->pace.rate = worker.bandwidth;
 	cks_turn_prepare(session);
@@ -358,7 +358,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 		return 1;
 	}
 	cks_broker_link(options->m3_path, worker.hello_fd, cks_users_server());
-	ret = cks_hello(options, first.chan, first.reader, output, announce, &worker.client,
+	ret = cks_hello(options, first.chan, first.reader, output, announce_session, &worker.client,
 			&session);
 	if (ret == -ECONNREFUSED)
 		_exit(0);

@@ -38,7 +38,7 @@ int worker_thread(void *(*run)(void *), void *data)
 }
 
 /* After a bye: let earlier commands execute, if they arrive in time. */
-static void drain(void)
+static void drain_commands(void)
 {
 	const struct timespec step = {.tv_nsec = CK_DRAIN_STEP_MS * 1000000L};
 	struct ck_chan *commands = atomic_load(&worker.commands);
@@ -62,7 +62,7 @@ static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 	int ret = cks_dispatch_calls(worker.session, chan, reader);
 
 	if (ret == CK_DISPATCH_BYE) {
-		drain();
+		drain_commands();
 		worker_end("the program has ended");
 	}
 	if (ret == -EPROTO)
@@ -118,7 +118,7 @@ void worker_listens(void)
 }
 
 /* May a connection of this kind be added? It has a place then. */
-static bool admit(ck_lane_kind kind)
+static bool admit_lane(ck_lane_kind kind)
 {
 	if (kind != CK_LANE_CALL && kind != CK_LANE_COMMAND)
 		return false;
@@ -135,7 +135,7 @@ static int take_join(struct ck_chan *chan, const struct cks_first *first)
 	int ret;
 
 	if (!atomic_load(&worker.keep) && cks_first_proves(first, worker.session) &&
-	    admit(first->args.lane))
+	    admit_lane(first->args.lane))
 		res.status = 0;
 	if (res.status == 0 && ck_chan_take_rings(chan) == -EPROTO)
 		ck_warn("%s: offers shared memory that is not valid", ck_chan_peer(chan));
@@ -162,7 +162,7 @@ static void take_link(struct ck_chan **chan, const struct cks_first *first)
 
 	*chan = NULL;
 	if (keep && cks_first_proves(first, worker.session)) {
-		cks_keep_link(keep, connection, first->xid, &first->args, admit, chan);
+		cks_keep_link(keep, connection, first->xid, &first->args, admit_lane, chan);
 		return;
 	}
 	ck_warn("%s: a link was refused", ck_chan_peer(connection));
@@ -192,7 +192,7 @@ static void take_direct(struct ck_chan *chan, const struct cks_first *first)
 }
 
 /* Serve a connection that has its place until it ends. */
-static void serve(struct ck_chan *chan, ck_lane_kind lane)
+static void serve_lane(struct ck_chan *chan, ck_lane_kind lane)
 {
 	struct ck_reader *reader = NULL;
 	int ret = ck_reader_create_small(chan, worker.room, &reader);
@@ -233,7 +233,7 @@ static void *join_thread(void *data)
 	}
 	atomic_fetch_sub(&worker.joining, 1);
 	if (ret == 0 && chan)
-		serve(chan, first.args.lane);
+		serve_lane(chan, first.args.lane);
 	else if (chan)
 		ck_chan_close(chan);
 	return NULL;

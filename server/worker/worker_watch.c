@@ -115,7 +115,7 @@ static struct {
 	bool missing;
 } program = {.lock = CK_MUTEX(CK_RANK_PROGRAM), .fd = -1};
 
-static int add(int fd, uint32_t events)
+static int watch_fd(int fd, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.fd = fd};
 
@@ -142,7 +142,7 @@ static int watch_program(void)
 	program.fd = ck_machine_watch((pid_t)worker.client.pid);
 	if (program.fd < 0)
 		return program.fd;
-	if (add(program.fd, EPOLLIN) < 0)
+	if (watch_fd(program.fd, EPOLLIN) < 0)
 		drop_program();
 	return 0;
 }
@@ -177,7 +177,7 @@ static int64_t heed_cuts(void)
 	return left;
 }
 
-static int64_t sooner(int64_t a, int64_t b)
+static int64_t pick_sooner(int64_t a, int64_t b)
 {
 	return a < 0 ? b : b < 0 ? a : ck_min(a, b);
 }
@@ -190,10 +190,10 @@ static bool is_cut(int fd)
 }
 
 /* Wait once; @quiet counts checks without result. False: the client has gone. */
-static bool watch(unsigned int *quiet)
+static bool watch_client(unsigned int *quiet)
 {
 	int64_t left = commands_in();
-	int tick = (int)sooner(sooner(left, heed_cuts()),
+	int tick = (int)pick_sooner(pick_sooner(left, heed_cuts()),
 			       *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS);
 	struct cks_session *s = atomic_load(&worker.session);
 	struct epoll_event event;
@@ -226,14 +226,14 @@ static void *watch_thread(void *unused)
 	unsigned int quiet = CK_QUIET;
 
 	(void)unused;
-	while (watch(&quiet))
+	while (watch_client(&quiet))
 		ck_log_tend(false);
 	end_soon("the client has ended");
 }
 
 int worker_watch_add(int fd)
 {
-	return add(fd, EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+	return watch_fd(fd, EPOLLRDHUP | EPOLLHUP | EPOLLERR);
 }
 
 void worker_watch_drop(int fd)
@@ -243,7 +243,7 @@ void worker_watch_drop(int fd)
 
 int worker_watch_cuts(int fd)
 {
-	return add(fd, EPOLLIN);
+	return watch_fd(fd, EPOLLIN);
 }
 
 void worker_watch_program(bool runs)
@@ -271,7 +271,7 @@ int worker_watch_begin(int fd)
 	worker.stir_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (worker.watch < 0 || worker.stir_fd < 0)
 		return -errno;
-	ret = add(worker.stir_fd, EPOLLIN);
+	ret = watch_fd(worker.stir_fd, EPOLLIN);
 	if (ret == 0)
 		ret = worker_watch_add(fd);
 	return ret < 0 ? ret : worker_thread(watch_thread, NULL);

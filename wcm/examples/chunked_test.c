@@ -36,7 +36,7 @@ static int32_t number_of(int64_t row, int column, int round)
 }
 
 /* Rank number @part of @parts scatters its rows, and all gather all, backwards. */
-static int check(wcm_group *g, wcm_t m, int part, int parts, int round, const int *ranks,
+static int check_rows(wcm_group *g, wcm_t m, int part, int parts, int round, const int *ranks,
 		 int *wrong)
 {
 	static __thread int32_t rows[ROWS * COLUMNS];
@@ -98,13 +98,13 @@ static int round_of(wcm_group *g, int round, int *wrong)
 	if (said(wcm_malloc(g, ROWS * ROW, ROW, NULL, 0, &all), "wcm_malloc") ||
 	    said(wcm_malloc(g, ROWS * ROW, ROW, ranks, count, &some), "wcm_malloc of some"))
 		return 1;
-	if (check(g, some, own, count, round, ranks, wrong) ||
-	    check(g, all, rank, size, round + 1, NULL, wrong))
+	if (check_rows(g, some, own, count, round, ranks, wrong) ||
+	    check_rows(g, all, rank, size, round + 1, NULL, wrong))
 		return 1;
 	return (round % 2 ? wcm_free(all) || wcm_free(some) : wcm_free(some) || wcm_free(all)) != 0;
 }
 
-static int run(struct rank *r)
+static int run_rank(struct rank *r)
 {
 	uint64_t total;
 	wcm_group *g;
@@ -127,7 +127,7 @@ static int run(struct rank *r)
 	return status != 0;
 }
 
-static int help(void)
+static int print_help(void)
 {
 	puts("Usage: chunked_test [OPTION]...\n"
 	     "Write, gather, scatter, read and compare memory over all ranks and over some.\n\n"
@@ -164,9 +164,9 @@ int main(int argc, char **argv)
 		else if (c == 'n')
 			rounds = atoi(optarg);
 		else
-			return c == 'h' ? help() : 2;
+			return c == 'h' ? print_help() : 2;
 	}
 	if (backing < 0 || optind < argc)
 		return 2;
-	return run_ranks(ranks, threads, run);
+	return run_ranks(ranks, threads, run_rank);
 }

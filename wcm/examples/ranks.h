@@ -93,14 +93,14 @@ static int run_ranks(int count, int threads, int (*run)(struct rank *r))
 }
 
 /* The status of a call, said where it is an error. */
-static int said(int status, const char *what)
+static int report_status(int status, const char *what)
 {
 	if (status != WCM_OK)
 		fprintf(stderr, "%s: %s\n", what, wcm_strerror(status));
 	return status;
 }
 
-static int join(const struct rank *r, int backing, int device, wcm_group **group)
+static int join_group(const struct rank *r, int backing, int device, wcm_group **group)
 {
 	wcm_opts opts;
 
@@ -108,7 +108,7 @@ static int join(const struct rank *r, int backing, int device, wcm_group **group
 	opts.group = r->group[0] ? r->group : NULL;
 	opts.device = device;
 	opts.backing = backing;
-	return said(wcm_init(&opts, r->rank, r->size, group), "wcm_init");
+	return report_status(wcm_init(&opts, r->rank, r->size, group), "wcm_init");
 }
 
 /* ipc, vmm or auto; -1: none of them. */
