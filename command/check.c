@@ -112,7 +112,9 @@ static bool check_reach(struct check *c)
 	snprintf(c->at, sizeof(c->at), "%s", reach.at);
 	if (!reach.connected) {
 		snprintf(text, sizeof(text), "%s: %s", reach.at, reach.why);
-		return add_failed_step(c, reach.error == -EINVAL ? "address" : "connection", 0, text), false;
+		return add_failed_step(c, reach.error == -EINVAL ? "address" : "connection", 0,
+				       text),
+		       false;
 	}
 	snprintf(text, sizeof(text), "%s in %.2f ms", reach.at, reach.connect_ms);
 	add_passed_step(c, "connection", text);
@@ -127,7 +129,8 @@ static bool check_reach(struct check *c)
 	add_passed_step(c, "protocol", text);
 	if (reach.near)
 		add_passed_step(c, "mps",
-		     ck_cuda_mps_runs() ? "NVIDIA MPS runs: a fault of one session may end others"
+				ck_cuda_mps_runs()
+					? "NVIDIA MPS runs: a fault of one session may end others"
 					: "NVIDIA MPS does not run here");
 	return true;
 }

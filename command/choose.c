@@ -94,8 +94,8 @@ static void say_why(const struct ckx_fleet *f, const struct ckx_wish *w, const c
 
 /* @source: what the user named. It is looked up again for each attempt, because files and DNS
  * change. */
-static int attempt_choice(const struct ckx_server *source, const struct ckx_wish *w, const char *rest,
-		   struct ckx_choice *choice)
+static int attempt_choice(const struct ckx_server *source, const struct ckx_wish *w,
+			  const char *rest, struct ckx_choice *choice)
 {
 	struct ckx_fleet *f = calloc(1, sizeof(*f));
 	int ret = f ? ckx_fleet_find(source, f) : -ENOMEM;
@@ -126,7 +126,8 @@ int ckx_choose(const struct ckx_server *server, const struct ckx_wish *w, struct
 
 		sleep(AGAIN_S);
 		last = ck_now_ms() >= until;
-		ret = attempt_choice(server, w, last ? "; the time of --wait is over" : NULL, choice);
+		ret = attempt_choice(server, w, last ? "; the time of --wait is over" : NULL,
+				     choice);
 	}
 	now = ck_now_ms();
 	choice->wait_seconds = now < until ? (uint64_t)(until - now + 999) / 1000 : 0;

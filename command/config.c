@@ -118,7 +118,8 @@ static int take_setting(struct reading *r, char *line)
 	if (r->inside && strcmp(key, "token-file") == 0)
 		return store_value(r, e->token_file, value);
 	place = r->inside ? ckx_tls_find(&e->tls, key) : NULL;
-	return place ? keep_in(r, place, CKX_TLS_TEXT, value) : reject_line(r, "no such setting", key);
+	return place ? keep_in(r, place, CKX_TLS_TEXT, value)
+		     : reject_line(r, "no such setting", key);
 }
 
 static int take_line(struct reading *r, char *text)

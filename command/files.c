@@ -89,7 +89,8 @@ static bool good_list(const ck_files_res *res)
 		if (!good_file(res, i, &bytes))
 			return false;
 	}
-	return plain_name(res->release) && has_file(res, "cricket") && has_file(res, "cricket-client.so");
+	return plain_name(res->release) && has_file(res, "cricket") &&
+	       has_file(res, "cricket-client.so");
 }
 
 static int check_reply(const ck_files_res *res, char why[CKX_FILES_WHY])

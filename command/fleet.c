@@ -28,7 +28,7 @@ static unsigned int keys_of(const struct ckx_fleet *f, const struct ckx_server *
 }
 
 static int add_candidate(struct ckx_fleet *f, const struct ckx_server *server,
-	       const struct ck_server_entry *entry, unsigned int priority)
+			 const struct ck_server_entry *entry, unsigned int priority)
 {
 	struct ckx_candidate *c;
 

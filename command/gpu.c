@@ -218,7 +218,8 @@ static void add_shares(struct ckx_gpus *g, nvmlDevice_t device, unsigned int ind
 		g->seen[index] = ck_max(g->seen[index], g->samples[i].timeStamp);
 }
 
-static void describe_gpu(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index, json_t *report)
+static void describe_gpu(struct ckx_gpus *g, nvmlDevice_t device, unsigned int index,
+			 json_t *report)
 {
 	struct nvmlMemory_t memory = {0};
 	struct nvmlUtilization_t rates;

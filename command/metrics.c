@@ -52,7 +52,8 @@ static void put_text(FILE *out, const char *text)
 }
 
 /* A sample with one label, or none: NULL. */
-static void put_sample(FILE *out, const char *name, const char *label, const char *text, double value)
+static void put_sample(FILE *out, const char *name, const char *label, const char *text,
+		       double value)
 {
 	fprintf(out, "cricket_%s", name);
 	if (label) {
@@ -100,16 +101,17 @@ static void put_sessions(FILE *out, const json_t *report)
 
 	begin_metric(out, "sessions", "gauge", "Sessions, by state.");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(states); i++)
-		put_sample(out, "sessions", "state", states[i], sum_of(report, NULL, "state", states[i]));
+		put_sample(out, "sessions", "state", states[i],
+			   sum_of(report, NULL, "state", states[i]));
 	put_alone(out, "sessions_max", "gauge", "Sessions that the server admits (--max-sessions).",
 		  number_of(report, "max_sessions"));
 	put_alone(out, "waiting_clients", "gauge", "Clients that wait for a session.",
 		  number_of(report, "waiting_count"));
 	begin_metric(out, "session_memory_bytes", "gauge",
-	      "Device memory of all sessions, by where it is: on GPUs, or in host memory.");
+		     "Device memory of all sessions, by where it is: on GPUs, or in host memory.");
 	for (size_t i = 0; i < PLACES; i++)
 		put_sample(out, "session_memory_bytes", "place", places[i][0],
-		    sum_of(report, places[i][1], NULL, NULL));
+			   sum_of(report, places[i][1], NULL, NULL));
 	begin_metric(out, "spares", "gauge", "Worker processes without a client, by state.");
 	put_fields(out, "spares", "state", json_object_get(report, "spares"));
 }
@@ -212,9 +214,10 @@ static void put_gpus(FILE *out, const json_t *report)
 			snprintf(index, sizeof(index), "%d", (int)n);
 			if (rows[i].of_sessions)
 				put_sample(out, rows[i].name, "gpu", index,
-				    use_of_gpu(report, n, rows[i].field));
+					   use_of_gpu(report, n, rows[i].field));
 			else if (json_object_get(gpu, rows[i].field))
-				put_sample(out, rows[i].name, "gpu", index, number_of(gpu, rows[i].field));
+				put_sample(out, rows[i].name, "gpu", index,
+					   number_of(gpu, rows[i].field));
 		}
 	}
 }
@@ -253,7 +256,7 @@ static void put_identity_totals(FILE *out, const json_t *report)
 		{
 			if (at < IDENTITIES && json_object_get(row, rows[i].field))
 				put_sample(out, rows[i].name, "identity", text_of(row, "identity"),
-				    number_of(row, rows[i].field));
+					   number_of(row, rows[i].field));
 		}
 	}
 }
@@ -264,11 +267,12 @@ static void put_identities(FILE *out, const json_t *report)
 	const char *name;
 
 	begin_metric(out, "identity_sessions", "gauge", "Sessions of an identity.");
-	json_object_foreach(set, name, unused) put_sample(out, "identity_sessions", "identity", name,
-						   sum_of(report, NULL, "identity", name));
+	json_object_foreach(set, name, unused) put_sample(
+		out, "identity_sessions", "identity", name, sum_of(report, NULL, "identity", name));
 	begin_metric(out, "identity_memory_bytes", "gauge", "Memory of its sessions on GPUs.");
-	json_object_foreach(set, name, unused) put_sample(out, "identity_memory_bytes", "identity", name,
-						   sum_of(report, "memory", "identity", name));
+	json_object_foreach(set, name, unused)
+		put_sample(out, "identity_memory_bytes", "identity", name,
+			   sum_of(report, "memory", "identity", name));
 	put_identity_totals(out, report);
 	json_decref(set);
 }

@@ -84,7 +84,7 @@ static int finish_process(pid_t pid, int out, const char *what)
 /* What a terminal shows; and the path of the control socket, which lies beside the one of status.
  * -errno, printed. */
 static int describe_move(const char *server, const char *session, char what[CKX_WAIT_TEXT],
-		    char control[CK_UNIX_PATH_MAX + 8])
+			 char control[CK_UNIX_PATH_MAX + 8])
 {
 	struct ckx_local local;
 	int ret = ckx_control_find(server, &local);

@@ -62,7 +62,7 @@ static int dial_server(const struct ckx_server *server, struct ckx_reach *r, str
 
 /* Encrypt the connection, if client and server would; @must: if it leaves this host. */
 static int secure_channel(const struct ckx_server *server, struct ckx_reach *r, bool must,
-		  struct ck_chan **chan)
+			  struct ck_chan **chan)
 {
 	struct ck_secure *secure;
 	int ret;

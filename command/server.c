@@ -33,7 +33,7 @@ static void take_section(struct ckx_server *s, const struct ckx_config *config, 
 }
 
 static int set_address(struct ckx_server *s, const struct ckx_config *config, const char *text,
-		char token_file[CKX_TEXT])
+		       char token_file[CKX_TEXT])
 {
 	if (strlen(text) >= sizeof(s->address)) {
 		ckx_error("the address is too long: %s", text);

@@ -87,7 +87,8 @@ static void print_reply(const json_t *reply)
 
 /* What a terminal shows while @command does what @request says: the memory of the session is asked
  * for. */
-static void describe_command(int fd, const char *command, const json_t *request, char what[CKX_WAIT_TEXT])
+static void describe_command(int fd, const char *command, const json_t *request,
+			     char what[CKX_WAIT_TEXT])
 {
 	const char *session = json_string_value(json_object_get(request, "session"));
 	json_t *status = NULL;

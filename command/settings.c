@@ -110,7 +110,8 @@ static int add_first(struct ckx_settings *s, const char *name, const char *entry
 		if (strncmp(at, entry, size) == 0 && (!at[size] || strchr(": ", at[size])))
 			return add_setting(s, name, "%s", list);
 	}
-	return list && *list ? add_setting(s, name, "%s:%s", entry, list) : add_setting(s, name, "%s", entry);
+	return list && *list ? add_setting(s, name, "%s:%s", entry, list)
+			     : add_setting(s, name, "%s", entry);
 }
 
 /* Put the client into LD_PRELOAD, and the stand-in for NCCL if that runs in the workers: a program
@@ -203,10 +204,11 @@ static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const
 		return add_gpus(s, w->gpus);
 	if (w->devices)
 		return add_setting(s, "CUDA_VISIBLE_DEVICES", "%s",
-			   strcmp(w->devices, "none") == 0 ? "" : w->devices);
+				   strcmp(w->devices, "none") == 0 ? "" : w->devices);
 	/* a variable comes before the file */
-	return *file && !getenv("CUDA_VISIBLE_DEVICES") ? add_setting(s, "CUDA_VISIBLE_DEVICES", "%s", file)
-							: 0;
+	return *file && !getenv("CUDA_VISIBLE_DEVICES")
+		       ? add_setting(s, "CUDA_VISIBLE_DEVICES", "%s", file)
+		       : 0;
 }
 
 /* Wrong values are said here, and not by the client alone, which goes on without them. */
@@ -249,7 +251,8 @@ static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w,
 	if (ret == 0 && w->memory)
 		ret = add_setting(s, "CRICKET_NEED", "%s", w->memory);
 	if (ret == 0 && wish->wait_seconds)
-		ret = add_setting(s, "CRICKET_WAIT", "%llus", (unsigned long long)choice.wait_seconds);
+		ret = add_setting(s, "CRICKET_WAIT", "%llus",
+				  (unsigned long long)choice.wait_seconds);
 	if (ret == 0 && w->prefix)
 		ret = add_setting(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
 	free(choice.address);
@@ -266,7 +269,8 @@ static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
 		const char *value = ckx_tls_value(tls, (enum ckx_tls_setting)i);
 
 		if (value)
-			ret = add_setting(s, ckx_tls_variable((enum ckx_tls_setting)i), "%s", value);
+			ret = add_setting(s, ckx_tls_variable((enum ckx_tls_setting)i), "%s",
+					  value);
 	}
 	return ret;
 }

@@ -48,9 +48,13 @@ static double get_age(const struct ckx_row *row)
 	return row->age;
 }
 
-const struct ckx_order ckx_orders[] = {
-	{'m', "memory", get_memory}, {'c', "calls", get_calls}, {'b', "data", get_bytes}, {'a', "age", get_age},
-	{'g', "share", get_share},	 {'w', "waits", get_waits}, {0, NULL, NULL}};
+const struct ckx_order ckx_orders[] = {{'m', "memory", get_memory},
+				       {'c', "calls", get_calls},
+				       {'b', "data", get_bytes},
+				       {'a', "age", get_age},
+				       {'g', "share", get_share},
+				       {'w', "waits", get_waits},
+				       {0, NULL, NULL}};
 
 static const struct ckx_order *order_of_qsort; /* of one thread */
 

@@ -77,8 +77,8 @@ static void draw_rows(const struct ckx_top *t, int top)
 	}
 	if (t->count == 0)
 		put_line(top + 1, t->filter[0] ? "No session contains the text of the filter."
-					  : "No sessions. On another host: cricket run -s "
-					    "HOST -- PROGRAM");
+					       : "No sessions. On another host: cricket run -s "
+						 "HOST -- PROGRAM");
 }
 
 static void draw_keys(const struct ckx_top *t)

@@ -218,7 +218,8 @@ static int parse_body(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
  * A kernel, .entry having been read. Nothing is left in the list of one that is only declared, or
  * that is in @linked already; that is NULL for a kernel without linkage.
  */
-static int parse_entry(struct ck_ptxhead_lex *lex, struct ck_map *linked, struct ck_kernels *kernels)
+static int parse_entry(struct ck_ptxhead_lex *lex, struct ck_map *linked,
+		       struct ck_kernels *kernels)
 {
 	struct ck_kernel *kernel;
 	int ret = 0;

@@ -127,8 +127,9 @@ static int compile_now(const struct ckl_compiler *compiler, const struct ckl_com
 }
 
 /* Into the cache, a compile error too. */
-static void cache_compiled(struct ckl_cache *cache, const struct ck_hash *key, const struct ckl_compile *in,
-		 const struct ckl_compiler *compiler, const struct ckl_compiled *compiled)
+static void cache_compiled(struct ckl_cache *cache, const struct ck_hash *key,
+			   const struct ckl_compile *in, const struct ckl_compiler *compiler,
+			   const struct ckl_compiled *compiled)
 {
 	char name[CK_CACHE_NAME];
 	struct ckl_making making = {.name = name,

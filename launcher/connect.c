@@ -188,7 +188,7 @@ static int daemon_lost(bool frame, size_t missing)
 }
 
 static int run_single(const struct ckl_options *options, int sock, struct ckl_input *replies,
-		struct ckl_block *block)
+		      struct ckl_block *block)
 {
 	struct ckl_fail fail = {0};
 	bool frame = options->frames;
@@ -203,7 +203,7 @@ static int run_single(const struct ckl_options *options, int sock, struct ckl_in
 }
 
 static int run_batch(const struct ckl_options *options, int sock, struct ckl_input *replies,
-		 struct ckl_block *block)
+		     struct ckl_block *block)
 {
 	struct ckl_pump *pump = ckl_pump_start(sock);
 	struct ckl_fail fail = {0};

@@ -29,11 +29,12 @@ static int errno_of(enum ckl_exit exit)
 	}
 }
 
-static int record_failure(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
-		  const char *format, va_list args) __attribute__((format(printf, 5, 0)));
+static int record_failure(struct ckl_fail *fail, enum ckl_exit exit, const char *stage,
+			  const char *code, const char *format, va_list args)
+	__attribute__((format(printf, 5, 0)));
 
-static int record_failure(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
-		  const char *format, va_list args)
+static int record_failure(struct ckl_fail *fail, enum ckl_exit exit, const char *stage,
+			  const char *code, const char *format, va_list args)
 {
 	if (fail->exit == CK_EXIT_OK) {
 		fail->exit = exit;

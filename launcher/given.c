@@ -53,7 +53,8 @@ static int give_image(struct ckl_options *options, const char *data, size_t size
 }
 
 /* PTX and CUDA C++ are text, which may end with NULs. */
-static int set_source(struct ckl_options *options, const char *data, size_t size, struct ckl_fail *fail)
+static int set_source(struct ckl_options *options, const char *data, size_t size,
+		      struct ckl_fail *fail)
 {
 	size_t end = size;
 	int ret;

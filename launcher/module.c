@@ -54,7 +54,7 @@ static bool is_current(const struct ckl_module *module, const struct ckl_request
 }
 
 static struct ckl_module *find_module(struct ckl_modules *modules, const struct ck_hash *key,
-			       const struct ckl_request *request)
+				      const struct ckl_request *request)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		struct ckl_module *module = &modules->items[i];
@@ -103,7 +103,7 @@ static bool is_source(const struct ckl_request *request, const char *text, size_
 }
 
 static int load_module(struct ckl_modules *modules, struct ckl_module *module, const void *image,
-		struct ckl_fail *fail)
+		       struct ckl_fail *fail)
 {
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
 	char *log = calloc(1, JIT_LOG);
@@ -154,7 +154,7 @@ static char *read_bytes(const struct ckl_request *request, struct ckl_module *mo
 
 /* PTX or machine code in the place of *bytes, and loaded. */
 static int build_module(struct ckl_modules *modules, const struct ckl_request *request,
-		struct ckl_module *module, char **bytes, size_t size, struct ckl_fail *fail)
+			struct ckl_module *module, char **bytes, size_t size, struct ckl_fail *fail)
 {
 	struct ckl_compile compile = {.text = *bytes,
 				      .size = size,

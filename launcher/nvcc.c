@@ -122,7 +122,8 @@ static int wait_compiler(pid_t pid)
  * The keeper: @arguments point into @run. It inherits nothing from the worker except its end of a
  * socket.
  */
-static void run_keeper(struct run *run, const char **arguments, const struct ckl_compile *in, int sock)
+static void run_keeper(struct run *run, const char **arguments, const struct ckl_compile *in,
+		       int sock)
 {
 	struct pollfd end = {.fd = KEEPER_SOCK};
 	sigset_t all;
@@ -167,7 +168,7 @@ static int run_make(struct run *run, const char **arguments, const struct ckl_co
 
 /* nvcc's command line, malloc'ed; @include has room for an option. */
 static const char **build_command(const struct ckl_compiler *compiler, const struct ckl_compile *in,
-			    const struct run *run, char arch[48], char include[PATH_MAX])
+				  const struct run *run, char arch[48], char include[PATH_MAX])
 {
 	const char **arguments = calloc(12 + json_array_size(in->options), sizeof(*arguments));
 	const char *slash = in->path ? strrchr(in->path, '/') : NULL;

@@ -176,7 +176,8 @@ static int add_option(struct ckl_options *o, const char *text)
 		list = json_array();
 		json_object_set_new(o->defaults, "options", list);
 	}
-	return json_array_append_new(list, json_string(text)) < 0 ? reject_option("not UTF-8", text) : 0;
+	return json_array_append_new(list, json_string(text)) < 0 ? reject_option("not UTF-8", text)
+								  : 0;
 }
 
 /* The usual path of a daemon's socket: $XDG_RUNTIME_DIR/gpu_launcher.sock, else one in /tmp. */
@@ -327,7 +328,7 @@ static int parse_launch(struct ckl_options *o, char **arguments, int count)
 
 	if (count != 8)
 		return reject_option(count < 8 ? "too few arguments" : "too many arguments",
-			      count ? arguments[count - 1] : "none");
+				     count ? arguments[count - 1] : "none");
 	for (int i = 0; ret == 0 && i < 6; i++)
 		ret = parse_number(arguments[i + 2], 0, UINT32_MAX, &sizes[i]);
 	if (ret < 0)
@@ -335,7 +336,7 @@ static int parse_launch(struct ckl_options *o, char **arguments, int count)
 	o->file = arguments[0];
 	if (strcmp(o->file, "-") == 0 && !o->request)
 		return reject_option("stdin cannot be the kernel and the request",
-			      "give the request with --request FILE");
+				     "give the request with --request FILE");
 	if (json_object_set_new(o->defaults, "kernel", json_string(arguments[1])) < 0)
 		return reject_option("a name is not UTF-8", "KERNEL");
 	json_object_set_new(o->defaults, "grid",
@@ -360,7 +361,7 @@ int ckl_options_parse(int argc, char **argv, struct ckl_options *o)
 	while ((option = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
 		if (option == '?')
 			return reject_option("not an option, or its argument is missing",
-				      argv[optind - 1]);
+					     argv[optind - 1]);
 		ret = parse_option(option, optarg, o);
 		if (ret != 0)
 			return ret;

@@ -41,14 +41,16 @@ static size_t count_processors(void)
 void ckl_parallel(size_t count, void (*work)(void *context, size_t index), void *context)
 {
 	struct crew crew = {.work = work, .context = context, .count = count};
-	size_t want = ck_min(count, ck_min(count_processors(), (size_t)CK_PARALLEL_MAX)), started = 0;
+	size_t want = ck_min(count, ck_min(count_processors(), (size_t)CK_PARALLEL_MAX)),
+	       started = 0;
 	pthread_t threads[CK_PARALLEL_MAX];
 	sigset_t all, before;
 
 	/* Only the calling thread takes signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (started + 1 < want && pthread_create(&threads[started], NULL, run_member, &crew) == 0)
+	while (started + 1 < want &&
+	       pthread_create(&threads[started], NULL, run_member, &crew) == 0)
 		started++;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	run_member(&crew);

@@ -155,8 +155,9 @@ static bool has_results(const struct ckl_request *request)
 }
 
 /* With timing, wait here to measure the kernel alone; else the first copy of a result waits. */
-static int launch_kernel(struct ckl_runner *runner, CUfunction function, const struct ck_kernel *kernel,
-		  const struct ckl_request *request, void **params, struct ckl_fail *fail)
+static int launch_kernel(struct ckl_runner *runner, CUfunction function,
+			 const struct ck_kernel *kernel, const struct ckl_request *request,
+			 void **params, struct ckl_fail *fail)
 {
 	const struct ckl_driver *driver = &runner->driver;
 	const uint32_t *grid = request->grid, *block = request->block;

@@ -110,7 +110,8 @@ static uint64_t first_page(uint64_t at)
 }
 
 /* Do @advice, or note a prefetch when that is 0. */
-static CUresult change_advice(uint64_t at, size_t size, CUmem_advise advice, const CUmemLocation *location)
+static CUresult change_advice(uint64_t at, size_t size, CUmem_advise advice,
+			      const CUmemLocation *location)
 {
 	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, PAGE);
 	CUresult err;

@@ -92,7 +92,8 @@ static void handle_log_line(int level, char *text, size_t size)
 		return;
 	store_line(text, size);
 	ck_unlock(&lines_lock);
-	run_callbacks(level == CK_LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING, text, size);
+	run_callbacks(level == CK_LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING, text,
+		      size);
 }
 
 void ck_logs_begin(void)

@@ -29,7 +29,7 @@ static unsigned int first_of(const char *name)
 
 /* The newest of [@at, @end) in one of its two forms and not newer than @version. */
 static const struct ck_entry *find_newest(const struct ck_entry *at, const struct ck_entry *end,
-				     int version, bool per_thread)
+					  int version, bool per_thread)
 {
 	for (; at < end; at++) {
 		if (at->per_thread == per_thread && at->since <= version)
@@ -70,7 +70,8 @@ static const struct ck_entry *find_entry(const char *name, int version, bool per
 }
 
 static CUresult find_procedure(const char *symbol, void **pfn, int version, cuuint64_t flags,
-		     const struct ck_entry **entry, CUdriverProcAddressQueryResult *status)
+			       const struct ck_entry **entry,
+			       CUdriverProcAddressQueryResult *status)
 {
 	if (!symbol || !pfn || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -77,7 +77,8 @@ static void map_linker(unsigned int half)
 	struct ck_sites found;
 	int ret, fd;
 
-	h->linker_base = reserve_memory(half, h->linker.hi - h->linker.lo, PROT_NONE) - h->linker.lo;
+	h->linker_base =
+		reserve_memory(half, h->linker.hi - h->linker.lo, PROT_NONE) - h->linker.lo;
 	ret = ck_elf_map(h->program.interpreter, &h->linker, h->linker_base);
 	fd = (int)sys3(__NR_open, h->program.interpreter, O_RDONLY | O_CLOEXEC, 0);
 	if (ret || fd < 0)

@@ -30,7 +30,7 @@ static const char *skip_word(const char *at)
 
 /* start-end access offset device inode name */
 static void parse_line(char *line, void (*each)(const struct ck_mapping *m, void *argument),
-		  void *argument)
+		       void *argument)
 {
 	struct ck_mapping m;
 	const char *at = parse_hex(line, &m.start);

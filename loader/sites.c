@@ -222,10 +222,10 @@ int ck_sites_find(enum ck_file kind, const uint8_t *file, size_t size, struct ck
 	for (int i = 0; !ret && i < h->e_phnum; i++)
 		if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X && p[i].p_offset < size)
 			ret = scan_range(file, p[i].p_offset,
-				   p[i].p_filesz < size - p[i].p_offset
-					   ? p[i].p_offset + p[i].p_filesz
-					   : size,
-				   found);
+					 p[i].p_filesz < size - p[i].p_offset
+						 ? p[i].p_offset + p[i].p_filesz
+						 : size,
+					 found);
 	for (unsigned int c = 0; !ret && c < CK_CALLS && kind != CK_FILE_OTHER; c++) {
 		if ((kind == CK_FILE_LDSO && !calls[c].in_ldso) || has_site(found, c, 0, size))
 			continue;

@@ -132,7 +132,7 @@ static int serve_order(const struct ck_m3_order *o, const int *fds, struct ck_m3
 
 	for (; !err && mapped < o->pieces; mapped++) {
 		err = map_piece(fds[mapped], o->piece_size[mapped], o->device[direct ? 0 : mapped],
-			  &at[mapped]);
+				&at[mapped]);
 		if (err)
 			break;
 	}

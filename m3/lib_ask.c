@@ -82,7 +82,7 @@ int m3_rounded_size(m3_client *c, int device, uint64_t bytes, unsigned int flags
 }
 
 static int request_quota(m3_client *c, enum ck_m3_op op, const char *principal, uint64_t bytes,
-		 uint64_t regions, struct ck_m3_reply *reply)
+			 uint64_t regions, struct ck_m3_reply *reply)
 {
 	struct ck_m3_request q;
 

@@ -38,7 +38,7 @@ static int transfer_range(m3_region *r, uint64_t offset, void *to, const void *f
 	for (size_t at = 0, n; at < size && status == M3_OK; at += n) {
 		n = ck_min(size - at, (size_t)CK_M3_DATA_MAX);
 		status = transfer_piece(r, offset + at, to ? (char *)to + at : NULL,
-			       from ? (const char *)from + at : NULL, n);
+					from ? (const char *)from + at : NULL, n);
 	}
 	return status;
 }

@@ -108,8 +108,8 @@ static int connect_anew(m3_client *c)
 }
 
 /* Once more where the connection broke and the question may be asked of another broker. */
-static int request_with_retry(m3_client *c, const m3_region *r, const struct ck_m3_request *q, const void *data,
-	       int *fd)
+static int request_with_retry(m3_client *c, const m3_region *r, const struct ck_m3_request *q,
+			      const void *data, int *fd)
 {
 	int ret = -EPIPE;
 

@@ -43,7 +43,7 @@ static int check_device_reach(const m3_region *r, int device)
 
 /* A part of the region's memory as a handle of this process's driver. */
 static int import_part(m3_region *r, unsigned int part, unsigned int access,
-		  CUmemGenericAllocationHandle *handle)
+		       CUmemGenericAllocationHandle *handle)
 {
 	m3_client *c = r->client;
 	struct ck_m3_back back = {.fd = -1};
@@ -277,8 +277,8 @@ bool ck_m3_direct(const m3_region *r, unsigned int access)
 	const struct ck_m3_driver *d = &r->client->driver;
 	CUdevice device;
 
-	return region_is_mapped(r) && d->cuCtxGetDevice && d->cuMemcpyHtoD_v2 && d->cuMemcpyDtoH_v2 &&
-	       d->cuCtxGetDevice(&device) == CUDA_SUCCESS && device >= 0 &&
+	return region_is_mapped(r) && d->cuCtxGetDevice && d->cuMemcpyHtoD_v2 &&
+	       d->cuMemcpyDtoH_v2 && d->cuCtxGetDevice(&device) == CUDA_SUCCESS && device >= 0 &&
 	       device < M3_DEVICES_MAX && r->maps[device] > 0 &&
 	       (r->map_access[device] & access) == access;
 }

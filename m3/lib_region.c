@@ -70,7 +70,8 @@ static int find_parts(m3_region *r)
 }
 
 /* A plain question about a region. */
-static int send_region_request(const m3_region *r, enum ck_m3_op op, unsigned int access, unsigned int value)
+static int send_region_request(const m3_region *r, enum ck_m3_op op, unsigned int access,
+			       unsigned int value)
 {
 	struct ck_m3_request q;
 
@@ -255,7 +256,8 @@ static int lease_in_turns(m3_region *r, unsigned int access, unsigned int timeou
 	unsigned int waited = 0, step = 1;
 	int status;
 
-	while ((status = send_region_request(r, CK_M3_LEASE, access, 0)) == M3_EBUSY && waited < timeout_ms) {
+	while ((status = send_region_request(r, CK_M3_LEASE, access, 0)) == M3_EBUSY &&
+	       waited < timeout_ms) {
 		step = ck_min(step * 2, ck_min(20u, timeout_ms - waited));
 		nanosleep(&(struct timespec){.tv_nsec = step * 1000000l}, NULL);
 		waited += step;

@@ -146,7 +146,8 @@ static int change_rights(struct ck_m3_ask *ask, struct ck_m3_piece *p)
 	return M3_OK;
 }
 
-static int get_or_set_event(struct ck_m3_ask *ask, struct ck_m3_piece *p, const struct ck_m3_hold *h)
+static int get_or_set_event(struct ck_m3_ask *ask, struct ck_m3_piece *p,
+			    const struct ck_m3_hold *h)
 {
 	if (ask->q->op == CK_M3_EVENT_GET) {
 		ask->back = p->event;

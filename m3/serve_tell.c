@@ -88,10 +88,12 @@ int ck_m3_serve_topology(struct ck_m3_ask *ask)
 		struct m3_topo_device *d = &topo.devices[i];
 
 		d->device = i;
-		d->vmm = get_device_attribute(b, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, i);
+		d->vmm = get_device_attribute(
+			b, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, i);
 		d->fd = get_device_attribute(
 			b, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, i);
-		d->fabric = get_device_attribute(b, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, i);
+		d->fabric = get_device_attribute(
+			b, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, i);
 		d->bytes = ck_m3_device_bytes(b, i);
 		d->used = b->used[i];
 		b->driver.cuDeviceGetUuid((CUuuid *)d->uuid, i);

@@ -124,8 +124,8 @@ static void do_memset(char **word)
 	m3_region *r = region_at(word[1], &offset);
 
 	if (r)
-		print_error("memset",
-		    m3_fill(r, offset, (unsigned char)word[3][0], strtoull(word[2], NULL, 0)));
+		print_error("memset", m3_fill(r, offset, (unsigned char)word[3][0],
+					      strtoull(word[2], NULL, 0)));
 }
 
 static void do_echo(m3_client *c, const char *text)

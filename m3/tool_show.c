@@ -44,10 +44,10 @@ static json_t *region_of(const m3_info *i, uint32_t refs)
 	snprintf(rid, sizeof(rid), "%#llx", (unsigned long long)i->rid);
 	snprintf(mode, sizeof(mode), "%04o", i->mode & 07777);
 	return json_pack("{s:s, s:o, s:o, s:I, s:i, s:i, s:s, s:s, s:i, s:i, s:f}", "region", rid,
-			 "name", make_json_string(i->mem_id), "owner", make_json_string(i->owner), "bytes",
-			 (json_int_t)i->bytes, "device", i->device, "stripes", (int)i->stripes,
-			 "mode", mode, "state", state_name(i->state), "refs", (int)refs, "maps",
-			 (int)i->maps, "age", (double)i->age_ms / 1000);
+			 "name", make_json_string(i->mem_id), "owner", make_json_string(i->owner),
+			 "bytes", (json_int_t)i->bytes, "device", i->device, "stripes",
+			 (int)i->stripes, "mode", mode, "state", state_name(i->state), "refs",
+			 (int)refs, "maps", (int)i->maps, "age", (double)i->age_ms / 1000);
 }
 
 /* --- ls */

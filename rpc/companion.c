@@ -137,7 +137,8 @@ static int dial_socket(const struct companion *c, int timeout_ms, struct ck_chan
 }
 
 /* Connect to a companion that has been started, once it listens. */
-static int connect_companion(struct companion *c, int timeout_ms, struct ck_chan **chans, unsigned int count)
+static int connect_companion(struct companion *c, int timeout_ms, struct ck_chan **chans,
+			     unsigned int count)
 {
 	int64_t end =
 		c->served ? ck_now_ms() + timeout_ms : ck_max(ck_now_ms() + timeout_ms, c->until);

@@ -284,7 +284,7 @@ static int fork_twice(const char *const *argv, const char *const *environment, i
 }
 
 static int run_command(const struct command *c, const char *folder, const char *const *environment,
-	       int sign, int lifeline)
+		       int sign, int lifeline)
 {
 	const char *argv[6 + ARGUMENTS + 1] = {"sh", "-c", wrapper, "sh", folder, c->script};
 	sigset_t all, was;

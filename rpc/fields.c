@@ -87,7 +87,7 @@ static long get_bytes(const unsigned char *from, size_t left, struct bytes *byte
 }
 
 static long encode_fields(unsigned char *to, size_t size, const struct ck_field *fields,
-		   const unsigned char *args)
+			  const unsigned char *args)
 {
 	size_t at = HEAD_SIZE;
 
@@ -116,7 +116,7 @@ static long encode_fields(unsigned char *to, size_t size, const struct ck_field 
 }
 
 static long decode_fields(const unsigned char *from, size_t size, const struct ck_field *fields,
-		   unsigned char *args)
+			  unsigned char *args)
 {
 	size_t at = HEAD_SIZE;
 
@@ -152,7 +152,8 @@ long ck_message_encode(void *buf, size_t size, uint32_t xid, uint32_t proc, cons
 
 	if (size < CK_CALL_HEADER)
 		return -ENOSPC;
-	n = encode_fields((unsigned char *)buf + CK_CALL_HEADER, size - CK_CALL_HEADER, p->in, args);
+	n = encode_fields((unsigned char *)buf + CK_CALL_HEADER, size - CK_CALL_HEADER, p->in,
+			  args);
 	if (n == -EOPNOTSUPP)
 		return ck_call_encode(buf, size, xid, proc, p->xdr_args, args, bulk);
 	return n < 0 ? n : ck_call_head(buf, CK_CALL_HEADER + n, xid, proc, bulk);

@@ -246,8 +246,8 @@ static int accept_link(void *closure, struct ck_chan *connection)
 int ck_links_open(struct ck_links *links, const char *peer, uint32_t number, uint32_t kind,
 		  struct ck_link **out)
 {
-	const struct ck_lasting_owner owner = {handle_channel_change, handle_channel_close, accept_link, links,
-					       &links->budget};
+	const struct ck_lasting_owner owner = {handle_channel_change, handle_channel_close,
+					       accept_link, links, &links->budget};
 	struct ck_link *link = calloc(1, sizeof(*link));
 	int ret = link ? 0 : -ENOMEM;
 
@@ -334,7 +334,7 @@ static void detach_link(struct ck_links *links, struct ck_link *link)
 }
 
 static void call_with_link(struct ck_links *links, uint32_t number,
-		 void (*act)(struct ck_links *links, struct ck_link *link))
+			   void (*act)(struct ck_links *links, struct ck_link *link))
 {
 	struct ck_link *link = ck_links_find(links, number);
 
@@ -386,7 +386,7 @@ static int whole_epoll(struct ck_links *links)
 	     link = link->next) {
 		if (link->fd >= 0)
 			watch_descriptor(links, EPOLL_CTL_ADD, ck_chan_fd(link->chan), link->number,
-			      !link->greeted || link->listens);
+					 !link->greeted || link->listens);
 	}
 	pthread_mutex_unlock(&links->lock);
 	if (ret < 0)

@@ -61,7 +61,7 @@ static void give_share(struct ck_reader *reader)
 }
 
 static int create_reader(struct ck_chan *chan, size_t size, struct ck_reader_room *room,
-		  struct ck_reader **out)
+			 struct ck_reader **out)
 {
 	struct ck_reader *reader = calloc(1, sizeof(*reader));
 

@@ -34,7 +34,8 @@ static int read_mode(struct ck_secure *s, char why[CK_TLS_WHY])
 {
 	const char *mode = get_env_variable("CRICKET_TLS");
 
-	s->configured = get_env_variable("CRICKET_TLS_CA") || get_env_variable("CRICKET_TLS_CERT") ||
+	s->configured = get_env_variable("CRICKET_TLS_CA") ||
+			get_env_variable("CRICKET_TLS_CERT") ||
 			get_env_variable("CRICKET_TLS_KEY") || get_env_variable("CRICKET_TLS_PIN");
 	s->token = get_env_variable("CRICKET_TOKEN");
 	if (!mode)
@@ -153,7 +154,7 @@ static int refuse_plain(const struct ck_secure *s, char why[CK_TLS_WHY])
 		snprintf(why, CK_TLS_WHY,
 			 "the server has no TLS, which %s: give it a certificate (--tls-cert)",
 			 get_env_variable("CRICKET_TLS") ? "CRICKET_TLS=require demands"
-						 : "the CRICKET_TLS_... variables demand");
+							 : "the CRICKET_TLS_... variables demand");
 	else
 		snprintf(
 			why, CK_TLS_WHY,
@@ -164,8 +165,8 @@ static int refuse_plain(const struct ck_secure *s, char why[CK_TLS_WHY])
 }
 
 /* Handshakes on all channels at the same time. On error, closes all. */
-static int handshake_channels(struct ck_tls *tls, const char *host, struct ck_chan **chans, unsigned int count,
-		 char why[CK_TLS_WHY])
+static int handshake_channels(struct ck_tls *tls, const char *host, struct ck_chan **chans,
+			      unsigned int count, char why[CK_TLS_WHY])
 {
 	unsigned int made = 0;
 	int ret = 0;

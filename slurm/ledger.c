@@ -140,8 +140,8 @@ static uint64_t pick_gpus(const struct ck_slurm_server *server, uint64_t used, u
 }
 
 static int choose_server(const char *dir, const struct ck_slurm_pool *pool,
-		  const struct ck_slurm_want *want, struct ck_slurm_record *record,
-		  struct ck_slurm_why *why)
+			 const struct ck_slurm_want *want, struct ck_slurm_record *record,
+			 struct ck_slurm_why *why)
 {
 	uint64_t used[CK_SLURM_SERVERS] = {0};
 	bool exists = false;
@@ -182,7 +182,7 @@ static int read_pool(const char *dir, struct ck_slurm_pool *pool, struct ck_slur
 
 /* The record comes first: what a crash leaves between the two is found by it. */
 static int record_job(const char *dir, uint32_t job, const struct ck_slurm_record *record,
-		 struct ck_slurm_why *why)
+		      struct ck_slurm_why *why)
 {
 	char path[CK_SLURM_PATH], tokens[CK_SLURM_PATH], text[CK_SLURM_RECORD_TEXT];
 	size_t size = ck_slurm_record_print(record, text);

@@ -46,7 +46,7 @@ static bool has_server(const struct ck_slurm_pool *pool, const char *address)
 }
 
 static int add_server(struct ck_slurm_pool *pool, char *line, unsigned int number,
-	       struct ck_slurm_why *why)
+		      struct ck_slurm_why *why)
 {
 	struct ck_slurm_server server;
 

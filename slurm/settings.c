@@ -39,7 +39,8 @@ static int set_wait(unsigned int *out, const char *value, struct ck_slurm_why *w
 	return 0;
 }
 
-static int set_option(struct ck_slurm_settings *settings, const char *word, struct ck_slurm_why *why)
+static int set_option(struct ck_slurm_settings *settings, const char *word,
+		      struct ck_slurm_why *why)
 {
 	if (strncmp(word, "dir=", 4) == 0)
 		return set_path(settings->dir, sizeof(settings->dir), "dir=", word + 4, why);

@@ -42,7 +42,7 @@ static const char *find_nearest_name(const char *name)
 
 	for (const struct ck_env_row *row = ck_env_table(); row->name; row++) {
 		size_t d = starts_with(row->name, "CUDA_") ? CK_SPELLING_NEAR + 1
-						      : ck_spelling_distance(name, row->name);
+							   : ck_spelling_distance(name, row->name);
 
 		if (d < least) {
 			least = d;

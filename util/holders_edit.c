@@ -100,8 +100,8 @@ static size_t write_lines(FILE *out, const char *text, const char *without, cons
 }
 
 /* Replace the list by one without the tokens of @without, and with the line @more. */
-static int edit_holders(const char *path, mode_t mode, const char *without, const char *more, size_t *count,
-		unsigned int *line)
+static int edit_holders(const char *path, mode_t mode, const char *without, const char *more,
+			size_t *count, unsigned int *line)
 {
 	char *text = malloc(CK_HOLDERS_MAX);
 	struct ck_replace file;

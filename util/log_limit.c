@@ -70,7 +70,7 @@ static void take_held(struct ck_log_kind *k, int64_t now, struct ck_log_held *he
 }
 
 static bool admit_message(struct ck_log_limit *l, const char *format, int level, int64_t now,
-		 struct ck_log_held *before)
+			  struct ck_log_held *before)
 {
 	struct ck_log_kind *k = find_kind(l, format);
 

@@ -97,12 +97,13 @@ static int explain_failure(const struct __res_state *state, const char *name, ch
 
 /* @answer: room for ANSWER bytes. */
 static int query_srv(const struct resolver *r, struct __res_state *state, const char *name,
-	       unsigned char *answer, struct ck_srv_list *list, char why[CK_SRV_WHY])
+		     unsigned char *answer, struct ck_srv_list *list, char why[CK_SRV_WHY])
 {
 	int size, ret;
 
 	if (!set_name_server(state))
-		return report_failure(why, -EINVAL, name, "CRICKET_RESOLVER is not ADDRESS or ADDRESS:PORT");
+		return report_failure(why, -EINVAL, name,
+				      "CRICKET_RESOLVER is not ADDRESS or ADDRESS:PORT");
 	size = r->query(state, name, CLASS_IN, TYPE_SRV, answer, ANSWER);
 	if (size < 0)
 		return explain_failure(state, name, why);
@@ -130,7 +131,8 @@ int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WH
 	else if (!load_resolver(&resolver))
 		ret = report_failure(why, -ENOSYS, name, "this system's C library has no resolver");
 	else if (resolver.init(&state) < 0)
-		ret = report_failure(why, -EIO, name, "the resolver cannot start: see /etc/resolv.conf");
+		ret = report_failure(why, -EIO, name,
+				     "the resolver cannot start: see /etc/resolv.conf");
 	else {
 		ret = query_srv(&resolver, &state, full, answer, list, why);
 		resolver.close(&state);

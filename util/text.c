@@ -62,7 +62,8 @@ bool ck_text_prints(const char *text, size_t size)
 {
 	uint32_t code;
 
-	return size && decode_character((const unsigned char *)text, size, &code) && is_printable(code);
+	return size && decode_character((const unsigned char *)text, size, &code) &&
+	       is_printable(code);
 }
 
 size_t ck_text_mask(char *text, size_t size, const char *keep)

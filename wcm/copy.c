@@ -109,7 +109,8 @@ static int copy_pieces(wcm_t m, size_t offset, uint64_t data, size_t size, bool 
 	return status;
 }
 
-static int copy_memory(wcm_t memory, size_t offset, const void *data, size_t size, bool to, void *stream)
+static int copy_memory(wcm_t memory, size_t offset, const void *data, size_t size, bool to,
+		       void *stream)
 {
 	wcm_t m = ck_wcm_memory_get(memory);
 	int status;

@@ -71,7 +71,7 @@ static void close_fds(const int *fds, unsigned int count)
 
 /* The answer to an exchange, into it. Lock held. */
 static void handle_answer(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const int *fds,
-		   unsigned int count)
+			  unsigned int count)
 {
 	const struct ck_wcm_message *h = &p->head;
 	struct ck_wcm_exchange *x = l->waiting;
@@ -97,7 +97,7 @@ static void handle_answer(struct ck_wcm_link *l, const struct ck_wcm_packet *p, 
 }
 
 static void handle_packet(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const int *fds,
-		   unsigned int count)
+			  unsigned int count)
 {
 	if (p->head.op == CK_WCM_EXCHANGED) {
 		pthread_mutex_lock(&l->lock);

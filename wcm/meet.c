@@ -43,8 +43,8 @@ static void drop_rank(struct ck_wcm_meet *m, int rank)
 }
 
 /* Receive from a rank; false: it broke the protocol. */
-static bool handle_packet(struct ck_wcm_meet *m, int rank, const struct ck_wcm_packet *p, const int *fds,
-		   unsigned int fd_count)
+static bool handle_packet(struct ck_wcm_meet *m, int rank, const struct ck_wcm_packet *p,
+			  const int *fds, unsigned int fd_count)
 {
 	const struct ck_wcm_message *head = &p->head;
 	struct ck_wcm_meet_rank *r = &m->ranks[rank];
@@ -75,7 +75,8 @@ static void read_rank(struct ck_wcm_meet *m, int rank)
 	ret = ck_wcm_receive(m->ranks[rank].sock, p, fds, &count, MSG_DONTWAIT);
 	if (ret == -EAGAIN)
 		return;
-	if (ret < 0 || p->head.version != CK_WCM_VERSION || !handle_packet(m, rank, p, fds, count)) {
+	if (ret < 0 || p->head.version != CK_WCM_VERSION ||
+	    !handle_packet(m, rank, p, fds, count)) {
 		if (ret != -ECONNRESET)
 			ck_warn("rank %d violates the protocol", rank);
 		drop_rank(m, rank);

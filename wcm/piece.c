@@ -56,7 +56,7 @@ static int let_in(const wcm_group *g, CUdeviceptr address, size_t size)
 
 /* Map a handle, which is used up, for this rank's device. */
 static int map_handle(const wcm_group *g, CUmemGenericAllocationHandle handle, size_t size,
-	       CUdeviceptr *address)
+		      CUdeviceptr *address)
 {
 	const struct ck_wcm_driver *d = g->driver;
 	CUdeviceptr at = 0;
@@ -141,7 +141,7 @@ static int create_piece(const wcm_group *g, size_t size, struct ck_wcm_piece *pi
 }
 
 static int import_piece(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
-		  struct ck_wcm_piece *piece)
+			struct ck_wcm_piece *piece)
 {
 	CUmemGenericAllocationHandle handle;
 	int status;
@@ -161,7 +161,8 @@ static int import_piece(const wcm_group *g, const struct ck_wcm_offer *offer, in
 
 /* --- CUDA's handles: ipc */
 
-static int allocate_piece(const wcm_group *g, size_t size, struct ck_wcm_piece *piece, CUipcMemHandle *handle)
+static int allocate_piece(const wcm_group *g, size_t size, struct ck_wcm_piece *piece,
+			  CUipcMemHandle *handle)
 {
 	const struct ck_wcm_driver *d = g->driver;
 	int status = ck_wcm_status_of(d->cuMemAlloc_v2(&piece->address, size), "cuMemAlloc");

@@ -66,7 +66,8 @@ static void name_of(enum kind kind, bool chunked, int variant, char *name, size_
 }
 
 /* The group's context is current. */
-static int find_kernel(wcm_group *g, enum kind kind, bool chunked, int variant, CUfunction *function)
+static int find_kernel(wcm_group *g, enum kind kind, bool chunked, int variant,
+		       CUfunction *function)
 {
 	int status = WCM_OK;
 	char name[64];
@@ -216,7 +217,7 @@ static int vector_of(const struct ck_wcm_rows_job *job, uint64_t chunk_size, boo
 
 /* Which kernel, and how many threads share a row. */
 static int choose_kernel(const struct ck_wcm_rows_job *given, enum kind kind, uint64_t chunk_size,
-		  bool chunked, struct ck_wcm_rows_job *job)
+			 bool chunked, struct ck_wcm_rows_job *job)
 {
 	size_t element = wcm_type_size(given->type);
 
@@ -237,7 +238,7 @@ static int choose_kernel(const struct ck_wcm_rows_job *given, enum kind kind, ui
 }
 
 static int launch_kernel(wcm_group *g, const struct ck_wcm_rows_job *given, enum kind kind, wcm_t m,
-		  void *stream)
+			 void *stream)
 {
 	uint64_t chunk_size = m ? m->host.chunk_size : 0, rows, a_block;
 	struct ck_wcm_rows_job job;
@@ -286,7 +287,7 @@ static int run_on(wcm_group *g, wcm_t m, const wcm_table *table, const wcm_rows 
 
 /* Plain memory is of the thread's current group; bad indices of it are not counted. */
 static int run_job(const wcm_table *table, const wcm_rows *rows, enum kind kind,
-	       struct ck_wcm_rows_job *job, void *stream)
+		   struct ck_wcm_rows_job *job, void *stream)
 {
 	wcm_group *g;
 	int status;

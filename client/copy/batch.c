@@ -26,8 +26,8 @@ struct peer {
 };
 
 /* Do the contexts of both sides, or the current one, belong to different servers? Then copy. */
-static CUresult copy_between_servers(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from, size_t size,
-			struct peer *p)
+static CUresult copy_between_servers(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from,
+				     size_t size, struct peer *p)
 {
 	struct ckc_between b = {.context = p->stream ? p->stream->object.context
 						     : ckc_context_current(),

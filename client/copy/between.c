@@ -184,7 +184,8 @@ CUresult ckc_between_cross(const struct ckc_between *b, struct ckc_crossing *c)
 	return err;
 }
 
-static CUresult prepare_range(const struct ckc_context *context, CUdeviceptr at, size_t size, bool write)
+static CUresult prepare_range(const struct ckc_context *context, CUdeviceptr at, size_t size,
+			      bool write)
 {
 	CUresult err;
 

@@ -90,8 +90,8 @@ static CUresult check_side(const struct ckc_side *s, const struct ckc_context *c
 }
 
 /* Between two servers. */
-static CUresult copy_across_servers(struct ckc_box_copy *b, const struct ckc_box_place *p, struct ckc_context *to,
-		      struct ckc_context *from)
+static CUresult copy_across_servers(struct ckc_box_copy *b, const struct ckc_box_place *p,
+				    struct ckc_context *to, struct ckc_context *from)
 {
 	struct ckc_crossing_box box = {.copy = *b, .relay = relay_box};
 	struct ckc_box_copy half = *b;
@@ -111,8 +111,8 @@ static CUresult copy_across_servers(struct ckc_box_copy *b, const struct ckc_box
 }
 
 /* Copy; a side that is no device's has no context. */
-static CUresult copy_box(struct ckc_box_copy *b, const struct ckc_box_place *p, struct ckc_context *to,
-		     struct ckc_context *from)
+static CUresult copy_box(struct ckc_box_copy *b, const struct ckc_box_place *p,
+			 struct ckc_context *to, struct ckc_context *from)
 {
 	struct ckc_context *one = to ? to : from;
 	CUresult err = to ? check_side(&b->dst, to) : CUDA_SUCCESS;

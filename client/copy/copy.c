@@ -75,7 +75,7 @@ static CUresult enter_sync(struct place *p)
 }
 
 static struct ckc_staged make_staged(const struct place *p, CUdeviceptr device, const void *host,
-				size_t size)
+				     size_t size)
 {
 	return (struct ckc_staged){p->ctx, p->stream, device, (void *)(uintptr_t)host,
 				   size,   p->drains};
@@ -160,7 +160,7 @@ static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size
 /* To or from memory of another server than the stream's: in the legacy stream there; done on
  * return. */
 static CUresult copy_elsewhere(struct place *p, CUdeviceptr device, void *to, const void *from,
-			  size_t size)
+			       size_t size)
 {
 	struct place there = {.ctx = ckc_between_home(p->ctx, device), .waits = true};
 	CUresult err = there.ctx ? ckc_between_begin(p->ctx, p->stream) : CUDA_ERROR_INVALID_VALUE;
@@ -370,7 +370,8 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 }
 
 /* Unified addressing: the addresses determine the kind of copy. */
-static CUresult copy_unified(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
+static CUresult copy_unified(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream,
+			     bool async)
 {
 	bool to = ckc_on_device(dst), from = ckc_on_device(src);
 	void *to_host = (void *)(uintptr_t)dst, *from_host = (void *)(uintptr_t)src;

@@ -15,8 +15,8 @@
 #include "client/memory/pinned.h"
 
 /* Compute the pitches and the extent; false: rows overlap, or a number is too large. */
-static bool measure_side(struct ckc_side *s, const struct ckc_box_copy *b, size_t pitch, size_t rows,
-		    const size_t at[3])
+static bool measure_side(struct ckc_side *s, const struct ckc_box_copy *b, size_t pitch,
+			 size_t rows, const size_t at[3])
 {
 	struct ckc_box box = ckc_box_of(s, b);
 
@@ -45,8 +45,8 @@ static CUresult resolve_array(struct ckc_side *s, const struct ckc_box_copy *b, 
 	if (err)
 		return err;
 	element = ckc_array_element(&desc);
-	if (element &&
-	    (at[0] % element || b->width % element || !range_fits(at[0], b->width, desc.Width * element)))
+	if (element && (at[0] % element || b->width % element ||
+			!range_fits(at[0], b->width, desc.Width * element)))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!range_fits(at[1], b->height, ck_max(desc.Height, (size_t)1)) ||
 	    !range_fits(at[2], b->depth, ck_max(desc.Depth, (size_t)1)))
@@ -57,8 +57,8 @@ static CUresult resolve_array(struct ckc_side *s, const struct ckc_box_copy *b, 
 }
 
 static CUresult resolve_side(struct ckc_side *s, const struct ckc_box_copy *b, CUmemorytype type,
-			const void *host, CUdeviceptr device, size_t pitch, size_t height,
-			const size_t at[3])
+			     const void *host, CUdeviceptr device, size_t pitch, size_t height,
+			     const size_t at[3])
 {
 	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
 	    type != CU_MEMORYTYPE_UNIFIED)
@@ -96,7 +96,8 @@ static bool is_too_large(const struct ckc_box_copy *b)
 	       ck_mul_overflow(bytes, b->depth, &bytes);
 }
 
-static CUresult run_copy(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream handle, bool waits)
+static CUresult run_copy(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUstream handle,
+			 bool waits)
 {
 	struct ckc_box_place p = {.waits = waits};
 	CUresult err = ckc_stream_enter(handle, &p.ctx, &p.stream);
@@ -139,14 +140,14 @@ static CUresult resolve_both(struct ckc_box_copy *b, const CUDA_MEMCPY3D *c)
 	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
 		err = resolve_array(&b->src, b, c->srcArray, src);
 	else
-		err = resolve_side(&b->src, b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
-			      c->srcHeight, src);
+		err = resolve_side(&b->src, b, c->srcMemoryType, c->srcHost, c->srcDevice,
+				   c->srcPitch, c->srcHeight, src);
 	if (err)
 		return err;
 	if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
 		return resolve_array(&b->dst, b, c->dstArray, dst);
 	return resolve_side(&b->dst, b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
-		       c->dstHeight, dst);
+			    c->dstHeight, dst);
 }
 
 /* Build the box that @c describes; it has no bytes if there is nothing to copy. */

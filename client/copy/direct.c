@@ -80,7 +80,7 @@ static size_t list_addresses(const struct ckc_client *issuer, const ck_direct_ti
 
 /* Have @dialer connect to @issuer, which has issued the tickets of @issued. */
 static CUresult dial_issuer(struct ckc_client *dialer, const struct ckc_client *issuer,
-		     const ck_direct_ticket_res *issued, uint64_t *bridge)
+			    const ck_direct_ticket_res *issued, uint64_t *bridge)
 {
 	char *addresses = malloc(ADDRESSES_MAX);
 	const char *pin = issuer->connection.pin;
@@ -302,7 +302,7 @@ static CUresult pick_worse_error(CUresult a, CUresult b)
 }
 
 static CUresult copy_over_bridge(const struct pair *p, const struct ckc_bridge *b,
-		      const struct ckc_crossing *c)
+				 const struct ckc_crossing *c)
 {
 	bool from_near = c->from.context->client == p->near;
 	uint64_t number = atomic_fetch_add(&p->bridges->numbers, 1);

@@ -6,8 +6,8 @@
 #include "util/util.h"
 
 /* Get the current context, the stream, and the range that a fill of @height rows changes. */
-static CUresult enter_fill(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit, size_t width,
-		      size_t height, uint64_t *ctx, uint64_t *stream)
+static CUresult enter_fill(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit,
+			   size_t width, size_t height, uint64_t *ctx, uint64_t *stream)
 {
 	size_t row, size;
 	CUresult err = ckc_enter(ctx);
@@ -47,7 +47,7 @@ static CUresult finish_sync_fill(CUdeviceptr dst, CUresult err)
 						  CUstream hStream)                                \
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
-		CUresult err = enter_fill(hStream, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);        \
+		CUresult err = enter_fill(hStream, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);   \
                                                                                                    \
 		if (err || N == 0)                                                                 \
 			return err;                                                                \
@@ -56,21 +56,21 @@ static CUresult finish_sync_fill(CUdeviceptr dst, CUresult err)
 	CK_EXPORT CUresult cuMemsetD##bits##_v2(CUdeviceptr dstDevice, type value, size_t N)       \
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
-		CUresult err = enter_fill(NULL, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);           \
+		CUresult err = enter_fill(NULL, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);      \
                                                                                                    \
 		if (err || N == 0)                                                                 \
 			return err;                                                                \
 		err = stream ? ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream)    \
 			     : ck_wire_cuMemsetD##bits##_v2(ctx, dstDevice, value, N);             \
-		return finish_sync_fill(dstDevice, err);                                                       \
+		return finish_sync_fill(dstDevice, err);                                           \
 	}                                                                                          \
 	CK_EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch,        \
 						    type value, size_t Width, size_t Height,       \
 						    CUstream hStream)                              \
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
-		CUresult err = enter_fill(hStream, dstDevice, dstPitch, bits / 8, Width, Height, &ctx,  \
-				     &stream);                                                     \
+		CUresult err = enter_fill(hStream, dstDevice, dstPitch, bits / 8, Width, Height,   \
+					  &ctx, &stream);                                          \
                                                                                                    \
 		if (err || !Width || !Height)                                                      \
 			return err;                                                                \
@@ -81,8 +81,8 @@ static CUresult finish_sync_fill(CUdeviceptr dst, CUresult err)
 						  type value, size_t Width, size_t Height)         \
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
-		CUresult err =                                                                     \
-			enter_fill(NULL, dstDevice, dstPitch, bits / 8, Width, Height, &ctx, &stream);  \
+		CUresult err = enter_fill(NULL, dstDevice, dstPitch, bits / 8, Width, Height,      \
+					  &ctx, &stream);                                          \
                                                                                                    \
 		if (err || !Width || !Height)                                                      \
 			return err;                                                                \
@@ -90,7 +90,7 @@ static CUresult finish_sync_fill(CUdeviceptr dst, CUresult err)
 								Width, Height, stream)             \
 			     : ck_wire_cuMemsetD2D##bits##_v2(ctx, dstDevice, dstPitch, value,     \
 							      Width, Height);                      \
-		return finish_sync_fill(dstDevice, err);                                                       \
+		return finish_sync_fill(dstDevice, err);                                           \
 	}
 
 FILL(8, unsigned char, uc)

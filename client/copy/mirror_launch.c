@@ -101,7 +101,8 @@ static void note_running(struct ckc_mirrors *all, const struct ckc_exec *exec)
 
 /* Call with the launch lock held. A mirror is filled only after the previous launch has finished
  * with all its own. */
-static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
+static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec, uint64_t ctx,
+			     uint64_t stream)
 {
 	struct ckc_mirrors *all = &c->copying->mirrors;
 	struct ckc_sink nothing = {0};

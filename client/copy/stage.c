@@ -30,7 +30,7 @@ static uint64_t stream_id(const struct ckc_staged *c)
 
 /* Make a window in a free slot, if the program has earned one more. Call with the lock held. */
 static bool make_window(struct ckc_stages *all, struct ckc_stage *w, unsigned int count,
-		 const struct ckc_staged *c)
+			const struct ckc_staged *c)
 {
 	if (!w || all->refused || all->copied / EARNED <= count)
 		return false;
@@ -83,7 +83,7 @@ static void release_window(struct ckc_stage *w, const struct ckc_staged *c)
 }
 
 static CUresult enqueue_piece(const struct ckc_staged *c, size_t at, uint64_t window, size_t size,
-			bool up)
+			      bool up)
 {
 	return ck_wire_pinned_copy(c->ctx->object.id, up ? c->device + at : window,
 				   up ? window : c->device + at, size, stream_id(c),
@@ -110,7 +110,8 @@ static CUresult upload_by_window(const struct ckc_staged *c, const struct ckc_st
 
 bool ckc_stage_upload(const struct ckc_staged *c, CUresult *err)
 {
-	struct ckc_stage *w = c->size <= WINDOW || c->waits ? acquire_window(c, CK_STAGE_MIN) : NULL;
+	struct ckc_stage *w =
+		c->size <= WINDOW || c->waits ? acquire_window(c, CK_STAGE_MIN) : NULL;
 
 	if (!w)
 		return false;

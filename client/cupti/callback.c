@@ -9,7 +9,7 @@
 CK_LOG_DEFINE("client");
 
 static void ignore_callback(void *userdata, uint32_t domain, uint32_t call,
-		   const struct ck_cupti_callback *data)
+			    const struct ck_cupti_callback *data)
 {
 	(void)userdata, (void)domain, (void)call, (void)data;
 }
@@ -104,7 +104,8 @@ CK_EXPORT CUptiResult cuptiUnsubscribe(void *subscriber)
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult set_callbacks(void *subscriber, uint32_t domain, uint32_t first, uint32_t last, bool to)
+static CUptiResult set_callbacks(void *subscriber, uint32_t domain, uint32_t first, uint32_t last,
+				 bool to)
 {
 	static bool told;
 

@@ -89,6 +89,6 @@ static CUptiResult refuse_call(const char *name, bool *told)
 	CK_EXPORT CUptiResult name(void)                                                           \
 	{                                                                                          \
 		static bool told;                                                                  \
-		return refuse_call(#name, &told);                                                      \
+		return refuse_call(#name, &told);                                                  \
 	}
 #include "client/cupti/refused.def"

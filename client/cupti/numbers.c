@@ -23,7 +23,7 @@ CK_EXPORT CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *number)
 
 /* The numbers of stream @stream of @context; an error if the server has none. */
 static CUptiResult get_stream_numbers(const struct ckc_context *context, uint64_t stream,
-		       struct ckc_cupti_place *place)
+				      struct ckc_cupti_place *place)
 {
 	ckc_cupti_find_place(ckc_client_current(), context, stream, place);
 	return place->context_number == CUPTI_SYNCHRONIZATION_INVALID_VALUE
@@ -35,7 +35,8 @@ CK_EXPORT CUptiResult cuptiGetContextId(CUcontext context, uint32_t *number)
 {
 	const struct ckc_context *found = find(context);
 	struct ckc_cupti_place place;
-	CUptiResult ret = found && number ? get_stream_numbers(found, 0, &place) : CUPTI_ERROR_INVALID_PARAMETER;
+	CUptiResult ret = found && number ? get_stream_numbers(found, 0, &place)
+					  : CUPTI_ERROR_INVALID_PARAMETER;
 
 	if (!ret)
 		*number = place.context_number;
@@ -56,7 +57,8 @@ CK_EXPORT CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uin
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	if (own)
 		found = own->object.context;
-	ret = found ? get_stream_numbers(found, own ? own->object.id : 0, &place) : CUPTI_ERROR_INVALID_PARAMETER;
+	ret = found ? get_stream_numbers(found, own ? own->object.id : 0, &place)
+		    : CUPTI_ERROR_INVALID_PARAMETER;
 	if (!ret)
 		*number = place.stream_number;
 	return ckc_cupti_result(ret);

@@ -68,7 +68,7 @@ static const char *keep_text(struct ckc_cupti *s, const char *text)
 
 /* A range begins or ends, or an instant is marked. */
 static void record_marker(struct ckc_cupti *s, uint32_t flags, uint32_t id, const char *domain,
-		 const char *text)
+			  const char *text)
 {
 	struct ck_cupti_marker m = {
 		.kind = CUPTI_ACTIVITY_KIND_MARKER,
@@ -142,7 +142,8 @@ static int domain_pop(const char *domain)
 
 	if (!r || r->domain != domain)
 		return NO_TRACKING;
-	record_marker(ckc_client_current()->cupti, CUPTI_ACTIVITY_FLAG_MARKER_END, r->id, domain, NULL);
+	record_marker(ckc_client_current()->cupti, CUPTI_ACTIVITY_FLAG_MARKER_END, r->id, domain,
+		      NULL);
 	self->range = r->outer;
 	level = r->level;
 	free(r);
@@ -166,15 +167,16 @@ static uint64_t domain_start(const char *domain, const struct event *e)
 
 	if (s)
 		record_marker(s, CUPTI_ACTIVITY_FLAG_MARKER_START | CKC_MARKER_FREE, id, domain,
-		     text_of(s, e));
+			      text_of(s, e));
 	return id;
 }
 
 static void domain_end(const char *domain, uint64_t id)
 {
 	if (id != 0 && get_cupti_if_wanted())
-		record_marker(get_cupti_if_wanted(), CUPTI_ACTIVITY_FLAG_MARKER_END | CKC_MARKER_FREE, (uint32_t)id,
-		     domain, NULL);
+		record_marker(get_cupti_if_wanted(),
+			      CUPTI_ACTIVITY_FLAG_MARKER_END | CKC_MARKER_FREE, (uint32_t)id,
+			      domain, NULL);
 }
 
 static void domain_mark(const char *domain, const struct event *e)
@@ -182,7 +184,8 @@ static void domain_mark(const char *domain, const struct event *e)
 	struct ckc_cupti *s = get_cupti_if_wanted();
 
 	if (s)
-		record_marker(s, CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS, next_id(), domain, text_of(s, e));
+		record_marker(s, CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS, next_id(), domain,
+			      text_of(s, e));
 }
 
 static struct event of_text(const char *text)
@@ -258,8 +261,8 @@ static const char *create_domain(const char *name)
 static const struct entry {
 	unsigned int number;
 	void (*function)(void);
-} core[] = {ENTRY(1, mark_ex), ENTRY(2, mark_text),	  ENTRY(4, start_ex),  ENTRY(5, start_text),
-	    ENTRY(7, end_range),     ENTRY(8, push_ex), ENTRY(9, push_text), ENTRY(11, pop_range)},
+} core[] = {ENTRY(1, mark_ex),	 ENTRY(2, mark_text), ENTRY(4, start_ex),  ENTRY(5, start_text),
+	    ENTRY(7, end_range), ENTRY(8, push_ex),   ENTRY(9, push_text), ENTRY(11, pop_range)},
   core2[] = {ENTRY(1, domain_mark),   ENTRY(2, domain_start), ENTRY(3, domain_end),
 	     ENTRY(4, domain_push),   ENTRY(5, domain_pop),   ENTRY(10, register_text),
 	     ENTRY(12, create_domain)};
@@ -269,8 +272,8 @@ struct callbacks {
 	int (*table)(uint32_t module, void (****slots)(void), unsigned int *count);
 };
 
-static void fill_table(const struct callbacks *callbacks, uint32_t module, const struct entry *entries,
-		 size_t entry_count)
+static void fill_table(const struct callbacks *callbacks, uint32_t module,
+		       const struct entry *entries, size_t entry_count)
 {
 	void (***slots)(void) = NULL;
 	unsigned int count = 0;

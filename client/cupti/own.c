@@ -184,7 +184,8 @@ static void *write_each_second(void *client)
 		nanosleep(&second, NULL);
 		ck_lock(&s->flush_lock);
 		if (s->own.on) {
-			collect_records(c, atomic_load(&c->state) == CK_STATE_READY && !is_idle(&s->own),
+			collect_records(
+				c, atomic_load(&c->state) == CK_STATE_READY && !is_idle(&s->own),
 				false);
 			write_out(c);
 		}

@@ -72,8 +72,9 @@ static uint64_t local_time(const struct ckc_cupti *s, uint64_t remote)
 	}
 	/* is it of the time before the step? */
 	early = translate_time(&s->before, remote, usual);
-	return early >= s->before.local && early <= s->now.local ? early
-								 : translate_time(&s->now, remote, usual);
+	return early >= s->before.local && early <= s->now.local
+		       ? early
+		       : translate_time(&s->now, remote, usual);
 }
 
 /* --- records */

@@ -201,8 +201,8 @@ static void thread_ended(struct ckc_thread *thread)
 CK_ON_THREAD_END(thread_ended);
 
 static CUresult describe_capture(struct ckc_stream *s, CUgraph *graph_out,
-			 const CUgraphNode **dependencies_out, const CUgraphEdgeData **edges_out,
-			 size_t *count_out)
+				 const CUgraphNode **dependencies_out,
+				 const CUgraphEdgeData **edges_out, size_t *count_out)
 {
 	struct told *t = told_by_thread();
 	struct ckc_graph *g;

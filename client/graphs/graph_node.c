@@ -48,7 +48,7 @@ struct answer {
 };
 
 static CUresult finish_node(CUgraphNode *out, struct ckc_graph *graph, const struct answer *a,
-		       CUgraphNodeParams *p)
+			    CUgraphNodeParams *p)
 {
 	struct ckc_node *node = ckc_graph_node(graph, a->node);
 	CUresult err = CUDA_SUCCESS;

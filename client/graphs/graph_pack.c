@@ -164,7 +164,8 @@ static CUresult pack_type(CUgraphNodeParams *p, struct ckc_packed *packed)
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return pack_memcpy(&p->memcpy, packed);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return context_id(&p->memset.ctx) ? CUDA_ERROR_INVALID_VALUE : allocate_packed(packed, 0);
+		return context_id(&p->memset.ctx) ? CUDA_ERROR_INVALID_VALUE
+						  : allocate_packed(packed, 0);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		return pack_host(&p->host, packed);
 	case CU_GRAPH_NODE_TYPE_GRAPH:

@@ -98,7 +98,7 @@ static CUresult query_edges(struct edges *e)
 
 /* Write the edges to the caller's arrays; NULL: not wanted. */
 static CUresult write_edges(const struct edges *e, CUgraphNode *from, CUgraphNode *to,
-			CUgraphEdgeData *data, size_t *count)
+			    CUgraphEdgeData *data, size_t *count)
 {
 	bool listed = from || to;
 	CUresult err = CUDA_SUCCESS;
@@ -151,7 +151,7 @@ CK_EXPORT CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNod
 
 /* Query the edges that end (@which 1) or begin (2) at a node, and return their other ends. */
 static CUresult list_neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *out,
-			   CUgraphEdgeData *data, size_t *count)
+				CUgraphEdgeData *data, size_t *count)
 {
 	struct edges e = {.which = which};
 	struct ckc_node *node;
@@ -167,7 +167,8 @@ static CUresult list_neighbours(CUgraphNode handle, unsigned int which, CUgraphN
 	e.node = node->object.id;
 	err = query_edges(&e);
 	if (!err)
-		err = write_edges(&e, which == 1 ? out : NULL, which == 2 ? out : NULL, data, count);
+		err = write_edges(&e, which == 1 ? out : NULL, which == 2 ? out : NULL, data,
+				  count);
 	free_edges(&e);
 	return err;
 }
@@ -311,7 +312,8 @@ CK_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsign
 }
 
 /* All attributes have 64 bits; the driver refuses unknown ones. */
-static CUresult access_memory_attr(CUdevice device, CUgraphMem_attribute attr, bool set, cuuint64_t *value)
+static CUresult access_memory_attr(CUdevice device, CUgraphMem_attribute attr, bool set,
+				   cuuint64_t *value)
 {
 	int ordinal;
 	CUresult err = ckc_session_check();

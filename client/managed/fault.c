@@ -185,8 +185,8 @@ static void handle_fault(int sig, siginfo_t *info, void *context)
 
 	if (info->si_code > 0)
 		ckc_each_hook(fault, h) served = served || h->run((uintptr_t)info->si_addr);
-	served = served ||
-		 (is_ours(info) && submit_fault((uintptr_t)info->si_addr, ckc_fault_is_write(context)) == 0);
+	served = served || (is_ours(info) && submit_fault((uintptr_t)info->si_addr,
+							  ckc_fault_is_write(context)) == 0);
 
 	errno = was;
 	if (!served)
@@ -273,7 +273,8 @@ void ckc_fault_rearm(void)
 	sigset_t was;
 
 	ckc_rebind();
-	if (!started || ckc_fault_system(SIGSEGV, NULL, &now) < 0 || now.sa_sigaction == handle_fault)
+	if (!started || ckc_fault_system(SIGSEGV, NULL, &now) < 0 ||
+	    now.sa_sigaction == handle_fault)
 		return;
 	ckc_fault_system(SIGSEGV, ours(), NULL);
 	theirs_lock(&was);

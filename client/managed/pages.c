@@ -355,7 +355,8 @@ static bool fetch_invalid_pages(struct ckc_managed *m, size_t first, size_t last
 /* The kernel limits the number of mappings: open all pages, so that they need only one. */
 static void open_all(struct ckc_managed *m)
 {
-	if (fetch_invalid_pages(m, 0, m->pages) && protect_pages(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
+	if (fetch_invalid_pages(m, 0, m->pages) &&
+	    protect_pages(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
 		mark_pages(m, 0, m->pages, CK_PAGE_DIRTY);
 }
 

@@ -183,8 +183,8 @@ uint64_t ckc_space_take(struct ckc_space *s, uint64_t ctx, size_t size)
 void ckc_space_give(struct ckc_space *s, uint64_t at, size_t size)
 {
 	if (is_small(size)) {
-		mark_pages(unit_of(s, at), at % CK_UNIT / CK_PAGE, CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
-		     false);
+		mark_pages(unit_of(s, at), at % CK_UNIT / CK_PAGE,
+			   CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE, false);
 		return;
 	}
 	ck_ranges_remove(s->large, at, NULL);

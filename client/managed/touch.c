@@ -172,7 +172,8 @@ static char *fetch_range(uint64_t address, size_t size, bool write, char *other,
 }
 
 /* The same inside another call, whose messages may go to another session. */
-static char *fetch_range_in_call(uint64_t address, size_t size, bool write, char *other, bool *opened)
+static char *fetch_range_in_call(uint64_t address, size_t size, bool write, char *other,
+				 bool *opened)
 {
 	struct ckc_client *was = turn_to(address);
 	char *alias = fetch_range(address, size, write, other, opened);

@@ -140,8 +140,8 @@ static bool from_file(const struct ckc_adopted *a, size_t done, size_t size, voi
  * Exchange piece by piece. While a piece is write-protected, take no lock, allocate nothing and
  * block signals: any of these might write to the piece.
  */
-static bool exchange_pages(struct ckc_adoptions *all, const struct ckc_adopted *a, exchange_fn replace,
-		     void *how)
+static bool exchange_pages(struct ckc_adoptions *all, const struct ckc_adopted *a,
+			   exchange_fn replace, void *how)
 {
 	sigset_t every, was;
 	bool done = true;
@@ -253,7 +253,7 @@ static bool install_handlers(void)
 
 /* Pages that cannot be exchanged back, for lack of memory, stay in the file. */
 static void end_adoption(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
-		const struct ckc_adopted *a)
+			 const struct ckc_adopted *a)
 {
 	ck_wire_pinned_unmap(ctx, address);
 	if (ck_mappings_all((uintptr_t)a->at, a->size, is_of_file) && make_private(all, a))
@@ -262,7 +262,7 @@ static void end_adoption(struct ckc_adoptions *all, uint64_t ctx, uint64_t addre
 
 /* Register with the worker first, which may refuse, then exchange the pages. */
 static CUresult adopt_pages(struct ckc_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
-		      struct ckc_adopted *a)
+			    struct ckc_adopted *a)
 {
 	CUresult err;
 

@@ -189,8 +189,8 @@ static bool return_all(struct ckc_client *c)
 }
 
 /* Lease @size bytes in units of @unit, and take @want bytes of them. */
-static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size, size_t unit, size_t want,
-		      const struct ckc_user *user, uint64_t *at)
+static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size, size_t unit,
+			     size_t want, const struct ckc_user *user, uint64_t *at)
 {
 	struct ckc_heap *heap = all->devices[device].heap;
 	uint64_t place;

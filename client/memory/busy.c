@@ -38,7 +38,8 @@ void ckc_busy_end(struct ckc_busy *busy)
 
 /* The context of a copy that uses some of the range and may come; NULL: there is none. Call with
  * the lock held. */
-static struct ckc_context *find_busy_context(const struct ckc_busy_list *list, uint64_t at, size_t size)
+static struct ckc_context *find_busy_context(const struct ckc_busy_list *list, uint64_t at,
+					     size_t size)
 {
 	const struct ckc_busy *b = list->first;
 

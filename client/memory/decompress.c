@@ -34,8 +34,8 @@ static CUresult check_params(const CUmemDecompressParams *p, CUdevice device)
 }
 
 /* @fail: index of the refused operation; SIZE_MAX: the error concerns none of them. */
-static CUresult decompress_batch(const CUmemDecompressParams *params, size_t count, unsigned int flags,
-			   size_t *fail, CUstream handle)
+static CUresult decompress_batch(const CUmemDecompressParams *params, size_t count,
+				 unsigned int flags, size_t *fail, CUstream handle)
 {
 	struct ckc_context *ctx;
 	CUdevice device;

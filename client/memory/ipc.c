@@ -78,8 +78,8 @@ CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 /* Note opened memory at @at; if it is already open, the driver returns the same address. Call with
  * the lock held. */
-static CUresult note_opened_memory(struct ck_ipc_memory *all, struct ckc_context *context, CUdeviceptr at,
-		      size_t size)
+static CUresult note_opened_memory(struct ck_ipc_memory *all, struct ckc_context *context,
+				   CUdeviceptr at, size_t size)
 {
 	struct ckc_ipc_opened *o = *find_open(all, at);
 	CUresult err;

@@ -55,8 +55,8 @@ static bool worker_takes(uint64_t at, size_t size)
 	ck_pinned_file_args args = {.address = at, .size = size};
 	ck_pinned_file_res res = {0};
 
-	return ckc_call_fd(CK_PROC_pinned_file, &args, &res, ck_kept_fd(&get_pinned_file()->file)) ==
-		       CUDA_SUCCESS &&
+	return ckc_call_fd(CK_PROC_pinned_file, &args, &res,
+			   ck_kept_fd(&get_pinned_file()->file)) == CUDA_SUCCESS &&
 	       res.taken;
 }
 

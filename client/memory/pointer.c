@@ -85,7 +85,7 @@ static bool is_reached(uint64_t p, const struct ckc_allocation *a)
 
 /* What can be done with the memory. */
 static struct answer answer_ability(CUpointer_attribute attribute, uint64_t p,
-			     const struct ckc_allocation *a)
+				    const struct ckc_allocation *a)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MAPPED:
@@ -93,7 +93,8 @@ static struct answer answer_ability(CUpointer_attribute attribute, uint64_t p,
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		return answer_number(a->memops ? a->memops - 1 : ckc_kind_on_device(a->kind));
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		return answer_number(is_reached(p, a) && !(a->mapped && !a->access) ? READ_WRITE : 0);
+		return answer_number(is_reached(p, a) && !(a->mapped && !a->access) ? READ_WRITE
+										    : 0);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 		return answer_number(0);
@@ -110,7 +111,7 @@ static struct answer answer_ability(CUpointer_attribute attribute, uint64_t p,
 
 /* What the memory is, and where it lies; or what can be done with it. */
 static struct answer answer_known(CUpointer_attribute attribute, uint64_t p,
-			   const struct ckc_allocation *a)
+				  const struct ckc_allocation *a)
 {
 	bool device = ckc_kind_on_device(a->kind);
 
@@ -193,8 +194,8 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 		return CUDA_ERROR_INVALID_VALUE;
 	found = ckc_allocation_find(ptr, &a);
 	for (unsigned int i = 0; i < numAttributes; i++) {
-		struct answer answer =
-			found ? answer_known(attributes[i], ptr, &a) : answer_unknown(attributes[i], ptr);
+		struct answer answer = found ? answer_known(attributes[i], ptr, &a)
+					     : answer_unknown(attributes[i], ptr);
 
 		if (answer.err || !data[i])
 			return CUDA_ERROR_INVALID_VALUE;

@@ -36,12 +36,12 @@ static CUresult check_write(unsigned int flags)
 	CK_EXPORT CUresult name(CUstream stream, CUdeviceptr addr, type value, unsigned int flags) \
 	{                                                                                          \
 		uint64_t ctx, id;                                                                  \
-		CUresult err = enter_stream(stream, &ctx, &id);                                           \
+		CUresult err = enter_stream(stream, &ctx, &id);                                    \
                                                                                                    \
 		if (!err)                                                                          \
 			err = check_flags(flags);                                                  \
 		if (!err)                                                                          \
-			err = check_address(addr, sizeof(value));                                          \
+			err = check_address(addr, sizeof(value));                                  \
 		return err ? err : ck_wire_##name(ctx, id, addr, value, flags);                    \
 	}
 

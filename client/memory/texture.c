@@ -183,7 +183,7 @@ CK_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject)
 	if (!texObject) /* as the driver: there is nothing to destroy */
 		return CUDA_SUCCESS;
 	return remove_object(&key) ? ck_wire_cuTexObjectDestroy(key.ctx, texObject)
-			    : CUDA_ERROR_INVALID_VALUE;
+				   : CUDA_ERROR_INVALID_VALUE;
 }
 
 CK_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
@@ -196,7 +196,7 @@ CK_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
 	if (!surfObject) /* as the driver: there is nothing to destroy */
 		return CUDA_SUCCESS;
 	return remove_object(&key) ? ck_wire_cuSurfObjectDestroy(key.ctx, surfObject)
-			    : CUDA_ERROR_INVALID_VALUE;
+				   : CUDA_ERROR_INVALID_VALUE;
 }
 
 CK_EXPORT CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)

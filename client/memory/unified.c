@@ -11,7 +11,8 @@
 #include "client/managed/window.h"
 
 /* Allocate pages, map device memory behind them and track them; undo in reverse order on error. */
-static CUresult allocate_managed(struct ckc_context *context, size_t size, unsigned int flags, uint64_t *at)
+static CUresult allocate_managed(struct ckc_context *context, size_t size, unsigned int flags,
+				 uint64_t *at)
 {
 	uint64_t ctx = context->object.id;
 	CUresult err = ckc_window_open();
@@ -124,7 +125,7 @@ static CUmemLocation location_of(CUdevice device)
 }
 
 static CUresult prefetch_range(CUdeviceptr at, size_t size, const CUmemLocation *location,
-			 CUstream stream)
+			       CUstream stream)
 {
 	struct ckc_allocation a;
 	struct ckc_stream *s;

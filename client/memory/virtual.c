@@ -123,8 +123,8 @@ static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ckc_ph
 
 /* Make a further handle; @ask obtains the memory by @what: an address, or an object's id. */
 static CUresult add_handle(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint64_t what,
-			CUresult (*ask)(uint64_t ctx, uint64_t id, uint64_t what,
-					CUmemAllocationProp *prop))
+			   CUresult (*ask)(uint64_t ctx, uint64_t id, uint64_t what,
+					   CUmemAllocationProp *prop))
 {
 	struct ckc_physical *p = ckc_object_new(CK_OBJECT_PHYSICAL, NULL);
 
@@ -133,7 +133,8 @@ static CUresult add_handle(CUmemGenericAllocationHandle *handle, uint64_t ctx, u
 	return another_made(handle, p, ask(ctx, p->object.id, what, &p->prop));
 }
 
-static CUresult retain_physical(uint64_t ctx, uint64_t id, uint64_t address, CUmemAllocationProp *prop)
+static CUresult retain_physical(uint64_t ctx, uint64_t id, uint64_t address,
+				CUmemAllocationProp *prop)
 {
 	return ck_wire_physical_retain(ctx, id, address, prop);
 }
@@ -240,7 +241,7 @@ CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 
 /* Import an object of this session by its id, or one of another by its ticket. */
 static CUresult import_physical(const struct ckc_shared *shared, uint64_t ctx,
-		       CUmemGenericAllocationHandle *handle)
+				CUmemGenericAllocationHandle *handle)
 {
 	const struct ckc_physical *source;
 	struct ckc_physical *p;

@@ -63,7 +63,7 @@ struct question {
 
 /* Fill in what the configuration says; returns the bytes of @key that count. */
 static size_t fill_question(struct question *key, const CUlaunchConfig *c,
-		       const CUlaunchAttribute *attributes, unsigned int n)
+			    const CUlaunchAttribute *attributes, unsigned int n)
 {
 	size_t size = offsetof(struct question, attributes) + n * sizeof(attributes[0]);
 
@@ -114,7 +114,8 @@ static CUresult ask_cluster(struct question *key, int *value, uint64_t ctx, uint
 	return err;
 }
 
-static CUresult query_cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
+static CUresult query_cluster(int *value, CUfunction func, const CUlaunchConfig *c,
+			      unsigned int which)
 {
 	struct {
 		CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];

@@ -323,5 +323,6 @@ CK_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, 
 		err = ckc_kernel_id(kernel, &id);
 	if (!err)
 		err = ckc_device_id(dev, &ordinal);
-	return err ? err : note_preference(ck_wire_cuKernelSetCacheConfig(ctx, id, config, ordinal));
+	return err ? err
+		   : note_preference(ck_wire_cuKernelSetCacheConfig(ctx, id, config, ordinal));
 }

@@ -73,7 +73,7 @@ CK_EXPORT CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *option
 
 /* Write the compiler's logs so far, and pass on @err. */
 static CUresult write_logs(struct ckc_link *link, CUresult err, void *info, size_t info_size,
-		       void *error, size_t error_size)
+			   void *error, size_t error_size)
 {
 	ckc_jit_log(&link->info, info, info_size);
 	ckc_jit_log(&link->error, error, error_size);
@@ -82,8 +82,9 @@ static CUresult write_logs(struct ckc_link *link, CUresult err, void *info, size
 	return err;
 }
 
-static CUresult add_input(struct ckc_link *link, uint64_t ctx, CUjitInputType type, const void *data,
-		    size_t size, const char *name, const struct ckc_jit *jit)
+static CUresult add_input(struct ckc_link *link, uint64_t ctx, CUjitInputType type,
+			  const void *data, size_t size, const char *name,
+			  const struct ckc_jit *jit)
 {
 	struct ckc_jit_option packed[CK_JIT_OPTIONS];
 	ck_link_add_args a = {.head.ctx = ctx, .link = link->object.id, .type = (u_int)type};
@@ -97,7 +98,7 @@ static CUresult add_input(struct ckc_link *link, uint64_t ctx, CUjitInputType ty
 	a.options.options_len = (u_int)(ckc_jit_pack(jit, false, packed) * sizeof(packed[0]));
 	err = ck_wire_link_add(&a, data, size, &r);
 	return write_logs(link, err, r.info_log.info_log_val, r.info_log.info_log_len,
-		      r.error_log.error_log_val, r.error_log.error_log_len);
+			  r.error_log.error_log_val, r.error_log.error_log_len);
 }
 
 CK_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,

@@ -5,9 +5,9 @@
 #include "client/wire/client.h"
 
 /* Look up a reference of @kind in a module; @ask queries the server. */
-static CUresult find_reference(enum ckc_object_kind kind, CUmodule handle, const char *name, void **out,
-		     CUresult (*ask)(uint64_t ctx, uint64_t *told, uint64_t module,
-				     const char *name))
+static CUresult
+find_reference(enum ckc_object_kind kind, CUmodule handle, const char *name, void **out,
+	       CUresult (*ask)(uint64_t ctx, uint64_t *told, uint64_t module, const char *name))
 {
 	struct ckc_object *module;
 	uint64_t ctx, id, told = 0;
@@ -29,12 +29,14 @@ static CUresult find_reference(enum ckc_object_kind kind, CUmodule handle, const
 
 CK_EXPORT CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
 {
-	return find_reference(CK_OBJECT_TEXREF, hmod, name, (void **)pTexRef, ck_wire_cuModuleGetTexRef);
+	return find_reference(CK_OBJECT_TEXREF, hmod, name, (void **)pTexRef,
+			      ck_wire_cuModuleGetTexRef);
 }
 
 CK_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name)
 {
-	return find_reference(CK_OBJECT_SURFREF, hmod, name, (void **)pSurfRef, ck_wire_cuModuleGetSurfRef);
+	return find_reference(CK_OBJECT_SURFREF, hmod, name, (void **)pSurfRef,
+			      ck_wire_cuModuleGetSurfRef);
 }
 
 /* @ByteOffset may be NULL, if the program knows that it is 0. */

@@ -73,7 +73,8 @@ struct variable {
 
 /* Ask the server, and note the variable's memory. A managed variable whose pages cannot be here is
  * not found: the program would access what it has at that address itself. */
-static CUresult query_variable(struct ckc_module *m, const struct question *q, struct variable *found)
+static CUresult query_variable(struct ckc_module *m, const struct question *q,
+			       struct variable *found)
 {
 	struct ckc_context *ctx = ckc_context_current();
 	int managed = 0;

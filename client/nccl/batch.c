@@ -49,7 +49,8 @@ bool ckc_nccl_batch_add(struct ckc_nccl_batch *b, const struct ck_nccl_op *op, c
 	size_t whole = CK_ALIGN_UP(sizeof(*op) + size, 8ul);
 	struct ck_nccl_op head = *op;
 
-	if (at + whole > CK_NCCL_BATCH_MAX || !reserve_bytes(b, at + whole) || !note_after(b, after))
+	if (at + whole > CK_NCCL_BATCH_MAX || !reserve_bytes(b, at + whole) ||
+	    !note_after(b, after))
 		return false;
 	head.size = (uint32_t)whole;
 	memset(b->bytes + at, 0, whole);

@@ -109,7 +109,7 @@ ncclResult_t ckc_ncclMemFree(void *ptr)
 /* --- registered */
 
 static ncclResult_t register_buffer(ncclComm_t handle, void *buffer, size_t size, void **value,
-			 unsigned int what, int flags)
+				    unsigned int what, int flags)
 {
 	struct ck_nccl_op o = {
 		.what = what, .send = (uintptr_t)buffer, .count = size, .root = flags};

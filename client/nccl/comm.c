@@ -120,7 +120,8 @@ CK_ON_CONTEXT_END(CK_LAYER_NCCL, end_with_context);
 
 /* --- questions */
 
-static ncclResult_t query_comm(const struct ckc_nccl_comm *comm, unsigned int question, uint64_t *value)
+static ncclResult_t query_comm(const struct ckc_nccl_comm *comm, unsigned int question,
+			       uint64_t *value)
 {
 	ck_nccl_ask_args args = {.comm = comm->number, .question = question};
 	ck_nccl_ask_res res;
@@ -135,7 +136,8 @@ static ncclResult_t query_comm(const struct ckc_nccl_comm *comm, unsigned int qu
 	return ret;
 }
 
-static ncclResult_t query_number(struct ckc_nccl_comm *comm, unsigned int question, int *known, int *out)
+static ncclResult_t query_number(struct ckc_nccl_comm *comm, unsigned int question, int *known,
+				 int *out)
 {
 	ncclResult_t ret = ncclSuccess;
 	uint64_t value;

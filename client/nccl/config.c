@@ -31,7 +31,7 @@ static ncclResult_t check_config(const ncclConfig_t *config)
 }
 
 static ncclResult_t measure_config(const ncclConfig_t *config, const char **names,
-			    struct ck_nccl_init *head)
+				   struct ck_nccl_init *head)
 {
 	size_t lengths[2];
 

@@ -4,7 +4,7 @@
 #include "client/nccl/nccl.h"
 
 static ncclResult_t end_comm(struct ckc_nccl_comm *comm, unsigned int what, int flags, bool ends,
-			unsigned int how)
+			     unsigned int how)
 {
 	struct ck_nccl_op op = {.what = what, .root = flags};
 	struct ckc_nccl_after after = {.comm = comm, .ends = ends};
@@ -17,7 +17,8 @@ ncclResult_t ckc_ncclCommFinalize(ncclComm_t handle)
 	struct ckc_nccl_comm *comm;
 	ncclResult_t ret = ckc_nccl_comm_idle(handle, &comm);
 
-	return ret ? ckc_nccl_spoil(ret) : end_comm(comm, CK_NCCL_FINALIZE, 0, false, CKC_NCCL_WAITS);
+	return ret ? ckc_nccl_spoil(ret)
+		   : end_comm(comm, CK_NCCL_FINALIZE, 0, false, CKC_NCCL_WAITS);
 }
 
 /* The communicator of a handle that goes in any case; NULL: there is nothing to do, or an error.

@@ -38,7 +38,7 @@ static ncclResult_t check_root(struct ckc_nccl_comm *comm, const struct ck_nccl_
 }
 
 static ncclResult_t check_operation(struct ckc_nccl_comm *comm, const struct ck_nccl_op *op,
-			  unsigned int flags)
+				    unsigned int flags)
 {
 	ncclResult_t ret = ncclSuccess;
 
@@ -120,8 +120,8 @@ static bool may_wait(struct ckc_nccl_comm *comm, const struct ck_nccl_op *op,
 	       ckc_capturing(stream);
 }
 
-static ncclResult_t enqueue_operation(struct ckc_nccl_comm *comm, struct ck_nccl_op *op, unsigned int flags,
-			    CUstream handle)
+static ncclResult_t enqueue_operation(struct ckc_nccl_comm *comm, struct ck_nccl_op *op,
+				      unsigned int flags, CUstream handle)
 {
 	struct ckc_nccl_after after = {.comm = comm};
 	struct ckc_stream *stream = NULL;

@@ -110,35 +110,35 @@ static ncclResult_t make_comm(const char *call, const struct rank *r)
 ncclResult_t ckc_ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
 	return make_comm("ncclCommInitRank", &(struct rank){.comm = comm,
-						       .ranks = ranks,
-						       .rank = rank,
-						       .ids = 1,
-						       .id = &id,
-						       .what = CK_NCCL_INIT});
+							    .ranks = ranks,
+							    .rank = rank,
+							    .ids = 1,
+							    .id = &id,
+							    .what = CK_NCCL_INIT});
 }
 
 ncclResult_t ckc_ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
 					ncclConfig_t *config)
 {
 	return make_comm("ncclCommInitRankConfig", &(struct rank){.comm = comm,
-							     .ranks = ranks,
-							     .rank = rank,
-							     .ids = 1,
-							     .id = &id,
-							     .config = config,
-							     .what = CK_NCCL_INIT});
+								  .ranks = ranks,
+								  .rank = rank,
+								  .ids = 1,
+								  .id = &id,
+								  .config = config,
+								  .what = CK_NCCL_INIT});
 }
 
 ncclResult_t ckc_ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int ids,
 					  ncclUniqueId *id, ncclConfig_t *config)
 {
 	return make_comm("ncclCommInitRankScalable", &(struct rank){.comm = comm,
-							       .ranks = ranks,
-							       .rank = rank,
-							       .ids = ids,
-							       .id = id,
-							       .config = config,
-							       .what = CK_NCCL_INIT_SCALABLE});
+								    .ranks = ranks,
+								    .rank = rank,
+								    .ids = ids,
+								    .id = id,
+								    .config = config,
+								    .what = CK_NCCL_INIT_SCALABLE});
 }
 
 /* --- all ranks of a process */
@@ -237,8 +237,8 @@ ncclResult_t ckc_ncclCommInitAll(ncclComm_t *comms, int count, const int *device
 /* --- out of another communicator */
 
 static ncclResult_t derive_comm(struct ckc_nccl_comm *parent, struct ck_nccl_op *op,
-			   struct ckc_nccl_after *after, uint64_t salt, const void *items,
-			   int count, const ncclConfig_t *config)
+				struct ckc_nccl_after *after, uint64_t salt, const void *items,
+				int count, const ncclConfig_t *config)
 {
 	size_t item = op->what == CK_NCCL_SHRINK ? sizeof(int) : 0, size;
 	void *extra = NULL;

@@ -87,7 +87,7 @@ static void fill_process(struct process *p, const struct nvmlProcessInfo_t *info
 }
 
 static nvmlReturn_t list_processes(list_call call, nvmlDevice_t device, unsigned int *count,
-			 struct process *out)
+				   struct process *out)
 {
 	struct nvmlProcessInfo_t *infos;
 	unsigned int room, n;
@@ -139,7 +139,7 @@ static nvmlReturn_t handle_unknown_slot(unsigned int slot, nvmlDevice_t maybe)
 #define ONE(n)                                                                                     \
 	static nvmlReturn_t slot_##n(nvmlDevice_t d)                                               \
 	{                                                                                          \
-		return handle_unknown_slot(0x##n, d);                                                          \
+		return handle_unknown_slot(0x##n, d);                                              \
 	}
 /* clang-format off */
 #define ROW(M, h)                                                                         \

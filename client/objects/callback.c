@@ -69,7 +69,8 @@ static bool may_write(const struct ckc_callback *callback)
 	return !callback->ours || callback->in_stream;
 }
 
-static bool insert_entry(struct ckc_callbacks *all, const struct ckc_callback *callback, uint64_t *id)
+static bool insert_entry(struct ckc_callbacks *all, const struct ckc_callback *callback,
+			 uint64_t *id)
 {
 	struct ckc_callback_entry *e;
 
@@ -130,8 +131,8 @@ static int ensure_waiting(struct ckc_client *c)
 	return all->threads > 0 ? 0 : ret;
 }
 
-static void call_function(const struct ckc_client *c, const struct ckc_callback *callback, int status,
-		 uint64_t value)
+static void call_function(const struct ckc_client *c, const struct ckc_callback *callback,
+			  int status, uint64_t value)
 {
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST)
 		return; /* at exit, data of the function may be gone */

@@ -170,7 +170,8 @@ void ckc_capture_record(struct ckc_event *event, const struct ckc_stream *stream
 }
 
 /* @stream, which is part of @c (or of no capture), waits for an event of capture @other. */
-static CUresult join_capture(struct ckc_stream *stream, struct ckc_capture *c, struct ckc_capture *other)
+static CUresult join_capture(struct ckc_stream *stream, struct ckc_capture *c,
+			     struct ckc_capture *other)
 {
 	if (!stream) {
 		other->invalid = true;
@@ -222,7 +223,8 @@ CUresult ckc_capture_ask(const struct ckc_event *event)
 
 	if (event->capture) {
 		ck_lock(&all->lock);
-		err = record_is_stale(all, event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_CAPTURED_EVENT;
+		err = record_is_stale(all, event) ? CUDA_ERROR_INVALID_VALUE
+						  : CUDA_ERROR_CAPTURED_EVENT;
 		if (err == CUDA_ERROR_CAPTURED_EVENT)
 			find_capture(all, event->capture)->invalid = true;
 		ck_unlock(&all->lock);

@@ -86,7 +86,8 @@ static CUresult watch_event(uint64_t ctx, struct ckc_event *e, uint64_t version)
 	return err;
 }
 
-static CUresult record_event(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, unsigned int flags)
+static CUresult record_event(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s,
+			     unsigned int flags)
 {
 	uint64_t id = s ? s->object.id : 0, version = atomic_fetch_add(&e->version, 1) + 2;
 	CUresult err;
@@ -259,7 +260,8 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 	return ckc_work_done(err);
 }
 
-static struct ckc_elapsed *get_elapsed_slot(struct ckc_objects *objects, uint64_t start, uint64_t end)
+static struct ckc_elapsed *get_elapsed_slot(struct ckc_objects *objects, uint64_t start,
+					    uint64_t end)
 {
 	uint64_t mixed = (start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS);
 

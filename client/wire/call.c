@@ -162,8 +162,8 @@ static CUresult fetch_output(const struct ckc_client *c, CUresult err)
 }
 
 /* The reply is here. Wait for everything that it covers. */
-static CUresult handle_reply(struct ckc_client *c, const struct ckc_lane *lane, const struct ck_proc *p,
-			 struct ckc_exchange *x, uint64_t began)
+static CUresult handle_reply(struct ckc_client *c, const struct ckc_lane *lane,
+			     const struct ck_proc *p, struct ckc_exchange *x, uint64_t began)
 {
 	const ck_head *args = x->args;
 	ck_result *head = x->res;

@@ -84,9 +84,9 @@ static void fail_session(struct ckc_client *c, int ret)
 		return;
 	cmd->broken = true;
 	snprintf(why, sizeof(why), "%s%s",
-		 ret == -EBADF	 ? ""
+		 ret == -EBADF		   ? ""
 		 : stream_is_accepted(cmd) ? "sending: "
-				 : "it does not accept the command stream: ",
+					   : "it does not accept the command stream: ",
 		 ckc_wire_error(ret));
 	ckc_session_lost(c, why);
 }
@@ -113,7 +113,7 @@ static void send_shared(struct ckc_client *c, struct ckc_outgoing *m)
 /* Encode outside the lock; the number is filled in later. Uses @room, or allocates if the message
  * does not fit. */
 static int encode_message(struct ckc_outgoing *m, unsigned char room[SMALL], uint32_t proc,
-		  const void *args)
+			  const void *args)
 {
 	static const size_t sizes[] = {MEDIUM, CK_RECORD_MAX + 4};
 	long n = ck_message_encode(room, SMALL, 0, proc, args, m->bulk_size);

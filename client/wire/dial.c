@@ -47,7 +47,7 @@ static int open_all(const struct ckc_connection *at, const char *address, const 
 
 /* The same, and count the round trip that they take. */
 static int dial_server(const struct ckc_connection *at, const char *address, struct ck_chan **chans,
-		unsigned int count)
+		       unsigned int count)
 {
 	uint64_t began = ckc_stats_on ? ck_now_ns() : 0;
 	int ret = open_all(at, address, at->address, chans, count, ckc_dial_timeout_ms());

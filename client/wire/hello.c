@@ -124,7 +124,8 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 }
 
 /* What @error of a hello means. */
-static const char *explain_error(const struct ckc_connection *at, int error, char *room, size_t size)
+static const char *explain_error(const struct ckc_connection *at, int error, char *room,
+				 size_t size)
 {
 	if (ck_chan_helper_ended(at->address, room, size))
 		return room;

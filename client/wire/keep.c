@@ -61,7 +61,8 @@ int ckc_keep_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *conne
 	*chan = link->chan;
 	ret = connection ? ckc_keep_link_send(c, link, connection, 0) : -ENOTCONN;
 	if (ret == 0)
-		ret = ck_links_attach(k->links, link, connection, 0, true, link_needs_listener(link));
+		ret = ck_links_attach(k->links, link, connection, 0, true,
+				      link_needs_listener(link));
 	else
 		ck_chan_close(connection);
 	ck_links_put(k->links, link);

@@ -75,7 +75,8 @@ bool ckc_packing_pays_unmeasured(struct ckc_client *c, uint32_t proc)
 /* Have copies been compressed for so long that one should show what the network can do? */
 static bool is_due(struct ckc_packing *p, size_t size)
 {
-	return (double)load_relaxed(&p->unproven_ns) > PROOF * NS * (double)size / (double)load_relaxed(&p->link);
+	return (double)load_relaxed(&p->unproven_ns) >
+	       PROOF * NS * (double)size / (double)load_relaxed(&p->link);
 }
 
 /* Do not compress this time: it was slower the last time, or the network is to be measured. */
@@ -91,8 +92,8 @@ static bool packing_is_paused(struct ckc_packing *p, size_t size)
  * fast. */
 static bool wants_sample(struct ckc_client *c, uint32_t proc, size_t size, unsigned int threads)
 {
-	return load_relaxed(&c->packing.samples) < SAMPLES && size > 2 * SAMPLE && packing_is_possible(c, proc) &&
-	       is_faster(&c->packing, threads, 1);
+	return load_relaxed(&c->packing.samples) < SAMPLES && size > 2 * SAMPLE &&
+	       packing_is_possible(c, proc) && is_faster(&c->packing, threads, 1);
 }
 
 struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, size_t size,
@@ -112,7 +113,8 @@ bool ckc_packing_hides(const struct ckc_client *c, size_t size)
 {
 	size_t taken = ck_min((size_t)load_relaxed(&c->lanes.round_trip_ns), HIDDEN_MOST);
 
-	return !c->passes_fds && size <= ck_max(taken, 2 * (size_t)load_relaxed(&c->packing.hidden));
+	return !c->passes_fds &&
+	       size <= ck_max(taken, 2 * (size_t)load_relaxed(&c->packing.hidden));
 }
 
 /* A copy as it is went at @rate. It may have waited for the GPU, but it was not faster than the
@@ -124,14 +126,16 @@ static void note_link(struct ckc_packing *p, uint64_t rate)
 	store_relaxed(&p->link, rate >= link ? rate : link - (link - rate) / 8);
 	store_relaxed(&p->samples, load_relaxed(&p->samples) + 1);
 	store_relaxed(&p->unproven_ns, 0);
-	ck_debug("the network takes %llu MB/s", (unsigned long long)(load_relaxed(&p->link) / 1000000));
+	ck_debug("the network takes %llu MB/s",
+		 (unsigned long long)(load_relaxed(&p->link) / 1000000));
 }
 
 static void note_packed(struct ckc_packing *p, uint64_t rate, uint64_t ns)
 {
 	bool slower = rate < load_relaxed(&p->link) / 10 * 9;
 
-	store_relaxed(&p->paused, slower ? ck_min(load_relaxed(&p->paused) * 2 + 1, (uint64_t)PAUSE_MOST) : 0);
+	store_relaxed(&p->paused,
+		      slower ? ck_min(load_relaxed(&p->paused) * 2 + 1, (uint64_t)PAUSE_MOST) : 0);
 	store_relaxed(&p->pause, load_relaxed(&p->paused));
 	store_relaxed(&p->unproven_ns, load_relaxed(&p->unproven_ns) + ns);
 }
@@ -143,7 +147,8 @@ void ckc_packing_stepped(struct ckc_client *c, const struct ckc_packing_step *st
 	if (c->passes_fds)
 		return;
 	if (ns <= trip + trip / 2) { /* it hides the rate */
-		store_relaxed(&c->packing.hidden, ck_max(load_relaxed(&c->packing.hidden), step->size));
+		store_relaxed(&c->packing.hidden,
+			      ck_max(load_relaxed(&c->packing.hidden), step->size));
 		return;
 	}
 	rate = (uint64_t)((double)step->size * NS / (double)(ns - trip));

@@ -122,7 +122,8 @@ json_t *ckx_access_filter(json_t *report, const struct ckx_asker *asker)
 	if (!report || asker->all)
 		return json_incref(report);
 	shown = json_pack("{s:b, s:o, s:o}", "all", 0, "sessions",
-			  filter_entries(json_object_get(report, "sessions"), asker->identity), "waiting",
+			  filter_entries(json_object_get(report, "sessions"), asker->identity),
+			  "waiting",
 			  filter_entries(json_object_get(report, "waiting"), asker->identity));
 	for (size_t i = 0; shown && i < CK_ARRAY_SIZE(common); i++) {
 		json_t *value = json_object_get(report, common[i]);

@@ -147,7 +147,7 @@ static void renew_certificate(const struct options *o, struct ckx_serve *s)
 
 /* Until a signal ends the program. */
 static void watch_server(const struct options *o, struct ckx_watch *w, struct ckx_serve *s,
-		  const sigset_t *signals)
+			 const sigset_t *signals)
 {
 	const struct timespec step = {.tv_sec = CKX_STEP_S};
 	int signal;

@@ -241,8 +241,8 @@ static enum MHD_Result send_page(struct ckx_serve *s, struct MHD_Connection *c, 
 }
 
 static enum MHD_Result handle_request(void *own, struct MHD_Connection *c, const char *url,
-			      const char *method, const char *version, const char *data,
-			      size_t *data_size, void **state)
+				      const char *method, const char *version, const char *data,
+				      size_t *data_size, void **state)
 {
 	struct service *service = own;
 	struct ckx_serve *s = service->serve;
@@ -260,7 +260,8 @@ static enum MHD_Result handle_request(void *own, struct MHD_Connection *c, const
 	}
 	if (s->options->loopback &&
 	    !is_not_rebound(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host")))
-		return reject_request(c, MHD_HTTP_FORBIDDEN, "ask for localhost, or for an address\n");
+		return reject_request(c, MHD_HTTP_FORBIDDEN,
+				      "ask for localhost, or for an address\n");
 	if (find_asker(s, c, &asker, &tries))
 		return send_page(s, c, url, &asker);
 	if (tries && *state == service && ckx_guests_pause(service->guests, c)) {
@@ -312,8 +313,8 @@ static struct MHD_Daemon *start_daemon(struct service *service, int fd, const st
 		{MHD_OPTION_END, 0, NULL},
 	};
 
-	return MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, admit, service, handle_request, service,
-				MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+	return MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, admit, service, handle_request,
+				service, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
 				(unsigned int)CKX_GUESTS_MOST, MHD_OPTION_CONNECTION_TIMEOUT,
 				(unsigned int)PATIENCE_S, MHD_OPTION_NOTIFY_CONNECTION,
 				note_connection, service, MHD_OPTION_NOTIFY_COMPLETED, note_reply,

@@ -20,7 +20,7 @@ static bool is_zero(const void *bytes, size_t size)
 	return size == 0;
 }
 
-static CUresult find(int pid, struct ck_emu_mailbox **box, int *fd)
+static CUresult open_mailbox(int pid, struct ck_emu_mailbox **box, int *fd)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -43,12 +43,12 @@ static bool wait_answer(struct ck_emu_mailbox *box, int pid)
 	return true;
 }
 
-static CUresult ask(int pid, enum ck_emu_operation operation, uint32_t timeout_ms,
-		    const CUcheckpointRestoreArgs *map)
+static CUresult request_operation(int pid, enum ck_emu_operation operation, uint32_t timeout_ms,
+				  const CUcheckpointRestoreArgs *map)
 {
 	struct ck_emu_mailbox *box;
 	int fd;
-	CUresult result = find(pid, &box, &fd);
+	CUresult result = open_mailbox(pid, &box, &fd);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -71,11 +71,11 @@ static CUresult ask(int pid, enum ck_emu_operation operation, uint32_t timeout_m
 }
 
 /* Read the mailbox without a question to the process. */
-static CUresult look(int pid, CUprocessState *state, int *thread)
+static CUresult read_process_state(int pid, CUprocessState *state, int *thread)
 {
 	struct ck_emu_mailbox *box;
 	int fd;
-	CUresult result = find(pid, &box, &fd);
+	CUresult result = open_mailbox(pid, &box, &fd);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -89,28 +89,28 @@ CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state)
 {
 	int thread;
 
-	return state ? look(pid, state, &thread) : CUDA_ERROR_INVALID_VALUE;
+	return state ? read_process_state(pid, state, &thread) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid)
 {
 	CUprocessState state;
 
-	return tid ? look(pid, &state, tid) : CUDA_ERROR_INVALID_VALUE;
+	return tid ? read_process_state(pid, &state, tid) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)
 {
 	if (args && (args->reserved0 || !is_zero(args->reserved1, sizeof(args->reserved1))))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ask(pid, CK_EMU_LOCK, args ? args->timeoutMs : 0, NULL);
+	return request_operation(pid, CK_EMU_LOCK, args ? args->timeoutMs : 0, NULL);
 }
 
 CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args)
 {
 	if (args && !is_zero(args, sizeof(*args)))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ask(pid, CK_EMU_CHECKPOINT, 0, NULL);
+	return request_operation(pid, CK_EMU_CHECKPOINT, 0, NULL);
 }
 
 /* The new GPUs must be of this machine. The process itself knows the old ones, all of which must be
@@ -136,12 +136,12 @@ CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (args)
 		result = pairs_check(args);
-	return result == CUDA_SUCCESS ? ask(pid, CK_EMU_RESTORE, 0, args) : result;
+	return result == CUDA_SUCCESS ? request_operation(pid, CK_EMU_RESTORE, 0, args) : result;
 }
 
 CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args)
 {
 	if (args && !is_zero(args, sizeof(*args)))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ask(pid, CK_EMU_UNLOCK, 0, NULL);
+	return request_operation(pid, CK_EMU_UNLOCK, 0, NULL);
 }

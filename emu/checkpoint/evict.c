@@ -53,7 +53,7 @@ static bool is_shared(const struct ck_emu_memory *memory)
 }
 
 /* Small pieces of a device's file share pages. */
-static bool joins(struct extent *last, const struct extent *e)
+static bool try_merge_extent(struct extent *last, const struct extent *e)
 {
 	uint64_t end = last->address + last->size;
 
@@ -63,7 +63,7 @@ static bool joins(struct extent *last, const struct extent *e)
 	return true;
 }
 
-static int note(const struct ck_emu_memory *memory, int file, uint64_t offset)
+static int record_extent(const struct ck_emu_memory *memory, int file, uint64_t offset)
 {
 	uint64_t before = memory->lo & (PAGE - 1);
 	struct extent e = {.address = memory->lo - before,
@@ -73,7 +73,7 @@ static int note(const struct ck_emu_memory *memory, int file, uint64_t offset)
 
 	if (is_shared(memory))
 		return -EOPNOTSUPP;
-	if (extents.count > 0 && joins(&extents.list[extents.count - 1], &e))
+	if (extents.count > 0 && try_merge_extent(&extents.list[extents.count - 1], &e))
 		return 0;
 	if (extents.count == extents.room) {
 		size_t room = extents.room ? 2 * extents.room : 64;
@@ -91,7 +91,7 @@ static int note(const struct ck_emu_memory *memory, int file, uint64_t offset)
 /* --- moving */
 
 /* Take the pages away from their place, which stays mapped, so that nothing else comes there. */
-static void *lift(const struct extent *e)
+static void *detach_pages(const struct extent *e)
 {
 	int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
 	void *at = (void *)e->address, *moved;
@@ -114,7 +114,7 @@ static bool move_out(struct extent *e)
 	void *at = (void *)e->address;
 
 	if (e->file < 0) {
-		e->moved = lift(e);
+		e->moved = detach_pages(e);
 		if (!e->moved)
 			return false;
 	}
@@ -155,7 +155,7 @@ CUresult ck_emu_evict(void)
 	int ret;
 
 	extents.count = 0;
-	ret = ck_emu_arena_walk(note);
+	ret = ck_emu_arena_walk(record_extent);
 	if (ret < 0)
 		return ret == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < extents.count; i++) {

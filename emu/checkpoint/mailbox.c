@@ -51,7 +51,7 @@ void ck_emu_mailbox_wake(_Atomic uint32_t *word)
 /* --- what this process is asked to do, in the thread */
 
 /* Wait for running work, and let no more in. */
-static CUresult lock(const struct ck_emu_mailbox *box)
+static CUresult lock_process(const struct ck_emu_mailbox *box)
 {
 	struct timespec until = ck_until(box->timeout_ms * CK_NS_PER_MS);
 	const struct timespec *limit = box->timeout_ms ? &until : NULL;
@@ -64,19 +64,19 @@ static CUresult lock(const struct ck_emu_mailbox *box)
 	return CUDA_ERROR_NOT_READY;
 }
 
-static CUresult checkpoint(const struct ck_emu_mailbox *box)
+static CUresult checkpoint_process(const struct ck_emu_mailbox *box)
 {
 	(void)box;
 	return ck_emu_evict();
 }
 
-static CUresult restore(const struct ck_emu_mailbox *box)
+static CUresult restore_process(const struct ck_emu_mailbox *box)
 {
 	return ck_emu_evict_undo(box->pairs, ck_min(box->pair_count, (uint32_t)CK_EMU_MAX_DEVICES),
 				 box->gpus);
 }
 
-static CUresult unlock(const struct ck_emu_mailbox *box)
+static CUresult unlock_process(const struct ck_emu_mailbox *box)
 {
 	(void)box;
 	ck_emu_turnstile_open();
@@ -88,10 +88,12 @@ static const struct {
 	CUprocessState from, to;
 	CUresult (*run)(const struct ck_emu_mailbox *box);
 } operations[] = {
-	[CK_EMU_LOCK] = {CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED, lock},
-	[CK_EMU_CHECKPOINT] = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_CHECKPOINTED, checkpoint},
-	[CK_EMU_RESTORE] = {CU_PROCESS_STATE_CHECKPOINTED, CU_PROCESS_STATE_LOCKED, restore},
-	[CK_EMU_UNLOCK] = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_RUNNING, unlock},
+	[CK_EMU_LOCK] = {CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED, lock_process},
+	[CK_EMU_CHECKPOINT] = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_CHECKPOINTED,
+			       checkpoint_process},
+	[CK_EMU_RESTORE] = {CU_PROCESS_STATE_CHECKPOINTED, CU_PROCESS_STATE_LOCKED,
+			    restore_process},
+	[CK_EMU_UNLOCK] = {CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_RUNNING, unlock_process},
 };
 
 static CUresult carry_out(struct ck_emu_mailbox *box)
@@ -112,7 +114,7 @@ static CUresult carry_out(struct ck_emu_mailbox *box)
 	return result;
 }
 
-static void *answer(void *data)
+static void *serve_mailbox(void *data)
 {
 	struct ck_emu_mailbox *box = data;
 
@@ -143,7 +145,7 @@ static int start_thread(struct ck_emu_mailbox *box)
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &was); /* signals are the application's */
-	ret = -pthread_create(&thread, &attributes, answer, box);
+	ret = -pthread_create(&thread, &attributes, serve_mailbox, box);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	pthread_attr_destroy(&attributes);
 	return ret;

@@ -8,8 +8,8 @@
 #define INTEGER 0x1fu
 #define FLOATING 0x1du
 
-static CUresult give(unsigned int *capabilities, const CUatomicOperation *operations,
-		     unsigned int count)
+static CUresult query_capabilities(unsigned int *capabilities, const CUatomicOperation *operations,
+				   unsigned int count)
 {
 	if (!capabilities || !operations || count == 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -32,7 +32,7 @@ CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return ck_emu_device_at(dev) ? give(capabilities, operations, count)
+	return ck_emu_device_at(dev) ? query_capabilities(capabilities, operations, count)
 				     : CUDA_ERROR_INVALID_DEVICE;
 }
 
@@ -46,5 +46,5 @@ CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
 		return result;
 	if (!ck_emu_device_at(srcDevice) || !ck_emu_device_at(dstDevice) || srcDevice == dstDevice)
 		return CUDA_ERROR_INVALID_DEVICE;
-	return give(capabilities, operations, count);
+	return query_capabilities(capabilities, operations, count);
 }

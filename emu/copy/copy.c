@@ -6,8 +6,8 @@
 #include "emu/core/hooks.h"
 
 /* One row; the stream of a synchronous call is the legacy one. */
-static CUresult row(struct ck_emu_box box, enum ck_emu_side dst_side, enum ck_emu_side src_side,
-		    CUstream stream, bool sync)
+static CUresult copy_row(struct ck_emu_box box, enum ck_emu_side dst_side,
+			 enum ck_emu_side src_side, CUstream stream, bool sync)
 {
 	static const CUmemorytype types[] = {[CK_EMU_SIDE_HOST] = CU_MEMORYTYPE_HOST,
 					     [CK_EMU_SIDE_DEVICE] = CU_MEMORYTYPE_DEVICE,
@@ -28,62 +28,62 @@ static CUresult row(struct ck_emu_box box, enum ck_emu_side dst_side, enum ck_em
 	return ck_emu_box_copy(&box, dst_side, src_side, stream, sync);
 }
 
-static CUresult copy(uint64_t dst, enum ck_emu_side dst_side, uint64_t src,
-		     enum ck_emu_side src_side, size_t size, CUstream stream, bool sync)
+static CUresult copy_bytes(uint64_t dst, enum ck_emu_side dst_side, uint64_t src,
+			   enum ck_emu_side src_side, size_t size, CUstream stream, bool sync)
 {
 	const struct ck_emu_box box = {
 		.dst = dst, .src = src, .width = size, .height = 1, .depth = 1};
 
-	return row(box, dst_side, src_side, stream, sync);
+	return copy_row(box, dst_side, src_side, stream, sync);
 }
 
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 {
-	return copy(dst, CK_EMU_SIDE_ANY, src, CK_EMU_SIDE_ANY, ByteCount, NULL, true);
+	return copy_bytes(dst, CK_EMU_SIDE_ANY, src, CK_EMU_SIDE_ANY, ByteCount, NULL, true);
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
-	return copy(dst, CK_EMU_SIDE_ANY, src, CK_EMU_SIDE_ANY, ByteCount, hStream, false);
+	return copy_bytes(dst, CK_EMU_SIDE_ANY, src, CK_EMU_SIDE_ANY, ByteCount, hStream, false);
 }
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 {
-	return copy(dstDevice, CK_EMU_SIDE_DEVICE, (uint64_t)srcHost, CK_EMU_SIDE_HOST, ByteCount,
-		    NULL, true);
+	return copy_bytes(dstDevice, CK_EMU_SIDE_DEVICE, (uint64_t)srcHost, CK_EMU_SIDE_HOST,
+			  ByteCount, NULL, true);
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
 			      CUstream hStream)
 {
-	return copy(dstDevice, CK_EMU_SIDE_DEVICE, (uint64_t)srcHost, CK_EMU_SIDE_HOST, ByteCount,
-		    hStream, false);
+	return copy_bytes(dstDevice, CK_EMU_SIDE_DEVICE, (uint64_t)srcHost, CK_EMU_SIDE_HOST,
+			  ByteCount, hStream, false);
 }
 
 CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
-	return copy((uint64_t)dstHost, CK_EMU_SIDE_HOST, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount,
-		    NULL, true);
+	return copy_bytes((uint64_t)dstHost, CK_EMU_SIDE_HOST, srcDevice, CK_EMU_SIDE_DEVICE,
+			  ByteCount, NULL, true);
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
 			      CUstream hStream)
 {
-	return copy((uint64_t)dstHost, CK_EMU_SIDE_HOST, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount,
-		    hStream, false);
+	return copy_bytes((uint64_t)dstHost, CK_EMU_SIDE_HOST, srcDevice, CK_EMU_SIDE_DEVICE,
+			  ByteCount, hStream, false);
 }
 
 CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
-	return copy(dstDevice, CK_EMU_SIDE_DEVICE, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount, NULL,
-		    true);
+	return copy_bytes(dstDevice, CK_EMU_SIDE_DEVICE, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount,
+			  NULL, true);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
 			      CUstream hStream)
 {
-	return copy(dstDevice, CK_EMU_SIDE_DEVICE, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount,
-		    hStream, false);
+	return copy_bytes(dstDevice, CK_EMU_SIDE_DEVICE, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount,
+			  hStream, false);
 }
 
 /*
@@ -108,7 +108,7 @@ static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = row(box, CK_EMU_SIDE_DEVICE, CK_EMU_SIDE_DEVICE, stream, sync);
+	result = copy_row(box, CK_EMU_SIDE_DEVICE, CK_EMU_SIDE_DEVICE, stream, sync);
 	return sync && result == CUDA_SUCCESS ? cuCtxSynchronize() : result;
 }
 

@@ -15,7 +15,7 @@ struct end {
 	size_t pitch, height; /* of the surrounding memory: bytes, rows */
 };
 
-static bool fits(size_t at, size_t count, size_t extent)
+static bool range_fits(size_t at, size_t count, size_t extent)
 {
 	return count <= extent && at <= extent - count;
 }
@@ -32,8 +32,9 @@ static CUresult array_resolve(const struct end *end, const struct ck_emu_box *bo
 		return CUDA_ERROR_INVALID_HANDLE;
 	m = &array->image;
 	if (end->x % array->texel || box->width % array->texel ||
-	    !fits(end->x, box->width, (size_t)m->size[0] * array->texel) ||
-	    !fits(end->y, box->height, m->size[1]) || !fits(end->z, box->depth, m->size[2]))
+	    !range_fits(end->x, box->width, (size_t)m->size[0] * array->texel) ||
+	    !range_fits(end->y, box->height, m->size[1]) ||
+	    !range_fits(end->z, box->depth, m->size[2]))
 		result = CUDA_ERROR_INVALID_VALUE;
 	*address = m->base + end->z * m->slice + end->y * m->pitch + end->x;
 	*pitch = m->pitch;
@@ -78,8 +79,8 @@ static CUresult end_resolve(const struct end *end, const struct ck_emu_box *box,
 	return CUDA_SUCCESS;
 }
 
-static CUresult copy(const struct end *dst, const struct end *src, struct ck_emu_box *box,
-		     CUstream stream, bool sync)
+static CUresult copy_box(const struct end *dst, const struct end *src, struct ck_emu_box *box,
+			 CUstream stream, bool sync)
 {
 	enum ck_emu_side dst_side, src_side;
 	CUresult result;
@@ -121,7 +122,7 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool sync)
 			  .pitch = c->dstPitch};
 	struct ck_emu_box box = {.width = c->WidthInBytes, .height = c->Height, .depth = 1};
 
-	return copy(&dst, &src, &box, stream, sync);
+	return copy_box(&dst, &src, &box, stream, sync);
 }
 
 static struct end end_of(const CUDA_MEMCPY3D *c, enum ck_copy_end which)
@@ -153,7 +154,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync, bool
 	struct ck_emu_box box = {
 		.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth, .peer = peer};
 
-	return copy(&dst, &src, &box, stream, sync);
+	return copy_box(&dst, &src, &box, stream, sync);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
@@ -167,7 +168,7 @@ CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 }
 
 /* The same copy as one of three dimensions. */
-static CUDA_MEMCPY3D deepen(const CUDA_MEMCPY2D *c)
+static CUDA_MEMCPY3D convert_2d_to_3d(const CUDA_MEMCPY2D *c)
 {
 	return (CUDA_MEMCPY3D){.srcXInBytes = c->srcXInBytes,
 			       .srcY = c->srcY,
@@ -190,7 +191,7 @@ static CUDA_MEMCPY3D deepen(const CUDA_MEMCPY2D *c)
 
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 {
-	CUDA_MEMCPY3D node = pCopy ? deepen(pCopy) : (CUDA_MEMCPY3D){0};
+	CUDA_MEMCPY3D node = pCopy ? convert_2d_to_3d(pCopy) : (CUDA_MEMCPY3D){0};
 	CUresult result;
 
 	if (pCopy && ck_emu_hooks->capture_copy(hStream, &node, &result))

@@ -8,7 +8,7 @@
 #include "emu/core/emu.h"
 
 /* A device side's context exists; @sync: its work so far is waited for. */
-static CUresult side(CUmemorytype type, CUcontext handle, bool sync)
+static CUresult check_side_context(CUmemorytype type, CUcontext handle, bool sync)
 {
 	struct ck_emu_context *context;
 	CUresult result;
@@ -23,7 +23,7 @@ static CUresult side(CUmemorytype type, CUcontext handle, bool sync)
 	return result;
 }
 
-static CUresult copy(const CUDA_MEMCPY3D_PEER *peer, CUDA_MEMCPY3D *c, bool sync)
+static CUresult prepare_peer_copy(const CUDA_MEMCPY3D_PEER *peer, CUDA_MEMCPY3D *c, bool sync)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -31,9 +31,9 @@ static CUresult copy(const CUDA_MEMCPY3D_PEER *peer, CUDA_MEMCPY3D *c, bool sync
 		return result;
 	if (!peer)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = side(peer->srcMemoryType, peer->srcContext, sync);
+	result = check_side_context(peer->srcMemoryType, peer->srcContext, sync);
 	if (result == CUDA_SUCCESS)
-		result = side(peer->dstMemoryType, peer->dstContext, sync);
+		result = check_side_context(peer->dstMemoryType, peer->dstContext, sync);
 	_Static_assert(sizeof(*c) == sizeof(*peer), "they differ in the contexts");
 	memcpy(c, peer, sizeof(*c));
 	c->reserved0 = c->reserved1 = NULL;
@@ -43,7 +43,7 @@ static CUresult copy(const CUDA_MEMCPY3D_PEER *peer, CUDA_MEMCPY3D *c, bool sync
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 {
 	CUDA_MEMCPY3D c;
-	CUresult result = copy(pCopy, &c, true);
+	CUresult result = prepare_peer_copy(pCopy, &c, true);
 
 	return result == CUDA_SUCCESS ? ck_emu_copy_peer(&c, NULL, true) : result;
 }
@@ -51,7 +51,7 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 {
 	CUDA_MEMCPY3D c;
-	CUresult result = copy(pCopy, &c, false);
+	CUresult result = prepare_peer_copy(pCopy, &c, false);
 
 	return result == CUDA_SUCCESS ? ck_emu_copy_peer(&c, hStream, false) : result;
 }

@@ -77,7 +77,7 @@ static CUresult fill_check(struct fill *fill, const struct ck_emu_context *conte
 }
 
 /* @what counts its width in elements. */
-static CUresult submit(struct ck_emu_stream *stream, const CUDA_MEMSET_NODE_PARAMS_v2 *what)
+static CUresult submit_fill(struct ck_emu_stream *stream, const CUDA_MEMSET_NODE_PARAMS_v2 *what)
 {
 	struct fill *fill = calloc(1, sizeof(*fill));
 	CUresult result;
@@ -113,8 +113,8 @@ static bool is_of_host(CUdeviceptr address)
 		memory.kind == CK_EMU_MEMORY_MANAGED);
 }
 
-static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, uint32_t value,
-		     size_t width, size_t height, CUstream handle, bool async)
+static CUresult fill_memory(CUdeviceptr dst, size_t pitch, unsigned int element, uint32_t value,
+			    size_t width, size_t height, CUstream handle, bool async)
 {
 	const CUgraphNodeParams node = {
 		.type = CU_GRAPH_NODE_TYPE_MEMSET,
@@ -137,7 +137,7 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, uint32
 		result = width && height ? ck_emu_hooks->capture_node(stream, &node, NULL, 0)
 					 : ck_emu_hooks->capture_nothing(stream);
 	} else if (width && height) {
-		result = submit(stream, &node.memset);
+		result = submit_fill(stream, &node.memset);
 		if (result == CUDA_SUCCESS && !async && is_of_host(dst))
 			result = ck_emu_stream_wait(stream, false);
 	}
@@ -147,66 +147,66 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, uint32
 
 CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 {
-	return fill(dstDevice, 0, 1, uc, N, 1, NULL, false);
+	return fill_memory(dstDevice, 0, 1, uc, N, 1, NULL, false);
 }
 
 CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N)
 {
-	return fill(dstDevice, 0, 2, us, N, 1, NULL, false);
+	return fill_memory(dstDevice, 0, 2, us, N, 1, NULL, false);
 }
 
 CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N)
 {
-	return fill(dstDevice, 0, 4, ui, N, 1, NULL, false);
+	return fill_memory(dstDevice, 0, 4, ui, N, 1, NULL, false);
 }
 
 CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width,
 			 size_t Height)
 {
-	return fill(dstDevice, dstPitch, 1, uc, Width, Height, NULL, false);
+	return fill_memory(dstDevice, dstPitch, 1, uc, Width, Height, NULL, false);
 }
 
 CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width,
 			  size_t Height)
 {
-	return fill(dstDevice, dstPitch, 2, us, Width, Height, NULL, false);
+	return fill_memory(dstDevice, dstPitch, 2, us, Width, Height, NULL, false);
 }
 
 CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width,
 			  size_t Height)
 {
-	return fill(dstDevice, dstPitch, 4, ui, Width, Height, NULL, false);
+	return fill_memory(dstDevice, dstPitch, 4, ui, Width, Height, NULL, false);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
 {
-	return fill(dstDevice, 0, 1, uc, N, 1, hStream, true);
+	return fill_memory(dstDevice, 0, 1, uc, N, 1, hStream, true);
 }
 
 CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
 {
-	return fill(dstDevice, 0, 2, us, N, 1, hStream, true);
+	return fill_memory(dstDevice, 0, 2, us, N, 1, hStream, true);
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
 {
-	return fill(dstDevice, 0, 4, ui, N, 1, hStream, true);
+	return fill_memory(dstDevice, 0, 4, ui, N, 1, hStream, true);
 }
 
 CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width,
 			   size_t Height, CUstream hStream)
 {
-	return fill(dstDevice, dstPitch, 1, uc, Width, Height, hStream, true);
+	return fill_memory(dstDevice, dstPitch, 1, uc, Width, Height, hStream, true);
 }
 
 CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width,
 			    size_t Height, CUstream hStream)
 {
-	return fill(dstDevice, dstPitch, 2, us, Width, Height, hStream, true);
+	return fill_memory(dstDevice, dstPitch, 2, us, Width, Height, hStream, true);
 }
 
 CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width,
 			    size_t Height, CUstream hStream)
 {
-	return fill(dstDevice, dstPitch, 4, ui, Width, Height, hStream, true);
+	return fill_memory(dstDevice, dstPitch, 4, ui, Width, Height, hStream, true);
 }

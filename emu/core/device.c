@@ -36,7 +36,7 @@ static void uuid_of(int number, unsigned char uuid[16])
 }
 
 /* The numbers of the devices that the application may see; how many, or -1: one is named twice. */
-static int choose(int count, int *chosen)
+static int choose_visible_devices(int count, int *chosen)
 {
 	struct ck_visible_device all[CK_EMU_MAX_DEVICES] = {0};
 	const char *list = ck_env_string("CUDA_VISIBLE_DEVICES");
@@ -76,7 +76,7 @@ int ck_emu_devices_init(void)
 	int count, chosen[CK_EMU_MAX_DEVICES];
 
 	wanted = ck_max(0l, ck_min(wanted, (long)CK_EMU_MAX_DEVICES));
-	count = choose((int)wanted, chosen);
+	count = choose_visible_devices((int)wanted, chosen);
 	if (count < 0)
 		return -EINVAL;
 	/* below this not even a module's variables find room */
@@ -227,7 +227,8 @@ static bool attribute_of(const struct ck_emu_device *device, int attribute, int 
 }
 
 /* The checks at the start of every query of one device. */
-static CUresult begin(const void *output, CUdevice ordinal, struct ck_emu_device **device)
+static CUresult begin_device_query(const void *output, CUdevice ordinal,
+				   struct ck_emu_device **device)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -242,7 +243,7 @@ static CUresult begin(const void *output, CUdevice ordinal, struct ck_emu_device
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	struct ck_emu_device *found;
-	CUresult result = begin(device, ordinal, &found);
+	CUresult result = begin_device_query(device, ordinal, &found);
 
 	if (result == CUDA_SUCCESS)
 		*device = found->ordinal;
@@ -264,7 +265,7 @@ CUresult cuDeviceGetCount(int *count)
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(name, dev, &device);
+	CUresult result = begin_device_query(name, dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -277,7 +278,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(uuid, dev, &device);
+	CUresult result = begin_device_query(uuid, dev, &device);
 
 	if (result == CUDA_SUCCESS)
 		memcpy(uuid->bytes, device->uuid, sizeof(device->uuid));
@@ -292,7 +293,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(bytes, dev, &device);
+	CUresult result = begin_device_query(bytes, dev, &device);
 
 	if (result == CUDA_SUCCESS)
 		*bytes = device->memory_total;
@@ -302,7 +303,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(pi, dev, &device);
+	CUresult result = begin_device_query(pi, dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -320,7 +321,7 @@ int ck_emu_attribute(const struct ck_emu_device *device, CUdevice_attribute numb
 CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(prop, dev, &device);
+	CUresult result = begin_device_query(prop, dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -348,7 +349,7 @@ CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(major, dev, &device);
+	CUresult result = begin_device_query(major, dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -362,7 +363,7 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(pciBusId, dev, &device);
+	CUresult result = begin_device_query(pciBusId, dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -410,7 +411,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(luid, dev, &device);
+	CUresult result = begin_device_query(luid, dev, &device);
 
 	(void)deviceNodeMask;
 	/* as on every system but Windows */
@@ -420,7 +421,7 @@ CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(canAccessPeer, dev, &device);
+	CUresult result = begin_device_query(canAccessPeer, dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -434,7 +435,7 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdev
 				 CUdevice dstDevice)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(value, srcDevice, &device);
+	CUresult result = begin_device_query(value, srcDevice, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;

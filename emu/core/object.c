@@ -11,7 +11,7 @@ static struct ck_mutex table_lock = CK_MUTEX(CK_RANK_OBJECTS);
 static struct ck_map *table; /* address of an object -> the object; made at first use */
 
 /* The object whose count stands for this one's. */
-static struct ck_emu_object *counted(struct ck_emu_object *object)
+static struct ck_emu_object *get_counted_object(struct ck_emu_object *object)
 {
 	return object->owner ? object->owner : object;
 }
@@ -75,14 +75,14 @@ bool ck_emu_object_retract(struct ck_emu_object *object)
 
 void ck_emu_object_ref(struct ck_emu_object *object)
 {
-	atomic_fetch_add_explicit(&counted(object)->refs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&get_counted_object(object)->refs, 1, memory_order_relaxed);
 }
 
 void ck_emu_object_put(struct ck_emu_object *object)
 {
 	struct ck_emu_context *context;
 
-	object = counted(object);
+	object = get_counted_object(object);
 	if (atomic_fetch_sub_explicit(&object->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	context = object->context;

@@ -44,7 +44,7 @@ static const struct ck_emu_hooks hooks = {
 };
 
 /* Threads do not survive a fork, so neither does the driver. */
-static void forked(void)
+static void handle_fork(void)
 {
 	ck_emu_mailbox_forked();
 	ck_emu_state_set(CK_EMU_FORKED);
@@ -88,7 +88,7 @@ static enum ck_emu_state driver_start(void)
 		ret = ck_emu_primaries_init();
 	if (ret == 0)
 		ret = ck_emu_arena_init();
-	if (ret < 0 || pthread_atfork(NULL, NULL, forked))
+	if (ret < 0 || pthread_atfork(NULL, NULL, handle_fork))
 		return ret == -EINVAL ? CK_EMU_BAD_LIST : CK_EMU_BROKEN;
 	if (!ck_emu_device_count())
 		return CK_EMU_NO_DEVICE;

@@ -164,7 +164,8 @@ struct ck_emu_capture_end *ck_emu_capture_end_of(struct ck_emu_stream *stream)
 /* --- what a capture forbids --- */
 
 /* True when the stream would wait for the legacy stream, or that for it. */
-static bool blocks(const struct ck_emu_capture *capture, const struct ck_emu_context *context)
+static bool has_blocking_stream(const struct ck_emu_capture *capture,
+				const struct ck_emu_context *context)
 {
 	const struct ck_emu_capture_end *end = capture->ends;
 
@@ -181,7 +182,7 @@ CUresult ck_emu_capture_implicit(struct ck_emu_stream *stream, bool invalidate)
 	if (!stream->is_legacy)
 		return CUDA_SUCCESS;
 	for (struct ck_emu_capture *c = captures; c; c = c->next) {
-		if (!blocks(c, stream->base.context))
+		if (!has_blocking_stream(c, stream->base.context))
 			continue;
 		c->invalid |= invalidate;
 		result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -257,7 +258,7 @@ CUresult ck_emu_capture_unsafe(void)
 }
 
 /* A stream goes: its capture with it, if that began there. Lock held. */
-static void leave(struct ck_emu_capture_end *end)
+static void leave_capture(struct ck_emu_capture_end *end)
 {
 	struct ck_emu_capture *capture = end->capture;
 
@@ -282,7 +283,7 @@ void ck_emu_capture_leave(struct ck_emu_stream *stream)
 	ck_emu_graph_lock();
 	end = ck_emu_capture_end_of(stream);
 	if (end && end->capture->origin == stream)
-		leave(end);
+		leave_capture(end);
 	else if (end)
 		atomic_store(&stream->capture, NULL);
 	ck_emu_graph_unlock();
@@ -306,7 +307,7 @@ void ck_emu_capture_leave_all(const struct ck_emu_context *context)
 
 	ck_emu_graph_lock();
 	while ((end = end_in(context)))
-		leave(end);
+		leave_capture(end);
 	ck_emu_graph_unlock();
 }
 

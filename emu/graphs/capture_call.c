@@ -9,9 +9,9 @@
 /* --- begin and end --- */
 
 /* Make a stream capture into @graph behind these nodes. Lock held. */
-static CUresult begin(struct ck_emu_stream *stream, struct ck_emu_graph *graph,
-		      const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count,
-		      CUstreamCaptureMode mode)
+static CUresult begin_capture(struct ck_emu_stream *stream, struct ck_emu_graph *graph,
+			      const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count,
+			      CUstreamCaptureMode mode)
 {
 	struct ck_emu_capture_end *end;
 	CUresult result;
@@ -59,7 +59,7 @@ static CUresult begin_any(CUstream stream_handle, bool lent, CUgraph handle,
 	else if (!graph)
 		result = lent ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
 	else
-		result = begin(stream, graph, nodes, data, count, mode);
+		result = begin_capture(stream, graph, nodes, data, count, mode);
 	if (result == CUDA_SUCCESS)
 		ck_emu_capture_end_of(stream)->capture->lent = lent;
 	else if (graph && !lent)
@@ -108,7 +108,8 @@ static void mark_before(struct ck_emu_node *node, struct ck_emu_node **stack)
 }
 
 /* True when the origin is behind the ends of all other streams. */
-static bool joined(const struct ck_emu_capture *capture, const struct ck_emu_capture_end *origin)
+static bool streams_are_joined(const struct ck_emu_capture *capture,
+			       const struct ck_emu_capture_end *origin)
 {
 	const struct ck_emu_graph *graph = capture->graph;
 	struct ck_emu_node **stack = calloc(graph->count + 1, sizeof(struct ck_emu_node *));
@@ -144,7 +145,7 @@ static CUresult end_result(const struct ck_emu_capture_end *end, bool *over)
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	if (capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	return joined(capture, end) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+	return streams_are_joined(capture, end) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
@@ -239,7 +240,7 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *capt
 }
 
 /* True when no edge into the next node has data. */
-static bool plain(const struct ck_emu_after *after)
+static bool edges_are_plain(const struct ck_emu_after *after)
 {
 	static const CUgraphEdgeData zero;
 
@@ -278,7 +279,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *capt
 		*dependencies = (const CUgraphNode *)end->after.nodes;
 	if (edgeData)
 		*edgeData = end->after.data;
-	else if (dependencies && !plain(&end->after))
+	else if (dependencies && !edges_are_plain(&end->after))
 		result = CUDA_ERROR_LOSSY_QUERY;
 	if (numDependencies)
 		*numDependencies = end->after.count;

@@ -47,13 +47,13 @@ CUresult ck_emu_capture_mark(struct ck_emu_stream *stream, struct ck_emu_capture
 }
 
 /* True when a capture is over, or lost: its events then mean nothing until recorded anew. */
-static bool stale(const struct ck_emu_capture *capture)
+static bool capture_is_stale(const struct ck_emu_capture *capture)
 {
 	return capture->ended || capture->invalid;
 }
 
 /* Lock held; the stream captures, or the event was captured, or both. */
-static CUresult join(struct ck_emu_stream *stream, struct ck_emu_capture_place *place)
+static CUresult join_capture(struct ck_emu_stream *stream, struct ck_emu_capture_place *place)
 {
 	struct ck_emu_capture *capture = atomic_load(&place->capture);
 	struct ck_emu_capture_end *end = ck_emu_capture_end_of(stream);
@@ -61,7 +61,7 @@ static CUresult join(struct ck_emu_stream *stream, struct ck_emu_capture_place *
 
 	if (end && end->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	if (!capture || stale(capture)) {
+	if (!capture || capture_is_stale(capture)) {
 		if (end)
 			end->capture->invalid = true;
 		if (capture)
@@ -91,7 +91,7 @@ CUresult ck_emu_capture_join(struct ck_emu_stream *stream, struct ck_emu_capture
 	CUresult result;
 
 	ck_emu_graph_lock();
-	result = join(stream, place);
+	result = join_capture(stream, place);
 	ck_emu_graph_unlock();
 	return result;
 }
@@ -103,7 +103,7 @@ CUresult ck_emu_capture_asked(struct ck_emu_capture_place *place)
 
 	ck_emu_graph_lock();
 	capture = atomic_load(&place->capture);
-	if (capture && stale(capture)) {
+	if (capture && capture_is_stale(capture)) {
 		result = CUDA_ERROR_INVALID_VALUE;
 	} else if (capture) {
 		capture->invalid = true;
@@ -121,7 +121,8 @@ CUresult ck_emu_capture_timed(struct ck_emu_capture_place *place)
 	ck_emu_graph_lock();
 	capture = atomic_load(&place->capture);
 	if (capture)
-		result = stale(capture) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+		result = capture_is_stale(capture) ? CUDA_ERROR_INVALID_VALUE
+						   : CUDA_ERROR_INVALID_HANDLE;
 	ck_emu_graph_unlock();
 	return result;
 }

@@ -8,7 +8,7 @@
 #include "emu/graphs/graph_run.h"
 
 /* Add a node behind the end of a stream, and make it the end. Takes over @step, also on error. */
-static CUresult append(struct ck_emu_capture_end *end, struct ck_emu_step *step)
+static CUresult append_node(struct ck_emu_capture_end *end, struct ck_emu_step *step)
 {
 	struct ck_emu_node *node = ck_emu_node_create(end->capture->graph, step, true);
 
@@ -37,8 +37,8 @@ CUresult ck_emu_capture_end_get(struct ck_emu_stream *stream, struct ck_emu_capt
 }
 
 /* Make a node of a call; @address, unless NULL, gets what an allocation gives. */
-static CUresult capture(struct ck_emu_stream *stream, const struct ck_emu_step_source *source,
-			CUdeviceptr *address)
+static CUresult capture_call(struct ck_emu_stream *stream, const struct ck_emu_step_source *source,
+			     CUdeviceptr *address)
 {
 	struct ck_emu_capture_end *end;
 	struct ck_emu_step *step = NULL;
@@ -54,7 +54,7 @@ static CUresult capture(struct ck_emu_stream *stream, const struct ck_emu_step_s
 	ck_emu_graph_lock();
 	result = ck_emu_capture_end_get(stream, &end);
 	if (result == CUDA_SUCCESS)
-		result = append(end, step);
+		result = append_node(end, step);
 	else
 		ck_emu_step_put(step);
 	if (result == CUDA_SUCCESS && address)
@@ -71,7 +71,7 @@ CUresult ck_emu_capture_node(struct ck_emu_stream *stream, const CUgraphNodePara
 						  .attribute_count = attribute_count,
 						  .context = stream->base.context};
 
-	return capture(stream, &source, NULL);
+	return capture_call(stream, &source, NULL);
 }
 
 CUresult ck_emu_capture_nothing(struct ck_emu_stream *stream)
@@ -122,7 +122,7 @@ bool ck_emu_capture_alloc(struct ck_emu_stream *stream, size_t size, CUdeviceptr
 
 	if (!ck_emu_capturing(stream))
 		return false;
-	*result = capture(stream, &source, address);
+	*result = capture_call(stream, &source, address);
 	return true;
 }
 

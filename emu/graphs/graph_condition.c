@@ -22,7 +22,7 @@ static struct ck_mutex conditions_lock = CK_MUTEX(CK_RANK_CONDITIONS);
 static struct ck_map *table; /* id -> condition */
 static CUgraphConditionalHandle last_id;
 
-static struct ck_emu_condition *get(CUgraphConditionalHandle id)
+static struct ck_emu_condition *get_condition(CUgraphConditionalHandle id)
 {
 	struct ck_emu_condition *condition;
 
@@ -60,7 +60,7 @@ unsigned int ck_emu_condition_value(const struct ck_emu_condition *condition)
 
 void ck_emu_condition_set(CUgraphConditionalHandle id, unsigned int value)
 {
-	struct ck_emu_condition *condition = get(id);
+	struct ck_emu_condition *condition = get_condition(id);
 
 	if (!condition)
 		return;
@@ -105,12 +105,12 @@ CUresult ck_emu_condition_take(struct ck_emu_step *step)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!params->ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	step->condition = get(params->handle);
+	step->condition = get_condition(params->handle);
 	return step->condition ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* A condition in the table, with one reference; NULL: out of memory. */
-static struct ck_emu_condition *create(unsigned int start, bool starts)
+static struct ck_emu_condition *create_condition(unsigned int start, bool starts)
 {
 	struct ck_emu_condition *condition = calloc(1, sizeof(*condition));
 	bool entered;
@@ -149,7 +149,7 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
 		result = CUDA_ERROR_INVALID_CONTEXT;
 	if (result != CUDA_SUCCESS)
 		goto unlock;
-	condition = create(defaultLaunchValue, flags & CU_GRAPH_COND_ASSIGN_DEFAULT);
+	condition = create_condition(defaultLaunchValue, flags & CU_GRAPH_COND_ASSIGN_DEFAULT);
 	if (!condition) {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 		goto unlock;

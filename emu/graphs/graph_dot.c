@@ -21,7 +21,7 @@ static const char *const types[] = {
 };
 
 /* The flags that add to what a node's label says of its kind. */
-static bool wants(unsigned int flags, CUgraphNodeType type)
+static bool label_wants_params(unsigned int flags, CUgraphNodeType type)
 {
 	static const unsigned int of[] = {
 		[CU_GRAPH_NODE_TYPE_KERNEL] = CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS,
@@ -40,7 +40,7 @@ static void label_write(FILE *out, const struct ck_emu_node *node, unsigned int 
 	fprintf(out, "%s", types[params->type]);
 	if (flags & (CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES | CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE))
 		fprintf(out, "\\nhandle %p", (const void *)node);
-	if (!wants(flags, params->type))
+	if (!label_wants_params(flags, params->type))
 		return;
 	if (params->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		fprintf(out, "\\n<<<%u,%u,%u, %u,%u,%u, %u>>>", params->kernel.gridDimX,

@@ -70,7 +70,7 @@ static size_t node_count(const struct ck_emu_graph *graph)
 }
 
 /* Put all nodes in order from @at on, those of a child graph behind its node; NULL: a cycle. */
-static struct ck_emu_node **flatten(const struct ck_emu_graph *graph, struct ck_emu_node **at)
+static struct ck_emu_node **flatten_graph(const struct ck_emu_graph *graph, struct ck_emu_node **at)
 {
 	struct ck_emu_node **order = calloc(graph->count + 1, sizeof(struct ck_emu_node *));
 
@@ -79,13 +79,13 @@ static struct ck_emu_node **flatten(const struct ck_emu_graph *graph, struct ck_
 	for (size_t i = 0; at && i < graph->count; i++) {
 		*at++ = order[i];
 		if (order[i]->child)
-			at = flatten(order[i]->child, at);
+			at = flatten_graph(order[i]->child, at);
 		for (unsigned int b = 0;
 		     at && order[i]->bodies && b < order[i]->step->params.conditional.size; b++) {
 			struct ck_emu_node **scratch = calloc(node_count(order[i]->bodies[b]) + 1,
 							      sizeof(struct ck_emu_node *));
 
-			if (!scratch || !flatten(order[i]->bodies[b], scratch))
+			if (!scratch || !flatten_graph(order[i]->bodies[b], scratch))
 				at = NULL;
 			free(scratch);
 		}
@@ -121,7 +121,7 @@ static bool bodies_valid(const struct ck_emu_graph *graph, bool inside)
 static CUresult exec_check(struct ck_emu_exec *exec, CUgraphInstantiateResult *why)
 {
 	*why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
-	if (!flatten(exec->graph, exec->order))
+	if (!flatten_graph(exec->graph, exec->order))
 		return CUDA_ERROR_INVALID_VALUE;
 	*why = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
 	if (!bodies_valid(exec->graph, false))
@@ -169,8 +169,8 @@ static CUresult exec_create(const struct ck_emu_graph *graph, uint64_t flags,
 }
 
 /* *@why: the same in other words. */
-static CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags,
-			    CUgraphInstantiateResult *why)
+static CUresult instantiate_graph(CUgraphExec *out, CUgraph handle, uint64_t flags,
+				  CUgraphInstantiateResult *why)
 {
 	struct ck_emu_graph *graph;
 	struct ck_emu_exec *exec;
@@ -204,7 +204,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
 {
 	CUgraphInstantiateResult why;
 
-	return instantiate(phGraphExec, hGraph, flags, &why);
+	return instantiate_graph(phGraphExec, hGraph, flags, &why);
 }
 
 CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
@@ -229,8 +229,8 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
 	if (!instantiateParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	instantiateParams->hErrNode_out = NULL;
-	return instantiate(phGraphExec, hGraph, instantiateParams->flags,
-			   &instantiateParams->result_out);
+	return instantiate_graph(phGraphExec, hGraph, instantiateParams->flags,
+				 &instantiateParams->result_out);
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)

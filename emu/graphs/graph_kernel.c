@@ -27,7 +27,7 @@ CUresult ck_emu_node_kernel(CUgraphNode node, CUgraphNodeParams *params)
 }
 
 /* Those that a kernel node has. */
-static bool known(CUkernelNodeAttrID id)
+static bool is_known_attribute(CUkernelNodeAttrID id)
 {
 	switch (id) {
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -55,7 +55,8 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
 	if (result != CUDA_SUCCESS)
 		return result;
 	step = node->step;
-	if (!value_out || !known(attr) || step->params.type != CU_GRAPH_NODE_TYPE_KERNEL) {
+	if (!value_out || !is_known_attribute(attr) ||
+	    step->params.type != CU_GRAPH_NODE_TYPE_KERNEL) {
 		ck_emu_graph_unlock();
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -142,7 +143,7 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (value && known(attr)) {
+	if (value && is_known_attribute(attr)) {
 		attribute.value = *value;
 		result = step_set(old, &attribute, &step);
 	} else {

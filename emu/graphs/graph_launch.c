@@ -32,7 +32,7 @@ static CUresult items_run(const struct item *items, size_t count,
 
 /* --- running --- */
 
-static bool stopped(const struct ck_emu_context *context)
+static bool context_is_stopped(const struct ck_emu_context *context)
 {
 	return atomic_load(&context->cancelled) || ck_emu_exiting();
 }
@@ -90,7 +90,7 @@ static CUresult condition_run(const struct item *item, const struct ck_emu_runni
 		value = !value;
 		break;
 	case CU_GRAPH_COND_TYPE_WHILE:
-		while (value && result == CUDA_SUCCESS && !stopped(running->context)) {
+		while (value && result == CUDA_SUCCESS && !context_is_stopped(running->context)) {
 			result = graph_run(item->node->bodies[0], running);
 			value = ck_emu_condition_value(item->step->condition);
 		}
@@ -106,7 +106,8 @@ static CUresult items_run(const struct item *items, size_t count,
 {
 	CUresult result = CUDA_SUCCESS;
 
-	for (size_t i = 0; i < count && result == CUDA_SUCCESS && !stopped(running->context); i++) {
+	for (size_t i = 0;
+	     i < count && result == CUDA_SUCCESS && !context_is_stopped(running->context); i++) {
 		if (!items[i].step)
 			continue;
 		if (items[i].step->condition)
@@ -234,7 +235,7 @@ static CUresult memory_prepare(const struct ck_emu_exec *exec, struct ck_emu_str
 	return ck_emu_graph_memory_reserve(exec, stream);
 }
 
-static CUresult launch(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
+static CUresult launch_exec(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 {
 	CUresult result = memory_prepare(exec, stream);
 	uint32_t number = ck_emu_activity_on() ? ck_emu_activity_number() : 0;
@@ -283,16 +284,16 @@ static CUresult in_stream(CUgraphExec handle, CUstream hStream,
 
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
-	return in_stream(hGraphExec, hStream, launch);
+	return in_stream(hGraphExec, hStream, launch_exec);
 }
 
 /* Only memory is reserved ahead. */
-static CUresult reserve(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
+static CUresult reserve_exec_memory(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 {
 	return ck_emu_graph_memory_reserve(exec, stream);
 }
 
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
-	return in_stream(hGraphExec, hStream, reserve);
+	return in_stream(hGraphExec, hStream, reserve_exec_memory);
 }

@@ -59,7 +59,7 @@ void ck_emu_graph_memory_put(struct ck_emu_graph_memory *memory)
 }
 
 /* Hold the physical memory of the allocation for @exec if it exists, or return it. Lock held. */
-static void settle(struct ck_emu_graph_memory *memory, const struct ck_emu_exec *exec)
+static void update_held_memory(struct ck_emu_graph_memory *memory, const struct ck_emu_exec *exec)
 {
 	if (memory->held == memory->allocated)
 		return;
@@ -83,7 +83,7 @@ static bool allocated_set(struct ck_emu_graph_memory *memory, bool allocated)
 }
 
 /* The most bytes of a device that a launch has allocated at one time. */
-static uint64_t peak(const struct ck_emu_exec *exec, int device)
+static uint64_t compute_peak_memory(const struct ck_emu_exec *exec, int device)
 {
 	uint64_t now = 0, most = 0;
 
@@ -103,12 +103,12 @@ static uint64_t peak(const struct ck_emu_exec *exec, int device)
 }
 
 /* Lock held. */
-static bool reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point)
+static bool reserve_peak_memory(const struct ck_emu_exec *exec, const struct ck_emu_point *point)
 {
 	bool reserved = true;
 
 	for (int d = 0; reserved && d < ck_emu_device_count(); d++) {
-		uint64_t bytes = peak(exec, d);
+		uint64_t bytes = compute_peak_memory(exec, d);
 
 		if (bytes)
 			reserved = ck_emu_graph_pool_take(d, exec, bytes, point);
@@ -124,7 +124,7 @@ void ck_emu_graph_memory_relaunch(const struct ck_emu_exec *exec)
 
 		if (step->memory && step->params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
 		    allocated_set(step->memory, false))
-			settle(step->memory, exec);
+			update_held_memory(step->memory, exec);
 	}
 	ck_unlock(&memory_lock);
 }
@@ -134,7 +134,7 @@ CUresult ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, struct ck_e
 	bool reserved;
 
 	ck_lock(&memory_lock);
-	reserved = reserve(exec, &(struct ck_emu_point){stream, 0});
+	reserved = reserve_peak_memory(exec, &(struct ck_emu_point){stream, 0});
 	ck_unlock(&memory_lock);
 	return reserved ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -142,7 +142,7 @@ CUresult ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, struct ck_e
 void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
 {
 	ck_lock(&memory_lock);
-	reserve(exec, &exec->last); /* what it has, for longer */
+	reserve_peak_memory(exec, &exec->last); /* what it has, for longer */
 	for (size_t i = 0; i < exec->count; i++) {
 		const struct ck_emu_step *step = exec->order[i]->step;
 
@@ -152,7 +152,7 @@ void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
 	}
 	for (size_t i = 0; i < exec->count; i++) {
 		if (exec->order[i]->step->memory)
-			settle(exec->order[i]->step->memory, exec);
+			update_held_memory(exec->order[i]->step->memory, exec);
 	}
 	ck_unlock(&memory_lock);
 }
@@ -163,7 +163,7 @@ bool ck_emu_graph_memory_release(struct ck_emu_graph_memory *memory)
 
 	ck_lock(&memory_lock);
 	changed = allocated_set(memory, false);
-	settle(memory, NULL);
+	update_held_memory(memory, NULL);
 	ck_unlock(&memory_lock);
 	return changed;
 }

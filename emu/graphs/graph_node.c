@@ -161,13 +161,13 @@ CUresult ck_emu_step_change(const struct ck_emu_step *old, const CUgraphNodePara
 }
 
 /* Whether a node's parameters may be changed at all. */
-static bool changeable(CUgraphNodeType type)
+static bool params_are_changeable(CUgraphNodeType type)
 {
 	return type != CU_GRAPH_NODE_TYPE_MEM_ALLOC && type != CU_GRAPH_NODE_TYPE_MEM_FREE &&
 	       type != CU_GRAPH_NODE_TYPE_GRAPH && type != CU_GRAPH_NODE_TYPE_CONDITIONAL;
 }
 
-static CUresult change(CUgraphNode handle, const CUgraphNodeParams *params)
+static CUresult change_node_params(CUgraphNode handle, const CUgraphNodeParams *params)
 {
 	struct ck_emu_step *old, *step;
 	struct ck_emu_node *node;
@@ -178,7 +178,7 @@ static CUresult change(CUgraphNode handle, const CUgraphNodeParams *params)
 	old = node->step;
 	ck_emu_step_ref(old);
 	ck_emu_graph_unlock();
-	if (old->params.type != params->type || !changeable(params->type))
+	if (old->params.type != params->type || !params_are_changeable(params->type))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else
 		result = ck_emu_step_change(old, params, &step);
@@ -199,7 +199,7 @@ static CUresult change(CUgraphNode handle, const CUgraphNodeParams *params)
 
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-	return nodeParams ? change(hNode, nodeParams) : CUDA_ERROR_INVALID_VALUE;
+	return nodeParams ? change_node_params(hNode, nodeParams) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
@@ -229,7 +229,7 @@ CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode 
 
 CUresult ck_libcuda_node_change(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
 {
-	return exec ? ck_emu_exec_change(exec, node, params) : change(node, params);
+	return exec ? ck_emu_exec_change(exec, node, params) : change_node_params(node, params);
 }
 
 CUresult ck_libcuda_node_params(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *params)

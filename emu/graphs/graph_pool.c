@@ -44,7 +44,7 @@ static bool claim_reserved(struct pool *pool)
 }
 
 /* False: the device has too little left. */
-static bool recount(struct pool *pool)
+static bool recount_pool(struct pool *pool)
 {
 	uint64_t *count = pool->count;
 
@@ -120,7 +120,7 @@ static void pieces_drop_empty(struct pool *pool)
 	}
 }
 
-static uint64_t pages(uint64_t bytes)
+static uint64_t round_to_pages(uint64_t bytes)
 {
 	return CK_ALIGN_UP(bytes, CK_EMU_GRAPH_PAGE);
 }
@@ -129,7 +129,7 @@ bool ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
 			    const struct ck_emu_point *point)
 {
 	struct pool *pool = &pools[device];
-	uint64_t need = pages(bytes);
+	uint64_t need = round_to_pages(bytes);
 	struct piece *p;
 	bool taken;
 
@@ -149,12 +149,12 @@ bool ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
 	p = need ? piece_add(pool, need) : NULL;
 	if (p)
 		piece_use(p, exec, point);
-	taken = (p || !need) && recount(pool);
+	taken = (p || !need) && recount_pool(pool);
 	if (!taken) {
 		if (p)
 			p->size = 0;
 		pieces_drop_empty(pool);
-		recount(pool);
+		recount_pool(pool);
 	}
 	ck_unlock(&pools_lock);
 	return taken;
@@ -163,7 +163,7 @@ bool ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
 void ck_emu_graph_pool_hold(int device, const void *exec, uint64_t bytes)
 {
 	struct pool *pool = &pools[device];
-	uint64_t left = pages(bytes);
+	uint64_t left = round_to_pages(bytes);
 
 	ck_lock(&pools_lock);
 	pool->held += left;
@@ -176,7 +176,7 @@ void ck_emu_graph_pool_hold(int device, const void *exec, uint64_t bytes)
 		left -= part;
 	}
 	pieces_drop_empty(pool);
-	recount(pool);
+	recount_pool(pool);
 	ck_unlock(&pools_lock);
 }
 
@@ -185,9 +185,9 @@ void ck_emu_graph_pool_give(int device, uint64_t bytes)
 	struct pool *pool = &pools[device];
 
 	ck_lock(&pools_lock);
-	pool->held -= pages(bytes);
-	piece_add(pool, pages(bytes));
-	recount(pool);
+	pool->held -= round_to_pages(bytes);
+	piece_add(pool, round_to_pages(bytes));
+	recount_pool(pool);
 	ck_unlock(&pools_lock);
 }
 
@@ -201,7 +201,7 @@ void ck_emu_graph_pool_forget(const void *exec)
 			if (i < p->exec_count)
 				p->execs[i] = p->execs[--p->exec_count];
 		}
-		recount(&pools[d]);
+		recount_pool(&pools[d]);
 	}
 	ck_unlock(&pools_lock);
 }
@@ -214,13 +214,13 @@ void ck_emu_graph_pool_trim(int device)
 			p->size = 0;
 	}
 	pieces_drop_empty(&pools[device]);
-	recount(&pools[device]);
+	recount_pool(&pools[device]);
 	ck_unlock(&pools_lock);
 }
 
 /* --- what a device says of it --- */
 
-static CUresult begin(CUdevice device)
+static CUresult begin_pool_query(CUdevice device)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -231,7 +231,7 @@ static CUresult begin(CUdevice device)
 
 CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
-	CUresult result = begin(device);
+	CUresult result = begin_pool_query(device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -243,7 +243,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
-	CUresult result = begin(device);
+	CUresult result = begin_pool_query(device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -257,7 +257,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
-	CUresult result = begin(device);
+	CUresult result = begin_pool_query(device);
 
 	if (result != CUDA_SUCCESS)
 		return result;

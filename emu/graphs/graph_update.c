@@ -13,7 +13,7 @@ static bool one_row(const CUDA_MEMCPY3D *copy)
 }
 
 /* CUDA's limits of an instance: contexts and kinds of memory stay, copies have one dimension. */
-static bool compatible(const struct ck_emu_step *old, const struct ck_emu_step *new)
+static bool steps_are_compatible(const struct ck_emu_step *old, const struct ck_emu_step *new)
 {
 	const CUgraphNodeParams *a = &old->params, *b = &new->params;
 
@@ -42,7 +42,7 @@ static bool compatible(const struct ck_emu_step *old, const struct ck_emu_step *
  */
 static bool update_compatible(const struct ck_emu_step *old, const struct ck_emu_step *new)
 {
-	return old == new || compatible(old, new) ||
+	return old == new || steps_are_compatible(old, new) ||
 	       (old->context == new->context && old->params.type == new->params.type &&
 		(old->params.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
 		 old->params.type == CU_GRAPH_NODE_TYPE_MEMSET) &&
@@ -51,9 +51,10 @@ static bool update_compatible(const struct ck_emu_step *old, const struct ck_emu
 
 /* --- whole graphs; the lock is held --- */
 
-static CUgraphExecUpdateResult fail(CUgraphExecUpdateResultInfo *info,
-				    CUgraphExecUpdateResult result, const struct ck_emu_node *node,
-				    const struct ck_emu_node *from)
+static CUgraphExecUpdateResult set_update_error(CUgraphExecUpdateResultInfo *info,
+						CUgraphExecUpdateResult result,
+						const struct ck_emu_node *node,
+						const struct ck_emu_node *from)
 {
 	info->result = result;
 	info->errorNode = (CUgraphNode)node;
@@ -67,13 +68,14 @@ static CUgraphExecUpdateResult edges_compare(const struct ck_emu_node *old,
 					     CUgraphExecUpdateResultInfo *info)
 {
 	if (old->in.count != new->in.count)
-		return fail(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, new, NULL);
+		return set_update_error(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, new,
+					NULL);
 	for (size_t e = 0; e < new->in.count; e++) {
 		if (old->in.list[e].node->waits != new->in.list[e].node->waits ||
 		    memcmp(&old->in.list[e].data, &new->in.list[e].data, sizeof(CUgraphEdgeData)) !=
 			    0)
-			return fail(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, new,
-				    new->in.list[e].node);
+			return set_update_error(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+						new, new->in.list[e].node);
 	}
 	return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
@@ -107,13 +109,15 @@ static CUgraphExecUpdateResult node_compare(const struct ck_emu_node *old,
 	if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
 		return result;
 	if (old->step->params.type != type)
-		return fail(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, new, NULL);
+		return set_update_error(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, new,
+					NULL);
 	if (!update_compatible(old->step, new->step))
-		return fail(info,
-			    type == CU_GRAPH_NODE_TYPE_KERNEL
-				    ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
-				    : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
-			    new, NULL);
+		return set_update_error(
+			info,
+			type == CU_GRAPH_NODE_TYPE_KERNEL
+				? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
+				: CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
+			new, NULL);
 	return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
@@ -124,7 +128,8 @@ static CUgraphExecUpdateResult graph_compare(const struct ck_emu_graph *old,
 	CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 
 	if (old->count != new->count)
-		return fail(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, NULL, NULL);
+		return set_update_error(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, NULL,
+					NULL);
 	for (size_t i = 0; i < new->count; i++)
 		old->nodes[i]->waits = new->nodes[i]->waits = i; /* their places */
 	for (size_t i = 0; !result && i < new->count; i++)
@@ -206,8 +211,8 @@ static CUresult child_change(struct ck_emu_node *node, CUgraph handle)
 }
 
 /* The node to change, with the lock held if it succeeds. */
-static CUresult begin(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeType type,
-		      struct ck_emu_node **node)
+static CUresult begin_node_update(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeType type,
+				  struct ck_emu_node **node)
 {
 	struct ck_emu_exec *exec;
 	CUresult result = ck_emu_exec_begin(exec_handle, &exec);
@@ -222,7 +227,7 @@ static CUresult begin(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeTy
 	return result;
 }
 
-static bool changeable(CUgraphNodeType type)
+static bool params_are_changeable(CUgraphNodeType type)
 {
 	return type != CU_GRAPH_NODE_TYPE_EMPTY && type != CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
 	       type != CU_GRAPH_NODE_TYPE_MEM_FREE && type != CU_GRAPH_NODE_TYPE_CONDITIONAL;
@@ -232,10 +237,10 @@ static bool changeable(CUgraphNodeType type)
 static CUresult step_give(CUgraphExec exec, CUgraphNode handle, struct ck_emu_step *step)
 {
 	struct ck_emu_node *node;
-	CUresult result = begin(exec, handle, step->params.type, &node);
+	CUresult result = begin_node_update(exec, handle, step->params.type, &node);
 	struct ck_emu_step *old = step;
 
-	if (result == CUDA_SUCCESS && !compatible(node->step, step)) {
+	if (result == CUDA_SUCCESS && !steps_are_compatible(node->step, step)) {
 		result = CUDA_ERROR_INVALID_VALUE;
 		ck_emu_graph_unlock();
 	} else if (result == CUDA_SUCCESS) {
@@ -253,9 +258,9 @@ CUresult ck_emu_exec_change(CUgraphExec exec, CUgraphNode handle, const CUgraphN
 	struct ck_emu_node *node;
 	CUresult result;
 
-	if (!changeable(params->type))
+	if (!params_are_changeable(params->type))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = begin(exec, handle, params->type, &node);
+	result = begin_node_update(exec, handle, params->type, &node);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) {

@@ -49,7 +49,7 @@ static bool give_back(struct user_object *object, uint64_t count)
 	return enough;
 }
 
-static void take(struct user_object *object, uint64_t count)
+static void add_references(struct user_object *object, uint64_t count)
 {
 	ck_lock(&dead_lock);
 	object->count += count;
@@ -113,14 +113,15 @@ bool ck_emu_keeps_copy(struct ck_emu_keep **to, const struct ck_emu_keep *from)
 
 		if (!keep)
 			return false;
-		take(from->object, from->count);
+		add_references(from->object, from->count);
 		keep->count = from->count;
 	}
 	return true;
 }
 
 /* A call on a user object: takes the lock of the graphs, if it succeeds. */
-static CUresult begin(CUuserObject handle, unsigned int count, struct user_object **object)
+static CUresult begin_object_call(CUuserObject handle, unsigned int count,
+				  struct user_object **object)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -168,11 +169,11 @@ CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destro
 CUresult cuUserObjectRetain(CUuserObject object, unsigned int count)
 {
 	struct user_object *found;
-	CUresult result = begin(object, count, &found);
+	CUresult result = begin_object_call(object, count, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	take(found, count);
+	add_references(found, count);
 	ck_emu_graph_unlock();
 	return CUDA_SUCCESS;
 }
@@ -180,7 +181,7 @@ CUresult cuUserObjectRetain(CUuserObject object, unsigned int count)
 CUresult cuUserObjectRelease(CUuserObject object, unsigned int count)
 {
 	struct user_object *found;
-	CUresult result = begin(object, count, &found);
+	CUresult result = begin_object_call(object, count, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -200,7 +201,7 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned in
 
 	if (!graph || flags & ~(unsigned int)CU_GRAPH_USER_OBJECT_MOVE)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = begin(object, count, &found);
+	result = begin_object_call(object, count, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	holder = ck_emu_graph_find(graph);
@@ -210,7 +211,7 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned in
 		/* a move takes the caller's references, which there have to be */
 		keep->count += count;
 		if (!(flags & CU_GRAPH_USER_OBJECT_MOVE))
-			take(found, count);
+			add_references(found, count);
 	}
 	ck_emu_graph_unlock();
 	if (!holder)
@@ -227,7 +228,7 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned i
 
 	if (!graph)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = begin(object, count, &found);
+	result = begin_object_call(object, count, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	holder = ck_emu_graph_find(graph);

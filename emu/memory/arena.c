@@ -72,7 +72,7 @@ static size_t counted(const struct ck_emu_memory *memory)
 }
 
 /* Device memory as *@memory says, which gets its address: 0 when there is none left. */
-static uint64_t alloc(struct ck_emu_memory *memory)
+static uint64_t alloc_range(struct ck_emu_memory *memory)
 {
 	struct ck_emu_stretch *stretch = &stretches[memory->device];
 	size_t size = memory->size, rounded;
@@ -105,7 +105,7 @@ uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
 				       .device = context->device->ordinal,
 				       .owner = owner};
 
-	return alloc(&memory);
+	return alloc_range(&memory);
 }
 
 uint64_t ck_emu_arena_alloc_unbound(int device, size_t size, enum ck_emu_memory_kind kind,
@@ -114,7 +114,7 @@ uint64_t ck_emu_arena_alloc_unbound(int device, size_t size, enum ck_emu_memory_
 	struct ck_emu_memory memory = {
 		.size = size, .kind = kind, .device = device, .owner = owner};
 
-	return alloc(&memory);
+	return alloc_range(&memory);
 }
 
 /* Enter a range that is outside of the devices' own stretches. Write lock held. */

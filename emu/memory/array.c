@@ -59,8 +59,8 @@ static const struct limits alternate_limits = {LIMIT(TEXTURE3D_WIDTH_ALTERNATE),
 static const struct limits gather_limits = {LIMIT(TEXTURE2D_GATHER_WIDTH),
 					    LIMIT(TEXTURE2D_GATHER_HEIGHT), 0};
 
-static bool within(const struct ck_emu_device *device, const CUDA_ARRAY3D_DESCRIPTOR *d,
-		   const struct limits *limits)
+static bool size_is_within_limits(const struct ck_emu_device *device,
+				  const CUDA_ARRAY3D_DESCRIPTOR *d, const struct limits *limits)
 {
 	const CUdevice_attribute which[3] = {limits->width, limits->height, limits->depth};
 	const size_t extent[3] = {d->Width, d->Height, d->Depth};
@@ -101,13 +101,14 @@ CUresult ck_emu_array_check(const struct ck_emu_device *device, const CUDA_ARRAY
 	if (d->Flags & ~(unsigned int)KNOWN_FLAGS || !kind_of(d, &kind) ||
 	    !ck_emu_texel_bytes(d->Format, d->NumChannels))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!within(device, d, &texture_limits[kind]) &&
-	    !(kind == THREE && within(device, d, &alternate_limits)))
+	if (!size_is_within_limits(device, d, &texture_limits[kind]) &&
+	    !(kind == THREE && size_is_within_limits(device, d, &alternate_limits)))
 		return CUDA_ERROR_INVALID_VALUE;
-	if ((d->Flags & CUDA_ARRAY3D_SURFACE_LDST) && !within(device, d, &surface_limits[kind]))
+	if ((d->Flags & CUDA_ARRAY3D_SURFACE_LDST) &&
+	    !size_is_within_limits(device, d, &surface_limits[kind]))
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((d->Flags & CUDA_ARRAY3D_TEXTURE_GATHER) &&
-	    (kind != TWO || !within(device, d, &gather_limits)))
+	    (kind != TWO || !size_is_within_limits(device, d, &gather_limits)))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -133,7 +134,7 @@ static void array_free(struct ck_emu_object *object)
 	free(object);
 }
 
-static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc)
+static CUresult create_array(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -173,12 +174,12 @@ CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAlloca
 		desc.Format = pAllocateArray->Format;
 		desc.NumChannels = pAllocateArray->NumChannels;
 	}
-	return create(pHandle, pAllocateArray ? &desc : NULL);
+	return create_array(pHandle, pAllocateArray ? &desc : NULL);
 }
 
 CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
 {
-	return create(pHandle, pAllocateArray);
+	return create_array(pHandle, pAllocateArray);
 }
 
 struct ck_emu_array *ck_emu_array_get(CUarray handle)
@@ -187,7 +188,7 @@ struct ck_emu_array *ck_emu_array_get(CUarray handle)
 }
 
 /* The start of a call on one array: the array, with a reference. */
-static CUresult begin(CUarray handle, const void *output, struct ck_emu_array **array)
+static CUresult acquire_array(CUarray handle, const void *output, struct ck_emu_array **array)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -203,7 +204,7 @@ static CUresult begin(CUarray handle, const void *output, struct ck_emu_array **
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	struct ck_emu_array *array;
-	CUresult result = begin(hArray, pArrayDescriptor, &array);
+	CUresult result = acquire_array(hArray, pArrayDescriptor, &array);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -218,7 +219,7 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarra
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	struct ck_emu_array *array;
-	CUresult result = begin(hArray, pArrayDescriptor, &array);
+	CUresult result = acquire_array(hArray, pArrayDescriptor, &array);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -230,7 +231,7 @@ CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CU
 CUresult cuArrayDestroy(CUarray hArray)
 {
 	struct ck_emu_array *array = NULL;
-	CUresult result = begin(hArray, &array, &array);
+	CUresult result = acquire_array(hArray, &array, &array);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -251,7 +252,7 @@ CUresult cuArrayDestroy(CUarray hArray)
 static CUresult has_none(CUarray handle, const void *output)
 {
 	struct ck_emu_array *array;
-	CUresult result = begin(handle, output, &array);
+	CUresult result = acquire_array(handle, output, &array);
 
 	if (result != CUDA_SUCCESS)
 		return result;

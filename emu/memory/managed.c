@@ -25,8 +25,8 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
 }
 
 /* A managed range, and a stream that is one. */
-static CUresult check(CUdeviceptr address, size_t size, CUstream handle,
-		      struct ck_emu_memory *memory)
+static CUresult check_managed_range(CUdeviceptr address, size_t size, CUstream handle,
+				    struct ck_emu_memory *memory)
 {
 	struct ck_emu_context *context;
 	struct ck_emu_stream *stream;
@@ -70,7 +70,7 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation l
 			       unsigned int flags, CUstream hStream)
 {
 	struct ck_emu_memory memory;
-	CUresult result = check(devPtr, count, hStream, &memory);
+	CUresult result = check_managed_range(devPtr, count, hStream, &memory);
 
 	if (result == CUDA_SUCCESS)
 		result = flags ? CUDA_ERROR_INVALID_VALUE : location_check(&location);
@@ -95,7 +95,7 @@ static CUresult batch_check(const CUdeviceptr *at, const size_t *sizes, size_t c
 	if (result == CUDA_SUCCESS && (!at || !sizes || count == 0 || flags))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
-		result = check(at[i], sizes[i], stream, &memory);
+		result = check_managed_range(at[i], sizes[i], stream, &memory);
 	return result;
 }
 
@@ -156,7 +156,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
 		       advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
 		       advice != CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
 	struct ck_emu_memory memory;
-	CUresult result = check(devPtr, count, NULL, &memory);
+	CUresult result = check_managed_range(devPtr, count, NULL, &memory);
 
 	if (result == CUDA_SUCCESS &&
 	    (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY))
@@ -175,7 +175,7 @@ CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribu
 				CUdeviceptr devPtr, size_t count)
 {
 	struct ck_emu_memory memory;
-	CUresult result = check(devPtr, count, NULL, &memory);
+	CUresult result = check_managed_range(devPtr, count, NULL, &memory);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -204,7 +204,7 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t lengt
 				unsigned int flags)
 {
 	struct ck_emu_memory memory;
-	CUresult result = check(dptr, 1, hStream, &memory);
+	CUresult result = check_managed_range(dptr, 1, hStream, &memory);
 
 	if (result != CUDA_SUCCESS)
 		return result;

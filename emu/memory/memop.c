@@ -46,7 +46,7 @@ static void word_write(uint64_t address, uint64_t value, bool wide)
 }
 
 /* Comparisons of 32 bits are made in 32 bits: "greater or equal" is of the signed difference. */
-static bool satisfied(uint64_t now, uint64_t value, unsigned int flags, bool wide)
+static bool wait_is_satisfied(uint64_t now, uint64_t value, unsigned int flags, bool wide)
 {
 	uint64_t mask = wide ? UINT64_MAX : UINT32_MAX;
 
@@ -64,7 +64,7 @@ static bool satisfied(uint64_t now, uint64_t value, unsigned int flags, bool wid
 	}
 }
 
-static bool hopeless(const struct ck_emu_context *context)
+static bool wait_is_aborted(const struct ck_emu_context *context)
 {
 	return atomic_load(&context->cancelled) || ck_emu_exiting() ||
 	       atomic_load(&context->fault) != CUDA_SUCCESS;
@@ -79,8 +79,9 @@ static void word_wait(const CUstreamBatchMemOpParams *operation, bool wide,
 	struct timespec until;
 
 	ck_lock(&words_lock);
-	while (!satisfied(word_read(address, wide), value, operation->waitValue.flags, wide) &&
-	       !hopeless(context)) {
+	while (!wait_is_satisfied(word_read(address, wide), value, operation->waitValue.flags,
+				  wide) &&
+	       !wait_is_aborted(context)) {
 		until = ck_until((uint64_t)look);
 		ck_cond_timedwait(&written, &words_lock, &until);
 		look = ck_min(2 * look, LOOK_LAST);
@@ -115,7 +116,7 @@ static CUresult batch_run(struct ck_emu_command *command, struct ck_emu_context 
 {
 	const struct batch *batch = (struct batch *)command;
 
-	for (unsigned int i = 0; i < batch->count && !hopeless(context); i++)
+	for (unsigned int i = 0; i < batch->count && !wait_is_aborted(context); i++)
 		operation_run(&batch->operations[i], context);
 	return CUDA_SUCCESS;
 }
@@ -216,8 +217,8 @@ put_stream:
 	return result;
 }
 
-static CUresult wait(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
-		     cuuint64_t value, unsigned int flags)
+static CUresult enqueue_wait_value(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
+				   cuuint64_t value, unsigned int flags)
 {
 	CUstreamBatchMemOpParams operation = {0};
 
@@ -228,8 +229,8 @@ static CUresult wait(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr a
 	return cuStreamBatchMemOp_v2(stream, 1, &operation, 0);
 }
 
-static CUresult put(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
-		    cuuint64_t value, unsigned int flags)
+static CUresult enqueue_write_value(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
+				    cuuint64_t value, unsigned int flags)
 {
 	CUstreamBatchMemOpParams operation = {0};
 
@@ -243,25 +244,25 @@ static CUresult put(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr ad
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
 				unsigned int flags)
 {
-	return wait(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
+	return enqueue_wait_value(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
 }
 
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
 				unsigned int flags)
 {
-	return wait(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
+	return enqueue_wait_value(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
 }
 
 CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
 				 unsigned int flags)
 {
-	return put(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
+	return enqueue_write_value(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
 }
 
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
 				 unsigned int flags)
 {
-	return put(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
+	return enqueue_write_value(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
 }
 
 /* The older names, of drivers that had these calls as an option. */

@@ -10,7 +10,7 @@
 #define PITCH_ALIGN 512ul
 
 /* The allocation of a context, or OUT_OF_MEMORY; the output is set only on success. */
-static CUresult alloc(CUdeviceptr *dptr, size_t size)
+static CUresult alloc_device_memory(CUdeviceptr *dptr, size_t size)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -31,7 +31,7 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size)
 
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
-	return alloc(dptr, bytesize);
+	return alloc_device_memory(dptr, bytesize);
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
@@ -49,7 +49,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 	if (ck_add_overflow(WidthInBytes, PITCH_ALIGN - 1, &pitch) ||
 	    ck_mul_overflow(pitch & ~(PITCH_ALIGN - 1), Height, &size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = alloc(dptr, size);
+	result = alloc_device_memory(dptr, size);
 	if (result == CUDA_SUCCESS)
 		*pPitch = pitch & ~(PITCH_ALIGN - 1);
 	return result;

@@ -193,7 +193,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 }
 
 /* Lock held. */
-static CUresult give(struct ck_emu_physical *p, CUmemGenericAllocationHandle *handle)
+static CUresult create_handle(struct ck_emu_physical *p, CUmemGenericAllocationHandle *handle)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -212,7 +212,7 @@ CUresult ck_emu_physical_give(struct ck_emu_physical *p, CUmemGenericAllocationH
 	CUresult result;
 
 	ck_lock(&handles_lock);
-	result = give(p, handle);
+	result = create_handle(p, handle);
 	ck_unlock(&handles_lock);
 	return result;
 }

@@ -21,8 +21,8 @@ static bool has_host(const struct ck_emu_memory *memory)
 }
 
 /* The attributes whose value is a word of 8 bytes; false for another one. */
-static bool wide(const struct ck_emu_memory *memory, CUpointer_attribute attribute, CUdeviceptr ptr,
-		 uint64_t *value)
+static bool get_attribute64(const struct ck_emu_memory *memory, CUpointer_attribute attribute,
+			    CUdeviceptr ptr, uint64_t *value)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -63,8 +63,8 @@ static bool wide(const struct ck_emu_memory *memory, CUpointer_attribute attribu
 }
 
 /* Those of 4 bytes. */
-static bool narrow(const struct ck_emu_memory *memory, CUpointer_attribute attribute,
-		   uint32_t *value)
+static bool get_attribute32(const struct ck_emu_memory *memory, CUpointer_attribute attribute,
+			    uint32_t *value)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -105,9 +105,9 @@ static CUresult write_attribute(void *data, CUpointer_attribute attribute,
 	uint64_t word;
 	uint32_t half;
 
-	if (wide(memory, attribute, ptr, &word))
+	if (get_attribute64(memory, attribute, ptr, &word))
 		memcpy(data, &word, sizeof(word));
-	else if (narrow(memory, attribute, &half))
+	else if (get_attribute32(memory, attribute, &half))
 		memcpy(data, &half, sizeof(half));
 	else
 		return attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS ? CUDA_ERROR_NOT_SUPPORTED

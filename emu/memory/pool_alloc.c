@@ -7,7 +7,7 @@
 #include "emu/core/hooks.h"
 #include "emu/memory/pool.h"
 
-static CUresult alloc(CUdeviceptr *dptr, size_t size, struct ck_emu_pool *pool)
+static CUresult alloc_from_pool(CUdeviceptr *dptr, size_t size, struct ck_emu_pool *pool)
 {
 	uint64_t address;
 
@@ -41,7 +41,7 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, const CUmemoryPool *
 	if (!pool || !dptr || !size)
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (!ck_emu_hooks->capture_alloc(stream, size, dptr, &result))
-		result = alloc(dptr, size, pool);
+		result = alloc_from_pool(dptr, size, pool);
 	if (pool)
 		ck_emu_object_put(&pool->base);
 	ck_emu_object_put(&stream->base);

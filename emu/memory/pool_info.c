@@ -111,7 +111,8 @@ static CUresult word_set(struct ck_emu_pool *pool, CUmemPool_attribute attr, uin
 	return CUDA_SUCCESS;
 }
 
-static CUresult attribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value, bool set)
+static CUresult get_or_set_attribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value,
+				     bool set)
 {
 	CUresult result = ck_emu_enter_bare();
 	struct ck_emu_pool *pool;
@@ -144,12 +145,12 @@ static CUresult attribute(CUmemoryPool handle, CUmemPool_attribute attr, void *v
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-	return attribute(pool, attr, value, false);
+	return get_or_set_attribute(pool, attr, value, false);
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-	return attribute(pool, attr, value, true);
+	return get_or_set_attribute(pool, attr, value, true);
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)

@@ -7,7 +7,7 @@
  */
 #include "emu/memory/arena.h"
 
-static unsigned int bit(const struct ck_emu_context *context)
+static unsigned int get_device_bit(const struct ck_emu_context *context)
 {
 	return 1u << context->device->ordinal;
 }
@@ -33,14 +33,14 @@ static bool is_peer(const struct ck_emu_memory *memory, const struct ck_emu_cont
 bool ck_emu_memory_copyable(const struct ck_emu_memory *memory,
 			    const struct ck_emu_context *context)
 {
-	return !has_access(memory) || memory->readers & bit(context);
+	return !has_access(memory) || memory->readers & get_device_bit(context);
 }
 
 bool ck_emu_memory_fillable(const struct ck_emu_memory *memory,
 			    const struct ck_emu_context *context)
 {
 	if (has_access(memory))
-		return memory->writers & bit(context);
+		return memory->writers & get_device_bit(context);
 	return is_of_all(memory) || memory->device == context->device->ordinal ||
 	       is_peer(memory, context);
 }
@@ -48,7 +48,7 @@ bool ck_emu_memory_fillable(const struct ck_emu_memory *memory,
 bool ck_emu_memory_usable(const struct ck_emu_memory *memory, const struct ck_emu_context *context)
 {
 	if (has_access(memory))
-		return memory->readers & bit(context);
+		return memory->readers & get_device_bit(context);
 	return is_of_all(memory) || memory->context == context || is_peer(memory, context);
 }
 

@@ -212,7 +212,8 @@ static void *map_piece(const struct ck_emu_ipc_handle *h, size_t *size)
 }
 
 /* A second place for the bytes of the piece that @h names, in @pool. Lock held. */
-static CUresult alias(struct ck_emu_pool *pool, const struct ck_emu_ipc_handle *h, CUdeviceptr *ptr)
+static CUresult create_alias_block(struct ck_emu_pool *pool, const struct ck_emu_ipc_handle *h,
+				   CUdeviceptr *ptr)
 {
 	struct ck_emu_block *block = calloc(1, sizeof(*block));
 	size_t size = 0;
@@ -253,7 +254,7 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool handle,
 	result = CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&ck_emu_pool_lock);
 	if (pool->imported && h.pool == pool->name)
-		result = alias(pool, &h, ptr_out);
+		result = create_alias_block(pool, &h, ptr_out);
 	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	return result;

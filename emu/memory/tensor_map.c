@@ -98,7 +98,7 @@ static bool inner_valid(const struct map *m, uint64_t elements)
 	return bytes % 16 == 0 && (!m->swizzle || bytes <= (uint64_t)16 << m->swizzle);
 }
 
-static CUresult done(CUtensorMap *out, const struct map *m)
+static CUresult store_tensor_map(CUtensorMap *out, const struct map *m)
 {
 	memset(out, 0, sizeof(*out));
 	memcpy(out, m, sizeof(*m));
@@ -132,7 +132,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tens
 			return CUDA_ERROR_INVALID_VALUE;
 		m.box[i] = (uint16_t)boxDim[i];
 	}
-	return done(tensorMap, &m);
+	return store_tensor_map(tensorMap, &m);
 }
 
 /* Corners: how far they may go depends on how many there are. */
@@ -182,7 +182,7 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType ten
 	    !columns_put(&m, channelsPerPixel, pixelsPerColumn))
 		return CUDA_ERROR_INVALID_VALUE;
 	m.kind = 1;
-	return done(tensorMap, &m);
+	return store_tensor_map(tensorMap, &m);
 }
 
 /* The wide form is of GPUs after ours. */

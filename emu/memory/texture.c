@@ -7,7 +7,7 @@
 #include "emu/memory/arena.h"
 #include "emu/memory/texture.h"
 
-static size_t limit(const struct ck_emu_context *context, CUdevice_attribute number)
+static size_t get_device_limit(const struct ck_emu_context *context, CUdevice_attribute number)
 {
 	return (size_t)ck_emu_attribute(context->device, number);
 }
@@ -18,8 +18,10 @@ static CUresult linear_fill(struct ck_emu_context *context, const CUDA_RESOURCE_
 	unsigned int texel = ck_emu_texel_bytes(r->res.linear.format, r->res.linear.numChannels);
 	size_t count = texel ? r->res.linear.sizeInBytes / texel : 0;
 
-	if (!count || count > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH) ||
-	    r->res.linear.devPtr % limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
+	if (!count ||
+	    count > get_device_limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH) ||
+	    r->res.linear.devPtr %
+		    get_device_limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
 	    !ck_emu_arena_covers(r->res.linear.devPtr, r->res.linear.sizeInBytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	t->format = r->res.linear.format;
@@ -39,12 +41,16 @@ static CUresult pitch_fill(struct ck_emu_context *context, const CUDA_RESOURCE_D
 	unsigned int texel = ck_emu_texel_bytes(p->format, p->numChannels);
 
 	if (!texel || !p->width || !p->height ||
-	    p->width > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH) ||
-	    p->height > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT) ||
-	    p->pitchInBytes > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH) ||
+	    p->width >
+		    get_device_limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH) ||
+	    p->height > get_device_limit(context,
+					 CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT) ||
+	    p->pitchInBytes >
+		    get_device_limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH) ||
 	    p->pitchInBytes < p->width * texel ||
-	    p->pitchInBytes % limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT) ||
-	    p->devPtr % limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
+	    p->pitchInBytes %
+		    get_device_limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT) ||
+	    p->devPtr % get_device_limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
 	    !ck_emu_arena_covers(p->devPtr, p->pitchInBytes * (p->height - 1) + p->width * texel))
 		return CUDA_ERROR_INVALID_VALUE;
 	t->format = p->format;
@@ -234,8 +240,10 @@ CUresult ck_emu_texture_create(struct ck_emu_context *context, bool surface,
 }
 
 /* The number of a new object. */
-static CUresult create(unsigned long long *number, bool surface, const CUDA_RESOURCE_DESC *resource,
-		       const CUDA_TEXTURE_DESC *desc, const CUDA_RESOURCE_VIEW_DESC *view)
+static CUresult create_texture_object(unsigned long long *number, bool surface,
+				      const CUDA_RESOURCE_DESC *resource,
+				      const CUDA_TEXTURE_DESC *desc,
+				      const CUDA_RESOURCE_VIEW_DESC *view)
 {
 	struct ck_emu_texture *texture;
 	struct ck_emu_context *context;
@@ -254,8 +262,8 @@ static CUresult create(unsigned long long *number, bool surface, const CUDA_RESO
 }
 
 /* The object of a number, with a reference. */
-static CUresult begin(unsigned long long number, bool surface, const void *output,
-		      struct ck_emu_texture **texture)
+static CUresult acquire_texture(unsigned long long number, bool surface, const void *output,
+				struct ck_emu_texture **texture)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -301,10 +309,10 @@ static void end_free(struct ck_emu_command *command)
  * A grid finds an object by its number when it runs: the number stays good for the work that has
  * been queued, but no longer for calls.
  */
-static CUresult destroy(unsigned long long number, bool surface)
+static CUresult destroy_texture_object(unsigned long long number, bool surface)
 {
 	struct ck_emu_texture *texture = NULL;
-	CUresult result = begin(number, surface, &texture, &texture);
+	CUresult result = acquire_texture(number, surface, &texture, &texture);
 	struct end *end;
 
 	/* destroying no object is no error, as in the driver */
@@ -331,18 +339,18 @@ CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pR
 			   const CUDA_TEXTURE_DESC *pTexDesc,
 			   const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
 {
-	return create(pTexObject, false, pResDesc, pTexDesc, pResViewDesc);
+	return create_texture_object(pTexObject, false, pResDesc, pTexDesc, pResViewDesc);
 }
 
 CUresult cuTexObjectDestroy(CUtexObject texObject)
 {
-	return destroy(texObject, false);
+	return destroy_texture_object(texObject, false);
 }
 
 CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
 {
 	struct ck_emu_texture *texture;
-	CUresult result = begin(texObject, false, pResDesc, &texture);
+	CUresult result = acquire_texture(texObject, false, pResDesc, &texture);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -354,7 +362,7 @@ CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject te
 CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject)
 {
 	struct ck_emu_texture *texture;
-	CUresult result = begin(texObject, false, pTexDesc, &texture);
+	CUresult result = acquire_texture(texObject, false, pTexDesc, &texture);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -367,7 +375,7 @@ CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc,
 					CUtexObject texObject)
 {
 	struct ck_emu_texture *texture;
-	CUresult result = begin(texObject, false, pResViewDesc, &texture);
+	CUresult result = acquire_texture(texObject, false, pResViewDesc, &texture);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -381,18 +389,18 @@ CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc,
 
 CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
 {
-	return create(pSurfObject, true, pResDesc, NULL, NULL);
+	return create_texture_object(pSurfObject, true, pResDesc, NULL, NULL);
 }
 
 CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
 {
-	return destroy(surfObject, true);
+	return destroy_texture_object(surfObject, true);
 }
 
 CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)
 {
 	struct ck_emu_texture *texture;
-	CUresult result = begin(surfObject, true, pResDesc, &texture);
+	CUresult result = acquire_texture(surfObject, true, pResDesc, &texture);
 
 	if (result != CUDA_SUCCESS)
 		return result;

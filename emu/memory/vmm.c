@@ -217,7 +217,7 @@ static void unmap_at(uint64_t ptr, size_t size)
 }
 
 /* Whether the device reaches all memory that is mapped there. Lock held. */
-static bool reaches(CUdevice device, uint64_t ptr, size_t size)
+static bool device_reaches_range(CUdevice device, uint64_t ptr, size_t size)
 {
 	struct ck_emu_memory memory;
 
@@ -260,7 +260,7 @@ static CUresult desc_check(const CUmemAccessDesc *desc)
 	return ck_emu_device_at(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static void grant(uint64_t ptr, size_t size, const CUmemAccessDesc *desc)
+static void grant_access(uint64_t ptr, size_t size, const CUmemAccessDesc *desc)
 {
 	struct ck_emu_memory memory;
 
@@ -288,11 +288,11 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 	if (!is_mapped(ptr, size))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-		if (desc[i].flags && !reaches(desc[i].location.id, ptr, size))
+		if (desc[i].flags && !device_reaches_range(desc[i].location.id, ptr, size))
 			result = CUDA_ERROR_INVALID_DEVICE;
 	}
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		grant(ptr, size, &desc[i]);
+		grant_access(ptr, size, &desc[i]);
 	ck_unlock(&reserved_lock);
 	return result;
 }

@@ -82,7 +82,8 @@ CUresult ck_emu_function_get(const void *handle, struct ck_emu_context *context,
 enum setting { MAX_DYNAMIC, CARVEOUT, WIDE_CLUSTERS };
 
 /* A function's own setting, else its kernel's, else -1. */
-static int setting(const struct ck_emu_function *function, int device, enum setting which)
+static int get_function_setting(const struct ck_emu_function *function, int device,
+				enum setting which)
 {
 	int value = -1;
 
@@ -95,7 +96,7 @@ static int setting(const struct ck_emu_function *function, int device, enum sett
 
 static uint32_t max_dynamic(const struct ck_emu_function *function, int device)
 {
-	int value = setting(function, device, MAX_DYNAMIC);
+	int value = get_function_setting(function, device, MAX_DYNAMIC);
 
 	if (value >= 0)
 		return (uint32_t)value;
@@ -109,7 +110,8 @@ uint32_t ck_emu_function_max_dynamic(const struct ck_emu_function *function)
 
 uint32_t ck_emu_function_max_cluster(const struct ck_emu_function *function)
 {
-	return setting(function, function->base.context->device->ordinal, WIDE_CLUSTERS) > 0
+	return get_function_setting(function, function->base.context->device->ordinal,
+				    WIDE_CLUSTERS) > 0
 		       ? CK_PTX_MAX_CLUSTER
 		       : PORTABLE_CLUSTER;
 }
@@ -145,7 +147,7 @@ CUresult ck_emu_function_attribute(const struct ck_emu_function *function, int d
 		*value = (int)max_dynamic(function, device);
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-		*value = setting(function, device, CARVEOUT);
+		*value = get_function_setting(function, device, CARVEOUT);
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
 		*value = info->must_cluster;
@@ -156,7 +158,7 @@ CUresult ck_emu_function_attribute(const struct ck_emu_function *function, int d
 		*value = (int)info->cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-		*value = setting(function, device, WIDE_CLUSTERS) > 0;
+		*value = get_function_setting(function, device, WIDE_CLUSTERS) > 0;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
@@ -193,7 +195,7 @@ CUresult ck_emu_function_set(struct ck_emu_function *function, int device,
 }
 
 /* The function behind a handle for the current context, with a reference. */
-static CUresult begin(CUfunction handle, struct ck_emu_function **function)
+static CUresult acquire_function(CUfunction handle, struct ck_emu_function **function)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -204,7 +206,7 @@ static CUresult begin(CUfunction handle, struct ck_emu_function **function)
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(hfunc, &function);
+	CUresult result = acquire_function(hfunc, &function);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -218,7 +220,7 @@ CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfu
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(hfunc, &function);
+	CUresult result = acquire_function(hfunc, &function);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -231,7 +233,7 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 CUresult cuFuncGetName(const char **name, CUfunction hfunc)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(hfunc, &function);
+	CUresult result = acquire_function(hfunc, &function);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -244,7 +246,7 @@ CUresult cuFuncGetName(const char **name, CUfunction hfunc)
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(hfunc, &function);
+	CUresult result = acquire_function(hfunc, &function);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -263,7 +265,7 @@ CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOff
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(hfunc, &function);
+	CUresult result = acquire_function(hfunc, &function);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -275,7 +277,7 @@ CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(hfunc, &function);
+	CUresult result = acquire_function(hfunc, &function);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -288,7 +290,7 @@ CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 CUresult cuFuncLoad(CUfunction function)
 {
 	struct ck_emu_function *found;
-	CUresult result = begin(function, &found);
+	CUresult result = acquire_function(function, &found);
 
 	if (result == CUDA_SUCCESS)
 		ck_emu_object_put(&found->base);
@@ -298,7 +300,7 @@ CUresult cuFuncLoad(CUfunction function)
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 {
 	struct ck_emu_function *found;
-	CUresult result = begin(function, &found);
+	CUresult result = acquire_function(function, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;

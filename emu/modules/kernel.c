@@ -5,7 +5,7 @@
 #include "emu/modules/function.h"
 
 /* The kernel or function behind a handle, with a reference. */
-static CUresult begin(CUkernel handle, struct ck_emu_function **kernel)
+static CUresult acquire_kernel(CUkernel handle, struct ck_emu_function **kernel)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -35,7 +35,7 @@ CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 {
 	struct ck_emu_function *found;
-	CUresult result = begin(kernel, &found);
+	CUresult result = acquire_kernel(kernel, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -52,7 +52,7 @@ CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 CUresult cuKernelGetName(const char **name, CUkernel hfunc)
 {
 	struct ck_emu_function *found;
-	CUresult result = begin(hfunc, &found);
+	CUresult result = acquire_kernel(hfunc, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -65,7 +65,7 @@ CUresult cuKernelGetName(const char **name, CUkernel hfunc)
 CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
 {
 	struct ck_emu_function *found;
-	CUresult result = begin(kernel, &found);
+	CUresult result = acquire_kernel(kernel, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -81,7 +81,7 @@ CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel ker
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
 {
 	struct ck_emu_function *found;
-	CUresult result = begin(kernel, &found);
+	CUresult result = acquire_kernel(kernel, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -95,7 +95,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
 			      size_t *paramSize)
 {
 	struct ck_emu_function *found;
-	CUresult result = begin(kernel, &found);
+	CUresult result = acquire_kernel(kernel, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -113,7 +113,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
 {
 	struct ck_emu_function *found;
-	CUresult result = begin(kernel, &found);
+	CUresult result = acquire_kernel(kernel, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;

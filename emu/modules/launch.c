@@ -269,7 +269,8 @@ static CUresult launch_capture(CUfunction function, const CUlaunchConfig *config
 }
 
 /* All launches. */
-static CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, void **extra)
+static CUresult launch_kernel(CUfunction handle, const CUlaunchConfig *config, void **params,
+			      void **extra)
 {
 	struct ck_ptx_grid grid = {
 		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
@@ -317,7 +318,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
 		return result;
 	if (!config || (config->numAttrs && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
-	return launch(f, config, kernelParams, extra);
+	return launch_kernel(f, config, kernelParams, extra);
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -334,7 +335,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDi
 				       .sharedMemBytes = sharedMemBytes,
 				       .hStream = hStream};
 
-	return launch(f, &config, kernelParams, extra);
+	return launch_kernel(f, &config, kernelParams, extra);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -356,5 +357,5 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
 				       .attrs = &cooperative,
 				       .numAttrs = 1};
 
-	return launch(f, &config, kernelParams, NULL);
+	return launch_kernel(f, &config, kernelParams, NULL);
 }

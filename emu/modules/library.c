@@ -159,7 +159,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_o
 }
 
 /* The library behind a handle, with a reference. */
-static CUresult begin(CUlibrary handle, struct ck_emu_library **library)
+static CUresult acquire_library(CUlibrary handle, struct ck_emu_library **library)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -172,7 +172,7 @@ static CUresult begin(CUlibrary handle, struct ck_emu_library **library)
 CUresult cuLibraryUnload(CUlibrary library)
 {
 	struct ck_emu_library *found;
-	CUresult result = begin(library, &found);
+	CUresult result = acquire_library(library, &found);
 	struct instance_key key = {0};
 	struct ck_emu_object *object;
 
@@ -202,7 +202,7 @@ CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *na
 {
 	struct ck_emu_function *kernel;
 	struct ck_emu_library *found;
-	CUresult result = begin(library, &found);
+	CUresult result = acquire_library(library, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -227,7 +227,7 @@ static CUresult instance_current(CUlibrary library, struct ck_emu_module **modul
 	CUresult result = ck_emu_enter(&context);
 
 	if (result == CUDA_SUCCESS)
-		result = begin(library, &found);
+		result = acquire_library(library, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = ck_emu_library_instance(found, context, module);
@@ -264,7 +264,7 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
 	struct ck_emu_library *found;
-	CUresult result = begin(library, &found);
+	CUresult result = acquire_library(library, &found);
 	uint64_t address;
 	size_t size;
 
@@ -286,7 +286,7 @@ CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library
 CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
 {
 	struct ck_emu_library *found;
-	CUresult result = begin(library, &found);
+	CUresult result = acquire_library(library, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -297,7 +297,7 @@ CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char 
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
 {
 	struct ck_emu_library *found;
-	CUresult result = begin(lib, &found);
+	CUresult result = acquire_library(lib, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -310,7 +310,7 @@ CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
 CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
 {
 	struct ck_emu_library *found;
-	CUresult result = begin(lib, &found);
+	CUresult result = acquire_library(lib, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -24,7 +24,7 @@ static void link_free(struct ck_emu_object *object)
 	free(object);
 }
 
-static CUresult begin(CUlinkState state, struct link **link)
+static CUresult acquire_link(CUlinkState state, struct link **link)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -61,7 +61,7 @@ CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **
 }
 
 /* One unit behind those before it, on a line of its own. */
-static CUresult append(struct link *link, const char *text, size_t size)
+static CUresult append_unit_text(struct link *link, const char *text, size_t size)
 {
 	char *bytes = realloc(link->text, link->size + size + 2);
 
@@ -88,7 +88,7 @@ static bool lacks_others(const char *text)
 }
 
 /* @image: PTX text or a fat binary, with a NUL and some zeroes behind it. */
-static CUresult add(struct link *link, CUjitInputType type, const char *image)
+static CUresult add_ptx_unit(struct link *link, CUjitInputType type, const char *image)
 {
 	struct ck_emu_image opened;
 	struct ck_ptx_module *ptx;
@@ -105,7 +105,7 @@ static CUresult add(struct link *link, CUjitInputType type, const char *image)
 			ck_ptx_destroy(ptx);
 	}
 	if (result == CUDA_SUCCESS)
-		result = append(link, opened.text, strlen(opened.text));
+		result = append_unit_text(link, opened.text, strlen(opened.text));
 	ck_emu_image_close(&opened);
 	return result;
 }
@@ -115,7 +115,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 			  void **optionValues)
 {
 	struct link *link;
-	CUresult result = begin(state, &link);
+	CUresult result = acquire_link(state, &link);
 	char *copy;
 
 	(void)name;
@@ -127,14 +127,15 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 	if (!data || !size || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || link->complete) {
 		result = CUDA_ERROR_INVALID_VALUE;
 	} else if (type == CU_JIT_INPUT_LIBRARY && ck_emu_is_device_runtime(data, size)) {
-		result = append(link, ck_emu_device_runtime, strlen(ck_emu_device_runtime));
+		result = append_unit_text(link, ck_emu_device_runtime,
+					  strlen(ck_emu_device_runtime));
 	} else if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_FATBINARY) {
 		result = CUDA_ERROR_NO_BINARY_FOR_GPU; /* machine code, of which we run none */
 	} else {
 		copy = calloc(1, size + 64);
 		if (copy)
 			memcpy(copy, data, size);
-		result = copy ? add(link, type, copy) : CUDA_ERROR_OUT_OF_MEMORY;
+		result = copy ? add_ptx_unit(link, type, copy) : CUDA_ERROR_OUT_OF_MEMORY;
 		free(copy);
 	}
 	ck_emu_object_put(&link->base);
@@ -166,7 +167,7 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 {
 	struct ck_ptx_module *ptx;
 	struct link *link;
-	CUresult result = begin(state, &link);
+	CUresult result = acquire_link(state, &link);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -194,7 +195,7 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 CUresult cuLinkDestroy(CUlinkState state)
 {
 	struct link *link;
-	CUresult result = begin(state, &link);
+	CUresult result = acquire_link(state, &link);
 
 	if (result != CUDA_SUCCESS)
 		return result;

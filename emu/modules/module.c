@@ -136,8 +136,8 @@ put_module:
 	return result;
 }
 
-static CUresult load(CUmodule *out, const void *image, unsigned int count, CUjit_option *options,
-		     void **values)
+static CUresult load_module(CUmodule *out, const void *image, unsigned int count,
+			    CUjit_option *options, void **values)
 {
 	struct ck_emu_context *context;
 	struct ck_emu_module *module;
@@ -167,18 +167,18 @@ static CUresult load(CUmodule *out, const void *image, unsigned int count, CUjit
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-	return load(module, image, 0, NULL, NULL);
+	return load_module(module, image, 0, NULL, NULL);
 }
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
 			    CUjit_option *options, void **optionValues)
 {
-	return load(module, image, numOptions, options, optionValues);
+	return load_module(module, image, numOptions, options, optionValues);
 }
 
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 {
-	return load(module, fatCubin, 0, NULL, NULL);
+	return load_module(module, fatCubin, 0, NULL, NULL);
 }
 
 CUresult cuModuleLoad(CUmodule *module, const char *fname)
@@ -191,13 +191,13 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname)
 		result = ck_emu_image_read(fname, &image, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = load(module, image, 0, NULL, NULL);
+	result = load_module(module, image, 0, NULL, NULL);
 	free(image);
 	return result;
 }
 
 /* The module behind a handle, with a reference. */
-static CUresult begin(CUmodule handle, struct ck_emu_module **module)
+static CUresult acquire_module(CUmodule handle, struct ck_emu_module **module)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -238,7 +238,7 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
 	struct ck_emu_function *function;
 	struct ck_emu_module *module;
-	CUresult result = begin(hmod, &module);
+	CUresult result = acquire_module(hmod, &module);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -258,7 +258,7 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
 	struct ck_emu_module *module;
-	CUresult result = begin(hmod, &module);
+	CUresult result = acquire_module(hmod, &module);
 	uint64_t address;
 	size_t size;
 
@@ -281,7 +281,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, c
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
 {
 	struct ck_emu_module *module;
-	CUresult result = begin(mod, &module);
+	CUresult result = acquire_module(mod, &module);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -294,7 +294,7 @@ CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
 {
 	struct ck_emu_module *module;
-	CUresult result = begin(mod, &module);
+	CUresult result = acquire_module(mod, &module);
 
 	if (result != CUDA_SUCCESS)
 		return result;

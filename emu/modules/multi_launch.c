@@ -27,8 +27,8 @@ static void mark_free(struct ck_emu_command *command)
 }
 
 /* A command that does nothing, after @after. */
-static CUresult mark(struct ck_emu_stream *stream, const struct ck_emu_point *after,
-		     struct ck_emu_point *point)
+static CUresult submit_marker(struct ck_emu_stream *stream, const struct ck_emu_point *after,
+			      struct ck_emu_point *point)
 {
 	struct ck_emu_command *command = calloc(1, sizeof(*command));
 
@@ -40,17 +40,17 @@ static CUresult mark(struct ck_emu_stream *stream, const struct ck_emu_point *af
 }
 
 /* Later work waits for all work that is queued in any of the streams. */
-static CUresult meet(struct ck_emu_stream **streams, unsigned int n)
+static CUresult join_streams(struct ck_emu_stream **streams, unsigned int n)
 {
 	struct ck_emu_point points[CK_EMU_MAX_DEVICES] = {0};
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned int i = 0; i < n && result == CUDA_SUCCESS; i++)
-		result = mark(streams[i], NULL, &points[i]);
+		result = submit_marker(streams[i], NULL, &points[i]);
 	for (unsigned int i = 0; i < n; i++) {
 		for (unsigned int k = 0; k < n && result == CUDA_SUCCESS; k++) {
 			if (k != i)
-				result = mark(streams[i], &points[k], NULL);
+				result = submit_marker(streams[i], &points[k], NULL);
 		}
 	}
 	for (unsigned int i = 0; i < n; i++)
@@ -91,8 +91,8 @@ static CUresult function_check(const CUDA_LAUNCH_PARAMS *launch, struct ck_emu_s
 }
 
 /* The @i-th launch, whose stream is in @streams: a created one, on a device of its own. */
-static CUresult check(const CUDA_LAUNCH_PARAMS *list, struct ck_emu_stream **streams,
-		      unsigned int i, const char **name)
+static CUresult check_launch(const CUDA_LAUNCH_PARAMS *list, struct ck_emu_stream **streams,
+			     unsigned int i, const char **name)
 {
 	if (!same_shape(&list[0], &list[i]))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -121,7 +121,7 @@ static CUresult launch_all(const CUDA_LAUNCH_PARAMS *list, struct ck_emu_stream 
 	CUresult result = CUDA_SUCCESS;
 
 	if (!(flags & CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC))
-		result = meet(streams, n);
+		result = join_streams(streams, n);
 	for (unsigned int i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		const CUDA_LAUNCH_PARAMS *l = &list[i];
 
@@ -131,7 +131,7 @@ static CUresult launch_all(const CUDA_LAUNCH_PARAMS *list, struct ck_emu_stream 
 	}
 	if (result == CUDA_SUCCESS &&
 	    !(flags & CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC))
-		result = meet(streams, n);
+		result = join_streams(streams, n);
 	return result;
 }
 
@@ -153,7 +153,7 @@ CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsLi
 		if (result != CUDA_SUCCESS)
 			break;
 		got++;
-		result = check(launchParamsList, streams, got - 1, &name);
+		result = check_launch(launchParamsList, streams, got - 1, &name);
 	}
 	if (result == CUDA_SUCCESS)
 		result = launch_all(launchParamsList, streams, numDevices, flags);

@@ -46,7 +46,8 @@ unsigned int ck_emu_occupancy(const struct ck_emu_function *function, uint32_t t
 	return ck_min(blocks, (uint32_t)(CK_EMU_SHARED_SM / shared));
 }
 
-static CUresult begin(CUfunction handle, const void *output, struct ck_emu_function **function)
+static CUresult begin_occupancy_query(CUfunction handle, const void *output,
+				      struct ck_emu_function **function)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -61,7 +62,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CU
 							      unsigned int flags)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(func, numBlocks, &function);
+	CUresult result = begin_occupancy_query(func, numBlocks, &function);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -87,7 +88,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockS
 						   unsigned int flags)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(func, minGridSize, &function);
+	CUresult result = begin_occupancy_query(func, minGridSize, &function);
 	unsigned int best = 0, blocks;
 	uint32_t size, limit;
 
@@ -132,7 +133,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunc
 						 int numBlocks, int blockSize)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(func, dynamicSmemSize, &function);
+	CUresult result = begin_occupancy_query(func, dynamicSmemSize, &function);
 	size_t share, fixed;
 
 	if (result != CUDA_SUCCESS)
@@ -155,7 +156,7 @@ static CUresult begin_cluster(CUfunction handle, const void *output, const CUlau
 			      struct ck_emu_function **function, struct ck_ptx_grid *grid,
 			      unsigned int *blocks)
 {
-	CUresult result = begin(handle, output, function);
+	CUresult result = begin_occupancy_query(handle, output, function);
 
 	if (result != CUDA_SUCCESS)
 		return result;

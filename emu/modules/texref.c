@@ -28,7 +28,7 @@ static void current_drop(struct ck_emu_reference *ref)
 }
 
 /* Lock held. */
-static CUresult rebind(struct ck_emu_reference *ref)
+static CUresult rebind_reference(struct ck_emu_reference *ref)
 {
 	struct ck_emu_texture *texture = NULL;
 	CUDA_TEXTURE_DESC desc = ref->desc;
@@ -190,18 +190,18 @@ CUresult ck_emu_reference_end(struct ck_emu_reference *ref, CUresult result)
 /* It may be that the object cannot be made until another setting has changed as well. */
 CUresult ck_emu_reference_changed(struct ck_emu_reference *ref)
 {
-	rebind(ref);
+	rebind_reference(ref);
 	return ck_emu_reference_end(ref, CUDA_SUCCESS);
 }
 
 /* Bind to @resource. On failure the reference is unbound. */
-static CUresult bind(struct ck_emu_reference *ref, const CUDA_RESOURCE_DESC *resource)
+static CUresult bind_resource(struct ck_emu_reference *ref, const CUDA_RESOURCE_DESC *resource)
 {
 	CUresult result;
 
 	ref->resource = *resource;
 	ref->bound = true;
-	result = rebind(ref);
+	result = rebind_reference(ref);
 	if (result != CUDA_SUCCESS)
 		ref->bound = false;
 	return ck_emu_reference_end(ref, result);
@@ -273,7 +273,7 @@ CUresult cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags)
 	if (Flags & ~(unsigned int)CU_TRSA_OVERRIDE_FORMAT)
 		return ck_emu_reference_end(ref, CUDA_ERROR_INVALID_VALUE);
 	resource.res.array.hArray = hArray;
-	return bind(ref, &resource);
+	return bind_resource(ref, &resource);
 }
 
 CUresult cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray,
@@ -288,7 +288,7 @@ CUresult cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmapped
 	if (Flags & ~(unsigned int)CU_TRSA_OVERRIDE_FORMAT)
 		return ck_emu_reference_end(ref, CUDA_ERROR_INVALID_VALUE);
 	resource.res.mipmap.hMipmappedArray = hMipmappedArray;
-	return bind(ref, &resource);
+	return bind_resource(ref, &resource);
 }
 
 CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes)
@@ -303,7 +303,7 @@ CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr
 	resource.res.linear.sizeInBytes = bytes;
 	resource.res.linear.format = ref->format;
 	resource.res.linear.numChannels = (unsigned int)ref->channels;
-	result = bind(ref, &resource);
+	result = bind_resource(ref, &resource);
 	if (result == CUDA_SUCCESS && ByteOffset)
 		*ByteOffset = 0;
 	return result;
@@ -324,7 +324,7 @@ CUresult cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *
 	resource.res.pitch2D.width = desc->Width;
 	resource.res.pitch2D.height = desc->Height;
 	resource.res.pitch2D.pitchInBytes = Pitch;
-	return bind(ref, &resource);
+	return bind_resource(ref, &resource);
 }
 
 CUresult cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags)
@@ -338,5 +338,5 @@ CUresult cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flag
 	if (Flags)
 		return ck_emu_reference_end(ref, CUDA_ERROR_INVALID_VALUE);
 	resource.res.array.hArray = hArray;
-	return bind(ref, &resource);
+	return bind_resource(ref, &resource);
 }

@@ -119,8 +119,8 @@ CUresult cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flags)
 }
 
 /* The resource of a reference, if it is of @type: else INVALID_VALUE. */
-static CUresult bound(const void *handle, bool surface, const void *output, CUresourcetype type,
-		      CUDA_RESOURCE_DESC *resource)
+static CUresult get_bound_resource(const void *handle, bool surface, const void *output,
+				   CUresourcetype type, CUDA_RESOURCE_DESC *resource)
 {
 	struct ck_emu_reference *ref;
 	CUresult result = ck_emu_reference_begin(handle, surface, output != NULL, &ref);
@@ -136,7 +136,8 @@ static CUresult bound(const void *handle, bool surface, const void *output, CUre
 CUresult cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef)
 {
 	CUDA_RESOURCE_DESC resource;
-	CUresult result = bound(hSurfRef, true, phArray, CU_RESOURCE_TYPE_ARRAY, &resource);
+	CUresult result =
+		get_bound_resource(hSurfRef, true, phArray, CU_RESOURCE_TYPE_ARRAY, &resource);
 
 	if (result == CUDA_SUCCESS)
 		*phArray = resource.res.array.hArray;
@@ -146,7 +147,8 @@ CUresult cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef)
 CUresult cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef)
 {
 	CUDA_RESOURCE_DESC resource;
-	CUresult result = bound(hTexRef, false, phArray, CU_RESOURCE_TYPE_ARRAY, &resource);
+	CUresult result =
+		get_bound_resource(hTexRef, false, phArray, CU_RESOURCE_TYPE_ARRAY, &resource);
 
 	if (result == CUDA_SUCCESS)
 		*phArray = resource.res.array.hArray;
@@ -156,8 +158,8 @@ CUresult cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef)
 CUresult cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmappedArray, CUtexref hTexRef)
 {
 	CUDA_RESOURCE_DESC resource;
-	CUresult result = bound(hTexRef, false, phMipmappedArray, CU_RESOURCE_TYPE_MIPMAPPED_ARRAY,
-				&resource);
+	CUresult result = get_bound_resource(hTexRef, false, phMipmappedArray,
+					     CU_RESOURCE_TYPE_MIPMAPPED_ARRAY, &resource);
 
 	if (result == CUDA_SUCCESS)
 		*phMipmappedArray = resource.res.mipmap.hMipmappedArray;
@@ -167,10 +169,12 @@ CUresult cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmappedArray, CUtexref 
 CUresult cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef)
 {
 	CUDA_RESOURCE_DESC resource;
-	CUresult result = bound(hTexRef, false, pdptr, CU_RESOURCE_TYPE_LINEAR, &resource);
+	CUresult result =
+		get_bound_resource(hTexRef, false, pdptr, CU_RESOURCE_TYPE_LINEAR, &resource);
 
 	if (result == CUDA_ERROR_INVALID_VALUE)
-		result = bound(hTexRef, false, pdptr, CU_RESOURCE_TYPE_PITCH2D, &resource);
+		result = get_bound_resource(hTexRef, false, pdptr, CU_RESOURCE_TYPE_PITCH2D,
+					    &resource);
 	if (result == CUDA_SUCCESS)
 		*pdptr = resource.resType == CU_RESOURCE_TYPE_LINEAR ? resource.res.linear.devPtr
 								     : resource.res.pitch2D.devPtr;
@@ -178,7 +182,7 @@ CUresult cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef)
 }
 
 /* The settings of a reference. */
-static CUresult settings(CUtexref handle, const void *output, CUDA_TEXTURE_DESC *desc)
+static CUresult get_texture_desc(CUtexref handle, const void *output, CUDA_TEXTURE_DESC *desc)
 {
 	struct ck_emu_reference *ref;
 	CUresult result = ck_emu_reference_begin(handle, false, output != NULL, &ref);
@@ -192,7 +196,7 @@ static CUresult settings(CUtexref handle, const void *output, CUDA_TEXTURE_DESC 
 CUresult cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref hTexRef, int dim)
 {
 	CUDA_TEXTURE_DESC desc;
-	CUresult result = settings(hTexRef, pam, &desc);
+	CUresult result = get_texture_desc(hTexRef, pam, &desc);
 
 	if (result == CUDA_SUCCESS && (dim < 0 || dim > 2))
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -204,7 +208,7 @@ CUresult cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref hTexRef, int dim)
 CUresult cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref hTexRef)
 {
 	CUDA_TEXTURE_DESC desc;
-	CUresult result = settings(hTexRef, pfm, &desc);
+	CUresult result = get_texture_desc(hTexRef, pfm, &desc);
 
 	if (result == CUDA_SUCCESS)
 		*pfm = desc.filterMode;
@@ -214,7 +218,7 @@ CUresult cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref hTexRef)
 CUresult cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUtexref hTexRef)
 {
 	CUDA_TEXTURE_DESC desc;
-	CUresult result = settings(hTexRef, pfm, &desc);
+	CUresult result = get_texture_desc(hTexRef, pfm, &desc);
 
 	if (result == CUDA_SUCCESS)
 		*pfm = desc.mipmapFilterMode;
@@ -224,7 +228,7 @@ CUresult cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUtexref hTexRef)
 CUresult cuTexRefGetMipmapLevelBias(float *pbias, CUtexref hTexRef)
 {
 	CUDA_TEXTURE_DESC desc;
-	CUresult result = settings(hTexRef, pbias, &desc);
+	CUresult result = get_texture_desc(hTexRef, pbias, &desc);
 
 	if (result == CUDA_SUCCESS)
 		*pbias = desc.mipmapLevelBias;
@@ -235,7 +239,7 @@ CUresult cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelClamp, float *pmaxMip
 				     CUtexref hTexRef)
 {
 	CUDA_TEXTURE_DESC desc;
-	CUresult result = settings(hTexRef, pminMipmapLevelClamp, &desc);
+	CUresult result = get_texture_desc(hTexRef, pminMipmapLevelClamp, &desc);
 
 	if (result == CUDA_SUCCESS && !pmaxMipmapLevelClamp)
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -249,7 +253,7 @@ CUresult cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelClamp, float *pmaxMip
 CUresult cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hTexRef)
 {
 	CUDA_TEXTURE_DESC desc;
-	CUresult result = settings(hTexRef, pmaxAniso, &desc);
+	CUresult result = get_texture_desc(hTexRef, pmaxAniso, &desc);
 
 	if (result == CUDA_SUCCESS)
 		*pmaxAniso = (int)desc.maxAnisotropy;
@@ -259,7 +263,7 @@ CUresult cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hTexRef)
 CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef)
 {
 	CUDA_TEXTURE_DESC desc;
-	CUresult result = settings(hTexRef, pBorderColor, &desc);
+	CUresult result = get_texture_desc(hTexRef, pBorderColor, &desc);
 
 	if (result == CUDA_SUCCESS)
 		memcpy(pBorderColor, desc.borderColor, sizeof(desc.borderColor));
@@ -269,7 +273,7 @@ CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef)
 CUresult cuTexRefGetFlags(unsigned int *pFlags, CUtexref hTexRef)
 {
 	CUDA_TEXTURE_DESC desc;
-	CUresult result = settings(hTexRef, pFlags, &desc);
+	CUresult result = get_texture_desc(hTexRef, pFlags, &desc);
 
 	if (result == CUDA_SUCCESS)
 		*pFlags = desc.flags;

@@ -13,7 +13,7 @@
 static atomic_uint started;
 
 /* As ck_emu_nvml_begin(), for calls without a device. */
-static nvmlReturn_t enter(const void *out)
+static nvmlReturn_t begin_nvml_call(const void *out)
 {
 	if (atomic_load(&started) == 0)
 		return NVML_ERROR_UNINITIALIZED;
@@ -22,7 +22,7 @@ static nvmlReturn_t enter(const void *out)
 
 nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_emu_device **found)
 {
-	nvmlReturn_t err = enter(out);
+	nvmlReturn_t err = begin_nvml_call(out);
 
 	for (int i = 0; !err && i < ck_emu_machine_count(); i++) {
 		*found = ck_emu_board_at(i);
@@ -34,7 +34,7 @@ nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_e
 
 nvmlReturn_t ck_emu_nvml_lacks(const void *out)
 {
-	nvmlReturn_t err = enter(out);
+	nvmlReturn_t err = begin_nvml_call(out);
 
 	return err ? err : NVML_ERROR_NOT_SUPPORTED;
 }
@@ -49,7 +49,7 @@ nvmlReturn_t ck_emu_nvml_device_lacks(nvmlDevice_t device, const void *out)
 
 nvmlReturn_t ck_libcuda_nvml_enter(void)
 {
-	return enter("");
+	return begin_nvml_call("");
 }
 
 nvmlReturn_t ck_libcuda_nvml_device(nvmlDevice_t device)
@@ -109,21 +109,21 @@ nvmlReturn_t nvmlShutdown(void)
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *release, unsigned int length)
 {
-	nvmlReturn_t err = enter(release);
+	nvmlReturn_t err = begin_nvml_call(release);
 
 	return err ? err : put_text(release, length, "580.00.emu");
 }
 
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *release, unsigned int length)
 {
-	nvmlReturn_t err = enter(release);
+	nvmlReturn_t err = begin_nvml_call(release);
 
 	return err ? err : put_text(release, length, "13.580.00.emu");
 }
 
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *cudaDriverVersion)
 {
-	nvmlReturn_t err = enter(cudaDriverVersion);
+	nvmlReturn_t err = begin_nvml_call(cudaDriverVersion);
 
 	if (!err)
 		*cudaDriverVersion = CK_EMU_VERSION;
@@ -132,7 +132,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *cudaDriverVersion)
 
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *text, unsigned int length)
 {
-	nvmlReturn_t err = enter(text);
+	nvmlReturn_t err = begin_nvml_call(text);
 	char path[64], line[4096] = "";
 	FILE *f;
 
@@ -150,7 +150,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *text, unsigned int
 
 nvmlReturn_t nvmlSystemGetConfComputeState(struct nvmlConfComputeSystemState_t *state)
 {
-	nvmlReturn_t err = enter(state);
+	nvmlReturn_t err = begin_nvml_call(state);
 
 	if (!err)
 		memset(state, 0, sizeof(*state));
@@ -159,7 +159,7 @@ nvmlReturn_t nvmlSystemGetConfComputeState(struct nvmlConfComputeSystemState_t *
 
 nvmlReturn_t nvmlSystemGetConfComputeSettings(struct nvmlSystemConfComputeSettings_t *settings)
 {
-	nvmlReturn_t err = enter(settings);
+	nvmlReturn_t err = begin_nvml_call(settings);
 
 	if (!err)
 		*settings = (struct nvmlSystemConfComputeSettings_t){.version = settings->version};
@@ -170,7 +170,7 @@ nvmlReturn_t nvmlSystemGetConfComputeSettings(struct nvmlSystemConfComputeSettin
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 {
-	nvmlReturn_t err = enter(deviceCount);
+	nvmlReturn_t err = begin_nvml_call(deviceCount);
 
 	if (!err)
 		*deviceCount = (unsigned int)ck_emu_machine_count();
@@ -179,7 +179,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
 {
-	nvmlReturn_t err = enter(device);
+	nvmlReturn_t err = begin_nvml_call(device);
 
 	if (!err && index >= (unsigned int)ck_emu_machine_count())
 		err = NVML_ERROR_INVALID_ARGUMENT;
@@ -190,7 +190,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t *device)
 {
-	nvmlReturn_t err = enter(pciBusId ? device : NULL);
+	nvmlReturn_t err = begin_nvml_call(pciBusId ? device : NULL);
 	struct ck_emu_device *found;
 
 	if (err)
@@ -201,10 +201,10 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t
 }
 
 /* The device for which @ask says @wanted. */
-static nvmlReturn_t find(nvmlReturn_t (*ask)(nvmlDevice_t, char *, unsigned int),
-			 const char *wanted, nvmlDevice_t *device)
+static nvmlReturn_t find_device(nvmlReturn_t (*ask)(nvmlDevice_t, char *, unsigned int),
+				const char *wanted, nvmlDevice_t *device)
 {
-	nvmlReturn_t err = enter(wanted ? device : NULL);
+	nvmlReturn_t err = begin_nvml_call(wanted ? device : NULL);
 	char text[96];
 
 	for (unsigned int i = 0; !err; i++) {
@@ -219,12 +219,12 @@ static nvmlReturn_t find(nvmlReturn_t (*ask)(nvmlDevice_t, char *, unsigned int)
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
-	return find(nvmlDeviceGetUUID, uuid, device);
+	return find_device(nvmlDeviceGetUUID, uuid, device);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device)
 {
-	return find(nvmlDeviceGetSerial, serial, device);
+	return find_device(nvmlDeviceGetSerial, serial, device);
 }
 
 /* --- who they are */
@@ -261,7 +261,7 @@ nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned int
 	return put_text(serial, length, text);
 }
 
-static nvmlReturn_t ordinal(nvmlDevice_t device, unsigned int *number)
+static nvmlReturn_t get_ordinal(nvmlDevice_t device, unsigned int *number)
 {
 	struct ck_emu_device *d;
 	nvmlReturn_t err = ck_emu_nvml_begin(device, number, &d);
@@ -273,12 +273,12 @@ static nvmlReturn_t ordinal(nvmlDevice_t device, unsigned int *number)
 
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 {
-	return ordinal(device, index);
+	return get_ordinal(device, index);
 }
 
 nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minorNumber)
 {
-	return ordinal(device, minorNumber);
+	return get_ordinal(device, minorNumber);
 }
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvmlPciInfo_t *pci)

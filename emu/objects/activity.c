@@ -36,7 +36,7 @@ uint64_t ck_emu_activity_clock(void)
 }
 
 /* Give the buffer back. Lock held. */
-static void finish(void)
+static void complete_buffer(void)
 {
 	if (buffer)
 		complete(NULL, 0, buffer, room, used);
@@ -45,12 +45,12 @@ static void finish(void)
 }
 
 /* Lock held. */
-static void append(const void *record, size_t size)
+static void append_record(const void *record, size_t size)
 {
 	size_t records = 0;
 
 	if (buffer && room - used < size)
-		finish();
+		complete_buffer();
 	if (!buffer && request)
 		request(&buffer, &room, &records);
 	if (!buffer || room - used < size) {
@@ -93,7 +93,7 @@ uint32_t ck_emu_activity_number(void)
 	external.external_kind = pushed[depth - 1].kind;
 	external.external = pushed[depth - 1].id;
 	ck_lock(&lock);
-	append(&external, sizeof(external));
+	append_record(&external, sizeof(external));
 	ck_unlock(&lock);
 	return number;
 }
@@ -139,7 +139,7 @@ void ck_emu_activity_add(union ck_cupti_record *r, const struct ck_emu_context *
 		place_kernel(&r->kernel, context, stream_number(stream));
 	}
 	if (ck_emu_activity_wants(r->kind))
-		append(r, ck_cupti_record_size(r->kind));
+		append_record(r, ck_cupti_record_size(r->kind));
 	ck_unlock(&lock);
 }
 
@@ -165,12 +165,12 @@ void ck_emu_activity_add_node(union ck_cupti_record *r, const struct ck_emu_cont
 	ck_emu_activity_add(r, context, stream, start);
 }
 
-static void add(const void *record, size_t size)
+static void add_record(const void *record, size_t size)
 {
 	if (!ck_emu_activity_wants(*(const uint32_t *)record))
 		return;
 	ck_lock(&lock);
-	append(record, size);
+	append_record(record, size);
 	ck_unlock(&lock);
 }
 
@@ -191,7 +191,7 @@ void ck_emu_activity_add_graph(const struct ck_emu_activity_node *node,
 		.end_context = (uint32_t)context->id,
 	};
 
-	add(&r, sizeof(r));
+	add_record(&r, sizeof(r));
 }
 
 void ck_emu_activity_add_compiler(uint32_t correlation, uint64_t start)
@@ -206,7 +206,7 @@ void ck_emu_activity_add_compiler(uint32_t correlation, uint64_t start)
 		.correlation = correlation,
 	};
 
-	add(&r, sizeof(r));
+	add_record(&r, sizeof(r));
 }
 
 void ck_emu_activity_callbacks(ck_cupti_request_fn new_request, ck_cupti_complete_fn new_complete)
@@ -220,7 +220,7 @@ void ck_emu_activity_callbacks(ck_cupti_request_fn new_request, ck_cupti_complet
 void ck_emu_activity_flush(void)
 {
 	ck_lock(&lock);
-	finish();
+	complete_buffer();
 	ck_unlock(&lock);
 }
 

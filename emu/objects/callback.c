@@ -43,7 +43,7 @@ static void callback_free(struct ck_emu_command *command)
 	free(command);
 }
 
-static CUresult queue(const struct callback *call)
+static CUresult queue_callback(const struct callback *call)
 {
 	struct ck_emu_context *context;
 	struct ck_emu_stream *stream;
@@ -89,7 +89,7 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *
 	struct callback call = {
 		.command.always = true, .callback = callback, .handle = hStream, .data = userData};
 
-	return flags ? CUDA_ERROR_INVALID_VALUE : queue(&call);
+	return flags ? CUDA_ERROR_INVALID_VALUE : queue_callback(&call);
 }
 
 /* Not called once the context has a fault, as CUDA documents it. */
@@ -97,7 +97,7 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
 	struct callback call = {.function = fn, .handle = hStream, .data = userData};
 
-	return queue(&call);
+	return queue_callback(&call);
 }
 
 /* --- notifications of a device: it would tell that a pool has grown too large, which none does */

@@ -4,7 +4,7 @@
  */
 #include "emu/core/emu.h"
 
-static CUresult begin(CUcontext handle, struct ck_emu_context **context)
+static CUresult acquire_context(CUcontext handle, struct ck_emu_context **context)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -24,7 +24,7 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
 	struct ck_emu_context *context;
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hCtx, &context);
+	CUresult result = acquire_context(hCtx, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -44,7 +44,7 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 {
 	struct ck_emu_context *context;
 	struct ck_emu_stream *gate;
-	CUresult result = begin(hCtx, &context);
+	CUresult result = acquire_context(hCtx, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;

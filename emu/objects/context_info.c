@@ -21,7 +21,7 @@ static CUresult context_get(CUcontext handle, struct ck_emu_context **context)
 }
 
 /* ck_emu_enter() for a call that has an output. */
-static CUresult begin(const void *output, struct ck_emu_context **context)
+static CUresult begin_context_query(const void *output, struct ck_emu_context **context)
 {
 	CUresult result = ck_emu_enter(context);
 
@@ -90,7 +90,7 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 CUresult cuCtxGetFlags(unsigned int *flags)
 {
 	struct ck_emu_context *context;
-	CUresult result = begin(flags, &context);
+	CUresult result = begin_context_query(flags, &context);
 
 	if (result == CUDA_SUCCESS)
 		*flags = atomic_load(&context->flags);
@@ -134,7 +134,7 @@ static CUresult limit_check(CUlimit limit)
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
 	struct ck_emu_context *context;
-	CUresult result = begin(pvalue, &context);
+	CUresult result = begin_context_query(pvalue, &context);
 
 	if (result == CUDA_SUCCESS)
 		result = limit_check(limit);
@@ -168,7 +168,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
 {
 	struct ck_emu_context *context;
-	CUresult result = begin(pconfig, &context);
+	CUresult result = begin_context_query(pconfig, &context);
 
 	if (result == CUDA_SUCCESS)
 		*pconfig = (CUfunc_cache)atomic_load(&context->cache_config);
@@ -191,7 +191,7 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
 {
 	struct ck_emu_context *context;
-	CUresult result = begin(pConfig, &context);
+	CUresult result = begin_context_query(pConfig, &context);
 
 	if (result == CUDA_SUCCESS)
 		*pConfig = (CUsharedconfig)atomic_load(&context->shared_config);

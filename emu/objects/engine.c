@@ -83,7 +83,7 @@ static struct ck_emu_command *command_next(struct ck_emu_stream *stream)
 	return stream->head;
 }
 
-static void *worker(void *arg)
+static void *run_stream_worker(void *arg)
 {
 	struct ck_emu_stream *stream = arg;
 	struct ck_emu_context *context = stream->base.context;
@@ -129,7 +129,7 @@ static int worker_start(struct ck_emu_stream *stream)
 		return 0;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	ret = pthread_create(&thread, &attr, worker, stream);
+	ret = pthread_create(&thread, &attr, run_stream_worker, stream);
 	pthread_attr_destroy(&attr);
 	if (ret)
 		return -ret;
@@ -262,8 +262,8 @@ struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context)
 
 /* What a command of @stream waits for: the stream's order, its gate, and @after. The lock is
  * held. */
-static CUresult order(struct ck_emu_stream *stream, const struct ck_emu_point *after,
-		      struct ck_emu_points *points)
+static CUresult collect_wait_points(struct ck_emu_stream *stream, const struct ck_emu_point *after,
+				    struct ck_emu_points *points)
 {
 	if (stream->closing)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -292,7 +292,7 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 		result = ck_emu_hooks->capture_check(stream);
 	ck_lock(&ck_emu_engine_lock);
 	if (result == CUDA_SUCCESS)
-		result = order(stream, after, &points);
+		result = collect_wait_points(stream, after, &points);
 	if (result != CUDA_SUCCESS) {
 		ck_unlock(&ck_emu_engine_lock);
 		ck_emu_points_fini(points.list, points.count);

@@ -36,7 +36,7 @@ struct green {
 	uint64_t id;
 };
 
-static CUdevResource make(int device, uint32_t split, unsigned int count)
+static CUdevResource make_sm_resource(int device, uint32_t split, unsigned int count)
 {
 	struct origin origin = {MAGIC, device, split};
 	CUdevResource r;
@@ -57,14 +57,14 @@ static bool origin_of(const CUdevResource *resource, struct origin *origin)
 	return resource->type == CU_DEV_RESOURCE_TYPE_SM && origin->magic == MAGIC;
 }
 
-static CUresult give(CUdevResource *resource, CUdevResourceType type, int device,
-		     unsigned int count)
+static CUresult get_sm_resource(CUdevResource *resource, CUdevResourceType type, int device,
+				unsigned int count)
 {
 	if (!resource)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (type != CU_DEV_RESOURCE_TYPE_SM)
 		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-	*resource = make(device, 0, count);
+	*resource = make_sm_resource(device, 0, count);
 	return CUDA_SUCCESS;
 }
 
@@ -73,7 +73,7 @@ static CUresult of_device(const struct ck_emu_device *device, CUdevResource *res
 {
 	int count = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 
-	return give(resource, type, device->ordinal, (unsigned int)count);
+	return get_sm_resource(resource, type, device->ordinal, (unsigned int)count);
 }
 
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
@@ -96,7 +96,8 @@ CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResou
 		return result;
 	view = ck_emu_object_get(hCtx, CK_EMU_VIEW);
 	if (view) {
-		result = give(resource, type, view->under->device->ordinal, view->sm_count);
+		result = get_sm_resource(resource, type, view->under->device->ordinal,
+					 view->sm_count);
 		ck_emu_object_put(&view->base);
 		return result;
 	}
@@ -136,9 +137,10 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
 	*nbGroups = groups;
 	origin.split = ++splits;
 	for (unsigned int i = 0; result && i < groups; i++)
-		result[i] = make(origin.device, origin.split, group);
+		result[i] = make_sm_resource(origin.device, origin.split, group);
 	if (remaining)
-		*remaining = make(origin.device, origin.split, input->sm.smCount - groups * group);
+		*remaining = make_sm_resource(origin.device, origin.split,
+					      input->sm.smCount - groups * group);
 	return CUDA_SUCCESS;
 }
 
@@ -184,7 +186,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
 
 /* --- green contexts */
 
-static CUresult begin(CUgreenCtx handle, struct green **green)
+static CUresult acquire_green_context(CUgreenCtx handle, struct green **green)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -199,7 +201,7 @@ static void green_retract(struct ck_emu_object *object)
 	ck_emu_object_retract(&((struct green *)object)->view.base);
 }
 
-static CUresult create(CUgreenCtx *out, const struct resources *desc)
+static CUresult create_green_context(CUgreenCtx *out, const struct resources *desc)
 {
 	static _Atomic uint64_t ids = (uint64_t)1 << 32; /* not those of contexts */
 	struct green *green = calloc(1, sizeof(*green));
@@ -250,7 +252,8 @@ CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
 	resources = ck_emu_object_get(desc, CK_EMU_RESOURCES);
 	if (!resources)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = resources->device == dev ? create(phCtx, resources) : CUDA_ERROR_INVALID_VALUE;
+	result = resources->device == dev ? create_green_context(phCtx, resources)
+					  : CUDA_ERROR_INVALID_VALUE;
 	ck_emu_object_put(&resources->base);
 	return result;
 }
@@ -258,7 +261,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
 CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
 	struct green *green;
-	CUresult result = begin(hCtx, &green);
+	CUresult result = acquire_green_context(hCtx, &green);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -275,7 +278,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 {
 	struct green *green;
-	CUresult result = begin(hCtx, &green);
+	CUresult result = acquire_green_context(hCtx, &green);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -288,11 +291,11 @@ CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
 {
 	struct green *green;
-	CUresult result = begin(hCtx, &green);
+	CUresult result = acquire_green_context(hCtx, &green);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = give(resource, type, green->device, green->count);
+	result = get_sm_resource(resource, type, green->device, green->count);
 	ck_emu_object_put(&green->base);
 	return result;
 }
@@ -300,7 +303,7 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUde
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
 {
 	struct green *green;
-	CUresult result = begin(greenCtx, &green);
+	CUresult result = acquire_green_context(greenCtx, &green);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -313,7 +316,7 @@ CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
 static CUresult event_call(CUgreenCtx hCtx, CUevent hEvent, CUresult (*call)(CUcontext, CUevent))
 {
 	struct green *green;
-	CUresult result = begin(hCtx, &green);
+	CUresult result = acquire_green_context(hCtx, &green);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -337,7 +340,7 @@ CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigne
 {
 	CUcontext popped;
 	struct green *green;
-	CUresult result = begin(greenCtx, &green);
+	CUresult result = acquire_green_context(greenCtx, &green);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -7,7 +7,7 @@
 #include "emu/core/emu.h"
 #include "libcuda/local.h"
 
-static CUresult begin(CUdevice ordinal, struct ck_emu_device **device)
+static CUresult begin_primary_call(CUdevice ordinal, struct ck_emu_device **device)
 {
 	CUresult result = ck_emu_enter_bare();
 
@@ -36,7 +36,7 @@ int ck_emu_primaries_init(void)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(dev, &device);
+	CUresult result = begin_primary_call(dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -58,7 +58,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(dev, &device);
+	CUresult result = begin_primary_call(dev, &device);
 	bool last = false;
 
 	if (result != CUDA_SUCCESS)
@@ -88,7 +88,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(dev, &device);
+	CUresult result = begin_primary_call(dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -108,7 +108,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(dev, &device);
+	CUresult result = begin_primary_call(dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -122,7 +122,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *acti
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
 {
 	struct ck_emu_device *device;
-	CUresult result = begin(dev, &device);
+	CUresult result = begin_primary_call(dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -8,7 +8,7 @@
 #include "emu/core/hooks.h"
 
 /* The stream of a call that has a current context, with a reference. */
-static CUresult begin(CUstream handle, struct ck_emu_stream **stream)
+static CUresult acquire_stream(CUstream handle, struct ck_emu_stream **stream)
 {
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
@@ -70,7 +70,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 }
 
 /* Whether the host may ask how far a stream is. */
-static CUresult ask(struct ck_emu_stream *stream)
+static CUresult check_query_allowed(struct ck_emu_stream *stream)
 {
 	CUresult result = ck_emu_hooks->capture_check(stream);
 
@@ -80,11 +80,11 @@ static CUresult ask(struct ck_emu_stream *stream)
 CUresult cuStreamSynchronize(CUstream hStream)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ask(stream);
+	result = check_query_allowed(stream);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_stream_wait(stream, false);
 	ck_emu_object_put(&stream->base);
@@ -94,13 +94,13 @@ CUresult cuStreamSynchronize(CUstream hStream)
 CUresult cuStreamQuery(CUstream hStream)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 	bool idle;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	idle = ck_emu_stream_idle(stream);
-	result = ask(stream);
+	result = check_query_allowed(stream);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_context_state(stream->base.context);
 	ck_emu_object_put(&stream->base);
@@ -110,7 +110,7 @@ CUresult cuStreamQuery(CUstream hStream)
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -127,7 +127,7 @@ CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 CUresult cuStreamGetPriority(CUstream hStream, int *priority)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -140,7 +140,7 @@ CUresult cuStreamGetPriority(CUstream hStream, int *priority)
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -161,7 +161,7 @@ CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreen
 CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -174,7 +174,7 @@ CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -188,7 +188,7 @@ CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -215,7 +215,7 @@ CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAtt
 CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)
 {
 	struct ck_emu_stream *stream;
-	CUresult result = begin(hStream, &stream);
+	CUresult result = acquire_stream(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -243,11 +243,11 @@ CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstr
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 {
 	struct ck_emu_stream *to, *from;
-	CUresult result = begin(dst, &to);
+	CUresult result = acquire_stream(dst, &to);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = begin(src, &from);
+	result = acquire_stream(src, &from);
 	if (result == CUDA_SUCCESS) {
 		atomic_store(&to->priority, atomic_load(&from->priority));
 		ck_emu_object_put(&from->base);

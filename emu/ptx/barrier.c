@@ -33,7 +33,7 @@ static bool is_complete(const struct ck_ptx_block *block, unsigned int id)
 	return threads >= b->expected;
 }
 
-static uint32_t result(const struct ck_ptx_barrier *b, const struct ck_ptx_insn *in)
+static uint32_t compute_vote_result(const struct ck_ptx_barrier *b, const struct ck_ptx_insn *in)
 {
 	switch (in->mod[CK_PTX_MOD_AOP]) {
 	case CK_PTX_POPC:
@@ -45,7 +45,7 @@ static uint32_t result(const struct ck_ptx_barrier *b, const struct ck_ptx_insn 
 	}
 }
 
-static void release(struct ck_ptx_block *block, unsigned int id)
+static void release_barrier(struct ck_ptx_block *block, unsigned int id)
 {
 	struct ck_ptx_barrier *b = &block->barriers[id];
 
@@ -60,7 +60,7 @@ static void release(struct ck_ptx_block *block, unsigned int id)
 
 			if (in->mod[CK_PTX_MOD_SYNC] == CK_PTX_BAR_RED)
 				w->rows[((size_t)w->fp[l] + (size_t)in->d[0]) * CK_PTX_LANES + l] =
-					result(b, in);
+					compute_vote_result(b, in);
 			w->pc[l]++;
 		});
 		w->waiting &= ~lanes;
@@ -119,13 +119,13 @@ void ck_ptx_barrier_check(struct ck_ptx_block *block)
 
 		/* it ends, and can be used again, also when all that came have gone on */
 		if ((b->waiting || b->arrived) && is_complete(block, id))
-			release(block, id);
+			release_barrier(block, id);
 	}
 }
 
 /* One lane is there: note it, and its vote. */
-static void arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, struct ck_ptx_barrier *b,
-		   unsigned int id, uint32_t l)
+static void arrive_at_barrier(struct ck_ptx_warp *w, const struct ck_ptx_insn *in,
+			      struct ck_ptx_barrier *b, unsigned int id, uint32_t l)
 {
 	if (in->vec)
 		b->expected = (uint32_t)S(1)[l];
@@ -161,7 +161,7 @@ int ck_ptx_barrier_arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, u
 		if (id >= CK_PTX_BARRIERS)
 			return CUDA_ERROR_ILLEGAL_INSTRUCTION;
 		b = &w->block->barriers[id];
-		arrive(w, in, b, id, l);
+		arrive_at_barrier(w, in, b, id, l);
 	});
 	/* The missing lanes of a warp that is not full count too. */
 	if (b && in->mod[CK_PTX_MOD_SYNC] == CK_PTX_BAR_ARRIVE && mask == w->live)

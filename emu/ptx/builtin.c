@@ -16,7 +16,8 @@ static uint8_t *slot_of(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_s
 }
 
 /* Argument @i of the call; 0 if it was not passed. */
-static uint64_t arg(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_call *call, uint32_t i)
+static uint64_t read_argument(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_call *call,
+			      uint32_t i)
 {
 	uint64_t value = 0;
 
@@ -26,7 +27,8 @@ static uint64_t arg(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_call 
 	return value;
 }
 
-static void give(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_call *call, uint64_t value)
+static void write_result(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_call *call,
+			 uint64_t value)
 {
 	const struct ck_ptx_slot *slot = &call->args[call->arg_count];
 
@@ -59,17 +61,17 @@ static int assert_failed(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_
 	const struct ck_ptx_run *run = w->block->run;
 	const uint32_t *block = run->grid->block, *id = w->block->id;
 	uint32_t thread = w->index * CK_PTX_LANES + l;
-	int n, err = read_text(w, l, arg(w, l, call, 0), what);
+	int n, err = read_text(w, l, read_argument(w, l, call, 0), what);
 
 	if (!err)
-		err = read_text(w, l, arg(w, l, call, 1), file);
+		err = read_text(w, l, read_argument(w, l, call, 1), file);
 	if (!err)
-		err = read_text(w, l, arg(w, l, call, 3), function);
+		err = read_text(w, l, read_argument(w, l, call, 3), function);
 	if (err)
 		return err;
 	n = snprintf(line, sizeof(line),
 		     "%s:%d: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
-		     file, (int)arg(w, l, call, 2), function, id[0], id[1], id[2],
+		     file, (int)read_argument(w, l, call, 2), function, id[0], id[1], id[2],
 		     thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1],
 		     what);
 	if (n > 0 && run->host->complain)
@@ -87,24 +89,27 @@ static int call_one(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_call 
 
 	switch (id) {
 	case CK_PTX_VPRINTF:
-		err = ck_ptx_printf(w, l, arg(w, l, call, 0), arg(w, l, call, 1), &count);
-		give(w, l, call, (uint32_t)count);
+		err = ck_ptx_printf(w, l, read_argument(w, l, call, 0),
+				    read_argument(w, l, call, 1), &count);
+		write_result(w, l, call, (uint32_t)count);
 		break;
 	case CK_PTX_ASSERTFAIL:
 		err = assert_failed(w, l, call);
 		break;
 	case CK_PTX_MALLOC:
-		give(w, l, call,
-		     host->alloc ? host->alloc(host->opaque, (size_t)arg(w, l, call, 0)) : 0);
+		write_result(w, l, call,
+			     host->alloc ? host->alloc(host->opaque,
+						       (size_t)read_argument(w, l, call, 0))
+					 : 0);
 		break;
 	case CK_PTX_SET_CONDITION:
 		if (host->set_condition)
-			host->set_condition(host->opaque, arg(w, l, call, 0),
-					    (uint32_t)arg(w, l, call, 1));
+			host->set_condition(host->opaque, read_argument(w, l, call, 0),
+					    (uint32_t)read_argument(w, l, call, 1));
 		break;
 	default:
-		if (host->free && arg(w, l, call, 0))
-			host->free(host->opaque, arg(w, l, call, 0));
+		if (host->free && read_argument(w, l, call, 0))
+			host->free(host->opaque, read_argument(w, l, call, 0));
 		ck_ptx_forget_ranges(run);
 		break;
 	}

@@ -46,8 +46,8 @@ static bool is_callable(const struct ck_ptx_call *call, const struct ck_ptx_func
 	return true;
 }
 
-static int enter(struct ck_ptx_warp *w, const struct ck_ptx_call *call, const struct ck_ptx_func *f,
-		 uint32_t mask)
+static int enter_function(struct ck_ptx_warp *w, const struct ck_ptx_call *call,
+			  const struct ck_ptx_func *f, uint32_t mask)
 {
 	const struct ck_ptx_func *caller = &w->block->run->module->funcs[call->caller];
 	uint32_t fp = w->group_fp + caller->rows;
@@ -88,7 +88,7 @@ int ck_ptx_call_enter(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint3
 	const struct ck_ptx_call *call = &m->calls[in->target];
 
 	if (call->callee != CK_PTX_NONE)
-		return enter(w, call, &m->funcs[call->callee], mask);
+		return enter_function(w, call, &m->funcs[call->callee], mask);
 	/* Through a register: lanes may call different functions. */
 	while (mask) {
 		uint64_t address = S(0)[__builtin_ctz(mask)];
@@ -99,7 +99,7 @@ int ck_ptx_call_enter(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint3
 		if (index >= m->func_count)
 			return CUDA_ERROR_INVALID_PC;
 		EACH_LANE(mask, l, same |= (uint32_t)(S(0)[l] == address) << l;);
-		err = enter(w, call, &m->funcs[index], same);
+		err = enter_function(w, call, &m->funcs[index], same);
 		if (err)
 			return err;
 		mask &= ~same;

@@ -67,7 +67,7 @@ void ck_ptx_check_start(struct ck_ptx_check *check)
 	}
 }
 
-static unsigned int strong(const struct ck_ptx_insn *in)
+static unsigned int get_strong_flag(const struct ck_ptx_insn *in)
 {
 	return in->mod[CK_PTX_MOD_SEM] > CK_PTX_WEAK ? CK_PTX_TOUCH_STRONG : 0;
 }
@@ -77,9 +77,9 @@ static unsigned int touch_of(const struct ck_ptx_insn *in)
 {
 	switch (in->op) {
 	case CK_PTX_OP_LD:
-		return CK_PTX_TOUCH_READ | strong(in);
+		return CK_PTX_TOUCH_READ | get_strong_flag(in);
 	case CK_PTX_OP_ST:
-		return CK_PTX_TOUCH_WRITE | strong(in);
+		return CK_PTX_TOUCH_WRITE | get_strong_flag(in);
 	case CK_PTX_OP_STMATRIX:
 	case CK_PTX_OP_WMMA_D:
 	case CK_PTX_OP_MBAR_INIT:

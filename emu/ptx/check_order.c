@@ -10,7 +10,7 @@
 #include "emu/ptx/check.h"
 
 /* The clock's times, of this epoch; NULL without memory. */
-static uint32_t *times(struct ck_ptx_check *check, struct ck_ptx_clock *clock)
+static uint32_t *get_clock_times(struct ck_ptx_check *check, struct ck_ptx_clock *clock)
 {
 	size_t size = (check->count + 1) * sizeof(*clock->at);
 
@@ -26,29 +26,29 @@ static uint32_t *times(struct ck_ptx_check *check, struct ck_ptx_clock *clock)
 	return clock->at;
 }
 
-static void clear(struct ck_ptx_clock *clock)
+static void clear_clock(struct ck_ptx_clock *clock)
 {
 	clock->epoch = 0;
 }
 
-static void join(struct ck_ptx_check *check, struct ck_ptx_clock *to,
-		 const struct ck_ptx_clock *from)
+static void join_clock(struct ck_ptx_check *check, struct ck_ptx_clock *to,
+		       const struct ck_ptx_clock *from)
 {
 	uint32_t *at;
 
 	if (from->epoch != check->epoch || !from->at)
 		return;
-	at = times(check, to);
+	at = get_clock_times(check, to);
 	for (uint32_t i = 0; at && i <= check->count; i++)
 		at[i] = ck_max(at[i], from->at[i]);
 }
 
-static void release(struct ck_ptx_check *check, struct ck_ptx_clock *to, uint32_t thread)
+static void release_to_clock(struct ck_ptx_check *check, struct ck_ptx_clock *to, uint32_t thread)
 {
 	struct ck_ptx_thread_check *t = &check->threads[thread];
-	uint32_t *at = times(check, to);
+	uint32_t *at = get_clock_times(check, to);
 
-	join(check, to, &t->known);
+	join_clock(check, to, &t->known);
 	if (at)
 		at[thread] = t->time;
 	t->time++;
@@ -75,16 +75,16 @@ void ck_ptx_check_warp(struct ck_ptx_warp *w, uint32_t mask)
 	struct ck_ptx_check *check = w->block->check;
 	uint32_t first = w->index * CK_PTX_LANES;
 
-	clear(&check->scratch);
-	EACH_LANE(mask, l, release(check, &check->scratch, first + l););
-	EACH_LANE(mask, l, join(check, &check->threads[first + l].known, &check->scratch););
+	clear_clock(&check->scratch);
+	EACH_LANE(mask, l, release_to_clock(check, &check->scratch, first + l););
+	EACH_LANE(mask, l, join_clock(check, &check->threads[first + l].known, &check->scratch););
 }
 
 void ck_ptx_check_arrive(struct ck_ptx_warp *w, uint32_t l, unsigned int id)
 {
 	struct ck_ptx_check *check = w->block->check;
 
-	release(check, &check->barriers[id], w->index * CK_PTX_LANES + l);
+	release_to_clock(check, &check->barriers[id], w->index * CK_PTX_LANES + l);
 }
 
 void ck_ptx_check_barrier(struct ck_ptx_block *block, unsigned int id)
@@ -103,12 +103,12 @@ void ck_ptx_check_barrier(struct ck_ptx_block *block, unsigned int id)
 			if (!(w->waiting >> l & 1) || w->at_barrier[l] != id)
 				continue;
 			if (take)
-				join(check, &check->threads[t].known, &check->barriers[id]);
+				join_clock(check, &check->threads[t].known, &check->barriers[id]);
 			else
-				release(check, &check->barriers[id], t);
+				release_to_clock(check, &check->barriers[id], t);
 		}
 	}
-	clear(&check->barriers[id]);
+	clear_clock(&check->barriers[id]);
 }
 
 /*
@@ -125,22 +125,23 @@ void ck_ptx_check_strong(struct ck_ptx_check *check, uint32_t thread, uint64_t a
 	if (op != CK_PTX_OP_LD && op != CK_PTX_OP_ST && op != CK_PTX_OP_ATOM && op != CK_PTX_OP_RED)
 		return;
 	if (touch & CK_PTX_TOUCH_READ)
-		join(check, sem == CK_PTX_ACQUIRE || sem == CK_PTX_ACQ_REL ? &t->known : &t->seen,
-		     place);
+		join_clock(check,
+			   sem == CK_PTX_ACQUIRE || sem == CK_PTX_ACQ_REL ? &t->known : &t->seen,
+			   place);
 	if (!(touch & CK_PTX_TOUCH_WRITE))
 		return;
 	if (sem == CK_PTX_RELEASE || sem == CK_PTX_ACQ_REL)
-		release(check, place, thread);
+		release_to_clock(check, place, thread);
 	else
-		join(check, place, &t->released);
+		join_clock(check, place, &t->released);
 }
 
-static void fence(struct ck_ptx_check *check, uint32_t thread)
+static void apply_fence(struct ck_ptx_check *check, uint32_t thread)
 {
 	struct ck_ptx_thread_check *t = &check->threads[thread];
 
-	join(check, &t->known, &t->seen);
-	release(check, &t->released, thread);
+	join_clock(check, &t->known, &t->seen);
+	release_to_clock(check, &t->released, thread);
 }
 
 void ck_ptx_check_pend(struct ck_ptx_check *check, uint32_t thread, uint32_t offset, uint32_t size)
@@ -156,7 +157,7 @@ void ck_ptx_check_pend(struct ck_ptx_check *check, uint32_t thread, uint32_t off
 }
 
 /* The copies of @thread before group @until are done. */
-static void settle(struct ck_ptx_check *check, uint32_t thread, uint32_t until)
+static void complete_copies(struct ck_ptx_check *check, uint32_t thread, uint32_t until)
 {
 	struct ck_ptx_thread_check *t = &check->threads[thread];
 	uint32_t left = 0;
@@ -188,7 +189,7 @@ static void wait_groups(struct ck_ptx_check *check, uint32_t thread, uint64_t be
 {
 	uint32_t group = check->threads[thread].group;
 
-	settle(check, thread, group - (uint32_t)ck_min(behind, (uint64_t)group));
+	complete_copies(check, thread, group - (uint32_t)ck_min(behind, (uint64_t)group));
 }
 
 void ck_ptx_check_insn(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask)
@@ -207,7 +208,7 @@ void ck_ptx_check_insn(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint
 		break;
 	case CK_PTX_OP_MEMBAR:
 	case CK_PTX_OP_FENCE:
-		EACH_LANE(mask, l, fence(check, first + l););
+		EACH_LANE(mask, l, apply_fence(check, first + l););
 		break;
 	case CK_PTX_OP_CP_WAIT_ALL:
 		EACH_LANE(mask, l, check->threads[first + l].group++;
@@ -248,13 +249,13 @@ static struct ck_ptx_mbarrier_check *mbarrier_find(struct ck_ptx_check *check, u
 		memset(&check->mbarriers[room], 0, (check->mbarrier_room - room) * sizeof(*b));
 	b = &check->mbarriers[check->mbarrier_count++];
 	b->offset = offset;
-	clear(&b->now);
-	clear(&b->done);
+	clear_clock(&b->now);
+	clear_clock(&b->done);
 	return b;
 }
 
 /* Whether @op is one in which a thread arrives. */
-static bool arrives(unsigned int op)
+static bool is_arrive_op(unsigned int op)
 {
 	return op == CK_PTX_OP_CP_ARRIVE ||
 	       (op >= CK_PTX_OP_MBAR_ARRIVE && op <= CK_PTX_OP_MBAR_DROP_MORE);
@@ -274,18 +275,18 @@ void ck_ptx_check_mbarrier(struct ck_ptx_warp *w, uint32_t l, const void *word, 
 	if (!b)
 		return;
 	if (op == CK_PTX_OP_CP_BULK) {
-		at = times(check, &b->now);
+		at = get_clock_times(check, &b->now);
 		if (at)
 			at[check->count] = check->agent_time;
 	} else if (op == CK_PTX_OP_CP_ARRIVE) {
-		settle(check, thread, check->threads[thread].group + 1);
+		complete_copies(check, thread, check->threads[thread].group + 1);
 	}
-	if (arrives(op))
-		release(check, &b->now, thread);
+	if (is_arrive_op(op))
+		release_to_clock(check, &b->now, thread);
 	if (ended) {
-		join(check, &b->done, &b->now);
-		clear(&b->now);
+		join_clock(check, &b->done, &b->now);
+		clear_clock(&b->now);
 	}
 	if (op >= CK_PTX_OP_MBAR_TEST && op <= CK_PTX_OP_MBAR_TRY_PARITY && result)
-		join(check, &check->threads[thread].known, &b->done);
+		join_clock(check, &check->threads[thread].known, &b->done);
 }

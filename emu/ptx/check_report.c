@@ -34,7 +34,7 @@ void ck_ptx_hazards_free(struct ck_ptx_module *module)
 }
 
 /* Whether the place is new; then it is kept. */
-static bool note(struct ck_ptx_hazards **at, const struct place *place)
+static bool record_place(struct ck_ptx_hazards **at, const struct place *place)
 {
 	struct ck_ptx_hazards *h = *at;
 
@@ -60,7 +60,7 @@ static bool is_new(const struct ck_ptx_check *check, uint32_t first, uint32_t se
 	unsigned int before;
 
 	ck_lock(&hazards_lock);
-	is_first = note(&((struct ck_ptx_module *)run->module)->hazards, &place);
+	is_first = record_place(&((struct ck_ptx_module *)run->module)->hazards, &place);
 	ck_unlock(&hazards_lock);
 	if (!is_first)
 		return false;
@@ -73,7 +73,7 @@ static bool is_new(const struct ck_ptx_check *check, uint32_t first, uint32_t se
 }
 
 /* "kernel k, block 0,0,0" */
-static const char *where(const struct ck_ptx_check *check, char *text, size_t size)
+static const char *format_location(const struct ck_ptx_check *check, char *text, size_t size)
 {
 	const struct ck_ptx_block *b = check->block;
 
@@ -82,7 +82,8 @@ static const char *where(const struct ck_ptx_check *check, char *text, size_t si
 	return text;
 }
 
-static const char *who(const struct ck_ptx_check *check, uint32_t thread, char *text, size_t size)
+static const char *format_thread(const struct ck_ptx_check *check, uint32_t thread, char *text,
+				 size_t size)
 {
 	const uint32_t *block = check->block->run->grid->block;
 
@@ -95,7 +96,8 @@ static const char *who(const struct ck_ptx_check *check, uint32_t thread, char *
 }
 
 /* Where in shared memory: the offset, and the variable when the kernel itself names it. */
-static const char *what(const struct ck_ptx_check *check, uint32_t offset, char *text, size_t size)
+static const char *format_address(const struct ck_ptx_check *check, uint32_t offset, char *text,
+				  size_t size)
 {
 	const struct ck_ptx_module *m = check->block->run->module;
 	const struct ck_ptx_func *f = &m->funcs[check->block->run->kernel->func];
@@ -111,7 +113,7 @@ static const char *what(const struct ck_ptx_check *check, uint32_t offset, char 
 	return text;
 }
 
-static const char *does(unsigned int touch)
+static const char *describe_access(unsigned int touch)
 {
 	if (touch & CK_PTX_TOUCH_WRITE)
 		return touch & CK_PTX_TOUCH_READ ? "changes" : "writes";
@@ -127,11 +129,14 @@ void ck_ptx_report_race(const struct ck_ptx_check *check, uint32_t thread, uint3
 	if (!is_new(check, other->insn, (uint32_t)(in - code)))
 		return;
 	ck_warn("race: %s: %s %s %s in '%s', line %u of the PTX; %s %s it in '%s', line %u, %s",
-		where(check, place, sizeof(place)),
-		who(check, touch & CK_PTX_TOUCH_AGENT ? check->count : thread, mine, sizeof(mine)),
-		does(touch), what(check, offset, memory, sizeof(memory)), ck_ptx_op_name(in->op),
-		in->line, who(check, other->thread, theirs, sizeof(theirs)), does(other->touch),
-		ck_ptx_op_name(code[other->insn].op), code[other->insn].line,
+		format_location(check, place, sizeof(place)),
+		format_thread(check, touch & CK_PTX_TOUCH_AGENT ? check->count : thread, mine,
+			      sizeof(mine)),
+		describe_access(touch), format_address(check, offset, memory, sizeof(memory)),
+		ck_ptx_op_name(in->op), in->line,
+		format_thread(check, other->thread, theirs, sizeof(theirs)),
+		describe_access(other->touch), ck_ptx_op_name(code[other->insn].op),
+		code[other->insn].line,
 		other->touch & CK_PTX_TOUCH_ASYNC ? "a copy that has not been waited for"
 						  : "and nothing orders the two");
 }
@@ -145,7 +150,8 @@ void ck_ptx_report_init(const struct ck_ptx_check *check, const struct ck_ptx_wa
 	if (!is_new(check, CK_PTX_NONE, (uint32_t)(in - w->block->run->module->code)))
 		return;
 	ck_warn("uninitialised: %s: %s reads %s in '%s', line %u of the PTX; it was never written",
-		where(check, place, sizeof(place)),
-		who(check, w->index * CK_PTX_LANES + l, reader, sizeof(reader)),
-		what(check, offset, memory, sizeof(memory)), ck_ptx_op_name(in->op), in->line);
+		format_location(check, place, sizeof(place)),
+		format_thread(check, w->index * CK_PTX_LANES + l, reader, sizeof(reader)),
+		format_address(check, offset, memory, sizeof(memory)), ck_ptx_op_name(in->op),
+		in->line);
 }

@@ -23,7 +23,7 @@ static bool is_sync(const struct ck_ptx_insn *in)
 }
 
 /* Run the instructions at which the lanes of @need wait; usually one and the same. */
-static int release(struct ck_ptx_warp *w, uint32_t need)
+static int release_lanes(struct ck_ptx_warp *w, uint32_t need)
 {
 	const struct ck_ptx_insn *code = w->block->run->module->code;
 	uint64_t *frame = w->frame;
@@ -62,7 +62,7 @@ int ck_ptx_converge_check(struct ck_ptx_warp *w)
 		left &= left - 1;
 		if (!is_complete(w, l))
 			continue;
-		err = release(w, w->want[l] & w->live);
+		err = release_lanes(w, w->want[l] & w->live);
 		if (err)
 			return err;
 		left = w->syncing;

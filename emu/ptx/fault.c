@@ -8,7 +8,7 @@
 
 CK_LOG_DEFINE("emu");
 
-static const char *reason(int err, unsigned int op)
+static const char *describe_fault(int err, unsigned int op)
 {
 	switch (err) {
 	case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -48,7 +48,7 @@ int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t m
 	uint32_t lane = mask ? (uint32_t)__builtin_ctz(mask) : 0, thread;
 	char address[80] = "";
 
-	if (!reason(err, in->op))
+	if (!describe_fault(err, in->op))
 		return err;
 	if (memory && w->fault_lane != CK_PTX_NONE) {
 		lane = w->fault_lane;
@@ -59,6 +59,6 @@ int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t m
 	ck_err("kernel %s, block %u,%u,%u, thread %u,%u,%u: %s%s in '%s', line %u of the PTX",
 	       block->run->kernel->info.name, block->id[0], block->id[1], block->id[2],
 	       thread % size[0], thread / size[0] % size[1], thread / size[0] / size[1],
-	       reason(err, in->op), address, ck_ptx_op_name(in->op), in->line);
+	       describe_fault(err, in->op), address, ck_ptx_op_name(in->op), in->line);
 	return err;
 }

@@ -36,16 +36,16 @@ static bool round_up(uint64_t kept, uint64_t rest, int shift, bool negative, uns
 }
 
 /* The first number that is too large: infinity's place, or the NaN's where there is none. */
-static uint32_t beyond(const struct format *f)
+static uint32_t get_overflow_bits(const struct format *f)
 {
 	return (((1u << f->exponent) - 1) << f->mantissa) |
 	       (f->no_infinity ? (1u << f->mantissa) - 1 : 0);
 }
 
-static uint32_t pack(double value, const struct format *f, unsigned int round, bool finite)
+static uint32_t pack_float(double value, const struct format *f, unsigned int round, bool finite)
 {
 	int bias = (1 << (f->exponent - 1)) - 1, e, shift;
-	uint32_t infinity = beyond(f), sign;
+	uint32_t infinity = get_overflow_bits(f), sign;
 	uint64_t bits, m, kept, result;
 
 	memcpy(&bits, &value, sizeof(bits));
@@ -81,14 +81,14 @@ static uint32_t pack(double value, const struct format *f, unsigned int round, b
 	return sign | infinity;
 }
 
-static double unpack(uint32_t bits, const struct format *f)
+static double unpack_float(uint32_t bits, const struct format *f)
 {
 	int bias = (1 << (f->exponent - 1)) - 1;
 	int e = (int)(bits >> f->mantissa) & ((1 << f->exponent) - 1);
 	int m = (int)bits & ((1 << f->mantissa) - 1);
 	double value;
 
-	if ((bits & ~(1u << (f->exponent + f->mantissa))) >= beyond(f))
+	if ((bits & ~(1u << (f->exponent + f->mantissa))) >= get_overflow_bits(f))
 		value = m ? NAN : INFINITY;
 	else if (e == 0)
 		value = ldexp(m, 1 - bias - f->mantissa);
@@ -99,25 +99,25 @@ static double unpack(uint32_t bits, const struct format *f)
 
 uint16_t ck_ptx_half_from(double value)
 {
-	return (uint16_t)pack(value, &half, CK_PTX_RN, false);
+	return (uint16_t)pack_float(value, &half, CK_PTX_RN, false);
 }
 
 uint16_t ck_ptx_bfloat_from(double value)
 {
-	return (uint16_t)pack(value, &bfloat, CK_PTX_RN, false);
+	return (uint16_t)pack_float(value, &bfloat, CK_PTX_RN, false);
 }
 
 uint32_t ck_ptx_small_from(double value, unsigned int type, unsigned int round, bool finite)
 {
 	switch (type) {
 	case CK_PTX_TF32:
-		return pack(value, &tf32, round, finite) << 13;
+		return pack_float(value, &tf32, round, finite) << 13;
 	case CK_PTX_F16:
-		return pack(value, &half, round, finite);
+		return pack_float(value, &half, round, finite);
 	case CK_PTX_BF16:
-		return pack(value, &bfloat, round, finite);
+		return pack_float(value, &bfloat, round, finite);
 	default:
-		return pack(value, type == CK_PTX_E4M3 ? &e4m3 : &e5m2, round, finite);
+		return pack_float(value, type == CK_PTX_E4M3 ? &e4m3 : &e5m2, round, finite);
 	}
 }
 
@@ -125,19 +125,19 @@ double ck_ptx_small_to(uint32_t bits, unsigned int type)
 {
 	switch (type) {
 	case CK_PTX_F16:
-		return unpack((uint16_t)bits, &half);
+		return unpack_float((uint16_t)bits, &half);
 	case CK_PTX_BF16:
-		return unpack((uint16_t)bits, &bfloat);
+		return unpack_float((uint16_t)bits, &bfloat);
 	case CK_PTX_TF32:
-		return unpack(bits >> 13, &tf32);
+		return unpack_float(bits >> 13, &tf32);
 	default:
-		return unpack((uint8_t)bits, type == CK_PTX_E4M3 ? &e4m3 : &e5m2);
+		return unpack_float((uint8_t)bits, type == CK_PTX_E4M3 ? &e4m3 : &e5m2);
 	}
 }
 
 double ck_ptx_half_to(uint16_t bits)
 {
-	return unpack(bits, &half);
+	return unpack_float(bits, &half);
 }
 
 double ck_ptx_bfloat_to(uint16_t bits)

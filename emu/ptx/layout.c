@@ -172,7 +172,7 @@ static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
  * where there is none, and the other way round: linkers accept this, and the result is not used
  * (Numba declares C functions that return nothing in this way).
  */
-static bool agree(const struct ck_ptx_module *m, const struct ck_ptx_call *call)
+static bool call_matches_callee(const struct ck_ptx_module *m, const struct ck_ptx_call *call)
 {
 	const struct ck_ptx_func *f = &m->funcs[call->callee];
 	bool linked = f->defined && f->origin.unit != m->funcs[call->caller].origin.unit;
@@ -187,7 +187,7 @@ static bool agree(const struct ck_ptx_module *m, const struct ck_ptx_call *call)
 }
 
 /* The device runtime library's calls by which a kernel launches others, in CUDA 12 and before. */
-static bool launches(const char *name)
+static bool is_device_launch(const char *name)
 {
 	return strncmp(name, "__cudaCDP2", 10) == 0 ||
 	       strncmp(name, "cudaGetParameterBuffer", 22) == 0 ||
@@ -217,7 +217,7 @@ static int check_calls(struct ck_ptx_module *m, const char **culprit)
 		if (call->callee == CK_PTX_NONE)
 			continue;
 		f = &m->funcs[call->callee];
-		same = agree(m, call);
+		same = call_matches_callee(m, call);
 		*culprit = text;
 		snprintf(text, sizeof(text),
 			 !same	    ? "a call of '%.80s' does not match its parameters"
@@ -228,7 +228,7 @@ static int check_calls(struct ck_ptx_module *m, const char **culprit)
 			return -EINVAL;
 		if (f->defined || f->builtin)
 			continue;
-		if (!launches(f->name))
+		if (!is_device_launch(f->name))
 			return -EINVAL;
 		if (refuse_launches(&m->funcs[call->caller], f->name) < 0)
 			return -ENOMEM;

@@ -16,8 +16,8 @@ void ck_ptx_unit_begin(struct ck_ptx_parser *p)
 	ck_ptx_names_pop(&p->names, 0);
 }
 
-static int declare(struct ck_ptx_parser *p, struct ck_ptx_names *names, const struct ck_ptx_name *n,
-		   uint32_t index)
+static int declare_name(struct ck_ptx_parser *p, struct ck_ptx_names *names,
+			const struct ck_ptx_name *n, uint32_t index)
 {
 	struct ck_ptx_name *entry = ck_ptx_names_add(names, n->text, n->size, n->kind, n->depth);
 
@@ -48,19 +48,19 @@ int ck_ptx_symbol_find(struct ck_ptx_parser *p, const struct ck_ptx_name *n,
 				   n->text);
 	*index = (uint32_t)(own ? own : linked)->value;
 	if (!own)
-		ret = declare(p, &p->names, n, *index);
+		ret = declare_name(p, &p->names, n, *index);
 	else if (linkage != CK_PTX_LINK_NONE && !linked)
-		ret = declare(p, &p->linked, n, *index);
+		ret = declare_name(p, &p->linked, n, *index);
 	return ret < 0 ? ret : 1;
 }
 
 int ck_ptx_symbol_add(struct ck_ptx_parser *p, const struct ck_ptx_name *n,
 		      enum ck_ptx_linkage linkage, uint32_t index)
 {
-	int ret = declare(p, &p->names, n, index);
+	int ret = declare_name(p, &p->names, n, index);
 
 	if (ret == 0 && linkage != CK_PTX_LINK_NONE)
-		ret = declare(p, &p->linked, n, index);
+		ret = declare_name(p, &p->linked, n, index);
 	return ret;
 }
 

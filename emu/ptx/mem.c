@@ -64,7 +64,7 @@ static bool global_slow(struct ck_ptx_run *run, uint64_t address, uint32_t size)
 	return address >= workspace && ck_ptx_fits(address - workspace, size, 16);
 }
 
-static int global(struct ck_ptx_run *run, uint64_t address, uint32_t size, uint8_t **at)
+static int translate_global(struct ck_ptx_run *run, uint64_t address, uint32_t size, uint8_t **at)
 {
 	if (unlikely(!in_range(&run->ranges[run->range_last], address, size)) &&
 	    !global_slow(run, address, size))
@@ -90,8 +90,8 @@ static int block_of(const struct ck_ptx_block *block, uint64_t offset,
 	return (*of)->live ? 0 : CUDA_ERROR_LAUNCH_FAILED;
 }
 
-static int window(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t offset,
-		  uint32_t size, uint8_t **at)
+static int translate_window(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t offset,
+			    uint32_t size, uint8_t **at)
 {
 	struct ck_ptx_run *run = w->block->run;
 
@@ -113,21 +113,22 @@ static int window(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_
 	return 0;
 }
 
-static int translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
-		     uint32_t size, uint8_t **at)
+static int translate_address(struct ck_ptx_warp *w, uint32_t l, unsigned int space,
+			     uint64_t address, uint32_t size, uint8_t **at)
 {
 	if (unlikely(address & (size - 1)))
 		return CUDA_ERROR_MISALIGNED_ADDRESS;
 	/* A 32-bit register may hold an offset of these two; the upper bits are no part of it. */
 	if (space == CK_PTX_SHARED || space == CK_PTX_LOCAL)
-		return window(w, l, space, address & UINT32_MAX, size, at);
+		return translate_window(w, l, space, address & UINT32_MAX, size, at);
 	switch (address >> CK_PTX_WINDOW_SHIFT) {
 	case 0:
-		return global(w->block->run, address, size, at);
+		return translate_global(w->block->run, address, size, at);
 	case CK_PTX_SHARED_WINDOW >> CK_PTX_WINDOW_SHIFT:
-		return window(w, l, CK_PTX_SHARED, address & CK_PTX_OFFSET_MASK, size, at);
+		return translate_window(w, l, CK_PTX_SHARED, address & CK_PTX_OFFSET_MASK, size,
+					at);
 	case CK_PTX_LOCAL_WINDOW >> CK_PTX_WINDOW_SHIFT:
-		return window(w, l, CK_PTX_LOCAL, address & CK_PTX_OFFSET_MASK, size, at);
+		return translate_window(w, l, CK_PTX_LOCAL, address & CK_PTX_OFFSET_MASK, size, at);
 	case CK_PTX_PARAM_WINDOW >> CK_PTX_WINDOW_SHIFT:
 		if (!ck_ptx_fits(address & CK_PTX_OFFSET_MASK, size,
 				 w->block->run->kernel->info.param_bytes))
@@ -143,7 +144,7 @@ static int translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint
 int ck_ptx_translate_as(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
 			uint32_t size, unsigned int touch, uint8_t **at)
 {
-	int err = translate(w, l, space, address, size, at);
+	int err = translate_address(w, l, space, address, size, at);
 
 	if (unlikely(err)) {
 		w->fault_lane = l;

@@ -103,7 +103,7 @@ static void write_inits(const struct ck_ptx_module *m, const struct ck_ptx_var *
 }
 
 /* Places and initial values of the module's variables, or of the managed ones alone. */
-static int place(struct ck_ptx_module *m, bool managed, alloc_fn alloc, void *opaque)
+static int init_module_vars(struct ck_ptx_module *m, bool managed, alloc_fn alloc, void *opaque)
 {
 	int ret;
 
@@ -128,12 +128,12 @@ static int place(struct ck_ptx_module *m, bool managed, alloc_fn alloc, void *op
 
 int ck_ptx_place_managed(struct ck_ptx_module *m, alloc_fn alloc, void *opaque)
 {
-	return place(m, true, alloc, opaque);
+	return init_module_vars(m, true, alloc, opaque);
 }
 
 int ck_ptx_place(struct ck_ptx_module *m, alloc_fn alloc, void *opaque)
 {
-	int ret = place(m, false, alloc, opaque);
+	int ret = init_module_vars(m, false, alloc, opaque);
 
 	if (ret < 0)
 		return ret;

@@ -19,7 +19,7 @@ struct mbarrier {
 
 #define COUNT_MASK 0xfffffu
 
-static struct mbarrier unpack(uint64_t word)
+static struct mbarrier unpack_mbarrier(uint64_t word)
 {
 	return (struct mbarrier){
 		.parity = word & 1,
@@ -29,14 +29,14 @@ static struct mbarrier unpack(uint64_t word)
 	};
 }
 
-static uint64_t pack(const struct mbarrier *b)
+static uint64_t pack_mbarrier(const struct mbarrier *b)
 {
 	return b->parity | (uint64_t)(b->expected & COUNT_MASK) << 1 |
 	       (uint64_t)(b->pending & COUNT_MASK) << 21 | (uint64_t)b->bytes << 41;
 }
 
 /* A kernel may give any number; 23 bits of it are kept. */
-static void expect(struct mbarrier *b, uint32_t bytes)
+static void add_expected_bytes(struct mbarrier *b, uint32_t bytes)
 {
 	b->bytes = (int32_t)((uint32_t)b->bytes + bytes);
 }
@@ -60,7 +60,7 @@ static int barrier_at(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uin
 }
 
 /* @bytes have come in that the barrier at @address waits for. */
-static int complete(struct ck_ptx_warp *w, uint32_t l, uint64_t address, uint32_t bytes)
+static int complete_bytes(struct ck_ptx_warp *w, uint32_t l, uint64_t address, uint32_t bytes)
 {
 	struct mbarrier b;
 	uint64_t *word;
@@ -68,20 +68,20 @@ static int complete(struct ck_ptx_warp *w, uint32_t l, uint64_t address, uint32_
 
 	if (err)
 		return err;
-	b = unpack(*word);
-	expect(&b, -bytes);
+	b = unpack_mbarrier(*word);
+	add_expected_bytes(&b, -bytes);
 	end_of_phase(&b);
 	if (unlikely(w->block->check != NULL))
 		ck_ptx_check_mbarrier(w, l, word, CK_PTX_OP_CP_BULK, false,
-				      b.parity != unpack(*word).parity);
-	*word = pack(&b);
+				      b.parity != unpack_mbarrier(*word).parity);
+	*word = pack_mbarrier(&b);
 	return 0;
 }
 
 /* Arrive @count times, with more bytes to expect, maybe for the last time. */
-static void arrive(struct mbarrier *b, uint32_t count, uint32_t bytes, bool drop)
+static void arrive_at_mbarrier(struct mbarrier *b, uint32_t count, uint32_t bytes, bool drop)
 {
-	expect(b, bytes);
+	add_expected_bytes(b, bytes);
 	b->pending -= ck_min(count, b->pending);
 	if (drop)
 		b->expected -= ck_min(count, b->expected);
@@ -89,9 +89,10 @@ static void arrive(struct mbarrier *b, uint32_t count, uint32_t bytes, bool drop
 }
 
 /* Carry out @in on @b for one lane; @value is its count, bytes, state or parity. */
-static uint64_t operate(const struct ck_ptx_insn *in, struct mbarrier *b, uint64_t value)
+static uint64_t execute_mbarrier_op(const struct ck_ptx_insn *in, struct mbarrier *b,
+				    uint64_t value)
 {
-	uint64_t before = pack(b);
+	uint64_t before = pack_mbarrier(b);
 	bool drop = in->op >= CK_PTX_OP_MBAR_DROP && in->op <= CK_PTX_OP_MBAR_DROP_MORE;
 
 	switch (in->op) {
@@ -103,13 +104,13 @@ static uint64_t operate(const struct ck_ptx_insn *in, struct mbarrier *b, uint64
 		break;
 	case CK_PTX_OP_MBAR_ARRIVE_TX:
 	case CK_PTX_OP_MBAR_DROP_TX:
-		arrive(b, 1, (uint32_t)value, drop);
+		arrive_at_mbarrier(b, 1, (uint32_t)value, drop);
 		break;
 	case CK_PTX_OP_MBAR_EXPECT:
-		expect(b, (uint32_t)value);
+		add_expected_bytes(b, (uint32_t)value);
 		break;
 	case CK_PTX_OP_MBAR_COMPLETE:
-		expect(b, -(uint32_t)value);
+		add_expected_bytes(b, -(uint32_t)value);
 		end_of_phase(b);
 		break;
 	case CK_PTX_OP_MBAR_TEST: /* the state's parity is that of its phase */
@@ -120,10 +121,10 @@ static uint64_t operate(const struct ck_ptx_insn *in, struct mbarrier *b, uint64
 	case CK_PTX_OP_CP_ARRIVE:
 		/* without .noinc the arrival is one that was not counted: nothing changes */
 		if (in->mod[CK_PTX_MOD_BITS])
-			arrive(b, 1, 0, false);
+			arrive_at_mbarrier(b, 1, 0, false);
 		break;
 	default:
-		arrive(b, (uint32_t)value, 0, drop);
+		arrive_at_mbarrier(b, (uint32_t)value, 0, drop);
 		break;
 	}
 	return before;
@@ -142,12 +143,12 @@ EXECUTOR(mbarrier)
 
 		if (err)
 			return err;
-		b = unpack(*word);
-		rd[l] = operate(in, &b, in->vec ? rb[l] : 1);
+		b = unpack_mbarrier(*word);
+		rd[l] = execute_mbarrier_op(in, &b, in->vec ? rb[l] : 1);
 		if (unlikely(w->block->check != NULL))
 			ck_ptx_check_mbarrier(w, l, word, in->op, rd[l] != 0,
-					      b.parity != unpack(*word).parity);
-		*word = pack(&b);
+					      b.parity != unpack_mbarrier(*word).parity);
+		*word = pack_mbarrier(&b);
 		/* a waiting lane lets others run soon */
 		if (waits && !rd[l])
 			ck_ptx_spins(w);
@@ -160,7 +161,7 @@ EXECUTOR(pending_count)
 	const uint64_t *ra = S(0);
 	uint64_t *rd = D(0);
 
-	EACH_LANE(mask, l, rd[l] = unpack(ra[l]).pending;);
+	EACH_LANE(mask, l, rd[l] = unpack_mbarrier(ra[l]).pending;);
 	return 0;
 }
 
@@ -177,8 +178,8 @@ ck_ptx_exec ck_ptx_pick_mbarrier(struct ck_ptx_insn *in, unsigned int operands)
 }
 
 /* Copy @size bytes, of which the source has @have, in units that must be aligned in both places. */
-static int copy(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint64_t to,
-		uint32_t size, uint32_t have, uint32_t unit)
+static int copy_units(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint64_t to,
+		      uint32_t size, uint32_t have, uint32_t unit)
 {
 	uint64_t from = S(1)[l];
 
@@ -212,7 +213,7 @@ EXECUTOR(copy_small)
 		if (in->vec > 1)
 			have = in->mod[CK_PTX_MOD_BITS] ? (other[l] & 1 ? 0 : bytes)
 							: ck_min((uint32_t)other[l], bytes);
-		err = copy(w, in, l, S(0)[l] + (uint64_t)in->imm, bytes, have, bytes);
+		err = copy_units(w, in, l, S(0)[l] + (uint64_t)in->imm, bytes, have, bytes);
 		if (err)
 			return err;
 	});
@@ -230,8 +231,8 @@ ck_ptx_exec ck_ptx_pick_copy(struct ck_ptx_insn *in, unsigned int operands)
 }
 
 /* cp.reduce: the source's elements into the target's, one after the other. */
-static int reduce(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint64_t to,
-		  uint32_t size)
+static int reduce_elements(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
+			   uint64_t to, uint32_t size)
 {
 	uint64_t from = S(1)[l];
 	uint32_t unit = ck_ptx_type_bytes(in->type);
@@ -254,7 +255,8 @@ static int reduce(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t 
 
 /* One copy or reduction, in the block of number @rank (+ 1) if there is one: then its mbarrier's.
  */
-static int bulk(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint64_t rank)
+static int transfer_bulk(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
+			 uint64_t rank)
 {
 	const uint64_t field = (uint64_t)UINT8_MAX << CK_PTX_RANK_SHIFT;
 	uint64_t to = S(0)[l] + (uint64_t)in->imm, from = S(1)[l], barrier = S(3)[l];
@@ -269,17 +271,17 @@ static int bulk(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
 		to = (to & ~field) | place;
 		barrier = (barrier & ~field) | place;
 	}
-	err = in->op == CK_PTX_OP_CP_REDUCE ? reduce(w, in, l, to, bytes)
-					    : copy(w, in, l, to, bytes, bytes, 16);
+	err = in->op == CK_PTX_OP_CP_REDUCE ? reduce_elements(w, in, l, to, bytes)
+					    : copy_units(w, in, l, to, bytes, bytes, 16);
 	if (!err && in->mod[CK_PTX_MOD_TRACKED] == CK_PTX_TRACK_MBARRIER)
-		err = complete(w, l, barrier, bytes);
+		err = complete_bytes(w, l, barrier, bytes);
 	return err;
 }
 
 EXECUTOR(copy_bulk)
 {
 	EACH_LANE(mask, l, {
-		int err = bulk(w, in, l, 0);
+		int err = transfer_bulk(w, in, l, 0);
 
 		if (err)
 			return err;
@@ -294,7 +296,7 @@ EXECUTOR(copy_multicast)
 
 	EACH_LANE(mask, l, {
 		for (uint32_t left = (uint16_t)blocks[l]; left; left &= left - 1) {
-			int err = bulk(w, in, l, (uint64_t)__builtin_ctz(left) + 1);
+			int err = transfer_bulk(w, in, l, (uint64_t)__builtin_ctz(left) + 1);
 
 			if (err)
 				return err;
@@ -344,7 +346,7 @@ EXECUTOR(store_async)
 				memcpy(at + i * size, &value, size);
 		}
 		if (!err)
-			err = complete(w, l, barrier[l], size * in->vec);
+			err = complete_bytes(w, l, barrier[l], size * in->vec);
 		if (err)
 			return err;
 	});

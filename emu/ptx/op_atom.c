@@ -27,7 +27,7 @@ static uint64_t half_add(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 	return bfloat ? ck_ptx_bfloat_from(sum) : ck_ptx_half_from(sum);
 }
 
-static uint64_t single(float sum)
+static uint64_t pack_float_sum(float sum)
 {
 	return isnan(sum) ? 0x7fffffff : ck_ptx_u32(sum);
 }
@@ -38,9 +38,9 @@ static uint64_t float_add(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 	case CK_PTX_F32:
 		/* the form for vectors has no subnormal numbers */
 		if (in->vec > 1)
-			return single(ck_ptx_flush(ck_ptx_flush(ck_ptx_f32(a)) +
-						   ck_ptx_flush(ck_ptx_f32(b))));
-		return single(ck_ptx_f32(a) + ck_ptx_f32(b));
+			return pack_float_sum(ck_ptx_flush(ck_ptx_flush(ck_ptx_f32(a)) +
+							   ck_ptx_flush(ck_ptx_f32(b))));
+		return pack_float_sum(ck_ptx_f32(a) + ck_ptx_f32(b));
 	case CK_PTX_F64:
 		return ck_ptx_u64(ck_ptx_f64(a) + ck_ptx_f64(b));
 	case CK_PTX_F16:
@@ -68,7 +68,7 @@ static uint64_t half_extreme(const struct ck_ptx_insn *in, uint64_t a, uint64_t 
 	return result;
 }
 
-static bool less(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
+static bool operand_is_less(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 {
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_SINT)
 		return ck_ptx_signed(a, in->type) < ck_ptx_signed(b, in->type);
@@ -76,7 +76,8 @@ static bool less(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 }
 
 /* The new value of memory that holds @old. */
-static uint64_t apply(const struct ck_ptx_insn *in, uint64_t old, uint64_t b, uint64_t c)
+static uint64_t compute_new_value(const struct ck_ptx_insn *in, uint64_t old, uint64_t b,
+				  uint64_t c)
 {
 	uint32_t o = (uint32_t)old, limit = (uint32_t)b;
 
@@ -93,9 +94,9 @@ static uint64_t apply(const struct ck_ptx_insn *in, uint64_t old, uint64_t b, ui
 	case CK_PTX_ADD:
 		return old + b;
 	case CK_PTX_MIN:
-		return less(in, b, old) ? b : old;
+		return operand_is_less(in, b, old) ? b : old;
 	case CK_PTX_MAX:
-		return less(in, old, b) ? b : old;
+		return operand_is_less(in, old, b) ? b : old;
 	case CK_PTX_INC:
 		return o >= limit ? 0 : o + 1;
 	case CK_PTX_DEC:
@@ -114,8 +115,9 @@ static uint64_t apply(const struct ck_ptx_insn *in, uint64_t old, uint64_t b, ui
 		uint##bits##_t *p = (uint##bits##_t *)(void *)at;                                  \
 		uint##bits##_t old = __atomic_load_n(p, __ATOMIC_RELAXED);                         \
                                                                                                    \
-		while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)apply(in, old, b, c), \
-						    false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))    \
+		while (!__atomic_compare_exchange_n(                                               \
+			p, &old, (uint##bits##_t)compute_new_value(in, old, b, c), false,          \
+			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))                                       \
 			;                                                                          \
 		return old;                                                                        \
 	}
@@ -124,8 +126,8 @@ SWAP(16)
 SWAP(32)
 SWAP(64)
 
-static uint64_t swap(const struct ck_ptx_insn *in, uint32_t size, uint8_t *at, uint64_t b,
-		     uint64_t c)
+static uint64_t swap_memory_value(const struct ck_ptx_insn *in, uint32_t size, uint8_t *at,
+				  uint64_t b, uint64_t c)
 {
 	return size == 2   ? swap16(in, at, b, c)
 	       : size == 4 ? swap32(in, at, b, c)
@@ -134,7 +136,7 @@ static uint64_t swap(const struct ck_ptx_insn *in, uint32_t size, uint8_t *at, u
 
 uint64_t ck_ptx_atomic(const struct ck_ptx_insn *in, uint8_t *at, uint64_t value)
 {
-	return swap(in, ck_ptx_type_bytes(in->type), at, value, 0);
+	return swap_memory_value(in, ck_ptx_type_bytes(in->type), at, value, 0);
 }
 
 /* The sources after the address are the same in atom and red. */
@@ -153,7 +155,7 @@ EXECUTOR(atomic)
 
 		if (unlikely(err))
 			return err;
-		rd[l] = swap(in, size, at, b, c);
+		rd[l] = swap_memory_value(in, size, at, b, c);
 		failed |= aop == CK_PTX_CAS ? rd[l] != b : aop == CK_PTX_EXCH && rd[l] == b;
 	});
 	if (failed)
@@ -175,7 +177,7 @@ EXECUTOR(atomic_vector)
 		if (unlikely(err))
 			return err;
 		for (unsigned int i = 0; i < in->vec; i++)
-			D(i)[l] = swap(in, size, at + i * size, S(1 + i)[l], 0);
+			D(i)[l] = swap_memory_value(in, size, at + i * size, S(1 + i)[l], 0);
 	});
 	return 0;
 }

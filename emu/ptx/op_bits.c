@@ -114,7 +114,7 @@ PICK(fns)
 	return fns;
 }
 
-static uint64_t reverse(uint64_t v)
+static uint64_t reverse_bits(uint64_t v)
 {
 	v = (v >> 1 & 0x5555555555555555ull) | (v & 0x5555555555555555ull) << 1;
 	v = (v >> 2 & 0x3333333333333333ull) | (v & 0x3333333333333333ull) << 2;
@@ -122,8 +122,8 @@ static uint64_t reverse(uint64_t v)
 	return __builtin_bswap64(v);
 }
 
-OP(brev32, uint32_t, reverse(a) >> 32)
-OP(brev64, uint64_t, reverse(a))
+OP(brev32, uint32_t, reverse_bits(a) >> 32)
+OP(brev64, uint64_t, reverse_bits(a))
 
 PICK(brev)
 {
@@ -137,7 +137,7 @@ static void field_limits(uint32_t msb, uint32_t *pos, uint32_t *len)
 	*len = msb == 63 ? ck_min(*len, 255u) : *len & 0xff;
 }
 
-static uint64_t extract(const struct ck_ptx_insn *in, uint64_t a, uint32_t pos, uint32_t len)
+static uint64_t extract_field(const struct ck_ptx_insn *in, uint64_t a, uint32_t pos, uint32_t len)
 {
 	uint32_t msb = ck_ptx_type_bytes(in->type) * 8 - 1;
 	uint64_t v = ck_ptx_unsigned(a, in->type), sign = 0;
@@ -158,7 +158,7 @@ static uint64_t extract(const struct ck_ptx_insn *in, uint64_t a, uint32_t pos, 
 	return ck_ptx_unsigned(v, in->type);
 }
 
-OP(bfe, uint64_t, extract(in, a, (uint32_t)b, (uint32_t)c))
+OP(bfe, uint64_t, extract_field(in, a, (uint32_t)b, (uint32_t)c))
 
 PICK(bfe)
 {
@@ -166,7 +166,7 @@ PICK(bfe)
 }
 
 /* The low @len bits of @a put into @b at @pos; bits beyond the width are dropped. */
-static uint64_t insert(uint32_t msb, uint64_t a, uint64_t b, uint32_t pos, uint32_t len)
+static uint64_t insert_field(uint32_t msb, uint64_t a, uint64_t b, uint32_t pos, uint32_t len)
 {
 	uint64_t field;
 
@@ -177,8 +177,8 @@ static uint64_t insert(uint32_t msb, uint64_t a, uint64_t b, uint32_t pos, uint3
 	return (b & ~(field << pos)) | (a & field) << pos;
 }
 
-OP(bfi32, uint32_t, (uint32_t)insert(31, a, b, (uint32_t)c, (uint32_t)e))
-OP(bfi64, uint64_t, insert(63, a, b, (uint32_t)c, (uint32_t)e))
+OP(bfi32, uint32_t, (uint32_t)insert_field(31, a, b, (uint32_t)c, (uint32_t)e))
+OP(bfi64, uint64_t, insert_field(63, a, b, (uint32_t)c, (uint32_t)e))
 
 PICK(bfi)
 {
@@ -191,7 +191,7 @@ static uint32_t bit_mask(uint32_t pos, uint32_t len, bool wrap)
 		pos &= 31;
 		len &= 31;
 	}
-	return (uint32_t)insert(31, ~0ull, 0, ck_min(pos, 64u), ck_min(len, 64u));
+	return (uint32_t)insert_field(31, ~0ull, 0, ck_min(pos, 64u), ck_min(len, 64u));
 }
 
 OP(bmsk, uint32_t, bit_mask(a, (uint32_t)b, in->mod[CK_PTX_MOD_WRAP] == 1))
@@ -201,7 +201,7 @@ PICK(bmsk)
 	return in->mod[CK_PTX_MOD_WRAP] ? bmsk : NULL;
 }
 
-static uint32_t extend(uint32_t a, uint32_t n, bool wrap, bool negative)
+static uint32_t extend_low_bits(uint32_t a, uint32_t n, bool wrap, bool negative)
 {
 	if (wrap)
 		n &= 31;
@@ -213,7 +213,8 @@ static uint32_t extend(uint32_t a, uint32_t n, bool wrap, bool negative)
 	return negative ? (uint32_t)((int32_t)a >> (32 - n)) : a >> (32 - n);
 }
 
-OP(szext, uint32_t, extend(a, (uint32_t)b, in->mod[CK_PTX_MOD_WRAP] == 1, in->type == CK_PTX_S32))
+OP(szext, uint32_t,
+   extend_low_bits(a, (uint32_t)b, in->mod[CK_PTX_MOD_WRAP] == 1, in->type == CK_PTX_S32))
 
 PICK(szext)
 {
@@ -228,7 +229,8 @@ static int64_t part_of(uint64_t v, unsigned int index, unsigned int bits, bool n
 	return negative ? (int64_t)(int16_t)v : (int64_t)(uint16_t)v;
 }
 
-static uint32_t dot(const struct ck_ptx_insn *in, uint64_t a, uint64_t b, uint64_t c)
+static uint32_t compute_dot_product(const struct ck_ptx_insn *in, uint64_t a, uint64_t b,
+				    uint64_t c)
 {
 	bool sa = in->type == CK_PTX_S32, sb = in->type2 == CK_PTX_S32;
 	bool four = in->op == CK_PTX_OP_DP4A;
@@ -240,7 +242,7 @@ static uint32_t dot(const struct ck_ptx_insn *in, uint64_t a, uint64_t b, uint64
 	return (uint32_t)sum;
 }
 
-OP(dp, uint64_t, dot(in, a, b, c))
+OP(dp, uint64_t, compute_dot_product(in, a, b, c))
 
 PICK(dp4a)
 {
@@ -254,7 +256,7 @@ PICK(dp2a)
 	return part == CK_PTX_LO || part == CK_PTX_HI ? dp : NULL;
 }
 
-static uint32_t logic3(uint32_t a, uint32_t b, uint32_t c, unsigned int table)
+static uint32_t compute_lop3(uint32_t a, uint32_t b, uint32_t c, unsigned int table)
 {
 	uint32_t r = 0;
 
@@ -264,7 +266,7 @@ static uint32_t logic3(uint32_t a, uint32_t b, uint32_t c, unsigned int table)
 	return r;
 }
 
-OP(lop3, uint32_t, logic3(a, (uint32_t)b, (uint32_t)c, (unsigned int)in->imm))
+OP(lop3, uint32_t, compute_lop3(a, (uint32_t)b, (uint32_t)c, (unsigned int)in->imm))
 
 /* With the predicate beside it. */
 EXECUTOR(lop3_test)
@@ -274,8 +276,8 @@ EXECUTOR(lop3_test)
 	uint64_t *rd = D(0), *rp = D(1);
 
 	EACH_LANE(mask, l, {
-		uint32_t r = logic3((uint32_t)ra[l], (uint32_t)rb[l], (uint32_t)rc[l],
-				    (unsigned int)in->imm);
+		uint32_t r = compute_lop3((uint32_t)ra[l], (uint32_t)rb[l], (uint32_t)rc[l],
+					  (unsigned int)in->imm);
 		uint64_t q = rq[l] & 1;
 
 		rd[l] = r;
@@ -315,7 +317,7 @@ PICK(shr)
 	return ck_ptx_type_bytes(in->type) == 2 ? shr16 : BY_SIZE(in, shr32, shr64);
 }
 
-static uint32_t funnel(const struct ck_ptx_insn *in, uint64_t a, uint64_t b, uint32_t c)
+static uint32_t funnel_shift(const struct ck_ptx_insn *in, uint64_t a, uint64_t b, uint32_t c)
 {
 	uint64_t pair = (uint64_t)(uint32_t)b << 32 | (uint32_t)a;
 	uint32_t n = in->mod[CK_PTX_MOD_WRAP] == 1 ? c & 31 : ck_min(c, 32u);
@@ -325,7 +327,7 @@ static uint32_t funnel(const struct ck_ptx_insn *in, uint64_t a, uint64_t b, uin
 	return (uint32_t)(pair >> n);
 }
 
-OP(shf, uint64_t, funnel(in, a, b, (uint32_t)c))
+OP(shf, uint64_t, funnel_shift(in, a, b, (uint32_t)c))
 
 PICK(shf)
 {
@@ -359,7 +361,7 @@ static uint32_t permute_control(unsigned int mode, uint32_t c)
 	}
 }
 
-static uint32_t permute(unsigned int mode, uint64_t a, uint64_t b, uint32_t c)
+static uint32_t permute_bytes(unsigned int mode, uint64_t a, uint64_t b, uint32_t c)
 {
 	uint64_t bytes = (uint64_t)(uint32_t)b << 32 | (uint32_t)a;
 	uint32_t control = permute_control(mode, c), r = 0;
@@ -375,7 +377,7 @@ static uint32_t permute(unsigned int mode, uint64_t a, uint64_t b, uint32_t c)
 	return r;
 }
 
-OP(prmt, uint64_t, permute(in->mod[CK_PTX_MOD_PRMT], a, b, (uint32_t)c))
+OP(prmt, uint64_t, permute_bytes(in->mod[CK_PTX_MOD_PRMT], a, b, (uint32_t)c))
 
 PICK(prmt)
 {

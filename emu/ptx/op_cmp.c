@@ -10,7 +10,7 @@
 /* The relations that a comparison accepts: less, equal, greater, unordered. */
 enum { LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8 };
 
-static unsigned int accepted(unsigned int cmp)
+static unsigned int get_accepted_orders(unsigned int cmp)
 {
 	static const uint8_t sets[] = {
 		[CK_PTX_EQ] = EQUAL,
@@ -68,7 +68,8 @@ static unsigned int order_float(const struct ck_ptx_insn *in, unsigned int type,
 	return ORDER(x, y);
 }
 
-static unsigned int order(const struct ck_ptx_insn *in, unsigned int type, uint64_t a, uint64_t b)
+static unsigned int order_operands(const struct ck_ptx_insn *in, unsigned int type, uint64_t a,
+				   uint64_t b)
 {
 	if (ck_ptx_type_class(type) == CK_PTX_CLASS_FLOAT)
 		return order_float(in, type, a, b);
@@ -77,7 +78,7 @@ static unsigned int order(const struct ck_ptx_insn *in, unsigned int type, uint6
 	return ORDER(ck_ptx_unsigned(a, type), ck_ptx_unsigned(b, type));
 }
 
-static uint64_t combine(const struct ck_ptx_insn *in, uint64_t t, uint64_t c)
+static uint64_t combine_predicates(const struct ck_ptx_insn *in, uint64_t t, uint64_t c)
 {
 	switch (in->mod[CK_PTX_MOD_AOP]) {
 	case CK_PTX_AND:
@@ -94,15 +95,15 @@ static uint64_t combine(const struct ck_ptx_insn *in, uint64_t t, uint64_t c)
 EXECUTOR(setp_any)
 {
 	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
-	unsigned int set = accepted(in->mod[CK_PTX_MOD_CMP]);
+	unsigned int set = get_accepted_orders(in->mod[CK_PTX_MOD_CMP]);
 	uint64_t *rp = D(0), *rq = D(1);
 
 	EACH_LANE(mask, l, {
-		uint64_t t = (order(in, in->type, ra[l], rb[l]) & set) != 0;
+		uint64_t t = (order_operands(in, in->type, ra[l], rb[l]) & set) != 0;
 		uint64_t c = rc[l];
 
-		rq[l] = combine(in, !t, c);
-		rp[l] = combine(in, t, c);
+		rq[l] = combine_predicates(in, !t, c);
+		rp[l] = combine_predicates(in, t, c);
 	});
 	return 0;
 }
@@ -111,14 +112,15 @@ EXECUTOR(setp_any)
 EXECUTOR(setp_pair)
 {
 	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
-	unsigned int set = accepted(in->mod[CK_PTX_MOD_CMP]);
+	unsigned int set = get_accepted_orders(in->mod[CK_PTX_MOD_CMP]);
 	uint64_t *rp = D(0), *rq = D(1);
 
 	EACH_LANE(mask, l, {
 		uint64_t a = ra[l], b = rb[l], c = rc[l];
 
-		rp[l] = combine(in, (order(in, in->type, a, b) & set) != 0, c);
-		rq[l] = combine(in, (order(in, in->type, a >> 16, b >> 16) & set) != 0, c);
+		rp[l] = combine_predicates(in, (order_operands(in, in->type, a, b) & set) != 0, c);
+		rq[l] = combine_predicates(
+			in, (order_operands(in, in->type, a >> 16, b >> 16) & set) != 0, c);
 	});
 	return 0;
 }
@@ -128,7 +130,7 @@ EXECUTOR(setp_pair)
 	EXECUTOR(setp_##name)                                                                      \
 	{                                                                                          \
 		const uint64_t *ra = S(0), *rb = S(1);                                             \
-		unsigned int set = accepted(in->mod[CK_PTX_MOD_CMP]);                              \
+		unsigned int set = get_accepted_orders(in->mod[CK_PTX_MOD_CMP]);                   \
 		uint64_t *rp = D(0), *rq = D(1);                                                   \
                                                                                                    \
 		EACH_LANE(mask, l, const t a = (t)ra[l]; const t b = (t)rb[l];                     \
@@ -186,7 +188,7 @@ ck_ptx_exec ck_ptx_pick_setp(struct ck_ptx_insn *in, unsigned int operands)
 }
 
 /* True is all ones for an integer, 1.0 for a float. */
-static uint64_t truth(unsigned int type)
+static uint64_t get_true_value(unsigned int type)
 {
 	switch (type) {
 	case CK_PTX_F32:
@@ -208,17 +210,22 @@ static uint64_t truth(unsigned int type)
 EXECUTOR(set_any)
 {
 	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
-	unsigned int set = accepted(in->mod[CK_PTX_MOD_CMP]);
+	unsigned int set = get_accepted_orders(in->mod[CK_PTX_MOD_CMP]);
 	bool pair = in->type2 == CK_PTX_F16X2 || in->type2 == CK_PTX_BF16X2;
-	uint64_t yes = truth(in->type), *rd = D(0);
+	uint64_t yes = get_true_value(in->type), *rd = D(0);
 
 	if (pair)
 		yes &= 0xffff;
 	EACH_LANE(mask, l, {
 		uint64_t a = ra[l], b = rb[l], c = rc[l];
-		uint64_t r = combine(in, (order(in, in->type2, a, b) & set) != 0, c) ? yes : 0;
+		uint64_t r =
+			combine_predicates(in, (order_operands(in, in->type2, a, b) & set) != 0, c)
+				? yes
+				: 0;
 
-		if (pair && combine(in, (order(in, in->type2, a >> 16, b >> 16) & set) != 0, c))
+		if (pair &&
+		    combine_predicates(
+			    in, (order_operands(in, in->type2, a >> 16, b >> 16) & set) != 0, c))
 			r |= yes << 16;
 		rd[l] = r;
 	});

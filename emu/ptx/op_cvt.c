@@ -114,7 +114,7 @@ static uint64_t clamp_integer(const struct ck_ptx_insn *in, uint64_t bits)
 	return (uint64_t)ck_max(ck_min(value, smax), -smax - 1);
 }
 
-static uint64_t extend(unsigned int type, uint64_t bits)
+static uint64_t extend_integer(unsigned int type, uint64_t bits)
 {
 	return is_signed(type) ? (uint64_t)ck_ptx_signed(bits, type) : ck_ptx_unsigned(bits, type);
 }
@@ -124,7 +124,7 @@ EXECUTOR(int_to_int)
 	const uint64_t *ra = S(0);
 	uint64_t *rd = D(0);
 
-	EACH_LANE(mask, l, rd[l] = extend(in->type, extend(in->type2, ra[l])););
+	EACH_LANE(mask, l, rd[l] = extend_integer(in->type, extend_integer(in->type2, ra[l])););
 	return 0;
 }
 
@@ -157,7 +157,7 @@ EXECUTOR(int_to_float)
 
 	fesetround(ck_ptx_host_round(in->mod[CK_PTX_MOD_ROUND]));
 	EACH_LANE(mask, l, {
-		uint64_t a = extend(in->type2, ra[l]);
+		uint64_t a = extend_integer(in->type2, ra[l]);
 		float single = s ? (float)(int64_t)a : (float)a;
 
 		if (in->type == CK_PTX_F32 && !in->mod[CK_PTX_MOD_SAT])

@@ -17,7 +17,7 @@ float ck_ptx_flush(float value)
 }
 
 /* .sat: to [0, 1], NaN to 0. */
-static float saturate(float value)
+static float saturate_float(float value)
 {
 	return value > 0 ? (value < 1 ? value : 1) : 0;
 }
@@ -39,25 +39,25 @@ int ck_ptx_host_round(unsigned int round)
 	}
 }
 
-static inline uint64_t result32(float value)
+static inline uint64_t pack_result32(float value)
 {
 	return value != value ? 0x7fffffff : ck_ptx_u32(value);
 }
 
-static inline float arg32(const struct ck_ptx_insn *in, uint64_t bits)
+static inline float unpack_arg32(const struct ck_ptx_insn *in, uint64_t bits)
 {
 	float value = ck_ptx_f32(bits);
 
 	return in->mod[CK_PTX_MOD_FTZ] ? ck_ptx_flush(value) : value;
 }
 
-static uint64_t finish32(const struct ck_ptx_insn *in, float value)
+static uint64_t finish_result32(const struct ck_ptx_insn *in, float value)
 {
 	if (in->mod[CK_PTX_MOD_FTZ])
 		value = ck_ptx_flush(value);
 	if (in->mod[CK_PTX_MOD_SAT])
-		return ck_ptx_u32(saturate(value));
-	return result32(value);
+		return ck_ptx_u32(saturate_float(value));
+	return pack_result32(value);
 }
 
 #ifdef __x86_64__
@@ -81,7 +81,7 @@ static uint64_t finish32(const struct ck_ptx_insn *in, float value)
                                                                                                    \
 		EACH_LANE(mask, l, const float a = ck_ptx_f32(ra[l]);                              \
 			  const float b = ck_ptx_f32(rb[l]); const float c = ck_ptx_f32(rc[l]);    \
-			  (void)a; (void)b; (void)c; rd[l] = result32(__VA_ARGS__););              \
+			  (void)a; (void)b; (void)c; rd[l] = pack_result32(__VA_ARGS__););         \
 		return 0;                                                                          \
 	}
 
@@ -92,9 +92,10 @@ static uint64_t finish32(const struct ck_ptx_insn *in, float value)
 		uint64_t *rd = D(0);                                                               \
                                                                                                    \
 		fesetround(ck_ptx_host_round(in->mod[CK_PTX_MOD_ROUND]));                          \
-		EACH_LANE(mask, l, const float a = arg32(in, ra[l]);                               \
-			  const float b = arg32(in, rb[l]); const float c = arg32(in, rc[l]);      \
-			  (void)a; (void)b; (void)c; rd[l] = finish32(in, __VA_ARGS__););          \
+		EACH_LANE(mask, l, const float a = unpack_arg32(in, ra[l]);                        \
+			  const float b = unpack_arg32(in, rb[l]);                                 \
+			  const float c = unpack_arg32(in, rc[l]); (void)a; (void)b; (void)c;      \
+			  rd[l] = finish_result32(in, __VA_ARGS__););                              \
 		fesetround(FE_TONEAREST);                                                          \
 		return 0;                                                                          \
 	}
@@ -187,7 +188,7 @@ ck_ptx_exec ck_ptx_pick_fma(struct ck_ptx_insn *in, unsigned int n __attribute__
 }
 
 /* rcp.approx.ftz.f64 and rsqrt's: only the upper halves of the operand and the result count. */
-static double coarse(double exact)
+static double truncate_double(double exact)
 {
 	double value = ck_ptx_f64(ck_ptx_u64(exact) & 0xffffffff00000000ull);
 
@@ -198,8 +199,8 @@ static double coarse(double exact)
 	return value;
 }
 
-DOUBLE(rcp_coarse, coarse(1 / coarse(a)))
-DOUBLE(rsqrt_coarse, coarse(1 / sqrt(coarse(a))))
+DOUBLE(rcp_coarse, truncate_double(1 / truncate_double(a)))
+DOUBLE(rsqrt_coarse, truncate_double(1 / sqrt(truncate_double(a))))
 DOUBLE(rsqrt, 1 / sqrt(a))
 SLOW32(rsqrt, (float)(1 / sqrt((double)a)))
 SLOW32(sin, (float)sin((double)a))
@@ -271,9 +272,9 @@ EXECUTOR(sign32)
 	bool neg = in->op == CK_PTX_OP_NEG;
 
 	EACH_LANE(mask, l, {
-		float a = arg32(in, ra[l]);
+		float a = unpack_arg32(in, ra[l]);
 
-		rd[l] = result32(neg ? -a : fabsf(a));
+		rd[l] = pack_result32(neg ? -a : fabsf(a));
 	});
 	return 0;
 }
@@ -308,7 +309,7 @@ ck_ptx_exec ck_ptx_pick_float_neg(struct ck_ptx_insn *in, unsigned int n)
 }
 
 /* -0 is less than +0; a NaN loses against a number unless .NaN. */
-static double least(double a, double b, bool keep_nan)
+static double select_minimum(double a, double b, bool keep_nan)
 {
 	if (isnan(a) || isnan(b))
 		return (isnan(a) && isnan(b)) || keep_nan ? (double)NAN : isnan(a) ? b : a;
@@ -319,7 +320,7 @@ static double least(double a, double b, bool keep_nan)
 
 double ck_ptx_least(double a, double b, bool most)
 {
-	return most ? -least(-a, -b, false) : least(a, b, false);
+	return most ? -select_minimum(-a, -b, false) : select_minimum(a, b, false);
 }
 
 double ck_ptx_extreme(const struct ck_ptx_insn *in, double a, double b)
@@ -331,7 +332,8 @@ double ck_ptx_extreme(const struct ck_ptx_insn *in, double a, double b)
 		a = fabs(a);
 		b = fabs(b);
 	}
-	result = in->op == CK_PTX_OP_MIN ? least(a, b, keep) : -least(-a, -b, keep);
+	result = in->op == CK_PTX_OP_MIN ? select_minimum(a, b, keep)
+					 : -select_minimum(-a, -b, keep);
 	return in->mod[CK_PTX_MOD_XORSIGN] && !isnan(result) ? copysign(result, sign ? -1 : 1)
 							     : result;
 }

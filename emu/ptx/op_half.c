@@ -17,19 +17,19 @@ static bool is_bfloat(const struct ck_ptx_insn *in)
 	return in->type == CK_PTX_BF16 || in->type == CK_PTX_BF16X2;
 }
 
-static double flush(const struct ck_ptx_insn *in, double value)
+static double flush_subnormal(const struct ck_ptx_insn *in, double value)
 {
 	return fabs(value) < (is_bfloat(in) ? 0x1p-126 : 0x1p-14) ? copysign(0, value) : value;
 }
 
-static double load(const struct ck_ptx_insn *in, uint16_t bits)
+static double unpack_operand(const struct ck_ptx_insn *in, uint16_t bits)
 {
 	double value = is_bfloat(in) ? ck_ptx_bfloat_to(bits) : ck_ptx_half_to(bits);
 
-	return in->mod[CK_PTX_MOD_FTZ] ? flush(in, value) : value;
+	return in->mod[CK_PTX_MOD_FTZ] ? flush_subnormal(in, value) : value;
 }
 
-static double compute(const struct ck_ptx_insn *in, double a, double b, double c)
+static double compute_half_op(const struct ck_ptx_insn *in, double a, double b, double c)
 {
 	switch (in->op) {
 	case CK_PTX_OP_ADD:
@@ -54,19 +54,20 @@ static double compute(const struct ck_ptx_insn *in, double a, double b, double c
 	}
 }
 
-static uint16_t one(const struct ck_ptx_insn *in, uint16_t a, uint16_t b, uint16_t c)
+static uint16_t execute_element(const struct ck_ptx_insn *in, uint16_t a, uint16_t b, uint16_t c)
 {
 	double value;
 
 	if (in->mod[CK_PTX_MOD_OOB] && (a == OUT_OF_BOUNDS || b == OUT_OF_BOUNDS))
 		return 0;
-	value = compute(in, load(in, a), load(in, b), load(in, c));
+	value = compute_half_op(in, unpack_operand(in, a), unpack_operand(in, b),
+				unpack_operand(in, c));
 	if (in->mod[CK_PTX_MOD_SAT])
 		value = value > 0 ? (value < 1 ? value : 1) : 0;
 	if (in->mod[CK_PTX_MOD_RELU] && value <= 0)
 		value = 0;
 	if (in->mod[CK_PTX_MOD_FTZ])
-		value = flush(in, value);
+		value = flush_subnormal(in, value);
 	return is_bfloat(in) ? ck_ptx_bfloat_from(value) : ck_ptx_half_from(value);
 }
 
@@ -78,11 +79,11 @@ EXECUTOR(half)
 
 	EACH_LANE(mask, l, {
 		uint64_t a = ra[l], b = rb[l], c = rc[l];
-		uint64_t r = one(in, (uint16_t)a, (uint16_t)b, (uint16_t)c);
+		uint64_t r = execute_element(in, (uint16_t)a, (uint16_t)b, (uint16_t)c);
 
 		if (pair)
-			r |= (uint64_t)one(in, (uint16_t)(a >> 16), (uint16_t)(b >> 16),
-					   (uint16_t)(c >> 16))
+			r |= (uint64_t)execute_element(in, (uint16_t)(a >> 16), (uint16_t)(b >> 16),
+						       (uint16_t)(c >> 16))
 			     << 16;
 		rd[l] = r;
 	});

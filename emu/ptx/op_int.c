@@ -109,7 +109,7 @@ OP3(sub_sat, int32_t, , int32_t, clamp_s32((int64_t)a - b))
  * adds the complement, so after it CC.CF is 1 when there was no borrow: nvcc's 128-bit division
  * reads it with addc.
  */
-static u128 product(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
+static u128 multiply_operands(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 {
 	unsigned int bits = ck_ptx_type_bytes(in->type) * 8;
 	u128 p;
@@ -121,8 +121,9 @@ static u128 product(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 	return in->mod[CK_PTX_MOD_PART] == CK_PTX_HI ? p >> bits : p;
 }
 
-static void carry(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask, bool take,
-		  bool minus, const uint64_t *ra, const uint64_t *rb, bool multiply)
+static void add_with_carry(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask,
+			   bool take, bool minus, const uint64_t *ra, const uint64_t *rb,
+			   bool multiply)
 {
 	uint64_t *cf = ck_ptx_row(w, CK_PTX_ROW_CARRY), *rd = D(0);
 	const uint64_t *rc = S(2);
@@ -133,7 +134,7 @@ static void carry(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t 
 		u128 sum;
 
 		if (multiply) {
-			x = (uint64_t)product(in, x, y);
+			x = (uint64_t)multiply_operands(in, x, y);
 			y = rc[l];
 		}
 		x = ck_ptx_unsigned(x, in->type);
@@ -149,37 +150,37 @@ static void carry(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t 
 
 EXECUTOR(add_cc)
 {
-	carry(w, in, mask, false, false, S(0), S(1), false);
+	add_with_carry(w, in, mask, false, false, S(0), S(1), false);
 	return 0;
 }
 
 EXECUTOR(sub_cc)
 {
-	carry(w, in, mask, false, true, S(0), S(1), false);
+	add_with_carry(w, in, mask, false, true, S(0), S(1), false);
 	return 0;
 }
 
 EXECUTOR(addc)
 {
-	carry(w, in, mask, true, false, S(0), S(1), false);
+	add_with_carry(w, in, mask, true, false, S(0), S(1), false);
 	return 0;
 }
 
 EXECUTOR(subc)
 {
-	carry(w, in, mask, true, true, S(0), S(1), false);
+	add_with_carry(w, in, mask, true, true, S(0), S(1), false);
 	return 0;
 }
 
 EXECUTOR(mad_cc)
 {
-	carry(w, in, mask, false, false, S(0), S(1), true);
+	add_with_carry(w, in, mask, false, false, S(0), S(1), true);
 	return 0;
 }
 
 EXECUTOR(madc)
 {
-	carry(w, in, mask, true, false, S(0), S(1), true);
+	add_with_carry(w, in, mask, true, false, S(0), S(1), true);
 	return 0;
 }
 
@@ -274,7 +275,7 @@ EXECUTOR(mad_wide)
 	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
 	uint64_t *rd = D(0);
 
-	EACH_LANE(mask, l, rd[l] = (uint64_t)product(in, ra[l], rb[l]) + rc[l];);
+	EACH_LANE(mask, l, rd[l] = (uint64_t)multiply_operands(in, ra[l], rb[l]) + rc[l];);
 	return 0;
 }
 
@@ -284,7 +285,7 @@ EXECUTOR(mad_hi)
 	uint64_t *rd = D(0);
 
 	EACH_LANE(mask, l, {
-		uint64_t high = (uint64_t)product(in, ra[l], rb[l]);
+		uint64_t high = (uint64_t)multiply_operands(in, ra[l], rb[l]);
 
 		rd[l] = in->mod[CK_PTX_MOD_SAT]
 				? (uint64_t)clamp_s32((int64_t)(int32_t)high + (int32_t)rc[l])
@@ -319,7 +320,7 @@ ck_ptx_exec ck_ptx_pick_madc(struct ck_ptx_insn *in, unsigned int operands __att
 	return has_carry(in) && (part == CK_PTX_LO || part == CK_PTX_HI) ? madc : NULL;
 }
 
-static int64_t low24(uint64_t bits, bool negative)
+static int64_t extract_low24(uint64_t bits, bool negative)
 {
 	int64_t v = (int64_t)(bits & 0xffffff);
 
@@ -333,7 +334,7 @@ EXECUTOR(mad24)
 	uint64_t *rd = D(0);
 
 	EACH_LANE(mask, l, {
-		uint64_t p = (uint64_t)(low24(ra[l], s) * low24(rb[l], s));
+		uint64_t p = (uint64_t)(extract_low24(ra[l], s) * extract_low24(rb[l], s));
 
 		if (in->mod[CK_PTX_MOD_PART] == CK_PTX_HI)
 			p = s ? (uint64_t)((int64_t)p >> 16) : p >> 16;

@@ -4,7 +4,7 @@
 #include "emu/ptx/exec.h"
 #include "emu/ptx/op_wide.h"
 
-static uint64_t load(const uint8_t *at, unsigned int type)
+static uint64_t load_element(const uint8_t *at, unsigned int type)
 {
 	switch (ck_ptx_type_bytes(type)) {
 	case 1:
@@ -24,7 +24,7 @@ static uint64_t load(const uint8_t *at, unsigned int type)
 	}
 }
 
-static void store(uint8_t *at, unsigned int type, uint64_t value)
+static void store_element(uint8_t *at, unsigned int type, uint64_t value)
 {
 	switch (ck_ptx_type_bytes(type)) {
 	case 1:
@@ -153,7 +153,8 @@ static inline void *run_at(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, 
 }
 
 /* Threads of the host share this memory; TSan has to see each element's access as what it is. */
-static inline bool together(const struct ck_ptx_warp *w, uint32_t mask, const struct piece *p)
+static inline bool can_access_together(const struct ck_ptx_warp *w, uint32_t mask,
+				       const struct piece *p)
 {
 #if defined(__SANITIZE_THREAD__)
 	return false;
@@ -191,7 +192,7 @@ static inline bool together(const struct ck_ptx_warp *w, uint32_t mask, const st
 		uint64_t *rd = D(0);                                                               \
 		struct piece p = piece_of(w, in, sizeof(t));                                       \
                                                                                                    \
-		if (together(w, mask, &p))                                                         \
+		if (can_access_together(w, mask, &p))                                              \
 			for (uint32_t h = 0; h < CK_PTX_LANES; h += HALF)                          \
 				if (half_ld_##t(w, in, &p, h))                                     \
 					mask &= ~(0xffffu << h);                                   \
@@ -223,7 +224,7 @@ static inline bool together(const struct ck_ptx_warp *w, uint32_t mask, const st
 		const uint64_t *ra = S(0), *rb = S(1);                                             \
 		struct piece p = piece_of(w, in, sizeof(t));                                       \
                                                                                                    \
-		if (together(w, mask, &p))                                                         \
+		if (can_access_together(w, mask, &p))                                              \
 			for (uint32_t h = 0; h < CK_PTX_LANES; h += HALF)                          \
 				if (half_st_##t(w, in, &p, h))                                     \
 					mask &= ~(0xffffu << h);                                   \
@@ -308,7 +309,7 @@ static bool half_ld_vector(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, 
 	if (!at)
 		return false;
 	for (unsigned int i = 0; i < in->vec; i++)
-		values[i] = load(at + i * size, in->type);
+		values[i] = load_element(at + i * size, in->type);
 	for (unsigned int i = 0; i < in->vec; i++)
 		for (uint32_t l = h; l < h + HALF; l++)
 			D(i)[l] = values[i];
@@ -321,14 +322,14 @@ EXECUTOR(ld_vector)
 	uint32_t size = ck_ptx_type_bytes(in->type);
 	struct piece p = piece_of(w, in, size * in->vec);
 
-	if (together(w, mask, &p))
+	if (can_access_together(w, mask, &p))
 		for (uint32_t h = 0; h < CK_PTX_LANES; h += HALF)
 			if (half_ld_vector(w, in, &p, h))
 				mask &= ~(0xffffu << h);
 	EACH_LANE(mask, l, {
 		PLACE_BYTES(uint8_t, size * in->vec, at)
 		for (unsigned int i = 0; i < in->vec; i++)
-			D(i)[l] = load(at + i * size, in->type);
+			D(i)[l] = load_element(at + i * size, in->type);
 	});
 	if (in->mod[CK_PTX_MOD_SEM] > CK_PTX_WEAK)
 		atomic_thread_fence(memory_order_acquire);
@@ -346,7 +347,7 @@ EXECUTOR(st_vector)
 	EACH_LANE(mask, l, {
 		PLACE_BYTES(uint8_t, size * in->vec, at)
 		for (unsigned int i = 0; i < in->vec; i++)
-			store(at + i * size, in->type, S(1 + i)[l]);
+			store_element(at + i * size, in->type, S(1 + i)[l]);
 	});
 	return 0;
 }

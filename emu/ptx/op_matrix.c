@@ -166,8 +166,8 @@ static int element_at(const struct ck_ptx_insn *in, const struct ck_ptx_shape *s
 #define MOST 4096 /* elements: 16 x 256 bits */
 
 /* The elements of list @list of the instruction, in order. */
-static void gather(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, unsigned int list,
-		   enum ck_ptx_matrix matrix, unsigned int type, double *out)
+static void gather_elements(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, unsigned int list,
+			    enum ck_ptx_matrix matrix, unsigned int type, double *out)
 {
 	const struct ck_ptx_lists *lists = &w->block->run->module->lists[in->target];
 	struct ck_ptx_shape shape = ck_ptx_shape(in->mod[CK_PTX_MOD_SHAPE]);
@@ -186,8 +186,8 @@ static void gather(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, unsigned
 	}
 }
 
-static void scatter(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask,
-		    unsigned int type, const double *from)
+static void scatter_elements(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask,
+			     unsigned int type, const double *from)
 {
 	const struct ck_ptx_lists *lists = &w->block->run->module->lists[in->target];
 	struct ck_ptx_shape shape = ck_ptx_shape(in->mod[CK_PTX_MOD_SHAPE]);
@@ -227,8 +227,8 @@ static unsigned int type_at(const struct ck_ptx_insn *in, unsigned int i)
 	}
 }
 
-static double dot(const struct ck_ptx_insn *in, const struct ck_ptx_shape *shape, const double *a,
-		  const double *b, double sum)
+static double compute_dot_product(const struct ck_ptx_insn *in, const struct ck_ptx_shape *shape,
+				  const double *a, const double *b, double sum)
 {
 	for (unsigned int k = 0; k < shape->k; k++) {
 		double x = a[k], y = b[k * shape->n];
@@ -247,9 +247,9 @@ EXECUTOR(mma)
 	unsigned int groups = is_quads(in) ? 4 : 1;
 	double a[MOST], b[MOST], c[MOST];
 
-	gather(w, in, 1, CK_PTX_MATRIX_A, type_at(in, 1), a);
-	gather(w, in, 2, CK_PTX_MATRIX_B, type_at(in, 2), b);
-	gather(w, in, 3, CK_PTX_MATRIX_C, type_at(in, 3), c);
+	gather_elements(w, in, 1, CK_PTX_MATRIX_A, type_at(in, 1), a);
+	gather_elements(w, in, 2, CK_PTX_MATRIX_B, type_at(in, 2), b);
+	gather_elements(w, in, 3, CK_PTX_MATRIX_C, type_at(in, 3), c);
 	for (unsigned int i = 0; i < groups * shape.m; i++) {
 		const double *left = a + i * shape.k;
 		const double *right = b + i / shape.m * shape.k * shape.n;
@@ -257,12 +257,12 @@ EXECUTOR(mma)
 		for (unsigned int j = 0; j < shape.n; j++) {
 			double *sum = &c[i * shape.n + j];
 
-			*sum = dot(in, &shape, left, right + j, *sum);
+			*sum = compute_dot_product(in, &shape, left, right + j, *sum);
 			if (in->type == CK_PTX_S32 && in->mod[CK_PTX_MOD_SATFINITE])
 				*sum = fmin(fmax(*sum, INT32_MIN), INT32_MAX);
 		}
 	}
-	scatter(w, in, mask, in->type, c);
+	scatter_elements(w, in, mask, in->type, c);
 	return 0;
 }
 

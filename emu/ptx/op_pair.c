@@ -17,7 +17,7 @@ static int64_t of_pair(const struct ck_ptx_insn *in, int64_t a, int64_t b)
 	return in->mod[CK_PTX_MOD_RELU] && r < 0 ? 0 : r;
 }
 
-static int64_t extend(uint64_t bits, unsigned int type)
+static int64_t extend_16bit(uint64_t bits, unsigned int type)
 {
 	return type == CK_PTX_S16 ? (int64_t)(int16_t)bits : (int64_t)(uint16_t)bits;
 }
@@ -34,9 +34,10 @@ int ck_ptx_pair(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t ma
 		if (in->type == CK_PTX_S32)
 			rd[l] = (uint64_t)of_pair(in, (int32_t)a, (int32_t)b);
 		else
-			rd[l] = (uint16_t)of_pair(in, extend(a, half), extend(b, half)) |
-				(uint64_t)(uint16_t)of_pair(in, extend(a >> 16, half),
-							    extend(b >> 16, half))
+			rd[l] = (uint16_t)of_pair(in, extend_16bit(a, half),
+						  extend_16bit(b, half)) |
+				(uint64_t)(uint16_t)of_pair(in, extend_16bit(a >> 16, half),
+							    extend_16bit(b >> 16, half))
 					<< 16;
 	});
 	return 0;

@@ -4,8 +4,8 @@
 #include "emu/ptx/exec.h"
 
 /* The bytes of a row, the row and the slice that lane @l means. */
-static void coordinates(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
-			int64_t place[3])
+static void read_coordinates(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
+			     int64_t place[3])
 {
 	const struct ck_ptx_access *access = &w->block->run->module->accesses[in->target];
 	unsigned int geometry = in->mod[CK_PTX_MOD_GEOMETRY], first = 0;
@@ -20,8 +20,8 @@ static void coordinates(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uin
 }
 
 /* The memory of @size bytes that lane @l means; *@at NULL: outside, and that is no fault. */
-static int locate(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint32_t size,
-		  uint8_t **at)
+static int locate_surface_bytes(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
+				uint32_t size, uint8_t **at)
 {
 	const struct ck_ptx_access *access = &w->block->run->module->accesses[in->target];
 	unsigned int bound = in->mod[CK_PTX_MOD_BOUND];
@@ -37,7 +37,7 @@ static int locate(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t 
 	if (err)
 		return err;
 	m = &surface->levels[0];
-	coordinates(w, in, l, place);
+	read_coordinates(w, in, l, place);
 	if (place[0] & (size - 1))
 		return CUDA_ERROR_MISALIGNED_ADDRESS;
 	end[0] = (int64_t)m->size[0] * surface->texel;
@@ -66,7 +66,7 @@ EXECUTOR(suld)
 
 	EACH_LANE(mask, l, {
 		uint8_t *at;
-		int err = locate(w, in, l, size * in->vec, &at);
+		int err = locate_surface_bytes(w, in, l, size * in->vec, &at);
 
 		if (unlikely(err))
 			return err;
@@ -88,7 +88,7 @@ EXECUTOR(sust)
 
 	EACH_LANE(mask, l, {
 		uint8_t *at;
-		int err = locate(w, in, l, size * in->vec, &at);
+		int err = locate_surface_bytes(w, in, l, size * in->vec, &at);
 
 		if (unlikely(err))
 			return err;
@@ -98,7 +98,7 @@ EXECUTOR(sust)
 	return 0;
 }
 
-static uint64_t combined(const struct ck_ptx_insn *in, uint64_t old, uint64_t value)
+static uint64_t combine_values(const struct ck_ptx_insn *in, uint64_t old, uint64_t value)
 {
 	int64_t a = ck_ptx_signed(old, in->type), b = ck_ptx_signed(value, in->type);
 	uint64_t ua = ck_ptx_unsigned(old, in->type), ub = ck_ptx_unsigned(value, in->type);
@@ -119,19 +119,20 @@ static uint64_t combined(const struct ck_ptx_insn *in, uint64_t old, uint64_t va
 }
 
 /* Indivisible, as other streams' grids may change the same place. */
-static void reduce(const struct ck_ptx_insn *in, void *at, uint64_t value)
+static void reduce_memory(const struct ck_ptx_insn *in, void *at, uint64_t value)
 {
 	if (ck_ptx_type_bytes(in->type) == 8) {
 		uint64_t old = __atomic_load_n((uint64_t *)at, __ATOMIC_RELAXED);
 
-		while (!__atomic_compare_exchange_n((uint64_t *)at, &old, combined(in, old, value),
-						    true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		while (!__atomic_compare_exchange_n((uint64_t *)at, &old,
+						    combine_values(in, old, value), true,
+						    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			;
 	} else {
 		uint32_t old = __atomic_load_n((uint32_t *)at, __ATOMIC_RELAXED);
 
 		while (!__atomic_compare_exchange_n((uint32_t *)at, &old,
-						    (uint32_t)combined(in, old, value), true,
+						    (uint32_t)combine_values(in, old, value), true,
 						    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			;
 	}
@@ -143,12 +144,12 @@ EXECUTOR(sured)
 
 	EACH_LANE(mask, l, {
 		uint8_t *at;
-		int err = locate(w, in, l, ck_ptx_type_bytes(in->type), &at);
+		int err = locate_surface_bytes(w, in, l, ck_ptx_type_bytes(in->type), &at);
 
 		if (unlikely(err))
 			return err;
 		if (at)
-			reduce(in, at, ck_ptx_row(w, access->data[0])[l]);
+			reduce_memory(in, at, ck_ptx_row(w, access->data[0])[l]);
 	});
 	return 0;
 }

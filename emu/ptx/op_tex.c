@@ -20,8 +20,8 @@ int ck_ptx_texture_find(struct ck_ptx_warp *w, uint64_t object, bool surface,
 }
 
 /* The operands of @in, and for lane @l the texture that it names. */
-static int find(struct ck_ptx_warp *w, const struct ck_ptx_access *access, uint32_t l,
-		const struct ck_ptx_texture **texture)
+static int find_texture(struct ck_ptx_warp *w, const struct ck_ptx_access *access, uint32_t l,
+			const struct ck_ptx_texture **texture)
 {
 	uint64_t object = ck_ptx_row(w, access->object)[l];
 
@@ -89,7 +89,7 @@ EXECUTOR(tex)
 		int err;
 
 		place_of(w, in, access, l, &place);
-		err = find(w, access, l, &place.texture);
+		err = find_texture(w, access, l, &place.texture);
 		if (!err)
 			err = ck_ptx_sample(&place, level_of(w, in, access, l, &place), value);
 		if (unlikely(err))
@@ -120,7 +120,7 @@ EXECUTOR(tld4)
 		int err;
 
 		place_of(w, in, access, l, &place);
-		err = find(w, access, l, &place.texture);
+		err = find_texture(w, access, l, &place.texture);
 		if (!err)
 			err = ck_ptx_gather(&place, in->mod[CK_PTX_MOD_COMPONENT] - 1u, value);
 		if (unlikely(err))
@@ -152,7 +152,7 @@ EXECUTOR(txq)
 	EACH_LANE(mask, l, {
 		const struct ck_ptx_texture *t;
 		uint32_t number = by_level ? (uint32_t)ck_ptx_row(w, access->lod)[l] : 0;
-		int err = find(w, access, l, &t);
+		int err = find_texture(w, access, l, &t);
 
 		if (unlikely(err))
 			return err;

@@ -27,7 +27,8 @@ static struct video video_of(unsigned int op)
 }
 
 /* The @bits of @value from bit @shift on, as a number of @type. */
-static int64_t part(uint64_t value, unsigned int shift, unsigned int bits, unsigned int type)
+static int64_t extract_field(uint64_t value, unsigned int shift, unsigned int bits,
+			     unsigned int type)
 {
 	uint64_t field = value >> shift & (~0ull >> (64 - bits));
 
@@ -46,7 +47,7 @@ static unsigned int select_bits(unsigned int select)
 	return !select ? 32 : select & CK_PTX_SELECT_HALF ? 16 : 8;
 }
 
-static int64_t limit(int64_t value, unsigned int bits, bool is_signed)
+static int64_t clamp_value(int64_t value, unsigned int bits, bool is_signed)
 {
 	int64_t high = is_signed ? (1ll << (bits - 1)) - 1 : (1ll << bits) - 1;
 	int64_t low = is_signed ? -high - 1 : 0;
@@ -54,7 +55,7 @@ static int64_t limit(int64_t value, unsigned int bits, bool is_signed)
 	return value > high ? high : value < low ? low : value;
 }
 
-static bool compare(unsigned int cmp, int64_t a, int64_t b)
+static bool compare_values(unsigned int cmp, int64_t a, int64_t b)
 {
 	switch (cmp) {
 	case CK_PTX_EQ:
@@ -72,7 +73,7 @@ static bool compare(unsigned int cmp, int64_t a, int64_t b)
 	}
 }
 
-static int64_t compute(const struct ck_ptx_insn *in, enum what what, int64_t a, int64_t b)
+static int64_t apply_operation(const struct ck_ptx_insn *in, enum what what, int64_t a, int64_t b)
 {
 	switch (what) {
 	case ADD:
@@ -93,7 +94,7 @@ static int64_t compute(const struct ck_ptx_insn *in, enum what what, int64_t a, 
 	case RIGHT:
 		return a >> b;
 	default:
-		return compare(in->mod[CK_PTX_MOD_CMP], a, b);
+		return compare_values(in->mod[CK_PTX_MOD_CMP], a, b);
 	}
 }
 
@@ -105,15 +106,15 @@ static unsigned int type_of(const struct ck_ptx_insn *in, unsigned int operand)
 	return operand == 0 ? in->type : operand == 1 ? in->type2 : in->type3;
 }
 
-static int64_t source(const struct ck_ptx_insn *in, unsigned int operand, uint64_t value)
+static int64_t select_source(const struct ck_ptx_insn *in, unsigned int operand, uint64_t value)
 {
 	unsigned int select = select_of(in, operand), bits = select_bits(select);
 
-	return part(value, (select & 7) * (bits % 32), bits, type_of(in, operand));
+	return extract_field(value, (select & 7) * (bits % 32), bits, type_of(in, operand));
 }
 
 /* The second operation, or the place in c that the result takes. */
-static uint32_t finish(const struct ck_ptx_insn *in, int64_t value, uint32_t c)
+static uint32_t finish_result(const struct ck_ptx_insn *in, int64_t value, uint32_t c)
 {
 	unsigned int select = select_of(in, 0), bits = select_bits(select);
 	bool is_signed = type_of(in, 0) == CK_PTX_S32;
@@ -121,7 +122,7 @@ static uint32_t finish(const struct ck_ptx_insn *in, int64_t value, uint32_t c)
 	int64_t other = is_signed ? (int64_t)(int32_t)c : (int64_t)c;
 
 	if (in->mod[CK_PTX_MOD_SAT])
-		value = limit(value, bits, is_signed);
+		value = clamp_value(value, bits, is_signed);
 	else
 		value = is_signed ? (int64_t)(int32_t)value : (int64_t)(uint32_t)value;
 	switch (in->mod[CK_PTX_MOD_AOP]) {
@@ -140,21 +141,21 @@ static uint32_t finish(const struct ck_ptx_insn *in, int64_t value, uint32_t c)
 	return (c & ~(field << shift)) | ((uint32_t)value & field) << shift;
 }
 
-static uint32_t scalar(const struct ck_ptx_insn *in, enum what what, uint32_t a, uint32_t b,
-		       uint32_t c)
+static uint32_t execute_scalar(const struct ck_ptx_insn *in, enum what what, uint32_t a, uint32_t b,
+			       uint32_t c)
 {
-	int64_t y = source(in, 2, b);
+	int64_t y = select_source(in, 2, b);
 
 	if (what == LEFT || what == RIGHT)
 		y = in->mod[CK_PTX_MOD_WRAP] == 1 ? y & 31
 						  : ck_min((int64_t)(uint64_t)y, (int64_t)32);
-	return finish(in, compute(in, what, source(in, 1, a), y), c);
+	return finish_result(in, apply_operation(in, what, select_source(in, 1, a), y), c);
 }
 
 static uint32_t multiply_add(const struct ck_ptx_insn *in, uint32_t a, uint32_t b, uint32_t c)
 {
 	unsigned int scale = in->mod[CK_PTX_MOD_SCALE], minus;
-	__int128 product = (__int128)source(in, 1, a) * source(in, 2, b), more;
+	__int128 product = (__int128)select_source(in, 1, a) * select_source(in, 2, b), more;
 	bool is_signed = in->type2 == CK_PTX_S32 || in->type3 == CK_PTX_S32;
 
 	minus = (unsigned int)((uint64_t)in->imm >> CK_PTX_SELECT_MINUS) & 7;
@@ -169,34 +170,35 @@ static uint32_t multiply_add(const struct ck_ptx_insn *in, uint32_t a, uint32_t 
 	product >>= scale == CK_PTX_SHR7 ? 7 : scale == CK_PTX_SHR15 ? 15 : 0;
 	if (!in->mod[CK_PTX_MOD_SAT])
 		return (uint32_t)product;
-	return (uint32_t)limit((int64_t)product, 32, is_signed);
+	return (uint32_t)clamp_value((int64_t)product, 32, is_signed);
 }
 
 /* The digit of lane @i in a selector, or what it is without one. */
-static unsigned int digit(unsigned int select, unsigned int i, unsigned int usual)
+static unsigned int get_selector_digit(unsigned int select, unsigned int i, unsigned int usual)
 {
 	return select ? select >> (3 * i) & 7 : usual;
 }
 
-static uint32_t packed(const struct ck_ptx_insn *in, const struct video *v, uint32_t a, uint32_t b,
-		       uint32_t c)
+static uint32_t execute_packed(const struct ck_ptx_insn *in, const struct video *v, uint32_t a,
+			       uint32_t b, uint32_t c)
 {
 	unsigned int bits = 32 / v->lanes, chosen = 0, mask = select_of(in, 0);
 	uint64_t both = (uint64_t)b << 32 | a;
 	uint32_t field = (uint32_t)((1ull << bits) - 1), sum = c, merged = 0;
 
 	for (unsigned int i = 0; mask && i < (mask >> 12 & 7); i++)
-		chosen |= 1u << digit(mask, i, 0);
+		chosen |= 1u << get_selector_digit(mask, i, 0);
 	if (!mask)
 		chosen = (1u << v->lanes) - 1;
 	for (unsigned int i = 0; i < v->lanes; i++) {
-		unsigned int from_a = digit(select_of(in, 1), i, i) * bits;
-		unsigned int from_b = digit(select_of(in, 2), i, v->lanes + i) * bits;
-		int64_t t = compute(in, v->what, part(both, from_a, bits, type_of(in, 1)),
-				    part(both, from_b, bits, type_of(in, 2)));
+		unsigned int from_a = get_selector_digit(select_of(in, 1), i, i) * bits;
+		unsigned int from_b = get_selector_digit(select_of(in, 2), i, v->lanes + i) * bits;
+		int64_t t = apply_operation(in, v->what,
+					    extract_field(both, from_a, bits, type_of(in, 1)),
+					    extract_field(both, from_b, bits, type_of(in, 2)));
 
 		if (in->mod[CK_PTX_MOD_SAT])
-			t = limit(t, bits, type_of(in, 0) == CK_PTX_S32);
+			t = clamp_value(t, bits, type_of(in, 0) == CK_PTX_S32);
 		if (chosen >> i & 1)
 			sum += (uint32_t)t;
 		merged |= (chosen >> i & 1 ? (uint32_t)t & field : c >> (i * bits) & field)
@@ -217,8 +219,8 @@ EXECUTOR(video)
 		uint32_t c = (uint32_t)rc[l];
 
 		rd[l] = v.what == MAD  ? multiply_add(in, a, b, c)
-			: v.lanes == 1 ? scalar(in, v.what, a, b, c)
-				       : packed(in, &v, a, b, c);
+			: v.lanes == 1 ? execute_scalar(in, v.what, a, b, c)
+				       : execute_packed(in, &v, a, b, c);
 	});
 	return 0;
 }
@@ -236,7 +238,7 @@ static bool select_fits(unsigned int select, unsigned int lanes, bool dest)
 	if (half != (lanes == 2) || (!dest && count != lanes))
 		return false;
 	for (unsigned int i = 0; i < count; i++)
-		if (digit(select, i, 0) >= most)
+		if (get_selector_digit(select, i, 0) >= most)
 			return false;
 	return true;
 }

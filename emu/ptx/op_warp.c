@@ -140,7 +140,7 @@ ck_ptx_exec ck_ptx_pick_match(struct ck_ptx_insn *in, unsigned int operands __at
 		       : NULL;
 }
 
-static uint32_t reduce(const struct ck_ptx_insn *in, uint32_t a, uint32_t b)
+static uint32_t combine_values(const struct ck_ptx_insn *in, uint32_t a, uint32_t b)
 {
 	bool s = in->type == CK_PTX_S32;
 	bool less = s ? (int32_t)a < (int32_t)b : a < b;
@@ -169,7 +169,7 @@ EXECUTOR(redux)
 	uint64_t *rd = D(0);
 
 	EACH_LANE(mask, l, {
-		result = first ? (uint32_t)ra[l] : reduce(in, result, (uint32_t)ra[l]);
+		result = first ? (uint32_t)ra[l] : combine_values(in, result, (uint32_t)ra[l]);
 		first = false;
 	});
 	EACH_LANE(mask, l, rd[l] = result;);

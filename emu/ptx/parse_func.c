@@ -329,7 +329,7 @@ static void forget_body(struct ck_ptx_module *m, uint32_t index)
 	}
 }
 
-static int declare(struct ck_ptx_parser *p, const struct header *h, bool entry)
+static int declare_function(struct ck_ptx_parser *p, const struct header *h, bool entry)
 {
 	struct ck_ptx_func *func = &p->module->funcs[p->func];
 
@@ -342,8 +342,8 @@ static int declare(struct ck_ptx_parser *p, const struct header *h, bool entry)
 	return set_params(p, h);
 }
 
-static int define(struct ck_ptx_parser *p, const struct header *h, bool entry,
-		  enum ck_ptx_linkage linkage)
+static int define_function(struct ck_ptx_parser *p, const struct header *h, bool entry,
+			   enum ck_ptx_linkage linkage)
 {
 	struct ck_ptx_func *func = &p->module->funcs[p->func];
 	int ret = ck_ptx_definition(p, func->name, &func->origin, linkage);
@@ -370,7 +370,8 @@ int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, enum ck_ptx_linkage l
 	func_begin(p, entry);
 	ret = parse_header(p, linkage, &h);
 	if (ret == 0)
-		ret = ck_ptx_at(p, '{') ? define(p, &h, entry, linkage) : declare(p, &h, entry);
+		ret = ck_ptx_at(p, '{') ? define_function(p, &h, entry, linkage)
+					: declare_function(p, &h, entry);
 	free(h.slots);
 	ck_ptx_names_pop(&p->names, 1);
 	p->depth = 0;

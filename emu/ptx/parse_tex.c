@@ -15,7 +15,7 @@ static int not_supported(struct ck_ptx_parser *p)
 }
 
 /* How many coordinates a geometry has, the layer included; nvcc fills up to a power of two. */
-static unsigned int coordinates(unsigned int geometry)
+static unsigned int count_coordinates(unsigned int geometry)
 {
 	static const uint8_t counts[] = {
 		[CK_PTX_1D] = 1,  [CK_PTX_2D] = 2,   [CK_PTX_3D] = 3,	 [CK_PTX_A1D] = 2,
@@ -114,7 +114,7 @@ static int parse_place(struct ck_ptx_parser *p, const struct ck_ptx_insn *draft,
 
 		ck_ptx_lex_next(&lex, &first);
 	}
-	ret = parse_rows(p, type, false, coordinates(geometry), &count, access->coord);
+	ret = parse_rows(p, type, false, count_coordinates(geometry), &count, access->coord);
 	if (ret == 0 && layered && first.kind == CK_PTX_INT)
 		ret = ck_ptx_constant(p, first.integer, &access->coord[0]);
 	/* a sampler of its own, as .texmode_independent has it */
@@ -145,7 +145,7 @@ static int parse_level(struct ck_ptx_parser *p, const struct ck_ptx_insn *draft,
 	}
 	if (geometry == CK_PTX_CUBE || geometry == CK_PTX_ACUBE)
 		return not_supported(p);
-	need = coordinates(geometry) - (geometry == CK_PTX_A1D || geometry == CK_PTX_A2D);
+	need = count_coordinates(geometry) - (geometry == CK_PTX_A1D || geometry == CK_PTX_A2D);
 	ret = parse_rows(p, CK_PTX_F32, false, need, &count, access->dx);
 	if (ret == 0)
 		ret = ck_ptx_expect(p, ',');

@@ -63,7 +63,7 @@ static int next_arg(struct out *o, uint32_t size, uint64_t *value)
 	return 0;
 }
 
-static void put(struct out *o, const char *text, size_t size)
+static void append_output(struct out *o, const char *text, size_t size)
 {
 	size = ck_min(size, MAX_OUTPUT - o->size);
 	memcpy(o->text + o->size, text, size);
@@ -180,7 +180,7 @@ static int put_value(struct out *o, const struct conversion *c)
 	else
 		n = snprintf(text, 3 * MAX_FIELD, spec, c->width, c->precision, (long long)value);
 	if (!err && n > 0)
-		put(o, text, ck_min((size_t)n, (size_t)3 * MAX_FIELD - 1));
+		append_output(o, text, ck_min((size_t)n, (size_t)3 * MAX_FIELD - 1));
 	free(text);
 	return err;
 }
@@ -202,7 +202,7 @@ static int put_string(struct out *o, const struct conversion *c)
 		n = snprintf(field, 2 * MAX_FORMAT, spec, c->width, c->precision, text);
 	}
 	if (n > 0)
-		put(o, field, ck_min((size_t)n, (size_t)2 * MAX_FORMAT - 1));
+		append_output(o, field, ck_min((size_t)n, (size_t)2 * MAX_FORMAT - 1));
 	free(text);
 	free(field);
 	return err;
@@ -219,7 +219,7 @@ static int print_format(struct out *o, const char *format)
 
 		while (*format && *format != '%')
 			format++;
-		put(o, start, (size_t)(format - start));
+		append_output(o, start, (size_t)(format - start));
 		if (!*format)
 			break;
 		start = format++;
@@ -227,13 +227,13 @@ static int print_format(struct out *o, const char *format)
 		if (err || c.letter == '\0')
 			break;
 		if (c.letter == '%')
-			put(o, "%", 1);
+			append_output(o, "%", 1);
 		else if (c.letter == 's')
 			err = put_string(o, &c);
 		else if (strchr("diouxXceEfFgGaAp", c.letter))
 			err = put_value(o, &c);
 		else
-			put(o, start, (size_t)(format - start));
+			append_output(o, start, (size_t)(format - start));
 	}
 	return err;
 }

@@ -27,7 +27,7 @@ static float srgb_to_linear(float v)
 }
 
 /* Channel @c of the texel at @at, as the bits of a float or an integer. */
-static uint32_t channel(const struct ck_ptx_texture *t, const uint8_t *at, unsigned int c)
+static uint32_t read_channel(const struct ck_ptx_texture *t, const uint8_t *at, unsigned int c)
 {
 	bool is_float = is_float_texture(t);
 	uint32_t word;
@@ -59,7 +59,7 @@ static uint32_t channel(const struct ck_ptx_texture *t, const uint8_t *at, unsig
 	}
 }
 
-static void border(const struct ck_ptx_texture *t, uint32_t out[4])
+static void get_border_color(const struct ck_ptx_texture *t, uint32_t out[4])
 {
 	for (unsigned int c = 0; c < 4; c++)
 		out[c] = t->linear	       ? 0
@@ -68,8 +68,8 @@ static void border(const struct ck_ptx_texture *t, uint32_t out[4])
 }
 
 /* The texel at @index, which lies in the image; missing channels are 0. */
-static int texel(const struct ck_ptx_place *p, const struct ck_ptx_image *m, const int64_t index[3],
-		 uint32_t out[4])
+static int read_texel(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
+		      const int64_t index[3], uint32_t out[4])
 {
 	const struct ck_ptx_texture *t = p->texture;
 	uint64_t address = m->base + (uint64_t)index[2] * m->slice + (uint64_t)index[1] * m->pitch +
@@ -83,13 +83,13 @@ static int texel(const struct ck_ptx_place *p, const struct ck_ptx_image *m, con
 			return err;
 	}
 	for (unsigned int c = 0; c < 4; c++)
-		out[c] = c < t->channels ? channel(t, at, c) : 0;
+		out[c] = c < t->channels ? read_channel(t, at, c) : 0;
 	return 0;
 }
 
 /* Texel number @i of @n by the address mode: false where the border is. */
-static bool wrapped(const struct ck_ptx_place *p, unsigned int dim, int64_t i, int64_t n,
-		    int64_t *out)
+static bool wrap_index(const struct ck_ptx_place *p, unsigned int dim, int64_t i, int64_t n,
+		       int64_t *out)
 {
 	CUaddress_mode mode = p->texture->address[dim];
 	int64_t period = i % (2 * n);
@@ -117,8 +117,8 @@ static bool wrapped(const struct ck_ptx_place *p, unsigned int dim, int64_t i, i
 }
 
 /* The texel at @index after the address modes, in the place's layer. */
-static int fetch(const struct ck_ptx_place *p, const struct ck_ptx_image *m, const int64_t index[3],
-		 uint32_t out[4])
+static int fetch_texel(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
+		       const int64_t index[3], uint32_t out[4])
 {
 	int64_t at[3] = {0, 0, 0};
 
@@ -128,18 +128,19 @@ static int fetch(const struct ck_ptx_place *p, const struct ck_ptx_image *m, con
 			memset(out, 0, 4 * sizeof(*out));
 			return 0;
 		}
-		if (!wrapped(p, d, index[d], m->size[d], &at[d])) {
-			border(p->texture, out);
+		if (!wrap_index(p, d, index[d], m->size[d], &at[d])) {
+			get_border_color(p->texture, out);
 			return 0;
 		}
 	}
 	if (p->layered)
 		at[2] = ck_max((int64_t)0, ck_min(p->layer, (int64_t)m->size[2] - 1));
-	return texel(p, m, at, out);
+	return read_texel(p, m, at, out);
 }
 
 /* A coordinate in texels; one that is too large for any texture counts as the edge. */
-static float scaled(const struct ck_ptx_place *p, const struct ck_ptx_image *m, unsigned int d)
+static float scale_coordinate(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
+			      unsigned int d)
 {
 	float x = p->at[d];
 
@@ -150,20 +151,21 @@ static float scaled(const struct ck_ptx_place *p, const struct ck_ptx_image *m, 
 	return fmaxf(-1e9f, fminf(x, 1e9f));
 }
 
-static int nearest(const struct ck_ptx_place *p, const struct ck_ptx_image *m, uint32_t out[4])
+static int sample_nearest(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
+			  uint32_t out[4])
 {
 	int64_t index[3] = {0, 0, 0};
 
 	for (unsigned int d = 0; d < p->dims; d++)
-		index[d] = p->integer ? p->index[d] : (int64_t)floorf(scaled(p, m, d));
-	return fetch(p, m, index, out);
+		index[d] = p->integer ? p->index[d] : (int64_t)floorf(scale_coordinate(p, m, d));
+	return fetch_texel(p, m, index, out);
 }
 
 /* The lower texel of a linear filter, and the weight of the upper one, in 1/256. */
-static int64_t lower(const struct ck_ptx_place *p, const struct ck_ptx_image *m, unsigned int d,
-		     unsigned int *weight)
+static int64_t find_lower_texel(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
+				unsigned int d, unsigned int *weight)
 {
-	int64_t x = (int64_t)floorf((scaled(p, m, d) - 0.5f) * 256.0f + 0.5f);
+	int64_t x = (int64_t)floorf((scale_coordinate(p, m, d) - 0.5f) * 256.0f + 0.5f);
 
 	*weight = (unsigned int)(x & 255);
 	return x >> 8;
@@ -205,7 +207,8 @@ static bool is_edge(const struct ck_ptx_place *p)
 	       p->texture->address[1] == CU_TR_ADDRESS_MODE_BORDER;
 }
 
-static int linear(const struct ck_ptx_place *p, const struct ck_ptx_image *m, uint32_t out[4])
+static int sample_linear(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
+			 uint32_t out[4])
 {
 	unsigned int fraction[3] = {0, 0, 0};
 	float sum[4] = {0, 0, 0, 0};
@@ -213,7 +216,7 @@ static int linear(const struct ck_ptx_place *p, const struct ck_ptx_image *m, ui
 	int weights[8];
 
 	for (unsigned int d = 0; d < p->dims; d++)
-		low[d] = lower(p, m, d, &fraction[d]);
+		low[d] = find_lower_texel(p, m, d, &fraction[d]);
 	corner_weights(p->dims, fraction, weights);
 	for (unsigned int corner = 0; corner < 1u << p->dims; corner++) {
 		int64_t index[3] = {0, 0, 0};
@@ -223,14 +226,14 @@ static int linear(const struct ck_ptx_place *p, const struct ck_ptx_image *m, ui
 
 		for (unsigned int d = 0; d < p->dims; d++)
 			index[d] = low[d] + (corner >> d & 1);
-		err = fetch(p, m, index, value);
+		err = fetch_texel(p, m, index, value);
 		if (err)
 			return err;
 		for (unsigned int c = 0; w > 0 && c < 4; c++)
 			sum[c] += w * ck_ptx_f32(value[c]);
 	}
 	if (is_edge(p)) {
-		border(p->texture, out);
+		get_border_color(p->texture, out);
 		for (unsigned int c = 0; c < 4; c++)
 			sum[c] = (sum[c] + ck_ptx_f32(out[c])) / 2;
 	}
@@ -239,14 +242,14 @@ static int linear(const struct ck_ptx_place *p, const struct ck_ptx_image *m, ui
 	return 0;
 }
 
-static int level(const struct ck_ptx_place *p, unsigned int number, uint32_t out[4])
+static int sample_level(const struct ck_ptx_place *p, unsigned int number, uint32_t out[4])
 {
 	const struct ck_ptx_texture *t = p->texture;
 	const struct ck_ptx_image *m = &t->levels[number];
 
 	if (p->integer || t->linear || t->filter == CU_TR_FILTER_MODE_POINT || !is_float_texture(t))
-		return nearest(p, m, out);
-	return linear(p, m, out);
+		return sample_nearest(p, m, out);
+	return sample_linear(p, m, out);
 }
 
 int ck_ptx_sample(const struct ck_ptx_place *p, float lod, uint32_t out[4])
@@ -257,17 +260,17 @@ int ck_ptx_sample(const struct ck_ptx_place *p, float lod, uint32_t out[4])
 	int err;
 
 	if (t->level_count == 1)
-		return level(p, 0, out);
+		return sample_level(p, 0, out);
 	lod = fminf(fmaxf(lod + t->bias, t->min_level), t->max_level);
 	lod = fminf(fmaxf(lod, 0), top);
 	if (t->mipmap_filter == CU_TR_FILTER_MODE_POINT || !is_float_texture(t))
-		return level(p, (unsigned int)floorf(lod + 0.5f), out);
+		return sample_level(p, (unsigned int)floorf(lod + 0.5f), out);
 	base = floorf(lod);
 	weight = rintf((lod - base) * 256.0f) / 256.0f;
-	err = level(p, (unsigned int)base, out);
+	err = sample_level(p, (unsigned int)base, out);
 	if (err || weight == 0)
 		return err;
-	err = level(p, (unsigned int)base + 1, upper);
+	err = sample_level(p, (unsigned int)base + 1, upper);
 	for (unsigned int c = 0; c < 4; c++)
 		out[c] = (uint32_t)ck_ptx_u32((1.0f - weight) * ck_ptx_f32(out[c]) +
 					      weight * ck_ptx_f32(upper[c]));
@@ -282,10 +285,10 @@ int ck_ptx_gather(const struct ck_ptx_place *p, unsigned int channel_number, uin
 	unsigned int weight;
 
 	for (unsigned int i = 0; i < 4; i++) {
-		int64_t index[3] = {lower(p, m, 0, &weight) + corners[i][0],
-				    lower(p, m, 1, &weight) + corners[i][1], 0};
+		int64_t index[3] = {find_lower_texel(p, m, 0, &weight) + corners[i][0],
+				    find_lower_texel(p, m, 1, &weight) + corners[i][1], 0};
 		uint32_t value[4];
-		int err = fetch(p, m, index, value);
+		int err = fetch_texel(p, m, index, value);
 
 		if (err)
 			return err;

@@ -8,7 +8,8 @@
 #include "util/until.h"
 
 /* Threads of a block, and blocks of a cluster, are numbered x first. */
-static uint64_t indexed(const struct ck_ptx_warp *w, unsigned int id, unsigned int axis, uint32_t l)
+static uint64_t read_indexed_sreg(const struct ck_ptx_warp *w, unsigned int id, unsigned int axis,
+				  uint32_t l)
 {
 	const struct ck_ptx_grid *grid = w->block->run->grid;
 	uint32_t thread = w->index * CK_PTX_LANES + l;
@@ -57,7 +58,7 @@ static uint64_t lane_mask(unsigned int id, uint32_t l)
 }
 
 /* Cooperative groups expect the workspace of the grid's barrier in %envreg1:%envreg2. */
-static uint64_t envreg(const struct ck_ptx_run *run, unsigned int number)
+static uint64_t read_envreg(const struct ck_ptx_run *run, unsigned int number)
 {
 	uint64_t workspace = run->grid->cooperative ? (uint64_t)(uintptr_t)run->workspace : 0;
 
@@ -65,7 +66,7 @@ static uint64_t envreg(const struct ck_ptx_run *run, unsigned int number)
 }
 
 /* Those that are the same in all lanes. */
-static uint64_t uniform(const struct ck_ptx_warp *w, unsigned int id, unsigned int index)
+static uint64_t read_uniform_sreg(const struct ck_ptx_warp *w, unsigned int id, unsigned int index)
 {
 	const struct ck_ptx_run *run = w->block->run;
 
@@ -109,7 +110,7 @@ static uint64_t uniform(const struct ck_ptx_warp *w, unsigned int id, unsigned i
 	case CK_PTX_SREG_DYNAMIC_BASE:
 		return run->kernel->dynamic_offset;
 	case CK_PTX_SREG_ENVREG:
-		return envreg(run, index);
+		return read_envreg(run, index);
 	default:
 		return 0;
 	}
@@ -121,20 +122,20 @@ int ck_ptx_exec_sreg(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32
 	unsigned int index = (unsigned int)in->imm / CK_PTX_SREG_STRIDE;
 	bool vector = ck_ptx_sreg_is_vector(id);
 	bool masks = id >= CK_PTX_SREG_LANEMASK_EQ && id <= CK_PTX_SREG_LANEMASK_GT;
-	uint64_t *rd = D(0), same = vector || masks ? 0 : uniform(w, id, index);
+	uint64_t *rd = D(0), same = vector || masks ? 0 : read_uniform_sreg(w, id, index);
 
 	if (vector && id != CK_PTX_SREG_TID) {
-		same = indexed(w, id, index, 0);
+		same = read_indexed_sreg(w, id, index, 0);
 		vector = false;
 	}
 	/* a warp is in one row of a block whose rows are whole warps */
 	if (vector && index == 0 && w->block->run->grid->block[0] % CK_PTX_LANES == 0) {
-		same = indexed(w, id, 0, 0);
+		same = read_indexed_sreg(w, id, 0, 0);
 		EACH_LANE(mask, l, rd[l] = same + l;);
 		return 0;
 	}
 	EACH_LANE(mask, l,
-		  rd[l] = vector		     ? indexed(w, id, index, l)
+		  rd[l] = vector		     ? read_indexed_sreg(w, id, index, l)
 			  : masks		     ? lane_mask(id, l)
 			  : id == CK_PTX_SREG_LANEID ? l
 						     : same;);

@@ -47,12 +47,12 @@ static void team_fail(struct ck_ptx_team *team, int err)
 	atomic_compare_exchange_strong(&team->result, &none, err);
 }
 
-static void *helper(void *opaque);
+static void *run_helper(void *opaque);
 
 static void team_start(struct ck_ptx_team *team)
 {
 	while (team->helper_count < team->helpers_wanted &&
-	       pthread_create(&team->helpers[team->helper_count], NULL, helper, team) == 0)
+	       pthread_create(&team->helpers[team->helper_count], NULL, run_helper, team) == 0)
 		team->helper_count++;
 	team->helpers_wanted = 0;
 }
@@ -129,7 +129,7 @@ static int thread_run(const struct ck_ptx_run *model, uint64_t slots)
 	return err;
 }
 
-static void *helper(void *opaque)
+static void *run_helper(void *opaque)
 {
 	const struct ck_ptx_team *team = opaque;
 

@@ -77,7 +77,7 @@ EXPORT int closedir(DIR *folder)
 	{                                                                                          \
 		FILE *file = NEXT(name)(path, mode);                                               \
 		if (file)                                                                          \
-			mark_opened(fileno(file));                                                      \
+			mark_opened(fileno(file));                                                 \
 		return file;                                                                       \
 	}
 FOPEN(fopen)
@@ -196,7 +196,7 @@ EXPORT int accept(int fd, struct sockaddr *address, socklen_t *size)
 #define OPEN(name)                                                                                 \
 	EXPORT int name(const char *path, int flags, ...)                                          \
 	{                                                                                          \
-		return mark_opened(NEXT(name)(path, flags, (int)REST(flags)));                          \
+		return mark_opened(NEXT(name)(path, flags, (int)REST(flags)));                     \
 	}
 OPEN(open)
 OPEN(open64)
@@ -204,7 +204,7 @@ OPEN(open64)
 #define OPENAT(name)                                                                               \
 	EXPORT int name(int folder, const char *path, int flags, ...)                              \
 	{                                                                                          \
-		return mark_opened(NEXT(name)(folder, path, flags, (int)REST(flags)));                  \
+		return mark_opened(NEXT(name)(folder, path, flags, (int)REST(flags)));             \
 	}
 OPENAT(openat)
 OPENAT(openat64)
@@ -213,7 +213,7 @@ OPENAT(openat64)
 	EXPORT int name(int fd, int command, ...)                                                  \
 	{                                                                                          \
 		int ret = NEXT(name)(fd, command, REST(command));                                  \
-		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? mark_opened(ret) : ret;       \
+		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? mark_opened(ret) : ret;  \
 	}
 FCNTL(fcntl)
 FCNTL(fcntl64)

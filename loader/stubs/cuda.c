@@ -30,7 +30,8 @@ long lh_stub_error(const char *name)
 
 /* --- functions of the application */
 
-static long call_user_function(long a, long b, long c, long d, long e, long f, void *user, const long *stack)
+static long call_user_function(long a, long b, long c, long d, long e, long f, void *user,
+			       const long *stack)
 {
 	(void)stack;
 	return ((long (*)(long, long, long, long, long, long))user)(a, b, c, d, e, f);

@@ -45,8 +45,9 @@ API void *ompi_errhandler_create(void)
 {
 	static bool told;
 
-	warn_unsupported(&told,
-	       "Create_errhandler of the C++ bindings is not supported: errors are returned");
+	warn_unsupported(
+		&told,
+		"Create_errhandler of the C++ bindings is not supported: errors are returned");
 	return ompi_mpi_errors_return;
 }
 

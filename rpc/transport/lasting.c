@@ -271,7 +271,8 @@ static int make_room(struct ck_lasting *l, int64_t deadline)
 	return ck_replay_room(&l->out) > 0 ? 0 : await_peer(l, deadline);
 }
 
-static int queue_bytes(struct ck_lasting *l, const unsigned char *data, size_t size, int64_t deadline)
+static int queue_bytes(struct ck_lasting *l, const unsigned char *data, size_t size,
+		       int64_t deadline)
 {
 	while (size > 0) {
 		size_t n = ck_min(ck_min(size, (size_t)PIECE), ck_replay_room(&l->out));
@@ -293,7 +294,8 @@ static int queue_bytes(struct ck_lasting *l, const unsigned char *data, size_t s
 }
 
 /* Lend @iov, or, if there are too many loans, copy it. */
-static int lend_iov(struct ck_lasting *l, const struct iovec *iov, uint64_t *until, int64_t deadline)
+static int lend_iov(struct ck_lasting *l, const struct iovec *iov, uint64_t *until,
+		    int64_t deadline)
 {
 	int ret = 0;
 

@@ -191,7 +191,7 @@ static int encrypt_and_send(struct ck_tls_chan *t, const unsigned char *data, si
 
 /* Take up to @size bytes from the front of @iov, at @i. */
 static size_t gather_iov(const struct iovec *iov, int count, int *i, size_t *at, unsigned char *to,
-		   size_t size)
+			 size_t size)
 {
 	size_t done = 0;
 

@@ -206,8 +206,8 @@ static int write_key(const struct place *p, EVP_PKEY *key, char why[CK_TLS_WHY])
 {
 	FILE *f = create_file(p->key, 0600, why);
 
-	return f ? finish_file(f, p->key, PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1,
-			  why)
+	return f ? finish_file(f, p->key,
+			       PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1, why)
 		 : -EIO;
 }
 
@@ -247,7 +247,9 @@ int ck_tls_new_certificate(const char *folder, char *const *names, size_t count,
 	snprintf(why, CK_TLS_WHY, "the key or the certificate cannot be made");
 	key = known ? known : EVP_EC_gen(CURVE);
 	x = X509_new();
-	ret = key && x && fill_certificate(x, key, names[0], list) && ck_tls_pin_of(x, pin) ? 0 : -EINVAL;
+	ret = key && x && fill_certificate(x, key, names[0], list) && ck_tls_pin_of(x, pin)
+		      ? 0
+		      : -EINVAL;
 	if (ret == 0 && !known)
 		ret = write_key(&place, key, why);
 	if (ret == 0)

@@ -233,7 +233,7 @@ static int configure_context(struct ck_tls *tls, const struct ck_tls_files *f)
 }
 
 static int create_context(const struct ck_tls_files *f, bool server, struct ck_tls **out,
-		  char why[CK_TLS_WHY])
+			  char why[CK_TLS_WHY])
 {
 	const uint64_t quiet = OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG;
 	struct ck_tls *tls = calloc(1, sizeof(*tls));

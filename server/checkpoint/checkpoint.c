@@ -87,7 +87,7 @@ static int pack_all(const char *images, int to, struct cks_manifest *m, struct c
 }
 
 static int dump_worker(const struct cks_checkpoint_job *job, struct cks_store *store,
-		struct cks_manifest *m, bool *gone, struct cks_why *why)
+		       struct cks_manifest *m, bool *gone, struct cks_why *why)
 {
 	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH], kept[CK_CHECKPOINT_PATH];
 	struct cks_criu criu = {

@@ -35,7 +35,8 @@ struct command {
 	bool full;
 };
 
-static void add_argument(struct command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_argument(struct command *c, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 static void add_argument(struct command *c, const char *format, ...)
 {
@@ -138,7 +139,8 @@ static bool first_error(const char *path, char *text, size_t size)
 	return found;
 }
 
-static int report_failure(const struct cks_criu *criu, const char *what, int status, struct cks_why *why)
+static int report_failure(const struct cks_criu *criu, const char *what, int status,
+			  struct cks_why *why)
 {
 	char error[300];
 
@@ -284,5 +286,6 @@ int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_OUTSIDE
 		add_argument(&c, "--inherit-fd=fd[%d]:%s", inherited[file->role], file->id);
 	}
 	status = run_criu(&c, -1, inherited);
-	return status == 0 ? read_pid(pidfile, pid, why) : report_failure(criu, "restore", status, why);
+	return status == 0 ? read_pid(pidfile, pid, why)
+			   : report_failure(criu, "restore", status, why);
 }

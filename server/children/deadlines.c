@@ -77,7 +77,7 @@ static void end_session(struct cks_session_info *s, const struct rule *rule, int
 
 /* @told: the session was warned of this end. */
 static void apply_rule(struct cks_session_info *s, const struct rule *rule, bool *told, int64_t now,
-		  int64_t *next)
+		       int64_t *next)
 {
 	if (rule->seconds == 0 || s->deadline.ended)
 		return;

@@ -82,7 +82,7 @@ static void take_gpus(struct cks_session_info *s, const struct cks_worker_note *
 
 /* A note of a session, for the supervisor to handle later. */
 static void record_note(struct cks_workers *w, struct cks_session_info *s,
-		 const struct cks_worker_note *note)
+			const struct cks_worker_note *note)
 {
 	struct cks_suspension *u = &s->suspension;
 
@@ -111,7 +111,8 @@ static void mark_disconnected(struct cks_workers *w, struct cks_session_info *s,
 	w->cut |= ms > 0;
 }
 
-static void name_worker(struct cks_workers *w, struct worker *worker, const struct cks_worker_note *note)
+static void name_worker(struct cks_workers *w, struct worker *worker,
+			const struct cks_worker_note *note)
 {
 	bool returns = !worker->info.owner.identity.name[0];
 
@@ -176,7 +177,8 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		memcpy(worker->info.why, note->text, sizeof(note->text) - 1);
 		break;
 	case CK_NOTE_CUT:
-		mark_disconnected(w, &worker->info, (int64_t)ck_min(note->number, (uint64_t)INT32_MAX));
+		mark_disconnected(w, &worker->info,
+				  (int64_t)ck_min(note->number, (uint64_t)INT32_MAX));
 		break;
 	case CK_NOTE_END:
 		update_usage(&worker->info, note);

@@ -42,7 +42,8 @@ static void update_counts(struct cks_spares *s, const struct cks_spare_counts *c
 }
 
 /* Start a spare, or contexts in one; returns the milliseconds until the next call. */
-static int start_spare(struct cks_spares *s, struct cks_workers *workers, bool contexts, int64_t now)
+static int start_spare(struct cks_spares *s, struct cks_workers *workers, bool contexts,
+		       int64_t now)
 {
 	int ret = contexts ? cks_workers_warm(workers) : cks_workers_spare(workers);
 

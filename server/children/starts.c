@@ -21,7 +21,8 @@
 CK_LOG_DEFINE("server");
 
 /* Session @number begins in @worker. */
-static void init_session_info(struct worker *worker, const struct cks_owner *owner, unsigned int number)
+static void init_session_info(struct worker *worker, const struct cks_owner *owner,
+			      unsigned int number)
 {
 	worker->info = (struct cks_session_info){.number = number,
 						 .pid = worker->pid,
@@ -57,8 +58,8 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 }
 
 /* In a child: become a worker for connection @fd of @start; NULL: a spare one. */
-static _Noreturn void run_worker(struct cks_workers *w, int fd, int control, const struct cks_start *start,
-			  const char *gpus)
+static _Noreturn void run_worker(struct cks_workers *w, int fd, int control,
+				 const struct cks_start *start, const char *gpus)
 {
 	const struct cks_prefix *prefix = start ? start->prefix : NULL;
 	char name[CK_SESSION_NAME];

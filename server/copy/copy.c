@@ -43,7 +43,7 @@ static CUresult upload_piece(struct cks_request *q, const struct cks_walk *walk,
 }
 
 static CUresult upload_data(struct cks_request *q, struct cks_walk *walk, uint64_t stream_id,
-		       unsigned int flags, struct cks_ring *ring)
+			    unsigned int flags, struct cks_ring *ring)
 {
 	struct cks_slot *slot = NULL;
 	CUresult err = CUDA_SUCCESS;

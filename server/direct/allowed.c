@@ -149,8 +149,9 @@ bool cks_allowed_has(const struct cks_allowed *a, const struct sockaddr_storage 
 	for (size_t i = 0; i < a->count; i++) {
 		const struct cks_allowed_entry *e = &a->entries[i];
 
-		if (entry_covers(e, address) && (e->port == -1 || (e->port ? (unsigned int)e->port == port
-								     : is_usual(a, port))))
+		if (entry_covers(e, address) &&
+		    (e->port == -1 ||
+		     (e->port ? (unsigned int)e->port == port : is_usual(a, port))))
 			return true;
 	}
 	return false;

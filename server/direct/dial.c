@@ -94,7 +94,7 @@ static int read_greeting_reply(struct ck_chan *chan)
 
 /* Handshakes on all channels. On error, some are NULL. */
 static int encrypt_channels(struct ck_tls *tls, struct ck_chan **chans, unsigned int count,
-		   char why[CK_TLS_WHY])
+			    char why[CK_TLS_WHY])
 {
 	int ret = 0;
 
@@ -183,7 +183,8 @@ int cks_dial(const struct cks_direct *d, struct cks_dial *dial, struct ck_chan *
 
 /* --- the other way round: where this host can be reached */
 
-static size_t add_address(char *text, size_t used, size_t size, const struct sockaddr_storage *address)
+static size_t add_address(char *text, size_t used, size_t size,
+			  const struct sockaddr_storage *address)
 {
 	char line[ADDRESS_SIZE];
 	int n;

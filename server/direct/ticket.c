@@ -42,7 +42,8 @@ static struct cks_end *redeem_ticket(struct cks_direct *d, const unsigned char *
 
 	for (struct cks_bridge *b = d->bridges; b; b = b->next) {
 		for (unsigned int i = 0; i < b->width; i++) {
-			if (b->ends[i].issued && now < b->until && tickets_equal(b->ends[i].ticket, ticket))
+			if (b->ends[i].issued && now < b->until &&
+			    tickets_equal(b->ends[i].ticket, ticket))
 				found = &b->ends[i];
 		}
 	}

@@ -27,7 +27,7 @@ struct head {
 _Static_assert(sizeof(struct head) == 24, "a head has no padding");
 
 static bool send_message(struct cks_end *e, const struct cks_part *p, enum kind kind, uint32_t size,
-		uint64_t offset, void *bytes)
+			 uint64_t offset, void *bytes)
 {
 	struct head head = {htobe32(kind), htobe32(size), htobe64(p->number), htobe64(offset)};
 	struct iovec iov[2] = {{&head, sizeof(head)}, {bytes, size}};
@@ -119,8 +119,8 @@ static CUresult fetch_piece(struct cks_end *e, const struct cks_part *p, struct 
 
 /* Let the device fill a slot with @now, if there is such a piece, and wait until it has filled that
  * of @before. */
-static CUresult advance_fetch(struct cks_end *e, const struct cks_part *p, struct piece *now, bool more,
-		     const struct piece *before)
+static CUresult advance_fetch(struct cks_end *e, const struct cks_part *p, struct piece *now,
+			      bool more, const struct piece *before)
 {
 	CUresult err = enter_gate(e);
 
@@ -149,7 +149,7 @@ static bool send_all(struct cks_end *e, struct cks_part *p)
 		err = advance_fetch(e, p, &now, more, &before);
 		if (!err && before.slot)
 			ok = send_message(e, p, DATA, (uint32_t)before.walk.piece, before.walk.done,
-				 before.slot->host);
+					  before.slot->host);
 		before = now;
 	}
 	if (err)
@@ -184,8 +184,8 @@ static bool is_new(struct cks_part *p, const struct head *head, size_t piece)
 }
 
 /* Where the data behind @head belong. False: it is wrong. */
-static bool locate_piece(struct cks_end *e, struct cks_part *p, const struct head *head, size_t piece,
-		   struct cks_walk *walk)
+static bool locate_piece(struct cks_end *e, struct cks_part *p, const struct head *head,
+			 size_t piece, struct cks_walk *walk)
 {
 	bool right;
 
@@ -217,8 +217,8 @@ static CUresult next_slot(struct cks_end *e, const struct cks_part *p, struct ck
 }
 
 /* Pass the piece in *@slot to the device, and take the next slot. */
-static CUresult store_piece(struct cks_end *e, const struct cks_part *p, const struct cks_walk *walk,
-		      struct cks_slot **slot)
+static CUresult store_piece(struct cks_end *e, const struct cks_part *p,
+			    const struct cks_walk *walk, struct cks_slot **slot)
 {
 	CUresult err = enter_gate(e);
 

@@ -25,7 +25,8 @@
 
 CK_LOG_DEFINE("server");
 
-static void send_reply(int fd, const struct cks_peeked *call, ck_hello_status status, const char *why)
+static void send_reply(int fd, const struct cks_peeked *call, ck_hello_status status,
+		       const char *why)
 {
 	ck_hello_res res = {
 		.status = status,
@@ -38,7 +39,7 @@ static void send_reply(int fd, const struct cks_peeked *call, ck_hello_status st
 }
 
 static void refuse_client(struct cks_admission *a, enum cks_refusal kind, int fd,
-		   const struct cks_peeked *call, ck_hello_status status, const char *why)
+			  const struct cks_peeked *call, ck_hello_status status, const char *why)
 {
 	cks_workers_totals(a->workers)->refused[kind]++;
 	send_reply(fd, call, status, why);
@@ -64,8 +65,8 @@ static bool decode_rest(XDR *xdrs, struct rest *rest)
 	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &rest->place));
 }
 
-static bool decode_hello(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args,
-		   struct rest *rest)
+static bool decode_hello(const unsigned char *bytes, const struct cks_peeked *call,
+			 ck_hello_args *args, struct rest *rest)
 {
 	XDR xdrs;
 
@@ -164,7 +165,7 @@ static void start_session(struct cks_admission *a, const struct applicant *p,
 
 	if (!cks_audit_begin(a->audit, none.number, &p->owner, &client)) {
 		refuse_client(a, CK_REFUSED_FAILED, p->fd, p->call, CK_HELLO_BUSY,
-		       "the server cannot write its audit log (--audit-required)");
+			      "the server cannot write its audit log (--audit-required)");
 		return;
 	}
 	ret = cks_workers_serve(a->workers, p->fd, &start);
@@ -175,7 +176,7 @@ static void start_session(struct cks_admission *a, const struct applicant *p,
 	ck_err("starting a worker: %s", strerror(-ret));
 	cks_audit_end(a->audit, &none, "the server cannot start another process");
 	refuse_client(a, CK_REFUSED_FAILED, p->fd, p->call, CK_HELLO_BUSY,
-	       "the server cannot start another process");
+		      "the server cannot start another process");
 }
 
 /* --- the queue */

@@ -18,7 +18,8 @@
 
 CK_LOG_DEFINE("server");
 
-static void send_reply(int fd, const struct cks_peeked *call, ck_files_status status, const char *why)
+static void send_reply(int fd, const struct cks_peeked *call, ck_files_status status,
+		       const char *why)
 {
 	ck_files_res res = {
 		.status = status,
@@ -58,8 +59,8 @@ static size_t find_place(const struct cks_downloads *d, const struct cks_peer *p
 	return served;
 }
 
-static void serve_files(struct cks_downloads *d, const char *folder, int fd, const struct cks_peer *peer,
-		 const struct cks_peeked *call)
+static void serve_files(struct cks_downloads *d, const char *folder, int fd,
+			const struct cks_peer *peer, const struct cks_peeked *call)
 {
 	const char *why = "the server sends its files to others; try again later";
 	size_t place;

@@ -95,7 +95,7 @@ static bool hung_up(int fd)
 
 /* Admit a client, or hold it for a while if it waits for a session. True: keep it. */
 static bool admit_client(struct cks_fresh_list *l, struct cks_fresh *f, const unsigned char *bytes,
-		  const struct cks_peeked *p, int64_t now)
+			 const struct cks_peeked *p, int64_t now)
 {
 	enum cks_turn turn = f->held && now >= f->held ? CK_TURN_LAST : CK_TURN_HOLD;
 
@@ -117,7 +117,7 @@ static bool admit_client(struct cks_fresh_list *l, struct cks_fresh *f, const un
 /* Do what the first record of @f asks for, which is of @kind; false: the connection is done
  * with. */
 static bool handle_record(struct cks_fresh_list *l, struct cks_fresh *f, enum cks_peek kind,
-		   unsigned char *bytes, struct cks_peeked *p, int64_t now)
+			  unsigned char *bytes, struct cks_peeked *p, int64_t now)
 {
 	switch (kind) {
 	case CK_PEEK_PROBE:

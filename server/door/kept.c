@@ -163,8 +163,8 @@ bool cks_kept_clear(struct cks_workers *w, const struct cks_newcomer *n)
 
 /* The longest kept session of the same program on a machine of the same name; but a client of that
  * very machine, as its id says, has been asked. */
-static bool replace_kept(struct cks_workers *w, const struct cks_identity *identity, const char *program,
-		    const char *host, const char machine[CK_ID])
+static bool replace_kept(struct cks_workers *w, const struct cks_identity *identity,
+			 const char *program, const char *host, const char machine[CK_ID])
 {
 	struct cks_session_info *s = NULL, *oldest = NULL;
 
@@ -192,7 +192,7 @@ bool cks_kept_replace(struct cks_workers *w, const struct cks_newcomer *n)
 bool cks_kept_give_way(struct cks_workers *w, const struct cks_session_info *guest)
 {
 	return replace_kept(w, &guest->owner.identity, guest->program, guest->use.host,
-		       (const char *)guest->machine);
+			    (const char *)guest->machine);
 }
 
 /* --- reports */

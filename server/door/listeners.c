@@ -123,7 +123,7 @@ static int judge_exposure(const struct cks_listeners *l, const struct cks_option
 
 /* @option: what has named @address. */
 static int add_listener(struct cks_listeners *l, const char *option, const char *address,
-	       const struct cks_options *options)
+			const struct cks_options *options)
 {
 	int fd = ck_chan_listen(address);
 

@@ -8,8 +8,8 @@
 #include "server/door/need.h"
 #include "server/door/scouts.h"
 
-static int check_gpu_memory(const struct cks_scout_note *note, uint64_t memory, u_int device, char *why,
-		 size_t size)
+static int check_gpu_memory(const struct cks_scout_note *note, uint64_t memory, u_int device,
+			    char *why, size_t size)
 {
 	if (device >= note->count) {
 		snprintf(why, size, "it has no GPU %u", device);
@@ -38,8 +38,8 @@ int cks_need_check(struct cks_offers *offers, const ck_hello_need *need,
 		ret = -ENOSPC;
 	}
 	for (u_int i = 0; ret == 0 && i < (named ? named : note->count); i++)
-		ret = check_gpu_memory(note, need->memory, named ? need->devices.devices_val[i] : i, why,
-			    size);
+		ret = check_gpu_memory(note, need->memory, named ? need->devices.devices_val[i] : i,
+				       why, size);
 	if (ret < 0 && ret != -EAGAIN && ret != -ENOSPC) {
 		snprintf(why, size, "it cannot read the state of its GPUs: %s", strerror(-ret));
 		ret = -ENOSPC;

@@ -18,7 +18,8 @@
 
 CK_LOG_DEFINE("server");
 
-static void send_reply(int fd, const struct cks_peeked *call, ck_offer_status status, const char *why)
+static void send_reply(int fd, const struct cks_peeked *call, ck_offer_status status,
+		       const char *why)
 {
 	ck_offer_res res = {
 		.status = status,
@@ -47,8 +48,8 @@ static uint64_t quota_of(struct cks_admission *a, const struct cks_owner *owner,
 }
 
 static void fill_gpus(struct cks_admission *a, const struct cks_owner *owner,
-		 const struct cks_scout_note *note, ck_offer_res *res,
-		 ck_offer_gpu gpus[CK_SCOUT_GPUS])
+		      const struct cks_scout_note *note, ck_offer_res *res,
+		      ck_offer_gpu gpus[CK_SCOUT_GPUS])
 {
 	for (uint32_t i = 0; i < note->count; i++) {
 		const struct cks_scout_gpu *g = &note->gpus[i];
@@ -66,7 +67,7 @@ static void fill_gpus(struct cks_admission *a, const struct cks_owner *owner,
 }
 
 static void send_offer(struct cks_admission *a, int fd, const struct cks_owner *owner,
-		   const struct cks_peeked *call, const struct cks_scout_note *note)
+		       const struct cks_peeked *call, const struct cks_scout_note *note)
 {
 	ck_offer_gpu gpus[CK_SCOUT_GPUS];
 	char why[CK_WHY_SIZE] = "";
@@ -89,7 +90,7 @@ static void send_offer(struct cks_admission *a, int fd, const struct cks_owner *
 
 /* The client may ask. True: ask again in a moment. */
 static bool try_offer(struct cks_offers *o, struct cks_admission *a, int fd,
-		 const struct cks_owner *owner, const struct cks_peeked *call)
+		      const struct cks_owner *owner, const struct cks_peeked *call)
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &owner->identity);
 	const struct cks_scout_note *note;

@@ -10,7 +10,8 @@
 #include "server/session/faults.h"
 
 /* Use the newest function that the driver has; older ones report less. */
-static CUresult instantiate_graph(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUgraphExec *exec)
+static CUresult instantiate_graph(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p,
+				  CUgraphExec *exec)
 {
 	if (ck_driver.cuGraphInstantiateWithParams)
 		return ck_driver.cuGraphInstantiateWithParams(exec, graph, p);

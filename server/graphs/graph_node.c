@@ -134,7 +134,7 @@ static CUresult take_type(struct cks_request *q, struct node *n, uint64_t owner)
 }
 
 static CUresult decode_node(struct cks_request *q, const char *bytes, size_t size, uint64_t owner,
-		     struct node *n)
+			    struct node *n)
 {
 	*n = (struct node){0};
 	if (size < sizeof(n->p))
@@ -223,7 +223,7 @@ CUresult ck_serve_node_add(struct cks_request *q, ck_node_add_args *a, ck_node_a
 		err = cks_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
 	if (!err)
 		err = decode_node(q, a->params.params_val, a->params.params_len,
-			   cks_graph_root(q, a->graph), &n);
+				  cks_graph_root(q, a->graph), &n);
 	if (!err)
 		err = drive_add(graph, nodes, edges, count, &n.p, &node);
 	if (!err)

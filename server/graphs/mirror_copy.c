@@ -55,7 +55,7 @@ static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, uint64
 
 /* Decode one end of a copy: the handle of its array, or a mirror for the client's memory. */
 static CUresult decode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end,
-			uint64_t owner)
+			   uint64_t owner)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
 	uint64_t id = (uintptr_t)side.host, array = (uintptr_t)side.array;
@@ -119,7 +119,8 @@ static CUresult encode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy
 
 CUresult cks_mirror_describe(struct cks_request *q, CUDA_MEMCPY3D *c)
 {
-	CUresult err = encode_end(q, c, CK_COPY_SOURCE), also = encode_end(q, c, CK_COPY_DESTINATION);
+	CUresult err = encode_end(q, c, CK_COPY_SOURCE),
+		 also = encode_end(q, c, CK_COPY_DESTINATION);
 
 	return err ? err : also;
 }

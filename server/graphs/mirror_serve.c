@@ -17,7 +17,8 @@
 #define CK_HEAD_SIZE 128 /* upper bound for the head of a bulk reply */
 
 /* Add a use while the mirror's bytes are transferred. NULL: no such mirror, or it is shorter. */
-static struct cks_mirror *hold_mirror(struct cks_mirrors *ms, uint64_t id, uint64_t offset, uint64_t size)
+static struct cks_mirror *hold_mirror(struct cks_mirrors *ms, uint64_t id, uint64_t offset,
+				      uint64_t size)
 {
 	struct cks_mirror *m;
 

@@ -162,7 +162,8 @@ static void print_marks(const uint32_t *marks, char *text, size_t size)
 		at += (size_t)snprintf(text + at, size - at, "%s%u", i ? "," : "", marks[i]);
 }
 
-static void fill_arguments(struct arguments *a, const char *name, const struct cks_checkpoint_move *move)
+static void fill_arguments(struct arguments *a, const char *name,
+			   const struct cks_checkpoint_move *move)
 {
 	char **at = a->list;
 

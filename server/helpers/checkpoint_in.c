@@ -60,8 +60,8 @@ bool cks_checkpoint_way(const char *driver, char *const *words, struct cks_check
 		unsetenv("CUDA_VISIBLE_DEVICES");
 		return true;
 	}
-	w->planned =
-		cks_gpu_machine(driver, w->allowed, &w->here, &why) == 0 && plan_gpus(w, w->goal, &why);
+	w->planned = cks_gpu_machine(driver, w->allowed, &w->here, &why) == 0 &&
+		     plan_gpus(w, w->goal, &why);
 	if (!w->planned && needed)
 		cks_checkpoint_fail(a, CK_CHECKPOINT_REFUSED, "%.199s", why.text);
 	return w->planned || !needed;
@@ -96,7 +96,8 @@ static bool keeps_peers(const struct cks_checkpoint_way *w, struct cks_checkpoin
 	for (size_t i = 0; !w->there[0] && i < p->count; i++) {
 		for (size_t k = 0; k < p->count; k++) {
 			if (i == k || !p->used[i] || !p->used[k] ||
-			    gpu_reaches(w, (int)i, (int)k) == gpu_reaches(w, p->goal[i], p->goal[k]))
+			    gpu_reaches(w, (int)i, (int)k) ==
+				    gpu_reaches(w, p->goal[i], p->goal[k]))
 				continue;
 			cks_checkpoint_fail(
 				a, CK_CHECKPOINT_REFUSED,
@@ -220,7 +221,8 @@ static bool find_elsewhere(struct cks_checkpoint_answer *a, struct cks_checkpoin
 
 /* --- the move */
 
-static void restore_process(struct cks_checkpoint_answer *a, int pid, const struct cks_device_map *map)
+static void restore_process(struct cks_checkpoint_answer *a, int pid,
+			    const struct cks_device_map *map)
 {
 	CUcheckpointGpuPair pairs[CK_MAP_GPUS];
 	CUcheckpointRestoreArgs args = {.gpuPairs = pairs, .gpuPairsCount = map->count};

@@ -52,7 +52,8 @@ static void append_to_log(void)
 		fcntl(STDERR_FILENO, F_SETFL, flags | O_APPEND);
 }
 
-static json_t *report_failure(const struct cks_checkpoint_job *job, bool gone, const struct cks_why *why)
+static json_t *report_failure(const struct cks_checkpoint_job *job, bool gone,
+			      const struct cks_why *why)
 {
 	ck_err("checkpoint of worker %d: %s%s", (int)job->pid, why->text,
 	       gone ? "; the session is lost" : "");

@@ -24,8 +24,8 @@ static int ordinal_of(const struct cks_manifest_gpu *all, const char *uuid)
 }
 
 /* False: the driver gives its GPUs no proper UUIDs. */
-static bool add_gpu(struct cks_machine *machine, const struct cks_manifest_device *device, int ordinal,
-		bool allowed)
+static bool add_gpu(struct cks_machine *machine, const struct cks_manifest_device *device,
+		    int ordinal, bool allowed)
 {
 	struct cks_machine_gpu *g = &machine->gpus[machine->count];
 
@@ -50,14 +50,14 @@ int cks_machine_fill(struct cks_machine *machine, const struct cks_manifest_gpu 
 		const struct cks_manifest_device *d = &visible->devices[i];
 
 		ok = add_gpu(machine, d, ordinal_of(all, d->uuid),
-			 cks_manifest_names(allowed, d->uuid));
+			     cks_manifest_names(allowed, d->uuid));
 	}
 	machine->visible = machine->count;
 	for (size_t i = 0; i < all->count && ok; i++) {
 		if (!cks_manifest_names(visible, all->devices[i].uuid))
 			ok = machine->count < CK_MAP_GPUS &&
 			     add_gpu(machine, &all->devices[i], (int)i,
-				 cks_manifest_names(allowed, all->devices[i].uuid));
+				     cks_manifest_names(allowed, all->devices[i].uuid));
 	}
 	return ok ? 0 : cks_why_set(why, ERANGE, "the driver does not name its GPUs by UUID");
 }
@@ -129,7 +129,7 @@ static int only_used(const struct cks_gpu_plan *plan, int *only, struct cks_why 
 }
 
 static int set_goal(const struct cks_machine *here, unsigned long from, unsigned long to,
-	       struct cks_gpu_plan *plan, struct cks_why *why)
+		    struct cks_gpu_plan *plan, struct cks_why *why)
 {
 	if (from >= plan->count)
 		return cks_why_set(why, EINVAL, "it did not use GPU %lu", from);
@@ -207,7 +207,7 @@ static const char *model_of(const struct cks_machine *here, const struct cks_gpu
 /* May GPU @i of the session take place @goal? Without a request, a session of this server keeps its
  * GPU. */
 static bool gpu_suits(const struct cks_machine *here, const struct cks_gpu_plan *plan, size_t i,
-		  int goal)
+		      int goal)
 {
 	const struct cks_machine_gpu *g = &here->gpus[goal];
 

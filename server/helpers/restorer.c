@@ -155,8 +155,8 @@ static json_t *list_gpus(const struct cks_manifest_gpu *there, const struct cks_
 	return moved ? json_string(text) : NULL;
 }
 
-static int restore_worker(const struct cks_checkpoint_job *job, const char *driver, struct cks_manifest *m,
-		   struct restored *restored, struct cks_why *why)
+static int restore_worker(const struct cks_checkpoint_job *job, const char *driver,
+			  struct cks_manifest *m, struct restored *restored, struct cks_why *why)
 {
 	struct cks_manifest_gpu here;
 	int inherited[CK_OUTSIDE_ROLES];

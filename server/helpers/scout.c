@@ -32,7 +32,8 @@ struct scout {
 	struct cks_scout_note note;
 };
 
-static bool set_failure(struct scout *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool set_failure(struct scout *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 static bool set_failure(struct scout *s, const char *format, ...)
 {
@@ -83,7 +84,8 @@ static bool look_at(struct scout *s, unsigned int i)
 	*g = (struct cks_scout_gpu){.utilization = -1};
 	if (!cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetMemoryInfo, &err) ||
 	    (err = (int)ck_nvml.nvmlDeviceGetMemoryInfo(s->devices[i], &memory)) != 0)
-		return set_failure(s, "NVML does not report the memory of GPU %u: error %d", i, err);
+		return set_failure(s, "NVML does not report the memory of GPU %u: error %d", i,
+				   err);
 	g->memory = memory.total;
 	g->free = memory.free;
 	if (ck_driver.cuDeviceGetName)

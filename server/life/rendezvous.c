@@ -129,7 +129,7 @@ static int process_of(int control, struct ucred *peer)
 /* Take the process that @state describes and @control is connected to; @fd came with it. Takes
  * @control and @fd if it succeeds. */
 static int adopt_process(struct cks_state *state, int control, int fd, struct cks_workers *workers,
-		struct cks_broker *broker)
+			 struct cks_broker *broker)
 {
 	const char taken = CK_CONTROL_TAKEN;
 	struct ucred peer;

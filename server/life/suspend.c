@@ -91,7 +91,8 @@ static void release_session(struct cks_suspender *p, struct cks_session_info *s,
 	send_reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
 }
 
-static json_t *make_move_reply(const struct cks_session_info *s, const struct cks_checkpoint_answer *a)
+static json_t *make_move_reply(const struct cks_session_info *s,
+			       const struct cks_checkpoint_answer *a)
 {
 	char name[CK_SESSION_NAME];
 
@@ -201,7 +202,7 @@ static void after_moving_out(struct cks_suspender *p, struct cks_session_info *s
 
 /* It stays suspended: there is no room for it, or the driver has another reason. */
 static void keep_suspended(struct cks_suspender *p, struct cks_session_info *s,
-		 const struct cks_checkpoint_answer *a)
+			   const struct cks_checkpoint_answer *a)
 {
 	struct cks_suspension *u = &s->suspension;
 	bool full = a->status == CK_CHECKPOINT_NO_ROOM || a->status == CK_CHECKPOINT_TOO_LATE;

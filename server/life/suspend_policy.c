@@ -92,8 +92,8 @@ static struct cks_session_info *choose_kept(const struct cks_suspender *p,
 
 /* Which session should leave for @guest; NULL: none yet, lowers *@next to when one may. */
 static struct cks_session_info *choose_session(const struct cks_suspender *p,
-				       const struct cks_session_info *guest, int64_t now,
-				       int64_t *next)
+					       const struct cks_session_info *guest, int64_t now,
+					       int64_t *next)
 {
 	struct cks_session_info *s = NULL, *idle = NULL, *active = NULL;
 

@@ -155,7 +155,8 @@ static bool begin_leaving(struct cks_server *server, struct travel *travel,
 }
 
 /* Suspend it first, unless it is. NULL: it is on its way. */
-static json_t *suspend_and_leave(struct cks_server *server, struct travel *travel, struct cks_session_info *s)
+static json_t *suspend_and_leave(struct cks_server *server, struct travel *travel,
+				 struct cks_session_info *s)
 {
 	travel->number = s->number;
 	memcpy(travel->session, cks_workers_id(s), sizeof(travel->session));
@@ -177,8 +178,8 @@ static bool is_tcp(const char *text)
 }
 
 /* The session of @request leaves, into @directory or over @stream, which it takes. */
-static json_t *start_travel(struct cks_server *server, const json_t *request, struct cks_asker asker,
-		     const char *directory, int stream)
+static json_t *start_travel(struct cks_server *server, const json_t *request,
+			    struct cks_asker asker, const char *directory, int stream)
 {
 	const char *name = json_string_value(json_object_get(request, "session"));
 	struct cks_session_info *s = name ? cks_workers_find(server->workers, name) : NULL;

@@ -41,7 +41,7 @@ CUresult ck_serve_decompress(struct cks_request *q, ck_decompress_args *a, void 
 	memcpy(params, a->params.params_val, bytes);
 	for (size_t i = 0; i < count && !err; i++)
 		err = params_in_memory(q->session->memory, &params[i]) ? CUDA_SUCCESS
-							      : CUDA_ERROR_INVALID_VALUE;
+								       : CUDA_ERROR_INVALID_VALUE;
 	if (!err)
 		err = ck_driver.cuMemBatchDecompressAsync(params, count, 0, NULL, stream);
 	free(params);

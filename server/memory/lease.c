@@ -187,7 +187,7 @@ static bool is_sound(const struct cks_session *s, CUdevice device, CUdeviceptr a
 
 /* Call with the lock held. */
 static CUresult begin_lease(struct cks_session *s, CUdevice device, CUdeviceptr at, size_t size,
-		      size_t unit)
+			    size_t unit)
 {
 	size_t count = size / unit, noted = 0;
 	CUmemGenericAllocationHandle *handles = calloc(count, sizeof(*handles));

@@ -151,7 +151,7 @@ static CUresult map_units(const struct listed *units, size_t count, CUdeviceptr 
 
 /* Map the units somewhere. Call with the lock held. */
 static CUresult place_units(struct cks_request *q, const struct listed *units, size_t count,
-		      struct cks_lease_opened *o)
+			    struct cks_lease_opened *o)
 {
 	CUresult err;
 

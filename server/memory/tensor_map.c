@@ -36,7 +36,8 @@ static bool arrays_take(struct arrays *t, const ck_tensor_map_args *a)
 		return false;
 	corners = a->kind == 1 ? rank - 2 : a->kind == 2 ? 1 : 0;
 	return copy_elements(t->dims, 8, rank, a->dims.dims_val, a->dims.dims_len) &&
-	       copy_elements(t->strides, 8, rank - 1, a->strides.strides_val, a->strides.strides_len) &&
+	       copy_elements(t->strides, 8, rank - 1, a->strides.strides_val,
+			     a->strides.strides_len) &&
 	       copy_elements(t->box, 4, a->kind ? 0 : rank, a->box.box_val, a->box.box_len) &&
 	       copy_elements(t->steps, 4, rank, a->steps.steps_val, a->steps.steps_len) &&
 	       copy_elements(t->lower, 4, corners, a->lower.lower_val, a->lower.lower_len) &&

@@ -148,7 +148,7 @@ CUresult ck_serve_cuTexObjectDestroy(struct cks_request *q, cuTexObjectDestroy_a
 {
 	(void)res;
 	return forget_object(q, a->texObject, false) ? ck_driver.cuTexObjectDestroy(a->texObject)
-					      : CUDA_ERROR_INVALID_VALUE;
+						     : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult ck_serve_cuSurfObjectCreate(struct cks_request *q, cuSurfObjectCreate_args *a,
@@ -174,7 +174,7 @@ CUresult ck_serve_cuSurfObjectDestroy(struct cks_request *q, cuSurfObjectDestroy
 {
 	(void)res;
 	return forget_object(q, a->surfObject, true) ? ck_driver.cuSurfObjectDestroy(a->surfObject)
-					      : CUDA_ERROR_INVALID_VALUE;
+						     : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- objects that belong to others and end with them */

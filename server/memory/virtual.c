@@ -99,7 +99,7 @@ static bool in_window(const struct cks_session *s, CUdeviceptr at, size_t size)
 }
 
 static CUresult map_memory(struct cks_request *q, const cuMemMap_args *a,
-		    CUmemGenericAllocationHandle handle)
+			   CUmemGenericAllocationHandle handle)
 {
 	CUresult err = ck_driver.cuMemMap(a->ptr, a->size, a->offset, handle, a->flags);
 

@@ -93,7 +93,7 @@ static CUresult record_module(struct cks_request *q, uint64_t id, bool library, 
 }
 
 static CUresult load_module(struct cks_request *q, struct cks_build *b, uint64_t id, bool library,
-		     const char *hash)
+			    const char *hash)
 {
 	void *image = NULL, *handle = NULL;
 	CUresult err = find_image(q, hash, &image);

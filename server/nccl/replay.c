@@ -69,7 +69,7 @@ static ncclResult_t find_comm(struct cks_nccl *n, struct cks_nccl_step *s, const
 }
 
 static ncclResult_t prepare_step(struct cks_session *session, struct cks_nccl_step *s,
-			    const struct ck_nccl_op *o, const void *batch)
+				 const struct ck_nccl_op *o, const void *batch)
 {
 	ncclResult_t ret = ncclSuccess;
 
@@ -145,7 +145,7 @@ static ncclResult_t simulate_group(float *estimated)
 }
 
 static ncclResult_t run_steps(struct cks_session *session, struct cks_nccl_step *steps,
-			const struct ck_nccl_batch *head, float *estimated)
+			      const struct ck_nccl_batch *head, float *estimated)
 {
 	ncclResult_t first = head->grouped ? cks_nccl.ncclGroupStart() : ncclSuccess;
 	bool begun = head->grouped && !first;

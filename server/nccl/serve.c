@@ -162,7 +162,7 @@ CUresult ck_serve_nccl_wait(struct cks_request *q, ck_nccl_wait_args *a, ck_nccl
 		return CUDA_SUCCESS;
 	res->result = out.result;
 	copy_to_reply(&res->values.values_val, &res->values.values_len, out.values,
-	     out.count * sizeof(*out.values));
+		      out.count * sizeof(*out.values));
 	give_text(&res->reason.reason_val, &res->reason.reason_len, out.text);
 	free(out.values);
 	return CUDA_SUCCESS;

@@ -85,8 +85,9 @@ CUresult ck_serve_cuDeviceGetDevResource(struct cks_request *q, cuDeviceGetDevRe
 	if (!ck_driver.cuDeviceGetDevResource)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	memset(&r, 0, sizeof(r));
-	return reply_resource(ck_driver.cuDeviceGetDevResource(a->device, &r, (CUdevResourceType)a->type),
-		      &r, res->resource);
+	return reply_resource(
+		ck_driver.cuDeviceGetDevResource(a->device, &r, (CUdevResourceType)a->type), &r,
+		res->resource);
 }
 
 CUresult ck_serve_cuCtxGetDevResource(struct cks_request *q, cuCtxGetDevResource_args *a,
@@ -100,8 +101,9 @@ CUresult ck_serve_cuCtxGetDevResource(struct cks_request *q, cuCtxGetDevResource
 	if (!cks_context_find(q, a->hCtx, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	memset(&r, 0, sizeof(r));
-	return reply_resource(ck_driver.cuCtxGetDevResource(context, &r, (CUdevResourceType)a->type), &r,
-		      res->resource);
+	return reply_resource(
+		ck_driver.cuCtxGetDevResource(context, &r, (CUdevResourceType)a->type), &r,
+		res->resource);
 }
 
 CUresult ck_serve_cuGreenCtxGetDevResource(struct cks_request *q, cuGreenCtxGetDevResource_args *a,
@@ -115,8 +117,9 @@ CUresult ck_serve_cuGreenCtxGetDevResource(struct cks_request *q, cuGreenCtxGetD
 	if (!cks_green_find(q, a->hCtx, &green))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	memset(&r, 0, sizeof(r));
-	return reply_resource(ck_driver.cuGreenCtxGetDevResource(green, &r, (CUdevResourceType)a->type), &r,
-		      res->resource);
+	return reply_resource(
+		ck_driver.cuGreenCtxGetDevResource(green, &r, (CUdevResourceType)a->type), &r,
+		res->resource);
 }
 
 /* Copy @count resources to a reply, and note them as issued. */
@@ -157,7 +160,7 @@ CUresult ck_serve_resource_split(struct cks_request *q, ck_resource_split_args *
 						    &rest, a->flags, a->least);
 	if (!err && a->wanted)
 		err = encode_resources(parts, ck_min(groups, CK_GROUPS_MAX), &res->parts.parts_val,
-			   &res->parts.parts_len);
+				       &res->parts.parts_len);
 	if (!err)
 		err = encode_resources(&rest, 1, &res->rest.rest_val, &res->rest.rest_len);
 	res->groups = groups;

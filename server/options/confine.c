@@ -173,7 +173,8 @@ static void allow_folders(const struct rules *rules, const struct cks_options *o
 int cks_confine(const struct cks_options *o)
 {
 	int v = get_landlock_version();
-	struct ruleset all = {.files = get_known_rights(v), .scoped = v >= 6 ? 1 << 1 : 0 /* signals */};
+	struct ruleset all = {.files = get_known_rights(v),
+			      .scoped = v >= 6 ? 1 << 1 : 0}; /* signals */
 	struct rules rules = {.known = get_known_rights(v)};
 	size_t size = v >= 6 ? sizeof(all) : offsetof(struct ruleset, net);
 	int ret = 0;

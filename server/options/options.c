@@ -181,7 +181,8 @@ static int settle_listen(struct cks_options *o)
 static int resolve_options(struct cks_options *o)
 {
 	if ((o->limits.value[CK_LIMIT_SAVE] > 0) != (o->checkpoint_dir != NULL))
-		return report_error("--checkpoint-every, --checkpoint-dir", "must be given together");
+		return report_error("--checkpoint-every, --checkpoint-dir",
+				    "must be given together");
 	if (o->audit_required && !o->audit)
 		return report_error("--audit-required, --audit", "must be given together");
 	if (check_tls(o) < 0)

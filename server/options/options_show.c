@@ -15,7 +15,7 @@
 #define CK_COLUMN 44 /* of the origins */
 
 static void print_option(FILE *out, const char *before, const char *name, const char *value,
-		const char *origin)
+			 const char *origin)
 {
 	int n = fprintf(out, "%s%s = %s", before, name, value);
 
@@ -34,7 +34,7 @@ static void show_option(const struct cks_options *options, size_t index, FILE *o
 			continue;
 		given = true;
 		print_option(out, "", o.name, g->value ? g->value : "yes",
-		    g->origin ? g->origin : "command line");
+			     g->origin ? g->origin : "command line");
 	}
 	if (!given)
 		print_option(out, "#", o.name, o.usual ? o.usual : "no", "default");

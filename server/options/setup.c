@@ -109,7 +109,7 @@ static int make_tokens(struct setup *s, char *const *names, size_t count, bool u
 			CK_HOLDERS_WRONG);
 	else if (ret < 0)
 		report_error(ret, path,
-		     ret == -EINVAL ? "it is a single secret, not a list" : strerror(-ret));
+			     ret == -EINVAL ? "it is a single secret, not a list" : strerror(-ret));
 	return ret;
 }
 
@@ -247,10 +247,12 @@ int cks_setup(const char *program, char *const *words, size_t count)
 	gethostname(own, sizeof(own) - 1);
 	count = count > 1 ? count - 1 : 1;
 	if (count > CK_SETUP_NAMES)
-		return report_error(-EINVAL, "too many names", "make further tokens with `cricket token`");
+		return report_error(-EINVAL, "too many names",
+				    "make further tokens with `cricket token`");
 	for (size_t i = 0; i < count; i++) {
 		if (!ck_holders_is_name(names[i], strlen(names[i])))
-			return report_error(-EINVAL, names[i], "not a name of letters, digits and .-_@");
+			return report_error(-EINVAL, names[i],
+					    "not a name of letters, digits and .-_@");
 	}
 	snprintf(s.cert, sizeof(s.cert), "%s/" CK_TLS_CERT_FILE, s.files.tls);
 	snprintf(s.key, sizeof(s.key), "%s/" CK_TLS_KEY_FILE, s.files.tls);

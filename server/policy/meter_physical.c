@@ -82,7 +82,7 @@ static bool record_physical(CUmemGenericAllocationHandle handle, CUdevice device
 }
 
 static CUresult create_physical(CUmemGenericAllocationHandle *out, size_t size,
-		       const CUmemAllocationProp *prop, unsigned long long flags)
+				const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	CUdevice device = prop->location.id;
 	CUresult err;
@@ -139,7 +139,8 @@ static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 	return err;
 }
 
-static CUresult import_handle(CUmemGenericAllocationHandle *out, void *os, CUmemAllocationHandleType type)
+static CUresult import_handle(CUmemGenericAllocationHandle *out, void *os,
+			      CUmemAllocationHandleType type)
 {
 	CUresult err = real.cuMemImportFromShareableHandle(out, os, type);
 
@@ -148,8 +149,8 @@ static CUresult import_handle(CUmemGenericAllocationHandle *out, void *os, CUmem
 	return err;
 }
 
-static CUresult map_physical(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-		    unsigned long long flags)
+static CUresult map_physical(CUdeviceptr at, size_t size, size_t offset,
+			     CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	CUresult err = real.cuMemMap(at, size, offset, handle, flags);
 	struct physical *p;

@@ -88,7 +88,8 @@ bool cks_token_wanted(const char *file)
 }
 
 /* "FILE:LINE: what is wrong", or "FILE: why". */
-static const char *describe_error(const char *file, unsigned int line, int error, char out[CK_TOKEN_WHY])
+static const char *describe_error(const char *file, unsigned int line, int error,
+				  char out[CK_TOKEN_WHY])
 {
 	const char *why = strerror(-error);
 

@@ -216,10 +216,11 @@ static json_t *describe_client(const struct cks_owner *owner, const struct cks_a
 {
 	const char *identity = owner->identity.name;
 	char address[CK_PEER_NAME];
-	json_t *fields = json_pack(
-		"{s:o, s:s, s:o, s:o, s:I}", "identity", identity[0] ? encode_text(identity) : json_null(),
-		"address", cks_peer_source(&owner->peer, address), "program", encode_text(client->program),
-		"host", encode_text(client->host), "client_pid", (json_int_t)client->pid);
+	json_t *fields = json_pack("{s:o, s:s, s:o, s:o, s:I}", "identity",
+				   identity[0] ? encode_text(identity) : json_null(), "address",
+				   cks_peer_source(&owner->peer, address), "program",
+				   encode_text(client->program), "host", encode_text(client->host),
+				   "client_pid", (json_int_t)client->pid);
 
 	if (client->prefix && client->prefix[0])
 		set_field(fields, "worker_prefix", encode_text(client->prefix));

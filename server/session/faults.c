@@ -126,7 +126,8 @@ struct text {
 	size_t size, used;
 };
 
-static void append_text(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append_text(struct text *t, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 static void append_text(struct text *t, const char *format, ...)
 {

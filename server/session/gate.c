@@ -78,7 +78,8 @@ static bool enter_metered(struct cks_gate *g, struct cks_pass *pass)
 }
 
 /* @over: the thread is to give up; or NULL. */
-static bool wait_for_entry(struct cks_gate *g, struct cks_pass *pass, bool knock, const atomic_bool *over)
+static bool wait_for_entry(struct cks_gate *g, struct cks_pass *pass, bool knock,
+			   const atomic_bool *over)
 {
 	bool entered = false;
 

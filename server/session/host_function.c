@@ -125,7 +125,8 @@ static struct ck_mutex notifications_lock = CK_MUTEX(CK_RANK_NOTIFICATIONS);
 static struct notification *notifications;
 static _Atomic uint64_t numbers;
 
-static void forward_notification(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle handle)
+static void forward_notification(CUasyncNotificationInfo *info, void *data,
+				 CUasyncCallbackHandle handle)
 {
 	struct notification *n = data;
 
@@ -156,7 +157,8 @@ CUresult ck_serve_notification(struct cks_request *q, ck_notification_args *a,
 		free(n);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	err = ck_driver.cuDeviceRegisterAsyncNotification(a->device, forward_notification, n, &n->handle);
+	err = ck_driver.cuDeviceRegisterAsyncNotification(a->device, forward_notification, n,
+							  &n->handle);
 	if (err) {
 		cks_host_call_destroy(n->call);
 		free(n);

@@ -114,7 +114,8 @@ CUresult cks_handle_put(struct cks_request *q, uint64_t id, enum cks_kind kind, 
 CUresult cks_handle_name(struct cks_request *q, enum cks_kind kind, void *handle, uint64_t parent,
 			 uint64_t *id)
 {
-	return cks_handles_name(q->session->handles, kind, get_owner_context(q, kind), handle, parent, id);
+	return cks_handles_name(q->session->handles, kind, get_owner_context(q, kind), handle,
+				parent, id);
 }
 
 void cks_handle_remove(struct cks_request *q, uint64_t id)

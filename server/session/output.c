@@ -236,7 +236,8 @@ static bool has_pending(const struct file *f)
 
 bool cks_output_pending(struct ck_output *o)
 {
-	return o && unlikely(has_pending(&o->file[0]) || has_pending(&o->file[1])) && cks_output_check(o);
+	return o && unlikely(has_pending(&o->file[0]) || has_pending(&o->file[1])) &&
+	       cks_output_check(o);
 }
 
 size_t cks_output_take(struct ck_output *o, bool errors, void *buf, size_t size)

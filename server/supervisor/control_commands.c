@@ -37,13 +37,15 @@ static json_t *describe_session(const struct cks_session_info *s)
 	char name[CK_SESSION_NAME];
 
 	return json_pack("{s:s, s:i, s:o, s:i, s:o, s:s, s:I, s:I}", "session",
-			 cks_session_name(s, name), "pid", (int)s->pid, "program", encode_text(s->program),
-			 "client_pid", (int)s->client_pid, "identity", encode_text(s->owner.identity.name),
-			 "state", state, "memory", (json_int_t)(out ? 0 : s->memory), "host_memory",
+			 cks_session_name(s, name), "pid", (int)s->pid, "program",
+			 encode_text(s->program), "client_pid", (int)s->client_pid, "identity",
+			 encode_text(s->owner.identity.name), "state", state, "memory",
+			 (json_int_t)(out ? 0 : s->memory), "host_memory",
 			 (json_int_t)(out ? u->bytes : 0));
 }
 
-static json_t *list_sessions(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *list_sessions(struct cks_server *server, const json_t *request,
+			     struct cks_asker asker)
 {
 	json_t *list = json_array();
 
@@ -80,7 +82,8 @@ static void print_sessions(const json_t *reply)
 
 /* --- upgrade: the answer is the new program's, or that it is refused */
 
-static json_t *upgrade_server(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *upgrade_server(struct cks_server *server, const json_t *request,
+			      struct cks_asker asker)
 {
 	(void)request;
 	if (server->upgrade->asked)
@@ -119,7 +122,8 @@ static struct cks_session_info *session_of(struct cks_server *server, const json
 	return s;
 }
 
-static json_t *suspend_session(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *suspend_session(struct cks_server *server, const json_t *request,
+			       struct cks_asker asker)
 {
 	const char *until = json_string_value(json_object_get(request, "until"));
 	json_t *error = NULL;
@@ -137,7 +141,8 @@ static const char *device_of(const json_t *request)
 	return json_string_value(json_object_get(request, "device"));
 }
 
-static json_t *resume_session(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *resume_session(struct cks_server *server, const json_t *request,
+			      struct cks_asker asker)
 {
 	json_t *error = NULL;
 	struct cks_session_info *s = session_of(server, request, asker, &error);
@@ -160,7 +165,8 @@ static json_t *end_session(struct cks_server *server, const json_t *request, str
 }
 
 /* As SIGHUP, but it answers: systemctl reload reports a wrong file to its caller. */
-static json_t *reload_files(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *reload_files(struct cks_server *server, const json_t *request,
+			    struct cks_asker asker)
 {
 	char why[CK_RELOAD_WHY];
 
@@ -195,7 +201,8 @@ static void print_config(const json_t *reply)
 }
 
 /* As SIGTERM with --drain; a second time it changes nothing. */
-static json_t *drain_server(struct cks_server *server, const json_t *request, struct cks_asker asker)
+static json_t *drain_server(struct cks_server *server, const json_t *request,
+			    struct cks_asker asker)
 {
 	const char *time = json_string_value(json_object_get(request, "time"));
 	uint64_t seconds = server->options->limits.value[CK_LIMIT_DRAIN];

@@ -51,7 +51,8 @@ static const char *state_of(const struct cks_session_info *s, int64_t idle_ms)
 	return "?";
 }
 
-static json_t *describe_session(const struct cks_session_info *s, bool own, bool gpu_time, int64_t now)
+static json_t *describe_session(const struct cks_session_info *s, bool own, bool gpu_time,
+				int64_t now)
 {
 	const struct cks_suspension *u = &s->suspension;
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
@@ -63,8 +64,8 @@ static json_t *describe_session(const struct cks_session_info *s, bool own, bool
 			 "s:f, s:f, s:i, s:b}",
 			 "session", cks_session_name(s, name), "pid", (int)s->pid, "program",
 			 encode_text(s->program), "host", encode_text(s->use.host), "client_pid",
-			 (int)s->client_pid, "identity", encode_text(s->owner.identity.name), "own", own,
-			 "state", state_of(s, now - u->used), "memory",
+			 (int)s->client_pid, "identity", encode_text(s->owner.identity.name), "own",
+			 own, "state", state_of(s, now - u->used), "memory",
 			 (json_int_t)(out ? 0 : s->memory), "host_memory",
 			 (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
 			 "commands", (json_int_t)s->use.commands, "received",
@@ -140,8 +141,8 @@ static json_t *describe_identities(const struct cks_server *server)
 	json_t *list = json_array(), *row;
 
 	for (size_t i = 0; i < ledger->count; i++) {
-		row = json_pack("{s:o, s:I}", "identity", encode_text(ledger->rows[i].name), "sessions",
-				(json_int_t)ledger->rows[i].sessions);
+		row = json_pack("{s:o, s:I}", "identity", encode_text(ledger->rows[i].name),
+				"sessions", (json_int_t)ledger->rows[i].sessions);
 		if (server->options->gpu_time)
 			json_object_set_new(row, "gpu_time",
 					    json_real((double)ledger->rows[i].gpu_us / 1e6));
@@ -245,8 +246,8 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 		bool own = cks_control_owns(server->control, asker, s);
 
 		if (all || own)
-			json_array_append_new(list,
-					      describe_session(s, own, server->options->gpu_time, now));
+			json_array_append_new(
+				list, describe_session(s, own, server->options->gpu_time, now));
 	}
 	return json_pack(
 		"{s:b, s:i, s:s, s:s, s:i, s:o, s:b, s:i, s:i, s:f, s:o, s:o, s:i, s:o, s:o*, "
@@ -256,8 +257,9 @@ json_t *cks_report_status(struct cks_server *server, const json_t *request, stru
 		describe_addresses(server->listeners), "all", all, "session_count",
 		(int)cks_workers_serving(server->workers), "max_sessions",
 		(int)server->options->max_sessions, "time", (double)now / 1e3, "sessions", list,
-		"waiting", list_waiters(server, asker, now), "waiting_count", (int)server->queue->count,
-		"spares", describe_spares(server), "totals", all ? describe_totals(server) : NULL,
-		"identities", all ? describe_identities(server) : NULL, "host", host_name(),
-		"emulated", describe_emulated(server), "served", describe_served(server->gpus));
+		"waiting", list_waiters(server, asker, now), "waiting_count",
+		(int)server->queue->count, "spares", describe_spares(server), "totals",
+		all ? describe_totals(server) : NULL, "identities",
+		all ? describe_identities(server) : NULL, "host", host_name(), "emulated",
+		describe_emulated(server), "served", describe_served(server->gpus));
 }

@@ -301,7 +301,8 @@ static bool execute_pending(struct cks_lane *l, struct cks_commands *c, uint64_t
 {
 	int ret = 0;
 
-	if (!has_commands(c) || atomic_load_explicit(&c->left, memory_order_relaxed) || !begin_turn(c))
+	if (!has_commands(c) || atomic_load_explicit(&c->left, memory_order_relaxed) ||
+	    !begin_turn(c))
 		return false;
 	/* another thread may have taken the command before this one's turn: reading would wait for
 	 * the next one */

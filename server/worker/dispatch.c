@@ -251,7 +251,7 @@ static int control_call(struct cks_lane *l, const struct ck_call_header *header)
 }
 
 static int answer_call(struct cks_lane *l, const struct ck_record *record,
-		  const struct ck_call_header *header)
+		       const struct ck_call_header *header)
 {
 	const struct ck_proc *proc;
 

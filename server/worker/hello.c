@@ -264,7 +264,8 @@ static bool_t code_reply(XDR *xdrs, struct reply *reply)
 }
 
 /* The parts that are ready for the session. */
-static void fill_offer(struct cks_session *session, const struct cks_client *client, ck_hello_more *more)
+static void fill_offer(struct cks_session *session, const struct cks_client *client,
+		       ck_hello_more *more)
 {
 	struct cks_lease_offer lease;
 	size_t recalled = 0;
@@ -351,7 +352,7 @@ static int report_refusal(const struct hello *h)
 
 /* Make the session and answer, or answer why there is none. */
 static int serve_hello(struct hello *h, int (*announce)(const struct cks_session *session),
-		 struct cks_session **session)
+		       struct cks_session **session)
 {
 	bool ok;
 	int ret;

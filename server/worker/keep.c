@@ -94,8 +94,8 @@ static int find_or_open(struct cks_keep *keep, const struct ck_chan *connection,
 }
 
 /* Give the channel its connection. What one end lacks of the other's bytes is sent again. */
-static void attach_connection(struct cks_keep *keep, struct ck_link *link, struct ck_chan *connection,
-		   uint32_t xid, const ck_link_args *args)
+static void attach_connection(struct cks_keep *keep, struct ck_link *link,
+			      struct ck_chan *connection, uint32_t xid, const ck_link_args *args)
 {
 	uint64_t received;
 	int ret;

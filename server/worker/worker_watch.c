@@ -194,7 +194,7 @@ static bool watch_client(unsigned int *quiet)
 {
 	int64_t left = commands_in();
 	int tick = (int)pick_sooner(pick_sooner(left, heed_cuts()),
-			       *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS);
+				    *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS);
 	struct cks_session *s = atomic_load(&worker.session);
 	struct epoll_event event;
 	int n = epoll_wait(worker.watch, &event, 1, tick);

@@ -37,7 +37,7 @@ static int32_t number_of(int64_t row, int column, int round)
 
 /* Rank number @part of @parts scatters its rows, and all gather all, backwards. */
 static int check_rows(wcm_group *g, wcm_t m, int part, int parts, int round, const int *ranks,
-		 int *wrong)
+		      int *wrong)
 {
 	static __thread int32_t rows[ROWS * COLUMNS];
 	static __thread int64_t indices[ROWS];
