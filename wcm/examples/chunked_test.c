@@ -26,8 +26,8 @@ static int plain_new(wcm_group *g, size_t size, struct plain *p)
 {
 	int alone = wcm_rank(g), status;
 
-	status = said(wcm_malloc(g, size, 0, &alone, 1, &p->memory), "wcm_malloc of one rank");
-	return status ? status : said(wcm_local(p->memory, &p->address, NULL), "wcm_local");
+	status = report_status(wcm_malloc(g, size, 0, &alone, 1, &p->memory), "wcm_malloc of one rank");
+	return status ? status : report_status(wcm_local(p->memory, &p->address, NULL), "wcm_local");
 }
 
 static int32_t number_of(int64_t row, int column, int round)
@@ -58,21 +58,21 @@ static int check_rows(wcm_group *g, wcm_t m, int part, int parts, int round, con
 	to.data = data.address;
 	by.data = index.address;
 	by.count = count;
-	if (said(wcm_copy_to(index.memory, 0, indices, sizeof(indices), NULL), "indices") ||
-	    said(wcm_copy_to(data.memory, 0, rows, sizeof(rows), NULL), "rows") ||
-	    said(wcm_scatter(&table, &by, &to, NULL), "wcm_scatter") ||
-	    said(wcm_copy_from(rows, m, 0, sizeof(int32_t), NULL), "wcm_copy_from"))
+	if (report_status(wcm_copy_to(index.memory, 0, indices, sizeof(indices), NULL), "indices") ||
+	    report_status(wcm_copy_to(data.memory, 0, rows, sizeof(rows), NULL), "rows") ||
+	    report_status(wcm_scatter(&table, &by, &to, NULL), "wcm_scatter") ||
+	    report_status(wcm_copy_from(rows, m, 0, sizeof(int32_t), NULL), "wcm_copy_from"))
 		return 1;
 	/* after this barrier, the data that the others wrote is there */
-	if (said(wcm_malloc(g, 1, 0, ranks, ranks ? parts : 0, &meet), "wcm_malloc") ||
+	if (report_status(wcm_malloc(g, 1, 0, ranks, ranks ? parts : 0, &meet), "wcm_malloc") ||
 	    wcm_free(meet))
 		return 1;
 	for (int64_t i = 0; i < ROWS; i++)
 		indices[i] = ROWS - 1 - i;
 	by.count = ROWS;
-	if (said(wcm_copy_to(index.memory, 0, indices, sizeof(indices), NULL), "indices") ||
-	    said(wcm_gather(&table, &by, &to, NULL), "wcm_gather") ||
-	    said(wcm_copy_from(rows, data.memory, 0, sizeof(rows), NULL), "rows back") ||
+	if (report_status(wcm_copy_to(index.memory, 0, indices, sizeof(indices), NULL), "indices") ||
+	    report_status(wcm_gather(&table, &by, &to, NULL), "wcm_gather") ||
+	    report_status(wcm_copy_from(rows, data.memory, 0, sizeof(rows), NULL), "rows back") ||
 	    wcm_free(index.memory) || wcm_free(data.memory)) /* these wait for the device */
 		return 1;
 	for (int i = 0; i < ROWS; i++) {
@@ -95,8 +95,8 @@ static int round_of(wcm_group *g, int round, int *wrong)
 			own = count;
 		ranks[count++] = i;
 	}
-	if (said(wcm_malloc(g, ROWS * ROW, ROW, NULL, 0, &all), "wcm_malloc") ||
-	    said(wcm_malloc(g, ROWS * ROW, ROW, ranks, count, &some), "wcm_malloc of some"))
+	if (report_status(wcm_malloc(g, ROWS * ROW, ROW, NULL, 0, &all), "wcm_malloc") ||
+	    report_status(wcm_malloc(g, ROWS * ROW, ROW, ranks, count, &some), "wcm_malloc of some"))
 		return 1;
 	if (check_rows(g, some, own, count, round, ranks, wrong) ||
 	    check_rows(g, all, rank, size, round + 1, NULL, wrong))
@@ -108,7 +108,7 @@ static int run_rank(struct rank *r)
 {
 	uint64_t total;
 	wcm_group *g;
-	int wrong = 0, status = join(r, backing, WCM_ANY_DEVICE, &g);
+	int wrong = 0, status = join_group(r, backing, WCM_ANY_DEVICE, &g);
 
 	for (int i = 0; i < rounds && !status; i++) {
 		status = round_of(g, i, &wrong);
@@ -118,7 +118,7 @@ static int run_rank(struct rank *r)
 		}
 	}
 	if (!status)
-		status = said(wcm_aggregate(g, (uint64_t)wrong, &total, NULL), "wcm_aggregate");
+		status = report_status(wcm_aggregate(g, (uint64_t)wrong, &total, NULL), "wcm_aggregate");
 	if (!status && wcm_rank(g) == 0)
 		printf("chunked_test: %d ranks, %s: %llu wrong\n", wcm_size(g),
 		       wcm_backing_of(g) == WCM_IPC ? "ipc" : "vmm", (unsigned long long)total);

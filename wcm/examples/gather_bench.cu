@@ -158,7 +158,7 @@ static int pass(struct bench *b, size_t segment, unsigned int seed, double *rate
 	u64 count = want.gather / segment, places = want.table / segment;
 	float ms = 0;
 
-	if (said(wcm_barrier(b->g), "wcm_barrier"))
+	if (report_status(wcm_barrier(b->g), "wcm_barrier"))
 		return 1;
 	CUDA(cudaEventRecord(b->begin));
 	if (want.width == 16)
@@ -206,8 +206,8 @@ static int report(struct bench *b, size_t segment, double best, u64 wrong)
 	double all[WCM_RANKS_MAX], least, most, sum = 0;
 	uint64_t bad = 0;
 
-	if (said(wcm_all_gather(b->g, &best, sizeof(best), all), "wcm_all_gather") ||
-	    said(wcm_aggregate(b->g, wrong, &bad, NULL), "wcm_aggregate"))
+	if (report_status(wcm_all_gather(b->g, &best, sizeof(best), all), "wcm_all_gather") ||
+	    report_status(wcm_aggregate(b->g, wrong, &bad, NULL), "wcm_aggregate"))
 		return 1;
 	least = most = all[0];
 	for (int i = 0; i < size; i++) {
@@ -235,9 +235,9 @@ static int set_up(struct bench *b)
 	wcm_info info;
 
 	/* a power of two that no segment lies across, so that At() need not divide */
-	if (said(wcm_malloc(b->g, want.table, 16384, NULL, 0, &b->memory), "wcm_malloc") ||
-	    said(wcm_device_handle(b->memory, device, &handle), "wcm_device_handle") ||
-	    said(wcm_stat(b->memory, &info), "wcm_stat"))
+	if (report_status(wcm_malloc(b->g, want.table, 16384, NULL, 0, &b->memory), "wcm_malloc") ||
+	    report_status(wcm_device_handle(b->memory, device, &handle), "wcm_device_handle") ||
+	    report_status(wcm_stat(b->memory, &info), "wcm_stat"))
 		return 1;
 	b->handle = handle;
 	CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
@@ -251,7 +251,7 @@ static int set_up(struct bench *b)
 	CUDA(cudaEventCreate(&b->end));
 	fill<<<b->blocks, THREADS>>>(b->handle, info.chunk * (info.chunk_size / 4), info.chunk_size / 4);
 	CUDA(cudaDeviceSynchronize());
-	return said(wcm_barrier(b->g), "wcm_barrier");
+	return report_status(wcm_barrier(b->g), "wcm_barrier");
 }
 
 static int run(struct rank *r)
@@ -263,7 +263,7 @@ static int run(struct rank *r)
 
 	memset(&b, 0, sizeof(b));
 	CUDA(cudaGetDeviceCount(&devices));
-	if (join(r, want.backing, WCM_ANY_DEVICE, &b.g))
+	if (join_group(r, want.backing, WCM_ANY_DEVICE, &b.g))
 		return 1;
 	CUDA(cudaSetDevice(wcm_device(b.g)));
 	status = set_up(&b);
@@ -278,7 +278,7 @@ static int run(struct rank *r)
 	}
 	cudaFree(b.local);
 	cudaFree(b.wrong);
-	return said(wcm_finalize(b.g), "wcm_finalize") || status;
+	return report_status(wcm_finalize(b.g), "wcm_finalize") || status;
 }
 
 /* --- options */
