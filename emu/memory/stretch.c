@@ -30,7 +30,7 @@ CK_LOG_DEFINE("emu");
  * client has its managed variables at the same addresses as the server's driver, so a program's
  * own mappings must not be there. AddressSanitizer has its heap from 0x600000000000 on.
  */
-#define PLACE 0x500000000000ul
+#define PLACE 0x480000000000ul
 #define PLACE_STEP (1ul << 40)
 
 /* Addresses for device @i, with a file behind them where one can be had. */
