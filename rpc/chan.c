@@ -127,6 +127,11 @@ int ck_chan_fd(struct ck_chan *chan)
 	return ck_kept_fd(&chan->kept);
 }
 
+bool ck_chan_fd_gone(struct ck_chan *chan)
+{
+	return ck_kept_gone(&chan->kept);
+}
+
 void ck_chan_forked(struct ck_chan *chan)
 {
 	ck_kept_close(&chan->kept);

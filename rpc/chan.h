@@ -126,6 +126,9 @@ size_t ck_chan_pending(struct ck_chan *chan);
 /* For poll(2). -1: there is none, or the program has closed it (util/kept.h). */
 int ck_chan_fd(struct ck_chan *chan);
 
+/* Has the program closed the descriptor? */
+bool ck_chan_fd_gone(struct ck_chan *chan);
+
 /* In a forked child: close its copy of the descriptor. Takes no lock; @chan is not used any
  * more. */
 void ck_chan_forked(struct ck_chan *chan);

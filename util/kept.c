@@ -171,6 +171,11 @@ int ck_kept_recent(struct ck_kept *k)
 	return k->mode == CK_KEPT_NONE ? -1 : atomic_load_explicit(&k->fd, memory_order_relaxed);
 }
 
+bool ck_kept_gone(struct ck_kept *k)
+{
+	return k->mode == CK_KEPT_WATCHED && ck_kept_fd(k) < 0;
+}
+
 void ck_kept_close(struct ck_kept *k)
 {
 	const int fds[] = {k->fd, k->spare};

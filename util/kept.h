@@ -59,6 +59,9 @@ int ck_kept_fd(struct ck_kept *k);
 /* The same without a check, if the last one was within the last 20 us. */
 int ck_kept_recent(struct ck_kept *k);
 
+/* Has the program closed it? False if there is none. */
+bool ck_kept_gone(struct ck_kept *k);
+
 /* Close what is still of this file. */
 void ck_kept_close(struct ck_kept *k);
 

@@ -128,6 +128,17 @@ void ckc_lane_drop_all(struct ckc_client *c)
 	}
 }
 
+bool ckc_lane_is_closed(struct ckc_client *c)
+{
+	bool closed = false;
+
+	ck_lock(&c->lanes.lock);
+	for (struct ckc_lane *lane = c->lanes.newest; lane && !closed; lane = lane->older)
+		closed = ck_chan_fd_gone(lane->chan);
+	ck_unlock(&c->lanes.lock);
+	return closed;
+}
+
 void ckc_lane_shut_all(struct ckc_client *c)
 {
 	ck_lock(&c->lanes.lock);

@@ -36,6 +36,9 @@ void ckc_lane_release(struct ckc_lane *lane);
 /* Close every pooled lane: the session is over. */
 void ckc_lane_drop_all(struct ckc_client *c);
 
+/* Has the program closed the descriptor of one? */
+bool ckc_lane_is_closed(struct ckc_client *c);
+
 /* The session is over: fail all waits for replies at once, and stop receiving. */
 void ckc_lane_shut_all(struct ckc_client *c);
 

@@ -311,6 +311,12 @@ const char *ckc_wire_error(int ret)
 	}
 }
 
+/* The server ends a session of which it has lost a connection, so its answer may come first. */
+static bool closed_by_program(struct ckc_client *c)
+{
+	return (c->command.chan && ck_chan_fd_gone(c->command.chan)) || ckc_lane_is_closed(c);
+}
+
 static void close_connections(struct ckc_client *c)
 {
 	ckc_command_abandon(c);
@@ -325,6 +331,8 @@ void ckc_session_lost(struct ckc_client *c, const char *why)
 
 	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
 		return;
+	if (closed_by_program(c))
+		why = ckc_wire_error(-EBADF);
 	ck_err("the GPU server at %s is lost (%s): every CUDA call %sfails from now on",
 	       c->connection.address, why, ckc_many ? "for its devices " : "");
 	close_connections(c);

@@ -26,8 +26,10 @@ static int plain_new(wcm_group *g, size_t size, struct plain *p)
 {
 	int alone = wcm_rank(g), status;
 
-	status = report_status(wcm_malloc(g, size, 0, &alone, 1, &p->memory), "wcm_malloc of one rank");
-	return status ? status : report_status(wcm_local(p->memory, &p->address, NULL), "wcm_local");
+	status = report_status(wcm_malloc(g, size, 0, &alone, 1, &p->memory),
+			       "wcm_malloc of one rank");
+	return status ? status
+		      : report_status(wcm_local(p->memory, &p->address, NULL), "wcm_local");
 }
 
 static int32_t number_of(int64_t row, int column, int round)
@@ -58,7 +60,8 @@ static int check_rows(wcm_group *g, wcm_t m, int part, int parts, int round, con
 	to.data = data.address;
 	by.data = index.address;
 	by.count = count;
-	if (report_status(wcm_copy_to(index.memory, 0, indices, sizeof(indices), NULL), "indices") ||
+	if (report_status(wcm_copy_to(index.memory, 0, indices, sizeof(indices), NULL),
+			  "indices") ||
 	    report_status(wcm_copy_to(data.memory, 0, rows, sizeof(rows), NULL), "rows") ||
 	    report_status(wcm_scatter(&table, &by, &to, NULL), "wcm_scatter") ||
 	    report_status(wcm_copy_from(rows, m, 0, sizeof(int32_t), NULL), "wcm_copy_from"))
@@ -70,7 +73,8 @@ static int check_rows(wcm_group *g, wcm_t m, int part, int parts, int round, con
 	for (int64_t i = 0; i < ROWS; i++)
 		indices[i] = ROWS - 1 - i;
 	by.count = ROWS;
-	if (report_status(wcm_copy_to(index.memory, 0, indices, sizeof(indices), NULL), "indices") ||
+	if (report_status(wcm_copy_to(index.memory, 0, indices, sizeof(indices), NULL),
+			  "indices") ||
 	    report_status(wcm_gather(&table, &by, &to, NULL), "wcm_gather") ||
 	    report_status(wcm_copy_from(rows, data.memory, 0, sizeof(rows), NULL), "rows back") ||
 	    wcm_free(index.memory) || wcm_free(data.memory)) /* these wait for the device */
@@ -96,7 +100,8 @@ static int round_of(wcm_group *g, int round, int *wrong)
 		ranks[count++] = i;
 	}
 	if (report_status(wcm_malloc(g, ROWS * ROW, ROW, NULL, 0, &all), "wcm_malloc") ||
-	    report_status(wcm_malloc(g, ROWS * ROW, ROW, ranks, count, &some), "wcm_malloc of some"))
+	    report_status(wcm_malloc(g, ROWS * ROW, ROW, ranks, count, &some),
+			  "wcm_malloc of some"))
 		return 1;
 	if (check_rows(g, some, own, count, round, ranks, wrong) ||
 	    check_rows(g, all, rank, size, round + 1, NULL, wrong))
@@ -118,7 +123,8 @@ static int run_rank(struct rank *r)
 		}
 	}
 	if (!status)
-		status = report_status(wcm_aggregate(g, (uint64_t)wrong, &total, NULL), "wcm_aggregate");
+		status = report_status(wcm_aggregate(g, (uint64_t)wrong, &total, NULL),
+				       "wcm_aggregate");
 	if (!status && wcm_rank(g) == 0)
 		printf("chunked_test: %d ranks, %s: %llu wrong\n", wcm_size(g),
 		       wcm_backing_of(g) == WCM_IPC ? "ipc" : "vmm", (unsigned long long)total);
