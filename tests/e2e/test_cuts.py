@@ -218,7 +218,7 @@ def test_a_session_survives_however_its_connections_end(both, app, proxies, seco
     for how, name, _, client in cases:
         told = [line for line in client.communicate()[1].splitlines() if "is back after" not in line and not
                 (how == "silence" and re.search("has not responded for 5 s|responds again", line))]
-        assert all(f"CUDA calls wait, for at most {patience} s" in line for line in told), (how, name, told)
+        assert all(f"CUDA calls wait, for at most {min(patience, 60)} s" in line for line in told), (how, name, told)
 
 
 def test_a_program_that_is_killed_on_the_servers_machine_ends_its_session(serve, app, proxies):
@@ -324,6 +324,7 @@ def test_the_end_of_a_child_says_nothing_of_its_parent(patient, proxies, code):
     wait_until(lambda: not server.workers(), 5, "the session has ended")
 
 
+@pytest.mark.skipif(bool(KIND), reason="sanitizers have functions of their own there")
 def test_a_program_that_executes_itself_takes_its_own_place(serve, proxies):
     """As a training does that starts again: its process is the same."""
     server = serve("--max-sessions", "1", "--keep", "1h")

@@ -245,8 +245,8 @@ def listed(tmp_path):
         found = {Asker(server).ask("sessions")["sessions"][0]["program"],
                  Asker(server).ask("status")["sessions"][0]["program"],
                  re.findall(r'"program": *"([^"]*)"', audit.read_text())[-1]}
-        title = pathlib.Path(f"/proc/{server.workers()[0]}/cmdline").read_bytes()
-        assert max(found).encode() in title
+        title = pathlib.Path(f"/proc/{server.workers()[0]}/cmdline")
+        wait_until(lambda: max(found).encode() in title.read_bytes(), 5, "ps shows it")
         program.communicate("\n", timeout=30)
         server.wait_idle()
         text = server.log() + audit.read_text()
