@@ -114,7 +114,16 @@ void ck_kept_take(struct ck_kept *k, int fd, bool twice)
 
 void ck_kept_share(struct ck_kept *k, const struct ck_kept *of)
 {
-	*k = *of;
+	/* each alone, as threads may use @k meanwhile: they find no descriptor until the last */
+	atomic_store(&k->mode, CK_KEPT_NONE);
+	atomic_store(&k->fd, of->fd);
+	atomic_store(&k->spare, of->spare);
+	k->dev = of->dev;
+	k->ino = of->ino;
+	k->pid = of->pid;
+	k->start = of->start;
+	atomic_store(&k->checked_ns, of->checked_ns);
+	atomic_store(&k->mode, of->mode);
 }
 
 /* Has CRIU restored the process since @k was noted? Its files are the same, and have other

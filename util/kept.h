@@ -30,10 +30,10 @@ struct ck_kept {
 	atomic_int fd;
 	atomic_int
 		spare; /* a second descriptor of the file, used when the first is gone; -1: none */
-	dev_t dev;
-	ino_t ino;
-	pid_t pid; /* the process, and when the kernel made it */
-	unsigned long long start;
+	_Atomic dev_t dev;
+	_Atomic ino_t ino;
+	_Atomic pid_t pid; /* the process, and when the kernel made it */
+	_Atomic unsigned long long start;
 	_Atomic uint64_t checked_ns;
 };
 

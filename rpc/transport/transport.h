@@ -80,7 +80,8 @@ struct ck_transport_ops {
 };
 
 struct ck_chan {
-	const struct ck_transport_ops *ops;
+	/* changes once, when a connection goes on in shared memory */
+	const struct ck_transport_ops *_Atomic ops;
 	struct ck_kept kept; /* the socket; in a channel that uses another one, that one's */
 	struct ck_spin spin; /* reads spin before they sleep */
 	atomic_int

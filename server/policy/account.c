@@ -83,9 +83,9 @@ static void set_term(struct cks_account *a, size_t offset, size_t size, const vo
 	if (!at)
 		return;
 	if (size == 8)
-		__atomic_store((uint64_t *)at, (const uint64_t *)value, __ATOMIC_RELAXED);
+		__atomic_store_n((uint64_t *)at, *(const uint64_t *)value, __ATOMIC_RELAXED);
 	else if (size == 4)
-		__atomic_store((uint32_t *)at, (const uint32_t *)value, __ATOMIC_RELAXED);
+		__atomic_store_n((uint32_t *)at, *(const uint32_t *)value, __ATOMIC_RELAXED);
 	else
 		memcpy(at, value, size);
 }
