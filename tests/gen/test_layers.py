@@ -89,20 +89,20 @@ def calls_checked(tmp_path, rules, sources):
 
 def test_a_lower_layer_may_not_call_a_higher_one(tmp_path):
     rules = "circle: 4\nfolder emu: util\nlayers emu: core top\n"
-    ran = calls_checked(tmp_path, rules, {"emu/core/x.c": "void ck_x(void) { ck_y(); }\n", "emu/top/y.c": "void ck_y(void) {}\n"})
+    ran = calls_checked(tmp_path, rules, {"emu/core/x.c": "void ck_y(void);\nvoid ck_x(void) { ck_y(); }\n", "emu/top/y.c": "void ck_y(void) {}\n"})
     assert ran.returncode != 0
     assert "emu/core/x.c: error: calls the higher emu/top/y.c: ck_y" in ran.stdout
 
 
 def test_a_higher_layer_may_call_a_lower_one(tmp_path):
     rules = "circle: 4\nfolder emu: util\nlayers emu: core top\n"
-    ran = calls_checked(tmp_path, rules, {"emu/core/x.c": "void ck_x(void) {}\n", "emu/top/y.c": "void ck_y(void) { ck_x(); }\n"})
+    ran = calls_checked(tmp_path, rules, {"emu/core/x.c": "void ck_x(void) {}\n", "emu/top/y.c": "void ck_x(void);\nvoid ck_y(void) { ck_x(); }\n"})
     assert ran.returncode == 0
 
 
 def ring(size):
     """Files of one folder without layers, each of which calls the next."""
-    return {f"m3/f{i}.c": f"void m3_f{i}(void) {{ m3_f{(i + 1) % size}(); }}\n" for i in range(size)}
+    return {f"m3/f{i}.c": f"void m3_f{(i + 1) % size}(void);\nvoid m3_f{i}(void) {{ m3_f{(i + 1) % size}(); }}\n" for i in range(size)}
 
 
 @pytest.mark.parametrize("size, right", [(4, True), (5, False)])
