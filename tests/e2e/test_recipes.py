@@ -93,6 +93,7 @@ def test_over_ssh(server, place, ssh):
         assert shell(place, [tunnel, "trap 'kill $!' EXIT", ready, program], 120) == "0 0 1\n"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["port", "path"])
 def test_a_session_survives_the_end_of_its_tunnel(own_server, place, ssh, kind):
     """For longer than the times in which connections are made again without a line."""
