@@ -76,12 +76,25 @@ static void *find_term(const struct cks_account *a, size_t offset, size_t size)
 	return at + size <= a->size ? (char *)a->file + at : NULL;
 }
 
-static void set_term(struct cks_account *a, size_t offset, size_t size, const void *value)
-{
-	void *at = find_term(a, offset, size);
+#define MEMBER(name)                                                                               \
+	{                                                                                          \
+		offsetof(struct cks_terms, name), sizeof(((struct cks_terms *)0)->name)            \
+	}
 
-	if (!at)
-		return;
+static const struct term {
+	size_t offset, size; /* of a member of struct cks_terms */
+} all_terms[] = {
+#define CK_TERM(key, kind, type, member, unset, bounds, applies, meaning, usual) MEMBER(member),
+#define CK_TERM_PART(type, member, unset) MEMBER(member),
+#define CK_TERM_TEXT(key, kind, member, size, applies, meaning, usual) MEMBER(member),
+#include "server/policy/terms.def"
+#undef CK_TERM
+#undef CK_TERM_PART
+#undef CK_TERM_TEXT
+};
+
+static void store_term(void *at, const void *value, size_t size)
+{
 	if (size == 8)
 		__atomic_store_n((uint64_t *)at, *(const uint64_t *)value, __ATOMIC_RELAXED);
 	else if (size == 4)
@@ -90,42 +103,28 @@ static void set_term(struct cks_account *a, size_t offset, size_t size, const vo
 		memcpy(at, value, size);
 }
 
-static void get_term(const struct cks_account *a, size_t offset, size_t size, void *out)
-{
-	const void *at = find_term(a, offset, size);
-
-	if (at)
-		memcpy(out, at, size);
-}
-
-#define MEMBER(name) offsetof(struct cks_terms, name), sizeof(((struct cks_terms *)0)->name)
-
 /* Workers read some while their sessions run, and the others when a session begins. */
 void cks_account_change(struct cks_account *a, const struct cks_terms *terms)
 {
-#define CK_TERM(key, kind, type, member, unset, bounds, applies, meaning, usual)                   \
-	set_term(a, MEMBER(member), &terms->member);
-#define CK_TERM_PART(type, member, unset) set_term(a, MEMBER(member), &terms->member);
-#define CK_TERM_TEXT(key, kind, member, size, applies, meaning, usual)                             \
-	set_term(a, MEMBER(member), terms->member);
-#include "server/policy/terms.def"
-#undef CK_TERM
-#undef CK_TERM_PART
-#undef CK_TERM_TEXT
+	for (size_t i = 0; i < CK_ARRAY_SIZE(all_terms); i++) {
+		const struct term *t = &all_terms[i];
+		void *at = find_term(a, t->offset, t->size);
+
+		if (at)
+			store_term(at, (const char *)terms + t->offset, t->size);
+	}
 }
 
 void cks_account_terms(const struct cks_account *a, struct cks_terms *out)
 {
 	*out = cks_terms_none();
-#define CK_TERM(key, kind, type, member, unset, bounds, applies, meaning, usual)                   \
-	get_term(a, MEMBER(member), &out->member);
-#define CK_TERM_PART(type, member, unset) get_term(a, MEMBER(member), &out->member);
-#define CK_TERM_TEXT(key, kind, member, size, applies, meaning, usual)                             \
-	get_term(a, MEMBER(member), out->member);
-#include "server/policy/terms.def"
-#undef CK_TERM
-#undef CK_TERM_PART
-#undef CK_TERM_TEXT
+	for (size_t i = 0; i < CK_ARRAY_SIZE(all_terms); i++) {
+		const struct term *t = &all_terms[i];
+		const void *at = find_term(a, t->offset, t->size);
+
+		if (at)
+			memcpy((char *)out + t->offset, at, t->size);
+	}
 }
 
 /* --- the lock: its owner may have been killed in the middle of a change */
