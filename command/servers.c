@@ -1,6 +1,6 @@
 /*
  * command/servers.c - `cricket servers`: the servers of the configuration files, or of a list, and
- * what they could give.
+ * the resources that they offer.
  */
 #include <errno.h>
 #include <getopt.h>

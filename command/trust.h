@@ -1,6 +1,6 @@
 /*
- * command/trust.h - whose key a server must have: what the user says, what is configured, or what
- * the user confirms.
+ * command/trust.h - the key that a server must have: the one that the user names, that is
+ * configured, or that the user confirms.
  */
 #ifndef CK_COMMAND_TRUST_H
 #define CK_COMMAND_TRUST_H

@@ -2,10 +2,7 @@
  * m3/serve.c - requests: judging them, and those about no region in particular.
  */
 #define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "m3/broker.h"

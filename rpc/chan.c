@@ -1,5 +1,5 @@
 /*
- * rpc/chan.c - what all channels do, whatever their transport; see chan.h.
+ * rpc/chan.c - operations that all channels have, with any transport; see chan.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* The largest page of this processor's kernels: what is aligned to it can be mapped under each of
+/* The largest page of this processor's kernels: memory aligned to it can be mapped under each of
  * them. */
 #if defined(__aarch64__)
 #define CK_PAGE_MOST 65536ul

@@ -9,15 +9,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "util/env.h"
 #include "util/log.h"
 #include "util/util.h"
 #include "wcm/lib.h"
 #include "wcm/message.h"
-#include "util/until.h"
-#include "util/wait.h"
 
 CK_LOG_DEFINE("wcm");
 

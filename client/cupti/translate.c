@@ -3,7 +3,7 @@
  *
  * Times go from the server's clock to the program's; between two readings of both (fetch.c) both
  * are taken to advance evenly. A session that has moved has another clock from then on: a step,
- * after which old and new times are told apart by where they fall.
+ * after which old and new times differ by their position.
  */
 #include <math.h>
 #include <stdlib.h>

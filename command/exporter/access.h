@@ -1,6 +1,6 @@
 /*
- * command/exporter/access.h - who asks: the administrator, who knows the password, or a user of the
- * server, who has a token of its list.
+ * command/exporter/access.h - identity of a client: the administrator, who knows the password, or a
+ * user of the server, who has a token of its list.
  */
 #ifndef CK_COMMAND_EXPORTER_ACCESS_H
 #define CK_COMMAND_EXPORTER_ACCESS_H

@@ -1,8 +1,8 @@
 /*
  * server/direct/bridge.c - bridges: their connections and the threads of these.
  *
- * Each connection has a thread, which waits for copies. Who uses a bridge counts as its user: the
- * list, each thread, each call. The last one frees it.
+ * Each connection has a thread, which waits for copies. The user of a bridge counts as its user:
+ * the list, each thread, each call. The last one frees it.
  */
 #include <errno.h>
 #include <stdlib.h>

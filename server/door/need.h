@@ -1,8 +1,8 @@
 /*
  * server/door/need.h - memory that must be free when a session begins (ck_hello_need).
  *
- * A client that has chosen this server by what it offered (offers.h) says what it has counted on:
- * meanwhile, another program may have taken the memory.
+ * A client that has chosen this server by its offer (offers.h) states the resources that it counts
+ * on: meanwhile, another program may have taken the memory.
  */
 #ifndef CK_SERVER_DOOR_NEED_H
 #define CK_SERVER_DOOR_NEED_H

@@ -209,7 +209,7 @@ static bool advance_handshake(struct cks_shakes *s, size_t i)
 
 /*
  * Go on with those that have begun, or with some that have not. The newest come first: when more
- * come than can be served, the oldest are about to be closed, and what is done for them is lost.
+ * come than can be served, the oldest are about to be closed, and work done for them is lost.
  */
 static void run_some(struct cks_shakes *s, bool begun)
 {

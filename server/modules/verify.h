@@ -11,7 +11,7 @@
  * sections, segments, and the names of sections and symbols must lie inside of it. NVIDIA's driver
  * gets no length, and follows the offsets in the file.
  *
- * NULL, or a constant text that says what is wrong.
+ * NULL, or a constant text with the fault.
  */
 const char *cks_elf_fault(const void *image, size_t size);
 

@@ -31,8 +31,8 @@ struct cks_accounts {
 	struct cks_account_row *rows;
 };
 
-/* An entry whose token does not exist applies to no one: its client may have lost the token, or the
- * name is mistyped. */
+/* An entry whose token does not exist applies to no client: its client may have lost the token, or
+ * the name is mistyped. */
 static void warn_of_strangers(const struct cks_options *o, const struct cks_policy *policy)
 {
 	static struct cks_token tokens;

@@ -27,7 +27,7 @@ struct cks_reload {
 /*
  * Read all files again, for @by: a signal or a command. A file that is wrong changes nothing:
  * policy, certificate and audit log stay as they were. (A wrong token file is read, as at any time:
- * it admits no one.) -EINVAL, logged: one is wrong; @why then names all of them.
+ * it admits no client.) -EINVAL, logged: one is wrong; @why then names all of them.
  */
 int cks_reload_run(const struct cks_reload *parts, const char *by, char why[CK_RELOAD_WHY]);
 

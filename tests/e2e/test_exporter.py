@@ -373,7 +373,7 @@ def is_closed(s):
 
 
 def test_slow_clients_of_several_addresses_do_not_keep_out_others(own_server, home):
-    """A line now and then keeps a connection in use, but the oldest gives way, and no request takes for longer than 10 s."""
+    """A line now and then keeps a connection in use, but the oldest one is closed for a new one, and no request takes for longer than 10 s."""
     with exporter(home, own_server.address("unix")) as e, contextlib.ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection(("127.0.0.1", e.port), 5, (f"127.0.0.{2 + i // 16}", 0)))
                 for i in range(96)]

@@ -6,7 +6,7 @@
 
 /*
  * *@seen is 1 when *@flag was seen set. It gives up after 5 s, which are enough for an emulated GPU
- * on a busy machine, so that a failure is told and not a hang.
+ * on a busy machine, so that a failure is reported, and is not a hang.
  */
 __global__ void wait_for(volatile int *flag, int *seen)
 {

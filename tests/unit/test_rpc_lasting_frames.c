@@ -10,7 +10,7 @@ static void a_frame_that_no_peer_sends_ends_the_channel(void **state)
 	static const uint32_t heads[][2] = {
 		{(1u << 20) + 1, 0}, /* too long */
 		{0x80000004u, 0},    /* an unknown flag */
-		{0, 1},		     /* confirms what was never sent */
+		{0, 1},		     /* confirms bytes that were never sent */
 		{0, 0xffffffffu},
 	};
 	char byte;

@@ -143,7 +143,7 @@ static void channels_with_a_budget_keep_no_more_together(void **state)
 	assert_int_equal(atomic_load(&budget.used), 0);
 }
 
-/* What is lent is copied when its owner wants it back: that counts too. Confirmed bytes do no
+/* Lent bytes are copied when their owner wants them back: that counts too. Confirmed bytes do no
  * longer. */
 static void confirmed_bytes_go_back_to_the_budget(void **state)
 {

@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_server_verify.c - machine code by libelf: what is whole passes, what is damaged
+ * tests/unit/test_server_verify.c - machine code by libelf: a whole image passes, a damaged one
  * is refused, and no damage is followed out of the file.
  */
 #include <elf.h>
