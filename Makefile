@@ -39,7 +39,7 @@ test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; 
 check: deps $(if $(SAN)$(TSAN),,check-gen check-style) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
 # What takes seconds after `make`: not the slow unit tests, and few whole programs.
-check-quick: check-gen check-style	## the quick part of check: less than a minute, after make
+check-quick: check-gen check-style	## the quick part of check: about a minute, after make
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit QUICK=1 JOBS=$(JOBS)
 	$(PYTEST) $(BESIDE) tests/e2e -m quick
 	@echo "check-quick: everything passed"
