@@ -19,7 +19,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_GOODBYE_MS 1000 /* for clients to say why their sessions end */
+#define CK_GOODBYE_MS 4000 /* for clients to say why their sessions end */
 #define CK_REAP_MS 2000
 #define CK_REAP_STEP_MS 5
 

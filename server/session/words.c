@@ -19,9 +19,10 @@
 
 #define CK_WORDS_ROOM 192 /* of a line, with its NUL */
 #define CK_WORDS_LINES 4  /* that the client has not fetched */
-#define CK_LISTEN_MS 300  /* for a client that has just begun: until it listens; others never do */
+#define CK_YOUNG_MS 10000 /* a client listens from its first second on, later on a busy machine */
+#define CK_LISTEN_MS 1500 /* for one that is young and does not listen yet */
 #define CK_FETCH_MS 1000  /* for one that listens, to fetch the last line */
-#define CK_LEAVE_MS 200	  /* for the reply to arrive, and for the client to leave */
+#define CK_LEAVE_MS 1000  /* for the reply to arrive, and for the client to leave */
 
 /* Of the process, which has one session. */
 static struct {
@@ -31,6 +32,7 @@ static struct {
 	unsigned int first, count;
 	bool last;    /* the newest line is the last one */
 	bool listens; /* the client has asked for lines */
+	int64_t began;
 	char refusal[CK_WORDS_ROOM];
 } words = {.lock = CK_MUTEX(CK_RANK_WORDS)};
 
@@ -45,6 +47,11 @@ static void add_line(const char *line)
 		 line);
 	words.count++;
 	ck_cond_broadcast(&words.changed);
+}
+
+void cks_words_begin(void)
+{
+	words.began = ck_now_ms();
 }
 
 void cks_words_say(const char *line)
@@ -62,9 +69,10 @@ void cks_words_refuse(const char *line)
 	ck_unlock(&words.lock);
 }
 
+/* A client that has not listened when it is old never will. */
 static bool is_heard(void)
 {
-	return words.listens;
+	return words.listens || ck_now_ms() - words.began > CK_YOUNG_MS;
 }
 
 static bool is_empty(void)
@@ -90,7 +98,8 @@ void cks_words_end(const char *line)
 	if (!words.last)
 		add_line(line);
 	words.last = true;
-	fetched = wait_until(is_heard, CK_LISTEN_MS) && wait_until(is_empty, CK_FETCH_MS);
+	fetched = wait_until(is_heard, CK_LISTEN_MS) && words.listens &&
+		  wait_until(is_empty, CK_FETCH_MS);
 	ck_unlock(&words.lock);
 	if (fetched)
 		usleep(CK_LEAVE_MS * 1000);

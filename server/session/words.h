@@ -8,6 +8,9 @@
 #ifndef CK_SERVER_SESSION_WORDS_H
 #define CK_SERVER_SESSION_WORDS_H
 
+/* The session begins. */
+void cks_words_begin(void);
+
 /* Say @line. If the client does not fetch its lines, the oldest are lost. */
 void cks_words_say(const char *line);
 
@@ -16,7 +19,7 @@ void cks_words_say(const char *line);
 void cks_words_refuse(const char *line);
 
 /* Say that the session ends because of @line, and give the client time to print that and to leave:
- * at most two seconds, and less if it does not listen. */
+ * less than CK_GOODBYE_MS (children/ends.c), and none if it is old and does not listen. */
 void cks_words_end(const char *line);
 
 #endif

@@ -111,12 +111,13 @@ int cks_supervisor_start(struct supervisor *s)
 		ret = cks_supervisor_open_files(s);
 	if (ret == 0)
 		ret = cks_listeners_open(&s->listeners, s->options);
-	if (ret == 0)
-		ret = cks_fronts_create(s->options, &s->fronts);
 	if (ret < 0)
 		return ret;
 	s->broker = cks_broker_create(s->options, cks_listeners_unix(&s->listeners));
 	s->control = cks_control_create(s->options->ctl_socket, cks_listeners_unix(&s->listeners));
+	ret = cks_fronts_create(s->options, &s->fronts);
+	if (ret < 0)
+		return ret;
 	/* Clients that connect meanwhile wait in the sockets' queues. */
 	driver = cks_probe_driver(s->options->driver, s->gpus);
 	if (!driver)

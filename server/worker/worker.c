@@ -314,6 +314,7 @@ static void take_session(struct cks_session *session, const struct cks_options *
 {
 	cks_broker_bill(&worker.client.identity.key);
 	cks_nvml_client(worker.client.pid, worker.client.application);
+	cks_words_begin();
 	session->stir_fd = worker.stir_fd;
 	session->press = request_memory;
 	session->listens = worker_listens;
