@@ -26,7 +26,8 @@
 static const struct ckx_command programs[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
 	 GPU_OPTIONS
-	 "  -p, --profile FILE    write a timeline of calls, messages and GPU work for Perfetto\n",
+	 "  -p, --profile FILE    write a timeline of calls, messages and GPU work for Perfetto\n"
+	 "With `-s emu`, the program has an emulated GPU of its own, and needs no server.\n",
 	 ckx_run},
 	{"env", "[OPTION]...", "Print the variables that `cricket run` sets.",
 	 GPU_OPTIONS

@@ -14,6 +14,11 @@
 #include "util/util.h"
 
 #define CLIENT "cricket-client.so"
+#define SERVER "cricket-rpc-server"
+#define EMULATED "libcuda-emu.so"
+
+static const char *const installed[] = {"/usr/local/lib/cricket", "/usr/lib/cricket",
+					"/opt/cricket/lib/cricket"};
 
 /* The folder of this program, without symbolic links. */
 static int own_folder(char out[CKX_PATH])
@@ -27,34 +32,61 @@ static int own_folder(char out[CKX_PATH])
 	return 0;
 }
 
-/* Is the client in @folder/@below? Then that is the result. */
-static bool has_client(const char *folder, const char *below, char out[CKX_PATH])
+/* Is the file @name in @folder/@below? Then that is the result. */
+static bool has_file(const char *name, const char *folder, const char *below, char out[CKX_PATH])
 {
-	char path[CKX_PATH + sizeof("/" CLIENT)];
+	char path[CKX_PATH + 32];
 	int n = snprintf(out, CKX_PATH, "%s%s", folder, below);
 
 	if (n < 0 || n >= CKX_PATH)
 		return false;
-	snprintf(path, sizeof(path), "%s/" CLIENT, out);
+	snprintf(path, sizeof(path), "%s/%s", out, name);
 	return access(path, R_OK) == 0;
+}
+
+/* The first folder with the file @name. */
+static bool find_folder(const char *name, char out[CKX_PATH])
+{
+	char own[CKX_PATH];
+
+	if (own_folder(own) == 0 &&
+	    (has_file(name, own, "", out) || has_file(name, own, "/../lib/cricket", out)))
+		return true;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(installed); i++) {
+		if (has_file(name, installed[i], "", out))
+			return true;
+	}
+	return false;
 }
 
 int ckx_place_library(char out[CKX_PATH])
 {
-	static const char *const installed[] = {"/usr/local/lib/cricket", "/usr/lib/cricket",
-						"/opt/cricket/lib/cricket"};
-	char own[CKX_PATH];
-
-	if (own_folder(own) == 0 &&
-	    (has_client(own, "", out) || has_client(own, "/../lib/cricket", out)))
+	if (find_folder(CLIENT, out))
 		return 0;
-	for (size_t i = 0; i < CK_ARRAY_SIZE(installed); i++) {
-		if (has_client(installed[i], "", out))
-			return 0;
-	}
 	ckx_error("there is no " CLIENT " beside this program or in %s: install the client",
 		  installed[0]);
 	return -ENOENT;
+}
+
+int ckx_place_server(char out[CKX_PATH])
+{
+	char emulated[CKX_PATH + 32];
+
+	if (!find_folder(SERVER, out)) {
+		ckx_error("there is no " SERVER " beside this program or in %s: install the server "
+			  "of Cricket " CK_RELEASE,
+			  installed[0]);
+		return -ENOENT;
+	}
+	snprintf(emulated, sizeof(emulated), "%s/" EMULATED, out);
+	if (access(emulated, R_OK) < 0) {
+		ckx_error("there is no " EMULATED " in %s: install all files of the server", out);
+		return -ENOENT;
+	}
+	if (strlen(out) + sizeof("/" SERVER) > CKX_PATH)
+		return -ENAMETOOLONG;
+	strcat(out, "/" SERVER);
+	return 0;
 }
 
 int ckx_place_own(const char *name, char out[CKX_PATH])

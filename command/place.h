@@ -1,5 +1,5 @@
 /*
- * command/place.h - where the client library and the user's files are.
+ * command/place.h - where the client library, the server and the user's files are.
  */
 #ifndef CK_COMMAND_PLACE_H
 #define CK_COMMAND_PLACE_H
@@ -12,6 +12,9 @@
 /* The folder with cricket-client.so: that of this program, or else where it is installed. -ENOENT,
  * printed. */
 int ckx_place_library(char out[CKX_PATH]);
+
+/* The server, in a folder like that, with the emulated GPU beside it. -ENOENT, printed. */
+int ckx_place_server(char out[CKX_PATH]);
 
 /* The user's file @name: in $XDG_CONFIG_HOME/cricket, else ~/.config/cricket. -ENOENT: the user has
  * no home; nothing is printed. */

@@ -3,16 +3,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "command/aside.h"
 #include "command/command.h"
 #include "command/exchange.h"
 #include "command/fleet.h"
@@ -75,14 +72,6 @@ int ckx_reap_server(const struct ckx_server *server, unsigned int *ended, char w
 
 /* --- after a program */
 
-static void wait_for(int program)
-{
-	struct pollfd p = {.fd = program, .events = POLLIN};
-
-	while (poll(&p, 1, -1) < 0 && errno == EINTR)
-		;
-}
-
 /* A server that is out of reach may be there again later. */
 static void reap_fleet(const struct ckx_fleet *fleet)
 {
@@ -101,23 +90,6 @@ static void reap_fleet(const struct ckx_fleet *fleet)
 	}
 }
 
-/* No process waits for this one, and no pipe stays open because of it. */
-static void leave_all(int program)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	setsid();
-	prctl(PR_SET_NAME, "cricket-reap");
-	for (int fd = 0; fd < 3 && null >= 0; fd++)
-		dup2(null, fd);
-	for (int fd = 3; fd < 1024; fd++) {
-		if (fd != program)
-			close(fd);
-	}
-	if (chdir("/") < 0)
-		return; /* it keeps a file system in use */
-}
-
 static bool is_far(const struct ckx_fleet *fleet)
 {
 	for (size_t i = 0; i < fleet->count; i++) {
@@ -130,31 +102,19 @@ static bool is_far(const struct ckx_fleet *fleet)
 	return false;
 }
 
+static void reap_after(const struct ckx_aside *aside, void *argument)
+{
+	ckx_aside_wait(aside);
+	reap_fleet(argument);
+}
+
 void ckx_reap_later(const struct ckx_server *server)
 {
 	static struct ckx_fleet fleet;
-	int program = ck_machine_watch(getpid());
-	pid_t child;
+	struct ckx_aside aside = {.name = "cricket-reap", .pipe = -1, .work = reap_after};
 
-	if (program < 0)
-		return; /* an old kernel */
-	if (!server->address[0] || ckx_fleet_find(server, &fleet) < 0 || !is_far(&fleet)) {
-		ckx_fleet_free(&fleet);
-		close(program);
-		return;
-	}
-	child = fork();
-	if (child == 0) {
-		if (fork() != 0)
-			_exit(0);
-		leave_all(program);
-		wait_for(program);
-		reap_fleet(&fleet);
-		_exit(0);
-	}
-	if (child > 0)
-		waitpid(child, NULL, 0);
-	close(program);
+	if (server->address[0] && ckx_fleet_find(server, &fleet) == 0 && is_far(&fleet))
+		ckx_aside_start(&aside, &fleet); /* without it, the server waits for the program */
 	ckx_fleet_free(&fleet);
 }
 

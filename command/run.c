@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "command/command.h"
+#include "command/emulate.h"
 #include "command/place.h"
 #include "command/reap.h"
 #include "command/settings.h"
@@ -77,6 +78,19 @@ static void reap_later(void)
 	explicit_bzero(server.token, sizeof(server.token));
 }
 
+/* Start the emulated GPU if the user asked for it: it is the server then. */
+static int start_emulated(struct ckx_wishes *wishes)
+{
+	static char address[CKX_TEXT];
+	int ret = ckx_server_is_emulated(wishes->server);
+
+	if (ret == 1) {
+		ret = ckx_emulate(address);
+		wishes->server = address;
+	}
+	return ret;
+}
+
 int ckx_run(const struct ckx_command *self, int argc, char **argv)
 {
 	struct ckx_settings settings;
@@ -86,6 +100,9 @@ int ckx_run(const struct ckx_command *self, int argc, char **argv)
 	if (ckx_settings_parse(argc, argv, &wishes) < 0 || optind == argc || wishes.format)
 		return ckx_usage(self);
 	wishes.look_up = true;
+	ret = start_emulated(&wishes);
+	if (ret < 0)
+		return ret == -EINVAL ? CKX_USAGE : CKX_FAILED;
 	ret = ckx_settings_make(&wishes, &settings);
 	for (size_t i = 0; ret == 0 && i < settings.count; i++)
 		ret = setenv(settings.list[i].name, settings.list[i].value, 1) < 0 ? -errno : 0;

@@ -44,6 +44,28 @@ static int set_address(struct ckx_server *s, const struct ckx_config *config, co
 	return 0;
 }
 
+int ckx_server_is_emulated(const char *option)
+{
+	struct ckx_config *config;
+	int ret;
+
+	if (!option || strcmp(option, CKX_EMULATED) != 0)
+		return 0;
+	config = malloc(sizeof(*config));
+	ret = config ? ckx_config_read(config) : -ENOMEM;
+	if (ret == 0)
+		ret = !ckx_config_find(config, option);
+	free(config);
+	return ret;
+}
+
+static int reject_emulated(void)
+{
+	ckx_error("-s " CKX_EMULATED " is for `cricket run`, which starts an emulated GPU for its "
+		  "program alone; a host of this name is " CKX_EMULATED ":9909");
+	return -EINVAL;
+}
+
 int ckx_server_name(const char *option, struct ckx_server *s, char token_file[CKX_TEXT])
 {
 	const char *variable = getenv("REMOTE_GPU_ADDRESS");
@@ -56,6 +78,8 @@ int ckx_server_name(const char *option, struct ckx_server *s, char token_file[CK
 		s->origin = "the option";
 		s->option = "-s ";
 		ret = set_address(s, config, option, token_file);
+		if (ret == 0 && !s->name[0] && strcmp(option, CKX_EMULATED) == 0)
+			ret = reject_emulated();
 	} else if (ret == 0 && variable && *variable) {
 		s->origin = "REMOTE_GPU_ADDRESS";
 		s->option = "REMOTE_GPU_ADDRESS=";

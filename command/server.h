@@ -24,6 +24,13 @@ struct ckx_server {
 	const char *option; /* the same as a user writes it, before the address */
 };
 
+/* The name of the emulated GPU, which `cricket run` starts; a section of this name, or an address
+ * with a port, is another server. */
+#define CKX_EMULATED "emu"
+
+/* Does @option (NULL: none) mean the emulated GPU? Neither 0 nor 1: -errno, printed. */
+int ckx_server_is_emulated(const char *option);
+
 /* @option: NULL, or what the option says. Errors are printed: -EINVAL and others. */
 int ckx_server_find(const char *option, struct ckx_server *server);
 /* The same without the token. */

@@ -28,7 +28,8 @@ _cricket() {
 	fi
 	case $before in
 	-s | --server)
-		mapfile -t COMPREPLY < <(compgen -W "$(cricket servers --json 2> /dev/null | _cricket_names name)" -- "$word")
+		i=; [ "$command" != run ] || i=emu
+		mapfile -t COMPREPLY < <(compgen -W "$i $(cricket servers --json 2> /dev/null | _cricket_names name)" -- "$word")
 		return ;;
 	-p | --profile | -e | --expires) return ;;
 	-n | --nccl) mapfile -t COMPREPLY < <(compgen -W "auto workers program" -- "$word"); return ;;

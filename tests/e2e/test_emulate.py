@@ -1,0 +1,177 @@
+"""tests/e2e/test_emulate.py - `cricket run -s emu`: a server with the emulated GPU that lives as long as its program."""
+import os
+import pathlib
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from conftest import DRIVER, PRODUCTS, SLOW, children_of, command_env, ended, is_alive, start, wait_until
+
+pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="starts the emulated GPU itself")
+
+CRICKET = PRODUCTS / "cricket"
+# Uses the GPU, prints where it is, and goes on until its input ends.
+PROGRAM = """
+import ctypes, os, sys
+driver, n = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+print(driver.cuInit(0), driver.cuDeviceGetCount(ctypes.byref(n)), n.value, os.getpid(), os.environ["REMOTE_GPU_ADDRESS"], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(name="env")
+def fixture_env(tmp_path):
+    """The environment of a user without a configuration; the folders of the servers are in RUN."""
+    (tmp_path / "run").mkdir()
+    return command_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"), CRICKET_TIMEOUT="60")
+
+
+def emulate(env, *command, cricket=CRICKET, options=()):
+    return ended(start([cricket, "run", "-s", "emu", *options, "--", *command], env), 60)
+
+
+class Running:
+    """PROGRAM on an emulated GPU of its own."""
+
+    def __init__(self, env, **options):
+        self.process = subprocess.Popen([CRICKET, "run", "-s", "emu", "--", sys.executable, "-c", PROGRAM], env=env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+        words = self.process.stdout.readline().split()
+        assert words[:4] == ["0", "0", "1", str(self.process.pid)], words
+        self.socket = pathlib.Path(words[4].removeprefix("shm:"))
+        self.folder = self.socket.parent
+        self.server, = servers_at(self.socket)
+
+    def is_gone(self):
+        return not is_alive(self.server) and not self.folder.exists()
+
+
+def servers_at(socket):
+    """The servers that were started with this socket; their workers have other arguments."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().decode(errors="replace").split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if words[:1] == ["cricket-rpc-server"] and str(socket) in words and is_alive(int(entry.parent.name)):
+            found.append(int(entry.parent.name))
+    return found
+
+
+@pytest.mark.quick
+def test_a_program_finds_an_emulated_gpu_and_its_status_is_returned(env):
+    done = emulate(env, sys.executable, "-c", PROGRAM + "sys.exit(7)")
+    assert (done.status, done.out.split()[:3]) == (7, ["0", "0", "1"]), done.err
+    wait_until(lambda: not os.listdir(env["XDG_RUNTIME_DIR"]), 20, "the server's folder is gone")
+
+
+def test_only_its_user_reaches_the_server_and_not_over_tcp(env):
+    program = Running(env)
+    assert stat.S_IMODE(program.folder.stat().st_mode) == 0o700
+    inodes = {os.readlink(fd) for fd in pathlib.Path(f"/proc/{program.server}/fd").iterdir() if fd.is_symlink()}
+    with open("/proc/net/tcp", encoding="ascii") as four, open("/proc/net/tcp6", encoding="ascii") as six:
+        listening = {f"socket:[{line.split()[9]}]" for line in (*four, *six) if line.split()[3] == "0A"}
+    assert not inodes & listening
+    program.process.communicate(timeout=60 * SLOW)
+    wait_until(program.is_gone, 20, "server and folder are gone")
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_server_ends_with_the_program(env, number):
+    program = Running(env)
+    if number is not None:
+        program.process.send_signal(number)
+    program.process.communicate(timeout=60 * SLOW)
+    assert program.process.returncode == (-number if number else 0)
+    wait_until(program.is_gone, 20, "server and folder are gone")
+
+
+def test_the_server_ends_if_its_keeper_is_killed(env):
+    program = Running(env)
+    keeper = int(pathlib.Path(f"/proc/{program.server}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
+    os.kill(keeper, signal.SIGKILL)
+    wait_until(lambda: not is_alive(program.server), 20, "the server is gone")
+    program.process.communicate(timeout=60 * SLOW)
+
+
+def test_an_interrupt_of_the_terminal_leaves_the_server_to_the_program(env):
+    """A program may clean up its GPU after Ctrl-C, which the terminal sends to all processes of its group."""
+    program = Running(env, start_new_session=True)
+    os.kill(program.process.pid, signal.SIGSTOP)
+    os.killpg(program.process.pid, signal.SIGINT)
+    assert os.getpgid(program.server) != program.process.pid and is_alive(program.server)
+    os.kill(program.process.pid, signal.SIGCONT)
+    program.process.communicate(timeout=60 * SLOW)
+    wait_until(program.is_gone, 20, "server and folder are gone")
+
+
+def test_two_at_once_have_servers_of_their_own(env):
+    first, second = Running(env), Running(env)
+    assert first.socket != second.socket and first.server != second.server
+    first.process.communicate(timeout=60 * SLOW)
+    wait_until(first.is_gone, 20, "the first server is gone")
+    assert is_alive(second.server) and second.socket.exists()
+    second.process.communicate(timeout=60 * SLOW)
+    wait_until(second.is_gone, 20, "the second server is gone")
+
+
+def test_the_program_has_no_child_to_wait_for(env):
+    program = Running(env)
+    assert children_of(program.process.pid) == []
+    program.process.communicate(timeout=60 * SLOW)
+
+
+def test_what_selects_gpus_is_for_the_program_and_not_for_the_server(env):
+    done = emulate({**env, "CUDA_VISIBLE_DEVICES": "1,0", "CRICKET_EMU_DEVICES": "2"}, sys.executable, "-c", PROGRAM)
+    assert done.out.split()[:3] == ["0", "0", "2"], done.err
+
+
+def test_settings_for_ptx_give_way_to_those_of_the_user(env):
+    program = "import os; print([os.environ.get(n) for n in ('CUPY_COMPILE_WITH_PTX', 'CUPY_ACCELERATORS')])"
+    assert emulate(env, sys.executable, "-c", program).out == "['1', '']\n"
+    assert emulate({**env, "CUPY_ACCELERATORS": "cub"}, sys.executable, "-c", program).out == "['1', 'cub']\n"
+
+
+def test_a_long_folder_is_passed_over(env, tmp_path):
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    done = emulate({**env, "XDG_RUNTIME_DIR": str(long), "TMPDIR": env["XDG_RUNTIME_DIR"]}, sys.executable, "-c", PROGRAM)
+    assert done.status == 0, done.err
+
+
+@pytest.mark.parametrize("missing", ["cricket-rpc-server", "libcuda-emu.so"])
+def test_a_missing_file_is_named(env, tmp_path, missing):
+    shutil.copy(CRICKET, tmp_path / "cricket-copy")
+    for name in {"cricket-rpc-server", "libcuda-emu.so"} - {missing}:
+        shutil.copy(PRODUCTS / name, tmp_path / name)
+    done = emulate(env, "true", cricket=tmp_path / "cricket-copy")
+    assert done.status == 1 and len(done.err.splitlines()) == 1, done.err
+    assert f"there is no {missing}" in done.err and "install" in done.err
+
+
+def test_a_server_that_cannot_start_is_an_error(env, tmp_path):
+    shutil.copy(CRICKET, tmp_path / "cricket-copy")
+    (tmp_path / "libcuda-emu.so").write_text("")
+    (tmp_path / "cricket-rpc-server").write_text("#!/bin/sh\necho 'no luck today' >&2\nexit 3\n")
+    (tmp_path / "cricket-rpc-server").chmod(0o755)
+    done = emulate(env, "true", cricket=tmp_path / "cricket-copy")
+    assert done.status == 1 and "no luck today" in done.err and "did not start" in done.err
+    wait_until(lambda: not os.listdir(env["XDG_RUNTIME_DIR"]), 20, "the folder is gone")
+
+
+def test_a_section_of_this_name_is_a_server_like_others(env, server, tmp_path):
+    (tmp_path / "cricket").mkdir()
+    (tmp_path / "cricket" / "config").write_text(f"[emu]\naddress = {server.address('tcp')}\n")
+    done = emulate(env, sys.executable, "-c", PROGRAM)
+    assert done.out.split()[4] == server.address("tcp"), done.err
+
+
+@pytest.mark.parametrize("words", [["env"], ["check"], ["status"], ["servers"]])
+def test_other_commands_say_what_emu_is_for(env, words):
+    done = ended(start([CRICKET, *words, "-s", "emu"], env), 60)
+    assert done.status != 0 and "cricket run" in done.err and "emu:9909" in done.err, done.err
