@@ -78,6 +78,7 @@ setup(
     license_files=["build/LICENCES"],
     python_requires=">=3.8",
     packages=["cricket_gpu"],
+    entry_points={"pytest11": ["cricket = cricket_gpu.pytest_plugin"]},
     data_files=data_files(stage(BUILT)),
     cmdclass={"bdist_wheel": Wheel},
 )

@@ -9,6 +9,8 @@ In a program, before its first use of CUDA:
     cricket_gpu.connect("gpuhost")
     cricket_gpu.connect("srv:gpu.example.org", gpus=2, mem="40G")     on GPUs that have so much memory free
 
+    cricket_gpu.emulate()               on an emulated GPU, for tests without a GPU (emulated.py; pytest --cricket-emu)
+
 In a notebook: `%load_ext cricket_gpu`, then `%cricket connect gpuhost` (jupyter.py).
 """
 import ctypes
@@ -20,9 +22,10 @@ import re
 import shutil
 import subprocess
 
+from .emulated import Emulated
 from .state import Status
 
-__all__ = ["Status", "command", "connect", "disconnect", "folder", "library", "program", "status"]
+__all__ = ["Emulated", "Status", "command", "connect", "disconnect", "emulate", "folder", "library", "program", "status"]
 
 NOT_INITIALIZED = 3     # CUDA_ERROR_NOT_INITIALIZED
 
@@ -139,6 +142,11 @@ def connect(server=None, gpus=None, mem=None, wait=None, devices=None, token=Non
     if done.returncode != 0:
         raise ConnectionError(_said(done))
     variables = {**dict(line.split("=", 1) for line in done.stdout.splitlines()), **given}
+    return _use(variables, (words, given), lambda: _probe(variables))
+
+
+def _use(variables, options, check=lambda: None):
+    """Makes this process use the GPUs that VARIABLES name, after CHECK. Returns the address. RuntimeError: as connect."""
     client = next(name for name in variables["LD_PRELOAD"].split(":") if name.endswith("/cricket-client.so"))
     loaded, other = _drivers(client)
     if other:
@@ -151,10 +159,9 @@ def connect(server=None, gpus=None, mem=None, wait=None, devices=None, token=Non
             raise RuntimeError(f"this process uses {_described(now)} and cannot change to {_described(then)}: restart the kernel or the "
                                "program, and connect there first")
         return address
-    _probe(variables)
+    check()
     disconnect()
-    _connected.update(options=(words, given), address=address, client=client,
-                      before={name: os.environ.get(name) for name in variables})
+    _connected.update(options=options, address=address, client=client, before={name: os.environ.get(name) for name in variables})
     os.environ.update(variables)
     ctypes.CDLL(client, mode=ctypes.RTLD_GLOBAL)
     return address
@@ -191,6 +198,14 @@ def status(server=None):
     if not any(offer["ok"] for offer in offers):
         raise ConnectionError("; ".join(f"{offer['address'] or 'this host'}: {offer['why']}" for offer in offers) or _said(done))
     return Status.of_offers([offer for offer in offers if offer["ok"]])
+
+
+def emulate():
+    """Starts an emulated GPU for this process, and makes it and those that it starts use it: as `cricket run -s emu` does.
+
+    Returns an `Emulated`; `with` and close() end the GPU. ConnectionError: it did not start; RuntimeError: as connect.
+    """
+    return Emulated()
 
 
 def load_ipython_extension(shell):
