@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Four kernels on the emulated GPU: seconds, processor time of all its threads, instructions of a lane in a second of it.
 
-Needs nvcc. The instructions are counted in a first run (CRICKET_EMU_CHECK=count) in a process of its own; another driver
+Needs nvcc. The instructions are counted in a first run (CRICKET_EMU=check=count) in a process of its own; another driver
 than the emulated one counts none.
 """
 import argparse
@@ -117,7 +117,7 @@ class Bench:
 def count(args, names):
     """How many instructions each kernel's threads carry out, {} where nobody counts."""
     command = [sys.executable, __file__, '--driver', args.driver, '--nvcc', args.nvcc, '--once', *names]
-    out = subprocess.run(command, env={**os.environ, 'CRICKET_EMU_CHECK': 'count'}, capture_output=True, text=True, check=True)
+    out = subprocess.run(command, env={**os.environ, 'CRICKET_EMU': 'check=count'}, capture_output=True, text=True, check=True)
     return {name: int(n) for name, n in re.findall(r'kernel (\w+): (\d+) instructions of lanes', out.stderr)}
 
 

@@ -7,8 +7,8 @@
 pool() {
 	local other=$((PORT + 2)) second list
 	[ "$DRIVER" = emu ] || [ "$(nvidia-smi -L | grep -c ^GPU)" -ge 2 ] || { echo "pool: needs two GPUs" | table; return; }
-	CRICKET_EMU_DEVICES=2 CUDA_VISIBLE_DEVICES=0 server --pool-peers '127.0.0.0/8:*'
-	CRICKET_EMU_DEVICES=2 CUDA_VISIBLE_DEVICES=1 LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} setsid cpu/cricket-rpc-server \
+	CRICKET_EMU=devices=2 CUDA_VISIBLE_DEVICES=0 server --pool-peers '127.0.0.0/8:*'
+	CRICKET_EMU=devices=2 CUDA_VISIBLE_DEVICES=1 LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} setsid cpu/cricket-rpc-server \
 		--driver "$DRIVER" --pool-peers '127.0.0.0/8:*' --no-unix --listen "127.0.0.1:$other" >> "$OUT/pool.log" 2>&1 & second=$!
 	for _ in $(seq 100); do grep -q 'driver' "$OUT/pool.log" && break; sleep 0.1; done
 	list=tcp://$TCP,tcp://127.0.0.1:$other
@@ -86,7 +86,7 @@ ddp() {
 	for i in $(seq 0 $((count - 1))); do
 		port=$((PORT + 10 + i))
 		# shellcheck disable=SC2097,SC2098 # for the server alone
-		CUDA_VISIBLE_DEVICES=$([ "$DRIVER" = emu ] && echo 0 || echo "$i") CRICKET_EMU_DEVICES=1 CRICKET_CACHE_DIR=$HERE/cache.$i \
+		CUDA_VISIBLE_DEVICES=$([ "$DRIVER" = emu ] && echo 0 || echo "$i") CRICKET_EMU=devices=1 CRICKET_CACHE_DIR=$HERE/cache.$i \
 			NCCL_DEBUG=${NCCL_DEBUG:-WARN} \
 			LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} setsid cpu/cricket-rpc-server --driver "$DRIVER" --no-unix \
 			--nccl "$nccl" --listen "127.0.0.1:$port" \
@@ -110,7 +110,7 @@ ddp_part() { # PART RANKS SERVERS
 		echo "ddp: no PyTorch, or no GPU for it" | table
 		return
 	fi
-	[ "$DRIVER" = emu ] && export CRICKET_EMU_DEVICES=$count
+	[ "$DRIVER" = emu ] && export CRICKET_EMU=devices=$count
 	LD_LIBRARY_PATH=$HERE/nccl native python3 $script --ranks "$count" "${some[@]}" > "$OUT/ddp.$part.native" 2> "$OUT/ddp.$part.err"
 	CRICKET_NCCL=workers remote "$list" python3 $script --ranks "$count" "${some[@]}" > "$OUT/ddp.$part.remote" 2> "$OUT/ddp.$part.remote.err"
 	{

@@ -191,8 +191,7 @@ def main():
     if options.driver == "emu":
         (folder / "emu").mkdir()
         (folder / "emu" / "libcuda.so.1").symlink_to(ROOT / "cpu" / "libcuda-emu.so")
-        os.environ.update(CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="256M", CRICKET_EMU_SHARED="1",
-                          CRICKET_EMU_USAGE=str(folder / "usage"))
+        os.environ.update(CRICKET_EMU=f"devices=2,memory=256M,shared,usage={folder}/usage")
         env = dict(os.environ, LD_LIBRARY_PATH=f"{folder / 'emu'}:{os.environ.get('LD_LIBRARY_PATH', '')}")
     try:
         driver = Driver(options.driver)

@@ -85,7 +85,7 @@ def ended(server, processes):
 def hold(options):
     """A native process that leaves room for one program and a half; None on the emulated GPU, which has a limit."""
     if options.driver == "emu":
-        os.environ.update(CRICKET_EMU_MEMORY=f"{int(options.gb * 1.5 * 1024)}M", CRICKET_EMU_SHARED="1")
+        os.environ.update(CRICKET_EMU=f"memory={int(options.gb * 1.5 * 1024)}M,shared")
         return None
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(options.gb * 1.5 + 2)], text=True, stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE)

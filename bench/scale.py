@@ -78,7 +78,7 @@ def serve(folder, port, sessions, warm, program=SERVER):
              "--max-sessions", limit, "--sessions-per-address", limit, "--sessions-per-identity", limit,
              "--warm", str(warm), "--standby", "0", "--log", "warning"],
             # Without that file the emulated GPU looks at no other process, so the figures are those of the server.
-            env=dict(os.environ, CRICKET_CACHE_DIR=f"{folder}/cache", CRICKET_EMU_USAGE=""), stdout=log, stderr=log)
+            env=dict(os.environ, CRICKET_CACHE_DIR=f"{folder}/cache", CRICKET_EMU="usage="), stdout=log, stderr=log)
     while not os.path.exists(path):
         if server.poll() is not None:
             sys.exit(f"the server has ended: {pathlib.Path(folder, 'log').read_text(encoding='utf-8')}")

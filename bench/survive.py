@@ -115,7 +115,7 @@ class Program:
 
 def emulated_memory(pid):
     """MiB that a process has of the emulated GPU, from the table that its processes share (emu/core/usage.c)."""
-    words = memoryview(pathlib.Path(os.environ["CRICKET_EMU_USAGE"]).read_bytes()).cast("Q")
+    words = memoryview(pathlib.Path(os.environ["CRICKET_EMU"].split("usage=")[1]).read_bytes()).cast("Q")
     return sum(sum(words[at + 1:at + 9]) for at in range(0, len(words) - 8, 9) if words[at] >> 32 == pid) >> 20
 
 
@@ -238,7 +238,7 @@ def main():
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp())
     if options.driver == "emu":     # one GPU for all, and a small one
-        os.environ.update(CRICKET_EMU_MEMORY="256M", CRICKET_EMU_SHARED="1", CRICKET_EMU_USAGE=str(folder / "usage"))
+        os.environ.update(CRICKET_EMU=f"memory=256M,shared,usage={folder}/usage")
     say("program", pathlib.Path(training(options.driver)[-1]).name,
         "on the emulated GPU" if options.driver == "emu" else "on the GPU")
     try:

@@ -88,7 +88,7 @@ class Server:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
         self.env = env = dict(os.environ, CRICKET_CACHE_DIR=str(self.home / "cache"), HOME=str(self.home),
-                              CRICKET_EMU_USAGE=os.environ.get("CRICKET_EMU_USAGE", str(self.home / "usage")))
+                              CRICKET_EMU=f"usage={self.home}/usage," + os.environ.get("CRICKET_EMU", ""))
         env["LD_LIBRARY_PATH"] = f"{os.environ.get('LIBS', ROOT / 'build/lib')}:{env.get('LD_LIBRARY_PATH', '')}"
         before = []
         if user:

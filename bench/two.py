@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--every", type=float, default=40)
     args = parser.parse_args()
-    os.environ["CRICKET_EMU_DEVICES"] = str(GPUS)
+    os.environ["CRICKET_EMU"] = f"devices={GPUS}"
     with tempfile.TemporaryDirectory() as folder:
         weights(args, folder)
         priorities(args, folder)

@@ -20,7 +20,7 @@ LINK=${LINK:-450}
 if [ "$DRIVER" = emu ]; then
 	# Runtime programs need a server in front of the emulated driver.
 	RANKS=${RANKS:-2} TABLES=${TABLES:-1M} GATHER=${GATHER:-64K} TIMES=${TIMES:-1} WHERE=session
-	export CRICKET_EMU_DEVICES=$RANKS
+	export CRICKET_EMU=devices=$RANKS
 else
 	RANKS=${RANKS:-$(nvidia-smi -L | head -n 16 | wc -l)}
 	TABLES=${TABLES:-1G 16G 64G} GATHER=${GATHER:-4G} TIMES=${TIMES:-5} WHERE=${WHERE:-native session}

@@ -10,6 +10,7 @@
 #include "command/gpu.h"
 #include "cuda/nvml.h"
 #include "cuda/open.h"
+#include "util/env.h"
 #include "util/util.h"
 #include "util/uuid.h"
 
@@ -95,18 +96,17 @@ static bool load_nvml(struct ckx_gpus *g)
  * this process's. */
 static void be_machine_of(const json_t *report)
 {
-	static const char *const names[][2] = {{"devices", "CRICKET_EMU_DEVICES"},
-					       {"memory", "CRICKET_EMU_MEMORY"},
-					       {"machine", "CRICKET_EMU_MACHINE"}};
+	static const char *const names[] = {"devices", "memory", "machine"};
 	const json_t *emulated = json_object_get(report, "emulated");
-	char text[32];
+	char text[48];
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
-		const json_t *value = json_object_get(emulated, names[i][0]);
+		const json_t *value = json_object_get(emulated, names[i]);
 
-		snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(value));
+		snprintf(text, sizeof(text), "%s=%lld", names[i],
+			 (long long)json_integer_value(value));
 		if (value)
-			setenv(names[i][1], text, 1);
+			ck_env_list_add("CRICKET_EMU", text);
 	}
 }
 

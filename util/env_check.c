@@ -52,12 +52,21 @@ static const char *find_nearest_name(const char *name)
 	return best;
 }
 
+static bool is_old_name(const char *name)
+{
+	for (const struct ck_env_word *w = ck_env_words(); w->list; w++) {
+		if (w->old && strcmp(w->old, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void check_name(const char *name, void (*say)(const char *line))
 {
 	const char *meant = find_nearest_name(name);
 	char line[256];
 
-	if (meant && strcmp(meant, name) == 0)
+	if ((meant && strcmp(meant, name) == 0) || is_old_name(name))
 		return;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(others); i++) {
 		if (starts_with(name, others[i]))
@@ -107,7 +116,7 @@ static void check_log(void (*say)(const char *line))
 	say(line);
 }
 
-void ck_env_check(void (*say)(const char *line))
+void ck_env_check(unsigned int sides, void (*say)(const char *line))
 {
 	char name[128];
 
@@ -122,4 +131,5 @@ void ck_env_check(void (*say)(const char *line))
 	for (size_t i = 0; i < CK_ARRAY_SIZE(typed); i++)
 		check_value(i, say);
 	check_log(say);
+	ck_env_check_lists(sides, say);
 }

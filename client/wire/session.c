@@ -254,7 +254,7 @@ static CUresult begin_session(struct ckc_client *c)
 
 	if (!__atomic_exchange_n(&at_fork, true, __ATOMIC_RELAXED)) {
 		pthread_atfork(NULL, NULL, in_child);
-		ck_env_check(log_warning);
+		ck_env_check(CK_ENV_CLIENT, log_warning);
 	}
 	c->connection.connecting = true;
 	ckc_stats_init();

@@ -31,7 +31,7 @@ static void uuid_of(int number, unsigned char uuid[16])
 						0x80, 0x45, 0x6d, 0x75, 0x47, 0x50, 0x55, 0x00};
 
 	memcpy(uuid, bytes, sizeof(bytes));
-	uuid[14] ^= (unsigned char)ck_env_long("CRICKET_EMU_MACHINE");
+	uuid[14] ^= (unsigned char)ck_env_word_number("CRICKET_EMU", "machine");
 	uuid[15] = (unsigned char)number;
 }
 
@@ -71,8 +71,8 @@ static void boards_init(int count, size_t memory)
 
 int ck_emu_devices_init(void)
 {
-	long wanted = ck_env_long("CRICKET_EMU_DEVICES");
-	long memory = ck_env_long("CRICKET_EMU_MEMORY");
+	long wanted = ck_env_word_number("CRICKET_EMU", "devices");
+	long memory = ck_env_word_number("CRICKET_EMU", "memory");
 	int count, chosen[CK_EMU_MAX_DEVICES];
 
 	wanted = ck_max(0l, ck_min(wanted, (long)CK_EMU_MAX_DEVICES));
@@ -95,7 +95,7 @@ int ck_emu_devices_init(void)
 
 bool ck_emu_device_reaches(CUdevice from, CUdevice to)
 {
-	return from == to || ck_env_long("CRICKET_EMU_PEERS") != 0;
+	return from == to || ck_env_word_number("CRICKET_EMU", "peers") != 0;
 }
 
 int ck_emu_device_count(void)

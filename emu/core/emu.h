@@ -170,7 +170,7 @@ void ck_emu_devices_move_undo(void);
 /* GPUs of this machine, also those that the application does not see. Is there one of this UUID? */
 int ck_emu_machine_count(void);
 bool ck_emu_machine_has(const CUuuid *uuid);
-/* Whether a device can use another's memory: all can, unless CRICKET_EMU_PEERS is 0. */
+/* Whether a device can use another's memory: all can, without CRICKET_EMU=no-peers. */
 bool ck_emu_device_reaches(CUdevice from, CUdevice to);
 /* The value of an attribute that is known to exist. */
 int ck_emu_attribute(const struct ck_emu_device *device, CUdevice_attribute number);

@@ -75,12 +75,9 @@ static bool alive(uint64_t owner)
 /* The file's name: the user's setting, or one made from the user and the PID namespace. */
 static void name_table(char *path, size_t room)
 {
-	const char *said = ck_env_string("CRICKET_EMU_USAGE");
 	struct stat space;
 
-	if (said)
-		snprintf(path, room, "%s", said);
-	else
+	if (ck_env_word("CRICKET_EMU", "usage", path, room) < 0)
 		snprintf(path, room, "/dev/shm/cricket-emu-%u-%lu", (unsigned int)geteuid(),
 			 stat("/proc/self/ns/pid", &space) ? 0ul : (unsigned long)space.st_ino);
 }
@@ -99,7 +96,7 @@ static struct row *rows_map(const char *path)
 		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		ck_info("%s: no table of processes: NVML shows this one alone", path);
-	if (at != MAP_FAILED && ck_env_long("CRICKET_EMU_SHARED"))
+	if (at != MAP_FAILED && ck_env_word_number("CRICKET_EMU", "shared"))
 		table.shared = fd;
 	else if (fd >= 0)
 		close(fd);

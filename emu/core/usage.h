@@ -1,6 +1,6 @@
 /*
  * emu/core/usage.h - the device memory and time that each process uses: a table that the processes
- * of a user share. NVML reports it. With CRICKET_EMU_SHARED=1 the processes also share the memory.
+ * of a user share. NVML reports it. With CRICKET_EMU=shared the processes also share the memory.
  */
 #ifndef CK_EMU_CORE_USAGE_H
 #define CK_EMU_CORE_USAGE_H

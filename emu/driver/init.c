@@ -10,6 +10,10 @@
 #include "emu/graphs/graph_run.h"
 #include "emu/memory/arena.h"
 #include "emu/core/hooks.h"
+#include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
 
 static struct ck_mutex state_lock = CK_MUTEX(CK_RANK_STATE);
 
@@ -76,11 +80,17 @@ static CUresult state_result(enum ck_emu_state now)
 	}
 }
 
+static void log_warning(const char *line)
+{
+	ck_warn("%s", line);
+}
+
 /* The state that the driver starts in. */
 static enum ck_emu_state driver_start(void)
 {
 	int ret;
 
+	ck_env_check_lists(CK_ENV_EMU, log_warning);
 	ck_emu_hooks = &hooks;
 	ck_emu_usage_join();
 	ret = ck_emu_devices_init();

@@ -68,7 +68,7 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 	return result;
 }
 
-/* Programs must not rely on the content of new memory: CRICKET_EMU_DIRTY finds those that do. */
+/* Programs must not rely on the content of new memory: CRICKET_EMU=dirty finds those that do. */
 static void make_dirty(int fd, size_t size)
 {
 	char page[4096];
@@ -95,7 +95,7 @@ static int file_create(const CUmemAllocationProp *prop, size_t size)
 			close(fd);
 		return -1;
 	}
-	if (ck_env_long("CRICKET_EMU_DIRTY"))
+	if (ck_env_word_number("CRICKET_EMU", "dirty"))
 		make_dirty(fd, size);
 	return fd;
 }

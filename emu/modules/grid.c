@@ -97,11 +97,12 @@ static bool grid_cancelled(void *opaque)
 	return atomic_load_explicit(&context->cancelled, memory_order_relaxed) || ck_emu_exiting();
 }
 
-/* As many threads as there are processors for us, or as CRICKET_EMU_THREADS says, less the caller.
+/* As many threads as there are processors for us, or as CRICKET_EMU=threads=N says, less the
+ * caller.
  */
 static unsigned int count_helpers(void)
 {
-	long wanted = ck_env_long("CRICKET_EMU_THREADS");
+	long wanted = ck_env_word_number("CRICKET_EMU", "threads");
 	cpu_set_t set;
 
 	if (wanted > 0)
@@ -111,7 +112,7 @@ static unsigned int count_helpers(void)
 	return (unsigned int)ck_max(CPU_COUNT(&set), 1) - 1;
 }
 
-/* The words of CRICKET_EMU_CHECK; one that is none is said once and ignored. */
+/* The words of CRICKET_EMU=check=...; ck_env_check reports others. */
 static unsigned int find_checks(void)
 {
 	static const struct {
@@ -120,21 +121,20 @@ static unsigned int find_checks(void)
 	} words[] = {{"race", CK_PTX_CHECK_RACE},
 		     {"init", CK_PTX_CHECK_INIT},
 		     {"count", CK_PTX_CHECK_COUNT}};
-	const char *at = ck_env_string("CRICKET_EMU_CHECK");
 	unsigned int found = 0;
+	char text[64], *at = text;
 
-	while (at && *at) {
-		size_t size = strcspn(at, ","), i = 0;
+	if (ck_env_word("CRICKET_EMU", "check", text, sizeof(text)) < 0)
+		return 0;
+	while (*at) {
+		size_t size = strcspn(at, "+,"), i = 0;
 
 		while (i < CK_ARRAY_SIZE(words) &&
 		       (strlen(words[i].name) != size || strncmp(words[i].name, at, size) != 0))
 			i++;
 		if (i < CK_ARRAY_SIZE(words))
 			found |= words[i].value;
-		else
-			ck_err("CRICKET_EMU_CHECK: '%.*s' is none of race, init, count", (int)size,
-			       at);
-		at += size + (at[size] == ',');
+		at += size + (at[size] != '\0');
 	}
 	return found;
 }

@@ -1,5 +1,5 @@
 /*
- * emu/ptx/check.h - find races and uninitialised reads in shared memory (CRICKET_EMU_CHECK).
+ * emu/ptx/check.h - find races and uninitialised reads in shared memory (CRICKET_EMU=check=...).
  *
  * A shadow of a block's shared memory records the threads' accesses to each byte. Two accesses are
  * a race when at least one writes, not both are strong operations of PTX's memory model (volatile,

@@ -194,9 +194,9 @@ static json_t *describe_emulated(const struct cks_server *server)
 	if (strcmp(server->driver, "emu") != 0)
 		return NULL;
 	return json_pack("{s:I, s:I, s:I}", "devices",
-			 (json_int_t)ck_env_long("CRICKET_EMU_DEVICES"), "memory",
-			 (json_int_t)ck_env_long("CRICKET_EMU_MEMORY"), "machine",
-			 (json_int_t)ck_env_long("CRICKET_EMU_MACHINE"));
+			 (json_int_t)ck_env_word_number("CRICKET_EMU", "devices"), "memory",
+			 (json_int_t)ck_env_word_number("CRICKET_EMU", "memory"), "machine",
+			 (json_int_t)ck_env_word_number("CRICKET_EMU", "machine"));
 }
 
 /* NULL: all that the machine has. */

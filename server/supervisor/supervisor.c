@@ -389,7 +389,8 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 	cks_rendezvous_init(&s.rendezvous);
 	cks_watchdog_init(&s.watchdog);
 	ck_info("cricket-rpc-server %s", CK_RELEASE);
-	ck_env_check(log_warning);
+	ck_env_check(CK_ENV_SERVER | CK_ENV_EMU, log_warning);
+	ck_env_replace_old();
 	ret = cks_supervisor_raise_limit();
 	if (ret == 0)
 		ret = block_signals(

@@ -66,9 +66,16 @@ def clean_env(**more):
         env["TSAN_OPTIONS"] = (f"suppressions={ROOT / 'tests' / 'tsan.supp'} exitcode=66 handle_sigbus=0 "
                                "ignore_noninstrumented_modules=1")
     # What other programs of this user do on the emulated GPU is not for these to see.
-    env["CRICKET_EMU_USAGE"] = f"/dev/shm/cricket-emu-test-{os.getpid()}"
+    env["CRICKET_EMU"] = f"usage=/dev/shm/cricket-emu-test-{os.getpid()}"
+    more = dict(more)
+    emulated = more.pop("CRICKET_EMU", "")
     env.update(more)
-    return env
+    return with_words(env, "CRICKET_EMU", emulated)
+
+
+def with_words(env, name, words):
+    """ENV with WORDS at the end of the list NAME: the last word of a kind counts."""
+    return dict(env, **{name: ",".join(filter(None, (env.get(name), words)))})
 
 
 @atexit.register

@@ -59,8 +59,7 @@ pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="takes all memory of a s
 
 @pytest.fixture(name="small")
 def small_server(tmp_path):
-    s = Server(tmp_path / "server", CRICKET_EMU_MEMORY=str(MEMORY), CRICKET_EMU_SHARED="1",
-               CRICKET_EMU_USAGE=str(tmp_path / "table"))
+    s = Server(tmp_path / "server", CRICKET_EMU=f"memory={MEMORY},shared,usage={tmp_path}/table")
     yield s
     s.stop()
 
@@ -353,7 +352,7 @@ say("right")
 
 def test_an_idle_session_keeps_little_more_than_it_uses(tmp_path):
     """Ten seconds after its last allocation, what it has leased in advance is back."""
-    server = Server(tmp_path / "server", CRICKET_EMU_MEMORY=str(64 << 30))
+    server = Server(tmp_path / "server", CRICKET_EMU=f"memory={64 << 30}")
     idle = begin('current()\nkept = alloc(2 * CHUNK)\nsay("ready")\ninput()', client_env(server.address("unix")))
 
     def held():

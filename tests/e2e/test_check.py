@@ -1,4 +1,4 @@
-"""tests/e2e/test_check.py - CRICKET_EMU_CHECK: races and uninitialised reads of nvcc's programs in shared memory."""
+"""tests/e2e/test_check.py - CRICKET_EMU=check=...: races and uninitialised reads of nvcc's programs in shared memory."""
 import re
 
 import pytest
@@ -19,7 +19,7 @@ MISTAKES = {
 
 def told(app, folder, program, check):
     """The lines that the server has logged when @program has run on it."""
-    server = Server(folder, CRICKET_EMU_CHECK=check)
+    server = Server(folder, CRICKET_EMU=f"check={check}")
     try:
         result = run([app(program)], client_env(server.address("unix")))
         assert result.out == (EXPECTED / f"{program}.txt").read_text(), result.err
@@ -31,7 +31,7 @@ def told(app, folder, program, check):
 
 
 def test_each_mistake_is_told_in_a_line(app, tmp_path):
-    lines = told(app, tmp_path / "server", "shared_races", "race,init")
+    lines = told(app, tmp_path / "server", "shared_races", "race+init")
     for kernel, (what, instructions) in MISTAKES.items():
         about = [line for line in lines if re.search(rf"{what}: kernel \w*{kernel}\w*, block \d,0,0: ", line)]
         assert about, (kernel, lines)
@@ -50,11 +50,11 @@ def test_only_what_is_asked_for_is_told(app, tmp_path):
 
 @pytest.mark.parametrize("program", ("shared_idioms", "reduction", "matmul", "block_algorithms"))
 def test_the_ways_of_the_guide_are_no_race(app, tmp_path, program):
-    assert told(app, tmp_path / "server", program, "race,init") == []
+    assert told(app, tmp_path / "server", program, "race+init") == []
 
 
 def test_instructions_are_counted(app, tmp_path):
-    server = Server(tmp_path / "server", CRICKET_EMU_CHECK="count")
+    server = Server(tmp_path / "server", CRICKET_EMU="check=count")
     try:
         run([app("vector_add")], client_env(server.address("unix")))
         server.wait_idle()
@@ -65,9 +65,9 @@ def test_instructions_are_counted(app, tmp_path):
 
 
 def test_a_word_that_is_none_is_said(app, tmp_path):
-    server = Server(tmp_path / "server", CRICKET_EMU_CHECK="races")
+    server = Server(tmp_path / "server", CRICKET_EMU="check=races")
     try:
         run([app("vector_add")], client_env(server.address("unix")))
-        assert "CRICKET_EMU_CHECK: 'races' is none of race, init, count" in server.log()
+        assert "CRICKET_EMU: check=races is not one of race, init, count" in server.log()
     finally:
         server.kill()

@@ -514,7 +514,7 @@ def test_top_shows_sorts_suspends_and_ends(own_server, home, holder):
 
 
 def test_top_has_a_line_for_each_gpu_a_filter_and_help(tmp_path, home):
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="3G")
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=2,memory=3G")
     wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
     holder = Holder(server, home)
     top = Terminal([CRICKET, "top", server.address("unix")], home)
@@ -563,10 +563,10 @@ def test_status_fits_a_terminal_of_80_columns(tmp_path, home):
 
 
 def test_the_gpus_are_those_of_the_server_and_not_of_the_command(tmp_path, home):
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="64M")
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=2,memory=64M")
     try:
         wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
-        report = status(server, dict(home, CRICKET_EMU_DEVICES="5"))
+        report = status(server, dict(home, CRICKET_EMU="devices=5"))
         assert report["emulated"] == {"devices": 2, "memory": 64 << 20, "machine": 0}
         assert [(g["index"], g["memory"]) for g in report["gpus"]] == [(0, 64 << 20), (1, 64 << 20)]
     finally:
@@ -577,7 +577,7 @@ def test_the_gpus_are_those_of_the_server_and_not_of_the_command(tmp_path, home)
 def test_only_gpus_that_the_server_serves_are_shown(tmp_path, home, visible, gpus):
     """In its order and with its numbers, also after an upgrade, on the page and in the metrics."""
     env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="3", CRICKET_EMU_MACHINE="5", **env)
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=3,machine=5", **env)
     try:
         wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
 
@@ -601,7 +601,7 @@ def test_only_gpus_that_the_server_serves_are_shown(tmp_path, home, visible, gpu
 
 
 def test_a_session_is_shown_on_the_servers_number_of_its_gpu(tmp_path, home):
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="3", CUDA_VISIBLE_DEVICES="2")
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=3", CUDA_VISIBLE_DEVICES="2")
     holder = Holder(server, home)
     try:
         wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")
@@ -615,7 +615,7 @@ def test_a_session_is_shown_on_the_servers_number_of_its_gpu(tmp_path, home):
 def test_a_gpu_that_only_the_policy_gives_is_shown_while_a_session_uses_it(tmp_path, home):
     policy = tmp_path / "policy"
     policy.write_text('default: { gpus = "2"; };\n')
-    server = Server(tmp_path / "server", "--policy", policy, CRICKET_EMU_DEVICES="4", CUDA_VISIBLE_DEVICES="1")
+    server = Server(tmp_path / "server", "--policy", policy, CRICKET_EMU="devices=4", CUDA_VISIBLE_DEVICES="1")
     holder = None
     try:
         wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")

@@ -66,7 +66,7 @@ def gone(place):
 def fixture_home():
     """A program's environment whose companions are in a folder of the test; no server of this host is found."""
     place = pathlib.Path(tempfile.mkdtemp(dir="/tmp", prefix="run-"))  # a socket's path is short
-    env = client_env("local", XDG_RUNTIME_DIR=str(place), CRICKET_LOCAL_DRIVER="emu", CRICKET_EMU_DEVICES="2")
+    env = client_env("local", XDG_RUNTIME_DIR=str(place), CRICKET_LOCAL_DRIVER="emu", CRICKET_EMU="devices=2")
     env["PATH"] = f"{PRODUCTS}:{env['PATH']}"
     for path in ("/run/cricket.sock", f"/tmp/cricket-{os.geteuid()}.sock"):
         if os.path.exists(path):
@@ -107,7 +107,7 @@ def test_a_list_has_local_devices_beside_those_of_a_server(home, server):
 
 def test_local_means_the_server_of_this_host_if_there_is_one(home):
     place, env = home
-    s = Server(place, default_unix=True, CRICKET_EMU_DEVICES="1")
+    s = Server(place, default_unix=True, CRICKET_EMU="devices=1")
     try:
         assert python(COUNT, env) == "0 0 1\n"
         assert not folders(place)
@@ -182,7 +182,7 @@ def test_a_session_survives_the_end_of_its_ssh(home, own_server, tmp_path):
 
 def test_ssh_finds_the_socket_of_the_user_s_server(home, tmp_path):
     place, env = home
-    s = Server(place / "there", default_unix=True, CRICKET_EMU_DEVICES="2")
+    s = Server(place / "there", default_unix=True, CRICKET_EMU="devices=2")
     try:
         with sshd_in(tmp_path, f"SetEnv XDG_RUNTIME_DIR={place}/there") as ssh:
             env.update(REMOTE_GPU_ADDRESS="ssh://127.0.0.1", CRICKET_SSH=ssh)

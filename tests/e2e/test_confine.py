@@ -53,14 +53,13 @@ def test_programs_run_as_ever(serve, app, transport, warm):
 @needs_landlock
 def test_a_file_elsewhere_stays_closed(tmp_path, app):
     """The emulated driver goes on without its table, which another server has."""
-    server = Server(tmp_path / "server", "--confine", "none", CRICKET_EMU_USAGE=str(tmp_path / "table"),
-                    CRICKET_EMU_SHARED="1")
+    server = Server(tmp_path / "server", "--confine", "none", CRICKET_EMU=f"usage={tmp_path}/table,shared")
     try:
         assert run([app("vector_add")], client_env(server.address("unix"))).status == 0
         assert not (tmp_path / "table").exists()
     finally:
         server.end()
-    server = Server(tmp_path / "other", CRICKET_EMU_USAGE=str(tmp_path / "table"), CRICKET_EMU_SHARED="1")
+    server = Server(tmp_path / "other", CRICKET_EMU=f"usage={tmp_path}/table,shared")
     try:
         assert run([app("vector_add")], client_env(server.address("unix"))).status == 0
         assert (tmp_path / "table").exists()

@@ -503,7 +503,7 @@ def hold(address, **env):
 @pytest.mark.skipif(DRIVER != "emu", reason="only the emulated GPU's memory can be chosen")
 def test_a_kept_session_makes_room_for_others_and_returns(serve, proxies, tmp_path):
     """Without any option for that. Another program needs the memory, and the kept one is suspended meanwhile."""
-    server = serve(CRICKET_EMU_MEMORY="100M", CRICKET_EMU_SHARED="1", CRICKET_EMU_USAGE=str(tmp_path / "usage"))
+    server = serve(CRICKET_EMU=f"memory=100M,shared,usage={tmp_path}/usage")
     proxy = proxies(Foreign, server.port, FAR)
     first, answer = hold(proxy.address)
     assert answer == "0"
@@ -530,7 +530,7 @@ def test_a_kept_session_makes_room_for_others_and_returns(serve, proxies, tmp_pa
 @pytest.mark.skipif(DRIVER != "emu", reason="only the emulated GPU's memory can be chosen")
 def test_a_container_that_starts_again_gets_the_memory_of_the_old_one(serve, proxies, tmp_path):
     """Where that cannot be suspended."""
-    server = serve("--suspend-memory", "0", CRICKET_EMU_MEMORY="100M", CRICKET_EMU_SHARED="1", CRICKET_EMU_USAGE=str(tmp_path / "usage"))
+    server = serve("--suspend-memory", "0", CRICKET_EMU=f"memory=100M,shared,usage={tmp_path}/usage")
     first, answer = hold(proxies(Foreign, server.port, FAR).address)
     first.kill()
     first.communicate()

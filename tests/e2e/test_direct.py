@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from conftest import DRIVER, EMULATED, EXPECTED, KIND, PRODUCTS, TSAN, clean_env, run, runtime
+from conftest import DRIVER, EMULATED, EXPECTED, KIND, PRODUCTS, TSAN, clean_env, run, runtime, with_words
 from test_apps import ASSERTION, BUILDS, INTERPOSED
 
 # With TSan the same driver runs the same programs behind the server.
@@ -53,17 +53,17 @@ def test_the_folder_works_from_anywhere(app, direct_env, tmp_path):
 
 
 def test_several_devices(app, direct_env):
-    result = run([app("peer_copy")], dict(direct_env, CRICKET_EMU_DEVICES="2"))
+    result = run([app("peer_copy")], with_words(direct_env, "CRICKET_EMU", "devices=2"))
     assert result.status == 0, result.err
     assert result.out == (EXPECTED / "peer_copy.txt").read_text()
 
 
 def test_no_device_is_said(app, direct_env):
-    result = run([app("environment"), "devices"], dict(direct_env, CRICKET_EMU_DEVICES="0"))
+    result = run([app("environment"), "devices"], with_words(direct_env, "CRICKET_EMU", "devices=0"))
     assert result.out.split() == ["cudaErrorNoDevice"]
 
 
 def test_memory_has_the_size_that_was_asked_for(app, direct_env):
-    result = run([app("out_of_memory")], dict(direct_env, CRICKET_EMU_MEMORY="64M"))
+    result = run([app("out_of_memory")], with_words(direct_env, "CRICKET_EMU", "memory=64M"))
     assert result.status == 0, result.err
     assert result.out == (EXPECTED / "out_of_memory.txt").read_text()

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from conftest import DRIVER, KIND, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, children_of, clean_env, client_env, ended, free_port, is_alive, \
-    name_of, run, start, wait_until
+    name_of, run, start, wait_until, with_words
 from names import Names
 
 COMMAND = PRODUCTS / "cricket"
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="the number and the memo
 @pytest.fixture(scope="module", name="shared")
 def fixture_shared(tmp_path_factory):
     """Three servers with 1, 2 and 3 devices of 1, 2 and 3 GiB."""
-    made = [Server(tmp_path_factory.mktemp("fleet") / str(n), CRICKET_EMU_DEVICES=str(n), CRICKET_EMU_MEMORY=f"{n}G",
-                   CRICKET_EMU_USAGE=usage(tmp_path_factory, n)) for n in (1, 2, 3)]
+    made = [Server(tmp_path_factory.mktemp("fleet") / str(n),
+                   CRICKET_EMU=f"devices={n},memory={n}G,usage={usage(tmp_path_factory, n)}") for n in (1, 2, 3)]
     yield made
     for s in made:
         s.stop()
@@ -62,7 +62,7 @@ def fixture_home(tmp_path):
 
 @contextlib.contextmanager
 def server(folder, *options, **env):
-    made = Server(folder, *options, CRICKET_EMU_USAGE=str(folder) + "-usage", **env)
+    made = Server(folder, *options, **with_words(env, "CRICKET_EMU", f"usage={folder}-usage"))
     try:
         yield made
     finally:
@@ -121,7 +121,7 @@ def test_a_server_tells_its_memory_without_a_session(servers, home, transport):
 
 
 def test_the_memory_of_sessions_is_not_free(home, tmp_path):
-    with server(tmp_path / "s", CRICKET_EMU_MEMORY="1G") as s, holding(s.address("tcp"), 600):
+    with server(tmp_path / "s", CRICKET_EMU="memory=1G") as s, holding(s.address("tcp"), 600):
         found, = states(home, s.address("tcp"))
         assert found["sessions"] == 1 and found["gpus"][0]["free"] < 424 << 20 and found["gpus"][0]["programs"] == 1
 
@@ -157,7 +157,7 @@ def test_a_server_that_refuses_is_not_called_missing(home, tmp_path):
         os.chmod(s.unix, 0)
         if os.getuid():
             assert state(s.address("unix"))[0] == "refused"
-    with server(tmp_path / "none", CRICKET_EMU_DEVICES="0") as s:
+    with server(tmp_path / "none", CRICKET_EMU="devices=0") as s:
         assert state(s.address("tcp"))[0] == "failed"
 
 
@@ -188,7 +188,7 @@ def test_who_has_no_token_learns_nothing(home, tmp_path):
 def test_the_policy_says_which_gpus_and_how_much(home, tmp_path):
     policy = tmp_path / "policy"
     policy.write_text('default: { gpus = "2,0"; memory = "512M"; };\n')
-    with server(tmp_path / "s", "--policy", policy, CRICKET_EMU_DEVICES="3", CRICKET_EMU_MEMORY="2G") as s:
+    with server(tmp_path / "s", "--policy", policy, CRICKET_EMU="devices=3,memory=2G") as s:
         found, = states(home, s.address("tcp"))
         assert [g["free"] for g in found["gpus"]] == [512 << 20] * 2
         with holding(s.address("tcp"), 200):
@@ -291,7 +291,7 @@ def test_a_single_server_has_enough_gpus_or_the_program_does_not_start(servers, 
 
 
 def test_one_that_is_full_is_passed_over_and_its_reason_said(home, tmp_path):
-    with server(tmp_path / "a", "--max-sessions", "1", CRICKET_EMU_MEMORY="2G") as a, server(tmp_path / "b", CRICKET_EMU_MEMORY="1G") as b:
+    with server(tmp_path / "a", "--max-sessions", "1", CRICKET_EMU="memory=2G") as a, server(tmp_path / "b", CRICKET_EMU="memory=1G") as b:
         source = lists([a, b])
         assert named([a, b], chosen(home, source, "--gpus", "1")) == "a/0|b/0"
         with holding(a.address("tcp")):
@@ -301,7 +301,7 @@ def test_one_that_is_full_is_passed_over_and_its_reason_said(home, tmp_path):
 
 
 def test_waiting_for_memory(home, tmp_path):
-    with server(tmp_path / "a", CRICKET_EMU_MEMORY="1G") as a, server(tmp_path / "b", CRICKET_EMU_MEMORY="512M") as b:
+    with server(tmp_path / "a", CRICKET_EMU="memory=1G") as a, server(tmp_path / "b", CRICKET_EMU="memory=512M") as b:
         command = [COMMAND, "run", "-s", lists([a, b]), "--gpus", "1", "--mem", "800M", "--wait"]
         with holding(a.address("tcp"), 600):
             program = start([*command, "60s", "--", sys.executable, PROGRAM, "show"], home)
@@ -396,7 +396,7 @@ def test_no_choice_is_left(servers, tmp_path):
 
 def test_memory_that_was_taken_meanwhile(home, tmp_path):
     """Between the answer and the session: the server refuses, and the client goes to the second choice."""
-    with server(tmp_path / "a", CRICKET_EMU_MEMORY="2G") as a, server(tmp_path / "b", CRICKET_EMU_MEMORY="1G") as b:
+    with server(tmp_path / "a", CRICKET_EMU="memory=2G") as a, server(tmp_path / "b", CRICKET_EMU="memory=1G") as b:
         result = run([COMMAND, "env", "-f", "plain", "-s", lists([a, b]), "--gpus", "1", "--mem", "800M"], home)
         variables = {**home, **dict(line.split("=", 1) for line in result.out.splitlines())}
         assert named([a, b], variables["REMOTE_GPU_ADDRESS"]) == "a/0|b/0" and variables["CRICKET_NEED"] == "800M"

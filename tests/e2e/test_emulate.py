@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, SLOW, children_of, command_env, ended, is_alive, start, wait_until
+from conftest import DRIVER, PRODUCTS, SLOW, children_of, command_env, ended, is_alive, start, wait_until, with_words
 
 pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="starts the emulated GPU itself")
 
@@ -127,7 +127,7 @@ def test_the_program_has_no_child_to_wait_for(env):
 
 
 def test_what_selects_gpus_is_for_the_program_and_not_for_the_server(env):
-    done = emulate({**env, "CUDA_VISIBLE_DEVICES": "1,0", "CRICKET_EMU_DEVICES": "2"}, sys.executable, "-c", PROGRAM)
+    done = emulate({**with_words(env, "CRICKET_EMU", "devices=2"), "CUDA_VISIBLE_DEVICES": "1,0"}, sys.executable, "-c", PROGRAM)
     assert done.out.split()[:3] == ["0", "0", "2"], done.err
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, KIND, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, client_env, run
+from conftest import DRIVER, EXPECTED, KIND, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, client_env, run, with_words
 
 NONE = ["cudaErrorNoDevice"]
 
@@ -18,7 +18,7 @@ def three(tmp_path_factory):
     """A server with three emulated devices."""
     if DRIVER != "emu":
         pytest.skip("the number of devices is the emulated driver's")
-    s = Server(tmp_path_factory.mktemp("three"), CRICKET_EMU_DEVICES="3")
+    s = Server(tmp_path_factory.mktemp("three"), CRICKET_EMU="devices=3")
     yield s
     s.stop()
 
@@ -29,7 +29,7 @@ def devices(request, app):
     if request.param == "server":
         base = client_env(request.getfixturevalue("three").address("unix"))
     else:
-        base = dict(request.getfixturevalue("direct_env"), CRICKET_EMU_DEVICES="3")
+        base = with_words(request.getfixturevalue("direct_env"), "CRICKET_EMU", "devices=3")
 
     def go(what="devices", **env):
         result = run([app("environment"), what], dict(base, **env))
@@ -130,6 +130,19 @@ def test_right_variables_give_no_line(server):
     fine.update(CRICKET_TEST_X="1", CRICKET_LOADER_X="1", CRICKET_CACHE_SIZE="4G", CRICKET_RESUME="5m")
     result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), **fine))
     assert (result.status, result.out, result.err) == (0, "0\n", "")
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="the number of devices is the emulated driver's")
+def test_an_old_variable_works_and_has_one_line(tmp_path, app):
+    old = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2")
+    try:
+        for _ in range(2):
+            result = run([app("environment"), "devices"], client_env(old.address("unix"), CRICKET_EMU_DEVICES="2"))
+            assert (len(result.out.split()), result.err) == (2, "")
+        (line,) = [line for line in old.log().splitlines() if "CRICKET_EMU_DEVICES" in line]
+        assert line.endswith("CRICKET_EMU_DEVICES is an old name, which the next release ignores: set CRICKET_EMU=devices=2")
+    finally:
+        old.end()
 
 
 def test_a_trace_goes_into_a_file(server, tmp_path):

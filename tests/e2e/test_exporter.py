@@ -683,9 +683,9 @@ def test_a_page_without_sessions_has_a_command_and_the_gpus_of_the_server(tmp_pa
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not browser:
         pytest.skip("no Chromium")
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="64M")
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=2,memory=64M")
     try:
-        with exporter(dict(home, CRICKET_EMU_DEVICES="3"), server.address("unix")) as e:
+        with exporter(dict(home, CRICKET_EMU="devices=3"), server.address("unix")) as e:
             assert len(json.loads(e.get("/status.json")[2])["gpus"]) == 2
             done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
                         "--virtual-time-budget=5000", "--dump-dom", f"http://127.0.0.1:{e.port}/"], home, timeout=120)
@@ -748,7 +748,7 @@ def test_a_user_sorts_filters_and_opens_rows_of_the_page(tmp_path, home):
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not browser:
         pytest.skip("no Chromium")
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2")
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=2")
     holders = []
     try:
         wait_until(lambda: listens(f"{server.unix}.status"), 10, "the status socket is there")

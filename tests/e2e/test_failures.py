@@ -292,7 +292,7 @@ def test_a_server_that_stands_still_for_a_while_is_waited_for(app, own_server, k
 @pytest.mark.skipif(DRIVER != "emu", reason="only the emulated GPU's memory can be chosen")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_memory_that_is_not_there_is_refused_at_the_call(app, tmp_path, transport):
-    server = Server(tmp_path / "server", CRICKET_EMU_MEMORY="64M")
+    server = Server(tmp_path / "server", CRICKET_EMU="memory=64M")
     try:
         result = run([app("out_of_memory")], client_env(server.address(transport)))
         assert (result.status, result.err) == (0, "")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="needs a server of its o
 
 @pytest.fixture(name="server")
 def measuring_server(tmp_path):
-    server = Server(tmp_path / "server", "--gpu-time", "--audit", tmp_path / "audit", CRICKET_EMU_USAGE=str(tmp_path / "table"))
+    server = Server(tmp_path / "server", "--gpu-time", "--audit", tmp_path / "audit", CRICKET_EMU=f"usage={tmp_path}/table")
     yield server
     server.end()
 
@@ -56,7 +56,7 @@ def test_sessions_and_identities_have_their_gpu_time(server, tmp_path):
 def test_nvml_tells_the_share_of_each_session(server, tmp_path):
     """As for the exporter, which asks again and again."""
     busy = start(server, "unix", 10)
-    home = clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_EMU_USAGE=str(tmp_path / "table"))
+    home = clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_EMU=f"usage={tmp_path}/table")
 
     def has_share():
         sessions = json.loads(one.get("/status.json")[2])["sessions"]

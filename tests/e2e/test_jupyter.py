@@ -79,7 +79,7 @@ NO_LATE_LOAD = pytest.mark.skipif(bool(KIND), reason="an interpreter without the
 def fixture_guarded(tmp_path):
     """A server with two GPUs, one session, and a token."""
     (tmp_path / "token").write_text("sesame\n")
-    server = Server(tmp_path / "server", "--token-file", tmp_path / "token", "--max-sessions", "1", CRICKET_EMU_DEVICES="2")
+    server = Server(tmp_path / "server", "--token-file", tmp_path / "token", "--max-sessions", "1", CRICKET_EMU="devices=2")
     yield server
     server.end()
 

@@ -75,7 +75,7 @@ PYTHON = "/usr/bin/python3"
 
 @pytest.fixture(scope="module", name="server")
 def fixture_server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("loader-ipc"), CRICKET_EMU_DEVICES="4", CRICKET_EMU_MEMORY="64M")
+    server = Server(tmp_path_factory.mktemp("loader-ipc"), CRICKET_EMU="devices=4,memory=64M")
     wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for sharing is there")
     yield server
     server.kill()

@@ -10,7 +10,7 @@ import pytest
 
 from breaker import Breaker
 from conftest import (DRIVER, EMULATED, KIND, PRODUCTS, SLOW, Server, clean_env, client_env,
-                      is_alive, listens, run, runtime, wait_until)
+                      is_alive, listens, run, runtime, wait_until, with_words)
 
 HERE = pathlib.Path(__file__).parent
 
@@ -19,7 +19,7 @@ M3 = PRODUCTS / "bin" / "m3" if KIND else PRODUCTS / "m3"
 
 @pytest.fixture(name="server")
 def fixture_server(tmp_path):
-    server = Server(tmp_path, CRICKET_EMU_DIRTY="1")
+    server = Server(tmp_path, CRICKET_EMU="dirty")
     wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for M3 is there")
     yield server
     server.kill()
@@ -214,10 +214,10 @@ def test_the_example(server, tmp_path, app, place):
 @pytest.mark.skipif(DRIVER != "emu", reason="a local program takes the emulated driver")
 @pytest.mark.parametrize("place", ["tcp", "local"])
 def test_a_region_may_be_on_two_devices(tmp_path, place):
-    server = Server(tmp_path, CRICKET_EMU_DIRTY="1", CRICKET_EMU_DEVICES="2")
+    server = Server(tmp_path, CRICKET_EMU="dirty,devices=2")
     try:
         wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for M3 is there")
-        env = dict(program_env(server, place, tmp_path), CRICKET_EMU_DEVICES="2")
+        env = with_words(program_env(server, place, tmp_path), "CRICKET_EMU", "devices=2")
         result = run(m3_program("striped", place), env)
         assert result.status == 0, result.err
         m3(server, "alloc", "S", "6M", "striped:2")

@@ -9,7 +9,7 @@ def pair(tmp_path_factory):
     """A server with two emulated devices."""
     if DRIVER != "emu":
         pytest.skip("the number of devices is the emulated driver's")
-    s = Server(tmp_path_factory.mktemp("pair"), CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="256M")
+    s = Server(tmp_path_factory.mktemp("pair"), CRICKET_EMU="devices=2,memory=256M")
     yield s
     s.stop()
 
@@ -34,7 +34,7 @@ def test_copies_find_memory_of_a_device_that_is_not_current(pair, app, transport
 def test_copies_find_it_where_devices_do_not_reach_each_other(tmp_path, app):
     if DRIVER != "emu":
         pytest.skip("the number of devices is the emulated driver's")
-    server = Server(tmp_path, CRICKET_EMU_DEVICES="2", CRICKET_EMU_PEERS="0")
+    server = Server(tmp_path, CRICKET_EMU="devices=2,no-peers")
     try:
         result = run([app("foreign_memory")], client_env(server.address("unix")))
     finally:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="the double runs on the 
 
 def library_of(folder, **env):
     """A server with two devices and the double."""
-    return Server(folder, CRICKET_EMU_DEVICES="2", CRICKET_NCCL_LIBRARY=str(DOUBLE), **env)
+    return Server(folder, CRICKET_EMU="devices=2", CRICKET_NCCL_LIBRARY=str(DOUBLE), **env)
 
 
 @pytest.fixture(scope="module")

@@ -159,7 +159,7 @@ print(nvml.nvmlShutdown(), nvml.nvmlDeviceSetComputeMode(h, 2))
 @pytest.mark.skipif(DRIVER != "emu", reason="needs two devices")
 def test_devices_are_chosen_when_the_driver_starts(tmp_path):
     """Programs ask NVML for a free GPU, and then name it in CUDA_VISIBLE_DEVICES."""
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2")
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=2")
     try:
         result = python("""
 n = ctypes.c_uint()
@@ -178,7 +178,7 @@ print(n.value, cuda_count(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(n)), n.valu
 def test_nvml_lists_the_devices_that_cuda_has(tmp_path, visible, chosen, expected):
     """PyTorch counts devices by NVML, and uses them by CUDA."""
     more = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="3", **more)
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=3", **more)
     try:
         env = client_env(server.address("tcp") + chosen)
         by = {case: run([sys.executable, POOL_PROGRAM, case], env) for case in ("nvml", "show")}
@@ -192,7 +192,7 @@ def test_nvml_lists_the_devices_that_cuda_has(tmp_path, visible, chosen, expecte
 
 @pytest.mark.skipif(DRIVER != "emu", reason="needs two devices")
 def test_a_gpu_that_cuda_lacks_is_not_found_by_its_address(tmp_path):
-    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2", CUDA_VISIBLE_DEVICES="1")
+    server = Server(tmp_path / "server", CRICKET_EMU="devices=2", CUDA_VISIBLE_DEVICES="1")
     try:
         result = python("""
 h = ctypes.c_void_p()
@@ -216,7 +216,7 @@ print(nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.b
 def test_a_program_finds_itself_among_the_processes(tmp_path):
     """Memory counts in units of 2 MiB, as the driver gives it."""
     # a table of its own, so that a worker that is still ending does not count
-    server = Server(tmp_path / "server", "--lease", "0", CRICKET_EMU_USAGE=tmp_path / "usage")
+    server = Server(tmp_path / "server", "--lease", "0", CRICKET_EMU=f"usage={tmp_path}/usage")
     result = python("""
 assert nvml.nvmlInit_v2() == 0 and cuda_count()[0] == 0
 cuda, c, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
@@ -322,7 +322,7 @@ class User:
 @pytest.mark.parametrize("kill", (False, True), ids=("ends", "killed"))
 @pytest.mark.parametrize("way", ("direct", "tcp"))
 def test_programs_see_each_others_memory(direct_env, tmp_path, way, kill):
-    table = {"CRICKET_EMU_USAGE": str(tmp_path / "table")}
+    table = {"CRICKET_EMU": f"usage={tmp_path}/table"}
     other = None
     if way == "direct":
         env = dict(direct_env, **table)

@@ -87,8 +87,8 @@ def servers_with_two_gpus(tmp_path):
             path = tmp_path / f"policy{number}"
             path.write_text(policy)
             options += ("--policy", path)
-        s = Server(tmp_path / f"server{number}", *options, CRICKET_EMU_DEVICES=str(devices), CRICKET_EMU_MEMORY="256M",
-                   CRICKET_EMU_SHARED="1", CRICKET_EMU_USAGE=str(tmp_path / f"usage{number}"), **env)
+        s = Server(tmp_path / f"server{number}", *options,
+                   CRICKET_EMU=f"devices={devices},memory=256M,shared,usage={tmp_path}/usage{number}", **env)
         s.usage = tmp_path / f"usage{number}"
         servers.append(s)
         return s
@@ -451,8 +451,8 @@ def machines_with_gpus(tmp_path):
     started = []
 
     def start(number, devices, *options, **env):
-        server = Server(tmp_path / f"server{len(started)}", "--criu", criu(), *options, CRICKET_EMU_MACHINE=str(number),
-                        CRICKET_EMU_DEVICES=str(devices), **env)
+        server = Server(tmp_path / f"server{len(started)}", "--criu", criu(), *options,
+                        CRICKET_EMU=f"machine={number},devices={devices}", **env)
         started.append(server)
         return server
     yield start

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, free_port, listens, run, wait_until
+from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, free_port, listens, run, wait_until, with_words
 from stranger import Refused, Session
 from test_arena import begin, python
 from test_control import Asker, ctl
@@ -40,8 +40,8 @@ def serve(tmp_path):
     def go(policy, *options, **env):
         path = tmp_path / "policy"
         path.write_text(policy)
-        servers.append(Server(tmp_path / "server", "--policy", path, *options, CRICKET_EMU_MEMORY=str(256 * MIB),
-                              CRICKET_EMU_SHARED="1", CRICKET_EMU_USAGE=str(tmp_path / "table"), **env))
+        servers.append(Server(tmp_path / "server", "--policy", path, *options,
+                              **with_words(env, "CRICKET_EMU", f"memory={256 * MIB},shared,usage={tmp_path}/table")))
         return servers[-1]
     yield go
     for s in servers:
@@ -96,7 +96,7 @@ def test_a_program_can_ask_for_less(serve, transport, policy, arena, warm):
 
 
 def test_a_program_can_ask_for_less_of_a_server_without_a_policy(tmp_path):
-    server = Server(tmp_path / "server", CRICKET_EMU_MEMORY=str(256 * MIB))
+    server = Server(tmp_path / "server", CRICKET_EMU=f"memory={256 * MIB}")
     try:
         result = program(server, FILLED, CRICKET_MEMORY="64M")
         assert result.status == 0, result.err
@@ -323,7 +323,7 @@ def test_the_number_of_sessions_of_each_identity_is_its_own(serve, tmp_path):
 
 def test_an_identity_sees_only_its_gpus(serve):
     server = serve(f'default: {{ gpus = "2,0"; }};\nidentities: ( {{ user = "{USER}"; gpus = "1"; }} );', "--warm", "1",
-                   CRICKET_EMU_DEVICES="3")
+                   CRICKET_EMU="devices=3")
     code = """
 count = ctypes.c_int()
 check(cuda.cuDeviceGetCount(ctypes.byref(count)))

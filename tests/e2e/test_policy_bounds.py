@@ -233,7 +233,7 @@ def test_bandwidth_of_a_session(serve):
 
 def test_all_gpus_together_have_a_quota(serve):
     """Beside that of each GPU."""
-    server = serve('default: { memory = "48M"; memory_total = "64M"; };', CRICKET_EMU_DEVICES="2")
+    server = serve('default: { memory = "48M"; memory_total = "64M"; };', CRICKET_EMU="devices=2")
     result = program(server, """
 def on(device):
     c = ctypes.c_void_p()

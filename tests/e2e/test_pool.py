@@ -17,8 +17,7 @@ def servers(tmp_path_factory):
     """Three servers with 1, 2 and 3 devices of 1, 2 and 3 GiB."""
     if DRIVER != "emu":
         pytest.skip("the number of devices is the emulated driver's")
-    made = [Server(tmp_path_factory.mktemp("pool") / str(n), "--pool-peers", PEERS, CRICKET_EMU_DEVICES=str(n),
-                   CRICKET_EMU_MEMORY=f"{n}G")
+    made = [Server(tmp_path_factory.mktemp("pool") / str(n), "--pool-peers", PEERS, CRICKET_EMU=f"devices={n},memory={n}G")
             for n in (1, 2, 3)]
     yield made
     for s in made:
@@ -153,7 +152,7 @@ def test_any_without_a_single_server_fails(servers):
 @pytest.mark.parametrize("case", ["lost", "waits_for_lost"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_server_that_is_killed_takes_its_devices_only(servers, tmp_path, transport, case):
-    victim = Server(tmp_path / "victim", CRICKET_EMU_DEVICES="1")
+    victim = Server(tmp_path / "victim", CRICKET_EMU="devices=1")
     process = subprocess.Popen([sys.executable, str(PROGRAM), case], text=True, start_new_session=True,
                                env=client_env(pool([servers[1], victim], transport), CRICKET_RESUME="0"),
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -317,7 +317,7 @@ def test_pieces_of_large_copies_belong_to_their_call(server, transport, connecti
 
 @pytest.mark.skipif(DRIVER != "emu", reason="needs two GPUs")
 def test_copies_between_devices_have_records_of_their_own(tmp_path):
-    server = Server(tmp_path, CRICKET_EMU_DEVICES="2")
+    server = Server(tmp_path, CRICKET_EMU="devices=2")
     try:
         result = run_cupti(BETWEEN, server.address("tcp"))
         assert (result.status, result.err) == (0, ""), result.err

@@ -26,7 +26,7 @@ CALL = struct.pack(">10I", 1, 0, 2, 99, 1, 1, 0, 0, 0, 0)      # of hello, witho
 @pytest.fixture
 def victim(tmp_path):
     """A server with little memory, so that running out of it is part of the test."""
-    s = Server(tmp_path / "server", CRICKET_EMU_MEMORY="64M")
+    s = Server(tmp_path / "server", CRICKET_EMU="memory=64M")
     yield s
     s.end()
 

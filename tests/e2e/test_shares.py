@@ -61,7 +61,7 @@ def weighted_server(tmp_path):
     def policy(heavy, light):
         (tmp_path / "policy").write_text(POLICY % (heavy, light))
     policy(3, 1)
-    server = Server(tmp_path / "server", "--policy", tmp_path / "policy", CRICKET_EMU_THREADS="1")
+    server = Server(tmp_path / "server", "--policy", tmp_path / "policy", CRICKET_EMU="threads=1")
     server.policy = policy
     yield server
     server.end()

@@ -163,8 +163,8 @@ def gpu_server(tmp_path):
     servers = []
 
     def go(*options, memory="256M"):
-        s = Server(tmp_path / f"server{len(servers)}", *options, CRICKET_EMU_MEMORY=memory, CRICKET_EMU_SHARED="1",
-                   CRICKET_EMU_USAGE=str(tmp_path / f"usage{len(servers)}"))
+        s = Server(tmp_path / f"server{len(servers)}", *options,
+                   CRICKET_EMU=f"memory={memory},shared,usage={tmp_path}/usage{len(servers)}")
         s.usage = tmp_path / f"usage{len(servers)}"
         servers.append(s)
         return s

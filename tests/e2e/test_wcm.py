@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from conftest import (DRIVER, KIND, PRODUCTS, ROOT, Server, children_of, clean_env, client_env, ended, listens,
-                      run, runtime, start, wait_until)
+                      run, runtime, start, wait_until, with_words)
 
 EXAMPLES = ROOT / "wcm" / "examples" / "bin"
 CHUNKED_TEST = EXAMPLES / "chunked_test"
@@ -18,7 +18,7 @@ SMALL = ("--table", "1M", "--gather", "64K", "--passes", "1", "--segments", "64,
 
 @pytest.fixture(name="server", scope="module")
 def fixture_server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("wcm"), CRICKET_EMU_DEVICES="4", CRICKET_EMU_MEMORY="64M")
+    server = Server(tmp_path_factory.mktemp("wcm"), CRICKET_EMU="devices=4,memory=64M")
     wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for sharing is there")
     yield server
     server.stop()
@@ -69,7 +69,7 @@ def test_each_rank_is_a_session(server, transport, options):
 @pytest.mark.parametrize("options", [("--ranks", "16"), ("--ranks", "5", "--backing", "vmm"),
                                      ("--ranks", "5", "--threads")], ids="-".join)
 def test_without_cricket(direct_env, options):
-    env = dict(direct_env, CRICKET_EMU_DEVICES="4")
+    env = with_words(direct_env, "CRICKET_EMU", "devices=4")
     env["LD_LIBRARY_PATH"] += f":{PRODUCTS}"
     result = run([CHUNKED_TEST, *options], env)
     assert result.status == 0, result.err
@@ -93,7 +93,7 @@ def test_a_killed_rank_ends_neither_the_others_nor_the_server(server):
 
 
 def test_without_a_broker_sessions_cannot_share(tmp_path):
-    server = Server(tmp_path, CRICKET_EMU_DEVICES="2")
+    server = Server(tmp_path, CRICKET_EMU="devices=2")
     try:
         wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for sharing is there")
         os.unlink(f"{server.unix}.m3")

@@ -34,7 +34,7 @@ def has_torch():
 @pytest.fixture(scope="module")
 def devices(tmp_path_factory):
     """A server with four devices, or those that there are."""
-    s = Server(tmp_path_factory.mktemp("server"), CRICKET_EMU_DEVICES=str(DEVICES))
+    s = Server(tmp_path_factory.mktemp("server"), CRICKET_EMU=f"devices={DEVICES}")
     yield s
     s.stop()
 

@@ -174,7 +174,7 @@ except PermissionError:
 @pytest.mark.skipif(DRIVER != "emu", reason="needs a GPU of known size")
 def test_a_policy_holds_for_other_users_too(users, tmp_path):
     (tmp_path / "policy").write_text('default: { memory = "64M"; };')
-    server = users.serve("--policy", tmp_path / "policy", CRICKET_EMU_MEMORY=str(256 << 20))
+    server = users.serve("--policy", tmp_path / "policy", CRICKET_EMU=f"memory={256 << 20}")
     first = users.talk(server, "current()\ngot = fill()\nsay(len(got))\nline()\n")
     assert first.stdout.readline() == "32\n"
     result = users.program(server, "current()\nassert alloc(CHUNK) is None")

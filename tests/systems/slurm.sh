@@ -114,7 +114,7 @@ serve() {
 	local tokens=$home/cricket/127.0.0.1:$2.tokens
 	cp "$home/own.line" "$tokens"
 	chmod 640 "$tokens"
-	start "$1" env CRICKET_EMU_DEVICES=2 CRICKET_CACHE_DIR="$home/$1.cache" unshare --pid --fork --kill-child --mount-proc \
+	start "$1" env CRICKET_EMU=devices=2 CRICKET_CACHE_DIR="$home/$1.cache" unshare --pid --fork --kill-child --mount-proc \
 		"$top/cpu/cricket-rpc-server" --driver emu --listen "127.0.0.1:$2" --unix "$home/$1.sock" --token-file "$tokens"
 	servers+=("${daemons[-1]}") # unshare ignores other signals than KILL
 	unset 'daemons[-1]'

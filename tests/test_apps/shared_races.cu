@@ -1,6 +1,6 @@
 /*
  * tests/test_apps/shared_races.cu - mistakes with shared memory, none of which changes what is
- * printed: what CRICKET_EMU_CHECK=race,init is there to find. tests/e2e/test_check.py knows each.
+ * printed: what CRICKET_EMU=check=race+init is there to find. tests/e2e/test_check.py knows each.
  */
 #include <cuda_pipeline.h>
 #include "check.h"

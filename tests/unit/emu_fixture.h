@@ -26,8 +26,7 @@
 static inline int devices_setup(void **state)
 {
 	(void)state;
-	setenv("CRICKET_EMU_DEVICES", "2", 1);
-	setenv("CRICKET_EMU_MEMORY", "64M", 1);
+	setenv("CRICKET_EMU", "devices=2,memory=64M", 1);
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	return cuInit(0) == CUDA_SUCCESS ? 0 : -1;
 }

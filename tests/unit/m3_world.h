@@ -27,6 +27,7 @@
 #include "m3/message.h"
 
 #define MiB (1024ul * 1024)
+#define WORLD_EMU "devices=2,memory=256M,dirty"
 #define ok(call) assert_int_equal(call, M3_OK)
 #define refused(call, status) assert_int_equal(call, status)
 
@@ -69,9 +70,7 @@ static inline void world_broker_kill(void)
 static inline int world_setup(void **state)
 {
 	(void)state;
-	setenv("CRICKET_EMU_DEVICES", "2", 1);
-	setenv("CRICKET_EMU_MEMORY", "256M", 1);
-	setenv("CRICKET_EMU_DIRTY", "1", 1);
+	setenv("CRICKET_EMU", WORLD_EMU, 1);
 	snprintf(world_socket, sizeof(world_socket), "/tmp/m3-test-%d", (int)getpid());
 	setenv("CRICKET_M3", world_socket, 1);
 	world_broker_start();

@@ -163,16 +163,18 @@ static int64_t done(enum operation operation, size_t number)
 	return hear();
 }
 
+static char usage[64];
+
 static int setup(void **state)
 {
-	char path[64];
+	char words[128];
 	int pair[2];
 
-	snprintf(path, sizeof(path), "/tmp/test_emu_checkpoint.%d", (int)getpid());
-	setenv("CRICKET_EMU_USAGE", path, 1);
-	setenv("CRICKET_EMU_SHARED", "1", 1);
-	setenv("CRICKET_EMU_DEVICES", "2", 1);
-	setenv("CRICKET_EMU_MEMORY", "64M", 1);
+	(void)state;
+	snprintf(usage, sizeof(usage), "/tmp/test_emu_checkpoint.%d", (int)getpid());
+	snprintf(words, sizeof(words), "devices=2,memory=64M,shared,usage=%s", usage);
+	setenv("CRICKET_EMU", words, 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
 		return -1;
 	other_pid = fork();
@@ -182,13 +184,13 @@ static int setup(void **state)
 	}
 	close(pair[1]);
 	other = pair[0];
-	return devices_setup(state);
+	return cuInit(0) == CUDA_SUCCESS ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	unlink(getenv("CRICKET_EMU_USAGE"));
+	unlink(usage);
 	close(other);
 	return waitpid(other_pid, NULL, 0) == other_pid ? 0 : -1;
 }

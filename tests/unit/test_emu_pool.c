@@ -30,8 +30,7 @@ static int setup(void **state)
 	CUcontext context;
 
 	(void)state;
-	setenv("CRICKET_EMU_DEVICES", "2", 1);
-	setenv("CRICKET_EMU_MEMORY", "64M", 1);
+	setenv("CRICKET_EMU", "devices=2,memory=64M", 1);
 	return cuInit(0) || cuCtxCreate_v2(&context, 0, 0) ||
 	       cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 }

@@ -200,7 +200,7 @@ static void each_form_of_a_call_has_its_own_address(void **state)
 static int group_begin(void **state)
 {
 	(void)state;
-	setenv("CRICKET_EMU_DEVICES", "2", 1);
+	setenv("CRICKET_EMU", "devices=2", 1);
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	return cuInit(0) == CUDA_SUCCESS ? 0 : -1;
 }

@@ -20,14 +20,22 @@
 
 static char path[] = "/tmp/cricket-usage-XXXXXX";
 
+static void join_table(const char *name)
+{
+	char words[64];
+
+	snprintf(words, sizeof(words), "usage=%s", name);
+	setenv("CRICKET_EMU", words, 1);
+	ck_emu_usage_join();
+}
+
 static int begin(void **state)
 {
 	int fd = mkstemp(path);
 
 	(void)state;
 	close(fd);
-	setenv("CRICKET_EMU_USAGE", path, 1);
-	ck_emu_usage_join();
+	join_table(path);
 	return fd < 0;
 }
 
@@ -143,8 +151,7 @@ static void without_a_table_a_process_sees_itself(void **state)
 		int status;
 
 		if (pid == 0) {
-			setenv("CRICKET_EMU_USAGE", none[i], 1);
-			ck_emu_usage_join();
+			join_table(none[i]);
 			ck_emu_usage_set(0, 9);
 			_exit(ck_emu_usage_list(0, list) != 1 || list[0].bytes != 9);
 		}

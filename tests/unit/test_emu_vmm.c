@@ -30,8 +30,7 @@ static CUmemAccessDesc all = {
 
 static int setup(void **state)
 {
-	setenv("CRICKET_EMU_DEVICES", "2", 1);
-	setenv("CRICKET_EMU_MEMORY", "64M", 1);
+	setenv("CRICKET_EMU", "devices=2,memory=64M", 1);
 	return cuInit(0) || cuCtxCreate_v2((CUcontext *)state, 0, 0) ? -1 : 0;
 }
 

@@ -186,11 +186,11 @@ static void a_striped_region_is_one_stretch_of_memory_of_both(void **state)
 static void devices_that_do_not_reach_each_other_copy_all_the_same(void **state)
 {
 	(void)state;
-	setenv("CRICKET_EMU_PEERS", "0", 1);
+	setenv("CRICKET_EMU", WORLD_EMU ",no-peers", 1);
 	world_broker_kill();
 	world_broker_start();
 	assert_int_equal(world_status(world_spawn("apart", "")), 0);
-	unsetenv("CRICKET_EMU_PEERS");
+	setenv("CRICKET_EMU", WORLD_EMU, 1);
 	world_broker_kill();
 	world_broker_start();
 }

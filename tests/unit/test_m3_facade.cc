@@ -33,7 +33,7 @@ static int setup(void **)
 	void *context;
 	m3_client *c;
 
-	setenv("CRICKET_EMU_DEVICES", "2", 1);
+	setenv("CRICKET_EMU", "devices=2", 1);
 	snprintf(path, sizeof(path), "/tmp/m3-facade-%d", (int)getpid());
 	setenv("CRICKET_M3", path, 1);
 	broker = fork();

@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_util_tables.c - hashes, the map, the range set, the environment table.
+ * tests/unit/test_util_tables.c - hashes, the map, the range set.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include "util/env.h"
 #include "util/hash.h"
 #include "util/map.h"
 #include "util/range.h"
@@ -224,67 +223,6 @@ static void ranges_agree_with_a_plain_array_after_many_random_changes(void **sta
 	ck_ranges_destroy(set);
 }
 
-static void a_variable_that_is_unset_has_its_default(void **state)
-{
-	(void)state;
-	unsetenv("CRICKET_TIMEOUT");
-	unsetenv("CUDA_VISIBLE_DEVICES");
-	unsetenv("CRICKET_CACHE_SIZE");
-	assert_int_equal(ck_env_long("CRICKET_TIMEOUT"), 10);
-	assert_int_equal(ck_env_long("CRICKET_CACHE_SIZE"), 4L << 30);
-	assert_null(ck_env_string("CUDA_VISIBLE_DEVICES"));
-	setenv("CUDA_VISIBLE_DEVICES", "", 1);
-	assert_string_equal(ck_env_string("CUDA_VISIBLE_DEVICES"), "");
-	setenv("CRICKET_NO_SUCH_ROW", "5", 1);
-	assert_null(ck_env_string("CRICKET_NO_SUCH_ROW"));
-	assert_int_equal(ck_env_long("CRICKET_NO_SUCH_ROW"), 0);
-}
-
-static void numbers_take_suffixes_and_nonsense_falls_back(void **state)
-{
-	static const struct {
-		const char *text;
-		long value;
-	} cases[] = {
-		{"7", 7},
-		{"0x10", 16},
-		{"3k", 3072},
-		{"2M", 2 << 20},
-		{"1G", 1 << 30},
-		{"1T", 1L << 40},
-		{"-1", -1},
-		{"", 10},
-		{"x", 10},
-		{"4 ", 10},
-		{"4KB", 10},
-		{"4Q", 10},
-		{"99999999999999999999", 10},
-		{"99999999999T", 10},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < CK_ARRAY_SIZE(cases); i++) {
-		setenv("CRICKET_TIMEOUT", cases[i].text, 1);
-		assert_int_equal(ck_env_long("CRICKET_TIMEOUT"), cases[i].value);
-	}
-}
-
-static void the_help_names_every_variable(void **state)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-
-	(void)state;
-	ck_env_help(out);
-	fclose(out);
-	assert_non_null(strstr(text, "REMOTE_GPU_ADDRESS\n    "));
-	assert_non_null(strstr(text, "CRICKET_TIMEOUT (default 10)\n"));
-	for (const struct ck_env_row *row = ck_env_table(); row->name; row++)
-		assert_non_null(strstr(text, row->name));
-	free(text);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,9 +234,6 @@ int main(void)
 		cmocka_unit_test(ranges_are_found_by_any_address_inside),
 		cmocka_unit_test(overlapping_and_empty_ranges_are_refused),
 		cmocka_unit_test(ranges_agree_with_a_plain_array_after_many_random_changes),
-		cmocka_unit_test(a_variable_that_is_unset_has_its_default),
-		cmocka_unit_test(numbers_take_suffixes_and_nonsense_falls_back),
-		cmocka_unit_test(the_help_names_every_variable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

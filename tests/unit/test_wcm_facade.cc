@@ -184,7 +184,6 @@ int main(void)
 		cmocka_unit_test(pointers_into_plain_and_chunked_memory),
 	};
 
-	setenv("CRICKET_EMU_DEVICES", "4", 1);
-	setenv("CRICKET_EMU_MEMORY", "64M", 1);
+	setenv("CRICKET_EMU", "devices=4,memory=64M", 1);
 	return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

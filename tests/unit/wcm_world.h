@@ -204,9 +204,7 @@ static inline void world_run_killed(int size, int backing, uint32_t killed,
 static inline int world_setup(void **state)
 {
 	(void)state;
-	setenv("CRICKET_EMU_DEVICES", "4", 1);
-	setenv("CRICKET_EMU_MEMORY", "64M", 1);
-	setenv("CRICKET_EMU_THREADS", "1", 1);
+	setenv("CRICKET_EMU", "devices=4,memory=64M,threads=1", 1);
 	return 0;
 }
 
