@@ -9,9 +9,9 @@
 
 #include "command/advice.h"
 #include "command/command.h"
-#include "command/place.h"
+#include "command/connection.h"
+#include "command/install_paths.h"
 #include "command/probe.h"
-#include "command/reach.h"
 #include "cuda/mps.h"
 #include "util/address.h"
 #include "util/servers.h"
@@ -49,10 +49,10 @@ static void find_host(const char *at, char out[CKX_TEXT + 8])
 /* The pin that the server shows, if it is advised to store one. */
 static void find_pin(const struct check *c, const struct ckx_advice *row, char pin[CK_TLS_PIN])
 {
-	struct ckx_reach reach;
+	struct ckx_connection reach;
 
 	pin[0] = '\0';
-	if (strstr(row->advice, "PIN") && ckx_reach_pin(c->server, &reach, pin) < 0)
+	if (strstr(row->advice, "PIN") && ckx_connection_pin(c->server, &reach, pin) < 0)
 		pin[0] = '\0';
 }
 
@@ -84,7 +84,7 @@ static void check_client(struct check *c)
 {
 	char folder[CKX_PATH], text[CKX_PATH + 64];
 
-	if (ckx_place_library(folder) < 0) {
+	if (ckx_install_path_library(folder) < 0) {
 		add_failed_step(c, "client", 0, "there is no cricket-client.so");
 		return;
 	}
@@ -93,7 +93,7 @@ static void check_client(struct check *c)
 	add_passed_step(c, "client", text);
 }
 
-static const char *describe_tls(const struct ckx_reach *reach)
+static const char *describe_tls(const struct ckx_connection *reach)
 {
 	if (reach->secure)
 		return reach->tls;
@@ -105,10 +105,10 @@ static const char *describe_tls(const struct ckx_reach *reach)
 /* True: it answers. */
 static bool check_reach(struct check *c)
 {
-	struct ckx_reach reach;
+	struct ckx_connection reach;
 	char text[1024];
 
-	ckx_reach(c->server, &reach);
+	ckx_connection(c->server, &reach);
 	snprintf(c->at, sizeof(c->at), "%s", reach.at);
 	if (!reach.connected) {
 		snprintf(text, sizeof(text), "%s: %s", reach.at, reach.why);

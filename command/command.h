@@ -30,7 +30,7 @@ int ckx_run(const struct ckx_command *self, int argc, char **argv);
 int ckx_env(const struct ckx_command *self, int argc, char **argv);
 int ckx_check(const struct ckx_command *self, int argc, char **argv);
 int ckx_session(const struct ckx_command *self, int argc, char **argv);
-int ckx_reap(const struct ckx_command *self, int argc, char **argv);
+int ckx_ended_programs(const struct ckx_command *self, int argc, char **argv);
 int ckx_move(const struct ckx_command *self, int argc, char **argv);
 int ckx_status(const struct ckx_command *self, int argc, char **argv);
 int ckx_metrics(const struct ckx_command *self, int argc, char **argv);
@@ -41,7 +41,7 @@ int ckx_jupyter(const struct ckx_command *self, int argc, char **argv);
 int ckx_token(const struct ckx_command *self, int argc, char **argv);
 int ckx_login(const struct ckx_command *self, int argc, char **argv);
 
-/* say.c: an error, as printf does it, with the newline. Returns CKX_FAILED. */
+/* messages.c: an error, as printf does it, with the newline. Returns CKX_FAILED. */
 int ckx_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The help of a subcommand, on stdout. Returns CKX_OK. */
 int ckx_help(const struct ckx_command *command);

@@ -10,7 +10,7 @@
 
 #include "command/command.h"
 #include "command/config.h"
-#include "command/place.h"
+#include "command/install_paths.h"
 #include "util/address.h"
 
 /* One file, while it is read. */
@@ -175,7 +175,7 @@ int ckx_config_read(struct ckx_config *config)
 
 	config->count = 0;
 	config->chosen[0] = '\0';
-	if (ckx_place_own("config", config->own) == 0)
+	if (ckx_install_path_own("config", config->own) == 0)
 		ret = read_file(config, config->own);
 	else
 		config->own[0] = '\0';

@@ -9,7 +9,7 @@
 
 #include "command/command.h"
 #include "command/config.h"
-#include "command/place.h"
+#include "command/install_paths.h"
 #include "util/replace.h"
 
 #define SETTINGS (3 + CKX_TLS_SETTINGS)
@@ -100,7 +100,7 @@ int ckx_config_keep(const struct ckx_entry *e)
 	struct ck_replace file;
 	char path[CKX_PATH] = "~/.config/cricket/config";
 	FILE *in = NULL;
-	int ret = ckx_place_own_folder("config", path);
+	int ret = ckx_install_path_own_folder("config", path);
 
 	if (ret == 0)
 		ret = ck_replace_begin(&file, path, 0600);

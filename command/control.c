@@ -12,23 +12,23 @@
 #include "command/control.h"
 #include "command/local.h"
 #include "command/server.h"
-#include "command/wait.h"
+#include "command/wait_display.h"
 #include "util/fd.h"
-#include "util/places.h"
+#include "util/server_addresses.h"
 #include "util/util.h"
 
 /* The address of the one server that @server stands for. -errno: @why says why not. */
 static int one_address(const struct ckx_server *server, struct ck_address *address,
-		       char why[CK_PLACES_WHY])
+		       char why[CK_SERVER_ADDRESSES_WHY])
 {
 	struct ck_server_list *list = malloc(sizeof(*list));
-	struct ck_places *places = malloc(sizeof(*places));
+	struct ck_server_addresses *places = malloc(sizeof(*places));
 	int ret = list && places ? ck_servers_parse(server->address, list, why) : -ENOMEM;
 
 	if (ret == 0)
-		ret = ck_places_find(list->entries[0].address, places, why);
+		ret = ck_server_addresses_find(list->entries[0].address, places, why);
 	if (ret == 0 && (list->count > 1 || places->count > 1)) {
-		snprintf(why, CK_PLACES_WHY, "several servers: name one of them");
+		snprintf(why, CK_SERVER_ADDRESSES_WHY, "several servers: name one of them");
 		ret = -E2BIG;
 	}
 	if (ret == 0)
@@ -88,7 +88,7 @@ static int open_named(const char *named, bool says, struct ckx_local *local)
 {
 	struct ckx_server server;
 	struct ck_address address;
-	char file[CKX_TEXT], why[CK_PLACES_WHY] = "out of memory";
+	char file[CKX_TEXT], why[CK_SERVER_ADDRESSES_WHY] = "out of memory";
 	int ret = ckx_server_name(named, &server, file);
 
 	if (ret < 0)

@@ -1,8 +1,9 @@
 /*
  * command/emulate.c - see emulate.h.
  *
- * A process beside the program (aside.h) starts the server, waits for the end of the program, and
- * then ends the server and removes its folder. If that process is killed, the server ends too.
+ * A process beside the program (side_process.h) starts the server, waits for the end of the
+ * program, and then ends the server and removes its folder. If that process is killed, the server
+ * ends too.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "command/aside.h"
 #include "command/command.h"
 #include "command/emulate.h"
-#include "command/place.h"
+#include "command/install_paths.h"
+#include "command/side_process.h"
 #include "util/unixsock.h"
 #include "util/until.h"
 #include "util/util.h"
@@ -138,7 +139,7 @@ static bool is_ready(const struct keeper *k)
 }
 
 /* -ECANCELED: the program has ended meanwhile. */
-static int wait_until_ready(const struct keeper *k, const struct ckx_aside *aside)
+static int wait_until_ready(const struct keeper *k, const struct ckx_side_process *aside)
 {
 	struct pollfd p[] = {{.fd = k->notices, .events = POLLIN},
 			     {.fd = aside->watch, .events = POLLIN}};
@@ -182,7 +183,7 @@ static void end_server(const struct keeper *k)
 /* --- the process beside the program */
 
 /* The caller of ckx_emulate reads the path, or the end of the file: it did not work. */
-static void keep_server(const struct ckx_aside *aside, void *argument)
+static void keep_server(const struct ckx_side_process *aside, void *argument)
 {
 	struct keeper *k = argument;
 
@@ -193,7 +194,7 @@ static void keep_server(const struct ckx_aside *aside, void *argument)
 		if (wait_until_ready(k, aside) == 0 &&
 		    write(aside->pipe, k->socket, strlen(k->socket)) > 0) {
 			close(aside->pipe);
-			ckx_aside_wait(aside);
+			ckx_side_process_wait(aside);
 		}
 		if (!server_ended(k))
 			end_server(k);
@@ -219,15 +220,16 @@ static int read_address(int fd, char address[CKX_TEXT])
 int ckx_emulate(char address[CKX_TEXT])
 {
 	static struct keeper keeper;
-	struct ckx_aside aside = {.name = "cricket-emu", .speaks = true, .work = keep_server};
-	int ends[2], ret = ckx_place_server(keeper.program);
+	struct ckx_side_process aside = {
+		.name = "cricket-emu", .speaks = true, .work = keep_server};
+	int ends[2], ret = ckx_install_path_server(keeper.program);
 
 	if (ret < 0)
 		return ret;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
 	aside.pipe = ends[1];
-	ret = ckx_aside_start(&aside, &keeper);
+	ret = ckx_side_process_start(&aside, &keeper);
 	if (ret < 0)
 		ckx_error("the emulated GPU did not start: %s", strerror(-ret));
 	close(ends[1]);

@@ -55,10 +55,10 @@ static int read_answer(struct ck_chan *chan, const struct ckx_exchange *x)
 }
 
 int ckx_exchange(const struct ckx_server *server, const struct ckx_exchange *x,
-		 struct ckx_reach *reach)
+		 struct ckx_connection *reach)
 {
 	struct ck_chan *chan;
-	int ret = ckx_reach_dial(server, reach, &chan);
+	int ret = ckx_connection_dial(server, reach, &chan);
 
 	if (ret < 0)
 		return ret;

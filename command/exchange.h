@@ -10,7 +10,7 @@
 
 #include <rpc/rpc.h>
 
-#include "command/reach.h"
+#include "command/connection.h"
 #include "command/server.h"
 
 struct ckx_exchange {
@@ -24,7 +24,7 @@ struct ckx_exchange {
 /* Waits for 10 s at most. -errno, and @reach has how far it came, and why no further; -EOPNOTSUPP:
  * the server does not know the question. */
 int ckx_exchange(const struct ckx_server *server, const struct ckx_exchange *exchange,
-		 struct ckx_reach *reach);
+		 struct ckx_connection *reach);
 
 /* Read the answer in @body into @res. 0 or -errno. */
 int ckx_exchange_decode(const unsigned char *body, size_t size, xdrproc_t code_res, void *res);

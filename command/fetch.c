@@ -8,8 +8,8 @@
 #include <sys/utsname.h>
 
 #include "command/command.h"
+#include "command/connection.h"
 #include "command/fetch.h"
-#include "command/reach.h"
 #include "util/hash.h"
 
 #define SILENCE_MS 30000
@@ -48,12 +48,12 @@ static int receive_reply(struct ckx_fetch *f, char why[CKX_FILES_WHY])
 int ckx_fetch_open(const struct ckx_server *server, struct ckx_fetch *f)
 {
 	char text[2 * CKX_TEXT + 8], why[CKX_FILES_WHY] = "out of memory";
-	struct ckx_reach reach;
+	struct ckx_connection reach;
 	int ret;
 
 	memset(f, 0, sizeof(*f));
 	ckx_server_text(server, text);
-	ret = ckx_reach_open(server, &reach, &f->chan);
+	ret = ckx_connection_open(server, &reach, &f->chan);
 	if (ret < 0) {
 		f->chan = NULL;
 		ckx_error("no client from %s: %s", text, reach.why);

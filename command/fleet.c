@@ -7,7 +7,7 @@
 
 #include "command/command.h"
 #include "command/fleet.h"
-#include "util/places.h"
+#include "util/server_addresses.h"
 
 bool ckx_fleet_is(const char *address)
 {
@@ -82,10 +82,10 @@ static int by_priority(const void *a, const void *b)
 static int add_entry(struct ckx_fleet *f, const struct ckx_server *whole,
 		     const struct ck_server_entry *entry)
 {
-	struct ck_places *places = malloc(sizeof(*places));
-	char why[CK_PLACES_WHY] = "out of memory";
+	struct ck_server_addresses *places = malloc(sizeof(*places));
+	char why[CK_SERVER_ADDRESSES_WHY] = "out of memory";
 	struct ckx_server one;
-	int ret = places ? ck_places_find(entry->address, places, why) : -ENOMEM;
+	int ret = places ? ck_server_addresses_find(entry->address, places, why) : -ENOMEM;
 
 	if (ret < 0)
 		ckx_error("%s: %s", entry->address, why);

@@ -20,7 +20,7 @@
 #include "command/command.h"
 #include "command/fetch.h"
 #include "command/install.h"
-#include "command/place.h"
+#include "command/install_paths.h"
 #include "util/fd.h"
 #include "util/hash.h"
 
@@ -42,7 +42,7 @@ static int report_error(const char *what, const char *path)
 
 static int make_folder(const char *path)
 {
-	int ret = ckx_place_make(path, 0755);
+	int ret = ckx_install_path_make(path, 0755);
 
 	if (ret < 0)
 		ckx_error("making %s: %s", path, strerror(-ret));

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "command/command.h"
-#include "command/place.h"
+#include "command/install_paths.h"
 #include "command/server.h"
 #include "command/settings.h"
 
@@ -146,7 +146,7 @@ static int write_kernel(const char *folder, const json_t *kernel)
 {
 	char path[CKX_PATH + 16];
 	FILE *out;
-	int ret = ckx_place_make(folder, 0755);
+	int ret = ckx_install_path_make(folder, 0755);
 
 	snprintf(path, sizeof(path), "%s/kernel.json", folder);
 	out = ret == 0 ? fopen(path, "we") : NULL;

@@ -83,7 +83,7 @@ static const struct ckx_command sessions[] = {
 	{"restore", "[-s SERVER] DIR", "Continue a session from files.", SERVER_OPTION,
 	 ckx_session},
 	{"reap", "[-s SERVER]", "End the sessions of programs of this machine that have ended.",
-	 SERVER_OPTION, ckx_reap},
+	 SERVER_OPTION, ckx_ended_programs},
 	{"move", "[-s SERVER] SESSION ADDRESS [VIA]", "Move a session to another server, over ssh.",
 	 SERVER_OPTION, ckx_move},
 	{NULL, NULL, NULL, NULL, NULL},

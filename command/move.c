@@ -15,9 +15,9 @@
 
 #include "command/command.h"
 #include "command/control.h"
+#include "command/install_paths.h"
 #include "command/local.h"
-#include "command/place.h"
-#include "command/wait.h"
+#include "command/wait_display.h"
 
 #define PROGRAM "cricket-rpc-server"
 #define WORDS 12

@@ -62,7 +62,7 @@ void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *o)
 		.args = &args,
 		.res = &res,
 	};
-	struct ckx_reach reach;
+	struct ckx_connection reach;
 	int ret = ckx_exchange(server, &exchange, &reach);
 
 	*o = (struct ckx_offer){.error = reach.error};

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "command/command.h"
-#include "command/place.h"
+#include "command/install_paths.h"
 #include "command/probe.h"
 #include "cuda/types.h"
 #include "util/until.h"
@@ -53,7 +53,7 @@ static bool load_client(void)
 	char path[CKX_PATH + 32];
 	void *client, *function;
 
-	if (ckx_place_library(path) < 0)
+	if (ckx_install_path_library(path) < 0)
 		return false;
 	strcat(path, "/cricket-client.so");
 	client = dlopen(path, RTLD_NOW);

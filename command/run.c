@@ -13,8 +13,8 @@
 
 #include "command/command.h"
 #include "command/emulate.h"
-#include "command/place.h"
-#include "command/reap.h"
+#include "command/ended_programs.h"
+#include "command/install_paths.h"
 #include "command/settings.h"
 
 /* The dynamic linker ignores the client in such a program. */
@@ -34,7 +34,7 @@ static void show_markers(void)
 {
 	char folder[CKX_PATH], client[CKX_PATH + 32];
 
-	if (ckx_place_library(folder) < 0)
+	if (ckx_install_path_library(folder) < 0)
 		return;
 	snprintf(client, sizeof(client), "%s/cricket-client.so", folder);
 	setenv("NVTX_INJECTION64_PATH", client, 0);
@@ -74,7 +74,7 @@ static void reap_later(void)
 
 	if (ckx_server_find(NULL, &server) < 0)
 		return;
-	ckx_reap_later(&server);
+	ckx_ended_programs_later(&server);
 	explicit_bzero(server.token, sizeof(server.token));
 }
 

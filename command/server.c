@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "command/command.h"
-#include "command/place.h"
+#include "command/install_paths.h"
 #include "command/server.h"
 #include "util/servers.h"
 

@@ -9,7 +9,7 @@
 
 #include "command/command.h"
 #include "command/control.h"
-#include "command/wait.h"
+#include "command/wait_display.h"
 
 static const struct option options[] = {{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};

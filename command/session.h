@@ -14,7 +14,7 @@
 
 #define CKX_WIDTH_ALL 1000 /* not a terminal: all columns */
 
-struct ckx_row {
+struct ckx_session_row {
 	char session[16], identity[64], state[16], program[256], host[64];
 	long long pid;
 	char gpus[16];		  /* their numbers; "-": not known */
@@ -27,14 +27,15 @@ struct ckx_row {
 
 /* Fill in the rows of @report; @last, an earlier one, may be NULL. Returns their number, at most
  * @most. */
-size_t ckx_rows(const json_t *report, const json_t *last, struct ckx_row *rows, size_t most);
+size_t ckx_rows(const json_t *report, const json_t *last, struct ckx_session_row *rows,
+		size_t most);
 
 /* The heads of the columns that @width has room for, and the line of a row, without newline. */
-void ckx_row_head(int width, char *out, size_t size);
-void ckx_row_text(const struct ckx_row *row, int width, char *out, size_t size);
+void ckx_session_row_head(int width, char *out, size_t size);
+void ckx_session_row_text(const struct ckx_session_row *row, int width, char *out, size_t size);
 
 /* Does a row contain @text, in the case of the letters or another one? */
-bool ckx_row_has(const struct ckx_row *row, const char *text);
+bool ckx_session_row_has(const struct ckx_session_row *row, const char *text);
 
 /* The line that says which server it is, and how full; with its release if @width has room. */
 void ckx_head(const json_t *report, int width, char *out, size_t size);

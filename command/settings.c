@@ -19,7 +19,7 @@
 #include "command/choose.h"
 #include "command/command.h"
 #include "command/fleet.h"
-#include "command/place.h"
+#include "command/install_paths.h"
 #include "command/server.h"
 #include "command/settings.h"
 #include "util/env.h"
@@ -155,7 +155,7 @@ static int choose_nccl(struct ckx_settings *s, const struct ckx_wishes *w)
 static int add_library(struct ckx_settings *s, int nccl)
 {
 	char folder[CKX_PATH], client[CKX_PATH + 32];
-	int ret = ckx_place_library(folder);
+	int ret = ckx_install_path_library(folder);
 
 	if (ret < 0)
 		return ret;

@@ -72,7 +72,7 @@ static void print_waiting(const json_t *report)
 
 static void print_report(const json_t *report, const json_t *last)
 {
-	static struct ckx_row rows[ROWS];
+	static struct ckx_session_row rows[ROWS];
 	size_t count = ckx_rows(report, last, rows, ROWS), i;
 	int width = ckx_width(STDOUT_FILENO);
 	const json_t *gpu;
@@ -85,10 +85,10 @@ static void print_report(const json_t *report, const json_t *last)
 		ckx_gpu_text(gpu, width, line, sizeof(line));
 		puts(line);
 	}
-	ckx_row_head(width, line, sizeof(line));
+	ckx_session_row_head(width, line, sizeof(line));
 	puts(line);
 	for (i = 0; i < count; i++) {
-		ckx_row_text(&rows[i], width, line, sizeof(line));
+		ckx_session_row_text(&rows[i], width, line, sizeof(line));
 		puts(line);
 	}
 	print_kept(report);

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "command/command.h"
-#include "util/holders_edit.h"
 #include "util/server_files.h"
+#include "util/token_file_edit.h"
 #include "util/util.h"
 
 static const struct option options[] = {{"file", required_argument, NULL, 'f'},
@@ -29,13 +29,14 @@ struct request {
 static int report_error(const struct request *r, int error, unsigned int line)
 {
 	if (line)
-		return ckx_error("%s:%u: %s", r->path, line, CK_HOLDERS_WRONG);
+		return ckx_error("%s:%u: %s", r->path, line, CK_TOKEN_FILE_WRONG);
 	if (error == -EINVAL)
 		return ckx_error("%s: it is a single secret, not a list: give the server another "
 				 "file (--token-file)",
 				 r->path);
 	if (error == -EFBIG)
-		return ckx_error("%s: a list has at most %d bytes", r->path, CK_HOLDERS_MAX - 1);
+		return ckx_error("%s: a list has at most %d bytes", r->path,
+				 CK_TOKEN_FILE_SIZE - 1);
 	return ckx_error("%s: %s", r->path, strerror(-error));
 }
 
@@ -43,7 +44,7 @@ static int add_token(const struct request *r)
 {
 	char token[CK_HOLDER_TOKEN], line[CK_HOLDER_LINE];
 	unsigned int wrong;
-	int ret = ck_holders_new(r->name, r->date, token, line);
+	int ret = ck_token_file_new(r->name, r->date, token, line);
 
 	if (ret < 0)
 		return ckx_error("not a name of 1 to %d letters, digits and .-_@, or not a date as "
@@ -52,7 +53,7 @@ static int add_token(const struct request *r)
 				 r->date ? r->date : "");
 	ret = r->own ? ck_server_files_make(&r->files) : 0;
 	if (ret == 0)
-		ret = ck_holders_add(r->path, 0600, r->name, r->date, token, &wrong);
+		ret = ck_token_file_add(r->path, 0600, r->name, r->date, token, &wrong);
 	else
 		wrong = 0;
 	if (ret == 0 && r->own)
@@ -72,7 +73,7 @@ static int revoke_tokens(const struct request *r)
 {
 	unsigned int wrong;
 	size_t count;
-	int ret = ck_holders_revoke(r->path, r->name, &count, &wrong);
+	int ret = ck_token_file_revoke(r->path, r->name, &count, &wrong);
 
 	if (ret < 0)
 		return report_error(r, ret, wrong);
@@ -86,11 +87,11 @@ static int revoke_tokens(const struct request *r)
 
 static int list_tokens(const struct request *r)
 {
-	static char text[CK_HOLDERS_MAX];
+	static char text[CK_TOKEN_FILE_SIZE];
 	unsigned int wrong;
 	char today[16];
 	time_t now = time(NULL);
-	int ret = ck_holders_read(r->path, text, &wrong);
+	int ret = ck_token_file_read(r->path, text, &wrong);
 
 	if (ret < 0)
 		return report_error(r, ret, wrong);

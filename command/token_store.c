@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "command/command.h"
-#include "command/place.h"
+#include "command/install_paths.h"
 #include "command/token_store.h"
 #include "util/address.h"
 #include "util/replace.h"
@@ -62,7 +62,7 @@ int ckx_token_find(const char *address, char out[CKX_TOKEN])
 	int ret;
 
 	out[0] = '\0';
-	if (ckx_place_own("tokens", path) < 0)
+	if (ckx_install_path_own("tokens", path) < 0)
 		return 0;
 	f = open_own(path, &ret);
 	while (f && !out[0] && fgets(line, sizeof(line), f)) {
@@ -113,7 +113,7 @@ int ckx_token_keep(const char *address, const char *token)
 	char path[CKX_PATH];
 	bool found = false;
 	FILE *in;
-	int ret = ckx_place_own_folder("tokens", path);
+	int ret = ckx_install_path_own_folder("tokens", path);
 
 	if (ret < 0)
 		return report_error("~/.config/cricket/tokens", -ret);

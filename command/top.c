@@ -18,32 +18,32 @@
 static const struct option options[] = {{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};
 
-static double get_memory(const struct ckx_row *row)
+static double get_memory(const struct ckx_session_row *row)
 {
 	return row->memory;
 }
 
-static double get_calls(const struct ckx_row *row)
+static double get_calls(const struct ckx_session_row *row)
 {
 	return row->calls;
 }
 
-static double get_bytes(const struct ckx_row *row)
+static double get_bytes(const struct ckx_session_row *row)
 {
 	return row->bytes;
 }
 
-static double get_share(const struct ckx_row *row)
+static double get_share(const struct ckx_session_row *row)
 {
 	return row->share;
 }
 
-static double get_waits(const struct ckx_row *row)
+static double get_waits(const struct ckx_session_row *row)
 {
 	return row->waits;
 }
 
-static double get_age(const struct ckx_row *row)
+static double get_age(const struct ckx_session_row *row)
 {
 	return row->age;
 }
@@ -64,8 +64,8 @@ static int compare_rows(const void *a, const void *b)
 
 	return x < y   ? 1
 	       : x > y ? -1
-		       : strcmp(((const struct ckx_row *)a)->session,
-				((const struct ckx_row *)b)->session);
+		       : strcmp(((const struct ckx_session_row *)a)->session,
+				((const struct ckx_session_row *)b)->session);
 }
 
 size_t ckx_top_index(const struct ckx_top *t)
@@ -84,7 +84,7 @@ static void make_rows(struct ckx_top *t)
 
 	t->count = 0;
 	for (size_t i = 0; i < all; i++) {
-		if (ckx_row_has(&t->rows[i], t->filter))
+		if (ckx_session_row_has(&t->rows[i], t->filter))
 			t->rows[t->count++] = t->rows[i];
 	}
 	order_of_qsort = t->order;

@@ -15,7 +15,7 @@
 struct ckx_order {
 	int key;
 	const char *name;
-	double (*value)(const struct ckx_row *row);
+	double (*value)(const struct ckx_session_row *row);
 };
 
 enum ckx_top_mode {
@@ -28,9 +28,9 @@ enum ckx_top_mode {
 
 struct ckx_top {
 	int fd;
-	json_t *report, *last;		   /* NULL: none yet */
-	struct ckx_gpus *gpus;		   /* NULL: not known */
-	struct ckx_row rows[CKX_TOP_ROWS]; /* those that the filter leaves, sorted */
+	json_t *report, *last;			   /* NULL: none yet */
+	struct ckx_gpus *gpus;			   /* NULL: not known */
+	struct ckx_session_row rows[CKX_TOP_ROWS]; /* those that the filter leaves, sorted */
 	size_t count;
 	const struct ckx_order *order;
 	enum ckx_top_mode mode;

@@ -65,11 +65,11 @@ static void draw_rows(const struct ckx_top *t, int top)
 	char line[LINE];
 
 	attron(A_BOLD);
-	ckx_row_head(COLS, line, sizeof(line));
+	ckx_session_row_head(COLS, line, sizeof(line));
 	put_line(top, line);
 	attroff(A_BOLD);
 	for (size_t i = first; i < t->count && i < first + room; i++) {
-		ckx_row_text(&t->rows[i], COLS, line, sizeof(line));
+		ckx_session_row_text(&t->rows[i], COLS, line, sizeof(line));
 		if (i == at)
 			attron(A_REVERSE);
 		put_line(top + 1 + (int)(i - first), line);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "command/command.h"
-#include "command/reach.h"
+#include "command/connection.h"
 #include "command/trust.h"
 #include "util/address.h"
 #include "util/servers.h"
@@ -52,12 +52,12 @@ static int take_pins(struct ckx_server *server, const char *pins)
 static bool is_signed(const struct ckx_server *server)
 {
 	struct ckx_server strict = *server;
-	struct ckx_reach reach;
+	struct ckx_connection reach;
 	struct ck_chan *chan;
 	bool ok;
 
 	strcpy(strict.tls.value[CKX_TLS_MODE], "require");
-	ok = ckx_reach_dial(&strict, &reach, &chan) == 0;
+	ok = ckx_connection_dial(&strict, &reach, &chan) == 0;
 	unsetenv(ckx_tls_variable(CKX_TLS_MODE));
 	explicit_bzero(strict.token, sizeof(strict.token));
 	if (ok)
@@ -90,9 +90,9 @@ static int confirm_pin(struct ckx_server *server, const char *pin, const char *t
 /* Nothing says whom to trust. */
 static int look_at_server(struct ckx_server *server, const char *text, bool *changed)
 {
-	struct ckx_reach reach;
+	struct ckx_connection reach;
 	char pin[CK_TLS_PIN];
-	int ret = ckx_reach_pin(server, &reach, pin);
+	int ret = ckx_connection_pin(server, &reach, pin);
 
 	if (ret < 0) {
 		ckx_error("%s: %s", text, reach.why);

@@ -35,7 +35,7 @@ static void memory_put(struct ckl_runner *runner, CUdeviceptr address, size_t si
 		runner->driver.free(address);
 		return;
 	}
-	if (runner->spare_count == CK_SPARES)
+	if (runner->spare_count == CK_SPARE_WORKERS)
 		spare_drop(runner, 0);
 	runner->spares[runner->spare_count++] = (struct ckl_spare){address, size};
 }

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "elf/ptxhead.h"
 #include "launcher/cache.h"
 #include "launcher/compiler.h"
 #include "launcher/includes.h"
-#include "launcher/out.h"
-#include "elf/ptxhead.h"
+#include "launcher/output_buffer.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("launcher");

@@ -9,7 +9,7 @@
 
 #include "launcher/cache.h"
 #include "launcher/driver.h"
-#include "launcher/fail.h"
+#include "launcher/failure.h"
 #include "launcher/includes.h"
 
 /* A text to compile. */

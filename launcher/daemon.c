@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "launcher/daemon.h"
-#include "launcher/fail.h"
+#include "launcher/failure.h"
 #include "launcher/run.h"
 #include "launcher/session.h"
 #include "util/log.h"

@@ -10,7 +10,7 @@
 
 #include "cuda/open.h"
 #include "launcher/driver.h"
-#include "launcher/heard.h"
+#include "launcher/driver_log.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("launcher");
@@ -132,13 +132,13 @@ static int start_driver(struct ckl_driver *driver, const char *which, int device
 int ckl_driver_start(struct ckl_driver *driver, const char *which, int device,
 		     struct ckl_fail *fail)
 {
-	struct ckl_heard heard;
+	struct ckl_driver_log heard;
 	int ret;
 
 	*driver = (struct ckl_driver){0};
-	ckl_heard_begin(&heard);
+	ckl_driver_log_begin(&heard);
 	ret = start_driver(driver, which, device, fail);
-	ckl_heard_end(&heard);
+	ckl_driver_log_end(&heard);
 	if (ret < 0)
 		ckl_fail_add(fail, heard.line);
 	return ret;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "cuda/types.h"
-#include "launcher/fail.h"
+#include "launcher/failure.h"
 
 /* Each function: name in the library, field, arguments. Those behind OPTIONAL may be missing. */
 #define CK_DRIVER_FUNCTIONS(X, OPTIONAL)                                                           \

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/file.h"
-#include "launcher/out.h"
+#include "launcher/output_buffer.h"
 #include "util/fd.h"
 #include "util/util.h"
 

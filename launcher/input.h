@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "launcher/block.h"
-#include "launcher/fail.h"
+#include "launcher/failure.h"
 #include "launcher/scan.h"
 
 #define CK_INPUT_PENDING 65536

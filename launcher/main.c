@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "launcher/daemon.h"
-#include "launcher/fail.h"
-#include "launcher/given.h"
+#include "launcher/failure.h"
+#include "launcher/named_files.h"
 #include "launcher/options.h"
 #include "launcher/reply.h"
 #include "launcher/session.h"
@@ -39,7 +39,7 @@ static int run_mode(struct ckl_options *options)
 	struct ckl_fail fail = {0};
 	int ret;
 
-	if (ckl_given_take(options, &fail) < 0)
+	if (ckl_named_files_take(options, &fail) < 0)
 		return report_failure(options, &fail);
 	if (options->connect) {
 		ret = ckl_connect_run(options);

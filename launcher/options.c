@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/fail.h"
+#include "launcher/failure.h"
 #include "launcher/options.h"
 #include "launcher/reply.h"
 #include "util/address.h"

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launcher/fail.h"
-#include "launcher/out.h"
+#include "launcher/failure.h"
+#include "launcher/output_buffer.h"
 #include "launcher/type.h"
 
 /* A small JSON document as a whole reply: a line of text, or a frame. */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "launcher/fail.h"
+#include "launcher/failure.h"
 #include "launcher/scan.h"
 #include "launcher/type.h"
 

@@ -8,11 +8,11 @@
 
 #include "launcher/driver.h"
 #include "launcher/module.h"
-#include "launcher/out.h"
+#include "launcher/output_buffer.h"
 #include "launcher/request.h"
 #include "util/map.h"
 
-#define CK_SPARES 64 /* pieces of device memory kept for the next launch */
+#define CK_SPARE_WORKERS 64 /* pieces of device memory kept for the next launch */
 
 struct ckl_spare {
 	CUdeviceptr address;
@@ -24,7 +24,7 @@ struct ckl_runner {
 	struct ckl_driver driver;
 	struct ckl_modules modules;
 	struct ck_map *kept; /* name to struct ckl_kept: arrays that stay on the GPU */
-	struct ckl_spare spares[CK_SPARES];
+	struct ckl_spare spares[CK_SPARE_WORKERS];
 	size_t spare_count;
 	const char *running; /* a kernel that has been launched and not waited for, or NULL */
 	bool lost;	     /* the context is: this process can do no more */

@@ -8,7 +8,7 @@
 #ifndef CK_LAUNCHER_SESSION_H
 #define CK_LAUNCHER_SESSION_H
 
-#include "launcher/fail.h"
+#include "launcher/failure.h"
 #include "launcher/input.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
@@ -24,7 +24,7 @@
 int ckl_session_serve(const struct ckl_options *options, int in, int out, struct ckl_worker *worker,
 		      int stop);
 
-/* --- between session.c, message.c, attend.c and send.c */
+/* --- between session.c, message.c, session_worker.c and send.c */
 
 struct ckl_session {
 	const struct ckl_options *options;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "launcher/fail.h"
+#include "launcher/failure.h"
 
 enum ckl_type {
 	CK_TYPE_NONE, /* not said */

@@ -83,15 +83,15 @@ struct ck_m3_piece {
 	unsigned int jobs;	 /* of the copier, under way */
 	unsigned int draining;	 /* connections that are gone and whose process may still map it */
 	unsigned int readers;	 /* leases */
-	struct ck_m3_hold *writer;
+	struct ck_m3_reference *writer;
 	bool has_event;
 	unsigned char event[M3_EVENT_SIZE];
 	int64_t born_ms;
 };
 
 /* The references of one connection to one piece. */
-struct ck_m3_hold {
-	struct ck_m3_hold *next;
+struct ck_m3_reference {
+	struct ck_m3_reference *next;
 	struct ck_m3_piece *piece;
 	unsigned int refs, maps, access;
 	unsigned int lease; /* enum m3_lease_kind */
@@ -120,7 +120,7 @@ struct ck_m3_conn {
 	struct ck_m3_principal *payer; /* who is charged besides; NULL: no one */
 	int device;		       /* that it wants, or -1 */
 	unsigned int events;	       /* enum m3_event_mask */
-	struct ck_m3_hold *holds;
+	struct ck_m3_reference *holds;
 	struct ck_m3_deposit *deposits;
 	unsigned int deposit_count;
 	struct ck_m3_job *job; /* its answer comes when the job is done */
@@ -173,15 +173,17 @@ void ck_m3_piece_info(const struct ck_m3_broker *b, const struct ck_m3_piece *pi
 void ck_m3_piece_check(struct ck_m3_broker *b, struct ck_m3_piece *piece);
 int ck_m3_granularity(struct ck_m3_broker *b, int device, bool recommended, uint64_t *out);
 
-/* --- hold.c: references of connections */
+/* --- references.c: references of connections */
 
-struct ck_m3_hold *ck_m3_hold_find(struct ck_m3_conn *conn, const struct ck_m3_piece *piece);
+struct ck_m3_reference *ck_m3_reference_find(struct ck_m3_conn *conn,
+					     const struct ck_m3_piece *piece);
 /* One more reference with @access; NULL: out of memory. */
-struct ck_m3_hold *ck_m3_hold_add(struct ck_m3_conn *conn, struct ck_m3_piece *piece,
-				  unsigned int access);
-void ck_m3_hold_release(struct ck_m3_broker *b, struct ck_m3_conn *conn, struct ck_m3_hold *hold);
-void ck_m3_hold_unlease(struct ck_m3_broker *b, struct ck_m3_hold *hold);
-int ck_m3_hold_lease(struct ck_m3_hold *hold, unsigned int kind); /* M3_EBUSY: not now */
+struct ck_m3_reference *ck_m3_reference_add(struct ck_m3_conn *conn, struct ck_m3_piece *piece,
+					    unsigned int access);
+void ck_m3_reference_release(struct ck_m3_broker *b, struct ck_m3_conn *conn,
+			     struct ck_m3_reference *hold);
+void ck_m3_reference_unlease(struct ck_m3_broker *b, struct ck_m3_reference *hold);
+int ck_m3_reference_lease(struct ck_m3_reference *hold, unsigned int kind); /* M3_EBUSY: not now */
 /* The connection has ended; true: its process is alive and may still map something. */
 bool ck_m3_holds_end(struct ck_m3_broker *b, struct ck_m3_conn *conn);
 /* Both have ended, and are of one process, which lives: it need not be watched twice. */

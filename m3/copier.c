@@ -160,10 +160,10 @@ static void finish_creation(struct ck_m3_broker *b, struct ck_m3_job *j, int sta
 		return;
 	j->to->detached = false;
 	if (j->conn) {
-		struct ck_m3_hold *h = ck_m3_hold_find(j->conn, j->to);
+		struct ck_m3_reference *h = ck_m3_reference_find(j->conn, j->to);
 
 		if (h)
-			ck_m3_hold_release(b, j->conn, h);
+			ck_m3_reference_release(b, j->conn, h);
 	}
 }
 

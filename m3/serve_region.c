@@ -16,13 +16,13 @@
  * map for the others with the rights that they are given.
  */
 static bool may_have_fd(const struct ck_m3_conn *conn, const struct ck_m3_piece *p,
-			const struct ck_m3_hold *h)
+			const struct ck_m3_reference *h)
 {
 	return conn->trusted || (h->access == M3_READWRITE && !p->sealed) ||
 	       p->owner == conn->principal;
 }
 
-static int fetch_part(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *h)
+static int fetch_part(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_reference *h)
 {
 	unsigned int wanted = ask->q->access ? ask->q->access : M3_READ;
 	unsigned int part = ask->q->value;
@@ -42,7 +42,7 @@ static int fetch_part(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3
 	return M3_OK;
 }
 
-static int unmap_region(struct ck_m3_piece *p, struct ck_m3_hold *h)
+static int unmap_region(struct ck_m3_piece *p, struct ck_m3_reference *h)
 {
 	if (h->maps == 0)
 		return M3_EINVAL;
@@ -55,7 +55,7 @@ static int unmap_region(struct ck_m3_piece *p, struct ck_m3_hold *h)
  * No other client may have it mapped for writing; the caller's library handles its own mappings.
  * The seal takes effect at once; the reply is sent after earlier requests have been written.
  */
-static int seal_region(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *own)
+static int seal_region(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_reference *own)
 {
 	int status = ck_m3_copier_writes(ask->b->copier, p) ? CK_M3_LATER : M3_OK;
 
@@ -66,7 +66,7 @@ static int seal_region(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m
 	if (own->access != M3_READWRITE)
 		return M3_EPERM;
 	for (struct ck_m3_conn *c = ask->b->conns; c; c = c->next) {
-		const struct ck_m3_hold *h = ck_m3_hold_find(c, p);
+		const struct ck_m3_reference *h = ck_m3_reference_find(c, p);
 
 		if (h && h != own && h->given && h->access == M3_READWRITE && !p->sealed)
 			return M3_EBUSY;
@@ -76,14 +76,14 @@ static int seal_region(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m
 	return status;
 }
 
-static int lease_region(struct ck_m3_ask *ask, struct ck_m3_hold *h)
+static int lease_region(struct ck_m3_ask *ask, struct ck_m3_reference *h)
 {
 	unsigned int kind = ask->q->access == M3_READ ? M3_LEASE_RO : M3_LEASE_RW;
 	int status;
 
 	if (kind == M3_LEASE_RW && h->access != M3_READWRITE)
 		return M3_EPERM;
-	status = ck_m3_hold_lease(h, kind);
+	status = ck_m3_reference_lease(h, kind);
 	if (status != M3_EBUSY || ask->q->value == 0)
 		return status;
 	return ask->again && ck_now_ms() >= ask->conn->deadline ? M3_ETIMEDOUT : CK_M3_LATER;
@@ -147,7 +147,7 @@ static int change_rights(struct ck_m3_ask *ask, struct ck_m3_piece *p)
 }
 
 static int get_or_set_event(struct ck_m3_ask *ask, struct ck_m3_piece *p,
-			    const struct ck_m3_hold *h)
+			    const struct ck_m3_reference *h)
 {
 	if (ask->q->op == CK_M3_EVENT_GET) {
 		ask->back = p->event;
@@ -171,7 +171,8 @@ static bool range_fits(const struct ck_m3_piece *p, uint64_t offset, uint64_t si
 }
 
 /* Bytes in or out, by the copier. */
-static int transfer_bytes(struct ck_m3_ask *ask, struct ck_m3_piece *p, const struct ck_m3_hold *h)
+static int transfer_bytes(struct ck_m3_ask *ask, struct ck_m3_piece *p,
+			  const struct ck_m3_reference *h)
 {
 	const struct ck_m3_request *q = ask->q;
 	bool writes = q->op != CK_M3_READ;
@@ -185,7 +186,7 @@ static int transfer_bytes(struct ck_m3_ask *ask, struct ck_m3_piece *p, const st
 		return M3_EINVAL;
 	if (q->op == CK_M3_COPY) {
 		from = ck_m3_piece_find(ask->b, q->from, &status);
-		if (!from || !ck_m3_hold_find(ask->conn, from))
+		if (!from || !ck_m3_reference_find(ask->conn, from))
 			return from ? M3_ENOENT : status;
 		if (!range_fits(from, q->from_offset, size))
 			return M3_EINVAL;
@@ -197,7 +198,7 @@ int ck_m3_serve_region(struct ck_m3_ask *ask)
 {
 	int status;
 	struct ck_m3_piece *p = ck_m3_piece_find(ask->b, ask->q->region, &status);
-	struct ck_m3_hold *h = p ? ck_m3_hold_find(ask->conn, p) : NULL;
+	struct ck_m3_reference *h = p ? ck_m3_reference_find(ask->conn, p) : NULL;
 
 	if (!h)
 		return p ? M3_ENOENT : status;
@@ -207,11 +208,11 @@ int ck_m3_serve_region(struct ck_m3_ask *ask)
 	case CK_M3_UNMAP:
 		return unmap_region(p, h);
 	case CK_M3_RETAIN:
-		return ck_m3_hold_add(ask->conn, p, h->access) ? M3_OK : M3_ENOMEM;
+		return ck_m3_reference_add(ask->conn, p, h->access) ? M3_OK : M3_ENOMEM;
 	case CK_M3_RELEASE:
 		if (ask->q->value && h->made && p->refs == 1)
 			p->detached = false;
-		ck_m3_hold_release(ask->b, ask->conn, h);
+		ck_m3_reference_release(ask->b, ask->conn, h);
 		return M3_OK;
 	case CK_M3_SEAL:
 		return seal_region(ask, p, h);
@@ -219,7 +220,7 @@ int ck_m3_serve_region(struct ck_m3_ask *ask)
 		return lease_region(ask, h);
 	case CK_M3_UNLEASE:
 		status = h->lease ? M3_OK : M3_EINVAL;
-		ck_m3_hold_unlease(ask->b, h);
+		ck_m3_reference_unlease(ask->b, h);
 		return status;
 	case CK_M3_STAT:
 		if (ask->q->value >= p->part_count)

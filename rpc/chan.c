@@ -124,17 +124,17 @@ void ck_chan_close(struct ck_chan *chan)
 
 int ck_chan_fd(struct ck_chan *chan)
 {
-	return ck_kept_fd(&chan->kept);
+	return ck_private_fd_number(&chan->kept);
 }
 
 bool ck_chan_fd_gone(struct ck_chan *chan)
 {
-	return ck_kept_gone(&chan->kept);
+	return ck_private_fd_gone(&chan->kept);
 }
 
 void ck_chan_forked(struct ck_chan *chan)
 {
-	ck_kept_close(&chan->kept);
+	ck_private_fd_close(&chan->kept);
 }
 
 bool ck_chan_peer_gone(struct ck_chan *chan)
@@ -145,7 +145,7 @@ bool ck_chan_peer_gone(struct ck_chan *chan)
 
 	if (chan->ops->gone) /* its descriptor may change at any time */
 		return chan->ops->gone(chan);
-	pfd.fd = ck_kept_fd(&chan->kept);
+	pfd.fd = ck_private_fd_number(&chan->kept);
 	if (pfd.fd < 0)
 		return true;
 	cancel = ck_cancel_disable();

@@ -123,7 +123,7 @@ void ck_chan_close(struct ck_chan *chan);
 /* The approximate number of bytes received and not yet read. */
 size_t ck_chan_pending(struct ck_chan *chan);
 
-/* For poll(2). -1: there is none, or the program has closed it (util/kept.h). */
+/* For poll(2). -1: there is none, or the program has closed it (util/private_fds.h). */
 int ck_chan_fd(struct ck_chan *chan);
 
 /* Has the program closed the descriptor? */

@@ -18,7 +18,7 @@
 #include "rpc/companion.h"
 #include "rpc/companion_start.h"
 #include "rpc/transport/transport.h"
-#include "util/kept.h"
+#include "util/private_fds.h"
 #include "util/until.h"
 #include "util/util.h"
 #include "util/wait.h"
@@ -31,10 +31,10 @@
 struct companion {
 	char address[512]; /* empty: free */
 	char folder[96];
-	struct ck_kept lifeline; /* its end ends the companion */
-	struct ck_kept sign;	 /* its end says that the program has ended */
-	int64_t until;		 /* when it is to listen, in ms */
-	bool listens;		 /* it has, since it was started */
+	struct ck_private_fd lifeline; /* its end ends the companion */
+	struct ck_private_fd sign;     /* its end says that the program has ended */
+	int64_t until;		       /* when it is to listen, in ms */
+	bool listens;		       /* it has, since it was started */
 	bool served; /* one of this address has listened: others may be waited for in attempts */
 	char why[CK_COMPANION_WHY];
 };
@@ -68,8 +68,8 @@ static struct companion *find_or_add_companion(const char *address)
 
 static void let_go(struct companion *c)
 {
-	ck_kept_close(&c->lifeline);
-	ck_kept_close(&c->sign);
+	ck_private_fd_close(&c->lifeline);
+	ck_private_fd_close(&c->sign);
 	c->folder[0] = '\0';
 }
 
@@ -89,8 +89,8 @@ static int start_companion(const struct ck_address *address, struct companion *c
 		c->folder[0] = '\0';
 		return ret;
 	}
-	ck_kept_take(&c->lifeline, ends.lifeline, true);
-	ck_kept_take(&c->sign, ends.sign, false);
+	ck_private_fd_take(&c->lifeline, ends.lifeline, true);
+	ck_private_fd_take(&c->sign, ends.sign, false);
 	c->until = ck_now_ms() + LEAST_MS;
 	c->listens = false;
 	return 0;
@@ -100,7 +100,7 @@ static int start_companion(const struct ck_address *address, struct companion *c
 static bool companion_has_ended(struct companion *c, int ms)
 {
 	struct pollfd pfd = {
-		.fd = ck_kept_fd(&c->sign)}; /* -1, which poll passes over: not known */
+		.fd = ck_private_fd_number(&c->sign)}; /* -1, which poll passes over: not known */
 
 	return poll(&pfd, 1, ms) > 0;
 }

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "rpc/links.h"
-#include "util/kept.h"
+#include "util/private_fds.h"
 #include "util/wait.h"
 
 #define STIRRED UINT64_MAX /* epoll's data of the bell; else a link's number */
@@ -21,10 +21,10 @@ struct ck_links {
 	struct ck_cond put; /* a link is no longer held */
 	struct ck_link *first;
 	bool guests; /* in a program that may close these */
-	struct ck_kept
+	struct ck_private_fd
 		bell[2]; /* a socket pair: what is sent to 1 wakes the thread that watches 0 */
 	pthread_mutex_t watch_lock; /* the last of all locks; guards epoll */
-	struct ck_kept epoll;
+	struct ck_private_fd epoll;
 	int (*accept)(void *closure, struct ck_chan *connection);
 	void *closure;
 	struct ck_lasting_budget budget; /* of all channels */
@@ -32,12 +32,13 @@ struct ck_links {
 
 /* --- what watches */
 
-static void keep_descriptor(const struct ck_links *links, struct ck_kept *kept, int fd, bool twice)
+static void keep_descriptor(const struct ck_links *links, struct ck_private_fd *kept, int fd,
+			    bool twice)
 {
 	if (links->guests)
-		ck_kept_take(kept, fd, twice);
+		ck_private_fd_take(kept, fd, twice);
 	else
-		ck_kept_plain(kept, fd);
+		ck_private_fd_plain(kept, fd);
 }
 
 /* With the lock. */
@@ -49,8 +50,8 @@ static int open_epoll(struct ck_links *links)
 	if (epoll < 0)
 		return -errno;
 	keep_descriptor(links, &links->epoll, epoll, false);
-	epoll = ck_kept_recent(&links->epoll);
-	if (epoll_ctl(epoll, EPOLL_CTL_ADD, ck_kept_fd(&links->bell[0]), &event) < 0)
+	epoll = ck_private_fd_recent(&links->epoll);
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, ck_private_fd_number(&links->bell[0]), &event) < 0)
 		return -errno;
 	return 0;
 }
@@ -73,7 +74,8 @@ static int open_watch(struct ck_links *links)
 static int own_epoll(struct ck_links *links)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STIRRED};
-	int epoll = ck_kept_fd(&links->epoll), bell = ck_kept_fd(&links->bell[0]);
+	int epoll = ck_private_fd_number(&links->epoll),
+	    bell = ck_private_fd_number(&links->bell[0]);
 
 	if (epoll < 0 || bell < 0 || epoll_ctl(epoll, EPOLL_CTL_MOD, bell, &event) < 0)
 		return -1;
@@ -83,16 +85,16 @@ static int own_epoll(struct ck_links *links)
 static void close_watch(struct ck_links *links)
 {
 	if (own_epoll(links) >= 0)
-		ck_kept_close(&links->epoll);
+		ck_private_fd_close(&links->epoll);
 	for (int i = 0; i < 2; i++)
-		ck_kept_close(&links->bell[i]);
+		ck_private_fd_close(&links->bell[i]);
 }
 
 static void hear_bell(struct ck_links *links)
 {
 	char rings[64];
 
-	while (recv(ck_kept_recent(&links->bell[0]), rings, sizeof(rings), MSG_DONTWAIT) ==
+	while (recv(ck_private_fd_recent(&links->bell[0]), rings, sizeof(rings), MSG_DONTWAIT) ==
 	       (ssize_t)sizeof(rings))
 		;
 }
@@ -133,14 +135,14 @@ void ck_links_destroy(struct ck_links *links)
 
 int ck_links_fd(struct ck_links *links)
 {
-	return ck_kept_fd(&links->epoll);
+	return ck_private_fd_number(&links->epoll);
 }
 
 /* Without a lock, for handlers of signals. If the program has closed the bell, the watching thread
  * finds out at its next look. */
 void ck_links_stir(struct ck_links *links)
 {
-	send(ck_kept_fd(&links->bell[1]), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	send(ck_private_fd_number(&links->bell[1]), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* --- finding links */
@@ -374,7 +376,7 @@ static int whole_epoll(struct ck_links *links)
 {
 	int epoll, ret = 0;
 
-	if (ck_kept_fd(&links->bell[0]) < 0 || ck_kept_fd(&links->bell[1]) < 0)
+	if (ck_private_fd_number(&links->bell[0]) < 0 || ck_private_fd_number(&links->bell[1]) < 0)
 		return -EBADF;
 	pthread_mutex_lock(&links->lock);
 	pthread_mutex_lock(&links->watch_lock);
@@ -391,7 +393,7 @@ static int whole_epoll(struct ck_links *links)
 	pthread_mutex_unlock(&links->lock);
 	if (ret < 0)
 		return ret;
-	return epoll < 0 ? ck_kept_fd(&links->epoll) : epoll;
+	return epoll < 0 ? ck_private_fd_number(&links->epoll) : epoll;
 }
 
 int ck_links_heed(struct ck_links *links, int ms)

@@ -2,8 +2,8 @@
  * rpc/links.h - the lasting channels of a session, for its two ends.
  *
  * Each has a number, which the client chose; its connection is a link. This notices when links
- * break, also idle ones. The client then makes new ones (client/wire/keep.c); the server waits for
- * them (server/worker/keep.c).
+ * break, also idle ones. The client then makes new ones (client/wire/reconnect.c); the server waits
+ * for them (server/worker/reconnect.c).
  */
 #ifndef CK_RPC_LINKS_H
 #define CK_RPC_LINKS_H

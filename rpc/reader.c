@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "rpc/fragments.h"
-#include "rpc/reader_room.h"
+#include "rpc/reader_memory.h"
 #include "rpc/record.h"
 #include "util/util.h"
 
@@ -23,8 +23,8 @@
 
 struct ck_reader {
 	struct ck_chan *chan;
-	struct ck_reader_room *room; /* NULL: unlimited */
-	bool shares;		     /* holds a share of the room */
+	struct ck_reader_memory *room; /* NULL: unlimited */
+	bool shares;		       /* holds a share of the room */
 	int error; /* sticky: the position in the stream, or the stream itself, is lost */
 
 	unsigned char *buf;
@@ -47,7 +47,7 @@ static int take_share(struct ck_reader *reader)
 	int ret = 0;
 
 	if (reader->room && !reader->shares) {
-		ret = ck_reader_room_take(reader->room);
+		ret = ck_reader_memory_take(reader->room);
 		reader->shares = ret == 0;
 	}
 	return ret;
@@ -56,11 +56,11 @@ static int take_share(struct ck_reader *reader)
 static void give_share(struct ck_reader *reader)
 {
 	if (reader->shares)
-		ck_reader_room_give(reader->room);
+		ck_reader_memory_give(reader->room);
 	reader->shares = false;
 }
 
-static int create_reader(struct ck_chan *chan, size_t size, struct ck_reader_room *room,
+static int create_reader(struct ck_chan *chan, size_t size, struct ck_reader_memory *room,
 			 struct ck_reader **out)
 {
 	struct ck_reader *reader = calloc(1, sizeof(*reader));
@@ -84,7 +84,7 @@ int ck_reader_create(struct ck_chan *chan, struct ck_reader **out)
 	return create_reader(chan, CK_BUFFER_START, NULL, out);
 }
 
-int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_room *room,
+int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_memory *room,
 			   struct ck_reader **out)
 {
 	return create_reader(chan, CK_READER_SMALL, room, out);

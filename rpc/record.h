@@ -56,10 +56,10 @@ int ck_reader_create(struct ck_chan *chan, struct ck_reader **reader);
 void ck_reader_destroy(struct ck_reader *reader);
 
 /* A reader with a small buffer (CK_READER_SMALL), which takes a share of @room for a larger
- * record (rpc/reader_room.h). */
+ * record (rpc/reader_memory.h). */
 #define CK_READER_SMALL (32u << 10)
-struct ck_reader_room;
-int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_room *room,
+struct ck_reader_memory;
+int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_memory *room,
 			   struct ck_reader **reader);
 
 /* Make it like a reader of ck_reader_create. -ENOMEM: unchanged. */

@@ -17,7 +17,7 @@
 struct ck_server_files {
 	char folder[CK_SERVER_FILES_PATH - 64];
 	char tls[CK_SERVER_FILES_PATH - 32]; /* folder of cert.pem and key.pem */
-	char tokens[CK_SERVER_FILES_PATH];   /* the list, see holders.h */
+	char tokens[CK_SERVER_FILES_PATH];   /* the list, see token_file.h */
 	bool service;			     /* they are the packaged service's */
 	gid_t group;			     /* that reads them, of the service */
 };

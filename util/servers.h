@@ -6,7 +6,7 @@
  *     addresses as in address.h HOST-ENTRY = [ "tcp://" | "ssh://" [ USER "@" ] ] HOST [ ":" PORT ]
  *     [ "/" DEVICES ] LOCAL-ENTRY = "local" [ "/" DEVICES ] the GPUs of this host PATH-ENTRY = (
  *     "unix:" | "shm:" | "file:" ) "/" PATH [ "//" DEVICES ] NAME-ENTRY = "srv:" NAME [ "/" DEVICES
- *     ] one of the servers that DNS names, see places.h DEVICES = NUMBER *( "," NUMBER )
+ *     ] one of the servers that DNS names, see server_addresses.h DEVICES = NUMBER *( "," NUMBER )
  *
  * A number behind a comma continues the list of devices before it. So a host whose name is a number
  * needs its port, or "tcp://" in front of it.

@@ -49,7 +49,7 @@ static int join_group(wcm_group *g, const wcm_opts *opts)
 	int status = choose_device(g, opts->device), ret;
 
 	if (status == WCM_OK)
-		status = ck_wcm_place(opts->group, name);
+		status = ck_wcm_rank_address(opts->group, name);
 	if (status == WCM_OK)
 		status = ck_wcm_status_of(
 			g->driver->cuDevicePrimaryCtxRetain(&g->context, g->device),
@@ -57,13 +57,13 @@ static int join_group(wcm_group *g, const wcm_opts *opts)
 	if (status != WCM_OK)
 		return status;
 	if (g->rank == 0) {
-		ret = ck_wcm_meet_open(name, g->size, g->timeout_ms, &g->meet);
+		ret = ck_wcm_rendezvous_open(name, g->size, g->timeout_ms, &g->meet);
 		if (ret < 0) {
 			ck_err("group %s: %s", name, strerror(-ret));
 			return ret == -EADDRINUSE ? WCM_EBUSY : WCM_EIO;
 		}
 	}
-	return ck_wcm_link_open(name, g->rank, g->size, g->timeout_ms, &ck_wcm_lent_ops, g,
+	return ck_wcm_link_open(name, g->rank, g->size, g->timeout_ms, &ck_wcm_released_ops, g,
 				&g->link);
 }
 
@@ -102,7 +102,7 @@ int wcm_init(const wcm_opts *given, int rank, int size, wcm_group **group)
 	if (given)
 		opts = *given;
 	wanted = ck_wcm_backing_wanted(&opts);
-	status = rank == -1 && size == 0 ? ck_wcm_place_rank(&rank, &size) : WCM_OK;
+	status = rank == -1 && size == 0 ? ck_wcm_rank_address_rank(&rank, &size) : WCM_OK;
 	if (!group || status != WCM_OK || wanted < 0 || size < 1 || size > WCM_RANKS_MAX ||
 	    rank < 0 || rank >= size)
 		return WCM_EINVAL;
@@ -116,13 +116,13 @@ int wcm_init(const wcm_opts *given, int rank, int size, wcm_group **group)
 	if (status == WCM_OK)
 		status = ck_wcm_backing_choose(g, wanted);
 	if (g->meet && status == WCM_OK)
-		ck_wcm_meet_leave(g->meet);
+		ck_wcm_rendezvous_leave(g->meet);
 	else if (g->meet)
-		ck_wcm_meet_stop(g->meet);
+		ck_wcm_rendezvous_stop(g->meet);
 	if (status != WCM_OK) {
 		if (g->link)
-			ck_wcm_lent_wait(g);
-		ck_wcm_lent_end(g);
+			ck_wcm_released_wait(g);
+		ck_wcm_released_end(g);
 		group_free(g);
 		return status;
 	}
@@ -138,9 +138,9 @@ int wcm_finalize(wcm_group *g)
 	if (!ck_wcm_strike(g))
 		return WCM_EINVAL;
 	ck_wcm_memory_free_all(g);
-	ck_wcm_lent_wait(g);
+	ck_wcm_released_wait(g);
 	ck_wcm_kernels_free(g);
-	ck_wcm_lent_end(g);
+	ck_wcm_released_end(g);
 	group_free(g);
 	return WCM_OK;
 }

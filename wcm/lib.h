@@ -10,10 +10,10 @@
 #include "util/wait.h"
 #include "wcm/driver.h"
 #include "wcm/link.h"
-#include "wcm/meet.h"
+#include "wcm/rendezvous.h"
 #include "wcm/wcm.h"
 
-/* --- pieces: a chunk as one rank has it (piece.c) */
+/* --- pieces: a chunk as one rank has it (chunk.c) */
 
 enum ck_wcm_how {
 	CK_WCM_NONE,	 /* not at all */
@@ -24,7 +24,7 @@ enum ck_wcm_how {
 	CK_WCM_IMPORTED, /* of another process: by a descriptor, mapped */
 };
 
-struct ck_wcm_piece {
+struct ck_wcm_chunk {
 	enum ck_wcm_how how;
 	CUdeviceptr address;
 	size_t size; /* of the mapping, for CREATED and IMPORTED */
@@ -45,11 +45,11 @@ struct ck_wcm_offer {
  * The group's context is current in all of these. Make a piece of @size bytes, with @fd to be sent
  * along, or -1, which is the caller's to close; open what another rank offers; give it up.
  */
-int ck_wcm_piece_make(const wcm_group *g, int backing, size_t size, struct ck_wcm_piece *piece,
+int ck_wcm_chunk_make(const wcm_group *g, int backing, size_t size, struct ck_wcm_chunk *piece,
 		      struct ck_wcm_offer *offer, int *fd);
-int ck_wcm_piece_open(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
-		      struct ck_wcm_piece *piece);
-void ck_wcm_piece_close(const wcm_group *g, struct ck_wcm_piece *piece);
+int ck_wcm_chunk_open(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
+		      struct ck_wcm_chunk *piece);
+void ck_wcm_chunk_close(const wcm_group *g, struct ck_wcm_chunk *piece);
 
 /* --- groups (group.c) */
 
@@ -57,7 +57,7 @@ void ck_wcm_piece_close(const wcm_group *g, struct ck_wcm_piece *piece);
 struct ck_wcm_kept {
 	struct ck_wcm_kept *next;
 	uint64_t number;
-	struct ck_wcm_piece piece;
+	struct ck_wcm_chunk piece;
 };
 
 struct ck_wcm_kernels;
@@ -66,7 +66,7 @@ struct wcm_group {
 	struct wcm_group *next;
 	const struct ck_wcm_driver *driver;
 	struct ck_wcm_link *link;
-	struct ck_wcm_meet *meet; /* of rank 0 */
+	struct ck_wcm_rendezvous *meet; /* of rank 0 */
 	int rank, size, device, backing;
 	unsigned int timeout_ms;
 	CUcontext context;    /* NULL: not retained yet */
@@ -104,18 +104,18 @@ int ck_wcm_exchange(wcm_group *group, uint32_t mask, const void *give, size_t si
 int ck_wcm_agree(wcm_group *group, uint32_t mask, int status);
 
 /* Done with object @number; @own is closed when all ranks are. */
-void ck_wcm_give_up(wcm_group *group, uint64_t number, uint32_t mask, struct ck_wcm_piece *own);
+void ck_wcm_give_up(wcm_group *group, uint64_t number, uint32_t mask, struct ck_wcm_chunk *own);
 /* What a link calls. */
-extern const struct ck_wcm_link_ops ck_wcm_lent_ops;
+extern const struct ck_wcm_link_ops ck_wcm_released_ops;
 /* Wait until other ranks have nothing of this one any more, or the time is up. */
-void ck_wcm_lent_wait(wcm_group *group);
+void ck_wcm_released_wait(wcm_group *group);
 /* Without the meeting place there is no report that memory is unused. Release the memory of this
  * rank now, and never the memory that other ranks use. */
-void ck_wcm_lent_end(wcm_group *group);
+void ck_wcm_released_end(wcm_group *group);
 
 uint32_t ck_wcm_all_ranks(const wcm_group *group);
 
-/* --- what backs memory (trial.c) */
+/* --- what backs memory (backing_probe.c) */
 
 /* The backing in options and environment: an enum wcm_backing, or -1 for an invalid one. */
 int ck_wcm_backing_wanted(const wcm_opts *opts);
@@ -123,10 +123,10 @@ int ck_wcm_backing_wanted(const wcm_opts *opts);
 /* Collective: find out what works, of what all must want. */
 int ck_wcm_backing_choose(wcm_group *group, int wanted);
 
-/* --- where ranks meet, and which one this is (place.c) */
+/* --- where ranks meet, and which one this is (rank_address.c) */
 
-int ck_wcm_place(const char *given, char name[WCM_GROUP_NAME_MAX]);
-int ck_wcm_place_rank(int *rank, int *size);
+int ck_wcm_rank_address(const char *given, char name[WCM_GROUP_NAME_MAX]);
+int ck_wcm_rank_address_rank(int *rank, int *size);
 
 /* --- memory (memory.c) */
 
@@ -138,7 +138,7 @@ struct WholeChunkedMemory {
 	uint64_t number; /* of the object, for the meeting place */
 	uint32_t mask;	 /* its ranks */
 	wcm_info info;
-	struct ck_wcm_piece pieces[WCM_RANKS_MAX]; /* by chunk */
+	struct ck_wcm_chunk pieces[WCM_RANKS_MAX]; /* by chunk */
 	WholeChunkedMemoryHandle host;
 	CUdeviceptr device_handle; /* with the count of bad indices behind it */
 };

@@ -221,14 +221,14 @@ static bool round_size(wcm_t m, const struct ck_wcm_wish *wish)
 static int exchange_offers(wcm_t m, int problem, struct ck_wcm_offer offers[WCM_RANKS_MAX],
 			   int fds[WCM_RANKS_MAX])
 {
-	struct ck_wcm_piece *own = &m->pieces[m->info.chunk];
+	struct ck_wcm_chunk *own = &m->pieces[m->info.chunk];
 	struct ck_wcm_offer mine = {.status = problem};
 	struct ck_wcm_exchange x = {
 		.mask = m->mask, .give = &mine, .size = sizeof(mine), .give_fd = -1, .all = offers};
 	int status;
 
 	if (problem == WCM_OK)
-		ck_wcm_piece_make(m->group, m->info.backing, m->info.chunk_size, own, &mine,
+		ck_wcm_chunk_make(m->group, m->info.backing, m->info.chunk_size, own, &mine,
 				  &x.give_fd);
 	for (int i = 0; i < WCM_RANKS_MAX; i++)
 		x.fds[i] = -1;
@@ -248,7 +248,7 @@ static int open_offers(wcm_t m, const struct ck_wcm_offer offers[WCM_RANKS_MAX],
 
 	for (int i = 0; i < m->info.chunk_count && status == WCM_OK; i++) {
 		if (i != m->info.chunk)
-			status = ck_wcm_piece_open(m->group,
+			status = ck_wcm_chunk_open(m->group,
 						   &offers[place_in(m->mask, m->info.ranks[i])],
 						   fds[m->info.ranks[i]], &m->pieces[i]);
 	}
@@ -393,13 +393,13 @@ int wcm_malloc_exact(wcm_group *g, size_t size, size_t granularity, const int *r
 void ck_wcm_memory_end(wcm_t m)
 {
 	const struct ck_wcm_driver *d = m->group->driver;
-	struct ck_wcm_piece *own = &m->pieces[m->info.chunk];
+	struct ck_wcm_chunk *own = &m->pieces[m->info.chunk];
 
 	if (ck_wcm_enter(m->group) == WCM_OK) {
 		d->cuCtxSynchronize();
 		for (int i = 0; i < m->info.chunk_count; i++) {
 			if (i != m->info.chunk)
-				ck_wcm_piece_close(m->group, &m->pieces[i]);
+				ck_wcm_chunk_close(m->group, &m->pieces[i]);
 		}
 		if (m->device_handle)
 			d->cuMemFree_v2(m->device_handle);

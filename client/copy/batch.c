@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/copy/between.h"
-#include "client/wire/client.h"
+#include "client/copy/multi_server.h"
 #include "client/managed/managed.h"
+#include "client/wire/client.h"
 #include "libcuda/batch.h"
 #include "libcuda/libcuda.h"
 
@@ -29,20 +29,20 @@ struct peer {
 static CUresult copy_between_servers(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from,
 				     size_t size, struct peer *p)
 {
-	struct ckc_between b = {.context = p->stream ? p->stream->object.context
-						     : ckc_context_current(),
-				.stream = p->stream,
-				.waits = p->waits,
-				.to = ckc_context_from(dst),
-				.from = ckc_context_from(src),
-				.dst = to,
-				.src = from,
-				.size = size};
+	struct ckc_multi_server b = {.context = p->stream ? p->stream->object.context
+							  : ckc_context_current(),
+				     .stream = p->stream,
+				     .waits = p->waits,
+				     .to = ckc_context_from(dst),
+				     .from = ckc_context_from(src),
+				     .dst = to,
+				     .src = from,
+				     .size = size};
 
 	if (b.to->client == b.from->client && b.to->client == b.context->client)
 		return CUDA_SUCCESS;
 	p->done = true;
-	return ckc_between_copy(&b);
+	return ckc_multi_server_copy(&b);
 }
 
 static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from,
@@ -155,8 +155,8 @@ static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, si
 {
 	CUresult err;
 
-	if (!ckc_on_device(dst) || !ckc_on_device(src) || ckc_between_is(b->context, dst) ||
-	    ckc_between_is(b->context, src)) {
+	if (!ckc_on_device(dst) || !ckc_on_device(src) || ckc_multi_server_is(b->context, dst) ||
+	    ckc_multi_server_is(b->context, src)) {
 		err = batch_send(b);
 		return err ? err : cuMemcpyAsync(dst, src, size, stream);
 	}

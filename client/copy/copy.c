@@ -6,20 +6,20 @@
  */
 #include <string.h>
 
-#include "client/copy/between.h"
+#include "client/copy/compressed_upload.h"
+#include "client/copy/mirror.h"
+#include "client/copy/multi_server.h"
+#include "client/copy/split_copy.h"
+#include "client/copy/staging.h"
+#include "client/copy/state.h"
+#include "client/managed/managed.h"
+#include "client/memory/pinned.h"
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
-#include "client/wire/hooks.h"
+#include "client/wire/compression.h"
 #include "client/wire/delivery.h"
-#include "client/managed/managed.h"
-#include "client/copy/mirror.h"
-#include "client/wire/packing.h"
-#include "client/copy/parts.h"
-#include "client/copy/sending.h"
-#include "client/memory/pinned.h"
-#include "client/wire/spread.h"
-#include "client/copy/stage.h"
-#include "client/copy/state.h"
+#include "client/wire/hooks.h"
+#include "client/wire/striping.h"
 #include "rpc/pinned.h"
 
 #define SETTLED 65536 /* CUDA: copies up to this may return before the transfer */
@@ -27,13 +27,13 @@
 /*
  * Sizes in bytes at which another way is faster, measured on an H200. A copy that the GPU makes
  * from shared pinned memory costs 3 us more than natively at any size; a message costs less at
- * first, and 20 us at 64 KiB. Parts of pageable memory go through pinned windows where stage.c has
- * one for them (CK_STAGE_MIN).
+ * first, and 20 us at 64 KiB. Parts of pageable memory go through pinned windows where staging.c
+ * has one for them (CK_STAGE_MIN).
  */
 static const struct limits {
 	size_t message; /* shared pinned memory: up to this a message */
 	size_t parts;	/* other memory: from this on in parts, over several connections */
-} up = {4096, CK_SPREAD_MIN},
+} up = {4096, CK_STRIPING_MIN},
   down = {1024, 1}; /* a download waits for each part, so it has no other message */
 
 /* How the bytes get to or from the device. */
@@ -136,7 +136,7 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 	bool quiet = is_quiet(p, last);
 	CUresult err;
 
-	if (ckc_stage_upload(&s, &err) || ckc_packed_message(&s, &err))
+	if (ckc_staging_upload(&s, &err) || ckc_packed_message(&s, &err))
 		return err;
 	err = ck_wire_upload(p->ctx->object.id, dst, p->id, 0, src, size);
 	if (quiet &&
@@ -151,7 +151,7 @@ static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void 
 {
 	const struct ckc_staged s = make_staged(p, dst, src, size);
 
-	return ckc_parts_upload(&s);
+	return ckc_split_copy_upload(&s);
 }
 
 static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, size_t size);
@@ -162,8 +162,9 @@ static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size
 static CUresult copy_elsewhere(struct place *p, CUdeviceptr device, void *to, const void *from,
 			       size_t size)
 {
-	struct place there = {.ctx = ckc_between_home(p->ctx, device), .waits = true};
-	CUresult err = there.ctx ? ckc_between_begin(p->ctx, p->stream) : CUDA_ERROR_INVALID_VALUE;
+	struct place there = {.ctx = ckc_multi_server_home(p->ctx, device), .waits = true};
+	CUresult err =
+		there.ctx ? ckc_multi_server_begin(p->ctx, p->stream) : CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
 		return err;
@@ -181,7 +182,7 @@ static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, 
 
 	if (size == 0)
 		return CUDA_SUCCESS;
-	if (ckc_between_is(p->ctx, dst))
+	if (ckc_multi_server_is(p->ctx, dst))
 		return copy_elsewhere(p, dst, NULL, src, size);
 	err = src ? ckc_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
@@ -198,7 +199,7 @@ static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, 
 	if (way == DIRECT)
 		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
 	ckc_hostmem_copied(src);
-	if (way == PARTS && ckc_packing_hides(p->ctx->client, size))
+	if (way == PARTS && ckc_compression_hides(p->ctx->client, size))
 		way = MESSAGE;
 	p->drains = p->waits || (size >= CK_STAGE_MIN && ckc_stream_idle(p->ctx, p->stream));
 	return (way == MESSAGE ? upload_message : upload_parts)(p, dst, src, size);
@@ -225,7 +226,7 @@ static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size
 	CUresult err;
 
 	s.waits = true;
-	err = ckc_parts_download(&s);
+	err = ckc_split_copy_download(&s);
 	if (!err)
 		ckc_stream_synced(p->ctx, p->stream, last);
 	return err;
@@ -238,7 +239,7 @@ static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size
 
 	if (size == 0)
 		return CUDA_SUCCESS;
-	if (ckc_between_is(p->ctx, src))
+	if (ckc_multi_server_is(p->ctx, src))
 		return dst ? copy_elsewhere(p, src, dst, NULL, size) : CUDA_ERROR_INVALID_VALUE;
 	err = dst ? ckc_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
@@ -298,14 +299,14 @@ static CUresult check_both(const struct place *p, CUdeviceptr dst, CUdeviceptr s
 {
 	CUresult err;
 
-	*done = size > 0 && (ckc_between_is(p->ctx, dst) || ckc_between_is(p->ctx, src));
+	*done = size > 0 && (ckc_multi_server_is(p->ctx, dst) || ckc_multi_server_is(p->ctx, src));
 	if (*done)
-		return ckc_between_copy(&(struct ckc_between){
+		return ckc_multi_server_copy(&(struct ckc_multi_server){
 			.context = p->ctx,
 			.stream = p->stream,
 			.waits = p->waits,
-			.to = ckc_between_home(p->ctx, dst),
-			.from = ckc_between_home(p->ctx, src),
+			.to = ckc_multi_server_home(p->ctx, dst),
+			.from = ckc_multi_server_home(p->ctx, src),
 			.dst = dst,
 			.src = src,
 			.size = size,

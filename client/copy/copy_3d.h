@@ -60,7 +60,7 @@ struct ckc_box_copy ckc_box_part(const struct ckc_box_copy *b, enum ckc_box_cut 
 				 size_t count);
 
 /*
- * --- between_3d.c: make the copy if a device side of it is on another server than that of @p,
+ * --- multi_server_3d.c: make the copy if a device side of it is on another server than that of @p,
  * after the work in the place's stream. False: both are on that server.
  */
 bool ckc_box_between(struct ckc_box_copy *b, const struct ckc_box_place *p, CUresult *err);

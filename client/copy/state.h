@@ -18,16 +18,16 @@ struct ck_map;
 
 #define CK_STAGES 8
 
-struct ckc_stage {
+struct ckc_staging {
 	bool taken;
 	struct ckc_context *ctx; /* NULL: the slot has no window */
 	uint64_t address;
 	uint64_t stream, used; /* of its last copies: stream id, and number of the last command */
 };
 
-struct ckc_stages { /* stage.c */
+struct ckc_stages { /* staging.c */
 	struct ck_mutex lock;
-	struct ckc_stage windows[CK_STAGES];
+	struct ckc_staging windows[CK_STAGES];
 	bool refused; /* windows cannot be made: do not retry */
 	_Atomic size_t copied;
 };
@@ -52,7 +52,7 @@ struct ckc_uploaded {
 #define CK_BRIDGES 4 /* between two servers: copies at the same time */
 
 /* Between the workers of this session and of one that comes later in the list of servers:
- * direct.c. */
+ * bridge.c. */
 struct ckc_bridges {
 	struct ck_mutex lock;
 	struct ck_cond given;

@@ -1,7 +1,8 @@
 /*
  * client/cupti/activity.c - CUPTI's activity interface: what to record, buffers, ids, times.
  *
- * libcupti.so.12 and libcupti.so.13 are only more names for this library, see client/wire/names.c.
+ * libcupti.so.12 and libcupti.so.13 are only more names for this library, see
+ * client/wire/library_names.c.
  */
 #include <unistd.h>
 
@@ -127,7 +128,7 @@ CK_EXPORT CUptiResult cuptiActivityRegisterCallbacks(ck_cupti_request_fn request
 	if (!request || !complete)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	ck_lock(&s->flush_lock);
-	ckc_own_yield(c);
+	ckc_profile_file_yield(c);
 	if (s->request_v2)
 		ckc_cupti_finish(s); /* the buffer of the other functions */
 	s->request = request;
@@ -243,7 +244,7 @@ CK_EXPORT CUptiResult cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(v
 	if (!clock)
 		return ckc_cupti_result(CUPTI_ERROR_INVALID_PARAMETER);
 	ck_lock(&s->flush_lock);
-	ckc_own_yield(c);
+	ckc_profile_file_yield(c);
 	atomic_store(&s->clock, clock);
 	ckc_cupti_clock_changed(c);
 	ck_unlock(&s->flush_lock);
@@ -268,7 +269,7 @@ static void in_child(struct ckc_client *c)
 	ck_mutex_renew(&s->flush_lock);
 	atomic_store(&s->kinds, 0);
 	atomic_store(&s->asked, 0);
-	ckc_own_forget(s);
+	ckc_profile_file_forget(s);
 	s->told = 0;
 	atomic_store(&ckc_profile_on, false);
 	atomic_store(&ckc_profile_watch, false);

@@ -1,5 +1,5 @@
 /*
- * client/cupti/api.h - CUPTI's functions that this library has; the others are in refused.def.
+ * client/cupti/api.h - CUPTI's functions that this library has; the others are in unsupported.def.
  */
 #ifndef CK_CLIENT_CUPTI_API_H
 #define CK_CLIENT_CUPTI_API_H
@@ -52,7 +52,7 @@ CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_t
 CUptiResult cuptiGetGraphExecId(CUgraphExec exec, uint32_t *number);
 CUptiResult cuptiGetGraphId(CUgraph graph, uint32_t *number);
 
-/* second.c */
+/* subscriber_calls.c */
 CUptiResult cuptiActivityEnable_v2(void *subscriber, uint32_t kind,
 				   const struct ck_cupti_config *config);
 CUptiResult cuptiActivityDisable_v2(void *subscriber, uint32_t kind,

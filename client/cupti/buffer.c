@@ -48,7 +48,7 @@ void ckc_cupti_append(struct ckc_client *c, const void *record)
 	size_t size = ck_cupti_record_size(kind);
 
 	if (s->own.on) {
-		ckc_own_take(c, record);
+		ckc_profile_file_take(c, record);
 		return;
 	}
 	if (size == 0) /* left over from a profile of our own */

@@ -39,7 +39,7 @@ static inline size_t ckc_cupti_size(uint32_t kind)
 					 : ck_cupti_record_size(kind);
 }
 
-/* --- kinds.c */
+/* --- record_kinds.c */
 bool ckc_cupti_is_ready(const struct ckc_client *c); /* messages can be sent */
 /* The kinds have changed: the server learns of them now, or with cuInit. flush_lock is held. */
 CUptiResult ckc_cupti_apply(struct ckc_client *c);
@@ -96,7 +96,7 @@ CUptiResult ckc_cupti_pop(uint32_t kind, uint64_t *id);
 void ckc_cupti_note_pushed(struct ckc_cupti *s, uint32_t correlation);
 uint32_t ckc_cupti_thread(void); /* the calling thread's number */
 
-/* --- frames.c: calls in progress */
+/* --- call_frames.c: calls in progress */
 void ckc_cupti_enter_runtime(uint32_t call);
 void ckc_cupti_leave_runtime(uint32_t call);
 /* What message @id (rpc/activity.h) is remembered by. */

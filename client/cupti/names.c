@@ -91,4 +91,4 @@ static CUptiResult refuse_call(const char *name, bool *told)
 		static bool told;                                                                  \
 		return refuse_call(#name, &told);                                                  \
 	}
-#include "client/cupti/refused.def"
+#include "client/cupti/unsupported.def"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/cupti/own.h"
+#include "client/cupti/profile_file.h"
 #include "client/wire/client.h"
 #include "cuda/cupti.h"
 #include "util/map.h"
@@ -65,8 +65,8 @@ struct ckc_cupti {
 	struct ckc_cupti_place places[CKC_CUPTI_PLACES];
 	unsigned int place_count; /* ever */
 
-	struct ckc_own own;	/* with flush_lock */
-	_Atomic uint64_t asked; /* the kinds that the program has enabled */
+	struct ckc_profile_file own; /* with flush_lock */
+	_Atomic uint64_t asked;	     /* the kinds that the program has enabled */
 	/* calls that the subscriber hears of, by CUPTI's numbers; with flush_lock, to change
 	 * them */
 	_Atomic uint64_t reported_driver[CKC_CUPTI_CALLS / 64];

@@ -23,8 +23,8 @@
 #include "client/wire/hooks.h"
 #include "util/cancel.h"
 #include "util/cpu.h"
-#include "util/limit.h"
 #include "util/log.h"
+#include "util/process_limits.h"
 
 CK_LOG_DEFINE("client");
 

@@ -22,7 +22,7 @@
 #include "client/managed/managed.h"
 #include "client/managed/rebind.h"
 #include "client/managed/window.h"
-#include "client/wire/leave.h"
+#include "client/wire/quick_exit.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__FUZZER__)
 

@@ -1,7 +1,7 @@
 /*
  * client/managed/pages.h - page states, for the files that change them: managed.c (work about to
- * start, ranges), touch.c (accesses by the program) and variable.c (__managed__ variables). All
- * other files use client/managed/managed.h.
+ * start, ranges), page_access.c (accesses by the program) and variable.c (__managed__ variables).
+ * All other files use client/managed/managed.h.
  *
  * One lock, the outermost of the client, guards everything here.
  */
@@ -121,7 +121,7 @@ void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last);
 /* Make the valid pages of [first, last) writable. */
 void ckc_pages_soil(struct ckc_managed *m, size_t first, size_t last);
 
-/* --- touch.c */
+/* --- page_access.c */
 /*
  * Take the lock and find the range of @address. If a page must be fetched, or is to be written
  * while the device may still read it, wait until the device does no work on the range. NULL,

@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #include "client/wire/client.h"
-#include "util/kept.h"
+#include "util/private_fds.h"
 
 struct ck_ranges;
-struct ckc_space;
+struct ckc_page_allocator;
 
-struct ckc_pages { /* pages.c, managed.c, touch.c, variable.c */
+struct ckc_pages { /* pages.c, managed.c, page_access.c, variable.c */
 	struct ck_mutex lock;
 	struct ck_ranges *table;       /* of struct ckc_managed; NULL: nothing tracked yet */
 	_Atomic unsigned int active;   /* ranges with pages valid here */
@@ -29,8 +29,8 @@ struct ck_window { /* window.c */
 	uint64_t lo, hi; /* both 0 until it is open; read without the lock */
 	bool tried;
 	char *alias;
-	struct ck_kept file;
-	struct ckc_space *space;
+	struct ck_private_fd file;
+	struct ckc_page_allocator *space;
 };
 
 #define CK_VARIABLE_PLACES 256

@@ -12,13 +12,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/wire/client.h"
 #include "client/managed/pages.h"
 #include "client/managed/window.h"
+#include "client/wire/client.h"
 #include "util/cancel.h"
 #include "util/fd.h"
-#include "util/kept.h"
 #include "util/log.h"
+#include "util/private_fds.h"
 #include "util/range.h"
 
 CK_LOG_DEFINE("client");
@@ -79,7 +79,7 @@ static void make_file(struct ck_window *w, size_t size)
 		close(fd);
 		fd = -1;
 	}
-	ck_kept_take(&w->file, fd, true);
+	ck_private_fd_take(&w->file, fd, true);
 }
 
 /* Make the memory behind the window: its alias. The child of a fork inherits neither mapping: it
@@ -89,13 +89,13 @@ static int map_alias(struct ck_window *w, uint64_t at, size_t size)
 	int fd;
 
 	make_file(w, size);
-	fd = ck_kept_recent(&w->file);
+	fd = ck_private_fd_recent(&w->file);
 	w->alias = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 	if (w->alias == MAP_FAILED)
 		return -errno;
 	madvise(w->alias, size, MADV_DONTFORK);
-	w->space = ckc_space_create(at, at + size);
+	w->space = ckc_page_allocator_create(at, at + size);
 	return w->space ? 0 : -ENOMEM;
 }
 
@@ -108,11 +108,11 @@ static void open_once(struct ckc_client *c)
 
 	if (window_is_offered(c)) {
 		size = c->offers.window_size;
-		at = ckc_space_reserve(c->offers.window, size);
+		at = ckc_page_allocator_reserve(c->offers.window, size);
 	}
 	for (size_t i = 0; !at && driver_can(c) && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
-		at = ckc_space_agree(places, CK_ARRAY_SIZE(places), size, server_takes);
+		at = ckc_page_allocator_agree(places, CK_ARRAY_SIZE(places), size, server_takes);
 	}
 	if (!at) {
 		ck_info("no address range is free on both client and server: managed and mapped "
@@ -156,7 +156,7 @@ void *ckc_window_alias(uint64_t address)
 static bool find_extent(uint64_t address, struct ckc_window_extent *found)
 {
 	struct ck_window *w = get_window();
-	int fd = ck_kept_fd(&w->file);
+	int fd = ck_private_fd_number(&w->file);
 	off_t data = lseek(fd, (off_t)(address - w->lo), SEEK_DATA), hole;
 
 	if (fd < 0)
@@ -186,7 +186,7 @@ size_t ckc_window_used(uint64_t address, size_t *pages, struct ckc_window_extent
 static int map_pages(struct ck_window *w, uint64_t at, size_t size)
 {
 	void *p = (void *)(uintptr_t)at, *view;
-	int fd = ck_kept_fd(&w->file);
+	int fd = ck_private_fd_number(&w->file);
 
 	if (fd >= 0)
 		view = mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
@@ -208,9 +208,9 @@ CUresult ckc_window_take(uint64_t ctx, size_t size, uint64_t *address)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	ck_lock(&w->lock);
-	at = ckc_space_take(w->space, ctx, size);
+	at = ckc_page_allocator_take(w->space, ctx, size);
 	if (at && map_pages(w, at, size) < 0) {
-		ckc_space_give(w->space, at, size);
+		ckc_page_allocator_give(w->space, at, size);
 		at = 0;
 	}
 	ck_unlock(&w->lock);
@@ -227,10 +227,10 @@ void ckc_window_give(uint64_t address, size_t size)
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	mmap((void *)(uintptr_t)address, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	if (fallocate(ck_kept_fd(&w->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+	if (fallocate(ck_private_fd_number(&w->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		      (off_t)(address - w->lo), (off_t)size) < 0)
 		madvise(ckc_window_alias(address), size, MADV_REMOVE);
-	ckc_space_give(w->space, address, size);
+	ckc_page_allocator_give(w->space, address, size);
 	ck_unlock_uncancelled(&w->lock, cancel);
 }
 
@@ -241,18 +241,18 @@ CUresult ckc_window_back(struct ckc_context *context, uint64_t address, size_t s
 {
 	struct ck_window *w = get_window();
 	size_t length;
-	uint64_t behind = ckc_space_behind(address, size, &length);
+	uint64_t behind = ckc_page_allocator_behind(address, size, &length);
 	uint16_t *users;
 	CUresult err = CUDA_SUCCESS;
 	int cancel = ck_lock_uncancelled(&w->lock);
 
-	users = ckc_space_users(w->space, address, size);
+	users = ckc_page_allocator_users(w->space, address, size);
 	if (!users || *users == 0) {
 		err = ckc_pages_announce(context);
 		if (!err)
 			err = ck_wire_map(context->object.id, behind, length);
 	} else { /* the device still holds the bytes of an earlier piece */
-		fallocate(ck_kept_fd(&w->file), 0, (off_t)(address - w->lo),
+		fallocate(ck_private_fd_number(&w->file), 0, (off_t)(address - w->lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
 	}
 	if (users && !err)
@@ -265,11 +265,11 @@ void ckc_window_unback(uint64_t ctx, uint64_t address, size_t size)
 {
 	struct ck_window *w = get_window();
 	size_t length;
-	uint64_t behind = ckc_space_behind(address, size, &length);
+	uint64_t behind = ckc_page_allocator_behind(address, size, &length);
 	uint16_t *users;
 
 	ck_lock(&w->lock);
-	users = ckc_space_users(w->space, address, size);
+	users = ckc_page_allocator_users(w->space, address, size);
 	if (!users || --*users == 0)
 		ck_wire_unmap(ctx, behind);
 	ck_unlock(&w->lock);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/managed/space.h"
+#include "client/managed/page_allocator.h"
 #include "client/managed/state.h"
 #include "cuda/types.h"
 

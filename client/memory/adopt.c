@@ -17,13 +17,13 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "client/memory/adopt.h"
-#include "client/memory/state.h"
-#include "client/wire/servers.h"
 #include "client/managed/fault.h"
+#include "client/managed/page_allocator.h"
+#include "client/memory/adopt.h"
 #include "client/memory/pinned.h"
-#include "client/managed/space.h"
+#include "client/memory/state.h"
 #include "client/wire/hooks.h"
+#include "client/wire/servers.h"
 #include "util/cancel.h"
 #include "util/log.h"
 #include "util/mappings.h"

@@ -113,7 +113,7 @@ void ckc_arena_watch(struct ckc_client *c)
 		ck_debug("no thread: other sessions cannot have this one's free memory");
 }
 
-/* --- recall: what earlier runs of the program have used (client/modules/recall.c) */
+/* --- recall: what earlier runs of the program have used (client/modules/answer_store.c) */
 
 /* Four levels for each power of two, from 256 MiB on: the first lease is as large. */
 static size_t bytes_of(unsigned int level)

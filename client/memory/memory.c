@@ -6,7 +6,7 @@
  * learn at once that memory is exhausted.
  */
 #include "client/memory/arena.h"
-#include "client/memory/busy.h"
+#include "client/memory/busy_memory.h"
 #include "client/memory/pool.h"
 #include "client/memory/state.h"
 #include "client/objects/capture.h"
@@ -297,7 +297,7 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 		return CUDA_SUCCESS;
 	}
 	if (unlikely(ckc_many))
-		ckc_busy_wait(ckc_gpu_client(a.device), a.base, a.size);
+		ckc_busy_memory_wait(ckc_gpu_client(a.device), a.base, a.size);
 	if (a.arena) {
 		ckc_arena_give(&a,
 			       &(struct ckc_user){.context = a.context ? a.context

@@ -10,14 +10,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/managed/page_allocator.h"
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
-#include "client/managed/space.h"
 #include "client/wire/servers.h"
 #include "util/cancel.h"
 #include "util/fd.h"
-#include "util/kept.h"
 #include "util/log.h"
+#include "util/private_fds.h"
 
 CK_LOG_DEFINE("client");
 
@@ -56,7 +56,7 @@ static bool worker_takes(uint64_t at, size_t size)
 	ck_pinned_file_res res = {0};
 
 	return ckc_call_fd(CK_PROC_pinned_file, &args, &res,
-			   ck_kept_fd(&get_pinned_file()->file)) == CUDA_SUCCESS &&
+			   ck_private_fd_number(&get_pinned_file()->file)) == CUDA_SUCCESS &&
 	       res.taken;
 }
 
@@ -67,12 +67,12 @@ static void open_once(struct ck_pinned_file *f)
 
 	for (size_t i = 0; !at && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
-		ck_kept_take(&f->file, make_file(size), true);
-		if (ck_kept_fd(&f->file) < 0)
+		ck_private_fd_take(&f->file, make_file(size), true);
+		if (ck_private_fd_number(&f->file) < 0)
 			return;
-		at = ckc_space_agree(places, CK_ARRAY_SIZE(places), size, worker_takes);
+		at = ckc_page_allocator_agree(places, CK_ARRAY_SIZE(places), size, worker_takes);
 		if (!at)
-			ck_kept_close(&f->file);
+			ck_private_fd_close(&f->file);
 	}
 	if (!at) {
 		ck_info("no address range for pinned memory is free on both client and server: "
@@ -80,7 +80,7 @@ static void open_once(struct ck_pinned_file *f)
 		return;
 	}
 	f->base = at;
-	f->space = ckc_space_create(at, at + size);
+	f->space = ckc_page_allocator_create(at, at + size);
 	ck_debug("pinned memory is shared: %zu GiB at %#llx", size >> 30, (unsigned long long)at);
 }
 
@@ -107,7 +107,7 @@ static int map_pages(struct ck_pinned_file *f, uint64_t at, size_t size)
 	void *p = (void *)(uintptr_t)at;
 
 	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-		 ck_kept_fd(&f->file), (off_t)(at - f->base)) == MAP_FAILED)
+		 ck_private_fd_number(&f->file), (off_t)(at - f->base)) == MAP_FAILED)
 		return -errno;
 	madvise(p, size, MADV_DONTFORK);
 	return 0;
@@ -117,8 +117,8 @@ static int map_pages(struct ck_pinned_file *f, uint64_t at, size_t size)
 static CUresult register_behind(struct ck_pinned_file *f, uint64_t ctx, uint64_t at, size_t size)
 {
 	size_t length;
-	uint64_t behind = ckc_space_behind(at, size, &length);
-	uint16_t *users = ckc_space_users(f->space, at, size);
+	uint64_t behind = ckc_page_allocator_behind(at, size, &length);
+	uint16_t *users = ckc_page_allocator_users(f->space, at, size);
 	CUresult err = CUDA_SUCCESS;
 
 	if (!users || *users == 0)
@@ -138,11 +138,11 @@ CUresult ckc_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 		return err;
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	ck_lock(&f->lock);
-	at = ckc_space_take(f->space, ctx, size);
+	at = ckc_page_allocator_take(f->space, ctx, size);
 	if (at && map_pages(f, at, size) == 0)
 		err = register_behind(f, ctx, at, size);
 	if (at && err)
-		ckc_space_give(f->space, at, size);
+		ckc_page_allocator_give(f->space, at, size);
 	ck_unlock(&f->lock);
 	if (err)
 		return err;
@@ -154,7 +154,7 @@ CUresult ckc_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 /* Return the pages of [@at, @at + @size) to the system. */
 static void discard_pages(struct ck_pinned_file *f, uint64_t at, size_t size)
 {
-	fallocate(ck_kept_fd(&f->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+	fallocate(ck_private_fd_number(&f->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		  (off_t)(at - f->base), (off_t)size);
 }
 
@@ -173,11 +173,11 @@ void ckc_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	mmap((void *)(uintptr_t)at, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	behind = ckc_space_behind(at, size, &length);
-	users = ckc_space_users(f->space, at, size);
+	behind = ckc_page_allocator_behind(at, size, &length);
+	users = ckc_page_allocator_users(f->space, at, size);
 	if ((!users || --*users == 0) && ck_wire_pinned_unmap(ctx, behind))
 		discard_pages(f, behind, length);
-	ckc_space_give(f->space, at, size);
+	ckc_page_allocator_give(f->space, at, size);
 	ck_unlock_uncancelled(&f->lock, cancel);
 	atomic_fetch_sub(&f->count, 1);
 }
@@ -194,7 +194,7 @@ bool ckc_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
 	uint64_t at;
 
 	ck_lock(&f->lock);
-	at = ckc_space_take(f->space, ctx, of_units(size));
+	at = ckc_page_allocator_take(f->space, ctx, of_units(size));
 	ck_unlock(&f->lock);
 	if (!at)
 		return false;
@@ -209,7 +209,7 @@ void ckc_pinned_unreserve(size_t offset, size_t size)
 	int cancel = ck_lock_uncancelled(&f->lock);
 
 	discard_pages(f, f->base + offset, size);
-	ckc_space_give(f->space, f->base + offset, of_units(size));
+	ckc_page_allocator_give(f->space, f->base + offset, of_units(size));
 	ck_unlock_uncancelled(&f->lock, cancel);
 	atomic_fetch_sub(&f->count, 1);
 }
@@ -218,7 +218,7 @@ int ckc_pinned_fd(void)
 {
 	struct ck_pinned_file *f = get_pinned_file();
 
-	return ck_kept_fd(&f->file);
+	return ck_private_fd_number(&f->file);
 }
 
 bool ckc_pinned_holds(const void *p, size_t size)

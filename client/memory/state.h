@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 #include "client/wire/client.h"
-#include "util/kept.h"
+#include "util/private_fds.h"
 #include "util/wait.h"
 
 struct ck_map;
 struct ck_ranges;
 struct ckc_heap;
-struct ckc_space;
+struct ckc_page_allocator;
 
 struct ckc_allocations { /* allocation.c */
 	struct ck_mutex lock;
@@ -27,9 +27,9 @@ struct ckc_allocations { /* allocation.c */
 struct ck_pinned_file { /* pinned.c */
 	struct ck_mutex lock;
 	bool tried;
-	struct ck_kept file;
+	struct ck_private_fd file;
 	uint64_t base;
-	struct ckc_space *space;
+	struct ckc_page_allocator *space;
 	_Atomic unsigned int count; /* shared allocations */
 };
 
@@ -84,15 +84,15 @@ struct ckc_textures { /* texture.c */
 	struct ck_map *objects; /* by context, number, kind */
 };
 
-struct ckc_busy_list { /* busy.c */
+struct ckc_busy_memory_list { /* busy_memory.c */
 	struct ck_mutex lock;
 	struct ck_cond ended;
-	struct ckc_busy *first;
+	struct ckc_busy_memory *first;
 	_Atomic unsigned int count;
 };
 
 struct ckc_memory {
-	struct ckc_busy_list busy;
+	struct ckc_busy_memory_list busy;
 	struct ckc_allocations allocations;
 	struct ck_mutex host_map_lock; /* hostmem.c: mapping device memory behind pinned memory */
 	struct ck_pinned_file pinned;

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/wire/client.h"
-#include "client/wire/packing.h"
 #include "client/modules/code.h"
 #include "client/modules/state.h"
+#include "client/wire/client.h"
+#include "client/wire/compression.h"
 #include "elf/cubin.h"
 #include "elf/fatbin.h"
 #include "elf/image.h"
@@ -131,8 +131,8 @@ static bool send_packed(const struct ckc_code *code, const struct ck_fatbin_choi
 	struct ckc_client *client = ckc_client_current();
 	struct ckc_pack_run run;
 
-	if (!ckc_packing_pays(client, CK_PROC_image_packed, 1, 1) &&
-	    !ckc_packing_pays_unmeasured(client, CK_PROC_image_packed))
+	if (!ckc_compression_pays(client, CK_PROC_image_packed, 1, 1) &&
+	    !ckc_compression_pays_unmeasured(client, CK_PROC_image_packed))
 		return false;
 	if (!ckc_pack_begin(&run, client))
 		return false;

@@ -15,7 +15,7 @@ struct ckc_printing { /* printing.c */
 	bool scattered; /* others, in other streams, have not been waited for */
 };
 
-struct ckc_recall { /* recall.c */
+struct ckc_recall { /* answer_store.c */
 	struct ck_mutex lock;
 	bool indexed;
 	struct ck_map *answers; /* by digest: the pair, in the reply to hello */

@@ -101,7 +101,7 @@ ncclResult_t ckc_nccl_flush(struct ckc_nccl_batch *batches, unsigned int count,
 ncclResult_t ckc_nccl_fetch(struct ckc_nccl_batch *b, uint64_t ticket, unsigned int ms, bool *done,
 			    float *estimated);
 
-/* --- pending.c */
+/* --- async_errors.c */
 
 /* The program asks for the outcome of @b later. Takes what @b has. */
 ncclResult_t ckc_nccl_pending_put(struct ckc_nccl_batch *b, uint64_t ticket);

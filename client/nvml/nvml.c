@@ -3,7 +3,7 @@
  *
  * NVML is in the same shared object as the driver and uses its session: a program that uses both is
  * one client of the server. cpu/libnvidia-ml.so.1 is only a second name for this object, see
- * client/wire/names.c.
+ * client/wire/library_names.c.
  */
 #include <stdatomic.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "client/nvml/nvml.h"
-#include "client/wire/apart.h"
+#include "client/wire/uuid_alias.h"
 #include "cricket.h"
 #include "gen/numbers.h"
 #include "gen/nvml_bodies.h"
@@ -81,7 +81,7 @@ static long place_of(unsigned int index)
 static void write_uuid(const struct ckc_client *c, unsigned int ordinal, char text[CK_UUID_TEXT])
 {
 	ck_uuid_print((const unsigned char *)c->hello.devices.devices_val[ordinal].uuid, text);
-	ckc_apart_uuid_back(c, text);
+	ckc_uuid_alias_uuid_back(c, text);
 }
 
 /* The current session's device @ordinal, as the server's NVML knows it. */
@@ -188,21 +188,21 @@ static bool own_uuid(const struct ckc_client *c, const char *text, char *out)
 	if (strlen(text) >= UUID_ROOM)
 		return false;
 	strcpy(out, text);
-	ckc_apart_uuid_back(c, out);
+	ckc_uuid_alias_uuid_back(c, out);
 	strcpy(again, out);
-	ckc_apart_uuid(c, again);
+	ckc_uuid_alias_uuid(c, again);
 	return strcmp(again, text) == 0;
 }
 
 static bool own_bus_id(const struct ckc_client *c, const char *text, char *out)
 {
-	unsigned int domain = 0, first = ckc_apart_domain(c, 0);
+	unsigned int domain = 0, first = ckc_uuid_alias_domain(c, 0);
 	const char *rest = strchr(text, ':');
 
 	/* bus:device.function has no domain */
 	if (!rest || !strchr(rest + 1, ':') || sscanf(text, "%x:", &domain) != 1)
 		return c->index == 0 && snprintf(out, UUID_ROOM, "%s", text) < UUID_ROOM;
-	if (domain < first || ckc_apart_domain(c, domain - first) != domain)
+	if (domain < first || ckc_uuid_alias_domain(c, domain - first) != domain)
 		return false;
 	return snprintf(out, UUID_ROOM, "%08x%s", domain - first, rest) < UUID_ROOM;
 }
@@ -279,7 +279,7 @@ nvmlReturn_t ckc_do_nvmlDeviceGetUUID(nvmlDeviceGetUUID_args *a, nvmlDeviceGetUU
 	nvmlReturn_t err = ckc_nvml_ask(CK_PROC_nvmlDeviceGetUUID, a, r, &r->nvml);
 
 	if (!err && is_text(r))
-		ckc_apart_uuid(ckc_client_current(), r->uuid.uuid_val);
+		ckc_uuid_alias_uuid(ckc_client_current(), r->uuid.uuid_val);
 	return err;
 }
 
@@ -291,7 +291,7 @@ nvmlReturn_t ckc_do_nvmlDeviceGetPciInfo_v3(nvmlDeviceGetPciInfo_v3_args *a,
 
 	if (err)
 		return err;
-	pci->domain = ckc_apart_domain(ckc_client_current(), pci->domain);
+	pci->domain = ckc_uuid_alias_domain(ckc_client_current(), pci->domain);
 	rename_bus_id(pci->busIdLegacy, sizeof(pci->busIdLegacy), pci->domain);
 	rename_bus_id(pci->busId, sizeof(pci->busId), pci->domain);
 	return NVML_SUCCESS;
@@ -305,7 +305,7 @@ nvmlReturn_t ckc_do_nvmlDeviceGetPciInfoExt(nvmlDeviceGetPciInfoExt_args *a,
 
 	if (err)
 		return err;
-	pci->domain = ckc_apart_domain(ckc_client_current(), pci->domain);
+	pci->domain = ckc_uuid_alias_domain(ckc_client_current(), pci->domain);
 	rename_bus_id(pci->busId, sizeof(pci->busId), pci->domain);
 	return NVML_SUCCESS;
 }

@@ -7,7 +7,7 @@
  * before and after its message. An answer is kept only if it belongs to the current version.
  */
 #include "client/objects/capture.h"
-#include "client/objects/event_between.h"
+#include "client/objects/event_multi_server.h"
 #include "client/objects/state.h"
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"

@@ -8,7 +8,7 @@
  * arrives after it may be stale and is not cached.
  *
  * An answer that is not in the cache may be recalled: earlier sessions of the program have asked
- * for it (client/modules/recall.c).
+ * for it (client/modules/answer_store.c).
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "client/wire/profile.h"
 #include "client/wire/servers.h"
 #include "client/wire/stats.h"
-#include "client/wire/words.h"
+#include "client/wire/user_messages.h"
 #include "rpc/activity.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
@@ -265,7 +265,7 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 		err = call_server_once(c, x);
 	}
 	if (lacks_memory(x, err))
-		ckc_words_refused(c);
+		ckc_user_messages_refused(c);
 	return err;
 }
 

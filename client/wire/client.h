@@ -71,7 +71,7 @@ struct ckc_client {
 	struct ckc_watches watches;
 	struct ckc_suspicion suspicion;
 	struct ckc_spreading spreading;
-	struct ckc_packing packing;
+	struct ckc_compression packing;
 	struct ckc_answers answers;
 	struct ckc_named named;
 
@@ -87,7 +87,7 @@ struct ckc_client {
 	struct ckc_nccl *nccl;
 };
 
-/* --- root.c: which session */
+/* --- session_create.c: which session */
 
 /* The process's first session; NULL until a call needs it. For signal handlers. */
 extern struct ckc_client *ckc_client_default __attribute__((visibility("hidden")));
@@ -240,7 +240,7 @@ int ckc_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
 /* --- device_list.c */
 CUresult ckc_devices_build(void); /* gpus of the process from the replies to hello */
 
-/* --- address.c */
+/* --- address_reservation.c */
 /*
  * Reserve [address, address+size), device memory of the current session, in this process, so that
  * unified addressing holds (D9). False: the range is already in use here, or by another session.

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "client/wire/delivery.h"
-#include "client/wire/servers.h"
-#include "client/wire/lane.h"
-#include "client/wire/spread.h"
-#include "client/wire/status.h"
 #include "client/wire/hooks.h"
+#include "client/wire/lane.h"
+#include "client/wire/servers.h"
+#include "client/wire/status.h"
+#include "client/wire/striping.h"
 #include "rpc/proc.h"
 #include "rpc/status.h"
 #include "util/cancel.h"
@@ -283,7 +283,7 @@ static CUresult enter_copy(struct ckc_client *client, void *to, size_t size, uin
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
 	struct ckc_copy *c;
 
-	if (!start_threads(client, size < CK_SPREAD_MIN ? 1 : ckc_spread_width()))
+	if (!start_threads(client, size < CK_STRIPING_MIN ? 1 : ckc_striping_width()))
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	c = malloc(sizeof(*c));
 	if (!c)

@@ -17,7 +17,7 @@
 #include "rpc/secure.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/places.h"
+#include "util/server_addresses.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
@@ -218,7 +218,7 @@ static int learn_trust(struct ckc_connection *at)
 int ckc_dial_begin(struct ckc_connection *at)
 {
 	const char *wish = wish_of(at);
-	char why[CK_PLACES_WHY];
+	char why[CK_SERVER_ADDRESSES_WHY];
 	int ret = play_network();
 
 	if (ret == 0)
@@ -231,7 +231,7 @@ int ckc_dial_begin(struct ckc_connection *at)
 	at->places = malloc(sizeof(*at->places));
 	if (!at->places)
 		return -ENOMEM;
-	ret = ck_places_find(wish, at->places, why);
+	ret = ck_server_addresses_find(wish, at->places, why);
 	if (ret < 0)
 		ck_err("REMOTE_GPU_ADDRESS=%s: %s%s", wish, why, at->rest ? at->rest : "");
 	return ret;
@@ -280,15 +280,15 @@ int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]
 static int find_moved(const struct ckc_connection *at, char *out, size_t size)
 {
 	const char *wish = wish_of(at);
-	struct ck_places *places;
-	char why[CK_PLACES_WHY];
+	struct ck_server_addresses *places;
+	char why[CK_SERVER_ADDRESSES_WHY];
 	int ret;
 
 	if (!wish || ck_address_kind_of(wish) != CK_ADDRESS_FILE)
 		return -ENOENT;
 	places = malloc(sizeof(*places));
-	ret = places ? ck_places_find(wish, places, why) : -ENOMEM;
-	if (ret == 0 && ck_places_has(places, at->address))
+	ret = places ? ck_server_addresses_find(wish, places, why) : -ENOMEM;
+	if (ret == 0 && ck_server_addresses_has(places, at->address))
 		ret = -ENOENT;
 	if (ret == 0)
 		snprintf(out, size, "%s", places->list[0].address);

@@ -4,9 +4,9 @@
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/wire/hooks.h"
-#include "client/wire/keep.h"
 #include "client/wire/lane.h"
 #include "client/wire/profile.h"
+#include "client/wire/reconnect.h"
 #include "client/wire/servers.h"
 #include "client/wire/stats.h"
 
@@ -53,7 +53,7 @@ static void end_session(struct ckc_client *c, bool profiled)
 	if (profiled)
 		ckc_each_hook(leave, h) h->run(c, can_call);
 	if (c->state == CK_STATE_EXITING)
-		ckc_keep_bye(c);
+		ckc_reconnect_bye(c);
 }
 
 /* Runs after the application's exit handlers and before the libraries that the client uses are

@@ -10,16 +10,16 @@
 #include "client/wire/dial.h"
 #include "client/wire/hello.h"
 #include "client/wire/join.h"
-#include "client/wire/keep.h"
 #include "client/wire/lane.h"
 #include "client/wire/program.h"
 #include "client/wire/queue.h"
+#include "client/wire/reconnect.h"
 #include "client/wire/servers.h"
 #include "rpc/chan.h"
 #include "util/env.h"
-#include "util/limit.h"
 #include "util/log.h"
 #include "util/machine.h"
+#include "util/process_limits.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -232,7 +232,7 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 			 .application = program,
 			 .host = host,
 			 .pid = (u_int)getpid()},
-		.wishes = {.resume = ckc_keep_wish()},
+		.wishes = {.resume = ckc_reconnect_wish()},
 		.limits = {.memory = (u_quad_t)ck_max(ck_env_long("CRICKET_MEMORY"), 0l)},
 	};
 	struct ckc_connection *at = &c->connection;

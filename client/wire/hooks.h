@@ -51,8 +51,9 @@ enum ckc_layer {
 	for (const struct ckc_hook_##list *h = __start_ck_##list; h < __stop_ck_##list; h++)
 
 /*
- * --- a session begins (wire/root.c): allocate a folder's part of it, zeroed. @slot is the offset
- * of its pointer in struct ckc_client. The parts of the process's first session are static.
+ * --- a session begins (wire/session_create.c): allocate a folder's part of it, zeroed. @slot is
+ * the offset of its pointer in struct ckc_client. The parts of the process's first session are
+ * static.
  */
 struct ckc_hook_part {
 	size_t slot, size;

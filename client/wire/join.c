@@ -15,8 +15,8 @@
 #include "client/wire/command.h"
 #include "client/wire/dial.h"
 #include "client/wire/join.h"
-#include "client/wire/keep.h"
 #include "client/wire/lane.h"
+#include "client/wire/reconnect.h"
 #include "client/wire/stats.h"
 #include "rpc/chan.h"
 #include "rpc/record.h"
@@ -112,7 +112,7 @@ int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepte
 
 	if (ckc_keeps(c)) {
 		*accepted = true; /* else the keeper tells */
-		return ckc_keep_link(c, CK_LANE_COMMAND, *chan, chan);
+		return ckc_reconnect_link(c, CK_LANE_COMMAND, *chan, chan);
 	}
 	if (ck_chan_peer_gone(*chan)) { /* the driver took long to start, or the server is full */
 		ck_chan_close(*chan);
@@ -139,7 +139,7 @@ static int link_lane(struct ckc_client *c, struct ck_chan *connection, bool wait
 {
 	struct ckc_lane *lane;
 	struct ck_chan *chan;
-	int ret = ckc_keep_link(c, CK_LANE_CALL, connection, &chan);
+	int ret = ckc_reconnect_link(c, CK_LANE_CALL, connection, &chan);
 
 	if (ret == 0)
 		ret = ckc_lane_create(c, chan, &lane);

@@ -102,8 +102,8 @@ struct ckc_exchange {
  * error means that the call was not carried out. */
 int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x);
 
-/* Its two halves, for calls that are sent before the reply of an earlier one is read (ahead.c):
- * replies come in the order of the calls. */
+/* Its two halves, for calls that are sent before the reply of an earlier one is read
+ * (pipelined_calls.c): replies come in the order of the calls. */
 int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x);
 int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x);
 

@@ -16,7 +16,7 @@
 #include "client/wire/queue.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/places.h"
+#include "util/server_addresses.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");

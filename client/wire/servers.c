@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/apart.h"
 #include "client/wire/dial.h"
 #include "client/wire/servers.h"
+#include "client/wire/uuid_alias.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -162,7 +162,7 @@ static CUresult open_all(void)
 	free(text);
 	free(list);
 	if (!err && ckc_sessions.count > 1) {
-		ckc_apart_make();
+		ckc_uuid_alias_make();
 		ckc_many = ckc_slow_entry = true;
 		for (unsigned int i = 0; i < ckc_sessions.count; i++)
 			ckc_sessions.list[i]->unordered_streams = true; /* those of two servers */

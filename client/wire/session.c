@@ -6,27 +6,27 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "client/wire/words.h"
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/wire/dial.h"
 #include "client/wire/hello.h"
+#include "client/wire/hooks.h"
 #include "client/wire/join.h"
-#include "client/wire/keep.h"
 #include "client/wire/lane.h"
 #include "client/wire/queue.h"
+#include "client/wire/reconnect.h"
 #include "client/wire/servers.h"
-#include "libcuda/logs.h"
-#include "client/wire/hooks.h"
 #include "client/wire/stats.h"
-#include "rpc/alias.h"
+#include "client/wire/user_messages.h"
+#include "libcuda/logs.h"
 #include "rpc/chan.h"
+#include "rpc/image_alias.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/hash.h"
-#include "util/limit.h"
 #include "util/log.h"
 #include "util/map.h"
+#include "util/process_limits.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
@@ -70,7 +70,7 @@ static void start_anew(struct ckc_client *c)
 	if (t)
 		t->lane = NULL;
 	ckc_command_forget(c);
-	ckc_keep_forget(c);
+	ckc_reconnect_forget(c);
 	if (!c->connection.connecting) {
 		ck_map_destroy(c->connection.images);
 		xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
@@ -95,7 +95,7 @@ static void leave_to_parent(struct ckc_client *c)
 	}
 	c->state = CK_STATE_FORKED;
 	if (ckc_keeps(c)) {
-		ckc_keep_forked(c);
+		ckc_reconnect_forked(c);
 		return;
 	}
 	ckc_lane_forked(c);
@@ -146,7 +146,7 @@ static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIAL
 static CUresult make_lane_lasting(struct ckc_client *c, struct ckc_lane **lane)
 {
 	struct ck_chan *chan = ckc_lane_detach(*lane);
-	int ret = ckc_keep_begin(c, &chan, ckc_session_lost);
+	int ret = ckc_reconnect_begin(c, &chan, ckc_session_lost);
 
 	c->passes_fds = false; /* a unix socket may lead into a tunnel */
 	*lane = NULL;
@@ -263,7 +263,7 @@ static CUresult begin_session(struct ckc_client *c)
 	c->connection.failed = err;
 	if (!err) {
 		c->state = CK_STATE_READY;
-		ckc_words_listen(c);
+		ckc_user_messages_listen(c);
 	}
 	c->connection.connecting = false;
 	return err;
@@ -322,7 +322,7 @@ static void close_connections(struct ckc_client *c)
 	ckc_command_abandon(c);
 	ckc_lane_shut_all(c);
 	ckc_lane_drop_all(c);
-	ckc_keep_stop(c);
+	ckc_reconnect_stop(c);
 }
 
 void ckc_session_lost(struct ckc_client *c, const char *why)
@@ -344,7 +344,7 @@ void ckc_session_leave(struct ckc_client *c)
 
 	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
 		return;
-	ckc_keep_bye(c);
+	ckc_reconnect_bye(c);
 	close_connections(c);
 }
 

@@ -22,7 +22,7 @@ struct ck_links;
 struct ckc_lane;
 struct ck_map;
 struct ck_packer;
-struct ck_places;
+struct ck_server_addresses;
 struct ck_server_entry;
 struct ck_status_file;
 
@@ -36,7 +36,8 @@ struct ckc_connection {
 		*entry;	  /* the same, with the devices; NULL: of the environment */
 	const char *rest; /* what follows if there is no session, for messages; NULL: nothing */
 	bool hurried;	  /* if it has no session, there is another choice: do not wait for one */
-	struct ck_places *places; /* the servers that the wish stands for, while connecting */
+	/* the servers that the wish stands for, while connecting */
+	struct ck_server_addresses *places;
 	unsigned int place;	  /* the one of them that is being tried */
 	unsigned int busy;	  /* the first that was full, from 1 on; 0: none */
 	bool patient;		  /* none has a session: wait at this one */
@@ -51,7 +52,7 @@ struct ckc_connection {
 	CUresult failed; /* result of a failed attempt to connect */
 	bool connecting; /* an attempt is in progress */
 	struct ck_mutex images_lock;
-	struct ck_map *images; /* images on the server, by alias (rpc/alias.h) */
+	struct ck_map *images; /* images on the server, by alias (rpc/image_alias.h) */
 };
 
 struct ckc_waiting { /* queue.c */
@@ -67,7 +68,7 @@ struct ckc_departed { /* hello.c: programs of which the server has asked whether
 	uint32_t ended[64]; /* CK_ENDED_MAX */
 };
 
-struct ckc_keeping {		/* keep.c */
+struct ckc_keeping {		/* reconnect.c */
 	struct ck_links *links; /* NULL: the session ends with its connections */
 	void (*lost)(struct ckc_client *c, const char *why);
 	unsigned int seconds; /* that the server waits for new ones */
@@ -143,7 +144,7 @@ struct ckc_watches { /* status.c */
 	atomic_int credit; /* so many further records are watched from the start */
 };
 
-/* alive.c */
+/* server_pings.c */
 struct ckc_suspicion {
 	_Atomic uintptr_t asker; /* the thread that pings; 0: not yet */
 	struct ck_mutex lock;
@@ -160,7 +161,7 @@ struct ckc_share {
 	unsigned int threads;
 };
 
-/* spread.c: one copy and its parts. The lock guards all but the fields that part threads read. */
+/* striping.c: one copy and its parts. The lock guards all but the fields that part threads read. */
 struct ckc_spreading {
 	struct ck_mutex one_lock; /* held by the caller of the current copy */
 	struct ck_mutex lock;
@@ -176,7 +177,7 @@ struct ckc_spreading {
 
 #define CK_PACKERS 8 /* kept for the next copy */
 
-struct ckc_packing { /* packing.c */
+struct ckc_compression { /* compression.c */
 	struct ck_mutex lock;
 	struct ck_packer *packers[CK_PACKERS]; /* unused ones */
 	unsigned int idle;		       /* their number */

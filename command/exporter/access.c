@@ -10,13 +10,13 @@
 #include "command/command.h"
 #include "command/exporter/access.h"
 #include "util/hash.h"
-#include "util/holders.h"
+#include "util/token_file.h"
 #include "util/util.h"
 
 #define LIST_MAX 65536		    /* bytes, as for the server */
 #define SINGLE "the token's holder" /* the identity of all who have a server's only token */
 
-/* The text of @file, and what it is (ck_holders_check()). -errno; *@line: what is wrong, if not
+/* The text of @file, and what it is (ck_token_file_check()). -errno; *@line: what is wrong, if not
  * 0. */
 static int read_list(const char *file, char text[LIST_MAX], unsigned int *line)
 {
@@ -33,7 +33,7 @@ static int read_list(const char *file, char text[LIST_MAX], unsigned int *line)
 	fclose(f);
 	text[n] = '\0';
 	if (ret == 0)
-		ret = ck_holders_check(text, n, line);
+		ret = ck_token_file_check(text, n, line);
 	if (ret != -EINVAL)
 		*line = 0;
 	return ret;
@@ -46,7 +46,7 @@ int ckx_access_check(const char *file)
 	int ret = read_list(file, text, &line);
 
 	if (ret < 0 && line)
-		ckx_error("%s:%u: %s", file, line, CK_HOLDERS_WRONG);
+		ckx_error("%s:%u: %s", file, line, CK_TOKEN_FILE_WRONG);
 	else if (ret < 0)
 		ckx_error("%s: %s", file, ret == -ENODATA ? "it is empty" : strerror(-ret));
 	explicit_bzero(text, sizeof(text));
@@ -71,9 +71,9 @@ static bool find_holder(const char *file, const char *token, char identity[CKX_I
 	int ret = read_list(file, text, &line);
 
 	if (ret == 0) {
-		found = ck_holders_find(text, token, strlen(token), time(NULL), name);
+		found = ck_token_file_find(text, token, strlen(token), time(NULL), name);
 		snprintf(identity, CKX_IDENTITY, "%s", name);
-	} else if (ret == CK_HOLDERS_SECRET) {
+	} else if (ret == CK_TOKEN_FILE_SECRET) {
 		text[strcspn(text, "\r\n")] = '\0';
 		found = text[0] && secrets_are_equal(text, token);
 		snprintf(identity, CKX_IDENTITY, "%s", SINGLE);

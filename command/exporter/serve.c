@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "command/command.h"
-#include "command/exporter/guests.h"
+#include "command/exporter/http_clients.h"
 #include "command/exporter/page.h"
 #include "command/exporter/serve.h"
 #include "command/exporter/watch.h"
@@ -32,7 +32,7 @@
 struct service {
 	struct ckx_serve *serve;
 	struct MHD_Daemon *daemon;
-	struct ckx_guests *guests;
+	struct ckx_http_clients *guests;
 };
 
 struct ckx_serve {
@@ -264,7 +264,7 @@ static enum MHD_Result handle_request(void *own, struct MHD_Connection *c, const
 				      "ask for localhost, or for an address\n");
 	if (find_asker(s, c, &asker, &tries))
 		return send_page(s, c, url, &asker);
-	if (tries && *state == service && ckx_guests_pause(service->guests, c)) {
+	if (tries && *state == service && ckx_http_clients_pause(service->guests, c)) {
 		*state = s; /* the next call is after the pause */
 		return MHD_YES;
 	}
@@ -275,7 +275,7 @@ static enum MHD_Result admit(void *own, const struct sockaddr *address, socklen_
 {
 	struct service *service = own;
 
-	return ckx_guests_admit(service->guests, address, size) ? MHD_YES : MHD_NO;
+	return ckx_http_clients_admit(service->guests, address, size) ? MHD_YES : MHD_NO;
 }
 
 static void note_connection(void *own, struct MHD_Connection *c, void **state,
@@ -285,9 +285,9 @@ static void note_connection(void *own, struct MHD_Connection *c, void **state,
 
 	(void)state;
 	if (what == MHD_CONNECTION_NOTIFY_STARTED)
-		ckx_guests_begin(service->guests, c);
+		ckx_http_clients_begin(service->guests, c);
 	else
-		ckx_guests_end(service->guests, c);
+		ckx_http_clients_end(service->guests, c);
 }
 
 static void note_reply(void *own, struct MHD_Connection *c, void **state,
@@ -297,7 +297,7 @@ static void note_reply(void *own, struct MHD_Connection *c, void **state,
 
 	(void)state;
 	(void)how;
-	ckx_guests_next(service->guests, c);
+	ckx_http_clients_next(service->guests, c);
 }
 
 /* NULL: it does not start. */
@@ -315,7 +315,7 @@ static struct MHD_Daemon *start_daemon(struct service *service, int fd, const st
 
 	return MHD_start_daemon(flags | (pem ? MHD_USE_TLS : 0), 0, admit, service, handle_request,
 				service, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-				(unsigned int)CKX_GUESTS_MOST, MHD_OPTION_CONNECTION_TIMEOUT,
+				(unsigned int)CKX_HTTP_CLIENTS_MOST, MHD_OPTION_CONNECTION_TIMEOUT,
 				(unsigned int)PATIENCE_S, MHD_OPTION_NOTIFY_CONNECTION,
 				note_connection, service, MHD_OPTION_NOTIFY_COMPLETED, note_reply,
 				service, MHD_OPTION_ARRAY, pem ? tls : tls + CK_ARRAY_SIZE(tls) - 1,
@@ -328,11 +328,11 @@ static void stop_daemon(struct service *service)
 	int fd = service->daemon ? MHD_quiesce_daemon(service->daemon) : -1;
 
 	if (service->guests)
-		ckx_guests_resume(service->guests);
+		ckx_http_clients_resume(service->guests);
 	if (service->daemon)
 		MHD_stop_daemon(service->daemon);
 	if (service->guests)
-		ckx_guests_destroy(service->guests);
+		ckx_http_clients_destroy(service->guests);
 	if (fd >= 0)
 		close(fd);
 	free(service);
@@ -345,7 +345,7 @@ static struct service *start(struct ckx_serve *s, const struct ckx_pem *pem)
 	int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
 
 	if (service)
-		*service = (struct service){.serve = s, .guests = ckx_guests_create()};
+		*service = (struct service){.serve = s, .guests = ckx_http_clients_create()};
 	if (service && service->guests && fd >= 0)
 		service->daemon = start_daemon(service, fd, pem);
 	if (service && service->daemon)

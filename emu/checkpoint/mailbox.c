@@ -19,8 +19,8 @@
 
 #include "emu/checkpoint/evict.h"
 #include "emu/checkpoint/mailbox.h"
+#include "emu/core/call_gate.h"
 #include "emu/core/emu.h"
-#include "emu/core/turnstile.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -56,11 +56,11 @@ static CUresult lock_process(const struct ck_emu_mailbox *box)
 	struct timespec until = ck_until(box->timeout_ms * CK_NS_PER_MS);
 	const struct timespec *limit = box->timeout_ms ? &until : NULL;
 
-	if (!ck_emu_turnstile_close(limit))
+	if (!ck_emu_call_gate_close(limit))
 		return CUDA_ERROR_NOT_READY;
 	if (ck_emu_all_rest(limit))
 		return CUDA_SUCCESS;
-	ck_emu_turnstile_open();
+	ck_emu_call_gate_open();
 	return CUDA_ERROR_NOT_READY;
 }
 
@@ -79,7 +79,7 @@ static CUresult restore_process(const struct ck_emu_mailbox *box)
 static CUresult unlock_process(const struct ck_emu_mailbox *box)
 {
 	(void)box;
-	ck_emu_turnstile_open();
+	ck_emu_call_gate_open();
 	return CUDA_SUCCESS;
 }
 

@@ -1,18 +1,18 @@
 /*
  * emu/memory/arena.c - the address ranges that devices know, and where device memory comes from.
  *
- * Device memory lies in the device's stretch of addresses (stretch.c), which has a table of its
- * ranges. Host memory that devices may use is in another table.
+ * Device memory lies in the device's stretch of addresses (address_space.c), which has a table of
+ * its ranges. Host memory that devices may use is in another table.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "emu/memory/arena.h"
 #include "emu/core/emu.h"
-#include "emu/memory/ipc.h"
-#include "emu/memory/stretch.h"
 #include "emu/core/usage.h"
+#include "emu/memory/address_space.h"
+#include "emu/memory/arena.h"
+#include "emu/memory/ipc.h"
 #include "util/page.h"
 #include "util/range.h"
 
@@ -22,7 +22,7 @@
 #define PAGE ck_page()
 
 static pthread_rwlock_t ranges_lock = PTHREAD_RWLOCK_INITIALIZER; /* leaf */
-static struct ck_emu_stretch stretches[CK_EMU_MAX_DEVICES];
+static struct ck_emu_address_space stretches[CK_EMU_MAX_DEVICES];
 static int stretch_count;
 static struct ck_ranges *host; /* of struct ck_emu_memory */
 static uint64_t last_id;
@@ -35,7 +35,7 @@ int ck_emu_arena_init(void)
 	if (!host)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
-		int ret = ck_emu_stretch_init(&stretches[i], ck_emu_device_at(i), i);
+		int ret = ck_emu_address_space_init(&stretches[i], ck_emu_device_at(i), i);
 
 		if (ret < 0)
 			return ret;
@@ -74,7 +74,7 @@ static size_t counted(const struct ck_emu_memory *memory)
 /* Device memory as *@memory says, which gets its address: 0 when there is none left. */
 static uint64_t alloc_range(struct ck_emu_memory *memory)
 {
-	struct ck_emu_stretch *stretch = &stretches[memory->device];
+	struct ck_emu_address_space *stretch = &stretches[memory->device];
 	size_t size = memory->size, rounded;
 
 	if (size == 0 || size > stretch->total)
@@ -83,14 +83,14 @@ static uint64_t alloc_range(struct ck_emu_memory *memory)
 	pthread_rwlock_wrlock(&ranges_lock);
 	/* a context that ends frees what it finds: add nothing after that */
 	if ((!memory->context || atomic_load(&memory->context->live)) &&
-	    ck_emu_stretch_take(stretch, counted(memory))) {
-		memory->lo = ck_emu_stretch_room(stretch, rounded, GRANULE_OF(memory->kind));
+	    ck_emu_address_space_take(stretch, counted(memory))) {
+		memory->lo = ck_emu_address_space_room(stretch, rounded, GRANULE_OF(memory->kind));
 		if (memory->lo && range_enter(stretch->ranges, memory) < 0)
 			memory->lo = 0;
 		if (memory->lo)
 			stretch->next = memory->lo + rounded;
 		else
-			ck_emu_stretch_give(stretch, counted(memory));
+			ck_emu_address_space_give(stretch, counted(memory));
 	}
 	pthread_rwlock_unlock(&ranges_lock);
 	return memory->lo;
@@ -157,7 +157,7 @@ int ck_emu_arena_add_mapping(struct ck_emu_memory *memory)
 }
 
 /* The table that an address belongs to. */
-static struct ck_emu_stretch *stretch_of(uint64_t address)
+static struct ck_emu_address_space *stretch_of(uint64_t address)
 {
 	for (int i = 0; i < stretch_count; i++) {
 		if (address >= stretches[i].lo && address < stretches[i].hi)
@@ -168,7 +168,7 @@ static struct ck_emu_stretch *stretch_of(uint64_t address)
 
 static const struct ck_emu_memory *find(uint64_t address)
 {
-	struct ck_emu_stretch *stretch = stretch_of(address);
+	struct ck_emu_address_space *stretch = stretch_of(address);
 	const struct ck_range *range = ck_ranges_find(stretch ? stretch->ranges : host, address);
 
 	return range ? range->value : NULL;
@@ -218,11 +218,11 @@ bool ck_emu_arena_retire(uint64_t lo)
 
 bool ck_emu_arena_take(int device, size_t size)
 {
-	struct ck_emu_stretch *stretch = &stretches[device];
+	struct ck_emu_address_space *stretch = &stretches[device];
 	bool fits;
 
 	pthread_rwlock_wrlock(&ranges_lock);
-	fits = ck_emu_stretch_take(stretch, size);
+	fits = ck_emu_address_space_take(stretch, size);
 	pthread_rwlock_unlock(&ranges_lock);
 	return fits;
 }
@@ -230,14 +230,14 @@ bool ck_emu_arena_take(int device, size_t size)
 void ck_emu_arena_give(int device, size_t size)
 {
 	pthread_rwlock_wrlock(&ranges_lock);
-	ck_emu_stretch_give(&stretches[device], size);
+	ck_emu_address_space_give(&stretches[device], size);
 	pthread_rwlock_unlock(&ranges_lock);
 }
 
 /* Take a range out of its table; @memory is a copy of it. Write lock held. */
 static void range_drop(const struct ck_emu_memory *memory)
 {
-	struct ck_emu_stretch *stretch = stretch_of(memory->lo);
+	struct ck_emu_address_space *stretch = stretch_of(memory->lo);
 	size_t rounded = CK_ALIGN_UP(memory->size, GRANULE_OF(memory->kind));
 	void *value = NULL;
 
@@ -245,10 +245,10 @@ static void range_drop(const struct ck_emu_memory *memory)
 	free(value);
 	if (!stretch)
 		return;
-	ck_emu_stretch_give(stretch, counted(memory));
+	ck_emu_address_space_give(stretch, counted(memory));
 	if (memory->kind == CK_EMU_MEMORY_HEAP)
 		atomic_fetch_sub(&memory->context->heap_used, memory->size);
-	ck_emu_stretch_release(stretch, memory->lo, memory->lo + rounded);
+	ck_emu_address_space_release(stretch, memory->lo, memory->lo + rounded);
 	if (stretch->next == memory->lo + rounded)
 		stretch->next = memory->lo;
 }
@@ -339,7 +339,8 @@ int ck_emu_arena_walk(int (*visit)(const struct ck_emu_memory *memory, int file,
 
 	pthread_rwlock_rdlock(&ranges_lock);
 	for (int i = 0; i <= stretch_count && ret == 0; i++) {
-		const struct ck_emu_stretch *stretch = i < stretch_count ? &stretches[i] : NULL;
+		const struct ck_emu_address_space *stretch =
+			i < stretch_count ? &stretches[i] : NULL;
 		const struct ck_ranges *ranges = stretch ? stretch->ranges : host;
 
 		for (size_t k = 0; k < ck_ranges_count(ranges) && ret == 0; k++) {

@@ -86,7 +86,7 @@ int ck_emu_arena_add_mapping(struct ck_emu_memory *memory);
 void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write);
 /* A free of the range that starts at @lo has been queued: false when one had been before. */
 bool ck_emu_arena_retire(uint64_t lo);
-/* reach.c: true when the driver may touch [@address, +@size): inside one range that
+/* memory_access.c: true when the driver may touch [@address, +@size): inside one range that
  * applications hold. */
 bool ck_emu_arena_covers(uint64_t address, size_t size);
 /* Whether kernels, copies, and fills and memory operations of @context may use @memory. */

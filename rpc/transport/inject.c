@@ -253,7 +253,7 @@ int ck_inject_wrap(const struct ck_inject *like, struct ck_chan *inner, struct c
 	if (!c)
 		goto close_inner;
 	c->base.ops = &inject_ops;
-	ck_kept_share(&c->base.kept, &inner->kept);
+	ck_private_fd_share(&c->base.kept, &inner->kept);
 	c->base.offer_fd = -1;
 	atomic_init(&c->base.down, false);
 	snprintf(c->base.peer, sizeof(c->base.peer), "%s", ck_chan_peer(inner));

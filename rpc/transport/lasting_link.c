@@ -151,7 +151,7 @@ void ck_lasting_detach(struct ck_chan *chan, uint64_t *received)
 		ck_lasting_sleep(l, -1);
 	old = l->inner;
 	l->inner = NULL;
-	ck_kept_plain(&l->base.kept, -1);
+	ck_private_fd_plain(&l->base.kept, -1);
 	l->greets = false;
 	ck_frames_restart(&l->in);
 	*received = l->in.received;
@@ -209,7 +209,7 @@ int ck_lasting_attach(struct ck_chan *chan, struct ck_chan *connection, uint64_t
 		l->in.heard = false;
 		l->owes = false;
 		l->inner = connection;
-		ck_kept_share(&l->base.kept, &connection->kept);
+		ck_private_fd_share(&l->base.kept, &connection->kept);
 		l->greets = greets;
 		l->why = 0;
 		l->spin_due = l->spin_us > 0;

@@ -28,7 +28,7 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
 	if (!chan)
 		return -ENOMEM;
 	chan->ops = ops;
-	ck_kept_plain(&chan->kept, fd);
+	ck_private_fd_plain(&chan->kept, fd);
 	chan->offer_fd = -1;
 	atomic_init(&chan->down, false);
 	snprintf(chan->peer, sizeof(chan->peer), "%s", peer);
@@ -46,7 +46,7 @@ int ck_socket_retry(struct ck_chan *chan, int error, short events)
 		return 0;
 	if (error != EAGAIN && error != EWOULDBLOCK)
 		return -error;
-	pfd.fd = ck_kept_fd(&chan->kept);
+	pfd.fd = ck_private_fd_number(&chan->kept);
 	if (pfd.fd < 0)
 		return -EBADF;
 	if (poll(&pfd, 1, CK_STALL_MS) != 0)
@@ -257,7 +257,7 @@ static long read_turn(struct ck_chan *chan, void *buf, size_t size, size_t least
 		if (n > 0)
 			return n;
 		if (n == 0)
-			return ck_kept_fd(&chan->kept) < 0 ? -EBADF : -EPIPE;
+			return ck_private_fd_number(&chan->kept) < 0 ? -EBADF : -EPIPE;
 		if (spin && errno == EAGAIN) {
 			spin = false;
 			continue;
@@ -279,14 +279,15 @@ long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 
 void ck_socket_shutdown(struct ck_chan *chan)
 {
-	shutdown(ck_kept_fd(&chan->kept), SHUT_RDWR); /* ENOTCONN: the peer closed first */
+	/* ENOTCONN: the peer closed first */
+	shutdown(ck_private_fd_number(&chan->kept), SHUT_RDWR);
 }
 
 void ck_socket_close(struct ck_chan *chan)
 {
 	while (chan->fd_count > 0)
 		close(chan->fds[--chan->fd_count]);
-	ck_kept_close(&chan->kept);
+	ck_private_fd_close(&chan->kept);
 	if (chan->release)
 		chan->release(chan); /* woken sleepers find the socket closed */
 	free(chan);

@@ -25,7 +25,7 @@ static bool open_pipe(struct ck_splice *s)
 		return false;
 	s->open = true;
 	for (int i = 0; i < 2; i++)
-		ck_kept_note(&s->ends[i], ends[i]);
+		ck_private_fd_note(&s->ends[i], ends[i]);
 	if (fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE) < PIPE_SIZE) {
 		ck_splice_close(s);
 		s->failed = true;
@@ -36,8 +36,8 @@ static bool open_pipe(struct ck_splice *s)
 void ck_splice_close(struct ck_splice *s)
 {
 	if (s->open) {
-		ck_kept_close(&s->ends[0]);
-		ck_kept_close(&s->ends[1]);
+		ck_private_fd_close(&s->ends[0]);
+		ck_private_fd_close(&s->ends[1]);
 	}
 	s->open = false;
 }
@@ -60,8 +60,8 @@ static long drain_pipe(struct ck_splice *s, struct ck_chan *chan, size_t size, b
 
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
-		n = splice(ck_kept_recent(&s->ends[0]), NULL, ck_socket_fd(chan), NULL, size - done,
-			   SPLICE_F_MOVE | (more ? SPLICE_F_MORE : 0));
+		n = splice(ck_private_fd_recent(&s->ends[0]), NULL, ck_socket_fd(chan), NULL,
+			   size - done, SPLICE_F_MOVE | (more ? SPLICE_F_MORE : 0));
 		if (n > 0) {
 			done += (size_t)n;
 			continue;
@@ -83,7 +83,7 @@ static long send_all(struct ck_splice *s, struct ck_chan *chan, const char *data
 	while (done < size && open_pipe(s)) {
 		struct iovec iov = {(char *)(uintptr_t)data + done,
 				    ck_min(size - done, (size_t)PIPE_SIZE)};
-		ssize_t n = vmsplice(ck_kept_recent(&s->ends[1]), &iov, 1, 0);
+		ssize_t n = vmsplice(ck_private_fd_recent(&s->ends[1]), &iov, 1, 0);
 		long sent;
 
 		if (n < 0 && errno == EINTR)

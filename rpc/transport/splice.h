@@ -16,7 +16,7 @@
 #define CK_SPLICE_LEAST (256u << 10) /* fewer bytes are copied as fast */
 
 struct ck_splice {
-	struct ck_kept ends[2];
+	struct ck_private_fd ends[2];
 	bool open, failed; /* failed: the kernel declines, so do not try again */
 };
 

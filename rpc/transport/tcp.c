@@ -139,16 +139,16 @@ static bool is_own_peer(int fd)
 }
 
 /* Wait until @deadline for a non-blocking connect. */
-static int finish_connect(struct ck_kept *kept, int64_t deadline)
+static int finish_connect(struct ck_private_fd *kept, int64_t deadline)
 {
-	struct pollfd pfd = {.fd = ck_kept_recent(kept), .events = POLLOUT};
+	struct pollfd pfd = {.fd = ck_private_fd_recent(kept), .events = POLLOUT};
 	socklen_t size = sizeof(int);
 	int ready, fd, error = 0;
 
 	do {
 		ready = poll(&pfd, 1, ck_deadline_left(deadline));
 	} while (ready < 0 && errno == EINTR);
-	fd = ck_kept_fd(kept);
+	fd = ck_private_fd_number(kept);
 	if (fd < 0)
 		return -EBADF;
 	if (ready < 0)
@@ -162,14 +162,14 @@ static int finish_connect(struct ck_kept *kept, int64_t deadline)
 	return is_own_peer(fd) ? -ECONNREFUSED : 0;
 }
 
-static void close_all(struct ck_kept *socks, unsigned int count)
+static void close_all(struct ck_private_fd *socks, unsigned int count)
 {
 	while (count-- > 0)
-		ck_kept_close(&socks[count]);
+		ck_private_fd_close(&socks[count]);
 }
 
 /* Begin to connect a new socket. */
-static int begin_connect(const struct addrinfo *ai, struct ck_kept *kept)
+static int begin_connect(const struct addrinfo *ai, struct ck_private_fd *kept)
 {
 	int ret, fd;
 
@@ -183,12 +183,12 @@ static int begin_connect(const struct addrinfo *ai, struct ck_kept *kept)
 		close(fd);
 		return ret;
 	}
-	ck_kept_take(kept, fd, false);
+	ck_private_fd_take(kept, fd, false);
 	return 0;
 }
 
 /* Make connected sockets, still non-blocking. All connect at the same time: one round trip. */
-static int connect_all(const struct addrinfo *ai, int timeout_ms, struct ck_kept *socks,
+static int connect_all(const struct addrinfo *ai, int timeout_ms, struct ck_private_fd *socks,
 		       unsigned int count)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
@@ -242,7 +242,7 @@ static int tcp_adopt(int fd, struct ck_chan **chan)
  * address, which the system preferred. The name lookup counts towards the time but is not cut
  * short.
  */
-static int connect_any(const struct ck_address *where, int timeout_ms, struct ck_kept *socks,
+static int connect_any(const struct ck_address *where, int timeout_ms, struct ck_private_fd *socks,
 		       unsigned int count)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
@@ -269,7 +269,7 @@ static int connect_any(const struct ck_address *where, int timeout_ms, struct ck
 static int tcp_dial(const struct ck_address *where, int timeout_ms, struct ck_chan **chans,
 		    unsigned int count)
 {
-	struct ck_kept socks[CK_DIAL_MAX];
+	struct ck_private_fd socks[CK_DIAL_MAX];
 	unsigned int made = 0;
 	int ret;
 
@@ -279,7 +279,7 @@ static int tcp_dial(const struct ck_address *where, int timeout_ms, struct ck_ch
 	if (ret < 0)
 		return ret;
 	while (ret == 0 && made < count) {
-		int fd = ck_kept_recent(&socks[made]);
+		int fd = ck_private_fd_recent(&socks[made]);
 
 		ret = ck_socket_blocking(fd);
 		if (ret == 0)

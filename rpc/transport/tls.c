@@ -358,7 +358,7 @@ int ck_tls_open(struct ck_tls *tls, const char *host, struct ck_chan *connection
 		return -ENOMEM;
 	}
 	t->base.ops = &tls_ops;
-	ck_kept_share(&t->base.kept, &connection->kept);
+	ck_private_fd_share(&t->base.kept, &connection->kept);
 	t->base.offer_fd = -1;
 	t->base.timeout_ms = connection->timeout_ms;
 	atomic_init(&t->base.down, false);

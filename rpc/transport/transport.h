@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 
 #include "rpc/chan.h"
-#include "util/kept.h"
+#include "util/private_fds.h"
 #include "util/spin.h"
 
 #define CK_PEER_SIZE 160	   /* for a unix path or a numeric address, with its kind */
@@ -82,8 +82,8 @@ struct ck_transport_ops {
 struct ck_chan {
 	/* changes once, when a connection goes on in shared memory */
 	const struct ck_transport_ops *_Atomic ops;
-	struct ck_kept kept; /* the socket; in a channel that uses another one, that one's */
-	struct ck_spin spin; /* reads spin before they sleep */
+	struct ck_private_fd kept; /* the socket; in a channel that uses another one, that one's */
+	struct ck_spin spin;	   /* reads spin before they sleep */
 	atomic_int
 		timeout_ms; /* limit of a wait for the next bytes; 0: none. Any thread may set it */
 	void (*quiet)(void *closure); /* ck_chan_on_quiet; or NULL */
@@ -118,7 +118,7 @@ void ck_tcp_peer_name(const struct sockaddr_storage *peer, char *name, size_t si
  * ago. */
 static inline int ck_socket_fd(struct ck_chan *chan)
 {
-	return ck_kept_recent(&chan->kept);
+	return ck_private_fd_recent(&chan->kept);
 }
 
 /* Make a channel over the connected @fd, which it owns from then on; copies @peer. -ENOMEM. */

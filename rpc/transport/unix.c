@@ -54,10 +54,11 @@ const char *ck_chan_default_unix(unsigned int index)
  * connect(2) blocks for up to SO_SNDTIMEO while the server's queue is full. A signal before the
  * connection is made leaves no trace.
  */
-static int connect_until(struct ck_kept *kept, const struct sockaddr_un *addr, int64_t deadline)
+static int connect_until(struct ck_private_fd *kept, const struct sockaddr_un *addr,
+			 int64_t deadline)
 {
 	for (;;) {
-		int left = ck_deadline_left(deadline), fd = ck_kept_fd(kept);
+		int left = ck_deadline_left(deadline), fd = ck_private_fd_number(kept);
 		struct timeval limit = {0}; /* none */
 
 		if (left == 0)
@@ -74,7 +75,7 @@ static int connect_until(struct ck_kept *kept, const struct sockaddr_un *addr, i
 		if (errno != EINTR)
 			return -errno;
 	}
-	setsockopt(ck_kept_fd(kept), SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){0},
+	setsockopt(ck_private_fd_number(kept), SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){0},
 		   sizeof(struct timeval));
 	return 0;
 }
@@ -145,7 +146,7 @@ static int unix_adopt(int fd, struct ck_chan **chan)
 static int dial_one(const char *where, int64_t deadline, struct ck_chan **chan)
 {
 	struct sockaddr_un addr;
-	struct ck_kept kept;
+	struct ck_private_fd kept;
 	int fd, ret;
 
 	if (ck_unix_address(where, &addr) < 0)
@@ -154,15 +155,15 @@ static int dial_one(const char *where, int64_t deadline, struct ck_chan **chan)
 	if (fd < 0)
 		return -errno;
 	/* twice, because a session ends with its connection */
-	ck_kept_take(&kept, fd, true);
+	ck_private_fd_take(&kept, fd, true);
 	ret = connect_until(&kept, &addr, deadline);
-	fd = ck_kept_recent(&kept);
+	fd = ck_private_fd_recent(&kept);
 	if (ret == 0)
 		ret = check_owner(fd, where);
 	if (ret == 0)
 		ret = unix_adopt(fd, chan);
 	if (ret < 0)
-		ck_kept_close(&kept);
+		ck_private_fd_close(&kept);
 	else
 		(*chan)->kept = kept;
 	return ret;

@@ -14,7 +14,7 @@
 
 #include "server/checkpoint/checkpoint.h"
 #include "server/checkpoint/criu.h"
-#include "server/checkpoint/space.h"
+#include "server/checkpoint/pid_namespace.h"
 #include "server/checkpoint/store.h"
 #include "util/util.h"
 
@@ -43,14 +43,14 @@ static int list_threads(pid_t pid, struct cks_manifest *m, struct cks_why *why)
 	int ret = 0;
 	DIR *dir;
 
-	m->pid = cks_space_inner(pid, pid);
+	m->pid = cks_pid_namespace_inner(pid, pid);
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	dir = opendir(path);
 	if (!dir)
 		return cks_why_set(why, errno, "worker %d: %m", (int)pid);
 	while (ret == 0 && (entry = readdir(dir))) {
 		if (entry->d_name[0] != '.')
-			ret = add_thread(m, cks_space_inner(pid, atoi(entry->d_name)));
+			ret = add_thread(m, cks_pid_namespace_inner(pid, atoi(entry->d_name)));
 	}
 	closedir(dir);
 	return ret < 0 ? cks_why_set(why, -ret, "worker %d: %m", (int)pid) : 0;
@@ -148,7 +148,8 @@ int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_man
 	if (ret == 0)
 		ret = check_filter(job->pid, why);
 	if (ret == 0)
-		ret = cks_outside_find(job->pid, job->control, job->log, &manifest->outside, why);
+		ret = cks_external_fds_find(job->pid, job->control, job->log, &manifest->outside,
+					    why);
 	return ret < 0 ? ret : list_threads(job->pid, manifest, why);
 }
 
@@ -211,7 +212,8 @@ static int unpack_all(int from, const char *images, const struct cks_manifest *m
 
 int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 			   const struct cks_manifest *manifest,
-			   const int inherited[CK_OUTSIDE_ROLES], pid_t *pid, struct cks_why *why)
+			   const int inherited[CK_EXTERNAL_FDS_ROLES], pid_t *pid,
+			   struct cks_why *why)
 {
 	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH];
 	struct cks_criu criu = {

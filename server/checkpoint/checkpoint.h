@@ -11,15 +11,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "server/checkpoint/external_fds.h"
+#include "server/checkpoint/failure_text.h"
 #include "server/checkpoint/manifest.h"
-#include "server/checkpoint/outside.h"
-#include "server/checkpoint/why.h"
 
 struct cks_checkpoint_job {
 	const char *criu;      /* program, as of --criu */
 	const char *directory; /* of the checkpoint */
 	pid_t pid;	       /* the worker; it is parked, and holds nothing of the GPU */
-	int control, log;      /* cks_outside_find */
+	int control, log;      /* cks_external_fds_find */
 	bool keep;	       /* let the worker go on, and replace an older checkpoint */
 	/* with @keep: called when the worker goes on, before its images are compressed */
 	void (*goes_on)(void);
@@ -42,7 +42,7 @@ int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifes
 int cks_checkpoint_open(const char *directory, struct cks_manifest *manifest, struct cks_why *why);
 
 /* The worker gets its process and thread ids again. Are they all free here? Else it needs a
- * namespace of its own (space.h). */
+ * namespace of its own (pid_namespace.h). */
 bool cks_checkpoint_ids_free(const struct cks_manifest *manifest);
 
 /*
@@ -51,6 +51,7 @@ bool cks_checkpoint_ids_free(const struct cks_manifest *manifest);
  */
 int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 			   const struct cks_manifest *manifest,
-			   const int inherited[CK_OUTSIDE_ROLES], pid_t *pid, struct cks_why *why);
+			   const int inherited[CK_EXTERNAL_FDS_ROLES], pid_t *pid,
+			   struct cks_why *why);
 
 #endif

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "server/checkpoint/criu.h"
-#include "server/checkpoint/space.h"
+#include "server/checkpoint/pid_namespace.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -61,7 +61,7 @@ static void move_into(pid_t space)
 	pid_t child;
 	int status;
 
-	if (cks_space_join(space) < 0)
+	if (cks_pid_namespace_join(space) < 0)
 		_exit(126);
 	child = fork();
 	if (child == 0)
@@ -84,7 +84,7 @@ static _Noreturn void become_criu(const struct command *c, int out, const int *i
 		move_into(c->space);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(out < 0 ? null : out, 1) < 0 || dup2(null, 2) < 0)
 		_exit(126);
-	for (int i = 0; inherited && i < CK_OUTSIDE_ROLES; i++)
+	for (int i = 0; inherited && i < CK_EXTERNAL_FDS_ROLES; i++)
 		ck_fd_set_cloexec(inherited[i], false);
 	if (c->pages >= 0)
 		ck_fd_set_cloexec(c->pages, false);
@@ -218,8 +218,8 @@ static void put_pages(struct command *c)
 int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after after, int pages,
 		  struct cks_why *why)
 {
-	struct command c = {.space = cks_space_is_other(pid) ? pid : 0, .pages = pages};
-	pid_t id = cks_space_inner(pid, pid);
+	struct command c = {.space = cks_pid_namespace_is_other(pid) ? pid : 0, .pages = pages};
+	pid_t id = cks_pid_namespace_inner(pid, pid);
 	int status;
 
 	if (id < 0)
@@ -267,8 +267,8 @@ static int read_pid(const char *path, pid_t *pid, struct cks_why *why)
 	return 0;
 }
 
-int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_OUTSIDE_ROLES], pid_t *pid,
-		     struct cks_why *why)
+int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_EXTERNAL_FDS_ROLES],
+		     pid_t *pid, struct cks_why *why)
 {
 	struct command c = {.pages = CK_CRIU_FILES};
 	char pidfile[CK_CRIU_ARGUMENT];
@@ -281,7 +281,7 @@ int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_OUTSIDE
 	add_argument(&c, "--restore-sibling"); /* of CRIU: a child of this process */
 	add_argument(&c, "--pidfile=%s", pidfile);
 	for (size_t i = 0; i < criu->outside->count; i++) {
-		const struct cks_outside_file *file = &criu->outside->files[i];
+		const struct cks_external_fds_file *file = &criu->outside->files[i];
 
 		add_argument(&c, "--inherit-fd=fd[%d]:%s", inherited[file->role], file->id);
 	}

@@ -10,14 +10,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "server/checkpoint/outside.h"
-#include "server/checkpoint/why.h"
+#include "server/checkpoint/external_fds.h"
+#include "server/checkpoint/failure_text.h"
 
 struct cks_criu {
 	const char *program; /* looked for in PATH unless it is a path */
 	const char *images;  /* folder of CRIU's files */
 	const char *log;     /* path; CRIU overwrites it */
-	const struct cks_outside *outside;
+	const struct cks_external_fds *outside;
 };
 
 /* Whether @program is there and at least the release that dumps workers. */
@@ -43,7 +43,7 @@ int cks_criu_take_pages(const struct cks_criu *criu, int pages, struct cks_why *
  * Make the process again, as a child of the caller, with its old process and thread ids.
  * @inherited: the descriptor that each role gets.
  */
-int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_OUTSIDE_ROLES], pid_t *pid,
-		     struct cks_why *why);
+int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_EXTERNAL_FDS_ROLES],
+		     pid_t *pid, struct cks_why *why);
 
 #endif

@@ -49,14 +49,15 @@ static json_t *threads_json(const struct cks_manifest *m)
 	return list;
 }
 
-static json_t *outside_json(const struct cks_outside *outside)
+static json_t *outside_json(const struct cks_external_fds *outside)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < outside->count; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s}", "role",
-						      cks_outside_role_name(outside->files[i].role),
-						      "id", outside->files[i].id));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s}", "role",
+						cks_external_fds_role_name(outside->files[i].role),
+						"id", outside->files[i].id));
 	return list;
 }
 
@@ -173,21 +174,21 @@ static bool take_gpu(const json_t *json, struct cks_manifest_gpu *gpu)
 	       (!hidden || take_devices(hidden, gpu->hidden, &gpu->hidden_count));
 }
 
-static bool take_outside(const json_t *list, struct cks_outside *outside)
+static bool take_outside(const json_t *list, struct cks_external_fds *outside)
 {
 	const json_t *entry;
 	char role[32];
 	size_t i;
 
-	if (!json_is_array(list) || json_array_size(list) > CK_OUTSIDE_MAX)
+	if (!json_is_array(list) || json_array_size(list) > CK_EXTERNAL_FDS_MAX)
 		return false;
 	outside->count = json_array_size(list);
 	json_array_foreach(list, i, entry)
 	{
-		struct cks_outside_file *file = &outside->files[i];
+		struct cks_external_fds_file *file = &outside->files[i];
 
 		if (!take_text(entry, "role", role, sizeof(role)) ||
-		    cks_outside_role_parse(role, &file->role) < 0 ||
+		    cks_external_fds_role_parse(role, &file->role) < 0 ||
 		    !take_text(entry, "id", file->id, sizeof(file->id)))
 			return false;
 	}

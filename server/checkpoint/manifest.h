@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "server/checkpoint/outside.h"
-#include "server/checkpoint/pack.h"
-#include "server/checkpoint/why.h"
+#include "server/checkpoint/compress.h"
+#include "server/checkpoint/external_fds.h"
+#include "server/checkpoint/failure_text.h"
 
 #define CK_MANIFEST_FORMAT 1
 #define CK_MANIFEST_TEXT 128
@@ -44,7 +44,7 @@ struct cks_manifest {
 	pid_t pid;
 	pid_t *threads; /* their ids, which the restore takes again */
 	size_t thread_count;
-	struct cks_outside outside;
+	struct cks_external_fds outside;
 	struct cks_packed *images;
 	size_t image_count;
 };

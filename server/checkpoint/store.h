@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "server/checkpoint/why.h"
+#include "server/checkpoint/failure_text.h"
 
 #define CK_STORE_PATH 3840 /* leaves room for a file's name */
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/checkpoint/pack.h"
+#include "server/checkpoint/compress.h"
 #include "server/checkpoint/stream.h"
 #include "util/fd.h"
 #include "util/util.h"

@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "server/checkpoint/why.h"
+#include "server/checkpoint/failure_text.h"
 
 #define CK_STREAM_FORMAT 1
 

@@ -11,7 +11,7 @@
 
 #include "server/children/helpers.h"
 #include "server/processes/child.h"
-#include "server/processes/line.h"
+#include "server/processes/json_line.h"
 #include "util/fd.h"
 #include "util/log.h"
 
@@ -67,7 +67,7 @@ static int launch_helper(struct running *r, const struct cks_helper *helper)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	/* the request goes into the socket's buffer before the process exists */
-	ret = cks_line_write(pair[0], helper->request);
+	ret = cks_json_line_write(pair[0], helper->request);
 	if (ret == 0) {
 		r->pid = fork();
 		if (r->pid == 0)

@@ -45,7 +45,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 void cks_workers_fork_early(struct cks_workers *w, const char *driver)
 {
 	if (!w->uids)
-		cks_nursery_start(&w->nursery, driver, &w->command);
+		cks_fork_server_start(&w->nursery, driver, &w->command);
 }
 
 void cks_workers_audit(struct cks_workers *w, struct cks_audit *audit)
@@ -75,7 +75,7 @@ void cks_workers_destroy(struct cks_workers *w, const char *line)
 {
 	if (!w)
 		return;
-	cks_nursery_stop(&w->nursery);
+	cks_fork_server_stop(&w->nursery);
 	cks_workers_stop(w, line);
 	close(w->spoken);
 	cks_ledger_free(&w->ledger);

@@ -31,14 +31,14 @@ struct cks_workers *cks_workers_create(const struct cks_options *options, const 
 				       const char *broker);
 
 /* With the emulated @driver, and unless workers become users of their own: fork them from a process
- * that is ready for that (nursery.h). */
+ * that is ready for that (fork_server.h). */
 void cks_workers_fork_early(struct cks_workers *workers, const char *driver);
 
 /* Record in @audit how sessions end; it must live longer. */
 void cks_workers_audit(struct cks_workers *workers, struct cks_audit *audit);
 
-/* seats.c: the policy and its accounts, which must live longer. What an identity may have, and a
- * session. */
+/* session_accounts.c: the policy and its accounts, which must live longer. What an identity may
+ * have, and a session. */
 void cks_workers_accounts(struct cks_workers *workers, struct cks_accounts *accounts);
 const struct cks_terms *cks_workers_identity_terms(const struct cks_workers *workers,
 						   const struct cks_identity *identity);

@@ -1,6 +1,6 @@
 /*
- * server/children/workers_part.h - the parts of the workers' table, for workers.c, starts.c,
- * ends.c, notes.c, command.c, sessions.c and adopt.c alone.
+ * server/children/workers_part.h - the parts of the workers' table, for workers.c, worker_starts.c,
+ * worker_exits.c, worker_reports.c, command.c, sessions.c and adopt.c alone.
  */
 #ifndef CK_SERVER_CHILDREN_WORKERS_PART_H
 #define CK_SERVER_CHILDREN_WORKERS_PART_H
@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "server/children/nursery.h"
+#include "server/children/fork_server.h"
 #include "server/children/workers.h"
 #include "server/rules/accounts.h"
+#include "server/rules/fair_share.h"
 #include "server/rules/ledger.h"
-#include "server/rules/shares.h"
 #include "server/rules/uids.h"
 
 #define CK_ARGUMENTS (34 + 2 * (CK_LISTEN_MAX + CK_LIMITS))
@@ -64,10 +64,10 @@ struct cks_workers {
 	int64_t return_by;     /* until then, sessions may return */
 	struct cks_spare_counts spares;
 	struct cks_totals totals;
-	struct cks_shares shares;
+	struct cks_fair_share shares;
 	struct cks_ledger ledger;
 	struct cks_worker_command command;
-	struct cks_nursery nursery;
+	struct cks_fork_server nursery;
 };
 
 /* workers.c: read the control socket of @worker from now on; -errno. Close it. */
@@ -84,23 +84,25 @@ void cks_worker_remove(struct cks_workers *workers, struct worker **at);
  * -EAGAIN: the worker is busy. */
 int cks_worker_pass(const struct worker *worker, char kind, int fd);
 
-/* seats.c: have @worker count in the account of its identity, if there is a policy. -errno. */
+/* session_accounts.c: have @worker count in the account of its identity, if there is a policy.
+ * -errno. */
 int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
 
-/* houses.c: with --worker-users, have @worker become the user of its identity: -errno. Keep the
- * user of one that is here again; false: it is another identity's by now, and the process was
+/* worker_users.c: with --worker-users, have @worker become the user of its identity: -errno. Keep
+ * the user of one that is here again; false: it is another identity's by now, and the process was
  * killed. */
 int cks_worker_house(struct cks_workers *workers, struct worker *worker);
 bool cks_worker_rehouse(struct cks_workers *workers, struct worker *worker);
 
-/* ends.c: tell all workers to end, wait for that, and remove them; see cks_workers_destroy. */
+/* worker_exits.c: tell all workers to end, wait for that, and remove them; see
+ * cks_workers_destroy. */
 void cks_workers_stop(struct cks_workers *workers, const char *line);
 
 /* sessions.c: send @kind, one of CK_CONTROL_..., with a line for the program's user. False: it does
  * not listen. */
 bool cks_worker_say(const struct worker *worker, char kind, const char *line, bool last);
 
-/* notes.c: read all that @worker has said. */
+/* worker_reports.c: read all that @worker has said. */
 void cks_worker_hear(struct cks_workers *workers, struct worker *worker);
 
 /* @driver and @broker as for cks_workers_create; keeps the pointers. */

@@ -29,7 +29,7 @@ struct cks_reload;
 struct cks_state;
 struct cks_suspender;
 struct cks_upgrade;
-struct cks_away;
+struct cks_absent_sessions;
 struct cks_command;
 struct cks_helpers;
 struct cks_travels;
@@ -51,7 +51,7 @@ struct cks_server {
 	struct cks_suspender *suspender;
 	struct cks_helpers *helpers;
 	struct cks_travels *travels;
-	struct cks_away *away;
+	struct cks_absent_sessions *away;
 	struct cks_audit *audit; /* NULL: none */
 	const struct cks_queue *queue;
 	const struct cks_listeners *listeners;

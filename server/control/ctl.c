@@ -13,7 +13,7 @@
 #include "server/control/control.h"
 #include "server/control/ctl.h"
 #include "server/options/options.h"
-#include "server/processes/line.h"
+#include "server/processes/json_line.h"
 #include "util/fd.h"
 #include "util/unixsock.h"
 
@@ -115,7 +115,7 @@ json_t *cks_ctl_ask(int server, json_t *request, int pass)
 	FILE *in;
 
 	if (ret == 0)
-		ret = cks_line_write(server, request);
+		ret = cks_json_line_write(server, request);
 	json_decref(request);
 	if (ret == 0 && (in = fdopen(dup(server), "r")) != NULL) {
 		reply = json_loadf(in, JSON_DISABLE_EOF_CHECK, NULL);

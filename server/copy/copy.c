@@ -9,15 +9,15 @@
 #include <sys/uio.h>
 
 #include "gen/handlers.h"
-#include "rpc/pack.h"
+#include "rpc/compress.h"
 #include "rpc/proc.h"
+#include "server/copy/copy_iterator.h"
+#include "server/copy/staging.h"
 #include "server/memory/delivery.h"
 #include "server/memory/memory.h"
+#include "server/session/compressed_payload.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
-#include "server/session/unpack.h"
-#include "server/copy/staging.h"
-#include "server/copy/walk.h"
 #include "util/util.h"
 
 #define CK_COPY_BLOCKING 1u	    /* in flags: the program waits for the copy */
@@ -25,7 +25,7 @@
 #define CK_HEAD_SIZE 128	    /* upper bound for the head of a bulk reply */
 
 /* Receive one piece and pass it to the device. */
-static CUresult upload_piece(struct cks_request *q, const struct cks_walk *walk,
+static CUresult upload_piece(struct cks_request *q, const struct cks_copy_iterator *walk,
 			     struct cks_ring *ring, CUstream stream, uint64_t serial,
 			     struct cks_slot **slot)
 {
@@ -38,12 +38,12 @@ static CUresult upload_piece(struct cks_request *q, const struct cks_walk *walk,
 	q->broken = ck_reader_bulk(q->reader, host, walk->piece);
 	if (q->broken)
 		return CUDA_ERROR_UNKNOWN;
-	err = cks_walk_copy(walk, host, stream);
+	err = cks_copy_iterator_copy(walk, host, stream);
 	return err ? err : cks_slot_mark(*slot, stream, walk->piece);
 }
 
-static CUresult upload_data(struct cks_request *q, struct cks_walk *walk, uint64_t stream_id,
-			    unsigned int flags, struct cks_ring *ring)
+static CUresult upload_data(struct cks_request *q, struct cks_copy_iterator *walk,
+			    uint64_t stream_id, unsigned int flags, struct cks_ring *ring)
 {
 	struct cks_slot *slot = NULL;
 	CUresult err = CUDA_SUCCESS;
@@ -57,7 +57,7 @@ static CUresult upload_data(struct cks_request *q, struct cks_walk *walk, uint64
 	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
 	if (q->broken)
 		return CUDA_ERROR_UNKNOWN;
-	while (!err && cks_walk_next(walk))
+	while (!err && cks_copy_iterator_next(walk))
 		err = upload_piece(q, walk, ring, stream, serial, &slot);
 	if (!err && slot && (flags & CK_COPY_BLOCKING))
 		err = cks_slot_wait(slot);
@@ -67,13 +67,13 @@ static CUresult upload_data(struct cks_request *q, struct cks_walk *walk, uint64
 static CUresult upload_flat(struct cks_request *q, uint64_t dst, uint64_t stream,
 			    unsigned int flags, struct cks_ring *ring)
 {
-	struct cks_walk walk;
+	struct cks_copy_iterator walk;
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
 	/* Refuse a copy that exceeds the memory before its first piece, as the driver does. */
 	if (q->bulk_size <= CK_PIECE_MAX ||
 	    cks_memory_covers(q->session->memory, dst, q->bulk_size)) {
-		cks_walk_flat(&walk, true, dst, q->bulk_size);
+		cks_copy_iterator_flat(&walk, true, dst, q->bulk_size);
 		err = upload_data(q, &walk, stream, flags, ring);
 	}
 	cks_ring_release(ring);
@@ -165,14 +165,14 @@ CUresult ck_serve_upload_3d(struct cks_request *q, ck_upload_3d_args *a, void *r
 {
 	CUDA_MEMCPY3D copy;
 	struct cks_ring *ring;
-	struct cks_walk walk;
+	struct cks_copy_iterator walk;
 	CUresult err;
 
 	(void)res;
 	_Static_assert(sizeof(copy) == sizeof(a->copy), "the structure travels as its bytes");
 	err = cks_copy_decode(q, a->copy, &copy);
 	if (!err)
-		err = cks_walk_box(&walk, true, &copy);
+		err = cks_copy_iterator_box(&walk, true, &copy);
 	if (err)
 		return err;
 	ring = cks_staging_upload(q->session->staging);
@@ -184,7 +184,7 @@ CUresult ck_serve_upload_3d(struct cks_request *q, ck_upload_3d_args *a, void *r
 /* A download in progress: its reply has a head, the packed bytes, and a tail. */
 struct download {
 	struct cks_request *q;
-	struct cks_walk walk;
+	struct cks_copy_iterator walk;
 	CUstream stream;
 	uint64_t serial;
 	struct cks_slot *slot;	      /* of the newest piece passed to the device */
@@ -204,7 +204,7 @@ static CUresult download_begin(struct download *d, struct cks_ring *ring)
 	if (err)
 		return err;
 	ck_chan_settle_until(d->q->chan, d->lent[d->begun++ % CK_CALL_SLOTS]);
-	err = cks_walk_copy(&d->walk, d->slot->host, d->stream);
+	err = cks_copy_iterator_copy(&d->walk, d->slot->host, d->stream);
 	return err ? err : cks_slot_mark(d->slot, d->stream, d->walk.piece);
 }
 
@@ -256,7 +256,7 @@ static void download_send(struct download *d, struct cks_ring *ring)
 		struct cks_slot *slot = d->slot;
 		size_t size = d->walk.piece;
 
-		more = cks_walk_next(&d->walk);
+		more = cks_copy_iterator_next(&d->walk);
 		if (more && !err)
 			err = download_begin(d, ring);
 		d->q->broken = send_piece(d, slot, size, first, !more, err);
@@ -288,7 +288,7 @@ static CUresult download_data(struct download *d, uint64_t stream_id)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!cks_stream_serial(q, stream_id, &d->stream, &d->serial))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!cks_walk_next(&d->walk))
+	if (!cks_copy_iterator_next(&d->walk))
 		return CUDA_SUCCESS; /* nothing to send: an empty reply */
 	ring = cks_staging_call(q->session->staging);
 	err = download_begin(d, ring);
@@ -311,7 +311,7 @@ CUresult ck_serve_download(struct cks_request *q, ck_download_args *a, ck_downlo
 	(void)res;
 	if (a->size > CK_PIECE_MAX && !cks_memory_covers(q->session->memory, a->src, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
-	cks_walk_flat(&d.walk, false, a->src, a->size);
+	cks_copy_iterator_flat(&d.walk, false, a->src, a->size);
 	return download_data(&d, a->stream);
 }
 
@@ -343,7 +343,7 @@ CUresult ck_serve_fetch(struct cks_request *q, ck_fetch_args *a, ck_fetch_res *r
 	if (a->src >= q->session->window_lo && a->src < q->session->window_hi &&
 	    !cks_memory_covers(q->session->memory, a->src, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
-	cks_walk_flat(&d.walk, false, a->src, a->size);
+	cks_copy_iterator_flat(&d.walk, false, a->src, a->size);
 	return download_data(&d, a->stream);
 }
 
@@ -357,7 +357,7 @@ CUresult ck_serve_download_3d(struct cks_request *q, ck_download_3d_args *a,
 	(void)res;
 	err = cks_copy_decode(q, a->copy, &copy);
 	if (!err)
-		err = cks_walk_box(&d.walk, false, &copy);
+		err = cks_copy_iterator_box(&d.walk, false, &copy);
 	return err ? err : download_data(&d, a->stream);
 }
 

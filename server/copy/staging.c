@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "gen/driver.h"
-#include "rpc/pack.h"
+#include "rpc/compress.h"
 #include "server/copy/staging.h"
 #include "server/session/locks.h"
 #include "util/log.h"

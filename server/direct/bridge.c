@@ -34,7 +34,7 @@ int cks_direct_create(struct cks_session *session, struct cks_direct **out)
 	return 0;
 }
 
-void cks_direct_set_up(struct cks_direct *d, const struct cks_allowed *allowed,
+void cks_direct_set_up(struct cks_direct *d, const struct cks_allowed_peers *allowed,
 		       const char *const *listen, size_t count)
 {
 	d->allowed = allowed;

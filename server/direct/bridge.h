@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "cuda/types.h"
-#include "server/copy/walk.h"
+#include "server/copy/copy_iterator.h"
 #include "server/direct/direct.h"
 #include "server/session/session.h"
 #include "util/wait.h"
@@ -28,7 +28,7 @@ struct cks_ring;
 
 /* One copy, at this end; it lives in the thread of its call. */
 struct cks_part {
-	struct cks_walk walk; /* sending: its position; receiving: the shape */
+	struct cks_copy_iterator walk; /* sending: its position; receiving: the shape */
 	bool sends;
 	uint64_t number; /* the client's; both ends have the same */
 	uint64_t ctx, serial;
@@ -73,7 +73,7 @@ struct cks_bridge {
 
 struct cks_direct {
 	struct cks_session *session;
-	const struct cks_allowed *allowed;
+	const struct cks_allowed_peers *allowed;
 	const char *const *listen;
 	size_t listen_count;
 	struct ck_mutex lock; /* of the list */

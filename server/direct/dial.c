@@ -20,7 +20,7 @@
 #include "rpc/chan.h"
 #include "rpc/record.h"
 #include "rpc/tls.h"
-#include "server/direct/allowed.h"
+#include "server/direct/allowed_peers.h"
 #include "server/direct/bridge.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -163,10 +163,10 @@ int cks_dial(const struct cks_direct *d, struct cks_dial *dial, struct ck_chan *
 	int ret = -EACCES;
 
 	for (int i = 0; from < end && i < ADDRESSES_MAX && ret < 0 && ck_now_ms() < until; i++) {
-		if (!take_line(&from, end, line) || !cks_allowed_address(line, &peer))
+		if (!take_line(&from, end, line) || !cks_allowed_peers_address(line, &peer))
 			continue;
 		print_address(&peer, address);
-		if (d->allowed && cks_allowed_has(d->allowed, &peer))
+		if (d->allowed && cks_allowed_peers_has(d->allowed, &peer))
 			ret = try_address(address, dial, chans);
 		else
 			ck_debug("%s is not among --pool-peers", address);
@@ -242,7 +242,7 @@ size_t cks_dial_own(const struct cks_direct *d, char *text, size_t size)
 	size_t used = 0;
 
 	for (size_t i = 0; i < d->listen_count; i++) {
-		if (!cks_allowed_address(d->listen[i], &address))
+		if (!cks_allowed_peers_address(d->listen[i], &address))
 			continue;
 		if (is_any(&address))
 			used = add_all(text, used, size, *port_of(&address));

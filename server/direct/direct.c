@@ -162,7 +162,7 @@ CUresult ck_serve_direct_send(struct cks_request *q, ck_direct_send_args *a,
 	struct cks_part part = {.sends = true, .number = a->number};
 
 	(void)res;
-	cks_walk_flat(&part.walk, false, a->src, a->size);
+	cks_copy_iterator_flat(&part.walk, false, a->src, a->size);
 	return carry_out(q, a->bridge, a->stream, &part, CUDA_SUCCESS);
 }
 
@@ -172,7 +172,7 @@ CUresult ck_serve_direct_receive(struct cks_request *q, ck_direct_receive_args *
 	struct cks_part part = {.number = a->number};
 
 	(void)res;
-	cks_walk_flat(&part.walk, true, a->dst, a->size);
+	cks_copy_iterator_flat(&part.walk, true, a->dst, a->size);
 	return carry_out(q, a->bridge, a->stream, &part, CUDA_SUCCESS);
 }
 
@@ -185,7 +185,7 @@ CUresult ck_serve_direct_send_3d(struct cks_request *q, ck_direct_send_3d_args *
 
 	(void)res;
 	if (!err)
-		err = cks_walk_box(&part.walk, false, &copy);
+		err = cks_copy_iterator_box(&part.walk, false, &copy);
 	return carry_out(q, a->bridge, a->stream, &part, err);
 }
 
@@ -198,6 +198,6 @@ CUresult ck_serve_direct_receive_3d(struct cks_request *q, ck_direct_receive_3d_
 
 	(void)res;
 	if (!err)
-		err = cks_walk_box(&part.walk, true, &copy);
+		err = cks_copy_iterator_box(&part.walk, true, &copy);
 	return carry_out(q, a->bridge, a->stream, &part, err);
 }

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct ck_chan;
-struct cks_allowed;
+struct cks_allowed_peers;
 struct cks_direct;
 struct cks_session;
 
@@ -25,7 +25,7 @@ void cks_direct_destroy(struct cks_direct *direct);
 
 /* Which peers the worker may connect to (NULL: none), and the @count addresses at which its server
  * listens; both must live longer. */
-void cks_direct_set_up(struct cks_direct *direct, const struct cks_allowed *allowed,
+void cks_direct_set_up(struct cks_direct *direct, const struct cks_allowed_peers *allowed,
 		       const char *const *listen, size_t count);
 
 /* A connection shows a ticket: take @chan, if it is one of an issued bridge. 0; -EACCES: no such

@@ -92,17 +92,17 @@ static bool fail_part(struct cks_end *e, struct cks_part *p, CUresult err)
 /* --- sending */
 
 struct piece {
-	struct cks_walk walk;
+	struct cks_copy_iterator walk;
 	struct cks_slot *slot; /* NULL: there is no such piece */
 };
 
 /* The next piece that no connection has taken. False: there is none. */
-static bool take_piece(struct cks_end *e, struct cks_part *p, struct cks_walk *walk)
+static bool take_piece(struct cks_end *e, struct cks_part *p, struct cks_copy_iterator *walk)
 {
 	bool more;
 
 	ck_lock(&e->bridge->lock);
-	more = !p->err && !p->failed && cks_walk_next(&p->walk);
+	more = !p->err && !p->failed && cks_copy_iterator_next(&p->walk);
 	*walk = p->walk;
 	ck_unlock(&e->bridge->lock);
 	return more;
@@ -113,7 +113,7 @@ static CUresult fetch_piece(struct cks_end *e, const struct cks_part *p, struct 
 	CUresult err = cks_ring_next(e->ring, p->ctx, p->serial, &now->slot);
 
 	if (!err)
-		err = cks_walk_copy(&now->walk, now->slot->host, p->stream);
+		err = cks_copy_iterator_copy(&now->walk, now->slot->host, p->stream);
 	return err ? err : cks_slot_mark(now->slot, p->stream, now->walk.piece);
 }
 
@@ -163,9 +163,9 @@ static bool send_all(struct cks_end *e, struct cks_part *p)
 
 size_t cks_transfer_piece(const struct cks_part *p)
 {
-	struct cks_walk first = p->walk;
+	struct cks_copy_iterator first = p->walk;
 
-	cks_walk_next(&first);
+	cks_copy_iterator_next(&first);
 	return first.piece;
 }
 
@@ -185,7 +185,7 @@ static bool is_new(struct cks_part *p, const struct head *head, size_t piece)
 
 /* Where the data behind @head belong. False: it is wrong. */
 static bool locate_piece(struct cks_end *e, struct cks_part *p, const struct head *head,
-			 size_t piece, struct cks_walk *walk)
+			 size_t piece, struct cks_copy_iterator *walk)
 {
 	bool right;
 
@@ -193,7 +193,7 @@ static bool locate_piece(struct cks_end *e, struct cks_part *p, const struct hea
 	if (p->walk.flat)
 		right = is_new(p, head, piece);
 	else
-		right = cks_walk_next(&p->walk) && p->walk.done == head->offset &&
+		right = cks_copy_iterator_next(&p->walk) && p->walk.done == head->offset &&
 			p->walk.piece == head->size;
 	*walk = p->walk;
 	if (p->walk.flat) {
@@ -218,7 +218,7 @@ static CUresult next_slot(struct cks_end *e, const struct cks_part *p, struct ck
 
 /* Pass the piece in *@slot to the device, and take the next slot. */
 static CUresult store_piece(struct cks_end *e, const struct cks_part *p,
-			    const struct cks_walk *walk, struct cks_slot **slot)
+			    const struct cks_copy_iterator *walk, struct cks_slot **slot)
 {
 	CUresult err = enter_gate(e);
 
@@ -226,7 +226,7 @@ static CUresult store_piece(struct cks_end *e, const struct cks_part *p,
 		return err;
 	err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if ((*slot)->event && (*slot)->ctx == p->ctx)
-		err = cks_walk_copy(walk, (*slot)->host, p->stream);
+		err = cks_copy_iterator_copy(walk, (*slot)->host, p->stream);
 	if (!err)
 		err = cks_slot_mark(*slot, p->stream, walk->piece);
 	if (!err)
@@ -250,7 +250,7 @@ static CUresult drain_ring(struct cks_end *e)
 static bool receive_piece(struct cks_end *e, struct cks_part *p, const struct head *head,
 			  size_t piece, struct cks_slot **slot)
 {
-	struct cks_walk walk;
+	struct cks_copy_iterator walk;
 	CUresult err;
 
 	if (!locate_piece(e, p, head, piece, &walk) ||

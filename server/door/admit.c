@@ -10,15 +10,15 @@
 #include "server/children/workers.h"
 #include "server/door/admit.h"
 #include "server/door/answer.h"
-#include "server/door/kept.h"
-#include "server/door/need.h"
+#include "server/door/disconnected_sessions.h"
+#include "server/door/memory_need.h"
 #include "server/options/options.h"
 #include "server/policy/policy.h"
 #include "server/processes/session_info.h"
 #include "server/rules/audit.h"
 #include "server/session/identity.h"
 #include "server/session/version.h"
-#include "server/worker/judge.h"
+#include "server/worker/hello_check.h"
 #include "util/log.h"
 #include "util/text.h"
 #include "util/until.h"
@@ -97,7 +97,7 @@ struct applicant {
 	struct cks_owner owner; /* its identity is empty until the token is checked */
 	struct rest rest;
 	char prefix[CK_PREFIX + 1]; /* of its worker; empty: none */
-	enum cks_turn turn;
+	enum cks_gpu_turn turn;
 };
 
 static struct cks_audit_client client_of(const struct applicant *p)
@@ -262,7 +262,7 @@ static bool replace_kept(struct cks_admission *a, const struct applicant *p)
 {
 	const struct cks_newcomer newcomer = newcomer_of(p);
 
-	a->looking = p->turn != CK_TURN_GONE && cks_kept_replace(a->workers, &newcomer);
+	a->looking = p->turn != CK_TURN_GONE && cks_disconnected_replace(a->workers, &newcomer);
 	return a->looking;
 }
 
@@ -273,9 +273,10 @@ static bool clear_kept(struct cks_admission *a, const struct applicant *p, bool 
 	const struct cks_newcomer newcomer = newcomer_of(p);
 
 	a->looking = false;
-	*again = p->turn != CK_TURN_GONE && cks_kept_ask(a->workers, &newcomer, p->fd, p->call);
+	*again = p->turn != CK_TURN_GONE &&
+		 cks_disconnected_ask(a->workers, &newcomer, p->fd, p->call);
 	if (!*again && p->turn != CK_TURN_GONE)
-		a->looking = cks_kept_clear(a->workers, &newcomer);
+		a->looking = cks_disconnected_clear(a->workers, &newcomer);
 	return *again || a->looking;
 }
 
@@ -285,8 +286,8 @@ static bool start_if_room(struct cks_admission *a, const struct applicant *p,
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &p->owner.identity);
 	char why[CK_WHY_SIZE];
-	int ret = a->offers ? cks_need_check(a->offers, &p->rest.need, terms, a->since, why,
-					     sizeof(why))
+	int ret = a->offers ? cks_memory_need_check(a->offers, &p->rest.need, terms, a->since, why,
+						    sizeof(why))
 			    : 0;
 
 	a->looking = ret == -EAGAIN;
@@ -317,7 +318,7 @@ static bool admit_applicant(struct cks_admission *a, struct applicant *p)
 			  "it is stopping, and waits only for running programs");
 		return false;
 	}
-	cks_judge_identity(a->options, &a->token, p->args, p->fd, &p->owner.identity);
+	cks_hello_check_identity(a->options, &a->token, p->args, p->fd, &p->owner.identity);
 	if (p->prefix[0])
 		prefix = cks_workers_prefix(a->workers, &p->owner.identity, p->prefix);
 	if (p->prefix[0] && !prefix) {
@@ -350,13 +351,13 @@ static bool admit_applicant(struct cks_admission *a, struct applicant *p)
 static bool check_applicant(struct cks_admission *a, struct applicant *p)
 {
 	char why[CK_WHY_SIZE], name[CK_PEER_NAME];
-	enum cks_refusal kind = cks_judge(a->options, &a->token, p->fd, p->args, why);
+	enum cks_refusal kind = cks_hello_check(a->options, &a->token, p->fd, p->args, why);
 
 	if (kind == CK_REFUSALS)
 		return admit_applicant(a, p);
 	ck_info("%s: %s pid %u refused: %s", cks_peer_name(&p->owner.peer, name),
 		p->args->application, p->args->pid, why);
-	turn_away(a, p, cks_judge_status(kind), kind, why);
+	turn_away(a, p, cks_hello_check_status(kind), kind, why);
 	return false;
 }
 
@@ -376,7 +377,7 @@ bool cks_admit_would(struct cks_admission *a, const struct cks_owner *owner, cha
 }
 
 bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
-	       const unsigned char *bytes, const struct cks_peeked *call, enum cks_turn turn)
+	       const unsigned char *bytes, const struct cks_peeked *call, enum cks_gpu_turn turn)
 {
 	ck_hello_args args = {0},
 		      foreign = {.release = (char *)"?", .application = (char *)"a program"};

@@ -9,10 +9,10 @@
 
 #include <stdbool.h>
 
-#include "server/processes/peek.h"
+#include "server/processes/connection_peek.h"
 #include "server/processes/peer.h"
 #include "server/processes/session_info.h"
-#include "server/worker/judge.h"
+#include "server/worker/hello_check.h"
 
 struct cks_audit;
 struct cks_offers;
@@ -34,12 +34,12 @@ struct cks_admission {
 };
 
 /* Of a client that waits for a session: may it be held for longer, and has it gone? */
-enum cks_turn { CK_TURN_HOLD, CK_TURN_LAST, CK_TURN_GONE };
+enum cks_gpu_turn { CK_TURN_HOLD, CK_TURN_LAST, CK_TURN_GONE };
 
 /* Check the hello in @bytes that @peer has sent on @fd: pass it to a worker, or refuse it; the
  * caller closes @fd. True: it waits for a session, so call again with the same hello. */
 bool cks_admit(struct cks_admission *admission, int fd, const struct cks_peer *peer,
-	       const unsigned char *bytes, const struct cks_peeked *call, enum cks_turn turn);
+	       const unsigned char *bytes, const struct cks_peeked *call, enum cks_gpu_turn turn);
 
 /* Would a client of @owner get a session now? If not, @why says what is in its way. */
 bool cks_admit_would(struct cks_admission *admission, const struct cks_owner *owner,

@@ -34,7 +34,7 @@ bool cks_answer_bytes(int fd, const struct cks_peeked *call, const void *reply, 
 	return consume_bytes(fd, call->record) && send_now(fd, reply, (long)size);
 }
 
-bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call)
+bool cks_answer_small(int fd, enum cks_connection_peek kind, const struct cks_peeked *call)
 {
 	unsigned char out[CK_ANSWER_SIZE];
 	enum accept_stat stat = PROC_UNAVAIL;

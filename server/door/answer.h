@@ -11,7 +11,7 @@
 #include <rpc/rpc.h>
 #include <stdbool.h>
 
-#include "server/processes/peek.h"
+#include "server/processes/connection_peek.h"
 
 /* Reply with @res, encoded by @xdr. False: close the connection. */
 bool cks_answer(int fd, const struct cks_peeked *call, xdrproc_t xdr, const void *res);
@@ -20,6 +20,6 @@ bool cks_answer(int fd, const struct cks_peeked *call, xdrproc_t xdr, const void
 bool cks_answer_bytes(int fd, const struct cks_peeked *call, const void *reply, size_t size);
 
 /* Reply to a call of @kind: the null procedure, or a CK_PEEK_NO_.... False: as above. */
-bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call);
+bool cks_answer_small(int fd, enum cks_connection_peek kind, const struct cks_peeked *call);
 
 #endif

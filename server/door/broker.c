@@ -25,7 +25,7 @@
 #include "server/processes/process.h"
 #include "server/processes/sockets.h"
 #include "server/processes/state.h"
-#include "server/worker/leash.h"
+#include "server/worker/orphan_reconnect.h"
 #include "util/log.h"
 #include "util/until.h"
 
@@ -204,7 +204,7 @@ static _Noreturn void become_broker(struct cks_broker *b)
 		 (unsigned long long)o->limits.value[CK_LIMIT_KEEP]);
 	if (high >= 0 && dup2(high, CK_BROKER_FD) >= 0)
 		execl("/proc/self/exe", "cricket-rpc-server", "--m3-broker", b->driver,
-		      cks_leash_loose(o) ? o->state_dir : "", seconds,
+		      cks_orphan_loose(o) ? o->state_dir : "", seconds,
 		      o->worker_users_text ? o->worker_users_text : "", NULL);
 	_exit(127);
 }

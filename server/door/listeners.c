@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "rpc/chan.h"
+#include "server/door/address_in_use.h"
 #include "server/door/listeners.h"
-#include "server/door/occupant.h"
 #include "server/options/options.h"
 #include "server/policy/token.h"
 #include "server/processes/sockets.h"

@@ -9,8 +9,8 @@
 #include "server/children/queue.h"
 #include "server/children/workers.h"
 #include "server/door/answer.h"
+#include "server/door/gpu_probes.h"
 #include "server/door/request.h"
-#include "server/door/scouts.h"
 #include "server/options/options.h"
 #include "server/session/version.h"
 #include "util/log.h"
@@ -48,11 +48,11 @@ static uint64_t quota_of(struct cks_admission *a, const struct cks_owner *owner,
 }
 
 static void fill_gpus(struct cks_admission *a, const struct cks_owner *owner,
-		      const struct cks_scout_note *note, ck_offer_res *res,
-		      ck_offer_gpu gpus[CK_SCOUT_GPUS])
+		      const struct cks_gpu_probe_note *note, ck_offer_res *res,
+		      ck_offer_gpu gpus[CK_GPU_PROBE_GPUS])
 {
 	for (uint32_t i = 0; i < note->count; i++) {
-		const struct cks_scout_gpu *g = &note->gpus[i];
+		const struct cks_gpu_probe_gpu *g = &note->gpus[i];
 
 		gpus[i] = (ck_offer_gpu){
 			.name = (char *)(uintptr_t)g->name,
@@ -67,9 +67,9 @@ static void fill_gpus(struct cks_admission *a, const struct cks_owner *owner,
 }
 
 static void send_offer(struct cks_admission *a, int fd, const struct cks_owner *owner,
-		       const struct cks_peeked *call, const struct cks_scout_note *note)
+		       const struct cks_peeked *call, const struct cks_gpu_probe_note *note)
 {
-	ck_offer_gpu gpus[CK_SCOUT_GPUS];
+	ck_offer_gpu gpus[CK_GPU_PROBE_GPUS];
 	char why[CK_WHY_SIZE] = "";
 	ck_offer_res res = {
 		.status = note->why[0] ? CK_OFFER_NONE : CK_OFFER_OK,
@@ -93,8 +93,8 @@ static bool try_offer(struct cks_offers *o, struct cks_admission *a, int fd,
 		      const struct cks_owner *owner, const struct cks_peeked *call)
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &owner->identity);
-	const struct cks_scout_note *note;
-	int ret = cks_scouts_look(o, terms->gpus, 0, &note);
+	const struct cks_gpu_probe_note *note;
+	int ret = cks_gpu_probes_look(o, terms->gpus, 0, &note);
 
 	if (ret == -EAGAIN)
 		return true;

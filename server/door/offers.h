@@ -1,7 +1,7 @@
 /*
  * server/door/offers.h - what the server could give a client now (CK_OFFER): sessions and the
  * queue, which the supervisor knows, and the memory of the GPUs, which a process of its own looks
- * at (server/helpers/scout.h).
+ * at (server/helpers/gpu_probe.h).
  *
  * A look serves all questions of the next tenth of a second. There is a process for each set of
  * GPUs that the policy gives identities, a few at a time; it ends when no question comes.
@@ -14,24 +14,24 @@
 #include <sys/types.h>
 
 #include "server/door/admit.h"
-#include "server/helpers/scout.h"
+#include "server/helpers/gpu_probe.h"
 #include "server/policy/terms.h"
 
-#define CK_SCOUTS 4
+#define CK_GPU_PROBES 4
 
-struct cks_scout {
+struct cks_gpu_probe {
 	pid_t pid;		  /* 0: there is no process */
 	int control;		  /* -1: it is ending */
 	char gpus[CK_TERMS_GPUS]; /* its CUDA_VISIBLE_DEVICES; empty: the server's own */
 	int64_t asked;		  /* in ms; 0: it has answered */
 	int64_t looked;		  /* when it was asked for @note, in ms; 0: never */
 	int64_t used;		  /* the last question, in ms */
-	struct cks_scout_note note;
+	struct cks_gpu_probe_note note;
 };
 
 struct cks_offers {
 	const char *driver;
-	struct cks_scout list[CK_SCOUTS];
+	struct cks_gpu_probe list[CK_GPU_PROBES];
 };
 
 /* Answer or refuse the call in @bytes that @peer has sent on @fd. True: the GPUs are being looked

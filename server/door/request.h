@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "server/worker/judge.h"
 #include "server/processes/session_info.h"
+#include "server/worker/hello_check.h"
 
 struct cks_admission;
 

@@ -18,7 +18,7 @@
 
 #include "rpc/tls.h"
 #include "server/front/front.h"
-#include "server/front/shakes.h"
+#include "server/front/handshakes.h"
 #include "util/fd.h"
 #include "util/log.h"
 
@@ -28,7 +28,7 @@ CK_LOG_DEFINE("server");
 
 struct front {
 	struct ck_tls_files files;
-	struct cks_shakes *shakes;
+	struct cks_handshakes *shakes;
 };
 
 /* Receive a message: its kind; 0: the supervisor has gone; -1: there is none. Descriptors that are
@@ -85,7 +85,7 @@ static void reload_files(struct front *f)
 	bool has_pin = ret == 0 && ck_tls_own_pin(tls, pin);
 
 	if (ret == 0) {
-		ret = cks_shakes_use(f->shakes, tls);
+		ret = cks_handshakes_use(f->shakes, tls);
 		snprintf(why, sizeof(why), "%s", strerror(-ret));
 	}
 	if (ret < 0) {
@@ -107,7 +107,7 @@ static int load_files(struct front *f)
 	bool has_pin = ret == 0 && ck_tls_own_pin(tls, pin);
 
 	if (ret == 0) {
-		ret = cks_shakes_use(f->shakes, tls);
+		ret = cks_handshakes_use(f->shakes, tls);
 		snprintf(why, sizeof(why), "%s", strerror(-ret));
 	}
 	if (has_pin && ret == 0)
@@ -126,7 +126,7 @@ static bool take_messages(struct front *f)
 
 	for (int i = 0; i < MESSAGES && (kind = receive_message(fds)) > 0; i++) {
 		if (kind == CK_FRONT_CONNECTION && fds[0] >= 0 && fds[1] >= 0)
-			cks_shakes_add(f->shakes, fds[0], fds[1]);
+			cks_handshakes_add(f->shakes, fds[0], fds[1]);
 		else
 			close_both(fds);
 		if (kind == CK_FRONT_RELOAD)
@@ -137,17 +137,18 @@ static bool take_messages(struct front *f)
 
 static void run_front(struct front *f)
 {
-	static struct pollfd fds[1 + CK_SHAKES_POLL] = {{.fd = CK_FRONT_CONTROL, .events = POLLIN}};
+	static struct pollfd fds[1 + CK_HANDSHAKES_POLL] = {
+		{.fd = CK_FRONT_CONTROL, .events = POLLIN}};
 
 	for (;;) {
-		size_t count = cks_shakes_poll(f->shakes, fds + 1);
+		size_t count = cks_handshakes_poll(f->shakes, fds + 1);
 
 		if (poll(fds, 1 + count, ck_log_tend(false)) < 0) {
 			if (errno != EINTR)
 				return;
 			continue;
 		}
-		cks_shakes_run(f->shakes, fds + 1);
+		cks_handshakes_run(f->shakes, fds + 1);
 		if (fds[0].revents && !take_messages(f))
 			return;
 	}
@@ -166,7 +167,7 @@ static void protect_memory(void)
 int cks_front_main(char **files)
 {
 	struct front f = {.files = {.cert = files[0], .key = files[1], .ca = files[2]},
-			  .shakes = cks_shakes_create()};
+			  .shakes = cks_handshakes_create()};
 
 	prctl(PR_SET_NAME, "cricket-tls");
 	protect_memory();
@@ -175,7 +176,7 @@ int cks_front_main(char **files)
 	signal(SIGCHLD, SIG_IGN); /* nothing is left of children that end */
 	ck_fd_set_cloexec(CK_FRONT_CONTROL, true);
 	if (!f.shakes || load_files(&f) < 0) {
-		cks_shakes_destroy(f.shakes);
+		cks_handshakes_destroy(f.shakes);
 		return 1;
 	}
 	run_front(&f);

@@ -43,7 +43,7 @@ void cks_mirrors_destroy(struct cks_mirrors *ms)
 		return;
 	while (ms->by_id && ck_map_next(ms->by_id, &mirrors))
 		cks_mirror_free(mirrors.value);
-	cks_kept_free(ms, 0);
+	cks_disconnected_free(ms, 0);
 	while (ms->owners && ck_map_next(ms->owners, &owners))
 		owner_free(owners.value);
 	ck_map_destroy(ms->by_id);
@@ -87,7 +87,7 @@ CUresult cks_mirror_make(struct cks_request *q, uint64_t id, size_t size, struct
 
 	if (id == 0 || size == 0 || size > CK_MIRROR_MAX || cks_mirror_of(ms, id))
 		return CUDA_ERROR_INVALID_VALUE;
-	m = cks_kept_take(q, room);
+	m = cks_disconnected_take(q, room);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->id = id;
@@ -111,7 +111,7 @@ void cks_mirror_drop(struct cks_mirrors *ms, struct cks_mirror *m, struct cks_go
 		gone->ids[gone->count++] = m->id;
 	ck_map_remove(ms->by_id, &m->id, sizeof(m->id));
 	ck_ranges_remove(ms->by_address, (uintptr_t)m->host, NULL);
-	cks_kept_give(ms, m);
+	cks_disconnected_give(ms, m);
 }
 
 CUresult cks_owner_add(struct cks_owner *o, struct cks_mirror *m, CUgraphNode node)
@@ -241,6 +241,6 @@ void cks_mirrors_drop_context(struct cks_mirrors *ms, uint64_t ctx)
 	ck_lock(&ms->lock);
 	while (ck_map_next(ms->by_id, &mirrors))
 		cks_mirror_leave(mirrors.value, ctx);
-	cks_kept_free(ms, ctx);
+	cks_disconnected_free(ms, ctx);
 	ck_unlock(&ms->lock);
 }

@@ -68,11 +68,11 @@ void cks_owner_cut(struct cks_mirrors *ms, struct cks_owner *o, size_t first,
 /* --- mirror_memory.c: the memory of mirrors, and how long launches use it */
 
 /* Take a kept mirror of @room bytes, whole pages, or make one. NULL: out of memory. */
-struct cks_mirror *cks_kept_take(struct cks_request *q, size_t room);
+struct cks_mirror *cks_disconnected_take(struct cks_request *q, size_t room);
 /* Keep a mirror that is no longer in a table. */
-void cks_kept_give(struct cks_mirrors *ms, struct cks_mirror *m);
+void cks_disconnected_give(struct cks_mirrors *ms, struct cks_mirror *m);
 /* Free kept mirrors of a context that ends; 0: of all contexts. */
-void cks_kept_free(struct cks_mirrors *ms, uint64_t ctx);
+void cks_disconnected_free(struct cks_mirrors *ms, uint64_t ctx);
 void cks_mirror_free(struct cks_mirror *m);
 /* Context @ctx ends: wait for its launches of @m, and unpin its memory. */
 void cks_mirror_leave(struct cks_mirror *m, uint64_t ctx);

@@ -144,7 +144,7 @@ static bool mirror_is_idle(struct cks_mirror *m)
 	return !mark || mark->done;
 }
 
-void cks_kept_free(struct cks_mirrors *ms, uint64_t ctx)
+void cks_disconnected_free(struct cks_mirrors *ms, uint64_t ctx)
 {
 	struct cks_mirror **link = &ms->kept, *m;
 
@@ -160,7 +160,7 @@ void cks_kept_free(struct cks_mirrors *ms, uint64_t ctx)
 	}
 }
 
-void cks_kept_give(struct cks_mirrors *ms, struct cks_mirror *m)
+void cks_disconnected_give(struct cks_mirrors *ms, struct cks_mirror *m)
 {
 	if (m->mark && m->mark->done) {
 		cks_mark_put(m->mark);
@@ -188,7 +188,7 @@ static void trim_mirrors(struct cks_mirrors *ms)
 	}
 }
 
-struct cks_mirror *cks_kept_take(struct cks_request *q, size_t room)
+struct cks_mirror *cks_disconnected_take(struct cks_request *q, size_t room)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
 	struct cks_mirror *m;

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "server/helpers/checkpoint_part.h"
+#include "server/processes/child.h"
 #include "server/session/driver.h"
 #include "server/session/session.h"
-#include "server/processes/child.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -79,11 +79,11 @@ static void move_out(struct cks_checkpoint_answer *a, int pid, const char *words
 {
 	const char *bytes = strchr(words, ',');
 	CUcheckpointLockArgs lock = {.timeoutMs = (unsigned int)atoi(words)};
-	struct cks_room before, after;
+	struct cks_gpu_room before, after;
 	CUprocessState state;
 	CUresult err;
 
-	cks_room_read(&before);
+	cks_gpu_room_read(&before);
 	if (!cks_checkpoint_state(a, pid, &state))
 		return;
 	if (state == CU_PROCESS_STATE_RUNNING) {
@@ -103,8 +103,8 @@ static void move_out(struct cks_checkpoint_answer *a, int pid, const char *words
 				  cks_checkpoint_calls.checkpoint(pid, NULL)) &&
 	    cks_checkpoint_calls.unlock(pid, NULL) != CUDA_SUCCESS)
 		a->status = CK_CHECKPOINT_LOST;
-	cks_room_read(&after);
-	cks_room_need(&before, &after, bytes ? strtoull(bytes + 1, NULL, 10) : 0, &a->need);
+	cks_gpu_room_read(&after);
+	cks_gpu_room_need(&before, &after, bytes ? strtoull(bytes + 1, NULL, 10) : 0, &a->need);
 }
 
 static bool open_driver(struct cks_checkpoint_answer *a, const char *driver)
@@ -180,7 +180,7 @@ static void fill_arguments(struct arguments *a, const char *name,
 			 (unsigned long long)move->bytes);
 		return;
 	}
-	cks_room_print(move->need, a->more);
+	cks_gpu_room_print(move->need, a->more);
 	print_marks(move->gpus.marks, a->marks, sizeof(a->marks));
 	snprintf(a->seat, sizeof(a->seat), "%ld", move->account < 0 ? -1l : (long)move->seat);
 	*at++ = a->marks;

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "server/helpers/gpu_map.h"
-#include "server/processes/room.h"
+#include "server/processes/gpu_room.h"
 
 #define CK_CHECKPOINT_ARGUMENT "--checkpoint"
 
@@ -30,7 +30,7 @@ struct cks_checkpoint_answer {
 		CK_CHECKPOINT_REFUSED, /* in: not to that GPU; the driver was not asked */
 	} status;
 	unsigned int ms;	   /* that the driver took, without its own start */
-	struct cks_room need;	   /* out: for the way back */
+	struct cks_gpu_room need;  /* out: for the way back */
 	struct cks_device_map map; /* in, when it is done: to other GPUs; count 0: to its own */
 	/* in: the number of the GPU that it has come to, if it has one and is not where it was;
 	 * else -1 */
@@ -45,7 +45,7 @@ struct cks_checkpoint_move {
 	unsigned int wait_ms; /* out: for its work on the GPU */
 	uint64_t bytes;	      /* out: of GPU memory */
 	/* the rest is of in: as its way out has answered; a count of 0: that is not known */
-	const struct cks_room *need;
+	const struct cks_gpu_room *need;
 	struct cks_gpu_wish gpus;
 	const char
 		*allowed; /* GPUs of its identity, as CUDA_VISIBLE_DEVICES; "": all of the server */

@@ -48,7 +48,7 @@ bool cks_checkpoint_way(const char *driver, char *const *words, struct cks_check
 	struct cks_why why;
 	bool needed;
 
-	cks_room_parse(words[0], &w->need);
+	cks_gpu_room_parse(words[0], &w->need);
 	read_marks(words[1], w->marks);
 	w->goal = words[2];
 	w->there = words[3];
@@ -171,9 +171,9 @@ static int nvml_index(const unsigned char uuid[16])
 }
 
 /* What it needs of each GPU, with the map. */
-static struct cks_room need_there(const struct cks_checkpoint_way *w)
+static struct cks_gpu_room need_there(const struct cks_checkpoint_way *w)
 {
-	struct cks_room need = w->need;
+	struct cks_gpu_room need = w->need;
 
 	if (!w->planned || w->map.count == 0)
 		return need;
@@ -189,11 +189,11 @@ static struct cks_room need_there(const struct cks_checkpoint_way *w)
 
 static bool has_room(struct cks_checkpoint_answer *a, const struct cks_checkpoint_way *w)
 {
-	struct cks_room room, need = need_there(w);
+	struct cks_gpu_room room, need = need_there(w);
 	char why[sizeof(a->why)];
 
-	cks_room_read(&room);
-	if (cks_room_suffices(&room, &need, why, sizeof(why)))
+	cks_gpu_room_read(&room);
+	if (cks_gpu_room_suffices(&room, &need, why, sizeof(why)))
 		return true;
 	cks_checkpoint_fail(a, CK_CHECKPOINT_NO_ROOM, "%s", why);
 	return false;

@@ -35,7 +35,7 @@ bool cks_checkpoint_state(struct cks_checkpoint_answer *answer, int pid, CUproce
 
 /* checkpoint_in.c: a way back. */
 struct cks_checkpoint_way {
-	struct cks_room need;
+	struct cks_gpu_room need;
 	struct cks_machine here;
 	struct cks_gpu_plan plan;
 	struct cks_device_map map;

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/checkpoint/failure_text.h"
 #include "server/checkpoint/manifest.h"
-#include "server/checkpoint/why.h"
 #include "server/processes/messages.h"
 #include "server/session/device_map.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "server/helpers/helper.h"
-#include "server/processes/line.h"
+#include "server/processes/json_line.h"
 #include "util/fd.h"
 #include "util/log.h"
 
@@ -40,14 +40,14 @@ void cks_helper_goes_on(void)
 {
 	json_t *news = json_pack("{s:b}", "goes_on", 1);
 
-	cks_line_write(CK_HELPER_SOCKET, news);
+	cks_json_line_write(CK_HELPER_SOCKET, news);
 	json_decref(news);
 }
 
 void cks_helper_answer(json_t *reply)
 {
 	/* the supervisor may have ended; the work is done all the same */
-	cks_line_write(CK_HELPER_SOCKET, reply);
+	cks_json_line_write(CK_HELPER_SOCKET, reply);
 	json_decref(reply);
 	close(CK_HELPER_SOCKET);
 }

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "server/checkpoint/checkpoint.h"
-#include "server/checkpoint/space.h"
+#include "server/checkpoint/pid_namespace.h"
 #include "server/helpers/gpu.h"
 #include "server/helpers/helper.h"
 #include "server/processes/messages.h"
@@ -32,11 +32,12 @@ CK_LOG_DEFINE("server");
 #define CK_INHERITED 10 /* the first descriptor for them: CRIU gives 0 to 2 another meaning */
 
 /* Control socket and log of this process become the worker's. */
-static int pass_descriptors(int inherited[CK_OUTSIDE_ROLES], struct cks_why *why)
+static int pass_descriptors(int inherited[CK_EXTERNAL_FDS_ROLES], struct cks_why *why)
 {
-	inherited[CK_OUTSIDE_CONTROL] = fcntl(CK_WORKER_CONTROL, F_DUPFD_CLOEXEC, CK_INHERITED);
-	inherited[CK_OUTSIDE_LOG] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, CK_INHERITED);
-	if (inherited[CK_OUTSIDE_CONTROL] < 0 || inherited[CK_OUTSIDE_LOG] < 0)
+	inherited[CK_EXTERNAL_FDS_CONTROL] =
+		fcntl(CK_WORKER_CONTROL, F_DUPFD_CLOEXEC, CK_INHERITED);
+	inherited[CK_EXTERNAL_FDS_LOG] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, CK_INHERITED);
+	if (inherited[CK_EXTERNAL_FDS_CONTROL] < 0 || inherited[CK_EXTERNAL_FDS_LOG] < 0)
 		return cks_why_set(why, errno, "descriptors for the worker: %m");
 	close(CK_WORKER_CONTROL);
 	return 0;
@@ -44,9 +45,9 @@ static int pass_descriptors(int inherited[CK_OUTSIDE_ROLES], struct cks_why *why
 
 /* The worker's end of the control socket must be the only one, so that the supervisor sees it
  * close. */
-static void give_up(const int inherited[CK_OUTSIDE_ROLES])
+static void give_up(const int inherited[CK_EXTERNAL_FDS_ROLES])
 {
-	for (int i = 0; i < CK_OUTSIDE_ROLES; i++)
+	for (int i = 0; i < CK_EXTERNAL_FDS_ROLES; i++)
 		close(inherited[i]);
 }
 
@@ -87,7 +88,7 @@ static _Noreturn void be_init(const struct cks_checkpoint_job *job, int dir,
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setsid(); /* CRIU dumps no process whose session is led from outside of its namespace */
 	close(CK_HELPER_SOCKET);
-	r.ret = cks_space_begin(highest_id(m));
+	r.ret = cks_pid_namespace_begin(highest_id(m));
 	if (r.ret < 0)
 		cks_why_set(&r.why, -r.ret, "a namespace for the worker: %m");
 	else
@@ -101,7 +102,7 @@ static _Noreturn void be_init(const struct cks_checkpoint_job *job, int dir,
 			_exit(CK_RESTORE_FAILED);
 	}
 	ck_fd_write_full(out, &r, sizeof(r));
-	cks_space_wait();
+	cks_pid_namespace_wait();
 	_exit(0);
 }
 
@@ -114,7 +115,7 @@ static int restore_apart(const struct cks_checkpoint_job *job, int dir,
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return cks_why_set(why, errno, "pipe: %m");
-	ret = cks_space_create();
+	ret = cks_pid_namespace_create();
 	if (ret < 0)
 		return cks_why_set(why, -ret,
 				   "process ids of the worker are in use, and no "
@@ -131,7 +132,7 @@ static int restore_apart(const struct cks_checkpoint_job *job, int dir,
 	*why = r.why;
 	if (r.ret < 0)
 		return r.ret;
-	restored->pid = cks_space_outer(restored->child, r.id);
+	restored->pid = cks_pid_namespace_outer(restored->child, r.id);
 	return restored->pid < 0 ? cks_why_set(why, ESRCH, "the worker has ended") : 0;
 }
 
@@ -159,7 +160,7 @@ static int restore_worker(const struct cks_checkpoint_job *job, const char *driv
 			  struct cks_manifest *m, struct restored *restored, struct cks_why *why)
 {
 	struct cks_manifest_gpu here;
-	int inherited[CK_OUTSIDE_ROLES];
+	int inherited[CK_EXTERNAL_FDS_ROLES];
 	int dir = cks_checkpoint_open(job->directory, m, why);
 	int ret;
 

@@ -1,7 +1,7 @@
 /*
  * server/life/adopt.c - workers that another supervisor started. If it was the release before an
  * upgrade, which executed this program in its own process, they are still children. If it has
- * crashed, they are not, and come by themselves (leash.h).
+ * crashed, they are not, and come by themselves (orphan_reconnect.h).
  */
 #include <errno.h>
 #include <stdlib.h>

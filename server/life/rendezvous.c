@@ -20,7 +20,7 @@
 #include "server/life/rendezvous.h"
 #include "server/processes/messages.h"
 #include "server/processes/state.h"
-#include "server/worker/leash.h"
+#include "server/worker/orphan_reconnect.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/unixsock.h"
@@ -40,12 +40,12 @@ void cks_rendezvous_init(struct cks_rendezvous *r)
 int cks_rendezvous_open(struct cks_rendezvous *r, const char *folder,
 			const struct cks_user_range *users)
 {
-	int ret = cks_leash_folder(folder);
+	int ret = cks_orphan_folder(folder);
 
 	r->users = users;
 	if (ret < 0)
 		return ret;
-	cks_leash_path(folder, r->socket.path);
+	cks_orphan_path(folder, r->socket.path);
 	r->socket.fd = ck_unix_listen(r->socket.path, SOCK_SEQPACKET | SOCK_NONBLOCK);
 	if (r->socket.fd < 0) {
 		ck_err("state folder %s: %s", folder, strerror(-r->socket.fd));
@@ -98,7 +98,7 @@ static void accept_one(struct cks_rendezvous *r, int64_t now)
 		i++;
 	if (fd < 0)
 		return;
-	if (i == CK_RENDEZVOUS_MAX || !cks_leash_trusts(fd, r->users)) {
+	if (i == CK_RENDEZVOUS_MAX || !cks_orphan_trusts(fd, r->users)) {
 		close(fd);
 		return;
 	}

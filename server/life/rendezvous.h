@@ -1,6 +1,6 @@
 /*
  * server/life/rendezvous.h - where processes that have outlived a crashed supervisor find the
- * next one; see leash.h.
+ * next one; see orphan_reconnect.h.
  */
 #ifndef CK_SERVER_LIFE_RENDEZVOUS_H
 #define CK_SERVER_LIFE_RENDEZVOUS_H

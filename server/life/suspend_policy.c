@@ -7,7 +7,7 @@
  * Sessions that wait for room to resume have turns in the order in which they left.
  */
 #include "server/children/workers.h"
-#include "server/door/kept.h"
+#include "server/door/disconnected_sessions.h"
 #include "server/life/suspend.h"
 #include "server/options/options.h"
 #include "server/processes/messages.h"
@@ -81,7 +81,7 @@ static struct cks_session_info *choose_kept(const struct cks_suspender *p,
 	struct cks_session_info *s = NULL, *oldest = NULL;
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		if (s == guest || !cks_kept(s) || s->cut.ending || s->memory == 0 ||
+		if (s == guest || !cks_disconnected(s) || s->cut.ending || s->memory == 0 ||
 		    !may_leave(p, s, now))
 			continue;
 		if (!oldest || s->cut.since < oldest->cut.since)
@@ -130,7 +130,7 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 	json_t *error;
 
 	s = choose_kept(p, guest, now);
-	if (!s && cks_kept_give_way(p->workers, guest))
+	if (!s && cks_disconnected_give_way(p->workers, guest))
 		return true;
 	if (!s && makes_room(&p->policy))
 		s = choose_session(p, guest, now, next);
@@ -177,7 +177,7 @@ static void serve_pressed(struct cks_suspender *p, struct cks_session_info *s, i
 
 	if (u->coming && p->left != u->left_before) {
 		answer_pressed(p, s, CK_CONTROL_MADE);
-	} else if (cks_suspender_busy(p) || cks_kept_ending(p->workers, NULL) ||
+	} else if (cks_suspender_busy(p) || cks_disconnected_ending(p->workers, NULL) ||
 		   make_room(p, s, now, &turn)) {
 		/* one on its way out brings memory; that which one on its way in found free is not
 		 * for others */

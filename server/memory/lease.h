@@ -86,7 +86,7 @@ CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, 
 /* Close it once; false: it is not open. */
 bool cks_lease_close(struct cks_session *session, CUdeviceptr at);
 
-/* --- freeze.c */
+/* --- allocation_freeze.c */
 
 /* Another session returns to the GPU, or no longer does. */
 void cks_lease_freeze(struct cks_session *session, bool frozen);
@@ -108,7 +108,7 @@ void cks_lease_offer(struct cks_session *session, struct cks_lease_offer *offer)
 void cks_lease_expire(struct cks_session *session);
 int cks_lease_watch_offer(struct cks_session *session);
 
-/* --- lease_press.c */
+/* --- lease_reclaim.c */
 
 /* Another session needs memory: return free memory. */
 void cks_lease_pressed(struct cks_session *session);

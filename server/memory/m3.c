@@ -15,7 +15,7 @@
 #include "gen/handlers.h"
 #include "m3/shim.h"
 #include "rpc/relayed.h"
-#include "server/memory/m3_places.h"
+#include "server/memory/m3_devices.h"
 #include "server/memory/share.h"
 #include "server/policy/meter.h"
 #include "server/policy/terms.h"
@@ -315,11 +315,11 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 		question->head.value = 1;
 	if (status == M3_OK && op == CK_M3_EVENT_SET)
 		status = event_in(question->data, question->head.data_size);
-	cks_m3_places_out(&question->head);
+	cks_m3_devices_out(&question->head);
 	if (status == M3_OK)
 		status = pass_on(question, size, answer);
 	if (status == M3_OK && op != CK_M3_HELLO)
-		cks_m3_places_in(answer);
+		cks_m3_devices_in(answer);
 	if (status == M3_OK && op == CK_M3_EVENT_GET && answer->head.status == M3_OK)
 		status = event_out(answer->data, answer->head.data_size);
 	if (status != M3_OK || op == CK_M3_HELLO) {

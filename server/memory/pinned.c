@@ -23,7 +23,7 @@
 #include "server/memory/pinned.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
-#include "server/session/words.h"
+#include "server/session/user_messages.h"
 #include "util/log.h"
 #include "util/page.h"
 #include "util/range.h"
@@ -167,7 +167,7 @@ static void report_limit(const struct cks_pinned *p)
 		 "no more pinned memory: the limit is %zu MiB (--pinned-memory, or the policy's "
 		 "host_memory)",
 		 p->most >> 20);
-	cks_words_refuse(line);
+	cks_user_messages_refuse(line);
 }
 
 static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_map_args *a)

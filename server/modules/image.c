@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "gen/handlers.h"
-#include "rpc/pack.h"
+#include "rpc/compress.h"
 #include "server/modules/modcache.h"
 #include "server/modules/module.h"
+#include "server/session/compressed_payload.h"
 #include "server/session/session.h"
-#include "server/session/unpack.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

@@ -8,8 +8,8 @@
 
 #include "gen/handlers.h"
 #include "rpc/launch.h"
+#include "server/session/event_retime.h"
 #include "server/session/faults.h"
-#include "server/session/retime.h"
 #include "server/session/session.h"
 
 /* What the messages of launches and clusters say of the grid; a CUlaunchConfig. */
@@ -121,7 +121,7 @@ static CUresult launch_kernel(struct cks_request *q, ck_launch_args *a, uint64_t
 
 	if (!find_function(q, a->function, &f) || !cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	cks_retime_launch(q, a->stream, stream);
+	cks_event_retime_launch(q, a->stream, stream);
 	if (a->attributes.attributes_len > 0)
 		return launch_ex(q, f, a, stream, params, device_node);
 	if (!ck_driver.cuLaunchKernel)

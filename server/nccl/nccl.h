@@ -150,7 +150,7 @@ struct cks_nccl_outcome {
 void cks_nccl_replay(struct cks_session *session, const void *batch,
 		     struct cks_nccl_outcome *outcome);
 
-/* --- makers.c */
+/* --- comm_lifecycle.c */
 
 /* One operation of a batch in progress. */
 struct cks_nccl_step {

@@ -1,9 +1,9 @@
 /*
  * server/objects/event.c - a record of an event, which may be repeated before the first launch of a
- * kernel (server/session/retime.h).
+ * kernel (server/session/event_retime.h).
  */
 #include "gen/handlers.h"
-#include "server/session/retime.h"
+#include "server/session/event_retime.h"
 #include "server/session/session.h"
 
 CUresult ck_serve_cuEventRecord(struct cks_request *q, cuEventRecord_args *a, void *res)
@@ -19,6 +19,6 @@ CUresult ck_serve_cuEventRecord(struct cks_request *q, cuEventRecord_args *a, vo
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuEventRecord(event, stream);
 	if (!err)
-		cks_retime_record(&q->session->retime, a->hEvent, a->hStream);
+		cks_event_retime_record(&q->session->retime, a->hEvent, a->hStream);
 	return err;
 }

@@ -6,7 +6,6 @@
 
 #include "server/copy/staging.h"
 #include "server/direct/direct.h"
-#include "server/session/locks.h"
 #include "server/graphs/mirror.h"
 #include "server/memory/delivery.h"
 #include "server/memory/lease.h"
@@ -18,6 +17,7 @@
 #include "server/modules/module.h"
 #include "server/nccl/nccl.h"
 #include "server/session/callback.h"
+#include "server/session/locks.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
 #include "util/util.h"
@@ -42,7 +42,7 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 	s->device_count = device_count;
 	s->stir_fd = -1;
 	cks_gate_init(&s->gate);
-	cks_holds_init(&s->holds);
+	cks_stream_holds_init(&s->holds);
 	cks_faults_init(&s->faults);
 	s->wait_max_ms = WAIT_MAX_MS;
 	if (cks_handles_create(&s->handles) < 0 || cks_memory_create(&s->memory) < 0 ||
@@ -83,7 +83,7 @@ void cks_session_destroy(struct cks_session *s)
 	free(atomic_load(&s->commands));
 	ck_cond_destroy(&s->progress);
 	cks_gate_fini(&s->gate);
-	cks_holds_fini(&s->holds);
+	cks_stream_holds_fini(&s->holds);
 	cks_faults_fini(&s->faults);
 	ck_mutex_destroy(&s->lock);
 	ck_mutex_destroy(&s->contexts);

@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 #include "server/options/setup.h"
-#include "util/holders_edit.h"
+#include "util/token_file_edit.h"
 
 int cks_new_token(const char *name)
 {
 	char token[CK_HOLDER_TOKEN], line[CK_HOLDER_LINE];
-	int ret = ck_holders_new(name, NULL, token, line);
+	int ret = ck_token_file_new(name, NULL, token, line);
 
 	if (ret == -EINVAL)
 		fprintf(stderr,

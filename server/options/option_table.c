@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "server/options/confine.h"
-#include "server/options/setup.h"
 #include "server/options/option_table.h"
 #include "server/options/option_values.h"
 #include "server/options/options.h"
+#include "server/options/setup.h"
 #include "server/session/version.h"
 #include "util/env.h"
 
@@ -40,7 +40,7 @@ static int take_pool_peers(const char *value, void *options, char why[CK_OPTION_
 	struct cks_options *o = options;
 
 	o->pool_peers_text = value;
-	return cks_allowed_parse(value, &o->pool_peers) < 0
+	return cks_allowed_peers_parse(value, &o->pool_peers) < 0
 		       ? cks_option_wrong(why, "not a list of networks")
 		       : 0;
 }

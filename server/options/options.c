@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/options/setup.h"
 #include "server/options/option_file.h"
 #include "server/options/option_table.h"
 #include "server/options/option_values.h"
 #include "server/options/options.h"
+#include "server/options/setup.h"
 #include "util/env.h"
 
 #define OPTIONS_MOST 96 /* in the table */
@@ -28,7 +28,7 @@ static int report_error(const char *what, const char *why)
 
 int cks_options_give(struct cks_options *o, size_t index, const char *value, const char *origin)
 {
-	if (o->given_count == CK_GIVEN_MAX)
+	if (o->given_count == CK_NAMED_FILES_MAX)
 		return report_error(origin ? origin : "command line", "too many options");
 	o->given[o->given_count++] = (struct cks_given){index, value, origin};
 	return 0;
@@ -173,7 +173,7 @@ static int settle_listen(struct cks_options *o)
 	if (o->listen_count == 0 && o->no_unix)
 		return report_error("--listen none --no-unix", "no client could connect");
 	for (size_t i = 0; i < o->listen_count; i++)
-		cks_allowed_listen(&o->pool_peers, o->listen[i]);
+		cks_allowed_peers_listen(&o->pool_peers, o->listen[i]);
 	return 0;
 }
 
@@ -223,7 +223,7 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 				  .warm_devices = CK_WARM_DEVICES,
 				  .criu = "criu"};
 	cks_limits_init(&o->limits);
-	cks_allowed_parse(CK_ALLOWED_DEFAULT, &o->pool_peers);
+	cks_allowed_peers_parse(CK_ALLOWED_DEFAULT, &o->pool_peers);
 	ret = gather_options(argc, argv, o);
 	if (ret == 0)
 		ret = take_all(o);

@@ -9,14 +9,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "server/direct/allowed.h"
+#include "server/direct/allowed_peers.h"
 #include "server/policy/limits.h"
 #include "server/policy/users.h"
 #include "server/processes/sockets.h"
 
 #define CK_SESSIONS 256	    /* of --max-sessions, unless it is given */
 #define CK_WARM_DEVICES "0" /* of --warm-devices */
-#define CK_GIVEN_MAX 192
+#define CK_NAMED_FILES_MAX 192
 #define CK_WARM_MAX 64 /* spare workers with contexts; as many without */
 
 /* An option that is not left at its default. */
@@ -27,7 +27,7 @@ struct cks_given {
 };
 
 struct cks_options {
-	struct cks_given given[CK_GIVEN_MAX];
+	struct cks_given given[CK_NAMED_FILES_MAX];
 	size_t given_count;
 	const char *config; /* the file of more options; NULL: none */
 	bool show_config;   /* print the options, and end */
@@ -46,15 +46,15 @@ struct cks_options {
 	bool audit_required;	  /* no session begins that it cannot record */
 	const char *tls_cert;	  /* the server's certificate; NULL: no TLS */
 	const char *tls_key;
-	const char *tls_ca;	       /* signers of clients' certificates; NULL: they need none */
-	bool tls_required;	       /* connections over a network use TLS */
-	const char *new_cert;	       /* a folder for a new certificate; NULL: run a server */
-	bool setup;		       /* make files for a server, and end */
-	const char *pool_peers_text;   /* NULL: the usual ones */
-	struct cks_allowed pool_peers; /* where workers may connect to, for copies */
-	const char *client_files;      /* folder of the client that is sent; NULL: the server's */
-	const char *cache_dir;	       /* NULL: the usual places */
-	const char *cache_size;	       /* as CRICKET_CACHE_SIZE */
+	const char *tls_ca;	     /* signers of clients' certificates; NULL: they need none */
+	bool tls_required;	     /* connections over a network use TLS */
+	const char *new_cert;	     /* a folder for a new certificate; NULL: run a server */
+	bool setup;		     /* make files for a server, and end */
+	const char *pool_peers_text; /* NULL: the usual ones */
+	struct cks_allowed_peers pool_peers; /* where workers may connect to, for copies */
+	const char *client_files;   /* folder of the client that is sent; NULL: the server's */
+	const char *cache_dir;	    /* NULL: the usual places */
+	const char *cache_size;	    /* as CRICKET_CACHE_SIZE */
 	const char *m3_path;	    /* the memory broker's socket; NULL: beside the server's own */
 	const char *state_dir;	    /* NULL: sessions end with their server */
 	const char *pid_file;	    /* NULL: none */

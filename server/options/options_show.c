@@ -48,7 +48,7 @@ static int show_tokens(const char *file, FILE *out)
 	size_t expired = 0, count = 0;
 
 	if (ret == 0 && token.named)
-		count = ck_holders_count(token.text, time(NULL), &expired);
+		count = ck_token_file_count(token.text, time(NULL), &expired);
 	if (ret < 0)
 		fprintf(out, "# WRONG: token-file: %s\n", why);
 	else if (token.named)

@@ -18,8 +18,8 @@
 #include "server/options/options.h"
 #include "server/options/setup.h"
 #include "util/address.h"
-#include "util/holders_edit.h"
 #include "util/server_files.h"
+#include "util/token_file_edit.h"
 
 #define CK_SETUP_NAMES 32
 #define CK_POLICY "/etc/cricket/policy"
@@ -50,10 +50,10 @@ static const char *own_name(void)
 	const char *name = getenv("SUDO_USER");
 	const struct passwd *user = getpwuid(geteuid());
 
-	if (geteuid() == 0 && name && ck_holders_is_name(name, strlen(name)))
+	if (geteuid() == 0 && name && ck_token_file_is_name(name, strlen(name)))
 		return name;
-	return user && ck_holders_is_name(user->pw_name, strlen(user->pw_name)) ? user->pw_name
-										: "first";
+	return user && ck_token_file_is_name(user->pw_name, strlen(user->pw_name)) ? user->pw_name
+										   : "first";
 }
 
 /* The pin of the certificate that is there. */
@@ -90,23 +90,23 @@ static int make_certificate(struct setup *s, const char *host)
  * all. */
 static int make_tokens(struct setup *s, char *const *names, size_t count, bool usual)
 {
-	static char text[CK_HOLDERS_MAX];
+	static char text[CK_TOKEN_FILE_SIZE];
 	const char *path = s->files.tokens;
 	unsigned int line = 0;
-	int ret = ck_holders_read(path, text, &line);
+	int ret = ck_token_file_read(path, text, &line);
 
 	for (size_t i = 0; ret == 0 && i < count; i++) {
 		struct made *m = &s->made[s->made_count];
 
-		if (ck_holders_has(text, names[i]) || (usual && strchr(text, ':')))
+		if (ck_token_file_has(text, names[i]) || (usual && strchr(text, ':')))
 			continue;
 		m->name = names[i];
-		ret = ck_holders_add(path, 0600, names[i], NULL, m->token, &line);
+		ret = ck_token_file_add(path, 0600, names[i], NULL, m->token, &line);
 		s->made_count += ret == 0;
 	}
 	if (ret < 0 && line)
 		fprintf(stderr, "cricket-rpc-server: --setup: %s:%u: %s\n", path, line,
-			CK_HOLDERS_WRONG);
+			CK_TOKEN_FILE_WRONG);
 	else if (ret < 0)
 		report_error(ret, path,
 			     ret == -EINVAL ? "it is a single secret, not a list" : strerror(-ret));
@@ -250,7 +250,7 @@ int cks_setup(const char *program, char *const *words, size_t count)
 		return report_error(-EINVAL, "too many names",
 				    "make further tokens with `cricket token`");
 	for (size_t i = 0; i < count; i++) {
-		if (!ck_holders_is_name(names[i], strlen(names[i])))
+		if (!ck_token_file_is_name(names[i], strlen(names[i])))
 			return report_error(-EINVAL, names[i],
 					    "not a name of letters, digits and .-_@");
 	}

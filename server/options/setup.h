@@ -15,7 +15,7 @@
  */
 int cks_setup(const char *program, char *const *words, size_t count);
 
-/* Print a random token for @name, and its line of a token file (util/holders.h). -EINVAL: not a
+/* Print a random token for @name, and its line of a token file (util/token_file.h). -EINVAL: not a
  * name; -EIO: no random bytes; printed on stderr. */
 int cks_new_token(const char *name);
 

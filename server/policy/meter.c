@@ -14,7 +14,7 @@
 #include "server/session/device_map.h"
 #include "server/session/driver.h"
 #include "server/session/locks.h"
-#include "server/session/words.h"
+#include "server/session/user_messages.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -166,7 +166,7 @@ static void explain_policy(CUdevice device, size_t size)
 		most = cks_account_limit(meter.account, meter.total[device]);
 	snprintf(line, sizeof(line), "no more GPU memory: the policy gives your sessions %s %s",
 		 print_bytes(most, text), all ? "on all GPUs together" : "of each GPU");
-	cks_words_refuse(line);
+	cks_user_messages_refuse(line);
 }
 
 /* The same of what the session itself has asked for. */
@@ -178,7 +178,7 @@ static void explain_wish(void)
 		line, sizeof(line),
 		"no more GPU memory: the session's limit is %s of each GPU (--mem, CRICKET_MEMORY)",
 		print_bytes(meter.wish, text));
-	cks_words_refuse(line);
+	cks_user_messages_refuse(line);
 }
 
 /* Call with the lock held. */
@@ -280,7 +280,7 @@ static void explain_contexts(void)
 
 	snprintf(line, sizeof(line), "no more contexts: the policy gives your sessions %llu",
 		 (unsigned long long)cks_account_context_limit(meter.account));
-	cks_words_refuse(line);
+	cks_user_messages_refuse(line);
 }
 
 static bool begin_context(void)

@@ -97,7 +97,7 @@ static void key_of_token(struct cks_policy_reading *r, const config_setting_t *s
 {
 	const char *name = cks_policy_text(r, s);
 
-	if (!ck_holders_is_name(name, strlen(name)))
+	if (!ck_token_file_is_name(name, strlen(name)))
 		cks_policy_fail(r, s, "token: not a name of 1 to %d letters, digits and .-_@: %s",
 				CK_HOLDER_NAME - 1, name);
 	free(e->token);
@@ -336,7 +336,7 @@ const char *cks_policy_stranger(const struct cks_policy *policy, const struct ck
 		const struct entry *e = &policy->entries[(*at)++];
 
 		*line = e->line;
-		if (e->token && !(tokens->named && ck_holders_has(tokens->text, e->token)))
+		if (e->token && !(tokens->named && ck_token_file_has(tokens->text, e->token)))
 			return e->token;
 	}
 	return NULL;

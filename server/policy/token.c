@@ -43,11 +43,11 @@ static int read_token(FILE *f, struct cks_token *token, unsigned int *line)
 	if (ferror(f) || !feof(f))
 		return -EFBIG;
 	token->text[n] = '\0';
-	ret = ck_holders_check(token->text, n, line);
+	ret = ck_token_file_check(token->text, n, line);
 	token->named |= ret == 0;
 	if (ret != -EINVAL)
 		*line = 0;
-	if (ret != CK_HOLDERS_SECRET)
+	if (ret != CK_TOKEN_FILE_SECRET)
 		return ret;
 	if (token->named)
 		return -ESTALE;
@@ -94,7 +94,8 @@ static const char *describe_error(const char *file, unsigned int line, int error
 	const char *why = strerror(-error);
 
 	if (line)
-		return snprintf(out, CK_TOKEN_WHY, "%.200s:%u: %s", file, line, CK_HOLDERS_WRONG),
+		return snprintf(out, CK_TOKEN_WHY, "%.200s:%u: %s", file, line,
+				CK_TOKEN_FILE_WRONG),
 		       out;
 	if (error == -ENODATA)
 		why = "it is empty";
@@ -144,7 +145,8 @@ bool cks_token_admits(struct cks_token *token, const char *file, const void *byt
 			return false;
 		}
 		if (token->named)
-			return ck_holders_find(token->text, bytes, size, time(NULL), token->holder);
+			return ck_token_file_find(token->text, bytes, size, time(NULL),
+						  token->holder);
 		n = token->size;
 	} else if (cks_token_wanted(NULL)) {
 		secret = ck_env_string("CRICKET_TOKEN");

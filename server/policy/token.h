@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "util/holders.h"
+#include "util/token_file.h"
 
 #define CK_TOKEN_MAX 1024
 #define CK_TOKEN_FILE_MAX 65536 /* several hundred named tokens */
@@ -20,7 +20,7 @@ struct cks_token {
 	struct stat file;
 	size_t size;
 	char text[CK_TOKEN_FILE_MAX];
-	bool named; /* the file is a list of named tokens (holders.h), and stays one */
+	bool named; /* the file is a list of named tokens (token_file.h), and stays one */
 	/* of the client that was admitted last; empty: the token has no name */
 	char holder[CK_HOLDER_NAME];
 };

@@ -47,7 +47,7 @@ struct cks_worker_note {
 		CK_NOTE_WANTED = 7, /* parked, and its client wants the GPU */
 		CK_NOTE_LEFT = 8,
 		CK_NOTE_END = 9, /* the process ends now */
-		/* of a session that shares a GPU by weight (server/rules/shares.h): */
+		/* of a session that shares a GPU by weight (server/rules/fair_share.h): */
 		CK_NOTE_ASK = 10,  /* its client wants the GPU */
 		CK_NOTE_TURN = 11, /* its turn is over, and so is its work */
 		CK_NOTE_CUT = 12,  /* all connections of its client are cut, or no longer */
@@ -96,7 +96,7 @@ struct cks_worker_note {
 /* One of them leaves the GPU for it: wait for the second message. */
 #define CK_CONTROL_COMING 'M'
 #define CK_CONTROL_MADE 'N'
-/* To a process that has outlived its supervisor: it has a new one (leash.h). */
+/* To a process that has outlived its supervisor: it has a new one (orphan_reconnect.h). */
 #define CK_CONTROL_TAKEN 'T'
 /* Without one: keep all threads away from the driver, or no longer. */
 #define CK_CONTROL_PARK 'K'
@@ -138,8 +138,8 @@ struct cks_control_turn {
 	uint32_t serial, window_us; /* its number; how long it may submit work */
 };
 
-/* As struct cks_control_words: a line for the program's user (server/session/words.h); @last: and
- * the session ends. */
+/* As struct cks_control_words: a line for the program's user (server/session/user_messages.h);
+ * @last: and the session ends. */
 #define CK_CONTROL_WORDS 'B'
 struct cks_control_words {
 	char kind, last;

@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "server/processes/gpu_room.h"
+#include "server/processes/gpu_share.h"
 #include "server/processes/messages.h"
-#include "server/processes/room.h"
 #include "server/processes/peer.h"
-#include "server/processes/share.h"
 #include "server/session/identity.h"
 #include "util/uuid.h"
 
@@ -33,13 +33,13 @@ struct cks_asker {
 /* Of each session; all 0 at its begin. */
 struct cks_suspension {
 	enum { CK_RUNNING, CK_PARKING, CK_MOVING_OUT, CK_SUSPENDED, CK_MOVING_IN } state;
-	int64_t since;	      /* the state; times are in ms */
-	bool held, was_held;  /* until a command resumes it; before that command */
-	bool wanted;	      /* its client wants the GPU, or a command resumes it */
-	bool was_wanted;      /* without that command */
-	bool no_room;	      /* it has found none to resume, */
-	bool tried;	      /* and the driver has tried */
-	struct cks_room need; /* what it took of each GPU */
+	int64_t since;		  /* the state; times are in ms */
+	bool held, was_held;	  /* until a command resumes it; before that command */
+	bool wanted;		  /* its client wants the GPU, or a command resumes it */
+	bool was_wanted;	  /* without that command */
+	bool no_room;		  /* it has found none to resume, */
+	bool tried;		  /* and the driver has tried */
+	struct cks_gpu_room need; /* what it took of each GPU */
 	/* to which GPU a command wants it, as in "1" or "0=1,1=0"; "": to its own */
 	char wish[CK_WISH_TEXT];
 	/* UUIDs of the GPUs of the machine that it left, if that may be another one */

@@ -205,7 +205,7 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 	read_gpus(r, json, info);
 	if (strcmp(state, "suspended") == 0) {
 		get_text(json, "need", need, sizeof(need));
-		cks_room_parse(need, &info->suspension.need);
+		cks_gpu_room_parse(need, &info->suspension.need);
 		info->suspension.state = CK_SUSPENDED;
 		info->suspension.tried = json_is_true(json_object_get(json, "tried"));
 		info->suspension.told = json_is_true(json_object_get(json, "told"));

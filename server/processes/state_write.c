@@ -101,7 +101,7 @@ static void put_suspension(struct writer *w, json_t *json, const struct cks_susp
 	put_value(w, json, "tried", json_boolean(s->tried));
 	put_value(w, json, "told", json_boolean(s->told));
 	put_number(w, json, "stopped", s->stopped);
-	cks_room_print(&s->need, need);
+	cks_gpu_room_print(&s->need, need);
 	put_value(w, json, "need", json_string(need));
 }
 

@@ -19,7 +19,7 @@
 
 struct cks_host_call {
 	struct cks_callbacks *callbacks;
-	struct cks_holds *holds; /* of the session */
+	struct cks_stream_holds *holds; /* of the session */
 	uint64_t id;
 };
 
@@ -208,7 +208,7 @@ void cks_host_call_run_held(void *data)
 	struct cks_host_call *call = data;
 
 	run_call(call, CUDA_SUCCESS, NULL);
-	cks_holds_over(call->holds);
+	cks_stream_holds_over(call->holds);
 	cks_host_call_destroy(call);
 }
 

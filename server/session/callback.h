@@ -38,7 +38,7 @@ void cks_host_call_run(void *call);
 bool cks_host_call_run_within(const struct cks_host_call *call, unsigned int ms);
 /* The same, once: destroys @call. */
 void cks_host_call_run_once(void *call);
-/* The same of a function that waits for another server (holds.h), which has begun. */
+/* The same of a function that waits for another server (stream_holds.h), which has begun. */
 void cks_host_call_run_held(void *call);
 /* The same with the stream's error: a CUstreamCallback. */
 void cks_host_call_run_status(CUstream stream, CUresult status, void *call);

@@ -25,7 +25,7 @@ struct cks_pass {
 
 /* Why it is closed: bits. */
 #define CK_GATE_PARKED 1u  /* the session is suspended, or about to be */
-#define CK_GATE_HELD 2u	   /* another session has the turn (worker/turn.h) */
+#define CK_GATE_HELD 2u	   /* another session has the turn (worker/gpu_turn.h) */
 #define CK_GATE_METERED 4u /* so many may enter, then it is held */
 
 struct cks_gate {

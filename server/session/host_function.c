@@ -18,10 +18,10 @@ static CUresult hold_stream(struct cks_session *s, CUstream stream, struct cks_h
 {
 	CUresult err;
 
-	cks_holds_begin(&s->holds);
+	cks_stream_holds_begin(&s->holds);
 	err = ck_driver.cuLaunchHostFunc(stream, cks_host_call_run_held, call);
 	if (err)
-		cks_holds_over(&s->holds);
+		cks_stream_holds_over(&s->holds);
 	return err;
 }
 

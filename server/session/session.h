@@ -19,17 +19,17 @@
 #include "rpc/record.h"
 #include "server/session/faults.h"
 #include "server/session/gate.h"
-#include "server/session/holds.h"
 #include "server/session/handles.h"
 #include "server/session/histogram.h"
 #include "server/session/locks.h"
-#include "server/session/pace.h"
+#include "server/session/rate_limit.h"
+#include "server/session/stream_holds.h"
 #include "util/spin.h"
 #include "util/wait.h"
 
-/* The event that the last commands recorded; see retime.h. The thread that carries out a command
- * owns all but armed. */
-struct cks_retime {
+/* The event that the last commands recorded; see event_retime.h. The thread that carries out a
+ * command owns all but armed. */
+struct cks_event_retime {
 	_Atomic bool armed;
 	uint64_t event, stream; /* ids */
 	uint64_t recorded_ns;
@@ -44,21 +44,22 @@ struct cks_commands;
 struct cks_session {
 	unsigned char id[16], key[16];
 	struct cks_handles *handles;
-	struct cks_memory *memory;	   /* every device allocation of the session */
-	struct cks_leases *leases;	   /* device memory that the client lays out */
-	struct cks_staging *staging;	   /* pinned slots for pageable copies */
-	struct cks_textures *textures;	   /* numbers of texture and surface objects */
-	struct cks_modcache *modules;	   /* images by content hash */
-	struct cks_answers *answers;	   /* what earlier sessions of the program have learned */
-	struct cks_assembly *assembly;	   /* the image that is arriving */
-	struct ck_output *output;	   /* of kernels */
-	struct cks_callbacks *callbacks;   /* functions for the client to run */
-	struct cks_mirrors *mirrors;	   /* host memory of graphs */
-	struct cks_deliveries *deliveries; /* asynchronous copies to the client's memory */
-	struct cks_status *status;	   /* events and streams that the client watches */
-	struct cks_direct *direct;	   /* connections to workers of other servers */
-	struct cks_pinned *pinned;	   /* host memory of a client on this host */
-	struct cks_nccl *nccl;		   /* communicators */
+	struct cks_memory *memory;     /* every device allocation of the session */
+	struct cks_leases *leases;     /* device memory that the client lays out */
+	struct cks_staging *staging;   /* pinned slots for pageable copies */
+	struct cks_textures *textures; /* numbers of texture and surface objects */
+	struct cks_modcache *modules;  /* images by content hash */
+	/* what earlier sessions of the program have learned */
+	struct cks_answer_store *answers;
+	struct cks_assembly *assembly;	       /* the image that is arriving */
+	struct ck_output *output;	       /* of kernels */
+	struct cks_callbacks *callbacks;       /* functions for the client to run */
+	struct cks_mirrors *mirrors;	       /* host memory of graphs */
+	struct cks_deliveries *deliveries;     /* asynchronous copies to the client's memory */
+	struct cks_status *status;	       /* events and streams that the client watches */
+	struct cks_direct *direct;	       /* connections to workers of other servers */
+	struct cks_pinned *pinned;	       /* host memory of a client on this host */
+	struct cks_nccl *nccl;		       /* communicators */
 	struct cks_commands *_Atomic commands; /* in shared memory: lanes may carry them out */
 	_Atomic uint64_t executed;	       /* number of the last command carried out */
 	_Atomic uint64_t awaited; /* the first command that a lane sleeps for; or UINT64_MAX */
@@ -67,11 +68,11 @@ struct cks_session {
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until reported */
 	_Atomic uint64_t context_epoch; /* counts changes of contexts: threads bind again */
-	struct cks_retime retime;
+	struct cks_event_retime retime;
 	struct cks_faults faults; /* the last launches */
 	_Atomic bool stirred;	  /* it is in use: the watch reports it, and checks output */
 	struct cks_gate gate;	  /* closed while the session is suspended */
-	struct cks_holds holds;
+	struct cks_stream_holds holds;
 	struct ck_mutex contexts; /* held while one ends, or its work is waited for */
 	_Atomic uint32_t
 		gpus[CK_NOTED_GPUS]; /* by device: a mark if it has a context there, else 0 */
@@ -88,7 +89,7 @@ struct cks_session {
 	/* For the log line at the end. */
 	_Atomic uint64_t calls, bytes_in, bytes_out; /* of the lanes */
 	_Atomic uint64_t command_bytes;		     /* written by one thread at a time */
-	struct cks_pace pace;
+	struct cks_rate_limit pace;
 };
 
 /* One message, passed to a handler. */
@@ -142,7 +143,7 @@ static inline void cks_session_count_reply(struct cks_session *session, const st
 	for (unsigned int i = 0; i < count; i++)
 		size += iov[i].iov_len;
 	atomic_fetch_add_explicit(&session->bytes_out, size, memory_order_relaxed);
-	cks_pace_take(&session->pace, CK_WAY_OUT, size);
+	cks_rate_limit_take(&session->pace, CK_WAY_OUT, size);
 }
 
 /* Wait until command @seq has been executed. */

@@ -16,7 +16,7 @@
 #include "server/policy/users.h"
 #include "server/processes/sandbox.h"
 #include "server/processes/state.h"
-#include "server/worker/leash.h"
+#include "server/worker/orphan_reconnect.h"
 #include "util/fd.h"
 #include "util/log.h"
 
@@ -43,7 +43,7 @@ static void *outlive_supervisor(void *data)
 	self.broker.fd = CK_BROKER_FD;
 	while (poll(&parent, 1, -1) < 0)
 		;
-	while ((leash = cks_leash_mend(o->folder, o->seconds, &self, CK_BROKER_FD)) >= 0) {
+	while ((leash = cks_orphan_mend(o->folder, o->seconds, &self, CK_BROKER_FD)) >= 0) {
 		while (recv(leash, &byte, 1, 0) > 0)
 			; /* until that supervisor has gone, too */
 		close(leash);

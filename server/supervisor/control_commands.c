@@ -9,9 +9,9 @@
 #include "server/children/workers.h"
 #include "server/control/control.h"
 #include "server/control/ctl.h"
-#include "server/door/kept.h"
+#include "server/door/disconnected_sessions.h"
+#include "server/life/migration.h"
 #include "server/life/suspend.h"
-#include "server/life/travel.h"
 #include "server/life/upgrade.h"
 #include "server/options/options.h"
 #include "server/processes/session_info.h"
@@ -33,7 +33,8 @@ static json_t *describe_session(const struct cks_session_info *s)
 {
 	const struct cks_suspension *u = &s->suspension;
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
-	const char *state = cks_kept(s) && u->state == CK_RUNNING ? "kept" : cks_suspension_name(u);
+	const char *state =
+		cks_disconnected(s) && u->state == CK_RUNNING ? "kept" : cks_suspension_name(u);
 	char name[CK_SESSION_NAME];
 
 	return json_pack("{s:s, s:i, s:o, s:i, s:o, s:s, s:I, s:I}", "session",
@@ -237,7 +238,7 @@ static void print_moved(const json_t *reply)
 	printf("\n");
 }
 
-/* --- checkpoint, restore, move: travel.c */
+/* --- checkpoint, restore, move: migration.c */
 
 static void print_checkpoint(const json_t *reply)
 {
@@ -290,15 +291,15 @@ const struct cks_command cks_commands[] = {
 	{.name = "end", .arguments = "session", .run = end_session, .for_users = true},
 	{.name = "checkpoint",
 	 .arguments = "session directory [address]",
-	 .run = cks_travel_checkpoint,
+	 .run = cks_migration_checkpoint,
 	 .print = print_checkpoint},
 	{.name = "restore",
 	 .arguments = "directory [until]",
-	 .run = cks_travel_restore,
+	 .run = cks_migration_restore,
 	 .print = print_restore},
 	{.name = "move",
 	 .arguments = "session address [via]",
-	 .run = cks_travel_move,
+	 .run = cks_migration_move,
 	 .act = cks_ctl_move,
 	 .print = print_move},
 	{.name = "receive", .arguments = "[directory]", .act = cks_ctl_receive},

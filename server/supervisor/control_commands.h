@@ -10,7 +10,7 @@
 /* All commands; the last has no name. */
 extern const struct cks_command cks_commands[];
 
-/* report.c: the command `status` */
+/* status_report.c: the command `status` */
 json_t *cks_report_status(struct cks_server *server, const json_t *request, struct cks_asker asker);
 
 #endif

@@ -13,19 +13,19 @@
 #include "server/front/front.h"
 #include "server/helpers/checkpoint.h"
 #include "server/helpers/client_files.h"
-#include "server/helpers/gauge.h"
+#include "server/helpers/gpu_probe.h"
+#include "server/helpers/gpu_time_meter.h"
 #include "server/helpers/helper.h"
-#include "server/helpers/scout.h"
 #include "server/life/upgrade.h"
 #include "server/options/options.h"
 #include "server/policy/policy.h"
 #include "server/policy/token.h"
-#include "server/processes/messages.h"
 #include "server/processes/child.h"
+#include "server/processes/messages.h"
 #include "server/supervisor/control_commands.h"
-#include "server/supervisor/probe.h"
+#include "server/supervisor/driver_probe.h"
 #include "server/supervisor/supervisor.h"
-#include "server/worker/nursery.h"
+#include "server/worker/fork_server.h"
 #include "server/worker/worker.h"
 #include "util/log.h"
 
@@ -53,17 +53,17 @@ static bool run_helper(int argc, char **argv, int *status)
 	const char *kind = argc > 1 ? argv[1] : "";
 
 	if (argc == 3 && strcmp(kind, "--probe") == 0)
-		*status = cks_probe_main(argv[2]);
+		*status = cks_driver_probe_main(argv[2]);
 	else if ((argc == 6 || argc == 12) && strcmp(kind, CK_CHECKPOINT_ARGUMENT) == 0)
 		*status = cks_checkpoint_main(argv + 2);
 	else if (argc == 6 && strcmp(kind, "--m3-broker") == 0)
 		*status = cks_broker_main(argv[2], argv[3], (unsigned int)atol(argv[4]), argv[5]);
 	else if ((argc == 4 || argc == 5) && strcmp(kind, CK_FRONT_ARGUMENT) == 0)
 		*status = cks_front_main(argv + 2);
-	else if (argc == 3 && strcmp(kind, CK_GAUGE_ARGUMENT) == 0)
-		*status = cks_gauge_main(argv[2]);
-	else if (argc == 3 && strcmp(kind, CK_SCOUT_ARGUMENT) == 0)
-		*status = cks_scout_main(argv[2]);
+	else if (argc == 3 && strcmp(kind, CK_GPU_TIME_ARGUMENT) == 0)
+		*status = cks_gpu_time_main(argv[2]);
+	else if (argc == 3 && strcmp(kind, CK_GPU_PROBE_ARGUMENT) == 0)
+		*status = cks_gpu_probe_main(argv[2]);
 	else if (argc == 3 && strcmp(kind, CK_M3_COPIER_OPTION) == 0)
 		*status = ck_m3_copier_main(argv[2]);
 	else if (argc == 2 && strcmp(kind, CK_CHECKPOINTER_ARGUMENT) == 0)
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 {
 	struct cks_options options;
 	bool spare = argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0;
-	bool nursery = argc > 1 && strcmp(argv[1], CK_NURSERY_ARGUMENT) == 0;
+	bool nursery = argc > 1 && strcmp(argv[1], CK_FORK_SERVER_ARGUMENT) == 0;
 	bool worker = spare || nursery || (argc > 1 && strcmp(argv[1], CK_WORKER_ARGUMENT) == 0);
 	char **all = argv;
 	int ret, state, check;
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 	if (ret != 0)
 		return ret > 0 ? EXIT_SUCCESS : 2;
 	if (nursery)
-		cks_nursery_serve(&options); /* returns in a worker */
+		cks_fork_server_serve(&options); /* returns in a worker */
 	if (worker)
 		return cks_worker_main(&options, spare ? all : NULL);
 	if (check >= 0 && cks_policy_check(options.policy, NULL) < 0)

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/children/fronts.h"
+#include "server/children/front_process.h"
 #include "server/children/workers.h"
-#include "server/door/fresh.h"
+#include "server/door/new_connection.h"
 #include "server/options/options.h"
 #include "server/policy/policy.h"
 #include "server/rules/accounts.h"
@@ -29,7 +29,7 @@ static void read_tokens(const struct cks_reload *r, const char *by, char why[CK_
 {
 	char reason[CK_TOKEN_WHY];
 
-	if (cks_fresh_reload(r->fresh, reason) < 0) {
+	if (cks_new_connection_reload(r->fresh, reason) < 0) {
 		ck_err("%s: until it is right, no token is accepted", reason);
 		append_reason(why, "no token is accepted", reason);
 	} else if (r->options->token_file) {
@@ -41,7 +41,7 @@ static void read_certificate(const struct cks_reload *r, char why[CK_RELOAD_WHY]
 {
 	char reason[CK_FRONT_WORDS];
 
-	if (cks_fronts_reload(r->fronts, reason) < 0)
+	if (cks_front_process_reload(r->fronts, reason) < 0)
 		append_reason(why, "certificate and key stay as they were", reason);
 }
 

@@ -9,8 +9,8 @@
 
 struct cks_accounts;
 struct cks_audit;
-struct cks_fresh_list;
-struct cks_fronts;
+struct cks_new_connection_list;
+struct cks_front_process;
 struct cks_options;
 struct cks_workers;
 
@@ -18,8 +18,8 @@ struct cks_workers;
 struct cks_reload {
 	const struct cks_options *options;
 	struct cks_workers *workers;
-	struct cks_fresh_list *fresh;
-	struct cks_fronts *fronts;
+	struct cks_new_connection_list *fresh;
+	struct cks_front_process *fronts;
 	struct cks_accounts *accounts;
 	struct cks_audit *audit;
 };

@@ -9,21 +9,21 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "server/children/fronts.h"
+#include "server/children/front_process.h"
 #include "server/children/helpers.h"
 #include "server/children/workers.h"
-#include "server/door/away.h"
+#include "server/door/absent_sessions.h"
 #include "server/door/broker.h"
-#include "server/door/fresh.h"
 #include "server/door/listeners.h"
-#include "server/life/travel.h"
+#include "server/door/new_connection.h"
+#include "server/life/migration.h"
 #include "server/options/options.h"
+#include "server/supervisor/driver_probe.h"
 #include "server/supervisor/mps.h"
 #include "server/supervisor/pid_file.h"
-#include "server/supervisor/probe.h"
 #include "server/supervisor/rpcbind.h"
 #include "server/supervisor/supervisor_part.h"
-#include "server/worker/leash.h"
+#include "server/worker/orphan_reconnect.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
@@ -77,13 +77,14 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 	s->workers = cks_workers_create(s->options, driver, cks_broker_path(s->broker));
 	s->helpers = cks_helpers_create();
 	s->travels = cks_travels_create();
-	s->away = cks_away_create();
+	s->away = cks_absent_sessions_create();
 	if (s->workers && s->helpers && s->travels && s->away)
-		s->fresh = cks_fresh_create(s->workers, s->options, s->away, s->audit, s->fronts);
+		s->fresh = cks_new_connection_create(s->workers, s->options, s->away, s->audit,
+						     s->fronts);
 	if (!s->fresh)
 		return -ENOMEM;
-	cks_fresh_driver(s->fresh, driver);
-	cks_gauge_start(&s->gauge, s->options->gpu_time, driver);
+	cks_new_connection_driver(s->fresh, driver);
+	cks_gpu_time_start(&s->gauge, s->options->gpu_time, driver);
 	cks_workers_audit(s->workers, s->audit);
 	cks_workers_accounts(s->workers, s->accounts);
 	if (s->options->worker_users.first) {
@@ -106,7 +107,7 @@ int cks_supervisor_start(struct supervisor *s)
 		ret = cks_rendezvous_open(&s->rendezvous, s->options->state_dir,
 					  &s->options->worker_users);
 	if (ret == 0 && s->options->checkpoint_dir)
-		ret = cks_leash_folder(s->options->checkpoint_dir);
+		ret = cks_orphan_folder(s->options->checkpoint_dir);
 	if (ret == 0)
 		ret = cks_supervisor_open_files(s);
 	if (ret == 0)
@@ -115,11 +116,11 @@ int cks_supervisor_start(struct supervisor *s)
 		return ret;
 	s->broker = cks_broker_create(s->options, cks_listeners_unix(&s->listeners));
 	s->control = cks_control_create(s->options->ctl_socket, cks_listeners_unix(&s->listeners));
-	ret = cks_fronts_create(s->options, &s->fronts);
+	ret = cks_front_process_create(s->options, &s->fronts);
 	if (ret < 0)
 		return ret;
 	/* Clients that connect meanwhile wait in the sockets' queues. */
-	driver = cks_probe_driver(s->options->driver, s->gpus);
+	driver = cks_driver_choose(s->options->driver, s->gpus);
 	if (!driver)
 		return -ENODEV;
 	if (strcmp(driver, "emu") != 0)
@@ -135,18 +136,19 @@ int cks_supervisor_start(struct supervisor *s)
 void cks_supervisor_stop(struct supervisor *s)
 {
 	cks_listeners_close(&s->listeners);
-	cks_fresh_destroy(s->fresh);
-	cks_gauge_stop(&s->gauge);
+	cks_new_connection_destroy(s->fresh);
+	cks_gpu_time_stop(&s->gauge);
 	cks_broker_destroy(s->broker);
 	cks_control_destroy(s->control);
 	cks_rendezvous_close(&s->rendezvous);
 	cks_suspender_destroy(s->suspender);
 	cks_travels_destroy(s->travels);
 	cks_helpers_destroy(s->helpers);
-	cks_away_destroy(s->away);
+	cks_absent_sessions_destroy(s->away);
 	cks_workers_destroy(s->workers,
 			    s->drain.by ? "the server stops (drain)" : "the server stops");
-	cks_fronts_destroy(s->fronts); /* workers have said over their connections why they end */
+	/* workers have said over their connections why they end */
+	cks_front_process_destroy(s->fronts);
 	cks_accounts_destroy(s->accounts);
 	cks_uids_destroy(s->uids);
 	cks_audit_event(s->audit, "server-stop", NULL);

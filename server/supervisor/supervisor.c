@@ -14,17 +14,17 @@
 #include <unistd.h>
 
 #include "server/children/deadlines.h"
-#include "server/children/fronts.h"
+#include "server/children/front_process.h"
+#include "server/children/gpu_turns.h"
 #include "server/children/helpers.h"
-#include "server/children/spares.h"
-#include "server/children/turns.h"
+#include "server/children/spare_workers.h"
 #include "server/children/workers.h"
 #include "server/door/broker.h"
-#include "server/door/fresh.h"
-#include "server/door/kept.h"
+#include "server/door/disconnected_sessions.h"
+#include "server/door/new_connection.h"
 #include "server/life/drain.h"
+#include "server/life/migration.h"
 #include "server/life/suspend.h"
-#include "server/life/travel.h"
 #include "server/options/options.h"
 #include "server/processes/child.h"
 #include "server/processes/sockets.h"
@@ -68,14 +68,15 @@ static void reap_children(struct supervisor *s)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		cks_travel_policy_ended(s->travels, s->options, s->workers, s->helpers, pid,
-					status);
+		cks_migration_policy_ended(s->travels, s->options, s->workers, s->helpers, pid,
+					   status);
 		if (!cks_suspender_ended(s->suspender, pid) &&
 		    !cks_workers_ended(s->workers, pid, status) &&
 		    !cks_broker_ended(s->broker, pid, status) &&
 		    !cks_upgrade_ended(&s->upgrade, pid, status) &&
-		    !cks_fronts_ended(s->fronts, pid, status) && !cks_gauge_ended(&s->gauge, pid) &&
-		    !cks_helpers_ended(s->helpers, pid) && !cks_fresh_ended(s->fresh, pid))
+		    !cks_front_process_ended(s->fronts, pid, status) &&
+		    !cks_gpu_time_ended(&s->gauge, pid) && !cks_helpers_ended(s->helpers, pid) &&
+		    !cks_new_connection_ended(s->fresh, pid))
 			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
 							   : "has not taken the registration");
 	}
@@ -95,7 +96,7 @@ static void forget_gone(struct supervisor *s)
 void cks_supervisor_drain(struct supervisor *s)
 {
 	s->spares.warm = s->spares.standby = 0; /* they have no purpose any more */
-	cks_fresh_drain(s->fresh);
+	cks_new_connection_drain(s->fresh);
 }
 
 /* SIGTERM begins to drain, if that is wanted; any other signal, and the next one, stops. */
@@ -180,11 +181,11 @@ static void refuse_connection(struct supervisor *s, int listener)
 
 static void accept_some(struct supervisor *s, int listener)
 {
-	for (int i = 0; i < CK_ACCEPTS && cks_fresh_has_room(s->fresh); i++) {
+	for (int i = 0; i < CK_ACCEPTS && cks_new_connection_has_room(s->fresh); i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			cks_fresh_add(s->fresh, fd);
+			cks_new_connection_add(s->fresh, fd);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
@@ -219,9 +220,9 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 	int64_t pause = s->paused - ck_now_ms();
 	size_t n = 0;
 
-	r->timeout = cks_spares_run(&s->spares, s->workers);
+	r->timeout = cks_spare_workers_run(&s->spares, s->workers);
 	cks_suspender_run(s->suspender, &r->timeout);
-	cks_turns_run(s->workers, &r->timeout);
+	cks_gpu_turns_run(s->workers, &r->timeout);
 	lower_timeout(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
 	lower_timeout(&r->timeout, cks_drain_run(&s->drain, s->workers));
 	lower_timeout(&r->timeout, cks_watchdog_run(&s->watchdog));
@@ -231,7 +232,7 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 	r->fds[n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
 	r->fds[n] = (struct pollfd){.fd = -1};
 	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
-	cks_gauge_poll(&s->gauge, &r->fds[n++]);
+	cks_gpu_time_poll(&s->gauge, &r->fds[n++]);
 	r->fds[n++] = (struct pollfd){.fd = cks_workers_fd(s->workers), .events = POLLIN};
 	r->control = n;
 	n += cks_control_poll(s->control, r->fds + n);
@@ -240,12 +241,12 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 	r->helpers = n;
 	n += cks_helpers_poll(s->helpers, r->fds + n);
 	r->fresh = n;
-	n += cks_fresh_poll(s->fresh, r->fds + n, &r->timeout);
+	n += cks_new_connection_poll(s->fresh, r->fds + n, &r->timeout);
 	r->listeners = n;
 	if (pause > 0)
 		lower_timeout(&r->timeout, pause);
-	for (size_t i = 0; pause <= 0 && i < s->listeners.count && cks_fresh_has_room(s->fresh);
-	     i++)
+	for (size_t i = 0;
+	     pause <= 0 && i < s->listeners.count && cks_new_connection_has_room(s->fresh); i++)
 		r->fds[n++] = (struct pollfd){.fd = s->listeners.list[i].fd, .events = POLLIN};
 	r->count = n;
 }
@@ -253,13 +254,13 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 /* Read existing connections before accepting new ones, which may evict silent ones. */
 static void serve_connections(struct supervisor *s, const struct round *r)
 {
-	cks_fresh_polled(s->fresh, r->fds + r->fresh);
-	cks_fresh_run(s->fresh);
+	cks_new_connection_polled(s->fresh, r->fds + r->fresh);
+	cks_new_connection_run(s->fresh);
 	for (size_t i = r->listeners; i < r->count; i++) {
 		if (r->fds[i].revents)
 			accept_some(s, r->fds[i].fd);
 	}
-	cks_fresh_run(s->fresh);
+	cks_new_connection_run(s->fresh);
 }
 
 /* Carry out commands, and what follows from earlier ones. */
@@ -277,7 +278,7 @@ static void run_commands(struct supervisor *s, const struct round *r)
 				    .travels = s->travels,
 				    .away = s->away,
 				    .audit = s->audit,
-				    .queue = cks_fresh_queue(s->fresh),
+				    .queue = cks_new_connection_queue(s->fresh),
 				    .listeners = &s->listeners,
 				    .drain = &drain,
 				    .files = &files,
@@ -333,10 +334,10 @@ static int run_rounds(struct supervisor *s, struct round *r)
 		if (r->fds[1].revents)
 			cks_broker_run(s->broker);
 		if (r->fds[2].revents)
-			cks_gauge_run(&s->gauge, s->workers);
+			cks_gpu_time_run(&s->gauge, s->workers);
 		if (r->fds[3].revents)
 			cks_workers_read(s->workers);
-		cks_kept_run(s->workers, s->options->limits.value[CK_LIMIT_KEPT]);
+		cks_disconnected_run(s->workers, s->options->limits.value[CK_LIMIT_KEPT]);
 		forget_gone(s);
 		cks_rendezvous_run(&s->rendezvous, r->fds + r->rendezvous, s->workers, s->broker);
 		run_commands(s, r);
@@ -346,8 +347,8 @@ static int run_rounds(struct supervisor *s, struct round *r)
 
 static int run_supervisor(struct supervisor *s)
 {
-	size_t room = 4 + CK_CONTROL_POLL + CK_RENDEZVOUS_POLL + CK_HELPERS_MAX + CK_FRESH_MAX +
-		      CK_LISTENERS;
+	size_t room = 4 + CK_CONTROL_POLL + CK_RENDEZVOUS_POLL + CK_HELPERS_MAX +
+		      CK_NEW_CONNECTION_MAX + CK_LISTENERS;
 	struct round r = {.fds = calloc(room, sizeof(*r.fds)),
 			  .open = calloc(room, sizeof(*r.open))};
 	int ret = r.fds && r.open ? run_rounds(s, &r) : -ENOMEM;

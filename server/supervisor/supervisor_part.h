@@ -1,12 +1,12 @@
 /*
  * server/supervisor/supervisor_part.h - the supervisor's parts, for supervisor.c, startup.c and
- * succession.c alone.
+ * upgrade_state.c alone.
  */
 #ifndef CK_SERVER_SUPERVISOR_SUPERVISOR_PART_H
 #define CK_SERVER_SUPERVISOR_SUPERVISOR_PART_H
 
-#include "server/children/gauges.h"
-#include "server/children/spares.h"
+#include "server/children/gpu_time.h"
+#include "server/children/spare_workers.h"
 #include "server/control/control.h"
 #include "server/life/drain.h"
 #include "server/life/rendezvous.h"
@@ -34,17 +34,17 @@ struct supervisor {
 	struct cks_accounts *accounts; /* NULL: there is no policy */
 	struct cks_uids *uids;	       /* NULL: workers stay the server's user */
 	struct cks_workers *workers;
-	struct cks_spares spares;
-	struct cks_fresh_list *fresh;
+	struct cks_spare_workers spares;
+	struct cks_new_connection_list *fresh;
 	struct cks_broker *broker;
 	struct cks_control *control;
 	struct cks_suspender *suspender;
-	struct cks_gauge gauge;
+	struct cks_gpu_time gauge;
 	struct cks_rendezvous rendezvous;
 	struct cks_helpers *helpers;
 	struct cks_travels *travels;
-	struct cks_away *away;
-	struct cks_fronts *fronts; /* NULL: no TLS */
+	struct cks_absent_sessions *away;
+	struct cks_front_process *fronts; /* NULL: no TLS */
 	struct cks_upgrade upgrade;
 	char driver[8];		   /* what --driver auto has become; else empty */
 	char gpus[CK_DRIVER_GPUS]; /* that CUDA_VISIBLE_DEVICES leaves; see cks_driver_gpus */

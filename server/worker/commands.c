@@ -19,8 +19,8 @@
 #include "gen/handlers.h"
 #include "rpc/pipe.h"
 #include "server/memory/status.h"
+#include "server/session/event_retime.h"
 #include "server/worker/commands.h"
-#include "server/session/retime.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -75,8 +75,8 @@ static int read_next(struct cks_lane *l, struct ck_chan *chan, struct ck_reader 
 	/* only one thread at a time is here: no atomic addition is needed */
 	bytes = atomic_load_explicit(&s->command_bytes, memory_order_relaxed);
 	atomic_store_explicit(&s->command_bytes, bytes + record->total, memory_order_relaxed);
-	cks_pace_take(&s->pace, CK_WAY_IN, record->total);
-	cks_pace_wait(&s->pace, CK_WAY_IN);
+	cks_rate_limit_take(&s->pace, CK_WAY_IN, record->total);
+	cks_rate_limit_wait(&s->pace, CK_WAY_IN);
 	return 0;
 }
 
@@ -94,20 +94,20 @@ static int run_command(struct cks_lane *l, struct cks_request *q, const struct c
 			(unsigned long long)atomic_load(&s->executed));
 		return -EPROTO;
 	}
-	waits = cks_holds_enter(&s->holds, proc);
+	waits = cks_stream_holds_enter(&s->holds, proc);
 	if (unlikely(!counts))
 		cks_gate_uncount(&l->pass);
 	cks_gate_enter(&s->gate, &l->pass);
 	err = cks_lane_carry_out(l, q, proc, NULL);
 	if (waits)
-		cks_holds_leave(&s->holds);
+		cks_stream_holds_leave(&s->holds);
 	if (likely(counts))
 		cks_gate_leave(&l->pass);
 	else
 		cks_gate_leave_uncounted(&l->pass);
 	if (q->broken)
 		return q->broken;
-	cks_retime_command(&s->retime, proc);
+	cks_event_retime_command(&s->retime, proc);
 	/* Log only the error that will be reported: in a broken context, every command fails. */
 	if (err && cks_session_fail(s, err))
 		ck_info("%s: %s", proc->name, cks_error_name(err));

@@ -16,12 +16,12 @@
 #include "cuda/errors.h"
 #include "rpc/proc.h"
 #include "server/memory/delivery.h"
-#include "server/worker/commands.h"
-#include "server/worker/dispatch.h"
-#include "server/worker/times.h"
+#include "server/session/event_retime.h"
 #include "server/session/output.h"
 #include "server/session/profile.h"
-#include "server/session/retime.h"
+#include "server/worker/call_times.h"
+#include "server/worker/commands.h"
+#include "server/worker/dispatch.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
@@ -160,17 +160,17 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	int64_t began = ck_now_us();
 
 	cks_session_wait(s, head->seq);
-	waits = cks_holds_enter(&s->holds, proc);
+	waits = cks_stream_holds_enter(&s->holds, proc);
 	if (inside) {
 		cks_gate_enter(&s->gate, &l->pass);
 		cks_session_stir(s);
 	}
-	cks_retime_call(&s->retime, proc);
+	cks_event_retime_call(&s->retime, proc);
 	if (!proc->noerr)
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	err = err ? cks_lane_turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
 	if (waits)
-		cks_holds_leave(&s->holds);
+		cks_stream_holds_leave(&s->holds);
 	if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
 	handle_outcome(l, proc, err);
@@ -192,7 +192,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 		cks_gate_leave_uncounted(&l->pass);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 	if (uses) /* others may wait for the program */
-		cks_times_note(l, began);
+		cks_call_times_note(l, began);
 }
 
 /* The number of the command that the call comes after: the first word of its arguments. */
@@ -282,9 +282,9 @@ static int serve_call(struct cks_lane *l)
 	if (ret == 0 || ret == -EPROTONOSUPPORT) {
 		atomic_fetch_add_explicit(&l->session->bytes_in, record.total,
 					  memory_order_relaxed);
-		cks_pace_take(&l->session->pace, CK_WAY_IN, record.total);
-		cks_pace_wait(&l->session->pace, CK_WAY_IN);
-		cks_pace_wait(&l->session->pace, CK_WAY_OUT);
+		cks_rate_limit_take(&l->session->pace, CK_WAY_IN, record.total);
+		cks_rate_limit_wait(&l->session->pace, CK_WAY_IN);
+		cks_rate_limit_wait(&l->session->pace, CK_WAY_OUT);
 		ret = ret < 0 ? send_mismatch(l, header.xid) : answer_call(l, &record, &header);
 	}
 	cks_commands_finish(l, 0); /* if that has not */

@@ -16,7 +16,7 @@
 #include "server/memory/lease.h"
 #include "server/memory/pinned.h"
 #include "server/memory/window.h"
-#include "server/modules/answers.h"
+#include "server/modules/answer_store.h"
 #include "server/modules/modcache.h"
 #include "server/options/options.h"
 #include "server/policy/meter.h"
@@ -26,11 +26,11 @@
 #include "server/session/identity.h"
 #include "server/session/session.h"
 #include "server/session/version.h"
+#include "server/worker/device_snapshot.h"
 #include "server/worker/dispatch.h"
 #include "server/worker/hello.h"
-#include "server/worker/judge.h"
+#include "server/worker/hello_check.h"
 #include "server/worker/park.h"
-#include "server/worker/snapshot.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -113,8 +113,8 @@ static void set_message(ck_hello_res *res, ck_hello_status status, const char *f
 static void check_client(struct hello *h, struct cks_token *token)
 {
 	char why[CK_WHY_SIZE];
-	ck_hello_status status = cks_judge_status(
-		cks_judge(h->options, token, ck_chan_fd(h->chan), &h->says.args, why));
+	ck_hello_status status = cks_hello_check_status(
+		cks_hello_check(h->options, token, ck_chan_fd(h->chan), &h->says.args, why));
 
 	if (status != CK_HELLO_OK)
 		set_message(&h->res, status, "%s", why);
@@ -208,7 +208,7 @@ static int make_session(struct hello *h, struct cks_session **session)
 	cks_direct_set_up(s->direct, &options->pool_peers, options->listen, options->listen_count);
 	cks_pinned_bound(s->pinned, options->limits.value[CK_LIMIT_PINNED]);
 	cks_snapshot_world(&h->res, &world);
-	s->answers = cks_answers_open(options->cache_dir, key, h->client->application, &world);
+	s->answers = cks_answer_store_open(options->cache_dir, key, h->client->application, &world);
 	ret = choose_names(s, &h->res);
 	return ret < 0 ? ret : cks_snapshot_modules(&h->res, cache);
 }
@@ -243,8 +243,8 @@ static int prepare_session(struct hello *h, struct cks_session **session)
 		begin_meter(&h->says.limits, &h->res);
 	cks_hello_reserve(h->options);
 	if (!h->client->judged)
-		cks_judge_identity(h->options, &token, &h->says.args, ck_chan_fd(h->chan),
-				   &h->client->identity);
+		cks_hello_check_identity(h->options, &token, &h->says.args, ck_chan_fd(h->chan),
+					 &h->client->identity);
 	return make_session(h, session);
 }
 
@@ -270,7 +270,7 @@ static void fill_offer(struct cks_session *session, const struct cks_client *cli
 	struct cks_lease_offer lease;
 	size_t recalled = 0;
 
-	more->recalled.recalled_val = cks_answers_read(session->answers, &recalled);
+	more->recalled.recalled_val = cks_answer_store_read(session->answers, &recalled);
 	more->recalled.recalled_len = (u_int)recalled;
 	more->keep = client->keep;
 	memcpy(more->prefix, client->prefix, sizeof(more->prefix));

@@ -28,23 +28,23 @@
 #include "server/options/options.h"
 #include "server/policy/meter.h"
 #include "server/policy/users.h"
+#include "server/processes/child.h"
 #include "server/processes/messages.h"
 #include "server/processes/sandbox.h"
 #include "server/processes/session_info.h"
 #include "server/processes/state.h"
-#include "server/processes/child.h"
 #include "server/session/device_map.h"
 #include "server/session/nvml.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
-#include "server/session/words.h"
+#include "server/session/user_messages.h"
+#include "server/worker/client_identity.h"
+#include "server/worker/gpu_turn.h"
 #include "server/worker/hello.h"
-#include "server/worker/keep.h"
-#include "server/worker/leash.h"
+#include "server/worker/orphan_reconnect.h"
 #include "server/worker/park.h"
-#include "server/worker/settle.h"
+#include "server/worker/reconnect.h"
 #include "server/worker/spare.h"
-#include "server/worker/turn.h"
 #include "server/worker/worker.h"
 #include "server/worker/worker_part.h"
 #include "util/env.h"
@@ -89,7 +89,7 @@ static void describe_session(struct cks_state_worker *self)
 static _Noreturn void end_session(const char *reason, const char *line)
 {
 	worker_verdict(reason);
-	cks_words_end(line);
+	cks_user_messages_end(line);
 	worker_end(reason);
 }
 
@@ -98,12 +98,12 @@ static void find_server(void)
 {
 	struct cks_state_worker self = {.control = -1, .serving = true, .named = true};
 
-	cks_turn_free(worker.session);
+	cks_gpu_turn_free(worker.session);
 	cks_lease_freeze(worker.session, false);
 	describe_session(&self);
-	if (cks_leash_control(worker.options, &self) < 0)
-		end_session(cks_leash_loose(worker.options) ? "the server has not come back"
-							    : "the server is stopping",
+	if (cks_orphan_control(worker.options, &self) < 0)
+		end_session(cks_orphan_loose(worker.options) ? "the server has not come back"
+							     : "the server is stopping",
 			    "the server has ended");
 	/* repeat a knock that the old one may not have heard, and answer a question that got
 	 * lost */
@@ -141,14 +141,14 @@ static void disconnect_client(void)
 {
 	const struct timespec step = {.tv_nsec = CK_LEAVE_STEP_MS * 1000000L};
 	struct cks_worker_note note = {.kind = CK_NOTE_LEFT};
-	struct cks_keep *keep = atomic_load(&worker.keep);
+	struct cks_reconnect *keep = atomic_load(&worker.keep);
 	const char *tie = find_tie();
 
 	cks_direct_leave(worker.session->direct);
 	if (!tie) {
 		while (atomic_load(&worker.joining) > 0) /* each has its first record already */
 			nanosleep(&step, NULL);
-		cks_keep_leave(keep);
+		cks_reconnect_leave(keep);
 		worker_watch_no_program(); /* its process may be another one later */
 	} else {
 		snprintf(note.text, sizeof(note.text), "%s", tie);
@@ -159,13 +159,13 @@ static void disconnect_client(void)
 /* The supervisor may be another one than before. */
 static void come_back(void)
 {
-	struct cks_keep *keep = atomic_load(&worker.keep);
+	struct cks_reconnect *keep = atomic_load(&worker.keep);
 
 	if (keep) {
-		cks_keep_return(keep);
+		cks_reconnect_return(keep);
 		worker_watch_program(false); /* it may be restored after its session */
 	}
-	cks_turn_free(worker.session);
+	cks_gpu_turn_free(worker.session);
 	announce_session(atomic_load(&worker.session));
 }
 
@@ -182,7 +182,7 @@ static void relay_message(const struct cks_control_words *message)
 {
 	if (message->last)
 		end_session(message->text, message->text);
-	cks_words_say(message->text);
+	cks_user_messages_say(message->text);
 }
 
 /* The session is suspended, and returns to other GPUs. */
@@ -248,7 +248,7 @@ static void handle_message(union message *message)
 	case CK_CONTROL_HOLD:
 	case CK_CONTROL_TURN:
 	case CK_CONTROL_FREE:
-		cks_turn_control(worker.session, &message->turn);
+		cks_gpu_turn_control(worker.session, &message->turn);
 		break;
 	}
 }
@@ -314,17 +314,17 @@ static void take_session(struct cks_session *session, const struct cks_options *
 {
 	cks_broker_bill(&worker.client.identity.key);
 	cks_nvml_client(worker.client.pid, worker.client.application);
-	cks_words_begin();
+	cks_user_messages_begin();
 	session->stir_fd = worker.stir_fd;
 	session->press = request_memory;
 	session->listens = worker_listens;
 	session->pace.rate = worker.bandwidth;
-	cks_turn_prepare(session);
+	cks_gpu_turn_prepare(session);
 	cks_park_prepare(session, options->limits.value[CK_LIMIT_PARK]);
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
 	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
 	atomic_store(&worker.session, session);
-	if (cks_leash_loose(options))
+	if (cks_orphan_loose(options))
 		prctl(PR_SET_PDEATHSIG, 0);
 }
 

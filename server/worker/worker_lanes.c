@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "cricket.h"
-#include "rpc/reader_room.h"
+#include "rpc/reader_memory.h"
 #include "server/direct/direct.h"
 #include "server/processes/messages.h"
 #include "server/worker/dispatch.h"
-#include "server/worker/first.h"
+#include "server/worker/first_message.h"
 #include "server/worker/worker_part.h"
 #include "util/log.h"
 
@@ -128,13 +128,13 @@ static bool admit_lane(ck_lane_kind kind)
 }
 
 /* Check and answer a join. 0 or -errno. */
-static int take_join(struct ck_chan *chan, const struct cks_first *first)
+static int take_join(struct ck_chan *chan, const struct cks_first_message *first)
 {
 	ck_join_res res = {.status = 1};
 	bool commands = first->args.lane == CK_LANE_COMMAND;
 	int ret;
 
-	if (!atomic_load(&worker.keep) && cks_first_proves(first, worker.session) &&
+	if (!atomic_load(&worker.keep) && cks_first_message_proves(first, worker.session) &&
 	    admit_lane(first->args.lane))
 		res.status = 0;
 	if (res.status == 0 && ck_chan_take_rings(chan) == -EPROTO)
@@ -154,15 +154,15 @@ static int take_join(struct ck_chan *chan, const struct cks_first *first)
 
 /* Check and answer a link. *@chan: the channel to serve; NULL: it is served already, or the link
  * was refused. */
-static void take_link(struct ck_chan **chan, const struct cks_first *first)
+static void take_link(struct ck_chan **chan, const struct cks_first_message *first)
 {
-	struct cks_keep *keep = atomic_load(&worker.keep);
+	struct cks_reconnect *keep = atomic_load(&worker.keep);
 	struct ck_chan *connection = *chan;
 	ck_link_res res = {.status = 1};
 
 	*chan = NULL;
-	if (keep && cks_first_proves(first, worker.session)) {
-		cks_keep_link(keep, connection, first->xid, &first->args, admit_lane, chan);
+	if (keep && cks_first_message_proves(first, worker.session)) {
+		cks_reconnect_link(keep, connection, first->xid, &first->args, admit_lane, chan);
 		return;
 	}
 	ck_warn("%s: a link was refused", ck_chan_peer(connection));
@@ -172,7 +172,7 @@ static void take_link(struct ck_chan **chan, const struct cks_first *first)
 
 /* Check and answer a connection of another server's worker, which belongs to a link from then
  * on. */
-static void take_direct(struct ck_chan *chan, const struct cks_first *first)
+static void take_direct(struct ck_chan *chan, const struct cks_first_message *first)
 {
 	struct cks_session *s = worker.session;
 	ck_direct_res res = {.status = 0};
@@ -212,7 +212,7 @@ static void serve_lane(struct ck_chan *chan, ck_lane_kind lane)
 /* A connection joins or links; the supervisor has checked that its first record is complete. */
 static void *join_thread(void *data)
 {
-	struct cks_first first;
+	struct cks_first_message first;
 	struct ck_chan *chan;
 	int fd = (int)(intptr_t)data;
 	int ret = ck_chan_adopt(fd, &chan);
@@ -222,7 +222,7 @@ static void *join_thread(void *data)
 		atomic_fetch_sub(&worker.joining, 1);
 		return NULL;
 	}
-	ret = cks_first_read(chan, &first);
+	ret = cks_first_message_read(chan, &first);
 	if (ret == 0 && first.kind == CK_FIRST_DIRECT) {
 		take_direct(chan, &first);
 		chan = NULL;
@@ -256,7 +256,7 @@ int worker_open_first(struct first_lane *first)
 	int ret = ck_chan_adopt(CK_WORKER_CONNECTION, &first->chan);
 
 	if (ret == 0)
-		ret = ck_reader_room_create(CK_LONG_MESSAGES, &worker.room);
+		ret = ck_reader_memory_create(CK_LONG_MESSAGES, &worker.room);
 	if (ret == 0)
 		ret = ck_reader_create_small(first->chan, worker.room, &first->reader);
 	if (ret < 0)
@@ -269,19 +269,19 @@ int worker_open_first(struct first_lane *first)
 
 int worker_outlive(struct first_lane *first, unsigned int seconds)
 {
-	struct cks_keep *keep;
+	struct cks_reconnect *keep;
 	int ret;
 
 	if (seconds == 0)
 		return 0;
-	ret = cks_keep_create(seconds, &keep);
+	ret = cks_reconnect_create(seconds, &keep);
 	if (ret == 0)
-		ret = cks_keep_first(keep, first->chan, &first->chan);
+		ret = cks_reconnect_first(keep, first->chan, &first->chan);
 	if (ret < 0)
 		return ret;
 	worker_watch_drop(worker.hello_fd);
 	atomic_store(&worker.keep, keep);
-	ret = worker_watch_cuts(cks_keep_fd(keep));
+	ret = worker_watch_cuts(cks_reconnect_fd(keep));
 	if (ret < 0)
 		return ret;
 	ck_reader_destroy(first->reader); /* it has read nothing beyond the hello */

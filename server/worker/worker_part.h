@@ -15,7 +15,7 @@
 #include "server/processes/peer.h"
 #include "server/session/session.h"
 #include "server/worker/hello.h"
-#include "server/worker/keep.h"
+#include "server/worker/reconnect.h"
 
 #define CK_LONG_MESSAGES 32 /* per session, received at a time by its lanes; others wait */
 
@@ -26,19 +26,20 @@ struct worker {
 	struct cks_peer owner; /* the peer of its first connection */
 	const struct cks_options *options;
 	char peer[160];
-	int watch;			  /* epoll: connections whose end is the session's */
-	int stir_fd;			  /* also watched: wakes the watch */
-	int hello_fd;			  /* watched until the command connection exists */
-	struct cks_keep *_Atomic keep;	  /* NULL: the session ends with its command connection */
+	int watch;    /* epoll: connections whose end is the session's */
+	int stir_fd;  /* also watched: wakes the watch */
+	int hello_fd; /* watched until the command connection exists */
+	/* NULL: the session ends with its command connection */
+	struct cks_reconnect *_Atomic keep;
 	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
-	atomic_uint lanes;	     /* connections with a thread */
-	atomic_uint joining;	     /* connections that are not answered yet */
-	unsigned int max_lanes;	     /* limit for call lanes */
-	uint64_t bandwidth;	     /* bytes per second; 0: no bound */
-	int64_t commands_by;	     /* deadline for the command connection; in ms */
-	unsigned int command_wait;   /* seconds until then */
-	struct ck_reader_room *room; /* for their long messages */
+	atomic_uint lanes;	       /* connections with a thread */
+	atomic_uint joining;	       /* connections that are not answered yet */
+	unsigned int max_lanes;	       /* limit for call lanes */
+	uint64_t bandwidth;	       /* bytes per second; 0: no bound */
+	int64_t commands_by;	       /* deadline for the command connection; in ms */
+	unsigned int command_wait;     /* seconds until then */
+	struct ck_reader_memory *room; /* for their long messages */
 	atomic_flag ended;
 	char verdict[CK_NOTE_TEXT]; /* why it ends; valid when */
 	atomic_bool judged;	    /* this is true */

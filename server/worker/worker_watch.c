@@ -9,10 +9,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/worker/park.h"
-#include "server/worker/worker_part.h"
 #include "server/session/locks.h"
 #include "server/session/output.h"
+#include "server/worker/park.h"
+#include "server/worker/worker_part.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/machine.h"
@@ -49,7 +49,7 @@ _Noreturn void worker_end(const char *reason)
 	if (atomic_load(&worker.judged))
 		reason = worker.verdict;
 	if (atomic_load(&worker.keep))
-		cks_keep_bye(worker.keep);
+		cks_reconnect_bye(worker.keep);
 	ck_log_tend(true);
 	cks_park_end(s, reason);
 	if (s)
@@ -161,14 +161,14 @@ static void watch_missing_program(void)
  * one. */
 static int64_t heed_cuts(void)
 {
-	struct cks_keep *keep = atomic_load(&worker.keep);
+	struct cks_reconnect *keep = atomic_load(&worker.keep);
 	const char *reason;
 	int64_t left = -1;
 
 	if (!keep)
 		return -1;
-	cks_keep_heed(keep);
-	reason = cks_keep_verdict(keep, &left);
+	cks_reconnect_heed(keep);
+	reason = cks_reconnect_verdict(keep, &left);
 	if (reason)
 		end_soon(reason);
 	report_cut(left);
@@ -184,9 +184,9 @@ static int64_t pick_sooner(int64_t a, int64_t b)
 
 static bool is_cut(int fd)
 {
-	struct cks_keep *keep = atomic_load(&worker.keep);
+	struct cks_reconnect *keep = atomic_load(&worker.keep);
 
-	return keep && fd == cks_keep_fd(keep);
+	return keep && fd == cks_reconnect_fd(keep);
 }
 
 /* Wait once; @quiet counts checks without result. False: the client has gone. */

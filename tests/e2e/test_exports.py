@@ -30,7 +30,7 @@ def profiler_names():
     """CUPTI's functions: those that are supported, and the others."""
     folder = ROOT / "client" / "cupti"
     supported = re.findall(r"\b(cupti\w+|InitializeInjectionNvtx2)\(", (folder / "api.h").read_text())
-    return supported + re.findall(r"\((cupti\w+)\)", (folder / "refused.def").read_text())
+    return supported + re.findall(r"\((cupti\w+)\)", (folder / "unsupported.def").read_text())
 
 
 def test_the_client_exports_the_names_of_its_libraries_and_what_it_puts_before_the_c_library():

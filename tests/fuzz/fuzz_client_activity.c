@@ -54,7 +54,7 @@ static void forget(struct ckc_cupti *s)
 /* The first bytes are what the clocks show. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct ckc_own_call calls[CKC_OWN_CALLS];
+	static struct ckc_profile_file_call calls[CKC_OWN_CALLS];
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_cupti *s = c->cupti;
 	struct ckc_cupti_sample clocks[2];

@@ -104,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (ck_m3_piece_create(&broker, &conn, &device, 1, 1u << 20, false, &piece) == M3_OK) {
 		piece->mode = 0600;
 		piece->flags = M3_SEALABLE;
-		ck_m3_hold_add(&conn, piece, M3_READWRITE);
+		ck_m3_reference_add(&conn, piece, M3_READWRITE);
 	}
 	while (size > 2 && !conn.closing && !conn.parked) {
 		n = data[0] | data[1] << 8;

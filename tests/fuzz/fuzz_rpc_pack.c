@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rpc/pack.h"
+#include "rpc/compress.h"
 #include "tests/fuzz/standalone.h"
 
 static void comes_back(const uint8_t *data, size_t size, struct ck_unpacker *unpacker)

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "server/copy/staging.h"
-#include "server/direct/allowed.h"
+#include "server/direct/allowed_peers.h"
 #include "server/direct/bridge.h"
 #include "server/modules/modcache.h"
 #include "tests/fuzz/standalone.h"
@@ -74,9 +74,9 @@ static void describe(struct cks_part *part, bool box, size_t size)
 				     .Depth = 1};
 
 	if (box)
-		CK_FUZZ_CHECK(!cks_walk_box(&part->walk, !part->sends, &shape));
+		CK_FUZZ_CHECK(!cks_copy_iterator_box(&part->walk, !part->sends, &shape));
 	else
-		cks_walk_flat(&part->walk, !part->sends, (uintptr_t)device + GUARD, size);
+		cks_copy_iterator_flat(&part->walk, !part->sends, (uintptr_t)device + GUARD, size);
 }
 
 static void check_transfer(const uint8_t *data, size_t size)
@@ -105,21 +105,21 @@ static void check_transfer(const uint8_t *data, size_t size)
 
 static void check_text(const uint8_t *data, size_t size)
 {
-	struct cks_allowed allowed;
+	struct cks_allowed_peers allowed;
 	struct sockaddr_storage peer;
 	char *text = malloc(size + 1);
 
 	CK_FUZZ_CHECK(text);
 	memcpy(text, data, size);
 	text[size] = '\0';
-	if (cks_allowed_parse(text, &allowed) == 0) {
+	if (cks_allowed_peers_parse(text, &allowed) == 0) {
 		CK_FUZZ_CHECK(allowed.count <= CK_ALLOWED_MAX);
 		for (size_t i = 0; i < allowed.count; i++)
 			CK_FUZZ_CHECK(allowed.entries[i].bits <= 128);
 	}
-	allowed = (struct cks_allowed){.count = 0};
-	cks_allowed_listen(&allowed, text);
-	if (cks_allowed_address(text, &peer))
+	allowed = (struct cks_allowed_peers){.count = 0};
+	cks_allowed_peers_listen(&allowed, text);
+	if (cks_allowed_peers_address(text, &peer))
 		CK_FUZZ_CHECK(peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
 	free(text);
 }

@@ -16,15 +16,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		CK_FUZZ_CHECK(why.text[0] && !m.threads && !m.images);
 		return 0;
 	}
-	CK_FUZZ_CHECK(m.pid > 0 && m.outside.count <= CK_OUTSIDE_MAX &&
+	CK_FUZZ_CHECK(m.pid > 0 && m.outside.count <= CK_EXTERNAL_FDS_MAX &&
 		      m.gpu.count <= CK_MANIFEST_DEVICES);
 	for (size_t i = 0; i < m.thread_count; i++)
 		CK_FUZZ_CHECK(m.threads[i] > 0);
 	for (size_t i = 0; i < m.image_count; i++)
 		CK_FUZZ_CHECK(!strchr(m.images[i].name, '/') && m.images[i].name[0] != '.');
 	for (size_t i = 0; i < m.outside.count; i++)
-		CK_FUZZ_CHECK(m.outside.files[i].role < CK_OUTSIDE_ROLES &&
-			      memchr(m.outside.files[i].id, 0, CK_OUTSIDE_ID));
+		CK_FUZZ_CHECK(m.outside.files[i].role < CK_EXTERNAL_FDS_ROLES &&
+			      memchr(m.outside.files[i].id, 0, CK_EXTERNAL_FDS_ID));
 	cks_manifest_fits(&m, &m.gpu, &why);
 	cks_manifest_free(&m);
 	return 0;

@@ -7,21 +7,21 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "server/processes/peek.h"
-#include "server/worker/first.h"
+#include "server/processes/connection_peek.h"
+#include "server/worker/first_message.h"
 #include "tests/fuzz/standalone.h"
 #include "tests/unit/rpc_memory_chan.h"
 
 static void check_first(const uint8_t *data, size_t size, const struct cks_peeked *peeked,
-			enum cks_peek kind)
+			enum cks_connection_peek kind)
 {
 	struct memory_chan memory;
-	struct cks_first first;
+	struct cks_first_message first;
 	const char *session;
 	int ret;
 
 	memory_chan_init(&memory, data, size, SIZE_MAX);
-	ret = cks_first_read(&memory.chan, &first);
+	ret = cks_first_message_read(&memory.chan, &first);
 	CK_FUZZ_CHECK(memory.at <= peeked->record);
 	if (ret < 0)
 		return;
@@ -33,18 +33,18 @@ static void check_first(const uint8_t *data, size_t size, const struct cks_peeke
 }
 
 /* Peeking joins the fragments of the record, in a copy as in the supervisor. */
-static enum cks_peek peek(unsigned char *joined, const uint8_t *data, size_t size,
-			  struct cks_peeked *peeked)
+static enum cks_connection_peek peek(unsigned char *joined, const uint8_t *data, size_t size,
+				     struct cks_peeked *peeked)
 {
 	memcpy(joined, data, size);
-	return cks_peek(joined, size, peeked);
+	return cks_connection_peek(joined, size, peeked);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct cks_peeked whole = {.xid = 0}, part = {.xid = 0};
 	unsigned char joined[2 * CK_PEEK_MAX];
-	enum cks_peek kind, early;
+	enum cks_connection_peek kind, early;
 
 	if (size > 2 * CK_PEEK_MAX)
 		return 0;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/holders.h"
+#include "util/token_file.h"
 #include "tests/fuzz/standalone.h"
 #include "util/hash.h"
 
@@ -26,10 +26,10 @@ static void add_and_find(const char *text, size_t size)
 	ck_hash(TOKEN, strlen(TOKEN), &hash);
 	ck_hash_print(&hash, hex);
 	snprintf(more, size + 256, "%s\nadded:%s:9999-12-31\n", text, hex);
-	CK_FUZZ_CHECK(ck_holders_check(more, strlen(more), &line) == 0);
-	CK_FUZZ_CHECK(ck_holders_find(more, TOKEN, strlen(TOKEN), 0, name));
+	CK_FUZZ_CHECK(ck_token_file_check(more, strlen(more), &line) == 0);
+	CK_FUZZ_CHECK(ck_token_file_find(more, TOKEN, strlen(TOKEN), 0, name));
 	CK_FUZZ_CHECK(name[0] && memchr(name, 0, sizeof(name)));
-	CK_FUZZ_CHECK(!ck_holders_find(more, TOKEN, strlen(TOKEN) - 1, 0, name));
+	CK_FUZZ_CHECK(!ck_token_file_find(more, TOKEN, strlen(TOKEN) - 1, 0, name));
 	free(more);
 }
 
@@ -42,13 +42,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CK_FUZZ_CHECK(text);
 	memcpy(text, data, size);
 	text[size] = '\0';
-	ret = ck_holders_check(text, size, &line);
+	ret = ck_token_file_check(text, size, &line);
 	if (ret == 0)
 		add_and_find(text, size);
 	else if (ret == -EINVAL)
 		CK_FUZZ_CHECK(line > 0);
 	else
-		CK_FUZZ_CHECK(ret == CK_HOLDERS_SECRET || ret == -ENODATA);
+		CK_FUZZ_CHECK(ret == CK_TOKEN_FILE_SECRET || ret == -ENODATA);
 	free(text);
 	return 0;
 }

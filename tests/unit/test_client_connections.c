@@ -15,7 +15,7 @@
 
 #include "client/wire/delivery.h"
 #include "client/wire/lane.h"
-#include "client/wire/spread.h"
+#include "client/wire/striping.h"
 #include "tests/unit/client_peer.h"
 
 #define DEVICE 0x700000000000ull
@@ -90,7 +90,7 @@ static void a_copy_asks_for_all_connections_and_waits_for_none(void **state)
 
 	(void)state;
 	hold(NEVER);
-	assert_int_equal(ckc_spread(ckc_client_current(), count, &to, SIZE, false), CUDA_SUCCESS);
+	assert_int_equal(ckc_striping(ckc_client_current(), count, &to, SIZE, false), CUDA_SUCCESS);
 	assert_int_equal(total, SIZE);
 	assert_true(came(3));
 	release();

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/wire/spread.h"
+#include "client/wire/striping.h"
 #include "tests/unit/client_peer.h"
 
 #define SPACE 1024
@@ -577,7 +577,7 @@ static void a_download_makes_its_stream_idle(void **state)
 /* Its parts are calls, which return when the bytes are with the server. */
 static void a_large_upload_is_waited_for(void **state)
 {
-	static unsigned char large[CK_SPREAD_MIN];
+	static unsigned char large[CK_STRIPING_MIN];
 	CUdeviceptr d = (CUdeviceptr)1 << 45;
 
 	(void)state;

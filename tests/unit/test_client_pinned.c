@@ -16,8 +16,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "client/managed/page_allocator.h"
 #include "client/memory/pinned.h"
-#include "client/managed/space.h"
 #include "tests/unit/client_peer.h"
 
 #define MIB ((size_t)1 << 20)
@@ -336,24 +336,26 @@ static void wrong_registrations_are_refused(void **state)
 
 static void pieces_do_not_overlap(void **state)
 {
-	struct ckc_space *s = ckc_space_create(1ul << 40, 1ul << 41);
-	uint64_t a = ckc_space_take(s, 1, CK_PAGE), b = ckc_space_take(s, 2, CK_PAGE);
-	uint64_t c = ckc_space_take(s, 1, 5000), d = ckc_space_take(s, 1, 3 * MIB);
-	uint64_t e = ckc_space_take(s, 1, 3 * MIB), behind;
+	struct ckc_page_allocator *s = ckc_page_allocator_create(1ul << 40, 1ul << 41);
+	uint64_t a = ckc_page_allocator_take(s, 1, CK_PAGE),
+		 b = ckc_page_allocator_take(s, 2, CK_PAGE);
+	uint64_t c = ckc_page_allocator_take(s, 1, 5000),
+		 d = ckc_page_allocator_take(s, 1, 3 * MIB);
+	uint64_t e = ckc_page_allocator_take(s, 1, 3 * MIB), behind;
 	size_t length;
 
 	(void)state;
 	assert_int_equal(c, a + CK_PAGE);
 	assert_int_not_equal(a / CK_UNIT, b / CK_UNIT); /* of another context */
 	assert_int_equal(e, d + 4 * MIB);
-	behind = ckc_space_behind(c, 5000, &length);
+	behind = ckc_page_allocator_behind(c, 5000, &length);
 	assert_int_equal(behind, a & ~(CK_UNIT - 1));
 	assert_int_equal(length, CK_UNIT);
-	assert_null(ckc_space_users(s, d, 3 * MIB));
-	ckc_space_give(s, d, 3 * MIB);
-	assert_int_equal(ckc_space_take(s, 1, 1ul << 40), 0);
-	assert_int_equal(ckc_space_take(s, 1, 8 * MIB), e + 4 * MIB);
-	ckc_space_destroy(s);
+	assert_null(ckc_page_allocator_users(s, d, 3 * MIB));
+	ckc_page_allocator_give(s, d, 3 * MIB);
+	assert_int_equal(ckc_page_allocator_take(s, 1, 1ul << 40), 0);
+	assert_int_equal(ckc_page_allocator_take(s, 1, 8 * MIB), e + 4 * MIB);
+	ckc_page_allocator_destroy(s);
 }
 
 /* A program that closes what it does not know, and opens a file there. */

@@ -18,7 +18,7 @@
 
 #include "server/door/admit.h"
 #include "server/options/options.h"
-#include "server/worker/judge.h"
+#include "server/worker/hello_check.h"
 
 /* The server's end of a connection from @host of this machine to a listener of @family. */
 static int connection_from(uint32_t host, int family)
@@ -206,7 +206,7 @@ static void a_wrong_line_is_found_and_admits_no_one(void **state)
 	assert_non_null(f);
 	assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
 	fclose(f);
-	assert_int_equal(ck_holders_check(text, strlen(text), &line), -EINVAL);
+	assert_int_equal(ck_token_file_check(text, strlen(text), &line), -EINVAL);
 	assert_int_equal(line, 6);
 	assert_int_equal(cks_token_check(path, why), -EINVAL);
 	assert_false(admits(&token, path, "one"));
@@ -228,17 +228,17 @@ static void a_hello_is_judged_by_protocol_and_token(void **state)
 
 	(void)state;
 	setenv("CRICKET_TOKEN", "sesame", 1);
-	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_REFUSED_PROTOCOL);
+	assert_int_equal(cks_hello_check(&options, &token, -1, &args, why), CK_REFUSED_PROTOCOL);
 	assert_non_null(strstr(why, "client 9.9 speaks protocol"));
 	args.protocol = CK_PROTOCOL;
-	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_REFUSED_TOKEN);
+	assert_int_equal(cks_hello_check(&options, &token, -1, &args, why), CK_REFUSED_TOKEN);
 	assert_non_null(strstr(why, "CRICKET_TOKEN"));
 	args.token.token_val = (char *)"sesame";
 	args.token.token_len = 6;
-	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_REFUSALS);
+	assert_int_equal(cks_hello_check(&options, &token, -1, &args, why), CK_REFUSALS);
 	unsetenv("CRICKET_TOKEN");
 	args.token.token_len = 0;
-	assert_int_equal(cks_judge(&options, &token, -1, &args, why), CK_REFUSALS);
+	assert_int_equal(cks_hello_check(&options, &token, -1, &args, why), CK_REFUSALS);
 }
 
 int main(void)

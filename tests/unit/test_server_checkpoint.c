@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "server/checkpoint/checkpoint.h"
+#include "server/checkpoint/compress.h"
 #include "server/checkpoint/criu.h"
-#include "server/checkpoint/pack.h"
 #include "server/checkpoint/store.h"
 #include "server_place.h"
 #include "util/fd.h"
@@ -221,8 +221,9 @@ static struct cks_manifest *make_manifest(void)
 	m->threads[1] = 4712;
 	m->thread_count = 2;
 	m->outside.count = 2;
-	m->outside.files[0] = (struct cks_outside_file){CK_OUTSIDE_CONTROL, "socket:[77]"};
-	m->outside.files[1] = (struct cks_outside_file){CK_OUTSIDE_LOG, "file[1b:2c]"};
+	m->outside.files[0] =
+		(struct cks_external_fds_file){CK_EXTERNAL_FDS_CONTROL, "socket:[77]"};
+	m->outside.files[1] = (struct cks_external_fds_file){CK_EXTERNAL_FDS_LOG, "file[1b:2c]"};
 	m->images = calloc(1, sizeof(*m->images));
 	strcpy(m->images[0].name, "pages-1.img");
 	m->images[0].size = (uint64_t)80 << 30;
@@ -258,7 +259,7 @@ static void a_manifest_comes_back_as_it_was(void **state)
 	assert_int_equal(back->thread_count, 2);
 	assert_int_equal(back->threads[1], 4712);
 	assert_int_equal(back->outside.count, 2);
-	assert_int_equal(back->outside.files[1].role, CK_OUTSIDE_LOG);
+	assert_int_equal(back->outside.files[1].role, CK_EXTERNAL_FDS_LOG);
 	assert_string_equal(back->outside.files[1].id, "file[1b:2c]");
 	assert_int_equal(back->image_count, 1);
 	assert_int_equal(back->images[0].size, (uint64_t)80 << 30);
@@ -455,7 +456,7 @@ static void a_folder_that_others_may_enter_is_refused(void **state)
 static void control_socket_and_log_are_found(void **state)
 {
 	struct place *p = *state;
-	struct cks_outside outside;
+	struct cks_external_fds outside;
 	char link[64], path[128];
 	struct stat st;
 	int pair[2], log;
@@ -464,25 +465,25 @@ static void control_socket_and_log_are_found(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	put_file(p, "log", "x", 1);
 	log = openat(p->dir, "log", O_WRONLY);
-	assert_int_equal(cks_outside_find(getpid(), pair[0], log, &outside, &p->why), 0);
+	assert_int_equal(cks_external_fds_find(getpid(), pair[0], log, &outside, &p->why), 0);
 	assert_int_equal(outside.count, 2);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", pair[0]);
 	n = readlink(path, link, sizeof(link) - 1);
 	link[n] = '\0';
 	assert_string_equal(outside.files[0].id, link);
-	assert_int_equal(outside.files[0].role, CK_OUTSIDE_CONTROL);
+	assert_int_equal(outside.files[0].role, CK_EXTERNAL_FDS_CONTROL);
 	assert_int_equal(fstat(log, &st), 0);
 	snprintf(path, sizeof(path), ":%llx]", (unsigned long long)st.st_ino);
 	assert_int_equal(strncmp(outside.files[1].id, "file[", 5), 0);
 	assert_non_null(strstr(outside.files[1].id, path));
 	close(log);
 	log = open("/dev/null", O_WRONLY);
-	assert_int_equal(cks_outside_find(getpid(), pair[0], log, &outside, &p->why), 0);
+	assert_int_equal(cks_external_fds_find(getpid(), pair[0], log, &outside, &p->why), 0);
 	assert_int_equal(outside.count, 1);
-	assert_int_equal(cks_outside_find(getpid(), log, log, &outside, &p->why), -ENOTSOCK);
+	assert_int_equal(cks_external_fds_find(getpid(), log, log, &outside, &p->why), -ENOTSOCK);
 	close(pair[0]);
 	close(pair[1]);
-	assert_int_equal(cks_outside_find(getpid(), pair[0], log, &outside, &p->why), -ENOENT);
+	assert_int_equal(cks_external_fds_find(getpid(), pair[0], log, &outside, &p->why), -ENOENT);
 	close(log);
 }
 
@@ -514,7 +515,7 @@ static void the_first_error_of_the_log_is_the_reason(void **state)
 		"echo '(00.3) Error (criu/cr.c:2): Dumping FAILED.' >>$log\n"
 		"exit 1\n";
 	struct place *p = *state;
-	struct cks_outside outside = {.count = 0};
+	struct cks_external_fds outside = {.count = 0};
 	char program[128], log[128];
 	struct cks_criu criu = {
 		.program = program, .images = p->path, .log = log, .outside = &outside};

@@ -20,7 +20,7 @@
 #include "gen/handlers.h"
 #include "rpc/chan.h"
 #include "server/copy/staging.h"
-#include "server/direct/allowed.h"
+#include "server/direct/allowed_peers.h"
 #include "server/direct/bridge.h"
 #include "server_fake.h"
 #include "tests/unit/server_session.h"
@@ -95,7 +95,7 @@ static struct job range(int at, bool sends, void *memory, size_t size, uint64_t 
 				 .context = CONTEXT,
 				 .arrived = sends ? NULL : calloc(1, size / CK_PIECE_MAX / 8 + 2)}};
 
-	cks_walk_flat(&j.part.walk, !sends, (uintptr_t)memory, size);
+	cks_copy_iterator_flat(&j.part.walk, !sends, (uintptr_t)memory, size);
 	return j;
 }
 
@@ -161,8 +161,8 @@ static void a_box_fits_a_box_of_another_pitch(void **state)
 	(void)state;
 	box.srcDevice = (uintptr_t)from;
 	box.dstDevice = (uintptr_t)to;
-	assert_int_equal(cks_walk_box(&s.part.walk, false, &box), CUDA_SUCCESS);
-	assert_int_equal(cks_walk_box(&r.part.walk, true, &box), CUDA_SUCCESS);
+	assert_int_equal(cks_copy_iterator_box(&s.part.walk, false, &box), CUDA_SUCCESS);
+	assert_int_equal(cks_copy_iterator_box(&r.part.walk, true, &box), CUDA_SUCCESS);
 	both(&s, &r);
 	assert_int_equal(s.err, CUDA_SUCCESS);
 	assert_int_equal(r.err, CUDA_SUCCESS);
@@ -357,14 +357,14 @@ static void bridges_without_a_peer_make_room(void **state)
 
 static bool allows(const char *list, const char *address)
 {
-	struct cks_allowed allowed;
+	struct cks_allowed_peers allowed;
 	struct sockaddr_storage peer;
 
-	assert_int_equal(cks_allowed_parse(list, &allowed), 0);
-	cks_allowed_listen(&allowed, "0.0.0.0:7000");
-	cks_allowed_listen(&allowed, "[::]");
-	assert_true(cks_allowed_address(address, &peer));
-	return cks_allowed_has(&allowed, &peer);
+	assert_int_equal(cks_allowed_peers_parse(list, &allowed), 0);
+	cks_allowed_peers_listen(&allowed, "0.0.0.0:7000");
+	cks_allowed_peers_listen(&allowed, "[::]");
+	assert_true(cks_allowed_peers_address(address, &peer));
+	return cks_allowed_peers_has(&allowed, &peer);
 }
 
 static void a_list_allows_what_it_says(void **state)
@@ -426,13 +426,13 @@ static void what_is_no_list_or_no_address_is_refused(void **state)
 		"",	"localhost", "1.2.3",	"1.2.3.4:0",  "1.2.3.4:", "1.2.3.4:99999",
 		"[::1", "::1",	     "unix:/x", "1.2.3.4:1x", "1.2.3.4 ", "[]:1"};
 	struct sockaddr_storage peer;
-	struct cks_allowed allowed;
+	struct cks_allowed_peers allowed;
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(lists); i++)
-		assert_int_equal(cks_allowed_parse(lists[i], &allowed), -EINVAL);
+		assert_int_equal(cks_allowed_peers_parse(lists[i], &allowed), -EINVAL);
 	for (size_t i = 0; i < CK_ARRAY_SIZE(addresses); i++)
-		assert_false(cks_allowed_address(addresses[i], &peer));
+		assert_false(cks_allowed_peers_address(addresses[i], &peer));
 }
 
 #define BRIDGE(test) cmocka_unit_test_setup_teardown(test, begin, end)

@@ -22,13 +22,13 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
-#include "rpc/pack.h"
+#include "rpc/compress.h"
 #include "rpc/proc.h"
-#include "server/worker/dispatch.h"
 #include "server/memory/delivery.h"
 #include "server/memory/memory.h"
 #include "server/modules/modcache.h"
 #include "server/session/output.h"
+#include "server/worker/dispatch.h"
 #include "server_fake.h"
 #include "util/util.h"
 #include "tests/unit/server_ends.h"

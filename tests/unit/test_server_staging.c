@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "server/copy/copy_iterator.h"
 #include "server/copy/staging.h"
-#include "server/copy/walk.h"
 #include "server_fake.h"
 
 static int make(void **state)
@@ -29,17 +29,17 @@ static int drop(void **state)
 static void upload(struct cks_ring *ring, unsigned char *device, size_t size, uint64_t stream)
 {
 	struct cks_slot *slot;
-	struct cks_walk walk;
+	struct cks_copy_iterator walk;
 
-	cks_walk_flat(&walk, true, (uintptr_t)device, size);
-	while (cks_walk_next(&walk)) {
+	cks_copy_iterator_flat(&walk, true, (uintptr_t)device, size);
+	while (cks_copy_iterator_next(&walk)) {
 		unsigned char *host;
 
 		assert_int_equal(cks_ring_take(ring, 1, stream, walk.piece, &slot), CUDA_SUCCESS);
 		host = slot->host + slot->used;
 		for (size_t i = 0; i < walk.piece; i++)
 			host[i] = (unsigned char)((walk.done + i) * 31 >> 3);
-		assert_int_equal(cks_walk_copy(&walk, host, NULL), CUDA_SUCCESS);
+		assert_int_equal(cks_copy_iterator_copy(&walk, host, NULL), CUDA_SUCCESS);
 		assert_int_equal(cks_slot_mark(slot, NULL, walk.piece), CUDA_SUCCESS);
 	}
 }
@@ -148,18 +148,19 @@ static void boxes_are_cut_without_loss(void **state)
 		unsigned char *device = calloc((w + 8) * (h + 2), d + 1);
 		struct cks_ring *ring = cks_staging_upload(*state);
 		struct cks_slot *slot;
-		struct cks_walk walk;
+		struct cks_copy_iterator walk;
 
 		c.dstDevice = (uintptr_t)device;
-		assert_int_equal(cks_walk_box(&walk, true, &c), CUDA_SUCCESS);
+		assert_int_equal(cks_copy_iterator_box(&walk, true, &c), CUDA_SUCCESS);
 		assert_int_equal(walk.total, w * h * d);
-		while (cks_walk_next(&walk)) {
+		while (cks_copy_iterator_next(&walk)) {
 			assert_int_equal(walk.done, at);
 			assert_true(walk.piece > 0 && walk.piece <= CK_PIECE_MAX);
 			assert_int_equal(cks_ring_next(ring, 1, 7, &slot), CUDA_SUCCESS);
 			for (size_t i = 0; i < walk.piece; i++)
 				slot->host[i] = (unsigned char)((at + i) * 31 >> 3);
-			assert_int_equal(cks_walk_copy(&walk, slot->host, NULL), CUDA_SUCCESS);
+			assert_int_equal(cks_copy_iterator_copy(&walk, slot->host, NULL),
+					 CUDA_SUCCESS);
 			fake_flush();
 			at += walk.piece;
 		}
@@ -187,29 +188,29 @@ static void impossible_boxes_are_refused(void **state)
 		.Depth = 4,
 	};
 	CUDA_MEMCPY3D c = good;
-	struct cks_walk walk;
+	struct cks_copy_iterator walk;
 
 	(void)state;
-	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_SUCCESS);
+	assert_int_equal(cks_copy_iterator_box(&walk, false, &c), CUDA_SUCCESS);
 	c.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
-	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_copy_iterator_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c.srcMemoryType = CU_MEMORYTYPE_HOST; /* an address of the server's own */
-	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_copy_iterator_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c = good;
 	c.WidthInBytes = c.Height = (size_t)1 << 40;
-	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_copy_iterator_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c = good;
 	c.srcXInBytes = 1;
-	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_copy_iterator_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c.srcXInBytes = SIZE_MAX;
-	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_copy_iterator_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c = good;
 	c.srcHeight = 63;
-	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_copy_iterator_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c = good;
 	c.Depth = 0;
-	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_SUCCESS);
-	assert_false(cks_walk_next(&walk));
+	assert_int_equal(cks_copy_iterator_box(&walk, false, &c), CUDA_SUCCESS);
+	assert_false(cks_copy_iterator_next(&walk));
 }
 
 int main(void)

@@ -60,7 +60,7 @@ def api_h(table):
 
 
 def interposed():
-    """Functions of the C library that the client puts its own before: client/managed/interpose.c and client/wire/leave.c say why."""
+    """Functions of the C library that the client puts its own before: client/managed/interpose.c and client/wire/quick_exit.c say why."""
     rows = (Path(__file__).parents[2] / "util/interposed.def").read_text()
     others = ["_Exit", "_exit", "pthread_sigmask", "sigaction", "signal", "sigprocmask"]
     return sorted(re.findall(r"^CALL\(\w+, (\w+),", rows, re.M) + others)
@@ -118,7 +118,7 @@ def emu_call(table, row):
 
 EMU_CALLS = r"""#include "cuda/types.h"
 #include "gen/api.h"
-#include "emu/core/turnstile.h"
+#include "emu/core/call_gate.h"
 #include "util/util.h"
 
 CUstream ck_default_stream_set(CUstream stream);
@@ -135,9 +135,9 @@ CUstream ck_default_stream_set(CUstream stream);
 	{ \
 		CUresult err; \
 \
-		ck_emu_turnstile_enter(); \
+		ck_emu_call_gate_enter(); \
 		err = call; \
-		ck_emu_turnstile_leave(); \
+		ck_emu_call_gate_leave(); \
 		return err; \
 	}
 

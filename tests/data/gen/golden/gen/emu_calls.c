@@ -1,7 +1,7 @@
 /* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
 #include "cuda/types.h"
 #include "gen/api.h"
-#include "emu/core/turnstile.h"
+#include "emu/core/call_gate.h"
 #include "util/util.h"
 
 CUstream ck_default_stream_set(CUstream stream);
@@ -18,9 +18,9 @@ CUstream ck_default_stream_set(CUstream stream);
 	{ \
 		CUresult err; \
 \
-		ck_emu_turnstile_enter(); \
+		ck_emu_call_gate_enter(); \
 		err = call; \
-		ck_emu_turnstile_leave(); \
+		ck_emu_call_gate_leave(); \
 		return err; \
 	}
 

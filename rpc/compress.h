@@ -1,0 +1,35 @@
+/*
+ * rpc/compress.h - payload that travels compressed, in blocks: each is one frame of zstd (RFC
+ * 8878), without a dictionary.
+ *
+ * The message says how many bytes the block becomes; it becomes exactly these, or it is refused. So
+ * a peer can make the reader neither write nor allocate more than CK_PACK_BLOCK.
+ */
+#ifndef CK_RPC_COMPRESS_H
+#define CK_RPC_COMPRESS_H
+
+#include <stddef.h>
+
+#define CK_PACK_BLOCK (512u << 10) /* most bytes of a block, before and after */
+
+struct ck_packer;
+struct ck_unpacker;
+
+/* 0, or -ENOMEM. A packer or unpacker serves one thread at a time. */
+int ck_packer_create(struct ck_packer **packer);
+void ck_packer_destroy(struct ck_packer *packer);
+int ck_unpacker_create(struct ck_unpacker **unpacker);
+void ck_unpacker_destroy(struct ck_unpacker *unpacker);
+
+/* Compress @size bytes, at most CK_PACK_BLOCK. Returns the length of *@packed, which the next call
+ * overwrites; 0: they hardly become shorter, so send them as they are. */
+size_t ck_pack(struct ck_packer *packer, const void *bytes, size_t size, const void **packed);
+
+/* Where to receive a block: CK_PACK_BLOCK bytes. */
+void *ck_unpack_room(struct ck_unpacker *unpacker);
+
+/* Expand the first @packed bytes there to @size bytes at @to. -EBADMSG: they are no block of that
+ * size; then @to may hold anything. */
+int ck_unpack(struct ck_unpacker *unpacker, size_t packed, void *to, size_t size);
+
+#endif

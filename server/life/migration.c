@@ -1,0 +1,387 @@
+/*
+ * server/life/migration.c - see migration.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rpc/chan.h"
+#include "server/children/gpu_turns.h"
+#include "server/children/helpers.h"
+#include "server/children/workers.h"
+#include "server/door/absent_sessions.h"
+#include "server/helpers/helper.h"
+#include "server/life/migration.h"
+#include "server/life/migration_part.h"
+#include "server/life/suspend.h"
+#include "server/options/options.h"
+#include "server/processes/messages.h"
+#include "server/processes/session_info.h"
+#include "util/fd.h"
+#include "util/log.h"
+#include "util/until.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+struct cks_travels *cks_travels_create(void)
+{
+	return calloc(1, sizeof(struct cks_travels));
+}
+
+static void free_travel(struct travel *travel)
+{
+	if (travel->stream >= 0)
+		close(travel->stream);
+	json_decref(travel->reply);
+	free(travel);
+}
+
+void cks_travels_destroy(struct cks_travels *t)
+{
+	struct travel *next;
+
+	for (struct travel *travel = t ? t->first : NULL; travel; travel = next) {
+		next = travel->next;
+		free_travel(travel);
+	}
+	free(t);
+}
+
+struct travel *travel_begin(struct cks_travels *t, enum step step, const char *directory,
+			    struct cks_asker asker)
+{
+	struct travel *travel = calloc(1, sizeof(*travel) + strlen(directory) + 1);
+
+	if (!travel)
+		return NULL;
+	travel->step = step;
+	travel->asker = asker;
+	travel->stream = -1;
+	strcpy(travel->directory, directory);
+	travel->next = t->first;
+	t->first = travel;
+	return travel;
+}
+
+void travel_finish(struct cks_server *server, struct travel *travel, json_t *reply)
+{
+	const char *error = json_string_value(json_object_get(reply, "error"));
+	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+
+	travel->step = OVER;
+	if (!travel->keeps) {
+		cks_control_answer(server->control, travel->asker, reply);
+		return;
+	}
+	if (s)
+		s->saved = ck_now_ms(); /* it has as long to run until the next time */
+	if (error)
+		ck_warn("session s%u is not saved: %s", travel->number, error);
+	else
+		ck_info("session s%u is saved in %s", travel->number, travel->directory);
+	if (travel->needless)
+		travel_remove(server->helpers, travel->directory);
+	json_decref(reply);
+}
+
+bool cks_travels_has(const struct cks_travels *t, unsigned int number)
+{
+	const struct travel *travel = t->first;
+
+	while (travel && travel->number != number)
+		travel = travel->next;
+	return travel != NULL;
+}
+
+bool cks_travels_any(const struct cks_travels *t)
+{
+	return t->first != NULL;
+}
+
+bool cks_travels_saving(const struct cks_travels *t)
+{
+	const struct travel *travel = t->first;
+
+	while (travel && !travel->keeps)
+		travel = travel->next;
+	return travel != NULL;
+}
+
+int64_t cks_travels_due(const struct cks_travels *t, struct cks_workers *workers)
+{
+	for (const struct travel *travel = t->first; travel; travel = travel->next) {
+		const struct cks_session_info *s = cks_workers_at(workers, travel->number);
+
+		/* the suspender has gone on since cks_travels_run() */
+		if (travel->step == SUSPENDING && s &&
+		    (s->suspension.state == CK_SUSPENDED || s->suspension.state == CK_RUNNING))
+			return 0;
+	}
+	return t->due == INT64_MAX ? -1 : ck_max(t->due - ck_now_ms(), (int64_t)0);
+}
+
+const char *travel_directory(const json_t *request, json_t **error)
+{
+	const char *directory = json_string_value(json_object_get(request, "directory"));
+
+	if (directory && directory[0] == '/')
+		return directory;
+	*error = cks_control_error("the folder must be an absolute path");
+	return NULL;
+}
+
+static uint64_t seconds_away(const struct cks_server *server)
+{
+	return server->options->limits.value[CK_LIMIT_KEEP];
+}
+
+/* --- into files */
+
+/* It is suspended: nothing of it is on the GPU, and no thread of the worker is on the way there. */
+static bool begin_leaving(struct cks_server *server, struct travel *travel,
+			  struct cks_session_info *s)
+{
+	if (!cks_workers_tell(s, CK_CONTROL_LEAVE))
+		return false;
+	travel->step = LEAVING;
+	s->left = CK_STAYS;
+	cks_absent_sessions_put(server->away, travel->session, "", seconds_away(server));
+	return true;
+}
+
+/* Suspend it first, unless it is. NULL: it is on its way. */
+static json_t *suspend_and_leave(struct cks_server *server, struct travel *travel,
+				 struct cks_session_info *s)
+{
+	travel->number = s->number;
+	memcpy(travel->session, cks_workers_id(s), sizeof(travel->session));
+	travel->resumes = s->suspension.state != CK_SUSPENDED;
+	travel->held = s->suspension.held;
+	if (travel->resumes)
+		return cks_suspend(server->suspender, s, true, NULL);
+	s->suspension.held = true;
+	return begin_leaving(server, travel, s) ? NULL
+						: cks_control_error("its worker does not respond");
+}
+
+static bool is_tcp(const char *text)
+{
+	char why[CK_ADDRESS_WHY];
+	struct ck_address address;
+
+	return ck_address_parse(text, &address, why) == 0 && address.kind == CK_ADDRESS_TCP;
+}
+
+/* The session of @request leaves, into @directory or over @stream, which it takes. */
+static json_t *start_travel(struct cks_server *server, const json_t *request,
+			    struct cks_asker asker, const char *directory, int stream)
+{
+	const char *name = json_string_value(json_object_get(request, "session"));
+	struct cks_session_info *s = name ? cks_workers_find(server->workers, name) : NULL;
+	const char *address = json_string_value(json_object_get(request, "address"));
+	struct travel *travel = NULL;
+	json_t *error = NULL;
+
+	if (address && strlen(address) >= CK_ABSENT_ADDRESS)
+		error = cks_control_error("the address is too long");
+	else if (address && address[0] && !is_tcp(address)) /* clients use no other */
+		error = cks_control_error("the address must be HOST or HOST:PORT, not %s", address);
+	else if (!s || !cks_workers_id(s))
+		error = cks_control_error("there is no session %s", name ? name : "");
+	else if (cks_travels_has(server->travels, s->number))
+		error = cks_control_error("session %s is already being written or moved", name);
+	else if (!(cks_session_terms(s)->features & CK_FEATURE_CHECKPOINT))
+		error = cks_control_error("the policy does not allow checkpoints of %s",
+					  s->owner.identity.name);
+	else if (!(travel = travel_begin(server->travels, SUSPENDING, directory, asker)))
+		error = cks_control_error("%s", strerror(ENOMEM));
+	if (!travel) {
+		if (stream >= 0)
+			close(stream);
+		return error;
+	}
+	travel->stream = stream;
+	snprintf(travel->address, sizeof(travel->address), "%s", address ? address : "");
+	error = suspend_and_leave(server, travel, s);
+	if (error)
+		travel->step = OVER;
+	return error;
+}
+
+json_t *cks_migration_checkpoint(struct cks_server *server, const json_t *request,
+				 struct cks_asker asker)
+{
+	json_t *error = NULL;
+	const char *directory = travel_directory(request, &error);
+
+	return directory ? start_travel(server, request, asker, directory, -1) : error;
+}
+
+json_t *cks_migration_move(struct cks_server *server, const json_t *request, struct cks_asker asker)
+{
+	int stream = cks_control_take(server->control, asker);
+
+	return stream >= 0 ? start_travel(server, request, asker, "", stream)
+			   : cks_control_error("it needs a connection to the other server");
+}
+
+void cks_migration_save(struct cks_server *server, struct cks_session_info *s,
+			const char *directory)
+{
+	struct travel *travel =
+		travel_begin(server->travels, SUSPENDING, directory, (struct cks_asker){0});
+	json_t *error;
+
+	if (!travel)
+		return;
+	travel->keeps = true;
+	error = suspend_and_leave(server, travel, s);
+	if (error)
+		travel_finish(server, travel, error);
+}
+
+static void check_suspended(struct cks_server *server, struct travel *travel)
+{
+	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+
+	if (!s)
+		travel_finish(server, travel, cks_control_error("the session has ended"));
+	else if (s->suspension.state == CK_RUNNING)
+		travel_finish(server, travel,
+			      cks_control_error("it cannot be suspended: %s", s->suspension.why));
+	else if (s->suspension.state == CK_SUSPENDED && !begin_leaving(server, travel, s))
+		travel_finish(server, travel, cks_control_error("its worker does not respond"));
+}
+
+/* The session stays here: its client may come back. */
+static void keep_session(struct cks_server *server, const struct travel *travel)
+{
+	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+
+	cks_absent_sessions_remove(server->away, travel->session);
+	if (!s)
+		return;
+	s->written = false;
+	cks_gpu_turns_forget(s);
+	cks_workers_tell(s, CK_CONTROL_RETURN);
+	if (travel->resumes)
+		json_decref(cks_resume(server->suspender, s, NULL, NULL));
+	else
+		s->suspension.held = travel->held;
+}
+
+/* Its memory has been copied; what is left to do with the copy does not concern it. */
+static void handle_copied(struct cks_server *server, void *data)
+{
+	struct travel *travel = data;
+
+	travel->stays = true;
+	ck_info("session s%u goes on; its checkpoint is being compressed", travel->number);
+	keep_session(server, travel);
+}
+
+static void handle_written(struct cks_server *server, json_t *reply, void *data)
+{
+	struct travel *travel = data;
+	bool ok = json_is_true(json_object_get(reply, "ok"));
+	bool gone = json_is_true(json_object_get(reply, "gone"));
+
+	if (ok && travel->stream >= 0)
+		ck_info("session s%u has moved to %s", travel->number, travel->address);
+	else if (ok && !travel->keeps)
+		ck_info("a session is written into %s", travel->directory);
+	if (ok && !travel->keeps) {
+		cks_absent_sessions_put(server->away, travel->session, travel->address,
+					seconds_away(server));
+		travel->reply = reply;
+		travel->step = ENDING;
+		return;
+	}
+	if (gone)
+		cks_absent_sessions_remove(server->away, travel->session);
+	else if (!travel->stays)
+		keep_session(server, travel);
+	travel_finish(server, travel, reply);
+}
+
+/* The answer comes when commands do not find the session here any more. */
+static void check_ended(struct cks_server *server, struct travel *travel)
+{
+	if (!cks_workers_at(server->workers, travel->number))
+		travel_finish(server, travel, json_incref(travel->reply));
+}
+
+static void write_worker(struct cks_server *server, struct travel *travel,
+			 struct cks_session_info *s)
+{
+	char name[CK_SESSION_NAME];
+	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
+				    .control = travel->stream,
+				    .done = handle_written,
+				    .goes_on = handle_copied,
+				    .data = travel};
+	pid_t pid;
+
+	helper.request =
+		json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:I, s:b, s:b}", "criu",
+			  server->options->criu, "directory", travel->directory, "driver",
+			  server->driver, "pid", (int)s->pid, "session", cks_session_name(s, name),
+			  "program", s->program, "memory", (json_int_t)s->suspension.bytes, "keep",
+			  travel->keeps, "move", travel->stream >= 0);
+	s->written = !travel->keeps; /* its end is no accident */
+	travel->step = WRITING;
+	pid = cks_helpers_start(server->helpers, &helper);
+	if (pid >= 0)
+		return;
+	keep_session(server, travel);
+	travel_finish(server, travel,
+		      cks_control_error("no process for the session: %s", strerror(-pid)));
+}
+
+/* Has the worker closed its connections? */
+static void check_left(struct cks_server *server, struct travel *travel)
+{
+	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+
+	if (s && s->left == CK_STAYS)
+		return;
+	if (s && s->left == CK_LEFT) {
+		write_worker(server, travel, s);
+		return;
+	}
+	travel_finish(server, travel,
+		      cks_control_error(s ? "the session cannot be written or moved: %s"
+					  : "the session has ended",
+					s ? s->why : ""));
+	keep_session(server, travel);
+}
+
+/* --- all */
+
+void cks_travels_run(struct cks_travels *t, struct cks_server *server)
+{
+	struct travel **at = &t->first, *travel;
+
+	while ((travel = *at) != NULL) {
+		if (travel->step == SUSPENDING)
+			check_suspended(server, travel);
+		else if (travel->step == LEAVING)
+			check_left(server, travel);
+		else if (travel->step == ENDING)
+			check_ended(server, travel);
+		else if (travel->step == RETURNING)
+			travel_check_named(server, travel);
+		if (travel->step != OVER) {
+			at = &travel->next;
+			continue;
+		}
+		*at = travel->next;
+		free_travel(travel);
+	}
+	t->due = cks_migration_policy(server);
+}

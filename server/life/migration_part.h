@@ -1,0 +1,60 @@
+/*
+ * server/life/migration_part.h - a session on its way, for the files travel*.c only.
+ */
+#ifndef CK_SERVER_LIFE_MIGRATION_PART_H
+#define CK_SERVER_LIFE_MIGRATION_PART_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/control/control.h"
+#include "server/door/absent_sessions.h"
+#include "server/life/migration.h"
+
+struct travel {
+	struct travel *next;
+	enum step {
+		SUSPENDING, /* its GPU state moves into the worker */
+		LEAVING,    /* the worker closes its connections */
+		WRITING,    /* a checkpointer writes it */
+		ENDING,	    /* it is elsewhere: its worker here ends */
+		READING,    /* a restorer makes it again */
+		RETURNING,  /* the worker names its session again */
+		OVER,
+	} step;
+	struct cks_asker asker;
+	json_t *reply;	     /* for the asker, when it has ended here */
+	bool keeps;	     /* it stays: no command waits, and an older checkpoint is replaced */
+	bool stays;	     /* it has been saved as far as it must wait for that */
+	bool needless;	     /* it has come to its end meanwhile */
+	bool resumes;	     /* if it stays: it was not suspended before */
+	bool rests;	     /* a restored one stays suspended, */
+	bool held;	     /* until a command resumes it: also one that stays here */
+	int stream;	     /* to the server that it moves to; -1: into files */
+	unsigned int number; /* of the session */
+	unsigned char session[16];
+	char address[CK_ABSENT_ADDRESS]; /* where it will be; empty: that is not known */
+	char directory[];		 /* of the checkpoint; empty: there is none */
+};
+
+struct cks_travels {
+	struct travel *first;
+	int64_t due; /* cks_travels_due */
+};
+
+/* NULL: out of memory. */
+struct travel *travel_begin(struct cks_travels *travels, enum step step, const char *directory,
+			    struct cks_asker asker);
+/* Answer the command, with @reply, which it takes; cks_travels_run() frees @travel. */
+void travel_finish(struct cks_server *server, struct travel *travel, json_t *reply);
+/* The folder in @request, or NULL and *error. It must be absolute, because the client has another
+ * current folder. */
+const char *travel_directory(const json_t *request, json_t **error);
+
+/* migration_policy.c: remove the folder of a checkpoint, if there is one */
+void travel_remove(struct cks_helpers *helpers, const char *folder);
+
+/* migration_restore.c: the step RETURNING */
+void travel_check_named(struct cks_server *server, struct travel *travel);
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * server/memory/lease_reclaim.c - a session that runs out of memory asks the others for theirs.
+ *
+ * Only a client knows what of its leases is free. So the supervisor passes the request on to all
+ * workers, and each passes it on to its client, which returns free memory in the command stream.
+ */
+#include <pthread.h>
+#include <time.h>
+
+#include "gen/handlers.h"
+#include "server/memory/lease.h"
+#include "server/session/callback.h"
+#include "server/session/session.h"
+#include "util/log.h"
+#include "util/until.h"
+
+CK_LOG_DEFINE("server");
+
+#define PATIENCE_MS 300
+#define PAUSE_MS 2
+#define SETTLED_MS 500
+#define ROUNDS 16
+#define RETURN_MS 500 /* for a client at the end of a slow link */
+
+CUresult ck_serve_lease_watch(struct cks_request *q, ck_lease_watch_args *a, void *res)
+{
+	struct cks_leases *l = q->session->leases;
+	struct cks_host_call *call = cks_host_call_keep(q->session, a->callback);
+
+	(void)res;
+	if (!call)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ck_lock(&l->lock);
+	l->client = call;
+	ck_unlock(&l->lock);
+	return CUDA_SUCCESS;
+}
+
+static struct cks_host_call *client_of(struct cks_session *s)
+{
+	struct cks_host_call *client;
+
+	ck_lock(&s->leases->lock);
+	client = s->leases->client;
+	ck_unlock(&s->leases->lock);
+	return client;
+}
+
+void cks_lease_pressed(struct cks_session *s)
+{
+	struct cks_host_call *client;
+	struct cks_pass pass = {.turns = 0};
+	bool running;
+
+	cks_gate_join(&s->gate, &pass);
+	running = cks_gate_try_uncounted(&s->gate, &pass);
+	if (running) {
+		cks_lease_expire(s);
+		cks_gate_leave_uncounted(&pass);
+	}
+	cks_gate_part(&s->gate, &pass);
+	if (!running)
+		return; /* suspended: it holds no device memory, and its client would resume it */
+	client = client_of(s);
+	if (client)
+		cks_host_call_tell(client, 0, 0);
+}
+
+void cks_lease_lighten(struct cks_session *s)
+{
+	struct cks_host_call *client = client_of(s);
+
+	if (client && !cks_host_call_run_within(client, RETURN_MS))
+		ck_debug("the client has not returned its free memory: it moves too");
+}
+
+/* The commands before this call have been carried out: returns are among them. */
+CUresult ck_serve_lease_returned(struct cks_request *q, ck_lease_returned_args *a,
+				 ck_lease_returned_res *res)
+{
+	(void)q;
+	(void)a;
+	(void)res;
+	return CUDA_SUCCESS;
+}
+
+void cks_lease_alone(struct cks_session *s)
+{
+	s->leases->room = CK_ROOM_ALONE;
+}
+
+void cks_lease_coming(struct cks_session *s)
+{
+	s->leases->room = CK_ROOM_COMING;
+}
+
+void cks_lease_made(struct cks_session *s)
+{
+	s->leases->room = CK_ROOM_MADE;
+}
+
+static size_t free_memory(void)
+{
+	size_t free = 0, total;
+
+	return ck_driver.cuMemGetInfo_v2 && ck_driver.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS
+		       ? free
+		       : 0;
+}
+
+/*
+ * Ask, and wait until @size bytes are free, the server has no more to say, or some time has passed.
+ * While another session leaves the GPU, the server has more to say. Returns the free memory.
+ */
+static size_t request_memory(struct cks_session *s, size_t size)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_MS * CK_NS_PER_MS};
+	int free_ms = 0;
+
+	s->leases->room = CK_ROOM_ASKED;
+	if (!s->press || s->press() < 0)
+		return free_memory();
+	for (int ms = 0; ms < PATIENCE_MS || s->leases->room == CK_ROOM_COMING; ms += PAUSE_MS) {
+		free_ms = free_memory() >= size ? free_ms + PAUSE_MS : 0;
+		/* while another session moves, what is free may be for that one */
+		if (free_ms > (s->leases->room == CK_ROOM_COMING ? SETTLED_MS : 0))
+			break;
+		if (s->leases->room == CK_ROOM_ALONE || s->leases->room == CK_ROOM_MADE)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return free_memory();
+}
+
+/* Wait until there is enough free memory, or at least more than before. */
+CUresult ck_serve_lease_press(struct cks_request *q, ck_lease_press_args *a,
+			      ck_lease_press_res *res)
+{
+	struct cks_session *s = q->session;
+	size_t before = free_memory(), now = before;
+	unsigned int round = 0;
+
+	do
+		now = request_memory(s, a->size);
+	while (now < a->size && s->leases->room == CK_ROOM_MADE && ++round < ROUNDS);
+	res->more = now > before || now >= a->size;
+	return CUDA_SUCCESS;
+}
+
+bool cks_lease_make_room(struct cks_session *s, unsigned int round)
+{
+	request_memory(s, SIZE_MAX);
+	return s->leases->room == CK_ROOM_MADE ? round < ROUNDS
+					       : s->leases->room != CK_ROOM_ALONE && round == 0;
+}

@@ -1,0 +1,261 @@
+/*
+ * server/rules/fair_share.c - see fair_share.h.
+ */
+#include <stdlib.h>
+
+#include "server/rules/fair_share.h"
+#include "util/util.h"
+
+#define CK_SCALE 1024u /* of passed, for a weight of 1 */
+
+uint64_t cks_fair_share_bits(struct cks_fair_share *y, const uint32_t marks[CK_NOTE_GPUS])
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++) {
+		size_t at = 0;
+
+		if (marks[i] == 0)
+			continue;
+		while (at < CK_SHARE_GPUS && y->marks[at] && y->marks[at] != marks[i])
+			at++;
+		if (at == CK_SHARE_GPUS)
+			continue; /* shared without weights */
+		y->marks[at] = marks[i];
+		bits |= 1ull << at;
+	}
+	return bits;
+}
+
+static void lower_next(int64_t *next, int64_t time)
+{
+	*next = ck_min(*next, time);
+}
+
+/* How far the sessions are that compete with @s: on its GPUs, with its priority. */
+static uint64_t passed_there(const struct cks_share *s, struct cks_share **list, size_t count)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct cks_share *t = list[i];
+
+		if (t != s && t->held && t->priority == s->priority && (t->gpus & s->gpus))
+			most = ck_max(most, t->begun);
+	}
+	return most;
+}
+
+/* --- which sessions are held */
+
+static bool shares_differ(const struct cks_share *a, const struct cks_share *b)
+{
+	return a->weight != b->weight || a->priority != b->priority;
+}
+
+/* The GPUs that active sessions of different weights or priorities use. */
+static uint64_t find_contested(struct cks_share **list, size_t count)
+{
+	const struct cks_share *last[CK_SHARE_GPUS] = {0};
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		for (size_t g = 0; list[i]->active && g < CK_SHARE_GPUS; g++) {
+			if (!(list[i]->gpus >> g & 1))
+				continue;
+			if (last[g] && shares_differ(last[g], list[i]))
+				bits |= 1ull << g;
+			last[g] = list[i];
+		}
+	}
+	return bits;
+}
+
+/* Does an active session of higher priority use a GPU of @s? */
+static bool is_below(const struct cks_share *s, struct cks_share **list, size_t count)
+{
+	bool below = false;
+
+	for (size_t i = 0; i < count && !below; i++)
+		below = list[i]->active && list[i]->priority > s->priority &&
+			(list[i]->gpus & s->gpus) != 0;
+	return below;
+}
+
+static void hold_share(struct cks_fair_share *y, struct cks_share *s, uint64_t passed)
+{
+	s->held = true;
+	s->wants = s->eager = false;
+	s->window_us = CK_SHARE_TURN_US / 4; /* what it will submit is not known */
+	s->messages = CK_SHARE_MESSAGES;
+	s->passed = s->begun = passed;
+	y->tell(s, CK_CONTROL_HOLD);
+}
+
+static void let_go(struct cks_fair_share *y, struct cks_share *s)
+{
+	s->held = s->wants = s->running = s->eager = false;
+	y->tell(s, CK_CONTROL_FREE);
+}
+
+static void choose_held(struct cks_fair_share *y, struct cks_share **list, size_t count)
+{
+	uint64_t bits = find_contested(list, count);
+
+	y->held = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct cks_share *s = list[i];
+		bool held = s->active && (s->gpus & bits) != 0;
+
+		if (held && !s->held)
+			hold_share(y, s, passed_there(s, list, count));
+		else if (!held && s->held)
+			let_go(y, s);
+		s->below = held && is_below(s, list, count);
+		y->held += held;
+	}
+}
+
+/* --- turns */
+
+void cks_fair_share_want(struct cks_share *s, int64_t now)
+{
+	int64_t lag = s->running ? 0 : ck_min(now - s->ended, (int64_t)CK_SHARE_EAGER_MOST_US);
+
+	if (!s->held)
+		return; /* it has been freed meanwhile */
+	s->wants = true;
+	if (s->eager || s->running)
+		s->lag_us += ((int32_t)lag - s->lag_us) / 4;
+	s->came = !s->running;
+}
+
+/* A session without wishes saves little. */
+static void bound_credit(struct cks_share **list, size_t count)
+{
+	const uint64_t credit = (uint64_t)CK_SHARE_CREDIT_US * CK_SCALE;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t passed = list[i]->came ? passed_there(list[i], list, count) : 0;
+
+		list[i]->came = false;
+		list[i]->passed = ck_max(list[i]->passed, passed > credit ? passed - credit : 0);
+	}
+}
+
+/* For turns of CK_SHARE_BELOW_US. A turn that ended early tells nothing. */
+static void fit_messages(struct cks_share *s, int64_t used, bool full)
+{
+	int64_t fit = (int64_t)s->messages * CK_SHARE_BELOW_US / used;
+
+	fit = ck_min(fit, ck_min(2 * (int64_t)s->messages, (int64_t)CK_SHARE_MESSAGES_MOST));
+	if (full || fit < s->messages)
+		s->messages = (uint16_t)ck_max(fit, (int64_t)1);
+}
+
+void cks_fair_share_ended(struct cks_share *s, uint32_t serial, bool full, int64_t now)
+{
+	int64_t used = ck_max(now - s->since, (int64_t)1), window;
+
+	if (!s->running || s->serial != serial)
+		return;
+	s->running = false;
+	s->eager = full;
+	s->ended = now;
+	s->passed += (uint64_t)used * CK_SCALE / s->weight;
+	if (s->below) {
+		fit_messages(s, used, full);
+		return;
+	}
+	window = (int64_t)s->window_us * CK_SHARE_TURN_US / used;
+	window = ck_min(window, (int64_t)CK_SHARE_TURN_US);
+	s->window_us = (uint32_t)ck_max(window, (int64_t)CK_SHARE_LEAST_US);
+}
+
+/* Turns that do not end: the work waits, perhaps for what the session submits next. */
+static void end_stuck(struct cks_share **list, size_t count, int64_t now, int64_t *next)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct cks_share *s = list[i];
+		int64_t by = s->since + s->window_us + CK_SHARE_STUCK_US;
+
+		if (!s->running)
+			continue;
+		if (now >= by) {
+			cks_fair_share_ended(s, s->serial, false, now);
+			s->wants = true;
+			continue;
+		}
+		lower_next(next, by);
+	}
+}
+
+/* The GPUs of turns of this priority or a higher one. */
+static uint64_t running_gpus(struct cks_share **list, size_t count, int priority)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bits |= list[i]->running && list[i]->priority >= priority ? list[i]->gpus : 0;
+	return bits;
+}
+
+static int64_t eager_until(const struct cks_share *s)
+{
+	int64_t us = ck_max(2 * (int64_t)s->lag_us, (int64_t)CK_SHARE_EAGER_US);
+
+	return s->eager ? s->ended + ck_min(us, (int64_t)CK_SHARE_EAGER_MOST_US) : 0;
+}
+
+static int by_priority_and_passed(const void *a, const void *b)
+{
+	const struct cks_share *const *x = a, *const *y = b;
+
+	if ((*x)->priority != (*y)->priority)
+		return (*x)->priority > (*y)->priority ? -1 : 1;
+	return ((*x)->passed > (*y)->passed) - ((*x)->passed < (*y)->passed);
+}
+
+static void begin_turn(struct cks_fair_share *y, struct cks_share *s, int64_t now)
+{
+	s->wants = s->eager = false;
+	s->running = true;
+	s->since = now;
+	s->serial = ++y->serial;
+	s->begun = s->passed;
+	y->tell(s, CK_CONTROL_TURN);
+}
+
+/* A session that waits for one of its GPUs keeps the others from those behind it, so that its turn
+ * comes. */
+static void give_turns(struct cks_fair_share *y, struct cks_share **list, size_t count, int64_t now,
+		       int64_t *next)
+{
+	uint64_t taken = 0;
+
+	end_stuck(list, count, now, next);
+	bound_credit(list, count);
+	qsort(list, count, sizeof(struct cks_share *), by_priority_and_passed);
+	for (size_t i = 0; i < count; i++) {
+		struct cks_share *s = list[i];
+
+		taken |= running_gpus(list, count, s->priority);
+		if (!s->held || s->running || (!s->wants && now >= eager_until(s)))
+			continue;
+		if (s->wants && !(s->gpus & taken)) {
+			begin_turn(y, s, now);
+			lower_next(next, now + s->window_us + CK_SHARE_STUCK_US);
+		} else if (!s->wants) {
+			lower_next(next, eager_until(s));
+		}
+		taken |= s->gpus;
+	}
+}
+
+void cks_fair_share_run(struct cks_fair_share *y, struct cks_share **list, size_t count,
+			int64_t now, int64_t *next)
+{
+	choose_held(y, list, count);
+	if (y->held > 0)
+		give_turns(y, list, count, now, next);
+}

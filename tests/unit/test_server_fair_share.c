@@ -1,0 +1,331 @@
+/*
+ * tests/unit/test_server_fair_share.c - turns on GPUs by weight, with a clock that the test moves.
+ * Each session is simulated: what it submits takes GPU time, and its worker reports the end of its
+ * turn when that is done.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/rules/fair_share.h"
+#include "util/util.h"
+
+#define SESSIONS 4
+#define SECOND 1000000
+
+/* A session, and the program behind it. */
+struct session {
+	struct cks_share share;
+	bool exists;
+	int64_t rate;  /* GPU time in us that its program submits in 1000 us; 0: it is stuck */
+	int64_t pause; /* after each turn it does nothing for so long, */
+	int64_t lag;   /* and its process needs so long to ask again */
+	int64_t ends;  /* of its turn, */
+	int64_t asks;  /* and of its pause */
+	int64_t each;  /* GPU time of a message, where messages are counted */
+	int64_t had;   /* GPU time */
+	int64_t delay; /* longest, from asking to a turn */
+	int64_t asked;
+	unsigned int told[3];
+};
+
+static struct cks_fair_share shares;
+static struct session all[SESSIONS];
+static int64_t now;
+
+static void tell(struct cks_share *share, char kind)
+{
+	struct session *s = container_of(share, struct session, share);
+
+	s->told[kind == CK_CONTROL_HOLD ? 0 : kind == CK_CONTROL_TURN ? 1 : 2]++;
+	if (kind == CK_CONTROL_HOLD)
+		s->asks = now + s->pause + s->lag;
+	if (kind != CK_CONTROL_TURN)
+		return;
+	s->delay = ck_max(s->delay, now - s->asked);
+	s->ends = s->rate ? now + (int64_t)share->window_us * ck_max(s->rate, 1000) / 1000
+			  : INT64_MAX;
+	if (share->below)
+		s->ends = now + share->messages * s->each;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&shares, 0, sizeof(shares));
+	memset(all, 0, sizeof(all));
+	shares.tell = tell;
+	now = 5 * SECOND;
+	return 0;
+}
+
+static struct session *begin(size_t at, uint32_t weight, uint64_t gpus, int64_t rate)
+{
+	all[at] = (struct session){
+		.exists = true, .rate = rate, .lag = 100, .asks = INT64_MAX, .ends = INT64_MAX};
+	all[at].share = (struct cks_share){.gpus = gpus, .weight = weight, .active = true};
+	return &all[at];
+}
+
+/* What workers say now; the time of the next. */
+static int64_t speak(void)
+{
+	int64_t next = INT64_MAX;
+
+	for (size_t i = 0; i < SESSIONS; i++) {
+		struct session *s = &all[i];
+
+		if (s->ends <= now) {
+			s->had += now - s->share.since;
+			cks_fair_share_ended(&s->share, s->share.serial, s->pause == 0, now);
+			s->ends = INT64_MAX;
+			s->asks = now + s->pause + s->lag;
+		}
+		if (s->asks <= now) {
+			cks_fair_share_want(&s->share, now);
+			s->asked = now;
+			s->asks = INT64_MAX;
+		}
+		next = ck_min(next, ck_min(s->ends, s->asks));
+	}
+	return next;
+}
+
+static void run(void)
+{
+	struct cks_share *list[SESSIONS];
+	int64_t next, until = now + 20 * SECOND;
+	uint64_t busy;
+
+	while (now < until) {
+		size_t count = 0;
+
+		next = ck_min(speak(), until);
+		for (size_t i = 0; i < SESSIONS; i++) {
+			if (all[i].exists)
+				list[count++] = &all[i].share;
+		}
+		cks_fair_share_run(&shares, list, count, now, &next);
+		busy = 0;
+		for (size_t i = 0; i < count; i++) {
+			/* one at a time of each priority */
+			assert_false(list[i]->running && list[i]->priority == 0 &&
+				     (busy & list[i]->gpus));
+			if (list[i]->running && list[i]->priority == 0)
+				busy |= list[i]->gpus;
+			next = ck_min(next, container_of(list[i], struct session, share)->ends);
+			next = ck_min(next, container_of(list[i], struct session, share)->asks);
+		}
+		assert_true(next > now);
+		now = next;
+	}
+}
+
+static void assert_ratio(const struct session *a, const struct session *b, double ratio)
+{
+	double is = (double)a->had / (double)b->had;
+
+	if (is < ratio * 0.93 || is > ratio * 1.07)
+		fail_msg("%.3f instead of %.3f", is, ratio);
+}
+
+static void equal_weights_are_left_alone(void **state)
+{
+	(void)state;
+	begin(0, 2, 1, 1000);
+	begin(1, 2, 1, 1000);
+	begin(2, 5, 2, 1000); /* on another GPU */
+	run();
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(all[i].told[0], 0);
+	assert_int_equal(shares.held, 0);
+}
+
+static void gpu_time_follows_weights(void **state)
+{
+	(void)state;
+	begin(0, 3, 1, 1000);
+	begin(1, 1, 1, 1000);
+	run();
+	assert_ratio(&all[0], &all[1], 3);
+	assert_true(all[0].had + all[1].had > 19 * SECOND); /* little is lost */
+}
+
+/* Also if one submits in 1 ms what takes the GPU 50 ms, and three sessions share. */
+static void work_that_was_queued_counts(void **state)
+{
+	(void)state;
+	begin(0, 2, 1, 50000);
+	begin(1, 1, 1, 1000);
+	begin(2, 4, 1, 8000);
+	run();
+	assert_ratio(&all[0], &all[1], 2);
+	assert_ratio(&all[2], &all[1], 4);
+}
+
+/* On a busy host, processes need long to ask again, and still have their share. */
+static void slow_processes_have_their_share(void **state)
+{
+	(void)state;
+	begin(0, 3, 1, 1000)->lag = 4000;
+	begin(1, 1, 1, 1000)->lag = 4000;
+	run();
+	assert_ratio(&all[0], &all[1], 3);
+	assert_true(all[0].had + all[1].had > 15 * SECOND);
+}
+
+static void time_that_a_session_does_not_want_is_for_others(void **state)
+{
+	struct session *rare = begin(0, 100, 1, 1000);
+
+	(void)state;
+	rare->pause = SECOND;
+	begin(1, 1, 1, 1000);
+	run();
+	assert_true(all[1].had > 18 * SECOND);
+	assert_true(rare->told[1] >= 15); /* and whenever it wants, it soon has its turn */
+}
+
+static void a_newcomer_has_no_debts_and_no_credit(void **state)
+{
+	(void)state;
+	begin(0, 3, 1, 1000);
+	begin(1, 1, 1, 1000);
+	run();
+	all[0].had = all[1].had = 0;
+	begin(2, 2, 1, 1000);
+	run();
+	assert_ratio(&all[0], &all[1], 3);
+	assert_ratio(&all[2], &all[1], 2);
+}
+
+static void a_session_of_two_gpus_has_its_turn(void **state)
+{
+	(void)state;
+	begin(0, 1, 1, 1000);
+	begin(1, 1, 2, 1000);
+	begin(2, 2, 3, 1000);
+	run();
+	assert_ratio(&all[2], &all[0], 2);
+	assert_ratio(&all[2], &all[1], 2);
+}
+
+static void a_turn_without_an_end_stops_nobody(void **state)
+{
+	struct session *stuck = begin(0, 2, 1, 0);
+
+	(void)state;
+	begin(1, 1, 1, 1000);
+	run();
+	assert_true(all[1].had > 4 * SECOND);
+	assert_true(stuck->told[1] > 2); /* what it submits next may end its wait */
+}
+
+static void sessions_are_freed_when_the_other_one_has_gone(void **state)
+{
+	(void)state;
+	begin(0, 3, 1, 1000);
+	begin(1, 1, 1, 1000);
+	run();
+	all[1].share.active = false;
+	run();
+	assert_int_equal(all[0].told[2], 1);
+	assert_int_equal(all[1].told[2], 1);
+	assert_int_equal(shares.held, 0);
+	/* a late report of a turn changes nothing */
+	cks_fair_share_ended(&all[0].share, all[0].share.serial, true, now);
+	cks_fair_share_want(&all[0].share, now);
+	assert_false(all[0].share.wants);
+}
+
+/* It does not wait for the end of the other's turn, which is short, and the other has the GPU in
+ * its pauses. */
+static void a_higher_priority_goes_first(void **state)
+{
+	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);
+	int64_t turns;
+
+	(void)state;
+	high->share.priority = 5;
+	high->pause = 10000;
+	low->each = 30;
+	run();
+	turns = high->told[1];
+	assert_true(turns > 400);
+	assert_int_equal(high->delay, 0);
+	assert_true(low->had > 5 * SECOND);
+	assert_in_range(low->had / low->told[1], CK_SHARE_BELOW_US / 2, CK_SHARE_BELOW_US * 2);
+	assert_false(high->share.below);
+	assert_true(low->share.below);
+}
+
+static void messages_of_a_low_turn_follow_their_time(void **state)
+{
+	struct session *low = begin(1, 1, 1, 1000);
+
+	(void)state;
+	begin(0, 1, 1, 1000)->share.priority = 1;
+	all[0].pause = 10000;
+	low->each = 5000; /* each takes longer than a turn should */
+	run();
+	assert_int_equal(low->share.messages, 1);
+	low->each = 10;
+	run();
+	assert_in_range(low->share.messages * low->each, CK_SHARE_BELOW_US / 2, CK_SHARE_BELOW_US);
+}
+
+static void lower_sessions_share_by_weight(void **state)
+{
+	(void)state;
+	begin(0, 1, 1, 1000)->share.priority = 1;
+	all[0].pause = 10000;
+	begin(1, 3, 1, 1000)->each = 50;
+	begin(2, 1, 1, 1000)->each = 50;
+	run();
+	assert_ratio(&all[1], &all[2], 3);
+}
+
+static void gpus_keep_their_bits(void **state)
+{
+	const uint32_t one[CK_NOTE_GPUS] = {7, 0, 9}, other[CK_NOTE_GPUS] = {9, 4},
+		       none[CK_NOTE_GPUS] = {0};
+	uint64_t bits = cks_fair_share_bits(&shares, one);
+	uint32_t many[CK_NOTE_GPUS];
+
+	(void)state;
+	assert_int_equal(bits, 3);
+	assert_int_equal(cks_fair_share_bits(&shares, other), 6);
+	assert_int_equal(cks_fair_share_bits(&shares, none), 0);
+	for (uint32_t i = 0; i < 100; i++) {
+		for (uint32_t k = 0; k < CK_NOTE_GPUS; k++)
+			many[k] = 1000 + i * CK_NOTE_GPUS + k;
+		cks_fair_share_bits(&shares, many);
+	}
+	assert_int_equal(cks_fair_share_bits(&shares, many), 0); /* more than there is room for */
+	assert_int_equal(cks_fair_share_bits(&shares, one), bits);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(equal_weights_are_left_alone, set_up),
+		cmocka_unit_test_setup(gpu_time_follows_weights, set_up),
+		cmocka_unit_test_setup(work_that_was_queued_counts, set_up),
+		cmocka_unit_test_setup(slow_processes_have_their_share, set_up),
+		cmocka_unit_test_setup(time_that_a_session_does_not_want_is_for_others, set_up),
+		cmocka_unit_test_setup(a_newcomer_has_no_debts_and_no_credit, set_up),
+		cmocka_unit_test_setup(a_session_of_two_gpus_has_its_turn, set_up),
+		cmocka_unit_test_setup(a_turn_without_an_end_stops_nobody, set_up),
+		cmocka_unit_test_setup(sessions_are_freed_when_the_other_one_has_gone, set_up),
+		cmocka_unit_test_setup(a_higher_priority_goes_first, set_up),
+		cmocka_unit_test_setup(messages_of_a_low_turn_follow_their_time, set_up),
+		cmocka_unit_test_setup(lower_sessions_share_by_weight, set_up),
+		cmocka_unit_test_setup(gpus_keep_their_bits, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/*
+ * util/private_fds.c - see util/private_fds.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/private_fds.h"
+#include "util/until.h"
+#include "util/util.h"
+
+#define RECENT_NS 20000
+#define HIGHEST 4096 /* the kernel's table of descriptors grows with the highest number */
+#define HIGH 128     /* numbers below the limit that are tried first */
+#define LAST 16	     /* numbers below the limit that no spare takes */
+
+static rlim_t soft_limit(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) < 0 ? HIGH : limit.rlim_cur;
+}
+
+/* A copy of @fd with a high number below @most; -1: there is none. */
+static int copy_high(int fd, rlim_t limit, rlim_t most)
+{
+	rlim_t top = ck_min(limit, (rlim_t)HIGHEST);
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, (int)(top - ck_min(top / 2, (rlim_t)HIGH)));
+
+	if (high >= 0 && (rlim_t)high >= most) {
+		close(high);
+		high = -1;
+	}
+	return high;
+}
+
+int ck_private_fd_raise(int fd)
+{
+	int before = errno;
+	rlim_t limit = soft_limit();
+	int high = copy_high(fd, limit, limit);
+
+	if (high >= 0)
+		close(fd);
+	errno = before;
+	return high >= 0 ? high : fd;
+}
+
+static int make_spare(int fd)
+{
+	rlim_t limit = soft_limit();
+
+	return limit > LAST ? copy_high(fd, limit, limit - LAST) : -1;
+}
+
+void ck_private_fd_plain(struct ck_private_fd *k, int fd)
+{
+	/* each alone: threads may use @k meanwhile */
+	atomic_store(&k->spare, -1);
+	atomic_store(&k->fd, fd);
+	atomic_store(&k->mode, fd < 0 ? CK_KEPT_NONE : CK_KEPT_PLAIN);
+}
+
+/* When the kernel made this process, in its ticks; 0: not known. CRIU makes a process anew, with
+ * the same number. */
+static unsigned long long start_time(void)
+{
+	unsigned long long start = 0;
+	char text[1024], *at;
+	FILE *f = fopen("/proc/self/stat", "re");
+	size_t size = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+
+	if (f)
+		fclose(f);
+	text[size] = '\0';
+	at = strrchr(text, ')'); /* fields 3 to 21 are in between */
+	if (!at || sscanf(at + 1,
+			  " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			  "%*s %*s %llu",
+			  &start) != 1)
+		return 0;
+	return start;
+}
+
+void ck_private_fd_note(struct ck_private_fd *k, int fd)
+{
+	struct stat st;
+
+	ck_private_fd_plain(k, fd);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	k->dev = st.st_dev;
+	k->ino = st.st_ino;
+	k->pid = getpid();
+	k->start = start_time();
+	atomic_store(&k->checked_ns, ck_now_ns());
+	atomic_store(&k->mode, CK_KEPT_WATCHED);
+}
+
+void ck_private_fd_take(struct ck_private_fd *k, int fd, bool twice)
+{
+	int before = errno;
+
+	ck_private_fd_note(k, fd < 0 ? fd : ck_private_fd_raise(fd));
+	if (k->mode == CK_KEPT_WATCHED && twice)
+		atomic_store(&k->spare, make_spare(k->fd));
+	errno = before;
+}
+
+void ck_private_fd_share(struct ck_private_fd *k, const struct ck_private_fd *of)
+{
+	/* each alone, as threads may use @k meanwhile: they find no descriptor until the last */
+	atomic_store(&k->mode, CK_KEPT_NONE);
+	atomic_store(&k->fd, of->fd);
+	atomic_store(&k->spare, of->spare);
+	k->dev = of->dev;
+	k->ino = of->ino;
+	k->pid = of->pid;
+	k->start = of->start;
+	atomic_store(&k->checked_ns, of->checked_ns);
+	atomic_store(&k->mode, of->mode);
+}
+
+/* Has CRIU restored the process since @k was noted? Its files are the same, and have other
+ * inodes. */
+static bool was_restored(const struct ck_private_fd *k)
+{
+	return k->start && k->pid == getpid() && start_time() != k->start;
+}
+
+static bool is_ours(const struct ck_private_fd *k, int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 &&
+	       ((st.st_dev == k->dev && st.st_ino == k->ino) || was_restored(k));
+}
+
+/* @gone is not this file's any more: use the spare in its place. False: it is gone too. */
+static bool use_spare(struct ck_private_fd *k, int gone)
+{
+	int spare = atomic_load(&k->spare), next;
+
+	if (!is_ours(k, spare))
+		return atomic_load(&k->fd) != gone; /* another thread was here first */
+	if (!atomic_compare_exchange_strong(&k->fd, &gone, spare))
+		return true;
+	next = make_spare(spare);
+	atomic_store(&k->spare, next);
+	return true;
+}
+
+int ck_private_fd_number(struct ck_private_fd *k)
+{
+	int before = errno, fd;
+	bool ours;
+
+	if (k->mode != CK_KEPT_WATCHED)
+		return k->mode == CK_KEPT_NONE ? -1 : atomic_load(&k->fd);
+	do {
+		fd = atomic_load(&k->fd);
+		ours = is_ours(k, fd);
+	} while (!ours && use_spare(k, fd));
+	if (ours)
+		atomic_store_explicit(&k->checked_ns, ck_now_ns(), memory_order_relaxed);
+	errno = before;
+	return ours ? fd : -1;
+}
+
+int ck_private_fd_recent(struct ck_private_fd *k)
+{
+	if (k->mode == CK_KEPT_WATCHED &&
+	    ck_now_ns() - atomic_load_explicit(&k->checked_ns, memory_order_relaxed) >= RECENT_NS)
+		return ck_private_fd_number(k);
+	return k->mode == CK_KEPT_NONE ? -1 : atomic_load_explicit(&k->fd, memory_order_relaxed);
+}
+
+bool ck_private_fd_gone(struct ck_private_fd *k)
+{
+	return k->mode == CK_KEPT_WATCHED && ck_private_fd_number(k) < 0;
+}
+
+void ck_private_fd_close(struct ck_private_fd *k)
+{
+	const int fds[] = {k->fd, k->spare};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(fds); i++) {
+		if (k->mode == CK_KEPT_PLAIN ? fds[i] >= 0 : is_ours(k, fds[i]))
+			close(fds[i]);
+	}
+	*k = (struct ck_private_fd){.mode = CK_KEPT_NONE, .fd = -1, .spare = -1};
+}
