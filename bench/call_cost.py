@@ -44,11 +44,11 @@ def main():
     if len(sys.argv) == 2:
         client(int(sys.argv[1]))
         return
-    os.environ["CRICKET_SPIN"] = "0"
+    os.environ["CRICKET_DEBUG"] = "spin=0,no-compress"
     with tempfile.TemporaryDirectory() as folder:
         port = scale.free_port()
         server = scale.serve(folder, port, 8, 0)
-        env = dict(os.environ, REMOTE_GPU_ADDRESS=f"tcp://127.0.0.1:{port}", CRICKET_COMPRESS="0",
+        env = dict(os.environ, REMOTE_GPU_ADDRESS=f"tcp://127.0.0.1:{port}",
                    LD_PRELOAD=str(scale.ROOT / "cpu" / "cricket-client.so"))
         try:
             said = subprocess.run([sys.executable, __file__, str(server.pid)], env=env, stdout=subprocess.PIPE, text=True, check=True, timeout=300)

@@ -175,7 +175,7 @@ wire_row() {
 	local raw ours mib=${WIRE_MIB:-$((QUICK ? 64 : 256))} rounds=$((QUICK ? 3 : 7))
 	[ "$DRIVER" = emu ] && mib=8
 	raw=$(LD_PRELOAD=${ALSO:-} $BIN/bench-wire run "$host" "$port" "$1" "$mib" "$rounds" 2>> "$OUT/wire.err") &&
-		ours=$(CRICKET_COMPRESS=0 CRICKET_CONNECTIONS=$1 remote "tcp://$host:$PORT" $BIN/bench-load copy "$mib" "$rounds" 2>> "$OUT/wire.err") ||
+		ours=$(CRICKET_DEBUG=no-compress CRICKET_CONNECTIONS=$1 remote "tcp://$host:$PORT" $BIN/bench-load copy "$mib" "$rounds" 2>> "$OUT/wire.err") ||
 		{ echo "wire: failed with $2: $(tail -n 1 "$OUT/wire.err" "$OUT/wire.serve")" | table >&2; return; }
 	echo "{$2, \"raw\": $raw, \"ours\": $ours}"
 }
@@ -200,7 +200,7 @@ compress() {
 }
 # Knows compress's bw, kind and mib.
 upload_ms() {
-	CRICKET_COMPRESS=$1 CRICKET_INJECT=rtt=5ms,bw=$bw CRICKET_CONNECTIONS=4 \
+	CRICKET_DEBUG=compress=$1 CRICKET_INJECT=rtt=5ms,bw=$bw CRICKET_CONNECTIONS=4 \
 		remote "$(address_of tcp)" $BIN/bench-load upload "$HERE/$kind" "$mib" $((QUICK ? 6 : 8)) 2>> "$OUT/compress.err"
 }
 
@@ -210,7 +210,7 @@ resume() {
 	[ "$DRIVER" = emu ] && mib=8
 	for _ in $(seq "$PASSES"); do
 		for seconds in 0 60; do
-			export CRICKET_RESUME=$seconds CRICKET_COMPRESS=0
+			export CRICKET_RESUME=$seconds CRICKET_DEBUG=no-compress
 			remote "$(address_of tcp)" $BIN/bench-micro >> "$OUT/resume.micro.$seconds" 2>> "$OUT/resume.err"
 			for n in 1 4; do
 				CRICKET_CONNECTIONS=$n remote "$(address_of tcp)" $BIN/bench-load copy "$mib" "$rounds" \
@@ -218,7 +218,7 @@ resume() {
 			done
 		done
 	done
-	unset CRICKET_RESUME CRICKET_COMPRESS
+	unset CRICKET_RESUME CRICKET_DEBUG
 	for n in micro copy1 copy4; do
 		echo "--- resume, $n: \"native\" is CRICKET_RESUME=0, \"remote\" is 60"
 		python3 bench/compare.py "$OUT/resume.$n.0" "$OUT/resume.$n.60"

@@ -42,7 +42,7 @@ pool_copies() { # LIST
 		CRICKET_CONNECTIONS=$n remote "$1" bench/pool.py "$mib" > "$OUT/pool.direct.$n" 2>> "$OUT/pool.err"
 	done
 	wire_end
-	CRICKET_POOL_DIRECT=0 remote "$1" bench/pool.py "$mib" > "$OUT/pool.client" 2>> "$OUT/pool.err"
+	CRICKET_DEBUG=no-direct remote "$1" bench/pool.py "$mib" > "$OUT/pool.client" 2>> "$OUT/pool.err"
 	python3 - "$OUT" <<- 'END' | table
 		import json, sys
 		def last(name):

@@ -162,7 +162,7 @@ def main():
                                        "--unix", path, "--standby", "0", "--log", "warning"], stdout=log, stderr=log,
                                       env=dict(os.environ, CRICKET_CACHE_DIR=f"{folder}/cache"))
         env = dict(os.environ, REMOTE_GPU_ADDRESS=f"tcp://127.0.0.1:{port}", LD_PRELOAD=str(ROOT / "cpu" / "cricket-client.so"),
-                   CRICKET_COMPRESS="0")
+                   CRICKET_DEBUG="no-compress")
         try:
             while not os.path.exists(f"{path}.status"):
                 if server.poll() is not None:

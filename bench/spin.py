@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/spin.py - how long to look before sleeping: what CRICKET_SPIN costs and brings, on one, two or all processors.
+"""bench/spin.py - how long to look before sleeping: what CRICKET_DEBUG=spin=US costs and brings, on one, two or all processors.
 
     bench/spin.py [--driver emu|cuda] [--spin=-1,0,10,...] [--processors 1,2] [--seconds S] [--idle S]
 
@@ -57,7 +57,7 @@ class Pair:
         self.cpus = cpus
         self.env = dict(os.environ, CRICKET_CACHE_DIR=str(folder / "cache"))
         if spin >= 0:  # else the default
-            self.env["CRICKET_SPIN"] = str(spin)
+            self.env["CRICKET_DEBUG"] = f"spin={spin}"
         self.server = self.start([ROOT / "cpu" / "cricket-rpc-server", "--driver", options.driver, "--unix", self.socket,
                                   "--listen", "127.0.0.1:0", "--warm", "0"], self.env)
         for _ in range(200):
@@ -140,7 +140,7 @@ def main():
     parser.add_argument("--idle", type=float, default=0)
     options = parser.parse_args()
     have = sorted(os.sched_getaffinity(0))
-    print("| processors | CRICKET_SPIN | step, us | busy | step beside others, us | others get | idle |\n" + "|---" * 7 + "|")
+    print("| processors | spin | step, us | busy | step beside others, us | others get | idle |\n" + "|---" * 7 + "|")
     for count in map(int, options.processors.split(",")):
         for spin in map(int, options.spin.split(",")):
             measure(options, spin, set(have[:count]))

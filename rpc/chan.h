@@ -83,8 +83,8 @@ int ck_chan_take_fd(struct ck_chan *chan);
 /*
  * Rings in shared memory replace a unix socket's buffers. The client offers them before it writes
  * its first record. The server takes them after reading that record, before it replies. Both enter
- * them after the reply, which uses the socket. If anything is missing (CRICKET_SHM=0 on either
- * side, an old peer, no memory file), the channel stays a working socket.
+ * them after the reply, which uses the socket. If anything is missing (CRICKET_DEBUG=no-shm on
+ * either side, an old peer, no memory file), the channel stays a working socket.
  *
  * Sizes are powers of two, in bytes. Offering and taking: -EOPNOTSUPP, -ENOENT (nothing was
  * offered), -EPROTO (invalid file). Entering returns whether the channel uses rings from now on.

@@ -31,18 +31,27 @@ static void print_text(FILE *out, const char *margin, const char *text)
 	fputc('\n', out);
 }
 
-/* The words of the list @name. A switch is shown as it is written to change it. */
+/* As it is written to change the default; without one, both ways. */
+static void print_switch(FILE *out, const struct ck_env_word *w)
+{
+	if (!w->fallback)
+		fprintf(out, "      %s, no-%s\n", w->name, w->name);
+	else
+		fprintf(out, "      %s%s\n", strcmp(w->fallback, "1") == 0 ? "no-" : "", w->name);
+}
+
+/* The words of the list @name. */
 static void print_words(FILE *out, const char *name)
 {
 	for (const struct ck_env_word *w = ck_env_words(); w->list; w++) {
-		bool on = w->kind == CK_ENV_SWITCH, off = on && strcmp(w->fallback, "1") == 0;
-
 		if (strcmp(w->list, name) != 0)
 			continue;
-		fprintf(out, "      %s%s%s", off ? "no-" : "", w->name, on ? "" : "=");
-		if (!on && w->fallback)
-			fprintf(out, " (default %s)", w->fallback);
-		fputc('\n', out);
+		if (w->kind == CK_ENV_SWITCH)
+			print_switch(out, w);
+		else if (w->fallback)
+			fprintf(out, "      %s= (default %s)\n", w->name, w->fallback);
+		else
+			fprintf(out, "      %s=\n", w->name);
 		print_text(out, "          ", w->help);
 	}
 }

@@ -112,10 +112,10 @@ int ck_env_list_add(const char *list, const char *entry)
 int ck_env_word_spell(const struct ck_env_word *w, const char *value, char *into, size_t room)
 {
 	size_t before = strlen(w->name) + 1, size;
+	uint64_t number;
 
-	if (w->kind == CK_ENV_SWITCH) {
-		size = (size_t)snprintf(into, room, "%s%s", strcmp(value, "0") == 0 ? "no-" : "",
-					w->name);
+	if (w->kind == CK_ENV_SWITCH && ck_env_number(value, &number) == 0) {
+		size = (size_t)snprintf(into, room, "%s%s", number ? "" : "no-", w->name);
 		return size < room ? 0 : -ENAMETOOLONG;
 	}
 	size = (size_t)snprintf(into, room, "%s=%s", w->name, value);

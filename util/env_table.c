@@ -22,23 +22,12 @@ static const struct ck_env_row table[] = {
 	 "client and cricket: the server's unix socket on the host of an ssh:// address, or\n"
 	 "HOST:PORT as seen from that host; default: the first usual socket that exists"},
 	{"CRICKET_LOCAL_DRIVER", "cuda", "client: --driver of the server that \"local\" starts"},
-	{"CRICKET_RESOLVER", NULL,
-	 "client and cricket: the name server for srv: addresses, as ADDRESS or ADDRESS:PORT\n"
-	 "(IPv4); default: those of /etc/resolv.conf"},
 	{"CRICKET_NEED", NULL,
 	 "client: bytes that must be free on each GPU when the session begins, as in 40G;\n"
 	 "otherwise the server refuses it, and the next choice of REMOTE_GPU_ADDRESS is tried"},
 	{"CRICKET_POOL", "all",
 	 "client: if a server of the list cannot be used at the start: all (the start fails) or\n"
 	 "any (the program starts without it)"},
-	{"CRICKET_POOL_DIRECT", "1",
-	 "client: 0: copies between two servers go through the program's host"},
-	{"CRICKET_SHM", "1",
-	 "client and server: 0: no shared memory between client and server on one host"},
-	{"CRICKET_SPIN", NULL,
-	 "client, server and gpu_launcher: maximum time in microseconds that a waiting thread\n"
-	 "spins before it sleeps; 0: it sleeps at once; default: adapts to how often spinning\n"
-	 "succeeded, at most 10000, and at most 100 with fewer than four processors"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
@@ -68,6 +57,9 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_SANDBOX", "auto",
 	 "server: refuse system calls that workers never make: auto (if the kernel can), on, off;\n"
 	 "log: allow them, and let the kernel log them"},
+	{"CRICKET_DEBUG", NULL,
+	 "client and server: parts to change or to leave out, to find the cause of a fault or of\n"
+	 "a time: a list of words, as in no-shm,spin=0:"},
 	{"CRICKET_EMU", NULL,
 	 "emulated driver: a list of words, as in devices=2,memory=4G,shared:"},
 	{"CRICKET_M3", NULL,
@@ -100,19 +92,9 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_CONNECTIONS", NULL,
 	 "client: number of connections that a large copy uses, 1 to 8; default: 4, fewer on\n"
 	 "machines with fewer than 8 processors"},
-	{"CRICKET_COMPRESS", "auto",
-	 "client: compress copies to the device, and modules, for a server on another machine: "
-	 "auto\n"
-	 "(if it is faster than the network), 1 (always) or 0 (never)"},
-	{"CRICKET_SPLICE", "1",
-	 "client: 0: copy the data of large copies to the device into the kernel before it is "
-	 "sent"},
 	{"CRICKET_LOST", "sigbus",
 	 "client: effect of an access to managed memory after the server is lost: sigbus (raises\n"
 	 "SIGBUS) or zeros (reads as zeros)"},
-	{"CRICKET_ARENA", "1",
-	 "client: 0: the server chooses the addresses of device memory, so allocations wait for "
-	 "it"},
 	{"CRICKET_RESUME", "60s",
 	 "client: time for which calls wait when the connections to the server are cut, in s, m "
 	 "or\n"
@@ -129,9 +111,6 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_INJECT", NULL,
 	 "client: simulate a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or\n"
 	 "both, as in rtt=500us,bw=10G"},
-	{"CRICKET_CUPTI", NULL,
-	 "client: 0: do not provide libcupti.so; server: the path of the CUPTI library that\n"
-	 "records the GPU's work; default: found by its name"},
 	{"CRICKET_NCCL", "auto",
 	 "client: where NCCL runs: workers (on the servers, with their own library), program (the\n"
 	 "unmodified library uses the client), or auto (workers with several servers)"},
@@ -146,7 +125,6 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_PROFILE", NULL,
 	 "client: file for a timeline of the program's calls, messages and GPU work (JSON for\n"
 	 "Perfetto)"},
-	{"CRICKET_NVML", "1", "client: 0: do not provide libnvidia-ml.so.1"},
 	{"CUDA_VISIBLE_DEVICES", NULL,
 	 "as in CUDA: which devices the program sees, and in which order; empty for none"},
 	{"CUDA_DEVICE_ORDER", "FASTEST_FIRST", "as in CUDA: FASTEST_FIRST or PCI_BUS_ID"},

@@ -5,9 +5,37 @@
 
 #include "util/env.h"
 
+#define DEBUG "CRICKET_DEBUG"
 #define EMU "CRICKET_EMU"
+#define BOTH (CK_ENV_CLIENT | CK_ENV_SERVER)
 
 static const struct ck_env_word words[] = {
+	{DEBUG, "shm", "CRICKET_SHM", "1", CK_ENV_SWITCH, BOTH, NULL,
+	 "client and server: no shared memory between client and server on one host"},
+	{DEBUG, "arena", "CRICKET_ARENA", "1", CK_ENV_SWITCH, CK_ENV_CLIENT, NULL,
+	 "client: the server chooses the addresses of device memory, so allocations\n"
+	 "wait for it"},
+	{DEBUG, "splice", "CRICKET_SPLICE", "1", CK_ENV_SWITCH, CK_ENV_CLIENT, NULL,
+	 "client: copy the data of large copies to the device into the kernel before\n"
+	 "it is sent"},
+	{DEBUG, "direct", "CRICKET_POOL_DIRECT", "1", CK_ENV_SWITCH, CK_ENV_CLIENT, NULL,
+	 "client: copies between two servers go through the program's host"},
+	{DEBUG, "compress", "CRICKET_COMPRESS", NULL, CK_ENV_SWITCH, CK_ENV_CLIENT, "0, 1, auto",
+	 "client: compress copies to the device, and modules, for a server on another\n"
+	 "machine: always or never; default: if it is faster than the network"},
+	{DEBUG, "nvml", "CRICKET_NVML", "1", CK_ENV_SWITCH, CK_ENV_CLIENT, NULL,
+	 "client: do not provide libnvidia-ml.so.1"},
+	{DEBUG, "cupti", "CRICKET_CUPTI", NULL, CK_ENV_TEXT, BOTH, NULL,
+	 "client: no-cupti: do not provide libcupti.so; server: cupti=PATH: the CUPTI\n"
+	 "library that records the GPU's work; default: found by its name"},
+	{DEBUG, "spin", "CRICKET_SPIN", NULL, CK_ENV_NUMBER, BOTH, NULL,
+	 "client, server and gpu_launcher: maximum time in microseconds that a\n"
+	 "waiting thread spins before it sleeps; 0: it sleeps at once; default:\n"
+	 "adapts to how often spinning succeeded, at most 10000, and at most 100\n"
+	 "with fewer than four processors"},
+	{DEBUG, "resolver", "CRICKET_RESOLVER", NULL, CK_ENV_TEXT, CK_ENV_CLIENT, NULL,
+	 "client and cricket: the name server for srv: addresses, as ADDRESS or\n"
+	 "ADDRESS:PORT (IPv4); default: those of /etc/resolv.conf"},
 	{EMU, "devices", "CRICKET_EMU_DEVICES", "1", CK_ENV_NUMBER, CK_ENV_EMU, NULL,
 	 "number of GPUs, at most 8"},
 	{EMU, "memory", "CRICKET_EMU_MEMORY", "2G", CK_ENV_NUMBER, CK_ENV_EMU, NULL,

@@ -44,11 +44,12 @@ static unsigned int count_processors(void)
 
 void ck_spin_init(struct ck_spin *spin, unsigned int us)
 {
-	const char *wish = ck_env_string("CRICKET_SPIN");
 	uint32_t most = us * 1000u;
 	uint64_t number;
+	char wish[32];
 
-	if (wish && ck_env_number(wish, &number) == 0)
+	if (ck_env_word("CRICKET_DEBUG", "spin", wish, sizeof(wish)) == 0 &&
+	    ck_env_number(wish, &number) == 0)
 		most = (uint32_t)ck_min(number, MOST_US) * 1000u;
 	else if (count_processors() < CK_SPIN_CPUS)
 		most = ck_min(most, (uint32_t)FEW_NS);

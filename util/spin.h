@@ -8,7 +8,7 @@
  * processors, a spinning thread may hold up the one that it waits for: it spins briefly, and
  * yields. If a yield took a whole time slice of a computing thread, the spinner sleeps at once for
  * some time, because the scheduler favours a sleeper that wakes up. bench/spin.py measures all of
- * this; CRICKET_SPIN sets the longest time by hand.
+ * this; CRICKET_DEBUG=spin=US sets the longest time by hand.
  *
  *	struct ck_spin_turn turn = ck_spin_begin(spin);
  *	while (!ready && ck_spin_again(&turn))

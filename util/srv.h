@@ -34,8 +34,8 @@ int ck_srv_parse(const unsigned char *message, size_t size, struct ck_srv_list *
  * often first as their weights say. @draw: a number from 0 to @most. */
 void ck_srv_order(struct ck_srv_list *list, uint32_t (*draw)(uint32_t most));
 
-/* Ask for _cricket._tcp.@name, or for @name itself if it begins with "_". CRICKET_RESOLVER names
- * another name server. -errno: @why says why. */
+/* Ask for _cricket._tcp.@name, or for @name itself if it begins with "_".
+ * CRICKET_DEBUG=resolver=ADDRESS names another name server. -errno: @why says why. */
 int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WHY]);
 
 #endif

@@ -54,17 +54,18 @@ static bool load_resolver(struct resolver *r)
 	return r->init && r->query && r->close;
 }
 
-/* Ask the server in CRICKET_RESOLVER alone: ADDRESS or ADDRESS:PORT. False: it is no IPv4
+/* Ask the server in CRICKET_DEBUG=resolver=... alone: ADDRESS or ADDRESS:PORT. False: it is no IPv4
  * address. */
 static bool set_name_server(struct __res_state *state)
 {
-	const char *text = ck_env_string("CRICKET_RESOLVER");
 	char address[64], *colon, *end = NULL;
 	unsigned long port = DNS_PORT;
+	int ret = ck_env_word("CRICKET_DEBUG", "resolver", address, sizeof(address));
 
-	if (!text || !*text)
+	if (ret == -ENOENT || (ret == 0 && !*address))
 		return true;
-	snprintf(address, sizeof(address), "%s", text);
+	if (ret < 0)
+		return false;
 	colon = strchr(address, ':');
 	if (colon) {
 		*colon = '\0';
@@ -103,7 +104,7 @@ static int query_srv(const struct resolver *r, struct __res_state *state, const 
 
 	if (!set_name_server(state))
 		return report_failure(why, -EINVAL, name,
-				      "CRICKET_RESOLVER is not ADDRESS or ADDRESS:PORT");
+				      "the resolver in CRICKET_DEBUG is not ADDRESS[:PORT]");
 	size = r->query(state, name, CLASS_IN, TYPE_SRV, answer, ANSWER);
 	if (size < 0)
 		return explain_failure(state, name, why);

@@ -46,11 +46,9 @@ static struct pair pair_of(const struct ckc_server_to_server *c)
 
 static bool is_wanted(const struct pair *p)
 {
-	const char *word = ck_env_string("CRICKET_POOL_DIRECT");
-
-	return (!word || strcmp(word, "0") != 0) &&
-	       ckc_session_offers(p->near, CK_PROC_direct_ticket) &&
-	       ckc_session_offers(p->far, CK_PROC_direct_ticket);
+	return ckc_session_offers(p->near, CK_PROC_direct_ticket) &&
+	       ckc_session_offers(p->far, CK_PROC_direct_ticket) &&
+	       ck_env_word_number("CRICKET_DEBUG", "direct") != 0;
 }
 
 static unsigned int get_bridge_width(void)

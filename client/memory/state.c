@@ -14,7 +14,7 @@ static void init_memory(void *part)
 		.pinned = {.lock = CK_MUTEX(CK_RANK_PINNED), .file = {.fd = -1}},
 		.adoptions = {.lock = CK_MUTEX(CK_RANK_ADOPTIONS)},
 		.reservations = {.lock = CK_MUTEX(CK_RANK_RESERVATIONS)},
-		.arena = {.off = ck_env_long("CRICKET_ARENA") == 0,
+		.arena = {.off = ck_env_word_number("CRICKET_DEBUG", "arena") == 0,
 			  .lock = CK_MUTEX(CK_RANK_ARENA)},
 		.ipc = {.lock = CK_MUTEX(CK_RANK_IPC)},
 		.textures = {.lock = CK_MUTEX(CK_RANK_TEXTURES)},

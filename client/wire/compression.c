@@ -20,18 +20,25 @@ CK_LOG_DEFINE("client");
 #define HIDDEN_MOST ((size_t)16 << 20) /* before one was measured; a connection takes a byte a ns */
 #define NS 1000000000.0
 
+/* Does the user say always ("1") or never ("0")? */
+static bool packing_is_set(const char *to)
+{
+	char mode[4];
+
+	return ck_env_word("CRICKET_DEBUG", "compress", mode, sizeof(mode)) == 0 &&
+	       strcmp(mode, to) == 0;
+}
+
 /* Does the server take @proc, and is it on another machine, as far as the client can tell? */
 static bool packing_is_possible(const struct ckc_client *c, uint32_t proc)
 {
-	const char *mode = ck_env_string("CRICKET_COMPRESS");
-
 	return !c->passes_fds && c->offers.procedures.procedures_len > 0 &&
-	       ckc_session_offers(c, proc) && strcmp(mode, "0") != 0;
+	       ckc_session_offers(c, proc) && !packing_is_set("0");
 }
 
 static bool packing_is_forced(void)
 {
-	return strcmp(ck_env_string("CRICKET_COMPRESS"), "1") == 0;
+	return packing_is_set("1");
 }
 
 static uint64_t load_relaxed(const _Atomic uint64_t *value)

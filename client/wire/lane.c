@@ -45,7 +45,7 @@ int ckc_lane_create(struct ckc_client *c, struct ck_chan *chan, struct ckc_lane 
 	if (ret < 0)
 		goto free_buf;
 	ck_chan_spin(chan, LANE_SPIN_US);
-	if (ck_env_long("CRICKET_SPLICE"))
+	if (ck_env_word_number("CRICKET_DEBUG", "splice"))
 		ck_chan_lend_pages(chan); /* a call returns after its reply */
 	ck_chan_on_quiet(chan, handle_quiet, lane);
 	lane->client = c;

@@ -6,8 +6,8 @@
  * libnvidia-ml.so.1, and some open the driver as libcuda.so. So an almost empty library with each
  * of these SONAMEs lies beside this one and depends on it: symbols looked up there are found here.
  * This library loads them at start, so that an LD_PRELOAD of cricket-client.so alone is enough: the
- * dynamic loader resolves every later dlopen() of these names to them. With CRICKET_NVML=0 and
- * CRICKET_CUPTI=0, other libraries may provide NVML and CUPTI.
+ * dynamic loader resolves every later dlopen() of these names to them. With no-nvml and
+ * no-cupti in CRICKET_DEBUG, other libraries may provide NVML and CUPTI.
  *
  * The stand-in for NCCL (nccl/) is loaded only where NCCL runs in the workers, and globally: its
  * functions then come before those of a library that the program opens by its path, as PyTorch
@@ -40,11 +40,12 @@ static void take_name(const char *self, const char *name, int scope)
 		dlerror(); /* hide the error from the program's dlerror() */
 }
 
-static bool is_wanted(const char *variable)
+static bool is_wanted(const char *word)
 {
-	const char *value = ck_env_string(variable);
+	char value[4];
 
-	return !value || strcmp(value, "0") != 0;
+	return ck_env_word("CRICKET_DEBUG", word, value, sizeof(value)) < 0 ||
+	       strcmp(value, "0") != 0;
 }
 
 static void take_nccl(const char *self)
@@ -66,9 +67,9 @@ __attribute__((constructor)) static void take_names(void)
 		return;
 	take_name(info.dli_fname, "libcuda.so", RTLD_LOCAL);
 	take_nccl(info.dli_fname);
-	if (is_wanted("CRICKET_NVML"))
+	if (is_wanted("nvml"))
 		take_name(info.dli_fname, "libnvidia-ml.so.1", RTLD_LOCAL);
-	if (!is_wanted("CRICKET_CUPTI"))
+	if (!is_wanted("cupti"))
 		return;
 	take_name(info.dli_fname, "libcupti.so.12", RTLD_LOCAL);
 	take_name(info.dli_fname, "libcupti.so.13", RTLD_LOCAL);

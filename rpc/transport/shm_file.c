@@ -150,7 +150,7 @@ int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client
 	struct ck_shm *shm;
 	int ret, fd;
 
-	if (chan->ops != &ck_transport_unix || ck_env_long("CRICKET_SHM") == 0)
+	if (chan->ops != &ck_transport_unix || ck_env_word_number("CRICKET_DEBUG", "shm") == 0)
 		return -EOPNOTSUPP;
 	if (chan->shm || !size_allowed(size[0]) || !size_allowed(size[1]))
 		return -EINVAL;
@@ -204,7 +204,7 @@ int ck_chan_take_rings(struct ck_chan *chan)
 	uint32_t size[2];
 	struct ck_shm *shm = NULL;
 	int fd = chan->ops == &ck_transport_unix ? ck_chan_take_fd(chan) : -EOPNOTSUPP;
-	int ret = ck_env_long("CRICKET_SHM") == 0 ? -EOPNOTSUPP : -ENOMEM;
+	int ret = ck_env_word_number("CRICKET_DEBUG", "shm") == 0 ? -EOPNOTSUPP : -ENOMEM;
 
 	if (fd < 0)
 		return fd;

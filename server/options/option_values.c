@@ -131,7 +131,7 @@ int cks_option_no_shm(const char *value, void *out, char why[CK_OPTION_WHY])
 	(void)why;
 	(void)value;
 	(void)out;
-	return put_into_environment("CRICKET_SHM", "0");
+	return ck_env_list_add("CRICKET_DEBUG", "no-shm");
 }
 
 int cks_option_sandbox(const char *value, void *out, char why[CK_OPTION_WHY])

@@ -85,10 +85,11 @@ static const char *const places[] = {
 
 static void *open_real(void)
 {
-	const char *named = ck_env_string("CRICKET_CUPTI");
+	char named[PATH_MAX];
 	void *library = NULL;
 
-	if (named && *named)
+	if (ck_env_word("CRICKET_DEBUG", "cupti", named, sizeof(named)) == 0 && *named &&
+	    strcmp(named, "0") != 0)
 		return dlopen(named, RTLD_NOW | RTLD_LOCAL);
 	for (size_t i = 0; !library && i < CK_ARRAY_SIZE(places); i++)
 		library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
@@ -209,7 +210,8 @@ static void open_cupti(void)
 
 	if (!library) {
 		ck_warn("a client profiles, but there is no CUPTI to record its kernels: %s. "
-			"Install CUPTI of the server's CUDA, or name the library in CRICKET_CUPTI",
+			"Install CUPTI of the server's CUDA, or name the library: "
+			"CRICKET_DEBUG=cupti=PATH",
 			dlerror());
 		return;
 	}

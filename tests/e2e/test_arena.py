@@ -106,7 +106,7 @@ for _ in range(20):
     check(cuda.cuMemsetD8Async(ctypes.c_uint64(p), ctypes.c_ubyte(1), ctypes.c_size_t(65536), None))
     check(cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(p), pinned, ctypes.c_size_t(40000), None))
 check(cuda.cuCtxSynchronize())
-""", client_env(server.address(transport), CRICKET_STATS="1", CRICKET_COMPRESS="0"))
+""", client_env(server.address(transport), CRICKET_STATS="1", CRICKET_DEBUG="no-compress"))
     assert result.status == 0, result.err
     rows = {line.split()[-1]: line.split() for line in result.err.splitlines() if len(line.split()) > 10}
     waited = sum(int(rows[name][1]) for name in ("ck_settle", "cuStreamSynchronize") if name in rows)
@@ -124,7 +124,7 @@ for p in got[::2]:
     free(p)
 half = len(got[::2]) * CHUNK
 say(left() // CHUNK - half // CHUNK, alloc(half + CHUNK), alloc(half) is not None, left() // CHUNK)
-""", client_env(small.address("unix"), CRICKET_ARENA=arena))
+""", client_env(small.address("unix"), CRICKET_DEBUG=f"arena={arena}"))
     assert result.out == "0 0 None\n0 None True 0\n", result.err
 
 
@@ -209,7 +209,7 @@ current()
 p = alloc(1000)
 free(p)
 say(hex(p)[:3])
-""", client_env(server.address("unix"), CRICKET_ARENA="0", CRICKET_STATS="1"))
+""", client_env(server.address("unix"), CRICKET_DEBUG="no-arena", CRICKET_STATS="1"))
     assert result.status == 0 and result.out != "0x2\n", result.err
     assert waits(result.err, "cuMemAlloc_v2") == 2 and waits(result.err, "ck_lease") == 0
 

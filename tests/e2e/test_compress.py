@@ -1,4 +1,4 @@
-"""tests/e2e/test_compress.py - programs whose uploads and modules travel compressed (CRICKET_COMPRESS)."""
+"""tests/e2e/test_compress.py - programs whose uploads and modules travel compressed (CRICKET_DEBUG=compress)."""
 import re
 import sys
 
@@ -49,14 +49,14 @@ def bytes_of(sent):
 @pytest.mark.threads
 @pytest.mark.parametrize("program", ["copies", "matmul", "streams_events"])
 def test_programs_print_the_same(run_app, program):
-    result = run_app(program, "tcp", CRICKET_COMPRESS="1", CRICKET_CONNECTIONS="4")
+    result = run_app(program, "tcp", CRICKET_DEBUG="compress", CRICKET_CONNECTIONS="4")
     assert result.out == (EXPECTED / f"{program}.txt").read_text(), result.err
     assert (result.status, result.err) == (0, "")
 
 
 def test_fewer_bytes_travel(server):
-    packed = uploads(server.address("tcp"), CRICKET_COMPRESS="1")
-    plain = uploads(server.address("tcp"), CRICKET_COMPRESS="0")
+    packed = uploads(server.address("tcp"), CRICKET_DEBUG="compress")
+    plain = uploads(server.address("tcp"), CRICKET_DEBUG="no-compress")
     # 24 blocks of each 12 MiB of words
     assert packed["ck_upload_packed_part"][0] >= 5 * 24
     assert packed["ck_upload_packed"][0] == 1
@@ -65,14 +65,14 @@ def test_fewer_bytes_travel(server):
 
 
 def test_a_module_travels_compressed(own_server, app):
-    result = run([app("matmul")], client_env(own_server.address("tcp"), CRICKET_COMPRESS="1", CRICKET_STATS="1"))
+    result = run([app("matmul")], client_env(own_server.address("tcp"), CRICKET_DEBUG="compress", CRICKET_STATS="1"))
     assert result.out == (EXPECTED / "matmul.txt").read_text(), result.err
     assert "ck_image_packed" in messages(result.err), result.err
 
 
 @pytest.mark.parametrize("transport", ["unix", "shm"])
 def test_on_one_host_nothing_is_compressed(server, transport):
-    assert not set(PACKED) & set(uploads(server.address(transport), CRICKET_COMPRESS="1"))
+    assert not set(PACKED) & set(uploads(server.address(transport), CRICKET_DEBUG="compress"))
 
 
 @pytest.mark.alone     # the client measures which is faster
@@ -88,7 +88,7 @@ def test_a_module_goes_compressed_to_a_server_that_is_far_away(own_server, app):
 def test_a_server_that_does_not_expand_gets_bytes_as_they_are(server):
     elder = Elder(server, PACKED, True)
     # the proxy reads records, without the frames of channels that last
-    assert not set(PACKED) & set(uploads(elder.address, CRICKET_COMPRESS="1", CRICKET_RESUME="0"))
+    assert not set(PACKED) & set(uploads(elder.address, CRICKET_DEBUG="compress", CRICKET_RESUME="0"))
     elder.end()
     assert elder.asked == []
 
@@ -96,6 +96,6 @@ def test_a_server_that_does_not_expand_gets_bytes_as_they_are(server):
 def test_the_cache_holds_the_same_image_however_it_came(own_server, app):
     for mode in ("1", "0"):
         result = run([app("matmul")],
-                     client_env(own_server.address("tcp"), CRICKET_COMPRESS=mode, CRICKET_STATS="1"))
+                     client_env(own_server.address("tcp"), CRICKET_DEBUG=f"compress={mode}", CRICKET_STATS="1"))
         assert result.out == (EXPECTED / "matmul.txt").read_text(), result.err
     assert "ck_image" not in messages(result.err)

@@ -472,7 +472,7 @@ def fixture_dns(servers):
 
 
 def test_srv_records_name_servers(servers, home, dns):
-    found = states({**home, "CRICKET_RESOLVER": dns.address}, "srv:gpu.test")
+    found = states({**home, "CRICKET_DEBUG": f"resolver={dns.address}"}, "srv:gpu.test")
     assert [(s["address"], s["priority"]) for s in found] == \
         [(f"localhost:{servers[i].port}", p) for i, p in ((1, 1), (0, 10), (2, 20))]
     assert ("_cricket._tcp.gpu.test", 33) in dns.asked
@@ -481,12 +481,12 @@ def test_srv_records_name_servers(servers, home, dns):
 @pytest.mark.parametrize("source, devices", [("srv:gpu.test", 2), ("srv:gpu.test/1", 1), ("srv:gone.test", 2),
                                              ("srv:_other._tcp.gpu.test", 3)])
 def test_the_client_asks_dns(dns, source, devices):
-    result = run([sys.executable, PROGRAM, "show"], client_env(source, CRICKET_RESOLVER=dns.address))
+    result = run([sys.executable, PROGRAM, "show"], client_env(source, CRICKET_DEBUG=f"resolver={dns.address}"))
     assert result.status == 0 and len(result.out.splitlines()) == devices + 1 and result.err == "", result.err
 
 
 def test_a_choice_respects_priorities(servers, home, dns):
-    home["CRICKET_RESOLVER"] = dns.address
+    home["CRICKET_DEBUG"] = f"resolver={dns.address}"
     local = {f"localhost:{s.port}": "abc"[i] for i, s in enumerate(servers)}
 
     def choice(*options):
@@ -506,22 +506,22 @@ def test_a_choice_respects_priorities(servers, home, dns):
     ("srv:", "this is not a DNS name"),
 ])
 def test_a_name_that_leads_nowhere_is_one_line(home, dns, source, words):
-    result = run([sys.executable, PROGRAM, "show"], client_env(source, CRICKET_RESOLVER=dns.address))
+    result = run([sys.executable, PROGRAM, "show"], client_env(source, CRICKET_DEBUG=f"resolver={dns.address}"))
     assert result.status != 0 and "cuInit returned 100" in result.err
     assert len(result.lines_about("cricket: ")) == len(result.lines_about(words)) == 1, result.err
-    shown = run([COMMAND, "servers", source], {**home, "CRICKET_RESOLVER": dns.address})
+    shown = run([COMMAND, "servers", source], {**home, "CRICKET_DEBUG": f"resolver={dns.address}"})
     assert shown.status == 1 and words in shown.err
 
 
 def test_a_wrong_resolver_is_said(home):
     for wrong in ("nonsense", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:x", "::1"):
-        result = run([COMMAND, "servers", "srv:gpu.test"], {**home, "CRICKET_RESOLVER": wrong})
-        assert result.status == 1 and "CRICKET_RESOLVER is not ADDRESS" in result.err, wrong
+        result = run([COMMAND, "servers", "srv:gpu.test"], {**home, "CRICKET_DEBUG": f"resolver={wrong}"})
+        assert result.status == 1 and "the resolver in CRICKET_DEBUG is not ADDRESS" in result.err, wrong
 
 
 def test_a_long_answer_comes_over_tcp(servers, home):
     names = Names({("_cricket._tcp.many.test", "SRV"): [(9, 0, servers[i % 3].port, "localhost") for i in range(40)]}, truncates=True)
-    found = states({**home, "CRICKET_RESOLVER": names.address}, "srv:many.test")
+    found = states({**home, "CRICKET_DEBUG": f"resolver={names.address}"}, "srv:many.test")
     names.close()
     assert len(found) == 40 and all(s["ok"] for s in found)
 

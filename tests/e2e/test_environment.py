@@ -172,7 +172,7 @@ assert c.cuCtxSynchronize() == 0
 
 
 def test_a_long_upload_says_so_on_a_terminal_only(server):
-    env = client_env(server.address("tcp"), CRICKET_INJECT="bw=8M", CRICKET_COMPRESS="0")
+    env = client_env(server.address("tcp"), CRICKET_INJECT="bw=8M", CRICKET_DEBUG="no-compress")
     terminal, theirs = pty.openpty()
     try:
         command = [sys.executable, "-c", UPLOADS]

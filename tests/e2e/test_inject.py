@@ -59,7 +59,7 @@ assert back.raw == data
 
 def test_uploads_do_not_wait_where_the_round_trip_is_most_of_the_wait(server):
     result = run([sys.executable, "-c", LARGE],
-                 client_env(server.address("tcp"), CRICKET_INJECT="rtt=300ms", CRICKET_STATS="1", CRICKET_COMPRESS="0"))
+                 client_env(server.address("tcp"), CRICKET_INJECT="rtt=300ms", CRICKET_STATS="1", CRICKET_DEBUG="no-compress"))
     assert result.status == 0, result.err
     rows = {line.split()[-1]: line.split() for line in result.err.splitlines() if line.split()[1:2]}
     assert "ck_upload_part" not in rows, result.err     # several connections, whose replies are waited for

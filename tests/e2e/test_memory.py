@@ -23,7 +23,7 @@ def test_two_devices_in_any_order_do_as_one(pair, app, name, transport, order):
     assert result.status == 0
 
 
-@pytest.mark.parametrize("settings", ({}, {"CRICKET_ARENA": "0"}), ids=("leases", "no leases"))
+@pytest.mark.parametrize("settings", ({}, {"CRICKET_DEBUG": "no-arena"}), ids=("leases", "no leases"))
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_copies_find_memory_of_a_device_that_is_not_current(pair, app, transport, settings):
     result = run([app("foreign_memory")], client_env(pair.address(transport), **settings))

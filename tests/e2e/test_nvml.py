@@ -140,7 +140,7 @@ def test_without_a_server_the_driver_is_not_loaded():
 def test_the_name_can_be_left_to_others():
     code = "import ctypes\ntry:\n ctypes.CDLL('libnvidia-ml.so.1')\nexcept OSError: print('none')"
     plain = run([sys.executable, "-c", code], client_env(None, LD_PRELOAD="")).out
-    result = run([sys.executable, "-c", code], client_env(None, CRICKET_NVML="0"))
+    result = run([sys.executable, "-c", code], client_env(None, CRICKET_DEBUG="no-nvml"))
     assert (result.status, result.out) == (0, plain), result.err
 
 

@@ -313,11 +313,11 @@ FILL = PROGRAM + textwrap.dedent("""
 
 
 def test_quotas_follow_the_session_to_its_gpu(serve):
-    """The program has to be refused what its identity has elsewhere; CRICKET_ARENA=0, or leases keep memory."""
+    """The program has to be refused what its identity has elsewhere; CRICKET_DEBUG=no-arena, or leases keep memory."""
     server = serve(policy='default: { memory = "100M"; };')
-    one = begun(program(server, HOLD, 64, CRICKET_ARENA="0"))
+    one = begun(program(server, HOLD, 64, CRICKET_DEBUG="no-arena"))
     before = use(one)
-    probe = begun(program(server, FILL, CRICKET_ARENA="0"))
+    probe = begun(program(server, FILL, CRICKET_DEBUG="no-arena"))
 
     def most(device):
         probe.stdin.write(f"{device}\n")
@@ -331,7 +331,7 @@ def test_quotas_follow_the_session_to_its_gpu(serve):
     reply = move(server, 1)
     assert reply["ok"], reply
     leaves(100, 36)
-    two = begun(program(server, HOLD, 64, CRICKET_ARENA="0"))       # on GPU 0
+    two = begun(program(server, HOLD, 64, CRICKET_DEBUG="no-arena"))       # on GPU 0
     reply = move(server, 0)
     assert not reply["ok"] and "the policy allows 100 MiB on GPU 0, of which 64 MiB are in use, and it has 64 MiB" in reply["error"], reply
     assert Asker(server).ask("resume", session="s1")["ok"]

@@ -81,7 +81,7 @@ def test_an_identity_gets_exactly_its_quota(serve, transport, memory, arena, war
     server = serve(f'default: {{ memory = "{memory}"; }};', "--warm", warm)
     if warm == "1":
         wait_until(server.spares, 20, "a spare worker")
-    result = program(server, FILLED, transport, CRICKET_ARENA=arena)
+    result = program(server, FILLED, transport, CRICKET_DEBUG=f"arena={arena}")
     assert result.status == 0, result.err
 
 
@@ -91,7 +91,7 @@ def test_a_program_can_ask_for_less(serve, transport, policy, arena, warm):
     server = serve(policy, "--warm", warm)
     if warm == "1":
         wait_until(server.spares, 20, "a spare worker")
-    result = program(server, FILLED, transport, CRICKET_ARENA=arena, CRICKET_MEMORY="64M")
+    result = program(server, FILLED, transport, CRICKET_DEBUG=f"arena={arena}", CRICKET_MEMORY="64M")
     assert result.status == 0, result.err
 
 
@@ -158,7 +158,7 @@ def array():
     err = cuda.cuArrayCreate_v2(ctypes.byref(a), ctypes.byref(desc))
     return err, lambda: check(cuda.cuArrayDestroy(a))
 kinds = [plain, pooled, physical, mapped]
-if os.environ["CRICKET_ARENA"] == "0":
+if os.environ["CRICKET_DEBUG"] == "arena=0":
     kinds.append(array)         # free memory of the arena is not given back for these
 for one in kinds:
     for other in kinds * 2:
@@ -172,7 +172,7 @@ for one in kinds:
 
 @pytest.mark.parametrize("arena", ["1", "0"])
 def test_memory_of_every_kind_counts_until_it_is_freed(serve, arena):
-    result = program(serve('default: { memory = "64M"; };'), KINDS, CRICKET_ARENA=arena)
+    result = program(serve('default: { memory = "64M"; };'), KINDS, CRICKET_DEBUG=f"arena={arena}")
     assert result.status == 0, result.err
 
 
@@ -183,7 +183,7 @@ for _ in range(4):
     check(cuda.cuCtxCreate_v2(ctypes.byref(c), 0, 0))
     assert alloc(40 * MIB), _
     check(cuda.cuCtxDestroy_v2(c))
-""", CRICKET_ARENA="0")
+""", CRICKET_DEBUG="no-arena")
     assert result.status == 0, result.err
 
 
@@ -257,7 +257,7 @@ for _ in range(200):
         free(got.pop())
 say(len(got))
 line()
-""", CRICKET_ARENA="0") for _ in range(6)]
+""", CRICKET_DEBUG="no-arena") for _ in range(6)]
     for racer in racers:
         assert racer.stdout.readline() == "ready\n"
     for racer in racers:

@@ -249,7 +249,7 @@ assert len(fill()) == 8 and left() == 0
 on(0)
 free(got.pop())
 assert alloc(4 * MIB) is None and alloc(2 * MIB)
-""", CRICKET_ARENA="0")
+""", CRICKET_DEBUG="no-arena")
     assert result.status == 0, result.err
 
 

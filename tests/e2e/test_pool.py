@@ -103,7 +103,7 @@ def test_a_child_has_sessions_of_its_own_or_none(servers, transport):
 
 
 def test_addresses_differ_where_the_servers_choose_them(servers):
-    right("arrays", pool(servers), CRICKET_ARENA="0")
+    right("arrays", pool(servers), CRICKET_DEBUG="no-arena")
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -77,7 +77,7 @@ def test_copies_go_from_server_to_server(two, case, transport):
 @pytest.mark.parametrize("case", ["in_order", "many", "forms", "crossed", "freed", "never", "wrong", "big"])
 def test_copies_go_through_the_client_if_it_wishes(two, case):
     before = count(two, MADE)
-    right(case, pool(*two), CRICKET_POOL_DIRECT="0")
+    right(case, pool(*two), CRICKET_DEBUG="no-direct")
     assert count(two, MADE) == before
 
 

@@ -1,4 +1,4 @@
-"""tests/e2e/test_splice.py - large uploads, whose pages the client's kernel sends without copying them (CRICKET_SPLICE)."""
+"""tests/e2e/test_splice.py - large uploads, whose pages the client's kernel sends without copying them."""
 import sys
 
 import pytest
@@ -37,7 +37,7 @@ print("12 copies")
 @pytest.mark.parametrize("connections", ["1", "4"])
 @pytest.mark.parametrize("splice", ["1", "0"])
 def test_a_copy_has_taken_the_bytes_when_it_returns(server, splice, connections):
-    env = client_env(server.address("tcp"), CRICKET_SPLICE=splice, CRICKET_CONNECTIONS=connections, CRICKET_COMPRESS="0")
+    env = client_env(server.address("tcp"), CRICKET_DEBUG=f"splice={splice},no-compress", CRICKET_CONNECTIONS=connections)
     result = run([sys.executable, "-c", OVERWRITES], env)
     assert result.status == 0 and "12 copies" in result.out, result.err
 
@@ -58,6 +58,6 @@ assert libc.vmsplice(0, None, 0, 0) == -1 and ctypes.get_errno() == 1
 
 
 def test_a_program_may_forbid_itself_the_call(server):
-    env = client_env(server.address("tcp"), CRICKET_CONNECTIONS="2", CRICKET_COMPRESS="0")
+    env = client_env(server.address("tcp"), CRICKET_CONNECTIONS="2", CRICKET_DEBUG="no-compress")
     result = run([sys.executable, "-c", REFUSED + OVERWRITES], env)
     assert result.status == 0 and "12 copies" in result.out, result.err

@@ -349,7 +349,7 @@ def test_a_session_that_returns_finds_its_room_beside_one_that_allocates(gpu_ser
     asker = Asker(server)
     one = begun(program(server, HOLD, 64))
     before = use(one)
-    other = begun(program(server, GRAB, CRICKET_ARENA="0"))     # which returns memory at once
+    other = begun(program(server, GRAB, CRICKET_DEBUG="no-arena"))     # which returns memory at once
 
     def resumed():
         """The other one may have all memory at this moment."""

@@ -57,11 +57,11 @@ def test_an_address_that_names_its_transport_gets_that(here, app):
 
 def test_who_shares_no_memory_gets_the_socket(here, no_shm, app):
     assert transport_of(no_shm, app, None) == ["unix"]
-    assert transport_of(here, app, None, CRICKET_SHM="0") == ["unix"]
+    assert transport_of(here, app, None, CRICKET_DEBUG="no-shm") == ["unix"]
 
 
 def test_shared_memory_that_cannot_be_had_is_an_error_where_it_was_asked_for(no_shm, app):
-    for env in ({}, {"CRICKET_SHM": "0"}):
+    for env in ({}, {"CRICKET_DEBUG": "no-shm"}):
         result = run([app("vector_add")], client_env(f"shm:{no_shm.unix}", **env), 30)
         assert result.status != 0
         assert len(result.lines_about("shared memory")) == 1, result.err

@@ -206,7 +206,7 @@ say(err, *again)
 @pytest.mark.parametrize("way", TRANSPORTS)
 @pytest.mark.parametrize("policy, env, line", [
     ("", {"CRICKET_MEMORY": "32M"}, r"the session's limit is 32M of each GPU \(--mem, CRICKET_MEMORY\)"),
-    ("", {"CRICKET_MEMORY": "32M", "CRICKET_ARENA": "0"}, r"the session's limit is 32M of each GPU \(--mem, CRICKET_MEMORY\)"),
+    ("", {"CRICKET_MEMORY": "32M", "CRICKET_DEBUG": "no-arena"}, r"the session's limit is 32M of each GPU \(--mem, CRICKET_MEMORY\)"),
     ('memory = "32M";', {}, "the policy gives your sessions 32M of each GPU"),
     ('memory_total = "32M";', {}, "the policy gives your sessions 32M on all GPUs together")])
 def test_which_limit_refused_memory(serve, way, policy, env, line):

@@ -212,7 +212,7 @@ handle = ctypes.create_string_buffer(64)
 check(cuda.cuIpcGetMemHandle(handle, ctypes.c_uint64(p)))
 say(handle.raw.hex())
 line()
-""", CRICKET_ARENA=arena)
+""", CRICKET_DEBUG=f"arena={arena}")
     handle = first.stdout.readline().strip()
     assert len(handle) == 128
     # without the arena the driver makes the handle: the emulated one opens files of the process that made it
@@ -225,7 +225,7 @@ q, got = ctypes.c_uint64(), ctypes.create_string_buffer(CHUNK)
 check(cuda.cuIpcOpenMemHandle_v2(ctypes.byref(q), Handle.from_buffer_copy(bytes.fromhex("{handle}")), 1))
 check(cuda.cuMemcpyDtoH_v2(got, q, ctypes.c_size_t(CHUNK)))
 assert got.raw == bytes([7]) * CHUNK
-""", token, CRICKET_ARENA=arena)
+""", token, CRICKET_DEBUG=f"arena={arena}")
         assert result.status == 0, result.err
 
 

@@ -199,7 +199,7 @@ static inline int ask(uint64_t seq, uint64_t *sets)
 #define run_over_both(tests)                                                                       \
 	({                                                                                         \
 		int failed_;                                                                       \
-		setenv("CRICKET_SPIN", "100000", 1);                                               \
+		setenv("CRICKET_DEBUG", "spin=100000", 1);                                         \
 		failed_ = cmocka_run_group_tests_name("sockets", tests, NULL, NULL);               \
 		rings = HAS_RINGS;                                                                 \
 		if (rings)                                                                         \

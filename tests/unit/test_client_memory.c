@@ -61,7 +61,7 @@ static uint64_t unused(size_t size)
 
 static int begin(void **state)
 {
-	setenv("CRICKET_ARENA", "0", 1); /* test_client_arena.c has the other way */
+	setenv("CRICKET_DEBUG", "no-arena", 1); /* test_client_arena.c has the other way */
 	peer.call = answer;
 	return peer_begin(state) || cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 }

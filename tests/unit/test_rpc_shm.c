@@ -52,16 +52,16 @@ static void the_environment_can_forbid_it(void **state)
 
 	(void)state;
 	socket_pair(ends);
-	setenv("CRICKET_SHM", "0", 1);
+	setenv("CRICKET_DEBUG", "no-shm", 1);
 	assert_int_equal(ck_chan_offer_rings(ends[0], SIZE, SIZE), -EOPNOTSUPP);
-	unsetenv("CRICKET_SHM");
+	unsetenv("CRICKET_DEBUG");
 	assert_int_equal(ck_chan_offer_rings(ends[0], SIZE, SIZE), 0);
 	send_text(ends[0], "record");
 	assert_text(ends[1], "record");
-	setenv("CRICKET_SHM", "0", 1);
+	setenv("CRICKET_DEBUG", "no-shm", 1);
 	assert_int_equal(ck_chan_take_rings(ends[1]), -EOPNOTSUPP);
 	assert_int_equal(ck_chan_take_fd(ends[1]), -ENOENT); /* it is closed, not kept */
-	unsetenv("CRICKET_SHM");
+	unsetenv("CRICKET_DEBUG");
 	assert_false(ck_chan_enter_rings(ends[0]));
 	assert_talk(ends);
 	close_pair(ends);

@@ -162,6 +162,27 @@ static void an_old_variable_counts_without_its_word_and_has_one_line(void **stat
 	assert_int_equal(emu("memory"), 2 << 20);
 }
 
+static void a_switch_without_a_default_has_three_states(void **state)
+{
+	char mode[8];
+
+	(void)state;
+	assert_int_equal(ck_env_word("CRICKET_DEBUG", "compress", mode, sizeof(mode)), -ENOENT);
+	setenv("CRICKET_DEBUG", "no-compress", 1);
+	assert_int_equal(ck_env_word("CRICKET_DEBUG", "compress", mode, sizeof(mode)), 0);
+	assert_string_equal(mode, "0");
+	unsetenv("CRICKET_DEBUG");
+	setenv("CRICKET_COMPRESS", "auto", 1);
+	setenv("CRICKET_SHM", "0", 1);
+	said[0] = '\0';
+	ck_env_check_lists(CK_ENV_CLIENT, note_line);
+	assert_non_null(strstr(said, "set CRICKET_DEBUG=compress=auto\n"));
+	assert_non_null(strstr(said, "set CRICKET_DEBUG=no-shm\n"));
+	assert_null(strstr(said, "default"));
+	unsetenv("CRICKET_COMPRESS");
+	unsetenv("CRICKET_SHM");
+}
+
 static void a_server_replaces_old_variables_for_its_workers(void **state)
 {
 	char text[16];
@@ -189,6 +210,7 @@ int main(void)
 		cmocka_unit_test(an_added_word_counts),
 		cmocka_unit_test(wrong_words_and_values_have_a_line_on_the_side_that_reads_them),
 		cmocka_unit_test(an_old_variable_counts_without_its_word_and_has_one_line),
+		cmocka_unit_test(a_switch_without_a_default_has_three_states),
 		cmocka_unit_test(a_server_replaces_old_variables_for_its_workers),
 	};
 

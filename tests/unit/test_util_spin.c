@@ -32,13 +32,13 @@ static void nobody_looks_who_is_told_not_to(void **state)
 	struct ck_spin_turn turn;
 
 	(void)state;
-	setenv("CRICKET_SPIN", "0", 1);
+	setenv("CRICKET_DEBUG", "spin=0", 1);
 	ck_spin_init(&spin, 1000);
 	turn = ck_spin_begin(&spin);
 	assert_false(ck_spin_again(&turn));
 	turn = ck_spin_begin(&none);
 	assert_false(ck_spin_again(&turn));
-	unsetenv("CRICKET_SPIN");
+	unsetenv("CRICKET_DEBUG");
 }
 
 static void the_environment_says_how_long(void **state)
@@ -46,13 +46,13 @@ static void the_environment_says_how_long(void **state)
 	struct ck_spin spin;
 
 	(void)state;
-	setenv("CRICKET_SPIN", "2000000", 1);
+	setenv("CRICKET_DEBUG", "spin=2000000", 1);
 	ck_spin_init(&spin, 10);
 	assert_int_equal(spin.most_ns, 1000000000);
-	setenv("CRICKET_SPIN", "rubbish", 1);
+	setenv("CRICKET_DEBUG", "spin=rubbish", 1);
 	ck_spin_init(&spin, 5);
 	assert_int_equal(spin.most_ns, 5000);
-	unsetenv("CRICKET_SPIN");
+	unsetenv("CRICKET_DEBUG");
 }
 
 /* What never pays is hardly tried. */
@@ -61,9 +61,9 @@ static void looking_in_vain_becomes_short(void **state)
 	struct ck_spin spin;
 
 	(void)state;
-	setenv("CRICKET_SPIN", "200", 1);
+	setenv("CRICKET_DEBUG", "spin=200", 1);
 	ck_spin_init(&spin, 10);
-	unsetenv("CRICKET_SPIN");
+	unsetenv("CRICKET_DEBUG");
 	for (int i = 0; i < 20; i++) {
 		struct ck_spin_turn turn = ck_spin_begin(&spin);
 
@@ -82,9 +82,9 @@ static void in_a_crowd_everybody_sleeps_for_a_while(void **state)
 	struct ck_spin_turn turn;
 
 	(void)state;
-	setenv("CRICKET_SPIN", "100", 1);
+	setenv("CRICKET_DEBUG", "spin=100", 1);
 	ck_spin_init(&spin, 10);
-	unsetenv("CRICKET_SPIN");
+	unsetenv("CRICKET_DEBUG");
 	spin.crowd_ms = 40;
 	spin.sleep_until_ns = ck_now_ns() + 50000000;
 	turn = ck_spin_begin(&spin);
