@@ -23,7 +23,7 @@ const struct ck_env_row *ck_env_table(void);
 enum ck_env_kind { CK_ENV_TEXT, CK_ENV_NUMBER, CK_ENV_TIME, CK_ENV_SWITCH };
 
 /* Who reads a word. */
-enum { CK_ENV_CLIENT = 1, CK_ENV_SERVER = 2, CK_ENV_EMU = 4 };
+enum { CK_ENV_CLIENT = 1, CK_ENV_SERVER = 2, CK_ENV_EMU = 4, CK_ENV_WCM = 8 };
 
 /*
  * One word of a variable that is a list, NAME=VALUE,NAME,no-NAME; the last one of a name counts.

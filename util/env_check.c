@@ -24,7 +24,7 @@ static const struct {
 } typed[] = {
 	{"CRICKET_LOG_FD", NUMBER},  {"CRICKET_CACHE_SIZE", NUMBER},  {"CRICKET_MEMORY", NUMBER},
 	{"CRICKET_NEED", NUMBER},    {"CRICKET_CONNECTIONS", NUMBER}, {"CRICKET_RESUME", TIME},
-	{"CRICKET_TIMEOUT", NUMBER}, {"CRICKET_WCM_TIMEOUT", NUMBER},
+	{"CRICKET_TIMEOUT", NUMBER},
 };
 
 static bool starts_with(const char *text, const char *with)

@@ -65,15 +65,7 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_M3", NULL,
 	 "m3: socket of the memory broker; default: the server's usual unix socket with .m3\n"
 	 "appended"},
-	{"CRICKET_WCM_BACKING", "auto",
-	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto "
-	 "(the\n"
-	 "first that works)"},
-	{"CRICKET_WCM_GROUP", NULL,
-	 "chunked memory: name under which the ranks meet; default: that of the job of Open MPI,\n"
-	 "Slurm or torchrun, else of the parent process"},
-	{"CRICKET_WCM_TIMEOUT", "60",
-	 "chunked memory: seconds for which ranks wait for each other"},
+	{"CRICKET_WCM", NULL, "chunked memory: a list of words, as in backing=vmm,timeout=10:"},
 	{"CRICKET_TOKEN", NULL, "secret that client and server share, if the server requires one"},
 	{"CRICKET_TLS", NULL,
 	 "client: encryption of connections over TCP: require (no connection without it), offer "

@@ -7,6 +7,7 @@
 
 #define DEBUG "CRICKET_DEBUG"
 #define EMU "CRICKET_EMU"
+#define WCM "CRICKET_WCM"
 #define BOTH (CK_ENV_CLIENT | CK_ENV_SERVER)
 
 static const struct ck_env_word words[] = {
@@ -60,6 +61,14 @@ static const struct ck_env_word words[] = {
 	 "check shared memory: race, init, or both, as in race+init; each finding\n"
 	 "is a line on stderr, and kernels run slower; count: report the\n"
 	 "instructions of each launch"},
+	{WCM, "group", "CRICKET_WCM_GROUP", NULL, CK_ENV_TEXT, CK_ENV_WCM, NULL,
+	 "name under which the ranks meet; default: that of the job of Open MPI, Slurm\n"
+	 "or torchrun, else of the parent process"},
+	{WCM, "backing", "CRICKET_WCM_BACKING", "auto", CK_ENV_TEXT, CK_ENV_WCM, "auto, ipc, vmm",
+	 "ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto (the\n"
+	 "first that works)"},
+	{WCM, "timeout", "CRICKET_WCM_TIMEOUT", "60", CK_ENV_NUMBER, CK_ENV_WCM, NULL,
+	 "seconds for which ranks wait for each other"},
 	{NULL, NULL, NULL, NULL, CK_ENV_TEXT, 0, NULL, NULL},
 };
 

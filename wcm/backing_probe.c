@@ -103,11 +103,13 @@ int ck_wcm_backing_choose(wcm_group *g, int wanted)
 
 int ck_wcm_backing_wanted(const wcm_opts *opts)
 {
-	const char *set = ck_env_string("CRICKET_WCM_BACKING");
+	char set[8] = "";
 
 	if (opts->backing != WCM_AUTO)
 		return opts->backing == WCM_IPC || opts->backing == WCM_VMM ? opts->backing : -1;
-	if (!set || !*set || strcmp(set, "auto") == 0)
+	if (ck_env_word("CRICKET_WCM", "backing", set, sizeof(set)) < 0)
+		return -1;
+	if (!*set || strcmp(set, "auto") == 0)
 		return WCM_AUTO;
 	return strcmp(set, "ipc") == 0 ? WCM_IPC : strcmp(set, "vmm") == 0 ? WCM_VMM : -1;
 }

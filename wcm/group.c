@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static int choose_device(wcm_group *g, int wanted)
 
 static unsigned int wanted_timeout(const wcm_opts *opts)
 {
-	long seconds = ck_env_long("CRICKET_WCM_TIMEOUT");
+	long seconds = ck_env_word_number("CRICKET_WCM", "timeout");
 
 	if (opts->timeout_ms)
 		return opts->timeout_ms;
@@ -92,13 +93,25 @@ static wcm_group *group_new(const struct ck_wcm_driver *driver, int rank, int si
 	return g;
 }
 
+static void log_warning(const char *line)
+{
+	ck_warn("%s", line);
+}
+
+static void check_environment(void)
+{
+	ck_env_check_lists(CK_ENV_WCM, log_warning);
+}
+
 int wcm_init(const wcm_opts *given, int rank, int size, wcm_group **group)
 {
+	static pthread_once_t checked = PTHREAD_ONCE_INIT;
 	const struct ck_wcm_driver *driver;
 	wcm_opts opts = {.device = WCM_ANY_DEVICE};
 	wcm_group *g;
 	int status, wanted;
 
+	pthread_once(&checked, check_environment);
 	if (given)
 		opts = *given;
 	wanted = ck_wcm_backing_wanted(&opts);

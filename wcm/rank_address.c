@@ -3,6 +3,7 @@
  * started it says.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +66,14 @@ static void name_job(const char *first, const char *second, char name[WCM_GROUP_
 
 int ck_wcm_rank_address(const char *given, char name[WCM_GROUP_NAME_MAX])
 {
-	const char *set = ck_env_string("CRICKET_WCM_GROUP"), *second;
+	const char *set, *second;
+	int ret;
 
 	if (given)
 		return copy_name(given, name);
-	if (set)
-		return copy_name(set, name);
+	ret = ck_env_word("CRICKET_WCM", "group", name, WCM_GROUP_NAME_MAX);
+	if (ret != -ENOENT)
+		return ret == 0 && *name ? WCM_OK : WCM_EINVAL;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(jobs); i++) {
 		set = getenv(jobs[i].first);
 		if (!set || !*set)

@@ -78,14 +78,14 @@ typedef WholeChunkedMemory_t wcm_t;
 typedef struct wcm_opts {
 	/*
 	 * Where the ranks meet: the same for all, and for no other group of the user on this host.
-	 * NULL: CRICKET_WCM_GROUP, else what tells MPI's, Slurm's or torchrun's jobs apart, else
-	 * the parent process, which the ranks of one script have in common.
+	 * NULL: CRICKET_WCM=group=NAME, else what tells MPI's, Slurm's or torchrun's jobs apart,
+	 * else the parent process, which the ranks of one script have in common.
 	 */
 	const char *group;
 	int device;  /* or WCM_ANY_DEVICE: the current context's, else number rank modulo
 			devices */
-	int backing; /* enum wcm_backing; WCM_AUTO: CRICKET_WCM_BACKING decides, else a trial */
-	unsigned int timeout_ms; /* of what ranks do together; 0: CRICKET_WCM_TIMEOUT, else 60 s */
+	int backing; /* enum wcm_backing; WCM_AUTO: CRICKET_WCM decides, else a trial */
+	unsigned int timeout_ms; /* of what ranks do together; 0: as CRICKET_WCM says, else 60 s */
 } wcm_opts;
 
 typedef struct wcm_info {

@@ -89,7 +89,7 @@ def test_the_examples_are_built_with_what_is_installed_and_run(prefix, tmp_path,
     for program, name in (("note", "m3"), ("squares", "wcm")):
         assert f"Shared library: [lib{name}.so.1]" in output("readelf", "-dW", folder / program)
     env = clean_env(LD_LIBRARY_PATH=f"{prefix / libdir}:{PRODUCTS / 'emu'}", CRICKET_M3=str(tmp_path / "m3"), CRICKET_DRIVER=str(emulated),
-                    CRICKET_WCM_GROUP=f"examples-{os.getpid()}", PATH=f"{prefix / 'bin'}:{os.environ['PATH']}")
+                    CRICKET_WCM=f"group=examples-{os.getpid()}", PATH=f"{prefix / 'bin'}:{os.environ['PATH']}")
     try:
         result = run([folder / "note", "kept by the broker"], env)
         assert (result.status, result.err) == (0, "")

@@ -248,9 +248,9 @@ static void role_no_group(struct world *w)
 	bad.timeout_ms = 100;
 	expect_status(wcm_init(&bad, 1, 2, &g), WCM_ETIMEDOUT); /* nobody opens the place */
 	expect_status(wcm_init(&bad, 0, 2, &g), WCM_ETIMEDOUT); /* nobody comes */
-	setenv("CRICKET_WCM_BACKING", "neither", 1);
+	setenv("CRICKET_WCM", "backing=neither", 1);
 	expect_status(wcm_init(&opts, 0, 1, &g), WCM_EINVAL);
-	setenv("CRICKET_WCM_BACKING", "vmm", 1);
+	setenv("CRICKET_WCM", "backing=vmm", 1);
 	expect_ok(wcm_init(&opts, 0, 1, &g));
 	expect(wcm_backing_of(g) == WCM_VMM && wcm_current() == g);
 	expect_ok(wcm_finalize(g));

@@ -339,7 +339,7 @@ static void jobs_on_a_host_with_a_long_name_do_not_meet(void **state)
 	char first[WCM_GROUP_NAME_MAX], other[WCM_GROUP_NAME_MAX];
 
 	(void)state;
-	unsetenv("CRICKET_WCM_GROUP");
+	unsetenv("CRICKET_WCM");
 	setenv("PMIX_NAMESPACE", HOST "-4711@1", 1);
 	ok(ck_wcm_rank_address(NULL, first));
 	ok(ck_wcm_rank_address(NULL, other));
