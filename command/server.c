@@ -11,6 +11,7 @@
 #include "command/install_paths.h"
 #include "command/server.h"
 #include "util/servers.h"
+#include "util/token.h"
 
 /* The section that has @text as its name; or one with this address, for whom to trust and which
  * token to send. */
@@ -95,19 +96,17 @@ int ckx_server_name(const char *option, struct ckx_server *s, char token_file[CK
 
 int ckx_server_find(const char *option, struct ckx_server *s)
 {
-	const char *variable = getenv("CRICKET_TOKEN");
+	const char *variable;
 	char file[CKX_TEXT];
 	int ret = ckx_server_name(option, s, file);
 
 	if (ret < 0)
 		return ret;
-	if (variable && *variable) {
-		if (strlen(variable) >= sizeof(s->token)) {
-			ckx_error("CRICKET_TOKEN is too long");
-			return -EINVAL;
-		}
-		strcpy(s->token, variable);
-		return 0;
+	if (ck_token_is_set()) {
+		ret = ck_token_find(s->token, &variable);
+		if (ret < 0)
+			ckx_error("%s: the token cannot be read: %s", variable, strerror(-ret));
+		return ret;
 	}
 	if (file[0])
 		return ckx_token_read(file, s->token);

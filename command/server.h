@@ -17,7 +17,7 @@ struct ckx_server {
 	char name[CKX_TEXT];	/* in a configuration file; else empty */
 	char address[CKX_TEXT]; /* empty: the server of this host */
 	char devices[CKX_TEXT]; /* empty: the file has none */
-	/* empty: none. CRICKET_TOKEN, the file's, or the one of `cricket login` */
+	/* empty: none. That of the variables, the file's, or the one of `cricket login` */
 	char token[CKX_TOKEN];
 	struct ckx_tls tls; /* of a configuration file */
 	const char *origin; /* where the address is from, in words */

@@ -78,15 +78,9 @@ int ckx_token_find(const char *address, char out[CKX_TOKEN])
 
 int ckx_token_read(const char *path, char out[CKX_TOKEN])
 {
-	FILE *f = fopen(path, "re");
+	int ret = ck_token_read(path, out);
 
-	if (!f)
-		return report_error(path, errno);
-	if (!fgets(out, CKX_TOKEN, f))
-		out[0] = '\0';
-	fclose(f);
-	out[strcspn(out, "\r\n")] = '\0';
-	return out[0] ? 0 : report_error(path, ENODATA);
+	return ret < 0 ? report_error(path, -ret) : 0;
 }
 
 /* Copy all lines but that of @address; true: it was there. */

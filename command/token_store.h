@@ -6,8 +6,9 @@
 #define CK_COMMAND_TOKEN_STORE_H
 
 #include "command/config.h"
+#include "util/token.h"
 
-#define CKX_TOKEN 1025 /* bytes with the final 0; the protocol's limit */
+#define CKX_TOKEN CK_TOKEN_SIZE
 
 /* The token for @address; empty: none. -EPERM: others can read the file. Errors are printed. */
 int ckx_token_find(const char *address, char out[CKX_TOKEN]);

@@ -12,6 +12,7 @@
 
 #include "rpc/secure.h"
 #include "util/env.h"
+#include "util/token.h"
 #include "util/util.h"
 
 struct ck_secure {
@@ -37,7 +38,7 @@ static int read_mode(struct ck_secure *s, char why[CK_TLS_WHY])
 	s->configured = get_env_variable("CRICKET_TLS_CA") ||
 			get_env_variable("CRICKET_TLS_CERT") ||
 			get_env_variable("CRICKET_TLS_KEY") || get_env_variable("CRICKET_TLS_PIN");
-	s->token = get_env_variable("CRICKET_TOKEN");
+	s->token = ck_token_is_set();
 	if (!mode)
 		s->mode = s->configured ? REQUIRE : AUTOMATIC;
 	else if (strcmp(mode, "require") == 0)

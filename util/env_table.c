@@ -67,6 +67,8 @@ static const struct ck_env_row table[] = {
 	 "appended"},
 	{"CRICKET_WCM", NULL, "chunked memory: a list of words, as in backing=vmm,timeout=10:"},
 	{"CRICKET_TOKEN", NULL, "secret that client and server share, if the server requires one"},
+	{"CRICKET_TOKEN_FILE", NULL,
+	 "client: file whose first line is that secret, if CRICKET_TOKEN is not set"},
 	{"CRICKET_TLS", NULL,
 	 "client: encryption of connections over TCP: require (no connection without it), offer "
 	 "(if\n"

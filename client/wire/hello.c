@@ -20,6 +20,7 @@
 #include "util/log.h"
 #include "util/machine.h"
 #include "util/process_limits.h"
+#include "util/token.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -165,6 +166,18 @@ static CUresult take_prefix(ck_hello_start *start)
 	return CUDA_SUCCESS;
 }
 
+/* The credentials of the variables, as they are now: a file may have changed since the last
+ * hello. */
+static CUresult take_token(char token[CK_TOKEN_SIZE])
+{
+	const char *variable;
+	int ret = ck_token_find(token, &variable);
+
+	if (ret < 0)
+		ck_err("%s: the token cannot be read: %s", variable, strerror(-ret));
+	return ret < 0 ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
 /* Has the server started the worker as the program wants? One of a release before
  * CRICKET_WORKER_PREFIX does not know. */
 static CUresult check_prefix(const struct ckc_client *c, const ck_hello_start *start)
@@ -223,12 +236,11 @@ static CUresult settle_transport(struct ckc_client *c, const struct ck_chan *cha
 
 CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan)
 {
-	const char *token = ck_env_string("CRICKET_TOKEN");
-	char host[256] = "", program[CKC_PROGRAM];
+	char host[256] = "", program[CKC_PROGRAM], token[CK_TOKEN_SIZE];
 	struct greeting greeting = {
 		.args = {.protocol = CK_PROTOCOL,
 			 .release = CK_RELEASE,
-			 .token = {token ? (u_int)strlen(token) : 0, (char *)(uintptr_t)token},
+			 .token = {0, token},
 			 .application = program,
 			 .host = host,
 			 .pid = (u_int)getpid()},
@@ -239,8 +251,11 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 	CUresult err = take_prefix(&greeting.start);
 	int ret;
 
+	if (!err)
+		err = take_token(token);
 	if (err)
 		return err;
+	greeting.args.token.token_len = (u_int)strlen(token);
 	gethostname(host, sizeof(host) - 1);
 	ckc_program_name(program);
 	ckc_queue_wish(c, &greeting.queue);
