@@ -25,9 +25,11 @@ struct ckx_command {
 	int (*run)(const struct ckx_command *self, int argc, char **argv);
 };
 
-/* Each in the file of its name; ckx_session: several commands. */
+/* Each in the file of its name; ckx_session, ckx_engine: several commands. */
 int ckx_run(const struct ckx_command *self, int argc, char **argv);
 int ckx_env(const struct ckx_command *self, int argc, char **argv);
+int ckx_cdi(const struct ckx_command *self, int argc, char **argv);
+int ckx_engine(const struct ckx_command *self, int argc, char **argv);
 int ckx_check(const struct ckx_command *self, int argc, char **argv);
 int ckx_session(const struct ckx_command *self, int argc, char **argv);
 int ckx_ended_programs(const struct ckx_command *self, int argc, char **argv);

@@ -18,7 +18,7 @@
 #define EMULATED "libcuda-emu.so"
 
 static const char *const installed[] = {"/usr/local/lib/cricket", "/usr/lib/cricket",
-					"/opt/cricket/lib/cricket"};
+					CKX_CONTAINER_LIBRARY};
 
 /* The folder of this program, without symbolic links. */
 static int own_folder(char out[CKX_PATH])

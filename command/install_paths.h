@@ -16,6 +16,9 @@ int ckx_install_path_library(char out[CKX_PATH]);
 /* The server, in a folder like that, with the emulated GPU beside it. -ENOENT, printed. */
 int ckx_install_path_server(char out[CKX_PATH]);
 
+/* Where a container has that folder. */
+#define CKX_CONTAINER_LIBRARY "/opt/cricket/lib/cricket"
+
 /* The user's file @name: in $XDG_CONFIG_HOME/cricket, else ~/.config/cricket. -ENOENT: the user has
  * no home; nothing is printed. */
 int ckx_install_path_own(const char *name, char out[CKX_PATH]);

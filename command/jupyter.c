@@ -16,6 +16,7 @@
 #include "command/install_paths.h"
 #include "command/server.h"
 #include "command/settings.h"
+#include "util/util.h"
 
 struct kernel {
 	const char *name, *prefix;
@@ -24,41 +25,13 @@ struct kernel {
 	int run_count;
 };
 
-/* The value of the option @name at argv[*@at], which may be in the next word; NULL: it is another
- * one. */
-static const char *value_of(const char *name, int argc, char **argv, int *at)
-{
-	size_t size = strlen(name);
-	const char *word = argv[*at];
-
-	if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, size) != 0)
-		return NULL;
-	if (word[2 + size] == '=')
-		return word + 3 + size;
-	return !word[2 + size] && *at + 1 < argc ? argv[++*at] : NULL;
-}
-
 /* Take the own options; those of `run` stay in argv. */
 static int parse_options(int argc, char **argv, struct kernel *k, const char **python)
 {
-	const struct {
-		const char *name, **value;
-	} own[] = {{"name", &k->name}, {"prefix", &k->prefix}, {"python", python}};
-	int left = 1;
+	const struct ckx_own own[] = {
+		{"name", &k->name}, {"prefix", &k->prefix}, {"python", python}};
+	int left = ckx_settings_take(argc, argv, own, CK_ARRAY_SIZE(own));
 
-	for (int i = 1; i < argc; i++) {
-		bool taken =
-			i == 1 && strcmp(argv[i], "install") == 0; /* as jupyter's own commands */
-
-		for (size_t j = 0; !taken && j < sizeof(own) / sizeof(own[0]); j++) {
-			const char *value = value_of(own[j].name, argc, argv, &i);
-
-			taken = value != NULL;
-			*own[j].value = taken ? value : *own[j].value;
-		}
-		if (!taken)
-			argv[left++] = argv[i];
-	}
 	k->run = argv + 1;
 	k->run_count = left - 1;
 	return left;
@@ -186,8 +159,14 @@ int ckx_jupyter(const struct ckx_command *self, int argc, char **argv)
 	char folder[CKX_PATH];
 	struct ckx_wishes wishes;
 	json_t *kernel;
-	int left = parse_options(argc, argv, &k, &python), ret;
+	int left, ret;
 
+	if (argc > 1 && strcmp(argv[1], "install") == 0) { /* as jupyter's own commands */
+		argv[1] = argv[0];
+		argv++;
+		argc--;
+	}
+	left = parse_options(argc, argv, &k, &python);
 	if (ckx_settings_parse(left, argv, &wishes) < 0 || optind < left || wishes.format ||
 	    wishes.profile)
 		return ckx_usage(self);

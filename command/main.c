@@ -40,6 +40,18 @@ static const struct ckx_command programs[] = {
 	 "      --python PROGRAM  the Python that has ipykernel (default python3)\n"
 	 "      --prefix DIR      install below DIR/share/jupyter, as for an environment\n",
 	 ckx_jupyter},
+	{"cdi", "[OPTION]...", "Write a specification of a device for containers (CDI).",
+	 GPU_OPTIONS
+	 "      --name NAME       name of the device (default: the server's in the configuration,\n"
+	 "                        else all)\n"
+	 "      --kind KIND       kind of the device (default cricket/gpu)\n"
+	 "      --output FILE     write FILE, as /etc/cdi/cricket.json, instead of standard "
+	 "output\n",
+	 ckx_cdi},
+	{"docker", "[OPTION]... run|create [ARGUMENT]...",
+	 "Start a container of Docker on the GPUs.", GPU_OPTIONS, ckx_engine},
+	{"podman", "[OPTION]... run|create [ARGUMENT]...",
+	 "Start a container of podman on the GPUs.", GPU_OPTIONS, ckx_engine},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

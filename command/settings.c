@@ -35,6 +35,39 @@ static const struct option options[] = {
 	{"nccl", required_argument, NULL, 'n'},	   {NULL, 0, NULL, 0},
 };
 
+/* The value of the option @name at argv[*@at], which may be in the next word; NULL: it is another
+ * one. */
+static const char *option_value(const char *name, int argc, char **argv, int *at)
+{
+	size_t size = strlen(name);
+	const char *word = argv[*at];
+
+	if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, size) != 0)
+		return NULL;
+	if (word[2 + size] == '=')
+		return word + 3 + size;
+	return !word[2 + size] && *at + 1 < argc ? argv[++*at] : NULL;
+}
+
+int ckx_settings_take(int argc, char **argv, const struct ckx_own *own, size_t count)
+{
+	int left = 1;
+
+	for (int i = 1; i < argc; i++) {
+		bool taken = false;
+
+		for (size_t j = 0; !taken && j < count; j++) {
+			const char *value = option_value(own[j].name, argc, argv, &i);
+
+			taken = value != NULL;
+			*own[j].value = taken ? value : *own[j].value;
+		}
+		if (!taken)
+			argv[left++] = argv[i];
+	}
+	return left;
+}
+
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 {
 	int option;
@@ -101,9 +134,10 @@ static int add_setting(struct ckx_settings *s, const char *name, const char *for
 }
 
 /* Put @entry in front of the list in variable @name, unless it is in it. */
-static int add_first(struct ckx_settings *s, const char *name, const char *entry)
+static int add_first(struct ckx_settings *s, const struct ckx_wishes *w, const char *name,
+		     const char *entry)
 {
-	const char *list = getenv(name);
+	const char *list = w->container ? NULL : getenv(name);
 	size_t size = strlen(entry);
 
 	for (const char *at = list; at && *at; at += strcspn(at, ": ") + !!at[strcspn(at, ": ")]) {
@@ -114,24 +148,23 @@ static int add_first(struct ckx_settings *s, const char *name, const char *entry
 			     : add_setting(s, name, "%s", entry);
 }
 
-/* Put the client into LD_PRELOAD, and the stand-in for NCCL if that runs in the workers: a program
- * that is linked with libnccl.so.2 finds it before it finds its own. */
-static int add_preloads(struct ckx_settings *s, const char *folder, int nccl)
+/* Put the client in @folder into LD_PRELOAD, and the stand-in for NCCL if @nccl: a program that is
+ * linked with libnccl.so.2 finds it before it finds its own. */
+static int add_preloads(struct ckx_settings *s, const struct ckx_wishes *w, const char *folder,
+			bool nccl)
 {
-	char client[CKX_PATH + 32], both[2 * CKX_PATH + 64], stand_in[CKX_PATH + 32];
+	char list[2 * CKX_PATH + 64];
 
-	snprintf(client, sizeof(client), "%s/cricket-client.so", folder);
-	snprintf(stand_in, sizeof(stand_in), "%s/libnccl.so.2", folder);
-	snprintf(both, sizeof(both), "%s:%s", client, stand_in);
-	return add_first(s, "LD_PRELOAD", nccl && access(stand_in, R_OK) == 0 ? both : client);
+	snprintf(list, sizeof(list), "%s/cricket-client.so%s%s%s", folder, nccl ? ":" : "",
+		 nccl ? folder : "", nccl ? "/libnccl.so.2" : "");
+	return add_first(s, w, "LD_PRELOAD", list);
 }
 
-/* The value of @name; NULL: it is not among them. */
-static const char *value_of(const struct ckx_settings *s, const char *name)
+struct ckx_setting *ckx_settings_find(struct ckx_settings *s, const char *name)
 {
 	for (size_t i = 0; i < s->count; i++) {
 		if (strcmp(s->list[i].name, name) == 0)
-			return s->list[i].value;
+			return &s->list[i];
 	}
 	return NULL;
 }
@@ -139,10 +172,12 @@ static const char *value_of(const struct ckx_settings *s, const char *name)
 /* Where NCCL runs: an option, else the variable. */
 static int choose_nccl(struct ckx_settings *s, const struct ckx_wishes *w)
 {
-	const char *word = w->nccl ? w->nccl : ck_env_string("CRICKET_NCCL");
-	const char *address = value_of(s, "REMOTE_GPU_ADDRESS");
-	int nccl =
-		ck_nccl_in_workers(word, address ? address : ck_env_string("REMOTE_GPU_ADDRESS"));
+	const char *word = w->nccl	  ? w->nccl
+			   : w->container ? "auto"
+					  : ck_env_string("CRICKET_NCCL");
+	const struct ckx_setting *address = ckx_settings_find(s, "REMOTE_GPU_ADDRESS");
+	int nccl = ck_nccl_in_workers(word, address ? address->value
+						    : ck_env_string("REMOTE_GPU_ADDRESS"));
 
 	if (nccl < 0) {
 		ckx_error("%s: not auto, workers or program: %s",
@@ -152,13 +187,18 @@ static int choose_nccl(struct ckx_settings *s, const struct ckx_wishes *w)
 	return w->nccl && add_setting(s, "CRICKET_NCCL", "%s", w->nccl) < 0 ? -ENOMEM : nccl;
 }
 
-static int add_library(struct ckx_settings *s, int nccl)
+/* @nccl: it runs in the workers. */
+static int add_library(struct ckx_settings *s, const struct ckx_wishes *w, bool nccl)
 {
 	char folder[CKX_PATH], client[CKX_PATH + 32];
 	int ret = ckx_install_path_library(folder);
 
 	if (ret < 0)
 		return ret;
+	snprintf(client, sizeof(client), "%s/libnccl.so.2", folder);
+	nccl = nccl && access(client, R_OK) == 0;
+	if (w->container)
+		strcpy(folder, CKX_CONTAINER_LIBRARY);
 	if (strpbrk(folder, ": ")) {
 		ckx_error("%s: the dynamic linker does not accept a path with spaces or colons: "
 			  "install the "
@@ -166,10 +206,10 @@ static int add_library(struct ckx_settings *s, int nccl)
 			  folder);
 		return -EINVAL;
 	}
-	ret = add_preloads(s, folder, nccl);
+	ret = add_preloads(s, w, folder, nccl);
 	snprintf(client, sizeof(client), "%s/lib", folder);
 	if (ret == 0)
-		ret = add_first(s, "LD_LIBRARY_PATH", client);
+		ret = add_first(s, w, "LD_LIBRARY_PATH", client);
 	return ret < 0 ? ret : add_setting(s, "TRITON_LIBCUDA_PATH", "%s", client);
 }
 
@@ -206,7 +246,7 @@ static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const
 		return add_setting(s, "CUDA_VISIBLE_DEVICES", "%s",
 				   strcmp(w->devices, "none") == 0 ? "" : w->devices);
 	/* a variable comes before the file */
-	return *file && !getenv("CUDA_VISIBLE_DEVICES")
+	return *file && (w->container || !getenv("CUDA_VISIBLE_DEVICES"))
 		       ? add_setting(s, "CUDA_VISIBLE_DEVICES", "%s", file)
 		       : 0;
 }
@@ -261,16 +301,18 @@ static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w,
 	return ret;
 }
 
-static int add_tls(struct ckx_settings *s, const struct ckx_tls *tls)
+static int add_tls(struct ckx_settings *s, const struct ckx_wishes *w, const struct ckx_tls *tls)
 {
 	int ret = 0;
 
 	for (int i = 0; ret == 0 && i < CKX_TLS_SETTINGS; i++) {
+		const char *name = ckx_tls_variable((enum ckx_tls_setting)i);
 		const char *value = ckx_tls_value(tls, (enum ckx_tls_setting)i);
 
-		if (value)
-			ret = add_setting(s, ckx_tls_variable((enum ckx_tls_setting)i), "%s",
-					  value);
+		if (!value && w->container)
+			value = getenv(name); /* which a program of this process has anyway */
+		if (value && *value)
+			ret = add_setting(s, name, "%s", value);
 	}
 	return ret;
 }
@@ -307,16 +349,17 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 		ret = ckx_server_look_up(&server);
 	if (ret == 0)
 		ret = add_wishes(s, w, &wish, &server);
-	if (ret == 0 && server.address[0] && !value_of(s, "REMOTE_GPU_ADDRESS"))
+	if (ret == 0 && (server.address[0] || w->container) &&
+	    !ckx_settings_find(s, "REMOTE_GPU_ADDRESS"))
 		ret = add_setting(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
 	if (ret == 0)
 		ret = choose_nccl(s, w);
 	if (ret >= 0)
-		ret = add_library(s, ret);
+		ret = add_library(s, w, ret > 0);
 	if (ret == 0 && server.token[0])
 		ret = add_setting(s, "CRICKET_TOKEN", "%s", server.token);
 	if (ret == 0)
-		ret = add_tls(s, &server.tls);
+		ret = add_tls(s, w, &server.tls);
 	explicit_bzero(server.token, sizeof(server.token));
 	return ret < 0 ? ret : add_devices(s, w, server.devices);
 }

@@ -28,14 +28,26 @@ struct ckx_wishes {
 	const char *profile; /* of `run` */
 	const char *nccl;    /* where NCCL runs */
 	bool look_up;	     /* refuse a host whose name is not known: of `run` */
+	bool container;	     /* for a container, which has no variables of this process */
 };
+
+/* An option "--NAME VALUE" of a command that also has those of `run`. */
+struct ckx_own {
+	const char *name, **value;
+};
+
+/* Take the @count options @own out of argv. The number of words that are left. */
+int ckx_settings_take(int argc, char **argv, const struct ckx_own *own, size_t count);
 
 /* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,
  * printed. */
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *wishes);
 
-/* The variables for @wishes. -errno, printed; free them in any case. */
+/* The variables for @wishes; those for a container have the address, token and files of this host,
+ * see container.h. -errno, printed; free them in any case. */
 int ckx_settings_make(const struct ckx_wishes *wishes, struct ckx_settings *settings);
+/* The one of the variable @name; NULL: it is not set. */
+struct ckx_setting *ckx_settings_find(struct ckx_settings *settings, const char *name);
 void ckx_settings_free(struct ckx_settings *settings);
 
 #endif

@@ -11,6 +11,7 @@
 #   tools/deps.sh --packages what make deb and make rpm need too
 #   tools/deps.sh --monitors what more tests find: promtool, Chromium, sshd
 #   tools/deps.sh --slurm    what the Slurm plugin and its test need too: Slurm's header and daemons, munge
+#   tools/deps.sh --containers what the test of containers needs too: podman and runc
 #   tools/deps.sh --wheels   the wheels even beside a toolkit: what a machine without one builds with
 #   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
 #   tools/deps.sh --runtime  only what the built programs need to run
@@ -147,12 +148,13 @@ for arg in "$@"; do
 	--packages) extra+=(debhelper dpkg-dev fakeroot lintian rpm abigail-tools cmake libopenmpi-dev openmpi-bin libmpich-dev mpich) ;;
 	--monitors) extra+=(prometheus chromium openssh-server) ;;
 	--slurm) extra+=(libslurm-dev slurmctld slurmd slurm-client munge) ;;
+	--containers) extra+=(debootstrap podman runc) ;;
 	--wheels) want_cuda=wheels ;;
 	--no-cuda) want_cuda=no ;;
 	--demo) choice=demo ;;
 	--build | --runtime | --check) choice=${arg#--} want_cuda=no ;;
 	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	*) die "unknown option $arg (--build, --demo, --check, --clang, --systems, --portable, --arm64, --packages, --monitors, --slurm, --wheels, --no-cuda, --runtime)" ;;
+	*) die "unknown option $arg (--build, --demo, --check, --clang, --systems, --portable, --arm64, --packages, --monitors, --slurm, --containers, --wheels, --no-cuda, --runtime)" ;;
 	esac
 done
 # The submodule's sources come without what configures them.

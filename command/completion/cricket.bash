@@ -6,7 +6,7 @@ _cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
 
 _cricket() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
-	local commands="run env jupyter check status metrics top suspend resume end checkpoint restore move reap drain trace servers login token"
+	local commands="run env jupyter cdi docker podman check status metrics top suspend resume end checkpoint restore move reap drain trace servers login token"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
@@ -31,7 +31,8 @@ _cricket() {
 		i=; [ "$command" != run ] || i=emu
 		mapfile -t COMPREPLY < <(compgen -W "$i $(cricket servers --json 2> /dev/null | _cricket_names name)" -- "$word")
 		return ;;
-	-p | --profile | -e | --expires) return ;;
+	-p | --profile | -e | --expires | --output) return ;;
+	--kind) mapfile -t COMPREPLY < <(compgen -W "cricket/gpu nvidia.com/gpu" -- "$word"); return ;;
 	-n | --nccl) mapfile -t COMPREPLY < <(compgen -W "auto workers program" -- "$word"); return ;;
 	-f | --format) mapfile -t COMPREPLY < <(compgen -W "sh fish plain" -- "$word"); return ;;
 	esac
@@ -39,6 +40,8 @@ _cricket() {
 	run:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --profile --help" ;;
 	env:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --format --help" ;;
 	jupyter:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --name --python --prefix --help" ;;
+	cdi:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --name --kind --output --help" ;;
+	docker:-* | podman:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --help" ;;
 	check:-*) i="--server --json --help" ;;
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;
@@ -51,6 +54,7 @@ _cricket() {
 	check:* | status:* | metrics:* | top:* | login:* | servers:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
 	suspend:* | resume:* | end:* | checkpoint:* | move:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
 	token:*) i="add list revoke" ;;
+	docker:* | podman:*) i="run create" ;;
 	*) i= ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$i" -- "$word")

@@ -11,20 +11,23 @@ function __cricket_sessions
 end
 
 complete -c cricket -f
-set -l all run env jupyter check status metrics top suspend resume end checkpoint restore move reap drain trace servers login token
+set -l all run env jupyter cdi docker podman check status metrics top suspend resume end checkpoint restore move reap drain trace servers login token
 complete -c cricket -n "not __fish_seen_subcommand_from $all" -a "$all"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter check status metrics top suspend resume end checkpoint restore move reap drain servers" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter" -s g -l gpus -x -d "N GPUs"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter" -s d -l devices -x -d "these GPUs"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter" -s m -l mem -x -d "at most this much memory"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter" -s w -l wait -x -d "wait for a session"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter" -s W -l worker-prefix -x -d "start the worker through this command of the server"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter" -s n -l nccl -x -a "auto workers program" -d "where NCCL runs"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman check status metrics top suspend resume end checkpoint restore move reap drain servers" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s g -l gpus -x -d "N GPUs"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s d -l devices -x -d "these GPUs"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s m -l mem -x -d "at most this much memory"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s w -l wait -x -d "wait for a session"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s W -l worker-prefix -x -d "start the worker through this command of the server"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s n -l nccl -x -a "auto workers program" -d "where NCCL runs"
 complete -c cricket -n "__fish_seen_subcommand_from run" -s p -l profile -r -F -d "write a timeline"
 complete -c cricket -n "__fish_seen_subcommand_from env" -s f -l format -x -a "sh fish plain"
 complete -c cricket -n "__fish_seen_subcommand_from jupyter" -l name -x -d "of the kernel"
 complete -c cricket -n "__fish_seen_subcommand_from jupyter" -l python -r -F -d "that has ipykernel"
 complete -c cricket -n "__fish_seen_subcommand_from jupyter" -l prefix -r -F -d "install below it"
+complete -c cricket -n "__fish_seen_subcommand_from cdi" -l name -x -d "of the device"
+complete -c cricket -n "__fish_seen_subcommand_from cdi" -l kind -x -a "cricket/gpu nvidia.com/gpu"
+complete -c cricket -n "__fish_seen_subcommand_from cdi" -l output -r -F -d "write it into this file"
 complete -c cricket -n "__fish_seen_subcommand_from check status servers" -s j -l json -d "as JSON"
 complete -c cricket -n "__fish_seen_subcommand_from servers" -s t -l state -d "of all that are configured"
 complete -c cricket -n "__fish_seen_subcommand_from metrics" -s i -l identities -d "each identity too"
@@ -38,3 +41,4 @@ complete -c cricket -n "__fish_seen_subcommand_from check status metrics top log
 complete -c cricket -n "__fish_seen_subcommand_from suspend resume end checkpoint move" -a "(__cricket_sessions)"
 complete -c cricket -n "__fish_seen_subcommand_from checkpoint restore trace" -F
 complete -c cricket -n "__fish_seen_subcommand_from run" -x -a "(__fish_complete_subcommand --fcs-skip=2)"
+complete -c cricket -n "__fish_seen_subcommand_from docker podman; and not __fish_seen_subcommand_from run create" -a "run create"

@@ -80,9 +80,6 @@ ran() {
 	pod run --isolation chroot --network host "$from" -- "$@"
 }
 
-# least NUMBER NUMBER
-least() { [ "$1" -lt "$2" ] 2>/dev/null && echo "$1" || echo "$2"; }
-
 # What podman needs here: the images above, and limits that root of a container may set.
 podman_settings() {
 	local files processes

@@ -15,6 +15,9 @@ serving=
 die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 skip() { printf '%s: skipped: %s\n' "${0##*/}" "$*"; exit 77; }
 
+# least NUMBER NUMBER: the smaller one; the second, if the first is no number.
+least() { [ "$1" -lt "$2" ] 2>/dev/null && echo "$1" || echo "$2"; }
+
 leave() {
 	local status=${1:-$?}
 	[ -z "$serving" ] || { kill "$serving"; wait "$serving"; } 2>/dev/null || true
@@ -93,19 +96,21 @@ bare() {
 		bare "$root" "$@"
 }
 
-# serve: this tree's server on the emulated GPU, on this system, until the script ends; its address is $server.
+# serve OPTION...: this tree's server on the emulated GPU, on this system, until the script ends; its address is $server, its unix
+# socket $socket.
 serve() {
 	local folder
 	folder=$(mktemp -d "$roots/serve.XXXXXX")
 	used+=("$folder")
 	CRICKET_CACHE_DIR=$folder/cache "$top/cpu/cricket-rpc-server" --driver emu --listen 127.0.0.1:0 \
-		--unix "$folder/socket" >"$folder/log" 2>&1 &
+		--unix "$folder/socket" "$@" >"$folder/log" 2>&1 &
 	serving=$!
 	until grep -q "listening on unix:" "$folder/log"; do
 		kill -0 "$serving" 2>/dev/null || die "the server has not started: $(cat "$folder/log")"
 		sleep 0.1
 	done
 	server=$(sed -n 's/.*listening on \(127\..*\)/\1/p' "$folder/log")
+	socket=$folder/socket
 }
 
 # checkout: a clone of this repository in /src of $root, with what is changed here; without git only the files.
