@@ -144,7 +144,7 @@ static void signal_all(struct daemon *d, int signal)
 	}
 }
 
-static void signal_heard(struct daemon *d)
+static void handle_signal(struct daemon *d)
 {
 	struct signalfd_siginfo info;
 
@@ -171,7 +171,7 @@ static bool has_clients(const struct daemon *d)
 	return false;
 }
 
-static void wait_and_hear(struct daemon *d)
+static void wait_and_read(struct daemon *d)
 {
 	struct pollfd fds[CLIENTS_MAX + 3] = {
 		{.fd = d->listen, .events = POLLIN},
@@ -190,7 +190,7 @@ static void wait_and_hear(struct daemon *d)
 			client_ended(&d->clients[i]);
 	}
 	if (fds[1].revents)
-		signal_heard(d);
+		handle_signal(d);
 	if (fds[0].revents && d->listen >= 0)
 		client_accept(d);
 	if (d->stopping && ckl_milliseconds() >= d->stop_by)
@@ -216,7 +216,7 @@ int ckl_daemon_run(const struct ckl_options *options)
 	d.signals = signalfd(-1, &signals, SFD_CLOEXEC);
 	while (!d.stopping || has_clients(&d)) {
 		spare_begin(&d);
-		wait_and_hear(&d);
+		wait_and_read(&d);
 	}
 	ckl_worker_end(&d.spare);
 	return CK_EXIT_OK;

@@ -65,7 +65,7 @@ static void input_ended(struct ckl_session *s)
 	}
 }
 
-static void client_heard(struct ckl_session *s)
+static void handle_client(struct ckl_session *s)
 {
 	struct ckl_fail fail = {0};
 	int ret = s->filling ? 0 : filling_begin(s);
@@ -165,7 +165,7 @@ static int poll_events(struct ckl_session *s, struct pollfd *fds, nfds_t count, 
 	return ret;
 }
 
-static void wait_and_hear(struct ckl_session *s)
+static void wait_and_read(struct ckl_session *s)
 {
 	bool reads = !s->closing && !ckl_jobs_awaited(&s->jobs);
 	/* Pending input needs no wait. */
@@ -184,11 +184,11 @@ static void wait_and_hear(struct ckl_session *s)
 		return;
 	}
 	if (fds[0].revents)
-		ckl_session_hear(s);
+		ckl_session_read_ticket(s);
 	if (fds[2].revents) /* messages that have come since are not begun any more */
 		s->closing = true;
 	else if (at_once || (reads && fds[1].revents))
-		client_heard(s);
+		handle_client(s);
 	else if (fds[1].revents & (POLLHUP | POLLERR) && s->options->mode == CK_MODE_DAEMON)
 		s->gone = true;
 	time_check(s);
@@ -218,7 +218,7 @@ int ckl_session_serve(const struct ckl_options *options, int in, int out, struct
 		ckl_session_start(s);
 	while (!is_over(s)) {
 		if (!progress_session(s))
-			wait_and_hear(s);
+			wait_and_read(s);
 	}
 	if (s->gone)
 		ckl_session_note(s, CK_EXIT_SERVICE);

@@ -56,7 +56,7 @@ void ckl_session_start(struct ckl_session *s);
 void ckl_session_dispatch(struct ckl_session *s, struct ckl_job *job);
 
 /* Read a ticket of the worker, or its end. */
-void ckl_session_hear(struct ckl_session *s);
+void ckl_session_read_ticket(struct ckl_session *s);
 
 /* The worker has gone by itself. */
 void ckl_session_lost(struct ckl_session *s);

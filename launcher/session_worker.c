@@ -101,7 +101,7 @@ void ckl_session_dispatch(struct ckl_session *s, struct ckl_job *job)
 }
 
 /* Handle a ticket from the worker. */
-void ckl_session_hear(struct ckl_session *s)
+void ckl_session_read_ticket(struct ckl_session *s)
 {
 	struct ckl_job *job = ckl_jobs_first(&s->jobs, CK_JOB_RUNNING);
 	struct ckl_ticket ticket;

@@ -37,16 +37,16 @@ void ck_chan_lend_pages(struct ck_chan *chan)
 	chan->pages = true;
 }
 
-void ck_chan_settle(struct ck_chan *chan)
+void ck_chan_reclaim(struct ck_chan *chan)
 {
-	if (chan->ops->settle)
-		chan->ops->settle(chan, UINT64_MAX);
+	if (chan->ops->reclaim)
+		chan->ops->reclaim(chan, UINT64_MAX);
 }
 
-void ck_chan_settle_until(struct ck_chan *chan, uint64_t until)
+void ck_chan_reclaim_until(struct ck_chan *chan, uint64_t until)
 {
-	if (until > 0 && chan->ops->settle)
-		chan->ops->settle(chan, until);
+	if (until > 0 && chan->ops->reclaim)
+		chan->ops->reclaim(chan, until);
 }
 
 bool ck_chan_passes_fds(const struct ck_chan *chan)

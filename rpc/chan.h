@@ -50,24 +50,24 @@ int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count);
 int ck_chan_read(struct ck_chan *chan, void *buf, size_t size);
 
 /*
- * The same for a writer that leaves the bytes of entry @lent as they are until ck_chan_settle has
- * returned. A lasting channel (rpc/lasting.h) then need not copy them. Settle returns soon: it
+ * The same for a writer that leaves the bytes of entry @lent as they are until ck_chan_reclaim has
+ * returned. A lasting channel (rpc/lasting.h) then need not copy them. Reclaim returns soon: it
  * copies the bytes that it still needs.
  */
 int ck_chan_lend(struct ck_chan *chan, struct iovec *iov, int count, int lent);
-void ck_chan_settle(struct ck_chan *chan);
+void ck_chan_reclaim(struct ck_chan *chan);
 
 /* The writer leaves lent bytes as they are until the peer has read them, even if a lasting channel
  * could copy them: so the kernel need not copy them either. For a client, whose calls wait for the
  * replies. */
 void ck_chan_lend_pages(struct ck_chan *chan);
 
-/* For a writer that reuses lent bytes part by part: *@until is for ck_chan_settle_until, which
+/* For a writer that reuses lent bytes part by part: *@until is for ck_chan_reclaim_until, which
  * returns when the bytes of this entry, and those lent before it, are the writer's again. The peer
  * is asked to confirm them at once. */
 int ck_chan_lend_until(struct ck_chan *chan, struct iovec *iov, int count, int lent,
 		       uint64_t *until);
-void ck_chan_settle_until(struct ck_chan *chan, uint64_t until);
+void ck_chan_reclaim_until(struct ck_chan *chan, uint64_t until);
 
 /*
  * On one host, descriptors can be sent with bytes. ck_chan_writev_fd sends @fd, which the caller

@@ -11,7 +11,7 @@
 #include "util/private_fds.h"
 #include "util/wait.h"
 
-#define STIRRED UINT64_MAX /* epoll's data of the bell; else a link's number */
+#define WAKE_BELL UINT64_MAX /* epoll's data of the bell; else a link's number */
 #define EVENTS 16
 #define BUDGET                                                                                     \
 	(256u << 20) /* bytes that the channels of a session keep until the peer confirms them */
@@ -44,7 +44,7 @@ static void keep_descriptor(const struct ck_links *links, struct ck_private_fd *
 /* With the lock. */
 static int open_epoll(struct ck_links *links)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STIRRED};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKE_BELL};
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 
 	if (epoll < 0)
@@ -73,7 +73,7 @@ static int open_watch(struct ck_links *links)
  */
 static int own_epoll(struct ck_links *links)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STIRRED};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKE_BELL};
 	int epoll = ck_private_fd_number(&links->epoll),
 	    bell = ck_private_fd_number(&links->bell[0]);
 
@@ -140,7 +140,7 @@ int ck_links_fd(struct ck_links *links)
 
 /* Without a lock, for handlers of signals. If the program has closed the bell, the watching thread
  * finds out at its next look. */
-void ck_links_stir(struct ck_links *links)
+void ck_links_wake(struct ck_links *links)
 {
 	send(ck_private_fd_number(&links->bell[1]), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -215,7 +215,7 @@ void ck_links_state(struct ck_links *links, struct ck_links_state *state)
 
 static void handle_channel_change(void *closure)
 {
-	ck_links_stir(closure);
+	ck_links_wake(closure);
 }
 
 /* The channel closes: wait for those who hold its link, and forget it. */
@@ -396,7 +396,7 @@ static int whole_epoll(struct ck_links *links)
 	return epoll < 0 ? ck_private_fd_number(&links->epoll) : epoll;
 }
 
-int ck_links_heed(struct ck_links *links, int ms)
+int ck_links_handle(struct ck_links *links, int ms)
 {
 	struct epoll_event events[EVENTS];
 	int n = whole_epoll(links);
@@ -408,7 +408,7 @@ int ck_links_heed(struct ck_links *links, int ms)
 		return errno == EINTR ? 0 : -errno;
 
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.u64 != STIRRED) {
+		if (events[i].data.u64 != WAKE_BELL) {
 			call_with_link(links, (uint32_t)events[i].data.u64, check_link);
 			continue;
 		}

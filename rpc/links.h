@@ -35,15 +35,15 @@ int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), vo
 /* Free the object; no channel may be left. */
 void ck_links_destroy(struct ck_links *links);
 
-/* A descriptor to poll, for reading; then call ck_links_heed. */
+/* A descriptor to poll, for reading; then call ck_links_handle. */
 int ck_links_fd(struct ck_links *links);
 
 /* Make that descriptor readable. */
-void ck_links_stir(struct ck_links *links);
+void ck_links_wake(struct ck_links *links);
 
 /* Wait up to @ms for an event of a link, and handle it. Returns whether there was one, or -errno;
  * -EBADF: the program has closed all descriptors that watch. */
-int ck_links_heed(struct ck_links *links, int ms);
+int ck_links_handle(struct ck_links *links, int ms);
 
 /* Make a channel without a connection. It is closed like any other. The link is held. -EEXIST: the
  * number is in use. */

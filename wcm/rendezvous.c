@@ -38,7 +38,7 @@ static void drop_rank(struct ck_wcm_rendezvous *m, int rank)
 	ck_wcm_message_init(&head, CK_WCM_LOST);
 	head.mask = 1u << rank;
 	for (int i = 0; i < m->size; i++)
-		ck_wcm_rendezvous_tell(m, i, &head, NULL, 0, NULL, 0);
+		ck_wcm_rendezvous_notify(m, i, &head, NULL, 0, NULL, 0);
 	ck_wcm_rendezvous_without(m, rank);
 }
 

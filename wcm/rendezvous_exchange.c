@@ -24,9 +24,9 @@ static uint32_t gone_ranks(const struct ck_wcm_rendezvous *m)
 	return m->came & ~m->here;
 }
 
-void ck_wcm_rendezvous_tell(struct ck_wcm_rendezvous *m, int rank,
-			    const struct ck_wcm_message *head, const void *bytes, size_t size,
-			    const int *fds, unsigned int count)
+void ck_wcm_rendezvous_notify(struct ck_wcm_rendezvous *m, int rank,
+			      const struct ck_wcm_message *head, const void *bytes, size_t size,
+			      const int *fds, unsigned int count)
 {
 	struct ck_wcm_rendezvous_rank *r = &m->ranks[rank];
 
@@ -52,7 +52,7 @@ static void fail_rank(struct ck_wcm_rendezvous *m, int rank, int status)
 	head.serial = m->ranks[rank].serial;
 	head.status = status;
 	leave_exchange(&m->ranks[rank]);
-	ck_wcm_rendezvous_tell(m, rank, &head, NULL, 0, NULL, 0);
+	ck_wcm_rendezvous_notify(m, rank, &head, NULL, 0, NULL, 0);
 }
 
 static bool same_exchange(const struct ck_wcm_rendezvous_rank *a,
@@ -107,7 +107,7 @@ static void complete_exchange(struct ck_wcm_rendezvous *m, uint32_t mask)
 		if (!(mask >> i & 1))
 			continue;
 		p->head.serial = m->ranks[i].serial;
-		ck_wcm_rendezvous_tell(m, i, &p->head, p->bytes, at, fds, fd_count);
+		ck_wcm_rendezvous_notify(m, i, &p->head, p->bytes, at, fds, fd_count);
 	}
 	for (int i = first; i < m->size; i++) {
 		if (mask >> i & 1)
@@ -206,7 +206,7 @@ static void look_at_object(struct ck_wcm_rendezvous *m, struct ck_wcm_rendezvous
 	head.mask = o->mask & ~o->done;
 	for (int i = 0; i < m->size; i++) {
 		if (o->done >> i & 1)
-			ck_wcm_rendezvous_tell(m, i, &head, NULL, 0, NULL, 0);
+			ck_wcm_rendezvous_notify(m, i, &head, NULL, 0, NULL, 0);
 	}
 	*at = o->next;
 	free(o);

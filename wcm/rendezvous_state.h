@@ -57,9 +57,9 @@ uint32_t ck_wcm_rendezvous_all(const struct ck_wcm_rendezvous *m);
  * Send to a rank, without waiting. A rank that does not take it is shut out, which the loop handles
  * later.
  */
-void ck_wcm_rendezvous_tell(struct ck_wcm_rendezvous *m, int rank,
-			    const struct ck_wcm_message *head, const void *bytes, size_t size,
-			    const int *fds, unsigned int count);
+void ck_wcm_rendezvous_notify(struct ck_wcm_rendezvous *m, int rank,
+			      const struct ck_wcm_message *head, const void *bytes, size_t size,
+			      const int *fds, unsigned int count);
 
 /* A rank waits for the others of an exchange; it does no longer. */
 void ck_wcm_rendezvous_exchange(struct ck_wcm_rendezvous *m, int rank,

@@ -22,7 +22,7 @@
 #include "client/wire/striping.h"
 #include "rpc/pinned.h"
 
-#define SETTLED 65536 /* CUDA: copies up to this may return before the transfer */
+#define EARLY_RETURN 65536 /* CUDA: copies up to this may return before the transfer */
 
 /*
  * Sizes in bytes at which another way is faster, measured on an H200. A copy that the GPU makes
@@ -213,7 +213,7 @@ static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, 
 static CUresult wait_for_place(const struct place *p, CUdeviceptr dst, size_t size)
 {
 	if (size == 0 || p->direct ||
-	    (size <= SETTLED && !p->ctx->client->unordered_streams &&
+	    (size <= EARLY_RETURN && !p->ctx->client->unordered_streams &&
 	     !ckc_managed_is_attached(dst)))
 		return CUDA_SUCCESS;
 	return ckc_stream_wait(p->ctx, p->stream);

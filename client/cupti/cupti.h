@@ -140,7 +140,7 @@ void ckc_cupti_runtime_enable(bool on);
 
 /* --- fetch.c: records from the server. flush_lock is held. */
 /* Tell the server which kinds are wanted. */
-CUptiResult ckc_cupti_tell(struct ckc_client *c);
+CUptiResult ckc_cupti_send_kinds(struct ckc_client *c);
 void ckc_cupti_clock_changed(struct ckc_client *c); /* read the clocks anew */
 /* Fetch and hand over all records; with @forced, also unfinished ones. */
 CUptiResult ckc_cupti_fetch(struct ckc_client *c, bool forced);

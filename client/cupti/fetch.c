@@ -47,7 +47,7 @@ void ckc_cupti_clock_changed(struct ckc_client *c)
 
 /* --- kinds */
 
-CUptiResult ckc_cupti_tell(struct ckc_client *c)
+CUptiResult ckc_cupti_send_kinds(struct ckc_client *c)
 {
 	struct ckc_cupti *s = c->cupti;
 	uint64_t kinds = atomic_load(&s->kinds);

@@ -18,7 +18,7 @@ CUptiResult ckc_cupti_apply(struct ckc_client *c)
 	CUptiResult ret = CUPTI_SUCCESS;
 
 	if (ckc_cupti_is_ready(c))
-		ret = ckc_cupti_tell(c);
+		ret = ckc_cupti_send_kinds(c);
 	ckc_cupti_runtime_enable(ckc_cupti_wants(s, CUPTI_ACTIVITY_KIND_RUNTIME) ||
 				 s->reports_runtime);
 	if (atomic_load(&s->kinds) != 0 && ckc_cupti_links_make(s) < 0)

@@ -221,7 +221,7 @@ static CUresult describe_capture(struct ckc_stream *s, CUgraph *graph_out,
 	if (!err && (!g || r.edges.edges_len != count * sizeof(*t->edges)))
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err)
-		err = ckc_graph_tell(g, r.dependencies.dependencies_val, count, &t->nodes);
+		err = ckc_graph_handles(g, r.dependencies.dependencies_val, count, &t->nodes);
 	free(r.dependencies.dependencies_val);
 	if (err)
 		return err;

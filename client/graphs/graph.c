@@ -88,8 +88,8 @@ struct ckc_graph *ckc_node_graph(struct ckc_node *node, uint64_t id)
 	return graph;
 }
 
-CUresult ckc_graph_tell(struct ckc_graph *graph, const uint64_t *ids, size_t count,
-			CUgraphNode **nodes)
+CUresult ckc_graph_handles(struct ckc_graph *graph, const uint64_t *ids, size_t count,
+			   CUgraphNode **nodes)
 {
 	CUgraphNode *more = realloc(*nodes, (count + 1) * sizeof(*more));
 

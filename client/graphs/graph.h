@@ -23,8 +23,8 @@ struct ckc_node *ckc_graph_node(struct ckc_graph *graph, uint64_t id);
 /* The graph inside @node with the server's @id. */
 struct ckc_graph *ckc_node_graph(struct ckc_node *node, uint64_t id);
 /* Store handles of @count nodes of @graph in *@nodes, which is grown by realloc. */
-CUresult ckc_graph_tell(struct ckc_graph *graph, const uint64_t *ids, size_t count,
-			CUgraphNode **nodes);
+CUresult ckc_graph_handles(struct ckc_graph *graph, const uint64_t *ids, size_t count,
+			   CUgraphNode **nodes);
 
 /* Forget the graphs inside @node: its parameters were replaced. */
 void ckc_node_empty(struct ckc_node *node);

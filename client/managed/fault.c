@@ -229,7 +229,7 @@ static const struct sigaction *ours(void)
 	static struct sigaction action;
 
 	action.sa_sigaction = handle_fault;
-	/* Surrender dirty runs only: read protection must not open invalid pages between them. */
+	/* Release dirty runs only: read protection must not open invalid pages between them. */
 	action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
 	return &action;
 }

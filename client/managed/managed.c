@@ -25,7 +25,7 @@ void ckc_managed_launch(void)
 		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
 
 		if (ckc_pages_active(m) && !m->lost)
-			ckc_pages_surrender(m, 0, m->pages, true);
+			ckc_pages_release(m, 0, m->pages, true);
 	}
 	pages->doubtful = pages->attached > 0;
 	ck_unlock(&pages->lock);
@@ -70,8 +70,8 @@ void ckc_managed_device(uint64_t address, size_t size, bool write)
 	ck_lock(&pages->lock);
 	m = ckc_pages_of(pages, address);
 	if (m && ckc_pages_active(m) && !m->lost) {
-		ckc_pages_surrender(m, ckc_page_first(m, address), ckc_page_last(m, address, size),
-				    write);
+		ckc_pages_release(m, ckc_page_first(m, address), ckc_page_last(m, address, size),
+				  write);
 		m->reading |= !write;
 	}
 	if (m && m->attach != CU_MEM_ATTACH_GLOBAL)

@@ -40,7 +40,7 @@ static void open_pages(struct ckc_managed *m, size_t page, bool write)
 	if (!write || m->lost || m->state[page] == CK_PAGE_DIRTY)
 		return;
 	reach = ck_max(run_before(m, page, WRITE_MAX, true), (size_t)1);
-	ckc_pages_soil(
+	ckc_pages_mark_dirty(
 		m, page,
 		ckc_pages_skip(m, page, ck_min(m->pages, page + reach), CK_PAGE_INVALID, true));
 }
@@ -82,7 +82,7 @@ static void wait_for(const struct ckc_client *c, const struct busy *b)
 	}
 }
 
-struct ckc_managed *ckc_pages_settle(uint64_t address, size_t size, bool write, bool inside)
+struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool write, bool inside)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_pages *pages = &c->managed->pages;
@@ -115,7 +115,7 @@ struct ckc_managed *ckc_pages_settle(uint64_t address, size_t size, bool write, 
 }
 
 /* Send messages to the session that tracks @address; returns the one before. */
-static struct ckc_client *turn_to(uint64_t address)
+static struct ckc_client *switch_session(uint64_t address)
 {
 	struct ckc_client *was = ckc_client_current(), *c;
 
@@ -131,8 +131,8 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 	size_t page;
 	int ret = -EFAULT;
 
-	turn_to(address);
-	m = ckc_pages_settle(address, 1, write, inside);
+	switch_session(address);
+	m = ckc_pages_lock_idle(address, 1, write, inside);
 	if (!m)
 		return -ENOENT;
 	page = ckc_page_first(m, address);
@@ -151,7 +151,7 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
  */
 static char *fetch_range(uint64_t address, size_t size, bool write, char *other, bool *opened)
 {
-	struct ckc_managed *m = ckc_pages_settle(address, size, write, ckc_inside_callback);
+	struct ckc_managed *m = ckc_pages_lock_idle(address, size, write, ckc_inside_callback);
 	size_t first, last;
 	char *alias;
 
@@ -164,7 +164,7 @@ static char *fetch_range(uint64_t address, size_t size, bool write, char *other,
 		  (write && ckc_pages_skip(m, first, last, CK_PAGE_CLEAN, true) < last);
 	ckc_pages_fetch(m, first, last);
 	if (write)
-		ckc_pages_soil(m, first, last);
+		ckc_pages_mark_dirty(m, first, last);
 	if (m->lost && ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last)
 		alias = NULL;
 	ck_unlock(&ckc_pages_of_context(m->context)->lock);
@@ -175,7 +175,7 @@ static char *fetch_range(uint64_t address, size_t size, bool write, char *other,
 static char *fetch_range_in_call(uint64_t address, size_t size, bool write, char *other,
 				 bool *opened)
 {
-	struct ckc_client *was = turn_to(address);
+	struct ckc_client *was = switch_session(address);
 	char *alias = fetch_range(address, size, write, other, opened);
 
 	ckc_route(was);
@@ -210,7 +210,7 @@ bool ckc_managed_need(uint64_t address, size_t size, bool write)
 /* While the device is at work, leave the pages to the first access, which waits for it. */
 void ckc_managed_fetch(uint64_t address, size_t size)
 {
-	struct ckc_client *was = turn_to(address);
+	struct ckc_client *was = switch_session(address);
 	struct ckc_pages *pages = ckc_pages_current();
 	struct ckc_managed *m;
 	struct busy b;

@@ -225,8 +225,8 @@ static void release_pages(struct ckc_managed *m, size_t first, size_t last, bool
 	}
 }
 
-/* Surrender dirty runs only: read protection must not open invalid pages between them. */
-static void surrender_to_reading(struct ckc_managed *m, size_t first, size_t last)
+/* Release dirty runs only: read protection must not open invalid pages between them. */
+static void release_for_reading(struct ckc_managed *m, size_t first, size_t last)
 {
 	first = ck_max(first, m->lo);
 	last = ck_min(last, m->hi);
@@ -241,12 +241,12 @@ static void surrender_to_reading(struct ckc_managed *m, size_t first, size_t las
 	}
 }
 
-void ckc_pages_surrender(struct ckc_managed *m, size_t first, size_t last, bool write)
+void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool write)
 {
 	if (write)
 		release_pages(m, first, last, true);
 	else
-		surrender_to_reading(m, first, last);
+		release_for_reading(m, first, last);
 }
 
 void ckc_pages_doubt(struct ckc_managed *m)
@@ -379,7 +379,7 @@ void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last)
 	}
 }
 
-void ckc_pages_soil(struct ckc_managed *m, size_t first, size_t last)
+void ckc_pages_mark_dirty(struct ckc_managed *m, size_t first, size_t last)
 {
 	if (m->lost)
 		return;

@@ -109,7 +109,7 @@ size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enu
 
 /* The device is about to read pages of [first, last), or to write them, which makes them
  * invalid. */
-void ckc_pages_surrender(struct ckc_managed *m, size_t first, size_t last, bool write);
+void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool write);
 /*
  * Clean pages of attached memory may have been fetched before a kernel in another stream wrote
  * them. The program has learned that work is done: fetch them again when they are accessed. What
@@ -119,7 +119,7 @@ void ckc_pages_doubt(struct ckc_managed *m);
 /* Fetch the invalid pages of [first, last) and open them for reading. */
 void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last);
 /* Make the valid pages of [first, last) writable. */
-void ckc_pages_soil(struct ckc_managed *m, size_t first, size_t last);
+void ckc_pages_mark_dirty(struct ckc_managed *m, size_t first, size_t last);
 
 /* --- page_access.c */
 /*
@@ -127,7 +127,7 @@ void ckc_pages_soil(struct ckc_managed *m, size_t first, size_t last);
  * while the device may still read it, wait until the device does no work on the range. NULL,
  * without the lock: not tracked.
  */
-struct ckc_managed *ckc_pages_settle(uint64_t address, size_t size, bool write, bool inside);
+struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool write, bool inside);
 
 /* --- variable.c */
 

@@ -106,7 +106,7 @@ static CUresult add_part(struct ckc_managed *m, uint64_t from, uint64_t to)
 	if (!more)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->parts = more;
-	ckc_pages_surrender(m, 0, m->pages, true);
+	ckc_pages_release(m, 0, m->pages, true);
 	m->parts[m->users++] = (struct ckc_part){from, to};
 	return CUDA_SUCCESS;
 }

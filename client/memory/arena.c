@@ -218,7 +218,7 @@ static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size
 }
 
 /* Do other sessions return @size bytes, or some of them? */
-static bool press_others(uint64_t ctx, size_t size)
+static bool request_others_memory(uint64_t ctx, size_t size)
 {
 	int more = 0;
 
@@ -235,7 +235,7 @@ static bool find_memory(struct ckc_client *c, uint32_t proc, uint64_t ctx)
 		return true;
 	/* a lease asks the other sessions itself: it knows how much it needs */
 	return proc != CK_PROC_lease && ckc_session_offers(c, CK_PROC_lease_press) &&
-	       press_others(ctx, SIZE_MAX);
+	       request_others_memory(ctx, SIZE_MAX);
 }
 CK_ON_SHORTAGE(find_memory);
 
@@ -244,7 +244,7 @@ CK_ON_SHORTAGE(find_memory);
 static bool make_room(CUdevice device, size_t size, const struct ckc_user *user)
 {
 	return ckc_arena_await_growth(get_arena(), device) ||
-	       press_others(user->context->object.id, size);
+	       request_others_memory(user->context->object.id, size);
 }
 
 /* Ask the server. Where memory is short, ask for no more than is needed. */

@@ -118,7 +118,7 @@ CUresult ckc_launch_wait(CUstream handle)
 		return err;
 	err = ckc_stream_synchronize(handle);
 	if (unlikely(err))
-		ckc_launch_site_tell(err);
+		ckc_launch_site_report(err);
 	return err;
 }
 

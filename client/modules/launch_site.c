@@ -190,7 +190,7 @@ static void run_search(const struct python *p, void *state, char text[TEXT])
 	put_search(s);
 }
 
-void ckc_launch_site_tell(CUresult err)
+void ckc_launch_site_report(CUresult err)
 {
 	char text[TEXT] = "";
 	struct python p;

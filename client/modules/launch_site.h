@@ -13,6 +13,6 @@
 /* The calling thread's launch has returned @err: if a kernel has failed, and Python runs in this
  * process, say where the thread is. It waits for a second at most if other threads keep Python's
  * lock. */
-void ckc_launch_site_tell(CUresult err);
+void ckc_launch_site_report(CUresult err);
 
 #endif

@@ -8,7 +8,7 @@
 #include "client/nccl/nccl.h"
 #include "util/until.h"
 
-#define SETTLE_MS 10000
+#define PENDING_MS 10000
 
 struct ckc_nccl_pending {
 	struct ckc_nccl_batch batch;
@@ -116,10 +116,10 @@ ncclResult_t ckc_nccl_pending_ask(struct ckc_nccl_comm *comm, unsigned int ms)
 	return done ? ret : ncclInProgress;
 }
 
-bool ckc_nccl_pending_settle(struct ckc_nccl_comm *comm)
+bool ckc_nccl_pending_wait(struct ckc_nccl_comm *comm)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
-	int64_t until = ck_now_ms() + SETTLE_MS;
+	int64_t until = ck_now_ms() + PENDING_MS;
 
 	while (ckc_nccl_pending_ask(comm, 100) == ncclInProgress) {
 		if (ck_now_ms() >= until)

@@ -44,7 +44,7 @@ ncclResult_t ckc_ncclCommDestroy(ncclComm_t handle)
 
 	if (!comm)
 		return ret;
-	if (!ckc_nccl_pending_settle(comm))
+	if (!ckc_nccl_pending_wait(comm))
 		return ckc_ncclCommAbort(handle);
 	comm->nonblocking = false;
 	return end_comm(comm, CK_NCCL_DESTROY, 0, true, CKC_NCCL_WAITS);

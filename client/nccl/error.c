@@ -36,7 +36,7 @@ ncclResult_t ckc_nccl_fail(ncclResult_t result, const char *format, ...)
 	return result;
 }
 
-ncclResult_t ckc_nccl_told(ncclResult_t result, const char *text, size_t size)
+ncclResult_t ckc_nccl_fail_with(ncclResult_t result, const char *text, size_t size)
 {
 	store_error_text(text, size);
 	ck_info("NCCL, on the server: %d: %.*s", result, (int)ck_min(size, (size_t)CKC_NCCL_TEXT),

@@ -94,7 +94,7 @@ ncclResult_t ckc_nccl_fetch(struct ckc_nccl_batch *b, uint64_t ticket, unsigned 
 		values = (const uint64_t *)(const void *)res.values.values_val;
 		count = res.values.values_len / sizeof(*values);
 		if (!err && ret)
-			ckc_nccl_told(ret, res.reason.reason_val, res.reason.reason_len);
+			ckc_nccl_fail_with(ret, res.reason.reason_val, res.reason.reason_len);
 		if (estimated && count > 0)
 			memcpy(estimated, &values[count - 1], sizeof(*estimated));
 		ckc_nccl_batch_done(b, ret, values, count);

@@ -59,7 +59,7 @@ static ncclResult_t open_library(struct ckc_client *c)
 	if (!err && ret) {
 		ck_err("%s: %.*s", ckc_session_server(c), (int)res.reason.reason_len,
 		       res.reason.reason_val);
-		ckc_nccl_told(ret, res.reason.reason_val, res.reason.reason_len);
+		ckc_nccl_fail_with(ret, res.reason.reason_val, res.reason.reason_len);
 	}
 	if (!ret)
 		c->nccl->version = res.code;
@@ -143,7 +143,7 @@ ncclResult_t ckc_ncclGetUniqueId(ncclUniqueId *id)
 		ret = ckc_nccl_fail(ncclInternalError, "the server's unique id has %u bytes",
 				    res.id.id_len);
 	else if (!err && ret)
-		ckc_nccl_told(ret, res.reason.reason_val, res.reason.reason_len);
+		ckc_nccl_fail_with(ret, res.reason.reason_val, res.reason.reason_len);
 	if (!ret)
 		memcpy(id, res.id.id_val, sizeof(*id));
 	xdr_free((xdrproc_t)xdr_ck_nccl_unique_id_res, &res);

@@ -20,7 +20,7 @@ ncclResult_t ckc_nccl_refused(const char *name);
 ncclResult_t ckc_nccl_fail(ncclResult_t result, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* The same, with the text of @size bytes that a server has sent. */
-ncclResult_t ckc_nccl_told(ncclResult_t result, const char *text, size_t size);
+ncclResult_t ckc_nccl_fail_with(ncclResult_t result, const char *text, size_t size);
 /* NCCL's result for an error of a message. */
 ncclResult_t ckc_nccl_from_driver(CUresult err);
 
@@ -108,7 +108,7 @@ ncclResult_t ckc_nccl_pending_put(struct ckc_nccl_batch *b, uint64_t ticket);
 /* The outcome of what is pending for @comm: ncclInProgress, or the result. Waits at most @ms. */
 ncclResult_t ckc_nccl_pending_ask(struct ckc_nccl_comm *comm, unsigned int ms);
 /* Wait a while for it. False: it is still in progress. */
-bool ckc_nccl_pending_settle(struct ckc_nccl_comm *comm);
+bool ckc_nccl_pending_wait(struct ckc_nccl_comm *comm);
 /* The program asks for @comm's no more. */
 void ckc_nccl_pending_drop(struct ckc_nccl_comm *comm);
 

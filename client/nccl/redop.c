@@ -100,7 +100,7 @@ ncclResult_t ckc_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t handle)
 	ncclResult_t ret = ckc_nccl_comm_from(handle, &comm);
 
 	/* an operation in progress may use it */
-	if (!ret && !ckc_nccl_pending_settle(comm))
+	if (!ret && !ckc_nccl_pending_wait(comm))
 		ret = ckc_nccl_fail(ncclInvalidUsage,
 				    "an operation of the communicator is in progress");
 	if (!ret && !give_number(comm, op))

@@ -155,7 +155,7 @@ void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, u
  * are quiet, if no other process sees the session's work, and if the server cannot write this
  * process's memory on its own.
  */
-static bool may_settle(const struct ckc_context *context, uint64_t synced)
+static bool may_wait_one_way(const struct ckc_context *context, uint64_t synced)
 {
 	const struct ckc_client *c = context->client;
 
@@ -164,8 +164,8 @@ static bool may_settle(const struct ckc_context *context, uint64_t synced)
 }
 
 /* Send the one-way wait. On success, *@covered is the command that it covers. */
-static CUresult send_settle(const struct ckc_context *context, const struct ckc_stream *stream,
-			    bool whole, uint64_t *covered)
+static CUresult send_one_way_wait(const struct ckc_context *context,
+				  const struct ckc_stream *stream, bool whole, uint64_t *covered)
 {
 	/* itself and all before it; calls of other threads that come now may not be covered */
 	uint64_t calls = ckc_command_last() - ckc_command_number(context->client);
@@ -186,8 +186,8 @@ CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream)
 
 	ckc_route(context->client);
 	last = ckc_command_last();
-	if (may_settle(context, ck_max(synced, (uint64_t)context->synced)))
-		err = send_settle(context, stream, false, &last);
+	if (may_wait_one_way(context, ck_max(synced, (uint64_t)context->synced)))
+		err = send_one_way_wait(context, stream, false, &last);
 	else
 		err = ck_wire_cuStreamSynchronize(context->object.id,
 						  stream ? stream->object.id : 0);
@@ -204,8 +204,8 @@ static CUresult context_wait(struct ckc_context *ctx)
 
 	if (ctx->synced == last)
 		return CUDA_SUCCESS;
-	err = may_settle(ctx, ctx->synced) ? send_settle(ctx, NULL, true, &last)
-					   : ck_wire_cuCtxSynchronize(ctx->object.id);
+	err = may_wait_one_way(ctx, ctx->synced) ? send_one_way_wait(ctx, NULL, true, &last)
+						 : ck_wire_cuCtxSynchronize(ctx->object.id);
 	if (!err)
 		ctx->synced = last;
 	return err;

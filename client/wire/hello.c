@@ -216,7 +216,7 @@ static void take_place(struct ckc_departed *d, ck_hello_place *place)
 
 /* Without shared memory the session continues over sockets, unless the user requires shared
  * memory. */
-static CUresult settle_transport(struct ckc_client *c, const struct ck_chan *chan)
+static CUresult choose_transport(struct ckc_client *c, const struct ck_chan *chan)
 {
 	struct ckc_connection *at = &c->connection;
 	char why[CK_LIMIT_TEXT];
@@ -244,7 +244,7 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 			 .application = program,
 			 .host = host,
 			 .pid = (u_int)getpid()},
-		.wishes = {.resume = ckc_reconnect_wish()},
+		.wishes = {.resume = ckc_reconnect_seconds()},
 		.limits = {.memory = (u_quad_t)ck_max(ck_env_long("CRICKET_MEMORY"), 0l)},
 	};
 	struct ckc_connection *at = &c->connection;
@@ -258,7 +258,7 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 	greeting.args.token.token_len = (u_int)strlen(token);
 	gethostname(host, sizeof(host) - 1);
 	ckc_program_name(program);
-	ckc_queue_wish(c, &greeting.queue);
+	ckc_queue_request(c, &greeting.queue);
 	note_need(at, &greeting.need);
 	take_place(&c->departed, &greeting.place);
 	ck_machine_host((unsigned char *)greeting.host.host);
@@ -273,7 +273,7 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 				 });
 	if (ret < 0)
 		return report_unanswered(at, ret);
-	err = settle_transport(c, chan);
+	err = choose_transport(c, chan);
 	if (!err)
 		err = hello_status(c, &c->hello);
 	return err ? err : check_prefix(c, &greeting.start);

@@ -226,7 +226,7 @@ int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x)
 		ret = xid == lane->answered ? take_results(lane, &record, offset, x) : -EPROTO;
 	lane->busy = lane->answered != lane->sent;
 	if (!lane->busy || ret < 0)
-		ck_chan_settle(lane->chan); /* the caller may reuse what it lent */
+		ck_chan_reclaim(lane->chan); /* the caller may reuse what it lent */
 	return ret;
 }
 
@@ -251,7 +251,7 @@ int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x)
 	else
 		lane->busy = false;
 	if (ret < 0)
-		ck_chan_settle(lane->chan);
+		ck_chan_reclaim(lane->chan);
 	if (ret == 0 && began)
 		note_round_trip(&c->lanes, ck_now_ns() - began);
 	return ret;

@@ -67,7 +67,7 @@ bool ckc_queue_waits(const struct ckc_client *c)
 	return c->waiting.until_ns > ck_now_ns() && !c->connection.hurried;
 }
 
-void ckc_queue_wish(const struct ckc_client *c, ck_hello_queue *wish)
+void ckc_queue_request(const struct ckc_client *c, ck_hello_queue *wish)
 {
 	const struct ckc_connection *at = &c->connection;
 	const struct ckc_waiting *w = &c->waiting;

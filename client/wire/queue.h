@@ -17,7 +17,7 @@ void ckc_queue_begin(struct ckc_client *c);
 bool ckc_queue_waits(const struct ckc_client *c);
 
 /* The queue field of a hello; empty while other servers remain to try. */
-void ckc_queue_wish(const struct ckc_client *c, ck_hello_queue *wish);
+void ckc_queue_request(const struct ckc_client *c, ck_hello_queue *wish);
 
 /* The server has answered that it is full, with @message. True: ask again. Else the time is over,
  * or the user has interrupted the program, which is logged. */

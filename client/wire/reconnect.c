@@ -67,7 +67,7 @@ int ckc_reconnect_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *
 		ck_chan_close(connection);
 	ck_links_put(k->links, link);
 	if (ret < 0)
-		ck_links_stir(k->links); /* the keeper makes one */
+		ck_links_wake(k->links); /* the keeper makes one */
 	return 0;
 }
 
@@ -313,9 +313,9 @@ static void watch(struct ckc_client *c)
 			next = ms < 0 ? -1 : ck_now_ms() + ms;
 		}
 		now = ck_now_ms();
-		ret = ck_links_heed(c->keeping.links, next < 0	   ? IDLE_MS
-						      : next > now ? (int)(next - now)
-								   : 0);
+		ret = ck_links_handle(c->keeping.links, next < 0     ? IDLE_MS
+							: next > now ? (int)(next - now)
+								     : 0);
 		if (ret < 0)
 			c->keeping.lost(c, "the program has closed its connections");
 		if (ret > 0)
@@ -334,7 +334,7 @@ static void *run_keeper(void *client)
 
 /* --- for the session */
 
-unsigned int ckc_reconnect_wish(void)
+unsigned int ckc_reconnect_seconds(void)
 {
 	uint64_t seconds = ck_env_seconds("CRICKET_RESUME");
 
@@ -363,7 +363,7 @@ int ckc_reconnect_begin(struct ckc_client *c, struct ck_chan **chan,
 	}
 	k->process = getpid();
 	k->lost = lost;
-	k->seconds = ck_min(c->offers.keep, ckc_reconnect_wish()); /* whatever the server says */
+	k->seconds = ck_min(c->offers.keep, ckc_reconnect_seconds()); /* whatever the server says */
 	k->pause_ms = PAUSE_FIRST_MS;
 	atomic_store(&k->numbers, FIRST + 1);
 	ret = ck_links_open(k->links, ck_chan_peer(connection), FIRST, CK_LANE_CALL, &link);
@@ -383,7 +383,7 @@ int ckc_reconnect_begin(struct ckc_client *c, struct ck_chan **chan,
 void ckc_reconnect_stop(struct ckc_client *c)
 {
 	if (ckc_keeps(c))
-		ck_links_stir(c->keeping.links);
+		ck_links_wake(c->keeping.links);
 }
 
 void ckc_reconnect_bye(struct ckc_client *c)
@@ -403,7 +403,7 @@ void ckc_reconnect_leave(struct ckc_client *c)
 	if (!is_of_this_process(c))
 		return;
 	c->keeping.leaves = true;
-	ck_links_stir(c->keeping.links);
+	ck_links_wake(c->keeping.links);
 }
 
 bool ckc_reconnect_left(const struct ckc_client *c)

@@ -15,7 +15,7 @@
 struct ck_chan;
 
 /* How many seconds the user wishes (CRICKET_RESUME). */
-unsigned int ckc_reconnect_wish(void);
+unsigned int ckc_reconnect_seconds(void);
 
 /* The server keeps the session: the connection of the hello becomes a lasting channel, and *@chan
  * is that. @lost ends the session. 0 or -errno. */

@@ -53,7 +53,7 @@ static void wait_for_suspicion(struct ckc_suspicion *s)
 	ck_unlock(&s->lock);
 }
 
-static void suspicion_settled(struct ckc_suspicion *s)
+static void clear_suspicion(struct ckc_suspicion *s)
 {
 	ck_lock(&s->lock);
 	s->wanted = false;
@@ -89,7 +89,7 @@ static void *run_pings(void *client)
 			ckc_lane_destroy(lane);
 		if (ret < 0)
 			lane = NULL;
-		suspicion_settled(&c->suspicion);
+		clear_suspicion(&c->suspicion);
 	}
 	if (lane)
 		ckc_lane_destroy(lane);

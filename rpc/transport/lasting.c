@@ -80,7 +80,7 @@ void ck_lasting_leave(struct ck_lasting *l)
 	l->users--;
 }
 
-void ck_lasting_tell(struct ck_lasting *l)
+void ck_lasting_notify(struct ck_lasting *l)
 {
 	if (l->owner.changed)
 		l->owner.changed(l->owner.closure);
@@ -93,7 +93,7 @@ void ck_lasting_failed(struct ck_lasting *l, const struct ck_chan *inner, int er
 	l->why = error;
 	ck_chan_shutdown(l->inner); /* the other threads come back */
 	ck_lasting_wake(l);
-	ck_lasting_tell(l);
+	ck_lasting_notify(l);
 }
 
 void ck_lasting_end(struct ck_lasting *l, int error)
@@ -104,7 +104,7 @@ void ck_lasting_end(struct ck_lasting *l, int error)
 	if (l->inner)
 		ck_chan_shutdown(l->inner);
 	ck_lasting_wake(l);
-	ck_lasting_tell(l);
+	ck_lasting_notify(l);
 }
 
 /* --- outgoing */
@@ -194,7 +194,7 @@ static void send_frame(struct ck_lasting *l, struct ck_splice *splice)
 		l->sent += size;
 	ck_lasting_take_heads(l, 0);
 	if (size >= HEAR_EVERY)
-		ck_lasting_hear(l, false);
+		ck_lasting_drain_input(l, false);
 }
 
 bool ck_lasting_unsent(const struct ck_lasting *l)
@@ -257,7 +257,7 @@ static int make_room(struct ck_lasting *l, int64_t deadline)
 	int ret = -ENOBUFS;
 
 	ck_lasting_transmit(l);
-	ck_lasting_hear(l, false);
+	ck_lasting_drain_input(l, false);
 	if (ck_lasting_over(l))
 		return ck_lasting_over(l);
 	if (ck_replay_room(&l->out) > 0)
@@ -344,7 +344,7 @@ static bool listen_shortly(struct ck_lasting *l)
 	ppoll(&pfd, 1, &patience, NULL);
 	ck_lasting_leave(l);
 	ck_lasting_wake(l);
-	ck_lasting_hear(l, true);
+	ck_lasting_drain_input(l, true);
 	return l->out.from != before;
 }
 
@@ -359,7 +359,7 @@ static void be_patient(struct ck_lasting *l, uint64_t until)
 
 	if (!ck_replay_lent(&l->out, until))
 		return;
-	ck_lasting_hear(l, false);
+	ck_lasting_drain_input(l, false);
 	while (heard && ck_replay_lent(&l->out, until) && ck_lasting_up(l) && !l->reading &&
 	       !l->writing)
 		heard = listen_shortly(l);
@@ -367,14 +367,14 @@ static void be_patient(struct ck_lasting *l, uint64_t until)
 }
 
 /* Nearly always a reply has confirmed all loans of a call. */
-void ck_lasting_settle(struct ck_chan *chan, uint64_t until)
+void ck_lasting_reclaim(struct ck_chan *chan, uint64_t until)
 {
 	struct ck_lasting *l = ck_lasting_of(chan);
 
 	pthread_mutex_lock(&l->lock);
 	be_patient(l, until);
 	while (ck_replay_lent(&l->out, until) && !ck_lasting_over(l)) {
-		ck_lasting_hear(l, false);
+		ck_lasting_drain_input(l, false);
 		if (!l->writing && ck_replay_own(&l->out, until) == 0)
 			break;
 		l->asks = true;

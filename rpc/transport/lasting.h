@@ -48,7 +48,7 @@ struct ck_lasting {
 	struct ck_frames in;
 	uint64_t told; /* bytes that were confirmed to the peer */
 	bool owes;     /* a confirmation */
-	bool asks;     /* settle wants one */
+	bool asks;     /* reclaim wants one */
 };
 
 static inline struct ck_lasting *ck_lasting_of(struct ck_chan *chan)
@@ -74,7 +74,7 @@ void ck_lasting_failed(struct ck_lasting *l, const struct ck_chan *inner, int er
 /* The channel has ended: writes return @error, and so do reads after the received bytes. */
 void ck_lasting_end(struct ck_lasting *l, int error);
 
-void ck_lasting_tell(struct ck_lasting *l); /* the owner, that something has changed */
+void ck_lasting_notify(struct ck_lasting *l); /* the owner, that something has changed */
 
 /* The error of an end that reads and writes return; 0: it has not ended. */
 int ck_lasting_over(const struct ck_lasting *l);
@@ -102,12 +102,12 @@ void ck_lasting_transmit(struct ck_lasting *l);
 
 /* Take the bytes that the connection has, without waiting, if no thread reads it. @all: even if the
  * reader takes none. */
-void ck_lasting_hear(struct ck_lasting *l, bool all);
+void ck_lasting_drain_input(struct ck_lasting *l, bool all);
 
 /* The channel's operations (transport.h); they take the lock. */
 long ck_lasting_read(struct ck_chan *chan, void *buf, size_t size, size_t least);
 int ck_lasting_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd);
 int ck_lasting_lend(struct ck_chan *chan, struct iovec *iov, int count, int lent, uint64_t *until);
-void ck_lasting_settle(struct ck_chan *chan, uint64_t until);
+void ck_lasting_reclaim(struct ck_chan *chan, uint64_t until);
 
 #endif

@@ -105,7 +105,7 @@ static const struct ck_transport_ops lasting_ops = {
 	.writev = ck_lasting_writev,
 	.read = ck_lasting_read,
 	.lend = ck_lasting_lend,
-	.settle = ck_lasting_settle,
+	.reclaim = ck_lasting_reclaim,
 	.pending = lasting_pending,
 	.awake = lasting_awake,
 	.gone = lasting_gone,
@@ -262,7 +262,7 @@ void ck_lasting_look(struct ck_chan *chan, bool takes)
 
 	pthread_mutex_lock(&l->lock);
 	if (ck_lasting_up(l) && (takes || l->greets || ck_chan_peer_gone(l->inner)))
-		ck_lasting_hear(l, true);
+		ck_lasting_drain_input(l, true);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -288,7 +288,7 @@ void ck_lasting_bye(struct ck_chan *chan, int ms)
 	l->base.timeout_ms = ms;
 	while (l->writing && ck_lasting_up(l) && ck_lasting_sleep(l, deadline) == 0)
 		;
-	ck_lasting_hear(
+	ck_lasting_drain_input(
 		l, false); /* a socket that closes with unread bytes takes back what it has sent */
 	ck_lasting_transmit(l);
 	pthread_mutex_unlock(&l->lock);

@@ -58,7 +58,7 @@ static void read_end(struct ck_lasting *l)
 	ck_lasting_wake(l);
 	if (l->missed) {
 		l->missed = false;
-		ck_lasting_tell(l); /* it looks again */
+		ck_lasting_notify(l); /* it looks again */
 	}
 }
 
@@ -156,7 +156,7 @@ long ck_lasting_receive(struct ck_lasting *l, void *to, size_t size, size_t leas
 	return n;
 }
 
-void ck_lasting_hear(struct ck_lasting *l, bool all)
+void ck_lasting_drain_input(struct ck_lasting *l, bool all)
 {
 	long ret = 0;
 

@@ -64,10 +64,10 @@ struct ck_transport_ops {
 
 	/* The rest is for a channel that uses another one; NULL in transports. */
 
-	/* writev, but entry @lent stays where it is until settle. @until: NULL, or the number for
-	 * settle. */
+	/* writev, but entry @lent stays where it is until reclaim. @until: NULL, or the number for
+	 * reclaim. */
 	int (*lend)(struct ck_chan *chan, struct iovec *iov, int count, int lent, uint64_t *until);
-	void (*settle)(struct ck_chan *chan, uint64_t until); /* UINT64_MAX: all */
+	void (*reclaim)(struct ck_chan *chan, uint64_t until); /* UINT64_MAX: all */
 
 	/* Has it ended for good? Else the socket tells. */
 	bool (*gone)(struct ck_chan *chan);

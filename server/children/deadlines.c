@@ -60,7 +60,7 @@ static void warn_session(struct cks_session_info *s, const struct rule *rule, in
 	cks_print_time((uint64_t)(ms + 999) / 1000, left);
 	snprintf(line, sizeof(line), "the session ends in %s: the policy ends sessions %s %s", left,
 		 rule->words, cks_print_time(rule->seconds, time));
-	cks_workers_say(s, line, false);
+	cks_workers_send_line(s, line, false);
 }
 
 static void end_session(struct cks_session_info *s, const struct rule *rule, int64_t now)
@@ -71,7 +71,7 @@ static void end_session(struct cks_session_info *s, const struct rule *rule, int
 		 cks_print_time(rule->seconds, time));
 	ck_info("session %s ends: %s", cks_session_name(s, name), line);
 	snprintf(s->cause, sizeof(s->cause), "%s", line);
-	cks_workers_say(s, line, true);
+	cks_workers_send_line(s, line, true);
 	s->deadline.ended = now;
 }
 

@@ -23,7 +23,7 @@ CK_LOG_DEFINE("server");
 #define ANSWER_MS 5000 /* until it counts as stuck */
 #define AGAIN_MS 1000  /* until another one is started after one has ended */
 
-static int launch_nursery(struct cks_fork_server *n, struct cks_worker_command *command)
+static int launch_fork_server(struct cks_fork_server *n, struct cks_worker_command *command)
 {
 	int pair[2], ret = 0;
 
@@ -81,7 +81,7 @@ void cks_fork_server_start(struct cks_fork_server *n, const char *driver,
 {
 	*n = (struct cks_fork_server){.control = -1};
 	n->wanted = strcmp(driver, "emu") == 0 && cks_fork_server_possible();
-	if (n->wanted && launch_nursery(n, command) == 0)
+	if (n->wanted && launch_fork_server(n, command) == 0)
 		is_ready(n, READY_MS);
 }
 
@@ -122,7 +122,7 @@ pid_t cks_fork_server_fork(struct cks_fork_server *n, struct cks_worker_command 
 	pid_t pid;
 
 	if (n->wanted && !n->pid && ck_now_ms() - n->begun > AGAIN_MS)
-		launch_nursery(n, command);
+		launch_fork_server(n, command);
 	if (!is_ready(n, 0) || send_request(n->control, connection, control, gpus) < 0)
 		return -ENOENT;
 	pid = receive_word(n->control, ANSWER_MS);

@@ -21,19 +21,19 @@ struct cks_fork_server {
 
 /* Start it if workers have @driver, and wait a moment until it is ready. A failure is no error:
  * workers are executed then. */
-void cks_fork_server_start(struct cks_fork_server *nursery, const char *driver,
+void cks_fork_server_start(struct cks_fork_server *fork_server, const char *driver,
 			   struct cks_worker_command *command);
-void cks_fork_server_stop(struct cks_fork_server *nursery);
+void cks_fork_server_stop(struct cks_fork_server *fork_server);
 
 /*
  * Fork a worker for @connection with @control, which stay the caller's: its process id. Waits until
  * it is there, about as long as a fork(2) takes. -ENOENT: there is no such process that is ready,
  * so execute one; else -errno.
  */
-pid_t cks_fork_server_fork(struct cks_fork_server *nursery, struct cks_worker_command *command,
+pid_t cks_fork_server_fork(struct cks_fork_server *fork_server, struct cks_worker_command *command,
 			   int connection, int control, const char *gpus);
 
 /* Process @pid has ended; false: it is another one. */
-bool cks_fork_server_ended(struct cks_fork_server *nursery, pid_t pid);
+bool cks_fork_server_ended(struct cks_fork_server *fork_server, pid_t pid);
 
 #endif

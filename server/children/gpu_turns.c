@@ -79,8 +79,8 @@ void cks_gpu_turns_forget(struct cks_session_info *session)
 	session->share = (struct cks_share){.gpus = session->share.gpus};
 }
 
-void cks_gpu_turns_hear(struct cks_workers *w, struct worker *worker,
-			const struct cks_worker_note *note)
+void cks_gpu_turns_handle(struct cks_workers *w, struct worker *worker,
+			  const struct cks_worker_note *note)
 {
 	struct cks_share *s = &worker->info.share;
 

@@ -18,7 +18,7 @@ void cks_gpu_turns_run(struct cks_workers *workers, int *timeout_ms);
 void cks_gpu_turns_forget(struct cks_session_info *session);
 
 /* The note of @worker is about turns, or tells its GPUs. */
-void cks_gpu_turns_hear(struct cks_workers *workers, struct worker *worker,
-			const struct cks_worker_note *note);
+void cks_gpu_turns_handle(struct cks_workers *workers, struct worker *worker,
+			  const struct cks_worker_note *note);
 
 #endif

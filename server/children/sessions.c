@@ -27,7 +27,7 @@ const char *cks_session_name(const struct cks_session_info *session, char out[CK
 	return out;
 }
 
-bool cks_worker_say(const struct worker *worker, char kind, const char *line, bool last)
+bool cks_worker_send_line(const struct worker *worker, char kind, const char *line, bool last)
 {
 	struct cks_control_words message = {.kind = kind, .last = last};
 
@@ -37,22 +37,22 @@ bool cks_worker_say(const struct worker *worker, char kind, const char *line, bo
 		       (ssize_t)sizeof(message);
 }
 
-bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last)
+bool cks_workers_send_line(const struct cks_session_info *session, const char *line, bool last)
 {
-	return cks_worker_say(container_of(session, struct worker, info), CK_CONTROL_WORDS, line,
-			      last);
+	return cks_worker_send_line(container_of(session, struct worker, info), CK_CONTROL_WORDS,
+				    line, last);
 }
 
 bool cks_workers_end(const struct cks_session_info *session, const char *line)
 {
-	return cks_worker_say(container_of(session, struct worker, info), CK_CONTROL_END, line,
-			      true);
+	return cks_worker_send_line(container_of(session, struct worker, info), CK_CONTROL_END,
+				    line, true);
 }
 
 bool cks_workers_gone_client(const struct cks_session_info *session, const char *why)
 {
-	return cks_worker_say(container_of(session, struct worker, info), CK_CONTROL_GONE, why,
-			      true);
+	return cks_worker_send_line(container_of(session, struct worker, info), CK_CONTROL_GONE,
+				    why, true);
 }
 
 bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map)
@@ -163,7 +163,7 @@ int cks_workers_restore(struct cks_workers *w, struct cks_helpers *helpers,
 		.pid = ret, .control = pair[0], .info = {.number = ++w->numbered, .pid = ret}};
 	cks_worker_listen(w, worker);
 	cks_worker_add(w, worker, SERVING);
-	w->stirred = true;
+	w->changed = true;
 	w->totals.sessions++;
 	*number = worker->info.number;
 	return 0;

@@ -42,7 +42,7 @@ static void record_end(struct cks_workers *w, struct worker *worker, int status)
 {
 	char cause[CK_NOTE_TEXT];
 
-	cks_worker_hear(w, worker); /* it may have said why */
+	cks_worker_read_notes(w, worker); /* it may have said why */
 	if (worker->state != SERVING || !worker->info.number)
 		return;
 	if (worker->info.written)
@@ -78,7 +78,7 @@ bool cks_workers_ended(struct cks_workers *w, pid_t pid, int status)
 	struct worker **at = &w->first;
 	struct worker *worker;
 
-	if (cks_fork_server_ended(&w->nursery, pid))
+	if (cks_fork_server_ended(&w->fork_server, pid))
 		return true;
 	while (*at && ((*at)->pid != pid || (*at)->process))
 		at = &(*at)->next;
@@ -153,7 +153,7 @@ static void reap_for(struct cks_workers *w, int most_ms)
  * next one otherwise. One with a session says at its end what that has used. */
 static void tell_to_stop(struct cks_workers *w, struct worker *worker, const char *line)
 {
-	if (cks_worker_say(worker, CK_CONTROL_STOP, line, true) && worker->state == SERVING)
+	if (cks_worker_send_line(worker, CK_CONTROL_STOP, line, true) && worker->state == SERVING)
 		snprintf(worker->info.cause, sizeof(worker->info.cause), "%s", line);
 	else
 		cks_worker_hang_up(w, worker);

@@ -41,19 +41,20 @@ static void advance_spare(struct cks_workers *w, struct worker *worker, int note
  * later. */
 static void reclaim_memory(struct cks_workers *w, struct worker *worker)
 {
-	const char pressed = CK_CONTROL_PRESS;
+	const char press = CK_CONTROL_PRESS;
 	bool any = false;
 
 	for (const struct worker *other = w->first; other; other = other->next) {
 		if (other == worker || other->control < 0 ||
 		    (!other->named && other->state != SPARE_READY))
 			continue;
-		any |= send(other->control, &pressed, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+		any |= send(other->control, &press, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 	}
-	w->stirred = true;
+	w->changed = true;
 	worker->info.suspension.coming = false;
-	worker->info.suspension.pressed_at = ck_now_ms();
-	worker->info.suspension.pressed = any ? CK_PRESSED_OTHERS : CK_PRESSED_ALONE;
+	worker->info.suspension.memory_requested_at = ck_now_ms();
+	worker->info.suspension.memory_request =
+		any ? CK_MEMORY_REQUEST_SENT : CK_MEMORY_REQUEST_ALONE;
 }
 
 /* What a session has done so far. */
@@ -92,12 +93,12 @@ static void record_note(struct cks_workers *w, struct cks_session_info *s,
 		u->said = *note;
 	take_gpus(s, note);
 	if (note->kind != CK_NOTE_USE) {
-		w->stirred = true;
+		w->changed = true;
 		return;
 	}
 	s->memory = note->number;
 	update_usage(s, note);
-	w->stirred |= u->uses == 0 && note->uses > 0; /* its idle time may count from now on */
+	w->changed |= u->uses == 0 && note->uses > 0; /* its idle time may count from now on */
 	if (note->uses != u->uses)
 		u->used = ck_now_ms();
 	u->uses = note->uses;
@@ -161,10 +162,10 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		break;
 	case CK_NOTE_ASK:
 	case CK_NOTE_TURN:
-		cks_gpu_turns_hear(w, worker, note);
+		cks_gpu_turns_handle(w, worker, note);
 		break;
 	case CK_NOTE_USE:
-		cks_gpu_turns_hear(w, worker, note);
+		cks_gpu_turns_handle(w, worker, note);
 		record_note(w, &worker->info, note);
 		break;
 	case CK_NOTE_PARKED:
@@ -248,7 +249,7 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 }
 
 /* A process that it has left behind may go on writing. */
-void cks_worker_hear(struct cks_workers *w, struct worker *worker)
+void cks_worker_read_notes(struct cks_workers *w, struct worker *worker)
 {
 	for (int i = 0; i < CK_NOTES_LAST && read_note(w, worker); i++)
 		;

@@ -77,7 +77,7 @@ static _Noreturn void run_worker(struct cks_workers *w, int fd, int control,
 }
 
 /* Start the process of a worker for connection @fd of @start; NULL: a spare one. Its id, or
- * -errno. The nursery forks no worker with a prefix, because the prefix executes it, and none
+ * -errno. The fork server forks no worker with a prefix, because the prefix executes it, and none
  * that becomes another user, because it shares nothing. */
 static pid_t begin_process(struct cks_workers *w, int fd, int control,
 			   const struct cks_start *start)
@@ -87,7 +87,7 @@ static pid_t begin_process(struct cks_workers *w, int fd, int control,
 	pid_t pid = -ENOENT;
 
 	if (start && !start->prefix && !w->uids)
-		pid = cks_fork_server_fork(&w->nursery, &w->command, fd, control, gpus);
+		pid = cks_fork_server_fork(&w->fork_server, &w->command, fd, control, gpus);
 	if (pid != -ENOENT)
 		return pid;
 	pid = fork();

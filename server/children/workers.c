@@ -33,9 +33,9 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 		free(w);
 		return NULL;
 	}
-	w->stirred = true;
+	w->changed = true;
 	cks_command_fill(&w->command, o, driver, broker);
-	w->nursery.control = -1;
+	w->fork_server.control = -1;
 	w->most = o->max_sessions;
 	w->cache_dir = o->cache_dir;
 	w->confined = o->confine != NULL;
@@ -45,7 +45,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 void cks_workers_fork_early(struct cks_workers *w, const char *driver)
 {
 	if (!w->uids)
-		cks_fork_server_start(&w->nursery, driver, &w->command);
+		cks_fork_server_start(&w->fork_server, driver, &w->command);
 }
 
 void cks_workers_audit(struct cks_workers *w, struct cks_audit *audit)
@@ -75,7 +75,7 @@ void cks_workers_destroy(struct cks_workers *w, const char *line)
 {
 	if (!w)
 		return;
-	cks_fork_server_stop(&w->nursery);
+	cks_fork_server_stop(&w->fork_server);
 	cks_workers_stop(w, line);
 	close(w->spoken);
 	cks_ledger_free(&w->ledger);
@@ -93,7 +93,7 @@ struct cks_session_info *cks_workers_next(struct cks_workers *w,
 	return worker ? &worker->info : NULL;
 }
 
-bool cks_workers_tell(const struct cks_session_info *session, char kind)
+bool cks_workers_send(const struct cks_session_info *session, char kind)
 {
 	int control = container_of(session, struct worker, info)->control;
 
@@ -186,17 +186,17 @@ int cks_workers_fd(const struct cks_workers *w)
 	return w->spoken;
 }
 
-void cks_workers_stir(struct cks_workers *w)
+void cks_workers_mark_changed(struct cks_workers *w)
 {
-	w->stirred = true;
+	w->changed = true;
 }
 
-bool cks_workers_stirred(struct cks_workers *w)
+bool cks_workers_take_changed(struct cks_workers *w)
 {
-	bool stirred = w->stirred;
+	bool changed = w->changed;
 
-	w->stirred = false;
-	return stirred;
+	w->changed = false;
+	return changed;
 }
 
 bool cks_workers_cut(struct cks_workers *w)

@@ -66,9 +66,9 @@ const char *cks_session_name(const struct cks_session_info *session, char out[CK
 struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 					  const struct cks_session_info *session);
 /* Send @kind, one of CK_CONTROL_..., to its worker; false: it does not listen. */
-bool cks_workers_tell(const struct cks_session_info *session, char kind);
+bool cks_workers_send(const struct cks_session_info *session, char kind);
 /* The same with a line for the program's user; @last: it is why the session ends. */
-bool cks_workers_say(const struct cks_session_info *session, const char *line, bool last);
+bool cks_workers_send_line(const struct cks_session_info *session, const char *line, bool last);
 /* A command ends the session; its user reads @line. */
 bool cks_workers_end(const struct cks_session_info *session, const char *line);
 /* The same for a session whose client has no connections. @why: for the log. */
@@ -164,8 +164,8 @@ void cks_workers_read(struct cks_workers *workers);
 
 /* A session has begun, or is or asks for another state than before: the suspender looks at all of
  * them. Was that said since the last question? */
-void cks_workers_stir(struct cks_workers *workers);
-bool cks_workers_stirred(struct cks_workers *workers);
+void cks_workers_mark_changed(struct cks_workers *workers);
+bool cks_workers_take_changed(struct cks_workers *workers);
 /* Has a session lost all connections since the last question? */
 bool cks_workers_cut(struct cks_workers *workers);
 

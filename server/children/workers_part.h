@@ -50,7 +50,7 @@ struct cks_worker_command {
 struct cks_workers {
 	struct worker *first;
 	int spoken;		       /* an epoll: control sockets of all workers */
-	bool stirred;		       /* something has changed that may concern the suspender */
+	bool changed;		       /* something has changed that may concern the suspender */
 	unsigned int strangers;	       /* workers that are no children */
 	struct cks_audit *audit;       /* NULL: none */
 	struct cks_accounts *accounts; /* NULL: there is no policy */
@@ -67,7 +67,7 @@ struct cks_workers {
 	struct cks_fair_share shares;
 	struct cks_ledger ledger;
 	struct cks_worker_command command;
-	struct cks_fork_server nursery;
+	struct cks_fork_server fork_server;
 };
 
 /* workers.c: read the control socket of @worker from now on; -errno. Close it. */
@@ -100,10 +100,10 @@ void cks_workers_stop(struct cks_workers *workers, const char *line);
 
 /* sessions.c: send @kind, one of CK_CONTROL_..., with a line for the program's user. False: it does
  * not listen. */
-bool cks_worker_say(const struct worker *worker, char kind, const char *line, bool last);
+bool cks_worker_send_line(const struct worker *worker, char kind, const char *line, bool last);
 
 /* worker_reports.c: read all that @worker has said. */
-void cks_worker_hear(struct cks_workers *workers, struct worker *worker);
+void cks_worker_read_notes(struct cks_workers *workers, struct worker *worker);
 
 /* @driver and @broker as for cks_workers_create; keeps the pointers. */
 void cks_command_fill(struct cks_worker_command *command, const struct cks_options *options,

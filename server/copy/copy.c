@@ -203,7 +203,7 @@ static CUresult download_begin(struct download *d, struct cks_ring *ring)
 	err = cks_ring_next(ring, d->q->ctx, d->serial, &d->slot);
 	if (err)
 		return err;
-	ck_chan_settle_until(d->q->chan, d->lent[d->begun++ % CK_CALL_SLOTS]);
+	ck_chan_reclaim_until(d->q->chan, d->lent[d->begun++ % CK_CALL_SLOTS]);
 	err = cks_copy_iterator_copy(&d->walk, d->slot->host, d->stream);
 	return err ? err : cks_slot_mark(d->slot, d->stream, d->walk.piece);
 }
@@ -213,7 +213,7 @@ static int head_encode(struct download *d, xdrproc_t xdr)
 	/* the replies of all downloads have the same layout as ck_download's */
 	ck_download_res res = {
 		.head.output = cks_output_pending(d->q->session->output),
-		.head.delivered = cks_deliveries_settle(d->q->session),
+		.head.delivered = cks_deliveries_report(d->q->session),
 		.data_length = (u_int)d->walk.total,
 	};
 	long n = ck_reply_encode(d->head, sizeof(d->head), d->q->xid, xdr, &res,
@@ -265,7 +265,7 @@ static void download_send(struct download *d, struct cks_ring *ring)
 			err = cks_slot_wait(d->slot);
 		if (err) {
 			d->slot = slot;
-			ck_chan_settle(d->q->chan);
+			ck_chan_reclaim(d->q->chan);
 			memset(slot->host, 0, CK_PIECE_MAX);
 		}
 	}
@@ -274,7 +274,7 @@ static void download_send(struct download *d, struct cks_ring *ring)
 /* The slots are for other calls from now on. */
 static void download_end(struct download *d, struct cks_ring *ring)
 {
-	ck_chan_settle(d->q->chan);
+	ck_chan_reclaim(d->q->chan);
 	cks_ring_release(ring);
 }
 

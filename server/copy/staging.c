@@ -121,7 +121,7 @@ void cks_ring_hold(struct cks_ring *ring)
 	ck_lock(&ring->lock);
 }
 
-CUresult cks_ring_settle(struct cks_ring *ring)
+CUresult cks_ring_wait(struct cks_ring *ring)
 {
 	CUresult first = CUDA_SUCCESS;
 

@@ -54,7 +54,7 @@ struct cks_ring *cks_staging_take(struct cks_staging *staging);
 void cks_staging_give(struct cks_staging *staging, struct cks_ring *ring);
 void cks_ring_hold(struct cks_ring *ring);
 /* Wait until the copies of all slots are done; returns the first error of a stream. */
-CUresult cks_ring_settle(struct cks_ring *ring);
+CUresult cks_ring_wait(struct cks_ring *ring);
 
 /* The ring's unpacker, NULL at first; whoever owns the ring may make one, and use it. */
 struct ck_unpacker **cks_ring_unpacker(struct cks_ring *ring);

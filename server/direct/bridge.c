@@ -198,7 +198,7 @@ void cks_bridge_break(struct cks_bridge *b)
 	}
 	ck_cond_broadcast(&b->changed);
 	ck_unlock(&b->lock);
-	cks_gate_stir(&b->owner->session->gate); /* its threads may wait there */
+	cks_gate_wake(&b->owner->session->gate); /* its threads may wait there */
 	if (listed)
 		cks_bridge_put(b);
 }

@@ -56,7 +56,7 @@ static CUresult enter_gate(struct cks_end *e)
 
 	if (!cks_gate_enter_unless(&s->gate, &e->pass, &e->bridge->broken))
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	cks_session_stir(s);
+	cks_session_mark_used(s);
 	cks_ring_hold(e->ring);
 	return CUDA_SUCCESS;
 }
@@ -241,7 +241,7 @@ static CUresult drain_ring(struct cks_end *e)
 
 	if (err)
 		return err;
-	err = cks_ring_settle(e->ring);
+	err = cks_ring_wait(e->ring);
 	leave_gate(e);
 	return err;
 }

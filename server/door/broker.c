@@ -204,7 +204,7 @@ static _Noreturn void become_broker(struct cks_broker *b)
 		 (unsigned long long)o->limits.value[CK_LIMIT_KEEP]);
 	if (high >= 0 && dup2(high, CK_BROKER_FD) >= 0)
 		execl("/proc/self/exe", "cricket-rpc-server", "--m3-broker", b->driver,
-		      cks_orphan_loose(o) ? o->state_dir : "", seconds,
+		      cks_orphans_allowed(o) ? o->state_dir : "", seconds,
 		      o->worker_users_text ? o->worker_users_text : "", NULL);
 	_exit(127);
 }

@@ -26,8 +26,8 @@
  * its own. */
 enum cks_new_connection_stage {
 	CK_STAGE_PLAIN,
-	CK_STAGE_SHAKES, /* nothing has come over TLS */
-	CK_STAGE_RELAYED /* something has, but not all of the first record */
+	CK_STAGE_HANDSHAKE, /* nothing has come over TLS */
+	CK_STAGE_RELAYED    /* something has, but not all of the first record */
 };
 
 struct cks_new_connection {
@@ -69,8 +69,8 @@ bool cks_new_connection_probed(struct cks_new_connection_list *list,
 bool cks_new_connection_unwrap(struct cks_new_connection_list *list,
 			       struct cks_new_connection *fresh, int64_t now);
 /* Bytes have come. */
-void cks_new_connection_heard(struct cks_new_connection_list *list,
-			      struct cks_new_connection *fresh);
+void cks_new_connection_received(struct cks_new_connection_list *list,
+				 struct cks_new_connection *fresh);
 
 /* --- new_connection_purpose.c */
 

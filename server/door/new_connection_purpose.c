@@ -173,7 +173,7 @@ bool cks_new_connection_look(struct cks_new_connection_list *l, struct cks_new_c
 		ck_debug("a connection ends %s", f->answered ? "after its answer" : "unheard");
 		return false;
 	}
-	cks_new_connection_heard(l, f);
+	cks_new_connection_received(l, f);
 	kind = cks_connection_peek(bytes, (size_t)n, &p);
 	if (lacks_tls(l, f, kind))
 		return false;

@@ -26,7 +26,7 @@ static const struct {
 	size_t of_peer, in_all;
 	const char *what;
 } bounds[] = {
-	[CK_STAGE_SHAKES] = {512, 1024, "unfinished TLS handshakes"},
+	[CK_STAGE_HANDSHAKE] = {512, 1024, "unfinished TLS handshakes"},
 	[CK_STAGE_RELAYED] = {32, 256, "TLS connections without a whole first record"},
 };
 
@@ -113,7 +113,7 @@ bool cks_new_connection_unwrap(struct cks_new_connection_list *l, struct cks_new
 	f->again = l->fronts_again;
 	if (now < l->fronts_again)
 		return true;
-	victim = one_too_many(l, CK_STAGE_SHAKES, f->bucket);
+	victim = one_too_many(l, CK_STAGE_HANDSHAKE, f->bucket);
 	f->again = victim ? victim->born + CK_YOUNG_MS : 0;
 	if (now < f->again)
 		return true;
@@ -131,16 +131,16 @@ bool cks_new_connection_unwrap(struct cks_new_connection_list *l, struct cks_new
 	close(f->fd);
 	f->fd = plain;
 	f->probed = false;
-	f->stage = CK_STAGE_SHAKES;
+	f->stage = CK_STAGE_HANDSHAKE;
 	f->again = 0;
 	return true;
 }
 
-void cks_new_connection_heard(struct cks_new_connection_list *l, struct cks_new_connection *f)
+void cks_new_connection_received(struct cks_new_connection_list *l, struct cks_new_connection *f)
 {
 	struct cks_new_connection *victim;
 
-	if (f->stage != CK_STAGE_SHAKES)
+	if (f->stage != CK_STAGE_HANDSHAKE)
 		return;
 	victim = one_too_many(l, CK_STAGE_RELAYED, f->bucket);
 	if (victim)

@@ -75,7 +75,7 @@ static CUresult send_bytes(struct cks_request *q, unsigned char *bytes, size_t s
 {
 	ck_mirror_read_res res = {
 		.head.output = cks_output_pending(q->session->output),
-		.head.delivered = cks_deliveries_settle(q->session),
+		.head.delivered = cks_deliveries_report(q->session),
 		.data_length = (u_int)size,
 	};
 	unsigned char head[CK_HEAD_SIZE], tail[8] = {0};

@@ -77,14 +77,14 @@ int cks_workers_adopt(struct cks_workers *w, const struct cks_state_worker *save
 	w->retired += !saved->serving;
 	w->first = worker;
 	w->strangers += worker->process != 0;
-	w->stirred = true;
+	w->changed = true;
 	if (worker->control >= 0)
 		cks_worker_listen(w, worker);
 	worker->info.share = (struct cks_share){.gpus = 0};
 	if (saved->serving && !cks_worker_rehouse(w, worker))
 		return 0;
 	if (saved->serving && worker->control >= 0) {
-		cks_workers_tell(&worker->info, CK_CONTROL_FREE); /* the old one may have held it */
+		cks_workers_send(&worker->info, CK_CONTROL_FREE); /* the old one may have held it */
 		cks_worker_seat(w, worker);
 	}
 	return 0;

@@ -43,7 +43,7 @@ static void warn_sessions(struct cks_workers *workers, int64_t left, enum cks_dr
 		if (s->drain_told >= told)
 			continue;
 		s->drain_told = told;
-		cks_workers_say(s, line, false);
+		cks_workers_send_line(s, line, false);
 	}
 }
 

@@ -146,7 +146,7 @@ static uint64_t seconds_away(const struct cks_server *server)
 static bool begin_leaving(struct cks_server *server, struct travel *travel,
 			  struct cks_session_info *s)
 {
-	if (!cks_workers_tell(s, CK_CONTROL_LEAVE))
+	if (!cks_workers_send(s, CK_CONTROL_LEAVE))
 		return false;
 	travel->step = LEAVING;
 	s->left = CK_STAYS;
@@ -268,7 +268,7 @@ static void keep_session(struct cks_server *server, const struct travel *travel)
 		return;
 	s->written = false;
 	cks_gpu_turns_forget(s);
-	cks_workers_tell(s, CK_CONTROL_RETURN);
+	cks_workers_send(s, CK_CONTROL_RETURN);
 	if (travel->resumes)
 		json_decref(cks_resume(server->suspender, s, NULL, NULL));
 	else

@@ -30,13 +30,13 @@ static void handle_restored(struct cks_server *server, json_t *reply, void *data
 		s->follower = s->pid;
 		s->pid = (pid_t)json_integer_value(json_object_get(reply, "pid"));
 		s->suspension.state = CK_SUSPENDED;
-		cks_workers_stir(server->workers);
+		cks_workers_mark_changed(server->workers);
 		s->suspension.bytes =
 			(uint64_t)json_integer_value(json_object_get(reply, "memory"));
 		snprintf(s->suspension.there, sizeof(s->suspension.there), "%s",
 			 there ? there : "");
 		cks_gpu_turns_forget(s);
-		cks_workers_tell(s, CK_CONTROL_RETURN);
+		cks_workers_send(s, CK_CONTROL_RETURN);
 	}
 	travel->step = RETURNING;
 	json_decref(reply);

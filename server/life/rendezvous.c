@@ -157,7 +157,7 @@ static int adopt_process(struct cks_state *state, int control, int fd, struct ck
 /* Read the description of connection @control. False: close it. */
 static bool receive_state(int control, struct cks_workers *workers, struct cks_broker *broker)
 {
-	char text[CK_LEASH_PACKET];
+	char text[CK_ORPHAN_PACKET];
 	struct cks_state state;
 	int fd;
 	long n = ck_m3_receive(control, text, sizeof(text), &fd, MSG_DONTWAIT), ret = n;

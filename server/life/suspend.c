@@ -76,7 +76,7 @@ static void release_session(struct cks_suspender *p, struct cks_session_info *s,
 {
 	char name[CK_SESSION_NAME];
 
-	cks_workers_tell(s, CK_CONTROL_UNPARK);
+	cks_workers_send(s, CK_CONTROL_UNPARK);
 	s->suspension.held = s->suspension.wanted = false;
 	s->suspension.used = ck_now_ms();
 	s->suspension.no_room = s->suspension.tried = false;
@@ -109,7 +109,7 @@ static void freeze_others(const struct cks_suspender *p, const struct cks_sessio
 
 	while ((other = cks_workers_next(p->workers, other)) != NULL) {
 		if (other != s)
-			cks_workers_tell(other, kind);
+			cks_workers_send(other, kind);
 	}
 }
 
@@ -154,7 +154,7 @@ static void end_lost(struct cks_suspender *p, struct cks_session_info *s, const 
 	ck_err("session %s is lost: %s", cks_session_name(s, name), why);
 	send_reply(p, s, cks_control_error("%s is lost: %s", name, why));
 	snprintf(s->cause, sizeof(s->cause), "its GPU memory could not be moved back");
-	if (!cks_workers_say(s, "the driver could not move its memory back to the GPU", true))
+	if (!cks_workers_send_line(s, "the driver could not move its memory back to the GPU", true))
 		cks_workers_kill(s);
 	set_state(s, CK_SUSPENDED);
 	s->suspension.held = true;
@@ -270,7 +270,7 @@ static void advance_session(struct cks_suspender *p, struct cks_session_info *s)
 	switch (u->state) {
 	case CK_RUNNING:
 		if (u->said.kind == CK_NOTE_PARKED) /* after its time */
-			cks_workers_tell(s, CK_CONTROL_UNPARK);
+			cks_workers_send(s, CK_CONTROL_UNPARK);
 		u->said.kind = CK_NOTE_STANDBY;
 		break;
 	case CK_PARKING:
@@ -305,7 +305,7 @@ static int64_t next_look(const struct cks_suspender *p, const struct cks_session
 /* Is the session where it stays until it, a command or the time changes that? */
 static bool is_at_rest(const struct cks_suspension *u)
 {
-	return !u->pressed && !u->coming && u->said.kind == CK_NOTE_STANDBY &&
+	return !u->memory_request && !u->coming && u->said.kind == CK_NOTE_STANDBY &&
 	       (u->state == CK_RUNNING || (u->state == CK_SUSPENDED && !u->wanted));
 }
 
@@ -324,7 +324,7 @@ static int64_t look_at_all(struct cks_suspender *p)
 		rest &= is_at_rest(&s->suspension);
 	}
 	if (!rest)
-		cks_workers_stir(p->workers); /* again, after each event */
+		cks_workers_mark_changed(p->workers); /* again, after each event */
 	return next;
 }
 
@@ -332,7 +332,7 @@ void cks_suspender_run(struct cks_suspender *p, int *timeout_ms)
 {
 	int64_t next, wait;
 
-	if (cks_workers_stirred(p->workers) || ck_now_ms() >= p->due)
+	if (cks_workers_take_changed(p->workers) || ck_now_ms() >= p->due)
 		p->due = look_at_all(p);
 	next = p->due;
 	if (next == INT64_MAX)
@@ -361,7 +361,7 @@ bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
 
 		if (moves && u->mover == pid) {
 			u->mover = 0;
-			cks_workers_stir(p->workers);
+			cks_workers_mark_changed(p->workers);
 			return true;
 		}
 		if (cks_session_child(s) != pid)

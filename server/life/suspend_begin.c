@@ -32,7 +32,7 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool he
 					 "(--suspend-memory)",
 					 name);
 	u->said.kind = CK_NOTE_STANDBY;
-	if (!cks_workers_tell(s, CK_CONTROL_PARK))
+	if (!cks_workers_send(s, CK_CONTROL_PARK))
 		return cks_control_error("%s is ending: its worker does not respond", name);
 	u->held = held;
 	u->wanted = false;
@@ -40,7 +40,7 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool he
 	u->again = 0;
 	u->bytes = s->memory;
 	record_asker(s, asker);
-	cks_workers_stir(p->workers);
+	cks_workers_mark_changed(p->workers);
 	u->state = CK_PARKING;
 	u->since = ck_now_ms();
 	return NULL;
@@ -64,6 +64,6 @@ json_t *cks_resume(struct cks_suspender *p, struct cks_session_info *s, const ch
 	u->wanted = true;
 	u->again = 0;
 	record_asker(s, asker);
-	cks_workers_stir(p->workers);
+	cks_workers_mark_changed(p->workers);
 	return NULL;
 }

@@ -21,7 +21,7 @@ static bool stands_still(const struct cks_suspension *u)
 
 static void tell_stop(struct cks_session_info *s)
 {
-	s->suspension.told = cks_workers_say(
+	s->suspension.told = cks_workers_send_line(
 		s,
 		s->suspension.held ? "the session is suspended: CUDA calls wait until it is resumed"
 				   : "the session is suspended: CUDA calls wait for GPU memory "
@@ -35,7 +35,7 @@ static void tell_return(struct cks_session_info *s, int64_t now)
 
 	snprintf(line, sizeof(line), "the session is resumed after %lld s",
 		 (long long)(now - s->suspension.stopped + 500) / 1000);
-	cks_workers_say(s, line, false);
+	cks_workers_send_line(s, line, false);
 	s->suspension.told = false;
 }
 

@@ -54,7 +54,7 @@ static bool may_leave(const struct cks_suspender *p, const struct cks_session_in
 {
 	const struct cks_suspension *u = &s->suspension;
 
-	return u->state == CK_RUNNING && !u->pressed && now >= u->spared &&
+	return u->state == CK_RUNNING && !u->memory_request && now >= u->spared &&
 	       cks_suspend_fits(p, s->memory);
 }
 
@@ -148,12 +148,12 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 /* --- sessions that allocate */
 
 /* The last word to the worker about its wish for memory. */
-static void answer_pressed(struct cks_suspender *p, struct cks_session_info *s, char kind)
+static void answer_memory_request(struct cks_suspender *p, struct cks_session_info *s, char kind)
 {
-	cks_workers_tell(s, kind);
+	cks_workers_send(s, kind);
 	if (kind == CK_CONTROL_MADE)
 		p->granted = ck_now_ms() + CK_HEAD_START_MS;
-	s->suspension.pressed = CK_NOT_PRESSED;
+	s->suspension.memory_request = CK_NO_MEMORY_REQUEST;
 	s->suspension.coming = false;
 	s->suspension.since = ck_now_ms(); /* its turn begins now */
 }
@@ -166,32 +166,33 @@ static void have_it_wait(const struct cks_suspender *p, struct cks_session_info 
 		return;
 	u->coming = true;
 	u->left_before = p->left;
-	cks_workers_tell(s, CK_CONTROL_COMING);
+	cks_workers_send(s, CK_CONTROL_COMING);
 }
 
-static void serve_pressed(struct cks_suspender *p, struct cks_session_info *s, int64_t now,
-			  int64_t *next)
+static void serve_memory_request(struct cks_suspender *p, struct cks_session_info *s, int64_t now,
+				 int64_t *next)
 {
 	struct cks_suspension *u = &s->suspension;
 	int64_t turn = INT64_MAX;
 
 	if (u->coming && p->left != u->left_before) {
-		answer_pressed(p, s, CK_CONTROL_MADE);
+		answer_memory_request(p, s, CK_CONTROL_MADE);
 	} else if (cks_suspender_busy(p) || cks_disconnected_ending(p->workers, NULL) ||
 		   make_room(p, s, now, &turn)) {
 		/* one on its way out brings memory; that which one on its way in found free is not
 		 * for others */
 		have_it_wait(p, s);
 	} else if (turn < INT64_MAX &&
-		   (p->policy.quantum_ms > 0 || now - u->pressed_at < 2 * CK_IDLE_MS)) {
+		   (p->policy.quantum_ms > 0 || now - u->memory_requested_at < 2 * CK_IDLE_MS)) {
 		have_it_wait(p, s);
 		lower_next(next, turn);
 	} else if (u->coming) {
-		answer_pressed(p, s, CK_CONTROL_MADE);
-	} else if (u->pressed == CK_PRESSED_ALONE) {
-		answer_pressed(p, s, CK_CONTROL_ALONE);
+		answer_memory_request(p, s, CK_CONTROL_MADE);
+	} else if (u->memory_request == CK_MEMORY_REQUEST_ALONE) {
+		answer_memory_request(p, s, CK_CONTROL_ALONE);
 	} else {
-		u->pressed = CK_NOT_PRESSED; /* it waits a moment for memory that others return */
+		/* it waits a moment for memory that others return */
+		u->memory_request = CK_NO_MEMORY_REQUEST;
 	}
 }
 
@@ -291,8 +292,8 @@ int64_t cks_suspend_policy(struct cks_suspender *p)
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
 		leave_idle(p, s, now, &next);
-		if (s->suspension.pressed)
-			serve_pressed(p, s, now, &next);
+		if (s->suspension.memory_request)
+			serve_memory_request(p, s, now, &next);
 	}
 	s = first_in_line(p);
 	/* it has tried since the last one left, and waits to try again */

@@ -162,11 +162,11 @@ void cks_deliveries_collect(struct cks_deliveries *d, bool by_waiter)
 	}
 }
 
-uint32_t cks_deliveries_settle(struct cks_session *session)
+uint32_t cks_deliveries_report(struct cks_session *session)
 {
 	struct cks_deliveries *d = session->deliveries;
 
-	cks_status_settle(session, false);
+	cks_status_report(session, false);
 	if (atomic_load(&d->outstanding) > 0) {
 		ck_lock(&d->lock);
 		cks_deliveries_collect(d, false);
@@ -176,7 +176,8 @@ uint32_t cks_deliveries_settle(struct cks_session *session)
 	return atomic_load(&d->rank);
 }
 
-void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t what, bool by_reply)
+void cks_deliveries_send_watch(struct cks_session *session, uint64_t number, uint64_t what,
+			       bool by_reply)
 {
 	struct cks_deliveries *d = session->deliveries;
 	struct cks_part *p = calloc(1, sizeof(*p));

@@ -26,7 +26,7 @@ void cks_deliveries_destroy(
 	struct cks_deliveries *deliveries); /* no thread may use them any more */
 
 /* Rank all finished copies, and report all finished watches. Returns the rank for a reply. */
-uint32_t cks_deliveries_settle(struct cks_session *session);
+uint32_t cks_deliveries_report(struct cks_session *session);
 
 /*
  * The same for a reply that carries small copies: its waiting thread then receives them without
@@ -49,8 +49,8 @@ void cks_along_sent(struct cks_session *session, struct cks_along *along);
  * without bytes, ranked after all finished copies. @by_reply: cks_deliveries_take is called next,
  * and takes it.
  */
-void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t what,
-			 bool by_reply);
+void cks_deliveries_send_watch(struct cks_session *session, uint64_t number, uint64_t what,
+			       bool by_reply);
 
 /* The client understands lists of news (rpc/status.h). */
 void cks_deliveries_list(struct cks_deliveries *deliveries);

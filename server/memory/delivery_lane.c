@@ -115,7 +115,7 @@ uint32_t cks_deliveries_take(struct cks_session *s, bool watches, struct cks_alo
 
 	along->count = 0;
 	if (watches)
-		cks_status_settle(s, true);
+		cks_status_report(s, true);
 	if (!cks_deliveries_any(d))
 		return 0;
 	ck_lock(&d->lock);
@@ -152,7 +152,7 @@ static int send_part(struct cks_request *r, const struct cks_part *p)
 		cks_session_count_reply(r->session, iov, 3);
 		ret = ck_chan_lend_until(r->chan, iov, 3, 1, &until);
 	}
-	ck_chan_settle(r->chan); /* the part's slot is for other copies from now on */
+	ck_chan_reclaim(r->chan); /* the part's slot is for other copies from now on */
 	return ret;
 }
 

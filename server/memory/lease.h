@@ -111,7 +111,7 @@ int cks_lease_watch_offer(struct cks_session *session);
 /* --- lease_reclaim.c */
 
 /* Another session needs memory: return free memory. */
-void cks_lease_pressed(struct cks_session *session);
+void cks_lease_return_free(struct cks_session *session);
 /* The session is about to leave the GPU: have the client return free memory, and wait for that a
  * little. */
 void cks_lease_lighten(struct cks_session *session);

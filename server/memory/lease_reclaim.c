@@ -18,7 +18,7 @@ CK_LOG_DEFINE("server");
 
 #define PATIENCE_MS 300
 #define PAUSE_MS 2
-#define SETTLED_MS 500
+#define GRACE_MS 500
 #define ROUNDS 16
 #define RETURN_MS 500 /* for a client at the end of a slow link */
 
@@ -46,7 +46,7 @@ static struct cks_host_call *client_of(struct cks_session *s)
 	return client;
 }
 
-void cks_lease_pressed(struct cks_session *s)
+void cks_lease_return_free(struct cks_session *s)
 {
 	struct cks_host_call *client;
 	struct cks_pass pass = {.turns = 0};
@@ -63,7 +63,7 @@ void cks_lease_pressed(struct cks_session *s)
 		return; /* suspended: it holds no device memory, and its client would resume it */
 	client = client_of(s);
 	if (client)
-		cks_host_call_tell(client, 0, 0);
+		cks_host_call_send(client, 0, 0);
 }
 
 void cks_lease_lighten(struct cks_session *s)
@@ -123,7 +123,7 @@ static size_t request_memory(struct cks_session *s, size_t size)
 	for (int ms = 0; ms < PATIENCE_MS || s->leases->room == CK_ROOM_COMING; ms += PAUSE_MS) {
 		free_ms = free_memory() >= size ? free_ms + PAUSE_MS : 0;
 		/* while another session moves, what is free may be for that one */
-		if (free_ms > (s->leases->room == CK_ROOM_COMING ? SETTLED_MS : 0))
+		if (free_ms > (s->leases->room == CK_ROOM_COMING ? GRACE_MS : 0))
 			break;
 		if (s->leases->room == CK_ROOM_ALONE || s->leases->room == CK_ROOM_MADE)
 			break;

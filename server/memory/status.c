@@ -87,10 +87,11 @@ static void report_ends(struct cks_session *s, const struct ends *ends, bool by_
 		struct ck_status_word *word;
 
 		if (!t->file) {
-			cks_deliveries_tell(s, number,
-					    batch << 3 | ends->state[i] |
-						    (i + 1 == ends->count ? CK_STATUS_CLOSES : 0),
-					    by_reply);
+			cks_deliveries_send_watch(
+				s, number,
+				batch << 3 | ends->state[i] |
+					(i + 1 == ends->count ? CK_STATUS_CLOSES : 0),
+				by_reply);
 			continue;
 		}
 		word = &t->file->word[number & (CK_STATUS_WORDS - 1)];
@@ -162,7 +163,7 @@ static void drop_watches(struct cks_session *s, uint64_t object, bool streams, b
 	report_ends(s, &ends, false);
 }
 
-void cks_status_settle(struct cks_session *s, bool takes)
+void cks_status_report(struct cks_session *s, bool takes)
 {
 	struct cks_status *t = s->status;
 

@@ -22,7 +22,7 @@ void cks_status_destroy(struct cks_status *status); /* no thread may use it any 
 
 /* Report all finished watches: before a reply is sent, or while a lane waits. @takes: the reply
  * carries the news. */
-void cks_status_settle(struct cks_session *session, bool takes);
+void cks_status_report(struct cks_session *session, bool takes);
 
 /* After a reply that may have begun a watch: see to it that the thread polls. */
 void cks_status_rouse(struct cks_session *session);

@@ -161,7 +161,7 @@ ncclResult_t cks_nccl_manage(struct cks_nccl *n, struct cks_nccl_step *s)
 	}
 }
 
-static void settle_new(struct cks_nccl *n, struct cks_nccl_step *s, ncclResult_t result)
+static void complete_new(struct cks_nccl *n, struct cks_nccl_step *s, ncclResult_t result)
 {
 	struct cks_nccl_comm *c = s->newcomm;
 	ncclComm_t made = result && !c->nonblocking ? NULL : s->made;
@@ -175,10 +175,10 @@ static void settle_new(struct cks_nccl *n, struct cks_nccl_step *s, ncclResult_t
 		cks_nccl_comm_remove(n, c);
 }
 
-void cks_nccl_settle(struct cks_nccl *n, struct cks_nccl_step *s, ncclResult_t result)
+void cks_nccl_complete(struct cks_nccl *n, struct cks_nccl_step *s, ncclResult_t result)
 {
 	if (s->newcomm)
-		settle_new(n, s, result);
+		complete_new(n, s, result);
 	if (s->place && (result || s->result))
 		s->comm->buffers[s->place] = NULL;
 	if (s->comm && (s->op->what == CK_NCCL_DESTROY || s->op->what == CK_NCCL_ABORT))

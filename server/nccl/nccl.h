@@ -166,7 +166,7 @@ struct cks_nccl_step {
 /* Carry out a step that is no operation in a stream. */
 ncclResult_t cks_nccl_manage(struct cks_nccl *nccl, struct cks_nccl_step *step);
 /* The group of the step is over, with @result: what it has made stays, or goes. */
-void cks_nccl_settle(struct cks_nccl *nccl, struct cks_nccl_step *step, ncclResult_t result);
+void cks_nccl_complete(struct cks_nccl *nccl, struct cks_nccl_step *step, ncclResult_t result);
 
 /* --- jobs.c */
 

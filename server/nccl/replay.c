@@ -200,7 +200,7 @@ static void clean_up(struct cks_nccl *n, struct cks_nccl_step *steps, uint32_t c
 {
 	for (uint32_t i = 0; i < count; i++) {
 		if (steps[i].op)
-			cks_nccl_settle(n, &steps[i], result);
+			cks_nccl_complete(n, &steps[i], result);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		give_back(n, steps[i].comm, steps);

@@ -40,7 +40,7 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 	ck_spin_init(&s->spin, CK_SPIN_US);
 	atomic_init(&s->awaited, UINT64_MAX);
 	s->device_count = device_count;
-	s->stir_fd = -1;
+	s->wake_fd = -1;
 	cks_gate_init(&s->gate);
 	cks_stream_holds_init(&s->holds);
 	cks_faults_init(&s->faults);

@@ -160,7 +160,7 @@ static bool is_none(const char *word)
 }
 
 /* The default, or no address at all. */
-static int settle_listen(struct cks_options *o)
+static int set_default_listen(struct cks_options *o)
 {
 	if (o->listen_count == 0)
 		o->listen[o->listen_count++] = "127.0.0.1";
@@ -187,8 +187,8 @@ static int resolve_options(struct cks_options *o)
 		return report_error("--audit-required, --audit", "must be given together");
 	if (check_tls(o) < 0)
 		return -EINVAL;
-	cks_limits_settle(&o->limits, o->max_sessions);
-	return settle_listen(o);
+	cks_limits_set_defaults(&o->limits, o->max_sessions);
+	return set_default_listen(o);
 }
 
 /* Gather the options of the command line, and of the file that it names. */

@@ -143,7 +143,7 @@ void cks_limits_init(struct cks_limits *limits)
 	limits->value[CK_LIMIT_SUSPENDED] = half_of_memory();
 }
 
-void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions)
+void cks_limits_set_defaults(struct cks_limits *limits, unsigned int max_sessions)
 {
 	if (!limits->given[CK_LIMIT_ADDRESS])
 		limits->value[CK_LIMIT_ADDRESS] = ck_max(max_sessions / 2, CK_SESSIONS_LEAST);

@@ -45,7 +45,7 @@ void cks_limit_range(enum cks_limit limit, uint64_t *least, uint64_t *most);
 void cks_limits_init(struct cks_limits *limits);
 
 /* Set defaults that depend on the maximal number of sessions. */
-void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions);
+void cks_limits_set_defaults(struct cks_limits *limits, unsigned int max_sessions);
 
 /* Set a limit from @text: a number; for bytes, optionally with K, M, G or T; for a time, with s, m
  * or h. -EINVAL: @why is the reason. */

@@ -49,8 +49,12 @@ struct cks_suspension {
 	uint64_t uses;	/* of its worker's note, */
 	int64_t used;	/* and when they changed last */
 	/* its worker wants memory: CK_PRESSED_... */
-	enum { CK_NOT_PRESSED, CK_PRESSED_ALONE, CK_PRESSED_OTHERS } pressed;
-	int64_t pressed_at;
+	enum {
+		CK_NO_MEMORY_REQUEST,
+		CK_MEMORY_REQUEST_ALONE,
+		CK_MEMORY_REQUEST_SENT
+	} memory_request;
+	int64_t memory_requested_at;
 	bool coming;	      /* and waits, at the supervisor's request, */
 	uint64_t left_before; /* when so many had left */
 	int64_t spared;	      /* until this time it does not leave for others */

@@ -219,7 +219,7 @@ void cks_host_call_run_status(CUstream stream, CUresult status, void *call)
 	cks_host_call_destroy(call);
 }
 
-void cks_host_call_tell(struct cks_host_call *call, int status, uint64_t value)
+void cks_host_call_send(struct cks_host_call *call, int status, uint64_t value)
 {
 	struct cks_callbacks *c = call->callbacks;
 	struct ticket *t = calloc(1, sizeof(*t));

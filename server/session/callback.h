@@ -43,6 +43,6 @@ void cks_host_call_run_held(void *call);
 /* The same with the stream's error: a CUstreamCallback. */
 void cks_host_call_run_status(CUstream stream, CUresult status, void *call);
 /* Send the call to the client without waiting, for threads that must not block. */
-void cks_host_call_tell(struct cks_host_call *call, int status, uint64_t value);
+void cks_host_call_send(struct cks_host_call *call, int status, uint64_t value);
 
 #endif

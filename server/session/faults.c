@@ -206,7 +206,7 @@ static void explain_fault(struct cks_session *s, char *text, size_t size)
 		snprintf(text, size, "one of: %s; CUDA_LAUNCH_BLOCKING=1 finds out which", list);
 }
 
-void cks_faults_tell(struct cks_session *s, const char *name, uint64_t ctx, CUresult err)
+void cks_faults_report(struct cks_session *s, const char *name, uint64_t ctx, CUresult err)
 {
 	char text[CK_REPORT], line[CK_REPORT + 300];
 	bool own =

@@ -61,6 +61,6 @@ void cks_faults_context_done(struct cks_session *session, uint64_t count);
 
 /* Call @name in context @ctx reports @err: say on the program's stderr which kernels may have
  * caused it. Once a context. */
-void cks_faults_tell(struct cks_session *session, const char *name, uint64_t ctx, CUresult err);
+void cks_faults_report(struct cks_session *session, const char *name, uint64_t ctx, CUresult err);
 
 #endif

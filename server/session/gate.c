@@ -110,7 +110,7 @@ bool cks_gate_enter_unless(struct cks_gate *g, struct cks_pass *pass, const atom
 	return false;
 }
 
-void cks_gate_stir(struct cks_gate *g)
+void cks_gate_wake(struct cks_gate *g)
 {
 	ck_lock(&g->lock);
 	ck_cond_broadcast(&g->opened);

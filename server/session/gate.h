@@ -79,9 +79,9 @@ static inline void cks_gate_enter_silently(struct cks_gate *gate, struct cks_pas
 		;
 }
 
-/* Enter, unless @over is or becomes true: false. Whoever sets it calls cks_gate_stir then. */
+/* Enter, unless @over is or becomes true: false. Whoever sets it calls cks_gate_wake then. */
 bool cks_gate_enter_unless(struct cks_gate *gate, struct cks_pass *pass, const atomic_bool *over);
-void cks_gate_stir(struct cks_gate *gate);
+void cks_gate_wake(struct cks_gate *gate);
 
 static inline void cks_gate_leave(struct cks_pass *pass)
 {

@@ -68,7 +68,7 @@ static void user_gone(void *data)
 	struct user *user = data;
 
 	cks_handles_remove(user->session->handles, user->id);
-	cks_host_call_tell(user->call, CUDA_SUCCESS, 0);
+	cks_host_call_send(user->call, CUDA_SUCCESS, 0);
 	cks_host_call_destroy(user->call);
 	free(user);
 }
@@ -131,7 +131,7 @@ static void forward_notification(CUasyncNotificationInfo *info, void *data,
 	struct notification *n = data;
 
 	(void)handle;
-	cks_host_call_tell(n->call, (int)info->type, info->info.overBudget.bytesOverBudget);
+	cks_host_call_send(n->call, (int)info->type, info->info.overBudget.bytesOverBudget);
 }
 
 static void add_notification(struct notification *n)

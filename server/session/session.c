@@ -29,11 +29,11 @@ void cks_session_executed(struct cks_session *s, uint64_t seq)
 	ck_unlock(&s->lock);
 }
 
-void cks_session_stir_up(struct cks_session *s)
+void cks_session_wake_watch(struct cks_session *s)
 {
-	atomic_store(&s->stirred, true);
-	if (s->stir_fd >= 0)
-		eventfd_write(s->stir_fd, 1);
+	atomic_store(&s->used, true);
+	if (s->wake_fd >= 0)
+		eventfd_write(s->wake_fd, 1);
 }
 
 void cks_session_wait(struct cks_session *s, uint64_t seq)

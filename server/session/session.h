@@ -70,7 +70,7 @@ struct cks_session {
 	_Atomic uint64_t context_epoch; /* counts changes of contexts: threads bind again */
 	struct cks_event_retime retime;
 	struct cks_faults faults; /* the last launches */
-	_Atomic bool stirred;	  /* it is in use: the watch reports it, and checks output */
+	_Atomic bool used;	  /* it is in use: the watch reports it, and checks output */
 	struct cks_gate gate;	  /* closed while the session is suspended */
 	struct cks_stream_holds holds;
 	struct ck_mutex contexts; /* held while one ends, or its work is waited for */
@@ -78,7 +78,7 @@ struct cks_session {
 		gpus[CK_NOTED_GPUS]; /* by device: a mark if it has a context there, else 0 */
 	_Atomic bool shares;	     /* it has shared memory or events with other processes */
 	struct cks_histogram call_times, round_trips; /* of calls that wait; of its connections */
-	int stir_fd; /* an eventfd that wakes the watch; -1: none */
+	int wake_fd; /* an eventfd that wakes the watch; -1: none */
 	int device_count;
 	int (*press)(void); /* ask the other sessions for free memory; NULL: not possible */
 	void (*listens)(
@@ -124,14 +124,14 @@ bool cks_session_fail(struct cks_session *session, CUresult err);
 /* Command @seq was executed: wake the lanes that wait for it. */
 void cks_session_executed(struct cks_session *session, uint64_t seq);
 
-void cks_session_stir_up(struct cks_session *session);
+void cks_session_wake_watch(struct cks_session *session);
 
 /* The session is in use, and kernels may have printed: report it soon. Cheap if already
  * requested. */
-static inline void cks_session_stir(struct cks_session *session)
+static inline void cks_session_mark_used(struct cks_session *session)
 {
-	if (!atomic_load_explicit(&session->stirred, memory_order_relaxed))
-		cks_session_stir_up(session);
+	if (!atomic_load_explicit(&session->used, memory_order_relaxed))
+		cks_session_wake_watch(session);
 }
 
 /* Count the bytes of a reply, before it is sent. */

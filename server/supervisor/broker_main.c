@@ -43,7 +43,7 @@ static void *outlive_supervisor(void *data)
 	self.broker.fd = CK_BROKER_FD;
 	while (poll(&parent, 1, -1) < 0)
 		;
-	while ((leash = cks_orphan_mend(o->folder, o->seconds, &self, CK_BROKER_FD)) >= 0) {
+	while ((leash = cks_orphan_reconnect(o->folder, o->seconds, &self, CK_BROKER_FD)) >= 0) {
 		while (recv(leash, &byte, 1, 0) > 0)
 			; /* until that supervisor has gone, too */
 		close(leash);

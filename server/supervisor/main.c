@@ -106,8 +106,9 @@ int main(int argc, char **argv)
 {
 	struct cks_options options;
 	bool spare = argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0;
-	bool nursery = argc > 1 && strcmp(argv[1], CK_FORK_SERVER_ARGUMENT) == 0;
-	bool worker = spare || nursery || (argc > 1 && strcmp(argv[1], CK_WORKER_ARGUMENT) == 0);
+	bool fork_server = argc > 1 && strcmp(argv[1], CK_FORK_SERVER_ARGUMENT) == 0;
+	bool worker =
+		spare || fork_server || (argc > 1 && strcmp(argv[1], CK_WORKER_ARGUMENT) == 0);
 	char **all = argv;
 	int ret, state, check;
 
@@ -118,15 +119,15 @@ int main(int argc, char **argv)
 		return ret;
 	if (worker)
 		all = take_kind(&argc, &argv,
-				spare	  ? "worker: spare"
-				: nursery ? "nursery"
-					  : "worker: starting");
+				spare	      ? "worker: spare"
+				: fork_server ? "nursery"
+					      : "worker: starting");
 	state = take_descriptor(&argc, &argv, CK_CONTINUE_ARGUMENT);
 	check = take_descriptor(&argc, &argv, CK_CHECK_ARGUMENT);
 	ret = cks_options_parse(argc, argv, &options);
 	if (ret != 0)
 		return ret > 0 ? EXIT_SUCCESS : 2;
-	if (nursery)
+	if (fork_server)
 		cks_fork_server_serve(&options); /* returns in a worker */
 	if (worker)
 		return cks_worker_main(&options, spare ? all : NULL);

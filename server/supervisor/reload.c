@@ -52,7 +52,7 @@ static void read_policy(const struct cks_reload *r, const char *by, char why[CK_
 
 	if (!r->accounts)
 		return;
-	cks_workers_stir(r->workers);
+	cks_workers_mark_changed(r->workers);
 	ck_info("%s: %s", by, ret < 0 ? "the policy stays as it was" : "the policy is in force");
 	cks_audit_event(r->audit, "policy-reload",
 			json_pack("{s:s}", "result", ret < 0 ? "refused" : "done"));

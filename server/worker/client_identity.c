@@ -106,7 +106,7 @@ static void apply_terms(struct ck_output *output)
 		cks_nvml_narrow(cks_meter_is_own);
 }
 
-int cks_settle(const struct cks_options **options, struct ck_output *output)
+int cks_client_identity_apply(const struct cks_options **options, struct ck_output *output)
 {
 	int ret = 0;
 

@@ -13,6 +13,6 @@ struct cks_options;
  * Before any byte of the client is read. *@options become those of the session, in which the terms
  * of its identity come before the server's options. -errno.
  */
-int cks_settle(const struct cks_options **options, struct ck_output *output);
+int cks_client_identity_apply(const struct cks_options **options, struct ck_output *output);
 
 #endif

@@ -114,7 +114,7 @@ static int run_command(struct cks_lane *l, struct cks_request *q, const struct c
 	else if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
 	cks_session_executed(s, head->seq);
-	cks_session_stir(s);
+	cks_session_mark_used(s);
 	return 0;
 }
 
@@ -368,7 +368,7 @@ void cks_commands_poll(struct cks_lane *l, struct ck_spin_turn *turn)
 			continue;
 		}
 		if (l->polls && cks_gate_try(&l->session->gate, &l->pass)) {
-			cks_status_settle(l->session, false);
+			cks_status_report(l->session, false);
 			cks_gate_leave(&l->pass);
 		}
 		if (!ck_spin_again(turn))

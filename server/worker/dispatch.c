@@ -142,7 +142,7 @@ static void handle_outcome(struct cks_lane *l, const struct ck_proc *proc, CUres
 	struct cks_session *s = l->session;
 
 	if (unlikely(err) && ck_error_is_sticky(err)) {
-		cks_faults_tell(s, proc->name, head->ctx, err);
+		cks_faults_report(s, proc->name, head->ctx, err);
 		cks_deliveries_fail(s->deliveries, head->ctx);
 	}
 	if (!err && proc->shares)
@@ -163,7 +163,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	waits = cks_stream_holds_enter(&s->holds, proc);
 	if (inside) {
 		cks_gate_enter(&s->gate, &l->pass);
-		cks_session_stir(s);
+		cks_session_mark_used(s);
 	}
 	cks_event_retime_call(&s->retime, proc);
 	if (!proc->noerr)
@@ -183,7 +183,7 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 			 cks_gate_try_uncounted(&s->gate, &l->pass);
 	/* all replies must fit the buffers of the connection: they carry no copies */
 	if (proc->ahead)
-		result->delivered = cks_deliveries_settle(s);
+		result->delivered = cks_deliveries_report(s);
 	else if (q->proc != CK_PROC_delivery_next && !q->replied)
 		result->delivered = cks_deliveries_take(s, inside, &l->along);
 	if (inside && uses)

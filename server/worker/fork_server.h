@@ -6,7 +6,7 @@
  * nothing. The supervisor is the parent of the workers that it forks, as of those that it executes
  * itself.
  *
- * Workers of one nursery share the layout of their addresses. Therefore those with a real GPU,
+ * Workers of one fork server share the layout of their addresses. Therefore those with a real GPU,
  * which take far longer for their contexts, are executed one by one.
  */
 #ifndef CK_SERVER_WORKER_FORK_SERVER_H

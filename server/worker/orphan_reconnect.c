@@ -28,7 +28,7 @@ CK_LOG_DEFINE("server");
 #define CK_AGAIN_MS 50
 #define CK_ANSWER_MS 5000
 
-bool cks_orphan_loose(const struct cks_options *o)
+bool cks_orphans_allowed(const struct cks_options *o)
 {
 	return o->state_dir && o->limits.value[CK_LIMIT_KEEP] > 0;
 }
@@ -53,7 +53,7 @@ int cks_orphan_folder(const char *folder)
 
 void cks_orphan_path(const char *folder, char path[108])
 {
-	if (snprintf(path, 108, "%s/" CK_LEASH_SOCKET, folder) >= 108)
+	if (snprintf(path, 108, "%s/" CK_ORPHAN_SOCKET, folder) >= 108)
 		path[0] = '\0'; /* no address, so it is refused */
 }
 
@@ -86,7 +86,8 @@ static bool introduce_process(int control, const char *text, int fd)
 	       poll(&p, 1, CK_ANSWER_MS) == 1 && recv(control, &taken, 1, 0) == 1;
 }
 
-int cks_orphan_mend(const char *folder, unsigned int seconds, const struct cks_state *self, int fd)
+int cks_orphan_reconnect(const char *folder, unsigned int seconds, const struct cks_state *self,
+			 int fd)
 {
 	const struct timespec pause = {.tv_nsec = CK_AGAIN_MS * 1000000L};
 	int64_t by = ck_now_ms() + seconds * 1000LL;
@@ -112,13 +113,13 @@ int cks_orphan_control(const struct cks_options *o, struct cks_state_worker *sel
 	struct cks_state state;
 	int control;
 
-	if (!cks_orphan_loose(o))
+	if (!cks_orphans_allowed(o))
 		return -ETIMEDOUT;
 	cks_state_init(&state);
 	state.workers = self;
 	state.worker_count = 1;
-	control = cks_orphan_mend(o->state_dir, (unsigned int)o->limits.value[CK_LIMIT_KEEP],
-				  &state, -1);
+	control = cks_orphan_reconnect(o->state_dir, (unsigned int)o->limits.value[CK_LIMIT_KEEP],
+				       &state, -1);
 	if (control < 0)
 		return control;
 	dup2(control, CK_WORKER_CONTROL);

@@ -16,11 +16,11 @@ struct cks_options;
 struct cks_state;
 struct cks_state_worker;
 
-#define CK_LEASH_SOCKET "supervisor"
-#define CK_LEASH_PACKET 4096 /* largest description */
+#define CK_ORPHAN_SOCKET "supervisor"
+#define CK_ORPHAN_PACKET 4096 /* largest description */
 
 /* May processes of a server with @options outlive it? */
-bool cks_orphan_loose(const struct cks_options *options);
+bool cks_orphans_allowed(const struct cks_options *options);
 
 /* Make the folder, or check it. -errno, logged. */
 int cks_orphan_folder(const char *folder);
@@ -35,7 +35,8 @@ bool cks_orphan_trusts(int fd, const struct cks_user_range *workers);
 
 /* Wait for the next supervisor, for @seconds at most, and tell it of @self; @fd goes with it unless
  * it is -1. The connection, or -ETIMEDOUT. */
-int cks_orphan_mend(const char *folder, unsigned int seconds, const struct cks_state *self, int fd);
+int cks_orphan_reconnect(const char *folder, unsigned int seconds, const struct cks_state *self,
+			 int fd);
 
 /* The same for the worker @self of a server with @options: the connection becomes its control
  * socket. -ETIMEDOUT, at once if it may not outlive its supervisor. */

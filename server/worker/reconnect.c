@@ -138,7 +138,7 @@ int cks_reconnect_link(struct cks_reconnect *keep, struct ck_chan *connection, u
 	if (is_fresh)
 		*fresh = link->chan;
 	ck_links_put(keep->links, link);
-	ck_links_stir(keep->links); /* the session may no longer be cut */
+	ck_links_wake(keep->links); /* the session may no longer be cut */
 	return 0;
 }
 
@@ -147,9 +147,9 @@ int cks_reconnect_fd(const struct cks_reconnect *keep)
 	return ck_links_fd(keep->links);
 }
 
-void cks_reconnect_heed(struct cks_reconnect *keep)
+void cks_reconnect_handle(struct cks_reconnect *keep)
 {
-	ck_links_heed(keep->links, 0);
+	ck_links_handle(keep->links, 0);
 }
 
 static void note_cut(struct cks_reconnect *keep, const struct ck_links_state *state)
@@ -201,5 +201,5 @@ void cks_reconnect_return(struct cks_reconnect *keep)
 {
 	keep->cut = 0;
 	atomic_store(&keep->away, false);
-	ck_links_stir(keep->links);
+	ck_links_wake(keep->links);
 }

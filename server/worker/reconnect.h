@@ -30,9 +30,9 @@ int cks_reconnect_link(struct cks_reconnect *keep, struct ck_chan *connection, u
 		       const ck_link_args *args, bool (*admit)(ck_lane_kind kind),
 		       struct ck_chan **fresh);
 
-/* A descriptor to poll, for reading; then call cks_reconnect_heed. */
+/* A descriptor to poll, for reading; then call cks_reconnect_handle. */
 int cks_reconnect_fd(const struct cks_reconnect *keep);
-void cks_reconnect_heed(struct cks_reconnect *keep);
+void cks_reconnect_handle(struct cks_reconnect *keep);
 
 /* Is the session over? The reason, or NULL; *@left: milliseconds until it may be, if nothing
  * happens; -1: it will not. */

@@ -102,8 +102,8 @@ static void find_server(void)
 	cks_lease_freeze(worker.session, false);
 	describe_session(&self);
 	if (cks_orphan_control(worker.options, &self) < 0)
-		end_session(cks_orphan_loose(worker.options) ? "the server has not come back"
-							     : "the server is stopping",
+		end_session(cks_orphans_allowed(worker.options) ? "the server has not come back"
+								: "the server is stopping",
 			    "the server has ended");
 	/* repeat a knock that the old one may not have heard, and answer a question that got
 	 * lost */
@@ -206,7 +206,7 @@ static void handle_message(union message *message)
 {
 	switch (message->kind) {
 	case CK_CONTROL_PRESS:
-		cks_lease_pressed(worker.session);
+		cks_lease_return_free(worker.session);
 		break;
 	case CK_CONTROL_ALONE:
 		cks_lease_alone(worker.session);
@@ -315,7 +315,7 @@ static void take_session(struct cks_session *session, const struct cks_options *
 	cks_broker_bill(&worker.client.identity.key);
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	cks_user_messages_begin();
-	session->stir_fd = worker.stir_fd;
+	session->wake_fd = worker.wake_fd;
 	session->press = request_memory;
 	session->listens = worker_listens;
 	session->pace.rate = worker.bandwidth;
@@ -324,7 +324,7 @@ static void take_session(struct cks_session *session, const struct cks_options *
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
 	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
 	atomic_store(&worker.session, session);
-	if (cks_orphan_loose(options))
+	if (cks_orphans_allowed(options))
 		prctl(PR_SET_PDEATHSIG, 0);
 }
 
@@ -350,7 +350,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	if (ret == 0 && spare_argv)
 		cks_spare_wait(options, spare_argv);
 	if (ret == 0)
-		ret = cks_settle(&options, output);
+		ret = cks_client_identity_apply(&options, output);
 	worker.options = options;
 	if (ret == 0)
 		ret = worker_open_first(&first);

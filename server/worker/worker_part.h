@@ -27,7 +27,7 @@ struct worker {
 	const struct cks_options *options;
 	char peer[160];
 	int watch;    /* epoll: connections whose end is the session's */
-	int stir_fd;  /* also watched: wakes the watch */
+	int wake_fd;  /* also watched: wakes the watch */
 	int hello_fd; /* watched until the command connection exists */
 	/* NULL: the session ends with its command connection */
 	struct cks_reconnect *_Atomic keep;

@@ -27,7 +27,7 @@ CK_LOG_DEFINE("server");
 #define LAST_MS 300	     /* for the commands that came before the client went */
 #define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
 
-struct worker worker = {.watch = -1, .stir_fd = -1};
+struct worker worker = {.watch = -1, .wake_fd = -1};
 
 void worker_verdict(const char *reason)
 {
@@ -159,7 +159,7 @@ static void watch_missing_program(void)
 
 /* End a session that has lost its connections, or wait for others: milliseconds at most; -1: it has
  * one. */
-static int64_t heed_cuts(void)
+static int64_t handle_cuts(void)
 {
 	struct cks_reconnect *keep = atomic_load(&worker.keep);
 	const char *reason;
@@ -167,7 +167,7 @@ static int64_t heed_cuts(void)
 
 	if (!keep)
 		return -1;
-	cks_reconnect_heed(keep);
+	cks_reconnect_handle(keep);
 	reason = cks_reconnect_verdict(keep, &left);
 	if (reason)
 		end_soon(reason);
@@ -193,7 +193,7 @@ static bool is_cut(int fd)
 static bool watch_client(unsigned int *quiet)
 {
 	int64_t left = commands_in();
-	int tick = (int)pick_sooner(pick_sooner(left, heed_cuts()),
+	int tick = (int)pick_sooner(pick_sooner(left, handle_cuts()),
 				    *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS);
 	struct cks_session *s = atomic_load(&worker.session);
 	struct epoll_event event;
@@ -204,15 +204,15 @@ static bool watch_client(unsigned int *quiet)
 		end_without_commands();
 	if (n < 0)
 		return errno == EINTR;
-	if (n > 0 && event.data.fd != worker.stir_fd && !is_cut(event.data.fd))
+	if (n > 0 && event.data.fd != worker.wake_fd && !is_cut(event.data.fd))
 		return false;
-	if (n > 0 && event.data.fd == worker.stir_fd)
-		eventfd_read(worker.stir_fd, &count);
+	if (n > 0 && event.data.fd == worker.wake_fd)
+		eventfd_read(worker.wake_fd, &count);
 	if (!s)
 		return true;
 	cks_park_report(s);
 	++*quiet;
-	if (n > 0 || cks_output_check(s->output) || atomic_exchange(&s->stirred, false))
+	if (n > 0 || cks_output_check(s->output) || atomic_exchange(&s->used, false))
 		*quiet = 0;
 	return true;
 }
@@ -268,10 +268,10 @@ int worker_watch_begin(int fd)
 	int ret;
 
 	worker.watch = epoll_create1(EPOLL_CLOEXEC);
-	worker.stir_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (worker.watch < 0 || worker.stir_fd < 0)
+	worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (worker.watch < 0 || worker.wake_fd < 0)
 		return -errno;
-	ret = watch_fd(worker.stir_fd, EPOLLIN);
+	ret = watch_fd(worker.wake_fd, EPOLLIN);
 	if (ret == 0)
 		ret = worker_watch_add(fd);
 	return ret < 0 ? ret : worker_thread(watch_thread, NULL);

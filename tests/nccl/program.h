@@ -47,7 +47,7 @@ void expect(CUdeviceptr at, size_t count, float first, float step);
 /* The unique id that rank 0 has put into the file. */
 ncclUniqueId meet(const struct part *p, const char *suffix);
 /* Wait until the communicator is ready; its state. */
-ncclResult_t settled(ncclComm_t comm);
+ncclResult_t finished(ncclComm_t comm);
 ncclConfig_t config_of(int blocking);
 
 struct test_case {

@@ -62,7 +62,7 @@ ncclUniqueId meet(const struct part *p, const char *suffix)
 	return id;
 }
 
-ncclResult_t settled(ncclComm_t comm)
+ncclResult_t finished(ncclComm_t comm)
 {
 	ncclResult_t state;
 
@@ -298,22 +298,23 @@ static void nonblocking(struct part *p)
 		ncclCommInitRankConfig(&comm, p->ranks, meet(p, ".later"), p->rank, &config);
 	int count;
 
-	want(ret == ncclInProgress && comm && settled(comm) == ncclSuccess);
+	want(ret == ncclInProgress && comm && finished(comm) == ncclSuccess);
 	for (int i = 0; i < 5; i++) {
 		ret = ncclAllReduce(P(sum), P(sum), COUNT, ncclFloat32, ncclMax, comm, p->stream);
 		want(ret == ncclSuccess || ret == ncclInProgress);
-		want(settled(comm) == ncclSuccess);
+		want(finished(comm) == ncclSuccess);
 	}
 	wait_stream(p);
 	expect(sum, COUNT, 1, 0);
 	ret = ncclCommSplit(comm, 0, p->rank, &half, NULL);
-	want(ret == ncclInProgress && settled(comm) == ncclSuccess && settled(half) == ncclSuccess);
+	want(ret == ncclInProgress && finished(comm) == ncclSuccess &&
+	     finished(half) == ncclSuccess);
 	nc(ncclCommCount(half, &count));
 	want(count == p->ranks);
 	nc(ncclCommAbort(half));
 	ret = ncclCommFinalize(comm);
 	want(ret == ncclSuccess || ret == ncclInProgress);
-	want(settled(comm) == ncclSuccess);
+	want(finished(comm) == ncclSuccess);
 	nc(ncclCommDestroy(comm));
 }
 

@@ -330,7 +330,7 @@ static inline int peer_begin(void **state)
 }
 
 /* Wait until all that was sent has arrived. */
-static inline void peer_settle(void)
+static inline void peer_await_all(void)
 {
 	ckc_command_flush(ckc_client_current());
 	peer_await(ckc_command_number(ckc_client_current()));
@@ -339,7 +339,7 @@ static inline void peer_settle(void)
 /* Forget the messages so far. */
 static inline void peer_clear(void)
 {
-	peer_settle();
+	peer_await_all();
 	pthread_mutex_lock(&peer.lock);
 	for (size_t i = 0; i < peer.count; i++)
 		peer_free(&peer.log[i]);
@@ -352,7 +352,7 @@ static inline size_t peer_count(uint32_t number)
 {
 	size_t n = 0;
 
-	peer_settle();
+	peer_await_all();
 	pthread_mutex_lock(&peer.lock);
 	for (size_t i = 0; i < peer.count; i++)
 		n += peer.log[i].number == number;
@@ -365,7 +365,7 @@ static inline void *peer_args(uint32_t number, size_t index)
 {
 	void *args = NULL;
 
-	peer_settle();
+	peer_await_all();
 	pthread_mutex_lock(&peer.lock);
 	for (size_t i = 0; i < peer.count && !args; i++) {
 		if (peer.log[i].number == number && index-- == 0)

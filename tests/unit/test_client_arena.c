@@ -70,7 +70,7 @@ static int clear(void **state)
 	if (cuMemAlloc_v2(&(CUdeviceptr){0}, LARGE * 100) == CUDA_SUCCESS ||
 	    cuDeviceGetDefaultMemPool(&pool, 0) || cuCtxSynchronize())
 		return -1;
-	peer_settle();
+	peer_await_all();
 	peer_clear();
 	refusals = 0;
 	return 0;
@@ -94,7 +94,7 @@ static CUdeviceptr take_in(CUstream stream, size_t size)
 
 static unsigned int sent(uint32_t number)
 {
-	peer_settle();
+	peer_await_all();
 	return peer_count(number);
 }
 

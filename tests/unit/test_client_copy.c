@@ -244,7 +244,7 @@ static void check_copy(const CUDA_MEMCPY3D *c, int from, int to, CUresult (*copy
 	memcpy(was[2], device, sizeof(device));
 	naive_copy(c, was[places[to].device ? 3 : 1], src);
 	assert_int_equal(copy(descriptor), CUDA_SUCCESS);
-	peer_settle();
+	peer_await_all();
 	if (memcmp(was[0], host, sizeof(host)) || memcmp(was[2], device, sizeof(device)))
 		fail_msg("%zux%zux%zu from place %d, pitch %zu height %zu x %zu, to place %d, "
 			 "pitch %zu height %zu x %zu",
@@ -508,7 +508,7 @@ static void a_unified_copy_is_what_its_addresses_say(void **state)
 		assert_int_equal(i < 4 ? cuMemcpy(address(to), address(from), 100)
 				       : cuMemcpyAsync(address(to), address(from), 100, stream),
 				 CUDA_SUCCESS);
-		peer_settle();
+		peer_await_all();
 		assert_memory_equal(to, from, 100);
 		assert_int_equal(to[-1], before);
 		assert_int_equal(to[100], after);
@@ -554,7 +554,7 @@ static void host_bytes_are_taken_over_at_the_call(void **state)
 	assert_int_equal(cuMemcpyHtoDAsync_v2(address(device[0]), bytes, sizeof(bytes), stream),
 			 CUDA_SUCCESS);
 	memset(bytes, 0, sizeof(bytes));
-	peer_settle();
+	peer_await_all();
 	assert_memory_equal(device[0], was, sizeof(was));
 }
 

@@ -128,7 +128,7 @@ static size_t messages(void)
 {
 	size_t n;
 
-	peer_settle();
+	peer_await_all();
 	pthread_mutex_lock(&peer.lock);
 	n = peer.count;
 	pthread_mutex_unlock(&peer.lock);

@@ -204,7 +204,7 @@ static int begin(void **state)
 {
 	if (peer_begin(state) < 0)
 		return -1;
-	peer_settle();
+	peer_await_all();
 	return 0;
 }
 

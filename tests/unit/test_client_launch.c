@@ -125,7 +125,7 @@ static void arguments_init(struct arguments *a)
 }
 
 /* Leave no zeros where the next call has its local variables. */
-static void __attribute__((noinline)) soil_the_stack(void)
+static void __attribute__((noinline)) fill_the_stack(void)
 {
 	volatile unsigned char bytes[128 << 10];
 
@@ -146,7 +146,7 @@ static void parameters_are_packed_and_gaps_are_zero(void **state)
 
 	(void)state;
 	arguments_init(&a);
-	soil_the_stack();
+	fill_the_stack();
 	assert_int_equal(cuLaunchKernel(mixed, 2, 3, 4, 5, 6, 7, 8, NULL, a.params, NULL),
 			 CUDA_SUCCESS);
 	memset(&a, 0xee, sizeof(a)); /* taken over at the call */

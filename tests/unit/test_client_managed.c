@@ -138,7 +138,7 @@ static volatile unsigned char *allocate(size_t size)
 static void release(volatile unsigned char *p)
 {
 	ok(cuMemFree_v2((CUdeviceptr)p));
-	peer_settle();
+	peer_await_all();
 }
 
 /* Bytes sent since peer_clear. */
@@ -146,7 +146,7 @@ static size_t sent(void)
 {
 	size_t bytes = 0;
 
-	peer_settle();
+	peer_await_all();
 	for (size_t i = 0; i < peer.count; i++)
 		bytes += peer.log[i].number == CK_PROC_upload ? peer.log[i].bulk_size : 0;
 	return bytes;
@@ -207,7 +207,7 @@ static void launches_between_which_nothing_is_touched_send_nothing(void **state)
 	for (int i = 0; i < 100; i++)
 		ckc_managed_launch();
 	assert_int_equal(ckc_client_current()->managed->pages.active, 0);
-	peer_settle();
+	peer_await_all();
 	assert_int_equal(peer.count, 0);
 	release(p);
 }
@@ -219,7 +219,7 @@ static void a_touch_after_a_launch_finds_what_the_device_wrote(void **state)
 	(void)state;
 	p[5] = 5;
 	ckc_managed_launch();
-	peer_settle();
+	peer_await_all();
 	*place((uint64_t)p + 5) = 50;
 	*place((uint64_t)p + 6) = 60;
 	assert_int_equal(p[5], 50);
@@ -253,11 +253,11 @@ static void a_page_written_by_both_keeps_what_each_wrote(void **state)
 	(void)state;
 	p[0] = 1;
 	ckc_managed_launch();
-	peer_settle();
+	peer_await_all();
 	*place((uint64_t)p + 100) = 100;
 	p[200] = 200;
 	ckc_managed_launch();
-	peer_settle();
+	peer_await_all();
 	assert_int_equal(*place((uint64_t)p), 1);
 	assert_int_equal(*place((uint64_t)p + 100), 100);
 	assert_int_equal(*place((uint64_t)p + 200), 200);
@@ -295,7 +295,7 @@ static void memory_of_the_host_waits_for_no_work_and_is_fetched_again_after_it(v
 	ok(cuStreamSynchronize(NULL));
 	p[0] = 1;
 	ckc_managed_launch();
-	peer_settle();
+	peer_await_all();
 	peer_clear();
 	assert_int_equal(p[0], 1); /* the kernel may still run */
 	assert_int_equal(peer_count(CK_PROC_fetch), 1);
@@ -341,7 +341,7 @@ static void pages_of_freed_memory_come_back_as_zeros(void **state)
 		release(p);
 		p = allocate(CK_PAGE * 2);
 		ckc_managed_launch();
-		peer_settle();
+		peer_await_all();
 		assert_int_equal(p[10], 0);
 		release(p);
 		release(q);
@@ -473,12 +473,12 @@ static void every_second_page_written_stays_right(void **state)
 	p = allocate((size_t)20 << 20);
 	memset((void *)p, 1, (size_t)20 << 20); /* one stretch with data */
 	ckc_managed_launch();
-	peer_settle();
+	peer_await_all();
 	for (size_t i = 0; i < (20u << 20) / CK_PAGE; i += 2)
 		p[i * CK_PAGE] = (unsigned char)i;
 	holes_sought = 0;
 	ckc_managed_launch();
-	peer_settle();
+	peer_await_all();
 	assert_in_range(holes_sought, 1, 10); /* not once a page */
 	for (size_t i = 0; i < (20u << 20) / CK_PAGE; i += 2)
 		assert_int_equal(*place((uint64_t)p + i * CK_PAGE), (unsigned char)i);
@@ -507,7 +507,7 @@ static void a_touch_of_what_cannot_be_fetched_raises_sigbus(void **state)
 	*place((uint64_t)p) = 9;
 	p[1] = 1;
 	ckc_managed_launch();
-	peer_settle();
+	peer_await_all();
 	*place((uint64_t)p) = 9;
 	assert_int_equal(p[0], 9);
 	fetch_error = CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -538,7 +538,7 @@ static void what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that(void **
 	setenv("CRICKET_LOST", "zeros", 1);
 	p[1] = 1;
 	ckc_managed_launch();
-	peer_settle();
+	peer_await_all();
 	fetch_error = CUDA_ERROR_ILLEGAL_ADDRESS;
 	assert_int_equal(p[1], 0);
 	p[2] = 2;
@@ -651,7 +651,7 @@ static uint64_t launch(CUmodule module, const char *name)
 	began = ck_now_ns();
 	ok(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
 	began = (ck_now_ns() - began) / CK_NS_PER_MS;
-	peer_settle();
+	peer_await_all();
 	assert_true(launched);
 	return began;
 }
@@ -662,7 +662,7 @@ static uint64_t enqueue(void)
 	returned = false;
 	peer_clear();
 	ok(cuLaunchHostFunc(NULL, function, NULL));
-	peer_settle();
+	peer_await_all();
 	return ((const ck_host_function_args *)peer_args(CK_PROC_host_function, 0))->callback;
 }
 

@@ -124,7 +124,7 @@ static void memory_of_a_pool_is_known_and_freed_once(void **state)
 	assert_int_equal(cuMemFreeAsync(p, stream), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemFreeAsync(0, stream), CUDA_SUCCESS);
-	peer_settle();
+	peer_await_all();
 	assert_int_equal(peer_count(CK_PROC_cuMemFreeAsync), 1);
 	assert_int_equal(cuMemPoolDestroy(pool), CUDA_SUCCESS);
 	assert_int_equal(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_HANDLE);

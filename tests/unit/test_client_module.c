@@ -373,7 +373,7 @@ static void no_thread_uses_an_image_that_another_is_still_sending(void **state)
 			assert_int_equal(pthread_create(&threads[i], NULL, load_large, text), 0);
 		for (int i = 0; i < 4; i++)
 			pthread_join(threads[i], NULL);
-		peer_settle();
+		peer_await_all();
 		assert_whole_before_use();
 		peer_clear();
 	}

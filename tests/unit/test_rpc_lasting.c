@@ -90,7 +90,7 @@ static void *ask(void *arg)
 			       : ck_chan_writev(w->chan[0], iov, 2)) == 0);
 		check(ck_chan_read(w->chan[0], &got, 4) == 0);
 		check(got == sum);
-		ck_chan_settle(w->chan[0]);
+		ck_chan_reclaim(w->chan[0]);
 	}
 	free(bytes);
 	w->done = true;
@@ -143,11 +143,11 @@ static void *answer_much(void *arg)
 	for (unsigned int i = 0; i < w->rounds; i++) {
 		struct iovec iov = {slots + i % SLOTS * w->size, w->size};
 
-		ck_chan_settle_until(w->chan[1], until[i % SLOTS]);
+		ck_chan_reclaim_until(w->chan[1], until[i % SLOTS]);
 		fill(iov.iov_base, w->size, i);
 		check(ck_chan_lend_until(w->chan[1], &iov, 1, 0, &until[i % SLOTS]) == 0);
 	}
-	ck_chan_settle(w->chan[1]);
+	ck_chan_reclaim(w->chan[1]);
 	free(slots);
 	return NULL;
 }

@@ -128,7 +128,7 @@ static void a_reader_that_waits_for_room_sees_what_others_buffer(void **state)
 		waits = l->owes && l->users > 0 && !l->reading;
 		if (waits) {
 			assert_int_equal(ck_chan_writev(plain, &iov, 1), 0);
-			ck_lasting_hear(l, true);
+			ck_lasting_drain_input(l, true);
 		}
 		pthread_mutex_unlock(&l->lock);
 		usleep(100);

@@ -27,8 +27,8 @@ static void without_a_connection_writes_go_on_to_the_limit(void **state)
 	ck_chan_close(lasting);
 }
 
-/* Lent bytes may be changed after settle has returned, and arrive as they were. */
-static void settled_bytes_are_the_callers_again(void **state)
+/* Lent bytes may be changed after reclaim has returned, and arrive as they were. */
+static void reclaimed_bytes_are_the_callers_again(void **state)
 {
 	static char bytes[200000], got[sizeof(bytes)];
 	struct iovec iov = {bytes, sizeof(bytes)};
@@ -38,7 +38,7 @@ static void settled_bytes_are_the_callers_again(void **state)
 	create_pair(chan, CK_LASTING_LIMIT);
 	memset(bytes, 'x', sizeof(bytes));
 	assert_int_equal(ck_chan_lend(chan[0], &iov, 1, 0), 0);
-	ck_chan_settle(chan[0]);
+	ck_chan_reclaim(chan[0]);
 	memset(bytes, 'y', sizeof(bytes));
 	link_pair(chan, NEVER, NEVER, false);
 	ck_lasting_resend(chan[0]);
@@ -49,7 +49,7 @@ static void settled_bytes_are_the_callers_again(void **state)
 }
 
 /* Of two loans, the first is the lender's again, and the second is not copied. */
-static void loans_are_settled_one_by_one(void **state)
+static void loans_are_reclaimed_one_by_one(void **state)
 {
 	static char bytes[2][100000], got[sizeof(bytes)];
 	struct ck_chan *chan[2];
@@ -63,18 +63,18 @@ static void loans_are_settled_one_by_one(void **state)
 
 		assert_int_equal(ck_chan_lend_until(chan[0], &iov, 1, 0, &until[i]), 0);
 	}
-	ck_chan_settle_until(chan[0], until[0]);
+	ck_chan_reclaim_until(chan[0], until[0]);
 	memset(bytes, 'y', sizeof(bytes));
 	link_pair(chan, NEVER, NEVER, false);
 	ck_lasting_resend(chan[0]);
 	assert_int_equal(ck_chan_read(chan[1], got, sizeof(got)), 0);
 	for (size_t i = 0; i < sizeof(got); i++)
 		assert_int_equal(got[i], i < sizeof(got) / 2 ? 'x' : 'y');
-	ck_chan_settle(chan[0]);
+	ck_chan_reclaim(chan[0]);
 	close_pair(chan);
 }
 
-/* The frame with the last byte of a loan that is to be settled asks the peer to confirm. */
+/* The frame with the last byte of a loan that is to be reclaimed asks the peer to confirm. */
 static void a_loan_asks_for_its_confirmation(void **state)
 {
 	static char bytes[100000], got[sizeof(bytes)];
@@ -96,7 +96,7 @@ static void a_loan_asks_for_its_confirmation(void **state)
 	}
 	assert_int_equal(until, 2 * sizeof(bytes));
 	send_head(plain, 0, (uint32_t)until);
-	ck_chan_settle_until(lasting, until);
+	ck_chan_reclaim_until(lasting, until);
 	ck_chan_close(lasting);
 	ck_chan_close(plain);
 }
@@ -174,8 +174,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_a_connection_writes_go_on_to_the_limit),
-		cmocka_unit_test(settled_bytes_are_the_callers_again),
-		cmocka_unit_test(loans_are_settled_one_by_one),
+		cmocka_unit_test(reclaimed_bytes_are_the_callers_again),
+		cmocka_unit_test(loans_are_reclaimed_one_by_one),
 		cmocka_unit_test(a_loan_asks_for_its_confirmation),
 		cmocka_unit_test(channels_with_a_budget_keep_no_more_together),
 		cmocka_unit_test(confirmed_bytes_go_back_to_the_budget),

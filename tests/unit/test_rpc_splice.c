@@ -225,7 +225,7 @@ static unsigned char sent_after_change(bool pages)
 	got[100 + PAGE] = was;
 	assert_memory_equal(got, bytes, 100);
 	assert_memory_equal(got + 100, bytes + PAGE, 2 * CK_SPLICE_LEAST);
-	ck_chan_settle(lasting[0]);
+	ck_chan_reclaim(lasting[0]);
 	for (int i = 0; i < 2; i++)
 		ck_chan_close(lasting[i]);
 	return seen;

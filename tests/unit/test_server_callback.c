@@ -107,7 +107,7 @@ static void test_tickets_come_in_order(void **state)
 	(void)state;
 	for (uint64_t i = 1; i <= 100; i++) {
 		call = cks_host_call_create(&session, i);
-		cks_host_call_tell(call, (int)i, 2 * i);
+		cks_host_call_send(call, (int)i, 2 * i);
 		cks_host_call_destroy(call);
 	}
 	for (uint64_t i = 1; i <= 100; i++) {
@@ -136,7 +136,7 @@ static void test_a_wait_for_the_client_can_be_bounded(void **state)
 	(void)state;
 	/* the client does not fetch it, and never learns of it */
 	assert_false(cks_host_call_run_within(s.call, 1));
-	cks_host_call_tell(s.call, 1, 0);
+	cks_host_call_send(s.call, 1, 0);
 	res = next(0, 0);
 	assert_int_equal(res.status, 1);
 	assert_int_equal(next(0, 0).ticket, 0);
@@ -169,7 +169,7 @@ static void test_a_client_may_finish_too_late(void **state)
 	assert_false(cks_host_call_run_within(s.call, 50));
 	s.through = true;
 	/* whether it was fetched or not, nothing is left of it but a thread that waits for work */
-	cks_host_call_tell(s.call, 2, 0);
+	cks_host_call_send(s.call, 2, 0);
 	pthread_join(s.thread, NULL);
 	cks_host_call_destroy(s.call);
 }
@@ -179,7 +179,7 @@ static void test_the_error_of_a_stream_is_told(void **state)
 	struct cks_host_call *call = cks_host_call_create(&session, 5);
 
 	(void)state;
-	cks_host_call_tell(call, CUDA_ERROR_ILLEGAL_ADDRESS, 0);
+	cks_host_call_send(call, CUDA_ERROR_ILLEGAL_ADDRESS, 0);
 	cks_host_call_destroy(call);
 	assert_int_equal(next(0, 0).status, CUDA_ERROR_ILLEGAL_ADDRESS);
 }

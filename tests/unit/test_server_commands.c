@@ -39,12 +39,12 @@ static void *wait_for(void *data)
 static void who_waits_for_a_command_is_not_woken_by_those_before(void **state)
 {
 	struct waiter waiters[] = {{.seq = 400}, {.seq = 200}, {.seq = 400}};
-	const struct timespec moment = {.tv_nsec = 20000}, settle = {.tv_nsec = 20000000};
+	const struct timespec moment = {.tv_nsec = 20000}, pause = {.tv_nsec = 20000000};
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]);
-	nanosleep(&settle, NULL);
+	nanosleep(&pause, NULL);
 	for (uint64_t seq = 1; seq <= 400; seq++) {
 		cks_session_executed(session, seq);
 		nanosleep(&moment, NULL);

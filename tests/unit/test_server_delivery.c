@@ -148,9 +148,9 @@ static bool next(ck_delivery_next_res *res, unsigned char *to)
 	return true;
 }
 
-static uint32_t settle(void)
+static uint32_t report(void)
 {
-	return cks_deliveries_settle(session);
+	return cks_deliveries_report(session);
 }
 
 static void nothing_comes_before_it_is_there(void **state)
@@ -159,10 +159,10 @@ static void nothing_comes_before_it_is_there(void **state)
 
 	(void)state;
 	assert_int_equal(deliver(5, 100, 1000, 0), CUDA_SUCCESS);
-	assert_int_equal(settle(), 0);
+	assert_int_equal(report(), 0);
 	assert_false(next(&res, got));
 	arrive(0);
-	assert_int_equal(settle(), 1);
+	assert_int_equal(report(), 1);
 	assert_true(next(&res, got));
 	assert_int_equal(res.number, 5);
 	assert_int_equal(res.span, 1000);
@@ -181,12 +181,12 @@ static void ranks_are_in_the_order_of_being_done(void **state)
 	assert_int_equal(deliver(2, 10, 10, 2), CUDA_SUCCESS);
 	assert_int_equal(deliver(3, 20, 10, 0), CUDA_SUCCESS);
 	arrive(1);
-	assert_int_equal(settle(), 1);
+	assert_int_equal(report(), 1);
 	assert_true(next(&res, NULL));
 	assert_int_equal(res.number, 2);
 	arrive(0);
 	arrive(2);
-	assert_int_equal(settle(), 3);
+	assert_int_equal(report(), 3);
 	assert_true(next(&res, NULL));
 	assert_int_equal(res.number, 1);
 	assert_int_equal(res.rank, 2);
@@ -316,7 +316,7 @@ static void a_copy_that_fails_comes_without_bytes(void **state)
 	assert_true(next(&res, NULL));
 	assert_int_equal(res.number, 2);
 	assert_int_equal(res.data_length, 0);
-	assert_int_equal(settle(), 2);
+	assert_int_equal(report(), 2);
 }
 
 static void what_leaves_its_memory_is_refused(void **state)
@@ -324,7 +324,7 @@ static void what_leaves_its_memory_is_refused(void **state)
 	(void)state;
 	assert_int_equal(deliver(1, 0, sizeof(device) + 1, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(deliver(1, 0, 10, 12345), CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(settle(), 0);
+	assert_int_equal(report(), 0);
 }
 
 static CUresult arrive_now(void)
@@ -342,7 +342,7 @@ static void a_context_that_goes_leaves_its_copies_done(void **state)
 	assert_int_equal(deliver(1, 0, 100, 0), CUDA_SUCCESS);
 	ck_driver.cuCtxSynchronize = arrive_now;
 	cks_deliveries_drop_context(session->deliveries, 1, NULL);
-	assert_int_equal(settle(), 1);
+	assert_int_equal(report(), 1);
 	assert_true(next(&res, got));
 	assert_memory_equal(got, device, 100);
 }
@@ -364,7 +364,7 @@ static void make_lasting(void)
 static void tell(unsigned int first, unsigned int count)
 {
 	for (unsigned int i = first; i < first + count; i++)
-		cks_deliveries_tell(session, i, 100 + i, false);
+		cks_deliveries_send_watch(session, i, 100 + i, false);
 }
 
 /* What a lane takes is a list of ends @first to @last, with the ranks from @rank on. */

@@ -372,7 +372,7 @@ static void nothing_is_sent_ahead_of_the_reply_to_an_upload(void **state)
 	(void)state;
 	assert_int_equal(cks_memory_alloc(session->memory, 0, 4, &device), 0);
 	a.dst = device;
-	cks_deliveries_tell(session, 3, 0, true);
+	cks_deliveries_send_watch(session, 3, 0, true);
 	send_call(&lane, CK_PROC_upload_part, &a, "four", 4);
 	assert_int_equal(read_reply((xdrproc_t)xdr_ck_upload_part_res, &r, &record, NULL), 0);
 	assert_int_equal(r.head.err, CUDA_SUCCESS);

@@ -94,7 +94,7 @@ static const char *tell(const char *call, uint64_t context, CUresult err)
 
 	assert_int_equal(pipe(ends), 0);
 	dup2(ends[1], STDERR_FILENO);
-	cks_faults_tell(session, call, context, err);
+	cks_faults_report(session, call, context, err);
 	dup2(was, STDERR_FILENO);
 	close(was);
 	close(ends[1]);

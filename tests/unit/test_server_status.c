@@ -208,7 +208,7 @@ static void a_reply_finds_told_what_is_done(void **state)
 		done[1] = false;
 		assert_int_equal(ask(1, NUMBER(i, 9)), 2);
 		done[1] = true;
-		cks_deliveries_settle(session);
+		cks_deliveries_report(session);
 		assert_int_equal(words->word[9].end, NUMBER(i, 9) << 2 | CK_STATUS_ENDED);
 	}
 }
@@ -377,14 +377,14 @@ static void files_that_do_not_fit_are_refused(void **state)
 
 static void without_words_the_news_has_a_rank(void **state)
 {
-	uint32_t rank = cks_deliveries_settle(session);
+	uint32_t rank = cks_deliveries_report(session);
 
 	(void)state;
 	assert_int_equal(ask(0, NUMBER(1, 1)), 2);
-	assert_int_equal(cks_deliveries_settle(session), rank);
+	assert_int_equal(cks_deliveries_report(session), rank);
 	done[0] = true;
-	assert_int_equal(cks_deliveries_settle(session), rank + 1);
-	assert_int_equal(cks_deliveries_settle(session), rank + 1);
+	assert_int_equal(cks_deliveries_report(session), rank + 1);
+	assert_int_equal(cks_deliveries_report(session), rank + 1);
 }
 
 /* As the client says after a record; there is no reply. */

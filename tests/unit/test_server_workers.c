@@ -152,17 +152,17 @@ static void workers_that_speak_are_heard(void **state)
 		workers[i] = w->first;
 	}
 	assert_int_equal(poll(&p, 1, 0), 0);
-	cks_workers_stirred(w);
+	cks_workers_take_changed(w);
 	assert_int_equal(send(ends[1][1], &note, sizeof(note), 0), sizeof(note));
 	assert_int_equal(poll(&p, 1, 0), 1);
 	cks_workers_read(w);
 	assert_int_equal(workers[1]->info.memory, 4711);
 	assert_int_equal(workers[0]->info.memory + workers[2]->info.memory, 0);
-	assert_false(cks_workers_stirred(w)); /* the suspender has nothing to decide */
+	assert_false(cks_workers_take_changed(w)); /* the suspender has nothing to decide */
 	assert_int_equal(send(ends[1][1], &wanted, sizeof(wanted), 0), sizeof(wanted));
 	cks_workers_read(w);
-	assert_true(cks_workers_stirred(w));
-	assert_false(cks_workers_stirred(w));
+	assert_true(cks_workers_take_changed(w));
+	assert_false(cks_workers_take_changed(w));
 	close(ends[0][1]);
 	assert_int_equal(poll(&p, 1, 0), 1);
 	cks_workers_read(w);

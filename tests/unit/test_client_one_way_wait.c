@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_client_settle.c - a wait for work whose end this process cannot see is
+ * tests/unit/test_client_one_way_wait.c - a wait for work whose end this process cannot see is
  * one-way; any other waits for the server.
  */
 #define _GNU_SOURCE
@@ -197,20 +197,20 @@ static int begin(void **state)
 	return 0;
 }
 
-#define settle_test(name) cmocka_unit_test_setup(name, begin)
+#define wait_test(name) cmocka_unit_test_setup(name, begin)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		settle_test(uploads_and_fills_are_not_waited_for),
-		settle_test(a_large_synchronous_copy_does_not_wait_either),
-		settle_test(a_kernel_is_waited_for_and_uploads_after_the_wait_are_not),
-		settle_test(a_kernel_in_another_stream_counts),
-		settle_test(an_event_is_waited_for),
-		settle_test(the_wait_of_a_context_is_one_way_too),
-		settle_test(a_server_on_this_host_is_waited_for),
-		settle_test(work_that_another_process_may_see_is_waited_for),
-		settle_test(an_older_server_is_waited_for),
+		wait_test(uploads_and_fills_are_not_waited_for),
+		wait_test(a_large_synchronous_copy_does_not_wait_either),
+		wait_test(a_kernel_is_waited_for_and_uploads_after_the_wait_are_not),
+		wait_test(a_kernel_in_another_stream_counts),
+		wait_test(an_event_is_waited_for),
+		wait_test(the_wait_of_a_context_is_one_way_too),
+		wait_test(a_server_on_this_host_is_waited_for),
+		wait_test(work_that_another_process_may_see_is_waited_for),
+		wait_test(an_older_server_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, group_begin, group_end);
