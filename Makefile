@@ -26,7 +26,7 @@ libtirpc:	## build the submodule where it is checked out, else say which one is 
 cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/libcuda-emu.so, cpu/gpu_launcher
 	@tools/deps.sh --check
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
-portable:	## client, emulated driver, cricket, gpu_launcher, libm3.so, libwcm.so for glibc 2.17 and later, into cpu/build-portable
+portable:	## client, server, emulated driver, cricket, gpu_launcher, libm3.so, libwcm.so for glibc 2.17 and later, into cpu/build-portable
 	@JOBS=$(JOBS) tools/portable.sh
 arm64:		## client, server, emulated driver, commands, libraries for aarch64, into cpu/build-arm64
 	@JOBS=$(JOBS) tools/arm64.sh

@@ -1,4 +1,4 @@
-"""python/setup.py - the wheel cricket-gpu: client library, emulated GPU and the command `cricket`, as they are built.
+"""python/setup.py - the wheel cricket-gpu: client library, emulated GPU with a server for it, and the command `cricket`.
 
 `pip install ./python` takes cpu/build-portable if it is there (`make portable`), else cpu/; CRICKET_BUILD=FOLDER takes what
 is there, as tools/dist.sh does. The files go where `make install` has them, below the environment: bin/cricket, lib/cricket.
@@ -31,10 +31,10 @@ def built():
 
 
 def stage(folder):
-    """Installs the client into STAGE. A wheel has no symbolic links, so the names that need one are copies."""
+    """Installs client and emulated GPU into STAGE. A wheel has no symbolic links, so the names that need one are copies."""
     shutil.rmtree(STAGE, ignore_errors=True)
     env = {"STRIP": "1", **os.environ, "CRICKET_BUILD": str(folder), "DESTDIR": str(STAGE)}
-    subprocess.run([ROOT / "tools" / "install.sh", "client", "/usr"], check=True, env=env)
+    subprocess.run([ROOT / "tools" / "install.sh", "emulator", "/usr"], check=True, env=env)
     top = STAGE / "usr"
     home = top / "lib" / "cricket"
     shutil.rmtree(home / "emu")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/dist.sh - `make dist`, into build/packages, after `make portable`: the source of the last commit; the client for
-# every Linux with glibc 2.17 or later, as a tarball to unpack anywhere and as a wheel; SHA256SUMS of all that is there.
+# tools/dist.sh - `make dist`, into build/packages, after `make portable`: the source of the last commit; client and emulated
+# GPU for every Linux with glibc 2.17 or later, as a tarball to unpack anywhere and as a wheel; SHA256SUMS of all that is there.
 #
 #   tools/dist.sh            source, tarball and wheel for x86-64
 #   tools/dist.sh --arm64    `make dist-arm64`, after tools/portable.sh --arm64: tarball and wheel for aarch64
@@ -25,7 +25,7 @@ source_tarball() {
 client_tarball() {
 	local client=cricket-client-$release-$machine
 	rm -rf "$stage"
-	DESTDIR=$stage tools/install.sh client "/$client"
+	DESTDIR=$stage tools/install.sh emulator "/$client"
 	tools/licences.sh >"$stage/$client/LICENCES"
 	tools/sbom.py >"$stage/$client/sbom.cdx.json"
 	(cd "$stage" && pack "$client") >"$out/$client.tar.gz"

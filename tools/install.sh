@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # tools/install.sh - puts what `make` has built where it is used from. `make install` installs all of it.
 #
-#   tools/install.sh all|server|client|launcher|memory|libraries|loader|slurm [PREFIX]     PREFIX is /usr/local unless given
+#   tools/install.sh all|server|client|emulator|launcher|memory|libraries|loader|slurm [PREFIX]     PREFIX is /usr/local unless given
 #
 #   server     cricket-rpc-server, cricket-exporter, their systemd units, user and folders; launcher and memory too
 #   client     cricket, cricket-client.so, and folders with the driver's names: of the client, of the emulated driver
+#   emulator   the client, and the server for `cricket run -s emu`
 #   launcher   gpu_launcher, its Python module; the client, through which it reaches a server
 #   memory     m3, m3-server, libraries, their Python package
 #   libraries  libm3, libwcm, their headers, pkg-config and CMake files
@@ -14,8 +15,8 @@
 # The files lie in PREFIX/lib/cricket as in cpu/, for they find each other there; bin/ and lib/ have links. No
 # driver's name comes into PREFIX/lib: a machine's own driver stays what its programs find. DESTDIR=FOLDER installs
 # below that folder, for packages. LIBDIR=FOLDER (below PREFIX) is where a distribution has its libraries: libm3 and
-# libwcm are then there and not in lib/cricket. CRICKET_BUILD=FOLDER takes what was built there, in place of cpu/ (client
-# and libraries only); STRIP=1 leaves out what debuggers need, three quarters of it; STRIP=PROGRAM by that program, for another
+# libwcm are then there and not in lib/cricket. CRICKET_BUILD=FOLDER takes what was built there, in place of cpu/ (client,
+# emulator and libraries only); STRIP=1 leaves out what debuggers need, three quarters of it; STRIP=PROGRAM by that program, for another
 # processor.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,7 +24,7 @@ prefix=${2:-/usr/local}
 built=${CRICKET_BUILD:-cpu}
 
 die() { printf 'install: error: %s\n' "$*" >&2; exit 2; }
-usage() { sed -n '4,12s/^# \{0,3\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '4,13s/^# \{0,3\}//p' "$0" >&2; exit 2; }
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then usage; fi
 case $prefix in
@@ -87,6 +88,11 @@ client() {
 	put 644 "$root/share/zsh/site-functions" command/completion/_cricket
 	put 644 "$root/share/fish/vendor_completions.d" command/completion/cricket.fish
 	install -D -m 644 command/completion/cricket.bash "$root/share/bash-completion/completions/cricket"
+}
+
+emulator() {
+	client
+	put 755 "$home" "$built/cricket-rpc-server"
 }
 
 launcher() {
@@ -176,6 +182,6 @@ all)
 	server && loader
 	[ ! -f cpu/slurm-cricket.so ] || slurm
 	;;
-server | client | launcher | memory | libraries | loader | slurm) "$1" ;;
+server | client | emulator | launcher | memory | libraries | loader | slurm) "$1" ;;
 *) usage ;;
 esac

@@ -5,7 +5,7 @@
 # CRICKET_SYSROOT=FOLDER: of the client that was built with the libraries there (tools/arm64.sh --root).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-libraries=(libtirpc-dev libssl-dev liblz4-dev libzstd-dev libb2-dev libjansson-dev libconfig-dev libseccomp-dev libncurses-dev libfast-float-dev)
+libraries=(libtirpc-dev libssl-dev liblz4-dev libzstd-dev libb2-dev libjansson-dev libconfig-dev libseccomp-dev libelf-dev libncurses-dev libfast-float-dev)
 # OpenSSL 3.5's archive, and no older one, brings zlib with it.
 ! grep -qs '^Libs.private:.* -lz ' "${CRICKET_SYSROOT:-}"/usr/lib/*/pkgconfig/libcrypto.pc || libraries+=(zlib1g-dev)
 

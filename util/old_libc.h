@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,6 +66,19 @@ static inline int ck_old_memfd_create(const char *name, unsigned int flags)
 	return syscall(SYS_memfd_create, name, flags);
 }
 #define memfd_create ck_old_memfd_create
+#endif
+
+#if !__GLIBC_PREREQ(2, 28)
+static inline int ck_old_renameat2(int from, const char *old, int to, const char *name,
+				   unsigned int flags)
+{
+	return syscall(SYS_renameat2, from, old, to, name, flags);
+}
+#define renameat2 ck_old_renameat2
+#endif
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#define RENAME_EXCHANGE 2
 #endif
 
 #if !__GLIBC_PREREQ(2, 30)

@@ -29,6 +29,11 @@ CK_LOG_DEFINE("server");
 #define CK_CHILD_S 5 /* time limit of the child */
 #define CK_UNSET_MS 1000
 
+/* A portable server (make portable) has no Kerberos, which this part of libtirpc needs: it is then
+ * not linked, and the server registers nowhere. */
+#pragma weak rpcb_set
+#pragma weak rpcb_unset
+
 static bool registered;
 
 static bool rpcbind_answers(void)
@@ -86,7 +91,7 @@ void cks_rpcbind_set(int fd)
 		address.sin_port = ((struct sockaddr_in6 *)&bound)->sin6_port;
 	else
 		return;
-	if (registered || !rpcbind_answers())
+	if (registered || !rpcb_set || !rpcbind_answers())
 		return;
 	pid = fork();
 	if (pid == 0)

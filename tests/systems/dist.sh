@@ -88,6 +88,9 @@ inside sh -euc '
 	python3 -m venv /opt/venv
 	/opt/venv/bin/pip install -q --no-index --disable-pip-version-check /packages/cricket_gpu-*.whl
 	/opt/venv/bin/cricket run -s "$1" -- python3 /packages/use.py
+	/opt/cricket-client-*/bin/cricket run -s emu -- python3 /packages/use.py
+	/opt/venv/bin/cricket run -s emu -- python3 /packages/use.py
+	PATH=/usr/bin:/bin /opt/venv/bin/python3 -c "import cricket_gpu; cricket_gpu.emulate(); exec(open(\"/packages/use.py\").read())"
 	/opt/venv/bin/python3 -m cricket_gpu check -s "$1"
 	LD_LIBRARY_PATH=$(/opt/venv/bin/python3 -c "import cricket_gpu; print(cricket_gpu.folder())") \
 		REMOTE_GPU_ADDRESS=$1 /opt/venv/bin/python3 /packages/use.py' use "$server"
