@@ -11,6 +11,7 @@
  * for it (client/modules/answer_store.c).
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,27 +23,31 @@ static __thread uint32_t asked __attribute__((tls_model("initial-exec"))); /* ch
 
 struct answer {
 	size_t size;
+	atomic_bool ahead; /* the program has not asked for it yet: nothing was learned */
 	unsigned char bytes[];
 };
 
-static bool look_up(const void *key, size_t key_size, void *value, size_t value_size)
+static bool look_up(const void *key, size_t key_size, void *value, size_t value_size, bool *ahead)
 {
 	struct ckc_answers *all = &ckc_client_current()->answers;
-	const struct answer *a;
+	struct answer *a;
 
 	pthread_rwlock_rdlock(&all->lock);
 	a = all->map ? ck_map_find(all->map, key, key_size) : NULL;
-	if (a && a->size == value_size)
+	if (a && a->size == value_size) {
 		memcpy(value, a->bytes, value_size);
-	else
+		*ahead = unlikely(a->ahead) && atomic_exchange(&a->ahead, false);
+	} else {
 		a = NULL;
+	}
 	asked = (uint32_t)all->changes;
 	pthread_rwlock_unlock(&all->lock);
 	return a != NULL;
 }
 
 /* False: it may be stale, or is there already. */
-static bool put_answer(const void *key, size_t key_size, const void *value, size_t value_size)
+static bool put_answer(const void *key, size_t key_size, const void *value, size_t value_size,
+		       bool ahead)
 {
 	struct ckc_answers *all = &ckc_client_current()->answers;
 	struct answer *a = malloc(sizeof(*a) + value_size);
@@ -51,6 +56,7 @@ static bool put_answer(const void *key, size_t key_size, const void *value, size
 	if (!a)
 		return false;
 	a->size = value_size;
+	atomic_init(&a->ahead, ahead);
 	memcpy(a->bytes, value, value_size);
 	pthread_rwlock_wrlock(&all->lock);
 	if (!all->map)
@@ -63,22 +69,46 @@ static bool put_answer(const void *key, size_t key_size, const void *value, size
 	return kept;
 }
 
+static void learn_answer(const void *key, size_t key_size, const void *value, size_t value_size)
+{
+	if (!ckc_client_current()->answers.altered)
+		ckc_each_hook(recall, h) h->learn(key, key_size, value, value_size);
+}
+
+static bool recall_answer(const void *key, size_t key_size, void *value, size_t value_size)
+{
+	bool found = false;
+
+	if (!ckc_client_current()->answers.altered)
+		ckc_each_hook(recall, h) found = found || h->find(key, key_size, value, value_size);
+	if (found)
+		put_answer(key, key_size, value, value_size, false);
+	return found;
+}
+
 bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_size)
 {
-	bool found = look_up(key, key_size, value, value_size);
+	bool ahead = false, found = look_up(key, key_size, value, value_size, &ahead);
 
-	if (likely(found) || ckc_client_current()->answers.altered)
-		return found;
-	ckc_each_hook(recall, h) found = found || h->find(key, key_size, value, value_size);
+	if (unlikely(ahead))
+		learn_answer(key, key_size, value, value_size);
+	if (likely(found) || recall_answer(key, key_size, value, value_size))
+		return true;
+	ckc_each_hook(inquire, h) found = found || h->run(key, key_size, value, value_size);
 	if (found)
-		put_answer(key, key_size, value, value_size);
+		ckc_cache_put(key, key_size, value, value_size);
 	return found;
 }
 
 void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size)
 {
-	if (put_answer(key, key_size, value, value_size) && !ckc_client_current()->answers.altered)
-		ckc_each_hook(recall, h) h->learn(key, key_size, value, value_size);
+	if (put_answer(key, key_size, value, value_size, false))
+		learn_answer(key, key_size, value, value_size);
+}
+
+void ckc_cache_put_ahead(const void *key, size_t key_size, const void *value, size_t value_size)
+{
+	put_answer(key, key_size, value, value_size, true);
 }
 
 /* A key is an array of words: procedure, context, arguments. Ids are never small numbers. */

@@ -123,6 +123,16 @@ struct ckc_hook_recall {
 };
 CK_HOOK_LIST(recall);
 
+/*
+ * --- an answer is neither in the cache nor recalled. True: the hook has asked the server for it,
+ * and for others that the program is likely to ask for next; those it has put into the cache
+ * (ckc_cache_put_ahead()).
+ */
+struct ckc_hook_inquire {
+	bool (*run)(const void *key, size_t key_size, void *value, size_t value_size);
+};
+CK_HOOK_LIST(inquire);
+
 /* --- the process ends (wire/exit.c). True: kernels may have printed text that was not fetched. */
 struct ckc_hook_exit {
 	bool (*run)(struct ckc_client *c);

@@ -120,6 +120,8 @@ CUstream ck_default_stream_set(CUstream stream);
  * subject of the answer. On a miss, the same thread asks the server and puts the answer. */
 bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_size);
 void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
+/* Put one for which the program has not asked yet. */
+void ckc_cache_put_ahead(const void *key, size_t key_size, const void *value, size_t value_size);
 void ckc_cache_forget(uint64_t id); /* drop entries with this id in the key */
 void ckc_cache_clear(void);
 /* The program has changed a setting that answers depend on: clear the cache, and recall no more. */

@@ -10,6 +10,7 @@
 
 #include "elf/image.h"
 #include "gen/handlers.h"
+#include "rpc/attributes.h"
 #include "server/modules/jit.h"
 #include "server/modules/link.h"
 #include "server/modules/modcache.h"
@@ -155,6 +156,36 @@ CUresult ck_serve_set_attribute(struct cks_request *q, ck_set_attribute_args *a,
 		       ? ck_driver.cuFuncSetAttribute(function, (CUfunction_attribute)a->attrib,
 						      a->value)
 		       : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult read_attribute(const ck_attributes_args *a, CUfunction function, CUkernel kernel,
+			       int attribute, int32_t *value)
+{
+	CUfunction_attribute which = (CUfunction_attribute)attribute;
+
+	return a->kernel ? ck_driver.cuKernelGetAttribute(value, which, kernel, a->device)
+			 : ck_driver.cuFuncGetAttribute(value, which, function);
+}
+
+CUresult ck_serve_attributes(struct cks_request *q, ck_attributes_args *a, ck_attributes_res *res)
+{
+	struct ck_function_attribute *all;
+	CUfunction function = NULL;
+	CUkernel kernel = NULL;
+
+	if (a->kernel ? !ck_driver.cuKernelGetAttribute : !ck_driver.cuFuncGetAttribute)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!(a->kernel ? cks_kernel_find(q, a->function, &kernel)
+			: cks_function_find(q, a->function, &function)))
+		return CUDA_ERROR_INVALID_HANDLE;
+	all = calloc(CU_FUNC_ATTRIBUTE_MAX, sizeof(*all));
+	if (!all)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; i++)
+		all[i].error = (int32_t)read_attribute(a, function, kernel, i, &all[i].value);
+	res->values.values_val = (char *)all;
+	res->values.values_len = CU_FUNC_ATTRIBUTE_MAX * sizeof(*all);
+	return CUDA_SUCCESS;
 }
 
 /*

@@ -240,13 +240,13 @@ def test_a_second_run_asks_nothing_again(tmp_path, app):
                 assert (result.status, result.out) == (0, expected)
                 messages = tables(result.err)[1]
                 asked = sum(messages.get(name, [0] * 4)[3] for name in (
-                    "cuKernelGetAttribute", "cuFuncGetAttribute", "ck_module_build", "cuKernelSetAttribute",
+                    "ck_attributes", "cuKernelGetAttribute", "cuFuncGetAttribute", "ck_module_build", "cuKernelSetAttribute",
                     "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "cuOccupancyAvailableDynamicSMemPerBlock"))
                 counts.append((asked, messages.get("ck_learned", [0] * 4)[2]))
             server.stop()
         finally:
             server.kill()
-    assert counts[0][0] == counts[0][1] > 30
+    assert 5 < counts[0][0] < counts[0][1] / 2 and counts[0][1] > 30  # all attributes of a kernel come at once
     assert counts[1:] == [(0, 0)] * 3
 
 
@@ -301,7 +301,7 @@ def test_events_that_are_queried_once_take_no_round_trips(server, app):
         result = run([app("event_pool"), str(rounds)], client_env(server.address("tcp"), CRICKET_STATS="1", CRICKET_INJECT=network))
         assert result.status == 0, result.err
         calls, messages, _ = tables(result.err)
-        assert messages["ck_event_ask"][3] <= 2 * rounds / 20 and messages["ck_event_watch"][2] > rounds, (network, result.err)
+        assert messages["ck_event_ask"][3] <= 2 * rounds / 5 and messages["ck_event_watch"][2] > rounds, (network, result.err)
         # they come back: fewer than half of the records needed an event of their own
         assert int(re.search(r"events: ([0-9]+)", result.out)[1]) < rounds, (network, result.err)
 
