@@ -14,7 +14,7 @@ BESIDE = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(J
 CHOICE := $(if $(K),-k '$(K)',$(if $(TSAN),-m threads))
 # Documents and images do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
-E2E = $(PYTEST) $(BESIDE) $(or $(FILES),tests/e2e) $(ASIDE) $(CHOICE)
+E2E = $(PYTEST) $(BESIDE) --durations=10 --durations-min=10 $(or $(FILES),tests/e2e) $(ASIDE) $(CHOICE)
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
