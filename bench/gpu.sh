@@ -128,7 +128,7 @@ trips() {
 	done
 	for rtt in ${TRIPS_RTTS-20ms 150ms}; do
 		for row in first script resnet; do
-			CRICKET_INJECT=rtt=$rtt trips_once "$row at $rtt" python3 bench/trips.py $row
+			CRICKET_DEBUG=rtt=$rtt trips_once "$row at $rtt" python3 bench/trips.py $row
 		done
 	done
 }
@@ -200,7 +200,7 @@ compress() {
 }
 # Knows compress's bw, kind and mib.
 upload_ms() {
-	CRICKET_DEBUG=compress=$1 CRICKET_INJECT=rtt=5ms,bw=$bw CRICKET_CONNECTIONS=4 \
+	CRICKET_DEBUG=compress=$1,rtt=5ms,bw=$bw CRICKET_CONNECTIONS=4 \
 		remote "$(address_of tcp)" $BIN/bench-load upload "$HERE/$kind" "$mib" $((QUICK ? 6 : 8)) 2>> "$OUT/compress.err"
 }
 
@@ -258,7 +258,7 @@ sweep() {
 		network=${rtt:+rtt=$rtt}${BW:+,bw=$BW}
 		[ "$rtt" = 0 ] && network=${BW:+bw=$BW}
 		# shellcheck disable=SC2086
-		CRICKET_INJECT=$network \
+		CRICKET_DEBUG=$network \
 			remote "$(address_of tcp)" "${run[@]}" $rows > "$OUT/sweep.$rtt" 2>> "$OUT/sweep.log"
 	done
 	python3 bench/report.py --stage sweep "$OUT" | table

@@ -176,7 +176,7 @@ def results(logs, machine):
              "medians. The remote client could open no NVIDIA device.", ""]
     for title, part in (
             ("Main rows", main_table(logs)),
-            ("Slowdown against the round trip (CRICKET_INJECT over tcp)", sweep_lines(logs)),
+            ("Slowdown against the round trip (CRICKET_DEBUG=rtt over tcp)", sweep_lines(logs)),
             ("Large copies against plain sockets, over loopback, and with a link's rate", wire_lines(logs)),
             ("Many clients", rows_lines(logs, "many", ["shm", "unix", "tcp"])),
             ("The start of a program", rows_lines(logs, "start", ["cold", "warm"])),

@@ -1,5 +1,5 @@
 /*
- * rpc/inject.c - parse CRICKET_INJECT, and model the link that all connections share.
+ * rpc/inject.c - parse its description, and model the link that all connections share.
  */
 #include <errno.h>
 #include <stdatomic.h>

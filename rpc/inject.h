@@ -1,6 +1,6 @@
 /*
  * rpc/inject.h - simulate a slower network, to see how a program would perform on it:
- * CRICKET_INJECT=rtt=500us,bw=10G.
+ * CRICKET_DEBUG=rtt=500us,bw=10G.
  *
  * Applies to the client's connections, in both directions. Nothing is lost or reordered. Bytes
  * written at t arrive at t + rtt/2, or later if the link is busy, with any number in transit.

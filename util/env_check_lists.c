@@ -125,7 +125,7 @@ static void check_old(const struct ck_env_word *w, say_function *say)
 
 void ck_env_check_lists(unsigned int sides, say_function *say)
 {
-	const char *checked = "";
+	const char *checked = "", *old = "";
 
 	for (const struct ck_env_word *w = ck_env_words(); w->list; w++) {
 		if (!(w->sides & sides))
@@ -133,7 +133,8 @@ void ck_env_check_lists(unsigned int sides, say_function *say)
 		if (strcmp(checked, w->list) != 0)
 			check_list(w->list, say);
 		checked = w->list;
-		if (w->old)
+		if (w->old && strcmp(old, w->old) != 0)
 			check_old(w, say);
+		old = w->old ? w->old : "";
 	}
 }

@@ -41,24 +41,35 @@ static const struct ck_env_word *word_find(const char *list, const char *name)
 	return NULL;
 }
 
-/* The last entry for @w in its list, or the variable of an earlier release. Copies its value;
- * -ENOENT, -ENAMETOOLONG. */
-static int find_value(const struct ck_env_word *w, char *into, size_t room)
+/* The value of the last entry for @w in @list, which may be NULL, or NULL. */
+static const char *find_last(const char *list, const struct ck_env_word *w, size_t *size)
 {
-	const char *list = secure_getenv(w->list), *found = NULL;
+	const char *found = NULL;
 	struct ck_env_entry e;
-	size_t size = 0;
 
 	while (list && *list) {
 		list = ck_env_entry_next(list, &e);
 		if (ck_env_entry_is(&e, w)) {
 			found = e.value;
-			size = e.value_size;
+			*size = e.value_size;
 		}
 	}
-	if (!found && w->old) {
-		found = secure_getenv(w->old);
-		size = found ? strlen(found) : 0;
+	return found;
+}
+
+/* The value in the list, or that of the variable of an earlier release. Copies it; -ENOENT,
+ * -ENAMETOOLONG. */
+static int find_value(const struct ck_env_word *w, char *into, size_t room)
+{
+	const char *old = w->old ? secure_getenv(w->old) : NULL, *found;
+	size_t size = 0;
+
+	found = find_last(secure_getenv(w->list), w, &size);
+	if (!found && old && w->kind == CK_ENV_PART) {
+		found = find_last(old, w, &size);
+	} else if (!found && old) {
+		found = old;
+		size = strlen(old);
 	}
 	if (!found)
 		return -ENOENT;
@@ -116,6 +127,10 @@ int ck_env_word_spell(const struct ck_env_word *w, const char *value, char *into
 
 	if (w->kind == CK_ENV_SWITCH && ck_env_number(value, &number) == 0) {
 		size = (size_t)snprintf(into, room, "%s%s", number ? "" : "no-", w->name);
+		return size < room ? 0 : -ENAMETOOLONG;
+	}
+	if (w->kind == CK_ENV_PART) {
+		size = (size_t)snprintf(into, room, "%s", value);
 		return size < room ? 0 : -ENAMETOOLONG;
 	}
 	size = (size_t)snprintf(into, room, "%s=%s", w->name, value);

@@ -102,9 +102,6 @@ static const struct ck_env_row table[] = {
 	 "client: name of a command, such as a profiler, through which the server starts the\n"
 	 "program's worker, if its policy allows it"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
-	{"CRICKET_INJECT", NULL,
-	 "client: simulate a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or\n"
-	 "both, as in rtt=500us,bw=10G"},
 	{"CRICKET_NCCL", "auto",
 	 "client: where NCCL runs: workers (on the servers, with their own library), program (the\n"
 	 "unmodified library uses the client), or auto (workers with several servers)"},

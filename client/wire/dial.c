@@ -102,18 +102,37 @@ static bool names_this_host(const char *where)
 	return ck_address_parse(where, &a, why) == 0 && a.bare && ck_address_is_default_here(&a);
 }
 
-/* Apply CRICKET_INJECT, if it is set and valid. */
+/* The words for a slower network, as rpc/inject.h takes them; "": none. */
+static void find_network(char *text, size_t room)
+{
+	static const char *const words[] = {"rtt", "bw"};
+	char value[32];
+	size_t used = 0;
+	int ret;
+
+	*text = '\0';
+	for (size_t i = 0; i < CK_ARRAY_SIZE(words); i++) {
+		ret = ck_env_word("CRICKET_DEBUG", words[i], value, sizeof(value));
+		if (ret == -ENOENT)
+			continue;
+		used += (size_t)snprintf(text + used, room - used, "%s%s=%s", used ? "," : "",
+					 words[i], ret < 0 ? "..." : value);
+	}
+}
+
+/* Apply them, if they are set and valid. */
 static int play_network(void)
 {
-	const char *inject = ck_env_string("CRICKET_INJECT");
-	int ret = ck_inject_set(inject);
+	char network[96];
+	int ret;
 
+	find_network(network, sizeof(network));
+	ret = ck_inject_set(network);
 	if (ret < 0)
-		ck_err("CRICKET_INJECT=%s is neither rtt=TIME nor bw=RATE nor both, as in "
-		       "rtt=500us,bw=10G",
-		       inject);
+		ck_err("CRICKET_DEBUG=%s: rtt is a time and bw a rate, as in rtt=500us,bw=10G",
+		       network);
 	else if (ck_inject_current())
-		ck_info("simulating a slower network: CRICKET_INJECT=%s", inject);
+		ck_info("simulating a slower network: CRICKET_DEBUG=%s", network);
 	return ret;
 }
 

@@ -129,7 +129,7 @@ def test_make_commands_in_documents_have_goals():
 def test_every_variable_is_in_a_man_page():
     result = run([SERVER, "--help-env"], clean_env())
     variables = re.findall(r"^([A-Z][A-Z0-9_]+)", result.out, re.M)
-    assert 10 < len(variables) <= 44, "a word of a list instead?"
+    assert 10 < len([v for v in variables if v.startswith("CRICKET_")]) <= 40, "a word of a list instead?"
     assert not [v for v in variables if not re.search(rf"\b{v}\b", manual_text())]
 
 

@@ -164,7 +164,7 @@ def test_stats_say_what_each_call_cost(run_app):
 
 def test_a_wait_for_uploads_is_one_way_over_a_network(run_app):
     for transport, network, waited in (("tcp", "", 0), ("unix", "rtt=1ms", 0), ("unix", "", 2)):
-        result = run_app("vector_add", transport, CRICKET_STATS="1", CRICKET_INJECT=network)
+        result = run_app("vector_add", transport, CRICKET_STATS="1", CRICKET_DEBUG=network)
         _, messages, _ = tables(result.err)
         assert messages.get("cuStreamSynchronize", [0] * 4)[3] == waited, (transport, result.err)
         assert messages.get("ck_settle", [0] * 4)[2] == 2 - waited
@@ -298,7 +298,7 @@ def test_events_that_are_queried_once_take_no_round_trips(server, app):
     heard nothing for 250 ms, as on a machine that stands still: so there are enough rounds for some of that."""
     rounds = 500
     for network in "rtt=20ms", "rtt=2ms":
-        result = run([app("event_pool"), str(rounds)], client_env(server.address("tcp"), CRICKET_STATS="1", CRICKET_INJECT=network))
+        result = run([app("event_pool"), str(rounds)], client_env(server.address("tcp"), CRICKET_STATS="1", CRICKET_DEBUG=network))
         assert result.status == 0, result.err
         calls, messages, _ = tables(result.err)
         assert messages["ck_event_ask"][3] <= 2 * rounds / 5 and messages["ck_event_watch"][2] > rounds, (network, result.err)
@@ -307,5 +307,5 @@ def test_events_that_are_queried_once_take_no_round_trips(server, app):
 
 
 def test_queries_over_a_network_are_as_right_as_near_by(run_app):
-    result = run_app("polls", "tcp", CRICKET_INJECT="rtt=1ms")
+    result = run_app("polls", "tcp", CRICKET_DEBUG="rtt=1ms")
     assert result.status == 0, result.err
