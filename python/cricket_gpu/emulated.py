@@ -16,8 +16,15 @@ class Emulated:
     """A server with the emulated GPU, which this process uses, and those that it starts. `address` is the server's."""
 
     def __init__(self):
-        self._process = subprocess.Popen([cricket_gpu.program(), "run", "-s", "emu", "--", *HOLD], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE)
+        # No file object: the kernel closes this end, after the client has taken leave of the server. Python closes files earlier.
+        end, self._hold = os.pipe()
+        try:
+            self._process = subprocess.Popen([cricket_gpu.program(), "run", "-s", "emu", "--", *HOLD], stdin=end, stdout=subprocess.PIPE)
+        except BaseException:
+            os.close(self._hold)
+            raise
+        finally:
+            os.close(end)
         try:
             with self._process.stdout as said:
                 lines = os.fsdecode(said.read()).split("\0")
@@ -31,12 +38,13 @@ class Emulated:
             raise
 
     def _end(self):
-        self._process.stdin.close()
+        os.close(self._hold)
+        self._hold = None
         self._process.wait()
 
     def close(self):
         """Ends the GPU and undoes the change of this process. If the process has used CUDA, the GPU stays until its end."""
-        if self._process.stdin.closed:
+        if self._hold is None:
             return
         if cricket_gpu._connected.get("options") is self:
             try:

@@ -1,5 +1,6 @@
 """tests/e2e/test_emulated_python.py - cricket_gpu.emulate() and pytest's option --cricket-emu (python/cricket_gpu/)."""
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,14 +46,22 @@ def test_without_ptx():
 
 @pytest.fixture(name="env")
 def fixture_env(tmp_path):
+    """The package as pip installs it, with the entry point of setup.py, and the command in PATH."""
+    site = tmp_path / "site"
+    info = site / "cricket_gpu-0.dist-info"
+    info.mkdir(parents=True)
     (tmp_path / "run").mkdir()
-    return clean_env(PYTHONPATH=str(ROOT / "python"), PATH=f"{PRODUCTS}:{os.environ['PATH']}", XDG_CONFIG_HOME=str(tmp_path),
+    (site / "cricket_gpu").symlink_to(ROOT / "python" / "cricket_gpu")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cricket-gpu\nVersion: 0\n")
+    group, entry = re.search(r'entry_points=\{"(\w+)": \["([^"]+)"\]\}', (ROOT / "python" / "setup.py").read_text(encoding="utf-8")).groups()
+    (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
+    return clean_env(PYTHONPATH=str(site), PATH=f"{PRODUCTS}:{os.environ['PATH']}", XDG_CONFIG_HOME=str(tmp_path),
                      XDG_RUNTIME_DIR=str(tmp_path / "run"), CRICKET_TIMEOUT="60", PYTHONDONTWRITEBYTECODE="1")
 
 
 def python(env, program):
     done = ended(start([sys.executable, "-c", PROLOGUE + program], env), 60)
-    assert done.status == 0, done.err
+    assert (done.status, done.err) == (0, "")
     return done.out.splitlines()
 
 
@@ -108,14 +117,14 @@ except ConnectionError as problem:
 def run_tests(env, folder, *words):
     (folder / "tests").mkdir()
     (folder / "tests" / "test_it.py").write_text(TESTS)
-    return ended(start([sys.executable, "-m", "pytest", "-p", "cricket_gpu.pytest_plugin", "-p", "no:cacheprovider", "-rs", "--rootdir",
-                        folder / "tests", *words, folder / "tests"], env), 120)
+    return ended(start([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "--rootdir", folder / "tests",
+                        *words, folder / "tests"], env), 120)
 
 
 def test_pytest_runs_the_tests_on_the_emulated_gpu(env, tmp_path):
     done = run_tests(env, tmp_path, "--cricket-emu")
     assert "2 passed, 1 skipped" in done.out and "1 failed" in done.out, done.out + done.err
-    assert "cricket: emulated GPU" in done.out and "runs PTX only" in done.out and "runs no machine code" in done.out
+    assert "cricket: emulated GPU" in done.out and not done.err and "runs PTX only" in done.out and "runs no machine code" in done.out
     all_gone(env)
 
 
