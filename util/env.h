@@ -86,6 +86,7 @@ void ck_env_replace_old(void);
 struct ck_env_entry {
 	const char *name, *value;
 	size_t size, value_size;
+	bool off; /* written no-NAME */
 };
 
 /* Read the first entry of @list, which is not empty; returns the rest. */

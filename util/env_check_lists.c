@@ -82,6 +82,7 @@ static const struct ck_env_word *find_nearest(const char *list, const struct ck_
 static void check_entry(const char *list, const struct ck_env_entry *e, say_function *say)
 {
 	const struct ck_env_word *w = find_nearest(list, e);
+	const char *no = e->off ? "no-" : "";
 	char text[256];
 
 	if (w && ck_env_entry_is(e, w)) {
@@ -89,9 +90,9 @@ static void check_entry(const char *list, const struct ck_env_entry *e, say_func
 		check_value(w, text, say);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s: unknown word %.*s%s%s%s", list,
+	snprintf(text, sizeof(text), "%s: unknown word %s%.*s%s%s%s%s", list, no,
 		 (int)(e->size < 60 ? e->size : 60), e->name, w ? "; did you mean " : "",
-		 w ? w->name : "", w ? "?" : "");
+		 w ? no : "", w ? w->name : "", w ? "?" : "");
 	say(text);
 }
 

@@ -23,6 +23,7 @@ const char *ck_env_entry_next(const char *list, struct ck_env_entry *e)
 		e->name += 3;
 		e->size -= 3;
 		e->value = "0";
+		e->off = true;
 	}
 	return list + size + (list[size] == ',');
 }

@@ -132,6 +132,24 @@ def test_right_variables_give_no_line(server):
     assert (result.status, result.out, result.err) == (0, "0\n", "")
 
 
+def test_old_variables_and_wrong_words_have_one_line_each_in_the_program(server):
+    result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), CRICKET_SPLICE="0", CRICKET_INJECT="rtt=1ms,bw=1G",
+                                                         CRICKET_DEBUG="no-shm,no-aren,spin=x", CRICKET_EMU_MEMORY="1G"))
+    assert (result.status, result.out) == (0, "0\n")
+    assert sorted(line.split("WARNING: ")[1] for line in result.err.splitlines()) == [
+        "CRICKET_DEBUG: spin=x is not a number",
+        "CRICKET_DEBUG: unknown word no-aren; did you mean no-arena?",
+        "CRICKET_INJECT is an old name, which the next release ignores: set CRICKET_DEBUG=rtt=1ms,bw=1G",
+        "CRICKET_SPLICE is an old name, which the next release ignores: set CRICKET_DEBUG=no-splice"]
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="the number of devices is the emulated driver's")
+def test_an_emulated_gpu_without_a_server_reports_wrong_words(app, direct_env):
+    result = run([app("environment"), "devices"], with_words(direct_env, "CRICKET_EMU", "devices=2,mem=1G"))
+    assert len(result.out.split()) == 2
+    assert [line.split("WARNING: ")[1] for line in result.err.splitlines()] == ["CRICKET_EMU: unknown word mem"]
+
+
 @pytest.mark.skipif(DRIVER != "emu", reason="the number of devices is the emulated driver's")
 def test_an_old_variable_works_and_has_one_line(tmp_path, app):
     old = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2")
