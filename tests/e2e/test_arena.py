@@ -196,7 +196,7 @@ def test_a_lease_grows_before_it_is_used_up(server):
 current()
 for _ in range(60):
     assert alloc(4 << 20)
-    time.sleep(0.02)
+    time.sleep(0.06)
 """, client_env(server.address("tcp"), CRICKET_STATS="1"))
     assert result.status == 0, result.err
     assert waits(result.err, "cuMemAlloc_v2") == 0
