@@ -165,7 +165,7 @@ def test_a_wrong_file_is_reported(guarded, tmp_path, content, said):
     assert said == "refuses" or "CRICKET_TOKEN_FILE" in done.err
 
 
-def test_a_pipe_without_a_writer_keeps_nobody_waiting(guarded, tmp_path):
+def test_a_pipe_without_a_writer_is_not_waited_for(guarded, tmp_path):
     os.mkfifo(tmp_path / "token")
     assert "CRICKET_TOKEN_FILE" in count(guarded, tmp_path, None).err
 
