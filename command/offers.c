@@ -16,6 +16,7 @@
 #include "command/offer.h"
 #include "util/fd.h"
 #include "util/until.h"
+#include "util/util.h"
 
 #define PATIENCE_MS 12000
 
@@ -45,9 +46,9 @@ static void begin_question(struct question *q, const struct ckx_server *server)
 static bool wait_for(const struct question *q, int64_t until)
 {
 	struct pollfd p = {.fd = q->answer, .events = POLLIN};
-	int64_t left = until - ck_now_ms();
+	int64_t left = ck_max(until - ck_now_ms(), (int64_t)0);
 
-	return q->pid > 0 && poll(&p, 1, left > 0 ? (int)left : 0) == 1;
+	return q->pid > 0 && poll(&p, 1, ck_poll_ms(left)) == 1;
 }
 
 static void end_question(struct question *q, int64_t until, struct ckx_offer *offer)

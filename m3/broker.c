@@ -24,6 +24,7 @@
 #include "m3/broker.h"
 #include "util/log.h"
 #include "util/until.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("m3");
 
@@ -211,10 +212,7 @@ static void accept_some(struct ck_m3_broker *b)
 /* At @when there is something to do. */
 static void wake_at(int64_t when, int *timeout)
 {
-	int64_t left = when - ck_now_ms();
-
-	if (*timeout < 0 || left < *timeout)
-		*timeout = left > 0 ? (int)left : 0;
+	ck_poll_sooner(timeout, ck_max(when - ck_now_ms(), (int64_t)0));
 }
 
 /* Without clients, processes of clients, and regions that stay without either. */
@@ -232,7 +230,7 @@ static nfds_t fill_pollfds(struct ck_m3_broker *b, struct pollfd *fds, int *time
 	bool pauses = ck_now_ms() < b->paused;
 	nfds_t n = FIXED;
 
-	*timeout = is_idle(b) ? (int)(b->options->idle_s * 1000) : -1;
+	*timeout = is_idle(b) ? ck_poll_ms((int64_t)b->options->idle_s * 1000) : -1;
 	if (pauses)
 		wake_at(b->paused, timeout);
 	fds[0] = (struct pollfd){.fd = b->signals, .events = POLLIN};

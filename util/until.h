@@ -4,6 +4,7 @@
 #ifndef CK_UTIL_UNTIL_H
 #define CK_UTIL_UNTIL_H
 
+#include <limits.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -46,6 +47,20 @@ static inline int64_t ck_now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* @ms as poll(2) and epoll_wait(2) take it: negative is without end, and nothing is longer than 24
+ * days. */
+static inline int ck_poll_ms(int64_t ms)
+{
+	return ms < 0 ? -1 : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+/* Lower *@timeout, such a time, to @ms. Negative @ms: there is nothing to wait for. */
+static inline void ck_poll_sooner(int *timeout, int64_t ms)
+{
+	if (ms >= 0 && (*timeout < 0 || ms < *timeout))
+		*timeout = ck_poll_ms(ms);
 }
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "util/log.h"
 #include "util/until.h"
+#include "util/util.h"
 #include "util/wait.h"
 #include "wcm/link.h"
 #include "wcm/message.h"
@@ -50,7 +51,7 @@ static int ms_until(const struct timespec *t)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	ms = (int64_t)(t->tv_sec - now.tv_sec) * 1000 + (t->tv_nsec - now.tv_nsec) / 1000000;
-	return ms <= 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
+	return ck_poll_ms(ck_max(ms, (int64_t)0));
 }
 
 static bool is_past(const struct timespec *t)

@@ -166,7 +166,7 @@ static int hear_reload(struct cks_front_process *f, char why[CK_FRONT_WORDS])
 
 	while ((left = until - ck_now_ms()) > 0) {
 		struct pollfd p = {.fd = f->control, .events = POLLIN};
-		ssize_t n = poll(&p, 1, (int)left) == 1
+		ssize_t n = poll(&p, 1, ck_poll_ms(left)) == 1
 				    ? recv(f->control, words, sizeof(words) - 1, MSG_DONTWAIT)
 				    : -1;
 

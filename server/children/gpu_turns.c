@@ -54,7 +54,7 @@ static struct cks_share **list_shares(struct cks_workers *w, int64_t now, size_t
 
 void cks_gpu_turns_run(struct cks_workers *w, int *timeout_ms)
 {
-	int64_t now, next = INT64_MAX, wait;
+	int64_t now, next = INT64_MAX;
 	struct cks_share **list;
 	size_t count;
 
@@ -69,9 +69,7 @@ void cks_gpu_turns_run(struct cks_workers *w, int *timeout_ms)
 	free(list);
 	if (next == INT64_MAX)
 		return;
-	wait = ck_max((next - now + 999) / 1000, (int64_t)0);
-	if (*timeout_ms < 0 || wait < *timeout_ms)
-		*timeout_ms = (int)wait;
+	ck_poll_sooner(timeout_ms, ck_max((next - now + 999) / 1000, (int64_t)0));
 }
 
 void cks_gpu_turns_forget(struct cks_session_info *session)

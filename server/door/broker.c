@@ -188,8 +188,8 @@ size_t cks_broker_poll(struct cks_broker *b, struct pollfd *fds, int *timeout_ms
 		return 1;
 	}
 	wait = b && b->pid == 0 ? b->not_before - now : -1;
-	if (wait > 0 && (*timeout_ms < 0 || wait < *timeout_ms))
-		*timeout_ms = (int)wait;
+	if (wait > 0)
+		ck_poll_sooner(timeout_ms, wait);
 	return 0;
 }
 

@@ -243,15 +243,13 @@ size_t cks_new_connection_poll(struct cks_new_connection_list *l, struct pollfd 
 {
 	int64_t now = ck_now_ms(), room = room_in(l);
 
-	if (room > 0 && (*timeout_ms < 0 || room < *timeout_ms))
-		*timeout_ms = (int)room;
+	if (room > 0)
+		ck_poll_sooner(timeout_ms, room);
 	for (size_t i = 0; i < l->count; i++) {
 		const struct cks_new_connection *f = &l->list[i];
 		int64_t next = f->again ? f->again : f->deadline;
-		int64_t wait = next > now ? next - now : 0;
 
-		if (*timeout_ms < 0 || wait < *timeout_ms)
-			*timeout_ms = (int)wait;
+		ck_poll_sooner(timeout_ms, ck_max(next - now, (int64_t)0));
 		fds[i] = (struct pollfd){.fd = f->again ? -1 : f->fd, .events = POLLIN};
 	}
 	return l->count;

@@ -15,6 +15,7 @@
 #include "server/processes/session_info.h"
 #include "util/log.h"
 #include "util/until.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
@@ -330,16 +331,10 @@ static int64_t look_at_all(struct cks_suspender *p)
 
 void cks_suspender_run(struct cks_suspender *p, int *timeout_ms)
 {
-	int64_t next, wait;
-
 	if (cks_workers_take_changed(p->workers) || ck_now_ms() >= p->due)
 		p->due = look_at_all(p);
-	next = p->due;
-	if (next == INT64_MAX)
-		return;
-	wait = ck_max(next - ck_now_ms(), (int64_t)0);
-	if (*timeout_ms < 0 || wait < *timeout_ms)
-		*timeout_ms = (int)ck_min(wait, (int64_t)INT32_MAX);
+	if (p->due < INT64_MAX)
+		ck_poll_sooner(timeout_ms, ck_max(p->due - ck_now_ms(), (int64_t)0));
 }
 
 bool cks_suspender_busy(const struct cks_suspender *p)

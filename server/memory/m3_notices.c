@@ -16,6 +16,7 @@
 #include "server/memory/share.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
+#include "util/until.h"
 #include "util/util.h"
 
 #define SUBSCRIPTIONS_MAX 4 /* each uses one of the principal's 1024 connections */
@@ -113,7 +114,7 @@ static enum over receive_news(int sock, unsigned int milliseconds, ck_m3_news_re
 	int fd = -1;
 	long n;
 
-	if (poll(&p, 1, (int)milliseconds) <= 0)
+	if (poll(&p, 1, ck_poll_ms(milliseconds)) <= 0)
 		return GOES_ON;
 	n = ck_m3_receive(sock, &news, sizeof(news), &fd, MSG_DONTWAIT);
 	if (fd >= 0)

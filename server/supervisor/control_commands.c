@@ -17,7 +17,6 @@
 #include "server/processes/session_info.h"
 #include "server/supervisor/control_commands.h"
 #include "server/supervisor/reload.h"
-#include "util/env.h"
 
 /* --- sessions */
 
@@ -206,12 +205,15 @@ static json_t *drain_server(struct cks_server *server, const json_t *request,
 			    struct cks_asker asker)
 {
 	const char *time = json_string_value(json_object_get(request, "time"));
-	uint64_t seconds = server->options->limits.value[CK_LIMIT_DRAIN];
+	struct cks_limits limits = server->options->limits;
+	char why[CK_LIMIT_WHY];
 
 	(void)asker;
-	if ((time && ck_env_time(time, &seconds) < 0) || seconds == 0)
+	if (time && cks_limits_set(&limits, CK_LIMIT_DRAIN, time, why) < 0)
+		return cks_control_error("drain: %s: %s", time, why);
+	if (limits.value[CK_LIMIT_DRAIN] == 0)
 		return cks_control_error("drain needs a time, as in 10m");
-	*server->drain = seconds;
+	*server->drain = limits.value[CK_LIMIT_DRAIN];
 	return json_pack("{s:b, s:i}", "ok", 1, "session_count",
 			 (int)cks_workers_serving(server->workers));
 }

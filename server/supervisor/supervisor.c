@@ -205,12 +205,6 @@ struct round {
 	int timeout;
 };
 
-static void lower_timeout(int *timeout, int64_t ms)
-{
-	if (ms >= 0 && (*timeout < 0 || ms < *timeout))
-		*timeout = (int)ms;
-}
-
 /*
  * Collect the descriptors of one round: signals, the broker's socket (or an empty entry), workers,
  * fresh connections, and listeners unless paused or full.
@@ -223,12 +217,12 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 	r->timeout = cks_spare_workers_run(&s->spares, s->workers);
 	cks_suspender_run(s->suspender, &r->timeout);
 	cks_gpu_turns_run(s->workers, &r->timeout);
-	lower_timeout(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
-	lower_timeout(&r->timeout, cks_drain_run(&s->drain, s->workers));
-	lower_timeout(&r->timeout, cks_watchdog_run(&s->watchdog));
-	lower_timeout(&r->timeout, ck_log_tend(false));
-	lower_timeout(&r->timeout, cks_upgrade_tend(&s->upgrade));
-	lower_timeout(&r->timeout, cks_travels_due(s->travels, s->workers));
+	ck_poll_sooner(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
+	ck_poll_sooner(&r->timeout, cks_drain_run(&s->drain, s->workers));
+	ck_poll_sooner(&r->timeout, cks_watchdog_run(&s->watchdog));
+	ck_poll_sooner(&r->timeout, ck_log_tend(false));
+	ck_poll_sooner(&r->timeout, cks_upgrade_tend(&s->upgrade));
+	ck_poll_sooner(&r->timeout, cks_travels_due(s->travels, s->workers));
 	r->fds[n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
 	r->fds[n] = (struct pollfd){.fd = -1};
 	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
@@ -244,7 +238,7 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 	n += cks_new_connection_poll(s->fresh, r->fds + n, &r->timeout);
 	r->listeners = n;
 	if (pause > 0)
-		lower_timeout(&r->timeout, pause);
+		ck_poll_sooner(&r->timeout, pause);
 	for (size_t i = 0;
 	     pause <= 0 && i < s->listeners.count && cks_new_connection_has_room(s->fresh); i++)
 		r->fds[n++] = (struct pollfd){.fd = s->listeners.list[i].fd, .events = POLLIN};

@@ -177,11 +177,6 @@ static int64_t handle_cuts(void)
 	return left;
 }
 
-static int64_t pick_sooner(int64_t a, int64_t b)
-{
-	return a < 0 ? b : b < 0 ? a : ck_min(a, b);
-}
-
 static bool is_cut(int fd)
 {
 	struct cks_reconnect *keep = atomic_load(&worker.keep);
@@ -192,14 +187,15 @@ static bool is_cut(int fd)
 /* Wait once; @quiet counts checks without result. False: the client has gone. */
 static bool watch_client(unsigned int *quiet)
 {
-	int64_t left = commands_in();
-	int tick = (int)pick_sooner(pick_sooner(left, handle_cuts()),
-				    *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS);
+	int64_t left = commands_in(), cut = handle_cuts();
+	int n, tick = *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS;
 	struct cks_session *s = atomic_load(&worker.session);
 	struct epoll_event event;
-	int n = epoll_wait(worker.watch, &event, 1, tick);
 	eventfd_t count;
 
+	ck_poll_sooner(&tick, left);
+	ck_poll_sooner(&tick, cut);
+	n = epoll_wait(worker.watch, &event, 1, tick);
 	if (left == 0 && commands_in() == 0)
 		end_without_commands();
 	if (n < 0)

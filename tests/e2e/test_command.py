@@ -638,6 +638,8 @@ def test_top_without_a_terminal_says_what_to_use(own_server, home, holder):
 def test_drain_lets_sessions_end_and_begins_none(own_server, home, holder):
     where = own_server.address("unix")
     assert cricket(home, "drain", "-s", where).returncode == 1          # the server was started without --drain
+    late = cricket(home, "drain", "-s", where, "169h")                   # more than --drain takes
+    assert late.returncode == 1 and "drain: 169h: not a time, as in 30s or 10m, from 0 to 604800" in late.stderr
     done = cricket(home, "drain", "-s", where, "10m")
     assert (done.returncode, done.stdout) == (0, "the server stops when its last session has ended (1 now)\n")
     assert cricket(home, "drain", "-s", where, "10m").returncode == 0
