@@ -98,6 +98,9 @@ int ck_tls_finish(struct ck_chan *chan, char why[CK_TLS_WHY]);
  */
 int ck_tls_step(struct ck_chan *chan, char why[CK_TLS_WHY]);
 
+/* Has this end ended the handshake because it does not accept the peer's certificate? */
+bool ck_tls_distrusts(struct ck_chan *chan);
+
 /* Close @chan in this process alone, after a fork: the other process goes on with the
  * connection. */
 void ck_tls_leave(struct ck_chan *chan);

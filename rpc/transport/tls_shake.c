@@ -242,6 +242,11 @@ int ck_tls_finish(struct ck_chan *chan, char why[CK_TLS_WHY])
 
 /* --- afterwards */
 
+bool ck_tls_distrusts(struct ck_chan *chan)
+{
+	return SSL_get_verify_result(ck_tls_chan_of(chan)->ssl) != X509_V_OK;
+}
+
 int ck_tls_peer_name(struct ck_chan *chan, char name[CK_TLS_NAME])
 {
 	X509 *certificate = SSL_get0_peer_certificate(ck_tls_chan_of(chan)->ssl);

@@ -68,7 +68,12 @@ bool cks_new_connection_probed(struct cks_new_connection_list *list,
 			       struct cks_new_connection *fresh, const struct cks_peeked *probe);
 bool cks_new_connection_unwrap(struct cks_new_connection_list *list,
 			       struct cks_new_connection *fresh, int64_t now);
-/* Bytes have come. */
+/* Are the bytes that have come why the client's certificate is refused? Then that is recorded, and
+ * the connection is done with. */
+bool cks_new_connection_refused(struct cks_new_connection_list *list,
+				const struct cks_new_connection *fresh, const unsigned char *bytes,
+				size_t size);
+/* Bytes of the client have come. */
 void cks_new_connection_received(struct cks_new_connection_list *list,
 				 struct cks_new_connection *fresh);
 

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,9 +17,12 @@
 #include "rpc/relayed.h"
 #include "rpc/tls.h"
 #include "server/children/front_process.h"
+#include "server/children/workers.h"
 #include "server/door/answer.h"
 #include "server/door/new_connection_part.h"
+#include "server/rules/audit.h"
 #include "util/log.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
@@ -133,6 +137,22 @@ bool cks_new_connection_unwrap(struct cks_new_connection_list *l, struct cks_new
 	f->probed = false;
 	f->stage = CK_STAGE_HANDSHAKE;
 	f->again = 0;
+	return true;
+}
+
+bool cks_new_connection_refused(struct cks_new_connection_list *l,
+				const struct cks_new_connection *f, const unsigned char *bytes,
+				size_t size)
+{
+	const struct cks_audit_client unknown = {.program = "", .host = ""};
+	const struct cks_owner owner = {.peer = f->peer};
+	char why[CK_TLS_WHY];
+
+	if (f->stage != CK_STAGE_HANDSHAKE || ck_relayed_get(f->fd, NULL))
+		return false;
+	snprintf(why, sizeof(why), "%.*s", (int)ck_min(size, sizeof(why)), (const char *)bytes);
+	cks_audit_refused(l->admission.audit, &owner, &unknown, CK_REFUSED_CERTIFICATE, why);
+	cks_workers_totals(l->admission.workers)->refused[CK_REFUSED_CERTIFICATE]++;
 	return true;
 }
 

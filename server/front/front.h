@@ -14,7 +14,8 @@
 #define CK_FRONT_READY 'R'
 
 /* From the supervisor: with two descriptors, a connection and the relay's end of a pair; read the
- * files again. */
+ * files again. Bytes on the pair before its end has a name (rpc/relayed.h) are no client's: they
+ * are why the client's certificate is refused. */
 #define CK_FRONT_CONNECTION 'C'
 #define CK_FRONT_RELOAD 'L'
 /* The answer to CK_FRONT_RELOAD is itself, or this and why the earlier files stay in use. */

@@ -174,6 +174,16 @@ static void start_relay(struct cks_handshakes *s, size_t i)
 		ck_err("TLS: no process for a connection: %m");
 }
 
+/* The supervisor records a client whose certificate is refused. It reads the words of a connection
+ * that has no name yet as those of this process, not of the client. */
+static void tell_refusal(const struct shake *k, const char *why)
+{
+	ck_info("TLS: refused: %s: %s", ck_chan_peer(k->chan), why);
+	if (ck_tls_distrusts(k->chan) &&
+	    send(k->plain, why, strlen(why), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		ck_debug("TLS: the supervisor has closed a refused connection: %m");
+}
+
 /* Bytes of the handshake have come, or its end. 0: it is done; -EAGAIN: it goes on; else -errno,
  * logged. */
 static int shake_on(struct shake *k)
@@ -185,7 +195,7 @@ static int shake_on(struct shake *k)
 	if (ret == 0)
 		ret = name_client(k);
 	if (ret == -EACCES)
-		ck_info("TLS: refused: %s: %s", ck_chan_peer(k->chan), why);
+		tell_refusal(k, why);
 	else if (ret < 0 && ret != -EAGAIN)
 		ck_debug("TLS: %s: %s", ck_chan_peer(k->chan), strerror(-ret));
 	k->done = ret == 0;

@@ -7,7 +7,7 @@
 enum cks_refusal {
 	CK_REFUSED_TOKEN,
 	CK_REFUSED_TLS,		/* its connection is not encrypted (--tls required) */
-	CK_REFUSED_CERTIFICATE, /* it has none (--tls-ca) */
+	CK_REFUSED_CERTIFICATE, /* it has none, or an unaccepted one (--tls-ca) */
 	CK_REFUSED_PROTOCOL,
 	CK_REFUSED_FULL,       /* --max-sessions */
 	CK_REFUSED_ADDRESS,    /* --sessions-per-address */

@@ -528,19 +528,46 @@ def test_a_certificate_is_not_the_token_of_its_name(tmp_path, files, authority, 
     ({"subject": "/O=lab"}, "no name that can be an identity"),
 ])
 def test_a_clients_certificate_that_is_not_accepted(tmp_path, files, authority, app, how, words):
-    with serving(tmp_path / "server", files, "--tls-ca", authority.ca) as server:
+    audit = tmp_path / "audit"
+    with serving(tmp_path / "server", files, "--tls-ca", authority.ca, "--audit", audit) as server:
         env = client_env(server.address("tcp"), CRICKET_RESUME="0", **owner(authority, "dave", **how))
         refused(run([app("vector_add")], env), "does not accept this end's certificate")
+        assert_recorded(audit, words)
         wait_until(lambda: words in server.log(), 5, "the log tells")
         assert "session of" not in server.log()
+        assert Asker(server).ask("status")["totals"]["refused"]["certificate"] == len(refusals(audit))
+
+
+def refusals(audit):
+    return [event for event in map(json.loads, audit.read_text().splitlines()) if event["event"] == "refused"]
+
+
+def assert_recorded(audit, words):
+    wait_until(lambda: refusals(audit), 5, "the audit log has the refusal")
+    for event in refusals(audit):
+        assert (event["reason"], event["address"], event["identity"]) == ("certificate", "127.0.0.1", None)
+        assert words in event["why"]
 
 
 def test_a_clients_certificate_of_another_authority(tmp_path, files, authority, app):
     other = owner(Authority(tmp_path / "other"), "alice")
     other["CRICKET_TLS_CA"] = str(authority.ca)
-    with serving(tmp_path / "server", files, "--tls-ca", authority.ca) as server:
+    audit = tmp_path / "audit"
+    with serving(tmp_path / "server", files, "--tls-ca", authority.ca, "--audit", audit) as server:
         assert run([app("vector_add")], client_env(server.address("tcp"), **other)).status != 0
+        assert_recorded(audit, "the client's certificate: ")
         assert "session of" not in server.log()
+
+
+def test_a_client_that_does_not_accept_the_server_is_not_refused(tmp_path, files, authority, app):
+    """It has ended the handshake itself."""
+    stranger, audit = Authority(tmp_path / "stranger"), tmp_path / "audit"
+    with serving(tmp_path / "server", files, "--tls-ca", authority.ca, "--audit", audit) as server:
+        env = client_env(server.address("tcp"), **{**owner(authority, "alice"), "CRICKET_TLS_CA": str(stranger.ca)})
+        assert run([app("vector_add")], env).status != 0
+        wait_until(lambda: "TLS: refused" in server.log(), 5, "the handshake has ended")
+        computes(run([app("vector_add")], client_env(server.address("tcp"), **owner(authority, "alice"))))
+        assert not refusals(audit)
 
 
 def test_a_server_that_other_hosts_reach_needs_more_than_encryption(tmp_path, files, authority):
