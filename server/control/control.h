@@ -80,10 +80,10 @@ struct cks_command {
 struct cks_control *cks_control_create(const char *path, const char *unix_path);
 void cks_control_destroy(struct cks_control *control); /* accepts NULL */
 
-/* Save the socket in @state, and the connection of *@asker unless NULL; or continue with those: the
- * asker is of slot 0 then. NULL: there is no socket. */
-void cks_control_save(const struct cks_control *control, const struct cks_asker *asker,
-		      struct cks_state *state);
+/* Save the sockets and connections in @state, with that of *@asker unless NULL apart (-ENOMEM); or
+ * continue with those: the asker is of slot 0 then. NULL: there is no socket. */
+int cks_control_save(const struct cks_control *control, const struct cks_asker *asker,
+		     struct cks_state *state);
 struct cks_control *cks_control_resume(const struct cks_state *state);
 /* Does a command wait for its answer, other than that of *@asker unless NULL? */
 bool cks_control_busy(const struct cks_control *control, const struct cks_asker *asker);

@@ -87,16 +87,74 @@ bool cks_control_busy(const struct cks_control *c, const struct cks_asker *asker
 	return busy;
 }
 
-void cks_control_save(const struct cks_control *c, const struct cks_asker *asker,
-		      struct cks_state *state)
+/* A copy of @bytes; NULL: there are none, or no memory. */
+static char *copy_bytes(const char *bytes, size_t size)
 {
+	char *copy = size ? malloc(size) : NULL;
+
+	return copy ? memcpy(copy, bytes, size) : NULL;
+}
+
+/* -ENOMEM. */
+static int save_caller(const struct cks_connection *k, struct cks_state_caller *saved)
+{
+	*saved = (struct cks_state_caller){.fd = k->fd,
+					   .passed = k->passed,
+					   .user = k->user,
+					   .limited = k->limited,
+					   .in_size = k->in_size,
+					   .out_size = k->out ? k->out_size - k->out_at : 0};
+	saved->in = copy_bytes(k->in, saved->in_size);
+	saved->out = copy_bytes(k->out + k->out_at, saved->out_size);
+	return (saved->in_size && !saved->in) || (saved->out_size && !saved->out) ? -ENOMEM : 0;
+}
+
+int cks_control_save(const struct cks_control *c, const struct cks_asker *asker,
+		     struct cks_state *state)
+{
+	int ret = 0;
+
 	if (!c)
-		return;
+		return 0;
 	state->control = c->socket;
-	for (unsigned int i = 0; i < CK_CONTROL_MAX; i++) {
+	state->status = c->status;
+	state->callers = calloc(CK_CONTROL_MAX, sizeof(*state->callers));
+	if (!state->callers)
+		return -ENOMEM;
+	for (unsigned int i = 0; ret == 0 && i < CK_CONTROL_MAX; i++) {
 		if (is_of(c, i, asker))
 			state->asker = c->connections[i].fd;
+		else if (c->connections[i].fd >= 0)
+			ret = save_caller(&c->connections[i],
+					  &state->callers[state->caller_count++]);
 	}
+	return ret;
+}
+
+static void resume_caller(struct cks_control *c, const struct cks_state_caller *saved)
+{
+	struct cks_connection *k = c->connections;
+
+	while (k < c->connections + CK_CONTROL_MAX && k->fd >= 0)
+		k++;
+	if (k == c->connections + CK_CONTROL_MAX || saved->in_size > sizeof(k->in)) {
+		close(saved->fd);
+		if (saved->passed >= 0)
+			close(saved->passed);
+		return;
+	}
+	*k = (struct cks_connection){.fd = saved->fd,
+				     .serial = ++c->serial,
+				     .limited = saved->limited,
+				     .user = saved->user,
+				     .passed = saved->passed,
+				     .in_size = saved->in_size,
+				     .out = copy_bytes(saved->out, saved->out_size),
+				     .out_size = saved->out_size};
+	if (saved->in)
+		memcpy(k->in, saved->in, saved->in_size);
+	if (saved->out && !k->out)
+		cks_control_drop(k);
 }
 
 struct cks_control *cks_control_resume(const struct cks_state *state)
@@ -107,10 +165,16 @@ struct cks_control *cks_control_resume(const struct cks_state *state)
 		return NULL;
 	c->socket = state->control;
 	cks_socket_path(&c->socket);
-	open_status(c); /* its own connections have ended with the old program */
+	c->status = state->status;
+	if (c->status.fd >= 0)
+		cks_socket_path(&c->status);
+	else
+		open_status(c); /* that of an older release has ended with it */
 	if (state->asker >= 0)
 		c->connections[0] =
 			(struct cks_connection){.fd = state->asker, .waiting = true, .passed = -1};
+	for (size_t i = 0; i < state->caller_count; i++)
+		resume_caller(c, &state->callers[i]);
 	return c;
 }
 

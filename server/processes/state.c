@@ -25,6 +25,7 @@ void cks_state_init(struct cks_state *state)
 		.pid_file = -1,
 		.broker.fd = -1,
 		.control.fd = -1,
+		.status.fd = -1,
 		.asker = -1,
 		.rendezvous.fd = -1,
 	};
@@ -32,8 +33,13 @@ void cks_state_init(struct cks_state *state)
 
 void cks_state_free(struct cks_state *state)
 {
+	for (size_t i = 0; state->callers && i < state->caller_count; i++) {
+		free(state->callers[i].in);
+		free(state->callers[i].out);
+	}
 	free(state->workers);
 	free(state->fresh);
+	free(state->callers);
 	cks_state_init(state);
 }
 
@@ -98,6 +104,17 @@ static int digit_of(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+static void decode_bytes(struct reader *r, const char *text, unsigned char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			r->failed = true;
+		bytes[i] = (unsigned char)((high & 15) << 4 | (low & 15));
+	}
+}
+
 /* Exactly @size bytes; false: missing. */
 static bool get_bytes(struct reader *r, const json_t *object, const char *key, unsigned char *bytes,
 		      size_t size)
@@ -111,14 +128,25 @@ static bool get_bytes(struct reader *r, const json_t *object, const char *key, u
 		r->failed = true;
 		return false;
 	}
-	for (size_t i = 0; i < size; i++) {
-		int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			r->failed = true;
-		bytes[i] = (unsigned char)((high & 15) << 4 | (low & 15));
-	}
+	decode_bytes(r, text, bytes, size);
 	return true;
+}
+
+/* Any number of bytes, to be freed; NULL: none. */
+static char *get_some_bytes(struct reader *r, const json_t *object, const char *key, size_t *size)
+{
+	const json_t *value = json_object_get(object, key);
+	char *bytes;
+
+	*size = json_string_length(value) / 2;
+	if (!value || *size == 0)
+		return NULL;
+	bytes = *size <= CK_STATE_SAID ? malloc(*size) : NULL;
+	if (bytes)
+		decode_bytes(r, json_string_value(value), (unsigned char *)bytes, *size);
+	else
+		r->failed = true;
+	return bytes;
 }
 
 static void get_text(const json_t *object, const char *key, char *out, size_t size)
@@ -223,15 +251,28 @@ static void read_fresh(struct reader *r, const json_t *json, struct cks_state_fr
 	f->answered = json_is_true(json_object_get(json, "answered"));
 }
 
+static void read_caller(struct reader *r, const json_t *json, struct cks_state_caller *c)
+{
+	c->fd = get_needed_fd(r, json, "fd");
+	c->passed = get_fd(r, json, "passed");
+	c->user = (uint32_t)get_number(r, json, "user", 0, UINT32_MAX, UINT32_MAX);
+	c->limited = !json_is_false(json_object_get(json, "limited"));
+	c->in = get_some_bytes(r, json, "in", &c->in_size);
+	c->out = get_some_bytes(r, json, "out", &c->out_size);
+}
+
 static void read_lists(struct reader *r, const json_t *json, struct cks_state *s)
 {
 	json_t *listeners = get_list(r, json, "listeners", &s->listeners.count);
 	json_t *workers = get_list(r, json, "workers", &s->worker_count);
 	json_t *fresh = get_list(r, json, "fresh", &s->fresh_count);
+	json_t *callers = get_list(r, json, "callers", &s->caller_count);
 
 	s->workers = calloc(s->worker_count + 1, sizeof(*s->workers));
 	s->fresh = calloc(s->fresh_count + 1, sizeof(*s->fresh));
-	if (!s->workers || !s->fresh || s->listeners.count > CK_LISTENERS) {
+	s->callers = calloc(s->caller_count + 1, sizeof(*s->callers));
+	if (!s->workers || !s->fresh || !s->callers || s->listeners.count > CK_LISTENERS ||
+	    s->caller_count > CK_STATE_CALLERS) {
 		r->failed = true;
 		return;
 	}
@@ -241,12 +282,15 @@ static void read_lists(struct reader *r, const json_t *json, struct cks_state *s
 		read_worker(r, json_array_get(workers, i), &s->workers[i]);
 	for (size_t i = 0; i < s->fresh_count; i++)
 		read_fresh(r, json_array_get(fresh, i), &s->fresh[i]);
+	for (size_t i = 0; i < s->caller_count; i++)
+		read_caller(r, json_array_get(callers, i), &s->callers[i]);
 }
 
 static void read_state(struct reader *r, const json_t *json, struct cks_state *s)
 {
 	const json_t *broker = json_object_get(json, "broker"),
 		     *control = json_object_get(json, "control"),
+		     *status = json_object_get(json, "status"),
 		     *rendezvous = json_object_get(json, "rendezvous");
 
 	if (get_number(r, json, "readable_by", 1, CK_STATE_FORMAT, 0) == 0)
@@ -257,6 +301,8 @@ static void read_state(struct reader *r, const json_t *json, struct cks_state *s
 	s->asker = get_fd(r, json, "asker");
 	if (control)
 		read_socket(r, control, &s->control);
+	if (status)
+		read_socket(r, status, &s->status);
 	if (rendezvous)
 		read_socket(r, rendezvous, &s->rendezvous);
 	s->drain_by = get_number(r, json, "drain_by", 0, INT64_MAX, 0);

@@ -21,6 +21,8 @@
 #include "server/session/driver.h"
 
 #define CK_STATE_FORMAT 1
+#define CK_STATE_CALLERS 64	 /* at most */
+#define CK_STATE_SAID (16 << 20) /* bytes of one, at most */
 
 struct cks_state_worker {
 	struct cks_session_info info; /* of a spare: only its pid */
@@ -37,17 +39,26 @@ struct cks_state_fresh {
 	bool answered;
 };
 
+/* A connection of the control socket or the status socket, between two commands. */
+struct cks_state_caller {
+	int fd, passed; /* the latter came with a command that is not there yet; -1: none */
+	uint32_t user;	/* whose it is */
+	bool limited;	/* to the commands for users */
+	char *in, *out; /* received and not carried out; not yet sent; NULL: nothing */
+	size_t in_size, out_size;
+};
+
 struct cks_state {
 	char driver[8];		   /* chosen for --driver auto: cuda or emu; else empty */
 	char gpus[CK_DRIVER_GPUS]; /* see cks_driver_gpus */
 	int pid_file;		   /* -1: none */
 	int64_t drain_by;
-	struct cks_listeners listeners;	  /* read: without paths */
-	struct cks_socket broker;	  /* its fd is -1: none; read: without path */
-	pid_t broker_pid;		  /* 0: not running */
-	int broker_process, broker_leash; /* pidfd and connection, if it is no child; else 0 */
-	struct cks_socket rendezvous;	  /* as broker */
-	struct cks_socket control;	  /* the same */
+	struct cks_listeners listeners;	   /* read: without paths */
+	struct cks_socket broker;	   /* its fd is -1: none; read: without path */
+	pid_t broker_pid;		   /* 0: not running */
+	int broker_process, broker_leash;  /* pidfd and connection, if it is no child; else 0 */
+	struct cks_socket rendezvous;	   /* as broker */
+	struct cks_socket control, status; /* the same */
 	/* the control socket's connection that waits for the successor's answer; or -1 */
 	int asker;
 	struct cks_state_worker *workers;
@@ -55,6 +66,8 @@ struct cks_state {
 	unsigned int numbered; /* sessions so far */
 	struct cks_state_fresh *fresh;
 	size_t fresh_count;
+	struct cks_state_caller *callers; /* without the asker */
+	size_t caller_count;
 };
 
 /* The driver of a server with @option for --driver; as long as both live. */

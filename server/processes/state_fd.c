@@ -68,6 +68,7 @@ int cks_state_inherit(const struct cks_state *s, bool on)
 	inherit_fd(s->pid_file, on, &ret);
 	inherit_fd(s->broker.fd, on, &ret);
 	inherit_fd(s->control.fd, on, &ret);
+	inherit_fd(s->status.fd, on, &ret);
 	inherit_fd(s->asker, on, &ret);
 	inherit_fd(s->rendezvous.fd, on, &ret);
 	inherit_fd(s->broker_process ? s->broker_process : -1, on, &ret);
@@ -80,5 +81,9 @@ int cks_state_inherit(const struct cks_state *s, bool on)
 	}
 	for (size_t i = 0; i < s->fresh_count; i++)
 		inherit_fd(s->fresh[i].fd, on, &ret);
+	for (size_t i = 0; i < s->caller_count; i++) {
+		inherit_fd(s->callers[i].fd, on, &ret);
+		inherit_fd(s->callers[i].passed, on, &ret);
+	}
 	return ret;
 }

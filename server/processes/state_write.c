@@ -3,6 +3,7 @@
  */
 #include <jansson.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/processes/session_info.h"
@@ -10,7 +11,6 @@
 #include "server/processes/state.h"
 #include "server/session/version.h"
 
-#define CK_BYTES_MAX 32 /* longest value in hex digits */
 #define CK_NAME_MAX 256 /* of programs and identities, with the final 0 */
 
 /* --- writing: a failure (out of memory) is noted and reported at the end */
@@ -34,13 +34,14 @@ static void put_bytes(struct writer *w, json_t *object, const char *key, const u
 		      size_t size)
 {
 	static const char digits[] = "0123456789abcdef";
-	char text[2 * CK_BYTES_MAX];
+	char *text = malloc(2 * size + 1);
 
-	for (size_t i = 0; i < size; i++) {
+	for (size_t i = 0; text && i < size; i++) {
 		text[2 * i] = digits[bytes[i] >> 4];
 		text[2 * i + 1] = digits[bytes[i] & 15];
 	}
-	put_value(w, object, key, json_stringn(text, 2 * size));
+	put_value(w, object, key, text ? json_stringn(text, 2 * size) : NULL);
+	free(text);
 }
 
 static void append_item(struct writer *w, json_t *list, json_t *item)
@@ -169,10 +170,26 @@ static json_t *write_fresh(struct writer *w, const struct cks_state_fresh *fresh
 	return json;
 }
 
+static json_t *write_caller(struct writer *w, const struct cks_state_caller *caller)
+{
+	json_t *json = json_object();
+
+	put_number(w, json, "fd", caller->fd);
+	if (caller->passed >= 0)
+		put_number(w, json, "passed", caller->passed);
+	put_number(w, json, "user", caller->user);
+	put_value(w, json, "limited", json_boolean(caller->limited));
+	if (caller->in)
+		put_bytes(w, json, "in", (const unsigned char *)caller->in, caller->in_size);
+	if (caller->out)
+		put_bytes(w, json, "out", (const unsigned char *)caller->out, caller->out_size);
+	return json;
+}
+
 static json_t *write_state(struct writer *w, const struct cks_state *s)
 {
 	json_t *json = json_object(), *listeners = json_array(), *workers = json_array(),
-	       *fresh = json_array(), *broker;
+	       *fresh = json_array(), *callers = json_array(), *broker;
 
 	for (size_t i = 0; i < s->listeners.count; i++)
 		append_item(w, listeners, write_socket(w, &s->listeners.list[i]));
@@ -180,6 +197,8 @@ static json_t *write_state(struct writer *w, const struct cks_state *s)
 		append_item(w, workers, write_worker(w, &s->workers[i]));
 	for (size_t i = 0; i < s->fresh_count; i++)
 		append_item(w, fresh, write_fresh(w, &s->fresh[i]));
+	for (size_t i = 0; i < s->caller_count; i++)
+		append_item(w, callers, write_caller(w, &s->callers[i]));
 	put_number(w, json, "format", CK_STATE_FORMAT);
 	put_number(w, json, "readable_by", CK_STATE_FORMAT);
 	put_value(w, json, "release", json_string(CK_RELEASE));
@@ -202,6 +221,8 @@ static json_t *write_state(struct writer *w, const struct cks_state *s)
 	}
 	if (s->control.fd >= 0)
 		put_value(w, json, "control", write_socket(w, &s->control));
+	if (s->status.fd >= 0)
+		put_value(w, json, "status", write_socket(w, &s->status));
 	if (s->rendezvous.fd >= 0)
 		put_value(w, json, "rendezvous", write_socket(w, &s->rendezvous));
 	if (s->asker >= 0)
@@ -210,6 +231,7 @@ static json_t *write_state(struct writer *w, const struct cks_state *s)
 	put_value(w, json, "workers", workers);
 	put_number(w, json, "numbered", s->numbered);
 	put_value(w, json, "fresh", fresh);
+	put_value(w, json, "callers", callers);
 	return json;
 }
 

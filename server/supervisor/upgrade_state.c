@@ -33,8 +33,9 @@ static int save_state(const struct supervisor *s, struct cks_state *state)
 	state->listeners = s->listeners;
 	cks_broker_save(s->broker, state);
 	state->rendezvous = s->rendezvous.socket;
-	cks_control_save(s->control, s->upgrade.asked ? &s->upgrade.asker : NULL, state);
-	ret = cks_workers_save(s->workers, state);
+	ret = cks_control_save(s->control, s->upgrade.asked ? &s->upgrade.asker : NULL, state);
+	if (ret == 0)
+		ret = cks_workers_save(s->workers, state);
 	return ret < 0 ? ret : cks_new_connection_save(s->fresh, state);
 }
 

@@ -1,13 +1,17 @@
 """tests/e2e/test_upgrade.py - a server that executes a new program of its own keeps its sessions."""
 import concurrent.futures
 import contextlib
+import fcntl
+import json
 import os
 import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -377,6 +381,73 @@ def test_a_command_says_why_a_program_is_refused(serve):
     assert result.returncode == 1 and "exit status 7" in result.stderr
     install(server)
     assert ctl(server, "upgrade").returncode == 0
+
+
+def taken(sock):
+    """Waits until the other end has read all that was sent over a unix socket."""
+    def rest():
+        return struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, b"\0" * 4))[0]
+    wait_until(lambda: rest() == 0, 10, "the server has read it")
+
+
+def ask_status(sock, line=b'{"command": "status"}\n'):
+    sock.sendall(line)
+    return json.loads(sock.makefile("r", encoding="utf-8").readline())
+
+
+@pytest.fixture(name="connect")
+def fixture_connect():
+    """connect(SERVER, SUFFIX): a connection to the socket beside the server's unix socket."""
+    with contextlib.ExitStack() as stack:
+        def begin(server, suffix):
+            sock = stack.enter_context(socket.socket(socket.AF_UNIX))
+            sock.settimeout(30 * SLOW)
+            sock.connect(f"{server.unix}{suffix}")
+            return sock
+        yield begin
+
+
+@pytest.mark.parametrize("suffix", (".ctl", ".status"))
+def test_commands_in_the_moment_of_an_upgrade_are_answered(serve, connect, suffix):
+    """By the new program: of connections that are open, have sent half of a command, or are still in the queue."""
+    server = serve()
+    program = server.program
+    files = descriptors(server.process.pid)
+    idle, half = (connect(server, suffix) for _ in range(2))
+    assert ask_status(idle)["ok"]
+    half.sendall(b'{"command": "st')
+    taken(half)
+    others = [connect(server, suffix) for _ in range(14)]       # as many as the server takes at a time
+    assert all(ask_status(other)["ok"] for other in others)
+    queued = connect(server, suffix)
+    queued.sendall(b'{"command": "status"}\n')
+    install(server)
+    upgrade(server)
+    assert executes(server.process.pid) == program.stat().st_ino
+    assert ask_status(half, b'atus"}\n')["ok"] and ask_status(idle)["ok"]
+    for other in others:
+        other.close()
+    assert ask_status(queued, b"")["ok"]
+    for sock in (idle, half, queued):
+        sock.close()
+    wait_until(lambda: descriptors(server.process.pid) < files + len(others), 10, "connections are closed")
+
+
+def test_an_answer_that_is_being_read_goes_on_after_an_upgrade(serve, connect):
+    server = serve()
+    sock = connect(server, ".ctl")
+    sock.setblocking(False)
+    line, sent = b'{"command": "status"}\n', 0
+    with contextlib.suppress(BlockingIOError):
+        while True:                                     # until neither side has room
+            sent += sock.send(line[sent % len(line):])
+    sock.settimeout(30 * SLOW)
+    upgrade(server)
+    answers = sock.makefile("r", encoding="utf-8")
+    for _ in range(sent // len(line)):
+        assert json.loads(answers.readline())["ok"]
+    sock.sendall(line[sent % len(line):])
+    assert json.loads(answers.readline())["ok"]
 
 
 def test_one_upgrade_at_a_time_is_asked_for(serve, tmp_path):

@@ -46,6 +46,15 @@ static struct cks_state_worker workers[] = {
 };
 static struct cks_state_fresh fresh[] = {{.fd = 30, .deadline = 123456789012, .answered = true},
 					 {.fd = 31}};
+static struct cks_state_caller callers[] = {
+	{.fd = 40,
+	 .passed = 41,
+	 .user = 1000,
+	 .limited = true,
+	 .in = (char *)(uintptr_t) "{\"\xc3", /* half of a letter */
+	 .in_size = 3},
+	{.fd = 42, .passed = -1, .out = (char *)(uintptr_t) "}\n", .out_size = 2},
+};
 
 /* A state with something in each field; it owns nothing. */
 static struct cks_state full(void)
@@ -61,12 +70,15 @@ static struct cks_state full(void)
 		.broker_leash = 14,
 		.rendezvous.fd = 15,
 		.control.fd = 11,
+		.status.fd = 16,
 		.asker = 12,
 		.workers = workers,
 		.worker_count = CK_ARRAY_SIZE(workers),
 		.numbered = 12,
 		.fresh = fresh,
 		.fresh_count = CK_ARRAY_SIZE(fresh),
+		.callers = callers,
+		.caller_count = CK_ARRAY_SIZE(callers),
 	};
 
 	s.listeners.list[1].file.st_dev = 3;
@@ -74,6 +86,21 @@ static struct cks_state full(void)
 	s.broker.file.st_ino = 77;
 	s.control.file.st_ino = 78;
 	return s;
+}
+
+static void expect_callers(const struct cks_state *s)
+{
+	const struct cks_state_caller *c = s->callers;
+
+	assert_int_equal(s->caller_count, CK_ARRAY_SIZE(callers));
+	assert_true(c[0].fd == 40 && c[0].passed == 41 && c[0].user == 1000 && c[0].limited);
+	assert_int_equal(c[0].in_size, 3);
+	assert_memory_equal(c[0].in, "{\"\xc3", 3);
+	assert_null(c[0].out);
+	assert_true(c[1].fd == 42 && c[1].passed == -1 && c[1].user == 0 && !c[1].limited);
+	assert_null(c[1].in);
+	assert_int_equal(c[1].out_size, 2);
+	assert_memory_equal(c[1].out, "}\n", 2);
 }
 
 static void expect_workers(const struct cks_state *s)
@@ -99,6 +126,8 @@ static void expect_full(const struct cks_state *s)
 	assert_true(s->broker.fd == 10 && s->broker_pid == 72 && s->broker.file.st_ino == 77);
 	assert_true(s->broker_process == 13 && s->broker_leash == 14 && s->rendezvous.fd == 15);
 	assert_true(s->control.fd == 11 && s->control.file.st_ino == 78 && s->asker == 12);
+	assert_int_equal(s->status.fd, 16);
+	expect_callers(s);
 	assert_int_equal(s->numbered, 12);
 	expect_workers(s);
 	assert_int_equal(s->fresh_count, 2);
@@ -170,6 +199,7 @@ static void an_older_release_may_leave_fields_out(void **unused)
 	assert_int_equal(parse("{\"readable_by\": 1}", &s), 0);
 	assert_true(s.pid_file == -1 && s.broker.fd == -1 && s.listeners.count == 0);
 	assert_true(s.control.fd == -1 && s.asker == -1 && s.rendezvous.fd == -1);
+	assert_true(s.status.fd == -1 && s.caller_count == 0);
 	assert_true(s.worker_count == 0 && s.fresh_count == 0 && s.drain_by == 0);
 	assert_string_equal(cks_state_driver(&s, "emu"), "emu");
 	cks_state_free(&s);
@@ -229,6 +259,12 @@ static void what_this_release_cannot_read_is_refused(void **unused)
 		"\"broker\": {\"fd\": 5, \"inode\": {}}",
 		"\"control\": {\"fd\": 1}",
 		"\"asker\": 0",
+		"\"status\": {\"fd\": 0}",
+		"\"callers\": {}",
+		"\"callers\": [{}]",
+		"\"callers\": [{\"fd\": 5, \"passed\": 2}]",
+		"\"callers\": [{\"fd\": 5, \"in\": \"7z\"}]",
+		"\"callers\": [{\"fd\": 5, \"user\": -1}]",
 		"\"listeners\": {}",
 		"\"listeners\": [[]]",
 		"\"listeners\": [{\"fd\": null}]",
@@ -304,22 +340,26 @@ static void descriptors_survive_an_exec_when_told_to(void **unused)
 {
 	struct cks_state_worker worker = {.control = any(), .process = any()};
 	struct cks_state_fresh one = {.fd = any()};
+	struct cks_state_caller caller = {.fd = any(), .passed = any()};
 	struct cks_state s = {.pid_file = any(),
 			      .listeners = {.count = 1, .list[0].fd = any()},
 			      .broker.fd = any(),
 			      .broker_process = any(),
 			      .broker_leash = any(),
 			      .control.fd = any(),
+			      .status.fd = any(),
 			      .asker = any(),
 			      .rendezvous.fd = any(),
 			      .workers = &worker,
 			      .worker_count = 1,
 			      .fresh = &one,
-			      .fresh_count = 1};
-	const int fds[] = {worker.control,  worker.process,	   one.fd,
-			   s.pid_file,	    s.broker.fd,	   s.broker_process,
-			   s.broker_leash,  s.control.fd,	   s.asker,
-			   s.rendezvous.fd, s.listeners.list[0].fd};
+			      .fresh_count = 1,
+			      .callers = &caller,
+			      .caller_count = 1};
+	const int fds[] = {
+		worker.control,		worker.process, one.fd,	      s.pid_file,   s.broker.fd,
+		s.broker_process,	s.broker_leash, s.control.fd, s.asker,	    s.rendezvous.fd,
+		s.listeners.list[0].fd, s.status.fd,	caller.fd,    caller.passed};
 
 	(void)unused;
 	assert_int_equal(cks_state_inherit(&s, true), 0);
