@@ -397,3 +397,18 @@ def test_each_line_of_a_json_log_is_an_object(tmp_path, app):
 def test_an_unknown_log_format_is_refused():
     result = run([SERVER, "--log-format", "xml"], client_env(None, LD_PRELOAD=""))
     assert result.status == 2 and "--log-format xml: not a format of log lines: text or json" in result.err
+
+
+@pytest.mark.parametrize("transport", ["unix", "shm"])
+def test_a_program_that_executes_another_one_ends_its_session(own_server, transport):
+    """Over tcp this looks like a cut connection; docs/sessions.md."""
+    code = ("import ctypes, os; cuda = ctypes.CDLL('libcuda.so.1'); assert cuda.cuInit(0) == 0; "
+            "assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0) == 0; os.execv('/bin/cat', ['cat'])")
+    with subprocess.Popen([sys.executable, "-c", code], env=client_env(own_server.address(transport)), stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as program:
+        program.stdin.write("here\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "here\n"        # the other program runs
+        wait_until(lambda: not own_server.workers(), 10, "the session has ended")
+        assert program.poll() is None
+        program.stdin.close()
