@@ -45,7 +45,7 @@ check-quick: check-gen check-style	## the quick part of check: about a minute, a
 	@echo "check-quick: everything passed"
 check-style:	## who may include and call whom; the client's state and locks; headers; hardening; one version in all files
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
-	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-waits && tools/check-rows && tools/check-headers && tools/check-format && \
+	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-waits && tools/check-rows && tools/check-cuda && tools/check-headers && tools/check-format && \
 		tools/check-hardening && tools/check-tls && tools/check-version
 check-reproducible: cpu	## a second build, in another folder, is equal byte by byte
 	tools/check-reproducible

@@ -1,7 +1,7 @@
 /*
  * cuda/base_types.h - handles, launches, copies: types of the CUDA driver API that all need.
  *
- * Declared in this folder, from the CUDA 13.0 driver API reference, so that the shim, the server
+ * Declared in this folder, from the CUDA 13.5 driver API reference, so that the shim, the server
  * and the emulated driver build without a CUDA toolkit. Sizes and layouts are the ABI of 64-bit
  * Linux; tests/gen/test_cuda_types.py holds them against cuda.h where a toolkit is installed.
  */

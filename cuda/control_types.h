@@ -34,6 +34,20 @@ typedef enum {
 	CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING = 0x1,
 	CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE = 0x2,
 } CUdevSmResourceSplit_flags;
+
+typedef enum {
+	CU_DEV_SM_RESOURCE_GROUP_DEFAULT = 0,
+	CU_DEV_SM_RESOURCE_GROUP_BACKFILL = 0x1,
+} CUdevSmResourceGroup_flags;
+
+typedef struct {
+	unsigned int smCount;
+	unsigned int coscheduledSmCount;
+	unsigned int preferredCoscheduledSmCount;
+	unsigned int flags;
+	unsigned int localityDomainId;
+	unsigned int reserved[11];
+} CU_DEV_SM_RESOURCE_GROUP_PARAMS;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 
 typedef enum {

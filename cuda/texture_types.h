@@ -202,6 +202,12 @@ typedef enum {
 } CUtensorMapFloatOOBfill;
 
 typedef enum {
+	CU_TENSOR_MAP_ALLOC_CLASS_AUTO = 0,
+	CU_TENSOR_MAP_ALLOC_CLASS_SMALL = 1,
+	CU_TENSOR_MAP_ALLOC_CLASS_LARGE = 2,
+} CUtensorMapAllocClass;
+
+typedef enum {
 	CU_TENSOR_MAP_IM2COL_WIDE_MODE_W = 0,
 	CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128 = 1,
 } CUtensorMapIm2ColWideMode;

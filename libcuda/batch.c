@@ -1,5 +1,6 @@
 /*
- * libcuda/batch.c - many copies in one call: their checks, and batches of boxes.
+ * libcuda/batch.c - many copies in one call: their checks, and batches of boxes; one copy with the
+ * attributes that a batch has.
  */
 #include <stdint.h>
 
@@ -85,4 +86,21 @@ CK_EXPORT CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP
 					   unsigned long long flags, CUstream hStream)
 {
 	return cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream);
+}
+
+CK_EXPORT CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
+					       CUmemcpyAttributes *attr, CUstream hStream)
+{
+	if (!attr || !order_ok(attr->srcAccessOrder))
+		return CUDA_ERROR_INVALID_VALUE;
+	return cuMemcpyAsync(dst, src, size, hStream);
+}
+
+CK_EXPORT CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op,
+						 unsigned long long flags, CUstream hStream)
+{
+	CUDA_MEMCPY3D c;
+	CUresult err = op && !flags ? box_of(op, &c) : CUDA_ERROR_INVALID_VALUE;
+
+	return err ? err : cuMemcpy3DAsync_v2(&c, hStream);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/runtimes.sh - brings older releases of NVIDIA's CUDA runtime library, which the end-to-end tests
+# tools/runtimes.sh - brings other releases of NVIDIA's CUDA runtime library, which the end-to-end tests
 # run a program with, from its PyPI wheels into build/runtimes/VERSION/{lib,include}.
 #
 #   tools/runtimes.sh        all; nothing where they are there
@@ -8,9 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-wheels=(nvidia-cuda-runtime-cu11==11.8.89 nvidia-cuda-runtime-cu12==12.1.105
-	nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-runtime-cu12==12.8.90
-	nvidia-cuda-runtime-cu12==12.9.79)
+wheels=(nvidia-cuda-runtime-cu11==11.8.89 nvidia-cuda-runtime-cu12==12.0.146 nvidia-cuda-runtime-cu12==12.1.105
+	nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-runtime-cu12==12.8.90 nvidia-cuda-runtime-cu12==12.9.79
+	nvidia-cuda-runtime==13.2.75 nvidia-cuda-runtime==13.5.37)
 home=build/runtimes
 
 say() { printf 'runtimes: %s\n' "$*"; }
@@ -24,7 +24,7 @@ bring() {
 	PIP_ROOT_USER_ACTION=ignore $py -m pip install -q --no-deps --only-binary :all: \
 		--no-warn-script-location --disable-pip-version-check --retries 1 --timeout 20 --target "$tmp" "$wheel" ||
 		{ rm -rf "$tmp"; say "no $wheel: is there a network?"; exit 3; }
-	mv "$tmp/nvidia/cuda_runtime" "$home/$version"
+	mv "$tmp"/nvidia/cu* "$home/$version" # cuda_runtime; from CUDA 13 on, cu13
 	rm -rf "$tmp"
 }
 

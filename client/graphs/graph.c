@@ -209,6 +209,20 @@ CK_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phG
 	return *phGraph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+CK_EXPORT CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	struct ckc_node *node;
+	CUresult err = ckc_session_check();
+
+	if (!err)
+		err = ckc_node_from(hNode, &node);
+	if (!err && !phGraph)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		*phGraph = (CUgraph)node->graph;
+	return err;
+}
+
 CK_EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
 					  CUgraph hClonedGraph)
 {

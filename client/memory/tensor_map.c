@@ -186,3 +186,27 @@ CK_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globa
 					 (uintptr_t)globalAddress, &bytes, &size);
 	return receive_map(err, tensorMap, bytes, size);
 }
+
+CK_EXPORT CUresult cuTensorMapSetAllocationClass(CUtensorMap *tensorMap,
+						 CUtensorMapAllocClass allocClass,
+						 CUtensorMapAllocClass *outAllocClass)
+{
+	unsigned int effective = CU_TENSOR_MAP_ALLOC_CLASS_SMALL;
+	void *bytes = NULL;
+	size_t size = 0;
+	uint64_t ctx;
+	CUresult err = ckc_enter_any(&ctx);
+
+	if (outAllocClass)
+		*outAllocClass = CU_TENSOR_MAP_ALLOC_CLASS_SMALL;
+	if (err)
+		return err;
+	if (!tensorMap)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_tensor_map_class(ctx, tensorMap, sizeof(*tensorMap), allocClass, &bytes,
+				       &size, &effective);
+	err = receive_map(err, tensorMap, bytes, size);
+	if (!err && outAllocClass)
+		*outAllocClass = (CUtensorMapAllocClass)effective;
+	return err;
+}

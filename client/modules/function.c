@@ -100,6 +100,18 @@ static CUresult param_info(const void *handle, size_t index, size_t *offset, siz
 	return CUDA_SUCCESS;
 }
 
+static CUresult param_count(const void *handle, size_t *count)
+{
+	struct ck_function *f = ckc_function_from(handle);
+
+	if (!f)
+		return no_function(handle);
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*count = f->kernel->param_count;
+	return CUDA_SUCCESS;
+}
+
 static CUresult get_function_name(const void *handle, const char **out)
 {
 	struct ck_function *f = ckc_function_from(handle);
@@ -122,6 +134,16 @@ CK_EXPORT CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t
 				      size_t *paramSize)
 {
 	return param_info(func, paramIndex, paramOffset, paramSize);
+}
+
+CK_EXPORT CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount)
+{
+	return param_count(kernel, paramCount);
+}
+
+CK_EXPORT CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount)
+{
+	return param_count(func, paramCount);
 }
 
 CK_EXPORT CUresult cuKernelGetName(const char **out, CUkernel hfunc)

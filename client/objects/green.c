@@ -81,6 +81,51 @@ CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned i
 	return err;
 }
 
+/* What the server has found in place of zeros, and the groups that it has made. */
+static CUresult copy_groups(const ck_resource_groups_res *r, CUdevResource *result,
+			    CUdevResource *remainder, CU_DEV_SM_RESOURCE_GROUP_PARAMS *params,
+			    unsigned int count)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (r->found.found_len != count * sizeof(*params))
+		err = CUDA_ERROR_UNKNOWN;
+	if (!err && result)
+		err = copy_resources(r->parts.parts_val, r->parts.parts_len, result, count);
+	if (!err)
+		err = copy_resources(r->rest.rest_val, r->rest.rest_len, remainder, 1);
+	if (!err)
+		memcpy(params, r->found.found_val, r->found.found_len);
+	return err;
+}
+
+CK_EXPORT CUresult cuDevSmResourceSplit(CUdevResource *result, unsigned int nbGroups,
+					const CUdevResource *input, CUdevResource *remainder,
+					unsigned int flags,
+					CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams)
+{
+	ck_resource_groups_res r;
+	CUresult err = ckc_session_check();
+
+	if (err)
+		return err;
+	if (!input || !groupParams || nbGroups == 0 || nbGroups > GROUPS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (input->type != CU_DEV_RESOURCE_TYPE_SM)
+		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+	err = ck_wire_resource_groups(
+		&(ck_resource_groups_args){
+			.input = CK_LIST(input, sizeof(*input)),
+			.wanted = result != NULL,
+			.flags = flags,
+			.groups = CK_LIST(groupParams, nbGroups * sizeof(*groupParams))},
+		&r);
+	if (!err)
+		err = copy_groups(&r, result, remainder, groupParams, nbGroups);
+	xdr_free((xdrproc_t)xdr_ck_resource_groups_res, &r);
+	return err;
+}
+
 CK_EXPORT CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources,
 					     unsigned int nbResources)
 {

@@ -40,7 +40,7 @@ struct ckc_gpu {
 };
 
 #define CK_ATTRIBUTE_END 512
-#define CK_CUDA_VERSION_ON_TABLE 13000 /* the table has all calls of it */
+#define CK_CUDA_VERSION_ON_TABLE 13050 /* the table has all calls of it */
 
 struct ckc_client {
 	unsigned int index;	  /* among the sessions of the process (servers.h) */

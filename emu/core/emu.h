@@ -28,7 +28,7 @@
 #include "util/wait.h"
 
 #define CK_EMU_MAX_DEVICES 8
-#define CK_EMU_VERSION 13000
+#define CK_EMU_VERSION 13050
 #define CK_EMU_SM_COUNT 16
 #define CK_EMU_SHARED_DEFAULT 49152u /* bytes a block may use without asking */
 #define CK_EMU_SHARED_OPTIN 232448u  /* bytes a block may use at all */

@@ -317,6 +317,55 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 	return result;
 }
 
+CUresult cuGraphGetId(CUgraph hGraph, unsigned int *graphId)
+{
+	struct ck_emu_graph *graph;
+	CUresult result = ck_emu_graph_begin(hGraph, &graph);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (graphId)
+		*graphId = (unsigned int)graph->id;
+	ck_emu_graph_unlock();
+	return graphId ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphNodeGetToolsId(CUgraphNode hNode, unsigned long long *toolsNodeId)
+{
+	struct ck_emu_node *node;
+	CUresult result = ck_emu_node_begin(hNode, &node);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (toolsNodeId)
+		*toolsNodeId = node->id;
+	ck_emu_graph_unlock();
+	return toolsNodeId ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphNodeGetLocalId(CUgraphNode hNode, unsigned int *nodeId)
+{
+	unsigned long long id = 0;
+	CUresult result = nodeId ? cuGraphNodeGetToolsId(hNode, &id) : CUDA_ERROR_INVALID_VALUE;
+
+	if (result == CUDA_SUCCESS)
+		*nodeId = (unsigned int)id;
+	return result;
+}
+
+CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	struct ck_emu_node *node;
+	CUresult result = ck_emu_node_begin(hNode, &node);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (phGraph)
+		*phGraph = (CUgraph)node->graph;
+	ck_emu_graph_unlock();
+	return phGraph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 {
 	struct ck_emu_node *node;

@@ -248,6 +248,19 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 	return CUDA_SUCCESS;
 }
 
+CUresult cuGraphExecGetId(CUgraphExec hGraphExec, unsigned int *graphId)
+{
+	struct ck_emu_exec *exec;
+	CUresult result = ck_emu_exec_begin(hGraphExec, &exec);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (graphId)
+		*graphId = (unsigned int)exec->graph->id;
+	ck_emu_graph_unlock();
+	return graphId ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
 {
 	struct ck_emu_exec *exec;

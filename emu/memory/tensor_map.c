@@ -229,3 +229,20 @@ CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
 	memcpy(tensorMap, &m, sizeof(m));
 	return CUDA_SUCCESS;
 }
+
+/* The class changes nothing here, as on a GPU whose addresses do not depend on it. */
+CUresult cuTensorMapSetAllocationClass(CUtensorMap *tensorMap, CUtensorMapAllocClass allocClass,
+				       CUtensorMapAllocClass *outAllocClass)
+{
+	CUresult result = ck_emu_enter_bare();
+	struct map m;
+
+	if (outAllocClass)
+		*outAllocClass = CU_TENSOR_MAP_ALLOC_CLASS_SMALL;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!place_valid(tensorMap) || (unsigned int)allocClass > CU_TENSOR_MAP_ALLOC_CLASS_LARGE)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&m, tensorMap, sizeof(m));
+	return m.magic == MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

@@ -262,6 +262,11 @@ CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOff
 	return cuKernelGetParamInfo((CUkernel)func, paramIndex, paramOffset, paramSize);
 }
 
+CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount)
+{
+	return cuKernelGetParamCount((CUkernel)func, paramCount);
+}
+
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
 	struct ck_emu_function *function;

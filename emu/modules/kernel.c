@@ -110,6 +110,19 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
 	return result;
 }
 
+CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount)
+{
+	struct ck_emu_function *found;
+	CUresult result = acquire_kernel(kernel, &found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (paramCount)
+		*paramCount = found->info.param_count;
+	ck_emu_object_put(&found->base);
+	return paramCount ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
 {
 	struct ck_emu_function *found;

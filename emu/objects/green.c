@@ -1,31 +1,12 @@
 /*
- * emu/objects/green.c - parts of a device's multiprocessors, and green contexts that have one.
+ * emu/objects/green.c - green contexts, which have a part of a device's multiprocessors.
  *
- * Multiprocessors are counted and split as on a GPU of compute capability 9.0; kernels run as fast
- * in a part as in the whole. Memory and streams of a green context are the primary context's, and
- * its converted form is another handle of that (struct ck_emu_view).
+ * Memory and streams of a green context are the primary context's, and its converted form is
+ * another handle of that (struct ck_emu_view).
  */
 #include <stdlib.h>
-#include <string.h>
 
-#include "emu/core/emu.h"
-
-#define MAGIC 0x63736552u
-#define PARTITION 8	  /* multiprocessors: least part, and alignment */
-#define PARTITION_ALONE 2 /* the same without co-scheduling */
-
-/* The padding of a resource. */
-struct origin {
-	uint32_t magic;
-	int32_t device;
-	uint32_t split; /* which split made it; 0: none, it can be split */
-};
-
-struct resources {
-	struct ck_emu_object base;
-	int device;
-	unsigned int count;
-};
+#include "emu/objects/resource.h"
 
 struct green {
 	struct ck_emu_object base;
@@ -36,152 +17,9 @@ struct green {
 	uint64_t id;
 };
 
-static CUdevResource make_sm_resource(int device, uint32_t split, unsigned int count)
-{
-	struct origin origin = {MAGIC, device, split};
-	CUdevResource r;
-
-	memset(&r, 0, sizeof(r));
-	if (count == 0)
-		return r; /* of type INVALID */
-	r.type = CU_DEV_RESOURCE_TYPE_SM;
-	memcpy(r._internal_padding, &origin, sizeof(origin));
-	r.sm = (CUdevSmResource){count, PARTITION, PARTITION};
-	return r;
-}
-
-/* The origin of @resource; false: not of ours. */
-static bool origin_of(const CUdevResource *resource, struct origin *origin)
-{
-	memcpy(origin, resource->_internal_padding, sizeof(*origin));
-	return resource->type == CU_DEV_RESOURCE_TYPE_SM && origin->magic == MAGIC;
-}
-
-static CUresult get_sm_resource(CUdevResource *resource, CUdevResourceType type, int device,
-				unsigned int count)
-{
-	if (!resource)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (type != CU_DEV_RESOURCE_TYPE_SM)
-		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-	*resource = make_sm_resource(device, 0, count);
-	return CUDA_SUCCESS;
-}
-
-static CUresult of_device(const struct ck_emu_device *device, CUdevResource *resource,
-			  CUdevResourceType type)
-{
-	int count = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-
-	return get_sm_resource(resource, type, device->ordinal, (unsigned int)count);
-}
-
-CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
-{
-	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_device *d = ck_emu_device_at(device);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	return d ? of_device(d, resource, type) : CUDA_ERROR_INVALID_DEVICE;
-}
-
-CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
-{
-	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_context *context;
-	struct ck_emu_view *view;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	view = ck_emu_object_get(hCtx, CK_EMU_VIEW);
-	if (view) {
-		result = get_sm_resource(resource, type, view->under->device->ordinal,
-					 view->sm_count);
-		ck_emu_object_put(&view->base);
-		return result;
-	}
-	context = ck_emu_object_get(hCtx, CK_EMU_CONTEXT);
-	if (!context)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	result = of_device(context->device, resource, type);
-	ck_emu_object_put(&context->base);
-	return result;
-}
-
-CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups,
-				     const CUdevResource *input, CUdevResource *remaining,
-				     unsigned int useFlags, unsigned int minCount)
-{
-	static _Atomic uint32_t splits;
-	const unsigned int known = CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING |
-				   CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE;
-	unsigned int unit, group, groups;
-	struct origin origin;
-	CUresult err = ck_emu_enter_bare();
-
-	if (err != CUDA_SUCCESS)
-		return err;
-	if (!nbGroups || !input || useFlags & ~known)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!origin_of(input, &origin))
-		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-	if (minCount > input->sm.smCount || origin.split)
-		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-	unit = useFlags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING ? PARTITION_ALONE
-									  : PARTITION;
-	group = CK_ALIGN_UP(ck_max(minCount, 1u), unit);
-	groups = input->sm.smCount / group;
-	if (result)
-		groups = ck_min(groups, *nbGroups);
-	*nbGroups = groups;
-	origin.split = ++splits;
-	for (unsigned int i = 0; result && i < groups; i++)
-		result[i] = make_sm_resource(origin.device, origin.split, group);
-	if (remaining)
-		*remaining = make_sm_resource(origin.device, origin.split,
-					      input->sm.smCount - groups * group);
-	return CUDA_SUCCESS;
-}
-
 static void object_free(struct ck_emu_object *object)
 {
 	free(object);
-}
-
-CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources_in,
-				   unsigned int nbResources)
-{
-	struct resources *desc;
-	struct origin first, origin;
-	unsigned int count = 0;
-	CUresult result = ck_emu_enter_bare();
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!phDesc || !resources_in || nbResources == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < nbResources; i++) {
-		if (!origin_of(&resources_in[i], &origin))
-			return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-		if (i == 0)
-			first = origin;
-		if (memcmp(&first, &origin, sizeof(first)) != 0 || (i > 0 && !origin.split))
-			return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-		count += resources_in[i].sm.smCount;
-	}
-	desc = calloc(1, sizeof(*desc));
-	if (!desc)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	ck_emu_object_init(&desc->base, CK_EMU_RESOURCES, NULL, object_free);
-	desc->device = first.device;
-	desc->count = count;
-	result = ck_emu_object_publish(&desc->base);
-	if (result == CUDA_SUCCESS)
-		*phDesc = (CUdevResourceDesc)desc;
-	else
-		ck_emu_object_put(&desc->base);
-	return result;
 }
 
 /* --- green contexts */
@@ -201,7 +39,7 @@ static void green_retract(struct ck_emu_object *object)
 	ck_emu_object_retract(&((struct green *)object)->view.base);
 }
 
-static CUresult create_green_context(CUgreenCtx *out, const struct resources *desc)
+static CUresult create_green_context(CUgreenCtx *out, const struct ck_emu_resources *desc)
 {
 	static _Atomic uint64_t ids = (uint64_t)1 << 32; /* not those of contexts */
 	struct green *green = calloc(1, sizeof(*green));
@@ -241,7 +79,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
 			  unsigned int flags)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct resources *resources;
+	struct ck_emu_resources *resources;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -295,7 +133,7 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUde
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = get_sm_resource(resource, type, green->device, green->count);
+	result = ck_emu_resource_get(resource, type, green->device, green->count);
 	ck_emu_object_put(&green->base);
 	return result;
 }

@@ -109,3 +109,22 @@ CUresult ck_serve_tensor_map_address(struct cks_request *q, ck_tensor_map_addres
 	err = ck_driver.cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)a->address);
 	return err ? err : copy_map(&map, &res->changed.changed_val, &res->changed.changed_len);
 }
+
+CUresult ck_serve_tensor_map_class(struct cks_request *q, ck_tensor_map_class_args *a,
+				   ck_tensor_map_class_res *res)
+{
+	CUtensorMapAllocClass effective = CU_TENSOR_MAP_ALLOC_CLASS_SMALL;
+	CUtensorMap map;
+	CUresult err;
+
+	(void)q;
+	if (!ck_driver.cuTensorMapSetAllocationClass)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (a->map.map_len != sizeof(map))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&map, a->map.map_val, sizeof(map));
+	err = ck_driver.cuTensorMapSetAllocationClass(&map, (CUtensorMapAllocClass)a->wanted,
+						      &effective);
+	res->effective = effective;
+	return err ? err : copy_map(&map, &res->changed.changed_val, &res->changed.changed_len);
+}

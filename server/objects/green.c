@@ -168,6 +168,60 @@ CUresult ck_serve_resource_split(struct cks_request *q, ck_resource_split_args *
 	return err;
 }
 
+/* The groups as the driver has completed them, and the resources that it made of them. */
+static CUresult reply_groups(const CU_DEV_SM_RESOURCE_GROUP_PARAMS *groups, size_t count,
+			     const CUdevResource *parts, const CUdevResource *rest,
+			     ck_resource_groups_res *res)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (parts)
+		err = encode_resources(parts, count, &res->parts.parts_val, &res->parts.parts_len);
+	if (!err)
+		err = encode_resources(rest, 1, &res->rest.rest_val, &res->rest.rest_len);
+	if (err)
+		return err;
+	res->found.found_val = malloc(count * sizeof(*groups));
+	if (!res->found.found_val)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(res->found.found_val, groups, count * sizeof(*groups));
+	res->found.found_len = (u_int)(count * sizeof(*groups));
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_resource_groups(struct cks_request *q, ck_resource_groups_args *a,
+				  ck_resource_groups_res *res)
+{
+	CU_DEV_SM_RESOURCE_GROUP_PARAMS *groups;
+	size_t size = a->groups.groups_len, count = size / sizeof(*groups);
+	CUdevResource input, rest, *parts;
+	CUresult err;
+
+	(void)q;
+	if (!ck_driver.cuDevSmResourceSplit)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (count == 0 || count > CK_GROUPS_MAX || size % sizeof(*groups))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = decode_resources(&input, 1, a->input.input_val, a->input.input_len);
+	if (err)
+		return err;
+	parts = calloc(count, sizeof(*parts));
+	groups = malloc(size);
+	memset(&rest, 0, sizeof(rest));
+	if (parts && groups) {
+		memcpy(groups, a->groups.groups_val, size);
+		err = ck_driver.cuDevSmResourceSplit(a->wanted ? parts : NULL, (unsigned int)count,
+						     &input, &rest, a->flags, groups);
+	} else {
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!err)
+		err = reply_groups(groups, count, a->wanted ? parts : NULL, &rest, res);
+	free(parts);
+	free(groups);
+	return err;
+}
+
 CUresult ck_serve_resource_desc(struct cks_request *q, ck_resource_desc_args *a,
 				ck_resource_desc_res *res)
 {

@@ -13,7 +13,7 @@ from api.nvml_table import NvmlTable  # noqa: E402
 from api.proto import interposed  # noqa: E402
 
 pytestmark = [pytest.mark.quick, pytest.mark.skipif(bool(KIND), reason="nothing here depends on sanitizers")]
-# What driver 580 exports, one a line.
+# What driver 580 exports, and what headers of CUDA 13.1 to 13.5 add, one a line.
 DRIVER_NAMES = (ROOT / "tests" / "data" / "driver_names.txt").read_text(encoding="utf-8").split()
 
 

@@ -1,4 +1,6 @@
 """tests/gen/helpers.py - where things are, and how to run the generator."""
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import re
@@ -39,6 +41,14 @@ def nccl_table():
     """The rows of rpc/nccl.api."""
     path = ROOT / "rpc" / "nccl.api"
     return NcclTable(str(path), path.read_text())
+
+
+def tool(name):
+    """A program of tools/ as a module."""
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(ROOT / "tools" / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
 
 
 def toolkit_include():

@@ -14,7 +14,7 @@ from helpers import ROOT, nccl_table, toolkit_include
 from api.nccl_table import NcclTable
 from api.table import TableError
 
-# What NCCL 2.28.9 exports, one a line.
+# What NCCL 2.28.9 exports, and what the headers up to 2.32 add, one a line.
 NAMES = (ROOT / "tests" / "data" / "nccl_names.txt").read_text().split()
 HEAD = "reason device      Why.\n# --- group\n- ncclZ refuse device\n"
 
@@ -127,4 +127,4 @@ def test_an_installed_library_of_that_release_has_no_other_names(table):
     assert ctypes.CDLL(str(library)).ncclGetVersion(ctypes.byref(version)) == 0
     if version.value // 100 != 228:
         pytest.skip(f"libnccl.so.2 of {version.value}")
-    assert {n for n in names if n.startswith("nccl")} == {r.name for r in table.rows}
+    assert {n for n in names if n.startswith("nccl")} <= {r.name for r in table.rows}

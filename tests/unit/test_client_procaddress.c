@@ -39,7 +39,7 @@ static void every_name_is_found_at_the_newest_version(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < ck_entry_count; i++) {
 		if (!ck_entries[i].per_thread)
-			assert_non_null(get(ck_entries[i].name, 13000, 0));
+			assert_non_null(get(ck_entries[i].name, 13050, 0));
 	}
 }
 
@@ -60,6 +60,9 @@ static void the_newest_variant_not_above_the_version_is_given(void **state)
 	assert_ptr_equal(get("cuStreamGetCaptureInfo", 12020, 0), cuStreamGetCaptureInfo_v2);
 	assert_ptr_equal(get("cuGetProcAddress", 11030, 0), cuGetProcAddress);
 	assert_ptr_equal(get("cuGetProcAddress", 12000, 0), cuGetProcAddress_v2);
+	assert_ptr_equal(get("cuLaunchHostFunc", 13000, 0), cuLaunchHostFunc);
+	assert_ptr_equal(get("cuLaunchHostFunc", 13010, 0), cuLaunchHostFunc_v2);
+	assert_ptr_equal(get("cuGraphAddNode", 13040, 0), cuGraphAddNode_v3);
 }
 
 static void per_thread_forms_are_given_where_there_are_any(void **state)
@@ -154,7 +157,7 @@ static void bad_arguments_and_versions_above_the_drivers_are_refused(void **stat
 			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuGetProcAddress_v2("cuInit", &f, 12000, 3, NULL),
 			 CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuGetProcAddress_v2("cuInit", &f, 13001, 0, NULL),
+	assert_int_equal(cuGetProcAddress_v2("cuInit", &f, 13051, 0, NULL),
 			 CUDA_ERROR_INVALID_VALUE);
 	ckc_client_current()->driver_version = 12040;
 	assert_int_equal(cuGetProcAddress_v2("cuInit", &f, 12041, 0, NULL),

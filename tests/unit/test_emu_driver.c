@@ -44,7 +44,7 @@ static void calls_before_init_are_refused_but_version_and_names_work(void **stat
 	assert_int_equal(cuDeviceGetCount(&number), CUDA_ERROR_NOT_INITIALIZED);
 	assert_int_equal(cuCtxGetCurrent(&context), CUDA_ERROR_NOT_INITIALIZED);
 	ok(cuDriverGetVersion(&number));
-	assert_int_equal(number, 13000);
+	assert_int_equal(number, 13050);
 	ok(cuGetErrorName(CUDA_ERROR_INVALID_PTX, &text));
 	assert_string_equal(text, "CUDA_ERROR_INVALID_PTX");
 	ok(cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &text));

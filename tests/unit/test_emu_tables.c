@@ -193,7 +193,7 @@ static void each_form_of_a_call_has_its_own_address(void **state)
 	ok(cuGetProcAddress_v2("cuMemcpyBatchAsync", &old, 12000, 0, &status));
 	assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 	assert_null(old);
-	assert_int_equal(cuGetProcAddress_v2("cuInit", &old, 13010, 0, &status),
+	assert_int_equal(cuGetProcAddress_v2("cuInit", &old, 13060, 0, &status),
 			 CUDA_ERROR_INVALID_VALUE);
 }
 

@@ -58,7 +58,7 @@ def coverage_md(table):
     work = count["call"] + count["local"] + count["alias"]
     out = [f"<!-- Made by tools/apigen.py from {SOURCE}: change that, not this file. -->\n",
            "# Coverage of NVML\n\n",
-           "Every name of NVIDIA's management library (`nvml.h` of CUDA 13.0) is on the table\n"
+           "Every name of NVIDIA's management library (`nvml.h` of CUDA 13.5) is on the table\n"
            f"`{SOURCE}`. Of {len(table.rows)} names {work} work: `call` asks the server's library,\n"
            "`local` is answered by the client, `alias` is another name of a call. `refuse`: what a\n"
            "client cannot have, `NVML_ERROR_NOT_SUPPORTED`. `deny`: what would change the GPU for\n"

@@ -83,9 +83,14 @@ def is_counted(row):
     return row.exported and row.kind != "refuse" and not row.name.startswith(UNCOUNTED)
 
 
+# Forms that libcuda/ makes of other calls, with a form for the per-thread default stream; a call without a number of CUPTI.
+UNWATCHED = ("cuMemcpy3DBatch", "cuMemcpy3DWithAttributes", "cuMemcpyWithAttributes", "cuLaunchHostFunc_v2",
+             "cuStreamGetDevResource", "cuTensorMapSetAllocationClass")
+
+
 def is_watched(row):
-    """Does the client tell a profiler of the call? libcuda/ has forms of one call that are made of others."""
-    return is_counted(row) and not row.name.startswith("cuMemcpy3DBatch")
+    """Does the client tell a profiler of the call?"""
+    return is_counted(row) and not row.name.startswith(UNWATCHED)
 
 
 def client_bodies_h(table):
@@ -193,7 +198,7 @@ def coverage_md(table):
             group[1].extend(r for r in table.rows if r.line == i and r.exported)
     out = ["<!-- Made by tools/apigen.py from rpc/driver.api: change that, not this file. -->\n",
            "# Coverage of the CUDA driver API\n\n",
-           "Every name that the driver library of CUDA 13.0 exports is on the table `rpc/driver.api`.\n"
+           "Every name that the driver library of CUDA 13.5 exports is on the table `rpc/driver.api`.\n"
            "`local`: answered by the client, which may move memory for it. `cached`: asked once.\n"
            "`send`: one-way. `call`: waits for a reply. `hand`: written by hand on other messages.\n"
            "`alias`, `ptsz`: other names of a call. `refuse`: not supported, returns\n"
