@@ -71,7 +71,7 @@ bool ck_lasting_reaches(struct ck_chan *chan, uint64_t received);
  * thread of the owner. */
 void ck_lasting_resend(struct ck_chan *chan);
 /* Is there anything for it to send? */
-bool ck_lasting_behind(struct ck_chan *chan);
+bool ck_lasting_has_unsent(struct ck_chan *chan);
 
 enum ck_lasting_state {
 	CK_LASTING_UP,

@@ -90,7 +90,7 @@ static void close_watch(struct ck_links *links)
 		ck_private_fd_close(&links->bell[i]);
 }
 
-static void hear_bell(struct ck_links *links)
+static void read_bell(struct ck_links *links)
 {
 	char rings[64];
 
@@ -412,7 +412,7 @@ int ck_links_handle(struct ck_links *links, int ms)
 			call_with_link(links, (uint32_t)events[i].data.u64, check_link);
 			continue;
 		}
-		hear_bell(links);
+		read_bell(links);
 		/* a thread may have read a connection while its end was looked for */
 		with_all(links, check_link);
 	}

@@ -168,7 +168,7 @@ uint32_t ck_pipe_mark(const struct ck_pipe *pipe)
 	return atomic_load(&pipe->control->reader_sleeps);
 }
 
-void ck_pipe_doze(struct ck_pipe *pipe, uint32_t mark, int timeout_ms)
+void ck_pipe_sleep_until(struct ck_pipe *pipe, uint32_t mark, int timeout_ms)
 {
 	sleep_on(&pipe->control->reader_sleeps, mark, timeout_ms);
 }

@@ -56,13 +56,13 @@ void ck_pipe_wake(struct ck_pipe *pipe);
  * For a reader of several threads, of which one sleeps while others look for bytes now and then.
  * ck_pipe_holds may be called by any of them: are there bytes? Arming asks the writer to wake the
  * sleeper with its next bytes; disarming, no longer to do so: somebody looks. Both take effect on a
- * sleeper too. To sleep: get the mark, check that nothing has come, and doze with it. Any change
+ * sleeper too. To sleep: get the mark, check that nothing has come, and sleep with it. Any change
  * since the mark, or a wake-up, ends that.
  */
 bool ck_pipe_holds(const struct ck_pipe *pipe);
 void ck_pipe_arm(struct ck_pipe *pipe);
 void ck_pipe_disarm(struct ck_pipe *pipe);
 uint32_t ck_pipe_mark(const struct ck_pipe *pipe);
-void ck_pipe_doze(struct ck_pipe *pipe, uint32_t mark, int timeout_ms);
+void ck_pipe_sleep_until(struct ck_pipe *pipe, uint32_t mark, int timeout_ms);
 
 #endif

@@ -319,7 +319,7 @@ static void put_summary(const struct ck_log_held *held)
 		 true);
 }
 
-int ck_log_tend(bool all)
+int ck_log_report_dropped(bool all)
 {
 	struct ck_log_held held;
 	int64_t next;

@@ -12,7 +12,7 @@
  *     2026-11-28T14:51:02.123456Z INFO:  message
  * With CRICKET_LOG_DROP=1, which servers set, a line never waits for room in a pipe: it is dropped,
  * and the next that is written says how many were. Repeated lines, above debug, are counted instead
- * of written (log_limit.h), and summarised by a later line or by ck_log_tend.
+ * of written (log_limit.h), and summarised by a later line or by ck_log_report_dropped.
  *
  * A client's time counts from the first line of the process (a forked child goes on counting). When
  * any part logs at debug or trace, each line has the time, and the pid follows it. errno is kept
@@ -71,7 +71,7 @@ void ck_log_hook(void (*hook)(int level, char *text, size_t size));
  * the end of the process, and the number of lines dropped. The milliseconds until there is more to
  * do; -1: nothing is.
  */
-int ck_log_tend(bool all);
+int ck_log_report_dropped(bool all);
 
 /* True when a line of this level would be printed; for messages that are dear to compute. */
 #define ck_log_enabled(lv)                                                                         \

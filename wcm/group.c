@@ -139,7 +139,7 @@ int wcm_init(const wcm_opts *given, int rank, int size, wcm_group **group)
 		group_free(g);
 		return status;
 	}
-	ck_wcm_enlist(g);
+	ck_wcm_group_register(g);
 	*group = g;
 	return WCM_OK;
 }
@@ -148,7 +148,7 @@ int wcm_finalize(wcm_group *g)
 {
 	if (!g)
 		return WCM_OK;
-	if (!ck_wcm_strike(g))
+	if (!ck_wcm_group_unregister(g))
 		return WCM_EINVAL;
 	ck_wcm_memory_free_all(g);
 	ck_wcm_released_wait(g);

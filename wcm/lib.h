@@ -83,8 +83,8 @@ struct wcm_group {
 bool ck_wcm_group_ok(const wcm_group *group);
 
 /* Add it to the process's groups, as the current one; remove it: false, it is none of them. */
-void ck_wcm_enlist(wcm_group *group);
-bool ck_wcm_strike(wcm_group *group);
+void ck_wcm_group_register(wcm_group *group);
+bool ck_wcm_group_unregister(wcm_group *group);
 
 /* Make the group's context current, and restore the former one. */
 int ck_wcm_enter(const wcm_group *group);

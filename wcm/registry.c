@@ -32,7 +32,7 @@ bool ck_wcm_group_ok(const wcm_group *g)
 	return ok;
 }
 
-void ck_wcm_enlist(wcm_group *g)
+void ck_wcm_group_register(wcm_group *g)
 {
 	pthread_mutex_lock(&groups_lock);
 	g->next = groups;
@@ -43,7 +43,7 @@ void ck_wcm_enlist(wcm_group *g)
 	own = g;
 }
 
-bool ck_wcm_strike(wcm_group *g)
+bool ck_wcm_group_unregister(wcm_group *g)
 {
 	wcm_group **at = &groups;
 	bool found;

@@ -102,7 +102,7 @@ static void work_done(void)
 		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
 
 		if (ckc_pages_active(m) && m->attach != CU_MEM_ATTACH_GLOBAL && !m->lost)
-			ckc_pages_doubt(m);
+			ckc_pages_invalidate_clean(m);
 	}
 	pages->doubtful = !is_quiet();
 	ck_unlock(&pages->lock);

@@ -60,7 +60,7 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside);
 /*
  * From now on, an access waits for @stream (SINGLE), for no work (HOST) or for all work (GLOBAL).
  * This is a promise of the program about its other kernels, but GPUs of today do not need it, and
- * programs break it. So all kernels may use the memory; see ckc_pages_doubt.
+ * programs break it. So all kernels may use the memory; see ckc_pages_invalidate_clean.
  */
 void ckc_managed_attach(uint64_t base, unsigned int attach, uint64_t stream);
 /* Is the memory attached to a stream or to the host? Then an access does not wait for copies and

@@ -249,7 +249,7 @@ void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool wr
 		release_for_reading(m, first, last);
 }
 
-void ckc_pages_doubt(struct ckc_managed *m)
+void ckc_pages_invalidate_clean(struct ckc_managed *m)
 {
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 	size_t end;

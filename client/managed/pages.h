@@ -115,7 +115,7 @@ void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool wr
  * them. The program has learned that work is done: fetch them again when they are accessed. What
  * the program has written counts.
  */
-void ckc_pages_doubt(struct ckc_managed *m);
+void ckc_pages_invalidate_clean(struct ckc_managed *m);
 /* Fetch the invalid pages of [first, last) and open them for reading. */
 void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last);
 /* Make the valid pages of [first, last) writable. */

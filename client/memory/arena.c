@@ -153,7 +153,7 @@ bool ckc_arena_return_one(struct ckc_heap *heap)
 	size_t size;
 
 	/* the server waits before it unmaps: that would end a capture */
-	if (ckc_captures_any() || !ckc_heap_shed(heap, &at, &size))
+	if (ckc_captures_any() || !ckc_heap_take_free(heap, &at, &size))
 		return false;
 	ck_wire_lease_end(0, at, size);
 	return true;
@@ -205,7 +205,7 @@ static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size
 			    unit);
 	ck_lock(&all->lock);
 	if (err) {
-		ckc_heap_displace(heap, place);
+		ckc_heap_cancel_place(heap, place);
 	} else if (unit > CK_CHUNK || unit == want) {
 		ckc_heap_add_block(heap, place);
 		*at = place;
@@ -278,7 +278,7 @@ static CUresult take_beyond(struct ckc_arena *all, CUdevice device, size_t size,
 	if (err || size > SMALL_LEASE || c->offers.lease_size == 0)
 		return err;
 	ck_lock(&all->lock);
-	ckc_arena_foresee(c, device);
+	ckc_arena_request_more(c, device);
 	ck_unlock(&all->lock);
 	return CUDA_SUCCESS;
 }
@@ -296,7 +296,7 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 	if (heap)
 		*at = take_leased(heap, size, user);
 	if (*at)
-		ckc_arena_foresee(user->context->client, device);
+		ckc_arena_request_more(user->context->client, device);
 	ck_unlock(&all->lock);
 	if (!heap)
 		return CUDA_ERROR_NOT_SUPPORTED;

@@ -47,6 +47,6 @@ bool ckc_arena_return_one(struct ckc_heap *heap);
 /* Soon have the server tell this session when another one needs memory. */
 void ckc_arena_watch(struct ckc_client *c);
 /* After an allocation: ask for more memory in advance, if little is left. */
-void ckc_arena_foresee(struct ckc_client *c, CUdevice device);
+void ckc_arena_request_more(struct ckc_client *c, CUdevice device);
 
 #endif

@@ -37,7 +37,7 @@ struct growth {
 
 /* --- return */
 
-static void shed_all(struct ckc_client *c, size_t keep, uint64_t hold_until)
+static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_until)
 {
 	struct ckc_arena *all = &c->memory->arena;
 
@@ -59,7 +59,7 @@ static void handle_pressure(const struct ckc_callback *callback, int status, uin
 {
 	(void)status;
 	(void)value;
-	shed_all(callback->data, 0, ck_now_ns() + HOLD_NS);
+	release_all_free(callback->data, 0, ck_now_ns() + HOLD_NS);
 	if (ckc_session_offers(callback->data, CK_PROC_lease_returned))
 		ck_wire_lease_returned(0);
 }
@@ -71,7 +71,7 @@ static void trim_idle_arena(struct ckc_client *c)
 	uint64_t takes = all->takes;
 
 	if (takes == all->takes_at_rest)
-		shed_all(c, FREE_AT_REST, 0);
+		release_all_free(c, FREE_AT_REST, 0);
 	all->takes_at_rest = takes;
 }
 CK_ON_REST(trim_idle_arena);
@@ -186,7 +186,7 @@ static void *grow_arena(void *data)
 	err = ck_wire_lease(0, ckc_gpu(g->device)->server_ordinal, g->at, g->size, CK_CHUNK);
 	ck_lock(&all->lock);
 	if (err) {
-		ckc_heap_displace(d->heap, g->at);
+		ckc_heap_cancel_place(d->heap, g->at);
 		d->hold_until = ck_now_ns() + HOLD_NS;
 	} else {
 		ckc_heap_add(d->heap, g->at, g->size);
@@ -209,7 +209,7 @@ static size_t compute_free_target(struct ckc_arena_device *d, CUdevice device)
 	return ck_max(free, before > used ? ck_min(before - used, memory / RECALLED_SHARE) : 0);
 }
 
-void ckc_arena_foresee(struct ckc_client *c, CUdevice device)
+void ckc_arena_request_more(struct ckc_client *c, CUdevice device)
 {
 	struct ckc_arena *all = &c->memory->arena;
 	struct ckc_arena_device *d = &all->devices[device];
@@ -229,6 +229,6 @@ void ckc_arena_foresee(struct ckc_client *c, CUdevice device)
 	if (d->growing)
 		return;
 	if (g->at)
-		ckc_heap_displace(d->heap, g->at);
+		ckc_heap_cancel_place(d->heap, g->at);
 	free(g);
 }

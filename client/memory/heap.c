@@ -67,7 +67,7 @@ uint64_t ckc_heap_place(struct ckc_heap *heap, size_t size)
 	return 0;
 }
 
-void ckc_heap_displace(struct ckc_heap *heap, uint64_t at)
+void ckc_heap_cancel_place(struct ckc_heap *heap, uint64_t at)
 {
 	ck_ranges_remove(heap->leased, at, NULL);
 }
@@ -89,7 +89,7 @@ int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size)
 	size_t index;
 
 	if (ckc_pieces_prepare(&heap->chunks) < 0) {
-		ckc_heap_displace(heap, at);
+		ckc_heap_cancel_place(heap, at);
 		return -ENOMEM;
 	}
 	confirm_lease(heap, at, OF_CHUNKS);
@@ -190,8 +190,8 @@ void ckc_heap_finish(struct ckc_heap *heap, bool (*over)(const struct ckc_use *u
 
 void ckc_heap_disown(struct ckc_heap *heap, const struct ckc_context *context)
 {
-	ckc_pieces_disown(&heap->blocks, context);
-	ckc_pieces_disown(&heap->chunks, context);
+	ckc_pieces_detach(&heap->blocks, context);
+	ckc_pieces_detach(&heap->chunks, context);
 }
 
 /* --- back to the server */
@@ -213,7 +213,7 @@ static void remove_lease(struct ckc_heap *heap, uint64_t lo, uint64_t hi)
 	heap->leased_bytes -= hi - lo;
 }
 
-bool ckc_heap_shed(struct ckc_heap *heap, uint64_t *at, size_t *size)
+bool ckc_heap_take_free(struct ckc_heap *heap, uint64_t *at, size_t *size)
 {
 	struct ckc_pieces *chunks = &heap->chunks;
 	uint64_t lo = 0, hi = 0;

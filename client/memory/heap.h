@@ -45,7 +45,7 @@ void ckc_heap_destroy(struct ckc_heap *heap);
 /* Choose addresses for @size bytes that will be leased, whole chunks. 0: no room. */
 uint64_t ckc_heap_place(struct ckc_heap *heap, size_t size);
 /* The lease of [at, at+size) was refused: the addresses are unused again. */
-void ckc_heap_displace(struct ckc_heap *heap, uint64_t at);
+void ckc_heap_cancel_place(struct ckc_heap *heap, uint64_t at);
 /* The chunks at [at, at+size) have been leased: they are free. -ENOMEM: displaced. */
 int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size);
 /* The block at @at has been leased, and is in use. */
@@ -65,9 +65,9 @@ void ckc_heap_disown(struct ckc_heap *heap, const struct ckc_context *context);
 
 /* Take one run of chunks, or one block, out of the heap, to be given back to the server. False:
  * nothing is free. */
-bool ckc_heap_shed(struct ckc_heap *heap, uint64_t *at, size_t *size);
+bool ckc_heap_take_free(struct ckc_heap *heap, uint64_t *at, size_t *size);
 
-/* Bytes in use or free; free ones; free ones that ckc_heap_shed() could give back. */
+/* Bytes in use or free; free ones; free ones that ckc_heap_take_free() could give back. */
 size_t ckc_heap_leased(const struct ckc_heap *heap);
 size_t ckc_heap_free(const struct ckc_heap *heap);
 size_t ckc_heap_idle(const struct ckc_heap *heap);

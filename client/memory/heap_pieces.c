@@ -117,7 +117,7 @@ void ckc_pieces_finish(struct ckc_pieces *all, bool (*over)(const struct ckc_use
 	}
 }
 
-void ckc_pieces_disown(struct ckc_pieces *all, const struct ckc_context *context)
+void ckc_pieces_detach(struct ckc_pieces *all, const struct ckc_context *context)
 {
 	for (size_t i = 0; i < all->count; i++) {
 		struct ckc_use *use = &all->list[i].use;

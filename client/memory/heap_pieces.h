@@ -49,7 +49,7 @@ size_t ckc_pieces_best(const struct ckc_pieces *all, size_t size, const struct c
 
 /* End the uses that are @over. Forget @context, which has ended, in all uses. */
 void ckc_pieces_finish(struct ckc_pieces *all, bool (*over)(const struct ckc_use *use));
-void ckc_pieces_disown(struct ckc_pieces *all, const struct ckc_context *context);
+void ckc_pieces_detach(struct ckc_pieces *all, const struct ckc_context *context);
 
 /*
  * The whole chunks in the run of adjacent pieces that begins with piece *@index, whatever their

@@ -136,7 +136,7 @@ static CUresult invalidate_capture(CUstream handle, CUresult err)
 	struct ckc_stream *s;
 
 	if (ckc_captures_any() && !ckc_stream_from(handle, &s))
-		ckc_capture_spoil(s);
+		ckc_capture_fail(s);
 	return err;
 }
 

@@ -120,10 +120,10 @@ static ncclResult_t register_buffer(ncclComm_t handle, void *buffer, size_t size
 		ret = ckc_nccl_fail(ncclInvalidArgument, "%zu bytes at %p cannot be registered",
 				    size, buffer);
 	if (ret)
-		return ckc_nccl_spoil(ret);
+		return ckc_nccl_group_fail(ret);
 	*value = NULL;
 	after.registers = 1;
-	return ckc_nccl_spoil(ckc_nccl_do(&o, NULL, 0, &after, CKC_NCCL_WAITS));
+	return ckc_nccl_group_fail(ckc_nccl_do(&o, NULL, 0, &after, CKC_NCCL_WAITS));
 }
 
 static ncclResult_t deregister_buffer(ncclComm_t handle, const void *value, unsigned int what)
@@ -132,7 +132,7 @@ static ncclResult_t deregister_buffer(ncclComm_t handle, const void *value, unsi
 	struct ckc_nccl_after after = {.registers = -1};
 	ncclResult_t ret = ckc_nccl_comm_idle(handle, &after.comm);
 
-	return ckc_nccl_spoil(ret ? ret : ckc_nccl_do(&o, NULL, 0, &after, CKC_NCCL_WAITS));
+	return ckc_nccl_group_fail(ret ? ret : ckc_nccl_do(&o, NULL, 0, &after, CKC_NCCL_WAITS));
 }
 
 ncclResult_t ckc_ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)

@@ -9,7 +9,7 @@ static ncclResult_t end_comm(struct ckc_nccl_comm *comm, unsigned int what, int 
 	struct ck_nccl_op op = {.what = what, .root = flags};
 	struct ckc_nccl_after after = {.comm = comm, .ends = ends};
 
-	return ckc_nccl_spoil(ckc_nccl_do(&op, NULL, 0, &after, how));
+	return ckc_nccl_group_fail(ckc_nccl_do(&op, NULL, 0, &after, how));
 }
 
 ncclResult_t ckc_ncclCommFinalize(ncclComm_t handle)
@@ -17,7 +17,7 @@ ncclResult_t ckc_ncclCommFinalize(ncclComm_t handle)
 	struct ckc_nccl_comm *comm;
 	ncclResult_t ret = ckc_nccl_comm_idle(handle, &comm);
 
-	return ret ? ckc_nccl_spoil(ret)
+	return ret ? ckc_nccl_group_fail(ret)
 		   : end_comm(comm, CK_NCCL_FINALIZE, 0, false, CKC_NCCL_WAITS);
 }
 
@@ -30,7 +30,7 @@ static ncclResult_t last_use(ncclComm_t handle, struct ckc_nccl_comm **comm)
 	if (ret || !handle)
 		*comm = NULL;
 	if (ret != ncclRemoteError)
-		return ckc_nccl_spoil(ret);
+		return ckc_nccl_group_fail(ret);
 	ckc_nccl_comm_free((struct ckc_nccl_comm *)(void *)handle);
 	return ncclSuccess;
 }
@@ -65,6 +65,6 @@ ncclResult_t ckc_ncclCommRevoke(ncclComm_t handle, int flags)
 	struct ckc_nccl_comm *comm;
 	ncclResult_t ret = ckc_nccl_comm_from(handle, &comm);
 
-	return ret ? ckc_nccl_spoil(ret)
+	return ret ? ckc_nccl_group_fail(ret)
 		   : end_comm(comm, CK_NCCL_REVOKE, flags, false, CKC_NCCL_WAITS | CKC_NCCL_URGENT);
 }

@@ -142,5 +142,5 @@ ncclResult_t ckc_nccl_enqueue(struct ck_nccl_op *op, unsigned int flags, ncclCom
 	struct ckc_nccl_comm *comm;
 	ncclResult_t ret = ckc_nccl_comm_idle(handle, &comm);
 
-	return ckc_nccl_spoil(ret ? ret : enqueue_operation(comm, op, flags, stream));
+	return ckc_nccl_group_fail(ret ? ret : enqueue_operation(comm, op, flags, stream));
 }

@@ -43,7 +43,7 @@ bool ckc_nccl_grouping(void)
 	return group && group->depth > 0;
 }
 
-ncclResult_t ckc_nccl_spoil(ncclResult_t result)
+ncclResult_t ckc_nccl_group_fail(ncclResult_t result)
 {
 	if (group && group->depth > 0 && result && result != ncclInProgress && !group->failed)
 		group->failed = result;
@@ -57,7 +57,7 @@ static ncclResult_t fail_op(const struct ckc_nccl_after *after, const char *why)
 		*after->handle = NULL;
 		ckc_nccl_comm_free(after->newcomm);
 	}
-	return ckc_nccl_spoil(ckc_nccl_fail(ncclSystemError, "%s", why));
+	return ckc_nccl_group_fail(ckc_nccl_fail(ncclSystemError, "%s", why));
 }
 
 ncclResult_t ckc_nccl_do(struct ck_nccl_op *op, const void *extra, size_t size,

@@ -104,7 +104,7 @@ static ncclResult_t make_comm(const char *call, const struct rank *r)
 		*r->comm = NULL;
 	if (!ret)
 		ret = take_context(&context);
-	return ckc_nccl_spoil(ret ? ret : make_in(context, r));
+	return ckc_nccl_group_fail(ret ? ret : make_in(context, r));
 }
 
 ncclResult_t ckc_ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
@@ -217,7 +217,7 @@ ncclResult_t ckc_ncclCommInitAll(ncclComm_t *comms, int count, const int *device
 	if (!ret)
 		ret = id_on(devices ? devices[0] : 0, &id);
 	if (ret)
-		return ckc_nccl_spoil(ret);
+		return ckc_nccl_group_fail(ret);
 	ret = ckc_ncclGroupStart();
 	if (ret)
 		return ret;
@@ -228,7 +228,7 @@ ncclResult_t ckc_ncclCommInitAll(ncclComm_t *comms, int count, const int *device
 								       .ids = 1,
 								       .id = &id,
 								       .what = CK_NCCL_INIT});
-		ckc_nccl_spoil(ret);
+		ckc_nccl_group_fail(ret);
 	}
 	ended = ckc_ncclGroupEnd();
 	return ret ? ret : ended;
@@ -278,7 +278,7 @@ ncclResult_t ckc_ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t
 		*newcomm = NULL;
 	if (!ret)
 		ret = derive_comm(parent, &op, &after, (uint64_t)color + 1, NULL, 0, config);
-	return ckc_nccl_spoil(ret);
+	return ckc_nccl_group_fail(ret);
 }
 
 ncclResult_t ckc_ncclCommShrink(ncclComm_t handle, int *excluded, int count, ncclComm_t *newcomm,
@@ -296,5 +296,5 @@ ncclResult_t ckc_ncclCommShrink(ncclComm_t handle, int *excluded, int count, ncc
 		*newcomm = NULL;
 	if (!ret)
 		ret = derive_comm(parent, &op, &after, ~(uint64_t)0, excluded, count, config);
-	return ckc_nccl_spoil(ret);
+	return ckc_nccl_group_fail(ret);
 }

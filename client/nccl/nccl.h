@@ -88,7 +88,7 @@ void ckc_nccl_batch_undo(struct ckc_nccl_batch *b);
 ncclResult_t ckc_nccl_do(struct ck_nccl_op *op, const void *extra, size_t size,
 			 const struct ckc_nccl_after *after, unsigned int flags);
 /* An error in a group is that of the group too. Returns @result. */
-ncclResult_t ckc_nccl_spoil(ncclResult_t result);
+ncclResult_t ckc_nccl_group_fail(ncclResult_t result);
 bool ckc_nccl_grouping(void);
 
 /* --- flush.c */

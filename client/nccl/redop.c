@@ -79,16 +79,16 @@ ncclResult_t ckc_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDat
 				    "ncclRedOpCreatePreMulSum: type %d, residence %d", type,
 				    residence);
 	if (ret)
-		return ckc_nccl_spoil(ret);
+		return ckc_nccl_group_fail(ret);
 	if (residence == ncclScalarHostImmediate)
 		memcpy(&o.send, scalar, size_of(type));
 	else
 		o.send = (uintptr_t)scalar;
 	o.op = take_number(comm);
 	if (o.op < 0)
-		return ckc_nccl_spoil(ckc_nccl_fail(ncclInvalidUsage,
-						    "more than %d operators of a communicator",
-						    CK_NCCL_REDOPS));
+		return ckc_nccl_group_fail(ckc_nccl_fail(ncclInvalidUsage,
+							 "more than %d operators of a communicator",
+							 CK_NCCL_REDOPS));
 	*op = o.op;
 	return ckc_nccl_do(&o, NULL, 0, &(struct ckc_nccl_after){.comm = comm}, 0);
 }
@@ -107,6 +107,6 @@ ncclResult_t ckc_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t handle)
 		ret = ckc_nccl_fail(ncclInvalidArgument,
 				    "ncclRedOpDestroy: %d is not an operator of the communicator",
 				    op);
-	return ckc_nccl_spoil(
+	return ckc_nccl_group_fail(
 		ret ? ret : ckc_nccl_do(&o, NULL, 0, &(struct ckc_nccl_after){.comm = comm}, 0));
 }

@@ -255,7 +255,7 @@ void ckc_capture_lose_stream(struct ckc_stream *stream)
 	ck_unlock(&all->lock);
 }
 
-void ckc_capture_spoil_stream(const struct ckc_stream *stream)
+void ckc_capture_fail_stream(const struct ckc_stream *stream)
 {
 	struct ckc_captures *all = get_captures();
 	struct ckc_capture *c;

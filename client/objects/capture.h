@@ -24,7 +24,7 @@ CUresult ckc_capture_refuses_context(struct ckc_context *context);
 CUresult ckc_capture_refuses_unsafe(void);
 CUresult ckc_capture_refuses_question(struct ckc_stream *stream);
 void ckc_capture_lose_stream(struct ckc_stream *stream);
-void ckc_capture_spoil_stream(const struct ckc_stream *stream);
+void ckc_capture_fail_stream(const struct ckc_stream *stream);
 
 /* Is @stream part of a capture, even of an invalidated one? */
 static inline bool ckc_capturing(const struct ckc_stream *stream)
@@ -48,7 +48,7 @@ static inline CUresult ckc_capture_work_uncaptured(struct ckc_stream *stream)
 
 	if (err || !ckc_capturing(stream))
 		return err;
-	ckc_capture_spoil_stream(stream);
+	ckc_capture_fail_stream(stream);
 	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -82,10 +82,10 @@ static inline void ckc_capture_stream_gone(struct ckc_stream *stream)
 }
 
 /* A call was so wrong that it invalidates the capture of its stream. */
-static inline void ckc_capture_spoil(const struct ckc_stream *stream)
+static inline void ckc_capture_fail(const struct ckc_stream *stream)
 {
 	if (ckc_captures_any())
-		ckc_capture_spoil_stream(stream);
+		ckc_capture_fail_stream(stream);
 }
 
 /* Note that @event is recorded in @stream. */

@@ -102,7 +102,7 @@ static bool begin_resend(struct ckc_client *c, struct ck_link *link)
 {
 	struct resending *r;
 
-	if (!ck_lasting_behind(link->chan))
+	if (!ck_lasting_has_unsent(link->chan))
 		return false;
 	r = malloc(sizeof(*r));
 	if (r)

@@ -35,7 +35,7 @@ static struct {
 	struct extent *list;
 	size_t count, room;
 	/* a way back has failed: as NVIDIA's driver (580), this one cannot try again */
-	bool spoiled;
+	bool invalid;
 } extents;
 
 /* --- which memory moves */
@@ -173,19 +173,19 @@ CUresult ck_emu_evict_undo(const CUcheckpointGpuPair *pairs, unsigned int count,
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (extents.spoiled)
+	if (extents.invalid)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	if (count > 0)
 		result = ck_emu_devices_move(pairs, count, gpus);
 	if (result != CUDA_SUCCESS)
 		return result;
-	extents.spoiled = true;
+	extents.invalid = true;
 	if (!ck_emu_arena_reclaim()) {
 		if (count > 0)
 			ck_emu_devices_move_undo();
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	extents.spoiled = false;
+	extents.invalid = false;
 	if (all_in())
 		return CUDA_SUCCESS;
 	ck_warn("device memory cannot be restored: %m");

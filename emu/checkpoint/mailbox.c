@@ -58,7 +58,7 @@ static CUresult lock_process(const struct ck_emu_mailbox *box)
 
 	if (!ck_emu_call_gate_close(limit))
 		return CUDA_ERROR_NOT_READY;
-	if (ck_emu_all_rest(limit))
+	if (ck_emu_all_wait_until(limit))
 		return CUDA_SUCCESS;
 	ck_emu_call_gate_open();
 	return CUDA_ERROR_NOT_READY;

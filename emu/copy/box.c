@@ -191,7 +191,7 @@ static CUresult copy_queue(const struct ck_emu_box *box, struct ck_emu_stream *s
 {
 	size_t bytes = box->width * box->height * box->depth; /* fits: the extents do */
 	/* a graph reads and writes host memory when it runs */
-	bool recording = ck_emu_thread_diverted();
+	bool recording = ck_emu_thread_redirected();
 	bool take = pageable_src && bytes <= STAGE_MAX && !recording;
 	struct copy *copy = calloc(1, sizeof(*copy) + (take ? bytes : 0));
 	CUresult result;

@@ -205,7 +205,7 @@ struct ck_emu_context *ck_emu_context_create(struct ck_emu_device *device, unsig
 /* Stop the work of a context and free all that is in it, for one caller; then it is not live. */
 bool ck_emu_context_clear(struct ck_emu_context *context);
 /* Make a cleared primary context fit for use again: 0 or -ENOMEM. */
-int ck_emu_context_revive(struct ck_emu_context *context);
+int ck_emu_context_reset(struct ck_emu_context *context);
 /* Make the primary context of each device, not active: 0 or -ENOMEM. Once (primary.c). */
 int ck_emu_primaries_init(void);
 
@@ -235,8 +235,8 @@ CUstream ck_default_stream_set(CUstream stream);
  * of a graph is made of the command that its call would queue.
  */
 typedef CUresult ck_emu_take_fn(struct ck_emu_command *command);
-void ck_emu_thread_divert(ck_emu_take_fn *take);
-ck_emu_take_fn *ck_emu_thread_diverted(void); /* NULL: to the stream, as usual */
+void ck_emu_thread_redirect(ck_emu_take_fn *take);
+ck_emu_take_fn *ck_emu_thread_redirected(void); /* NULL: to the stream, as usual */
 /* Swap this thread's capture mode. */
 CUstreamCaptureMode ck_emu_thread_capture_mode(CUstreamCaptureMode mode);
 
@@ -306,7 +306,7 @@ bool ck_emu_stream_is_legacy(CUstream handle);
 /*
  * Queue @command, which the engine then owns, also on error. @point, unless NULL, becomes the
  * command's place, with a reference. @after, unless NULL, is copied. A thread may divert what it
- * queues (ck_emu_thread_divert()). Refused when stream capture forbids it: a call that can be
+ * queues (ck_emu_thread_redirect()). Refused when stream capture forbids it: a call that can be
  * captured does not come here with a capturing stream.
  */
 CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
@@ -335,7 +335,7 @@ void ck_emu_context_stop(struct ck_emu_context *context);
 /* Wait for all work in all contexts queued so far (host memory is about to go). */
 CUresult ck_emu_all_wait(void);
 /* The same until @until (CLOCK_MONOTONIC; NULL: without a limit); false: some still runs. */
-bool ck_emu_all_rest(const struct timespec *until);
+bool ck_emu_all_wait_until(const struct timespec *until);
 
 bool ck_emu_point_reached(const struct ck_emu_point *point);
 void ck_emu_point_wait(const struct ck_emu_point *point);

@@ -93,7 +93,7 @@ bool ck_emu_capture_copy(CUstream handle, const CUDA_MEMCPY3D *copy, CUresult *r
 	struct ck_emu_stream *stream;
 	bool capturing;
 
-	if (ck_emu_thread_diverted() || ck_emu_enter(&context) != CUDA_SUCCESS ||
+	if (ck_emu_thread_redirected() || ck_emu_enter(&context) != CUDA_SUCCESS ||
 	    ck_emu_stream_get(handle, context, &stream) != CUDA_SUCCESS)
 		return false;
 	capturing = ck_emu_capturing(stream);

@@ -246,9 +246,9 @@ static CUresult command_record(struct ck_emu_step *step)
 	if (ck_emu_thread_push(step->context, (CUcontext)step->context) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	recording = step;
-	ck_emu_thread_divert(command_take);
+	ck_emu_thread_redirect(command_take);
 	result = command_make(step);
-	ck_emu_thread_divert(NULL);
+	ck_emu_thread_redirect(NULL);
 	recording = NULL;
 	ck_emu_object_put(&ck_emu_thread_pop()->base);
 	return result;

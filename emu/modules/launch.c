@@ -298,7 +298,7 @@ static CUresult launch_kernel(CUfunction handle, const CUlaunchConfig *config, v
 		if (result == CUDA_SUCCESS)
 			result = launch_queue(function, &grid, stream, params, extra);
 	}
-	if (ck_emu_thread_diverted())
+	if (ck_emu_thread_redirected())
 		goto put_stream;
 	if (result == CUDA_SUCCESS && done)
 		result = ck_emu_event_record(done, stream);

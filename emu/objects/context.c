@@ -60,7 +60,7 @@ struct ck_emu_context *ck_emu_context_create(struct ck_emu_device *device, unsig
 	return context;
 }
 
-int ck_emu_context_revive(struct ck_emu_context *context)
+int ck_emu_context_reset(struct ck_emu_context *context)
 {
 	settings_reset(context);
 	atomic_store(&context->live, true);

@@ -279,7 +279,7 @@ static CUresult collect_wait_points(struct ck_emu_stream *stream, const struct c
 CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
 			      const struct ck_emu_point *after, struct ck_emu_point *point)
 {
-	ck_emu_take_fn *take = ck_emu_thread_diverted();
+	ck_emu_take_fn *take = ck_emu_thread_redirected();
 	struct ck_emu_points points = {0};
 	CUresult result;
 

@@ -44,7 +44,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&device->primary_lock);
 	if ((device->primary_count == 0 || !atomic_load(&device->primary->live)) &&
-	    ck_emu_context_revive(device->primary) < 0) {
+	    ck_emu_context_reset(device->primary) < 0) {
 		atomic_store(&device->primary->live, false);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	} else {

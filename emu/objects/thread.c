@@ -145,12 +145,12 @@ CUstream ck_default_stream_set(CUstream stream)
 	return was;
 }
 
-void ck_emu_thread_divert(ck_emu_take_fn *take)
+void ck_emu_thread_redirect(ck_emu_take_fn *take)
 {
 	self.take = take;
 }
 
-ck_emu_take_fn *ck_emu_thread_diverted(void)
+ck_emu_take_fn *ck_emu_thread_redirected(void)
 {
 	return self.take;
 }

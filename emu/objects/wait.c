@@ -201,7 +201,7 @@ CUresult ck_emu_all_wait(void)
 	return streams_wait(NULL);
 }
 
-bool ck_emu_all_rest(const struct timespec *until)
+bool ck_emu_all_wait_until(const struct timespec *until)
 {
 	struct ck_emu_stream *stream;
 	int ret = 0;

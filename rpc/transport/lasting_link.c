@@ -223,7 +223,7 @@ int ck_lasting_attach(struct ck_chan *chan, struct ck_chan *connection, uint64_t
 	return ret;
 }
 
-bool ck_lasting_behind(struct ck_chan *chan)
+bool ck_lasting_has_unsent(struct ck_chan *chan)
 {
 	struct ck_lasting *l = ck_lasting_of(chan);
 	bool behind;

@@ -159,7 +159,7 @@ int cks_front_process_pass(struct cks_front_process *f, int fd, int *plain)
 }
 
 /* Its answer to CK_FRONT_RELOAD; other messages are from before. */
-static int hear_reload(struct cks_front_process *f, char why[CK_FRONT_WORDS])
+static int read_reload_reply(struct cks_front_process *f, char why[CK_FRONT_WORDS])
 {
 	int64_t until = ck_now_ms() + RELOAD_MS, left;
 	char words[CK_FRONT_WORDS];
@@ -190,7 +190,7 @@ int cks_front_process_reload(struct cks_front_process *f, char why[CK_FRONT_WORD
 	if (!f || f->control < 0) /* the next process reads them */
 		return 0;
 	if (send_now(f->control, CK_FRONT_RELOAD, NULL) == 0)
-		return hear_reload(f, why);
+		return read_reload_reply(f, why);
 	snprintf(why, CK_FRONT_WORDS, "the TLS process cannot be asked: %s", strerror(errno));
 	ck_err("TLS: certificate and key: %s", why);
 	return -EIO;

@@ -138,7 +138,7 @@ static void name_worker(struct cks_workers *w, struct worker *worker,
 	worker->info.suspension.used = worker->info.suspension.since = ck_now_ms();
 	if (returns) {
 		worker->info.user = note->user;
-		if (!cks_worker_rehouse(w, worker))
+		if (!cks_worker_reassign_user(w, worker))
 			return;
 		cks_worker_seat(w, worker);
 		cks_audit_return(w->audit, &worker->info, "files");

@@ -41,7 +41,7 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 	int ret;
 
 	init_session_info(worker, start->owner, start->number);
-	ret = cks_worker_house(w, worker);
+	ret = cks_worker_assign_user(w, worker);
 	if (ret == 0)
 		ret = cks_worker_seat(w, worker);
 	if (ret == 0) {

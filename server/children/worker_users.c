@@ -22,7 +22,7 @@ void cks_workers_users(struct cks_workers *w, struct cks_uids *uids)
 	w->uids = uids;
 }
 
-int cks_worker_house(struct cks_workers *w, struct worker *worker)
+int cks_worker_assign_user(struct cks_workers *w, struct worker *worker)
 {
 	struct cks_control_user message = {.kind = CK_CONTROL_USER};
 	const struct cks_identity *identity = &worker->info.owner.identity;
@@ -50,7 +50,7 @@ int cks_worker_house(struct cks_workers *w, struct worker *worker)
 	return ret;
 }
 
-bool cks_worker_rehouse(struct cks_workers *w, struct worker *worker)
+bool cks_worker_reassign_user(struct cks_workers *w, struct worker *worker)
 {
 	if (!w->uids ||
 	    cks_uids_claim(w->uids, &worker->info.owner.identity.key, worker->info.user) == 0)

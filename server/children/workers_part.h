@@ -91,8 +91,8 @@ int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
 /* worker_users.c: with --worker-users, have @worker become the user of its identity: -errno. Keep
  * the user of one that is here again; false: it is another identity's by now, and the process was
  * killed. */
-int cks_worker_house(struct cks_workers *workers, struct worker *worker);
-bool cks_worker_rehouse(struct cks_workers *workers, struct worker *worker);
+int cks_worker_assign_user(struct cks_workers *workers, struct worker *worker);
+bool cks_worker_reassign_user(struct cks_workers *workers, struct worker *worker);
 
 /* worker_exits.c: tell all workers to end, wait for that, and remove them; see
  * cks_workers_destroy. */

@@ -197,7 +197,7 @@ bool cks_disconnected_give_way(struct cks_workers *w, const struct cks_session_i
 
 /* --- reports */
 
-static void hear_report(struct cks_workers *w, struct cks_admission *a, int fd,
+static void read_report(struct cks_workers *w, struct cks_admission *a, int fd,
 			const struct cks_peer *peer, const ck_ended_args *args, ck_ended_res *res)
 {
 	const struct cks_request request = {"cricket reap", "a report is refused",
@@ -227,7 +227,7 @@ void cks_disconnected_serve(struct cks_workers *w, struct cks_admission *a, int 
 	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args,
 		      (u_int)(call->record - call->args), XDR_DECODE);
 	if (xdr_ck_ended_args(&xdrs, &args)) {
-		hear_report(w, a, fd, peer, &args, &res);
+		read_report(w, a, fd, peer, &args, &res);
 		cks_answer(fd, call, (xdrproc_t)xdr_ck_ended_res, &res);
 	}
 	xdr_free((xdrproc_t)xdr_ck_ended_args, &args);

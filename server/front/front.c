@@ -143,7 +143,7 @@ static void run_front(struct front *f)
 	for (;;) {
 		size_t count = cks_handshakes_poll(f->shakes, fds + 1);
 
-		if (poll(fds, 1 + count, ck_log_tend(false)) < 0) {
+		if (poll(fds, 1 + count, ck_log_report_dropped(false)) < 0) {
 			if (errno != EINTR)
 				return;
 			continue;
@@ -180,6 +180,6 @@ int cks_front_main(char **files)
 		return 1;
 	}
 	run_front(&f);
-	ck_log_tend(true);
+	ck_log_report_dropped(true);
 	_exit(0);
 }

@@ -27,7 +27,7 @@ static bool plan_gpus(struct cks_checkpoint_way *w, const char *goal, struct cks
 
 	if (cks_gpu_plan_make(&w->here, &wish, &w->plan, why) < 0)
 		return false;
-	cks_gpu_plan_print(&w->plan, &w->here, &w->map);
+	cks_gpu_plan_fill_map(&w->plan, &w->here, &w->map);
 	return true;
 }
 

@@ -311,8 +311,8 @@ int cks_gpu_plan_make(const struct cks_machine *here, const struct cks_gpu_wish 
 	return check_used(here, plan, why);
 }
 
-void cks_gpu_plan_print(const struct cks_gpu_plan *plan, const struct cks_machine *here,
-			struct cks_device_map *map)
+void cks_gpu_plan_fill_map(const struct cks_gpu_plan *plan, const struct cks_machine *here,
+			   struct cks_device_map *map)
 {
 	bool moves = false;
 

@@ -56,8 +56,8 @@ int cks_gpu_plan_make(const struct cks_machine *here, const struct cks_gpu_wish 
 		      struct cks_gpu_plan *plan, struct cks_why *why);
 
 /* The plan for the driver; its count is 0 if all stay where they are. */
-void cks_gpu_plan_print(const struct cks_gpu_plan *plan, const struct cks_machine *here,
-			struct cks_device_map *map);
+void cks_gpu_plan_fill_map(const struct cks_gpu_plan *plan, const struct cks_machine *here,
+			   struct cks_device_map *map);
 
 /* The number of the one GPU that the session uses then; -1: it uses several, or none, or it is not
  * the server's. */

@@ -81,7 +81,7 @@ int cks_workers_adopt(struct cks_workers *w, const struct cks_state_worker *save
 	if (worker->control >= 0)
 		cks_worker_listen(w, worker);
 	worker->info.share = (struct cks_share){.gpus = 0};
-	if (saved->serving && !cks_worker_rehouse(w, worker))
+	if (saved->serving && !cks_worker_reassign_user(w, worker))
 		return 0;
 	if (saved->serving && worker->control >= 0) {
 		cks_workers_send(&worker->info, CK_CONTROL_FREE); /* the old one may have held it */

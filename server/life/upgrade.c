@@ -180,7 +180,7 @@ void cks_upgrade_exec(struct cks_upgrade *u, const struct cks_state *state)
 		ret = cks_state_inherit(state, true);
 	if (ret == 0) {
 		ck_info("upgrade: executing %s", u->program);
-		ck_log_tend(true);
+		ck_log_report_dropped(true);
 		ret = execute_program(u, CK_CONTINUE_ARGUMENT, fd);
 	}
 	cks_state_inherit(state, false);

@@ -99,7 +99,7 @@ void cks_lease_await_thaw(struct cks_session *session);
 /* Make the arena and a lease of at most @size bytes, for the session to come; and end that
  * lease. */
 void cks_lease_prepare(CUdevice device, size_t size);
-void cks_lease_forgo(void);
+void cks_lease_cancel(void);
 /* Make it again, as large as is due now: it was made before the meter ran. */
 void cks_lease_renew(void);
 /* They belong to @session from now on. */
@@ -114,7 +114,7 @@ int cks_lease_watch_offer(struct cks_session *session);
 void cks_lease_return_free(struct cks_session *session);
 /* The session is about to leave the GPU: have the client return free memory, and wait for that a
  * little. */
-void cks_lease_lighten(struct cks_session *session);
+void cks_lease_trim(struct cks_session *session);
 /* The server's answers: there is no other session to ask; one leaves the GPU; it has left. */
 void cks_lease_alone(struct cks_session *session);
 void cks_lease_coming(struct cks_session *session);

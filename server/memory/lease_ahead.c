@@ -73,14 +73,14 @@ void cks_lease_renew(void)
 
 	if (size == 0)
 		return;
-	cks_lease_forgo();
+	cks_lease_cancel();
 	size = ck_min(size, get_lease_size(ahead.device, size));
 	if (size > 0 && cks_lease_map(ahead.device, ahead.arena, size, CK_LEASE_CHUNK,
 				      (uint64_t)1 << ahead.device, handles) == CUDA_SUCCESS)
 		ahead.size = size;
 }
 
-void cks_lease_forgo(void)
+void cks_lease_cancel(void)
 {
 	size_t count = ahead.size / CK_LEASE_CHUNK;
 

@@ -66,7 +66,7 @@ void cks_lease_return_free(struct cks_session *s)
 		cks_host_call_send(client, 0, 0);
 }
 
-void cks_lease_lighten(struct cks_session *s)
+void cks_lease_trim(struct cks_session *s)
 {
 	struct cks_host_call *client = client_of(s);
 

@@ -52,7 +52,7 @@ void cks_broker_link(const char *path, int client, uid_t server)
 }
 
 /* No user has such a name; and half of the key is unique enough. */
-void cks_broker_bill(const struct ck_hash *key)
+void cks_broker_set_account(const struct ck_hash *key)
 {
 	size_t at = (size_t)snprintf(broker.payer, sizeof(broker.payer), "key:");
 

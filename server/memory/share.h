@@ -29,7 +29,7 @@ struct cks_ticket {
 void cks_broker_link(const char *path, int client, uid_t server);
 /* Regions of the session count for the identity with @key, if the policy has a quota. Before the
  * first request. */
-void cks_broker_bill(const struct ck_hash *key);
+void cks_broker_set_account(const struct ck_hash *key);
 /* May the session use memory that is shared by name? */
 bool cks_broker_has_m3(void);
 

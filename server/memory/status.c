@@ -174,7 +174,7 @@ void cks_status_report(struct cks_session *s, bool takes)
 	ck_unlock(&t->lock);
 }
 
-void cks_status_rouse(struct cks_session *s)
+void cks_status_wake(struct cks_session *s)
 {
 	struct cks_status *t = s->status;
 
@@ -347,7 +347,7 @@ void cks_status_follow(struct cks_session *s, const struct cks_watch *new)
 
 	cks_deliveries_list(s->deliveries);
 	if (cks_status_watch(s, new)) {
-		cks_status_rouse(s);
+		cks_status_wake(s);
 		return;
 	}
 	ck_lock(&t->lock);

@@ -25,7 +25,7 @@ void cks_status_destroy(struct cks_status *status); /* no thread may use it any 
 void cks_status_report(struct cks_session *session, bool takes);
 
 /* After a reply that may have begun a watch: see to it that the thread polls. */
-void cks_status_rouse(struct cks_session *session);
+void cks_status_wake(struct cks_session *session);
 
 /* A context is about to end: end all watches, so that the client asks. */
 void cks_status_drop_all(struct cks_session *session);

@@ -70,7 +70,7 @@ void cks_user_messages_refuse(const char *line)
 }
 
 /* A client that has not listened when it is old never will. */
-static bool is_heard(void)
+static bool is_listener_known(void)
 {
 	return words.listens || ck_now_ms() - words.began > CK_YOUNG_MS;
 }
@@ -98,7 +98,7 @@ void cks_user_messages_end(const char *line)
 	if (!words.last)
 		add_line(line);
 	words.last = true;
-	fetched = wait_until(is_heard, CK_LISTEN_MS) && words.listens &&
+	fetched = wait_until(is_listener_known, CK_LISTEN_MS) && words.listens &&
 		  wait_until(is_empty, CK_FETCH_MS);
 	ck_unlock(&words.lock);
 	if (fetched)

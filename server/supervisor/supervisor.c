@@ -220,7 +220,7 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 	ck_poll_sooner(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
 	ck_poll_sooner(&r->timeout, cks_drain_run(&s->drain, s->workers));
 	ck_poll_sooner(&r->timeout, cks_watchdog_run(&s->watchdog));
-	ck_poll_sooner(&r->timeout, ck_log_tend(false));
+	ck_poll_sooner(&r->timeout, ck_log_report_dropped(false));
 	ck_poll_sooner(&r->timeout, cks_upgrade_tend(&s->upgrade));
 	ck_poll_sooner(&r->timeout, cks_travels_due(s->travels, s->workers));
 	r->fds[n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
@@ -402,6 +402,6 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 	}
 	cks_notify("STOPPING=1");
 	cks_supervisor_stop(&s);
-	ck_log_tend(true);
+	ck_log_report_dropped(true);
 	return exit_status(ret);
 }

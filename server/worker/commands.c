@@ -183,7 +183,7 @@ static void sleep_until_due(struct cks_commands *c)
 
 		if (is_due(c) || ck_chan_peer_gone(c->chan))
 			break;
-		ck_pipe_doze(c->ring, mark, LOOK_MS);
+		ck_pipe_sleep_until(c->ring, mark, LOOK_MS);
 		if (!atomic_load(&c->polled))
 			ck_pipe_arm(c->ring);
 	}
@@ -351,7 +351,7 @@ void cks_commands_poll(struct cks_lane *l, struct ck_spin_turn *turn)
 {
 	struct cks_commands *c = atomic_load(&l->session->commands);
 
-	cks_status_rouse(l->session);
+	cks_status_wake(l->session);
 	*turn = ck_spin_begin(&l->spin);
 	if (!ck_chan_ring(l->chan))
 		return;

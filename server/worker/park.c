@@ -69,7 +69,7 @@ static const char *close_gate(struct cks_session *s)
 	 * for their ranks */
 	if (cks_nccl_any(s->nccl))
 		return "it has NCCL communicators, whose other ranks wait for it";
-	cks_lease_lighten(s);
+	cks_lease_trim(s);
 	if (!cks_gate_close(&s->gate, park.wait_ms))
 		return "a call is still running (--suspend-wait)";
 	why = find_obstacle(s);

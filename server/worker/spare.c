@@ -39,7 +39,7 @@ static bool take_client(void)
 		if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0)
 			_exit(0); /* the server is stopping */
 		if (kind == CK_CONTROL_PRESS)
-			cks_lease_forgo();
+			cks_lease_cancel();
 	}
 	if (kind == CK_CONTROL_WARM && fd < 0)
 		return false;

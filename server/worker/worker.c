@@ -312,7 +312,7 @@ static int prepare_process(const struct cks_options *options, struct ck_output *
 /* The hello has made @session: connect it with this process. */
 static void take_session(struct cks_session *session, const struct cks_options *options)
 {
-	cks_broker_bill(&worker.client.identity.key);
+	cks_broker_set_account(&worker.client.identity.key);
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	cks_user_messages_begin();
 	session->wake_fd = worker.wake_fd;

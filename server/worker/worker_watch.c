@@ -50,7 +50,7 @@ _Noreturn void worker_end(const char *reason)
 		reason = worker.verdict;
 	if (atomic_load(&worker.keep))
 		cks_reconnect_bye(worker.keep);
-	ck_log_tend(true);
+	ck_log_report_dropped(true);
 	cks_park_end(s, reason);
 	if (s)
 		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
@@ -223,7 +223,7 @@ static void *watch_thread(void *unused)
 
 	(void)unused;
 	while (watch_client(&quiet))
-		ck_log_tend(false);
+		ck_log_report_dropped(false);
 	end_soon("the client has ended");
 }
 

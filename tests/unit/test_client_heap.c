@@ -148,7 +148,7 @@ static void a_block_is_used_as_a_whole(void **state)
 	assert_int_equal(ckc_heap_take(heap, 4 * CK_CHUNK, &anyone), 0);
 	assert_int_equal(ckc_heap_take(heap, 7 * CK_CHUNK + 1, &anyone), block);
 	ckc_heap_give(heap, block, 7 * CK_CHUNK + 1, &over);
-	assert_true(ckc_heap_shed(heap, &at, &size));
+	assert_true(ckc_heap_take_free(heap, &at, &size));
 	assert_int_equal(at, block);
 	assert_int_equal(size, 8 * CK_CHUNK);
 	assert_int_equal(ckc_heap_leased(heap), CK_CHUNK);
@@ -164,10 +164,10 @@ static void only_whole_chunks_go_back(void **state)
 	(void)state;
 	ckc_heap_take(heap, 512, &anyone);
 	assert_int_equal(ckc_heap_idle(heap), 3 * CK_CHUNK);
-	assert_true(ckc_heap_shed(heap, &at, &size));
+	assert_true(ckc_heap_take_free(heap, &at, &size));
 	assert_int_equal(at, LO + CK_CHUNK);
 	assert_int_equal(size, 3 * CK_CHUNK);
-	assert_false(ckc_heap_shed(heap, &at, &size));
+	assert_false(ckc_heap_take_free(heap, &at, &size));
 	assert_int_equal(ckc_heap_leased(heap), CK_CHUNK);
 	assert_int_equal(ckc_heap_place(heap, CK_CHUNK),
 			 LO + CK_CHUNK); /* its addresses are free */
@@ -185,7 +185,7 @@ static void chunks_go_back_whatever_has_used_their_parts(void **state)
 	ckc_heap_give(heap, a, 512, &by_seven);
 	ckc_heap_give(heap, b, 512, &by_all);
 	assert_int_equal(ckc_heap_idle(heap), 2 * CK_CHUNK);
-	assert_true(ckc_heap_shed(heap, &at, &size));
+	assert_true(ckc_heap_take_free(heap, &at, &size));
 	assert_int_equal(at, LO);
 	assert_int_equal(size, 2 * CK_CHUNK);
 	assert_int_equal(ckc_heap_free(heap), 0);
@@ -200,7 +200,7 @@ static void addresses_that_are_asked_for_are_taken(void **state)
 	(void)state;
 	assert_int_equal(at, LO + CK_CHUNK);
 	assert_int_equal(ckc_heap_place(heap, CK_CHUNK), LO + 2 * CK_CHUNK);
-	ckc_heap_displace(heap, at);
+	ckc_heap_cancel_place(heap, at);
 	assert_int_equal(ckc_heap_place(heap, CK_CHUNK), at);
 	assert_int_equal(ckc_heap_place(heap, ROOM), 0);
 	assert_int_equal(ckc_heap_leased(heap), CK_CHUNK);

@@ -34,7 +34,7 @@ static void pause_sometimes(void);
 #define ck_pipe_arm test_arm
 #define ck_pipe_disarm test_disarm
 #define ck_pipe_mark test_mark
-#define ck_pipe_doze test_doze
+#define ck_pipe_sleep_until test_doze
 #include "../../rpc/pipe.c"
 
 #define SIZE 4096u

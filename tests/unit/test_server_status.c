@@ -164,7 +164,7 @@ static unsigned int ask(unsigned int i, uint64_t number)
 	ck_event_ask_res res = {0};
 
 	assert_int_equal(ck_serve_event_ask(&request, &args, &res), CUDA_SUCCESS);
-	cks_status_rouse(session); /* as after the reply */
+	cks_status_wake(session); /* as after the reply */
 	return res.state;
 }
 
@@ -174,7 +174,7 @@ static unsigned int ask_stream(uint64_t stream, uint64_t number)
 	ck_stream_ask_res res = {0};
 
 	assert_int_equal(ck_serve_stream_ask(&request, &args, &res), CUDA_SUCCESS);
-	cks_status_rouse(session);
+	cks_status_wake(session);
 	return res.state;
 }
 

@@ -272,11 +272,11 @@ static void lose_lines(int fds[2])
 	log_to(fds[1], "1");
 	for (int i = 0; i < 3; i++)
 		ck_err("lost %d", i);
-	must(ck_log_tend(false) == 1000);
+	must(ck_log_report_dropped(false) == 1000);
 	while (ioctl(fds[0], FIONREAD, &waiting) == 0 && waiting > 0)
 		take(fds[0], sizeof(output) - 1);
 	ck_err("found");
-	must(ck_log_tend(false) == -1);
+	must(ck_log_report_dropped(false) == -1);
 	take(fds[0], sizeof(output) - 1);
 	must(strstr(output, "WARNING: 3 lines dropped") && strstr(output, "ERROR: found\n"));
 	must(!strstr(output, "lost"));
@@ -336,9 +336,9 @@ static void a_hundred(void)
 		ck_warn("refused %d", i);
 		ck_debug("seen %d", i);
 	}
-	ck_log_tend(false); /* too early */
+	ck_log_report_dropped(false); /* too early */
 	ck_warn("another");
-	ck_log_tend(true);
+	ck_log_report_dropped(true);
 }
 
 static void a_hundred_limited(void)
