@@ -65,11 +65,13 @@ static bool join_session(struct cks_new_connection_list *l, struct cks_new_conne
 	if (ret == 0 || f->joining)
 		return f->joining;
 	ck_info("a connection to no session: %s", strerror(-ret));
-	if (kind == CK_PEEK_LINK)
+	/* A client gives its session up after such an answer; without one it tries again, so a
+	 * worker that has been busy for long does not lose its session. */
+	if (kind == CK_PEEK_LINK && ret == -ENOENT)
 		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_link_res, &linked);
 	else if (kind == CK_PEEK_DIRECT)
 		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_direct_res, &met);
-	else
+	else if (kind == CK_PEEK_JOIN)
 		cks_answer(f->fd, p, (xdrproc_t)xdr_ck_join_res, &joined);
 	return false;
 }
