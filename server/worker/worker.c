@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,6 +92,35 @@ static _Noreturn void end_session(const char *reason, const char *line)
 	worker_verdict(reason);
 	cks_user_messages_end(line);
 	worker_end(reason);
+}
+
+/* What a message of the supervisor says: why the session ends. */
+static struct {
+	bool begun;
+	const char *reason; /* for the log */
+	char line[CK_NOTE_TEXT];
+} ending;
+
+static void *end_session_aside(void *unused)
+{
+	(void)unused;
+	end_session(ending.reason, ending.line);
+}
+
+/* End the session in a thread of its own: a client that does not listen for the reason yet needs a
+ * lane for that, which this thread takes. @reason: NULL for @line. */
+static void begin_end(const char *reason, const char *line)
+{
+	pthread_t thread;
+
+	if (ending.begun)
+		return;
+	ending.begun = true;
+	snprintf(ending.line, sizeof(ending.line), "%s", line);
+	ending.reason = reason ? reason : ending.line;
+	if (pthread_create(&thread, NULL, end_session_aside, NULL) != 0)
+		end_session(ending.reason, ending.line);
+	pthread_detach(thread);
 }
 
 /* The supervisor has gone: find the next one, or end. */
@@ -181,8 +211,9 @@ static void change_account(int fd, uint32_t seat)
 static void relay_message(const struct cks_control_words *message)
 {
 	if (message->last)
-		end_session(message->text, message->text);
-	cks_user_messages_say(message->text);
+		begin_end(NULL, message->text);
+	else
+		cks_user_messages_say(message->text);
 }
 
 /* The session is suspended, and returns to other GPUs. */
@@ -231,9 +262,11 @@ static void handle_message(union message *message)
 		cks_lease_freeze(worker.session, message->kind == CK_CONTROL_FREEZE);
 		break;
 	case CK_CONTROL_STOP:
-		end_session(message->words.text, message->words.text);
+		begin_end(NULL, message->words.text);
+		break;
 	case CK_CONTROL_END:
-		end_session("a command has ended it", message->words.text);
+		begin_end("a command has ended it", message->words.text);
+		break;
 	case CK_CONTROL_GONE:
 		worker_end(message->words.text);
 	case CK_CONTROL_LEAVE:

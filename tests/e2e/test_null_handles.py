@@ -23,7 +23,7 @@ def test_answers_are_those_of_an_h200_but_for_the_list(server, way):
     assert result.status == 0, result.err
     native = answers((FOLDER / "h200.answers").read_text(encoding="utf-8"))
     ours = answers(result.out)
-    assert set(ours) == set(native)
+    assert set(ours) >= set(native)     # calls of later releases have no answer of that driver
     differ = [f"{state} {call} {native[state, call]} {ours[state, call]}"
               for state, call in native if native[state, call] != ours[state, call]]
     assert differ == (FOLDER / "differences").read_text(encoding="utf-8").splitlines()

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -24,8 +23,8 @@ static size_t known;
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
+	static struct ck_function_attribute all[CU_FUNC_ATTRIBUTE_MAX];
 	ck_attributes_res *r = res;
-	struct ck_function_attribute *all;
 
 	(void)payload;
 	if (m->number == CK_PROC_cuFuncGetAttribute)
@@ -33,8 +32,6 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 			1000 + (int)((const cuFuncGetAttribute_args *)m->args)->attrib;
 	if (m->number != CK_PROC_attributes)
 		return CUDA_SUCCESS;
-	all = calloc(known, sizeof(*all));
-	assert_non_null(all);
 	for (size_t i = 0; i < known; i++)
 		all[i].value = 40 + (int)i;
 	all[CU_FUNC_ATTRIBUTE_PTX_VERSION].error = CUDA_ERROR_INVALID_VALUE;
