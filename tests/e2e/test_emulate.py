@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, SLOW, children_of, command_env, ended, is_alive, start, wait_until, with_words
+from conftest import DRIVER, PRODUCTS, SLOW, children_of, command_env, ended, is_alive, start, state_and_parent, wait_until, with_words
 
 pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="starts the emulated GPU itself")
 
@@ -51,7 +51,7 @@ class Running:
 
 
 def servers_at(socket):
-    """The servers that were started with this socket; their workers have other arguments."""
+    """The servers that were started with this socket. Their children have the same arguments until they have others."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -60,7 +60,7 @@ def servers_at(socket):
             continue
         if words[:1] == ["cricket-rpc-server"] and str(socket) in words and is_alive(int(entry.parent.name)):
             found.append(int(entry.parent.name))
-    return found
+    return [pid for pid in found if state_and_parent(pid)[1] not in found]
 
 
 @pytest.mark.quick
