@@ -36,7 +36,7 @@ command_of_readme() {
 	done
 	wait $pid || status=$?
 	times+="$((SECONDS - began)) s  $line"$'\n'
-	[ $status -eq 0 ] || { tail -n 100 "$log"; die "$suite: failed: $line"; }
+	[ $status -eq 0 ] || { tail -n 400 "$log"; die "$suite: failed: $line"; }
 	tail -n 4 "$log"
 }
 
