@@ -39,7 +39,9 @@ class Running:
 
     def __init__(self, env, **options):
         self.process = subprocess.Popen([CRICKET, "run", "-s", "emu", "--", sys.executable, "-c", PROGRAM], env=env, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options,
+                                        # ignored in what a script has started in the background, these tests included
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         words = self.process.stdout.readline().split()
         assert words[:4] == ["0", "0", "1", str(self.process.pid)], words
         self.socket = pathlib.Path(words[4].removeprefix("shm:"))

@@ -319,7 +319,7 @@ def test_connections_are_cut_while_a_session_leaves_and_comes_back(gpu_server):
             if one.poll() is not None or reply.get("error") == "the session has ended":
                 break
             assert reply["ok"], reply
-        assert one.stdout.read() == expected, one.stderr.read()
+        assert one.stdout.read() == expected, one.stderr.read() + server.log()
         assert one.wait(60 * SLOW) == 0
     finally:
         proxy.stop()
