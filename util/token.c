@@ -29,7 +29,7 @@ static ssize_t read_part(int fd, char *out, size_t size)
 
 int ck_token_read(const char *path, char out[CK_TOKEN_SIZE])
 {
-	/* nothing is waited for if it is a pipe */
+	/* does not wait for the writer of a pipe */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t size = fd < 0 ? -errno : read_part(fd, out, CK_TOKEN_SIZE);
 	size_t length;

@@ -40,7 +40,7 @@ class Running:
     def __init__(self, env, **options):
         self.process = subprocess.Popen([CRICKET, "run", "-s", "emu", "--", sys.executable, "-c", PROGRAM], env=env, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options,
-                                        # ignored in what a script has started in the background, these tests included
+                                        # a script's background processes ignore it, and so may these tests
                                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         words = self.process.stdout.readline().split()
         assert words[:4] == ["0", "0", "1", str(self.process.pid)], words
