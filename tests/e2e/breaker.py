@@ -4,10 +4,27 @@ import select
 import socket
 import struct
 import threading
-import time
+
+from ports import reserve_port
+
+from conftest import free_port
 
 PIECE = 1 << 16
 RESET = struct.pack("ii", 1, 0)
+
+
+def reserve_port():
+    """A socket that is bound to a port of its own and refuses connections. Others of this process may listen there. While nothing
+    listens, no other program gets the port: a client would come back to another server, which does not know its session."""
+    while True:
+        s = socket.socket()
+        try:
+            s.bind(("127.0.0.1", free_port()))
+        except OSError:
+            s.close()
+            continue
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return s
 
 
 class Breaker:
@@ -26,6 +43,7 @@ class Breaker:
         self.cuts = self.wanted = cuts
         self.left = self.next()
         self.is_dark = False
+        self.place = None
         self.listener = self.listen(0)
         self.port = self.listener.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
@@ -38,9 +56,10 @@ class Breaker:
         self.thread.start()
 
     def listen(self, port):
-        s = socket.create_server(("127.0.0.1", port), backlog=128)
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        return s
+        if not port:
+            self.place = reserve_port()
+            port = self.place.getsockname()[1]
+        return socket.create_server(("127.0.0.1", port), backlog=128)
 
     def connect(self):
         return socket.create_connection(self.to)
@@ -69,7 +88,7 @@ class Breaker:
                 elif s in self.other and not self.pass_on(s):
                     self.drop(s)
         self.drop_all("fin")
-        for s in (self.listener, self.end):
+        for s in (self.listener, self.place, self.end):
             if s:
                 s.close()
 

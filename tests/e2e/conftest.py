@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import os
 import pathlib
-import random
 import re
 import signal
 import socket
@@ -21,6 +20,8 @@ import time
 from dataclasses import dataclass
 
 import pytest
+
+from ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 APPS = ROOT / "tests" / "test_apps" / "bin"
@@ -156,20 +157,6 @@ def listens(path):
     """Whether somebody listens at the unix socket PATH; its file is there a moment before (proc_net(5))."""
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
         return any(line[3:4] == ["00010000"] and line[7:] == [str(path)] for line in map(str.split, sockets))
-
-
-def free_port():
-    """A TCP port of the loopback interface that nobody listens on.
-
-    Below the range from which the kernel takes ports by itself: one out of that range may be somebody's, a
-    connecting client's for instance, before the test has used it.
-    """
-    first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(max(first - 20000, 1024), max(first, 2048))
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
 
 
 def is_alive(pid):

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from conftest import SLOW, free_port, wait_until
+from conftest import SLOW, wait_until
+from ports import free_port
 
 
 def answers(port):

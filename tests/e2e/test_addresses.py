@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from conftest import PRODUCTS, Server, clean_env, free_port, run, wait_until
+from conftest import PRODUCTS, Server, clean_env, run, wait_until
+from ports import free_port
 from test_command import COUNT, CRICKET, Holder, configure, home  # noqa: F401 (a fixture)
 
 

@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from conftest import PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, free_port, run
+from conftest import PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, run
+from ports import free_port
 from tls import Authority
 
 CRICKET = PRODUCTS / "cricket"

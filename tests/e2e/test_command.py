@@ -15,7 +15,8 @@ import threading
 
 import pytest
 
-from conftest import CLIENT, PRODUCTS, ROOT, SLOW, Server, clean_env, free_port, listens, run, wait_until
+from conftest import CLIENT, PRODUCTS, ROOT, SLOW, Server, clean_env, listens, run, wait_until
+from ports import free_port
 
 CRICKET = PRODUCTS / "cricket"
 

@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-from conftest import APPS, KIND, PRODUCTS, ROOT, clean_env, free_port, run
+from conftest import APPS, KIND, PRODUCTS, ROOT, clean_env, run
+from ports import free_port
 
 yaml = pytest.importorskip("yaml", reason="python3-yaml is missing (make deps)")
 pytestmark = pytest.mark.skipif(bool(KIND), reason="compose files do not depend on how the programs were compiled")

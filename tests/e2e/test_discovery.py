@@ -12,9 +12,10 @@ import time
 
 import pytest
 
-from conftest import DRIVER, KIND, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, children_of, clean_env, client_env, ended, free_port, is_alive, \
+from conftest import DRIVER, KIND, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, children_of, clean_env, client_env, ended, is_alive, \
     name_of, run, start, wait_until, with_words
 from names import Names
+from ports import free_port
 
 COMMAND = PRODUCTS / "cricket"
 PROGRAM = pathlib.Path(__file__).parent / "pool_program.py"

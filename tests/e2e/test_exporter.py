@@ -21,7 +21,8 @@ import urllib.request
 
 import pytest
 
-from conftest import PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, free_port, listens, run, wait_until
+from conftest import PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, listens, run, wait_until
+from ports import free_port
 from test_command import HOLDER, Holder, cricket
 
 EXPORTER = PRODUCTS / "cricket-exporter"

@@ -15,8 +15,9 @@ import time
 
 import pytest
 
-from conftest import (DRIVER, EXPECTED, SLOW, TRANSPORTS, Server, client_env, ended, free_port, is_alive,
+from conftest import (DRIVER, EXPECTED, SLOW, TRANSPORTS, Server, client_env, ended, is_alive,
                       run, start, wait_until)
+from ports import free_port
 
 
 def expect_refusal(result, address, *reasons):

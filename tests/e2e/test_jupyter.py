@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, KIND, PRODUCTS, ROOT, Server, clean_env, free_port, run
+from conftest import DRIVER, KIND, PRODUCTS, ROOT, Server, clean_env, run
+from ports import free_port
 
 pytestmark = pytest.mark.skipif(DRIVER != "emu" or bool(KIND), reason="needs the command beside the emulated GPU")
 

@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 
-from conftest import APPS, KIND, ROOT, SERVER, clean_env, free_port, run, wait_until
+from conftest import APPS, KIND, ROOT, SERVER, clean_env, run, wait_until
+from ports import free_port
 
 yaml = pytest.importorskip("yaml", reason="python3-yaml is missing (make deps)")
 pytestmark = pytest.mark.skipif(bool(KIND), reason="manifests do not depend on how the programs were compiled")

@@ -13,8 +13,9 @@ import time
 
 import pytest
 
-from conftest import (DRIVER, SERVER, SLOW, Server, clean_env, client_env, free_port, listens, run,
+from conftest import (DRIVER, SERVER, SLOW, Server, clean_env, client_env, listens, run,
                       wait_until)
+from ports import free_port
 from stranger import NUMBERS, Session, call, name_of, opaque, padded, received, results, u32, u64
 
 MIB = 1 << 20

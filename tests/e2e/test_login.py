@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from conftest import PRODUCTS, SERVER, SLOW, Server, clean_env, command_env, free_port, run, wait_until
+from conftest import PRODUCTS, SERVER, SLOW, Server, clean_env, command_env, run, wait_until
+from ports import free_port
 from tls import Authority, Middle
 
 CRICKET = PRODUCTS / "cricket"

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from conftest import (APPS, DRIVER, PRODUCTS, ROOT, TRANSPORTS, Server, client_env, free_port, preload, run,
+from conftest import (APPS, DRIVER, PRODUCTS, ROOT, TRANSPORTS, Server, client_env, preload, run,
                       runtime, wait_until)
+from ports import free_port
 
 sys.path.insert(0, str(ROOT / "tools"))
 from api.nvml_table import NvmlTable  # noqa: E402

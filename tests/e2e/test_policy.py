@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, free_port, listens, run, wait_until, with_words
+from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, listens, run, wait_until, with_words
+from ports import free_port
 from stranger import Refused, Session
 from test_arena import begin, python
 from test_control import Asker, ctl

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, PRODUCTS, ROOT, SAN, TRANSPORTS, Server, clean_env, client_env, ended, free_port, run
+from conftest import DRIVER, EXPECTED, PRODUCTS, ROOT, SAN, TRANSPORTS, Server, clean_env, client_env, ended, run
+from ports import free_port
 
 COMMAND = PRODUCTS / "cricket"
 PEERS = "127.0.0.0/8:*"

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, free_port, is_alive, listens, wait_until
+from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, is_alive, listens, wait_until
+from ports import free_port
 from sshd import sshd_in
 
 # What the recipes run as ./program.

@@ -12,8 +12,9 @@ import time
 
 import pytest
 
-from conftest import (DRIVER, SERVER, SLOW, Server, children_of, clean_env, client_env, ended, free_port, listens, run, start,
+from conftest import (DRIVER, SERVER, SLOW, Server, children_of, clean_env, client_env, ended, listens, run, start,
                       wait_until)
+from ports import free_port
 from test_command import Holder
 
 

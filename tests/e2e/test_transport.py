@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from conftest import (EXPECTED, SLOW, TRANSPORTS, Server, client_env, ended, free_port, is_alive,
+from conftest import (EXPECTED, SLOW, TRANSPORTS, Server, client_env, ended, is_alive,
                       run, start, state_and_parent, wait_until)
+from ports import free_port
 
 
 @pytest.fixture(scope="module")

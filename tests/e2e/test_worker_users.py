@@ -11,8 +11,9 @@ import tempfile
 
 import pytest
 
-from conftest import DRIVER, SERVER, TRANSPORTS, Server, client_env, free_port, run, wait_until
+from conftest import DRIVER, SERVER, TRANSPORTS, Server, client_env, run, wait_until
 from criu import criu
+from ports import free_port
 from stranger import Refused, Session
 from test_arena import HEAD
 from test_control import Asker, ctl

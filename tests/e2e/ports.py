@@ -1,0 +1,33 @@
+"""tests/e2e/ports.py - TCP ports of the loopback interface for tests that run beside one another."""
+import contextlib
+import pathlib
+import random
+import socket
+
+
+def free_port():
+    """A TCP port of the loopback interface that nobody listens on.
+
+    Below the range from which the kernel takes ports by itself: one out of that range may be somebody's, a
+    connecting client's for instance, before the test has used it.
+    """
+    first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(max(first - 20000, 1024), max(first, 2048))
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+
+
+def reserve_port():
+    """A socket that is bound to a port of its own and refuses connections. Others of this process may listen there. While nothing
+    listens, no other program gets the port: a client would come back to another server, which does not know its session."""
+    while True:
+        s = socket.socket()
+        try:
+            s.bind(("127.0.0.1", free_port()))
+        except OSError:
+            s.close()
+            continue
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return s
