@@ -9,7 +9,7 @@
 #define CK_EMU_MEMORY_TEXTURE_H
 
 #include "emu/core/emu.h"
-#include "emu/ptx/ptx.h"
+#include "emu/ptx/language/ptx.h"
 
 struct ck_emu_array {
 	struct ck_emu_object base; /* its owner is the mipmapped array, if it is a level of one */

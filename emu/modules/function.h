@@ -6,8 +6,8 @@
 #define CK_EMU_MODULES_FUNCTION_H
 
 #include "emu/core/emu.h"
-#include "emu/ptx/ptx.h"
 #include "emu/core/locks.h"
+#include "emu/ptx/language/ptx.h"
 
 struct ck_emu_function {
 	struct ck_emu_object base; /* its owner is the module, or a kernel's library */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/ptx-coverage.md: the opcodes of emu/ptx/ops.def, and the forms that check each."""
+"""Writes docs/ptx-coverage.md: the opcodes of emu/ptx/language/ops.def, and the forms that check each."""
 import collections
 import itertools
 import pathlib
@@ -22,7 +22,7 @@ FAMILIES = (forms_integer, forms_video, forms_float, forms_compare, forms_conver
             forms_data, forms_warp)
 HEAD = """# PTX coverage of the emulated GPU
 
-Made by `make gen` from `emu/ptx/ops.def` and `tests/conformance`; do not edit. A row is an opcode that the interpreter
+Made by `make gen` from `emu/ptx/language/ops.def` and `tests/conformance`; do not edit. A row is an opcode that the interpreter
 knows; what has no row is refused by its name when a module is loaded. The number behind an opcode counts the kernels in which it
 is used and that are compared with an H200's answers; 0: none is.
 
@@ -62,7 +62,7 @@ def uses():
 def page():
     counts = uses()
     lines = []
-    for note, group in itertools.groupby(rows((ROOT / 'emu/ptx/ops.def').read_text()), lambda row: row[1]):
+    for note, group in itertools.groupby(rows((ROOT / 'emu/ptx/language/ops.def').read_text()), lambda row: row[1]):
         names = ', '.join(f'`{name}` {counts[name]}' for name, _ in group)
         lines.append(f'| {names} | {note.replace("|", chr(92) + "|")} |')
     return HEAD + '\n'.join(lines) + '\n'

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/ptx/ptx.h"
+#include "emu/ptx/language/ptx.h"
 #include "tests/fuzz/standalone.h"
 
 #define MEMORY (64u << 10) /* all that the module's variables get */

@@ -19,7 +19,7 @@ def layers_of(folder):
     return next(line.split(":")[1].split() for line in lines if line.startswith(f"layers {folder}:"))
 
 
-@pytest.mark.parametrize("folder", ["client", "server", "emu"])
+@pytest.mark.parametrize("folder", ["client", "server", "emu", "emu/ptx"])
 def test_the_readme_has_the_layers_in_their_order(folder):
     rows = re.findall(r"^\| \[(\w+)\]\(\1/README.md\) \|", (ROOT / folder / "README.md").read_text(), re.M)
     assert rows == layers_of(folder)
@@ -58,7 +58,8 @@ def test_a_source_belongs_into_a_layer(tmp_path):
     assert "belongs into a sub-folder" in ran.stdout
 
 
-@pytest.mark.parametrize("name, line", [("emu/objects/x.c", "emu/graphs/graph.h"), ("emu/core/x.h", "emu/ptx/ptx.h"),
+@pytest.mark.parametrize("name, line", [("emu/objects/x.c", "emu/graphs/graph.h"), ("emu/core/x.h", "emu/ptx/language/ptx.h"),
+                                        ("emu/ptx/memory/x.h", "emu/ptx/parse/parse.h"), ("emu/ptx/ops/x.c", "emu/objects/context.h"),
                                         ("server/memory/x.c", "emu/core/emu.h"), ("emu/memory/x.c", "emu/other/x.h")])
 def test_the_emulated_driver_has_layers_too(tmp_path, name, line):
     ran = check_includes(tree_with(tmp_path, name, line))
@@ -92,6 +93,21 @@ def test_a_lower_layer_may_not_call_a_higher_one(tmp_path):
     ran = calls_checked(tmp_path, rules, {"emu/core/x.c": "void ck_y(void);\nvoid ck_x(void) { ck_y(); }\n", "emu/top/y.c": "void ck_y(void) {}\n"})
     assert ran.returncode != 0
     assert "emu/core/x.c: error: calls the higher emu/top/y.c: ck_y" in ran.stdout
+
+
+def test_layers_within_a_layer_are_checked_too(tmp_path):
+    rules = "circle: 4\nfolder emu: util\nlayers emu: core ptx top\nlayers emu/ptx: low high\n"
+    ran = calls_checked(tmp_path, rules, {"emu/ptx/low/x.c": "void ck_y(void);\nvoid ck_z(void);\nvoid ck_x(void) { ck_y(); ck_z(); }\n",
+                                          "emu/ptx/high/y.c": "void ck_y(void) {}\n", "emu/core/z.c": "void ck_z(void) {}\n"})
+    assert ran.returncode != 0
+    assert "emu/ptx/low/x.c: error: calls the higher emu/ptx/high/y.c: ck_y" in ran.stdout
+    assert "ck_z" not in ran.stdout
+
+
+@pytest.mark.parametrize("name, line, right", [("emu/objects/x.c", "emu/ptx/language/ptx.h", True), ("emu/ptx/ops/x.c", "emu/core/emu.h", True),
+                                               ("emu/ptx/run/x.c", "emu/ptx/ops/ops.h", True), ("emu/ptx/x.c", "emu/core/emu.h", False)])
+def test_a_layer_of_a_layer_includes_what_that_one_may(tmp_path, name, line, right):
+    assert (check_includes(tree_with(tmp_path, name, line)).returncode == 0) == right
 
 
 def test_a_higher_layer_may_call_a_lower_one(tmp_path):

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "emu/ptx/ptx.h"
+#include "emu/ptx/language/ptx.h"
 
 #define HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
 /* A kernel with one pointer, in %out, and plenty of registers. */
