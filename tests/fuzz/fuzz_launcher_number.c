@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/base64.h"
-#include "launcher/scan.h"
-#include "launcher/type.h"
+#include "launcher/text/base64.h"
+#include "launcher/text/scan.h"
+#include "launcher/text/type.h"
 #include "tests/fuzz/standalone.h"
 
 /* What is read and printed reads as the same bytes. */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/frame.h"
-#include "launcher/request.h"
+#include "launcher/request/request.h"
+#include "launcher/text/frame.h"
 #include "tests/fuzz/standalone.h"
 
 /* What the code that fills arguments relies on. */

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "launcher/number.h"
-#include "launcher/parallel.h"
-#include "launcher/scan.h"
-#include "launcher/type.h"
+#include "launcher/text/number.h"
+#include "launcher/text/parallel.h"
+#include "launcher/text/scan.h"
+#include "launcher/text/type.h"
 #include "util/util.h"
 
 #define COUNT 60000 /* enough for the parallel way */

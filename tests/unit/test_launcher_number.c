@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "launcher/base64.h"
-#include "launcher/number.h"
-#include "launcher/type.h"
+#include "launcher/text/base64.h"
+#include "launcher/text/number.h"
+#include "launcher/text/type.h"
 #include "util/util.h"
 
 static float f32_of(const char *text)

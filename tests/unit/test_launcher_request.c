@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "elf/kernels.h"
-#include "launcher/frame.h"
-#include "launcher/params.h"
-#include "launcher/request.h"
+#include "launcher/launch/params.h"
+#include "launcher/request/request.h"
+#include "launcher/text/frame.h"
 #include "util/util.h"
 
 #define LAUNCH "\"module\":\"m\",\"kernel\":\"k\",\"grid\":[1],\"block\":[1,2,3]"
