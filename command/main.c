@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command/command.h"
+#include "command/config/command.h"
 #include "util/spelling.h"
 #include "util/util.h"
 

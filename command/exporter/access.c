@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "command/command.h"
+#include "command/config/command.h"
 #include "command/exporter/access.h"
 #include "util/hash.h"
 #include "util/token_file.h"

@@ -12,10 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command/command.h"
+#include "command/config/command.h"
+#include "command/config/token_store.h"
 #include "command/exporter/serve.h"
 #include "command/exporter/watch.h"
-#include "command/token_store.h"
 #include "rpc/chan.h"
 #include "util/fd.h"
 
@@ -186,7 +186,7 @@ static int serve_metrics(struct options *o, int fd)
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL); /* the threads inherit it */
 	signal(SIGPIPE, SIG_IGN);
-	ckx_watch_step(w); /* before there are threads: command/gpu.h */
+	ckx_watch_step(w); /* before there are threads: command/sessions/gpu.h */
 	s = begin_serve(o, fd, w);
 	if (!s) {
 		ckx_watch_destroy(w);

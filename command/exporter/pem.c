@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command/command.h"
+#include "command/config/command.h"
 #include "command/exporter/pem.h"
 #include "util/fd.h"
 

@@ -17,12 +17,12 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "command/command.h"
+#include "command/config/command.h"
 #include "command/exporter/http_clients.h"
 #include "command/exporter/page.h"
 #include "command/exporter/serve.h"
 #include "command/exporter/watch.h"
-#include "command/metrics.h"
+#include "command/sessions/metrics.h"
 #include "util/util.h"
 
 #define PATIENCE_S 10 /* without a byte */

@@ -12,10 +12,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "command/command.h"
-#include "command/control.h"
+#include "command/config/command.h"
 #include "command/exporter/watch.h"
-#include "command/gpu.h"
+#include "command/sessions/control.h"
+#include "command/sessions/gpu.h"
 #include "util/until.h"
 
 #define FRESH_MS 500

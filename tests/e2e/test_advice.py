@@ -193,7 +193,7 @@ def test_a_full_server_is_waited_for(home, tmp_path):
 
 def test_each_text_of_the_table_is_one_that_a_program_prints():
     """Else a message has changed, and its advice is never given."""
-    text = (ROOT / "command" / "advice.def").read_text(encoding="utf-8")
+    text = (ROOT / "command" / "check" / "advice.def").read_text(encoding="utf-8")
     seen = {s for s in re.findall(r'ADVICE\(\w+, \w+, "([^"]*)"', text) if s}
     assert len(seen) > 12
     sources = "".join(p.read_text(encoding="utf-8") for folder in ("rpc", "server", "client", "util") for p in (ROOT / folder).rglob("*.c"))

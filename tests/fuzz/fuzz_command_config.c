@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command/config.h"
+#include "command/config/config.h"
 #include "tests/fuzz/standalone.h"
 
 /* The path of the file, in a folder that goes with the process. */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "command/offer.h"
+#include "command/servers/offer.h"
 #include "tests/fuzz/standalone.h"
 
 static void check_text(const char *text, size_t size)

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "command/trace_line.h"
+#include "command/trace/trace_line.h"
 #include "tests/fuzz/standalone.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

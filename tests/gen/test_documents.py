@@ -15,7 +15,7 @@ def test_the_page_is_not_stale(tool):
 
 
 @pytest.mark.parametrize("page, table, macro, least", [
-    ("docs/troubleshooting.md", "command/advice.def", r"^ADVICE\(", 20),
+    ("docs/troubleshooting.md", "command/check/advice.def", r"^ADVICE\(", 20),
     ("docs/policy.md", "server/policy/terms.def", r"^CK_TERM(?:_TEXT)?\(", 20),
 ])
 def test_the_page_has_a_line_for_each_row(page, table, macro, least):

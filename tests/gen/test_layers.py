@@ -19,10 +19,10 @@ def layers_of(folder):
     return next(line.split(":")[1].split() for line in lines if line.startswith(f"layers {folder}:"))
 
 
-@pytest.mark.parametrize("folder", ["client", "server", "emu", "emu/ptx", "launcher"])
+@pytest.mark.parametrize("folder", ["client", "server", "emu", "emu/ptx", "launcher", "command"])
 def test_the_readme_has_the_layers_in_their_order(folder):
     rows = re.findall(r"^\| \[(\w+)\]\(\1/README.md\) \|", (ROOT / folder / "README.md").read_text(), re.M)
-    assert rows == layers_of(folder)
+    assert rows == [name for name in layers_of(folder) if (ROOT / folder / name).is_dir()]
     assert sorted(rows) == sorted(p.name for p in (ROOT / folder).iterdir() if p.is_dir() and any(p.rglob("*.c")))
 
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "command/files.h"
+#include "command/login/files.h"
 #include "rpc/record.h"
 #include "util/util.h"
 

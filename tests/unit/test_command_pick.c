@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "command/pick.h"
+#include "command/servers/pick.h"
 #include "util/util.h"
 
 static struct ckx_candidate all[CKX_FLEET];

@@ -1,0 +1,128 @@
+/*
+ * command/login/trust.c - see trust.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command/config/command.h"
+#include "command/login/trust.h"
+#include "command/servers/connection.h"
+#include "util/address.h"
+#include "util/servers.h"
+
+/* Ask a question on the terminal, until it is answered with yes or no. */
+static bool ask_confirmation(const char *question)
+{
+	char answer[16];
+
+	for (;;) {
+		fprintf(stderr, "%s (yes/no)? ", question);
+		if (!fgets(answer, sizeof(answer), stdin))
+			return false;
+		answer[strcspn(answer, "\r\n")] = '\0';
+		if (strcasecmp(answer, "yes") == 0)
+			return true;
+		if (strcasecmp(answer, "no") == 0)
+			return false;
+	}
+}
+
+/* The command line comes before variables and files. */
+static int take_pins(struct ckx_server *server, const char *pins)
+{
+	char *mode = server->tls.value[CKX_TLS_MODE], *pin = server->tls.value[CKX_TLS_PIN];
+
+	if (!ck_tls_are_pins(pins) || strlen(pins) >= CKX_TLS_TEXT) {
+		ckx_error("not a pin (sha256: and 64 digits), or pins and commas: %s", pins);
+		return -EINVAL;
+	}
+	strcpy(pin, pins);
+	if (strcmp(mode, "off") == 0 || strcmp(mode, "offer") == 0)
+		strcpy(mode, "require");
+	unsetenv(ckx_tls_variable(CKX_TLS_MODE));
+	unsetenv(ckx_tls_variable(CKX_TLS_PIN));
+	return 0;
+}
+
+/* Has an authority of the system signed the server's certificate? */
+static bool is_signed(const struct ckx_server *server)
+{
+	struct ckx_server strict = *server;
+	struct ckx_connection reach;
+	struct ck_chan *chan;
+	bool ok;
+
+	strcpy(strict.tls.value[CKX_TLS_MODE], "require");
+	ok = ckx_connection_dial(&strict, &reach, &chan) == 0;
+	unsetenv(ckx_tls_variable(CKX_TLS_MODE));
+	explicit_bzero(strict.token, sizeof(strict.token));
+	if (ok)
+		ck_chan_close(chan);
+	return ok;
+}
+
+static int confirm_pin(struct ckx_server *server, const char *pin, const char *text)
+{
+	if (!isatty(STDIN_FILENO)) {
+		ckx_error("%s: the server's key is not known here; if its administrator confirms "
+			  "this pin, run: cricket login %s#%s",
+			  text, server->name[0] ? server->name : server->address, pin);
+		return -EKEYREJECTED;
+	}
+	fprintf(stderr,
+		"The key of %s is not known here. The server shows the key with this pin:\n"
+		"  %s\n"
+		"Its administrator knows the pin: `cricket-rpc-server --setup` and the server's "
+		"log print it.\n",
+		text, pin);
+	if (!ask_confirmation("Trust this key")) {
+		ckx_error("%s: nothing is stored", text);
+		return -EKEYREJECTED;
+	}
+	strcpy(server->tls.value[CKX_TLS_PIN], pin);
+	return 0;
+}
+
+/* Nothing says whom to trust. */
+static int look_at_server(struct ckx_server *server, const char *text, bool *changed)
+{
+	struct ckx_connection reach;
+	char pin[CK_TLS_PIN];
+	int ret = ckx_connection_pin(server, &reach, pin);
+
+	if (ret < 0) {
+		ckx_error("%s: %s", text, reach.why);
+		return ret;
+	}
+	if (!pin[0] && !reach.near) {
+		ckx_error("%s: the server has no TLS, and the token would cross the network in "
+			  "plain text: give the server a certificate (cricket-rpc-server --setup), "
+			  "or set CRICKET_TLS=off if no one else can read this network",
+			  text);
+		return -EKEYREJECTED;
+	}
+	if (!pin[0])
+		return 0;
+	*changed = true;
+	if (!is_signed(server))
+		return confirm_pin(server, pin, text);
+	strcpy(server->tls.value[CKX_TLS_MODE], "require");
+	return 0;
+}
+
+int ckx_trust(struct ckx_server *server, const char *pins, const char *text, bool *changed)
+{
+	*changed = false;
+	if (pins[0]) {
+		*changed = true;
+		return take_pins(server, pins);
+	}
+	if (ckx_tls_configured(&server->tls) || ck_servers_is_list(server->address) ||
+	    ck_address_kind_of(server->address) != CK_ADDRESS_TCP)
+		return 0;
+	return look_at_server(server, text, changed);
+}

@@ -1,0 +1,35 @@
+/*
+ * command/run/container.h - what a container needs so that its programs find the client and the
+ * server: files of this host, and variables.
+ *
+ * The folder of the client is at CKX_CONTAINER_LIBRARY, this command in /usr/local/bin, and the
+ * sockets of servers, the token and the files of TLS are in /run/cricket. The token is in a file,
+ * because engines show a container's variables to whoever may inspect it.
+ */
+#ifndef CK_COMMAND_RUN_CONTAINER_H
+#define CK_COMMAND_RUN_CONTAINER_H
+
+#include "command/config/install_paths.h"
+#include "command/run/settings.h"
+
+#define CKX_MOUNTS 24
+
+/* A file or folder of this host; the container reads it. */
+struct ckx_mount {
+	char host[CKX_PATH];
+	char inside[64];
+};
+
+struct ckx_container {
+	struct ckx_settings settings;
+	struct ckx_mount mounts[CKX_MOUNTS];
+	size_t mount_count;
+	unsigned int servers; /* whose sockets or lists are mounted */
+};
+
+/* What @wishes need, and a file with the token, for this user only, in ~/.config/cricket. -errno,
+ * printed; free it in any case. */
+int ckx_container_make(const struct ckx_wishes *wishes, struct ckx_container *container);
+void ckx_container_free(struct ckx_container *container);
+
+#endif

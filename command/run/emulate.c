@@ -1,0 +1,242 @@
+/*
+ * command/run/emulate.c - see emulate.h.
+ *
+ * A process beside the program (side_process.h) starts the server, waits for the end of the
+ * program, and then ends the server and removes its folder. If that process is killed, the server
+ * ends too.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "command/config/command.h"
+#include "command/config/install_paths.h"
+#include "command/run/emulate.h"
+#include "command/run/side_process.h"
+#include "util/unixsock.h"
+#include "util/until.h"
+#include "util/util.h"
+
+#define FOLDER "/cricket-emu.XXXXXX"
+#define LONGEST_NAME "/s.status" /* of the files that the server makes beside its socket */
+#define LOOK_MS 20		 /* between two looks whether the server has ended */
+#define END_MS 10000		 /* for a server to end its workers */
+
+/* What frameworks read that otherwise produce machine code; docs/emulator.md. */
+static const char *const ptx_settings[][2] = {
+	{"CUPY_COMPILE_WITH_PTX", "1"},
+	{"CUPY_ACCELERATORS", ""},
+};
+
+/* Variables that are meant for the program, or for a process that systemd has started. */
+static const char *const not_for_server[] = {
+	"LD_PRELOAD",	   "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CRICKET_LOG_FD",
+	"CRICKET_SESSION", "LISTEN_FDS",	   "WATCHDOG_USEC",
+};
+
+struct keeper {
+	char program[CKX_PATH]; /* the server's */
+	char folder[CK_UNIX_PATH_MAX], socket[CK_UNIX_PATH_MAX], ready[CK_UNIX_PATH_MAX];
+	int notices; /* a socket at @ready, which gets a datagram when the server is ready */
+	pid_t server;
+};
+
+/* --- the folder */
+
+static int make_folder(struct keeper *k)
+{
+	const char *const parents[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+	int ret = -ENOENT;
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(parents); i++) {
+		if (!parents[i] || parents[i][0] != '/' ||
+		    strlen(parents[i]) + strlen(FOLDER LONGEST_NAME) >= sizeof(k->folder))
+			continue; /* the next may be shorter */
+		snprintf(k->folder, sizeof(k->folder), "%s" FOLDER, parents[i]);
+		if (mkdtemp(k->folder))
+			return 0;
+		ret = -errno;
+	}
+	ckx_error("no folder for the emulated GPU can be made in XDG_RUNTIME_DIR, TMPDIR or /tmp: "
+		  "%s",
+		  strerror(-ret));
+	return ret;
+}
+
+static void remove_folder(const struct keeper *k)
+{
+	static const char *const left[] = {"s", "s.ctl", "s.m3", "s.status", "ready"};
+	char path[CK_UNIX_PATH_MAX + 16];
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(left); i++) {
+		snprintf(path, sizeof(path), "%s/%s", k->folder, left[i]);
+		unlink(path); /* a server that was killed leaves its sockets */
+	}
+	rmdir(k->folder);
+}
+
+/* The server reports as it does to systemd (sd_notify(3)). */
+static int open_notices(struct keeper *k)
+{
+	struct sockaddr_un address;
+	int size, ret;
+
+	snprintf(k->socket, sizeof(k->socket), "%.*s/s", (int)sizeof(k->socket) - 10, k->folder);
+	snprintf(k->ready, sizeof(k->ready), "%.*s/ready", (int)sizeof(k->ready) - 10, k->folder);
+	size = ck_unix_address(k->ready, &address);
+	k->notices = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (k->notices >= 0 && size > 0 &&
+	    bind(k->notices, (struct sockaddr *)&address, (socklen_t)size) == 0)
+		return 0;
+	ret = -errno;
+	ckx_error("%s: %s", k->ready, strerror(-ret));
+	return ret;
+}
+
+/* --- the server */
+
+static void execute_server(const struct keeper *k, pid_t keeper)
+{
+	char *const arguments[] = {
+		"cricket-rpc-server",	      "--driver", "emu", "--listen", "none", "--unix",
+		(char *)(uintptr_t)k->socket, NULL,
+	};
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != keeper)
+		_exit(CKX_FAILED);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(not_for_server); i++)
+		unsetenv(not_for_server[i]);
+	setenv("NOTIFY_SOCKET", k->ready, 1);
+	setenv("CRICKET_LOG", "warning", 0);
+	execv(k->program, arguments);
+	ckx_error("%s: %s", k->program, strerror(errno));
+	_exit(CKX_CANNOT_RUN);
+}
+
+/* Has it ended? */
+static bool server_ended(const struct keeper *k)
+{
+	pid_t got = waitpid(k->server, NULL, WNOHANG);
+
+	return got == k->server || (got < 0 && errno == ECHILD);
+}
+
+static bool is_ready(const struct keeper *k)
+{
+	char text[256] = "";
+
+	return recv(k->notices, text, sizeof(text) - 1, MSG_DONTWAIT) > 0 &&
+	       strstr(text, "READY=1");
+}
+
+/* -ECANCELED: the program has ended meanwhile. */
+static int wait_until_ready(const struct keeper *k, const struct ckx_side_process *aside)
+{
+	struct pollfd p[] = {{.fd = k->notices, .events = POLLIN},
+			     {.fd = aside->watch, .events = POLLIN}};
+
+	while (!is_ready(k)) {
+		if (server_ended(k)) {
+			ckx_error("the emulated GPU did not start: %s has ended", k->program);
+			return -EIO;
+		}
+		if (poll(p, CK_ARRAY_SIZE(p), LOOK_MS) > 0 && p[1].revents)
+			return -ECANCELED;
+	}
+	return 0;
+}
+
+static int start_server(struct keeper *k)
+{
+	pid_t keeper = getpid();
+
+	k->server = fork();
+	if (k->server == 0)
+		execute_server(k, keeper);
+	if (k->server > 0)
+		return 0;
+	ckx_error("the emulated GPU did not start: %s", strerror(errno));
+	return -EAGAIN;
+}
+
+static void end_server(const struct keeper *k)
+{
+	int64_t until = ck_now_ms() + END_MS;
+
+	kill(k->server, SIGTERM);
+	while (!server_ended(k)) {
+		if (ck_now_ms() > until)
+			kill(k->server, SIGKILL);
+		usleep(LOOK_MS * 1000);
+	}
+}
+
+/* --- the process beside the program */
+
+/* The caller of ckx_emulate reads the path, or the end of the file: it did not work. */
+static void keep_server(const struct ckx_side_process *aside, void *argument)
+{
+	struct keeper *k = argument;
+
+	if (make_folder(k) < 0)
+		return;
+	if (open_notices(k) == 0 && start_server(k) == 0) {
+		signal(SIGPIPE, SIG_IGN);
+		if (wait_until_ready(k, aside) == 0 &&
+		    write(aside->pipe, k->socket, strlen(k->socket)) > 0) {
+			close(aside->pipe);
+			ckx_side_process_wait(aside);
+		}
+		if (!server_ended(k))
+			end_server(k);
+	}
+	remove_folder(k);
+}
+
+static int read_address(int fd, char address[CKX_TEXT])
+{
+	char path[CK_UNIX_PATH_MAX];
+	ssize_t n;
+
+	do {
+		n = read(fd, path, sizeof(path) - 1);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return -EIO;
+	path[n] = '\0';
+	snprintf(address, CKX_TEXT, "shm:%s", path);
+	return 0;
+}
+
+int ckx_emulate(char address[CKX_TEXT])
+{
+	static struct keeper keeper;
+	struct ckx_side_process aside = {
+		.name = "cricket-emu", .speaks = true, .work = keep_server};
+	int ends[2], ret = ckx_install_path_server(keeper.program);
+
+	if (ret < 0)
+		return ret;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	aside.pipe = ends[1];
+	ret = ckx_side_process_start(&aside, &keeper);
+	if (ret < 0)
+		ckx_error("the emulated GPU did not start: %s", strerror(-ret));
+	close(ends[1]);
+	if (ret == 0)
+		ret = read_address(ends[0], address);
+	close(ends[0]);
+	for (size_t i = 0; ret == 0 && i < CK_ARRAY_SIZE(ptx_settings); i++)
+		ret = setenv(ptx_settings[i][0], ptx_settings[i][1], 0) < 0 ? -errno : 0;
+	return ret;
+}
