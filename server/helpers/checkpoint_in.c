@@ -12,8 +12,8 @@
 #include "gen/nvml_server.h"
 #include "server/helpers/checkpoint_part.h"
 #include "server/helpers/gpu.h"
+#include "server/nvml/nvml.h"
 #include "server/policy/account.h"
-#include "server/session/nvml.h"
 #include "util/util.h"
 #include "util/uuid.h"
 

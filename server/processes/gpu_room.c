@@ -6,8 +6,8 @@
 
 #include "cuda/nvml.h"
 #include "gen/nvml_server.h"
+#include "server/nvml/nvml.h"
 #include "server/processes/gpu_room.h"
-#include "server/session/nvml.h"
 #include "util/util.h"
 
 #define CONTEXT (UINT64_C(1) << 30) /* a context with its modules takes less */

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "m3/message.h"
+#include "server/nvml/nvml.h"
 #include "server/options/options.h"
 #include "server/policy/meter.h"
 #include "server/policy/terms.h"
 #include "server/policy/users.h"
 #include "server/processes/messages.h"
-#include "server/session/nvml.h"
 #include "server/session/output.h"
 #include "server/worker/client_identity.h"
 #include "server/worker/hello.h"

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
+#include "server/nvml/nvml.h"
 #include "server/session/device_map.h"
-#include "server/session/nvml.h"
 #include "util/uuid.h"
 
 static char many[2000]; /* addresses of its bytes serve as handles */

@@ -109,7 +109,7 @@ def handler(row):
 
 def handlers_c(table):
     out = [banner(SOURCE), '#include <string.h>\n\n#include "gen/nvml_server.h"\n'
-           '#include "server/session/nvml.h"\n#include "util/util.h"\n\nstruct ck_nvml ck_nvml;\n\n'
+           '#include "server/nvml/nvml.h"\n#include "util/util.h"\n\nstruct ck_nvml ck_nvml;\n\n'
            "const struct ck_nvml_symbol ck_nvml_symbols[] = {\n"]
     out += [f'\t{{ "{r.name}", (void **)&ck_nvml.{r.name} }},\n' for r in calls(table)]
     out.append("\t{ 0 }\n};\n\n")

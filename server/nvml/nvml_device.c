@@ -1,11 +1,11 @@
 /*
- * server/session/nvml_device.c - see nvml_device.h.
+ * server/nvml/nvml_device.c - see nvml_device.h.
  */
 #include <string.h>
 
 #include "gen/driver.h"
+#include "server/nvml/nvml_device.h"
 #include "server/session/device_map.h"
-#include "server/session/nvml_device.h"
 #include "util/uuid.h"
 
 static int by_uuid(int ordinal, nvmlDevice_t *device)

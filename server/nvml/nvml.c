@@ -1,5 +1,5 @@
 /*
- * server/session/nvml.c - load libnvidia-ml.so.1, or the emulated driver's NVML; handles, lists,
+ * server/nvml/nvml.c - load libnvidia-ml.so.1, or the emulated driver's NVML; handles, lists,
  * processes.
  */
 #include <dlfcn.h>
@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "cricket.h"
+#include "server/nvml/nvml.h"
 #include "server/session/device_map.h"
 #include "server/session/driver.h"
 #include "server/session/locks.h"
-#include "server/session/nvml.h"
 #include "util/log.h"
 #include "util/util.h"
 #include "util/uuid.h"

@@ -1,12 +1,12 @@
 /*
- * server/session/nvml_device.h - NVML's handles of CUDA's devices.
+ * server/nvml/nvml_device.h - NVML's handles of CUDA's devices.
  */
-#ifndef CK_SERVER_SESSION_NVML_DEVICE_H
-#define CK_SERVER_SESSION_NVML_DEVICE_H
+#ifndef CK_SERVER_NVML_NVML_DEVICE_H
+#define CK_SERVER_NVML_NVML_DEVICE_H
 
 #include "cuda/nvml.h"
 #include "gen/nvml_server.h"
-#include "server/session/nvml.h"
+#include "server/nvml/nvml.h"
 
 /*
  * NVML's handle of CUDA's device @ordinal: by its UUID, which a part of a GPU (MIG) has too, else

@@ -1,11 +1,11 @@
 /*
- * server/session/nvml.h - the NVML library that the server uses, and functions for its handlers.
+ * server/nvml/nvml.h - the NVML library that the server uses, and functions for its handlers.
  *
  * A worker opens NVML on its client's first call. NVML's results are returned unchanged; a call
  * that does not reach NVML returns a suitable NVML error.
  */
-#ifndef CK_SERVER_SESSION_NVML_H
-#define CK_SERVER_SESSION_NVML_H
+#ifndef CK_SERVER_NVML_NVML_H
+#define CK_SERVER_NVML_NVML_H
 
 #include <stdbool.h>
 #include <stddef.h>
