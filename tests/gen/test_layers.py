@@ -74,6 +74,43 @@ def test_without_rules_nothing_passes(tmp_path):
     assert check_includes(tree).returncode != 0
 
 
+def tree_of(tmp_path, rules, sizes):
+    """tools/check-includes of a tree with these RULES, whose folders have so many files: SIZES."""
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "check-includes", tmp_path / "tools")
+    (tmp_path / "tools" / "layers").write_text(rules)
+    for folder, size in sizes.items():
+        (tmp_path / folder).mkdir(parents=True)
+        for i in range(size):
+            suffix = ("c", "h", "cc", "def")[i % 4]
+            (tmp_path / folder / f"f{i}.{suffix}").write_text('#include "cuda/cuda.h"\n')
+    return check_includes(tmp_path)
+
+
+@pytest.mark.parametrize("size, right", [(8, True), (9, False)])
+@pytest.mark.parametrize("folder", ["m3", "emu/core", "emu/ptx/low"])
+def test_a_folder_has_so_many_files_at_most(tmp_path, folder, size, right):
+    ran = tree_of(tmp_path, "files: 8\nfolder m3:\nfolder emu:\nlayers emu: core ptx\nlayers emu/ptx: low\n", {folder: size, "tests/unit": 20})
+    assert (ran.returncode == 0) == right
+    assert right or f"{folder}: error: has 9 files: at most 8" in ran.stdout
+
+
+@pytest.mark.parametrize("size, says", [(12, ""), (13, "util: error: has 13 files: at most 12"), (11, "write this number into tools/layers"),
+                                        (8, "remove the line")])
+def test_a_crowded_folder_can_only_shrink(tmp_path, size, says):
+    ran = tree_of(tmp_path, "files: 8\ncrowded util: 12\nfolder util:\n", {"util": size})
+    assert (ran.returncode == 0) == (not says)
+    assert says in ran.stdout
+
+
+def test_few_folders_are_crowded():
+    rules = (ROOT / "tools" / "layers").read_text()
+    crowded = re.findall(r"^crowded (\S+): (\d+)$", rules, re.M)
+    assert re.search(r"^files: 40$", rules, re.M) and crowded
+    for folder, size in crowded:
+        assert (ROOT / folder).is_dir() and int(size) > 40
+
+
 def calls_checked(tmp_path, rules, sources):
     """What tools/check-layers says of a tree with these RULES and SOURCES (path -> text), compiled."""
     (tmp_path / "tools").mkdir()
