@@ -17,6 +17,20 @@ struct into {
 	const CUgraphEdgeData *edges;
 };
 
+/* A new graph needs no answer: what can be refused is known here, and the end reports an error of
+ * the driver. */
+static CUresult send_begin(struct ckc_context *ctx, struct ckc_stream *s, const struct into *into)
+{
+	if (!into->graph && ckc_session_offers(ckc_client_current(), CK_PROC_capture_start))
+		return ck_wire_capture_start(ctx->object.id, s->object.id);
+	if (into->graph)
+		ckc_graph_change(into->graph);
+	return ck_wire_capture_begin(ctx->object.id, s->object.id,
+				     into->graph ? into->graph->object.id : 0, into->dependencies,
+				     into->count, into->edges,
+				     into->edges ? into->count * sizeof(*into->edges) : 0);
+}
+
 static CUresult begin_capture(CUstream handle, CUstreamCaptureMode mode, const struct into *into)
 {
 	struct ckc_context *ctx;
@@ -33,10 +47,7 @@ static CUresult begin_capture(CUstream handle, CUstreamCaptureMode mode, const s
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (ckc_capturing(s))
 		return CUDA_ERROR_ILLEGAL_STATE;
-	err = ck_wire_capture_begin(ctx->object.id, s->object.id,
-				    into->graph ? into->graph->object.id : 0, into->dependencies,
-				    into->count, into->edges,
-				    into->edges ? into->count * sizeof(*into->edges) : 0);
+	err = send_begin(ctx, s, into);
 	return err ? err : ckc_capture_note(s, mode, into->graph != NULL);
 }
 
@@ -92,14 +103,29 @@ static CUresult check_capture_end(const struct ckc_capture *c)
 	return c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
+/* The graph of the capture that ends, with the number of its nodes, for which frameworks ask
+ * next. */
+static CUresult take_graph(const struct ckc_stream *s, struct ckc_graph **graph)
+{
+	uint64_t id = 0;
+	size_t nodes = 0;
+	bool counts = ckc_session_offers(ckc_client_current(), CK_PROC_capture_graph);
+	CUresult err = counts ? ck_wire_capture_graph(ckc_current_id(), s->object.id, &id, &nodes)
+			      : ck_wire_capture_end(ckc_current_id(), s->object.id, &id);
+
+	*graph = err ? NULL : ckc_object_named(CK_OBJECT_GRAPH, id);
+	if (*graph && counts)
+		ckc_graph_counted(*graph, nodes);
+	return err;
+}
+
 /* The call ends the capture, unless the stream is the wrong one. The graph is destroyed if it is
  * not returned, because of an error or because @phGraph is NULL. */
 CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
 	struct ckc_stream *s;
+	struct ckc_graph *graph;
 	struct ckc_capture c;
-	uint64_t id = 0;
-	CUgraph graph;
 	CUresult told, err = find_stream_capture(hStream, &s, &c);
 
 	if (phGraph)
@@ -111,17 +137,16 @@ CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	}
 	err = check_capture_end(&c);
-	told = ck_wire_capture_end(ckc_current_id(), s->object.id, &id);
+	told = take_graph(s, &graph);
 	ckc_capture_forget(c.sequence);
 	if (told)
 		return err ? err : told;
-	graph = (CUgraph)ckc_object_named(CK_OBJECT_GRAPH, id);
 	if (!graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err && phGraph)
-		*phGraph = graph;
+		*phGraph = (CUgraph)graph;
 	else if (!c.to_graph)
-		cuGraphDestroy(graph);
+		cuGraphDestroy((CUgraph)graph);
 	return err;
 }
 

@@ -58,12 +58,40 @@ uint64_t ckc_current_id(void)
 	return context ? context->object.id : 0;
 }
 
+void ckc_graph_counted(struct ckc_graph *graph, size_t nodes)
+{
+	ck_lock(lists_lock());
+	graph->count = nodes;
+	graph->counted = true;
+	ck_unlock(lists_lock());
+}
+
+void ckc_graph_change(struct ckc_graph *graph)
+{
+	ck_lock(lists_lock());
+	graph->counted = false;
+	ck_unlock(lists_lock());
+}
+
+bool ckc_graph_count(struct ckc_graph *graph, size_t *nodes)
+{
+	bool counted;
+
+	ck_lock(lists_lock());
+	counted = graph->counted;
+	*nodes = graph->count;
+	ck_unlock(lists_lock());
+	return counted;
+}
+
+/* A node that is new here may be one that was added. */
 struct ckc_node *ckc_graph_node(struct ckc_graph *graph, uint64_t id)
 {
 	struct ckc_node *node = ckc_object_named(CK_OBJECT_NODE, id);
 
 	ck_lock(lists_lock());
 	if (node && !node->graph) {
+		graph->counted = false;
 		node->graph = graph;
 		node->next = graph->nodes;
 		if (graph->nodes)
@@ -118,6 +146,8 @@ static void forget_inner(struct ckc_node *node)
 
 static void forget_node(struct ckc_node *node)
 {
+	if (node->graph)
+		node->graph->counted = false;
 	if (node->prev)
 		node->prev->next = node->next;
 	else if (node->graph)

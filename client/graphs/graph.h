@@ -26,6 +26,12 @@ struct ckc_graph *ckc_node_graph(struct ckc_node *node, uint64_t id);
 CUresult ckc_graph_handles(struct ckc_graph *graph, const uint64_t *ids, size_t count,
 			   CUgraphNode **nodes);
 
+/* A graph has @nodes nodes until it changes. */
+void ckc_graph_counted(struct ckc_graph *graph, size_t nodes);
+void ckc_graph_change(struct ckc_graph *graph);
+/* Whether the number of its nodes is known. */
+bool ckc_graph_count(struct ckc_graph *graph, size_t *nodes);
+
 /* Forget the graphs inside @node: its parameters were replaced. */
 void ckc_node_empty(struct ckc_node *node);
 

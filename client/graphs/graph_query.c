@@ -46,6 +46,8 @@ static CUresult list_nodes(CUgraph handle, unsigned int roots, CUgraphNode *out,
 		return err;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!out && !roots && ckc_graph_count(graph, count))
+		return CUDA_SUCCESS;
 	err = ck_wire_graph_nodes(ckc_current_id(), graph->object.id, roots, &ids, &found);
 	if (!err && out && *count == 0 &&
 	    found > 0) /* as the driver: an array of no entries is a mistake */

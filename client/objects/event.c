@@ -90,6 +90,7 @@ static CUresult record_event(uint64_t ctx, struct ckc_event *e, struct ckc_strea
 			     unsigned int flags)
 {
 	uint64_t id = s ? s->object.id : 0, version = atomic_fetch_add(&e->version, 1) + 2;
+	uint64_t before = ckc_command_last();
 	CUresult err;
 
 	if (flags) {
@@ -100,6 +101,7 @@ static CUresult record_event(uint64_t ctx, struct ckc_event *e, struct ckc_strea
 		err = ck_wire_cuEventRecord(ctx, e->object.id, id);
 	}
 	e->stream = id;
+	e->before = before;
 	e->at = ckc_command_last();
 	if (!err && !flags && !ckc_capturing(s))
 		err = watch_event(ctx, e, version);
@@ -182,6 +184,15 @@ static bool was_waited(const struct ckc_event *e, uint64_t version)
 	return e->recorded && !e->capture && ckc_stream_waited(e->object.context, stream, at);
 }
 
+/* Is all work up to the record known to be done, as after a wait for a later event of its
+ * stream? */
+static bool is_passed(const struct ckc_event *e)
+{
+	uint64_t at = e->at, stream = e->stream;
+
+	return e->recorded && !e->capture && ckc_stream_passed(e->object.context, stream, at);
+}
+
 /* Check that the event may be queried now; a capture of another thread may forbid that. */
 static CUresult enter_query(CUevent handle, uint64_t *ctx, struct ckc_event **e)
 {
@@ -221,7 +232,7 @@ static CUresult query_event(CUevent hEvent)
 	version = e->version;
 	if (!is_ours(e, version))
 		return query_server(ctx, e, version);
-	if (e->done == version || was_waited(e, version))
+	if (e->done == version || was_waited(e, version) || is_passed(e))
 		return CUDA_SUCCESS;
 	ckc_status_queried(e->object.context->client);
 	switch (ckc_status_look(e->object.context->client, &e->watch, version)) {
@@ -244,7 +255,7 @@ CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 {
 	struct ckc_event *e;
-	uint64_t ctx, version;
+	uint64_t ctx, version, stream, before;
 	CUresult err = enter_query(hEvent, &ctx, &e);
 	bool ours;
 
@@ -254,9 +265,15 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 	ours = is_ours(e, version);
 	if (ours && was_waited(e, version))
 		return ckc_work_done(CUDA_SUCCESS);
+	stream = e->stream;
+	before = e->before;
+	ours = ours && e->version == version;
 	err = ck_wire_cuEventSynchronize(ctx, e->object.id);
-	if (!err && ours)
+	if (!err && ours) {
 		e->waited = version;
+		if (e->recorded && !e->capture)
+			ckc_stream_pass(e->object.context, stream, before);
+	}
 	return ckc_work_done(err);
 }
 

@@ -121,16 +121,37 @@ CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64
 	return CUDA_SUCCESS;
 }
 
-/* A later stream may have the id of a destroyed one. */
+/* The stream of an event or a use, which had this id at command @number; a later stream may have
+ * the id of a destroyed one. */
+static struct ckc_stream *find_stream(uint64_t id, uint64_t number)
+{
+	struct ckc_stream *s = id ? ckc_object_by_id(CK_OBJECT_STREAM, id) : NULL;
+
+	return s && s->born < number ? s : NULL;
+}
+
 bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number)
 {
-	const struct ckc_stream *s = id ? ckc_object_by_id(CK_OBJECT_STREAM, id) : NULL;
+	const struct ckc_stream *s = find_stream(id, number);
 
 	if (context->synced >= number)
 		return true;
-	if (!id)
-		return context->legacy_synced >= number;
-	return s && s->born < number && s->synced >= number;
+	return id ? s && s->synced >= number : context->legacy_synced >= number;
+}
+
+bool ckc_stream_passed(struct ckc_context *context, uint64_t id, uint64_t number)
+{
+	const struct ckc_stream *s = find_stream(id, number);
+
+	return id ? s && s->done >= number : context->legacy_done >= number;
+}
+
+void ckc_stream_pass(struct ckc_context *context, uint64_t id, uint64_t number)
+{
+	struct ckc_stream *s = find_stream(id, number);
+
+	if (s || !id)
+		ck_atomic_lift(s ? &s->done : &context->legacy_done, number);
 }
 
 bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream)
@@ -298,7 +319,7 @@ static CUresult query_server(struct ckc_context *ctx, struct ckc_stream *s, uint
 	if (err)
 		return err;
 	if (state == CK_ASKED_DONE)
-		atomic_store(s ? &s->done : &ctx->legacy_done, last);
+		ck_atomic_lift(s ? &s->done : &ctx->legacy_done, last);
 	if (state == CK_ASKED_WATCHED)
 		ckc_status_watched(ctx->client, s ? &s->watch : &ctx->legacy_watch, last, number);
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -317,7 +338,7 @@ static CUresult query_stream(CUstream hStream)
 		return err;
 	switch (ckc_status_look(ctx->client, s ? &s->watch : &ctx->legacy_watch, last)) {
 	case CK_STATUS_DONE:
-		atomic_store(s ? &s->done : &ctx->legacy_done, last);
+		ck_atomic_lift(s ? &s->done : &ctx->legacy_done, last);
 		return CUDA_SUCCESS;
 	case CK_STATUS_PENDING:
 		return CUDA_ERROR_NOT_READY;

@@ -222,6 +222,9 @@ CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64
 /* Has a synchronise covered command @number in stream @id (0: legacy) of @context? The stream may
  * be destroyed. */
 bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number);
+/* The same, known from a query, or from a wait for an event; the program has waited for neither. */
+bool ckc_stream_passed(struct ckc_context *context, uint64_t id, uint64_t number);
+void ckc_stream_pass(struct ckc_context *context, uint64_t id, uint64_t number);
 /* Nothing has been enqueued since a synchronise covered @stream (NULL: legacy). */
 bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream);
 /* cuStreamSynchronize(), for a call that is as safe as work in that stream. */

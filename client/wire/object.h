@@ -104,6 +104,7 @@ struct ckc_event {
 	 * sent; of the last one known to be done; of the last one waited for. */
 	_Atomic uint64_t version, done, waited;
 	_Atomic uint64_t stream, at; /* id of the last record's stream; a command not before it */
+	_Atomic uint64_t before;     /* the last command before it */
 	struct ckc_watch watch;
 };
 
@@ -113,6 +114,8 @@ struct ckc_graph {
 	struct ckc_node *nodes;
 	struct ckc_node *inside; /* the node that contains it */
 	struct ckc_graph *next;	 /* the next graph in that node */
+	size_t count;		 /* its nodes, if @counted: graphs/graph.h */
+	bool counted;
 };
 
 struct ckc_node {

@@ -65,15 +65,22 @@ CUresult ck_serve_capture_begin(struct cks_request *q, ck_capture_begin_args *a,
 	return err;
 }
 
+CUresult ck_serve_capture_start(struct cks_request *q, ck_capture_start_args *a, void *res)
+{
+	ck_capture_begin_args begin = {.head = a->head, .stream = a->stream};
+
+	(void)res;
+	return ck_serve_capture_begin(q, &begin, NULL);
+}
+
 /*
  * If the capture fails, the driver destroys its graph, unless the graph existed before: forget the
  * objects reported to the client. An unreported error of a command makes the capture fail too; in
  * any case, the program must get it.
  */
-CUresult ck_serve_capture_end(struct cks_request *q, ck_capture_end_args *a,
-			      ck_capture_end_res *res)
+static CUresult end_capture(struct cks_request *q, uint64_t stream_id, CUgraph *graph)
 {
-	CUgraph before, graph = NULL;
+	CUgraph before;
 	CUstream stream;
 	uint64_t id;
 	bool own;
@@ -81,14 +88,14 @@ CUresult ck_serve_capture_end(struct cks_request *q, ck_capture_end_args *a,
 
 	if (!ck_driver.cuStreamEndCapture)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, stream_id, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	before = cks_capture_graph(stream);
-	err = ck_driver.cuStreamEndCapture(stream, &graph);
-	own = cks_handles_mark(q->session->handles, a->stream, 0) == CK_CAPTURE_NEW;
+	err = ck_driver.cuStreamEndCapture(stream, graph);
+	own = cks_handles_mark(q->session->handles, stream_id, 0) == CK_CAPTURE_NEW;
 	earlier = (CUresult)atomic_exchange(&q->session->async_error, 0);
 	if (!err && earlier && own && ck_driver.cuGraphDestroy)
-		ck_driver.cuGraphDestroy(graph);
+		ck_driver.cuGraphDestroy(*graph);
 	if (err || earlier) {
 		if (own && before && !cks_handle_name(q, CK_KIND_GRAPH, before, 0, &id)) {
 			cks_handle_remove(q, id);
@@ -96,7 +103,32 @@ CUresult ck_serve_capture_end(struct cks_request *q, ck_capture_end_args *a,
 		}
 		return earlier ? earlier : err;
 	}
-	return cks_handle_name(q, CK_KIND_GRAPH, graph, 0, &res->graph);
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_capture_end(struct cks_request *q, ck_capture_end_args *a,
+			      ck_capture_end_res *res)
+{
+	CUgraph graph = NULL;
+	CUresult err = end_capture(q, a->stream, &graph);
+
+	return err ? err : cks_handle_name(q, CK_KIND_GRAPH, graph, 0, &res->graph);
+}
+
+CUresult ck_serve_capture_graph(struct cks_request *q, ck_capture_graph_args *a,
+				ck_capture_graph_res *res)
+{
+	CUgraph graph = NULL;
+	size_t nodes = 0;
+	CUresult err = end_capture(q, a->stream, &graph);
+
+	if (!err)
+		err = cks_handle_name(q, CK_KIND_GRAPH, graph, 0, &res->graph);
+	if (!err)
+		err = ck_driver.cuGraphGetNodes ? ck_driver.cuGraphGetNodes(graph, NULL, &nodes)
+						: CUDA_ERROR_NOT_SUPPORTED;
+	res->nodes = nodes;
+	return err;
 }
 
 /* Result of cuStreamGetCaptureInfo; the driver owns the arrays. */

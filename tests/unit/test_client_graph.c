@@ -40,6 +40,11 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		((ck_capture_end_res *)res)->graph = GRAPH;
 		return end_error;
 	}
+	if (m->number == CK_PROC_capture_graph) {
+		((ck_capture_graph_res *)res)->graph = GRAPH;
+		((ck_capture_graph_res *)res)->nodes = 3;
+		return end_error;
+	}
 	if (m->number == CK_PROC_capture_copy) {
 		const ck_capture_copy_args *args = m->args;
 		CUDA_MEMCPY3D c;
@@ -376,9 +381,53 @@ static void another_thread_ends_a_capture_to_no_avail(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, end_it, &err), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(err, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-	assert_int_equal(peer_count(CK_PROC_capture_end), 1);
+	assert_int_equal(peer_count(CK_PROC_capture_graph), 1);
 	assert_false(ckc_captures_any());
 	assert_int_equal(ended(), CUDA_ERROR_ILLEGAL_STATE);
+}
+
+/* What frameworks do with a capture takes no question. */
+static void a_captured_graph_is_counted_until_it_changes(void **state)
+{
+	CUgraphNode node[3];
+	size_t count = 0;
+	CUgraph graph;
+
+	(void)state;
+	graph = captured();
+	assert_int_equal(cuGraphGetNodes(graph, NULL, &count), CUDA_SUCCESS);
+	assert_int_equal(count, 3);
+	assert_int_equal(peer_count(CK_PROC_capture_start), 1);
+	assert_int_equal(peer_count(CK_PROC_capture_begin), 0);
+	assert_int_equal(peer_count(CK_PROC_graph_nodes), 0);
+	assert_int_equal(cuGraphGetNodes(graph, node, &count), CUDA_SUCCESS);
+	assert_int_equal(cuGraphGetNodes(graph, NULL, &count), CUDA_SUCCESS);
+	assert_int_equal(cuGraphGetRootNodes(graph, NULL, &count), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_graph_nodes), 3);
+	cuGraphDestroy(graph);
+}
+
+static void an_older_server_captures_too(void **state)
+{
+	static unsigned char few[CK_PROC_END / 8 + 1];
+	struct ckc_client *client = ckc_client_current();
+	CUgraph graph;
+	size_t count;
+
+	(void)state;
+	memset(few, 0xff, sizeof(few));
+	few[CK_PROC_capture_start / 8] &= (unsigned char)~(1 << CK_PROC_capture_start % 8);
+	few[CK_PROC_capture_graph / 8] &= (unsigned char)~(1 << CK_PROC_capture_graph % 8);
+	client->offers.procedures.procedures_len = sizeof(few);
+	client->offers.procedures.procedures_val = (char *)few;
+	graph = captured();
+	assert_int_equal(peer_count(CK_PROC_capture_begin), 1);
+	assert_int_equal(peer_count(CK_PROC_capture_end), 1);
+	assert_int_equal(cuGraphGetNodes(graph, NULL, &count), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_graph_nodes), 1);
+	cuGraphDestroy(graph);
+	client->offers.procedures.procedures_len = 0;
+	client->offers.procedures.procedures_val = NULL;
 }
 
 static void the_legacy_stream_does_not_wait_for_a_capture(void **state)
@@ -602,6 +651,8 @@ int main(void)
 		graph_test(calls_harm_a_capture_or_not),
 		graph_test(events_of_a_capture_that_is_over_mean_nothing),
 		graph_test(another_thread_ends_a_capture_to_no_avail),
+		graph_test(a_captured_graph_is_counted_until_it_changes),
+		graph_test(an_older_server_captures_too),
 		graph_test(the_legacy_stream_does_not_wait_for_a_capture),
 		graph_test(a_stream_that_goes_takes_its_capture_along),
 		graph_test(nodes_go_with_their_graph),

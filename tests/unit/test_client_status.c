@@ -188,6 +188,31 @@ static void a_wait_covers_the_events_before_it(void **state)
 	cuEventDestroy_v2(other);
 }
 
+/* As when a program times a kernel: it waits for the second event, and asks for the first one. */
+static void the_wait_for_an_event_covers_those_before_it(void **state)
+{
+	CUevent first = recorded(), second = recorded(), third = recorded(), other;
+
+	(void)state;
+	assert_int_equal(cuEventCreate(&other, 0), CUDA_SUCCESS);
+	assert_int_equal(cuEventRecord(other, NULL), CUDA_SUCCESS);
+	peer_clear();
+	answer_state = 2;
+	assert_int_equal(cuEventSynchronize(second), CUDA_SUCCESS);
+	query(first, CUDA_SUCCESS);
+	query(second, CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 0);
+	query(third, CUDA_ERROR_NOT_READY);
+	query(other, CUDA_ERROR_NOT_READY);
+	assert_int_equal(cuEventRecord(first, stream), CUDA_SUCCESS);
+	query(first, CUDA_ERROR_NOT_READY);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 3);
+	cuEventDestroy_v2(first);
+	cuEventDestroy_v2(second);
+	cuEventDestroy_v2(third);
+	cuEventDestroy_v2(other);
+}
+
 static void a_stream_in_the_place_of_another_covers_nothing_of_it(void **state)
 {
 	CUevent e;
@@ -328,6 +353,7 @@ int main(void)
 		cmocka_unit_test(what_needs_a_call_is_called_for),
 		cmocka_unit_test(silence_is_not_trusted_for_long),
 		cmocka_unit_test(a_wait_covers_the_events_before_it),
+		cmocka_unit_test(the_wait_for_an_event_covers_those_before_it),
 		cmocka_unit_test(a_stream_in_the_place_of_another_covers_nothing_of_it),
 		cmocka_unit_test(events_that_others_record_are_always_asked_for),
 		cmocka_unit_test(an_event_of_one_process_leaves_no_handle),
