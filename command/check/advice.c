@@ -1,10 +1,10 @@
 /*
- * command/check/advice.c - see advice.h.
+ * command/check/advice.c - see check.h.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "command/check/advice.h"
+#include "command/check/check.h"
 #include "cuda/types.h"
 #include "util/util.h"
 

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command/check/advice.h"
-#include "command/check/probe.h"
+#include "command/check/check.h"
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
 #include "command/servers/connection.h"

@@ -1,5 +1,5 @@
 /*
- * command/check/probe.c - see probe.h.
+ * command/check/probe.c - see check.h.
  *
  * The client's messages are for its log descriptor, and the result is for another one.
  */
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command/check/probe.h"
+#include "command/check/check.h"
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
 #include "cuda/types.h"

@@ -4,14 +4,14 @@
 #ifndef CK_COMMAND_LOGIN_FETCH_H
 #define CK_COMMAND_LOGIN_FETCH_H
 
+#include "cricket.h"
 #include "command/config/server.h"
-#include "command/login/files.h"
 #include "rpc/record.h"
 
 struct ckx_fetch {
 	struct ck_chan *chan;
 	struct ck_reader *reader;
-	ck_files_res res; /* checked: command/login/files.h */
+	ck_files_res res; /* checked by ckx_files_decode */
 };
 
 /* Ask for them. -EACCES: the server wants another token, not printed; other errors are. */
@@ -23,5 +23,18 @@ int ckx_fetch_bytes(struct ckx_fetch *fetch,
 		    int (*take)(void *data, const ck_file *file, const void *bytes), void *data);
 
 void ckx_fetch_close(struct ckx_fetch *fetch);
+
+/* --- what a server says of the client that it has (CK_FILES) (files.c) */
+
+#define CKX_FILES_WHY 600
+
+/*
+ * Read the reply in @body: 0 with *@res, which the caller frees with xdr_free; its status is
+ * CK_FILES_OK, every name leads to a place in or one folder below that of the installation, no name
+ * is there twice, and links stay inside. -errno with @why: -EACCES: the server wants another token;
+ * others: it has no client, or says nonsense.
+ */
+int ckx_files_decode(const unsigned char *body, size_t size, ck_files_res *res,
+		     char why[CKX_FILES_WHY]);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * command/login/files.c - see files.h.
+ * command/login/files.c - see fetch.h.
  *
  * The server is trusted with what runs here, but names from a network go nowhere else on this disk.
  */
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command/login/files.h"
+#include "command/login/fetch.h"
 #include "rpc/record.h"
 #include "util/text.h"
 

@@ -1,5 +1,5 @@
 /*
- * command/login/install.c - see install.h.
+ * command/login/install.c - see login.h.
  *
  * The files come into a folder of another name, which gets its own when all of them are there and
  * its command has run: an installation that ends in the middle changes nothing. The folder is named
@@ -20,7 +20,7 @@
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
 #include "command/login/fetch.h"
-#include "command/login/install.h"
+#include "command/login/login.h"
 #include "util/fd.h"
 #include "util/hash.h"
 
@@ -115,7 +115,7 @@ static void remove_fresh(struct place *p)
 	p->fresh[0] = '\0';
 }
 
-/* Of a name that files.h has checked; its folder is made if it has one. */
+/* Of a name that files.c has checked; its folder is made if it has one. */
 static int path_of(const struct place *p, const char *name, char out[2 * CKX_PATH])
 {
 	char *slash;

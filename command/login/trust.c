@@ -1,5 +1,5 @@
 /*
- * command/login/trust.c - see trust.h.
+ * command/login/trust.c - see login.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "command/config/command.h"
-#include "command/login/trust.h"
+#include "command/login/login.h"
 #include "command/servers/connection.h"
 #include "util/address.h"
 #include "util/servers.h"

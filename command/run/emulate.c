@@ -1,5 +1,5 @@
 /*
- * command/run/emulate.c - see emulate.h.
+ * command/run/emulate.c - see run.h.
  *
  * A process beside the program (side_process.h) starts the server, waits for the end of the
  * program, and then ends the server and removes its folder. If that process is killed, the server
@@ -19,7 +19,7 @@
 
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
-#include "command/run/emulate.h"
+#include "command/run/run.h"
 #include "command/run/side_process.h"
 #include "util/unixsock.h"
 #include "util/until.h"

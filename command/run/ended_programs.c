@@ -1,6 +1,6 @@
 /*
  * command/run/ended_programs.c - `cricket reap`, and the process that does it after `cricket run`;
- * see ended_programs.h.
+ * see run.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "command/config/command.h"
-#include "command/run/ended_programs.h"
+#include "command/run/run.h"
 #include "command/run/side_process.h"
 #include "command/servers/exchange.h"
 #include "command/servers/fleet.h"

@@ -13,8 +13,7 @@
 
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
-#include "command/run/emulate.h"
-#include "command/run/ended_programs.h"
+#include "command/run/run.h"
 #include "command/run/settings.h"
 
 /* The dynamic linker ignores the client in such a program. */

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "command/servers/connection.h"
-#include "command/servers/route.h"
 #include "rpc/chan.h"
 #include "rpc/record.h"
 #include "rpc/secure.h"

@@ -6,6 +6,7 @@
 #define CK_COMMAND_SERVERS_CONNECTION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "command/config/server.h"
 #include "rpc/tls.h"
@@ -42,5 +43,11 @@ int ckx_connection_dial(const struct ckx_server *server, struct ckx_connection *
  * reached through a socket of this host. -errno: reach->why says why it is unknown. */
 int ckx_connection_pin(const struct ckx_server *server, struct ckx_connection *reach,
 		       char pin[CK_TLS_PIN]);
+
+/* --- the way of a connection from this host (route.c) */
+
+/* Describe connected socket @fd in @out of @size bytes, as in "10.0.0.2 to 10.0.0.9 by eth0, MTU
+ * 1500". Returns whether both ends are on this host. */
+bool ckx_route(int fd, char *out, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * command/servers/route.c - see route.h.
+ * command/servers/route.c - see connection.h.
  */
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "command/servers/route.h"
+#include "command/servers/connection.h"
 
 union address {
 	struct sockaddr any;

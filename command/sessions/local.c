@@ -21,7 +21,6 @@
 #include "command/config/command.h"
 #include "command/sessions/control.h"
 #include "command/sessions/local.h"
-#include "command/sessions/resolve.h"
 #include "rpc/chan.h"
 #include "util/text.h"
 #include "util/util.h"

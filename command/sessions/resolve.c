@@ -1,5 +1,5 @@
 /*
- * command/sessions/resolve.c - see resolve.h.
+ * command/sessions/resolve.c - see local.h.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command/sessions/resolve.h"
+#include "command/sessions/local.h"
 
 /* An address can be bound if it is one of this host. */
 static bool is_here(const struct addrinfo *ai)

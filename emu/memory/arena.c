@@ -12,7 +12,6 @@
 #include "emu/core/usage.h"
 #include "emu/memory/address_space.h"
 #include "emu/memory/arena.h"
-#include "emu/memory/ipc.h"
 #include "util/page.h"
 #include "util/range.h"
 

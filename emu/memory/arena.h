@@ -4,6 +4,9 @@
 #ifndef CK_EMU_MEMORY_ARENA_H
 #define CK_EMU_MEMORY_ARENA_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "emu/core/emu.h"
 
 /* Stream memory operations in a batch, as CUDA documents (memop.c). */
@@ -95,5 +98,10 @@ bool ck_emu_memory_copyable(const struct ck_emu_memory *memory,
 			    const struct ck_emu_context *context);
 bool ck_emu_memory_fillable(const struct ck_emu_memory *memory,
 			    const struct ck_emu_context *context);
+
+/* --- memory of other processes that this one has opened (ipc.c) */
+
+/* Unmap what ipc.c has mapped for a range of kind IPC. */
+void ck_emu_ipc_unmap(uint64_t address, size_t size);
 
 #endif

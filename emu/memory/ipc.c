@@ -14,7 +14,6 @@
 
 #include "emu/core/locks.h"
 #include "emu/memory/arena.h"
-#include "emu/memory/ipc.h"
 #include "emu/objects/ipc.h"
 #include "util/page.h"
 #include "util/util.h"

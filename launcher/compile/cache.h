@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "launcher/options/options.h"
 #include "util/hash.h"
 
 struct ckl_cache {
@@ -91,5 +92,16 @@ long ckl_cache_evict(struct ckl_cache *cache, uint64_t limit);
  */
 int ckl_cache_check(struct ckl_cache *cache, const char *name, struct ckl_entry *entry,
 		    json_t **meta);
+
+/* --- the kernel cache by hand: --cache, --compile (store.c) */
+
+/* Carry out options->cache_command; prints to stdout. Returns the exit code. */
+int ckl_store_command(const struct ckl_options *options);
+
+/*
+ * Compile options->compile_path into the cache, and print one JSON object on stdout: the entry's
+ * hash and the paths of source and PTX, or the error object. Returns the exit code.
+ */
+int ckl_store_compile(const struct ckl_options *options);
 
 #endif

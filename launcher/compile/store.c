@@ -1,5 +1,5 @@
 /*
- * launcher/compile/store.c - look at the kernel cache and fill it; see store.h.
+ * launcher/compile/store.c - look at the kernel cache and fill it; see cache.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,6 @@
 
 #include "launcher/compile/cache.h"
 #include "launcher/compile/compile.h"
-#include "launcher/compile/store.h"
 #include "launcher/request/reply.h"
 #include "launcher/text/file.h"
 

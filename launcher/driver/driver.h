@@ -7,8 +7,10 @@
 #define CK_LAUNCHER_DRIVER_DRIVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "cuda/types.h"
+#include "launcher/request/request.h"
 #include "launcher/text/failure.h"
 
 /* Each function: name in the library, field, arguments. Those behind OPTIONAL may be missing. */
@@ -67,5 +69,12 @@ struct ckl_driver {
  */
 int ckl_driver_start(struct ckl_driver *driver, const char *which, int device,
 		     struct ckl_fail *fail);
+
+/* --- which limit of the device a launch exceeds (limits.c) */
+
+/* The first limit that @request exceeds, with its value, as "a block has at most 1024 threads";
+ * empty: none. */
+void ckl_limits_explain(const struct ckl_driver *driver, const struct ckl_request *request,
+			char *out, size_t size);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * launcher/driver/limits.c - see limits.h.
+ * launcher/driver/limits.c - see driver.h.
  */
 #include <stdint.h>
 #include <stdio.h>
 
-#include "launcher/driver/limits.h"
+#include "launcher/driver/driver.h"
 #include "util/util.h"
 
 #define LIMITS 8

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "launcher/driver/limits.h"
+#include "launcher/driver/driver.h"
 #include "launcher/launch/params.h"
 #include "launcher/launch/run.h"
 #include "launcher/request/reply.h"

@@ -1,6 +1,6 @@
 /*
  * launcher/options/named_files.c - kernels and requests of files that only this process can read;
- * see named_files.h.
+ * see options.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "launcher/options/named_files.h"
+#include "launcher/options/options.h"
 #include "launcher/text/file.h"
 #include "util/fd.h"
 

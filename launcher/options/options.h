@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launcher/text/failure.h"
+
 enum ckl_mode {
 	CK_MODE_ONCE,	/* one launch, stdin to stdout */
 	CK_MODE_BATCH,	/* messages from stdin until it ends */
@@ -40,5 +42,13 @@ struct ckl_options {
 
 /* 0: go on; 1: nothing is left to do (--help); -EINVAL: refused, with a message on stderr. */
 int ckl_options_parse(int argc, char **argv, struct ckl_options *options);
+
+/* --- a kernel and a request from pipes (named_files.c) */
+
+/*
+ * Put the kernel of @options->file into the defaults, as "module" if a worker can open it, else by
+ * its content; then make @options->request standard input. -errno with @fail set.
+ */
+int ckl_named_files_take(struct ckl_options *options, struct ckl_fail *fail);
 
 #endif

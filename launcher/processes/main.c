@@ -11,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/compile/store.h"
-#include "launcher/options/named_files.h"
+#include "launcher/compile/cache.h"
 #include "launcher/options/options.h"
 #include "launcher/processes/daemon.h"
 #include "launcher/processes/session.h"

@@ -14,7 +14,7 @@
 #include "cuda/nvml.h"
 #include "gen/driver.h"
 #include "server/helpers/gpu_probe.h"
-#include "server/nvml/nvml_device.h"
+#include "server/nvml/nvml.h"
 #include "server/session/driver.h"
 #include "server/session/session.h"
 #include "util/log.h"

@@ -60,4 +60,12 @@ unsigned int cks_nvml_pids_room(unsigned int count, size_t size, char **room);
  * set the length. */
 void cks_nvml_pids(const struct cks_nvml_pids *reply);
 
+/* --- NVML's handles of CUDA's devices (nvml_device.c) */
+
+/*
+ * NVML's handle of CUDA's device @ordinal: by its UUID, which a part of a GPU (MIG) has too, else
+ * by its PCI address. NVML numbers devices in its own way. 0, or an nvmlReturn_t.
+ */
+int cks_nvml_of_device(int ordinal, nvmlDevice_t *device);
+
 #endif

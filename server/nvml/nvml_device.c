@@ -1,10 +1,10 @@
 /*
- * server/nvml/nvml_device.c - see nvml_device.h.
+ * server/nvml/nvml_device.c - see nvml.h.
  */
 #include <string.h>
 
 #include "gen/driver.h"
-#include "server/nvml/nvml_device.h"
+#include "server/nvml/nvml.h"
 #include "server/session/device_map.h"
 #include "util/uuid.h"
 

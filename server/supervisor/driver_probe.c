@@ -18,7 +18,7 @@
 
 #include "server/processes/child.h"
 #include "server/session/driver.h"
-#include "server/supervisor/driver_probe.h"
+#include "server/supervisor/host.h"
 #include "util/fd.h"
 #include "util/log.h"
 

@@ -23,7 +23,7 @@
 #include "server/processes/child.h"
 #include "server/processes/messages.h"
 #include "server/supervisor/control_commands.h"
-#include "server/supervisor/driver_probe.h"
+#include "server/supervisor/host.h"
 #include "server/supervisor/supervisor.h"
 #include "server/worker/fork_server.h"
 #include "server/worker/worker.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cuda/mps.h"
-#include "server/supervisor/mps.h"
+#include "server/supervisor/host.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

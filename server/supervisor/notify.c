@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/supervisor/notify.h"
+#include "server/supervisor/host.h"
 #include "util/log.h"
 #include "util/unixsock.h"
 #include "util/until.h"

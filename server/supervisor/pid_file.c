@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "server/door/listeners.h"
-#include "server/supervisor/pid_file.h"
+#include "server/supervisor/host.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

@@ -19,7 +19,7 @@
 
 #include "rpc/record.h"
 #include "server/processes/child.h"
-#include "server/supervisor/rpcbind.h"
+#include "server/supervisor/host.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

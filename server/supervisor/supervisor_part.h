@@ -17,7 +17,7 @@
 #include "server/rules/audit.h"
 #include "server/rules/uids.h"
 #include "server/session/driver.h"
-#include "server/supervisor/notify.h"
+#include "server/supervisor/host.h"
 
 struct supervisor {
 	const struct cks_options *options;

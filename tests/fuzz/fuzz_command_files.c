@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "command/login/files.h"
+#include "command/login/fetch.h"
 #include "tests/fuzz/standalone.h"
 
 static int slashes(const char *text)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "command/login/files.h"
+#include "command/login/fetch.h"
 #include "rpc/record.h"
 #include "util/util.h"
 

@@ -9,7 +9,7 @@
  * signed number. A phase ends when no arrival is pending and no bytes are to come.
  */
 #include "emu/ptx/memory/check.h"
-#include "emu/ptx/ops/op_atom.h"
+#include "emu/ptx/ops/op_shared.h"
 #include "emu/ptx/ops/ops.h"
 
 struct mbarrier {

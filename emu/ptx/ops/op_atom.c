@@ -8,9 +8,7 @@
 
 #include "emu/ptx/language/half.h"
 #include "emu/ptx/memory/exec.h"
-#include "emu/ptx/ops/op_atom.h"
-#include "emu/ptx/ops/op_float.h"
-#include "emu/ptx/ops/op_wide.h"
+#include "emu/ptx/ops/op_shared.h"
 #include "emu/ptx/ops/ops.h"
 
 static double half_of(const struct ck_ptx_insn *in, uint64_t bits)

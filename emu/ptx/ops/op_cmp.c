@@ -5,7 +5,7 @@
 
 #include "emu/ptx/language/half.h"
 #include "emu/ptx/memory/exec.h"
-#include "emu/ptx/ops/op_float.h"
+#include "emu/ptx/ops/op_shared.h"
 #include "emu/ptx/ops/ops.h"
 
 /* The relations that a comparison accepts: less, equal, greater, unordered. */

@@ -6,7 +6,7 @@
 
 #include "emu/ptx/language/half.h"
 #include "emu/ptx/memory/exec.h"
-#include "emu/ptx/ops/op_float.h"
+#include "emu/ptx/ops/op_shared.h"
 #include "emu/ptx/ops/ops.h"
 
 static bool is_float(unsigned int type)

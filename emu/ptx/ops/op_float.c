@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "emu/ptx/memory/exec.h"
-#include "emu/ptx/ops/op_float.h"
+#include "emu/ptx/ops/op_shared.h"
 #include "emu/ptx/ops/ops.h"
 
 float ck_ptx_flush(float value)

@@ -8,7 +8,7 @@
 
 #include "emu/ptx/language/half.h"
 #include "emu/ptx/memory/exec.h"
-#include "emu/ptx/ops/op_float.h"
+#include "emu/ptx/ops/op_shared.h"
 #include "emu/ptx/ops/ops.h"
 
 #define OUT_OF_BOUNDS 0xffff /* the NaN that .oob takes for 0 */

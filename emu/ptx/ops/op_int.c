@@ -2,7 +2,7 @@
  * emu/ptx/ops/op_int.c - executors of integer arithmetic.
  */
 #include "emu/ptx/memory/exec.h"
-#include "emu/ptx/ops/op_float.h"
+#include "emu/ptx/ops/op_shared.h"
 #include "emu/ptx/ops/ops.h"
 
 typedef unsigned __int128 u128;

@@ -2,7 +2,7 @@
  * emu/ptx/ops/op_load.c - executors of ld and st.
  */
 #include "emu/ptx/memory/exec.h"
-#include "emu/ptx/ops/op_wide.h"
+#include "emu/ptx/ops/op_shared.h"
 #include "emu/ptx/ops/ops.h"
 
 static uint64_t load_element(const uint8_t *at, unsigned int type)

@@ -3,7 +3,7 @@
  * .relu.
  */
 #include "emu/ptx/memory/exec.h"
-#include "emu/ptx/ops/op_float.h"
+#include "emu/ptx/ops/op_shared.h"
 
 bool ck_ptx_is_pair(const struct ck_ptx_insn *in)
 {

@@ -1,10 +1,10 @@
 /*
- * emu/ptx/ops/op_wide.c - see op_wide.h.
+ * emu/ptx/ops/op_wide.c - see op_shared.h.
  *
  * x86-64 loads and stores 16 bytes as a whole where it has AVX. Other processors may not; there a
  * strong load or store is an exchange.
  */
-#include "emu/ptx/ops/op_wide.h"
+#include "emu/ptx/ops/op_shared.h"
 
 #ifdef __x86_64__
 #define WIDE __attribute__((target("cx16")))

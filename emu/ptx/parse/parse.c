@@ -7,7 +7,6 @@
 
 #include "emu/ptx/ops/ops.h"
 #include "emu/ptx/parse/parse.h"
-#include "emu/ptx/parse/parse_func.h"
 #include "util/util.h"
 
 /* .local and .param of a body: room in the frame. */

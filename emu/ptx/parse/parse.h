@@ -180,4 +180,13 @@ int ck_ptx_store_results(struct ck_ptx_parser *p);
 int ck_ptx_copy_slot(struct ck_ptx_parser *p, bool store, uint64_t offset, unsigned int type,
 		     int32_t row, bool guarded);
 
+/* --- a module and a function's body (parse_func.c) */
+
+/* One directive of the module, p->tok its first token. */
+int ck_ptx_parse_directive(struct ck_ptx_parser *p);
+/* After .func or .entry. */
+int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, enum ck_ptx_linkage linkage);
+/* From the '{' to the '}' (parse.c). */
+int ck_ptx_parse_body(struct ck_ptx_parser *p);
+
 #endif

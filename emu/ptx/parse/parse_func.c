@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "emu/ptx/parse/parse.h"
-#include "emu/ptx/parse/parse_func.h"
 #include "util/util.h"
 
 /* The text before a function's body. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "emu/ptx/parse/parse.h"
-#include "emu/ptx/parse/parse_func.h"
 #include "util/util.h"
 
 /* .section name { ... }: debugging information, always skipped. */

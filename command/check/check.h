@@ -1,12 +1,25 @@
 /*
- * command/check/advice.h - what to do about a step of `cricket check` that has failed: the table
- * advice.def.
+ * command/check/check.h - the steps of `cricket check`, and the advice when one fails.
  */
-#ifndef CK_COMMAND_CHECK_ADVICE_H
-#define CK_COMMAND_CHECK_ADVICE_H
+#ifndef CK_COMMAND_CHECK_CHECK_H
+#define CK_COMMAND_CHECK_CHECK_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "command/config/server.h"
+
+/* --- a server, tried through the client library (probe.c) */
+
+/*
+ * In a process of its own: load the client, initialise, and copy to and from the first GPU. The
+ * result has "error", a CUresult; "said", the client's log; and if there is no error "driver",
+ * "devices" (name, memory, free), "up" and "down" (bytes/s). NULL: the process failed.
+ */
+json_t *ckx_probe(const struct ckx_server *server);
+
+/* --- a step that has failed: the table advice.def (advice.c) */
 
 struct ckx_advice {
 	const char *step;

@@ -1,12 +1,22 @@
 /*
- * command/run/ended_programs.h - tell servers which programs of this machine have ended, so that
- * they do not keep their sessions (CK_ENDED).
+ * command/run/run.h - what `cricket run` does beside the program.
  */
-#ifndef CK_COMMAND_RUN_ENDED_PROGRAMS_H
-#define CK_COMMAND_RUN_ENDED_PROGRAMS_H
+#ifndef CK_COMMAND_RUN_RUN_H
+#define CK_COMMAND_RUN_RUN_H
 
+#include "command/config/config.h"
 #include "command/config/server.h"
 #include "rpc/tls.h"
+
+/* --- a server with the emulated GPU: `cricket run -s emu` (emulate.c) */
+
+/* Start a server for this process and the program that it executes, and set variables with which
+ * frameworks compile to PTX, unless the user has set them. @address is the server's, a unix socket
+ * that only this user can reach. The server ends with this process, also if it is killed. -errno,
+ * printed. */
+int ckx_emulate(char address[CKX_TEXT]);
+
+/* --- servers learn which programs have ended (CK_ENDED) (ended_programs.c) */
 
 /* Ask @server for the sessions of this machine and identity, and report those whose programs have
  * ended: *@ended is their number. -errno; @why says why. -EOPNOTSUPP: its release is too old to

@@ -1,10 +1,13 @@
 /*
- * emu/ptx/ops/op_float.h - executors of floats and of pairs, for opcodes that integers share.
+ * emu/ptx/ops/op_shared.h - executors that several families of opcodes share.
  */
-#ifndef CK_EMU_PTX_OPS_OP_FLOAT_H
-#define CK_EMU_PTX_OPS_OP_FLOAT_H
+#ifndef CK_EMU_PTX_OPS_OP_SHARED_H
+#define CK_EMU_PTX_OPS_OP_SHARED_H
 
 #include "emu/ptx/language/module.h"
+#include "emu/ptx/memory/exec.h"
+
+/* --- floats and pairs, for opcodes that integers share (op_float.c) */
 
 ck_ptx_exec ck_ptx_pick_float_add(struct ck_ptx_insn *in, unsigned int operands);
 ck_ptx_exec ck_ptx_pick_float_sub(struct ck_ptx_insn *in, unsigned int operands);
@@ -33,5 +36,21 @@ float ck_ptx_flush(float value);
 
 /* The host's rounding direction for CK_PTX_RN ... RP and the integer ones RNI ... RPI. */
 int ck_ptx_host_round(unsigned int round);
+
+/* --- 128 bits (op_wide.c) */
+
+int ck_ptx_ld_wide(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);
+int ck_ptx_st_wide(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);
+
+/* exch and cas. */
+int ck_ptx_atomic_wide(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);
+
+/* --- atomic operations (op_atom.c) */
+
+/* Change the value of in->type at @at by @in's operation with @value; the old value. */
+uint64_t ck_ptx_atomic(const struct ck_ptx_insn *in, uint8_t *at, uint64_t value);
+
+/* Whether there is @in's operation for its type. */
+bool ck_ptx_atomic_known(const struct ck_ptx_insn *in);
 
 #endif
