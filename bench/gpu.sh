@@ -18,6 +18,8 @@
 #   ddp     180 s (90)   NCCL and PyTorch with a process for each GPU: natively, and in the workers of a server for each GPU; with
 #                        one GPU one rank. NCCL_LIBRARY: the server's NCCL, DDP_PARTS: "rate torch", DDP_TORCH: parts of torch_ddp.py, as fsdp
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
+#   differences 60 s     answers of this GPU's driver and of Cricket, side by side, where they differ
+#   applications 540 s   transformers, diffusers, JAX, Taichi ... (bench/apps) print the same numbers; APPLICATIONS: options of run.py
 #   holds    60 s        which driver calls wait for all work of their context (tests/gpu/holds.c)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
@@ -44,7 +46,7 @@ apps() {
 		[ -f "$app" ] && [ -x "$app" ] || continue
 		name=$(basename "$app")
 		case $name in	# never end; crash natively; want arguments
-		spin* | endless* | awkward* | bad_handles* | any_runtime* | environment* | managed_lost*) continue ;;
+		spin* | endless* | awkward* | bad_handles* | any_runtime* | environment* | managed_lost* | profile*) continue ;;
 		esac
 		TIME=60 native "$app" > "$OUT/native.out" 2> "$OUT/native.err"; want=$?
 		for over in $OVER; do
@@ -328,6 +330,43 @@ handles() {
 	echo "handles: $(grep -c '^<' "$OUT/handles.diff") of $(wc -l < "$OUT/handles.native") answers differ" | table
 }
 
+# What this GPU's driver and Cricket answer, side by side, where the answers differ: programs of tests/test_apps that print
+# answers, and the calls of tests/null_handles. A program that ends early shows its last lines.
+differences() {
+	local name words
+	while read -r name words; do
+		# shellcheck disable=SC2086 # words
+		differences_of "$name${words:+ $words}" $APPS/$name $words
+	done <<- END
+		answers
+		nvml
+		multi_launch answers
+		multi_launch strict answers
+	END
+	GROUP=--group differences_of "NULL and zero handles" $BIN/null_handles
+}
+differences_of() { # TITLE COMMAND...
+	local title=$1 file=$OUT/differences.out over; shift
+	TIME=60 native "$@" > "$file.native" 2>&1
+	for over in shm tcp; do TIME=60 remote "$(address_of $over)" "$@" > "$file.$over" 2>&1; done
+	{
+		echo "--- $title"
+		python3 bench/side_by_side.py ${GROUP:-} "$file.native" "$file.shm" "$file.tcp"
+	} | table
+	for over in native shm tcp; do
+		echo "--- $title, $over" && cat "$file.$over"
+	done >> "$OUT/differences.all"
+}
+
+# Applications that people use (bench/apps): the same numbers, and their times. APPLICATIONS: options of run.py, as in
+# '-k llama --wheels DIR'.
+applications() {
+	# shellcheck disable=SC2086 # a list
+	CRICKET_TEST_DRIVER=$DRIVER python3 bench/apps/run.py --shm "$(address_of shm)" --tcp "$(address_of tcp)" \
+		--seconds "$(seconds_for 540)" --out "$OUT/applications" ${APPLICATIONS:-} | tee "$OUT/applications.log"
+	sed -n '/^---$/,$p' "$OUT/applications.log" | table > /dev/null
+}
+
 # Driver calls that wait for a stream that they do not use: the rows of rpc/driver.api that drain.
 holds() {
 	native $BIN/holds > "$OUT/holds" 2>&1
@@ -367,7 +406,7 @@ needs() {
 	many | together) echo $((QUICK ? 20 : 60)) ;;
 	ddp) echo 60 ;;
 	apps) echo 90 ;;
-	e2e | battery) echo 200 ;;
+	e2e | battery | applications) echo 200 ;;
 	*) echo 15 ;;
 	esac
 }
@@ -390,6 +429,6 @@ for stage in $STAGES; do
 done
 server_end
 logs=$(mktemp)
-tar -C "$OUT" --exclude=logs.tar.gz -czf "$logs" . && mv "$logs" "$OUT/logs.tar.gz" && rm -rf "$OUT/battery"
+tar -C "$OUT" --exclude=logs.tar.gz -czf "$logs" . && mv "$logs" "$OUT/logs.tar.gz" && rm -rf "$OUT/battery" "$OUT/applications"
 echo "=== table ($(sed -n 2p "$OUT/machine"))"
 for stage in $STAGES; do cat "$OUT/$stage.table"; done

@@ -1,11 +1,18 @@
 /*
  * tests/test_apps/multi_launch.c - one cooperative launch on all devices: what it computes, what it
  * waits for, what is refused.
+ *
+ * usage: multi_launch [strict] [answers]
+ *
+ * "strict" also makes the calls that an H200's driver answers otherwise, or does not return from.
+ * "answers" prints what each call answers and continues after an unexpected answer:
+ * `bench/gpu.sh differences` puts the answers of a driver and of Cricket side by side.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda/types.h"
 
@@ -74,6 +81,8 @@ static unsigned int count;
  * opens the gate while a cooperative launch waits behind it.
  */
 static bool strict;
+static bool answers; /* print them all */
+#define ANSWERS_SECONDS 20
 
 #define CHECK(call) check((call), CUDA_SUCCESS, #call, __LINE__)
 #define REFUSED(call, error) check((call), error, #call, __LINE__)
@@ -82,16 +91,22 @@ static void check(CUresult err, CUresult wanted, const char *call, int line)
 {
 	const char *name = "?";
 
-	if (err == wanted)
+	if (err == wanted && !answers)
 		return;
 	cu.cuGetErrorName(err, &name);
+	if (answers) {
+		printf("%3d %s: %s\n", line, call, name);
+		return;
+	}
 	fprintf(stderr, "multi_launch.c:%d: %s: %s\n", line, call, name);
 	exit(1);
 }
 
 static void expect(int holds, const char *what, int line)
 {
-	if (holds)
+	if (answers)
+		printf("%3d %s: %s\n", line, what, holds ? "yes" : "no");
+	if (holds || answers)
 		return;
 	fprintf(stderr, "multi_launch.c:%d: does not hold: %s\n", line, what);
 	exit(1);
@@ -260,6 +275,14 @@ int main(int argc, char **argv)
 {
 	int n = 0;
 
+	for (int i = 1; i < argc; i++) {
+		strict |= !strcmp(argv[i], "strict");
+		answers |= !strcmp(argv[i], "answers");
+	}
+	if (answers) {
+		setvbuf(stdout, NULL, _IOLBF, 0);
+		alarm(ANSWERS_SECONDS); /* a call may not return */
+	}
 	if (driver_open() < 0)
 		return 1;
 	CHECK(cu.cuInit(0));
@@ -268,10 +291,11 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < count; i++)
 		device_open(i);
 	every_device_runs_with_its_own_parameters();
-	strict = argc > 1 && !strcmp(argv[1], "strict");
-	if (strict)
+	if (strict && !answers)
 		streams_wait_for_each_other_unless_told_not_to();
 	what_is_wrong_is_refused_at_once();
 	it_cannot_be_captured();
+	if (strict && answers) /* last, as it may not end */
+		streams_wait_for_each_other_unless_told_not_to();
 	return 0;
 }
