@@ -37,6 +37,15 @@ void *ck_cuda_open(const char *which)
 	return dlopen(strcmp(which, "cuda") == 0 ? "libcuda.so.1" : which, RTLD_NOW | RTLD_LOCAL);
 }
 
+bool ck_cuda_find(const char *symbol, void **library)
+{
+	*library = RTLD_DEFAULT; /* a process that links its driver has its symbols everywhere */
+	if (dlsym(*library, symbol))
+		return true;
+	*library = ck_cuda_open("cuda");
+	return *library != NULL;
+}
+
 bool ck_cuda_emulated(void *library)
 {
 	return dlsym(library ? library : RTLD_DEFAULT, "ckDriverAcceptsCubin") != NULL;

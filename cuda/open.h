@@ -14,6 +14,13 @@
  */
 void *ck_cuda_open(const char *which);
 
+/*
+ * The driver library for code in another program's process: what the process has already, if that
+ * has function @symbol (*@library is RTLD_DEFAULT then), else libcuda.so.1. False: there is none,
+ * dlerror() has the reason.
+ */
+bool ck_cuda_find(const char *symbol, void **library);
+
 /* Whether an open driver library (NULL: one in the process) is the emulated one. */
 bool ck_cuda_emulated(void *library);
 

@@ -11,27 +11,17 @@
 #include "m3/driver.h"
 #include "m3/m3.h"
 
-/* NULL is also what a process that links its driver needs: its symbols are found everywhere. */
-static int open_library(struct ck_m3_driver *d, const char *which, char *why, size_t size)
-{
-	if (!which && dlsym(RTLD_DEFAULT, "cuMemMap"))
-		return 0;
-	d->library = ck_cuda_open(which ? which : "cuda");
-	if (!d->library)
-		snprintf(why, size, "%s", dlerror());
-	return d->library ? 0 : -ENOENT;
-}
-
 static int open_named(struct ck_m3_driver *d, const char *which, char *why, size_t size)
 {
-	int ret;
+	void *library = which ? ck_cuda_open(which) : NULL;
 	CUresult err;
 
 	memset(d, 0, sizeof(*d));
-	ret = open_library(d, which, why, size);
-	if (ret < 0)
-		return ret;
-#define FIND(name, ...) *(void **)&d->name = dlsym(d->library ? d->library : RTLD_DEFAULT, #name);
+	if (which ? !library : !ck_cuda_find("cuMemMap", &library)) {
+		snprintf(why, size, "%s", dlerror());
+		return -ENOENT;
+	}
+#define FIND(name) *(void **)&d->name = dlsym(library, #name);
 	CK_M3_DRIVER_FUNCTIONS(FIND)
 #undef FIND
 	if (!d->cuInit || !d->cuDeviceGetCount || !d->cuDeviceGetUuid || !d->cuMemCreate ||

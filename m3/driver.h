@@ -8,53 +8,44 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cuda/types.h"
+#include "gen/api.h"
 
 #define CK_M3_DRIVER_FUNCTIONS(F)                                                                  \
-	F(cuInit, unsigned int flags)                                                              \
-	F(cuDeviceGetCount, int *count)                                                            \
-	F(cuDeviceGetUuid, CUuuid *uuid, CUdevice device)                                          \
-	F(cuDeviceGetAttribute, int *value, CUdevice_attribute attribute, CUdevice device)         \
-	F(cuDeviceTotalMem_v2, size_t *bytes, CUdevice device)                                     \
-	F(cuDeviceCanAccessPeer, int *can, CUdevice device, CUdevice peer)                         \
-	F(cuDeviceGetP2PAttribute, int *value, CUdevice_P2PAttribute attribute, CUdevice from,     \
-	  CUdevice to)                                                                             \
-	F(cuDevicePrimaryCtxRetain, CUcontext *context, CUdevice device)                           \
-	F(cuCtxSetCurrent, CUcontext context)                                                      \
-	F(cuCtxGetCurrent, CUcontext *context)                                                     \
-	F(cuCtxGetDevice, CUdevice *device)                                                        \
-	F(cuCtxSynchronize, void)                                                                  \
-	F(cuMemGetAllocationGranularity, size_t *granularity, const CUmemAllocationProp *prop,     \
-	  CUmemAllocationGranularity_flags option)                                                 \
-	F(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,                          \
-	  const CUmemAllocationProp *prop, unsigned long long flags)                               \
-	F(cuMemRelease, CUmemGenericAllocationHandle handle)                                       \
-	F(cuMemExportToShareableHandle, void *out, CUmemGenericAllocationHandle handle,            \
-	  CUmemAllocationHandleType type, unsigned long long flags)                                \
-	F(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void *os_handle,   \
-	  CUmemAllocationHandleType type)                                                          \
-	F(cuMemAddressReserve, CUdeviceptr *address, size_t size, size_t alignment,                \
-	  CUdeviceptr hint, unsigned long long flags)                                              \
-	F(cuMemAddressFree, CUdeviceptr address, size_t size)                                      \
-	F(cuMemMap, CUdeviceptr address, size_t size, size_t offset,                               \
-	  CUmemGenericAllocationHandle handle, unsigned long long flags)                           \
-	F(cuMemUnmap, CUdeviceptr address, size_t size)                                            \
-	F(cuMemSetAccess, CUdeviceptr address, size_t size, const CUmemAccessDesc *desc,           \
-	  size_t count)                                                                            \
-	F(cuMemsetD8_v2, CUdeviceptr address, unsigned char value, size_t count)                   \
-	F(cuMemcpyHtoD_v2, CUdeviceptr to, const void *from, size_t size)                          \
-	F(cuMemcpyDtoH_v2, void *to, CUdeviceptr from, size_t size)                                \
-	F(cuMemcpyDtoD_v2, CUdeviceptr to, CUdeviceptr from, size_t size)                          \
-	F(cuIpcGetEventHandle, CUipcEventHandle *handle, CUevent event)                            \
-	F(cuIpcOpenEventHandle, CUevent *event, CUipcEventHandle handle)                           \
-	F(cuEventDestroy_v2, CUevent event)                                                        \
-	F(cuStreamWaitEvent, CUstream stream, CUevent event, unsigned int flags)                   \
-	F(cuGetExportTable, const void **table, const CUuuid *id)
+	F(cuInit)                                                                                  \
+	F(cuDeviceGetCount)                                                                        \
+	F(cuDeviceGetUuid)                                                                         \
+	F(cuDeviceGetAttribute)                                                                    \
+	F(cuDeviceTotalMem_v2)                                                                     \
+	F(cuDeviceCanAccessPeer)                                                                   \
+	F(cuDeviceGetP2PAttribute)                                                                 \
+	F(cuDevicePrimaryCtxRetain)                                                                \
+	F(cuCtxSetCurrent)                                                                         \
+	F(cuCtxGetCurrent)                                                                         \
+	F(cuCtxGetDevice)                                                                          \
+	F(cuCtxSynchronize)                                                                        \
+	F(cuMemGetAllocationGranularity)                                                           \
+	F(cuMemCreate)                                                                             \
+	F(cuMemRelease)                                                                            \
+	F(cuMemExportToShareableHandle)                                                            \
+	F(cuMemImportFromShareableHandle)                                                          \
+	F(cuMemAddressReserve)                                                                     \
+	F(cuMemAddressFree)                                                                        \
+	F(cuMemMap)                                                                                \
+	F(cuMemUnmap)                                                                              \
+	F(cuMemSetAccess)                                                                          \
+	F(cuMemsetD8_v2)                                                                           \
+	F(cuMemcpyHtoD_v2)                                                                         \
+	F(cuMemcpyDtoH_v2)                                                                         \
+	F(cuMemcpyDtoD_v2)                                                                         \
+	F(cuIpcGetEventHandle)                                                                     \
+	F(cuIpcOpenEventHandle)                                                                    \
+	F(cuEventDestroy_v2)                                                                       \
+	F(cuStreamWaitEvent)                                                                       \
+	F(cuGetExportTable)
 
 struct ck_m3_driver {
-	void *library; /* NULL: the process had the driver already */
 	int device_count;
-#define CK_M3_DRIVER_SLOT(name, ...) CUresult (*name)(__VA_ARGS__);
+#define CK_M3_DRIVER_SLOT(name) __typeof__(name) *name;
 	CK_M3_DRIVER_FUNCTIONS(CK_M3_DRIVER_SLOT)
 #undef CK_M3_DRIVER_SLOT
 };

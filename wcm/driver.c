@@ -16,26 +16,11 @@ CK_LOG_DEFINE("wcm");
 static struct ck_wcm_driver driver;
 static bool usable;
 
-/*
- * A process that links its driver has its symbols for all (RTLD_DEFAULT); others get it by its
- * name.
- */
-static bool open_library(void **library)
-{
-	*library = RTLD_DEFAULT;
-	if (dlsym(RTLD_DEFAULT, "cuIpcOpenMemHandle_v2"))
-		return true;
-	*library = ck_cuda_open("cuda");
-	if (!*library)
-		ck_err("no CUDA driver: %s", dlerror());
-	return *library != NULL;
-}
-
 static bool find_all(void *library)
 {
 	bool found = true;
 
-#define FIND(name, ...)                                                                            \
+#define FIND(name)                                                                                 \
 	*(void **)&driver.name = dlsym(library, #name);                                            \
 	if (!driver.name) {                                                                        \
 		ck_err("the CUDA driver has no " #name);                                           \
@@ -51,7 +36,11 @@ static void open_driver(void)
 	CUresult err;
 	void *library;
 
-	if (!open_library(&library) || !find_all(library))
+	if (!ck_cuda_find("cuIpcOpenMemHandle_v2", &library)) {
+		ck_err("no CUDA driver: %s", dlerror());
+		return;
+	}
+	if (!find_all(library))
 		return;
 	err = driver.cuInit(0);
 	if (!err)

@@ -7,57 +7,48 @@
 
 #include <stddef.h>
 
-#include "cuda/types.h"
+#include "gen/api.h"
 
 #define CK_WCM_DRIVER_FUNCTIONS(F)                                                                 \
-	F(cuInit, unsigned int flags)                                                              \
-	F(cuDeviceGetCount, int *count)                                                            \
-	F(cuDeviceGetUuid, CUuuid *uuid, CUdevice device)                                          \
-	F(cuDeviceGetAttribute, int *value, CUdevice_attribute attribute, CUdevice device)         \
-	F(cuDeviceCanAccessPeer, int *can, CUdevice device, CUdevice peer)                         \
-	F(cuDevicePrimaryCtxRetain, CUcontext *context, CUdevice device)                           \
-	F(cuDevicePrimaryCtxRelease_v2, CUdevice device)                                           \
-	F(cuCtxPushCurrent_v2, CUcontext context)                                                  \
-	F(cuCtxPopCurrent_v2, CUcontext *context)                                                  \
-	F(cuCtxGetDevice, CUdevice *device)                                                        \
-	F(cuCtxSynchronize, void)                                                                  \
-	F(cuCtxEnablePeerAccess, CUcontext peer, unsigned int flags)                               \
-	F(cuMemAlloc_v2, CUdeviceptr *address, size_t size)                                        \
-	F(cuMemFree_v2, CUdeviceptr address)                                                       \
-	F(cuIpcGetMemHandle, CUipcMemHandle *handle, CUdeviceptr address)                          \
-	F(cuIpcOpenMemHandle_v2, CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags)  \
-	F(cuIpcCloseMemHandle, CUdeviceptr address)                                                \
-	F(cuMemGetAllocationGranularity, size_t *granularity, const CUmemAllocationProp *prop,     \
-	  CUmemAllocationGranularity_flags option)                                                 \
-	F(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,                          \
-	  const CUmemAllocationProp *prop, unsigned long long flags)                               \
-	F(cuMemRelease, CUmemGenericAllocationHandle handle)                                       \
-	F(cuMemExportToShareableHandle, void *out, CUmemGenericAllocationHandle handle,            \
-	  CUmemAllocationHandleType type, unsigned long long flags)                                \
-	F(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void *os_handle,   \
-	  CUmemAllocationHandleType type)                                                          \
-	F(cuMemAddressReserve, CUdeviceptr *address, size_t size, size_t alignment,                \
-	  CUdeviceptr hint, unsigned long long flags)                                              \
-	F(cuMemAddressFree, CUdeviceptr address, size_t size)                                      \
-	F(cuMemMap, CUdeviceptr address, size_t size, size_t offset,                               \
-	  CUmemGenericAllocationHandle handle, unsigned long long flags)                           \
-	F(cuMemUnmap, CUdeviceptr address, size_t size)                                            \
-	F(cuMemSetAccess, CUdeviceptr address, size_t size, const CUmemAccessDesc *desc,           \
-	  size_t count)                                                                            \
-	F(cuMemcpyHtoD_v2, CUdeviceptr to, const void *from, size_t size)                          \
-	F(cuMemcpyDtoH_v2, void *to, CUdeviceptr from, size_t size)                                \
-	F(cuMemcpyAsync, CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)           \
-	F(cuMemsetD8_v2, CUdeviceptr address, unsigned char value, size_t count)                   \
-	F(cuModuleLoadData, CUmodule *module, const void *image)                                   \
-	F(cuModuleUnload, CUmodule module)                                                         \
-	F(cuModuleGetFunction, CUfunction *function, CUmodule module, const char *name)            \
-	F(cuLaunchKernel, CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,  \
-	  unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, \
-	  void **params, void **extra)
+	F(cuInit)                                                                                  \
+	F(cuDeviceGetCount)                                                                        \
+	F(cuDeviceGetUuid)                                                                         \
+	F(cuDeviceGetAttribute)                                                                    \
+	F(cuDeviceCanAccessPeer)                                                                   \
+	F(cuDevicePrimaryCtxRetain)                                                                \
+	F(cuDevicePrimaryCtxRelease_v2)                                                            \
+	F(cuCtxPushCurrent_v2)                                                                     \
+	F(cuCtxPopCurrent_v2)                                                                      \
+	F(cuCtxGetDevice)                                                                          \
+	F(cuCtxSynchronize)                                                                        \
+	F(cuCtxEnablePeerAccess)                                                                   \
+	F(cuMemAlloc_v2)                                                                           \
+	F(cuMemFree_v2)                                                                            \
+	F(cuIpcGetMemHandle)                                                                       \
+	F(cuIpcOpenMemHandle_v2)                                                                   \
+	F(cuIpcCloseMemHandle)                                                                     \
+	F(cuMemGetAllocationGranularity)                                                           \
+	F(cuMemCreate)                                                                             \
+	F(cuMemRelease)                                                                            \
+	F(cuMemExportToShareableHandle)                                                            \
+	F(cuMemImportFromShareableHandle)                                                          \
+	F(cuMemAddressReserve)                                                                     \
+	F(cuMemAddressFree)                                                                        \
+	F(cuMemMap)                                                                                \
+	F(cuMemUnmap)                                                                              \
+	F(cuMemSetAccess)                                                                          \
+	F(cuMemcpyHtoD_v2)                                                                         \
+	F(cuMemcpyDtoH_v2)                                                                         \
+	F(cuMemcpyAsync)                                                                           \
+	F(cuMemsetD8_v2)                                                                           \
+	F(cuModuleLoadData)                                                                        \
+	F(cuModuleUnload)                                                                          \
+	F(cuModuleGetFunction)                                                                     \
+	F(cuLaunchKernel)
 
 struct ck_wcm_driver {
 	int device_count;
-#define CK_WCM_DRIVER_SLOT(name, ...) CUresult (*name)(__VA_ARGS__);
+#define CK_WCM_DRIVER_SLOT(name) __typeof__(name) *name;
 	CK_WCM_DRIVER_FUNCTIONS(CK_WCM_DRIVER_SLOT)
 #undef CK_WCM_DRIVER_SLOT
 };

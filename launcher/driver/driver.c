@@ -23,10 +23,10 @@ static bool find_functions(struct ckl_driver *driver)
 {
 	bool found = true;
 
-#define CK_FIND(name, field, arguments)                                                            \
+#define CK_FIND(name, field)                                                                       \
 	*(void **)&driver->field = dlsym(driver->library, #name);                                  \
 	found = found && driver->field;
-#define CK_TRY(name, field, arguments) *(void **)&driver->field = dlsym(driver->library, #name);
+#define CK_TRY(name, field) *(void **)&driver->field = dlsym(driver->library, #name);
 	CK_DRIVER_FUNCTIONS(CK_FIND, CK_TRY)
 #undef CK_FIND
 #undef CK_TRY

@@ -9,49 +9,39 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cuda/types.h"
+#include "gen/api.h"
 #include "launcher/request/request.h"
 #include "launcher/text/failure.h"
 
-/* Each function: name in the library, field, arguments. Those behind OPTIONAL may be missing. */
+/* Each function: name in the library, field. Those behind OPTIONAL may be missing. */
 #define CK_DRIVER_FUNCTIONS(X, OPTIONAL)                                                           \
-	X(cuInit, init, (unsigned flags))                                                          \
-	X(cuDriverGetVersion, version, (int *version))                                             \
-	X(cuDeviceGetCount, device_count, (int *count))                                            \
-	X(cuDeviceGet, device_get, (CUdevice * device, int ordinal))                               \
-	X(cuDeviceGetName, device_name, (char *name, int size, CUdevice device))                   \
-	X(cuDeviceGetAttribute, device_attribute, (int *value, int attribute, CUdevice device))    \
-	X(cuDevicePrimaryCtxRetain, retain, (CUcontext * context, CUdevice device))                \
-	X(cuCtxSetCurrent, set_current, (CUcontext context))                                       \
-	X(cuCtxSynchronize, synchronize, (void))                                                   \
-	X(cuModuleLoadDataEx, module_load,                                                         \
-	  (CUmodule * module, const void *image, unsigned count, CUjit_option *options,            \
-	   void **values))                                                                         \
-	X(cuModuleUnload, module_unload, (CUmodule module))                                        \
-	X(cuModuleGetFunction, get_function,                                                       \
-	  (CUfunction * function, CUmodule module, const char *name))                              \
-	X(cuMemAlloc_v2, alloc, (CUdeviceptr * address, size_t size))                              \
-	X(cuMemFree_v2, free, (CUdeviceptr address))                                               \
-	X(cuMemcpyHtoD_v2, to_device, (CUdeviceptr to, const void *from, size_t size))             \
-	X(cuMemcpyDtoH_v2, to_host, (void *to, CUdeviceptr from, size_t size))                     \
-	X(cuMemsetD8_v2, memset, (CUdeviceptr to, unsigned char byte, size_t size))                \
-	X(cuLaunchKernel, launch,                                                                  \
-	  (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,   \
-	   unsigned bz, unsigned shared, CUstream stream, void **params, void **extra))            \
-	OPTIONAL(cuFuncGetParamInfo, param_info,                                                   \
-		 (CUfunction function, size_t index, size_t * offset, size_t * size))              \
-	OPTIONAL(cuFuncSetAttribute, set_attribute,                                                \
-		 (CUfunction function, int attribute, int value))                                  \
-	OPTIONAL(cuLinkCreate_v2, link_create,                                                     \
-		 (unsigned count, CUjit_option *options, void **values, CUlinkState *link))        \
-	OPTIONAL(cuLinkAddData_v2, link_add,                                                       \
-		 (CUlinkState link, CUjitInputType type, void *data, size_t size,                  \
-		  const char *name, unsigned count, CUjit_option *options, void **values))         \
-	OPTIONAL(cuLinkComplete, link_complete, (CUlinkState link, void **image, size_t *size))    \
-	OPTIONAL(cuLinkDestroy, link_destroy, (CUlinkState link))
+	X(cuInit, init)                                                                            \
+	X(cuDriverGetVersion, version)                                                             \
+	X(cuDeviceGetCount, device_count)                                                          \
+	X(cuDeviceGet, device_get)                                                                 \
+	X(cuDeviceGetName, device_name)                                                            \
+	X(cuDeviceGetAttribute, device_attribute)                                                  \
+	X(cuDevicePrimaryCtxRetain, retain)                                                        \
+	X(cuCtxSetCurrent, set_current)                                                            \
+	X(cuCtxSynchronize, synchronize)                                                           \
+	X(cuModuleLoadDataEx, module_load)                                                         \
+	X(cuModuleUnload, module_unload)                                                           \
+	X(cuModuleGetFunction, get_function)                                                       \
+	X(cuMemAlloc_v2, alloc)                                                                    \
+	X(cuMemFree_v2, free)                                                                      \
+	X(cuMemcpyHtoD_v2, to_device)                                                              \
+	X(cuMemcpyDtoH_v2, to_host)                                                                \
+	X(cuMemsetD8_v2, memset)                                                                   \
+	X(cuLaunchKernel, launch)                                                                  \
+	OPTIONAL(cuFuncGetParamInfo, param_info)                                                   \
+	OPTIONAL(cuFuncSetAttribute, set_attribute)                                                \
+	OPTIONAL(cuLinkCreate_v2, link_create)                                                     \
+	OPTIONAL(cuLinkAddData_v2, link_add)                                                       \
+	OPTIONAL(cuLinkComplete, link_complete)                                                    \
+	OPTIONAL(cuLinkDestroy, link_destroy)
 
 struct ckl_driver {
-#define CK_FIELD(name, field, arguments) CUresult(*field) arguments;
+#define CK_FIELD(name, field) __typeof__(name) *field;
 	CK_DRIVER_FUNCTIONS(CK_FIELD, CK_FIELD)
 #undef CK_FIELD
 	void *library;
