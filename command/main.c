@@ -85,6 +85,8 @@ static const struct ckx_command sessions[] = {
 	 ckx_top},
 	{"suspend", "[-s SERVER] SESSION", "Move a session's GPU memory into host memory.",
 	 SERVER_OPTION, ckx_session},
+	{"park", "[-s SERVER] SESSION", "The same, but contexts stay: it resumes faster.",
+	 SERVER_OPTION, ckx_session},
 	{"resume", "[-s SERVER] SESSION [DEVICE]",
 	 "Move a suspended session back to its GPU, or to another one.", SERVER_OPTION,
 	 ckx_session},

@@ -6,7 +6,7 @@ _cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
 
 _cricket() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
-	local commands="run env jupyter cdi docker podman check status metrics top suspend resume end checkpoint restore move reap drain trace servers login token"
+	local commands="run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login token"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
@@ -52,7 +52,7 @@ _cricket() {
 	*:-*) i="--server --help" ;;
 	run:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"); return ;;
 	check:* | status:* | metrics:* | top:* | login:* | servers:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
-	suspend:* | resume:* | end:* | checkpoint:* | move:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
+	suspend:* | park:* | resume:* | end:* | checkpoint:* | move:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
 	token:*) i="add list revoke" ;;
 	docker:* | podman:*) i="run create" ;;
 	*) i= ;;

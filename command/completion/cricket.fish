@@ -11,9 +11,9 @@ function __cricket_sessions
 end
 
 complete -c cricket -f
-set -l all run env jupyter cdi docker podman check status metrics top suspend resume end checkpoint restore move reap drain trace servers login token
+set -l all run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login token
 complete -c cricket -n "not __fish_seen_subcommand_from $all" -a "$all"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman check status metrics top suspend resume end checkpoint restore move reap drain servers" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain servers" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s g -l gpus -x -d "N GPUs"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s d -l devices -x -d "these GPUs"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s m -l mem -x -d "at most this much memory"
@@ -38,7 +38,7 @@ complete -c cricket -n "__fish_seen_subcommand_from token" -s e -l expires -x -d
 complete -c cricket -n "__fish_seen_subcommand_from login" -s r -l remove -d "forget the token"
 complete -c cricket -n "__fish_seen_subcommand_from login" -s i -l install -d "install the server's client"
 complete -c cricket -n "__fish_seen_subcommand_from check status metrics top login servers" -a "(__cricket_servers)"
-complete -c cricket -n "__fish_seen_subcommand_from suspend resume end checkpoint move" -a "(__cricket_sessions)"
+complete -c cricket -n "__fish_seen_subcommand_from suspend park resume end checkpoint move" -a "(__cricket_sessions)"
 complete -c cricket -n "__fish_seen_subcommand_from checkpoint restore trace" -F
 complete -c cricket -n "__fish_seen_subcommand_from run" -x -a "(__fish_complete_subcommand --fcs-skip=2)"
 complete -c cricket -n "__fish_seen_subcommand_from docker podman; and not __fish_seen_subcommand_from run create" -a "run create"

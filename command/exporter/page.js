@@ -208,7 +208,7 @@ function card(name, value, className, part) {
 }
 
 function showServer(report) {
-	const waiting = report.waiting_count || 0, suspended = report.sessions.filter((s) => s.state === "suspended").length;
+	const waiting = report.waiting_count || 0, suspended = report.sessions.filter((s) => s.state === "suspended" || s.state === "parked").length;
 	const seconds = last ? report.time - last.time : 0, before = last && last.totals, t = report.totals;
 	const cards = [
 		card("Sessions", `${report.session_count} of ${report.max_sessions}`, report.session_count >= report.max_sessions ? "full" : "",

@@ -96,13 +96,16 @@ static double sum_of(const json_t *report, const char *field, const char *by, co
 
 static void put_sessions(FILE *out, const json_t *report)
 {
-	static const char *const states[] = {"running",	  "idle",     "suspending",
-					     "suspended", "resuming", "kept"};
+	static const char *const states[] = {"running", "idle",	    "suspending", "suspended",
+					     "parked",	"resuming", "kept"};
 
 	begin_metric(out, "sessions", "gauge", "Sessions, by state.");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(states); i++)
 		put_sample(out, "sessions", "state", states[i],
 			   sum_of(report, NULL, "state", states[i]));
+	put_alone(out, "park_memory_bytes", "gauge",
+		  "Host memory of workers for device memory that they move themselves.",
+		  sum_of(report, "park_memory", NULL, NULL));
 	put_alone(out, "sessions_max", "gauge", "Sessions that the server admits (--max-sessions).",
 		  number_of(report, "max_sessions"));
 	put_alone(out, "waiting_clients", "gauge", "Clients that wait for a session.",

@@ -1,6 +1,6 @@
 /*
- * command/sessions/session.c - commands for one session of a server on this host: suspend, resume,
- * end, checkpoint, restore; and drain, for all of them.
+ * command/sessions/session.c - commands for one session of a server on this host: suspend, park,
+ * resume, end, checkpoint, restore; and drain, for all of them.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -19,9 +19,13 @@ static const struct {
 	const char *command, *arguments[3];
 	int least; /* that must be given */
 } forms[] = {
-	{"suspend", {"session"}, 1},   {"resume", {"session", "device"}, 1},
-	{"end", {"session"}, 1},       {"checkpoint", {"session", "directory", "address"}, 2},
-	{"restore", {"directory"}, 1}, {"drain", {"time"}, 0},
+	{"suspend", {"session"}, 1},
+	{"park", {"session"}, 1},
+	{"resume", {"session", "device"}, 1},
+	{"end", {"session"}, 1},
+	{"checkpoint", {"session", "directory", "address"}, 2},
+	{"restore", {"directory"}, 1},
+	{"drain", {"time"}, 0},
 };
 
 /* The server has another current folder. */

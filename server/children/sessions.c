@@ -55,6 +55,15 @@ bool cks_workers_gone_client(const struct cks_session_info *session, const char 
 				    why, true);
 }
 
+bool cks_workers_park(const struct cks_session_info *session, uint64_t room)
+{
+	int control = container_of(session, struct worker, info)->control;
+	const struct cks_control_park message = {.kind = CK_CONTROL_PARK, .room = room};
+
+	return control >= 0 && send(control, &message, sizeof(message),
+				    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(message);
+}
+
 bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map)
 {
 	int control = container_of(session, struct worker, info)->control;

@@ -89,9 +89,11 @@ static void record_note(struct cks_workers *w, struct cks_session_info *s,
 
 	if (note->kind == CK_NOTE_WANTED)
 		u->wanted = u->was_wanted = true;
-	else if (note->kind == CK_NOTE_PARKED || note->kind == CK_NOTE_BUSY)
+	else if (note->kind != CK_NOTE_USE)
 		u->said = *note;
 	take_gpus(s, note);
+	if (note->kind != CK_NOTE_WANTED)
+		s->pool = note->pool;
 	if (note->kind != CK_NOTE_USE) {
 		w->changed = true;
 		return;
@@ -120,6 +122,8 @@ static void name_worker(struct cks_workers *w, struct worker *worker,
 	if (worker->named)
 		return;
 	take_gpus(&worker->info, note);
+	worker->info.suspension.away = note->away; /* it may come from files */
+	worker->info.pool = note->pool;
 	memcpy(worker->session, note->session, sizeof(worker->session));
 	memcpy(worker->info.program, note->text, sizeof(note->text) - 1);
 	worker->info.client_pid = (unsigned int)note->number;
@@ -171,6 +175,9 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 	case CK_NOTE_PARKED:
 	case CK_NOTE_BUSY:
 	case CK_NOTE_WANTED:
+	case CK_NOTE_RETURNED:
+	case CK_NOTE_NO_ROOM:
+	case CK_NOTE_LOST:
 		record_note(w, &worker->info, note);
 		break;
 	case CK_NOTE_LEFT:

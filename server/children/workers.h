@@ -67,6 +67,8 @@ struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 					  const struct cks_session_info *session);
 /* Send @kind, one of CK_CONTROL_..., to its worker; false: it does not listen. */
 bool cks_workers_send(const struct cks_session_info *session, char kind);
+/* Have it park, with at most @room bytes of host memory for its device memory. */
+bool cks_workers_park(const struct cks_session_info *session, uint64_t room);
 /* The same with a line for the program's user; @last: it is why the session ends. */
 bool cks_workers_send_line(const struct cks_session_info *session, const char *line, bool last);
 /* A command ends the session; its user reads @line. */

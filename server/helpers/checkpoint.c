@@ -23,6 +23,7 @@
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/until.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
@@ -74,12 +75,31 @@ bool cks_checkpoint_state(struct cks_checkpoint_answer *a, int pid, CUprocessSta
 	return *state != CU_PROCESS_STATE_FAILED;
 }
 
-/* @words: milliseconds to wait, and the session's bytes. */
-static void move_out(struct cks_checkpoint_answer *a, int pid, const char *words)
+/* What the session needs, whose worker has moved some of its memory before. @words: its bytes, the
+ * marks of its GPUs, and the bytes that were moved there. */
+static void compute_need(const struct cks_gpu_room *before, const char *bytes, char *const *words,
+			 struct cks_gpu_room *need)
 {
-	const char *bytes = strchr(words, ',');
-	CUcheckpointLockArgs lock = {.timeoutMs = (unsigned int)atoi(words)};
-	struct cks_gpu_room before, after;
+	uint64_t all = strtoull(bytes, NULL, 10), away[CK_NOTE_GPUS], sum = 0;
+	uint32_t marks[CK_NOTE_GPUS];
+	struct cks_gpu_room after;
+
+	cks_checkpoint_marks(words[0], marks);
+	cks_checkpoint_bytes(words[1], away);
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
+		sum += away[i];
+	cks_gpu_room_read(&after);
+	cks_gpu_room_need(before, &after, all - ck_min(all, sum), need);
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
+		cks_gpu_room_add(need, marks[i], away[i]);
+}
+
+/* @words: milliseconds to wait and the session's bytes; and what compute_need() takes. */
+static void move_out(struct cks_checkpoint_answer *a, int pid, char *const *words)
+{
+	const char *bytes = strchr(words[0], ',');
+	CUcheckpointLockArgs lock = {.timeoutMs = (unsigned int)atoi(words[0])};
+	struct cks_gpu_room before;
 	CUprocessState state;
 	CUresult err;
 
@@ -103,8 +123,7 @@ static void move_out(struct cks_checkpoint_answer *a, int pid, const char *words
 				  cks_checkpoint_calls.checkpoint(pid, NULL)) &&
 	    cks_checkpoint_calls.unlock(pid, NULL) != CUDA_SUCCESS)
 		a->status = CK_CHECKPOINT_LOST;
-	cks_gpu_room_read(&after);
-	cks_gpu_room_need(&before, &after, bytes ? strtoull(bytes + 1, NULL, 10) : 0, &a->need);
+	compute_need(&before, bytes ? bytes + 1 : "0", words + 1, &a->need);
 }
 
 static bool open_driver(struct cks_checkpoint_answer *a, const char *driver)
@@ -136,7 +155,7 @@ int cks_checkpoint_main(char *const *words)
 	    open_driver(&a, words[0])) {
 		begin = ck_now_ms();
 		if (out)
-			move_out(&a, pid, words[3]);
+			move_out(&a, pid, words + 3);
 		else
 			cks_checkpoint_in(&a, pid, &way);
 		a.ms = (unsigned int)(ck_now_ms() - begin);
@@ -151,6 +170,7 @@ _Static_assert(sizeof(struct cks_checkpoint_answer) <= PIPE_BUF, "an answer is o
 /* The arguments of a move. */
 struct arguments {
 	char pid[16], more[CK_ROOM_TEXT], marks[CK_NOTE_GPUS * 11 + 1], seat[16];
+	char away[CK_NOTE_GPUS * 21 + 1];
 	char *list[14];
 };
 
@@ -160,6 +180,15 @@ static void print_marks(const uint32_t *marks, char *text, size_t size)
 
 	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
 		at += (size_t)snprintf(text + at, size - at, "%s%u", i ? "," : "", marks[i]);
+}
+
+static void print_bytes(const uint64_t *bytes, char *text, size_t size)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
+		at += (size_t)snprintf(text + at, size - at, "%s%llu", i ? "," : "",
+				       (unsigned long long)bytes[i]);
 }
 
 static void fill_arguments(struct arguments *a, const char *name,
@@ -174,16 +203,18 @@ static void fill_arguments(struct arguments *a, const char *name,
 	*at++ = a->pid;
 	*at++ = (char *)(move->out ? "out" : "in");
 	*at++ = a->more;
-	*at = NULL;
+	*at++ = a->marks;
+	print_marks(move->gpus.marks, a->marks, sizeof(a->marks));
 	if (move->out) {
 		snprintf(a->more, sizeof(a->more), "%u,%llu", move->wait_ms,
 			 (unsigned long long)move->bytes);
+		print_bytes(move->away, a->away, sizeof(a->away));
+		*at++ = a->away;
+		*at = NULL;
 		return;
 	}
 	cks_gpu_room_print(move->need, a->more);
-	print_marks(move->gpus.marks, a->marks, sizeof(a->marks));
 	snprintf(a->seat, sizeof(a->seat), "%ld", move->account < 0 ? -1l : (long)move->seat);
-	*at++ = a->marks;
 	*at++ = (char *)(uintptr_t)move->gpus.goal;
 	*at++ = (char *)(uintptr_t)move->gpus.there;
 	*at++ = (char *)(uintptr_t)move->allowed;

@@ -3,7 +3,7 @@
  *
  * The driver's calls for that act on another process, by its id. The supervisor loads no driver, so
  * each move is a process of its own, which writes what came of it to descriptor 3:
- *     --checkpoint DRIVER PID out MILLISECONDS,BYTES
+ *     --checkpoint DRIVER PID out MILLISECONDS,BYTES MARKS AWAY
  *     --checkpoint DRIVER PID in ROOM MARKS GOAL THERE ALLOWED ANYWHERE SEAT
  * With a SEAT, the account of the session's identity is its descriptor 4.
  */
@@ -44,6 +44,8 @@ struct cks_checkpoint_move {
 	bool out;
 	unsigned int wait_ms; /* out: for its work on the GPU */
 	uint64_t bytes;	      /* out: of GPU memory */
+	/* out: what of them has left before, on the GPUs of gpus.marks */
+	const uint64_t *away;
 	/* the rest is of in: as its way out has answered; a count of 0: that is not known */
 	const struct cks_gpu_room *need;
 	struct cks_gpu_wish gpus;

@@ -31,15 +31,24 @@ static bool plan_gpus(struct cks_checkpoint_way *w, const char *goal, struct cks
 	return true;
 }
 
-static void read_marks(const char *text, uint32_t marks[CK_NOTE_GPUS])
+void cks_checkpoint_bytes(const char *text, uint64_t bytes[CK_NOTE_GPUS])
 {
 	char *end;
 
-	memset(marks, 0, CK_NOTE_GPUS * sizeof(*marks));
+	memset(bytes, 0, CK_NOTE_GPUS * sizeof(*bytes));
 	for (size_t i = 0; i < CK_NOTE_GPUS && *text; i++) {
-		marks[i] = (uint32_t)strtoul(text, &end, 10);
+		bytes[i] = strtoull(text, &end, 10);
 		text = *end == ',' ? end + 1 : "";
 	}
+}
+
+void cks_checkpoint_marks(const char *text, uint32_t marks[CK_NOTE_GPUS])
+{
+	uint64_t numbers[CK_NOTE_GPUS];
+
+	cks_checkpoint_bytes(text, numbers);
+	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
+		marks[i] = (uint32_t)numbers[i];
 }
 
 bool cks_checkpoint_way(const char *driver, char *const *words, struct cks_checkpoint_way *w,
@@ -49,7 +58,7 @@ bool cks_checkpoint_way(const char *driver, char *const *words, struct cks_check
 	bool needed;
 
 	cks_gpu_room_parse(words[0], &w->need);
-	read_marks(words[1], w->marks);
+	cks_checkpoint_marks(words[1], w->marks);
 	w->goal = words[2];
 	w->there = words[3];
 	w->allowed = words[4];

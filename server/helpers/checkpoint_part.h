@@ -33,7 +33,10 @@ bool cks_checkpoint_check(struct cks_checkpoint_answer *answer, const char *call
 /* The state of process @pid; false: the driver does not tell, or has lost it. */
 bool cks_checkpoint_state(struct cks_checkpoint_answer *answer, int pid, CUprocessState *state);
 
-/* checkpoint_in.c: a way back. */
+/* checkpoint_in.c: numbers of each GPU, as in an argument; */
+void cks_checkpoint_bytes(const char *text, uint64_t bytes[CK_NOTE_GPUS]);
+void cks_checkpoint_marks(const char *text, uint32_t marks[CK_NOTE_GPUS]);
+/* a way back. */
 struct cks_checkpoint_way {
 	struct cks_gpu_room need;
 	struct cks_machine here;

@@ -162,8 +162,9 @@ static json_t *suspend_and_leave(struct cks_server *server, struct travel *trave
 	memcpy(travel->session, cks_workers_id(s), sizeof(travel->session));
 	travel->resumes = s->suspension.state != CK_SUSPENDED;
 	travel->held = s->suspension.held;
-	if (travel->resumes)
-		return cks_suspend(server->suspender, s, true, NULL);
+	if (travel->resumes || s->suspension.parked)
+		return cks_suspend(server->suspender, s, (struct cks_suspend_wish){.held = true},
+				   NULL);
 	s->suspension.held = true;
 	return begin_leaving(server, travel, s) ? NULL
 						: cks_control_error("its worker does not respond");
@@ -245,16 +246,24 @@ void cks_migration_save(struct cks_server *server, struct cks_session_info *s,
 		travel_finish(server, travel, error);
 }
 
+/* It could not be suspended: it runs, or is about to, or is parked as before. */
+static bool has_stayed(const struct cks_suspension *u)
+{
+	return u->state == CK_RUNNING || u->state == CK_RETURNING ||
+	       (u->state == CK_SUSPENDED && u->parked);
+}
+
 static void check_suspended(struct cks_server *server, struct travel *travel)
 {
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
 
 	if (!s)
 		travel_finish(server, travel, cks_control_error("the session has ended"));
-	else if (s->suspension.state == CK_RUNNING)
+	else if (has_stayed(&s->suspension)) {
+		s->suspension.held &= travel->held;
 		travel_finish(server, travel,
 			      cks_control_error("it cannot be suspended: %s", s->suspension.why));
-	else if (s->suspension.state == CK_SUSPENDED && !begin_leaving(server, travel, s))
+	} else if (s->suspension.state == CK_SUSPENDED && !begin_leaving(server, travel, s))
 		travel_finish(server, travel, cks_control_error("its worker does not respond"));
 }
 

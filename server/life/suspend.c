@@ -22,6 +22,7 @@ CK_LOG_DEFINE("server");
 #define CK_LATE_MS 5000	 /* for the answer of a worker, beside its own wait */
 #define CK_AGAIN_MS 500	 /* until a session that finds no room tries again, */
 #define CK_LATER_MS 5000 /* and one that the driver refuses for another reason */
+#define CK_SLOW_SHIFT 20 /* a worker moves at least 1 MiB in a millisecond */
 
 struct cks_suspender *cks_suspender_create(const struct cks_options *options, const char *driver,
 					   struct cks_workers *workers, struct cks_control *control)
@@ -46,13 +47,27 @@ void cks_suspender_destroy(struct cks_suspender *p)
 
 const char *cks_suspension_name(const struct cks_suspension *s)
 {
-	static const char *const names[] = {[CK_RUNNING] = "running",
-					    [CK_PARKING] = "suspending",
-					    [CK_MOVING_OUT] = "suspending",
-					    [CK_SUSPENDED] = "suspended",
-					    [CK_MOVING_IN] = "resuming"};
+	static const char *const names[] = {
+		[CK_RUNNING] = "running",	[CK_PARKING] = "suspending",
+		[CK_MOVING_OUT] = "suspending", [CK_SUSPENDED] = "suspended",
+		[CK_MOVING_IN] = "resuming",	[CK_RETURNING] = "resuming"};
 
-	return names[s->state];
+	return s->state == CK_SUSPENDED && s->parked ? "parked" : names[s->state];
+}
+
+uint64_t cks_suspension_away(const struct cks_suspension *s)
+{
+	switch (s->state) {
+	case CK_SUSPENDED:
+	case CK_RETURNING:
+		return s->parked ? s->away : s->bytes;
+	case CK_MOVING_IN:
+		return s->bytes;
+	case CK_MOVING_OUT:
+		return s->away;
+	default:
+		return 0;
+	}
 }
 
 /* --- changes of state */
@@ -72,34 +87,14 @@ static void send_reply(struct cks_suspender *p, struct cks_session_info *s, json
 	s->suspension.asked = false;
 }
 
-/* The session goes on; @why: it could not be suspended, for this reason. */
-static void release_session(struct cks_suspender *p, struct cks_session_info *s, const char *why)
+static json_t *make_move_reply(const struct cks_session_info *s)
 {
-	char name[CK_SESSION_NAME];
-
-	cks_workers_send(s, CK_CONTROL_UNPARK);
-	s->suspension.held = s->suspension.wanted = false;
-	s->suspension.used = ck_now_ms();
-	s->suspension.no_room = s->suspension.tried = false;
-	s->suspension.spared = why ? s->suspension.spared : 0;
-	s->suspension.bytes = 0;
-	s->suspension.wish[0] = s->suspension.there[0] = '\0';
-	set_state(s, CK_RUNNING);
-	if (!why)
-		return;
-	snprintf(s->suspension.why, sizeof(s->suspension.why), "%s", why);
-	ck_info("session %s is not suspended: %s", cks_session_name(s, name), why);
-	send_reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
-}
-
-static json_t *make_move_reply(const struct cks_session_info *s,
-			       const struct cks_checkpoint_answer *a)
-{
+	const struct cks_suspension *u = &s->suspension;
 	char name[CK_SESSION_NAME];
 
 	return json_pack("{s:b, s:s, s:I, s:i, s:o*}", "ok", 1, "session",
-			 cks_session_name(s, name), "memory", (json_int_t)s->suspension.bytes, "ms",
-			 (int)a->ms, "device", a->device < 0 ? NULL : json_integer(a->device));
+			 cks_session_name(s, name), "memory", (json_int_t)u->bytes, "ms",
+			 (int)u->ms, "device", u->device < 0 ? NULL : json_integer(u->device));
 }
 
 /* While @s returns, the others take no memory that was free when it began. */
@@ -114,6 +109,70 @@ static void freeze_others(const struct cks_suspender *p, const struct cks_sessio
 	}
 }
 
+static void begin_run(struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+
+	u->held = u->wanted = false;
+	u->used = ck_now_ms();
+	u->no_room = u->tried = u->parked = false;
+	u->bytes = u->away = 0;
+	u->wish[0] = u->there[0] = '\0';
+	set_state(s, CK_RUNNING);
+}
+
+/* Its contexts are on the GPU: its worker brings its memory back, and opens the gate. */
+static void begin_return(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+
+	u->parked = true;
+	u->wanted = true;
+	u->said.kind = CK_NOTE_STANDBY;
+	freeze_others(p, s, CK_CONTROL_FREEZE);
+	if (cks_workers_send(s, CK_CONTROL_UNPARK)) {
+		u->state = CK_RETURNING;
+		return;
+	}
+	freeze_others(p, s, CK_CONTROL_THAW);
+	u->state = CK_SUSPENDED;
+	u->again = ck_now_ms() + CK_AGAIN_MS;
+}
+
+/* The session goes on, because it could not be suspended: @why. */
+static void release_session(struct cks_suspender *p, struct cks_session_info *s, const char *why)
+{
+	struct cks_suspension *u = &s->suspension;
+	char name[CK_SESSION_NAME];
+
+	snprintf(u->why, sizeof(u->why), "%s", why);
+	ck_info("session %s is not suspended: %s", cks_session_name(s, name), why);
+	send_reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
+	if (u->parked) { /* it was before */
+		u->state = CK_SUSPENDED;
+		return;
+	}
+	u->held = false;
+	if (u->away > 0) {
+		begin_return(p, s);
+		return;
+	}
+	cks_workers_send(s, CK_CONTROL_UNPARK);
+	begin_run(s);
+}
+
+/* All of it is back. */
+static void finish_return(struct cks_suspender *p, struct cks_session_info *s)
+{
+	char name[CK_SESSION_NAME];
+
+	ck_info("session %s goes on: %llu MiB moved back in %u ms", cks_session_name(s, name),
+		(unsigned long long)s->suspension.bytes >> 20, s->suspension.ms);
+	send_reply(p, s, make_move_reply(s));
+	s->suspension.spared = 0;
+	begin_run(s);
+}
+
 static void move_session(struct cks_suspender *p, struct cks_session_info *s, bool out)
 {
 	struct cks_suspension *u = &s->suspension;
@@ -124,6 +183,7 @@ static void move_session(struct cks_suspender *p, struct cks_session_info *s, bo
 		.out = out,
 		.wait_ms = p->wait_ms,
 		.bytes = u->bytes,
+		.away = u->away_on,
 		.need = &u->need,
 		.gpus = {.there = u->there, .marks = s->gpus, .goal = u->wish},
 		.allowed = cks_session_terms(s)->gpus,
@@ -163,18 +223,46 @@ static void end_lost(struct cks_suspender *p, struct cks_session_info *s, const 
 
 /* --- steps */
 
+/* The session has left the GPU, or what moves fast of it. */
+static void finish_leave(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+	char name[CK_SESSION_NAME];
+
+	u->device = -1;
+	set_state(s, CK_SUSPENDED);
+	cks_suspend_left(p, s);
+	ck_info("session %s is %s: %llu MiB moved out of GPU memory in %u ms",
+		cks_session_name(s, name), cks_suspension_name(u),
+		(unsigned long long)(u->parked ? u->away : u->bytes) >> 20, u->ms);
+	send_reply(p, s, make_move_reply(s));
+}
+
+static int64_t late_parking(const struct cks_suspender *p, const struct cks_session_info *s)
+{
+	return s->suspension.since + p->wait_ms + CK_LATE_MS +
+	       (int64_t)(s->memory >> CK_SLOW_SHIFT);
+}
+
 static void after_parking(struct cks_suspender *p, struct cks_session_info *s)
 {
 	struct cks_suspension *u = &s->suspension;
-	int64_t late = u->since + p->wait_ms + CK_LATE_MS;
 
 	if (u->said.kind == CK_NOTE_PARKED) {
 		u->bytes = u->said.number;
-		move_session(p, s, true);
+		u->away = u->said.away;
+		memcpy(u->away_on, u->said.away_on, sizeof(u->away_on));
+		u->ms = u->said.move_ms;
+		/* without memory that its worker can move, only the driver frees some */
+		u->parked |= u->to_park && (u->away > 0 || u->bytes == 0);
+		if (u->to_park && u->parked)
+			finish_leave(p, s);
+		else
+			move_session(p, s, true);
 	} else if (u->said.kind == CK_NOTE_BUSY) {
 		u->said.text[CK_NOTE_TEXT - 1] = '\0';
 		release_session(p, s, u->said.text);
-	} else if (ck_now_ms() > late) {
+	} else if (ck_now_ms() > late_parking(p, s)) {
 		release_session(p, s, "its worker does not answer");
 	}
 }
@@ -182,7 +270,6 @@ static void after_parking(struct cks_suspender *p, struct cks_session_info *s)
 static void after_moving_out(struct cks_suspender *p, struct cks_session_info *s)
 {
 	struct cks_checkpoint_answer a;
-	char name[CK_SESSION_NAME];
 
 	cks_checkpoint_read(s->suspension.answer, &a);
 	close(s->suspension.answer);
@@ -192,12 +279,9 @@ static void after_moving_out(struct cks_suspender *p, struct cks_session_info *s
 		release_session(p, s, a.why);
 	} else {
 		s->suspension.need = a.need;
-		set_state(s, CK_SUSPENDED);
-		cks_suspend_left(p, s);
-		ck_info("session %s is suspended: %llu MiB moved out of GPU memory in %u ms",
-			cks_session_name(s, name), (unsigned long long)s->suspension.bytes >> 20,
-			a.ms);
-		send_reply(p, s, make_move_reply(s, &a));
+		s->suspension.parked = false;
+		s->suspension.ms += a.ms;
+		finish_leave(p, s);
 	}
 }
 
@@ -210,9 +294,9 @@ static void keep_suspended(struct cks_suspender *p, struct cks_session_info *s,
 	char name[CK_SESSION_NAME];
 
 	cks_session_name(s, name);
-	if (!full || !u->no_room)
-		ck_info("session %s stays suspended: %s", name, a->why);
 	u->state = CK_SUSPENDED; /* since then */
+	if (!full || !u->no_room)
+		ck_info("session %s stays %s: %s", name, cks_suspension_name(u), a->why);
 	u->again = ck_now_ms() + (full ? CK_AGAIN_MS : CK_LATER_MS);
 	u->no_room = full;
 	u->tried |= a->status == CK_CHECKPOINT_TOO_LATE;
@@ -221,7 +305,8 @@ static void keep_suspended(struct cks_suspender *p, struct cks_session_info *s,
 	if (u->wish[0]) /* not there, and the program may not need it yet */
 		u->wanted = u->was_wanted;
 	u->wish[0] = '\0';
-	send_reply(p, s, cks_control_error("%s stays suspended: %s", name, a->why));
+	send_reply(p, s,
+		   cks_control_error("%s stays %s: %s", name, cks_suspension_name(u), a->why));
 }
 
 /* It is on other GPUs from now on, or the same ones have other UUIDs: its worker has to know, and
@@ -244,24 +329,81 @@ static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
 {
 	struct cks_suspension *u = &s->suspension;
 	struct cks_checkpoint_answer a;
-	char name[CK_SESSION_NAME];
 
-	freeze_others(p, s, CK_CONTROL_THAW);
 	cks_checkpoint_read(u->answer, &a);
 	close(u->answer);
-	cks_session_name(s, name);
-	if (a.status == CK_CHECKPOINT_LOST ||
-	    (a.status == CK_CHECKPOINT_FAILED && s->suspension.tried)) {
-		end_lost(p, s, a.why);
-	} else if (a.status != CK_CHECKPOINT_DONE) {
-		keep_suspended(p, s, &a);
-	} else {
-		ck_info("session %s goes on: %llu MiB moved back in %u ms", name,
-			(unsigned long long)u->bytes >> 20, a.ms);
+	if (a.status == CK_CHECKPOINT_DONE) {
+		u->ms = a.ms;
+		u->device = a.device;
 		note_place(s, &a);
-		send_reply(p, s, make_move_reply(s, &a));
-		release_session(p, s, NULL);
+		if (u->away > 0) { /* the others still take no memory */
+			begin_return(p, s);
+			return;
+		}
+		cks_workers_send(s, CK_CONTROL_UNPARK);
+		finish_return(p, s);
+	} else if (a.status == CK_CHECKPOINT_LOST ||
+		   (a.status == CK_CHECKPOINT_FAILED && u->tried)) {
+		end_lost(p, s, a.why);
+	} else {
+		keep_suspended(p, s, &a);
 	}
+	freeze_others(p, s, CK_CONTROL_THAW);
+}
+
+static void after_returning(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+	struct cks_checkpoint_answer a = {.status = CK_CHECKPOINT_NO_ROOM};
+
+	if (u->said.kind != CK_NOTE_RETURNED && u->said.kind != CK_NOTE_NO_ROOM &&
+	    u->said.kind != CK_NOTE_LOST)
+		return;
+	freeze_others(p, s, CK_CONTROL_THAW);
+	u->said.text[CK_NOTE_TEXT - 1] = '\0';
+	u->ms += u->said.move_ms;
+	if (u->said.kind == CK_NOTE_RETURNED) {
+		finish_return(p, s);
+	} else if (u->said.kind == CK_NOTE_LOST) {
+		end_lost(p, s, u->said.text);
+	} else {
+		snprintf(a.why, sizeof(a.why), "%s", u->said.text);
+		keep_suspended(p, s, &a);
+	}
+}
+
+/* It is where it was, or parked: its worker has not returned all of its memory. */
+static void resume_session(struct cks_suspender *p, struct cks_session_info *s)
+{
+	s->suspension.ms = 0;
+	s->suspension.device = -1;
+	if (s->suspension.parked)
+		begin_return(p, s);
+	else
+		move_session(p, s, false);
+}
+
+/* A worker that was late has parked, or cannot return. */
+static void handle_late_note(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+
+	if (u->said.kind == CK_NOTE_PARKED && u->said.away > 0) {
+		u->bytes = u->said.number;
+		u->away = u->said.away;
+		begin_return(p, s);
+	} else if (u->said.kind == CK_NOTE_PARKED) {
+		cks_workers_send(s, CK_CONTROL_UNPARK);
+	} else if (u->said.kind == CK_NOTE_NO_ROOM) {
+		u->bytes = u->said.number;
+		u->away = u->said.away;
+		u->parked = u->wanted = true;
+		set_state(s, CK_SUSPENDED);
+	} else if (u->said.kind == CK_NOTE_LOST) {
+		u->said.text[CK_NOTE_TEXT - 1] = '\0';
+		end_lost(p, s, u->said.text);
+	}
+	u->said.kind = CK_NOTE_STANDBY;
 }
 
 static void advance_session(struct cks_suspender *p, struct cks_session_info *s)
@@ -270,9 +412,7 @@ static void advance_session(struct cks_suspender *p, struct cks_session_info *s)
 
 	switch (u->state) {
 	case CK_RUNNING:
-		if (u->said.kind == CK_NOTE_PARKED) /* after its time */
-			cks_workers_send(s, CK_CONTROL_UNPARK);
-		u->said.kind = CK_NOTE_STANDBY;
+		handle_late_note(p, s);
 		break;
 	case CK_PARKING:
 		after_parking(p, s);
@@ -287,7 +427,10 @@ static void advance_session(struct cks_suspender *p, struct cks_session_info *s)
 		break;
 	case CK_SUSPENDED:
 		if (u->wanted && !u->held && ck_now_ms() >= cks_suspend_turn(p, s))
-			move_session(p, s, false);
+			resume_session(p, s);
+		break;
+	case CK_RETURNING:
+		after_returning(p, s);
 		break;
 	}
 }
@@ -298,7 +441,7 @@ static int64_t next_look(const struct cks_suspender *p, const struct cks_session
 	const struct cks_suspension *u = &s->suspension;
 
 	if (u->state == CK_PARKING)
-		return u->since + p->wait_ms + CK_LATE_MS + 1;
+		return late_parking(p, s) + 1;
 	return u->state == CK_SUSPENDED && u->wanted && !u->held ? cks_suspend_turn(p, s)
 								 : INT64_MAX;
 }
@@ -361,10 +504,10 @@ bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
 		}
 		if (cks_session_child(s) != pid)
 			continue;
-		if (moves) {
+		if (moves || u->state == CK_RETURNING)
 			freeze_others(p, s, CK_CONTROL_THAW);
+		if (moves)
 			close(u->answer);
-		}
 		send_reply(p, s, cks_control_error("the session has ended"));
 		return false;
 	}

@@ -19,7 +19,8 @@
 
 struct cks_suspend_policy {
 	int64_t idle_ms, quantum_ms; /* 0: none */
-	uint64_t most;		     /* bytes of host memory for all suspended sessions */
+	uint64_t most;		     /* bytes of host memory for all suspended sessions, */
+	uint64_t pools;		     /* and that workers fill themselves */
 	bool for_others;
 };
 
@@ -53,13 +54,21 @@ bool cks_suspender_busy(const struct cks_suspender *suspender);
 
 /* "running", "suspending" ... */
 const char *cks_suspension_name(const struct cks_suspension *suspension);
+/* Bytes of the session's device memory that are in host memory. */
+uint64_t cks_suspension_away(const struct cks_suspension *suspension);
+
+/* How a session leaves. */
+struct cks_suspend_wish {
+	bool held; /* until a command resumes it */
+	bool park; /* its contexts stay on the GPU */
+};
 
 /*
- * suspend_begin.c: begin. @held: until a command resumes it. @asker, unless NULL, is answered
- * later. Returns why not, as a reply; NULL: it has begun.
+ * suspend_begin.c: begin. A parked session may leave the GPU altogether. @asker, unless NULL, is
+ * answered later. Returns why not, as a reply; NULL: it has begun.
  */
-json_t *cks_suspend(struct cks_suspender *suspender, struct cks_session_info *session, bool held,
-		    const struct cks_asker *asker);
+json_t *cks_suspend(struct cks_suspender *suspender, struct cks_session_info *session,
+		    struct cks_suspend_wish wish, const struct cks_asker *asker);
 /* @device: the server's number of the GPU to return to, or a list as in "0=1,1=0"; NULL: where it
  * was. */
 json_t *cks_resume(struct cks_suspender *suspender, struct cks_session_info *session,
@@ -69,13 +78,19 @@ json_t *cks_resume(struct cks_suspender *suspender, struct cks_session_info *ses
  * call again; INT64_MAX: when something has changed. */
 int64_t cks_suspend_notice(struct cks_session_info *session);
 
+/* --- suspend_room.c: host memory */
+
+/* Is there some for @bytes of suspended sessions more? */
+bool cks_suspend_fits(const struct cks_suspender *suspender, uint64_t bytes);
+/* Bytes that the worker of @session may have for device memory that it moves itself. */
+uint64_t cks_suspend_room(const struct cks_suspender *suspender,
+			  const struct cks_session_info *session);
+
 /* --- suspend_policy.c */
 
 void cks_suspend_policy_init(struct cks_suspend_policy *policy, const struct cks_options *options);
 /* Have sessions leave; returns when to call again, INT64_MAX: when something has changed. */
 int64_t cks_suspend_policy(struct cks_suspender *suspender);
-/* Is there host memory for @bytes more? */
-bool cks_suspend_fits(const struct cks_suspender *suspender, uint64_t bytes);
 /* When it is the session's turn, with others that find no room: a time, or INT64_MAX: later. */
 int64_t cks_suspend_turn(const struct cks_suspender *suspender,
 			 const struct cks_session_info *session);

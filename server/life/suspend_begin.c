@@ -18,13 +18,36 @@ static void record_asker(struct cks_session_info *s, const struct cks_asker *ask
 		s->suspension.asker = *asker;
 }
 
-json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool held,
-		    const struct cks_asker *asker)
+/* It is parked: nothing is left to do for its worker. Its program may be waiting, and knocks only
+ * once. */
+static void leave_altogether(struct cks_suspender *p, struct cks_session_info *s, bool held)
+{
+	struct cks_suspension *u = &s->suspension;
+
+	u->said.kind = CK_NOTE_PARKED;
+	u->said.number = u->bytes;
+	u->said.away = u->away;
+	memcpy(u->said.away_on, u->away_on, sizeof(u->away_on));
+	u->said.move_ms = 0;
+	u->to_park = false;
+	u->held = held;
+	u->state = CK_PARKING;
+	u->since = ck_now_ms();
+	cks_workers_mark_changed(p->workers);
+}
+
+json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s,
+		    struct cks_suspend_wish wish, const struct cks_asker *asker)
 {
 	struct cks_suspension *u = &s->suspension;
 	char name[CK_SESSION_NAME];
 
 	cks_session_name(s, name);
+	if (u->state == CK_SUSPENDED && u->parked && !wish.park) {
+		record_asker(s, asker);
+		leave_altogether(p, s, wish.held);
+		return NULL;
+	}
 	if (u->state != CK_RUNNING)
 		return cks_control_error("%s is %s already", name, cks_suspension_name(u));
 	if (!cks_suspend_fits(p, s->memory))
@@ -32,9 +55,12 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s, bool he
 					 "(--suspend-memory)",
 					 name);
 	u->said.kind = CK_NOTE_STANDBY;
-	if (!cks_workers_send(s, CK_CONTROL_PARK))
+	if (!cks_workers_park(s, cks_suspend_room(p, s)))
 		return cks_control_error("%s is ending: its worker does not respond", name);
-	u->held = held;
+	u->held = wish.held;
+	u->to_park = wish.park;
+	u->parked = false;
+	u->away = 0;
 	u->wanted = false;
 	u->no_room = false;
 	u->again = 0;
@@ -55,6 +81,10 @@ json_t *cks_resume(struct cks_suspender *p, struct cks_session_info *s, const ch
 	cks_session_name(s, name);
 	if (u->state != CK_SUSPENDED)
 		return cks_control_error("%s is %s", name, cks_suspension_name(u));
+	if (device && u->parked)
+		return cks_control_error("%s is parked, so its contexts stay on their GPU: suspend "
+					 "it first",
+					 name);
 	if (device && strlen(device) >= sizeof(u->wish))
 		return cks_control_error("the list of devices is too long");
 	snprintf(u->wish, sizeof(u->wish), "%s", device ? device : "");

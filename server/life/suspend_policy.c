@@ -26,6 +26,7 @@ void cks_suspend_policy_init(struct cks_suspend_policy *y, const struct cks_opti
 	y->idle_ms = (int64_t)options->limits.value[CK_LIMIT_IDLE] * 1000;
 	y->quantum_ms = (int64_t)options->limits.value[CK_LIMIT_QUANTUM] * 1000;
 	y->most = options->limits.value[CK_LIMIT_SUSPENDED];
+	y->pools = options->limits.value[CK_LIMIT_PARKED];
 	y->for_others = options->suspend_for_others;
 }
 
@@ -37,15 +38,6 @@ static bool makes_room(const struct cks_suspend_policy *y)
 static void lower_next(int64_t *next, int64_t time)
 {
 	*next = ck_min(*next, time);
-}
-
-bool cks_suspend_fits(const struct cks_suspender *p, uint64_t bytes)
-{
-	struct cks_session_info *s = NULL;
-
-	while ((s = cks_workers_next(p->workers, s)) != NULL)
-		bytes += s->suspension.bytes;
-	return bytes <= p->policy.most;
 }
 
 /* --- a session that leaves for another */
@@ -138,7 +130,7 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 		return false;
 	ck_info("session %s leaves the GPU for %s", cks_session_name(s, name),
 		cks_session_name(guest, other));
-	error = cks_suspend(p, s, false, NULL);
+	error = cks_suspend(p, s, (struct cks_suspend_wish){.held = false}, NULL);
 	json_decref(error);
 	s->suspension.spared = now + CK_SPARE_MS; /* if this fails */
 	s->suspension.again = INT64_MAX;	  /* see left() */
@@ -232,7 +224,7 @@ static bool one_returns(const struct cks_suspender *p)
 	struct cks_session_info *s = NULL;
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		if (s->suspension.state == CK_MOVING_IN)
+		if (s->suspension.state == CK_MOVING_IN || s->suspension.state == CK_RETURNING)
 			return true;
 	}
 	return false;
@@ -278,7 +270,7 @@ static void leave_idle(struct cks_suspender *p, struct cks_session_info *s, int6
 	if (now - u->used < idle_ms) {
 		lower_next(next, u->used + idle_ms);
 	} else if (cks_suspend_fits(p, s->memory)) {
-		json_decref(cks_suspend(p, s, false, NULL));
+		json_decref(cks_suspend(p, s, (struct cks_suspend_wish){.held = false}, NULL));
 		u->used = now; /* if this fails, after the same time again */
 	} else {
 		u->used = now;

@@ -17,7 +17,8 @@ CK_LOG_DEFINE("server");
 
 struct cks_memory {
 	struct ck_mutex lock;
-	struct ck_ranges *ranges; /* values: struct cks_allocation */
+	struct ck_ranges *ranges;  /* values: struct cks_allocation */
+	struct ck_ranges *created; /* by id: the sizes of physical memory */
 	size_t total;
 	_Atomic size_t peak;
 };
@@ -29,7 +30,10 @@ int cks_memory_create(struct cks_memory **out)
 	if (!m)
 		return -ENOMEM;
 	m->ranges = ck_ranges_create();
-	if (!m->ranges) {
+	m->created = ck_ranges_create();
+	if (!m->ranges || !m->created) {
+		ck_ranges_destroy(m->ranges);
+		ck_ranges_destroy(m->created);
 		free(m);
 		return -ENOMEM;
 	}
@@ -45,6 +49,7 @@ void cks_memory_destroy(struct cks_memory *m)
 	for (size_t i = 0; i < ck_ranges_count(m->ranges); i++)
 		free(ck_ranges_at(m->ranges, i)->value);
 	ck_ranges_destroy(m->ranges);
+	ck_ranges_destroy(m->created);
 	ck_mutex_destroy(&m->lock);
 	free(m);
 }
@@ -124,25 +129,68 @@ CUresult cks_memory_import(struct cks_memory *m, uint64_t ctx, CUdeviceptr addre
 	return insert_allocation(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-bool cks_memory_shows(struct cks_memory *m, CUmemGenericAllocationHandle physical)
+size_t cks_memory_mappings(struct cks_memory *m, CUmemGenericAllocationHandle physical)
 {
-	bool found = false;
+	size_t count = 0;
 
 	ck_lock(&m->lock);
-	for (size_t i = 0; !found && i < ck_ranges_count(m->ranges); i++) {
+	for (size_t i = 0; i < ck_ranges_count(m->ranges); i++) {
 		const struct cks_allocation *a = ck_ranges_at(m->ranges, i)->value;
 
-		found = a->mapped && a->physical == physical;
+		count += a->mapped && a->physical == physical;
 	}
 	ck_unlock(&m->lock);
-	return found;
+	return count;
+}
+
+void cks_memory_created(struct cks_memory *m, uint64_t id, size_t size)
+{
+	ck_lock(&m->lock);
+	/* without an entry its mappings stay on the GPU */
+	ck_ranges_insert(m->created, id, id + 1, (void *)size);
+	ck_unlock(&m->lock);
+}
+
+void cks_memory_released(struct cks_memory *m, uint64_t id)
+{
+	ck_lock(&m->lock);
+	ck_ranges_remove(m->created, id, NULL);
+	ck_unlock(&m->lock);
+}
+
+bool cks_memory_is_whole(struct cks_memory *m, uint64_t id, size_t size)
+{
+	const struct ck_range *range;
+	bool whole;
+
+	ck_lock(&m->lock);
+	range = ck_ranges_find(m->created, id);
+	whole = range && (size_t)range->value == size;
+	ck_unlock(&m->lock);
+	return whole;
+}
+
+void cks_memory_tie(struct cks_memory *m, uint64_t id, CUmemGenericAllocationHandle physical)
+{
+	ck_lock(&m->lock);
+	ck_ranges_remove(m->created, id, NULL);
+	for (size_t i = 0; i < ck_ranges_count(m->ranges); i++) {
+		struct cks_allocation *a = ck_ranges_at(m->ranges, i)->value;
+
+		if (a->mapped && a->physical == physical)
+			a->whole = false;
+	}
+	ck_unlock(&m->lock);
 }
 
 CUresult cks_memory_map(struct cks_memory *m, CUdeviceptr address, size_t size,
-			CUmemGenericAllocationHandle physical)
+			CUmemGenericAllocationHandle physical, bool whole)
 {
-	const struct cks_allocation a = {
-		.address = address, .size = size, .mapped = true, .physical = physical};
+	const struct cks_allocation a = {.address = address,
+					 .size = size,
+					 .mapped = true,
+					 .physical = physical,
+					 .whole = whole};
 
 	return insert_allocation(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -160,20 +208,28 @@ CUresult cks_memory_lease(struct cks_memory *m, CUdevice device, CUdeviceptr add
 	return insert_allocation(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-bool cks_memory_lease_after(struct cks_memory *m, CUdevice device, CUdeviceptr from,
-			    struct cks_allocation *out)
+bool cks_memory_after(struct cks_memory *m, CUdeviceptr from, struct cks_allocation *out)
 {
 	const struct ck_range *range;
-	bool found = false;
 
 	ck_lock(&m->lock);
-	while (!found && (range = ck_ranges_overlap(m->ranges, from, UINT64_MAX)) != NULL) {
+	range = ck_ranges_overlap(m->ranges, from, UINT64_MAX);
+	if (range)
 		*out = *(const struct cks_allocation *)range->value;
-		found = out->leased && out->device == device;
-		from = range->hi;
-	}
 	ck_unlock(&m->lock);
-	return found;
+	return range != NULL;
+}
+
+void cks_memory_renew(struct cks_memory *m, CUdeviceptr address,
+		      CUmemGenericAllocationHandle physical)
+{
+	const struct ck_range *range;
+
+	ck_lock(&m->lock);
+	range = ck_ranges_find(m->ranges, address);
+	if (range)
+		((struct cks_allocation *)range->value)->physical = physical;
+	ck_unlock(&m->lock);
 }
 
 bool cks_memory_overlaps(struct cks_memory *m, CUdeviceptr address, size_t size)

@@ -87,14 +87,19 @@ static void unit_end(CUdeviceptr at, size_t size, CUmemGenericAllocationHandle h
 	ck_driver.cuMemRelease(handle);
 }
 
-static CUresult unit_begin(CUdevice device, CUdeviceptr at, size_t size,
-			   CUmemGenericAllocationHandle *handle)
+CUmemAllocationProp cks_lease_prop(CUdevice device)
 {
-	CUmemAllocationProp prop = {
+	return (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
 	};
+}
+
+static CUresult unit_begin(CUdevice device, CUdeviceptr at, size_t size,
+			   CUmemGenericAllocationHandle *handle)
+{
+	CUmemAllocationProp prop = cks_lease_prop(device);
 	CUresult err = ck_driver.cuMemCreate(handle, size, &prop, 0);
 
 	if (err)
@@ -103,21 +108,6 @@ static CUresult unit_begin(CUdevice device, CUdeviceptr at, size_t size,
 	if (err)
 		ck_driver.cuMemRelease(*handle);
 	return err;
-}
-
-static CUresult set_access(CUdeviceptr at, size_t size, uint64_t devices)
-{
-	CUmemAccessDesc desc[CK_MAX_DEVICES];
-	size_t count = 0;
-
-	for (int i = 0; i < CK_MAX_DEVICES; i++) {
-		if (devices >> i & 1)
-			desc[count++] = (CUmemAccessDesc){
-				.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = i},
-				.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-			};
-	}
-	return ck_driver.cuMemSetAccess(at, size, desc, count);
 }
 
 CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit, uint64_t devices,
@@ -129,7 +119,7 @@ CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit
 	for (; !err && made < count; made += !err)
 		err = unit_begin(device, at + made * unit, unit, &handles[made]);
 	if (!err)
-		err = set_access(at, size, devices);
+		err = cks_virtual_grant(at, size, devices, 0);
 	while (err && made-- > 0)
 		unit_end(at + made * unit, unit, handles[made]);
 	return err;
@@ -145,8 +135,10 @@ static void grant_access(struct cks_session *s, CUdevice device, CUdevice access
 	uint64_t bit = (uint64_t)1 << accessor;
 	CUresult err = CUDA_SUCCESS;
 
-	while (!err && cks_memory_lease_after(s->memory, device, unit.address + unit.size, &unit))
-		err = set_access(unit.address, unit.size, bit);
+	while (!err && cks_memory_after(s->memory, unit.address + unit.size, &unit)) {
+		if (unit.leased && unit.device == device)
+			err = cks_virtual_grant(unit.address, unit.size, bit, 0);
+	}
 	if (err)
 		ck_warn("device %d cannot use leased memory of device %d: %s", accessor, device,
 			cks_error_name(err));

@@ -66,6 +66,8 @@ bool cks_lease_possible(void);
 /* The driver's part of cks_lease(): map and grant access to @devices, a bit each. */
 CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit, uint64_t devices,
 		       CUmemGenericAllocationHandle *handles);
+/* The properties of a unit. */
+CUmemAllocationProp cks_lease_prop(CUdevice device);
 /* End the units in [at, at+size), which are all leased and no longer used. Call with the lock
  * held. */
 void cks_lease_drop(struct cks_session *session, CUdeviceptr at, size_t size);

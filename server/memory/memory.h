@@ -23,6 +23,7 @@ struct cks_allocation {
 	bool mapped;			       /* by cuMemMap, or opened from another session */
 	CUmemGenericAllocationHandle physical; /* the mapped memory; 0: none */
 	bool leased;			       /* a unit of a lease; also mapped */
+	bool whole; /* all of @physical is mapped here, and the server can make it again */
 	bool graph; /* allocated by each launch of a graph: stays here even if freed */
 };
 
@@ -47,22 +48,31 @@ void cks_memory_graph(struct cks_memory *memory, CUdeviceptr address, size_t siz
 
 /* Note that the driver has mapped memory, or unmapped a range: OUT_OF_MEMORY. */
 CUresult cks_memory_map(struct cks_memory *memory, CUdeviceptr address, size_t size,
-			CUmemGenericAllocationHandle physical);
+			CUmemGenericAllocationHandle physical, bool whole);
+/* Physical memory of @size bytes has been created under @id, or @id has been released. */
+void cks_memory_created(struct cks_memory *memory, uint64_t id, size_t size);
+void cks_memory_released(struct cks_memory *memory, uint64_t id);
+/* Is @size all of what was created under @id? */
+bool cks_memory_is_whole(struct cks_memory *memory, uint64_t id, size_t size);
+/* @physical, under @id, has got another use than its mapping: it cannot be made again. */
+void cks_memory_tie(struct cks_memory *memory, uint64_t id, CUmemGenericAllocationHandle physical);
 /* Memory of another session was opened at @address in context @ctx; removed by cks_memory_unmap. */
 CUresult cks_memory_import(struct cks_memory *memory, uint64_t ctx, CUdeviceptr address,
 			   size_t size);
 /* Note a unit of a lease: OUT_OF_MEMORY. Removed by cks_memory_unmap. */
 CUresult cks_memory_lease(struct cks_memory *memory, CUdevice device, CUdeviceptr address,
 			  size_t size, CUmemGenericAllocationHandle physical);
-/* The first unit of @device at @from or behind it; false: there is none. */
-bool cks_memory_lease_after(struct cks_memory *memory, CUdevice device, CUdeviceptr from,
-			    struct cks_allocation *out);
+/* The first memory that ends behind @from; false: there is none. */
+bool cks_memory_after(struct cks_memory *memory, CUdeviceptr from, struct cks_allocation *out);
+/* The memory that is mapped at @address is @physical now. */
+void cks_memory_renew(struct cks_memory *memory, CUdeviceptr address,
+		      CUmemGenericAllocationHandle physical);
 /* Does any memory of the session overlap [address, address+size)? */
 bool cks_memory_overlaps(struct cks_memory *memory, CUdeviceptr address, size_t size);
 /* Does any of it belong to a lease? */
 bool cks_memory_leased(struct cks_memory *memory, CUdeviceptr address, size_t size);
-/* Is @physical mapped anywhere? */
-bool cks_memory_shows(struct cks_memory *memory, CUmemGenericAllocationHandle physical);
+/* How often @physical is mapped. */
+size_t cks_memory_mappings(struct cks_memory *memory, CUmemGenericAllocationHandle physical);
 void cks_memory_unmap(struct cks_memory *memory, CUdeviceptr address, size_t size);
 
 /* Remove the allocation that begins at @address from the table, before it is freed; false: there is

@@ -151,7 +151,7 @@ static bool in_use(struct cks_request *q, CUmemGenericAllocationHandle physical)
 		if ((CUmemGenericAllocationHandle)(uintptr_t)object.handle == physical)
 			return true;
 	}
-	return cks_memory_shows(q->session->memory, physical);
+	return cks_memory_mappings(q->session->memory, physical) > 0;
 }
 
 void cks_share_check(struct cks_request *q)

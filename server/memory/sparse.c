@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "server/memory/memory.h"
 #include "server/session/session.h"
 
 /* Replace ids in @m by handles. */
@@ -31,9 +32,10 @@ static CUresult resolve_ids(struct cks_request *q, CUarrayMapInfo *m)
 	id = m->memHandle.memHandle;
 	switch (m->memOperationType) {
 	case CU_MEM_OPERATION_TYPE_MAP:
-		return cks_physical_find(q, id, &m->memHandle.memHandle)
-			       ? CUDA_SUCCESS
-			       : CUDA_ERROR_INVALID_HANDLE;
+		if (!cks_physical_find(q, id, &m->memHandle.memHandle))
+			return CUDA_ERROR_INVALID_HANDLE;
+		cks_memory_tie(q->session->memory, id, m->memHandle.memHandle);
+		return CUDA_SUCCESS;
 	case CU_MEM_OPERATION_TYPE_UNMAP:
 		return id ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	default:

@@ -40,6 +40,24 @@ bool cks_virtual_reserve(CUdeviceptr at, size_t size)
 	return !err && got == at;
 }
 
+CUresult cks_virtual_grant(CUdeviceptr at, size_t size, uint64_t writers, uint64_t readers)
+{
+	CUmemAccessDesc desc[CK_MAX_DEVICES];
+	size_t count = 0;
+
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		uint64_t bit = (uint64_t)1 << i;
+
+		if ((writers | readers) & bit)
+			desc[count++] = (CUmemAccessDesc){
+				.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = i},
+				.flags = writers & bit ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+						       : CU_MEM_ACCESS_FLAGS_PROT_READ,
+			};
+	}
+	return count > 0 ? ck_driver.cuMemSetAccess(at, size, desc, count) : CUDA_SUCCESS;
+}
+
 /* Copy a structure from a message; drop its pointer, which is for Windows only. */
 static CUmemAllocationProp prop_of(const void *bytes)
 {
@@ -66,6 +84,8 @@ CUresult ck_serve_cuMemCreate(struct cks_request *q, cuMemCreate_args *a, cuMemC
 	err = cks_physical_put(q, a->handle, handle);
 	if (err)
 		ck_driver.cuMemRelease(handle);
+	else
+		cks_memory_created(q->session->memory, a->handle, a->size);
 	return err;
 }
 
@@ -105,7 +125,9 @@ static CUresult map_memory(struct cks_request *q, const cuMemMap_args *a,
 
 	if (err)
 		return err;
-	err = cks_memory_map(q->session->memory, a->ptr, a->size, handle);
+	err = cks_memory_map(q->session->memory, a->ptr, a->size, handle,
+			     a->offset == 0 &&
+				     cks_memory_is_whole(q->session->memory, a->handle, a->size));
 	if (err)
 		ck_driver.cuMemUnmap(a->ptr, a->size);
 	return err;
@@ -160,6 +182,7 @@ CUresult ck_serve_cuMemRelease(struct cks_request *q, cuMemRelease_args *a, void
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_lock(&mappings_lock);
 	cks_handle_remove(q, a->handle);
+	cks_memory_released(q->session->memory, a->handle);
 	err = ck_driver.cuMemRelease(handle);
 	cks_share_check(q);
 	ck_unlock(&mappings_lock);
@@ -240,11 +263,15 @@ CUresult ck_serve_physical_retain(struct cks_request *q, ck_physical_retain_args
 				  ck_physical_retain_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
+	uint64_t known;
 	CUresult err;
 
 	if (!ck_driver.cuMemRetainAllocationHandle || !ck_driver.cuMemRelease)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)a->ptr);
+	if (!err && cks_handles_known(q->session->handles, CK_KIND_PHYSICAL,
+				      (void *)(uintptr_t)handle, &known))
+		cks_memory_tie(q->session->memory, known, handle);
 	return err ? err : cks_physical_adopt(q, a->object, handle, res->prop);
 }
 

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "cuda/types.h"
 
@@ -14,5 +15,8 @@ bool cks_virtual_supported(void);
 
 /* Reserve [at, at+size), exactly there. False: something is there. */
 bool cks_virtual_reserve(CUdeviceptr at, size_t size);
+
+/* Let the devices of @writers use [at, at+size), and those of @readers read it: a bit each. */
+CUresult cks_virtual_grant(CUdeviceptr at, size_t size, uint64_t writers, uint64_t readers);
 
 #endif

@@ -141,7 +141,7 @@ CUresult ck_serve_map(struct cks_request *q, ck_map_args *a, ck_map_res *res)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_driver.cuCtxGetDevice(&device);
 	if (!err)
-		err = cks_memory_map(s->memory, a->address, a->size, 0);
+		err = cks_memory_map(s->memory, a->address, a->size, 0, false);
 	if (err)
 		return err;
 	err = map_memory(s, a->address, a->size, device);

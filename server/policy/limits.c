@@ -96,6 +96,13 @@ static const struct row {
 				0,
 				0,
 				CK_SIZE_MOST},
+	[CK_LIMIT_PARKED] =
+		{{"park-memory", "BYTES",
+		  "maximum host memory that the server keeps for fast suspends; 0: none",
+		  "half of the host's memory"},
+		 0,
+		 0,
+		 CK_SIZE_MOST},
 	[CK_LIMIT_QUANTUM] =
 		{{"quantum", "TIME",
 		  "time that sessions run in turn if the GPU has too little memory; 0: no turns",
@@ -141,6 +148,7 @@ void cks_limits_init(struct cks_limits *limits)
 		limits->value[i] = table[i].fallback;
 	limits->value[CK_LIMIT_PINNED] = half_of_memory();
 	limits->value[CK_LIMIT_SUSPENDED] = half_of_memory();
+	limits->value[CK_LIMIT_PARKED] = half_of_memory();
 }
 
 void cks_limits_set_defaults(struct cks_limits *limits, unsigned int max_sessions)

@@ -22,6 +22,7 @@ enum cks_limit {
 	CK_LIMIT_PARK,	    /* seconds that a session has to come to rest */
 	CK_LIMIT_IDLE,	    /* seconds after which an idle session is suspended */
 	CK_LIMIT_SUSPENDED, /* bytes of host memory for suspended sessions */
+	CK_LIMIT_PARKED,    /* bytes of host memory that workers fill with device memory */
 	CK_LIMIT_QUANTUM,   /* seconds that a session runs while others wait for its memory */
 	CK_LIMIT_SAVE,	    /* seconds between two checkpoints of a session */
 	CK_LIMIT_LEASE,	    /* bytes of device memory that a session gets before it asks */

@@ -8,7 +8,9 @@
 #include "gen/nvml_server.h"
 #include "server/nvml/nvml.h"
 #include "server/processes/gpu_room.h"
+#include "server/session/device_map.h"
 #include "util/util.h"
+#include "util/uuid.h"
 
 #define CONTEXT (UINT64_C(1) << 30) /* a context with its modules takes less */
 #define MARGIN                                                                                     \
@@ -55,6 +57,33 @@ void cks_gpu_room_need(const struct cks_gpu_room *before, const struct cks_gpu_r
 	}
 	if (need->count > 0 && sum < bytes)
 		need->bytes[most] += bytes - sum;
+}
+
+static bool has_mark(unsigned int index, uint32_t mark)
+{
+	unsigned char uuid[16];
+	char text[96] = "";
+	nvmlDevice_t device;
+	int err;
+
+	return cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetHandleByIndex_v2, &err) &&
+	       cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetUUID, &err) &&
+	       !ck_nvml.nvmlDeviceGetHandleByIndex_v2(index, &device) &&
+	       !ck_nvml.nvmlDeviceGetUUID(device, text, sizeof(text)) &&
+	       ck_uuid_parse(text, uuid) && cks_uuid_mark(uuid) == mark;
+}
+
+void cks_gpu_room_add(struct cks_gpu_room *need, uint32_t mark, uint64_t bytes)
+{
+	unsigned int at = 0, most = 0;
+
+	if (bytes == 0 || need->count == 0)
+		return;
+	while (at < need->count && !has_mark(at, mark))
+		at++;
+	for (unsigned int i = 0; i < need->count; i++)
+		most = need->bytes[i] > need->bytes[most] ? i : most;
+	need->bytes[at < need->count ? at : most] += bytes;
 }
 
 bool cks_gpu_room_suffices(const struct cks_gpu_room *room, const struct cks_gpu_room *need,

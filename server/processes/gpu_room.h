@@ -31,6 +31,9 @@ void cks_gpu_room_read(struct cks_gpu_room *room);
 void cks_gpu_room_need(const struct cks_gpu_room *before, const struct cks_gpu_room *after,
 		       uint64_t bytes, struct cks_gpu_room *need);
 
+/* Add @bytes on the GPU whose UUID has @mark (device_map.h); where it takes most if none has. */
+void cks_gpu_room_add(struct cks_gpu_room *need, uint32_t mark, uint64_t bytes);
+
 /* Is there so much on each GPU? If not, @why says where. */
 bool cks_gpu_room_suffices(const struct cks_gpu_room *room, const struct cks_gpu_room *need,
 			   char *why, size_t size);

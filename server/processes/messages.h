@@ -51,10 +51,14 @@ struct cks_worker_note {
 		CK_NOTE_ASK = 10,  /* its client wants the GPU */
 		CK_NOTE_TURN = 11, /* its turn is over, and so is its work */
 		CK_NOTE_CUT = 12,  /* all connections of its client are cut, or no longer */
+		/* after CK_CONTROL_UNPARK, of a session that has moved memory itself: */
+		CK_NOTE_RETURNED = 13, /* its memory is back, and it goes on */
+		CK_NOTE_NO_ROOM = 14,  /* the GPU has no room: it is parked as before; why */
+		CK_NOTE_LOST = 15,     /* its memory cannot be brought back; why */
 	} kind;
 	unsigned char session[16];
-	/* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY and _LEFT: why not;
-	 * empty: it has left; of _END: why */
+	/* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY, _LEFT, _NO_ROOM and _LOST: why
+	 * not; empty: it has left; of _END: why */
 	char text[CK_NOTE_TEXT];
 	/* of CK_NOTE_SESSION: its process id; of _USE and _PARKED: bytes; of _END: most bytes that
 	 * it had; of _TURN: the serial number; of _CUT: ms for which it waits for others; 0: it has
@@ -78,6 +82,11 @@ struct cks_worker_note {
 	uint32_t user; /* of CK_NOTE_SESSION: which it has become (--worker-users); 0: none */
 	unsigned char machine
 		[CK_MACHINE_ID]; /* of CK_NOTE_SESSION: the client's, as it says; zeros: unknown */
+	/* of CK_NOTE_PARKED, _SESSION and _NO_ROOM: bytes of device memory that it has moved into
+	 * host memory itself; of these and of _USE and _RETURNED: bytes of host memory for that */
+	uint64_t away, pool;
+	uint32_t move_ms;		/* of CK_NOTE_PARKED and _RETURNED: that this took */
+	uint64_t away_on[CK_NOTE_GPUS]; /* of CK_NOTE_PARKED: away, in the order of gpus */
 };
 
 /* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
@@ -101,6 +110,12 @@ struct cks_worker_note {
 /* Without one: keep all threads away from the driver, or no longer. */
 #define CK_CONTROL_PARK 'K'
 #define CK_CONTROL_UNPARK 'U'
+/* The first is struct cks_control_park: the worker moves device memory into at most @room bytes of
+ * host memory (server/evacuation/evacuation.h). The second is answered if any memory is away. */
+struct cks_control_park {
+	char kind, unused[7];
+	uint64_t room;
+};
 /* Without one: another session returns to the GPU, take no device memory; and it has returned. */
 #define CK_CONTROL_FREEZE 'Z'
 #define CK_CONTROL_THAW 'Y'

@@ -32,7 +32,14 @@ struct cks_asker {
 
 /* Of each session; all 0 at its begin. */
 struct cks_suspension {
-	enum { CK_RUNNING, CK_PARKING, CK_MOVING_OUT, CK_SUSPENDED, CK_MOVING_IN } state;
+	enum {
+		CK_RUNNING,
+		CK_PARKING,    /* its worker comes to rest, and moves memory */
+		CK_MOVING_OUT, /* the driver moves the rest */
+		CK_SUSPENDED,
+		CK_MOVING_IN, /* the driver moves it back, */
+		CK_RETURNING, /* and now its worker */
+	} state;
 	int64_t since;		  /* the state; times are in ms */
 	bool held, was_held;	  /* until a command resumes it; before that command */
 	bool wanted;		  /* its client wants the GPU, or a command resumes it */
@@ -44,10 +51,16 @@ struct cks_suspension {
 	char wish[CK_WISH_TEXT];
 	/* UUIDs of the GPUs of the machine that it left, if that may be another one */
 	char there[CK_THERE_TEXT];
-	int64_t again;	/* do not resume it before this time */
-	uint64_t bytes; /* of GPU memory that lie, or will, in host memory */
-	uint64_t uses;	/* of its worker's note, */
-	int64_t used;	/* and when they changed last */
+	int64_t again;			/* do not resume it before this time */
+	uint64_t bytes;			/* of GPU memory that lie, or will, in host memory */
+	uint64_t away;			/* of them, those that its worker has moved, */
+	uint64_t away_on[CK_NOTE_GPUS]; /* and on which GPUs, as in its note */
+	bool to_park;			/* it is to be parked only: contexts stay on the GPU */
+	bool parked;			/* it is: in CK_SUSPENDED */
+	unsigned int ms;		/* that the move so far has taken */
+	int device;			/* that it has come to on this way back; -1: its own */
+	uint64_t uses;			/* of its worker's note, */
+	int64_t used;			/* and when they changed last */
 	/* its worker wants memory: CK_PRESSED_... */
 	enum {
 		CK_NO_MEMORY_REQUEST,
@@ -84,6 +97,7 @@ struct cks_session_info {
 		bool reported;	      /* the program has ended, others say */
 	} cut;
 	uint64_t memory;	     /* bytes of device memory, as last reported */
+	uint64_t pool;		     /* bytes of host memory for that, while it is parked */
 	uint32_t gpus[CK_NOTE_GPUS]; /* that it has contexts on, as in struct cks_worker_note */
 	int moved;     /* 0, or 1 and the server's number of the GPU that it has moved to */
 	uint64_t peak; /* the most of them */

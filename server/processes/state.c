@@ -241,6 +241,8 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 		info->suspension.held = json_is_true(json_object_get(json, "held"));
 		info->suspension.wanted = json_is_true(json_object_get(json, "wanted"));
 		info->suspension.bytes = (uint64_t)get_number(r, json, "bytes", 0, INT64_MAX, 0);
+		info->suspension.away = (uint64_t)get_number(r, json, "away", 0, INT64_MAX, 0);
+		info->suspension.parked = json_is_true(json_object_get(json, "parked"));
 	}
 }
 

@@ -99,6 +99,8 @@ static void put_suspension(struct writer *w, json_t *json, const struct cks_susp
 	put_value(w, json, "held", json_boolean(s->held));
 	put_value(w, json, "wanted", json_boolean(s->wanted));
 	put_number(w, json, "bytes", (int64_t)s->bytes);
+	put_number(w, json, "away", (int64_t)s->away);
+	put_value(w, json, "parked", json_boolean(s->parked));
 	put_value(w, json, "tried", json_boolean(s->tried));
 	put_value(w, json, "told", json_boolean(s->told));
 	put_number(w, json, "stopped", s->stopped);

@@ -9,21 +9,22 @@
 #include "util/lock.h"
 
 enum ck_rank {
-	CK_RANK_CONTEXTS = 1, /* ends of contexts, against waits for their work */
-	CK_RANK_WARM,	      /* contexts that are held ready; calls of the driver */
-	CK_RANK_MAPPINGS,     /* mapped memory: the driver's view and the tables' */
-	CK_RANK_LEASES,	      /* leases of device memory: units and the devices that use them */
-	CK_RANK_SHARES,	      /* memory that is left with the broker or may not be shared */
-	CK_RANK_M3_NEWS,      /* subscriptions to the broker's news */
-	CK_RANK_LINK,	      /* one link, except its count of users */
-	CK_RANK_STAGING_OWN,  /* the list of rings that threads own */
-	CK_RANK_STAGING,      /* a ring, held from taking it until its release */
-	CK_RANK_PINNED,	      /* pinned memory of the client; after the lock of moves */
-	CK_RANK_MIRRORS,      /* mirrors of host memory in graphs, and who owns them */
-	CK_RANK_CALLBACKS,    /* host functions that wait for the client */
-	CK_RANK_STATUS,	      /* watches of events and streams */
-	CK_RANK_TURN,	      /* the session's turn on the GPU */
-	CK_RANK_DELIVERIES,   /* parts of copies that go to the client */
+	CK_RANK_PARK = 1,    /* the session's way off the GPU, or back */
+	CK_RANK_CONTEXTS,    /* ends of contexts, against waits for their work */
+	CK_RANK_WARM,	     /* contexts that are held ready; calls of the driver */
+	CK_RANK_MAPPINGS,    /* mapped memory: the driver's view and the tables' */
+	CK_RANK_LEASES,	     /* leases of device memory: units and the devices that use them */
+	CK_RANK_SHARES,	     /* memory that is left with the broker or may not be shared */
+	CK_RANK_M3_NEWS,     /* subscriptions to the broker's news */
+	CK_RANK_LINK,	     /* one link, except its count of users */
+	CK_RANK_STAGING_OWN, /* the list of rings that threads own */
+	CK_RANK_STAGING,     /* a ring, held from taking it until its release */
+	CK_RANK_PINNED,	     /* pinned memory of the client; after the lock of moves */
+	CK_RANK_MIRRORS,     /* mirrors of host memory in graphs, and who owns them */
+	CK_RANK_CALLBACKS,   /* host functions that wait for the client */
+	CK_RANK_STATUS,	     /* watches of events and streams */
+	CK_RANK_TURN,	     /* the session's turn on the GPU */
+	CK_RANK_DELIVERIES,  /* parts of copies that go to the client */
 	CK_RANK_NCCL, /* communicators, batches in threads; NCCL answers questions meanwhile */
 	CK_RANK_PROFILE_KINDS, /* kinds of records; CUPTI may hand over a buffer meanwhile */
 	CK_RANK_DIRECT,	       /* the list of bridges to workers of other servers */
@@ -32,6 +33,8 @@ enum ck_rank {
 	CK_RANK_PROGRAM,       /* the process of the program, which the worker watches */
 	CK_RANK_DIRECT_BRIDGE = CK_RANK_LEAF,  /* one of them, and the copy that uses it */
 	CK_RANK_MEMORY = CK_RANK_LEAF,	       /* device memory of the session */
+	CK_RANK_WORK_WAIT = CK_RANK_LEAF,      /* a wait for work that has a limit of time */
+	CK_RANK_HOST_POOL = CK_RANK_LEAF,      /* host memory for it: which pieces are made */
 	CK_RANK_LINK_USERS = CK_RANK_LEAF,     /* counts of users of all links */
 	CK_RANK_CACHE = CK_RANK_LEAF,	       /* the module cache */
 	CK_RANK_HOLDS = CK_RANK_LEAF,	       /* streams that wait for another server */

@@ -44,11 +44,12 @@ struct cks_commands;
 struct cks_session {
 	unsigned char id[16], key[16];
 	struct cks_handles *handles;
-	struct cks_memory *memory;     /* every device allocation of the session */
-	struct cks_leases *leases;     /* device memory that the client lays out */
-	struct cks_staging *staging;   /* pinned slots for pageable copies */
-	struct cks_textures *textures; /* numbers of texture and surface objects */
-	struct cks_modcache *modules;  /* images by content hash */
+	struct cks_memory *memory;	   /* every device allocation of the session */
+	struct cks_leases *leases;	   /* device memory that the client lays out */
+	struct cks_evacuation *evacuation; /* device memory that is in host memory */
+	struct cks_staging *staging;	   /* pinned slots for pageable copies */
+	struct cks_textures *textures;	   /* numbers of texture and surface objects */
+	struct cks_modcache *modules;	   /* images by content hash */
 	/* what earlier sessions of the program have learned */
 	struct cks_answer_store *answers;
 	struct cks_assembly *assembly;	       /* the image that is arriving */

@@ -31,7 +31,7 @@ static json_t *encode_text(const char *bytes)
 static json_t *describe_session(const struct cks_session_info *s)
 {
 	const struct cks_suspension *u = &s->suspension;
-	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
+	uint64_t away = cks_suspension_away(u);
 	const char *state =
 		cks_disconnected(s) && u->state == CK_RUNNING ? "kept" : cks_suspension_name(u);
 	char name[CK_SESSION_NAME];
@@ -40,8 +40,8 @@ static json_t *describe_session(const struct cks_session_info *s)
 			 cks_session_name(s, name), "pid", (int)s->pid, "program",
 			 encode_text(s->program), "client_pid", (int)s->client_pid, "identity",
 			 encode_text(s->owner.identity.name), "state", state, "memory",
-			 (json_int_t)(out ? 0 : s->memory), "host_memory",
-			 (json_int_t)(out ? u->bytes : 0));
+			 (json_int_t)((away ? u->bytes : s->memory) - away), "host_memory",
+			 (json_int_t)away);
 }
 
 static json_t *list_sessions(struct cks_server *server, const json_t *request,
@@ -125,6 +125,7 @@ static struct cks_session_info *session_of(struct cks_server *server, const json
 static json_t *suspend_session(struct cks_server *server, const json_t *request,
 			       struct cks_asker asker)
 {
+	const char *command = json_string_value(json_object_get(request, "command"));
 	const char *until = json_string_value(json_object_get(request, "until"));
 	json_t *error = NULL;
 	struct cks_session_info *s = session_of(server, request, asker, &error);
@@ -133,7 +134,10 @@ static json_t *suspend_session(struct cks_server *server, const json_t *request,
 		return error;
 	if (until && strcmp(until, "use") != 0 && strcmp(until, "resume") != 0)
 		return cks_control_error("\"until\" is \"use\" or \"resume\"");
-	return cks_suspend(server->suspender, s, !until || strcmp(until, "resume") == 0, &asker);
+	return cks_suspend(server->suspender, s,
+			   (struct cks_suspend_wish){.held = !until || strcmp(until, "resume") == 0,
+						     .park = strcmp(command, "park") == 0},
+			   &asker);
 }
 
 static const char *device_of(const json_t *request)
@@ -281,6 +285,11 @@ const struct cks_command cks_commands[] = {
 	{.name = "drain", .arguments = "[time]", .run = drain_server, .print = print_drain},
 	{.name = "upgrade", .arguments = "", .run = upgrade_server, .print = print_upgrade},
 	{.name = "suspend",
+	 .arguments = "session [until]",
+	 .run = suspend_session,
+	 .print = print_moved,
+	 .for_users = true},
+	{.name = "park",
 	 .arguments = "session [until]",
 	 .run = suspend_session,
 	 .print = print_moved,

@@ -44,8 +44,9 @@ static const char *state_of(const struct cks_session_info *s, int64_t idle_ms)
 	case CK_MOVING_OUT:
 		return "suspending";
 	case CK_SUSPENDED:
-		return "suspended";
+		return s->suspension.parked ? "parked" : "suspended";
 	case CK_MOVING_IN:
+	case CK_RETURNING:
 		return "resuming";
 	}
 	return "?";
@@ -56,6 +57,7 @@ static json_t *describe_session(const struct cks_session_info *s, bool own, bool
 {
 	const struct cks_suspension *u = &s->suspension;
 	bool out = u->state == CK_SUSPENDED || u->state == CK_MOVING_IN;
+	uint64_t away = cks_suspension_away(u);
 	int64_t left = cks_deadlines_left(s, now);
 	char name[CK_SESSION_NAME];
 	json_t *json;
@@ -66,13 +68,14 @@ static json_t *describe_session(const struct cks_session_info *s, bool own, bool
 			 encode_text(s->program), "host", encode_text(s->use.host), "client_pid",
 			 (int)s->client_pid, "identity", encode_text(s->owner.identity.name), "own",
 			 own, "state", state_of(s, now - u->used), "memory",
-			 (json_int_t)(out ? 0 : s->memory), "host_memory",
-			 (json_int_t)(out ? u->bytes : 0), "calls", (json_int_t)s->use.calls,
-			 "commands", (json_int_t)s->use.commands, "received",
-			 (json_int_t)s->use.received, "sent", (json_int_t)s->use.sent, "age",
+			 (json_int_t)((away ? u->bytes : s->memory) - away), "host_memory",
+			 (json_int_t)away, "calls", (json_int_t)s->use.calls, "commands",
+			 (json_int_t)s->use.commands, "received", (json_int_t)s->use.received,
+			 "sent", (json_int_t)s->use.sent, "age",
 			 s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
 			 u->used ? (double)(now - u->used) / 1e3 : 0.0, "weight",
 			 (int)cks_session_terms(s)->weight, "held", s->share.held);
+	json_object_set_new(json, "park_memory", json_integer((json_int_t)s->pool));
 	if (s->moved && !out)
 		json_object_set_new(json, "device", json_integer(s->moved - 1));
 	if (cks_disconnected(s)) {

@@ -1,30 +1,41 @@
 /*
  * server/worker/park.c - see park.h.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
+#include "server/evacuation/evacuation.h"
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/nccl/nccl.h"
 #include "server/processes/messages.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/worker/park.h"
+#include "server/worker/work_wait.h"
 #include "util/fd.h"
 #include "util/until.h"
 #include "util/util.h"
 
 #define CK_REPORT_MS 1000
+#define CK_POOL_SECONDS 60 /* for which host memory is kept for the next time */
 
 static struct {
 	unsigned int wait_ms;
+	struct ck_mutex lock;	   /* held on the way off the GPU, and on the way back */
+	uint64_t room;		   /* of the next way off, in bytes */
+	_Atomic uint64_t requests; /* to park, */
+	_Atomic uint64_t returns;  /* and how many of them have been ended */
+	atomic_bool trims;	   /* a thread does */
 	/* of the thread that reports */
 	uint64_t turns, uses;
 	struct cks_worker_note told;
 	int64_t again;
-} park;
+} park = {.lock = CK_MUTEX(CK_RANK_PARK)};
 
 static void send_note(const struct cks_worker_note *note)
 {
@@ -78,31 +89,149 @@ static const char *close_gate(struct cks_session *s)
 	return why;
 }
 
+/* Move memory out, as soon as no work uses it. NULL, or why the session goes on instead. */
+static const char *move_memory(struct cks_session *s, int64_t until)
+{
+	int ret;
+
+	if (park.room == 0)
+		return NULL;
+	ret = cks_work_wait(s, (unsigned int)ck_max(until - ck_now_ms(), (int64_t)0));
+	if (ret == -ETIMEDOUT) {
+		cks_gate_open(&s->gate);
+		return "its work on the GPU is still running (--suspend-wait)";
+	}
+	if (ret == 0) /* else the driver moves what it can */
+		cks_evacuate(s, park.room);
+	return NULL;
+}
+
+static void fill_memory(struct cks_session *s, struct cks_worker_note *note)
+{
+	note->number = cks_memory_total(s->memory);
+	note->away = cks_evacuation_away(s);
+	note->pool = cks_evacuation_pool(s);
+}
+
 static void *come_to_rest(void *session)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_PARKED};
 	struct cks_session *s = session;
-	const char *why = close_gate(s);
+	int64_t begin = ck_now_ms();
+	const char *why = NULL;
 
+	ck_lock(&park.lock);
+	if (cks_evacuation_away(s) == 0) { /* else it has not returned since the last time */
+		why = close_gate(s);
+		if (!why)
+			why = move_memory(s, begin + park.wait_ms);
+	}
 	if (why) {
 		note.kind = CK_NOTE_BUSY;
 		snprintf(note.text, sizeof(note.text), "%s", why);
 	}
-	note.number = cks_memory_total(s->memory);
+	note.move_ms = (uint32_t)(ck_now_ms() - begin);
+	fill_memory(s, &note);
+	cks_evacuation_by_device(s, note.away_on);
 	cks_park_gpus(s, note.gpus);
 	send_note(&note);
+	ck_unlock(&park.lock);
 	return NULL;
 }
 
-void cks_park(struct cks_session *s)
+static bool run_aside(void *(*run)(void *), struct cks_session *s)
+{
+	pthread_t thread;
+	bool ok = pthread_create(&thread, NULL, run, s) == 0;
+
+	if (ok)
+		pthread_detach(thread);
+	return ok;
+}
+
+void cks_park(struct cks_session *s, uint64_t room)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_BUSY, .text = "no thread for it"};
-	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, come_to_rest, s) == 0)
-		pthread_detach(thread);
-	else
+	atomic_fetch_add(&park.requests, 1);
+	park.room = room;
+	if (!run_aside(come_to_rest, s))
 		send_note(&note);
+}
+
+/* Host memory waits a while for the next way off the GPU. */
+static void *trim_pool(void *session)
+{
+	const struct timespec time = {.tv_sec = CK_POOL_SECONDS};
+	struct cks_session *s = session;
+	struct cks_pass pass = {.turns = 0};
+	uint64_t requests;
+
+	do {
+		requests = atomic_load(&park.requests);
+		nanosleep(&time, NULL);
+	} while (requests != atomic_load(&park.requests));
+	atomic_store(&park.trims, false);
+	cks_gate_join(&s->gate, &pass);
+	if (cks_gate_try_uncounted(&s->gate, &pass)) {
+		cks_evacuation_trim(s);
+		cks_gate_leave_uncounted(&pass);
+	}
+	cks_gate_part(&s->gate, &pass);
+	return NULL;
+}
+
+/* All memory is back, or none. */
+static void return_memory(struct cks_session *s, struct cks_worker_note *note)
+{
+	int64_t begin = ck_now_ms();
+	CUresult err = cks_evacuation_return(s);
+
+	note->move_ms = (uint32_t)(ck_now_ms() - begin);
+	if (err) {
+		note->kind = err == CUDA_ERROR_OUT_OF_MEMORY ? CK_NOTE_NO_ROOM : CK_NOTE_LOST;
+		snprintf(note->text, sizeof(note->text), "%s", cks_error_name(err));
+		return;
+	}
+	if (!atomic_exchange(&park.trims, true) && !run_aside(trim_pool, s))
+		atomic_store(&park.trims, false);
+}
+
+/* Call with the lock held. */
+static void end_rest(struct cks_session *s)
+{
+	struct cks_worker_note note = {.kind = CK_NOTE_RETURNED};
+
+	if (cks_evacuation_away(s) > 0)
+		return_memory(s, &note);
+	fill_memory(s, &note);
+	if (note.kind == CK_NOTE_RETURNED)
+		cks_gate_open(&s->gate);
+	send_note(&note);
+}
+
+static void *go_on(void *session)
+{
+	ck_lock(&park.lock);
+	if (park.returns == atomic_load(&park.requests)) /* else it is to park again */
+		end_rest(session);
+	ck_unlock(&park.lock);
+	return NULL;
+}
+
+/* Without memory to move it is done when this returns: a request to park may follow at once. */
+void cks_unpark(struct cks_session *s)
+{
+	struct cks_worker_note note = {.kind = CK_NOTE_NO_ROOM, .text = "no thread for it"};
+	bool rests = ck_trylock(&park.lock) == 0;
+
+	atomic_store(&park.returns, park.requests);
+	if (rests && cks_evacuation_away(s) == 0)
+		end_rest(s);
+	else if (!run_aside(go_on, s))
+		send_note(&note);
+	if (rests)
+		ck_unlock(&park.lock);
 }
 
 /* What the session has done so far. */
@@ -127,7 +256,7 @@ static void take_stock(struct cks_session *s, struct cks_worker_note *note)
 		park.uses++;
 	park.turns = turns;
 	note->uses = park.uses;
-	note->number = cks_memory_total(s->memory);
+	fill_memory(s, note);
 	fill_usage(s, note);
 	cks_park_gpus(s, note->gpus);
 }

@@ -17,9 +17,12 @@ struct cks_session;
 /* Before anyone may ask @session to park; it has @seconds for that. */
 void cks_park_prepare(struct cks_session *session, uint64_t seconds);
 
-/* Park, in a thread: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. cks_gate_open() ends
- * it. */
-void cks_park(struct cks_session *session);
+/* Park, in a thread: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. Device memory moves into
+ * at most @room bytes of host memory. */
+void cks_park(struct cks_session *session, uint64_t room);
+/* End it. Memory that is away returns first, in a thread, and the supervisor gets CK_NOTE_RETURNED,
+ * _NO_ROOM or _LOST. */
+void cks_unpark(struct cks_session *session);
 
 /* The GPUs that it has contexts on, as marks for the supervisor. */
 void cks_park_gpus(const struct cks_session *session, uint32_t gpus[CK_NOTE_GPUS]);

@@ -20,6 +20,7 @@
 #include "cricket.h"
 #include "m3/message.h"
 #include "server/direct/direct.h"
+#include "server/evacuation/evacuation.h"
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/memory/share.h"
@@ -81,6 +82,7 @@ static void describe_session(struct cks_state_worker *self)
 	if (atomic_load(&s->gate.closed) & CK_GATE_PARKED) {
 		self->info.suspension.state = CK_SUSPENDED;
 		self->info.suspension.bytes = self->info.memory;
+		self->info.suspension.away = cks_evacuation_away(s);
 		cks_park_gpus(s, self->info.gpus);
 	}
 }
@@ -152,6 +154,8 @@ static int announce_session(const struct cks_session *session)
 	note.identity = worker.client.identity;
 	note.user = user_of_process();
 	memcpy(note.machine, worker.client.machine, sizeof(note.machine));
+	note.away = cks_evacuation_away(session);
+	note.pool = cks_evacuation_pool(session);
 	cks_park_gpus(session, note.gpus);
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
@@ -230,6 +234,7 @@ union message {
 	struct cks_control_account account;
 	struct cks_control_turn turn;
 	struct cks_control_words words;
+	struct cks_control_park park;
 };
 
 /* A message that needs nothing but itself. In a switch two kinds cannot have the same value. */
@@ -249,10 +254,10 @@ static void handle_message(union message *message)
 		cks_lease_made(worker.session);
 		break;
 	case CK_CONTROL_PARK:
-		cks_park(worker.session);
+		cks_park(worker.session, message->park.room);
 		break;
 	case CK_CONTROL_UNPARK:
-		cks_gate_open(&worker.session->gate);
+		cks_unpark(worker.session);
 		break;
 	case CK_CONTROL_MAP:
 		remap_devices(&message->map);
@@ -290,10 +295,12 @@ static void handle_message(union message *message)
 static _Noreturn void take_connections(void)
 {
 	for (;;) {
-		union message message = {.kind = 0};
+		union message message;
 		int fd = -1;
-		long n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
+		long n;
 
+		memset(&message, 0, sizeof(message)); /* an older supervisor sends less */
+		n = ck_m3_receive(CK_WORKER_CONTROL, &message, sizeof(message), &fd, 0);
 		if (n <= 0) {
 			find_server();
 			continue;

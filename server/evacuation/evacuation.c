@@ -1,0 +1,366 @@
+/*
+ * server/evacuation/evacuation.c - see evacuation.h.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "cricket.h"
+#include "server/evacuation/evacuation.h"
+#include "server/evacuation/pieces.h"
+#include "server/evacuation/host_pool.h"
+#include "server/memory/memory.h"
+#include "server/memory/virtual.h"
+#include "server/session/session.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+struct cks_evacuation {
+	struct cks_host_pool *pool;
+	struct cks_evacuated *list; /* by address; they lie in the pool one behind the other */
+	size_t count;
+	_Atomic uint64_t away; /* bytes of the list */
+};
+
+int cks_evacuation_create(struct cks_evacuation **out)
+{
+	struct cks_evacuation *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -ENOMEM;
+	if (cks_host_pool_create(&e->pool) < 0) {
+		free(e);
+		return -ENOMEM;
+	}
+	*out = e;
+	return 0;
+}
+
+void cks_evacuation_destroy(struct cks_evacuation *e)
+{
+	if (!e)
+		return;
+	cks_host_pool_destroy(e->pool);
+	free(e->list);
+	free(e);
+}
+
+uint64_t cks_evacuation_away(const struct cks_session *s)
+{
+	return atomic_load(&s->evacuation->away);
+}
+
+void cks_evacuation_by_device(const struct cks_session *s, uint64_t bytes[CK_NOTED_GPUS])
+{
+	const struct cks_evacuation *e = s->evacuation;
+
+	for (size_t i = 0; i < e->count; i++) {
+		if (e->list[i].device < CK_NOTED_GPUS)
+			bytes[e->list[i].device] += e->list[i].size;
+	}
+}
+
+uint64_t cks_evacuation_pool(const struct cks_session *s)
+{
+	return cks_host_pool_size(s->evacuation->pool);
+}
+
+/* A context of @device; false: the session has none. */
+static bool find_context(struct cks_session *s, CUdevice device, uint64_t *id, CUcontext *context)
+{
+	struct cks_object object;
+	CUcontext popped;
+	CUdevice is;
+	bool found = false;
+
+	*id = 0;
+	while (!found && cks_handles_next(s->handles, id, CK_KIND_CONTEXT, &object)) {
+		if (ck_driver.cuCtxPushCurrent_v2(object.handle))
+			continue;
+		found = ck_driver.cuCtxGetDevice(&is) == CUDA_SUCCESS && is == device;
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+		*context = object.handle;
+	}
+	return found;
+}
+
+/* --- copies */
+
+/* Copy @p between the device and the pool, in @stream. */
+static CUresult copy_piece(struct cks_host_pool *pool, const struct cks_evacuated *p, bool out,
+			   CUstream stream)
+{
+	size_t done = 0, room = 0;
+	CUresult err = CUDA_SUCCESS;
+
+	for (; !err && done < p->size; done += room) {
+		char *host = cks_host_pool_at(pool, p->offset + done, &room);
+
+		if (!host)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		room = ck_min(room, p->size - done);
+		err = out ? ck_driver.cuMemcpyDtoHAsync_v2(host, p->at + done, room, stream)
+			  : ck_driver.cuMemcpyHtoDAsync_v2(p->at + done, host, room, stream);
+	}
+	return err;
+}
+
+/* Copy the pieces of @device, and wait for that. *@count: only of so many; lowered to those before
+ * the first that failed. */
+static CUresult copy_device(struct cks_session *s, CUdevice device, bool out, size_t *count)
+{
+	struct cks_evacuation *e = s->evacuation;
+	CUcontext context, popped;
+	CUstream stream;
+	CUresult err = CUDA_ERROR_INVALID_CONTEXT, last;
+	uint64_t id;
+	size_t i = 0;
+
+	if (!find_context(s, device, &id, &context) || ck_driver.cuCtxPushCurrent_v2(context))
+		goto out;
+	err = ck_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	if (err)
+		goto pop;
+	for (; i < *count; i++) {
+		if (e->list[i].device == device)
+			err = copy_piece(e->pool, &e->list[i], out, stream);
+		if (err)
+			break;
+	}
+	last = ck_driver.cuStreamSynchronize(stream);
+	ck_driver.cuStreamDestroy_v2(stream);
+	if (last) { /* any of them may have failed */
+		err = last;
+		i = 0;
+	}
+pop:
+	ck_driver.cuCtxPopCurrent_v2(&popped);
+out:
+	*count = err ? i : *count;
+	return err;
+}
+
+static CUresult copy_all(struct cks_session *s, bool out, size_t *count)
+{
+	CUresult err = CUDA_SUCCESS, one;
+
+	for (CUdevice device = 0; device < s->device_count; device++) {
+		bool any = false;
+
+		for (size_t i = 0; i < *count && !any; i++)
+			any = s->evacuation->list[i].device == device;
+		one = any ? copy_device(s, device, out, count) : CUDA_SUCCESS;
+		err = err ? err : one;
+	}
+	return err;
+}
+
+/* How many pieces from @first on are one range of addresses, with the same access. */
+static size_t count_run(const struct cks_evacuated *list, size_t first, size_t count)
+{
+	size_t i = first + 1;
+
+	while (i < count && list[i].at == list[i - 1].at + list[i - 1].size &&
+	       list[i].writers == list[first].writers && list[i].readers == list[first].readers)
+		i++;
+	return i - first;
+}
+
+static size_t size_of_run(const struct cks_evacuated *run, size_t count)
+{
+	return run[count - 1].at + run[count - 1].size - run->at;
+}
+
+/* --- out */
+
+/* Those that fit into @room bytes, one behind the other; the bytes that they take. */
+static size_t place_pieces(struct cks_evacuation *e, uint64_t room)
+{
+	size_t kept = 0, total = 0;
+
+	for (size_t i = 0; i < e->count; i++) {
+		if (e->list[i].size > room - total)
+			continue;
+		e->list[kept] = e->list[i];
+		e->list[kept].offset = total;
+		total += e->list[kept++].size;
+	}
+	e->count = kept;
+	return total;
+}
+
+/* Unmap and release a run. False: it stays. */
+static bool release_run(struct cks_evacuated *run, size_t count)
+{
+	CUresult err = ck_driver.cuMemUnmap(run->at, size_of_run(run, count));
+
+	if (err) {
+		ck_warn("memory at %#llx stays on the GPU: %s", (unsigned long long)run->at,
+			cks_error_name(err));
+		return false;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (run[i].handle)
+			ck_driver.cuMemRelease(run[i].handle);
+	}
+	return true;
+}
+
+/* The copies of the first @copied are complete: give their memory back. */
+static void release_copied(struct cks_evacuation *e, size_t copied)
+{
+	size_t kept = 0, count;
+	uint64_t away = 0;
+
+	for (size_t i = 0; i < copied; i += count) {
+		count = count_run(e->list, i, copied);
+		if (!release_run(&e->list[i], count))
+			continue;
+		for (size_t k = 0; k < count; k++) {
+			e->list[kept] = e->list[i + k];
+			away += e->list[kept++].size;
+		}
+	}
+	e->count = kept;
+	atomic_store(&e->away, away);
+}
+
+/* What moves, in the order of addresses. @id, @context: of the first piece. */
+static int list_pieces(struct cks_session *s, uint64_t *id, CUcontext *context)
+{
+	struct cks_evacuation *e = s->evacuation;
+	bool usable[CK_MAX_DEVICES];
+	size_t kept = 0;
+
+	for (CUdevice i = 0; i < CK_MAX_DEVICES; i++)
+		usable[i] = i < s->device_count && find_context(s, i, id, context);
+	if (cks_evacuation_list(s, &e->list, &e->count) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < e->count; i++) {
+		if (usable[e->list[i].device])
+			e->list[kept++] = e->list[i];
+	}
+	e->count = kept;
+	return kept > 0 && find_context(s, e->list[0].device, id, context) ? 0 : -ENOENT;
+}
+
+static void forget_list(struct cks_evacuation *e)
+{
+	free(e->list);
+	e->list = NULL;
+	e->count = 0;
+	atomic_store(&e->away, 0);
+}
+
+void cks_evacuate(struct cks_session *s, uint64_t room)
+{
+	struct cks_evacuation *e = s->evacuation;
+	CUcontext context;
+	size_t size, copied;
+	uint64_t id;
+
+	if (e->count > 0 || !cks_virtual_supported() || !ck_driver.cuMemcpyDtoHAsync_v2 ||
+	    !ck_driver.cuMemcpyHtoDAsync_v2)
+		return;
+	if (list_pieces(s, &id, &context) == 0 && (size = place_pieces(e, room)) > 0) {
+		cks_host_pool_grow(e->pool, size, id, context);
+		copied = e->count;
+		copy_all(s, true, &copied);
+		cks_host_pool_finish(e->pool);
+		release_copied(e, copied);
+	} else {
+		e->count = 0;
+	}
+	if (e->count == 0)
+		forget_list(e);
+}
+
+/* --- back */
+
+static void release_new(struct cks_evacuated *list, size_t created, size_t mapped)
+{
+	for (size_t i = 0; i < mapped; i++)
+		ck_driver.cuMemUnmap(list[i].at, list[i].size);
+	for (size_t i = 0; i < created; i++)
+		ck_driver.cuMemRelease(list[i].handle);
+}
+
+static CUresult grant_runs(const struct cks_evacuation *e)
+{
+	CUresult err = CUDA_SUCCESS;
+	size_t count;
+
+	for (size_t i = 0; !err && i < e->count; i += count) {
+		const struct cks_evacuated *run = &e->list[i];
+
+		count = count_run(e->list, i, e->count);
+		err = cks_virtual_grant(run->at, size_of_run(run, count), run->writers,
+					run->readers);
+	}
+	return err;
+}
+
+/* New memory at the old addresses, or none. */
+static CUresult create_memory(struct cks_evacuation *e)
+{
+	size_t created = 0, mapped = 0;
+	CUresult err = CUDA_SUCCESS;
+
+	while (!err && created < e->count) {
+		struct cks_evacuated *p = &e->list[created];
+
+		err = ck_driver.cuMemCreate(&p->handle, p->size, &p->prop, 0);
+		created += !err;
+	}
+	while (!err && mapped < e->count) {
+		const struct cks_evacuated *p = &e->list[mapped];
+
+		err = ck_driver.cuMemMap(p->at, p->size, 0, p->handle, 0);
+		mapped += !err;
+	}
+	if (!err)
+		err = grant_runs(e);
+	if (err)
+		release_new(e->list, created, mapped);
+	return err;
+}
+
+CUresult cks_evacuation_return(struct cks_session *s)
+{
+	struct cks_evacuation *e = s->evacuation;
+	size_t count = e->count;
+	CUresult err = create_memory(e);
+
+	if (err)
+		return err;
+	err = copy_all(s, false, &count);
+	if (err) {
+		release_new(e->list, e->count, e->count);
+		return err;
+	}
+	for (size_t i = 0; i < e->count; i++)
+		cks_evacuated_renew(s, &e->list[i]);
+	forget_list(e);
+	return CUDA_SUCCESS;
+}
+
+void cks_evacuation_trim(struct cks_session *s)
+{
+	CUcontext context, popped;
+	struct cks_object object;
+	uint64_t id = 0;
+	bool current = false;
+
+	if (cks_evacuation_away(s) > 0)
+		return;
+	while (!current && cks_handles_next(s->handles, &id, CK_KIND_CONTEXT, &object)) {
+		context = object.handle;
+		current = ck_driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+	}
+	cks_host_pool_release(s->evacuation->pool);
+	if (current)
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+}

@@ -1,0 +1,40 @@
+/*
+ * server/evacuation/evacuation.h - the session's device memory moves into host memory, and back to
+ * the same addresses.
+ *
+ * Only memory that the session owns moves: units of leases, and what its program has mapped as a
+ * whole. The addresses stay reserved. The rest is the driver's, which moves it by its checkpoint.
+ *
+ * While memory is away, the gate is closed, and no work is on the GPU.
+ */
+#ifndef CK_SERVER_EVACUATION_EVACUATION_H
+#define CK_SERVER_EVACUATION_EVACUATION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+#include "server/session/session.h"
+
+struct cks_evacuation;
+
+int cks_evacuation_create(struct cks_evacuation **evacuation);
+void cks_evacuation_destroy(struct cks_evacuation *evacuation); /* accepts NULL */
+
+/* Move as much memory as fits into @room bytes of host memory. Memory that cannot move stays. */
+void cks_evacuate(struct cks_session *session, uint64_t room);
+
+/* Move all of it back. After an error all of it is still away: OUT_OF_MEMORY: try again later. */
+CUresult cks_evacuation_return(struct cks_session *session);
+
+/* Bytes that are away, by device. No other thread moves memory. */
+void cks_evacuation_by_device(const struct cks_session *session, uint64_t bytes[CK_NOTED_GPUS]);
+/* Bytes that are away, and bytes of host memory that the session has for such memory, which it
+ * keeps for the next time. From any thread. */
+uint64_t cks_evacuation_away(const struct cks_session *session);
+uint64_t cks_evacuation_pool(const struct cks_session *session);
+
+/* Give the host memory back, if no memory is away. The caller is inside of the gate. */
+void cks_evacuation_trim(struct cks_session *session);
+
+#endif

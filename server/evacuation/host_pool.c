@@ -1,0 +1,283 @@
+/*
+ * server/evacuation/host_pool.c - see host_pool.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "server/evacuation/host_pool.h"
+#include "server/session/driver.h"
+#include "server/session/locks.h"
+#include "server/session/session.h"
+#include "util/log.h"
+#include "util/page.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define PIECE ((size_t)64 << 20)
+#define HUGE ((size_t)2 << 20)
+#define THREADS 8
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+struct piece {
+	char *bytes;
+	size_t size;  /* PIECE, except of the last one */
+	uint64_t ctx; /* the context in which it is registered; 0: in none */
+};
+
+struct cks_host_pool {
+	struct ck_mutex lock;
+	struct ck_cond made;
+	struct piece *pieces;
+	size_t count; /* in the array */
+	size_t next;  /* that a thread makes */
+	size_t ready; /* the first that is not ready */
+	bool failed;  /* no more become ready */
+	pthread_t threads[THREADS];
+	size_t running; /* of them */
+	uint64_t ctx;
+	CUcontext context;
+	_Atomic size_t size;
+};
+
+int cks_host_pool_create(struct cks_host_pool **out)
+{
+	struct cks_host_pool *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_HOST_POOL);
+	*out = p;
+	return 0;
+}
+
+static void unmap_piece(struct cks_host_pool *p, struct piece *piece)
+{
+	if (!piece->bytes)
+		return;
+	munmap(piece->bytes, piece->size);
+	atomic_fetch_sub(&p->size, piece->size);
+	*piece = (struct piece){.size = 0};
+}
+
+static void unregister_piece(struct piece *piece)
+{
+	/* its context may have ended: then it is not registered any more */
+	if (piece->ctx && ck_driver.cuMemHostUnregister)
+		ck_driver.cuMemHostUnregister(piece->bytes);
+	piece->ctx = 0;
+}
+
+void cks_host_pool_release(struct cks_host_pool *p)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		unregister_piece(&p->pieces[i]);
+		unmap_piece(p, &p->pieces[i]);
+	}
+	free(p->pieces);
+	p->pieces = NULL;
+	p->count = p->ready = 0;
+}
+
+void cks_host_pool_destroy(struct cks_host_pool *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->count; i++)
+		unmap_piece(p, &p->pieces[i]);
+	free(p->pieces);
+	ck_cond_destroy(&p->made);
+	ck_mutex_destroy(&p->lock);
+	free(p);
+}
+
+/* --- pieces */
+
+/* Touch all pages now, in huge ones where possible: 0 or -ENOMEM. */
+static int populate(char *bytes, size_t size)
+{
+	madvise(bytes, size, MADV_HUGEPAGE);
+	if (madvise(bytes, size, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	if (errno != EINVAL)
+		return -ENOMEM;
+	for (size_t at = 0; at < size; at += ck_page()) /* of an older kernel */
+		bytes[at] = 0;
+	return 0;
+}
+
+/* Memory of the piece's size, at a multiple of a huge page: 0 or -ENOMEM. */
+static int map_piece(struct cks_host_pool *p, struct piece *piece)
+{
+	size_t room = piece->size + HUGE, before;
+	char *got = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (got == MAP_FAILED)
+		return -ENOMEM;
+	before = CK_ALIGN_UP((uintptr_t)got, HUGE) - (uintptr_t)got;
+	if (before > 0)
+		munmap(got, before);
+	got += before;
+	if (HUGE > before)
+		munmap(got + piece->size, HUGE - before);
+	if (populate(got, piece->size) < 0) {
+		munmap(got, piece->size);
+		return -ENOMEM;
+	}
+	piece->bytes = got;
+	atomic_fetch_add(&p->size, piece->size);
+	return 0;
+}
+
+/* Copies are correct without it too, but slow. */
+static void register_piece(struct cks_host_pool *p, struct piece *piece)
+{
+	CUresult err;
+
+	if (piece->ctx == p->ctx || !ck_driver.cuMemHostRegister_v2)
+		return;
+	err = ck_driver.cuMemHostRegister_v2(piece->bytes, piece->size,
+					     CU_MEMHOSTREGISTER_PORTABLE);
+	if (err && err != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+		ck_debug("host memory for parked device memory: %s", cks_error_name(err));
+	else
+		piece->ctx = p->ctx;
+}
+
+static bool take_next(struct cks_host_pool *p, size_t *index)
+{
+	bool any;
+
+	ck_lock(&p->lock);
+	*index = p->next;
+	any = !p->failed && p->next < p->count;
+	p->next += any;
+	ck_unlock(&p->lock);
+	return any;
+}
+
+/* Pieces become ready in order: a later one waits for those before. */
+static void finish_piece(struct cks_host_pool *p, size_t index, bool ok)
+{
+	ck_lock(&p->lock);
+	while (p->ready < index && !p->failed)
+		ck_cond_wait(&p->made, &p->lock);
+	if (ok && !p->failed)
+		p->ready = index + 1;
+	else
+		p->failed = true;
+	ck_cond_broadcast(&p->made);
+	ck_unlock(&p->lock);
+}
+
+static void *make_pieces(void *pool)
+{
+	struct cks_host_pool *p = pool;
+	CUcontext popped;
+	size_t i;
+	bool current = ck_driver.cuCtxPushCurrent_v2(p->context) == CUDA_SUCCESS;
+
+	while (take_next(p, &i)) {
+		struct piece *piece = &p->pieces[i];
+		bool ok = piece->bytes || map_piece(p, piece) == 0;
+
+		if (ok && current)
+			register_piece(p, piece);
+		finish_piece(p, i, ok);
+	}
+	if (current)
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+	return NULL;
+}
+
+/* --- growth */
+
+static void drop_last(struct cks_host_pool *p)
+{
+	unregister_piece(&p->pieces[p->count - 1]);
+	unmap_piece(p, &p->pieces[--p->count]);
+}
+
+/* Entries for @size bytes, those that exist first. */
+static int plan_pieces(struct cks_host_pool *p, size_t size)
+{
+	size_t count = (size + PIECE - 1) / PIECE;
+	struct piece *pieces;
+
+	if (p->count > 0 && p->count <= count &&
+	    p->pieces[p->count - 1].size < ck_min(PIECE, size - (p->count - 1) * PIECE))
+		drop_last(p); /* it was made for fewer bytes */
+	if (count <= p->count)
+		return 0;
+	pieces = realloc(p->pieces, count * sizeof(*pieces));
+	if (!pieces)
+		return -ENOMEM;
+	p->pieces = pieces;
+	for (; p->count < count; p->count++)
+		pieces[p->count] = (struct piece){
+			.size = ck_min(PIECE, CK_ALIGN_UP(size - p->count * PIECE, HUGE))};
+	return 0;
+}
+
+static size_t count_threads(const struct cks_host_pool *p)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return ck_min(ck_min(p->count, (size_t)THREADS), (size_t)ck_max(processors, 1L));
+}
+
+void cks_host_pool_grow(struct cks_host_pool *p, size_t size, uint64_t ctx, CUcontext context)
+{
+	size_t threads;
+
+	p->ctx = ctx;
+	p->context = context;
+	p->next = p->ready = p->running = 0;
+	p->failed = plan_pieces(p, size) < 0;
+	threads = count_threads(p);
+	while (p->running < threads &&
+	       pthread_create(&p->threads[p->running], NULL, make_pieces, p) == 0)
+		p->running++;
+	if (p->running == 0)
+		make_pieces(p);
+}
+
+void cks_host_pool_finish(struct cks_host_pool *p)
+{
+	while (p->running > 0)
+		pthread_join(p->threads[--p->running], NULL);
+	/* what could not be made */
+	while (p->count > p->ready)
+		drop_last(p);
+}
+
+char *cks_host_pool_at(struct cks_host_pool *p, size_t offset, size_t *room)
+{
+	size_t i = offset / PIECE;
+	char *at = NULL;
+
+	ck_lock(&p->lock);
+	while (p->ready <= i && !p->failed && i < p->count)
+		ck_cond_wait(&p->made, &p->lock);
+	if (i < p->ready && offset % PIECE < p->pieces[i].size) {
+		at = p->pieces[i].bytes + offset % PIECE;
+		*room = p->pieces[i].size - offset % PIECE;
+	}
+	ck_unlock(&p->lock);
+	return at;
+}
+
+size_t cks_host_pool_size(const struct cks_host_pool *p)
+{
+	return atomic_load(&p->size);
+}

@@ -1,0 +1,39 @@
+/*
+ * server/evacuation/host_pool.h - host memory for the session's device memory while it is parked.
+ *
+ * It consists of pieces with huge pages, which the driver knows (cuMemHostRegister), so that copies
+ * run at the rate of the bus. Making a piece takes longer than copying it: several threads make
+ * them while the first ones are filled already, and they stay for the next time.
+ */
+#ifndef CK_SERVER_EVACUATION_HOST_POOL_H
+#define CK_SERVER_EVACUATION_HOST_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+
+struct cks_host_pool;
+
+int cks_host_pool_create(struct cks_host_pool **pool);
+void cks_host_pool_destroy(struct cks_host_pool *pool); /* accepts NULL; unregisters nothing */
+
+/*
+ * Begin to make the pool at least @size bytes large. @context is where the driver learns of it;
+ * @ctx is its number in the session. End with cks_host_pool_finish(), before the next call. Without
+ * memory for all of it, the pool is smaller.
+ */
+void cks_host_pool_grow(struct cks_host_pool *pool, size_t size, uint64_t ctx, CUcontext context);
+void cks_host_pool_finish(struct cks_host_pool *pool);
+
+/* The memory at @offset, as soon as it is there, and into *@room how much is in one piece. NULL:
+ * the pool ends before. */
+char *cks_host_pool_at(struct cks_host_pool *pool, size_t offset, size_t *room);
+
+/* Bytes that it has of the host's memory. From any thread. */
+size_t cks_host_pool_size(const struct cks_host_pool *pool);
+
+/* Give all of it back. A context is current. */
+void cks_host_pool_release(struct cks_host_pool *pool);
+
+#endif
