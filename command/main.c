@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command/config/command.h"
+#include "command/run/ptxas.h"
 #include "util/spelling.h"
 #include "util/util.h"
 
@@ -207,6 +208,8 @@ int main(int argc, char **argv)
 	const struct ckx_command *c;
 	char own[32];
 
+	if (ckx_ptxas_called(argv[0]))
+		return ckx_ptxas(argc, argv);
 	if (argc < 2)
 		return help_all(), CKX_USAGE;
 	if (word_matches(argv[1], "--help", "-h"))

@@ -19,6 +19,7 @@
 
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
+#include "command/run/ptxas.h"
 #include "command/run/run.h"
 #include "command/run/side_process.h"
 #include "util/unixsock.h"
@@ -73,7 +74,7 @@ static int make_folder(struct keeper *k)
 
 static void remove_folder(const struct keeper *k)
 {
-	static const char *const left[] = {"s", "s.ctl", "s.m3", "s.status", "ready"};
+	static const char *const left[] = {"s", "s.ctl", "s.m3", "s.status", "ready", CKX_PTXAS};
 	char path[CK_UNIX_PATH_MAX + 16];
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(left); i++) {
@@ -81,6 +82,19 @@ static void remove_folder(const struct keeper *k)
 		unlink(path); /* a server that was killed leaves its sockets */
 	}
 	rmdir(k->folder);
+}
+
+/* A program of this name, which is this one. */
+static int link_assembler(const struct keeper *k)
+{
+	char path[CK_UNIX_PATH_MAX + 16], own[CKX_PATH];
+	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+	if (n < 0)
+		return -errno;
+	own[n] = '\0';
+	snprintf(path, sizeof(path), "%s/" CKX_PTXAS, k->folder);
+	return symlink(own, path) < 0 ? -errno : 0;
 }
 
 /* The server reports as it does to systemd (sd_notify(3)). */
@@ -189,7 +203,7 @@ static void keep_server(const struct ckx_side_process *aside, void *argument)
 
 	if (make_folder(k) < 0)
 		return;
-	if (open_notices(k) == 0 && start_server(k) == 0) {
+	if (link_assembler(k) == 0 && open_notices(k) == 0 && start_server(k) == 0) {
 		signal(SIGPIPE, SIG_IGN);
 		if (wait_until_ready(k, aside) == 0 &&
 		    write(aside->pipe, k->socket, strlen(k->socket)) > 0) {
@@ -200,6 +214,15 @@ static void keep_server(const struct ckx_side_process *aside, void *argument)
 			end_server(k);
 	}
 	remove_folder(k);
+}
+
+static int set_assembler(const char *socket)
+{
+	char path[CK_UNIX_PATH_MAX + 16];
+
+	snprintf(path, sizeof(path), "%.*s/" CKX_PTXAS, (int)(strrchr(socket, '/') - socket),
+		 socket);
+	return setenv("TRITON_PTXAS_PATH", path, 0) < 0 ? -errno : 0;
 }
 
 static int read_address(int fd, char address[CKX_TEXT])
@@ -214,7 +237,7 @@ static int read_address(int fd, char address[CKX_TEXT])
 		return -EIO;
 	path[n] = '\0';
 	snprintf(address, CKX_TEXT, "shm:%s", path);
-	return 0;
+	return set_assembler(path);
 }
 
 int ckx_emulate(char address[CKX_TEXT])

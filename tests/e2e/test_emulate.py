@@ -139,6 +139,39 @@ def test_settings_for_ptx_give_way_to_those_of_the_user(env):
     assert emulate({**env, "CUPY_ACCELERATORS": "cub"}, sys.executable, "-c", program).out == "['1', 'cub']\n"
 
 
+# As Triton does: PTX goes through the assembler, and what that writes is loaded.
+ASSEMBLE = """
+import ctypes, os, pathlib, subprocess, sys
+tool, folder = os.environ["TRITON_PTXAS_PATH"], pathlib.Path(sys.argv[1])
+print("release 12.8," in subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout)
+(folder / "k.ptx").write_text(".version 8.0\\n.target sm_90a\\n.address_size 64\\n.visible .entry nothing() { ret; }\\n")
+subprocess.run([tool, "-lineinfo", "-v", "--gpu-name=sm_90a", folder / "k.ptx", "-o", folder / "k.cubin"], check=True)
+c, context, module, function = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+assert c.cuInit(0) == 0 and c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and c.cuCtxSetCurrent(context) == 0
+assert c.cuModuleLoadData(ctypes.byref(module), (folder / "k.cubin").read_bytes()) == 0
+assert c.cuModuleGetFunction(ctypes.byref(function), module, b"nothing") == 0
+print(c.cuLaunchKernel(function, *[1] * 6, 0, None, None, None), c.cuCtxSynchronize())
+"""
+
+
+def test_what_the_assembler_writes_can_be_launched(env, tmp_path):
+    done = emulate(env, sys.executable, "-c", ASSEMBLE, tmp_path)
+    assert done.out == "True\n0 0\n" and done.err == ""
+
+
+@pytest.mark.parametrize("arguments", [["-o", "out"], ["no-such.ptx", "-o", "out"], ["in.ptx", "-o", "no-such-folder/out"], []])
+def test_the_assembler_names_what_it_cannot_read_or_write(env, tmp_path, arguments):
+    (tmp_path / "in.ptx").write_text("")
+    command = f'cd {tmp_path} && exec "$TRITON_PTXAS_PATH" "$@"'
+    done = emulate(env, "sh", "-c", command, "sh", *arguments)
+    assert done.status == 1 and len(done.err.splitlines()) == 1 and "cricket: ptxas: " in done.err
+
+
+def test_the_assembler_of_the_user_stays(env):
+    done = emulate({**env, "TRITON_PTXAS_PATH": "/mine"}, "sh", "-c", "echo $TRITON_PTXAS_PATH")
+    assert done.out == "/mine\n"
+
+
 def test_a_long_folder_is_passed_over(env, tmp_path):
     long = tmp_path / ("x" * 100)
     long.mkdir()

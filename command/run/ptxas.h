@@ -1,0 +1,18 @@
+/*
+ * command/run/ptxas.h - a stand-in for NVIDIA's assembler, for frameworks that run one.
+ */
+#ifndef CK_COMMAND_RUN_PTXAS_H
+#define CK_COMMAND_RUN_PTXAS_H
+
+#include <stdbool.h>
+
+#define CKX_PTXAS "ptxas"
+
+/* Whether this program was executed by that name, as @path. */
+bool ckx_ptxas_called(const char *path);
+
+/* `ptxas [OPTION]... INPUT -o OUTPUT`: OUTPUT gets the PTX itself, which the emulated GPU runs.
+ * CKX_OK, or CKX_FAILED and a line. */
+int ckx_ptxas(int argc, char **argv);
+
+#endif
