@@ -12,6 +12,7 @@
 #include "server/evacuation/host_pool.h"
 #include "server/memory/memory.h"
 #include "server/memory/virtual.h"
+#include "server/policy/meter.h"
 #include "server/session/session.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -270,7 +271,9 @@ void cks_evacuate(struct cks_session *s, uint64_t room)
 		copied = e->count;
 		copy_all(s, true, &copied);
 		cks_host_pool_finish(e->pool);
+		cks_meter_hold(true);
 		release_copied(e, copied);
+		cks_meter_hold(false);
 	} else {
 		e->count = 0;
 	}
@@ -328,7 +331,8 @@ static CUresult create_memory(struct cks_evacuation *e)
 	return err;
 }
 
-CUresult cks_evacuation_return(struct cks_session *s)
+/* The same with the old content. */
+static CUresult remake_memory(struct cks_session *s)
 {
 	struct cks_evacuation *e = s->evacuation;
 	size_t count = e->count;
@@ -337,10 +341,21 @@ CUresult cks_evacuation_return(struct cks_session *s)
 	if (err)
 		return err;
 	err = copy_all(s, false, &count);
-	if (err) {
+	if (err)
 		release_new(e->list, e->count, e->count);
+	return err;
+}
+
+CUresult cks_evacuation_return(struct cks_session *s)
+{
+	struct cks_evacuation *e = s->evacuation;
+	CUresult err;
+
+	cks_meter_hold(true);
+	err = remake_memory(s);
+	cks_meter_hold(false);
+	if (err)
 		return err;
-	}
 	for (size_t i = 0; i < e->count; i++)
 		cks_evacuated_renew(s, &e->list[i]);
 	forget_list(e);

@@ -34,6 +34,7 @@ static struct {
 	uint64_t own[CK_MAX_DEVICES]; /* bytes that this session has */
 	uint64_t contexts;	      /* that it has; of them, primary ones: */
 	bool primary[CK_MAX_DEVICES];
+	bool held; /* charges and refunds do not count */
 } meter = {.lock = CK_MUTEX(CK_RANK_METER)};
 
 struct ck_driver cks_meter_driver;
@@ -207,7 +208,7 @@ bool cks_meter_charge(CUdevice device, size_t size)
 	if (device < 0 || device >= CK_MAX_DEVICES)
 		return true;
 	ck_lock(&meter.lock);
-	fits = charge_device(device, size);
+	fits = meter.held || charge_device(device, size);
 	ck_unlock(&meter.lock);
 	if (!fits)
 		ck_debug("the quota has no room for %zu bytes on device %d", size, device);
@@ -221,10 +222,20 @@ void cks_meter_refund(CUdevice device, size_t size)
 	if (device < 0 || device >= CK_MAX_DEVICES)
 		return;
 	ck_lock(&meter.lock);
+	if (meter.held)
+		goto unlock;
 	index = index_of(device);
 	if (index >= 0)
 		cks_account_refund(meter.account, meter.seat, index, size);
 	meter.own[device] -= ck_min((uint64_t)size, meter.own[device]);
+unlock:
+	ck_unlock(&meter.lock);
+}
+
+void cks_meter_hold(bool held)
+{
+	ck_lock(&meter.lock);
+	meter.held = held;
 	ck_unlock(&meter.lock);
 }
 

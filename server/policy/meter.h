@@ -47,6 +47,10 @@ void cks_meter_context_end(void);
 bool cks_meter_primary_begin(CUdevice device);
 void cks_meter_primary_end(CUdevice device);
 
+/* From now on the session's memory leaves its devices for a while, or returns; or no longer. Its
+ * part of the quota stays meanwhile. No other thread allocates. */
+void cks_meter_hold(bool held);
+
 /* The memory at @address has ended with its context. */
 void cks_meter_lost(CUdeviceptr address);
 

@@ -264,3 +264,87 @@ def test_a_worker_that_is_killed_on_its_way_ends_its_session_alone(gpu_server, c
     third = begun(program(server, HOLD, 100))       # nobody is held up by what the killed one began
     assert use(third)
     end(two, third)
+
+
+# Adds one to all its memory, by a graph that was made before, whenever it gets a line.
+GRAPH = DRIVER + textwrap.dedent('''
+    n = int(sys.argv[1]) << 18
+    PTX = rb"""
+    .version 7.0
+    .target sm_70
+    .address_size 64
+    .visible .entry more(.param .u64 p)
+    {
+        .reg .b32 %r<5>;
+        .reg .b64 %d<3>;
+        ld.param.u64 %d1, [p];
+        mov.u32 %r1, %ctaid.x;
+        mov.u32 %r2, %tid.x;
+        mad.lo.u32 %r1, %r1, 256, %r2;
+        mul.wide.u32 %d2, %r1, 4;
+        add.u64 %d1, %d1, %d2;
+        ld.global.u32 %r3, [%d1];
+        add.u32 %r3, %r3, 1;
+        st.global.u32 [%d1], %r3;
+        ret;
+    }
+    """
+    module, more, stream, graph, run = ptr(), ptr(), ptr(), ptr(), ptr()
+    ok(c.cuModuleLoadData(ctypes.byref(module), PTX)); ok(c.cuModuleGetFunction(ctypes.byref(more), module, b"more"))
+    ok(c.cuStreamCreate(ctypes.byref(stream), 1))
+    at, copy = alloc(4 * n), alloc(4 * n)
+    ok(c.cuMemsetD32_v2(at, 5, size_t(n))); ok(c.cuCtxSynchronize())
+    ok(c.cuStreamBeginCapture_v2(stream, 2))
+    array = (ptr * 1)(ctypes.cast(ctypes.byref(at), ptr))
+    ok(c.cuLaunchKernel(more, 4, 1, 1, 256, 1, 1, 0, stream, array, None), "launch")
+    ok(c.cuMemcpyDtoDAsync_v2(copy, at, size_t(4 * n), stream))
+    ok(c.cuStreamEndCapture(stream, ctypes.byref(graph)))
+    ok(c.cuGraphInstantiateWithFlags(ctypes.byref(run), graph, u64(0)))
+    say("ready")
+    count = 0
+    for line in sys.stdin:
+        count += 1
+        ok(c.cuGraphLaunch(run, stream), "graph"); ok(c.cuStreamSynchronize(stream), "synchronize")
+        expected = (5 + count).to_bytes(4, "little") * 1024 + (5).to_bytes(4, "little") * (n - 1024)
+        say("the same" if down(copy, 4 * n) == expected else "OTHER")
+''')
+
+
+@pytest.mark.parametrize("command", ["park", "suspend"])
+def test_a_graph_goes_on_with_its_addresses(gpu_server, command):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, GRAPH, 16))
+    for _ in range(4):
+        assert use(one) == "the same"
+        assert asker.ask(command, session="s1", until="use")["ok"]
+    assert use(one) == "the same"
+    end(one)
+
+
+def test_two_sessions_exchange_their_places(gpu_server):
+    """Each needs more than half of the GPU: one comes when the other leaves."""
+    server = gpu_server("--suspend-for-others")
+    one = begun(program(server, GRAPH, 80))
+    two = begun(program(server, HOLD, 150))
+    before = use(two)
+    for _ in range(2):
+        assert use(one) == "the same"
+        assert use(two) == before
+    end(one, two)
+
+
+def test_a_parked_session_keeps_its_part_of_the_quota(gpu_server, tmp_path):
+    policy = tmp_path / "policy"
+    policy.write_text('default: { memory = "100M"; };\n')
+    server = gpu_server("--policy", str(policy))
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 64))
+    before = use(one)
+    for command in ("park", "suspend"):
+        assert asker.ask(command, session="s1")["ok"]
+        other = program(server, HOLD, 64)
+        assert other.wait(30 * SLOW) != 0 and "(2, 'alloc')" in other.stderr.read()
+        assert asker.ask("resume", session="s1")["ok"]
+        assert use(one) == before
+    end(one)
