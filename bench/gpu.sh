@@ -23,6 +23,7 @@
 #   holds    60 s        which driver calls wait for all work of their context (tests/gpu/holds.c)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
+#   park    240 s (90)   the same for sessions of PARK_GB (1 10 32), parked too, with the driver's checkpoint of a native process beside it
 #   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
@@ -282,6 +283,18 @@ suspend() {
 		"${run[@]}" --gb "${SUSPEND_USER_GB:-1}" --user 65534 2>> "$OUT/suspend.err"
 	fi | table
 	tail -n 20 "$OUT/suspend.err"
+	server
+}
+
+# Suspend, resume, park and return by size, beside the driver's checkpoint of the same program without a server.
+park() {
+	local gb
+	server_end
+	for gb in ${PARK_GB:-1 10 32}; do
+		echo "--- park, $gb GiB"
+		python3 bench/suspend.py --park --driver "$DRIVER" --turns "${SUSPEND_TURNS:-$((QUICK ? 2 : 5))}" --gb "$gb" 2>> "$OUT/park.err"
+	done | table
+	tail -n 20 "$OUT/park.err"
 	server
 }
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """bench/suspend.py - how long a session takes to leave the GPU and to come back, and what it leaves there.
 
-    bench/suspend.py [--driver emu|cuda] [--gb N] [--turns N] [--user UID] [--torch]
+    bench/suspend.py [--driver emu|cuda] [--gb N] [--turns N] [--user UID] [--torch] [--park]
 
 Starts a server of its own, as user UID if that is given (which needs root), and one program that holds N GiB, or with
---torch a small training run. Each turn suspends the program's session by --ctl, and resumes it. A row has the time of
-the command (with the start of the process that calls the driver), the driver's own, and the MiB of GPU memory that
-nvidia-smi lists for the worker, followed by those of each GPU. A second program, without a server, is moved by the driver's calls
-alone. At the end the program says whether its memory, or its losses, are what they should be.
+--torch a small training run. Each turn suspends the program's session by --ctl and resumes it; with --park, further ones
+park it and resume it. A row has the median time of the command, how much of it worker and driver took, and the time of
+the first turn, in which host memory is made. Another row has the MiB of GPU memory that nvidia-smi lists for the worker,
+followed by those of each GPU. A second program, without a server, is moved by the driver's calls alone. At the end the program says whether its memory, or its losses, are what they should be.
 """
 import argparse
 import json
@@ -150,31 +150,34 @@ def program(server, options):
 
 
 def move(server, command, session, times):
-    """Suspends or resumes; notes the seconds of the command, and of the driver in it. False: refused."""
+    """Notes the seconds of the command, and of worker and driver in it. False: refused."""
     reply, seconds = server.ask(command=command, session=session)
     if not reply["ok"]:
         row(command, refused=reply["error"])
         return False
-    times[command].append(seconds)
-    times[command + "_driver"].append(reply["ms"] / 1e3)
+    times.append((seconds, reply["ms"] / 1e3))
     return True
 
 
-def turns(server, options):
-    """Suspends and resumes; false: refused."""
-    times = {"suspend": [], "resume": [], "suspend_driver": [], "resume_driver": []}
+def report(name, options, times):
+    command, moved = (statistics.median(column) for column in zip(*times))
+    row(name, gb=options.gb, s=round(command, 3), moved=moved, first=round(times[0][0], 3))
+
+
+def turns(server, options, leave, back):
+    """Leaves by the command, and resumes, as often as asked; @back: the name for that in the rows. False: refused."""
+    out, home = [], []
     for _ in range(options.turns):
         (session,) = server.ask(command="sessions")[0]["sessions"]
         before = gpu_memory(session["pid"])
-        if not move(server, "suspend", session["session"], times):
+        if not move(server, leave, session["session"], out):
             return False
         left = gpu_memory(session["pid"])
-        if not move(server, "resume", session["session"], times):
+        if not move(server, "resume", session["session"], home):
             return False
-        row("memory", before=before, suspended=left, after=gpu_memory(session["pid"]))
-    for command in ("suspend", "resume"):
-        row(command, gb=options.gb, s=round(statistics.median(times[command]), 3),
-            driver=statistics.median(times[command + "_driver"]))
+        row("memory", before=before, left=left, after=gpu_memory(session["pid"]))
+    report(leave, options, out)
+    report(back, options, home)
     return True
 
 
@@ -215,10 +218,11 @@ def main():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--user", type=int)
     parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--park", action="store_true")
     options = parser.parse_args()
     server = Server(options.driver, user=options.user)
     process = program(server, options)
-    done = turns(server, options)
+    done = turns(server, options, "suspend", "resume") and (not options.park or turns(server, options, "park", "return"))
     process.stdin.write("\n")
     process.stdin.close()
     words = process.stdout.readline().strip()

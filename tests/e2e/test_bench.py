@@ -98,6 +98,14 @@ def test_suspending_is_measured(tmp_path):
     assert all(r["is_"] == "the same memory" for r in rows if r["name"] == "result")
 
 
+def test_parking_is_measured(tmp_path):
+    result = run([BENCH / "gpu.sh", "park"], clean_env(OUT=str(tmp_path), PARK_GB="0.25", SUSPEND_TURNS="2", **SMALL), 60)
+    rows = [json.loads(line) for line in text(tmp_path / "park.table").splitlines() if line.startswith("{")]
+    assert [r["name"] for r in rows if r["name"] != "memory"] == ["suspend", "resume", "park", "return", "result"], \
+        result.out + result.err
+    assert rows[-1]["is_"] == "the same memory"
+
+
 def test_the_cost_of_surviving_cuts_is_measured(tmp_path):
     result = run([BENCH / "gpu.sh", "resume"], clean_env(OUT=str(tmp_path), **SMALL), 300)
     for row in ("h2d_pageable", "d2h_pinned"):
