@@ -43,8 +43,10 @@ static int report(const struct ckx_server *server, ck_ended_args *args, ck_ended
 	return denied ? -EACCES : ret;
 }
 
-int ckx_ended_programs_server(const struct ckx_server *server, unsigned int *ended,
-			      char why[CK_TLS_WHY])
+/* Ask @server for the sessions of this machine and identity, and report those whose programs have
+ * ended: *@ended is their number. -errno; @why says why. -EOPNOTSUPP: its release is too old to
+ * keep them. */
+static int report_ended(const struct ckx_server *server, unsigned int *ended, char why[CK_TLS_WHY])
 {
 	u_int pids[CK_ENDED_MAX];
 	ck_ended_args args = {
@@ -81,13 +83,13 @@ static void reap_fleet(const struct ckx_fleet *fleet)
 	char why[CK_TLS_WHY];
 
 	for (size_t i = 0; i < fleet->count; i++) {
-		int ret = ckx_ended_programs_server(&fleet->list[i]->server, &ended, why);
+		int ret = report_ended(&fleet->list[i]->server, &ended, why);
 
 		for (int tries = 1;
 		     ret < 0 && ret != -EOPNOTSUPP && ret != -EACCES && tries < TRIES;
 		     tries++, pause *= 2) {
 			sleep(pause);
-			ret = ckx_ended_programs_server(&fleet->list[i]->server, &ended, why);
+			ret = report_ended(&fleet->list[i]->server, &ended, why);
 		}
 	}
 }
@@ -133,7 +135,7 @@ static int reap_all(const struct ckx_fleet *fleet)
 		unsigned int ended;
 
 		ckx_server_text(server, text);
-		if (ckx_ended_programs_server(server, &ended, why) < 0)
+		if (report_ended(server, &ended, why) < 0)
 			status = ckx_error("%s: %s", text, why);
 		else if (ended > 0)
 			printf("%s: %u program%s ended\n", text, ended,

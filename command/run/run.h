@@ -6,7 +6,6 @@
 
 #include "command/config/config.h"
 #include "command/config/server.h"
-#include "rpc/tls.h"
 
 /* --- a server with the emulated GPU: `cricket run -s emu` (emulate.c) */
 
@@ -17,12 +16,6 @@
 int ckx_emulate(char address[CKX_TEXT]);
 
 /* --- servers learn which programs have ended (CK_ENDED) (ended_programs.c) */
-
-/* Ask @server for the sessions of this machine and identity, and report those whose programs have
- * ended: *@ended is their number. -errno; @why says why. -EOPNOTSUPP: its release is too old to
- * keep them. */
-int ckx_ended_programs_server(const struct ckx_server *server, unsigned int *ended,
-			      char why[CK_TLS_WHY]);
 
 /* Start a process that does so for all servers of @server when this process, or the program that it
  * executes, has ended. It has nothing of this process: no terminal, no descriptors, and is not its

@@ -48,13 +48,16 @@ static double get_age(const struct ckx_session_row *row)
 	return row->age;
 }
 
-const struct ckx_order ckx_orders[] = {{'m', "memory", get_memory},
-				       {'c', "calls", get_calls},
-				       {'b', "data", get_bytes},
-				       {'a', "age", get_age},
-				       {'g', "share", get_share},
-				       {'w', "waits", get_waits},
-				       {0, NULL, NULL}};
+/* Ended by one without a name. */
+static const struct ckx_order orders[] = {
+	{'m', "memory", get_memory},
+	{'c', "calls", get_calls},
+	{'b', "data", get_bytes},
+	{'a', "age", get_age},
+	{'g', "share", get_share},
+	{'w', "waits", get_waits},
+	{0, NULL, NULL},
+};
 
 static const struct ckx_order *order_of_qsort; /* of one thread */
 
@@ -153,7 +156,7 @@ static void handle_filter_key(struct ckx_top *t, int key)
 /* A key of the list. */
 static void handle_list_key(struct ckx_top *t, int key)
 {
-	for (const struct ckx_order *o = ckx_orders; o->name; o++) {
+	for (const struct ckx_order *o = orders; o->name; o++) {
 		if (o->key == key)
 			t->order = o;
 	}
@@ -222,7 +225,7 @@ int ckx_top(const struct ckx_command *self, int argc, char **argv)
 
 	if (option == '?' || argc - optind > (option == 's' ? 0 : 1))
 		return ckx_usage(self);
-	t = (struct ckx_top){.fd = ckx_control_open(server), .order = &ckx_orders[1]};
+	t = (struct ckx_top){.fd = ckx_control_open(server), .order = &orders[1]};
 	if (t.fd < 0)
 		return CKX_FAILED;
 	setlocale(LC_CTYPE, "");

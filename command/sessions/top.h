@@ -39,9 +39,6 @@ struct ckx_top {
 	char message[256]; /* about the last command */
 };
 
-/* The orders, ended by one without a name. */
-extern const struct ckx_order ckx_orders[];
-
 /* The place of the chosen row; 0 if it has gone. */
 size_t ckx_top_index(const struct ckx_top *top);
 

@@ -13,6 +13,18 @@
 
 #include "server/processes/child.h"
 #include "server/processes/messages.h"
+#include "util/util.h"
+
+void cks_signals_ignore(void)
+{
+	static const int meaningless[] = {SIGUSR1, SIGQUIT, SIGALRM,   SIGVTALRM, SIGPROF,
+					  SIGIO,   SIGPWR,  SIGSTKFLT, SIGXCPU,	  SIGXFSZ};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(meaningless); i++)
+		signal(meaningless[i], SIG_IGN);
+	for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+		signal(i, SIG_IGN);
+}
 
 void cks_child_signals(void)
 {

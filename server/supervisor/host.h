@@ -1,6 +1,6 @@
 /*
  * server/supervisor/host.h - what the supervisor has to do with its host: the driver, systemd, the
- * file that names its process, rpcbind, MPS.
+ * file that names its process, rpcbind.
  */
 #ifndef CK_SERVER_SUPERVISOR_HOST_H
 #define CK_SERVER_SUPERVISOR_HOST_H
@@ -50,10 +50,5 @@ void cks_pid_file_remove(const char *path, int fd);
 void cks_rpcbind_set(int fd);
 /* Remove the registration; waits at most a second. */
 void cks_rpcbind_unset(void);
-
-/* --- MPS (mps.c) */
-
-/* Log a warning if NVIDIA's MPS runs, and how to stop it. */
-void cks_mps_check(void);
 
 #endif

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "cuda/mps.h"
 #include "server/children/front_process.h"
 #include "server/children/helpers.h"
 #include "server/children/workers.h"
@@ -95,6 +97,17 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 	return s->suspender ? 0 : -ENOMEM;
 }
 
+/* NVIDIA's MPS puts several processes into one context, and the server cannot turn it off. */
+static void warn_of_mps(void)
+{
+	if (ck_cuda_mps_runs())
+		ck_warn("NVIDIA MPS is running: a fault of one session may end the others; "
+			"to stop it: echo quit | nvidia-cuda-mps-control");
+	else if (getenv("CUDA_MPS_PIPE_DIRECTORY"))
+		ck_warn("CUDA_MPS_PIPE_DIRECTORY is set: sessions will use NVIDIA MPS if it runs; "
+			"to stop it: echo quit | nvidia-cuda-mps-control");
+}
+
 int cks_supervisor_start(struct supervisor *s)
 {
 	const char *driver;
@@ -121,7 +134,7 @@ int cks_supervisor_start(struct supervisor *s)
 	if (!driver)
 		return -ENODEV;
 	if (strcmp(driver, "emu") != 0)
-		cks_mps_check();
+		warn_of_mps();
 	ret = cks_supervisor_set_up(s, driver);
 	if (ret == 0)
 		cks_listeners_announce(&s->listeners);

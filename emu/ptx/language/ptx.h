@@ -63,7 +63,8 @@ int ck_ptx_variable(const struct ck_ptx_module *module, const char *name, uint64
 int ck_ptx_reference(const struct ck_ptx_module *module, const char *name, bool surface,
 		     uint64_t *address);
 
-/* Kernels in the order of the text: NULL past the end; by name: NULL if there is none. */
+/* Kernels in the order of the text: NULL past the end; by name, for tests: NULL if there is
+ * none. */
 const struct ck_ptx_kernel *ck_ptx_kernel_at(const struct ck_ptx_module *module, unsigned int i);
 const struct ck_ptx_kernel *ck_ptx_kernel_find(const struct ck_ptx_module *module,
 					       const char *name);
