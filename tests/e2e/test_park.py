@@ -3,10 +3,11 @@ import os
 import pathlib
 import signal
 import textwrap
+import time
 
 import pytest
 
-from conftest import SLOW, wait_until
+from conftest import ROOT, SLOW, wait_until
 from test_control import Asker, ctl
 from test_suspend import (DRIVER, HOLD, TRAIN, begun, finish, gpu_server, only, program, use, used)  # noqa: F401
 
@@ -348,3 +349,46 @@ def test_a_parked_session_keeps_its_part_of_the_quota(gpu_server, tmp_path):
         assert asker.ask("resume", session="s1")["ok"]
         assert use(one) == before
     end(one)
+
+
+def test_memory_returns_if_the_driver_refuses_the_rest(gpu_server, tmp_path):
+    """A driver without cuCheckpointProcess...: the worker has moved its memory by then. Parking needs no such driver."""
+    old = tmp_path / "old-driver.so"
+    old.write_bytes((ROOT / "cpu" / "libcuda-emu.so").read_bytes().replace(b"cuCheckpointProcessLock\0", b"cuCheckpointProcessNone\0"))
+    server = gpu_server("--driver", str(old))
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 64))
+    before = use(one)
+    for _ in range(2):
+        reply = asker.ask("suspend", session="s1")
+        assert not reply["ok"] and "too old" in reply["error"], reply
+        assert use(one) == before
+        wait_until(lambda: only(asker)["state"] == "running", 5, "it runs")
+    assert asker.ask("park", session="s1")["ok"]
+    reply = asker.ask("suspend", session="s1")
+    assert not reply["ok"] and "too old" in reply["error"] and only(asker)["state"] == "parked"
+    assert asker.ask("resume", session="s1")["ok"]
+    assert use(one) == before
+    end(one)
+
+
+def test_workers_that_are_killed_at_any_moment(gpu_server):
+    server = gpu_server(memory="1G")
+    asker, bystander = Asker(server), begun(program(server, HOLD, 16))
+    before = use(bystander)
+    for i in range(12):
+        one = begun(program(server, HOLD, 200))
+        (session,) = [s for s in asker.ask("sessions")["sessions"] if s["client_pid"] == one.pid]
+        command = ("park", "resume", "suspend")[i % 3]
+        if command == "resume":
+            assert asker.ask("park", session=session["session"])["ok"]
+        asker.say(b'{"command": "%s", "session": "%s"}\n' % (command.encode(), session["session"].encode()))
+        time.sleep(0.02 * (i // 3))
+        os.kill(session["pid"], signal.SIGKILL)
+        asker.file.readline()       # done, or ended
+        one.stdin.write("\n")
+        one.stdin.close()
+        assert one.wait(30 * SLOW) != 0
+        assert asker.ask("park", session="s1")["ok"] and asker.ask("resume", session="s1")["ok"]
+    assert use(bystander) == before
+    end(bystander)

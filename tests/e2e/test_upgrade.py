@@ -620,25 +620,31 @@ def states(server):
     return [line.split()[2] for line in ctl(server, "sessions").stdout.splitlines()[1:]]
 
 
-def suspend_at_rest(server, until):
+NAMES = {"suspend": "suspended", "park": "parked"}
+
+
+def suspend_at_rest(server, until, command):
     """Suspends the first session, whose program has stopped. What that has sent before still wants the GPU."""
     def rests():
-        ctl(server, "suspend", "s1", until)
+        ctl(server, command, "s1", until)
         time.sleep(SLOW)
-        return "suspended" in states(server)
+        return NAMES[command] in states(server)
     wait_until(rests, 20, "it stays suspended")
 
 
-@pytest.mark.parametrize("event, until", ((upgrade, "use"), (upgrade, "resume"), (restart, "use")))
-def test_a_suspended_session_stays_suspended(serve, busy, tmp_path, event, until):
+@pytest.mark.parametrize("event, until, command", ((upgrade, "use", "suspend"), (upgrade, "resume", "suspend"),
+                                                   (restart, "use", "suspend"), (upgrade, "resume", "park"),
+                                                   (restart, "use", "park")))
+def test_a_suspended_session_stays_suspended(serve, busy, tmp_path, event, until, command):
     server = serve("--state-dir", tmp_path / "state")
     program = busy(server.address("tcp"), "alone")
     other = busy(server.address("unix"), "alone")
     program.process.send_signal(signal.SIGSTOP)
-    suspend_at_rest(server, until)
+    suspend_at_rest(server, until, command)
     event(server)
     returned(server, 2)
-    assert sorted(states(server)) == ["running", "suspended"]
+    # a server that has crashed took the knowledge of contexts with it
+    assert sorted(states(server)) == sorted(["running", NAMES[command] if event is upgrade else "suspended"])
     program.process.send_signal(signal.SIGCONT)
     if until == "resume":
         assert ctl(server, "resume", "s1").returncode == 0
