@@ -1,6 +1,7 @@
 /*
  * rpc/secure.c - see secure.h.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "rpc/secure.h"
@@ -22,6 +24,11 @@ struct ck_secure {
 	pthread_mutex_t lock;
 	struct ck_tls *tls;    /* made when it is first needed; NULL: not yet */
 	char told[CK_TLS_WHY]; /* the last reason */
+	struct {
+		bool known;
+		unsigned char id[CK_TLS_SESSION], secret[CK_TLS_SECRET];
+		uint64_t number; /* of the last connection */
+	} session;
 };
 
 static const char *get_env_variable(const char *name)
@@ -77,6 +84,7 @@ void ck_secure_destroy(struct ck_secure *s)
 	if (!s)
 		return;
 	ck_tls_destroy(s->tls);
+	explicit_bzero(&s->session, sizeof(s->session));
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -165,9 +173,54 @@ static int refuse_plain(const struct ck_secure *s, char why[CK_TLS_WHY])
 	return -EKEYREJECTED;
 }
 
+void ck_secure_session(struct ck_secure *s, const unsigned char session[CK_TLS_SESSION],
+		       const unsigned char secret[CK_TLS_SECRET])
+{
+	pthread_mutex_lock(&s->lock);
+	memcpy(s->session.id, session, CK_TLS_SESSION);
+	memcpy(s->session.secret, secret, CK_TLS_SECRET);
+	s->session.known = true;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void ck_secure_forget(struct ck_secure *s, bool forked)
+{
+	if (!s)
+		return;
+	if (!forked)
+		pthread_mutex_lock(&s->lock);
+	explicit_bzero(&s->session, sizeof(s->session));
+	if (!forked)
+		pthread_mutex_unlock(&s->lock);
+}
+
+static bool has_session(struct ck_secure *s)
+{
+	bool known;
+
+	pthread_mutex_lock(&s->lock);
+	known = s->session.known;
+	pthread_mutex_unlock(&s->lock);
+	return known;
+}
+
+/* Numbers rise by chance, so that a program that is restored from a file repeats none. */
+static void offer_session(struct ck_secure *s, struct ck_chan *chan)
+{
+	uint32_t step = 0;
+
+	if (getrandom(&step, sizeof(step), 0) != sizeof(step))
+		step = 0;
+	pthread_mutex_lock(&s->lock);
+	s->session.number += (uint64_t)step + 1;
+	if (s->session.known)
+		ck_tls_offer(chan, s->session.id, s->session.secret, s->session.number);
+	pthread_mutex_unlock(&s->lock);
+}
+
 /* Handshakes on all channels at the same time. On error, closes all. */
-static int handshake_channels(struct ck_tls *tls, const char *host, struct ck_chan **chans,
-			      unsigned int count, char why[CK_TLS_WHY])
+static int handshake_channels(struct ck_secure *s, struct ck_tls *tls, const char *host,
+			      struct ck_chan **chans, unsigned int count, char why[CK_TLS_WHY])
 {
 	unsigned int made = 0;
 	int ret = 0;
@@ -182,8 +235,10 @@ static int handshake_channels(struct ck_tls *tls, const char *host, struct ck_ch
 		close_all(chans + made + 1, count - made - 1);
 		return ret;
 	}
-	for (unsigned int i = 0; ret == 0 && i < count; i++)
+	for (unsigned int i = 0; ret == 0 && i < count; i++) {
+		offer_session(s, chans[i]);
 		ret = ck_tls_begin(chans[i], why);
+	}
 	for (unsigned int i = 0; ret == 0 && i < count; i++)
 		ret = ck_tls_finish(chans[i], why);
 	if (ret < 0)
@@ -191,11 +246,11 @@ static int handshake_channels(struct ck_tls *tls, const char *host, struct ck_ch
 	return ret == -EACCES ? -EKEYREJECTED : ret; /* a dial returns the former for a socket */
 }
 
-static bool tls_is_wanted(const struct ck_secure *s, struct ck_chan **chans)
+static bool tls_is_wanted(struct ck_secure *s, struct ck_chan **chans)
 {
 	if (!s || strncmp(ck_chan_peer(chans[0]), "tcp ", 4) != 0 || s->mode == OFF)
 		return false;
-	return s->mode != AUTOMATIC || (s->token && !stays_here(chans[0]));
+	return has_session(s) || s->mode != AUTOMATIC || (s->token && !stays_here(chans[0]));
 }
 
 int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan **chans,
@@ -209,7 +264,7 @@ int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan 
 	if (!tls_is_wanted(s, chans))
 		return 0;
 	set_timeout(chans, count, timeout_ms);
-	ret = probe_channels(chans, count);
+	ret = has_session(s) ? 0 : probe_channels(chans, count); /* its server has TLS */
 	if (ret == -EOPNOTSUPP && s->mode == OFFER && !(s->token && !stays_here(chans[0]))) {
 		set_timeout(chans, count, 0);
 		return 0;
@@ -224,7 +279,7 @@ int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan 
 	}
 	if (ck_address_parse(address, &where, why) < 0)
 		where.host[0] = '\0';
-	ret = handshake_channels(tls, where.host, chans, count, why);
+	ret = handshake_channels(s, tls, where.host, chans, count, why);
 	if (ret == 0)
 		set_timeout(chans, count, 0);
 	return ret;

@@ -29,6 +29,14 @@ void ck_secure_destroy(struct ck_secure *secure);
 int ck_secure_channels(struct ck_secure *secure, const char *address, struct ck_chan **chans,
 		       unsigned int count, int timeout_ms, char why[CK_TLS_WHY]);
 
+/* From now on, further channels belong to @session, and begin with its @secret (rpc/tls.h), which
+ * is copied. Until it is forgotten, none is in plain text. */
+void ck_secure_session(struct ck_secure *secure, const unsigned char session[CK_TLS_SESSION],
+		       const unsigned char secret[CK_TLS_SECRET]);
+/* The session is over: wipe the copy. @forked: this is a child of its process, whose other threads
+ * may hold the lock. Accepts NULL. */
+void ck_secure_forget(struct ck_secure *secure, bool forked);
+
 /* Is @why another reason than the last one? A client that tries again and again says it once. */
 bool ck_secure_news(struct ck_secure *secure, const char *why);
 

@@ -112,6 +112,35 @@ void ck_tls_end(struct ck_chan *chan);
  * name that is no identity. */
 int ck_tls_peer_name(struct ck_chan *chan, char name[CK_TLS_NAME]);
 
+/*
+ * Further connections of a session (D23). The reply to hello, which is encrypted, has a secret of
+ * the session. Its holder begins TLS with it, and with ephemeral keys, so that neither the secret
+ * nor the key of a certificate opens what was recorded. The ClientHello names the session, in plain
+ * text.
+ */
+#define CK_TLS_SESSION 16
+#define CK_TLS_SECRET 32
+
+/* The server's end for the holders of @secret, which shows no certificate. It copies the secret,
+ * and wipes the copy. Each ClientHello is good once. -errno, with @why. */
+int ck_tls_create_session(const unsigned char session[CK_TLS_SESSION],
+			  const unsigned char secret[CK_TLS_SECRET], struct ck_tls **tls,
+			  char why[CK_TLS_WHY]);
+
+/* The client's end, before ck_tls_begin: offer the secret, of which @chan has a copy until the
+ * handshake ends. @number: rises from one connection of the session to the next. A server that does
+ * not have the secret shows its certificate, as without. */
+void ck_tls_offer(struct ck_chan *chan, const unsigned char session[CK_TLS_SESSION],
+		  const unsigned char secret[CK_TLS_SECRET], uint64_t number);
+
+/* Did the handshake use the secret of a session? */
+bool ck_tls_by_secret(struct ck_chan *chan);
+
+/* Find the session that a ClientHello names, the whole first record of a connection. False: it
+ * names none. */
+bool ck_tls_hello_session(const unsigned char *record, size_t size,
+			  unsigned char session[CK_TLS_SESSION]);
+
 /* "TLSv1.3, TLS_AES_128_GCM_SHA256"; false: @chan is not encrypted. */
 bool ck_tls_describe(struct ck_chan *chan, char *text, size_t size);
 

@@ -21,6 +21,9 @@ static const struct ck_env_word words[] = {
 	 "it is sent"},
 	{DEBUG, "direct", "CRICKET_POOL_DIRECT", "1", CK_ENV_SWITCH, CK_ENV_CLIENT, NULL,
 	 "client: copies between two servers go through the program's host"},
+	{DEBUG, "relay", NULL, "0", CK_ENV_SWITCH, CK_ENV_CLIENT, NULL,
+	 "client: a process of the server relays each TLS connection; default: TLS\n"
+	 "ends in the session's process, except on the first connection"},
 	{DEBUG, "compress", "CRICKET_COMPRESS", NULL, CK_ENV_SWITCH, CK_ENV_CLIENT, "0, 1, auto",
 	 "client: compress copies to the device, and modules, for a server on another\n"
 	 "machine: always or never; default: if it is faster than the network"},

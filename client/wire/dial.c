@@ -29,42 +29,57 @@ int ckc_dial_timeout_ms(void)
 	return seconds > 0 && seconds < 86400 ? (int)seconds * 1000 : 10000;
 }
 
-/* Open @count connections at the same time, to the server that is called @name. -EKEYREJECTED:
- * logged. */
-static int open_all(const struct ckc_connection *at, const char *address, const char *name,
-		    struct ck_chan **chans, unsigned int count, int timeout_ms)
+/* Encrypt connections to the server that is called @name, if that is wanted. On error, all are
+ * closed. -EKEYREJECTED: logged. */
+static int encrypt_all(const struct ckc_connection *at, const char *name, struct ck_chan **chans,
+		       unsigned int count, int timeout_ms)
 {
 	char why[CK_TLS_WHY];
-	int ret = ck_chan_dial_many(address, timeout_ms, chans, count);
+	int ret = ck_secure_channels(at->secure, name, chans, count, timeout_ms, why);
 
-	if (ret < 0)
-		return ret;
-	ret = ck_secure_channels(at->secure, name, chans, count, timeout_ms, why);
 	if (ret == -EKEYREJECTED && ck_secure_news(at->secure, why))
 		ck_err("no connection to the GPU server at REMOTE_GPU_ADDRESS=%s: %s", name, why);
 	return ret;
 }
 
+/* Open @count connections at the same time, to the server that is called @name, and encrypt the
+ * first @encrypted of them. -EKEYREJECTED: logged. */
+static int open_all(const struct ckc_connection *at, const char *address, const char *name,
+		    struct ck_chan **chans, unsigned int count, unsigned int encrypted,
+		    int timeout_ms)
+{
+	int ret = ck_chan_dial_many(address, timeout_ms, chans, count);
+
+	if (ret < 0)
+		return ret;
+	ret = encrypt_all(at, name, chans, encrypted, timeout_ms);
+	for (unsigned int i = encrypted; ret < 0 && i < count; i++)
+		ck_chan_close(chans[i]);
+	return ret;
+}
+
 /* The same, and count the round trip that they take. */
 static int dial_server(const struct ckc_connection *at, const char *address, struct ck_chan **chans,
-		       unsigned int count)
+		       unsigned int count, unsigned int encrypted)
 {
 	uint64_t began = ckc_stats_on ? ck_now_ns() : 0;
-	int ret = open_all(at, address, at->address, chans, count, ckc_dial_timeout_ms());
+	int ret =
+		open_all(at, address, at->address, chans, count, encrypted, ckc_dial_timeout_ms());
 
 	if (ckc_stats_on && ret == 0)
 		ckc_stats_waited(NULLPROC, 0, 0, began);
 	return ret;
 }
 
-/* On one host, a further connection costs microseconds. */
+/* On one host, a further connection costs microseconds. Only the one of the hello is encrypted yet:
+ * its reply may have a secret for the others. */
 static int dial_first(const struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
 {
 	bool here = ck_address_has(at->address, CK_ADDRESS_HERE);
 
 	for (unsigned int i = CKC_DIALED_RESERVE; i < CKC_DIALED; i++)
 		chans[i] = NULL;
-	return dial_server(at, at->address, chans, here ? CKC_DIALED_RESERVE : CKC_DIALED);
+	return dial_server(at, at->address, chans, here ? CKC_DIALED_RESERVE : CKC_DIALED, 1);
 }
 
 struct usual {
@@ -286,6 +301,8 @@ int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]
 {
 	int ret;
 
+	ck_secure_forget(at->secure, false); /* of an attempt before */
+	at->direct = false;
 	do
 		ret = at->places ? dial_named(at, at->places->list[at->place].address, chans)
 				 : dial_anywhere(at, chans);
@@ -322,17 +339,30 @@ int ckc_dial_missing(const struct ckc_connection *at, const char *moved, struct 
 	int ret;
 
 	if (moved[0])
-		return open_all(at, moved, moved, chans, count, timeout_ms);
+		return open_all(at, moved, moved, chans, count, count, timeout_ms);
 	if (find_moved(at, file, sizeof(file)) == 0)
-		return open_all(at, file, file, chans, count, timeout_ms);
-	ret = open_all(at, at->joins, at->address, chans, count, timeout_ms);
+		return open_all(at, file, file, chans, count, count, timeout_ms);
+	ret = open_all(at, at->joins, at->address, chans, count, count, timeout_ms);
 	if (ret < 0 && strcmp(at->joins, at->address) != 0 &&
-	    open_all(at, at->address, at->address, chans, count, timeout_ms) == 0)
+	    open_all(at, at->address, at->address, chans, count, count, timeout_ms) == 0)
 		return 0;
 	return ret;
 }
 
 int ckc_dial_again(const struct ckc_connection *at, struct ck_chan **chan)
 {
-	return dial_server(at, at->joins, chan, 1);
+	return dial_server(at, at->joins, chan, 1, 1);
+}
+
+int ckc_dial_encrypt(struct ckc_connection *at, struct ck_chan **chans, unsigned int count)
+{
+	int ret;
+
+	if (!at->pin[0])
+		return 0;
+	ret = encrypt_all(at, at->address, chans, count, ckc_dial_timeout_ms());
+	for (unsigned int i = 0; ret < 0 && i < count; i++)
+		chans[i] = NULL;
+	at->direct = ret == 0 && ck_tls_by_secret(chans[0]);
+	return ret;
 }

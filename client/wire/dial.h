@@ -25,8 +25,9 @@ void ckc_dial_end(struct ckc_connection *at);
 
 /*
  * Open the connections that a session begins with, at the same time; on this host none in reserve
- * (NULL). Notes in @at the server's address and the transports that may be used. A server that
- * cannot be reached is passed over if there are more. 0 or -errno; an error is logged.
+ * (NULL). Where TLS is wanted, only that of the hello has it (ckc_dial_encrypt). Notes in @at the
+ * server's address and the transports that may be used. A server that cannot be reached is passed
+ * over if there are more. 0 or -errno; an error is logged.
  */
 int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]);
 
@@ -36,6 +37,10 @@ void ckc_dial_busy(struct ckc_connection *at);
 /* There is no session with this server: is there another one to try? After the last one, if the
  * user @waits: the first full one. */
 bool ckc_dial_next(struct ckc_connection *at, bool waits);
+
+/* After the hello: encrypt @count of the others, if its connection is. On error, all are closed and
+ * NULL. Notes in @at whether they end in the worker. 0 or -errno. */
+int ckc_dial_encrypt(struct ckc_connection *at, struct ck_chan **chans, unsigned int count);
 
 /* Open a further connection to the server that @at notes. 0 or -errno. */
 int ckc_dial_again(const struct ckc_connection *at, struct ck_chan **chan);

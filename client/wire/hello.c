@@ -16,6 +16,7 @@
 #include "client/wire/reconnect.h"
 #include "client/wire/servers.h"
 #include "rpc/chan.h"
+#include "rpc/secure.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/machine.h"
@@ -112,6 +113,26 @@ static bool_t code_kept(XDR *xdrs, struct ckc_departed *d)
 	return TRUE;
 }
 
+/* The secret of the session, which stays nowhere else: it is wiped where it has arrived. In plain
+ * text it would be none. */
+static bool_t take_secret(XDR *xdrs, const struct ckc_connection *at, const char *session)
+{
+	unsigned char *secret;
+	u_int size;
+
+	if (!xdr_u_int(xdrs, &size))
+		return FALSE;
+	if (size != CK_SECRET)
+		return size == 0;
+	secret = (unsigned char *)XDR_INLINE(xdrs, CK_SECRET);
+	if (!secret)
+		return FALSE;
+	if (at->pin[0] && !ck_env_word_number("CRICKET_DEBUG", "relay"))
+		ck_secure_session(at->secure, (const unsigned char *)session, secret);
+	explicit_bzero(secret, CK_SECRET);
+	return TRUE;
+}
+
 /* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
 static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 {
@@ -121,7 +142,9 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 		return code_kept(xdrs, &c->departed);
 	if (xdrs->x_handy > 0 && !xdr_ck_hello_more(xdrs, &c->offers))
 		return FALSE;
-	return xdrs->x_handy == 0 || xdr_ck_hello_rules(xdrs, &c->rules);
+	if (xdrs->x_handy > 0 && !xdr_ck_hello_rules(xdrs, &c->rules))
+		return FALSE;
+	return xdrs->x_handy == 0 || take_secret(xdrs, &c->connection, c->hello.session);
 }
 
 /* What @error of a hello means. */

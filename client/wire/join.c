@@ -106,7 +106,7 @@ static bool must_wait(const struct ckc_client *c)
 
 int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepted)
 {
-	bool wait = must_wait(c);
+	bool wait = must_wait(c) || c->connection.direct; /* the first connection ends soon */
 	struct ckc_lane *lane;
 	int ret = 0;
 
@@ -114,7 +114,8 @@ int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepte
 		*accepted = true; /* else the keeper tells */
 		return ckc_reconnect_link(c, CK_LANE_COMMAND, *chan, chan);
 	}
-	if (ck_chan_peer_gone(*chan)) { /* the driver took long to start, or the server is full */
+	/* the driver took long to start, or the server is full */
+	if (!*chan || ck_chan_peer_gone(*chan)) {
 		ck_chan_close(*chan);
 		ret = ckc_dial_again(&c->connection, chan);
 	}

@@ -17,10 +17,10 @@ struct ckc_lane;
 int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_exchange *x);
 
 /*
- * Join with *@chan as the session's command stream. If it has been closed in the meantime, another
- * connection replaces it. Over a network, this does not wait for the server to accept it:
- * *@accepted is then false, and if the server refuses, the session is lost later. 0 or -errno;
- * *@chan is then closed.
+ * Join with *@chan as the session's command stream. If it is NULL, or has been closed in the
+ * meantime, another connection replaces it. Over a network, this does not wait for the server to
+ * accept it: *@accepted is then false, and if the server refuses, the session is lost later. 0 or
+ * -errno; *@chan is then closed.
  */
 int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepted);
 

@@ -29,6 +29,8 @@ CK_LOG_DEFINE("client");
 #define LISTEN_NS 1000000 /* between two looks at what comes, while it comes fast */
 #define IDLE_MS 2000	  /* a program may have closed the descriptors that it did not open */
 #define BYE_MS 500
+#define REPLACE_MOST 5	/* attempts to replace the connection of the hello */
+#define REPLACE_MS 1000 /* between two of them */
 
 /* A channel's first reply is read when frames have been sent behind the link: a server that stands
  * still may take long. */
@@ -274,6 +276,35 @@ static int repair_links(struct ckc_client *c)
 	return pause;
 }
 
+/* Give the channel of the hello another connection, although its own is not broken. Returns as
+ * repair_links, which goes on if this fails half-way. */
+static int replace_first(struct ckc_client *c)
+{
+	struct ckc_keeping *k = &c->keeping;
+	struct repair r = {.client = c};
+
+	if (k->replaces == 0 || ck_now_ms() < k->replace_at)
+		return -1;
+	r.links[0] = ck_links_find(k->links, FIRST);
+	if (!r.links[0]) { /* its thread has ended */
+		k->replaces = 0;
+		return -1;
+	}
+	r.count = 1;
+	attempt_repair(&r);
+	k->replace_at = ck_now_ms() + REPLACE_MS;
+	k->replaces = r.error == 0 ? 0 : k->replaces - 1;
+	return r.error == 0 ? -1 : 0;
+}
+
+void ckc_reconnect_replace_first(struct ckc_client *c)
+{
+	if (!ckc_keeps(c))
+		return;
+	c->keeping.replaces = REPLACE_MOST;
+	ck_links_wake(c->keeping.links);
+}
+
 static bool is_over(struct ckc_client *c)
 {
 	struct ck_links_state state;
@@ -310,6 +341,8 @@ static void watch(struct ckc_client *c)
 		else if (next < 0 || now >= next) {
 			int ms = repair_links(c);
 
+			if (ms < 0)
+				ms = replace_first(c);
 			next = ms < 0 ? -1 : ck_now_ms() + ms;
 		}
 		now = ck_now_ms();

@@ -36,6 +36,10 @@ static inline bool ckc_keeps(const struct ckc_client *c)
 int ckc_reconnect_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *connection,
 		       struct ck_chan **chan);
 
+/* A process relays the connection of the hello, and TLS of the others ends in the worker: replace
+ * it, soon. Does nothing in a session without lasting channels. */
+void ckc_reconnect_replace_first(struct ckc_client *c);
+
 /* Are connections missing, and has the user been told? */
 bool ckc_reconnect_misses(const struct ckc_client *c);
 

@@ -21,6 +21,7 @@
 #include "libcuda/logs.h"
 #include "rpc/chan.h"
 #include "rpc/image_alias.h"
+#include "rpc/secure.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/hash.h"
@@ -86,6 +87,7 @@ static void start_anew(struct ckc_client *c)
 static void leave_to_parent(struct ckc_client *c)
 {
 	ck_mutex_renew(&c->connection.set_up_lock);
+	ck_secure_forget(c->connection.secure, true);
 	ckc_each_hook(fork, h) h->run(c);
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST && !c->connection.connecting)
 		return;
@@ -119,15 +121,19 @@ static void close_reserve(struct ck_chan *chans[CKC_DIALED], unsigned int first)
 /* Join with the connections other than that of the hello; owns them. */
 static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIALED])
 {
-	struct ck_chan *commands = chans[CKC_DIALED_COMMANDS];
+	struct ck_chan *commands;
 	/* each costs the server a thread, and saves a round trip */
 	unsigned int reserve = atomic_load(&c->lanes.round_trip_ns) < CKC_RESERVE_NS
 				       ? 1
 				       : CKC_DIALED - CKC_DIALED_RESERVE;
 	char why[CK_LIMIT_TEXT];
 	bool accepted;
-	int ret = ckc_join_commands(c, &commands, &accepted);
+	int ret;
 
+	/* others replace those that it closes */
+	ckc_dial_encrypt(&c->connection, chans + CKC_DIALED_COMMANDS, 1 + reserve);
+	commands = chans[CKC_DIALED_COMMANDS];
+	ret = ckc_join_commands(c, &commands, &accepted);
 	if (ret == 0)
 		ret = ckc_command_start(c, commands, accepted);
 	if (ret < 0) {
@@ -175,10 +181,14 @@ static CUresult make_session(struct ckc_client *c, struct ck_chan *chans[CKC_DIA
 	} else {
 		err = join_others(c, chans);
 	}
-	if (lane && err)
+	/* the lane of the hello is on top of the pool: the next call takes it, unless a process
+	 * relays it and no other connection can replace its own */
+	if (lane && (err || (c->connection.direct && !ckc_keeps(c))))
 		ckc_lane_destroy(lane);
 	else if (lane)
-		ckc_lane_release(lane); /* on top of the pool: the next call takes it */
+		ckc_lane_release(lane);
+	if (!err && c->connection.direct)
+		ckc_reconnect_replace_first(c);
 	return err;
 }
 
@@ -323,6 +333,7 @@ static void close_connections(struct ckc_client *c)
 	ckc_lane_shut_all(c);
 	ckc_lane_drop_all(c);
 	ckc_reconnect_stop(c);
+	ck_secure_forget(c->connection.secure, false);
 }
 
 void ckc_session_lost(struct ckc_client *c, const char *why)

@@ -45,6 +45,7 @@ struct ckc_connection {
 	char joins[512];	  /* resolved: the name may change its meaning */
 	char pin[72];		  /* of the server's key; empty: no TLS */
 	struct ck_secure *secure; /* NULL: not yet */
+	bool direct;		  /* TLS ends in the worker, except on the first connection */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
 	/* -errno: why this process could not make shared memory for the first connection */
@@ -81,8 +82,10 @@ struct ckc_keeping {		/* reconnect.c */
 	/* the keeper's: */
 	int64_t since; /* in ms, when they were; 0: they are not */
 	int pause_ms;
-	char moved[256]; /* the server that the session is on now; empty: where it was */
-	bool arriving;	 /* it may not be there yet */
+	char moved[256];     /* the server that the session is on now; empty: where it was */
+	bool arriving;	     /* it may not be there yet */
+	atomic_int replaces; /* attempts left to replace the connection of the hello */
+	int64_t replace_at;  /* in ms, the next */
 };
 
 #define CKC_FAR_NS 1000000 /* the shortest round trip to a server that is not near */

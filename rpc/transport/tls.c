@@ -305,6 +305,7 @@ static void tls_close(struct ck_chan *chan)
 	free(t->out.data);
 	free(t->sending.data);
 	free(t->small);
+	ck_tls_secret_done(t);
 	free(t);
 }
 
@@ -344,6 +345,8 @@ static int attach_ssl(struct ck_tls_chan *t)
 		SSL_set_accept_state(t->ssl);
 	else
 		SSL_set_connect_state(t->ssl);
+	if (!t->tls->server) /* the secret of a session may arrive */
+		SSL_set_options(t->ssl, SSL_OP_CLEANSE_PLAINTEXT);
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /*
  * rpc/transport/tls.h - the parts of TLS: contexts (tls_context.c), channels (tls.c), their memory
- * (tls_memory.c), handshakes (tls_shake.c).
+ * (tls_memory.c), handshakes (tls_shake.c), the secret of a session (tls_secret.c, tls_hello.c).
  */
 #ifndef CK_RPC_TRANSPORT_TLS_H
 #define CK_RPC_TRANSPORT_TLS_H
@@ -20,7 +20,10 @@ struct ck_tls {
 	char *pins; /* NULL: none */
 	BIO_METHOD *method;
 	bool server;
+	struct ck_tls_secret *secret; /* of a session, in place of a certificate; NULL: none */
 };
+
+#define CK_TLS_IDENTITY 56 /* letters of what names a session in a ClientHello */
 
 /* Bytes on their way between OpenSSL and the connection. */
 struct ck_tls_bytes {
@@ -45,6 +48,13 @@ struct ck_tls_chan {
 	char seen[CK_TLS_PIN]; /* the pin of the peer's key */
 	char dates[80];	       /* of the peer's certificate: "2026-01-02 and 2027-01-02" */
 	char why[CK_TLS_WHY];  /* what failed the handshake */
+	/* The client's: it offers the secret of a session in its handshake. */
+	bool offers;
+	unsigned char secret[CK_TLS_SECRET];
+	char identity[CK_TLS_IDENTITY + 1];
+	/* The server's: the number of the client's ClientHello; it counts as used. */
+	uint64_t number;
+	bool taken;
 };
 
 static inline struct ck_tls_chan *ck_tls_chan_of(struct ck_chan *chan)
@@ -75,6 +85,20 @@ bool ck_tls_name_of(X509 *certificate, char name[CK_TLS_NAME]);
 
 /* The pin of a certificate's key. False: it cannot be made. */
 bool ck_tls_pin_of(X509 *certificate, char pin[CK_TLS_PIN]);
+
+/* A server's context without a certificate. -errno, with @why. */
+int ck_tls_create_bare(struct ck_tls **tls, char why[CK_TLS_WHY]);
+
+/* The secret of a session: let a client's context offer it; wipe a channel's copy; after a step of
+ * a server's handshake, count its ClientHello as used (-EACCES: it was before); accepts NULL. */
+void ck_tls_secret_client(SSL_CTX *context);
+void ck_tls_secret_done(struct ck_tls_chan *t);
+int ck_tls_secret_taken(struct ck_tls_chan *t);
+void ck_tls_secret_free(struct ck_tls_secret *secret);
+
+/* What names a session in a ClientHello. @number may be NULL. False: it is nothing of ours. */
+bool ck_tls_identity_parse(const unsigned char *identity, size_t size,
+			   unsigned char session[CK_TLS_SESSION], uint64_t *number);
 
 /* Can only its owner, and perhaps a group, read the key in file @path? A key that other users can
  * read is no secret. -errno, with @why. */

@@ -227,7 +227,10 @@ static int configure_context(struct ck_tls *tls, const struct ck_tls_files *f)
 		SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
 	if (tls->server)
 		SSL_CTX_set_alpn_select_cb(c, choose_protocol, NULL);
-	else if (SSL_CTX_set_alpn_protos(c, (const unsigned char *)ALPN, sizeof(ALPN) - 1) != 0)
+	else
+		ck_tls_secret_client(c);
+	if (!tls->server &&
+	    SSL_CTX_set_alpn_protos(c, (const unsigned char *)ALPN, sizeof(ALPN) - 1) != 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -279,6 +282,13 @@ int ck_tls_create_client(const struct ck_tls_files *files, struct ck_tls **tls,
 	return create_context(files, false, tls, why);
 }
 
+int ck_tls_create_bare(struct ck_tls **tls, char why[CK_TLS_WHY])
+{
+	const struct ck_tls_files none = {.cert = NULL};
+
+	return create_context(&none, true, tls, why);
+}
+
 int ck_tls_create_server(const struct ck_tls_files *files, struct ck_tls **tls,
 			 char why[CK_TLS_WHY])
 {
@@ -296,6 +306,7 @@ void ck_tls_destroy(struct ck_tls *tls)
 	SSL_CTX_free(tls->context);
 	OSSL_LIB_CTX_free(tls->library);
 	BIO_meth_free(tls->method);
+	ck_tls_secret_free(tls->secret);
 	free(tls->pins);
 	free(tls);
 }

@@ -154,7 +154,7 @@ static int shake_failed(struct ck_tls_chan *t)
 {
 	unsigned long error = ERR_peek_last_error();
 
-	if (SSL_get_verify_result(t->ssl) != X509_V_OK && !t->tls->server)
+	if (t->seen[0] && SSL_get_verify_result(t->ssl) != X509_V_OK && !t->tls->server)
 		explain_certificate(t, t->why);
 	else if (ERR_GET_REASON(error) == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED)
 		snprintf(t->why, sizeof(t->why),
@@ -165,7 +165,7 @@ static int shake_failed(struct ck_tls_chan *t)
 			 "the client's certificate has no name that can be an identity (letters, "
 			 "digits and ._@+-, at most %d)",
 			 CK_TLS_NAME - 1);
-	else if (SSL_get_verify_result(t->ssl) != X509_V_OK)
+	else if (t->seen[0] && SSL_get_verify_result(t->ssl) != X509_V_OK)
 		snprintf(t->why, sizeof(t->why), "the client's certificate: %s",
 			 X509_verify_cert_error_string(SSL_get_verify_result(t->ssl)));
 	else
@@ -182,7 +182,14 @@ static int step_handshake(struct ck_tls_chan *t)
 
 	if (n != 1 && SSL_get_error(t->ssl, n) != SSL_ERROR_WANT_READ)
 		return shake_failed(t);
+	ret = ck_tls_secret_taken(t);
+	if (ret < 0) {
+		snprintf(t->why, sizeof(t->why), "this ClientHello was used before");
+		return ret;
+	}
 	ret = ck_tls_flush(t);
+	if (n == 1)
+		ck_tls_secret_done(t);
 	return ret < 0 ? ret : n == 1 ? 0 : -EAGAIN;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cricket.h"
+#include "rpc/relayed.h"
 #include "rpc/tls.h"
 #include "server/children/workers.h"
 #include "server/door/absent_sessions.h"
@@ -76,6 +77,29 @@ static bool join_session(struct cks_new_connection_list *l, struct cks_new_conne
 	return false;
 }
 
+/*
+ * A ClientHello that names a session: its worker makes the handshake. A session that is not here
+ * has none, so the front process does, and the client's first message is answered over TLS. True:
+ * keep it.
+ */
+static bool join_with_secret(struct cks_new_connection_list *l, struct cks_new_connection *f,
+			     const struct cks_peeked *p, int64_t now)
+{
+	int ret;
+
+	if (f->stage != CK_STAGE_PLAIN || ck_relayed_get(f->fd, NULL) ||
+	    (l->away && cks_absent_sessions_find(l->away, p->session)))
+		return cks_new_connection_unwrap(l, f, now);
+	ret = cks_workers_join(l->admission.workers, p->session, f->fd);
+	cks_new_connection_set_joining(l, f, ret == -EAGAIN && now < f->deadline);
+	if (ret == -ENOENT)
+		return cks_new_connection_unwrap(l, f, now);
+	f->again = now + CK_JOIN_MS;
+	if (ret < 0 && !f->joining)
+		ck_info("a connection to a session: %s", strerror(-ret));
+	return f->joining;
+}
+
 /* A further connection must be as safe as the first one. */
 static bool lacks_tls(const struct cks_new_connection_list *l, const struct cks_new_connection *f,
 		      enum cks_connection_peek kind)
@@ -130,6 +154,8 @@ static bool handle_record(struct cks_new_connection_list *l, struct cks_new_conn
 		return cks_new_connection_probed(l, f, p);
 	case CK_PEEK_HANDSHAKE:
 		return cks_new_connection_unwrap(l, f, now);
+	case CK_PEEK_SECRET:
+		return join_with_secret(l, f, p, now) && !hung_up(f->fd);
 	case CK_PEEK_MORE:
 		f->again = now + CK_AGAIN_MS;
 		return !hung_up(f->fd);

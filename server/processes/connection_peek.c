@@ -37,7 +37,8 @@ static bool looks_wrong(const unsigned char *data, const struct ck_joined *joine
  * The first record of a handshake, RFC 8446 section 5.1: kind, version 3.x, length; a ClientHello.
  * One that is longer than a peek counts as whole when that much is there.
  */
-static enum cks_connection_peek classify_handshake(const unsigned char *data, size_t size)
+static enum cks_connection_peek classify_handshake(const unsigned char *data, size_t size,
+						   struct cks_peeked *out)
 {
 	size_t length = size >= CK_TLS_HEAD ? (size_t)data[3] << 8 | data[4] : 0;
 
@@ -47,6 +48,9 @@ static enum cks_connection_peek classify_handshake(const unsigned char *data, si
 		return CK_PEEK_GARBAGE;
 	if (size < CK_TLS_HEAD || (size < CK_TLS_HEAD + length && size < CK_PEEK_MAX))
 		return CK_PEEK_MORE;
+	if (size >= CK_TLS_HEAD + length &&
+	    ck_tls_hello_session(data, CK_TLS_HEAD + length, out->session))
+		return CK_PEEK_SECRET;
 	return CK_PEEK_HANDSHAKE;
 }
 
@@ -88,7 +92,7 @@ enum cks_connection_peek cks_connection_peek(unsigned char *data, size_t size,
 	int ret;
 
 	if (size > 0 && data[0] == CK_TLS_FIRST_BYTE)
-		return classify_handshake(data, size);
+		return classify_handshake(data, size, out);
 	if (ck_fragments_join(data, size, CK_PEEK_MAX, &joined) < 0 || looks_wrong(data, &joined))
 		return CK_PEEK_GARBAGE;
 	if (!joined.complete)

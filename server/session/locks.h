@@ -31,6 +31,7 @@ enum ck_rank {
 	CK_RANK_M3_BROKER,     /* the connection to the broker: one question at a time */
 	CK_RANK_METER,	       /* what the session has of its identity's quota */
 	CK_RANK_PROGRAM,       /* the process of the program, which the worker watches */
+	CK_RANK_SESSION_TLS,   /* handshakes with the session's secret that are not finished */
 	CK_RANK_DIRECT_BRIDGE = CK_RANK_LEAF,  /* one of them, and the copy that uses it */
 	CK_RANK_MEMORY = CK_RANK_LEAF,	       /* device memory of the session */
 	CK_RANK_WORK_WAIT = CK_RANK_LEAF,      /* a wait for work that has a limit of time */

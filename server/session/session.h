@@ -43,6 +43,9 @@ struct cks_commands;
 
 struct cks_session {
 	unsigned char id[16], key[16];
+	/* of a client with TLS: its further connections begin with it */
+	unsigned char secret[32];
+	bool has_secret;
 	struct cks_handles *handles;
 	struct cks_memory *memory;	   /* every device allocation of the session */
 	struct cks_leases *leases;	   /* device memory that the client lays out */

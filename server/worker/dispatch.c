@@ -314,14 +314,16 @@ int cks_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const 
 {
 	unsigned char *out = malloc(CK_REPLY_MAX);
 	struct iovec iov;
+	size_t size;
 	long n;
 
 	if (!out)
 		return -ENOMEM;
 	n = ck_reply_encode(out, CK_REPLY_MAX, xid, xdr, res, 0);
 	if (n >= 0) {
-		iov = (struct iovec){.iov_base = out, .iov_len = (size_t)n};
+		iov = (struct iovec){.iov_base = out, .iov_len = size = (size_t)n};
 		n = ck_chan_writev(chan, &iov, 1);
+		explicit_bzero(out, size); /* it may have secrets of the session */
 	}
 	free(out);
 	return (int)n;

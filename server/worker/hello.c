@@ -31,6 +31,7 @@
 #include "server/worker/hello.h"
 #include "server/worker/hello_check.h"
 #include "server/worker/park.h"
+#include "server/worker/session_tls.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -210,6 +211,8 @@ static int make_session(struct hello *h, struct cks_session **session)
 	cks_snapshot_world(&h->res, &world);
 	s->answers = cks_answer_store_open(options->cache_dir, key, h->client->application, &world);
 	ret = choose_names(s, &h->res);
+	if (ret == 0)
+		ret = cks_session_tls_choose(s, ck_chan_fd(h->chan));
 	return ret < 0 ? ret : cks_snapshot_modules(&h->res, cache);
 }
 
@@ -253,6 +256,7 @@ struct reply {
 	ck_hello_res *res;
 	ck_hello_more more;
 	ck_hello_rules rules;
+	ck_hello_secret secret; /* the session's own bytes */
 };
 
 static bool_t code_reply(XDR *xdrs, struct reply *reply)
@@ -260,7 +264,8 @@ static bool_t code_reply(XDR *xdrs, struct reply *reply)
 	if (!xdr_ck_hello_res(xdrs, reply->res))
 		return FALSE;
 	return reply->res->status != CK_HELLO_OK ||
-	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules));
+	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules) &&
+		xdr_ck_hello_secret(xdrs, &reply->secret));
 }
 
 /* The parts that are ready for the session. */
@@ -295,6 +300,9 @@ static int answer_hello(struct hello *h, struct cks_session *session)
 	if (session) {
 		fill_offer(session, h->client, &reply.more);
 		reply.rules.words = true;
+		if (session->has_secret)
+			reply.secret.secret.secret_len = CK_SECRET;
+		reply.secret.secret.secret_val = (char *)session->secret;
 	}
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))

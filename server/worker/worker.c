@@ -180,7 +180,8 @@ static void disconnect_client(void)
 
 	cks_direct_leave(worker.session->direct);
 	if (!tie) {
-		while (atomic_load(&worker.joining) > 0) /* each has its first record already */
+		cks_session_tls_leave(worker.tls);
+		while (atomic_load(&worker.joining) > 0) /* none waits for its client now */
 			nanosleep(&step, NULL);
 		cks_reconnect_leave(keep);
 		worker_watch_no_program(); /* its process may be another one later */
@@ -196,6 +197,7 @@ static void come_back(void)
 	struct cks_reconnect *keep = atomic_load(&worker.keep);
 
 	if (keep) {
+		cks_session_tls_return(worker.tls);
 		cks_reconnect_return(keep);
 		worker_watch_program(false); /* it may be restored after its session */
 	}
@@ -371,8 +373,10 @@ static void take_session(struct cks_session *session, const struct cks_options *
 /* Start what serves the session beside further connections. 0 or -errno. */
 static int start_serving(struct first_lane *first, struct cks_session *session)
 {
-	int ret = worker_outlive(first, worker.client.keep);
+	int ret = cks_session_tls_create(session, &worker.tls);
 
+	if (ret == 0)
+		ret = worker_outlive(first, worker.client.keep);
 	if (ret == 0)
 		ret = worker_serve_first(first);
 	if (ret == 0)

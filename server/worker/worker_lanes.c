@@ -209,7 +209,8 @@ static void serve_lane(struct ck_chan *chan, ck_lane_kind lane)
 		atomic_fetch_sub(&worker.lanes, 1);
 }
 
-/* A connection joins or links; the supervisor has checked that its first record is complete. */
+/* A connection joins or links; the supervisor has checked that its first record, or that of its
+ * handshake, is complete. */
 static void *join_thread(void *data)
 {
 	struct cks_first_message first;
@@ -222,7 +223,7 @@ static void *join_thread(void *data)
 		atomic_fetch_sub(&worker.joining, 1);
 		return NULL;
 	}
-	ret = cks_first_message_read(chan, &first);
+	ret = cks_session_tls_read_first(worker.tls, &chan, &first);
 	if (ret == 0 && first.kind == CK_FIRST_DIRECT) {
 		take_direct(chan, &first);
 		chan = NULL;

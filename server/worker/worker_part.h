@@ -16,6 +16,7 @@
 #include "server/session/session.h"
 #include "server/worker/hello.h"
 #include "server/worker/reconnect.h"
+#include "server/worker/session_tls.h"
 
 #define CK_LONG_MESSAGES 32 /* per session, received at a time by its lanes; others wait */
 
@@ -31,6 +32,7 @@ struct worker {
 	int hello_fd; /* watched until the command connection exists */
 	/* NULL: the session ends with its command connection */
 	struct cks_reconnect *_Atomic keep;
+	struct cks_session_tls *tls;	  /* there before a connection joins */
 	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
 	atomic_uint lanes;	       /* connections with a thread */

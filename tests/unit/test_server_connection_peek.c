@@ -135,12 +135,62 @@ static void wrong_fragments_are_garbage_at_once(void **state)
 	assert_int_equal(peek(bytes, 2 * CK_MARK + 100, &p), CK_PEEK_MORE);
 }
 
+/* A ClientHello with these @extensions, in @bytes; returns its size. */
+static size_t make_hello(unsigned char *bytes, const unsigned char *extensions, size_t size)
+{
+	size_t message = 2 + 32 + 1 + 4 + 2 + 2 + size;
+	unsigned char head[] = {0x16,
+				3,
+				1,
+				(unsigned char)((message + 4) >> 8),
+				(unsigned char)(message + 4),
+				1,
+				0,
+				(unsigned char)(message >> 8),
+				(unsigned char)message,
+				3,
+				3};
+	unsigned char middle[] = {
+		0, 0, 2, 0x13, 1, 1, 0, (unsigned char)(size >> 8), (unsigned char)size};
+
+	memcpy(bytes, head, sizeof(head));
+	memset(bytes + sizeof(head), 7, 32);
+	memcpy(bytes + sizeof(head) + 32, middle, sizeof(middle));
+	memcpy(bytes + sizeof(head) + 32 + sizeof(middle), extensions, size);
+	return sizeof(head) + 32 + sizeof(middle) + size;
+}
+
+static void a_hello_that_names_a_session_is_known_once_complete(void **state)
+{
+	/* another extension, then pre_shared_key: an identity of 56 bytes, its age, no binders */
+	unsigned char extensions[6 + 4 + 2 + 2 + 56 + 4] = {0,	0, 0,  2, 0,  0, 0,
+							    41, 0, 64, 0, 62, 0, 56};
+	unsigned char bytes[256], wanted[16];
+	struct cks_peeked p = {.xid = 0};
+	size_t size;
+
+	(void)state;
+	memset(wanted, 0xab, sizeof(wanted));
+	memcpy(extensions + 14, "cricket1abababababababababababababababab0000000000000007", 56);
+	size = make_hello(bytes, extensions, sizeof(extensions));
+	for (size_t n = 1; n < size; n++)
+		assert_int_equal(peek(bytes, n, &p), CK_PEEK_MORE);
+	assert_int_equal(peek(bytes, size, &p), CK_PEEK_SECRET);
+	assert_memory_equal(p.session, wanted, sizeof(wanted));
+	extensions[14 + 20] = 'g'; /* no digit */
+	size = make_hello(bytes, extensions, sizeof(extensions));
+	assert_int_equal(peek(bytes, size, &p), CK_PEEK_HANDSHAKE);
+	size = make_hello(bytes, extensions, 6);
+	assert_int_equal(peek(bytes, size, &p), CK_PEEK_HANDSHAKE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fragments_are_joined),
 		cmocka_unit_test(other_versions_of_rpc_are_known_once_complete),
 		cmocka_unit_test(wrong_fragments_are_garbage_at_once),
+		cmocka_unit_test(a_hello_that_names_a_session_is_known_once_complete),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
