@@ -52,6 +52,9 @@ struct ck_status_file {
 #define CK_DELIVERY_LIST (CK_DELIVERY_NEWS | (uint64_t)1 << 61)
 #define CK_NEWS_MOST 40u
 
+/* Number of a delivery whose bytes are changes of shadowed memory (rpc/pinned.h). */
+#define CK_DELIVERY_CHANGES (CK_DELIVERY_NEWS | (uint64_t)1 << 60)
+
 struct ck_news {
 	uint64_t number, what, rank;
 };

@@ -115,8 +115,10 @@ static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr 
 			    unsigned int kind)
 {
 	uint64_t last = ckc_command_last();
+	bool down_copy = kind == CK_PINNED_TO_HOST;
 	CUresult err;
 
+	ckc_managed_device(down_copy ? dst : src, size, down_copy);
 	if (p->waits && !p->stream) { /* the driver has a faster path */
 		err = ck_wire_pinned_move(p->ctx->object.id, dst, src, size, kind);
 		if (!err)

@@ -72,7 +72,7 @@ void ckc_managed_device(uint64_t address, size_t size, bool write)
 	if (m && ckc_pages_active(m) && !m->lost) {
 		ckc_pages_release(m, ckc_page_first(m, address), ckc_page_last(m, address, size),
 				  write);
-		m->reading |= !write;
+		m->reading |= !write && !m->shadow;
 	}
 	if (m && m->attach != CU_MEM_ATTACH_GLOBAL)
 		pages->doubtful = true;
@@ -111,19 +111,14 @@ CK_ON_WORK_DONE(work_done);
 
 /* --- ranges */
 
-/* All pages are dirty at first: they are accessible, and this side's bytes count. */
-CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
-			   unsigned int attach)
+/* A range that is not tracked yet; NULL: out of memory. */
+static struct ckc_managed *range_make(uint64_t base, size_t size, struct ckc_context *context,
+				      unsigned int attach)
 {
-	struct ckc_pages *pages = ckc_pages_of_context(context);
-	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
-	struct ckc_managed *m;
+	struct ckc_managed *m = calloc(1, sizeof(*m));
 
-	if (ckc_fault_start() < 0)
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	m = calloc(1, sizeof(*m));
 	if (!m)
-		return err;
+		return NULL;
 	*m = (struct ckc_managed){.base = base,
 				  .pages = CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
 				  .context = context,
@@ -132,14 +127,67 @@ CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *conte
 				  .attached_first = attach,
 				  .alias = ckc_window_alias(base)};
 	m->state = calloc(m->pages, 1);
-	ck_lock(&pages->lock);
 	if (m->state)
-		err = ckc_pages_insert(m, CK_PAGE_DIRTY);
+		return m;
+	free(m);
+	return NULL;
+}
+
+static void range_free(struct ckc_managed *m)
+{
+	ckc_shadow_destroy(m);
+	free(m->state);
+	free(m);
+}
+
+/* All pages are dirty at first: they are accessible, and this side's bytes count. On failure, frees
+ * the range. */
+static CUresult range_insert(struct ckc_managed *m)
+{
+	struct ckc_pages *pages = ckc_pages_of_context(m->context);
+	CUresult err;
+
+	ck_lock(&pages->lock);
+	err = ckc_pages_insert(m, CK_PAGE_DIRTY);
 	ck_unlock(&pages->lock);
+	if (err)
+		range_free(m);
+	return err;
+}
+
+CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
+			   unsigned int attach)
+{
+	struct ckc_managed *m;
+
+	if (ckc_fault_start() < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	m = range_make(base, size, context, attach);
+	return m ? range_insert(m) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult ckc_managed_track_pinned(uint64_t base, size_t size, struct ckc_context *context)
+{
+	struct ckc_managed *m;
+	CUresult err;
+
+	if (ckc_fault_start() < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	m = range_make(base, size, context, CU_MEM_ATTACH_GLOBAL);
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ckc_shadow_create(m); /* without one, pages are fetched */
+	err = ckc_pages_announce(context);
+	if (!err)
+		err = ck_wire_shadow_map(m->ctx, base, m->pages * CK_PAGE,
+					 ckc_shadow_number(m->shadow));
 	if (err) {
-		free(m->state);
-		free(m);
+		range_free(m);
+		return err;
 	}
+	err = range_insert(m);
+	if (err)
+		ckc_window_unback(context->object.id, base, size);
 	return err;
 }
 

@@ -24,6 +24,9 @@
 /* Track whole pages of the window, behind which ckc_window_back has mapped memory of the device. */
 CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
 			   unsigned int attach);
+/* Track pinned memory in the part of the window for shadowed memory (shadow.h), and have the server
+ * map memory for it. */
+CUresult ckc_managed_track_pinned(uint64_t base, size_t size, struct ckc_context *context);
 /*
  * Track a variable at [at, at+size) on the device, along with anything else in its pages: the
  * client takes these addresses. NOT_SUPPORTED: the addresses are in use here. Undone by leave.

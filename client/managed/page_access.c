@@ -82,7 +82,8 @@ static void wait_for(const struct ckc_client *c, const struct busy *b)
 	}
 }
 
-struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool write, bool inside)
+struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool write, bool inside,
+					bool newest)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_pages *pages = &c->managed->pages;
@@ -102,7 +103,7 @@ struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool writ
 		first = ckc_page_first(m, address);
 		last = ckc_page_last(m, address, size);
 		alone = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) == last &&
-			!(write && m->reading);
+			!(write && m->reading) && !(newest && m->shadow);
 		if (waited || alone || !is_busy(m, &b)) {
 			m->reading = m->reading && !write;
 			return m;
@@ -132,7 +133,7 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 	int ret = -EFAULT;
 
 	switch_session(address);
-	m = ckc_pages_lock_idle(address, 1, write, inside);
+	m = ckc_pages_lock_idle(address, 1, write, inside, false);
 	if (!m)
 		return -ENOENT;
 	page = ckc_page_first(m, address);
@@ -147,11 +148,13 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 
 /*
  * Fetch the invalid pages of a range, and make them writable with @write. Returns the alias; @other
- * if the range is not tracked; NULL if some pages are lost. *@opened: a page was not accessible.
+ * if the range is not tracked; NULL if some pages are lost. *@opened: a page was not accessible;
+ * NULL: the bytes of all earlier work are needed, for an access in its order.
  */
 static char *fetch_range(uint64_t address, size_t size, bool write, char *other, bool *opened)
 {
-	struct ckc_managed *m = ckc_pages_lock_idle(address, size, write, ckc_inside_callback);
+	struct ckc_managed *m =
+		ckc_pages_lock_idle(address, size, write, ckc_inside_callback, !opened);
 	size_t first, last;
 	char *alias;
 
@@ -160,8 +163,9 @@ static char *fetch_range(uint64_t address, size_t size, bool write, char *other,
 	alias = m->alias + (address - m->base);
 	first = ckc_page_first(m, address);
 	last = ckc_page_last(m, address, size);
-	*opened = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last ||
-		  (write && ckc_pages_skip(m, first, last, CK_PAGE_CLEAN, true) < last);
+	if (opened)
+		*opened = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last ||
+			  (write && ckc_pages_skip(m, first, last, CK_PAGE_CLEAN, true) < last);
 	ckc_pages_fetch(m, first, last);
 	if (write)
 		ckc_pages_mark_dirty(m, first, last);
@@ -185,11 +189,10 @@ static char *fetch_range_in_call(uint64_t address, size_t size, bool write, char
 void *ckc_managed_host(const void *p, size_t size, bool write)
 {
 	uint64_t address = (uintptr_t)p;
-	bool opened;
 
 	if (likely(!ckc_managed_may_be(address)) || size == 0)
 		return (void *)(uintptr_t)p;
-	return fetch_range_in_call(address, size, write, (char *)(uintptr_t)p, &opened);
+	return fetch_range_in_call(address, size, write, (char *)(uintptr_t)p, NULL);
 }
 CK_ON_PAYLOAD(ckc_managed_host);
 

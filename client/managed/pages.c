@@ -243,7 +243,9 @@ static void release_for_reading(struct ckc_managed *m, size_t first, size_t last
 
 void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool write)
 {
-	if (write)
+	if (m->shadow)
+		ckc_shadow_send(m, first, last);
+	else if (write)
 		release_pages(m, first, last, true);
 	else
 		release_for_reading(m, first, last);
@@ -430,6 +432,7 @@ void ckc_pages_drop(struct ckc_managed *m)
 	ck_ranges_remove(pages->table, m->base, NULL);
 	if (m->users > 0)
 		m->shut(m);
+	ckc_shadow_destroy(m);
 	free(m->parts);
 	free(m->state);
 	free(m);

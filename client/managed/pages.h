@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "client/managed/managed.h"
+#include "client/managed/shadow.h"
 #include "client/managed/state.h"
 #include "client/managed/window.h"
 #include "util/range.h"
@@ -37,13 +38,14 @@ struct ckc_managed {
 	unsigned int attach, attached_first;
 	uint64_t stream; /* SINGLE: its stream; HOST: of the attach call */
 	uint64_t since;	 /* the last command before the attach call */
-	size_t lo, hi;	 /* all pages valid here are in [lo, hi) */
+	size_t lo, hi;	 /* all pages valid here are in [lo, hi); shadowed: all dirty ones */
 	bool dirty;	 /* some page is dirty */
 	bool reading;	 /* the device may still read pages that are valid here */
 	bool lost;	 /* the device's pages can never be fetched again */
 	bool raises;	 /* an access to an invalid page raises SIGBUS */
 	uint64_t quiet;	 /* the last command when the device was waited for */
 	uint8_t *state;
+	struct ckc_shadow *shadow;	     /* see shadow.h; NULL: none */
 	char *alias;			     /* the client's view of the pages */
 	struct ckc_part *parts;		     /* variables in the pages */
 	unsigned int users;		     /* their number; 0: the range is in the window */
@@ -97,7 +99,7 @@ static inline size_t ckc_page_last(const struct ckc_managed *m, uint64_t address
 	return ck_min(m->pages, (address + size - m->base + CK_PAGE - 1) / CK_PAGE);
 }
 
-/* Is any page valid here? */
+/* Is any page valid here, or of shadowed memory: is any writable? */
 static inline bool ckc_pages_active(const struct ckc_managed *m)
 {
 	return m->lo < m->hi;
@@ -107,8 +109,8 @@ static inline bool ckc_pages_active(const struct ckc_managed *m)
 size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enum ckc_page state,
 		      bool is);
 
-/* The device is about to read pages of [first, last), or to write them, which makes them
- * invalid. */
+/* The device is about to read pages of [first, last), or to write them, which makes them invalid,
+ * except where changes are sent by the server (shadow.h). */
 void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool write);
 /*
  * Clean pages of attached memory may have been fetched before a kernel in another stream wrote
@@ -124,10 +126,12 @@ void ckc_pages_mark_dirty(struct ckc_managed *m, size_t first, size_t last);
 /* --- page_access.c */
 /*
  * Take the lock and find the range of @address. If a page must be fetched, or is to be written
- * while the device may still read it, wait until the device does no work on the range. NULL,
- * without the lock: not tracked.
+ * while the device may still read it, wait until the device does no work on the range; with
+ * @newest, also for shadowed memory, whose pages are valid all the time. NULL, without the lock:
+ * not tracked.
  */
-struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool write, bool inside);
+struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool write, bool inside,
+					bool newest);
 
 /* --- variable.c */
 

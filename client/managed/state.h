@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "client/wire/client.h"
+#include "util/map.h"
 #include "util/private_fds.h"
 
 struct ck_ranges;
@@ -26,11 +27,13 @@ struct ckc_pages { /* pages.c, managed.c, page_access.c, variable.c */
 
 struct ck_window { /* window.c */
 	struct ck_mutex lock;
-	uint64_t lo, hi; /* both 0 until it is open; read without the lock */
+	uint64_t lo, hi;  /* both 0 until it is open; read without the lock */
+	uint64_t shadows; /* from here on, addresses of shadowed memory; hi: none */
 	bool tried;
 	char *alias;
 	struct ck_private_fd file;
 	struct ckc_page_allocator *space;
+	struct ckc_page_allocator *shadow_space; /* or NULL */
 };
 
 #define CK_VARIABLE_PLACES 256
@@ -43,9 +46,17 @@ struct ckc_managed_variables {
 	} places[CK_VARIABLE_PLACES];
 };
 
+struct ckc_shadows { /* shadow.c */
+	struct ck_mutex lock;
+	struct ck_map *table; /* of struct ckc_shadow by number; NULL: none yet */
+	uint64_t numbers;
+	size_t total; /* bytes */
+};
+
 struct ckc_managed_state {
 	struct ckc_pages pages;
 	struct ck_window window;
+	struct ckc_shadows shadows;
 	struct ckc_managed_variables variables;
 };
 

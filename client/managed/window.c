@@ -15,6 +15,7 @@
 #include "client/managed/pages.h"
 #include "client/managed/window.h"
 #include "client/wire/client.h"
+#include "rpc/pinned.h"
 #include "util/cancel.h"
 #include "util/fd.h"
 #include "util/log.h"
@@ -84,31 +85,49 @@ static void make_file(struct ck_window *w, size_t size)
 
 /* Make the memory behind the window: its alias. The child of a fork inherits neither mapping: it
  * has no GPU. */
-static int map_alias(struct ck_window *w, uint64_t at, size_t size)
+static int map_alias(struct ck_window *w, uint64_t at, size_t size, size_t shadows)
 {
+	uint64_t end = at + size;
 	int fd;
 
-	make_file(w, size);
+	make_file(w, size + shadows);
 	fd = ck_private_fd_recent(&w->file);
-	w->alias = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	w->alias = mmap(NULL, size + shadows, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 	if (w->alias == MAP_FAILED)
 		return -errno;
-	madvise(w->alias, size, MADV_DONTFORK);
-	w->space = ckc_page_allocator_create(at, at + size);
-	return w->space ? 0 : -ENOMEM;
+	madvise(w->alias, size + shadows, MADV_DONTFORK);
+	w->space = ckc_page_allocator_create(at, end);
+	if (shadows > 0)
+		w->shadow_space = ckc_page_allocator_create(end, end + shadows);
+	return w->space && (w->shadow_space || shadows == 0) ? 0 : -ENOMEM;
+}
+
+/* The size of the part for shadowed memory behind the window that is offered. */
+static size_t shadows_offered(const struct ckc_client *c)
+{
+	const ck_hello_shadows *o = &c->shadows_offer;
+	bool fits = o->address == c->offers.window + c->offers.window_size &&
+		    o->size % CK_UNIT == 0 && o->size <= c->offers.window_size;
+
+	return fits && ckc_session_offers(c, CK_PROC_shadow_map) ? o->size : 0;
 }
 
 static void open_once(struct ckc_client *c)
 {
 	struct ck_window *w = &c->managed->window;
+	size_t size = 0, shadows = 0;
 	uint64_t at = 0;
-	size_t size = 0;
 	int ret;
 
 	if (window_is_offered(c)) {
 		size = c->offers.window_size;
-		at = ckc_page_allocator_reserve(c->offers.window, size);
+		shadows = shadows_offered(c);
+		at = ckc_page_allocator_reserve(c->offers.window, size + shadows);
+		if (!at && shadows > 0) {
+			shadows = 0;
+			at = ckc_page_allocator_reserve(c->offers.window, size);
+		}
 	}
 	for (size_t i = 0; !at && driver_can(c) && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
@@ -119,12 +138,13 @@ static void open_once(struct ckc_client *c)
 			"memory are not available");
 		return;
 	}
-	ret = map_alias(w, at, size);
+	ret = map_alias(w, at, size, shadows);
 	if (ret < 0) {
 		ck_err("memory for managed pages: %s", strerror(-ret));
 		return;
 	}
-	w->hi = at + size;
+	w->shadows = at + size;
+	w->hi = at + size + shadows;
 	__atomic_store_n(&w->lo, at, __ATOMIC_RELEASE);
 	ck_debug("window of %zu GiB at %#llx", size >> 30, (unsigned long long)at);
 }
@@ -199,18 +219,26 @@ static int map_pages(struct ck_window *w, uint64_t at, size_t size)
 	return 0;
 }
 
-CUresult ckc_window_take(uint64_t ctx, size_t size, uint64_t *address)
+static struct ckc_page_allocator *space_of(const struct ck_window *w, uint64_t address)
+{
+	return ckc_window_shadows(w, address) ? w->shadow_space : w->space;
+}
+
+CUresult ckc_window_take(uint64_t ctx, size_t size, bool pinned, uint64_t *address)
 {
 	struct ck_window *w = get_window();
-	uint64_t at;
+	uint64_t at = 0;
 
-	if (size > w->hi - w->lo)
+	if (size > w->shadows - w->lo)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	ck_lock(&w->lock);
-	at = ckc_page_allocator_take(w->space, ctx, size);
+	if (pinned && size <= CK_SHADOW_MOST && w->shadow_space)
+		at = ckc_page_allocator_take(w->shadow_space, ctx, size);
+	if (!at)
+		at = ckc_page_allocator_take(w->space, ctx, size);
 	if (at && map_pages(w, at, size) < 0) {
-		ckc_page_allocator_give(w->space, at, size);
+		ckc_page_allocator_give(space_of(w, at), at, size);
 		at = 0;
 	}
 	ck_unlock(&w->lock);
@@ -230,7 +258,7 @@ void ckc_window_give(uint64_t address, size_t size)
 	if (fallocate(ck_private_fd_number(&w->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		      (off_t)(address - w->lo), (off_t)size) < 0)
 		madvise(ckc_window_alias(address), size, MADV_REMOVE);
-	ckc_page_allocator_give(w->space, address, size);
+	ckc_page_allocator_give(space_of(w, address), address, size);
 	ck_unlock_uncancelled(&w->lock, cancel);
 }
 
@@ -268,6 +296,10 @@ void ckc_window_unback(uint64_t ctx, uint64_t address, size_t size)
 	uint64_t behind = ckc_page_allocator_behind(address, size, &length);
 	uint16_t *users;
 
+	if (ckc_window_shadows(w, address)) {
+		ck_wire_pinned_unmap(ctx, address);
+		return;
+	}
 	ck_lock(&w->lock);
 	users = ckc_page_allocator_users(w->space, address, size);
 	if (!users || --*users == 0)

@@ -24,6 +24,12 @@ static inline bool ckc_window_has(const struct ck_window *w, uint64_t address)
 	return address >= w->lo && address < w->hi;
 }
 
+/* Is it in the part for shadowed memory (shadow.h)? */
+static inline bool ckc_window_shadows(const struct ck_window *w, uint64_t address)
+{
+	return address >= w->shadows && address < w->hi;
+}
+
 /* In the window of the current session? */
 static inline bool ckc_window_holds(uint64_t address)
 {
@@ -46,10 +52,10 @@ struct ckc_window_extent {
 size_t ckc_window_used(uint64_t address, size_t *pages, struct ckc_window_extent *known);
 
 /*
- * Allocate zeroed, accessible pages for @size bytes for context @ctx: OUT_OF_MEMORY. Free them by
- * their address.
+ * Allocate zeroed, accessible pages for @size bytes for context @ctx: OUT_OF_MEMORY. Small @pinned
+ * memory comes from the part for shadowed memory, if there is one. Free them by their address.
  */
-CUresult ckc_window_take(uint64_t ctx, size_t size, uint64_t *address);
+CUresult ckc_window_take(uint64_t ctx, size_t size, bool pinned, uint64_t *address);
 void ckc_window_give(uint64_t address, size_t size);
 
 /*

@@ -61,7 +61,7 @@ static CUresult pages_take(struct ckc_context *context, size_t size, struct ckc_
 	if (a->shared)
 		return ckc_pinned_take(context->object.id, size, &a->base);
 	if (ckc_window_open() == CUDA_SUCCESS)
-		return ckc_window_take(context->object.id, size, &a->base);
+		return ckc_window_take(context->object.id, size, true, &a->base);
 	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	a->base = (uintptr_t)p;
 	return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
@@ -93,28 +93,38 @@ void ckc_hostmem_dispose(const struct ckc_allocation *a)
 	pages_give(a);
 }
 
+/* Shadowed memory is the server's own, with the same address there. */
+static CUresult back_and_track(const struct ckc_allocation *a)
+{
+	CUresult err;
+
+	if (ckc_window_shadows(&a->context->client->managed->window, a->base))
+		return ckc_managed_track_pinned(a->base, a->size, a->context);
+	err = ckc_window_back(a->context, a->base, a->size);
+	if (err)
+		return err;
+	err = ckc_managed_track(a->base, a->size, a->context, CU_MEM_ATTACH_GLOBAL);
+	if (err)
+		ckc_window_unback(a->context->object.id, a->base, a->size);
+	return err;
+}
+
 /* Map device memory at the address of an allocation, and track its pages. */
 static CUresult map_allocation(const struct ckc_allocation *a)
 {
 	struct ckc_client *c = a->context->client;
-	uint64_t ctx = a->context->object.id;
-	CUresult err;
+	CUresult err = CUDA_SUCCESS;
 
 	if (!is_of_session(a) || !ckc_window_holds(a->base))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (ckc_delivery_expects(c, a->base, a->size)) {
-		err = ck_wire_cuCtxSynchronize(ctx);
+		err = ck_wire_cuCtxSynchronize(a->context->object.id);
 		if (err)
 			return err;
 	}
 	ck_lock(&c->memory->host_map_lock);
-	err = ckc_managed_is(a->base) ? CUDA_SUCCESS
-				      : ckc_window_back(a->context, a->base, a->size);
-	if (!err && !ckc_managed_is(a->base)) {
-		err = ckc_managed_track(a->base, a->size, a->context, CU_MEM_ATTACH_GLOBAL);
-		if (err)
-			ckc_window_unback(ctx, a->base, a->size);
-	}
+	if (!ckc_managed_is(a->base))
+		err = back_and_track(a);
 	ck_unlock(&c->memory->host_map_lock);
 	return err;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/managed/page_allocator.h"
+#include "client/managed/shadow.h"
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
 #include "client/wire/servers.h"
@@ -226,8 +227,9 @@ bool ckc_pinned_holds(const void *p, size_t size)
 	struct ck_pinned_file *f = get_pinned_file();
 	struct ckc_allocation a;
 
-	return unlikely(atomic_load_explicit(&f->count, memory_order_relaxed) > 0) &&
-	       ckc_allocation_find((uintptr_t)p, &a) && a.shared &&
+	if (likely(atomic_load_explicit(&f->count, memory_order_relaxed) == 0))
+		return ckc_shadow_holds(p, size);
+	return ckc_allocation_find((uintptr_t)p, &a) && a.shared &&
 	       (likely(!ckc_many) || ckc_gpu_client(a.device) == ckc_client_current()) &&
 	       size <= a.base + a.size - (uintptr_t)p;
 }

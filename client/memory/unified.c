@@ -18,7 +18,7 @@ static CUresult allocate_managed(struct ckc_context *context, size_t size, unsig
 	CUresult err = ckc_window_open();
 
 	if (!err)
-		err = ckc_window_take(ctx, size, at);
+		err = ckc_window_take(ctx, size, false, at);
 	if (err)
 		return err;
 	err = ckc_window_back(context, *at, size);

@@ -180,8 +180,8 @@ static bool may_wait_one_way(const struct ckc_context *context, uint64_t synced)
 {
 	const struct ckc_client *c = context->client;
 
-	return !c->passes_fds && !c->shares && !c->watched && synced >= ckc_command_loud() &&
-	       ckc_session_offers(c, CK_PROC_settle);
+	return !c->passes_fds && !c->shares && !c->watched && !c->shadows &&
+	       synced >= ckc_command_loud() && ckc_session_offers(c, CK_PROC_settle);
 }
 
 /* Send the one-way wait. On success, *@covered is the command that it covers. */

@@ -50,8 +50,10 @@ struct ckc_client {
 	ck_hello_res hello;
 	ck_hello_more offers; /* empty: the server does not say what it knows */
 	ck_hello_rules rules;
+	ck_hello_shadows shadows_offer;
 	uint64_t offered_ns;	      /* when it was asked */
 	_Atomic unsigned int watched; /* copies to come by which another server sees its work */
+	_Atomic unsigned int shadows; /* ranges whose changes come with replies (rpc/pinned.h) */
 	atomic_bool shares;	      /* other processes may see this session's work (rpc/proc.h) */
 	bool missing[CK_PROC_END]; /* messages that the server lacks, and that have been reported */
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */

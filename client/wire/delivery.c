@@ -16,6 +16,7 @@
 #include "client/wire/servers.h"
 #include "client/wire/status.h"
 #include "client/wire/striping.h"
+#include "rpc/pinned.h"
 #include "rpc/proc.h"
 #include "rpc/status.h"
 #include "util/cancel.h"
@@ -39,7 +40,7 @@ struct arrival {
 	struct ckc_client *client;
 	struct ckc_copy *copy;
 	void *scratch; /* for bytes of a cancelled copy, or a list of news */
-	bool news;
+	bool news, changes;
 };
 
 /* --- received parts; the lock is held */
@@ -109,6 +110,8 @@ CUresult ckc_delivery_wait(struct ckc_client *c, uint32_t rank)
 
 static bool is_news(const ck_delivery_next_res *res, size_t size)
 {
+	if (res->number == CK_DELIVERY_CHANGES)
+		return size > 0 && size <= CK_CHANGES_MOST;
 	if (res->number != CK_DELIVERY_LIST)
 		return size == 0;
 	return size > 0 && size % sizeof(struct ck_news) == 0 &&
@@ -126,6 +129,7 @@ static void *place_delivery(void *closure, const void *results, size_t size)
 	if (res->number == 0 && size == 0) /* the server had nothing to send for a while */
 		return closure;
 	arrival->news = res->number & CK_DELIVERY_NEWS && res->span == 0 && is_news(res, size);
+	arrival->changes = arrival->news && res->number == CK_DELIVERY_CHANGES;
 	if (arrival->news)
 		return size == 0 ? closure : (arrival->scratch = malloc(size));
 	ck_lock(&all->lock);
@@ -160,6 +164,20 @@ static void handle_arrival(const struct arrival *arrival, const ck_delivery_next
 	ck_unlock(&all->lock);
 }
 
+/* Lists of changes overwrite each other, and copies into the same memory: keep their order. */
+static void changes_arrived(const struct arrival *arrival, const ck_delivery_next_res *res)
+{
+	struct ckc_client *c = arrival->client;
+
+	if (ckc_delivery_wait(c, res->rank - 1) == CUDA_SUCCESS) {
+		ckc_each_hook(changes, h) h->run(c, arrival->scratch, res->data_length);
+		ck_lock(&c->deliveries.lock);
+		note_rank(c, res->rank);
+		ck_unlock(&c->deliveries.lock);
+	}
+	free(arrival->scratch);
+}
+
 /* Publish a completion only after everything ranked before it has arrived. */
 static bool handle_news(struct ckc_client *c, const struct ck_news *news)
 {
@@ -191,7 +209,9 @@ static void part_arrived(const void *closure, const void *results)
 
 	if (arrival->copy)
 		handle_arrival(arrival, results);
-	if (arrival->news)
+	if (arrival->changes)
+		changes_arrived(arrival, results);
+	else if (arrival->news)
 		news_arrived(arrival, results);
 }
 

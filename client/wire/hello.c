@@ -144,7 +144,9 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 		return FALSE;
 	if (xdrs->x_handy > 0 && !xdr_ck_hello_rules(xdrs, &c->rules))
 		return FALSE;
-	return xdrs->x_handy == 0 || take_secret(xdrs, &c->connection, c->hello.session);
+	if (xdrs->x_handy > 0 && !take_secret(xdrs, &c->connection, c->hello.session))
+		return FALSE;
+	return xdrs->x_handy == 0 || xdr_ck_hello_shadows(xdrs, &c->shadows_offer);
 }
 
 /* What @error of a hello means. */

@@ -217,6 +217,14 @@ struct ckc_hook_along {
 };
 CK_HOOK_LIST(along);
 
+/* --- changes of shadowed memory (rpc/pinned.h) have arrived (wire/delivery.c). Any lock may be
+ * held. */
+struct ckc_hook_changes {
+	void (*run)(struct ckc_client *c, const void *list, size_t size);
+};
+CK_HOOK_LIST(changes);
+#define CK_ON_CHANGES(function) CK_HOOK(changes, function, function)
+
 /*
  * --- a profiler is on, and a message has been sent or answered (wire/profile.h). clock() gives the
  * time at which its call began. No lock is held that a message needs.

@@ -12,8 +12,11 @@
 #include "server/memory/delivery_part.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
+#include "server/memory/pinned.h"
 #include "server/memory/status.h"
 #include "util/until.h"
+
+#define CHANGES_ALONG ((size_t)64 << 10) /* longer lists of changes do not hold up a reply */
 
 int cks_deliveries_create(struct cks_deliveries **out)
 {
@@ -105,9 +108,11 @@ static bool is_news(const struct cks_part *p)
 /* A lane takes one part per round trip, and news may come faster. */
 static void add_news(struct cks_part *p, const struct cks_part *news)
 {
-	p->list[p->size / sizeof(*p->list)] =
+	struct ck_news *list = p->list;
+
+	list[p->size / sizeof(*list)] =
 		(struct ck_news){news->number & ~CK_DELIVERY_NEWS, news->offset, news->rank};
-	p->size += sizeof(*p->list);
+	p->size += sizeof(*list);
 	p->rank = news->rank;
 }
 
@@ -118,16 +123,16 @@ struct cks_part *cks_deliveries_unlink(struct cks_deliveries *d, struct cks_part
 	*at = p->next;
 	if (!d->lists || !is_news(p) || !*at || !is_news(*at))
 		return p;
-	p->list = malloc(CK_NEWS_MOST * sizeof(*p->list));
+	p->list = malloc(CK_NEWS_MOST * sizeof(struct ck_news));
 	if (!p->list)
 		return p;
 	add_news(p, p);
-	while ((next = *at) && is_news(next) && p->size < CK_NEWS_MOST * sizeof(*p->list)) {
+	while ((next = *at) && is_news(next) && p->size < CK_NEWS_MOST * sizeof(struct ck_news)) {
 		*at = next->next;
 		add_news(p, next);
 		cks_part_free(d, next);
 	}
-	p->at = (unsigned char *)p->list;
+	p->at = p->list;
 	p->number = CK_DELIVERY_LIST;
 	p->offset = 0;
 	return p;
@@ -167,6 +172,7 @@ uint32_t cks_deliveries_report(struct cks_session *session)
 	struct cks_deliveries *d = session->deliveries;
 
 	cks_status_report(session, false);
+	cks_shadows_compare(session, false);
 	if (atomic_load(&d->outstanding) > 0) {
 		ck_lock(&d->lock);
 		cks_deliveries_collect(d, false);
@@ -193,6 +199,27 @@ void cks_deliveries_send_watch(struct cks_session *session, uint64_t number, uin
 	if (!by_reply)
 		cks_deliveries_assign(d);
 	ck_unlock(&d->lock);
+}
+
+int cks_deliveries_send_changes(struct cks_session *session, void *list, size_t size, bool by_reply)
+{
+	struct cks_deliveries *d = session->deliveries;
+	struct cks_part *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->number = CK_DELIVERY_CHANGES;
+	p->list = list;
+	p->at = list;
+	p->size = size;
+	p->along = size <= CHANGES_ALONG;
+	ck_lock(&d->lock);
+	cks_deliveries_collect(d, false);
+	make_ready(d, p);
+	if (!by_reply)
+		cks_deliveries_assign(d);
+	ck_unlock(&d->lock);
+	return 0;
 }
 
 void cks_deliveries_list(struct cks_deliveries *d)

@@ -52,6 +52,13 @@ void cks_along_sent(struct cks_session *session, struct cks_along *along);
 void cks_deliveries_send_watch(struct cks_session *session, uint64_t number, uint64_t what,
 			       bool by_reply);
 
+/*
+ * Send @list, changes of shadowed memory (rpc/pinned.h), as a delivery that is ranked after all
+ * finished copies. Takes ownership, unless it returns -errno. @by_reply: as above.
+ */
+int cks_deliveries_send_changes(struct cks_session *session, void *list, size_t size,
+				bool by_reply);
+
 /* The client understands lists of news (rpc/status.h). */
 void cks_deliveries_list(struct cks_deliveries *deliveries);
 

@@ -8,6 +8,7 @@
 #include "server/memory/delivery_part.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
+#include "server/memory/pinned.h"
 #include "server/memory/status.h"
 #include "util/spin.h"
 #include "util/until.h"
@@ -116,6 +117,7 @@ uint32_t cks_deliveries_take(struct cks_session *s, bool watches, struct cks_alo
 	along->count = 0;
 	if (watches)
 		cks_status_report(s, true);
+	cks_shadows_compare(s, true);
 	if (!cks_deliveries_any(d))
 		return 0;
 	ck_lock(&d->lock);

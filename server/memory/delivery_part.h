@@ -51,7 +51,7 @@ struct cks_part {
 	_Atomic uint32_t *flag; /* set after the copy; NULL: nothing to wait for */
 	bool along;		/* small and not urgent: a reply may carry it */
 	bool seen;		/* done and skipped once, to give a reply the chance */
-	struct ck_news *list;	/* the bytes of news that are sent together, or NULL */
+	void *list;		/* the bytes of news that are sent together, of changes; or NULL */
 	uint32_t rank;
 	struct cks_part *next;
 };

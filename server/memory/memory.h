@@ -96,4 +96,15 @@ void cks_memory_drop_context(struct cks_memory *memory, uint64_t ctx);
 size_t cks_memory_total(struct cks_memory *memory);
 size_t cks_memory_peak(struct cks_memory *memory); /* takes no lock */
 
+/* --- window.c: addresses for memory that has the same address in the client's process and on the
+ * device, reserved before the client asks for them. */
+
+struct cks_session;
+
+/* Reserve them for the session to come, if the driver can. */
+void cks_window_prepare(void);
+/* They belong to @session from now on, which has them in window_lo and window_hi. False: none are
+ * reserved. */
+bool cks_window_offer(struct cks_session *session);
+
 #endif

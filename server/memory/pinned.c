@@ -115,11 +115,23 @@ static void unmap_pages(const struct cks_pinned *p, uint64_t address, size_t siz
 	size_t length;
 	void *at = pages_of(address, size, &length);
 
-	if (is_kept(p, address))
+	if (is_kept(p, address) || cks_shadows_reserved(address, size))
 		mmap(at, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
 		     -1, 0);
 	else
 		munmap(at, length);
+}
+
+/* Map memory of this process at an address reserved for shadowed memory. */
+static CUresult map_own(uint64_t address, size_t size)
+{
+	void *at = (void *)(uintptr_t)address;
+
+	if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	madvise(at, size, MADV_DONTFORK); /* the device would keep the pages, a writer get others */
+	return CUDA_SUCCESS;
 }
 
 /* NOT_SUPPORTED: the address is in use in this process. */
@@ -158,6 +170,14 @@ static CUresult register_memory(uint64_t address, size_t size)
 	return err ? err : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+static bool pinning_is_supported(void)
+{
+	return ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister &&
+	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuMemcpyHtoDAsync_v2 &&
+	       ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuMemcpyHtoD_v2 &&
+	       ck_driver.cuMemcpyDtoH_v2;
+}
+
 /* For the program's user. */
 static void report_limit(const struct cks_pinned *p)
 {
@@ -170,7 +190,8 @@ static void report_limit(const struct cks_pinned *p)
 	cks_user_messages_refuse(line);
 }
 
-static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_map_args *a)
+/* @own: of memory of this process. */
+static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_map_args *a, bool own)
 {
 	struct piece *piece = malloc(sizeof(*piece));
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
@@ -188,7 +209,7 @@ static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_ma
 	if (ck_ranges_insert(p->pieces, a->address, a->address + a->size, piece) < 0)
 		goto free_piece;
 	p->registered += a->size;
-	err = map_pages(p, a->address, a->size, a->offset);
+	err = own ? map_own(a->address, a->size) : map_pages(p, a->address, a->size, a->offset);
 	if (!err) {
 		err = register_memory(a->address, a->size);
 		if (!err)
@@ -245,6 +266,20 @@ void cks_pinned_destroy(struct cks_pinned *p)
 	free(p);
 }
 
+CUresult cks_pinned_add_own(struct cks_pinned *p, uint64_t ctx, uint64_t address, size_t size)
+{
+	ck_pinned_map_args a = {.address = address, .size = size};
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	if (!pinning_is_supported())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	ck_lock(&p->lock);
+	if (!ck_ranges_overlap(p->pieces, address, address + size))
+		err = piece_add(p, ctx, &a, true);
+	ck_unlock(&p->lock);
+	return err;
+}
+
 bool cks_pinned_covers(struct cks_pinned *p, uint64_t address, size_t size)
 {
 	const struct ck_range *r;
@@ -268,14 +303,6 @@ void cks_pinned_release(struct cks_pinned *p)
 }
 
 /* --- messages */
-
-static bool pinning_is_supported(void)
-{
-	return ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister &&
-	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuMemcpyHtoDAsync_v2 &&
-	       ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuMemcpyHtoD_v2 &&
-	       ck_driver.cuMemcpyDtoH_v2;
-}
 
 /*
  * Does the file have at least @size bytes, a fixed size and normal pages? A mapping of huge pages
@@ -364,7 +391,7 @@ CUresult ck_serve_pinned_map(struct cks_request *q, ck_pinned_map_args *a, ck_pi
 	(void)res;
 	ck_lock(&p->lock);
 	if (is_valid(p, a) && !ck_ranges_overlap(p->pieces, a->address, a->address + a->size))
-		err = piece_add(p, q->ctx, a);
+		err = piece_add(p, q->ctx, a, false);
 	ck_unlock(&p->lock);
 	if (err)
 		ck_debug("pinned memory of %zu bytes at %#llx: %s", (size_t)a->size,
@@ -382,6 +409,7 @@ CUresult ck_serve_pinned_unmap(struct cks_request *q, ck_pinned_unmap_args *a, v
 	const struct ck_range *r;
 
 	(void)res;
+	cks_shadows_drop(q->session->shadows, a->address);
 	lock_for_end(p);
 	r = ck_ranges_find(p->pieces, a->address);
 	if (r && r->lo == a->address) {

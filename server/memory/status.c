@@ -21,6 +21,7 @@
 #include "server/session/locks.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
+#include "server/memory/pinned.h"
 #include "server/memory/status.h"
 #include "server/memory/status_part.h"
 #include "util/log.h"
@@ -82,6 +83,8 @@ static void report_ends(struct cks_session *s, const struct ends *ends, bool by_
 	struct cks_status *t = s->status;
 	uint64_t batch = ends->count > 0 ? ++t->batch : 0;
 
+	if (ends->count > 0 && !t->file)
+		cks_shadows_compare(s, by_reply);
 	for (unsigned int i = 0; i < ends->count; i++) {
 		uint64_t number = ends->number[i];
 		struct ck_status_word *word;

@@ -5,7 +5,6 @@
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
 #include "server/memory/virtual.h"
-#include "server/memory/window.h"
 #include "server/session/session.h"
 #include "util/log.h"
 

@@ -45,6 +45,7 @@ static void forget_contents(struct cks_session *s, uint64_t id)
 	cks_handles_drop_context(s->handles, id);
 	cks_memory_drop_context(s->memory, id);
 	cks_textures_drop_context(s->textures, id);
+	cks_shadows_drop_context(s->shadows, id);
 	cks_pinned_drop_context(s->pinned, id);
 	contexts_changed(s);
 }

@@ -51,8 +51,9 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 	    cks_staging_create(&s->staging) < 0 || cks_assembly_create(&s->assembly) < 0 ||
 	    cks_textures_create(&s->textures) < 0 || cks_callbacks_create(&s->callbacks) < 0 ||
 	    cks_mirrors_create(&s->mirrors) < 0 || cks_pinned_create(&s->pinned) < 0 ||
-	    cks_deliveries_create(&s->deliveries) < 0 || cks_status_create(&s->status) < 0 ||
-	    cks_direct_create(s, &s->direct) < 0 || cks_nccl_create(&s->nccl) < 0) {
+	    cks_shadows_create(&s->shadows) < 0 || cks_deliveries_create(&s->deliveries) < 0 ||
+	    cks_status_create(&s->status) < 0 || cks_direct_create(s, &s->direct) < 0 ||
+	    cks_nccl_create(&s->nccl) < 0) {
 		cks_session_destroy(s);
 		return -ENOMEM;
 	}
@@ -71,6 +72,7 @@ void cks_session_destroy(struct cks_session *s)
 	cks_nccl_destroy(s->nccl);
 	cks_callbacks_destroy(s->callbacks);
 	cks_mirrors_destroy(s->mirrors);
+	cks_shadows_destroy(s->shadows);
 	cks_pinned_destroy(s->pinned);
 	cks_deliveries_destroy(s->deliveries);
 	cks_output_destroy(s->output);

@@ -24,6 +24,7 @@ enum ck_rank {
 	CK_RANK_CALLBACKS,   /* host functions that wait for the client */
 	CK_RANK_STATUS,	     /* watches of events and streams */
 	CK_RANK_TURN,	     /* the session's turn on the GPU */
+	CK_RANK_SHADOWS,     /* shadowed memory, and what the client has of it */
 	CK_RANK_DELIVERIES,  /* parts of copies that go to the client */
 	CK_RANK_NCCL, /* communicators, batches in threads; NCCL answers questions meanwhile */
 	CK_RANK_PROFILE_KINDS, /* kinds of records; CUPTI may hand over a buffer meanwhile */

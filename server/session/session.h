@@ -62,7 +62,8 @@ struct cks_session {
 	struct cks_deliveries *deliveries;     /* asynchronous copies to the client's memory */
 	struct cks_status *status;	       /* events and streams that the client watches */
 	struct cks_direct *direct;	       /* connections to workers of other servers */
-	struct cks_pinned *pinned;	       /* host memory of a client on this host */
+	struct cks_pinned *pinned;	       /* host memory of the client that the driver knows */
+	struct cks_shadows *shadows;	       /* the part of it that the client cannot share */
 	struct cks_nccl *nccl;		       /* communicators */
 	struct cks_commands *_Atomic commands; /* in shared memory: lanes may carry them out */
 	_Atomic uint64_t executed;	       /* number of the last command carried out */

@@ -15,7 +15,7 @@
 #include "server/direct/direct.h"
 #include "server/memory/lease.h"
 #include "server/memory/pinned.h"
-#include "server/memory/window.h"
+#include "server/memory/memory.h"
 #include "server/modules/answer_store.h"
 #include "server/modules/modcache.h"
 #include "server/options/options.h"
@@ -160,6 +160,7 @@ int cks_hello_prepare(const struct cks_options *options)
 void cks_hello_reserve(const struct cks_options *options)
 {
 	cks_window_prepare();
+	cks_shadows_prepare();
 	/* on the first of the devices; "none" is device 0 */
 	cks_lease_prepare(atoi(options->warm_devices), options->limits.value[CK_LIMIT_LEASE]);
 }
@@ -257,6 +258,7 @@ struct reply {
 	ck_hello_more more;
 	ck_hello_rules rules;
 	ck_hello_secret secret; /* the session's own bytes */
+	ck_hello_shadows shadows;
 };
 
 static bool_t code_reply(XDR *xdrs, struct reply *reply)
@@ -265,7 +267,8 @@ static bool_t code_reply(XDR *xdrs, struct reply *reply)
 		return FALSE;
 	return reply->res->status != CK_HELLO_OK ||
 	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules) &&
-		xdr_ck_hello_secret(xdrs, &reply->secret));
+		xdr_ck_hello_secret(xdrs, &reply->secret) &&
+		xdr_ck_hello_shadows(xdrs, &reply->shadows));
 }
 
 /* The parts that are ready for the session. */
@@ -303,6 +306,7 @@ static int answer_hello(struct hello *h, struct cks_session *session)
 		if (session->has_secret)
 			reply.secret.secret.secret_len = CK_SECRET;
 		reply.secret.secret.secret_val = (char *)session->secret;
+		reply.shadows.address = cks_shadows_place(&reply.shadows.size);
 	}
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))

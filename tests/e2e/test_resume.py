@@ -181,9 +181,9 @@ class Promising(Breaker):
         if near in self.near or self.changed:
             return super().pass_on(near)
         data = near.recv(PIECE)
-        # the end of the reply: ck_hello_more from `keep` on, ck_hello_rules, ck_hello_secret
-        if data[-44:-8] == struct.pack(">I", 2) + bytes(32):
-            data, self.changed = data[:-44] + struct.pack(">I", 7 * 86400) + data[-40:], True
+        # the end of the reply: ck_hello_more from `keep` on, ck_hello_rules, ck_hello_secret, ck_hello_shadows
+        if data[-60:-24] == struct.pack(">I", 2) + bytes(32):
+            data, self.changed = data[:-60] + struct.pack(">I", 7 * 86400) + data[-56:], True
         self.other[near].sendall(data)
         return bool(data)
 
