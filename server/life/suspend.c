@@ -150,6 +150,7 @@ static void release_session(struct cks_suspender *p, struct cks_session_info *s,
 	send_reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
 	if (u->parked) { /* it was before */
 		u->state = CK_SUSPENDED;
+		u->again = 0;
 		return;
 	}
 	u->held = false;
@@ -230,6 +231,7 @@ static void finish_leave(struct cks_suspender *p, struct cks_session_info *s)
 	char name[CK_SESSION_NAME];
 
 	u->device = -1;
+	u->spared = 0;
 	set_state(s, CK_SUSPENDED);
 	cks_suspend_left(p, s);
 	ck_info("session %s is %s: %llu MiB moved out of GPU memory in %u ms",

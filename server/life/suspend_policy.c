@@ -4,7 +4,8 @@
  * A session that has not used the GPU for --suspend-idle leaves it. One that finds no memory, to
  * allocate or to resume, has another one leave: with --suspend-for-others the one that has been
  * idle longest, and with --quantum, if none is idle, the one that has run longest, after that time.
- * Sessions that wait for room to resume have turns in the order in which they left.
+ * It parks, and leaves altogether if that was not enough and no other can leave. Sessions that wait
+ * for room to resume have turns in the order in which they left.
  */
 #include "server/children/workers.h"
 #include "server/door/disconnected_sessions.h"
@@ -111,6 +112,25 @@ static struct cks_session_info *choose_session(const struct cks_suspender *p,
 	return idle ? idle : active;
 }
 
+/* A parked one, whose contexts and driver's memory are in the way; one that does not wait to resume
+ * before one that does, else the one that is parked for the longest time. */
+static struct cks_session_info *choose_parked(const struct cks_suspender *p,
+					      const struct cks_session_info *guest, int64_t now)
+{
+	struct cks_session_info *s = NULL, *best = NULL;
+
+	while ((s = cks_workers_next(p->workers, s)) != NULL) {
+		const struct cks_suspension *u = &s->suspension;
+
+		if (s == guest || u->state != CK_SUSPENDED || !u->parked || now < u->spared)
+			continue;
+		if (!best || u->wanted < best->suspension.wanted ||
+		    (u->wanted == best->suspension.wanted && u->since < best->suspension.since))
+			best = s;
+	}
+	return best;
+}
+
 /* Have one leave for @guest. False: none can, nor will be able to before *@next. Kept sessions
  * always make room: if they cannot be suspended, one that the guest has probably come to replace
  * ends. */
@@ -119,6 +139,8 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 {
 	struct cks_session_info *s;
 	char name[CK_SESSION_NAME], other[CK_SESSION_NAME];
+	/* a parked session cannot return to another GPU */
+	struct cks_suspend_wish wish = {.park = !p->anywhere};
 	json_t *error;
 
 	s = choose_kept(p, guest, now);
@@ -126,11 +148,13 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 		return true;
 	if (!s && makes_room(&p->policy))
 		s = choose_session(p, guest, now, next);
+	if (!s && (s = choose_parked(p, guest, now)) != NULL)
+		wish = (struct cks_suspend_wish){.held = s->suspension.held};
 	if (!s)
 		return false;
 	ck_info("session %s leaves the GPU for %s", cks_session_name(s, name),
 		cks_session_name(guest, other));
-	error = cks_suspend(p, s, (struct cks_suspend_wish){.held = false}, NULL);
+	error = cks_suspend(p, s, wish, NULL);
 	json_decref(error);
 	s->suspension.spared = now + CK_SPARE_MS; /* if this fails */
 	s->suspension.again = INT64_MAX;	  /* see left() */

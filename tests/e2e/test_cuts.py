@@ -516,7 +516,7 @@ def test_a_kept_session_makes_room_for_others_and_returns(serve, proxies, tmp_pa
     wait_until(lambda: kept(server), 5, "it is kept")
     second, answer = hold(server.address("tcp"))
     assert answer == "0", server.log()
-    assert [s["state"] for s in sessions(server) if s["client_pid"] == first.pid] == ["suspended"]
+    assert [s["state"] for s in sessions(server) if s["client_pid"] == first.pid] == ["parked"]
     proxy.light()
     second.kill()
     second.communicate()

@@ -392,3 +392,34 @@ def test_workers_that_are_killed_at_any_moment(gpu_server):
         assert asker.ask("park", session="s1")["ok"] and asker.ask("resume", session="s1")["ok"]
     assert use(bystander) == before
     end(bystander)
+
+
+# Holds an array, which the driver owns, beside memory that it does not use; each line compares it.
+ARRAY = DRIVER + textwrap.dedent("""
+    class Shape(ctypes.Structure):
+        _fields_ = [("width", size_t), ("height", size_t), ("format", ctypes.c_int), ("channels", u32)]
+    array, width = ptr(), 16384
+    ok(c.cuArrayCreate_v2(ctypes.byref(array), ctypes.byref(Shape(width, 2048, 32, 1))), "array")
+    data = os.urandom(4 * width)
+    ok(c.cuMemcpyHtoA_v2(array, size_t(0), data, size_t(4 * width)), "up")
+    at = alloc(16 << 20)
+    say("ready")
+    for line in sys.stdin:
+        back = ctypes.create_string_buffer(4 * width)
+        ok(c.cuMemcpyAtoH_v2(back, array, size_t(0), size_t(4 * width)), "down")
+        say("the same" if back.raw == data else "OTHER")
+""")
+
+
+def test_what_the_driver_owns_stays_until_it_is_in_the_way(gpu_server):
+    server = gpu_server("--suspend-for-others")
+    asker = Asker(server)
+    one = begun(program(server, ARRAY))
+    assert use(one) == "the same"
+    two = begun(program(server, HOLD, 150))     # parking leaves 128 MiB of 256 in the way
+    before = use(two)
+    states = {s["session"]: s["state"] for s in asker.ask("sessions")["sessions"]}
+    assert states == {"s1": "suspended", "s2": "running"}
+    assert server.log().index("session s1 is parked") < server.log().index("session s1 is suspended")
+    assert use(one) == "the same" and use(two) == before
+    end(one, two)

@@ -503,7 +503,7 @@ def test_the_lowest_priority_leaves_the_gpu_and_never_for_a_lower_one(serve):
     assert third.stdout.readline() == "holds\n"
 
     def gone():
-        return [s["session"] for s in Asker(server).ask("status")["sessions"] if s["state"] == "suspended"]
+        return [s["session"] for s in Asker(server).ask("status")["sessions"] if s["state"] == "parked"]
     wait_until(gone, 20, "one has left")
     assert gone() == ["s2"]
     # of the lower priority: no session leaves for it

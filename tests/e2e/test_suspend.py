@@ -515,9 +515,9 @@ def test_the_session_idle_longest_leaves_for_one_without_memory(gpu_server):
     wait_until(lambda: use_of("s2")[0] > before[1] and use_of("s2")[1] < use_of("s1")[1], 30, "and the second later")
     three = begun(program(server, HOLD, 100))       # waits until one of the others is idle
     assert use(three)
-    assert states() == {"s1": "suspended", "s2": "running", "s3": "running"}
+    assert states() == {"s1": "parked", "s2": "running", "s3": "running"}
     assert use(one) == first        # and now another one has left for it
-    assert sorted(states().values()) == ["running", "running", "suspended"]
+    assert sorted(states().values()) == ["parked", "running", "running"]
     assert use(two) == second
     assert server.log().count("leaves the GPU for") == 3      # one for each that found no room, and no more
     assert use(three)
