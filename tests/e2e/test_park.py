@@ -195,8 +195,9 @@ def test_a_hundred_parks_of_a_training_run(gpu_server):
         assert asker.ask("resume", session=name)["ok"]
         if i == 9:
             after_ten = resources(pid)
-    now = resources(pid)
-    assert now[0] < after_ten[0] + 8192 and now[1] == after_ten[1] and now[2] <= after_ten[2], (after_ten, now)
+    # a thread may be about to end, and a lane to begin; what is lost each time would be lost ninety times
+    most = (after_ten[0] + 8192, after_ten[1] + 9, after_ten[2] + 9)
+    wait_until(lambda: all(n <= limit for n, limit in zip(resources(pid), most)), 10, f"it has at most {most}")
     assert use(hold) == before
     assert one.stdout.read() == expected, one.stderr.read()
     assert one.wait(60 * SLOW) == 0
