@@ -67,6 +67,8 @@ def clean_env(**more):
         # What the programs and CUDA's own libraries do among themselves is not ours to check.
         env["TSAN_OPTIONS"] = (f"suppressions={ROOT / 'tests' / 'tsan.supp'} exitcode=66 handle_sigbus=0 "
                                "ignore_noninstrumented_modules=1")
+    # Since Python 3.12, a fork beside the client's threads is worth a line.
+    env["PYTHONWARNINGS"] = "ignore:This process:DeprecationWarning"
     # What other programs of this user do on the emulated GPU is not for these to see.
     env["CRICKET_EMU"] = f"usage=/dev/shm/cricket-emu-test-{os.getpid()}"
     more = dict(more)
