@@ -39,7 +39,7 @@ static CUresult stream_of(CUstream handle, struct ckc_stream **s)
 	CUresult err;
 
 	if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_INVALID_HANDLE; /* measured on an H200, driver 580 */
 	err = ckc_stream_from(handle, s);
 	return err ? err : ckc_capture_work_uncaptured(*s);
 }

@@ -111,7 +111,7 @@ static CUresult stream_of(CUstream handle, struct ck_emu_context *context,
 			  struct ck_emu_stream **stream)
 {
 	if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_INVALID_HANDLE;
 	return ck_emu_stream_get(handle, context, stream);
 }
 
