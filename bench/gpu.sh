@@ -12,6 +12,7 @@
 #   together 70 s (25)   ten programs at a time
 #   sweep   900 s (240)  slowdown against the round trip of a played network
 #   trips   110 s        round trips of starts, first and second, over tcp
+#   pinned   20 s        a loop in which the CPU writes words of pinned memory and kernels use them: us a step
 #   profile 200 s        what the profilers of PyTorch, JAX and CuPy (PROFILE: some) say, natively and through the server; traces in $OUT/trace
 #   pool     90 s        two servers with a GPU each, as one list, and copies between them against plain sockets; needs two GPUs
 #   priority 150 s       requests beside training: natively, without a policy, with priorities
@@ -145,6 +146,19 @@ trips_once() { # NAME COMMAND... - one run, what it prints, and its round trips
 	CRICKET_STATS=$file remote "$(address_of tcp)" "$@" 2>> "$OUT/trips.err"
 	sed -n "s/^cricket: \([0-9]* round trips.*\)/$name: \1/p" "$file" | tail -n 1 | table
 	echo "--- $name" >> "$OUT/trips.all" && cat "$file" >> "$OUT/trips.all"
+}
+
+# Six buffers of 64 KiB: copied to the device, read by the kernel, read and written by it.
+pinned() {
+	local way over
+	for way in copy read write; do
+		pinned_row native $way native
+		for over in $OVER; do pinned_row "$over" $way remote "$(address_of "$over")"; done
+	done
+}
+pinned_row() { # NAME WAY COMMAND...
+	local name=$1 way=$2; shift 2
+	echo "$name, $("$@" "$APPS/pinned_words" "${PINNED_STEPS:-20000}" 6 65536 "$way" 2>&1 | tr '\n' ' ')" | table
 }
 
 # Plain sockets against our copies, with as many connections, over this host's loopback or to $WIRE_HOST:$WIRE_PORT,
