@@ -17,7 +17,7 @@ from conftest import EXPECTED, KIND, SLOW, Server, client_env, ended, is_alive, 
 
 # All cuts of the programs below together; the issue wants 1,000 (make check-e2e K=resume CUTS=1000).
 CUTS = int(os.environ.get("CUTS", "240"))
-PROGRAMS = ["resume", "async_copies", "host_functions", "managed_intro", "threads_order", "staged_copies"]
+PROGRAMS = ["resume", "async_copies", "host_functions", "managed_intro", "threads_order", "staged_copies", "pinned_words"]
 
 
 @pytest.fixture
