@@ -9,6 +9,9 @@
 #define CK_RPC_COMPRESS_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+#include "util/hash.h"
 
 #define CK_PACK_BLOCK (512u << 10) /* most bytes of a block, before and after */
 
@@ -31,5 +34,17 @@ void *ck_unpack_room(struct ck_unpacker *unpacker);
 /* Expand the first @packed bytes there to @size bytes at @to. -EBADMSG: they are no block of that
  * size; then @to may hold anything. */
 int ck_unpack(struct ck_unpacker *unpacker, size_t packed, void *to, size_t size);
+
+/* Parts of uploads that the server keeps for the next start of a program (docs/protocol.md,
+ * "Uploads that are kept"): each travels as it is, or in blocks. */
+#define CK_CHUNK ((size_t)2 << 20) /* bytes of a chunk; the last one of an upload may be shorter */
+#define CK_STORED_MOST 64u	   /* chunks in one ck_upload_stored */
+
+/* One of the chunks of ck_upload_stored, as it travels. */
+struct ck_stored_chunk {
+	uint64_t offset; /* from the destination */
+	uint64_t size;	 /* 1 to CK_CHUNK */
+	struct ck_hash hash;
+};
 
 #endif

@@ -86,6 +86,10 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_CONNECTIONS", NULL,
 	 "client: number of connections that a large copy uses, 1 to 8; default: 4, fewer on\n"
 	 "machines with fewer than 8 processors"},
+	{"CRICKET_WEIGHTS", "auto",
+	 "client: keep large uploads on a server on another machine, so that the next start of "
+	 "the\n"
+	 "program need not send them: auto (if the network is slow), on or off"},
 	{"CRICKET_LOST", "sigbus",
 	 "client: effect of an access to managed memory after the server is lost: sigbus (raises\n"
 	 "SIGBUS) or zeros (reads as zeros)"},

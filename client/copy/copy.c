@@ -156,6 +156,15 @@ static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void 
 	return ckc_split_copy_upload(&s);
 }
 
+/* False: the server does not keep it. */
+static bool upload_kept(const struct place *p, CUdeviceptr dst, const void *src, size_t size,
+			CUresult *err)
+{
+	const struct ckc_staged s = make_staged(p, dst, src, size);
+
+	return ckc_stored_upload(&s, err);
+}
+
 static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, size_t size);
 static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size_t size);
 
@@ -201,6 +210,8 @@ static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, 
 	if (way == DIRECT)
 		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
 	ckc_hostmem_copied(src);
+	if (way == PARTS && upload_kept(p, dst, src, size, &err))
+		return err;
 	if (way == PARTS && ckc_compression_hides(p->ctx->client, size))
 		way = MESSAGE;
 	p->drains = p->waits || (size >= CK_STAGE_MIN && ckc_stream_idle(p->ctx, p->stream));

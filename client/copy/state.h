@@ -66,7 +66,20 @@ struct ckc_bridges {
 	_Atomic uint64_t numbers;	  /* of copies */
 };
 
+struct ckc_kept {	     /* stored_upload.c */
+	_Atomic bool proven; /* the server had the bytes of one, or the network's rate is known */
+	/* the network was to be measured; a long round trip may hide its rate */
+	_Atomic bool sampled;
+	_Atomic bool missed; /* the server did not have the bytes of the newest one */
+	/* A mapping that is no file, so that it need not be looked up so many times more. Uploads
+	 * of several threads may lose an update: one lookup. */
+	_Atomic uintptr_t plain_lo, plain_hi;
+	_Atomic int plain_left;
+	_Atomic bool slow; /* one was slower than to send the bytes: do not retry */
+};
+
 struct ckc_copying {
+	struct ckc_kept kept;
 	struct ckc_bridges bridges;
 	struct ckc_stages stages;
 	struct ckc_mirrors mirrors;

@@ -148,21 +148,44 @@ static void note_packed(struct ckc_compression *p, uint64_t rate, uint64_t ns)
 	store_relaxed(&p->unproven_ns, load_relaxed(&p->unproven_ns) + ns);
 }
 
+/* The rate of @size bytes that took @ns; 0: most of that was the round trip, which hides it. */
+static uint64_t rate_of(struct ckc_client *c, size_t size, uint64_t ns)
+{
+	uint64_t trip = load_relaxed(&c->lanes.round_trip_ns);
+
+	if (ns > trip + trip / 2)
+		return (uint64_t)((double)size * NS / (double)(ns - trip));
+	store_relaxed(&c->packing.hidden, ck_max(load_relaxed(&c->packing.hidden), size));
+	return 0;
+}
+
 void ckc_compression_stepped(struct ckc_client *c, const struct ckc_compression_step *step)
 {
-	uint64_t ns = ck_now_ns() - step->began, trip = load_relaxed(&c->lanes.round_trip_ns), rate;
+	uint64_t ns = ck_now_ns() - step->began, rate;
 
-	if (c->passes_fds)
-		return;
-	if (ns <= trip + trip / 2) { /* it hides the rate */
-		store_relaxed(&c->packing.hidden,
-			      ck_max(load_relaxed(&c->packing.hidden), step->size));
-		return;
-	}
-	rate = (uint64_t)((double)step->size * NS / (double)(ns - trip));
-	if (step->packed)
+	rate = c->passes_fds ? 0 : rate_of(c, step->size, ns);
+	if (rate > 0 && step->packed)
 		note_packed(&c->packing, rate, ns);
-	else
+	else if (rate > 0)
+		note_link(&c->packing, rate);
+}
+
+uint64_t ckc_compression_link(struct ckc_client *c)
+{
+	return load_relaxed(&c->packing.samples) > 0 ? load_relaxed(&c->packing.link) : 0;
+}
+
+void ckc_compression_assume(struct ckc_client *c, uint64_t rate)
+{
+	store_relaxed(&c->packing.link, rate);
+	store_relaxed(&c->packing.samples, 1);
+}
+
+void ckc_compression_measured(struct ckc_client *c, size_t size, uint64_t ns)
+{
+	uint64_t rate = rate_of(c, size, ns);
+
+	if (rate > 0)
 		note_link(&c->packing, rate);
 }
 

@@ -45,6 +45,12 @@ void ckc_compression_stepped(struct ckc_client *c, const struct ckc_compression_
  */
 bool ckc_compression_hides(const struct ckc_client *c, size_t size);
 
+/* The network's rate in bytes per second, 0: not measured; and another measurement: @size bytes
+ * that were not compressed took @ns. */
+uint64_t ckc_compression_link(struct ckc_client *c);
+void ckc_compression_assume(struct ckc_client *c, uint64_t rate); /* until it is measured */
+void ckc_compression_measured(struct ckc_client *c, size_t size, uint64_t ns);
+
 /* Blocks that one thread compresses in turn. */
 struct ckc_pack_run {
 	struct ckc_client *client;

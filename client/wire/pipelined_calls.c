@@ -92,7 +92,7 @@ CUresult ckc_pipelined_call(struct ckc_pipelined *a, uint32_t proc, void *args, 
 				 .args = args,
 				 .bulk = bulk,
 				 .bulk_size = size,
-				 .passing = proc == CK_PROC_upload_packed_part};
+				 .passing = proc != CK_PROC_upload_part};
 	uint64_t began = ck_now_ns(), profiled;
 	int ret;
 

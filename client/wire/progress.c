@@ -2,6 +2,7 @@
  * client/wire/progress.c - see progress.h.
  */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/wire/progress.h"
@@ -25,7 +26,7 @@ bool ckc_progress_note(struct ckc_progress *p, size_t bytes, uint64_t began, uin
 
 	if (last == 0 || (began > last && began - last > PAUSE_NS)) {
 		p->begun = p->said = began;
-		p->bytes = 0;
+		p->bytes = p->kept = 0;
 	}
 	sent = (double)(atomic_fetch_add(&p->bytes, bytes) + bytes);
 	if (now - p->said < EVERY_NS)
@@ -35,10 +36,18 @@ bool ckc_progress_note(struct ckc_progress *p, size_t bytes, uint64_t began, uin
 	snprintf(text, CK_PROGRESS_TEXT,
 		 "cricket: sending to the GPU server: %.1f MB in %.0f s, %.1f MB/s\n", sent / 1e6,
 		 seconds, sent / 1e6 / seconds);
+	if (p->kept > 0)
+		snprintf(text + strlen(text) - 1, CK_PROGRESS_TEXT - strlen(text) + 1,
+			 "; it had %.1f MB more\n", (double)p->kept / 1e6);
 	return true;
 }
 
-void ckc_progress_sent(size_t bytes, uint64_t began)
+void ckc_progress_note_kept(struct ckc_progress *p, size_t bytes)
+{
+	p->kept += bytes;
+}
+
+static void print_progress(size_t bytes, uint64_t began)
 {
 	char text[CK_PROGRESS_TEXT];
 	int fd = (int)ck_env_long("CRICKET_LOG_FD");
@@ -48,4 +57,15 @@ void ckc_progress_sent(size_t bytes, uint64_t began)
 		return;
 	if (dprintf(fd, "%s", text) < 0)
 		ck_debug("the terminal has gone: %m");
+}
+
+void ckc_progress_sent(size_t bytes, uint64_t began)
+{
+	print_progress(bytes, began);
+}
+
+void ckc_progress_stored(size_t bytes, uint64_t began)
+{
+	ckc_progress_note_kept(&own, bytes);
+	print_progress(0, began);
 }

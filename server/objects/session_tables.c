@@ -21,6 +21,7 @@
 #include "server/session/locks.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
+#include "server/store/chunk_store.h"
 #include "util/util.h"
 
 /* How long a waiting lane spins before it sleeps. A command's bytes are often just arriving on the
@@ -84,6 +85,7 @@ void cks_session_destroy(struct cks_session *s)
 	cks_evacuation_destroy(s->evacuation);
 	cks_handles_destroy(s->handles);
 	cks_modcache_close(s->modules);
+	cks_chunk_store_destroy(s->store);
 	free(atomic_load(&s->commands));
 	ck_cond_destroy(&s->progress);
 	cks_gate_fini(&s->gate);

@@ -121,6 +121,13 @@ static const struct row {
 			    256u << 20,
 			    0,
 			    CK_SIZE_MOST},
+	[CK_LIMIT_STORE] =
+		{{"store-size", "BYTES",
+		  "maximum size of the uploads of one identity that are kept on disk; 0: none",
+		  "32G"},
+		 (uint64_t)32 << 30,
+		 0,
+		 CK_SIZE_MOST},
 };
 
 struct cks_limit_texts cks_limit_texts(enum cks_limit limit)
@@ -172,6 +179,7 @@ void cks_limits_apply(struct cks_limits *limits, const struct cks_terms *terms)
 	apply_limit(limits, CK_LIMIT_PINNED, terms->host_memory);
 	apply_limit(limits, CK_LIMIT_OUTPUT, terms->output);
 	apply_limit(limits, CK_LIMIT_CACHE, terms->cache);
+	apply_limit(limits, CK_LIMIT_STORE, terms->store);
 }
 
 static int parse_value(const struct row *row, const char *text, uint64_t *value)

@@ -26,6 +26,7 @@ enum cks_limit {
 	CK_LIMIT_QUANTUM,   /* seconds that a session runs while others wait for its memory */
 	CK_LIMIT_SAVE,	    /* seconds between two checkpoints of a session */
 	CK_LIMIT_LEASE,	    /* bytes of device memory that a session gets before it asks */
+	CK_LIMIT_STORE,	    /* bytes of an identity's uploads that are kept */
 	CK_LIMITS,
 };
 

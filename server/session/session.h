@@ -55,6 +55,7 @@ struct cks_session {
 	struct cks_modcache *modules;	   /* images by content hash */
 	/* what earlier sessions of the program have learned */
 	struct cks_answer_store *answers;
+	struct cks_chunk_store *store;	       /* kept uploads of its identity; NULL: none */
 	struct cks_assembly *assembly;	       /* the image that is arriving */
 	struct ck_output *output;	       /* of kernels */
 	struct cks_callbacks *callbacks;       /* functions for the client to run */

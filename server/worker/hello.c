@@ -26,6 +26,7 @@
 #include "server/session/identity.h"
 #include "server/session/session.h"
 #include "server/session/version.h"
+#include "server/store/chunk_store.h"
 #include "server/worker/device_snapshot.h"
 #include "server/worker/dispatch.h"
 #include "server/worker/hello.h"
@@ -211,6 +212,8 @@ static int make_session(struct hello *h, struct cks_session **session)
 	cks_pinned_bound(s->pinned, options->limits.value[CK_LIMIT_PINNED]);
 	cks_snapshot_world(&h->res, &world);
 	s->answers = cks_answer_store_open(options->cache_dir, key, h->client->application, &world);
+	cks_chunk_store_create(options->cache_dir, key, options->limits.value[CK_LIMIT_STORE],
+			       &s->store);
 	ret = choose_names(s, &h->res);
 	if (ret == 0)
 		ret = cks_session_tls_choose(s, ck_chan_fd(h->chan));

@@ -617,7 +617,7 @@ def test_a_right_policy_is_accepted(tmp_path):
     path.write_text('''# all keys
 prefixes: ( { name = "nsys"; command = [ "/usr/bin/nsys", "profile", "-o", "/tmp/%q{CRICKET_SESSION}" ]; } );
 default: { sessions = 4; memory = "25%"; priority = -5; weight = 3; contexts = 8; m3_memory = "1G"; resume = "90s"; suspend_idle = "30m";
-    memory_total = "64G"; time = "8h"; idle = "0"; lanes = 64; host_memory = "16G"; output = "1M"; cache = "256M"; bandwidth = "100M";
+    memory_total = "64G"; time = "8h"; idle = "0"; lanes = 64; host_memory = "16G"; output = "1M"; cache = "256M"; bandwidth = "100M"; store = "1G";
     nvml_processes = "own"; m3_names = "all"; };
 identities: (
     { token = "alice"; memory = "8G"; gpus = "0,1"; features = [ "m3", "checkpoint" ]; prefixes = [ "nsys" ]; },

@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@
 #include "server/worker/dispatch.h"
 #include "server/memory/memory.h"
 #include "server/modules/modcache.h"
+#include "server/store/chunk_store.h"
 #include "tests/fuzz/standalone.h"
 #include "tests/unit/server_fake.h"
 
@@ -119,8 +121,30 @@ static void install_driver(void)
 	ck_driver.cuLaunchKernelEx = launch_ex;
 }
 
+static void remove_store(void)
+{
+	char command[96];
+
+	snprintf(command, sizeof(command), "rm -rf /tmp/ck-fuzz-store-%ld", (long)getpid());
+	if (system(command) != 0)
+		abort();
+}
+
+/* For uploads that are kept, of all inputs. */
+static const char *store_folder(void)
+{
+	static char folder[64];
+
+	if (!folder[0]) {
+		snprintf(folder, sizeof(folder), "/tmp/ck-fuzz-store-%ld", (long)getpid());
+		atexit(remove_store);
+	}
+	return folder;
+}
+
 static struct cks_session *make_session(void)
 {
+	static const struct ck_hash owner = {{1}};
 	struct cks_session *session = NULL;
 	struct cks_modcache *cache = NULL;
 
@@ -129,6 +153,7 @@ static struct cks_session *make_session(void)
 	    cks_session_create(cache, NULL, 1, &session) < 0)
 		abort();
 	session->wait_max_ms = 1; /* nobody brings news */
+	cks_chunk_store_create(store_folder(), &owner, 1 << 20, &session->store);
 	for (int kind = CK_KIND_CONTEXT; kind <= CK_KIND_KERNEL; kind++)
 		cks_handles_put(session->handles, (uint64_t)(OBJECT + kind), (enum cks_kind)kind,
 				OBJECT + CK_KIND_CONTEXT, &objects[kind]);

@@ -1,0 +1,388 @@
+/*
+ * client/copy/stored_upload.c - uploads that the server keeps, so that the next start of the
+ * program need not send them; see client/copy/split_copy.h.
+ *
+ * An upload is divided into chunks. The index of this user (chunk_index.h) has the hash of a chunk
+ * that was uploaded before. The client offers the hashes that it knows; the server copies the
+ * chunks that it has to the device, and names the others. These are sent, and hashed meanwhile: the
+ * next chunk while buffers of sockets hold the one before it. The server keeps them.
+ *
+ * Threads and connections are those of any large copy (client/wire/striping.h): each chunk is of
+ * the part in which it begins.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/copy/chunk_index.h"
+#include "client/copy/compressed_upload.h"
+#include "client/copy/split_copy.h"
+#include "client/copy/state.h"
+#include "client/copy/stored_pays.h"
+#include "client/copy/upload_source.h"
+#include "client/managed/managed.h"
+#include "client/wire/compression.h"
+#include "client/wire/progress.h"
+#include "client/wire/striping.h"
+#include "rpc/compress.h"
+#include "util/until.h"
+
+/* Bytes that show the network's rate: a part of so many, within these bounds. */
+#define SAMPLE_PART 32
+#define SAMPLE_MIN ((size_t)1 << 20)
+#define SAMPLE ((size_t)8 << 20)
+/* After so many bytes, see whether it pays: at first, and then. Each time costs a round trip. */
+#define STEP_FIRST ((size_t)32 << 20)
+#define STEP ((size_t)256 << 20)
+#define BLOCKS (CK_CHUNK / CK_PACK_BLOCK)
+
+/* One upload. Threads share it. */
+struct upload {
+	struct ckc_staged copy;
+	uint64_t stream;
+	const struct ckc_upload_source *source;
+	size_t start; /* of this part in the source */
+	int index;
+	uint32_t now;
+	bool rehash; /* hash what the index only supposes, before it is sent */
+	bool packed;
+	_Atomic size_t stored; /* bytes that were not sent */
+};
+
+struct chunk {
+	size_t at, size;
+	struct ck_hash hash;
+	bool known, done;
+};
+
+/* What one thread does of it. */
+struct batch {
+	struct upload *u;
+	struct chunk *chunks; /* of the range at hand */
+	size_t count;
+	bool sends; /* chunks have been sent, and their replies not been read: */
+	struct ckc_compressed_upload sending;
+	unsigned char *blocks; /* room for a compressed chunk; NULL: they are not compressed */
+};
+
+static unsigned int thread_count(void)
+{
+	return ck_min(ckc_striping_width(), (unsigned int)sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static void hash_chunk(struct upload *u, struct chunk *c)
+{
+	ck_hash((const char *)u->copy.host + c->at, c->size, &c->hash);
+	c->known = true;
+}
+
+/* Find the hash of a chunk without its bytes, or with them where the index is not sure. */
+static void look_up(struct upload *u, struct chunk *c)
+{
+	const struct ckc_chunk_key key =
+		ckc_upload_source_key(u->source, u->start + c->at, c->size);
+	struct ckc_chunk_entry entry;
+
+	if (!ckc_chunk_index_find(u->index, &key, u->now, &entry))
+		return;
+	if (entry.sure && ckc_upload_source_is_intact(u->source, u->start + c->at, c->size)) {
+		c->hash = entry.hash;
+		c->known = true;
+	} else if (u->rehash) {
+		hash_chunk(u, c);
+	}
+}
+
+/* Offer up to CK_STORED_MOST known chunks, beginning with number *@i, which moves on. */
+static CUresult offer_chunks(struct batch *b, size_t *i)
+{
+	struct upload *u = b->u;
+	struct ck_stored_chunk offer[CK_STORED_MOST];
+	struct chunk *offered[CK_STORED_MOST];
+	size_t count = 0, length = 0, size = 0;
+	uint64_t began = ck_now_ns();
+	void *missing = NULL;
+	CUresult err;
+
+	for (; *i < b->count && count < CK_STORED_MOST; ++*i) {
+		struct chunk *c = &b->chunks[*i];
+
+		if (!c->known)
+			continue;
+		offered[count] = c;
+		offer[count++] = (struct ck_stored_chunk){c->at, c->size, c->hash};
+	}
+	if (count == 0)
+		return CUDA_SUCCESS;
+	err = ck_wire_upload_stored(u->copy.ctx->object.id, u->copy.device, u->stream, offer,
+				    count * sizeof(offer[0]), &missing, &length);
+	if (!err && length != count)
+		err = CUDA_ERROR_UNKNOWN;
+	for (size_t n = 0; n < count && !err; n++) {
+		offered[n]->done = !((const char *)missing)[n];
+		if (offered[n]->done)
+			size += offered[n]->size;
+	}
+	u->stored += size;
+	ckc_progress_stored(size, began);
+	free(missing);
+	return err;
+}
+
+/* Compress a chunk to @b->blocks; returns its size there, and the lengths of its blocks. */
+static size_t pack_chunk(struct batch *b, const char *bytes, size_t size, uint32_t *lengths)
+{
+	size_t total = 0;
+
+	for (size_t at = 0; at < size; at += CK_PACK_BLOCK, lengths++) {
+		size_t plain = ck_min(size - at, (size_t)CK_PACK_BLOCK);
+		const void *packed;
+		size_t n = ckc_pack_next(&b->sending.run, bytes + at, plain, &packed);
+
+		*lengths = (uint32_t)(n ? n : plain);
+		memcpy(b->blocks + total, n ? packed : bytes + at, *lengths);
+		total += *lengths;
+	}
+	return total;
+}
+
+static CUresult send_kept(struct batch *b, const struct chunk *c)
+{
+	struct upload *u = b->u;
+	const char *bytes = (const char *)u->copy.host + c->at;
+	uint32_t lengths[BLOCKS];
+	size_t size = c->size;
+	ck_upload_kept_args args = {
+		.dst = u->copy.device + c->at, .stream = u->stream, .size = c->size};
+
+	memcpy(args.hash, c->hash.bytes, sizeof(args.hash));
+	if (b->blocks) {
+		size = pack_chunk(b, bytes, c->size, lengths);
+		bytes = (const char *)b->blocks;
+		args.blocks.blocks_val = (char *)lengths;
+		args.blocks.blocks_len =
+			(u_int)((c->size + CK_PACK_BLOCK - 1) / CK_PACK_BLOCK * sizeof(lengths[0]));
+	}
+	args.data_length = (u_int)size;
+	return ckc_pipelined_call(&b->sending.ahead, CK_PROC_upload_kept, &args, bytes, size);
+}
+
+/* Send a chunk for the server to keep, and note its hash. If it is not the file's any more, only
+ * send it. */
+static CUresult send_chunk(struct batch *b, struct chunk *c)
+{
+	struct upload *u = b->u;
+	const struct ckc_chunk_key key =
+		ckc_upload_source_key(u->source, u->start + c->at, c->size);
+	struct ckc_chunk_entry entry = {.sure = u->source->sure};
+
+	if (!c->known)
+		hash_chunk(u, c);
+	if (!ckc_upload_source_is_intact(u->source, u->start + c->at, c->size))
+		return ckc_compressed_upload_bytes(&b->sending, u->copy.device + c->at,
+						   (const char *)u->copy.host + c->at, c->size);
+	entry.hash = c->hash;
+	ckc_chunk_index_put(u->index, &key, u->now, &entry);
+	return send_kept(b, c);
+}
+
+static CUresult end_sending(struct batch *b)
+{
+	if (!b->sends)
+		return CUDA_SUCCESS;
+	b->sends = false;
+	free(b->blocks);
+	return ckc_compressed_upload_end(&b->sending);
+}
+
+static CUresult send_missing(struct batch *b)
+{
+	struct upload *u = b->u;
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < b->count && !err; i++) {
+		if (b->chunks[i].done)
+			continue;
+		if (!b->sends) {
+			ckc_compressed_upload_begin(&b->sending, u->copy.ctx, u->stream, u->packed);
+			b->blocks = b->sending.packed ? malloc(CK_CHUNK) : NULL;
+			b->sends = true;
+		}
+		err = send_chunk(b, &b->chunks[i]);
+	}
+	return err;
+}
+
+/* Look up the chunks that begin at number @first. True: some are to be offered. */
+static bool find_chunks(struct batch *b, size_t first)
+{
+	bool known = false;
+
+	for (size_t i = 0; i < b->count; i++) {
+		struct chunk *c = &b->chunks[i];
+
+		c->at = (first + i) * CK_CHUNK;
+		c->size = ck_min(b->u->copy.size - c->at, CK_CHUNK);
+		look_up(b->u, c);
+		known = known || c->known;
+	}
+	return known;
+}
+
+/* Upload the chunks that begin in [@lo, @hi) of the copy. */
+static CUresult upload_range(struct batch *b, size_t lo, size_t hi)
+{
+	size_t first = (lo + CK_CHUNK - 1) / CK_CHUNK, end = (hi + CK_CHUNK - 1) / CK_CHUNK;
+	CUresult err = CUDA_SUCCESS;
+
+	b->count = end - first;
+	if (b->count == 0)
+		return CUDA_SUCCESS;
+	b->chunks = calloc(b->count, sizeof(b->chunks[0]));
+	if (!b->chunks)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (find_chunks(b, first)) /* the connection is free for calls only after all replies */
+		err = end_sending(b);
+	for (size_t i = 0; i < b->count && !err;)
+		err = offer_chunks(b, &i);
+	if (!err)
+		err = send_missing(b);
+	free(b->chunks);
+	return err;
+}
+
+static CUresult upload_share(const void *upload, struct ckc_share *share)
+{
+	struct batch b = {.u = (struct upload *)(uintptr_t)upload};
+	CUresult err = CUDA_SUCCESS, ended;
+	size_t at, size;
+
+	while (!err && ckc_share_next(share, &at, &size))
+		err = upload_range(&b, at, at + size);
+	ended = end_sending(&b);
+	return err ? err : ended;
+}
+
+/* Has the index an entry for the chunk at @start? Then the upload has been kept before. */
+static bool is_known(const struct ckc_upload_source *source, size_t start, size_t size, int index)
+{
+	const struct ckc_chunk_key key =
+		ckc_upload_source_key(source, start, ck_min(size, CK_CHUNK));
+	struct ckc_chunk_entry entry;
+
+	return ckc_chunk_index_find(index, &key, (uint32_t)time(NULL), &entry);
+}
+
+/* Upload the first @size bytes of @copy, which are at @start of the source. */
+static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t start,
+			    const struct ckc_upload_source *source, int index)
+{
+	bool known = is_known(source, start, size, index);
+	struct ckc_client *c = copy->ctx->client;
+	struct upload u = {
+		.copy = *copy,
+		.stream = copy->stream ? copy->stream->object.id : 0,
+		.source = source,
+		.start = start,
+		.index = index,
+		.now = (uint32_t)time(NULL),
+		.rehash = ckc_stored_pays_hashing(c),
+		.packed = ckc_compression_pays(c, CK_PROC_upload_kept, thread_count(), 1),
+	};
+	uint64_t began = ck_now_ns();
+	CUresult err;
+
+	u.copy.size = size;
+	/* few offers, as each takes a round trip; what is sent ends at the same time everywhere */
+	err = ckc_striping(c, upload_share, &u, size, known);
+	if (err)
+		ckc_context_outcome(copy->ctx->object.id, err);
+	else
+		ckc_stored_measured(c, &(struct ckc_stored_measure){size, u.stored, u.packed,
+								    ck_now_ns() - began});
+	return err;
+}
+
+/* Move the start of @copy by @size bytes. */
+static void skip_bytes(struct ckc_staged *copy, size_t size)
+{
+	copy->device += size;
+	copy->host = (char *)copy->host + size;
+	copy->size -= size;
+}
+
+/* Is the next upload one of bytes that the server may lack, over a network that is not known? */
+static bool needs_sample(struct ckc_client *c, const struct ckc_upload_source *source, size_t start,
+			 size_t size, int index)
+{
+	return !ckc_stored_always() && ckc_compression_link(c) == 0 && !c->copying->kept.sampled &&
+	       (c->copying->kept.missed || !is_known(source, start, size, index));
+}
+
+/* Measure the network by the first bytes of @rest; does it pay then? They are sent again, to be
+ * kept. */
+static bool sample_pays(struct ckc_staged *rest, CUresult *err)
+{
+	struct ckc_client *c = rest->ctx->client;
+	struct ckc_staged sample = *rest;
+
+	sample.size =
+		ck_min(rest->size, ck_max(SAMPLE_MIN, ck_min(SAMPLE, rest->size / SAMPLE_PART)));
+	c->copying->kept.sampled = true;
+	*err = ckc_split_copy_upload(&sample);
+	if (!*err && ckc_stored_pays_known(c))
+		return true;
+	skip_bytes(rest, sample.size);
+	return false;
+}
+
+/* Once it does not pay, the rest takes the usual way. */
+static CUresult upload_parts(const struct ckc_staged *copy, const struct ckc_upload_source *source,
+			     int index)
+{
+	struct ckc_client *c = copy->ctx->client;
+	struct ckc_staged rest = *copy;
+	CUresult err = CUDA_SUCCESS;
+
+	while (rest.size > 0 && !err && ckc_stored_pays(c)) {
+		size_t size = ck_min(rest.size, c->copying->kept.proven ? STEP : STEP_FIRST);
+		size_t start = copy->size - rest.size;
+
+		if (needs_sample(c, source, start, rest.size, index) && !sample_pays(&rest, &err))
+			break;
+		err = upload_part(&rest, size, start, source, index);
+		skip_bytes(&rest, size);
+	}
+	if (!err && rest.size > 0)
+		return ckc_split_copy_upload(&rest);
+	ckc_command_called();
+	return err;
+}
+
+bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err)
+{
+	struct ckc_client *c = copy->ctx->client;
+	struct ckc_upload_source source;
+	struct ckc_staged reached = *copy;
+	bool takes = false;
+	int index;
+
+	if (!ckc_stored_pays(c))
+		return false;
+	reached.host = ckc_managed_host(copy->host, copy->size, false);
+	if (!reached.host)
+		return false;
+	if (ckc_stored_pays_open(c, reached.host, copy->size, &source)) {
+		index = ckc_chunk_index_open();
+		takes = index >= 0;
+		if (takes) {
+			ckc_stored_recall_link(c, index);
+			*err = upload_parts(&reached, &source, index);
+			ckc_stored_note_link(c, index);
+			close(index);
+		}
+		ckc_upload_source_close(&source);
+	}
+	return takes;
+}

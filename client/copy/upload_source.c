@@ -1,0 +1,236 @@
+/*
+ * client/copy/upload_source.c - see client/copy/upload_source.h.
+ *
+ * A file's device, inode, size and times name its content only where the kernel changes a time
+ * with every write: on local file systems, and some time after the last change. Elsewhere they are
+ * a hint: what was hashed before is hashed again. A private mapping may have pages of its own
+ * instead of the file's; /proc/self/pagemap tells.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/copy/upload_source.h"
+#include "util/util.h"
+
+#define NS 1000000000ll
+/* A program that writes a shared mapping changes the time only at its first write to a page, until
+ * the kernel has written the page to the disk: by default after 35 s. */
+#define OLD_NS (60 * NS)
+#define SAMPLES 64u /* of other memory */
+#define SAMPLE 64u
+
+/* A line of /proc/self/maps. */
+struct mapping {
+	unsigned long lo, hi, offset, inode;
+	unsigned int major, minor;
+	char rights[5];
+	const char *path;
+};
+
+static bool read_mapping(const char *line, struct mapping *m)
+{
+	int at = 0;
+
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &m->lo, &m->hi, m->rights, &m->offset,
+		   &m->major, &m->minor, &m->inode, &at) < 7 ||
+	    at == 0)
+		return false;
+	m->path = line + at;
+	return true;
+}
+
+/* Find the mapping that contains all of [lo, hi). @line is its text, from malloc. */
+static bool find_mapping(uintptr_t lo, uintptr_t hi, struct mapping *m, char **line)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	size_t room = 0;
+	bool found = false;
+
+	*line = NULL;
+	while (maps && !found && getline(line, &room, maps) > 0) {
+		(*line)[strcspn(*line, "\n")] = '\0';
+		if (!read_mapping(*line, m))
+			continue;
+		if (m->lo > lo)
+			break;
+		found = hi <= m->hi;
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+static int64_t ns_of(struct timespec t)
+{
+	return (int64_t)t.tv_sec * NS + t.tv_nsec;
+}
+
+static void set_state(const struct stat *st, struct ckc_chunk_key *key)
+{
+	key->device = st->st_dev;
+	key->inode = st->st_ino;
+	key->size = (uint64_t)st->st_size;
+	key->mtime_ns = ns_of(st->st_mtim);
+	key->ctime_ns = ns_of(st->st_ctim);
+}
+
+/* Does the kernel itself note each change of a file there? Not in memory, where a mapping is
+ * written without a note; and others' servers keep their own time. */
+static bool file_system_is_local(const char *path)
+{
+	static const uint32_t local[] = {
+		0xef53,	    /* ext2, ext3, ext4 */
+		0x58465342, /* XFS */
+		0x9123683e, /* Btrfs */
+		0xf2f52010, /* F2FS */
+		0xca451a4e, /* bcachefs */
+		0x2fc12fc1, /* ZFS */
+	};
+	struct statfs fs;
+
+	if (statfs(path, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
+		if ((uint32_t)fs.f_type == local[i])
+			return true;
+	}
+	return false;
+}
+
+bool ckc_upload_source_is_old(int64_t mtime_ns, int64_t ctime_ns, int64_t now_ns)
+{
+	return now_ns - ck_max(mtime_ns, ctime_ns) >= OLD_NS;
+}
+
+/* Pages of the mapping may be the program's own, unless it is shared. */
+static bool open_pagemap(const struct mapping *m, struct ckc_upload_source *s)
+{
+	s->pagemap = -1;
+	if (m->rights[3] == 's')
+		return m->rights[1] != 'w'; /* the program may be writing it */
+	s->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	return s->pagemap >= 0;
+}
+
+static int describe_file(const struct mapping *m, size_t size, struct ckc_upload_source *s)
+{
+	uint64_t offset = m->offset + ((uintptr_t)s->bytes - m->lo);
+	struct stat st;
+
+	s->path = strdup(m->path);
+	if (!s->path)
+		return -ENOMEM;
+	if (stat(s->path, &st) < 0 || st.st_ino != m->inode || !S_ISREG(st.st_mode) ||
+	    (uint64_t)st.st_size < offset + size)
+		return -ENOENT;
+	s->file = true;
+	set_state(&st, &s->key);
+	s->key.offset = offset;
+	if (!open_pagemap(m, s))
+		return -ENOENT;
+	s->sure = st.st_dev == makedev(m->major, m->minor) && file_system_is_local(s->path) &&
+		  ckc_upload_source_is_old(s->key.mtime_ns, s->key.ctime_ns, s->now_ns);
+	return 0;
+}
+
+/* A few of the bytes tell whether it is worth the time to hash all of them before they are sent. */
+static void describe_memory(size_t size, struct ckc_upload_source *s)
+{
+	unsigned char sample[SAMPLES * SAMPLE];
+	size_t step = size / SAMPLES;
+
+	for (size_t i = 0; i < SAMPLES; i++)
+		memcpy(sample + i * SAMPLE, s->bytes + i * step, ck_min(step, (size_t)SAMPLE));
+	s->key.inode = ck_hash_key(sample, sizeof(sample));
+	s->key.size = size;
+}
+
+int ckc_upload_source_open(const void *bytes, size_t size, struct ckc_upload_source *s)
+{
+	struct mapping m;
+	char *line;
+	int ret = 0;
+
+	*s = (struct ckc_upload_source){
+		.bytes = bytes, .pagemap = -1, .now_ns = (int64_t)time(NULL) * NS};
+	if (!find_mapping((uintptr_t)bytes, (uintptr_t)bytes + size, &m, &line) ||
+	    m.rights[0] != 'r' || size < (size_t)SAMPLES * SAMPLE)
+		ret = -ENOENT;
+	else if (m.inode != 0)
+		ret = describe_file(&m, size, s);
+	else
+		describe_memory(size, s);
+	if (ret == 0) {
+		s->lo = m.lo;
+		s->hi = m.hi;
+	}
+	free(line);
+	return ret;
+}
+
+void ckc_upload_source_close(struct ckc_upload_source *s)
+{
+	if (s->pagemap >= 0)
+		close(s->pagemap);
+	free(s->path);
+}
+
+/* Is the file's page at the address, or none yet? */
+static bool page_is_of_file(uint64_t entry)
+{
+	const uint64_t present = 1ull << 63, swapped = 1ull << 62, of_file = 1ull << 61;
+
+	return !(entry & (present | swapped)) || (entry & of_file);
+}
+
+static bool pages_are_of_file(int pagemap, uintptr_t lo, uintptr_t hi)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), last = (hi + page - 1) / page;
+	uint64_t entries[512];
+
+	for (size_t at = lo / page, n; at < last; at += n) {
+		n = ck_min(last - at, sizeof(entries) / sizeof(entries[0]));
+		if (pread(pagemap, entries, n * sizeof(entries[0]),
+			  (off_t)(at * sizeof(entries[0]))) != (ssize_t)(n * sizeof(entries[0])))
+			return false;
+		for (size_t i = 0; i < n; i++) {
+			if (!page_is_of_file(entries[i]))
+				return false;
+		}
+	}
+	return true;
+}
+
+bool ckc_upload_source_is_intact(const struct ckc_upload_source *s, size_t at, size_t size)
+{
+	struct ckc_chunk_key now = s->key;
+	uintptr_t lo = (uintptr_t)s->bytes + at;
+	struct stat st;
+
+	if (!s->file)
+		return true;
+	if (s->pagemap >= 0 && !pages_are_of_file(s->pagemap, lo, lo + size))
+		return false;
+	if (stat(s->path, &st) < 0)
+		return false;
+	set_state(&st, &now);
+	return memcmp(&now, &s->key, sizeof(now)) == 0;
+}
+
+struct ckc_chunk_key ckc_upload_source_key(const struct ckc_upload_source *s, size_t at,
+					   size_t size)
+{
+	struct ckc_chunk_key key = s->key;
+
+	key.offset += at;
+	key.length = size;
+	return key;
+}

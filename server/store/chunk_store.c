@@ -1,0 +1,201 @@
+/*
+ * server/store/chunk_store.c - see server/store/chunk_store.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "server/modules/cachedir.h"
+#include "server/session/locks.h"
+#include "server/store/chunk_store.h"
+#include "util/fd.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define FOLDER "store"
+#define FREE_PART 20  /* one part of so many of the file system remains free */
+#define COUNT_PART 16 /* the files are counted again when so large a part of the limit has come */
+
+struct cks_chunk_store {
+	struct ck_mutex lock;
+	char *cache_dir; /* NULL: the usual places */
+	struct ck_hash owner;
+	size_t limit;
+	atomic_bool failed; /* it cannot be opened: do not retry */
+	bool counted;	    /* the next two are valid */
+	size_t total;	    /* bytes of files, as far as this process knows */
+	size_t written;	    /* of them since the files were counted */
+};
+
+void cks_chunk_store_create(const char *cache_dir, const struct ck_hash *owner, size_t limit,
+			    struct cks_chunk_store **out)
+{
+	struct cks_chunk_store *s = limit > 0 ? calloc(1, sizeof(*s)) : NULL;
+
+	*out = s;
+	if (!s)
+		return;
+	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STORE);
+	s->owner = *owner;
+	s->limit = limit;
+	s->cache_dir = cache_dir ? strdup(cache_dir) : NULL;
+	atomic_init(&s->failed, cache_dir && !s->cache_dir);
+}
+
+void cks_chunk_store_destroy(struct cks_chunk_store *s)
+{
+	if (!s)
+		return;
+	free(s->cache_dir);
+	ck_mutex_destroy(&s->lock);
+	free(s);
+}
+
+/* Open the folder @name in @dir, made if it is missing, and close @dir. */
+static int enter_folder(int dir, const char *name)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd, ret;
+
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, name, flags);
+	if (fd < 0 && errno == ENOENT && (mkdirat(dir, name, 0700) == 0 || errno == EEXIST))
+		fd = openat(dir, name, flags);
+	ret = -errno;
+	close(dir);
+	return fd < 0 ? ret : fd;
+}
+
+/*
+ * The folder's descriptor, which the caller closes; -errno. None stays open, because a session may
+ * move to another server, whose folder has another place.
+ */
+static int open_store(struct cks_chunk_store *s)
+{
+	char name[CK_HASH_TEXT];
+	int dir;
+
+	if (!s || s->failed)
+		return -ENOENT;
+	ck_hash_print(&s->owner, name);
+	dir = enter_folder(enter_folder(cks_cachedir_open(s->cache_dir), FOLDER), name);
+	if (dir < 0 && !atomic_exchange(&s->failed, true))
+		ck_warn("uploads are not kept: %s; check --cache-dir", strerror(-dir));
+	return dir;
+}
+
+static bool has_hash(const void *data, size_t size, const struct ck_hash *hash)
+{
+	struct ck_hash found;
+
+	ck_hash(data, size, &found);
+	return ck_hash_equal(&found, hash);
+}
+
+/* Read all @size bytes of the file. */
+static int read_chunk(int fd, void *data, size_t size)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size != (off_t)size)
+		return -EBADMSG;
+	for (size_t at = 0; at < size;) {
+		ssize_t n = pread(fd, (char *)data + at, size - at, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EBADMSG;
+		at += (size_t)n;
+	}
+	return 0;
+}
+
+int cks_chunk_store_get(struct cks_chunk_store *s, const struct ck_hash *hash, void *data,
+			size_t size)
+{
+	int dir = open_store(s), fd, ret;
+
+	if (dir < 0)
+		return dir;
+	fd = cks_cachedir_read(dir, hash);
+	if (fd < 0) {
+		close(dir);
+		return fd;
+	}
+	ret = read_chunk(fd, data, size);
+	if (ret == 0 && !has_hash(data, size, hash))
+		ret = -EBADMSG;
+	if (ret == 0)
+		futimens(fd, NULL); /* it is used */
+	close(fd);
+	if (ret == -EBADMSG || ret == -EIO) {
+		ck_warn("kept uploads: a file does not have the content of its name: removed");
+		cks_cachedir_remove(dir, hash);
+	}
+	close(dir);
+	return ret;
+}
+
+/* Would @size bytes more leave too little? */
+static bool disk_is_full(int dir, size_t size)
+{
+	struct statvfs fs;
+
+	return fstatvfs(dir, &fs) == 0 &&
+	       fs.f_bavail < fs.f_blocks / FREE_PART + size / fs.f_frsize;
+}
+
+/* Count @size bytes that are written next, and remove old files if there are too many then. */
+static void count_chunk(struct cks_chunk_store *s, int dir, size_t size)
+{
+	ck_lock(&s->lock);
+	if (!s->counted || s->written > s->limit / COUNT_PART || s->total + size > s->limit) {
+		bool full = s->counted && s->total + size > s->limit;
+
+		s->total = cks_cachedir_evict(dir, full ? s->limit - s->limit / 8 - size
+							: s->limit - size);
+		s->written = 0;
+		s->counted = true;
+	}
+	s->total += size;
+	s->written += size;
+	ck_unlock(&s->lock);
+}
+
+static int put_chunk(struct cks_chunk_store *s, int dir, const struct ck_hash *hash,
+		     const void *data, size_t size)
+{
+	size_t blocks = CK_ALIGN_UP(size, CK_CACHE_BLOCK);
+
+	if (!has_hash(data, size, hash))
+		return -EBADMSG;
+	if (blocks > s->limit / 2 || disk_is_full(dir, blocks))
+		return -ENOSPC;
+	count_chunk(s, dir, blocks);
+	return cks_cachedir_write(dir, hash, data, size);
+}
+
+int cks_chunk_store_put(struct cks_chunk_store *s, const struct ck_hash *hash, const void *data,
+			size_t size)
+{
+	int dir = open_store(s), ret;
+
+	if (dir < 0)
+		return dir;
+	ret = put_chunk(s, dir, hash, data, size);
+	close(dir);
+	return ret;
+}

@@ -1,0 +1,222 @@
+/*
+ * server/store/stored_upload.c - uploads whose bytes are kept for the next start of the program,
+ * and copies of such bytes to the device.
+ *
+ * A chunk is in host memory as a whole before the device gets it, because its hash is checked
+ * first. A chunk that is not there, or was altered, is reported as missing, and the client sends
+ * it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "rpc/compress.h"
+#include "server/copy/staging.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
+#include "server/store/chunk_store.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+/* Where the bytes go. */
+struct target {
+	struct cks_request *q;
+	uint64_t dst, serial;
+	CUstream stream;
+};
+
+static CUresult find_target(struct cks_request *q, uint64_t dst, uint64_t stream, struct target *t)
+{
+	*t = (struct target){.q = q, .dst = dst};
+	if (!ck_driver.cuMemcpyHtoDAsync_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return cks_stream_serial(q, stream, &t->stream, &t->serial) ? CUDA_SUCCESS
+								    : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Pass @size bytes to the device, at @offset from the destination. */
+static CUresult copy_chunk(const struct target *t, uint64_t offset, const unsigned char *bytes,
+			   size_t size)
+{
+	struct cks_ring *ring = cks_staging_call(t->q->session->staging);
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t at = 0, piece; at < size && !err; at += piece) {
+		struct cks_slot *slot;
+		unsigned char *host;
+
+		piece = ck_min(size - at, (size_t)CK_PIECE_MAX);
+		err = cks_ring_take(ring, t->q->ctx, t->serial, piece, &slot);
+		if (err)
+			break;
+		host = slot->host + slot->used;
+		memcpy(host, bytes + at, piece);
+		err = ck_driver.cuMemcpyHtoDAsync_v2(t->dst + offset + at, host, piece, t->stream);
+		if (!err)
+			err = cks_slot_mark(slot, t->stream, piece);
+	}
+	cks_ring_release(ring);
+	return err;
+}
+
+/* Is all of a chunk in memory of the session? */
+static bool chunk_is_valid(const struct target *t, const struct ck_stored_chunk *c)
+{
+	uint64_t at;
+
+	return c->size > 0 && c->size <= CK_CHUNK && !ck_add_overflow(t->dst, c->offset, &at) &&
+	       cks_memory_covers(t->q->session->memory, at, c->size);
+}
+
+static CUresult copy_stored(const struct target *t, const char *chunks, size_t count, char *missing)
+{
+	unsigned char *bytes = malloc(CK_CHUNK);
+	CUresult err = bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		struct ck_stored_chunk c;
+
+		memcpy(&c, chunks + i * sizeof(c), sizeof(c));
+		if (!chunk_is_valid(t, &c))
+			err = CUDA_ERROR_INVALID_VALUE;
+		else if (cks_chunk_store_get(t->q->session->store, &c.hash, bytes, c.size) < 0)
+			missing[i] = 1;
+		else
+			err = copy_chunk(t, c.offset, bytes, c.size);
+	}
+	free(bytes);
+	return err;
+}
+
+CUresult ck_serve_upload_stored(struct cks_request *q, ck_upload_stored_args *a,
+				ck_upload_stored_res *res)
+{
+	size_t size = a->chunks.chunks_len, count = size / sizeof(struct ck_stored_chunk);
+	struct target t;
+	CUresult err;
+
+	if (count == 0 || count > CK_STORED_MOST || size % sizeof(struct ck_stored_chunk) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = find_target(q, a->dst, a->stream, &t);
+	if (err)
+		return err;
+	res->missing.missing_val = calloc(count, 1);
+	if (!res->missing.missing_val)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res->missing.missing_len = (u_int)count;
+	return copy_stored(&t, a->chunks.chunks_val, count, res->missing.missing_val);
+}
+
+/* Do the lengths of the blocks, of which there are @count, add up to the payload? */
+static bool blocks_fit(const struct cks_request *q, const char *lengths, size_t count, size_t size)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t length;
+
+		memcpy(&length, lengths + i * sizeof(length), sizeof(length));
+		if (length == 0 || length > ck_min(size - i * CK_PACK_BLOCK, (size_t)CK_PACK_BLOCK))
+			return false;
+		total += length;
+	}
+	return total == q->bulk_size;
+}
+
+/* Receive one block of @length bytes and expand it to @size bytes; equal lengths: it is not
+ * compressed. */
+static CUresult receive_block(struct cks_request *q, struct ck_unpacker *unpacker, uint32_t length,
+			      unsigned char *to, size_t size)
+{
+	q->broken =
+		ck_reader_bulk(q->reader, length == size ? to : ck_unpack_room(unpacker), length);
+	if (q->broken)
+		return CUDA_ERROR_UNKNOWN;
+	if (length == size)
+		return CUDA_SUCCESS;
+	return ck_unpack(unpacker, length, to, size) < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static CUresult receive_blocks(struct cks_request *q, const char *lengths, unsigned char *to,
+			       size_t size)
+{
+	struct ck_unpacker *unpacker = NULL;
+	CUresult err = ck_unpacker_create(&unpacker) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	uint32_t length;
+
+	for (size_t at = 0; at < size && !err; at += CK_PACK_BLOCK, lengths += sizeof(length)) {
+		memcpy(&length, lengths, sizeof(length));
+		err = receive_block(q, unpacker, length, to + at,
+				    ck_min(size - at, (size_t)CK_PACK_BLOCK));
+	}
+	ck_unpacker_destroy(unpacker);
+	return err;
+}
+
+/* The payload: the bytes as they are, or in blocks. */
+static CUresult receive_chunk(struct cks_request *q, const ck_upload_kept_args *a,
+			      unsigned char *bytes)
+{
+	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
+	if (q->broken)
+		return CUDA_ERROR_UNKNOWN;
+	if (a->blocks.blocks_len > 0)
+		return receive_blocks(q, a->blocks.blocks_val, bytes, a->size);
+	q->broken = ck_reader_bulk(q->reader, bytes, a->size);
+	return q->broken ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static bool kept_is_valid(const struct cks_request *q, const ck_upload_kept_args *a)
+{
+	size_t count = a->blocks.blocks_len / sizeof(uint32_t);
+
+	if (a->size == 0 || a->size > CK_CHUNK)
+		return false;
+	if (a->blocks.blocks_len == 0)
+		return q->bulk_size == a->size;
+	return a->blocks.blocks_len % sizeof(uint32_t) == 0 &&
+	       count == (a->size + CK_PACK_BLOCK - 1) / CK_PACK_BLOCK &&
+	       blocks_fit(q, a->blocks.blocks_val, count, a->size);
+}
+
+/* An upload is complete without its copy on disk. */
+static void keep_chunk(struct cks_session *s, const ck_upload_kept_args *a, const void *bytes)
+{
+	struct ck_hash hash;
+	int ret;
+
+	_Static_assert(sizeof(hash.bytes) == sizeof(a->hash), "one kind of hash");
+	memcpy(hash.bytes, a->hash, sizeof(hash.bytes));
+	ret = cks_chunk_store_put(s->store, &hash, bytes, a->size);
+	if (ret < 0)
+		ck_debug("%zu bytes of an upload are not kept: %s", (size_t)a->size,
+			 strerror(-ret));
+}
+
+CUresult ck_serve_upload_kept(struct cks_request *q, ck_upload_kept_args *a,
+			      ck_upload_kept_res *res)
+{
+	unsigned char *bytes;
+	struct target t;
+	CUresult err;
+
+	(void)res;
+	if (!kept_is_valid(q, a) || !cks_memory_covers(q->session->memory, a->dst, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = find_target(q, a->dst, a->stream, &t);
+	if (err)
+		return err;
+	bytes = malloc(a->size);
+	if (!bytes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = receive_chunk(q, a, bytes);
+	if (!err)
+		err = copy_chunk(&t, 0, bytes, a->size);
+	if (!err)
+		keep_chunk(q->session, a, bytes);
+	free(bytes);
+	return err;
+}

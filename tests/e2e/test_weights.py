@@ -1,0 +1,299 @@
+"""tests/e2e/test_weights.py - uploads that the server keeps, so that the next start need not send them (CRICKET_WEIGHTS)."""
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import Server, client_env, ended, run, start, wait_until
+from stranger import Session, name_of, opaque, u32, u64
+from test_compress import messages
+
+MIB = 1 << 20
+# Upload the file as it is mapped (or what read() made of it), fetch it, and compare.
+PROGRAM = """
+import ctypes, mmap, os, sys
+cuda = ctypes.CDLL(None)
+context, dptr = ctypes.c_void_p(), ctypes.c_uint64()
+path, way = sys.argv[1:3]
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+size = os.path.getsize(path)
+assert cuda.cuMemAlloc_v2(ctypes.byref(dptr), ctypes.c_size_t(size)) == 0
+with open(path, "rb") as file:
+    if way == "read":
+        source = ctypes.create_string_buffer(size)
+        file.readinto(source)
+    else:
+        source = (ctypes.c_char * size).from_buffer(mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=3))
+if way == "written":
+    source[3 << 20] = b"!" if source[3 << 20] != b"!" else b"?"
+assert cuda.cuMemcpyHtoD_v2(dptr, source, ctypes.c_size_t(size)) == 0
+back = ctypes.create_string_buffer(size)
+assert cuda.cuMemcpyDtoH_v2(back, dptr, ctypes.c_size_t(size)) == 0
+print(ctypes.string_at(source, size) == back.raw, hash(back.raw) if way == "read" else "")
+"""
+
+
+def sent_by(err):
+    """Bytes of all copies to the device that a program sent."""
+    return sum(size for name, (_, size) in messages(err).items() if name.startswith("ck_upload"))
+
+
+class Place:
+    """A user's cache folder, a server, and a file of weights."""
+
+    def __init__(self, folder, *options):
+        self.folder = folder
+        self.home = folder / "home"
+        self.cache = folder / "cache"
+        self.server = Server(folder / "server", "--cache-dir", self.cache, *options)
+        self.file = folder / "weights"
+        self.write(24 * MIB + 12346)
+
+    def write(self, size, seed=1):
+        self.file.write_bytes(random.Random(seed).randbytes(size))
+
+    def env(self, **more):
+        return client_env(self.server.address("tcp"), XDG_CACHE_HOME=str(self.home), CRICKET_STATS="1",
+                          **{"CRICKET_WEIGHTS": "on", "CRICKET_CONNECTIONS": "2", **more})
+
+    def upload(self, way="map", **env):
+        """The bytes that one start of the program sends."""
+        result = run([sys.executable, "-c", PROGRAM, str(self.file), way], self.env(**env))
+        assert result.status == 0 and result.out.startswith("True"), result.err
+        return sent_by(result.err)
+
+    def chunks(self):
+        """The files of the store, of all identities."""
+        return sorted(p for p in self.cache.glob("store/*/*") if len(p.name) == 64)
+
+    def stored(self):
+        return sum(p.stat().st_size for p in self.chunks())
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = []
+
+    def make(*options):
+        made.append(Place(tmp_path, *options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.server.stop()
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("way", ["map", "read"])
+def test_a_second_start_sends_little(place, way):
+    here = place()
+    size = here.file.stat().st_size
+    assert here.upload(way) >= size
+    assert here.upload(way) < size / 50
+    assert here.upload(way) < size / 50
+    assert here.stored() == size
+
+
+def test_a_change_is_sent(place):
+    here = place()
+    size = here.file.stat().st_size
+    here.upload()
+    before = here.file.stat()
+    with open(here.file, "r+b") as file:
+        file.seek(5 * MIB)
+        file.write(b"changed!")
+    os.utime(here.file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    here.upload()
+    here.write(size, seed=2)
+    assert here.upload() >= size
+    here.write(size // 2, seed=2)
+    here.upload()
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_pages_that_the_program_has_written_are_not_the_file(place, old):
+    """A file that has not changed for a minute is not hashed again: there the pages themselves must tell."""
+    here = place()
+    if old:
+        here.file = pathlib.Path(sys.executable).resolve()
+        if here.file.stat().st_size < 5 * MIB or time.time() - here.file.stat().st_ctime < 60:
+            pytest.skip("no large file that is old")
+    here.upload()
+    here.upload("written")
+    assert here.upload() < here.file.stat().st_size / 50
+    here.upload("written")
+
+
+def test_only_a_server_on_another_machine_keeps_uploads(place):
+    here = place()
+    assert here.upload(CRICKET_WEIGHTS="off") >= here.file.stat().st_size
+    result = run([sys.executable, "-c", PROGRAM, str(here.file), "map"],
+                 here.env(REMOTE_GPU_ADDRESS=here.server.address("unix")))
+    assert result.status == 0 and "ck_upload_kept" not in messages(result.err), result.err
+    assert not here.chunks() and not here.home.exists()
+
+
+@pytest.mark.alone     # rates are measured
+def test_a_slow_network_is_noticed(place):
+    here = place()
+    size = here.file.stat().st_size
+    slow = {"CRICKET_WEIGHTS": "auto", "CRICKET_DEBUG": "bw=100M"}
+    first = here.upload(**slow)
+    assert size <= first < size * 1.06     # the sample is sent twice
+    assert here.upload(**slow) < size / 50
+
+
+def test_what_is_damaged_is_sent_again(place):
+    here = place()
+    size = here.file.stat().st_size
+    here.upload()
+    flipped, shorter, gone = here.chunks()[:3]
+    content = bytearray(flipped.read_bytes())
+    content[-1] ^= 1
+    flipped.write_bytes(content)
+    os.truncate(shorter, shorter.stat().st_size // 2)
+    gone.unlink()
+    assert 2 * MIB < here.upload() < 7 * MIB
+    assert here.upload() < size / 50
+    assert here.server.log().count("does not have the content of its name") == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 5000, None])
+def test_a_damaged_index_only_costs_time(place, damage):
+    here = place()
+    size = here.file.stat().st_size
+    here.upload()
+    index = here.home / "cricket" / "chunks"
+    content = index.read_bytes()
+    index.write_bytes(content[:len(content) // 2] if damage is None else damage)
+    here.upload()
+    assert here.upload() < size / 50
+
+
+def test_the_store_has_a_limit(place):
+    here = place("--store-size", "10M")
+    for _ in range(2):
+        here.upload()
+        assert 0 < here.stored() <= 10 * MIB
+
+
+def test_nothing_is_kept_without_a_store(place):
+    here = place("--store-size", "0")
+    for _ in range(2):
+        assert here.upload() >= here.file.stat().st_size
+    assert not here.chunks()
+
+
+def test_a_full_disk_is_no_error(tmp_path, place):
+    disk = tmp_path / "cache"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", disk], capture_output=True).returncode != 0:
+        pytest.skip("mount needs root")
+    try:
+        here = place()
+        for _ in range(2):
+            here.upload()
+        assert 0 < here.stored() <= 12 * MIB
+        assert all(name_of(chunk.read_bytes()).hex() == chunk.name for chunk in here.chunks())
+        assert not list(disk.glob("store/*/tmp.*"))
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_two_programs_at_once(place):
+    here = place()
+    size = here.file.stat().st_size
+    programs = [start([sys.executable, "-c", PROGRAM, str(here.file), "map"], here.env()) for _ in range(3)]
+    for program in programs:
+        result = ended(program, 60)
+        assert result.status == 0 and result.out.startswith("True"), result.err
+    assert here.stored() == size
+    assert here.upload() < size / 50
+
+
+@pytest.mark.parametrize("who", ["client", "worker"])
+def test_killed_in_the_middle(place, who):
+    here = place()
+    program = start([sys.executable, "-c", PROGRAM, str(here.file), "map"], here.env(CRICKET_DEBUG="bw=100M"))
+    wait_until(lambda: len(here.chunks()) >= 2, 30, "the first chunks are kept")
+    os.kill(program.pid if who == "client" else here.server.workers()[0], signal.SIGKILL)
+    ended(program, 60)
+    here.server.wait_idle()
+    assert here.upload() < here.file.stat().st_size - 2 * MIB
+    assert here.upload() < here.file.stat().st_size / 50
+    assert here.stored() == here.file.stat().st_size
+
+
+class Stranger(Session):
+    """Knows hashes, and has 4 MiB of memory."""
+
+    def __init__(self, server, transport):
+        super().__init__(server, transport)
+        err, found = self.ask("cuMemAlloc_v2", u64(4 * MIB))
+        assert err == 0
+        self.memory = found[:8]
+
+    def missing(self, chunk, offset=0, size=None):
+        """What the reply says of one chunk: the error, and whether the server lacks it."""
+        offer = struct.pack("<2Q", offset, len(chunk) if size is None else size) + name_of(chunk)
+        err, found = self.ask("ck_upload_stored", self.memory + u64(0) + opaque(offer))
+        return err, found[4:5] == b"\1"
+
+    def keep(self, chunk, name=None, blocks=b"", size=None):
+        args = self.memory + u64(0) + (name or name_of(chunk)) + u64(len(chunk) if size is None else size) + opaque(blocks)
+        return self.ask("ck_upload_kept", args + opaque(chunk))[0]
+
+    def content(self, size):
+        err, data = self.ask("ck_download", self.memory + u64(0) + u64(size) + u32(0))
+        assert err == 0
+        return data[4:4 + size]
+
+
+INVALID_VALUE = 1
+
+
+def test_a_hash_gives_nothing_that_another_identity_has_sent(place):
+    """The client by the unix socket is this user, the one by TCP an address."""
+    here = place()
+    secret = random.randbytes(100000)
+    owner, other = Stranger(here.server, "unix"), Stranger(here.server, "tcp")
+    assert owner.keep(secret) == 0 and owner.missing(secret) == (0, False)
+    before = other.content(len(secret))
+    assert other.missing(secret) == (0, True)
+    assert other.content(len(secret)) == before
+    assert other.keep(b"something else", name_of(secret)) == 0     # arrives, and is not kept as that
+    assert other.missing(secret, size=14) == (0, True) and other.missing(secret) == (0, True)
+    assert other.keep(secret) == 0 and other.missing(secret) == (0, False)     # who has it may use it
+    assert other.content(len(secret)) == secret
+    owner.end()
+    other.end()
+
+
+def test_wrong_messages_are_refused(place):
+    here = place()
+    one = Stranger(here.server, "tcp")
+    chunk = random.randbytes(3 * MIB // 2)
+    assert one.keep(chunk) == 0
+    assert one.missing(chunk, offset=4 * MIB - 10)[0] == INVALID_VALUE     # beyond the memory
+    assert one.missing(chunk, offset=2 ** 64 - 10)[0] == INVALID_VALUE
+    assert one.missing(chunk, size=0)[0] == INVALID_VALUE
+    assert one.missing(chunk, size=2 * MIB + 1)[0] == INVALID_VALUE
+    for offer in b"", b"x", bytes(47), bytes(49), bytes(48 * 65):
+        assert one.ask("ck_upload_stored", one.memory + u64(0) + opaque(offer))[0] == INVALID_VALUE
+    for size in 0, 1, len(chunk) + 1, 2 ** 63:
+        assert one.keep(chunk, size=size) == INVALID_VALUE
+    for blocks in b"x", struct.pack("<I", 5), struct.pack("<3I", 0, 0, len(chunk)), struct.pack("<3I", *[2 ** 31] * 3):
+        assert one.keep(chunk, blocks=blocks) == INVALID_VALUE
+    assert one.keep(bytes(100), blocks=struct.pack("<I", 100)) == 0
+    assert one.keep(bytes(100), size=200, blocks=struct.pack("<I", 100)) == INVALID_VALUE     # not compressed data
+    assert one.missing(chunk) == (0, False)
+    assert one.content(len(chunk)) == chunk
+    one.end()
