@@ -203,7 +203,8 @@ contains
 
   subroutine requests
     HANDLE(MPI_Request) :: request(4)
-    integer :: got(2), sent(2), which, next, previous, i, outcount, indices(4)
+    integer, asynchronous :: got(2), sent(2) ! MPI uses them between the calls
+    integer :: which, next, previous, i, outcount, indices(4)
     logical :: flag
     STATUSES(statuses, 4)
     next = mod(rank + 1, ranks)
