@@ -42,8 +42,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		((cuMemAddressReserve_res *)res)->ptr = ((cuMemAddressReserve_args *)m->args)->addr;
 	else if (m->number == CK_PROC_cuDeviceGetDefaultMemPool)
 		((cuDeviceGetDefaultMemPool_res *)res)->pool_out = OWN_POOL;
-	else if (m->number == CK_PROC_capture_end)
-		((ck_capture_end_res *)res)->graph = OWN_POOL + 1;
+	else if (m->number == CK_PROC_capture_graph)
+		((ck_capture_graph_res *)res)->graph = OWN_POOL + 1;
 	else if (m->number == CK_PROC_lease_press)
 		((ck_lease_press_res *)res)->more = more;
 	else if (m->number == CK_PROC_cuMemGetInfo_v2)
