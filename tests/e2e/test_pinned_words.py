@@ -17,7 +17,6 @@ def round_trips(server, app, steps, way, transport="tcp", size=65536):
     return int(trips), int(received)
 
 
-@pytest.mark.threads
 @pytest.mark.parametrize("way", ["read", "write", "copy"])
 def test_a_step_takes_one_round_trip_and_few_bytes(server, app, way):
     few, many = (round_trips(server, app, steps, way) for steps in (100, 400))
