@@ -402,9 +402,10 @@ BUSY = DRIVER + textwrap.dedent("""
     sys.stdin.readline()
 """)
 CAPTURE = DRIVER + textwrap.dedent("""
-    stream, graph = ptr(), ptr()
+    stream, graph, status = ptr(), ptr(), ctypes.c_int()
     ok(c.cuStreamCreate(ctypes.byref(stream), 1))
     ok(c.cuStreamBeginCapture_v2(stream, 2))
+    ok(c.cuStreamGetCaptureInfo_v2(stream, ctypes.byref(status), None, ctypes.byref(graph), None, None))  # it has begun there
     say("ready")
     sys.stdin.readline()
     ok(c.cuStreamEndCapture(stream, ctypes.byref(graph)))
