@@ -7,7 +7,7 @@
     bench/apps/run.py --list
 
 Prints a table last, writes it as OUT/applications.md and all results as OUT/results.json, and ends with status 1 when an
-application does not do what it does natively. What is not installed is a row that says so. CRICKET_TEST_DRIVER=emu
+application does not do what it does natively. A missing package is a row that says so. CRICKET_TEST_DRIVER=emu
 takes the emulated GPU on all sides.
 """
 import argparse

@@ -21,7 +21,7 @@ struct ckc_chunk_key {
 	uint64_t offset, length; /* of the chunk */
 };
 
-/* What is known of a chunk. */
+/* A chunk as the index knows it. */
 struct ckc_chunk_entry {
 	struct ck_hash hash;
 	bool sure; /* the file's chunk has this hash; else it had, and must be hashed again */

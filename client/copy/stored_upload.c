@@ -294,7 +294,7 @@ static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t s
 	CUresult err;
 
 	u.copy.size = size;
-	/* few offers, as each takes a round trip; what is sent ends at the same time everywhere */
+	/* few offers, as each takes a round trip; all connections end at the same time */
 	err = ckc_striping(c, upload_share, &u, size, known);
 	if (err)
 		ckc_context_outcome(copy->ctx->object.id, err);

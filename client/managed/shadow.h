@@ -22,7 +22,7 @@ struct ckc_shadow;
 /* Make @m, a range in the window's part for it, such memory, before it is inserted. OUT_OF_MEMORY:
  * also if the session has too much; then @m is fetched as other managed memory. */
 CUresult ckc_shadow_create(struct ckc_managed *m);
-/* Forget it. The server is told by ckc_window_unback. */
+/* Forget it. ckc_window_unback informs the server. */
 void ckc_shadow_destroy(struct ckc_managed *m);
 uint64_t ckc_shadow_number(const struct ckc_shadow *s);
 

@@ -3,7 +3,7 @@
  * see rpc/tls.h.
  *
  * The secret is an external pre-shared key of TLS 1.3 (RFC 8446, section 4.2.11), only with an
- * ephemeral key exchange: OpenSSL does not allow others unless it is told to. Its identity has the
+ * ephemeral key exchange: by default, OpenSSL allows no other. Its identity has the
  * session's id and a number. The number rises, and the server takes each only once, so that a
  * recorded ClientHello costs no key exchange and no wait.
  */

@@ -32,7 +32,7 @@ static uint64_t read_available(void)
 	return kib << 10;
 }
 
-/* A quarter of what is available stays for others. */
+/* A quarter of the available memory stays for others. */
 uint64_t cks_suspend_room(const struct cks_suspender *p, const struct cks_session_info *session)
 {
 	uint64_t available = read_available(), used = 0;

@@ -6,7 +6,7 @@ import socket
 
 
 def free_port():
-    """A TCP port of the loopback interface that nobody listens on.
+    """A TCP port of the loopback interface without a listener.
 
     Below the range from which the kernel takes ports by itself: one out of that range may be somebody's, a
     connecting client's for instance, before the test has used it.

@@ -195,7 +195,7 @@ def test_a_hundred_parks_of_a_training_run(gpu_server):
         assert asker.ask("resume", session=name)["ok"]
         if i == 9:
             after_ten = resources(pid)
-    # a thread may be about to end, and a lane to begin; what is lost each time would be lost ninety times
+    # a thread may be about to end, and a lane to begin; a loss each time would add up to ninety
     most = (after_ten[0] + 8192, after_ten[1] + 9, after_ten[2] + 9)
     wait_until(lambda: all(n <= limit for n, limit in zip(resources(pid), most)), 10, f"it has at most {most}")
     assert use(hold) == before
@@ -263,7 +263,7 @@ def test_a_worker_that_is_killed_on_its_way_ends_its_session_alone(gpu_server, c
     assert Asker(server).ask("park", session="s2")["ok"]
     assert Asker(server).ask("resume", session="s2")["ok"]
     assert use(two) == before
-    third = begun(program(server, HOLD, 100))       # nobody is held up by what the killed one began
+    third = begun(program(server, HOLD, 100))       # the killed one holds up no other
     assert use(third)
     end(two, third)
 

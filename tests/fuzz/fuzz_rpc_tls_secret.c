@@ -17,7 +17,7 @@
 
 static const unsigned char id[CK_TLS_SESSION] = "a public id....";
 
-/* Takes all that is sent, and counts what is no alert. */
+/* Takes all bytes sent, and counts the records that are no alerts. */
 static int answers;
 
 static int memory_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)

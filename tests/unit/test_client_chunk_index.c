@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_chunk_index.c - the index of chunks on the client, and what is known of
- * the bytes of an upload.
+ * tests/unit/test_client_chunk_index.c - the index of chunks on the client, and where the bytes of
+ * an upload come from.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
