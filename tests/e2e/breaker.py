@@ -7,24 +7,8 @@ import threading
 
 from ports import reserve_port
 
-from conftest import free_port
-
 PIECE = 1 << 16
 RESET = struct.pack("ii", 1, 0)
-
-
-def reserve_port():
-    """A socket that is bound to a port of its own and refuses connections. Others of this process may listen there. While nothing
-    listens, no other program gets the port: a client would come back to another server, which does not know its session."""
-    while True:
-        s = socket.socket()
-        try:
-            s.bind(("127.0.0.1", free_port()))
-        except OSError:
-            s.close()
-            continue
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        return s
 
 
 class Breaker:
