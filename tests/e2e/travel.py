@@ -21,7 +21,7 @@ class Program:
 
     def __init__(self, address, steps=STEPS, **env):
         self.process = subprocess.Popen([*map(str, PROGRAM), str(steps)], env=client_env(address, **env), text=True,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.steps, self.result, self.errors = 0, None, ""
         self.readers = [threading.Thread(target=self.read, daemon=True),
                         threading.Thread(target=self.read_errors, daemon=True)]
@@ -39,11 +39,13 @@ class Program:
         self.errors = self.process.stderr.read()
 
     def go_on(self, steps=10):
-        """Waits until it has made so many more steps."""
-        goal = min(self.steps + steps, STEPS)
+        """Waits until it has made so many more steps, or all that it makes before end()."""
+        goal = min(self.steps + steps, STEPS - 10)
         wait_until(lambda: self.steps >= goal or self.process.poll() is not None, 60, f"step {goal}")
 
     def end(self):
+        """Lets it make its last steps."""
+        self.process.stdin.close()
         status = self.process.wait(120 * SLOW)
         for reader in self.readers:
             reader.join(10)
