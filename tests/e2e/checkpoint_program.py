@@ -2,7 +2,7 @@
 
     python3 checkpoint_program.py STEPS        with a client or a driver preloaded
 
-Before its last ten steps it waits for the end of its input, so that a test finds it running however slow the machine is.
+Before the last ten steps its threads wait for the end of its input: a test finds all of them however slow the machine is.
 Four threads, each with a context's stream of its own, pinned memory and an event: what comes back from the device goes to it again
 in the next step. A host function counts. The last line is a hash of everything that came back.
 """
@@ -14,6 +14,7 @@ import threading
 cuda = ctypes.CDLL(None)
 SIZE = 1 << 18
 THREADS = 4
+input_ended = threading.Event()
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -40,8 +41,8 @@ def train(number, steps, results):
     count = FUNCTION(lambda _: counted.append(1))
     digest = hashlib.blake2b()
     for step in range(steps):
-        if number == 0 and step == steps - 10:
-            sys.stdin.read()
+        if step == steps - 10:
+            input_ended.wait()
         words = ctypes.c_size_t(SIZE // 8)
         call("cuMemsetD32Async", pointers[0], ctypes.c_uint(step * THREADS + number), words, stream)
         call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(pointers[0].value + SIZE // 2), pinned,
@@ -66,6 +67,8 @@ found = [None] * THREADS
 threads = [threading.Thread(target=train, args=(i, int(sys.argv[1]), found)) for i in range(THREADS)]
 for thread in threads:
     thread.start()
+sys.stdin.read()
+input_ended.set()
 for thread in threads:
     thread.join()
 if None in found:

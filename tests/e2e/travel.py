@@ -22,7 +22,7 @@ class Program:
     def __init__(self, address, steps=STEPS, **env):
         self.process = subprocess.Popen([*map(str, PROGRAM), str(steps)], env=client_env(address, **env), text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.steps, self.result, self.errors = 0, None, ""
+        self.steps, self.most, self.result, self.errors = 0, steps - 10, None, ""      # most: before it waits for end()
         self.readers = [threading.Thread(target=self.read, daemon=True),
                         threading.Thread(target=self.read_errors, daemon=True)]
         for reader in self.readers:
@@ -40,7 +40,7 @@ class Program:
 
     def go_on(self, steps=10):
         """Waits until it has made so many more steps, or all that it makes before end()."""
-        goal = min(self.steps + steps, STEPS - 10)
+        goal = min(self.steps + steps, self.most)
         wait_until(lambda: self.steps >= goal or self.process.poll() is not None, 60, f"step {goal}")
 
     def end(self):
