@@ -28,6 +28,8 @@ static const struct ckx_command programs[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
 	 GPU_OPTIONS
 	 "  -p, --profile FILE    write a timeline of calls, messages and GPU work for Perfetto\n"
+	 "  -c, --check           with `-s emu`: report races, uninitialised reads and wrong\n"
+	 "                        accesses of kernels; exit status 99 if there are any\n"
 	 "With `-s emu`, the program has an emulated GPU of its own, and needs no server.\n",
 	 ckx_run},
 	{"env", "[OPTION]...", "Print the variables that `cricket run` sets.",

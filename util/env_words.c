@@ -65,10 +65,12 @@ static const struct ck_env_word words[] = {
 	 "fill new memory of cuMemCreate with arbitrary bytes"},
 	{EMU, "threads", "CRICKET_EMU_THREADS", "0", CK_ENV_NUMBER, CK_ENV_EMU, NULL,
 	 "number of threads that run a grid; 0: one per processor"},
-	{EMU, "check", "CRICKET_EMU_CHECK", NULL, CK_ENV_TEXT, CK_ENV_EMU, "race, init, count",
+	{EMU, "check", "CRICKET_EMU_CHECK", NULL, CK_ENV_TEXT, CK_ENV_EMU,
+	 "race, init, bounds, count",
 	 "check shared memory: race, init, or both, as in race+init; each finding\n"
-	 "is a line on stderr, and kernels run slower; count: report the\n"
-	 "instructions of each launch"},
+	 "is a line on stderr, and kernels run slower; bounds: leave addresses\n"
+	 "between allocations unused, so that accesses behind one fail; count: report\n"
+	 "the instructions of each launch"},
 	{WCM, "group", "CRICKET_WCM_GROUP", NULL, CK_ENV_TEXT, CK_ENV_WCM, NULL,
 	 "name under which the ranks meet; default: that of the job of Open MPI, Slurm\n"
 	 "or torchrun, else of the parent process"},

@@ -37,7 +37,7 @@ _cricket() {
 	-f | --format) mapfile -t COMPREPLY < <(compgen -W "sh fish plain" -- "$word"); return ;;
 	esac
 	case $command:$word in
-	run:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --profile --help" ;;
+	run:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --profile --check --help" ;;
 	env:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --format --help" ;;
 	jupyter:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --name --python --prefix --help" ;;
 	cdi:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --name --kind --output --help" ;;

@@ -20,6 +20,7 @@ complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker p
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s w -l wait -x -d "wait for a session"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s W -l worker-prefix -x -d "start the worker through this command of the server"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s n -l nccl -x -a "auto workers program" -d "where NCCL runs"
+complete -c cricket -n "__fish_seen_subcommand_from run" -s c -l check -d "check kernels on the emulated GPU"
 complete -c cricket -n "__fish_seen_subcommand_from run" -s p -l profile -r -F -d "write a timeline"
 complete -c cricket -n "__fish_seen_subcommand_from env" -s f -l format -x -a "sh fish plain"
 complete -c cricket -n "__fish_seen_subcommand_from jupyter" -l name -x -d "of the kernel"

@@ -13,6 +13,7 @@ enum {
 	CKX_OK = 0,
 	CKX_FAILED = 1,
 	CKX_USAGE = 2,
+	CKX_FOUND = 99,	      /* --check has found errors in kernels */
 	CKX_CANNOT_RUN = 126, /* as a shell says it */
 	CKX_NOT_FOUND = 127,
 };

@@ -149,7 +149,7 @@ int ckx_cdi(const struct ckx_command *self, int argc, char **argv)
 	int ret;
 
 	if (ckx_settings_parse(left, argv, &wishes) < 0 || optind < left || wishes.format ||
-	    wishes.profile)
+	    ckx_settings_of_run(&wishes))
 		return ckx_usage(self);
 	ret = name_device(&wishes, &server, &cdi);
 	if (ret < 0)

@@ -76,8 +76,8 @@ int ckx_engine(const struct ckx_command *self, int argc, char **argv)
 	struct ckx_wishes wishes;
 	int ret;
 
-	if (ckx_settings_parse(argc, argv, &wishes) < 0 || wishes.format || wishes.profile ||
-	    optind == argc)
+	if (ckx_settings_parse(argc, argv, &wishes) < 0 || wishes.format ||
+	    ckx_settings_of_run(&wishes) || optind == argc)
 		return ckx_usage(self);
 	if (strcmp(argv[optind], "run") != 0 && strcmp(argv[optind], "create") != 0) {
 		ckx_error("only run and create make containers: %s", argv[optind]);

@@ -45,7 +45,8 @@ int ckx_env(const struct ckx_command *self, int argc, char **argv)
 	const char *format;
 	int ret;
 
-	if (ckx_settings_parse(argc, argv, &wishes) < 0 || optind < argc || wishes.profile)
+	if (ckx_settings_parse(argc, argv, &wishes) < 0 || optind < argc ||
+	    ckx_settings_of_run(&wishes))
 		return ckx_usage(self);
 	format = wishes.format ? wishes.format : "sh";
 	if (strcmp(format, "sh") != 0 && strcmp(format, "fish") != 0 &&

@@ -168,7 +168,7 @@ int ckx_jupyter(const struct ckx_command *self, int argc, char **argv)
 	}
 	left = parse_options(argc, argv, &k, &python);
 	if (ckx_settings_parse(left, argv, &wishes) < 0 || optind < left || wishes.format ||
-	    wishes.profile)
+	    ckx_settings_of_run(&wishes))
 		return ckx_usage(self);
 	if (!is_name(k.name)) {
 		ckx_error("--name: letters, digits and ._- only: %s", k.name);

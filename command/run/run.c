@@ -77,6 +77,19 @@ static void reap_later(void)
 	explicit_bzero(server.token, sizeof(server.token));
 }
 
+static int emulate_checked(char address[CKX_TEXT])
+{
+	int own = ckx_findings_begin(), ret;
+
+	if (own < 0) {
+		ckx_error("--check: %s", strerror(-own));
+		return own;
+	}
+	ret = ckx_emulate(address);
+	ckx_findings_started(own);
+	return ret;
+}
+
 /* Start the emulated GPU if the user asked for it: it is the server then. */
 static int start_emulated(struct ckx_wishes *wishes)
 {
@@ -84,8 +97,11 @@ static int start_emulated(struct ckx_wishes *wishes)
 	int ret = ckx_server_is_emulated(wishes->server);
 
 	if (ret == 1) {
-		ret = ckx_emulate(address);
+		ret = wishes->check ? emulate_checked(address) : ckx_emulate(address);
 		wishes->server = address;
+	} else if (ret == 0 && wishes->check) {
+		ckx_error("--check needs the emulated GPU: cricket run -s emu --check PROGRAM");
+		ret = -EINVAL;
 	}
 	return ret;
 }

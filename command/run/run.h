@@ -15,6 +15,15 @@
  * printed. */
 int ckx_emulate(char address[CKX_TEXT]);
 
+/* --- `cricket run -s emu --check` (findings.c) */
+
+/* Ask for the checks of kernels, and fork: the child returns, and becomes the program. This process
+ * prints what the server of ckx_emulate() writes, each finding once, and ends with CKX_FOUND if
+ * there was one, else with the program's status. Until ckx_findings_started(), which takes the
+ * returned descriptor, the child's standard error is that of the server. -errno, not printed. */
+int ckx_findings_begin(void);
+void ckx_findings_started(int own);
+
 /* --- servers learn which programs have ended (CK_ENDED) (ended_programs.c) */
 
 /* Start a process that does so for all servers of @server when this process, or the program that it

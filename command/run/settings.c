@@ -28,11 +28,17 @@
 #define GPUS_MAX 64
 
 static const struct option options[] = {
-	{"server", required_argument, NULL, 's'},  {"gpus", required_argument, NULL, 'g'},
-	{"devices", required_argument, NULL, 'd'}, {"mem", required_argument, NULL, 'm'},
-	{"wait", required_argument, NULL, 'w'},	   {"format", required_argument, NULL, 'f'},
-	{"profile", required_argument, NULL, 'p'}, {"worker-prefix", required_argument, NULL, 'W'},
-	{"nccl", required_argument, NULL, 'n'},	   {NULL, 0, NULL, 0},
+	{"server", required_argument, NULL, 's'},
+	{"gpus", required_argument, NULL, 'g'},
+	{"devices", required_argument, NULL, 'd'},
+	{"mem", required_argument, NULL, 'm'},
+	{"wait", required_argument, NULL, 'w'},
+	{"format", required_argument, NULL, 'f'},
+	{"profile", required_argument, NULL, 'p'},
+	{"worker-prefix", required_argument, NULL, 'W'},
+	{"nccl", required_argument, NULL, 'n'},
+	{"check", no_argument, NULL, 'c'},
+	{NULL, 0, NULL, 0},
 };
 
 /* The value of the option @name at argv[*@at], which may be in the next word; NULL: it is another
@@ -73,7 +79,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 	int option;
 
 	*w = (struct ckx_wishes){.format = NULL};
-	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:W:n:", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:W:n:c", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			w->server = optarg;
@@ -102,6 +108,9 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 		case 'n':
 			w->nccl = optarg;
 			break;
+		case 'c':
+			w->check = true;
+			break;
 		default:
 			return -EINVAL;
 		}
@@ -111,6 +120,11 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+bool ckx_settings_of_run(const struct ckx_wishes *w)
+{
+	return w->profile || w->check;
 }
 
 /* Add @name with a value that printf makes. */

@@ -27,6 +27,7 @@ struct ckx_wishes {
 	const char *format;  /* of `env` */
 	const char *profile; /* of `run` */
 	const char *nccl;    /* where NCCL runs */
+	bool check;	     /* kernels: of `run` */
 	bool look_up;	     /* refuse a host whose name is not known: of `run` */
 	bool container;	     /* for a container, which has no variables of this process */
 };
@@ -42,6 +43,9 @@ int ckx_settings_take(int argc, char **argv, const struct ckx_own *own, size_t c
 /* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,
  * printed. */
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *wishes);
+
+/* Whether there is an option that only `run` has. */
+bool ckx_settings_of_run(const struct ckx_wishes *wishes);
 
 /* The variables for @wishes; those for a container have the address, token and files of this host,
  * see container.h. -errno, printed; free them in any case. */

@@ -98,6 +98,22 @@ bool ck_emu_device_reaches(CUdevice from, CUdevice to)
 	return from == to || ck_env_word_number("CRICKET_EMU", "peers") != 0;
 }
 
+bool ck_emu_check_asked(const char *name)
+{
+	char text[64], *at = text;
+
+	if (ck_env_word("CRICKET_EMU", "check", text, sizeof(text)) < 0)
+		return false;
+	while (*at) {
+		size_t size = strcspn(at, "+,");
+
+		if (strlen(name) == size && strncmp(name, at, size) == 0)
+			return true;
+		at += size + (at[size] != '\0');
+	}
+	return false;
+}
+
 int ck_emu_device_count(void)
 {
 	return device_count;

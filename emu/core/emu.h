@@ -170,6 +170,8 @@ void ck_emu_devices_move_undo(void);
 /* GPUs of this machine, also those that the application does not see. Is there one of this UUID? */
 int ck_emu_machine_count(void);
 bool ck_emu_machine_has(const CUuuid *uuid);
+/* Whether CRICKET_EMU=check=... has the word @name; ck_env_check reports others. */
+bool ck_emu_check_asked(const char *name);
 /* Whether a device can use another's memory: all can, without CRICKET_EMU=no-peers. */
 bool ck_emu_device_reaches(CUdevice from, CUdevice to);
 /* The value of an attribute that is known to exist. */

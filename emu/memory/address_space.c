@@ -67,6 +67,7 @@ int ck_emu_address_space_init(struct ck_emu_address_space *stretch,
 	stretch->hi = stretch->lo + size;
 	stretch->device = device;
 	stretch->total = device->memory_total;
+	stretch->gap = ck_emu_check_asked("bounds") ? PAGE : 0;
 	stretch->ranges = ck_ranges_create();
 	return stretch->ranges ? 0 : -ENOMEM;
 }
@@ -75,17 +76,17 @@ uint64_t ck_emu_address_space_room(const struct ck_emu_address_space *stretch, s
 				   size_t granule)
 {
 	const uint64_t align = size >= LARGE ? LARGE_PAGE : granule;
-	uint64_t lo = CK_ALIGN_UP(stretch->next, align);
+	uint64_t lo = CK_ALIGN_UP(stretch->next + stretch->gap, align);
 
 	if (lo + size <= stretch->hi && !ck_ranges_overlap(stretch->ranges, lo, lo + size))
 		return lo;
-	lo = CK_ALIGN_UP(stretch->lo, align);
+	lo = CK_ALIGN_UP(stretch->lo + stretch->gap, align);
 	for (size_t i = 0; i < ck_ranges_count(stretch->ranges); i++) {
 		const struct ck_range *range = ck_ranges_at(stretch->ranges, i);
 
-		if (lo + size <= range->lo)
+		if (lo + size + stretch->gap <= range->lo)
 			return lo;
-		lo = CK_ALIGN_UP(range->hi, align);
+		lo = CK_ALIGN_UP(range->hi + stretch->gap, align);
 	}
 	return lo + size <= stretch->hi ? lo : 0;
 }

@@ -14,6 +14,7 @@ struct ck_emu_address_space {
 	uint64_t lo, hi;
 	uint64_t next;		  /* where the search for room starts */
 	size_t used, total;	  /* bytes */
+	size_t gap;		  /* bytes that stay unused behind each range */
 	int file;		  /* -1: none, the memory is this process's alone */
 	struct ck_ranges *ranges; /* of struct ck_emu_memory */
 };

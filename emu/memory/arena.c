@@ -185,6 +185,25 @@ bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory)
 	return found != NULL;
 }
 
+bool ck_emu_arena_find_before(uint64_t address, struct ck_emu_memory *memory)
+{
+	const struct ck_emu_address_space *stretch = stretch_of(address);
+	const struct ck_emu_memory *found = NULL;
+	const struct ck_ranges *ranges = stretch ? stretch->ranges : host;
+
+	pthread_rwlock_rdlock(&ranges_lock);
+	for (size_t i = 0; i < ck_ranges_count(ranges); i++) {
+		const struct ck_range *range = ck_ranges_at(ranges, i);
+
+		if (range->lo <= address && (!found || range->lo > found->lo))
+			found = range->value;
+	}
+	if (found)
+		*memory = *found;
+	pthread_rwlock_unlock(&ranges_lock);
+	return found != NULL;
+}
+
 void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write)
 {
 	const struct ck_range *range;

@@ -59,6 +59,8 @@ int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t si
 			  enum ck_emu_memory_kind kind, unsigned int flags);
 /* The range that holds @address: false when there is none. */
 bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory);
+/* The last range that begins at @address or before it, in the same table. */
+bool ck_emu_arena_find_before(uint64_t address, struct ck_emu_memory *memory);
 /* Take out the range that starts at @lo, if its kind is @kind. */
 bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_emu_memory *memory);
 /* Take out all ranges of a context, or those of one owner in it when that is not NULL. */

@@ -30,6 +30,31 @@ static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi
 	return 0;
 }
 
+/* An address far behind an allocation is not compared with it. */
+#define NEAR ((uint64_t)16 << 20)
+
+static void grid_describe(void *opaque, uint64_t address, char *text, size_t size)
+{
+	struct ck_emu_memory memory;
+	uint64_t end;
+
+	(void)opaque;
+	text[0] = '\0';
+	if (!ck_emu_arena_find_before(address, &memory) || memory.kind == CK_EMU_MEMORY_ARRAY)
+		return;
+	end = memory.lo + memory.size;
+	if (address < end)
+		snprintf(text, size, ", %llu bytes into an allocation of %zu bytes at %#llx",
+			 (unsigned long long)(address - memory.lo), memory.size,
+			 (unsigned long long)memory.lo);
+	else if (address - end < NEAR)
+		snprintf(text, size,
+			 ", %llu bytes after the end of an allocation of %zu bytes at "
+			 "%#llx",
+			 (unsigned long long)(address - end), memory.size,
+			 (unsigned long long)memory.lo);
+}
+
 static void grid_print(void *opaque, const char *text, size_t size)
 {
 	ck_emu_print(opaque, text, size);
@@ -112,7 +137,6 @@ static unsigned int count_helpers(void)
 	return (unsigned int)ck_max(CPU_COUNT(&set), 1) - 1;
 }
 
-/* The words of CRICKET_EMU=check=...; ck_env_check reports others. */
 static unsigned int find_checks(void)
 {
 	static const struct {
@@ -122,20 +146,9 @@ static unsigned int find_checks(void)
 		     {"init", CK_PTX_CHECK_INIT},
 		     {"count", CK_PTX_CHECK_COUNT}};
 	unsigned int found = 0;
-	char text[64], *at = text;
 
-	if (ck_env_word("CRICKET_EMU", "check", text, sizeof(text)) < 0)
-		return 0;
-	while (*at) {
-		size_t size = strcspn(at, "+,"), i = 0;
-
-		while (i < CK_ARRAY_SIZE(words) &&
-		       (strlen(words[i].name) != size || strncmp(words[i].name, at, size) != 0))
-			i++;
-		if (i < CK_ARRAY_SIZE(words))
-			found |= words[i].value;
-		at += size + (at[size] != '\0');
-	}
+	for (size_t i = 0; i < CK_ARRAY_SIZE(words); i++)
+		found |= ck_emu_check_asked(words[i].name) ? words[i].value : 0;
 	return found;
 }
 
@@ -155,6 +168,7 @@ void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 	*host = (struct ck_ptx_host){
 		.opaque = context,
 		.range = grid_range,
+		.describe = grid_describe,
 		.print = grid_print,
 		.complain = grid_complain,
 		.alloc = grid_alloc,

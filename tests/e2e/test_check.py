@@ -68,6 +68,6 @@ def test_a_word_that_is_none_is_said(app, tmp_path):
     server = Server(tmp_path / "server", CRICKET_EMU="check=races")
     try:
         run([app("vector_add")], client_env(server.address("unix")))
-        assert "CRICKET_EMU: check=races is not one of race, init, count" in server.log()
+        assert "CRICKET_EMU: check=races is not one of race, init, bounds, count" in server.log()
     finally:
         server.kill()

@@ -136,7 +136,7 @@ static void wrong_words_and_values_have_a_line_on_the_side_that_reads_them(void 
 	assert_string_equal(said,
 			    "CRICKET_EMU: unknown word device; did you mean devices?\n"
 			    "CRICKET_EMU: memory=abc is not a number: the default, 2G is used\n"
-			    "CRICKET_EMU: check=races is not one of race, init, count\n"
+			    "CRICKET_EMU: check=races is not one of race, init, bounds, count\n"
 			    "CRICKET_EMU: peers=x is not 0 or 1: the default, 1 is used\n"
 			    "CRICKET_EMU: unknown word nothing\n");
 	unsetenv("CRICKET_EMU");

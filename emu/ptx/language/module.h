@@ -402,6 +402,21 @@ struct ck_ptx_span {
 	uint64_t lo, hi;
 };
 
+struct ck_ptx_line { /* of a source file (.loc); line 0: not known */
+	uint32_t file, line;
+};
+
+/* Where instructions from @insn on come from; where the function that they are in was inlined. */
+struct ck_ptx_source {
+	uint32_t insn, unit;
+	struct ck_ptx_line at, caller;
+};
+
+struct ck_ptx_source_file { /* .file */
+	uint32_t unit, number;
+	char *name;
+};
+
 struct ck_ptx_module {
 	struct ck_ptx_insn *code;
 	uint32_t code_count, code_room;
@@ -425,6 +440,10 @@ struct ck_ptx_module {
 	uint32_t list_count, list_room;
 	struct ck_ptx_span *spans; /* of the placed variables, by address */
 	uint32_t span_count;
+	struct ck_ptx_source *sources; /* where instructions come from, by instruction */
+	uint32_t source_count, source_room;
+	struct ck_ptx_source_file *files; /* of all units */
+	uint32_t file_count, file_room;
 	uint32_t max_registers; /* of kernels that say nothing themselves; 0: no limit */
 	bool placed;
 	bool reserved_shared;		/* it uses the system's part of shared memory */
@@ -435,6 +454,17 @@ struct ck_ptx_module {
 /* The size in bytes of a value of @type; its class. */
 unsigned int ck_ptx_type_bytes(unsigned int type);
 enum ck_ptx_class ck_ptx_type_class(unsigned int type);
+
+/* source.c: instructions from @source.insn on come from there; of one instruction, the last call
+ * counts. Remember the name of a file. 0 or -ENOMEM. */
+int ck_ptx_source_add(struct ck_ptx_module *module, struct ck_ptx_source source);
+int ck_ptx_source_name(struct ck_ptx_module *module, uint32_t unit, uint32_t number,
+		       const char *name, size_t size);
+void ck_ptx_sources_free(struct ck_ptx_module *module);
+/* "line 12 of the PTX (kernel.cu:3)" of instruction @in, the part in brackets if it is known; of
+ * an inlined function, also where it was called. */
+const char *ck_ptx_source_format(const struct ck_ptx_module *module, const struct ck_ptx_insn *in,
+				 char *text, size_t size);
 
 /* Make room for one more of the @count elements of @size bytes at *@array; 0 or -ENOMEM. */
 int ck_ptx_room(void *array, uint32_t *room, uint32_t count, size_t size);

@@ -139,6 +139,11 @@ struct ck_ptx_host {
 	 * The interpreter keeps the answer for the rest of the launch.
 	 */
 	int (*range)(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi);
+	/*
+	 * For a message about @address: where it is in, or behind, an allocation. @text is empty if
+	 * there is none. May be NULL.
+	 */
+	void (*describe)(void *opaque, uint64_t address, char *text, size_t size);
 	/* Text of printf, and lines of failed assertions, in the order of one thread's calls. */
 	void (*print)(void *opaque, const char *text, size_t size);
 	void (*complain)(void *opaque, const char *text, size_t size);

@@ -124,19 +124,20 @@ void ck_ptx_report_race(const struct ck_ptx_check *check, uint32_t thread, uint3
 			unsigned int touch, const struct ck_ptx_stamp *other)
 {
 	const struct ck_ptx_insn *code = check->block->run->module->code, *in = check->in;
-	char place[200], mine[60], theirs[60], memory[200];
+	const struct ck_ptx_module *module = check->block->run->module;
+	char place[200], mine[60], theirs[60], memory[200], line[700], other_line[700];
 
 	if (!is_new(check, other->insn, (uint32_t)(in - code)))
 		return;
-	ck_warn("race: %s: %s %s %s in '%s', line %u of the PTX; %s %s it in '%s', line %u, %s",
+	ck_warn("race: %s: %s %s %s in '%s', %s; %s %s it in '%s', %s, %s",
 		format_location(check, place, sizeof(place)),
 		format_thread(check, touch & CK_PTX_TOUCH_AGENT ? check->count : thread, mine,
 			      sizeof(mine)),
 		describe_access(touch), format_address(check, offset, memory, sizeof(memory)),
-		ck_ptx_op_name(in->op), in->line,
+		ck_ptx_op_name(in->op), ck_ptx_source_format(module, in, line, sizeof(line)),
 		format_thread(check, other->thread, theirs, sizeof(theirs)),
 		describe_access(other->touch), ck_ptx_op_name(code[other->insn].op),
-		code[other->insn].line,
+		ck_ptx_source_format(module, &code[other->insn], other_line, sizeof(other_line)),
 		other->touch & CK_PTX_TOUCH_ASYNC ? "a copy that has not been waited for"
 						  : "and nothing orders the two");
 }
@@ -145,13 +146,13 @@ void ck_ptx_report_init(const struct ck_ptx_check *check, const struct ck_ptx_wa
 			uint32_t offset)
 {
 	const struct ck_ptx_insn *in = check->in;
-	char place[200], reader[60], memory[200];
+	char place[200], reader[60], memory[200], line[700];
 
 	if (!is_new(check, CK_PTX_NONE, (uint32_t)(in - w->block->run->module->code)))
 		return;
-	ck_warn("uninitialised: %s: %s reads %s in '%s', line %u of the PTX; it was never written",
+	ck_warn("uninitialised: %s: %s reads %s in '%s', %s; it was never written",
 		format_location(check, place, sizeof(place)),
 		format_thread(check, w->index * CK_PTX_LANES + l, reader, sizeof(reader)),
 		format_address(check, offset, memory, sizeof(memory)), ck_ptx_op_name(in->op),
-		in->line);
+		ck_ptx_source_format(check->block->run->module, in, line, sizeof(line)));
 }

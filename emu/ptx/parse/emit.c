@@ -111,7 +111,11 @@ struct ck_ptx_insn *ck_ptx_emit(struct ck_ptx_parser *p, const char *opcode)
 	struct ck_ptx_insn *in;
 
 	if (m->code_count >= (uint32_t)INT32_MAX ||
-	    ck_ptx_room(&m->code, &m->code_room, m->code_count, sizeof(*m->code)) < 0)
+	    ck_ptx_room(&m->code, &m->code_room, m->code_count, sizeof(*m->code)) < 0 ||
+	    ck_ptx_source_add(m, (struct ck_ptx_source){.insn = m->code_count,
+							.unit = p->unit,
+							.at = p->stmt_source,
+							.caller = p->stmt_caller}) < 0)
 		return NULL;
 	in = &m->code[m->code_count++];
 	memset(in, 0, sizeof(*in));

@@ -1,6 +1,7 @@
 /*
  * emu/ptx/parse/lex.c - PTX text cut into tokens; see lex.h.
  */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,6 +225,74 @@ static void lex_string(struct ck_ptx_lex *lex, struct ck_ptx_token *t)
 		lex->at++;
 }
 
+static void skip_blanks(struct ck_ptx_lex *lex)
+{
+	while (lex->at < lex->end && (*lex->at == ' ' || *lex->at == '\t'))
+		lex->at++;
+}
+
+/* A number of .loc or .file; 0: there is none. */
+static uint32_t lex_small_number(struct ck_ptx_lex *lex)
+{
+	uint64_t value = 0;
+
+	skip_blanks(lex);
+	for (; lex->at < lex->end && is_digit(*lex->at); lex->at++)
+		value = value > UINT32_MAX ? value : value * 10 + (uint64_t)(*lex->at - '0');
+	return value > UINT32_MAX ? 0 : (uint32_t)value;
+}
+
+/* "1 12 3", maybe with ", function_name $L__info_string0, inlined_at 2 30 5". */
+static void lex_loc(struct ck_ptx_lex *lex)
+{
+	static const char word[] = "inlined_at";
+	const char *end = memchr(lex->at, '\n', (size_t)(lex->end - lex->at)), *found;
+
+	lex->source.file = lex_small_number(lex);
+	lex->source.line = lex_small_number(lex);
+	lex->caller = (struct ck_ptx_line){0};
+	end = end ? end : lex->end;
+	found = memmem(lex->at, (size_t)(end - lex->at), word, sizeof(word) - 1);
+	if (!found)
+		return;
+	lex->at = found + sizeof(word) - 1;
+	lex->caller.file = lex_small_number(lex);
+	lex->caller.line = lex_small_number(lex);
+}
+
+static void lex_file(struct ck_ptx_lex *lex)
+{
+	uint32_t number = lex_small_number(lex);
+	const char *name, *end;
+
+	skip_blanks(lex);
+	if (lex->at >= lex->end || *lex->at != '"' || !lex->file)
+		return;
+	name = ++lex->at;
+	for (end = name; end < lex->end && *end != '"' && *end != '\n';)
+		end++;
+	lex->file(lex->opaque, number, name, (size_t)(end - name));
+	lex->at = end;
+}
+
+/* Whether @t begins line information, which ends with its line, not with a semicolon. */
+static bool lex_line_information(struct ck_ptx_lex *lex, const struct ck_ptx_token *t)
+{
+	if (ck_ptx_token_is(t, CK_PTX_DOT, "loc")) {
+		lex_loc(lex);
+	} else if (ck_ptx_token_is(t, CK_PTX_DOT, "file")) {
+		lex_file(lex);
+	} else {
+		/* a function without lines has none of those before it */
+		if (ck_ptx_token_is(t, CK_PTX_DOT, "entry") ||
+		    ck_ptx_token_is(t, CK_PTX_DOT, "func"))
+			lex->source = lex->caller = (struct ck_ptx_line){0};
+		return false;
+	}
+	skip_line(lex);
+	return true;
+}
+
 void ck_ptx_lex_next(struct ck_ptx_lex *lex, struct ck_ptx_token *t)
 {
 again:
@@ -248,11 +317,8 @@ again:
 		lex->at++;
 	}
 	t->size = (size_t)(lex->at - t->text);
-	/* Line information ends with its line, not with a semicolon. */
-	if (ck_ptx_token_is(t, CK_PTX_DOT, "loc") || ck_ptx_token_is(t, CK_PTX_DOT, "file")) {
-		skip_line(lex);
+	if (t->kind == CK_PTX_DOT && lex_line_information(lex, t))
 		goto again;
-	}
 }
 
 bool ck_ptx_token_is(const struct ck_ptx_token *token, enum ck_ptx_token_kind kind,

@@ -1,5 +1,6 @@
 /*
- * emu/ptx/parse/lex.h - PTX text cut into tokens; comments, .loc, .file and @@ lines are skipped.
+ * emu/ptx/parse/lex.h - PTX text cut into tokens; comments and @@ lines are skipped. Of .loc, the
+ * lexer keeps the last one; of .file, it reports the names.
  */
 #ifndef CK_EMU_PTX_PARSE_LEX_H
 #define CK_EMU_PTX_PARSE_LEX_H
@@ -7,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "emu/ptx/language/module.h"
 
 enum ck_ptx_token_kind {
 	CK_PTX_END,
@@ -33,6 +36,10 @@ struct ck_ptx_token {
 struct ck_ptx_lex {
 	const char *at, *end;
 	uint32_t line;
+	struct ck_ptx_line source, caller; /* of the last .loc of this function */
+	/* .file @number "@name"; NULL: ignored. */
+	void (*file)(void *opaque, uint32_t number, const char *name, size_t size);
+	void *opaque;
 };
 
 void ck_ptx_lexer_init(struct ck_ptx_lex *lex, const char *text, size_t size);

@@ -12,6 +12,7 @@
 void ck_ptx_destroy(struct ck_ptx_module *m)
 {
 	ck_ptx_hazards_free(m);
+	ck_ptx_sources_free(m);
 	for (uint32_t i = 0; i < m->var_count; i++) {
 		free(m->vars[i].name);
 		free(m->vars[i].data);

@@ -201,6 +201,8 @@ static int parse_statement(struct ck_ptx_parser *p)
 	int ret;
 
 	p->stmt_line = p->line;
+	p->stmt_source = p->lex.source;
+	p->stmt_caller = p->lex.caller;
 	p->temp_used = 0;
 	if (p->tok.kind == CK_PTX_DOT)
 		return parse_body_directive(p);
@@ -324,6 +326,14 @@ static int parse_text(struct ck_ptx_parser *p)
 	return 0;
 }
 
+/* Without memory for a name, lines of that file are not reported. */
+static void keep_file(void *opaque, uint32_t number, const char *name, size_t size)
+{
+	struct ck_ptx_parser *p = opaque;
+
+	ck_ptx_source_name(p->module, p->unit, number, name, size);
+}
+
 int ck_ptx_parse(const char *text, size_t size, char *log, size_t log_size,
 		 struct ck_ptx_module **module)
 {
@@ -338,6 +348,8 @@ int ck_ptx_parse(const char *text, size_t size, char *log, size_t log_size,
 	p->log_size = log_size;
 	p->func = CK_PTX_NONE;
 	ck_ptx_lexer_init(&p->lex, text, size);
+	p->lex.file = keep_file;
+	p->lex.opaque = p;
 	p->module = calloc(1, sizeof(*p->module));
 	if (p->module)
 		ret = parse_text(p);

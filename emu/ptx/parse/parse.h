@@ -56,7 +56,8 @@ struct ck_ptx_parser {
 	int32_t guard;
 	uint8_t guard_not;
 	uint32_t stmt_line;
-	char stmt[80]; /* opcode with modifiers, for messages */
+	struct ck_ptx_line stmt_source, stmt_caller; /* of its .loc */
+	char stmt[80];				     /* opcode with modifiers, for messages */
 	/* constants by value: indices + 1 into the pool */
 	uint32_t *constants, constant_room, constant_count;
 	uint64_t family_total; /* registers of all %r<n> declared */

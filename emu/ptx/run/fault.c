@@ -39,6 +39,18 @@ static const char *space_name(unsigned int space)
 	return space < CK_ARRAY_SIZE(names) && names[space] ? names[space] : "";
 }
 
+/* " 0x10 of shared memory"; of global memory, with the allocation. */
+static void format_address(const struct ck_ptx_warp *w, const struct ck_ptx_insn *in, char *text,
+			   size_t size)
+{
+	const struct ck_ptx_host *host = w->block->run->host;
+	const char *space = space_name(in->space);
+	int n = snprintf(text, size, " %#llx%s", (unsigned long long)w->fault_address, space);
+
+	if (!*space && host->describe)
+		host->describe(host->opaque, w->fault_address, text + n, size - (size_t)n);
+}
+
 int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask, int err)
 {
 	const struct ck_ptx_block *block = w->block;
@@ -46,19 +58,19 @@ int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t m
 	bool memory = err == CUDA_ERROR_ILLEGAL_ADDRESS || err == CUDA_ERROR_MISALIGNED_ADDRESS ||
 		      (err == CUDA_ERROR_LAUNCH_FAILED && in->op != CK_PTX_OP_TRAP);
 	uint32_t lane = mask ? (uint32_t)__builtin_ctz(mask) : 0, thread;
-	char address[80] = "";
+	char address[160] = "", line[700];
 
 	if (!describe_fault(err, in->op))
 		return err;
 	if (memory && w->fault_lane != CK_PTX_NONE) {
 		lane = w->fault_lane;
-		snprintf(address, sizeof(address), " %#llx%s", (unsigned long long)w->fault_address,
-			 space_name(in->space));
+		format_address(w, in, address, sizeof(address));
 	}
 	thread = w->index * CK_PTX_LANES + lane;
-	ck_err("kernel %s, block %u,%u,%u, thread %u,%u,%u: %s%s in '%s', line %u of the PTX",
+	ck_err("kernel %s, block %u,%u,%u, thread %u,%u,%u: %s%s in '%s', %s",
 	       block->run->kernel->info.name, block->id[0], block->id[1], block->id[2],
 	       thread % size[0], thread / size[0] % size[1], thread / size[0] / size[1],
-	       describe_fault(err, in->op), address, ck_ptx_op_name(in->op), in->line);
+	       describe_fault(err, in->op), address, ck_ptx_op_name(in->op),
+	       ck_ptx_source_format(block->run->module, in, line, sizeof(line)));
 	return err;
 }
