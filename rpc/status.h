@@ -55,6 +55,10 @@ struct ck_status_file {
 /* Number of a delivery whose bytes are changes of shadowed memory (rpc/pinned.h). */
 #define CK_DELIVERY_CHANGES (CK_DELIVERY_NEWS | (uint64_t)1 << 60)
 
+/* ck_event_times, ck_wait_times: at most so many pairs of events. The reply has their times in
+ * milliseconds, floats with the low byte first, up to the first pair without one. */
+#define CK_TIMES_MOST 256u
+
 struct ck_news {
 	uint64_t number, what, rank;
 };

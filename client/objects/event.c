@@ -8,6 +8,7 @@
  */
 #include "client/objects/capture.h"
 #include "client/objects/event_multi_server.h"
+#include "client/objects/event_times.h"
 #include "client/objects/state.h"
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
@@ -24,8 +25,10 @@ CUresult ckc_event_id(CUevent handle, uint64_t *id)
 	struct ckc_event *e = ckc_object_check(handle, CK_OBJECT_EVENT);
 
 	*id = e ? e->object.id : 0;
-	if (e)
+	if (e) {
 		e->elsewhere = true;
+		ckc_times_forget(e);
+	}
 	return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -65,6 +68,7 @@ CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 		return err;
 	if (!e)
 		return CUDA_ERROR_INVALID_HANDLE;
+	ckc_times_forget(e);
 	err = ck_wire_cuEventDestroy_v2(ctx, e->object.id);
 	ckc_object_free(e);
 	return err;
@@ -91,8 +95,11 @@ static CUresult record_event(uint64_t ctx, struct ckc_event *e, struct ckc_strea
 {
 	uint64_t id = s ? s->object.id : 0, version = atomic_fetch_add(&e->version, 1) + 2;
 	uint64_t before = ckc_command_last();
+	bool captured = flags || ckc_capturing(s);
 	CUresult err;
 
+	if (captured)
+		ckc_times_forget(e);
 	if (flags) {
 		e->elsewhere = true; /* each launch of the captured graph records it */
 		err = ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags);
@@ -103,7 +110,9 @@ static CUresult record_event(uint64_t ctx, struct ckc_event *e, struct ckc_strea
 	e->stream = id;
 	e->before = before;
 	e->at = ckc_command_last();
-	if (!err && !flags && !ckc_capturing(s))
+	if (!err && !captured)
+		ckc_times_record(e, version);
+	if (!err && !captured)
 		err = watch_event(ctx, e, version);
 	atomic_fetch_add(&e->version, 1);
 	return err;
@@ -268,7 +277,7 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 	stream = e->stream;
 	before = e->before;
 	ours = ours && e->version == version;
-	err = ck_wire_cuEventSynchronize(ctx, e->object.id);
+	err = ckc_times_wait_event(ctx, e);
 	if (!err && ours) {
 		e->waited = version;
 		if (e->recorded && !e->capture)
@@ -277,42 +286,12 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 	return ckc_work_done(err);
 }
 
-static struct ckc_elapsed *get_elapsed_slot(struct ckc_objects *objects, uint64_t start,
-					    uint64_t end)
-{
-	uint64_t mixed = (start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS);
-
-	return &objects->elapsed[mixed % CK_ELAPSED_KEPT];
-}
-
-static bool elapsed_find(struct ckc_objects *objects, struct ckc_elapsed *e)
-{
-	const struct ckc_elapsed *at = get_elapsed_slot(objects, e->start, e->end);
-	bool found;
-
-	ck_lock(&objects->elapsed_lock);
-	found = at->start == e->start && at->end == e->end;
-	if (found)
-		*e = *at;
-	ck_unlock(&objects->elapsed_lock);
-	return found;
-}
-
-static void elapsed_keep(struct ckc_objects *objects, const struct ckc_elapsed *e)
-{
-	ck_lock(&objects->elapsed_lock);
-	*get_elapsed_slot(objects, e->start, e->end) = *e;
-	ck_unlock(&objects->elapsed_lock);
-}
-
 CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	struct ckc_event *start = ckc_object_check(hStart, CK_OBJECT_EVENT);
 	struct ckc_event *end = ckc_object_check(hEnd, CK_OBJECT_EVENT);
-	struct ckc_objects *objects = ckc_client_current()->objects;
-	struct ckc_elapsed e;
+	struct ckc_pair pair = {.start = start, .end = end};
 	uint64_t ctx;
-	bool ours;
 	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
@@ -321,15 +300,9 @@ CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, C
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!start || !end || start->object.context->client != end->object.context->client)
 		return CUDA_ERROR_INVALID_HANDLE;
-	e = (struct ckc_elapsed){.start = start->version, .end = end->version};
-	ours = is_ours(start, e.start) && is_ours(end, e.end);
-	if (!ours || !elapsed_find(objects, &e))
-		err = ck_wire_cuEventElapsedTime_v2(ctx, &e.milliseconds, start->object.id,
-						    end->object.id);
-	if (err)
-		return err;
-	*pMilliseconds = e.milliseconds;
-	if (ours)
-		elapsed_keep(objects, &e);
-	return CUDA_SUCCESS;
+	pair.start_version = start->version;
+	pair.end_version = end->version;
+	if (is_ours(start, pair.start_version) && is_ours(end, pair.end_version))
+		return ckc_times_between(ctx, &pair, pMilliseconds);
+	return ck_wire_cuEventElapsedTime_v2(ctx, pMilliseconds, start->object.id, end->object.id);
 }

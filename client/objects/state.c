@@ -12,7 +12,7 @@ static void init_objects(void *part)
 		.usage_lock = CK_MUTEX(CK_RANK_USAGE),
 		.callbacks = {.lock = CK_MUTEX(CK_RANK_CALLBACKS), .round = 1},
 		.captures = {.lock = CK_MUTEX(CK_RANK_CAPTURES)},
-		.elapsed_lock = CK_MUTEX(CK_RANK_ELAPSED),
+		.times = {.lock = CK_MUTEX(CK_RANK_ELAPSED)},
 	};
 }
 CK_CLIENT_PART(objects, struct ckc_objects, init_objects);

@@ -12,12 +12,33 @@
 #include "client/wire/client.h"
 #include "util/wait.h"
 
-#define CK_ELAPSED_KEPT 64 /* cached times between events */
+#define CK_RECORDS_KEPT 1024 /* records of timed events */
+#define CK_TIMES_KEPT 2	     /* times that end with each of them */
 
-/* The time between two records does not change, so some answers are cached. */
+/* The time since another record, which does not change. */
 struct ckc_elapsed {
-	uint64_t start, end; /* versions */
+	uint64_t start; /* version; 0: none */
 	float milliseconds;
+};
+
+struct ckc_record {
+	uint64_t number;	 /* in the order of all records; 0: forgotten */
+	uint64_t event, context; /* ids */
+	uint64_t version;
+	struct ckc_elapsed time[CK_TIMES_KEPT];
+	unsigned int oldest; /* of the times */
+};
+
+struct ckc_times { /* event_times.c */
+	struct ck_mutex lock;
+	uint64_t records; /* how many there have been */
+	uint64_t covered; /* so many when a wait last brought times */
+	/* The last question: the number of the record of its start, how far its end was from there,
+	 * and whether the question before it had the same start. */
+	uint64_t start, distance;
+	bool same_start;
+	_Atomic unsigned int credit; /* so many further waits bring times */
+	struct ckc_record kept[CK_RECORDS_KEPT];
 };
 
 struct ckc_callbacks { /* callback.c */
@@ -55,8 +76,7 @@ struct ckc_objects {
 	struct ck_mutex usage_lock; /* context.c: usage counts of all other contexts */
 	struct ckc_callbacks callbacks;
 	struct ckc_captures captures;
-	struct ck_mutex elapsed_lock; /* event.c */
-	struct ckc_elapsed elapsed[CK_ELAPSED_KEPT];
+	struct ckc_times times;
 };
 
 #endif

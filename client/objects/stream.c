@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/objects/capture.h"
+#include "client/objects/event_times.h"
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/objects/context.h"
@@ -210,8 +211,7 @@ CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream)
 	if (may_wait_one_way(context, ck_max(synced, (uint64_t)context->synced)))
 		err = send_one_way_wait(context, stream, false, &last);
 	else
-		err = ck_wire_cuStreamSynchronize(context->object.id,
-						  stream ? stream->object.id : 0);
+		err = ckc_times_wait_work(context, stream ? stream->object.id : 0, false);
 	if (!err)
 		ckc_stream_synced(context, stream, last);
 	return err;
@@ -226,7 +226,7 @@ static CUresult context_wait(struct ckc_context *ctx)
 	if (ctx->synced == last)
 		return CUDA_SUCCESS;
 	err = may_wait_one_way(ctx, ctx->synced) ? send_one_way_wait(ctx, NULL, true, &last)
-						 : ck_wire_cuCtxSynchronize(ctx->object.id);
+						 : ckc_times_wait_work(ctx, 0, true);
 	if (!err)
 		ctx->synced = last;
 	return err;

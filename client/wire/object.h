@@ -105,6 +105,7 @@ struct ckc_event {
 	_Atomic uint64_t version, done, waited;
 	_Atomic uint64_t stream, at; /* id of the last record's stream; a command not before it */
 	_Atomic uint64_t before;     /* the last command before it */
+	_Atomic uint64_t order;	     /* client/objects/event_times.c: its number; 0: none */
 	struct ckc_watch watch;
 };
 

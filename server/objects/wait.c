@@ -3,6 +3,7 @@
  * covers cannot be the cause of a later fault (server/session/faults.h).
  */
 #include "gen/handlers.h"
+#include "server/objects/wait.h"
 #include "server/session/faults.h"
 #include "server/session/session.h"
 
@@ -50,11 +51,16 @@ CUresult ck_serve_cuStreamSynchronize(struct cks_request *q, cuStreamSynchronize
 	return wait_for_stream(q, a->hStream);
 }
 
+CUresult cks_wait_for_work(struct cks_request *q, uint64_t stream, bool whole)
+{
+	return whole ? wait_for_context(q->session) : wait_for_stream(q, stream);
+}
+
 /* Wait, so that every later message finds the work of the stream, or of the context, done. */
 CUresult ck_serve_settle(struct cks_request *q, ck_settle_args *a, void *res)
 {
 	(void)res;
-	return a->context ? wait_for_context(q->session) : wait_for_stream(q, a->stream);
+	return cks_wait_for_work(q, a->stream, a->context);
 }
 
 /* Nothing to do: each call waits for the commands before it and reports their error. */

@@ -129,6 +129,14 @@ def test_a_client_goes_on_with_a_server_that_lacks_messages(server, unknown, tel
         assert len(result.lines_about(f"does not know {name}:")) == 1, result.err
 
 
+def test_times_between_events_come_one_by_one_from_an_older_server(server):
+    elder = Elder(server, ("ck_event_times", "ck_wait_times"), True)
+    result = run([sys.executable, ROOT / "tests/e2e/event_times_program.py"],
+                 client_env(elder.address, CRICKET_RESUME="0"))
+    elder.end()
+    assert (result.status, result.err, elder.asked) == (0, "", [])
+
+
 @pytest.mark.skipif(bool(KIND), reason="the client is not ours to instrument")
 def test_the_client_of_0_1_0_computes(server, tmp_path):
     client = stock.build(tmp_path, ROOT / "tests" / "data" / "protocol" / "client-0.1.0.x")

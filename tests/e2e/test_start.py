@@ -119,6 +119,16 @@ def test_the_end_fetches_output_of_kernels_only_if_some_may_be_left(server):
         assert tables(result.err)[1]["ck_output"][4] == 1
 
 
+def test_times_between_events_come_for_all_at_once(server):
+    """A loop over finished events asks once; a program that times each of its steps waits once a step."""
+    result = run([sys.executable, ROOT / "tests/e2e/event_times_program.py"],
+                 client_env(server.address("tcp"), CRICKET_STATS="1"))
+    assert result.status == 0, result.err
+    messages = tables(result.err)[1]
+    assert "cuEventElapsedTime_v2" not in messages
+    assert messages["ck_event_times"][4] <= 50 + 4 and messages.get("cuEventSynchronize", [0] * 5)[4] <= 1
+
+
 # ---- CRICKET_STATS -------------------------------------------------------------------------------
 
 def tables(text):

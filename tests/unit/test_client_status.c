@@ -25,6 +25,8 @@ static _Atomic unsigned int answer_state; /* what the peer answers to one who as
 static _Atomic uint64_t watched;	  /* the number of the last watch */
 static CUstream stream;
 
+static CUresult answer_times(const struct peer_message *m, void *out);
+
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
 	(void)payload;
@@ -42,9 +44,41 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		watched = ((ck_stream_ask_args *)m->args)->watch;
 		((ck_stream_ask_res *)res)->state = answer_state;
 		break;
-	case CK_PROC_cuEventElapsedTime_v2:
-		((cuEventElapsedTime_v2_res *)res)->pMilliseconds = 1.5f;
-		break;
+	}
+	return answer_times(m, res);
+}
+
+/* The peer's times between events: the difference of their ids. It has @timed pairs. */
+static unsigned int timed = 1000;
+
+static unsigned int take_times(const u_quad_t *starts, const u_quad_t *ends, unsigned int count,
+			       char **out)
+{
+	float *times = calloc(count, sizeof(*times));
+
+	count = count < timed ? count : timed;
+	for (unsigned int i = 0; times && i < count; i++)
+		times[i] = (float)ends[i] - (float)starts[i];
+	*out = (char *)times;
+	return count * (unsigned int)sizeof(*times);
+}
+
+static CUresult answer_times(const struct peer_message *m, void *out)
+{
+	if (m->number == CK_PROC_event_times) {
+		ck_event_times_args *a = m->args;
+		ck_event_times_res *res = out;
+
+		res->times.times_len = take_times(a->starts.starts_val, a->ends.ends_val,
+						  a->starts.starts_len, &res->times.times_val);
+		return a->wait || timed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	}
+	if (m->number == CK_PROC_wait_times) {
+		ck_wait_times_args *a = m->args;
+		ck_wait_times_res *res = out;
+
+		res->times.times_len = take_times(a->starts.starts_val, a->ends.ends_val,
+						  a->starts.starts_len, &res->times.times_val);
 	}
 	return CUDA_SUCCESS;
 }
@@ -299,17 +333,125 @@ static void a_time_is_asked_for_once(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(cuEventElapsedTime_v2(&ms, start, stop), CUDA_SUCCESS);
-		assert_true(ms == 1.5f);
+		assert_true(ms == 1);
 	}
-	assert_int_equal(peer_count(CK_PROC_cuEventElapsedTime_v2), 1);
+	assert_int_equal(peer_count(CK_PROC_event_times), 1);
 	assert_int_equal(cuEventRecord(stop, stream), CUDA_SUCCESS);
 	assert_int_equal(cuEventElapsedTime_v2(&ms, start, stop), CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_cuEventElapsedTime_v2), 2);
+	assert_int_equal(peer_count(CK_PROC_event_times), 2);
 	assert_int_equal(cuEventElapsedTime_v2(NULL, start, stop), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuEventElapsedTime_v2(&ms, start, (CUevent)&ms),
 			 CUDA_ERROR_INVALID_HANDLE);
 	cuEventDestroy_v2(start);
 	cuEventDestroy_v2(stop);
+}
+
+#define PAIRS 100
+
+static void between(CUevent start, CUevent end)
+{
+	float ms = 0, expected = (float)((struct ckc_event *)end)->object.id -
+				 (float)((struct ckc_event *)start)->object.id;
+
+	assert_int_equal(cuEventElapsedTime_v2(&ms, start, end), CUDA_SUCCESS);
+	assert_true(ms == expected);
+}
+
+static size_t questions(void)
+{
+	return peer_count(CK_PROC_event_times);
+}
+
+static void one_question_brings_the_times_of_a_loop(void **state)
+{
+	CUevent e[2 * PAIRS];
+
+	(void)state;
+	for (unsigned int i = 0; i < 2 * PAIRS; i++)
+		e[i] = recorded();
+	for (unsigned int i = 0; i < PAIRS; i++)
+		between(e[2 * i], e[2 * i + 1]);
+	assert_int_equal(questions(), 1);
+	peer_clear();
+	/* two in a row tell that they have one start */
+	for (unsigned int i = 1; i < 2 * PAIRS; i++)
+		between(e[0], e[i]);
+	assert_in_range(questions(), 1, 2);
+	/* what was recorded again is not answered from before */
+	assert_int_equal(cuEventRecord(e[1], stream), CUDA_SUCCESS);
+	peer_clear();
+	between(e[0], e[1]);
+	assert_int_equal(questions(), 1);
+	for (unsigned int i = 0; i < 2 * PAIRS; i++)
+		cuEventDestroy_v2(e[i]);
+}
+
+/* What is not done yet has no answer, and is asked for again. */
+static void times_that_did_not_come_are_asked_for(void **state)
+{
+	CUevent e[4];
+	float ms;
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		e[i] = recorded();
+	timed = 0;
+	assert_int_equal(cuEventElapsedTime_v2(&ms, e[0], e[1]), CUDA_ERROR_NOT_READY);
+	timed = 1;
+	between(e[0], e[1]);
+	between(e[2], e[3]);
+	assert_int_equal(questions(), 3);
+	timed = 1000;
+	for (unsigned int i = 0; i < 4; i++)
+		cuEventDestroy_v2(e[i]);
+}
+
+static CUresult wait_event(CUevent e)
+{
+	return cuEventSynchronize(e);
+}
+
+static CUresult wait_stream(CUevent e)
+{
+	(void)e;
+	return cuStreamSynchronize(stream);
+}
+
+static CUresult wait_context(CUevent e)
+{
+	(void)e;
+	return cuCtxSynchronize();
+}
+
+/* A program that times each step: the wait of a step brings the time too. */
+static void a_wait_brings_the_times_that_are_asked_for_after_it(void **state)
+{
+	CUresult (*const waits[])(CUevent) = {wait_event, wait_stream, wait_context};
+	CUevent start = recorded(), end = recorded();
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		for (unsigned int step = 0; step < 10; step++) {
+			assert_int_equal(cuEventRecord(start, stream), CUDA_SUCCESS);
+			assert_int_equal(cuEventRecord(end, stream), CUDA_SUCCESS);
+			assert_int_equal(waits[i](end), CUDA_SUCCESS);
+			if (step == 1)
+				peer_clear();
+			between(start, end);
+		}
+		assert_int_equal(questions() + peer_count(CK_PROC_wait_times), 8);
+		assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 0);
+		assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 0);
+		assert_int_equal(peer_count(CK_PROC_cuCtxSynchronize), 0);
+	}
+	for (unsigned int step = 0; step < 20; step++) { /* it asks no more */
+		assert_int_equal(cuEventRecord(start, stream), CUDA_SUCCESS);
+		assert_int_equal(cuEventRecord(end, stream), CUDA_SUCCESS);
+		assert_int_equal(wait_event(end), CUDA_SUCCESS);
+	}
+	assert_true(peer_count(CK_PROC_cuEventSynchronize) >= 10);
+	cuEventDestroy_v2(start);
+	cuEventDestroy_v2(end);
 }
 
 /* Over a network, a query would take a round trip for each record. */
@@ -359,6 +501,9 @@ int main(void)
 		cmocka_unit_test(an_event_of_one_process_leaves_no_handle),
 		cmocka_unit_test(a_stream_is_asked_for_once),
 		cmocka_unit_test(a_time_is_asked_for_once),
+		cmocka_unit_test(one_question_brings_the_times_of_a_loop),
+		cmocka_unit_test(times_that_did_not_come_are_asked_for),
+		cmocka_unit_test(a_wait_brings_the_times_that_are_asked_for_after_it),
 		cmocka_unit_test(events_of_a_far_server_are_watched_from_their_record),
 	};
 

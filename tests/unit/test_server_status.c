@@ -426,6 +426,64 @@ static void a_client_hears_what_cannot_be_watched(void **state)
 	await(33, NUMBER(41, 33) << 2 | CK_STATUS_ENDED);
 }
 
+/* A pair of events has a time when its end is done. */
+static CUresult elapsed(float *ms, CUevent start, CUevent end)
+{
+	*ms = (float)((int *)end - (int *)start);
+	return done[(int *)end - event] ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult event_wait(CUevent e)
+{
+	done[(int *)e - event] = true;
+	return CUDA_SUCCESS;
+}
+
+static void times_come_up_to_the_first_pair_that_has_none(void **state)
+{
+	uint64_t starts[] = {100, 101, 102, 99}, ends[] = {101, 103, 104, 101};
+	ck_event_times_args args = {.starts = {4, starts}, .ends = {4, ends}};
+	ck_event_times_res res = {0};
+	const float *times;
+
+	(void)state;
+	ck_driver.cuEventElapsedTime_v2 = elapsed;
+	ck_driver.cuEventSynchronize = event_wait;
+	assert_int_equal(ck_serve_event_times(&request, &args, &res), CUDA_ERROR_NOT_READY);
+	assert_int_equal(res.times.times_len, 0);
+	free(res.times.times_val);
+	args.wait = 101;
+	assert_int_equal(ck_serve_event_times(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(res.times.times_len, sizeof(float));
+	free(res.times.times_val);
+	args.wait = 0;
+	done[3] = done[4] = true;
+	assert_int_equal(ck_serve_event_times(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(res.times.times_len, 3 * sizeof(float)); /* the last start is no event */
+	times = (const float *)(const void *)res.times.times_val;
+	assert_true(times[0] == 1 && times[1] == 2 && times[2] == 2);
+	free(res.times.times_val);
+}
+
+static void pairs_of_another_number_are_refused(void **state)
+{
+	uint64_t ids[CK_TIMES_MOST + 1] = {100};
+	ck_event_times_args args = {.starts = {2, ids}, .ends = {1, ids}};
+	ck_event_times_res res = {0};
+
+	(void)state;
+	ck_driver.cuEventElapsedTime_v2 = elapsed;
+	ck_driver.cuEventSynchronize = event_wait;
+	assert_int_equal(ck_serve_event_times(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	args.starts.starts_len = args.ends.ends_len = 0;
+	assert_int_equal(ck_serve_event_times(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	args.starts.starts_len = args.ends.ends_len = CK_TIMES_MOST + 1;
+	assert_int_equal(ck_serve_event_times(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	args.wait = 99;
+	args.starts.starts_len = args.ends.ends_len = 1;
+	assert_int_equal(ck_serve_event_times(&request, &args, &res), CUDA_ERROR_INVALID_HANDLE);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -445,6 +503,8 @@ int main(void)
 		TEST(without_words_the_news_has_a_rank),
 		TEST(an_event_is_watched_from_its_record),
 		TEST(a_client_hears_what_cannot_be_watched),
+		TEST(times_come_up_to_the_first_pair_that_has_none),
+		TEST(pairs_of_another_number_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("server/status", tests, NULL, NULL);
