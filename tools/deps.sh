@@ -12,6 +12,7 @@
 #   tools/deps.sh --monitors what more tests find: promtool, Chromium, sshd
 #   tools/deps.sh --slurm    what the Slurm plugin and its test need too: Slurm's header and daemons, munge
 #   tools/deps.sh --containers what the test of containers needs too: podman and runc
+#   tools/deps.sh --kubernetes what the device plugin and its test need too: gRPC for Python
 #   tools/deps.sh --wheels   the wheels even beside a toolkit: what a machine without one builds with
 #   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
 #   tools/deps.sh --runtime  only what the built programs need to run
@@ -149,12 +150,13 @@ for arg in "$@"; do
 	--monitors) extra+=(prometheus chromium openssh-server) ;;
 	--slurm) extra+=(libslurm-dev slurmctld slurmd slurm-client munge) ;;
 	--containers) extra+=(debootstrap podman runc) ;;
+	--kubernetes) extra+=(python3-grpcio) ;;
 	--wheels) want_cuda=wheels ;;
 	--no-cuda) want_cuda=no ;;
 	--demo) choice=demo ;;
 	--build | --runtime | --check) choice=${arg#--} want_cuda=no ;;
 	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	*) die "unknown option $arg (--build, --demo, --check, --clang, --systems, --portable, --arm64, --packages, --monitors, --slurm, --containers, --wheels, --no-cuda, --runtime)" ;;
+	*) die "unknown option $arg (--build, --demo, --check, --clang, --systems, --portable, --arm64, --packages, --monitors, --slurm, --containers, --kubernetes, --wheels, --no-cuda, --runtime)" ;;
 	esac
 done
 # The submodule's sources come without what configures them.
