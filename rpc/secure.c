@@ -139,14 +139,20 @@ static void set_timeout(struct ck_chan **chans, unsigned int count, int ms)
 		ck_chan_timeout(chans[i], ms);
 }
 
-/* Ask on all, then read all answers. */
-static int probe_channels(struct ck_chan **chans, unsigned int count)
+static int send_probes(struct ck_chan **chans, unsigned int count)
 {
-	unsigned int plain = 0;
 	int ret = 0;
 
 	for (unsigned int i = 0; ret == 0 && i < count; i++)
 		ret = ck_tls_probe(chans[i]);
+	return ret;
+}
+
+static int read_answers(struct ck_chan **chans, unsigned int count)
+{
+	unsigned int plain = 0;
+	int ret = 0;
+
 	for (unsigned int i = 0; ret == 0 && i < count; i++) {
 		ret = ck_tls_probed(chans[i]);
 		plain += ret == -EOPNOTSUPP;
@@ -218,9 +224,9 @@ static void offer_session(struct ck_secure *s, struct ck_chan *chan)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Handshakes on all channels at the same time. On error, closes all. */
-static int handshake_channels(struct ck_secure *s, struct ck_tls *tls, const char *host,
-			      struct ck_chan **chans, unsigned int count, char why[CK_TLS_WHY])
+/* Make TLS channels of all. On error, closes all. */
+static int open_channels(struct ck_tls *tls, const char *host, struct ck_chan **chans,
+			 unsigned int count)
 {
 	unsigned int made = 0;
 	int ret = 0;
@@ -233,11 +239,25 @@ static int handshake_channels(struct ck_secure *s, struct ck_tls *tls, const cha
 	if (ret < 0) {
 		close_all(chans, made);
 		close_all(chans + made + 1, count - made - 1);
-		return ret;
 	}
+	return ret;
+}
+
+/* Handshakes on all channels at the same time. @asked: their first step overtakes the answers to
+ * probes, which saves a round trip. On error, closes all. */
+static int handshake_channels(struct ck_secure *s, struct ck_chan **chans, unsigned int count,
+			      bool asked, char why[CK_TLS_WHY])
+{
+	int ret = 0;
+
 	for (unsigned int i = 0; ret == 0 && i < count; i++) {
 		offer_session(s, chans[i]);
 		ret = ck_tls_begin(chans[i], why);
+	}
+	if (ret == 0 && asked) {
+		ret = read_answers(chans, count);
+		if (ret == -EOPNOTSUPP)
+			ret = refuse_plain(s, why);
 	}
 	for (unsigned int i = 0; ret == 0 && i < count; i++)
 		ret = ck_tls_finish(chans[i], why);
@@ -256,21 +276,24 @@ static bool tls_is_wanted(struct ck_secure *s, struct ck_chan **chans)
 int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan **chans,
 		       unsigned int count, int timeout_ms, char why[CK_TLS_WHY])
 {
+	bool probes = s && !has_session(s); /* else its server has TLS */
 	struct ck_tls *tls = NULL;
 	struct ck_address where;
+	bool may_be_plain;
 	int ret;
 
 	why[0] = '\0';
 	if (!tls_is_wanted(s, chans))
 		return 0;
 	set_timeout(chans, count, timeout_ms);
-	ret = has_session(s) ? 0 : probe_channels(chans, count); /* its server has TLS */
-	if (ret == -EOPNOTSUPP && s->mode == OFFER && !(s->token && !stays_here(chans[0]))) {
+	may_be_plain = probes && s->mode == OFFER && !(s->token && !stays_here(chans[0]));
+	ret = probes ? send_probes(chans, count) : 0;
+	if (ret == 0 && may_be_plain)
+		ret = read_answers(chans, count);
+	if (ret == -EOPNOTSUPP) {
 		set_timeout(chans, count, 0);
 		return 0;
 	}
-	if (ret == -EOPNOTSUPP)
-		ret = refuse_plain(s, why);
 	if (ret == 0)
 		ret = get_tls_context(s, &tls, why);
 	if (ret < 0) {
@@ -279,7 +302,9 @@ int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan 
 	}
 	if (ck_address_parse(address, &where, why) < 0)
 		where.host[0] = '\0';
-	ret = handshake_channels(s, tls, where.host, chans, count, why);
+	ret = open_channels(tls, where.host, chans, count);
+	if (ret == 0)
+		ret = handshake_channels(s, chans, count, probes && !may_be_plain, why);
 	if (ret == 0)
 		set_timeout(chans, count, 0);
 	return ret;

@@ -69,7 +69,8 @@ int ck_tls_new_certificate(const char *folder, char *const *names, size_t count,
 			   char pin[CK_TLS_PIN], char why[CK_TLS_WHY]);
 
 /* Send the probe, and read the answer: -EOPNOTSUPP: the server has no TLS; -EPROTO: it is no server
- * of ours. */
+ * of ours. The answer may also be read from the channel that ck_tls_open has made, after
+ * ck_tls_begin. */
 int ck_tls_probe(struct ck_chan *connection);
 int ck_tls_probed(struct ck_chan *connection);
 

@@ -71,9 +71,11 @@ int ck_tls_parse_answer(const unsigned char *body, size_t size)
 
 int ck_tls_probed(struct ck_chan *connection)
 {
+	struct ck_chan *plain =
+		ck_tls_is(connection) ? ck_tls_chan_of(connection)->inner : connection;
 	unsigned char body[ANSWER_MAX];
 	size_t size;
-	int ret = ck_fragments_read(connection, body, sizeof(body), &size);
+	int ret = ck_fragments_read(plain, body, sizeof(body), &size);
 
 	return ret < 0 ? ret : ck_tls_parse_answer(body, size);
 }

@@ -5,7 +5,9 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
+import threading
 
 import pytest
 
@@ -145,6 +147,26 @@ def test_offered_means_if_the_server_has_it(server, secure, authority, app):
     for s in (server, secure):
         env = client_env(s.address("tcp"), CRICKET_TLS="offer", CRICKET_TLS_CA=str(authority.ca))
         computes(run([app("vector_add")], env))
+
+
+def test_the_handshake_begins_before_the_answer_to_the_probe(app):
+    """Where plain text is refused anyway, probe and ClientHello take one round trip."""
+    listener, came = socket.create_server(("127.0.0.1", 0)), []
+
+    def answer_late():
+        """As a server without TLS that answers only when something follows the probe."""
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(30)
+            came.append(connection.recv(len(PROBE), socket.MSG_WAITALL))
+            came.append(connection.recv(1))
+            connection.sendall(struct.pack(">I", 0x80000000 | 24) + came[0][4:8] + struct.pack(">5I", 1, 0, 0, 0, 0))
+            connection.recv(4096)
+    threading.Thread(target=answer_late, daemon=True).start()
+    result = run([app("vector_add")], client_env(f"127.0.0.1:{listener.getsockname()[1]}", CRICKET_TLS="require"))
+    listener.close()
+    refused(result, "the server has no TLS")
+    assert len(came[0]) == len(PROBE) and came[1] == b"\x16"
 
 
 def test_sockets_of_this_host_need_none(secure, app):
