@@ -16,7 +16,7 @@
 
 #define CK_ACTIVE_US 3000000 /* workers report their use with some delay */
 
-/* A worker that does not read is ending, or is the next one that the timer frees. */
+/* A worker that does not read misses it: the turn times out, and one that waits asks again. */
 static void send_turn(struct cks_share *share, char kind)
 {
 	const struct worker *worker = container_of(share, struct worker, info.share);
@@ -82,10 +82,11 @@ void cks_gpu_turns_handle(struct cks_workers *w, struct worker *worker,
 {
 	struct cks_share *s = &worker->info.share;
 
+	w->shares.tell = send_turn;
 	if (note->kind == CK_NOTE_USE)
 		s->gpus = cks_fair_share_bits(&w->shares, note->gpus);
 	else if (note->kind == CK_NOTE_ASK)
-		cks_fair_share_want(s, ck_now_us());
+		cks_fair_share_want(&w->shares, s, ck_now_us());
 	else if (note->kind == CK_NOTE_TURN)
 		cks_fair_share_ended(s, (uint32_t)note->number, note->uses != 0, ck_now_us());
 }

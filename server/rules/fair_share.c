@@ -118,12 +118,16 @@ static void choose_held(struct cks_fair_share *y, struct cks_share **list, size_
 
 /* --- turns */
 
-void cks_fair_share_want(struct cks_share *s, int64_t now)
+void cks_fair_share_want(struct cks_fair_share *y, struct cks_share *s, int64_t now)
 {
 	int64_t lag = s->running ? 0 : ck_min(now - s->ended, (int64_t)CK_SHARE_EAGER_MOST_US);
 
-	if (!s->held)
-		return; /* it has been freed meanwhile */
+	if (!s->held) {
+		y->tell(s, CK_CONTROL_FREE); /* its worker may not know */
+		return;
+	}
+	if (s->wants)
+		return; /* it asks again */
 	s->wants = true;
 	if (s->eager || s->running)
 		s->lag_us += ((int32_t)lag - s->lag_us) / 4;

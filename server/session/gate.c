@@ -41,24 +41,51 @@ void cks_gate_part(struct cks_gate *g, struct cks_pass *pass)
 	ck_unlock(&g->lock);
 }
 
-/* A client wants to enter: say so once. Call with the lock held. */
-static void request_entry(struct cks_gate *g)
+/* A client wants the GPU, but it is suspended: say so once. */
+static void request_resume(struct cks_gate *g)
+{
+	if (g->knocked)
+		return;
+	g->knocked = true;
+	if (g->knock)
+		g->knock();
+}
+
+/* The same for a turn: say so, and again after a while. */
+static void request_turn(struct cks_gate *g)
+{
+	int64_t now = ck_now_ms();
+
+	if (now < g->ask_at)
+		return;
+	g->ask_at = now + CK_GATE_ASK_MS;
+	if (g->ask)
+		g->ask();
+}
+
+/* Call with the lock held, which is released while the thread waits. @request: a client wants to
+ * enter. */
+static void wait_for_change(struct cks_gate *g, bool request)
 {
 	bool parked = atomic_load(&g->closed) & CK_GATE_PARKED;
-	bool *told = parked ? &g->knocked : &g->asked;
-	void (*say)(void) = parked ? g->knock : g->ask;
+	struct timespec again;
 
-	if (*told)
+	if (request && parked)
+		request_resume(g);
+	else if (request)
+		request_turn(g);
+	if (!request || parked) {
+		ck_cond_wait(&g->opened, &g->lock);
 		return;
-	*told = true;
-	if (say)
-		say();
+	}
+	again = ck_until(CK_GATE_ASK_MS * CK_NS_PER_MS);
+	ck_cond_timedwait(&g->opened, &g->lock, &again);
 }
 
 /* Call with the lock held. */
 static void hold_gate(struct cks_gate *g)
 {
-	g->asked = false;
+	g->ask_at = 0;
 	g->tickets = 0;
 	atomic_fetch_or(&g->closed, CK_GATE_HELD);
 	atomic_fetch_and(&g->closed, ~CK_GATE_METERED);
@@ -87,11 +114,8 @@ static bool wait_for_entry(struct cks_gate *g, struct cks_pass *pass, bool knock
 	/* the gate may have opened and closed again before a waiting thread runs: then it knocks
 	 * again */
 	while (atomic_load(&g->closed) && !(over && atomic_load(over)) &&
-	       !(entered = enter_metered(g, pass))) {
-		if (knock)
-			request_entry(g);
-		ck_cond_wait(&g->opened, &g->lock);
-	}
+	       !(entered = enter_metered(g, pass)))
+		wait_for_change(g, knock);
 	ck_unlock(&g->lock);
 	return entered;
 }
@@ -208,6 +232,7 @@ void cks_gate_hold(struct cks_gate *g)
 {
 	ck_lock(&g->lock);
 	hold_gate(g);
+	ck_cond_broadcast(&g->opened); /* who waits since before asks the one that holds it now */
 	ck_unlock(&g->lock);
 }
 

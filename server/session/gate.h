@@ -28,6 +28,9 @@ struct cks_pass {
 #define CK_GATE_HELD 2u	   /* another session has the turn (worker/gpu_turn.h) */
 #define CK_GATE_METERED 4u /* so many may enter, then it is held */
 
+/* A thread that still waits for a turn asks again: a question or its answer may be lost. */
+#define CK_GATE_ASK_MS 1000
+
 struct cks_gate {
 	_Atomic unsigned int closed;
 	struct ck_mutex lock;
@@ -36,9 +39,10 @@ struct cks_gate {
 	uint64_t past;	       /* turns of threads that have gone */
 	unsigned int tickets;  /* metered: how many may enter */
 	struct ck_cond became; /* held */
-	bool knocked, asked;
+	bool knocked;
+	int64_t ask_at;	     /* in ms: the next time to ask; 0: at once */
 	void (*knock)(void); /* tells that a client wants the GPU, while it is parked; or NULL */
-	void (*ask)(void);   /* the same while it is held */
+	void (*ask)(void);   /* the same while it is held; again each CK_GATE_ASK_MS */
 };
 
 void cks_gate_init(struct cks_gate *gate);

@@ -182,26 +182,38 @@ def test_a_session_that_takes_turns_can_be_suspended(server):
     end(high, low)
 
 
-# Work that waits for what the program does later.
+# Work that waits for what the program does later; for each line of input, so many times.
 LATER = WORK.split("say(\"ready\")")[0] + r'''
 word, stream, other = alloc(4), ctypes.c_void_p(), ctypes.c_void_p()
 check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
 check(cuda.cuStreamCreate(ctypes.byref(other), 1))
 say("ready")
-for i in range(1, int(sys.stdin.readline()) + 1):
+i = 0
+def wait_for_later_work():
+    global i
+    i += 1
     check(cuda.cuStreamWaitValue32_v2(stream, ctypes.c_uint64(word), i, 0))
     check(cuda.cuStreamQuery(stream) - 600)
     time.sleep(0.2)             # the turn is over, the work is not
     check(cuda.cuStreamWriteValue32_v2(other, ctypes.c_uint64(word), i, 0))
     check(cuda.cuStreamSynchronize(stream))
-say("done")
+for line in sys.stdin:
+    for _ in range(int(line)):
+        wait_for_later_work()
+    say("done")
 '''
+
+
+def wait_for_later_work(process, times):
+    print(times, file=process.stdin, flush=True)
+    assert process.stdout.readline() == "done\n"
 
 
 def test_work_that_waits_for_later_work_stops_nobody(server):
     high, later = start(server, "unix", 1), start(server, "tcp", 1, LATER)
+    while not all_held(server):
+        wait_for_later_work(later, 1)
     before = batches(high)
-    print(6, file=later.stdin, flush=True)
-    assert later.stdout.readline() == "done\n"
+    wait_for_later_work(later, 4)
     assert batches(high) > before
     end(high, later)
