@@ -157,9 +157,14 @@ def install(server, content=None):
 
 def upgrade(server):
     """Has the server execute its program, and waits until that has taken over."""
-    before = server.log().count("continuing with")
+    before, refusals = (server.log().count(words) for words in ("continuing with", "upgrade: refused"))
     server.process.send_signal(signal.SIGUSR2)
-    wait_until(lambda: server.log().count("continuing with") > before, 30, f"an upgrade:\n{server.log()}")
+
+    def upgraded():
+        log = server.log()
+        assert log.count("upgrade: refused") == refusals, log
+        return log.count("continuing with") > before
+    wait_until(upgraded, 30, "an upgrade")
 
 
 def refused(server, why):
