@@ -536,10 +536,10 @@ def test_users_see_what_is_theirs_and_the_administrator_all(tmp_path, home):
         with exporter(home, server.address("unix"), "-i", "-t", tmp_path / "tokens", "-p", tmp_path / "password",
                       "-L", server.log_file) as e:
             wait_until(lambda: json.loads(e.get("/history.json", Authorization=bearer("open sesame"))[2])["points"], 30, "history")
-            for path in ("/", "/metrics", "/status.json"):
-                for headers in ({}, {"Authorization": bearer("wrong")}, {"Authorization": bearer("")}, {"Authorization": "Bearer"},
-                                {"Authorization": password("wrong")}, {"Authorization": lines[0]}):
-                    assert e.get(path, **headers)[0] == 401
+            wrong = [{}, *({"Authorization": text} for text in (bearer("wrong"), bearer(""), "Bearer", password("wrong"), lines[0]))]
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:      # each is answered after a pause
+                asked = [pool.submit(e.get, path, **headers) for path in ("/", "/metrics", "/status.json") for headers in wrong]
+                assert [future.result()[0] for future in asked] == [401] * len(asked)
 
             def seen(secret, of=bearer):
                 return json.loads(e.get("/status.json", Authorization=of(secret))[2])

@@ -101,7 +101,6 @@ def test_the_time_to_wait_ends(begin):
     waiter = server.launch(wait="1")
     out, err = waiter.communicate(timeout=60)
     assert waiter.returncode == 1 and "the time of CRICKET_WAIT has expired" in err
-    wait_until(lambda: not server.waiting(), 20, "the queue is empty")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -92,11 +92,17 @@ def test_many_threads_open_connections_at_a_time(server, trust, app):
 
 # --- a client of the protocol that knows nothing of it
 
-def example():
-    """docs/examples/client.py over TLS: its connections are relayed."""
+def plain_example():
+    """docs/examples/client.py as a module."""
     spec = importlib.util.spec_from_file_location("example", ROOT / "docs" / "examples" / "client.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def example():
+    """The same over TLS: its connections are relayed."""
+    module = plain_example()
 
     class Encrypted(module.Connection):
         def __init__(self, host, port):
@@ -165,20 +171,13 @@ def test_only_the_sessions_secret_admits(server):
 def test_without_tls_at_first_there_is_no_secret(tmp_path, authority):
     plain = Server(tmp_path / "offered", *tls_options(authority.sign("offered"), "--tls", "offered"))
     try:
-        session = stock_session(plain)
+        session = plain_example().Session("127.0.0.1", plain.port)
         said = shake(plain.port, session.name[:16], bytes(32), 1)
         assert "Reused" not in said and "BEGIN CERTIFICATE" not in said, said
         assert "the session's first connection does not use TLS" in plain.log()
         plain.stop()
     finally:
         plain.kill()
-
-
-def stock_session(server):
-    spec = importlib.util.spec_from_file_location("plain", ROOT / "docs" / "examples" / "client.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Session("127.0.0.1", server.port)
 
 
 def test_a_connection_with_the_secret_that_says_nothing_is_closed(server):
