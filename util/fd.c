@@ -53,6 +53,18 @@ int ck_fd_read_full(int fd, void *data, size_t size)
 	return 0;
 }
 
+ssize_t ck_fd_read_most(int fd, void *data, size_t size)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	do {
+		n = read(fd, (char *)data + done, size - done);
+		done += n > 0 ? (size_t)n : 0;
+	} while ((n > 0 && done < size) || (n < 0 && errno == EINTR));
+	return n < 0 ? -errno : (ssize_t)done;
+}
+
 int ck_fd_write_full(int fd, const void *data, size_t size)
 {
 	struct iovec iov = {.iov_base = (void *)data, .iov_len = size};

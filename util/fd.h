@@ -16,6 +16,10 @@
  */
 int ck_fd_read_full(int fd, void *data, size_t size);
 
+/* Read up to @size bytes, or to the end: a file may come in parts. The count, or -errno (-EAGAIN: a
+ * non-blocking descriptor has no more yet). */
+ssize_t ck_fd_read_most(int fd, void *data, size_t size);
+
 /* Write all of it, waiting for room on a non-blocking descriptor too. */
 int ck_fd_write_full(int fd, const void *data, size_t size);
 

@@ -8,30 +8,17 @@
 #include <unistd.h>
 
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/token.h"
 
 #define TOKEN "CRICKET_TOKEN"
 #define TOKEN_FILE "CRICKET_TOKEN_FILE"
 
-/* Read up to @size bytes: a file may come in parts. */
-static ssize_t read_part(int fd, char *out, size_t size)
-{
-	size_t used = 0;
-	ssize_t n;
-
-	do {
-		n = read(fd, out + used, size - used);
-		if (n > 0)
-			used += (size_t)n;
-	} while ((n > 0 && used < size) || (n < 0 && errno == EINTR));
-	return n < 0 ? -errno : (ssize_t)used;
-}
-
 int ck_token_read(const char *path, char out[CK_TOKEN_SIZE])
 {
 	/* does not wait for the writer of a pipe */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t size = fd < 0 ? -errno : read_part(fd, out, CK_TOKEN_SIZE);
+	ssize_t size = fd < 0 ? -errno : ck_fd_read_most(fd, out, CK_TOKEN_SIZE);
 	size_t length;
 
 	if (fd >= 0)

@@ -183,23 +183,30 @@ static bool is_ours(const struct ckc_event *e, uint64_t version)
 	return version % 2 == 0 && !e->elsewhere && !e->object.context->fault;
 }
 
+/* Where the last record is; false: its stream does not tell. */
+static bool find_record(const struct ckc_event *e, uint64_t *stream, uint64_t *at)
+{
+	*at = e->at; /* before the rest: a record of another thread changes it last */
+	*stream = e->stream;
+	return e->recorded && !e->capture;
+}
+
 /* Has a wait of the program covered the record? */
 static bool was_waited(const struct ckc_event *e, uint64_t version)
 {
-	uint64_t at = e->at, stream = e->stream;
+	uint64_t stream, at;
 
-	if (e->waited == version)
-		return true;
-	return e->recorded && !e->capture && ckc_stream_waited(e->object.context, stream, at);
+	return e->waited == version ||
+	       (find_record(e, &stream, &at) && ckc_stream_waited(e->object.context, stream, at));
 }
 
 /* Is all work up to the record known to be done, as after a wait for a later event of its
  * stream? */
 static bool is_passed(const struct ckc_event *e)
 {
-	uint64_t at = e->at, stream = e->stream;
+	uint64_t stream, at;
 
-	return e->recorded && !e->capture && ckc_stream_passed(e->object.context, stream, at);
+	return find_record(e, &stream, &at) && ckc_stream_passed(e->object.context, stream, at);
 }
 
 /* Check that the event may be queried now; a capture of another thread may forbid that. */

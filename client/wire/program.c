@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/wire/program.h"
+#include "util/fd.h"
 #include "util/text.h"
 #include "util/util.h"
 
@@ -281,15 +282,13 @@ int ckc_program_of(const char *arguments, size_t size, const char *notebook, cha
 static char *read_arguments(pid_t pid, size_t *size)
 {
 	char path[64], *bytes = malloc(READ_MAX + 1);
-	ssize_t n = -1;
+	ssize_t n;
 	int fd;
 
 	snprintf(path, sizeof(path), pid ? "/proc/%d/cmdline" : "/proc/self/cmdline", (int)pid);
 	fd = bytes ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	*size = 0;
-	while (fd >= 0 && *size < READ_MAX &&
-	       ((n = read(fd, bytes + *size, READ_MAX - *size)) > 0 || (n < 0 && errno == EINTR)))
-		*size += n > 0 ? (size_t)n : 0;
+	n = fd >= 0 ? ck_fd_read_most(fd, bytes, READ_MAX) : -1;
+	*size = n > 0 ? (size_t)n : 0;
 	if (fd >= 0)
 		close(fd);
 	if (*size == 0) {
