@@ -63,7 +63,7 @@ def interposed():
     """Functions of the C library that the client puts its own before: client/managed/interpose.c and client/wire/quick_exit.c say why."""
     rows = (Path(__file__).parents[2] / "util/interposed.def").read_text()
     others = ["_Exit", "_exit", "pthread_sigmask", "sigaction", "signal", "sigprocmask"]
-    return sorted(re.findall(r"^CALL\(\w+, (\w+),", rows, re.M) + others)
+    return sorted(re.findall(r"^(?:CALL|PART)\(\w+, (\w+),", rows, re.M) + others)
 
 
 def exports_map(table, soname, more=""):
