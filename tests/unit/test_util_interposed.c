@@ -1,6 +1,7 @@
 /*
- * tests/unit/test_util_interposed.c - system calls whose memory is taken away while the kernel copies
- * (util/interposed_code.def). The C library's functions are stand-ins here that move four bytes.
+ * tests/unit/test_util_interposed.c - system calls whose memory is taken away while the kernel
+ * copies (util/interposed_code.def). The C library's functions are stand-ins here that move four
+ * bytes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
