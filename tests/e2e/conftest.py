@@ -254,8 +254,10 @@ class Server:
         return re.sub(r"==\d+==.*LeakSanitizer (has encountered a fatal error|does not work under ptrace).*", "", self.log())
 
     def workers(self):
-        """The worker processes that have a client: a process has its name when it has become what it is forked for."""
-        return [pid for pid in children_of(self.process.pid) if name_of(pid) == "cricket-worker"]
+        """The worker processes that have a client. One that has the server's own name is being forked, for some purpose."""
+        others = (name_of(self.process.pid), "cricket-spare", "cricket-broker", "cricket-tls", "cricket-gauge", "cricket-scout",
+                  "cricket-nursery")
+        return [pid for pid in children_of(self.process.pid) if name_of(pid) not in others]
 
     def has_workers(self, count):
         """Waits for those of programs that have ended to go, and for a session's to be there."""
