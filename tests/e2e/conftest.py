@@ -240,7 +240,7 @@ class Server:
             except OSError:
                 return False
         last = pathlib.Path(f"{self.unix}.status")
-        return last.exists() or len(str(last)) > UNIX_PATH_MAX or "--ctl-socket" in self.process.args
+        return listens(last) or len(str(last)) > UNIX_PATH_MAX or "--ctl-socket" in self.process.args
 
     def address(self, transport):
         """What REMOTE_GPU_ADDRESS has to say."""
