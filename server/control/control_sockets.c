@@ -12,9 +12,9 @@
 
 #include "server/control/control_part.h"
 #include "server/door/listeners.h"
+#include "server/processes/sockets.h"
 #include "server/processes/state.h"
 #include "util/log.h"
-#include "util/unixsock.h"
 
 CK_LOG_DEFINE("server");
 
@@ -38,7 +38,7 @@ static void open_status(struct cks_control *c)
 
 	if (n >= (int)sizeof(c->status.path))
 		return;
-	c->status.fd = ck_unix_listen(c->status.path, SOCK_STREAM | SOCK_NONBLOCK);
+	c->status.fd = cks_socket_listen(c->status.path, SOCK_STREAM | SOCK_NONBLOCK);
 	if (c->status.fd >= 0 && chmod(c->status.path, 0666) == 0 &&
 	    stat(c->status.path, &c->status.file) == 0)
 		return;
@@ -61,7 +61,7 @@ struct cks_control *cks_control_create(const char *path, const char *unix_path)
 	else if (!path && unix_path && strlen(unix_path) + 4 < sizeof(c->socket.path))
 		sprintf(c->socket.path, "%s.ctl", unix_path);
 	if (c->socket.path[0])
-		c->socket.fd = ck_unix_listen(c->socket.path, SOCK_STREAM | SOCK_NONBLOCK);
+		c->socket.fd = cks_socket_listen(c->socket.path, SOCK_STREAM | SOCK_NONBLOCK);
 	if (c->socket.fd >= 0 && stat(c->socket.path, &c->socket.file) == 0) {
 		open_status(c);
 		return c;

@@ -56,6 +56,18 @@ static int open_socket(const struct cks_broker *b, struct cks_socket *socket)
 	return socket->fd;
 }
 
+/* Without a state folder, a broker of a crashed server is about to end; with one, it keeps its
+ * socket and returns. */
+static void open_first_socket(struct cks_broker *b)
+{
+	int64_t by = 0;
+	int fd;
+
+	do
+		fd = open_socket(b, &b->socket);
+	while (fd == -EADDRINUSE && !b->options->state_dir && cks_wait_in_use(b->socket.path, &by));
+}
+
 static void choose_path(char out[108], const struct cks_options *o, const char *unix_path)
 {
 	int n = 0;
@@ -80,7 +92,7 @@ struct cks_broker *cks_broker_create(const struct cks_options *o, const char *un
 	b->socket.fd = -EINVAL;
 	choose_path(b->socket.path, o, unix_path);
 	if (b->socket.path[0])
-		open_socket(b, &b->socket);
+		open_first_socket(b);
 	if (b->socket.fd == -EADDRINUSE && o->state_dir)
 		return b; /* the broker of a supervisor that has crashed will return */
 	if (b->socket.path[0] && b->socket.fd < 0)

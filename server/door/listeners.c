@@ -121,11 +121,22 @@ static int judge_exposure(const struct cks_listeners *l, const struct cks_option
 	return 0;
 }
 
+static int listen_at(const char *address)
+{
+	int64_t by = 0;
+	int fd;
+
+	do
+		fd = ck_chan_listen(address);
+	while (fd == -EADDRINUSE && cks_wait_in_use(address, &by));
+	return fd;
+}
+
 /* @option: what has named @address. */
 static int add_listener(struct cks_listeners *l, const char *option, const char *address,
 			const struct cks_options *options)
 {
-	int fd = ck_chan_listen(address);
+	int fd = listen_at(address);
 
 	char why[CK_LISTEN_WHY];
 
@@ -155,7 +166,7 @@ static int add_unix(struct cks_listeners *l, const struct cks_options *options)
 	}
 	for (unsigned int i = 0; fd < 0 && (path = ck_chan_default_unix(i)); i++) {
 		snprintf(address, sizeof(address), "unix:%s", path);
-		fd = ck_chan_listen(address);
+		fd = listen_at(address);
 		if (fd < 0)
 			ck_info("no unix socket %s: %s", path, strerror(-fd));
 	}

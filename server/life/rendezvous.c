@@ -19,11 +19,11 @@
 #include "server/door/listeners.h"
 #include "server/life/rendezvous.h"
 #include "server/processes/messages.h"
+#include "server/processes/sockets.h"
 #include "server/processes/state.h"
 #include "server/worker/orphan_reconnect.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/unixsock.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("server");
@@ -46,7 +46,7 @@ int cks_rendezvous_open(struct cks_rendezvous *r, const char *folder,
 	if (ret < 0)
 		return ret;
 	cks_orphan_path(folder, r->socket.path);
-	r->socket.fd = ck_unix_listen(r->socket.path, SOCK_SEQPACKET | SOCK_NONBLOCK);
+	r->socket.fd = cks_socket_listen(r->socket.path, SOCK_SEQPACKET | SOCK_NONBLOCK);
 	if (r->socket.fd < 0) {
 		ck_err("state folder %s: %s", folder, strerror(-r->socket.fd));
 		return r->socket.fd;

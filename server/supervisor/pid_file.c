@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/door/listeners.h"
+#include "server/processes/sockets.h"
 #include "server/supervisor/host.h"
 #include "util/log.h"
 
@@ -19,6 +19,7 @@ CK_LOG_DEFINE("server");
 
 int cks_pid_file_write(const char *path, int *out)
 {
+	int64_t by = 0;
 	int fd;
 
 	if (!path)
@@ -31,7 +32,9 @@ int cks_pid_file_write(const char *path, int *out)
 		       ret == -ELOOP ? "it is a symbolic link" : strerror(-ret));
 		return ret;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno == EWOULDBLOCK && cks_wait_in_use(path, &by))
+			continue;
 		ck_err("pid file %s: another server holds it", path);
 		close(fd);
 		return -EEXIST;

@@ -469,17 +469,25 @@ def test_one_upgrade_at_a_time_is_asked_for(serve, tmp_path):
         assert first.result().returncode == 0
 
 
-def restart(server):
-    """Ends the server's process as a crash does, and starts it again."""
+def start_again(server, between=lambda: None):
+    """Ends the server's process as a crash does, calls BETWEEN, and starts it again."""
     command, before = pathlib.Path(f"/proc/{server.process.pid}/cmdline").read_bytes(), server.process.pid
     environment = pathlib.Path(f"/proc/{before}/environ").read_bytes()
     server.process.kill()
     server.process.wait()
+    between()
     with open(server.log_file, "a", encoding="utf-8") as log:
         server.process = subprocess.Popen([w.decode() for w in command.split(b"\0")[:-1]], stdout=log, stderr=log,
                                           env=dict(v.decode().split("=", 1) for v in environment.split(b"\0")[:-1]),
                                           stdin=subprocess.DEVNULL, start_new_session=True)
-    wait_until(server.answers, 10, "the server's unix socket answers")
+
+
+def restart(server):
+    """The same, and waits for the new server: what the old one was starting may have its sockets for a moment."""
+    before = server.log().count("listening on unix")
+    start_again(server)
+    wait_until(lambda: server.answers() and server.log().count("listening on unix") > before, 10,
+               "the new server's unix socket answers")
 
 
 def returned(server, count):
@@ -523,6 +531,42 @@ def crash(server):
     server.process.kill()
     server.process.wait()
     return [c for c in children if c]
+
+
+@pytest.mark.parametrize("options", ((), ("--state-dir", "STATE")))
+def test_a_server_waits_for_what_a_crashed_one_still_holds(serve, app, tmp_path, options):
+    """A process that a server has just forked has its sockets and its lock until it executes a program."""
+    server = serve(*(o.replace("STATE", str(tmp_path / "state")) for o in options))
+    held = {}
+
+    def listen(path, kind=socket.SOCK_STREAM):
+        path.unlink(missing_ok=True)
+        held_socket = socket.socket(socket.AF_UNIX, kind)
+        held_socket.bind(str(path))
+        held_socket.listen()
+        return held_socket
+
+    def hold():     # in the order in which a server wants it
+        held[server.pid_file] = open(server.pid_file, encoding="utf-8")
+        fcntl.flock(held[server.pid_file], fcntl.LOCK_EX)
+        if options:
+            held[tmp_path / "state" / "supervisor"] = listen(tmp_path / "state" / "supervisor", socket.SOCK_SEQPACKET)
+        held[f"127.0.0.1:{server.port}"] = socket.create_server(("127.0.0.1", server.port))
+        held[f"unix:{server.unix}"] = listen(server.unix)
+        for suffix in (".ctl", ".status") if options else (".m3", ".ctl", ".status"):
+            path = pathlib.Path(f"{server.unix}{suffix}")
+            held[path] = listen(path, socket.SOCK_SEQPACKET if suffix == ".m3" else socket.SOCK_STREAM)
+
+    with contextlib.ExitStack() as stack:
+        start_again(server, hold)
+        for holder in held.values():
+            stack.enter_context(holder)
+        for name, holder in held.items():
+            wait_until(lambda name=name: f"{name} is in use: trying again" in server.log(), 10, f"it wants {name}")
+            holder.close()
+    wait_until(server.answers, 10, "the server answers")
+    assert "SESSION" in ctl(server, "sessions").stdout and "regions 0" in m3(server, "quota")
+    assert run([app("vector_add")], client_env(server.address("tcp"))).status == 0
 
 
 def test_sessions_wait_for_their_server_as_long_as_it_says(serve, busy, tmp_path):
