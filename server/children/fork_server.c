@@ -81,8 +81,13 @@ void cks_fork_server_start(struct cks_fork_server *n, const char *driver,
 {
 	*n = (struct cks_fork_server){.control = -1};
 	n->wanted = strcmp(driver, "emu") == 0 && cks_fork_server_possible();
-	if (n->wanted && launch_fork_server(n, command) == 0)
-		is_ready(n, READY_MS);
+	if (n->wanted)
+		launch_fork_server(n, command);
+}
+
+void cks_fork_server_await(struct cks_fork_server *n)
+{
+	is_ready(n, READY_MS);
 }
 
 void cks_fork_server_stop(struct cks_fork_server *n)

@@ -19,10 +19,11 @@ struct cks_fork_server {
 	int64_t begun; /* in ms, when it was started last */
 };
 
-/* Start it if workers have @driver, and wait a moment until it is ready. A failure is no error:
- * workers are executed then. */
+/* Start it if workers have @driver. A failure is no error: workers are executed then. */
 void cks_fork_server_start(struct cks_fork_server *fork_server, const char *driver,
 			   struct cks_worker_command *command);
+/* Wait a moment until it is ready. */
+void cks_fork_server_await(struct cks_fork_server *fork_server);
 void cks_fork_server_stop(struct cks_fork_server *fork_server);
 
 /*

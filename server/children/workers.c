@@ -48,6 +48,11 @@ void cks_workers_fork_early(struct cks_workers *w, const char *driver)
 		cks_fork_server_start(&w->fork_server, driver, &w->command);
 }
 
+void cks_workers_await_fork_server(struct cks_workers *w)
+{
+	cks_fork_server_await(&w->fork_server);
+}
+
 void cks_workers_audit(struct cks_workers *w, struct cks_audit *audit)
 {
 	w->audit = audit;

@@ -33,6 +33,8 @@ struct cks_workers *cks_workers_create(const struct cks_options *options, const 
 /* With the emulated @driver, and unless workers become users of their own: fork them from a process
  * that is ready for that (fork_server.h). */
 void cks_workers_fork_early(struct cks_workers *workers, const char *driver);
+/* Wait a moment until that process is ready. */
+void cks_workers_await_fork_server(struct cks_workers *workers);
 
 /* Record in @audit how sessions end; it must live longer. */
 void cks_workers_audit(struct cks_workers *workers, struct cks_audit *audit);

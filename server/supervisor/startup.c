@@ -136,8 +136,11 @@ int cks_supervisor_start(struct supervisor *s)
 	if (strcmp(driver, "emu") != 0)
 		warn_of_mps();
 	ret = cks_supervisor_set_up(s, driver);
-	if (ret == 0)
+	if (ret == 0) {
+		/* not in an upgrade, during which running programs may wait for this process */
+		cks_workers_await_fork_server(s->workers);
 		cks_listeners_announce(&s->listeners);
+	}
 	if (ret == 0 && s->options->state_dir)
 		cks_workers_expect(s->workers, CK_RETURN_MS);
 	return ret;
