@@ -202,9 +202,11 @@ class Server:
     """One cricket-rpc-server with a port, a socket, a cache and a log of its own.
 
     DEFAULT_UNIX: leaves the socket where the server puts it by itself, in XDG_RUNTIME_DIR.
+    OWN_SESSION: False for a server with many busy workers. Linux shares processors between sessions (sched(7),
+    autogroup); in one of its own, the server's process once waited 14 s for a processor.
     """
 
-    def __init__(self, folder, *options, default_unix=False, program=SERVER, **env):
+    def __init__(self, folder, *options, default_unix=False, own_session=True, program=SERVER, **env):
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         self.unix = folder / ("cricket.sock" if default_unix else "s")
@@ -222,7 +224,7 @@ class Server:
         with open(self.log_file, "a", encoding="utf-8") as log:
             self.process = subprocess.Popen([str(c) for c in command], env=env, stdout=log,
                                             stderr=log, stdin=subprocess.DEVNULL,
-                                            start_new_session=True)
+                                            start_new_session=own_session)
         try:
             wait_until(self.answers, 10, "the server's unix socket answers")
         except BaseException:

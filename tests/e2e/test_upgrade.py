@@ -87,6 +87,12 @@ print(launched)
 """
 
 
+def unexpected(err):
+    """The lines of a program's stderr but those which a busy machine or the test causes; their text: test_words.py."""
+    told = ("not responded", "responds again", "the server stops (drain)", "the session is suspended", "the session is resumed")
+    return [line for line in err.splitlines() if not any(words in line for words in told)]
+
+
 class Busy:
     """A program that works until its input ends."""
 
@@ -103,10 +109,7 @@ class Busy:
     def end(self):
         """Sees that all that it has done was right."""
         out, err = self.process.communicate(timeout=60)
-        # a machine that is busy may stand still for that long; what the user reads of the server: test_words.py
-        told = ("not responded", "responds again", "the server stops (drain)", "the session is suspended", "the session is resumed")
-        err = [line for line in err.splitlines() if not any(words in line for words in told)]
-        assert (self.process.returncode, err) == (0, []), err
+        assert (self.process.returncode, unexpected(err)) == (0, []), err
         assert int(out) > 0
 
 
@@ -186,7 +189,8 @@ def executes(pid):
 
 @pytest.mark.slow
 def test_ten_busy_sessions_go_through_ten_upgrades(serve, busy, app):
-    server = serve()
+    # beside 50 threads that compute, the server's process may wait seconds for a processor
+    server = serve("--command-wait", "120", own_session=False)
     programs = [busy(server.address(TRANSPORTS[i % 3])) for i in range(10)]
     workers = sorted(server.workers())
     files = descriptors(server.process.pid)
@@ -196,8 +200,7 @@ def test_ten_busy_sessions_go_through_ten_upgrades(serve, busy, app):
         runs = 0
         while runs < 3 or not enough.is_set():
             result = run([app(name)], client_env(server.address(transport)))
-            # with sanitizers, 20 busy processes may keep a server from answering within 5 s
-            assert result.status == 0 and (not result.err or SLOW > 1 and " ERROR: " not in result.err), result.err
+            assert (result.status, unexpected(result.err)) == (0, []), result.err
             assert result.out == (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")
             runs += 1
 
