@@ -176,20 +176,41 @@ void ck_links_put(struct ck_links *links, struct ck_link *link)
 	pthread_mutex_unlock(&links->lock);
 }
 
-size_t ck_links_broken(struct ck_links *links, struct ck_link **found, size_t most)
+static bool link_is_broken(const struct ck_link *link)
+{
+	return ck_lasting_state(link->chan, NULL) == CK_LASTING_DOWN;
+}
+
+static bool link_is_relayed(const struct ck_link *link)
+{
+	return link->relayed;
+}
+
+/* Hold up to @most links that are @chosen and that no thread holds. */
+static size_t hold_links(struct ck_links *links, bool (*chosen)(const struct ck_link *link),
+			 struct ck_link **found, size_t most)
 {
 	size_t n = 0;
 
 	pthread_mutex_lock(&links->lock);
 	for (struct ck_link *link = links->first; link && n < most; link = link->next) {
-		if (link->closing || link->held ||
-		    ck_lasting_state(link->chan, NULL) != CK_LASTING_DOWN)
+		if (link->closing || link->held || !chosen(link))
 			continue;
 		link->held++;
 		found[n++] = link;
 	}
 	pthread_mutex_unlock(&links->lock);
 	return n;
+}
+
+size_t ck_links_broken(struct ck_links *links, struct ck_link **found, size_t most)
+{
+	return hold_links(links, link_is_broken, found, most);
+}
+
+size_t ck_links_relayed(struct ck_links *links, struct ck_link **found, size_t most)
+{
+	return hold_links(links, link_is_relayed, found, most);
 }
 
 void ck_links_state(struct ck_links *links, struct ck_links_state *state)

@@ -26,6 +26,7 @@ struct ck_link {
 	int fd;	      /* of the connection that is watched; -1: none */
 	bool listens; /* takes in all that comes, because no thread reads the channel */
 	bool greeted; /* nothing more is to be taken in for the reader, except ends */
+	bool relayed; /* the owner's: another connection shall replace its own */
 };
 
 /* @accept, @closure: as in struct ck_lasting_owner; NULL: the peer says nothing first. @guests: in
@@ -56,6 +57,9 @@ void ck_links_put(struct ck_links *links, struct ck_link *link);
 
 /* Hold up to @most links that are broken, not yet connected ones included; returns their number. */
 size_t ck_links_broken(struct ck_links *links, struct ck_link **found, size_t most);
+
+/* Hold up to @most links that are @relayed; returns their number. */
+size_t ck_links_relayed(struct ck_links *links, struct ck_link **found, size_t most);
 
 /* As ck_lasting_attach, and watch the connection. @listens: take in what comes, because no thread
  * reads the channel. */

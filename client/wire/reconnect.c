@@ -12,6 +12,7 @@
 #include "client/wire/reconnect.h"
 #include "client/wire/reconnect_link.h"
 #include "rpc/links.h"
+#include "rpc/tls.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/process_limits.h"
@@ -29,7 +30,7 @@ CK_LOG_DEFINE("client");
 #define LISTEN_NS 1000000 /* between two looks at what comes, while it comes fast */
 #define IDLE_MS 2000	  /* a program may have closed the descriptors that it did not open */
 #define BYE_MS 500
-#define REPLACE_MOST 5	/* attempts to replace the connection of the hello */
+#define REPLACE_MOST 5	/* attempts to replace relayed connections */
 #define REPLACE_MS 1000 /* between two of them */
 
 /* A channel's first reply is read when frames have been sent behind the link: a server that stands
@@ -80,7 +81,8 @@ struct repair {
 	uint64_t received[CK_DIAL_MAX]; /* by the server, of each link's bytes */
 	int answers[CK_DIAL_MAX];
 	size_t count;
-	int error; /* the first of the attempt */
+	int error;    /* the first of the attempt */
+	bool relayed; /* a process of the server relays one of the new connections */
 };
 
 struct resending {
@@ -160,6 +162,13 @@ static void take_answer(struct repair *r, size_t i)
 		note_error(r, ret);
 }
 
+/* The server may have begun TLS before it had the session again, whose secret it lacked. */
+static void note_relayed(struct repair *r, size_t i)
+{
+	r->links[i]->relayed = r->client->connection.direct && !ck_tls_by_secret(r->connections[i]);
+	r->relayed = r->relayed || r->links[i]->relayed;
+}
+
 /* Continue channel @i, if the server does; puts the link. */
 static void go_on(struct repair *r, size_t i)
 {
@@ -169,11 +178,13 @@ static void go_on(struct repair *r, size_t i)
 
 	if (ret == 0 && r->error == -ESTALE)
 		ret = -ESTALE;
-	if (ret == 0)
+	if (ret == 0) {
+		note_relayed(r, i);
 		ret = ck_links_attach(k->links, link, r->connections[i], r->received[i], false,
 				      link_needs_listener(link));
-	else
+	} else {
 		ck_chan_close(r->connections[i]);
+	}
 	if (ret == -EACCES)
 		ck_lasting_give_up(link->chan, ret);
 	else
@@ -269,6 +280,10 @@ static int repair_links(struct ckc_client *c)
 	if (is_lost(c, r.error))
 		return -1;
 	tell_missing(c, r.error);
+	if (r.relayed) {
+		k->replaces = REPLACE_MOST;
+		k->replace_at = ck_now_ms() + REPLACE_MS;
+	}
 	if (r.error == 0)
 		return 0; /* there may be more */
 	pause = k->pause_ms;
@@ -276,31 +291,34 @@ static int repair_links(struct ckc_client *c)
 	return pause;
 }
 
-/* Give the channel of the hello another connection, although its own is not broken. Returns as
- * repair_links, which goes on if this fails half-way. */
-static int replace_first(struct ckc_client *c)
+/* Give the channels that a process relays other connections, although their own are not broken.
+ * Returns as repair_links, which goes on if this fails half-way. */
+static int replace_relayed(struct ckc_client *c)
 {
 	struct ckc_keeping *k = &c->keeping;
 	struct repair r = {.client = c};
 
 	if (k->replaces == 0 || ck_now_ms() < k->replace_at)
 		return -1;
-	r.links[0] = ck_links_find(k->links, FIRST);
-	if (!r.links[0]) { /* its thread has ended */
+	r.count = ck_links_relayed(k->links, r.links, CK_DIAL_MAX);
+	if (r.count == 0) { /* they are replaced, or their threads have ended */
 		k->replaces = 0;
 		return -1;
 	}
-	r.count = 1;
 	attempt_repair(&r);
 	k->replace_at = ck_now_ms() + REPLACE_MS;
-	k->replaces = r.error == 0 ? 0 : k->replaces - 1;
+	k->replaces--;
 	return r.error == 0 ? -1 : 0;
 }
 
 void ckc_reconnect_replace_first(struct ckc_client *c)
 {
-	if (!ckc_keeps(c))
+	struct ck_link *link = ckc_keeps(c) ? ck_links_find(c->keeping.links, FIRST) : NULL;
+
+	if (!link)
 		return;
+	link->relayed = true;
+	ck_links_put(c->keeping.links, link);
 	c->keeping.replaces = REPLACE_MOST;
 	ck_links_wake(c->keeping.links);
 }
@@ -342,7 +360,7 @@ static void watch(struct ckc_client *c)
 			int ms = repair_links(c);
 
 			if (ms < 0)
-				ms = replace_first(c);
+				ms = replace_relayed(c);
 			next = ms < 0 ? -1 : ck_now_ms() + ms;
 		}
 		now = ck_now_ms();

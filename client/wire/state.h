@@ -84,7 +84,7 @@ struct ckc_keeping {		/* reconnect.c */
 	int pause_ms;
 	char moved[256];     /* the server that the session is on now; empty: where it was */
 	bool arriving;	     /* it may not be there yet */
-	atomic_int replaces; /* attempts left to replace the connection of the hello */
+	atomic_int replaces; /* attempts left to replace relayed connections */
 	int64_t replace_at;  /* in ms, the next */
 };
 
