@@ -1,6 +1,8 @@
 /*
  * client/memory/arena.c - device memory that the client lays out: see arena.h.
  */
+#include <errno.h>
+
 #include "client/memory/arena.h"
 #include "client/memory/pool.h"
 #include "client/memory/reservation.h"
@@ -16,8 +18,10 @@
 CK_LOG_DEFINE("client");
 
 #define SMALL_LEASE (16 * CK_CHUNK)	/* chunks to ask for when an allocation below one waits */
-#define OFFER_NS ((uint64_t)5000000000) /* the server waits twice as long */
+#define OFFER_NS ((uint64_t)3000000000) /* the server waits twice as long */
 #define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
+#define PATIENCE_NS ((uint64_t)1000000000)
+#define TRIES 6 /* others may take what is returned */
 
 static struct ckc_arena *get_arena(void)
 {
@@ -34,8 +38,9 @@ static struct ckc_arena *arena_of(CUdevice device)
 /* --- heaps */
 
 /*
- * Take the lease that the reply to hello offered. The server releases it when it is not taken in
- * time; a client that is late leaves its addresses alone.
+ * Take the lease that the reply to hello offered. Taking it is one-way, so the client must know
+ * that it is there: the server keeps it for a while, whoever else needs memory. A client that is
+ * late leaves its addresses alone.
  */
 static void take_offer(struct ckc_client *c, struct ckc_heap *heap, uint64_t ctx)
 {
@@ -147,7 +152,8 @@ static uint64_t take_leased(struct ckc_heap *heap, size_t size, const struct ckc
 
 /* --- leases */
 
-bool ckc_arena_return_one(struct ckc_heap *heap)
+/* Return one run of free chunks, or one free block; false: there is none. */
+static bool return_one(struct ckc_heap *heap)
 {
 	uint64_t at;
 	size_t size;
@@ -159,32 +165,59 @@ bool ckc_arena_return_one(struct ckc_heap *heap)
 	return true;
 }
 
-bool ckc_arena_shed(CUdevice device, uint64_t ctx)
+bool ckc_arena_return(struct ckc_heap *heap, size_t keep)
 {
-	struct ckc_arena *all = arena_of(device);
-	struct ckc_heap *heap;
 	bool any = false;
 
-	ck_lock(&all->lock);
-	heap = heap_of(all, device, ctx);
-	while (heap && ckc_arena_return_one(heap))
+	while (ckc_heap_free(heap) > keep && return_one(heap))
 		any = true;
-	ck_unlock(&all->lock);
 	return any;
 }
 
-/* The caller may hold any lock. */
+/*
+ * A lease that is on its way is nowhere free: not in the heap, and no longer on the server. Wait
+ * until none is that has more than its thread takes, or until @until if it is not NULL. True: one
+ * was; also one that was refused has held memory for a moment. Call with the lock held.
+ */
+static bool await_answers(struct ckc_arena *all, const struct ckc_arena_device *d,
+			  const struct timespec *until)
+{
+	bool any = d->asking > 0;
+	int err = 0;
+
+	while (d->asking > 0 && err != ETIMEDOUT) {
+		if (until)
+			err = ck_cond_timedwait(&all->answered, &all->lock, until);
+		else
+			ck_cond_wait(&all->answered, &all->lock);
+	}
+	return any;
+}
+
+void ckc_arena_shed(CUdevice device, uint64_t ctx)
+{
+	struct ckc_arena *all = arena_of(device);
+	struct ckc_heap *heap;
+
+	ck_lock(&all->lock);
+	heap = heap_of(all, device, ctx);
+	await_answers(all, &all->devices[device], NULL);
+	if (heap)
+		ckc_arena_return(heap, 0);
+	ck_unlock(&all->lock);
+}
+
+/* Return all free memory; what the server has offered stays with it. Call with the lock held. */
 static bool return_all(struct ckc_client *c)
 {
-	struct ckc_arena *all = &c->memory->arena;
 	bool any = false;
 
-	if (ck_trylock(&all->lock) != 0)
-		return false;
-	for (int i = 0; i < CK_MAX_DEVICES; i++)
-		while (all->devices[i].heap && ckc_arena_return_one(all->devices[i].heap))
-			any = true;
-	ck_unlock(&all->lock);
+	c->offered_ns = 0; /* too late: lease_press ends the offer */
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		struct ckc_heap *heap = c->memory->arena.devices[i].heap;
+
+		any |= heap && ckc_arena_return(heap, 0);
+	}
 	return any;
 }
 
@@ -192,12 +225,15 @@ static bool return_all(struct ckc_client *c)
 static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size, size_t unit,
 			     size_t want, const struct ckc_user *user, uint64_t *at)
 {
-	struct ckc_heap *heap = all->devices[device].heap;
+	struct ckc_arena_device *d = &all->devices[device];
+	struct ckc_heap *heap = d->heap;
+	bool block = unit > CK_CHUNK || unit == want;
 	uint64_t place;
 	CUresult err;
 
 	ck_lock(&all->lock);
 	place = ckc_heap_place(heap, size);
+	d->asking += place && !block;
 	ck_unlock(&all->lock);
 	if (!place)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -206,13 +242,15 @@ static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size
 	ck_lock(&all->lock);
 	if (err) {
 		ckc_heap_cancel_place(heap, place);
-	} else if (unit > CK_CHUNK || unit == want) {
+	} else if (block) {
 		ckc_heap_add_block(heap, place);
 		*at = place;
 	} else {
 		*at = ckc_heap_add(heap, place, size) < 0 ? 0 : ckc_heap_take(heap, want, user);
 		err = *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	d->asking -= !block;
+	ck_cond_broadcast(&all->answered);
 	ck_unlock(&all->lock);
 	return err;
 }
@@ -225,26 +263,53 @@ static bool request_others_memory(uint64_t ctx, size_t size)
 	return !ck_wire_lease_press(ctx, size, &more) && more;
 }
 
+/* The caller may hold any lock, this one or one that a lease on its way needs: do not wait long. */
+static bool return_all_soon(struct ckc_client *c)
+{
+	const struct timespec until = ck_until(PATIENCE_NS);
+	struct ckc_arena *all = &c->memory->arena;
+	bool any = false;
+
+	if (ck_lock_until(&all->lock, &until) != 0)
+		return false;
+	for (int i = 0; i < CK_MAX_DEVICES; i++)
+		any |= await_answers(all, &all->devices[i], &until);
+	any |= return_all(c);
+	ck_unlock(&all->lock);
+	return any;
+}
+
 /* Memory that the program has freed is free for each kind of allocation. */
 static bool find_memory(struct ckc_client *c, uint32_t proc, uint64_t ctx)
 {
-	if (proc == CK_PROC_lease_press) /* called from here */
+	/* make_room() finds some for a lease, and calls the other */
+	if (proc == CK_PROC_lease || proc == CK_PROC_lease_press)
 		return false;
 	ckc_route(c);
-	if (return_all(c))
-		return true;
-	/* a lease asks the other sessions itself: it knows how much it needs */
-	return proc != CK_PROC_lease && ckc_session_offers(c, CK_PROC_lease_press) &&
-	       request_others_memory(ctx, SIZE_MAX);
+	return return_all_soon(c) ||
+	       (ckc_session_offers(c, CK_PROC_lease_press) && request_others_memory(ctx, SIZE_MAX));
 }
 CK_ON_SHORTAGE(find_memory);
 
-/* Is there more memory after a lease that is being granted has come, or if another session returns
- * its free memory? */
-static bool make_room(CUdevice device, size_t size, const struct ckc_user *user)
+/*
+ * The server has no room for @size bytes: take them from what has come meanwhile, by a lease or a
+ * free of another thread. If they do not fit there, return it, so that a larger lease has room;
+ * and ask other sessions to do so. False: there is no more. *@at is 0 if nothing was taken.
+ */
+static bool make_room(struct ckc_arena *all, CUdevice device, size_t size,
+		      const struct ckc_user *user, uint64_t *at)
 {
-	return ckc_arena_await_growth(get_arena(), device) ||
-	       request_others_memory(user->context->object.id, size);
+	struct ckc_arena_device *d = &all->devices[device];
+	bool any;
+
+	ck_lock(&all->lock);
+	any = await_answers(all, d, NULL);
+	*at = take_leased(d->heap, size, user);
+	if (!*at)
+		any |= return_all(user->context->client);
+	ck_unlock(&all->lock);
+	return *at || any ||
+	       request_others_memory(user->context->object.id, CK_ALIGN_UP(size, CK_CHUNK));
 }
 
 /* Ask the server. Where memory is short, ask for no more than is needed. */
@@ -255,9 +320,11 @@ static CUresult take_more(struct ckc_arena *all, CUdevice device, size_t size,
 	size_t first = size < CK_CHUNK ? SMALL_LEASE : unit;
 	CUresult err = lease_memory(all, device, first, unit, size, user, at);
 
-	for (int tries = 0; err == CUDA_ERROR_OUT_OF_MEMORY && tries < 3; tries++) {
-		if (first == unit && !make_room(device, unit, user))
+	for (int tries = 0; err == CUDA_ERROR_OUT_OF_MEMORY && tries < TRIES; tries++) {
+		if (first == unit && !make_room(all, device, size, user, at))
 			break;
+		if (*at)
+			return CUDA_SUCCESS;
 		first = unit;
 		err = lease_memory(all, device, unit, unit, size, user, at);
 	}
@@ -323,49 +390,34 @@ void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 	ck_lock(&all->lock);
 	if (ckc_heap_give(heap, a->base, a->size, &use) < 0)
 		ck_warn("out of memory: freed device memory stays allocated");
-	while (ckc_heap_cached(heap) > CACHED_MAX && ckc_arena_return_one(heap))
+	while (ckc_heap_cached(heap) > CACHED_MAX && return_one(heap))
 		;
 	ck_unlock(&all->lock);
 }
 
-size_t ckc_arena_idle(CUdevice device, uint64_t ctx)
-{
-	struct ckc_arena *all = arena_of(device);
-	const struct ckc_heap *heap;
-	size_t idle;
-
-	ck_lock(&all->lock);
-	heap = heap_of(all, device, ctx);
-	idle = heap ? ckc_heap_idle(heap) : 0;
-	ck_unlock(&all->lock);
-	return idle;
-}
-
-/* Has the session a lease that was offered, and that no heap has taken yet? */
+/* Has the session a lease that was offered, and that no heap has taken? */
 static bool has_offer(const struct ckc_client *c, unsigned int ordinal)
 {
-	return !c->memory->arena.off && c->offers.lease_device == (int)ordinal &&
-	       ck_now_ns() - c->offered_ns < OFFER_NS;
+	return c->offers.lease_device == (int)ordinal && ck_now_ns() - c->offered_ns < OFFER_NS;
 }
 
-size_t ckc_arena_idle_on(struct ckc_client *c, unsigned int ordinal)
+size_t ckc_arena_idle(struct ckc_client *c, unsigned int ordinal)
 {
 	struct ckc_arena *all = &c->memory->arena;
-	bool tried = false;
+	bool any = false;
 	size_t idle = 0;
 
 	ck_lock(&all->lock);
 	for (CUdevice i = 0; i < CK_MAX_DEVICES; i++) {
 		const struct ckc_arena_device *d = &all->devices[i];
 
-		if (!d->tried || ckc_gpu(i)->server_ordinal != (int)ordinal)
+		if (!d->heap || ckc_gpu(i)->server_ordinal != (int)ordinal)
 			continue;
-		while (d->growing)
-			ck_cond_wait(&all->grown, &all->lock);
-		tried = true;
-		idle += d->heap ? ckc_heap_idle(d->heap) : 0;
+		await_answers(all, d, NULL);
+		any = true;
+		idle += ckc_heap_idle(d->heap);
 	}
-	if (!tried && has_offer(c, ordinal))
+	if (!any && has_offer(c, ordinal))
 		idle = (size_t)c->offers.lease_size;
 	ck_unlock(&all->lock);
 	return idle;

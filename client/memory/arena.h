@@ -27,23 +27,18 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 /* Free it after the last use by @user; @a is no longer in the table of known memory. */
 void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user);
 
-/* Return free memory of @device to the server. False: there was none. */
-bool ckc_arena_shed(CUdevice device, uint64_t ctx);
+/* Return free memory of @device to the server, and what is being asked for in advance. */
+void ckc_arena_shed(CUdevice device, uint64_t ctx);
 
-/* Bytes of @device that allocations can take without the server. */
-size_t ckc_arena_idle(CUdevice device, uint64_t ctx);
-
-/* The same for all uses of the server's device @ordinal by session @c, without a context. Waits for
- * memory that is being asked for in advance: the server counts it already. */
-size_t ckc_arena_idle_on(struct ckc_client *c, unsigned int ordinal);
-
-/* Wait for memory that is being asked for in advance; false: none is. */
-bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device);
+/* Bytes of the server's device @ordinal that session @c has and the program has not taken. Waits
+ * for memory that is being asked for in advance: the server counts it already. */
+size_t ckc_arena_idle(struct ckc_client *c, unsigned int ordinal);
 
 /* --- for arena.c and arena_lease.c; call with the lock held */
 
-/* Return one run of free chunks, or one free block; false: there is none. */
-bool ckc_arena_return_one(struct ckc_heap *heap);
+/* Return runs of free chunks, and free blocks, as long as more than @keep bytes are free. False:
+ * there are none. */
+bool ckc_arena_return(struct ckc_heap *heap, size_t keep);
 /* Soon have the server tell this session when another one needs memory. */
 void ckc_arena_watch(struct ckc_client *c);
 /* After an allocation: ask for more memory in advance, if little is left. */

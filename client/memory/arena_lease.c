@@ -47,8 +47,8 @@ static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_un
 
 		if (hold_until)
 			d->hold_until = hold_until;
-		while (d->heap && ckc_heap_free(d->heap) > keep && ckc_arena_return_one(d->heap))
-			;
+		if (d->heap)
+			ckc_arena_return(d->heap, keep);
 	}
 	ck_unlock(&all->lock);
 }
@@ -155,19 +155,6 @@ static void learn_use(struct ckc_arena_device *d, CUdevice device, size_t used)
 
 /* --- growth */
 
-bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device)
-{
-	bool any = false;
-
-	ck_lock(&all->lock);
-	while (all->devices[device].growing) {
-		any = true;
-		ck_cond_wait(&all->grown, &all->lock);
-	}
-	ck_unlock(&all->lock);
-	return any;
-}
-
 static size_t in_use(const struct ckc_heap *heap)
 {
 	return ckc_heap_leased(heap) - ckc_heap_free(heap);
@@ -190,9 +177,11 @@ static void *grow_arena(void *data)
 		d->hold_until = ck_now_ns() + HOLD_NS;
 	} else {
 		ckc_heap_add(d->heap, g->at, g->size);
+		if (ck_now_ns() < d->hold_until) /* another session needs memory */
+			ckc_arena_return(d->heap, 0);
 	}
-	d->growing = false;
-	ck_cond_broadcast(&all->grown);
+	d->asking--;
+	ck_cond_broadcast(&all->answered);
 	ck_unlock(&all->lock);
 	free(g);
 	return NULL;
@@ -218,16 +207,17 @@ void ckc_arena_request_more(struct ckc_client *c, CUdevice device)
 
 	all->takes++;
 	learn_use(d, device, in_use(d->heap));
-	if (likely(idle >= goal / 4 * 3 || d->growing) || ck_now_ns() < d->hold_until)
+	if (likely(idle >= goal / 4 * 3 || d->asking > 0) || ck_now_ns() < d->hold_until)
 		return;
 	g = malloc(sizeof(*g));
 	if (!g)
 		return;
 	*g = (struct growth){c, device, 0, CK_ALIGN_UP(goal - idle, CK_CHUNK)};
 	g->at = ckc_heap_place(d->heap, g->size);
-	d->growing = g->at && ckc_thread_start(grow_arena, g) == 0;
-	if (d->growing)
+	if (g->at && ckc_thread_start(grow_arena, g) == 0) {
+		d->asking++;
 		return;
+	}
 	if (g->at)
 		ckc_heap_cancel_place(d->heap, g->at);
 	free(g);

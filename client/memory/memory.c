@@ -313,14 +313,17 @@ CK_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 {
 	struct ckc_context *context;
 	CUresult err = ckc_context_usable(&context);
+	size_t idle;
 
 	if (err)
 		return err;
 	if (!free || !total)
 		return CUDA_ERROR_INVALID_VALUE;
+	idle = ckc_arena_idle(context->client,
+			      (unsigned int)ckc_gpu(context->device)->server_ordinal);
 	err = ck_wire_cuMemGetInfo_v2(context->object.id, free, total);
 	if (!err)
-		*free += ckc_arena_idle(context->device, context->object.id);
+		*free += idle;
 	return err;
 }
 

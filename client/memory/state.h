@@ -54,8 +54,8 @@ struct ckc_arena_device {
 	struct ckc_heap *heap; /* NULL: none */
 	bool tried;	       /* to make the heap */
 	/* arena_lease.c */
-	bool growing;	     /* a thread is asking for more memory */
-	uint64_t hold_until; /* it must not, up to this time */
+	unsigned int asking; /* threads that ask for more memory than they take */
+	uint64_t hold_until; /* no thread asks in advance, up to this time */
 	bool recalled;	     /* recall_size has been looked up */
 	size_t recall_size;  /* what earlier runs have used */
 	unsigned int level;  /* how much this run has used */
@@ -67,7 +67,7 @@ struct ckc_arena_device {
 struct ckc_arena { /* arena.c */
 	struct ck_mutex lock;
 	struct ckc_arena_device devices[CK_MAX_DEVICES]; /* by the application's ordinal */
-	struct ck_cond grown;		       /* a thread that asked for memory has an answer */
+	struct ck_cond answered;	       /* a thread that asked for memory has an answer */
 	_Atomic uint64_t takes, takes_at_rest; /* allocations; when last found idle */
 	_Atomic bool watching; /* the server tells when another session needs memory */
 	bool off;	       /* the server lays out all memory */

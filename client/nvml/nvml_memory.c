@@ -18,7 +18,7 @@ static unsigned long long idle_on(unsigned int device)
 
 	if (ckc_nvml_ordinal(device, &ordinal))
 		return 0;
-	return ckc_arena_idle_on(ckc_client_current(), ordinal);
+	return ckc_arena_idle(ckc_client_current(), ordinal);
 }
 
 static void count_as_free(unsigned long long idle, unsigned long long *used,

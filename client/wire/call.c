@@ -259,7 +259,8 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 {
 	CUresult err = call_server_once(c, x);
 
-	if (lacks_memory(x, err) && gained_memory(c, x)) {
+	/* first this process returns memory, then others may */
+	for (int tries = 0; tries < 2 && lacks_memory(x, err) && gained_memory(c, x); tries++) {
 		xdr_free(x->xdr_res, x->res);
 		memset(x->res, 0, ck_procs[x->proc].res_size);
 		err = call_server_once(c, x);

@@ -46,7 +46,7 @@ static void reclaim_memory(struct cks_workers *w, struct worker *worker)
 
 	for (const struct worker *other = w->first; other; other = other->next) {
 		if (other == worker || other->control < 0 ||
-		    (!other->named && other->state != SPARE_READY))
+		    (!other->named && other->state != SPARE_READY && other->state != SPARE_WARMING))
 			continue;
 		any |= send(other->control, &press, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 	}

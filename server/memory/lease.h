@@ -24,7 +24,7 @@ struct cks_request;
 struct cks_session;
 struct cks_ticket;
 
-#define CK_OFFER_SECONDS 10
+#define CK_OFFER_SECONDS 6 /* twice as long as a client takes what was offered */
 
 /* The arena, and the lease at its beginning, that the reply to hello offers. */
 struct cks_lease_offer {

@@ -54,10 +54,8 @@ void cks_lease_return_free(struct cks_session *s)
 
 	cks_gate_join(&s->gate, &pass);
 	running = cks_gate_try_uncounted(&s->gate, &pass);
-	if (running) {
-		cks_lease_expire(s);
+	if (running)
 		cks_gate_leave_uncounted(&pass);
-	}
 	cks_gate_part(&s->gate, &pass);
 	if (!running)
 		return; /* suspended: it holds no device memory, and its client would resume it */
@@ -140,6 +138,7 @@ CUresult ck_serve_lease_press(struct cks_request *q, ck_lease_press_args *a,
 	size_t before = free_memory(), now = before;
 	unsigned int round = 0;
 
+	cks_lease_expire(s); /* the client does not take it any more */
 	do
 		now = request_memory(s, a->size);
 	while (now < a->size && s->leases->room == CK_ROOM_MADE && ++round < ROUNDS);

@@ -191,6 +191,33 @@ say(len(got))
     assert out.strip().isdigit() and idle.returncode == 0
 
 
+def test_memory_that_a_new_session_was_offered_stays_there(small):
+    """Taking it is one-way: nothing could tell the program that another session has it."""
+    new = begin("""
+say("ready")
+input()
+current()
+p = alloc(CHUNK)
+say(p is None or cuda.cuMemsetD8_v2(ctypes.c_uint64(p), 1, ctypes.c_size_t(CHUNK)), cuda.cuCtxSynchronize())
+say(cuda.cuCtxSynchronize(), left() >= 0)
+""", client_env(small.address("tcp")))
+    assert new.stdout.readline() == "ready\n"
+    greedy = begin("current()\nfill()\nsay(1)\ninput()", client_env(small.address("unix")))
+    assert greedy.stdout.readline() == "1\n"
+    out, _ = new.communicate("\n", timeout=30)
+    greedy.communicate("\n", timeout=30)
+    assert out in ("0 0\n0 True\n", "True 0\n0 True\n") and new.returncode == greedy.returncode == 0
+
+
+def test_memory_that_was_offered_serves_each_kind_of_allocation(small):
+    result = python(f"""
+current()
+h, prop = ctypes.c_uint64(), (ctypes.c_int * 16)(1, 0, 1, 0)
+say(cuda.cuMemCreate(ctypes.byref(h), ctypes.c_size_t({MEMORY}), prop, ctypes.c_uint64(0)))
+""", client_env(small.address("unix")))
+    assert result.out == "0\n", result.err
+
+
 def test_a_lease_grows_before_it_is_used_up(server):
     result = python("""
 current()

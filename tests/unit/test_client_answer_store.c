@@ -231,7 +231,7 @@ static CUdeviceptr take(size_t size)
 	CUdeviceptr at = 0;
 
 	assert_int_equal(cuMemAlloc_v2(&at, size), CUDA_SUCCESS);
-	ckc_arena_await_growth(&ckc_client_current()->memory->arena, 0);
+	ckc_arena_idle(ckc_client_current(), 0); /* waits for it */
 	return at;
 }
 

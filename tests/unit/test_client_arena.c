@@ -3,8 +3,10 @@
  * server, which the test plays: leases, waits before a use, and memory that goes back.
  */
 #define _GNU_SOURCE
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,8 +24,31 @@
 
 static unsigned int refusals; /* of leases, to come */
 static CUresult why = CUDA_ERROR_OUT_OF_MEMORY;
-static int more; /* what others return */
+static unsigned int full; /* refusals of the driver's own memory */
+static int more;	  /* what others return */
 static CUstream one, two;
+
+/* The next lease is granted late: when something has been refused, and a client that does not wait
+ * has had the time to fail. */
+static atomic_bool late, refused;
+static sem_t asked;
+
+static CUresult grant_late(void)
+{
+	late = false;
+	sem_post(&asked);
+	while (!refused)
+		usleep(1000);
+	usleep(100000);
+	return CUDA_SUCCESS;
+}
+
+static CUresult refuse(unsigned int *count, CUresult err)
+{
+	--*count;
+	refused = *count == 0;
+	return err;
+}
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
@@ -32,10 +57,12 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		sleep(10); /* or the client would find itself idle */
 		return CUDA_SUCCESS;
 	}
-	if (m->number == CK_PROC_lease && refusals > 0) {
-		refusals--;
-		return why;
-	}
+	if (m->number == CK_PROC_lease && late)
+		return grant_late();
+	if (m->number == CK_PROC_lease && refusals > 0)
+		return refuse(&refusals, why);
+	if (m->number == CK_PROC_cuMemAlloc_v2 && full > 0)
+		return refuse(&full, CUDA_ERROR_OUT_OF_MEMORY);
 	if (m->number == CK_PROC_cuMemAlloc_v2)
 		((cuMemAlloc_v2_res *)res)->dptr = 0x700000000000;
 	else if (m->number == CK_PROC_cuMemAddressReserve)
@@ -260,13 +287,108 @@ static void leased_memory_that_is_free_counts_as_free(void **state)
 	(void)state;
 	assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
 	assert_int_equal(left, 10 * CHUNK);
-	assert_int_equal(ckc_arena_idle_on(ckc_client_current(), 0), 0); /* as NVML asks */
+	assert_int_equal(ckc_arena_idle(ckc_client_current(), 0), 0); /* as NVML asks */
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 	assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
 	assert_int_equal(left, 10 * CHUNK + LARGE);
-	assert_int_equal(ckc_arena_idle_on(ckc_client_current(), 0), LARGE);
-	assert_int_equal(ckc_arena_idle_on(ckc_client_current(), 1), 0);
+	assert_int_equal(ckc_arena_idle(ckc_client_current(), 0), LARGE);
+	assert_int_equal(ckc_arena_idle(ckc_client_current(), 1), 0);
 	assert_int_equal(cuMemGetInfo_v2(NULL, &total), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* --- leases that are on their way */
+
+static void *take_one(void *context)
+{
+	CUdeviceptr at = 0;
+
+	peer_check(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+	peer_check(cuMemAlloc_v2(&at, 1) == CUDA_SUCCESS);
+	return (void *)(uintptr_t)at;
+}
+
+/* Another thread has asked for an allocation, and more: the lease is not here yet. */
+static pthread_t begin_late(void)
+{
+	CUcontext context;
+	pthread_t thread;
+
+	refused = false;
+	late = true;
+	sem_init(&asked, 0, 0);
+	assert_int_equal(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+	assert_int_equal(pthread_create(&thread, NULL, take_one, context), 0);
+	while (sem_wait(&asked) != 0)
+		;
+	return thread;
+}
+
+static void end_late(pthread_t thread)
+{
+	void *at;
+
+	pthread_join(thread, &at);
+	assert_int_equal(cuMemFree_v2((CUdeviceptr)(uintptr_t)at), CUDA_SUCCESS);
+}
+
+static void an_allocation_takes_what_another_thread_has_been_granted(void **state)
+{
+	pthread_t other = begin_late();
+	CUdeviceptr p;
+
+	(void)state;
+	refusals = 2; /* the other has all the memory */
+	p = take(1);
+	end_late(other);
+	assert_int_equal(sent(CK_PROC_lease), 3);
+	assert_int_equal(sent(CK_PROC_lease_press), 0);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+static void what_another_thread_has_been_granted_goes_back_for_the_driver(void **state)
+{
+	pthread_t other = begin_late();
+	CUdeviceptr p;
+
+	(void)state;
+	why = CUDA_ERROR_INVALID_VALUE;
+	refusals = 1;
+	full = 1;
+	p = take(LARGE);
+	why = CUDA_ERROR_OUT_OF_MEMORY;
+	end_late(other);
+	assert_int_equal(p, 0x700000000000);
+	assert_int_equal(sent(CK_PROC_lease_end), 1);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+static void a_lease_on_its_way_counts_as_free(void **state)
+{
+	pthread_t other = begin_late();
+	size_t left = 0, total = 0;
+
+	(void)state;
+	refused = true;
+	assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
+	assert_int_equal(left, 10 * CHUNK + 15 * CHUNK);
+	end_late(other);
+}
+
+static void others_are_asked_when_what_this_one_returns_is_too_little(void **state)
+{
+	CUdeviceptr p = take(CHUNK);
+
+	(void)state;
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+	why = CUDA_ERROR_INVALID_VALUE;
+	refusals = 1;
+	full = 2;
+	more = 1;
+	p = take(LARGE);
+	why = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(sent(CK_PROC_lease_end), 1);
+	assert_int_equal(sent(CK_PROC_lease_press), 1);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
 static void rows_are_as_far_apart_as_the_driver_puts_them(void **state)
@@ -322,6 +444,10 @@ int main(void)
 		arena_test(a_small_allocation_takes_less_where_memory_is_short),
 		arena_test(a_driver_without_such_memory_is_asked_for_its_own),
 		arena_test(leased_memory_that_is_free_counts_as_free),
+		arena_test(an_allocation_takes_what_another_thread_has_been_granted),
+		arena_test(what_another_thread_has_been_granted_goes_back_for_the_driver),
+		arena_test(a_lease_on_its_way_counts_as_free),
+		arena_test(others_are_asked_when_what_this_one_returns_is_too_little),
 		arena_test(rows_are_as_far_apart_as_the_driver_puts_them),
 		arena_test(the_use_of_a_pool_is_known_here),
 	};
