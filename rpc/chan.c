@@ -12,9 +12,9 @@
 
 int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count)
 {
-	int fd = chan->offer_fd;
+	int fd = chan->offer ? ck_private_fd_number(chan->offer) : -1;
 
-	chan->offer_fd = -1;
+	chan->offer = NULL;
 	return chan->ops->writev(chan, iov, count, fd);
 }
 

@@ -75,13 +75,12 @@ static void let_go(struct companion *c)
 
 static int start_companion(const struct ck_address *address, struct companion *c)
 {
-	struct ck_companion_ends ends;
 	int ret;
 
 	c->why[0] = '\0';
 	ret = ck_companion_folder(c->folder, sizeof(c->folder));
 	if (ret == 0) {
-		ret = ck_companion_start(address, c->folder, &ends);
+		ret = ck_companion_start(address, c->folder, &c->lifeline, &c->sign);
 		if (ret < 0)
 			rmdir(c->folder);
 	}
@@ -89,8 +88,6 @@ static int start_companion(const struct ck_address *address, struct companion *c
 		c->folder[0] = '\0';
 		return ret;
 	}
-	ck_private_fd_take(&c->lifeline, ends.lifeline, true);
-	ck_private_fd_take(&c->sign, ends.sign, false);
 	c->until = ck_now_ms() + LEAST_MS;
 	c->listens = false;
 	return 0;

@@ -299,13 +299,26 @@ static int run_command(const struct command *c, const char *folder, const char *
 	return ret;
 }
 
-int ck_companion_start(const struct ck_address *address, const char *folder,
-		       struct ck_companion_ends *ends)
+static int open_pipe(struct ck_private_fd *from, struct ck_private_fd *to)
 {
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	ck_private_fd_take(from, ends[0], true);
+	ck_private_fd_take(to, ends[1], true);
+	return 0;
+}
+
+int ck_companion_start(const struct ck_address *address, const char *folder,
+		       struct ck_private_fd *lifeline, struct ck_private_fd *sign)
+{
+	struct ck_private_fd their_lifeline = {0}, their_sign = {0};
 	struct command *c = calloc(1, sizeof(*c));
 	const char **environment = NULL;
-	int sign[2] = {-1, -1}, lifeline[2] = {-1, -1}, ret = c ? 0 : -ENOMEM;
+	int ret = c ? 0 : -ENOMEM;
 
+	*lifeline = *sign = (struct ck_private_fd){0};
 	if (ret == 0) {
 		if (address->kind == CK_ADDRESS_LOCAL)
 			use_local(c, folder);
@@ -314,16 +327,18 @@ int ck_companion_start(const struct ck_address *address, const char *folder,
 		environment = make_environment(c);
 		ret = environment ? 0 : -ENOMEM;
 	}
-	if (ret == 0 && (pipe2(sign, O_CLOEXEC) < 0 || pipe2(lifeline, O_CLOEXEC) < 0))
-		ret = -errno;
 	if (ret == 0)
-		ret = run_command(c, folder, environment, sign[1], lifeline[0]);
-	*ends = (struct ck_companion_ends){.lifeline = lifeline[1], .sign = sign[0]};
-	for (int i = 0; i < 2; i++) {
-		if (sign[i] >= 0 && (i == 1 || ret < 0))
-			close(sign[i]);
-		if (lifeline[i] >= 0 && (i == 0 || ret < 0))
-			close(lifeline[i]);
+		ret = open_pipe(sign, &their_sign);
+	if (ret == 0)
+		ret = open_pipe(&their_lifeline, lifeline);
+	if (ret == 0)
+		ret = run_command(c, folder, environment, ck_private_fd_number(&their_sign),
+				  ck_private_fd_number(&their_lifeline));
+	ck_private_fd_close(&their_sign);
+	ck_private_fd_close(&their_lifeline);
+	if (ret < 0) {
+		ck_private_fd_close(sign);
+		ck_private_fd_close(lifeline);
 	}
 	free(environment);
 	free(c);

@@ -7,12 +7,7 @@
 #include <stddef.h>
 
 #include "util/address.h"
-
-/* Both are the caller's to close, and close-on-exec. */
-struct ck_companion_ends {
-	int lifeline; /* the companion ends when the last copy of it is closed */
-	int sign;     /* readable once the program has ended */
-};
+#include "util/private_fds.h"
 
 /* Make a folder for a companion, which only this user can open. -errno. */
 int ck_companion_folder(char *folder, size_t size);
@@ -20,9 +15,10 @@ int ck_companion_folder(char *folder, size_t size);
 /*
  * Start the program for @address, of a kind that needs one. It is to make the socket "sock" in
  * @folder, and its messages go to the file "log" there; the folder is removed when it has ended.
- * -errno.
+ * The caller closes both descriptors: the companion ends when the last copy of @lifeline is closed,
+ * and @sign is readable once the program has ended. -errno: both hold none.
  */
 int ck_companion_start(const struct ck_address *address, const char *folder,
-		       struct ck_companion_ends *ends);
+		       struct ck_private_fd *lifeline, struct ck_private_fd *sign);
 
 #endif

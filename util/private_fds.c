@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/fd.h"
 #include "util/private_fds.h"
 #include "util/until.h"
 #include "util/util.h"
@@ -39,16 +41,33 @@ static int copy_high(int fd, rlim_t limit, rlim_t most)
 	return high;
 }
 
-int ck_private_fd_raise(int fd)
+static bool has_file(int fd, dev_t dev, ino_t ino)
 {
-	int before = errno;
-	rlim_t limit = soft_limit();
-	int high = copy_high(fd, limit, limit);
+	struct stat st;
 
-	if (high >= 0)
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+/* Move @fd to a high number if one is free. Returns where the file is now. -1: the program has
+ * closed @fd meanwhile, and what it has opened there stays. */
+static int move_high(int fd)
+{
+	rlim_t limit = soft_limit();
+	struct stat st;
+	int high;
+
+	if (fstat(fd, &st) < 0)
+		return -1;
+	high = copy_high(fd, limit, limit);
+	if (high < 0)
+		return fd;
+	if (!has_file(high, st.st_dev, st.st_ino)) {
+		close(high);
+		return -1;
+	}
+	if (has_file(fd, st.st_dev, st.st_ino))
 		close(fd);
-	errno = before;
-	return high >= 0 ? high : fd;
+	return high;
 }
 
 static int make_spare(int fd)
@@ -91,8 +110,10 @@ void ck_private_fd_note(struct ck_private_fd *k, int fd)
 {
 	struct stat st;
 
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		fd = -1; /* the program has closed it */
 	ck_private_fd_plain(k, fd);
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd < 0)
 		return;
 	k->dev = st.st_dev;
 	k->ino = st.st_ino;
@@ -106,10 +127,25 @@ void ck_private_fd_take(struct ck_private_fd *k, int fd, bool twice)
 {
 	int before = errno;
 
-	ck_private_fd_note(k, fd < 0 ? fd : ck_private_fd_raise(fd));
+	ck_private_fd_note(k, fd < 0 ? fd : move_high(fd));
 	if (k->mode == CK_KEPT_WATCHED && twice)
 		atomic_store(&k->spare, make_spare(k->fd));
 	errno = before;
+}
+
+int ck_private_fd_memory(struct ck_private_fd *k, const char *name, size_t size, bool twice)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), ret = fd < 0 ? -errno : 0;
+
+	ck_private_fd_take(k, fd, twice);
+	if (ret == 0)
+		ret = ck_fd_resize(ck_private_fd_number(k), (off_t)size);
+	if (ret == 0 && fcntl(ck_private_fd_number(k), F_ADD_SEALS,
+			      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		ret = -errno;
+	if (ret < 0)
+		ck_private_fd_close(k);
+	return ret;
 }
 
 void ck_private_fd_share(struct ck_private_fd *k, const struct ck_private_fd *of)
@@ -135,10 +171,8 @@ static bool was_restored(const struct ck_private_fd *k)
 
 static bool is_ours(const struct ck_private_fd *k, int fd)
 {
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 &&
-	       ((st.st_dev == k->dev && st.st_ino == k->ino) || was_restored(k));
+	return fd >= 0 &&
+	       (has_file(fd, k->dev, k->ino) || (fcntl(fd, F_GETFD) >= 0 && was_restored(k)));
 }
 
 /* @gone is not this file's any more: use the spare in its place. False: it is gone too. */

@@ -7,6 +7,9 @@
  * used again: a number that is another file's by now is never written to, read, shut down or
  * closed.
  *
+ * Between the call that makes a file and its move to the high number, another thread may close and
+ * open descriptors. So a file must not stay at a low number while the client waits for anything.
+ *
  * A check is a system call. ck_private_fd_recent saves it where the last one is only microseconds
  * old, which is less than a program takes to close and open descriptors.
  */
@@ -15,6 +18,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -50,6 +54,10 @@ void ck_private_fd_note(struct ck_private_fd *k, int fd);
  */
 void ck_private_fd_take(struct ck_private_fd *k, int fd, bool twice);
 
+/* Make a memory file of @size bytes, seal its size, and own it as by ck_private_fd_take. -errno: @k
+ * has none. */
+int ck_private_fd_memory(struct ck_private_fd *k, const char *name, size_t size, bool twice);
+
 /* The same file for another object, which closes it only in a forked child. */
 void ck_private_fd_share(struct ck_private_fd *k, const struct ck_private_fd *of);
 
@@ -64,9 +72,5 @@ bool ck_private_fd_gone(struct ck_private_fd *k);
 
 /* Close what is still of this file. */
 void ck_private_fd_close(struct ck_private_fd *k);
-
-/* Move @fd, which must be close-on-exec, to a high number if one is free. Returns the new number,
- * or @fd. */
-int ck_private_fd_raise(int fd);
 
 #endif

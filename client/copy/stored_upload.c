@@ -26,6 +26,7 @@
 #include "client/wire/progress.h"
 #include "client/wire/striping.h"
 #include "rpc/compress.h"
+#include "util/private_fds.h"
 #include "util/until.h"
 
 /* Bytes that show the network's rate: a part of so many, within these bounds. */
@@ -43,7 +44,7 @@ struct upload {
 	uint64_t stream;
 	const struct ckc_upload_source *source;
 	size_t start; /* of this part in the source */
-	int index;
+	struct ck_private_fd *index;
 	uint32_t now;
 	bool rehash; /* hash what the index only supposes, before it is sent */
 	bool packed;
@@ -84,7 +85,7 @@ static void look_up(struct upload *u, struct chunk *c)
 		ckc_upload_source_key(u->source, u->start + c->at, c->size);
 	struct ckc_chunk_entry entry;
 
-	if (!ckc_chunk_index_find(u->index, &key, u->now, &entry))
+	if (!ckc_chunk_index_find(ck_private_fd_number(u->index), &key, u->now, &entry))
 		return;
 	if (entry.sure && ckc_upload_source_is_intact(u->source, u->start + c->at, c->size)) {
 		c->hash = entry.hash;
@@ -183,7 +184,7 @@ static CUresult send_chunk(struct batch *b, struct chunk *c)
 		return ckc_compressed_upload_bytes(&b->sending, u->copy.device + c->at,
 						   (const char *)u->copy.host + c->at, c->size);
 	entry.hash = c->hash;
-	ckc_chunk_index_put(u->index, &key, u->now, &entry);
+	ckc_chunk_index_put(ck_private_fd_number(u->index), &key, u->now, &entry);
 	return send_kept(b, c);
 }
 
@@ -265,18 +266,20 @@ static CUresult upload_share(const void *upload, struct ckc_share *share)
 }
 
 /* Has the index an entry for the chunk at @start? Then the upload has been kept before. */
-static bool is_known(const struct ckc_upload_source *source, size_t start, size_t size, int index)
+static bool is_known(const struct ckc_upload_source *source, size_t start, size_t size,
+		     struct ck_private_fd *index)
 {
 	const struct ckc_chunk_key key =
 		ckc_upload_source_key(source, start, ck_min(size, CK_CHUNK));
 	struct ckc_chunk_entry entry;
 
-	return ckc_chunk_index_find(index, &key, (uint32_t)time(NULL), &entry);
+	return ckc_chunk_index_find(ck_private_fd_number(index), &key, (uint32_t)time(NULL),
+				    &entry);
 }
 
 /* Upload the first @size bytes of @copy, which are at @start of the source. */
 static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t start,
-			    const struct ckc_upload_source *source, int index)
+			    const struct ckc_upload_source *source, struct ck_private_fd *index)
 {
 	bool known = is_known(source, start, size, index);
 	struct ckc_client *c = copy->ctx->client;
@@ -314,7 +317,7 @@ static void skip_bytes(struct ckc_staged *copy, size_t size)
 
 /* Is the next upload one of bytes that the server may lack, over a network that is not known? */
 static bool needs_sample(struct ckc_client *c, const struct ckc_upload_source *source, size_t start,
-			 size_t size, int index)
+			 size_t size, struct ck_private_fd *index)
 {
 	return !ckc_stored_always() && ckc_compression_link(c) == 0 && !c->copying->kept.sampled &&
 	       (c->copying->kept.missed || !is_known(source, start, size, index));
@@ -339,7 +342,7 @@ static bool sample_pays(struct ckc_staged *rest, CUresult *err)
 
 /* Once it does not pay, the rest takes the usual way. */
 static CUresult upload_parts(const struct ckc_staged *copy, const struct ckc_upload_source *source,
-			     int index)
+			     struct ck_private_fd *index)
 {
 	struct ckc_client *c = copy->ctx->client;
 	struct ckc_staged rest = *copy;
@@ -365,8 +368,8 @@ bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err)
 	struct ckc_client *c = copy->ctx->client;
 	struct ckc_upload_source source;
 	struct ckc_staged reached = *copy;
+	struct ck_private_fd index; /* an upload takes long */
 	bool takes = false;
-	int index;
 
 	if (!ckc_stored_pays(c))
 		return false;
@@ -374,14 +377,14 @@ bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err)
 	if (!reached.host)
 		return false;
 	if (ckc_stored_pays_open(c, reached.host, copy->size, &source)) {
-		index = ckc_chunk_index_open();
-		takes = index >= 0;
+		ck_private_fd_take(&index, ckc_chunk_index_open(), false);
+		takes = ck_private_fd_number(&index) >= 0;
 		if (takes) {
-			ckc_stored_recall_link(c, index);
-			*err = upload_parts(&reached, &source, index);
-			ckc_stored_note_link(c, index);
-			close(index);
+			ckc_stored_recall_link(c, ck_private_fd_number(&index));
+			*err = upload_parts(&reached, &source, &index);
+			ckc_stored_note_link(c, ck_private_fd_number(&index));
 		}
+		ck_private_fd_close(&index);
 		ckc_upload_source_close(&source);
 	}
 	return takes;

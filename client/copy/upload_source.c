@@ -110,14 +110,24 @@ bool ckc_upload_source_is_old(int64_t mtime_ns, int64_t ctime_ns, int64_t now_ns
 	return now_ns - ck_max(mtime_ns, ctime_ns) >= OLD_NS;
 }
 
-/* Pages of the mapping may be the program's own, unless it is shared. */
-static bool open_pagemap(const struct mapping *m, struct ckc_upload_source *s)
+/* For as long as one look: a program may close what it does not know. */
+static int open_pagemap(void)
 {
-	s->pagemap = -1;
-	if (m->rights[3] == 's')
+	return open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+}
+
+/* Pages of the mapping may be the program's own, unless it is shared. False: it cannot be told. */
+static bool pages_can_be_told(const struct mapping *m, struct ckc_upload_source *s)
+{
+	int pagemap;
+
+	s->private = m->rights[3] != 's';
+	if (!s->private)
 		return m->rights[1] != 'w'; /* the program may be writing it */
-	s->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	return s->pagemap >= 0;
+	pagemap = open_pagemap();
+	if (pagemap >= 0)
+		close(pagemap);
+	return pagemap >= 0;
 }
 
 static int describe_file(const struct mapping *m, size_t size, struct ckc_upload_source *s)
@@ -134,7 +144,7 @@ static int describe_file(const struct mapping *m, size_t size, struct ckc_upload
 	s->file = true;
 	set_state(&st, &s->key);
 	s->key.offset = offset;
-	if (!open_pagemap(m, s))
+	if (!pages_can_be_told(m, s))
 		return -ENOENT;
 	s->sure = st.st_dev == makedev(m->major, m->minor) && file_system_is_local(s->path) &&
 		  ckc_upload_source_is_old(s->key.mtime_ns, s->key.ctime_ns, s->now_ns);
@@ -159,8 +169,7 @@ int ckc_upload_source_open(const void *bytes, size_t size, struct ckc_upload_sou
 	char *line;
 	int ret = 0;
 
-	*s = (struct ckc_upload_source){
-		.bytes = bytes, .pagemap = -1, .now_ns = (int64_t)time(NULL) * NS};
+	*s = (struct ckc_upload_source){.bytes = bytes, .now_ns = (int64_t)time(NULL) * NS};
 	if (!find_mapping((uintptr_t)bytes, (uintptr_t)bytes + size, &m, &line) ||
 	    m.rights[0] != 'r' || size < (size_t)SAMPLES * SAMPLE)
 		ret = -ENOENT;
@@ -178,8 +187,6 @@ int ckc_upload_source_open(const void *bytes, size_t size, struct ckc_upload_sou
 
 void ckc_upload_source_close(struct ckc_upload_source *s)
 {
-	if (s->pagemap >= 0)
-		close(s->pagemap);
 	free(s->path);
 }
 
@@ -191,7 +198,7 @@ static bool page_is_of_file(uint64_t entry)
 	return !(entry & (present | swapped)) || (entry & of_file);
 }
 
-static bool pages_are_of_file(int pagemap, uintptr_t lo, uintptr_t hi)
+static bool entries_are_of_file(int pagemap, uintptr_t lo, uintptr_t hi)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), last = (hi + page - 1) / page;
 	uint64_t entries[512];
@@ -209,6 +216,16 @@ static bool pages_are_of_file(int pagemap, uintptr_t lo, uintptr_t hi)
 	return true;
 }
 
+static bool pages_are_of_file(uintptr_t lo, uintptr_t hi)
+{
+	int pagemap = open_pagemap();
+	bool are = pagemap >= 0 && entries_are_of_file(pagemap, lo, hi);
+
+	if (pagemap >= 0)
+		close(pagemap);
+	return are;
+}
+
 bool ckc_upload_source_is_intact(const struct ckc_upload_source *s, size_t at, size_t size)
 {
 	struct ckc_chunk_key now = s->key;
@@ -217,7 +234,7 @@ bool ckc_upload_source_is_intact(const struct ckc_upload_source *s, size_t at, s
 
 	if (!s->file)
 		return true;
-	if (s->pagemap >= 0 && !pages_are_of_file(s->pagemap, lo, lo + size))
+	if (s->private && !pages_are_of_file(lo, lo + size))
 		return false;
 	if (stat(s->path, &st) < 0)
 		return false;

@@ -19,7 +19,7 @@ struct ckc_upload_source {
 	uintptr_t lo, hi;	  /* bounds of the mapping; 0: not known */
 	bool sure;  /* its state cannot change without a change of the key, as far as it is known */
 	char *path; /* of the file */
-	int pagemap;	/* -1: no page of the mapping can differ from the file */
+	bool private;	/* a page of the mapping may differ from the file */
 	int64_t now_ns; /* as of time(2), at the start */
 };
 

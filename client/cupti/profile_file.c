@@ -22,6 +22,7 @@
 #include "client/wire/profile.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/private_fds.h"
 #include "util/sighold.h"
 #include "util/until.h"
 
@@ -32,10 +33,10 @@ CK_LOG_DEFINE("client");
 /* --- the file */
 
 /* Write all of it at @at: 0 or -errno. */
-static int write_at(int fd, const char *bytes, size_t size, off_t at)
+static int write_at(struct ck_private_fd *f, const char *bytes, size_t size, off_t at)
 {
 	while (size > 0) {
-		ssize_t n = pwrite(fd, bytes, size, at);
+		ssize_t n = pwrite(ck_private_fd_number(f), bytes, size, at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -48,11 +49,12 @@ static int write_at(int fd, const char *bytes, size_t size, off_t at)
 	return 0;
 }
 
-static int write_tail(int fd, off_t at)
+static int write_tail(struct ck_private_fd *f, off_t at)
 {
-	int ret = write_at(fd, CK_TIMELINE_TAIL, strlen(CK_TIMELINE_TAIL), at);
+	int ret = write_at(f, CK_TIMELINE_TAIL, strlen(CK_TIMELINE_TAIL), at);
 
-	if (ret == 0 && ftruncate(fd, at + (off_t)strlen(CK_TIMELINE_TAIL)) < 0)
+	if (ret == 0 &&
+	    ftruncate(ck_private_fd_number(f), at + (off_t)strlen(CK_TIMELINE_TAIL)) < 0)
 		ret = -errno;
 	return ret;
 }
@@ -61,13 +63,15 @@ static int write_tail(int fd, off_t at)
 static int create_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), ret;
+	struct ck_private_fd f;
 
 	if (fd < 0)
 		return -errno;
-	ret = write_at(fd, CK_TIMELINE_HEAD, strlen(CK_TIMELINE_HEAD), 0);
+	ck_private_fd_take(&f, fd, false);
+	ret = write_at(&f, CK_TIMELINE_HEAD, strlen(CK_TIMELINE_HEAD), 0);
 	if (ret == 0)
-		ret = write_tail(fd, (off_t)strlen(CK_TIMELINE_HEAD));
-	close(fd);
+		ret = write_tail(&f, (off_t)strlen(CK_TIMELINE_HEAD));
+	ck_private_fd_close(&f);
 	return ret;
 }
 
@@ -101,17 +105,19 @@ static int append_events(struct ckc_profile_file *own)
 {
 	int fd = open(own->path, O_WRONLY | O_CLOEXEC), ret;
 	off_t end = own->end + (off_t)own->text.size;
+	struct ck_private_fd f;
 
 	if (fd < 0)
 		return -errno;
-	ret = write_at(fd, own->text.bytes, own->text.size, own->end);
+	ck_private_fd_take(&f, fd, false);
+	ret = write_at(&f, own->text.bytes, own->text.size, own->end);
 	if (ret == 0)
-		ret = write_tail(fd, end);
+		ret = write_tail(&f, end);
 	if (ret == 0)
 		own->end = end;
-	else if (write_tail(fd, own->end) < 0)
+	else if (write_tail(&f, own->end) < 0)
 		ck_debug("%s: the end cannot be written", own->path);
-	close(fd);
+	ck_private_fd_close(&f);
 	return ret;
 }
 

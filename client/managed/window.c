@@ -17,7 +17,6 @@
 #include "client/wire/client.h"
 #include "rpc/pinned.h"
 #include "util/cancel.h"
-#include "util/fd.h"
 #include "util/log.h"
 #include "util/private_fds.h"
 #include "util/range.h"
@@ -70,19 +69,6 @@ static bool window_is_offered(const struct ckc_client *c)
 	       c->offers.window_size == sizes[0];
 }
 
-/* Make the file of the window, which tells what pages were touched. It may be beyond the limit of
- * files (ulimit -f), or not permitted: then there is none. */
-static void make_file(struct ck_window *w, size_t size)
-{
-	int fd = memfd_create("cricket window", MFD_CLOEXEC);
-
-	if (fd >= 0 && ck_fd_resize(fd, (off_t)size) < 0) {
-		close(fd);
-		fd = -1;
-	}
-	ck_private_fd_take(&w->file, fd, true);
-}
-
 /* Make the memory behind the window: its alias. The child of a fork inherits neither mapping: it
  * has no GPU. */
 static int map_alias(struct ck_window *w, uint64_t at, size_t size, size_t shadows)
@@ -90,7 +76,9 @@ static int map_alias(struct ck_window *w, uint64_t at, size_t size, size_t shado
 	uint64_t end = at + size;
 	int fd;
 
-	make_file(w, size + shadows);
+	/* it tells what pages were touched; it may be beyond the limit of files (ulimit -f), or not
+	 * permitted: then there is none */
+	ck_private_fd_memory(&w->file, "cricket window", size + shadows, true);
 	fd = ck_private_fd_recent(&w->file);
 	w->alias = mmap(NULL, size + shadows, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);

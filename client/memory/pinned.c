@@ -16,7 +16,6 @@
 #include "client/memory/state.h"
 #include "client/wire/servers.h"
 #include "util/cancel.h"
-#include "util/fd.h"
 #include "util/log.h"
 #include "util/private_fds.h"
 
@@ -37,27 +36,13 @@ static struct ck_pinned_file *get_pinned_file(void)
 	return &ckc_client_current()->memory->pinned;
 }
 
-/* Make a file of @size bytes and seal its size, so that a worker can rely on it. */
-static int make_file(size_t size)
-{
-	int fd = memfd_create("cricket pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd >= 0 && ck_fd_resize(fd, (off_t)size) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-		return fd;
-	ck_debug("no file for pinned memory: %s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 static bool worker_takes(uint64_t at, size_t size)
 {
 	ck_pinned_file_args args = {.address = at, .size = size};
 	ck_pinned_file_res res = {0};
 
-	return ckc_call_fd(CK_PROC_pinned_file, &args, &res,
-			   ck_private_fd_number(&get_pinned_file()->file)) == CUDA_SUCCESS &&
+	return ckc_call_fd(CK_PROC_pinned_file, &args, &res, &get_pinned_file()->file) ==
+		       CUDA_SUCCESS &&
 	       res.taken;
 }
 
@@ -65,12 +50,15 @@ static void open_once(struct ck_pinned_file *f)
 {
 	uint64_t at = 0;
 	size_t size = 0;
+	int ret;
 
 	for (size_t i = 0; !at && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
-		ck_private_fd_take(&f->file, make_file(size), true);
-		if (ck_private_fd_number(&f->file) < 0)
+		ret = ck_private_fd_memory(&f->file, "cricket pinned", size, true);
+		if (ret < 0) {
+			ck_debug("no file for pinned memory: %s", strerror(-ret));
 			return;
+		}
 		at = ckc_page_allocator_agree(places, CK_ARRAY_SIZE(places), size, worker_takes);
 		if (!at)
 			ck_private_fd_close(&f->file);

@@ -294,12 +294,12 @@ CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, s
 	return likely(c != NULL) ? make_call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
+CUresult ckc_call_fd(uint32_t proc, void *args, void *res, struct ck_private_fd *fd)
 {
 	struct ckc_exchange x = exchange_of(proc, args, res);
 	struct ckc_client *c = ckc_session_of(proc, args);
 
-	x.fd = &fd;
+	x.fd = fd;
 	return c && c->passes_fds ? make_call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -88,14 +88,14 @@ struct ckc_exchange {
 	void *res;
 	const void *bulk; /* payload after the arguments */
 	size_t bulk_size;
-	const int *fd;	       /* descriptor sent with the arguments; NULL: none */
-	struct ckc_sink *sink; /* for the payload after the results; NULL: there is none */
-	ckc_place_fn place;    /* finds the payload's destination; NULL: the sink has it */
-	void *closure;	       /* for place */
-	int bulk_err;	       /* result: the CUresult at the very end of such a reply */
-	bool passing;	       /* the payload is valid only until it is sent, not until the reply */
-	bool idle;	       /* silence is no sign of a dead server */
-	bool unsent;	       /* result: too large to send; nothing was sent */
+	struct ck_private_fd *fd; /* sent with the arguments; NULL: none */
+	struct ckc_sink *sink;	  /* for the payload after the results; NULL: there is none */
+	ckc_place_fn place;	  /* finds the payload's destination; NULL: the sink has it */
+	void *closure;		  /* for place */
+	int bulk_err;		  /* result: the CUresult at the very end of such a reply */
+	bool passing; /* the payload is valid only until it is sent, not until the reply */
+	bool idle;    /* silence is no sign of a dead server */
+	bool unsent;  /* result: too large to send; nothing was sent */
 };
 
 /* Make the call: 0 or -errno (see rpc/record.h). On a lane that the server has not accepted, an

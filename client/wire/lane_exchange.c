@@ -16,6 +16,7 @@
 #include "rpc/lasting.h"
 #include "rpc/record.h"
 #include "util/log.h"
+#include "util/private_fds.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
@@ -66,7 +67,8 @@ int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x)
 	iov[1] = (struct iovec){(void *)(uintptr_t)x->bulk, x->bulk_size};
 	iov[2] = (struct iovec){(void *)(uintptr_t)zero, -x->bulk_size & 3};
 	if (x->fd)
-		return ck_chan_writev_fd(lane->chan, iov, x->bulk_size ? 3 : 1, *x->fd);
+		return ck_chan_writev_fd(lane->chan, iov, x->bulk_size ? 3 : 1,
+					 ck_private_fd_number(x->fd));
 	return ck_chan_lend(lane->chan, iov, x->bulk_size ? 3 : 1, x->passing ? -1 : 1);
 }
 

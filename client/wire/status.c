@@ -3,20 +3,18 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "client/wire/client.h"
 #include "client/wire/delivery.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
 #include "util/cancel.h"
-#include "util/fd.h"
 #include "util/log.h"
+#include "util/private_fds.h"
 #include "util/spin.h"
 #include "util/until.h"
 
@@ -32,19 +30,19 @@ static void *map_shared_status(void)
 {
 	ck_status_file_args args = {.size = sizeof(struct ck_status_file)};
 	ck_status_file_res res = {0};
-	int fd = memfd_create("cricket status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct ck_private_fd file;
 	void *at = MAP_FAILED;
 
-	if (fd >= 0 && ck_fd_resize(fd, (off_t)sizeof(struct ck_status_file)) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+	if (ck_private_fd_memory(&file, "cricket status", sizeof(struct ck_status_file), false) ==
+	    0)
 		at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE, MAP_SHARED,
-			  fd, 0);
-	if (at != MAP_FAILED && (ckc_call_fd(CK_PROC_status_file, &args, &res, fd) || !res.taken)) {
+			  ck_private_fd_number(&file), 0);
+	if (at != MAP_FAILED &&
+	    (ckc_call_fd(CK_PROC_status_file, &args, &res, &file) || !res.taken)) {
 		munmap(at, sizeof(struct ck_status_file));
 		at = MAP_FAILED;
 	}
-	if (fd >= 0)
-		close(fd);
+	ck_private_fd_close(&file);
 	return at == MAP_FAILED ? NULL : at;
 }
 

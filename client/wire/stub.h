@@ -12,6 +12,8 @@
 #include "cuda/types.h"
 #include "util/util.h"
 
+struct ck_private_fd;
+
 struct ckc_client;
 
 /* Destination of the payload of a reply, filled as it arrives. */
@@ -40,10 +42,10 @@ CUresult ckc_call(uint32_t proc, void *args, void *res, struct ckc_sink *sink);
 CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
 		       struct ckc_sink *sink);
 
-/* The same with descriptor @fd, which the caller keeps, for the handler to take (ck_chan_take_fd).
+/* The same with the file of @fd, which the caller keeps, for the handler to take (ck_chan_take_fd).
  * NOT_SUPPORTED if the server is on another host or reached by tcp: see passes_fds of struct
  * ckc_client. */
-CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd);
+CUresult ckc_call_fd(uint32_t proc, void *args, void *res, struct ck_private_fd *fd);
 
 /* The same out of the order of commands: it waits for none of them and sends none on its way. For
  * what must come through while a stream, and with it perhaps the command stream, is held up. */

@@ -254,7 +254,6 @@ int ck_inject_wrap(const struct ck_inject *like, struct ck_chan *inner, struct c
 		goto close_inner;
 	c->base.ops = &inject_ops;
 	ck_private_fd_share(&c->base.kept, &inner->kept);
-	c->base.offer_fd = -1;
 	atomic_init(&c->base.down, false);
 	snprintf(c->base.peer, sizeof(c->base.peer), "%s", ck_chan_peer(inner));
 	c->inner = inner;

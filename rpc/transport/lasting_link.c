@@ -122,7 +122,6 @@ int ck_lasting_create(const char *peer, const struct ck_lasting_owner *owner, si
 	if (!l)
 		return -ENOMEM;
 	l->base.ops = &lasting_ops;
-	l->base.offer_fd = -1;
 	atomic_init(&l->base.down, false);
 	snprintf(l->base.peer, sizeof(l->base.peer), "%s", peer);
 	if (owner)

@@ -36,9 +36,7 @@ bool ck_chan_enter_rings(struct ck_chan *chan)
 		chan->release = NULL;
 		return false;
 	}
-	if (shm->fd >= 0)
-		close(shm->fd);
-	shm->fd = -1;
+	ck_private_fd_close(&shm->file);
 	chan->ops = &ck_transport_shm;
 	memcpy(chan->peer, "shm ", 4); /* one character shorter than "unix" before it */
 	memmove(chan->peer + 4, chan->peer + 5, strlen(chan->peer + 5) + 1);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "rpc/pipe.h"
+#include "util/private_fds.h"
 
 /* The file's first page; the rings' bytes follow it, to the server first. */
 struct ck_shm_header {
@@ -20,7 +21,7 @@ struct ck_shm_header {
 
 struct ck_shm {
 	struct ck_shm_header *header;
-	int fd; /* until it is sent */
+	struct ck_private_fd file; /* until the other end has it */
 	bool client;
 	struct ck_pipe in, out;
 };

@@ -17,7 +17,6 @@
 #include "rpc/transport/shm.h"
 #include "rpc/transport/transport.h"
 #include "util/env.h"
-#include "util/fd.h"
 #include "util/page.h"
 #include "util/util.h"
 
@@ -49,8 +48,7 @@ void ck_shm_free(struct ck_shm *shm)
 	unmap_ring(&shm->out);
 	if (shm->header)
 		munmap(shm->header, CK_SHM_PAGE);
-	if (shm->fd >= 0)
-		close(shm->fd);
+	ck_private_fd_close(&shm->file);
 	free(shm);
 }
 
@@ -69,7 +67,8 @@ static int map_ring(struct ck_shm *shm, off_t offset, size_t size, struct ck_pip
 	*ring = (struct ck_pipe){.control = control, .data = at, .size = size};
 	for (int i = 0; i < 2; i++) {
 		if (mmap(at + (size_t)i * size, size, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_FIXED, shm->fd, offset) == MAP_FAILED)
+			 MAP_SHARED | MAP_FIXED, ck_private_fd_number(&shm->file),
+			 offset) == MAP_FAILED)
 			return -errno;
 	}
 	if (shm->client)
@@ -77,7 +76,7 @@ static int map_ring(struct ck_shm *shm, off_t offset, size_t size, struct ck_pip
 	return 0;
 }
 
-/* Map the rings of @shm->fd with sizes @size; the header is mapped already. */
+/* Map the rings of @shm->file with sizes @size; the header is mapped already. */
 static int map_rings(struct ck_shm *shm, const uint32_t size[2])
 {
 	struct ck_pipe *to_server = shm->client ? &shm->out : &shm->in;
@@ -91,7 +90,8 @@ static int map_rings(struct ck_shm *shm, const uint32_t size[2])
 
 static int map_header(struct ck_shm *shm)
 {
-	void *at = mmap(NULL, CK_SHM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, shm->fd, 0);
+	void *at = mmap(NULL, CK_SHM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
+			ck_private_fd_number(&shm->file), 0);
 
 	if (at == MAP_FAILED)
 		return -errno;
@@ -102,32 +102,6 @@ static int map_header(struct ck_shm *shm)
 static bool size_allowed(uint32_t size)
 {
 	return size >= CK_SHM_SMALLEST && size <= CK_SHM_LARGEST && (size & (size - 1)) == 0;
-}
-
-static struct ck_shm *shm_new(bool client, int fd)
-{
-	struct ck_shm *shm = calloc(1, sizeof(*shm));
-
-	if (shm) {
-		shm->client = client;
-		shm->fd = fd;
-	}
-	return shm;
-}
-
-static int make_file(const uint32_t size[2])
-{
-	int fd = memfd_create("cricket-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int ret;
-
-	if (fd < 0)
-		return -errno;
-	if (ck_fd_resize(fd, CK_SHM_PAGE + (off_t)size[0] + size[1]) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, CK_SHM_SEALS) == 0)
-		return fd;
-	ret = -errno;
-	close(fd);
-	return ret;
 }
 
 /* The channel closes: wake those who sleep at its rings, in this process and the other one. */
@@ -148,21 +122,20 @@ int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client
 {
 	const uint32_t size[2] = {(uint32_t)to_server, (uint32_t)to_client};
 	struct ck_shm *shm;
-	int ret, fd;
+	int ret;
 
 	if (chan->ops != &ck_transport_unix || ck_env_word_number("CRICKET_DEBUG", "shm") == 0)
 		return -EOPNOTSUPP;
 	if (chan->shm || !size_allowed(size[0]) || !size_allowed(size[1]))
 		return -EINVAL;
-	fd = make_file(size);
-	if (fd < 0)
-		return fd;
-	shm = shm_new(true, fd);
-	if (!shm) {
-		close(fd);
+	shm = calloc(1, sizeof(*shm));
+	if (!shm)
 		return -ENOMEM;
-	}
-	ret = map_header(shm);
+	shm->client = true;
+	ret = ck_private_fd_memory(&shm->file, "cricket-rings",
+				   CK_SHM_PAGE + (size_t)size[0] + size[1], false);
+	if (ret == 0)
+		ret = map_header(shm);
 	if (ret == 0)
 		ret = map_rings(shm, size);
 	if (ret < 0) {
@@ -173,7 +146,7 @@ int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client
 	shm->header->layout = CK_SHM_LAYOUT;
 	memcpy(shm->header->size, size, sizeof(size));
 	give_rings(chan, shm);
-	chan->offer_fd = fd; /* sent with the next bytes */
+	chan->offer = &shm->file;
 	return 0;
 }
 
@@ -181,12 +154,12 @@ int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client
 static int check_file(struct ck_shm *shm, uint32_t size[2])
 {
 	struct stat st;
-	int seals = fcntl(shm->fd, F_GET_SEALS);
+	int fd = ck_private_fd_number(&shm->file), seals = fcntl(fd, F_GET_SEALS);
 	int ret;
 
 	if (seals < 0 || (seals & CK_SHM_SEALS) != CK_SHM_SEALS)
 		return -EPROTO;
-	if (fstat(shm->fd, &st) < 0 || st.st_size < (off_t)CK_SHM_PAGE)
+	if (fstat(fd, &st) < 0 || st.st_size < (off_t)CK_SHM_PAGE)
 		return -EPROTO;
 	ret = map_header(shm);
 	if (ret < 0)
@@ -209,11 +182,12 @@ int ck_chan_take_rings(struct ck_chan *chan)
 	if (fd < 0)
 		return fd;
 	if (ret != -EOPNOTSUPP && !chan->shm)
-		shm = shm_new(false, fd);
+		shm = calloc(1, sizeof(*shm));
 	if (!shm) {
 		close(fd);
 		return ret;
 	}
+	ck_private_fd_plain(&shm->file, fd);
 	ret = check_file(shm, size);
 	if (ret == 0)
 		ret = map_rings(shm, size);
@@ -222,8 +196,7 @@ int ck_chan_take_rings(struct ck_chan *chan)
 		return ret;
 	}
 	atomic_store(&shm->header->taken, 1);
-	close(shm->fd);
-	shm->fd = -1;
+	ck_private_fd_close(&shm->file);
 	give_rings(chan, shm);
 	return 0;
 }

@@ -29,7 +29,6 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
 		return -ENOMEM;
 	chan->ops = ops;
 	ck_private_fd_plain(&chan->kept, fd);
-	chan->offer_fd = -1;
 	atomic_init(&chan->down, false);
 	snprintf(chan->peer, sizeof(chan->peer), "%s", peer);
 	*out = chan;

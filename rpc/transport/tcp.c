@@ -176,14 +176,15 @@ static int begin_connect(const struct addrinfo *ai, struct ck_private_fd *kept)
 	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
 	if (fd < 0)
 		return -errno;
+	ck_private_fd_take(kept, fd, false);
+	fd = ck_private_fd_recent(kept);
 	set_buffers(fd);
 	if (connect(fd, ai->ai_addr, ai->ai_addrlen) < 0 && errno != EINPROGRESS &&
 	    errno != EINTR) {
 		ret = -errno;
-		close(fd);
+		ck_private_fd_close(kept);
 		return ret;
 	}
-	ck_private_fd_take(kept, fd, false);
 	return 0;
 }
 

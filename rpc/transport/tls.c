@@ -362,7 +362,6 @@ int ck_tls_open(struct ck_tls *tls, const char *host, struct ck_chan *connection
 	}
 	t->base.ops = &tls_ops;
 	ck_private_fd_share(&t->base.kept, &connection->kept);
-	t->base.offer_fd = -1;
 	t->base.timeout_ms = connection->timeout_ms;
 	atomic_init(&t->base.down, false);
 	snprintf(t->base.peer, sizeof(t->base.peer), "%s", ck_chan_peer(connection));

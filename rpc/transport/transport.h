@@ -93,8 +93,8 @@ struct ck_chan {
 	atomic_bool down;	 /* ck_chan_shutdown was called: do not read queued bytes */
 	int fds[CK_FDS_WAITING]; /* received with bytes already read; oldest first */
 	unsigned int fd_count;
-	int offer_fd;	    /* sent with the next bytes, then -1: ck_chan_offer_rings */
-	struct ck_shm *shm; /* rings offered or in use; NULL */
+	struct ck_private_fd *offer; /* sent with the next bytes, then NULL: ck_chan_offer_rings */
+	struct ck_shm *shm;	     /* rings offered or in use; NULL */
 	void (*release)(
 		struct ck_chan *chan); /* called when it closes; NULL: it has nothing else */
 	char peer[CK_PEER_SIZE];

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from conftest import CLIENT, KIND, TRANSPORTS, Server, client_env, run
+from conftest import CLIENT, KIND, TRANSPORTS, Server, client_env, ended, run
 from tls import Authority
 
 
@@ -34,6 +34,24 @@ def test_a_program_that_closes_everything_loses_the_session_and_no_file(env, app
     assert "the program has closed" in result.err, result
     lines = result.out.splitlines()
     assert lines[0] == "afterwards: fails" and lines[1].startswith("damaged: 0") and len(lines) == 2, result
+
+
+@pytest.mark.parametrize("what, transport, more", [
+    ("query", "shm", {}),
+    ("upload", "tcp", {"CRICKET_WEIGHTS": "on"}),
+])
+def test_files_that_a_call_has_open_are_not_missed(tmp_path, own_server, app, what, transport, more):
+    """The call waits for the worker at that moment, and gives up its files afterwards."""
+    env = client_env(own_server.address(transport), XDG_CACHE_HOME=str(tmp_path), **more)
+    process = subprocess.Popen([app("closes"), what], env=env, text=True, start_new_session=True, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    worker, = own_server.workers()
+    process.stdin.write(f"{worker}\n")
+    process.stdin.flush()
+    result = ended(process, 60)
+    assert (result.status, len(result.err.splitlines())) == (0, 1) and "the program has closed" in result.err, result
+    assert result.out.splitlines()[-1].startswith("damaged: 0"), result
 
 
 def test_a_child_closes_no_file_of_the_program(env, app):

@@ -57,7 +57,6 @@ static void shake_hands(const uint8_t *data, size_t size)
 
 	memory_chan_init(&memory, data, size, SIZE_MAX);
 	memory.chan.ops = &ops;
-	memory.chan.offer_fd = -1;
 	answers = 0;
 	CK_FUZZ_CHECK(ck_tls_open(session_context(), NULL, &memory.chan, &chan) == 0);
 	CK_FUZZ_CHECK(ck_tls_finish(chan, why) < 0);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@
 
 #define MOST 128
 #define SIZE (1u << 20)
+#define LARGE (32u << 20)
 #define OWN 40 /* files, and as many sockets */
 
 static CUcontext ctx;
@@ -245,10 +247,9 @@ static void close_a_range(void)
 	finish(t);
 }
 
-/* All numbers are the program's own afterwards: files, sockets, an eventfd and an epoll in turn. */
-static void take_all_numbers(void)
+/* All of the client's numbers are the program's own afterwards: files and sockets in turn. */
+static void take_numbers(void)
 {
-	pthread_t t = begin_wait();
 	struct list theirs;
 
 	list_open(&theirs, &before);
@@ -258,6 +259,13 @@ static void take_all_numbers(void)
 		else
 			open_file(theirs.fds[i]);
 	}
+}
+
+static void take_all_numbers(void)
+{
+	pthread_t t = begin_wait();
+
+	take_numbers();
 	finish(t);
 }
 
@@ -286,6 +294,76 @@ static void take_all_numbers_for_events(void)
 			damaged += epoll_wait(theirs.fds[i], &event, 1, 0) != 0;
 	}
 	printf("damaged: %zu\n", damaged);
+}
+
+/* --- the same while a call waits for the server's process, whose number is read from stdin */
+
+static bool has_open(const char *name)
+{
+	char path[64], to[256];
+	bool has = false;
+
+	for (int fd = 3; fd < 1024 && !has; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, to, sizeof(to) - 1);
+		to[n > 0 ? n : 0] = '\0';
+		has = strstr(to, name) != NULL;
+	}
+	return has;
+}
+
+static int server;
+
+/* Take all numbers when @call, of a new thread, has stopped the server, and the client has file
+ * @name open. */
+static void take_numbers_during(void *(*call)(void *), const char *name)
+{
+	pthread_t t;
+
+	printf("ready\n");
+	fflush(stdout);
+	if (scanf("%d", &server) != 1 || pthread_create(&t, NULL, call, &waited) != 0)
+		abort();
+	while (!has_open(name))
+		usleep(10000);
+	take_numbers();
+	kill(server, SIGCONT);
+	finish(t);
+}
+
+static void *query(void *arg)
+{
+	cu.cuCtxSetCurrent(ctx);
+	kill(server, SIGSTOP);
+	*(CUresult *)arg = cu.cuStreamQuery(stream);
+	return NULL;
+}
+
+/* The thread's first call: it needs a connection of its own, and sends a file. */
+static void take_numbers_during_query(void)
+{
+	take_numbers_during(query, "cricket-rings");
+}
+
+static CUdeviceptr large;
+
+static void *upload(void *arg)
+{
+	void *bytes = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cu.cuCtxSetCurrent(ctx);
+	check("cuMemcpyDtoH", cu.cuMemcpyDtoH_v2(bytes, large, 1)); /* it has a connection */
+	kill(server, SIGSTOP);
+	*(CUresult *)arg = cu.cuMemcpyHtoD_v2(large, bytes, LARGE);
+	return NULL;
+}
+
+static void take_numbers_during_upload(void)
+{
+	check("cuMemAlloc", cu.cuMemAlloc_v2(&large, LARGE));
+	take_numbers_during(upload, "/cricket/chunks");
 }
 
 /* A child gives up its copies of the connections; by now the numbers are the program's. */
@@ -331,9 +409,13 @@ int main(int argc, char **argv)
 		const char *what;
 		void (*run)(void);
 	} table[] = {
-		{"loop", close_in_a_loop},   {"range", close_a_range},
-		{"taken", take_all_numbers}, {"events", take_all_numbers_for_events},
+		{"loop", close_in_a_loop},
+		{"range", close_a_range},
+		{"taken", take_all_numbers},
+		{"events", take_all_numbers_for_events},
 		{"child", fork_afterwards},
+		{"query", take_numbers_during_query},
+		{"upload", take_numbers_during_upload},
 	};
 
 	const struct rlimit limit = {1024, 1024};

@@ -93,7 +93,7 @@ static inline void cut_pair(struct ck_chan *ends[2], long after, long after_back
 	for (int i = 0; i < 2; i++) {
 		struct cut *c = calloc(1, sizeof(*c));
 
-		*c = (struct cut){.base = {.ops = &cut_ops, .kept = inner[i]->kept, .offer_fd = -1},
+		*c = (struct cut){.base = {.ops = &cut_ops, .kept = inner[i]->kept},
 				  .inner = inner[i],
 				  .left = left[i]};
 		ends[i] = &c->base;

@@ -188,6 +188,42 @@ static void a_plain_one_is_not_checked(void **state)
 	assert_int_equal(ck_private_fd_recent(&k), fd);
 }
 
+static void a_number_that_is_closed_before_it_is_kept_is_none(void **state)
+{
+	struct ck_private_fd k;
+	int fd = a_file();
+
+	(void)state;
+	close(fd);
+	ck_private_fd_note(&k, fd);
+	assert_int_equal(a_file(), fd); /* the program's */
+	assert_int_equal(ck_private_fd_number(&k), -1);
+	ck_private_fd_close(&k);
+	assert_true(is_open(fd));
+	close(fd);
+}
+
+static void a_memory_file_is_high_and_of_one_size(void **state)
+{
+	struct ck_private_fd k;
+	int fd, low = a_file();
+
+	(void)state;
+	close(low);
+	assert_int_equal(ck_private_fd_memory(&k, "test", 4096, true), 0);
+	fd = ck_private_fd_number(&k);
+	assert_in_range(fd, LIMIT / 2, LIMIT - 1);
+	assert_false(is_open(low));
+	assert_int_equal(lseek(fd, 0, SEEK_END), 4096);
+	assert_int_equal(ftruncate(fd, 0), -1);
+	assert_int_equal(errno, EPERM);
+	ck_private_fd_close(&k);
+	assert_int_equal(ck_private_fd_memory(&k, "test", SIZE_MAX, false), -EINVAL);
+	assert_int_equal(ck_private_fd_number(&k), -1);
+	assert_int_equal(a_file(), low); /* nothing is left */
+	close(low);
+}
+
 static int limit_descriptors(void **state)
 {
 	const struct rlimit limit = {LIMIT, LIMIT};
@@ -206,6 +242,8 @@ int main(void)
 		cmocka_unit_test(threads_find_the_spare_together),
 		cmocka_unit_test(without_room_it_stays_where_it_is_and_has_no_spare),
 		cmocka_unit_test(a_plain_one_is_not_checked),
+		cmocka_unit_test(a_number_that_is_closed_before_it_is_kept_is_none),
+		cmocka_unit_test(a_memory_file_is_high_and_of_one_size),
 	};
 
 	return cmocka_run_group_tests(tests, limit_descriptors, NULL);
