@@ -69,6 +69,10 @@ static const struct ckx_command connection[] = {
 	{"check", "[--json] [SERVER]",
 	 "Test a server step by step, and explain what to do if a step fails.",
 	 SERVER_OPTION "  -j, --json            as JSON\n", ckx_check},
+	{"put", "SERVER FILE...", "Send files that programs will upload, as models, in advance.",
+	 NULL, ckx_put},
+	{"store", "[-s SERVER] [list | empty]",
+	 "Show or empty what a server keeps of your programs' uploads.", SERVER_OPTION, ckx_store},
 	{"servers", "[--json] [--state] [SERVER]",
 	 "List the servers of the configuration files, or the state of servers.",
 	 "  -s, --server SERVER   show the state of these servers: names, addresses, a list,\n"

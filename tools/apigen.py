@@ -60,7 +60,7 @@ def build_files(table, control, management):
         "gen/emu_procaddress.c": proto.procaddress_c(table, counting=False),
         "gen/emu_bodies.h": proto.emu_bodies_h(table),
         "gen/emu_calls.c": proto.emu_calls_c(table),
-        "gen/client.map": proto.exports_map(table, "client", "\t\tcupti*;\n\t\tInitializeInjectionNvtx2;\n" + (nvml.exports(management)
+        "gen/client.map": proto.exports_map(table, "client", "\t\tcupti*;\n\t\tInitializeInjectionNvtx2;\n\t\tcricket_store_*;\n" + (nvml.exports(management)
                                             if management else "")),
         "gen/emu.map": proto.exports_map(table, "emu", "\t\tcupti*;\n" + ("\t\tnvml*;\n" if management else "")),
     }

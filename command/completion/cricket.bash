@@ -6,7 +6,7 @@ _cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
 
 _cricket() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
-	local commands="run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login token"
+	local commands="run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login put store token"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
@@ -54,6 +54,8 @@ _cricket() {
 	check:* | status:* | metrics:* | top:* | login:* | servers:*) i=$(cricket servers --json 2> /dev/null | _cricket_names name) ;;
 	suspend:* | park:* | resume:* | end:* | checkpoint:* | move:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
 	token:*) i="add list revoke" ;;
+	store:*) i="list empty" ;;
+	put:*) [ "$COMP_CWORD" -eq 2 ] && i=$(cricket servers --json 2> /dev/null | _cricket_names name) || i= ;;
 	docker:* | podman:*) i="run create" ;;
 	*) i= ;;
 	esac

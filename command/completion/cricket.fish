@@ -11,9 +11,9 @@ function __cricket_sessions
 end
 
 complete -c cricket -f
-set -l all run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login token
+set -l all run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login put store token
 complete -c cricket -n "not __fish_seen_subcommand_from $all" -a "$all"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain servers" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
+complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain servers store" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s g -l gpus -x -d "N GPUs"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s d -l devices -x -d "these GPUs"
 complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s m -l mem -x -d "at most this much memory"

@@ -42,6 +42,8 @@ int ckx_top(const struct ckx_command *self, int argc, char **argv);
 int ckx_servers(const struct ckx_command *self, int argc, char **argv);
 int ckx_jupyter(const struct ckx_command *self, int argc, char **argv);
 int ckx_token(const struct ckx_command *self, int argc, char **argv);
+int ckx_put(const struct ckx_command *self, int argc, char **argv);
+int ckx_store(const struct ckx_command *self, int argc, char **argv);
 int ckx_login(const struct ckx_command *self, int argc, char **argv);
 
 /* messages.c: an error, as printf does it, with the newline. Returns CKX_FAILED. */

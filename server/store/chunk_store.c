@@ -199,3 +199,51 @@ int cks_chunk_store_put(struct cks_chunk_store *s, const struct ck_hash *hash, c
 	close(dir);
 	return ret;
 }
+
+bool cks_chunk_store_has(struct cks_chunk_store *s, const struct ck_hash *hash)
+{
+	int dir = open_store(s), fd;
+
+	if (dir < 0)
+		return false;
+	fd = cks_cachedir_read(dir, hash);
+	close(dir);
+	if (fd < 0)
+		return false;
+	futimens(fd, NULL); /* it is about to be used: others go first */
+	close(fd);
+	return true;
+}
+
+int cks_chunk_store_state(struct cks_chunk_store *s, struct cks_chunk_store_state *state)
+{
+	struct cks_cachefile *files = NULL;
+	int dir = open_store(s);
+	long count;
+
+	*state = (struct cks_chunk_store_state){.limit = s ? s->limit : 0};
+	if (dir < 0)
+		return s ? dir : 0;
+	count = cks_cachedir_scan(dir, &files);
+	close(dir);
+	for (long i = 0; i < count; i++)
+		state->bytes += files[i].size;
+	state->count = count > 0 ? (size_t)count : 0;
+	free(files);
+	return count < 0 ? (int)count : 0;
+}
+
+int cks_chunk_store_empty(struct cks_chunk_store *s)
+{
+	int dir = open_store(s);
+	size_t left;
+
+	if (dir < 0)
+		return s ? dir : 0;
+	ck_lock(&s->lock);
+	left = cks_cachedir_evict(dir, 0);
+	s->counted = false;
+	ck_unlock(&s->lock);
+	close(dir);
+	return left > 0 ? -EIO : 0;
+}

@@ -11,6 +11,7 @@
 #ifndef CK_SERVER_STORE_CHUNK_STORE_H
 #define CK_SERVER_STORE_CHUNK_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "util/hash.h"
@@ -41,5 +42,17 @@ int cks_chunk_store_get(struct cks_chunk_store *store, const struct ck_hash *has
  */
 int cks_chunk_store_put(struct cks_chunk_store *store, const struct ck_hash *hash, const void *data,
 			size_t size);
+
+/* Has it a chunk of @hash? Its bytes are checked when they are read. @store may be NULL. */
+bool cks_chunk_store_has(struct cks_chunk_store *store, const struct ck_hash *hash);
+
+/* What it contains, and how many bytes it may. All are 0 without a store. */
+struct cks_chunk_store_state {
+	size_t count, bytes, limit;
+};
+int cks_chunk_store_state(struct cks_chunk_store *store, struct cks_chunk_store_state *state);
+
+/* Remove all chunks. -errno. @store may be NULL. */
+int cks_chunk_store_empty(struct cks_chunk_store *store);
 
 #endif

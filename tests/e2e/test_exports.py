@@ -33,8 +33,13 @@ def profiler_names():
     return supported + re.findall(r"\((cupti\w+)\)", (folder / "unsupported.def").read_text())
 
 
+def store_names():
+    """For the command `cricket`."""
+    return re.findall(r"^int (cricket_store_\w+)\(", (ROOT / "cuda" / "client_store.h").read_text(), re.M)
+
+
 def test_the_client_exports_the_names_of_its_libraries_and_what_it_puts_before_the_c_library():
-    promised = DRIVER_NAMES + names_of(NvmlTable, "nvml.api") + profiler_names()
+    promised = DRIVER_NAMES + names_of(NvmlTable, "nvml.api") + profiler_names() + store_names()
     lines = output("nm", "-D", "--defined-only", CLIENT).splitlines()
     names = {line.split()[-1] for line in lines}
     assert sorted(names - set(interposed())) == sorted(promised)

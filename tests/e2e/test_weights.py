@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import Server, client_env, ended, run, start, wait_until
+from conftest import PRODUCTS, Server, client_env, ended, run, start, wait_until
 from stranger import Session, name_of, opaque, u32, u64
 from test_compress import messages
 
@@ -61,8 +61,8 @@ class Place:
         self.file.write_bytes(random.Random(seed).randbytes(size))
 
     def env(self, **more):
-        return client_env(self.server.address("tcp"), XDG_CACHE_HOME=str(self.home), CRICKET_STATS="1",
-                          **{"CRICKET_WEIGHTS": "on", "CRICKET_CONNECTIONS": "2", **more})
+        return client_env(self.server.address("tcp"), XDG_CACHE_HOME=str(self.home),
+                          **{"CRICKET_STATS": "1", "CRICKET_WEIGHTS": "on", "CRICKET_CONNECTIONS": "2", **more})
 
     def upload(self, way="map", **env):
         """The bytes that one start of the program sends."""
@@ -296,4 +296,79 @@ def test_wrong_messages_are_refused(place):
     assert one.keep(bytes(100), size=200, blocks=struct.pack("<I", 100)) == INVALID_VALUE     # not compressed data
     assert one.missing(chunk) == (0, False)
     assert one.content(len(chunk)) == chunk
+    one.end()
+
+
+def cricket(here, *words):
+    """`cricket WORD...`, as the user of the place."""
+    result = run([str(PRODUCTS / "cricket"), *map(str, words)], here.env(CRICKET_STATS="0"))
+    return result.status, result.out, result.err
+
+
+def test_put_leaves_only_names_for_the_first_start(place):
+    here = place()
+    size, address = here.file.stat().st_size, here.server.address("tcp")
+    put = cricket(here, "put", address, here.file)
+    assert put == (0, f"{here.file}: {size} bytes, of which stored already: 0\n", "")
+    assert here.stored() == size
+    assert here.upload() < size / 50
+    assert cricket(here, "put", address, here.file)[1].endswith(f"stored already: {size}\n")
+    here.write(size, seed=2)
+    assert cricket(here, "put", address, here.file)[1].endswith("stored already: 0\n")
+    assert here.upload() < size / 50
+
+
+def test_put_reports_what_it_cannot_store(place):
+    here = place("--store-size", "16M")
+    address = here.server.address("tcp")
+    status, out, err = cricket(here, "put", address, here.file, here.folder / "none", here.folder)
+    assert status == 1 and out == "" and not here.chunks()
+    assert "larger than your store" in err and "No such file" in err and "not a regular file" in err
+    here.write(100)     # with a program's other small uploads
+    assert cricket(here, "put", address, here.file)[0] == 0 and not here.chunks()
+    assert cricket(here, "put", address)[0] == 2
+
+
+def test_put_says_that_the_server_keeps_nothing(place):
+    here = place("--store-size", "0")
+    status, _, err = cricket(here, "put", here.server.address("tcp"), here.file)
+    assert status == 1 and "--store-size" in err
+
+
+def test_the_store_is_listed_and_emptied_by_its_owner_only(place):
+    here = place()
+    address = here.server.address("tcp")
+    secret = random.randbytes(100000)
+    other = Stranger(here.server, "unix")
+    assert other.keep(secret) == 0
+    assert " 0 bytes in 0 chunks" in cricket(here, "store", "-s", address)[1]
+    here.upload()
+    count = len(here.chunks()) - 1
+    assert f" in {count} chunks, of at most " in cricket(here, "store", "-s", address, "list")[1]
+    assert cricket(here, "store", "-s", address, "empty") == (0, "", "")
+    assert [p.stat().st_size for p in here.chunks()] == [len(secret)] and other.missing(secret) == (0, False)
+    assert cricket(here, "store", "-s", address, "all")[0] == 2
+    assert here.upload() >= here.file.stat().st_size
+    other.end()
+
+
+def test_wrong_messages_about_the_store_are_refused(place):
+    here = place()
+    one = Stranger(here.server, "tcp")
+    chunk = random.randbytes(3 * MIB // 2)
+
+    def keep(name, size, data):
+        return one.ask("ck_store_keep", name + u64(size) + opaque(data))[0]
+
+    for hashes in b"", b"x", bytes(31), bytes(33), bytes(32 * 65):
+        assert one.ask("ck_store_find", opaque(hashes))[0] == INVALID_VALUE
+    assert keep(name_of(b"other"), len(chunk), chunk) == INVALID_VALUE
+    for size in 0, 1, len(chunk) + 1, 2 * MIB + 1, 2 ** 63:
+        assert keep(name_of(chunk), size, chunk) == INVALID_VALUE
+    assert keep(name_of(chunk * 2), len(chunk * 2), chunk * 2) == INVALID_VALUE     # too long for a chunk
+    assert not here.chunks()
+    assert keep(name_of(chunk), len(chunk), chunk) == 0
+    err, found = one.ask("ck_store_find", opaque(name_of(chunk) + name_of(b"other")))
+    assert err == 0 and found[4:6] == b"\0\1"
+    assert one.missing(chunk) == (0, False) and one.content(len(chunk)) == chunk
     one.end()
