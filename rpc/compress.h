@@ -37,14 +37,16 @@ int ck_unpack(struct ck_unpacker *unpacker, size_t packed, void *to, size_t size
 
 /* Parts of uploads that the server keeps for the next start of a program (docs/protocol.md,
  * "Uploads that are kept"): each travels as it is, or in blocks. */
-#define CK_CHUNK ((size_t)2 << 20) /* bytes of a chunk; the last one of an upload may be shorter */
+#define CK_CHUNK ((size_t)2 << 20) /* most bytes of a chunk; it begins at a multiple in its file */
 #define CK_STORED_MOST 64u	   /* chunks in one ck_upload_stored */
 
-/* One of the chunks of ck_upload_stored, as it travels. */
-struct ck_stored_chunk {
+/* One of the parts of ck_upload_stored, as it travels: a chunk that is kept, or a part of one. */
+struct ck_stored_part {
 	uint64_t offset; /* from the destination */
-	uint64_t size;	 /* 1 to CK_CHUNK */
+	uint64_t size;	 /* bytes, 1 to CK_CHUNK */
 	struct ck_hash hash;
+	uint64_t chunk_size; /* of all that has the hash */
+	uint64_t begin;	     /* of the part in the chunk */
 };
 
 #endif

@@ -53,6 +53,20 @@ int ck_fd_read_full(int fd, void *data, size_t size)
 	return 0;
 }
 
+int ck_fd_pread_full(int fd, void *data, size_t size, off_t at)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pread(fd, (char *)data + done, size - done, at + (off_t)done);
+
+		if (n == 0)
+			return -ENODATA;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
 ssize_t ck_fd_read_most(int fd, void *data, size_t size)
 {
 	size_t done = 0;

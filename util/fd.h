@@ -20,6 +20,9 @@ int ck_fd_read_full(int fd, void *data, size_t size);
  * non-blocking descriptor has no more yet). */
 ssize_t ck_fd_read_most(int fd, void *data, size_t size);
 
+/* Read exactly @size bytes of a file, from @at. -ENODATA: it ends before. */
+int ck_fd_pread_full(int fd, void *data, size_t size, off_t at);
+
 /* Write all of it, waiting for room on a non-blocking descriptor too. */
 int ck_fd_write_full(int fd, const void *data, size_t size);
 

@@ -22,6 +22,7 @@
 #include "cuda/client_store.h"
 #include "gen/wire.h"
 #include "rpc/compress.h"
+#include "util/fd.h"
 #include "util/util.h"
 
 #define SIZE_MIN 4096u /* a smaller file is no source of an upload that is kept */
@@ -81,7 +82,6 @@ static int open_file(struct stored_file *f, const char *path)
 	struct stat st;
 	void *map;
 
-	f->source.pagemap = -1;
 	f->index = -1;
 	f->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (f->fd < 0 || fstat(f->fd, &st) < 0)
@@ -100,18 +100,12 @@ static int open_file(struct stored_file *f, const char *path)
 	return 0;
 }
 
+/* -EAGAIN: the file has become shorter. */
 static int read_chunk(struct stored_file *f, size_t at, size_t size)
 {
-	for (size_t done = 0; done < size;) {
-		ssize_t n = pread(f->fd, f->bytes + done, size - done, (off_t)(at + done));
+	int ret = ck_fd_pread_full(f->fd, f->bytes, size, (off_t)at);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EAGAIN;
-		done += (size_t)n;
-	}
-	return 0;
+	return ret == -ENODATA ? -EAGAIN : ret;
 }
 
 /* Find the hash of a chunk: in the index, or by reading it; then the index gets it. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "client/copy/chunk_index.h"
+#include "client/copy/chunk_lookup.h"
 #include "client/copy/compressed_upload.h"
 #include "client/copy/split_copy.h"
 #include "client/copy/state.h"
@@ -42,18 +43,16 @@
 struct upload {
 	struct ckc_staged copy;
 	uint64_t stream;
-	const struct ckc_upload_source *source;
+	struct ckc_chunk_lookup lookup;
 	size_t start; /* of this part in the source */
-	struct ck_private_fd *index;
-	uint32_t now;
-	bool rehash; /* hash what the index only supposes, before it is sent */
 	bool packed;
 	_Atomic size_t stored; /* bytes that were not sent */
 };
 
+/* A chunk of the upload, or the part of a file's chunk that the upload begins or ends in. */
 struct chunk {
 	size_t at, size;
-	struct ck_hash hash;
+	struct ckc_stored_chunk stored;
 	bool known, done;
 };
 
@@ -72,47 +71,39 @@ static unsigned int thread_count(void)
 	return ck_min(ckc_striping_width(), (unsigned int)sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static void hash_chunk(struct upload *u, struct chunk *c)
+/* Note which of the known chunks that begin with number @i are in place, as the reply says of
+ * @count; returns their bytes. */
+static size_t note_stored(struct batch *b, size_t i, const char *missing, size_t count)
 {
-	ck_hash((const char *)u->copy.host + c->at, c->size, &c->hash);
-	c->known = true;
-}
+	size_t size = 0;
 
-/* Find the hash of a chunk without its bytes, or with them where the index is not sure. */
-static void look_up(struct upload *u, struct chunk *c)
-{
-	const struct ckc_chunk_key key =
-		ckc_upload_source_key(u->source, u->start + c->at, c->size);
-	struct ckc_chunk_entry entry;
+	for (size_t n = 0; n < count; i++) {
+		struct chunk *c = &b->chunks[i];
 
-	if (!ckc_chunk_index_find(ck_private_fd_number(u->index), &key, u->now, &entry))
-		return;
-	if (entry.sure && ckc_upload_source_is_intact(u->source, u->start + c->at, c->size)) {
-		c->hash = entry.hash;
-		c->known = true;
-	} else if (u->rehash) {
-		hash_chunk(u, c);
+		if (!c->known)
+			continue;
+		c->done = !missing[n++];
+		size += c->done ? c->size : 0;
 	}
+	return size;
 }
 
 /* Offer up to CK_STORED_MOST known chunks, beginning with number *@i, which moves on. */
 static CUresult offer_chunks(struct batch *b, size_t *i)
 {
 	struct upload *u = b->u;
-	struct ck_stored_chunk offer[CK_STORED_MOST];
-	struct chunk *offered[CK_STORED_MOST];
-	size_t count = 0, length = 0, size = 0;
+	struct ck_stored_part offer[CK_STORED_MOST];
+	size_t first = *i, count = 0, length = 0, size = 0;
 	uint64_t began = ck_now_ns();
 	void *missing = NULL;
 	CUresult err;
 
 	for (; *i < b->count && count < CK_STORED_MOST; ++*i) {
-		struct chunk *c = &b->chunks[*i];
+		const struct chunk *c = &b->chunks[*i];
 
-		if (!c->known)
-			continue;
-		offered[count] = c;
-		offer[count++] = (struct ck_stored_chunk){c->at, c->size, c->hash};
+		if (c->known)
+			offer[count++] = (struct ck_stored_part){c->at, c->size, c->stored.hash,
+								 c->stored.size, c->stored.begin};
 	}
 	if (count == 0)
 		return CUDA_SUCCESS;
@@ -120,11 +111,8 @@ static CUresult offer_chunks(struct batch *b, size_t *i)
 				    count * sizeof(offer[0]), &missing, &length);
 	if (!err && length != count)
 		err = CUDA_ERROR_UNKNOWN;
-	for (size_t n = 0; n < count && !err; n++) {
-		offered[n]->done = !((const char *)missing)[n];
-		if (offered[n]->done)
-			size += offered[n]->size;
-	}
+	if (!err)
+		size = note_stored(b, first, missing, count);
 	u->stored += size;
 	ckc_progress_stored(size, began);
 	free(missing);
@@ -157,7 +145,7 @@ static CUresult send_kept(struct batch *b, const struct chunk *c)
 	ck_upload_kept_args args = {
 		.dst = u->copy.device + c->at, .stream = u->stream, .size = c->size};
 
-	memcpy(args.hash, c->hash.bytes, sizeof(args.hash));
+	memcpy(args.hash, c->stored.hash.bytes, sizeof(args.hash));
 	if (b->blocks) {
 		size = pack_chunk(b, bytes, c->size, lengths);
 		bytes = (const char *)b->blocks;
@@ -175,16 +163,16 @@ static CUresult send_chunk(struct batch *b, struct chunk *c)
 {
 	struct upload *u = b->u;
 	const struct ckc_chunk_key key =
-		ckc_upload_source_key(u->source, u->start + c->at, c->size);
-	struct ckc_chunk_entry entry = {.sure = u->source->sure};
+		ckc_upload_source_key(u->lookup.source, u->start + c->at, c->size);
+	struct ckc_chunk_entry entry = {.sure = u->lookup.source->sure};
 
-	if (!c->known)
-		hash_chunk(u, c);
-	if (!ckc_upload_source_is_intact(u->source, u->start + c->at, c->size))
+	if (!c->known || c->stored.size != c->size)
+		ckc_chunk_hash(&u->lookup, u->start + c->at, c->size, &c->stored);
+	if (!ckc_upload_source_is_intact(u->lookup.source, u->start + c->at, c->size))
 		return ckc_compressed_upload_bytes(&b->sending, u->copy.device + c->at,
 						   (const char *)u->copy.host + c->at, c->size);
-	entry.hash = c->hash;
-	ckc_chunk_index_put(ck_private_fd_number(u->index), &key, u->now, &entry);
+	entry.hash = c->stored.hash;
+	ckc_chunk_index_put(ck_private_fd_number(u->lookup.index), &key, u->lookup.now, &entry);
 	return send_kept(b, c);
 }
 
@@ -215,17 +203,30 @@ static CUresult send_missing(struct batch *b)
 	return err;
 }
 
-/* Look up the chunks that begin at number @first. True: some are to be offered. */
-static bool find_chunks(struct batch *b, size_t first)
+static size_t chunk_end(const struct upload *u, size_t at)
 {
+	return ckc_upload_source_chunk_end(u->lookup.source, u->start + at) - u->start;
+}
+
+/* Where the first chunk at or after @at begins. */
+static size_t chunk_begin(const struct upload *u, size_t at)
+{
+	return at == 0 ? 0 : chunk_end(u, at - 1);
+}
+
+/* Look up the chunks that begin in [@at, @hi). True: some are to be offered. */
+static bool find_chunks(struct batch *b, size_t at, size_t hi)
+{
+	struct upload *u = b->u;
 	bool known = false;
 
-	for (size_t i = 0; i < b->count; i++) {
-		struct chunk *c = &b->chunks[i];
+	for (b->count = 0; at < hi; b->count++) {
+		struct chunk *c = &b->chunks[b->count];
 
-		c->at = (first + i) * CK_CHUNK;
-		c->size = ck_min(b->u->copy.size - c->at, CK_CHUNK);
-		look_up(b->u, c);
+		c->at = at;
+		at = chunk_end(u, at);
+		c->size = ck_min(at, u->copy.size) - c->at;
+		c->known = ckc_chunk_find(&u->lookup, u->start + c->at, c->size, &c->stored);
 		known = known || c->known;
 	}
 	return known;
@@ -234,16 +235,13 @@ static bool find_chunks(struct batch *b, size_t first)
 /* Upload the chunks that begin in [@lo, @hi) of the copy. */
 static CUresult upload_range(struct batch *b, size_t lo, size_t hi)
 {
-	size_t first = (lo + CK_CHUNK - 1) / CK_CHUNK, end = (hi + CK_CHUNK - 1) / CK_CHUNK;
 	CUresult err = CUDA_SUCCESS;
 
-	b->count = end - first;
-	if (b->count == 0)
-		return CUDA_SUCCESS;
-	b->chunks = calloc(b->count, sizeof(b->chunks[0]));
+	b->chunks = calloc((hi - lo) / CK_CHUNK + 2, sizeof(b->chunks[0]));
 	if (!b->chunks)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (find_chunks(b, first)) /* the connection is free for calls only after all replies */
+	if (find_chunks(b, chunk_begin(b->u, lo),
+			hi)) /* the connection is free for calls only after all replies */
 		err = end_sending(b);
 	for (size_t i = 0; i < b->count && !err;)
 		err = offer_chunks(b, &i);
@@ -265,37 +263,23 @@ static CUresult upload_share(const void *upload, struct ckc_share *share)
 	return err ? err : ended;
 }
 
-/* Has the index an entry for the chunk at @start? Then the upload has been kept before. */
-static bool is_known(const struct ckc_upload_source *source, size_t start, size_t size,
-		     struct ck_private_fd *index)
-{
-	const struct ckc_chunk_key key =
-		ckc_upload_source_key(source, start, ck_min(size, CK_CHUNK));
-	struct ckc_chunk_entry entry;
-
-	return ckc_chunk_index_find(ck_private_fd_number(index), &key, (uint32_t)time(NULL),
-				    &entry);
-}
-
 /* Upload the first @size bytes of @copy, which are at @start of the source. */
 static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t start,
-			    const struct ckc_upload_source *source, struct ck_private_fd *index)
+			    const struct ckc_chunk_lookup *lookup)
 {
-	bool known = is_known(source, start, size, index);
+	bool known = ckc_chunk_is_known(lookup, start, start + size);
 	struct ckc_client *c = copy->ctx->client;
 	struct upload u = {
 		.copy = *copy,
 		.stream = copy->stream ? copy->stream->object.id : 0,
-		.source = source,
+		.lookup = *lookup,
 		.start = start,
-		.index = index,
-		.now = (uint32_t)time(NULL),
-		.rehash = ckc_stored_pays_hashing(c),
 		.packed = ckc_compression_pays(c, CK_PROC_upload_kept, thread_count(), 1),
 	};
 	uint64_t began = ck_now_ns();
 	CUresult err;
 
+	u.lookup.rehash = ckc_stored_pays_hashing(c);
 	u.copy.size = size;
 	/* few offers, as each takes a round trip; all connections end at the same time */
 	err = ckc_striping(c, upload_share, &u, size, known);
@@ -316,11 +300,11 @@ static void skip_bytes(struct ckc_staged *copy, size_t size)
 }
 
 /* Is the next upload one of bytes that the server may lack, over a network that is not known? */
-static bool needs_sample(struct ckc_client *c, const struct ckc_upload_source *source, size_t start,
-			 size_t size, struct ck_private_fd *index)
+static bool needs_sample(struct ckc_client *c, const struct ckc_chunk_lookup *lookup, size_t start,
+			 size_t end)
 {
 	return !ckc_stored_always() && ckc_compression_link(c) == 0 && !c->copying->kept.sampled &&
-	       (c->copying->kept.missed || !is_known(source, start, size, index));
+	       (c->copying->kept.missed || !ckc_chunk_is_known(lookup, start, end));
 }
 
 /* Measure the network by the first bytes of @rest; does it pay then? They are sent again, to be
@@ -341,20 +325,21 @@ static bool sample_pays(struct ckc_staged *rest, CUresult *err)
 }
 
 /* Once it does not pay, the rest takes the usual way. */
-static CUresult upload_parts(const struct ckc_staged *copy, const struct ckc_upload_source *source,
-			     struct ck_private_fd *index)
+static CUresult upload_parts(const struct ckc_staged *copy, const struct ckc_chunk_lookup *lookup)
 {
 	struct ckc_client *c = copy->ctx->client;
 	struct ckc_staged rest = *copy;
 	CUresult err = CUDA_SUCCESS;
 
 	while (rest.size > 0 && !err && ckc_stored_pays(c)) {
-		size_t size = ck_min(rest.size, c->copying->kept.proven ? STEP : STEP_FIRST);
+		size_t step = c->copying->kept.proven ? STEP : STEP_FIRST;
 		size_t start = copy->size - rest.size;
+		size_t end = ckc_upload_source_chunk_end(lookup->source, start + step - CK_CHUNK);
+		size_t size = ck_min(rest.size, end - start);
 
-		if (needs_sample(c, source, start, rest.size, index) && !sample_pays(&rest, &err))
+		if (needs_sample(c, lookup, start, copy->size) && !sample_pays(&rest, &err))
 			break;
-		err = upload_part(&rest, size, start, source, index);
+		err = upload_part(&rest, size, start, lookup);
 		skip_bytes(&rest, size);
 	}
 	if (!err && rest.size > 0)
@@ -367,8 +352,10 @@ bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err)
 {
 	struct ckc_client *c = copy->ctx->client;
 	struct ckc_upload_source source;
-	struct ckc_staged reached = *copy;
 	struct ck_private_fd index; /* an upload takes long */
+	const struct ckc_chunk_lookup lookup = {
+		.source = &source, .index = &index, .now = (uint32_t)time(NULL)};
+	struct ckc_staged reached = *copy;
 	bool takes = false;
 
 	if (!ckc_stored_pays(c))
@@ -381,7 +368,7 @@ bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err)
 		takes = ck_private_fd_number(&index) >= 0;
 		if (takes) {
 			ckc_stored_recall_link(c, ck_private_fd_number(&index));
-			*err = upload_parts(&reached, &source, &index);
+			*err = upload_parts(&reached, &lookup);
 			ckc_stored_note_link(c, ck_private_fd_number(&index));
 		}
 		ck_private_fd_close(&index);

@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "client/copy/upload_source.h"
+#include "rpc/compress.h"
+#include "util/fd.h"
 #include "util/util.h"
 
 #define NS 1000000000ll
@@ -250,4 +252,32 @@ struct ckc_chunk_key ckc_upload_source_key(const struct ckc_upload_source *s, si
 	key.offset += at;
 	key.length = size;
 	return key;
+}
+
+size_t ckc_upload_source_chunk_end(const struct ckc_upload_source *s, size_t at)
+{
+	return at + CK_CHUNK - (s->key.offset + at) % CK_CHUNK;
+}
+
+struct ckc_chunk_key ckc_upload_source_whole(const struct ckc_upload_source *s, size_t at,
+					     size_t *begin)
+{
+	struct ckc_chunk_key key = s->key;
+
+	*begin = (key.offset + at) % CK_CHUNK;
+	key.offset += at - *begin;
+	key.length = ck_min(key.size - key.offset, CK_CHUNK);
+	return key;
+}
+
+int ckc_upload_source_read(const struct ckc_upload_source *s, const struct ckc_chunk_key *key,
+			   void *bytes)
+{
+	int fd = open(s->path, O_RDONLY | O_CLOEXEC), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = ck_fd_pread_full(fd, bytes, key->length, (off_t)key->offset);
+	close(fd);
+	return ret;
 }

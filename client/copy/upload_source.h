@@ -39,6 +39,19 @@ bool ckc_upload_source_is_intact(const struct ckc_upload_source *source, size_t 
 struct ckc_chunk_key ckc_upload_source_key(const struct ckc_upload_source *source, size_t at,
 					   size_t size);
 
+/* Where the chunk that begins at @at ends: at the next multiple of CK_CHUNK in the file, so that
+ * all uploads from a file, and `cricket put`, divide it in the same way. */
+size_t ckc_upload_source_chunk_end(const struct ckc_upload_source *source, size_t at);
+
+/* The key of the file's chunk, from multiple to multiple, that contains @at; *@begin: where in it
+ * @at is. */
+struct ckc_chunk_key ckc_upload_source_whole(const struct ckc_upload_source *source, size_t at,
+					     size_t *begin);
+
+/* Read the chunk of @key from the file to @bytes. -errno; -ENODATA: the file has become shorter. */
+int ckc_upload_source_read(const struct ckc_upload_source *source, const struct ckc_chunk_key *key,
+			   void *bytes);
+
 /* May a file that changed at @mtime_ns and @ctime_ns, and was hashed at @now_ns, be taken for
  * unchanged while these times stay the same? */
 bool ckc_upload_source_is_old(int64_t mtime_ns, int64_t ctime_ns, int64_t now_ns);

@@ -62,30 +62,32 @@ static CUresult copy_chunk(const struct target *t, uint64_t offset, const unsign
 	return err;
 }
 
-/* Is all of a chunk in memory of the session? */
-static bool chunk_is_valid(const struct target *t, const struct ck_stored_chunk *c)
+/* Is the part inside its chunk, and all of it in memory of the session? */
+static bool part_is_valid(const struct target *t, const struct ck_stored_part *p)
 {
 	uint64_t at;
 
-	return c->size > 0 && c->size <= CK_CHUNK && !ck_add_overflow(t->dst, c->offset, &at) &&
-	       cks_memory_covers(t->q->session->memory, at, c->size);
+	return p->chunk_size <= CK_CHUNK && p->begin < p->chunk_size && p->size > 0 &&
+	       p->size <= p->chunk_size - p->begin && !ck_add_overflow(t->dst, p->offset, &at) &&
+	       cks_memory_covers(t->q->session->memory, at, p->size);
 }
 
-static CUresult copy_stored(const struct target *t, const char *chunks, size_t count, char *missing)
+static CUresult copy_stored(const struct target *t, const char *parts, size_t count, char *missing)
 {
 	unsigned char *bytes = malloc(CK_CHUNK);
 	CUresult err = bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
 	for (size_t i = 0; i < count && !err; i++) {
-		struct ck_stored_chunk c;
+		struct ck_stored_part p;
 
-		memcpy(&c, chunks + i * sizeof(c), sizeof(c));
-		if (!chunk_is_valid(t, &c))
+		memcpy(&p, parts + i * sizeof(p), sizeof(p));
+		if (!part_is_valid(t, &p))
 			err = CUDA_ERROR_INVALID_VALUE;
-		else if (cks_chunk_store_get(t->q->session->store, &c.hash, bytes, c.size) < 0)
+		else if (cks_chunk_store_get(t->q->session->store, &p.hash, bytes, p.chunk_size) <
+			 0)
 			missing[i] = 1;
 		else
-			err = copy_chunk(t, c.offset, bytes, c.size);
+			err = copy_chunk(t, p.offset, bytes + p.begin, p.size);
 	}
 	free(bytes);
 	return err;
@@ -94,11 +96,11 @@ static CUresult copy_stored(const struct target *t, const char *chunks, size_t c
 CUresult ck_serve_upload_stored(struct cks_request *q, ck_upload_stored_args *a,
 				ck_upload_stored_res *res)
 {
-	size_t size = a->chunks.chunks_len, count = size / sizeof(struct ck_stored_chunk);
+	size_t size = a->parts.parts_len, count = size / sizeof(struct ck_stored_part);
 	struct target t;
 	CUresult err;
 
-	if (count == 0 || count > CK_STORED_MOST || size % sizeof(struct ck_stored_chunk) != 0)
+	if (count == 0 || count > CK_STORED_MOST || size % sizeof(struct ck_stored_part) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = find_target(q, a->dst, a->stream, &t);
 	if (err)
@@ -107,7 +109,7 @@ CUresult ck_serve_upload_stored(struct cks_request *q, ck_upload_stored_args *a,
 	if (!res->missing.missing_val)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	res->missing.missing_len = (u_int)count;
-	return copy_stored(&t, a->chunks.chunks_val, count, res->missing.missing_val);
+	return copy_stored(&t, a->parts.parts_val, count, res->missing.missing_val);
 }
 
 /* Do the lengths of the blocks, of which there are @count, add up to the payload? */

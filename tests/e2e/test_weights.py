@@ -15,7 +15,7 @@ from stranger import Session, name_of, opaque, u32, u64
 from test_compress import messages
 
 MIB = 1 << 20
-# Upload the file as it is mapped (or what read() made of it), fetch it, and compare.
+# Upload the file as it is mapped (or what read() made of it, or one tensor in its middle), fetch it, and compare.
 PROGRAM = """
 import ctypes, mmap, os, sys
 cuda = ctypes.CDLL(None)
@@ -25,13 +25,16 @@ assert cuda.cuInit(0) == 0
 assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert cuda.cuCtxSetCurrent(context) == 0
 size = os.path.getsize(path)
+start = (3 << 20) + 4096 if way == "part" else 0
+size -= 2 * start
 assert cuda.cuMemAlloc_v2(ctypes.byref(dptr), ctypes.c_size_t(size)) == 0
 with open(path, "rb") as file:
     if way == "read":
         source = ctypes.create_string_buffer(size)
         file.readinto(source)
     else:
-        source = (ctypes.c_char * size).from_buffer(mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=3))
+        mapping = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=3)
+        source = (ctypes.c_char * size).from_buffer(mapping, start)
 if way == "written":
     source[3 << 20] = b"!" if source[3 << 20] != b"!" else b"?"
 assert cuda.cuMemcpyHtoD_v2(dptr, source, ctypes.c_size_t(size)) == 0
@@ -100,6 +103,25 @@ def test_a_second_start_sends_little(place, way):
     assert here.upload(way) < size / 50
     assert here.upload(way) < size / 50
     assert here.stored() == size
+
+
+@pytest.mark.parametrize("first", ["map", "put"])
+def test_a_tensor_finds_the_chunks_of_its_file(place, first):
+    """Also those that it has only a part of, at its begin and end."""
+    here = place()
+    if first == "put":
+        assert cricket(here, "put", here.server.address("tcp"), here.file)[0] == 0
+    else:
+        here.upload()
+    assert here.upload("part") < here.file.stat().st_size / 50
+    assert here.stored() == here.file.stat().st_size
+
+
+def test_a_tensor_of_a_new_file_is_sent_once(place):
+    here = place()
+    size = here.file.stat().st_size
+    assert here.upload("part") >= size - 8 * MIB
+    assert here.upload("part") < size / 50
 
 
 def test_a_change_is_sent(place):
@@ -241,9 +263,10 @@ class Stranger(Session):
         assert err == 0
         self.memory = found[:8]
 
-    def missing(self, chunk, offset=0, size=None):
-        """What the reply says of one chunk: the error, and whether the server lacks it."""
-        offer = struct.pack("<2Q", offset, len(chunk) if size is None else size) + name_of(chunk)
+    def missing(self, chunk, offset=0, size=None, whole=None, begin=0):
+        """What the reply says of one chunk, or of a part of it: the error, and whether the server lacks it."""
+        size = len(chunk) if size is None else size
+        offer = struct.pack("<2Q", offset, size) + name_of(chunk) + struct.pack("<2Q", size if whole is None else whole, begin)
         err, found = self.ask("ck_upload_stored", self.memory + u64(0) + opaque(offer))
         return err, found[4:5] == b"\1"
 
@@ -286,7 +309,11 @@ def test_wrong_messages_are_refused(place):
     assert one.missing(chunk, offset=2 ** 64 - 10)[0] == INVALID_VALUE
     assert one.missing(chunk, size=0)[0] == INVALID_VALUE
     assert one.missing(chunk, size=2 * MIB + 1)[0] == INVALID_VALUE
-    for offer in b"", b"x", bytes(47), bytes(49), bytes(48 * 65):
+    assert one.missing(chunk, size=10, whole=len(chunk), begin=len(chunk) - 9)[0] == INVALID_VALUE
+    assert one.missing(chunk, size=10, whole=len(chunk), begin=2 ** 64 - 5)[0] == INVALID_VALUE
+    assert one.missing(chunk, size=10, whole=len(chunk), begin=len(chunk) - 10) == (0, False)
+    assert one.content(10) == chunk[-10:]
+    for offer in b"", b"x", bytes(63), bytes(65), bytes(64 * 65):
         assert one.ask("ck_upload_stored", one.memory + u64(0) + opaque(offer))[0] == INVALID_VALUE
     for size in 0, 1, len(chunk) + 1, 2 ** 63:
         assert one.keep(chunk, size=size) == INVALID_VALUE

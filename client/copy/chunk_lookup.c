@@ -1,0 +1,73 @@
+/*
+ * client/copy/chunk_lookup.c - see client/copy/chunk_lookup.h.
+ */
+#include <stdlib.h>
+
+#include "client/copy/chunk_index.h"
+#include "client/copy/chunk_lookup.h"
+#include "util/util.h"
+
+void ckc_chunk_hash(const struct ckc_chunk_lookup *l, size_t at, size_t size,
+		    struct ckc_stored_chunk *chunk)
+{
+	*chunk = (struct ckc_stored_chunk){.size = size};
+	ck_hash(l->source->bytes + at, size, &chunk->hash);
+}
+
+/* Hash a chunk of the file, of which the upload has a part. */
+static bool hash_whole(const struct ckc_chunk_lookup *l, const struct ckc_chunk_key *key,
+		       struct ck_hash *hash)
+{
+	void *bytes = malloc(key->length);
+	bool read = bytes && ckc_upload_source_read(l->source, key, bytes) == 0;
+
+	if (read)
+		ck_hash(bytes, key->length, hash);
+	free(bytes);
+	return read;
+}
+
+/* `cricket put` or an upload of more has stored it. */
+static bool find_whole(const struct ckc_chunk_lookup *l, size_t at, size_t size,
+		       struct ckc_stored_chunk *chunk)
+{
+	struct ckc_chunk_entry entry;
+	size_t begin;
+	const struct ckc_chunk_key key = ckc_upload_source_whole(l->source, at, &begin);
+
+	if (key.length == size ||
+	    !ckc_chunk_index_find(ck_private_fd_number(l->index), &key, l->now, &entry) ||
+	    !(entry.sure || (l->rehash && hash_whole(l, &key, &entry.hash))) ||
+	    !ckc_upload_source_is_intact(l->source, at, size))
+		return false;
+	*chunk = (struct ckc_stored_chunk){entry.hash, key.length, begin};
+	return true;
+}
+
+bool ckc_chunk_find(const struct ckc_chunk_lookup *l, size_t at, size_t size,
+		    struct ckc_stored_chunk *chunk)
+{
+	const struct ckc_chunk_key key = ckc_upload_source_key(l->source, at, size);
+	struct ckc_chunk_entry entry;
+
+	if (!ckc_chunk_index_find(ck_private_fd_number(l->index), &key, l->now, &entry))
+		return find_whole(l, at, size, chunk);
+	if (entry.sure && ckc_upload_source_is_intact(l->source, at, size))
+		*chunk = (struct ckc_stored_chunk){entry.hash, size, 0};
+	else if (l->rehash)
+		ckc_chunk_hash(l, at, size, chunk);
+	else
+		return false;
+	return true;
+}
+
+bool ckc_chunk_is_known(const struct ckc_chunk_lookup *l, size_t at, size_t end)
+{
+	size_t begin, size = ck_min(end, ckc_upload_source_chunk_end(l->source, at)) - at;
+	const struct ckc_chunk_key own = ckc_upload_source_key(l->source, at, size);
+	const struct ckc_chunk_key whole = ckc_upload_source_whole(l->source, at, &begin);
+	struct ckc_chunk_entry entry;
+
+	return ckc_chunk_index_find(ck_private_fd_number(l->index), &own, l->now, &entry) ||
+	       ckc_chunk_index_find(ck_private_fd_number(l->index), &whole, l->now, &entry);
+}
