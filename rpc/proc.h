@@ -59,6 +59,7 @@ struct ck_proc {
 	bool ahead;		/* the client sends several before it reads a reply */
 	bool silent;		/* its reply does not have the client print the output of kernels */
 	bool unprofiled;	/* serves the profiler */
+	bool nomem;		/* its caller finds memory where there is none */
 	bool recall;		/* an earlier session of the program may have the answer */
 	unsigned char function; /* word of that answer's key that is the function's id; 0: none */
 };

@@ -280,11 +280,8 @@ static bool return_all_soon(struct ckc_client *c)
 }
 
 /* Memory that the program has freed is free for each kind of allocation. */
-static bool find_memory(struct ckc_client *c, uint32_t proc, uint64_t ctx)
+static bool find_memory(struct ckc_client *c, uint64_t ctx)
 {
-	/* make_room() finds some for a lease, and calls the other */
-	if (proc == CK_PROC_lease || proc == CK_PROC_lease_press)
-		return false;
 	ckc_route(c);
 	return return_all_soon(c) ||
 	       (ckc_session_offers(c, CK_PROC_lease_press) && request_others_memory(ctx, SIZE_MAX));

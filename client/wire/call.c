@@ -243,9 +243,9 @@ static bool gained_memory(struct ckc_client *c, const struct ckc_exchange *x)
 	const ck_head *args = x->args;
 	bool any = false;
 
-	if (ckc_aside || x->fd || x->sink)
+	if (ckc_aside || x->fd || x->sink || ck_procs[x->proc].nomem)
 		return false;
-	ckc_each_hook(shortage, h) any |= h->run(c, x->proc, args->ctx);
+	ckc_each_hook(shortage, h) any |= h->run(c, args->ctx);
 	return any;
 }
 

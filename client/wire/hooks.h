@@ -178,11 +178,11 @@ static inline void *ckc_payload_reach(const void *data, size_t size, bool write)
 }
 
 /*
- * --- the server had no memory for message @proc in context @ctx (wire/call.c). True: it has more
- * now, and the call is made again. Any lock may be held.
+ * --- the server had no memory for a message in context @ctx (wire/call.c). True: it has more now,
+ * and the call is made again. Any lock may be held.
  */
 struct ckc_hook_shortage {
-	bool (*run)(struct ckc_client *c, uint32_t proc, uint64_t ctx);
+	bool (*run)(struct ckc_client *c, uint64_t ctx);
 };
 CK_HOOK_LIST(shortage);
 #define CK_ON_SHORTAGE(function) CK_HOOK(shortage, function, function)

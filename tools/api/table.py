@@ -55,7 +55,7 @@ HANDLES = {
 # Words after the body: whose body is written by hand; what the message is, a field of struct ck_proc each.
 BODIES = ("client", "server", "both")
 PROPERTIES = ("noerr", "quiet", "shares", "drains", "driverless", "light", "launches", "loads", "ahead", "silent",
-              "unprofiled", "recall")
+              "unprofiled", "nomem", "recall")
 KEY_HEAD = 2  # words of the key of a cached answer before the arguments: the message's number, the context
 
 # Properties that only some messages have: the bodies that may have it, and why.
@@ -69,6 +69,7 @@ ONLY = {
     "ahead": (("call",), "ahead is for calls: nothing else has a reply"),
     "silent": (("call",), "silent is for calls: nothing else has a reply"),
     "unprofiled": (("call", "send"), "unprofiled is for messages"),
+    "nomem": (("call",), "nomem is for calls: nothing else reports that there is no memory"),
     "recall": (("call", "cached"), "recall is for calls whose answer is kept"),
     "drains": (("call", "send", "cached"), "drains is for messages"),
     "nodrains": (("call", "send", "cached"), "nodrains is for messages"),
