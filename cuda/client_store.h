@@ -5,12 +5,14 @@
 #ifndef CK_CUDA_CLIENT_STORE_H
 #define CK_CUDA_CLIENT_STORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What was done with a file; in bytes. */
 struct ck_store_report {
 	uint64_t size;
 	uint64_t stored; /* of them, the server had already */
+	bool too_small;	 /* nothing was stored: programs' uploads of so few bytes are not */
 };
 
 struct ck_store_state {
@@ -23,7 +25,7 @@ struct ck_store_state {
  * -EOPNOTSUPP: the server's release has no such store. */
 
 /* Have the server keep the content of the file @path, and note its hashes for programs that upload
- * it. -EFBIG: it is larger than the store; -ENOSPC: the server's disk is full; -EAGAIN: the file
+ * it. -EFBIG: it, or a chunk of it, is too large for the store; -ENOSPC: the server's disk is full; -EAGAIN: the file
  * was changed meanwhile; -EINVAL: it is no regular file. */
 int cricket_store_put(const char *path, struct ck_store_report *report);
 int cricket_store_read(struct ck_store_state *state);

@@ -188,9 +188,10 @@ static int store_file(struct stored_file *f)
 	int ret = cricket_store_read(&state);
 
 	f->report->size = f->size;
-	if (ret < 0 || f->size < SIZE_MIN)
+	f->report->too_small = f->size < SIZE_MIN;
+	if (ret < 0 || f->report->too_small)
 		return ret;
-	if (f->size > state.limit)
+	if (f->size > state.limit || ck_min(f->size, CK_CHUNK) > state.limit / 2)
 		return state.limit > 0 ? -EFBIG : -EOPNOTSUPP;
 	f->now = (uint32_t)time(NULL);
 	ret = ckc_upload_source_open(f->map, f->size, &f->source);

@@ -3,7 +3,6 @@
  *
  * The client's messages are for its log descriptor, and the result is for another one.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,8 @@
 #include <unistd.h>
 
 #include "command/check/check.h"
+#include "command/config/client_library.h"
 #include "command/config/command.h"
-#include "command/config/install_paths.h"
 #include "cuda/types.h"
 #include "util/until.h"
 
@@ -47,26 +46,6 @@ static const char *const names[] = {"cuInit",
 				    "cuCtxSynchronize"};
 
 _Static_assert(sizeof(names) == sizeof(driver), "a name for each function");
-
-static bool load_client(void)
-{
-	char path[CKX_PATH + 32];
-	void *client, *function;
-
-	if (ckx_install_path_library(path) < 0)
-		return false;
-	strcat(path, "/cricket-client.so");
-	client = dlopen(path, RTLD_NOW);
-	if (!client)
-		return ckx_error("%s", dlerror()), false;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		function = dlsym(client, names[i]);
-		if (!function)
-			return ckx_error("%s has no %s", path, names[i]), false;
-		memcpy((char *)&driver + i * sizeof(function), &function, sizeof(function));
-	}
-	return true;
-}
 
 static double get_seconds(void)
 {
@@ -155,13 +134,8 @@ static _Noreturn void run_probe(const struct ckx_server *server, int out, int lo
 	snprintf(fd, sizeof(fd), "%d", log);
 	setenv("CRICKET_LOG_FD", fd, 1);
 	setenv("CRICKET_LOG", "error", 1);
-	if (server->address[0])
-		setenv("REMOTE_GPU_ADDRESS", server->address, 1);
-	ckx_tls_apply(&server->tls);
-	if (server->token[0])
-		setenv("CRICKET_TOKEN", server->token, 1);
 	unsetenv("CUDA_VISIBLE_DEVICES");
-	if (!load_client())
+	if (ckx_client_library_load(server, names, sizeof(names) / sizeof(names[0]), &driver) < 0)
 		_exit(1);
 	json_object_set_new(result, "error", json_integer(probe_driver(result)));
 	json_dumpfd(result, out, JSON_COMPACT);

@@ -2,15 +2,14 @@
  * command/login/store.c - `cricket put` and `cricket store`: the uploads that a server keeps for
  * this user. The client library does the work, in a session like a program's, without a GPU.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "command/config/client_library.h"
 #include "command/config/command.h"
-#include "command/config/install_paths.h"
 #include "command/config/server.h"
 #include "cuda/client_store.h"
 #include "util/util.h"
@@ -29,31 +28,6 @@ static const char *const names[] = {"cricket_store_put", "cricket_store_read",
 
 _Static_assert(sizeof(names) == sizeof(library), "a name for each function");
 
-static int load_library(void)
-{
-	char path[CKX_PATH + 32];
-	void *client, *function;
-	int ret = ckx_install_path_library(path);
-
-	if (ret < 0)
-		return ret;
-	strcat(path, "/cricket-client.so");
-	client = dlopen(path, RTLD_NOW);
-	if (!client) {
-		ckx_error("%s", dlerror());
-		return -ENOENT;
-	}
-	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
-		function = dlsym(client, names[i]);
-		if (!function) {
-			ckx_error("%s is of an older release: it has no %s", path, names[i]);
-			return -ENOENT;
-		}
-		memcpy((char *)&library + i * sizeof(function), &function, sizeof(function));
-	}
-	return 0;
-}
-
 /* Have the client connect to the server that @option names. */
 static int choose_server(const char *option, char name[2 * CKX_TEXT + 8])
 {
@@ -63,13 +37,9 @@ static int choose_server(const char *option, char name[2 * CKX_TEXT + 8])
 	if (ret < 0)
 		return ret;
 	ckx_server_text(&server, name);
-	if (server.address[0])
-		setenv("REMOTE_GPU_ADDRESS", server.address, 1);
-	ckx_tls_apply(&server.tls);
-	if (server.token[0])
-		setenv("CRICKET_TOKEN", server.token, 1);
+	ret = ckx_client_library_load(&server, names, CK_ARRAY_SIZE(names), &library);
 	explicit_bzero(server.token, sizeof(server.token));
-	return load_library();
+	return ret;
 }
 
 /* Print why the server's store cannot be used; @about: a file, or the server. */
@@ -104,8 +74,12 @@ static int put_file(const char *path)
 
 	if (ret < 0)
 		return print_error(path, ret);
-	printf("%s: %llu bytes, of which stored already: %llu\n", path,
-	       (unsigned long long)report.size, (unsigned long long)report.stored);
+	if (report.too_small)
+		printf("%s: %llu bytes, too small to be stored\n", path,
+		       (unsigned long long)report.size);
+	else
+		printf("%s: %llu bytes, of which stored already: %llu\n", path,
+		       (unsigned long long)report.size, (unsigned long long)report.stored);
 	return fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
 }
 

@@ -34,6 +34,7 @@ struct cks_chunk_store {
 	bool counted;	    /* the next two are valid */
 	size_t total;	    /* bytes of files, as far as this process knows */
 	size_t written;	    /* of them since the files were counted */
+	size_t pending;	    /* bytes that threads are about to write: no file has them yet */
 };
 
 void cks_chunk_store_create(const char *cache_dir, const struct ck_hash *owner, size_t limit,
@@ -158,20 +159,34 @@ static bool disk_is_full(int dir, size_t size)
 	       fs.f_bavail < fs.f_blocks / FREE_PART + size / fs.f_frsize;
 }
 
+/* Count the files, and remove old ones so that @size bytes more fit. */
+static void count_files(struct cks_chunk_store *s, int dir, size_t size)
+{
+	size_t most = s->limit;
+
+	if (s->counted && s->total + size > s->limit)
+		most -= s->limit / 8; /* it is full: do not count for each chunk */
+	s->total = cks_cachedir_evict(dir, most - ck_min(most, size + s->pending)) + s->pending;
+	s->written = 0;
+	s->counted = true;
+}
+
 /* Count @size bytes that are written next, and remove old files if there are too many then. */
-static void count_chunk(struct cks_chunk_store *s, int dir, size_t size)
+static void begin_chunk(struct cks_chunk_store *s, int dir, size_t size)
 {
 	ck_lock(&s->lock);
-	if (!s->counted || s->written > s->limit / COUNT_PART || s->total + size > s->limit) {
-		bool full = s->counted && s->total + size > s->limit;
-
-		s->total = cks_cachedir_evict(dir, full ? s->limit - s->limit / 8 - size
-							: s->limit - size);
-		s->written = 0;
-		s->counted = true;
-	}
+	if (!s->counted || s->written > s->limit / COUNT_PART || s->total + size > s->limit)
+		count_files(s, dir, size);
 	s->total += size;
 	s->written += size;
+	s->pending += size;
+	ck_unlock(&s->lock);
+}
+
+static void end_chunk(struct cks_chunk_store *s, size_t size)
+{
+	ck_lock(&s->lock);
+	s->pending -= size;
 	ck_unlock(&s->lock);
 }
 
@@ -179,13 +194,16 @@ static int put_chunk(struct cks_chunk_store *s, int dir, const struct ck_hash *h
 		     const void *data, size_t size)
 {
 	size_t blocks = CK_ALIGN_UP(size, CK_CACHE_BLOCK);
+	int ret;
 
 	if (!has_hash(data, size, hash))
 		return -EBADMSG;
 	if (blocks > s->limit / 2 || disk_is_full(dir, blocks))
 		return -ENOSPC;
-	count_chunk(s, dir, blocks);
-	return cks_cachedir_write(dir, hash, data, size);
+	begin_chunk(s, dir, blocks);
+	ret = cks_cachedir_write(dir, hash, data, size);
+	end_chunk(s, blocks);
+	return ret;
 }
 
 int cks_chunk_store_put(struct cks_chunk_store *s, const struct ck_hash *hash, const void *data,

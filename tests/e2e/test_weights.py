@@ -352,7 +352,8 @@ def test_put_reports_what_it_cannot_store(place):
     assert status == 1 and out == "" and not here.chunks()
     assert "larger than your store" in err and "No such file" in err and "not a regular file" in err
     here.write(100)     # with a program's other small uploads
-    assert cricket(here, "put", address, here.file)[0] == 0 and not here.chunks()
+    assert cricket(here, "put", address, here.file) == (0, f"{here.file}: 100 bytes, too small to be stored\n", "")
+    assert not here.chunks()
     assert cricket(here, "put", address)[0] == 2
 
 
