@@ -86,7 +86,7 @@ static int run_command(struct cks_lane *l, struct cks_request *q, const struct c
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
 	bool counts = q->proc != CK_PROC_lease_end; /* mostly for another session's sake */
-	bool waits;
+	bool uses = !proc->driverless, waits;
 	CUresult err;
 
 	if (head->seq != atomic_load_explicit(&s->executed, memory_order_relaxed) + 1) {
@@ -97,13 +97,14 @@ static int run_command(struct cks_lane *l, struct cks_request *q, const struct c
 	waits = cks_stream_holds_enter(&s->holds, proc);
 	if (unlikely(!counts))
 		cks_gate_uncount(&l->pass);
-	cks_gate_enter(&s->gate, &l->pass);
+	if (likely(uses))
+		cks_gate_enter(&s->gate, &l->pass);
 	err = cks_lane_carry_out(l, q, proc, NULL);
 	if (waits)
 		cks_stream_holds_leave(&s->holds);
-	if (likely(counts))
+	if (likely(uses && counts))
 		cks_gate_leave(&l->pass);
-	else
+	else if (uses)
 		cks_gate_leave_uncounted(&l->pass);
 	if (q->broken)
 		return q->broken;

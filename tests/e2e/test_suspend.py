@@ -264,6 +264,18 @@ def test_a_session_resumes_when_its_client_wants_the_gpu(gpu_server, transport):
     assert one.wait(20 * SLOW) == 0
 
 
+def test_the_client_s_own_messages_resume_no_session(gpu_server):
+    """A second after the first allocation, it has the server tell it when another session needs memory."""
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 16, transport="tcp"))
+    assert asker.ask("suspend", session="s1", until="use")["ok"]
+    assert not selectable(one.stdout, 2)
+    assert only(asker)["state"] == "suspended"
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
 def suspend_until_it_ends(server, asker, one, most):
     """Suspends and resumes the session of a running program, at most so many times; returns how many."""
     (session,) = asker.ask("sessions")["sessions"]
