@@ -151,7 +151,7 @@ def wait_until(condition, seconds, what):
     deadline = time.monotonic() + seconds * PATIENCE
     while not condition():
         if time.monotonic() > deadline:
-            pytest.fail(f"not within {seconds * PATIENCE} s: {what}")
+            pytest.fail(f"not within {seconds * PATIENCE} s: {what() if callable(what) else what}")
         time.sleep(0.01)
 
 
