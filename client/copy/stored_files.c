@@ -2,7 +2,7 @@
  * client/copy/stored_files.c - fill the server's store before a program needs it; see
  * cuda/client_store.h.
  *
- * A file is divided into chunks from its first byte, as an upload of the whole file is. Its hashes
+ * A file is divided into chunks at multiples of CK_CHUNK, as uploads from it are. Its hashes
  * go into the same index, with the same keys, so that the first start of a program finds them.
  */
 #define _GNU_SOURCE
