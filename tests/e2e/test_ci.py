@@ -9,8 +9,8 @@ from conftest import KIND, ROOT, clean_env, run
 pytestmark = pytest.mark.skipif(bool(KIND), reason="nothing here depends on sanitizers")
 SCRIPTS = sorted(f"{folder}/{p.name}" for folder in ("tools", "tests/systems") for p in (ROOT / folder).iterdir()
                  if p.suffix == ".sh" and p.name != "lib.sh" or p.name in ("check-abi", "check-cuda"))
-# By hand, as they take gigabytes, or minutes for images; the last is run by make check-arm64.
-BY_HAND = {"tests/systems/first_use.sh", "tests/systems/images.sh", "tests/systems/arm64.sh"}
+# By hand, as they take gigabytes, or minutes for images or for building Kubernetes; the last is run by make check-arm64.
+BY_HAND = {"tests/systems/first_use.sh", "tests/systems/images.sh", "tests/systems/kubernetes.sh", "tests/systems/arm64.sh"}
 
 
 @pytest.fixture(name="tree")
