@@ -48,7 +48,7 @@ struct cks_fair_share {
 /* The bits of GPUs with these marks; 0 ends the list. */
 uint64_t cks_fair_share_bits(struct cks_fair_share *shares, const uint32_t marks[CK_NOTE_GPUS]);
 
-/* The session asks for a turn, perhaps again. The worker of one that is not held is told that. */
+/* The session asks for a turn, perhaps again. A worker that it does not hold gets that answer. */
 void cks_fair_share_want(struct cks_fair_share *shares, struct cks_share *share, int64_t now);
 /* Its turn of that number is over; @full: it used the window to its end. */
 void cks_fair_share_ended(struct cks_share *share, uint32_t serial, bool full, int64_t now);

@@ -116,7 +116,7 @@ static inline uint64_t world_used(m3_client *c)
 	return used;
 }
 
-/* This program again, as another process: "--role" and what it is told. */
+/* This program again, as another process: "--role" and its arguments. */
 static inline pid_t world_spawn(const char *role, const char *argument)
 {
 	pid_t pid = fork();

@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_client_object.c - handles: what is none is told without a fault, and stale ones
+ * tests/unit/test_client_object.c - handles: what is none is reported without a fault, and stale ones
  * stay stale for long.
  */
 #define _GNU_SOURCE

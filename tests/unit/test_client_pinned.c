@@ -1,6 +1,6 @@
 /*
  * tests/unit/test_client_pinned.c - pinned memory that is shared with the worker: the peer has the
- * file, and is told what of it is in use and which bytes are to be copied.
+ * file, and learns what of it is in use and which bytes are to be copied.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -297,7 +297,7 @@ static void unsafe_calls_are_refused_as_the_modes_say(void **state)
 	ok(cuGraphDestroy(graph));
 }
 
-/* What a call that is told of the capture gives. */
+/* What a call that hears of the capture gives. */
 struct probe {
 	CUresult (*call)(struct fixture *f);
 	CUresult global, relaxed; /* in a capture of these modes */

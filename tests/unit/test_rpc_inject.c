@@ -1,5 +1,5 @@
 /*
- * test_rpc_inject.c - a played network: what it is told, what arrives, and when at the earliest.
+ * test_rpc_inject.c - a played network: what is sent, what arrives, and when at the earliest.
  *
  * A loaded machine makes everything late, so nothing here is bounded from above but by what doing
  * it wrong would take.

@@ -309,7 +309,7 @@ static void gpus_keep_their_bits(void **state)
 	assert_int_equal(cks_fair_share_bits(&shares, one), bits);
 }
 
-/* A worker that has missed a message asks again and again: it is told how things are. */
+/* A worker that has missed a message asks again and again: it gets the state. */
 static void who_asks_again_is_answered_by_the_state(void **state)
 {
 	struct session *a = begin(0, 1, 1, 1000);

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_status.c - watches of events and streams: when the client is told, what
- * it is told after errors, and what becomes of watches whose object goes.
+ * tests/unit/test_server_status.c - watches of events and streams: when the client hears of them,
+ * what it hears after errors, and what becomes of watches whose object goes.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
