@@ -54,10 +54,10 @@ static unsigned int timed = 1000;
 static unsigned int take_times(const u_quad_t *starts, const u_quad_t *ends, unsigned int count,
 			       char **out)
 {
-	float *times = calloc(count, sizeof(*times));
+	static float times[256]; /* as many as a question has */
 
 	count = count < timed ? count : timed;
-	for (unsigned int i = 0; times && i < count; i++)
+	for (unsigned int i = 0; i < count; i++)
 		times[i] = (float)ends[i] - (float)starts[i];
 	*out = (char *)times;
 	return count * (unsigned int)sizeof(*times);
