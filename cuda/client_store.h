@@ -25,8 +25,8 @@ struct ck_store_state {
  * -EOPNOTSUPP: the server's release has no such store. */
 
 /* Have the server keep the content of the file @path, and note its hashes for programs that upload
- * it. -EFBIG: it, or a chunk of it, is too large for the store; -ENOSPC: the server's disk is full; -EAGAIN: the file
- * was changed meanwhile; -EINVAL: it is no regular file. */
+ * it. -EFBIG: it, or a chunk of it, is too large for the store; -ENOSPC: the server's disk is full;
+ * -EAGAIN: the file was changed meanwhile; -EINVAL: it is no regular file. */
 int cricket_store_put(const char *path, struct ck_store_report *report);
 int cricket_store_read(struct ck_store_state *state);
 int cricket_store_empty(void);
