@@ -30,7 +30,7 @@ struct findings {
 	size_t count;
 };
 
-/* How their lines begin, and what they are. */
+/* The beginning of a report's line, and its kind. */
 static const struct {
 	const char *head, *kind;
 } kinds[] = {{"WARNING: race: kernel ", "race"},

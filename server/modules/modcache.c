@@ -252,7 +252,7 @@ static int read_image(int fd, const struct ck_hash *hash, void **data, size_t *s
 	struct ck_hash found;
 	struct stat st;
 	char *image;
-	off_t at = 0;
+	bool whole;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
@@ -261,23 +261,16 @@ static int read_image(int fd, const struct ck_hash *hash, void **data, size_t *s
 	image = malloc((size_t)st.st_size + 1);
 	if (!image)
 		return -ENOMEM;
-	while (at < st.st_size) {
-		ssize_t n = pread(fd, image + at, (size_t)(st.st_size - at), at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		at += n;
-	}
-	ck_hash(image, (size_t)at, &found);
-	if (!ck_hash_equal(&found, hash)) {
+	whole = ck_fd_pread_full(fd, image, (size_t)st.st_size, 0) == 0;
+	if (whole)
+		ck_hash(image, (size_t)st.st_size, &found);
+	if (!whole || !ck_hash_equal(&found, hash)) {
 		free(image);
 		return -EBADMSG;
 	}
-	image[at] = '\0';
+	image[st.st_size] = '\0';
 	*data = image;
-	*size = (size_t)at;
+	*size = (size_t)st.st_size;
 	return 0;
 }
 

@@ -232,7 +232,7 @@ void cks_gate_hold(struct cks_gate *g)
 {
 	ck_lock(&g->lock);
 	hold_gate(g);
-	ck_cond_broadcast(&g->opened); /* who waits since before asks the one that holds it now */
+	ck_cond_broadcast(&g->opened); /* threads that wait ask the new holder */
 	ck_unlock(&g->lock);
 }
 

@@ -107,21 +107,14 @@ static bool has_hash(const void *data, size_t size, const struct ck_hash *hash)
 static int read_chunk(int fd, void *data, size_t size)
 {
 	struct stat st;
+	int ret;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_size != (off_t)size)
 		return -EBADMSG;
-	for (size_t at = 0; at < size;) {
-		ssize_t n = pread(fd, (char *)data + at, size - at, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EBADMSG;
-		at += (size_t)n;
-	}
-	return 0;
+	ret = ck_fd_pread_full(fd, data, size, 0);
+	return ret == -ENODATA ? -EBADMSG : ret;
 }
 
 int cks_chunk_store_get(struct cks_chunk_store *s, const struct ck_hash *hash, void *data,

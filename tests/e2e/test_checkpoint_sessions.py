@@ -352,7 +352,7 @@ def test_sessions_are_saved_again_and_again_and_go_on(servers, start_program, ex
     for program in programs:
         program.kill()
     server.wait_idle(60)
-    wait_until(lambda: not list(folder.iterdir()), 60, lambda: f"what has ended is removed: {server.log()}")
+    wait_until(lambda: not list(folder.iterdir()), 60, lambda: f"ended sessions have no folder: {server.log()}")
 
 
 def test_a_session_goes_on_before_its_checkpoint_is_compressed(servers, start_program, tmp_path):

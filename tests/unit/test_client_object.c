@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_object.c - handles: what is none is reported without a fault, and stale
- * ones stay stale for long.
+ * tests/unit/test_client_object.c - handles: wrong values are errors, not faults, and stale ones
+ * stay stale for long.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

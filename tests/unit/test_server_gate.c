@@ -301,7 +301,7 @@ static void who_waits_for_a_turn_asks_for_it(void **state)
 	cks_gate_part(&gate, &own);
 }
 
-/* Holding it again, as a new supervisor does, makes who waits ask again. */
+/* When a new supervisor holds it again, threads that wait ask again. */
 static void who_waits_asks_whoever_holds_it_again(void **state)
 {
 	pthread_t thread;
