@@ -1,6 +1,7 @@
 /*
  * command/config/messages.c - errors, help, colours; see command.h.
  */
+#define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +12,17 @@
 
 int ckx_error(const char *format, ...)
 {
+	char *text;
 	va_list args;
 
 	fflush(stdout);
-	fputs("cricket: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
 	va_end(args);
-	fputc('\n', stderr);
+	/* in one piece: a program that `cricket run` has started may write there too */
+	fprintf(stderr, "cricket: %s\n", text ? text : "out of memory");
+	free(text);
 	return CKX_FAILED;
 }
 

@@ -151,7 +151,8 @@ def install(server, content=None):
     """Puts a new file in the place of the server's program, as a package manager does."""
     new = server.program.with_suffix(".new")
     if content is None:
-        shutil.copy(SERVER, new)
+        # by another process: a child that another thread forks meanwhile must not hold it open for writing
+        subprocess.run(["cp", "-p", SERVER, new], check=True)
     else:
         new.write_bytes(content)
         new.chmod(0o755)
