@@ -40,26 +40,36 @@ bool ckc_output_fetch(void)
 	return res.head.err == CUDA_SUCCESS && res.head.output;
 }
 
+CUresult ckc_call_broken(struct ckc_client *c, const char *name, int ret)
+{
+	char why[128];
+
+	snprintf(why, sizeof(why), "%s: %s", name, ckc_wire_error(ret));
+	ckc_session_lost(c, why);
+	return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+CUresult ckc_call_unconnected(struct ckc_client *c, const char *name, int ret)
+{
+	if (c->state == CK_STATE_LOST || ckc_command_over(c))
+		return ckc_call_broken(c, name, ret);
+	ck_info("%s: no connection for this thread: %s", name, strerror(-ret));
+	return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
 /* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the
- * session. The session continues if nothing was sent, or if the thread got no lane (the process may
- * be out of descriptors). */
+ * session. The session continues if nothing was sent. */
 CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
 	const struct ckc_thread *t = ckc_thread();
-	char why[128];
 
 	if (x->unsent)
 		return ckc_unsent(p, ret);
 	if (ret == -EOPNOTSUPP) /* PROC_UNAVAIL: the session lives */
 		return ckc_not_offered(c, x->proc);
-	if ((!t || !t->lane) && !ckc_command_over(c)) {
-		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	}
-	snprintf(why, sizeof(why), "%s: %s", p->name, ckc_wire_error(ret));
-	ckc_session_lost(c, why);
-	return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	return t && t->lane ? ckc_call_broken(c, p->name, ret)
+			    : ckc_call_unconnected(c, p->name, ret);
 }
 
 /* Does the thread have a lane of @c? Give up one of another session. */

@@ -64,6 +64,7 @@ struct ckc_client {
 	struct ckc_gpu *gpus;
 
 	struct ckc_connection connection;
+	struct ckc_loss loss;
 	struct ckc_waiting waiting;
 	struct ckc_departed departed;
 	struct ckc_keeping keeping;
@@ -112,14 +113,15 @@ static inline struct ckc_client *ckc_client_current(void)
 /* Make a session that has not connected yet. NULL: out of memory. */
 struct ckc_client *ckc_client_create(void);
 
-/* --- session.c: connection to the server */
+/* --- session.c: connection to the server; exit.c: its end */
 
 /* Connect @c if it is not yet connected. Returns 0 or the error for cuInit; an error is printed
  * once. */
 CUresult ckc_session_open(struct ckc_client *c);
 /* What -errno of a channel means to the user. */
 const char *ckc_wire_error(int ret);
-/* Give up the session: every later call returns DEVICE_UNAVAILABLE. @why is printed once. */
+/* Give up the session: @why is printed once, and then every call returns DEVICE_UNAVAILABLE.
+ * Returns when that is the case, so that no program ends between the error and the line. */
 void ckc_session_lost(struct ckc_client *c, const char *why);
 /* End a session that the process does not use after all. */
 void ckc_session_leave(struct ckc_client *c);

@@ -110,6 +110,12 @@ int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x);
 /* The call @x of this thread failed on the wire with @ret: returns its error, and ends the session
  * if the lane broke. */
 CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret);
+/* The connection of call @name broke with @ret: ends the session, and returns
+ * DEVICE_UNAVAILABLE. */
+CUresult ckc_call_broken(struct ckc_client *c, const char *name, int ret);
+/* None could be made for call @name: OPERATING_SYSTEM, as the process may be out of descriptors; or
+ * as ckc_call_broken, if the server has ended the session. */
+CUresult ckc_call_unconnected(struct ckc_client *c, const char *name, int ret);
 
 /*
  * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr. True:

@@ -43,6 +43,7 @@ enum ck_rank {
 	CK_RANK_PRINTING,	/* the last launch of a kernel that can print */
 	CK_RANK_COMMAND,	/* the command stream */
 	CK_RANK_DELIVERIES,	/* outstanding copies, ranks that came early */
+	CK_RANK_LOSS,		/* whether the loss of the session is reported */
 	CK_RANK_IMAGES = CK_RANK_LEAF,	      /* images that the server holds */
 	CK_RANK_RECALL = CK_RANK_LEAF,	      /* answers that the server recalls */
 	CK_RANK_LANES = CK_RANK_LEAF,	      /* the pool and the list of lanes */

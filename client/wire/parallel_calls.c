@@ -2,7 +2,6 @@
  * client/wire/parallel_calls.c - see client/wire/parallel_calls.h.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "client/wire/command.h"
@@ -13,23 +12,12 @@
 #include "rpc/record.h"
 #include "util/cancel.h"
 
-static CUresult no_lane(const struct ckc_client *c)
-{
-	return c->state == CK_STATE_LOST ? CUDA_ERROR_DEVICE_UNAVAILABLE
-					 : CUDA_ERROR_OPERATING_SYSTEM;
-}
-
 /* The lane broke: the session is lost, as by a call of the program. */
 static CUresult handle_broken_lane(struct ckc_parallel *b, int ret)
 {
-	const struct ck_proc *p = &ck_procs[b->x.proc];
-	char why[128];
-
 	ckc_lane_destroy(b->lane);
 	b->lane = NULL;
-	snprintf(why, sizeof(why), "%s: %s", p->name, ckc_wire_error(ret));
-	ckc_session_lost(b->client, why);
-	return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	return ckc_call_broken(b->client, ck_procs[b->x.proc].name, ret);
 }
 
 static CUresult begin_call(struct ckc_parallel *b)
@@ -41,9 +29,10 @@ static CUresult begin_call(struct ckc_parallel *b)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (!ckc_session_offers(c, b->x.proc))
 		return ckc_not_offered(c, b->x.proc);
-	if (ckc_join_lane(c, &b->lane) < 0) {
+	ret = ckc_join_lane(c, &b->lane);
+	if (ret < 0) {
 		b->lane = NULL;
-		return no_lane(c);
+		return ckc_call_unconnected(c, ck_procs[b->x.proc].name, ret);
 	}
 	if (((const ck_head *)b->x.args)->seq)
 		ckc_command_flush(c);

@@ -33,8 +33,7 @@ void ckc_pipelined_begin(struct ckc_pipelined *a, struct ckc_client *c, uint64_t
 	if (c->state != CK_STATE_LOST)
 		ret = ckc_lane_open(c);
 	if (ret < 0) {
-		a->broken = c->state == CK_STATE_LOST ? CUDA_ERROR_DEVICE_UNAVAILABLE
-						      : CUDA_ERROR_OPERATING_SYSTEM;
+		a->broken = ckc_call_unconnected(c, "an upload", ret);
 		return;
 	}
 	a->lane = ckc_thread()->lane;

@@ -1,5 +1,5 @@
 /*
- * client/wire/session.c - a session with the server: its beginning, loss and end; fork.
+ * client/wire/session.c - a session with the server: its beginning; fork.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -307,56 +307,6 @@ CUresult ckc_session_open(struct ckc_client *c)
 const char *ckc_session_server(const struct ckc_client *c)
 {
 	return c->connection.address;
-}
-
-const char *ckc_wire_error(int ret)
-{
-	switch (ret) {
-	case -EPIPE:
-		return "the server closed the connection";
-	case -EBADF:
-		return "the program has closed the client's connection";
-	default:
-		return strerror(-ret);
-	}
-}
-
-/* The server ends a session of which it has lost a connection, so its answer may come first. */
-static bool closed_by_program(struct ckc_client *c)
-{
-	return (c->command.chan && ck_chan_fd_gone(c->command.chan)) || ckc_lane_is_closed(c);
-}
-
-static void close_connections(struct ckc_client *c)
-{
-	ckc_command_abandon(c);
-	ckc_lane_shut_all(c);
-	ckc_lane_drop_all(c);
-	ckc_reconnect_stop(c);
-	ck_secure_forget(c->connection.secure, false);
-}
-
-void ckc_session_lost(struct ckc_client *c, const char *why)
-{
-	int ready = CK_STATE_READY;
-
-	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
-		return;
-	if (closed_by_program(c))
-		why = ckc_wire_error(-EBADF);
-	ck_err("the GPU server at %s is lost (%s): every CUDA call %sfails from now on",
-	       c->connection.address, why, ckc_many ? "for its devices " : "");
-	close_connections(c);
-}
-
-void ckc_session_leave(struct ckc_client *c)
-{
-	int ready = CK_STATE_READY;
-
-	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
-		return;
-	ckc_reconnect_bye(c);
-	close_connections(c);
 }
 
 static CUresult check_session(void)

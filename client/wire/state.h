@@ -56,6 +56,12 @@ struct ckc_connection {
 	struct ck_map *images; /* images on the server, by alias (rpc/image_alias.h) */
 };
 
+struct ckc_loss { /* exit.c */
+	struct ck_mutex lock;
+	struct ck_cond reported; /* the session is lost, and the user knows */
+	atomic_bool noticed;	 /* by the thread that reports it */
+};
+
 struct ckc_waiting { /* queue.c */
 	unsigned char ticket[16];
 	uint64_t until_ns; /* 0: the user does not wish to wait */

@@ -39,7 +39,7 @@ static void handle_words(struct ckc_client *c, const ck_words_res *res)
 	if (res->last)
 		ckc_session_lost(c, line);
 	else if (c->state == CK_STATE_READY)
-		ck_warn("the GPU server at %s: %s", ckc_session_server(c), line);
+		ck_warn("the GPU server at %s: %s", c->connection.address, line);
 }
 
 static void *listen_for_words(void *client)

@@ -1,9 +1,10 @@
 /*
- * tests/unit/test_client_session.c - a session is one object: two of them share nothing; and a
- * thread whose state cannot be made does not use another's.
+ * tests/unit/test_client_session.c - a session is one object: two of them share nothing; a thread
+ * whose state cannot be made does not use another's; and a loss is reported before it is felt.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/client_session.h"
+#include "util/log.h"
 
 /* What follows concerns @c, as if it were the process's session. */
 static void be(struct ckc_client *c)
@@ -132,6 +134,91 @@ static void a_thread_whose_state_cannot_be_made_has_no_context(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* --- two threads notice at the same time that the session is lost */
+
+static struct {
+	struct ckc_client *client;
+	sem_t reporting, go; /* the line is being written; that may end */
+	int lines, state_at_line;
+	_Atomic bool second_returned;
+} loss;
+
+static void hold_line(int level, char *text, size_t size)
+{
+	(void)level;
+	(void)text;
+	(void)size;
+	loss.lines++;
+	loss.state_at_line = loss.client->state;
+	sem_post(&loss.reporting);
+	while (sem_wait(&loss.go) < 0)
+		;
+}
+
+static void *notice_first(void *unused)
+{
+	ckc_session_lost(loss.client, "the first thread notices it");
+	return unused;
+}
+
+static void *notice_second(void *unused)
+{
+	ckc_session_lost(loss.client, "the second thread notices it");
+	loss.second_returned = true;
+	sem_post(&loss.go); /* a line that waits for this thread ends now */
+	return unused;
+}
+
+/* Have both notice it, the second one while the line of the first is held. */
+static void lose_twice(pthread_t threads[2])
+{
+	loss.client = another();
+	assert_non_null(loss.client);
+	loss.client->state = CK_STATE_READY;
+	loss.second_returned = false;
+	loss.lines = 0;
+	sem_init(&loss.reporting, 0, 0);
+	sem_init(&loss.go, 0, 0);
+	ck_log_hook(hold_line);
+	assert_int_equal(pthread_create(&threads[0], NULL, notice_first, NULL), 0);
+	while (sem_wait(&loss.reporting) < 0)
+		;
+	assert_int_equal(pthread_create(&threads[1], NULL, notice_second, NULL), 0);
+}
+
+static void join_both(pthread_t threads[2])
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	ck_log_hook(NULL);
+	assert_int_equal(loss.lines, 1);
+	assert_int_equal(loss.client->state, CK_STATE_LOST);
+}
+
+static void no_call_fails_before_the_line_that_says_why(void **state)
+{
+	pthread_t threads[2];
+
+	(void)state;
+	lose_twice(threads);
+	usleep(50000);
+	assert_false(loss.second_returned);
+	assert_int_equal(loss.state_at_line, CK_STATE_READY);
+	sem_post(&loss.go);
+	join_both(threads);
+}
+
+/* As a function of the program may, which takes such lines and needs a lock of that thread. */
+static void a_line_that_waits_for_another_call_holds_up_nothing_for_long(void **state)
+{
+	pthread_t threads[2];
+
+	(void)state;
+	lose_twice(threads);
+	join_both(threads);
+	assert_true(loss.second_returned);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +228,8 @@ int main(void)
 		cmocka_unit_test(answers_of_one_session_are_not_those_of_another),
 		cmocka_unit_test(an_id_that_the_server_picked_names_an_object_of_its_session),
 		cmocka_unit_test(memory_of_one_session_is_unknown_to_another),
+		cmocka_unit_test(no_call_fails_before_the_line_that_says_why),
+		cmocka_unit_test(a_line_that_waits_for_another_call_holds_up_nothing_for_long),
 	};
 
 	return cmocka_run_group_tests(tests, session_begin, session_end);
