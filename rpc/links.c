@@ -138,6 +138,11 @@ int ck_links_fd(struct ck_links *links)
 	return ck_private_fd_number(&links->epoll);
 }
 
+bool ck_links_unwatched(struct ck_links *links)
+{
+	return ck_private_fd_gone(&links->bell[0]) || ck_private_fd_gone(&links->bell[1]);
+}
+
 /* Without a lock, for handlers of signals. If the program has closed the bell, the watching thread
  * finds out at its next look. */
 void ck_links_wake(struct ck_links *links)
@@ -313,6 +318,10 @@ int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan
 {
 	int fd = ck_chan_fd(connection), ret;
 
+	if (ck_links_unwatched(links)) {
+		ck_chan_close(connection);
+		return -EBADF;
+	}
 	pthread_mutex_lock(&links->lock);
 	ret = ck_lasting_attach(link->chan, connection, received, greets);
 	if (ret == 0) {
@@ -397,7 +406,7 @@ static int whole_epoll(struct ck_links *links)
 {
 	int epoll, ret = 0;
 
-	if (ck_private_fd_number(&links->bell[0]) < 0 || ck_private_fd_number(&links->bell[1]) < 0)
+	if (ck_links_unwatched(links))
 		return -EBADF;
 	pthread_mutex_lock(&links->lock);
 	pthread_mutex_lock(&links->watch_lock);

@@ -42,8 +42,12 @@ int ck_links_fd(struct ck_links *links);
 /* Make that descriptor readable. */
 void ck_links_wake(struct ck_links *links);
 
+/* Has the program closed the descriptors that watch? It closes all that it does not know, then, and
+ * the session ends. */
+bool ck_links_unwatched(struct ck_links *links);
+
 /* Wait up to @ms for an event of a link, and handle it. Returns whether there was one, or -errno;
- * -EBADF: the program has closed all descriptors that watch. */
+ * -EBADF: ck_links_unwatched. */
 int ck_links_handle(struct ck_links *links, int ms);
 
 /* Make a channel without a connection. It is closed like any other. The link is held. -EEXIST: the
@@ -62,7 +66,7 @@ size_t ck_links_broken(struct ck_links *links, struct ck_link **found, size_t mo
 size_t ck_links_relayed(struct ck_links *links, struct ck_link **found, size_t most);
 
 /* As ck_lasting_attach, and watch the connection. @listens: take in what comes, because no thread
- * reads the channel. */
+ * reads the channel. -EBADF, and @connection is closed: ck_links_unwatched. */
 int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan *connection,
 		    uint64_t received, bool greets, bool listens);
 

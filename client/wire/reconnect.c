@@ -245,12 +245,24 @@ static void tell_back(struct ckc_client *c)
 	k->pause_ms = PAUSE_FIRST_MS;
 }
 
+/* Has the program closed what watches the connections? Then the session is lost: other connections
+ * would be closed next. */
+static bool is_unwatched(struct ckc_client *c)
+{
+	if (!ck_links_unwatched(c->keeping.links))
+		return false;
+	c->keeping.lost(c, ckc_wire_error(-EBADF));
+	return true;
+}
+
 /* Is the time over, or has the server ended the session? Then it is lost. */
 static bool is_lost(struct ckc_client *c, int error)
 {
 	struct ckc_keeping *k = &c->keeping;
 	bool late = ck_now_ms() - k->since >= (int64_t)k->seconds * 1000;
 
+	if (is_unwatched(c))
+		return true;
 	if (error == -ENOENT && k->arriving)
 		error = -EAGAIN;
 	if (error == -ENOENT)
@@ -329,6 +341,8 @@ static bool is_over(struct ckc_client *c)
 
 	if (c->state == CK_STATE_LOST || c->keeping.leaving)
 		return true;
+	if (is_unwatched(c))
+		return true;
 	ck_links_state(c->keeping.links, &state);
 	if (!(state.ended & 1u << CK_LANE_COMMAND))
 		return false;
@@ -368,7 +382,7 @@ static void watch(struct ckc_client *c)
 							: next > now ? (int)(next - now)
 								     : 0);
 		if (ret < 0)
-			c->keeping.lost(c, "the program has closed its connections");
+			c->keeping.lost(c, ckc_wire_error(ret));
 		if (ret > 0)
 			nanosleep(&listen, NULL);
 	}

@@ -26,9 +26,10 @@ def env(request, server):
     return client_env(server.address(request.param))
 
 
-@pytest.mark.parametrize("what", ["loop", "range", "taken", "events"])
+@pytest.mark.parametrize("what", ["loop", "range", "taken", "idle", "events"])
 def test_a_program_that_closes_everything_loses_the_session_and_no_file(env, app, what):
-    """A thread waits at that moment. What the program opens in the places of the client's descriptors stays as it is."""
+    """A thread waits at that moment, except where the client is idle. What the program opens in the places of the client's
+    descriptors stays as it is."""
     result = run([app("closes"), what], env)
     assert (result.status, result.err.count("is lost"), len(result.err.splitlines())) == (0, 1, 1), result
     assert "the program has closed" in result.err, result

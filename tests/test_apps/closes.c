@@ -84,7 +84,14 @@ struct list {
 	size_t n;
 };
 
-static struct list before;
+static struct list ours; /* this program's, once the client has begun */
+
+static void note_ours(int fd)
+{
+	if (ours.n == MOST)
+		abort();
+	ours.fds[ours.n++] = fd;
+}
 
 static void list_open(struct list *list, const struct list *without)
 {
@@ -102,6 +109,21 @@ static void list_open(struct list *list, const struct list *without)
 			list->fds[list->n++] = fd;
 	}
 	closedir(d);
+}
+
+/* Make all of the client's numbers the program's own: @take makes the file number @i. A thread of
+ * the client may open one meanwhile, so this ends when there is none. */
+static void take_all(void (*take)(int at, size_t i))
+{
+	struct list theirs;
+	size_t taken = 0;
+
+	for (list_open(&theirs, &ours); theirs.n > 0; list_open(&theirs, &ours)) {
+		for (size_t i = 0; i < theirs.n; i++) {
+			take(theirs.fds[i], taken++);
+			note_ours(theirs.fds[i]);
+		}
+	}
 }
 
 /* A file or socket of the program: what was written to it, and what its number was. */
@@ -146,6 +168,7 @@ static void open_socket(int at)
 		dup2(pair[0], at);
 		close(pair[0]);
 		pair[0] = at;
+		note_ours(pair[1]);
 	}
 	if (write(pair[1], "USERDATA", 8) == 8) /* unread bytes, for who would read them */
 		note_own(pair[0], pair[1]);
@@ -247,51 +270,58 @@ static void close_a_range(void)
 	finish(t);
 }
 
-/* All of the client's numbers are the program's own afterwards: files and sockets in turn. */
-static void take_numbers(void)
+/* Files and sockets in turn. */
+static void take_number(int at, size_t i)
 {
-	struct list theirs;
-
-	list_open(&theirs, &before);
-	for (size_t i = 0; i < theirs.n; i++) {
-		if (i % 2)
-			open_socket(theirs.fds[i]);
-		else
-			open_file(theirs.fds[i]);
-	}
+	if (i % 2)
+		open_socket(at);
+	else
+		open_file(at);
 }
 
 static void take_all_numbers(void)
 {
 	pthread_t t = begin_wait();
 
-	take_numbers();
+	take_all(take_number);
 	finish(t);
 }
 
+/* The same when the client has had nothing to do for a while, and its threads sleep. No thread of
+ * the program waits, whose lane might go on: already the first call fails. */
+static void take_all_numbers_when_idle(void)
+{
+	usleep(200000);
+	take_all(take_number);
+	printf("afterwards: %s\n", works() ? "fails" : "works");
+	judge();
+}
+
 /* The same with anonymous files, which all have one inode. */
+static void take_number_for_event(int at, size_t i)
+{
+	int fd = i % 2 ? eventfd(0, EFD_NONBLOCK) : epoll_create1(0);
+
+	dup2(fd, at);
+	close(fd);
+}
+
 static void take_all_numbers_for_events(void)
 {
+	size_t first = ours.n, damaged = 0;
 	eventfd_t value = 0;
-	struct list theirs;
-	size_t damaged = 0;
 
-	list_open(&theirs, &before);
-	for (size_t i = 0; i < theirs.n; i++) {
-		int fd = i % 2 ? eventfd(0, EFD_NONBLOCK) : epoll_create1(0);
-
-		dup2(fd, theirs.fds[i]);
-		close(fd);
-	}
+	take_all(take_number_for_event);
 	printf("afterwards: %s\n", works() ? "fails" : "works");
 	usleep(3000000); /* longer than any thread of the client sleeps */
-	for (size_t i = 0; i < theirs.n; i++) {
+	for (size_t i = 0; first + i < ours.n; i++) {
 		struct epoll_event event;
+		int fd = ours.fds[first + i];
 
 		if (i % 2)
-			damaged += eventfd_read(theirs.fds[i], &value) == 0 || errno != EAGAIN;
+			damaged += eventfd_read(fd, &value) == 0 || errno != EAGAIN;
 		else
-			damaged += epoll_wait(theirs.fds[i], &event, 1, 0) != 0;
+			damaged += epoll_wait(fd, &event, 1, 0) != 0;
 	}
 	printf("damaged: %zu\n", damaged);
 }
@@ -328,7 +358,7 @@ static void take_numbers_during(void *(*call)(void *), const char *name)
 		abort();
 	while (!has_open(name))
 		usleep(10000);
-	take_numbers();
+	take_all(take_number);
 	kill(server, SIGCONT);
 	finish(t);
 }
@@ -372,7 +402,7 @@ static void fork_afterwards(void)
 	struct list theirs;
 	int status = 0;
 
-	list_open(&theirs, &before);
+	list_open(&theirs, &ours);
 	for (size_t i = 0; i < theirs.n; i++)
 		open_file(theirs.fds[i]);
 	if (fork() == 0) {
@@ -389,7 +419,7 @@ static void close_one(size_t which, bool replace)
 {
 	struct list theirs;
 
-	list_open(&theirs, &before);
+	list_open(&theirs, &ours);
 	if (which >= theirs.n) {
 		printf("no more\n");
 		return;
@@ -412,6 +442,7 @@ int main(int argc, char **argv)
 		{"loop", close_in_a_loop},
 		{"range", close_a_range},
 		{"taken", take_all_numbers},
+		{"idle", take_all_numbers_when_idle},
 		{"events", take_all_numbers_for_events},
 		{"child", fork_afterwards},
 		{"query", take_numbers_during_query},
@@ -424,7 +455,7 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_NOFILE, &limit); /* as on most machines */
 	if (driver_open() < 0 || argc < 2)
 		return 2;
-	list_open(&before, NULL);
+	list_open(&ours, NULL);
 	begin();
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		if (strcmp(table[i].what, argv[1]) == 0)
