@@ -39,7 +39,7 @@ static int receive_reply(struct ckx_fetch *f, char why[CKX_FILES_WHY])
 	int ret = ck_reader_next(f->reader, &record);
 
 	if (ret < 0) {
-		snprintf(why, CKX_FILES_WHY, "it does not answer: %s", strerror(-ret));
+		snprintf(why, CKX_FILES_WHY, "it does not answer: %s", ckx_connection_error(ret));
 		return ret;
 	}
 	return ckx_files_decode(record.body, record.body_size, &f->res, why);
@@ -83,7 +83,7 @@ static int take_one(struct ckx_fetch *f, const ck_file *file,
 	int ret = bytes ? ck_reader_bulk(f->reader, bytes, file->size) : -ENOMEM;
 
 	if (ret < 0) {
-		ckx_error("%s has not arrived: %s", file->name, strerror(-ret));
+		ckx_error("%s has not arrived: %s", file->name, ckx_connection_error(ret));
 	} else {
 		ck_hash(bytes, file->size, &hash);
 		ret = memcmp(hash.bytes, file->hash, sizeof(hash.bytes)) == 0
@@ -104,7 +104,7 @@ int ckx_fetch_bytes(struct ckx_fetch *f,
 	if (ret == 0)
 		ret = ck_reader_bulk_begin(f->reader, 0);
 	if (ret < 0) {
-		ckx_error("the files have not arrived: %s", strerror(-ret));
+		ckx_error("the files have not arrived: %s", ckx_connection_error(ret));
 		return ret;
 	}
 	for (u_int i = 0; ret == 0 && i < f->res.files.files_len; i++) {

@@ -17,6 +17,11 @@
 #define TRIPS 5
 #define TIMEOUT_MS 5000
 
+const char *ckx_connection_error(int ret)
+{
+	return ret == -EPIPE ? "it has closed the connection" : strerror(-ret);
+}
+
 static double now_us(void)
 {
 	return (double)ck_now_ns() / 1e3;
@@ -181,7 +186,8 @@ void ckx_connection(const struct ckx_server *server, struct ckx_connection *r)
 	ret = time_calls(chan, r);
 	if (!r->speaks)
 		snprintf(r->why, sizeof(r->why),
-			 "the program at this address is not a Cricket server: %s", strerror(-ret));
+			 "the program at this address is not a Cricket server: %s",
+			 ckx_connection_error(ret));
 	ck_chan_close(chan);
 }
 
@@ -234,6 +240,7 @@ int ckx_connection_pin(const struct ckx_server *server, struct ckx_connection *r
 	ck_chan_close(chan);
 	if (ret != -EOPNOTSUPP)
 		snprintf(r->why, sizeof(r->why),
-			 "the program at this address is not a Cricket server: %s", strerror(-ret));
+			 "the program at this address is not a Cricket server: %s",
+			 ckx_connection_error(ret));
 	return ret == -EOPNOTSUPP ? 0 : ret;
 }

@@ -28,6 +28,9 @@ struct ckx_connection {
 	char why[CK_TLS_WHY]; /* of the first step that failed, with advice */
 };
 
+/* What -errno of a read or write on a connection means to the user. */
+const char *ckx_connection_error(int ret);
+
 void ckx_connection(const struct ckx_server *server, struct ckx_connection *reach);
 
 /* Only connect, for calls of one's own; reach->speaks stays false. A connection that leaves this

@@ -70,6 +70,7 @@ int ckx_exchange(const struct ckx_server *server, const struct ckx_exchange *x,
 	if (ret == -EOPNOTSUPP)
 		snprintf(reach->why, sizeof(reach->why), "its release is too old %s", x->purpose);
 	else if (ret < 0)
-		snprintf(reach->why, sizeof(reach->why), "it does not answer: %s", strerror(-ret));
+		snprintf(reach->why, sizeof(reach->why), "it does not answer: %s",
+			 ckx_connection_error(ret));
 	return ret;
 }

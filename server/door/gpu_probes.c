@@ -18,7 +18,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define FRESH_MS 100 /* how long a look is good */
+#define FRESH_MS 100 /* how long a look is good after its end, as it may take longer itself */
 #define SILENCE_MS                                                                                 \
 	8000 /* until one that does not answer is killed: a GPU that wakes takes seconds */
 
@@ -80,6 +80,7 @@ static void receive_note(struct cks_gpu_probe *s, int64_t now)
 		note.gpus[i].name[sizeof(note.gpus[i].name) - 1] = '\0';
 	s->note = note;
 	s->looked = s->asked; /* it is at least as recent as the question */
+	s->heard = now;
 	s->asked = 0;
 }
 
@@ -123,7 +124,7 @@ int cks_gpu_probes_look(struct cks_offers *o, const char *gpus, int64_t since,
 		return ret;
 	s->used = now;
 	receive_note(s, now);
-	if (s->looked && s->looked >= ck_max(since, now - FRESH_MS)) {
+	if (s->looked && s->looked >= since && now - s->heard <= FRESH_MS) {
 		*note = &s->note;
 		return 0;
 	}

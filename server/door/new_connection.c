@@ -163,9 +163,7 @@ static size_t find_victim(const struct cks_new_connection_list *l)
 /* How long it is still safe from eviction, in ms. */
 static int64_t young_for(const struct cks_new_connection *f)
 {
-	int64_t born = f->deadline - CK_SILENCE_MS;
-
-	return ck_max(born + CK_YOUNG_MS - ck_now_ms(), (int64_t)0);
+	return ck_max(f->born + CK_YOUNG_MS - ck_now_ms(), (int64_t)0);
 }
 
 /* How long until there is room for another one, in ms. */
@@ -278,7 +276,11 @@ void cks_new_connection_run(struct cks_new_connection_list *l)
 		bool keep = !is_due(f, now) || cks_new_connection_look(l, f, now);
 
 		if (keep && now >= f->deadline) {
-			ck_info("a connection was silent for %d s: closed", CK_SILENCE_MS / 1000);
+			if (f->held)
+				ck_info("a connection gets no answer in time: closed");
+			else
+				ck_info("a connection was silent for %d s: closed",
+					CK_SILENCE_MS / 1000);
 			keep = false;
 		}
 		if (keep)

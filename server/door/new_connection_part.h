@@ -40,7 +40,7 @@ struct cks_new_connection {
 	bool probed;	  /* its client was told to begin TLS, and has not yet */
 	enum cks_new_connection_stage stage;
 	bool joining; /* waits for room at its worker, or for a session: it is not silent */
-	int64_t held; /* for a session, until this time; 0: it does not wait for one */
+	int64_t held; /* for a session or a look at the GPUs, until this time; 0: for neither */
 	unsigned int bucket;
 	struct cks_peer peer;
 };

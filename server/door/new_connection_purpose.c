@@ -122,6 +122,31 @@ static bool hung_up(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
+/* It waits for its answer, until @until at most. */
+static void hold_connection(struct cks_new_connection *f, int64_t until)
+{
+	if (f->held)
+		return;
+	f->held = until;
+	f->deadline = until + CK_SILENCE_MS;
+}
+
+/* Answer what the server could give, or hold the connection while the GPUs are being looked at.
+ * True: keep it. */
+static bool answer_offer(struct cks_new_connection_list *l, struct cks_new_connection *f,
+			 const unsigned char *bytes, const struct cks_peeked *p, int64_t now)
+{
+	if (!cks_offers_serve(&l->offers, &l->admission, f->fd, &f->peer, bytes, p))
+		return false;
+	if (f->held && now >= f->held) {
+		cks_offers_give_up(f->fd, p);
+		return false;
+	}
+	hold_connection(f, now + CK_OFFER_MS);
+	f->again = now + CK_LOOK_MS;
+	return !hung_up(f->fd);
+}
+
 /* Admit a client, or hold it for a while if it waits for a session. True: keep it. */
 static bool admit_client(struct cks_new_connection_list *l, struct cks_new_connection *f,
 			 const unsigned char *bytes, const struct cks_peeked *p, int64_t now)
@@ -135,10 +160,7 @@ static bool admit_client(struct cks_new_connection_list *l, struct cks_new_conne
 	if (!cks_admit(&l->admission, f->fd, &f->peer, bytes, p, turn))
 		return false;
 	cks_new_connection_set_joining(l, f, true);
-	if (!f->held) {
-		f->held = now + CK_QUEUE_HOLD_MS;
-		f->deadline = f->held + CK_SILENCE_MS;
-	}
+	hold_connection(f, now + CK_QUEUE_HOLD_MS);
 	f->again = now + (l->admission.looking ? CK_LOOK_MS : CK_QUEUE_MS);
 	return true;
 }
@@ -172,9 +194,7 @@ static bool handle_record(struct cks_new_connection_list *l, struct cks_new_conn
 		cks_downloads_serve(&l->downloads, &l->admission, f->fd, &f->peer, bytes, p);
 		return false;
 	case CK_PEEK_OFFER:
-		f->again = now + CK_LOOK_MS;
-		return cks_offers_serve(&l->offers, &l->admission, f->fd, &f->peer, bytes, p) &&
-		       !hung_up(f->fd);
+		return answer_offer(l, f, bytes, p, now);
 	case CK_PEEK_ENDED:
 		cks_disconnected_serve(l->admission.workers, &l->admission, f->fd, &f->peer, bytes,
 				       p);

@@ -107,6 +107,11 @@ static bool try_offer(struct cks_offers *o, struct cks_admission *a, int fd,
 	return false;
 }
 
+void cks_offers_give_up(int fd, const struct cks_peeked *call)
+{
+	send_reply(fd, call, CK_OFFER_NONE, "the server's GPUs do not report their state");
+}
+
 bool cks_offers_serve(struct cks_offers *o, struct cks_admission *a, int fd,
 		      const struct cks_peer *peer, const unsigned char *bytes,
 		      const struct cks_peeked *call)

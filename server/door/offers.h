@@ -3,7 +3,7 @@
  * queue, which the supervisor knows, and the memory of the GPUs, which a process of its own looks
  * at (server/helpers/gpu_probe.h).
  *
- * A look serves all questions of the next tenth of a second. There is a process for each set of
+ * A look serves all questions of the tenth of a second after it. There is a process for each set of
  * GPUs that the policy gives identities, a few at a time; it ends when no question comes.
  */
 #ifndef CK_SERVER_DOOR_OFFERS_H
@@ -25,6 +25,7 @@ struct cks_gpu_probe {
 	char gpus[CK_TERMS_GPUS]; /* its CUDA_VISIBLE_DEVICES; empty: the server's own */
 	int64_t asked;		  /* in ms; 0: it has answered */
 	int64_t looked;		  /* when it was asked for @note, in ms; 0: never */
+	int64_t heard;		  /* when @note came, in ms */
 	int64_t used;		  /* the last question, in ms */
 	struct cks_gpu_probe_note note;
 };
@@ -39,6 +40,11 @@ struct cks_offers {
 bool cks_offers_serve(struct cks_offers *offers, struct cks_admission *admission, int fd,
 		      const struct cks_peer *peer, const unsigned char *bytes,
 		      const struct cks_peeked *call);
+
+#define CK_OFFER_MS 9000 /* for an answer: a client waits a second longer */
+
+/* The same call has waited for CK_OFFER_MS: answer that the GPUs cannot be looked at. */
+void cks_offers_give_up(int fd, const struct cks_peeked *call);
 
 /* A child has ended; false: it is none of these. */
 bool cks_offers_ended(struct cks_offers *offers, pid_t pid);

@@ -134,6 +134,7 @@ int cks_gpu_probe_main(const char *driver)
 	int ret;
 
 	prctl(PR_SET_NAME, "cricket-scout");
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it may hang in the driver when the server ends */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	if (!s)

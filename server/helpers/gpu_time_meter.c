@@ -124,6 +124,7 @@ int cks_gpu_time_main(const char *driver)
 	struct gauge *g = calloc(1, sizeof(*g));
 
 	prctl(PR_SET_NAME, "cricket-gauge");
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it may hang in the driver when the server ends */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	if (!g || !open_nvml(g, driver)) {

@@ -196,9 +196,43 @@ def test_the_policy_says_which_gpus_and_how_much(home, tmp_path):
             wait_until(lambda: states(home, s.address("tcp"))[0]["gpus"][0]["free"] <= 312 << 20, 10, "the quota is used")
 
 
+def scouts(s):
+    return [p for p in children_of(s.process.pid) if name_of(p) == "cricket-scout"]
+
+
+# The process that looks at the GPUs hangs, as it may in the driver.
+HANGS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+ssize_t recv(int fd, void *to, size_t size, int flags)
+{
+	char name[16] = "";
+	prctl(PR_GET_NAME, name);
+	while (strcmp(name, "cricket-scout") == 0)
+		pause();
+	return ((ssize_t (*)(int, void *, size_t, int))dlsym(RTLD_NEXT, "recv"))(fd, to, size, flags);
+}
+"""
+
+
+@pytest.mark.skipif(KIND != "", reason="the sanitizer's library must be the first that is preloaded")
+def test_a_server_whose_gpus_do_not_report_their_state_says_so(home, tmp_path):
+    """Before its client gives up, and although another process looks meanwhile."""
+    (tmp_path / "hangs.c").write_text(HANGS, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "hangs.so", tmp_path / "hangs.c", "-ldl"], check=True)
+    with server(tmp_path / "s", LD_PRELOAD=tmp_path / "hangs.so") as s:
+        found, = states(home, s.address("tcp"))
+        assert not found["ok"] and "do not report their state" in found["why"] and "silent" not in s.log()
+        hanging = scouts(s)
+        s.stop()
+        wait_until(lambda: not any(map(is_alive, hanging)), 5, "it ends with the server")
+
+
 def test_the_process_that_looks_ends_by_itself_and_with_the_server(home, tmp_path):
-    def scouts(s):
-        return [p for p in children_of(s.process.pid) if name_of(p) == "cricket-scout"]
     with server(tmp_path / "s") as s:
         assert states(home, s.address("tcp"))[0]["ok"]
         first, = scouts(s)

@@ -63,7 +63,8 @@ def settings(home, *words):
 
 
 def on_terminal(home, words, answers):
-    """Run the command on a terminal; ANSWERS: pairs of what it asks and what is typed then. Status, and all that is shown."""
+    """Run the command on a terminal; ANSWERS: pairs of what it asks and what is typed then, or a function that says so for
+    the process. Status, and all that is shown."""
     terminal, end = pty.openpty()
     with subprocess.Popen([str(w) for w in (CRICKET, *words)], env=home, stdin=end, stdout=end, stderr=end) as process:
         os.close(end)
@@ -78,7 +79,7 @@ def on_terminal(home, words, answers):
                     break
                 shown += more
             if question is not None and question in shown:
-                os.write(terminal, answer + b"\n")
+                os.write(terminal, (answer(process) if callable(answer) else answer) + b"\n")
         status = process.wait(60 * SLOW)
     os.close(terminal)
     return status, shown.decode()
@@ -104,6 +105,19 @@ def test_an_unknown_key_is_shown_and_asked_about_once(careful, home):
     assert f"tls-pin = {careful.pin}" in kept(home)["config"]
     status, shown = on_terminal(home, ("login", careful.far), [(b"Token of ", TOKEN.encode())])
     assert status == 0 and "Trust" not in shown
+
+
+def test_no_connection_waits_for_a_user_who_thinks(careful, home):
+    """The server closes one that is silent for 10 s: there is none while the command asks."""
+    asked = []
+
+    def think(answer):
+        def look(process):
+            asked.append([fd for fd in pathlib.Path(f"/proc/{process.pid}/fd").iterdir() if os.readlink(fd).startswith("socket:")])
+            return answer
+        return look
+    status, shown = on_terminal(home, ("login", careful.far), [(b"Trust this key", think(b"yes")), (b"Token of ", think(TOKEN.encode()))])
+    assert status == 0 and "is stored" in shown and asked == [[], []]
 
 
 def test_a_key_that_is_not_confirmed_is_not_trusted(careful, home):
