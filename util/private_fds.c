@@ -85,18 +85,32 @@ void ck_private_fd_plain(struct ck_private_fd *k, int fd)
 	atomic_store(&k->mode, fd < 0 ? CK_KEPT_NONE : CK_KEPT_PLAIN);
 }
 
+/* Read the start of a file; nothing: it cannot be read. The program may close the descriptor at any
+ * moment and open a file of its own there: pread(2) takes no bytes from that, and it stays open. */
+static void read_start(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	ssize_t n = 0;
+
+	if (fd >= 0 && fstat(fd, &st) == 0) {
+		n = pread(fd, text, size - 1, 0);
+		if (has_file(fd, st.st_dev, st.st_ino))
+			close(fd);
+		else
+			n = 0;
+	}
+	text[ck_max(n, (ssize_t)0)] = '\0';
+}
+
 /* When the kernel made this process, in its ticks; 0: not known. CRIU makes a process anew, with
  * the same number. */
 static unsigned long long start_time(void)
 {
 	unsigned long long start = 0;
 	char text[1024], *at;
-	FILE *f = fopen("/proc/self/stat", "re");
-	size_t size = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
 
-	if (f)
-		fclose(f);
-	text[size] = '\0';
+	read_start("/proc/self/stat", text, sizeof(text));
 	at = strrchr(text, ')'); /* fields 3 to 21 are in between */
 	if (!at || sscanf(at + 1,
 			  " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -108,6 +122,7 @@ static unsigned long long start_time(void)
 
 void ck_private_fd_note(struct ck_private_fd *k, int fd)
 {
+	uint64_t now = ck_now_ns();
 	struct stat st;
 
 	if (fd >= 0 && fstat(fd, &st) < 0)
@@ -119,7 +134,7 @@ void ck_private_fd_note(struct ck_private_fd *k, int fd)
 	k->ino = st.st_ino;
 	k->pid = getpid();
 	k->start = start_time();
-	atomic_store(&k->checked_ns, ck_now_ns());
+	atomic_store(&k->checked_ns, now);
 	atomic_store(&k->mode, CK_KEPT_WATCHED);
 }
 
@@ -162,11 +177,13 @@ void ck_private_fd_share(struct ck_private_fd *k, const struct ck_private_fd *of
 	atomic_store(&k->mode, of->mode);
 }
 
-/* Has CRIU restored the process since @k was noted? Its files are the same, and have other
- * inodes. */
+/* Has CRIU restored the process since @k was noted? Its files are the same, and have other inodes.
+ * If that is not known, as without a free descriptor, the file is the program's. */
 static bool was_restored(const struct ck_private_fd *k)
 {
-	return k->start && k->pid == getpid() && start_time() != k->start;
+	unsigned long long start = k->start && k->pid == getpid() ? start_time() : 0;
+
+	return start && start != k->start;
 }
 
 static bool is_ours(const struct ck_private_fd *k, int fd)
@@ -192,16 +209,18 @@ static bool use_spare(struct ck_private_fd *k, int gone)
 int ck_private_fd_number(struct ck_private_fd *k)
 {
 	int before = errno, fd;
+	uint64_t now;
 	bool ours;
 
 	if (k->mode != CK_KEPT_WATCHED)
 		return k->mode == CK_KEPT_NONE ? -1 : atomic_load(&k->fd);
 	do {
+		now = ck_now_ns(); /* the thread may lose its processor after the check */
 		fd = atomic_load(&k->fd);
 		ours = is_ours(k, fd);
 	} while (!ours && use_spare(k, fd));
 	if (ours)
-		atomic_store_explicit(&k->checked_ns, ck_now_ns(), memory_order_relaxed);
+		atomic_store_explicit(&k->checked_ns, now, memory_order_relaxed);
 	errno = before;
 	return ours ? fd : -1;
 }

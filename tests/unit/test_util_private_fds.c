@@ -43,6 +43,20 @@ static ino_t inode(int fd)
 	return st.st_ino;
 }
 
+/* What the program does when a check has just looked at a descriptor, before the next statement. */
+static void (*after_fstat)(int fd);
+
+int fstat(int fd, struct stat *st)
+{
+	void (*act)(int fd) = after_fstat;
+	int ret = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	after_fstat = NULL;
+	if (act)
+		act(fd);
+	return ret;
+}
+
 static void its_number_is_high_and_its_flags_stay(void **state)
 {
 	struct ck_private_fd k;
@@ -90,6 +104,75 @@ static void a_number_that_is_another_files_is_left_alone(void **state)
 	assert_int_equal(inode(fd), inode(other));
 	close(fd);
 	close(other);
+}
+
+static bool is_unused(void)
+{
+	bool unused = after_fstat != NULL;
+
+	after_fstat = NULL;
+	return unused;
+}
+
+static int others;
+
+static void replace_and_rest(int fd)
+{
+	assert_int_equal(dup2(others, fd), fd);
+	usleep(1000); /* as a thread that loses its processor */
+}
+
+/* The time of a check is when it began. */
+static void a_check_that_took_long_is_not_recent(void **state)
+{
+	struct ck_private_fd k;
+	int fd;
+
+	(void)state;
+	others = a_file();
+	ck_private_fd_take(&k, a_file(), false);
+	after_fstat = replace_and_rest;
+	fd = ck_private_fd_number(&k);
+	if (is_unused())
+		skip(); /* a libc that has fstat in its headers alone */
+
+	assert_int_equal(inode(fd), inode(others));
+	assert_int_equal(ck_private_fd_recent(&k), -1);
+	ck_private_fd_close(&k);
+	assert_int_equal(inode(fd), inode(others));
+	close(fd);
+	close(others);
+}
+
+static void replace_next(int fd)
+{
+	(void)fd;
+	after_fstat = replace_and_rest; /* the file that the check opens */
+}
+
+/* The check of a number that is another file's opens a file for a moment. */
+static void a_file_in_the_place_of_one_that_a_check_has_open_stays(void **state)
+{
+	struct ck_private_fd k;
+	int lowest, fd;
+
+	(void)state;
+	others = a_file();
+	ck_private_fd_take(&k, a_file(), false);
+	fd = ck_private_fd_number(&k);
+	assert_int_equal(dup2(others, fd), fd);
+	assert_int_equal(pwrite(others, "USERDATA", 8, 0), 8);
+	lowest = dup(others);
+	close(lowest);
+	after_fstat = replace_next;
+	assert_int_equal(ck_private_fd_number(&k), -1);
+	if (is_unused())
+		skip();
+	assert_int_equal(inode(lowest), inode(others));
+	assert_int_equal(lseek(lowest, 0, SEEK_CUR), 0);
+	close(lowest);
+	close(fd);
+	close(others);
 }
 
 static void a_spare_takes_the_place_again_and_again(void **state)
@@ -176,6 +259,23 @@ static void without_room_it_stays_where_it_is_and_has_no_spare(void **state)
 		close(fd);
 }
 
+static void without_room_a_number_that_is_another_files_is_not_ours(void **state)
+{
+	struct ck_private_fd k;
+	int other = a_file(), fd;
+
+	(void)state;
+	ck_private_fd_take(&k, a_file(), false);
+	fd = ck_private_fd_number(&k);
+	assert_int_equal(dup2(other, fd), fd);
+	fill(0);
+	assert_int_equal(ck_private_fd_number(&k), -1);
+	ck_private_fd_close(&k);
+	assert_int_equal(inode(fd), inode(other));
+	for (fd = 3; fd < LIMIT; fd++)
+		close(fd);
+}
+
 static void a_plain_one_is_not_checked(void **state)
 {
 	struct ck_private_fd k;
@@ -238,9 +338,12 @@ int main(void)
 		cmocka_unit_test(its_number_is_high_and_its_flags_stay),
 		cmocka_unit_test(zero_bytes_are_no_descriptor),
 		cmocka_unit_test(a_number_that_is_another_files_is_left_alone),
+		cmocka_unit_test(a_check_that_took_long_is_not_recent),
+		cmocka_unit_test(a_file_in_the_place_of_one_that_a_check_has_open_stays),
 		cmocka_unit_test(a_spare_takes_the_place_again_and_again),
 		cmocka_unit_test(threads_find_the_spare_together),
 		cmocka_unit_test(without_room_it_stays_where_it_is_and_has_no_spare),
+		cmocka_unit_test(without_room_a_number_that_is_another_files_is_not_ours),
 		cmocka_unit_test(a_plain_one_is_not_checked),
 		cmocka_unit_test(a_number_that_is_closed_before_it_is_kept_is_none),
 		cmocka_unit_test(a_memory_file_is_high_and_of_one_size),
