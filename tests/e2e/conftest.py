@@ -256,10 +256,9 @@ class Server:
         return re.sub(r"==\d+==.*LeakSanitizer (has encountered a fatal error|does not work under ptrace).*", "", self.log())
 
     def workers(self):
-        """The worker processes that have a client. One that has the server's own name is being forked, for some purpose."""
-        others = (name_of(self.process.pid), "cricket-spare", "cricket-broker", "cricket-tls", "cricket-gauge", "cricket-scout",
-                  "cricket-nursery")
-        return [pid for pid in children_of(self.process.pid) if name_of(pid) not in others]
+        """The worker processes that have a client. Each has given itself its name before it answers the client; a process that
+        is being forked or executed, for any purpose, has another one."""
+        return [pid for pid in children_of(self.process.pid) if name_of(pid) == "cricket-worker"]
 
     def has_workers(self, count):
         """Waits for those of programs that have ended to go, and for a session's to be there."""

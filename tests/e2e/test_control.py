@@ -51,6 +51,15 @@ class Asker:
         return json.loads(self.file.readline())
 
 
+def worker_of(server, program):
+    """The worker of a program, a process, that has a session."""
+    def pids():
+        return [s["pid"] for s in Asker(server).ask("sessions")["sessions"] if s["client_pid"] == program.pid]
+    wait_until(pids, 5, "its session is listed")
+    pid, = pids()
+    return pid
+
+
 @pytest.fixture
 def asker(own_server):
     return Asker(own_server)

@@ -17,7 +17,7 @@ import pytest
 
 from breaker import PIECE, Breaker
 from conftest import DRIVER, KIND, PRODUCTS, SERVER, SLOW, Server, clean_env, client_env, command_env, ended, is_alive, start, wait_until
-from test_control import Asker
+from test_control import Asker, worker_of
 from test_resume import endless, ticks
 from tls import Authority
 
@@ -194,13 +194,12 @@ def end(proxy, how):
 def test_a_session_survives_however_its_connections_end(both, app, proxies, seconds, patience):
     """Programs of all kinds at the same time, because each waits."""
     server, security = both
-    before = set(server.workers())
     cases = []
     for how in ("fin", "rst", "silence"):
         for name, env in security.items():
             proxy = proxies(Hole, server.port)
             cases.append((how, name, proxy, endless(app, proxy, CRICKET_RESUME=f"{patience}s", **env)))
-    workers = set(server.workers()) - before
+    workers = {worker_of(server, client) for _, _, _, client in cases}
     assert len(workers) == len(cases)
     try:
         for how, _, proxy, _ in cases:

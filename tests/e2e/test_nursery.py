@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from conftest import DRIVER, KIND, Server, children_of, client_env, is_alive, name_of, run, state_and_parent, wait_until
+from test_control import worker_of
 
 HOLD = """
 import ctypes
@@ -45,11 +46,10 @@ class Client:
     """A program with a session."""
 
     def __init__(self, server):
-        before = set(server.workers())
         self.program = subprocess.Popen([sys.executable, "-c", HOLD], env=client_env(server.address("tcp"), CRICKET_RESUME="0"),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.program.stdout.readline() == "0 0\n", self.program.stderr.read()
-        self.worker, = set(server.workers()) - before
+        self.worker = worker_of(server, self.program)
 
     def end(self):
         self.program.communicate("\n", timeout=60)
