@@ -160,6 +160,15 @@ static int announce_session(const struct cks_session *session)
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
+/* Before the reply to the hello. After it, a session that is kept waits if its connection is cut,
+ * even if worker_outlive has not been called yet. */
+static int begin_session(const struct cks_session *session)
+{
+	if (worker.client.keep > 0)
+		worker_watch_drop(worker.hello_fd);
+	return announce_session(session);
+}
+
 /* Why the session cannot leave this server; NULL: it can. */
 static const char *find_tie(void)
 {
@@ -403,7 +412,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 		return 1;
 	}
 	cks_broker_link(options->m3_path, worker.hello_fd, cks_users_server());
-	ret = cks_hello(options, first.chan, first.reader, output, announce_session, &worker.client,
+	ret = cks_hello(options, first.chan, first.reader, output, begin_session, &worker.client,
 			&session);
 	if (ret == -ECONNREFUSED)
 		_exit(0);

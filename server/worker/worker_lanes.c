@@ -280,7 +280,6 @@ int worker_outlive(struct first_lane *first, unsigned int seconds)
 		ret = cks_reconnect_first(keep, first->chan, &first->chan);
 	if (ret < 0)
 		return ret;
-	worker_watch_drop(worker.hello_fd);
 	atomic_store(&worker.keep, keep);
 	ret = worker_watch_cuts(cks_reconnect_fd(keep));
 	if (ret < 0)

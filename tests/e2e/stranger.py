@@ -68,14 +68,15 @@ class Refused(Exception):
 
 
 class Session:
-    """A session with its command connection, and one lane for calls. SOURCE: the address that it comes from."""
+    """A session with its command connection, and one lane for calls. SOURCE: the address that it comes from; RESUME: the seconds
+    that it should outlive its connections, which are lasting channels then."""
 
-    def __init__(self, server, transport="tcp", token=b"", commands=True, source="", protocol=1):
+    def __init__(self, server, transport="tcp", token=b"", commands=True, source="", protocol=1, resume=0):
         self.server, self.transport, self.source = server, transport, source
         self.connections = []
         self.lane = self.connect()
         self.lane.sendall(call(HELLO, u32(protocol) + opaque(b"test") + opaque(token) + opaque(b"stranger") +
-                               opaque(b"here") + u32(1)))
+                               opaque(b"here") + u32(1) + u32(resume)))
         self.hello = results(self.lane)
         status, length = struct.unpack(">2I", self.hello[:8])
         message = self.hello[8:8 + length].decode()

@@ -17,6 +17,7 @@ import pytest
 
 from breaker import PIECE, Breaker
 from conftest import DRIVER, KIND, PRODUCTS, SERVER, SLOW, Server, clean_env, client_env, command_env, ended, is_alive, start, wait_until
+from stranger import Session
 from test_control import Asker, worker_of
 from test_resume import endless, ticks
 from tls import Authority
@@ -247,6 +248,15 @@ def test_a_killed_program_of_another_machine_is_kept_and_listed(serve, app, prox
     assert " kept " in listed.stdout
     wait_until(lambda: not is_alive(worker), 20, "its time is over")
     assert "has not come back (--keep)" in server.log()
+
+
+def test_a_session_is_kept_from_its_first_moment(serve):
+    """The program is killed as soon as it has the answer to its hello."""
+    server = serve("--keep", "1h", "--command-wait", "600")
+    for _ in range(20):
+        Session(server, commands=False, resume=60).end()
+    wait_until(lambda: len(sessions(server)) == len(kept(server)) == 20, 5, server.log)
+    assert "ended:" not in server.log()
 
 
 def test_a_program_that_starts_again_takes_the_place_of_the_killed_one(serve, app, proxies):
