@@ -7,6 +7,7 @@
 
 #include "emu/core/locks.h"
 #include "emu/core/emu.h"
+#include "emu/core/mps.h"
 #include "libcuda/visible.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -323,7 +324,11 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return attribute_of(device, (int)attrib, pi) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (!attribute_of(device, (int)attrib, pi))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attrib == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+		*pi = ck_emu_mps_part(*pi);
+	return CUDA_SUCCESS;
 }
 
 int ck_emu_attribute(const struct ck_emu_device *device, CUdevice_attribute number)

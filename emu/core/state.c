@@ -3,6 +3,7 @@
  * or in a function of the application that a stream calls; nor in a context that has a fault.
  */
 #include "emu/core/hooks.h"
+#include "emu/core/mps.h"
 
 const struct ck_emu_hooks *ck_emu_hooks;
 
@@ -53,11 +54,18 @@ CUresult ck_emu_enter_bare(void)
 
 CUresult ck_emu_context_state(const struct ck_emu_context *context)
 {
+	CUresult fault;
+
 	if (!context)
 		return CUDA_SUCCESS;
 	if (!atomic_load_explicit(&context->live, memory_order_relaxed))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	return (CUresult)atomic_load_explicit(&context->fault, memory_order_relaxed);
+	fault = (CUresult)atomic_load_explicit(&context->fault, memory_order_relaxed);
+	if (fault)
+		ck_emu_mps_fault();
+	else if (ck_emu_mps_lost())
+		fault = CUDA_ERROR_MPS_CLIENT_TERMINATED;
+	return fault;
 }
 
 CUresult ck_emu_context_refusal(const struct ck_emu_context *context)

@@ -6,6 +6,7 @@
 #include "emu/checkpoint/mailbox.h"
 #include "emu/core/emu.h"
 #include "emu/core/locks.h"
+#include "emu/core/mps.h"
 #include "emu/core/usage.h"
 #include "emu/graphs/graph_run.h"
 #include "emu/memory/arena.h"
@@ -103,6 +104,7 @@ static enum ck_emu_state driver_start(void)
 	if (!ck_emu_device_count())
 		return CK_EMU_NO_DEVICE;
 	ck_emu_mailbox_start();
+	ck_emu_mps_join();
 	return CK_EMU_READY;
 }
 

@@ -42,6 +42,7 @@ static struct cks_share **list_shares(struct cks_workers *w, int64_t now, size_t
 
 		if (worker->state != SERVING || !worker->named || (!s->gpus && !s->held))
 			continue;
+		s->group = worker->info.mps;
 		s->weight = cks_seat_terms(&worker->seat)->weight;
 		s->priority = cks_seat_terms(&worker->seat)->priority;
 		s->active = u->state == CK_RUNNING && cks_accounts_weighted(w->accounts) &&

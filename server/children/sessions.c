@@ -114,21 +114,6 @@ struct cks_session_info *cks_workers_at(struct cks_workers *workers, unsigned in
 	return worker ? &worker->info : NULL;
 }
 
-void cks_workers_add_gpu_time(struct cks_workers *w, pid_t pid, uint64_t us)
-{
-	struct worker *worker = w->first;
-	struct cks_ledger_row *row;
-
-	while (worker && (worker->state != SERVING || worker->info.pid != pid))
-		worker = worker->next;
-	if (!worker)
-		return; /* another process has the GPU */
-	worker->info.use.gpu_us += us;
-	row = cks_ledger_row(&w->ledger, worker->info.owner.identity.name);
-	if (row)
-		row->gpu_us += us;
-}
-
 const struct cks_ledger *cks_workers_ledger(const struct cks_workers *w)
 {
 	return &w->ledger;

@@ -35,12 +35,13 @@ static void init_session_info(struct worker *worker, const struct cks_owner *own
 /* The session of @start begins in @worker, with a seat in its account. -errno: the process is
  * killed. */
 static int begin_session(struct cks_workers *w, struct worker *worker,
-			 const struct cks_start *start)
+			 const struct cks_start *start, const struct cks_mps_daemon *mps)
 {
 	struct cks_ledger_row *row;
 	int ret;
 
 	init_session_info(worker, start->owner, start->number);
+	worker->info.mps = mps ? mps->number : 0;
 	ret = cks_worker_assign_user(w, worker);
 	if (ret == 0)
 		ret = cks_worker_seat(w, worker);
@@ -60,13 +61,16 @@ static int begin_session(struct cks_workers *w, struct worker *worker,
 
 /* In a child: become a worker for connection @fd of @start; NULL: a spare one. */
 static _Noreturn void run_worker(struct cks_workers *w, int fd, int control,
-				 const struct cks_start *start, const char *gpus)
+				 const struct cks_start *start, const char *gpus,
+				 const struct cks_mps_daemon *mps)
 {
 	const struct cks_prefix *prefix = start ? start->prefix : NULL;
 	char name[CK_SESSION_NAME];
 
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
+	if (mps)
+		cks_worker_enter_mps(w, mps);
 	if (w->uids || w->confined)
 		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
 	if (prefix) {
@@ -77,22 +81,22 @@ static _Noreturn void run_worker(struct cks_workers *w, int fd, int control,
 }
 
 /* Start the process of a worker for connection @fd of @start; NULL: a spare one. Its id, or
- * -errno. The fork server forks no worker with a prefix, because the prefix executes it, and none
- * that becomes another user, because it shares nothing. */
+ * -errno. The fork server forks no worker with a prefix, because the prefix executes it, none that
+ * becomes another user, because it shares nothing, and none with an environment of its own. */
 static pid_t begin_process(struct cks_workers *w, int fd, int control,
-			   const struct cks_start *start)
+			   const struct cks_start *start, const struct cks_mps_daemon *mps)
 {
 	const char *gpus =
 		start ? cks_workers_identity_terms(w, &start->owner->identity)->gpus : "";
 	pid_t pid = -ENOENT;
 
-	if (start && !start->prefix && !w->uids)
+	if (start && !start->prefix && !w->uids && !mps)
 		pid = cks_fork_server_fork(&w->fork_server, &w->command, fd, control, gpus);
 	if (pid != -ENOENT)
 		return pid;
 	pid = fork();
 	if (pid == 0)
-		run_worker(w, fd, control, start, gpus);
+		run_worker(w, fd, control, start, gpus, mps);
 	return pid < 0 ? -errno : pid;
 }
 
@@ -104,8 +108,10 @@ static void ask_for_sender(int control)
 	setsockopt(control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 }
 
-/* Start a process for connection @fd of @start; NULL: start a spare one. */
-static int spawn_worker(struct cks_workers *w, int fd, const struct cks_start *start)
+/* Start a process for connection @fd of @start, which uses @mps; NULL: start a spare one, use
+ * none. */
+static int spawn_worker(struct cks_workers *w, int fd, const struct cks_start *start,
+			const struct cks_mps_daemon *mps)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int pair[2], ret;
@@ -123,7 +129,7 @@ static int spawn_worker(struct cks_workers *w, int fd, const struct cks_start *s
 	ret = cks_worker_listen(w, worker);
 	if (ret < 0)
 		goto close_pair;
-	worker->pid = begin_process(w, fd, pair[1], start);
+	worker->pid = begin_process(w, fd, pair[1], start, mps);
 	if (worker->pid < 0) {
 		ret = worker->pid;
 		goto close_pair;
@@ -131,7 +137,7 @@ static int spawn_worker(struct cks_workers *w, int fd, const struct cks_start *s
 	close(pair[1]);
 	cks_worker_add(w, worker, start ? SERVING : SPARE_STARTING);
 	if (start) {
-		ret = begin_session(w, worker, start);
+		ret = begin_session(w, worker, start, mps);
 		if (ret < 0)
 			return ret;
 	}
@@ -159,23 +165,29 @@ static struct worker *find_spare(struct cks_workers *w)
 	return found;
 }
 
-int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_start *start)
+int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_start *start,
+		      const char **why)
 {
+	struct cks_mps_daemon *mps = NULL;
 	struct worker *spare = NULL;
+	int ret = cks_worker_find_mps(w, &start->owner->identity, &mps, why);
 
+	if (ret < 0)
+		return ret;
 	cks_workers_read(w); /* update which spares are ready or gone */
-	/* a spare has all GPUs already, and runs without a prefix */
-	if (!start->prefix && !cks_workers_identity_terms(w, &start->owner->identity)->gpus[0])
+	/* a spare has all GPUs and uses the driver already, and runs without a prefix */
+	if (!start->prefix && !mps &&
+	    !cks_workers_identity_terms(w, &start->owner->identity)->gpus[0])
 		spare = find_spare(w);
 	if (!spare || cks_worker_pass(spare, CK_CONTROL_CLIENT, fd) < 0)
-		return spawn_worker(w, fd, start);
+		return spawn_worker(w, fd, start, mps);
 	cks_worker_change(w, spare, SERVING);
 	w->spares.taken++;
 	ck_debug("spare worker %d has a client", (int)spare->pid);
-	return begin_session(w, spare, start);
+	return begin_session(w, spare, start, NULL);
 }
 
 int cks_workers_spare(struct cks_workers *w)
 {
-	return spawn_worker(w, -1, NULL);
+	return spawn_worker(w, -1, NULL, NULL);
 }

@@ -37,6 +37,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	cks_command_fill(&w->command, o, driver, broker);
 	w->fork_server.control = -1;
 	w->most = o->max_sessions;
+	w->gpus = "";
 	w->cache_dir = o->cache_dir;
 	w->confined = o->confine != NULL;
 	return w;
@@ -82,6 +83,7 @@ void cks_workers_destroy(struct cks_workers *w, const char *line)
 		return;
 	cks_fork_server_stop(&w->fork_server);
 	cks_workers_stop(w, line);
+	cks_mps_stop(&w->mps);
 	close(w->spoken);
 	cks_ledger_free(&w->ledger);
 	free(w);

@@ -22,6 +22,7 @@ struct cks_helpers;
 struct cks_ledger;
 struct cks_prefix;
 struct cks_state;
+struct cks_state_mps;
 struct cks_state_worker;
 struct cks_uids;
 struct cks_workers;
@@ -51,6 +52,14 @@ int cks_session_account(const struct cks_session_info *session, uint32_t *seat);
  * policy is read again. */
 const struct cks_prefix *cks_workers_prefix(const struct cks_workers *workers,
 					    const struct cks_identity *identity, const char *name);
+
+/* worker_mps.c: the GPUs that the server sees (cks_driver_gpus); must live longer. */
+void cks_workers_gpus(struct cks_workers *workers, const char *gpus);
+/* Child @pid has ended, with @status of wait(2): was it of NVIDIA MPS? Then the sessions that need
+ * it end. */
+bool cks_workers_mps_ended(struct cks_workers *workers, pid_t pid, int status);
+/* Go on with the daemons of NVIDIA MPS. Lowers *@timeout_ms to the next call. */
+void cks_workers_mps_run(struct cks_workers *workers, int *timeout_ms);
 
 /* Have each identity's workers become another user; @uids must live longer. */
 void cks_workers_users(struct cks_workers *workers, struct cks_uids *uids);
@@ -119,8 +128,10 @@ struct cks_start {
 		*prefix; /* the command that its worker is started through; NULL: none */
 };
 
-/* Pass connection @fd to a spare process, or start one for it. The caller closes @fd. -errno. */
-int cks_workers_serve(struct cks_workers *workers, int fd, const struct cks_start *start);
+/* Pass connection @fd to a spare process, or start one for it. The caller closes @fd. -errno;
+ * *@why: for the client. */
+int cks_workers_serve(struct cks_workers *workers, int fd, const struct cks_start *start,
+		      const char **why);
 /* Since this program began; an upgrade begins at 0. */
 struct cks_totals {
 	uint64_t sessions;			  /* that have begun */
@@ -132,7 +143,7 @@ struct cks_totals {
 
 struct cks_totals *cks_workers_totals(struct cks_workers *workers);
 
-/* Worker @pid has had @us of GPU time more. */
+/* Process @pid, a worker or NVIDIA's MPS of an identity, has had @us of GPU time more. */
 void cks_workers_add_gpu_time(struct cks_workers *workers, pid_t pid, uint64_t us);
 /* What identities have used. */
 const struct cks_ledger *cks_workers_ledger(const struct cks_workers *workers);
@@ -177,6 +188,8 @@ bool cks_workers_cut(struct cks_workers *workers);
  * was saved: one with a client, or a spare, which is to end. -errno. */
 int cks_workers_save(const struct cks_workers *workers, struct cks_state *state);
 int cks_workers_adopt(struct cks_workers *workers, const struct cks_state_worker *saved);
+/* worker_mps.c: the same for a daemon of NVIDIA MPS. */
+int cks_workers_mps_adopt(struct cks_workers *workers, const struct cks_state_mps *saved);
 /* A worker has outlived its supervisor: @saved has its control socket and its pidfd, which are
  * taken. -errno. */
 int cks_workers_return(struct cks_workers *workers, const struct cks_state_worker *saved);

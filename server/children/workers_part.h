@@ -1,6 +1,6 @@
 /*
  * server/children/workers_part.h - the parts of the workers' table, for workers.c, worker_starts.c,
- * worker_exits.c, worker_reports.c, command.c, sessions.c and adopt.c alone.
+ * worker_exits.c, worker_reports.c, worker_mps.c, command.c, sessions.c and adopt.c alone.
  */
 #ifndef CK_SERVER_CHILDREN_WORKERS_PART_H
 #define CK_SERVER_CHILDREN_WORKERS_PART_H
@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "server/children/fork_server.h"
+#include "server/children/mps.h"
 #include "server/children/workers.h"
 #include "server/rules/accounts.h"
 #include "server/rules/fair_share.h"
@@ -68,6 +69,8 @@ struct cks_workers {
 	struct cks_ledger ledger;
 	struct cks_worker_command command;
 	struct cks_fork_server fork_server;
+	struct cks_mps mps;
+	const char *gpus; /* that the server sees; "": not known */
 };
 
 /* workers.c: read the control socket of @worker from now on; -errno. Close it. */
@@ -93,6 +96,15 @@ int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
  * killed. */
 int cks_worker_assign_user(struct cks_workers *workers, struct worker *worker);
 bool cks_worker_reassign_user(struct cks_workers *workers, struct worker *worker);
+
+/* worker_mps.c: the daemon of NVIDIA MPS that a session of @identity uses, started if need be;
+ * NULL: it uses none. -errno; *@why: for the client. */
+int cks_worker_find_mps(struct cks_workers *workers, const struct cks_identity *identity,
+			struct cks_mps_daemon **daemon, const char **why);
+/* In a process that will be a worker: use @daemon. */
+void cks_worker_enter_mps(const struct cks_workers *workers, const struct cks_mps_daemon *daemon);
+/* For a successor; @state owns the list. -ENOMEM. */
+int cks_worker_mps_save(const struct cks_workers *workers, struct cks_state *state);
 
 /* worker_exits.c: tell all workers to end, wait for that, and remove them; see
  * cks_workers_destroy. */

@@ -161,6 +161,7 @@ static void start_session(struct cks_admission *a, const struct applicant *p,
 	struct cks_session_info none = {.number = cks_workers_new_number(a->workers),
 					.owner = p->owner};
 	const struct cks_start start = {&p->owner, none.number, prefix};
+	const char *why = "the server cannot start another process";
 	int ret;
 
 	if (!cks_audit_begin(a->audit, none.number, &p->owner, &client)) {
@@ -168,15 +169,14 @@ static void start_session(struct cks_admission *a, const struct applicant *p,
 			      "the server cannot write its audit log (--audit-required)");
 		return;
 	}
-	ret = cks_workers_serve(a->workers, p->fd, &start);
+	ret = cks_workers_serve(a->workers, p->fd, &start, &why);
 	if (ret == 0 && prefix)
 		ck_info("the worker of s%u is started through %s", none.number, prefix->name);
 	if (ret == 0)
 		return;
-	ck_err("starting a worker: %s", strerror(-ret));
-	cks_audit_end(a->audit, &none, "the server cannot start another process");
-	refuse_client(a, CK_REFUSED_FAILED, p->fd, p->call, CK_HELLO_BUSY,
-		      "the server cannot start another process");
+	ck_err("starting a worker: %s (%s)", strerror(-ret), why);
+	cks_audit_end(a->audit, &none, why);
+	refuse_client(a, CK_REFUSED_FAILED, p->fd, p->call, CK_HELLO_BUSY, why);
 }
 
 /* --- the queue */

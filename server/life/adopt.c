@@ -40,7 +40,7 @@ int cks_workers_save(const struct cks_workers *w, struct cks_state *state)
 			saved->info.pid = worker->pid;
 		memcpy(saved->session, worker->session, sizeof(saved->session));
 	}
-	return 0;
+	return cks_worker_mps_save(w, state);
 }
 
 /* A spare is of the old release: it ends when its control socket does. */

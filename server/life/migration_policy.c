@@ -39,7 +39,7 @@ static void folder_of(const char *parent, const unsigned char session[16], char 
 static bool may_be_saved(const struct cks_session_info *s)
 {
 	return cks_workers_id(s) && s->owner.peer.kind != CK_PEER_USER &&
-	       s->left != CK_CANNOT_LEAVE &&
+	       s->left != CK_CANNOT_LEAVE && !s->mps &&
 	       (cks_session_terms(s)->features & CK_FEATURE_CHECKPOINT) &&
 	       (s->suspension.state == CK_RUNNING || s->suspension.state == CK_SUSPENDED);
 }

@@ -256,7 +256,7 @@ static void after_parking(struct cks_suspender *p, struct cks_session_info *s)
 		memcpy(u->away_on, u->said.away_on, sizeof(u->away_on));
 		u->ms = u->said.move_ms;
 		/* without memory that its worker can move, only the driver frees some */
-		u->parked |= u->to_park && (u->away > 0 || u->bytes == 0);
+		u->parked |= u->to_park && (u->away > 0 || u->bytes == 0 || s->mps);
 		if (u->to_park && u->parked)
 			finish_leave(p, s);
 		else

@@ -43,6 +43,11 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s,
 	char name[CK_SESSION_NAME];
 
 	cks_session_name(s, name);
+	if (s->mps && !wish.park)
+		return cks_control_error("%s cannot be suspended or written into files: NVIDIA's "
+					 "driver does not support that for processes of MPS (share "
+					 "= \"mps\"); it can be parked",
+					 name);
 	if (u->state == CK_SUSPENDED && u->parked && !wish.park) {
 		record_asker(s, asker);
 		leave_altogether(p, s, wish.held);

@@ -122,7 +122,8 @@ static struct cks_session_info *choose_parked(const struct cks_suspender *p,
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
 		const struct cks_suspension *u = &s->suspension;
 
-		if (s == guest || u->state != CK_SUSPENDED || !u->parked || now < u->spared)
+		if (s == guest || u->state != CK_SUSPENDED || !u->parked || s->mps ||
+		    now < u->spared)
 			continue;
 		if (!best || u->wanted < best->suspension.wanted ||
 		    (u->wanted == best->suspension.wanted && u->since < best->suspension.since))
@@ -154,6 +155,7 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 		return false;
 	ck_info("session %s leaves the GPU for %s", cks_session_name(s, name),
 		cks_session_name(guest, other));
+	wish.park |= s->mps != 0;
 	error = cks_suspend(p, s, wish, NULL);
 	json_decref(error);
 	s->suspension.spared = now + CK_SPARE_MS; /* if this fails */
@@ -294,7 +296,8 @@ static void leave_idle(struct cks_suspender *p, struct cks_session_info *s, int6
 	if (now - u->used < idle_ms) {
 		lower_next(next, u->used + idle_ms);
 	} else if (cks_suspend_fits(p, s->memory)) {
-		json_decref(cks_suspend(p, s, (struct cks_suspend_wish){.held = false}, NULL));
+		json_decref(
+			cks_suspend(p, s, (struct cks_suspend_wish){.park = s->mps != 0}, NULL));
 		u->used = now; /* if this fails, after the same time again */
 	} else {
 		u->used = now;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/mps.h"
 #include "server/policy/policy.h"
 #include "server/policy/policy_part.h"
 #include "server/policy/token.h"
@@ -52,6 +53,16 @@ static bool take_key(struct cks_policy_reading *r, const config_setting_t *s,
 	return true;
 }
 
+/* The key sm of @group would have no effect without MPS. */
+static void check_sm(struct cks_policy_reading *r, const config_setting_t *group,
+		     const struct cks_terms *t)
+{
+	const config_setting_t *sm = config_setting_get_member(group, "sm");
+
+	if (sm && !t->mps)
+		cks_policy_fail(r, sm, "sm: it needs share = \"mps\"");
+}
+
 static void take_usual(struct cks_policy_reading *r, const config_setting_t *group,
 		       struct cks_policy *policy)
 {
@@ -64,6 +75,8 @@ static void take_usual(struct cks_policy_reading *r, const config_setting_t *gro
 		if (!take_key(r, s, policy, &policy->usual, &policy->usual_prefixes))
 			report_unknown_key(r, s);
 	}
+	if (!r->failed)
+		check_sm(r, group, &policy->usual);
 }
 
 static void key_of_user(struct cks_policy_reading *r, const config_setting_t *s,
@@ -144,6 +157,8 @@ static void take_entry(struct cks_policy_reading *r, const config_setting_t *gro
 		else if (!take_key(r, s, policy, &e->terms, &e->prefixes))
 			report_unknown_key(r, s);
 	}
+	if (!r->failed)
+		check_sm(r, group, &e->terms);
 	if (names != 1)
 		cks_policy_fail(r, group, "an entry has one of token, user and address");
 	for (size_t i = 0; i + 1 < policy->count; i++) {
@@ -363,6 +378,15 @@ static int check_tokens(const struct cks_policy *policy, const char *path, const
 	return ret;
 }
 
+static bool uses_mps(const struct cks_policy *policy)
+{
+	bool any = policy->usual.mps;
+
+	for (size_t i = 0; !any && i < policy->count; i++)
+		any = policy->entries[i].terms.mps;
+	return any;
+}
+
 int cks_policy_check(const char *path, const char *token_file)
 {
 	struct cks_policy *policy = NULL;
@@ -373,6 +397,11 @@ int cks_policy_check(const char *path, const char *token_file)
 		fprintf(stderr, "cricket-rpc-server: %s\n", why);
 	else if (policy && token_file)
 		ret = check_tokens(policy, path, token_file);
+	if (ret == 0 && policy && uses_mps(policy) && !ck_cuda_mps_installed())
+		fprintf(stderr,
+			"cricket-rpc-server: %s: share = \"mps\": " CK_MPS_CONTROL
+			" is not on PATH here: without it such sessions are refused\n",
+			path);
 	cks_policy_free(policy);
 	return ret;
 }

@@ -102,6 +102,15 @@ static void take_size(struct cks_policy_reading *r, const config_setting_t *s,
 		store_value(t, key, (int64_t)bytes);
 }
 
+/* As in "25%"; 0: it is none. */
+static long read_percent(const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+	long percent = digits > 0 && digits < 4 ? strtol(text, NULL, 10) : 0;
+
+	return strcmp(text + digits, "%") == 0 && percent <= 100 ? percent : 0;
+}
+
 /* A size as in "8G", or a part of each GPU as in "25%". */
 static void take_memory(struct cks_policy_reading *r, const config_setting_t *s,
 			const struct key *key, struct cks_terms *t)
@@ -109,10 +118,10 @@ static void take_memory(struct cks_policy_reading *r, const config_setting_t *s,
 	const char *text = cks_policy_text(r, s);
 	size_t digits = strspn(text, "0123456789");
 	uint64_t bytes = 0;
-	long percent = digits > 0 && digits < 4 ? strtol(text, NULL, 10) : 0;
+	long percent = read_percent(text);
 
 	t->memory = t->percent = 0;
-	if (strcmp(text + digits, "%") == 0 && percent >= 1 && percent <= 100)
+	if (percent > 0)
 		t->percent = (uint32_t)percent;
 	else if (digits > 0 && ck_env_number(text, &bytes) == 0 && bytes > 0)
 		t->memory = bytes;
@@ -144,6 +153,29 @@ static void take_own(struct cks_policy_reading *r, const config_setting_t *s, co
 	if (!own && strcmp(text, "all") != 0)
 		cks_policy_fail(r, s, "%s: neither \"own\" nor \"all\"", key->name);
 	store_value(t, key, own);
+}
+
+/* "mps" or "time"; true: mps. */
+static void take_share(struct cks_policy_reading *r, const config_setting_t *s,
+		       const struct key *key, struct cks_terms *t)
+{
+	const char *text = cks_policy_text(r, s);
+	bool mps = strcmp(text, "mps") == 0;
+
+	if (!mps && strcmp(text, "time") != 0)
+		cks_policy_fail(r, s, "%s: neither \"mps\" nor \"time\"", key->name);
+	store_value(t, key, mps);
+}
+
+static void take_percent(struct cks_policy_reading *r, const config_setting_t *s,
+			 const struct key *key, struct cks_terms *t)
+{
+	long percent = read_percent(cks_policy_text(r, s));
+
+	if (percent < key->least || percent > key->most)
+		cks_policy_fail(r, s, "%s: not a part as in \"25%%\"", key->name);
+	else
+		store_value(t, key, percent);
 }
 
 /* Can an entry of @size bytes name a device: a number, or the beginning of a UUID? */

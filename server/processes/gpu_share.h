@@ -12,6 +12,7 @@ struct cks_share {
 	uint64_t gpus;	      /* bits of the GPUs that it has contexts on; 0: none known */
 	uint32_t weight;      /* of its identity, */
 	int priority;	      /* and that */
+	uint32_t group;	      /* its sessions use a GPU at the same time; 0: none */
 	bool active;	      /* it has used the GPU lately */
 	bool held;	      /* its worker waits for turns */
 	bool wants;	      /* a turn */

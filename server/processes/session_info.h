@@ -86,6 +86,7 @@ struct cks_session_info {
 	unsigned int number; /* for its public name; never used again */
 	pid_t pid;	     /* of the worker */
 	uint32_t user;	     /* that the worker has become (--worker-users); 0: none */
+	uint32_t mps;	     /* its daemon of NVIDIA MPS (server/children/mps.h); 0: none */
 	pid_t follower;	     /* the child that ends with it; 0: it is a child itself */
 	struct cks_owner owner;
 	char program[CK_NOTE_TEXT]; /* of the client, as it calls itself */

@@ -38,6 +38,7 @@ void cks_state_free(struct cks_state *state)
 		free(state->callers[i].out);
 	}
 	free(state->workers);
+	free(state->mps);
 	free(state->fresh);
 	free(state->callers);
 	cks_state_init(state);
@@ -176,10 +177,15 @@ static void read_socket(struct reader *r, const json_t *json, struct cks_socket 
 	socket->file.st_ino = (ino_t)get_number(r, json, "inode", INT64_MIN, INT64_MAX, 0);
 }
 
+static void read_identity(struct reader *r, const json_t *json, struct cks_identity *identity)
+{
+	get_text(json, "name", identity->name, sizeof(identity->name));
+	get_bytes(r, json, "key", identity->key.bytes, CK_HASH_SIZE);
+}
+
 static void read_owner(struct reader *r, const json_t *json, struct cks_owner *owner)
 {
-	const json_t *peer = json_object_get(json, "peer"),
-		     *identity = json_object_get(json, "identity");
+	const json_t *peer = json_object_get(json, "peer");
 	char kind[16] = "";
 
 	get_text(peer, "kind", kind, sizeof(kind));
@@ -188,8 +194,7 @@ static void read_owner(struct reader *r, const json_t *json, struct cks_owner *o
 			owner->peer.kind = i;
 	}
 	get_bytes(r, peer, "bytes", owner->peer.bytes, sizeof(owner->peer.bytes));
-	get_text(identity, "name", owner->identity.name, sizeof(owner->identity.name));
-	get_bytes(r, identity, "key", owner->identity.key.bytes, CK_HASH_SIZE);
+	read_identity(r, json_object_get(json, "identity"), &owner->identity);
 }
 
 /* On which GPUs it is. */
@@ -215,6 +220,7 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 	info->pid = (pid_t)get_number(r, json, "pid", 2, CK_NUMBER_MAX, 0);
 	info->follower = (pid_t)get_number(r, json, "follower", 0, CK_NUMBER_MAX, 0);
 	info->user = (uint32_t)get_number(r, json, "user", 0, UINT32_MAX, 0);
+	info->mps = (uint32_t)get_number(r, json, "mps", 0, UINT32_MAX, 0);
 	w->control = (int)get_number(r, json, "control", -1, CK_NUMBER_MAX, -1);
 	w->process = get_extra_fd(r, json, "process");
 	if (info->pid == 0 || (w->control >= 0 && w->control < 3))
@@ -246,6 +252,20 @@ static void read_worker(struct reader *r, const json_t *json, struct cks_state_w
 	}
 }
 
+static void read_mps(struct reader *r, const json_t *json, struct cks_state_mps *mps)
+{
+	mps->number = (uint32_t)get_number(r, json, "number", 1, UINT32_MAX, 0);
+	mps->pid = (pid_t)get_number(r, json, "pid", 0, CK_NUMBER_MAX, 0);
+	mps->messenger = (pid_t)get_number(r, json, "messenger", 0, CK_NUMBER_MAX, 0);
+	read_identity(r, json_object_get(json, "identity"), &mps->identity);
+	get_text(json, "gpus", mps->gpus, sizeof(mps->gpus));
+	get_text(json, "folder", mps->folder, sizeof(mps->folder));
+	mps->quits = json_is_true(json_object_get(json, "quits"));
+	mps->lost = get_number(r, json, "lost", 0, INT64_MAX, 0);
+	if (mps->number == 0 || mps->folder[0] != '/' || mps->pid == 1 || mps->messenger == 1)
+		r->failed = true;
+}
+
 static void read_fresh(struct reader *r, const json_t *json, struct cks_state_fresh *f)
 {
 	f->fd = get_needed_fd(r, json, "fd");
@@ -267,14 +287,16 @@ static void read_lists(struct reader *r, const json_t *json, struct cks_state *s
 {
 	json_t *listeners = get_list(r, json, "listeners", &s->listeners.count);
 	json_t *workers = get_list(r, json, "workers", &s->worker_count);
+	json_t *mps = get_list(r, json, "mps", &s->mps_count);
 	json_t *fresh = get_list(r, json, "fresh", &s->fresh_count);
 	json_t *callers = get_list(r, json, "callers", &s->caller_count);
 
 	s->workers = calloc(s->worker_count + 1, sizeof(*s->workers));
+	s->mps = calloc(s->mps_count + 1, sizeof(*s->mps));
 	s->fresh = calloc(s->fresh_count + 1, sizeof(*s->fresh));
 	s->callers = calloc(s->caller_count + 1, sizeof(*s->callers));
-	if (!s->workers || !s->fresh || !s->callers || s->listeners.count > CK_LISTENERS ||
-	    s->caller_count > CK_STATE_CALLERS) {
+	if (!s->workers || !s->mps || !s->fresh || !s->callers ||
+	    s->listeners.count > CK_LISTENERS || s->caller_count > CK_STATE_CALLERS) {
 		r->failed = true;
 		return;
 	}
@@ -282,6 +304,8 @@ static void read_lists(struct reader *r, const json_t *json, struct cks_state *s
 		read_socket(r, json_array_get(listeners, i), &s->listeners.list[i]);
 	for (size_t i = 0; i < s->worker_count; i++)
 		read_worker(r, json_array_get(workers, i), &s->workers[i]);
+	for (size_t i = 0; i < s->mps_count; i++)
+		read_mps(r, json_array_get(mps, i), &s->mps[i]);
 	for (size_t i = 0; i < s->fresh_count; i++)
 		read_fresh(r, json_array_get(fresh, i), &s->fresh[i]);
 	for (size_t i = 0; i < s->caller_count; i++)

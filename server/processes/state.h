@@ -33,6 +33,19 @@ struct cks_state_worker {
 	unsigned char session[16];
 };
 
+#define CK_STATE_MPS_GPUS 128
+#define CK_STATE_MPS_FOLDER 80
+
+/* A daemon of NVIDIA MPS (server/children/mps.h). */
+struct cks_state_mps {
+	uint32_t number;
+	pid_t pid, messenger;
+	struct cks_identity identity;
+	char gpus[CK_STATE_MPS_GPUS], folder[CK_STATE_MPS_FOLDER];
+	bool quits;   /* it was told to end */
+	int64_t lost; /* in ms of CLOCK_MONOTONIC; 0: it has not ended by itself */
+};
+
 struct cks_state_fresh {
 	int fd;
 	int64_t deadline; /* in ms of CLOCK_MONOTONIC */
@@ -64,6 +77,8 @@ struct cks_state {
 	struct cks_state_worker *workers;
 	size_t worker_count;
 	unsigned int numbered; /* sessions so far */
+	struct cks_state_mps *mps;
+	size_t mps_count;
 	struct cks_state_fresh *fresh;
 	size_t fresh_count;
 	struct cks_state_caller *callers; /* without the asker */

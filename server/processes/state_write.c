@@ -70,16 +70,23 @@ static void put_name(struct writer *w, json_t *object, const char *key, const ch
 	put_value(w, object, key, json_string(text));
 }
 
+static json_t *write_identity(struct writer *w, const struct cks_identity *identity)
+{
+	json_t *json = json_object();
+
+	put_name(w, json, "name", identity->name);
+	put_bytes(w, json, "key", identity->key.bytes, CK_HASH_SIZE);
+	return json;
+}
+
 static json_t *write_owner(struct writer *w, const struct cks_owner *owner)
 {
-	json_t *json = json_object(), *peer = json_object(), *identity = json_object();
+	json_t *json = json_object(), *peer = json_object();
 
 	put_value(w, peer, "kind", json_string(cks_state_peer_kinds[owner->peer.kind]));
 	put_bytes(w, peer, "bytes", owner->peer.bytes, sizeof(owner->peer.bytes));
-	put_name(w, identity, "name", owner->identity.name);
-	put_bytes(w, identity, "key", owner->identity.key.bytes, CK_HASH_SIZE);
 	put_value(w, json, "peer", peer);
-	put_value(w, json, "identity", identity);
+	put_value(w, json, "identity", write_identity(w, &owner->identity));
 	return json;
 }
 
@@ -146,6 +153,8 @@ static json_t *write_worker(struct writer *w, const struct cks_state_worker *wor
 	put_value(w, json, "owner", write_owner(w, &info->owner));
 	if (info->user)
 		put_number(w, json, "user", info->user);
+	if (info->mps)
+		put_number(w, json, "mps", info->mps);
 	put_number(w, json, "number", info->number);
 	put_name(w, json, "program", info->program);
 	put_number(w, json, "client_pid", info->client_pid);
@@ -159,6 +168,21 @@ static json_t *write_worker(struct writer *w, const struct cks_state_worker *wor
 	}
 	put_suspension(w, json, &info->suspension);
 	put_gpus(w, json, info);
+	return json;
+}
+
+static json_t *write_mps(struct writer *w, const struct cks_state_mps *mps)
+{
+	json_t *json = json_object();
+
+	put_number(w, json, "number", mps->number);
+	put_number(w, json, "pid", mps->pid);
+	put_number(w, json, "messenger", mps->messenger);
+	put_value(w, json, "identity", write_identity(w, &mps->identity));
+	put_name(w, json, "gpus", mps->gpus);
+	put_name(w, json, "folder", mps->folder);
+	put_value(w, json, "quits", json_boolean(mps->quits));
+	put_number(w, json, "lost", mps->lost);
 	return json;
 }
 
@@ -191,12 +215,14 @@ static json_t *write_caller(struct writer *w, const struct cks_state_caller *cal
 static json_t *write_state(struct writer *w, const struct cks_state *s)
 {
 	json_t *json = json_object(), *listeners = json_array(), *workers = json_array(),
-	       *fresh = json_array(), *callers = json_array(), *broker;
+	       *fresh = json_array(), *callers = json_array(), *mps = json_array(), *broker;
 
 	for (size_t i = 0; i < s->listeners.count; i++)
 		append_item(w, listeners, write_socket(w, &s->listeners.list[i]));
 	for (size_t i = 0; i < s->worker_count; i++)
 		append_item(w, workers, write_worker(w, &s->workers[i]));
+	for (size_t i = 0; i < s->mps_count; i++)
+		append_item(w, mps, write_mps(w, &s->mps[i]));
 	for (size_t i = 0; i < s->fresh_count; i++)
 		append_item(w, fresh, write_fresh(w, &s->fresh[i]));
 	for (size_t i = 0; i < s->caller_count; i++)
@@ -231,6 +257,7 @@ static json_t *write_state(struct writer *w, const struct cks_state *s)
 		put_number(w, json, "asker", s->asker);
 	put_value(w, json, "listeners", listeners);
 	put_value(w, json, "workers", workers);
+	put_value(w, json, "mps", mps);
 	put_number(w, json, "numbered", s->numbered);
 	put_value(w, json, "fresh", fresh);
 	put_value(w, json, "callers", callers);

@@ -194,21 +194,36 @@ static void end_stuck(struct cks_share **list, size_t count, int64_t now, int64_
 	}
 }
 
-/* The GPUs of turns of this priority or a higher one. */
-static uint64_t running_gpus(struct cks_share **list, size_t count, int priority)
-{
-	uint64_t bits = 0;
-
-	for (size_t i = 0; i < count; i++)
-		bits |= list[i]->running && list[i]->priority >= priority ? list[i]->gpus : 0;
-	return bits;
-}
-
 static int64_t eager_until(const struct cks_share *s)
 {
 	int64_t us = ck_max(2 * (int64_t)s->lag_us, (int64_t)CK_SHARE_EAGER_US);
 
 	return s->eager ? s->ended + ck_min(us, (int64_t)CK_SHARE_EAGER_MOST_US) : 0;
+}
+
+/* Does it wait for its turn, or does the GPU for it? */
+static bool has_place(const struct cks_share *s, int64_t now)
+{
+	return s->held && !s->running && (s->wants || now < eager_until(s));
+}
+
+/* The GPUs that the session at @at may not begin a turn on: those of turns of its priority or a
+ * higher one, and those that sessions before it wait for, so that their turns come. Sessions of a
+ * group exclude only others. */
+static uint64_t taken_gpus(struct cks_share **list, size_t count, size_t at, int64_t now)
+{
+	const struct cks_share *s = list[at];
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct cks_share *t = list[i];
+
+		if (s->group && t->group == s->group)
+			continue;
+		if ((t->running && t->priority >= s->priority) || (i < at && has_place(t, now)))
+			bits |= t->gpus;
+	}
+	return bits;
 }
 
 static int by_priority_and_passed(const void *a, const void *b)
@@ -230,29 +245,23 @@ static void begin_turn(struct cks_fair_share *y, struct cks_share *s, int64_t no
 	y->tell(s, CK_CONTROL_TURN);
 }
 
-/* A session that waits for one of its GPUs keeps the others from those behind it, so that its turn
- * comes. */
 static void give_turns(struct cks_fair_share *y, struct cks_share **list, size_t count, int64_t now,
 		       int64_t *next)
 {
-	uint64_t taken = 0;
-
 	end_stuck(list, count, now, next);
 	bound_credit(list, count);
 	qsort(list, count, sizeof(struct cks_share *), by_priority_and_passed);
 	for (size_t i = 0; i < count; i++) {
 		struct cks_share *s = list[i];
 
-		taken |= running_gpus(list, count, s->priority);
-		if (!s->held || s->running || (!s->wants && now >= eager_until(s)))
+		if (!has_place(s, now))
 			continue;
-		if (s->wants && !(s->gpus & taken)) {
+		if (s->wants && !(s->gpus & taken_gpus(list, count, i, now))) {
 			begin_turn(y, s, now);
 			lower_next(next, now + s->window_us + CK_SHARE_STUCK_US);
 		} else if (!s->wants) {
 			lower_next(next, eager_until(s));
 		}
-		taken |= s->gpus;
 	}
 }
 

@@ -12,6 +12,8 @@
  * turn of a lower one; and no lower one has a turn while it has. Beside it, turns of lower sessions
  * are short: few messages each.
  *
+ * The sessions of a group, which NVIDIA MPS lets use a GPU together, have turns at the same time.
+ *
  * These functions know no processes and no clock: times are arguments, in us.
  */
 #ifndef CK_SERVER_RULES_FAIR_SHARE_H

@@ -84,6 +84,7 @@ int cks_supervisor_set_up(struct supervisor *s, const char *driver)
 		return -ENOMEM;
 	cks_new_connection_driver(s->fresh, driver);
 	cks_gpu_time_start(&s->gauge, s->options->gpu_time, driver);
+	cks_workers_gpus(s->workers, s->gpus);
 	cks_workers_audit(s->workers, s->audit);
 	cks_workers_accounts(s->workers, s->accounts);
 	if (s->options->worker_users.first) {

@@ -70,6 +70,7 @@ static void reap_children(struct supervisor *s)
 		cks_migration_policy_ended(s->travels, s->options, s->workers, s->helpers, pid,
 					   status);
 		if (!cks_suspender_ended(s->suspender, pid) &&
+		    !cks_workers_mps_ended(s->workers, pid, status) &&
 		    !cks_workers_ended(s->workers, pid, status) &&
 		    !cks_broker_ended(s->broker, pid, status) &&
 		    !cks_upgrade_ended(&s->upgrade, pid, status) &&
@@ -216,6 +217,7 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 	r->timeout = cks_spare_workers_run(&s->spares, s->workers);
 	cks_suspender_run(s->suspender, &r->timeout);
 	cks_gpu_turns_run(s->workers, &r->timeout);
+	cks_workers_mps_run(s->workers, &r->timeout);
 	ck_poll_sooner(&r->timeout, cks_deadlines_run(s->workers, s->accounts, &s->deadlines));
 	ck_poll_sooner(&r->timeout, cks_drain_run(&s->drain, s->workers));
 	ck_poll_sooner(&r->timeout, cks_watchdog_run(&s->watchdog));

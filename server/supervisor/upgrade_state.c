@@ -97,6 +97,8 @@ static int adopt_state(struct supervisor *s, const struct cks_state *state)
 		ret = cks_supervisor_set_up(s, cks_state_driver(state, s->options->driver));
 	if (ret == 0)
 		cks_workers_number(s->workers, state->numbered);
+	for (size_t i = 0; ret == 0 && i < state->mps_count; i++)
+		ret = cks_workers_mps_adopt(s->workers, &state->mps[i]);
 	for (size_t i = 0; ret == 0 && i < state->worker_count; i++)
 		ret = cks_workers_adopt(s->workers, &state->workers[i]);
 	for (size_t i = 0; ret == 0 && i < state->fresh_count; i++)

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cricket.h"
+#include "cuda/mps.h"
 #include "rpc/proc.h"
 #include "server/direct/direct.h"
 #include "server/memory/lease.h"
@@ -39,6 +42,9 @@
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
+
+#define CK_MPS_MS 30000	 /* for NVIDIA MPS to start, if the supervisor does not watch it */
+#define CK_MPS_STEP_MS 5 /* between two looks */
 
 /* What a client says in its hello. Older ones do not say all of it. */
 struct greeting {
@@ -122,11 +128,35 @@ static void check_client(struct hello *h, struct cks_token *token)
 		set_message(&h->res, status, "%s", why);
 }
 
+/* Without its daemon, the driver would share the GPU in another way, and not say so. The supervisor
+ * ends one that does not start, and removes its folder. False: there is none. */
+static bool await_mps(void)
+{
+	const struct timespec step = {.tv_nsec = CK_MPS_STEP_MS * 1000000L};
+	const char *folder = ck_cuda_mps_folder();
+
+	for (int ms = 0; folder && !ck_cuda_mps_listens(folder); ms += CK_MPS_STEP_MS) {
+		if (ms > CK_MPS_MS || access(folder, F_OK) < 0)
+			return false;
+		nanosleep(&step, NULL);
+	}
+	return true;
+}
+
 static void start_driver(const struct cks_options *options, ck_hello_res *res)
 {
 	char why[256];
 	CUresult err;
 
+	if (!await_mps()) {
+		ck_err("no session: NVIDIA MPS did not start");
+		res->cuda_error = CUDA_ERROR_MPS_CONNECTION_FAILED;
+		set_message(
+			res, CK_HELLO_DRIVER,
+			"NVIDIA MPS, which the policy asks for, did not start; the server's log "
+			"says why");
+		return;
+	}
 	if (cks_driver_open(options->driver, why, sizeof(why)) < 0) {
 		ck_err("driver %s: %s", options->driver, why);
 		res->cuda_error = CUDA_ERROR_NO_DEVICE;

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cuda/mps.h"
 #include "cricket.h"
 #include "m3/message.h"
 #include "server/direct/direct.h"
@@ -375,7 +376,8 @@ static void take_session(struct cks_session *session, const struct cks_options *
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
 	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
 	atomic_store(&worker.session, session);
-	if (cks_orphans_allowed(options))
+	/* the daemon of NVIDIA MPS ends with the supervisor */
+	if (cks_orphans_allowed(options) && !ck_cuda_mps_folder())
 		prctl(PR_SET_PDEATHSIG, 0);
 }
 

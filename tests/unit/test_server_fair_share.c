@@ -95,11 +95,22 @@ static int64_t speak(void)
 	return next;
 }
 
+/* Is there a session beside the one at @at that may not be? */
+static bool collides(struct cks_share **list, size_t at)
+{
+	const struct cks_share *s = list[at];
+	bool found = false;
+
+	for (size_t i = 0; i < at && s->running && s->priority == 0; i++)
+		found |= list[i]->running && list[i]->priority == 0 && (list[i]->gpus & s->gpus) &&
+			 !(s->group && list[i]->group == s->group);
+	return found;
+}
+
 static void run(void)
 {
 	struct cks_share *list[SESSIONS];
 	int64_t next, until = now + 20 * SECOND;
-	uint64_t busy;
 
 	while (now < until) {
 		size_t count = 0;
@@ -110,13 +121,9 @@ static void run(void)
 				list[count++] = &all[i].share;
 		}
 		cks_fair_share_run(&shares, list, count, now, &next);
-		busy = 0;
 		for (size_t i = 0; i < count; i++) {
 			/* one at a time of each priority */
-			assert_false(list[i]->running && list[i]->priority == 0 &&
-				     (busy & list[i]->gpus));
-			if (list[i]->running && list[i]->priority == 0)
-				busy |= list[i]->gpus;
+			assert_false(collides(list, i));
 			next = ck_min(next, container_of(list[i], struct session, share)->ends);
 			next = ck_min(next, container_of(list[i], struct session, share)->asks);
 		}
@@ -289,6 +296,33 @@ static void lower_sessions_share_by_weight(void **state)
 	assert_ratio(&all[1], &all[2], 3);
 }
 
+/* With MPS: each has the GPU for as long as all of them together, and the other one its share
+ * beside them. */
+static void sessions_of_a_group_have_their_turns_together(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		begin(i, 3, 1, 1000)->share.group = 7;
+	begin(3, 1, 1, 1000);
+	run();
+	for (size_t i = 0; i < 3; i++)
+		assert_true(all[i].had > 12 * SECOND);
+	assert_ratio(&all[0], &all[1], 1);
+	assert_ratio(&all[0], &all[3], 3);
+}
+
+static void sessions_of_two_groups_exclude_each_other(void **state)
+{
+	(void)state;
+	begin(0, 2, 1, 1000)->share.group = 1;
+	begin(1, 2, 1, 1000)->share.group = 1;
+	begin(2, 1, 1, 1000)->share.group = 2;
+	begin(3, 1, 1, 1000)->share.group = 2;
+	run();
+	assert_ratio(&all[0], &all[2], 2);
+	assert_ratio(&all[1], &all[3], 2);
+}
+
 static void gpus_keep_their_bits(void **state)
 {
 	const uint32_t one[CK_NOTE_GPUS] = {7, 0, 9}, other[CK_NOTE_GPUS] = {9, 4},
@@ -345,6 +379,8 @@ int main(void)
 		cmocka_unit_test_setup(messages_of_a_low_turn_follow_their_time, set_up),
 		cmocka_unit_test_setup(lower_sessions_share_by_weight, set_up),
 		cmocka_unit_test_setup(who_asks_again_is_answered_by_the_state, set_up),
+		cmocka_unit_test_setup(sessions_of_a_group_have_their_turns_together, set_up),
+		cmocka_unit_test_setup(sessions_of_two_groups_exclude_each_other, set_up),
 		cmocka_unit_test_setup(gpus_keep_their_bits, set_up),
 	};
 

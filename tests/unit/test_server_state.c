@@ -27,6 +27,7 @@ static struct cks_state_worker workers[] = {
 		  .number = 12,
 		  .program = "python3",
 		  .client_pid = 4000000000,
+		  .mps = 3,
 		  .memory = 1ull << 40,
 		  .gpus = {7, 0, 4000000000},
 		  .moved = 3,
@@ -44,6 +45,14 @@ static struct cks_state_worker workers[] = {
 	 .session = "0123456789abcde"},
 	{.info.pid = 71, .control = -1},
 };
+static struct cks_state_mps mps[] = {{.number = 3,
+				      .pid = 80,
+				      .messenger = 81,
+				      .identity = {.name = "alice", .key.bytes = {1, 2}},
+				      .gpus = "0,1",
+				      .folder = "/run/cricket-mps-70-3",
+				      .quits = true,
+				      .lost = 5}};
 static struct cks_state_fresh fresh[] = {{.fd = 30, .deadline = 123456789012, .answered = true},
 					 {.fd = 31}};
 static struct cks_state_caller callers[] = {
@@ -75,6 +84,8 @@ static struct cks_state full(void)
 		.workers = workers,
 		.worker_count = CK_ARRAY_SIZE(workers),
 		.numbered = 12,
+		.mps = mps,
+		.mps_count = CK_ARRAY_SIZE(mps),
 		.fresh = fresh,
 		.fresh_count = CK_ARRAY_SIZE(fresh),
 		.callers = callers,
@@ -115,6 +126,16 @@ static void expect_workers(const struct cks_state *s)
 	assert_true(w[1].info.pid == 71 && w[1].control == -1 && !w[1].serving && !w[1].named);
 }
 
+static void expect_mps(const struct cks_state *s)
+{
+	assert_int_equal(s->mps_count, 1);
+	assert_true(s->mps[0].number == 3 && s->mps[0].pid == 80 && s->mps[0].messenger == 81);
+	assert_memory_equal(&s->mps[0].identity, &mps[0].identity, sizeof(mps[0].identity));
+	assert_string_equal(s->mps[0].gpus, mps[0].gpus);
+	assert_string_equal(s->mps[0].folder, mps[0].folder);
+	assert_true(s->mps[0].quits && s->mps[0].lost == 5);
+}
+
 static void expect_full(const struct cks_state *s)
 {
 	assert_string_equal(s->driver, "emu");
@@ -130,6 +151,7 @@ static void expect_full(const struct cks_state *s)
 	expect_callers(s);
 	assert_int_equal(s->numbered, 12);
 	expect_workers(s);
+	expect_mps(s);
 	assert_int_equal(s->fresh_count, 2);
 	assert_true(s->fresh[0].fd == 30 && s->fresh[0].deadline == 123456789012);
 	assert_true(s->fresh[0].answered && s->fresh[1].fd == 31 && !s->fresh[1].answered);
@@ -265,6 +287,9 @@ static void what_this_release_cannot_read_is_refused(void **unused)
 		"\"callers\": [{\"fd\": 5, \"passed\": 2}]",
 		"\"callers\": [{\"fd\": 5, \"in\": \"7z\"}]",
 		"\"callers\": [{\"fd\": 5, \"user\": -1}]",
+		"\"mps\": [{\"number\": 0, \"pid\": 80, \"folder\": \"/run/x\"}]",
+		"\"mps\": [{\"number\": 1, \"pid\": 1, \"folder\": \"/run/x\"}]",
+		"\"mps\": [{\"number\": 1, \"pid\": 80, \"folder\": \"x\"}]",
 		"\"listeners\": {}",
 		"\"listeners\": [[]]",
 		"\"listeners\": [{\"fd\": null}]",

@@ -73,6 +73,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 			       other = {.peer = {.kind = CK_PEER_IPV4}, .identity.key.bytes = {1}};
 	const struct cks_start start = {.owner = &owner, .number = 1};
 	struct cks_session_counts counts;
+	const char *why = NULL;
 	pid_t pid;
 
 	(void)state;
@@ -80,7 +81,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	assert_int_equal(cks_workers_spare(w), 0);
 	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all + counts.peer + counts.identity, 0); /* a spare has no client */
-	assert_int_equal(cks_workers_serve(w, STDERR_FILENO, &start), 0);
+	assert_int_equal(cks_workers_serve(w, STDERR_FILENO, &start, &why), 0);
 	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all == 1 && counts.peer == 1 && counts.identity == 1, true);
 	cks_workers_count(w, &other, &counts);
@@ -125,6 +126,54 @@ static void a_join_waits_while_its_session_may_return(void **state)
 	assert_int_equal(cks_workers_serving(w), 0);
 	close(ends[2]);
 	close(ends[3]);
+	cks_workers_destroy(w, "");
+}
+
+static struct worker *find_worker(struct cks_workers *w, pid_t pid)
+{
+	struct worker *worker = w->first;
+
+	while (worker && worker->info.pid != pid)
+		worker = worker->next;
+	return worker;
+}
+
+/* The driver may count the time of sessions for NVIDIA's server, a child of their daemon. */
+static void gpu_time_of_mps_is_that_of_its_sessions(void **state)
+{
+	const struct cks_options options = {.warm_devices = "none", .max_sessions = 4};
+	struct cks_workers *w = cks_workers_create(&options, "emu", NULL);
+	struct cks_state_mps daemon = {.number = 1, .pid = getpid(), .folder = "/nonexistent/1"};
+	struct cks_state_worker saved = {.serving = true, .control = -1};
+	pid_t server = fork();
+
+	(void)state;
+	if (server == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(cks_workers_mps_adopt(w, &daemon), 0);
+	for (pid_t pid = 4321; pid < 4325; pid++) {
+		saved.info.pid = pid;
+		saved.info.mps = pid < 4324; /* the last one does not use it */
+		assert_int_equal(cks_workers_adopt(w, &saved), 0);
+	}
+	find_worker(w, 4323)->info.suspension.used -= 60000; /* idle for long */
+	cks_workers_add_gpu_time(w, server, 1000);
+	assert_int_equal(find_worker(w, 4321)->info.use.gpu_us, 500);
+	assert_int_equal(find_worker(w, 4322)->info.use.gpu_us, 500);
+	assert_int_equal(find_worker(w, 4323)->info.use.gpu_us, 0);
+	assert_int_equal(find_worker(w, 4324)->info.use.gpu_us, 0);
+	for (pid_t pid = 4321; pid < 4324; pid++)
+		find_worker(w, pid)->info.suspension.used -= 60000;
+	cks_workers_add_gpu_time(w, server, 900);
+	assert_int_equal(find_worker(w, 4323)->info.use.gpu_us, 300);
+	cks_workers_add_gpu_time(w, getpid(), 900); /* not a child of the daemon */
+	assert_int_equal(find_worker(w, 4323)->info.use.gpu_us, 300);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	while (w->first)
+		cks_worker_remove(w, &w->first);
 	cks_workers_destroy(w, "");
 }
 
@@ -263,6 +312,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_client_joins_whatever_its_worker_has_said_before),
 		cmocka_unit_test(a_join_waits_while_its_session_may_return),
+		cmocka_unit_test(gpu_time_of_mps_is_that_of_its_sessions),
 		cmocka_unit_test(workers_that_speak_are_heard),
 		cmocka_unit_test(words_of_workers_are_no_commands_for_a_terminal),
 		cmocka_unit_test(
