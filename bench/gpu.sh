@@ -16,6 +16,7 @@
 #   profile 200 s        what the profilers of PyTorch, JAX and CuPy (PROFILE: some) say, natively and through the server; traces in $OUT/trace
 #   pool     90 s        two servers with a GPU each, as one list, and copies between them against plain sockets; needs two GPUs
 #   priority 150 s       requests beside training: natively, without a policy, with priorities
+#   mps      60 s        eight small programs of one user: time slices, NVIDIA MPS, and share = "mps" of the policy
 #   ddp     180 s (90)   NCCL and PyTorch with a process for each GPU: natively, and in the workers of a server for each GPU; with
 #                        one GPU one rank. NCCL_LIBRARY: the server's NCCL, DDP_PARTS: "rate torch", DDP_TORCH: parts of torch_ddp.py, as fsdp
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
@@ -346,6 +347,14 @@ priority() {
 	server_end
 	python3 bench/priority.py --driver "$DRIVER" --seconds "${PRIORITY_SECONDS:-$((QUICK ? 4 : 10))}" 2>> "$OUT/priority.err" | table
 	tail -n 5 "$OUT/priority.err"
+	server
+}
+
+# Programs of one user that share the GPU in time and in space. MPS_SECONDS: of each row.
+mps() {
+	server_end
+	python3 bench/mps.py --driver "$DRIVER" --seconds "${MPS_SECONDS:-$((QUICK ? 2 : 4))}" 2>> "$OUT/mps.err" | table
+	tail -n 5 "$OUT/mps.err"
 	server
 }
 

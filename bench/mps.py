@@ -119,7 +119,7 @@ def processes_of_mps():
 
 
 def gpu_seconds(server):
-    return sum(one.get("gpu_seconds", 0) for one in server.ask(command="status")[0].get("identities", []))
+    return sum(one.get("gpu_time", 0) for one in server.ask(command="status")[0].get("identities", []))
 
 
 def try_rules(bench, server):

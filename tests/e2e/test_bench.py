@@ -265,3 +265,13 @@ def test_a_picture_has_the_kernels_of_two_traces(tmp_path):
     assert result.status == 0, result.err
     picture = (tmp_path / "out.svg").read_text()
     assert picture.count("<title>k&lt;0&gt;: 3.00 us</title>") == picture.count("<title>k&lt;1&gt;") == 2 and "call" not in picture
+
+
+def test_sharing_in_space_is_measured_and_tried(tmp_path):
+    shutil.copy(ROOT / "tests" / "e2e" / "mps_daemon.py", tmp_path / "nvidia-cuda-mps-control")
+    result = run([sys.executable, BENCH / "mps.py", "--driver", "emu", "--clients", "2", "--seconds", "0.2", "--work", "10"],
+                 clean_env(PATH=f"{tmp_path}:{os.environ['PATH']}"), 120)
+    assert result.status == 0 and "failed" not in result.out, result.out + result.err
+    assert "suspend: s" in result.out and "the same memory" in result.out
+    assert "its session 700 - another of its identity 810 - another identity 0" in result.out, result.out
+    assert len(re.findall(r"x +[\d.]+$", result.out, re.MULTILINE)) == 5
