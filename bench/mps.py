@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pwd
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,18 @@ for line in sys.stdin:
     print(c.cuMemsetD8_v2(at, 1, ctypes.c_size_t(4096)) or c.cuCtxSynchronize(), flush=True)
 """
 
+# Has a kernel that runs for seconds.
+SPIN = PROGRAM.split("print(")[0] + r"""
+ptx = (b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u32 n)\n{\n.reg .pred %q;\n.reg .b32 %r<2>;\n"
+       b"ld.param.u32 %r1, [n];\nA: sub.u32 %r1, %r1, 1;\nsetp.ne.u32 %q, %r1, 0;\n@%q bra A;\nret;\n}\n")
+module, k, n = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint(1 << 31)
+ok(c.cuModuleLoadData(ctypes.byref(module), ptx)); ok(c.cuModuleGetFunction(ctypes.byref(k), module, b"k"))
+args = (ctypes.c_void_p * 1)(ctypes.addressof(n))
+ok(c.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, None, args, None))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
 
 class Bench:
     def __init__(self, options):
@@ -64,8 +77,9 @@ class Bench:
     def measure(self, name, env):
         """The steps a second of all clients together, and the slowest client's part of the fastest one's."""
         o = self.options
-        done = subprocess.run(self.command(env, sys.executable, ROOT / "bench/many.py", "--clients", o.clients, "--seconds", o.seconds,
-                                           "--work", o.work), env=env, capture_output=True, text=True, timeout=60, check=False)
+        command = self.command(env, "timeout", 20 + o.seconds, sys.executable, ROOT / "bench/many.py", "--clients", o.clients,
+                               "--seconds", o.seconds, "--work", o.work)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             print(f"{name}: failed\n{done.stdout}{done.stderr}", flush=True)
             self.rows.append((name, None, None))
@@ -99,6 +113,16 @@ class Bench:
             options += ("--policy", policy)
         return Server(self.options.driver, *options)
 
+    def measure_server(self, name, more=None, *options):
+        server = self.server(more, *options)
+        self.measure(name, self.remote(f"shm:{server.home}/s"))
+        for line in processes_of_mps():
+            print("  ", line, flush=True)
+        if "--gpu-time" in options:
+            time.sleep(2)       # it is counted once a second
+            print(f"   GPU time of the identity in the status: {gpu_seconds(server):.1f} s", flush=True)
+        server.end()
+
     def start(self, address, code, *words):
         env = self.remote(address)
         process = subprocess.Popen(self.command(env, sys.executable, "-c", code, *words), env=env, text=True, stdin=subprocess.PIPE,
@@ -114,8 +138,8 @@ def ask(process, word):
 
 
 def processes_of_mps():
-    names = subprocess.run(["ps", "-e", "-o", "comm="], capture_output=True, text=True, check=False).stdout
-    return names.count("nvidia-cuda-mps")
+    every = subprocess.run(["ps", "-e", "-o", "pid,ppid,sid,stat,comm"], capture_output=True, text=True, check=False).stdout
+    return [line for line in every.splitlines() if "nvidia-cuda-mps" in line and "Z" not in line.split()[3]]
 
 
 def gpu_seconds(server):
@@ -137,9 +161,19 @@ def try_rules(bench, server):
           ask(other, "use"), flush=True)
     for process in (one, two, other):
         process.communicate()
-    again = bench.start(unix, PROGRAM)
+    again, busy = bench.start(unix, PROGRAM), bench.start(unix, SPIN, "spin")
     print("the next session after it:", ask(again, "use"), flush=True)
+    for session in server.ask(command="sessions")[0]["sessions"]:
+        if session["client_pid"] == busy.pid:
+            os.kill(session["pid"], signal.SIGKILL)
+    busy.kill()
+    busy.communicate()
+    print("another session after the kill of one with running work:", ask(again, "use"), flush=True)
     again.communicate()
+
+
+def give_up(*_):
+    raise RuntimeError("it took too long")
 
 
 def main():
@@ -149,24 +183,22 @@ def main():
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--work", type=int, default=2000, help="what a kernel counts to")
     bench = Bench(parser.parse_args())
+    signal.signal(signal.SIGALRM, give_up)
     bench.measure("native, time slices", bench.native)
     bench.native_mps()
-    server = bench.server()
-    bench.measure("Cricket, time slices", bench.remote(f"shm:{server.home}/s"))
-    server.end()
-    server = bench.server("", "--gpu-time")
-    bench.measure('Cricket, share = "mps"', bench.remote(f"shm:{server.home}/s"))
-    print(f"GPU time in the status: {gpu_seconds(server):.1f} s", flush=True)
+    bench.measure_server("Cricket, time slices")
+    bench.measure_server('Cricket, share = "mps"', "", "--gpu-time")
+    bench.measure_server('Cricket, share = "mps", sm = "25%"', 'sm = "25%";')
+    server = bench.server("")
+    signal.alarm(40)
     try:
         try_rules(bench, server)
     except (RuntimeError, OSError, KeyError, IndexError, ValueError) as error:
         print(f"rules: {error}", flush=True)
+    signal.alarm(0)
     print("".join(line for line in open(server.home / "log", encoding="utf-8") if "MPS" in line), flush=True)
     server.end()
-    print("processes of MPS that are left:", processes_of_mps(), flush=True)
-    server = bench.server('sm = "25%";')
-    bench.measure('Cricket, share = "mps", sm = "25%"', bench.remote(f"shm:{server.home}/s"))
-    server.end()
+    print("processes of MPS that are left:", len(processes_of_mps()), flush=True)
     print(f"\n{bench.options.clients} programs of one user        steps/s  of time slices  slowest of fastest")
     base = bench.rows[0][1]
     for name, rate, fair in bench.rows:

@@ -37,7 +37,17 @@ static int connect_daemon(const char *folder)
 	return fd;
 }
 
-void ck_emu_mps_join(void)
+/* It answers "ok" or "later". */
+static bool ask_daemon(int fd)
+{
+	char line[32], answer[8] = "";
+	int size = snprintf(line, sizeof(line), "client %d\n", (int)getpid());
+
+	return send(fd, line, (size_t)size, MSG_NOSIGNAL) == size &&
+	       recv(fd, answer, sizeof(answer) - 1, 0) > 0 && strncmp(answer, "ok", 2) == 0;
+}
+
+bool ck_emu_mps_join(void)
 {
 	const char *folder = secure_getenv("CUDA_MPS_PIPE_DIRECTORY");
 	const char *part = secure_getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
@@ -45,12 +55,16 @@ void ck_emu_mps_join(void)
 	uint64_t number;
 
 	if (fd < 0)
-		return;
+		return true;
+	if (!ask_daemon(fd)) {
+		close(fd);
+		return false;
+	}
 	if (part && ck_env_number(part, &number) == 0 && number >= 1 && number <= 100)
 		percent = (int)number;
-	dprintf(fd, "client %d\n", (int)getpid());
 	atomic_store(&connection, fd);
 	ck_debug("under MPS, with %d %% of the multiprocessors", percent);
+	return true;
 }
 
 bool ck_emu_mps_lost(void)

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-/* Look for a daemon; once. */
-void ck_emu_mps_join(void);
+/* Look for a daemon, and become its client. False: it takes none now. */
+bool ck_emu_mps_join(void);
 /* Have the daemon, or the fault of another client, ended this one? False if there was none. */
 bool ck_emu_mps_lost(void);
 /* A context has a fault. */

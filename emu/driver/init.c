@@ -104,7 +104,6 @@ static enum ck_emu_state driver_start(void)
 	if (!ck_emu_device_count())
 		return CK_EMU_NO_DEVICE;
 	ck_emu_mailbox_start();
-	ck_emu_mps_join();
 	return CK_EMU_READY;
 }
 
@@ -120,6 +119,10 @@ CUresult cuInit(unsigned int Flags)
 		return state_result(now);
 	ck_lock(&state_lock);
 	now = ck_emu_state();
+	if (now == CK_EMU_NEW && !ck_emu_mps_join()) {
+		ck_unlock(&state_lock);
+		return CUDA_ERROR_MPS_SERVER_NOT_READY;
+	}
 	if (now == CK_EMU_NEW) {
 		now = driver_start();
 		ck_emu_state_set(now);

@@ -43,8 +43,9 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_MPS_MS 30000	 /* for NVIDIA MPS to start, if the supervisor does not watch it */
+#define CK_MPS_MS 20000	 /* for NVIDIA MPS to start, and to take a client */
 #define CK_MPS_STEP_MS 5 /* between two looks */
+#define CK_MPS_TRY_MS 100
 
 /* What a client says in its hello. Older ones do not say all of it. */
 struct greeting {
@@ -143,6 +144,24 @@ static bool await_mps(void)
 	return true;
 }
 
+/* NVIDIA's server takes no client while it starts, nor between a fault and the end of all clients
+ * that it has had then. */
+static CUresult init_driver(void)
+{
+	const struct timespec step = {.tv_nsec = CK_MPS_TRY_MS * 1000000L};
+	const char *folder = ck_cuda_mps_folder();
+	CUresult err = ck_driver.cuInit(0);
+
+	for (int ms = 0; folder && err == CUDA_ERROR_MPS_SERVER_NOT_READY && ms < CK_MPS_MS;
+	     ms += CK_MPS_TRY_MS) {
+		nanosleep(&step, NULL);
+		err = ck_driver.cuInit(0);
+	}
+	/* if the daemon has ended meanwhile, the driver has begun without it */
+	return folder && !err && !ck_cuda_mps_listens(folder) ? CUDA_ERROR_MPS_CONNECTION_FAILED
+							       : err;
+}
+
 static void start_driver(const struct cks_options *options, ck_hello_res *res)
 {
 	char why[256];
@@ -164,13 +183,16 @@ static void start_driver(const struct cks_options *options, ck_hello_res *res)
 			    why);
 		return;
 	}
-	err = ck_driver.cuInit(0);
+	err = init_driver();
 	if (!err)
 		err = cks_snapshot_fill(res);
 	if (err) {
 		ck_err("driver %s: %s", options->driver, cks_error_name(err));
 		res->cuda_error = (int)err;
-		set_message(res, CK_HELLO_DRIVER, "the server's driver: %s", cks_error_name(err));
+		set_message(res, CK_HELLO_DRIVER, "the server's driver: %s%s", cks_error_name(err),
+			    err == CUDA_ERROR_MPS_SERVER_NOT_READY
+				    ? ": after a fault, other sessions of this identity have to end"
+				    : "");
 		return;
 	}
 	res->accepts_cubin = cks_driver_accepts_cubin();

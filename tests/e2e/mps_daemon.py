@@ -5,7 +5,7 @@ With -f it is the daemon: it makes the files of NVIDIA's in CUDA_MPS_PIPE_DIRECT
 NVIDIA's server, and ends all its clients when one has a fault. The clients are processes with the emulated driver
 (emu/core/mps.c). Without an option it sends the commands of its stdin to the daemon and prints the answers.
 
-MPS_DAEMON=fail: it ends at once; deaf: it never listens; stubborn: it ignores "quit". MPS_RECORD: a file with a line for
+MPS_DAEMON=fail: it ends at once; deaf: it never listens; slow: it takes no client at first; stubborn: it ignores "quit". MPS_RECORD: a file with a line for
 each event.
 """
 import ctypes
@@ -43,6 +43,8 @@ class Daemon:
     def __init__(self):
         self.selector = selectors.DefaultSelector()
         self.clients = {}
+        self.faulty = set()     # clients that a fault has ended, and that have not ended themselves
+        self.late = 2 if MODE == "slow" else 0
         self.server = start_server()
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.bind(str(FOLDER / "control"))
@@ -53,6 +55,7 @@ class Daemon:
     def drop(self, connection):
         self.selector.unregister(connection)
         self.clients.pop(connection, None)
+        self.faulty.discard(connection)
         connection.close()
 
     def quit(self):
@@ -61,12 +64,20 @@ class Daemon:
 
     def obey(self, connection, words):
         if words[0] == "client":
+            if self.late or self.faulty:
+                self.late = max(0, self.late - 1)
+                record("later", words[1])
+                connection.sendall(b"later")
+                return
+            connection.sendall(b"ok")
             self.clients[connection] = words[1]
             record("client", words[1])
         elif words[0] == "fault":
             record("fault of", self.clients.get(connection))
-            for client in list(self.clients):
-                self.drop(client)
+            for client in self.clients:
+                client.shutdown(socket.SHUT_WR)
+            self.faulty |= set(self.clients)
+            self.clients = {}
         elif words[0] == "get_server_list":
             connection.sendall(f"{self.server}\n".encode())
         elif words[0] == "quit":

@@ -66,10 +66,14 @@ class Mps:
         self.programs = []
         self.server = Server(folder / "server", "--policy", self.policy, "--audit", folder / "audit", *options, **self.environment)
 
-    def start(self, transport="unix"):
+    def begin(self, transport="unix"):
         process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=client_env(self.server.address(transport)), text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.programs.append(process)
+        return process
+
+    def start(self, transport="unix"):
+        process = self.begin(transport)
         line = process.stdout.readline()
         assert line == "ready\n", line + process.stderr.read() + self.server.log()
         return process
@@ -201,10 +205,19 @@ def test_a_fault_ends_only_the_work_of_its_identity(mps):
     wait_until(lambda: server.events("fault"), 10, "the fault is seen")
     assert ask(two, "use") == 810       # MPS_CLIENT_TERMINATED
     assert ask(other, "use") == 0
-    for process in (one, two):
-        process.stdin.close()
-        process.wait(20 * SLOW)
+    one.stdin.close()
+    one.wait(20 * SLOW)
+    late = server.begin()       # NVIDIA's server takes no client before the last one with the fault has ended
+    wait_until(lambda: server.events("later"), 10, "it waits")
+    two.stdin.close()
+    two.wait(20 * SLOW)
+    assert late.stdout.readline() == "ready\n" and ask(late, "use") == 0
+
+
+def test_a_session_waits_until_the_daemon_takes_clients(mps):
+    server = mps(mode="slow")
     assert ask(server.start(), "use") == 0
+    assert len(server.events("later")) == 2
 
 
 def test_a_daemon_that_does_not_start_refuses_sessions_with_its_reason(mps):
