@@ -159,7 +159,7 @@ static CUresult init_driver(void)
 	}
 	/* if the daemon has ended meanwhile, the driver has begun without it */
 	return folder && !err && !ck_cuda_mps_listens(folder) ? CUDA_ERROR_MPS_CONNECTION_FAILED
-							       : err;
+							      : err;
 }
 
 static void start_driver(const struct cks_options *options, ck_hello_res *res)
