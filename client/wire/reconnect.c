@@ -251,7 +251,7 @@ static bool is_unwatched(struct ckc_client *c)
 {
 	if (!ck_links_unwatched(c->keeping.links))
 		return false;
-	c->keeping.lost(c, ckc_wire_error(-EBADF));
+	c->keeping.lost(c, "the program has closed its connections");
 	return true;
 }
 
@@ -381,8 +381,8 @@ static void watch(struct ckc_client *c)
 		ret = ck_links_handle(c->keeping.links, next < 0     ? IDLE_MS
 							: next > now ? (int)(next - now)
 								     : 0);
-		if (ret < 0)
-			c->keeping.lost(c, ckc_wire_error(ret));
+		if (ret < 0 && !is_unwatched(c))
+			c->keeping.lost(c, strerror(-ret));
 		if (ret > 0)
 			nanosleep(&listen, NULL);
 	}
