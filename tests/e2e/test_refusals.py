@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from conftest import SERVER, Server, children_of, client_env, run, wait_until
+from conftest import SERVER, Server, children_of, client_env, name_of, run, wait_until
 from stranger import HELLO, Refused, Session, call, opaque, u32
 
 PROTOCOL, DENIED, BUSY = 1, 2, 4
@@ -241,7 +241,7 @@ def test_wrong_hellos_take_no_session_of_those_who_may_come_in(begin, token, app
     """A flood of them for some seconds, of which none counts as one of the two sessions."""
     server = begin("--token-file", token, "--max-sessions", "2")
     hello = call(HELLO, u32(1) + opaque(b"test") + opaque(b"wrong") + opaque(b"flood") + opaque(b"here") + u32(1))
-    stop, sent, before = threading.Event(), [], children_of(server.process.pid)
+    stop, sent, known = threading.Event(), [], set(children_of(server.process.pid))
 
     def flood():
         connections = []
@@ -262,8 +262,9 @@ def test_wrong_hellos_take_no_session_of_those_who_may_come_in(begin, token, app
         for _ in range(5):
             result = run([app("vector_add")], client_env(server.address("tcp"), CRICKET_TOKEN="sesame"))
             assert result.status == 0, result.err
-            more = set(children_of(server.process.pid)) - set(before)
-            assert len(more) < 2        # the program's own worker, on its way out
+            more = set(children_of(server.process.pid)) - known
+            assert len(more) < 2, [*map(name_of, more)]     # the program's own worker, on its way out
+            known |= more
     finally:
         stop.set()
         for thread in threads:
