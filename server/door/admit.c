@@ -254,7 +254,8 @@ static void refuse_prefix(struct cks_admission *a, const struct applicant *p)
 static struct cks_newcomer newcomer_of(const struct applicant *p)
 {
 	return (struct cks_newcomer){&p->owner.identity, p->args->application,
-				     p->args->host ? p->args->host : "", &p->rest.place};
+				     p->args->host ? p->args->host : "", p->args->pid,
+				     &p->rest.place};
 }
 
 /* It lacks a place or memory: end a kept session of its predecessor. True: it waits for that. */

@@ -17,7 +17,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_ENDING_MS 2000 /* how long a client waits for the end of another one's worker */
+#define CK_ENDING_MS 2000 /* how long a client waits for the end of another one's session */
 
 /* Its worker need not say goodbye: its client cannot hear it. */
 static void end_kept(struct cks_session_info *s, const char *why)
@@ -80,19 +80,28 @@ static bool is_of(const struct cks_session_info *s, const struct cks_identity *i
 	       ck_hash_equal(&s->owner.identity.key, &identity->key);
 }
 
-/* @kept: only those whose session is kept. */
+/* Of whom others have not said that they have ended. @newcomer: NULL, or only those whose session
+ * is kept, and its own process, whose connections the server may not miss yet. */
 static size_t list_programs(struct cks_workers *w, const struct cks_identity *identity,
-			    const char machine[CK_ID], bool kept, u_int pids[CK_ENDED_MAX])
+			    const char machine[CK_ID], const struct cks_newcomer *newcomer,
+			    u_int pids[CK_ENDED_MAX])
 {
 	size_t count = 0;
 
 	for (struct cks_session_info *s = NULL;
 	     count < CK_ENDED_MAX && (s = cks_workers_next(w, s)) != NULL;) {
 		if (is_of(s, identity, machine) && !s->cut.ending && !s->cut.reported &&
-		    (!kept || cks_disconnected(s)))
+		    (!newcomer || cks_disconnected(s) || s->client_pid == newcomer->pid))
 			pids[count++] = s->client_pid;
 	}
 	return count;
+}
+
+/* Process @pid has ended; it may be the one of @s. */
+static void report_end(struct cks_session_info *s, u_int pid)
+{
+	if (pid == s->client_pid && !s->cut.reported)
+		s->cut.reported = ck_now_ms();
 }
 
 static void take_report(struct cks_workers *w, const struct cks_identity *identity,
@@ -102,7 +111,7 @@ static void take_report(struct cks_workers *w, const struct cks_identity *identi
 		if (!is_of(s, identity, machine))
 			continue;
 		for (size_t i = 0; i < count; i++)
-			s->cut.reported |= pids[i] == s->client_pid;
+			report_end(s, pids[i]);
 		if (s->cut.reported && cks_disconnected(s))
 			end_kept(s, "its program has ended");
 	}
@@ -135,7 +144,7 @@ bool cks_disconnected_ask(struct cks_workers *w, const struct cks_newcomer *n, i
 
 	if (n->place->asked)
 		return false;
-	q.kept.pids.pids_len = (u_int)list_programs(w, n->identity, n->place->machine, true, pids);
+	q.kept.pids.pids_len = (u_int)list_programs(w, n->identity, n->place->machine, n, pids);
 	if (q.kept.pids.pids_len == 0)
 		return false;
 	cks_answer(fd, call, (xdrproc_t)code_question, &q);
@@ -147,7 +156,9 @@ bool cks_disconnected_ending(struct cks_workers *w, const struct cks_identity *i
 	int64_t now = ck_now_ms();
 
 	for (struct cks_session_info *s = NULL; (s = cks_workers_next(w, s)) != NULL;) {
-		if (s->cut.ending && now - s->cut.ending < CK_ENDING_MS &&
+		int64_t since = s->cut.ending ? s->cut.ending : s->cut.reported;
+
+		if (since && now - since < CK_ENDING_MS &&
 		    (!identity || ck_hash_equal(&s->owner.identity.key, &identity->key)))
 			return true;
 	}
@@ -212,7 +223,7 @@ static void read_report(struct cks_workers *w, struct cks_admission *a, int fd,
 	take_report(w, &owner.identity, args->machine, args->ended.ended_val,
 		    args->ended.ended_len);
 	res->pids.pids_len =
-		(u_int)list_programs(w, &owner.identity, args->machine, false, res->pids.pids_val);
+		(u_int)list_programs(w, &owner.identity, args->machine, NULL, res->pids.pids_val);
 }
 
 void cks_disconnected_serve(struct cks_workers *w, struct cks_admission *a, int fd,

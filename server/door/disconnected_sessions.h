@@ -5,7 +5,8 @@
  * The program may have ended, which a far kernel does not report. So other processes of its machine
  * do: a client that begins is asked about the programs of these sessions (CK_HELLO_KEPT), and a
  * process that has started programs reports their end (CK_ENDED). A report is believed as soon as
- * the session has lost its connections, so it harms none that has some.
+ * the session has lost its connections, so it harms none that has some. The report may come first,
+ * as from a process that has executed another program.
  */
 #ifndef CK_SERVER_DOOR_DISCONNECTED_SESSIONS_H
 #define CK_SERVER_DOOR_DISCONNECTED_SESSIONS_H
@@ -34,11 +35,12 @@ void cks_disconnected_run(struct cks_workers *workers, size_t most);
 struct cks_newcomer {
 	const struct cks_identity *identity;
 	const char *program, *host;
+	unsigned int pid;
 	const ck_hello_place *place;
 };
 
-/* Does it know of kept sessions of its machine whether their programs have ended? True: it was
- * asked on @fd, and begins again. */
+/* Does it know of kept sessions of its machine, and of those of its own process, whether their
+ * programs have ended? True: it was asked on @fd, and begins again. */
 bool cks_disconnected_ask(struct cks_workers *workers, const struct cks_newcomer *newcomer, int fd,
 			  const struct cks_peeked *call);
 /* Those of which it says so end. True: they, or one that has given way, are not gone yet, and it
@@ -47,7 +49,8 @@ bool cks_disconnected_clear(struct cks_workers *workers, const struct cks_newcom
 /* It lacks a place or memory: end a kept session that it has probably come to replace, because
  * program, machine's name and identity are the same. False: there is none. */
 bool cks_disconnected_replace(struct cks_workers *workers, const struct cks_newcomer *newcomer);
-/* Are sessions of @identity (NULL: any) ending that were kept? Their memory will be free. */
+/* Are sessions of @identity (NULL: any) ending that were kept, or about to? Their memory will be
+ * free. */
 bool cks_disconnected_ending(struct cks_workers *workers, const struct cks_identity *identity);
 /* The same as cks_disconnected_replace for session @guest. */
 bool cks_disconnected_give_way(struct cks_workers *workers, const struct cks_session_info *guest);

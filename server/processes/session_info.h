@@ -95,7 +95,7 @@ struct cks_session_info {
 	struct cks_cut {
 		int64_t since, until; /* the client has no connections, in ms; 0: it has some */
 		int64_t ending;	      /* the worker was told to end then; 0: it was not */
-		bool reported;	      /* the program has ended, others say */
+		int64_t reported;     /* when others said that the program has ended; 0: never */
 	} cut;
 	uint64_t memory;	     /* bytes of device memory, as last reported */
 	uint64_t pool;		     /* bytes of host memory for that, while it is parked */

@@ -67,16 +67,23 @@ class Refused(Exception):
     """The answer to the hello is no session; the arguments are its status and its message."""
 
 
+def place(machine, ended=None):
+    """Where process 1 is, for its hello: on MACHINE, an id of 16 bytes. ENDED: processes that have ended, as the server has asked."""
+    nothing = bytes(4 + 16 + 8 + 32 + 8 + 4)    # as to queue, memory, prefix, need
+    pids = ended or []
+    return nothing + machine + u32(ended is not None) + u32(len(pids)) + b"".join(map(u32, pids))
+
+
 class Session:
     """A session with its command connection, and one lane for calls. SOURCE: the address that it comes from; RESUME: the seconds
-    that it should outlive its connections, which are lasting channels then."""
+    that it should outlive its connections, which are lasting channels then; PLACE: see place()."""
 
-    def __init__(self, server, transport="tcp", token=b"", commands=True, source="", protocol=1, resume=0):
+    def __init__(self, server, transport="tcp", token=b"", commands=True, source="", protocol=1, resume=0, place=b""):
         self.server, self.transport, self.source = server, transport, source
         self.connections = []
         self.lane = self.connect()
         self.lane.sendall(call(HELLO, u32(protocol) + opaque(b"test") + opaque(token) + opaque(b"stranger") +
-                               opaque(b"here") + u32(1) + u32(resume)))
+                               opaque(b"here") + u32(1) + u32(resume) + place))
         self.hello = results(self.lane)
         status, length = struct.unpack(">2I", self.hello[:8])
         message = self.hello[8:8 + length].decode()

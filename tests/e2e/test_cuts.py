@@ -11,13 +11,14 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
 
 from breaker import PIECE, Breaker
 from conftest import DRIVER, KIND, PRODUCTS, SERVER, SLOW, Server, clean_env, client_env, command_env, ended, is_alive, start, wait_until
-from stranger import Session
+from stranger import Refused, Session, place
 from test_control import Asker, worker_of
 from test_resume import endless, ticks
 from tls import Authority
@@ -174,6 +175,7 @@ class Tunnel(Foreign):
 
 ALICE, BOB = "a-long-secret-of-alice", "a-long-secret-of-bob"
 FAR, FARTHER = b"F" * 16, b"G" * 16
+KEPT = 6    # CK_HELLO_KEPT
 
 
 def sessions(server):
@@ -342,6 +344,23 @@ def test_a_program_that_executes_itself_takes_its_own_place(serve, proxies):
     assert actor.communicate(timeout=60) == ("ready\n", "")
     server.has_workers(0)
     assert "its program has ended" in server.log()
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_a_process_that_executes_a_program_is_known_before_the_cut_is(serve, places):
+    """Its old connections arrive at their end after the new one has begun. It is asked, also if there is another place."""
+    server = serve("--max-sessions", places, "--keep", "1h", "--command-wait", "600")
+    old = Session(server, commands=False, resume=60, place=place(FAR))
+    with pytest.raises(Refused) as asked:
+        Session(server, commands=False, place=place(FAR))
+    assert asked.value.args[0] == KEPT
+    end = threading.Timer(0.5, old.end)
+    end.start()
+    new = Session(server, commands=False, place=place(FAR, [1]))
+    end.join()
+    server.has_workers(1)
+    assert "session s1 has no connections, and ends: its program has ended" in server.log()
+    new.end()
 
 
 @pytest.fixture(name="path")
