@@ -31,7 +31,7 @@ CK_LOG_DEFINE("client");
 #define CK_RELEASE "unknown"
 #endif
 
-#define ASKED_MAX 3 /* questions of servers before a session */
+#define ASKED_MAX 3 /* questions of a server without another answer in between */
 
 bool ckc_hello_was_asked(const struct ckc_client *c)
 {
@@ -140,6 +140,7 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 		return FALSE;
 	if (c->hello.status == CK_HELLO_KEPT)
 		return code_kept(xdrs, &c->departed);
+	c->departed.asked = 0; /* a client that waits for a session is asked each time */
 	if (xdrs->x_handy > 0 && !xdr_ck_hello_more(xdrs, &c->offers))
 		return FALSE;
 	if (xdrs->x_handy > 0 && !xdr_ck_hello_rules(xdrs, &c->rules))

@@ -1,6 +1,7 @@
 """tests/e2e/test_cuts.py - a session whose connections are all gone is kept for its time, however they ended, and makes way as
 soon as somebody knows that its program has ended.
 """
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -420,6 +421,35 @@ def test_a_living_program_without_connections_is_not_replaced(serve, app, proxie
     assert is_alive(worker) and first.poll() is None
     first.kill()
     first.communicate()
+
+
+class Hellos(Foreign):
+    """Counts the hellos of program `endless`."""
+
+    count = 0
+
+    def pass_on(self, near):
+        with contextlib.suppress(OSError):
+            self.count += near in self.near and b"endless" in near.recv(PIECE, socket.MSG_PEEK)
+        return super().pass_on(near)
+
+
+@pytest.mark.slow
+def test_a_client_that_waits_for_a_session_is_asked_each_time(serve, app, proxies):
+    """Whether the program of a kept session has ended: it lives. A server answers a client that waits every 3 s."""
+    server = serve("--max-sessions", "1", "--keep", "1h")
+    cut, hellos = proxies(Foreign, server.port, FAR), proxies(Hellos, server.port, FAR)
+    first = endless(app, cut)
+    cut.dark("fin")
+    wait_until(lambda: kept(server), 5, "it is kept")
+    second = start([app("endless"), "sync"], client_env(hellos.address, CRICKET_WAIT="10m"))
+    wait_until(lambda: hellos.count > 8 or second.poll() is not None, 30, "it has been asked four times")
+    first.kill()
+    first.communicate()
+    cut.light()
+    assert second.stdout.readline() == "running\n", second.stderr.read()
+    second.kill()
+    second.communicate()
 
 
 def test_a_container_that_starts_again_takes_its_place_when_there_is_no_other(serve, app, proxies):
