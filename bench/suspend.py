@@ -118,6 +118,9 @@ class Server:
 
     def end(self):
         self.stop()
+        for line in (self.home / "log").read_text().splitlines():     # with CRICKET_LOG=server:debug: what took the time
+            if "copies: " in line:
+                print(line.split("DEBUG:")[-1].strip(), file=sys.stderr)
         shutil.rmtree(self.home)
 
 

@@ -21,7 +21,8 @@ CK_LOG_DEFINE("client");
 #define OFFER_NS ((uint64_t)3000000000) /* the server waits twice as long */
 #define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
 #define PATIENCE_NS ((uint64_t)1000000000)
-#define TRIES 6 /* others may take what is returned */
+#define GROWTH_NS ((uint64_t)50000000) /* the server waits longer for the return of memory */
+#define TRIES 6			       /* others may take what is returned */
 
 static struct ckc_arena *get_arena(void)
 {
@@ -50,10 +51,10 @@ static void take_offer(struct ckc_client *c, struct ckc_heap *heap, uint64_t ctx
 	ckc_arena_watch(c); /* also without an offer: it may have much later */
 	if (size == 0 || size % CK_CHUNK)
 		return;
-	at = ckc_heap_place(heap, size);
+	at = ckc_heap_place(heap, size, CK_CHUNK);
 	if (!at || ck_now_ns() - c->offered_ns >= OFFER_NS || ck_wire_lease_keep(ctx))
 		return;
-	ckc_heap_add(heap, at, size);
+	ckc_heap_add(heap, at, size, CK_CHUNK);
 }
 
 /* Call with the lock held. */
@@ -232,7 +233,7 @@ static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size
 	CUresult err;
 
 	ck_lock(&all->lock);
-	place = ckc_heap_place(heap, size);
+	place = ckc_heap_place(heap, size, CK_CHUNK);
 	d->asking += place && !block;
 	ck_unlock(&all->lock);
 	if (!place)
@@ -246,7 +247,9 @@ static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size
 		ckc_heap_add_block(heap, place);
 		*at = place;
 	} else {
-		*at = ckc_heap_add(heap, place, size) < 0 ? 0 : ckc_heap_take(heap, want, user);
+		*at = ckc_heap_add(heap, place, size, CK_CHUNK) < 0
+			      ? 0
+			      : ckc_heap_take(heap, want, user);
 		err = *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	d->asking -= !block;
@@ -261,6 +264,17 @@ static bool request_others_memory(uint64_t ctx, size_t size)
 	int more = 0;
 
 	return !ck_wire_lease_press(ctx, size, &more) && more;
+}
+
+void ckc_arena_await_growth(struct ckc_client *c)
+{
+	const struct timespec until = ck_until(GROWTH_NS);
+	struct ckc_arena *all = &c->memory->arena;
+
+	ck_lock(&all->lock);
+	for (int i = 0; i < CK_MAX_DEVICES; i++)
+		await_answers(all, &all->devices[i], &until);
+	ck_unlock(&all->lock);
 }
 
 /* The caller may hold any lock, this one or one that a lease on its way needs: do not wait long. */

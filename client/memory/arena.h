@@ -43,5 +43,7 @@ bool ckc_arena_return(struct ckc_heap *heap, size_t keep);
 void ckc_arena_watch(struct ckc_client *c);
 /* After an allocation: ask for more memory in advance, if little is left. */
 void ckc_arena_request_more(struct ckc_client *c, CUdevice device);
+/* Wait a little until all that was requested has come. */
+void ckc_arena_await_growth(struct ckc_client *client);
 
 #endif

@@ -23,6 +23,7 @@ CK_LOG_DEFINE("client");
 #define FREE_LEAST ((size_t)64 << 20)  /* what a session of any size has free, */
 #define FREE_AT_REST ((size_t)8 << 20) /* and what it keeps while it allocates nothing */
 #define FREE_MOST ((size_t)1 << 30)
+#define OF_UNITS ((size_t)256 << 20)   /* a lease of this size is in units instead of chunks */
 #define SHARE 64		       /* of a device, at most this part */
 #define RECALLED_SHARE 16	       /* the same for what an earlier run has used */
 #define LEVELS 56		       /* up to 3.5 TiB */
@@ -32,7 +33,7 @@ struct growth {
 	struct ckc_client *client;
 	CUdevice device;
 	uint64_t at;
-	size_t size;
+	size_t size, unit;
 };
 
 /* --- return */
@@ -60,6 +61,7 @@ static void handle_pressure(const struct ckc_callback *callback, int status, uin
 	(void)status;
 	(void)value;
 	release_all_free(callback->data, 0, ck_now_ns() + HOLD_NS);
+	ckc_arena_await_growth(callback->data); /* or it asks a session that has left */
 	if (ckc_session_offers(callback->data, CK_PROC_lease_returned))
 		ck_wire_lease_returned(0);
 }
@@ -166,17 +168,22 @@ static void *grow_arena(void *data)
 	struct ckc_arena *all = &g->client->memory->arena;
 	struct ckc_arena_device *d = &all->devices[g->device];
 	CUresult err;
+	bool held;
 
 	ckc_route_serve(g->client);
 	ckc_aside = true; /* the lease does not depend on commands */
 	watch_pressure(g->client);
-	err = ck_wire_lease(0, ckc_gpu(g->device)->server_ordinal, g->at, g->size, CK_CHUNK);
+	ck_lock(&all->lock);
+	held = ck_now_ns() < d->hold_until; /* since the thread was made */
+	ck_unlock(&all->lock);
+	err = held ? CUDA_ERROR_OUT_OF_MEMORY
+		   : ck_wire_lease(0, ckc_gpu(g->device)->server_ordinal, g->at, g->size, g->unit);
 	ck_lock(&all->lock);
 	if (err) {
 		ckc_heap_cancel_place(d->heap, g->at);
 		d->hold_until = ck_now_ns() + HOLD_NS;
 	} else {
-		ckc_heap_add(d->heap, g->at, g->size);
+		ckc_heap_add(d->heap, g->at, g->size, g->unit);
 		if (ck_now_ns() < d->hold_until) /* another session needs memory */
 			ckc_arena_return(d->heap, 0);
 	}
@@ -212,8 +219,9 @@ void ckc_arena_request_more(struct ckc_client *c, CUdevice device)
 	g = malloc(sizeof(*g));
 	if (!g)
 		return;
-	*g = (struct growth){c, device, 0, CK_ALIGN_UP(goal - idle, CK_CHUNK)};
-	g->at = ckc_heap_place(d->heap, g->size);
+	*g = (struct growth){c, device, .unit = goal - idle < OF_UNITS ? CK_CHUNK : CK_HEAP_UNIT};
+	g->size = CK_ALIGN_UP(goal - idle, g->unit);
+	g->at = ckc_heap_place(d->heap, g->size, g->unit);
 	if (g->at && ckc_thread_start(grow_arena, g) == 0) {
 		d->asking++;
 		return;

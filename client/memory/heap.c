@@ -2,8 +2,9 @@
  * client/memory/heap.c - addresses of leased device memory: best fit over the free pieces.
  *
  * Free pieces are in two lists (heap_pieces.c): pieces of chunks, which are split and joined, and
- * blocks, which are used as a whole. So every chunk that is free as a whole, and every
- * free block, can go back to the server, and out-of-memory is exact to the chunk.
+ * blocks, which are used as a whole. So every chunk or unit that is free as a whole, and every
+ * free block, can go back to the server, and out-of-memory is exact to the chunk, or in a program
+ * that has much memory to the unit.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ struct ckc_heap {
 /* The values of heap.leased. */
 #define ASKED NULL /* not leased yet */
 #define OF_CHUNKS ((void *)1)
-#define OF_BLOCK ((void *)2)
+#define OF_UNITS ((void *)2)
+#define OF_BLOCK ((void *)3)
 
 struct ckc_heap *ckc_heap_create(uint64_t lo, uint64_t hi)
 {
@@ -53,16 +55,16 @@ void ckc_heap_destroy(struct ckc_heap *heap)
 
 /* --- leases */
 
-uint64_t ckc_heap_place(struct ckc_heap *heap, size_t size)
+uint64_t ckc_heap_place(struct ckc_heap *heap, size_t size, size_t unit)
 {
-	uint64_t at = heap->lo;
+	uint64_t at = CK_ALIGN_UP(heap->lo, (uint64_t)unit);
 	const struct ck_range *r;
 
 	while (at < heap->hi && size <= heap->hi - at) {
 		r = ck_ranges_overlap(heap->leased, at, at + size);
 		if (!r)
 			return ck_ranges_insert(heap->leased, at, at + size, ASKED) ? 0 : at;
-		at = r->hi;
+		at = CK_ALIGN_UP(r->hi, (uint64_t)unit);
 	}
 	return 0;
 }
@@ -83,7 +85,7 @@ static void confirm_lease(struct ckc_heap *heap, uint64_t at, void *what)
 	heap->leased_bytes += hi - at;
 }
 
-int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size)
+int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size, size_t unit)
 {
 	const struct ckc_piece p = {.lo = at, .hi = at + size};
 	size_t index;
@@ -92,7 +94,7 @@ int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size)
 		ckc_heap_cancel_place(heap, at);
 		return -ENOMEM;
 	}
-	confirm_lease(heap, at, OF_CHUNKS);
+	confirm_lease(heap, at, unit == CK_CHUNK ? OF_CHUNKS : OF_UNITS);
 	index = ckc_pieces_find(&heap->chunks, at);
 	ckc_pieces_insert(&heap->chunks, index, &p);
 	ckc_pieces_join(&heap->chunks, index);
@@ -213,22 +215,64 @@ static void remove_lease(struct ckc_heap *heap, uint64_t lo, uint64_t hi)
 	heap->leased_bytes -= hi - lo;
 }
 
+/* Whole units of the lease @r in [lo, hi): false: none. */
+static bool units_of_lease(const struct ck_range *r, uint64_t *lo, uint64_t *hi)
+{
+	uint64_t unit = r->value == OF_UNITS ? CK_HEAP_UNIT : CK_CHUNK;
+
+	*lo = CK_ALIGN_UP(ck_max(*lo, r->lo), unit);
+	*hi = ck_min(*hi, r->hi) & ~(unit - 1);
+	return *lo < *hi;
+}
+
+/* The first run of whole units in [at, end), which is free. */
+static bool first_run(const struct ckc_heap *heap, uint64_t at, uint64_t end, uint64_t *lo,
+		      uint64_t *hi)
+{
+	const struct ck_range *r;
+	bool found = false;
+
+	for (; (r = ck_ranges_overlap(heap->leased, at, end)) != NULL; at = r->hi) {
+		uint64_t from = at, to = end;
+
+		if (units_of_lease(r, &from, &to) && (!found || from == *hi)) {
+			*lo = found ? *lo : from;
+			*hi = to;
+			found = true;
+		} else if (found) {
+			break;
+		}
+	}
+	return found;
+}
+
+/* The first run of whole chunks and units after @from that are free, whatever their uses. False:
+ * none. */
+static bool find_whole(const struct ckc_heap *heap, uint64_t from, uint64_t *lo, uint64_t *hi)
+{
+	const struct ckc_pieces *all = &heap->chunks;
+	bool found = false;
+
+	for (size_t i = ckc_pieces_find(all, from); !found && i < all->count;) {
+		uint64_t at = ck_max(from, all->list[i].lo), end = ckc_pieces_run(all, &i);
+
+		found = first_run(heap, at, end, lo, hi);
+	}
+	return found;
+}
+
 bool ckc_heap_take_free(struct ckc_heap *heap, uint64_t *at, size_t *size)
 {
-	struct ckc_pieces *chunks = &heap->chunks;
 	uint64_t lo = 0, hi = 0;
-	bool found = false;
 
 	if (heap->blocks.count > 0) {
 		lo = heap->blocks.list[0].lo;
 		hi = heap->blocks.list[0].hi;
 		ckc_pieces_drop(&heap->blocks, 0);
 	} else {
-		for (size_t i = 0; !found && i < chunks->count;)
-			found = ckc_pieces_whole_chunks(chunks, &i, &lo, &hi);
-		if (!found || ckc_pieces_prepare(chunks) < 0)
+		if (!find_whole(heap, 0, &lo, &hi) || ckc_pieces_prepare(&heap->chunks) < 0)
 			return false;
-		ckc_pieces_cut_all(chunks, lo, hi);
+		ckc_pieces_cut_all(&heap->chunks, lo, hi);
 	}
 	remove_lease(heap, lo, hi);
 	*at = lo;
@@ -254,11 +298,9 @@ size_t ckc_heap_cached(const struct ckc_heap *heap)
 size_t ckc_heap_idle(const struct ckc_heap *heap)
 {
 	size_t bytes = heap->blocks.bytes;
-	uint64_t lo, hi;
+	uint64_t lo, hi = 0;
 
-	for (size_t i = 0; i < heap->chunks.count;) {
-		if (ckc_pieces_whole_chunks(&heap->chunks, &i, &lo, &hi))
-			bytes += hi - lo;
-	}
+	while (find_whole(heap, hi, &lo, &hi))
+		bytes += hi - lo;
 	return bytes;
 }

@@ -3,7 +3,9 @@
  *
  * A heap lays out one device's memory in a region of reserved addresses. Leased memory comes in
  * chunks of 2 MiB, which allocations share, or as a block of several chunks that one allocation
- * uses as a whole. Chunks and blocks are the units in which memory goes back to the server.
+ * uses as a whole. Chunks and blocks are the units in which memory goes back to the server. Large
+ * leases are in units of 16 MiB instead of chunks: to create, map or end a unit takes the driver
+ * as long as a chunk, and a session that leaves the GPU has to do so with all of them.
  *
  * Freed memory may still be used by work that has not finished. It carries a note of its last use,
  * and is given out again only when that use is over for the caller. Not locked: the owner
@@ -17,6 +19,7 @@
 #include <stdint.h>
 
 #define CK_CHUNK ((size_t)2 << 20)
+#define CK_HEAP_UNIT ((size_t)16 << 20)
 #define CK_HEAP_ALIGN ((size_t)512) /* of allocations, as the driver aligns them */
 
 struct ckc_heap;
@@ -42,12 +45,13 @@ struct ckc_user {
 struct ckc_heap *ckc_heap_create(uint64_t lo, uint64_t hi);
 void ckc_heap_destroy(struct ckc_heap *heap);
 
-/* Choose addresses for @size bytes that will be leased, whole chunks. 0: no room. */
-uint64_t ckc_heap_place(struct ckc_heap *heap, size_t size);
+/* Choose addresses for @size bytes that will be leased, at a multiple of @unit: CK_CHUNK or CK_HEAP_UNIT.
+ * 0: no room. */
+uint64_t ckc_heap_place(struct ckc_heap *heap, size_t size, size_t unit);
 /* The lease of [at, at+size) was refused: the addresses are unused again. */
 void ckc_heap_cancel_place(struct ckc_heap *heap, uint64_t at);
-/* The chunks at [at, at+size) have been leased: they are free. -ENOMEM: displaced. */
-int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size);
+/* The units of @unit bytes at [at, at+size) have been leased: they are free. -ENOMEM: displaced. */
+int ckc_heap_add(struct ckc_heap *heap, uint64_t at, size_t size, size_t unit);
 /* The block at @at has been leased, and is in use. */
 void ckc_heap_add_block(struct ckc_heap *heap, uint64_t at);
 
@@ -63,7 +67,7 @@ void ckc_heap_finish(struct ckc_heap *heap, bool (*over)(const struct ckc_use *u
 /* @context ends: its uses are over when all work is. */
 void ckc_heap_disown(struct ckc_heap *heap, const struct ckc_context *context);
 
-/* Take one run of chunks, or one block, out of the heap, to be given back to the server. False:
+/* Take one run of chunks or units, or one block, out of the heap, to be given back to the server. False:
  * nothing is free. */
 bool ckc_heap_take_free(struct ckc_heap *heap, uint64_t *at, size_t *size);
 

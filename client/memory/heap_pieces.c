@@ -127,17 +127,14 @@ void ckc_pieces_detach(struct ckc_pieces *all, const struct ckc_context *context
 	}
 }
 
-bool ckc_pieces_whole_chunks(const struct ckc_pieces *all, size_t *index, uint64_t *lo,
-			     uint64_t *hi)
+uint64_t ckc_pieces_run(const struct ckc_pieces *all, size_t *index)
 {
 	size_t i = *index;
 
-	*lo = CK_ALIGN_UP(all->list[i].lo, (uint64_t)CK_CHUNK);
 	while (i + 1 < all->count && all->list[i + 1].lo == all->list[i].hi)
 		i++;
-	*hi = all->list[i].hi & ~((uint64_t)CK_CHUNK - 1);
 	*index = i + 1;
-	return *lo < *hi;
+	return all->list[i].hi;
 }
 
 void ckc_pieces_cut_all(struct ckc_pieces *all, uint64_t lo, uint64_t hi)

@@ -15,6 +15,7 @@
 #include "server/policy/meter.h"
 #include "server/session/session.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
@@ -256,27 +257,47 @@ static void forget_list(struct cks_evacuation *e)
 	atomic_store(&e->away, 0);
 }
 
+/* The times of both ways show whether the driver's calls or the copies limit them. */
+static void note_times(const char *way, uint64_t bytes, size_t count, int64_t memory_us,
+		       int64_t copies_us)
+{
+	ck_debug("%s: %llu MiB in %zu pieces; host or device memory: %lld us, copies: %lld us", way,
+		 (unsigned long long)(bytes >> 20), count, (long long)memory_us,
+		 (long long)copies_us);
+}
+
+/* @size bytes of pieces have room in the pool. */
+static void move_out(struct cks_session *s, size_t size, uint64_t id, CUcontext context)
+{
+	struct cks_evacuation *e = s->evacuation;
+	size_t copied = e->count;
+	int64_t began = ck_now_us(), copies;
+
+	cks_host_pool_grow(e->pool, size, id, context);
+	copies = ck_now_us();
+	copy_all(s, true, &copied);
+	cks_host_pool_finish(e->pool);
+	copies = ck_now_us() - copies;
+	cks_meter_hold(true);
+	release_copied(e, copied);
+	cks_meter_hold(false);
+	note_times("out", size, e->count, ck_now_us() - began - copies, copies);
+}
+
 void cks_evacuate(struct cks_session *s, uint64_t room)
 {
 	struct cks_evacuation *e = s->evacuation;
 	CUcontext context;
-	size_t size, copied;
+	size_t size;
 	uint64_t id;
 
 	if (e->count > 0 || !cks_virtual_supported() || !ck_driver.cuMemcpyDtoHAsync_v2 ||
 	    !ck_driver.cuMemcpyHtoDAsync_v2)
 		return;
-	if (list_pieces(s, &id, &context) == 0 && (size = place_pieces(e, room)) > 0) {
-		cks_host_pool_grow(e->pool, size, id, context);
-		copied = e->count;
-		copy_all(s, true, &copied);
-		cks_host_pool_finish(e->pool);
-		cks_meter_hold(true);
-		release_copied(e, copied);
-		cks_meter_hold(false);
-	} else {
+	if (list_pieces(s, &id, &context) == 0 && (size = place_pieces(e, room)) > 0)
+		move_out(s, size, id, context);
+	else
 		e->count = 0;
-	}
 	if (e->count == 0)
 		forget_list(e);
 }
@@ -336,11 +357,14 @@ static CUresult remake_memory(struct cks_session *s)
 {
 	struct cks_evacuation *e = s->evacuation;
 	size_t count = e->count;
+	int64_t began = ck_now_us(), copies;
 	CUresult err = create_memory(e);
 
 	if (err)
 		return err;
+	copies = ck_now_us();
 	err = copy_all(s, false, &count);
+	note_times("back", atomic_load(&e->away), e->count, copies - began, ck_now_us() - copies);
 	if (err)
 		release_new(e->list, e->count, e->count);
 	return err;

@@ -22,6 +22,13 @@ CK_LOG_DEFINE("server");
 
 #define UNITS_MAX 65536 /* of one message */
 
+/* Leased memory that the client has returned while the session was away. */
+struct cks_late_end {
+	CUdeviceptr at;
+	size_t size;
+	struct cks_late_end *next;
+};
+
 int cks_leases_create(struct cks_leases **out)
 {
 	struct cks_leases *l = calloc(1, sizeof(*l));
@@ -37,8 +44,14 @@ int cks_leases_create(struct cks_leases **out)
 
 void cks_leases_destroy(struct cks_leases *l)
 {
+	struct cks_late_end *late;
+
 	if (!l)
 		return;
+	while ((late = l->late) != NULL) {
+		l->late = late->next;
+		free(late);
+	}
 	ck_mutex_destroy(&l->lock);
 	ck_cond_destroy(&l->thawed);
 	free(l);
@@ -301,21 +314,91 @@ void cks_lease_drop(struct cks_session *s, CUdeviceptr at, size_t size)
 
 /* Unmapping memory that running work uses would break the context: wait first, unless it has
  * failed. The lock is not held meanwhile: others need it at once. */
+static CUresult end_lease(struct cks_session *s, CUdeviceptr at, size_t size)
+{
+	struct cks_request q = {.session = s};
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	wait_for_contexts(s);
+	ck_lock(&s->leases->lock);
+	if (is_leased(s->memory, at, size)) {
+		cks_lease_drop(s, at, size);
+		cks_share_check(&q);
+		err = CUDA_SUCCESS;
+	}
+	ck_unlock(&s->leases->lock);
+	return err;
+}
+
+/* --- returns by the client's own threads, while the session leaves the GPU or is away */
+
+/* *@away: the session is parked, and the end is noted. */
+static CUresult note_late_end(struct cks_session *s, CUdeviceptr at, size_t size, bool *away)
+{
+	struct cks_late_end *late = malloc(sizeof(*late));
+	struct cks_late_end **last = &s->leases->late;
+
+	if (!late) {
+		*away = true;
+		return CUDA_ERROR_OUT_OF_MEMORY; /* it stays leased */
+	}
+	*late = (struct cks_late_end){at, size, NULL};
+	ck_lock(&s->leases->lock);
+	*away = cks_gate_is_parked(&s->gate);
+	while (*last)
+		last = &(*last)->next;
+	if (*away)
+		*last = late;
+	ck_unlock(&s->leases->lock);
+	if (!*away)
+		free(late);
+	return CUDA_SUCCESS;
+}
+
+void cks_lease_open_gate(struct cks_session *s)
+{
+	struct cks_leases *l = s->leases;
+	struct cks_request q = {.session = s};
+	struct cks_late_end *late;
+	bool any;
+
+	ck_lock(&l->lock);
+	any = l->late != NULL;
+	ck_unlock(&l->lock);
+	if (any)
+		wait_for_contexts(s);
+	ck_lock(&l->lock);
+	while ((late = l->late) != NULL) {
+		if (is_leased(s->memory, late->at, late->size))
+			cks_lease_drop(s, late->at, late->size);
+		l->late = late->next;
+		free(late);
+	}
+	cks_share_check(&q);
+	cks_gate_open(&s->gate);
+	ck_unlock(&l->lock);
+}
+
+/* The client returns memory for another session's sake, also when it is late: that is no reason to
+ * return to the GPU. */
 CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *res)
 {
 	struct cks_session *s = q->session;
-	CUresult err = CUDA_ERROR_INVALID_VALUE;
+	struct cks_pass pass = {.turns = 0};
+	CUresult err = CUDA_SUCCESS;
+	bool inside, away = false;
 
 	(void)res;
 	if (!is_supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
-	wait_for_contexts(s);
-	ck_lock(&s->leases->lock);
-	if (is_leased(s->memory, a->at, a->size)) {
-		cks_lease_drop(s, a->at, a->size);
-		cks_share_check(q);
-		err = CUDA_SUCCESS;
+	cks_gate_join(&s->gate, &pass);
+	cks_gate_uncount(&pass);
+	while (!(inside = cks_gate_try_held(&s->gate, &pass)) && !away)
+		err = note_late_end(s, a->at, a->size, &away);
+	if (inside) {
+		err = end_lease(s, a->at, a->size);
+		cks_gate_leave_uncounted(&pass);
 	}
-	ck_unlock(&s->leases->lock);
+	cks_gate_part(&s->gate, &pass);
 	return err;
 }

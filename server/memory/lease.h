@@ -19,6 +19,7 @@
 #include "util/lock.h"
 
 struct cks_host_call;
+struct cks_late_end;
 struct cks_lease_opened;
 struct cks_request;
 struct cks_session;
@@ -43,7 +44,8 @@ struct cks_leases {
 	struct cks_lease_opened *opened; /* memory of other sessions */
 	struct cks_lease_offer offer;
 	struct cks_host_call
-		*client; /* asks the client for free memory; NULL: it cannot be asked */
+		*client;	   /* asks the client for free memory; NULL: it cannot be asked */
+	struct cks_late_end *late; /* ends that wait for the return of the session */
 	/* the server's answer to a request for memory */
 	_Atomic enum { CK_ROOM_ASKED, CK_ROOM_ALONE, CK_ROOM_COMING, CK_ROOM_MADE } room;
 };
@@ -87,6 +89,10 @@ CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, 
 			CUdeviceptr *at);
 /* Close it once; false: it is not open. */
 bool cks_lease_close(struct cks_session *session, CUdeviceptr at);
+
+/* The session is back on the GPU, or has not left it: end what the client has returned meanwhile,
+ * and open the gate. */
+void cks_lease_open_gate(struct cks_session *session);
 
 /* --- allocation_freeze.c */
 

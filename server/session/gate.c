@@ -223,6 +223,11 @@ void cks_gate_open(struct cks_gate *g)
 	open_for(g, CK_GATE_PARKED);
 }
 
+bool cks_gate_is_parked(const struct cks_gate *g)
+{
+	return atomic_load(&g->closed) & CK_GATE_PARKED;
+}
+
 void cks_gate_let(struct cks_gate *g)
 {
 	open_for(g, CK_GATE_HELD | CK_GATE_METERED);

@@ -124,6 +124,7 @@ static inline bool cks_gate_try_uncounted(struct cks_gate *gate, struct cks_pass
  * open again. */
 bool cks_gate_close(struct cks_gate *gate, unsigned int ms);
 void cks_gate_open(struct cks_gate *gate);
+bool cks_gate_is_parked(const struct cks_gate *gate);
 /* No thread is inside. */
 bool cks_gate_is_empty(struct cks_gate *gate);
 /* Knock again if it is closed and a client wants to enter. */

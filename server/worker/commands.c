@@ -85,7 +85,6 @@ static int run_command(struct cks_lane *l, struct cks_request *q, const struct c
 {
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
-	bool counts = q->proc != CK_PROC_lease_end; /* mostly for another session's sake */
 	bool uses = !proc->driverless, waits;
 	CUresult err;
 
@@ -95,17 +94,13 @@ static int run_command(struct cks_lane *l, struct cks_request *q, const struct c
 		return -EPROTO;
 	}
 	waits = cks_stream_holds_enter(&s->holds, proc);
-	if (unlikely(!counts))
-		cks_gate_uncount(&l->pass);
 	if (likely(uses))
 		cks_gate_enter(&s->gate, &l->pass);
 	err = cks_lane_carry_out(l, q, proc, NULL);
 	if (waits)
 		cks_stream_holds_leave(&s->holds);
-	if (likely(uses && counts))
+	if (likely(uses))
 		cks_gate_leave(&l->pass);
-	else if (uses)
-		cks_gate_leave_uncounted(&l->pass);
 	if (q->broken)
 		return q->broken;
 	cks_event_retime_command(&s->retime, proc);

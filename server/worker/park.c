@@ -81,11 +81,13 @@ static const char *close_gate(struct cks_session *s)
 	if (cks_nccl_any(s->nccl))
 		return "it has NCCL communicators, whose other ranks wait for it";
 	cks_lease_trim(s);
-	if (!cks_gate_close(&s->gate, park.wait_ms))
+	if (!cks_gate_close(&s->gate, park.wait_ms)) {
+		cks_lease_open_gate(s);
 		return "a call is still running (--suspend-wait)";
+	}
 	why = find_obstacle(s);
 	if (why)
-		cks_gate_open(&s->gate);
+		cks_lease_open_gate(s);
 	return why;
 }
 
@@ -98,7 +100,7 @@ static const char *move_memory(struct cks_session *s, int64_t until)
 		return NULL;
 	ret = cks_work_wait(s, (unsigned int)ck_max(until - ck_now_ms(), (int64_t)0));
 	if (ret == -ETIMEDOUT) {
-		cks_gate_open(&s->gate);
+		cks_lease_open_gate(s);
 		return "its work on the GPU is still running (--suspend-wait)";
 	}
 	if (ret == 0) /* else the driver moves what it can */
@@ -206,7 +208,7 @@ static void end_rest(struct cks_session *s)
 		return_memory(s, &note);
 	fill_memory(s, &note);
 	if (note.kind == CK_NOTE_RETURNED)
-		cks_gate_open(&s->gate);
+		cks_lease_open_gate(s);
 	send_note(&note);
 }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
@@ -272,6 +273,24 @@ def test_the_client_s_own_messages_resume_no_session(gpu_server):
     assert asker.ask("suspend", session="s1", until="use")["ok"]
     assert not selectable(one.stdout, 2)
     assert only(asker)["state"] == "suspended"
+    one.stdin.close()
+    assert one.wait(20 * SLOW) == 0
+
+
+def test_a_client_that_is_late_to_return_memory_resumes_no_session(gpu_server):
+    """The server does not wait long for free memory. What the client returns later ends when the session is back."""
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 16, transport="tcp"))
+    assert not selectable(one.stdout, 1.5)          # it can be asked for memory now
+    before = only(asker)["memory"]
+    os.kill(one.pid, signal.SIGSTOP)
+    assert asker.ask("suspend", session="s1", until="use")["ok"]
+    os.kill(one.pid, signal.SIGCONT)
+    assert not selectable(one.stdout, 2)
+    assert only(asker)["state"] == "suspended"
+    assert asker.ask("resume", session="s1")["ok"]
+    wait_until(lambda: only(asker)["memory"] < before, 10, f"less than {before} bytes are leased")
     one.stdin.close()
     assert one.wait(20 * SLOW) == 0
 

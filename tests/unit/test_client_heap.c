@@ -26,9 +26,9 @@ static struct ckc_heap *heap_of(size_t chunks)
 	uint64_t at;
 
 	assert_non_null(heap);
-	at = ckc_heap_place(heap, chunks * CK_CHUNK);
+	at = ckc_heap_place(heap, chunks * CK_CHUNK, CK_CHUNK);
 	assert_int_equal(at, LO);
-	assert_int_equal(ckc_heap_add(heap, at, chunks * CK_CHUNK), 0);
+	assert_int_equal(ckc_heap_add(heap, at, chunks * CK_CHUNK, CK_CHUNK), 0);
 	return heap;
 }
 
@@ -137,7 +137,7 @@ static void a_context_that_ends_leaves_no_pointer(void **state)
 static void a_block_is_used_as_a_whole(void **state)
 {
 	struct ckc_heap *heap = heap_of(1);
-	uint64_t block = ckc_heap_place(heap, 8 * CK_CHUNK), at;
+	uint64_t block = ckc_heap_place(heap, 8 * CK_CHUNK, CK_CHUNK), at;
 	size_t size;
 
 	(void)state;
@@ -169,8 +169,46 @@ static void only_whole_chunks_go_back(void **state)
 	assert_int_equal(size, 3 * CK_CHUNK);
 	assert_false(ckc_heap_take_free(heap, &at, &size));
 	assert_int_equal(ckc_heap_leased(heap), CK_CHUNK);
-	assert_int_equal(ckc_heap_place(heap, CK_CHUNK),
+	assert_int_equal(ckc_heap_place(heap, CK_CHUNK, CK_CHUNK),
 			 LO + CK_CHUNK); /* its addresses are free */
+	ckc_heap_destroy(heap);
+}
+
+/* A lease of units beside one of chunks: an allocation lies in both. */
+static void only_whole_units_go_back(void **state)
+{
+	struct ckc_heap *heap = heap_of(8);
+	uint64_t units = ckc_heap_place(heap, 3 * CK_HEAP_UNIT, CK_HEAP_UNIT), both, at;
+	size_t size;
+
+	(void)state;
+	assert_int_equal(units, LO + 8 * CK_CHUNK);
+	assert_int_equal(ckc_heap_add(heap, units, 3 * CK_HEAP_UNIT, CK_HEAP_UNIT), 0);
+	both = ckc_heap_take(heap, CK_HEAP_UNIT + CK_CHUNK, &anyone);
+	assert_int_equal(both, LO);
+	assert_int_equal(ckc_heap_idle(heap), 2 * CK_HEAP_UNIT);
+	ckc_heap_give(heap, LO + CK_CHUNK, CK_HEAP_UNIT,
+		      &over); /* of both leases, a whole chunk each */
+	assert_int_equal(ckc_heap_idle(heap), 7 * CK_CHUNK + 3 * CK_HEAP_UNIT);
+	ckc_heap_take(heap, 7 * CK_CHUNK, &anyone);
+	assert_int_equal(ckc_heap_take(heap, 512, &anyone), units);
+	assert_true(ckc_heap_take_free(heap, &at, &size));
+	assert_int_equal(at, units + CK_HEAP_UNIT);
+	assert_int_equal(size, 2 * CK_HEAP_UNIT);
+	assert_false(ckc_heap_take_free(heap, &at, &size));
+	assert_int_equal(ckc_heap_leased(heap), 8 * CK_CHUNK + CK_HEAP_UNIT);
+	ckc_heap_destroy(heap);
+}
+
+static void a_lease_of_units_begins_at_a_multiple_of_them(void **state)
+{
+	struct ckc_heap *heap = heap_of(3);
+	uint64_t units = ckc_heap_place(heap, CK_HEAP_UNIT, CK_HEAP_UNIT);
+
+	(void)state;
+	assert_int_equal(units % CK_HEAP_UNIT, 0);
+	assert_int_equal(units, LO + CK_HEAP_UNIT);
+	assert_int_equal(ckc_heap_place(heap, 5 * CK_CHUNK, CK_CHUNK), LO + 3 * CK_CHUNK);
 	ckc_heap_destroy(heap);
 }
 
@@ -195,14 +233,14 @@ static void chunks_go_back_whatever_has_used_their_parts(void **state)
 static void addresses_that_are_asked_for_are_taken(void **state)
 {
 	struct ckc_heap *heap = heap_of(1);
-	uint64_t at = ckc_heap_place(heap, CK_CHUNK);
+	uint64_t at = ckc_heap_place(heap, CK_CHUNK, CK_CHUNK);
 
 	(void)state;
 	assert_int_equal(at, LO + CK_CHUNK);
-	assert_int_equal(ckc_heap_place(heap, CK_CHUNK), LO + 2 * CK_CHUNK);
+	assert_int_equal(ckc_heap_place(heap, CK_CHUNK, CK_CHUNK), LO + 2 * CK_CHUNK);
 	ckc_heap_cancel_place(heap, at);
-	assert_int_equal(ckc_heap_place(heap, CK_CHUNK), at);
-	assert_int_equal(ckc_heap_place(heap, ROOM), 0);
+	assert_int_equal(ckc_heap_place(heap, CK_CHUNK, CK_CHUNK), at);
+	assert_int_equal(ckc_heap_place(heap, ROOM, CK_CHUNK), 0);
 	assert_int_equal(ckc_heap_leased(heap), CK_CHUNK);
 	ckc_heap_destroy(heap);
 }
@@ -264,6 +302,8 @@ int main(void)
 		cmocka_unit_test(a_context_that_ends_leaves_no_pointer),
 		cmocka_unit_test(a_block_is_used_as_a_whole),
 		cmocka_unit_test(only_whole_chunks_go_back),
+		cmocka_unit_test(only_whole_units_go_back),
+		cmocka_unit_test(a_lease_of_units_begins_at_a_multiple_of_them),
 		cmocka_unit_test(chunks_go_back_whatever_has_used_their_parts),
 		cmocka_unit_test(addresses_that_are_asked_for_are_taken),
 		cmocka_unit_test(nothing_overlaps),
