@@ -45,8 +45,8 @@ struct ckc_user {
 struct ckc_heap *ckc_heap_create(uint64_t lo, uint64_t hi);
 void ckc_heap_destroy(struct ckc_heap *heap);
 
-/* Choose addresses for @size bytes that will be leased, at a multiple of @unit: CK_CHUNK or CK_HEAP_UNIT.
- * 0: no room. */
+/* Choose addresses for @size bytes that will be leased, at a multiple of @unit: CK_CHUNK or
+ * CK_HEAP_UNIT. 0: no room. */
 uint64_t ckc_heap_place(struct ckc_heap *heap, size_t size, size_t unit);
 /* The lease of [at, at+size) was refused: the addresses are unused again. */
 void ckc_heap_cancel_place(struct ckc_heap *heap, uint64_t at);
@@ -67,8 +67,8 @@ void ckc_heap_finish(struct ckc_heap *heap, bool (*over)(const struct ckc_use *u
 /* @context ends: its uses are over when all work is. */
 void ckc_heap_disown(struct ckc_heap *heap, const struct ckc_context *context);
 
-/* Take one run of chunks or units, or one block, out of the heap, to be given back to the server. False:
- * nothing is free. */
+/* Take one run of chunks or units, or one block, out of the heap, to be given back to the server.
+ * False: nothing is free. */
 bool ckc_heap_take_free(struct ckc_heap *heap, uint64_t *at, size_t *size);
 
 /* Bytes in use or free; free ones; free ones that ckc_heap_take_free() could give back. */
