@@ -451,7 +451,6 @@ int main(int argc, char **argv)
 
 	const struct rlimit limit = {1024, 1024};
 
-	alarm(40);			  /* nothing hangs */
 	setrlimit(RLIMIT_NOFILE, &limit); /* as on most machines */
 	if (driver_open() < 0 || argc < 2)
 		return 2;
