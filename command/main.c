@@ -17,6 +17,7 @@
 	"                        list, srv:NAME, file:/PATH), choose N free GPUs\n"                \
 	"  -d, --devices LIST    use these GPUs, as in 0,2; none: no GPU\n"                        \
 	"  -m, --mem SIZE        limit the program to this memory on each GPU, as in 20G\n"        \
+	"      --sm PART         use this part of each GPU's multiprocessors, as in 25%\n"         \
 	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"            \
 	"  -W, --worker-prefix NAME\n"                                                             \
 	"                        start the worker through this command of the server's policy\n"   \

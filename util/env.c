@@ -129,6 +129,17 @@ int ck_env_number(const char *text, uint64_t *number)
 	return 0;
 }
 
+int ck_env_percent(const char *text, unsigned int *percent)
+{
+	size_t digits = strspn(text, "0123456789");
+	unsigned long number = digits > 0 && digits < 4 ? strtoul(text, NULL, 10) : 0;
+
+	if (strcmp(text + digits, "%") != 0 || number < 1 || number > 100)
+		return -EINVAL;
+	*percent = (unsigned int)number;
+	return 0;
+}
+
 int ck_env_time(const char *text, uint64_t *seconds)
 {
 	static const struct {

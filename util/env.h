@@ -62,6 +62,9 @@ long ck_env_long(const char *name);
 /* The same of any text: 0, or -EINVAL for what is no number or is negative. */
 int ck_env_number(const char *text, uint64_t *number);
 
+/* The part in @text, from 1% to 100%, as in "25%": 0 or -EINVAL. */
+int ck_env_percent(const char *text, unsigned int *percent);
+
 /* Seconds in @text: a decimal number, optionally with s, m or h. -EINVAL. */
 int ck_env_time(const char *text, uint64_t *seconds);
 

@@ -102,6 +102,9 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_MEMORY", "0",
 	 "client: maximum device memory of the program on each GPU, in bytes, with K, M, G or T;\n"
 	 "0: as much as the server allows"},
+	{"CRICKET_SM", NULL,
+	 "client: maximum part of each GPU's multiprocessors for the program, as in 25%; the\n"
+	 "server's policy needs share = \"mps\" for this user"},
 	{"CRICKET_WORKER_PREFIX", NULL,
 	 "client: name of a command, such as a profiler, through which the server starts the\n"
 	 "program's worker, if its policy allows it"},

@@ -71,6 +71,7 @@ struct greeting {
 	ck_hello_need need;
 	ck_hello_place place;
 	ck_hello_host host;
+	ck_hello_part part;
 };
 
 static bool_t code_greeting(XDR *xdrs, struct greeting *g)
@@ -78,7 +79,8 @@ static bool_t code_greeting(XDR *xdrs, struct greeting *g)
 	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
 	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits) &&
 	       xdr_ck_hello_start(xdrs, &g->start) && xdr_ck_hello_need(xdrs, &g->need) &&
-	       xdr_ck_hello_place(xdrs, &g->place) && xdr_ck_hello_host(xdrs, &g->host);
+	       xdr_ck_hello_place(xdrs, &g->place) && xdr_ck_hello_host(xdrs, &g->host) &&
+	       xdr_ck_hello_part(xdrs, &g->part);
 }
 
 /* This process had another program before it has executed this one. Its first session asks for the
@@ -192,6 +194,16 @@ static CUresult take_prefix(ck_hello_start *start)
 	return CUDA_SUCCESS;
 }
 
+static CUresult take_part(ck_hello_part *part)
+{
+	const char *text = ck_env_string("CRICKET_SM");
+
+	if (!text || !*text || ck_env_percent(text, &part->sm) == 0)
+		return CUDA_SUCCESS;
+	ck_err("CRICKET_SM: not a part of the multiprocessors as in 25%%: %s", text);
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
 /* The credentials of the variables, as they are now: a file may have changed since the last
  * hello. */
 static CUresult take_token(char token[CK_TOKEN_SIZE])
@@ -277,6 +289,8 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 	CUresult err = take_prefix(&greeting.start);
 	int ret;
 
+	if (!err)
+		err = take_part(&greeting.part);
 	if (!err)
 		err = take_token(token);
 	if (err)

@@ -15,7 +15,7 @@ _cricket() {
 	if [ "$command" = run ]; then	# the program is the first word that is no option and no value of one
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
-			-s | --server | -g | --gpus | -d | --devices | -m | --mem | -w | --wait | -W | --worker-prefix | -n | --nccl | -p | --profile) ((i++)) ;;
+			-s | --server | -g | --gpus | -d | --devices | -m | --mem | --sm | -w | --wait | -W | --worker-prefix | -n | --nccl | -p | --profile) ((i++)) ;;
 			--) ((i++)); break ;;
 			-*) ;;
 			*) break ;;
@@ -37,11 +37,11 @@ _cricket() {
 	-f | --format) mapfile -t COMPREPLY < <(compgen -W "sh fish plain" -- "$word"); return ;;
 	esac
 	case $command:$word in
-	run:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --profile --check --help" ;;
-	env:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --format --help" ;;
-	jupyter:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --name --python --prefix --help" ;;
-	cdi:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --name --kind --output --help" ;;
-	docker:-* | podman:-*) i="--server --gpus --devices --mem --wait --worker-prefix --nccl --help" ;;
+	run:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --profile --check --help" ;;
+	env:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --format --help" ;;
+	jupyter:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --name --python --prefix --help" ;;
+	cdi:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --name --kind --output --help" ;;
+	docker:-* | podman:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --help" ;;
 	check:-*) i="--server --json --help" ;;
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;

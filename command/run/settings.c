@@ -28,17 +28,12 @@
 #define GPUS_MAX 64
 
 static const struct option options[] = {
-	{"server", required_argument, NULL, 's'},
-	{"gpus", required_argument, NULL, 'g'},
-	{"devices", required_argument, NULL, 'd'},
-	{"mem", required_argument, NULL, 'm'},
-	{"wait", required_argument, NULL, 'w'},
-	{"format", required_argument, NULL, 'f'},
-	{"profile", required_argument, NULL, 'p'},
-	{"worker-prefix", required_argument, NULL, 'W'},
-	{"nccl", required_argument, NULL, 'n'},
-	{"check", no_argument, NULL, 'c'},
-	{NULL, 0, NULL, 0},
+	{"server", required_argument, NULL, 's'},  {"gpus", required_argument, NULL, 'g'},
+	{"devices", required_argument, NULL, 'd'}, {"mem", required_argument, NULL, 'm'},
+	{"wait", required_argument, NULL, 'w'},	   {"format", required_argument, NULL, 'f'},
+	{"profile", required_argument, NULL, 'p'}, {"worker-prefix", required_argument, NULL, 'W'},
+	{"nccl", required_argument, NULL, 'n'},	   {"check", no_argument, NULL, 'c'},
+	{"sm", required_argument, NULL, 'S'},	   {NULL, 0, NULL, 0},
 };
 
 /* The value of the option @name at argv[*@at], which may be in the next word; NULL: it is another
@@ -92,6 +87,9 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 			break;
 		case 'm':
 			w->memory = optarg;
+			break;
+		case 'S':
+			w->sm = optarg;
 			break;
 		case 'w':
 			w->wait = optarg;
@@ -268,11 +266,17 @@ static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const
 /* Wrong values are said here, and not by the client alone, which goes on without them. */
 static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 {
+	unsigned int percent;
+
 	wish->memory = 0;
 	wish->wait_seconds = ck_env_seconds("CRICKET_WAIT");
 	wish->text = w->memory;
 	if (w->memory && (ck_env_number(w->memory, &wish->memory) < 0 || wish->memory == 0)) {
 		ckx_error("--mem takes a size, as in 20G or 512M: %s", w->memory);
+		return -EINVAL;
+	}
+	if (w->sm && ck_env_percent(w->sm, &percent) < 0) {
+		ckx_error("--sm takes a part, as in 25%%: %s", w->sm);
 		return -EINVAL;
 	}
 	if (w->wait && ck_env_time(w->wait, &wish->wait_seconds) < 0) {
@@ -286,6 +290,8 @@ static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
 {
 	int ret = w->memory ? add_setting(s, "CRICKET_MEMORY", "%s", w->memory) : 0;
 
+	if (ret == 0 && w->sm)
+		ret = add_setting(s, "CRICKET_SM", "%s", w->sm);
 	if (ret == 0 && w->prefix)
 		ret = add_setting(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
 	return ret == 0 && w->wait ? add_setting(s, "CRICKET_WAIT", "%s", w->wait) : ret;
@@ -307,6 +313,8 @@ static int add_choice(struct ckx_settings *s, const struct ckx_wishes *w,
 	if (ret == 0 && wish->wait_seconds)
 		ret = add_setting(s, "CRICKET_WAIT", "%llus",
 				  (unsigned long long)choice.wait_seconds);
+	if (ret == 0 && w->sm)
+		ret = add_setting(s, "CRICKET_SM", "%s", w->sm);
 	if (ret == 0 && w->prefix)
 		ret = add_setting(s, "CRICKET_WORKER_PREFIX", "%s", w->prefix);
 	free(choice.address);

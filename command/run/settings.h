@@ -8,7 +8,7 @@
 
 #include "command/config/command.h"
 
-#define CKX_SETTINGS 17
+#define CKX_SETTINGS 18
 
 struct ckx_setting {
 	const char *name;
@@ -23,6 +23,7 @@ struct ckx_settings {
 /* What the options of `run` and `env` say; the values belong to argv. */
 struct ckx_wishes {
 	const char *server, *devices, *gpus, *memory, *wait;
+	const char *sm;	     /* part of the multiprocessors */
 	const char *prefix;  /* name of a command of the server */
 	const char *format;  /* of `env` */
 	const char *profile; /* of `run` */

@@ -243,15 +243,17 @@ static void bound_memory(const struct cks_terms *terms, unsigned int count)
 		setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", text, 1);
 }
 
-void cks_mps_enter(const struct cks_mps_daemon *d, const struct cks_terms *terms,
+void cks_mps_enter(const struct cks_mps_daemon *d, const struct cks_terms *terms, unsigned int sm,
 		   unsigned int count)
 {
 	char percent[16];
 
 	setenv("CUDA_MPS_PIPE_DIRECTORY", d->folder, 1);
 	setenv("CUDA_MPS_LOG_DIRECTORY", d->folder, 1);
-	if (terms->sm > 0) {
-		snprintf(percent, sizeof(percent), "%u", terms->sm);
+	if (sm == 0 || (terms->sm > 0 && terms->sm < sm))
+		sm = terms->sm;
+	if (sm > 0) {
+		snprintf(percent, sizeof(percent), "%u", sm);
 		setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percent, 1);
 	}
 	bound_memory(terms, count);

@@ -45,9 +45,10 @@ int cks_mps_take(struct cks_mps *mps, const struct cks_identity *identity, const
 /* By its number; NULL: there is none. */
 struct cks_mps_daemon *cks_mps_find(const struct cks_mps *mps, uint32_t number);
 
-/* In a process that will be a worker of @count GPUs (0: unknown): use @daemon, within @terms. */
+/* In a process that will be a worker of @count GPUs (0: unknown): use @daemon, within @terms, and
+ * @sm percent of the multiprocessors at most (0: what they allow). */
 void cks_mps_enter(const struct cks_mps_daemon *daemon, const struct cks_terms *terms,
-		   unsigned int count);
+		   unsigned int sm, unsigned int count);
 
 /* Child @pid has ended with @status of wait(2). True: it was one of these; *@daemon is then the one
  * that has ended without being told to, or NULL. */

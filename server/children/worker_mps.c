@@ -30,19 +30,26 @@ _Static_assert(CK_STATE_MPS_GPUS == CK_TERMS_GPUS && CK_STATE_MPS_FOLDER == CK_M
 
 static const char line_of_loss[] = "the NVIDIA MPS of its identity has ended";
 
-int cks_worker_find_mps(struct cks_workers *w, const struct cks_identity *identity,
+int cks_worker_find_mps(struct cks_workers *w, const struct cks_start *start,
 			struct cks_mps_daemon **out, const char **why)
 {
+	const struct cks_identity *identity = &start->owner->identity;
 	const struct cks_terms *terms = cks_workers_identity_terms(w, identity);
 	int ret;
 
 	*out = NULL;
+	if (!terms->mps && start->sm > 0) {
+		*why = "--sm (CRICKET_SM) needs share = \"mps\" in the server's policy";
+		return -ENOTSUP;
+	}
 	if (!terms->mps)
 		return 0;
-	ret = w->uids ? -ENOTSUP : cks_mps_take(&w->mps, identity, terms->gpus, out);
-	if (ret == -ENOTSUP)
+	if (w->uids) {
 		*why = "share = \"mps\" of the policy does not work with --worker-users";
-	else if (ret == -ENOENT)
+		return -ENOTSUP;
+	}
+	ret = cks_mps_take(&w->mps, identity, terms->gpus, out);
+	if (ret == -ENOENT)
 		*why = "the policy shares the GPU through NVIDIA MPS, and the server has "
 		       "no " CK_MPS_CONTROL;
 	else if (ret < 0)
@@ -73,13 +80,14 @@ static unsigned int count_devices(void)
 	return count;
 }
 
-void cks_worker_enter_mps(const struct cks_workers *w, const struct cks_mps_daemon *daemon)
+void cks_worker_enter_mps(const struct cks_workers *w, const struct cks_mps_daemon *daemon,
+			  unsigned int sm)
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(w, &daemon->identity);
 
 	const char *list = daemon->gpus[0] ? daemon->gpus : w->gpus;
 
-	cks_mps_enter(daemon, terms, *list ? count_list(list) : count_devices());
+	cks_mps_enter(daemon, terms, sm, *list ? count_list(list) : count_devices());
 }
 
 void cks_workers_gpus(struct cks_workers *w, const char *gpus)

@@ -70,7 +70,7 @@ static _Noreturn void run_worker(struct cks_workers *w, int fd, int control,
 	if (gpus[0])
 		setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
 	if (mps)
-		cks_worker_enter_mps(w, mps);
+		cks_worker_enter_mps(w, mps, start->sm);
 	if (w->uids || w->confined)
 		unsetenv("CRICKET_TOKEN"); /* the supervisor alone judges clients */
 	if (prefix) {
@@ -170,7 +170,7 @@ int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_start *sta
 {
 	struct cks_mps_daemon *mps = NULL;
 	struct worker *spare = NULL;
-	int ret = cks_worker_find_mps(w, &start->owner->identity, &mps, why);
+	int ret = cks_worker_find_mps(w, start, &mps, why);
 
 	if (ret < 0)
 		return ret;

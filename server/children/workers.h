@@ -126,6 +126,8 @@ struct cks_start {
 	unsigned int number;
 	const struct cks_prefix
 		*prefix; /* the command that its worker is started through; NULL: none */
+	/* percent of the multiprocessors, as its client asks; 0: all it may have */
+	unsigned int sm;
 };
 
 /* Pass connection @fd to a spare process, or start one for it. The caller closes @fd. -errno;

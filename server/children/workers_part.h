@@ -97,12 +97,13 @@ int cks_worker_seat(struct cks_workers *workers, struct worker *worker);
 int cks_worker_assign_user(struct cks_workers *workers, struct worker *worker);
 bool cks_worker_reassign_user(struct cks_workers *workers, struct worker *worker);
 
-/* worker_mps.c: the daemon of NVIDIA MPS that a session of @identity uses, started if need be;
- * NULL: it uses none. -errno; *@why: for the client. */
-int cks_worker_find_mps(struct cks_workers *workers, const struct cks_identity *identity,
+/* worker_mps.c: the daemon of NVIDIA MPS that the session of @start uses, started if need be; NULL:
+ * it uses none. -errno; *@why: for the client. */
+int cks_worker_find_mps(struct cks_workers *workers, const struct cks_start *start,
 			struct cks_mps_daemon **daemon, const char **why);
-/* In a process that will be a worker: use @daemon. */
-void cks_worker_enter_mps(const struct cks_workers *workers, const struct cks_mps_daemon *daemon);
+/* In a process that will be a worker: use @daemon; @sm as in struct cks_start. */
+void cks_worker_enter_mps(const struct cks_workers *workers, const struct cks_mps_daemon *daemon,
+			  unsigned int sm);
 /* For a successor; @state owns the list. -ENOMEM. */
 int cks_worker_mps_save(const struct cks_workers *workers, struct cks_state *state);
 

@@ -53,6 +53,8 @@ struct rest {
 	ck_hello_start start;
 	ck_hello_need need;
 	ck_hello_place place;
+	ck_hello_host host; /* for the worker */
+	ck_hello_part part;
 };
 
 static bool decode_rest(XDR *xdrs, struct rest *rest)
@@ -62,7 +64,9 @@ static bool decode_rest(XDR *xdrs, struct rest *rest)
 	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &rest->limits)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &rest->start)) &&
 	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &rest->need)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &rest->place));
+	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &rest->place)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_host(xdrs, &rest->host)) &&
+	       (xdrs->x_handy == 0 || xdr_ck_hello_part(xdrs, &rest->part)) && rest->part.sm <= 100;
 }
 
 static bool decode_hello(const unsigned char *bytes, const struct cks_peeked *call,
@@ -160,7 +164,7 @@ static void start_session(struct cks_admission *a, const struct applicant *p,
 	const struct cks_audit_client client = client_of(p);
 	struct cks_session_info none = {.number = cks_workers_new_number(a->workers),
 					.owner = p->owner};
-	const struct cks_start start = {&p->owner, none.number, prefix};
+	const struct cks_start start = {&p->owner, none.number, prefix, p->rest.part.sm};
 	const char *why = "the server cannot start another process";
 	int ret;
 

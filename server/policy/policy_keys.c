@@ -102,15 +102,6 @@ static void take_size(struct cks_policy_reading *r, const config_setting_t *s,
 		store_value(t, key, (int64_t)bytes);
 }
 
-/* As in "25%"; 0: it is none. */
-static long read_percent(const char *text)
-{
-	size_t digits = strspn(text, "0123456789");
-	long percent = digits > 0 && digits < 4 ? strtol(text, NULL, 10) : 0;
-
-	return strcmp(text + digits, "%") == 0 && percent <= 100 ? percent : 0;
-}
-
 /* A size as in "8G", or a part of each GPU as in "25%". */
 static void take_memory(struct cks_policy_reading *r, const config_setting_t *s,
 			const struct key *key, struct cks_terms *t)
@@ -118,12 +109,11 @@ static void take_memory(struct cks_policy_reading *r, const config_setting_t *s,
 	const char *text = cks_policy_text(r, s);
 	size_t digits = strspn(text, "0123456789");
 	uint64_t bytes = 0;
-	long percent = read_percent(text);
 
 	t->memory = t->percent = 0;
-	if (percent > 0)
-		t->percent = (uint32_t)percent;
-	else if (digits > 0 && ck_env_number(text, &bytes) == 0 && bytes > 0)
+	if (ck_env_percent(text, &t->percent) == 0)
+		return;
+	if (digits > 0 && ck_env_number(text, &bytes) == 0 && bytes > 0)
 		t->memory = bytes;
 	else
 		cks_policy_fail(r, s, "%s: not a size as in \"8G\", nor a part as in \"25%%\"",
@@ -170,9 +160,9 @@ static void take_share(struct cks_policy_reading *r, const config_setting_t *s,
 static void take_percent(struct cks_policy_reading *r, const config_setting_t *s,
 			 const struct key *key, struct cks_terms *t)
 {
-	long percent = read_percent(cks_policy_text(r, s));
+	unsigned int percent = 0;
 
-	if (percent < key->least || percent > key->most)
+	if (ck_env_percent(cks_policy_text(r, s), &percent) < 0)
 		cks_policy_fail(r, s, "%s: not a part as in \"25%%\"", key->name);
 	else
 		store_value(t, key, percent);

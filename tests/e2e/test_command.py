@@ -97,9 +97,9 @@ def test_an_option_comes_before_a_variable_and_that_before_the_file(home):
 
 
 def test_memory_waiting_and_a_prefix_are_options(home):
-    found = settings(home, "--mem", "20G", "--wait", "10m", "--worker-prefix", "nsys")
-    names = ("CRICKET_MEMORY", "CRICKET_WAIT", "CRICKET_WORKER_PREFIX")
-    assert [found[name] for name in names] == ["20G", "10m", "nsys"]
+    found = settings(home, "--mem", "20G", "--sm", "25%", "--wait", "10m", "--worker-prefix", "nsys")
+    names = ("CRICKET_MEMORY", "CRICKET_SM", "CRICKET_WAIT", "CRICKET_WORKER_PREFIX")
+    assert [found[name] for name in names] == ["20G", "25%", "10m", "nsys"]
     assert not set(names) & set(settings(home))
 
 
@@ -116,7 +116,7 @@ def test_env_quotes_for_a_shell(home, shell):
 
 @pytest.mark.parametrize("words, status", [
     (["run"], 2), (["run", "-x", "true"], 2), (["run", "-g", "x", "true"], 2), (["run", "-g", "1", "-d", "0", "true"], 2),
-    (["run", "-m", "many", "true"], 2), (["run", "-m", "0", "true"], 2), (["run", "-w", "long", "true"], 2),
+    (["run", "-m", "many", "true"], 2), (["run", "-m", "0", "true"], 2), (["run", "-w", "long", "true"], 2), (["run", "--sm", "0%", "true"], 2),
     (["env", "-f", "csh"], 2), (["env", "more"], 2), (["nothing"], 2), ([], 2), (["--help"], 0), (["--version"], 0),
     (["run", "--help"], 0), (["help"], 0), (["help", "run"], 0), (["help", "nothing"], 2), (["-V"], 0), (["-h"], 0), (["login"], 2), (["servers", "one", "more"], 2), (["servers", "--nothing"], 2)])
 def test_wrong_arguments(home, words, status):

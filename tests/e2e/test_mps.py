@@ -66,20 +66,20 @@ class Mps:
         self.programs = []
         self.server = Server(folder / "server", "--policy", self.policy, "--audit", folder / "audit", *options, **self.environment)
 
-    def begin(self, transport="unix"):
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=client_env(self.server.address(transport)), text=True,
+    def begin(self, transport="unix", **env):
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=client_env(self.server.address(transport), **env), text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.programs.append(process)
         return process
 
-    def start(self, transport="unix"):
-        process = self.begin(transport)
+    def start(self, transport="unix", **env):
+        process = self.begin(transport, **env)
         line = process.stdout.readline()
         assert line == "ready\n", line + process.stderr.read() + self.server.log()
         return process
 
-    def refused(self):
-        result = subprocess.run([sys.executable, "-c", PROGRAM], env=client_env(self.server.address("unix")), text=True,
+    def refused(self, transport="unix", **env):
+        result = subprocess.run([sys.executable, "-c", PROGRAM], env=client_env(self.server.address(transport), **env), text=True,
                                 capture_output=True, stdin=subprocess.DEVNULL, timeout=60 * SLOW)
         assert result.returncode != 0
         return result.stderr
@@ -140,6 +140,14 @@ def test_sessions_of_one_identity_have_one_daemon_and_others_none(mps):
     assert folder.stat().st_mode & 0o777 == 0o700
     environment = pathlib.Path(f"/proc/{workers.pop()}/environ").read_text(encoding="utf-8").split("\0")
     assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25" in environment and f"CUDA_MPS_LOG_DIRECTORY={folder}" in environment
+
+
+def test_a_program_can_ask_for_a_part_of_the_multiprocessors(mps):
+    server = mps()
+    assert ask(server.start(CRICKET_SM="13%"), "sms") == SMS * 13 // 100
+    assert ask(server.start(CRICKET_SM="50%"), "sms") == SMS // 4      # the policy gives less
+    assert "CRICKET_SM: not a part of the multiprocessors as in 25%: 50" in server.refused(CRICKET_SM="50")
+    assert '--sm (CRICKET_SM) needs share = "mps" in the server' in server.refused("tcp", CRICKET_SM="50%")
 
 
 def test_the_daemon_ends_after_the_last_session_and_the_next_one_starts_another(mps):

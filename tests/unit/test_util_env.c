@@ -60,6 +60,22 @@ static void numbers_take_suffixes_and_nonsense_falls_back(void **state)
 	}
 }
 
+static void a_part_is_a_percentage(void **state)
+{
+	static const char *const wrong[] = {"",	  "%",	  "0%",	 "101%", "0001%",
+					    "25", "25 %", "-1%", "25%%"};
+	unsigned int percent = 7;
+
+	(void)state;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(wrong); i++)
+		assert_int_equal(ck_env_percent(wrong[i], &percent), -EINVAL);
+	assert_int_equal(percent, 7);
+	assert_int_equal(ck_env_percent("1%", &percent), 0);
+	assert_int_equal(percent, 1);
+	assert_int_equal(ck_env_percent("100%", &percent), 0);
+	assert_int_equal(percent, 100);
+}
+
 static void the_help_names_every_variable(void **state)
 {
 	char *text = NULL;
@@ -213,6 +229,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_variable_that_is_unset_has_its_default),
 		cmocka_unit_test(numbers_take_suffixes_and_nonsense_falls_back),
+		cmocka_unit_test(a_part_is_a_percentage),
 		cmocka_unit_test(the_help_names_every_variable),
 		cmocka_unit_test(a_word_has_its_value_or_its_default),
 		cmocka_unit_test(an_added_word_counts),
