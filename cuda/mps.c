@@ -39,23 +39,33 @@ static bool is_mps(const char *pid)
 	return strncmp(name, CK_MPS_NAME, strlen(CK_MPS_NAME)) == 0;
 }
 
-/* Is @folder that of process @pid? */
-static bool uses_folder(const char *pid, const char *folder)
+/* The folder of process @pid of MPS, in @out; false: it is not known. */
+static bool read_folder(const char *pid, char out[PATH_MAX])
 {
+	static const char name[] = CK_MPS_VARIABLE "=";
 	FILE *f = open_proc(pid, "environ");
-	char *text = f ? malloc(CK_ENVIRON_MAX + 1) : NULL, wanted[PATH_MAX];
+	char *text = f ? malloc(CK_ENVIRON_MAX + 1) : NULL;
 	size_t size = text ? fread(text, 1, CK_ENVIRON_MAX, f) : 0;
 	bool found = false;
 
-	snprintf(wanted, sizeof(wanted), CK_MPS_VARIABLE "=%s", folder);
 	if (text)
 		text[size] = '\0';
-	for (size_t at = 0; !found && at < size; at += strlen(text + at) + 1)
-		found = strcmp(text + at, wanted) == 0;
+	for (size_t at = 0; !found && at < size; at += strlen(text + at) + 1) {
+		found = strncmp(text + at, name, sizeof(name) - 1) == 0;
+		if (found)
+			snprintf(out, PATH_MAX, "%s", text + at + sizeof(name) - 1);
+	}
 	free(text);
 	if (f)
 		fclose(f);
 	return found;
+}
+
+static bool is_of_cricket(const char *folder)
+{
+	const char *name = folder ? strrchr(folder, '/') : NULL;
+
+	return name && strncmp(name + 1, CK_MPS_FOLDER, strlen(CK_MPS_FOLDER)) == 0;
 }
 
 /* Call @found with each process of MPS until it returns true; that. */
@@ -73,23 +83,26 @@ static bool search_mps(bool (*found)(const char *pid, const void *data), const v
 	return done;
 }
 
-static bool any_process(const char *pid, const void *data)
+static bool is_foreign(const char *pid, const void *data)
 {
-	(void)pid;
+	char folder[PATH_MAX];
+
 	(void)data;
-	return true;
+	return !read_folder(pid, folder) || !is_of_cricket(folder);
 }
 
-static bool kill_user(const char *pid, const void *folder)
+static bool kill_user(const char *pid, const void *wanted)
 {
-	if (uses_folder(pid, folder))
+	char folder[PATH_MAX];
+
+	if (read_folder(pid, folder) && strcmp(folder, wanted) == 0)
 		kill((pid_t)strtol(pid, NULL, 10), SIGKILL);
 	return false;
 }
 
 bool ck_cuda_mps_runs(void)
 {
-	return search_mps(any_process, NULL);
+	return search_mps(is_foreign, NULL);
 }
 
 void ck_cuda_mps_kill(const char *folder)
@@ -116,9 +129,9 @@ bool ck_cuda_mps_installed(void)
 
 const char *ck_cuda_mps_folder(void)
 {
-	const char *folder = getenv(CK_MPS_VARIABLE), *name = folder ? strrchr(folder, '/') : NULL;
+	const char *folder = getenv(CK_MPS_VARIABLE);
 
-	return name && strncmp(name + 1, CK_MPS_FOLDER, strlen(CK_MPS_FOLDER)) == 0 ? folder : NULL;
+	return is_of_cricket(folder) ? folder : NULL;
 }
 
 /* A line ends with the path; its fourth number has the flag of a socket that listens. */

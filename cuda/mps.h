@@ -15,7 +15,7 @@
 /* The folders of daemons that a server of Cricket has started are called so. */
 #define CK_MPS_FOLDER "cricket-mps-"
 
-/* Does MPS run on this host, as far as /proc shows? */
+/* Does MPS run on this host, as far as /proc shows? Without the daemons of servers of Cricket. */
 bool ck_cuda_mps_runs(void);
 /* Is the control program on PATH? */
 bool ck_cuda_mps_installed(void);

@@ -75,6 +75,7 @@ static json_t *describe_session(const struct cks_session_info *s, bool own, bool
 			 s->use.begun ? (double)(now - s->use.begun) / 1e3 : 0.0, "idle",
 			 u->used ? (double)(now - u->used) / 1e3 : 0.0, "weight",
 			 (int)cks_session_terms(s)->weight, "held", s->share.held);
+	json_object_set_new(json, "share", json_string(s->mps ? "mps" : "time"));
 	json_object_set_new(json, "park_memory", json_integer((json_int_t)s->pool));
 	if (s->moved && !out)
 		json_object_set_new(json, "device", json_integer(s->moved - 1));

@@ -134,6 +134,8 @@ static void find_server(void)
 	cks_gpu_turn_free(worker.session);
 	cks_lease_freeze(worker.session, false);
 	describe_session(&self);
+	if (ck_cuda_mps_folder()) /* its daemon has ended with the supervisor */
+		end_session("the server is stopping", "the server has ended");
 	if (cks_orphan_control(worker.options, &self) < 0)
 		end_session(cks_orphans_allowed(worker.options) ? "the server has not come back"
 								: "the server is stopping",

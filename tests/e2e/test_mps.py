@@ -15,6 +15,7 @@ import pytest
 
 from conftest import DRIVER, ROOT, SERVER, SLOW, Server, children_of, clean_env, client_env, is_alive, name_of, wait_until
 from test_arena import HEAD
+from test_confine import needs_landlock
 from test_control import Asker
 from test_upgrade import upgrade
 
@@ -136,6 +137,8 @@ def test_sessions_of_one_identity_have_one_daemon_and_others_none(mps):
     (started,) = server.events("start")
     assert started[1] == "all" and server.daemons() == [int(started[0])]
     assert {int(pid) for (pid,) in server.events("client")} == workers
+    shares = {s["identity"]: s["share"] for s in Asker(server.server).ask("status")["sessions"]}
+    assert shares == {f"user {USER}": "mps", "address 127.0.0.1": "time"}
     (folder,) = server.folders()
     assert folder.stat().st_mode & 0o777 == 0o700
     environment = pathlib.Path(f"/proc/{workers.pop()}/environ").read_text(encoding="utf-8").split("\0")
@@ -273,6 +276,13 @@ def test_a_session_can_be_parked_but_not_suspended_written_or_moved(mps, tmp_pat
     assert ask(one, "use") == 0
     wait_until(lambda: server.sessions()[0]["state"] == "parked", 20, "an idle session is parked")
     assert ask(one, "use") == 0
+
+
+@needs_landlock
+def test_confined_workers_reach_the_daemon(mps):
+    server = mps("--confine", "none")
+    assert ask(server.start(), "use") == 0
+    assert len(server.events("client")) == 1
 
 
 def test_an_upgrade_keeps_daemon_and_sessions(mps):
