@@ -64,6 +64,15 @@ bool cks_workers_park(const struct cks_session_info *session, uint64_t room)
 				    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(message);
 }
 
+bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms)
+{
+	int control = container_of(session, struct worker, info)->control;
+	const struct cks_control_unpark message = {.kind = CK_CONTROL_UNPARK, .room_ms = room_ms};
+
+	return control >= 0 && send(control, &message, sizeof(message),
+				    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(message);
+}
+
 bool cks_workers_map(struct cks_session_info *session, const struct cks_device_map *map)
 {
 	int control = container_of(session, struct worker, info)->control;

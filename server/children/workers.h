@@ -80,6 +80,8 @@ struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 bool cks_workers_send(const struct cks_session_info *session, char kind);
 /* Have it park, with at most @room bytes of host memory for its device memory. */
 bool cks_workers_park(const struct cks_session_info *session, uint64_t room);
+/* End that. Its memory waits at most @room_ms for room on the GPU. */
+bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms);
 /* The same with a line for the program's user; @last: it is why the session ends. */
 bool cks_workers_send_line(const struct cks_session_info *session, const char *line, bool last);
 /* A command ends the session; its user reads @line. */

@@ -75,21 +75,33 @@ bool cks_checkpoint_state(struct cks_checkpoint_answer *a, int pid, CUprocessSta
 	return *state != CU_PROCESS_STATE_FAILED;
 }
 
+/* What is free after the session has left. Others allocate and free meanwhile, so its own use
+ * before counts, if that is known. */
+static void read_after(const struct cks_gpu_room *before, const struct cks_gpu_room *used,
+		       struct cks_gpu_room *after)
+{
+	if (used->count == 0) {
+		cks_gpu_room_read(after);
+		return;
+	}
+	*after = *before;
+	for (unsigned int i = 0; i < after->count; i++)
+		after->bytes[i] += used->bytes[i];
+}
+
 /* What the session needs, whose worker has moved some of its memory before. @words: its bytes, the
  * marks of its GPUs, and the bytes that were moved there. */
-static void compute_need(const struct cks_gpu_room *before, const char *bytes, char *const *words,
-			 struct cks_gpu_room *need)
+static void compute_need(const struct cks_gpu_room *before, const struct cks_gpu_room *after,
+			 const char *bytes, char *const *words, struct cks_gpu_room *need)
 {
 	uint64_t all = strtoull(bytes, NULL, 10), away[CK_NOTE_GPUS], sum = 0;
 	uint32_t marks[CK_NOTE_GPUS];
-	struct cks_gpu_room after;
 
 	cks_checkpoint_marks(words[0], marks);
 	cks_checkpoint_bytes(words[1], away);
 	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
 		sum += away[i];
-	cks_gpu_room_read(&after);
-	cks_gpu_room_need(before, &after, all - ck_min(all, sum), need);
+	cks_gpu_room_need(before, after, all - ck_min(all, sum), need);
 	for (size_t i = 0; i < CK_NOTE_GPUS; i++)
 		cks_gpu_room_add(need, marks[i], away[i]);
 }
@@ -99,11 +111,13 @@ static void move_out(struct cks_checkpoint_answer *a, int pid, char *const *word
 {
 	const char *bytes = strchr(words[0], ',');
 	CUcheckpointLockArgs lock = {.timeoutMs = (unsigned int)atoi(words[0])};
-	struct cks_gpu_room before;
+	struct cks_gpu_room before, used, after;
 	CUprocessState state;
 	CUresult err;
 
 	cks_gpu_room_read(&before);
+	if (!cks_gpu_room_used(pid, &used))
+		used.count = 0;
 	if (!cks_checkpoint_state(a, pid, &state))
 		return;
 	if (state == CU_PROCESS_STATE_RUNNING) {
@@ -123,7 +137,8 @@ static void move_out(struct cks_checkpoint_answer *a, int pid, char *const *word
 				  cks_checkpoint_calls.checkpoint(pid, NULL)) &&
 	    cks_checkpoint_calls.unlock(pid, NULL) != CUDA_SUCCESS)
 		a->status = CK_CHECKPOINT_LOST;
-	compute_need(&before, bytes ? bytes + 1 : "0", words + 1, &a->need);
+	read_after(&before, &used, &after);
+	compute_need(&before, &after, bytes ? bytes + 1 : "0", words + 1, &a->need);
 }
 
 static bool open_driver(struct cks_checkpoint_answer *a, const char *driver)
@@ -170,7 +185,7 @@ _Static_assert(sizeof(struct cks_checkpoint_answer) <= PIPE_BUF, "an answer is o
 /* The arguments of a move. */
 struct arguments {
 	char pid[16], more[CK_ROOM_TEXT], marks[CK_NOTE_GPUS * 11 + 1], seat[16];
-	char away[CK_NOTE_GPUS * 21 + 1];
+	char away[CK_NOTE_GPUS * 21 + 1], room_ms[16];
 	char *list[14];
 };
 
@@ -220,6 +235,8 @@ static void fill_arguments(struct arguments *a, const char *name,
 	*at++ = (char *)(uintptr_t)move->allowed;
 	*at++ = (char *)(move->anywhere ? "1" : "0");
 	*at++ = a->seat;
+	snprintf(a->room_ms, sizeof(a->room_ms), "%u", move->wait_ms);
+	*at++ = a->room_ms;
 	*at = NULL;
 }
 

@@ -42,7 +42,7 @@ struct cks_checkpoint_answer {
 struct cks_checkpoint_move {
 	pid_t worker;
 	bool out;
-	unsigned int wait_ms; /* out: for its work on the GPU */
+	unsigned int wait_ms; /* out: for its work on the GPU; in: for room there */
 	uint64_t bytes;	      /* out: of GPU memory */
 	/* out: what of them has left before, on the GPUs of gpus.marks */
 	const uint64_t *away;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cuda/nvml.h"
 #include "gen/driver.h"
@@ -14,6 +15,7 @@
 #include "server/helpers/gpu.h"
 #include "server/nvml/nvml.h"
 #include "server/policy/account.h"
+#include "util/until.h"
 #include "util/util.h"
 #include "util/uuid.h"
 
@@ -64,6 +66,7 @@ bool cks_checkpoint_way(const char *driver, char *const *words, struct cks_check
 	w->allowed = words[4];
 	w->anywhere = strcmp(words[5], "1") == 0;
 	w->seat = atol(words[6]);
+	w->room_ms = atoi(words[7]);
 	needed = w->goal[0] || w->there[0];
 	if (!needed && !w->anywhere) {
 		unsetenv("CUDA_VISIBLE_DEVICES");
@@ -228,6 +231,20 @@ static bool find_elsewhere(struct cks_checkpoint_answer *a, struct cks_checkpoin
 	return false;
 }
 
+/* The others take no memory meanwhile, and may return some. */
+static bool await_room(struct cks_checkpoint_answer *a, struct cks_checkpoint_way *w)
+{
+	const struct timespec pause = {.tv_nsec = CK_ROOM_PAUSE_MS * CK_NS_PER_MS};
+	int64_t until = ck_now_ms() + w->room_ms;
+
+	while (!has_room(a, w) && !find_elsewhere(a, w)) {
+		if (ck_now_ms() >= until)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
 /* --- the move */
 
 static void restore_process(struct cks_checkpoint_answer *a, int pid,
@@ -268,7 +285,7 @@ void cks_checkpoint_in(struct cks_checkpoint_answer *a, int pid, struct cks_chec
 	if (!cks_checkpoint_state(a, pid, &state))
 		return;
 	if (state == CU_PROCESS_STATE_CHECKPOINTED) {
-		if (!may_move(w, a) || (!has_room(a, w) && !find_elsewhere(a, w)))
+		if (!may_move(w, a) || !await_room(a, w))
 			return;
 		a->status = CK_CHECKPOINT_DONE;
 		restore_process(a, pid, &w->map);

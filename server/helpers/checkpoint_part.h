@@ -47,7 +47,8 @@ struct cks_checkpoint_way {
 	const char *goal;
 	uint32_t marks[CK_NOTE_GPUS];
 	const char *there, *allowed;
-	long seat; /* -1: there is no account */
+	long seat;   /* -1: there is no account */
+	int room_ms; /* to wait for room */
 };
 
 /* Read the words behind "in", and find out where the session's GPUs are. Before the driver is open.

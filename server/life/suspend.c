@@ -19,9 +19,13 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_LATE_MS 5000	 /* for the answer of a worker, beside its own wait */
-#define CK_AGAIN_MS 500	 /* until a session that finds no room tries again, */
-#define CK_LATER_MS 5000 /* and one that the driver refuses for another reason */
+#define CK_LATE_MS 5000 /* for the answer of a worker, beside its own wait */
+/* Until a session that finds no room tries again, if it has not tried often: the others take no
+ * memory while it tries. */
+#define CK_AGAIN_MS 500
+#define CK_OFTEN 4
+#define CK_LATER_MS 5000 /* until one tries again that the driver refuses for another reason */
+#define CK_ROOM_MS 100	 /* for others to return memory, and between two such times */
 #define CK_SLOW_SHIFT 20 /* a worker moves at least 1 MiB in a millisecond */
 
 struct cks_suspender *cks_suspender_create(const struct cks_options *options, const char *driver,
@@ -97,9 +101,7 @@ static json_t *make_move_reply(const struct cks_session_info *s)
 			 (int)u->ms, "device", u->device < 0 ? NULL : json_integer(u->device));
 }
 
-/* While @s returns, the others take no memory that was free when it began. */
-static void freeze_others(const struct cks_suspender *p, const struct cks_session_info *s,
-			  char kind)
+static void tell_others(const struct cks_suspender *p, const struct cks_session_info *s, char kind)
 {
 	struct cks_session_info *other = NULL;
 
@@ -109,13 +111,28 @@ static void freeze_others(const struct cks_suspender *p, const struct cks_sessio
 	}
 }
 
+/* While @s returns, the others take no memory. How long does it wait for room, in ms? If it has
+ * found none before, and none of the others has to leave for it, it waits for memory that they
+ * return: they would take it again. */
+static unsigned int hold_others(const struct cks_suspender *p, const struct cks_session_info *s)
+{
+	const struct cks_suspension *u = &s->suspension;
+	bool waits = u->asked || (u->no_room > 0 && p->policy.quantum_ms == 0);
+
+	tell_others(p, s, CK_CONTROL_FREEZE);
+	if (waits)
+		tell_others(p, s, CK_CONTROL_PRESS);
+	return waits ? CK_ROOM_MS : 0;
+}
+
 static void begin_run(struct cks_session_info *s)
 {
 	struct cks_suspension *u = &s->suspension;
 
 	u->held = u->wanted = false;
 	u->used = ck_now_ms();
-	u->no_room = u->tried = u->parked = false;
+	u->tried = u->parked = false;
+	u->no_room = 0;
 	u->bytes = u->away = 0;
 	u->wish[0] = u->there[0] = '\0';
 	set_state(s, CK_RUNNING);
@@ -129,12 +146,11 @@ static void begin_return(struct cks_suspender *p, struct cks_session_info *s)
 	u->parked = true;
 	u->wanted = true;
 	u->said.kind = CK_NOTE_STANDBY;
-	freeze_others(p, s, CK_CONTROL_FREEZE);
-	if (cks_workers_send(s, CK_CONTROL_UNPARK)) {
+	if (cks_workers_unpark(s, hold_others(p, s))) {
 		u->state = CK_RETURNING;
 		return;
 	}
-	freeze_others(p, s, CK_CONTROL_THAW);
+	tell_others(p, s, CK_CONTROL_THAW);
 	u->state = CK_SUSPENDED;
 	u->again = ck_now_ms() + CK_AGAIN_MS;
 }
@@ -158,7 +174,7 @@ static void release_session(struct cks_suspender *p, struct cks_session_info *s,
 		begin_return(p, s);
 		return;
 	}
-	cks_workers_send(s, CK_CONTROL_UNPARK);
+	cks_workers_unpark(s, 0);
 	begin_run(s);
 }
 
@@ -179,7 +195,7 @@ static void move_session(struct cks_suspender *p, struct cks_session_info *s, bo
 	struct cks_suspension *u = &s->suspension;
 	uint32_t seat = 0;
 	int account = cks_session_account(s, &seat);
-	const struct cks_checkpoint_move move = {
+	struct cks_checkpoint_move move = {
 		.worker = s->pid,
 		.out = out,
 		.wait_ms = p->wait_ms,
@@ -194,7 +210,7 @@ static void move_session(struct cks_suspender *p, struct cks_session_info *s, bo
 	pid_t pid;
 
 	if (!out) /* before the helper looks whether there is room */
-		freeze_others(p, s, CK_CONTROL_FREEZE);
+		move.wait_ms = hold_others(p, s);
 	pid = cks_checkpoint_start(p->driver, &move, &u->answer);
 	if (pid > 0) {
 		u->mover = pid;
@@ -202,7 +218,7 @@ static void move_session(struct cks_suspender *p, struct cks_session_info *s, bo
 	} else if (out) {
 		release_session(p, s, strerror((int)-pid));
 	} else {
-		freeze_others(p, s, CK_CONTROL_THAW);
+		tell_others(p, s, CK_CONTROL_THAW);
 		u->again = ck_now_ms() + CK_AGAIN_MS;
 	}
 }
@@ -299,8 +315,11 @@ static void keep_suspended(struct cks_suspender *p, struct cks_session_info *s,
 	u->state = CK_SUSPENDED; /* since then */
 	if (!full || !u->no_room)
 		ck_info("session %s stays %s: %s", name, cks_suspension_name(u), a->why);
-	u->again = ck_now_ms() + (full ? CK_AGAIN_MS : CK_LATER_MS);
-	u->no_room = full;
+	if (full)
+		p->pause = ck_now_ms() + CK_ROOM_MS;
+	u->no_room = full ? u->no_room + 1 : 0;
+	u->again = ck_now_ms() +
+		   (full ? CK_AGAIN_MS * ck_min(u->no_room, (unsigned int)CK_OFTEN) : CK_LATER_MS);
 	u->tried |= a->status == CK_CHECKPOINT_TOO_LATE;
 	if (u->asked) /* whoever asked may ask again */
 		u->held = u->was_held;
@@ -342,7 +361,7 @@ static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
 			begin_return(p, s);
 			return;
 		}
-		cks_workers_send(s, CK_CONTROL_UNPARK);
+		cks_workers_unpark(s, 0);
 		finish_return(p, s);
 	} else if (a.status == CK_CHECKPOINT_LOST ||
 		   (a.status == CK_CHECKPOINT_FAILED && u->tried)) {
@@ -350,7 +369,7 @@ static void after_moving_in(struct cks_suspender *p, struct cks_session_info *s)
 	} else {
 		keep_suspended(p, s, &a);
 	}
-	freeze_others(p, s, CK_CONTROL_THAW);
+	tell_others(p, s, CK_CONTROL_THAW);
 }
 
 static void after_returning(struct cks_suspender *p, struct cks_session_info *s)
@@ -361,7 +380,7 @@ static void after_returning(struct cks_suspender *p, struct cks_session_info *s)
 	if (u->said.kind != CK_NOTE_RETURNED && u->said.kind != CK_NOTE_NO_ROOM &&
 	    u->said.kind != CK_NOTE_LOST)
 		return;
-	freeze_others(p, s, CK_CONTROL_THAW);
+	tell_others(p, s, CK_CONTROL_THAW);
 	u->said.text[CK_NOTE_TEXT - 1] = '\0';
 	u->ms += u->said.move_ms;
 	if (u->said.kind == CK_NOTE_RETURNED) {
@@ -395,7 +414,7 @@ static void handle_late_note(struct cks_suspender *p, struct cks_session_info *s
 		u->away = u->said.away;
 		begin_return(p, s);
 	} else if (u->said.kind == CK_NOTE_PARKED) {
-		cks_workers_send(s, CK_CONTROL_UNPARK);
+		cks_workers_unpark(s, 0);
 	} else if (u->said.kind == CK_NOTE_NO_ROOM) {
 		u->bytes = u->said.number;
 		u->away = u->said.away;
@@ -507,7 +526,7 @@ bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
 		if (cks_session_child(s) != pid)
 			continue;
 		if (moves || u->state == CK_RETURNING)
-			freeze_others(p, s, CK_CONTROL_THAW);
+			tell_others(p, s, CK_CONTROL_THAW);
 		if (moves)
 			close(u->answer);
 		send_reply(p, s, cks_control_error("the session has ended"));

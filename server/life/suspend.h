@@ -34,6 +34,9 @@ struct cks_suspender {
 	uint64_t left;	 /* how often a session has left the GPU */
 	int64_t due;	 /* when to look again at all sessions, unless something changes before */
 	int64_t granted; /* until this time, the room is for the one that allocates */
+	/* until this time, no session returns: one has found no room, and the others allocate, and
+	 * come to the point where they return memory */
+	int64_t pause;
 };
 
 /* @driver and @control stay the caller's. NULL: out of memory. */

@@ -67,7 +67,7 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s,
 	u->parked = false;
 	u->away = 0;
 	u->wanted = false;
-	u->no_room = false;
+	u->no_room = 0;
 	u->again = 0;
 	u->bytes = s->memory;
 	record_asker(s, asker);

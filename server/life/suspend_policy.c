@@ -263,7 +263,7 @@ int64_t cks_suspend_turn(const struct cks_suspender *p, const struct cks_session
 	if (one_returns(p))
 		return INT64_MAX;
 	if (!makes_room(&p->policy) || s->suspension.asked) /* a command comes first */
-		return s->suspension.again;
+		return ck_max(s->suspension.again, p->pause);
 	first = first_in_line(p);
 	if ((first && first != s) || one_allocates(p))
 		return INT64_MAX;

@@ -9,9 +9,12 @@
 #include "server/nvml/nvml.h"
 #include "server/processes/gpu_room.h"
 #include "server/session/device_map.h"
+#include "server/session/driver.h"
 #include "util/util.h"
 #include "util/uuid.h"
 
+#define PROCESSES 1024		    /* of one GPU */
+#define UNKNOWN (~0ull)		    /* NVML_VALUE_NOT_AVAILABLE */
 #define CONTEXT (UINT64_C(1) << 30) /* a context with its modules takes less */
 #define MARGIN                                                                                     \
 	(UINT64_C(64) << 20) /* at most: the driver allocates in larger units than it counts */
@@ -38,6 +41,43 @@ void cks_gpu_room_read(struct cks_gpu_room *room)
 		room->bytes[i] = memory.free;
 	}
 	room->count = count;
+}
+
+/* What @pid uses on GPU @index. False: NVML reports no such process there. @all: PROCESSES. */
+static bool read_used(unsigned int index, pid_t pid, struct nvmlProcessInfo_t *all, uint64_t *bytes)
+{
+	unsigned int count = PROCESSES;
+	nvmlDevice_t device;
+
+	if (ck_nvml.nvmlDeviceGetHandleByIndex_v2(index, &device) ||
+	    ck_nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, all))
+		return false;
+	for (unsigned int i = 0; i < count; i++) {
+		if (all[i].pid != (unsigned int)pid || all[i].usedGpuMemory == UNKNOWN)
+			continue;
+		*bytes = all[i].usedGpuMemory;
+		return true;
+	}
+	return false;
+}
+
+bool cks_gpu_room_used(pid_t pid, struct cks_gpu_room *used)
+{
+	struct nvmlProcessInfo_t *all = malloc(PROCESSES * sizeof(*all));
+	bool found = false;
+	int err;
+
+	cks_gpu_room_read(used);
+	if (!all ||
+	    !cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetComputeRunningProcesses_v3, &err))
+		used->count = 0;
+	for (unsigned int i = 0; i < used->count; i++) {
+		used->bytes[i] = 0;
+		found |= read_used(i, pid, all, &used->bytes[i]);
+	}
+	free(all);
+	/* a process with a context uses memory of a real GPU; of an emulated one it may use none */
+	return found || (used->count > 0 && cks_driver_emulated());
 }
 
 void cks_gpu_room_need(const struct cks_gpu_room *before, const struct cks_gpu_room *after,

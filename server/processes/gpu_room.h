@@ -11,10 +11,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define CK_ROOM_GPUS 16
 
 /* Bytes of each GPU, in the order of NVML. */
+/* Between two looks of a session that waits for room, while the others take no memory. */
+#define CK_ROOM_PAUSE_MS 10
+
 struct cks_gpu_room {
 	unsigned int count; /* 0: NVML is not there */
 	uint64_t bytes[CK_ROOM_GPUS];
@@ -22,6 +26,9 @@ struct cks_gpu_room {
 
 /* The free memory. The driver is open (cks_driver_open). */
 void cks_gpu_room_read(struct cks_gpu_room *room);
+/* What process @pid uses on each GPU, as NVML reports it. False: it reports no such process, as in
+ * a container. */
+bool cks_gpu_room_used(pid_t pid, struct cks_gpu_room *used);
 
 /*
  * Put into @need what a session of @bytes took, which has left the GPUs between @before and @after.

@@ -107,14 +107,19 @@ struct cks_worker_note {
 #define CK_CONTROL_MADE 'N'
 /* To a process that has outlived its supervisor: it has a new one (orphan_reconnect.h). */
 #define CK_CONTROL_TAKEN 'T'
-/* Without one: keep all threads away from the driver, or no longer. */
+/* Keep all threads away from the driver, or no longer. */
 #define CK_CONTROL_PARK 'K'
 #define CK_CONTROL_UNPARK 'U'
 /* The first is struct cks_control_park: the worker moves device memory into at most @room bytes of
- * host memory (server/evacuation/evacuation.h). The second is answered if any memory is away. */
+ * host memory (server/evacuation/evacuation.h). The second is struct cks_control_unpark, and is
+ * answered if any memory is away: the worker waits at most @room_ms for the room for it. */
 struct cks_control_park {
 	char kind, unused[7];
 	uint64_t room;
+};
+struct cks_control_unpark {
+	char kind, unused[3];
+	uint32_t room_ms;
 };
 /* Without one: another session returns to the GPU, take no device memory; and it has returned. */
 #define CK_CONTROL_FREEZE 'Z'

@@ -44,7 +44,7 @@ struct cks_suspension {
 	bool held, was_held;	  /* until a command resumes it; before that command */
 	bool wanted;		  /* its client wants the GPU, or a command resumes it */
 	bool was_wanted;	  /* without that command */
-	bool no_room;		  /* it has found none to resume, */
+	unsigned int no_room;	  /* how often in a row it has found none to resume, */
 	bool tried;		  /* and the driver has tried */
 	struct cks_gpu_room need; /* what it took of each GPU */
 	/* to which GPU a command wants it, as in "1" or "0=1,1=0"; "": to its own */

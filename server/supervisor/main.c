@@ -54,7 +54,7 @@ static bool run_helper(int argc, char **argv, int *status)
 
 	if (argc == 3 && strcmp(kind, "--probe") == 0)
 		*status = cks_driver_probe_main(argv[2]);
-	else if ((argc == 8 || argc == 12) && strcmp(kind, CK_CHECKPOINT_ARGUMENT) == 0)
+	else if ((argc == 8 || argc == 13) && strcmp(kind, CK_CHECKPOINT_ARGUMENT) == 0)
 		*status = cks_checkpoint_main(argv + 2);
 	else if (argc == 6 && strcmp(kind, "--m3-broker") == 0)
 		*status = cks_broker_main(argv[2], argv[3], (unsigned int)atol(argv[4]), argv[5]);

@@ -12,6 +12,7 @@
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/nccl/nccl.h"
+#include "server/processes/gpu_room.h"
 #include "server/processes/messages.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
@@ -26,11 +27,12 @@
 
 static struct {
 	unsigned int wait_ms;
-	struct ck_mutex lock;	   /* held on the way off the GPU, and on the way back */
-	uint64_t room;		   /* of the next way off, in bytes */
-	_Atomic uint64_t requests; /* to park, */
-	_Atomic uint64_t returns;  /* and how many of them have been ended */
-	atomic_bool trims;	   /* a thread does */
+	struct ck_mutex lock;	      /* held on the way off the GPU, and on the way back */
+	uint64_t room;		      /* of the next way off, in bytes */
+	_Atomic unsigned int room_ms; /* to wait for room on the next way back */
+	_Atomic uint64_t requests;    /* to park, */
+	_Atomic uint64_t returns;     /* and how many of them have been ended */
+	atomic_bool trims;	      /* a thread does */
 	/* of the thread that reports */
 	uint64_t turns, uses;
 	struct cks_worker_note told;
@@ -183,11 +185,22 @@ static void *trim_pool(void *session)
 	return NULL;
 }
 
-/* All memory is back, or none. */
+/* All memory is back, or none. The others take none meanwhile, and may return some. */
+static CUresult await_return(struct cks_session *s)
+{
+	const struct timespec pause = {.tv_nsec = CK_ROOM_PAUSE_MS * CK_NS_PER_MS};
+	int64_t until = ck_now_ms() + park.room_ms;
+	CUresult err;
+
+	while ((err = cks_evacuation_return(s)) == CUDA_ERROR_OUT_OF_MEMORY && ck_now_ms() < until)
+		nanosleep(&pause, NULL);
+	return err;
+}
+
 static void return_memory(struct cks_session *s, struct cks_worker_note *note)
 {
 	int64_t begin = ck_now_ms();
-	CUresult err = cks_evacuation_return(s);
+	CUresult err = await_return(s);
 
 	note->move_ms = (uint32_t)(ck_now_ms() - begin);
 	if (err) {
@@ -222,11 +235,12 @@ static void *go_on(void *session)
 }
 
 /* Without memory to move it is done when this returns: a request to park may follow at once. */
-void cks_unpark(struct cks_session *s)
+void cks_unpark(struct cks_session *s, unsigned int room_ms)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_NO_ROOM, .text = "no thread for it"};
 	bool rests = ck_trylock(&park.lock) == 0;
 
+	atomic_store(&park.room_ms, room_ms);
 	atomic_store(&park.returns, park.requests);
 	if (rests && cks_evacuation_away(s) == 0)
 		end_rest(s);

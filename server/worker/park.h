@@ -20,9 +20,9 @@ void cks_park_prepare(struct cks_session *session, uint64_t seconds);
 /* Park, in a thread: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. Device memory moves into
  * at most @room bytes of host memory. */
 void cks_park(struct cks_session *session, uint64_t room);
-/* End it. Memory that is away returns first, in a thread, and the supervisor gets CK_NOTE_RETURNED,
- * _NO_ROOM or _LOST. */
-void cks_unpark(struct cks_session *session);
+/* End it. Memory that is away returns first, in a thread, as soon as there is room, within
+ * @room_ms; the supervisor gets CK_NOTE_RETURNED, _NO_ROOM or _LOST. */
+void cks_unpark(struct cks_session *session, unsigned int room_ms);
 
 /* The GPUs that it has contexts on, as marks for the supervisor. */
 void cks_park_gpus(const struct cks_session *session, uint32_t gpus[CK_NOTE_GPUS]);

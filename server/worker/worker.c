@@ -249,6 +249,7 @@ union message {
 	struct cks_control_turn turn;
 	struct cks_control_words words;
 	struct cks_control_park park;
+	struct cks_control_unpark unpark;
 };
 
 /* A message that needs nothing but itself. In a switch two kinds cannot have the same value. */
@@ -271,7 +272,7 @@ static void handle_message(union message *message)
 		cks_park(worker.session, message->park.room);
 		break;
 	case CK_CONTROL_UNPARK:
-		cks_unpark(worker.session);
+		cks_unpark(worker.session, message->unpark.room_ms);
 		break;
 	case CK_CONTROL_MAP:
 		remap_devices(&message->map);

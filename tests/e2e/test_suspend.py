@@ -399,6 +399,76 @@ def test_a_session_that_returns_finds_its_room_beside_one_that_allocates(gpu_ser
     assert one.wait(20 * SLOW) == 0
 
 
+# Has nearly all memory at nearly any time, in three pieces that it returns and takes again in turns, until its stdin ends.
+TURN_OVER = DRIVER + textwrap.dedent("""
+    stop = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    pieces = [alloc(72 << 20) for _ in range(3)]
+    say("ready")
+    while not stop.is_set():
+        for i, piece in enumerate(pieces):
+            if piece:
+                ok(c.cuMemFree_v2(piece))
+            at = u64()
+            pieces[i] = at if c.cuMemAlloc_v2(ctypes.byref(at), size_t(72 << 20)) == 0 else None
+            time.sleep(0.03)
+""")
+
+# Had nearly all memory, and has returned it; its client keeps it for a while.
+HAS_HAD = DRIVER + textwrap.dedent("""
+    for at in [alloc(32 << 20) for _ in range(6)]:
+        ok(c.cuMemFree_v2(at))
+    say("ready")
+    sys.stdin.read()
+""")
+
+
+def resume_within(asker, tries):
+    """Gives the command so many times. A parked session may be on its way out altogether."""
+    while not (reply := asker.ask("resume", session="s1"))["ok"]:
+        if "is suspending" in reply["error"]:
+            continue
+        assert "stays suspended" in reply["error"] or "stays parked" in reply["error"], reply
+        tries -= 1
+        assert tries > 0, reply
+
+
+@pytest.mark.parametrize("leave", ["suspend", "park"])
+def test_a_session_that_returns_gets_what_others_return_meanwhile(gpu_server, leave):
+    """Although they would take it again at once."""
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 48))
+    before = use(one)
+    assert asker.ask(leave, session="s1")["ok"]
+    other = begun(program(server, TURN_OVER, CRICKET_DEBUG="no-arena"))
+
+    def is_full():
+        return next(x for x in asker.ask("sessions")["sessions"] if x["session"] == "s2")["memory"] >= 216 << 20
+    for _ in range(3):
+        wait_until(is_full, 20, "the other one has taken all")
+        resume_within(asker, 5)
+        assert asker.ask(leave, session="s1")["ok"]
+    resume_within(asker, 5)
+    assert use(one) == before
+    finish(server, other)
+    finish(server, one, left=0)
+
+
+@pytest.mark.parametrize("leave", ["suspend", "park"])
+def test_a_session_that_returns_gets_what_others_do_not_use(gpu_server, leave):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 64))
+    before = use(one)
+    assert asker.ask(leave, session="s1")["ok"]
+    other = begun(program(server, HAS_HAD))
+    resume_within(asker, 10)    # a client listens for such requests a second after it has begun
+    assert use(one) == before
+    finish(server, other)
+    finish(server, one, left=0)
+
+
 def test_a_restore_without_room_can_be_repeated(gpu_server):
     server = gpu_server()
     asker = Asker(server)
