@@ -91,7 +91,7 @@ void cks_upgrade_refuse(struct cks_upgrade *u, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(u->refusal + n, sizeof(u->refusal) - n, format, args);
 	va_end(args);
-	u->wanted = u->due = false;
+	u->due = false;
 	ck_err("upgrade: refused: %s", u->refusal);
 }
 
@@ -99,7 +99,6 @@ void cks_upgrade_check(struct cks_upgrade *u, const struct cks_state *state)
 {
 	int fd = cks_state_write(state), ret = fd;
 
-	u->wanted = false;
 	if (fd >= 0) {
 		u->check = fork();
 		ret = u->check < 0 ? -errno : 0;

@@ -39,17 +39,20 @@ static int save_state(const struct supervisor *s, struct cks_state *state)
 	return ret < 0 ? ret : cks_new_connection_save(s->fresh, state);
 }
 
-/* Tell the command that asked for the upgrade of its end. */
+/* Tell the command that asked for the upgrade of its end, unless the program is to be checked
+ * again: another request came during the check, and the program may have been replaced before
+ * that. */
 static void end_upgrade(struct supervisor *s, json_t *reply)
 {
 	struct cks_upgrade *u = &s->upgrade;
 
-	if (u->asked)
-		cks_control_answer(s->control, u->asker, reply);
-	else
-		json_decref(reply);
-	u->asked = u->wanted = false;
 	u->refusal[0] = '\0';
+	if (u->wanted || !u->asked) {
+		json_decref(reply);
+		return;
+	}
+	cks_control_answer(s->control, u->asker, reply);
+	u->asked = false;
 }
 
 /* First the new program is checked; it is executed when no other command is being carried out. */
@@ -61,6 +64,7 @@ void cks_supervisor_upgrade(struct supervisor *s)
 	struct cks_state state;
 
 	if (ready || (u->wanted && !u->check && !u->due)) {
+		u->wanted = false;
 		if (save_state(s, &state) < 0)
 			cks_upgrade_refuse(u, "cannot be told the state: out of memory");
 		else if (ready)

@@ -254,6 +254,27 @@ def test_a_broken_program_is_refused(serve, busy, content, why):
     program.end()
 
 
+def test_a_request_during_a_check_that_is_refused_is_not_lost(serve, busy, tmp_path):
+    """The program may have been replaced since that check began."""
+    server = serve()
+    program = busy(server.address("tcp"))
+    os.mkfifo(tmp_path / "go")
+    install(server, f"#!/bin/sh\nread word < {tmp_path}/go\nexit 1\n".encode())
+    server.process.send_signal(signal.SIGUSR2)
+    with open(tmp_path / "go", "w", encoding="utf-8"):      # the check is running
+        install(server)
+        server.process.send_signal(signal.SIGUSR2)
+        wait_until(lambda: not int(signals_pending(server.process.pid), 16), 10, "the signal is taken")
+    wait_until(lambda: "continuing with" in server.log(), 30, lambda: f"an upgrade:\n{server.log()}")
+    assert server.log().count("upgrade: refused") == 1
+    program.end()
+
+
+def signals_pending(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return next(line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd"))
+
+
 def test_a_program_that_does_not_know_an_option_is_refused(serve):
     server = serve("--max-lanes", "10")
     install(server, f"#!/bin/sh\nexec {SERVER} \"$@\" --moons\n".encode())
