@@ -2,7 +2,6 @@
  * server/children/mps.c - see mps.h.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cuda/mps.h"
 #include "server/children/mps.h"
+#include "server/children/mps_folder.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
@@ -28,77 +27,7 @@ CK_LOG_DEFINE("server");
 #define CK_LINGER_MS 5000 /* after its last session */
 #define CK_QUIT_MS 3000	  /* for a daemon to end when it was told to */
 #define CK_STOP_STEP_MS 10
-#define CK_FOLDERS 100	 /* names that are tried */
-#define CK_BASE_MAX 48	 /* of the path that the folders are in */
 #define CK_ROOM_MIB 1024 /* above the quota, for what the driver takes beside it */
-
-/* --- folders */
-
-/* Where the folders are: systemd's folder of the unit, that of the user, /run or /tmp. */
-static const char *find_base(void)
-{
-	const char *const bases[] = {getenv("RUNTIME_DIRECTORY"), getenv("XDG_RUNTIME_DIR"),
-				     "/run"};
-
-	for (size_t i = 0; i < CK_ARRAY_SIZE(bases); i++) {
-		if (bases[i] && *bases[i] == '/' && strlen(bases[i]) <= CK_BASE_MAX &&
-		    access(bases[i], W_OK | X_OK) == 0)
-			return bases[i];
-	}
-	return "/tmp";
-}
-
-static void remove_folder(const char *path)
-{
-	int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *list = folder >= 0 ? fdopendir(folder) : NULL;
-	struct dirent *entry;
-
-	while (list && (entry = readdir(list)))
-		unlinkat(folder, entry->d_name, 0); /* "." and ".." stay */
-	if (list)
-		closedir(list);
-	rmdir(path);
-}
-
-/* What servers have left that were killed: NVIDIA's server outlives its daemon. */
-static void clear_base(const char *base)
-{
-	DIR *list = opendir(base);
-	char path[CK_MPS_PATH];
-	struct dirent *entry;
-	int pid = 0;
-
-	while (list && (entry = readdir(list))) {
-		if (sscanf(entry->d_name, CK_MPS_FOLDER "%d-", &pid) != 1 || pid <= 1 ||
-		    kill(pid, 0) == 0 || errno != ESRCH ||
-		    snprintf(path, sizeof(path), "%s/%s", base, entry->d_name) >= (int)sizeof(path))
-			continue;
-		ck_cuda_mps_kill(path);
-		remove_folder(path);
-	}
-	if (list)
-		closedir(list);
-}
-
-/* The number makes the name new: a folder that exists is of another server, or was. */
-static int make_folder(struct cks_mps *m, struct cks_mps_daemon *d)
-{
-	const char *base = find_base();
-
-	if (m->numbered == 0)
-		clear_base(base);
-	for (int i = 0; i < CK_FOLDERS; i++) {
-		d->number = ++m->numbered;
-		snprintf(d->folder, sizeof(d->folder), "%s/" CK_MPS_FOLDER "%d-%u", base,
-			 (int)getpid(), d->number);
-		if (mkdir(d->folder, 0700) == 0)
-			return 0;
-		if (errno != EEXIST)
-			break;
-	}
-	return -errno;
-}
 
 /* --- processes */
 
@@ -200,7 +129,8 @@ int cks_mps_take(struct cks_mps *m, const struct cks_identity *identity, const c
 		return -ENOMEM;
 	d->identity = *identity;
 	snprintf(d->gpus, sizeof(d->gpus), "%s", gpus);
-	ret = make_folder(m, d);
+	ret = cks_mps_folder_make(&m->numbered, d->folder, sizeof(d->folder));
+	d->number = m->numbered;
 	if (ret == 0)
 		ret = start_daemon(d);
 	if (ret < 0) {
@@ -311,7 +241,7 @@ bool cks_mps_ended(struct cks_mps *m, pid_t pid, int status, struct cks_mps_daem
 	}
 	d->pid = 0;
 	ck_cuda_mps_kill(d->folder); /* its server */
-	remove_folder(d->folder);
+	cks_mps_folder_remove(d->folder);
 	return true;
 }
 

@@ -9,11 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cricket.h"
-#include "cuda/mps.h"
 #include "rpc/proc.h"
 #include "server/direct/direct.h"
 #include "server/memory/lease.h"
@@ -24,6 +21,7 @@
 #include "server/options/options.h"
 #include "server/policy/meter.h"
 #include "server/policy/terms.h"
+#include "server/processes/mps_client.h"
 #include "server/processes/peer.h"
 #include "server/session/driver.h"
 #include "server/session/identity.h"
@@ -42,10 +40,6 @@
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
-
-#define CK_MPS_MS 20000	 /* for NVIDIA MPS to start, and to take a client */
-#define CK_MPS_STEP_MS 5 /* between two looks */
-#define CK_MPS_TRY_MS 100
 
 /* What a client says in its hello. Older ones do not say all of it. */
 struct greeting {
@@ -129,53 +123,11 @@ static void check_client(struct hello *h, struct cks_token *token)
 		set_message(&h->res, status, "%s", why);
 }
 
-/* Without its daemon, the driver would share the GPU in another way, and not say so. The supervisor
- * ends one that does not start, and removes its folder. False: there is none. */
-static bool await_mps(void)
-{
-	const struct timespec step = {.tv_nsec = CK_MPS_STEP_MS * 1000000L};
-	const char *folder = ck_cuda_mps_folder();
-
-	for (int ms = 0; folder && !ck_cuda_mps_listens(folder); ms += CK_MPS_STEP_MS) {
-		if (ms > CK_MPS_MS || access(folder, F_OK) < 0)
-			return false;
-		nanosleep(&step, NULL);
-	}
-	return true;
-}
-
-/* NVIDIA's server takes no client while it starts, nor between a fault and the end of all clients
- * that it has had then. */
-static CUresult init_driver(void)
-{
-	const struct timespec step = {.tv_nsec = CK_MPS_TRY_MS * 1000000L};
-	const char *folder = ck_cuda_mps_folder();
-	CUresult err = ck_driver.cuInit(0);
-
-	for (int ms = 0; folder && err == CUDA_ERROR_MPS_SERVER_NOT_READY && ms < CK_MPS_MS;
-	     ms += CK_MPS_TRY_MS) {
-		nanosleep(&step, NULL);
-		err = ck_driver.cuInit(0);
-	}
-	/* if the daemon has ended meanwhile, the driver has begun without it */
-	return folder && !err && !ck_cuda_mps_listens(folder) ? CUDA_ERROR_MPS_CONNECTION_FAILED
-							      : err;
-}
-
 static void start_driver(const struct cks_options *options, ck_hello_res *res)
 {
 	char why[256];
 	CUresult err;
 
-	if (!await_mps()) {
-		ck_err("no session: NVIDIA MPS did not start");
-		res->cuda_error = CUDA_ERROR_MPS_CONNECTION_FAILED;
-		set_message(
-			res, CK_HELLO_DRIVER,
-			"NVIDIA MPS, which the policy asks for, did not start; the server's log "
-			"says why");
-		return;
-	}
 	if (cks_driver_open(options->driver, why, sizeof(why)) < 0) {
 		ck_err("driver %s: %s", options->driver, why);
 		res->cuda_error = CUDA_ERROR_NO_DEVICE;
@@ -183,16 +135,14 @@ static void start_driver(const struct cks_options *options, ck_hello_res *res)
 			    why);
 		return;
 	}
-	err = init_driver();
+	err = cks_mps_client_init();
 	if (!err)
 		err = cks_snapshot_fill(res);
 	if (err) {
 		ck_err("driver %s: %s", options->driver, cks_error_name(err));
 		res->cuda_error = (int)err;
 		set_message(res, CK_HELLO_DRIVER, "the server's driver: %s%s", cks_error_name(err),
-			    err == CUDA_ERROR_MPS_SERVER_NOT_READY
-				    ? ": after a fault, other sessions of this identity have to end"
-				    : "");
+			    cks_mps_client_hint(err));
 		return;
 	}
 	res->accepts_cubin = cks_driver_accepts_cubin();
