@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,8 @@
 #include "server/checkpoint/criu.h"
 #include "server/checkpoint/pid_namespace.h"
 #include "server/checkpoint/store.h"
+#include "server/checkpoint/worker_memory.h"
+#include "server/processes/pool_table.h"
 #include "util/util.h"
 
 #define CK_CHECKPOINT_PATH (CK_STORE_PATH + 64)
@@ -87,11 +91,14 @@ static int pack_all(const char *images, int to, struct cks_manifest *m, struct c
 }
 
 static int dump_worker(const struct cks_checkpoint_job *job, struct cks_store *store,
-		       struct cks_manifest *m, bool *gone, struct cks_why *why)
+		       struct cks_manifest *m, struct cks_why *why)
 {
 	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH], kept[CK_CHECKPOINT_PATH];
-	struct cks_criu criu = {
-		.program = job->criu, .images = images, .log = log, .outside = &m->outside};
+	struct cks_criu criu = {.program = job->criu,
+				.images = images,
+				.log = log,
+				.held = job->supervisor,
+				.outside = &m->outside};
 	int ret;
 
 	snprintf(images, sizeof(images), "%s/images", store->part);
@@ -100,17 +107,66 @@ static int dump_worker(const struct cks_checkpoint_job *job, struct cks_store *s
 	snprintf(kept, sizeof(kept), "%s/dump.log", store->part);
 	if (mkdir(images, 0700) < 0)
 		return cks_why_set(why, errno, "%s: %m", images);
-	ret = cks_criu_dump(&criu, job->pid, job->keep ? CK_CRIU_GOES_ON : CK_CRIU_ENDS,
+	ret = cks_criu_dump(&criu, job->pid, job->keep ? CK_CRIU_GOES_ON : CK_CRIU_STOPS,
 			    CK_CRIU_FILES, why);
+	if (ret == 0)
+		ret = cks_checkpoint_supervised(job, why);
 	if (ret < 0)
 		return ret;
-	*gone = !job->keep;
 	if (job->keep && job->goes_on)
 		job->goes_on();
 	rename(log, kept);
 	m->created = (long long)time(NULL);
 	ret = pack_all(images, store->dir, m, why);
 	return ret == 0 ? cks_manifest_write(store->dir, m, why) : ret;
+}
+
+int cks_checkpoint_supervised(const struct cks_checkpoint_job *job, struct cks_why *why)
+{
+	struct pollfd p = {.fd = job->supervisor, .events = POLLRDHUP};
+
+	if (job->supervisor == 0 || poll(&p, 1, 0) == 0)
+		return 0;
+	return cks_why_set(why, ECANCELED, "the server has ended");
+}
+
+/* Memory that CRIU is not to write leaves the worker first. The manifest lists it from now on, for
+ * cks_checkpoint_recover(). */
+static int file_memory(const struct cks_checkpoint_job *job, const struct cks_store *store,
+		       struct cks_manifest *m, struct cks_why *why)
+{
+	int ret;
+
+	if (m->file.count == 0)
+		return 0;
+	ret = cks_memory_file_save(&m->file, job->pid, store->dir, why);
+	if (ret == 0)
+		ret = cks_manifest_write(store->dir, m, why);
+	if (ret < 0)
+		return ret;
+	job->filed();
+	ret = cks_worker_memory_wait(job->pid, m->file.state, true);
+	return ret < 0 ? cks_why_set(why, -ret, "worker %d: dropping memory: %m", (int)job->pid)
+		       : 0;
+}
+
+static int save_worker(const struct cks_checkpoint_job *job, struct cks_store *store,
+		       struct cks_manifest *m, bool *gone, struct cks_why *why)
+{
+	struct cks_why other;
+	int ret = file_memory(job, store, m, why);
+
+	if (ret == 0)
+		ret = dump_worker(job, store, m, why);
+	if (ret == 0)
+		ret = cks_store_commit(store, why);
+	if (ret < 0) {
+		*gone = cks_memory_file_fill(&m->file, job->pid, store->dir, &other) < 0;
+		kill(job->pid, *gone ? SIGKILL : SIGCONT);
+	} else if (!job->keep) {
+		kill(job->pid, SIGKILL); /* it is in the files now, as a whole */
+	}
+	return ret;
 }
 
 /* Whether a filter of system calls restricts the process. */
@@ -166,10 +222,78 @@ int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifes
 	ret = cks_store_begin(job->directory, job->keep, &store, why);
 	if (ret < 0)
 		return ret;
-	ret = dump_worker(job, &store, manifest, gone, why);
-	if (ret == 0)
-		ret = cks_store_commit(&store, why);
+	if (job->began)
+		job->began(store.part);
+	ret = save_worker(job, &store, manifest, gone, why);
 	cks_store_abandon(&store);
+	return ret;
+}
+
+/* --- after a process that was killed */
+
+static void signal_worker(const struct cks_checkpoint_job *job, int number)
+{
+	if (job->pid > 0)
+		kill(job->pid, number);
+}
+
+/* Only its last step gives the folder its name. */
+static int find_complete(const struct cks_checkpoint_job *job, struct cks_manifest *m,
+			 struct cks_why *why)
+{
+	int dir = cks_checkpoint_open(job->directory, m, why);
+
+	if (dir < 0)
+		return dir;
+	close(dir);
+	if (job->pid == 0 || m->pid == cks_pid_namespace_inner(job->pid, job->pid))
+		return 0;
+	cks_manifest_free(m);
+	return cks_why_set(why, ESTALE, "%s: it is of another session", job->directory);
+}
+
+/* Fill memory that the worker has dropped. */
+static int fill_dropped(const struct cks_checkpoint_job *job, const char *folder, bool filed,
+			struct cks_manifest *m, struct cks_why *why)
+{
+	uint64_t state = cks_worker_memory_state(job->table);
+	int ret = CK_POOL_COMPLETE;
+	int dir;
+
+	if (filed && job->pid > 0)
+		ret = cks_worker_memory_wait(job->pid, state, true);
+	if (ret == CK_POOL_COMPLETE)
+		return 0;
+	if (ret < 0)
+		return cks_why_set(why, -ret, "worker %d: dropping memory: %m", (int)job->pid);
+	dir = cks_checkpoint_open(folder, m, why);
+	if (dir < 0)
+		return dir;
+	ret = cks_memory_file_fill(&m->file, job->pid, dir, why);
+	close(dir);
+	cks_manifest_free(m);
+	return ret;
+}
+
+int cks_checkpoint_recover(const struct cks_checkpoint_job *job, const char *folder, bool filed,
+			   struct cks_manifest *manifest, bool *gone, struct cks_why *why)
+{
+	int ret;
+
+	*gone = false;
+	if (access(folder, F_OK) < 0 && find_complete(job, manifest, why) == 0) {
+		if (!job->keep)
+			signal_worker(job, SIGKILL);
+		return 0;
+	}
+	signal_worker(job, SIGCONT); /* CRIU has stopped it, perhaps before it drops memory */
+	ret = fill_dropped(job, folder, filed, manifest, why);
+	*gone = ret < 0;
+	if (*gone)
+		signal_worker(job, SIGKILL);
+	else
+		ret = cks_why_set(why, ECANCELED, "the process that wrote it has ended too early");
+	cks_store_remove(folder);
 	return ret;
 }
 
@@ -220,6 +344,8 @@ int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 		.program = job->criu, .images = images, .log = log, .outside = &manifest->outside};
 	int ret = cks_criu_check(job->criu, why);
 
+	if (ret == 0)
+		ret = cks_memory_file_check(&manifest->file, dir, why);
 	if (ret < 0)
 		return ret;
 	umask(077);
@@ -230,6 +356,8 @@ int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 	ret = unpack_all(dir, images, manifest, why);
 	if (ret == 0)
 		ret = cks_criu_restore(&criu, inherited, pid, why);
+	if (ret == 0 && (ret = cks_memory_file_fill(&manifest->file, *pid, dir, why)) < 0)
+		kill(*pid, SIGKILL); /* it waits for its memory, and has called nothing */
 	cks_store_remove(images);
 	return ret;
 }

@@ -21,9 +21,20 @@ struct cks_checkpoint_job {
 	pid_t pid;	       /* the worker; it is parked, and holds nothing of the GPU */
 	int control, log;      /* cks_external_fds_find */
 	bool keep;	       /* let the worker go on, and replace an older checkpoint */
+	int supervisor;	       /* a connection to it, which CRIU has open until it ends; 0: none */
+	uint64_t table;	       /* of the worker's own memory (worker_memory.h); 0: there is none */
+	/* Called when files are written into @folder: cks_checkpoint_recover() needs it. */
+	void (*began)(const char *folder);
+	/* called when memory of its own is in its file: the worker is to drop those pages. If it
+	 * does not, CRIU writes them too. */
+	void (*filed)(void);
 	/* with @keep: called when the worker goes on, before its images are compressed */
 	void (*goes_on)(void);
 };
+
+/* After a dump: 0, or -ECANCELED if the supervisor has ended. CRIU cannot restore a worker without
+ * one: its control socket is not connected. */
+int cks_checkpoint_supervised(const struct cks_checkpoint_job *job, struct cks_why *why);
 
 /* Before a dump: check CRIU, and put what it reports about the worker's process into @manifest. The
  * caller frees it. */
@@ -32,11 +43,21 @@ int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_man
 
 /*
  * Write the worker into a new folder. @manifest tells release, session, application and GPU, and
- * gets the rest; the caller frees it. After an error the worker is as before, except if writing
- * failed after CRIU had ended it: then *gone is set.
+ * gets the rest; the caller frees it. Its file lists memory that CRIU is not to write
+ * (memory_file.h). After an error the worker is as before, except if memory that it has dropped
+ * could not be filled again: then *gone is set.
  */
 int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
 			bool *gone, struct cks_why *why);
+
+/*
+ * The process that wrote or sent the worker has ended too early, and so has its CRIU: undo what it
+ * has done in @folder. Without job->pid the worker has ended too. @filed: it has asked the worker
+ * to drop memory. 0: the checkpoint was complete, and now the worker has ended; *manifest is the
+ * caller's to free. Else the worker is as before, unless *gone. May be repeated.
+ */
+int cks_checkpoint_recover(const struct cks_checkpoint_job *job, const char *folder, bool filed,
+			   struct cks_manifest *manifest, bool *gone, struct cks_why *why);
 
 /* Read and check the manifest of a checkpoint; returns its folder's descriptor, or -errno. */
 int cks_checkpoint_open(const char *directory, struct cks_manifest *manifest, struct cks_why *why);

@@ -29,6 +29,7 @@ CK_LOG_DEFINE("server");
 struct command {
 	pid_t space; /* run in the namespaces of this process; 0: in those of the caller */
 	int pages;   /* a socket for memory; CK_CRIU_FILES: none */
+	int held;    /* descriptor 0; 0: nothing */
 	char text[CK_CRIU_ARGUMENTS][CK_CRIU_ARGUMENT];
 	char *argv[CK_CRIU_ARGUMENTS + 1];
 	size_t count;
@@ -82,7 +83,8 @@ static _Noreturn void become_criu(const struct command *c, int out, const int *i
 	signal(SIGPIPE, SIG_DFL);
 	if (c->space)
 		move_into(c->space);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(out < 0 ? null : out, 1) < 0 || dup2(null, 2) < 0)
+	if (null < 0 || dup2(c->held ? c->held : null, 0) < 0 ||
+	    dup2(out < 0 ? null : out, 1) < 0 || dup2(null, 2) < 0)
 		_exit(126);
 	for (int i = 0; inherited && i < CK_EXTERNAL_FDS_ROLES; i++)
 		ck_fd_set_cloexec(inherited[i], false);
@@ -218,7 +220,9 @@ static void put_pages(struct command *c)
 int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after after, int pages,
 		  struct cks_why *why)
 {
-	struct command c = {.space = cks_pid_namespace_is_other(pid) ? pid : 0, .pages = pages};
+	struct command c = {.space = cks_pid_namespace_is_other(pid) ? pid : 0,
+			    .pages = pages,
+			    .held = criu->held};
 	pid_t id = cks_pid_namespace_inner(pid, pid);
 	int status;
 
@@ -226,10 +230,7 @@ int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after af
 		return cks_why_set(why, -id, "dump: worker %d: %m", (int)pid);
 	put_common(&c, criu, "dump");
 	add_argument(&c, "--tree=%d", (int)id);
-	if (after == CK_CRIU_GOES_ON)
-		add_argument(&c, "--leave-running");
-	if (after == CK_CRIU_STOPS)
-		add_argument(&c, "--leave-stopped");
+	add_argument(&c, after == CK_CRIU_GOES_ON ? "--leave-running" : "--leave-stopped");
 	if (pages >= 0)
 		put_pages(&c);
 	for (size_t i = 0; i < criu->outside->count; i++)

@@ -17,14 +17,16 @@ struct cks_criu {
 	const char *program; /* looked for in PATH unless it is a path */
 	const char *images;  /* folder of CRIU's files */
 	const char *log;     /* path; CRIU overwrites it */
+	int held;	     /* a dump has it open until CRIU ends; 0: nothing */
 	const struct cks_external_fds *outside;
 };
 
 /* Whether @program is there and at least the release that dumps workers. */
 int cks_criu_check(const char *program, struct cks_why *why);
 
-/* A dumped process afterwards. */
-enum cks_criu_after { CK_CRIU_ENDS, CK_CRIU_GOES_ON, CK_CRIU_STOPS /* SIGCONT continues it */ };
+/* A dumped process afterwards. It never ends with CRIU, because its caller may be killed before the
+ * files are complete. */
+enum cks_criu_after { CK_CRIU_GOES_ON, CK_CRIU_STOPS /* SIGCONT continues it */ };
 
 #define CK_CRIU_FILES (-1)
 

@@ -14,6 +14,7 @@
 #include "util/fd.h"
 
 #define CK_MANIFEST_FILE "manifest.json"
+#define CK_MANIFEST_NEW CK_MANIFEST_FILE ".new"
 #define CK_MANIFEST_MAX (16 << 20) /* bytes */
 #define CK_MANIFEST_LIST 65536	   /* threads, images */
 
@@ -81,26 +82,30 @@ static json_t *images_json(const struct cks_manifest *m)
 /* A name or path that is not UTF-8 has no JSON: packing it gives NULL. */
 json_t *cks_manifest_json(const struct cks_manifest *m)
 {
-	return json_pack(
-		"{s:i, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:s, s:i, s:o, s:o}, s:i, s:o, s:o, s:o}",
-		"format", CK_MANIFEST_FORMAT, "release", m->release, "session", m->session,
-		"application", m->application, "created", (json_int_t)m->created, "memory",
-		(json_int_t)m->memory, "gpu", "machine", m->gpu.machine, "driver", m->gpu.driver,
-		"version", m->gpu.version, "devices", devices_json(m->gpu.devices, m->gpu.count),
-		"hidden", devices_json(m->gpu.hidden, m->gpu.hidden_count), "pid", (int)m->pid,
-		"threads", threads_json(m), "outside", outside_json(&m->outside), "images",
-		images_json(m));
+	return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:s, s:i, s:o, s:o}, s:i, s:o, "
+			 "s:o, s:o, s:o*}",
+			 "format", m->file.count > 0 ? CK_MANIFEST_FORMAT : 1, "release",
+			 m->release, "session", m->session, "application", m->application,
+			 "created", (json_int_t)m->created, "memory", (json_int_t)m->memory, "gpu",
+			 "machine", m->gpu.machine, "driver", m->gpu.driver, "version",
+			 m->gpu.version, "devices", devices_json(m->gpu.devices, m->gpu.count),
+			 "hidden", devices_json(m->gpu.hidden, m->gpu.hidden_count), "pid",
+			 (int)m->pid, "threads", threads_json(m), "outside",
+			 outside_json(&m->outside), "images", images_json(m), "file",
+			 m->file.count > 0 ? cks_memory_file_json(&m->file) : NULL);
 }
 
 static int write_text(int dir, const char *text)
 {
-	int fd = openat(dir, CK_MANIFEST_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int fd = openat(dir, CK_MANIFEST_NEW, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	int ret = fd < 0 ? -errno : ck_fd_write_full(fd, text, strlen(text));
 
 	if (ret == 0 && fsync(fd) < 0)
 		ret = -errno;
 	if (fd >= 0)
 		close(fd);
+	if (ret == 0 && renameat(dir, CK_MANIFEST_NEW, dir, CK_MANIFEST_FILE) < 0)
+		ret = -errno;
 	return ret;
 }
 
@@ -254,9 +259,11 @@ static bool take_images(const json_t *list, struct cks_manifest *m)
 
 static int take_all(const json_t *json, struct cks_manifest *m, struct cks_why *why)
 {
+	json_int_t format = json_integer_value(json_object_get(json, "format"));
+	const json_t *file = json_object_get(json, "file");
 	uint64_t created, pid;
 
-	if (json_integer_value(json_object_get(json, "format")) != CK_MANIFEST_FORMAT)
+	if (format < 1 || format > CK_MANIFEST_FORMAT)
 		return reject_manifest(why, "not a format that this release reads");
 	if (!take_text(json, "release", m->release, sizeof(m->release)) ||
 	    !take_text(json, "session", m->session, sizeof(m->session)) ||
@@ -271,6 +278,8 @@ static int take_all(const json_t *json, struct cks_manifest *m, struct cks_why *
 		return reject_manifest(why, "it does not describe the process");
 	if (!take_images(json_object_get(json, "images"), m))
 		return reject_manifest(why, "it does not name the images");
+	if (format > 1 && !cks_memory_file_take(file, &m->file))
+		return reject_manifest(why, "it does not describe the memory");
 	m->created = (long long)created;
 	m->pid = (pid_t)pid;
 	return 0;
@@ -326,6 +335,7 @@ void cks_manifest_free(struct cks_manifest *manifest)
 {
 	free(manifest->threads);
 	free(manifest->images);
+	cks_memory_file_free(&manifest->file);
 	memset(manifest, 0, sizeof(*manifest));
 }
 

@@ -15,8 +15,10 @@
 #include "server/checkpoint/compress.h"
 #include "server/checkpoint/external_fds.h"
 #include "server/checkpoint/failure_text.h"
+#include "server/checkpoint/memory_file.h"
 
-#define CK_MANIFEST_FORMAT 1
+/* 2: with memory in a file of its own; only a manifest with such memory has it */
+#define CK_MANIFEST_FORMAT 2
 #define CK_MANIFEST_TEXT 128
 #define CK_MANIFEST_DEVICES 64
 
@@ -39,7 +41,7 @@ struct cks_manifest_gpu {
 struct cks_manifest {
 	char release[CK_MANIFEST_TEXT], session[CK_MANIFEST_TEXT], application[CK_MANIFEST_TEXT];
 	long long created; /* seconds since 1970 */
-	uint64_t memory;   /* bytes of GPU memory that are in the images */
+	uint64_t memory;   /* bytes of GPU memory that it has */
 	struct cks_manifest_gpu gpu;
 	pid_t pid;
 	pid_t *threads; /* their ids, which the restore takes again */
@@ -47,6 +49,7 @@ struct cks_manifest {
 	struct cks_external_fds outside;
 	struct cks_packed *images;
 	size_t image_count;
+	struct cks_memory_file file; /* what is not in the images */
 };
 
 /* Add a file to its images. 0 or -errno. */
@@ -55,7 +58,7 @@ int cks_manifest_add(struct cks_manifest *manifest, const struct cks_packed *ima
 /* The manifest as JSON, the caller's to release. NULL: a name in it is not UTF-8. */
 json_t *cks_manifest_json(const struct cks_manifest *manifest);
 
-/* Write it to the new file @dir/manifest.json, which is on the disk afterwards. */
+/* Write it to @dir/manifest.json, which is on the disk afterwards, in place of an older one. */
 int cks_manifest_write(int dir, const struct cks_manifest *manifest, struct cks_why *why);
 
 /* Read and check it. On success the caller calls cks_manifest_free. */

@@ -57,8 +57,11 @@ static int send_worker(const struct cks_checkpoint_job *job, int stream, const c
 		       struct cks_manifest *m, struct cks_why *why)
 {
 	char log[CK_MOVE_PATH];
-	struct cks_criu criu = {
-		.program = job->criu, .images = images, .log = log, .outside = &m->outside};
+	struct cks_criu criu = {.program = job->criu,
+				.images = images,
+				.log = log,
+				.held = job->supervisor,
+				.outside = &m->outside};
 	int ret = cks_stream_write(stream, json_pack("{s:b}", "pages", 1));
 
 	if (ret < 0)
@@ -68,7 +71,9 @@ static int send_worker(const struct cks_checkpoint_job *job, int stream, const c
 	if (ret < 0)
 		return ret;
 	unlink(log);
-	ret = send_rest(stream, images, m, why);
+	ret = cks_checkpoint_supervised(job, why);
+	if (ret == 0)
+		ret = send_rest(stream, images, m, why);
 	if (ret < 0) {
 		kill(job->pid, SIGCONT);
 		return ret;
@@ -90,6 +95,8 @@ int cks_move_send(const struct cks_checkpoint_job *job, int stream, struct cks_m
 	umask(077);
 	if (!mkdtemp(images))
 		return cks_why_set(why, errno, "%s: %m", images);
+	if (job->began)
+		job->began(images);
 	ret = send_worker(job, stream, images, m, why);
 	cks_store_remove(images);
 	return ret;

@@ -78,8 +78,12 @@ int cks_store_commit(struct cks_store *store, struct cks_why *why)
 							store->path, RENAME_EXCHANGE) == 0;
 		ret = replaced ? 0 : -errno;
 	}
-	if (ret == 0)
+	if (ret == 0) {
 		ret = sync_parent(store->path);
+		if (ret < 0) /* its caller goes on as if it had no name */
+			renameat2(AT_FDCWD, store->path, AT_FDCWD, store->part,
+				  replaced ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+	}
 	if (ret < 0)
 		return cks_why_set(why, -ret, "%s: %m", store->path);
 	if (replaced)

@@ -17,7 +17,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_REPLY_MAX 4096
+#define CK_REPLY_MAX 32768 /* a path may have escape sequences */
 
 struct running {
 	int fd; /* -1: free */
@@ -116,9 +116,8 @@ static json_t *take_line(struct running *r)
 	return line;
 }
 
-/* Read the received bytes. NULL: the reply is not complete. *@news: the process goes on with its
- * work. */
-static json_t *receive_reply(struct running *r, bool *news)
+/* Read the received bytes, and pass on the news. NULL: the reply is not complete. */
+static json_t *receive_reply(struct running *r, struct cks_server *server)
 {
 	ssize_t n = recv(r->fd, r->in + r->in_size, sizeof(r->in) - r->in_size, MSG_DONTWAIT);
 	json_t *reply;
@@ -128,8 +127,9 @@ static json_t *receive_reply(struct running *r, bool *news)
 	if (n > 0)
 		r->in_size += (size_t)n;
 	reply = take_line(r);
-	if (json_is_true(json_object_get(reply, "goes_on"))) {
-		*news = true;
+	while (reply && !json_object_get(reply, "ok")) {
+		if (r->helper.news)
+			r->helper.news(server, reply, r->helper.data);
 		json_decref(reply);
 		reply = take_line(r);
 	}
@@ -147,14 +147,11 @@ void cks_helpers_run(struct cks_helpers *h, const struct pollfd *fds, struct cks
 	for (size_t i = 0; h && i < CK_HELPERS_MAX; i++) {
 		struct running *r = &h->list[i];
 		struct cks_helper helper = r->helper;
-		bool news = false;
 		json_t *reply;
 
 		if (r->fd < 0 || r->fd != fds[i].fd || !fds[i].revents)
 			continue;
-		reply = receive_reply(r, &news);
-		if (news && helper.goes_on)
-			helper.goes_on(server, helper.data);
+		reply = receive_reply(r, server);
 		if (!reply)
 			continue;
 		close(r->fd);

@@ -24,9 +24,8 @@ struct cks_helper {
 	/* Called once, from cks_helpers_run, with the reply, which it takes: {"ok": false, "error":
 	 * ...} if the process has ended without one. */
 	void (*done)(struct cks_server *server, json_t *reply, void *data);
-	/* Called before, if the process says so: what was waited for is done. NULL: it says no such
-	 * thing. */
-	void (*goes_on)(struct cks_server *server, void *data);
+	/* called before, with each line of news (server/helpers/helper.h); NULL: there are none */
+	void (*news)(struct cks_server *server, const json_t *line, void *data);
 	void *data;
 };
 

@@ -181,6 +181,7 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		record_note(w, &worker->info, note);
 		break;
 	case CK_NOTE_LEFT:
+		worker->info.table = note->table;
 		worker->info.left = note->text[0] ? CK_CANNOT_LEAVE : CK_LEFT;
 		memcpy(worker->info.why, note->text, sizeof(note->text) - 1);
 		break;

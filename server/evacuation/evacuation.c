@@ -375,6 +375,10 @@ CUresult cks_evacuation_return(struct cks_session *s)
 	struct cks_evacuation *e = s->evacuation;
 	CUresult err;
 
+	if (!cks_host_pool_filled(e->pool)) {
+		ck_err("the session's memory was not read back from its checkpoint");
+		return CUDA_ERROR_ILLEGAL_STATE;
+	}
 	cks_meter_hold(true);
 	err = remake_memory(s);
 	cks_meter_hold(false);
@@ -384,6 +388,19 @@ CUresult cks_evacuation_return(struct cks_session *s)
 		cks_evacuated_renew(s, &e->list[i]);
 	forget_list(e);
 	return CUDA_SUCCESS;
+}
+
+const struct cks_pool_table *cks_evacuation_table(struct cks_session *s)
+{
+	uint64_t away = cks_evacuation_away(s);
+
+	return away > 0 ? cks_host_pool_table(s->evacuation->pool, away) : NULL;
+}
+
+void cks_evacuation_drop(struct cks_session *s)
+{
+	if (cks_evacuation_away(s) > 0)
+		cks_host_pool_drop(s->evacuation->pool);
 }
 
 void cks_evacuation_trim(struct cks_session *s)

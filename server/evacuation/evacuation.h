@@ -17,6 +17,7 @@
 #include "server/session/session.h"
 
 struct cks_evacuation;
+struct cks_pool_table;
 
 int cks_evacuation_create(struct cks_evacuation **evacuation);
 void cks_evacuation_destroy(struct cks_evacuation *evacuation); /* accepts NULL */
@@ -33,6 +34,11 @@ void cks_evacuation_by_device(const struct cks_session *session, uint64_t bytes[
  * keeps for the next time. From any thread. */
 uint64_t cks_evacuation_away(const struct cks_session *session);
 uint64_t cks_evacuation_pool(const struct cks_session *session);
+
+/* Where another process finds what is away; NULL: nothing is. When it has saved that: drop the
+ * pages. Until it has filled them again, memory cannot return. */
+const struct cks_pool_table *cks_evacuation_table(struct cks_session *session);
+void cks_evacuation_drop(struct cks_session *session);
 
 /* Give the host memory back, if no memory is away. The caller is inside of the gate. */
 void cks_evacuation_trim(struct cks_session *session);

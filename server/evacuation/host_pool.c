@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/evacuation/host_pool.h"
@@ -17,6 +18,7 @@
 #include "server/session/session.h"
 #include "util/log.h"
 #include "util/page.h"
+#include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
@@ -24,25 +26,19 @@ CK_LOG_DEFINE("server");
 #define PIECE ((size_t)64 << 20)
 #define HUGE ((size_t)2 << 20)
 #define THREADS 8
+#define FILL_MS 60000
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-struct piece {
-	char *bytes;
-	size_t size;  /* PIECE, except of the last one */
-	uint64_t ctx; /* the context in which it is registered; 0: in none */
-};
-
 struct cks_host_pool {
 	struct ck_mutex lock;
 	struct ck_cond made;
-	struct piece *pieces;
-	size_t count; /* in the array */
-	size_t next;  /* that a thread makes */
-	size_t ready; /* the first that is not ready */
-	bool failed;  /* no more become ready */
+	struct cks_pool_table table; /* what another process may read */
+	size_t next;		     /* that a thread makes */
+	size_t ready;		     /* the first that is not ready */
+	bool failed;		     /* no more become ready */
 	pthread_t threads[THREADS];
 	size_t running; /* of them */
 	uint64_t ctx;
@@ -61,16 +57,16 @@ int cks_host_pool_create(struct cks_host_pool **out)
 	return 0;
 }
 
-static void unmap_piece(struct cks_host_pool *p, struct piece *piece)
+static void unmap_piece(struct cks_host_pool *p, struct cks_pool_piece *piece)
 {
 	if (!piece->bytes)
 		return;
 	munmap(piece->bytes, piece->size);
 	atomic_fetch_sub(&p->size, piece->size);
-	*piece = (struct piece){.size = 0};
+	*piece = (struct cks_pool_piece){.size = 0};
 }
 
-static void unregister_piece(struct piece *piece)
+static void unregister_piece(struct cks_pool_piece *piece)
 {
 	/* its context may have ended: then it is not registered any more */
 	if (piece->ctx && ck_driver.cuMemHostUnregister)
@@ -80,22 +76,22 @@ static void unregister_piece(struct piece *piece)
 
 void cks_host_pool_release(struct cks_host_pool *p)
 {
-	for (size_t i = 0; i < p->count; i++) {
-		unregister_piece(&p->pieces[i]);
-		unmap_piece(p, &p->pieces[i]);
+	for (size_t i = 0; i < p->table.count; i++) {
+		unregister_piece(&p->table.pieces[i]);
+		unmap_piece(p, &p->table.pieces[i]);
 	}
-	free(p->pieces);
-	p->pieces = NULL;
-	p->count = p->ready = 0;
+	free(p->table.pieces);
+	p->table.pieces = NULL;
+	p->table.count = p->ready = 0;
 }
 
 void cks_host_pool_destroy(struct cks_host_pool *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->count; i++)
-		unmap_piece(p, &p->pieces[i]);
-	free(p->pieces);
+	for (size_t i = 0; i < p->table.count; i++)
+		unmap_piece(p, &p->table.pieces[i]);
+	free(p->table.pieces);
 	ck_cond_destroy(&p->made);
 	ck_mutex_destroy(&p->lock);
 	free(p);
@@ -117,7 +113,7 @@ static int populate(char *bytes, size_t size)
 }
 
 /* Memory of the piece's size, at a multiple of a huge page: 0 or -ENOMEM. */
-static int map_piece(struct cks_host_pool *p, struct piece *piece)
+static int map_piece(struct cks_host_pool *p, struct cks_pool_piece *piece)
 {
 	size_t room = piece->size + HUGE, before;
 	char *got = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -140,7 +136,7 @@ static int map_piece(struct cks_host_pool *p, struct piece *piece)
 }
 
 /* Copies are correct without it too, but slow. */
-static void register_piece(struct cks_host_pool *p, struct piece *piece)
+static void register_piece(struct cks_host_pool *p, struct cks_pool_piece *piece)
 {
 	CUresult err;
 
@@ -160,7 +156,7 @@ static bool take_next(struct cks_host_pool *p, size_t *index)
 
 	ck_lock(&p->lock);
 	*index = p->next;
-	any = !p->failed && p->next < p->count;
+	any = !p->failed && p->next < p->table.count;
 	p->next += any;
 	ck_unlock(&p->lock);
 	return any;
@@ -188,7 +184,7 @@ static void *make_pieces(void *pool)
 	bool current = ck_driver.cuCtxPushCurrent_v2(p->context) == CUDA_SUCCESS;
 
 	while (take_next(p, &i)) {
-		struct piece *piece = &p->pieces[i];
+		struct cks_pool_piece *piece = &p->table.pieces[i];
 		bool ok = piece->bytes || map_piece(p, piece) == 0;
 
 		if (ok && current)
@@ -204,28 +200,29 @@ static void *make_pieces(void *pool)
 
 static void drop_last(struct cks_host_pool *p)
 {
-	unregister_piece(&p->pieces[p->count - 1]);
-	unmap_piece(p, &p->pieces[--p->count]);
+	unregister_piece(&p->table.pieces[p->table.count - 1]);
+	unmap_piece(p, &p->table.pieces[--p->table.count]);
 }
 
 /* Entries for @size bytes, those that exist first. */
 static int plan_pieces(struct cks_host_pool *p, size_t size)
 {
 	size_t count = (size + PIECE - 1) / PIECE;
-	struct piece *pieces;
+	struct cks_pool_piece *pieces;
 
-	if (p->count > 0 && p->count <= count &&
-	    p->pieces[p->count - 1].size < ck_min(PIECE, size - (p->count - 1) * PIECE))
+	if (p->table.count > 0 && p->table.count <= count &&
+	    p->table.pieces[p->table.count - 1].size <
+		    ck_min(PIECE, size - (p->table.count - 1) * PIECE))
 		drop_last(p); /* it was made for fewer bytes */
-	if (count <= p->count)
+	if (count <= p->table.count)
 		return 0;
-	pieces = realloc(p->pieces, count * sizeof(*pieces));
+	pieces = realloc(p->table.pieces, count * sizeof(*pieces));
 	if (!pieces)
 		return -ENOMEM;
-	p->pieces = pieces;
-	for (; p->count < count; p->count++)
-		pieces[p->count] = (struct piece){
-			.size = ck_min(PIECE, CK_ALIGN_UP(size - p->count * PIECE, HUGE))};
+	p->table.pieces = pieces;
+	for (; p->table.count < count; p->table.count++)
+		pieces[p->table.count] = (struct cks_pool_piece){
+			.size = ck_min(PIECE, CK_ALIGN_UP(size - p->table.count * PIECE, HUGE))};
 	return 0;
 }
 
@@ -233,7 +230,7 @@ static size_t count_threads(const struct cks_host_pool *p)
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-	return ck_min(ck_min(p->count, (size_t)THREADS), (size_t)ck_max(processors, 1L));
+	return ck_min(ck_min(p->table.count, (size_t)THREADS), (size_t)ck_max(processors, 1L));
 }
 
 void cks_host_pool_grow(struct cks_host_pool *p, size_t size, uint64_t ctx, CUcontext context)
@@ -257,7 +254,7 @@ void cks_host_pool_finish(struct cks_host_pool *p)
 	while (p->running > 0)
 		pthread_join(p->threads[--p->running], NULL);
 	/* what could not be made */
-	while (p->count > p->ready)
+	while (p->table.count > p->ready)
 		drop_last(p);
 }
 
@@ -267,14 +264,40 @@ char *cks_host_pool_at(struct cks_host_pool *p, size_t offset, size_t *room)
 	char *at = NULL;
 
 	ck_lock(&p->lock);
-	while (p->ready <= i && !p->failed && i < p->count)
+	while (p->ready <= i && !p->failed && i < p->table.count)
 		ck_cond_wait(&p->made, &p->lock);
-	if (i < p->ready && offset % PIECE < p->pieces[i].size) {
-		at = p->pieces[i].bytes + offset % PIECE;
-		*room = p->pieces[i].size - offset % PIECE;
+	if (i < p->ready && offset % PIECE < p->table.pieces[i].size) {
+		at = p->table.pieces[i].bytes + offset % PIECE;
+		*room = p->table.pieces[i].size - offset % PIECE;
 	}
 	ck_unlock(&p->lock);
 	return at;
+}
+
+const struct cks_pool_table *cks_host_pool_table(struct cks_host_pool *p, size_t used)
+{
+	p->table.used = used;
+	return &p->table;
+}
+
+void cks_host_pool_drop(struct cks_host_pool *p)
+{
+	if (atomic_load(&p->table.state) != CK_POOL_COMPLETE)
+		return;
+	atomic_store(&p->table.state, CK_POOL_DROPPING);
+	for (size_t i = 0; i < p->table.count; i++)
+		madvise(p->table.pieces[i].bytes, p->table.pieces[i].size, MADV_DONTNEED);
+	atomic_store(&p->table.state, CK_POOL_DROPPED);
+}
+
+bool cks_host_pool_filled(const struct cks_host_pool *p)
+{
+	const struct timespec step = {.tv_nsec = 10000000};
+	int64_t until = ck_now_ms() + FILL_MS;
+
+	while (atomic_load(&p->table.state) != CK_POOL_COMPLETE && ck_now_ms() < until)
+		nanosleep(&step, NULL);
+	return atomic_load(&p->table.state) == CK_POOL_COMPLETE;
 }
 
 size_t cks_host_pool_size(const struct cks_host_pool *p)

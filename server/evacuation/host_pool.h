@@ -8,10 +8,12 @@
 #ifndef CK_SERVER_EVACUATION_HOST_POOL_H
 #define CK_SERVER_EVACUATION_HOST_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "cuda/types.h"
+#include "server/processes/pool_table.h"
 
 struct cks_host_pool;
 
@@ -32,6 +34,13 @@ char *cks_host_pool_at(struct cks_host_pool *pool, size_t offset, size_t *room);
 
 /* Bytes that it has of the host's memory. From any thread. */
 size_t cks_host_pool_size(const struct cks_host_pool *pool);
+
+/* For another process, which is to save the first @used bytes; when it has: drop all pages. They
+ * are undefined until that process has filled them again, or they are released. */
+const struct cks_pool_table *cks_host_pool_table(struct cks_host_pool *pool, size_t used);
+void cks_host_pool_drop(struct cks_host_pool *pool);
+/* Wait until it has, for a minute at most. False: it has not. */
+bool cks_host_pool_filled(const struct cks_host_pool *pool);
 
 /* Give all of it back. A context is current. */
 void cks_host_pool_release(struct cks_host_pool *pool);

@@ -2,9 +2,10 @@
  * server/helpers/checkpointer.c - the process that writes a parked worker into files, or sends it;
  * see helper.h.
  *
- * It outlives its supervisor if need be: half a checkpoint is none.
+ * It outlives its supervisor: it completes the checkpoint, or lets the worker go on.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "server/checkpoint/checkpoint.h"
 #include "server/checkpoint/move.h"
 #include "server/checkpoint/store.h"
+#include "server/checkpoint/worker_memory.h"
 #include "server/helpers/gpu.h"
 #include "server/helpers/helper.h"
 #include "server/processes/messages.h"
@@ -38,8 +40,18 @@ static json_t *report_success(const struct cks_manifest *m)
 		size += m->images[i].size;
 		stored += m->images[i].stored;
 	}
+	size += m->file.count * CK_MEMORY_PIECE;
+	stored += (uint64_t)m->file.slots * CK_MEMORY_PIECE;
 	return json_pack("{s:b, s:I, s:I, s:I}", "ok", 1, "size", (json_int_t)size, "stored",
 			 (json_int_t)stored, "memory", (json_int_t)m->memory);
+}
+
+/* Memory that its worker has moved off the GPU goes into a file; where it cannot be read, CRIU
+ * writes it, as it does the rest. */
+static void list_memory(const struct cks_checkpoint_job *job, struct cks_memory_file *file)
+{
+	if (job->table && cks_worker_memory_list(job->pid, job->table, file) < 0)
+		ck_info("the memory of worker %d cannot be read: CRIU writes it", (int)job->pid);
 }
 
 /* CRIU checks that a file has its old size when it is opened again, unless it is one that is
@@ -67,36 +79,58 @@ static int remove_folder(const char *path)
 	return EXIT_SUCCESS;
 }
 
+static int write_worker(struct cks_checkpoint_job *job, const json_t *request,
+			struct cks_manifest *m, bool *gone, struct cks_why *why)
+{
+	const char *driver, *session, *program;
+	int move = 0, ret;
+	json_int_t memory;
+
+	if (json_unpack((json_t *)(uintptr_t)request, "{s:s, s:s, s:s, s:s, s:I, s?b}", "criu",
+			&job->criu, "driver", &driver, "session", &session, "program", &program,
+			"memory", &memory, "move", &move) < 0)
+		return cks_why_set(why, EINVAL, "the request: %m");
+	m->memory = (uint64_t)memory;
+	fill_manifest(session, program, m);
+	append_to_log();
+	ret = cks_gpu_describe_all(driver, &m->gpu, why);
+	if (ret < 0)
+		return ret;
+	if (move)
+		return cks_move_send(job, CK_WORKER_CONTROL, m, why);
+	if (!job->keep)
+		list_memory(job, &m->file);
+	return cks_checkpoint_save(job, m, gone, why);
+}
+
 int cks_checkpointer_main(void)
 {
-	struct cks_checkpoint_job job = {.control = CK_WORKER_CONTROL, .log = STDERR_FILENO};
+	struct cks_checkpoint_job job = {.control = CK_WORKER_CONTROL,
+					 .log = STDERR_FILENO,
+					 .supervisor = CK_HELPER_SOCKET,
+					 .began = cks_helper_began,
+					 .filed = cks_helper_filed,
+					 .goes_on = cks_helper_goes_on};
 	struct cks_manifest *m = calloc(1, sizeof(*m));
-	const char *driver, *session, *program;
 	json_t *request = cks_helper_request();
+	const char *folder = NULL;
 	struct cks_why why;
-	json_int_t memory;
-	int pid, keep, move = 0, ret;
+	json_int_t table = 0;
+	int pid, keep, filed = 0, ret;
 	bool gone = false;
 
 	prctl(PR_SET_NAME, "cricket-ckpt");
-	if (json_unpack(request, "{s:s}", "remove", &job.directory) == 0)
-		return remove_folder(job.directory);
-	if (!m || json_unpack(request, "{s:s, s:s, s:s, s:i, s:s, s:s, s:I, s:b, s?b}", "criu",
-			      &job.criu, "directory", &job.directory, "driver", &driver, "pid",
-			      &pid, "session", &session, "program", &program, "memory", &memory,
-			      "keep", &keep, "move", &move) < 0)
+	if (json_unpack(request, "{s:s}", "remove", &folder) == 0)
+		return remove_folder(folder);
+	if (!m || json_unpack(request, "{s:s, s:i, s:b, s?I, s?s, s?b}", "directory",
+			      &job.directory, "pid", &pid, "keep", &keep, "table", &table,
+			      "recover", &folder, "filed", &filed) < 0)
 		return EXIT_FAILURE;
 	job.pid = pid;
-	m->memory = (uint64_t)memory;
 	job.keep = keep;
-	job.goes_on = cks_helper_goes_on;
-	fill_manifest(session, program, m);
-	append_to_log();
-	ret = cks_gpu_describe_all(driver, &m->gpu, &why);
-	if (ret == 0 && move)
-		ret = cks_move_send(&job, CK_WORKER_CONTROL, m, &why);
-	else if (ret == 0)
-		ret = cks_checkpoint_save(&job, m, &gone, &why);
+	job.table = (uint64_t)table;
+	ret = folder ? cks_checkpoint_recover(&job, folder, filed, m, &gone, &why)
+		     : write_worker(&job, request, m, &gone, &why);
 	cks_helper_answer(ret == 0 ? report_success(m) : report_failure(&job, gone, &why));
 	cks_manifest_free(m);
 	free(m);

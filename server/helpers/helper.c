@@ -36,12 +36,27 @@ json_t *cks_helper_request(void)
 	return request;
 }
 
-void cks_helper_goes_on(void)
+static void send_news(const char *name, json_t *value)
 {
-	json_t *news = json_pack("{s:b}", "goes_on", 1);
+	json_t *news = json_pack("{s:o}", name, value);
 
 	cks_json_line_write(CK_HELPER_SOCKET, news);
 	json_decref(news);
+}
+
+void cks_helper_began(const char *folder)
+{
+	send_news("folder", json_string(folder));
+}
+
+void cks_helper_filed(void)
+{
+	send_news("filed", json_true());
+}
+
+void cks_helper_goes_on(void)
+{
+	send_news("goes_on", json_true());
 }
 
 void cks_helper_answer(json_t *reply)

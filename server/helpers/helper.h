@@ -19,7 +19,13 @@
 /* The request; NULL: there is none (logged). */
 json_t *cks_helper_request(void);
 
-/* Before the reply: what was waited for is done, and the rest of the work goes on. */
+/*
+ * News before the reply, each a line {NAME: ...}. `folder`: where files are written; `filed`:
+ * memory of the worker is in a file there, and the worker is to drop it; `goes_on`: what was waited
+ * for is done, and the rest of the work goes on.
+ */
+void cks_helper_began(const char *folder);
+void cks_helper_filed(void);
 void cks_helper_goes_on(void);
 
 /* Send the reply, which it takes, and close the socket. */
@@ -27,8 +33,10 @@ void cks_helper_answer(json_t *reply);
 
 /*
  * checkpointer.c: write a parked worker into files. The request: criu, directory, driver, pid,
- * session, program, memory, keep, move: to the server that descriptor 4 leads to, instead of into a
- * folder. Or, with only a folder to remove: remove. Returns the exit status.
+ * session, program, memory, table (server/processes/pool_table.h), keep, move: to the server that
+ * descriptor 4 leads to, instead of into a folder. Or, after such a process was killed
+ * (checkpoint.h): recover: its folder, directory, pid, table, filed, keep. Or, with only a folder
+ * to remove: remove. Returns the exit status.
  */
 int cks_checkpointer_main(void);
 

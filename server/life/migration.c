@@ -38,6 +38,7 @@ static void free_travel(struct travel *travel)
 	if (travel->stream >= 0)
 		close(travel->stream);
 	json_decref(travel->reply);
+	free(travel->folder);
 	free(travel);
 }
 
@@ -135,7 +136,7 @@ const char *travel_directory(const json_t *request, json_t **error)
 	return NULL;
 }
 
-static uint64_t seconds_away(const struct cks_server *server)
+uint64_t travel_seconds(const struct cks_server *server)
 {
 	return server->options->limits.value[CK_LIMIT_KEEP];
 }
@@ -150,7 +151,7 @@ static bool begin_leaving(struct cks_server *server, struct travel *travel,
 		return false;
 	travel->step = LEAVING;
 	s->left = CK_STAYS;
-	cks_absent_sessions_put(server->away, travel->session, "", seconds_away(server));
+	cks_absent_sessions_put(server->away, travel->session, "", travel_seconds(server));
 	return true;
 }
 
@@ -267,91 +268,6 @@ static void check_suspended(struct cks_server *server, struct travel *travel)
 		travel_finish(server, travel, cks_control_error("its worker does not respond"));
 }
 
-/* The session stays here: its client may come back. */
-static void keep_session(struct cks_server *server, const struct travel *travel)
-{
-	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
-
-	cks_absent_sessions_remove(server->away, travel->session);
-	if (!s)
-		return;
-	s->written = false;
-	cks_gpu_turns_forget(s);
-	cks_workers_send(s, CK_CONTROL_RETURN);
-	if (travel->resumes)
-		json_decref(cks_resume(server->suspender, s, NULL, NULL));
-	else
-		s->suspension.held = travel->held;
-}
-
-/* Its memory has been copied; what is left to do with the copy does not concern it. */
-static void handle_copied(struct cks_server *server, void *data)
-{
-	struct travel *travel = data;
-
-	travel->stays = true;
-	ck_info("session s%u goes on; its checkpoint is being compressed", travel->number);
-	keep_session(server, travel);
-}
-
-static void handle_written(struct cks_server *server, json_t *reply, void *data)
-{
-	struct travel *travel = data;
-	bool ok = json_is_true(json_object_get(reply, "ok"));
-	bool gone = json_is_true(json_object_get(reply, "gone"));
-
-	if (ok && travel->stream >= 0)
-		ck_info("session s%u has moved to %s", travel->number, travel->address);
-	else if (ok && !travel->keeps)
-		ck_info("a session is written into %s", travel->directory);
-	if (ok && !travel->keeps) {
-		cks_absent_sessions_put(server->away, travel->session, travel->address,
-					seconds_away(server));
-		travel->reply = reply;
-		travel->step = ENDING;
-		return;
-	}
-	if (gone)
-		cks_absent_sessions_remove(server->away, travel->session);
-	else if (!travel->stays)
-		keep_session(server, travel);
-	travel_finish(server, travel, reply);
-}
-
-/* The answer comes when commands do not find the session here any more. */
-static void check_ended(struct cks_server *server, struct travel *travel)
-{
-	if (!cks_workers_at(server->workers, travel->number))
-		travel_finish(server, travel, json_incref(travel->reply));
-}
-
-static void write_worker(struct cks_server *server, struct travel *travel,
-			 struct cks_session_info *s)
-{
-	char name[CK_SESSION_NAME];
-	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
-				    .control = travel->stream,
-				    .done = handle_written,
-				    .goes_on = handle_copied,
-				    .data = travel};
-	pid_t pid;
-
-	helper.request =
-		json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:I, s:b, s:b}", "criu",
-			  server->options->criu, "directory", travel->directory, "driver",
-			  server->driver, "pid", (int)s->pid, "session", cks_session_name(s, name),
-			  "program", s->program, "memory", (json_int_t)s->suspension.bytes, "keep",
-			  travel->keeps, "move", travel->stream >= 0);
-	s->written = !travel->keeps; /* its end is no accident */
-	travel->step = WRITING;
-	pid = cks_helpers_start(server->helpers, &helper);
-	if (pid >= 0)
-		return;
-	keep_session(server, travel);
-	travel_finish(server, travel,
-		      cks_control_error("no process for the session: %s", strerror(-pid)));
-}
-
 /* Has the worker closed its connections? */
 static void check_left(struct cks_server *server, struct travel *travel)
 {
@@ -360,14 +276,21 @@ static void check_left(struct cks_server *server, struct travel *travel)
 	if (s && s->left == CK_STAYS)
 		return;
 	if (s && s->left == CK_LEFT) {
-		write_worker(server, travel, s);
+		travel_write(server, travel, s);
 		return;
 	}
 	travel_finish(server, travel,
 		      cks_control_error(s ? "the session cannot be written or moved: %s"
 					  : "the session has ended",
 					s ? s->why : ""));
-	keep_session(server, travel);
+	travel_stay(server, travel);
+}
+
+/* The answer comes when commands do not find the session here any more. */
+static void check_ended(struct cks_server *server, struct travel *travel)
+{
+	if (!cks_workers_at(server->workers, travel->number))
+		travel_finish(server, travel, json_incref(travel->reply));
 }
 
 /* --- all */

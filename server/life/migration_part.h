@@ -23,15 +23,18 @@ struct travel {
 		OVER,
 	} step;
 	struct cks_asker asker;
-	json_t *reply;	     /* for the asker, when it has ended here */
-	bool keeps;	     /* it stays: no command waits, and an older checkpoint is replaced */
-	bool stays;	     /* it has been saved as far as it must wait for that */
-	bool needless;	     /* it has come to its end meanwhile */
-	bool resumes;	     /* if it stays: it was not suspended before */
-	bool rests;	     /* a restored one stays suspended, */
-	bool held;	     /* until a command resumes it: also one that stays here */
-	int stream;	     /* to the server that it moves to; -1: into files */
-	unsigned int number; /* of the session */
+	json_t *reply; /* for the asker, when it has ended here */
+	bool keeps;    /* it stays: no command waits, and an older checkpoint is replaced */
+	bool stays;    /* it has been saved as far as it must wait for that */
+	bool needless; /* it has come to its end meanwhile */
+	bool resumes;  /* if it stays: it was not suspended before */
+	bool rests;    /* a restored one stays suspended, */
+	bool held;     /* until a command resumes it: also one that stays here */
+	int stream;    /* to the server that it moves to; -1: into files */
+	char *folder;  /* in which files are written; NULL: the checkpointer has not begun */
+	bool filed;    /* the worker has to drop memory that is in a file there */
+	unsigned int recoveries; /* from checkpointers that were killed */
+	unsigned int number;	 /* of the session */
 	unsigned char session[16];
 	char address[CK_ABSENT_ADDRESS]; /* where it will be; empty: that is not known */
 	char directory[];		 /* of the checkpoint; empty: there is none */
@@ -50,6 +53,15 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 /* The folder in @request, or NULL and *error. It must be absolute, because the client has another
  * current folder. */
 const char *travel_directory(const json_t *request, json_t **error);
+
+/* Seconds for which the server knows a session that is elsewhere. */
+uint64_t travel_seconds(const struct cks_server *server);
+
+/* migration_write.c: begin the step WRITING of @session; and: it stays here, and its client may
+ * come back. */
+void travel_write(struct cks_server *server, struct travel *travel,
+		  struct cks_session_info *session);
+void travel_stay(struct cks_server *server, const struct travel *travel);
 
 /* migration_policy.c: remove the folder of a checkpoint, if there is one */
 void travel_remove(struct cks_helpers *helpers, const char *folder);

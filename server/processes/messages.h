@@ -87,6 +87,9 @@ struct cks_worker_note {
 	uint64_t away, pool;
 	uint32_t move_ms;		/* of CK_NOTE_PARKED and _RETURNED: that this took */
 	uint64_t away_on[CK_NOTE_GPUS]; /* of CK_NOTE_PARKED: away, in the order of gpus */
+	/* of CK_NOTE_LEFT: the address of struct cks_pool_table (pool_table.h); 0: nothing is away
+	 */
+	uint64_t table;
 };
 
 /* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
@@ -128,6 +131,8 @@ struct cks_control_unpark {
  * may have been written into files in between, and belong to another supervisor. */
 #define CK_CONTROL_LEAVE 'L'
 #define CK_CONTROL_RETURN 'R'
+/* In between: what its table describes is in a file: drop the pages. */
+#define CK_CONTROL_DROP 'O'
 
 /* With the file of an account (server/policy/account.h), as struct cks_control_account: count
  * device memory there. With --policy it is the first message to a worker with a client, and may

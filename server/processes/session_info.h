@@ -113,6 +113,7 @@ struct cks_session_info {
 	struct cks_suspension suspension;
 	struct cks_share share;
 	enum { CK_STAYS, CK_LEFT, CK_CANNOT_LEAVE } left; /* the reply to CK_CONTROL_LEAVE */
+	uint64_t table;					  /* of CK_NOTE_LEFT */
 	char why[CK_NOTE_TEXT];				  /* it cannot leave */
 	char cause[CK_NOTE_TEXT];			  /* of its end, in its worker's words */
 	struct cks_deadline {

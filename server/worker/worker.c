@@ -126,26 +126,6 @@ static void begin_end(const char *reason, const char *line)
 	pthread_detach(thread);
 }
 
-/* The supervisor has gone: find the next one, or end. */
-static void find_server(void)
-{
-	struct cks_state_worker self = {.control = -1, .serving = true, .named = true};
-
-	cks_gpu_turn_free(worker.session);
-	cks_lease_freeze(worker.session, false);
-	describe_session(&self);
-	if (ck_cuda_mps_folder()) /* its daemon has ended with the supervisor */
-		end_session("the server is stopping", "the server has ended");
-	if (cks_orphan_control(worker.options, &self) < 0)
-		end_session(cks_orphans_allowed(worker.options) ? "the server has not come back"
-								: "the server is stopping",
-			    "the server has ended");
-	/* repeat a knock that the old one may not have heard, and answer a question that got
-	 * lost */
-	cks_gate_knock(&worker.session->gate);
-	cks_lease_alone(worker.session);
-}
-
 static int announce_session(const struct cks_session *session)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_SESSION, .number = worker.client.pid};
@@ -186,7 +166,8 @@ static const char *find_tie(void)
 static void disconnect_client(void)
 {
 	const struct timespec step = {.tv_nsec = CK_LEAVE_STEP_MS * 1000000L};
-	struct cks_worker_note note = {.kind = CK_NOTE_LEFT};
+	struct cks_worker_note note = {.kind = CK_NOTE_LEFT,
+				       .table = (uintptr_t)cks_evacuation_table(worker.session)};
 	struct cks_reconnect *keep = atomic_load(&worker.keep);
 	const char *tie = find_tie();
 
@@ -197,24 +178,54 @@ static void disconnect_client(void)
 			nanosleep(&step, NULL);
 		cks_reconnect_leave(keep);
 		worker_watch_no_program(); /* its process may be another one later */
+		worker.left = true;
 	} else {
 		snprintf(note.text, sizeof(note.text), "%s", tie);
 	}
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
-/* The supervisor may be another one than before. */
-static void come_back(void)
+/* Let the client connect again. */
+static void admit_client(void)
 {
 	struct cks_reconnect *keep = atomic_load(&worker.keep);
 
-	if (keep) {
-		cks_session_tls_return(worker.tls);
-		cks_reconnect_return(keep);
-		worker_watch_program(false); /* it may be restored after its session */
-	}
+	worker.left = false;
+	if (!keep)
+		return;
+	cks_session_tls_return(worker.tls);
+	cks_reconnect_return(keep);
+	worker_watch_program(false); /* it may be restored after its session */
+}
+
+/* The supervisor may be another one than before. */
+static void come_back(void)
+{
+	admit_client();
 	cks_gpu_turn_free(worker.session);
 	announce_session(atomic_load(&worker.session));
+}
+
+/* The supervisor has gone: find the next one, or end. */
+static void find_server(void)
+{
+	struct cks_state_worker self = {.control = -1, .serving = true, .named = true};
+
+	cks_gpu_turn_free(worker.session);
+	cks_lease_freeze(worker.session, false);
+	describe_session(&self);
+	if (ck_cuda_mps_folder()) /* its daemon has ended with the supervisor */
+		end_session("the server is stopping", "the server has ended");
+	if (cks_orphan_control(worker.options, &self) < 0)
+		end_session(cks_orphans_allowed(worker.options) ? "the server has not come back"
+								: "the server is stopping",
+			    "the server has ended");
+	/* repeat a knock that the old one may not have heard, and answer a question that got
+	 * lost */
+	cks_gate_knock(&worker.session->gate);
+	cks_lease_alone(worker.session);
+	if (worker.left) /* the old one has ended before the session was in files */
+		admit_client();
 }
 
 /* The supervisor is another one, or this process comes from files: count in its account. */
@@ -291,6 +302,9 @@ static void handle_message(union message *message)
 		worker_end(message->words.text);
 	case CK_CONTROL_LEAVE:
 		disconnect_client();
+		break;
+	case CK_CONTROL_DROP:
+		cks_evacuation_drop(worker.session);
 		break;
 	case CK_CONTROL_RETURN:
 		come_back();

@@ -80,8 +80,8 @@ class World:
         theirs.close()
         ours.sendall(json.dumps(request).encode() + b"\n")
         with ours.makefile("rb") as lines:
-            reply = {"goes_on": True}
-            while reply.get("goes_on"):     # a kept worker does so before its reply comes
+            reply = {}
+            while "ok" not in reply:    # news come before it
                 line = lines.readline()
                 assert line.endswith(b"\n"), f"no reply: {self.log.read_text()}"
                 reply = json.loads(line)

@@ -25,6 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < m.outside.count; i++)
 		CK_FUZZ_CHECK(m.outside.files[i].role < CK_EXTERNAL_FDS_ROLES &&
 			      memchr(m.outside.files[i].id, 0, CK_EXTERNAL_FDS_ID));
+	for (size_t i = 0; i < m.file.count; i++)
+		CK_FUZZ_CHECK(m.file.pieces[i].slot == CK_MEMORY_ZERO ||
+			      m.file.pieces[i].slot < m.file.slots);
 	cks_manifest_fits(&m, &m.gpu, &why);
 	cks_manifest_free(&m);
 	return 0;

@@ -524,7 +524,7 @@ static void the_first_error_of_the_log_is_the_reason(void **state)
 	snprintf(log, sizeof(log), "%s/log", p->path);
 	put_file(p, "criu", script, sizeof(script) - 1);
 	chmod(program, 0700);
-	assert_int_equal(cks_criu_dump(&criu, getpid(), CK_CRIU_ENDS, CK_CRIU_FILES, &p->why),
+	assert_int_equal(cks_criu_dump(&criu, getpid(), CK_CRIU_STOPS, CK_CRIU_FILES, &p->why),
 			 -EIO);
 	assert_non_null(strstr(p->why.text, "dump: CRIU: unix: the cause (log: "));
 }
