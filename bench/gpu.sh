@@ -26,6 +26,7 @@
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
 #   park    240 s (90)   the same for sessions of PARK_GB (1 10 32), parked too, with the driver's checkpoint of a native process beside it
+#   checkpoint 120 s     sessions of CHECKPOINT_GB (2) into files in CHECKPOINT_DIR (/var/tmp) and out of them; needs CRIU
 #   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
@@ -310,6 +311,21 @@ park() {
 		python3 bench/suspend.py --park --driver "$DRIVER" --turns "${SUSPEND_TURNS:-$((QUICK ? 2 : 5))}" --gb "$gb" 2>> "$OUT/park.err"
 	done | table
 	tail -n 20 "$OUT/park.err"
+	server
+}
+
+# Checkpoint and restore by size, of random bytes and of half as many.
+checkpoint() {
+	local gb content
+	server_end
+	for gb in ${CHECKPOINT_GB:-2}; do
+		for content in random half; do
+			echo "--- checkpoint, $gb GiB, $content"
+			python3 bench/checkpoint.py --driver "$DRIVER" --gb "$gb" --content $content --folder "${CHECKPOINT_DIR:-/var/tmp}" \
+				--turns "${CHECKPOINT_TURNS:-$((QUICK ? 1 : 3))}" 2>> "$OUT/checkpoint.err"
+		done
+	done | table
+	tail -n 20 "$OUT/checkpoint.err"
 	server
 }
 

@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 import pytest
 
 from conftest import DRIVER, KIND, OUT, ROOT, clean_env, run
-from criu import obstacle
+from criu import criu, obstacle
 
 pytestmark = [pytest.mark.skipif(DRIVER != "emu", reason="on a GPU the bench itself is run"),
               pytest.mark.skipif(bool(KIND), reason="it takes the products without sanitizers")]
@@ -104,6 +104,16 @@ def test_parking_is_measured(tmp_path):
     assert [r["name"] for r in rows if r["name"] != "memory"] == ["suspend", "resume", "park", "return", "result"], \
         result.out + result.err
     assert rows[-1]["is_"] == "the same memory"
+
+
+def test_checkpoints_are_measured(tmp_path):
+    criu()
+    result = run([BENCH / "gpu.sh", "checkpoint"],
+                 clean_env(OUT=str(tmp_path), CHECKPOINT_GB="0.125", CHECKPOINT_DIR=str(tmp_path), CHECKPOINT_TURNS="1", **SMALL), 120)
+    rows = [json.loads(line) for line in text(tmp_path / "checkpoint.table").splitlines() if line.startswith("{")]
+    assert [r["name"] for r in rows] == ["checkpoint", "restore", "result"] * 2, result.out + result.err
+    assert [r["memory_mib"] for r in rows if r["name"] == "checkpoint"] == [128, 64]
+    assert all(r["is_"] == "the same memory" for r in rows if r["name"] == "result")
 
 
 def test_the_cost_of_surviving_cuts_is_measured(tmp_path):
