@@ -257,8 +257,9 @@ class Server:
 
     def workers(self):
         """The worker processes that have a client. Each has given itself its name before it answers the client; a process that
-        is being forked or executed, for any purpose, has another one."""
-        return [pid for pid in children_of(self.process.pid) if name_of(pid) == "cricket-worker"]
+        is being forked or executed, for any purpose, has another one. A restored worker is the child of the process that has
+        restored it."""
+        return [pid for pid in children_of(self.process.pid) if name_of(pid) in ("cricket-worker", "cricket-restore")]
 
     def has_workers(self, count):
         """Waits for those of programs that have ended to go, and for a session's to be there."""
