@@ -84,8 +84,8 @@ static const struct ck_env_row table[] = {
 	 "client: file of its own certificate (PEM), for servers with --tls-ca"},
 	{"CRICKET_TLS_KEY", NULL, "client: file of the private key of CRICKET_TLS_CERT"},
 	{"CRICKET_CONNECTIONS", NULL,
-	 "client: number of connections that a large copy uses, 1 to 8; default: 4, fewer on\n"
-	 "machines with fewer than 8 processors"},
+	 "client: number of connections that a large copy uses, 1 to 32; default: 4, fewer on\n"
+	 "machines with fewer than 8 processors, and more on long links"},
 	{"CRICKET_WEIGHTS", "auto",
 	 "client: keep large uploads on a server on another machine, so that the next start of "
 	 "the\n"

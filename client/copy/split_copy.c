@@ -121,22 +121,25 @@ static CUresult download_share(const void *transfer, struct ckc_share *share)
 /* Other client threads may make the calls, so note an error for the context here. */
 static CUresult transfer_parts(const struct ckc_staged *copy, ckc_share_fn fn, bool packed)
 {
+	unsigned int flags = (fn != upload_ahead ? CK_STRIPING_EVEN : 0) |
+			     (fn == download_share ? CK_STRIPING_DOWN : 0) |
+			     (packed ? 0 : CK_STRIPING_PLAIN);
 	struct transfer t = {*copy, copy->stream ? copy->stream->object.id : 0, packed};
 	CUresult err = CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	t.copy.host = ckc_managed_host(copy->host, copy->size, fn == download_share);
 	if (t.copy.host)
-		err = ckc_striping(copy->ctx->client, fn, &t, copy->size, fn != upload_ahead);
+		err = ckc_striping(copy->ctx->client, fn, &t, copy->size, flags);
 	if (err)
 		ckc_context_outcome(copy->ctx->object.id, err);
 	return err;
 }
 
-static ckc_share_fn upload_to(const struct ckc_client *c, size_t size)
+static ckc_share_fn upload_to(struct ckc_client *c, size_t size)
 {
 	if (c->passes_fds)
 		return upload_near;
-	return size < BUFFERED * ckc_striping_width() ? upload_far : upload_ahead;
+	return size < BUFFERED * ckc_striping_width(c, 0) ? upload_far : upload_ahead;
 }
 
 CUresult ckc_split_copy_upload(const struct ckc_staged *copy)
@@ -144,15 +147,18 @@ CUresult ckc_split_copy_upload(const struct ckc_staged *copy)
 	struct ckc_client *c = copy->ctx->client;
 	/* more would only take turns in compressing */
 	unsigned int threads =
-		ck_min(ckc_striping_width(), (unsigned int)sysconf(_SC_NPROCESSORS_ONLN));
+		ck_min(ckc_striping_width(c, 0), (unsigned int)sysconf(_SC_NPROCESSORS_ONLN));
 	const struct transfer whole = {.copy = *copy};
 	CUresult err = CUDA_SUCCESS;
 
 	for (size_t at = 0; at < copy->size && !err;) {
 		struct ckc_compression_step step = ckc_compression_step(
 			c, CK_PROC_upload_packed_part, copy->size - at, threads);
-		const struct ckc_staged part = part_of(&whole, at, step.size);
+		struct ckc_staged part;
 
+		if (!step.packed)
+			step.size = ckc_striping_step(c, 0, step.size);
+		part = part_of(&whole, at, step.size);
 		err = transfer_parts(&part, upload_to(c, step.size), step.packed);
 		if (!err)
 			ckc_compression_stepped(c, &step);
@@ -164,5 +170,15 @@ CUresult ckc_split_copy_upload(const struct ckc_staged *copy)
 
 CUresult ckc_split_copy_download(const struct ckc_staged *copy)
 {
-	return transfer_parts(copy, download_share, false);
+	const struct transfer whole = {.copy = *copy};
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t at = 0, size; at < copy->size && !err; at += size) {
+		struct ckc_staged part;
+
+		size = ckc_striping_step(copy->ctx->client, CK_STRIPING_DOWN, copy->size - at);
+		part = part_of(&whole, at, size);
+		err = transfer_parts(&part, download_share, false);
+	}
+	return err;
 }

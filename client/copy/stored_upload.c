@@ -66,9 +66,9 @@ struct batch {
 	unsigned char *blocks; /* room for a compressed chunk; NULL: they are not compressed */
 };
 
-static unsigned int thread_count(void)
+static unsigned int thread_count(struct ckc_client *c)
 {
-	return ck_min(ckc_striping_width(), (unsigned int)sysconf(_SC_NPROCESSORS_ONLN));
+	return ck_min(ckc_striping_width(c, 0), (unsigned int)sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 /* Note which of the known chunks that begin with number @i are in place, as the reply says of
@@ -274,7 +274,7 @@ static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t s
 		.stream = copy->stream ? copy->stream->object.id : 0,
 		.lookup = *lookup,
 		.start = start,
-		.packed = ckc_compression_pays(c, CK_PROC_upload_kept, thread_count(), 1),
+		.packed = ckc_compression_pays(c, CK_PROC_upload_kept, thread_count(c), 1),
 	};
 	uint64_t began = ck_now_ns();
 	CUresult err;
@@ -282,7 +282,7 @@ static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t s
 	u.lookup.rehash = ckc_stored_pays_hashing(c);
 	u.copy.size = size;
 	/* few offers, as each takes a round trip; all connections end at the same time */
-	err = ckc_striping(c, upload_share, &u, size, known);
+	err = ckc_striping(c, upload_share, &u, size, known ? CK_STRIPING_EVEN : 0);
 	if (err)
 		ckc_context_outcome(copy->ctx->object.id, err);
 	else

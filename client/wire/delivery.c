@@ -303,7 +303,9 @@ static CUresult enter_copy(struct ckc_client *client, void *to, size_t size, uin
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
 	struct ckc_copy *c;
 
-	if (!start_threads(client, size < CK_STRIPING_MIN ? 1 : ckc_striping_width()))
+	if (!start_threads(client, size < CK_STRIPING_MIN
+					   ? 1
+					   : ckc_striping_width(client, CK_STRIPING_DOWN)))
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	c = malloc(sizeof(*c));
 	if (!c)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "client/wire/locks.h"
+#include "client/wire/striping.h"
 #include "cuda/types.h"
 #include "util/spin.h"
 #include "util/wait.h"
@@ -182,6 +183,7 @@ struct ckc_spreading {
 	struct ckc_share share;
 	CUresult err;
 	uint32_t number; /* of the call that copies, for a profiler; 0: none */
+	struct ckc_connection_count counts[2]; /* of uploads, of downloads */
 };
 
 #define CK_PACKERS 8 /* kept for the next copy */

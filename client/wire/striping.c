@@ -19,26 +19,122 @@
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
-#define MAX_WIDTH 8
+#define WIDTH_FIRST 4L
+
+/* Windows of ordinary sockets, some megabytes, hold more than a faster link carries in this. */
+#define LONG_NS 5000000
+#define SAMPLE ((size_t)4 << 20) /* of each connection: about one window */
+#define SAMPLE_MIN ((size_t)1 << 20)
+#define TRIES 3 /* a new connection is slow at first */
 #define PART_ALIGN ((size_t)256 << 10)
 #define PART_MIN ((size_t)1 << 20)
 
-unsigned int ckc_striping_width(void)
+void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int count, bool fixed)
 {
-	static _Atomic unsigned int known;
-	long n = known;
+	*n = (struct ckc_connection_count){.now = count, .best = count, .fixed = fixed};
+}
 
-	if (n == 0) {
-		n = ck_env_long("CRICKET_CONNECTIONS");
-		if (n <= 0)
-			n = ck_min(4L, sysconf(_SC_NPROCESSORS_ONLN) / 2);
-		n = n < 1 ? 1 : ck_min(n, (long)MAX_WIDTH);
-		known = (unsigned int)n;
+bool ckc_connection_count_grows(const struct ckc_connection_count *n, uint64_t trip_ns)
+{
+	return !n->fixed && trip_ns >= LONG_NS;
+}
+
+size_t ckc_connection_count_sample(const struct ckc_connection_count *n)
+{
+	return n->now * SAMPLE;
+}
+
+/* Is it a fourth faster than the best one? Twice as fast is what twice as many could be. */
+static bool is_faster(const struct ckc_connection_count *n, uint64_t rate)
+{
+	return rate > n->rate + n->rate / 4;
+}
+
+static void try_more(struct ckc_connection_count *n)
+{
+	n->tries = 0;
+	n->fixed = n->now >= CK_CONNECTIONS_MOST;
+	n->now = ck_min(n->now * 2, CK_CONNECTIONS_MOST);
+}
+
+static void take_best(struct ckc_connection_count *n, size_t size, uint64_t rate)
+{
+	n->best = n->now;
+	n->size = size;
+	n->rate = rate;
+	try_more(n);
+}
+
+void ckc_connection_count_note(struct ckc_connection_count *n, size_t size, uint64_t ns,
+			       uint64_t trip_ns)
+{
+	uint64_t rate = (uint64_t)((double)size * 1e9 / (double)(ns + 1));
+
+	/* a short copy is mostly a round trip, and a smaller one is slower in any case */
+	if (!ckc_connection_count_grows(n, trip_ns) || size < n->now * SAMPLE_MIN ||
+	    size < n->size / 2)
+		return;
+	if (is_faster(n, rate))
+		take_best(n, size, rate);
+	else if (++n->tries == TRIES)
+		ckc_connection_count_stop(n);
+}
+
+void ckc_connection_count_stop(struct ckc_connection_count *n)
+{
+	n->now = n->best;
+	n->fixed = true;
+}
+
+/* The count for the direction that @flags name. Call with the lock held. */
+static struct ckc_connection_count *get_count(struct ckc_spreading *s, unsigned int flags)
+{
+	struct ckc_connection_count *count = &s->counts[(flags & CK_STRIPING_DOWN) != 0];
+	long n;
+
+	if (count->now > 0)
+		return count;
+	n = ck_env_long("CRICKET_CONNECTIONS");
+	if (n > 0) {
+		n = ck_min(n, (long)CK_CONNECTIONS_MOST);
+		ckc_connection_count_init(count, (unsigned int)n, true);
+	} else {
+		n = ck_min(WIDTH_FIRST, sysconf(_SC_NPROCESSORS_ONLN) / 2);
+		ckc_connection_count_init(count, (unsigned int)ck_max(n, 1L), false);
 	}
-	return (unsigned int)n;
+	return count;
+}
+
+/* 0: the server is on this host. */
+static uint64_t get_round_trip(const struct ckc_client *c)
+{
+	return c->passes_fds ? 0 : atomic_load(&c->lanes.round_trip_ns);
+}
+
+unsigned int ckc_striping_width(struct ckc_client *c, unsigned int flags)
+{
+	unsigned int width;
+
+	ck_lock(&c->spreading.lock);
+	width = get_count(&c->spreading, flags)->now;
+	ck_unlock(&c->spreading.lock);
+	return width;
+}
+
+size_t ckc_striping_step(struct ckc_client *c, unsigned int flags, size_t size)
+{
+	struct ckc_connection_count *count;
+
+	ck_lock(&c->spreading.lock);
+	count = get_count(&c->spreading, flags);
+	if (ckc_connection_count_grows(count, get_round_trip(c)))
+		size = ck_min(size, ckc_connection_count_sample(count));
+	ck_unlock(&c->spreading.lock);
+	return size;
 }
 
 bool ckc_share_next(struct ckc_share *s, size_t *at, size_t *size)
@@ -87,6 +183,13 @@ static bool take_part(struct ckc_spreading *s)
 	return true;
 }
 
+/* Does a copy use as many helpers? Those that are left over after a trial end, and the program's
+ * threads get their lanes. Call with the lock held. */
+static bool is_needed(const struct ckc_spreading *s)
+{
+	return s->threads < ck_max(s->counts[0].now, s->counts[1].now);
+}
+
 /* Connect, while the caller of the copy has begun; then take parts of this copy and of later
  * ones. */
 static void *run_helper(void *client)
@@ -99,14 +202,18 @@ static void *run_helper(void *client)
 	ck_lock(&s->lock);
 	if (ret < 0) {
 		s->threads--;
+		for (size_t i = 0; i < CK_ARRAY_SIZE(s->counts); i++)
+			ckc_connection_count_stop(&s->counts[i]);
 		ck_unlock(&s->lock);
 		ck_debug("no connection for a large copy: %s", strerror(-ret));
 		return NULL;
 	}
-	for (;;) {
+	while (is_needed(s)) {
 		if (!take_part(s))
 			ck_cond_wait(&s->work, &s->lock);
 	}
+	s->threads--;
+	ck_unlock(&s->lock);
 	return NULL;
 }
 
@@ -131,19 +238,32 @@ static CUresult copy_together(struct ckc_spreading *s)
 	return s->err;
 }
 
-CUresult ckc_striping(struct ckc_client *c, ckc_share_fn fn, const void *copy, size_t size,
-		      bool even)
+/* A copy over @width connections has ended: the next may need more. */
+static void note_copy(struct ckc_client *c, unsigned int flags, unsigned int width, size_t size,
+		      uint64_t ns)
+{
+	struct ckc_connection_count *count;
+
+	if (!(flags & CK_STRIPING_PLAIN))
+		return;
+	ck_lock(&c->spreading.lock);
+	count = get_count(&c->spreading, flags);
+	if (width == count->now)
+		ckc_connection_count_note(count, size, ns, get_round_trip(c));
+	if (width != count->now)
+		ck_debug("the next large copy %s the server uses %u connections",
+			 flags & CK_STRIPING_DOWN ? "from" : "to", count->now);
+	ck_unlock(&c->spreading.lock);
+}
+
+/* Copy in parts over @width connections. Call with the copies' lock held. */
+static CUresult copy_parts(struct ckc_client *c, ckc_share_fn fn, const void *copy, size_t size,
+			   unsigned int flags, unsigned int width)
 {
 	struct ckc_spreading *s = &c->spreading;
-	struct ckc_share alone = {.size = size};
-	unsigned int width = ckc_striping_width();
-	int cancel;
+	int cancel = ck_cancel_disable();
 	CUresult err;
 
-	/* with two large copies at once, the processors are busy already */
-	if (width == 1 || size < CK_STRIPING_MIN || ck_trylock(&s->one_lock))
-		return fn(copy, &alone);
-	cancel = ck_cancel_disable();
 	ck_lock(&s->lock);
 	start_helpers(c, width - 1);
 	s->fn = fn;
@@ -151,12 +271,29 @@ CUresult ckc_striping(struct ckc_client *c, ckc_share_fn fn, const void *copy, s
 	s->err = CUDA_SUCCESS;
 	s->number = ckc_profile_number();
 	s->share = (struct ckc_share){.lock = &s->lock, .size = size, .threads = width};
-	if (even)
+	if (flags & CK_STRIPING_EVEN)
 		s->share.even = CK_ALIGN_UP((size + width - 1) / width, PART_ALIGN);
 	err = copy_together(s);
 	s->share.next = s->share.size = 0;
 	ck_unlock(&s->lock);
-	ck_unlock(&s->one_lock);
 	ck_cancel_restore(cancel);
+	return err;
+}
+
+CUresult ckc_striping(struct ckc_client *c, ckc_share_fn fn, const void *copy, size_t size,
+		      unsigned int flags)
+{
+	struct ckc_share alone = {.size = size};
+	unsigned int width = ckc_striping_width(c, flags);
+	uint64_t began = ck_now_ns();
+	CUresult err;
+
+	/* with two large copies at once, the processors are busy already */
+	if (size < CK_STRIPING_MIN || ck_trylock(&c->spreading.one_lock))
+		return fn(copy, &alone);
+	err = width == 1 ? fn(copy, &alone) : copy_parts(c, fn, copy, size, flags, width);
+	if (!err)
+		note_copy(c, flags, width, size, ck_now_ns() - began);
+	ck_unlock(&c->spreading.one_lock);
 	return err;
 }

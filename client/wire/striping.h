@@ -6,12 +6,47 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "cuda/types.h"
 
 struct ckc_client;
 
 #define CK_STRIPING_MIN ((size_t)4 << 20) /* below this, waking threads costs too much */
+
+#define CK_CONNECTIONS_MOST 32u
+
+/*
+ * How many connections copies in one direction use. A connection carries at most one window per
+ * round trip. With a long round trip, a few connections therefore do not fill the network. Their
+ * number is doubled while that makes copies faster.
+ */
+struct ckc_connection_count {
+	unsigned int now; /* for the next copy */
+	bool fixed;	  /* no other number is tried */
+	/* The best number that has been measured, and a copy with it. */
+	unsigned int best;
+	size_t size;
+	uint64_t rate;	    /* bytes per second; 0: nothing has been measured */
+	unsigned int tries; /* copies with a larger number that were not faster */
+};
+
+/* Begin with @count connections. @fixed: the user has chosen them. */
+void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int count, bool fixed);
+
+/* May a larger number be faster with a round trip of @trip_ns? Not on a short link: there,
+ * processors are the limit. */
+bool ckc_connection_count_grows(const struct ckc_connection_count *n, uint64_t trip_ns);
+
+/* Bytes of a copy that show what the present number can do. */
+size_t ckc_connection_count_sample(const struct ckc_connection_count *n);
+
+/* A copy of @size bytes over the present number of connections took @ns: choose the next number. */
+void ckc_connection_count_note(struct ckc_connection_count *n, size_t size, uint64_t ns,
+			       uint64_t trip_ns);
+
+/* Stay at the best number: more connections are not faster, or cannot be opened. */
+void ckc_connection_count_stop(struct ckc_connection_count *n);
 
 /* Bytes of a copy that no thread has taken yet. */
 struct ckc_share;
@@ -25,17 +60,26 @@ bool ckc_share_next(struct ckc_share *share, size_t *at, size_t *size);
 /* Copy all parts that @share has for this thread; called once in each thread. */
 typedef CUresult (*ckc_share_fn)(const void *copy, struct ckc_share *share);
 
-/* Connections per copy: as configured, else up to four while processors remain idle. */
-unsigned int ckc_striping_width(void);
+enum {
+	CK_STRIPING_EVEN = 1, /* each thread gets an equal part; otherwise parts become smaller
+				 towards the end, so that all threads end at the same time */
+	CK_STRIPING_DOWN = 2, /* from the server */
+	CK_STRIPING_PLAIN = 4 /* the time shows what the network carries */
+};
+
+/* Connections per copy in the direction that @flags name: as configured, else up to four while
+ * processors remain idle; on a long link as many as it needs (ckc_connection_count). */
+unsigned int ckc_striping_width(struct ckc_client *c, unsigned int flags);
+
+/* Bytes of the next step of a copy with @size bytes left: fewer, as long as the number of
+ * connections is being found. */
+size_t ckc_striping_step(struct ckc_client *c, unsigned int flags, size_t size);
 
 /*
  * Call @fn in several threads at a time, if that helps, until all parts of [0, size) are copied,
- * and wait for them.
- * @even: each thread gets an equal part; otherwise parts become smaller towards the end, so that
- * all threads end at the same time. Returns the first error, if any; other parts may be done or
- * not.
+ * and wait for them. Returns the first error, if any; other parts may be done or not.
  */
 CUresult ckc_striping(struct ckc_client *c, ckc_share_fn fn, const void *copy, size_t size,
-		      bool even);
+		      unsigned int flags);
 
 #endif
