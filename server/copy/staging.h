@@ -20,7 +20,9 @@
 #define CK_SLOT_SIZE (4u << 20) /* for one-way uploads, which run ahead of the device */
 #define CK_UPLOAD_SLOTS 8
 #define CK_CALL_SLOTS 4 /* one piece each: two for the connection and device, two on the line */
-#define CK_CALL_RINGS 8 /* simultaneous calls; more have to wait */
+/* Simultaneous calls: the 32 connections that a large copy may use, and some of other threads. More
+ * have to wait. */
+#define CK_CALL_RINGS 40
 
 struct cks_staging;
 struct cks_ring;
