@@ -3,12 +3,17 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 #include "rpc/chan.h"
 #include "rpc/transport/transport.h"
 #include "util/cancel.h"
+
+#define MIN_RTT_AT 37 /* tcpi_min_rtt, in words of 4 bytes */
 
 int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count)
 {
@@ -152,6 +157,18 @@ bool ck_chan_peer_gone(struct ck_chan *chan)
 	told = poll(&pfd, 1, 0) > 0;
 	ck_cancel_restore(cancel);
 	return told && (pfd.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}
+
+uint32_t ck_chan_round_trip_us(struct ck_chan *chan)
+{
+	/* struct tcp_info with the fields of Linux 4.9 that the C library may lack */
+	uint32_t words[MIN_RTT_AT + 1] = {0};
+	socklen_t size = sizeof(words);
+
+	if (getsockopt(ck_chan_fd(chan), IPPROTO_TCP, TCP_INFO, words, &size) < 0 ||
+	    size < sizeof(words) || words[MIN_RTT_AT] == UINT32_MAX)
+		return 0;
+	return words[MIN_RTT_AT];
 }
 
 const char *ck_chan_peer(const struct ck_chan *chan)

@@ -134,6 +134,9 @@ bool ck_chan_fd_gone(struct ck_chan *chan);
 void ck_chan_forked(struct ck_chan *chan);
 /* Has the peer closed its end, or died? Unread bytes do not matter. */
 bool ck_chan_peer_gone(struct ck_chan *chan);
+/* The shortest round trip over TCP to the next host that the kernel has measured, in microseconds;
+ * 0: not known. */
+uint32_t ck_chan_round_trip_us(struct ck_chan *chan);
 const char *ck_chan_peer(const struct ck_chan *chan); /* "tcp 127.0.0.1:4711", "unix /run/x" */
 
 /* Path of this user's default unix socket on this host, the same for client and server. The client

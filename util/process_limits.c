@@ -1,6 +1,7 @@
 /*
  * util/process_limits.c - see process_limits.h.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -40,4 +41,26 @@ const char *ck_limit_text(int error, char text[CK_LIMIT_TEXT])
 			 limits[i].command);
 	}
 	return text;
+}
+
+static unsigned long count_open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned long n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+unsigned long ck_limit_free_files(void)
+{
+	unsigned long open = count_open_files();
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur <= open)
+		return 0;
+	return limit.rlim_cur - open;
 }

@@ -10,4 +10,8 @@
  * the limit that it has met. Returns @text. */
 const char *ck_limit_text(int error, char text[CK_LIMIT_TEXT]);
 
+/* How many more descriptors the process can open. Without /proc, those that are open are not
+ * known, and count as none. */
+unsigned long ck_limit_free_files(void);
+
 #endif

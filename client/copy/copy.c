@@ -9,6 +9,7 @@
 #include "client/copy/compressed_upload.h"
 #include "client/copy/mirror.h"
 #include "client/copy/multi_server.h"
+#include "client/copy/parallel_upload.h"
 #include "client/copy/split_copy.h"
 #include "client/copy/staging.h"
 #include "client/copy/state.h"
@@ -140,7 +141,9 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 
 	if (ckc_staging_upload(&s, &err) || ckc_packed_message(&s, &err))
 		return err;
-	err = ck_wire_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	err = ckc_parallel_upload_suits(&s)
+		      ? ckc_parallel_upload(&s)
+		      : ck_wire_upload(p->ctx->object.id, dst, p->id, 0, src, size);
 	if (quiet &&
 	    ckc_command_last() == last + 1) { /* and no other thread has enqueued anything */
 		u->context = p->ctx;

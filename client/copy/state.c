@@ -8,6 +8,7 @@ static void init_copying(void *part)
 {
 	struct ckc_copying *c = part;
 
+	c->beside.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_BESIDE);
 	c->stages.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STAGES);
 	c->mirrors.launch_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRROR_LAUNCH);
 	c->bridges.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_BRIDGES);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "client/wire/client.h"
+#include "client/wire/striping.h"
 #include "util/servers.h"
 #include "util/wait.h"
 
@@ -78,7 +79,34 @@ struct ckc_kept {	     /* stored_upload.c */
 	_Atomic bool slow; /* one was slower than to send the bytes: do not retry */
 };
 
+#define CK_BESIDE_WAITING 64 /* replies that any buffer of a socket holds */
+
+struct ckc_beside { /* parallel_upload.c */
+	struct ck_mutex lock;
+	struct ckc_beside_lane {
+		struct ckc_lane *lane;
+		unsigned int sent, answered; /* calls */
+		size_t ahead;		     /* bytes of those without a reply */
+		unsigned int sizes[CK_BESIDE_WAITING];
+	} lanes[CK_CONNECTIONS_MOST];
+	unsigned int open, opening; /* lanes that are connected; that are connecting */
+	/* the first ones, by uploads; 0: the connection for commands is */
+	unsigned int used;
+	unsigned int next;
+	bool refused;			   /* one could not be connected: none is used */
+	uint64_t sent;			   /* calls on lanes */
+	struct ckc_connection_count count; /* connections that uploads are to use */
+	/* How fast uploads are, from the end of one that waited for the network to that of
+	 * another. */
+	struct {
+		uint64_t began, waited_ns; /* began: 0: not yet */
+		size_t size;
+		unsigned int skips; /* while buffers of new connections fill */
+	} sample;
+};
+
 struct ckc_copying {
+	struct ckc_beside beside;
 	struct ckc_kept kept;
 	struct ckc_bridges bridges;
 	struct ckc_stages stages;

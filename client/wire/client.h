@@ -51,6 +51,7 @@ struct ckc_client {
 	ck_hello_more offers; /* empty: the server does not say what it knows */
 	ck_hello_rules rules;
 	ck_hello_shadows shadows_offer;
+	ck_hello_lanes lanes_offer;   /* 0: the server does not say how many there may be */
 	uint64_t offered_ns;	      /* when it was asked */
 	_Atomic unsigned int watched; /* copies to come by which another server sees its work */
 	_Atomic unsigned int shadows; /* ranges whose changes come with replies (rpc/pinned.h) */

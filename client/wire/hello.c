@@ -149,7 +149,9 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 		return FALSE;
 	if (xdrs->x_handy > 0 && !take_secret(xdrs, &c->connection, c->hello.session))
 		return FALSE;
-	return xdrs->x_handy == 0 || xdr_ck_hello_shadows(xdrs, &c->shadows_offer);
+	if (xdrs->x_handy > 0 && !xdr_ck_hello_shadows(xdrs, &c->shadows_offer))
+		return FALSE;
+	return xdrs->x_handy == 0 || xdr_ck_hello_lanes(xdrs, &c->lanes_offer);
 }
 
 /* What @error of a hello means. */

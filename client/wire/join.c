@@ -215,14 +215,25 @@ static int open_patiently(struct ckc_client *c, struct ckc_lane **lane)
 	return ret;
 }
 
-int ckc_join_lane(struct ckc_client *c, struct ckc_lane **lane)
+/* Take a lane that is left over. */
+static bool take_pooled(struct ckc_client *c, struct ckc_lane **lane)
 {
 	while ((*lane = ckc_lane_pooled(c))) {
 		if (ckc_lane_accept(*lane) == 0)
-			return 0;
+			return true;
 		ckc_lane_destroy(*lane);
 	}
-	return open_patiently(c, lane);
+	return false;
+}
+
+int ckc_join_lane(struct ckc_client *c, struct ckc_lane **lane)
+{
+	return take_pooled(c, lane) ? 0 : open_patiently(c, lane);
+}
+
+int ckc_join_lane_once(struct ckc_client *c, struct ckc_lane **lane)
+{
+	return take_pooled(c, lane) ? 0 : open_lane(c, true, lane);
 }
 
 int ckc_join_lane_soon(struct ckc_client *c, struct ckc_lane **lane)

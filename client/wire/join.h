@@ -31,6 +31,9 @@ void ckc_join_reserve(struct ckc_client *c, struct ck_chan *chan);
 /* Take a lane from the pool, or open one and wait until the server accepts it, with retries. The
  * caller owns it. 0 or -errno. */
 int ckc_join_lane(struct ckc_client *c, struct ckc_lane **lane);
+/* The same with one attempt, for a lane that the program can do without: a thread of the program
+ * may need the place. */
+int ckc_join_lane_once(struct ckc_client *c, struct ckc_lane **lane);
 
 /* The same without a wait for the server: the first call on the lane finds out. */
 int ckc_join_lane_soon(struct ckc_client *c, struct ckc_lane **lane);

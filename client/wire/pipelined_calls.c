@@ -62,9 +62,8 @@ static void take_reply(struct ckc_pipelined *a)
 		a->result.err = result.err;
 }
 
-/* A call with @size bytes has been sent, for the terminal and for those that count. */
-static void note_sent(const struct ckc_pipelined *a, uint32_t proc, const void *args, size_t size,
-		      uint64_t began, uint64_t profiled)
+void ckc_pipelined_note(const struct ckc_lane *lane, uint32_t proc, const void *args, size_t size,
+			uint64_t began, uint64_t profiled)
 {
 	size_t bytes = CK_CALL_HEADER + ck_procs[proc].args_size + size;
 
@@ -73,7 +72,7 @@ static void note_sent(const struct ckc_pipelined *a, uint32_t proc, const void *
 		ckc_profile_end(&(struct ckc_message){
 			.proc = proc,
 			.waits = true,
-			.id = CK_ACTIVITY_CALL | ckc_lane_xid(a->lane),
+			.id = CK_ACTIVITY_CALL | ckc_lane_xid(lane),
 			.began = profiled,
 			.sent = bytes,
 		});
@@ -113,7 +112,7 @@ CUresult ckc_pipelined_call(struct ckc_pipelined *a, uint32_t proc, void *args, 
 		return err;
 	}
 	a->waiting++;
-	note_sent(a, proc, args, size, began, profiled);
+	ckc_pipelined_note(a->lane, proc, args, size, began, profiled);
 	return CUDA_SUCCESS;
 }
 

@@ -34,6 +34,11 @@ void ckc_pipelined_begin(struct ckc_pipelined *a, struct ckc_client *c, uint64_t
 CUresult ckc_pipelined_call(struct ckc_pipelined *a, uint32_t proc, void *args, const void *bulk,
 			    size_t size);
 
+/* Note for the terminal, and for those that count, that call @proc with @size bytes was sent on
+ * @lane. It began at @began; at @profiled for ckc_profile_begin. */
+void ckc_pipelined_note(const struct ckc_lane *lane, uint32_t proc, const void *args, size_t size,
+			uint64_t began, uint64_t profiled);
+
 /* Wait for all replies; returns the first error. */
 CUresult ckc_pipelined_end(struct ckc_pipelined *a);
 

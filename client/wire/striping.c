@@ -16,9 +16,12 @@
 #include "client/wire/profile.h"
 #include "client/wire/servers.h"
 #include "client/wire/striping.h"
+#include "rpc/chan.h"
+#include "rpc/inject.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/process_limits.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
@@ -30,12 +33,18 @@ CK_LOG_DEFINE("client");
 #define SAMPLE ((size_t)4 << 20) /* of each connection: about one window */
 #define SAMPLE_MIN ((size_t)1 << 20)
 #define TRIES 3 /* a new connection is slow at first */
+/* Of the free descriptors, and of the session's connections for calls, one part in so many is for
+ * one use. */
+#define DESCRIPTORS_SHARE 16
+#define PLACES_SHARE 8
 #define PART_ALIGN ((size_t)256 << 10)
 #define PART_MIN ((size_t)1 << 20)
 
-void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int count, bool fixed)
+void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int count,
+			       unsigned int most)
 {
-	*n = (struct ckc_connection_count){.now = count, .best = count, .fixed = fixed};
+	*n = (struct ckc_connection_count){
+		.now = count, .most = most, .best = count, .fixed = count >= most};
 }
 
 bool ckc_connection_count_grows(const struct ckc_connection_count *n, uint64_t trip_ns)
@@ -57,8 +66,8 @@ static bool is_faster(const struct ckc_connection_count *n, uint64_t rate)
 static void try_more(struct ckc_connection_count *n)
 {
 	n->tries = 0;
-	n->fixed = n->now >= CK_CONNECTIONS_MOST;
-	n->now = ck_min(n->now * 2, CK_CONNECTIONS_MOST);
+	n->fixed = n->now >= n->most;
+	n->now = ck_min(n->now * 2, n->most);
 }
 
 static void take_best(struct ckc_connection_count *n, size_t size, uint64_t rate)
@@ -90,29 +99,66 @@ void ckc_connection_count_stop(struct ckc_connection_count *n)
 	n->fixed = true;
 }
 
-/* The count for the direction that @flags name. Call with the lock held. */
-static struct ckc_connection_count *get_count(struct ckc_spreading *s, unsigned int flags)
+unsigned int ckc_striping_choice(void)
 {
-	struct ckc_connection_count *count = &s->counts[(flags & CK_STRIPING_DOWN) != 0];
-	long n;
+	long n = ck_env_long("CRICKET_CONNECTIONS");
+
+	return n > 0 ? (unsigned int)ck_min(n, (long)CK_CONNECTIONS_MOST) : 0;
+}
+
+unsigned int ckc_striping_most(const struct ckc_client *c)
+{
+	unsigned int places = c->lanes_offer.most / PLACES_SHARE;
+	unsigned long files = ck_limit_free_files() / DESCRIPTORS_SHARE;
+
+	return ck_max((unsigned int)ck_min(ck_min(files, (unsigned long)places),
+					   (unsigned long)CK_CONNECTIONS_MOST),
+		      1u);
+}
+
+/* The count for the direction that @flags name. Call with the lock held. */
+static struct ckc_connection_count *get_count(struct ckc_client *c, unsigned int flags)
+{
+	struct ckc_connection_count *count = &c->spreading.counts[(flags & CK_STRIPING_DOWN) != 0];
+	unsigned int choice, first;
 
 	if (count->now > 0)
 		return count;
-	n = ck_env_long("CRICKET_CONNECTIONS");
-	if (n > 0) {
-		n = ck_min(n, (long)CK_CONNECTIONS_MOST);
-		ckc_connection_count_init(count, (unsigned int)n, true);
-	} else {
-		n = ck_min(WIDTH_FIRST, sysconf(_SC_NPROCESSORS_ONLN) / 2);
-		ckc_connection_count_init(count, (unsigned int)ck_max(n, 1L), false);
-	}
+	choice = ckc_striping_choice();
+	first = (unsigned int)ck_max(ck_min(WIDTH_FIRST, sysconf(_SC_NPROCESSORS_ONLN) / 2), 1L);
+	if (choice)
+		ckc_connection_count_init(count, choice, choice);
+	else
+		ckc_connection_count_init(count, first, ckc_striping_most(c));
 	return count;
 }
 
-/* 0: the server is on this host. */
+/*
+ * The round trip of the path that connections take; 0: the server is on this host. The shortest
+ * call so far may have taken far longer than the network. So the kernel is asked, except about a
+ * simulated network. Through a tunnel, it tells the way to the tunnel, which limits all connections
+ * together.
+ */
 static uint64_t get_round_trip(const struct ckc_client *c)
 {
-	return c->passes_fds ? 0 : atomic_load(&c->lanes.round_trip_ns);
+	uint64_t shortest = c->passes_fds ? 0 : atomic_load(&c->lanes.round_trip_ns);
+	uint64_t kernel;
+
+	if (shortest < LONG_NS || ck_inject_current())
+		return shortest;
+	kernel = ck_chan_round_trip_us(c->command.chan) * UINT64_C(1000);
+	return kernel ? ck_min(kernel, shortest) : shortest;
+}
+
+void ckc_striping_note(const struct ckc_client *c, struct ckc_connection_count *n, size_t size,
+		       uint64_t ns)
+{
+	ckc_connection_count_note(n, size, ns, get_round_trip(c));
+}
+
+bool ckc_striping_is_long(const struct ckc_client *c)
+{
+	return get_round_trip(c) >= LONG_NS;
 }
 
 unsigned int ckc_striping_width(struct ckc_client *c, unsigned int flags)
@@ -120,7 +166,7 @@ unsigned int ckc_striping_width(struct ckc_client *c, unsigned int flags)
 	unsigned int width;
 
 	ck_lock(&c->spreading.lock);
-	width = get_count(&c->spreading, flags)->now;
+	width = get_count(c, flags)->now;
 	ck_unlock(&c->spreading.lock);
 	return width;
 }
@@ -130,7 +176,7 @@ size_t ckc_striping_step(struct ckc_client *c, unsigned int flags, size_t size)
 	struct ckc_connection_count *count;
 
 	ck_lock(&c->spreading.lock);
-	count = get_count(&c->spreading, flags);
+	count = get_count(c, flags);
 	if (ckc_connection_count_grows(count, get_round_trip(c)))
 		size = ck_min(size, ckc_connection_count_sample(count));
 	ck_unlock(&c->spreading.lock);
@@ -247,9 +293,9 @@ static void note_copy(struct ckc_client *c, unsigned int flags, unsigned int wid
 	if (!(flags & CK_STRIPING_PLAIN))
 		return;
 	ck_lock(&c->spreading.lock);
-	count = get_count(&c->spreading, flags);
+	count = get_count(c, flags);
 	if (width == count->now)
-		ckc_connection_count_note(count, size, ns, get_round_trip(c));
+		ckc_striping_note(c, count, size, ns);
 	if (width != count->now)
 		ck_debug("the next large copy %s the server uses %u connections",
 			 flags & CK_STRIPING_DOWN ? "from" : "to", count->now);

@@ -22,8 +22,9 @@ struct ckc_client;
  * number is doubled while that makes copies faster.
  */
 struct ckc_connection_count {
-	unsigned int now; /* for the next copy */
-	bool fixed;	  /* no other number is tried */
+	unsigned int now;  /* for the next copy */
+	unsigned int most; /* a larger number is not tried */
+	bool fixed;	   /* no other number is tried */
 	/* The best number that has been measured, and a copy with it. */
 	unsigned int best;
 	size_t size;
@@ -31,8 +32,9 @@ struct ckc_connection_count {
 	unsigned int tries; /* copies with a larger number that were not faster */
 };
 
-/* Begin with @count connections. @fixed: the user has chosen them. */
-void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int count, bool fixed);
+/* Begin with @count connections, and try up to @most. */
+void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int count,
+			       unsigned int most);
 
 /* May a larger number be faster with a round trip of @trip_ns? Not on a short link: there,
  * processors are the limit. */
@@ -70,6 +72,20 @@ enum {
 /* Connections per copy in the direction that @flags name: as configured, else up to four while
  * processors remain idle; on a long link as many as it needs (ckc_connection_count). */
 unsigned int ckc_striping_width(struct ckc_client *c, unsigned int flags);
+
+/* The user's number of connections; 0: there is none. */
+unsigned int ckc_striping_choice(void);
+
+/* The most connections for one use: CK_CONNECTIONS_MOST, and fewer if the program has few
+ * descriptors left, or the session few places for its threads. */
+unsigned int ckc_striping_most(const struct ckc_client *c);
+
+/* As ckc_connection_count_note, on the link of @c. */
+void ckc_striping_note(const struct ckc_client *c, struct ckc_connection_count *n, size_t size,
+		       uint64_t ns);
+
+/* Is the round trip so long that windows limit connections? */
+bool ckc_striping_is_long(const struct ckc_client *c);
 
 /* Bytes of the next step of a copy with @size bytes left: fewer, as long as the number of
  * connections is being found. */

@@ -91,7 +91,23 @@ CUresult ck_serve_upload_part(struct cks_request *q, ck_upload_part_args *a,
 			      ck_upload_part_res *res)
 {
 	(void)res;
-	return upload_flat(q, a->dst, a->stream, 0, cks_staging_call(q->session->staging));
+	return upload_flat(q, a->dst, a->stream, 0, cks_staging_call(q->session->staging, q->chan));
+}
+
+/* A one-way upload on a lane: its end is a command's business (ck_upload_joined). */
+CUresult ck_serve_upload_beside(struct cks_request *q, ck_upload_beside_args *a,
+				ck_upload_beside_res *res)
+{
+	(void)res;
+	return upload_flat(q, a->dst, a->stream, 0, cks_staging_ahead(q->session->staging));
+}
+
+/* Later uploads come after this command, so those that have ended are the first ones. It does not
+ * use the driver, because an upload may have to wait until the session has left its suspension. */
+CUresult ck_serve_upload_joined(struct cks_request *q, ck_upload_joined_args *a, void *res)
+{
+	(void)res;
+	return cks_session_join(q->session, a->count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Pass one compressed block to the device. */
@@ -134,7 +150,7 @@ CUresult ck_serve_upload_packed(struct cks_request *q, ck_upload_packed_args *a,
 CUresult ck_serve_upload_packed_part(struct cks_request *q, ck_upload_packed_part_args *a,
 				     ck_upload_packed_part_res *res)
 {
-	struct cks_ring *ring = cks_staging_call(q->session->staging);
+	struct cks_ring *ring = cks_staging_call(q->session->staging, q->chan);
 	CUresult err = packed_piece(q, a->dst, a->stream, a->size, ring);
 
 	(void)res;
@@ -290,7 +306,7 @@ static CUresult download_data(struct download *d, uint64_t stream_id)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!cks_copy_iterator_next(&d->walk))
 		return CUDA_SUCCESS; /* nothing to send: an empty reply */
-	ring = cks_staging_call(q->session->staging);
+	ring = cks_staging_call(q->session->staging, q->chan);
 	err = download_begin(d, ring);
 	if (!err)
 		err = cks_slot_wait(d->slot);

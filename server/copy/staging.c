@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "gen/driver.h"
+#include "rpc/chan.h"
 #include "rpc/compress.h"
 #include "server/copy/staging.h"
 #include "server/session/locks.h"
@@ -15,6 +16,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_EVENT_DISABLE_TIMING 2
+#define FAR_US 5000u	   /* as in client/wire/striping.c */
 #define CK_SLOT_ALIGN 256u /* small copies start on separate cache lines */
 
 struct cks_ring {
@@ -31,6 +33,7 @@ struct cks_ring {
 struct cks_staging {
 	struct cks_ring upload;
 	struct cks_ring calls[CK_CALL_RINGS];
+	struct cks_ring ahead[CK_AHEAD_RINGS];
 	_Atomic unsigned int turn; /* the ring to wait for if all are taken */
 	struct ck_mutex lock;	   /* of the list */
 	struct cks_ring *own;
@@ -69,6 +72,8 @@ int cks_staging_create(struct cks_staging **out)
 	ring_init(&s->upload, CK_UPLOAD_SLOTS, CK_SLOT_SIZE);
 	for (int i = 0; i < CK_CALL_RINGS; i++)
 		ring_init(&s->calls[i], CK_CALL_SLOTS, CK_PIECE_MAX);
+	for (int i = 0; i < CK_AHEAD_RINGS; i++)
+		ring_init(&s->ahead[i], CK_AHEAD_SLOTS, CK_PIECE_MAX);
 	*out = s;
 	return 0;
 }
@@ -80,6 +85,8 @@ void cks_staging_destroy(struct cks_staging *s)
 	ring_fini(&s->upload);
 	for (int i = 0; i < CK_CALL_RINGS; i++)
 		ring_fini(&s->calls[i]);
+	for (int i = 0; i < CK_AHEAD_RINGS; i++)
+		ring_fini(&s->ahead[i]);
 	for (struct cks_ring *ring = s->own, *next; ring; ring = next) {
 		next = ring->next;
 		ring_fini(ring);
@@ -140,17 +147,57 @@ struct cks_ring *cks_staging_upload(struct cks_staging *s)
 	return &s->upload;
 }
 
-struct cks_ring *cks_staging_call(struct cks_staging *s)
+/* Are the copies of the next slot done? Else the caller would wait for their stream. */
+static bool is_next_idle(const struct cks_ring *ring)
 {
-	struct cks_ring *ring;
+	const struct cks_slot *slot = &ring->slots[(ring->at + 1) % ring->count];
 
-	for (int i = 0; i < CK_CALL_RINGS; i++) {
-		if (ck_trylock(&s->calls[i].lock) == 0)
-			return &s->calls[i];
+	return !slot->pending ||
+	       (ck_driver.cuEventQuery && ck_driver.cuEventQuery(slot->event) == CUDA_SUCCESS);
+}
+
+/* Take one of @count rings, with @idle one whose next slot is. NULL: there is none. */
+static struct cks_ring *take_free(struct cks_ring *rings, unsigned int count, bool idle)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (ck_trylock(&rings[i].lock) != 0)
+			continue;
+		if (!idle || is_next_idle(&rings[i]))
+			return &rings[i];
+		ck_unlock(&rings[i].lock);
 	}
-	ring = &s->calls[s->turn++ % CK_CALL_RINGS];
-	ck_lock(&ring->lock);
+	return NULL;
+}
+
+/* The same, or wait for one. */
+static struct cks_ring *take_any(struct cks_staging *s, struct cks_ring *rings, unsigned int count)
+{
+	struct cks_ring *ring = take_free(rings, count, false);
+
+	if (!ring) {
+		ring = &rings[s->turn++ % count];
+		ck_lock(&ring->lock);
+	}
 	return ring;
+}
+
+struct cks_ring *cks_staging_call(struct cks_staging *s, struct ck_chan *chan)
+{
+	struct cks_ring *ring = take_free(s->calls, CK_CALL_RINGS_NEAR, false);
+	unsigned int count = CK_CALL_RINGS_NEAR;
+
+	if (ring)
+		return ring;
+	if (ck_chan_round_trip_us(chan) >= FAR_US)
+		count = CK_CALL_RINGS;
+	return take_any(s, s->calls, count);
+}
+
+struct cks_ring *cks_staging_ahead(struct cks_staging *s)
+{
+	struct cks_ring *ring = take_free(s->ahead, CK_AHEAD_RINGS, true);
+
+	return ring ? ring : take_any(s, s->ahead, CK_AHEAD_RINGS);
 }
 
 struct ck_unpacker **cks_ring_unpacker(struct cks_ring *ring)
@@ -287,6 +334,8 @@ void cks_staging_drop_context(struct cks_staging *s, uint64_t ctx)
 	ring_drop_context(&s->upload, ctx);
 	for (int i = 0; i < CK_CALL_RINGS; i++)
 		ring_drop_context(&s->calls[i], ctx);
+	for (int i = 0; i < CK_AHEAD_RINGS; i++)
+		ring_drop_context(&s->ahead[i], ctx);
 	ck_lock(&s->lock);
 	for (struct cks_ring *ring = s->own; ring; ring = ring->next)
 		ring_drop_context(ring, ctx);

@@ -20,10 +20,21 @@
 #define CK_SLOT_SIZE (4u << 20) /* for one-way uploads, which run ahead of the device */
 #define CK_UPLOAD_SLOTS 8
 #define CK_CALL_SLOTS 4 /* one piece each: two for the connection and device, two on the line */
-/* Simultaneous calls: the 32 connections that a large copy may use, and some of other threads. More
- * have to wait. */
+/*
+ * Simultaneous calls; more have to wait. On a long link, a part of a copy arrives slowly. There,
+ * the 32 connections that a large copy may use have rings of their own, and some calls of other
+ * threads.
+ */
+#define CK_CALL_RINGS_NEAR 8
 #define CK_CALL_RINGS 40
+/*
+ * One-way uploads that arrive on lanes at the same time. Their rings are no calls': a stream that
+ * waits keeps the bytes of its uploads, and must not keep a call of another stream waiting.
+ */
+#define CK_AHEAD_RINGS 32
+#define CK_AHEAD_SLOTS 2
 
+struct ck_chan;
 struct cks_staging;
 struct cks_ring;
 struct ck_unpacker;
@@ -42,9 +53,13 @@ struct cks_slot {
 int cks_staging_create(struct cks_staging **staging);
 void cks_staging_destroy(struct cks_staging *staging);
 
-/* The ring for one-way uploads; a free ring for a call. The caller owns it until its release. */
+/* The ring for one-way uploads; the caller owns it until its release. */
 struct cks_ring *cks_staging_upload(struct cks_staging *staging);
-struct cks_ring *cks_staging_call(struct cks_staging *staging);
+/* The same for a call on @chan. */
+struct cks_ring *cks_staging_call(struct cks_staging *staging, struct ck_chan *chan);
+/* The same for a one-way upload on a lane: a ring that need not wait for a stream, if there is
+ * one. */
+struct cks_ring *cks_staging_ahead(struct cks_staging *staging);
 void cks_ring_release(struct cks_ring *ring);
 
 /*

@@ -6,6 +6,8 @@
 #include "server/session/session.h"
 #include "util/util.h"
 
+#define BESIDE_MOST (1u << 20) /* far more than a client can have sent */
+
 bool cks_session_fail(struct cks_session *s, CUresult err)
 {
 	int none = 0;
@@ -54,6 +56,28 @@ void cks_session_wait(struct cks_session *s, uint64_t seq)
 	ck_unlock(&s->lock);
 done:
 	ck_spin_end(&turn);
+}
+
+void cks_session_beside(struct cks_session *s, CUresult err)
+{
+	if (err)
+		cks_session_fail(s, err);
+	ck_lock(&s->lock);
+	atomic_fetch_add(&s->beside, 1);
+	ck_cond_broadcast(&s->progress);
+	ck_unlock(&s->lock);
+}
+
+bool cks_session_join(struct cks_session *s, uint64_t count)
+{
+	bool possible;
+
+	ck_lock(&s->lock);
+	possible = count <= atomic_load(&s->beside) + BESIDE_MOST;
+	while (possible && atomic_load(&s->beside) < count)
+		ck_cond_wait(&s->progress, &s->lock);
+	ck_unlock(&s->lock);
+	return possible;
 }
 
 const char *cks_error_name(CUresult err)

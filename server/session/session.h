@@ -69,7 +69,8 @@ struct cks_session {
 	struct cks_commands *_Atomic commands; /* in shared memory: lanes may carry them out */
 	_Atomic uint64_t executed;	       /* number of the last command carried out */
 	_Atomic uint64_t awaited; /* the first command that a lane sleeps for; or UINT64_MAX */
-	struct ck_mutex lock;	  /* with the condition: waiting for executed */
+	_Atomic uint64_t beside;  /* uploads beside the commands that have ended */
+	struct ck_mutex lock;	  /* with the condition: waiting for executed, and for beside */
 	struct ck_cond progress;
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until reported */
@@ -129,6 +130,14 @@ bool cks_session_fail(struct cks_session *session, CUresult err);
 
 /* Command @seq was executed: wake the lanes that wait for it. */
 void cks_session_executed(struct cks_session *session, uint64_t seq);
+
+/* An upload beside the commands has ended with @err: keep that as a command's, and wake the command
+ * that waits for the upload. */
+void cks_session_beside(struct cks_session *session, CUresult err);
+
+/* Wait until @count uploads beside the commands have ended. False: so many cannot be on their
+ * way. */
+bool cks_session_join(struct cks_session *session, uint64_t count);
 
 void cks_session_wake_watch(struct cks_session *session);
 

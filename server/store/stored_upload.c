@@ -41,7 +41,7 @@ static CUresult find_target(struct cks_request *q, uint64_t dst, uint64_t stream
 static CUresult copy_chunk(const struct target *t, uint64_t offset, const unsigned char *bytes,
 			   size_t size)
 {
-	struct cks_ring *ring = cks_staging_call(t->q->session->staging);
+	struct cks_ring *ring = cks_staging_call(t->q->session->staging, t->q->chan);
 	CUresult err = CUDA_SUCCESS;
 
 	for (size_t at = 0, piece; at < size && !err; at += piece) {

@@ -171,6 +171,8 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	err = err ? cks_lane_turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
 	if (waits)
 		cks_stream_holds_leave(&s->holds);
+	if (q->proc == CK_PROC_upload_beside)
+		cks_session_beside(s, err);
 	if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
 	handle_outcome(l, proc, err);

@@ -264,6 +264,7 @@ struct reply {
 	ck_hello_rules rules;
 	ck_hello_secret secret; /* the session's own bytes */
 	ck_hello_shadows shadows;
+	ck_hello_lanes lanes;
 };
 
 static bool_t code_reply(XDR *xdrs, struct reply *reply)
@@ -273,7 +274,8 @@ static bool_t code_reply(XDR *xdrs, struct reply *reply)
 	return reply->res->status != CK_HELLO_OK ||
 	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules) &&
 		xdr_ck_hello_secret(xdrs, &reply->secret) &&
-		xdr_ck_hello_shadows(xdrs, &reply->shadows));
+		xdr_ck_hello_shadows(xdrs, &reply->shadows) &&
+		xdr_ck_hello_lanes(xdrs, &reply->lanes));
 }
 
 /* The parts that are ready for the session. */
@@ -312,6 +314,7 @@ static int answer_hello(struct hello *h, struct cks_session *session)
 			reply.secret.secret.secret_len = CK_SECRET;
 		reply.secret.secret.secret_val = (char *)session->secret;
 		reply.shadows.address = cks_shadows_place(&reply.shadows.size);
+		reply.lanes.most = (unsigned int)h->options->limits.value[CK_LIMIT_LANES];
 	}
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))

@@ -1,10 +1,11 @@
 /*
- * tests/e2e/far.c - a long network: far MS MBITS PORT COMMAND... -- COMMAND...
+ * tests/e2e/far.c - a long network: far MS MBITS EACH PORT COMMAND... -- COMMAND...
  *
  * Makes two network namespaces, and carries the packets between them: each direction takes MS / 2
- * milliseconds and at most MBITS Mbit/s (0: no limit). The first command runs at 10.77.0.2, a
- * server. When it accepts connections at PORT, the second one runs at 10.77.0.1. The kernel's own
- * TCP runs at both ends, with its windows and buffers.
+ * milliseconds, and carries at most MBITS Mbit/s, and EACH Mbit/s of one connection (0: no limit).
+ * So with EACH alone, twice as many connections are twice as fast. The first command runs at
+ * 10.77.0.2, a server. When it accepts connections at PORT, the second one runs at 10.77.0.1. The
+ * kernel's own TCP runs at both ends, with its windows and buffers.
  *
  * The status is that of the second command; then the first one gets SIGTERM. 77: this user cannot
  * make such namespaces. 2: wrong use.
@@ -33,9 +34,10 @@
 #define CLIENT "10.77.0.1"
 #define SERVER "10.77.0.2"
 #define PACKET_MAX 9000
-#define QUEUE_MOST_NS 200000000 /* packets that would wait longer for their turn are dropped */
-#define TRIES 1000		/* of connecting to the server, 10 ms apart */
+#define TRIES 1000 /* of connecting to the server, 10 ms apart */
 #define UNABLE 77
+#define FLOWS 1024  /* more share the last one */
+#define PORTS_AT 20 /* in a packet: after a head of IPv4 without options */
 
 struct packet {
 	struct packet *next;
@@ -44,12 +46,27 @@ struct packet {
 	char bytes[];
 };
 
+/* A rate of bytes on the wire. */
+struct wire {
+	uint64_t bits_per_s; /* 0: no limit */
+	uint64_t free_at;    /* when it has sent what was queued */
+};
+
+/* The packets of one connection in one direction. */
+struct flow {
+	uint16_t port; /* the client's */
+	struct wire wire;
+	struct packet *first, *last;
+};
+
 /* One direction. */
 struct way {
 	int from, to;
-	uint64_t delay_ns, bits_per_s; /* 0: no limit */
-	uint64_t free_at;	       /* when the wire has sent what was queued */
-	struct packet *first, **last;
+	uint16_t server_port;
+	uint64_t delay_ns, each_bits_per_s;
+	struct wire wire; /* of all connections */
+	struct flow flows[FLOWS];
+	unsigned int count;
 };
 
 static void give_up(const char *what, int status)
@@ -142,46 +159,87 @@ static int enter_network(const char *host)
 	return tun;
 }
 
-/* Queue one packet; false: there is none. */
+static struct flow *find_flow(struct way *w, const char *bytes, size_t size)
+{
+	uint16_t ports[2] = {0}, port;
+	unsigned int i = 0;
+
+	if (size >= PORTS_AT + sizeof(ports))
+		memcpy(ports, bytes + PORTS_AT, sizeof(ports));
+	port = ntohs(ports[ntohs(ports[0]) == w->server_port]);
+	while (i < w->count && w->flows[i].port != port)
+		i++;
+	if (i == FLOWS)
+		return &w->flows[FLOWS - 1];
+	if (i == w->count)
+		w->flows[w->count++] =
+			(struct flow){.port = port, .wire.bits_per_s = w->each_bits_per_s};
+	return &w->flows[i];
+}
+
+/* When a packet of @size bytes, which comes at @from, has left the wire. */
+static uint64_t send_on(struct wire *w, uint64_t from, size_t size)
+{
+	if (w->bits_per_s == 0)
+		return from;
+	if (w->free_at < from)
+		w->free_at = from;
+	w->free_at += size * 8 * 1000000000 / w->bits_per_s;
+	return w->free_at;
+}
+
+/* Queue one packet; false: there is none. None is dropped: else the rate of a connection would
+ * depend on how its sender recovers. */
 static int take_packet(struct way *w)
 {
 	char bytes[PACKET_MAX];
 	ssize_t n = read(w->from, bytes, sizeof(bytes));
 	uint64_t now = now_ns();
 	struct packet *p;
+	struct flow *f;
 
 	if (n <= 0)
 		return 0;
-	if (w->free_at < now)
-		w->free_at = now;
-	if (w->free_at - now > QUEUE_MOST_NS)
-		return 1;
 	p = malloc(sizeof(*p) + (size_t)n);
 	if (!p)
 		return 1;
-	if (w->bits_per_s)
-		w->free_at += (uint64_t)n * 8 * 1000000000 / w->bits_per_s;
+	f = find_flow(w, bytes, (size_t)n);
 	p->next = NULL;
-	p->due = w->free_at + w->delay_ns;
+	p->due = send_on(&w->wire, send_on(&f->wire, now, (size_t)n), (size_t)n) + w->delay_ns;
 	p->size = (size_t)n;
 	memcpy(p->bytes, bytes, p->size);
-	*w->last = p;
-	w->last = &p->next;
+	if (f->first)
+		f->last->next = p;
+	else
+		f->first = p;
+	f->last = p;
 	return 1;
 }
 
-static void deliver_due(struct way *w)
+static void deliver_due(struct way *w, struct flow *f)
 {
 	struct packet *p;
 
-	while ((p = w->first) && p->due <= now_ns()) {
+	while ((p = f->first) && p->due <= now_ns()) {
 		if (write(w->to, p->bytes, p->size) < 0 && errno != EAGAIN && errno != EIO)
 			give_up("a packet", 1);
-		w->first = p->next;
-		if (!w->first)
-			w->last = &w->first;
+		f->first = p->next;
 		free(p);
 	}
+}
+
+/* When the next packet is due; 0: there is none. */
+static uint64_t find_due(const struct way *w)
+{
+	uint64_t due = 0;
+
+	for (unsigned int i = 0; i < w->count; i++) {
+		const struct packet *p = w->flows[i].first;
+
+		if (p && (due == 0 || p->due < due))
+			due = p->due;
+	}
+	return due;
 }
 
 static void *carry(void *data)
@@ -189,18 +247,16 @@ static void *carry(void *data)
 	struct way *w = data;
 	struct pollfd waits = {.fd = w->from, .events = POLLIN};
 
-	w->last = &w->first;
 	for (;;) {
-		struct timespec left = {0};
-		uint64_t now = now_ns();
+		uint64_t due = find_due(w), now = now_ns();
+		uint64_t ns = due > now ? due - now : 0;
+		struct timespec left = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 
-		if (w->first && w->first->due > now)
-			left = (struct timespec){(time_t)((w->first->due - now) / 1000000000),
-						 (long)((w->first->due - now) % 1000000000)};
-		ppoll(&waits, 1, w->first ? &left : NULL, NULL);
+		ppoll(&waits, 1, due ? &left : NULL, NULL);
 		for (int n = 0; n < 64 && take_packet(w); n++)
 			;
-		deliver_due(w);
+		for (unsigned int i = 0; i < w->count; i++)
+			deliver_due(w, &w->flows[i]);
 	}
 	return NULL;
 }
@@ -236,7 +292,13 @@ static void await_server(int port)
 	give_up("the server does not accept connections", 1);
 }
 
-static void start_ways(int server, int client, const char *ms, const char *mbits)
+static uint64_t bits_of(const char *mbits)
+{
+	return strtoull(mbits, NULL, 10) * 1000000;
+}
+
+/* @words: MS MBITS EACH PORT */
+static void start_ways(int server, int client, char **words)
 {
 	static struct way ways[2];
 
@@ -245,8 +307,10 @@ static void start_ways(int server, int client, const char *ms, const char *mbits
 
 		ways[i].from = i ? server : client;
 		ways[i].to = i ? client : server;
-		ways[i].delay_ns = strtoull(ms, NULL, 10) * 1000000 / 2;
-		ways[i].bits_per_s = strtoull(mbits, NULL, 10) * 1000000;
+		ways[i].delay_ns = strtoull(words[0], NULL, 10) * 1000000 / 2;
+		ways[i].wire.bits_per_s = bits_of(words[1]);
+		ways[i].each_bits_per_s = bits_of(words[2]);
+		ways[i].server_port = (uint16_t)atoi(words[3]);
 		if (pthread_create(&thread, NULL, carry, &ways[i]))
 			give_up("no thread", 1);
 	}
@@ -254,23 +318,23 @@ static void start_ways(int server, int client, const char *ms, const char *mbits
 
 int main(int argc, char **argv)
 {
-	char **second = argv + 4;
+	char **first = argv + 5, **second = first;
 	int server_tun, client_tun, status;
 	pid_t server, client;
 
 	while (second < argv + argc && strcmp(*second, "--") != 0)
 		second++;
-	if (argc < 7 || second >= argv + argc - 1) {
-		fprintf(stderr, "far MS MBITS PORT COMMAND... -- COMMAND...\n");
+	if (argc < 8 || second >= argv + argc - 1) {
+		fprintf(stderr, "far MS MBITS EACH PORT COMMAND... -- COMMAND...\n");
 		return 2;
 	}
 	*second++ = NULL;
 	become_root();
 	server_tun = enter_network(SERVER);
-	server = run_command(argv + 4);
+	server = run_command(first);
 	client_tun = enter_network(CLIENT);
-	start_ways(server_tun, client_tun, argv[1], argv[2]);
-	await_server(atoi(argv[3]));
+	start_ways(server_tun, client_tun, argv + 1);
+	await_server(atoi(argv[4]));
 	client = run_command(second);
 	waitpid(client, &status, 0);
 	kill(server, SIGTERM);

@@ -183,9 +183,10 @@ class Promising(Breaker):
         if near in self.near or self.changed:
             return super().pass_on(near)
         data = near.recv(PIECE)
-        # the end of the reply: ck_hello_more from `keep` on, ck_hello_rules, ck_hello_secret, ck_hello_shadows
-        if data[-60:-24] == struct.pack(">I", 2) + bytes(32):
-            data, self.changed = data[:-60] + struct.pack(">I", 7 * 86400) + data[-56:], True
+        # the end of the reply: ck_hello_more from `keep` on, ck_hello_rules, ck_hello_secret, ck_hello_shadows,
+        # ck_hello_lanes
+        if data[-64:-28] == struct.pack(">I", 2) + bytes(32):
+            data, self.changed = data[:-64] + struct.pack(">I", 7 * 86400) + data[-60:], True
         self.other[near].sendall(data)
         return bool(data)
 

@@ -280,8 +280,9 @@ static bool waits_for_client(uint32_t proc)
 {
 	return proc == CK_PROC_callback_next || proc == CK_PROC_delivery_next ||
 	       proc == CK_PROC_host_function || proc == CK_PROC_m3_news || proc == CK_PROC_words ||
-	       proc == CK_PROC_nccl_wait || proc == CK_PROC_cuStreamWaitValue32_v2 ||
-	       proc == CK_PROC_cuStreamWaitValue64_v2 || proc == CK_PROC_stream_operations;
+	       proc == CK_PROC_upload_joined || proc == CK_PROC_nccl_wait ||
+	       proc == CK_PROC_cuStreamWaitValue32_v2 || proc == CK_PROC_cuStreamWaitValue64_v2 ||
+	       proc == CK_PROC_stream_operations;
 }
 
 static uint32_t draw_proc(struct world *w)

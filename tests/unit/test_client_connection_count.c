@@ -66,12 +66,26 @@ static void the_number_fits_the_link(void **state)
 		struct ckc_connection_count n;
 		unsigned int most;
 
-		ckc_connection_count_init(&n, cases[i].first, false);
+		ckc_connection_count_init(&n, cases[i].first, CK_CONNECTIONS_MOST);
 		assert_int_equal(copy_often(&n, &cases[i].link, &most), cases[i].end);
 		assert_int_equal(most, cases[i].most);
 		assert_int_equal(ckc_connection_count_grows(&n, cases[i].link.trip_ns),
 				 cases[i].most == cases[i].first && cases[i].link.trip_ns > 5 * MS);
 	}
+}
+
+static void no_more_are_tried_than_there_is_room_for(void **state)
+{
+	const struct link l = {150 * MS, 4 << 20, 10000 * MB};
+	struct ckc_connection_count n;
+	unsigned int most;
+
+	(void)state;
+	ckc_connection_count_init(&n, 4, 12);
+	assert_int_equal(copy_often(&n, &l, &most), 12);
+	assert_int_equal(most, 12);
+	ckc_connection_count_init(&n, 4, 1); /* fewer than it begins with */
+	assert_int_equal(copy_often(&n, &l, &most), 4);
 }
 
 static void the_users_choice_is_kept(void **state)
@@ -81,7 +95,7 @@ static void the_users_choice_is_kept(void **state)
 	unsigned int most;
 
 	(void)state;
-	ckc_connection_count_init(&n, 2, true);
+	ckc_connection_count_init(&n, 2, 2);
 	assert_int_equal(copy_often(&n, &l, &most), 2);
 	assert_int_equal(most, 2);
 }
@@ -92,7 +106,7 @@ static void a_slow_first_copy_does_not_decide(void **state)
 	struct ckc_connection_count n;
 
 	(void)state;
-	ckc_connection_count_init(&n, 4, false);
+	ckc_connection_count_init(&n, 4, CK_CONNECTIONS_MOST);
 	ckc_connection_count_note(&n, 64 << 20, 1000 * MS, 150 * MS);
 	assert_int_equal(n.now, 8);
 	ckc_connection_count_note(&n, 64 << 20, 1200 * MS, 150 * MS);
@@ -107,7 +121,7 @@ static void small_copies_say_nothing(void **state)
 	struct ckc_connection_count n;
 
 	(void)state;
-	ckc_connection_count_init(&n, 4, false);
+	ckc_connection_count_init(&n, 4, CK_CONNECTIONS_MOST);
 	ckc_connection_count_note(&n, (4 << 20) - 1, 160 * MS, 150 * MS);
 	assert_int_equal(n.rate, 0);
 	ckc_connection_count_note(&n, 64 << 20, 1000 * MS, 150 * MS);
@@ -122,7 +136,7 @@ static void connections_that_cannot_be_opened_are_given_up(void **state)
 	struct ckc_connection_count n;
 
 	(void)state;
-	ckc_connection_count_init(&n, 4, false);
+	ckc_connection_count_init(&n, 4, CK_CONNECTIONS_MOST);
 	ckc_connection_count_note(&n, 64 << 20, 1000 * MS, 150 * MS);
 	ckc_connection_count_stop(&n);
 	assert_int_equal(n.now, 4);
@@ -133,6 +147,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_number_fits_the_link),
+		cmocka_unit_test(no_more_are_tried_than_there_is_room_for),
 		cmocka_unit_test(the_users_choice_is_kept),
 		cmocka_unit_test(a_slow_first_copy_does_not_decide),
 		cmocka_unit_test(small_copies_say_nothing),

@@ -65,6 +65,30 @@ static void an_error_of_a_command_is_told_once_in_place_of_the_next_call(void **
 	assert_int_equal(fake.sets, 1); /* later commands are carried out all the same */
 }
 
+/* The upload names a stream that is none. */
+static void a_command_waits_for_uploads_on_lanes_and_keeps_their_errors(void **state)
+{
+	ck_upload_joined_args joined = {.head.seq = 1, .count = 1};
+	ck_upload_beside_args upload = {.stream = 4711, .data_length = 16};
+	ck_upload_beside_res r = {0};
+	struct ck_record record;
+
+	(void)state;
+	send_call(&command, CK_PROC_upload_joined, &joined, NULL, 0);
+	send_set(2);
+	assert_int_equal(fake.sets, 0);
+	send_call(&lane, CK_PROC_upload_beside, &upload, "sixteen letters.", 16);
+	assert_int_equal(read_reply((xdrproc_t)xdr_ck_upload_beside_res, &r, &record, NULL), 0);
+	assert_int_not_equal(r.head.err, CUDA_SUCCESS);
+	assert_int_equal(ask(2, NULL), r.head.err);
+	assert_int_equal(ask(2, NULL), CUDA_SUCCESS);
+	assert_int_equal(fake.sets, 1);
+	joined.head.seq = 3; /* nobody can have sent so many */
+	joined.count = (uint64_t)1 << 40;
+	send_call(&command, CK_PROC_upload_joined, &joined, NULL, 0);
+	assert_int_equal(ask(3, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void a_descriptor_goes_with_the_call_that_is_not_carried_out(void **state)
 {
 	cuMemFree_v2_args bad = {.head.seq = 1, .dptr = 0x1234};
@@ -557,6 +581,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(commands_are_carried_out_in_order_and_a_call_waits_for_them),
 		TEST(an_error_of_a_command_is_told_once_in_place_of_the_next_call),
+		TEST(a_command_waits_for_uploads_on_lanes_and_keeps_their_errors),
 		TEST(a_descriptor_goes_with_the_call_that_is_not_carried_out),
 		TEST(a_call_that_the_program_does_not_see_takes_no_error),
 		TEST(the_first_of_two_errors_is_told),

@@ -1,14 +1,21 @@
 /*
  * tests/unit/test_server_staging.c - rings of slots, and copies cut into pieces.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "rpc/chan.h"
 #include "server/copy/copy_iterator.h"
 #include "server/copy/staging.h"
 #include "server_fake.h"
@@ -118,11 +125,80 @@ static void a_context_that_goes_takes_its_events_but_not_the_memory(void **state
 
 static void downloads_at_the_same_time_have_rings_of_their_own(void **state)
 {
-	struct cks_ring *a = cks_staging_call(*state), *b = cks_staging_call(*state);
+	struct cks_ring *a = cks_staging_call(*state, NULL), *b = cks_staging_call(*state, NULL);
 
 	assert_ptr_not_equal(a, b);
 	cks_ring_release(a);
 	cks_ring_release(b);
+}
+
+/* Bytes for a stream that waits stay in their rings; others take other ones. */
+static void uploads_ahead_avoid_rings_that_wait(void **state)
+{
+	unsigned char *device = malloc(CK_AHEAD_RINGS * CK_AHEAD_SLOTS * CK_PIECE_MAX);
+	struct cks_ring *rings[CK_AHEAD_RINGS + 1];
+
+	fake.running = true;
+	for (size_t i = 0; i < CK_AHEAD_RINGS; i++) {
+		rings[i] = cks_staging_ahead(*state);
+		for (size_t k = 0; k < i; k++)
+			assert_ptr_not_equal(rings[i], rings[k]);
+		upload(rings[i], device, CK_AHEAD_SLOTS * CK_PIECE_MAX, 7);
+		cks_ring_release(rings[i]);
+	}
+	rings[CK_AHEAD_RINGS] = cks_staging_ahead(*state); /* all wait: any will do */
+	assert_true(fake.running);
+	cks_ring_release(rings[CK_AHEAD_RINGS]);
+	fake.running = false;
+	assert_ptr_equal(cks_staging_ahead(*state), rings[0]);
+	cks_ring_release(rings[0]);
+	fake_flush();
+	free(device);
+}
+
+struct waiting {
+	struct cks_staging *staging;
+	struct ck_chan *chan;
+	atomic_bool asked, taken;
+};
+
+static void *take_one_more(void *data)
+{
+	struct waiting *w = data;
+	struct cks_ring *ring;
+
+	atomic_store(&w->asked, true);
+	ring = cks_staging_call(w->staging, w->chan);
+	atomic_store(&w->taken, true);
+	cks_ring_release(ring);
+	return NULL;
+}
+
+/* On a short link, a call that finds the first rings taken waits for one of them. */
+static void calls_on_a_short_link_use_few_rings(void **state)
+{
+	struct cks_ring *rings[CK_CALL_RINGS_NEAR];
+	struct waiting w = {.staging = *state};
+	pthread_t thread;
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_int_equal(ck_chan_adopt(pair[0], &w.chan), 0);
+	for (size_t i = 0; i < CK_CALL_RINGS_NEAR; i++) {
+		rings[i] = cks_staging_call(*state, w.chan);
+		for (size_t k = 0; k < i; k++)
+			assert_ptr_not_equal(rings[i], rings[k]);
+	}
+	assert_int_equal(pthread_create(&thread, NULL, take_one_more, &w), 0);
+	while (!atomic_load(&w.asked))
+		sched_yield();
+	usleep(20000); /* if it took another ring, it would have it by now */
+	assert_false(atomic_load(&w.taken));
+	for (size_t i = 0; i < CK_CALL_RINGS_NEAR; i++)
+		cks_ring_release(rings[i]);
+	pthread_join(thread, NULL);
+	ck_chan_close(w.chan);
+	close(pair[1]);
 }
 
 /* A box whose rows, slices and single rows are longer than a piece, in turn. */
@@ -222,6 +298,8 @@ int main(void)
 		TEST(another_stream_gets_another_slot),
 		TEST(a_context_that_goes_takes_its_events_but_not_the_memory),
 		TEST(downloads_at_the_same_time_have_rings_of_their_own),
+		TEST(uploads_ahead_avoid_rings_that_wait),
+		TEST(calls_on_a_short_link_use_few_rings),
 		TEST(boxes_are_cut_without_loss),
 		TEST(impossible_boxes_are_refused),
 	};
