@@ -148,8 +148,9 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 
 /*
  * Fetch the invalid pages of a range, and make them writable with @write. Returns the alias; @other
- * if the range is not tracked; NULL if some pages are lost. *@opened: a page was not accessible;
- * NULL: the bytes of all earlier work are needed, for an access in its order.
+ * if the range is not tracked; NULL if some pages are lost, or cannot be made writable. *@opened: a
+ * page was not accessible; NULL: the bytes of all earlier work are needed, for an access in its
+ * order.
  */
 static char *fetch_range(uint64_t address, size_t size, bool write, char *other, bool *opened)
 {
@@ -169,7 +170,8 @@ static char *fetch_range(uint64_t address, size_t size, bool write, char *other,
 	ckc_pages_fetch(m, first, last);
 	if (write)
 		ckc_pages_mark_dirty(m, first, last);
-	if (m->lost && ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last)
+	if (write ? ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, false) < last
+		  : m->lost && ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last)
 		alias = NULL;
 	ck_unlock(&ckc_pages_of_context(m->context)->lock);
 	return alias;

@@ -1,6 +1,6 @@
 /*
- * client/managed/pages.c - page states, and transfer of page contents to the device and back. Call
- * everything here with the lock held; see client/managed/pages.h.
+ * client/managed/pages.c - page states, and pages that are fetched from the device. Call everything
+ * here with the lock held; see client/managed/pages.h.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -14,8 +14,6 @@
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
-
-#define PIECE ((size_t)64 << 20) /* maximal bytes per message */
 
 struct ckc_managed *ckc_pages_of(const struct ckc_pages *pages, uint64_t address)
 {
@@ -31,15 +29,14 @@ static void *page_alias(const struct ckc_managed *m, size_t page)
 
 /* --- states, and the program's access */
 
-static int protect_pages(const struct ckc_managed *m, size_t first, size_t last, int prot)
+int ckc_pages_protect(const struct ckc_managed *m, size_t first, size_t last, int prot)
 {
 	void *start = (void *)(uintptr_t)ckc_page_address(m, first);
 
 	return mprotect(start, (last - first) * CK_PAGE, prot);
 }
 
-/* Mark pages [first, last) valid here, in @state. */
-static void mark_pages(struct ckc_managed *m, size_t first, size_t last, enum ckc_page state)
+void ckc_pages_mark(struct ckc_managed *m, size_t first, size_t last, enum ckc_page state)
 {
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
@@ -105,32 +102,7 @@ CUresult ckc_pages_prepare(struct ckc_context *context)
 	return err ? err : ck_wire_wait(0);
 }
 
-/*
- * Find the next pages in [first, last) to send: dirty, and touched since allocation (untouched ones
- * are zero on both sides). *@end is the end of them; @last: there are none.
- */
-static size_t next_dirty(const struct ckc_managed *m, size_t first, size_t last, size_t *end,
-			 struct ckc_window_extent *touched)
-{
-	size_t count;
-
-	do {
-		first = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
-		*end = ckc_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE),
-				      CK_PAGE_DIRTY, false);
-		count = *end - first;
-		if (m->users == 0)
-			first += ckc_window_used(ckc_page_address(m, first), &count, touched);
-	} while (count == 0 && first < last);
-	*end = first + count;
-	return count ? first : last;
-}
-
-/*
- * The device's bytes in pages [first, last): the @index-th extent of them as (address, size).
- * Returns its address in the alias; NULL: no more.
- */
-static void *bytes_of(const struct ckc_managed *m, size_t first, size_t last, unsigned int *index,
+void *ckc_pages_bytes(const struct ckc_managed *m, size_t first, size_t last, unsigned int *index,
 		      uint64_t *at, size_t *size)
 {
 	uint64_t lo = ckc_page_address(m, first), hi = ckc_page_address(m, last);
@@ -149,25 +121,6 @@ static void *bytes_of(const struct ckc_managed *m, size_t first, size_t last, un
 	return NULL;
 }
 
-static void send_run(struct ckc_managed *m, size_t first, size_t last, bool wait)
-{
-	uint64_t stream = m->context->copies, at;
-	unsigned int index = 0;
-	void *bytes;
-	size_t size;
-
-	/* pieces of variables are few: wait for each, since each may be the last one */
-	while ((bytes = bytes_of(m, first, last, &index, &at, &size)) != NULL) {
-		if (ckc_aside)
-			ck_wire_upload_part(m->ctx, at, stream, bytes, size);
-		else
-			ck_wire_upload(m->ctx, at, stream, wait || m->users, bytes, size);
-	}
-	if (ckc_aside)
-		ck_wire_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ckc_sink){0});
-	ckc_stats_pages(last - first, 0);
-}
-
 static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
 {
 	uint64_t stream = m->context->copies, at;
@@ -175,98 +128,11 @@ static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
 	unsigned int index = 0;
 	struct ckc_sink sink;
 
-	while (!err && (sink.data = bytes_of(m, first, last, &index, &at, &sink.size)) != NULL)
+	while (!err &&
+	       (sink.data = ckc_pages_bytes(m, first, last, &index, &at, &sink.size)) != NULL)
 		err = ck_wire_fetch(m->ctx, at, sink.size, stream, CK_FETCH_NOW, 0, &sink);
 	ckc_stats_pages(0, last - first);
 	return err;
-}
-
-/*
- * Send the dirty pages of [first, last), in runs, and mark them clean. Later work in any stream
- * finds the bytes in place: the server waits for the last copy.
- */
-static void flush_pages(struct ckc_managed *m, size_t first, size_t last)
-{
-	struct ckc_window_extent touched = {0};
-	size_t at, end, next, next_end;
-
-	if (!m->dirty || m->lost)
-		return;
-	for (at = next_dirty(m, first, last, &end, &touched); at < last;
-	     at = next, end = next_end) {
-		next = next_dirty(m, end, last, &next_end, &touched);
-		send_run(m, at, end, next == last);
-	}
-	for (at = first; at < last; at++) {
-		if (m->state[at] == CK_PAGE_DIRTY)
-			m->state[at] = CK_PAGE_CLEAN;
-	}
-}
-
-static void release_pages(struct ckc_managed *m, size_t first, size_t last, bool write)
-{
-	struct ckc_pages *pages = ckc_pages_of_context(m->context);
-
-	first = ck_max(first, m->lo);
-	last = ck_min(last, m->hi);
-	if (first >= last || (!write && !m->dirty))
-		return;
-	protect_pages(m, first, last, write ? PROT_NONE : PROT_READ);
-	flush_pages(m, first, last);
-	if (write)
-		memset(m->state + first, CK_PAGE_INVALID, last - first);
-	if (first == m->lo && last == m->hi) {
-		m->dirty = false;
-		if (write) {
-			m->reading = false; /* any later access waits for the device */
-			m->lo = m->hi = 0;
-			atomic_fetch_sub(&pages->active, 1);
-		}
-	}
-}
-
-/* Release dirty runs only: read protection must not open invalid pages between them. */
-static void release_for_reading(struct ckc_managed *m, size_t first, size_t last)
-{
-	first = ck_max(first, m->lo);
-	last = ck_min(last, m->hi);
-	while (first < last && m->dirty) {
-		size_t end;
-
-		first = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
-		end = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, false);
-		if (first < end)
-			release_pages(m, first, end, false);
-		first = end;
-	}
-}
-
-void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool write)
-{
-	if (m->shadow)
-		ckc_shadow_send(m, first, last);
-	else if (write)
-		release_pages(m, first, last, true);
-	else
-		release_for_reading(m, first, last);
-}
-
-void ckc_pages_invalidate_clean(struct ckc_managed *m)
-{
-	struct ckc_pages *pages = ckc_pages_of_context(m->context);
-	size_t end;
-
-	for (size_t first = m->lo; first < m->hi; first = end) {
-		first = ckc_pages_skip(m, first, m->hi, CK_PAGE_CLEAN, true);
-		end = ckc_pages_skip(m, first, m->hi, CK_PAGE_CLEAN, false);
-		if (first < end && protect_pages(m, first, end, PROT_NONE) == 0)
-			memset(m->state + first, CK_PAGE_INVALID, end - first);
-	}
-	m->lo = ckc_pages_skip(m, m->lo, m->hi, CK_PAGE_INVALID, false);
-	if (!ckc_pages_active(m)) {
-		m->lo = m->hi = 0;
-		atomic_fetch_sub(&pages->active, 1);
-	}
 }
 
 /* --- lost pages */
@@ -300,24 +166,31 @@ static void give_up_pages(struct ckc_managed *m)
 		bool invalid = m->state[first] == CK_PAGE_INVALID;
 
 		end = ckc_pages_skip(m, first, m->pages, CK_PAGE_INVALID, !invalid);
-		if (!invalid && protect_pages(m, first, end, PROT_READ | PROT_WRITE) == 0)
-			mark_pages(m, first, end, CK_PAGE_DIRTY);
-		else if (invalid)
+		if (invalid) {
 			m->raises = raise_at(m, first, end) && m->raises;
+		} else if (ckc_pages_protect(m, first, end, PROT_READ | PROT_WRITE) == 0) {
+			ckc_pages_mark(m, first, end, CK_PAGE_DIRTY);
+		} else { /* the access that faults next ends the program: SIGSEGV */
+			memset(m->state + first, CK_PAGE_INVALID, end - first);
+			m->raises = false;
+		}
 	}
 }
 
+/* Where the pages cannot be opened, they are given up. */
 static void zero_pages(struct ckc_managed *m)
 {
 	for (size_t page = 0; page < m->pages; page++) {
 		if (m->state[page] == CK_PAGE_INVALID)
 			memset(page_alias(m, page), 0, CK_PAGE);
 	}
-	protect_pages(m, 0, m->pages, PROT_READ | PROT_WRITE);
-	mark_pages(m, 0, m->pages, CK_PAGE_DIRTY);
+	if (ckc_pages_protect(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
+		ckc_pages_mark(m, 0, m->pages, CK_PAGE_DIRTY);
+	else
+		give_up_pages(m);
 }
 
-static void handle_lost_memory(struct ckc_managed *m, CUresult err)
+void ckc_pages_lose(struct ckc_managed *m, CUresult err)
 {
 	bool zeros = strcmp(ck_env_string("CRICKET_LOST"), "zeros") == 0;
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);
@@ -336,6 +209,8 @@ static void handle_lost_memory(struct ckc_managed *m, CUresult err)
 		give_up_pages(m);
 }
 
+/* --- accesses */
+
 /* Fetch the invalid pages of [first, last) from the device; false: the device is lost. */
 static bool fetch_invalid_pages(struct ckc_managed *m, size_t first, size_t last)
 {
@@ -344,13 +219,13 @@ static bool fetch_invalid_pages(struct ckc_managed *m, size_t first, size_t last
 
 	for (; !err && first < last; first = end) {
 		first = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true);
-		end = ckc_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE),
+		end = ckc_pages_skip(m, first, ck_min(last, first + CK_PAGE_PIECE / CK_PAGE),
 				     CK_PAGE_INVALID, false);
 		if (first < end)
 			err = fetch_run(m, first, end);
 	}
 	if (err)
-		handle_lost_memory(m, err);
+		ckc_pages_lose(m, err);
 	return !err;
 }
 
@@ -358,8 +233,8 @@ static bool fetch_invalid_pages(struct ckc_managed *m, size_t first, size_t last
 static void open_all(struct ckc_managed *m)
 {
 	if (fetch_invalid_pages(m, 0, m->pages) &&
-	    protect_pages(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
-		mark_pages(m, 0, m->pages, CK_PAGE_DIRTY);
+	    ckc_pages_protect(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
+		ckc_pages_mark(m, 0, m->pages, CK_PAGE_DIRTY);
 }
 
 void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last)
@@ -373,11 +248,11 @@ void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last)
 		end = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, false);
 		if (first == end)
 			return;
-		if (protect_pages(m, first, end, PROT_READ) < 0) {
+		if (ckc_pages_protect(m, first, end, PROT_READ) < 0) {
 			open_all(m);
 			return;
 		}
-		mark_pages(m, first, end, CK_PAGE_CLEAN);
+		ckc_pages_mark(m, first, end, CK_PAGE_CLEAN);
 	}
 }
 
@@ -385,10 +260,10 @@ void ckc_pages_mark_dirty(struct ckc_managed *m, size_t first, size_t last)
 {
 	if (m->lost)
 		return;
-	if (protect_pages(m, first, last, PROT_READ | PROT_WRITE) < 0)
+	if (ckc_pages_protect(m, first, last, PROT_READ | PROT_WRITE) < 0)
 		open_all(m);
 	else
-		mark_pages(m, first, last, CK_PAGE_DIRTY);
+		ckc_pages_mark(m, first, last, CK_PAGE_DIRTY);
 }
 
 /* --- ranges */
@@ -404,7 +279,7 @@ CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state)
 	    ck_ranges_insert(pages->table, m->base, ckc_page_address(m, m->pages), m) < 0)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	else if (state != CK_PAGE_INVALID)
-		mark_pages(m, 0, m->pages, state);
+		ckc_pages_mark(m, 0, m->pages, state);
 	if (!err && m->attach != CU_MEM_ATTACH_GLOBAL)
 		atomic_fetch_add(&pages->attached, 1);
 	return err;

@@ -109,8 +109,33 @@ static inline bool ckc_pages_active(const struct ckc_managed *m)
 size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enum ckc_page state,
 		      bool is);
 
-/* The device is about to read pages of [first, last), or to write them, which makes them invalid,
- * except where changes are sent by the server (shadow.h). */
+/* Give the program access @prot, of mprotect(2), to pages [first, last). -1 and errno: they, or
+ * some of them, are as before. */
+int ckc_pages_protect(const struct ckc_managed *m, size_t first, size_t last, int prot);
+/* Mark pages [first, last) valid here, in @state. */
+void ckc_pages_mark(struct ckc_managed *m, size_t first, size_t last, enum ckc_page state);
+#define CK_PAGE_PIECE ((size_t)64 << 20) /* maximal bytes per message */
+/*
+ * The device's bytes in pages [first, last): the @index-th extent of them as (address, size).
+ * Returns its address in the alias; NULL: no more.
+ */
+void *ckc_pages_bytes(const struct ckc_managed *m, size_t first, size_t last, unsigned int *index,
+		      uint64_t *at, size_t *size);
+/* The device's pages can never be fetched again, for the reason @err. Valid pages stay usable;
+ * what accesses to the others do, CRICKET_LOST says. */
+void ckc_pages_lose(struct ckc_managed *m, CUresult err);
+
+/* Fetch the invalid pages of [first, last) and open them for reading. */
+void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last);
+/* Make the valid pages of [first, last) writable. */
+void ckc_pages_mark_dirty(struct ckc_managed *m, size_t first, size_t last);
+
+/* --- page_release.c */
+/*
+ * The device is about to read pages of [first, last), or to write them, which makes them invalid,
+ * except where changes are sent by the server (shadow.h). Pages that the device may write and that
+ * cannot be protected, for lack of mappings, end the session: no later call succeeds.
+ */
 void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool write);
 /*
  * Clean pages of attached memory may have been fetched before a kernel in another stream wrote
@@ -118,11 +143,6 @@ void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool wr
  * the program has written counts.
  */
 void ckc_pages_invalidate_clean(struct ckc_managed *m);
-/* Fetch the invalid pages of [first, last) and open them for reading. */
-void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last);
-/* Make the valid pages of [first, last) writable. */
-void ckc_pages_mark_dirty(struct ckc_managed *m, size_t first, size_t last);
-
 /* --- page_access.c */
 /*
  * Take the lock and find the range of @address. If a page must be fetched, or is to be written

@@ -27,6 +27,16 @@ static bool place_set(struct ckc_managed_variables *v, uint64_t was, uint64_t lo
 	return false;
 }
 
+/* Reserve the addresses again, and return the memory. */
+static void close_pages(const struct ckc_managed *m)
+{
+	size_t size = m->pages * CK_PAGE;
+
+	mmap((void *)(uintptr_t)m->base, size, PROT_NONE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	munmap(m->alias, size);
+}
+
 /* Map pages at @m's address, without access, and their alias; false: impossible. */
 static bool open_pages(struct ckc_managed *m)
 {
@@ -37,11 +47,11 @@ static bool open_pages(struct ckc_managed *m)
 	if (m->alias == MAP_FAILED)
 		return false;
 	/* a second mapping of the same pages */
-	if (mremap(m->alias, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, view) == MAP_FAILED) {
-		munmap(m->alias, size);
+	if (mremap(m->alias, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, view) == MAP_FAILED ||
+	    mprotect(view, size, PROT_NONE) < 0) {
+		close_pages(m);
 		return false;
 	}
-	mprotect(view, size, PROT_NONE);
 	madvise(view, size, MADV_DONTFORK);
 	madvise(m->alias, size, MADV_DONTFORK);
 	return true;
@@ -50,11 +60,8 @@ static bool open_pages(struct ckc_managed *m)
 static void unmap_variable(struct ckc_managed *m)
 {
 	struct ckc_managed_variables *v = &m->context->client->managed->variables;
-	size_t size = m->pages * CK_PAGE;
 
-	mmap((void *)(uintptr_t)m->base, size, PROT_NONE,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	munmap(m->alias, size);
+	close_pages(m);
 	place_set(v, m->base, 0, 0);
 	atomic_fetch_sub(&v->ranges, 1);
 }

@@ -188,8 +188,9 @@ static bool make_shared(struct ckc_adoptions *all, const struct ckc_adopted *a)
 
 /* --- fork */
 
-/* In the child: replace pages of the file by private ones, copied now with @copy, else on write. */
-static void leave_shared(const struct ckc_adopted *a, char *at, size_t size, bool copy)
+/* In the child: replace pages of the file by private ones, copied now with @copy if that is
+ * possible, else on write. False: they are the parent's as before. */
+static bool leave_shared(const struct ckc_adopted *a, char *at, size_t size, bool copy)
 {
 	void *fresh =
 		copy ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
@@ -197,28 +198,38 @@ static void leave_shared(const struct ckc_adopted *a, char *at, size_t size, boo
 
 	if (fresh != MAP_FAILED) {
 		memcpy(fresh, at, size);
-		mremap(fresh, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at);
-	} else {
-		mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, ckc_pinned_fd(),
-		     (off_t)(a->offset + (size_t)(at - a->at)));
+		if (mremap(fresh, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED)
+			return true;
+		munmap(fresh, size);
 	}
+	return mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, ckc_pinned_fd(),
+		    (off_t)(a->offset + (size_t)(at - a->at))) != MAP_FAILED;
 }
 
-/* Always copy the outer pages: they also contain other memory of the program. */
+/* Always copy the outer pages: they also contain other memory of the program. With too many
+ * mappings, replace all pages at once, which needs none more. */
+static void leave_all_shared(const struct ckc_adopted *a)
+{
+	size_t page = ck_page();
+	bool left;
+
+	if (a->size <= COPIED_AT_FORK)
+		left = leave_shared(a, a->at, a->size, true);
+	else
+		left = leave_shared(a, a->at, page, true) &&
+		       leave_shared(a, a->at + a->size - page, page, true) &&
+		       leave_shared(a, a->at + page, a->size - 2 * page, false);
+	if (!left)
+		leave_shared(a, a->at, a->size, false);
+}
+
 static void in_child(void)
 {
 	struct ckc_adoptions *all = get_adoptions();
 
 	for (const struct ckc_adopted *a = all->list; a; a = a->next) {
-		if (!ck_mappings_all((uintptr_t)a->at, a->size, is_of_file))
-			continue;
-		if (a->size <= COPIED_AT_FORK) {
-			leave_shared(a, a->at, a->size, true);
-			continue;
-		}
-		leave_shared(a, a->at, ck_page(), true);
-		leave_shared(a, a->at + a->size - ck_page(), ck_page(), true);
-		leave_shared(a, a->at + ck_page(), a->size - 2 * ck_page(), false);
+		if (ck_mappings_all((uintptr_t)a->at, a->size, is_of_file))
+			leave_all_shared(a);
 	}
 	ck_unlock(&all->lock);
 }

@@ -15,6 +15,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "client/managed/page_allocator.h"
 #include "client/memory/pinned.h"
@@ -314,6 +316,56 @@ static void memory_given_back_while_registered_is_left_alone(void **state)
 	munmap(q, 3 * MIB);
 }
 
+/* mremap() fails, as if the process had too many mappings. */
+static _Atomic bool too_many;
+
+void *mremap(void *at, size_t size, size_t new_size, int flags, ...)
+{
+	va_list more;
+	void *to;
+
+	va_start(more, flags);
+	to = va_arg(more, void *);
+	va_end(more);
+	if (too_many) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return (void *)syscall(SYS_mremap, at, size, new_size, flags, to);
+}
+
+static void a_child_without_mappings_leaves_the_parents_bytes_alone(void **state)
+{
+	const size_t sizes[] = {16 << 10, 3 * MIB};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		unsigned char *p = mmap(NULL, sizes[i], PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		int status;
+		pid_t pid;
+
+		memset(p, 3, sizes[i]);
+		ok(cuMemHostRegister_v2(p, sizes[i], 0));
+		too_many = true;
+		pid = fork();
+		if (pid == 0) {
+			bool right = p[0] == 3 && p[sizes[i] / 2] == 3;
+
+			memset(p, 4, sizes[i]);
+			_exit(right ? 0 : 1);
+		}
+		too_many = false;
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		assert_int_equal(p[0], 3);
+		assert_int_equal(p[sizes[i] / 2], 3);
+		assert_int_equal(p[sizes[i] - 1], 3);
+		ok(cuMemHostUnregister(p));
+		munmap(p, sizes[i]);
+	}
+}
+
 static void wrong_registrations_are_refused(void **state)
 {
 	unsigned char *p = malloc(4096);
@@ -400,6 +452,7 @@ int main(void)
 		cmocka_unit_test(registered_memory_keeps_its_bytes_and_is_of_the_file),
 		cmocka_unit_test(what_cannot_be_shared_is_copied),
 		cmocka_unit_test(memory_given_back_while_registered_is_left_alone),
+		cmocka_unit_test(a_child_without_mappings_leaves_the_parents_bytes_alone),
 		cmocka_unit_test(wrong_registrations_are_refused),
 		cmocka_unit_test(pieces_do_not_overlap),
 		cmocka_unit_test(a_file_in_place_of_ours_is_left_alone),
