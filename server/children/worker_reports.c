@@ -190,6 +190,7 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 				  (int64_t)ck_min(note->number, (uint64_t)INT32_MAX));
 		break;
 	case CK_NOTE_END:
+		worker->info.end_reported = true;
 		update_usage(&worker->info, note);
 		memcpy(worker->info.cause, note->text, sizeof(note->text) - 1);
 		break;

@@ -86,7 +86,7 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 	else
 		ck_info("session s%u is saved in %s", travel->number, travel->directory);
 	if (travel->needless)
-		travel_remove(server->helpers, travel->directory);
+		travel->step = REMOVING;
 	json_decref(reply);
 }
 
@@ -94,7 +94,7 @@ bool cks_travels_has(const struct cks_travels *t, unsigned int number)
 {
 	const struct travel *travel = t->first;
 
-	while (travel && travel->number != number)
+	while (travel && (travel->number != number || travel->step == REMOVING))
 		travel = travel->next;
 	return travel != NULL;
 }
@@ -108,13 +108,15 @@ bool cks_travels_saving(const struct cks_travels *t)
 {
 	const struct travel *travel = t->first;
 
-	while (travel && !travel->keeps)
+	while (travel && (!travel->keeps || travel->step == REMOVING))
 		travel = travel->next;
 	return travel != NULL;
 }
 
 int64_t cks_travels_due(const struct cks_travels *t, struct cks_workers *workers)
 {
+	int64_t due = t->due;
+
 	for (const struct travel *travel = t->first; travel; travel = travel->next) {
 		const struct cks_session_info *s = cks_workers_at(workers, travel->number);
 
@@ -122,8 +124,10 @@ int64_t cks_travels_due(const struct cks_travels *t, struct cks_workers *workers
 		if (travel->step == SUSPENDING && s &&
 		    (s->suspension.state == CK_SUSPENDED || s->suspension.state == CK_RUNNING))
 			return 0;
+		if (travel->step == REMOVING)
+			due = ck_min(due, travel->again);
 	}
-	return t->due == INT64_MAX ? -1 : ck_max(t->due - ck_now_ms(), (int64_t)0);
+	return due == INT64_MAX ? -1 : ck_max(due - ck_now_ms(), (int64_t)0);
 }
 
 const char *travel_directory(const json_t *request, json_t **error)
@@ -308,6 +312,8 @@ void cks_travels_run(struct cks_travels *t, struct cks_server *server)
 			check_ended(server, travel);
 		else if (travel->step == RETURNING)
 			travel_check_named(server, travel);
+		if (travel->step == REMOVING)
+			travel_remove(server, travel);
 		if (travel->step != OVER) {
 			at = &travel->next;
 			continue;

@@ -53,10 +53,10 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 /* Save the session whose turn it is; returns when to call again, INT64_MAX: when something has
  * changed. */
 int64_t cks_migration_policy(struct cks_server *server);
-/* Process @pid has ended with wait(2)'s @status: if it was a session that has come to its end, its
- * checkpoint is removed. Call before cks_workers_ended(). */
+/* Process @pid has ended with wait(2)'s @status, or -1 if that is unknown and its worker's last
+ * note decides: if it was a session that has come to its end, its checkpoint is removed. Call
+ * before cks_workers_ended() or cks_workers_forget(). */
 void cks_migration_policy_ended(struct cks_travels *travels, const struct cks_options *options,
-				struct cks_workers *workers, struct cks_helpers *helpers, pid_t pid,
-				int status);
+				struct cks_workers *workers, pid_t pid, int status);
 
 #endif

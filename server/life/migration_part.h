@@ -20,6 +20,7 @@ struct travel {
 		ENDING,	    /* it is elsewhere: its worker here ends */
 		READING,    /* a restorer makes it again */
 		RETURNING,  /* the worker names its session again */
+		REMOVING,   /* it has ended, and its checkpoint has no purpose */
 		OVER,
 	} step;
 	struct cks_asker asker;
@@ -27,6 +28,7 @@ struct travel {
 	bool keeps;    /* it stays: no command waits, and an older checkpoint is replaced */
 	bool stays;    /* it has been saved as far as it must wait for that */
 	bool needless; /* it has come to its end meanwhile */
+	int64_t again; /* while REMOVING: when to try again, in ms; 0: at once */
 	bool resumes;  /* if it stays: it was not suspended before */
 	bool rests;    /* a restored one stays suspended, */
 	bool held;     /* until a command resumes it: also one that stays here */
@@ -63,8 +65,8 @@ void travel_write(struct cks_server *server, struct travel *travel,
 		  struct cks_session_info *session);
 void travel_stay(struct cks_server *server, const struct travel *travel);
 
-/* migration_policy.c: remove the folder of a checkpoint, if there is one */
-void travel_remove(struct cks_helpers *helpers, const char *folder);
+/* migration_policy.c: the step REMOVING: remove the folder of a checkpoint, if there is one */
+void travel_remove(struct cks_server *server, struct travel *travel);
 
 /* migration_restore.c: the step RETURNING */
 void travel_check_named(struct cks_server *server, struct travel *travel);

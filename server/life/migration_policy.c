@@ -24,6 +24,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_FOLDER_DIGITS 16
+#define REMOVE_AGAIN_MS 1000
 
 static void folder_of(const char *parent, const unsigned char session[16], char out[PATH_MAX])
 {
@@ -85,21 +86,38 @@ static void handle_removed(struct cks_server *server, json_t *reply, void *data)
 	json_decref(reply);
 }
 
-void travel_remove(struct cks_helpers *helpers, const char *folder)
+void travel_remove(struct cks_server *server, struct travel *travel)
 {
 	struct cks_helper helper = {
 		.argument = CK_CHECKPOINTER_ARGUMENT, .control = -1, .done = handle_removed};
+	pid_t pid;
 
-	if (access(folder, F_OK) < 0)
+	if (travel->again > ck_now_ms())
 		return;
-	helper.request = json_pack("{s:s}", "remove", folder);
-	if (cks_helpers_start(helpers, &helper) < 0)
-		ck_warn("%s: cannot be removed", folder);
+	travel->step = OVER;
+	if (access(travel->directory, F_OK) < 0)
+		return;
+	helper.request = json_pack("{s:s}", "remove", travel->directory);
+	pid = cks_helpers_start(server->helpers, &helper);
+	if (pid >= 0)
+		return;
+	if (travel->again == 0)
+		ck_warn("%s cannot be removed now: %s; the server tries again", travel->directory,
+			strerror(-pid));
+	travel->step = REMOVING;
+	travel->again = ck_now_ms() + REMOVE_AGAIN_MS;
+}
+
+/* Has the session @s come to its end? Else its program may still want it back from the files. */
+static bool has_come_to_end(const struct cks_session_info *s, int status)
+{
+	if (s->written)
+		return false;
+	return status == -1 ? s->end_reported : WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 void cks_migration_policy_ended(struct cks_travels *travels, const struct cks_options *options,
-				struct cks_workers *workers, struct cks_helpers *helpers, pid_t pid,
-				int status)
+				struct cks_workers *workers, pid_t pid, int status)
 {
 	struct cks_session_info *s = NULL;
 	char folder[PATH_MAX];
@@ -108,11 +126,11 @@ void cks_migration_policy_ended(struct cks_travels *travels, const struct cks_op
 		if (cks_session_child(s) == pid)
 			break;
 	}
-	if (!s || !options->checkpoint_dir || s->written || !WIFEXITED(status) ||
-	    WEXITSTATUS(status) != 0)
+	if (!s || !options->checkpoint_dir || !has_come_to_end(s, status))
 		return;
 	for (struct travel *travel = travels->first; travel; travel = travel->next)
 		travel->needless |= travel->keeps && travel->number == s->number;
 	folder_of(options->checkpoint_dir, cks_workers_secret(s), folder);
-	travel_remove(helpers, folder);
+	if (!travel_begin(travels, REMOVING, folder, (struct cks_asker){0}))
+		ck_warn("%s: cannot be removed", folder);
 }

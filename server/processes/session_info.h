@@ -116,6 +116,7 @@ struct cks_session_info {
 	uint64_t table;					  /* of CK_NOTE_LEFT */
 	char why[CK_NOTE_TEXT];				  /* it cannot leave */
 	char cause[CK_NOTE_TEXT];			  /* of its end, in its worker's words */
+	bool end_reported;				  /* by its worker: it ends in order */
 	struct cks_deadline {
 		bool warned;   /* that its time is nearly over */
 		int64_t idle;  /* suspension.used, when it was warned that it is idle */

@@ -67,8 +67,7 @@ static void reap_children(struct supervisor *s)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		cks_migration_policy_ended(s->travels, s->options, s->workers, s->helpers, pid,
-					   status);
+		cks_migration_policy_ended(s->travels, s->options, s->workers, pid, status);
 		if (!cks_suspender_ended(s->suspender, pid) &&
 		    !cks_workers_mps_ended(s->workers, pid, status) &&
 		    !cks_workers_ended(s->workers, pid, status) &&
@@ -82,12 +81,13 @@ static void reap_children(struct supervisor *s)
 	}
 }
 
-/* The same for workers that are no children. */
+/* The same for workers that are no children: their exit status is unknown. */
 static void forget_gone(struct supervisor *s)
 {
 	pid_t pid;
 
 	while ((pid = cks_workers_gone(s->workers)) > 0) {
+		cks_migration_policy_ended(s->travels, s->options, s->workers, pid, -1);
 		cks_suspender_ended(s->suspender, pid);
 		cks_workers_forget(s->workers, pid);
 	}

@@ -17,6 +17,7 @@ from conftest import DRIVER, SERVER, SLOW, clean_env, client_env, wait_until
 from criu import criu
 from travel import (PROGRAM, STEPS, ctl, programs_that_end_with_the_test, result_without_a_checkpoint,  # noqa: F401
                     servers_with_criu, session_of)
+from test_upgrade import restart
 
 pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="a real GPU's driver is asked by another test")
 
@@ -410,6 +411,24 @@ def test_after_a_crash_the_saved_session_of_a_program_that_has_gone_on_is_refuse
     where.write_text(second.address("tcp"))
     assert program.end() != 0 and program.result is None
     assert "from a checkpoint" in program.errors
+
+
+def test_the_checkpoint_of_a_session_that_outlived_its_server_is_removed(servers, start_program, tmp_path):
+    """The new server does not see how the worker ends, which is not its child: the worker says so."""
+    folder = tmp_path / "saved"
+    server = servers("server", "--state-dir", tmp_path / "state", "--checkpoint-every", "5", "--checkpoint-dir", folder,
+                     "--keep", "5s")
+    programs = [start_program(server.address("tcp"), 100000) for _ in range(2)]
+    wait_until(lambda: server.log().count(" is saved in ") >= 2, 60, "both are saved")
+    restart(server)
+    wait_until(lambda: len(ctl(server, "sessions").stdout.splitlines()) == 3, 30, "the sessions return")
+    programs[0].kill()
+    wait_until(lambda: len(saved_in(folder)) == 1, 60, lambda: f"the ended session has no folder: {server.log()}")
+    worker = ctl(server, "sessions").stdout.splitlines()[1].split()[1]
+    os.kill(int(worker), signal.SIGKILL)    # that is no end in order: the checkpoint is kept
+    assert programs[1].end() != 0
+    wait_until(lambda: session_of(server) is None, 30, "the other session has ended")
+    assert len(saved_in(folder)) == 1
 
 
 def test_checkpoints_by_time_need_a_folder_of_their_own(tmp_path):
