@@ -279,6 +279,13 @@ close_got:
 	return ret;
 }
 
+bool ck_fd_is(int fd, dev_t dev, ino_t ino)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
 bool ck_fd_exposed(int fd)
 {
 	union {

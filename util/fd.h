@@ -10,6 +10,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+/* Is @fd open, and of the file with this device and inode? */
+bool ck_fd_is(int fd, dev_t dev, ino_t ino);
+
 /*
  * Read exactly `size` bytes, waiting for them on a non-blocking descriptor too. -ENODATA: the
  * other end closed before the first byte; -ECONNRESET: it closed in the middle.

@@ -14,6 +14,7 @@
 
 #include "util/hash.h"
 #include "util/machine.h"
+#include "util/proc_file.h"
 
 #define PIDFD_OPEN 434 /* of all architectures; old headers lack it */
 #define BOOT 36	       /* characters of a UUID */
@@ -25,11 +26,13 @@ struct facts {
 
 static bool read_boot(struct facts *facts)
 {
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, facts->boot, BOOT) : -1;
+	struct ck_proc_file f;
+	ssize_t n;
 
-	if (fd >= 0)
-		close(fd);
+	if (ck_proc_file_open(&f, "/proc/sys/kernel/random/boot_id") < 0)
+		return false;
+	n = ck_proc_file_read(&f, facts->boot, BOOT, 0);
+	ck_proc_file_close(&f);
 	return n == BOOT;
 }
 

@@ -13,6 +13,7 @@
 
 #include "util/fd.h"
 #include "util/private_fds.h"
+#include "util/proc_file.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -41,13 +42,6 @@ static int copy_high(int fd, rlim_t limit, rlim_t most)
 	return high;
 }
 
-static bool has_file(int fd, dev_t dev, ino_t ino)
-{
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
-}
-
 /* Move @fd to a high number if one is free. Returns where the file is now. -1: the program has
  * closed @fd meanwhile, and what it has opened there stays. */
 static int move_high(int fd)
@@ -61,11 +55,11 @@ static int move_high(int fd)
 	high = copy_high(fd, limit, limit);
 	if (high < 0)
 		return fd;
-	if (!has_file(high, st.st_dev, st.st_ino)) {
+	if (!ck_fd_is(high, st.st_dev, st.st_ino)) {
 		close(high);
 		return -1;
 	}
-	if (has_file(fd, st.st_dev, st.st_ino))
+	if (ck_fd_is(fd, st.st_dev, st.st_ino))
 		close(fd);
 	return high;
 }
@@ -85,32 +79,20 @@ void ck_private_fd_plain(struct ck_private_fd *k, int fd)
 	atomic_store(&k->mode, fd < 0 ? CK_KEPT_NONE : CK_KEPT_PLAIN);
 }
 
-/* Read the start of a file; nothing: it cannot be read. The program may close the descriptor at any
- * moment and open a file of its own there: pread(2) takes no bytes from that, and it stays open. */
-static void read_start(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-	ssize_t n = 0;
-
-	if (fd >= 0 && fstat(fd, &st) == 0) {
-		n = pread(fd, text, size - 1, 0);
-		if (has_file(fd, st.st_dev, st.st_ino))
-			close(fd);
-		else
-			n = 0;
-	}
-	text[ck_max(n, (ssize_t)0)] = '\0';
-}
-
 /* When the kernel made this process, in its ticks; 0: not known. CRIU makes a process anew, with
  * the same number. */
 static unsigned long long start_time(void)
 {
 	unsigned long long start = 0;
 	char text[1024], *at;
+	struct ck_proc_file f;
+	ssize_t n;
 
-	read_start("/proc/self/stat", text, sizeof(text));
+	if (ck_proc_file_open(&f, "/proc/self/stat") < 0)
+		return 0;
+	n = ck_proc_file_read(&f, text, sizeof(text) - 1, 0);
+	ck_proc_file_close(&f);
+	text[ck_max(n, (ssize_t)0)] = '\0';
 	at = strrchr(text, ')'); /* fields 3 to 21 are in between */
 	if (!at || sscanf(at + 1,
 			  " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -189,7 +171,7 @@ static bool was_restored(const struct ck_private_fd *k)
 static bool is_ours(const struct ck_private_fd *k, int fd)
 {
 	return fd >= 0 &&
-	       (has_file(fd, k->dev, k->ino) || (fcntl(fd, F_GETFD) >= 0 && was_restored(k)));
+	       (ck_fd_is(fd, k->dev, k->ino) || (fcntl(fd, F_GETFD) >= 0 && was_restored(k)));
 }
 
 /* @gone is not this file's any more: use the spare in its place. False: it is gone too. */

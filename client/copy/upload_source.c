@@ -20,6 +20,7 @@
 #include "client/copy/upload_source.h"
 #include "rpc/compress.h"
 #include "util/fd.h"
+#include "util/proc_file.h"
 #include "util/util.h"
 
 #define NS 1000000000ll
@@ -52,22 +53,25 @@ static bool read_mapping(const char *line, struct mapping *m)
 /* Find the mapping that contains all of [lo, hi). @line is its text, from malloc. */
 static bool find_mapping(uintptr_t lo, uintptr_t hi, struct mapping *m, char **line)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	size_t room = 0;
+	struct ck_proc_lines lines = {0};
+	struct ck_proc_file maps;
 	bool found = false;
+	const char *next;
 
 	*line = NULL;
-	while (maps && !found && getline(line, &room, maps) > 0) {
-		(*line)[strcspn(*line, "\n")] = '\0';
-		if (!read_mapping(*line, m))
+	if (ck_proc_file_open(&maps, "/proc/self/maps") < 0)
+		return false;
+	while (!found && (next = ck_proc_file_line(&maps, &lines)) != NULL) {
+		if (!read_mapping(next, m))
 			continue;
 		if (m->lo > lo)
 			break;
 		found = hi <= m->hi;
 	}
-	if (maps)
-		fclose(maps);
-	return found;
+	ck_proc_file_close(&maps);
+	if (found)
+		*line = strdup(next);
+	return *line && read_mapping(*line, m);
 }
 
 static int64_t ns_of(struct timespec t)
@@ -113,23 +117,23 @@ bool ckc_upload_source_is_old(int64_t mtime_ns, int64_t ctime_ns, int64_t now_ns
 }
 
 /* For as long as one look: a program may close what it does not know. */
-static int open_pagemap(void)
+static bool open_pagemap(struct ck_proc_file *pagemap)
 {
-	return open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	return ck_proc_file_open(pagemap, "/proc/self/pagemap") == 0;
 }
 
 /* Pages of the mapping may be the program's own, unless it is shared. False: it cannot be told. */
 static bool pages_can_be_told(const struct mapping *m, struct ckc_upload_source *s)
 {
-	int pagemap;
+	struct ck_proc_file pagemap;
 
 	s->private = m->rights[3] != 's';
 	if (!s->private)
 		return m->rights[1] != 'w'; /* the program may be writing it */
-	pagemap = open_pagemap();
-	if (pagemap >= 0)
-		close(pagemap);
-	return pagemap >= 0;
+	if (!open_pagemap(&pagemap))
+		return false;
+	ck_proc_file_close(&pagemap);
+	return true;
 }
 
 static int describe_file(const struct mapping *m, size_t size, struct ckc_upload_source *s)
@@ -200,15 +204,16 @@ static bool page_is_of_file(uint64_t entry)
 	return !(entry & (present | swapped)) || (entry & of_file);
 }
 
-static bool entries_are_of_file(int pagemap, uintptr_t lo, uintptr_t hi)
+static bool entries_are_of_file(const struct ck_proc_file *pagemap, uintptr_t lo, uintptr_t hi)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), last = (hi + page - 1) / page;
 	uint64_t entries[512];
 
 	for (size_t at = lo / page, n; at < last; at += n) {
 		n = ck_min(last - at, sizeof(entries) / sizeof(entries[0]));
-		if (pread(pagemap, entries, n * sizeof(entries[0]),
-			  (off_t)(at * sizeof(entries[0]))) != (ssize_t)(n * sizeof(entries[0])))
+		if (ck_proc_file_read(pagemap, entries, n * sizeof(entries[0]),
+				      (off_t)(at * sizeof(entries[0]))) !=
+		    (ssize_t)(n * sizeof(entries[0])))
 			return false;
 		for (size_t i = 0; i < n; i++) {
 			if (!page_is_of_file(entries[i]))
@@ -220,11 +225,13 @@ static bool entries_are_of_file(int pagemap, uintptr_t lo, uintptr_t hi)
 
 static bool pages_are_of_file(uintptr_t lo, uintptr_t hi)
 {
-	int pagemap = open_pagemap();
-	bool are = pagemap >= 0 && entries_are_of_file(pagemap, lo, hi);
+	struct ck_proc_file pagemap;
+	bool are;
 
-	if (pagemap >= 0)
-		close(pagemap);
+	if (!open_pagemap(&pagemap))
+		return false;
+	are = entries_are_of_file(&pagemap, lo, hi);
+	ck_proc_file_close(&pagemap);
 	return are;
 }
 

@@ -15,6 +15,7 @@
 
 #include "client/cupti/cupti.h"
 #include "rpc/proc.h"
+#include "util/proc_file.h"
 
 #define WIRE (1u << 22) /* the first number beyond those of processes */
 #define GPU (WIRE + 16)
@@ -57,18 +58,18 @@ static bool is_new(struct ckc_profile_file *own, uint64_t process, uint64_t thre
 
 static void name_thread(struct ckc_profile_file *own, uint64_t process, uint32_t thread)
 {
-	char path[64], name[64] = "";
-	FILE *f;
+	struct ck_proc_lines lines = {0};
+	struct ck_proc_file f;
+	char path[64], *name;
 
 	if (!is_new(own, process, thread))
 		return;
 	snprintf(path, sizeof(path), "/proc/self/task/%u/comm", thread);
-	f = fopen(path, "re");
-	if (f && fgets(name, sizeof(name), f))
-		name[strcspn(name, "\n")] = 0;
-	if (f)
-		fclose(f);
-	if (name[0])
+	if (ck_proc_file_open(&f, path) < 0)
+		return;
+	name = ck_proc_file_line(&f, &lines);
+	ck_proc_file_close(&f);
+	if (name && name[0])
 		name_row(&own->text, "thread_name", process, thread, name);
 }
 

@@ -26,8 +26,8 @@
 #include "client/wire/servers.h"
 #include "util/cancel.h"
 #include "util/log.h"
-#include "util/mappings.h"
 #include "util/page.h"
+#include "util/proc_file.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");

@@ -27,9 +27,9 @@
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
 #include "client/managed/window.h"
-#include "util/mappings.h"
 #include "util/cancel.h"
 #include "util/page.h"
+#include "util/proc_file.h"
 
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)

@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/wire/program.h"
-#include "util/fd.h"
+#include "util/proc_file.h"
 #include "util/text.h"
 #include "util/util.h"
 
@@ -282,15 +281,15 @@ int ckc_program_of(const char *arguments, size_t size, const char *notebook, cha
 static char *read_arguments(pid_t pid, size_t *size)
 {
 	char path[64], *bytes = malloc(READ_MAX + 1);
-	ssize_t n;
-	int fd;
+	struct ck_proc_file f;
+	ssize_t n = -1;
 
 	snprintf(path, sizeof(path), pid ? "/proc/%d/cmdline" : "/proc/self/cmdline", (int)pid);
-	fd = bytes ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	n = fd >= 0 ? ck_fd_read_most(fd, bytes, READ_MAX) : -1;
+	if (bytes && ck_proc_file_open(&f, path) == 0) {
+		n = ck_proc_file_read(&f, bytes, READ_MAX, 0);
+		ck_proc_file_close(&f);
+	}
 	*size = n > 0 ? (size_t)n : 0;
-	if (fd >= 0)
-		close(fd);
 	if (*size == 0) {
 		free(bytes);
 		return NULL;
@@ -307,18 +306,19 @@ static bool is_multiprocessing(const char *arguments, size_t size)
 
 static pid_t parent_of(pid_t pid)
 {
-	char path[64], line[512], *end;
+	struct ck_proc_lines lines = {0};
+	struct ck_proc_file f;
+	char path[64], *line, *end;
 	int parent = 0;
-	FILE *f;
 
 	if (pid == 0)
 		return getppid();
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
+	if (ck_proc_file_open(&f, path) < 0)
 		return 0;
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
+	line = ck_proc_file_line(&f, &lines);
+	end = line ? strrchr(line, ')') : NULL;
+	ck_proc_file_close(&f);
 	return end && sscanf(end, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 

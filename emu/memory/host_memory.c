@@ -8,8 +8,8 @@
 
 #include "emu/memory/arena.h"
 #include "emu/core/hooks.h"
-#include "util/mappings.h"
 #include "util/page.h"
+#include "util/proc_file.h"
 
 #define PAGE ck_page()
 #define ALLOC_FLAGS                                                                                \
