@@ -76,7 +76,10 @@ struct ckc_kept {	     /* stored_upload.c */
 	 * of several threads may lose an update: one lookup. */
 	_Atomic uintptr_t plain_lo, plain_hi;
 	_Atomic int plain_left;
-	_Atomic bool slow; /* one was slower than to send the bytes: do not retry */
+	/* since the rate was last compared: bytes and nanoseconds of uploads that the server
+	 * lacked, and of those that it had */
+	_Atomic uint64_t bytes[2], ns[2];
+	_Atomic bool slow; /* they were slower than to send the bytes: do not retry */
 };
 
 #define CK_BESIDE_WAITING 64 /* replies that any buffer of a socket holds */

@@ -18,7 +18,8 @@ CK_LOG_DEFINE("client");
 #define REHASH_MOST 200000000u /* the same for bytes that are hashed before they are sent */
 #define MEMORY_MIN ((size_t)16 << 20) /* of memory that is not mapped from a file */
 #define PLAIN_TIMES 16
-#define MEASURE_MIN ((size_t)8 << 20) /* a shorter upload does not show its rate */
+#define MEASURE_MIN ((size_t)8 << 20) /* a shorter upload does not show the network's rate, */
+#define JUDGE_MIN ((size_t)32 << 20)  /* and tensors of a few MiB whether it pays only together */
 
 static bool mode_is(const char *word)
 {
@@ -133,6 +134,20 @@ void ckc_stored_note_link(struct ckc_client *c, int index)
 		ckc_chunk_index_put(index, &key, (uint32_t)time(NULL), &entry);
 }
 
+/* Hashing may take a little time; a server that had the bytes has to be faster than the network. */
+static void compare_rates(struct ckc_kept *k, bool had, size_t size, uint64_t ns, uint64_t link)
+{
+	uint64_t bytes = atomic_fetch_add(&k->bytes[had], size) + size;
+	uint64_t all_ns = atomic_fetch_add(&k->ns[had], ns) + ns;
+
+	if (bytes < JUDGE_MIN)
+		return;
+	if ((double)bytes * 1e9 / (double)all_ns < (double)(had ? link : link / 5 * 4))
+		k->slow = true;
+	atomic_store(&k->bytes[had], 0);
+	atomic_store(&k->ns[had], 0);
+}
+
 void ckc_stored_measured(struct ckc_client *c, const struct ckc_stored_measure *u)
 {
 	struct ckc_kept *k = &c->copying->kept;
@@ -145,9 +160,8 @@ void ckc_stored_measured(struct ckc_client *c, const struct ckc_stored_measure *
 		 (unsigned long long)(rate / 1000000));
 	if (u->size >= MEASURE_MIN && u->stored == 0 && !u->packed && link > 0 && rate > link)
 		ckc_compression_measured(c, u->size, u->ns);
-	/* hashing may take a little time; a server that had the bytes has to be faster */
-	if (u->size >= MEASURE_MIN && link > 0)
-		k->slow = rate < (had ? link : link / 5 * 4);
+	if (link > 0)
+		compare_rates(k, had, u->size, ns, link);
 	k->proven = k->proven || had || link > 0;
 	k->missed = !had;
 }
