@@ -136,7 +136,8 @@ static int send_result(struct cks_lane *l, uint32_t xid, const struct ck_proc *p
 }
 
 /* What the outcome of a call means for others. */
-static void handle_outcome(struct cks_lane *l, const struct ck_proc *proc, CUresult err)
+static void handle_outcome(struct cks_lane *l, const struct cks_request *q,
+			   const struct ck_proc *proc, CUresult err)
 {
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
@@ -147,6 +148,8 @@ static void handle_outcome(struct cks_lane *l, const struct ck_proc *proc, CUres
 	}
 	if (!err && proc->shares)
 		atomic_store(&s->shares, true);
+	if (q->proc == CK_PROC_upload_beside)
+		cks_session_beside(s, err);
 }
 
 /* Run a decoded call; its result is in lane.res. */
@@ -171,11 +174,9 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	err = err ? cks_lane_turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
 	if (waits)
 		cks_stream_holds_leave(&s->holds);
-	if (q->proc == CK_PROC_upload_beside)
-		cks_session_beside(s, err);
 	if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
-	handle_outcome(l, proc, err);
+	handle_outcome(l, q, proc, err);
 	result->err = (int)err;
 	result->output = cks_output_pending(s->output);
 	/* A reply to a thread for host functions must not wait for the driver: see
