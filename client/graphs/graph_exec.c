@@ -186,7 +186,7 @@ static void prepare_first(struct ckc_exec *exec, uint64_t ctx)
 
 	exec->launched = true;
 	if (context && ckc_allocation_by_graphs())
-		ckc_arena_shed(context->device, ctx);
+		ckc_arena_shed(context->device, ctx, true);
 }
 
 CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)

@@ -153,24 +153,35 @@ static uint64_t take_leased(struct ckc_heap *heap, size_t size, const struct ckc
 
 /* --- leases */
 
-/* Return one run of free chunks, or one free block; false: there is none. */
-static bool return_one(struct ckc_heap *heap)
+/*
+ * Return one run of free chunks, or one free block, if possible one whose use is over. Else the
+ * server waits for all work before it unmaps, and later commands wait for that: without @wait,
+ * such memory stays. False: there is no more.
+ */
+static bool return_one(struct ckc_heap *heap, bool wait)
 {
+	bool over;
 	uint64_t at;
 	size_t size;
 
-	/* the server waits before it unmaps: that would end a capture */
-	if (ckc_captures_any() || !ckc_heap_take_free(heap, &at, &size))
+	if (ckc_captures_any()) /* a wait would end it */
 		return false;
-	ck_wire_lease_end(0, at, size);
+	over = ckc_heap_take_free(heap, true, &at, &size);
+	if (!over && !(wait && ckc_heap_take_free(heap, false, &at, &size)))
+		return false;
+	if (over && ckc_session_offers(ckc_client_current(), CK_PROC_lease_drop))
+		ck_wire_lease_drop(0, at, size);
+	else
+		ck_wire_lease_end(0, at, size);
 	return true;
 }
 
-bool ckc_arena_return(struct ckc_heap *heap, size_t keep)
+bool ckc_arena_return(struct ckc_heap *heap, size_t keep, bool wait)
 {
 	bool any = false;
 
-	while (ckc_heap_free(heap) > keep && return_one(heap))
+	ckc_heap_finish(heap, is_over);
+	while (ckc_heap_free(heap) > keep && return_one(heap, wait))
 		any = true;
 	return any;
 }
@@ -195,7 +206,7 @@ static bool await_answers(struct ckc_arena *all, const struct ckc_arena_device *
 	return any;
 }
 
-void ckc_arena_shed(CUdevice device, uint64_t ctx)
+void ckc_arena_shed(CUdevice device, uint64_t ctx, bool wait)
 {
 	struct ckc_arena *all = arena_of(device);
 	struct ckc_heap *heap;
@@ -204,7 +215,7 @@ void ckc_arena_shed(CUdevice device, uint64_t ctx)
 	heap = heap_of(all, device, ctx);
 	await_answers(all, &all->devices[device], NULL);
 	if (heap)
-		ckc_arena_return(heap, 0);
+		ckc_arena_return(heap, 0, wait);
 	ck_unlock(&all->lock);
 }
 
@@ -217,7 +228,7 @@ static bool return_all(struct ckc_client *c)
 	for (int i = 0; i < CK_MAX_DEVICES; i++) {
 		struct ckc_heap *heap = c->memory->arena.devices[i].heap;
 
-		any |= heap && ckc_arena_return(heap, 0);
+		any |= heap && ckc_arena_return(heap, 0, true);
 	}
 	return any;
 }
@@ -401,7 +412,8 @@ void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 	ck_lock(&all->lock);
 	if (ckc_heap_give(heap, a->base, a->size, &use) < 0)
 		ck_warn("out of memory: freed device memory stays allocated");
-	while (ckc_heap_cached(heap) > CACHED_MAX && return_one(heap))
+	/* a free in a stream does not wait */
+	while (ckc_heap_cached(heap) > CACHED_MAX && return_one(heap, !user->in_stream))
 		;
 	ck_unlock(&all->lock);
 }

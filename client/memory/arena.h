@@ -27,8 +27,9 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 /* Free it after the last use by @user; @a is no longer in the table of known memory. */
 void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user);
 
-/* Return free memory of @device to the server, and what is being asked for in advance. */
-void ckc_arena_shed(CUdevice device, uint64_t ctx);
+/* Return free memory of @device to the server, and what is being asked for in advance. @wait: as
+ * for ckc_arena_return(). */
+void ckc_arena_shed(CUdevice device, uint64_t ctx, bool wait);
 
 /* Bytes of the server's device @ordinal that session @c has and the program has not taken. Waits
  * for memory that is being asked for in advance: the server counts it already. */
@@ -36,9 +37,10 @@ size_t ckc_arena_idle(struct ckc_client *c, unsigned int ordinal);
 
 /* --- for arena.c and arena_lease.c; call with the lock held */
 
-/* Return runs of free chunks, and free blocks, as long as more than @keep bytes are free. False:
- * there are none. */
-bool ckc_arena_return(struct ckc_heap *heap, size_t keep);
+/* Return runs of free chunks, and free blocks, as long as more than @keep bytes are free. @wait:
+ * also those that work may still use; then the commands that follow wait for all work, which
+ * must not itself wait for one of them. False: there are none. */
+bool ckc_arena_return(struct ckc_heap *heap, size_t keep, bool wait);
 /* Soon have the server tell this session when another one needs memory. */
 void ckc_arena_watch(struct ckc_client *c);
 /* After an allocation: ask for more memory in advance, if little is left. */

@@ -38,7 +38,7 @@ struct growth {
 
 /* --- return */
 
-static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_until)
+static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_until, bool wait)
 {
 	struct ckc_arena *all = &c->memory->arena;
 
@@ -49,7 +49,7 @@ static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_un
 		if (hold_until)
 			d->hold_until = hold_until;
 		if (d->heap)
-			ckc_arena_return(d->heap, keep);
+			ckc_arena_return(d->heap, keep, wait);
 	}
 	ck_unlock(&all->lock);
 }
@@ -60,7 +60,7 @@ static void handle_pressure(const struct ckc_callback *callback, int status, uin
 {
 	(void)status;
 	(void)value;
-	release_all_free(callback->data, 0, ck_now_ns() + HOLD_NS);
+	release_all_free(callback->data, 0, ck_now_ns() + HOLD_NS, true);
 	ckc_arena_await_growth(callback->data); /* or it asks a session that has left */
 	if (ckc_session_offers(callback->data, CK_PROC_lease_returned))
 		ck_wire_lease_returned(0);
@@ -73,7 +73,7 @@ static void trim_idle_arena(struct ckc_client *c)
 	uint64_t takes = all->takes;
 
 	if (takes == all->takes_at_rest)
-		release_all_free(c, FREE_AT_REST, 0);
+		release_all_free(c, FREE_AT_REST, 0, false);
 	all->takes_at_rest = takes;
 }
 CK_ON_REST(trim_idle_arena);
@@ -185,7 +185,7 @@ static void *grow_arena(void *data)
 	} else {
 		ckc_heap_add(d->heap, g->at, g->size, g->unit);
 		if (ck_now_ns() < d->hold_until) /* another session needs memory */
-			ckc_arena_return(d->heap, 0);
+			ckc_arena_return(d->heap, 0, false);
 	}
 	d->asking--;
 	ck_cond_broadcast(&all->answered);

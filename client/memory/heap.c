@@ -246,31 +246,43 @@ static bool first_run(const struct ckc_heap *heap, uint64_t at, uint64_t end, ui
 	return found;
 }
 
-/* The first run of whole chunks and units after @from that are free, whatever their uses. False:
- * none. */
-static bool find_whole(const struct ckc_heap *heap, uint64_t from, uint64_t *lo, uint64_t *hi)
+/* The first run of whole chunks and units after @from that are free; @over: that are no longer
+ * used. False: none. */
+static bool find_whole(const struct ckc_heap *heap, bool over, uint64_t from, uint64_t *lo,
+		       uint64_t *hi)
 {
 	const struct ckc_pieces *all = &heap->chunks;
 	bool found = false;
 
 	for (size_t i = ckc_pieces_find(all, from); !found && i < all->count;) {
-		uint64_t at = ck_max(from, all->list[i].lo), end = ckc_pieces_run(all, &i);
+		uint64_t at = ck_max(from, all->list[i].lo), end = ckc_pieces_run(all, over, &i);
 
-		found = first_run(heap, at, end, lo, hi);
+		found = at < end && first_run(heap, at, end, lo, hi);
 	}
 	return found;
 }
 
-bool ckc_heap_take_free(struct ckc_heap *heap, uint64_t *at, size_t *size)
+/* The index of the first free block; @over: that is no longer used. The count: none. */
+static size_t find_block(const struct ckc_heap *heap, bool over)
 {
+	size_t i = 0;
+
+	while (i < heap->blocks.count && over && heap->blocks.list[i].use.command)
+		i++;
+	return i;
+}
+
+bool ckc_heap_take_free(struct ckc_heap *heap, bool over, uint64_t *at, size_t *size)
+{
+	size_t block = find_block(heap, over);
 	uint64_t lo = 0, hi = 0;
 
-	if (heap->blocks.count > 0) {
-		lo = heap->blocks.list[0].lo;
-		hi = heap->blocks.list[0].hi;
-		ckc_pieces_drop(&heap->blocks, 0);
+	if (block < heap->blocks.count) {
+		lo = heap->blocks.list[block].lo;
+		hi = heap->blocks.list[block].hi;
+		ckc_pieces_drop(&heap->blocks, block);
 	} else {
-		if (!find_whole(heap, 0, &lo, &hi) || ckc_pieces_prepare(&heap->chunks) < 0)
+		if (!find_whole(heap, over, 0, &lo, &hi) || ckc_pieces_prepare(&heap->chunks) < 0)
 			return false;
 		ckc_pieces_cut_all(&heap->chunks, lo, hi);
 	}
@@ -300,7 +312,7 @@ size_t ckc_heap_idle(const struct ckc_heap *heap)
 	size_t bytes = heap->blocks.bytes;
 	uint64_t lo, hi = 0;
 
-	while (find_whole(heap, hi, &lo, &hi))
+	while (find_whole(heap, false, hi, &lo, &hi))
 		bytes += hi - lo;
 	return bytes;
 }

@@ -68,8 +68,8 @@ void ckc_heap_finish(struct ckc_heap *heap, bool (*over)(const struct ckc_use *u
 void ckc_heap_disown(struct ckc_heap *heap, const struct ckc_context *context);
 
 /* Take one run of chunks or units, or one block, out of the heap, to be given back to the server.
- * False: nothing is free. */
-bool ckc_heap_take_free(struct ckc_heap *heap, uint64_t *at, size_t *size);
+ * @over: only memory whose uses are over. False: nothing is free. */
+bool ckc_heap_take_free(struct ckc_heap *heap, bool over, uint64_t *at, size_t *size);
 
 /* Bytes in use or free; free ones; free ones that ckc_heap_take_free() could give back. */
 size_t ckc_heap_leased(const struct ckc_heap *heap);

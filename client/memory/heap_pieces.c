@@ -127,14 +127,15 @@ void ckc_pieces_detach(struct ckc_pieces *all, const struct ckc_context *context
 	}
 }
 
-uint64_t ckc_pieces_run(const struct ckc_pieces *all, size_t *index)
+uint64_t ckc_pieces_run(const struct ckc_pieces *all, bool over, size_t *index)
 {
 	size_t i = *index;
+	uint64_t end = all->list[i].lo;
 
-	while (i + 1 < all->count && all->list[i + 1].lo == all->list[i].hi)
-		i++;
-	*index = i + 1;
-	return all->list[i].hi;
+	while (i < all->count && all->list[i].lo == end && !(over && all->list[i].use.command))
+		end = all->list[i++].hi;
+	*index = ck_max(i, *index + 1);
+	return end;
 }
 
 void ckc_pieces_cut_all(struct ckc_pieces *all, uint64_t lo, uint64_t hi)

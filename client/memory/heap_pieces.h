@@ -51,9 +51,9 @@ size_t ckc_pieces_best(const struct ckc_pieces *all, size_t size, const struct c
 void ckc_pieces_finish(struct ckc_pieces *all, bool (*over)(const struct ckc_use *use));
 void ckc_pieces_detach(struct ckc_pieces *all, const struct ckc_context *context);
 
-/* The end of the run of adjacent pieces that begins with piece *@index, whatever their uses; then
- * *@index is the first piece behind it. */
-uint64_t ckc_pieces_run(const struct ckc_pieces *all, size_t *index);
+/* The end of the run of adjacent pieces that begins with piece *@index; then *@index is the first
+ * piece behind it, at least the next one. @over: only of pieces whose uses are over. */
+uint64_t ckc_pieces_run(const struct ckc_pieces *all, bool over, size_t *index);
 
 /* Remove [lo, hi), which adjacent pieces hold. Call after ckc_pieces_prepare(). */
 void ckc_pieces_cut_all(struct ckc_pieces *all, uint64_t lo, uint64_t hi);

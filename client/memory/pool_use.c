@@ -160,7 +160,7 @@ CK_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 		used = atomic_load(&use->used);
 		used = CK_ALIGN_UP(used, (uint64_t)CK_CHUNK);
 		use->reserved = ck_max(keep, used);
-		ckc_arena_shed(p->device, ctx);
+		ckc_arena_shed(p->device, ctx, false);
 	}
 	return is_ours(p) ? CUDA_SUCCESS
 			  : ck_wire_cuMemPoolTrimTo(ctx, p->object.id, minBytesToKeep);

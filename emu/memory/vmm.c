@@ -229,7 +229,7 @@ static bool device_reaches_range(CUdevice device, uint64_t ptr, size_t size)
 	return true;
 }
 
-/* It waits for the work queued so far, which may use the memory. */
+/* As on a GPU, it does not wait for work: what still uses the memory faults. */
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	CUresult result = ck_emu_enter_bare();
@@ -239,7 +239,6 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 		return result;
 	if (!ptr || !size || ck_add_overflow(ptr, size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
-	ck_emu_all_wait();
 	ck_lock(&reserved_lock);
 	if (is_mapped(ptr, size))
 		unmap_at(ptr, size);

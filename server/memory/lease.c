@@ -312,14 +312,15 @@ void cks_lease_drop(struct cks_session *s, CUdeviceptr at, size_t size)
 	}
 }
 
-/* Unmapping memory that running work uses would break the context: wait first, unless it has
+/* Unmapping memory that running work uses would break the context: @wait first, unless it has
  * failed. The lock is not held meanwhile: others need it at once. */
-static CUresult end_lease(struct cks_session *s, CUdeviceptr at, size_t size)
+static CUresult end_lease(struct cks_session *s, CUdeviceptr at, size_t size, bool wait)
 {
 	struct cks_request q = {.session = s};
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
-	wait_for_contexts(s);
+	if (wait)
+		wait_for_contexts(s);
 	ck_lock(&s->leases->lock);
 	if (is_leased(s->memory, at, size)) {
 		cks_lease_drop(s, at, size);
@@ -381,24 +382,36 @@ void cks_lease_open_gate(struct cks_session *s)
 
 /* The client returns memory for another session's sake, also when it is late: that is no reason to
  * return to the GPU. */
-CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *res)
+static CUresult return_lease(struct cks_session *s, CUdeviceptr at, size_t size, bool wait)
 {
-	struct cks_session *s = q->session;
 	struct cks_pass pass = {.turns = 0};
 	CUresult err = CUDA_SUCCESS;
 	bool inside, away = false;
 
-	(void)res;
 	if (!is_supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
 	cks_gate_join(&s->gate, &pass);
 	cks_gate_uncount(&pass);
 	while (!(inside = cks_gate_try_held(&s->gate, &pass)) && !away)
-		err = note_late_end(s, a->at, a->size, &away);
+		err = note_late_end(s, at, size, &away);
 	if (inside) {
-		err = end_lease(s, a->at, a->size);
+		err = end_lease(s, at, size, wait);
 		cks_gate_leave_uncounted(&pass);
 	}
 	cks_gate_part(&s->gate, &pass);
 	return err;
+}
+
+CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *res)
+{
+	(void)res;
+	return return_lease(q->session, a->at, a->size, true);
+}
+
+/* The work that used the memory is over. Other work may wait for what the program submits next, so
+ * this does not wait for all. */
+CUresult ck_serve_lease_drop(struct cks_request *q, ck_lease_drop_args *a, void *res)
+{
+	(void)res;
+	return return_lease(q->session, a->at, a->size, false);
 }

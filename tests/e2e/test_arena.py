@@ -392,3 +392,57 @@ def test_an_idle_session_keeps_little_more_than_it_uses(tmp_path):
     finally:
         idle.communicate("\n", timeout=30)
         server.stop()
+
+
+# Work that waits for a word, which the program writes after a line of input.
+WAITS = """
+current()
+word, a, b = alloc(4), ctypes.c_void_p(), ctypes.c_void_p()
+check(cuda.cuStreamCreate(ctypes.byref(a), 1)), check(cuda.cuStreamCreate(ctypes.byref(b), 1))
+time.sleep(1.5)         # it can be asked for memory now
+check(cuda.cuStreamWaitValue32_v2(a, ctypes.c_uint64(word), 1, 0))
+assert cuda.cuStreamQuery(a) == 600
+say("ready")
+input()
+check(cuda.cuStreamWriteValue32_v2(b, ctypes.c_uint64(word), 1, 0))
+check(cuda.cuStreamSynchronize(a))
+say("done")
+"""
+
+
+def goes_back_at_rest(server, _greedy):
+    def held():
+        shown = run([ROOT / "cpu" / "cricket", "status", "-s", server.address("unix"), "--json"], clean_env())
+        return [s["memory"] for s in json.loads(shown.out)["sessions"]]
+    wait_until(lambda: max(held()) > 32 * MIB, 5, "the lease is there")
+    wait_until(lambda: max(held()) <= 16 * MIB, 12, "free memory is back")
+
+
+def goes_back_to_another(_server, greedy):
+    greedy.stdin.write("\n")
+    greedy.stdin.flush()
+    assert greedy.stdout.readline() == "all\n"
+
+
+@pytest.mark.parametrize("goes_back", (goes_back_at_rest, goes_back_to_another))
+def test_free_memory_goes_back_while_work_waits_for_later_work(tmp_path, goes_back):
+    server = Server(tmp_path / "server", CRICKET_EMU=f"memory={4 << 30},shared,usage={tmp_path}/table")
+    greedy = begin(f"""
+current()
+say("ready")
+for _ in sys.stdin:
+    got, end = fill(), time.monotonic() + 30
+    while len(got) < {(4 << 30) // CHUNK - 8} and time.monotonic() < end:
+        got += fill()
+    say("all" if time.monotonic() < end else len(got))
+""", client_env(server.address("unix")))
+    waiting = begin(WAITS, client_env(server.address("unix")))
+    try:
+        assert greedy.stdout.readline() == waiting.stdout.readline() == "ready\n"
+        goes_back(server, greedy)
+        out, _ = waiting.communicate("\n", timeout=30)
+        assert out == "done\n" and waiting.returncode == 0
+    finally:
+        waiting.kill()
+        greedy.communicate(timeout=30)
+        server.stop()

@@ -214,6 +214,7 @@ static void a_capture_is_not_waited_for(void **state)
 	refusals = 1;
 	assert_int_equal(cuMemAlloc_v2(&(CUdeviceptr){0}, 3 * LARGE), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(sent(CK_PROC_lease_end), 0); /* nor is memory returned */
+	assert_int_equal(sent(CK_PROC_lease_drop), 0);
 	assert_int_equal(cuStreamEndCapture(two, &graph), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree_v2(other), CUDA_SUCCESS);
 }
@@ -221,16 +222,37 @@ static void a_capture_is_not_waited_for(void **state)
 static void free_memory_goes_back_before_an_allocation_fails(void **state)
 {
 	CUdeviceptr at = take(LARGE), p = 7;
-	const ck_lease_end_args *end;
+	const ck_lease_drop_args *end;
 
 	(void)state;
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 	refusals = 1;
 	assert_int_equal(cuMemAlloc_v2(&p, 2 * LARGE), CUDA_SUCCESS); /* at the second attempt */
-	end = peer_args(CK_PROC_lease_end, 0);
+	end = peer_args(CK_PROC_lease_drop, 0);
 	assert_int_equal(end->at, at);
 	assert_int_equal(end->size, LARGE);
 	assert_int_equal(sent(CK_PROC_lease_press), 0);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+/* Trimming a pool does not wait natively; want of memory does. */
+static void memory_that_work_may_use_goes_back_only_in_want_of_memory(void **state)
+{
+	CUdeviceptr at = take_in(one, LARGE), p = 7;
+	const ck_lease_end_args *end;
+	CUmemoryPool pool;
+
+	(void)state;
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
+	assert_int_equal(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemPoolTrimTo(pool, 0), CUDA_SUCCESS);
+	assert_int_equal(sent(CK_PROC_lease_end), 0);
+	refusals = 1;
+	assert_int_equal(cuMemAlloc_v2(&p, 2 * LARGE), CUDA_SUCCESS);
+	end = peer_args(CK_PROC_lease_end, 0);
+	assert_int_equal(end->at, at);
+	assert_int_equal(end->size, LARGE);
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
@@ -358,7 +380,7 @@ static void what_another_thread_has_been_granted_goes_back_for_the_driver(void *
 	why = CUDA_ERROR_OUT_OF_MEMORY;
 	end_late(other);
 	assert_int_equal(p, 0x700000000000);
-	assert_int_equal(sent(CK_PROC_lease_end), 1);
+	assert_int_equal(sent(CK_PROC_lease_drop), 1);
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
@@ -386,7 +408,7 @@ static void others_are_asked_when_what_this_one_returns_is_too_little(void **sta
 	more = 1;
 	p = take(LARGE);
 	why = CUDA_ERROR_OUT_OF_MEMORY;
-	assert_int_equal(sent(CK_PROC_lease_end), 1);
+	assert_int_equal(sent(CK_PROC_lease_drop), 1);
 	assert_int_equal(sent(CK_PROC_lease_press), 1);
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
@@ -424,7 +446,8 @@ static void the_use_of_a_pool_is_known_here(void **state)
 	assert_int_equal(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value), 0);
 	assert_int_equal(value, 0);
 	assert_int_equal(cuMemPoolTrimTo(pool, 0), CUDA_SUCCESS);
-	assert_true(sent(CK_PROC_lease_end) > 0);
+	assert_true(sent(CK_PROC_lease_drop) > 0);
+	assert_int_equal(sent(CK_PROC_lease_end), 0);
 	assert_int_equal(sent(CK_PROC_pool_attribute), 0);
 	assert_int_equal(sent(CK_PROC_cuMemPoolTrimTo), 0);
 }
@@ -440,6 +463,7 @@ int main(void)
 		arena_test(a_stream_follows_its_own_use_and_waits_for_anothers),
 		arena_test(a_capture_is_not_waited_for),
 		arena_test(free_memory_goes_back_before_an_allocation_fails),
+		arena_test(memory_that_work_may_use_goes_back_only_in_want_of_memory),
 		arena_test(other_sessions_are_asked_before_an_allocation_fails),
 		arena_test(a_small_allocation_takes_less_where_memory_is_short),
 		arena_test(a_driver_without_such_memory_is_asked_for_its_own),

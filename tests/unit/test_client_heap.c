@@ -148,7 +148,7 @@ static void a_block_is_used_as_a_whole(void **state)
 	assert_int_equal(ckc_heap_take(heap, 4 * CK_CHUNK, &anyone), 0);
 	assert_int_equal(ckc_heap_take(heap, 7 * CK_CHUNK + 1, &anyone), block);
 	ckc_heap_give(heap, block, 7 * CK_CHUNK + 1, &over);
-	assert_true(ckc_heap_take_free(heap, &at, &size));
+	assert_true(ckc_heap_take_free(heap, false, &at, &size));
 	assert_int_equal(at, block);
 	assert_int_equal(size, 8 * CK_CHUNK);
 	assert_int_equal(ckc_heap_leased(heap), CK_CHUNK);
@@ -164,10 +164,10 @@ static void only_whole_chunks_go_back(void **state)
 	(void)state;
 	ckc_heap_take(heap, 512, &anyone);
 	assert_int_equal(ckc_heap_idle(heap), 3 * CK_CHUNK);
-	assert_true(ckc_heap_take_free(heap, &at, &size));
+	assert_true(ckc_heap_take_free(heap, false, &at, &size));
 	assert_int_equal(at, LO + CK_CHUNK);
 	assert_int_equal(size, 3 * CK_CHUNK);
-	assert_false(ckc_heap_take_free(heap, &at, &size));
+	assert_false(ckc_heap_take_free(heap, false, &at, &size));
 	assert_int_equal(ckc_heap_leased(heap), CK_CHUNK);
 	assert_int_equal(ckc_heap_place(heap, CK_CHUNK, CK_CHUNK),
 			 LO + CK_CHUNK); /* its addresses are free */
@@ -192,10 +192,10 @@ static void only_whole_units_go_back(void **state)
 	assert_int_equal(ckc_heap_idle(heap), 7 * CK_CHUNK + 3 * CK_HEAP_UNIT);
 	ckc_heap_take(heap, 7 * CK_CHUNK, &anyone);
 	assert_int_equal(ckc_heap_take(heap, 512, &anyone), units);
-	assert_true(ckc_heap_take_free(heap, &at, &size));
+	assert_true(ckc_heap_take_free(heap, false, &at, &size));
 	assert_int_equal(at, units + CK_HEAP_UNIT);
 	assert_int_equal(size, 2 * CK_HEAP_UNIT);
-	assert_false(ckc_heap_take_free(heap, &at, &size));
+	assert_false(ckc_heap_take_free(heap, false, &at, &size));
 	assert_int_equal(ckc_heap_leased(heap), 8 * CK_CHUNK + CK_HEAP_UNIT);
 	ckc_heap_destroy(heap);
 }
@@ -223,10 +223,32 @@ static void chunks_go_back_whatever_has_used_their_parts(void **state)
 	ckc_heap_give(heap, a, 512, &by_seven);
 	ckc_heap_give(heap, b, 512, &by_all);
 	assert_int_equal(ckc_heap_idle(heap), 2 * CK_CHUNK);
-	assert_true(ckc_heap_take_free(heap, &at, &size));
+	assert_true(ckc_heap_take_free(heap, false, &at, &size));
 	assert_int_equal(at, LO);
 	assert_int_equal(size, 2 * CK_CHUNK);
 	assert_int_equal(ckc_heap_free(heap), 0);
+	ckc_heap_destroy(heap);
+}
+
+static void what_may_still_be_used_stays(void **state)
+{
+	struct ckc_heap *heap = heap_of(3);
+	uint64_t a = ckc_heap_take(heap, CK_CHUNK, &anyone), block, at;
+	size_t size;
+
+	(void)state;
+	block = ckc_heap_place(heap, 8 * CK_CHUNK, CK_CHUNK);
+	ckc_heap_add_block(heap, block);
+	ckc_heap_give(heap, block, 8 * CK_CHUNK, &by_seven);
+	ckc_heap_give(heap, a, CK_CHUNK, &by_seven);
+	assert_true(ckc_heap_take_free(heap, true, &at, &size));
+	assert_int_equal(at, LO + CK_CHUNK);
+	assert_int_equal(size, 2 * CK_CHUNK);
+	assert_false(ckc_heap_take_free(heap, true, &at, &size));
+	assert_true(ckc_heap_take_free(heap, false, &at, &size));
+	assert_int_equal(at, block);
+	assert_true(ckc_heap_take_free(heap, false, &at, &size));
+	assert_int_equal(at, LO);
 	ckc_heap_destroy(heap);
 }
 
@@ -305,6 +327,7 @@ int main(void)
 		cmocka_unit_test(only_whole_units_go_back),
 		cmocka_unit_test(a_lease_of_units_begins_at_a_multiple_of_them),
 		cmocka_unit_test(chunks_go_back_whatever_has_used_their_parts),
+		cmocka_unit_test(what_may_still_be_used_stays),
 		cmocka_unit_test(addresses_that_are_asked_for_are_taken),
 		cmocka_unit_test(nothing_overlaps),
 	};
