@@ -249,7 +249,7 @@ static void memory_that_one_session_has_used_the_next_one_leases_at_once(void **
 	assert_int_equal(peer_count(CK_PROC_learned), 6); /* 256 to 640 MiB */
 	for (size_t i = 0; i < count; i++)
 		assert_int_equal(cuMemFree_v2(at[i]), CUDA_SUCCESS);
-	ckc_arena_shed(0, 0); /* a client at rest has done so on its own */
+	ckc_arena_shed(0, 0, true); /* a client at rest has done so on its own */
 	restart();
 	ckc_cache_clear();
 	arena->devices[0].recalled = false;

@@ -43,8 +43,9 @@ static ino_t inode(int fd)
 	return st.st_ino;
 }
 
-/* What the program does when a check has just looked at a descriptor, before the next statement. */
-static void (*after_fstat)(int fd);
+/* What the program does when a check of this thread has just looked at a descriptor, before the
+ * next statement. */
+static _Thread_local void (*after_fstat)(int fd);
 
 int fstat(int fd, struct stat *st)
 {
