@@ -110,23 +110,6 @@ void ck_cuda_mps_kill(const char *folder)
 	search_mps(kill_user, folder);
 }
 
-bool ck_cuda_mps_installed(void)
-{
-	const char *at = getenv("PATH");
-	char path[PATH_MAX];
-
-	while (at && *at) {
-		size_t size = strcspn(at, ":");
-
-		if (snprintf(path, sizeof(path), "%.*s/" CK_MPS_CONTROL, (int)size, at) <
-			    (int)sizeof(path) &&
-		    access(path, X_OK) == 0)
-			return true;
-		at += size + (at[size] == ':');
-	}
-	return false;
-}
-
 const char *ck_cuda_mps_folder(void)
 {
 	const char *folder = getenv(CK_MPS_VARIABLE);

@@ -17,8 +17,6 @@
 
 /* Does MPS run on this host, as far as /proc shows? Without the daemons of servers of Cricket. */
 bool ck_cuda_mps_runs(void);
-/* Is the control program on PATH? */
-bool ck_cuda_mps_installed(void);
 /* The folder of the daemon of a server of Cricket that this process is to use; NULL: none. */
 const char *ck_cuda_mps_folder(void);
 /* Does a daemon listen in @folder? It does not notice the question. */

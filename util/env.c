@@ -4,8 +4,10 @@
 #define _GNU_SOURCE /* secure_getenv */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/env.h"
 #include "util/util.h"
@@ -169,4 +171,20 @@ uint64_t ck_env_seconds(const char *name)
 	if ((!value || ck_env_time(value, &seconds) < 0) && row && row->fallback)
 		ck_env_time(row->fallback, &seconds);
 	return seconds;
+}
+
+bool ck_env_find_program(const char *name, char *out, size_t size)
+{
+	const char *at = getenv("PATH");
+	bool found = false;
+
+	while (at && *at && !found) {
+		size_t length = strcspn(at, ":");
+
+		found = length > 0 &&
+			snprintf(out, size, "%.*s/%s", (int)length, at, name) < (int)size &&
+			access(out, X_OK) == 0;
+		at += length + (at[length] == ':');
+	}
+	return found;
 }

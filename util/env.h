@@ -78,6 +78,10 @@ int ck_env_word(const char *list, const char *name, char *into, size_t room);
 /* Its value as a number; malformed or unset: the default. */
 long ck_env_word_number(const char *list, const char *name);
 
+/* The path of program @name, a name without a slash, by PATH, in @out of @size bytes. False: there
+ * is none. */
+bool ck_env_find_program(const char *name, char *out, size_t size);
+
 /* Add @entry at the end of the list, so that it counts. Of this process's environment: not beside
  * threads that read it. 0 or -errno. */
 int ck_env_list_add(const char *list, const char *entry);

@@ -83,23 +83,9 @@ void ck_private_fd_plain(struct ck_private_fd *k, int fd)
  * the same number. */
 static unsigned long long start_time(void)
 {
-	unsigned long long start = 0;
-	char text[1024], *at;
-	struct ck_proc_file f;
-	ssize_t n;
+	struct ck_proc_stat stat;
 
-	if (ck_proc_file_open(&f, "/proc/self/stat") < 0)
-		return 0;
-	n = ck_proc_file_read(&f, text, sizeof(text) - 1, 0);
-	ck_proc_file_close(&f);
-	text[ck_max(n, (ssize_t)0)] = '\0';
-	at = strrchr(text, ')'); /* fields 3 to 21 are in between */
-	if (!at || sscanf(at + 1,
-			  " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			  "%*s %*s %llu",
-			  &start) != 1)
-		return 0;
-	return start;
+	return ck_proc_stat(0, &stat) == 0 ? stat.start : 0;
 }
 
 void ck_private_fd_note(struct ck_private_fd *k, int fd)

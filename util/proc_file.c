@@ -91,6 +91,32 @@ char *ck_proc_file_line(const struct ck_proc_file *f, struct ck_proc_lines *l)
 	return line;
 }
 
+/* --- a process */
+
+int ck_proc_stat(pid_t pid, struct ck_proc_stat *out)
+{
+	char path[32] = "/proc/self/stat", text[1024], *end;
+	struct ck_proc_file f;
+	ssize_t n;
+	int ret;
+
+	if (pid > 0)
+		snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	ret = ck_proc_file_open(&f, path);
+	if (ret < 0)
+		return ret;
+	n = ck_proc_file_read(&f, text, sizeof(text) - 1, 0);
+	ck_proc_file_close(&f);
+	text[ck_max(n, (ssize_t)0)] = '\0';
+	end = strrchr(text, ')'); /* the name in parentheses may hold anything */
+	if (!end || sscanf(end + 1,
+			   " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			   "%*s %*s %llu",
+			   &out->state, &out->parent, &out->start) != 3)
+		return -EINVAL;
+	return 0;
+}
+
 /* --- the mappings of this process */
 
 static bool next_mapping(const struct ck_proc_file *maps, struct ck_proc_lines *lines,

@@ -38,6 +38,17 @@ ssize_t ck_proc_file_read(const struct ck_proc_file *f, void *data, size_t size,
  * read. */
 char *ck_proc_file_line(const struct ck_proc_file *f, struct ck_proc_lines *lines);
 
+/* --- a process */
+
+struct ck_proc_stat {
+	char state; /* 'Z', 'X': it has ended */
+	pid_t parent;
+	unsigned long long start; /* when the kernel made it, in its ticks */
+};
+
+/* What /proc tells of process @pid (0: this one). 0 or -errno; -EINVAL: it tells something else. */
+int ck_proc_stat(pid_t pid, struct ck_proc_stat *out);
+
 /* --- the mappings of this process */
 
 struct ck_own_mapping {

@@ -304,27 +304,10 @@ static bool is_multiprocessing(const char *arguments, size_t size)
 	return memmem(arguments, size, "\0from multiprocessing.", 22) != NULL;
 }
 
-static pid_t parent_of(pid_t pid)
-{
-	struct ck_proc_lines lines = {0};
-	struct ck_proc_file f;
-	char path[64], *line, *end;
-	int parent = 0;
-
-	if (pid == 0)
-		return getppid();
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (ck_proc_file_open(&f, path) < 0)
-		return 0;
-	line = ck_proc_file_line(&f, &lines);
-	end = line ? strrchr(line, ')') : NULL;
-	ck_proc_file_close(&f);
-	return end && sscanf(end, ") %*c %d", &parent) == 1 ? parent : 0;
-}
-
 void ckc_program_name(char out[CKC_PROGRAM])
 {
 	const char *notebook = getenv("JPY_SESSION_NAME");
+	struct ck_proc_stat stat;
 	bool more = true;
 	pid_t pid = 0;
 	size_t size;
@@ -336,7 +319,8 @@ void ckc_program_name(char out[CKC_PROGRAM])
 		more = arguments && !ckc_program_of(arguments, size, notebook, out) &&
 		       is_multiprocessing(arguments, size);
 		free(arguments);
-		pid = more ? parent_of(pid) : 0;
+		more = more && ck_proc_stat(pid, &stat) == 0;
+		pid = more ? stat.parent : 0;
 		more &= pid > 1;
 	}
 	if (!out[0])

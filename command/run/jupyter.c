@@ -16,6 +16,7 @@
 #include "command/config/install_paths.h"
 #include "command/config/server.h"
 #include "command/run/settings.h"
+#include "util/env.h"
 #include "util/util.h"
 
 struct kernel {
@@ -48,7 +49,6 @@ static bool is_name(const char *name)
 /* The program @word, with its path: a kernel starts with the PATH of Jupyter. -ENOENT, printed. */
 static int find_program(const char *word, char out[CKX_PATH])
 {
-	const char *path = getenv("PATH");
 	bool found = false;
 
 	if (strchr(word, '/')) {
@@ -57,14 +57,8 @@ static int find_program(const char *word, char out[CKX_PATH])
 		found = whole && access(whole, X_OK) == 0 &&
 			snprintf(out, CKX_PATH, "%s", whole) < CKX_PATH;
 		free(whole);
-	}
-	for (const char *at = path; !strchr(word, '/') && at && *at && !found;) {
-		size_t size = strcspn(at, ":");
-
-		found = size > 0 &&
-			snprintf(out, CKX_PATH, "%.*s/%s", (int)size, at, word) < CKX_PATH &&
-			access(out, X_OK) == 0;
-		at += size + (at[size] == ':');
+	} else {
+		found = ck_env_find_program(word, out, CKX_PATH);
 	}
 	if (!found)
 		ckx_error("there is no program %s: name a Python with --python", word);

@@ -20,6 +20,7 @@
 #include "emu/core/usage.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/proc_file.h"
 
 CK_LOG_DEFINE("emu");
 
@@ -43,28 +44,11 @@ static struct {
 /* The owner's mark of a living process; 0: there is none. */
 static uint64_t mark_of(unsigned int pid)
 {
-	unsigned long long start;
-	char path[32], text[1024], *end, state;
-	FILE *f;
-	size_t n;
+	struct ck_proc_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = '\0';
-	/* the name in parentheses may hold anything; the start is 20 fields behind it */
-	end = strrchr(text, ')');
-	if (!end ||
-	    sscanf(end + 1,
-		   " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-		   "%*d %*d %*d %*d %llu",
-		   &state, &start) != 2 ||
-	    state == 'Z' || state == 'X') /* its memory has gone */
-		return 0;
-	return (uint64_t)pid << 32 | (uint32_t)start;
+	if (ck_proc_stat((pid_t)pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
+		return 0; /* its memory has gone */
+	return (uint64_t)pid << 32 | (uint32_t)stat.start;
 }
 
 static bool alive(uint64_t owner)

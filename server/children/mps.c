@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "cuda/mps.h"
 #include "server/children/mps.h"
 #include "server/children/mps_folder.h"
+#include "util/env.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
@@ -114,6 +116,7 @@ int cks_mps_take(struct cks_mps *m, const struct cks_identity *identity, const c
 		 struct cks_mps_daemon **out)
 {
 	struct cks_mps_daemon *d = m->first;
+	char path[PATH_MAX];
 	int ret;
 
 	while (d && (!d->pid || d->quit_by || strcmp(d->gpus, gpus) != 0 ||
@@ -122,7 +125,7 @@ int cks_mps_take(struct cks_mps *m, const struct cks_identity *identity, const c
 	*out = d;
 	if (d)
 		return 0;
-	if (!ck_cuda_mps_installed())
+	if (!ck_env_find_program(CK_MPS_CONTROL, path, sizeof(path)))
 		return -ENOENT;
 	d = calloc(1, sizeof(*d));
 	if (!d)

@@ -17,6 +17,7 @@
 #include "server/processes/state.h"
 #include "server/policy/terms.h"
 #include "util/log.h"
+#include "util/proc_file.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -184,26 +185,6 @@ static void add_gpu_time(struct cks_workers *w, struct worker *worker, uint64_t 
 		row->gpu_us += us;
 }
 
-static pid_t parent_of(pid_t pid)
-{
-	char path[32], text[512], *end;
-	int parent = 0;
-	size_t n = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = '\0';
-	end = strrchr(text, ')'); /* the name in parentheses may hold anything */
-	if (!end || sscanf(end + 1, " %*c %d", &parent) != 1)
-		return 0;
-	return parent;
-}
-
 /* Its sessions that have used the GPU lately, or @all of them. */
 static bool takes_part(const struct worker *worker, const struct cks_mps_daemon *daemon, bool all)
 {
@@ -213,11 +194,13 @@ static bool takes_part(const struct worker *worker, const struct cks_mps_daemon 
 
 static void add_mps_time(struct cks_workers *w, pid_t server, uint64_t us)
 {
-	pid_t parent = w->mps.first ? parent_of(server) : 0;
 	struct cks_mps_daemon *daemon = w->mps.first;
+	struct ck_proc_stat stat;
 	size_t count = 0, all;
 
-	while (daemon && (daemon->pid != parent || parent == 0))
+	if (!daemon || ck_proc_stat(server, &stat) < 0)
+		return;
+	while (daemon && (daemon->pid != stat.parent || daemon->pid == 0))
 		daemon = daemon->next;
 	if (!daemon)
 		return; /* another process has the GPU */

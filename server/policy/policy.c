@@ -15,6 +15,7 @@
 #include "server/policy/policy.h"
 #include "server/policy/policy_part.h"
 #include "server/policy/token.h"
+#include "util/env.h"
 #include "util/util.h"
 
 #define CK_POLICY_MAX 1048576 /* bytes of the file */
@@ -387,6 +388,18 @@ static bool uses_mps(const struct cks_policy *policy)
 	return any;
 }
 
+/* Does the policy need a program that is not there? */
+static void check_mps(const struct cks_policy *policy, const char *path)
+{
+	char control[PATH_MAX];
+
+	if (uses_mps(policy) && !ck_env_find_program(CK_MPS_CONTROL, control, sizeof(control)))
+		fprintf(stderr,
+			"cricket-rpc-server: %s: share = \"mps\": " CK_MPS_CONTROL
+			" is not on PATH here: without it such sessions are refused\n",
+			path);
+}
+
 int cks_policy_check(const char *path, const char *token_file)
 {
 	struct cks_policy *policy = NULL;
@@ -397,11 +410,8 @@ int cks_policy_check(const char *path, const char *token_file)
 		fprintf(stderr, "cricket-rpc-server: %s\n", why);
 	else if (policy && token_file)
 		ret = check_tokens(policy, path, token_file);
-	if (ret == 0 && policy && uses_mps(policy) && !ck_cuda_mps_installed())
-		fprintf(stderr,
-			"cricket-rpc-server: %s: share = \"mps\": " CK_MPS_CONTROL
-			" is not on PATH here: without it such sessions are refused\n",
-			path);
+	if (ret == 0 && policy)
+		check_mps(policy, path);
 	cks_policy_free(policy);
 	return ret;
 }

@@ -224,12 +224,30 @@ static void a_server_replaces_old_variables_for_its_workers(void **state)
 	assert_string_equal(said, "");
 }
 
+static void a_program_is_found_by_path(void **state)
+{
+	char *path = strdup(getenv("PATH")), out[64], small[7];
+
+	(void)state;
+	setenv("PATH", ":/nowhere:/bin:/usr/bin", 1);
+	assert_true(ck_env_find_program("sh", out, sizeof(out)));
+	assert_string_equal(out, "/bin/sh");
+	assert_false(ck_env_find_program("no-such-program", out, sizeof(out)));
+	setenv("PATH", "/bin", 1);
+	assert_false(ck_env_find_program("sh", small, sizeof(small)));
+	unsetenv("PATH");
+	assert_false(ck_env_find_program("sh", out, sizeof(out)));
+	setenv("PATH", path, 1);
+	free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_variable_that_is_unset_has_its_default),
 		cmocka_unit_test(numbers_take_suffixes_and_nonsense_falls_back),
 		cmocka_unit_test(a_part_is_a_percentage),
+		cmocka_unit_test(a_program_is_found_by_path),
 		cmocka_unit_test(the_help_names_every_variable),
 		cmocka_unit_test(a_word_has_its_value_or_its_default),
 		cmocka_unit_test(an_added_word_counts),

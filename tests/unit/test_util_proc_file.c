@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -125,12 +127,45 @@ static void the_programs_file_is_neither_read_nor_closed(void **state)
 	assert_true(moments >= 3); /* after it is opened, after it is read, before it is closed */
 }
 
+/* A name may end the parentheses, and the line. */
+static void the_name_of_a_process_hides_nothing(void **state)
+{
+	struct ck_proc_stat own, child;
+	int named[2], looked[2];
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(named) | pipe(looked), 0);
+	assert_int_equal(ck_proc_stat(0, &own), 0);
+	assert_int_equal(own.parent, getppid());
+	assert_int_equal(own.state, 'R');
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_NAME, "a) Z 1\n2");
+		_exit(write(named[1], "", 1) != 1 || read(looked[0], &byte, 1) != 1);
+	}
+	assert_int_equal(read(named[0], &byte, 1), 1);
+	assert_int_equal(ck_proc_stat(pid, &child), 0);
+	assert_int_equal(child.parent, getpid());
+	assert_int_not_equal(child.state, 'Z');
+	assert_true(child.start >= own.start);
+	assert_int_equal(write(looked[1], "", 1), 1);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(ck_proc_stat(pid, &child), -ENOENT);
+	for (int i = 0; i < 2; i++) {
+		close(named[i]);
+		close(looked[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_lines_come_whole),
 		cmocka_unit_test(a_long_line_is_cut),
 		cmocka_unit_test(the_programs_file_is_neither_read_nor_closed),
+		cmocka_unit_test(the_name_of_a_process_hides_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
