@@ -23,7 +23,7 @@ CK_LOG_DEFINE("client");
 #define FREE_LEAST ((size_t)64 << 20)  /* what a session of any size has free, */
 #define FREE_AT_REST ((size_t)8 << 20) /* and what it keeps while it allocates nothing */
 #define FREE_MOST ((size_t)1 << 30)
-#define OF_UNITS ((size_t)256 << 20)   /* a lease of this size is in units instead of chunks */
+#define UNITS_MIN ((size_t)256 << 20)  /* a lease of this size is in units instead of chunks */
 #define SHARE 64		       /* of a device, at most this part */
 #define RECALLED_SHARE 16	       /* the same for what an earlier run has used */
 #define LEVELS 56		       /* up to 3.5 TiB */
@@ -219,7 +219,7 @@ void ckc_arena_request_more(struct ckc_client *c, CUdevice device)
 	g = malloc(sizeof(*g));
 	if (!g)
 		return;
-	*g = (struct growth){c, device, .unit = goal - idle < OF_UNITS ? CK_CHUNK : CK_HEAP_UNIT};
+	*g = (struct growth){c, device, .unit = goal - idle < UNITS_MIN ? CK_CHUNK : CK_HEAP_UNIT};
 	g->size = CK_ALIGN_UP(goal - idle, g->unit);
 	g->at = ckc_heap_place(d->heap, g->size, g->unit);
 	if (g->at && ckc_thread_start(grow_arena, g) == 0) {

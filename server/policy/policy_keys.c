@@ -133,28 +133,28 @@ static void take_time(struct cks_policy_reading *r, const config_setting_t *s,
 		store_value(t, key, (int64_t)seconds);
 }
 
-/* "own" or "all"; true: own. */
+/* One of two words; @yes: true. */
+static void take_word(struct cks_policy_reading *r, const config_setting_t *s,
+		      const struct key *key, struct cks_terms *t, const char *yes, const char *no)
+{
+	const char *text = cks_policy_text(r, s);
+	bool is = strcmp(text, yes) == 0;
+
+	if (!is && strcmp(text, no) != 0)
+		cks_policy_fail(r, s, "%s: neither \"%s\" nor \"%s\"", key->name, yes, no);
+	store_value(t, key, is);
+}
+
 static void take_own(struct cks_policy_reading *r, const config_setting_t *s, const struct key *key,
 		     struct cks_terms *t)
 {
-	const char *text = cks_policy_text(r, s);
-	bool own = strcmp(text, "own") == 0;
-
-	if (!own && strcmp(text, "all") != 0)
-		cks_policy_fail(r, s, "%s: neither \"own\" nor \"all\"", key->name);
-	store_value(t, key, own);
+	take_word(r, s, key, t, "own", "all");
 }
 
-/* "mps" or "time"; true: mps. */
 static void take_share(struct cks_policy_reading *r, const config_setting_t *s,
 		       const struct key *key, struct cks_terms *t)
 {
-	const char *text = cks_policy_text(r, s);
-	bool mps = strcmp(text, "mps") == 0;
-
-	if (!mps && strcmp(text, "time") != 0)
-		cks_policy_fail(r, s, "%s: neither \"mps\" nor \"time\"", key->name);
-	store_value(t, key, mps);
+	take_word(r, s, key, t, "mps", "time");
 }
 
 static void take_percent(struct cks_policy_reading *r, const config_setting_t *s,
