@@ -86,7 +86,7 @@ def test_a_worker_is_started_through_a_command_that_stays(serve, app, reports, t
     assert os.path.basename(command[0]) == "cricket-rpc-server" and command[1] == "--worker"
     assert is_alive(pid) and not (reports / "s1.report").exists()       # the profiler writes what it has seen
     (reports / "hold").write_text("")
-    server.wait_idle()
+    wait_until(lambda: not is_alive(pid), 5, "the command has ended")       # a server's worker may be its child
     assert (reports / "s1.report").exists()
     events = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
     assert [e["worker_prefix"] for e in events if e["event"] == "session-begin"] == ["parent"]
@@ -185,8 +185,7 @@ def test_a_command_that_does_not_start_is_an_error_of_the_client(serve, app):
     result = run([app("vector_add")], client_env(server.address("unix"), CRICKET_WORKER_PREFIX="missing"))
     # the second if it has ended before it was given its client
     assert result.status != 0 and ("sent no valid reply" in result.err or "cannot start another process" in result.err)
-    server.wait_idle()
-    assert "cannot execute the server's program, or the policy's prefix" in server.log()
+    wait_until(lambda: "cannot execute the server's program, or the policy's prefix" in server.log(), 5, "the log tells")
 
 
 def test_a_server_without_a_policy_has_no_such_command(own_server, app):

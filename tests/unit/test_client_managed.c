@@ -1,12 +1,11 @@
 /*
  * tests/unit/test_client_managed.c - pages that program and device both use: what is sent and
- * fetched, and when. The test plays the server, whose device memory is an array.
+ * fetched, and when.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* accept4 */
 #endif
 #include <dirent.h>
-#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,144 +23,10 @@
 #include "client/managed/window.h"
 #include "client/modules/launch.h"
 #include "elf/kernels.h"
-#include "tests/unit/client_peer.h"
 #include "tests/unit/elf_data.h"
+#include "tests/unit/managed_peer.h"
 #include "util/spin.h"
 #include "util/until.h"
-
-#define ok(call) assert_int_equal(call, CUDA_SUCCESS)
-#define invalid(call) assert_int_equal(call, CUDA_ERROR_INVALID_VALUE)
-
-#define DEVICE ((size_t)48 << 20) /* bytes of the fake device, from the window's parts on */
-#define PAGES 64
-#define SIZE (PAGES * CK_PAGE)
-
-static unsigned char *device;
-static uint64_t device_base;
-static CUresult fetch_error;
-
-/* Where the fake device keeps @address: all large pieces lie together, small ones before. */
-static unsigned char *place(uint64_t address)
-{
-	uint64_t offset = address - device_base;
-
-	if (offset >= 8192ull << 21) /* the window's upper part */
-		offset -= (8192ull << 21) - DEVICE / 2;
-	peer_check(offset < DEVICE);
-	return device + offset;
-}
-
-/* A function of the program: handed out when the test says so; whether a launch came before its
- * end. */
-static _Atomic uint64_t to_call;
-static _Atomic bool returned, launched, launched_behind;
-
-static void function(void *unused)
-{
-	(void)unused;
-	usleep(50000);
-	returned = true;
-}
-
-static void hand_out(ck_callback_next_res *res)
-{
-	res->callback = atomic_exchange(&to_call, 0);
-	res->ticket = res->callback != 0;
-	if (!res->ticket)
-		usleep(2000);
-}
-
-static void command(const struct peer_message *m)
-{
-	const ck_upload_args *a = m->args;
-
-	if (m->number == CK_PROC_upload)
-		memcpy(place(a->dst), m->bulk, m->bulk_size);
-	if (m->number == CK_PROC_launch) {
-		launched_behind = returned;
-		launched = true;
-	}
-}
-
-/* In use here are all round addresses, and the end of where the program first has room: it has to
- * look below that. */
-static bool takes(const ck_window_args *a)
-{
-	static uint64_t used;
-
-	if (a->address % (1ull << 44) == 0)
-		return false;
-	used = used ? used : a->address + a->size - (1ul << 30);
-	device_base = a->address;
-	return a->address + a->size <= used;
-}
-
-static CUresult call(const struct peer_message *m, void *res, struct peer_payload *payload)
-{
-	const ck_fetch_args *f = m->args;
-
-	if (m->number == CK_PROC_callback_next) {
-		hand_out(res);
-	} else if (m->number == CK_PROC_window) {
-		((ck_window_res *)res)->taken = takes(m->args);
-	} else if (m->number == CK_PROC_map) {
-		const ck_map_args *a = m->args;
-
-		memset(place(a->address), 0, a->size);
-	} else if (m->number == CK_PROC_fetch && f->size > 0) {
-		if (fetch_error)
-			return fetch_error;
-		*payload = (struct peer_payload){place(f->src), f->size};
-	}
-	return CUDA_SUCCESS;
-}
-
-static int begin(void **state)
-{
-	device = calloc(1, DEVICE);
-	peer.command = command;
-	peer.call = call;
-	if (peer_begin(state) < 0)
-		return -1;
-	ckc_client_current()->passes_fds = false; /* as if the server were on another host */
-	return 0;
-}
-
-static volatile unsigned char *allocate(size_t size)
-{
-	CUdeviceptr p = 0;
-
-	ok(cuMemAllocManaged(&p, size, CU_MEM_ATTACH_GLOBAL));
-	peer_clear();
-	return (volatile unsigned char *)p;
-}
-
-static void release(volatile unsigned char *p)
-{
-	ok(cuMemFree_v2((CUdeviceptr)p));
-	peer_await_all();
-}
-
-/* Bytes sent since peer_clear. */
-static size_t sent(void)
-{
-	size_t bytes = 0;
-
-	peer_await_all();
-	for (size_t i = 0; i < peer.count; i++)
-		bytes += peer.log[i].number == CK_PROC_upload ? peer.log[i].bulk_size : 0;
-	return bytes;
-}
-
-static size_t fetched(void)
-{
-	size_t bytes = 0;
-	ck_fetch_args *a;
-
-	for (size_t i = 0; (a = peer_args(CK_PROC_fetch, i)) != NULL; i++)
-		bytes += a->size;
-	return bytes;
-}
 
 static void only_pages_that_were_touched_are_sent_before_the_first_launch(void **state)
 {
@@ -486,17 +351,6 @@ static void every_second_page_written_stays_right(void **state)
 	release(p);
 }
 
-static sigjmp_buf back;
-static void *volatile raised_at;
-
-static void on_bus_error(int sig, siginfo_t *info, void *context)
-{
-	(void)sig;
-	(void)context;
-	raised_at = info->si_addr;
-	siglongjmp(back, 1);
-}
-
 /* Pages that are here already stay usable. */
 static void a_touch_of_what_cannot_be_fetched_raises_sigbus(void **state)
 {
@@ -548,133 +402,6 @@ static void what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that(void **
 	unsetenv("CRICKET_LOST");
 	fetch_error = CUDA_SUCCESS;
 	release(p);
-}
-
-/* So many calls of mprotect() fail, as if the process had too many mappings. */
-static _Atomic int refused;
-
-int mprotect(void *at, size_t size, int prot)
-{
-	if (refused > 0) {
-		refused--;
-		errno = ENOMEM;
-		return -1;
-	}
-	return (int)syscall(SYS_mprotect, at, size, prot);
-}
-
-static void what_cannot_be_protected_from_writes_is_sent_again(void **state)
-{
-	volatile unsigned char *p = allocate(SIZE);
-
-	(void)state;
-	p[1] = 1;
-	refused = 1;
-	ckc_managed_device((uint64_t)p, SIZE, false);
-	assert_int_equal(refused, 0);
-	assert_int_equal(sent(), CK_PAGE);
-	assert_int_equal(*place((uint64_t)p + 1), 1);
-	p[1] = 2;
-	ckc_managed_device((uint64_t)p, SIZE, false);
-	peer_await_all();
-	assert_int_equal(*place((uint64_t)p + 1), 2);
-	p[1] = 3;
-	ckc_managed_launch();
-	peer_await_all();
-	assert_int_equal(*place((uint64_t)p + 1), 3);
-	release(p);
-}
-
-static void what_cannot_be_protected_is_released_with_its_neighbours(void **state)
-{
-	volatile unsigned char *all[] = {allocate(SIZE), allocate(SIZE), allocate(SIZE)};
-
-	(void)state;
-	for (size_t i = 0; i < 3; i++)
-		all[i][5] = 5;
-	refused = 1;
-	ckc_managed_device((uint64_t)all[1], CK_PAGE, true);
-	assert_int_equal(refused, 0);
-	assert_int_equal(sent(), 3 * CK_PAGE);
-	assert_int_equal(ckc_client_current()->managed->pages.active, 0);
-	for (size_t i = 0; i < 3; i++)
-		*place((uint64_t)all[i] + 5) += (unsigned char)i;
-	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(all[i][5], 5 + i);
-	for (size_t i = 0; i < 3; i++)
-		release(all[i]);
-}
-
-static void clean_pages_that_cannot_be_protected_are_released(void **state)
-{
-	volatile unsigned char *p = allocate(SIZE);
-
-	(void)state;
-	ok(cuStreamAttachMemAsync(NULL, (CUdeviceptr)p, 0, CU_MEM_ATTACH_HOST));
-	ok(cuStreamSynchronize(NULL));
-	p[0] = 1;
-	ckc_managed_launch();
-	peer_await_all();
-	assert_int_equal(p[0], 1);
-	p[SIZE / 2] = 6;
-	*place((uint64_t)p) = 5;
-	refused = 1;
-	ok(cuCtxSynchronize());
-	assert_int_equal(refused, 0);
-	assert_int_equal(p[0], 5);
-	assert_int_equal(p[SIZE / 2], 6);
-	ok(cuStreamAttachMemAsync(NULL, (CUdeviceptr)p, 0, CU_MEM_ATTACH_GLOBAL));
-	release(p);
-}
-
-static void a_buffer_that_cannot_be_written_is_refused(void **state)
-{
-	volatile unsigned char *p = allocate(SIZE);
-
-	(void)state;
-	ckc_managed_launch();
-	refused = INT_MAX;
-	assert_null(ckc_managed_host((const void *)p, SIZE, true));
-	refused = 0;
-	assert_non_null(ckc_managed_host((const void *)p, SIZE, true));
-	release(p);
-}
-
-static void what_cannot_be_opened_as_zeros_raises_a_signal(void **state)
-{
-	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, was;
-	volatile unsigned char *p = allocate(SIZE);
-
-	(void)state;
-	setenv("CRICKET_LOST", "zeros", 1);
-	ckc_managed_launch();
-	fetch_error = CUDA_ERROR_ILLEGAL_ADDRESS;
-	refused = 1;
-	sigaction(SIGBUS, &action, &was);
-	if (sigsetjmp(back, 1) == 0)
-		fail_msg("read %d", p[3]);
-	assert_ptr_equal(raised_at, p + 3);
-	sigaction(SIGBUS, &was, NULL);
-	assert_int_equal(refused, 0);
-	unsetenv("CRICKET_LOST");
-	fetch_error = CUDA_SUCCESS;
-	release(p);
-}
-
-/* The last one: it ends the session. */
-static void nothing_is_read_that_is_out_of_date(void **state)
-{
-	volatile unsigned char *p = allocate(SIZE);
-
-	(void)state;
-	p[0] = 1;
-	refused = 2;
-	ckc_managed_launch();
-	assert_int_equal(refused, 0);
-	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(p[0], 1);
-	p[0] = 2;
-	assert_int_equal(p[0], 2);
 }
 
 /* The descriptor of the window's file. */
@@ -866,16 +593,10 @@ int main(void)
 		cmocka_unit_test(every_second_page_written_stays_right),
 		cmocka_unit_test(a_touch_of_what_cannot_be_fetched_raises_sigbus),
 		cmocka_unit_test(what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that),
-		cmocka_unit_test(what_cannot_be_protected_from_writes_is_sent_again),
-		cmocka_unit_test(what_cannot_be_protected_is_released_with_its_neighbours),
-		cmocka_unit_test(clean_pages_that_cannot_be_protected_are_released),
-		cmocka_unit_test(a_buffer_that_cannot_be_written_is_refused),
-		cmocka_unit_test(what_cannot_be_opened_as_zeros_raises_a_signal),
 		cmocka_unit_test(a_fault_tells_reads_from_writes),
 		cmocka_unit_test(a_file_in_place_of_ours_is_left_alone),
 		cmocka_unit_test(a_kernel_is_loaded_behind_functions_that_may_touch_pages),
 		cmocka_unit_test(a_real_fault_still_ends_the_process_with_its_signal),
-		cmocka_unit_test(nothing_is_read_that_is_out_of_date),
 	};
 
 	return cmocka_run_group_tests(tests, begin, peer_end);

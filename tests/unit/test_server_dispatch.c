@@ -83,7 +83,7 @@ static void a_command_waits_for_uploads_on_lanes_and_keeps_their_errors(void **s
 	assert_int_equal(ask(2, NULL), r.head.err);
 	assert_int_equal(ask(2, NULL), CUDA_SUCCESS);
 	assert_int_equal(fake.sets, 1);
-	joined.head.seq = 3; /* nobody can have sent so many */
+	joined.head.seq = 3; /* more than any client can have sent */
 	joined.count = (uint64_t)1 << 40;
 	send_call(&command, CK_PROC_upload_joined, &joined, NULL, 0);
 	assert_int_equal(ask(3, NULL), CUDA_ERROR_INVALID_VALUE);
