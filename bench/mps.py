@@ -163,7 +163,7 @@ def gpu_seconds(server):
 
 
 def try_rules(bench, server):
-    """What is true of sessions under MPS, in words."""
+    """The rules for sessions under MPS, checked one after the other."""
     unix, tcp = f"shm:{server.home}/s", f"127.0.0.1:{server.port}"
     holder = bench.start(unix, HOLD, "0.5")
     name = server.ask(command="sessions")[0]["sessions"][0]["session"]

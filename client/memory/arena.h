@@ -27,7 +27,7 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 /* Free it after the last use by @user; @a is no longer in the table of known memory. */
 void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user);
 
-/* Return free memory of @device to the server, and what is being asked for in advance. @wait: as
+/* Return free memory of @device to the server, also memory that is on its way in advance. @wait: as
  * for ckc_arena_return(). */
 void ckc_arena_shed(CUdevice device, uint64_t ctx, bool wait);
 

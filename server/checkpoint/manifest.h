@@ -49,7 +49,7 @@ struct cks_manifest {
 	struct cks_external_fds outside;
 	struct cks_packed *images;
 	size_t image_count;
-	struct cks_memory_file file; /* what is not in the images */
+	struct cks_memory_file file; /* memory that the images lack */
 };
 
 /* Add a file to its images. 0 or -errno. */

@@ -35,7 +35,7 @@ void cks_evacuation_by_device(const struct cks_session *session, uint64_t bytes[
 uint64_t cks_evacuation_away(const struct cks_session *session);
 uint64_t cks_evacuation_pool(const struct cks_session *session);
 
-/* Where another process finds what is away; NULL: nothing is. When it has saved that: drop the
+/* Where another process finds the moved memory; NULL: there is none. When it has saved it: drop the
  * pages. Until it has filled them again, memory cannot return. */
 const struct cks_pool_table *cks_evacuation_table(struct cks_session *session);
 void cks_evacuation_drop(struct cks_session *session);

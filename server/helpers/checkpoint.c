@@ -75,7 +75,7 @@ bool cks_checkpoint_state(struct cks_checkpoint_answer *a, int pid, CUprocessSta
 	return *state != CU_PROCESS_STATE_FAILED;
 }
 
-/* What is free after the session has left. Others allocate and free meanwhile, so its own use
+/* The free memory after the session has left. Others allocate and free meanwhile, so its own use
  * before counts, if that is known. */
 static void read_after(const struct cks_gpu_room *before, const struct cks_gpu_room *used,
 		       struct cks_gpu_room *after)

@@ -44,7 +44,7 @@ void travel_stay(struct cks_server *server, const struct travel *travel)
 
 /* --- news of the checkpointer */
 
-/* The session's memory has been copied; what is left to do with the copy does not concern it. */
+/* The session's memory has been copied; the rest of the work on the copy does not concern it. */
 static void note_copied(struct cks_server *server, struct travel *travel)
 {
 	travel->stays = true;

@@ -9,7 +9,7 @@ from conftest import client_env
 from travel import ctl, session_of
 
 PIECE, SIZE = 2 << 20, 32 << 20
-# Fills memory in the named way; each line of input is answered with a hash of what is there.
+# Fills memory in the named way; each line of input is answered with a hash of its memory.
 HOLD = textwrap.dedent("""
     import ctypes, hashlib, os, sys
     cuda = ctypes.CDLL(None)

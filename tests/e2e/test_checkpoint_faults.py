@@ -15,7 +15,7 @@ from test_move import receiver
 from test_upgrade import restart, returned
 from travel import ctl, servers_with_criu, session_of  # noqa: F401
 
-pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="the emulated GPU has what is tested")
+pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="only the emulated GPU has these faults")
 
 LARGE = 256 << 20   # takes a while to write
 

@@ -9,7 +9,7 @@ from conftest import DRIVER, wait_until
 from holder import PIECE, SIZE, programs_that_hold_memory, save  # noqa: F401
 from travel import ctl, servers_with_criu, session_of  # noqa: F401
 
-pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="the emulated GPU has what is tested")
+pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="only the emulated GPU")
 
 @pytest.mark.parametrize("kind", ["zero", "equal", "random"])
 def test_device_memory_is_in_a_file_of_its_own_and_equal_pieces_are_there_once(servers, hold, tmp_path, kind):

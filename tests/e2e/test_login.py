@@ -63,7 +63,7 @@ def settings(home, *words):
 
 
 def on_terminal(home, words, answers):
-    """Run the command on a terminal; ANSWERS: pairs of what it asks and what is typed then, or a function that says so for
+    """Run the command on a terminal; ANSWERS: pairs of a question and the answer that is typed, or a function that says so for
     the process. Status, and all that is shown."""
     terminal, end = pty.openpty()
     with subprocess.Popen([str(w) for w in (CRICKET, *words)], env=home, stdin=end, stdout=end, stderr=end) as process:

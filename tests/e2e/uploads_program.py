@@ -1,7 +1,7 @@
 """tests/e2e/uploads_program.py - one-way uploads of pinned memory between other work, in an order that shows: uploads_program.py
 ROUNDS SEED. It prints "ready", "round N" after each round, and "right" at the end.
 
-Two streams write the same memory by turns, and events order them. What is there is compared with the same work in Python.
+Two streams write the same memory by turns, and events order them. The memory is compared with the same work in Python.
 """
 import ctypes
 import random
