@@ -137,6 +137,9 @@ bool ck_chan_peer_gone(struct ck_chan *chan);
 /* The shortest round trip over TCP to the next host that the kernel has measured, in microseconds;
  * 0: not known. */
 uint32_t ck_chan_round_trip_us(struct ck_chan *chan);
+/* From here on a link is long: windows of ordinary sockets, some megabytes, hold less than a fast
+ * link carries in this time, and client and server use more connections. */
+#define CK_CHAN_LONG_US 5000u
 const char *ck_chan_peer(const struct ck_chan *chan); /* "tcp 127.0.0.1:4711", "unix /run/x" */
 
 /* Path of this user's default unix socket on this host, the same for client and server. The client

@@ -28,8 +28,7 @@ CK_LOG_DEFINE("client");
 
 #define WIDTH_FIRST 4L
 
-/* Windows of ordinary sockets, some megabytes, hold more than a faster link carries in this. */
-#define LONG_NS 5000000
+#define LONG_NS (CK_CHAN_LONG_US * UINT64_C(1000))
 #define SAMPLE ((size_t)4 << 20) /* of each connection: about one window */
 #define SAMPLE_MIN ((size_t)1 << 20)
 #define TRIES 3 /* a new connection is slow at first */

@@ -85,7 +85,6 @@ void cks_worker_enter_mps(const struct cks_workers *w, const struct cks_mps_daem
 			  unsigned int sm)
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(w, &daemon->identity);
-
 	const char *list = daemon->gpus[0] ? daemon->gpus : w->gpus;
 
 	cks_mps_enter(daemon, terms, sm, *list ? count_list(list) : count_devices());

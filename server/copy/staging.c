@@ -16,7 +16,6 @@
 CK_LOG_DEFINE("server");
 
 #define CK_EVENT_DISABLE_TIMING 2
-#define FAR_US 5000u	   /* as in client/wire/striping.c */
 #define CK_SLOT_ALIGN 256u /* small copies start on separate cache lines */
 
 struct cks_ring {
@@ -188,7 +187,7 @@ struct cks_ring *cks_staging_call(struct cks_staging *s, struct ck_chan *chan)
 
 	if (ring)
 		return ring;
-	if (ck_chan_round_trip_us(chan) >= FAR_US)
+	if (ck_chan_round_trip_us(chan) >= CK_CHAN_LONG_US)
 		count = CK_CALL_RINGS;
 	return take_any(s, s->calls, count);
 }
