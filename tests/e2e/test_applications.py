@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, ROOT, clean_env, run
+from conftest import DRIVER, KIND, ROOT, clean_env, run
 from python_apps import packages     # noqa: F401  (a fixture)
 
 APPS = ROOT / "bench" / "apps"
 RUN = APPS / "run.py"
+pytestmark = pytest.mark.skipif(bool(KIND), reason="it takes the products without sanitizers")
 # Programs that print what common.py prints. `remote` is the address; they make no CUDA call.
 HEAD = """
 import json, os, sys, time

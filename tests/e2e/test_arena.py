@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, ROOT, TRANSPORTS, Server, clean_env, client_env, run, wait_until
+from conftest import DRIVER, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, run, wait_until
 
 MIB = 1 << 20
 CHUNK = 2 * MIB
@@ -383,7 +383,7 @@ def test_an_idle_session_keeps_little_more_than_it_uses(tmp_path):
     idle = begin('current()\nkept = alloc(2 * CHUNK)\nsay("ready")\ninput()', client_env(server.address("unix")))
 
     def held():
-        shown = run([ROOT / "cpu" / "cricket", "status", "-s", server.address("unix"), "--json"], clean_env())
+        shown = run([PRODUCTS / "cricket", "status", "-s", server.address("unix"), "--json"], clean_env())
         return [s["memory"] for s in json.loads(shown.out)["sessions"]]
     try:
         assert idle.stdout.readline() == "ready\n"
@@ -412,7 +412,7 @@ say("done")
 
 def goes_back_at_rest(server, _greedy):
     def held():
-        shown = run([ROOT / "cpu" / "cricket", "status", "-s", server.address("unix"), "--json"], clean_env())
+        shown = run([PRODUCTS / "cricket", "status", "-s", server.address("unix"), "--json"], clean_env())
         return [s["memory"] for s in json.loads(shown.out)["sessions"]]
     wait_until(lambda: max(held()) > 32 * MIB, 5, "the lease is there")
     wait_until(lambda: max(held()) <= 16 * MIB, 12, "free memory is back")

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import KIND, ROOT, clean_env, run
+from conftest import KIND, PRODUCTS, ROOT, clean_env, run
 
 DOCKER = ROOT / "docker"
 FILES = sorted(p.name for p in DOCKER.glob("Dockerfile.*"))
@@ -75,7 +75,7 @@ def test_the_health_check_fails_without_a_server(server, tmp_path):
     for file in ("Dockerfile.server", "compose.yaml"):
         words = re.findall(r"[\w/.:-]+", re.search(r"/opt/cricket/bin/cricket.*", (DOCKER / file).read_text(encoding="utf-8"))[0])
         assert words == ["/opt/cricket/bin/cricket", "status", "-s", "unix:/tmp/cricket.sock"], file
-    command = [ROOT / "cpu" / "cricket", "status", "-s"]
+    command = [PRODUCTS / "cricket", "status", "-s"]
     assert run([*command, server.address("unix")], clean_env()).status == 0
     assert run([*command, f"unix:{tmp_path}/none"], clean_env()).status != 0
 

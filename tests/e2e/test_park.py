@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import ROOT, SLOW, wait_until
+from conftest import EMULATED, SLOW, wait_until
 from test_control import Asker, ctl
 from test_suspend import (DRIVER, HOLD, TRAIN, begun, finish, gpu_server, only, program, use, used)  # noqa: F401
 
@@ -358,7 +358,7 @@ def test_a_parked_session_keeps_its_part_of_the_quota(gpu_server, tmp_path):
 def test_memory_returns_if_the_driver_refuses_the_rest(gpu_server, tmp_path):
     """A driver without cuCheckpointProcess...: the worker has moved its memory by then. Parking needs no such driver."""
     old = tmp_path / "old-driver.so"
-    old.write_bytes((ROOT / "cpu" / "libcuda-emu.so").read_bytes().replace(b"cuCheckpointProcessLock\0", b"cuCheckpointProcessNone\0"))
+    old.write_bytes(EMULATED.read_bytes().replace(b"cuCheckpointProcessLock\0", b"cuCheckpointProcessNone\0"))
     server = gpu_server("--driver", str(old))
     asker = Asker(server)
     one = begun(program(server, HOLD, 64))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, Server, client_env, run, wait_until
+from conftest import PRODUCTS, Server, client_env, run, wait_until
 from stranger import Refused, Session
 from test_control import Asker
 from test_refusals import new_token
@@ -67,7 +67,7 @@ def test_a_client_waits_for_a_session_and_goes_on(begin, tmp_path, transport):
     assert one["own"] == (transport != "tcp")
     if transport != "tcp":
         assert one["identity"] == f"user {pwd.getpwuid(os.getuid()).pw_name}"
-    shown = run([ROOT / "cpu" / "cricket", "status", "-s", f"unix:{server.unix}"], client_env(None, LD_PRELOAD=""))
+    shown = run([PRODUCTS / "cricket", "status", "-s", f"unix:{server.unix}"], client_env(None, LD_PRELOAD=""))
     assert "PLACE" in shown.out and "python3" in shown.out, shown.err
     line = waiter.stderr.readline()
     assert "is full: the server has no free session (--max-sessions); place 1 of 1 in the queue; waiting for " in line

@@ -188,3 +188,14 @@ def test_a_name_without_its_prefix_is_refused(tmp_path):
 
 def test_names_with_their_prefix_pass(tmp_path):
     assert names_checked(tmp_path, "void ckc_right(void) {}\nint ck_wire_x;\n").returncode == 0
+
+
+# --- the tests of whole programs
+
+def test_a_product_is_named_by_the_kind_of_its_build():
+    """A clone that was built with sanitizers alone has no cpu/cricket: tests that run there use conftest's PRODUCTS."""
+    for path in sorted((ROOT / "tests" / "e2e").glob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        plain = set(re.findall(r'ROOT / "cpu" / "((?:cricket|lib|m3-server|gpu_launcher)[^"]*)"', text))
+        skipped = re.search(r"^pytestmark = .*?skipif\((?:bool\(KIND\)|SAN or TSAN)", text, re.M | re.S)
+        assert not plain or skipped, f"{path.name}: {plain}: by PRODUCTS"
