@@ -14,7 +14,7 @@
 
 #include "m3/message.h"
 #include "util/env.h"
-#include "util/unixsock.h"
+#include "util/address/unixsock.h"
 
 const char *ck_m3_path(unsigned int index, char *buffer, size_t size)
 {

@@ -2,7 +2,8 @@
  * rpc/chan.h - a byte channel between client and server, over any transport.
  *
  * tcp, unix and shm fill struct ck_transport_ops (rpc/transport/). Addresses are those of
- * util/address.h. shm: is for dialing only: a unix socket whose ends continue in shared memory.
+ * util/address/address.h. shm: is for dialing only: a unix socket whose ends continue in shared
+ * memory.
  *
  * Functions return 0 or -errno and set outputs only on 0. At most one thread reads and one writes a
  * channel at a time; close it only when neither does.
@@ -15,7 +16,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "util/address.h"
+#include "util/address/address.h"
 
 struct ck_chan;
 
@@ -123,7 +124,7 @@ void ck_chan_close(struct ck_chan *chan);
 /* The approximate number of bytes received and not yet read. */
 size_t ck_chan_pending(struct ck_chan *chan);
 
-/* For poll(2). -1: there is none, or the program has closed it (util/private_fds.h). */
+/* For poll(2). -1: there is none, or the program has closed it (util/process/private_fds.h). */
 int ck_chan_fd(struct ck_chan *chan);
 
 /* Has the program closed the descriptor? */

@@ -18,7 +18,7 @@
 #include "rpc/companion.h"
 #include "rpc/companion_start.h"
 #include "rpc/transport/transport.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 #include "util/until.h"
 #include "util/util.h"
 #include "util/wait.h"

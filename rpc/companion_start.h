@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-#include "util/address.h"
-#include "util/private_fds.h"
+#include "util/address/address.h"
+#include "util/process/private_fds.h"
 
 /* Make a folder for a companion, which only this user can open. -errno. */
 int ck_companion_folder(char *folder, size_t size);

@@ -14,7 +14,7 @@
 #include "rpc/companion.h"
 #include "rpc/inject.h"
 #include "rpc/transport/transport.h"
-#include "util/process_limits.h"
+#include "util/process/process_limits.h"
 
 /* By the kind of an address; NULL: that of no server. */
 static const struct ck_transport_ops *const transports[CK_ADDRESS_UNKNOWN + 1] = {

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "rpc/links.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 #include "util/wait.h"
 
 #define WAKE_BELL UINT64_MAX /* epoll's data of the bell; else a link's number */

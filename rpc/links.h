@@ -2,7 +2,7 @@
  * rpc/links.h - the lasting channels of a session, for its two ends.
  *
  * Each has a number, which the client chose; its connection is a link. This notices when links
- * break, also idle ones. The client then makes new ones (client/wire/reconnect.c); the server waits
+ * break, also idle ones. The client then makes new ones (client/link/reconnect.c); the server waits
  * for them (server/worker/reconnect.c).
  */
 #ifndef CK_RPC_LINKS_H

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "rpc/relayed.h"
-#include "util/fd.h"
-#include "util/sockaddr.h"
+#include "util/process/fd.h"
+#include "util/address/sockaddr.h"
 
 #define MAGIC "ck-tls1"
 #define TRIES 8

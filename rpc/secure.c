@@ -14,7 +14,7 @@
 
 #include "rpc/secure.h"
 #include "util/env.h"
-#include "util/token.h"
+#include "util/address/token.h"
 #include "util/util.h"
 
 struct ck_secure {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "slurm/slurm.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 int ck_slurm_fail(struct ck_slurm_why *why, int ret, const char *format, ...)
 {

@@ -4,7 +4,7 @@
  * A thread may take a lock only while each lock that it holds has a lower rank. Two locks of one
  * rank are therefore never held together, and no lock is taken while a leaf, of the highest rank,
  * is held. The ranks of a folder are listed in one enumeration, outermost first
- * (client/wire/locks.h). Unchecked builds only store the rank.
+ * (client/link/locks.h). Unchecked builds only store the rank.
  */
 #ifndef CK_UTIL_LOCK_H
 #define CK_UTIL_LOCK_H

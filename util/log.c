@@ -13,11 +13,11 @@
 
 #include "util/cancel.h"
 #include "util/env.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/log_format.h"
 #include "util/log_limit.h"
-#include "util/sighold.h"
+#include "util/process/sighold.h"
 #include "util/text.h"
 #include "util/until.h"
 

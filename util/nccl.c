@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "util/nccl.h"
-#include "util/servers.h"
+#include "util/address/servers.h"
 
 int ck_nccl_in_workers(const char *word, const char *address)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 static bool operations_valid(const unsigned int *capabilities, const CUatomicOperation *operations,
 			     unsigned int count)

@@ -10,7 +10,7 @@
 
 #include "client/copy/multi_server.h"
 #include "client/managed/managed.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "libcuda/batch.h"
 #include "libcuda/libcuda.h"
 

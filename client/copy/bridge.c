@@ -12,9 +12,9 @@
 
 #include "client/copy/server_to_server.h"
 #include "client/copy/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "client/wire/parallel_calls.h"
-#include "util/address.h"
+#include "util/address/address.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/until.h"

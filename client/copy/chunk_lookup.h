@@ -11,7 +11,7 @@
 
 #include "client/copy/upload_source.h"
 #include "util/hash.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 
 /* Where to look. */
 struct ckc_chunk_lookup {

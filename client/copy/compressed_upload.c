@@ -11,7 +11,7 @@
 #include "client/copy/compressed_upload.h"
 #include "client/copy/split_copy.h"
 #include "client/wire/compression.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "client/wire/pipelined_calls.h"
 
 #define MESSAGE_MIN ((size_t)64 << 10) /* a smaller message is not worth it */

@@ -16,10 +16,10 @@
 #include "client/managed/managed.h"
 #include "client/memory/pinned.h"
 #include "client/objects/capture.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/compression.h"
 #include "client/wire/delivery.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "client/wire/striping.h"
 #include "rpc/pinned.h"
 

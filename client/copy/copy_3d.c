@@ -8,7 +8,7 @@
 #include "client/memory/array.h"
 #include "client/memory/box.h"
 #include "client/objects/capture.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/managed/managed.h"
 #include "client/copy/copy_3d.h"
 #include "client/copy/mirror.h"

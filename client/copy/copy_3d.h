@@ -5,7 +5,7 @@
 #define CK_CLIENT_COPY_COPY_3D_H
 
 #include "client/memory/box.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* One side of a copy, resolved to an address in one space, or a place in an array. */
 struct ckc_side {

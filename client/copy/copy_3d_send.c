@@ -7,7 +7,7 @@
 
 #include "client/copy/copy_3d.h"
 #include "client/memory/box.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "util/util.h"
 
 size_t ckc_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */

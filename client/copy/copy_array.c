@@ -2,7 +2,7 @@
  * client/copy/copy_array.c - copies to and from the first row of an array, as for 1D arrays: boxes
  * of one row.
  */
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 #define ROW(size) .WidthInBytes = (size), .Height = 1, .Depth = 1
 #define FROM_ARRAY(array, at)                                                                      \

@@ -1,7 +1,7 @@
 /*
  * client/copy/memset.c - fills: checked here, then sent one-way.
  */
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/managed/managed.h"
 #include "util/util.h"
 

@@ -9,7 +9,7 @@
 #ifndef CK_CLIENT_COPY_MIRROR_H
 #define CK_CLIENT_COPY_MIRROR_H
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* Are there any mirrors? If not, graphs cost nothing here. */
 bool ckc_mirrors_any(void);

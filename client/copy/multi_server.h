@@ -11,8 +11,8 @@
 #define CK_CLIENT_COPY_MULTI_SERVER_H
 
 #include "client/copy/server_to_server.h"
-#include "client/wire/client.h"
-#include "client/wire/servers.h"
+#include "client/link/client.h"
+#include "client/link/session_list.h"
 
 /* @context, or an active context of the other server that has the memory at @address. NULL: none is
  * active there. */

@@ -10,7 +10,7 @@
 #include "client/managed/pages.h"
 #include "client/wire/command.h"
 #include "client/wire/parallel_calls.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 
 #define PIECE ((size_t)4 << 20) /* two of them are memory that a copy needs here */
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "client/copy/copy_3d.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* One side. Its stream, of the client's own, waits for no other. */
 struct ckc_shore {

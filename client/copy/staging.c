@@ -14,7 +14,7 @@
 #include "client/copy/staging.h"
 #include "client/copy/state.h"
 #include "client/memory/pinned.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "rpc/pinned.h"
 
 #define WINDOW ((size_t)2 << 20)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 #define CK_STAGE_MIN ((size_t)128 << 10) /* bytes of an upload; fewer go faster in a message */
 

@@ -2,7 +2,7 @@
  * client/copy/state.c - the copies' part of a session; see client/copy/state.h.
  */
 #include "client/copy/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 static void init_copying(void *part)
 {

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/striping.h"
-#include "util/servers.h"
+#include "util/address/servers.h"
 #include "util/wait.h"
 
 struct ck_map;

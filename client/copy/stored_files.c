@@ -17,12 +17,12 @@
 
 #include "client/copy/chunk_index.h"
 #include "client/copy/upload_source.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/pipelined_calls.h"
 #include "cuda/client_store.h"
 #include "gen/wire.h"
 #include "rpc/compress.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/util.h"
 
 #define SIZE_MIN 4096u /* a smaller file is no source of an upload that is kept */

@@ -7,7 +7,7 @@
 #include "client/copy/state.h"
 #include "client/copy/stored_pays.h"
 #include "client/copy/upload_source.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/compression.h"
 #include "util/env.h"
 #include "util/log.h"

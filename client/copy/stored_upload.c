@@ -27,7 +27,7 @@
 #include "client/wire/progress.h"
 #include "client/wire/striping.h"
 #include "rpc/compress.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 #include "util/until.h"
 
 /* Bytes that show the network's rate: a part of so many, within these bounds. */

@@ -19,8 +19,8 @@
 
 #include "client/copy/upload_source.h"
 #include "rpc/compress.h"
-#include "util/fd.h"
-#include "util/proc_file.h"
+#include "util/process/fd.h"
+#include "util/process/proc_file.h"
 #include "util/util.h"
 
 #define NS 1000000000ll

@@ -8,7 +8,7 @@
 
 #include "client/cupti/api.h"
 #include "client/cupti/cupti.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "client/wire/profile.h"
 #include "util/log.h"
 

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "client/cupti/cupti.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "client/wire/profile.h"
 #include "cricket.h"
 #include "rpc/proc.h"

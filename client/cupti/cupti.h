@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "client/cupti/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "cuda/cupti.h"
 #include "rpc/activity.h"
 

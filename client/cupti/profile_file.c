@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "client/cupti/cupti.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "client/wire/profile.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/private_fds.h"
-#include "util/sighold.h"
+#include "util/process/private_fds.h"
+#include "util/process/sighold.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");

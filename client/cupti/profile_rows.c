@@ -15,7 +15,7 @@
 
 #include "client/cupti/cupti.h"
 #include "rpc/proc.h"
-#include "util/proc_file.h"
+#include "util/process/proc_file.h"
 
 #define WIRE (1u << 22) /* the first number beyond those of processes */
 #define GPU (WIRE + 16)

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "client/cupti/cupti.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 static void init_cupti(void *part)
 {

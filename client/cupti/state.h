@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "client/cupti/profile_file.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "cuda/cupti.h"
 #include "util/map.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "client/cupti/cupti.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 static __thread struct ckc_cupti_self *self __attribute__((tls_model("initial-exec")));
 

@@ -6,7 +6,7 @@
 
 #include "client/objects/capture.h"
 #include "client/objects/capture_list.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "client/graphs/graph.h"
 
 /* For a capture into a graph of the application: the graph, and the dependencies in it. */

@@ -8,7 +8,7 @@
 #ifndef CK_CLIENT_GRAPHS_GRAPH_H
 #define CK_CLIENT_GRAPHS_GRAPH_H
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* Objects of handles. INVALID_VALUE if not valid, as the driver returns for graphs. */
 CUresult ckc_graph_from(CUgraph handle, struct ckc_graph **graph);

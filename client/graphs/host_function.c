@@ -9,7 +9,7 @@
 #include "client/graphs/state.h"
 #include "client/objects/callback.h"
 #include "client/objects/capture.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/delivery.h"
 #include "client/memory/pinned.h"
 

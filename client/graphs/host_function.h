@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* Register a host function. A persistent one may run any number of times and is kept; an equal pair
  * of function and data gets the same id. Otherwise it is forgotten after it has run. */

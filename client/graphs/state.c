@@ -2,7 +2,7 @@
  * client/graphs/state.c - the graphs' part of a session; see client/graphs/state.h.
  */
 #include "client/graphs/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 static void init_graphs(void *part)
 {

@@ -4,7 +4,7 @@
 #ifndef CK_CLIENT_GRAPHS_STATE_H
 #define CK_CLIENT_GRAPHS_STATE_H
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 struct ckc_graphs {
 	struct ck_mutex lists_lock; /* graph.c: the nodes of all graphs, the graphs in nodes */

@@ -20,11 +20,11 @@
 #include "client/managed/managed.h"
 #include "client/managed/rebind.h"
 #include "client/managed/window.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "util/cancel.h"
 #include "util/cpu.h"
 #include "util/log.h"
-#include "util/process_limits.h"
+#include "util/process/process_limits.h"
 
 CK_LOG_DEFINE("client");
 

@@ -64,7 +64,7 @@ static inline bool need(uintptr_t p, size_t size, bool write)
 #undef getrandom
 #undef pwritev2
 #define EXPORT CK_EXPORT
-#include "util/interposed_code.def"
+#include "util/process/interposed_code.def"
 
 /* --- signals */
 
@@ -138,7 +138,7 @@ CK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 #define CALL(type, name, params, args, buffers) {#name, (void *)(name)},
 const struct ckc_interposed ckc_interposed[] = {
-#include "util/interposed.def"
+#include "util/process/interposed.def"
 	CKC_LEAVE_CALLS{"pthread_sigmask", (void *)pthread_sigmask},
 	{"sigaction", (void *)sigaction},
 	{"signal", (void *)signal},

@@ -8,7 +8,7 @@
 #include "client/managed/fault.h"
 #include "client/managed/pages.h"
 #include "client/managed/rebind.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 /* --- work about to start */
 

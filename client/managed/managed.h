@@ -17,9 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/managed/window.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 
 /* Track whole pages of the window, behind which ckc_window_back has mapped memory of the device. */
 CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,

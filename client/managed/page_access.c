@@ -5,8 +5,8 @@
 #include <errno.h>
 
 #include "client/managed/pages.h"
-#include "client/wire/hooks.h"
-#include "client/wire/servers.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
 
 #define FETCH_FIRST 16u /* pages: 64 KiB, */
 #define FETCH_MAX 2048u /* up to 8 MiB when touched in order */

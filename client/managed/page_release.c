@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "client/managed/pages.h"
-#include "client/wire/stats.h"
+#include "client/link/stats.h"
 
 /* --- sending */
 

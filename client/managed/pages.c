@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/managed/pages.h"
-#include "client/wire/stats.h"
+#include "client/link/stats.h"
 #include "util/env.h"
 #include "util/log.h"
 

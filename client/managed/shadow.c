@@ -9,8 +9,8 @@
 #include "client/managed/shadow.h"
 #include "client/managed/state.h"
 #include "client/wire/delivery.h"
-#include "client/wire/hooks.h"
-#include "client/wire/stats.h"
+#include "client/link/hooks.h"
+#include "client/link/stats.h"
 #include "rpc/pinned.h"
 
 #define IDLE_MOST 64u		 /* launches without a change of a writable page */

@@ -2,7 +2,7 @@
  * client/managed/state.c - the managed memory of a session; see client/managed/state.h.
  */
 #include "client/managed/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 static void init_managed(void *part)
 {

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "util/map.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 
 struct ck_ranges;
 struct ckc_page_allocator;

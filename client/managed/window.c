@@ -14,11 +14,11 @@
 
 #include "client/managed/pages.h"
 #include "client/managed/window.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "rpc/pinned.h"
 #include "util/cancel.h"
 #include "util/log.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 #include "util/range.h"
 
 CK_LOG_DEFINE("client");

@@ -22,12 +22,12 @@
 #include "client/memory/adopt.h"
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
-#include "client/wire/hooks.h"
-#include "client/wire/servers.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
 #include "util/cancel.h"
 #include "util/log.h"
 #include "util/page.h"
-#include "util/proc_file.h"
+#include "util/process/proc_file.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");

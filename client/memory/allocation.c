@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "client/memory/state.h"
-#include "client/wire/hooks.h"
-#include "client/wire/servers.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
 #include "util/range.h"
 
 static struct ckc_allocations *get_allocations(void)

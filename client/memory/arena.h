@@ -16,7 +16,7 @@
 
 #include "client/memory/heap.h"
 #include "client/memory/state.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /*
  * Allocate @size bytes of @device for @user. OUT_OF_MEMORY; NOT_SUPPORTED: the arena is off or

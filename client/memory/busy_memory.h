@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* [at, at+size) of the session @client; its owner's memory. */
 struct ckc_busy_memory {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/managed/managed.h"
 
 #define COLLECT 256 /* operations in one message */

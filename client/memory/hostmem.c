@@ -20,16 +20,16 @@
 #include "libcuda/advice.h"
 #include "client/objects/callback.h"
 #include "client/objects/capture.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/delivery.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "client/managed/managed.h"
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
 #include "client/managed/window.h"
 #include "util/cancel.h"
 #include "util/page.h"
-#include "util/proc_file.h"
+#include "util/process/proc_file.h"
 
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)

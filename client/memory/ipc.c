@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/memory/share.h"
 #include "client/memory/state.h"
 #include "m3/shim.h"

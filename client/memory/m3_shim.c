@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/memory/share.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "libcuda/libcuda.h"
 #include "m3/shim.h"
 

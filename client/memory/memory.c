@@ -10,9 +10,9 @@
 #include "client/memory/pool.h"
 #include "client/memory/state.h"
 #include "client/objects/capture.h"
-#include "client/wire/client.h"
-#include "client/wire/hooks.h"
-#include "client/wire/servers.h"
+#include "client/link/client.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");

@@ -14,10 +14,10 @@
 #include "client/managed/shadow.h"
 #include "client/memory/pinned.h"
 #include "client/memory/state.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "util/cancel.h"
 #include "util/log.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 
 CK_LOG_DEFINE("client");
 

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/memory/pool.h"
 #include "client/managed/window.h"
 

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/memory/pool.h"
 #include "client/memory/share.h"
 

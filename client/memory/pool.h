@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/object.h"
+#include "client/link/object.h"
 #include "cuda/types.h"
 
 struct ckc_allocation;

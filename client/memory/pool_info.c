@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/memory/pool.h"
 
 /* --- attributes: some are ints, some 64 bits wide */

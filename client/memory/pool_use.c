@@ -8,7 +8,7 @@
 #include "client/memory/arena.h"
 #include "client/memory/pool.h"
 #include "client/memory/state.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "util/util.h"
 
 static struct ckc_arena *get_arena(void)

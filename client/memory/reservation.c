@@ -9,7 +9,7 @@
  */
 #include "client/memory/reservation.h"
 #include "client/memory/state.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "util/log.h"
 #include "util/range.h"
 #include "util/util.h"

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/memory/share.h"
 #include "util/log.h"
 

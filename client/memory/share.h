@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "client/wire/object.h"
+#include "client/link/object.h"
 
 /* A number that is unique among objects. */
 uint64_t ckc_share_unique(void);

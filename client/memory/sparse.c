@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client/memory/array.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/memory/share.h"
 
 #define COLLECT 256u /* operations in one message */

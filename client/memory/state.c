@@ -2,7 +2,7 @@
  * client/memory/state.c - the memory of a session; see client/memory/state.h.
  */
 #include "client/memory/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "util/env.h"
 
 static void init_memory(void *part)

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
-#include "util/private_fds.h"
+#include "client/link/client.h"
+#include "util/process/private_fds.h"
 #include "util/wait.h"
 
 struct ck_map;

@@ -1,7 +1,7 @@
 /*
  * client/memory/stream_value.c - streams that wait for and write values in device memory.
  */
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 #define OPERATIONS_MAX 255 /* the driver's limit per batch */
 

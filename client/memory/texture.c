@@ -9,8 +9,8 @@
 
 #include "client/memory/array.h"
 #include "client/memory/state.h"
-#include "client/wire/client.h"
-#include "client/wire/hooks.h"
+#include "client/link/client.h"
+#include "client/link/hooks.h"
 #include "util/map.h"
 
 struct object {

@@ -6,7 +6,7 @@
  * such a device; here it waits.
  */
 #include "libcuda/advice.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/managed/managed.h"
 #include "client/managed/window.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/memory/arena.h"
 #include "client/memory/pool.h"
 #include "client/memory/reservation.h"

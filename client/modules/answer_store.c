@@ -13,7 +13,7 @@
 
 #include "client/modules/code.h"
 #include "client/modules/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "rpc/proc.h"
 #include "util/hash.h"
 #include "util/map.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "client/modules/state.h"
-#include "client/wire/client.h"
-#include "client/wire/hooks.h"
+#include "client/link/client.h"
+#include "client/link/hooks.h"
 #include "rpc/attributes.h"
 #include "rpc/proc.h"
 #include "util/util.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/modules/launch.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 #define PORTABLE 8 /* cluster size that every GPU with clusters supports */
 

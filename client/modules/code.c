@@ -11,7 +11,7 @@
 
 #include "client/modules/code.h"
 #include "client/modules/state.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/compression.h"
 #include "elf/cubin.h"
 #include "elf/fatbin.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/modules/state.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 
 struct ck_function *ckc_function_from(const void *handle)
 {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/object.h"
+#include "client/link/object.h"
 
 /* The options as the application passed them. */
 struct ckc_jit {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/objects/capture.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/modules/launch.h"
 #include "client/modules/launch_site.h"
 #include "client/managed/managed.h"

@@ -4,7 +4,7 @@
 #ifndef CK_CLIENT_MODULES_LAUNCH_H
 #define CK_CLIENT_MODULES_LAUNCH_H
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/managed/managed.h"
 #include "client/modules/code.h"
 #include "client/modules/printing.h"

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "client/modules/launch_site.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "cuda/errors.h"
 #include "util/log.h"
 #include "util/until.h"

@@ -8,7 +8,7 @@
 #include "client/modules/jit.h"
 #include "client/managed/managed.h"
 #include "client/modules/module.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 
 CUresult ckc_library_id(CUlibrary handle, uint64_t *id)
 {

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/modules/code.h"
 #include "client/modules/jit.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "elf/image.h"
 
 #define INPUT_MAX ((size_t)1 << 30) /* payload of one message */

@@ -11,8 +11,8 @@
 #include "client/modules/jit.h"
 #include "client/managed/managed.h"
 #include "client/modules/module.h"
-#include "client/wire/hooks.h"
-#include "client/wire/servers.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
 #include "libcuda/old_launch.h"
 
 /* Variables of so many bytes take device memory of their own: the program must hear if there is

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/objects/capture.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/modules/launch.h"
 #include "client/managed/managed.h"
 #include "elf/kernels.h"

@@ -1,7 +1,7 @@
 /*
  * client/modules/occupancy.c - the block size with the highest occupancy, found by trying each.
  */
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 struct best {
 	int block, blocks_per_sm, threads;

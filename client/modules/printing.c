@@ -8,7 +8,7 @@
  */
 #include "client/modules/printing.h"
 #include "client/modules/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 /* Have all of these kernels been waited for? Call with the lock held. */
 static bool kernels_are_covered(const struct ckc_printing *p)

@@ -2,7 +2,7 @@
  * client/modules/state.c - the modules' part of a session; see client/modules/state.h.
  */
 #include "client/modules/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 static void init_modules(void *part)
 {

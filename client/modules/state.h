@@ -4,7 +4,7 @@
 #ifndef CK_CLIENT_MODULES_STATE_H
 #define CK_CLIENT_MODULES_STATE_H
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 struct ckc_printing { /* printing.c */
 	struct ck_mutex lock;

@@ -2,7 +2,7 @@
  * client/modules/texref.c - texture and surface references, named in a module.
  */
 #include "client/memory/array.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* Look up a reference of @kind in a module; @ask queries the server. */
 static CUresult

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/nccl/nccl.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "rpc/proc.h"
 #include "util/util.h"
 

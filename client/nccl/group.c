@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/nccl/nccl.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 struct group {
 	unsigned int depth;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/nccl/nccl.h"
+#include "client/wire/servers.h"
 #include "rpc/proc.h"
 #include "util/log.h"
 #include "util/util.h"

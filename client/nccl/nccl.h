@@ -8,7 +8,7 @@
 #define CK_CLIENT_NCCL_NCCL_H
 
 #include "client/nccl/state.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "gen/nccl_client.h"
 
 /* --- table.c */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "cuda/nccl.h"
 #include "gen/nccl_wire.h"
 #include "rpc/nccl.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/nccl/nccl.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "nccl/library.h"
 #include "util/log.h"
 

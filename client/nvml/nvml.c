@@ -10,7 +10,8 @@
 
 #include "client/nvml/nvml.h"
 #include "client/nvml/state.h"
-#include "client/wire/hooks.h"
+#include "client/wire/servers.h"
+#include "client/link/hooks.h"
 #include "gen/nvml_api.h"
 #include "libcuda/libcuda.h"
 #include "libcuda/nvml_error.h"

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/servers.h"
-#include "client/wire/stub.h"
+#include "client/link/session_list.h"
+#include "client/link/stub.h"
 #include "cuda/nvml.h"
 
 /* Check that calls may be made: UNINITIALIZED before nvmlInit and after nvmlShutdown. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "client/nvml/nvml.h"
-#include "client/wire/uuid_alias.h"
+#include "client/link/uuid_alias.h"
 #include "cricket.h"
 #include "gen/numbers.h"
 #include "gen/nvml_bodies.h"

@@ -2,7 +2,7 @@
  * client/nvml/state.c - NVML's part of a session; see client/nvml/state.h.
  */
 #include "client/nvml/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 static void init_nvml(void *part)
 {

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 struct ckc_nvml {
 	struct ck_mutex lock;

@@ -13,9 +13,9 @@
 
 #include "client/objects/callback.h"
 #include "client/objects/state.h"
-#include "client/wire/client.h"
-#include "client/wire/hooks.h"
-#include "client/wire/servers.h"
+#include "client/link/client.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
 #include "util/cancel.h"
 #include "util/map.h"
 #include "util/until.h"

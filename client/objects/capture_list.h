@@ -5,7 +5,7 @@
 #ifndef CK_CLIENT_OBJECTS_CAPTURE_LIST_H
 #define CK_CLIENT_OBJECTS_CAPTURE_LIST_H
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 struct ckc_capture {
 	struct ckc_capture *next;

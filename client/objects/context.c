@@ -1,15 +1,15 @@
 /*
  * client/objects/context.c - contexts: the current one, creation, destruction.
  *
- * The stack of current contexts (wire/thread.c) exists in this process only; each message names its
+ * The stack of current contexts (link/thread.c) exists in this process only; each message names its
  * context. Calls with dead and placeholder contexts return what driver 580 on an H200 returns.
  */
 #include "client/objects/context.h"
 #include "client/objects/state.h"
 #include "libcuda/local.h"
-#include "client/wire/hooks.h"
-#include "client/wire/servers.h"
-#include "client/wire/stats.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
+#include "client/link/stats.h"
 
 CUresult ckc_context_usable(struct ckc_context **context)
 {

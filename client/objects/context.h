@@ -4,7 +4,7 @@
 #ifndef CK_CLIENT_OBJECTS_CONTEXT_H
 #define CK_CLIENT_OBJECTS_CONTEXT_H
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* A new number for cuCtxGetId, from 1: no context of this process has had it. */
 uint64_t ckc_context_number(void);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
-#include "client/wire/servers.h"
+#include "client/link/client.h"
+#include "client/link/session_list.h"
 
 struct ckc_gpu *ckc_gpu(CUdevice device)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
-#include "client/wire/servers.h"
+#include "client/link/client.h"
+#include "client/link/session_list.h"
 #include "libcuda/visible.h"
 #include "util/env.h"
 #include "util/log.h"

@@ -10,9 +10,9 @@
 #include "client/objects/event_multi_server.h"
 #include "client/objects/event_times.h"
 #include "client/objects/state.h"
-#include "client/wire/client.h"
-#include "client/wire/hooks.h"
-#include "client/wire/servers.h"
+#include "client/link/client.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
 

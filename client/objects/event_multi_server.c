@@ -11,7 +11,7 @@
 #include "client/objects/callback.h"
 #include "client/objects/capture.h"
 #include "client/objects/event_multi_server.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "cuda/errors.h"
 #include "util/log.h"
 

@@ -4,7 +4,7 @@
 #ifndef CK_CLIENT_OBJECTS_EVENT_MULTI_SERVER_H
 #define CK_CLIENT_OBJECTS_EVENT_MULTI_SERVER_H
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* Have @stream (NULL: legacy) of @context wait for the last record of @e, which is another
  * server's. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "client/objects/event_times.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "rpc/status.h"
 
 #define CREDIT 8      /* so many waits bring times after one that the program asked for */

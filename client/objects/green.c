@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/objects/context.h"
 #include "libcuda/local.h"
 

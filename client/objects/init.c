@@ -2,7 +2,8 @@
  * client/objects/init.c - cuInit, and the driver version, which may be queried before it.
  */
 #include "client/objects/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
+#include "client/link/session_list.h"
 #include "client/wire/servers.h"
 
 /* Read CUDA_VISIBLE_DEVICES here, not when NVML or cuDriverGetVersion connected. */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
-#include "client/wire/stats.h"
+#include "client/link/client.h"
+#include "client/link/stats.h"
 #include "libcuda/libcuda.h"
 #include "libcuda/procaddress.h"
 

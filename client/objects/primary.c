@@ -10,7 +10,7 @@
  */
 #include "client/objects/context.h"
 #include "client/objects/state.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "libcuda/local.h"
 
 static struct ck_mutex *lock_of(const struct ckc_gpu *gpu)

@@ -2,7 +2,7 @@
  * client/objects/state.c - the objects' part of a session; see client/objects/state.h.
  */
 #include "client/objects/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 
 static void init_objects(void *part)
 {

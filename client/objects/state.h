@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "util/wait.h"
 
 #define CK_RECORDS_KEPT 1024 /* records of timed events */

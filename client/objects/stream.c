@@ -6,12 +6,12 @@
 
 #include "client/objects/capture.h"
 #include "client/objects/event_times.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/command.h"
 #include "client/objects/context.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "client/wire/status.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "rpc/status.h"
 #include "util/util.h"
 

@@ -2,7 +2,7 @@
  * client/objects/stream_info.c - queries about streams that the client answers itself.
  */
 #include "client/objects/capture.h"
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* Legacy stream: flags 0, priority 0, ids 1 and 2 as the driver's. */
 static CUresult stream_of(CUstream handle, struct ckc_stream **s)

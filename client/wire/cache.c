@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
-#include "client/wire/hooks.h"
+#include "client/link/client.h"
+#include "client/link/hooks.h"
 #include "util/map.h"
 
 static __thread uint32_t asked __attribute__((tls_model("initial-exec"))); /* changes at a miss */

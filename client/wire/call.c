@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/command.h"
-#include "client/wire/hooks.h"
-#include "client/wire/join.h"
-#include "client/wire/lane.h"
+#include "client/link/hooks.h"
+#include "client/link/join.h"
+#include "client/link/lane.h"
 #include "client/wire/profile.h"
-#include "client/wire/servers.h"
-#include "client/wire/stats.h"
+#include "client/link/session_list.h"
+#include "client/link/stats.h"
 #include "client/wire/user_messages.h"
 #include "rpc/activity.h"
 #include "rpc/proc.h"

@@ -12,14 +12,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/command.h"
 #include "client/wire/command_part.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "client/wire/profile.h"
 #include "client/wire/progress.h"
-#include "client/wire/servers.h"
-#include "client/wire/stats.h"
+#include "client/link/session_list.h"
+#include "client/link/stats.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"

@@ -1,5 +1,5 @@
 /*
- * client/wire/command.h - start and end of the command stream; to send, see client/wire/stub.h.
+ * client/wire/command.h - start and end of the command stream; to send, see client/link/stub.h.
  */
 #ifndef CK_CLIENT_WIRE_COMMAND_H
 #define CK_CLIENT_WIRE_COMMAND_H
@@ -7,9 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "cuda/types.h"
-#include "rpc/chan.h"
 
 struct ck_proc;
 
@@ -18,12 +17,6 @@ int ckc_command_start(struct ckc_client *c, struct ck_chan *chan, bool accepted)
 /* At exit: send the buffered messages. False: a thread is in the middle of a message and cannot
  * finish. That may be this thread, if exit() was called in a signal handler. */
 bool ckc_command_stop(struct ckc_client *c);
-
-/* The server has closed the stream, and so the session. */
-static inline bool ckc_command_over(const struct ckc_client *c)
-{
-	return !c->command.chan || ck_chan_peer_gone(c->command.chan);
-}
 
 /* CUresult for a message or call that could not be encoded: @ret says why. */
 CUresult ckc_unsent(const struct ck_proc *p, int ret);

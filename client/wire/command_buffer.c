@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/command_part.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "rpc/chan.h"
 #include "rpc/record.h"
 #include "util/cancel.h"

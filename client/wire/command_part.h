@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "rpc/record.h"
 
 /* One message; the payload is the caller's. */

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/compression.h"
 #include "util/env.h"
 #include "util/log.h"

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "client/wire/delivery.h"
-#include "client/wire/hooks.h"
-#include "client/wire/lane.h"
-#include "client/wire/servers.h"
+#include "client/link/hooks.h"
+#include "client/link/lane.h"
+#include "client/link/session_list.h"
 #include "client/wire/status.h"
 #include "client/wire/striping.h"
 #include "rpc/pinned.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 /* Copy @size bytes at @src to @to, in the order of @stream. */
 CUresult ckc_delivery_copy(struct ckc_client *c, uint64_t ctx, uint64_t stream, void *to,

@@ -9,14 +9,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/command.h"
-#include "client/wire/hooks.h"
-#include "client/wire/lane.h"
+#include "client/link/hooks.h"
+#include "client/link/lane.h"
 #include "client/wire/profile.h"
-#include "client/wire/reconnect.h"
-#include "client/wire/servers.h"
-#include "client/wire/stats.h"
+#include "client/link/reconnect.h"
+#include "client/link/session_list.h"
+#include "client/link/stats.h"
 #include "rpc/chan.h"
 #include "rpc/secure.h"
 #include "util/log.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "client/wire/command.h"
-#include "client/wire/join.h"
+#include "client/link/join.h"
 #include "client/wire/parallel_calls.h"
-#include "client/wire/stats.h"
+#include "client/link/stats.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/cancel.h"

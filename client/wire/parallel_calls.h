@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
-#include "client/wire/lane.h"
+#include "client/link/client.h"
+#include "client/link/lane.h"
 
 struct ckc_parallel {
 	struct ckc_client *client;

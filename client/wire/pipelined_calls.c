@@ -4,11 +4,11 @@
 #include <errno.h>
 
 #include "client/wire/command.h"
-#include "client/wire/lane.h"
+#include "client/link/lane.h"
 #include "client/wire/pipelined_calls.h"
 #include "client/wire/profile.h"
 #include "client/wire/progress.h"
-#include "client/wire/stats.h"
+#include "client/link/stats.h"
 #include "rpc/activity.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"

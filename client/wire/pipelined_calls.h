@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 struct ckc_pipelined {
 	struct ckc_client *client;

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "util/util.h"
 
 extern atomic_bool ckc_profile_on;

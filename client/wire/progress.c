@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/wire/progress.h"
-#include "client/wire/stats.h"
+#include "client/link/stats.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/until.h"

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "client/wire/quick_exit.h"
-#include "client/wire/reconnect.h"
-#include "client/wire/servers.h"
+#include "client/link/reconnect.h"
+#include "client/link/session_list.h"
 
 #define LEAVE_MS 300
 #define STEP_US 200

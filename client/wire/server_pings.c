@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/command.h"
-#include "client/wire/hooks.h"
-#include "client/wire/join.h"
-#include "client/wire/lane.h"
-#include "client/wire/reconnect.h"
-#include "client/wire/servers.h"
+#include "client/link/hooks.h"
+#include "client/link/join.h"
+#include "client/link/lane.h"
+#include "client/link/reconnect.h"
+#include "client/link/session_list.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
 #include "util/log.h"

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/dial.h"
+#include "client/link/dial.h"
+#include "client/link/session_list.h"
 #include "client/wire/servers.h"
-#include "client/wire/uuid_alias.h"
+#include "client/link/uuid_alias.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/log.h"

@@ -6,17 +6,17 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/command.h"
-#include "client/wire/dial.h"
-#include "client/wire/hello.h"
-#include "client/wire/hooks.h"
-#include "client/wire/join.h"
-#include "client/wire/lane.h"
-#include "client/wire/queue.h"
-#include "client/wire/reconnect.h"
-#include "client/wire/servers.h"
-#include "client/wire/stats.h"
+#include "client/link/dial.h"
+#include "client/link/hello.h"
+#include "client/link/hooks.h"
+#include "client/link/join.h"
+#include "client/link/lane.h"
+#include "client/link/queue.h"
+#include "client/link/reconnect.h"
+#include "client/link/session_list.h"
+#include "client/link/stats.h"
 #include "client/wire/user_messages.h"
 #include "libcuda/logs.h"
 #include "rpc/chan.h"
@@ -27,7 +27,7 @@
 #include "util/hash.h"
 #include "util/log.h"
 #include "util/map.h"
-#include "util/process_limits.h"
+#include "util/process/process_limits.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "client/wire/delivery.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
 #include "util/cancel.h"
 #include "util/log.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 #include "util/spin.h"
 #include "util/until.h"
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/object.h"
+#include "client/link/object.h"
 
 struct ckc_client;
 

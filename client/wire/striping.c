@@ -11,92 +11,29 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/wire/client.h"
-#include "client/wire/lane.h"
+#include "client/link/client.h"
+#include "client/link/lane.h"
 #include "client/wire/profile.h"
-#include "client/wire/servers.h"
+#include "client/link/session_list.h"
 #include "client/wire/striping.h"
 #include "rpc/chan.h"
 #include "rpc/inject.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/process_limits.h"
+#include "util/process/process_limits.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
 #define WIDTH_FIRST 4L
 
-#define LONG_NS (CK_CHAN_LONG_US * UINT64_C(1000))
-#define SAMPLE ((size_t)4 << 20) /* of each connection: about one window */
-#define SAMPLE_MIN ((size_t)1 << 20)
-#define TRIES 3 /* a new connection is slow at first */
 /* Of the free descriptors, and of the session's connections for calls, one part in so many is for
  * one use. */
 #define DESCRIPTORS_SHARE 16
 #define PLACES_SHARE 8
 #define PART_ALIGN ((size_t)256 << 10)
 #define PART_MIN ((size_t)1 << 20)
-
-void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int count,
-			       unsigned int most)
-{
-	*n = (struct ckc_connection_count){
-		.now = count, .most = most, .best = count, .fixed = count >= most};
-}
-
-bool ckc_connection_count_grows(const struct ckc_connection_count *n, uint64_t trip_ns)
-{
-	return !n->fixed && trip_ns >= LONG_NS;
-}
-
-size_t ckc_connection_count_sample(const struct ckc_connection_count *n)
-{
-	return n->now * SAMPLE;
-}
-
-/* Is it a fourth faster than the best one? Twice as fast is what twice as many could be. */
-static bool is_faster(const struct ckc_connection_count *n, uint64_t rate)
-{
-	return rate > n->rate + n->rate / 4;
-}
-
-static void try_more(struct ckc_connection_count *n)
-{
-	n->tries = 0;
-	n->fixed = n->now >= n->most;
-	n->now = ck_min(n->now * 2, n->most);
-}
-
-static void take_best(struct ckc_connection_count *n, size_t size, uint64_t rate)
-{
-	n->best = n->now;
-	n->size = size;
-	n->rate = rate;
-	try_more(n);
-}
-
-void ckc_connection_count_note(struct ckc_connection_count *n, size_t size, uint64_t ns,
-			       uint64_t trip_ns)
-{
-	uint64_t rate = (uint64_t)((double)size * 1e9 / (double)(ns + 1));
-
-	/* a short copy is mostly a round trip, and a smaller one is slower in any case */
-	if (!ckc_connection_count_grows(n, trip_ns) || size < n->now * SAMPLE_MIN ||
-	    size < n->size / 2)
-		return;
-	if (is_faster(n, rate))
-		take_best(n, size, rate);
-	else if (++n->tries == TRIES)
-		ckc_connection_count_stop(n);
-}
-
-void ckc_connection_count_stop(struct ckc_connection_count *n)
-{
-	n->now = n->best;
-	n->fixed = true;
-}
 
 unsigned int ckc_striping_choice(void)
 {
@@ -143,7 +80,7 @@ static uint64_t get_round_trip(const struct ckc_client *c)
 	uint64_t shortest = c->passes_fds ? 0 : atomic_load(&c->lanes.round_trip_ns);
 	uint64_t kernel;
 
-	if (shortest < LONG_NS || ck_inject_current())
+	if (shortest < CK_CONNECTIONS_LONG_NS || ck_inject_current())
 		return shortest;
 	kernel = ck_chan_round_trip_us(c->command.chan) * UINT64_C(1000);
 	return kernel ? ck_min(kernel, shortest) : shortest;
@@ -157,7 +94,7 @@ void ckc_striping_note(const struct ckc_client *c, struct ckc_connection_count *
 
 bool ckc_striping_is_long(const struct ckc_client *c)
 {
-	return get_round_trip(c) >= LONG_NS;
+	return get_round_trip(c) >= CK_CONNECTIONS_LONG_NS;
 }
 
 unsigned int ckc_striping_width(struct ckc_client *c, unsigned int flags)

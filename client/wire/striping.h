@@ -8,47 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/link/connection_count.h"
 #include "cuda/types.h"
 
 struct ckc_client;
 
 #define CK_STRIPING_MIN ((size_t)4 << 20) /* below this, waking threads costs too much */
-
-#define CK_CONNECTIONS_MOST 32u
-
-/*
- * How many connections copies in one direction use. A connection carries at most one window per
- * round trip. With a long round trip, a few connections therefore do not fill the network. Their
- * number is doubled while that makes copies faster.
- */
-struct ckc_connection_count {
-	unsigned int now;  /* for the next copy */
-	unsigned int most; /* a larger number is not tried */
-	bool fixed;	   /* no other number is tried */
-	/* The best number that has been measured, and a copy with it. */
-	unsigned int best;
-	size_t size;
-	uint64_t rate;	    /* bytes per second; 0: nothing has been measured */
-	unsigned int tries; /* copies with a larger number that were not faster */
-};
-
-/* Begin with @count connections, and try up to @most. */
-void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int count,
-			       unsigned int most);
-
-/* May a larger number be faster with a round trip of @trip_ns? Not on a short link: there,
- * processors are the limit. */
-bool ckc_connection_count_grows(const struct ckc_connection_count *n, uint64_t trip_ns);
-
-/* Bytes of a copy that show what the present number can do. */
-size_t ckc_connection_count_sample(const struct ckc_connection_count *n);
-
-/* A copy of @size bytes over the present number of connections took @ns: choose the next number. */
-void ckc_connection_count_note(struct ckc_connection_count *n, size_t size, uint64_t ns,
-			       uint64_t trip_ns);
-
-/* Stay at the best number: more connections are not faster, or cannot be opened. */
-void ckc_connection_count_stop(struct ckc_connection_count *n);
 
 /* Bytes of a copy that no thread has taken yet. */
 struct ckc_share;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/wire/client.h"
-#include "client/wire/servers.h"
+#include "client/link/client.h"
+#include "client/link/session_list.h"
 #include "client/wire/user_messages.h"
 #include "util/log.h"
 #include "util/text.h"

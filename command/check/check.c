@@ -13,8 +13,8 @@
 #include "command/config/install_paths.h"
 #include "command/servers/connection.h"
 #include "cuda/mps.h"
-#include "util/address.h"
-#include "util/servers.h"
+#include "util/address/address.h"
+#include "util/address/servers.h"
 
 static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 					{"server", required_argument, NULL, 's'},

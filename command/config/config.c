@@ -11,7 +11,7 @@
 #include "command/config/command.h"
 #include "command/config/config.h"
 #include "command/config/install_paths.h"
-#include "util/address.h"
+#include "util/address/address.h"
 
 /* One file, while it is read. */
 struct reading {

@@ -10,7 +10,7 @@
 #include "command/config/command.h"
 #include "command/config/config.h"
 #include "command/config/install_paths.h"
-#include "util/replace.h"
+#include "util/process/replace.h"
 
 #define SETTINGS (3 + CKX_TLS_SETTINGS)
 

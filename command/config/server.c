@@ -10,8 +10,8 @@
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
 #include "command/config/server.h"
-#include "util/servers.h"
-#include "util/token.h"
+#include "util/address/servers.h"
+#include "util/address/token.h"
 
 /* The section that has @text as its name; or one with this address, for whom to trust and which
  * token to send. */

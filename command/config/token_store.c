@@ -11,8 +11,8 @@
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
 #include "command/config/token_store.h"
-#include "util/address.h"
-#include "util/replace.h"
+#include "util/address/address.h"
+#include "util/process/replace.h"
 
 #define LINE (CKX_TEXT + CKX_TOKEN + 2)
 

@@ -6,7 +6,7 @@
 #define CK_COMMAND_CONFIG_TOKEN_STORE_H
 
 #include "command/config/config.h"
-#include "util/token.h"
+#include "util/address/token.h"
 
 #define CKX_TOKEN CK_TOKEN_SIZE
 

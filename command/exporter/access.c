@@ -10,7 +10,7 @@
 #include "command/config/command.h"
 #include "command/exporter/access.h"
 #include "util/hash.h"
-#include "util/token_file.h"
+#include "util/address/token_file.h"
 #include "util/util.h"
 
 #define LIST_MAX 65536		    /* bytes, as for the server */

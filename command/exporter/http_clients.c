@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "command/exporter/http_clients.h"
-#include "util/sockaddr.h"
+#include "util/address/sockaddr.h"
 #include "util/until.h"
 #include "util/wait.h"
 

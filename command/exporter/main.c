@@ -17,7 +17,7 @@
 #include "command/exporter/serve.h"
 #include "command/exporter/watch.h"
 #include "rpc/chan.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 static const struct ckx_command self = {
 	"exporter", "[OPTION]... [SERVER]", NULL, NULL, NULL,

@@ -11,7 +11,7 @@
 
 #include "command/config/command.h"
 #include "command/exporter/pem.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 int ckx_pem_supported(void)
 {

@@ -21,7 +21,7 @@
 #include "command/config/install_paths.h"
 #include "command/login/fetch.h"
 #include "command/login/login.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/hash.h"
 
 extern char **environ;

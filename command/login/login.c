@@ -19,8 +19,8 @@
 #include "command/config/token_store.h"
 #include "command/login/login.h"
 #include "command/servers/offer.h"
-#include "util/address.h"
-#include "util/servers.h"
+#include "util/address/address.h"
+#include "util/address/servers.h"
 
 static const struct option options[] = {{"remove", no_argument, NULL, 'r'},
 					{"install", optional_argument, NULL, 'i'},

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "command/config/command.h"
-#include "util/server_files.h"
-#include "util/token_file_edit.h"
+#include "util/address/server_files.h"
+#include "util/address/token_file_edit.h"
 #include "util/util.h"
 
 static const struct option options[] = {{"file", required_argument, NULL, 'f'},

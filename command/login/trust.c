@@ -11,8 +11,8 @@
 #include "command/config/command.h"
 #include "command/login/login.h"
 #include "command/servers/connection.h"
-#include "util/address.h"
-#include "util/servers.h"
+#include "util/address/address.h"
+#include "util/address/servers.h"
 
 /* Ask a question on the terminal, until it is answered with yes or no. */
 static bool ask_confirmation(const char *question)

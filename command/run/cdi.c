@@ -12,7 +12,7 @@
 #include "command/config/command.h"
 #include "command/config/server.h"
 #include "command/run/container.h"
-#include "util/replace.h"
+#include "util/process/replace.h"
 #include "util/util.h"
 
 #define VERSION "0.5.0" /* the newest one that podman 4.3 accepts */

@@ -14,8 +14,8 @@
 #include "command/config/command.h"
 #include "command/run/container.h"
 #include "command/sessions/local.h"
-#include "util/replace.h"
-#include "util/servers.h"
+#include "util/process/replace.h"
+#include "util/address/servers.h"
 #include "util/util.h"
 
 #define RUN_FOLDER "/run/cricket"

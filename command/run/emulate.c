@@ -22,7 +22,7 @@
 #include "command/run/ptxas.h"
 #include "command/run/run.h"
 #include "command/run/side_process.h"
-#include "util/unixsock.h"
+#include "util/address/unixsock.h"
 #include "util/until.h"
 #include "util/util.h"
 

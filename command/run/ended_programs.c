@@ -16,7 +16,7 @@
 #include "command/servers/exchange.h"
 #include "command/servers/fleet.h"
 #include "cricket.h"
-#include "util/machine.h"
+#include "util/process/machine.h"
 
 #define TRIES 7 /* after 1, 2, 4 ... s: two minutes, longer than sessions are kept by default */
 

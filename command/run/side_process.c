@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "command/run/side_process.h"
-#include "util/machine.h"
+#include "util/process/machine.h"
 
 #define DESCRIPTORS 1024
 #define LOOK_US 100000 /* where the kernel cannot report the end of a process */

@@ -11,7 +11,7 @@
 #include "rpc/chan.h"
 #include "rpc/record.h"
 #include "rpc/secure.h"
-#include "util/server_addresses.h"
+#include "util/address/server_addresses.h"
 #include "util/until.h"
 
 #define TRIPS 5

@@ -7,7 +7,7 @@
 
 #include "command/config/command.h"
 #include "command/servers/fleet.h"
-#include "util/server_addresses.h"
+#include "util/address/server_addresses.h"
 
 bool ckx_fleet_is(const char *address)
 {

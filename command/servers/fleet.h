@@ -9,7 +9,7 @@
 
 #include "command/config/server.h"
 #include "command/servers/offer.h"
-#include "util/servers.h"
+#include "util/address/servers.h"
 
 #define CKX_FLEET 64
 

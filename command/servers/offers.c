@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "command/servers/offer.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/until.h"
 #include "util/util.h"
 

@@ -13,8 +13,8 @@
 #include "command/sessions/control.h"
 #include "command/sessions/local.h"
 #include "command/sessions/wait_display.h"
-#include "util/fd.h"
-#include "util/server_addresses.h"
+#include "util/process/fd.h"
+#include "util/address/server_addresses.h"
 #include "util/util.h"
 
 /* The address of the one server that @server stands for. -errno: @why says why not. */

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#include "util/address.h"
-#include "util/unixsock.h"
+#include "util/address/address.h"
+#include "util/address/unixsock.h"
 
 #define CKX_STATUS_SUFFIX ".status"
 

@@ -1,5 +1,5 @@
 /*
- * command/trace/trace_line.h - a line of the file that CRICKET_TRACE names (client/wire/stats.c).
+ * command/trace/trace_line.h - a line of the file that CRICKET_TRACE names (client/link/stats.c).
  */
 #ifndef CK_COMMAND_TRACE_TRACE_LINE_H
 #define CK_COMMAND_TRACE_TRACE_LINE_H

@@ -21,7 +21,7 @@
 #include "emu/checkpoint/mailbox.h"
 #include "emu/core/call_gate.h"
 #include "emu/core/emu.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 

@@ -20,7 +20,7 @@
 #include "emu/core/usage.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/proc_file.h"
+#include "util/process/proc_file.h"
 
 CK_LOG_DEFINE("emu");
 

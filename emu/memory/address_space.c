@@ -13,7 +13,7 @@
 
 #include "emu/core/usage.h"
 #include "emu/memory/address_space.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/page.h"
 #include "util/range.h"

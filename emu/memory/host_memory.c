@@ -9,7 +9,7 @@
 #include "emu/memory/arena.h"
 #include "emu/core/hooks.h"
 #include "util/page.h"
-#include "util/proc_file.h"
+#include "util/process/proc_file.h"
 
 #define PAGE ck_page()
 #define ALLOC_FLAGS                                                                                \

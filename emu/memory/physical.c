@@ -20,7 +20,7 @@
 #include "emu/core/locks.h"
 #include "emu/memory/vmm.h"
 #include "util/env.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("emu");

@@ -14,7 +14,7 @@
 #include "emu/memory/arena.h"
 #include "emu/core/locks.h"
 #include "emu/memory/pool.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/page.h"
 
 #define PAGE ck_page()

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "emu/objects/ipc.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/page.h"
 #include "util/util.h"
 

@@ -14,7 +14,7 @@
 
 #include "launcher/compile/cache.h"
 #include "launcher/text/file.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("launcher");

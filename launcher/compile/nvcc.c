@@ -24,7 +24,7 @@
 
 #include "launcher/compile/compiler.h"
 #include "launcher/text/file.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 extern char **environ;
 

@@ -10,7 +10,7 @@
 
 #include "launcher/driver/driver_log.h"
 #include "util/env.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 #define VARIABLE "CRICKET_LOG_FD"
 #define ERROR "ERROR: "

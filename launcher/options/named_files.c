@@ -13,7 +13,7 @@
 
 #include "launcher/options/options.h"
 #include "launcher/text/file.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 static int no_file(struct ckl_fail *fail, const char *path, int error)
 {

@@ -13,7 +13,7 @@
 #include "launcher/options/options.h"
 #include "launcher/request/reply.h"
 #include "launcher/text/failure.h"
-#include "util/address.h"
+#include "util/address/address.h"
 #include "util/env.h"
 #include "util/util.h"
 

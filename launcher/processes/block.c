@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "launcher/processes/block.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 #define IDLE_MAX ((size_t)1 << 20)
 

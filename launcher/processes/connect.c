@@ -18,8 +18,8 @@
 #include "launcher/request/reply.h"
 #include "launcher/request/request.h"
 #include "launcher/text/frame.h"
-#include "util/fd.h"
-#include "util/unixsock.h"
+#include "util/process/fd.h"
+#include "util/address/unixsock.h"
 
 #define REPLY_MAX UINT64_MAX / 4
 

@@ -23,7 +23,7 @@
 #include "launcher/processes/session.h"
 #include "launcher/text/failure.h"
 #include "util/log.h"
-#include "util/unixsock.h"
+#include "util/address/unixsock.h"
 
 CK_LOG_DEFINE("launcher");
 

@@ -14,7 +14,7 @@
 #include "launcher/processes/input.h"
 #include "launcher/processes/pump.h"
 #include "launcher/request/request.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 /* How a request is replied to. */
 enum kind {

@@ -17,7 +17,7 @@
 #include "launcher/launch/run.h"
 #include "launcher/processes/session.h"
 #include "launcher/request/reply.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 #define TRIM_MS 1000
 #define PIPE_SIZE (1 << 20)

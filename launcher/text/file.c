@@ -10,7 +10,7 @@
 
 #include "launcher/text/file.h"
 #include "launcher/text/output_buffer.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/util.h"
 
 #define STREAM_PIECE 65536

@@ -63,7 +63,7 @@ static bool need(uintptr_t at, size_t size, bool write)
 	return false;
 }
 
-#include "util/interposed_code.def"
+#include "util/process/interposed_code.def"
 
 /* --- signals */
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "rpc/pipe.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 
 /* The file's first page; the rings' bytes follow it, to the server first. */
 struct ck_shm_header {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "rpc/transport/splice.h"
-#include "util/sighold.h"
+#include "util/process/sighold.h"
 #include "util/util.h"
 
 #define PIPE_SIZE (1 << 20) /* the most that a user may have by default */

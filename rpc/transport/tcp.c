@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "rpc/transport/transport.h"
-#include "util/sockaddr.h"
+#include "util/address/sockaddr.h"
 
 #define CK_TCP_TICK_S 10 /* interval at which a blocked read or write checks its peer */
 #ifndef CK_TCP_SILENCE_MS

@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 
 #include "rpc/chan.h"
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 #include "util/spin.h"
 
 #define CK_PEER_SIZE 160	   /* for a unix path or a numeric address, with its kind */

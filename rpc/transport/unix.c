@@ -13,7 +13,7 @@
 
 #include "rpc/relayed.h"
 #include "rpc/transport/transport.h"
-#include "util/unixsock.h"
+#include "util/address/unixsock.h"
 
 static struct {
 	pthread_once_t once;

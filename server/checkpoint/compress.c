@@ -14,7 +14,7 @@
 #include <zstd.h>
 
 #include "server/checkpoint/compress.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/util.h"
 
 #define CK_PACK_LEVEL 1 /* memory of programs: speed counts more than the last tenth of the size */

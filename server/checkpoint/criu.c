@@ -14,7 +14,7 @@
 
 #include "server/checkpoint/criu.h"
 #include "server/checkpoint/pid_namespace.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/util.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "server/checkpoint/manifest.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 #define CK_MANIFEST_FILE "manifest.json"
 #define CK_MANIFEST_NEW CK_MANIFEST_FILE ".new"

@@ -13,7 +13,7 @@
 
 #include "server/checkpoint/compress.h"
 #include "server/checkpoint/stream.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/util.h"
 
 #define CK_OBJECT_MAX (16u << 20) /* a manifest may list many threads */

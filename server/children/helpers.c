@@ -12,7 +12,7 @@
 #include "server/children/helpers.h"
 #include "server/processes/child.h"
 #include "server/processes/json_line.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

@@ -18,7 +18,7 @@
 #include "server/children/workers_part.h"
 #include "server/processes/process.h"
 #include "server/processes/session_info.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/util.h"
 
 const char *cks_session_name(const struct cks_session_info *session, char out[CK_SESSION_NAME])

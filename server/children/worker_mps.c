@@ -17,7 +17,7 @@
 #include "server/processes/state.h"
 #include "server/policy/terms.h"
 #include "util/log.h"
-#include "util/proc_file.h"
+#include "util/process/proc_file.h"
 #include "util/until.h"
 #include "util/util.h"
 

@@ -14,8 +14,8 @@
 #include "server/control/ctl.h"
 #include "server/options/options.h"
 #include "server/processes/json_line.h"
-#include "util/fd.h"
-#include "util/unixsock.h"
+#include "util/process/fd.h"
+#include "util/address/unixsock.h"
 
 #define SUFFIX ".ctl" /* of the control socket, beside the server's own */
 

@@ -18,8 +18,8 @@
 #include "server/control/control.h"
 #include "server/control/ctl.h"
 #include "server/options/options.h"
-#include "util/address.h"
-#include "util/fd.h"
+#include "util/address/address.h"
+#include "util/process/fd.h"
 
 #define CK_RELAY_BLOCK ((size_t)1 << 20)
 

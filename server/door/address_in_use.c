@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "server/door/address_in_use.h"
-#include "util/address.h"
-#include "util/unixsock.h"
+#include "util/address/address.h"
+#include "util/address/unixsock.h"
 
 #define CK_LISTENS 0x0a /* a state in /proc/net/tcp */
 

@@ -18,7 +18,7 @@
 #include "server/options/options.h"
 #include "server/policy/token.h"
 #include "server/processes/sockets.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/util.h"
 

@@ -19,7 +19,7 @@
 #include "rpc/tls.h"
 #include "server/front/front.h"
 #include "server/front/handshakes.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

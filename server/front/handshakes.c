@@ -21,7 +21,7 @@
 #include "server/front/handshakes.h"
 #include "server/front/relay.h"
 #include "util/log.h"
-#include "util/sockaddr.h"
+#include "util/address/sockaddr.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");

@@ -16,7 +16,7 @@
 #include "rpc/relayed.h"
 #include "rpc/tls.h"
 #include "server/front/relay.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 #define PIECE (256u << 10)
 #define BUFFER (4 << 20) /* requested from the kernel */

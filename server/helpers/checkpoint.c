@@ -20,7 +20,7 @@
 #include "server/processes/child.h"
 #include "server/session/driver.h"
 #include "server/session/session.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"

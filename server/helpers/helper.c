@@ -8,7 +8,7 @@
 
 #include "server/helpers/helper.h"
 #include "server/processes/json_line.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

@@ -22,7 +22,7 @@
 #include "server/helpers/helper.h"
 #include "server/processes/messages.h"
 #include "server/session/device_map.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/util.h"
 #include "util/uuid.h"

@@ -12,7 +12,7 @@
 #include "server/children/workers_part.h"
 #include "server/processes/state.h"
 #include "server/rules/audit.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 

@@ -21,7 +21,7 @@
 #include "server/options/options.h"
 #include "server/processes/messages.h"
 #include "server/processes/session_info.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"

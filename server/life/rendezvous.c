@@ -22,7 +22,7 @@
 #include "server/processes/sockets.h"
 #include "server/processes/state.h"
 #include "server/worker/orphan_reconnect.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 

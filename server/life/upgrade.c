@@ -19,7 +19,7 @@
 #include "server/processes/child.h"
 #include "server/processes/state.h"
 #include "server/session/driver.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "server/modules/cachedir.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/util.h"
 

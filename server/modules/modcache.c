@@ -19,7 +19,7 @@
 #include "server/session/locks.h"
 #include "server/modules/modcache.h"
 #include "server/modules/cacheindex.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/map.h"
 #include "util/util.h"

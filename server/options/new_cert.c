@@ -12,7 +12,7 @@
 
 #include "rpc/tls.h"
 #include "server/options/setup.h"
-#include "util/server_files.h"
+#include "util/address/server_files.h"
 
 /* The packaged service reads its usual files as another user than root, who makes them. */
 static int share_with_service(const char *folder)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "server/options/setup.h"
-#include "util/token_file_edit.h"
+#include "util/address/token_file_edit.h"
 
 int cks_new_token(const char *name)
 {

@@ -17,9 +17,9 @@
 #include "server/options/option_file.h"
 #include "server/options/options.h"
 #include "server/options/setup.h"
-#include "util/address.h"
-#include "util/server_files.h"
-#include "util/token_file_edit.h"
+#include "util/address/address.h"
+#include "util/address/server_files.h"
+#include "util/address/token_file_edit.h"
 
 #define CK_SETUP_NAMES 32
 #define CK_POLICY "/etc/cricket/policy"

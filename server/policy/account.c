@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "server/policy/account.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/util.h"
 
 #define CK_ACCOUNT_MAGIC 0x43414355u

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "util/token_file.h"
+#include "util/address/token_file.h"
 
 #define CK_TOKEN_MAX 1024
 #define CK_TOKEN_FILE_MAX 65536 /* several hundred named tokens */

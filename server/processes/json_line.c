@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "server/processes/json_line.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 int cks_json_line_write(int fd, const json_t *json)
 {

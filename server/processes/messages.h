@@ -11,7 +11,7 @@
 #include "server/session/device_map.h"
 #include "server/session/histogram.h"
 #include "server/session/identity.h"
-#include "util/machine.h"
+#include "util/process/machine.h"
 
 /* First argument of a worker, and of a spare one. */
 #define CK_WORKER_ARGUMENT "--worker"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "util/machine.h"
+#include "util/process/machine.h"
 
 #define CK_PEER_NAME 64
 
@@ -24,8 +24,8 @@ struct cks_peer {
 void cks_peer_of(int fd, struct cks_peer *peer);
 
 /* Does unix socket @fd lead into a tunnel? The client is process @pid of @machine on @host, as it
- * says (util/machine.h; zeros: unknown). Then another process than that has connected, or another
- * kernel runs it. */
+ * says (util/process/machine.h; zeros: unknown). Then another process than that has connected, or
+ * another kernel runs it. */
 bool cks_peer_is_tunnel(int fd, unsigned int pid, const unsigned char machine[CK_MACHINE_ID],
 			const unsigned char host[CK_MACHINE_ID]);
 

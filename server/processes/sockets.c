@@ -12,7 +12,7 @@
 
 #include "server/processes/sockets.h"
 #include "util/log.h"
-#include "util/unixsock.h"
+#include "util/address/unixsock.h"
 #include "util/until.h"
 #include "util/util.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "server/processes/state.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 #define CK_STATE_SIZE_MAX (64 << 20)
 #define CK_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)

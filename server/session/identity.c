@@ -12,7 +12,7 @@
 #include "rpc/relayed.h"
 #include "server/session/identity.h"
 #include "util/log.h"
-#include "util/sockaddr.h"
+#include "util/address/sockaddr.h"
 
 CK_LOG_DEFINE("server");
 

@@ -36,7 +36,8 @@ void cks_identity_of_certificate(const char *name, struct cks_identity *identity
 void cks_identity_of_holder(int fd, const char *name, struct cks_identity *identity);
 
 /* The keys of identities that are known by other means: the holder of a named token, a user of this
- * host, an address as text, in any of its spellings (util/sockaddr.h); false: it is none. */
+ * host, an address as text, in any of its spellings (util/address/sockaddr.h); false: it is
+ * none. */
 void cks_identity_key_of_holder(const char *name, struct ck_hash *key);
 void cks_identity_key_of_user(uid_t uid, struct ck_hash *key);
 bool cks_identity_key_of_address(const char *text, struct ck_hash *key);

@@ -23,7 +23,7 @@
 #include "server/session/output.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/page.h"
 

@@ -15,7 +15,7 @@
 #include "server/modules/cachedir.h"
 #include "server/session/locks.h"
 #include "server/store/chunk_store.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/util.h"
 

@@ -17,7 +17,7 @@
 #include "server/processes/sandbox.h"
 #include "server/processes/state.h"
 #include "server/worker/orphan_reconnect.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

@@ -19,7 +19,7 @@
 #include "server/processes/child.h"
 #include "server/session/driver.h"
 #include "server/supervisor/host.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

@@ -12,7 +12,7 @@
 
 #include "server/supervisor/host.h"
 #include "util/log.h"
-#include "util/unixsock.h"
+#include "util/address/unixsock.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("server");

@@ -11,7 +11,7 @@
 #include "server/session/session.h"
 #include "server/worker/gpu_turn.h"
 #include "server/worker/worker_part.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"

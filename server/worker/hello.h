@@ -8,7 +8,7 @@
 
 #include "rpc/record.h"
 #include "server/session/identity.h"
-#include "util/machine.h"
+#include "util/process/machine.h"
 
 struct cks_options;
 struct ck_output;

@@ -18,9 +18,9 @@
 #include "server/processes/messages.h"
 #include "server/processes/state.h"
 #include "server/worker/orphan_reconnect.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
-#include "util/unixsock.h"
+#include "util/address/unixsock.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("server");

@@ -18,7 +18,7 @@
 #include "server/session/session.h"
 #include "server/worker/park.h"
 #include "server/worker/work_wait.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/until.h"
 #include "util/util.h"
 

@@ -16,7 +16,7 @@
 #include "server/processes/messages.h"
 #include "server/worker/hello.h"
 #include "server/worker/spare.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");

@@ -51,7 +51,7 @@
 #include "server/worker/worker.h"
 #include "server/worker/worker_part.h"
 #include "util/env.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 

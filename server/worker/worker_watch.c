@@ -13,9 +13,9 @@
 #include "server/session/output.h"
 #include "server/worker/park.h"
 #include "server/worker/worker_part.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
-#include "util/machine.h"
+#include "util/process/machine.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("server");

@@ -116,7 +116,7 @@ class Hole(Breaker):
 
 
 def machine_id(purpose, device, inode):
-    """As util/machine.c makes it."""
+    """As util/process/machine.c makes it."""
     boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     facts = struct.pack("24s40sQQ", purpose, boot, device, inode)
     return hashlib.blake2b(facts, digest_size=32).digest()[:16]

@@ -14,7 +14,7 @@
 
 #include "server/control/control.h"
 #include "tests/fuzz/standalone.h"
-#include "util/unixsock.h"
+#include "util/address/unixsock.h"
 
 #define ROUNDS 8
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/fuzz/standalone.h"
-#include "util/address.h"
+#include "util/address/address.h"
 
 static void check_parts(const struct ck_address *a)
 {

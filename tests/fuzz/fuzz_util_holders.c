@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/token_file.h"
+#include "util/address/token_file.h"
 #include "tests/fuzz/standalone.h"
 #include "util/hash.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/fuzz/standalone.h"
-#include "util/servers.h"
+#include "util/address/servers.h"
 
 static void check(const struct ck_server_entry *e)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/fuzz/standalone.h"
-#include "util/srv.h"
+#include "util/address/srv.h"
 
 static uint32_t state;
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <sys/mman.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 #define UNIT ((size_t)2 << 20)
 

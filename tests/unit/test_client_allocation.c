@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 #define BASE 0x7f0000000000ull
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "client/wire/striping.h"
+#include "client/link/connection_count.h"
 #include "util/util.h"
 
 #define MS 1000000ull

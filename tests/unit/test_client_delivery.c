@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "client/wire/delivery.h"
-#include "client/wire/lane.h"
+#include "client/link/lane.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
 #include "tests/unit/client_peer.h"

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "client/wire/join.h"
-#include "client/wire/lane.h"
+#include "client/link/join.h"
+#include "client/link/lane.h"
 #include "tests/unit/client_peer.h"
 
 static atomic_int joins, refusals;

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "client/wire/delivery.h"
-#include "client/wire/lane.h"
+#include "client/link/lane.h"
 #include "rpc/status.h"
 #include "tests/unit/client_peer.h"
 
@@ -104,7 +104,7 @@ static void reply(const struct peer_message *m, const void *res)
 
 /* --- results */
 
-/* The xid of call @n, from 1 on, on the newest lane (client/wire/lane.c); it is one of the first
+/* The xid of call @n, from 1 on, on the newest lane (client/link/lane.c); it is one of the first
  * 500. */
 static uint32_t xid_of(uint32_t n)
 {

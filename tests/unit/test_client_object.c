@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 
 #define KINDS (CK_OBJECT_FUNCTION + 1)
 #define WAIT_BEFORE_REUSE 1024 /* slots that are freed in between, at least */

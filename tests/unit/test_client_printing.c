@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "client/modules/state.h"
-#include "client/wire/hooks.h"
+#include "client/link/hooks.h"
 #include "tests/unit/client_peer.h"
 #include "tests/unit/elf_data.h"
 

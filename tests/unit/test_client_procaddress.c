@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/wire/client.h"
+#include "client/link/client.h"
 #include "libcuda/procaddress.h"
 
 static void *get(const char *name, int version, cuuint64_t flags)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "client/wire/program.h"
+#include "client/link/program.h"
 #include "util/util.h"
 
 /* The name by a command line whose arguments are divided by "|". */

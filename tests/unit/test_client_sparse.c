@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/wire/object.h"
+#include "client/link/object.h"
 #include "tests/unit/client_peer.h"
 
 #define ADDRESS 0x700000000000ull

@@ -23,7 +23,7 @@
 #include "server/checkpoint/criu.h"
 #include "server/checkpoint/store.h"
 #include "server_place.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/util.h"
 
 #define BIG ((size_t)5 << 20) /* several blocks */

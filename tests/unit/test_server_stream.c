@@ -22,7 +22,7 @@
 #include "server/checkpoint/store.h"
 #include "server/checkpoint/stream.h"
 #include "server_place.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 /* Both ends, and a folder. */
 struct talk {

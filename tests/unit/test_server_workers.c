@@ -23,7 +23,7 @@
 #include "server/processes/messages.h"
 #include "server/processes/session_info.h"
 #include "server/processes/state.h"
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 static const unsigned char session[16] = "a session's name";
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "util/address.h"
+#include "util/address/address.h"
 #include "util/util.h"
 
 static struct ck_address address;

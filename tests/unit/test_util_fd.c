@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "util/fd.h"
+#include "util/process/fd.h"
 
 #define BIG (4u << 20) /* more than any pipe or socket buffer holds */
 

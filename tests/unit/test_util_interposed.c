@@ -1,7 +1,7 @@
 /*
  * tests/unit/test_util_interposed.c - system calls whose memory is taken away while the kernel
- * copies (util/interposed_code.def). The C library's functions are stand-ins here that move four
- * bytes.
+ * copies (util/process/interposed_code.def). The C library's functions are stand-ins here that move
+ * four bytes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ static bool need(uintptr_t at, size_t size, bool write)
 }
 
 #define EXPORT
-#include "util/interposed_code.def"
+#include "util/process/interposed_code.def"
 
 static ssize_t receive(int fd, void *buf, size_t size, int flags)
 {

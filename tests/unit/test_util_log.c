@@ -22,7 +22,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "util/fd.h"
+#include "util/process/fd.h"
 #include "util/log.h"
 #include "util/log_format.h"
 #include "util/log_limit.h"

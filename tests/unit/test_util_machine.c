@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "util/machine.h"
+#include "util/process/machine.h"
 
 static void processes_of_a_machine_have_one_id(void **state)
 {

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "util/private_fds.h"
+#include "util/process/private_fds.h"
 
 #define LIMIT 256
 

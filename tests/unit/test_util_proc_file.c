@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "util/proc_file.h"
+#include "util/process/proc_file.h"
 
 /* The program puts a file of its own at the number that was opened last, before so many more
  * checks; -1: never. */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "util/servers.h"
+#include "util/address/servers.h"
 #include "util/util.h"
 
 static struct ck_server_list list;

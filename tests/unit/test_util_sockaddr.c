@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "util/sockaddr.h"
+#include "util/address/sockaddr.h"
 #include "util/util.h"
 
 static void each_spelling_has_the_same_text(void **state)

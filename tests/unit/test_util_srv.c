@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "util/srv.h"
+#include "util/address/srv.h"
 #include "util/util.h"
 
 static unsigned char message[2048];

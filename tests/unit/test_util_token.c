@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "util/token.h"
+#include "util/address/token.h"
 
 static char path[] = "/tmp/test_util_token.XXXXXX";
 

@@ -241,7 +241,7 @@ def cached_tail(row, args):
 def stubs_c(table):
     """Everything of the client that the table determines."""
     out = [banner("rpc/driver.api"), '#include <stdlib.h>\n#include <string.h>\n\n'
-           '#include "client/wire/stub.h"\n#include "gen/api.h"\n#include "gen/wire.h"\n\n']
+           '#include "client/link/stub.h"\n#include "gen/api.h"\n#include "gen/wire.h"\n\n']
     for r in table.rows:
         if r.wire:
             out.append(wire_stub(r))
@@ -258,7 +258,7 @@ def counted_c(table):
     """The calls once more, counted: what cuGetProcAddress gives when CRICKET_STATS is on."""
     rows = [r for r in table.rows
             if r.exported and r.kind != "refuse" and r.since.isdigit() and int(r.since)]
-    out = [banner("rpc/driver.api"), '#include "client/wire/stats.h"\n#include "gen/api.h"\n\n'
+    out = [banner("rpc/driver.api"), '#include "client/link/stats.h"\n#include "gen/api.h"\n\n'
            "const char *const ckc_stats_names[] = {\n"]
     out += [f'\t"{r.name}",\n' for r in rows]
     out.append("};\n\nconst unsigned int ckc_stats_name_count = "

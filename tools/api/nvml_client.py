@@ -94,7 +94,7 @@ def bodies_h(table):
 
 def stubs_c(table):
     """Everything of the client that the table determines."""
-    out = [banner(SOURCE), '#include <string.h>\n\n#include "client/nvml/nvml.h"\n#include "client/wire/stub.h"\n#include "cricket.h"\n'
+    out = [banner(SOURCE), '#include <string.h>\n\n#include "client/nvml/nvml.h"\n#include "client/link/stub.h"\n#include "cricket.h"\n'
            '#include "gen/nvml_api.h"\n#include "gen/nvml_bodies.h"\n#include "gen/numbers.h"\n#include "util/util.h"\n\n']
     for row in table.rows:
         if row.kind == "call":

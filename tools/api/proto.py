@@ -61,7 +61,7 @@ def api_h(table):
 
 def interposed():
     """Functions of the C library that the client puts its own before: client/managed/interpose.c and client/wire/quick_exit.c say why."""
-    rows = (Path(__file__).parents[2] / "util/interposed.def").read_text()
+    rows = (Path(__file__).parents[2] / "util/process/interposed.def").read_text()
     others = ["_Exit", "_exit", "pthread_sigmask", "sigaction", "signal", "sigprocmask"]
     return sorted(re.findall(r"^(?:CALL|PART)\(\w+, (\w+),", rows, re.M) + others)
 

@@ -1,5 +1,5 @@
 /* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
-#include "client/wire/stats.h"
+#include "client/link/stats.h"
 #include "gen/api.h"
 
 const char *const ckc_stats_names[] = {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/stub.h"
+#include "client/link/stub.h"
 #include "gen/api.h"
 #include "gen/wire.h"
 

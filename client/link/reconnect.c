@@ -1,0 +1,491 @@
+/*
+ * client/link/reconnect.c - see client/link/reconnect.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/link/dial.h"
+#include "client/link/reconnect.h"
+#include "client/link/reconnect_link.h"
+#include "rpc/links.h"
+#include "rpc/tls.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/process/process_limits.h"
+#include "util/until.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("client");
+
+#define FIRST 0		      /* number of the channel of the hello */
+#define ATTEMPT_MS 3000	      /* for connecting, and for the replies */
+#define ATTEMPT_FIRST_MS 1000 /* before the user has been told */
+#define PAUSE_FIRST_MS 20     /* between two attempts; doubled each time */
+#define PAUSE_LAST_MS 1000
+#define TELL_MS 1000	  /* a shorter cut is not worth a line */
+#define LISTEN_NS 1000000 /* between two looks at what comes, while it comes fast */
+#define IDLE_MS 2000	  /* a program may have closed the descriptors that it did not open */
+#define BYE_MS 500
+#define REPLACE_MOST 5	/* attempts to replace relayed connections */
+#define REPLACE_MS 1000 /* between two of them */
+
+/* A channel's first reply is read when frames have been sent behind the link: a server that stands
+ * still may take long. */
+static int accept_first(void *client, struct ck_chan *connection)
+{
+	char moved[CK_MOVED_MAX + 1]; /* the keeper asks again, and gets it too */
+	ck_link_res res = {.status = 1};
+
+	(void)client;
+	return ckc_reconnect_link_answer(connection, &res, moved);
+}
+
+static bool link_needs_listener(const struct ck_link *link)
+{
+	return link->kind == CK_LANE_COMMAND; /* no thread reads it */
+}
+
+int ckc_reconnect_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *connection,
+		       struct ck_chan **chan)
+{
+	struct ckc_keeping *k = &c->keeping;
+	struct ck_link *link;
+	int ret = ck_links_open(k->links, c->connection.joins, atomic_fetch_add(&k->numbers, 1),
+				kind, &link);
+
+	if (ret < 0) {
+		ck_chan_close(connection);
+		return ret;
+	}
+	*chan = link->chan;
+	ret = connection ? ckc_reconnect_link_send(c, link, connection, 0) : -ENOTCONN;
+	if (ret == 0)
+		ret = ck_links_attach(k->links, link, connection, 0, true,
+				      link_needs_listener(link));
+	else
+		ck_chan_close(connection);
+	ck_links_put(k->links, link);
+	if (ret < 0)
+		ck_links_wake(k->links); /* the keeper makes one */
+	return 0;
+}
+
+struct repair {
+	struct ckc_client *client;
+	struct ck_link *links[CK_DIAL_MAX];
+	struct ck_chan *connections[CK_DIAL_MAX];
+	uint64_t received[CK_DIAL_MAX]; /* by the server, of each link's bytes */
+	int answers[CK_DIAL_MAX];
+	size_t count;
+	int error;    /* the first of the attempt */
+	bool relayed; /* a process of the server relays one of the new connections */
+};
+
+struct resending {
+	struct ckc_client *client;
+	struct ck_link *link;
+};
+
+static void *resend_link(void *arg)
+{
+	struct resending *r = arg;
+
+	ck_lasting_resend(r->link->chan);
+	ck_links_put(r->client->keeping.links, r->link);
+	free(r);
+	return NULL;
+}
+
+/* Send the bytes that the server lacks, in a thread of its own: it may have to wait for commands on
+ * another channel. True: the thread puts the link. */
+static bool begin_resend(struct ckc_client *c, struct ck_link *link)
+{
+	struct resending *r;
+
+	if (!ck_lasting_has_unsent(link->chan))
+		return false;
+	r = malloc(sizeof(*r));
+	if (r)
+		*r = (struct resending){c, link};
+	if (r && ckc_thread_start(resend_link, r) == 0)
+		return true;
+	free(r);
+	ck_lasting_resend(link->chan);
+	return false;
+}
+
+static void note_error(struct repair *r, int ret)
+{
+	if (ret < 0 && (r->error == 0 || ret == -ESTALE))
+		r->error = ret;
+}
+
+/* Ask the server to continue channel @i over its new connection. */
+static void request_resume(struct repair *r, size_t i)
+{
+	uint64_t received;
+	int ret;
+
+	ck_links_detach(r->client->keeping.links, r->links[i], &received);
+	ret = ckc_reconnect_link_send(r->client, r->links[i], r->connections[i], received);
+	if (ret == 0)
+		return;
+	note_error(r, ret);
+	ck_chan_close(r->connections[i]);
+	r->connections[i] = NULL;
+}
+
+/* The server's answer to that. */
+static void take_answer(struct repair *r, size_t i)
+{
+	struct ckc_keeping *k = &r->client->keeping;
+	ck_link_res res = {.status = 1};
+	int ret = -ENOTCONN;
+
+	_Static_assert(sizeof(k->moved) == CK_MOVED_MAX + 1, "an address fits");
+	if (r->connections[i]) {
+		ck_chan_timeout(r->connections[i], ATTEMPT_MS);
+		ret = ckc_reconnect_link_answer(r->connections[i], &res, k->moved);
+		ck_chan_timeout(r->connections[i], 0);
+	}
+	if (ret == 0 || ret == -EREMOTE)
+		k->arriving = ret == -EREMOTE;
+	if (ret == 0)
+		ret = ck_lasting_fits(r->links[i]->chan, res.received);
+	r->received[i] = res.received;
+	r->answers[i] = ret;
+	if (ret != -EACCES) /* that is for this channel alone */
+		note_error(r, ret);
+}
+
+/* The server may have begun TLS before it had the session again, whose secret it lacked. */
+static void note_relayed(struct repair *r, size_t i)
+{
+	r->links[i]->relayed = r->client->connection.direct && !ck_tls_by_secret(r->connections[i]);
+	r->relayed = r->relayed || r->links[i]->relayed;
+}
+
+/* Continue channel @i, if the server does; puts the link. */
+static void go_on(struct repair *r, size_t i)
+{
+	struct ckc_keeping *k = &r->client->keeping;
+	struct ck_link *link = r->links[i];
+	int ret = r->answers[i];
+
+	if (ret == 0 && r->error == -ESTALE)
+		ret = -ESTALE;
+	if (ret == 0) {
+		note_relayed(r, i);
+		ret = ck_links_attach(k->links, link, r->connections[i], r->received[i], false,
+				      link_needs_listener(link));
+	} else {
+		ck_chan_close(r->connections[i]);
+	}
+	if (ret == -EACCES)
+		ck_lasting_give_up(link->chan, ret);
+	else
+		note_error(r, ret);
+	if (ret < 0 || !begin_resend(r->client, link))
+		ck_links_put(k->links, link);
+}
+
+/* Make one attempt for all links of @r. No channel goes on before all answers are known: if one of
+ * them says that the session is an older one, the others have nothing to send. */
+static void attempt_repair(struct repair *r)
+{
+	r->error = ckc_dial_missing(&r->client->connection, r->client->keeping.moved,
+				    r->connections, (unsigned int)r->count,
+				    r->client->keeping.told ? ATTEMPT_MS : ATTEMPT_FIRST_MS);
+	if (r->error == -ENOENT) /* of the socket of a tunnel, not of the session */
+		r->error = -ECONNREFUSED;
+	if (r->error < 0) {
+		for (size_t i = 0; i < r->count; i++)
+			ck_links_put(r->client->keeping.links, r->links[i]);
+		return;
+	}
+	for (size_t i = 0; i < r->count; i++)
+		request_resume(r, i);
+	for (size_t i = 0; i < r->count; i++)
+		take_answer(r, i);
+	for (size_t i = 0; i < r->count; i++)
+		go_on(r, i);
+}
+
+bool ckc_reconnect_misses(const struct ckc_client *c)
+{
+	return c->keeping.told;
+}
+
+static void tell_missing(struct ckc_client *c, int error)
+{
+	struct ckc_keeping *k = &c->keeping;
+	int64_t cut = ck_now_ms() - k->since;
+
+	if (k->told || cut < TELL_MS)
+		return;
+	k->told = true;
+	ck_warn("the connection to the GPU server at %s is cut (%s): CUDA calls wait, for at most "
+		"%u s",
+		c->connection.address, error ? strerror(-error) : "no answer", k->seconds);
+}
+
+static void tell_back(struct ckc_client *c)
+{
+	struct ckc_keeping *k = &c->keeping;
+
+	if (k->told)
+		ck_warn("the connection to the GPU server at %s is back after %lld s",
+			c->connection.address, (long long)(ck_now_ms() - k->since + 500) / 1000);
+	k->told = false;
+	k->since = 0;
+	k->pause_ms = PAUSE_FIRST_MS;
+}
+
+/* Has the program closed what watches the connections? Then the session is lost: other connections
+ * would be closed next. */
+static bool is_unwatched(struct ckc_client *c)
+{
+	if (!ck_links_unwatched(c->keeping.links))
+		return false;
+	c->keeping.lost(c, "the program has closed its connections");
+	return true;
+}
+
+/* Is the time over, or has the server ended the session? Then it is lost. */
+static bool is_lost(struct ckc_client *c, int error)
+{
+	struct ckc_keeping *k = &c->keeping;
+	bool late = ck_now_ms() - k->since >= (int64_t)k->seconds * 1000;
+
+	if (is_unwatched(c))
+		return true;
+	if (error == -ENOENT && k->arriving)
+		error = -EAGAIN;
+	if (error == -ENOENT)
+		c->keeping.lost(c, "it has ended the session");
+	else if (error == -ESTALE)
+		c->keeping.lost(c, "its session is an older one, from a checkpoint");
+	else if (late)
+		c->keeping.lost(c, "no connection in the time of CRICKET_RESUME");
+	return error == -ENOENT || error == -ESTALE || late;
+}
+
+/* Repair broken links. Returns the milliseconds until the next attempt; -1: nothing is. */
+static int repair_links(struct ckc_client *c)
+{
+	struct ckc_keeping *k = &c->keeping;
+	struct repair r = {.client = c};
+	int pause;
+
+	r.count = ck_links_broken(k->links, r.links, CK_DIAL_MAX);
+	if (r.count == 0) {
+		tell_back(c);
+		return -1;
+	}
+	if (k->since == 0)
+		k->since = ck_now_ms();
+	attempt_repair(&r);
+	if (is_lost(c, r.error))
+		return -1;
+	tell_missing(c, r.error);
+	if (r.relayed) {
+		k->replaces = REPLACE_MOST;
+		k->replace_at = ck_now_ms() + REPLACE_MS;
+	}
+	if (r.error == 0)
+		return 0; /* there may be more */
+	pause = k->pause_ms;
+	k->pause_ms = pause * 2 < PAUSE_LAST_MS ? pause * 2 : PAUSE_LAST_MS;
+	return pause;
+}
+
+/* Give the channels that a process relays other connections, although their own are not broken.
+ * Returns as repair_links, which goes on if this fails half-way. */
+static int replace_relayed(struct ckc_client *c)
+{
+	struct ckc_keeping *k = &c->keeping;
+	struct repair r = {.client = c};
+
+	if (k->replaces == 0 || ck_now_ms() < k->replace_at)
+		return -1;
+	r.count = ck_links_relayed(k->links, r.links, CK_DIAL_MAX);
+	if (r.count == 0) { /* they are replaced, or their threads have ended */
+		k->replaces = 0;
+		return -1;
+	}
+	attempt_repair(&r);
+	k->replace_at = ck_now_ms() + REPLACE_MS;
+	k->replaces--;
+	return r.error == 0 ? -1 : 0;
+}
+
+void ckc_reconnect_replace_first(struct ckc_client *c)
+{
+	struct ck_link *link = ckc_keeps(c) ? ck_links_find(c->keeping.links, FIRST) : NULL;
+
+	if (!link)
+		return;
+	link->relayed = true;
+	ck_links_put(c->keeping.links, link);
+	c->keeping.replaces = REPLACE_MOST;
+	ck_links_wake(c->keeping.links);
+}
+
+static bool is_over(struct ckc_client *c)
+{
+	struct ck_links_state state;
+
+	if (c->state == CK_STATE_LOST || c->keeping.leaving)
+		return true;
+	if (is_unwatched(c))
+		return true;
+	ck_links_state(c->keeping.links, &state);
+	if (!(state.ended & 1u << CK_LANE_COMMAND))
+		return false;
+	c->keeping.lost(c, "it has closed the connection");
+	return true;
+}
+
+/* The program's other threads may still make calls. */
+static void leave(struct ckc_client *c)
+{
+	int ready = CK_STATE_READY;
+
+	if (atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_EXITING))
+		ckc_reconnect_bye(c);
+}
+
+static void watch(struct ckc_client *c)
+{
+	const struct timespec listen = {.tv_nsec = LISTEN_NS};
+	int64_t next = -1;
+	int ret;
+
+	while (!is_over(c)) {
+		int64_t now = ck_now_ms();
+
+		if (c->keeping.leaves)
+			leave(c);
+		else if (next < 0 || now >= next) {
+			int ms = repair_links(c);
+
+			if (ms < 0)
+				ms = replace_relayed(c);
+			next = ms < 0 ? -1 : ck_now_ms() + ms;
+		}
+		now = ck_now_ms();
+		ret = ck_links_handle(c->keeping.links, next < 0     ? IDLE_MS
+							: next > now ? (int)(next - now)
+								     : 0);
+		if (ret < 0 && !is_unwatched(c))
+			c->keeping.lost(c, strerror(-ret));
+		if (ret > 0)
+			nanosleep(&listen, NULL);
+	}
+}
+
+static void *run_keeper(void *client)
+{
+	struct ckc_client *c = client;
+
+	watch(c);
+	c->keeping.left = true;
+	return NULL;
+}
+
+/* --- for the session */
+
+unsigned int ckc_reconnect_seconds(void)
+{
+	uint64_t seconds = ck_env_seconds("CRICKET_RESUME");
+
+	return seconds < 86400 * 7 ? (unsigned int)seconds : 86400 * 7;
+}
+
+static void tell_lack(const struct ckc_client *c, const char *what, int ret)
+{
+	char why[CK_LIMIT_TEXT];
+
+	ck_err("no session with the GPU server at %s: cannot make %s: %s", c->connection.address,
+	       what, ck_limit_text(ret, why));
+}
+
+int ckc_reconnect_begin(struct ckc_client *c, struct ck_chan **chan,
+			void (*lost)(struct ckc_client *c, const char *why))
+{
+	struct ckc_keeping *k = &c->keeping;
+	struct ck_chan *connection = *chan;
+	struct ck_link *link;
+	int ret = ck_links_create(accept_first, c, true, &k->links);
+
+	if (ret < 0) {
+		tell_lack(c, "descriptors that watch the connections", ret);
+		return ret;
+	}
+	k->process = getpid();
+	k->lost = lost;
+	k->seconds = ck_min(c->offers.keep, ckc_reconnect_seconds()); /* whatever the server says */
+	k->pause_ms = PAUSE_FIRST_MS;
+	atomic_store(&k->numbers, FIRST + 1);
+	ret = ck_links_open(k->links, ck_chan_peer(connection), FIRST, CK_LANE_CALL, &link);
+	if (ret < 0)
+		return ret;
+	*chan = link->chan;
+	ret = ck_links_attach(k->links, link, connection, 0, false, false);
+	ck_links_put(k->links, link);
+	if (ret == 0) {
+		ret = ckc_thread_start(run_keeper, c);
+		if (ret < 0)
+			tell_lack(c, "a thread that watches the connections", ret);
+	}
+	return ret;
+}
+
+void ckc_reconnect_stop(struct ckc_client *c)
+{
+	if (ckc_keeps(c))
+		ck_links_wake(c->keeping.links);
+}
+
+void ckc_reconnect_bye(struct ckc_client *c)
+{
+	c->keeping.leaving = true;
+	if (ckc_keeps(c) && c->command.chan)
+		ck_lasting_bye(c->command.chan, BYE_MS);
+}
+
+static bool is_of_this_process(const struct ckc_client *c)
+{
+	return ckc_keeps(c) && c->keeping.process == getpid();
+}
+
+void ckc_reconnect_leave(struct ckc_client *c)
+{
+	if (!is_of_this_process(c))
+		return;
+	c->keeping.leaves = true;
+	ck_links_wake(c->keeping.links);
+}
+
+bool ckc_reconnect_left(const struct ckc_client *c)
+{
+	return !is_of_this_process(c) || c->keeping.left;
+}
+
+void ckc_reconnect_forked(struct ckc_client *c)
+{
+	if (ckc_keeps(c))
+		ck_links_forked(c->keeping.links);
+}
+
+void ckc_reconnect_forget(struct ckc_client *c)
+{
+	/* its channels are closed; a thread that held the lock is not in this process */
+	if (ckc_keeps(c))
+		ck_links_destroy(c->keeping.links);
+	c->keeping.links = NULL;
+}
