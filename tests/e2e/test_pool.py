@@ -228,7 +228,8 @@ def test_chunked_memory_needs_gpus_of_one_server(servers, kind):
     if not program_path.exists():
         pytest.skip("gather_bench is not built (no nvcc)")
     command = [program_path, "--ranks", "2", *kind, "--table", "1M", "--gather", "64K", "--passes", "1", "--segments", "64"]
-    inside = run(command, client_env(pool(servers, devices=["0", "0,1"]), CUDA_VISIBLE_DEVICES="1,2"))
+    library = {"LD_LIBRARY_PATH": str(PRODUCTS)}
+    inside = run(command, client_env(pool(servers, devices=["0", "0,1"]), CUDA_VISIBLE_DEVICES="1,2", **library))
     assert inside.status == 0, inside.err
-    between = run(command, client_env(pool(servers[:2], devices=["0", "0"])))
+    between = run(command, client_env(pool(servers[:2], devices=["0", "0"]), **library))
     assert between.status != 0 and "wcm_init: a device cannot reach another's memory" in between.err, between.err

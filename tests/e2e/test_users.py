@@ -231,7 +231,9 @@ def test_fifty_programs_of_ten_users_beside_clients_that_mean_harm(server, token
         program.stdin.flush()
     for user, program in programs.items():
         result = ended(program, 120)
-        assert (result.status, result.err) == (0, ""), (user, server.log())
+        # A busy machine may take 5 s for an answer.
+        err = re.sub(r".*(has not responded for 5 s|responds again).*\n", "", result.err)
+        assert (result.status, err) == (0, ""), (user, server.log())
     wait_until(lambda: all(abuse.tries >= 20 or abuse.error for abuse in running), 60 * SLOW, "20 tries of each kind")
     end()
     for abuse in running:

@@ -131,8 +131,8 @@ def test_a_program_that_just_began_reads_it_too(begin):
 def test_that_the_session_stands_still_and_goes_on(begin, way):
     server, program = begin(way)
     name = name_of(server)
-    assert Asker(server).ask("suspend", session=name)["ok"]
     began = time.monotonic()
+    assert Asker(server).ask("suspend", session=name)["ok"]
     assert re.fullmatch(r"cricket: WARNING: the GPU server at \S+: the session is suspended: CUDA calls wait until it is resumed\n",
                         line := program.stderr.readline()), line
     assert time.monotonic() - began > 0.5
@@ -147,13 +147,18 @@ def test_that_the_session_stands_still_and_goes_on(begin, way):
 
 
 def test_a_short_stop_and_one_that_the_program_does_not_notice_are_no_news(begin):
+    """On a busy machine, a stop may take long enough to be news."""
     server, program = begin("unix")
     name = name_of(server)
+    began = time.monotonic()
     assert Asker(server).ask("suspend", session=name)["ok"] and Asker(server).ask("resume", session=name)["ok"]
+    stopped = time.monotonic() - began
     assert Asker(server).ask("suspend", session=name, until="use")["ok"]
     time.sleep(2)           # longer than until it would be told
+    began = time.monotonic()
     out, err = program.communicate("x\n", timeout=20)
-    assert (out, err) == ("0\n", "")
+    stopped = max(stopped, time.monotonic() - began)
+    assert out == "0\n" and (err == "" or stopped > 1), err
     server.stop()
 
 
