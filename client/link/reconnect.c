@@ -3,16 +3,14 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "client/link/dial.h"
 #include "client/link/reconnect.h"
 #include "client/link/reconnect_link.h"
+#include "client/link/repair.h"
 #include "rpc/links.h"
-#include "rpc/tls.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/process/process_limits.h"
@@ -21,10 +19,8 @@
 
 CK_LOG_DEFINE("client");
 
-#define FIRST 0		      /* number of the channel of the hello */
-#define ATTEMPT_MS 3000	      /* for connecting, and for the replies */
-#define ATTEMPT_FIRST_MS 1000 /* before the user has been told */
-#define PAUSE_FIRST_MS 20     /* between two attempts; doubled each time */
+#define FIRST 0		  /* number of the channel of the hello */
+#define PAUSE_FIRST_MS 20 /* between two attempts; doubled each time */
 #define PAUSE_LAST_MS 1000
 #define TELL_MS 1000	  /* a shorter cut is not worth a line */
 #define LISTEN_NS 1000000 /* between two looks at what comes, while it comes fast */
@@ -44,11 +40,6 @@ static int accept_first(void *client, struct ck_chan *connection)
 	return ckc_reconnect_link_answer(connection, &res, moved);
 }
 
-static bool link_needs_listener(const struct ck_link *link)
-{
-	return link->kind == CK_LANE_COMMAND; /* no thread reads it */
-}
-
 int ckc_reconnect_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *connection,
 		       struct ck_chan **chan)
 {
@@ -65,154 +56,13 @@ int ckc_reconnect_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *
 	ret = connection ? ckc_reconnect_link_send(c, link, connection, 0) : -ENOTCONN;
 	if (ret == 0)
 		ret = ck_links_attach(k->links, link, connection, 0, true,
-				      link_needs_listener(link));
+				      ckc_link_needs_listener(link));
 	else
 		ck_chan_close(connection);
 	ck_links_put(k->links, link);
 	if (ret < 0)
 		ck_links_wake(k->links); /* the keeper makes one */
 	return 0;
-}
-
-struct repair {
-	struct ckc_client *client;
-	struct ck_link *links[CK_DIAL_MAX];
-	struct ck_chan *connections[CK_DIAL_MAX];
-	uint64_t received[CK_DIAL_MAX]; /* by the server, of each link's bytes */
-	int answers[CK_DIAL_MAX];
-	size_t count;
-	int error;    /* the first of the attempt */
-	bool relayed; /* a process of the server relays one of the new connections */
-};
-
-struct resending {
-	struct ckc_client *client;
-	struct ck_link *link;
-};
-
-static void *resend_link(void *arg)
-{
-	struct resending *r = arg;
-
-	ck_lasting_resend(r->link->chan);
-	ck_links_put(r->client->keeping.links, r->link);
-	free(r);
-	return NULL;
-}
-
-/* Send the bytes that the server lacks, in a thread of its own: it may have to wait for commands on
- * another channel. True: the thread puts the link. */
-static bool begin_resend(struct ckc_client *c, struct ck_link *link)
-{
-	struct resending *r;
-
-	if (!ck_lasting_has_unsent(link->chan))
-		return false;
-	r = malloc(sizeof(*r));
-	if (r)
-		*r = (struct resending){c, link};
-	if (r && ckc_thread_start(resend_link, r) == 0)
-		return true;
-	free(r);
-	ck_lasting_resend(link->chan);
-	return false;
-}
-
-static void note_error(struct repair *r, int ret)
-{
-	if (ret < 0 && (r->error == 0 || ret == -ESTALE))
-		r->error = ret;
-}
-
-/* Ask the server to continue channel @i over its new connection. */
-static void request_resume(struct repair *r, size_t i)
-{
-	uint64_t received;
-	int ret;
-
-	ck_links_detach(r->client->keeping.links, r->links[i], &received);
-	ret = ckc_reconnect_link_send(r->client, r->links[i], r->connections[i], received);
-	if (ret == 0)
-		return;
-	note_error(r, ret);
-	ck_chan_close(r->connections[i]);
-	r->connections[i] = NULL;
-}
-
-/* The server's answer to that. */
-static void take_answer(struct repair *r, size_t i)
-{
-	struct ckc_keeping *k = &r->client->keeping;
-	ck_link_res res = {.status = 1};
-	int ret = -ENOTCONN;
-
-	_Static_assert(sizeof(k->moved) == CK_MOVED_MAX + 1, "an address fits");
-	if (r->connections[i]) {
-		ck_chan_timeout(r->connections[i], ATTEMPT_MS);
-		ret = ckc_reconnect_link_answer(r->connections[i], &res, k->moved);
-		ck_chan_timeout(r->connections[i], 0);
-	}
-	if (ret == 0 || ret == -EREMOTE)
-		k->arriving = ret == -EREMOTE;
-	if (ret == 0)
-		ret = ck_lasting_fits(r->links[i]->chan, res.received);
-	r->received[i] = res.received;
-	r->answers[i] = ret;
-	if (ret != -EACCES) /* that is for this channel alone */
-		note_error(r, ret);
-}
-
-/* The server may have begun TLS before it had the session again, whose secret it lacked. */
-static void note_relayed(struct repair *r, size_t i)
-{
-	r->links[i]->relayed = r->client->connection.direct && !ck_tls_by_secret(r->connections[i]);
-	r->relayed = r->relayed || r->links[i]->relayed;
-}
-
-/* Continue channel @i, if the server does; puts the link. */
-static void go_on(struct repair *r, size_t i)
-{
-	struct ckc_keeping *k = &r->client->keeping;
-	struct ck_link *link = r->links[i];
-	int ret = r->answers[i];
-
-	if (ret == 0 && r->error == -ESTALE)
-		ret = -ESTALE;
-	if (ret == 0) {
-		note_relayed(r, i);
-		ret = ck_links_attach(k->links, link, r->connections[i], r->received[i], false,
-				      link_needs_listener(link));
-	} else {
-		ck_chan_close(r->connections[i]);
-	}
-	if (ret == -EACCES)
-		ck_lasting_give_up(link->chan, ret);
-	else
-		note_error(r, ret);
-	if (ret < 0 || !begin_resend(r->client, link))
-		ck_links_put(k->links, link);
-}
-
-/* Make one attempt for all links of @r. No channel goes on before all answers are known: if one of
- * them says that the session is an older one, the others have nothing to send. */
-static void attempt_repair(struct repair *r)
-{
-	r->error = ckc_dial_missing(&r->client->connection, r->client->keeping.moved,
-				    r->connections, (unsigned int)r->count,
-				    r->client->keeping.told ? ATTEMPT_MS : ATTEMPT_FIRST_MS);
-	if (r->error == -ENOENT) /* of the socket of a tunnel, not of the session */
-		r->error = -ECONNREFUSED;
-	if (r->error < 0) {
-		for (size_t i = 0; i < r->count; i++)
-			ck_links_put(r->client->keeping.links, r->links[i]);
-		return;
-	}
-	for (size_t i = 0; i < r->count; i++)
-		request_resume(r, i);
-	for (size_t i = 0; i < r->count; i++)
-		take_answer(r, i);
-	for (size_t i = 0; i < r->count; i++)
-		go_on(r, i);
 }
 
 bool ckc_reconnect_misses(const struct ckc_client *c)
@@ -278,7 +128,7 @@ static bool is_lost(struct ckc_client *c, int error)
 static int repair_links(struct ckc_client *c)
 {
 	struct ckc_keeping *k = &c->keeping;
-	struct repair r = {.client = c};
+	struct ckc_repair r = {.client = c};
 	int pause;
 
 	r.count = ck_links_broken(k->links, r.links, CK_DIAL_MAX);
@@ -288,7 +138,7 @@ static int repair_links(struct ckc_client *c)
 	}
 	if (k->since == 0)
 		k->since = ck_now_ms();
-	attempt_repair(&r);
+	ckc_repair_attempt(&r);
 	if (is_lost(c, r.error))
 		return -1;
 	tell_missing(c, r.error);
@@ -308,7 +158,7 @@ static int repair_links(struct ckc_client *c)
 static int replace_relayed(struct ckc_client *c)
 {
 	struct ckc_keeping *k = &c->keeping;
-	struct repair r = {.client = c};
+	struct ckc_repair r = {.client = c};
 
 	if (k->replaces == 0 || ck_now_ms() < k->replace_at)
 		return -1;
@@ -317,7 +167,7 @@ static int replace_relayed(struct ckc_client *c)
 		k->replaces = 0;
 		return -1;
 	}
-	attempt_repair(&r);
+	ckc_repair_attempt(&r);
 	k->replace_at = ck_now_ms() + REPLACE_MS;
 	k->replaces--;
 	return r.error == 0 ? -1 : 0;

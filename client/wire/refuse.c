@@ -1,5 +1,5 @@
 /*
- * client/link/refuse.c - calls on the table that are not supported.
+ * client/wire/refuse.c - calls on the table that are not supported.
  */
 #include "client/link/client.h"
 #include "client/link/stub.h"
