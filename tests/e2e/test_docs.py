@@ -10,7 +10,7 @@ import pytest
 
 from conftest import EXPECTED, ROOT, SERVER, clean_env, run
 
-SKIPPED = {".git", ".pytest_cache", "build", "build-san", "build-tsan", "build-portable", "build-arm64", "build-portable-arm64", "build-demo",
+SKIPPED = {".git", ".pytest_cache", "build", "build-san", "build-tsan", "build-portable", "build-arm64", "build-portable-arm64", "build-demo", "build-clang",
            "libtirpc", "bin"}
 DOCUMENTS = sorted(p for p in ROOT.rglob("*.md") if not SKIPPED & set(p.relative_to(ROOT).parts))
 MANUALS = sorted((ROOT / "man").glob("*.[1-9]"))

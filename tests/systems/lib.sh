@@ -11,6 +11,8 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 roots=$top/build/roots
 used=()
 serving=
+# A group of processes in the root that ends with the script.
+inner=
 
 die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 skip() { printf '%s: skipped: %s\n' "${0##*/}" "$*"; exit 77; }
@@ -20,6 +22,7 @@ least() { [ "$1" -lt "$2" ] 2>/dev/null && echo "$1" || echo "$2"; }
 
 leave() {
 	local status=${1:-$?}
+	[ -z "$inner" ] || kill -KILL -- -"$inner" 2>/dev/null || true
 	[ -z "$serving" ] || { kill "$serving"; wait "$serving"; } 2>/dev/null || true
 	[ ${#used[@]} -eq 0 ] || rm -rf --one-file-system "${used[@]}"
 	exit $status

@@ -19,22 +19,24 @@ block() {
 
 # command_of_readme LINE: runs it in /src of the root. With `start`, it ends as soon as tests have passed.
 command_of_readme() {
-	local line=$1 log=$root/var/readme.log began=$SECONDS status=0 pid
+	local line=$1 log=$root/var/readme.log began=$SECONDS status=0
 	echo "== $suite: $line"
 	set -m
 	inside env CRICKET_TEST_SKIPPED=/src/skipped sh -c "cd /src"$'\n'"$line" >"$log" 2>&1 </dev/null &
-	pid=$!
+	inner=$!
 	set +m
-	while kill -0 $pid 2>/dev/null; do
+	while kill -0 $inner 2>/dev/null; do
 		if [ "$part" = start ] && grep -qE '^[0-9]+ passed' "$log"; then
-			kill -KILL -- -$pid 2>/dev/null || true
+			kill -KILL -- -$inner 2>/dev/null || true
 			times+="$((SECONDS - began)) s until $(grep -m 1 -oE '^[0-9]+ passed' "$log")  $line"$'\n'
-			wait $pid 2>/dev/null || true
+			wait $inner 2>/dev/null || true
+			inner=
 			return
 		fi
 		sleep 1
 	done
-	wait $pid || status=$?
+	wait $inner || status=$?
+	inner=
 	times+="$((SECONDS - began)) s  $line"$'\n'
 	[ $status -eq 0 ] || { tail -n 400 "$log"; die "$suite: failed: $line"; }
 	tail -n 4 "$log"
