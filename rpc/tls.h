@@ -68,6 +68,9 @@ bool ck_tls_has_pin(const char *pins, const char *pin);
 int ck_tls_new_certificate(const char *folder, char *const *names, size_t count,
 			   char pin[CK_TLS_PIN], char why[CK_TLS_WHY]);
 
+/* May @name be in a certificate: the name or the numeric address of a host, and nothing else? */
+bool ck_tls_is_host(const char *name);
+
 /* Send the probe, and read the answer: -EOPNOTSUPP: the server has no TLS; -EPROTO: it is no server
  * of ours. The answer may also be read from the channel that ck_tls_open has made, after
  * ck_tls_begin. */

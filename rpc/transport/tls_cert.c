@@ -224,6 +224,13 @@ static int write_certificate(const struct place *p, X509 *x, char why[CK_TLS_WHY
 	return ret;
 }
 
+bool ck_tls_is_host(const char *name)
+{
+	char list[NAMES_MAX], *names[] = {(char *)(uintptr_t)name};
+
+	return list_names(names, 1, list) == 0;
+}
+
 int ck_tls_new_certificate(const char *folder, char *const *names, size_t count,
 			   char pin[CK_TLS_PIN], char why[CK_TLS_WHY])
 {

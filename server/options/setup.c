@@ -245,6 +245,8 @@ int cks_setup(const char *program, char *const *words, size_t count)
 	if (s.files.service)
 		umask(022); /* the service reads what is made, another user than root */
 	gethostname(own, sizeof(own) - 1);
+	if (!ck_tls_is_host(host))
+		return report_error(-EINVAL, host, "not the name or the address of a host");
 	count = count > 1 ? count - 1 : 1;
 	if (count > CK_SETUP_NAMES)
 		return report_error(-EINVAL, "too many names",

@@ -96,11 +96,14 @@ def test_setup_again_changes_nothing(home):
     assert parts(set_up(home, "gpuhost"))[1] == parts(first)[1]
 
 
-@pytest.mark.parametrize("words, text", [(["not a host"], "not a list of host names"), (["gpuhost", "no/name"], "not a name"),
+@pytest.mark.parametrize("words, text", [(["not a host"], "not the name or the address of a host"), (["tcp://gpuhost"], "not the name"),
+                                         (["gpuhost:9909"], "not the name"), (["gpuhost", "no/name"], "not a name"),
                                          (["gpuhost", *map(str, range(33))], "too many names")])
 def test_setup_refuses_wrong_names(home, words, text):
-    done = run([SERVER, "--setup", *words], home)
-    assert done.status == 2 and text in done.err and len(done.err.splitlines()) == 1
+    for _ in range(2):          # also where certificate and key are there
+        done = run([SERVER, "--setup", *words], home)
+        assert done.status == 2 and text in done.err and len(done.err.splitlines()) == 1 and not done.out
+        set_up(home, "gpuhost")
 
 
 def test_setup_makes_a_token_for_each_name_that_has_none(home):
