@@ -274,9 +274,11 @@ int ck_tls_create_client(const struct ck_tls_files *files, struct ck_tls **tls,
 			 char why[CK_TLS_WHY])
 {
 	if (files->pin && !ck_tls_are_pins(files->pin)) {
-		snprintf(why, CK_TLS_WHY,
-			 "not a pin (sha256: and 64 digits), or pins and commas: %.100s",
-			 files->pin);
+		snprintf(
+			why, CK_TLS_WHY,
+			"CRICKET_TLS_PIN is not a pin (sha256: and 64 digits), or pins and commas: "
+			"%.100s",
+			files->pin);
 		return -EINVAL;
 	}
 	return create_context(files, false, tls, why);
