@@ -219,6 +219,29 @@ static void a_wrong_line_is_found_and_admits_no_one(void **state)
 	assert_int_equal(cks_token_check(path, why), -ENOENT);
 }
 
+static void a_line_of_a_list_with_another_mark_is_no_secret(void **state)
+{
+	static const char hash[] =
+		"894b245c33b54bae0aa912396282c7de2258ed81807a5634a006ea8433b01993";
+	static const char *const wrong[] = {"alice %s", "alice\t%s", "alice=%s",  "alice%s", " %s",
+					    "%s alice", "alice:%s:", "alice: %s", "\"%s\""};
+	char text[256];
+	unsigned int line;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		size_t before = strcspn(wrong[i], "%");
+
+		snprintf(text, sizeof(text), "%.*s%s%s\n", (int)before, wrong[i], hash,
+			 wrong[i] + before + 2);
+		if (ck_token_file_check(text, strlen(text), &line) != -EINVAL)
+			fail_msg("a secret: %s", text);
+	}
+	/* as `xxd -p` writes 32 bytes, and as a password manager writes words */
+	assert_int_equal(ck_token_file_check(hash, strlen(hash), &line), CK_TOKEN_FILE_SECRET);
+	assert_int_equal(ck_token_file_check("four words of it", 16, &line), CK_TOKEN_FILE_SECRET);
+}
+
 static void a_hello_is_judged_by_protocol_and_token(void **state)
 {
 	const struct cks_options options = {.token_file = NULL};
@@ -250,6 +273,7 @@ int main(void)
 		cmocka_unit_test(a_token_that_has_not_changed_is_not_read_again),
 		cmocka_unit_test(a_list_of_tokens_tells_the_holder),
 		cmocka_unit_test(a_wrong_line_is_found_and_admits_no_one),
+		cmocka_unit_test(a_line_of_a_list_with_another_mark_is_no_secret),
 		cmocka_unit_test(a_hello_is_judged_by_protocol_and_token),
 	};
 

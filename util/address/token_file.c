@@ -70,16 +70,17 @@ static bool next_line(const char **text, char out[256], bool *whole)
 	return true;
 }
 
-/* A line of a list, or what is left of one: a hash and a colon, or a name, a colon and hex digits
- * only. */
+/* A line of a list, or what is left of one: a hash and more, or a name, a colon and hex digits
+ * only. A secret may be as long as a hash, and no more than that. */
 static bool resembles_line(const char *line)
 {
 	size_t name = strcspn(line, ":");
 
-	if (!line[name])
-		return false;
-	if (ck_token_file_is_name(line, name) && !line[name + 1 + strspn(line + name + 1, HEX)])
+	if (line[name] && ck_token_file_is_name(line, name) &&
+	    !line[name + 1 + strspn(line + name + 1, HEX)])
 		return true;
+	if (!line[strspn(line, HEX)])
+		return false;
 	for (const char *c = line; *c; c += *c != '\0') {
 		size_t digits = strspn(c, HEX);
 
