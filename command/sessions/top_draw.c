@@ -26,7 +26,10 @@ static const char *const help[] = {
 
 static void put_line(int line, const char *text)
 {
-	mvaddnstr(line, 0, text, COLS);
+	if (move(line, 0) == ERR)
+		return; /* below the screen */
+	clrtoeol();
+	addnstr(text, COLS);
 }
 
 static void draw_help(void)

@@ -467,9 +467,9 @@ def test_status_of_another_machine_says_where_to_ask(home):
 class Terminal:
     """A program on a terminal of 80 columns; `shown` is all that it wrote."""
 
-    def __init__(self, command, env):
+    def __init__(self, command, env, lines=24):
         self.own, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", lines, 80, 0, 0))
         self.process = subprocess.Popen(command, env=dict(env, TERM="xterm"), stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         os.set_blocking(self.own, False)
@@ -537,6 +537,16 @@ def test_top_has_a_line_for_each_gpu_a_filter_and_help(tmp_path, home):
         top.end()
         holder.end()
         server.end()
+
+
+def test_help_of_top_is_readable_on_a_low_terminal(own_server, home):
+    top = Terminal([CRICKET, "top", own_server.address("unix")], home, lines=6)
+    try:
+        wait_until(lambda: top.has("sorted by calls"), 20, "the list is shown")
+        top.press("?", "any key goes back to the sessions")
+        assert "choose a session" in top.shown and "moves into host memory" not in top.shown, top.shown     # what the last line covers
+    finally:
+        top.end()
 
 
 def test_status_fits_a_terminal_of_80_columns(tmp_path, home):
