@@ -1,10 +1,12 @@
 /*
  * command/config/config.c - see config.h.
  */
+#define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,13 +58,21 @@ static int store_value(const struct reading *r, char out[CKX_TEXT], const char *
 	return keep_in(r, out, CKX_TEXT, value);
 }
 
-const struct ckx_entry *ckx_config_find(const struct ckx_config *config, const char *name)
+static const struct ckx_entry *find_by(const struct ckx_config *config, const char *name,
+				       int (*compare)(const char *, const char *))
 {
 	for (size_t i = 0; i < config->count; i++) {
-		if (strcmp(config->servers[i].name, name) == 0)
+		if (compare(config->servers[i].name, name) == 0)
 			return &config->servers[i];
 	}
 	return NULL;
+}
+
+const struct ckx_entry *ckx_config_find(const struct ckx_config *config, const char *name)
+{
+	const struct ckx_entry *same = find_by(config, name, strcmp);
+
+	return same ? same : find_by(config, name, strcasecmp);
 }
 
 const struct ckx_entry *ckx_config_find_address(const struct ckx_config *config,
@@ -86,7 +96,7 @@ static int begin_section(struct reading *r, char *line)
 	*end = '\0';
 	r->inside = true;
 	r->entry = NULL;
-	same = ckx_config_find(r->config, line + 1);
+	same = find_by(r->config, line + 1, strcmp);
 	if (same)
 		return same < r->config->servers + r->before
 			       ? 0 /* the user's counts */
@@ -122,12 +132,25 @@ static int take_setting(struct reading *r, char *line)
 		     : reject_line(r, "no such setting", key);
 }
 
+/* A comment begins with a # that is the first character, or behind white space. */
+static void cut_comment(char *line)
+{
+	for (char *c = strchr(line, '#'); c; c = strchr(c + 1, '#')) {
+		if (c == line || isspace((unsigned char)c[-1])) {
+			*c = '\0';
+			return;
+		}
+	}
+}
+
 static int take_line(struct reading *r, char *text)
 {
-	char *line = trim_text(text);
+	char *line;
 
 	r->line++;
-	if (!*line || *line == '#')
+	cut_comment(text);
+	line = trim_text(text);
+	if (!*line)
 		return 0;
 	return *line == '[' ? begin_section(r, line) : take_setting(r, line);
 }
@@ -149,8 +172,9 @@ static int read_file(struct ckx_config *config, const char *path)
 			    .path = path,
 			    .before = config->count,
 			    .chosen = config->chosen[0] != '\0'};
-	char line[CKX_TEXT + CKX_TLS_TEXT];
 	FILE *f = fopen(path, "re");
+	char *line = NULL;
+	size_t room = 0;
 	int ret = 0;
 
 	if (!f) {
@@ -159,8 +183,9 @@ static int read_file(struct ckx_config *config, const char *path)
 		ckx_error("%s: %s", path, strerror(errno));
 		return -EIO;
 	}
-	while (ret == 0 && fgets(line, sizeof(line), f))
+	while (ret == 0 && getline(&line, &room, f) > 0)
 		ret = take_line(&r, line);
+	free(line);
 	fclose(f);
 	for (size_t i = r.before; ret == 0 && i < config->count; i++) {
 		if (!config->servers[i].address[0])

@@ -38,7 +38,7 @@ struct ckx_config {
 /* Read both files; one that is not there is empty. -EINVAL: a line that means nothing, printed. */
 int ckx_config_read(struct ckx_config *config);
 
-/* The server called @name, or NULL. */
+/* The server called @name, in any case if none is called exactly so; or NULL. */
 const struct ckx_entry *ckx_config_find(const struct ckx_config *config, const char *name);
 /* The first server with this @address, in any spelling, or NULL. */
 const struct ckx_entry *ckx_config_find_address(const struct ckx_config *config,

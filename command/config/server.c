@@ -1,6 +1,7 @@
 /*
  * command/config/server.c - see server.h.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -13,36 +14,94 @@
 #include "util/address/servers.h"
 #include "util/address/token.h"
 
-/* The section that has @text as its name; or one with this address, for whom to trust and which
- * token to send. */
-static void take_section(struct ckx_server *s, const struct ckx_config *config, const char *text,
-			 char token_file[CKX_TEXT])
-{
-	const struct ckx_entry *e = ckx_config_find(config, text);
+#define BLANKS " \t\r\n"
 
-	if (e) {
-		strcpy(s->name, e->name);
-		strcpy(s->address, e->address);
-		strcpy(s->devices, e->devices);
-	} else {
-		e = ckx_config_find_address(config, text);
+/* The section that a text with devices names, as lab/0,1 does; *@devices: they. NULL: none. */
+static const struct ckx_entry *find_with_devices(const struct ckx_config *config, const char *text,
+						 const char **devices)
+{
+	static struct ck_server_list list;
+	const struct ckx_entry *e;
+	char why[CK_ADDRESS_WHY];
+	size_t length;
+
+	*devices = ck_address_devices(text, strlen(text), &length);
+	if (!*devices || ck_servers_parse(text, &list, why) < 0 || list.count > 1)
+		return NULL;
+	e = ckx_config_find(config, list.entries[0].address);
+	return e && !ck_servers_is_list(e->address) ? e : NULL;
+}
+
+static int take_address(struct ckx_server *s, const struct ckx_entry *e, const char *devices)
+{
+	char address[2 * CKX_TEXT];
+
+	strcpy(address, e->address);
+	if (devices)
+		snprintf(address + strlen(address), CKX_TEXT, "%s%s",
+			 ck_address_path(address) ? "//" : "/", devices);
+	if (strlen(address) >= sizeof(s->address)) {
+		ckx_error("the address is too long: %s", address);
+		return -EINVAL;
 	}
+	strcpy(s->name, e->name);
+	strcpy(s->address, address);
+	strcpy(s->devices, devices ? "" : e->devices);
+	return 0;
+}
+
+/* The section that @s->address names; or one with this address, for whom to trust and which token
+ * to send. */
+static int take_section(struct ckx_server *s, const struct ckx_config *config,
+			char token_file[CKX_TEXT])
+{
+	const struct ckx_entry *e = ckx_config_find(config, s->address);
+	const char *devices = NULL;
+	int ret = 0;
+
+	if (!e)
+		e = find_with_devices(config, s->address, &devices);
+	if (e)
+		ret = take_address(s, e, devices);
+	else
+		e = ckx_config_find_address(config, s->address);
 	if (e) {
 		s->tls = e->tls;
 		strcpy(token_file, e->token_file);
 	}
+	return ret;
+}
+
+/* What is copied from elsewhere may have white space around it, and a / at its end as in an URL. */
+static size_t tidy_length(const char *text)
+{
+	size_t length = strlen(text);
+
+	while (length > 0 && strchr(BLANKS, text[length - 1]))
+		length--;
+	while (length > 1 && text[length - 1] == '/' && !ck_address_path(text))
+		length--;
+	return length;
 }
 
 static int set_address(struct ckx_server *s, const struct ckx_config *config, const char *text,
 		       char token_file[CKX_TEXT])
 {
-	if (strlen(text) >= sizeof(s->address)) {
+	size_t length;
+
+	text += strspn(text, BLANKS);
+	length = tidy_length(text);
+	if (length == 0) {
+		ckx_error("%s names no server: it is empty", s->origin);
+		return -EINVAL;
+	}
+	if (length >= sizeof(s->address)) {
 		ckx_error("the address is too long: %s", text);
 		return -EINVAL;
 	}
-	strcpy(s->address, text);
-	take_section(s, config, text, token_file);
-	return 0;
+	memcpy(s->address, text, length);
+	s->address[length] = '\0';
+	return take_section(s, config, token_file);
 }
 
 int ckx_server_is_emulated(const char *option)
@@ -115,25 +174,32 @@ int ckx_server_find(const char *option, struct ckx_server *s)
 
 const char *ckx_server_text(const struct ckx_server *s, char out[2 * CKX_TEXT + 8])
 {
-	if (s->name[0])
+	if (s->name[0] && strcmp(s->name, s->address) != 0)
 		snprintf(out, 2 * CKX_TEXT + 8, "%s (%s)", s->name, s->address);
 	else
 		snprintf(out, 2 * CKX_TEXT + 8, "%s", s->address[0] ? s->address : "this host");
 	return out;
 }
 
+/* What the configuration says of @name, which no host has. */
 static void print_sections(const char *name)
 {
 	struct ckx_config *config = malloc(sizeof(*config));
+	const struct ckx_entry *e = NULL;
 
 	if (config && ckx_config_read(config) == 0) {
 		const char *file = config->own[0] ? config->own : CKX_SYSTEM_CONFIG;
 
-		if (config->count == 0)
+		e = ckx_config_find(config, name);
+		if (e)
+			ckx_error("  [%s] is a section of %s: alone, or with devices as in "
+				  "%s/0, its name stands for its address, %s",
+				  e->name, e->file, e->name, e->address);
+		else if (config->count == 0)
 			ckx_error("  no section [%s]: %s has none", name, file);
 		else
 			ckx_error("  no section [%s] in %s; there are:", name, file);
-		for (size_t i = 0; i < config->count; i++)
+		for (size_t i = 0; !e && i < config->count; i++)
 			ckx_error("    [%s] address = %s", config->servers[i].name,
 				  config->servers[i].address);
 	}
@@ -164,19 +230,52 @@ static bool is_known(const struct ck_server_entry *entry, struct ck_address *add
 	return error != EAI_NONAME;
 }
 
-int ckx_server_look_up(const struct ckx_server *s)
+/* A list of servers, without others for the case that it fails. */
+static int check_list(const struct ckx_server *s, const char *text, bool look_up)
 {
-	struct ck_server_list *list = malloc(sizeof(*list));
+	static struct ck_server_list list;
 	struct ck_address address;
 	char why[CK_ADDRESS_WHY];
-	int ret = list ? 0 : -ENOMEM;
 
-	if (ret == 0 && ck_servers_parse(s->address, list, why) == 0) {
-		for (unsigned int i = 0; ret == 0 && i < list->count; i++)
-			ret = is_known(&list->entries[i], &address) ? 0 : -ENXIO;
+	if (ck_servers_parse(text, &list, why) < 0) {
+		ckx_error("%s%s: %s", s->name[0] ? "address = " : s->option, text, why);
+		return -ENXIO;
 	}
-	if (ret == -ENXIO)
-		ckx_server_unknown(s, address.host);
-	free(list);
+	for (unsigned int i = 0; look_up && i < list.count; i++) {
+		if (!is_known(&list.entries[i], &address)) {
+			ckx_server_unknown(s, address.host);
+			return -ENXIO;
+		}
+	}
+	return 0;
+}
+
+int ckx_server_check(const struct ckx_server *s, bool look_up)
+{
+	static const char end[] = {CK_SERVERS_OR, '\0'};
+	char lists[CKX_TEXT], *rest = lists, *text;
+	int ret = 0;
+
+	strcpy(lists, s->address);
+	while (ret == 0 && (text = strsep(&rest, end)))
+		ret = check_list(s, text, look_up);
 	return ret;
+}
+
+int ckx_server_one(struct ckx_server *s)
+{
+	static struct ck_server_list list;
+	char why[CK_ADDRESS_WHY];
+	int ret = ckx_server_check(s, true);
+
+	if (ret == 0)
+		ret = ck_servers_parse(s->address, &list, why);
+	if (ret < 0)
+		return ret;
+	if (list.count > 1) {
+		ckx_error("%s%s: several servers: name one of them", s->option, s->address);
+		return -E2BIG;
+	}
+	strcpy(s->address, list.entries[0].address);
+	return 0;
 }

@@ -43,7 +43,12 @@ const char *ckx_server_text(const struct ckx_server *server, char out[2 * CKX_TE
  * misspelled. */
 void ckx_server_unknown(const struct ckx_server *server, const char *host);
 
-/* Has each host of @server's address a name that is known? -ENXIO, printed: one has not. */
-int ckx_server_look_up(const struct ckx_server *server);
+/* Is the address of @server one, or a list of them; and, with @look_up, has each host a name that
+ * is known? -ENXIO, printed: no. */
+int ckx_server_check(const struct ckx_server *server, bool look_up);
+
+/* The same with @look_up, for a command that takes one server: its address loses devices. -E2BIG,
+ * printed: there are several. */
+int ckx_server_one(struct ckx_server *server);
 
 #endif

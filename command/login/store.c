@@ -36,8 +36,10 @@ static int choose_server(const char *option, char name[2 * CKX_TEXT + 8])
 
 	if (ret < 0)
 		return ret;
+	ret = ckx_server_one(&server);
 	ckx_server_text(&server, name);
-	ret = ckx_client_library_load(&server, names, CK_ARRAY_SIZE(names), &library);
+	if (ret == 0)
+		ret = ckx_client_library_load(&server, names, CK_ARRAY_SIZE(names), &library);
 	explicit_bzero(server.token, sizeof(server.token));
 	return ret;
 }

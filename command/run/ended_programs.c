@@ -97,10 +97,7 @@ static void reap_fleet(const struct ckx_fleet *fleet)
 static bool is_far(const struct ckx_fleet *fleet)
 {
 	for (size_t i = 0; i < fleet->count; i++) {
-		const char *address = fleet->list[i]->server.address;
-
-		if (*address && strncmp(address, "unix:", 5) != 0 &&
-		    strncmp(address, "shm:", 4) != 0 && strcmp(address, "local") != 0)
+		if (!ck_address_has(fleet->list[i]->server.address, CK_ADDRESS_HERE))
 			return true;
 	}
 	return false;
@@ -159,6 +156,8 @@ int ckx_ended_programs(const struct ckx_command *self, int argc, char **argv)
 	if (argc > optind)
 		return ckx_usage(self);
 	ret = ckx_server_find(named, &server);
+	if (ret == 0)
+		ret = ckx_server_check(&server, true);
 	if (ret == 0)
 		ret = server.address[0] ? ckx_fleet_find(&server, &fleet)
 					: ckx_fleet_add(&fleet, &server);

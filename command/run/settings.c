@@ -367,8 +367,8 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 	ret = ckx_server_find(w->server, &server);
 	if (ret == 0)
 		ret = read_limits(w, &wish);
-	if (ret == 0 && w->look_up)
-		ret = ckx_server_look_up(&server);
+	if (ret == 0)
+		ret = ckx_server_check(&server, w->look_up);
 	if (ret == 0)
 		ret = add_wishes(s, w, &wish, &server);
 	if (ret == 0 && (server.address[0] || w->container) &&

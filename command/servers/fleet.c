@@ -63,7 +63,7 @@ static int own_keys(const struct ckx_server *whole, const char *address, struct 
 		ckx_error("the address is too long: %s", address);
 		return -EINVAL;
 	}
-	if (!whole->token[0] && !whole->name[0])
+	if (address[0] && !whole->token[0] && !whole->name[0])
 		return ckx_server_find(address, out);
 	strcpy(out->address, address);
 	return 0;

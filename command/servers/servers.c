@@ -105,6 +105,18 @@ static int find_configured(struct ckx_fleet *fleet)
 	return ret;
 }
 
+/* An empty name is the server of this host, also if variables or files name another: for
+ * programs. */
+static int find_named(const char *named, struct ckx_server *server)
+{
+	const char *variable;
+
+	if (*named)
+		return ckx_server_find(named, server);
+	*server = (struct ckx_server){.origin = "the option", .option = "-s "};
+	return ck_token_find(server->token, &variable);
+}
+
 /* Ask the servers of @named, or all that are configured, for their state. */
 static int list_states(const char *named, bool json)
 {
@@ -113,7 +125,7 @@ static int list_states(const char *named, bool json)
 	int ret = fleet ? 0 : -ENOMEM;
 
 	if (ret == 0 && named)
-		ret = ckx_server_find(named, &server);
+		ret = find_named(named, &server);
 	if (ret == 0 && named && server.address[0])
 		ret = ckx_fleet_find(&server, fleet);
 	else if (ret == 0 && named)

@@ -57,7 +57,14 @@ static bool accepts_v4(const char *host, const struct sockaddr_in *wanted)
 
 static bool accepts_v6(const char *host, const struct sockaddr_in6 *wanted)
 {
+	struct sockaddr_in contained = {.sin_family = AF_INET};
 	struct in6_addr v6;
+
+	if (IN6_IS_ADDR_V4MAPPED(&wanted->sin6_addr)) {
+		memcpy(&contained.sin_addr, &wanted->sin6_addr.s6_addr[12],
+		       sizeof(contained.sin_addr));
+		return accepts_v4(host, &contained);
+	}
 
 	return inet_pton(AF_INET6, host, &v6) == 1 &&
 	       (IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_ARE_ADDR_EQUAL(&v6, &wanted->sin6_addr));

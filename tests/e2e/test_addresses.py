@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import PRODUCTS, Server, clean_env, run, wait_until
+from conftest import PRODUCTS, ROOT, Server, clean_env, run, wait_until
 from ports import free_port
 from test_command import COUNT, CRICKET, Holder, configure, home  # noqa: F401 (a fixture)
 
@@ -41,7 +41,7 @@ def pid_of(env, address):
 
 def spellings(server):
     return [f"127.0.0.1:{server.port}", f"tcp://127.0.0.1:{server.port}", f"TCP://LocalHost:{server.port}", f"localhost:{server.port}/0",
-            server.address("unix"), f"UNIX:{server.unix}", f"shm:{server.unix}//0"]
+            f"[::ffff:127.0.0.1]:{server.port}", f"tcp://127.0.0.1:{server.port}/", f" 127.0.0.1:{server.port}\n", server.address("unix"), f"UNIX:{server.unix}", f"shm:{server.unix}//0"]
 
 
 def test_status_is_that_of_the_server_that_is_named(two):
@@ -162,13 +162,75 @@ def test_a_section_that_is_mistyped_is_named_with_those_there_are(home):  # noqa
     assert cricket(home, "run", "-s", "lab", "true").status == 0     # a program that uses no GPU
 
 
+def devices_of(env, name):
+    done = cricket(env, "env", "--format", "plain", "-s", name)
+    assert done.status == 0, done.err
+    found = dict(line.split("=", 1) for line in done.out.splitlines())
+    return found.get("REMOTE_GPU_ADDRESS"), found.get("CUDA_VISIBLE_DEVICES"), found.get("CRICKET_TLS_PIN")
+
+
+def test_a_section_is_found_in_any_case_and_with_devices(home):  # noqa: F811
+    pin = "sha256:" + 64 * "a"
+    configure(home, f"[Lab]\naddress = gpu:1\ndevices = 1\ntls-pin = {pin}\n[BIG gpu]\naddress = gpu:2\n[big GPU]\naddress = gpu:3\n"
+                    "[own]\naddress = unix:/run/own\n[two]\naddress = a,b\n")
+    for name in ("Lab", "lab", "LAB", " lab\n", "lab/"):
+        assert devices_of(home, name) == ("gpu:1", "1", pin), name
+    assert devices_of(home, "LAB/0,3") == ("gpu:1/0,3", None, pin)
+    assert devices_of(home, "own/2") == ("unix:/run/own//2", None, None)
+    assert devices_of(home, "big GPU") == ("gpu:3", None, None)       # the same letters come first
+    assert devices_of(home, "gpu:1/0") == ("gpu:1/0", None, pin)      # its address, as before
+    done = cricket(home, "run", "-s", "lab,own", "true")
+    assert done.status == 1 and "no host has the name lab" in done.err
+    assert "[Lab] is a section of" in done.err and "no section" not in done.err
+
+
+def test_a_configuration_may_have_comments_as_in_the_manual(home):  # noqa: F811
+    manual = (ROOT / "man" / "cricket.1").read_text(encoding="utf-8").replace("\\-", "-")
+    example = manual.partition("\nserver = lab")[2].partition(".fi")[0].replace("token-file", "# token-file")
+    configure(home, f"# {2000 * 'x'} = {2000 * 'y'}\nserver = lab{example}\n[a#b] # a section\naddress = gpu#1\n")
+    done = cricket(home, "env", "--format", "plain")
+    assert done.status == 0 and "REMOTE_GPU_ADDRESS=gpuhost:9909\n" in done.out and "CUDA_VISIBLE_DEVICES=0,1\n" in done.out, done.err
+    assert "[a#b] address = gpu#1" in cricket(home, "status", "-s", "lba").err
+
+
+@pytest.mark.parametrize("words", [["end", "s1"], ["suspend", "s1"], ["drain"], ["status"], ["metrics"], ["store"], ["run", "true"], ["env"]])
+def test_an_empty_name_is_no_server(two, words):
+    """As from a variable of a shell that is not set: it must not mean the usual server."""
+    servers, holders, env = two
+    for empty in ("", " "):
+        done = cricket(env, words[0], "-s", empty, *words[1:])
+        assert done.status != 0 and "names no server" in done.err, done.err
+    assert [holder.call() for holder in holders] == [0, 0]
+    assert [pid_of(env, s.address("unix")) for s in servers] == [s.process.pid for s in servers]
+
+
+@pytest.mark.parametrize("command", [["run", "-s"], ["env", "-s"], ["store", "-s"], ["reap", "-s"], ["put"]])
+def test_commands_refuse_what_is_no_address(home, tmp_path, command):  # noqa: F811
+    after = {"run": ["touch", tmp_path / "ran"], "put": ["/etc/hostname"]}.get(command[0], [])
+    for address in ("http://127.0.0.1:1", "127.0.0.1:1/x", "a b", "/run/cricket.sock"):
+        done = cricket(home, *command, address, *after)
+        assert done.status == 1 and address in done.err and "address" in done.err + "address" * ("device" in done.err), done.err
+    if command[0] != "env":                             # its variables may be for another host, which knows the name
+        configure(home, "[lab]\naddress = 127.0.0.1:1\n")
+        done = cricket(home, *command, "lba", *after)
+        assert done.status == 1 and "-s lba: no host has the name lba" in done.err and "[lab] address" in done.err, done.err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_store_is_that_of_one_server(home):  # noqa: F811
+    done = cricket(home, "store", "-s", "127.0.0.1:1,127.0.0.1:2")
+    assert done.status == 1 and "several servers: name one of them" in done.err and "brackets" not in done.err
+    done = cricket(home, "store", "-s", "127.0.0.1:1/0")
+    assert "Connection refused" in done.err
+
+
 @pytest.mark.parametrize("address, said", [
     ("http://foo", "http:// is not an address"), ("http://127.0.0.1:9909", "http:// is not an address"),
     ("127.0.0.1:1,https://x/y", "https://x/y: https:// is not an address"), ("127.0.0.1:99999", "a port is a number"),
     ("127.0.0.1:0", "a port is a number"), ("::1", "brackets"), ("nohost.invalid", "no host has this name"),
     ("127.0.0.1:1", "Connection refused: is cricket-rpc-server running there?"), ("TCP://127.0.0.1:1", "Connection refused"),
     ("unix:relative", "a path begins with /"), ("unix:/nothing", "is cricket-rpc-server running, with this socket?"),
-    ("127.0.0.1:1/x", "a device is a number"), ("ssh://-oProxyCommand=x", "not an address"), ("srv:", "not a DNS name"),
+    ("127.0.0.1:1/x", "a device is a number"), ("127.0.0.1:1/", "no device follows the /"), ("/run/cricket.sock", "a socket is unix:/PATH"), ("ssh://-oProxyCommand=x", "not an address"), ("srv:", "not a DNS name"),
     ("file:/dev/zero", "not a regular file"), ("file:/nothing", "No such file")])
 def test_each_wrong_address_has_a_line_of_its_own(address, said):
     env = clean_env(REMOTE_GPU_ADDRESS=address, LD_PRELOAD=str(PRODUCTS / "cricket-client.so"), CRICKET_TIMEOUT="5")

@@ -141,6 +141,8 @@ static void spellings_of_one_server_are_the_same(void **state)
 		{"gpuhost/0,1", "gpuhost"},
 		{"[::1]", "tcp://[0:0:0:0:0:0:0:1]:9909"},
 		{"[2001:DB8::1]:1", "[2001:db8::1]:1"},
+		{"[::ffff:10.0.0.1]:1", "10.0.0.1:1"},
+		{"[0:0:0:0:0:FFFF:a00:1]", "tcp://10.0.0.1/0"},
 		{"unix:/run/x", "shm:///run/x//0"},
 		{"ssh://ann@Lab", "SSH://ann@lab/1"},
 		{"srv:Lab.example", "srv:lab.example"},

@@ -249,15 +249,20 @@ static void lower_text(char *text)
 }
 
 /* One spelling of a host: a name without a dot at its end, a numeric IPv6 address in its short
- * form. */
+ * form, or as the IPv4 address that it contains. */
 static void plain_host(struct ck_address *a)
 {
 	size_t length = strlen(a->host);
 	struct in6_addr number;
 
 	lower_text(a->host);
-	if (a->ipv6 && inet_pton(AF_INET6, a->host, &number) == 1)
-		inet_ntop(AF_INET6, &number, a->host, sizeof(a->host));
+	if (a->ipv6 && inet_pton(AF_INET6, a->host, &number) == 1) {
+		a->ipv6 = !IN6_IS_ADDR_V4MAPPED(&number);
+		if (a->ipv6)
+			inet_ntop(AF_INET6, &number, a->host, sizeof(a->host));
+		else
+			inet_ntop(AF_INET, &number.s6_addr[12], a->host, sizeof(a->host));
+	}
 	while (!a->ipv6 && length > 1 && a->host[length - 1] == '.')
 		a->host[--length] = '\0';
 }

@@ -3,9 +3,16 @@
  *
  *     HOST[:PORT]  tcp://HOST[:PORT]    over the network; an IPv6 address is in brackets
  *     ssh://[USER@]HOST[:PORT]          through ssh, to a socket of that host
- *     unix:/PATH shm:/PATH a socket of this host; the second one continues in shared memory local a
- *     server of this host, which is started if none runs file:/PATH srv:NAME the servers that a
- *     file, or DNS, names: see server_addresses.h (empty) the usual socket of this host
+ *
+ *     unix:/PATH  shm:/PATH             a socket of this host; the second one continues in shared
+ *                                       memory
+ *
+ *     local                             a server of this host, which is started if none runs
+ *
+ *     file:/PATH  srv:NAME              the servers that a file, or DNS, names: see
+ *                                       server_addresses.h
+ *
+ *     (empty)                           the usual socket of this host
  *
  * Devices may follow, and further servers: see servers.h. Schemes and hosts may be in upper or
  * lower case.

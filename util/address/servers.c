@@ -33,6 +33,8 @@ static int add_device(struct ck_server_entry *e, const char *text, size_t length
 {
 	unsigned int device;
 
+	if (length == 0)
+		return servers_refuse(why, "no device follows the / at the end");
 	if (read_device(text, length, &device) < 0)
 		return servers_refuse(why, "a device is a number from 0 to 63");
 	for (unsigned int i = 0; i < e->count; i++) {
@@ -65,7 +67,8 @@ static int add_entry(struct ck_server_list *list, const char *text, size_t lengt
 	bool alone = list->count == 0 && !text[length];
 
 	if (address == 0)
-		return servers_refuse(why, "an entry has no address");
+		return servers_refuse(why, length ? "not an address; a socket is unix:/PATH"
+						  : "an entry has no address");
 	if (list->count == CK_SERVERS_MAX || address >= sizeof(e->address))
 		return servers_refuse(why,
 				      "there are more than 16 servers, or an address is too long");
