@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,33 +22,65 @@
 #include "command/servers/offer.h"
 #include "util/address/address.h"
 #include "util/address/servers.h"
+#include "util/util.h"
+
+#define BLANKS " \t\r\n"
 
 static const struct option options[] = {{"remove", no_argument, NULL, 'r'},
 					{"install", optional_argument, NULL, 'i'},
 					{NULL, 0, NULL, 0}};
 
-/* Read a line of standard input, which a terminal does not show. */
-static int read_token(const char *server, char out[CKX_TOKEN])
+static struct termios shown; /* the terminal as it was */
+
+/* Show again what is typed, and end by @signal. */
+static void end_shown(int signal)
 {
-	struct termios shown, hidden;
-	bool terminal = tcgetattr(STDIN_FILENO, &shown) == 0;
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+	raise(signal); /* its default action is back, and follows when this handler returns */
+}
+
+/* Read a line from the terminal, which does not show it. */
+static const char *read_hidden(const char *server, char out[CKX_TOKEN])
+{
+	static const int ends[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP};
+	const struct sigaction show = {.sa_handler = end_shown, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction before[CK_ARRAY_SIZE(ends)];
+	struct termios hidden = shown;
 	const char *line;
 
-	if (terminal) {
-		hidden = shown;
-		hidden.c_lflag &= ~(tcflag_t)ECHO;
-		tcsetattr(STDIN_FILENO, TCSAFLUSH,
-			  &hidden); /* drops what came before the question */
-		fprintf(stderr, "Token of %s: ", server);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(ends); i++) {
+		if (sigaction(ends[i], &show, &before[i]) == 0 && before[i].sa_handler == SIG_IGN)
+			sigaction(ends[i], &before[i], NULL);
 	}
+	hidden.c_lflag &= ~(tcflag_t)ECHO;
+	/* drops what came before the question */
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+	fprintf(stderr, "Token of %s: ", server);
 	line = fgets(out, CKX_TOKEN, stdin);
-	if (terminal) {
-		tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
-		fputc('\n', stderr);
-	}
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+	fputc('\n', stderr);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(ends); i++)
+		sigaction(ends[i], &before[i], NULL);
+	return line;
+}
+
+/* Read a line of standard input, without white space around it, which a copied token may have. */
+static int read_token(const char *server, char out[CKX_TOKEN])
+{
+	bool terminal = tcgetattr(STDIN_FILENO, &shown) == 0;
+	const char *line = terminal ? read_hidden(server, out) : fgets(out, CKX_TOKEN, stdin);
+	size_t before, length;
+
 	if (line && !strchr(out, '\n') && strlen(out) == CKX_TOKEN - 1)
 		return ckx_error("the token is longer than %d bytes", CKX_TOKEN - 1), -EINVAL;
-	out[line ? strcspn(out, "\r\n") : 0] = '\0';
+	if (!line)
+		out[0] = '\0';
+	before = strspn(out, BLANKS);
+	length = strlen(out + before);
+	while (length > 0 && strchr(BLANKS, out[before + length - 1]))
+		length--;
+	memmove(out, out + before, length);
+	explicit_bzero(out + length, CKX_TOKEN - length);
 	return out[0] ? 0 : (ckx_error("no token on standard input"), -EINVAL);
 }
 
@@ -218,6 +251,16 @@ static const char *take_pins(char *name)
 	return pins;
 }
 
+/* Key and token are those of the whole server. */
+static void drop_devices(struct ckx_server *server)
+{
+	static struct ck_server_list list;
+	char why[CK_ADDRESS_WHY];
+
+	if (ck_servers_parse(server->address, &list, why) == 0 && list.count == 1)
+		strcpy(server->address, list.entries[0].address);
+}
+
 /* @name: the server; @option: r, i or -1. */
 static int run_login(struct login *l, char *name, int option, const char *prefix)
 {
@@ -228,6 +271,7 @@ static int run_login(struct login *l, char *name, int option, const char *prefix
 	if (option == 'i' ? ckx_server_find(name, &l->server) < 0
 			  : ckx_server_name(name, &l->server, l->token_file) < 0)
 		return CKX_FAILED;
+	drop_devices(&l->server);
 	ckx_server_text(&l->server, l->text);
 	if (option == 'i')
 		return install_client(l, pins ? pins : "", prefix) == 0 ? CKX_OK : CKX_FAILED;

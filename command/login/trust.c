@@ -11,8 +11,8 @@
 #include "command/config/command.h"
 #include "command/login/login.h"
 #include "command/servers/connection.h"
+#include "command/servers/fleet.h"
 #include "util/address/address.h"
-#include "util/address/servers.h"
 
 /* Ask a question on the terminal, until it is answered with yes or no. */
 static bool ask_confirmation(const char *question)
@@ -114,6 +114,43 @@ static int look_at_server(struct ckx_server *server, const char *text, bool *cha
 	return 0;
 }
 
+/* One of several servers. */
+static int look_at_one(const struct ckx_server *whole, const char *address, const char *text)
+{
+	struct ckx_server one = *whole;
+	struct ckx_connection reach = {.near = true};
+	char pin[CK_TLS_PIN];
+	int ret = 0;
+
+	strcpy(one.address, address);
+	if (ck_address_kind_of(address) == CK_ADDRESS_TCP)
+		ret = ckx_connection_pin(&one, &reach, pin);
+	explicit_bzero(one.token, sizeof(one.token));
+	if (ret < 0)
+		return ckx_error("%s: %s", address, reach.why), ret;
+	if (reach.near)
+		return 0;
+	ckx_error("%s: the key of %s is not known here: log in to each of the servers, as with: "
+		  "cricket login %s",
+		  text, address, address);
+	return -EKEYREJECTED;
+}
+
+/* Nothing says whom to trust among several servers, and a section has one key: only those of this
+ * host get the token. */
+static int look_at_several(const struct ckx_server *server, const char *text)
+{
+	struct ckx_fleet *fleet = calloc(1, sizeof(*fleet));
+	int ret = fleet ? ckx_fleet_find(server, fleet) : -ENOMEM;
+
+	for (size_t i = 0; ret == 0 && i < fleet->count; i++)
+		ret = look_at_one(server, fleet->list[i]->server.address, text);
+	if (fleet)
+		ckx_fleet_free(fleet);
+	free(fleet);
+	return ret;
+}
+
 int ckx_trust(struct ckx_server *server, const char *pins, const char *text, bool *changed)
 {
 	*changed = false;
@@ -121,8 +158,11 @@ int ckx_trust(struct ckx_server *server, const char *pins, const char *text, boo
 		*changed = true;
 		return take_pins(server, pins);
 	}
-	if (ckx_tls_configured(&server->tls) || ck_servers_is_list(server->address) ||
-	    ck_address_kind_of(server->address) != CK_ADDRESS_TCP)
+	if (ckx_tls_configured(&server->tls))
+		return 0;
+	if (ckx_fleet_is(server->address))
+		return look_at_several(server, text);
+	if (ck_address_kind_of(server->address) != CK_ADDRESS_TCP)
 		return 0;
 	return look_at_server(server, text, changed);
 }

@@ -3,8 +3,10 @@ import os
 import pathlib
 import pty
 import re
+import signal
 import stat
 import subprocess
+import termios
 
 import pytest
 
@@ -217,6 +219,11 @@ def test_a_token_does_not_cross_a_network_in_plain_text(tmp_path, home):
         address = far(server)
         done = cricket(home, "login", address)
         assert done.returncode == 1 and "plain text" in done.stderr and kept(home) == {}
+        assert "plain text" in cricket(home, "login", f"{address}/0").stderr and kept(home) == {}
+        (tmp_path / "servers").write_text(f"{address}\n", encoding="utf-8")
+        for names in (f"{address},{address}/0", f"{server.address('unix')},{address}", f"file:{tmp_path}/servers"):
+            done = cricket(home, "login", names)
+            assert done.returncode == 1 and f"cricket login {address}" in done.stderr and kept(home) == {}
         assert cricket({**home, "CRICKET_TLS": "off"}, "login", address).returncode == 0
     finally:
         server.stop()
@@ -262,7 +269,7 @@ def test_key_and_token_of_a_section_are_found_by_its_address(home, other):
     own(home, "tokens").write_text(f"gpuhost {TOKEN}\n", encoding="utf-8")
     own(home, "tokens").chmod(0o600)
     found = settings(home, "-s", other)
-    assert (found["CRICKET_TLS_PIN"], found["CRICKET_TOKEN"], found["REMOTE_GPU_ADDRESS"]) == (OTHER, TOKEN, other)
+    assert (found["CRICKET_TLS_PIN"], found["CRICKET_TOKEN"], found["REMOTE_GPU_ADDRESS"]) == (OTHER, TOKEN, "gpuhost" if other == "GPUHOST" else other)
     for another in ("gpuhost:9910", "gpuhost2", "ssh://gpuhost", "unix:/gpuhost"):
         assert not {"CRICKET_TLS_PIN", "CRICKET_TOKEN"} & set(settings(home, "-s", another))
 
@@ -286,6 +293,28 @@ def test_a_list_of_servers_is_asked_as_a_whole(plain, careful, home):
     names = f"{plain.address('tcp')},{plain.address('unix')}"
     assert cricket(home, "login", names).returncode == 0
     assert settings(home, "-s", names)["CRICKET_TOKEN"] == TOKEN
+
+
+def test_white_space_around_a_token_is_not_part_of_it(plain, home):
+    assert cricket(home, "login", plain.address("tcp"), stdin=f"\t  {TOKEN} \r\n").returncode == 0
+    assert settings(home, "-s", plain.address("tcp"))["CRICKET_TOKEN"] == TOKEN
+    assert cricket(home, "login", plain.address("unix"), stdin="  \n").returncode == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_terminal_shows_what_is_typed_after_the_question_was_interrupted(plain, home, how):
+    terminal, end = pty.openpty()
+    before = termios.tcgetattr(end)
+    with subprocess.Popen([CRICKET, "login", plain.address("tcp")], env=home, stdin=end, stdout=end, stderr=end) as process:
+        shown = b""
+        while b"Token of " not in shown:
+            shown += os.read(terminal, 4096)
+        assert not termios.tcgetattr(end)[3] & termios.ECHO
+        process.send_signal(how)
+        assert process.wait(60 * SLOW) == -how
+    assert termios.tcgetattr(end) == before
+    os.close(terminal)
+    os.close(end)
 
 
 def test_login_does_not_show_the_token_on_a_terminal(plain, home):
