@@ -136,24 +136,52 @@ static const char *value_of(struct reading *r, const char *option)
 	return equals ? equals + 1 : next_argument(r);
 }
 
+/* Where the last part of @path begins; *@length: that of the part, 0: there is none. */
+static const char *last_part(const char *path, size_t *length)
+{
+	const char *end = path + strlen(path), *part;
+
+	while (end > path && end[-1] == '/')
+		end--;
+	for (part = end; part > path && part[-1] != '/'; part--)
+		;
+	*length = (size_t)(end - part);
+	return part;
+}
+
 /* Put the last part of @path into @out, behind @before. */
 static int put_name(const char *before, const char *path, char out[CKC_PROGRAM])
 {
 	char name[2 * CKC_PROGRAM];
-	size_t length = path ? strlen(path) : 0;
+	size_t length = 0;
+	const char *part = path ? last_part(path, &length) : NULL;
 
-	while (length > 0 && path[length - 1] == '/')
-		length--;
 	if (length == 0)
 		return 0;
-	path += length;
-	for (; length > 0 && path[-1] == '/'; length--)
-		path--;
-	for (; length > 0 && path[-1] != '/'; length--)
-		path--;
-	snprintf(name, sizeof(name), "%s%.*s", before, (int)strcspn(path, "/"), path);
+	snprintf(name, sizeof(name), "%s%.*s", before, (int)length, part);
 	ck_text_copy(out, CKC_PROGRAM, name);
 	return 1;
+}
+
+/* Put the name of a script into @out. A folder or its __main__.py is called by the folder. */
+static int put_script(const char *path, char out[CKC_PROGRAM])
+{
+	char *folder = NULL, *whole = NULL;
+	size_t length;
+	const char *part = last_part(path, &length);
+	int ret = 0;
+
+	if (strcmp(part, "__main__.py") == 0)
+		folder = strndup(path, (size_t)(part - path));
+	else if (length > 0 && strspn(part, ".") >= length)
+		folder = strdup(path);
+	if (folder)
+		whole = realpath(*folder ? folder : ".", NULL);
+	if (whole)
+		ret = put_name("", whole, out);
+	free(whole);
+	free(folder);
+	return ret ? ret : put_name("", path, out);
 }
 
 static int put_module(const struct reading *r, const char *module, char out[CKC_PROGRAM])
@@ -271,8 +299,8 @@ int ckc_program_of(const char *arguments, size_t size, const char *notebook, cha
 		}
 		kind = read_argument(&r, argument, out);
 	}
-	if (kind == SCRIPT)
-		put_name("", argument, out);
+	if (kind == SCRIPT && argument)
+		put_script(argument, out);
 	return out[0] != '\0';
 }
 

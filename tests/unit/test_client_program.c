@@ -49,6 +49,12 @@ static const struct {
 	{"python3|", ""},
 	{"python3.13t|package/|x", "package"},
 	{"python3|//", ""},
+	{"python3|-u|package/__main__.py", "__main__.py"}, /* there is no such folder */
+	{"python3|/usr/lib/__main__.py|x", "lib"},
+	{"python3|/usr/lib/.", "lib"},
+	{"python3|/usr/lib/../lib/", "lib"},
+	{"python3|/usr/lib/..", "usr"},
+	{"python3|/.", "."},
 	{"pypy3|a.py", "a.py"},
 	{"python3-config|a.py", ""},
 	{"pythonista|a.py", ""},
