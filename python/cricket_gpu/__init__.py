@@ -105,7 +105,11 @@ def _described(target):
 
 def _check_devices(address, offers, wanted):
     """WANTED is a value of CUDA_VISIBLE_DEVICES. Names that are no numbers are for the server to judge, and so are the devices
-    in an address."""
+    in the addresses of a list."""
+    own = re.fullmatch(r"((?:unix|shm):.+/|(?!unix:|shm:).+)/(\d+(?:,\d+)*)", address, re.I)
+    if own and len(offers) == 1:
+        address, devices = own[1].rstrip("/"), own[2]
+        wanted = devices if max(map(int, devices.split(","))) >= len(offers[0]["gpus"]) else wanted
     numbers, count = [int(n) for n in (wanted or "").split(",") if n.isdecimal()], sum(len(offer["gpus"]) for offer in offers)
     if numbers and max(numbers) >= count and ",".join(offer["address"] for offer in offers) == address:
         raise ConnectionError(f"{address or 'this host'}: there is no GPU {max(numbers)}; it has {count}, numbered from 0")

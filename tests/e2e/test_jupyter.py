@@ -89,22 +89,24 @@ def fixture_guarded(tmp_path):
 def test_connect_fails_at_once_and_the_right_address_works_after_it(guarded):
     where, port = guarded.address("tcp"), free_port()
     lines = python("""
-where, port = sys.argv[1:]
+where, unix, port = sys.argv[1:]
 connect(f"127.0.0.1:{port}")
 connect("nohost.invalid", gpus=1)
 connect(where)
 connect(where, token="wrong")
 connect(where, token="sesame", gpus=3)
 connect(where, token="sesame", devices="0,5")
+connect(where + "/0,5", token="sesame")
+connect("unix:" + unix + "//5", token="sesame")
 connect(f"{where},127.0.0.1:{port}", token="sesame")
 print({"LD_PRELOAD", "REMOTE_GPU_ADDRESS", "CRICKET_TOKEN"} & set(os.environ))
 connect(where, token="sesame", gpus=1)
 count()
-""", where, port)
+""", where, guarded.unix, port)
     for line, words in zip(lines, ("Connection refused", "no host has this name", "token", "token", "not have 3 GPUs",
-                                   "there is no GPU 5; it has 2", f"127.0.0.1:{port}: Connection refused")):
+                                   *3 * ["there is no GPU 5; it has 2"], f"127.0.0.1:{port}: Connection refused")):
         assert line.startswith("ConnectionError ") and words in line, lines
-    assert lines[7:] == ["set()", where, "1"]
+    assert lines[9:] == ["set()", where, "1"]
     guarded.wait_idle()
 
 
