@@ -295,16 +295,52 @@ json_t *cks_memory_file_json(const struct cks_memory_file *m)
 			 (json_int_t)m->state, "pieces", list);
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Threads fill the pieces in any order: each address is in at most one. The state, which is set
+ * after them, is in none. */
+static bool pieces_are_apart(const struct cks_memory_file *m)
+{
+	uint64_t *places = malloc((m->count + 1) * sizeof(*places));
+	bool apart = places != NULL;
+
+	for (size_t i = 0; apart && i < m->count; i++) {
+		uint64_t at = m->pieces[i].at;
+
+		places[i] = at;
+		apart = m->state + sizeof(uint64_t) <= at || m->state >= at + CK_MEMORY_PIECE;
+	}
+	if (apart)
+		qsort(places, m->count, sizeof(*places), compare_addresses);
+	for (size_t i = 1; apart && i < m->count; i++)
+		apart = places[i] - places[i - 1] >= CK_MEMORY_PIECE;
+	free(places);
+	return apart;
+}
+
+static bool take_address(const json_t *json, size_t room, uint64_t *out)
+{
+	json_int_t at = json_integer_value(json);
+
+	*out = (uint64_t)at;
+	return at > 0 && *out <= (uint64_t)INT64_MAX - room;
+}
+
 static bool take_piece(const json_t *entry, uint32_t slots, struct cks_memory_piece *p)
 {
-	json_int_t at = json_integer_value(json_array_get(entry, 0));
 	json_int_t slot = json_integer_value(json_array_get(entry, 1));
 	const char *hash = json_string_value(json_array_get(entry, 2));
 
-	p->at = (uint64_t)at;
 	p->slot = CK_MEMORY_ZERO;
-	if (at <= 0 || json_array_size(entry) == 1)
-		return at > 0;
+	if (!take_address(json_array_get(entry, 0), CK_MEMORY_PIECE, &p->at))
+		return false;
+	if (json_array_size(entry) == 1)
+		return true;
 	p->slot = (uint32_t)slot;
 	return json_is_integer(json_array_get(entry, 1)) && slot >= 0 && slot < slots && hash &&
 	       ck_hash_parse(hash, &p->hash) == 0;
@@ -317,17 +353,18 @@ bool cks_memory_file_take(const json_t *json, struct cks_memory_file *m)
 	size_t i;
 
 	if (!json_is_array(list) || json_array_size(list) > CK_MEMORY_MAX || slots < 0 ||
-	    slots > CK_MEMORY_MAX)
+	    (size_t)slots > json_array_size(list))
 		return false;
 	m->pieces = calloc(json_array_size(list) + 1, sizeof(*m->pieces));
 	if (!m->pieces)
 		return false;
 	m->slots = (uint32_t)slots;
-	m->state = (uint64_t)json_integer_value(json_object_get(json, "state"));
+	if (!take_address(json_object_get(json, "state"), sizeof(uint64_t), &m->state))
+		return false;
 	json_array_foreach(list, i, entry)
 	{
 		if (!take_piece(entry, m->slots, &m->pieces[m->count++]))
 			return false;
 	}
-	return true;
+	return pieces_are_apart(m);
 }
