@@ -28,14 +28,18 @@ struct flow {
 	ZSTD_CCtx *compress;   /* or */
 	ZSTD_DCtx *decompress; /* not both */
 	unsigned char *from, *to;
-	uint64_t read, written;
+	uint64_t read, written, most; /* bytes that may be written */
 };
 
 bool cks_pack_name_valid(const char *name)
 {
 	size_t n = strlen(name);
 
-	return n > 0 && n < CK_PACK_NAME && name[0] != '.' && !strchr(name, '/');
+	for (size_t i = 0; i < n; i++) {
+		if (name[i] <= ' ' || name[i] >= 0x7f || name[i] == '/')
+			return false;
+	}
+	return n > 0 && n < CK_PACK_NAME && name[0] != '.';
 }
 
 int cks_pack_each(const char *path,
@@ -84,6 +88,12 @@ static void flow_close(struct flow *flow)
 	free(flow->to);
 }
 
+static int set_wrong_size(struct cks_why *why, const char *name, uint64_t size)
+{
+	return cks_why_set(why, EBADMSG, "%s: it does not have %llu bytes", name,
+			   (unsigned long long)size);
+}
+
 /* Put a piece through libzstd; @more: the work that is left, 0 at the end of the frame. */
 static size_t run_codec(struct flow *flow, ZSTD_outBuffer *out, ZSTD_inBuffer *in, bool last)
 {
@@ -107,6 +117,8 @@ static long long process_block(struct flow *flow, size_t size, bool last, struct
 		if (ZSTD_isError(rest))
 			return cks_why_set(why, EBADMSG, "%s: %s", flow->name,
 					   ZSTD_getErrorName(rest));
+		if (out.pos > flow->most - flow->written)
+			return set_wrong_size(why, flow->name, flow->most);
 		ret = ck_fd_write_full(flow->out, flow->to, out.pos);
 		if (ret < 0)
 			return cks_why_set(why, -ret, "%s: writing: %m", flow->name);
@@ -170,7 +182,7 @@ static int finish_pack(struct flow *flow, int to, const char *stored, struct cks
 int cks_pack_file(int from, int to, const char *name, struct cks_packed *packed,
 		  struct cks_why *why)
 {
-	struct flow flow = {.name = name, .in = -1, .out = -1};
+	struct flow flow = {.name = name, .in = -1, .out = -1, .most = UINT64_MAX};
 	char stored[CK_PACK_NAME + 8];
 	int ret;
 
@@ -220,8 +232,7 @@ static int link_plain(int from, int to, const struct cks_packed *packed, struct 
 	if (fstatat(from, packed->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return cks_why_set(why, errno, "%s: %m", packed->name);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != packed->size)
-		return cks_why_set(why, EBADMSG, "%s: it does not have %llu bytes", packed->name,
-				   (unsigned long long)packed->size);
+		return set_wrong_size(why, packed->name, packed->size);
 	/* not a hard link: in a namespace, both folders may be of two mounts */
 	if (symlinkat(target, to, packed->name) < 0)
 		return cks_why_set(why, errno, "%s: %m", packed->name);
@@ -230,7 +241,7 @@ static int link_plain(int from, int to, const struct cks_packed *packed, struct 
 
 int cks_unpack_file(int from, int to, const struct cks_packed *packed, struct cks_why *why)
 {
-	struct flow flow = {.name = packed->name, .in = -1, .out = -1};
+	struct flow flow = {.name = packed->name, .in = -1, .out = -1, .most = packed->size};
 	char stored[CK_PACK_NAME + 8];
 	int ret;
 
@@ -246,8 +257,7 @@ int cks_unpack_file(int from, int to, const struct cks_packed *packed, struct ck
 	if (ret == 0)
 		ret = process_input(&flow, why);
 	if (ret == 0 && flow.written != packed->size)
-		ret = cks_why_set(why, EBADMSG, "%s: it does not have %llu bytes", packed->name,
-				  (unsigned long long)packed->size);
+		ret = set_wrong_size(why, packed->name, packed->size);
 	flow_close(&flow);
 	return ret;
 }

@@ -20,7 +20,8 @@ struct cks_packed {
 	struct ck_hash hash;   /* of the compressed form */
 };
 
-/* May a file of an image have this name? False for any that leads out of its folder. */
+/* May a file of an image have this name? False for any that leads out of its folder, or that is not
+ * fit for a terminal. */
 bool cks_pack_name_valid(const char *name);
 
 /* Call @each for every file of folder @path with such a name, until it returns an error, with an
@@ -34,7 +35,7 @@ int cks_pack_file(int from, int to, const char *name, struct cks_packed *packed,
 		  struct cks_why *why);
 
 /* Check @from/@packed->name.zst and make the new file @to/@packed->name of it. Nothing of a file
- * with another hash is decompressed. */
+ * with another hash is decompressed, and no more than its size is written. */
 int cks_unpack_file(int from, int to, const struct cks_packed *packed, struct cks_why *why);
 
 #endif

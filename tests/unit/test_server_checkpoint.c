@@ -167,7 +167,9 @@ static void a_frame_that_is_not_what_the_manifest_says_is_refused(void **state)
 	unlinkat(p->dir, "image", 0);
 	packed.size--;
 	assert_int_equal(cks_unpack_file(p->dir, p->dir, &packed, &p->why), -EBADMSG);
+	assert_int_equal(get_file(p, "image", stored, sizeof(stored)), 0);
 	unlinkat(p->dir, "image", 0);
+	packed.size++;
 	get_file(p, "image.zst", stored, sizeof(stored));
 	packed.stored -= 5;
 	ck_hash(stored, packed.stored, &packed.hash);
@@ -190,6 +192,9 @@ static void a_name_that_leads_elsewhere_is_no_name(void **state)
 	assert_false(cks_pack_name_valid("../x"));
 	assert_false(cks_pack_name_valid("/x"));
 	assert_false(cks_pack_name_valid("a/x"));
+	assert_false(cks_pack_name_valid("a\nx"));
+	assert_false(cks_pack_name_valid("a\x1b[2Jx"));
+	assert_false(cks_pack_name_valid("a\xc2\x9bx"));
 	memset(name, 'a', CK_PACK_NAME);
 	name[CK_PACK_NAME] = '\0';
 	assert_false(cks_pack_name_valid(name));
