@@ -243,7 +243,7 @@ def test_the_rows_in_contributing_are_refused_today_and_taken_by_the_generator(t
     assert all(f"PROC_{name}(" in protocol for _, name, text in rows if " ptsz " not in text)
 
 
-@pytest.mark.parametrize("folder", ["bench", "docker", "docs", "man", "python", "tools", "tests/e2e", "tests/gen"])
+@pytest.mark.parametrize("folder", ["bench", "docker", "docs", "man", "python", "tools", "tests/e2e", "tests/fuzz", "tests/gen"])
 def test_a_folders_readme_names_its_files(folder):
     text = text_of(f"{folder}/README.md")
     files = [p for p in (ROOT / folder).iterdir() if p.is_file() and p.name != "README.md"]
