@@ -24,6 +24,7 @@
 #include "command/servers/fleet.h"
 #include "util/env.h"
 #include "util/nccl.h"
+#include "util/util.h"
 
 #define GPUS_MAX 64
 
@@ -69,49 +70,39 @@ int ckx_settings_take(int argc, char **argv, const struct ckx_own *own, size_t c
 	return left;
 }
 
+/* What has the value of @option; NULL: nothing. */
+static const char **find_value(struct ckx_wishes *w, int option)
+{
+	const struct {
+		int option;
+		const char **value;
+	} all[] = {
+		{'s', &w->server},  {'g', &w->gpus}, {'d', &w->devices}, {'m', &w->memory},
+		{'S', &w->sm},	    {'w', &w->wait}, {'f', &w->format},	 {'W', &w->prefix},
+		{'p', &w->profile}, {'n', &w->nccl},
+	};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(all); i++) {
+		if (all[i].option == option)
+			return all[i].value;
+	}
+	return NULL;
+}
+
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 {
 	int option;
 
 	*w = (struct ckx_wishes){.format = NULL};
 	while ((option = getopt_long(argc, argv, "+s:g:d:m:w:f:p:W:n:c", options, NULL)) != -1) {
-		switch (option) {
-		case 's':
-			w->server = optarg;
-			break;
-		case 'g':
-			w->gpus = optarg;
-			break;
-		case 'd':
-			w->devices = optarg;
-			break;
-		case 'm':
-			w->memory = optarg;
-			break;
-		case 'S':
-			w->sm = optarg;
-			break;
-		case 'w':
-			w->wait = optarg;
-			break;
-		case 'f':
-			w->format = optarg;
-			break;
-		case 'W':
-			w->prefix = optarg;
-			break;
-		case 'p':
-			w->profile = optarg;
-			break;
-		case 'n':
-			w->nccl = optarg;
-			break;
-		case 'c':
-			w->check = true;
-			break;
-		default:
+		const char **value = find_value(w, option);
+
+		if (!value && option != 'c')
 			return -EINVAL;
-		}
+		if (value)
+			*value = optarg;
+		else
+			w->check = true;
 	}
 	if (w->gpus && w->devices) {
 		ckx_error("--gpus and --devices cannot be used together");
