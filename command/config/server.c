@@ -121,8 +121,9 @@ int ckx_server_is_emulated(const char *option)
 
 static int reject_emulated(void)
 {
-	ckx_error("-s " CKX_EMULATED " is for `cricket run`, which starts an emulated GPU for its "
-		  "program alone; a host of this name is " CKX_EMULATED ":9909");
+	ckx_error("-s " CKX_EMULATED " is for `cricket run`, `docker` and `podman`, which start an "
+		  "emulated GPU for their program alone; a host of this name is " CKX_EMULATED
+		  ":9909");
 	return -EINVAL;
 }
 

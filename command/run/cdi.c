@@ -151,7 +151,11 @@ int ckx_cdi(const struct ckx_command *self, int argc, char **argv)
 	if (ckx_settings_parse(left, argv, &wishes) < 0 || optind < left || wishes.format ||
 	    ckx_settings_of_run(&wishes))
 		return ckx_usage(self);
-	ret = name_device(&wishes, &server, &cdi);
+	ret = ckx_server_is_emulated(wishes.server);
+	if (ret == 1)
+		return ckx_container_no_emulated();
+	if (ret == 0)
+		ret = name_device(&wishes, &server, &cdi);
 	if (ret < 0)
 		return CKX_USAGE;
 	ret = ckx_container_make(&wishes, &container);

@@ -13,6 +13,7 @@
 
 #include "command/config/command.h"
 #include "command/run/container.h"
+#include "command/run/ptxas.h"
 #include "command/sessions/local.h"
 #include "util/process/replace.h"
 #include "util/address/servers.h"
@@ -234,6 +235,16 @@ static int carry_file(struct ckx_container *c, struct ckx_setting *s)
 	return ret == 0 && !s->value ? -ENOMEM : ret;
 }
 
+/* The command has the assembler's name there. */
+static int carry_assembler(struct ckx_container *c, struct ckx_setting *s)
+{
+	int ret = add_mount(c, s->value, RUN_FOLDER "/" CKX_PTXAS);
+
+	free(s->value);
+	s->value = strdup(RUN_FOLDER "/" CKX_PTXAS);
+	return ret == 0 && !s->value ? -ENOMEM : ret;
+}
+
 /* The settings that name something of this host. The token's file has its name of the address. */
 static const struct {
 	const char *name;
@@ -241,8 +252,16 @@ static const struct {
 } carried[] = {
 	{"CRICKET_TOKEN", carry_token},	  {"CRICKET_TLS_CA", carry_file},
 	{"CRICKET_TLS_CERT", carry_file}, {"CRICKET_TLS_KEY", carry_file},
-	{ADDRESS, carry_address},
+	{ADDRESS, carry_address},	  {CKX_PTXAS_VARIABLE, carry_assembler},
 };
+
+int ckx_container_no_emulated(void)
+{
+	ckx_error("-s emu: only a container of `cricket docker run` or `cricket podman run` has an "
+		  "emulated GPU of its own; start a server, cricket-rpc-server --driver emu --unix "
+		  "/PATH, and name it: -s unix:/PATH");
+	return CKX_USAGE;
+}
 
 int ckx_container_make(const struct ckx_wishes *wishes, struct ckx_container *c)
 {

@@ -30,6 +30,8 @@ struct ckx_container {
 /* What @wishes need, and a file with the token, for this user only, in ~/.config/cricket. -errno,
  * printed; free it in any case. */
 int ckx_container_make(const struct ckx_wishes *wishes, struct ckx_container *container);
+/* Print what to do instead of -s emu. CKX_USAGE. */
+int ckx_container_no_emulated(void);
 void ckx_container_free(struct ckx_container *container);
 
 #endif

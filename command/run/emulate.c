@@ -3,7 +3,8 @@
  *
  * A process beside the program (side_process.h) starts the server, waits for the end of the
  * program, and then ends the server and removes its folder. If that process is killed, the server
- * ends too.
+ * ends too. A program that is a container engine may end before its container; then the process
+ * lets the engine wait for the container.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,19 +24,17 @@
 #include "command/run/run.h"
 #include "command/run/side_process.h"
 #include "util/address/unixsock.h"
+#include "util/process/fd.h"
+#include "util/process/machine.h"
 #include "util/until.h"
 #include "util/util.h"
 
 #define FOLDER "/cricket-emu.XXXXXX"
 #define LONGEST_NAME "/s.status" /* of the files that the server makes beside its socket */
+#define CONTAINER "container"	 /* the file for the container's id */
 #define LOOK_MS 20		 /* between two looks whether the server has ended */
 #define END_MS 10000		 /* for a server to end its workers */
-
-/* What frameworks read that otherwise produce machine code; docs/emulator.md. */
-static const char *const ptx_settings[][2] = {
-	{"CUPY_COMPILE_WITH_PTX", "1"},
-	{"CUPY_ACCELERATORS", ""},
-};
+#define CONTAINER_ID 128
 
 /* Variables that are meant for the program, or for a process that systemd has started. */
 static const char *const not_for_server[] = {
@@ -48,6 +47,8 @@ struct keeper {
 	char folder[CK_UNIX_PATH_MAX], socket[CK_UNIX_PATH_MAX], ready[CK_UNIX_PATH_MAX];
 	int notices; /* a socket at @ready, which gets a datagram when the server is ready */
 	pid_t server;
+	const char *engine; /* the name of a container engine, which is the program; or NULL */
+	int messages[2];    /* with an engine: a pipe for the server's standard error */
 };
 
 /* --- the folder */
@@ -74,7 +75,8 @@ static int make_folder(struct keeper *k)
 
 static void remove_folder(const struct keeper *k)
 {
-	static const char *const left[] = {"s", "s.ctl", "s.m3", "s.status", "ready", CKX_PTXAS};
+	static const char *const left[] = {"s",	    "s.ctl",   "s.m3",	 "s.status",
+					   "ready", CONTAINER, CKX_PTXAS};
 	char path[CK_UNIX_PATH_MAX + 16];
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(left); i++) {
@@ -119,11 +121,14 @@ static int open_notices(struct keeper *k)
 
 static void execute_server(const struct keeper *k, pid_t keeper)
 {
-	char *const arguments[] = {
-		"cricket-rpc-server",	      "--driver", "emu", "--listen", "none", "--unix",
-		(char *)(uintptr_t)k->socket, NULL,
-	};
+	/* the folder keeps other users out, and those of a container have other ids */
+	const char *mode = k->engine ? "0666" : "0600";
+	const char *const arguments[] = {
+		"cricket-rpc-server", "--driver", "emu",    "--listen", "none",
+		"--socket-mode",      mode,	  "--unix", k->socket,	NULL};
 
+	if (k->engine)
+		dup2(k->messages[1], STDERR_FILENO);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != keeper)
 		_exit(CKX_FAILED);
@@ -131,7 +136,7 @@ static void execute_server(const struct keeper *k, pid_t keeper)
 		unsetenv(not_for_server[i]);
 	setenv("NOTIFY_SOCKET", k->ready, 1);
 	setenv("CRICKET_LOG", "warning", 0);
-	execv(k->program, arguments);
+	execv(k->program, (char *const *)(uintptr_t)arguments);
 	ckx_error("%s: %s", k->program, strerror(errno));
 	_exit(CKX_CANNOT_RUN);
 }
@@ -152,6 +157,92 @@ static bool is_ready(const struct keeper *k)
 	       strstr(text, "READY=1");
 }
 
+/* --- a container */
+
+/* Print what the server has written. */
+static void pass_on(const struct keeper *k)
+{
+	char text[4096];
+	ssize_t n;
+
+	while (k->engine && (n = read(k->messages[0], text, sizeof(text))) > 0) {
+		if (ck_fd_write_full(STDERR_FILENO, text, (size_t)n) < 0)
+			return;
+	}
+}
+
+/* -errno, printed. */
+static int open_messages(struct keeper *k)
+{
+	int ret = 0;
+
+	if (k->engine &&
+	    (pipe2(k->messages, O_CLOEXEC) < 0 || ck_fd_set_nonblock(k->messages[0], true) < 0)) {
+		ret = -errno;
+		ckx_error("the emulated GPU did not start: %s", strerror(errno));
+	}
+	return ret;
+}
+
+/* The id of the container, which the engine has written before it started it. */
+static bool read_container(const struct keeper *k, char id[CONTAINER_ID])
+{
+	char path[CK_UNIX_PATH_MAX + 16];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/" CONTAINER, k->folder);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = ck_fd_read_most(fd, id, CONTAINER_ID - 1);
+		close(fd);
+	}
+	id[ck_max(n, (ssize_t)0)] = '\0';
+	return id[0] && id[strspn(id, "0123456789abcdef")] == '\0';
+}
+
+/* Start `ENGINE wait`, which ends with the container. 0: there is no container. Nothing is printed
+ * from now on: a pipe to which this process writes would stay open. */
+static pid_t wait_for_container(const struct keeper *k)
+{
+	char id[CONTAINER_ID];
+	pid_t child;
+
+	dup2(STDIN_FILENO, STDERR_FILENO); /* /dev/null */
+	if (!read_container(k, id))
+		return 0;
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		execlp(k->engine, k->engine, "wait", id, NULL);
+		_exit(CKX_CANNOT_RUN);
+	}
+	return ck_max(child, 0);
+}
+
+/* Until the engine's command and its container have ended, or the server has. */
+static void attend_container(struct keeper *k, const struct ckx_side_process *aside)
+{
+	struct pollfd p[] = {{.fd = k->messages[0], .events = POLLIN},
+			     {.fd = aside->watch, .events = POLLIN}};
+	pid_t awaited = aside->program;
+
+	close(k->messages[1]);
+	while (awaited > 0 && !(p[0].revents & POLLHUP)) {
+		poll(p, CK_ARRAY_SIZE(p), p[1].fd < 0 ? LOOK_MS : -1);
+		pass_on(k);
+		if (p[1].fd >= 0 ? !p[1].revents : !ck_machine_ended(awaited))
+			continue;
+		if (p[1].fd >= 0)
+			close(p[1].fd);
+		awaited = awaited == aside->program ? wait_for_container(k) : 0;
+		p[1] = (struct pollfd){.fd = awaited ? ck_machine_watch(awaited) : -1,
+				       .events = POLLIN};
+	}
+}
+
+/* --- the process beside the program */
+
 /* -ECANCELED: the program has ended meanwhile. */
 static int wait_until_ready(const struct keeper *k, const struct ckx_side_process *aside)
 {
@@ -159,6 +250,7 @@ static int wait_until_ready(const struct keeper *k, const struct ckx_side_proces
 			     {.fd = aside->watch, .events = POLLIN}};
 
 	while (!is_ready(k)) {
+		pass_on(k);
 		if (server_ended(k)) {
 			ckx_error("the emulated GPU did not start: %s has ended", k->program);
 			return -EIO;
@@ -194,8 +286,6 @@ static void end_server(const struct keeper *k)
 	}
 }
 
-/* --- the process beside the program */
-
 /* The caller of ckx_emulate reads the path, or the end of the file: it did not work. */
 static void keep_server(const struct ckx_side_process *aside, void *argument)
 {
@@ -203,12 +293,16 @@ static void keep_server(const struct ckx_side_process *aside, void *argument)
 
 	if (make_folder(k) < 0)
 		return;
-	if (link_assembler(k) == 0 && open_notices(k) == 0 && start_server(k) == 0) {
+	if (link_assembler(k) == 0 && open_notices(k) == 0 && open_messages(k) == 0 &&
+	    start_server(k) == 0) {
 		signal(SIGPIPE, SIG_IGN);
 		if (wait_until_ready(k, aside) == 0 &&
 		    write(aside->pipe, k->socket, strlen(k->socket)) > 0) {
 			close(aside->pipe);
-			ckx_side_process_wait(aside);
+			if (k->engine)
+				attend_container(k, aside);
+			else
+				ckx_side_process_wait(aside);
 		}
 		if (!server_ended(k))
 			end_server(k);
@@ -216,31 +310,26 @@ static void keep_server(const struct ckx_side_process *aside, void *argument)
 	remove_folder(k);
 }
 
-static int set_assembler(const char *socket)
+static int read_paths(int fd, struct ckx_emulated *out)
 {
-	char path[CK_UNIX_PATH_MAX + 16];
-
-	snprintf(path, sizeof(path), "%.*s/" CKX_PTXAS, (int)(strrchr(socket, '/') - socket),
-		 socket);
-	return setenv("TRITON_PTXAS_PATH", path, 0) < 0 ? -errno : 0;
-}
-
-static int read_address(int fd, char address[CKX_TEXT])
-{
-	char path[CK_UNIX_PATH_MAX];
+	char socket[CK_UNIX_PATH_MAX];
+	int folder;
 	ssize_t n;
 
 	do {
-		n = read(fd, path, sizeof(path) - 1);
+		n = read(fd, socket, sizeof(socket) - 1);
 	} while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return -EIO;
-	path[n] = '\0';
-	snprintf(address, CKX_TEXT, "shm:%s", path);
-	return set_assembler(path);
+	socket[n] = '\0';
+	folder = (int)(strrchr(socket, '/') - socket);
+	snprintf(out->address, sizeof(out->address), "shm:%s", socket);
+	snprintf(out->assembler, sizeof(out->assembler), "%.*s/" CKX_PTXAS, folder, socket);
+	snprintf(out->container, sizeof(out->container), "%.*s/" CONTAINER, folder, socket);
+	return 0;
 }
 
-int ckx_emulate(char address[CKX_TEXT])
+int ckx_emulate(const char *engine, struct ckx_emulated *emulated)
 {
 	static struct keeper keeper;
 	struct ckx_side_process aside = {
@@ -251,15 +340,14 @@ int ckx_emulate(char address[CKX_TEXT])
 		return ret;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
+	keeper.engine = engine;
 	aside.pipe = ends[1];
 	ret = ckx_side_process_start(&aside, &keeper);
 	if (ret < 0)
 		ckx_error("the emulated GPU did not start: %s", strerror(-ret));
 	close(ends[1]);
 	if (ret == 0)
-		ret = read_address(ends[0], address);
+		ret = read_paths(ends[0], emulated);
 	close(ends[0]);
-	for (size_t i = 0; ret == 0 && i < CK_ARRAY_SIZE(ptx_settings); i++)
-		ret = setenv(ptx_settings[i][0], ptx_settings[i][1], 0) < 0 ? -errno : 0;
 	return ret;
 }

@@ -13,6 +13,7 @@
 
 #include "command/config/command.h"
 #include "command/run/container.h"
+#include "command/run/run.h"
 
 struct words {
 	char **list;
@@ -48,13 +49,14 @@ static int add_mount(struct words *w, const struct ckx_mount *m)
 			  m->inside);
 }
 
-/* The command line: @engine, its command, what the container needs, the rest of @argv. */
+/* The command line: @engine, its command, what the container needs, the rest of @argv. @id_file:
+ * for the container's id, unless it is empty. */
 static int make_words(struct words *w, const char *engine, int argc, char **argv,
-		      const struct ckx_container *c)
+		      const struct ckx_container *c, const char *id_file)
 {
 	int ret = 0;
 
-	w->list = calloc((size_t)argc + 2 * (CKX_MOUNTS + CKX_SETTINGS) + 2, sizeof(*w->list));
+	w->list = calloc((size_t)argc + 2 * (CKX_MOUNTS + CKX_SETTINGS) + 4, sizeof(*w->list));
 	if (!w->list)
 		return -ENOMEM;
 	w->list[w->count++] = (char *)(uintptr_t)engine;
@@ -64,6 +66,8 @@ static int make_words(struct words *w, const char *engine, int argc, char **argv
 	for (size_t i = 0; ret == 0 && i < c->settings.count; i++)
 		ret = add_option(w, "--env", "%s=%s", c->settings.list[i].name,
 				 c->settings.list[i].value);
+	if (ret == 0 && id_file[0])
+		ret = add_option(w, "--cidfile", "%s", id_file);
 	for (int i = 1; i < argc; i++)
 		w->list[w->count++] = argv[i];
 	return ret;
@@ -72,6 +76,7 @@ static int make_words(struct words *w, const char *engine, int argc, char **argv
 int ckx_engine(const struct ckx_command *self, int argc, char **argv)
 {
 	static struct ckx_container container;
+	static struct ckx_emulated emulated;
 	struct words words = {.count = 0};
 	struct ckx_wishes wishes;
 	int ret;
@@ -83,9 +88,19 @@ int ckx_engine(const struct ckx_command *self, int argc, char **argv)
 		ckx_error("only run and create make containers: %s", argv[optind]);
 		return ckx_usage(self);
 	}
-	ret = ckx_container_make(&wishes, &container);
+	ret = ckx_server_is_emulated(wishes.server);
+	if (ret == 1 && strcmp(argv[optind], "run") != 0)
+		return ckx_container_no_emulated();
+	if (ret == 1) {
+		ret = ckx_emulate(self->name, &emulated);
+		wishes.server = emulated.address;
+		wishes.assembler = emulated.assembler;
+	}
 	if (ret == 0)
-		ret = make_words(&words, self->name, argc - optind, argv + optind, &container);
+		ret = ckx_container_make(&wishes, &container);
+	if (ret == 0)
+		ret = make_words(&words, self->name, argc - optind, argv + optind, &container,
+				 emulated.container);
 	ckx_container_free(&container);
 	if (ret < 0)
 		return ret == -EINVAL ? CKX_USAGE : CKX_FAILED;

@@ -22,6 +22,9 @@ static const char *const with_value[] = {
 	"-o", "--output-file", "-arch",		"--gpu-name",	 "-m", "--machine",
 	"-O", "--opt-level",   "-maxrregcount", "--maxrregcount"};
 
+const struct ckx_ptx_variable ckx_ptx_variables[CKX_PTX_VARIABLES] = {
+	{CKX_PTXAS_VARIABLE, NULL}, {"CUPY_COMPILE_WITH_PTX", "1"}, {"CUPY_ACCELERATORS", ""}};
+
 bool ckx_ptxas_called(const char *path)
 {
 	const char *name = path ? strrchr(path, '/') : NULL;

@@ -7,6 +7,14 @@
 #include <stdbool.h>
 
 #define CKX_PTXAS "ptxas"
+#define CKX_PTXAS_VARIABLE "TRITON_PTXAS_PATH"
+#define CKX_PTX_VARIABLES 3
+
+/* What frameworks read that otherwise produce machine code; docs/emulator.md. The value NULL is the
+ * path of this assembler. */
+extern const struct ckx_ptx_variable {
+	const char *name, *value;
+} ckx_ptx_variables[CKX_PTX_VARIABLES];
 
 /* Whether this program was executed by that name, as @path. */
 bool ckx_ptxas_called(const char *path);

@@ -77,7 +77,7 @@ static void reap_later(void)
 	explicit_bzero(server.token, sizeof(server.token));
 }
 
-static int emulate_checked(char address[CKX_TEXT])
+static int emulate_checked(struct ckx_emulated *emulated)
 {
 	int own = ckx_findings_begin(), ret;
 
@@ -85,7 +85,7 @@ static int emulate_checked(char address[CKX_TEXT])
 		ckx_error("--check: %s", strerror(-own));
 		return own;
 	}
-	ret = ckx_emulate(address);
+	ret = ckx_emulate(NULL, emulated);
 	ckx_findings_started(own);
 	return ret;
 }
@@ -93,12 +93,13 @@ static int emulate_checked(char address[CKX_TEXT])
 /* Start the emulated GPU if the user asked for it: it is the server then. */
 static int start_emulated(struct ckx_wishes *wishes)
 {
-	static char address[CKX_TEXT];
+	static struct ckx_emulated emulated;
 	int ret = ckx_server_is_emulated(wishes->server);
 
 	if (ret == 1) {
-		ret = wishes->check ? emulate_checked(address) : ckx_emulate(address);
-		wishes->server = address;
+		ret = wishes->check ? emulate_checked(&emulated) : ckx_emulate(NULL, &emulated);
+		wishes->server = emulated.address;
+		wishes->assembler = emulated.assembler;
 	} else if (ret == 0 && wishes->check) {
 		ckx_error("--check needs the emulated GPU: cricket run -s emu --check PROGRAM");
 		ret = -EINVAL;

@@ -5,15 +5,21 @@
 #define CK_COMMAND_RUN_RUN_H
 
 #include "command/config/config.h"
+#include "command/config/install_paths.h"
 #include "command/config/server.h"
 
 /* --- a server with the emulated GPU: `cricket run -s emu` (emulate.c) */
 
-/* Start a server for this process and the program that it executes, and set variables with which
- * frameworks compile to PTX, unless the user has set them. @address is the server's, a unix socket
- * that only this user can reach. The server ends with this process, also if it is killed. -errno,
- * printed. */
-int ckx_emulate(char address[CKX_TEXT]);
+struct ckx_emulated {
+	char address[CKX_TEXT];	  /* a unix socket that only this user can reach */
+	char assembler[CKX_PATH]; /* ptxas.h */
+	char container[CKX_PATH]; /* where a container engine is to write the container's id */
+};
+
+/* Start a server for this process and the program that it executes. The server ends with this
+ * process, also if it is killed. If the program is the container @engine, and not NULL, the server
+ * ends with the container, and any user of the container can connect. -errno, printed. */
+int ckx_emulate(const char *engine, struct ckx_emulated *emulated);
 
 /* --- `cricket run -s emu --check` (findings.c) */
 

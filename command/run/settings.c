@@ -19,6 +19,7 @@
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
 #include "command/config/server.h"
+#include "command/run/ptxas.h"
 #include "command/run/settings.h"
 #include "command/servers/choose.h"
 #include "command/servers/fleet.h"
@@ -330,6 +331,20 @@ static int add_tls(struct ckx_settings *s, const struct ckx_wishes *w, const str
 	return ret;
 }
 
+/* The user's values come first, except in a container, which does not have them. */
+static int add_ptx(struct ckx_settings *s, const struct ckx_wishes *w)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && w->assembler && i < CKX_PTX_VARIABLES; i++) {
+		const struct ckx_ptx_variable *v = &ckx_ptx_variables[i];
+
+		if (w->container || !getenv(v->name))
+			ret = add_setting(s, v->name, "%s", v->value ? v->value : w->assembler);
+	}
+	return ret;
+}
+
 /* What the GPUs that the program wants come to. */
 static int add_wishes(struct ckx_settings *s, const struct ckx_wishes *w, struct ckx_wish *wish,
 		      struct ckx_server *server)
@@ -369,10 +384,12 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 		ret = choose_nccl(s, w);
 	if (ret >= 0)
 		ret = add_library(s, w, ret > 0);
-	if (ret == 0 && server.token[0])
+	if (ret == 0 && server.token[0] && !w->assembler) /* an own emulated GPU has no tokens */
 		ret = add_setting(s, "CRICKET_TOKEN", "%s", server.token);
 	if (ret == 0)
 		ret = add_tls(s, w, &server.tls);
+	if (ret == 0)
+		ret = add_ptx(s, w);
 	explicit_bzero(server.token, sizeof(server.token));
 	return ret < 0 ? ret : add_devices(s, w, server.devices);
 }

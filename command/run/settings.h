@@ -8,7 +8,7 @@
 
 #include "command/config/command.h"
 
-#define CKX_SETTINGS 18
+#define CKX_SETTINGS 21
 
 struct ckx_setting {
 	const char *name;
@@ -23,14 +23,15 @@ struct ckx_settings {
 /* What the options of `run` and `env` say; the values belong to argv. */
 struct ckx_wishes {
 	const char *server, *devices, *gpus, *memory, *wait;
-	const char *sm;	     /* part of the multiprocessors */
-	const char *prefix;  /* name of a command of the server */
-	const char *format;  /* of `env` */
-	const char *profile; /* of `run` */
-	const char *nccl;    /* where NCCL runs */
-	bool check;	     /* kernels: of `run` */
-	bool look_up;	     /* refuse a host whose name is not known: of `run` */
-	bool container;	     /* for a container, which has no variables of this process */
+	const char *sm;	       /* part of the multiprocessors */
+	const char *prefix;    /* name of a command of the server */
+	const char *format;    /* of `env` */
+	const char *profile;   /* of `run` */
+	const char *nccl;      /* where NCCL runs */
+	const char *assembler; /* stand-in for NVIDIA's, of the emulated GPU (ptxas.h) */
+	bool check;	       /* kernels: of `run` */
+	bool look_up;	       /* refuse a host whose name is not known: of `run` */
+	bool container;	       /* for a container, which has no variables of this process */
 };
 
 /* An option "--NAME VALUE" of a command that also has those of `run`. */

@@ -91,6 +91,20 @@ say "cricket podman, and cricket inside of a container"
 PATH=$home/bin:$PATH "$cricket" podman -s "$server" run --rm "${alone[@]}" --rootfs "$root" /vector_add >/dev/null || die 'cricket podman'
 pod run --rm "${alone[@]}" --device "$kind=socket" --rootfs "$root" cricket run -- /vector_add >/dev/null || die 'cricket run in a container'
 
+say "an emulated GPU of its own: a container in the foreground, also of another user, and a detached one"
+mkdir "$home/emulated"
+own() { XDG_RUNTIME_DIR=$home/emulated PATH=$home/bin:$PATH "$cricket" podman -s emu run "$@"; }
+gone() { [ -z "$(ls "$home/emulated")" ]; }
+for options in "" "--user 1234"; do
+	# shellcheck disable=SC2086
+	own --rm "${alone[@]}" $options --rootfs "$root" /vector_add >/dev/null || die "cricket podman -s emu $options"
+done
+await 'the end of the emulated GPUs' gone
+own -d --name emulated "${alone[@]}" --rootfs "$root" /endless sync >"$home/own.log" 2>&1 || die "cricket podman -s emu run -d: $(cat "$home/own.log")"
+[ "$(pod inspect -f '{{.State.Running}}' emulated)" = true ] && ! gone || die 'the emulated GPU of a detached container has ended'
+pod kill -s KILL emulated >/dev/null
+await 'the end of the emulated GPU of the detached container' gone
+
 say "two containers at once; a killed one leaves no session"
 for name in one two; do
 	pod run -d --name $name "${alone[@]}" --device "$kind=socket" --rootfs "$root" /endless sync >/dev/null
