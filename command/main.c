@@ -74,11 +74,12 @@ static const struct ckx_command connection[] = {
 	 NULL, ckx_put},
 	{"store", "[-s SERVER] [list | empty]",
 	 "Show or empty what a server keeps of your programs' uploads.", SERVER_OPTION, ckx_store},
-	{"servers", "[--json] [--state] [SERVER]",
+	{"servers", "[--json] [--state | --lan] [SERVER]",
 	 "List the servers of the configuration files, or the state of servers.",
 	 "  -s, --server SERVER   show the state of these servers: names, addresses, a list,\n"
 	 "                        srv:NAME or file:/PATH\n"
 	 "  -t, --state           show the state of all configured servers\n"
+	 "      --lan             list servers that announce themselves on the local network\n"
 	 "  -j, --json            as JSON\n",
 	 ckx_servers},
 	{NULL, NULL, NULL, NULL, NULL},

@@ -45,7 +45,7 @@ _cricket() {
 	check:-*) i="--server --json --help" ;;
 	status:-*) i="--server --json --watch --help" ;;
 	metrics:-*) i="--server --identities --help" ;;
-	servers:-*) i="--server --state --json --help" ;;
+	servers:-*) i="--server --state --lan --json --help" ;;
 	token:-*) i="--file --expires --help" ;;
 	login:-*) i="--remove --install --help" ;;
 	trace:-*) i="--help" ;;

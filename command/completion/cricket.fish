@@ -32,6 +32,7 @@ complete -c cricket -n "__fish_seen_subcommand_from cdi" -l kind -x -a "cricket/
 complete -c cricket -n "__fish_seen_subcommand_from cdi" -l output -r -F -d "write it into this file"
 complete -c cricket -n "__fish_seen_subcommand_from check status servers" -s j -l json -d "as JSON"
 complete -c cricket -n "__fish_seen_subcommand_from servers" -s t -l state -d "of all that are configured"
+complete -c cricket -n "__fish_seen_subcommand_from servers" -l lan -d "those that announce themselves"
 complete -c cricket -n "__fish_seen_subcommand_from metrics" -s i -l identities -d "each identity too"
 complete -c cricket -n "__fish_seen_subcommand_from status" -s w -l watch -d "again each second"
 complete -c cricket -n "__fish_seen_subcommand_from token" -a "add list revoke"

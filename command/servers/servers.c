@@ -1,6 +1,6 @@
 /*
  * command/servers/servers.c - `cricket servers`: the servers of the configuration files, or of a
- * list, and the resources that they offer.
+ * list, and the resources that they offer; or those of the local network.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,10 +14,12 @@
 #include "command/config/server.h"
 #include "command/config/token_store.h"
 #include "command/servers/fleet.h"
+#include "command/servers/lan.h"
 
 static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 					{"state", no_argument, NULL, 't'},
 					{"server", required_argument, NULL, 's'},
+					{"lan", no_argument, NULL, 'l'},
 					{NULL, 0, NULL, 0}};
 
 static bool has_token(const struct ckx_entry *e)
@@ -145,9 +147,21 @@ static int list_states(const char *named, bool json)
 	return ret;
 }
 
+static int list_lan(bool json)
+{
+	static struct ckx_lan lan;
+	int ret = ckx_lan_find(&lan);
+
+	if (ret == 0 && json)
+		ckx_lan_print_json(&lan);
+	else if (ret == 0)
+		ckx_lan_print(&lan);
+	return ret;
+}
+
 int ckx_servers(const struct ckx_command *self, int argc, char **argv)
 {
-	bool json = false, state = false;
+	bool json = false, state = false, lan = false;
 	const char *named = NULL;
 	int option, ret;
 
@@ -156,11 +170,16 @@ int ckx_servers(const struct ckx_command *self, int argc, char **argv)
 			return ckx_usage(self);
 		json |= option == 'j';
 		state |= option == 't';
+		lan |= option == 'l';
 		named = option == 's' ? optarg : named;
 	}
 	if (argc - optind > (named ? 0 : 1))
 		return ckx_usage(self);
 	named = named ? named : argv[optind];
-	ret = named || state ? list_states(named, json) : list_configured(json);
+	if (lan && (named || state))
+		return ckx_usage(self);
+	ret = lan	       ? list_lan(json)
+	      : named || state ? list_states(named, json)
+			       : list_configured(json);
 	return ret == 0 && fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
 }

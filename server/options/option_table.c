@@ -233,6 +233,8 @@ static const struct cks_option rows[] = {
 	 "make key, certificate and a first token, and print what server and clients need; the "
 	 "name of the host and those of the tokens may follow",
 	 NULL},
+	{"announce", "yes|no", CKS_COMMANDS, cks_option_text, MEMBER(announce), 0,
+	 "with --setup: let Avahi announce the server on the local network, or no longer", NULL},
 	{"new-cert", "DIR", CKS_COMMANDS, cks_option_text, MEMBER(new_cert), 0,
 	 "make a certificate and a key in DIR, for the names that follow, and print the key's pin",
 	 NULL},

@@ -107,7 +107,9 @@ static void all_options(struct option out[OPTIONS_MOST + 1])
 static int take_rest(const char *program, char **rest, size_t count, struct cks_options *o)
 {
 	if (o->setup)
-		return cks_setup(program, rest, count) < 0 ? -EINVAL : 1;
+		return cks_setup(program, o->announce, rest, count) < 0 ? -EINVAL : 1;
+	if (o->announce)
+		return report_error("--announce", "needs --setup");
 	if (o->new_cert)
 		return cks_new_cert(o->new_cert, rest, count) < 0 ? -EINVAL : 1;
 	if (!o->words)

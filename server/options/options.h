@@ -50,6 +50,7 @@ struct cks_options {
 	bool tls_required;	     /* connections over a network use TLS */
 	const char *new_cert;	     /* a folder for a new certificate; NULL: run a server */
 	bool setup;		     /* make files for a server, and end */
+	const char *announce;	     /* of --setup: yes or no; NULL: as it is */
 	const char *pool_peers_text; /* NULL: the usual ones */
 	struct cks_allowed_peers pool_peers; /* where workers may connect to, for copies */
 	const char *client_files;   /* folder of the client that is sent; NULL: the server's */

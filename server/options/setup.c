@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "rpc/tls.h"
+#include "server/options/announce.h"
 #include "server/options/option_file.h"
+#include "server/options/option_table.h"
 #include "server/options/options.h"
 #include "server/options/setup.h"
 #include "util/address/address.h"
@@ -232,7 +234,42 @@ static void print_steps(const struct setup *s, const char *program, const char *
 	printf("\nA token for another user: cricket token add NAME\n");
 }
 
-int cks_setup(const char *program, char *const *words, size_t count)
+/* The port at which the server listens, or will: of its first address. */
+static int find_port(const struct setup *s)
+{
+	static struct cks_options options;
+	struct ck_address address;
+	char path[CK_SERVER_FILES_PATH + 1], why[CK_ADDRESS_WHY];
+	size_t listen = cks_option_find("listen");
+
+	snprintf(path, sizeof(path), "-%s/server.conf", s->files.folder);
+	if (!s->files.service || cks_options_read(&options, path) < 0)
+		return CK_DEFAULT_PORT;
+	for (size_t i = 0; i < options.given_count; i++) {
+		if (options.given[i].index == listen &&
+		    ck_address_parse(options.given[i].value, &address, why) == 0 &&
+		    address.kind == CK_ADDRESS_TCP && address.port > 0)
+			return address.port;
+	}
+	return CK_DEFAULT_PORT;
+}
+
+static int announce(const struct setup *s, const char *word)
+{
+	bool yes = strcmp(word, "yes") == 0;
+	int ret = yes ? cks_announce_begin(find_port(s), s->pin) : cks_announce_end();
+
+	if (ret < 0)
+		return report_error(ret, CK_ANNOUNCE_FILE,
+				    ret == -ENOENT ? "there is no folder: install avahi-daemon"
+						   : strerror(-ret));
+	if (yes)
+		printf("\nAvahi announces the server on the local network: cricket servers "
+		       "--lan\n");
+	return 0;
+}
+
+int cks_setup(const char *program, const char *announced, char *const *words, size_t count)
 {
 	struct setup s = {.made_count = 0};
 	char own[HOST_NAME_MAX + 1] = "localhost", *usual[] = {(char *)(uintptr_t)own_name()};
@@ -242,6 +279,8 @@ int cks_setup(const char *program, char *const *words, size_t count)
 
 	if (ret < 0)
 		return report_error(ret, "the user's folder for configuration", strerror(-ret));
+	if (announced && strcmp(announced, "yes") != 0 && strcmp(announced, "no") != 0)
+		return report_error(-EINVAL, "--announce", "not yes or no");
 	if (s.files.service)
 		umask(022); /* the service reads what is made, another user than root */
 	gethostname(own, sizeof(own) - 1);
@@ -270,6 +309,8 @@ int cks_setup(const char *program, char *const *words, size_t count)
 		ret = configure_service(&s);
 	if (ret == 0)
 		print_steps(&s, program, host);
+	if (ret == 0 && announced)
+		ret = announce(&s, announced);
 	explicit_bzero(s.made, sizeof(s.made));
 	return ret;
 }

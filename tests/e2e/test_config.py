@@ -25,7 +25,7 @@ def test_the_reference_has_all_options_and_sets_none(tmp_path):
     text = run([SERVER, "--new-config"], clean_env()).out
     names = set(re.findall(r"^#([a-z0-9-]+) = ", text, re.M))
     options = set(re.findall(r"^  --([a-z0-9-]+)", run([SERVER, "--help"], clean_env()).out, re.M))
-    assert options - names == {"config", "new-config", "show-config", "new-token", "setup", "new-cert", "check-policy", "ctl", "help", "help-env",
+    assert options - names == {"config", "new-config", "show-config", "new-token", "setup", "announce", "new-cert", "check-policy", "ctl", "help", "help-env",
                                "version"}
     (tmp_path / "conf").write_text(text)
     assert show("--config", tmp_path / "conf").out == show().out
