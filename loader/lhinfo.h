@@ -84,8 +84,9 @@ struct lh_half {
 	 */
 	uint64_t *descriptors;
 	uint64_t descriptor_words;
-	/* brings memory of the half that is elsewhere until it is touched, because a system call is
-	 * about to use it; argument: struct lh_range. NULL: there is no such memory */
+	/* fetches memory of the half that is elsewhere until it is touched, or copies its bytes,
+	 * for a system call; argument: struct lh_range. 0 or -errno. NULL: there is no such
+	 * memory */
 	long (*bring)(void *range);
 	/*
 	 * with bring: the application's action for the signal that reports touches; argument:
@@ -103,7 +104,8 @@ struct lh_half {
 struct lh_range {
 	void *at;
 	size_t size;
-	int write; /* the system call writes there */
+	const void *from; /* bytes to store there, */
+	void *to;	  /* or where to copy its bytes; both NULL: fetch it */
 };
 
 /* As sigaction(2) has them; a handler of the application is given as lhinfo->handler() says. */

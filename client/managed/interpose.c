@@ -3,9 +3,9 @@
  *
  * Pages that are newest on the device are inaccessible here. An access raises a signal, which
  * client/managed/fault.c handles. But a system call on such a page fails with EFAULT. So the calls
- * that read or write files and sockets fetch their buffers' pages first. Also, a program that sets
- * a handler for SIGSEGV or blocks it must not disable the client's: the program's own handler is
- * kept and called for its own faults.
+ * that read or write files and sockets get other memory (util/process/interposed_code.def). Also, a
+ * program that sets a handler for SIGSEGV or blocks it must not disable the client's: the program's
+ * own handler is kept and called for its own faults.
  *
  * Programs that preload or link the client find these symbols before the C library's. For others,
  * client/managed/rebind.c makes them find ours. It does not work with sanitizers, which interpose
@@ -54,10 +54,29 @@ static inline bool tracked(void)
 	return s && (unlikely(ckc_many) || s->window.lo || s->variables.ranges);
 }
 
-/* Fetch [p, p+size), and make it writable if needed, before a system call. */
-static inline bool need(uintptr_t p, size_t size, bool write)
+static inline bool held(uintptr_t at, size_t size)
 {
-	return unlikely(ckc_managed_may_be(p)) && size > 0 && ckc_managed_need(p, size, write);
+	(void)size;
+	return unlikely(ckc_managed_may_be(at)) && ckc_managed_keeps(at);
+}
+
+static const void *source(uintptr_t at, size_t size)
+{
+	return ckc_managed_source(at, size);
+}
+
+#define SOURCE_STAYS true
+#define get(at, bytes, size) false
+
+static bool put(uintptr_t at, const void *bytes, size_t size)
+{
+	return ckc_managed_put(at, bytes, size);
+}
+
+static void need(uintptr_t at, size_t size, bool write)
+{
+	if (unlikely(ckc_managed_may_be(at)) && size > 0)
+		ckc_managed_need(at, size, write);
 }
 
 /* The portable build has its own under these names, for the rest of the client. */
@@ -136,7 +155,7 @@ CK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 /* --- all of them, for programs that do not find them */
 
-#define CALL(type, name, params, args, buffers) {#name, (void *)(name)},
+#define CALL(type, name, params, args, buffers, moved) {#name, (void *)(name)},
 const struct ckc_interposed ckc_interposed[] = {
 #include "util/process/interposed.def"
 	CKC_LEAVE_CALLS{"pthread_sigmask", (void *)pthread_sigmask},

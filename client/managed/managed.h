@@ -51,9 +51,19 @@ void ckc_managed_device(uint64_t address, size_t size, bool write);
  * pages are lost, and the call must fail.
  */
 void *ckc_managed_host(const void *p, size_t size, bool write);
-/* The same for memory that the kernel will access at the program's own address. Keeps errno. True:
- * some pages could not be accessed before. */
-bool ckc_managed_need(uint64_t address, size_t size, bool write);
+/*
+ * For system calls on the program's behalf; all keep errno. Is @address in tracked memory, whose
+ * pages can be fetched?
+ */
+bool ckc_managed_keeps(uint64_t address);
+/* Where the kernel can read [address, address+size), whatever other threads launch; NULL: nowhere,
+ * or the range is not in one allocation. */
+const void *ckc_managed_source(uint64_t address, size_t size);
+/* Store bytes for the program, as its own instructions would. False: pages are lost, or some of the
+ * range is not tracked. */
+bool ckc_managed_put(uint64_t address, const void *bytes, size_t size);
+/* Make a range accessible at the program's own address, until work is launched. */
+void ckc_managed_need(uint64_t address, size_t size, bool write);
 /*
  * The program accessed @address: 0, or -ENOENT if it is not tracked memory. A host function
  * (@inside) is part of the device's work, so it waits for no work.

@@ -115,8 +115,7 @@ struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool writ
 	return NULL;
 }
 
-/* Send messages to the session that tracks @address; returns the one before. */
-static struct ckc_client *switch_session(uint64_t address)
+struct ckc_client *ckc_pages_route(uint64_t address)
 {
 	struct ckc_client *was = ckc_client_current(), *c;
 
@@ -132,7 +131,7 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 	size_t page;
 	int ret = -EFAULT;
 
-	switch_session(address);
+	ckc_pages_route(address);
 	m = ckc_pages_lock_idle(address, 1, write, inside, false);
 	if (!m)
 		return -ENOENT;
@@ -146,16 +145,10 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 	return ret;
 }
 
-/*
- * Fetch the invalid pages of a range, and make them writable with @write. Returns the alias; @other
- * if the range is not tracked; NULL if some pages are lost, or cannot be made writable. *@opened: a
- * page was not accessible; NULL: the bytes of all earlier work are needed, for an access in its
- * order.
- */
-static char *fetch_range(uint64_t address, size_t size, bool write, char *other, bool *opened)
+static char *fetch_range(uint64_t address, size_t size, bool write, char *other, bool newest)
 {
 	struct ckc_managed *m =
-		ckc_pages_lock_idle(address, size, write, ckc_inside_callback, !opened);
+		ckc_pages_lock_idle(address, size, write, ckc_inside_callback, newest);
 	size_t first, last;
 	char *alias;
 
@@ -164,9 +157,6 @@ static char *fetch_range(uint64_t address, size_t size, bool write, char *other,
 	alias = m->alias + (address - m->base);
 	first = ckc_page_first(m, address);
 	last = ckc_page_last(m, address, size);
-	if (opened)
-		*opened = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last ||
-			  (write && ckc_pages_skip(m, first, last, CK_PAGE_CLEAN, true) < last);
 	ckc_pages_fetch(m, first, last);
 	if (write)
 		ckc_pages_mark_dirty(m, first, last);
@@ -177,12 +167,10 @@ static char *fetch_range(uint64_t address, size_t size, bool write, char *other,
 	return alias;
 }
 
-/* The same inside another call, whose messages may go to another session. */
-static char *fetch_range_in_call(uint64_t address, size_t size, bool write, char *other,
-				 bool *opened)
+char *ckc_pages_reach(uint64_t address, size_t size, bool write, char *other, bool newest)
 {
-	struct ckc_client *was = switch_session(address);
-	char *alias = fetch_range(address, size, write, other, opened);
+	struct ckc_client *was = ckc_pages_route(address);
+	char *alias = fetch_range(address, size, write, other, newest);
 
 	ckc_route(was);
 	return alias;
@@ -194,28 +182,14 @@ void *ckc_managed_host(const void *p, size_t size, bool write)
 
 	if (likely(!ckc_managed_may_be(address)) || size == 0)
 		return (void *)(uintptr_t)p;
-	return fetch_range_in_call(address, size, write, (char *)(uintptr_t)p, NULL);
+	return ckc_pages_reach(address, size, write, (char *)(uintptr_t)p, true);
 }
 CK_ON_PAYLOAD(ckc_managed_host);
-
-/* The child of a fork has neither the memory nor a session: let the kernel return EFAULT, as for
- * any invalid address. */
-bool ckc_managed_need(uint64_t address, size_t size, bool write)
-{
-	bool opened = false, present;
-	int was = errno;
-
-	if (unlikely(ckc_client_current()->state == CK_STATE_FORKED))
-		return false;
-	present = fetch_range_in_call(address, size, write, NULL, &opened) != NULL;
-	errno = was;
-	return opened && present;
-}
 
 /* While the device is at work, leave the pages to the first access, which waits for it. */
 void ckc_managed_fetch(uint64_t address, size_t size)
 {
-	struct ckc_client *was = switch_session(address);
+	struct ckc_client *was = ckc_pages_route(address);
 	struct ckc_pages *pages = ckc_pages_current();
 	struct ckc_managed *m;
 	struct busy b;

@@ -152,7 +152,14 @@ void ckc_pages_invalidate_clean(struct ckc_managed *m);
  */
 struct ckc_managed *ckc_pages_lock_idle(uint64_t address, size_t size, bool write, bool inside,
 					bool newest);
-
-/* --- variable.c */
+/* Send messages to the session that tracks @address; returns the one before. */
+struct ckc_client *ckc_pages_route(uint64_t address);
+/*
+ * Inside another call: fetch the invalid pages of a range, and make them writable with @write.
+ * Returns the alias; @other if the range is not tracked; NULL if some pages are lost, or cannot be
+ * made writable. @newest: the bytes of all earlier work are needed, for an access in its order.
+ * Takes the lock.
+ */
+char *ckc_pages_reach(uint64_t address, size_t size, bool write, char *other, bool newest);
 
 #endif

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "loader/halves/half.h"
@@ -26,20 +27,26 @@ static void *find_symbol(const char *name)
 
 /* --- managed memory: the client's own functions replace libc's and fetch it for their callers */
 
-static ssize_t (*client_pread)(int fd, void *buf, size_t size, off_t at);
 static ssize_t (*client_pwrite)(int fd, const void *buf, size_t size, off_t at);
+typedef ssize_t copy_function(pid_t pid, const struct iovec *own, unsigned long count,
+			      const struct iovec *other, unsigned long others, unsigned long flags);
+static copy_function *client_store, *client_copy;
 static int (*client_sigaction)(int sig, const struct sigaction *act, struct sigaction *old);
 
-/* Not about a file: the call only makes the buffer present. */
-static long fetch_range(void *argument)
+/* Nothing is written to a file: the call only fetches the memory. The others are for bytes of any
+ * process, here of this one. */
+static long use_range(void *argument)
 {
 	const struct lh_range *range = argument;
+	void *bytes = range->from ? (void *)(uintptr_t)range->from : range->to;
+	struct iovec own = {range->at, range->size}, other = {bytes, range->size};
+	copy_function *copy = range->from ? client_store : client_copy;
 
-	if (range->write)
-		client_pread(-1, range->at, range->size, 0);
-	else
+	if (!bytes) {
 		client_pwrite(-1, range->at, range->size, 0);
-	return 0;
+		return 0;
+	}
+	return copy(getpid(), &own, 1, &other, 1, 0) == (ssize_t)range->size ? 0 : -EFAULT;
 }
 
 static long set_action(void *argument)
@@ -79,11 +86,12 @@ static void find_end(void)
 
 static void find_managed(void)
 {
-	*(void **)&client_pread = find_client_symbol("pread");
 	*(void **)&client_pwrite = find_client_symbol("pwrite");
+	*(void **)&client_store = find_client_symbol("process_vm_readv");
+	*(void **)&client_copy = find_client_symbol("process_vm_writev");
 	*(void **)&client_sigaction = find_client_symbol("sigaction");
-	if (client_pread && client_pwrite && client_sigaction)
-		ck_half_keeps(fetch_range, set_action);
+	if (client_pwrite && client_store && client_copy && client_sigaction)
+		ck_half_keeps(use_range, set_action);
 }
 
 /* The client is found beside this program, or where it is built: see the RUNPATH in the Makefile.

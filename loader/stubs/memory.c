@@ -47,20 +47,47 @@ static bool tracked(void)
 	return find_keeper() != 0;
 }
 
-/* Memory in the application's own window needs no fetch. What the half had to do is not known. */
-static bool need(uintptr_t at, size_t size, bool write)
+/* Memory in the application's own window is not. What the half has is not known. */
+static bool held(uintptr_t at, size_t size)
 {
-	struct lh_range range = {(void *)at, size, write};
-	int error = errno;
-	unsigned int half;
+	(void)size;
+	return info && (at < info->half[0].base || at >= info->half[0].end) && tracked();
+}
 
-	if (!info || !size || (at >= info->half[0].base && at < info->half[0].end))
-		return false;
-	half = find_keeper();
-	if (half)
-		info->call(half, info->half[half].bring, &range);
+static bool call_keeper(struct lh_range range)
+{
+	unsigned int half = find_keeper();
+	int error = errno;
+	bool done = half && info->call(half, info->half[half].bring, &range) == 0;
+
 	errno = error;
-	return false;
+	return done;
+}
+
+static bool put(uintptr_t at, const void *bytes, size_t size)
+{
+	return call_keeper((struct lh_range){.at = (void *)at, .size = size, .from = bytes});
+}
+
+#define SOURCE_STAYS false
+
+static bool get(uintptr_t at, void *bytes, size_t size)
+{
+	return call_keeper((struct lh_range){.at = (void *)at, .size = size, .to = bytes});
+}
+
+/* Pages become writable when bytes are stored there: their own. */
+static void need(uintptr_t at, size_t size, bool write)
+{
+	if (held(at, size) && call_keeper((struct lh_range){(void *)at, size, NULL, NULL}) && write)
+		put(at, (const void *)at, size);
+}
+
+/* An access of the application's own raises the signal. */
+static const void *source(uintptr_t at, size_t size)
+{
+	(void)size;
+	return (const void *)at;
 }
 
 #include "util/process/interposed_code.def"

@@ -18,11 +18,11 @@ BUILDS = [(name, name + suffix) for name in NAMES
 # The sanitizers take the C library's read, write and sigaction for themselves, so that the shim
 # leaves them alone (client/managed/interpose.c): these programs need it to have them.
 ASSERTION = r"^\S*assertion.cu:\d+: .*check_range.*: block: \[0,0,0\], thread: \[3,0,0\] Assertion `.*` failed\.$"
-INTERPOSED = {"managed_calls", "managed_hints", "managed_io", "managed_parts", "managed_signals"}
+INTERPOSED = {"managed_calls", "managed_during", "managed_hints", "managed_io", "managed_parts", "managed_signals"}
 # What these do needs several threads, of their own or of the client.
-THREADS = {"async_copies", "graph_modes", "graphs", "host_functions", "managed_attach", "managed_cost", "managed_hints", "managed_io", "managed_parts",
-           "managed_large", "managed_module", "managed_signals", "managed_var", "per_thread", "polls", "stream_values",
-           "streams_events", "threads_order"}
+THREADS = {"async_copies", "graph_modes", "graphs", "host_functions", "managed_attach", "managed_cost", "managed_during", "managed_hints", "managed_io",
+           "managed_parts", "managed_large", "managed_module", "managed_signals", "managed_var", "per_thread", "polls",
+           "stream_values", "streams_events", "threads_order"}
 # One of each kind, for make check-quick.
 QUICK = {"driver_ptx", "graphs", "matmul", "streams_events"}
 # Its memory is not shared with a worker under a sanitizer: it has no device address there.

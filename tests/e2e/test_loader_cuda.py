@@ -39,7 +39,7 @@ def load(*command, address, options=(), **env):
     "vector_add", "vector_add_shared", "cuda_memset_async", "streams_events", "streams_events_shared",
     "host_functions", "graphs_shared", "per_thread", "driver_ptx", "driver_ptx_linked",
     "errors", "printf_hello", "zero_copy", "thread_data", "thread_data_shared",
-    "fork_child", "managed_intro", "managed_var", "managed_io", "managed_io_shared", "managed_signals",
+    "fork_child", "managed_intro", "managed_var", "managed_calls", "managed_during", "managed_io", "managed_io_shared", "managed_signals",
     "managed_signals_shared"])
 def test_a_program_prints_what_it_prints_anyway(address, program):
     needs(APPS / program)

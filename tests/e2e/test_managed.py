@@ -68,7 +68,7 @@ def by_name(address, **more):
 @pytest.mark.skipif(bool(KIND), reason="the sanitizer's own read and write come before the client's")
 @pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("program", ["managed_calls", "managed_calls_shared", "managed_hints", "managed_io", "managed_signals"])
+@pytest.mark.parametrize("program", ["managed_calls", "managed_calls_shared", "managed_during", "managed_hints", "managed_io", "managed_signals"])
 def test_system_calls_take_managed_memory_of_a_client_that_is_opened_late(server, app, program, transport):
     result = run([app(program)], by_name(server.address(transport)))
     assert result.out == (EXPECTED / f"{program.removesuffix('_shared')}.txt").read_text(), result.err
