@@ -224,6 +224,8 @@ bool ckc_stream_takes(const struct ckc_stream *stream, const struct ckc_context 
 /* Current context, stream id and device, for work that cannot be captured. */
 CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64_t *id,
 			       CUdevice *device);
+/* Does the stream still exist that had this id (0: legacy) at command @number? */
+bool ckc_stream_lives(uint64_t id, uint64_t number);
 /* Has a synchronise covered command @number in stream @id (0: legacy) of @context? The stream may
  * be destroyed. */
 bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number);

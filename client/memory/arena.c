@@ -21,8 +21,10 @@ CK_LOG_DEFINE("client");
 #define OFFER_NS ((uint64_t)3000000000) /* the server waits twice as long */
 #define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
 #define PATIENCE_NS ((uint64_t)1000000000)
-#define GROWTH_NS ((uint64_t)50000000) /* the server waits longer for the return of memory */
-#define TRIES 6			       /* others may take what is returned */
+#define GROWTH_NS ((uint64_t)50000000)	/* the server waits longer for the return of memory */
+#define TRIES 6				/* others may take what is returned */
+#define QUIET_NS ((uint64_t)1000000000) /* for work that uses freed memory, */
+#define HELD_NS ((uint64_t)100000000)	/* and after such work has not ended */
 
 static struct ckc_arena *get_arena(void)
 {
@@ -115,10 +117,15 @@ static bool match_any_use(const struct ckc_use *use)
 	return true;
 }
 
+static bool is_in_living_stream(const struct ckc_use *use)
+{
+	return use->context && use->in_stream && ckc_stream_lives(use->stream, use->command);
+}
+
 /*
  * Have the server wait for @use before the commands that follow. If both are in streams, only
- * @user's stream waits. Then the smallest sufficient piece can be taken. NOT_PERMITTED: a wait
- * would end a capture.
+ * @user's stream waits. Then the smallest sufficient piece can be taken. For want of memory only:
+ * the work may itself wait for a command that follows.
  */
 static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
 			      const struct ckc_user *user)
@@ -126,9 +133,7 @@ static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
 	uint64_t ctx = user->context->object.id;
 	CUresult err;
 
-	if (ckc_captures_any())
-		return CUDA_ERROR_NOT_PERMITTED;
-	if (use->in_stream && user->in_stream && use->context == user->context)
+	if (is_in_living_stream(use) && user->in_stream && use->context == user->context)
 		return ck_wire_order(ctx, use->stream, user->stream);
 	err = ck_wire_lease_settle(ctx);
 	if (!err)
@@ -136,9 +141,43 @@ static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
 	return err;
 }
 
-/* Take leased memory; 0: not possible. Call with the lock held. */
-static uint64_t take_leased(struct ckc_heap *heap, size_t size, const struct ckc_user *user)
+/*
+ * Take a piece whose use @use the server finds over; 0: it is not. A free in a stream waits for
+ * nothing. cuMemFree waits natively, so its work may take a while here, but not without end.
+ */
+static uint64_t take_if_over(struct ckc_arena_device *d, size_t size, const struct ckc_use *use,
+			     const struct ckc_user *user)
 {
+	const struct ckc_user same = {use->context, true, use->stream};
+	bool alone = is_in_living_stream(use);
+	const struct ckc_context *context = alone ? use->context : user->context;
+	uint64_t time = use->in_stream ? 0 : d->held ? HELD_NS : QUIET_NS;
+	int over = 0;
+
+	if (ck_wire_lease_quiet(context->object.id, alone ? use->stream : 0, !alone, time, &over))
+		over = 0;
+	if (!use->in_stream)
+		d->held = !over;
+	if (over && !alone)
+		ckc_heap_finish(d->heap, match_any_use);
+	return over ? ckc_heap_take(d->heap, size, alone ? &same : user) : 0;
+}
+
+/* Could work wait for a command that follows? Copies and fills do not. */
+static bool may_be_held(void)
+{
+	return ckc_command_loud() > 0 &&
+	       ckc_session_offers(ckc_client_current(), CK_PROC_lease_quiet);
+}
+
+/*
+ * Take leased memory; 0: not possible. @short_of: there is no other memory, so wait for that which
+ * work still uses. Call with the lock held.
+ */
+static uint64_t take_leased(struct ckc_arena_device *d, size_t size, const struct ckc_user *user,
+			    bool short_of)
+{
+	struct ckc_heap *heap = d->heap;
 	uint64_t at = ckc_heap_take(heap, size, user);
 	struct ckc_use use;
 
@@ -146,8 +185,12 @@ static uint64_t take_leased(struct ckc_heap *heap, size_t size, const struct ckc
 		return at;
 	ckc_heap_finish(heap, is_over);
 	at = ckc_heap_take(heap, size, user);
-	if (at || !ckc_heap_blocked(heap, size, &use) || wait_in_order(heap, &use, user))
-		return at;
+	if (at || ckc_captures_any() || !ckc_heap_blocked(heap, size, &use))
+		return at; /* a wait would end a capture */
+	if (!short_of && may_be_held())
+		return take_if_over(d, size, &use, user);
+	if (wait_in_order(heap, &use, user))
+		return 0;
 	return ckc_heap_take(heap, size, NULL);
 }
 
@@ -326,7 +369,7 @@ static bool make_room(struct ckc_arena *all, CUdevice device, size_t size,
 
 	ck_lock(&all->lock);
 	any = await_answers(all, d, NULL);
-	*at = take_leased(d->heap, size, user);
+	*at = take_leased(d, size, user, true);
 	if (!*at)
 		any |= return_all(user->context->client);
 	ck_unlock(&all->lock);
@@ -383,7 +426,7 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 	ck_lock(&all->lock);
 	heap = heap_of(all, device, user->context->object.id);
 	if (heap)
-		*at = take_leased(heap, size, user);
+		*at = take_leased(&all->devices[device], size, user, false);
 	if (*at)
 		ckc_arena_request_more(user->context->client, device);
 	ck_unlock(&all->lock);

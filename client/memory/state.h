@@ -53,6 +53,7 @@ struct ckc_reservations { /* reservation.c */
 struct ckc_arena_device {
 	struct ckc_heap *heap; /* NULL: none */
 	bool tried;	       /* to make the heap */
+	bool held;	       /* work did not end while an allocation waited for it */
 	/* arena_lease.c */
 	unsigned int asking; /* threads that ask for more memory than they take */
 	uint64_t hold_until; /* no thread asks in advance, up to this time */

@@ -131,6 +131,11 @@ static struct ckc_stream *find_stream(uint64_t id, uint64_t number)
 	return s && s->born < number ? s : NULL;
 }
 
+bool ckc_stream_lives(uint64_t id, uint64_t number)
+{
+	return id == 0 || find_stream(id, number);
+}
+
 bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number)
 {
 	const struct ckc_stream *s = find_stream(id, number);

@@ -48,6 +48,7 @@ void cks_leases_destroy(struct cks_leases *l)
 
 	if (!l)
 		return;
+	cks_lease_forget_ended(l, 0);
 	while ((late = l->late) != NULL) {
 		l->late = late->next;
 		free(late);
@@ -275,9 +276,8 @@ CUresult ck_serve_order(struct cks_request *q, ck_order_args *a, void *res)
 	(void)res;
 	if (!cks_stream_find(q, a->after, &after))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!cks_stream_find(q, a->before,
-			     &before)) /* the stream has ended since: wait for all work */
-		return wait_for_contexts(q->session);
+	if (!cks_stream_find(q, a->before, &before)) /* it has ended since */
+		return cks_lease_order_ended(q->session->leases, after);
 	err = ck_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 	if (err)
 		return err;

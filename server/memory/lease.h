@@ -20,6 +20,7 @@
 
 struct cks_host_call;
 struct cks_late_end;
+struct cks_ended_stream;
 struct cks_lease_opened;
 struct cks_request;
 struct cks_session;
@@ -46,11 +47,24 @@ struct cks_leases {
 	struct cks_host_call
 		*client;	   /* asks the client for free memory; NULL: it cannot be asked */
 	struct cks_late_end *late; /* ends that wait for the return of the session */
+	struct cks_ended_stream *ended; /* streams that were destroyed before their work was over */
+	bool unsure;			/* some are not in the list */
 	/* the server's answer to a request for memory */
 	_Atomic enum { CK_ROOM_ASKED, CK_ROOM_ALONE, CK_ROOM_COMING, CK_ROOM_MADE } room;
 };
 
 #define CK_LEASE_CHUNK ((size_t)2 << 20) /* units are whole chunks */
+
+/* --- lease_quiet.c: work that may still use memory which the client has freed */
+
+/* The stream of @q's context is about to be destroyed, perhaps before its work is over. */
+void cks_lease_note_stream(struct cks_request *q, CUstream stream);
+/* Make @after wait for the work of all such streams. */
+CUresult cks_lease_order_ended(struct cks_leases *leases, CUstream after);
+/* @context has ended, and its events with it; 0: the session has. */
+void cks_lease_forget_ended(struct cks_leases *leases, uint64_t context);
+
+/* --- */
 
 int cks_leases_create(struct cks_leases **leases);
 void cks_leases_destroy(struct cks_leases *leases); /* frees no device memory */

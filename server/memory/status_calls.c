@@ -7,6 +7,7 @@
 
 #include "gen/handlers.h"
 #include "rpc/status.h"
+#include "server/memory/lease.h"
 #include "server/memory/status.h"
 #include "server/memory/status_part.h"
 #include "server/session/session.h"
@@ -92,6 +93,7 @@ CUresult ck_serve_cuStreamDestroy_v2(struct cks_request *q, cuStreamDestroy_v2_a
 		return CUDA_ERROR_INVALID_HANDLE;
 	cks_handle_remove(q, a->hStream);
 	cks_status_drop(q->session, a->hStream);
+	cks_lease_note_stream(q, stream);
 	return ck_driver.cuStreamDestroy_v2(stream);
 }
 

@@ -394,6 +394,53 @@ def test_an_idle_session_keeps_little_more_than_it_uses(tmp_path):
         server.stop()
 
 
+# Memory is freed and allocated again while stream a waits for a word that stream b writes later.
+HELD = f"""
+SIZE = {64 * MIB}
+def stream():
+    s = ctypes.c_void_p()
+    check(cuda.cuStreamCreate(ctypes.byref(s), 1))
+    return s
+def alloc_in(s):
+    p = ctypes.c_uint64()
+    check(cuda.cuMemAllocAsync(ctypes.byref(p), ctypes.c_size_t(SIZE), s))
+    return p.value
+def free_in(s, p):
+    check(cuda.cuMemFreeAsync(ctypes.c_uint64(p), s))
+def use(s, p, value):
+    check(cuda.cuMemsetD8Async(ctypes.c_uint64(p), value, ctypes.c_size_t(1000), s))
+def hold():
+    check(cuda.cuStreamWaitValue32_v2(a, ctypes.c_uint64(word), 1, 0))
+current()
+word, a, b, c = alloc(4), stream(), stream(), stream()
+check(cuda.cuMemsetD32_v2(ctypes.c_uint64(word), 0, ctypes.c_size_t(1)))
+check(cuda.cuCtxSynchronize())
+"""
+RELEASE = """
+use(b, q, 7)
+check(cuda.cuStreamWriteValue32_v2(b, ctypes.c_uint64(word), 1, 0))
+check(cuda.cuCtxSynchronize())
+byte = ctypes.create_string_buffer(1)
+check(cuda.cuMemcpyDtoH_v2(byte, ctypes.c_uint64(q), ctypes.c_size_t(1)))
+assert byte.raw == b"\\x07"
+say("done")
+"""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("steps", [
+    pytest.param("hold(); p = alloc_in(b); use(b, p, 1); free_in(b, p); q = alloc(SIZE)", id="freed in another stream"),
+    pytest.param("p = alloc_in(a); hold(); use(a, p, 1); free_in(a, p); q = alloc_in(b)", id="freed in the stream that waits"),
+    pytest.param("hold(); p = alloc_in(c); use(c, p, 1); free_in(c, p); destroy(c); q = alloc_in(b)", id="freed in a stream that has ended"),
+    pytest.param("p = alloc_in(a); hold(); use(a, p, 1); free_in(a, p); destroy(a); q = alloc_in(b)", id="freed in a stream that has ended waiting"),
+    pytest.param("p = alloc(SIZE); use(b, p, 1); free(p); hold(); q = alloc(SIZE)", id="freed before"),
+])
+def test_freed_memory_is_allocated_while_work_waits_for_later_work(server, transport, steps):
+    destroy = "def destroy(s):\n    check(cuda.cuStreamDestroy_v2(s))\n"
+    result = python(HELD + destroy + steps + RELEASE, client_env(server.address(transport)), timeout=20)
+    assert (result.status, result.out) == (0, "done\n"), result.err
+
+
 # Work that waits for a word, which the program writes after a line of input.
 WAITS = """
 current()

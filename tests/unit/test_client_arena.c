@@ -27,6 +27,8 @@ static CUresult why = CUDA_ERROR_OUT_OF_MEMORY;
 static unsigned int full; /* refusals of the driver's own memory */
 static int more;	  /* what others return */
 static CUstream one, two;
+static CUevent event;
+static bool busy; /* the work that uses freed memory */
 
 /* The next lease is granted late: when something has been refused, and a client that does not wait
  * has had the time to fail. */
@@ -71,6 +73,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		((cuDeviceGetDefaultMemPool_res *)res)->pool_out = OWN_POOL;
 	else if (m->number == CK_PROC_capture_graph)
 		((ck_capture_graph_res *)res)->graph = OWN_POOL + 1;
+	else if (m->number == CK_PROC_lease_quiet)
+		((ck_lease_quiet_res *)res)->over = !busy;
 	else if (m->number == CK_PROC_lease_press)
 		((ck_lease_press_res *)res)->more = more;
 	else if (m->number == CK_PROC_cuMemGetInfo_v2)
@@ -82,7 +86,8 @@ static int begin(void **state)
 {
 	peer.call = answer;
 	return peer_begin(state) || cuStreamCreate(&one, CU_STREAM_NON_BLOCKING) ||
-	       cuStreamCreate(&two, CU_STREAM_NON_BLOCKING);
+	       cuStreamCreate(&two, CU_STREAM_NON_BLOCKING) ||
+	       cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 }
 
 /* Each test begins without a lease and with nothing to wait for. */
@@ -91,7 +96,10 @@ static int clear(void **state)
 	CUmemoryPool pool;
 
 	(void)state;
-	refusals = 0;
+	/* work that may wait for other work */
+	if (cuEventRecord(event, one) || cuStreamWaitEvent(two, event, 0))
+		return -1;
+	busy = false;
 	more = 0;
 	refusals = 10; /* all that is free goes back */
 	if (cuMemAlloc_v2(&(CUdeviceptr){0}, LARGE * 100) == CUDA_SUCCESS ||
@@ -125,6 +133,19 @@ static unsigned int sent(uint32_t number)
 	return peer_count(number);
 }
 
+static void copies_are_waited_for_one_way(void **state)
+{
+	CUdeviceptr at = take(LARGE);
+
+	(void)state;
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+	assert_int_equal(take(LARGE), at);
+	assert_int_equal(sent(CK_PROC_lease_settle), 1);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 0);
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+}
+
 static void small_allocations_share_a_lease(void **state)
 {
 	CUdeviceptr at[100];
@@ -155,47 +176,107 @@ static void a_large_allocation_is_one_block(void **state)
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 	assert_int_equal(take(LARGE), at); /* nothing has used it: no wait either */
 	assert_int_equal(sent(CK_PROC_lease), 1);
-	assert_int_equal(sent(CK_PROC_lease_settle), 0);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 0);
 	cuMemFree_v2(at);
 }
 
-static void the_server_waits_before_memory_is_used_again(void **state)
+static void memory_is_used_again_when_all_work_is_over(void **state)
 {
+	const ck_lease_quiet_args *quiet;
 	CUdeviceptr at = take(LARGE);
 
 	(void)state;
 	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 	assert_int_equal(take(LARGE), at);
-	assert_int_equal(sent(CK_PROC_lease_settle), 1);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 1);
+	quiet = peer_args(CK_PROC_lease_quiet, 0);
+	assert_true(quiet->all && quiet->time > 0); /* cuMemFree waits natively */
 	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 	assert_int_equal(take(LARGE), at); /* the program has waited */
-	assert_int_equal(sent(CK_PROC_lease_settle), 1);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 1);
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 }
 
-static void a_stream_follows_its_own_use_and_waits_for_anothers(void **state)
+static void a_stream_follows_its_own_use_and_asks_about_anothers(void **state)
 {
 	CUdeviceptr at = take_in(one, LARGE);
-	const ck_order_args *order;
+	const ck_lease_quiet_args *quiet;
 
 	(void)state;
 	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
 	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
 	assert_int_equal(take_in(one, LARGE), at);
-	assert_int_equal(sent(CK_PROC_order), 0);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 0);
 	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
+	assert_int_equal(take_in(two, LARGE), at);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 1);
+	quiet = peer_args(CK_PROC_lease_quiet, 0);
+	assert_int_equal(quiet->stream, ((struct ckc_object *)one)->id);
+	assert_int_equal(quiet->time, 0); /* nor does the free wait */
+	assert_false(quiet->all);
+	assert_int_equal(cuMemFreeAsync(at, two), CUDA_SUCCESS);
+	assert_int_equal(take(LARGE), at);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 2);
+	assert_int_equal(sent(CK_PROC_order), 0);
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+}
+
+/* The work may wait for what the program submits later. */
+static void other_memory_is_used_while_work_is_not_over(void **state)
+{
+	CUdeviceptr at = take_in(one, LARGE), other;
+
+	(void)state;
+	busy = true;
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
+	other = take_in(two, LARGE);
+	assert_int_not_equal(other, at);
+	assert_int_equal(sent(CK_PROC_lease), 2);
+	assert_int_equal(sent(CK_PROC_order), 0);
+	assert_int_equal(sent(CK_PROC_lease_settle), 0);
+	assert_int_equal(cuMemFreeAsync(other, two), CUDA_SUCCESS);
+}
+
+static void a_stream_waits_for_anothers_use_in_want_of_memory(void **state)
+{
+	CUdeviceptr at = take_in(one, LARGE);
+	const ck_order_args *order;
+
+	(void)state;
+	busy = true;
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
+	refusals = 1;
 	assert_int_equal(take_in(two, LARGE), at);
 	assert_int_equal(sent(CK_PROC_order), 1);
 	order = peer_args(CK_PROC_order, 0);
 	assert_int_equal(order->before, ((struct ckc_object *)one)->id);
 	assert_int_equal(order->after, ((struct ckc_object *)two)->id);
 	assert_int_equal(cuMemFreeAsync(at, two), CUDA_SUCCESS);
-	assert_int_equal(take(LARGE), at); /* any work may use this: everything is waited for */
-	assert_int_equal(sent(CK_PROC_lease_settle), 1);
-	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+}
+
+/* Another one may have its id. */
+static void the_use_in_a_stream_that_has_ended_is_over_with_all_work(void **state)
+{
+	const ck_lease_quiet_args *quiet;
+	CUstream stream;
+	CUdeviceptr at;
+
+	(void)state;
+	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	at = take_in(stream, LARGE);
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, stream), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeAsync(at, stream), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+	assert_int_equal(take_in(two, LARGE), at);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 1);
+	quiet = peer_args(CK_PROC_lease_quiet, 0);
+	assert_true(quiet->all);
+	assert_int_equal(cuMemFreeAsync(at, two), CUDA_SUCCESS);
 }
 
 static void a_capture_is_not_waited_for(void **state)
@@ -209,7 +290,7 @@ static void a_capture_is_not_waited_for(void **state)
 	assert_int_equal(cuStreamBeginCapture_v2(two, CU_STREAM_CAPTURE_MODE_RELAXED),
 			 CUDA_SUCCESS);
 	other = take(LARGE);
-	assert_int_equal(sent(CK_PROC_lease_settle), 0);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 0);
 	assert_int_not_equal(other, at);
 	refusals = 1;
 	assert_int_equal(cuMemAlloc_v2(&(CUdeviceptr){0}, 3 * LARGE), CUDA_ERROR_OUT_OF_MEMORY);
@@ -457,10 +538,14 @@ static void the_use_of_a_pool_is_known_here(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(copies_are_waited_for_one_way),
 		arena_test(small_allocations_share_a_lease),
 		arena_test(a_large_allocation_is_one_block),
-		arena_test(the_server_waits_before_memory_is_used_again),
-		arena_test(a_stream_follows_its_own_use_and_waits_for_anothers),
+		arena_test(memory_is_used_again_when_all_work_is_over),
+		arena_test(a_stream_follows_its_own_use_and_asks_about_anothers),
+		arena_test(other_memory_is_used_while_work_is_not_over),
+		arena_test(a_stream_waits_for_anothers_use_in_want_of_memory),
+		arena_test(the_use_in_a_stream_that_has_ended_is_over_with_all_work),
 		arena_test(a_capture_is_not_waited_for),
 		arena_test(free_memory_goes_back_before_an_allocation_fails),
 		arena_test(memory_that_work_may_use_goes_back_only_in_want_of_memory),

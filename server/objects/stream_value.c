@@ -1,5 +1,5 @@
 /*
- * server/memory/stream_value.c - batches of waits for values and writes of values, in a stream.
+ * server/objects/stream_value.c - batches of waits for values and writes of values, in a stream.
  */
 #include <string.h>
 

@@ -1,0 +1,193 @@
+/*
+ * server/memory/lease_quiet.c - is the work over that may use freed memory? The client asks before
+ * it allocates that memory again. A wait for all work would be wrong: work may wait for commands
+ * that the program submits later, and they would be behind the wait.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "gen/handlers.h"
+#include "server/memory/lease.h"
+#include "server/session/locks.h"
+#include "server/session/session.h"
+#include "util/until.h"
+#include "util/util.h"
+
+#define TIME_MOST ((uint64_t)1000000000) /* for which a client may have other commands wait */
+#define LOOK_FIRST 20000l		 /* ns between two looks; then more, */
+#define LOOK_MOST 1000000l		 /* up to this */
+
+/* A destroyed stream whose work was not over. */
+struct cks_ended_stream {
+	CUevent event;	  /* after that work */
+	uint64_t context; /* which it ends with */
+	struct cks_ended_stream *next;
+};
+
+/* --- destroyed streams */
+
+/* Anything but work that runs, also a context that has failed or ended, is over. */
+static bool is_busy(CUresult state)
+{
+	return state == CUDA_ERROR_NOT_READY;
+}
+
+static bool is_capturing(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	return ck_driver.cuStreamIsCapturing && !ck_driver.cuStreamIsCapturing(stream, &status) &&
+	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* An event behind the work of @stream; NULL: there is none. */
+static CUevent record_end(CUstream stream)
+{
+	CUevent event;
+
+	if (ck_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING))
+		return NULL;
+	if (!ck_driver.cuEventRecord(event, stream))
+		return event;
+	ck_driver.cuEventDestroy_v2(event);
+	return NULL;
+}
+
+/* Is the work of all of them over? What is over is forgotten. Call with the lock held. */
+static bool ended_are_over(struct cks_leases *l)
+{
+	struct cks_ended_stream **at = &l->ended, *e;
+
+	while ((e = *at) != NULL) {
+		if (is_busy(ck_driver.cuEventQuery(e->event))) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		ck_driver.cuEventDestroy_v2(e->event);
+		free(e);
+	}
+	return !l->ended && !l->unsure;
+}
+
+/* Note that @stream of context @context is busy. Call with the lock held. */
+static void add_ended(struct cks_leases *l, CUstream stream, uint64_t context)
+{
+	struct cks_ended_stream *e = malloc(sizeof(*e));
+
+	ended_are_over(l);
+	if (e)
+		*e = (struct cks_ended_stream){record_end(stream), context, l->ended};
+	if (e && e->event) {
+		l->ended = e;
+		return;
+	}
+	l->unsure = true;
+	free(e);
+}
+
+/* The lock also lets a thread finish that looks at the stream: no other one finds it again. */
+void cks_lease_note_stream(struct cks_request *q, CUstream stream)
+{
+	struct cks_leases *l = q->session->leases;
+
+	ck_lock(&l->lock);
+	if (ck_driver.cuStreamQuery && ck_driver.cuEventQuery && !is_capturing(stream) &&
+	    is_busy(ck_driver.cuStreamQuery(stream)))
+		add_ended(l, stream, q->ctx);
+	ck_unlock(&l->lock);
+}
+
+CUresult cks_lease_order_ended(struct cks_leases *l, CUstream after)
+{
+	CUresult err;
+
+	ck_lock(&l->lock);
+	err = l->unsure ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	for (struct cks_ended_stream *e = l->ended; e && !err; e = e->next)
+		err = ck_driver.cuStreamWaitEvent(after, e->event, 0);
+	ck_unlock(&l->lock);
+	return err;
+}
+
+void cks_lease_forget_ended(struct cks_leases *l, uint64_t context)
+{
+	struct cks_ended_stream **at = &l->ended, *e;
+
+	ck_lock(&l->lock);
+	while ((e = *at) != NULL) {
+		if (context && e->context != context) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		free(e);
+	}
+	ck_unlock(&l->lock);
+}
+
+/* --- all streams */
+
+static bool streams_are_over(struct cks_session *s)
+{
+	struct cks_object object;
+	uint64_t id = 0;
+	bool over = true;
+
+	while (over && cks_handles_next(s->handles, &id, CK_KIND_STREAM, &object))
+		over = is_capturing(object.handle) ||
+		       !is_busy(ck_driver.cuStreamQuery(object.handle));
+	return over;
+}
+
+/* Each context has a legacy stream. */
+static bool legacy_streams_are_over(struct cks_session *s)
+{
+	struct cks_object object;
+	CUcontext popped;
+	uint64_t id = 0;
+	bool over = true;
+
+	while (over && cks_handles_next(s->handles, &id, CK_KIND_CONTEXT, &object)) {
+		if (ck_driver.cuCtxPushCurrent_v2(object.handle))
+			continue;
+		over = !is_busy(ck_driver.cuStreamQuery(CU_STREAM_LEGACY));
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+	}
+	return over;
+}
+
+/* The locks keep contexts and streams from ending meanwhile. */
+static bool is_over(struct cks_request *q, const ck_lease_quiet_args *a)
+{
+	struct cks_session *s = q->session;
+	CUstream stream;
+	bool over;
+
+	ck_lock(&s->contexts);
+	ck_lock(&s->leases->lock);
+	if (!a->all && cks_stream_find(q, a->stream, &stream))
+		over = !is_busy(ck_driver.cuStreamQuery(stream));
+	else
+		over = streams_are_over(s) && legacy_streams_are_over(s) &&
+		       ended_are_over(s->leases);
+	ck_unlock(&s->leases->lock);
+	ck_unlock(&s->contexts);
+	return over;
+}
+
+CUresult ck_serve_lease_quiet(struct cks_request *q, ck_lease_quiet_args *a,
+			      ck_lease_quiet_res *res)
+{
+	uint64_t end = ck_now_ns() + ck_min((uint64_t)a->time, TIME_MOST);
+	struct timespec look = {.tv_nsec = LOOK_FIRST};
+
+	if (!ck_driver.cuStreamQuery || !ck_driver.cuCtxPushCurrent_v2 ||
+	    !ck_driver.cuCtxPopCurrent_v2 || !ck_driver.cuEventQuery)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	while (!(res->over = is_over(q, a)) && ck_now_ns() < end) {
+		nanosleep(&look, NULL);
+		look.tv_nsec = ck_min(look.tv_nsec * 2, LOOK_MOST);
+	}
+	return CUDA_SUCCESS;
+}
