@@ -10,6 +10,7 @@
 #include "client/objects/capture.h"
 #include "client/link/hooks.h"
 #include "client/link/session_list.h"
+#include "client/wire/user_messages.h"
 #include "util/log.h"
 #include "util/spin.h"
 #include "util/until.h"
@@ -373,8 +374,11 @@ static bool make_room(struct ckc_arena *all, CUdevice device, size_t size,
 	if (!*at)
 		any |= return_all(user->context->client);
 	ck_unlock(&all->lock);
-	return *at || any ||
-	       request_others_memory(user->context->object.id, CK_ALIGN_UP(size, CK_CHUNK));
+	if (*at || any ||
+	    request_others_memory(user->context->object.id, CK_ALIGN_UP(size, CK_CHUNK)))
+		return true;
+	ckc_user_messages_refused(user->context->client);
+	return false;
 }
 
 /* Ask the server. Where memory is short, ask for no more than is needed. */

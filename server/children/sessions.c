@@ -37,6 +37,12 @@ bool cks_worker_send_line(const struct worker *worker, char kind, const char *li
 		       (ssize_t)sizeof(message);
 }
 
+bool cks_workers_send_refusal(const struct cks_session_info *session, const char *line)
+{
+	return cks_worker_send_line(container_of(session, struct worker, info), CK_CONTROL_REFUSAL,
+				    line, false);
+}
+
 bool cks_workers_send_line(const struct cks_session_info *session, const char *line, bool last)
 {
 	return cks_worker_send_line(container_of(session, struct worker, info), CK_CONTROL_WORDS,

@@ -39,7 +39,8 @@ static void advance_spare(struct cks_workers *w, struct worker *worker, int note
 
 /* @worker needs memory: have all others return free memory. What more can be done is decided
  * later. */
-static void reclaim_memory(struct cks_workers *w, struct worker *worker)
+static void reclaim_memory(struct cks_workers *w, struct worker *worker,
+			   const struct cks_worker_note *note)
 {
 	const char press = CK_CONTROL_PRESS;
 	bool any = false;
@@ -51,10 +52,20 @@ static void reclaim_memory(struct cks_workers *w, struct worker *worker)
 		any |= send(other->control, &press, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 	}
 	w->changed = true;
+	if (note->number > 0) /* a worker of an older release does not say it */
+		worker->info.memory = note->number;
 	worker->info.suspension.coming = false;
 	worker->info.suspension.memory_requested_at = ck_now_ms();
 	worker->info.suspension.memory_request =
 		any ? CK_MEMORY_REQUEST_SENT : CK_MEMORY_REQUEST_ALONE;
+}
+
+/* It has found some. */
+static void end_request(struct cks_workers *w, struct cks_suspension *u)
+{
+	u->memory_request = CK_NO_MEMORY_REQUEST;
+	u->coming = false;
+	w->changed = true;
 }
 
 /* What a session has done so far. */
@@ -162,7 +173,10 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		name_worker(w, worker, note);
 		break;
 	case CK_NOTE_PRESS:
-		reclaim_memory(w, worker);
+		reclaim_memory(w, worker, note);
+		break;
+	case CK_NOTE_FOUND:
+		end_request(w, &worker->info.suspension);
 		break;
 	case CK_NOTE_ASK:
 	case CK_NOTE_TURN:

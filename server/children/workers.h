@@ -84,6 +84,8 @@ bool cks_workers_park(const struct cks_session_info *session, uint64_t room);
 bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms);
 /* The same with a line for the program's user; @last: it is why the session ends. */
 bool cks_workers_send_line(const struct cks_session_info *session, const char *line, bool last);
+/* The same if an allocation fails for want of memory. */
+bool cks_workers_send_refusal(const struct cks_session_info *session, const char *line);
 /* A command ends the session; its user reads @line. */
 bool cks_workers_end(const struct cks_session_info *session, const char *line);
 /* The same for a session whose client has no connections. @why: for the log. */

@@ -117,7 +117,7 @@ static void tell_others(const struct cks_suspender *p, const struct cks_session_
 static unsigned int hold_others(const struct cks_suspender *p, const struct cks_session_info *s)
 {
 	const struct cks_suspension *u = &s->suspension;
-	bool waits = u->asked || (u->no_room > 0 && p->policy.quantum_ms == 0);
+	bool waits = u->asked || (u->no_room > 0 && !cks_suspend_takes_turns(p, s));
 
 	tell_others(p, s, CK_CONTROL_FREEZE);
 	if (waits)
@@ -136,6 +136,7 @@ static void begin_run(struct cks_session_info *s)
 	u->bytes = u->away = 0;
 	u->wish[0] = u->there[0] = '\0';
 	set_state(s, CK_RUNNING);
+	cks_suspend_begin_turn(s);
 }
 
 /* Its contexts are on the GPU: its worker brings its memory back, and opens the gate. */
@@ -187,6 +188,7 @@ static void finish_return(struct cks_suspender *p, struct cks_session_info *s)
 		(unsigned long long)s->suspension.bytes >> 20, s->suspension.ms);
 	send_reply(p, s, make_move_reply(s));
 	s->suspension.spared = 0;
+	s->suspension.in_ms = ck_max(s->suspension.ms, 1u);
 	begin_run(s);
 }
 
@@ -248,6 +250,10 @@ static void finish_leave(struct cks_suspender *p, struct cks_session_info *s)
 
 	u->device = -1;
 	u->spared = 0;
+	u->out_ms = ck_max(u->ms, 1u);
+	/* its thread has stopped to wait for memory, and asks again when it is back */
+	u->memory_request = CK_NO_MEMORY_REQUEST;
+	u->coming = false;
 	set_state(s, CK_SUSPENDED);
 	cks_suspend_left(p, s);
 	ck_info("session %s is %s: %llu MiB moved out of GPU memory in %u ms",
@@ -315,6 +321,8 @@ static void keep_suspended(struct cks_suspender *p, struct cks_session_info *s,
 	u->state = CK_SUSPENDED; /* since then */
 	if (!full || !u->no_room)
 		ck_info("session %s stays %s: %s", name, cks_suspension_name(u), a->why);
+	if (full && !u->no_room)
+		cks_suspend_line_up(p, s);
 	if (full)
 		p->pause = ck_now_ms() + CK_ROOM_MS;
 	u->no_room = full ? u->no_room + 1 : 0;
@@ -398,6 +406,7 @@ static void resume_session(struct cks_suspender *p, struct cks_session_info *s)
 {
 	s->suspension.ms = 0;
 	s->suspension.device = -1;
+	s->suspension.stuck = false;
 	if (s->suspension.parked)
 		begin_return(p, s);
 	else
@@ -530,6 +539,8 @@ bool cks_suspender_ended(struct cks_suspender *p, pid_t pid)
 		if (moves)
 			close(u->answer);
 		send_reply(p, s, cks_control_error("the session has ended"));
+		cks_suspend_freed(p, s);
+		cks_workers_mark_changed(p->workers);
 		return false;
 	}
 	return false;

@@ -80,6 +80,8 @@ json_t *cks_resume(struct cks_suspender *suspender, struct cks_session_info *ses
 /* suspend_notice.c: tell the program's user, if the session has stopped or is back. Returns when to
  * call again; INT64_MAX: when something has changed. */
 int64_t cks_suspend_notice(struct cks_session_info *session);
+/* Say why no session leaves for this one, if an allocation fails for that. */
+void cks_suspend_explain(const struct cks_suspender *suspender, struct cks_session_info *session);
 
 /* --- suspend_room.c: host memory */
 
@@ -94,10 +96,39 @@ uint64_t cks_suspend_room(const struct cks_suspender *suspender,
 void cks_suspend_policy_init(struct cks_suspend_policy *policy, const struct cks_options *options);
 /* Have sessions leave; returns when to call again, INT64_MAX: when something has changed. */
 int64_t cks_suspend_policy(struct cks_suspender *suspender);
-/* When it is the session's turn, with others that find no room: a time, or INT64_MAX: later. */
+
+/* --- suspend_turns.c: sessions that take turns */
+
+#define CK_IDLE_MS 3000	     /* workers report their use with some delay */
+#define CK_HEAD_START_MS 500 /* of the session that another one has left for */
+
+/* Does it leave when its turn is over, for others that do so too? */
+bool cks_suspend_takes_turns(const struct cks_suspender *suspender,
+			     const struct cks_session_info *session);
+/* How long a turn of @session lasts if @guest waits for its end. */
+int64_t cks_suspend_turn_ms(const struct cks_suspender *suspender,
+			    const struct cks_session_info *session,
+			    const struct cks_session_info *guest);
+/* A turn begins. It ends now, and counts as what the session has had. */
+void cks_suspend_begin_turn(struct cks_session_info *session);
+void cks_suspend_charge(struct cks_session_info *session, int64_t now);
+
+/* May they have memory of the same GPU? */
+bool cks_suspend_same_gpu(const struct cks_session_info *a, const struct cks_session_info *b);
+/* The session begins to wait for memory. */
+void cks_suspend_line_up(struct cks_suspender *suspender, struct cks_session_info *session);
+/* Of two that wait: does @a get memory before @b? */
+bool cks_suspend_before(const struct cks_suspender *suspender, const struct cks_session_info *a,
+			const struct cks_session_info *b);
+/* Of those that wait for memory of the GPUs of @with, the first; NULL: none waits. */
+struct cks_session_info *cks_suspend_first(const struct cks_suspender *suspender,
+					   const struct cks_session_info *with);
+/* When it is the session's turn to resume, with others that find no room: a time, or INT64_MAX:
+ * later. */
 int64_t cks_suspend_turn(const struct cks_suspender *suspender,
 			 const struct cks_session_info *session);
-/* The session has left the GPU: there is room for others. */
+/* The session has left the GPU, or ended: there is room for others. */
 void cks_suspend_left(struct cks_suspender *suspender, struct cks_session_info *session);
+void cks_suspend_freed(struct cks_suspender *suspender, const struct cks_session_info *session);
 
 #endif

@@ -3,9 +3,9 @@
  *
  * A session that has not used the GPU for --suspend-idle leaves it. One that finds no memory, to
  * allocate or to resume, has another one leave: with --suspend-for-others the one that has been
- * idle longest, and with --quantum, if none is idle, the one that has run longest, after that time.
- * It parks, and leaves altogether if that was not enough and no other can leave. Sessions that wait
- * for room to resume have turns in the order in which they left.
+ * idle longest, and if both take turns (suspend_turns.c) and none is idle, one that waits behind
+ * it, or the one that has run longest, after its turn. It parks, and leaves altogether if that was
+ * not enough and no other can leave.
  */
 #include "server/children/workers.h"
 #include "server/door/disconnected_sessions.h"
@@ -18,9 +18,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_IDLE_MS 3000	     /* workers report their use with some delay */
-#define CK_SPARE_MS 10000    /* one that could not be suspended is left alone so long */
-#define CK_HEAD_START_MS 500 /* of the session that another one has left for */
+#define CK_SPARE_MS 10000 /* one that could not be suspended is left alone so long */
 
 void cks_suspend_policy_init(struct cks_suspend_policy *y, const struct cks_options *options)
 {
@@ -29,11 +27,6 @@ void cks_suspend_policy_init(struct cks_suspend_policy *y, const struct cks_opti
 	y->most = options->limits.value[CK_LIMIT_SUSPENDED];
 	y->pools = options->limits.value[CK_LIMIT_PARKED];
 	y->for_others = options->suspend_for_others;
-}
-
-static bool makes_room(const struct cks_suspend_policy *y)
-{
-	return y->for_others || y->quantum_ms > 0;
 }
 
 static void lower_next(int64_t *next, int64_t time)
@@ -47,8 +40,7 @@ static bool may_leave(const struct cks_suspender *p, const struct cks_session_in
 {
 	const struct cks_suspension *u = &s->suspension;
 
-	return u->state == CK_RUNNING && !u->memory_request && now >= u->spared &&
-	       cks_suspend_fits(p, s->memory);
+	return u->state == CK_RUNNING && now >= u->spared && cks_suspend_fits(p, s->memory);
 }
 
 static int32_t priority_of(const struct cks_session_info *s)
@@ -75,7 +67,7 @@ static struct cks_session_info *choose_kept(const struct cks_suspender *p,
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
 		if (s == guest || !cks_disconnected(s) || s->cut.ending || s->memory == 0 ||
-		    !may_leave(p, s, now))
+		    !cks_suspend_same_gpu(s, guest) || !may_leave(p, s, now))
 			continue;
 		if (!oldest || s->cut.since < oldest->cut.since)
 			oldest = s;
@@ -83,33 +75,70 @@ static struct cks_session_info *choose_kept(const struct cks_suspender *p,
 	return oldest;
 }
 
+/* Does @s leave for @guest while it is idle; and while it works? */
+static bool leaves_for(const struct cks_suspender *p, const struct cks_session_info *s,
+		       const struct cks_session_info *guest, bool idle)
+{
+	bool lower = priority_of(s) <= priority_of(guest);
+
+	if (cks_suspend_takes_turns(p, s) && cks_suspend_takes_turns(p, guest))
+		return idle || lower;
+	return idle && lower && p->policy.for_others;
+}
+
+/* The sessions that may leave for a guest, of each kind the first. */
+struct choice {
+	struct cks_session_info *idle, *waiting, *active;
+};
+
+/* @s has a request for memory: it does not work, wherever that memory comes from. */
+static void consider_waiting(const struct cks_suspender *p, struct cks_session_info *s,
+			     const struct cks_session_info *guest, struct choice *best)
+{
+	if (s->memory > 0 && leaves_for(p, s, guest, false) && cks_suspend_before(p, guest, s) &&
+	    (!best->waiting || cks_suspend_before(p, best->waiting, s)))
+		best->waiting = s;
+}
+
+static void consider_running(const struct cks_suspender *p, struct cks_session_info *s,
+			     const struct cks_session_info *guest, int64_t now, struct choice *best,
+			     int64_t *next)
+{
+	const struct cks_suspension *u = &s->suspension;
+	bool works = leaves_for(p, s, guest, false);
+	int64_t turn = works ? u->since + cks_suspend_turn_ms(p, s, guest) : INT64_MAX;
+
+	if (now - u->used >= CK_IDLE_MS) {
+		if (u->uses > 0 && /* else it has nothing on the GPU */
+		    (!best->idle || is_before(s, u->used, best->idle, best->idle->suspension.used)))
+			best->idle = s;
+	} else if (now >= turn) {
+		if (!best->active ||
+		    is_before(s, u->since, best->active, best->active->suspension.since))
+			best->active = s;
+	} else {
+		lower_next(next, ck_min(u->used + CK_IDLE_MS, turn));
+	}
+}
+
 /* Which session should leave for @guest; NULL: none yet, lowers *@next to when one may. */
 static struct cks_session_info *choose_session(const struct cks_suspender *p,
 					       const struct cks_session_info *guest, int64_t now,
 					       int64_t *next)
 {
-	struct cks_session_info *s = NULL, *idle = NULL, *active = NULL;
+	struct choice best = {NULL, NULL, NULL};
+	struct cks_session_info *s = NULL;
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		const struct cks_suspension *u = &s->suspension;
-
-		if (s == guest || !may_leave(p, s, now) || priority_of(s) > priority_of(guest))
+		if (s == guest || !may_leave(p, s, now) || !cks_suspend_same_gpu(s, guest) ||
+		    !leaves_for(p, s, guest, true))
 			continue;
-		if (now - u->used >= CK_IDLE_MS) {
-			if (u->uses == 0)
-				continue; /* it has nothing on the GPU */
-			if (!idle || is_before(s, u->used, idle, idle->suspension.used))
-				idle = s;
-		} else if (p->policy.quantum_ms > 0 && now - u->since >= p->policy.quantum_ms) {
-			if (!active || is_before(s, u->since, active, active->suspension.since))
-				active = s;
-		} else {
-			lower_next(next, u->used + CK_IDLE_MS);
-			if (p->policy.quantum_ms > 0)
-				lower_next(next, u->since + p->policy.quantum_ms);
-		}
+		if (s->suspension.memory_request)
+			consider_waiting(p, s, guest, &best);
+		else
+			consider_running(p, s, guest, now, &best, next);
 	}
-	return idle ? idle : active;
+	return best.idle ? best.idle : best.waiting ? best.waiting : best.active;
 }
 
 /* A parked one, whose contexts and driver's memory are in the way; one that does not wait to resume
@@ -123,7 +152,7 @@ static struct cks_session_info *choose_parked(const struct cks_suspender *p,
 		const struct cks_suspension *u = &s->suspension;
 
 		if (s == guest || u->state != CK_SUSPENDED || !u->parked || s->mps ||
-		    now < u->spared)
+		    now < u->spared || !cks_suspend_same_gpu(s, guest))
 			continue;
 		if (!best || u->wanted < best->suspension.wanted ||
 		    (u->wanted == best->suspension.wanted && u->since < best->suspension.since))
@@ -132,35 +161,61 @@ static struct cks_session_info *choose_parked(const struct cks_suspender *p,
 	return best;
 }
 
+/* Who leaves for @guest, and how; NULL: none yet, lowers *@next. */
+static struct cks_session_info *choose(const struct cks_suspender *p,
+				       const struct cks_session_info *guest, int64_t now,
+				       struct cks_suspend_wish *wish, int64_t *next)
+{
+	bool turns = cks_suspend_takes_turns(p, guest);
+	struct cks_session_info *s = NULL;
+	int64_t turn = INT64_MAX;
+
+	/* a parked session cannot return to another GPU */
+	*wish = (struct cks_suspend_wish){.park = !p->anywhere};
+	if (turns || p->policy.for_others)
+		s = choose_session(p, guest, now, &turn);
+	lower_next(next, turn);
+	if (s || (turns && turn < INT64_MAX)) /* its turn brings more than contexts */
+		return s;
+	s = choose_parked(p, guest, now);
+	if (s)
+		*wish = (struct cks_suspend_wish){.held = s->suspension.held};
+	return s;
+}
+
+static bool have_it_leave(struct cks_suspender *p, struct cks_session_info *s,
+			  const struct cks_session_info *guest, struct cks_suspend_wish wish,
+			  int64_t now)
+{
+	char name[CK_SESSION_NAME], other[CK_SESSION_NAME];
+	json_t *error;
+
+	ck_info("session %s leaves the GPU for %s after %lld ms", cks_session_name(s, name),
+		cks_session_name(guest, other), (long long)(now - s->suspension.since));
+	if (s->suspension.state == CK_RUNNING)
+		cks_suspend_charge(s, now);
+	wish.park |= s->mps != 0;
+	error = cks_suspend(p, s, wish, NULL);
+	json_decref(error);
+	s->suspension.spared = now + CK_SPARE_MS; /* if this fails */
+	s->suspension.again = INT64_MAX;	  /* see cks_suspend_left() */
+	return !error;
+}
+
 /* Have one leave for @guest. False: none can, nor will be able to before *@next. Kept sessions
  * always make room: if they cannot be suspended, one that the guest has probably come to replace
  * ends. */
 static bool make_room(struct cks_suspender *p, const struct cks_session_info *guest, int64_t now,
 		      int64_t *next)
 {
-	struct cks_session_info *s;
-	char name[CK_SESSION_NAME], other[CK_SESSION_NAME];
-	/* a parked session cannot return to another GPU */
 	struct cks_suspend_wish wish = {.park = !p->anywhere};
-	json_t *error;
+	struct cks_session_info *s = choose_kept(p, guest, now);
 
-	s = choose_kept(p, guest, now);
 	if (!s && cks_disconnected_give_way(p->workers, guest))
 		return true;
-	if (!s && makes_room(&p->policy))
-		s = choose_session(p, guest, now, next);
-	if (!s && (s = choose_parked(p, guest, now)) != NULL)
-		wish = (struct cks_suspend_wish){.held = s->suspension.held};
 	if (!s)
-		return false;
-	ck_info("session %s leaves the GPU for %s", cks_session_name(s, name),
-		cks_session_name(guest, other));
-	wish.park |= s->mps != 0;
-	error = cks_suspend(p, s, wish, NULL);
-	json_decref(error);
-	s->suspension.spared = now + CK_SPARE_MS; /* if this fails */
-	s->suspension.again = INT64_MAX;	  /* see left() */
-	return !error;
+		s = choose(p, guest, now, &wish, next);
+	return s && have_it_leave(p, s, guest, wish, now);
 }
 
 /* --- sessions that allocate */
@@ -168,15 +223,18 @@ static bool make_room(struct cks_suspender *p, const struct cks_session_info *gu
 /* The last word to the worker about its wish for memory. */
 static void answer_memory_request(struct cks_suspender *p, struct cks_session_info *s, char kind)
 {
+	struct cks_suspension *u = &s->suspension;
+
 	cks_workers_send(s, kind);
 	if (kind == CK_CONTROL_MADE)
 		p->granted = ck_now_ms() + CK_HEAD_START_MS;
-	s->suspension.memory_request = CK_NO_MEMORY_REQUEST;
-	s->suspension.coming = false;
-	s->suspension.since = ck_now_ms(); /* its turn begins now */
+	if (u->coming)
+		cks_suspend_begin_turn(s);
+	u->memory_request = CK_NO_MEMORY_REQUEST;
+	u->coming = false;
 }
 
-static void have_it_wait(const struct cks_suspender *p, struct cks_session_info *s)
+static void have_it_wait(struct cks_suspender *p, struct cks_session_info *s)
 {
 	struct cks_suspension *u = &s->suspension;
 
@@ -187,24 +245,29 @@ static void have_it_wait(const struct cks_suspender *p, struct cks_session_info 
 	cks_workers_send(s, CK_CONTROL_COMING);
 }
 
-static void serve_memory_request(struct cks_suspender *p, struct cks_session_info *s, int64_t now,
-				 int64_t *next)
+/* Is there another that gets memory before @s: one that is about to try, or for which one leaves
+ * now or later? */
+static bool is_behind(const struct cks_suspender *p, const struct cks_session_info *s, int64_t now)
 {
-	struct cks_suspension *u = &s->suspension;
+	const struct cks_session_info *first = cks_suspend_first(p, s);
+	struct cks_suspend_wish wish;
 	int64_t turn = INT64_MAX;
 
-	if (u->coming && p->left != u->left_before) {
-		answer_memory_request(p, s, CK_CONTROL_MADE);
-	} else if (cks_suspender_busy(p) || cks_disconnected_ending(p->workers, NULL) ||
-		   make_room(p, s, now, &turn)) {
-		/* one on its way out brings memory; that which one on its way in found free is not
-		 * for others */
-		have_it_wait(p, s);
-	} else if (turn < INT64_MAX &&
-		   (p->policy.quantum_ms > 0 || now - u->memory_requested_at < 2 * CK_IDLE_MS)) {
-		have_it_wait(p, s);
-		lower_next(next, turn);
-	} else if (u->coming) {
+	if (!first || first == s)
+		return false;
+	if (first->suspension.state == CK_SUSPENDED && now >= first->suspension.again)
+		return true;
+	return choose(p, first, now, &wish, &turn) || turn < INT64_MAX;
+}
+
+/* None leaves for it. */
+static void refuse_memory_request(struct cks_suspender *p, struct cks_session_info *s)
+{
+	struct cks_suspension *u = &s->suspension;
+
+	if (cks_suspend_takes_turns(p, s))
+		cks_suspend_explain(p, s);
+	if (u->coming) {
 		answer_memory_request(p, s, CK_CONTROL_MADE);
 	} else if (u->memory_request == CK_MEMORY_REQUEST_ALONE) {
 		answer_memory_request(p, s, CK_CONTROL_ALONE);
@@ -214,72 +277,30 @@ static void serve_memory_request(struct cks_suspender *p, struct cks_session_inf
 	}
 }
 
-/* --- sessions that resume */
-
-/* The session whose turn it is to find room. */
-static struct cks_session_info *first_in_line(const struct cks_suspender *p)
+static void serve_memory_request(struct cks_suspender *p, struct cks_session_info *s, int64_t now,
+				 int64_t *next)
 {
-	struct cks_session_info *s = NULL, *first = NULL;
+	struct cks_suspension *u = &s->suspension;
+	int64_t turn = INT64_MAX;
+	bool behind;
 
-	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		const struct cks_suspension *u = &s->suspension;
-
-		if (u->state == CK_SUSPENDED && u->wanted && !u->held && u->no_room &&
-		    (!first || u->since < first->suspension.since))
-			first = s;
+	if (!u->coming)
+		cks_suspend_line_up(p, s);
+	behind = is_behind(p, s, now);
+	if (u->coming && p->left != u->left_before && !behind) {
+		answer_memory_request(p, s, CK_CONTROL_MADE);
+	} else if (behind || cks_suspender_busy(p) || cks_disconnected_ending(p->workers, NULL) ||
+		   make_room(p, s, now, &turn)) {
+		/* one on its way out brings memory; that which one on its way in found free is not
+		 * for others */
+		have_it_wait(p, s);
+	} else if (turn < INT64_MAX && (cks_suspend_takes_turns(p, s) ||
+					now - u->memory_requested_at < 2 * CK_IDLE_MS)) {
+		have_it_wait(p, s);
+		lower_next(next, turn);
+	} else {
+		refuse_memory_request(p, s);
 	}
-	return first;
-}
-
-/* Is a session blocked in an allocation? Such sessions are resumed first: others have had their
- * turn. */
-static bool one_allocates(const struct cks_suspender *p)
-{
-	struct cks_session_info *s = NULL;
-
-	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		if (s->suspension.coming)
-			return true;
-	}
-	return false;
-}
-
-/* Is one on its way in? The next one cannot know what it leaves free. */
-static bool one_returns(const struct cks_suspender *p)
-{
-	struct cks_session_info *s = NULL;
-
-	while ((s = cks_workers_next(p->workers, s)) != NULL) {
-		if (s->suspension.state == CK_MOVING_IN || s->suspension.state == CK_RETURNING)
-			return true;
-	}
-	return false;
-}
-
-int64_t cks_suspend_turn(const struct cks_suspender *p, const struct cks_session_info *s)
-{
-	const struct cks_session_info *first;
-
-	if (one_returns(p))
-		return INT64_MAX;
-	if (!makes_room(&p->policy) || s->suspension.asked) /* a command comes first */
-		return ck_max(s->suspension.again, p->pause);
-	first = first_in_line(p);
-	if ((first && first != s) || one_allocates(p))
-		return INT64_MAX;
-	return ck_max(s->suspension.again, p->granted);
-}
-
-void cks_suspend_left(struct cks_suspender *p, struct cks_session_info *s)
-{
-	struct cks_session_info *first;
-
-	p->left++;
-	if (s->suspension.again == INT64_MAX)
-		s->suspension.again = ck_now_ms() + CK_HEAD_START_MS;
-	first = first_in_line(p);
-	if (first)
-		first->suspension.again = 0;
 }
 
 /* --- all of it */
@@ -304,6 +325,20 @@ static void leave_idle(struct cks_suspender *p, struct cks_session_info *s, int6
 	}
 }
 
+/* A session that waits to resume has tried since the last one left, and tries again later. */
+static void serve_resumer(struct cks_suspender *p, struct cks_session_info *s, int64_t now,
+			  int64_t *next)
+{
+	struct cks_suspension *u = &s->suspension;
+	int64_t turn = INT64_MAX;
+
+	if (u->state != CK_SUSPENDED || !u->wanted || u->held || u->no_room == 0 ||
+	    now >= u->again || cks_suspender_busy(p) || cks_suspend_first(p, s) != s)
+		return;
+	u->stuck = !make_room(p, s, now, &turn) && turn == INT64_MAX;
+	lower_next(next, turn);
+}
+
 int64_t cks_suspend_policy(struct cks_suspender *p)
 {
 	int64_t now = ck_now_ms(), next = INT64_MAX;
@@ -314,9 +349,7 @@ int64_t cks_suspend_policy(struct cks_suspender *p)
 		if (s->suspension.memory_request)
 			serve_memory_request(p, s, now, &next);
 	}
-	s = first_in_line(p);
-	/* it has tried since the last one left, and waits to try again */
-	if (s && now < s->suspension.again && !cks_suspender_busy(p) && !one_allocates(p))
-		make_room(p, s, now, &next);
+	while ((s = cks_workers_next(p->workers, s)) != NULL)
+		serve_resumer(p, s, now, &next);
 	return next;
 }

@@ -363,6 +363,9 @@ void cks_lease_open_gate(struct cks_session *s)
 	struct cks_late_end *late;
 	bool any;
 
+	/* a thread that waits for memory asks again: the session may have left the GPU meanwhile */
+	if (l->room == CK_ROOM_COMING)
+		l->room = CK_ROOM_MADE;
 	ck_lock(&l->lock);
 	any = l->late != NULL;
 	ck_unlock(&l->lock);

@@ -9,6 +9,7 @@
 
 #include "gen/handlers.h"
 #include "server/memory/lease.h"
+#include "server/policy/meter.h"
 #include "server/session/callback.h"
 #include "server/session/session.h"
 #include "util/log.h"
@@ -97,58 +98,87 @@ void cks_lease_made(struct cks_session *s)
 	s->leases->room = CK_ROOM_MADE;
 }
 
-static size_t free_memory(void)
+/* Look at the free memory from outside of the gate, which may be closed: then *@free stays. @pass
+ * NULL: the thread is inside. */
+static void look_at_free(struct cks_session *s, struct cks_pass *pass, size_t *free)
 {
-	size_t free = 0, total;
-
-	return ck_driver.cuMemGetInfo_v2 && ck_driver.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS
-		       ? free
-		       : 0;
+	if (pass && !cks_gate_try_uncounted(&s->gate, pass))
+		return;
+	*free = cks_meter_free();
+	if (pass)
+		cks_gate_leave_uncounted(pass);
 }
 
 /*
- * Ask, and wait until @size bytes are free, the server has no more to say, or some time has passed.
- * While another session leaves the GPU, the server has more to say. Returns the free memory.
+ * Wait until @size bytes are free, the server has no more to say, or some time has passed. While
+ * another session leaves the GPU, the server has more to say. False: the session itself leaves.
  */
-static size_t request_memory(struct cks_session *s, size_t size)
+static bool await_memory(struct cks_session *s, struct cks_pass *pass, size_t size)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_MS * CK_NS_PER_MS};
+	size_t free = 0;
 	int free_ms = 0;
 
-	s->leases->room = CK_ROOM_ASKED;
-	if (!s->press || s->press() < 0)
-		return free_memory();
 	for (int ms = 0; ms < PATIENCE_MS || s->leases->room == CK_ROOM_COMING; ms += PAUSE_MS) {
-		free_ms = free_memory() >= size ? free_ms + PAUSE_MS : 0;
+		if (pass && cks_gate_is_parked(&s->gate))
+			return false;
+		look_at_free(s, pass, &free);
+		free_ms = free >= size ? free_ms + PAUSE_MS : 0;
 		/* while another session moves, what is free may be for that one */
-		if (free_ms > (s->leases->room == CK_ROOM_COMING ? GRACE_MS : 0))
+		if (free_ms > (s->leases->room == CK_ROOM_COMING ? GRACE_MS : 0)) {
+			s->press(false);
 			break;
+		}
 		if (s->leases->room == CK_ROOM_ALONE || s->leases->room == CK_ROOM_MADE)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	return free_memory();
+	return true;
 }
 
-/* Wait until there is enough free memory, or at least more than before. */
+/*
+ * Ask the others, and wait. The thread is outside of the gate meanwhile: the session does not use
+ * the GPU, and may leave it for another one. Then it asks again when it is back. Returns the free
+ * memory.
+ */
+static size_t request_memory(struct cks_session *s, struct cks_pass *pass, size_t size)
+{
+	bool answered = false;
+
+	while (!answered) {
+		s->leases->room = CK_ROOM_ASKED;
+		if (!s->press || s->press(true) < 0)
+			break;
+		if (pass)
+			cks_gate_leave(pass);
+		answered = await_memory(s, pass, size);
+		if (pass)
+			cks_gate_enter(&s->gate, pass);
+	}
+	return cks_meter_free();
+}
+
+/* Wait until there is enough free memory, or at least more than before: a client that does not know
+ * how much is enough tries that first. */
 CUresult ck_serve_lease_press(struct cks_request *q, ck_lease_press_args *a,
 			      ck_lease_press_res *res)
 {
 	struct cks_session *s = q->session;
-	size_t before = free_memory(), now = before;
+	size_t before = cks_meter_free(), now = before;
 	unsigned int round = 0;
 
 	cks_lease_expire(s); /* the client does not take it any more */
 	do
-		now = request_memory(s, a->size);
-	while (now < a->size && s->leases->room == CK_ROOM_MADE && ++round < ROUNDS);
+		now = request_memory(s, q->pass, a->size);
+	while (now < (a->size < SIZE_MAX ? a->size : before + 1) &&
+	       s->leases->room == CK_ROOM_MADE && ++round < ROUNDS);
 	res->more = now > before || now >= a->size;
 	return CUDA_SUCCESS;
 }
 
 bool cks_lease_make_room(struct cks_session *s, unsigned int round)
 {
-	request_memory(s, SIZE_MAX);
+	request_memory(s, NULL, SIZE_MAX);
 	return s->leases->room == CK_ROOM_MADE ? round < ROUNDS
 					       : s->leases->room != CK_ROOM_ALONE && round == 0;
 }

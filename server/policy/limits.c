@@ -105,7 +105,7 @@ static const struct row {
 		 CK_SIZE_MOST},
 	[CK_LIMIT_QUANTUM] =
 		{{"quantum", "TIME",
-		  "time that sessions run in turn if the GPU has too little memory; 0: no turns",
+		  "shortest turn of all sessions if the GPU has too little memory; 0: no turns",
 		  "0"},
 		 0,
 		 0,

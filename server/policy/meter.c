@@ -283,6 +283,18 @@ bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used)
 	return *limit < CK_ACCOUNT_UNLIMITED;
 }
 
+bool cks_meter_takes_turns(CUdevice device, uint64_t *own)
+{
+	struct cks_terms terms;
+	bool known = device >= 0 && device < CK_MAX_DEVICES;
+
+	cks_meter_terms(&terms);
+	ck_lock(&meter.lock);
+	*own = known ? meter.own[device] : 0;
+	ck_unlock(&meter.lock);
+	return known && terms.overcommit;
+}
+
 /* --- contexts. The first three with the lock held. */
 
 static void explain_contexts(void)

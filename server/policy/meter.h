@@ -39,6 +39,9 @@ bool cks_meter_is_own(unsigned int pid);
  * session's threads run. */
 void cks_meter_begin(uint64_t wish);
 
+/* Bytes of the current device that the session can take without others making way. */
+size_t cks_meter_free(void);
+
 /* A context is about to be made; false: the identity may have no more. And one has ended, or was
  * not made. */
 bool cks_meter_context_begin(void);

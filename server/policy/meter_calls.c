@@ -271,16 +271,41 @@ static CUresult total_memory(size_t *bytes, CUdevice device)
 	return err;
 }
 
+static void narrow_to_quota(CUdevice device, size_t *free, size_t *total)
+{
+	uint64_t limit, used;
+
+	if (!cks_meter_quota(device, &limit, &used))
+		return;
+	*total = ck_min((uint64_t)*total, limit);
+	*free = ck_min((uint64_t)*free, limit > used ? limit - used : 0);
+}
+
+/* Sessions that take turns make way: what they have counts as free. */
 static CUresult memory_info(size_t *free, size_t *total)
 {
 	CUresult err = real.cuMemGetInfo_v2(free, total);
-	uint64_t limit, used;
+	CUdevice device = current_device();
+	uint64_t own;
 
-	if (err || !cks_meter_quota(current_device(), &limit, &used))
+	if (err)
 		return err;
-	*total = ck_min((uint64_t)*total, limit);
-	*free = ck_min((uint64_t)*free, limit > used ? limit - used : 0);
-	return err;
+	if (cks_meter_takes_turns(device, &own))
+		*free = ck_max(*free, *total - ck_min((uint64_t)*total, own));
+	narrow_to_quota(device, free, total);
+	return CUDA_SUCCESS;
+}
+
+size_t cks_meter_free(void)
+{
+	CUresult (*info)(size_t * free, size_t * total) =
+		real.cuMemGetInfo_v2 ? real.cuMemGetInfo_v2 : ck_driver.cuMemGetInfo_v2;
+	size_t free, total;
+
+	if (!info || info(&free, &total))
+		return 0;
+	narrow_to_quota(current_device(), &free, &total);
+	return free;
 }
 
 #define TAKE(name, function) ck_driver.name = real.name ? (function) : NULL

@@ -20,6 +20,9 @@ void cks_meter_refund(CUdevice device, size_t size);
 /* The quota of @device, and what the identity has of it; false: there is none. */
 bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used);
 
+/* Does the policy let the session take turns in the memory of @device? @own: what it has there. */
+bool cks_meter_takes_turns(CUdevice device, uint64_t *own);
+
 /* meter_calls.c: put the functions that count into ck_driver. */
 void cks_meter_take_over(void);
 

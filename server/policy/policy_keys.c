@@ -157,6 +157,15 @@ static void take_share(struct cks_policy_reading *r, const config_setting_t *s,
 	take_word(r, s, key, t, "mps", "time");
 }
 
+static void take_yes(struct cks_policy_reading *r, const config_setting_t *s, const struct key *key,
+		     struct cks_terms *t)
+{
+	if (config_setting_type(s) == CONFIG_TYPE_BOOL)
+		store_value(t, key, config_setting_get_bool(s));
+	else
+		cks_policy_fail(r, s, "%s: neither true nor false", key->name);
+}
+
 static void take_percent(struct cks_policy_reading *r, const config_setting_t *s,
 			 const struct key *key, struct cks_terms *t)
 {

@@ -55,14 +55,15 @@ struct cks_worker_note {
 		CK_NOTE_RETURNED = 13, /* its memory is back, and it goes on */
 		CK_NOTE_NO_ROOM = 14,  /* the GPU has no room: it is parked as before; why */
 		CK_NOTE_LOST = 15,     /* its memory cannot be brought back; why */
+		CK_NOTE_FOUND = 16,    /* it does not wait for memory any more */
 	} kind;
 	unsigned char session[16];
 	/* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY, _LEFT, _NO_ROOM and _LOST: why
 	 * not; empty: it has left; of _END: why */
 	char text[CK_NOTE_TEXT];
-	/* of CK_NOTE_SESSION: its process id; of _USE and _PARKED: bytes; of _END: most bytes that
-	 * it had; of _TURN: the serial number; of _CUT: ms for which it waits for others; 0: it has
-	 * one */
+	/* of CK_NOTE_SESSION: its process id; of _PRESS, _USE and _PARKED: bytes; of _END: most
+	 * bytes that it had; of _TURN: the serial number; of _CUT: ms for which it waits for
+	 * others; 0: it has one */
 	uint64_t number;
 	uint64_t uses; /* of CK_NOTE_USE: grows while the session uses the GPU; of _TURN: 1 if it
 			  * used its time to the end */
@@ -166,6 +167,8 @@ struct cks_control_turn {
 /* As struct cks_control_words: a line for the program's user (server/session/user_messages.h);
  * @last: and the session ends. */
 #define CK_CONTROL_WORDS 'B'
+/* The same: why memory is refused, for a program whose allocation fails. */
+#define CK_CONTROL_REFUSAL 'I'
 struct cks_control_words {
 	char kind, last;
 	char text[CK_NOTE_TEXT]; /* empty from a supervisor of an older release */

@@ -46,6 +46,7 @@ struct cks_suspension {
 	bool was_wanted;	  /* without that command */
 	unsigned int no_room;	  /* how often in a row it has found none to resume, */
 	bool tried;		  /* and the driver has tried */
+	bool stuck;		  /* and no other can make any, until it tries again */
 	struct cks_gpu_room need; /* what it took of each GPU */
 	/* to which GPU a command wants it, as in "1" or "0=1,1=0"; "": to its own */
 	char wish[CK_WISH_TEXT];
@@ -71,8 +72,13 @@ struct cks_suspension {
 	bool coming;	      /* and waits, at the supervisor's request, */
 	uint64_t left_before; /* when so many had left */
 	int64_t spared;	      /* until this time it does not leave for others */
-	pid_t mover;	      /* the process that moves it; 0: it has ended */
-	int answer;	      /* of which */
+	/* its turns (server/life/suspend_turns.c), in ms: what it has had of the GPU, and had when
+	 * the latest one began */
+	int64_t served, begun;
+	/* how long it took to leave the GPU, and to return; 0: unknown */
+	unsigned int out_ms, in_ms;
+	pid_t mover;	 /* the process that moves it; 0: it has ended */
+	int answer;	 /* of which */
 	int64_t stopped; /* since then the program stands still for it, in ms; 0: it does not */
 	bool told;	 /* its user knows */
 	bool asked;	 /* a command waits: */

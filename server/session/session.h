@@ -87,7 +87,8 @@ struct cks_session {
 	struct cks_histogram call_times, round_trips; /* of calls that wait; of its connections */
 	int wake_fd; /* an eventfd that wakes the watch; -1: none */
 	int device_count;
-	int (*press)(void); /* ask the other sessions for free memory; NULL: not possible */
+	/* ask the other sessions for free memory, or wait for it no longer; NULL: not possible */
+	int (*press)(bool waits);
 	void (*listens)(
 		void); /* the calling lane waits for words from now on; NULL: nothing to do */
 	unsigned int wait_max_ms;	       /* time limit of calls that wait for news */
@@ -106,8 +107,9 @@ struct cks_request {
 	struct ck_reader *reader; /* bulk payload is read through it */
 	uint32_t xid;
 	uint32_t proc;
-	uint64_t ctx;	    /* id of the caller's current context; already bound */
-	size_t bulk_offset; /* of the payload, in the record's body */
+	struct cks_pass *pass; /* of its thread, which is inside of the gate; NULL: it has none */
+	uint64_t ctx;	       /* id of the caller's current context; already bound */
+	size_t bulk_offset;    /* of the payload, in the record's body */
 	size_t bulk_size;
 	bool replied; /* the handler sent the reply itself (bulk) */
 	int broken;   /* -errno: the channel failed in the handler */

@@ -103,6 +103,7 @@ int cks_lane_decode(struct cks_lane *l, const struct ck_proc *proc, const struct
 	long size = -EOPNOTSUPP;
 
 	q->session = l->session;
+	q->pass = &l->pass;
 	q->xid = header->xid;
 	q->proc = header->proc;
 	if (proc->one_way)

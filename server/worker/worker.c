@@ -312,6 +312,9 @@ static void handle_message(union message *message)
 	case CK_CONTROL_WORDS:
 		relay_message(&message->words);
 		break;
+	case CK_CONTROL_REFUSAL:
+		cks_user_messages_refuse(message->words.text);
+		break;
 	case CK_CONTROL_HOLD:
 	case CK_CONTROL_TURN:
 	case CK_CONTROL_FREE:
@@ -345,9 +348,10 @@ static _Noreturn void take_connections(void)
 	}
 }
 
-static int request_memory(void)
+static int request_memory(bool waits)
 {
-	struct cks_worker_note note = {.kind = CK_NOTE_PRESS};
+	struct cks_worker_note note = {.kind = waits ? CK_NOTE_PRESS : CK_NOTE_FOUND,
+				       .number = cks_memory_total(worker.session->memory)};
 
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }

@@ -53,7 +53,7 @@ pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="the daemon is a stand-i
 class Mps:
     """A server whose PATH begins with the stand-in, and what that has recorded."""
 
-    def __init__(self, folder, *options, policy=POLICY, mode="", control=True):
+    def __init__(self, folder, *options, policy=POLICY, mode="", control=True, **environment):
         (folder / "bin").mkdir()
         self.run = tempfile.TemporaryDirectory(prefix="mps")      # its sockets need a short path
         if control:
@@ -63,7 +63,7 @@ class Mps:
         self.record = folder / "record"
         self.folder = folder
         self.environment = {"PATH": f"{folder}/bin:/usr/bin:/bin", "XDG_RUNTIME_DIR": self.run.name, "MPS_DAEMON": mode,
-                            "MPS_RECORD": str(self.record)}
+                            "MPS_RECORD": str(self.record), **environment}
         self.programs = []
         self.server = Server(folder / "server", "--policy", self.policy, "--audit", folder / "audit", *options, **self.environment)
 

@@ -489,6 +489,7 @@ def test_an_ipv4_host_has_one_entry_at_all_sockets(serve, tmp_path, secure, spel
     ('default: { share = "mps"; sm = "101%"; };', 1, 'sm: not a part as in "25%"'),
     ('default: { share = "mps"; sm = "0%"; };', 1, 'sm: not a part as in "25%"'),
     ('default: { sm = "25%"; };', 1, 'sm: it needs share = "mps"'),
+    ('default: { memory_overcommit = "2"; };', 1, 'memory_overcommit: neither true nor false'),
     ("default: { weight = 0; };", 1, "weight: not a number from 1 to 1000"),
     ("default: { contexts = 0; };", 1, "contexts: not a number from 1 to 100000"),
     ("default: { m3_memory = \"25%\"; };", 1, "m3_memory: not a size"),
@@ -586,7 +587,8 @@ def test_a_right_policy_is_accepted(tmp_path):
 prefixes: ( { name = "nsys"; command = [ "/usr/bin/nsys", "profile", "-o", "/tmp/%q{CRICKET_SESSION}" ]; } );
 default: { sessions = 4; memory = "25%"; priority = -5; weight = 3; contexts = 8; m3_memory = "1G"; resume = "90s"; suspend_idle = "30m";
     memory_total = "64G"; time = "8h"; idle = "0"; lanes = 64; host_memory = "16G"; output = "1M"; cache = "256M"; bandwidth = "100M"; store = "1G";
-    nvml_processes = "own"; m3_names = "all"; share = "mps"; sm = "50%"; };
+    nvml_processes = "own"; m3_names = "all"; share = "mps"; sm = "50%";
+    memory_overcommit = true; };
 identities: (
     { token = "alice"; memory = "8G"; gpus = "0,1"; features = [ "m3", "checkpoint" ]; prefixes = [ "nsys" ]; },
     { user = "0"; gpus = "GPU-01234567-89ab-cdef-0123-456789abcdef"; },
