@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
-"""bench/quantum.py - what it costs that two programs take turns on a GPU which has room for one of them.
+"""bench/quantum.py - what it costs that programs take turns on a GPU which has room for one of them.
 
-    bench/quantum.py [--driver emu|cuda] [--gb N] [--rounds N] [--quantum S]
+    bench/quantum.py [--driver emu|cuda] [--gb N] [--rounds N] [--quantum S] [--overcommit]
 
-Each program holds N GiB, and fills them so many times. A holder takes the rest of the GPU's memory, so that both do not fit.
-The rows: seconds of one after the other, seconds of both at once with `--suspend-for-others --quantum`, how often a
-session was suspended, and when each program began and ended.
+Each program holds N GiB, and fills them so many times. A holder takes the rest of the GPU's memory, so that two do not fit.
+The rows: seconds of one after the other, seconds of all at once with `--suspend-for-others --quantum`, how often a
+session was moved out, and when each program ended.
+
+With --overcommit, there are four programs of 60 % of the memory, and a policy with `memory_overcommit`. A fifth program
+comes in a further run: it reads a little of as much memory every 15 s. Its row has the seconds that it waited.
 """
 import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 from suspend import ROOT, Server, row
 
-LIMIT_S = 60     # for each wait
+LIMIT_S = 600    # for each wait
 
 WORK = """
 import ctypes, sys, time
@@ -38,6 +42,24 @@ for at in pieces:
     ok(c.cuMemcpyDtoH_v2(last, at, ctypes.c_size_t(64)))
     assert set(last) == {i}
 """
+# Works rarely: says how long a read took, until its stdin ends.
+RARE = """
+import ctypes, select, sys, time
+c = ctypes.CDLL("libcuda.so.1")
+def ok(err):
+    assert err == 0, err
+context, at, data = ctypes.c_void_p(), ctypes.c_uint64(), (ctypes.c_uint32 * 16)()
+ok(c.cuInit(0)); ok(c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)); ok(c.cuCtxSetCurrent(context))
+size = int(float(sys.argv[1]) * 2**30)
+ok(c.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)))
+ok(c.cuMemsetD32_v2(at, 7, ctypes.c_size_t(size // 4)))
+print("ready", flush=True)
+while not select.select([sys.stdin], [], [], 15)[0]:
+    begin = time.monotonic()
+    ok(c.cuMemcpyDtoH_v2(data, at, ctypes.c_size_t(64)))
+    assert set(data) == {7}
+    print(round(time.monotonic() - begin, 2), flush=True)
+"""
 # Leaves free what it is asked to, and says so.
 HOLD = """
 import ctypes, sys
@@ -57,11 +79,11 @@ sys.stdin.readline()
 """
 
 
-def start(server, options):
+def start(server, options, source=WORK, **pipes):
     env = dict(os.environ, LD_PRELOAD=str(ROOT / "cpu" / "cricket-client.so"), REMOTE_GPU_ADDRESS=f"127.0.0.1:{server.port}",
                CRICKET_WAIT="10m")
     hide = [] if options.driver == "emu" else [str(ROOT / "bench" / "no-gpu.sh")]
-    return subprocess.Popen([*hide, sys.executable, "-c", WORK, str(options.gb), str(options.rounds)], env=env)
+    return subprocess.Popen([*hide, sys.executable, "-c", source, str(options.gb), str(options.rounds)], env=env, **pipes)
 
 
 def ended(server, processes):
@@ -82,15 +104,32 @@ def ended(server, processes):
     return [at[i] for i in range(len(processes))]
 
 
-def hold(options):
-    """A native process that leaves room for one program and a half; None on the emulated GPU, which has a limit."""
+def hold(options, room):
+    """A native process that leaves @room GiB; None on the emulated GPU, which has a limit."""
     if options.driver == "emu":
-        os.environ.update(CRICKET_EMU=f"memory={int(options.gb * 1.5 * 1024)}M,shared")
+        os.environ.update(CRICKET_EMU=f"memory={int(room * 1024)}M,shared")
         return None
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(options.gb * 1.5 + 2)], text=True, stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(room)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     row("free", mib=int(holder.stdout.readline()))
     return holder
+
+
+def begin_server(options):
+    if not options.overcommit:
+        return Server(options.driver, "--suspend-for-others", "--quantum", options.quantum)
+    with tempfile.NamedTemporaryFile("w", suffix=".policy") as policy:
+        print("default: { memory_overcommit = true; };", file=policy, flush=True)
+        return Server(options.driver, "--policy", policy.name)
+
+
+def rare_one(server, options, count):
+    """One that works rarely beside the others: how long it waits, and they all take."""
+    rare = start(server, options, RARE, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    if rare.stdout.readline() != "ready\n":
+        sys.exit("the program that works rarely has failed")
+    each = ended(server, [start(server, options) for _ in range(count)])
+    waits = [float(line) for line in rare.communicate("\n")[0].split()]
+    row("beside_a_rare_one", s=max(each), each=each, waits=waits)
 
 
 def main():
@@ -99,14 +138,19 @@ def main():
     parser.add_argument("--gb", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=10000)
     parser.add_argument("--quantum", default="5s")
+    parser.add_argument("--overcommit", action="store_true")
     options = parser.parse_args()
-    holder = hold(options)
-    server = Server(options.driver, "--suspend-for-others", "--quantum", options.quantum)
-    alone = [ended(server, [start(server, options)])[0] for _ in range(2)]
+    count = 4 if options.overcommit else 2
+    context = 0 if options.driver == "emu" else 1       # GiB of each program, about
+    holder = hold(options, (options.gb / 0.6 if options.overcommit else options.gb * 1.5) + count * context)
+    server = begin_server(options)
+    alone = [ended(server, [start(server, options)])[0] for _ in range(count)]
     row("in_sequence", s=round(sum(alone), 2), each=alone)
-    both = ended(server, [start(server, options) for _ in range(2)])
-    row("at_once", s=max(both), each=both, suspends=(server.home / "log").read_text().count(" is suspended: "))
-    row("ratio", value=round(max(both) / sum(alone), 2))
+    together = ended(server, [start(server, options) for _ in range(count)])
+    row("at_once", s=max(together), each=together, moves=(server.home / "log").read_text().count(" moved out of GPU memory "))
+    row("ratio", value=round(max(together) / sum(alone), 2))
+    if options.overcommit:
+        rare_one(server, options, count)
     server.end()
     if holder:
         holder.stdin.close()
