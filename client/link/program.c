@@ -36,10 +36,11 @@ struct interpreter {
 #define WORDS 1u   /* options are words, never single letters */
 #define OPTIONS 2u /* only an option names a script */
 #define OTHERS 4u  /* there are other long options with a value than those listed */
+#define RUNNERS 8u /* a script or module may run another script (runners) */
 
 static const struct interpreter interpreters[] = {
-	{"python", "WXQ", "", "c", "-m ", "", "--check-hash-based-pycs ", 0},
-	{"pypy", "WX", "", "c", "-m ", "", "--jit ", 0},
+	{"python", "WXQ", "", "c", "-m ", "", "--check-hash-based-pycs ", RUNNERS},
+	{"pypy", "WX", "", "c", "-m ", "", "--jit ", RUNNERS},
 	{"perl", "I", "CDFMdimx", "eE", "", "", "", 0},
 	{"ruby", "CEIXr", "FKTWix", "e", "", "", "--encoding ", 0},
 	{"node", "Cr", "", "ep", "", "",
@@ -69,9 +70,21 @@ static const struct interpreter interpreters[] = {
 	{"tclsh", "", "", "", "", "", "-encoding ", 0},
 };
 
+/* Modules and scripts of Python that run another script in their process. */
+static const struct interpreter runners[] = {
+	{"cProfile", "os", "", "", "-m ", "", "--outfile --sort ", 0},
+	{"profile", "os", "", "", "-m ", "", "--outfile --sort ", 0},
+	{"pdb", "c", "", "", "-m ", "", "--command ", 0},
+	{"trace", "fC", "", "", "", "", "--file --coverdir --ignore-module --ignore-dir ", 0},
+	{"debugpy", "", "", "c", "-m ", "", "--listen --connect --log-to --pid ", 0},
+	{"kernprof", "ospu", "", "", "-m ", "", "--outfile --setup --prof-mod --unit ", 0},
+	{"IPython", "", "", "c", "-m ", "", "", 0},
+	{"ipython", "", "", "c", "-m ", "", "", 0},
+};
+
 /* The arguments of a process, in turn. */
 struct reading {
-	const struct interpreter *by;
+	const struct interpreter *by, *first;
 	const char *at, *end;
 	bool doubt; /* the next argument may be an option's value */
 };
@@ -107,13 +120,25 @@ static bool is_named(const char *base, const char *name)
 	return base[length] == '\0';
 }
 
-static const struct interpreter *find_interpreter(const char *base)
+static const struct interpreter *find_named(const struct interpreter *list, size_t count,
+					    const char *base)
 {
-	for (size_t i = 0; i < CK_ARRAY_SIZE(interpreters); i++) {
-		if (is_named(base, interpreters[i].name))
-			return &interpreters[i];
+	for (size_t i = 0; i < count; i++) {
+		if (is_named(base, list[i].name))
+			return &list[i];
 	}
 	return NULL;
+}
+
+/* Does @base run another script? Then its options follow. False: no, or not by this interpreter. */
+static bool take_runner(struct reading *r, const char *base)
+{
+	const struct interpreter *runner =
+		r->by->flags & RUNNERS ? find_named(runners, CK_ARRAY_SIZE(runners), base) : NULL;
+
+	if (runner)
+		r->by = runner;
+	return runner != NULL;
 }
 
 /* Is @option, without its "=VALUE", in @list? */
@@ -190,19 +215,31 @@ static int put_module(const struct reading *r, const char *module, char out[CKC_
 
 	if (!module)
 		return 0;
-	snprintf(before, sizeof(before), "%s -m ", r->by->name);
+	snprintf(before, sizeof(before), "%s -m ", r->first->name);
 	return put_name(before, base_of(module), out);
 }
 
 /* What an argument is. */
 enum kind { SCRIPT, OPTION, CODE, DONE };
 
+/* The program is @module, unless that runs another one. */
+static enum kind read_module(struct reading *r, const char *module, char out[CKC_PROGRAM])
+{
+	put_module(r, module, out);
+	return module && take_runner(r, module) ? OPTION : DONE;
+}
+
 /* An argument that is no option. */
-static enum kind read_script(const struct reading *r, const char *argument)
+static enum kind read_script(struct reading *r, const char *argument, char out[CKC_PROGRAM])
 {
 	if (r->by->flags & OPTIONS)
 		return CODE;
-	return r->doubt && access(argument, F_OK) != 0 ? OPTION : SCRIPT;
+	if (r->doubt && access(argument, F_OK) != 0)
+		return OPTION;
+	if (!take_runner(r, base_of(argument)))
+		return SCRIPT;
+	put_script(argument, out);
+	return OPTION;
 }
 
 /* Look at the letters of @option, as in "-uc". @value: it has one, which names the program. */
@@ -236,17 +273,15 @@ static enum kind read_argument(struct reading *r, const char *argument, char out
 	enum kind kind;
 
 	if (argument[0] != '-' && argument[0] != '+')
-		return read_script(r, argument);
+		return read_script(r, argument, out);
 	if (strcmp(argument, "-") == 0)
 		return CODE;
 	if (is_listed(argument, r->by->script)) {
 		put_name("", value_of(r, argument), out);
 		return DONE;
 	}
-	if (is_listed(argument, r->by->module)) {
-		put_module(r, value_of(r, argument), out);
-		return DONE;
-	}
+	if (is_listed(argument, r->by->module))
+		return read_module(r, value_of(r, argument), out);
 	if (is_listed(argument, r->by->longer)) {
 		value_of(r, argument);
 		return OPTION;
@@ -258,9 +293,7 @@ static enum kind read_argument(struct reading *r, const char *argument, char out
 	if (argument[1] == '-' || r->by->flags & WORDS)
 		return OPTION;
 	kind = read_letters(r, argument, &module);
-	if (kind == DONE)
-		put_module(r, module, out);
-	return kind;
+	return kind == DONE ? read_module(r, module, out) : kind;
 }
 
 /* Is the process a notebook's kernel? Its children inherit the variable. */
@@ -285,8 +318,10 @@ int ckc_program_of(const char *arguments, size_t size, const char *notebook, cha
 	enum kind kind = OPTION;
 
 	out[0] = '\0';
-	r.by = argument ? find_interpreter(base_of(argument[0] == '-' ? argument + 1 : argument))
-			: NULL;
+	if (argument)
+		r.by = find_named(interpreters, CK_ARRAY_SIZE(interpreters),
+				  base_of(argument[0] == '-' ? argument + 1 : argument));
+	r.first = r.by;
 	if (!r.by)
 		return 0;
 	if (notebook && *notebook && is_kernel(&r))
