@@ -189,7 +189,7 @@ static void add_rates(struct check *c, double up, double down)
 static const char *reword_message(const char *said, const struct ckx_server *server)
 {
 	if (server->token[0] && strstr(said, "only clients with its token"))
-		return "CRICKET_TOKEN is not one of the server's tokens";
+		return "the token is not one of the server's tokens";
 	return said && *said ? said : "the client library failed";
 }
 

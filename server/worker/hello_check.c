@@ -51,7 +51,7 @@ static enum cks_refusal check_credentials(const struct cks_options *options,
 	}
 	if (args->token.token_len > 0)
 		snprintf(why, CK_WHY_SIZE,
-			 "CRICKET_TOKEN is not one of the server's tokens (revoked, expired or "
+			 "the token is not one of the server's tokens (revoked, expired or "
 			 "mistyped?); to store another one, run: cricket login");
 	else
 		snprintf(why, CK_WHY_SIZE,
