@@ -470,7 +470,7 @@ class Terminal:
     def __init__(self, command, env, lines=24):
         self.own, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", lines, 80, 0, 0))
-        self.process = subprocess.Popen(command, env=dict(env, TERM="xterm"), stdin=theirs, stdout=theirs, stderr=theirs)
+        self.process = subprocess.Popen(command, env=dict(env, TERM="xterm", LINES=str(lines), COLUMNS="80"), stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         os.set_blocking(self.own, False)
         self.shown = ""

@@ -305,7 +305,9 @@ def test_white_space_around_a_token_is_not_part_of_it(plain, home):
 def test_a_terminal_shows_what_is_typed_after_the_question_was_interrupted(plain, home, how):
     terminal, end = pty.openpty()
     before = termios.tcgetattr(end)
-    with subprocess.Popen([CRICKET, "login", plain.address("tcp")], env=home, stdin=end, stdout=end, stderr=end) as process:
+    # A shell without job control has what it starts in the background ignore SIGINT.
+    command = ["env", "--default-signal=INT", CRICKET, "login", plain.address("tcp")]
+    with subprocess.Popen(command, env=home, stdin=end, stdout=end, stderr=end) as process:
         shown = b""
         while b"Token of " not in shown:
             shown += os.read(terminal, 4096)

@@ -59,7 +59,11 @@ def pin_of(server):
 
 
 def front(server):
-    return next(p for p in children_of(server.process.pid) if name_of(p) == "cricket-tls")
+    """Its process, which has its name a moment after it has been started."""
+    def found():
+        return [p for p in children_of(server.process.pid) if name_of(p) == "cricket-tls"]
+    wait_until(found, 10, "the process that makes handshakes")
+    return found()[0]
 
 
 def relays(server):

@@ -128,6 +128,7 @@ static void judge(const char *name, long got, long wanted, const char *bytes)
 	for (long i = 0; got == wanted && i < wanted; i++)
 		if (bytes[i] != 'h')
 			got = -2 - i;
+	CHECK(cudaDeviceSynchronize());
 	if (memory[0] != letter || memory[SIZE - 1] != letter)
 		got = -1000000;
 	if (got != wanted)
