@@ -127,6 +127,8 @@ static bool await_memory(struct cks_session *s, struct cks_pass *pass, size_t si
 		/* while another session moves, what is free may be for that one */
 		if (free_ms > (s->leases->room == CK_ROOM_COMING ? GRACE_MS : 0)) {
 			s->press(false);
+			/* another that returns may take it first: then ask again */
+			s->leases->room = CK_ROOM_MADE;
 			break;
 		}
 		if (s->leases->room == CK_ROOM_ALONE || s->leases->room == CK_ROOM_MADE)
