@@ -1,0 +1,117 @@
+/*
+ * tests/unit/test_server_lease_press.c - a session that waits for memory of others.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gen/handlers.h"
+#include "server/memory/lease.h"
+#include "server/session/session.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* What is free at each look, the last one for good. */
+static size_t looks[8], look_count, look;
+static struct cks_session session;
+static unsigned int requests;
+
+static CUresult info(size_t *free, size_t *total)
+{
+	*free = looks[look] * MIB;
+	*total = 64 * MIB;
+	if (look + 1 < look_count)
+		look++;
+	return CUDA_SUCCESS;
+}
+
+static int press(bool waits)
+{
+	requests += waits;
+	return 0;
+}
+
+static int refuse(bool waits)
+{
+	requests += waits;
+	if (waits)
+		cks_lease_alone(&session);
+	return 0;
+}
+
+static int make(void **state)
+{
+	(void)state;
+	session = (struct cks_session){.press = press};
+	look = look_count = requests = 0;
+	ck_driver.cuMemGetInfo_v2 = info;
+	return cks_leases_create(&session.leases);
+}
+
+static int drop(void **state)
+{
+	(void)state;
+	cks_leases_destroy(session.leases);
+	return 0;
+}
+
+static void show(size_t free)
+{
+	looks[look_count++] = free;
+}
+
+static bool gets(size_t mib)
+{
+	struct cks_request q = {.session = &session};
+	ck_lease_press_args args = {.size = mib * MIB};
+	ck_lease_press_res res = {0};
+
+	assert_int_equal(ck_serve_lease_press(&q, &args, &res), CUDA_SUCCESS);
+	return res.more;
+}
+
+static void memory_that_is_free_is_taken(void **state)
+{
+	(void)state;
+	show(4); /* before */
+	show(14);
+	assert_true(gets(10));
+	assert_int_equal(requests, 1);
+}
+
+/* One that returns at the same moment is faster. */
+static void it_asks_again_if_another_takes_what_was_free(void **state)
+{
+	(void)state;
+	show(4);
+	show(14);
+	show(4); /* when it would be taken */
+	show(14);
+	assert_true(gets(10));
+	assert_int_equal(requests, 2);
+}
+
+static void a_refusal_is_an_end(void **state)
+{
+	(void)state;
+	session.press = refuse;
+	show(4);
+	assert_false(gets(10));
+	assert_int_equal(requests, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(memory_that_is_free_is_taken, make, drop),
+		cmocka_unit_test_setup_teardown(it_asks_again_if_another_takes_what_was_free, make,
+						drop),
+		cmocka_unit_test_setup_teardown(a_refusal_is_an_end, make, drop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
