@@ -121,6 +121,8 @@ void cks_lease_forget_ended(struct cks_leases *l, uint64_t context)
 			continue;
 		}
 		*at = e->next;
+		if (!context)
+			ck_driver.cuEventDestroy_v2(e->event);
 		free(e);
 	}
 	ck_unlock(&l->lock);

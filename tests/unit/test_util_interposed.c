@@ -161,10 +161,10 @@ static void names_are_stored_too(void **state)
 	memcpy(alias, &length, sizeof(length));
 	send_text("message");
 	assert_int_equal(recvfrom(ends[0], theirs + 1000, 100, 0,
-				  (struct sockaddr *)(void *)(theirs + 100), their_length),
+				  (struct sockaddr *)(void *)(theirs + 104), their_length),
 			 7);
 	assert_memory(1000, "message.");
-	assert_memory_equal(alias + 100, &name, sizeof(name));
+	assert_memory_equal(alias + 104, &name, sizeof(name));
 	assert_memory_equal(alias, &length, sizeof(length));
 }
 
@@ -176,12 +176,12 @@ static void parts_may_be_of_both_kinds(void **state)
 	struct iovec iov[] = {{theirs, 2}, {plain, 3}, {NULL, 0}, {theirs + 10, 9}};
 
 	(void)state;
-	memcpy(alias + 100, iov, sizeof(iov));
+	memcpy(alias + 104, iov, sizeof(iov));
 	send_text("message");
 	assert_int_equal(readv(ends[0], iov, 4), 7);
 	assert_string_equal(plain, "ssa");
 	assert_memory(0, "me........ge..");
-	assert_int_equal(writev(ends[0], (struct iovec *)(void *)(theirs + 100), 4), 14);
+	assert_int_equal(writev(ends[0], (struct iovec *)(void *)(theirs + 104), 4), 14);
 	assert_int_equal(recv(ends[1], plain, 3, MSG_TRUNC), 14);
 	assert_memory_equal(plain, "mes", 3);
 }
@@ -194,11 +194,11 @@ static void a_header_in_the_memory_is_changed(void **state)
 	(void)state;
 	msg.msg_iov = memcpy(alias + 200, iov, sizeof(iov));
 	msg.msg_iov = (struct iovec *)(void *)(theirs + 200);
-	memcpy(alias + 100, &msg, sizeof(msg));
+	memcpy(alias + 104, &msg, sizeof(msg));
 	send_text("message");
-	assert_int_equal(recvmsg(ends[0], (struct msghdr *)(void *)(theirs + 100), 0), 5);
+	assert_int_equal(recvmsg(ends[0], (struct msghdr *)(void *)(theirs + 104), 0), 5);
 	assert_memory(0, "me........ssa.");
-	memcpy(&msg, alias + 100, sizeof(msg));
+	memcpy(&msg, alias + 104, sizeof(msg));
 	assert_int_equal(msg.msg_flags, MSG_TRUNC);
 	assert_ptr_equal(msg.msg_iov, theirs + 200);
 }
