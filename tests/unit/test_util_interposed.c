@@ -309,6 +309,9 @@ static void a_cancelled_read_leaves_the_stream(void **state)
 	int tube[2];
 
 	(void)state;
+#ifdef __SANITIZE_THREAD__ /* counts a thread that is cancelled in a read as a fault */
+	skip();
+#endif
 	assert_int_equal(pipe(tube), 0);
 	file = fdopen(tube[0], "r");
 	assert_int_equal(pthread_create(&thread, NULL, read_stream, file), 0);
