@@ -2,6 +2,7 @@
  * util/text.c - see text.h.
  */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -102,4 +103,27 @@ void ck_text_copy(char *out, size_t room, const char *text)
 void ck_text_plain(char *text, size_t room)
 {
 	text[ck_text_mask(text, strnlen(text, room - 1), "")] = '\0';
+}
+
+char *ck_text_trim(char *text)
+{
+	char *end;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char)end[-1]))
+		end--;
+	*end = '\0';
+	return text;
+}
+
+void ck_text_cut_comment(char *line)
+{
+	for (char *c = strchr(line, '#'); c; c = strchr(c + 1, '#')) {
+		if (c == line || isspace((unsigned char)c[-1])) {
+			*c = '\0';
+			return;
+		}
+	}
 }

@@ -29,4 +29,12 @@ void ck_text_copy(char *out, size_t room, const char *text);
  * did not before. */
 void ck_text_plain(char *text, size_t room);
 
+/* --- lines of configuration files */
+
+/* Cut white space off both ends of @text, in place. Returns where it begins. */
+char *ck_text_trim(char *text);
+
+/* Cut a comment off: # at the beginning of @line, or behind white space. */
+void ck_text_cut_comment(char *line);
+
 #endif

@@ -2,7 +2,6 @@
  * command/config/config.c - see config.h.
  */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "command/config/config.h"
 #include "command/config/install_paths.h"
 #include "util/address/address.h"
+#include "util/text.h"
 
 /* One file, while it is read. */
 struct reading {
@@ -30,19 +30,6 @@ static int reject_line(const struct reading *r, const char *what, const char *te
 {
 	ckx_error("%s:%u: %s: %s", r->path, r->line, what, text);
 	return -EINVAL;
-}
-
-static char *trim_text(char *text)
-{
-	char *end;
-
-	while (isspace((unsigned char)*text))
-		text++;
-	end = text + strlen(text);
-	while (end > text && isspace((unsigned char)end[-1]))
-		end--;
-	*end = '\0';
-	return text;
 }
 
 static int keep_in(const struct reading *r, char *out, size_t room, const char *value)
@@ -117,8 +104,8 @@ static int take_setting(struct reading *r, char *line)
 	if (!value)
 		return reject_line(r, "neither a [section] nor NAME = VALUE", line);
 	*value++ = '\0';
-	key = trim_text(line);
-	value = trim_text(value);
+	key = ck_text_trim(line);
+	value = ck_text_trim(value);
 	if (!r->inside && strcmp(key, "server") == 0)
 		return r->chosen ? 0 : store_value(r, r->config->chosen, value);
 	if (r->inside && strcmp(key, "address") == 0)
@@ -132,24 +119,13 @@ static int take_setting(struct reading *r, char *line)
 		     : reject_line(r, "no such setting", key);
 }
 
-/* A comment begins with a # that is the first character, or behind white space. */
-static void cut_comment(char *line)
-{
-	for (char *c = strchr(line, '#'); c; c = strchr(c + 1, '#')) {
-		if (c == line || isspace((unsigned char)c[-1])) {
-			*c = '\0';
-			return;
-		}
-	}
-}
-
 static int take_line(struct reading *r, char *text)
 {
 	char *line;
 
 	r->line++;
-	cut_comment(text);
-	line = trim_text(text);
+	ck_text_cut_comment(text);
+	line = ck_text_trim(text);
 	if (!*line)
 		return 0;
 	return *line == '[' ? begin_section(r, line) : take_setting(r, line);

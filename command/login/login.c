@@ -22,9 +22,8 @@
 #include "command/servers/offer.h"
 #include "util/address/address.h"
 #include "util/address/servers.h"
+#include "util/text.h"
 #include "util/util.h"
-
-#define BLANKS " \t\r\n"
 
 static const struct option options[] = {{"remove", no_argument, NULL, 'r'},
 					{"install", optional_argument, NULL, 'i'},
@@ -32,7 +31,7 @@ static const struct option options[] = {{"remove", no_argument, NULL, 'r'},
 
 static struct termios shown; /* the terminal as it was */
 
-/* Show again what is typed, and end by @signal. */
+/* Show typed characters again, and end by @signal. */
 static void end_shown(int signal)
 {
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
@@ -69,17 +68,15 @@ static int read_token(const char *server, char out[CKX_TOKEN])
 {
 	bool terminal = tcgetattr(STDIN_FILENO, &shown) == 0;
 	const char *line = terminal ? read_hidden(server, out) : fgets(out, CKX_TOKEN, stdin);
-	size_t before, length;
+	size_t length;
 
 	if (line && !strchr(out, '\n') && strlen(out) == CKX_TOKEN - 1)
 		return ckx_error("the token is longer than %d bytes", CKX_TOKEN - 1), -EINVAL;
 	if (!line)
 		out[0] = '\0';
-	before = strspn(out, BLANKS);
-	length = strlen(out + before);
-	while (length > 0 && strchr(BLANKS, out[before + length - 1]))
-		length--;
-	memmove(out, out + before, length);
+	line = ck_text_trim(out);
+	length = strlen(line);
+	memmove(out, line, length);
 	explicit_bzero(out + length, CKX_TOKEN - length);
 	return out[0] ? 0 : (ckx_error("no token on standard input"), -EINVAL);
 }

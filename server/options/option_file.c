@@ -2,7 +2,6 @@
  * server/options/option_file.c - see option_file.h.
  */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "server/options/option_file.h"
 #include "server/options/option_table.h"
 #include "server/options/options.h"
+#include "util/text.h"
 
 #define CK_LINE 4096
 
@@ -23,27 +23,6 @@ static int report_error(const struct place *p, const char *what, const char *tex
 {
 	fprintf(stderr, "cricket-rpc-server: %s:%u: %s: %s\n", p->path, p->line, what, text);
 	return -EINVAL;
-}
-
-static char *trim_text(char *text)
-{
-	size_t n;
-
-	text += strspn(text, " \t\r\n");
-	for (n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]); n--)
-		text[n - 1] = '\0';
-	return text;
-}
-
-/* Cut a comment off: # at the beginning, or after a blank. */
-static void cut_comment(char *line)
-{
-	for (char *at = line; *at; at++) {
-		if (*at == '#' && (at == line || isspace((unsigned char)at[-1])))
-			*at-- = '\0';
-		if (at < line || !*at)
-			return;
-	}
 }
 
 /* The value, and where it is, live as long as the process. */
@@ -65,8 +44,8 @@ static int take_line(struct cks_options *o, const struct place *p, char *line)
 	if (!value)
 		return report_error(p, "not NAME = VALUE", line);
 	*value++ = '\0';
-	name = trim_text(name);
-	value = trim_text(value);
+	name = ck_text_trim(name);
+	value = ck_text_trim(value);
 	index = cks_option_find(name);
 	if (index == cks_option_count())
 		return report_error(p, "there is no such option", name);
@@ -103,8 +82,8 @@ int cks_options_read(struct cks_options *o, const char *path)
 		p.line++;
 		if (!strchr(line, '\n') && !feof(f))
 			ret = report_error(&p, "the line is too long", "");
-		cut_comment(line);
-		text = trim_text(line);
+		ck_text_cut_comment(line);
+		text = ck_text_trim(line);
 		if (ret == 0 && *text)
 			ret = take_line(o, &p, text);
 	}

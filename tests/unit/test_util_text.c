@@ -74,12 +74,32 @@ static void no_character_is_divided(void **state)
 	assert_int_equal(strlen(out), sizeof(out) - 1);
 }
 
+static void white_space_and_comments_are_cut_off(void **state)
+{
+	static const struct {
+		const char *line, *left;
+	} cases[] = {
+		{"", ""},     {" \t\r\n", ""},	    {"\t a b \r\n", "a b"},
+		{"# a", ""},  {"a # b # c\n", "a"}, {"sha256#a \t#b", "sha256#a"},
+		{"a#", "a#"},
+	};
+	char line[32];
+
+	(void)state;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(cases); i++) {
+		strcpy(line, cases[i].line);
+		ck_text_cut_comment(line);
+		assert_string_equal(ck_text_trim(line), cases[i].left);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_steers_a_terminal_or_looks_like_other_text_is_masked),
 		cmocka_unit_test(some_controls_may_stay),
 		cmocka_unit_test(no_character_is_divided),
+		cmocka_unit_test(white_space_and_comments_are_cut_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
