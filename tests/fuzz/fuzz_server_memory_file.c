@@ -5,8 +5,7 @@
  *
  * The file has three slots, of which all bytes are 1, 2 and 3. The input's first byte chooses the
  * file's length in slots (bits 0 and 1) and pages, the next three a byte that is changed; the list
- * follows. The memory is at a
- * fixed address, for which the samples have lists.
+ * follows. The memory is at a fixed address, for which the samples have lists.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -16,6 +15,7 @@
 
 #include "server/checkpoint/memory_file.h"
 #include "server/processes/pool_table.h"
+#include "tests/fuzz/folder.h"
 #include "tests/fuzz/standalone.h"
 
 #define SLOTS 3
@@ -24,13 +24,11 @@
 #define STATE ((uint64_t *)(void *)(PLACE + PIECES * CK_MEMORY_PIECE))
 #define ROOM (PIECES * CK_MEMORY_PIECE + 4096)
 
-static char folder[] = "/tmp/cricket-fuzz-XXXXXX";
 static int dir, file;
 
-static void remove_folder(void)
+static void remove_file(void)
 {
 	unlinkat(dir, "memory.bin", 0);
-	rmdir(folder);
 }
 
 static void write_slot(int slot)
@@ -48,9 +46,8 @@ static void begin(void)
 		return;
 	CK_FUZZ_CHECK(mmap(PLACE, ROOM, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == PLACE);
-	CK_FUZZ_CHECK(mkdtemp(folder));
-	atexit(remove_folder);
-	dir = open(folder, O_RDONLY | O_DIRECTORY);
+	dir = fuzz_folder_open();
+	atexit(remove_file); /* before the folder */
 	file = openat(dir, "memory.bin", O_RDWR | O_CREAT, 0600);
 	for (int i = 0; i < SLOTS; i++)
 		write_slot(i);

@@ -12,26 +12,12 @@
 
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/stream.h"
+#include "tests/fuzz/folder.h"
 #include "tests/fuzz/standalone.h"
 
 #define MOST 64 /* files; the count of a worker's is about 40 */
 
-static char folder[] = "/tmp/cricket-fuzz-XXXXXX";
-static int dir = -1;
-
-static void remove_folder(void)
-{
-	rmdir(folder);
-}
-
-static void begin(void)
-{
-	if (dir >= 0)
-		return;
-	CK_FUZZ_CHECK(mkdtemp(folder));
-	atexit(remove_folder);
-	dir = open(folder, O_RDONLY | O_DIRECTORY);
-}
+static int dir;
 
 static void take_file(int stream, const json_t *json)
 {
@@ -71,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct cks_why why = {""};
 	json_t *json;
 
-	begin();
+	dir = fuzz_folder_open();
 	CK_FUZZ_CHECK(pwrite(stream, data, size, 0) == (ssize_t)size);
 	for (int i = 0; i < MOST && (json = cks_stream_read(stream, &why)); i++) {
 		if (json_object_get(json, "manifest"))
@@ -81,6 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		json_decref(json);
 	}
 	close(stream);
-	CK_FUZZ_CHECK(cks_pack_each(folder, remove_file, NULL, &why) == 0);
+	CK_FUZZ_CHECK(cks_pack_each(fuzz_folder, remove_file, NULL, &why) == 0);
 	return 0;
 }

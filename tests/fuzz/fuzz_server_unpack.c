@@ -11,35 +11,18 @@
 #include <unistd.h>
 
 #include "server/checkpoint/compress.h"
+#include "tests/fuzz/folder.h"
 #include "tests/fuzz/standalone.h"
-
-static char folder[] = "/tmp/cricket-fuzz-XXXXXX";
-static int dir = -1;
-
-static void remove_folder(void)
-{
-	rmdir(folder);
-}
-
-static void begin(void)
-{
-	if (dir >= 0)
-		return;
-	CK_FUZZ_CHECK(mkdtemp(folder));
-	atexit(remove_folder);
-	dir = open(folder, O_RDONLY | O_DIRECTORY);
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct cks_packed packed = {.name = "image"};
 	struct cks_why why = {""};
 	struct stat st;
-	int fd, ret;
+	int dir = fuzz_folder_open(), fd, ret;
 
 	if (size < 2)
 		return 0;
-	begin();
 	packed.size = (uint64_t)data[0] << 8 | data[1];
 	packed.stored = size - 2;
 	ck_hash(data + 2, size - 2, &packed.hash);
