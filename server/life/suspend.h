@@ -102,6 +102,8 @@ int64_t cks_suspend_policy(struct cks_suspender *suspender);
 #define CK_IDLE_MS 3000	     /* workers report their use with some delay */
 #define CK_HEAD_START_MS 500 /* of the session that another one has left for */
 
+/* By the policy: the higher one gets memory first. */
+int32_t cks_suspend_priority(const struct cks_session_info *session);
 /* Does it leave when its turn is over, for others that do so too? */
 bool cks_suspend_takes_turns(const struct cks_suspender *suspender,
 			     const struct cks_session_info *session);
@@ -109,7 +111,7 @@ bool cks_suspend_takes_turns(const struct cks_suspender *suspender,
 int64_t cks_suspend_turn_ms(const struct cks_suspender *suspender,
 			    const struct cks_session_info *session,
 			    const struct cks_session_info *guest);
-/* A turn begins. It ends now, and counts as what the session has had. */
+/* A turn begins. A turn ends at @now, and its time is added to the session's. */
 void cks_suspend_begin_turn(struct cks_session_info *session);
 void cks_suspend_charge(struct cks_session_info *session, int64_t now);
 

@@ -43,18 +43,13 @@ static bool may_leave(const struct cks_suspender *p, const struct cks_session_in
 	return u->state == CK_RUNNING && now >= u->spared && cks_suspend_fits(p, s->memory);
 }
 
-static int32_t priority_of(const struct cks_session_info *s)
-{
-	return cks_session_terms(s)->priority;
-}
-
 /* Does @a, of time @a_time, leave before @b? The lowest priority leaves first; among equals, the
  * one that has been resident longest. */
 static bool is_before(const struct cks_session_info *a, int64_t a_time,
 		      const struct cks_session_info *b, int64_t b_time)
 {
-	if (priority_of(a) != priority_of(b))
-		return priority_of(a) < priority_of(b);
+	if (cks_suspend_priority(a) != cks_suspend_priority(b))
+		return cks_suspend_priority(a) < cks_suspend_priority(b);
 	return a_time < b_time;
 }
 
@@ -79,7 +74,7 @@ static struct cks_session_info *choose_kept(const struct cks_suspender *p,
 static bool leaves_for(const struct cks_suspender *p, const struct cks_session_info *s,
 		       const struct cks_session_info *guest, bool idle)
 {
-	bool lower = priority_of(s) <= priority_of(guest);
+	bool lower = cks_suspend_priority(s) <= cks_suspend_priority(guest);
 
 	if (cks_suspend_takes_turns(p, s) && cks_suspend_takes_turns(p, guest))
 		return idle || lower;

@@ -4,8 +4,9 @@
  * A turn lasts so long that moving its session out and in takes little beside it. Of the sessions
  * that wait for memory, the next is one of the highest priority that has had least of the GPU. What
  * a session has had counts with the time of its moves. So one that works rarely and briefly goes
- * before those that always work, and cannot keep them away: whoever has not worked for a long time
- * saves the time of one turn at most. This is start-time fair queueing (server/rules/fair_share.h).
+ * before those that always work, and cannot keep them away: a session that has not worked for a
+ * long time saves the time of one turn at most. This is start-time fair queueing
+ * (server/rules/fair_share.h).
  */
 #include "server/children/workers.h"
 #include "server/life/suspend.h"
@@ -19,7 +20,7 @@
 
 /* --- turns */
 
-static int32_t rank_of(const struct cks_session_info *s)
+int32_t cks_suspend_priority(const struct cks_session_info *s)
 {
 	return cks_session_terms(s)->priority;
 }
@@ -43,7 +44,7 @@ int64_t cks_suspend_turn_ms(const struct cks_suspender *p, const struct cks_sess
 {
 	int64_t least = p->policy.quantum_ms > 0 ? p->policy.quantum_ms : CK_TURN_MS;
 
-	if (rank_of(guest) > rank_of(s))
+	if (cks_suspend_priority(guest) > cks_suspend_priority(s))
 		return least;
 	return ck_max(least, CK_TURN_MOVES * cost_ms(s));
 }
@@ -119,8 +120,8 @@ bool cks_suspend_before(const struct cks_suspender *p, const struct cks_session_
 
 	if (makes_room(p, a) != makes_room(p, b))
 		return makes_room(p, a);
-	if (rank_of(a) != rank_of(b))
-		return rank_of(a) > rank_of(b);
+	if (cks_suspend_priority(a) != cks_suspend_priority(b))
+		return cks_suspend_priority(a) > cks_suspend_priority(b);
 	if (u->served != v->served)
 		return u->served < v->served;
 	if (!u->memory_request != !v->memory_request) /* those that resume have had a turn */
