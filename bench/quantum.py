@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/quantum.py - what it costs that programs take turns on a GPU which has room for one of them.
+"""bench/quantum.py - the cost of turns on a GPU that has room for one of several programs.
 
     bench/quantum.py [--driver emu|cuda] [--gb N] [--rounds N] [--quantum S] [--overcommit]
 

@@ -38,7 +38,7 @@ void ckc_connection_count_init(struct ckc_connection_count *n, unsigned int coun
  * processors are the limit. */
 bool ckc_connection_count_grows(const struct ckc_connection_count *n, uint64_t trip_ns);
 
-/* Bytes of a copy that show what the present number can do. */
+/* Bytes of a copy that suffice to measure the present number. */
 size_t ckc_connection_count_sample(const struct ckc_connection_count *n);
 
 /* A copy of @size bytes over the present number of connections took @ns: choose the next number. */

@@ -1,7 +1,7 @@
 /*
  * client/managed/page_call.c - system calls on memory that program and device share, for
  * client/managed/interpose.c. The kernel reads the alias, which stays accessible when a launch by
- * another thread protects the pages. What it has written elsewhere is stored after the call.
+ * another thread protects the pages. Bytes that it has written elsewhere are stored after the call.
  */
 #include <errno.h>
 #include <string.h>

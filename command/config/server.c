@@ -72,7 +72,7 @@ static int take_section(struct ckx_server *s, const struct ckx_config *config,
 	return ret;
 }
 
-/* What is copied from elsewhere may have white space around it, and a / at its end as in an URL. */
+/* A copied address may have white space around it, and a / at its end as in a URL. */
 static size_t tidy_length(const char *text)
 {
 	size_t length = strlen(text);
@@ -182,7 +182,7 @@ const char *ckx_server_text(const struct ckx_server *s, char out[2 * CKX_TEXT + 
 	return out;
 }
 
-/* What the configuration says of @name, which no host has. */
+/* Print the sections of the configuration that may be meant by @name; no host has this name. */
 static void print_sections(const char *name)
 {
 	struct ckx_config *config = malloc(sizeof(*config));

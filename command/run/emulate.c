@@ -159,7 +159,7 @@ static bool is_ready(const struct keeper *k)
 
 /* --- a container */
 
-/* Print what the server has written. */
+/* Print the server's messages. */
 static void pass_on(const struct keeper *k)
 {
 	char text[4096];

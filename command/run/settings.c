@@ -71,7 +71,7 @@ int ckx_settings_take(int argc, char **argv, const struct ckx_own *own, size_t c
 	return left;
 }
 
-/* What has the value of @option; NULL: nothing. */
+/* The member for the value of @option; NULL: there is none. */
 static const char **find_value(struct ckx_wishes *w, int option)
 {
 	const struct {

@@ -28,7 +28,7 @@
 #define TEXT_MOST ((size_t)256 << 10) /* bytes that are read of it */
 #define LONGEST_MS 10000	      /* for all hosts to tell their addresses */
 
-/* What a line has, each ended by a semicolon but the last. */
+/* The fields of a line; a semicolon ends each except the last. */
 enum { EVENT, INTERFACE, PROTOCOL, NAME, KIND, DOMAIN, HOST, ADDRESS, PORT, TXT, FIELDS };
 
 /* --- its lines */
@@ -182,8 +182,8 @@ static int start_program(pid_t *pid)
 	return -ret;
 }
 
-/* Up to TEXT_MOST bytes, until it ends or its time is over: then what has come counts. True: it has
- * ended. */
+/* Up to TEXT_MOST bytes, until it ends or its time is over; the bytes until then count. True: it
+ * has ended. */
 static bool read_text(int fd, char *text)
 {
 	int64_t until = ck_now_ms() + LONGEST_MS, left;

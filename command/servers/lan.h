@@ -2,8 +2,8 @@
  * command/servers/lan.h - servers that announce themselves on the local network by mDNS, as
  * avahi-browse of Avahi lists them.
  *
- * Any host of the network can announce anything: what is kept here is within its limits and fit for
- * a terminal, and no more than a hint. Nothing is connected to because of it.
+ * Any host of the network can announce anything. The names have bounds and can be printed on a
+ * terminal; they are hints only, and nothing connects to an address because of them.
  */
 #ifndef CK_COMMAND_SERVERS_LAN_H
 #define CK_COMMAND_SERVERS_LAN_H

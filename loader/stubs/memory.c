@@ -47,7 +47,7 @@ static bool tracked(void)
 	return find_keeper() != 0;
 }
 
-/* Memory in the application's own window is not. What the half has is not known. */
+/* Memory in the application's own window is not. The memory of the half is not known. */
 static bool held(uintptr_t at, size_t size)
 {
 	(void)size;

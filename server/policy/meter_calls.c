@@ -281,7 +281,7 @@ static void narrow_to_quota(CUdevice device, size_t *free, size_t *total)
 	*free = ck_min((uint64_t)*free, limit > used ? limit - used : 0);
 }
 
-/* Sessions that take turns make way: what they have counts as free. */
+/* Sessions that take turns can be parked: their memory counts as free. */
 static CUresult memory_info(size_t *free, size_t *total)
 {
 	CUresult err = real.cuMemGetInfo_v2(free, total);

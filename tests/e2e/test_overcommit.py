@@ -135,7 +135,7 @@ def test_without_the_key_there_is_no_memory(server):
 
 
 def test_sessions_of_other_identities_stay(server):
-    """One without the key keeps its memory, and the other is told."""
+    """One without the key keeps its memory, and the other one's message says why."""
     s = server(policy=f'identities: ( {{ user = "{USER}"; }}, {{ address = "127.0.0.1"; memory_overcommit = true; }} );')
     one = begun(program(s, ENDLESS, SIZE, transport="unix"))
     is_known(s)
@@ -148,7 +148,7 @@ def test_sessions_of_other_identities_stay(server):
 
 
 def test_an_interactive_program_has_the_next_turn(server):
-    """Beside two that always work: whoever leaves next leaves for it."""
+    """Beside two that always work: the next one that leaves makes room for it."""
     s = server()
     heavy = [begun(program(s, ENDLESS, SIZE)) for _ in range(2)]
     light = begun(program(s, HOLD, SIZE))

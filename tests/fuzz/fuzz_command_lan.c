@@ -1,6 +1,6 @@
 /*
- * tests/fuzz/fuzz_command_lan.c - any text as the output of avahi-browse: what is taken is within
- * the limits and fit for a terminal, and an address is one.
+ * tests/fuzz/fuzz_command_lan.c - any text as the output of avahi-browse: names have their bounds
+ * and can be printed on a terminal, and each address can be parsed.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
  * managed_during.cu - a kernel is launched while another thread is inside of a system call on
- * managed memory. The call moves all bytes, and what the kernel writes beside them arrives too.
+ * managed memory. The call moves all bytes, and those that the kernel writes beside them arrive
+ * too.
  */
 #include <cerrno>
 #include <cstring>

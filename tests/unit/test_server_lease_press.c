@@ -15,7 +15,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* What is free at each look, the last one for good. */
+/* Free memory at each look, in MiB; all later looks see the last value. */
 static size_t looks[8], look_count, look;
 static struct cks_session session;
 static unsigned int requests;

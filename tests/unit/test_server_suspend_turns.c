@@ -88,7 +88,8 @@ static void a_higher_priority_leaves_while_it_is_idle(void **unused)
 	assert_int_equal(suspends[0], 1);
 }
 
-/* Two programs have taken a part each of what they need: neither would ever have the rest. */
+/* Two programs hold a part each of the memory that they need: without turns, neither gets the
+ * rest. */
 static void of_two_that_wait_the_later_one_leaves(void **unused)
 {
 	(void)unused;

@@ -70,7 +70,7 @@ static bool next_line(const char **text, char out[256], bool *whole)
 	return true;
 }
 
-/* A line of a list, or what is left of one: a hash and more, or a name, a colon and hex digits
+/* A line of a list, or a part of one: a hash and more, or a name, a colon and hex digits
  * only. A secret may be as long as a hash, and no more than that. */
 static bool resembles_line(const char *line)
 {
