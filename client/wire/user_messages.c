@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "client/link/client.h"
+#include "client/link/lane.h"
 #include "client/link/session_list.h"
 #include "client/wire/user_messages.h"
 #include "util/log.h"
@@ -20,6 +21,7 @@ CK_LOG_DEFINE("client");
 
 #define BEGIN_NS 100000000
 #define WAIT_MS 30000
+#define AGAIN_S 1 /* after a failure */
 #define LINE 200
 
 static void copy_line(char line[LINE], const ck_words_res *res)
@@ -42,22 +44,31 @@ static void handle_words(struct ckc_client *c, const ck_words_res *res)
 		ck_warn("the GPU server at %s: %s", c->connection.address, line);
 }
 
+/* Wait for the next line. */
+static CUresult fetch_line(struct ckc_client *c)
+{
+	ck_words_args args = {.milliseconds = WAIT_MS};
+	ck_words_res res = {.last = 0};
+	CUresult err;
+
+	ckc_route_serve(c);
+	err = ckc_call_aside(c, CK_PROC_words, &args, &res);
+	if (!err && res.text.text_len > 0)
+		handle_words(c, &res);
+	xdr_free((xdrproc_t)xdr_ck_words_res, &res);
+	return err;
+}
+
+/* The thread goes on after a failure: it may be the only one that notices the session's end. */
 static void *listen_for_words(void *client)
 {
-	const struct timespec begin = {.tv_nsec = BEGIN_NS};
-	ck_words_args args = {.milliseconds = WAIT_MS};
+	const struct timespec begin = {.tv_nsec = BEGIN_NS}, again = {.tv_sec = AGAIN_S};
 	struct ckc_client *c = client;
-	CUresult err = CUDA_SUCCESS;
 
 	nanosleep(&begin, NULL);
-	while (!err && c->state == CK_STATE_READY) {
-		ck_words_res res = {.last = 0};
-
-		ckc_route_serve(c);
-		err = ckc_call_aside(c, CK_PROC_words, &args, &res);
-		if (!err && res.text.text_len > 0)
-			handle_words(c, &res);
-		xdr_free((xdrproc_t)xdr_ck_words_res, &res);
+	while (c->state == CK_STATE_READY && ckc_session_offers(c, CK_PROC_words)) {
+		if (fetch_line(c))
+			nanosleep(&again, NULL);
 	}
 	return NULL;
 }

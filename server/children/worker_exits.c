@@ -16,10 +16,12 @@
 #include "server/processes/process.h"
 #include "server/rules/audit.h"
 #include "util/log.h"
+#include "util/until.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
-#define CK_GOODBYE_MS 4000 /* for clients to say why their sessions end */
+#define CK_GOODBYE_MS 5000 /* for clients to say why their sessions end */
 #define CK_ENDED_PROGRAMS_MS 2000
 #define CK_ENDED_PROGRAMS_STEP_MS 5
 
@@ -141,11 +143,11 @@ static bool reap_workers(struct cks_workers *w)
 	return w->first != NULL;
 }
 
-static void reap_for(struct cks_workers *w, int most_ms)
+static void reap_until(struct cks_workers *w, int64_t end)
 {
 	const struct timespec step = {.tv_nsec = CK_ENDED_PROGRAMS_STEP_MS * 1000000L};
 
-	for (int ms = 0; reap_workers(w) && ms < most_ms; ms += CK_ENDED_PROGRAMS_STEP_MS)
+	while (reap_workers(w) && ck_now_ms() < end)
 		nanosleep(&step, NULL);
 }
 
@@ -159,19 +161,32 @@ static void tell_to_stop(struct cks_workers *w, struct worker *worker, const cha
 		cks_worker_hang_up(w, worker);
 }
 
+void cks_workers_begin_stop(struct cks_workers *w, const char *line)
+{
+	if (w->stop_by)
+		return;
+	w->stop_by = ck_now_ms() + CK_GOODBYE_MS;
+	for (struct worker *worker = w->first; worker; worker = worker->next)
+		tell_to_stop(w, worker, line);
+}
+
+int64_t cks_workers_stop_left(const struct cks_workers *w)
+{
+	return w->serving > 0 ? ck_max(w->stop_by - ck_now_ms(), (int64_t)0) : 0;
+}
+
 /* Those that the driver delays are killed, and should be gone when the server exits. */
 void cks_workers_stop(struct cks_workers *w, const char *line)
 {
-	for (struct worker *worker = w->first; worker; worker = worker->next)
-		tell_to_stop(w, worker, line);
-	reap_for(w, CK_GOODBYE_MS);
+	cks_workers_begin_stop(w, line);
+	reap_until(w, w->stop_by);
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->process)
 			cks_process_kill(worker->process);
 		else
 			kill(worker->pid, SIGKILL);
 	}
-	reap_for(w, CK_ENDED_PROGRAMS_MS);
+	reap_until(w, ck_now_ms() + CK_ENDED_PROGRAMS_MS);
 	while (w->first) {
 		record_end(w, w->first, -1);
 		cks_worker_remove(w, &w->first);

@@ -64,8 +64,14 @@ void cks_workers_mps_run(struct cks_workers *workers, int *timeout_ms);
 /* Have each identity's workers become another user; @uids must live longer. */
 void cks_workers_users(struct cks_workers *workers, struct cks_uids *uids);
 
-/* End all, whose programs' users read @line, and wait for that; kill those that do not end. At most
- * 3 s. */
+/* Tell all to end; their programs' users read @line. Those that do not listen for it yet may still
+ * join their sessions. */
+void cks_workers_begin_stop(struct cks_workers *workers, const char *line);
+/* The milliseconds that sessions have left for that; 0: there is no session. */
+int64_t cks_workers_stop_left(const struct cks_workers *workers);
+
+/* End all, as cks_workers_begin_stop, and wait for that; kill those that do not end. At most 7 s
+ * from cks_workers_begin_stop on. */
 void cks_workers_destroy(struct cks_workers *workers, const char *line);
 
 #define CK_SESSION_NAME 16

@@ -63,6 +63,7 @@ struct cks_workers {
 	size_t most;	       /* sessions */
 	bool cut;	       /* a session has lost all connections */
 	int64_t return_by;     /* until then, sessions may return */
+	int64_t stop_by;       /* the server stops: then workers are killed; 0: it does not */
 	struct cks_spare_counts spares;
 	struct cks_totals totals;
 	struct cks_fair_share shares;

@@ -68,3 +68,8 @@ bool cks_drain_over(const struct cks_drain *drain, const struct cks_workers *wor
 		ck_warn("stopping, and ending %zu programs that still run", left);
 	return true;
 }
+
+const char *cks_drain_line(const struct cks_drain *drain)
+{
+	return drain->by ? "the server stops (drain)" : "the server stops";
+}

@@ -25,4 +25,7 @@ int64_t cks_drain_run(const struct cks_drain *drain, struct cks_workers *workers
 /* Is it over, so that the server stops? */
 bool cks_drain_over(const struct cks_drain *drain, const struct cks_workers *workers);
 
+/* Why sessions end when the server stops, for their users. */
+const char *cks_drain_line(const struct cks_drain *drain);
+
 #endif

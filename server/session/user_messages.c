@@ -20,7 +20,7 @@
 #define CK_WORDS_ROOM 192 /* of a line, with its NUL */
 #define CK_WORDS_LINES 4  /* that the client has not fetched */
 #define CK_YOUNG_MS 10000 /* a client listens from its first second on, later on a busy machine */
-#define CK_LISTEN_MS 1500 /* for one that is young and does not listen yet */
+#define CK_LISTEN_MS 2500 /* for one that is young and does not listen yet */
 #define CK_FETCH_MS 1000  /* for one that listens, to fetch the last line */
 #define CK_LEAVE_MS 1000  /* for the reply to arrive, and for the client to leave */
 

@@ -159,8 +159,7 @@ void cks_supervisor_stop(struct supervisor *s)
 	cks_travels_destroy(s->travels);
 	cks_helpers_destroy(s->helpers);
 	cks_absent_sessions_destroy(s->away);
-	cks_workers_destroy(s->workers,
-			    s->drain.by ? "the server stops (drain)" : "the server stops");
+	cks_workers_destroy(s->workers, cks_drain_line(&s->drain));
 	/* workers have said over their connections why they end */
 	cks_front_process_destroy(s->fronts);
 	cks_accounts_destroy(s->accounts);

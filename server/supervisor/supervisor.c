@@ -205,13 +205,27 @@ struct round {
 	int timeout;
 };
 
-/*
- * Collect the descriptors of one round: signals, the broker's socket (or an empty entry), workers,
- * fresh connections, and listeners unless paused or full.
- */
-static void collect_descriptors(struct supervisor *s, struct round *r)
+/* Add the descriptors of fresh connections, and of listeners unless paused or full. */
+static void collect_connections(struct supervisor *s, struct round *r)
 {
 	int64_t pause = s->paused - ck_now_ms();
+	size_t n = r->count;
+
+	r->fresh = n;
+	n += cks_new_connection_poll(s->fresh, r->fds + n, &r->timeout);
+	r->listeners = n;
+	if (pause > 0)
+		ck_poll_sooner(&r->timeout, pause);
+	for (size_t i = 0;
+	     pause <= 0 && i < s->listeners.count && cks_new_connection_has_room(s->fresh); i++)
+		r->fds[n++] = (struct pollfd){.fd = s->listeners.list[i].fd, .events = POLLIN};
+	r->count = n;
+}
+
+/* Collect the descriptors of one round: signals, the broker's socket (or an empty entry), workers,
+ * and connections. */
+static void collect_descriptors(struct supervisor *s, struct round *r)
+{
 	size_t n = 0;
 
 	r->timeout = cks_spare_workers_run(&s->spares, s->workers);
@@ -235,15 +249,8 @@ static void collect_descriptors(struct supervisor *s, struct round *r)
 	n += cks_rendezvous_poll(&s->rendezvous, r->fds + n);
 	r->helpers = n;
 	n += cks_helpers_poll(s->helpers, r->fds + n);
-	r->fresh = n;
-	n += cks_new_connection_poll(s->fresh, r->fds + n, &r->timeout);
-	r->listeners = n;
-	if (pause > 0)
-		ck_poll_sooner(&r->timeout, pause);
-	for (size_t i = 0;
-	     pause <= 0 && i < s->listeners.count && cks_new_connection_has_room(s->fresh); i++)
-		r->fds[n++] = (struct pollfd){.fd = s->listeners.list[i].fd, .events = POLLIN};
 	r->count = n;
+	collect_connections(s, r);
 }
 
 /* Read existing connections before accepting new ones, which may evict silent ones. */
@@ -340,6 +347,32 @@ static int run_rounds(struct supervisor *s, struct round *r)
 	}
 }
 
+/*
+ * The server stops: serve the sessions until they have told their programs' users why they end. A
+ * client that does not listen for that yet needs a connection.
+ */
+static void let_sessions_end(struct supervisor *s, struct round *r)
+{
+	int64_t left;
+
+	cks_supervisor_drain(s);
+	cks_workers_begin_stop(s->workers, cks_drain_line(&s->drain));
+	while ((left = cks_workers_stop_left(s->workers)) > 0) {
+		r->timeout = (int)left;
+		r->count = 0;
+		r->fds[r->count++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
+		r->fds[r->count++] =
+			(struct pollfd){.fd = cks_workers_fd(s->workers), .events = POLLIN};
+		collect_connections(s, r);
+		if (wait_for_any(r) < 0 || read_signals(s))
+			return;
+		if (r->fds[1].revents)
+			cks_workers_read(s->workers);
+		forget_gone(s);
+		serve_connections(s, r);
+	}
+}
+
 static int run_supervisor(struct supervisor *s)
 {
 	size_t room = 4 + CK_CONTROL_POLL + CK_RENDEZVOUS_POLL + CK_HELPERS_MAX +
@@ -348,6 +381,9 @@ static int run_supervisor(struct supervisor *s)
 			  .open = calloc(room, sizeof(*r.open))};
 	int ret = r.fds && r.open ? run_rounds(s, &r) : -ENOMEM;
 
+	cks_notify("STOPPING=1");
+	if (ret == 0)
+		let_sessions_end(s, &r);
 	free(r.fds);
 	free(r.open);
 	return ret;
@@ -401,7 +437,6 @@ int cks_supervisor_main(const struct cks_options *options, char **argv, int stat
 		cks_notify("READY=1");
 		ret = run_supervisor(&s);
 	}
-	cks_notify("STOPPING=1");
 	cks_supervisor_stop(&s);
 	ck_log_report_dropped(true);
 	return exit_status(ret);

@@ -18,10 +18,12 @@ from tls import Authority
 
 pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="needs a GPU of known size")
 
-# Says what a call returns for each line of its stdin.
+# Says what a call returns for each line of its stdin. The client's thread that listens needs a connection: the call has taken
+# the one that a session begins with.
 PROGRAM = HEAD + MORE + """
 current()
 p = alloc(MIB)
+cuda.cuCtxSynchronize()
 say("holds")
 while line():
     say(cuda.cuCtxSynchronize())
