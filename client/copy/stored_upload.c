@@ -28,6 +28,7 @@
 #include "client/wire/striping.h"
 #include "rpc/compress.h"
 #include "util/process/private_fds.h"
+#include "util/process/stack.h"
 #include "util/until.h"
 
 /* Bytes that show the network's rate: a part of so many, within these bounds. */
@@ -37,6 +38,8 @@
 /* After so many bytes, see whether it pays: at first, and then. Each time costs a round trip. */
 #define STEP_FIRST ((size_t)32 << 20)
 #define STEP ((size_t)256 << 20)
+/* Bytes of the thread's stack, for names of files and lists of chunks. */
+#define STACK ((size_t)48 << 10)
 #define BLOCKS (CK_CHUNK / CK_PACK_BLOCK)
 
 /* One upload. Threads share it. */
@@ -358,7 +361,7 @@ bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err)
 	struct ckc_staged reached = *copy;
 	bool takes = false;
 
-	if (!ckc_stored_pays(c))
+	if (!ckc_stored_pays(c) || !ck_stack_has(STACK))
 		return false;
 	reached.host = ckc_managed_host(copy->host, copy->size, false);
 	if (!reached.host)

@@ -157,6 +157,7 @@ void ckc_command_called(void); /* a call that has enqueued work has returned */
 /* --- thread.c: the state of one thread of the application */
 
 #define CK_CONTEXT_STACK 64
+#define CK_THREAD_ROOM 4096
 
 struct ckc_lane;
 
@@ -168,9 +169,15 @@ struct ckc_thread {
 	struct ckc_lane *lane;		 /* client/link/lane.h */
 	struct ckc_stream **own_streams; /* CU_STREAM_PER_THREAD of each context used */
 	unsigned int own_stream_count;
+	unsigned int room_used;
+	unsigned char room[CK_THREAD_ROOM]; /* see ckc_room_take */
 };
 
 struct ckc_thread *ckc_thread(void); /* of the calling thread; NULL: out of memory */
+/* Memory for the length of a function, because threads may have a stack of 16 KiB, of which TLS
+ * needs 6. Give it back in reverse order. NULL: out of memory. */
+void *ckc_room_take(size_t size);
+void ckc_room_give(void *room);
 /* This thread runs a host function of a stream: CUDA calls return NOT_PERMITTED. */
 extern __thread bool ckc_inside_callback __attribute__((tls_model("initial-exec")));
 /* This thread's calls serve a host function. Later commands may wait for that function, so the

@@ -13,6 +13,7 @@
 #include "client/link/session_list.h"
 #include "cuda/errors.h"
 #include "util/cancel.h"
+#include "util/util.h"
 
 static __thread struct ckc_thread *self __attribute__((tls_model("initial-exec")));
 __thread bool ckc_inside_callback __attribute__((tls_model("initial-exec")));
@@ -62,7 +63,33 @@ struct ckc_thread *ckc_thread(void)
 	return likely(self != NULL) ? self : create_thread_state();
 }
 
-/* --- the calling thread's stack */
+/* --- its memory. A handler of a signal may take some in between, and gives it back. */
+
+void *ckc_room_take(size_t size)
+{
+	struct ckc_thread *t = ckc_thread();
+	size_t all = (ck_max(size, (size_t)1) + 15) & ~(size_t)15;
+	unsigned char *room;
+
+	if (unlikely(!t || sizeof(t->room) - t->room_used < all))
+		return malloc(size);
+	room = t->room + t->room_used;
+	t->room_used += (unsigned int)all;
+	return room;
+}
+
+void ckc_room_give(void *room)
+{
+	struct ckc_thread *t = ckc_thread();
+	uintptr_t at = (uintptr_t)room - (uintptr_t)(t ? t->room : NULL);
+
+	if (likely(t && at < sizeof(t->room)))
+		t->room_used = (unsigned int)at;
+	else
+		free(room);
+}
+
+/* --- the calling thread's stack of contexts */
 
 CUresult ckc_context_push(struct ckc_context *context)
 {

@@ -17,8 +17,6 @@
 CK_LOG_DEFINE("client");
 
 #define DEFAULT_SHARED 49152 /* static and dynamic, unless raised */
-#define SMALL_PARAMS 1024    /* bytes, and */
-#define SMALL_ATTRIBUTES 4   /* a number, of launches that need no allocation */
 
 static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64_t *threads)
 {
@@ -255,26 +253,10 @@ static CUresult launch_prepared(struct ck_function *f, const struct ck_launch *l
 	return unlikely(ckc_launch_blocking()) && !err ? ckc_launch_wait(l->stream) : err;
 }
 
-static CUresult launch_large(struct ck_function *f, const struct ck_launch *l, struct prepared p)
-{
-	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
-
-	p.room = malloc(f->kernel->param_bytes);
-	p.attributes = calloc(CK_LAUNCH_ATTRIBUTES, sizeof(*p.attributes));
-	if (p.room && p.attributes)
-		err = launch_prepared(f, l, p);
-	free(p.attributes);
-	free(p.room);
-	return err;
-}
-
-/* Threads may have a stack of 16 KiB. */
 static CUresult launch_kernel(CUfunction handle, const struct ck_launch *l)
 {
 	struct ck_function *f = ckc_function_from(handle);
-	unsigned char packed[SMALL_PARAMS];
-	CUlaunchAttribute attributes[SMALL_ATTRIBUTES];
-	struct prepared p = {.room = packed, .attributes = attributes};
+	struct prepared p = {.attributes = NULL};
 	CUresult err = ckc_context_usable(&p.ctx);
 
 	if (err)
@@ -283,10 +265,18 @@ static CUresult launch_kernel(CUfunction handle, const struct ck_launch *l)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (l->params && l->extra)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (unlikely(l->attribute_count > SMALL_ATTRIBUTES ||
-		     f->kernel->param_bytes > SMALL_PARAMS))
-		return launch_large(f, l, p);
-	return launch_prepared(f, l, p);
+	p.room = ckc_room_take(f->kernel->param_bytes);
+	if (unlikely(l->attribute_count > 0))
+		p.attributes = ckc_room_take(
+			sizeof(*p.attributes) *
+			ck_min(l->attribute_count, (unsigned int)CK_LAUNCH_ATTRIBUTES));
+	err = CUDA_ERROR_OUT_OF_MEMORY;
+	if (likely(p.room && (p.attributes || l->attribute_count == 0)))
+		err = launch_prepared(f, l, p);
+	if (unlikely(p.attributes))
+		ckc_room_give(p.attributes);
+	ckc_room_give(p.room);
+	return err;
 }
 
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

@@ -29,7 +29,7 @@
 CK_LOG_DEFINE("client");
 
 #define STOP_MS 1000	/* for the last bytes at exit */
-#define SMALL 1536	/* larger messages need an allocation; threads may have a stack of 16 KiB */
+#define SMALL 1536	/* larger messages need an allocation */
 #define MEDIUM 8192	/* of this, or of the most */
 #define ROOM_SPIN_US 20 /* for room in shared memory, which is large */
 
@@ -110,14 +110,17 @@ static void send_shared(struct ckc_client *c, struct ckc_outgoing *m)
 		fail_session(c, ret);
 }
 
-/* Encode outside the lock; the number is filled in later. Uses @room, or allocates if the message
- * does not fit. */
-static int encode_message(struct ckc_outgoing *m, unsigned char room[SMALL], uint32_t proc,
+/* Encode outside the lock; the number is filled in later. Uses @room, of SMALL bytes (NULL: out of
+ * memory), or allocates if the message does not fit. */
+static int encode_message(struct ckc_outgoing *m, unsigned char *room, uint32_t proc,
 			  const void *args)
 {
 	static const size_t sizes[] = {MEDIUM, CK_RECORD_MAX + 4};
-	long n = ck_message_encode(room, SMALL, 0, proc, args, m->bulk_size);
+	long n;
 
+	if (unlikely(!room))
+		return -ENOMEM;
+	n = ck_message_encode(room, SMALL, 0, proc, args, m->bulk_size);
 	m->bytes = room;
 	for (size_t i = 0; unlikely(n == -ENOSPC) && i < CK_ARRAY_SIZE(sizes); i++) {
 		if (m->bytes != room)
@@ -175,7 +178,7 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 				 .bulk_size = bulk_size,
 				 .quiet = ck_procs[proc].quiet};
 	uint64_t profiled = ckc_profile_begin();
-	unsigned char room[SMALL];
+	unsigned char *room;
 	bool large = bulk_size >= CK_PROGRESS_LEAST, sent = false;
 	uint64_t began = large ? ck_now_ns() : 0;
 	int ret;
@@ -186,11 +189,13 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!ckc_session_offers(c, proc)))
 		return ckc_not_offered(c, proc);
+	room = ckc_room_take(SMALL);
 	ret = encode_message(&m, room, proc, args);
 	if (likely(ret == 0))
 		sent = send_next(c, &m, args);
 	if (unlikely(m.bytes != room))
 		free(m.bytes);
+	ckc_room_give(room);
 	if (unlikely(large))
 		ckc_progress_sent(bulk_size, began);
 	if (unlikely(ckc_stats_on))

@@ -10,9 +10,10 @@ import time
 
 import pytest
 
-from conftest import PRODUCTS, Server, client_env, ended, run, start, wait_until
+from conftest import KIND, PRODUCTS, Server, client_env, ended, run, start, wait_until
 from stranger import Session, name_of, opaque, u32, u64
 from test_compress import messages
+from test_descriptors import RIGHT
 
 MIB = 1 << 20
 # Upload the file as it is mapped (or what read() made of it, or one tensor in its middle), fetch it, and compare.
@@ -103,6 +104,15 @@ def test_a_second_start_sends_little(place, way):
     assert here.upload(way) < size / 50
     assert here.upload(way) < size / 50
     assert here.stored() == size
+
+
+@pytest.mark.skipif(KIND != "", reason="a sanitizer needs more stack")
+def test_a_thread_with_a_small_stack_uploads_without_the_store(place, app):
+    """16 KiB (../test_apps/cramped.c) are too few for names of files."""
+    here = place()
+    result = run([app("cramped"), "stack", 16384], here.env(CRICKET_STATS="0"))
+    assert (result.status, result.out, result.err) == (0, RIGHT, "")
+    assert not here.chunks()
 
 
 @pytest.mark.parametrize("first", ["map", "put"])

@@ -87,20 +87,37 @@ static int all(const char *p, char value)
 	return p[0] == value && memcmp(p, p + 1, SIZE - 1) == 0;
 }
 
+/* Fetched, and sent and fetched again. */
+static void pageable_memory(CUdeviceptr d)
+{
+	char *host = calloc(1, SIZE);
+	int right;
+
+	if (check("cuMemcpyDtoH", cu.cuMemcpyDtoH_v2(host, d, SIZE)))
+		return;
+	right = all(host, 5);
+	memset(host, 9, SIZE);
+	if (check("cuMemcpyHtoD", cu.cuMemcpyHtoD_v2(d, host, SIZE)))
+		return;
+	memset(host, 0, SIZE);
+	if (check("cuMemcpyDtoH", cu.cuMemcpyDtoH_v2(host, d, SIZE)))
+		return;
+	printf("pageable: %s\n", right && all(host, 9) ? "right" : "wrong");
+	free(host);
+}
+
 static void memories(void)
 {
 	CUdeviceptr d, managed;
 	void *pinned;
-	char *pageable = calloc(1, SIZE);
 
 	if (check("cuMemAlloc", cu.cuMemAlloc_v2(&d, SIZE)))
 		return;
 	cu.cuMemsetD8_v2(d, 5, SIZE);
-	if (!check("pageable", cu.cuMemcpyDtoH_v2(pageable, d, SIZE)))
-		printf("pageable: %s\n", all(pageable, 5) ? "right" : "wrong");
+	pageable_memory(d);
 	if (!check("cuMemHostAlloc", cu.cuMemHostAlloc(&pinned, SIZE, 2)) &&
 	    !check("pinned", cu.cuMemcpyDtoH_v2(pinned, d, SIZE)))
-		printf("pinned: %s\n", all(pinned, 5) ? "right" : "wrong");
+		printf("pinned: %s\n", all(pinned, 9) ? "right" : "wrong");
 	if (!check("cuMemAllocManaged", cu.cuMemAllocManaged(&managed, SIZE, 1))) {
 		memset((void *)managed, 7, SIZE);
 		cu.cuMemsetD8_v2(managed, 6, SIZE / 2);
@@ -113,7 +130,9 @@ static void memories(void)
 
 static void *in_thread(void *arg)
 {
-	kernel();
+	cu.cuCtxSetCurrent(ctx);
+	if (!kernel())
+		memories();
 	return arg;
 }
 

@@ -70,6 +70,31 @@ static void the_stack_has_an_end(void **state)
 	assert_null(ckc_context_current());
 }
 
+/* All of it, more than there is, and then in reverse order. */
+static void a_thread_has_memory_for_the_length_of_a_function(void **state)
+{
+	unsigned char *room[CK_THREAD_ROOM / 16 + 3], *first = ckc_room_take(1);
+	const struct ckc_thread *t = ckc_thread();
+	size_t n = CK_THREAD_ROOM / 16 + 3;
+
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		room[i] = ckc_room_take(i % 2 ? 16 : 0);
+		assert_non_null(room[i]);
+		assert_int_equal((uintptr_t)room[i] % 16, 0);
+		memset(room[i], (int)i, i % 2 ? 16 : 0);
+	}
+	assert_int_equal(t->room_used, CK_THREAD_ROOM);
+	for (size_t i = n; i-- > 0;) {
+		for (size_t k = 0; i % 2 && k < 16; k++)
+			assert_int_equal(room[i][k], (unsigned char)i);
+		ckc_room_give(room[i]);
+	}
+	assert_int_equal(t->room_used, 16);
+	ckc_room_give(first);
+	assert_int_equal(t->room_used, 0);
+}
+
 static void handles_that_are_none_are_refused(void **state)
 {
 	CUcontext bad = (CUcontext)keys;
@@ -461,6 +486,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_current_at_first),
 		cmocka_unit_test(contexts_are_pushed_popped_and_replaced),
 		cmocka_unit_test(the_stack_has_an_end),
+		cmocka_unit_test(a_thread_has_memory_for_the_length_of_a_function),
 		cmocka_unit_test(handles_that_are_none_are_refused),
 		cmocka_unit_test(a_dead_context_stays_current_and_takes_no_work),
 		cmocka_unit_test(flags_have_one_way_of_waiting),
