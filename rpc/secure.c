@@ -15,7 +15,11 @@
 #include "rpc/secure.h"
 #include "util/env.h"
 #include "util/address/token.h"
+#include "util/process/stack.h"
 #include "util/util.h"
+
+/* Bytes of stack for a handshake: ML-KEM takes 10 KiB, a certificate about as much. */
+#define HANDSHAKE_STACK ((size_t)64 << 10)
 
 struct ck_secure {
 	enum { AUTOMATIC, OFF, OFFER, REQUIRE } mode;
@@ -273,41 +277,66 @@ static bool tls_is_wanted(struct ck_secure *s, struct ck_chan **chans)
 	return has_session(s) || s->mode != AUTOMATIC || (s->token && !stays_here(chans[0]));
 }
 
+/* The arguments of ck_secure_channels, and its result. */
+struct asked {
+	struct ck_secure *s;
+	const char *address;
+	struct ck_chan **chans;
+	unsigned int count;
+	int timeout_ms;
+	char *why;
+	int ret;
+};
+
+/* On error, closes all. */
+static int encrypt_channels(const struct asked *a)
+{
+	struct ck_secure *s = a->s;
+	bool probes = !has_session(s); /* else its server has TLS */
+	bool may_be_plain = probes && s->mode == OFFER && !(s->token && !stays_here(a->chans[0]));
+	struct ck_tls *tls = NULL;
+	struct ck_address where;
+	int ret = probes ? send_probes(a->chans, a->count) : 0;
+
+	if (ret == 0 && may_be_plain)
+		ret = read_answers(a->chans, a->count);
+	if (ret == -EOPNOTSUPP)
+		return 0;
+	if (ret == 0)
+		ret = get_tls_context(s, &tls, a->why);
+	if (ret < 0) {
+		close_all(a->chans, a->count);
+		return ret;
+	}
+	if (ck_address_parse(a->address, &where, a->why) < 0)
+		where.host[0] = '\0';
+	ret = open_channels(tls, where.host, a->chans, a->count);
+	return ret < 0 ? ret
+		       : handshake_channels(s, a->chans, a->count, probes && !may_be_plain, a->why);
+}
+
+static void secure_channels(void *asked)
+{
+	struct asked *a = asked;
+
+	set_timeout(a->chans, a->count, a->timeout_ms);
+	a->ret = encrypt_channels(a);
+	if (a->ret == 0)
+		set_timeout(a->chans, a->count, 0);
+}
+
 int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan **chans,
 		       unsigned int count, int timeout_ms, char why[CK_TLS_WHY])
 {
-	bool probes = s && !has_session(s); /* else its server has TLS */
-	struct ck_tls *tls = NULL;
-	struct ck_address where;
-	bool may_be_plain;
-	int ret;
+	struct asked asked = {s, address, chans, count, timeout_ms, why, 0};
 
 	why[0] = '\0';
 	if (!tls_is_wanted(s, chans))
 		return 0;
-	set_timeout(chans, count, timeout_ms);
-	may_be_plain = probes && s->mode == OFFER && !(s->token && !stays_here(chans[0]));
-	ret = probes ? send_probes(chans, count) : 0;
-	if (ret == 0 && may_be_plain)
-		ret = read_answers(chans, count);
-	if (ret == -EOPNOTSUPP) {
-		set_timeout(chans, count, 0);
-		return 0;
-	}
-	if (ret == 0)
-		ret = get_tls_context(s, &tls, why);
-	if (ret < 0) {
-		close_all(chans, count);
-		return ret;
-	}
-	if (ck_address_parse(address, &where, why) < 0)
-		where.host[0] = '\0';
-	ret = open_channels(tls, where.host, chans, count);
-	if (ret == 0)
-		ret = handshake_channels(s, chans, count, probes && !may_be_plain, why);
-	if (ret == 0)
-		set_timeout(chans, count, 0);
-	return ret;
+	if (ck_stack_run(HANDSHAKE_STACK, secure_channels, &asked) == 0)
+		return asked.ret;
+	close_all(chans, count);
+	return -EAGAIN;
 }
 
 bool ck_secure_news(struct ck_secure *s, const char *why)

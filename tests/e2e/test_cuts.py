@@ -106,7 +106,9 @@ class Hole(Breaker):
 
     def pass_on(self, near):
         if self.forgetful:
-            return bool(near.recv(PIECE))
+            with contextlib.suppress(ConnectionResetError):     # of a client that was killed
+                return bool(near.recv(PIECE))
+            return False
         return super().pass_on(near)
 
     def light(self):

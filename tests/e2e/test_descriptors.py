@@ -80,7 +80,7 @@ RIGHT = "kernel: 1\npageable: right\npinned: right\nmanaged: right\n"
 
 @pytest.mark.skipif(KIND != "", reason="a sanitizer needs more stack")
 def test_a_small_stack_is_enough(env, app):
-    """A thread with the smallest stack that there is launches a kernel with parameters of 3 KB, and copies."""
+    """A thread with the smallest stack that there is begins, launches a kernel with parameters of 3 KB, and copies."""
     result = run([app("cramped"), "stack", 16384], env)
     assert (result.status, result.out, result.err) == (0, RIGHT, "")
 

@@ -130,8 +130,7 @@ static void memories(void)
 
 static void *in_thread(void *arg)
 {
-	cu.cuCtxSetCurrent(ctx);
-	if (!kernel())
+	if (!begin() && !kernel())
 		memories();
 	return arg;
 }
@@ -141,8 +140,6 @@ static void little_stack(long bytes)
 	pthread_attr_t attr;
 	pthread_t t;
 
-	if (begin())
-		return;
 	pthread_attr_init(&attr);
 	if (pthread_attr_setstacksize(&attr, (size_t)bytes) != 0 ||
 	    pthread_create(&t, &attr, in_thread, NULL) != 0)

@@ -59,9 +59,56 @@ static void test_what_is_left(void **state)
 	assert_false(in_coroutine);
 }
 
+static char *low, *high; /* of the stack that the function has */
+
+static void note_stack(void *ran)
+{
+	pthread_attr_t attr;
+	size_t size;
+	void *at;
+
+	*(bool *)ran = true;
+	if (pthread_getattr_np(pthread_self(), &attr) == 0 &&
+	    pthread_attr_getstack(&attr, &at, &size) == 0) {
+		low = at;
+		high = low + size;
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static void *run_in_thread(void *ran)
+{
+	char here;
+
+	assert_int_equal(ck_stack_run(SIZE / 2, note_stack, ran), 0);
+	assert_true(&here > low && &here < high);
+	assert_int_equal(ck_stack_run(2 * SIZE, note_stack, ran), 0);
+	assert_false(&here > low && &here < high);
+	assert_true((size_t)(high - low) >= 2 * SIZE);
+	return NULL;
+}
+
+static void test_a_function_that_needs_more_runs_in_another_thread(void **state)
+{
+	bool ran = false;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	(void)state;
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstacksize(&attr, SIZE), 0);
+	assert_int_equal(pthread_create(&thread, &attr, run_in_thread, &ran), 0);
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attr);
+	assert_true(ran);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_left)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_left),
+		cmocka_unit_test(test_a_function_that_needs_more_runs_in_another_thread),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
