@@ -83,6 +83,11 @@ def attributes(pid):
     return [line for line in lines if line.split(":")[0] in ATTRIBUTES]
 
 
+def title(pid):
+    """What a worker says that it does; a moment after its start, the program that it serves."""
+    return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0")
+
+
 def test_workers_are_as_those_that_are_executed(own_server):
     forked = Client(own_server)
     first = nursery(own_server)
@@ -93,8 +98,8 @@ def test_workers_are_as_those_that_are_executed(own_server):
     wait_until(lambda: descriptors(forked.worker) == descriptors(executed.worker), 5, "both have the same open")
     wait_until(lambda: attributes(forked.worker) == attributes(executed.worker), 5, "both are in the same state")
     assert len(attributes(forked.worker)) == len(ATTRIBUTES)
-    titles = [pathlib.Path(f"/proc/{p.worker}/cmdline").read_bytes().rstrip(b"\0") for p in (forked, executed)]
-    assert titles[0] == titles[1] and titles[0].startswith(b"cricket-worker: ")
+    wait_until(lambda: title(forked.worker) == title(executed.worker), 5, "both are called the same")
+    assert title(forked.worker).startswith(b"cricket-worker: ")
     forked.end()
     executed.end()
 

@@ -270,6 +270,7 @@ def test_the_client_s_own_messages_resume_no_session(gpu_server):
     server = gpu_server()
     asker = Asker(server)
     one = begun(program(server, HOLD, 16, transport="tcp"))
+    assert use(one)         # its commands are over: "ready" may come before
     assert asker.ask("suspend", session="s1", until="use")["ok"]
     assert not selectable(one.stdout, 2)
     assert only(asker)["state"] == "suspended"
