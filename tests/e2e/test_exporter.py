@@ -684,7 +684,7 @@ def test_a_page_without_sessions_has_a_command_and_the_gpus_of_the_server(tmp_pa
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not browser:
         pytest.skip("no Chromium")
-    server = Server(tmp_path / "server", CRICKET_EMU="devices=2,memory=64M")
+    server = Server(tmp_path / "server", CRICKET_EMU=f"devices=2,memory=64M,usage={tmp_path}/table")
     try:
         with exporter(dict(home, CRICKET_EMU="devices=3"), server.address("unix")) as e:
             assert len(json.loads(e.get("/status.json")[2])["gpus"]) == 2
