@@ -40,8 +40,15 @@ struct fault {
 /* Per process, as signal handlers are. */
 static struct ck_mutex start_lock = CK_MUTEX(CK_RANK_FAULT);
 static bool started;
-static sem_t bell; /* not a descriptor: programs close descriptors they do not know */
-static _Atomic(struct fault *) waiting;
+
+/*
+ * What waits for a thread to serve it. Faults in host functions have a queue of their own: another
+ * fault may wait for work of the device, and that for the function.
+ */
+static struct queue {
+	sem_t bell; /* not a descriptor: programs close descriptors they do not know */
+	_Atomic(struct fault *) waiting;
+} elsewhere, in_functions;
 
 /* The program's action, guarded by a flag that is only held with all signals blocked. */
 static struct sigaction theirs;
@@ -130,15 +137,16 @@ static void call_futex(_Atomic uint32_t *word, int op, uint32_t value)
 	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
-/* Pass the fault to the thread that serves faults, wait, and return the result. */
+/* Pass the fault to the thread that serves such faults, wait, and return the result. */
 static int submit_fault(uint64_t address, bool write_access)
 {
 	struct fault f = {.address = address, .write = write_access, .inside = ckc_inside_callback};
+	struct queue *q = f.inside ? &in_functions : &elsewhere;
 
-	f.next = atomic_load(&waiting);
-	while (!atomic_compare_exchange_weak(&waiting, &f.next, &f))
+	f.next = atomic_load(&q->waiting);
+	while (!atomic_compare_exchange_weak(&q->waiting, &f.next, &f))
 		;
-	sem_post(&bell);
+	sem_post(&q->bell);
 	while (!atomic_load(&f.done))
 		call_futex(&f.done, FUTEX_WAIT, 0);
 	return f.result;
@@ -208,17 +216,28 @@ static void serve_faults(struct fault *f)
 	}
 }
 
-/* Opens its lane first: a faulting thread has no way to handle a lack of descriptors. */
-static void *run_fault_server(void *unused)
+static void serve_queue(struct queue *q)
 {
 	sigset_t own;
 
-	(void)unused;
 	sigemptyset(&own);
 	sigaddset(&own, SIGSEGV); /* a fault here ends the process: nothing could serve it */
 	pthread_sigmask(SIG_BLOCK, &own, NULL);
-	while (sem_wait(&bell) == 0 || errno == EINTR)
-		serve_faults(atomic_exchange(&waiting, NULL));
+	while (sem_wait(&q->bell) == 0 || errno == EINTR)
+		serve_faults(atomic_exchange(&q->waiting, NULL));
+}
+
+static void *serve_elsewhere(void *unused)
+{
+	(void)unused;
+	serve_queue(&elsewhere);
+	return NULL;
+}
+
+static void *serve_in_functions(void *unused)
+{
+	(void)unused;
+	serve_queue(&in_functions);
 	return NULL;
 }
 
@@ -234,13 +253,16 @@ static const struct sigaction *ours(void)
 	return &action;
 }
 
-static int start_fault_server(void)
+/* A thread opens its lane first: a faulting thread has no way to handle a lack of descriptors. */
+static int start_fault_servers(void)
 {
 	int ret;
 
-	if (sem_init(&bell, 0, 0) < 0)
+	if (sem_init(&elsewhere.bell, 0, 0) < 0 || sem_init(&in_functions.bell, 0, 0) < 0)
 		return -errno;
-	ret = ckc_thread_start_calling(ckc_client_current(), run_fault_server);
+	ret = ckc_thread_start_calling(ckc_client_current(), serve_elsewhere);
+	if (ret == 0)
+		ret = ckc_thread_start_calling(ckc_client_current(), serve_in_functions);
 	if (ret < 0)
 		return ret;
 	if (ckc_fault_system(SIGSEGV, ours(), &theirs) < 0)
@@ -257,7 +279,7 @@ int ckc_fault_start(void)
 	if (!started) {
 		char why[CK_LIMIT_TEXT];
 
-		ret = start_fault_server();
+		ret = start_fault_servers();
 		if (ret < 0)
 			ck_err("no thread for managed memory: %s", ck_limit_text(ret, why));
 		else
