@@ -13,6 +13,7 @@
 #include "rpc/proc.h"
 #include "server/copy/copy_iterator.h"
 #include "server/copy/staging.h"
+#include "server/memory/lease.h"
 #include "server/memory/delivery.h"
 #include "server/memory/memory.h"
 #include "server/session/compressed_payload.h"
@@ -343,7 +344,7 @@ static CUresult wait_for_writes(struct cks_request *q, unsigned int wait, uint64
 	if (wait == CK_FETCH_STREAM)
 		return ck_driver.cuStreamSynchronize ? ck_driver.cuStreamSynchronize(stream)
 						     : CUDA_ERROR_NOT_SUPPORTED;
-	return ck_driver.cuCtxSynchronize ? ck_driver.cuCtxSynchronize() : CUDA_ERROR_NOT_SUPPORTED;
+	return cks_context_wait(q->session, q->ctx);
 }
 
 CUresult ck_serve_fetch(struct cks_request *q, ck_fetch_args *a, ck_fetch_res *res)

@@ -252,7 +252,7 @@ static CUresult wait_for_contexts(struct cks_session *s)
 	while (!err && cks_handles_next(s->handles, &id, CK_KIND_CONTEXT, &object)) {
 		if (ck_driver.cuCtxPushCurrent_v2(object.handle))
 			continue;
-		err = ck_driver.cuCtxSynchronize();
+		err = cks_context_wait(s, id);
 		if (has_ended(err))
 			err = CUDA_SUCCESS;
 		ck_driver.cuCtxPopCurrent_v2(&popped);

@@ -55,7 +55,11 @@ struct cks_leases {
 
 #define CK_LEASE_CHUNK ((size_t)2 << 20) /* units are whole chunks */
 
-/* --- lease_quiet.c: work that may still use memory which the client has freed */
+/* --- lease_quiet.c: work that may still use memory which the client has freed, and other waits of
+ * the server's own */
+
+/* Wait for the work of the context with id @id, the current one, but end no capture. */
+CUresult cks_context_wait(struct cks_session *session, uint64_t id);
 
 /* The stream of @q's context is about to be destroyed, perhaps before its work is over. */
 void cks_lease_note_stream(struct cks_request *q, CUstream stream);

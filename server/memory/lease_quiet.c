@@ -2,6 +2,11 @@
  * server/memory/lease_quiet.c - is the work over that may use freed memory? The client asks before
  * it allocates that memory again. A wait for all work would be wrong: work may wait for commands
  * that the program submits later, and they would be behind the wait.
+ *
+ * Whoever synchronises a context in which a stream is captured, or queries the legacy stream there,
+ * may end the capture. The client sees to that for the program's own waits. Others, as for a page
+ * that a thread accesses, have nothing to do with captures of other threads. Once a session has
+ * captured, they look at the streams that are not captured instead.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -14,8 +19,9 @@
 #include "util/util.h"
 
 #define TIME_MOST ((uint64_t)1000000000) /* for which a client may have other commands wait */
-#define LOOK_FIRST 20000l		 /* ns between two looks; then more, */
-#define LOOK_MOST 1000000l		 /* up to this */
+
+#define LOOK_FIRST 20000l  /* ns between two looks; then more, */
+#define LOOK_MOST 1000000l /* up to this */
 
 /* A destroyed stream whose work was not over. */
 struct cks_ended_stream {
@@ -24,12 +30,12 @@ struct cks_ended_stream {
 	struct cks_ended_stream *next;
 };
 
-/* --- destroyed streams */
+/* --- streams */
 
 /* Anything but work that runs, also a context that has failed or ended, is over. */
-static bool is_busy(CUresult state)
+static bool work_is_over(CUresult state)
 {
-	return state == CUDA_ERROR_NOT_READY;
+	return state != CUDA_ERROR_NOT_READY;
 }
 
 static bool is_capturing(CUstream stream)
@@ -39,6 +45,45 @@ static bool is_capturing(CUstream stream)
 	return ck_driver.cuStreamIsCapturing && !ck_driver.cuStreamIsCapturing(stream, &status) &&
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
+
+/* The context is current. During a capture, not even a stream's flags can be asked for: the legacy
+ * stream is left out with any. */
+static bool streams_are_over(struct cks_session *s, uint64_t id)
+{
+	struct cks_object object;
+	uint64_t stream = 0;
+	bool over = true, captured = false;
+
+	while (over && cks_handles_next(s->handles, &stream, CK_KIND_STREAM, &object)) {
+		if (object.ctx != id)
+			continue;
+		if (is_capturing(object.handle))
+			captured = true;
+		else
+			over = work_is_over(ck_driver.cuStreamQuery(object.handle));
+	}
+	return over && (captured || work_is_over(ck_driver.cuStreamQuery(CU_STREAM_LEGACY)));
+}
+
+static bool context_is_over(struct cks_session *s, uint64_t id, CUcontext context)
+{
+	CUcontext popped;
+	bool over;
+
+	if (ck_driver.cuCtxPushCurrent_v2(context))
+		return true; /* it has ended */
+	over = streams_are_over(s, id);
+	ck_driver.cuCtxPopCurrent_v2(&popped);
+	return over;
+}
+
+static void look_again(struct timespec *pause)
+{
+	pause->tv_nsec = pause->tv_nsec ? ck_min(pause->tv_nsec * 2, LOOK_MOST) : LOOK_FIRST;
+	nanosleep(pause, NULL);
+}
+
+/* --- destroyed streams */
 
 /* An event behind the work of @stream; NULL: there is none. */
 static CUevent record_end(CUstream stream)
@@ -59,7 +104,7 @@ static bool ended_are_over(struct cks_leases *l)
 	struct cks_ended_stream **at = &l->ended, *e;
 
 	while ((e = *at) != NULL) {
-		if (is_busy(ck_driver.cuEventQuery(e->event))) {
+		if (!work_is_over(ck_driver.cuEventQuery(e->event))) {
 			at = &e->next;
 			continue;
 		}
@@ -93,7 +138,7 @@ void cks_lease_note_stream(struct cks_request *q, CUstream stream)
 
 	ck_lock(&l->lock);
 	if (ck_driver.cuStreamQuery && ck_driver.cuEventQuery && !is_capturing(stream) &&
-	    is_busy(ck_driver.cuStreamQuery(stream)))
+	    !work_is_over(ck_driver.cuStreamQuery(stream)))
 		add_ended(l, stream, q->ctx);
 	ck_unlock(&l->lock);
 }
@@ -130,32 +175,14 @@ void cks_lease_forget_ended(struct cks_leases *l, uint64_t context)
 
 /* --- all streams */
 
-static bool streams_are_over(struct cks_session *s)
+static bool contexts_are_over(struct cks_session *s)
 {
 	struct cks_object object;
 	uint64_t id = 0;
 	bool over = true;
 
-	while (over && cks_handles_next(s->handles, &id, CK_KIND_STREAM, &object))
-		over = is_capturing(object.handle) ||
-		       !is_busy(ck_driver.cuStreamQuery(object.handle));
-	return over;
-}
-
-/* Each context has a legacy stream. */
-static bool legacy_streams_are_over(struct cks_session *s)
-{
-	struct cks_object object;
-	CUcontext popped;
-	uint64_t id = 0;
-	bool over = true;
-
-	while (over && cks_handles_next(s->handles, &id, CK_KIND_CONTEXT, &object)) {
-		if (ck_driver.cuCtxPushCurrent_v2(object.handle))
-			continue;
-		over = !is_busy(ck_driver.cuStreamQuery(CU_STREAM_LEGACY));
-		ck_driver.cuCtxPopCurrent_v2(&popped);
-	}
+	while (over && cks_handles_next(s->handles, &id, CK_KIND_CONTEXT, &object))
+		over = context_is_over(s, id, object.handle);
 	return over;
 }
 
@@ -169,10 +196,9 @@ static bool is_over(struct cks_request *q, const ck_lease_quiet_args *a)
 	ck_lock(&s->contexts);
 	ck_lock(&s->leases->lock);
 	if (!a->all && cks_stream_find(q, a->stream, &stream))
-		over = !is_busy(ck_driver.cuStreamQuery(stream));
+		over = is_capturing(stream) || work_is_over(ck_driver.cuStreamQuery(stream));
 	else
-		over = streams_are_over(s) && legacy_streams_are_over(s) &&
-		       ended_are_over(s->leases);
+		over = contexts_are_over(s) && ended_are_over(s->leases);
 	ck_unlock(&s->leases->lock);
 	ck_unlock(&s->contexts);
 	return over;
@@ -182,14 +208,32 @@ CUresult ck_serve_lease_quiet(struct cks_request *q, ck_lease_quiet_args *a,
 			      ck_lease_quiet_res *res)
 {
 	uint64_t end = ck_now_ns() + ck_min((uint64_t)a->time, TIME_MOST);
-	struct timespec look = {.tv_nsec = LOOK_FIRST};
+	struct timespec pause = {0};
 
 	if (!ck_driver.cuStreamQuery || !ck_driver.cuCtxPushCurrent_v2 ||
 	    !ck_driver.cuCtxPopCurrent_v2 || !ck_driver.cuEventQuery)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	while (!(res->over = is_over(q, a)) && ck_now_ns() < end) {
-		nanosleep(&look, NULL);
-		look.tv_nsec = ck_min(look.tv_nsec * 2, LOOK_MOST);
-	}
+	while (!(res->over = is_over(q, a)) && ck_now_ns() < end)
+		look_again(&pause);
 	return CUDA_SUCCESS;
+}
+
+CUresult cks_context_wait(struct cks_session *s, uint64_t id)
+{
+	struct timespec pause = {0};
+	bool over;
+
+	if (!ck_driver.cuCtxSynchronize)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	while (s->captured && ck_driver.cuStreamQuery) {
+		ck_lock(&s->contexts);
+		ck_lock(&s->leases->lock);
+		over = streams_are_over(s, id);
+		ck_unlock(&s->leases->lock);
+		ck_unlock(&s->contexts);
+		if (over)
+			return CUDA_SUCCESS; /* an error is the next call's too */
+		look_again(&pause);
+	}
+	return ck_driver.cuCtxSynchronize();
 }

@@ -3,6 +3,7 @@
  * the client's process and on the device, and the device memory mapped there.
  */
 #include "gen/handlers.h"
+#include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/memory/virtual.h"
 #include "server/session/session.h"
@@ -160,7 +161,6 @@ CUresult ck_serve_unmap(struct cks_request *q, ck_unmap_args *a, void *res)
 	    !cks_memory_find(s->memory, a->address, &mapped) || mapped.address != a->address)
 		return CUDA_ERROR_INVALID_VALUE;
 	cks_memory_unmap(s->memory, a->address, mapped.size);
-	if (ck_driver.cuCtxSynchronize)
-		ck_driver.cuCtxSynchronize();
+	cks_context_wait(q->session, q->ctx);
 	return ck_driver.cuMemUnmap(a->address, mapped.size);
 }
