@@ -43,12 +43,16 @@ CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
 /* From now on, graphs may contain host functions of the application. */
 void ckc_mirror_functions(void);
 /*
- * Call before and after such a function: fetch the destinations' current bytes, then send the
- * sources as the function left them. False: some bytes were not moved, because the session is lost
- * or memory is exhausted.
+ * Call before and after such a function: fetch the destinations' current bytes, then send what the
+ * function has changed. False: some bytes were not moved, because the session is lost or memory is
+ * exhausted. @x has what the second call needs, and is freed by it.
+ *
+ * The function may belong to another graph than the one whose launch has the mirrors. Then it
+ * changes none of their bytes, and they may change while it runs.
  */
-__attribute__((warn_unused_result)) bool ckc_mirror_pull(void);
-__attribute__((warn_unused_result)) bool ckc_mirror_push(void);
+struct ckc_exchange;
+__attribute__((warn_unused_result)) bool ckc_mirror_pull(struct ckc_exchange **x);
+__attribute__((warn_unused_result)) bool ckc_mirror_push(struct ckc_exchange *x);
 /* A graph or an exec with this id ends; forget the mirrors that no other one uses. */
 CUresult ckc_mirror_owner_end(uint64_t object);
 

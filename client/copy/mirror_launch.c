@@ -84,6 +84,17 @@ static CUresult transfer_mirrors(const struct ckc_exec *exec, uint64_t ctx, bool
 	return err;
 }
 
+static bool has_destination(const struct ckc_exec *exec)
+{
+	struct ckc_mirror m;
+
+	for (unsigned int i = 0; i < exec->mirror_count; i++) {
+		if (ckc_mirror_find(exec->mirrors[i], &m) && !m.source)
+			return true;
+	}
+	return false;
+}
+
 /* Note the mirrors of the running launch, for its host functions. */
 static void note_running(struct ckc_mirrors *all, const struct ckc_exec *exec)
 {
@@ -95,8 +106,36 @@ static void note_running(struct ckc_mirrors *all, const struct ckc_exec *exec)
 	free(all->running);
 	all->running = ids;
 	all->running_count = ids ? exec->mirror_count : 0;
+	all->launch++;
 	all->exec = exec->object.id;
 	ck_unlock(&all->lock);
+}
+
+/* The launch has ended: functions of other graphs leave its mirrors, and the program's memory,
+ * alone. */
+static void forget_running(struct ckc_mirrors *all)
+{
+	ck_lock(&all->lock);
+	free(all->running);
+	all->running = NULL;
+	all->running_count = 0;
+	all->launch++;
+	while (all->exchanging > 0)
+		ck_cond_wait(&all->exchanged, &all->lock);
+	ck_unlock(&all->lock);
+}
+
+/* Fetch the destinations of @exec, which has been launched. */
+static CUresult fetch_results(struct ckc_mirrors *all, const struct ckc_exec *exec, uint64_t ctx)
+{
+	struct ckc_sink nothing = {0};
+	CUresult err;
+
+	if (!has_destination(exec))
+		return CUDA_SUCCESS;
+	err = ck_wire_mirror_read(ctx, 0, exec->object.id, 0, 0, &nothing);
+	forget_running(all);
+	return err ? err : transfer_mirrors(exec, ctx, false);
 }
 
 /* Call with the launch lock held. A mirror is filled only after the previous launch has finished
@@ -112,6 +151,7 @@ static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec, uint64
 		err = ck_wire_mirror_read(ctx, 0, all->exec, 0, 0, &nothing);
 	if (err)
 		return err;
+	forget_running(all);
 	/* bytes of a source may still be on their way to it */
 	if (ckc_pinned_any(c) || ckc_delivery_any(c))
 		err = ck_wire_cuStreamSynchronize(ctx, stream);
@@ -122,7 +162,7 @@ static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec, uint64
 		return err;
 	note_running(all, exec);
 	err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream);
-	return err ? err : transfer_mirrors(exec, ctx, false);
+	return err ? err : fetch_results(all, exec, ctx);
 }
 
 CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
@@ -141,97 +181,160 @@ void ckc_mirror_functions(void)
 	ckc_mirrors_current()->functions = true;
 }
 
-/* List the mirrors of the running launch; the caller frees the list. False: out of memory. */
-static bool running_mirrors(uint64_t **ids, size_t *count)
-{
-	struct ckc_mirrors *all = ckc_mirrors_current();
+/* --- around host functions */
 
-	*ids = NULL;
+/* The mirrors of the running launch, and the bytes that they had before the function. */
+struct ckc_exchange {
+	uint64_t launch;
+	size_t count;
+	struct {
+		uint64_t id;
+		char *bytes; /* packed; NULL: the mirror has ended */
+	} mirrors[];
+};
+
+/* NULL: out of memory. */
+static struct ckc_exchange *begin_pull(struct ckc_mirrors *all)
+{
+	struct ckc_exchange *x;
+
 	ck_lock(&all->lock);
-	*count = all->running_count;
-	if (*count > 0)
-		*ids = malloc(*count * sizeof(**ids));
-	if (*ids)
-		memcpy(*ids, all->running, *count * sizeof(**ids));
+	x = calloc(1, sizeof(*x) + all->running_count * sizeof(x->mirrors[0]));
+	if (x) {
+		x->launch = all->launch;
+		x->count = all->running_count;
+		all->exchanging++;
+	}
+	for (size_t i = 0; x && i < x->count; i++)
+		x->mirrors[i].id = all->running[i];
 	ck_unlock(&all->lock);
-	return *ids || *count == 0;
+	return x;
+}
+
+/* Has the launch not ended since? */
+static bool begin_push(struct ckc_mirrors *all, const struct ckc_exchange *x)
+{
+	bool same;
+
+	ck_lock(&all->lock);
+	same = all->launch == x->launch;
+	all->exchanging += same;
+	ck_unlock(&all->lock);
+	return same;
+}
+
+static void end_exchange(struct ckc_mirrors *all)
+{
+	ck_lock(&all->lock);
+	if (--all->exchanging == 0)
+		ck_cond_broadcast(&all->exchanged);
+	ck_unlock(&all->lock);
+}
+
+static void free_exchange(struct ckc_exchange *x)
+{
+	for (size_t i = 0; i < x->count; i++)
+		free(x->mirrors[i].bytes);
+	free(x);
 }
 
 /* These calls bypass the command stream, which may be blocked by the launch. */
-static bool pull_piece(const struct ckc_mirror *m, size_t at, char *to, size_t size)
+static bool move_piece(const struct ckc_mirror *m, size_t at, char *bytes, size_t size, bool pull)
 {
-	ck_mirror_aside_args args = {.mirror = m->id, .offset = at, .size = size};
+	ck_mirror_aside_args args = {.mirror = m->id, .offset = at, .size = pull ? size : 0};
 	ck_mirror_aside_res res;
 	bool done;
 
 	memset(&res, 0, sizeof(res));
+	if (!pull) {
+		args.data.data_val = bytes;
+		args.data.data_len = (u_int)size;
+	}
 	done = ckc_call_aside(ckc_client_current(), CK_PROC_mirror_aside, &args, &res) ==
 		       CUDA_SUCCESS &&
-	       res.back.back_len == size;
-	if (done)
-		memcpy(to, res.back.back_val, size);
+	       res.back.back_len == args.size;
+	if (done && pull)
+		memcpy(bytes, res.back.back_val, size);
 	free(res.back.back_val);
 	return done;
 }
 
-static bool push_piece(const struct ckc_mirror *m, size_t at, char *from, size_t size)
-{
-	ck_mirror_aside_args args = {.mirror = m->id, .offset = at};
-	ck_mirror_aside_res res;
-	bool done;
-
-	memset(&res, 0, sizeof(res));
-	args.data.data_val = from;
-	args.data.data_len = (u_int)size;
-	done = ckc_call_aside(ckc_client_current(), CK_PROC_mirror_aside, &args, &res) ==
-	       CUDA_SUCCESS;
-	free(res.back.back_val);
-	return done;
-}
-
-static bool exchange_mirror(const struct ckc_mirror *m, bool pull)
+/* It is no error if the program has just destroyed the mirror. */
+static bool move_bytes(const struct ckc_mirror *m, char *bytes, bool pull, bool *done)
 {
 	size_t size = size_of(m);
-	char *bytes = bytes_take(m);
-	bool done = bytes != NULL;
 
-	if (bytes && !is_own(m, bytes))
-		ckc_box_pack(&m->box, bytes);
-	for (size_t at = 0; at < size && done; at += SMALL_PIECE) {
-		size_t n = ck_min(size - at, SMALL_PIECE);
-
-		done = pull ? pull_piece(m, at, bytes + at, n) : push_piece(m, at, bytes + at, n);
-	}
-	if (done && pull && !is_own(m, bytes))
-		ckc_box_unpack(&m->box, bytes);
-	bytes_give(m, bytes);
-	/* not an error if the program has just destroyed the mirror */
-	return done || (bytes && ckc_client_current()->state == CK_STATE_READY);
-}
-
-/* Exchange the mirrors of running kernels. Those with a source are pushed only. */
-static bool exchange_all(bool pull)
-{
-	struct ckc_mirror m;
-	uint64_t *ids;
-	size_t count;
-	bool done = running_mirrors(&ids, &count);
-
-	for (size_t i = 0; i < count && done; i++) {
-		if (ckc_mirror_find(ids[i], &m) && !(pull && m.source))
-			done = exchange_mirror(&m, pull);
-	}
-	free(ids);
-	return done;
+	*done = true;
+	for (size_t at = 0; at < size && *done; at += SMALL_PIECE)
+		*done = move_piece(m, at, bytes + at, ck_min(size - at, SMALL_PIECE), pull);
+	return *done || ckc_client_current()->state == CK_STATE_READY;
 }
 
 /* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. */
-bool ckc_mirror_pull(void)
+static bool pull_mirrors(struct ckc_exchange *x, bool source)
 {
-	return exchange_all(true);
+	struct ckc_mirror m;
+	bool done, ok = true;
+
+	for (size_t i = 0; i < x->count && ok; i++) {
+		char *bytes;
+
+		if (!ckc_mirror_find(x->mirrors[i].id, &m) || m.source != source)
+			continue;
+		bytes = x->mirrors[i].bytes = malloc(size_of(&m));
+		if (!bytes)
+			return false;
+		if (source)
+			ckc_box_pack(&m.box, bytes);
+		else if ((ok = move_bytes(&m, bytes, true, &done)) && done)
+			ckc_box_unpack(&m.box, bytes);
+	}
+	return ok;
 }
 
-bool ckc_mirror_push(void)
+bool ckc_mirror_pull(struct ckc_exchange **out)
 {
-	return exchange_all(false);
+	struct ckc_mirrors *all = ckc_mirrors_current();
+	struct ckc_exchange *x = begin_pull(all);
+	bool ok;
+
+	*out = x;
+	if (!x)
+		return false;
+	/* sources first: what copies have written into them is new to their mirrors */
+	ok = pull_mirrors(x, true) && pull_mirrors(x, false);
+	end_exchange(all);
+	if (!ok)
+		free_exchange(x);
+	return ok;
+}
+
+static bool push_changes(const struct ckc_mirror *m, const char *before)
+{
+	char *now = malloc(size_of(m));
+	bool done, ok = now != NULL;
+
+	if (now)
+		ckc_box_pack(&m->box, now);
+	if (now && memcmp(now, before, size_of(m)) != 0)
+		ok = move_bytes(m, now, false, &done);
+	free(now);
+	return ok;
+}
+
+bool ckc_mirror_push(struct ckc_exchange *x)
+{
+	struct ckc_mirrors *all = ckc_mirrors_current();
+	struct ckc_mirror m;
+	bool ok = true;
+
+	if (begin_push(all, x)) {
+		for (size_t i = 0; i < x->count && ok; i++) {
+			if (x->mirrors[i].bytes && ckc_mirror_find(x->mirrors[i].id, &m))
+				ok = push_changes(&m, x->mirrors[i].bytes);
+		}
+		end_exchange(all);
+	}
+	free_exchange(x);
+	return ok;
 }

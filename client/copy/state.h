@@ -39,8 +39,12 @@ struct ckc_mirrors {		     /* mirror.c, mirror_launch.c */
 	struct ck_map *map;
 	_Atomic size_t count;
 	_Atomic bool functions;	 /* some graph may contain host functions */
-	uint64_t exec, *running; /* the last launch, and its mirrors */
+	uint64_t exec;		 /* that was launched last */
+	uint64_t *running;	 /* the mirrors of a launch that may still run functions */
 	size_t running_count;	 /* their number */
+	uint64_t launch;	 /* which one it is */
+	unsigned int exchanging; /* functions that exchange bytes now */
+	struct ck_cond exchanged;
 };
 
 /* Since all work of a context was done, there have been only small uploads in it, up to this

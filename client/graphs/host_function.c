@@ -20,18 +20,20 @@
  * writes. */
 static void run_host_function(const struct ckc_callback *callback, int status, uint64_t value)
 {
+	struct ckc_exchange *x;
+
 	(void)status;
 	(void)value;
 	if (!callback->persistent) {
 		((CUhostFn)callback->function)(callback->data);
 		return;
 	}
-	if (!ckc_mirror_pull()) {
+	if (!ckc_mirror_pull(&x)) {
 		ckc_session_lost(ckc_client_current(), "no bytes for a host function of a graph");
 		return;
 	}
 	((CUhostFn)callback->function)(callback->data);
-	if (!ckc_mirror_push())
+	if (!ckc_mirror_push(x))
 		ckc_session_lost(ckc_client_current(), "no bytes from a host function of a graph");
 }
 
