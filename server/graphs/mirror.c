@@ -43,7 +43,9 @@ void cks_mirrors_destroy(struct cks_mirrors *ms)
 		return;
 	while (ms->by_id && ck_map_next(ms->by_id, &mirrors))
 		cks_mirror_free(mirrors.value);
+	ck_lock(&ms->lock);
 	cks_disconnected_free(ms, 0);
+	ck_unlock(&ms->lock);
 	while (ms->owners && ck_map_next(ms->owners, &owners))
 		owner_free(owners.value);
 	ck_map_destroy(ms->by_id);
@@ -236,11 +238,16 @@ CUresult cks_mirrors_wait(struct cks_mirrors *ms, uint64_t exec)
 
 void cks_mirrors_drop_context(struct cks_mirrors *ms, uint64_t ctx)
 {
-	struct ck_map_iter mirrors = CK_MAP_ITER_INIT;
+	struct ck_map_iter mirrors;
+	bool released = true;
 
 	ck_lock(&ms->lock);
-	while (ck_map_next(ms->by_id, &mirrors))
-		cks_mirror_leave(mirrors.value, ctx);
+	while (released) { /* the table may have changed meanwhile */
+		mirrors = (struct ck_map_iter)CK_MAP_ITER_INIT;
+		released = false;
+		while (!released && ck_map_next(ms->by_id, &mirrors))
+			released = cks_mirror_leave(ms, mirrors.value, ctx);
+	}
 	cks_disconnected_free(ms, ctx);
 	ck_unlock(&ms->lock);
 }

@@ -73,9 +73,10 @@ struct cks_mirror *cks_disconnected_take(struct cks_request *q, size_t room);
 void cks_disconnected_give(struct cks_mirrors *ms, struct cks_mirror *m);
 /* Free kept mirrors of a context that ends; 0: of all contexts. */
 void cks_disconnected_free(struct cks_mirrors *ms, uint64_t ctx);
-void cks_mirror_free(struct cks_mirror *m);
-/* Context @ctx ends: wait for its launches of @m, and unpin its memory. */
-void cks_mirror_leave(struct cks_mirror *m, uint64_t ctx);
+void cks_mirror_free(struct cks_mirror *m); /* nothing else knows it */
+/* Context @ctx ends: wait for its launches of @m, and unpin its memory. True: this took a wait,
+ * without the lock, which a function of a launch may need. */
+bool cks_mirror_leave(struct cks_mirrors *ms, struct cks_mirror *m, uint64_t ctx);
 
 /* Make a mark after the current work in @stream, with one user. */
 CUresult cks_mark_make(struct cks_request *q, CUstream stream, struct cks_mark **out);

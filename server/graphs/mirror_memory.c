@@ -117,19 +117,29 @@ void cks_mirror_free(struct cks_mirror *m)
 	free(m);
 }
 
-void cks_mirror_leave(struct cks_mirror *m, uint64_t ctx)
+bool cks_mirror_leave(struct cks_mirrors *ms, struct cks_mirror *m, uint64_t ctx)
 {
 	struct cks_mark *mark = m->mark;
+	bool pinned = m->pinned && m->ctx == ctx;
+	bool busy = mark && mark->event && mark->ctx == ctx && !mark->done;
 
-	if (mark && mark->event && mark->ctx == ctx) {
-		if (!mark->done)
-			ck_driver.cuEventSynchronize(mark->event);
-		ck_driver.cuEventDestroy_v2(mark->event);
-		mark->event = NULL;
-		mark->done = true;
+	if (!pinned && !busy) {
+		if (mark && mark->event && mark->ctx == ctx) {
+			ck_driver.cuEventDestroy_v2(mark->event);
+			mark->event = NULL;
+		}
+		return false;
 	}
-	if (m->ctx == ctx)
+	m->uses++;
+	if (busy)
+		cks_mark_wait(ms, mark);
+	if (pinned) {
+		ck_unlock(&ms->lock);
 		unpin_mirror(m);
+		ck_lock(&ms->lock);
+	}
+	cks_mirror_drop(ms, m, NULL);
+	return true;
 }
 
 /* --- kept mirrors */
@@ -144,19 +154,35 @@ static bool mirror_is_idle(struct cks_mirror *m)
 	return !mark || mark->done;
 }
 
+/*
+ * Take what is in the list at @link out of it, and free it. Releases the lock meanwhile: the driver
+ * may wait for functions of graphs, which need it.
+ */
+static void free_kept(struct cks_mirrors *ms, struct cks_mirror **link)
+{
+	struct cks_mirror *m = *link;
+
+	*link = m->next;
+	while (m->mark && !m->mark->done)
+		cks_mark_wait(ms, m->mark);
+	cks_mark_put(m->mark);
+	m->mark = NULL;
+	ck_unlock(&ms->lock);
+	cks_mirror_free(m);
+	ck_lock(&ms->lock);
+}
+
 void cks_disconnected_free(struct cks_mirrors *ms, uint64_t ctx)
 {
 	struct cks_mirror **link = &ms->kept, *m;
 
 	while ((m = *link) != NULL) {
-		if (ctx)
-			cks_mirror_leave(m, ctx);
-		if (ctx && m->ctx != ctx) {
+		if (ctx && m->ctx != ctx && (!m->mark || m->mark->ctx != ctx)) {
 			link = &m->next;
 			continue;
 		}
-		*link = m->next;
-		cks_mirror_free(m);
+		free_kept(ms, link);
+		link = &ms->kept; /* which may have changed */
 	}
 }
 
@@ -182,9 +208,9 @@ static void trim_mirrors(struct cks_mirrors *ms)
 			link = &m->next;
 			continue;
 		}
-		sum -= m->room;
-		*link = m->next;
-		cks_mirror_free(m);
+		free_kept(ms, link);
+		link = &ms->kept; /* which may have changed */
+		sum = 0;
 	}
 }
 
