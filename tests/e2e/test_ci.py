@@ -84,7 +84,7 @@ def test_what_the_sanitizers_need_is_built_while_the_readme_runs(tree):
     result, calls, summary = ci(tree, CI_MINUTES="0")
     assert result.status == 0, result.err
     assert [name.split(" ")[0] for _, name in summary][:7] == ["packages", "README", "README", "programs", "build", "unit", "threads,"]
-    assert calls.index("units throw far nccl TSAN=1") < calls.index("make check SAN=1")
+    assert calls.index("units throw far random nccl TSAN=1") < calls.index("make check SAN=1")
 
 
 def test_a_step_that_fails_beside_another_ends_the_run_too(tree):
