@@ -162,6 +162,7 @@ const char *cks_listen_error(const char *address, int error, char why[CK_LISTEN_
 		{-EAGAIN, "the name servers know no address of this name, or do not answer"},
 		{-EADDRNOTAVAIL, "this host does not have the address"},
 		{-EACCES, "not permitted for this user"},
+		{-ENOTSOCK, "the file is no socket"},
 	};
 
 	if (error == -EADDRINUSE) {

@@ -86,6 +86,14 @@ static bool knows_everyone(const struct cks_options *o)
 	return cks_token_wanted(o->token_file) || (o->tls_ca && o->tls_required);
 }
 
+const char *cks_listeners_exposure(const struct cks_options *o)
+{
+	if (knows_everyone(o) || o->insecure)
+		return NULL;
+	return "other hosts can connect (--listen), and there is no token: give --token-file FILE "
+	       "or the variable CRICKET_TOKEN, or --insecure to serve everyone who can connect";
+}
+
 /* A token of a host on the network can be read on its way. */
 static void warn_of_plain_text(const struct cks_options *o)
 {
@@ -99,6 +107,7 @@ static void warn_of_plain_text(const struct cks_options *o)
  * --insecure says so. */
 static int judge_exposure(const struct cks_listeners *l, const struct cks_options *options)
 {
+	const char *wrong = cks_listeners_exposure(options);
 	size_t i = 0;
 
 	while (i < l->count && !ck_fd_exposed(l->list[i].fd))
@@ -109,10 +118,8 @@ static int judge_exposure(const struct cks_listeners *l, const struct cks_option
 		warn_of_plain_text(options);
 		return 0;
 	}
-	if (!options->insecure) {
-		ck_err("other hosts can connect (--listen), and there is no token: give "
-		       "--token-file FILE or the variable CRICKET_TOKEN, or --insecure to serve "
-		       "everyone who can connect");
+	if (wrong) {
+		ck_err("%s", wrong);
 		return -EPERM;
 	}
 	ck_warn("INSECURE: everyone who can connect runs programs on this machine's GPUs, without "

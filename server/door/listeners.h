@@ -4,12 +4,19 @@
 #ifndef CK_SERVER_DOOR_LISTENERS_H
 #define CK_SERVER_DOOR_LISTENERS_H
 
+#include <stdio.h>
+
 #include "server/processes/sockets.h"
 
 struct cks_options;
 
 /* Open those that @options name. -errno, logged. */
 int cks_listeners_open(struct cks_listeners *listeners, const struct cks_options *options);
+/* May clients of other hosts connect to a server with @options? NULL: yes; else why not. */
+const char *cks_listeners_exposure(const struct cks_options *options);
+/* listeners_check.c: print into @out the addresses that cannot be opened, as wrong; those in use
+ * are right. No file is made. 0 or -EINVAL. */
+int cks_listeners_check(const struct cks_options *options, FILE *out);
 /* Log at which addresses clients can connect. */
 void cks_listeners_announce(const struct cks_listeners *listeners);
 /* Those of @listeners were opened by a supervisor before this one: fill in the rest. */

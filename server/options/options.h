@@ -84,6 +84,10 @@ void cks_options_help(void);
 void cks_options_template(FILE *out);
 int cks_options_show(const struct cks_options *options, FILE *out);
 
+/* Print, as a comment, that the value of @option is wrong, and why. Returns -EINVAL. */
+int cks_options_wrong(FILE *out, const char *option, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* Add an option to those that are given. @origin: see struct cks_given. -EINVAL, printed. */
 int cks_options_give(struct cks_options *options, size_t index, const char *value,
 		     const char *origin);

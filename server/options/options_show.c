@@ -3,6 +3,8 @@
  * origin, and the files that belong to them.
  */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -40,6 +42,18 @@ static void show_option(const struct cks_options *options, size_t index, FILE *o
 		print_option(out, "#", o.name, o.usual ? o.usual : "no", "default");
 }
 
+int cks_options_wrong(FILE *out, const char *option, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fprintf(out, "# WRONG: %s: ", option);
+	vfprintf(out, format, args);
+	fputc('\n', out);
+	va_end(args);
+	return -EINVAL;
+}
+
 static int show_tokens(const char *file, FILE *out)
 {
 	static struct cks_token token;
@@ -50,7 +64,7 @@ static int show_tokens(const char *file, FILE *out)
 	if (ret == 0 && token.named)
 		count = ck_token_file_count(token.text, time(NULL), &expired);
 	if (ret < 0)
-		fprintf(out, "# WRONG: token-file: %s\n", why);
+		cks_options_wrong(out, "token-file", "%s", why);
 	else if (token.named)
 		fprintf(out, "# %s: %zu tokens, %zu of them expired\n", file, count, expired);
 	else
@@ -67,7 +81,7 @@ static int show_policy(const char *file, FILE *out)
 	int ret = cks_policy_read(file, &policy, why);
 
 	if (ret < 0)
-		fprintf(out, "# WRONG: policy: %s\n", why);
+		cks_options_wrong(out, "policy", "%s", why);
 	else
 		fprintf(out, "# %s: %zu identities, and the default\n", file,
 			cks_policy_count(policy));

@@ -62,17 +62,15 @@ static int64_t get_capabilities(void)
 	return (int64_t)((uint64_t)data[1].effective << 32 | data[0].effective);
 }
 
-int cks_users_check(const struct cks_user_range *range)
+const char *cks_users_check(const struct cks_user_range *range)
 {
 	const int64_t needed = 1 << CAP_SETUID | 1 << CAP_SETGID | 1 << CAP_KILL | 1 << CAP_CHOWN;
 	int64_t have = get_capabilities();
 
 	if (!range->first || (geteuid() == 0 && have >= 0 && (have & needed) == needed))
-		return 0;
-	fprintf(stderr,
-		"cricket-rpc-server: --worker-users: the server is not root, or lacks one of "
-		"CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_CHOWN\n");
-	return -EPERM;
+		return NULL;
+	return "the server is not root, or lacks one of CAP_SETUID, CAP_SETGID, CAP_KILL and "
+	       "CAP_CHOWN";
 }
 
 int cks_users_admit(const struct cks_user_range *range, const char *path)

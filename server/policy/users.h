@@ -19,8 +19,8 @@ struct cks_user_range {
 int cks_users_parse(const char *text, struct cks_user_range *out);
 bool cks_users_has(const struct cks_user_range *range, uid_t user);
 
-/* May this process become such a user? 0, or -EPERM, printed on stderr. */
-int cks_users_check(const struct cks_user_range *range);
+/* May this process become such a user? NULL, or why not. */
+const char *cks_users_check(const struct cks_user_range *range);
 
 /* Open @path, a socket, to the group of @range. 0 or -errno; nothing is done without a range. */
 int cks_users_admit(const struct cks_user_range *range, const char *path);

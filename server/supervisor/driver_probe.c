@@ -92,28 +92,17 @@ static bool wait_answer(int fd, struct answer *a)
 	return n == 1 && ck_fd_read_full(fd, a, sizeof(*a)) == 0;
 }
 
-static const char *choose_driver(const char *which, struct answer *a)
+static const char *choose_driver(const char *which, const struct answer *a, char why[CK_DRIVER_WHY])
 {
 	static const char *const names[] = {[CK_CUDA] = "cuda", [CK_EMU] = "emu"};
 
-	a->why[sizeof(a->why) - 1] = '\0';
-	a->gpus[sizeof(a->gpus) - 1] = '\0';
-	if (a->driver == CK_NONE) {
-		ck_err("driver %s: %s%s", which, a->why,
-		       strcmp(which, "cuda") == 0 ? "; without an NVIDIA driver use --driver emu"
-						  : "");
+	snprintf(why, CK_DRIVER_WHY, "%.*s%s", (int)sizeof(a->why) - 1, a->why,
+		 a->driver == CK_NONE && strcmp(which, "cuda") == 0
+			 ? "; without an NVIDIA driver use --driver emu"
+			 : "");
+	if (a->driver == CK_NONE)
 		return NULL;
-	}
-	if (a->driver == CK_CUDA || a->driver == CK_EMU)
-		which = names[a->driver];
-	ck_info("driver %s: %s", which, a->why);
-	return which;
-}
-
-static const char *without_gpu(void)
-{
-	ck_warn("driver emu: trying libcuda.so.1 crashed or took too long");
-	return "emu";
+	return a->driver == CK_CUDA || a->driver == CK_EMU ? names[a->driver] : which;
 }
 
 /* Kill the probe. If it hangs in the kernel, as with a GPU that has fallen off the bus, the
@@ -128,32 +117,52 @@ static void end_probe(pid_t pid)
 		nanosleep(&step, NULL);
 }
 
-const char *cks_driver_choose(const char *which, char gpus[CK_DRIVER_GPUS])
+/* False: there is no answer. */
+static bool ask_probe(const char *which, struct answer *a)
 {
-	const char *driver = NULL;
-	struct answer a;
 	int ends[2];
+	bool answered;
 	pid_t pid;
 
-	gpus[0] = '\0';
-	if (pipe2(ends, O_CLOEXEC) < 0) {
-		ck_err("pipe: %m");
-		return NULL;
-	}
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return false;
 	pid = start_probe(which, ends[1]);
 	close(ends[1]);
-	if (pid > 0 && wait_answer(ends[0], &a)) {
-		driver = choose_driver(which, &a);
-		memcpy(gpus, a.gpus, sizeof(a.gpus));
-	} else if (pid > 0 && stop_wanted()) {
-		driver = which;
-	} else if (pid > 0 && strcmp(which, "auto") == 0) {
-		driver = without_gpu();
-	} else {
-		ck_err("driver %s: trying it crashed or took too long", which);
-	}
+	answered = pid > 0 && wait_answer(ends[0], a);
 	close(ends[0]);
 	if (pid > 0)
 		end_probe(pid);
+	return answered;
+}
+
+const char *cks_driver_choose(const char *which, char gpus[CK_DRIVER_GPUS])
+{
+	const char *driver = NULL;
+	char why[CK_DRIVER_WHY] = "trying it crashed or took too long";
+	struct answer a;
+
+	gpus[0] = '\0';
+	if (ask_probe(which, &a)) {
+		driver = choose_driver(which, &a, why);
+		snprintf(gpus, CK_DRIVER_GPUS, "%.*s", (int)sizeof(a.gpus) - 1, a.gpus);
+	} else if (stop_wanted()) {
+		return which;
+	} else if (strcmp(which, "auto") == 0) {
+		ck_warn("driver emu: trying libcuda.so.1 crashed or took too long");
+		return "emu";
+	}
+	if (driver)
+		ck_info("driver %s: %s", driver, why);
+	else
+		ck_err("driver %s: %s", which, why);
 	return driver;
+}
+
+bool cks_driver_check(const char *which, char why[CK_DRIVER_WHY])
+{
+	struct answer a;
+
+	snprintf(why, CK_DRIVER_WHY, "trying it crashed or took too long");
+	return strcmp(which, "auto") == 0 ||
+	       (ask_probe(which, &a) && choose_driver(which, &a, why) != NULL);
 }

@@ -5,7 +5,9 @@
 #ifndef CK_SERVER_SUPERVISOR_HOST_H
 #define CK_SERVER_SUPERVISOR_HOST_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "server/session/driver.h"
 
@@ -15,9 +17,21 @@
  * cks_driver_gpus. NULL: none works (logged). */
 const char *cks_driver_choose(const char *which, char gpus[CK_DRIVER_GPUS]);
 
+/* Does the driver @which work? @why: why not. */
+#define CK_DRIVER_WHY 600
+bool cks_driver_check(const char *which, char why[CK_DRIVER_WHY]);
+
 /* Run the process `--probe WHICH`: it writes the answer to descriptor 3; returns the exit
  * status. */
 int cks_driver_probe_main(const char *which);
+
+/* --- what a start would refuse (start_check.c) */
+
+struct cks_options;
+
+/* Print into @out which values a start with @options would refuse, and why; it starts nothing.
+ * 0 or -EINVAL. */
+int cks_start_check(const struct cks_options *options, FILE *out);
 
 /* --- systemd (notify.c) */
 

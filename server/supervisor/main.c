@@ -80,13 +80,29 @@ static bool run_helper(int argc, char **argv, int *status)
 /* Can a server start with the files that @options name? Logs the error if not. */
 static bool files_are_valid(const struct cks_options *options)
 {
+	const char *wrong = cks_users_check(&options->worker_users);
 	char why[CK_TOKEN_WHY];
 	int ret = cks_token_check(options->token_file, why);
 
 	if (ret < 0)
 		fprintf(stderr, "cricket-rpc-server: --token-file: %s\n", why);
-	return ret >= 0 && cks_policy_check(options->policy, NULL) >= 0 &&
-	       cks_users_check(&options->worker_users) >= 0;
+	if (ret < 0 || cks_policy_check(options->policy, NULL) < 0)
+		return false;
+	if (wrong)
+		fprintf(stderr, "cricket-rpc-server: --worker-users: %s\n", wrong);
+	return !wrong;
+}
+
+/* The exit status of --show-config. */
+static int show_config(const struct cks_options *options)
+{
+	int ret = cks_options_show(options, stdout), start = cks_start_check(options, stdout);
+
+	if (fflush(stdout) != 0) {
+		fprintf(stderr, "cricket-rpc-server: standard output: %m\n");
+		return EXIT_FAILURE;
+	}
+	return ret < 0 || start < 0 ? 2 : EXIT_SUCCESS;
 }
 
 /* Take the kind of a worker's process off the arguments, and have ps show @title instead of
@@ -142,7 +158,7 @@ int main(int argc, char **argv)
 			       ? 2
 			       : EXIT_SUCCESS;
 	if (options.show_config)
-		return cks_options_show(&options, stdout) < 0 ? 2 : EXIT_SUCCESS;
+		return show_config(&options);
 	if (state < 0 && !files_are_valid(&options))
 		return 2;
 	/* an upgrade has the options of this start */

@@ -398,7 +398,7 @@ static void log_warning(const char *line)
 static int exit_status(int ret)
 {
 	static const int wrong[] = {EINVAL, EACCES, EPERM, ENOENT, ENOTDIR,
-				    EISDIR, EROFS,  ELOOP, ENXIO};
+				    EISDIR, EROFS,  ELOOP, ENXIO,  ENOTSOCK};
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(wrong); i++) {
 		if (ret == -wrong[i])

@@ -33,22 +33,28 @@ bool cks_orphans_allowed(const struct cks_options *o)
 	return o->state_dir && o->limits.value[CK_LIMIT_KEEP] > 0;
 }
 
-int cks_orphan_folder(const char *folder)
+const char *cks_orphan_folder_check(const char *folder, uid_t user)
 {
 	struct stat st;
+
+	if (stat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == user &&
+	    !(st.st_mode & 067)) /* workers of other users may find a socket in it */
+		return NULL;
+	return "not a folder that is the server's user's alone (mode 0700)";
+}
+
+int cks_orphan_folder(const char *folder)
+{
+	const char *wrong;
 
 	if (mkdir(folder, 0700) < 0 && errno != EEXIST) {
 		ck_err("folder %s: %m", folder);
 		return -errno;
 	}
-	if (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
-	    (st.st_mode & 067)) { /* workers of other users may find a socket in it */
-		ck_err("folder %s: not a folder that is the server's user's alone (mode "
-		       "0700)",
-		       folder);
-		return -EPERM;
-	}
-	return 0;
+	wrong = cks_orphan_folder_check(folder, geteuid());
+	if (wrong)
+		ck_err("folder %s: %s", folder, wrong);
+	return wrong ? -EPERM : 0;
 }
 
 void cks_orphan_path(const char *folder, char path[108])

@@ -11,6 +11,7 @@
 #define CK_SERVER_WORKER_ORPHAN_RECONNECT_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct cks_options;
 struct cks_state;
@@ -22,6 +23,8 @@ struct cks_state_worker;
 /* May processes of a server with @options outlive it? */
 bool cks_orphans_allowed(const struct cks_options *options);
 
+/* Is @folder, which is there, fit for a server of @user? NULL, or why not. */
+const char *cks_orphan_folder_check(const char *folder, uid_t user);
 /* Make the folder, or check it. -errno, logged. */
 int cks_orphan_folder(const char *folder);
 

@@ -1,9 +1,11 @@
 """tests/e2e/test_config.py - the server's configuration file, and what --show-config says of it."""
+import os
 import re
+import subprocess
 
 import pytest
 
-from conftest import ROOT, SERVER, Server, clean_env, listens, run, wait_until
+from conftest import ROOT, SERVER, Server, clean_env, free_port, listens, run, wait_until
 
 
 def show(*options, **env):
@@ -51,6 +53,67 @@ def test_it_counts_tokens_and_identities_and_checks_their_files(tmp_path):
     result = show("--token-file", tokens, "--policy", policy)
     assert result.status == 2 and f"# WRONG: policy: {policy}:1: unknown key: x" in result.out
     assert "0000" not in result.out and "one token, without a name" in show(CRICKET_TOKEN="secret").out
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--listen", "http://x"], "listen: http://x: not HOST, HOST:PORT"), (["--listen", "127.0.0.1:99999"], "listen: 127.0.0.1:99999: not HOST"),
+    (["--listen", "nohost.invalid"], "listen: nohost.invalid: no"), (["--listen", "203.0.113.7:0"], "listen: 203.0.113.7:0: this host does not have"),
+    (["--listen", "0.0.0.0:0"], "listen: 0.0.0.0:0: other hosts can connect (--listen), and there is no token"),
+    (["--listen", "127.0.0.1:{port}", "--listen", "127.0.0.1:{port}"], "listen: 127.0.0.1:{port}: an address before it includes it"),
+    (["--insecure", "--listen", "0.0.0.0:{port}", "--listen", "127.0.0.1:{port}"], "listen: 127.0.0.1:{port}: an address before it includes it"),
+    (["--listen", "unix:{tmp}/s", "--unix", "{tmp}/s"], "listen: unix:{tmp}/s: it is given twice"),
+    (["--unix", "/no/such/s"], "unix: /no/such/s: No such file"),
+    (["--unix", "/etc/passwd"], "unix: /etc/passwd: the file is no socket"), (["--pid-file", "/no/such/pid"], "pid-file: /no/such/pid: No such file"),
+    (["--pid-file", "{tmp}/link"], "pid-file: {tmp}/link: it is a symbolic link"), (["--audit", "{tmp}"], "audit: {tmp}: Is a directory"),
+    (["--state-dir", "/no/such/dir"], "state-dir: /no/such/dir: No such file"), (["--state-dir", "/tmp"], "state-dir: /tmp: not a folder that is"),
+    (["--checkpoint-dir", "/etc/passwd", "--checkpoint-every", "1h"], "checkpoint-dir: /etc/passwd: not a folder that is"),
+    (["--tls-cert", "/no/such", "--tls-key", "/no/such"], "tls-cert, tls-key: /no/such: No such file"),
+    (["--driver", "/no/such.so"], "driver: /no/such.so: /no/such.so: cannot open shared object file"),
+])
+def test_what_a_start_refuses_is_marked_as_wrong(options, words, tmp_path):
+    """By both: the same options without --show-config end with an error too."""
+    (tmp_path / "link").symlink_to(tmp_path / "none")
+    port, before = free_port(), sorted(tmp_path.iterdir())
+    options, words = [option.format(tmp=tmp_path, port=port) for option in ("--driver", "emu", *options)], words.format(tmp=tmp_path, port=port)
+    result = show(*options)
+    assert result.status == 2 and f"# WRONG: {words}" in result.out and result.out.count("WRONG") == 1, result.out
+    assert sorted(tmp_path.iterdir()) == before
+    own = [] if "--unix" in options else ["--unix", tmp_path / "own"]
+    start = run([SERVER, *options, *own], clean_env(), timeout=60)
+    assert start.status in (1, 2), start.err
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_what_this_user_may_not_do_is_marked_as_wrong(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "kept").mkdir(0o700)
+    options = ["--socket-group", "root", "--worker-users", "1000-2000", "--pid-file", tmp_path / "pid", "--state-dir", tmp_path / "kept"]
+    result = run(["setpriv", "--reuid", "4711", "--regid", "4712", "--clear-groups", SERVER, *options, "--show-config"], clean_env())
+    names = re.findall("^# WRONG: (.*?):", result.out, re.M)
+    assert result.status == 2 and names == ["worker-users", "pid-file", "state-dir", "socket-group"], result.out
+    os.chown(tmp_path / "kept", 4711, 4712)
+    result = show("--state-dir", tmp_path / "kept")  # by root, of a server of that user
+    assert result.status == 0 and f"# state-dir: {tmp_path}/kept is for a server of the user with number 4711" in result.out
+
+
+def test_what_a_running_server_holds_is_not_wrong(tmp_path):
+    options = ["--pid-file", tmp_path / "pid", "--state-dir", tmp_path / "kept", "--audit", tmp_path / "audit"]
+    server = Server(tmp_path / "server", *options)
+    try:
+        files = sorted(tmp_path.iterdir())
+        result = show("--driver", "emu", "--listen", server.address("tcp"), "--unix", server.unix, *options)
+        assert result.status == 0 and "WRONG" not in result.out, result.out
+        for where in (f"listen: {server.address('tcp')}", f"unix: {server.unix}"):
+            assert re.search(rf"^# {where}: cricket-rpc-server \(pid {server.process.pid}\) uses the address already$", result.out, re.M), result.out
+        assert sorted(tmp_path.iterdir()) == files
+    finally:
+        server.stop()
+
+
+def test_a_full_disk_is_reported():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([SERVER, "--show-config"], stdout=full, stderr=subprocess.PIPE, env=clean_env(), check=False)
+    assert done.returncode == 1 and done.stderr == b"cricket-rpc-server: standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize("text, words", [

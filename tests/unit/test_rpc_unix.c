@@ -78,13 +78,13 @@ static void what_is_no_socket_is_never_replaced(void **state)
 	fd = open(address + 5, O_CREAT | O_WRONLY, 0600);
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(ck_chan_listen(address), -EADDRINUSE);
+	assert_int_equal(ck_chan_listen(address), -ENOTSOCK);
 	assert_int_equal(lstat(address + 5, &st), 0);
 	assert_true(S_ISREG(st.st_mode));
 	unlink(address + 5);
 	snprintf(target, sizeof(target), "%s/target", dir);
 	assert_int_equal(symlink(target, address + 5), 0);
-	assert_int_equal(ck_chan_listen(address), -EADDRINUSE);
+	assert_int_equal(ck_chan_listen(address), -ENOTSOCK);
 	assert_int_equal(lstat(address + 5, &st), 0);
 	assert_true(S_ISLNK(st.st_mode));
 	unlink(address + 5);

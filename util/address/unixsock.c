@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/util.h"
+
 /* Waiting for another server that examines the same directory: 1 s in all. */
 #define LOCK_TRIES 500
 #define LOCK_WAIT_MS 2
@@ -63,7 +65,7 @@ static int check_stale(const struct sockaddr_un *address, int type)
 	if (lstat(address->sun_path, &st) < 0)
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode))
-		return -EADDRINUSE;
+		return -ENOTSOCK;
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
@@ -75,6 +77,35 @@ static int check_stale(const struct sockaddr_un *address, int type)
 	return ret;
 }
 
+/* The directory of @path, opened; or -errno. */
+static int open_directory(const char *path)
+{
+	char *dir = strdup(path);
+	int fd;
+
+	if (!dir)
+		return -ENOMEM;
+	fd = open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(dir);
+	return fd < 0 ? -errno : fd;
+}
+
+int ck_unix_check(const char *path, int type)
+{
+	struct sockaddr_un address;
+	int size = ck_unix_address(path, &address), fd, ret = 0;
+
+	if (size < 0 || *path == '@')
+		return ck_min(size, 0);
+	fd = open_directory(path);
+	if (fd < 0)
+		return fd;
+	if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
+		ret = -errno;
+	close(fd);
+	return ret < 0 ? ret : check_stale(&address, type);
+}
+
 /*
  * The directory of @path, locked: two servers that start at once must not each take the other's
  * new socket for a dead one. Never waits for long, since anybody who can read the directory can
@@ -83,15 +114,10 @@ static int check_stale(const struct sockaddr_un *address, int type)
 static int lock_directory(const char *path)
 {
 	struct timespec wait = {.tv_nsec = LOCK_WAIT_MS * 1000000L};
-	char *dir = strdup(path);
-	int fd, tries;
+	int fd = open_directory(path), tries;
 
-	if (!dir)
-		return -ENOMEM;
-	fd = open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	free(dir);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	for (tries = 0; tries < LOCK_TRIES; tries++) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 			return fd;

@@ -23,8 +23,11 @@ int ck_unix_dial(const char *path, int type);
 /*
  * A socket of `type` (SOCK_STREAM or SOCK_SEQPACKET; SOCK_NONBLOCK may be added) that listens at
  * `path`, in the place of a socket file that a dead process left. The caller closes it, and
- * unlinks the file. -EADDRINUSE: somebody listens there, or it is another kind of file.
+ * unlinks the file. -EADDRINUSE: somebody listens there; -ENOTSOCK: it is another kind of file.
  */
 int ck_unix_listen(const char *path, int type);
+
+/* Could this process listen at `path` now? It makes no file. 0, or the error of ck_unix_listen. */
+int ck_unix_check(const char *path, int type);
 
 #endif
