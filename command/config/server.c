@@ -11,25 +11,33 @@
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
 #include "command/config/server.h"
-#include "util/address/servers.h"
+#include "util/address/server_addresses.h"
 #include "util/address/token.h"
 
 #define BLANKS " \t\r\n"
 
-/* The section that a text with devices names, as lab/0,1 does; *@devices: they. NULL: none. */
-static const struct ckx_entry *find_with_devices(const struct ckx_config *config, const char *text,
-						 const char **devices)
+static const char CHOICE[] = {CK_SERVERS_OR, '\0'};
+
+/* The section that a text with devices names, as lab/0,1 does; *@devices: they. *@entry is NULL:
+ * none. -EINVAL, printed: one whose address has devices or several servers already. */
+static int find_with_devices(const struct ckx_config *config, const char *text,
+			     const struct ckx_entry **entry, const char **devices)
 {
 	static struct ck_server_list list;
-	const struct ckx_entry *e;
 	char why[CK_ADDRESS_WHY];
 	size_t length;
 
+	*entry = NULL;
 	*devices = ck_address_devices(text, strlen(text), &length);
 	if (!*devices || ck_servers_parse(text, &list, why) < 0 || list.count > 1)
-		return NULL;
-	e = ckx_config_find(config, list.entries[0].address);
-	return e && !ck_servers_is_list(e->address) ? e : NULL;
+		return 0;
+	*entry = ckx_config_find(config, list.entries[0].address);
+	if (!*entry || !ck_servers_is_list((*entry)->address))
+		return 0;
+	ckx_error("%s: [%s] address = %s is a list: devices are written behind its addresses, as "
+		  "in HOST/0,1",
+		  text, (*entry)->name, (*entry)->address);
+	return -EINVAL;
 }
 
 static int take_address(struct ckx_server *s, const struct ckx_entry *e, const char *devices)
@@ -60,12 +68,12 @@ static int take_section(struct ckx_server *s, const struct ckx_config *config,
 	int ret = 0;
 
 	if (!e)
-		e = find_with_devices(config, s->address, &devices);
-	if (e)
+		ret = find_with_devices(config, s->address, &e, &devices);
+	if (ret == 0 && e)
 		ret = take_address(s, e, devices);
-	else
+	else if (ret == 0)
 		e = ckx_config_find_address(config, s->address);
-	if (e) {
+	if (ret == 0 && e) {
 		s->tls = e->tls;
 		strcpy(token_file, e->token_file);
 	}
@@ -119,6 +127,19 @@ int ckx_server_is_emulated(const char *option)
 	return ret;
 }
 
+bool ckx_server_next(struct ckx_server *s)
+{
+	char others[CKX_TEXT];
+	size_t length = strcspn(s->others, CHOICE);
+
+	if (!s->others[0])
+		return false;
+	strcpy(others, s->others);
+	snprintf(s->address, sizeof(s->address), "%.*s", (int)length, others);
+	snprintf(s->others, sizeof(s->others), "%s", others + length + (others[length] != '\0'));
+	return true;
+}
+
 static int reject_emulated(void)
 {
 	ckx_error("-s " CKX_EMULATED " is for `cricket run`, `docker` and `podman`, which start an "
@@ -151,6 +172,10 @@ int ckx_server_name(const char *option, struct ckx_server *s, char token_file[CK
 		ret = set_address(s, config, config->chosen, token_file);
 	}
 	free(config);
+	if (ret == 0 && strchr(s->address, CK_SERVERS_OR)) {
+		strcpy(s->others, s->address);
+		ckx_server_next(s);
+	}
 	return ret;
 }
 
@@ -203,6 +228,8 @@ static void print_sections(const char *name)
 		for (size_t i = 0; !e && i < config->count; i++)
 			ckx_error("    [%s] address = %s", config->servers[i].name,
 				  config->servers[i].address);
+		if (!e)
+			ckx_error("  check the spelling of the name, or give an IP address");
 	}
 	free(config);
 }
@@ -231,18 +258,32 @@ static bool is_known(const struct ck_server_entry *entry, struct ck_address *add
 	return error != EAI_NONAME;
 }
 
+/* DNS may know the servers of @address later only if no name server answers now. */
+static bool names_servers(const char *address, char why[CK_SERVER_ADDRESSES_WHY])
+{
+	struct ck_server_addresses *places = malloc(sizeof(*places));
+	int ret = places ? ck_server_addresses_find(address, places, why) : 0;
+
+	free(places);
+	return ret == 0 || ret == -EAGAIN;
+}
+
 /* A list of servers, without others for the case that it fails. */
 static int check_list(const struct ckx_server *s, const char *text, bool look_up)
 {
 	static struct ck_server_list list;
 	struct ck_address address;
-	char why[CK_ADDRESS_WHY];
+	char why[CK_SERVER_ADDRESSES_WHY];
 
 	if (ck_servers_parse(text, &list, why) < 0) {
 		ckx_error("%s%s: %s", s->name[0] ? "address = " : s->option, text, why);
 		return -ENXIO;
 	}
 	for (unsigned int i = 0; look_up && i < list.count; i++) {
+		if (!names_servers(list.entries[i].address, why)) {
+			ckx_error("%s: %s", list.entries[i].address, why);
+			return -ENXIO;
+		}
 		if (!is_known(&list.entries[i], &address)) {
 			ckx_server_unknown(s, address.host);
 			return -ENXIO;
@@ -253,13 +294,13 @@ static int check_list(const struct ckx_server *s, const char *text, bool look_up
 
 int ckx_server_check(const struct ckx_server *s, bool look_up)
 {
-	static const char end[] = {CK_SERVERS_OR, '\0'};
-	char lists[CKX_TEXT], *rest = lists, *text;
-	int ret = 0;
+	struct ckx_server next = *s;
+	int ret;
 
-	strcpy(lists, s->address);
-	while (ret == 0 && (text = strsep(&rest, end)))
-		ret = check_list(s, text, look_up);
+	do
+		ret = check_list(s, next.address, look_up);
+	while (ret == 0 && ckx_server_next(&next));
+	explicit_bzero(next.token, sizeof(next.token));
 	return ret;
 }
 

@@ -16,6 +16,7 @@
 struct ckx_server {
 	char name[CKX_TEXT];	/* in a configuration file; else empty */
 	char address[CKX_TEXT]; /* empty: the server of this host */
+	char others[CKX_TEXT];	/* addresses if this one has no session; see servers.h, CHOICES */
 	char devices[CKX_TEXT]; /* empty: the file has none */
 	/* empty: none. That of the variables, the file's, or the one of `cricket login` */
 	char token[CKX_TOKEN];
@@ -36,6 +37,9 @@ int ckx_server_find(const char *option, struct ckx_server *server);
 /* The same without the token. */
 int ckx_server_name(const char *option, struct ckx_server *server, char token_file[CKX_TEXT]);
 
+/* Make the next one of the other addresses @server's. False: there is none. */
+bool ckx_server_next(struct ckx_server *server);
+
 /* For messages: name and address, or "this host". */
 const char *ckx_server_text(const struct ckx_server *server, char out[2 * CKX_TEXT + 8]);
 
@@ -43,8 +47,8 @@ const char *ckx_server_text(const struct ckx_server *server, char out[2 * CKX_TE
  * misspelled. */
 void ckx_server_unknown(const struct ckx_server *server, const char *host);
 
-/* Is the address of @server one, or a list of them; and, with @look_up, has each host a name that
- * is known? -ENXIO, printed: no. */
+/* Is the address of @server one, or a list of them; and, with @look_up, is each host, DNS name or
+ * file that it names known? -ENXIO, printed: no. */
 int ckx_server_check(const struct ckx_server *server, bool look_up);
 
 /* The same with @look_up, for a command that takes one server: its address loses devices. -E2BIG,

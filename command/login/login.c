@@ -19,6 +19,7 @@
 #include "command/config/server.h"
 #include "command/config/token_store.h"
 #include "command/login/login.h"
+#include "command/servers/fleet.h"
 #include "command/servers/offer.h"
 #include "util/address/address.h"
 #include "util/address/servers.h"
@@ -121,23 +122,21 @@ static int check_one(const struct ckx_server *server, const char *text)
 	return ret;
 }
 
-/* Of a list of servers, that of each. */
+/* Of several servers, that of each: one that does not answer could be anyone's later. */
 static int check_token(const struct login *l)
 {
-	static struct ck_server_list list;
-	struct ckx_server one = l->server;
-	char why[CK_ADDRESS_WHY];
-	int ret = 0;
+	struct ckx_fleet *fleet;
+	int ret;
 
-	if (!ck_servers_is_list(one.address))
-		return check_one(&one, l->text);
-	if (ck_servers_parse(one.address, &list, why) < 0)
-		return ckx_error("%s: %s", l->text, why), -EINVAL;
-	for (unsigned int i = 0; ret == 0 && i < list.count; i++) {
-		snprintf(one.address, sizeof(one.address), "%s", list.entries[i].address);
-		ret = check_one(&one, one.address);
-	}
-	explicit_bzero(one.token, sizeof(one.token));
+	if (!ckx_fleet_is(l->server.address))
+		return check_one(&l->server, l->text);
+	fleet = calloc(1, sizeof(*fleet));
+	ret = fleet ? ckx_fleet_find(&l->server, fleet) : -ENOMEM;
+	for (size_t i = 0; ret == 0 && i < fleet->count; i++)
+		ret = check_one(&fleet->list[i]->server, fleet->list[i]->server.address);
+	if (fleet)
+		ckx_fleet_free(fleet);
+	free(fleet);
 	return ret;
 }
 

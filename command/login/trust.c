@@ -127,7 +127,7 @@ static int look_at_one(const struct ckx_server *whole, const char *address, cons
 		ret = ckx_connection_pin(&one, &reach, pin);
 	explicit_bzero(one.token, sizeof(one.token));
 	if (ret < 0)
-		return ckx_error("%s: %s", address, reach.why), ret;
+		return ckx_error("%s: %s; nothing is stored", address, reach.why), ret;
 	if (reach.near)
 		return 0;
 	ckx_error("%s: the key of %s is not known here: log in to each of the servers, as with: "

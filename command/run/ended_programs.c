@@ -113,8 +113,14 @@ void ckx_ended_programs_later(const struct ckx_server *server)
 {
 	static struct ckx_fleet fleet;
 	struct ckx_side_process aside = {.name = "cricket-reap", .pipe = -1, .work = reap_after};
+	struct ckx_server next = *server;
+	int ret;
 
-	if (server->address[0] && ckx_fleet_find(server, &fleet) == 0 && is_far(&fleet))
+	do
+		ret = next.address[0] ? ckx_fleet_find(&next, &fleet) : 0;
+	while (ret == 0 && ckx_server_next(&next));
+	explicit_bzero(next.token, sizeof(next.token));
+	if (ret == 0 && is_far(&fleet))
 		/* without it, the server waits for the program */
 		ckx_side_process_start(&aside, &fleet);
 	ckx_fleet_free(&fleet);

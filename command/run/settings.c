@@ -379,7 +379,8 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 		ret = add_wishes(s, w, &wish, &server);
 	if (ret == 0 && (server.address[0] || w->container) &&
 	    !ckx_settings_find(s, "REMOTE_GPU_ADDRESS"))
-		ret = add_setting(s, "REMOTE_GPU_ADDRESS", "%s", server.address);
+		ret = add_setting(s, "REMOTE_GPU_ADDRESS", "%s%s%s", server.address,
+				  server.others[0] ? "|" : "", server.others);
 	if (ret == 0)
 		ret = choose_nccl(s, w);
 	if (ret >= 0)

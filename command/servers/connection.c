@@ -27,19 +27,28 @@ static double now_us(void)
 	return (double)ck_now_ns() / 1e3;
 }
 
-/* The first server that the address stands for; the address itself if there is none, so that it is
- * in the message. */
-static void resolve_address(const struct ckx_server *server, char out[CKX_TEXT + 8])
+/* Connect to the first server that the address stands for and that answers, as a program does.
+ * -EINVAL: it stands for none, and @r->why says why. */
+static int dial_first(const struct ckx_server *server, struct ckx_connection *r,
+		      struct ck_chan **chan)
 {
 	struct ck_server_addresses *places = malloc(sizeof(*places));
-	char why[CK_SERVER_ADDRESSES_WHY];
-	const char *found = server->address;
+	char why[CK_SERVER_ADDRESSES_WHY] = "out of memory";
+	int ret = places ? ck_server_addresses_find(server->address, places, why) : -ENOMEM;
 
-	if (places && ck_server_addresses_find(server->address, places, why) == 0 &&
-	    strlen(places->list[0].address) < CKX_TEXT + 8)
-		found = places->list[0].address;
-	snprintf(out, CKX_TEXT + 8, "%.*s", CKX_TEXT + 7, found);
+	snprintf(r->at, sizeof(r->at), "%s", server->address);
+	if (ret < 0) {
+		snprintf(r->why, sizeof(r->why), "%s", why);
+		free(places);
+		return -EINVAL;
+	}
+	ret = -EINVAL;
+	for (unsigned int i = 0; ret < 0 && i < places->count; i++) {
+		snprintf(r->at, sizeof(r->at), "%.*s", CKX_TEXT + 7, places->list[i].address);
+		ret = ck_chan_dial(r->at, TIMEOUT_MS, chan);
+	}
 	free(places);
+	return ret;
 }
 
 static int try_usual(const char *path, void *chan)
@@ -56,10 +65,8 @@ static int dial_server(const struct ckx_server *server, struct ckx_connection *r
 	const char *path;
 	int ret;
 
-	if (server->address[0]) {
-		resolve_address(server, r->at);
-		return ck_chan_dial(r->at, TIMEOUT_MS, chan);
-	}
+	if (server->address[0])
+		return dial_first(server, r, chan);
 	ret = ck_chan_try_usual(try_usual, chan, &path);
 	snprintf(r->at, sizeof(r->at), "unix:%s", path ? path : "");
 	return ret;
@@ -137,7 +144,8 @@ static int open_plain(const struct ckx_server *server, struct ckx_connection *r,
 	*r = (struct ckx_connection){.connected = false};
 	r->error = dial_server(server, r, chan);
 	if (r->error < 0) {
-		ck_chan_dial_error(r->at, r->error, r->why, sizeof(r->why));
+		if (!r->why[0])
+			ck_chan_dial_error(r->at, r->error, r->why, sizeof(r->why));
 		return r->error;
 	}
 	r->connected = true;

@@ -128,6 +128,8 @@ static int list_states(const char *named, bool json)
 
 	if (ret == 0 && named)
 		ret = find_named(named, &server);
+	if (ret == 0 && named)
+		ret = ckx_server_check(&server, true);
 	if (ret == 0 && named && server.address[0])
 		ret = ckx_fleet_find(&server, fleet);
 	else if (ret == 0 && named)

@@ -136,6 +136,15 @@ def test_the_table_has_a_line_for_each_server(servers, home):
     assert lines[2][4:] == ["3.0"] * 3 and "refused" in result.out.splitlines()[4]
 
 
+@pytest.mark.parametrize("words", [["typo.invalid"], ["-s", "typo.invalid"], ["--json", "typo.invalid"], ["127.0.0.1:1,typo.invalid"], ["--state", "typo.invalid"]])
+def test_a_name_that_is_neither_a_section_nor_a_host_is_an_error(words, home):
+    """As for the other commands: nothing on standard output looks like the state of a server."""
+    result = run([COMMAND, "servers", *words], home)
+    assert (result.status, result.out) == (1, ""), result
+    assert f"-s {words[-1]}: no host has the name typo.invalid\n" in result.err and "no section [typo.invalid]" in result.err, result.err
+    assert result.err.endswith("check the spelling of the name, or give an IP address\n"), result.err
+
+
 def test_a_server_that_refuses_is_not_called_missing(home, tmp_path):
     """Nor is one whose key is not the expected one, or whose socket this user may not use."""
     def state(where, **env):

@@ -103,7 +103,7 @@ print({"LD_PRELOAD", "REMOTE_GPU_ADDRESS", "CRICKET_TOKEN"} & set(os.environ))
 connect(where, token="sesame", gpus=1)
 count()
 """, where, guarded.unix, port)
-    for line, words in zip(lines, ("Connection refused", "no host has this name", "token", "token", "not have 3 GPUs",
+    for line, words in zip(lines, ("Connection refused", "no host has the name nohost.invalid", "token", "token", "not have 3 GPUs",
                                    *3 * ["there is no GPU 5; it has 2"], f"127.0.0.1:{port}: Connection refused")):
         assert line.startswith("ConnectionError ") and words in line, lines
     assert lines[9:] == ["set()", where, "1"]
