@@ -7,6 +7,7 @@
 
 #include "command/config/command.h"
 #include "command/run/ptxas.h"
+#include "util/process/output.h"
 #include "util/spelling.h"
 #include "util/util.h"
 
@@ -211,13 +212,11 @@ static bool word_matches(const char *word, const char *full, const char *letter)
 	return word && (strcmp(word, full) == 0 || strcmp(word, letter) == 0);
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	const struct ckx_command *c;
 	char own[32];
 
-	if (ckx_ptxas_called(argv[0]))
-		return ckx_ptxas(argc, argv);
 	if (argc < 2)
 		return help_all(), CKX_USAGE;
 	if (word_matches(argv[1], "--help", "-h"))
@@ -236,4 +235,11 @@ int main(int argc, char **argv)
 	snprintf(own, sizeof(own), "cricket: %s", c->name); /* getopt's lines begin with it */
 	argv[1] = own;
 	return c->run(c, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	int status = ckx_ptxas_called(argv[0]) ? ckx_ptxas(argc, argv) : run_command(argc, argv);
+
+	return ck_output_end("cricket") || status != CKX_OK ? status : CKX_FAILED;
 }

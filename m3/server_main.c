@@ -17,6 +17,7 @@
 #include "m3/broker.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/process/output.h"
 
 CK_LOG_DEFINE("m3");
 
@@ -213,7 +214,7 @@ int main(int argc, char **argv)
 	if (ret < 0)
 		fprintf(stderr, "Try 'm3-server --help'.\n");
 	if (ret != 0)
-		return ret < 0 ? 2 : 0;
+		return ret < 0 ? 2 : !ck_output_end("m3-server");
 	if (s.detach) {
 		close_range(STDERR_FILENO + 1, ~0U, 0);
 		ck_log_default("warning");

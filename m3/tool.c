@@ -13,6 +13,7 @@
 #include "m3/tool.h"
 #include "util/env.h"
 #include "util/util.h"
+#include "util/process/output.h"
 
 struct command {
 	const char *name, *arguments, *help;
@@ -312,7 +313,7 @@ static int run(const char *path, const struct command *k, int argc, char **argv)
 	return status;
 }
 
-int main(int argc, char **argv)
+static int run_words(int argc, char **argv)
 {
 	const char *path = NULL, *word = argc > 1 ? argv[1] : "";
 	const struct command *k;
@@ -336,4 +337,11 @@ int main(int argc, char **argv)
 	else
 		fputs("m3: a command is missing; `m3 --help` lists all\n", stderr);
 	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	int status = run_words(argc, argv);
+
+	return ck_output_end("m3") || status != 0 ? status : 1;
 }

@@ -292,5 +292,5 @@ int ckx_check(const struct ckx_command *self, int argc, char **argv)
 	}
 	ok = json_is_true(json_object_get(report, "ok"));
 	json_decref(report);
-	return ok && fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
+	return ok ? CKX_OK : CKX_FAILED;
 }

@@ -18,6 +18,7 @@
 #include "command/exporter/watch.h"
 #include "rpc/chan.h"
 #include "util/process/fd.h"
+#include "util/process/output.h"
 
 static const struct ckx_command self = {
 	"exporter", "[OPTION]... [SERVER]", NULL, NULL, NULL,
@@ -208,7 +209,7 @@ int main(int argc, char **argv)
 	int status = parse_options(argc, argv, &o), fd;
 
 	if (status >= 0)
-		return status;
+		return ck_output_end("cricket-exporter") || status != CKX_OK ? status : CKX_FAILED;
 	if (o.password_file) {
 		if (ckx_token_read(o.password_file, password) < 0)
 			return CKX_FAILED;

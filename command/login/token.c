@@ -63,6 +63,10 @@ static int add_token(const struct request *r)
 		return report_error(r, ret, wrong);
 	puts(token);
 	explicit_bzero(token, sizeof(token));
+	if (fflush(stdout) != 0)
+		return ckx_error("the token could not be shown: `cricket token revoke %s`, and add "
+				 "another",
+				 r->name);
 	if (isatty(STDOUT_FILENO))
 		printf("This is the token of %s, for `cricket login`. Its hash is in %s; it is not "
 		       "shown again.\n",

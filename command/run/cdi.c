@@ -121,7 +121,7 @@ static int write_specification(const struct cdi *cdi, const struct ckx_container
 	else if (cdi->output)
 		ret = write_file(specification, cdi->output);
 	else
-		ret = dump(specification, stdout) < 0 || fflush(stdout) != 0 ? -EIO : 0;
+		ret = dump(specification, stdout);
 	json_decref(specification);
 	return ret;
 }

@@ -144,7 +144,7 @@ static int reap_all(const struct ckx_fleet *fleet)
 			printf("%s: %u program%s ended\n", text, ended,
 			       ended == 1 ? " has" : "s have");
 	}
-	return fflush(stdout) == 0 ? status : CKX_FAILED;
+	return status;
 }
 
 int ckx_ended_programs(const struct ckx_command *self, int argc, char **argv)

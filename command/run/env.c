@@ -58,7 +58,5 @@ int ckx_env(const struct ckx_command *self, int argc, char **argv)
 	for (size_t i = 0; ret == 0 && i < settings.count; i++)
 		print_setting(&settings.list[i], format);
 	ckx_settings_free(&settings);
-	if (ret == 0 && fflush(stdout) != 0)
-		ret = -errno;
 	return ret == 0 ? CKX_OK : ret == -EINVAL ? CKX_USAGE : CKX_FAILED;
 }

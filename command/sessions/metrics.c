@@ -333,5 +333,5 @@ int ckx_metrics(const struct ckx_command *self, int argc, char **argv)
 	ckx_metrics_print(report, identities, stdout);
 	ckx_gpus_close(gpus);
 	json_decref(report);
-	return fflush(stdout) == 0 ? CKX_OK : CKX_FAILED;
+	return CKX_OK;
 }

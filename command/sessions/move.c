@@ -77,8 +77,6 @@ static int finish_process(pid_t pid, int out, const char *what)
 	close(out);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (fflush(stdout) != 0)
-		return CKX_FAILED;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? CKX_OK : CKX_FAILED;
 }
 

@@ -76,8 +76,6 @@ int ckx_trace(const struct ckx_command *self, int argc, char **argv)
 		fclose(in);
 	if (count < 0)
 		return ckx_error("%s cannot be read", path);
-	if (fflush(stdout) != 0)
-		return ckx_error("writing the events: %s", strerror(errno));
 	if (count == 0)
 		return ckx_error("%s contains no trace: run the program with CRICKET_TRACE=FILE",
 				 path);

@@ -3,7 +3,6 @@
  *
  * The process that reads and writes never touches the driver; worker.c forks the one that does.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "launcher/request/reply.h"
 #include "launcher/text/failure.h"
 #include "util/log.h"
+#include "util/process/output.h"
 
 static int report_failure(const struct ckl_options *options, struct ckl_fail *fail)
 {
@@ -74,9 +74,8 @@ static void hold_places(void)
 /* Flush stdio. Sessions write without stdio, and detect errors themselves. */
 static int flush_stdout(int ret)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	if (ck_output_end("gpu_launcher"))
 		return ret;
-	fprintf(stderr, "gpu_launcher: standard output: %s\n", strerror(errno));
 	return ret == CK_EXIT_OK ? CK_EXIT_SERVICE : ret;
 }
 

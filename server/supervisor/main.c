@@ -28,6 +28,7 @@
 #include "server/worker/fork_server.h"
 #include "server/worker/worker.h"
 #include "util/log.h"
+#include "util/process/output.h"
 
 /* Take @name and the descriptor behind it off the arguments: the descriptor, or -1. */
 static int take_descriptor(int *argc, char ***argv, const char *name)
@@ -98,11 +99,14 @@ static int show_config(const struct cks_options *options)
 {
 	int ret = cks_options_show(options, stdout), start = cks_start_check(options, stdout);
 
-	if (fflush(stdout) != 0) {
-		fprintf(stderr, "cricket-rpc-server: standard output: %m\n");
-		return EXIT_FAILURE;
-	}
 	return ret < 0 || start < 0 ? 2 : EXIT_SUCCESS;
+}
+
+/* The exit status of a command that has printed its answer. */
+static int end_output(int status)
+{
+	return ck_output_end("cricket-rpc-server") || status != EXIT_SUCCESS ? status
+									     : EXIT_FAILURE;
 }
 
 /* Take the kind of a worker's process off the arguments, and have ps show @title instead of
@@ -142,7 +146,7 @@ int main(int argc, char **argv)
 	check = take_descriptor(&argc, &argv, CK_CHECK_ARGUMENT);
 	ret = cks_options_parse(argc, argv, &options);
 	if (ret != 0)
-		return ret > 0 ? EXIT_SUCCESS : 2;
+		return end_output(ret > 0 ? EXIT_SUCCESS : 2);
 	if (fork_server)
 		cks_fork_server_serve(&options); /* returns in a worker */
 	if (worker)
@@ -152,13 +156,13 @@ int main(int argc, char **argv)
 	if (check >= 0)
 		return cks_upgrade_check_main(&options, check);
 	if (options.words)
-		return cks_ctl_main(cks_commands, &options);
+		return end_output(cks_ctl_main(cks_commands, &options));
 	if (options.check_policy)
 		return cks_policy_check(options.check_policy, options.token_file) < 0
 			       ? 2
 			       : EXIT_SUCCESS;
 	if (options.show_config)
-		return show_config(&options);
+		return end_output(show_config(&options));
 	if (state < 0 && !files_are_valid(&options))
 		return 2;
 	/* an upgrade has the options of this start */

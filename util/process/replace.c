@@ -36,11 +36,36 @@ static int copy_mode(int fd, const char *path, mode_t mode)
 	return fchmod(fd, old.st_mode & 07777) < 0 ? -errno : 0;
 }
 
+/* A device or a pipe, as /dev/stdout may be, stays what it is. */
+static bool is_stream(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+static int open_stream(struct ck_replace *r, const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY), ret;
+
+	r->fresh[0] = '\0';
+	r->out = fd < 0 ? NULL : fdopen(fd, "w");
+	if (r->out)
+		return 0;
+	ret = -errno;
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
 int ck_replace_begin(struct ck_replace *r, const char *path, mode_t mode)
 {
-	int fd, ret = find_path(r, path);
+	int fd, ret;
 
 	r->out = NULL;
+	if (is_stream(path))
+		return open_stream(r, path);
+	ret = find_path(r, path);
 	if (ret < 0)
 		return ret;
 	strcpy(r->fresh, r->path);
@@ -60,13 +85,16 @@ int ck_replace_begin(struct ck_replace *r, const char *path, mode_t mode)
 
 int ck_replace_end(struct ck_replace *r, bool ok)
 {
+	bool stream = !r->fresh[0];
 	int ret = 0;
 
-	if (ok && (fflush(r->out) < 0 || fsync(fileno(r->out)) < 0))
+	if (ok && (fflush(r->out) < 0 || (!stream && fsync(fileno(r->out)) < 0)))
 		ret = -errno;
 	if (fclose(r->out) < 0 && ret == 0)
 		ret = -errno;
 	r->out = NULL;
+	if (stream)
+		return ok ? ret : 0;
 	if (ok && ret == 0 && rename(r->fresh, r->path) < 0)
 		ret = -errno;
 	if (!ok || ret < 0)

@@ -12,12 +12,13 @@
 struct ck_replace {
 	FILE *out;
 	char path[PATH_MAX];	  /* of the file, without symbolic links */
-	char fresh[PATH_MAX + 8]; /* of the one that takes its place */
+	char fresh[PATH_MAX + 8]; /* of the one that takes its place; empty: none does */
 };
 
 /*
  * Begin to write the content that file @path gets: into r->out. The file keeps its mode and, if
- * this process may give it away, its owner and group; a new one has @mode. -errno.
+ * this process may give it away, its owner and group; a new one has @mode. What is no file, as
+ * /dev/stdout, is written to as it is. -errno.
  */
 int ck_replace_begin(struct ck_replace *r, const char *path, mode_t mode);
 
