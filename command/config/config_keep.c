@@ -98,21 +98,24 @@ static void write_section(FILE *in, FILE *out, const struct ckx_entry *e)
 int ckx_config_keep(const struct ckx_entry *e)
 {
 	struct ck_replace file;
-	char path[CKX_PATH] = "~/.config/cricket/config";
+	char path[CKX_PATH];
 	FILE *in = NULL;
 	int ret = ckx_install_path_own_folder("config", path);
 
-	if (ret == 0)
-		ret = ck_replace_begin(&file, path, 0600);
+	if (ret < 0)
+		return ret;
+	ret = ck_replace_begin(&file, path, 0600);
 	if (ret == 0) {
 		in = fopen(path, "re");
 		ret = in || errno == ENOENT ? 0 : -errno;
 		if (ret == 0)
 			write_section(in, file.out, e);
+		if (in && ferror(in)) /* what is left would lose sections */
+			ret = -EIO;
 		if (ret < 0)
 			ck_replace_end(&file, false);
 		else
-			ret = ck_replace_end(&file, !ferror(file.out) && !(in && ferror(in)));
+			ret = ck_replace_end(&file, true);
 	}
 	if (in)
 		fclose(in);

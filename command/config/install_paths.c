@@ -2,7 +2,6 @@
  * command/config/install_paths.c - see install_paths.h.
  */
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "command/config/command.h"
 #include "command/config/install_paths.h"
 #include "util/util.h"
+#include "util/process/home.h"
 
 #define CLIENT "cricket-client.so"
 #define SERVER "cricket-rpc-server"
@@ -91,17 +91,12 @@ int ckx_install_path_server(char out[CKX_PATH])
 
 int ckx_install_path_own(const char *name, char out[CKX_PATH])
 {
-	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	const struct passwd *user;
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = ck_home();
 	int n;
 
 	if (config && *config == '/') {
 		n = snprintf(out, CKX_PATH, "%s/cricket/%s", config, name);
 		return n < CKX_PATH ? 0 : -ENAMETOOLONG;
-	}
-	if (!home || !*home) {
-		user = getpwuid(geteuid());
-		home = user ? user->pw_dir : NULL;
 	}
 	if (!home)
 		return -ENOENT;
@@ -134,10 +129,12 @@ int ckx_install_path_own_folder(const char *name, char out[CKX_PATH])
 	int ret = ckx_install_path_own(name, out);
 
 	if (ret < 0)
-		return ret;
+		return ckx_error("%s", ret == -ENOENT ? CK_HOME_NONE : "HOME is too long"), ret;
 	end = strrchr(out, '/');
 	*end = '\0';
 	ret = ckx_install_path_make(out, 0700);
+	if (ret < 0)
+		ckx_error("making %s: %s", out, strerror(-ret));
 	*end = '/';
 	return ret;
 }

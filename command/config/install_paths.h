@@ -23,7 +23,7 @@ int ckx_install_path_server(char out[CKX_PATH]);
  * no home; nothing is printed. */
 int ckx_install_path_own(const char *name, char out[CKX_PATH]);
 
-/* The same, and make its folder, for this user only. -errno. */
+/* The same, and make its folder, for this user only. -errno, printed. */
 int ckx_install_path_own_folder(const char *name, char out[CKX_PATH]);
 
 /* Make the folder @path, with all folders above it, with this mode. -errno. */

@@ -110,7 +110,7 @@ int ckx_token_keep(const char *address, const char *token)
 	int ret = ckx_install_path_own_folder("tokens", path);
 
 	if (ret < 0)
-		return report_error("~/.config/cricket/tokens", -ret);
+		return -EACCES;
 	in = open_own(path, &ret);
 	if (ret < 0)
 		return ret;
@@ -119,7 +119,12 @@ int ckx_token_keep(const char *address, const char *token)
 		found = copy_others(in, file.out, address);
 		if (token)
 			fprintf(file.out, "%s %s\n", address, token);
-		ret = ck_replace_end(&file, !ferror(file.out));
+		if (in && ferror(in)) { /* what is left would lose tokens */
+			ck_replace_end(&file, false);
+			ret = -EIO;
+		} else {
+			ret = ck_replace_end(&file, true);
+		}
 	}
 	if (in)
 		fclose(in);

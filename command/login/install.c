@@ -23,6 +23,7 @@
 #include "command/login/login.h"
 #include "util/process/fd.h"
 #include "util/hash.h"
+#include "util/process/home.h"
 
 extern char **environ;
 
@@ -51,16 +52,18 @@ static int make_folder(const char *path)
 
 static int find_place(const char *prefix, struct place *p)
 {
-	const char *home = getenv("HOME");
+	const char *home = ck_home();
 	char own[CKX_PATH - 64];
 	int n;
 
 	memset(p, 0, sizeof(*p));
+	if (!prefix && !home)
+		return ckx_error(CK_HOME_NONE), -ENOENT;
 	if (prefix)
 		n = snprintf(own, sizeof(own), "%s", prefix);
 	else
-		n = snprintf(own, sizeof(own), "%s/.local", home ? home : "");
-	if (own[0] != '/' || (!prefix && !(home && *home)) || n >= (int)sizeof(own)) {
+		n = snprintf(own, sizeof(own), "%s/.local", home);
+	if (own[0] != '/' || n >= (int)sizeof(own)) {
 		ckx_error("%s: not an absolute path", own);
 		return -EINVAL;
 	}

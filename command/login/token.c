@@ -14,6 +14,7 @@
 #include "util/address/server_files.h"
 #include "util/address/token_file_edit.h"
 #include "util/util.h"
+#include "util/process/home.h"
 
 static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 					{"expires", required_argument, NULL, 'e'},
@@ -135,7 +136,7 @@ static int run_verb(const struct ckx_command *self, struct request *r, const cha
 		ret = ck_server_files_find(&r->files);
 		r->own = !r->path;
 		if (r->own && ret < 0)
-			return ckx_error("the user's folder for configuration: %s", strerror(-ret));
+			return ckx_error("%s", ret == -ENOENT ? CK_HOME_NONE : strerror(-ret));
 		if (r->own)
 			r->path = r->files.tokens;
 		return verbs[i].run(r);

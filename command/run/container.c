@@ -185,7 +185,7 @@ static int carry_address(struct ckx_container *c, struct ckx_setting *s)
 
 /* --- token and files */
 
-/* The file for the token of the server at @address, in a folder that is made. */
+/* The file for the token of the server at @address, in a folder that is made. -errno, printed. */
 static int place_token(const char *address, char out[CKX_PATH])
 {
 	char name[256];
@@ -204,11 +204,12 @@ static int carry_token(struct ckx_container *c, struct ckx_setting *s)
 	struct ck_replace file;
 	int ret = place_token(ckx_settings_find(&c->settings, ADDRESS)->value, path);
 
-	if (ret == 0)
-		ret = ck_replace_begin(&file, path, 0600);
+	if (ret < 0)
+		return ret;
+	ret = ck_replace_begin(&file, path, 0600);
 	if (ret == 0) {
 		fprintf(file.out, "%s\n", s->value);
-		ret = ck_replace_end(&file, !ferror(file.out));
+		ret = ck_replace_end(&file, true);
 	}
 	explicit_bzero(s->value, strlen(s->value));
 	free(s->value);

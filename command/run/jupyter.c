@@ -18,6 +18,7 @@
 #include "command/run/settings.h"
 #include "util/env.h"
 #include "util/util.h"
+#include "util/process/home.h"
 
 struct kernel {
 	const char *name, *prefix;
@@ -70,7 +71,7 @@ static int find_program(const char *word, char out[CKX_PATH])
 static int find_folder(const struct kernel *k, char out[CKX_PATH])
 {
 	const char *own = getenv("JUPYTER_DATA_DIR"), *data = getenv("XDG_DATA_HOME");
-	const char *home = getenv("HOME");
+	const char *home = ck_home();
 	int n;
 
 	if (k->prefix)
@@ -79,8 +80,10 @@ static int find_folder(const struct kernel *k, char out[CKX_PATH])
 		n = snprintf(out, CKX_PATH, "%s/kernels/", own);
 	else if (data && *data)
 		n = snprintf(out, CKX_PATH, "%s/jupyter/kernels/", data);
+	else if (home)
+		n = snprintf(out, CKX_PATH, "%s/.local/share/jupyter/kernels/", home);
 	else
-		n = snprintf(out, CKX_PATH, "%s/.local/share/jupyter/kernels/", home ? home : "");
+		return ckx_error(CK_HOME_NONE), -ENOENT;
 	if (n + strlen(k->name) + sizeof("/kernel.json") >= CKX_PATH) {
 		ckx_error("the path is too long: %s", out);
 		return -ENAMETOOLONG;

@@ -28,7 +28,7 @@ int cks_announce_begin(int port, const char *pin)
 		"  </service>\n"
 		"</service-group>\n",
 		port, pin);
-	return ck_replace_end(&file, !ferror(file.out));
+	return ck_replace_end(&file, true);
 }
 
 int cks_announce_end(void)

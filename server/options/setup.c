@@ -22,6 +22,7 @@
 #include "util/address/address.h"
 #include "util/address/server_files.h"
 #include "util/address/token_file_edit.h"
+#include "util/process/home.h"
 
 #define CK_SETUP_NAMES 32
 #define CK_POLICY "/etc/cricket/policy"
@@ -278,7 +279,8 @@ int cks_setup(const char *program, const char *announced, char *const *words, si
 	int ret = ck_server_files_find(&s.files);
 
 	if (ret < 0)
-		return report_error(ret, "the user's folder for configuration", strerror(-ret));
+		return report_error(ret, "the user's folder",
+				    ret == -ENOENT ? CK_HOME_NONE : strerror(-ret));
 	if (announced && strcmp(announced, "yes") != 0 && strcmp(announced, "no") != 0)
 		return report_error(-EINVAL, "--announce", "not yes or no");
 	if (s.files.service)

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,6 +110,24 @@ static void what_is_no_file_is_written_to(void **state)
 	close(pipes[1]);
 }
 
+/* More than stdio's buffer holds, so that a write before the last one fails. */
+static void a_full_disk_is_an_error_and_keeps_the_old_content(void **state)
+{
+	static char many[100000];
+	struct rlimit before, less;
+
+	(void)state;
+	memset(many, 'x', sizeof(many) - 1);
+	assert_int_equal(write_words(path_of("file"), "old", true), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	less = (struct rlimit){.rlim_cur = 5000, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
+	assert_true(write_words(path_of("file"), many, true) < 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_content(path_of("file"), "old");
+}
+
 static void errors_are_those_of_the_write(void **state)
 {
 	(void)state;
@@ -139,6 +159,7 @@ int main(void)
 		cmocka_unit_test(a_file_has_the_new_content_or_the_old_one),
 		cmocka_unit_test(a_link_stays_one),
 		cmocka_unit_test(what_is_no_file_is_written_to),
+		cmocka_unit_test(a_full_disk_is_an_error_and_keeps_the_old_content),
 		cmocka_unit_test(errors_are_those_of_the_write),
 	};
 

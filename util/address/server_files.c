@@ -12,6 +12,7 @@
 
 #include "util/address/server_files.h"
 #include "util/util.h"
+#include "util/process/home.h"
 
 #define SERVICE_USER "cricket"
 
@@ -32,17 +33,12 @@ static bool has_unit(void)
 
 static int find_own(char *out, size_t size)
 {
-	const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
-	const struct passwd *user;
+	const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = ck_home();
 	int n;
 
 	if (config && *config == '/') {
 		n = snprintf(out, size, "%s/cricket/server", config);
 		return n < (int)size ? 0 : -ENAMETOOLONG;
-	}
-	if (!home || *home != '/') {
-		user = getpwuid(geteuid());
-		home = user ? user->pw_dir : NULL;
 	}
 	if (!home)
 		return -ENOENT;

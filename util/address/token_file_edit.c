@@ -115,7 +115,7 @@ static int edit_holders(const char *path, mode_t mode, const char *without, cons
 		ret = ck_replace_begin(&file, path, mode);
 	if (ret == 0) {
 		*count = write_lines(file.out, text, without, more);
-		ret = ck_replace_end(&file, !ferror(file.out));
+		ret = ck_replace_end(&file, true);
 	}
 	if (folder >= 0)
 		close(folder);

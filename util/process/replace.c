@@ -90,6 +90,8 @@ int ck_replace_end(struct ck_replace *r, bool ok)
 
 	if (ok && (fflush(r->out) < 0 || (!stream && fsync(fileno(r->out)) < 0)))
 		ret = -errno;
+	if (ok && ret == 0 && ferror(r->out))
+		ret = -EIO; /* of a write before, which is not repeated */
 	if (fclose(r->out) < 0 && ret == 0)
 		ret = -errno;
 	r->out = NULL;
