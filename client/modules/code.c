@@ -1,7 +1,9 @@
 /*
  * client/modules/code.c - turn the image that the application passes into code on the server (D8).
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,6 +30,36 @@ CK_LOG_DEFINE("client");
 static CUresult from_errno(int ret)
 {
 	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+}
+
+/* The emulated GPU has no code to run: log @why, once for each program. */
+static void warn_of_code(const char *why)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&told))
+		ck_warn("the server's GPU is emulated: it runs only PTX of compute capability 9.0 "
+			"or below, and %s",
+			why);
+}
+
+static int is_jit_linker(struct dl_phdr_info *info, size_t size, void *found)
+{
+	(void)size;
+	*(bool *)found = info->dlpi_name && strstr(info->dlpi_name, "/libnvJitLink.so");
+	return *(bool *)found;
+}
+
+/* A cubin alone, and not a part of a fat binary, was made by the program itself. */
+static void warn_of_cubin(void)
+{
+	bool linked = false;
+
+	dl_iterate_phdr(is_jit_linker, &linked);
+	warn_of_code(linked ? "this program has made machine code, as Numba does with nvJitLink: "
+			      "docs/emulator.md says how to leave nvJitLink out"
+			    : "this program has made machine code: docs/emulator.md names the "
+			      "settings with which frameworks make PTX");
 }
 
 /* Choose the one image in @image that @device would use; the caller frees *@out. */
@@ -62,22 +94,20 @@ static CUresult choose_image(const void *image, CUdevice device, struct ck_fatbi
 		return CUDA_SUCCESS;
 	if (ck_cubin_sm(found.data, found.size, &sm) < 0)
 		return CUDA_ERROR_INVALID_IMAGE;
-	if (!ckc_client_current()->hello.accepts_cubin || sm / 10 != target.major ||
-	    sm % 10 > target.minor)
+	if (!ckc_client_current()->hello.accepts_cubin) {
+		warn_of_cubin();
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	}
+	if (sm / 10 != target.major || sm % 10 > target.minor)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	return CUDA_SUCCESS;
 }
 
 CUresult ckc_code_missing(void)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
-
-	if (!ckc_client_current()->hello.accepts_cubin && !atomic_flag_test_and_set(&told))
-		ck_warn("the server's GPU is emulated: it runs only PTX of compute capability 9.0 "
-			"or "
-			"below, and a module of this program has none. Use a server with a real "
-			"GPU, or "
-			"compile with nvcc -gencode arch=compute_90,code=compute_90");
+	if (!ckc_client_current()->hello.accepts_cubin)
+		warn_of_code("a module of this program has none. Use a server with a real GPU, or "
+			     "compile with nvcc -gencode arch=compute_90,code=compute_90");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 

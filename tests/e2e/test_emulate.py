@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, SLOW, children_of, command_env, ended, is_alive, start, state_and_parent, wait_until, with_words
+from conftest import DRIVER, PRODUCTS, ROOT, SLOW, children_of, command_env, ended, is_alive, start, state_and_parent, wait_until, with_words
 
 pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="starts the emulated GPU itself")
 
@@ -210,3 +210,22 @@ def test_a_section_of_this_name_is_a_server_like_others(env, server, tmp_path):
 def test_other_commands_say_what_emu_is_for(env, words):
     done = ended(start([CRICKET, *words, "-s", "emu"], env), 60)
     assert done.status != 0 and "cricket run" in done.err and "emu:9909" in done.err, done.err
+
+
+@pytest.mark.parametrize("linker", [False, True])
+def test_machine_code_that_a_program_has_made_is_explained(tmp_path, env, linker):
+    """As Numba with nvJitLink does; the line names the page with the settings."""
+    (tmp_path / "empty.c").write_text("")
+    subprocess.run(["gcc", "-shared", "-nostdlib", "-o", tmp_path / "libnvJitLink.so.13", tmp_path / "empty.c"], check=True)
+    program = f"""
+import ctypes
+{f'ctypes.CDLL({str(tmp_path / "libnvJitLink.so.13")!r})' if linker else ''}
+c, module, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+assert c.cuInit(0) == 0 and c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and c.cuCtxSetCurrent(context) == 0
+code = open({str(ROOT / "tests" / "data" / "elf" / "big_sm_90.cubin")!r}, "rb").read()
+assert [c.cuModuleLoadData(ctypes.byref(module), code) for _ in range(2)] == [209, 209]
+"""
+    done = ended(start([CRICKET, "run", "-s", "emu", "--", sys.executable, "-c", program], env), 60)
+    lines = [line for line in done.err.splitlines() if "runs only PTX" in line]
+    assert done.status == 0 and len(lines) == 1 and "this program has made machine code" in lines[0] and "docs/emulator.md" in lines[0], done.err
+    assert ("nvJitLink" in lines[0]) == linker, done.err
