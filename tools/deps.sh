@@ -11,7 +11,7 @@
 #   tools/deps.sh --packages what make deb and make rpm need too
 #   tools/deps.sh --monitors what more tests find: promtool, Chromium, sshd
 #   tools/deps.sh --slurm    what the Slurm plugin and its test need too: Slurm's header and daemons, munge
-#   tools/deps.sh --containers what the test of containers needs too: podman and runc
+#   tools/deps.sh --containers what the test of containers needs too: podman, runc and newuidmap
 #   tools/deps.sh --kubernetes what the device plugin and its test need too: gRPC for Python
 #   tools/deps.sh --wheels   the wheels even beside a toolkit: what a machine without one builds with
 #   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
@@ -149,7 +149,7 @@ for arg in "$@"; do
 	--packages) extra+=(debhelper dpkg-dev fakeroot lintian rpm abigail-tools cmake libopenmpi-dev openmpi-bin libmpich-dev mpich) ;;
 	--monitors) extra+=(prometheus chromium openssh-server) ;;
 	--slurm) extra+=(libslurm-dev slurmctld slurmd slurm-client munge) ;;
-	--containers) extra+=(debootstrap podman runc) ;;
+	--containers) extra+=(debootstrap podman runc uidmap) ;;
 	--kubernetes) extra+=(python3-grpcio) ;;
 	--wheels) want_cuda=wheels ;;
 	--no-cuda) want_cuda=no ;;

@@ -158,7 +158,7 @@ int ckx_cdi(const struct ckx_command *self, int argc, char **argv)
 		ret = name_device(&wishes, &server, &cdi);
 	if (ret < 0)
 		return CKX_USAGE;
-	ret = ckx_container_make(&wishes, &container);
+	ret = ckx_container_make(&wishes, false, &container);
 	if (ret == 0)
 		ret = write_specification(&cdi, &container);
 	ckx_container_free(&container);

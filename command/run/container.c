@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "command/config/command.h"
@@ -58,13 +59,36 @@ static int add_library(struct ckx_container *c)
 
 /* --- the address */
 
+/* Can the container connect to the socket at @path? NULL, or why not. */
+static const char *socket_wrong(const struct ckx_container *c, const char *path)
+{
+	struct stat st;
+	mode_t needed;
+
+	if (!c->rootless || stat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return NULL;
+	needed = st.st_uid == geteuid() ? S_IWUSR : st.st_gid == getegid() ? S_IWGRP : S_IWOTH;
+	if (st.st_mode & needed)
+		return NULL;
+	return access(path, W_OK) == 0
+		       ? "containers of rootless podman do not have this user's further groups, "
+			 "and so no right to this socket; with crun, --group-add keep-groups keeps "
+			 "them"
+		       : "this user may not use this socket";
+}
+
 /* Mount the socket or list of a server, and put the address that it has in the container into
  * @out. */
 static int carry_path(struct ckx_container *c, const char *scheme, const char *path,
 		      char out[CK_ADDRESS_MAX])
 {
+	const char *wrong = socket_wrong(c, path);
 	char inside[sizeof(c->mounts[0].inside)];
 
+	if (wrong) {
+		ckx_error("%s:%s: %s", scheme, path, wrong);
+		return -EACCES;
+	}
 	snprintf(inside, sizeof(inside), RUN_FOLDER "/server%u", ++c->servers);
 	snprintf(out, CK_ADDRESS_MAX, "%s:%s", scheme, inside);
 	return add_mount(c, path, inside);
@@ -93,15 +117,19 @@ static int carry_usual(struct ckx_container *c, char out[CK_ADDRESS_MAX])
 static int carry_host(struct ckx_container *c, const struct ck_address *address,
 		      char out[CK_ADDRESS_MAX])
 {
+	const char *wrong = "no server of this host says that it listens there";
 	struct ckx_local local;
 	int ret = address->bare ? ckx_local_listening(address, &local) : -EREMOTE;
 
-	if (ret == 0)
-		return carry_local(c, &local, out);
-	if (ret == -ESRCH || ret == -EADDRNOTAVAIL)
-		ckx_error("%s: no server of this host says that it listens there; "
-			  "a container reaches this address only with --network host",
-			  address->text);
+	if (ret == 0) {
+		wrong = socket_wrong(c, local.stem);
+		if (!wrong)
+			return carry_local(c, &local, out);
+		close(local.fd);
+	}
+	if (ret == 0 || ret == -ESRCH || ret == -EADDRNOTAVAIL)
+		ckx_error("%s: %s%s%s; a container reaches this address only with --network host",
+			  address->text, ret == 0 ? local.stem : "", ret == 0 ? ": " : "", wrong);
 	snprintf(out, CK_ADDRESS_MAX, "%s", address->text);
 	return 0;
 }
@@ -264,13 +292,14 @@ int ckx_container_no_emulated(void)
 	return CKX_USAGE;
 }
 
-int ckx_container_make(const struct ckx_wishes *wishes, struct ckx_container *c)
+int ckx_container_make(const struct ckx_wishes *wishes, bool rootless, struct ckx_container *c)
 {
 	struct ckx_wishes own = *wishes;
 	int ret;
 
 	own.container = own.look_up = true;
 	c->mount_count = c->servers = 0;
+	c->rootless = rootless;
 	ret = ckx_settings_make(&own, &c->settings);
 	if (ret == 0)
 		ret = add_library(c);

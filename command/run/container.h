@@ -25,11 +25,13 @@ struct ckx_container {
 	struct ckx_mount mounts[CKX_MOUNTS];
 	size_t mount_count;
 	unsigned int servers; /* whose sockets or lists are mounted */
+	bool rootless;	      /* it has at most the rights of this user, without further groups */
 };
 
-/* What @wishes need, and a file with the token, for this user only, in ~/.config/cricket. -errno,
- * printed; free it in any case. */
-int ckx_container_make(const struct ckx_wishes *wishes, struct ckx_container *container);
+/* What @wishes need, and a file with the token, for this user only, in ~/.config/cricket.
+ * @rootless: as in struct ckx_container. -errno, printed; free it in any case. */
+int ckx_container_make(const struct ckx_wishes *wishes, bool rootless,
+		       struct ckx_container *container);
 /* Print what to do instead of -s emu. CKX_USAGE. */
 int ckx_container_no_emulated(void);
 void ckx_container_free(struct ckx_container *container);

@@ -73,6 +73,16 @@ static int make_words(struct words *w, const char *engine, int argc, char **argv
 	return ret;
 }
 
+/* Does the engine give its containers the rights of this user alone? Docker's service is root. */
+static bool is_rootless(const char *engine, int argc, char **argv)
+{
+	bool rootless = strcmp(engine, "podman") == 0 && geteuid() != 0;
+
+	for (int i = 0; i < argc; i++)
+		rootless &= !strstr(argv[i], "keep-groups");
+	return rootless;
+}
+
 int ckx_engine(const struct ckx_command *self, int argc, char **argv)
 {
 	static struct ckx_container container;
@@ -97,7 +107,8 @@ int ckx_engine(const struct ckx_command *self, int argc, char **argv)
 		wishes.assembler = emulated.assembler;
 	}
 	if (ret == 0)
-		ret = ckx_container_make(&wishes, &container);
+		ret = ckx_container_make(
+			&wishes, is_rootless(self->name, argc - optind, argv + optind), &container);
 	if (ret == 0)
 		ret = make_words(&words, self->name, argc - optind, argv + optind, &container,
 				 emulated.container);

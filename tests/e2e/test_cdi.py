@@ -86,7 +86,8 @@ def test_a_container_gets_what_run_sets(server, home):
     ("srv:lab.example", "srv:lab.example")])
 def test_a_server_of_this_host_is_reached_by_its_socket(server, home, form, address):
     words = {"unix": server.unix, "port": server.port}
-    variables, mounts = edits(specification(home, "-s", form.format(**words)))
+    env = dict(home, CRICKET_DEBUG="resolver=127.0.0.1:1")    # DNS that does not answer now may do so later
+    variables, mounts = edits(specification(env, "-s", form.format(**words)))
     assert variables["REMOTE_GPU_ADDRESS"] == address.format(**words)
     assert mounts.get("/run/cricket/server1", str(server.unix)) == str(server.unix)
     assert ("/run/cricket/server1" in mounts) == ("/run/cricket" in address)
@@ -215,3 +216,62 @@ def test_only_commands_that_make_containers_are_passed_on(home, tmp_path):
 def test_a_missing_engine_is_reported(server, home, tmp_path):
     done = cricket(dict(home, PATH=str(tmp_path)), "podman", "-s", f"unix:{server.unix}", "run", "image")
     assert (done.returncode, done.stderr) == (127, "cricket: podman: No such file or directory\n")
+
+
+# --- podman of an ordinary user
+
+USER, GROUP = 4711, 4712
+
+
+@pytest.fixture(name="own")
+def fixture_own(tmp_path):
+    """own(NAME, WORD...): `cricket NAME WORD...` of a user with a further group, with an engine that prints its arguments."""
+    if os.getuid() != 0:
+        pytest.skip("becomes another user")
+    for folder in [tmp_path, *tmp_path.parents]:
+        if not os.stat(folder).st_mode & 0o001:
+            folder.chmod(os.stat(folder).st_mode | 0o011)
+    (tmp_path / "home").mkdir()
+    os.chown(tmp_path / "home", USER, USER)
+    (tmp_path / "engines").mkdir()
+    for name in ("docker", "podman"):
+        (tmp_path / "engines" / name).write_text(ENGINE, encoding="utf-8")
+        (tmp_path / "engines" / name).chmod(0o755)
+
+    def go(*words):
+        env = clean_env(HOME=str(tmp_path / "home"), PATH=f"{tmp_path}/engines:{os.environ['PATH']}")
+        env.pop("XDG_CONFIG_HOME", None)
+        return subprocess.run(["setpriv", "--reuid", str(USER), "--regid", str(USER), "--groups", str(GROUP), CRICKET, *map(str, words)], env=env,
+                              capture_output=True, text=True, check=False, timeout=60 * SLOW)
+    return go
+
+
+@pytest.fixture(name="another")
+def fixture_another(tmp_path):
+    """A server of root, at a socket that the user can find."""
+    (tmp_path / "server").mkdir()
+    made = Server(tmp_path / "server")
+    yield made
+    made.stop()
+
+
+def test_a_socket_that_the_user_may_not_use_is_not_mounted(own, another):
+    done = own("podman", "-s", f"unix:{another.unix}", "run", "image")
+    assert done.returncode == 1 and done.stdout == "" and done.stderr == f"cricket: unix:{another.unix}: this user may not use this socket\n"
+    done = own("podman", "-s", another.address("tcp"), "run", "--network", "host", "image")     # as programs do, over TCP
+    assert done.returncode == 0 and f"REMOTE_GPU_ADDRESS={another.address('tcp')}\n" in done.stdout and "/run/cricket/server" not in done.stdout
+    assert done.stderr == f"cricket: {another.address('tcp')}: {another.unix}: this user may not use this socket; a container reaches this address only " \
+                          "with --network host\n"
+    done = own("docker", "-s", f"unix:{another.unix}", "run", "image")                          # whose service is root
+    assert done.returncode == 0 and f"source={another.unix}," in done.stdout
+
+
+def test_a_socket_for_a_further_group_is_explained(own, another):
+    os.chown(another.unix, -1, GROUP)
+    os.chmod(another.unix, 0o660)
+    done = own("podman", "-s", f"unix:{another.unix}", "run", "image")
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1 and "--group-add keep-groups" in done.stderr, done
+    done = own("podman", "-s", f"unix:{another.unix}", "run", "--group-add", "keep-groups", "image")
+    assert done.returncode == 0 and f"source={another.unix}," in done.stdout, done
+    os.chmod(another.unix, 0o666)
+    assert own("podman", "-s", f"unix:{another.unix}", "run", "image").returncode == 0

@@ -35,8 +35,11 @@ mkdir "$home/bin"
 printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v podman) ${engine[*]}" >"$home/bin/podman"
 chmod 755 "$home/bin/podman"
 had_folder=$([ ! -d /etc/cdi ] || echo yes)
+processes=()
 leave_containers() {
 	local status=$?
+	# Podman of an ordinary user leaves a process that holds its namespaces.
+	kill "${processes[@]}" $(cat "$home/user/run/libpod/tmp/pause.pid" 2>/dev/null) 2>/dev/null || true
 	pod rm -f -t 0 -a >"$home/leave.log" 2>&1 || true
 	[ -n "$had_folder" ] || { rm -f /etc/cdi/cricket-test-$$-* && rmdir /etc/cdi; } 2>/dev/null || true
 	leave $status
@@ -130,4 +133,57 @@ pod start -a token >/dev/null || die 'a program with the token'
 CRICKET_TOKEN=wrong device network -s "tcp://$server"
 ! pod run --rm "${network[@]}" --rootfs "$root" /vector_add >"$home/wrong.log" 2>&1 || die 'a wrong token is accepted'
 grep -q "not one of the server's tokens" "$home/wrong.log" || die "a wrong token: $(cat "$home/wrong.log")"
+
+# An ordinary user with further user ids, who is there in this mount namespace only.
+uid=4800
+for file in passwd group subuid subgid; do
+	cp "/etc/$file" "$home/$file" 2>/dev/null || : >"$home/$file"
+done
+printf 'ckuser:x:%s:%s::%s/user:/bin/sh\n' $uid $uid "$home" >>"$home/passwd"
+printf 'ckuser:x:%s:\n' $uid >>"$home/group"
+printf 'ckuser:200000:65536\n' | tee "$home/subuid" >"$home/subgid"
+mkdir -m 700 "$home/user" "$home/user/run"
+cp -r "$home/bin" "$home/user/bin"
+printf '#!/bin/sh\nexec %s --runtime runc --cgroup-manager cgroupfs --storage-driver vfs --events-backend file "$@"\n' "$(command -v podman)" >"$home/user/bin/podman"
+# as_user COMMAND...
+as_user() {
+	unshare --mount bash -c '
+		set -e
+		home=$1 uid=$2
+		shift 2
+		for file in passwd group subuid subgid; do
+			mount --bind "$home/$file" "/etc/$file"
+		done
+		cd "$home/user"
+		exec setpriv --reuid "$uid" --regid "$uid" --clear-groups env -i PATH="$home/user/bin:$PATH" HOME="$home/user" \
+			XDG_RUNTIME_DIR="$home/user/run" ${LD_LIBRARY_PATH:+LD_LIBRARY_PATH=$LD_LIBRARY_PATH} "$@"' as_user "$home" $uid "$@"
+}
+# The container's root is this user.
+chmod 711 "$home" "$root"
+chown -R $uid:$uid "$root" "$home/user"
+near=(--rm --network none --rootfs "$root")
+if ! command -v newuidmap >/dev/null || [ ! -e /etc/subuid ]; then
+	say 'SKIPPED: podman of an ordinary user: no newuidmap (package uidmap)'
+elif ! as_user podman run "${near[@]}" /bin/true >"$home/try.log" 2>&1; then
+	say "SKIPPED: podman of an ordinary user cannot run containers here: $(tail -n 1 "$home/try.log")"
+else
+	say "podman of an ordinary user: an emulated GPU of its own; a server of the user, by its socket, pinned memory, keep-id, a token; a server of root"
+	for options in "" "--user 1234"; do
+		# shellcheck disable=SC2086
+		as_user "$cricket" podman -s emu run $options "${near[@]}" /vector_add >/dev/null || die "-s emu, of a user $options"
+	done
+	printf '%s\n' $token >"$home/user/token"
+	chown $uid:$uid "$home/user/token"
+	as_user "$top/cpu/cricket-rpc-server" --driver emu --listen none --unix "$home/user/s" --token-file "$home/user/token" \
+		--pid-file "$home/user/pid" 2>"$home/user.log" &
+	await 'the server of the user' [ -S "$home/user/s.status" ]
+	processes+=("$(cat "$home/user/pid")")
+	for words in "/vector_add" "/registered" "/managed_intro"; do
+		as_user env CRICKET_TOKEN=$token "$cricket" podman -s "unix:$home/user/s" run "${near[@]}" $words >/dev/null || die "$words with podman of a user"
+	done
+	as_user env CRICKET_TOKEN=$token "$cricket" podman -s "unix:$home/user/s" run --userns keep-id "${near[@]}" /vector_add >/dev/null || die 'keep-id'
+	chmod 711 "$(dirname "$socket")"
+	! as_user "$cricket" podman -s "unix:$socket" run "${near[@]}" /vector_add 2>"$home/other.log" || die "a socket of root is used"
+	grep -q 'this user may not use this socket' "$home/other.log" || die "a socket of root: $(cat "$home/other.log")"
+fi
 say ok
