@@ -275,8 +275,9 @@ int ckx_install(const struct ckx_server *server, const char *prefix)
 		ret = check_link(p.lib, "cricket");
 	if (ret == 0)
 		ret = check_link(p.bin, "cricket");
-	if (ret == 0)
-		ret = ckx_fetch_open(server, &fetch);
+	if (ret < 0)
+		return ret == -EACCES ? -EIO : ret;
+	ret = ckx_fetch_open(server, &fetch);
 	if (ret < 0)
 		return ret;
 	name_final(&p, &fetch.res);
