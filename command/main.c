@@ -14,24 +14,24 @@
 #define SERVER_OPTION "  -s, --server SERVER   a name of `cricket servers`, or an address\n"
 #define GPU_OPTIONS                                                                                \
 	SERVER_OPTION                                                                              \
-	"  -g, --gpus N          use the first N GPUs of the server; with several servers (a\n"    \
-	"                        list, srv:NAME, file:/PATH), choose N free GPUs\n"                \
+	"  -g, --gpus N          use the first N GPUs of the server; with several servers\n"       \
+	"                        (a list, srv:NAME, file:/PATH), choose N free GPUs\n"             \
 	"  -d, --devices LIST    use these GPUs, as in 0,2; none: no GPU\n"                        \
 	"  -m, --mem SIZE        limit the program to this memory on each GPU, as in 20G\n"        \
 	"      --sm PART         use this part of each GPU's multiprocessors, as in 25%\n"         \
 	"  -w, --wait TIME       wait for a session if the server is full, as in 10m\n"            \
 	"  -W, --worker-prefix NAME\n"                                                             \
-	"                        start the worker through this command of the server's policy\n"   \
-	"  -n, --nccl WHERE      run NCCL on the servers (workers), in the program (program), "    \
-	"or\n"                                                                                     \
-	"                        on the servers if there are several (auto, the default)\n"
+	"                        start the worker through a command of the policy\n"               \
+	"  -n, --nccl WHERE      run NCCL on the servers (workers), in the program\n"              \
+	"                        (program), or on the servers if there are several\n"              \
+	"                        (auto, the default)\n"
 
 static const struct ckx_command programs[] = {
 	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
 	 GPU_OPTIONS
-	 "  -p, --profile FILE    write a timeline of calls, messages and GPU work for Perfetto\n"
-	 "  -c, --check           with `-s emu`: report races, uninitialised reads and wrong\n"
-	 "                        accesses of kernels; exit status 99 if there are any\n"
+	 "  -p, --profile FILE    write a timeline of calls, messages and GPU work\n"
+	 "  -c, --check           with `-s emu`: report races, uninitialised reads and\n"
+	 "                        wrong accesses of kernels; exit status 99 if any\n"
 	 "With `-s emu`, the program has an emulated GPU of its own, and needs no server.\n",
 	 ckx_run},
 	{"env", "[OPTION]...", "Print the variables that `cricket run` sets.",
@@ -46,12 +46,10 @@ static const struct ckx_command programs[] = {
 	 "      --prefix DIR      install below DIR/share/jupyter, as for an environment\n",
 	 ckx_jupyter},
 	{"cdi", "[OPTION]...", "Write a specification of a device for containers (CDI).",
-	 GPU_OPTIONS
-	 "      --name NAME       name of the device (default: the server's in the configuration,\n"
-	 "                        else all)\n"
-	 "      --kind KIND       kind of the device (default cricket/gpu)\n"
-	 "      --output FILE     write FILE, as /etc/cdi/cricket.json, instead of standard "
-	 "output\n",
+	 GPU_OPTIONS "      --name NAME       name of the device (default: the server's in the\n"
+		     "                        configuration, else all)\n"
+		     "      --kind KIND       kind of the device (default cricket/gpu)\n"
+		     "      --output FILE     write FILE, as /etc/cdi/cricket.json\n",
 	 ckx_cdi},
 	{"docker", "[OPTION]... run|create [ARGUMENT]...",
 	 "Start a container of Docker on the GPUs.", GPU_OPTIONS, ckx_engine},
@@ -62,25 +60,25 @@ static const struct ckx_command programs[] = {
 
 static const struct ckx_command connection[] = {
 	{"login", "[OPTION]... [SERVER[#PIN]]",
-	 "Store key and token of a server: asks for the token, and checks it.",
+	 "Store key and token of a server, after a check of the token.",
 	 "  -r, --remove          remove the token\n"
 	 "  -i, --install[=PREFIX]\n"
-	 "                        install the client of the server's release, below ~/.local or\n"
-	 "                        PREFIX\n",
+	 "                        install the client of the server's release, below\n"
+	 "                        ~/.local or PREFIX\n",
 	 ckx_login},
 	{"check", "[--json] [SERVER]",
-	 "Test a server step by step, and explain what to do if a step fails.",
+	 "Test a server step by step; if one fails, explain what to do.",
 	 SERVER_OPTION "  -j, --json            as JSON\n", ckx_check},
 	{"put", "SERVER FILE...", "Send files that programs will upload, as models, in advance.",
 	 NULL, ckx_put},
 	{"store", "[-s SERVER] [list | empty]",
 	 "Show or empty what a server keeps of your programs' uploads.", SERVER_OPTION, ckx_store},
 	{"servers", "[--json] [--state | --lan] [SERVER]",
-	 "List the servers of the configuration files, or the state of servers.",
-	 "  -s, --server SERVER   show the state of these servers: names, addresses, a list,\n"
-	 "                        srv:NAME or file:/PATH\n"
+	 "List the configured servers, or show the state of servers.",
+	 "  -s, --server SERVER   show the state of these servers: names, addresses,\n"
+	 "                        a list, srv:NAME or file:/PATH\n"
 	 "  -t, --state           show the state of all configured servers\n"
-	 "      --lan             list servers that announce themselves on the local network\n"
+	 "      --lan             list servers that announce themselves on this network\n"
 	 "  -j, --json            as JSON\n",
 	 ckx_servers},
 	{NULL, NULL, NULL, NULL, NULL},
@@ -115,14 +113,14 @@ static const struct ckx_command sessions[] = {
 
 static const struct ckx_command service[] = {
 	{"token", "[OPTION]... add NAME | list | revoke NAME",
-	 "Make, list and revoke the tokens of users of a server on this host.",
+	 "Make, list and revoke the tokens of a server on this host.",
 	 "  -e, --expires DATE    add: valid until the end of this day, as in 2027-01-31\n"
-	 "  -f, --file FILE       the server's list (default: as `cricket-rpc-server` is set up)\n",
+	 "  -f, --file FILE       the server's list (default: that of the server's setup)\n",
 	 ckx_token},
 	{"drain", "[-s SERVER] [TIME]", "Let a server stop when its sessions have ended.",
 	 SERVER_OPTION, ckx_session},
 	{"metrics", "[--identities] [SERVER]",
-	 "Print the state of a server on this host as metrics for Prometheus.",
+	 "Print the state of a server on this host, for Prometheus.",
 	 SERVER_OPTION "  -i, --identities      include sessions and memory of each identity\n",
 	 ckx_metrics},
 	{NULL, NULL, NULL, NULL, NULL},

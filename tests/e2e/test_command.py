@@ -123,6 +123,13 @@ def test_wrong_arguments(home, words, status):
     assert cricket(home, *words).returncode == status
 
 
+def test_help_fits_into_a_terminal_of_80_columns(home):
+    whole = cricket(home, "--help").stdout
+    texts = [whole] + [cricket(home, "help", name).stdout for name in re.findall(r"^  ([a-z]+) +[A-Z]", whole, re.M)]
+    assert len(texts) > 20
+    assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
+
+
 def test_help_and_errors_lead_on(home):
     whole = cricket(home, "--help").stdout
     assert [line for line in whole.splitlines() if line.endswith(":")] == [
