@@ -90,7 +90,8 @@ static int check_tcp(const char *address, const char *exposure, FILE *out, struc
 static int check_unix(const char *option, const char *path, FILE *out)
 {
 	char address[CK_ADDRESS_MAX];
-	int ret = ck_unix_check(path, SOCK_STREAM);
+	int ret =
+		cks_options_service_makes(out, option, path) ? 0 : ck_unix_check(path, SOCK_STREAM);
 
 	snprintf(address, sizeof(address), "unix:%s", path);
 	return ret < 0 ? report(out, option, address, ret) : 0;

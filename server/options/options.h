@@ -84,6 +84,10 @@ void cks_options_help(void);
 void cks_options_template(FILE *out);
 int cks_options_show(const struct cks_options *options, FILE *out);
 
+/* Is @path in a folder that is not there, and that the unit of the service makes before a start? It
+ * is printed as a comment of @option then. */
+bool cks_options_service_makes(FILE *out, const char *option, const char *path);
+
 /* Print, as a comment, that the value of @option is wrong, and why. Returns -EINVAL. */
 int cks_options_wrong(FILE *out, const char *option, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "server/options/option_table.h"
 #include "server/options/options.h"
@@ -52,6 +53,24 @@ int cks_options_wrong(FILE *out, const char *option, const char *format, ...)
 	fputc('\n', out);
 	va_end(args);
 	return -EINVAL;
+}
+
+bool cks_options_service_makes(FILE *out, const char *option, const char *path)
+{
+	/* StateDirectory= and others of cricket-rpc-server.service */
+	static const char *const folders[] = {"/var/lib/cricket", "/var/log/cricket",
+					      "/var/cache/cricket", "/run/cricket"};
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		size_t n = strlen(folders[i]);
+
+		if (strncmp(path, folders[i], n) != 0 || (path[n] && path[n] != '/') ||
+		    access(folders[i], F_OK) == 0)
+			continue;
+		fprintf(out, "# %s: the service's unit makes %s\n", option, folders[i]);
+		return true;
+	}
+	return false;
 }
 
 static int show_tokens(const char *file, FILE *out)

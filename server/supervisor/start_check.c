@@ -47,7 +47,7 @@ static int check_file(const char *option, const char *path, FILE *out)
 {
 	int fd, ret = 0;
 
-	if (!path)
+	if (!path || cks_options_service_makes(out, option, path))
 		return 0;
 	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
 	if (fd < 0)
@@ -65,7 +65,7 @@ static int check_folder(const char *option, const char *path, FILE *out)
 	struct stat st;
 	int ret;
 
-	if (!path)
+	if (!path || cks_options_service_makes(out, option, path))
 		return 0;
 	if (stat(path, &st) < 0) {
 		ret = errno == ENOENT ? check_parent(path) : -errno;

@@ -109,6 +109,12 @@ def test_what_a_running_server_holds_is_not_wrong(tmp_path):
         server.stop()
 
 
+@pytest.mark.skipif(os.path.exists("/var/log/cricket"), reason="the service has run here")
+def test_a_folder_that_the_service_makes_may_be_missing():
+    result = show("--audit", "/var/log/cricket/audit")
+    assert result.status == 0 and "# audit: the service's unit makes /var/log/cricket\n" in result.out
+
+
 @pytest.mark.parametrize("text, words", [
     ("lisen = 1\n", ":1: there is no such option: lisen"), ("\nlisten\n", ":2: not NAME = VALUE: listen"),
     ("policy = here\n", ":1: policy = here: not an absolute path"), ("version = yes\n", ":1: this option is for the command line only: version"),
