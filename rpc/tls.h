@@ -102,6 +102,13 @@ int ck_tls_finish(struct ck_chan *chan, char why[CK_TLS_WHY]);
  */
 int ck_tls_step(struct ck_chan *chan, char why[CK_TLS_WHY]);
 
+/*
+ * Before the first ck_tls_step: do no more for the client than ask it for a cookie until it has
+ * sent that back, which costs the client a round trip; -errno. Does that go on?
+ */
+int ck_tls_ask(struct ck_chan *chan);
+bool ck_tls_asks(struct ck_chan *chan);
+
 /* Has this end ended the handshake because it does not accept the peer's certificate? */
 bool ck_tls_distrusts(struct ck_chan *chan);
 

@@ -22,6 +22,8 @@
 
 CK_LOG_DEFINE("client");
 
+#define CLOSED_MS 320 /* the longest pause before a server that closes connections is tried again */
+
 int ckc_dial_timeout_ms(void)
 {
 	long seconds = ck_env_long("CRICKET_TIMEOUT");
@@ -58,13 +60,28 @@ static int open_all(const struct ckc_connection *at, const char *address, const 
 	return ret;
 }
 
+/* The same again if a server closes a connection before the program has asked anything of it: that
+ * of a host with more handshakes than it can make does (docs/security.md). */
+static int open_in_time(const struct ckc_connection *at, const char *address,
+			struct ck_chan **chans, unsigned int count, unsigned int encrypted)
+{
+	int ms = ckc_dial_timeout_ms();
+	int ret = open_all(at, address, at->address, chans, count, encrypted, ms);
+
+	for (unsigned int pause = 20; pause <= CLOSED_MS && (ret == -EPIPE || ret == -ECONNRESET);
+	     pause *= 2) {
+		usleep(pause * 1000);
+		ret = open_all(at, address, at->address, chans, count, encrypted, ms);
+	}
+	return ret;
+}
+
 /* The same, and count the round trip that they take. */
 static int dial_server(const struct ckc_connection *at, const char *address, struct ck_chan **chans,
 		       unsigned int count, unsigned int encrypted)
 {
 	uint64_t began = ckc_stats_on ? ck_now_ns() : 0;
-	int ret =
-		open_all(at, address, at->address, chans, count, encrypted, ckc_dial_timeout_ms());
+	int ret = open_in_time(at, address, chans, count, encrypted);
 
 	if (ckc_stats_on && ret == 0)
 		ckc_stats_waited(NULLPROC, 0, 0, began);

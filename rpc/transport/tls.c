@@ -60,16 +60,17 @@ int ck_tls_fetch(struct ck_tls_chan *t)
 
 	if (ret < 0)
 		return ret;
-	in->from = in->to = 0; /* OpenSSL takes all before it asks for more */
+	if (in->from == in->to) /* else they are read again (tls_cookie.c) */
+		in->from = in->to = 0;
 	pthread_mutex_unlock(&t->lock);
 	pass_timeout(t);
-	n = t->inner->ops->read(t->inner, in->data, in->room, 1);
+	n = t->inner->ops->read(t->inner, in->data + in->to, in->room - in->to, 1);
 	if (n < 0)
 		return (int)n;
 	ret = lock_in_time(t);
 	if (ret < 0)
 		return ret;
-	in->to = (size_t)n;
+	in->to += (size_t)n;
 	pthread_mutex_unlock(&t->lock);
 	return 0;
 }

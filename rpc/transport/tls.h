@@ -31,6 +31,15 @@ struct ck_tls_bytes {
 	size_t from, to, room;
 };
 
+/* Has the client shown that it receives what is sent to it? See ck_tls_ask. */
+enum ck_tls_proof {
+	CK_TLS_PROOF_NONE, /* it does not have to */
+	CK_TLS_PROOF_WANTED,
+	CK_TLS_PROOF_ASKED,
+	CK_TLS_PROOF_AWAITED, /* the answer has begun */
+	CK_TLS_PROOF_GIVEN
+};
+
 struct ck_tls_chan {
 	struct ck_chan base;
 	struct ck_chan *inner;
@@ -55,6 +64,8 @@ struct ck_tls_chan {
 	/* The server's: the number of the client's ClientHello; it counts as used. */
 	uint64_t number;
 	bool taken;
+	enum ck_tls_proof proof;
+	unsigned char cookie[16];
 };
 
 static inline struct ck_tls_chan *ck_tls_chan_of(struct ck_chan *chan)
@@ -95,6 +106,11 @@ void ck_tls_secret_client(SSL_CTX *context);
 void ck_tls_secret_done(struct ck_tls_chan *t);
 int ck_tls_secret_taken(struct ck_tls_chan *t);
 void ck_tls_secret_free(struct ck_tls_secret *secret);
+
+/* Let a server's context make cookies; a step of its handshake until the client has sent one back:
+ * 0: it has; -EAGAIN: OpenSSL may have made bytes to send; -EPROTO: OpenSSL has said why. */
+void ck_tls_cookie_server(SSL_CTX *context);
+int ck_tls_cookie_step(struct ck_tls_chan *t);
 
 /* What names a session in a ClientHello. @number may be NULL. False: it is nothing of ours. */
 bool ck_tls_identity_parse(const unsigned char *identity, size_t size,

@@ -225,10 +225,12 @@ static int configure_context(struct ck_tls *tls, const struct ck_tls_files *f)
 	SSL_CTX_set_cert_verify_callback(c, verify_certificate, tls);
 	if (!tls->server || f->ca)
 		SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
-	if (tls->server)
+	if (tls->server) {
 		SSL_CTX_set_alpn_select_cb(c, choose_protocol, NULL);
-	else
+		ck_tls_cookie_server(c);
+	} else {
 		ck_tls_secret_client(c);
+	}
 	if (!tls->server &&
 	    SSL_CTX_set_alpn_protos(c, (const unsigned char *)ALPN, sizeof(ALPN) - 1) != 0)
 		return -ENOMEM;

@@ -222,11 +222,24 @@ static int check_protocol(struct ck_tls_chan *t)
 	return -EACCES;
 }
 
+/* 0: the client may go on. */
+static int check_proof(struct ck_tls_chan *t)
+{
+	int ret = ck_tls_asks(&t->base) ? ck_tls_cookie_step(t) : 0, sent;
+
+	if (ret == -EPROTO)
+		return shake_failed(t);
+	sent = ret == -EAGAIN ? ck_tls_flush(t) : 0;
+	return sent < 0 ? sent : ret;
+}
+
 int ck_tls_step(struct ck_chan *chan, char why[CK_TLS_WHY])
 {
 	struct ck_tls_chan *t = ck_tls_chan_of(chan);
 	int ret = ck_tls_fetch(t);
 
+	if (ret == 0)
+		ret = check_proof(t);
 	if (ret == 0)
 		ret = step_handshake(t);
 	if (ret == 0)

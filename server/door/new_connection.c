@@ -132,14 +132,22 @@ static void drop_connection(struct cks_new_connection_list *l, size_t i)
 	memmove(&l->list[i], &l->list[i + 1], (l->count - i) * sizeof(l->list[0]));
 }
 
-/* Index of the oldest connection of @bucket that may be evicted; the count: none. */
+/* Index of the oldest connection of @bucket that may be evicted; the count: none. Those whose
+ * clients have shown that they go on are the last. */
 static size_t oldest_of(const struct cks_new_connection_list *l, unsigned int bucket)
 {
-	size_t i = 0;
+	size_t oldest = l->count;
 
-	while (i < l->count && (l->list[i].joining || l->list[i].bucket != bucket))
-		i++;
-	return i;
+	for (size_t i = 0; i < l->count; i++) {
+		const struct cks_new_connection *f = &l->list[i];
+
+		if (f->joining || f->bucket != bucket)
+			continue;
+		if (f->stage < CK_STAGE_ANSWERED)
+			return i;
+		oldest = ck_min(oldest, i);
+	}
+	return oldest;
 }
 
 /* Find the connection to evict from a full list: the oldest of the peer with most; the count:

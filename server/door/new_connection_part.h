@@ -27,6 +27,7 @@
 enum cks_new_connection_stage {
 	CK_STAGE_PLAIN,
 	CK_STAGE_HANDSHAKE, /* nothing has come over TLS */
+	CK_STAGE_ANSWERED,  /* the same, but the client has answered the front process */
 	CK_STAGE_RELAYED    /* something has, but not all of the first record */
 };
 
@@ -68,6 +69,10 @@ bool cks_new_connection_probed(struct cks_new_connection_list *list,
 			       struct cks_new_connection *fresh, const struct cks_peeked *probe);
 bool cks_new_connection_unwrap(struct cks_new_connection_list *list,
 			       struct cks_new_connection *fresh, int64_t now);
+/* Is the first of @bytes the front process's word that the client has answered it? Then it is taken
+ * from the connection. */
+bool cks_new_connection_proved(struct cks_new_connection_list *list,
+			       struct cks_new_connection *fresh, const unsigned char *bytes);
 /* Are the bytes that have come why the client's certificate is refused? Then that is recorded, and
  * the connection is done with. */
 bool cks_new_connection_refused(struct cks_new_connection_list *list,

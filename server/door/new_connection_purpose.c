@@ -221,6 +221,8 @@ bool cks_new_connection_look(struct cks_new_connection_list *l, struct cks_new_c
 		ck_debug("a connection ends %s", f->answered ? "after its answer" : "unheard");
 		return false;
 	}
+	if (cks_new_connection_proved(l, f, bytes))
+		return true; /* what follows it makes the connection readable */
 	if (cks_new_connection_refused(l, f, bytes, (size_t)n))
 		return false;
 	cks_new_connection_received(l, f);

@@ -20,6 +20,7 @@
 #include "server/children/workers.h"
 #include "server/door/answer.h"
 #include "server/door/new_connection_part.h"
+#include "server/front/front.h"
 #include "server/rules/audit.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -31,6 +32,7 @@ static const struct {
 	const char *what;
 } bounds[] = {
 	[CK_STAGE_HANDSHAKE] = {512, 1024, "unfinished TLS handshakes"},
+	[CK_STAGE_ANSWERED] = {256, 512, "unfinished TLS handshakes whose clients answer"},
 	[CK_STAGE_RELAYED] = {32, 256, "TLS connections without a whole first record"},
 };
 
@@ -140,6 +142,34 @@ bool cks_new_connection_unwrap(struct cks_new_connection_list *l, struct cks_new
 	return true;
 }
 
+/* The one that is too many there goes. */
+static void move_to(struct cks_new_connection_list *l, struct cks_new_connection *f,
+		    enum cks_new_connection_stage stage)
+{
+	struct cks_new_connection *victim = one_too_many(l, stage, f->bucket);
+
+	if (victim)
+		push_out(victim);
+	f->stage = stage;
+}
+
+bool cks_new_connection_proved(struct cks_new_connection_list *l, struct cks_new_connection *f,
+			       const unsigned char *bytes)
+{
+	char taken;
+
+	if (f->stage != CK_STAGE_HANDSHAKE || bytes[0] != CK_FRONT_ANSWERS ||
+	    recv(f->fd, &taken, 1, MSG_DONTWAIT) != 1)
+		return false;
+	move_to(l, f, CK_STAGE_ANSWERED);
+	return true;
+}
+
+static bool awaits_client(const struct cks_new_connection *f)
+{
+	return f->stage == CK_STAGE_HANDSHAKE || f->stage == CK_STAGE_ANSWERED;
+}
+
 bool cks_new_connection_refused(struct cks_new_connection_list *l,
 				const struct cks_new_connection *f, const unsigned char *bytes,
 				size_t size)
@@ -148,7 +178,7 @@ bool cks_new_connection_refused(struct cks_new_connection_list *l,
 	const struct cks_owner owner = {.peer = f->peer};
 	char why[CK_TLS_WHY];
 
-	if (f->stage != CK_STAGE_HANDSHAKE || ck_relayed_get(f->fd, NULL))
+	if (!awaits_client(f) || ck_relayed_get(f->fd, NULL))
 		return false;
 	snprintf(why, sizeof(why), "%.*s", (int)ck_min(size, sizeof(why)), (const char *)bytes);
 	cks_audit_refused(l->admission.audit, &owner, &unknown, CK_REFUSED_CERTIFICATE, why);
@@ -158,12 +188,6 @@ bool cks_new_connection_refused(struct cks_new_connection_list *l,
 
 void cks_new_connection_received(struct cks_new_connection_list *l, struct cks_new_connection *f)
 {
-	struct cks_new_connection *victim;
-
-	if (f->stage != CK_STAGE_HANDSHAKE)
-		return;
-	victim = one_too_many(l, CK_STAGE_RELAYED, f->bucket);
-	if (victim)
-		push_out(victim);
-	f->stage = CK_STAGE_RELAYED;
+	if (awaits_client(f))
+		move_to(l, f, CK_STAGE_RELAYED);
 }

@@ -15,9 +15,11 @@
 
 /* From the supervisor: with two descriptors, a connection and the relay's end of a pair; read the
  * files again. Bytes on the pair before its end has a name (rpc/relayed.h) are no client's: they
- * are why the client's certificate is refused. */
+ * are CK_FRONT_ANSWERS, then why the client's certificate is refused. */
 #define CK_FRONT_CONNECTION 'C'
 #define CK_FRONT_RELOAD 'L'
+/* The client has answered what the front process asked it. No record of a client begins so. */
+#define CK_FRONT_ANSWERS 'A'
 /* The answer to CK_FRONT_RELOAD is itself, or this and why the earlier files stay in use. */
 #define CK_FRONT_STAYS 'S'
 

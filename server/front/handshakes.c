@@ -4,6 +4,10 @@
  * A client that begins handshakes, and does not end them, costs memory and no process. The relay's
  * end is named after the client before the server can hear from it (rpc/relayed.h). When the
  * supervisor closes its end, the handshake is given up: the supervisor has the time limit.
+ *
+ * The server's part of a handshake costs half a millisecond, whoever begins it. So when many are
+ * unfinished, a client gets a cookie first, and no more work until it has sent that back. The
+ * supervisor hears of it, and closes those first that have not.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +30,9 @@
 
 CK_LOG_DEFINE("server");
 
+#define CALM 64	      /* so many unfinished handshakes begin without a cookie */
 #define BEGUN 16      /* at a time: the dearest step, so that the others' are not late */
+#define ASKED 64      /* the same of cookies */
 #define ANSWER_MS 100 /* for the socket to take an answer: it is empty */
 
 /* Certificate and key, as long as handshakes use them. */
@@ -35,13 +41,19 @@ struct keys {
 	size_t users;
 };
 
+enum stage {
+	NEW,
+	ASKED_FOR_COOKIE,
+	BEGUN_HANDSHAKE,
+	DONE /* and the client has not sent anything yet */
+};
+
 struct shake {
 	struct ck_chan *chan; /* over the wire, which it closes */
 	int plain;
 	struct keys *keys;
 	bool ready, ends; /* as the last poll says */
-	bool begun;
-	bool done; /* and the client has not sent anything yet */
+	enum stage stage;
 };
 
 struct cks_handshakes {
@@ -97,6 +109,16 @@ static void end_shake(struct cks_handshakes *s, size_t i)
 	memmove(k, k + 1, (s->count - i) * sizeof(*k));
 }
 
+/* The oldest whose client has not answered anything; else the oldest. */
+static size_t find_victim(const struct cks_handshakes *s)
+{
+	size_t i = 0;
+
+	while (i < s->count && s->list[i].stage > ASKED_FOR_COOKIE)
+		i++;
+	return i < s->count ? i : 0;
+}
+
 void cks_handshakes_destroy(struct cks_handshakes *s)
 {
 	if (!s)
@@ -123,7 +145,7 @@ void cks_handshakes_add(struct cks_handshakes *s, int wire, int plain)
 		return;
 	}
 	if (s->count == s->most)
-		end_shake(s, 0);
+		end_shake(s, find_victim(s));
 	s->keys->users++;
 	s->list[s->count++] = k;
 }
@@ -184,21 +206,48 @@ static void tell_refusal(const struct shake *k, const char *why)
 		ck_debug("TLS: the supervisor has closed a refused connection: %m");
 }
 
+/* The client has sent the cookie back: the supervisor closes others first. */
+static void tell_answer(const struct shake *k)
+{
+	const char answers = CK_FRONT_ANSWERS;
+
+	if (send(k->plain, &answers, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		ck_debug("TLS: the supervisor has closed a connection: %m");
+}
+
+static bool is_calm(const struct cks_handshakes *s)
+{
+	return s->count <= CALM;
+}
+
+/* Where a handshake is after a step that has ended with @ret. */
+static enum stage stage_after(const struct shake *k, int ret)
+{
+	if (ret == 0)
+		return DONE;
+	if (k->stage == NEW)
+		return ck_tls_asks(k->chan) ? ASKED_FOR_COOKIE : BEGUN_HANDSHAKE;
+	return ck_tls_asks(k->chan) ? k->stage : BEGUN_HANDSHAKE;
+}
+
 /* Bytes of the handshake have come, or its end. 0: it is done; -EAGAIN: it goes on; else -errno,
  * logged. */
-static int shake_on(struct shake *k)
+static int shake_on(struct shake *k, bool calm)
 {
 	char why[CK_TLS_WHY];
-	int ret = ck_tls_step(k->chan, why);
+	int ret = k->stage == NEW && !calm ? ck_tls_ask(k->chan) : 0;
 
-	k->begun = true;
+	if (ret == 0)
+		ret = ck_tls_step(k->chan, why);
 	if (ret == 0)
 		ret = name_client(k);
+	if (k->stage == ASKED_FOR_COOKIE && !ck_tls_asks(k->chan))
+		tell_answer(k);
 	if (ret == -EACCES)
 		tell_refusal(k, why);
 	else if (ret < 0 && ret != -EAGAIN)
 		ck_debug("TLS: %s: %s", ck_chan_peer(k->chan), strerror(-ret));
-	k->done = ret == 0;
+	k->stage = stage_after(k, ret);
 	return ret;
 }
 
@@ -206,8 +255,8 @@ static int shake_on(struct shake *k)
 static bool advance_handshake(struct cks_handshakes *s, size_t i)
 {
 	struct shake *k = &s->list[i];
-	bool was_done = k->done;
-	int ret = was_done ? 0 : shake_on(k);
+	bool was_done = k->stage == DONE;
+	int ret = was_done ? 0 : shake_on(k, is_calm(s));
 
 	if (ret < 0)
 		return ret == -EAGAIN;
@@ -218,17 +267,15 @@ static bool advance_handshake(struct cks_handshakes *s, size_t i)
 }
 
 /*
- * Go on with those that have begun, or with some that have not. The newest come first: when more
+ * Go on with @most of those that are at a stage from @from to @to. The newest come first: when more
  * come than can be served, the oldest are about to be closed, and work done for them is lost.
  */
-static void run_some(struct cks_handshakes *s, bool begun)
+static void run_some(struct cks_handshakes *s, enum stage from, enum stage to, size_t most)
 {
-	int most = begun ? CK_HANDSHAKES : BEGUN;
-
 	for (size_t i = s->count; i-- > 0 && most > 0;) {
 		struct shake *k = &s->list[i];
 
-		if (!k->ends && !(k->ready && k->begun == begun))
+		if (!k->ends && !(k->ready && k->stage >= from && k->stage <= to))
 			continue;
 		most--;
 		k->ready = false;
@@ -243,6 +290,7 @@ void cks_handshakes_run(struct cks_handshakes *s, const struct pollfd *fds)
 		s->list[i].ready = fds[2 * i].revents != 0;
 		s->list[i].ends = fds[2 * i + 1].revents != 0;
 	}
-	run_some(s, true);
-	run_some(s, false);
+	run_some(s, BEGUN_HANDSHAKE, DONE, CK_HANDSHAKES);
+	run_some(s, ASKED_FOR_COOKIE, ASKED_FOR_COOKIE, BEGUN);
+	run_some(s, NEW, NEW, is_calm(s) ? BEGUN : ASKED);
 }

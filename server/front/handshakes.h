@@ -11,7 +11,7 @@
 struct ck_tls;
 
 /* Most at a time; the supervisor keeps to fewer (server/door/new_connection_tls.c). */
-#define CK_HANDSHAKES 1280
+#define CK_HANDSHAKES 1664
 #define CK_HANDSHAKES_POLL (2 * CK_HANDSHAKES)
 
 struct cks_handshakes;

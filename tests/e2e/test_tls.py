@@ -1,13 +1,17 @@
 """tests/e2e/test_tls.py - TLS between client and server: trust, refusals, and sessions that continue when a
 connection is cut or changed."""
+import collections
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -16,8 +20,9 @@ from conftest import (EXPECTED, PRODUCTS, SERVER, SLOW, Server, children_of, cle
                       wait_until)
 from test_control import Asker
 from test_exporter import exporter
+from test_protocol import null_call
 from test_refusals import new_token
-from tls import PROBE, Authority, Middle, hello_to, trusting
+from tls import PROBE, Authority, Middle, first_message, hello_to, trusting
 
 TOKEN = "a token that nobody may read"
 
@@ -336,6 +341,91 @@ def test_unfinished_handshakes_push_out_their_own(own_tls, authority, app):
     for s in hellos:
         s.close()
     computes(run([app("vector_add")], env))
+
+
+class Slow:
+    """A client that has its last word of a handshake ready, and has not sent it."""
+
+    def __init__(self, port):
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = trusting().wrap_bio(self.incoming, self.outgoing)
+        self.socket = socket.create_connection(("127.0.0.1", port), 60)
+        while not self.has_shaken():
+            self.socket.sendall(self.outgoing.read())
+            self.incoming.write(self.socket.recv(4096))
+
+    def has_shaken(self):
+        try:
+            self.tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        return True
+
+    def answer(self):
+        """What the server says to a call of procedure 0."""
+        self.tls.write(PROBE[:4] + null_call())
+        self.socket.sendall(self.outgoing.read())
+        while True:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                return self.tls.read(100)
+            if not (data := self.socket.recv(4096)):
+                return b""
+            self.incoming.write(data)
+
+
+def test_a_client_that_answers_is_closed_after_those_that_do_not(own_tls):
+    hellos = [hello_to(own_tls.port) for _ in range(100)]
+    slow = Slow(own_tls.port)
+    hellos += [hello_to(own_tls.port) for _ in range(550)]
+    wait_until(lambda: not is_open(hellos[120]), 60, "a younger one is closed")
+    assert slow.answer()[4:8] == null_call()[:4]
+    for s in (slow.socket, *hellos):
+        s.close()
+
+
+def flood(port, stop):
+    """The beginnings of handshakes from one address, with the probe, 1,000 each second or fewer."""
+    mine, due, words = collections.deque(), time.monotonic(), PROBE + first_message()
+    while not stop.is_set():
+        due = max(due + 0.001, time.monotonic() - 0.1)
+        time.sleep(max(0, due - time.monotonic()))
+        with contextlib.suppress(OSError):
+            mine.append(socket.create_connection(("127.0.0.1", port), 2))
+            mine[-1].sendall(words)
+        if len(mine) > 600:
+            mine.popleft().close()
+
+
+def test_programs_start_beside_a_flood_of_their_own_address(own_tls, authority, app):
+    stop = multiprocessing.Event()
+    attacker = multiprocessing.Process(target=flood, args=(own_tls.port, stop))
+    attacker.start()
+    try:
+        wait_until(lambda: "has too many unfinished TLS handshakes" in own_tls.log(), 120, "the flood has begun")
+        for _ in range(8):
+            computes(run([app("vector_add")], client_env(own_tls.address("tcp"), CRICKET_TLS_CA=str(authority.ca))))
+    finally:
+        stop.set()
+        attacker.join()
+
+
+def test_a_server_that_closes_an_unfinished_handshake_is_tried_again(own_tls, authority, app):
+    """Nothing has been asked of it yet."""
+    class Closer(Middle):
+        closed = 0
+
+        def pass_on(self, s, other, to_server):
+            if self.closed < 4:     # two connections, two directions
+                self.closed += 1
+                other.close()
+                s.close()
+            else:
+                super().pass_on(s, other, to_server)
+
+    middle = Closer(own_tls.port)
+    computes(run([app("vector_add")], client_env(middle.address, CRICKET_TLS_CA=str(authority.ca))))
+    assert middle.closed == 4
+    middle.stop()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """tests/e2e/tls.py - keys, certificates and authorities for tests, and what stands in the middle of a connection."""
 import contextlib
+import functools
 import socket
 import ssl
 import subprocess
@@ -9,6 +10,7 @@ PROBE = bytes.fromhex("80000028" "00000001" "00000000" "00000002" "00000063" "00
                       "00000007" "00000000" "00000000" "00000000")
 
 
+@functools.cache
 def first_message():
     """The whole first record of a handshake."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -75,6 +75,7 @@ static struct ck_tls *client_context(const char *ca, const char *pin)
 /* The server's end of a handshake, in a thread. */
 struct accepting {
 	struct ck_tls *tls;
+	bool asks;	      /* for a cookie first */
 	struct ck_chan *chan; /* plain, then encrypted; NULL: there is none */
 	int ret;
 	char why[CK_TLS_WHY];
@@ -97,8 +98,10 @@ static int take_probe(struct ck_chan *chan)
 static int step_on(struct accepting *a)
 {
 	struct pollfd p = {.fd = ck_chan_fd(a->chan), .events = POLLIN};
-	int ret = -EAGAIN;
+	int ret = a->asks ? ck_tls_ask(a->chan) : 0;
 
+	if (ret == 0)
+		ret = -EAGAIN;
 	while (ret == -EAGAIN && poll(&p, 1, 10000) == 1)
 		ret = ck_tls_step(a->chan, a->why);
 	return ret;
@@ -117,9 +120,10 @@ static void *accept_tls(void *closure)
 }
 
 /* Shake hands over a pair of sockets, the client with @tls for @host; returns its result. */
-static int meet(struct ck_tls *tls, const char *host, struct ck_chan *ends[2], char why[CK_TLS_WHY])
+static int meet_by(bool asks, struct ck_tls *tls, const char *host, struct ck_chan *ends[2],
+		   char why[CK_TLS_WHY])
 {
-	struct accepting a = {.tls = world.server};
+	struct accepting a = {.tls = world.server, .asks = asks};
 	pthread_t thread;
 	int ret;
 
@@ -136,6 +140,11 @@ static int meet(struct ck_tls *tls, const char *host, struct ck_chan *ends[2], c
 	ends[1] = a.chan;
 	assert_int_equal(ret < 0, a.ret < 0);
 	return ret;
+}
+
+static int meet(struct ck_tls *tls, const char *host, struct ck_chan *ends[2], char why[CK_TLS_WHY])
+{
+	return meet_by(false, tls, host, ends, why);
 }
 
 static void fill(unsigned char *data, size_t size, unsigned int seed)
@@ -219,6 +228,76 @@ static void both_directions_carry_much_while_keys_change(void **state)
 		pthread_join(threads[i], NULL);
 	ck_chan_close(ends[0]);
 	assert_int_equal(ck_chan_read(ends[1], why, 1), -EPIPE);
+	ck_chan_close(ends[1]);
+	ck_tls_destroy(tls);
+}
+
+static void *shake_as_client(void *closure)
+{
+	struct ck_chan *chan = closure;
+	char why[CK_TLS_WHY];
+
+	if (ck_tls_begin(chan, why) < 0 || ck_tls_finish(chan, why) < 0)
+		fail_msg("%s", why);
+	return NULL;
+}
+
+/* Pass on what has come at @from, @most bytes at a time. */
+static bool pass_on(int from, int to, size_t most)
+{
+	struct pollfd p = {.fd = from, .events = POLLIN};
+	char bytes[4096];
+	ssize_t n = poll(&p, 1, 0) == 1 ? read(from, bytes, most) : 0;
+
+	return n > 0 && write(to, bytes, (size_t)n) == n;
+}
+
+/* The client's bytes come to a server that asks for a cookie one by one. */
+static void a_cookie_may_come_in_pieces(void **state)
+{
+	struct ck_tls *tls = client_context(NULL, world.pin);
+	struct ck_chan *client[2], *server[2];
+	char why[CK_TLS_WHY];
+	pthread_t thread;
+	int ret = -EAGAIN;
+
+	(void)state;
+	socket_pair(client);
+	socket_pair(server);
+	assert_int_equal(ck_tls_open(tls, HOST, client[0], &client[0]), 0);
+	assert_int_equal(ck_tls_open(world.server, NULL, server[1], &server[1]), 0);
+	assert_int_equal(ck_tls_ask(server[1]), 0);
+	pthread_create(&thread, NULL, shake_as_client, client[0]);
+	while (ret == -EAGAIN) {
+		while (pass_on(ck_chan_fd(server[0]), ck_chan_fd(client[1]), 4096))
+			;
+		if (pass_on(ck_chan_fd(client[1]), ck_chan_fd(server[0]), 1))
+			ret = ck_tls_step(server[1], why);
+	}
+	assert_int_equal(ret, 0);
+	pthread_join(thread, NULL);
+	for (int i = 0; i < 2; i++) {
+		ck_chan_close(client[i]);
+		ck_chan_close(server[i]);
+	}
+	ck_tls_destroy(tls);
+}
+
+/* The server has the client prove that it gets what is sent to it. */
+static void a_client_sends_the_cookie_back(void **state)
+{
+	struct ck_tls *tls = client_context(NULL, world.pin);
+	struct ck_chan *ends[2];
+	char why[CK_TLS_WHY], byte = 'x';
+	struct iovec iov = {&byte, 1};
+
+	(void)state;
+	assert_int_equal(meet_by(true, tls, HOST, ends, why), 0);
+	assert_false(ck_tls_asks(ends[1]));
+	assert_int_equal(ck_chan_writev(ends[0], &iov, 1), 0);
+	assert_int_equal(ck_chan_read(ends[1], why, 1), 0);
+	assert_int_equal(why[0], 'x');
+	ck_chan_close(ends[0]);
 	ck_chan_close(ends[1]);
 	ck_tls_destroy(tls);
 }
@@ -474,6 +553,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_directions_carry_much_while_keys_change),
+		cmocka_unit_test(a_client_sends_the_cookie_back),
+		cmocka_unit_test(a_cookie_may_come_in_pieces),
 		cmocka_unit_test(a_client_trusts_a_pin_or_an_authority_and_the_name),
 		cmocka_unit_test(a_changed_byte_is_never_data),
 		cmocka_unit_test(a_forked_child_says_no_goodbye),
