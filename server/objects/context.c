@@ -39,8 +39,9 @@ void cks_context_retire(struct cks_session *s, uint64_t id, CUcontext context)
 }
 
 /* Forget the objects of context @id, which ended with it. */
-static void forget_contents(struct cks_session *s, uint64_t id)
+static void forget_contents(struct cks_session *s, uint64_t id, CUcontext context)
 {
+	cks_meter_limits_end(context);
 	cks_links_drop_context(s->handles, id);
 	cks_handles_drop_context(s->handles, id);
 	cks_memory_drop_context(s->memory, id);
@@ -141,7 +142,7 @@ CUresult ck_serve_context_destroy(struct cks_request *q, ck_context_destroy_args
 	cks_context_retire(s, a->context, context);
 	ck_lock(&s->contexts);
 	err = ck_driver.cuCtxDestroy_v2(context);
-	forget_contents(s, a->context);
+	forget_contents(s, a->context, context);
 	ck_unlock(&s->contexts);
 	cks_meter_context_end();
 	return err;
@@ -191,6 +192,7 @@ CUresult ck_serve_primary_release(struct cks_request *q, ck_primary_release_args
 {
 	unsigned int flags = 0;
 	int active = 0;
+	CUcontext context;
 	CUresult err;
 
 	(void)res;
@@ -198,12 +200,12 @@ CUresult ck_serve_primary_release(struct cks_request *q, ck_primary_release_args
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (cks_warm_drop(a->device))
 		return CUDA_ERROR_INVALID_CONTEXT; /* the client has no context */
-	cks_context_retire(q->session, a->context,
-			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+	context = cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT);
+	cks_context_retire(q->session, a->context, context);
 	ck_lock(&q->session->contexts);
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
 	if (!err && !ck_driver.cuDevicePrimaryCtxGetState(a->device, &flags, &active) && !active) {
-		forget_contents(q->session, a->context);
+		forget_contents(q->session, a->context, context);
 		cks_meter_primary_end(a->device);
 	}
 	ck_unlock(&q->session->contexts);
@@ -213,18 +215,19 @@ CUresult ck_serve_primary_release(struct cks_request *q, ck_primary_release_args
 CUresult ck_serve_primary_reset(struct cks_request *q, ck_primary_reset_args *a,
 				ck_primary_reset_res *res)
 {
+	CUcontext context;
 	CUresult err;
 
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxReset_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	cks_warm_drop(a->device);
-	cks_context_retire(q->session, a->context,
-			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+	context = cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT);
+	cks_context_retire(q->session, a->context, context);
 	ck_lock(&q->session->contexts);
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
 	if (!err) {
-		forget_contents(q->session, a->context);
+		forget_contents(q->session, a->context, context);
 		cks_meter_primary_end(a->device);
 	}
 	ck_unlock(&q->session->contexts);

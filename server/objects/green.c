@@ -9,6 +9,7 @@
 
 #include "gen/handlers.h"
 #include "server/objects/context.h"
+#include "server/policy/meter.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "util/util.h"
@@ -287,5 +288,6 @@ CUresult ck_serve_green_destroy(struct cks_request *q, ck_green_destroy_args *a,
 	}
 	cks_handle_remove(q, a->green);
 	atomic_fetch_add(&s->context_epoch, 1);
+	cks_meter_limits_end(context);
 	return ck_driver.cuGreenCtxDestroy(green);
 }

@@ -6,9 +6,9 @@
  *
  * The meter stands before the driver: it takes the place of those functions in ck_driver that
  * allocate, free and measure device memory. So it sees all memory, whoever asks for it, and the
- * worker has no other path to the driver. Not counted: contexts and code of modules, what pools
- * keep without need, memory that launches of a graph allocate, and memory that another session has
- * allocated.
+ * worker has no other path to the driver. Not counted: contexts as they begin and code of modules,
+ * what pools keep without need, memory that launches of a graph allocate, and memory that another
+ * session has allocated.
  */
 #ifndef CK_SERVER_POLICY_METER_H
 #define CK_SERVER_POLICY_METER_H
@@ -49,6 +49,10 @@ void cks_meter_context_end(void);
 /* The same of the primary context of @device, which counts once however often it is retained. */
 bool cks_meter_primary_begin(CUdevice device);
 void cks_meter_primary_end(CUdevice device);
+
+/* Context @context, which may have the handle of a later one, has ended: what its limits have taken
+ * is free. */
+void cks_meter_limits_end(CUcontext context);
 
 /* From now on the session's memory leaves its devices for a while, or returns; or no longer. Its
  * part of the quota stays meanwhile. No other thread allocates. */

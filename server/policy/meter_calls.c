@@ -326,4 +326,5 @@ void cks_meter_take_over(void)
 	TAKE(cuDeviceTotalMem_v2, total_memory);
 	TAKE(cuMemGetInfo_v2, memory_info);
 	cks_meter_take_over_physical();
+	cks_meter_take_over_limits();
 }

@@ -1,6 +1,6 @@
 /*
- * server/policy/meter_part.h - the parts of the meter, for meter.c, meter_calls.c and
- * meter_physical.c alone.
+ * server/policy/meter_part.h - the parts of the meter, for meter.c, meter_calls.c,
+ * meter_physical.c and meter_limits.c alone.
  */
 #ifndef CK_SERVER_POLICY_METER_PART_H
 #define CK_SERVER_POLICY_METER_PART_H
@@ -26,7 +26,8 @@ bool cks_meter_takes_turns(CUdevice device, uint64_t *own);
 /* meter_calls.c: put the functions that count into ck_driver. */
 void cks_meter_take_over(void);
 
-/* meter_physical.c: the same for physical memory and mappings. */
+/* meter_physical.c: the same for physical memory and mappings. meter_limits.c: for limits. */
 void cks_meter_take_over_physical(void);
+void cks_meter_take_over_limits(void);
 
 #endif

@@ -54,6 +54,7 @@ enum ck_rank {
 	CK_RANK_DEVICE_MAP = CK_RANK_LEAF,     /* on which GPUs the devices are */
 	CK_RANK_METER_PIECES = CK_RANK_LEAF,   /* the pieces of that */
 	CK_RANK_METER_PHYSICAL = CK_RANK_LEAF, /* physical memory and its mappings, for the same */
+	CK_RANK_METER_LIMITS = CK_RANK_LEAF,   /* limits that the program has set, for the same */
 };
 
 #endif

@@ -188,6 +188,65 @@ for _ in range(4):
     assert result.status == 0, result.err
 
 
+LIMITS = """
+STACK, FIFO, HEAP = 0, 1, 2
+def limit(which, value=None):
+    if value is not None:
+        return cuda.cuCtxSetLimit(which, ctypes.c_size_t(value))
+    now = ctypes.c_size_t()
+    check(cuda.cuCtxGetLimit(ctypes.byref(now), which))
+    return now.value
+def attribute(n):
+    value = ctypes.c_int()
+    check(cuda.cuDeviceGetAttribute(ctypes.byref(value), n, 0))
+    return value.value
+current()
+threads = attribute(16) * attribute(39)
+for which, unit in ((HEAP, 1), (FIFO, 1), (STACK, threads)):
+    first, more = limit(which), 40 * MIB // unit
+    for value in (first + 80 * MIB // unit, 1 << 60):
+        err = limit(which, value)
+        assert err == 2 or (which == STACK and err == 1), (which, value, err)
+    assert limit(which) == first and left() == 64 * MIB
+    check(limit(which, first + more))
+    assert left() == 64 * MIB - more * unit, (which, left())
+    assert alloc(30 * MIB) is None
+    p = alloc(20 * MIB)
+    assert p and limit(which, first + 45 * MIB // unit) == 2 and limit(which) == first + more
+    free(p)
+    check(limit(which, first // 2))
+    assert left() == 64 * MIB, (which, left())
+check(limit(HEAP, 2 * limit(HEAP) + 32 * MIB))
+assert left() == 32 * MIB, left()
+check(cuda.cuDevicePrimaryCtxReset_v2(0))
+current()
+assert left() == 64 * MIB, left()
+for _ in range(3):
+    c = ctypes.c_void_p()
+    check(cuda.cuCtxCreate_v2(ctypes.byref(c), 0, 0))
+    check(limit(HEAP, 48 * MIB))
+    assert alloc(40 * MIB) is None
+    check(cuda.cuCtxDestroy_v2(c))
+assert left() == 64 * MIB, left()
+"""
+
+
+@pytest.mark.parametrize("arena", ["1", "0"])
+def test_what_limits_of_a_context_take_counts_until_it_ends(serve, arena):
+    result = program(serve('default: { memory = "64M"; };'), LIMITS, CRICKET_DEBUG=f"arena={arena}")
+    assert result.status == 0, result.err
+
+
+def test_a_limit_gets_memory_that_the_program_has_freed(serve):
+    result = program(serve('default: { memory = "64M"; };'), """
+current()
+for p in fill():
+    free(p)
+check(cuda.cuCtxSetLimit(2, ctypes.c_size_t(56 * MIB)))
+""")
+    assert result.status == 0, result.err
+
+
 HOLDER = """
 current()
 kept = [alloc(40 * MIB)]
