@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "rpc/chan.h"
-#include "rpc/companion.h"
+#include "rpc/companion/companion.h"
 #include "rpc/inject.h"
 #include "rpc/transport/transport.h"
 #include "util/process/process_limits.h"

@@ -1,5 +1,5 @@
 /*
- * rpc/companion_start.h - the process of a companion; see companion.h.
+ * rpc/companion/start.h - the process of a companion; see companion.h.
  */
 #ifndef CK_RPC_COMPANION_START_H
 #define CK_RPC_COMPANION_START_H

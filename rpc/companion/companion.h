@@ -1,5 +1,5 @@
 /*
- * rpc/companion.h - programs that this process starts in order to reach a server.
+ * rpc/companion/companion.h - programs that this process starts in order to reach a server.
  *
  *     ssh://[USER@]HOST[:PORT] ssh forwards a socket of this process to the server's socket on HOST
  *     local a server of this host, for this process alone
@@ -10,8 +10,8 @@
  * companion; if it has ended, the next connection starts another. The first one waits until the
  * companion listens, at least 60 s: a server looks for its GPUs first.
  */
-#ifndef CK_RPC_COMPANION_H
-#define CK_RPC_COMPANION_H
+#ifndef CK_RPC_COMPANION_COMPANION_H
+#define CK_RPC_COMPANION_COMPANION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * rpc/companion.c - see companion.h.
+ * rpc/companion/companion.c - see companion.h.
  *
  * A shell starts the program in the background and waits for the end of a pipe, whose other end
  * this process keeps open. So a companion ends even if this process is killed. A second pipe, which
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rpc/companion.h"
-#include "rpc/companion_start.h"
+#include "rpc/companion/companion.h"
+#include "rpc/companion/start.h"
 #include "rpc/transport/transport.h"
 #include "util/process/private_fds.h"
 #include "util/until.h"

@@ -1,5 +1,5 @@
 /*
- * rpc/companion_start.c - see companion_start.h.
+ * rpc/companion/start.c - see start.h.
  *
  * The companion is a grandchild. The child between is made by clone(2) without a signal for its
  * parent, and ends at once: a program that waits for its children, or handles SIGCHLD, never sees
@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rpc/companion.h"
-#include "rpc/companion_start.h"
+#include "rpc/companion/companion.h"
+#include "rpc/companion/start.h"
 #include "util/util.h"
 
 extern char **environ;
