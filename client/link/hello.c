@@ -16,6 +16,7 @@
 #include "client/link/reconnect.h"
 #include "client/link/session_list.h"
 #include "rpc/chan.h"
+#include "rpc/hello.h"
 #include "rpc/secure.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -61,28 +62,6 @@ static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res
 								      : CUDA_ERROR_UNKNOWN;
 }
 
-/* A hello as it travels: a server ignores wishes that it does not know. */
-struct greeting {
-	ck_hello_args args;
-	ck_hello_wishes wishes;
-	ck_hello_queue queue;
-	ck_hello_limits limits;
-	ck_hello_start start;
-	ck_hello_need need;
-	ck_hello_place place;
-	ck_hello_host host;
-	ck_hello_part part;
-};
-
-static bool_t code_greeting(XDR *xdrs, struct greeting *g)
-{
-	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
-	       xdr_ck_hello_queue(xdrs, &g->queue) && xdr_ck_hello_limits(xdrs, &g->limits) &&
-	       xdr_ck_hello_start(xdrs, &g->start) && xdr_ck_hello_need(xdrs, &g->need) &&
-	       xdr_ck_hello_place(xdrs, &g->place) && xdr_ck_hello_host(xdrs, &g->host) &&
-	       xdr_ck_hello_part(xdrs, &g->part);
-}
-
 /* This process had another program before it has executed this one. Its first session asks for the
  * sessions of that. */
 static bool executed_this(pid_t pid)
@@ -96,62 +75,58 @@ static bool executed_this(pid_t pid)
 
 /* The server keeps sessions of this machine that have lost their connections: has the network done
  * that, or have their programs ended? */
-static bool_t code_kept(XDR *xdrs, struct ckc_departed *d)
+static void answer_kept(const ck_hello_kept *kept, struct ckc_departed *d)
 {
-	ck_hello_kept kept = {0};
-
-	if (!xdr_ck_hello_kept(xdrs, &kept))
-		return FALSE;
 	_Static_assert(CK_ARRAY_SIZE(d->ended) == CK_ENDED_MAX, "the answer has room");
 	d->count = 0;
-	for (u_int i = 0; i < kept.pids.pids_len; i++) {
-		pid_t pid = (pid_t)kept.pids.pids_val[i];
+	for (u_int i = 0; i < kept->pids.pids_len; i++) {
+		pid_t pid = (pid_t)kept->pids.pids_val[i];
 
 		if (executed_this(pid) || ck_machine_ended(pid))
-			d->ended[d->count++] = kept.pids.pids_val[i];
+			d->ended[d->count++] = kept->pids.pids_val[i];
 	}
 	d->answers = true;
-	xdr_free((xdrproc_t)xdr_ck_hello_kept, &kept);
-	return TRUE;
 }
 
-/* The secret of the session, which stays nowhere else: it is wiped where it has arrived. In plain
- * text it would be none. */
-static bool_t take_secret(XDR *xdrs, const struct ckc_connection *at, const char *session)
+/* Keep the session's secret for further connections. In plain text it would be none. */
+static bool take_secret(const struct ckc_connection *at, const char *session,
+			const ck_hello_secret *secret)
 {
-	unsigned char *secret;
-	u_int size;
-
-	if (!xdr_u_int(xdrs, &size))
-		return FALSE;
-	if (size != CK_SECRET)
-		return size == 0;
-	secret = (unsigned char *)XDR_INLINE(xdrs, CK_SECRET);
-	if (!secret)
-		return FALSE;
+	if (secret->secret.secret_len != CK_SECRET)
+		return secret->secret.secret_len == 0;
 	if (at->pin[0] && !ck_env_word_number("CRICKET_DEBUG", "relay"))
-		ck_secure_session(at->secure, (const unsigned char *)session, secret);
-	explicit_bzero(secret, CK_SECRET);
-	return TRUE;
+		ck_secure_session(at->secure, (const unsigned char *)session,
+				  (const unsigned char *)secret->secret.secret_val);
+	return true;
 }
 
-/* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
-static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
+static bool take_reply(struct ckc_client *c, const struct ck_hello_reply *reply)
 {
-	if (!xdr_ck_hello_res(xdrs, &c->hello))
-		return FALSE;
-	if (c->hello.status == CK_HELLO_KEPT)
-		return code_kept(xdrs, &c->departed);
+	if (c->hello.status == CK_HELLO_KEPT) {
+		answer_kept(reply->kept, &c->departed);
+		xdr_free((xdrproc_t)xdr_ck_hello_kept, reply->kept);
+		return true;
+	}
 	c->departed.asked = 0; /* a client that waits for a session is asked each time */
-	if (xdrs->x_handy > 0 && !xdr_ck_hello_more(xdrs, &c->offers))
-		return FALSE;
-	if (xdrs->x_handy > 0 && !xdr_ck_hello_rules(xdrs, &c->rules))
-		return FALSE;
-	if (xdrs->x_handy > 0 && !take_secret(xdrs, &c->connection, c->hello.session))
-		return FALSE;
-	if (xdrs->x_handy > 0 && !xdr_ck_hello_shadows(xdrs, &c->shadows_offer))
-		return FALSE;
-	return xdrs->x_handy == 0 || xdr_ck_hello_lanes(xdrs, &c->lanes_offer);
+	return take_secret(&c->connection, c->hello.session, reply->secret);
+}
+
+/* The reply is wiped where it has arrived: the secret in it stays nowhere else. */
+static bool_t code_reply(XDR *xdrs, struct ckc_client *c)
+{
+	unsigned char room[CK_SECRET];
+	ck_hello_kept kept = {0};
+	ck_hello_secret secret = {.secret.secret_val = (char *)room};
+	struct ck_hello_reply reply = {&c->hello,      &kept,	&c->offers,
+				       &c->rules,      &secret, &c->shadows_offer,
+				       &c->lanes_offer};
+	void *arrived = xdrs->x_private;
+	size_t size = xdrs->x_handy;
+	bool_t ok = xdr_ck_hello_reply(xdrs, &reply) && take_reply(c, &reply);
+
+	explicit_bzero(room, sizeof(room));
+	explicit_bzero(arrived, size);
+	return ok;
 }
 
 /* What @error of a hello means. */
@@ -277,7 +252,7 @@ static CUresult choose_transport(struct ckc_client *c, const struct ck_chan *cha
 CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan)
 {
 	char host[256] = "", program[CKC_PROGRAM], token[CK_TOKEN_SIZE];
-	struct greeting greeting = {
+	struct ck_hello greeting = {
 		.args = {.protocol = CK_PROTOCOL,
 			 .release = CK_RELEASE,
 			 .token = {0, token},
@@ -310,8 +285,8 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 					 .proc = CK_HELLO,
 					 .args = &greeting,
 					 .res = c,
-					 .xdr_args = (xdrproc_t)code_greeting,
-					 .xdr_res = (xdrproc_t)code_hello,
+					 .xdr_args = (xdrproc_t)xdr_ck_hello,
+					 .xdr_res = (xdrproc_t)code_reply,
 				 });
 	if (ret < 0)
 		return report_unanswered(at, ret);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rpc/hello.h"
 #include "server/children/queue.h"
 #include "server/children/workers.h"
 #include "server/door/admit.h"
@@ -45,40 +46,14 @@ static void refuse_client(struct cks_admission *a, enum cks_refusal kind, int fd
 	send_reply(fd, call, status, why);
 }
 
-/* What follows the arguments; older clients do not say all of it. */
-struct rest {
-	ck_hello_wishes wishes;
-	ck_hello_queue queue;
-	ck_hello_limits limits;
-	ck_hello_start start;
-	ck_hello_need need;
-	ck_hello_place place;
-	ck_hello_host host; /* for the worker */
-	ck_hello_part part;
-};
-
-static bool decode_rest(XDR *xdrs, struct rest *rest)
-{
-	return (xdrs->x_handy == 0 || xdr_ck_hello_wishes(xdrs, &rest->wishes)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_queue(xdrs, &rest->queue)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &rest->limits)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &rest->start)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &rest->need)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &rest->place)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_host(xdrs, &rest->host)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_part(xdrs, &rest->part)) && rest->part.sm <= 100;
-}
-
 static bool decode_hello(const unsigned char *bytes, const struct cks_peeked *call,
-			 ck_hello_args *args, struct rest *rest)
+			 struct ck_hello *says)
 {
 	XDR xdrs;
 
 	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args, (u_int)call->args_size,
 		      XDR_DECODE);
-	if (!xdr_ck_hello_args(&xdrs, args))
-		return false;
-	return decode_rest(&xdrs, rest);
+	return xdr_ck_hello(&xdrs, says) && says->part.sm <= 100;
 }
 
 /* The first word of a hello: its protocol version. The rest of another version's hello may have
@@ -96,10 +71,10 @@ static uint32_t first_word(const unsigned char *bytes, const struct cks_peeked *
 /* A client that asks for a session. */
 struct applicant {
 	int fd;
-	const ck_hello_args *args;
+	const ck_hello_args *args; /* those of its hello, if its protocol is known */
 	const struct cks_peeked *call;
 	struct cks_owner owner; /* its identity is empty until the token is checked */
-	struct rest rest;
+	struct ck_hello says;
 	char prefix[CK_PREFIX + 1]; /* of its worker; empty: none */
 	enum cks_gpu_turn turn;
 };
@@ -164,7 +139,7 @@ static void start_session(struct cks_admission *a, const struct applicant *p,
 	const struct cks_audit_client client = client_of(p);
 	struct cks_session_info none = {.number = cks_workers_new_number(a->workers),
 					.owner = p->owner};
-	const struct cks_start start = {&p->owner, none.number, prefix, p->rest.part.sm};
+	const struct cks_start start = {&p->owner, none.number, prefix, p->says.part.sm};
 	const char *why = "the server cannot start another process";
 	int ret;
 
@@ -199,7 +174,7 @@ static struct cks_waiter *enter_queue(struct cks_admission *a, const struct appl
 	const struct cks_audit_client client = client_of(p);
 	struct cks_waiter *entered;
 
-	memcpy(w.ticket, p->rest.queue.ticket, sizeof(w.ticket));
+	memcpy(w.ticket, p->says.queue.ticket, sizeof(w.ticket));
 	ck_text_copy(w.program, sizeof(w.program), client.program);
 	ck_text_copy(w.host, sizeof(w.host), client.host);
 	entered = cks_queue_enter(a->queue, &w);
@@ -212,7 +187,7 @@ static struct cks_waiter *enter_queue(struct cks_admission *a, const struct appl
 
 static struct cks_waiter *find_waiter(struct cks_admission *a, const struct applicant *p)
 {
-	return cks_queue_find(a->queue, &p->owner, (const unsigned char *)p->rest.queue.ticket);
+	return cks_queue_find(a->queue, &p->owner, (const unsigned char *)p->says.queue.ticket);
 }
 
 /* It has no session now, because of @why. True: it waits for one, on this connection. */
@@ -221,7 +196,7 @@ static bool stand_in_line(struct cks_admission *a, const struct applicant *p,
 {
 	char message[2 * CK_WHY_SIZE];
 
-	if (!waiter && p->rest.queue.wait > 0) {
+	if (!waiter && p->says.queue.wait > 0) {
 		waiter = enter_queue(a, p, why);
 		if (!waiter) {
 			reason = CK_REFUSED_QUEUE_FULL;
@@ -259,7 +234,7 @@ static struct cks_newcomer newcomer_of(const struct applicant *p)
 {
 	return (struct cks_newcomer){&p->owner.identity, p->args->application,
 				     p->args->host ? p->args->host : "", p->args->pid,
-				     &p->rest.place};
+				     &p->says.place};
 }
 
 /* It lacks a place or memory: end a kept session of its predecessor. True: it waits for that. */
@@ -291,7 +266,7 @@ static bool start_if_room(struct cks_admission *a, const struct applicant *p,
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &p->owner.identity);
 	char why[CK_WHY_SIZE];
-	int ret = a->offers ? cks_memory_need_check(a->offers, &p->rest.need, terms, a->since, why,
+	int ret = a->offers ? cks_memory_need_check(a->offers, &p->says.need, terms, a->since, why,
 						    sizeof(why))
 			    : 0;
 
@@ -332,7 +307,7 @@ static bool admit_applicant(struct cks_admission *a, struct applicant *p)
 	}
 	if (clear_kept(a, p, &again))
 		return !again;
-	waiter = p->rest.queue.wait > 0 ? find_waiter(a, p) : NULL;
+	waiter = p->says.queue.wait > 0 ? find_waiter(a, p) : NULL;
 	limit = find_limit(a, &p->owner, why);
 	if (limit != CK_REFUSALS && replace_kept(a, p))
 		return true;
@@ -384,16 +359,15 @@ bool cks_admit_would(struct cks_admission *a, const struct cks_owner *owner, cha
 bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	       const unsigned char *bytes, const struct cks_peeked *call, enum cks_gpu_turn turn)
 {
-	ck_hello_args args = {0},
-		      foreign = {.release = (char *)"?", .application = (char *)"a program"};
-	struct applicant p = {
-		.fd = fd, .args = &args, .call = call, .owner.peer = *peer, .turn = turn};
+	ck_hello_args foreign = {.release = (char *)"?", .application = (char *)"a program"};
+	struct applicant p = {.fd = fd, .call = call, .owner.peer = *peer, .turn = turn};
 	char name[CK_PEER_NAME];
 	bool waits = false;
 
 	foreign.protocol = first_word(bytes, call);
-	if (decode_hello(bytes, call, &args, &p.rest)) {
-		memcpy(p.prefix, p.rest.start.prefix, CK_PREFIX);
+	if (decode_hello(bytes, call, &p.says)) {
+		p.args = &p.says.args;
+		memcpy(p.prefix, p.says.start.prefix, CK_PREFIX);
 		waits = check_applicant(a, &p);
 	} else if (foreign.protocol != CK_PROTOCOL) {
 		p.args = &foreign;
@@ -401,8 +375,6 @@ bool cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
 	} else {
 		ck_info("%s: an invalid hello: closed", cks_peer_name(peer, name));
 	}
-	xdr_free((xdrproc_t)xdr_ck_hello_need, &p.rest.need);
-	xdr_free((xdrproc_t)xdr_ck_hello_place, &p.rest.place);
-	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
+	xdr_free((xdrproc_t)xdr_ck_hello, &p.says);
 	return waits;
 }

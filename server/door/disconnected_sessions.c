@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rpc/hello.h"
 #include "server/children/workers.h"
 #include "server/door/admit.h"
 #include "server/door/answer.h"
@@ -119,35 +120,23 @@ static void take_report(struct cks_workers *w, const struct cks_identity *identi
 
 /* --- clients that begin */
 
-/* The question as it travels. */
-struct question {
-	ck_hello_res res;
-	ck_hello_kept kept;
-};
-
-static bool_t code_question(XDR *xdrs, struct question *q)
-{
-	return xdr_ck_hello_res(xdrs, &q->res) && xdr_ck_hello_kept(xdrs, &q->kept);
-}
-
 bool cks_disconnected_ask(struct cks_workers *w, const struct cks_newcomer *n, int fd,
 			  const struct cks_peeked *call)
 {
 	u_int pids[CK_ENDED_MAX];
-	struct question q = {
-		.res = {.status = CK_HELLO_KEPT,
-			.message = (char *)(uintptr_t) "have these programs ended?",
-			.protocol = CK_PROTOCOL,
-			.release = (char *)(uintptr_t)CK_RELEASE},
-		.kept.pids.pids_val = pids,
-	};
+	ck_hello_res res = {.status = CK_HELLO_KEPT,
+			    .message = (char *)(uintptr_t) "have these programs ended?",
+			    .protocol = CK_PROTOCOL,
+			    .release = (char *)(uintptr_t)CK_RELEASE};
+	ck_hello_kept kept = {.pids.pids_val = pids};
+	struct ck_hello_reply question = {.res = &res, .kept = &kept};
 
 	if (n->place->asked)
 		return false;
-	q.kept.pids.pids_len = (u_int)list_programs(w, n->identity, n->place->machine, n, pids);
-	if (q.kept.pids.pids_len == 0)
+	kept.pids.pids_len = (u_int)list_programs(w, n->identity, n->place->machine, n, pids);
+	if (kept.pids.pids_len == 0)
 		return false;
-	cks_answer(fd, call, (xdrproc_t)code_question, &q);
+	cks_answer(fd, call, (xdrproc_t)xdr_ck_hello_reply, &question);
 	return true;
 }
 

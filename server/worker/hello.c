@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "cricket.h"
+#include "rpc/hello.h"
 #include "rpc/proc.h"
 #include "server/direct/direct.h"
 #include "server/memory/lease.h"
@@ -41,40 +42,16 @@
 
 CK_LOG_DEFINE("server");
 
-/* What a client says in its hello. Older ones do not say all of it. */
-struct greeting {
-	ck_hello_args args;
-	ck_hello_wishes wishes;
-	ck_hello_queue queue; /* for the supervisor */
-	ck_hello_limits limits;
-	ck_hello_start start; /* for the supervisor, which has obeyed */
-	ck_hello_need need;   /* for the supervisor */
-	ck_hello_place place;
-	ck_hello_host host;
-};
-
 /* A hello on its way to its reply. */
 struct hello {
 	const struct cks_options *options;
 	struct ck_chan *chan;
 	struct ck_output *output;
 	struct cks_client *client;
-	struct greeting says;
+	struct ck_hello says; /* part of it is for the supervisor, which has obeyed */
 	uint32_t xid;
 	ck_hello_res res;
 };
-
-static bool decode_greeting(XDR *xdrs, struct greeting *g)
-{
-	return xdr_ck_hello_args(xdrs, &g->args) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_wishes(xdrs, &g->wishes)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_queue(xdrs, &g->queue)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_limits(xdrs, &g->limits)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_start(xdrs, &g->start)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_need(xdrs, &g->need)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_place(xdrs, &g->place)) &&
-	       (xdrs->x_handy == 0 || xdr_ck_hello_host(xdrs, &g->host));
-}
 
 static int read_hello(struct ck_reader *reader, struct hello *h)
 {
@@ -90,7 +67,7 @@ static int read_hello(struct ck_reader *reader, struct hello *h)
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)record.body + header.size,
 		      (u_int)(record.body_size - header.size), XDR_DECODE);
-	if (!decode_greeting(&xdrs, &h->says))
+	if (!xdr_ck_hello(&xdrs, &h->says))
 		return -EPROTO;
 	h->xid = header.xid;
 	return 0;
@@ -257,27 +234,6 @@ static int prepare_session(struct hello *h, struct cks_session **session)
 	return make_session(h, session);
 }
 
-/* The reply as it travels: see ck_hello_more. */
-struct reply {
-	ck_hello_res *res;
-	ck_hello_more more;
-	ck_hello_rules rules;
-	ck_hello_secret secret; /* the session's own bytes */
-	ck_hello_shadows shadows;
-	ck_hello_lanes lanes;
-};
-
-static bool_t code_reply(XDR *xdrs, struct reply *reply)
-{
-	if (!xdr_ck_hello_res(xdrs, reply->res))
-		return FALSE;
-	return reply->res->status != CK_HELLO_OK ||
-	       (xdr_ck_hello_more(xdrs, &reply->more) && xdr_ck_hello_rules(xdrs, &reply->rules) &&
-		xdr_ck_hello_secret(xdrs, &reply->secret) &&
-		xdr_ck_hello_shadows(xdrs, &reply->shadows) &&
-		xdr_ck_hello_lanes(xdrs, &reply->lanes));
-}
-
 /* The parts that are ready for the session. */
 static void fill_offer(struct cks_session *session, const struct cks_client *client,
 		       ck_hello_more *more)
@@ -304,24 +260,27 @@ static void fill_offer(struct cks_session *session, const struct cks_client *cli
 static int answer_hello(struct hello *h, struct cks_session *session)
 {
 	unsigned char known[CK_PROC_END / 8 + 1] = {0};
-	struct reply reply = {.res = &h->res, .more.procedures = {sizeof(known), (char *)known}};
+	ck_hello_more more = {.procedures = {sizeof(known), (char *)known}};
+	ck_hello_rules rules = {.words = true};
+	ck_hello_secret secret = {{0}};
+	ck_hello_shadows shadows = {0};
+	ck_hello_lanes lanes = {(unsigned int)h->options->limits.value[CK_LIMIT_LANES]};
+	struct ck_hello_reply reply = {&h->res, NULL, &more, &rules, &secret, &shadows, &lanes};
 	int ret;
 
 	if (session) {
-		fill_offer(session, h->client, &reply.more);
-		reply.rules.words = true;
+		fill_offer(session, h->client, &more);
 		if (session->has_secret)
-			reply.secret.secret.secret_len = CK_SECRET;
-		reply.secret.secret.secret_val = (char *)session->secret;
-		reply.shadows.address = cks_shadows_place(&reply.shadows.size);
-		reply.lanes.most = (unsigned int)h->options->limits.value[CK_LIMIT_LANES];
+			secret.secret.secret_len = CK_SECRET;
+		secret.secret.secret_val = (char *)session->secret;
+		shadows.address = cks_shadows_place(&shadows.size);
 	}
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))
 			known[i / 8] |= (unsigned char)(1u << i % 8);
 	}
-	ret = cks_dispatch_reply(h->chan, h->xid, (xdrproc_t)code_reply, &reply);
-	free(reply.more.recalled.recalled_val);
+	ret = cks_dispatch_reply(h->chan, h->xid, (xdrproc_t)xdr_ck_hello_reply, &reply);
+	free(more.recalled.recalled_val);
 	return ret;
 }
 
@@ -415,8 +374,6 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 		ck_warn("%s: no hello: %s", ck_chan_peer(chan), strerror(-ret));
 	}
 	xdr_free((xdrproc_t)xdr_ck_hello_res, &h.res);
-	xdr_free((xdrproc_t)xdr_ck_hello_args, &h.says.args);
-	xdr_free((xdrproc_t)xdr_ck_hello_need, &h.says.need);
-	xdr_free((xdrproc_t)xdr_ck_hello_place, &h.says.place);
+	xdr_free((xdrproc_t)xdr_ck_hello, &h.says);
 	return ret;
 }
