@@ -1,8 +1,6 @@
 /*
  * client/memory/arena.c - device memory that the client lays out: see arena.h.
  */
-#include <errno.h>
-
 #include "client/memory/arena.h"
 #include "client/memory/pool.h"
 #include "client/memory/reservation.h"
@@ -21,8 +19,6 @@ CK_LOG_DEFINE("client");
 #define SMALL_LEASE (16 * CK_CHUNK)	/* chunks to ask for when an allocation below one waits */
 #define OFFER_NS ((uint64_t)3000000000) /* the server waits twice as long */
 #define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
-#define PATIENCE_NS ((uint64_t)1000000000)
-#define GROWTH_NS ((uint64_t)50000000)	/* the server waits longer for the return of memory */
 #define TRIES 6				/* others may take what is returned */
 #define QUIET_NS ((uint64_t)1000000000) /* for work that uses freed memory, */
 #define HELD_NS ((uint64_t)100000000)	/* and after such work has not ended */
@@ -112,6 +108,11 @@ static bool is_over(const struct ckc_use *use)
 	       (!context->client->unordered_streams && context->legacy_synced >= use->command);
 }
 
+void ckc_arena_end_uses(struct ckc_heap *heap)
+{
+	ckc_heap_finish(heap, is_over);
+}
+
 static bool match_any_use(const struct ckc_use *use)
 {
 	(void)use;
@@ -184,7 +185,7 @@ static uint64_t take_leased(struct ckc_arena_device *d, size_t size, const struc
 
 	if (at)
 		return at;
-	ckc_heap_finish(heap, is_over);
+	ckc_arena_end_uses(heap);
 	at = ckc_heap_take(heap, size, user);
 	if (at || ckc_captures_any() || !ckc_heap_blocked(heap, size, &use))
 		return at; /* a wait would end a capture */
@@ -195,61 +196,6 @@ static uint64_t take_leased(struct ckc_arena_device *d, size_t size, const struc
 	return ckc_heap_take(heap, size, NULL);
 }
 
-/* --- leases */
-
-/*
- * Return one run of free chunks, or one free block, if possible one whose use is over. Else the
- * server waits for all work before it unmaps, and later commands wait for that: without @wait,
- * such memory stays. False: there is no more.
- */
-static bool return_one(struct ckc_heap *heap, bool wait)
-{
-	bool over;
-	uint64_t at;
-	size_t size;
-
-	if (ckc_captures_any()) /* a wait would end it */
-		return false;
-	over = ckc_heap_take_free(heap, true, &at, &size);
-	if (!over && !(wait && ckc_heap_take_free(heap, false, &at, &size)))
-		return false;
-	if (over && ckc_session_offers(ckc_client_current(), CK_PROC_lease_drop))
-		ck_wire_lease_drop(0, at, size);
-	else
-		ck_wire_lease_end(0, at, size);
-	return true;
-}
-
-bool ckc_arena_return(struct ckc_heap *heap, size_t keep, bool wait)
-{
-	bool any = false;
-
-	ckc_heap_finish(heap, is_over);
-	while (ckc_heap_free(heap) > keep && return_one(heap, wait))
-		any = true;
-	return any;
-}
-
-/*
- * A lease that is on its way is nowhere free: not in the heap, and no longer on the server. Wait
- * until none is that has more than its thread takes, or until @until if it is not NULL. True: one
- * was; also one that was refused has held memory for a moment. Call with the lock held.
- */
-static bool await_answers(struct ckc_arena *all, const struct ckc_arena_device *d,
-			  const struct timespec *until)
-{
-	bool any = d->asking > 0;
-	int err = 0;
-
-	while (d->asking > 0 && err != ETIMEDOUT) {
-		if (until)
-			err = ck_cond_timedwait(&all->answered, &all->lock, until);
-		else
-			ck_cond_wait(&all->answered, &all->lock);
-	}
-	return any;
-}
-
 void ckc_arena_shed(CUdevice device, uint64_t ctx, bool wait)
 {
 	struct ckc_arena *all = arena_of(device);
@@ -257,24 +203,10 @@ void ckc_arena_shed(CUdevice device, uint64_t ctx, bool wait)
 
 	ck_lock(&all->lock);
 	heap = heap_of(all, device, ctx);
-	await_answers(all, &all->devices[device], NULL);
+	ckc_arena_await(all, &all->devices[device], NULL);
 	if (heap)
 		ckc_arena_return(heap, 0, wait);
 	ck_unlock(&all->lock);
-}
-
-/* Return all free memory; what the server has offered stays with it. Call with the lock held. */
-static bool return_all(struct ckc_client *c)
-{
-	bool any = false;
-
-	c->offered_ns = 0; /* too late: lease_press ends the offer */
-	for (int i = 0; i < CK_MAX_DEVICES; i++) {
-		struct ckc_heap *heap = c->memory->arena.devices[i].heap;
-
-		any |= heap && ckc_arena_return(heap, 0, true);
-	}
-	return any;
 }
 
 /* Lease @size bytes in units of @unit, and take @want bytes of them. */
@@ -313,50 +245,6 @@ static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size
 	return err;
 }
 
-/* Do other sessions return @size bytes, or some of them? */
-static bool request_others_memory(uint64_t ctx, size_t size)
-{
-	int more = 0;
-
-	return !ck_wire_lease_press(ctx, size, &more) && more;
-}
-
-void ckc_arena_await_growth(struct ckc_client *c)
-{
-	const struct timespec until = ck_until(GROWTH_NS);
-	struct ckc_arena *all = &c->memory->arena;
-
-	ck_lock(&all->lock);
-	for (int i = 0; i < CK_MAX_DEVICES; i++)
-		await_answers(all, &all->devices[i], &until);
-	ck_unlock(&all->lock);
-}
-
-/* The caller may hold any lock, this one or one that a lease on its way needs: do not wait long. */
-static bool return_all_soon(struct ckc_client *c)
-{
-	const struct timespec until = ck_until(PATIENCE_NS);
-	struct ckc_arena *all = &c->memory->arena;
-	bool any = false;
-
-	if (ck_lock_until(&all->lock, &until) != 0)
-		return false;
-	for (int i = 0; i < CK_MAX_DEVICES; i++)
-		any |= await_answers(all, &all->devices[i], &until);
-	any |= return_all(c);
-	ck_unlock(&all->lock);
-	return any;
-}
-
-/* Memory that the program has freed is free for each kind of allocation. */
-static bool find_memory(struct ckc_client *c, uint64_t ctx)
-{
-	ckc_route(c);
-	return return_all_soon(c) ||
-	       (ckc_session_offers(c, CK_PROC_lease_press) && request_others_memory(ctx, SIZE_MAX));
-}
-CK_ON_SHORTAGE(find_memory);
-
 /*
  * The server has no room for @size bytes: take them from what has come meanwhile, by a lease or a
  * free of another thread. If they do not fit there, return it, so that a larger lease has room;
@@ -369,13 +257,12 @@ static bool make_room(struct ckc_arena *all, CUdevice device, size_t size,
 	bool any;
 
 	ck_lock(&all->lock);
-	any = await_answers(all, d, NULL);
+	any = ckc_arena_await(all, d, NULL);
 	*at = take_leased(d, size, user, true);
 	if (!*at)
-		any |= return_all(user->context->client);
+		any |= ckc_arena_return_all(user->context->client);
 	ck_unlock(&all->lock);
-	if (*at || any ||
-	    request_others_memory(user->context->object.id, CK_ALIGN_UP(size, CK_CHUNK)))
+	if (*at || any || ckc_arena_press(user->context->object.id, CK_ALIGN_UP(size, CK_CHUNK)))
 		return true;
 	ckc_user_messages_refused(user->context->client);
 	return false;
@@ -460,7 +347,7 @@ void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 	if (ckc_heap_give(heap, a->base, a->size, &use) < 0)
 		ck_warn("out of memory: freed device memory stays allocated");
 	/* a free in a stream does not wait */
-	while (ckc_heap_cached(heap) > CACHED_MAX && return_one(heap, !user->in_stream))
+	while (ckc_heap_cached(heap) > CACHED_MAX && ckc_arena_return_one(heap, !user->in_stream))
 		;
 	ck_unlock(&all->lock);
 }
@@ -483,7 +370,7 @@ size_t ckc_arena_idle(struct ckc_client *c, unsigned int ordinal)
 
 		if (!d->heap || ckc_gpu(i)->server_ordinal != (int)ordinal)
 			continue;
-		await_answers(all, d, NULL);
+		ckc_arena_await(all, d, NULL);
 		any = true;
 		idle += ckc_heap_idle(d->heap);
 	}

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "client/memory/heap.h"
 #include "client/memory/state.h"
@@ -41,11 +42,29 @@ size_t ckc_arena_idle(struct ckc_client *c, unsigned int ordinal);
  * also those that work may still use; then the commands that follow wait for all work, which
  * must not itself wait for one of them. False: there are none. */
 bool ckc_arena_return(struct ckc_heap *heap, size_t keep, bool wait);
+/* Return one such run or block, if possible one whose use is over. False: there is none. */
+bool ckc_arena_return_one(struct ckc_heap *heap, bool wait);
+/* Return all free memory of the session; the server's offer stays with it. */
+bool ckc_arena_return_all(struct ckc_client *c);
+/* End the uses of freed memory that a synchronise has covered. */
+void ckc_arena_end_uses(struct ckc_heap *heap);
+/*
+ * A lease that is on its way is nowhere free: not in the heap, and no longer on the server. Wait
+ * until none is that has more than its thread takes, or until @until if it is not NULL. True: one
+ * was; also one that was refused has held memory for a moment.
+ */
+bool ckc_arena_await(struct ckc_arena *arena, const struct ckc_arena_device *device,
+		     const struct timespec *until);
 /* Soon have the server tell this session when another one needs memory. */
 void ckc_arena_watch(struct ckc_client *c);
 /* After an allocation: ask for more memory in advance, if little is left. */
 void ckc_arena_request_more(struct ckc_client *c, CUdevice device);
+
+/* --- the same, without the lock */
+
 /* Wait a little until all that was requested has come. */
 void ckc_arena_await_growth(struct ckc_client *client);
+/* Do other sessions return @size bytes, or some of them? */
+bool ckc_arena_press(uint64_t ctx, size_t size);
 
 #endif

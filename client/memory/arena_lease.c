@@ -5,12 +5,14 @@
  * does not wait. A program that has run before gets at once about as much as it used then. Free
  * memory goes back when another session needs it, or after a while without an allocation.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "client/memory/arena.h"
 #include "client/memory/state.h"
 #include "client/objects/callback.h"
+#include "client/objects/capture.h"
 #include "client/link/hooks.h"
 #include "client/link/session_list.h"
 #include "util/log.h"
@@ -23,10 +25,12 @@ CK_LOG_DEFINE("client");
 #define FREE_LEAST ((size_t)64 << 20)  /* what a session of any size has free, */
 #define FREE_AT_REST ((size_t)8 << 20) /* and what it keeps while it allocates nothing */
 #define FREE_MOST ((size_t)1 << 30)
-#define UNITS_MIN ((size_t)256 << 20)  /* a lease of this size is in units instead of chunks */
-#define SHARE 64		       /* of a device, at most this part */
-#define RECALLED_SHARE 16	       /* the same for what an earlier run has used */
-#define LEVELS 56		       /* up to 3.5 TiB */
+#define UNITS_MIN ((size_t)256 << 20) /* a lease of this size is in units instead of chunks */
+#define SHARE 64		      /* of a device, at most this part */
+#define RECALLED_SHARE 16	      /* the same for what an earlier run has used */
+#define LEVELS 56		      /* up to 3.5 TiB */
+#define PATIENCE_NS ((uint64_t)1000000000)
+#define GROWTH_NS ((uint64_t)50000000) /* the server waits longer for the return of memory */
 #define HOLD_NS ((uint64_t)5000000000) /* no growth: another session needs memory */
 
 struct growth {
@@ -37,6 +41,105 @@ struct growth {
 };
 
 /* --- return */
+
+bool ckc_arena_return_one(struct ckc_heap *heap, bool wait)
+{
+	bool over;
+	uint64_t at;
+	size_t size;
+
+	if (ckc_captures_any()) /* a wait would end it */
+		return false;
+	over = ckc_heap_take_free(heap, true, &at, &size);
+	if (!over && !(wait && ckc_heap_take_free(heap, false, &at, &size)))
+		return false;
+	if (over && ckc_session_offers(ckc_client_current(), CK_PROC_lease_drop))
+		ck_wire_lease_drop(0, at, size);
+	else
+		ck_wire_lease_end(0, at, size);
+	return true;
+}
+
+bool ckc_arena_return(struct ckc_heap *heap, size_t keep, bool wait)
+{
+	bool any = false;
+
+	ckc_arena_end_uses(heap);
+	while (ckc_heap_free(heap) > keep && ckc_arena_return_one(heap, wait))
+		any = true;
+	return any;
+}
+
+bool ckc_arena_await(struct ckc_arena *all, const struct ckc_arena_device *d,
+		     const struct timespec *until)
+{
+	bool any = d->asking > 0;
+	int err = 0;
+
+	while (d->asking > 0 && err != ETIMEDOUT) {
+		if (until)
+			err = ck_cond_timedwait(&all->answered, &all->lock, until);
+		else
+			ck_cond_wait(&all->answered, &all->lock);
+	}
+	return any;
+}
+
+bool ckc_arena_return_all(struct ckc_client *c)
+{
+	bool any = false;
+
+	c->offered_ns = 0; /* too late: lease_press ends the offer */
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		struct ckc_heap *heap = c->memory->arena.devices[i].heap;
+
+		any |= heap && ckc_arena_return(heap, 0, true);
+	}
+	return any;
+}
+
+bool ckc_arena_press(uint64_t ctx, size_t size)
+{
+	int more = 0;
+
+	return !ck_wire_lease_press(ctx, size, &more) && more;
+}
+
+void ckc_arena_await_growth(struct ckc_client *c)
+{
+	const struct timespec until = ck_until(GROWTH_NS);
+	struct ckc_arena *all = &c->memory->arena;
+
+	ck_lock(&all->lock);
+	for (int i = 0; i < CK_MAX_DEVICES; i++)
+		ckc_arena_await(all, &all->devices[i], &until);
+	ck_unlock(&all->lock);
+}
+
+/* The caller may hold any lock, this one or one that a lease on its way needs: do not wait long. */
+static bool return_all_soon(struct ckc_client *c)
+{
+	const struct timespec until = ck_until(PATIENCE_NS);
+	struct ckc_arena *all = &c->memory->arena;
+	bool any = false;
+
+	if (ck_lock_until(&all->lock, &until) != 0)
+		return false;
+	for (int i = 0; i < CK_MAX_DEVICES; i++)
+		any |= ckc_arena_await(all, &all->devices[i], &until);
+	any |= ckc_arena_return_all(c);
+	ck_unlock(&all->lock);
+	return any;
+}
+
+/* Memory that the program has freed is free for each kind of allocation. */
+static bool find_memory(struct ckc_client *c, uint64_t ctx)
+{
+	ckc_route(c);
+	return return_all_soon(c) ||
+	       (ckc_session_offers(c, CK_PROC_lease_press) && ckc_arena_press(ctx, SIZE_MAX));
+}
+CK_ON_SHORTAGE(find_memory);
 
 static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_until, bool wait)
 {
