@@ -5,13 +5,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
+#include "rpc/link_watch.h"
 #include "rpc/links.h"
-#include "util/process/private_fds.h"
 #include "util/wait.h"
 
-#define WAKE_BELL UINT64_MAX /* epoll's data of the bell; else a link's number */
 #define EVENTS 16
 #define BUDGET                                                                                     \
 	(256u << 20) /* bytes that the channels of a session keep until the peer confirms them */
@@ -20,84 +18,11 @@ struct ck_links {
 	pthread_mutex_t lock;
 	struct ck_cond put; /* a link is no longer held */
 	struct ck_link *first;
-	bool guests; /* in a program that may close these */
-	struct ck_private_fd
-		bell[2]; /* a socket pair: what is sent to 1 wakes the thread that watches 0 */
-	pthread_mutex_t watch_lock; /* the last of all locks; guards epoll */
-	struct ck_private_fd epoll;
+	struct ck_link_watch watch;
 	int (*accept)(void *closure, struct ck_chan *connection);
 	void *closure;
 	struct ck_lasting_budget budget; /* of all channels */
 };
-
-/* --- what watches */
-
-static void keep_descriptor(const struct ck_links *links, struct ck_private_fd *kept, int fd,
-			    bool twice)
-{
-	if (links->guests)
-		ck_private_fd_take(kept, fd, twice);
-	else
-		ck_private_fd_plain(kept, fd);
-}
-
-/* With the lock. */
-static int open_epoll(struct ck_links *links)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKE_BELL};
-	int epoll = epoll_create1(EPOLL_CLOEXEC);
-
-	if (epoll < 0)
-		return -errno;
-	keep_descriptor(links, &links->epoll, epoll, false);
-	epoll = ck_private_fd_recent(&links->epoll);
-	if (epoll_ctl(epoll, EPOLL_CTL_ADD, ck_private_fd_number(&links->bell[0]), &event) < 0)
-		return -errno;
-	return 0;
-}
-
-static int open_watch(struct ck_links *links)
-{
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	for (int i = 0; i < 2; i++)
-		keep_descriptor(links, &links->bell[i], pair[i], true);
-	return open_epoll(links);
-}
-
-/*
- * All files of epoll have one inode. Ours is the one that knows the bell; to another one, and to
- * other files with that inode, this does nothing. With the lock.
- */
-static int own_epoll(struct ck_links *links)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKE_BELL};
-	int epoll = ck_private_fd_number(&links->epoll),
-	    bell = ck_private_fd_number(&links->bell[0]);
-
-	if (epoll < 0 || bell < 0 || epoll_ctl(epoll, EPOLL_CTL_MOD, bell, &event) < 0)
-		return -1;
-	return epoll;
-}
-
-static void close_watch(struct ck_links *links)
-{
-	if (own_epoll(links) >= 0)
-		ck_private_fd_close(&links->epoll);
-	for (int i = 0; i < 2; i++)
-		ck_private_fd_close(&links->bell[i]);
-}
-
-static void read_bell(struct ck_links *links)
-{
-	char rings[64];
-
-	while (recv(ck_private_fd_recent(&links->bell[0]), rings, sizeof(rings), MSG_DONTWAIT) ==
-	       (ssize_t)sizeof(rings))
-		;
-}
 
 int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), void *closure,
 		    bool guests, struct ck_links **out)
@@ -108,13 +33,11 @@ int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), vo
 	if (!links)
 		return -ENOMEM;
 	pthread_mutex_init(&links->lock, NULL);
-	pthread_mutex_init(&links->watch_lock, NULL);
-	links->guests = guests;
 	links->accept = accept;
 	links->closure = closure;
 	links->budget.limit = BUDGET;
 	atomic_init(&links->budget.used, 0);
-	ret = open_watch(links);
+	ret = ck_link_watch_open(&links->watch, guests);
 	if (ret < 0)
 		ck_links_destroy(links);
 	else
@@ -126,28 +49,26 @@ void ck_links_destroy(struct ck_links *links)
 {
 	if (!links)
 		return;
-	close_watch(links);
+	ck_link_watch_close(&links->watch);
 	ck_cond_destroy(&links->put);
-	pthread_mutex_destroy(&links->watch_lock);
+	pthread_mutex_destroy(&links->watch.lock);
 	pthread_mutex_destroy(&links->lock);
 	free(links);
 }
 
 int ck_links_fd(struct ck_links *links)
 {
-	return ck_private_fd_number(&links->epoll);
+	return ck_private_fd_number(&links->watch.epoll);
 }
 
 bool ck_links_unwatched(struct ck_links *links)
 {
-	return ck_private_fd_gone(&links->bell[0]) || ck_private_fd_gone(&links->bell[1]);
+	return ck_link_watch_gone(&links->watch);
 }
 
-/* Without a lock, for handlers of signals. If the program has closed the bell, the watching thread
- * finds out at its next look. */
 void ck_links_wake(struct ck_links *links)
 {
-	send(ck_private_fd_number(&links->bell[1]), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ck_link_watch_wake(&links->watch);
 }
 
 /* --- finding links */
@@ -299,18 +220,6 @@ int ck_links_open(struct ck_links *links, const char *peer, uint32_t number, uin
 	return ret;
 }
 
-static void watch_descriptor(struct ck_links *links, int op, int fd, uint32_t number, bool input)
-{
-	struct epoll_event event = {.events = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLET |
-					      (input ? EPOLLIN : 0),
-				    .data.u64 = number};
-
-	/* if there is no memory for it, a thread that uses the connection notices its end */
-	pthread_mutex_lock(&links->watch_lock);
-	epoll_ctl(own_epoll(links), op, fd, &event);
-	pthread_mutex_unlock(&links->watch_lock);
-}
-
 /* The peer's first words are taken in when they come, even if no call needs them: a socket with
  * unread bytes that closes with its process looks like a broken network. */
 int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan *connection,
@@ -328,7 +237,8 @@ int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan
 		link->fd = fd;
 		link->greeted = listens || !greets;
 		link->listens = listens;
-		watch_descriptor(links, EPOLL_CTL_ADD, fd, link->number, greets || listens);
+		ck_link_watch_set(&links->watch, EPOLL_CTL_ADD, fd, link->number,
+				  greets || listens);
 	}
 	pthread_mutex_unlock(&links->lock);
 	return ret;
@@ -351,7 +261,7 @@ static void check_link(struct ck_links *links, struct ck_link *link)
 
 	pthread_mutex_lock(&links->lock);
 	if (link->fd >= 0 && !link->greeted)
-		watch_descriptor(links, EPOLL_CTL_MOD, link->fd, link->number, false);
+		ck_link_watch_set(&links->watch, EPOLL_CTL_MOD, link->fd, link->number, false);
 	link->greeted = true;
 	takes = link->listens;
 	pthread_mutex_unlock(&links->lock);
@@ -400,36 +310,28 @@ void ck_links_cut(struct ck_links *links)
 	with_all(links, detach_link);
 }
 
-/* The descriptor to wait for. If the program has closed it alone, there is a new one; -EBADF: it
- * has closed the bell too. */
-static int whole_epoll(struct ck_links *links)
+/* The descriptor to wait for, or -errno. A new one watches the connections from now on. */
+static int renew_watch(struct ck_links *links)
 {
-	int epoll, ret = 0;
+	bool renewed;
+	int epoll;
 
-	if (ck_links_unwatched(links))
-		return -EBADF;
 	pthread_mutex_lock(&links->lock);
-	pthread_mutex_lock(&links->watch_lock);
-	epoll = own_epoll(links);
-	if (epoll < 0)
-		ret = open_epoll(links);
-	pthread_mutex_unlock(&links->watch_lock);
-	for (struct ck_link *link = links->first; epoll < 0 && ret == 0 && link;
+	epoll = ck_link_watch_renew(&links->watch, &renewed);
+	for (struct ck_link *link = links->first; renewed && epoll >= 0 && link;
 	     link = link->next) {
 		if (link->fd >= 0)
-			watch_descriptor(links, EPOLL_CTL_ADD, ck_chan_fd(link->chan), link->number,
-					 !link->greeted || link->listens);
+			ck_link_watch_set(&links->watch, EPOLL_CTL_ADD, ck_chan_fd(link->chan),
+					  link->number, !link->greeted || link->listens);
 	}
 	pthread_mutex_unlock(&links->lock);
-	if (ret < 0)
-		return ret;
-	return epoll < 0 ? ck_private_fd_number(&links->epoll) : epoll;
+	return epoll;
 }
 
 int ck_links_handle(struct ck_links *links, int ms)
 {
 	struct epoll_event events[EVENTS];
-	int n = whole_epoll(links);
+	int n = renew_watch(links);
 
 	if (n < 0)
 		return n;
@@ -438,11 +340,11 @@ int ck_links_handle(struct ck_links *links, int ms)
 		return errno == EINTR ? 0 : -errno;
 
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.u64 != WAKE_BELL) {
+		if (events[i].data.u64 != CK_LINK_WATCH_BELL) {
 			call_with_link(links, (uint32_t)events[i].data.u64, check_link);
 			continue;
 		}
-		read_bell(links);
+		ck_link_watch_heard(&links->watch);
 		/* a thread may have read a connection while its end was looked for */
 		with_all(links, check_link);
 	}
@@ -463,5 +365,5 @@ void ck_links_forked(struct ck_links *links)
 {
 	for (struct ck_link *link = links->first; link; link = link->next)
 		ck_chan_forked(link->chan);
-	close_watch(links);
+	ck_link_watch_close(&links->watch);
 }
