@@ -134,7 +134,7 @@ CUresult ck_emu_context_state(const struct ck_emu_context *context);
 /* Why something could not be made in a context: its state, or OUT_OF_MEMORY. */
 CUresult ck_emu_context_refusal(const struct ck_emu_context *context);
 
-/* --- devices (device.c) --- */
+/* --- devices (device.c, device_query.c) --- */
 
 #define CK_EMU_NAME "Cricket Emulated GPU"
 
