@@ -1,6 +1,6 @@
 /*
- * server/worker/worker_part.h - the parts of the process of one session, for worker.c,
- * worker_watch.c and worker_lanes.c alone.
+ * server/worker/worker_part.h - the parts of the process of one session, for the files
+ * worker*.c alone.
  */
 #ifndef CK_SERVER_WORKER_WORKER_PART_H
 #define CK_SERVER_WORKER_WORKER_PART_H
@@ -75,6 +75,13 @@ int worker_watch_cuts(int fd);
  * a cut: it is watched when its connections are there again. */
 void worker_watch_program(bool runs);
 void worker_watch_no_program(void);
+
+/* worker_supervisor.c: the supervisor's messages. */
+
+/* Report the session to it. -errno. */
+int worker_announce(const struct cks_session *session);
+/* Take its messages and further connections until the session ends. */
+_Noreturn void worker_obey(void);
 
 /* worker_lanes.c: the client's connections. */
 
