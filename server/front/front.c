@@ -77,23 +77,31 @@ static void send_answer(char kind, const char *why)
 		ck_debug("TLS: no answer to the supervisor: %m");
 }
 
+/* Use the files as they are now. -errno, and @why not. @pin: of the key; empty: it has none. */
+static int use_files(struct front *f, char pin[CK_TLS_PIN], char why[CK_TLS_WHY])
+{
+	struct ck_tls *tls;
+	int ret = ck_tls_create_server(&f->files, &tls, why);
+
+	if (ret < 0)
+		return ret;
+	if (!ck_tls_own_pin(tls, pin))
+		pin[0] = '\0';
+	ret = cks_handshakes_use(f->shakes, tls);
+	snprintf(why, CK_TLS_WHY, "%s", strerror(-ret));
+	return ret;
+}
+
 static void reload_files(struct front *f)
 {
 	char why[CK_TLS_WHY], pin[CK_TLS_PIN];
-	struct ck_tls *tls;
-	int ret = ck_tls_create_server(&f->files, &tls, why);
-	bool has_pin = ret == 0 && ck_tls_own_pin(tls, pin);
 
-	if (ret == 0) {
-		ret = cks_handshakes_use(f->shakes, tls);
-		snprintf(why, sizeof(why), "%s", strerror(-ret));
-	}
-	if (ret < 0) {
+	if (use_files(f, pin, why) < 0) {
 		ck_err("TLS: the files cannot be used, and the earlier ones stay in use: %s", why);
 		send_answer(CK_FRONT_STAYS, why);
 		return;
 	}
-	if (has_pin)
+	if (pin[0])
 		ck_info("TLS: certificate and key are read again; the key's pin is %s", pin);
 	send_answer(CK_FRONT_RELOAD, "");
 }
@@ -101,16 +109,10 @@ static void reload_files(struct front *f)
 /* Read the files, and tell the supervisor. */
 static int load_files(struct front *f)
 {
-	char why[CK_TLS_WHY], pin[CK_TLS_PIN] = "?", text[CK_TLS_WHY + 64];
-	struct ck_tls *tls;
-	int ret = ck_tls_create_server(&f->files, &tls, why);
-	bool has_pin = ret == 0 && ck_tls_own_pin(tls, pin);
+	char why[CK_TLS_WHY], pin[CK_TLS_PIN], text[CK_TLS_WHY + 64];
+	int ret = use_files(f, pin, why);
 
-	if (ret == 0) {
-		ret = cks_handshakes_use(f->shakes, tls);
-		snprintf(why, sizeof(why), "%s", strerror(-ret));
-	}
-	if (has_pin && ret == 0)
+	if (ret == 0 && pin[0])
 		snprintf(text, sizeof(text), "%cthe key's pin is %s", CK_FRONT_READY, pin);
 	else
 		snprintf(text, sizeof(text), " %s", why);
