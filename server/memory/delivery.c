@@ -182,17 +182,9 @@ uint32_t cks_deliveries_report(struct cks_session *session)
 	return atomic_load(&d->rank);
 }
 
-void cks_deliveries_send_watch(struct cks_session *session, uint64_t number, uint64_t what,
-			       bool by_reply)
+/* Have the client take @p, which is complete, with the next reply or at once. */
+static void hand_over(struct cks_deliveries *d, struct cks_part *p, bool by_reply)
 {
-	struct cks_deliveries *d = session->deliveries;
-	struct cks_part *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return; /* the client asks again after a while */
-	p->number = number | CK_DELIVERY_NEWS;
-	p->offset = what;
-	p->along = true;
 	ck_lock(&d->lock);
 	cks_deliveries_collect(d, false);
 	make_ready(d, p);
@@ -201,9 +193,21 @@ void cks_deliveries_send_watch(struct cks_session *session, uint64_t number, uin
 	ck_unlock(&d->lock);
 }
 
+void cks_deliveries_send_watch(struct cks_session *session, uint64_t number, uint64_t what,
+			       bool by_reply)
+{
+	struct cks_part *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return; /* the client asks again after a while */
+	p->number = number | CK_DELIVERY_NEWS;
+	p->offset = what;
+	p->along = true;
+	hand_over(session->deliveries, p, by_reply);
+}
+
 int cks_deliveries_send_changes(struct cks_session *session, void *list, size_t size, bool by_reply)
 {
-	struct cks_deliveries *d = session->deliveries;
 	struct cks_part *p = calloc(1, sizeof(*p));
 
 	if (!p)
@@ -213,12 +217,7 @@ int cks_deliveries_send_changes(struct cks_session *session, void *list, size_t 
 	p->at = list;
 	p->size = size;
 	p->along = size <= CHANGES_ALONG;
-	ck_lock(&d->lock);
-	cks_deliveries_collect(d, false);
-	make_ready(d, p);
-	if (!by_reply)
-		cks_deliveries_assign(d);
-	ck_unlock(&d->lock);
+	hand_over(session->deliveries, p, by_reply);
 	return 0;
 }
 
