@@ -248,6 +248,20 @@ static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size
 	return err;
 }
 
+/* To memory that the device can write: nothing travels until the program reads it. And a launch of
+ * another thread could take the pages away before bytes for them have arrived. */
+static CUresult copy_on_device(const struct place *p, CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+	CUresult err;
+
+	ckc_managed_device(src, size, false);
+	ckc_managed_device(dst, size, true);
+	err = ck_wire_cuMemcpyDtoDAsync_v2(p->ctx->object.id, dst, src, size, p->id);
+	return err || !(p->waits || ckc_managed_is_attached(dst))
+		       ? err
+		       : ckc_stream_wait(p->ctx, p->stream);
+}
+
 static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size_t size)
 {
 	enum way way;
@@ -263,6 +277,8 @@ static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size
 	way = choose_way(p, dst, size, &down);
 	if (way == CAPTURED)
 		return ckc_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
+	if (ckc_managed_moves(p->ctx->client, (uintptr_t)dst, size))
+		return copy_on_device(p, (uintptr_t)dst, src, size);
 	ckc_managed_device(src, size, false);
 	if (way == DIRECT)
 		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);

@@ -8,6 +8,7 @@
 #include "client/copy/copy_3d.h"
 #include "client/memory/box.h"
 #include "client/link/client.h"
+#include "client/managed/managed.h"
 #include "util/util.h"
 
 size_t ckc_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
@@ -76,7 +77,8 @@ CUresult ckc_box_to_host(const struct ckc_box_copy *b, const struct ckc_box_plac
 {
 	struct ckc_box dst = ckc_box_of(&b->dst, b);
 	size_t size = b->width * b->height * b->depth;
-	bool direct = ckc_box_is_packed(&dst);
+	/* a launch of another thread could take pages away before bytes for them have arrived */
+	bool direct = ckc_box_is_packed(&dst) && !ckc_managed_may_be(dst.start);
 	struct ckc_sink sink = {direct ? (void *)(uintptr_t)dst.start : malloc(size), size};
 	uint64_t last = ckc_command_last();
 	CUDA_MEMCPY3D c;

@@ -7,6 +7,7 @@
 
 #include "client/copy/mirror.h"
 #include "client/copy/mirror_part.h"
+#include "client/managed/managed.h"
 #include "client/memory/pinned.h"
 #include "client/wire/delivery.h"
 
@@ -19,9 +20,13 @@ static size_t size_of(const struct ckc_mirror *m)
 }
 
 /* A packed buffer for the bytes of @m: the application's memory if it is packed, or new memory. */
+/* Not in managed memory: a launch of another thread could take pages away before bytes for them
+ * have arrived. */
 static char *bytes_take(const struct ckc_mirror *m)
 {
-	return ckc_box_is_packed(&m->box) ? (char *)(uintptr_t)m->box.start : malloc(size_of(m));
+	return ckc_box_is_packed(&m->box) && !ckc_managed_may_be(m->box.start)
+		       ? (char *)(uintptr_t)m->box.start
+		       : malloc(size_of(m));
 }
 
 static bool is_own(const struct ckc_mirror *m, const char *bytes)

@@ -233,6 +233,22 @@ bool ckc_managed_is(uint64_t address)
 	return is;
 }
 
+bool ckc_managed_moves(const struct ckc_client *client, uint64_t address, size_t size)
+{
+	struct ckc_pages *pages = ckc_pages_current();
+	const struct ckc_managed *m;
+	bool moves;
+
+	if (likely(!ckc_managed_may_be(address)))
+		return false;
+	ck_lock(&pages->lock);
+	m = ckc_pages_of(pages, address);
+	moves = m && !m->shadow && !m->lost && m->context->client == client &&
+		size <= ckc_page_address(m, m->pages) - address;
+	ck_unlock(&pages->lock);
+	return moves;
+}
+
 bool ckc_managed_is_attached(uint64_t address)
 {
 	struct ckc_pages *pages = ckc_pages_current();
