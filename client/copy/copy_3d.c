@@ -69,7 +69,9 @@ static CUresult resolve_side(struct ckc_side *s, const struct ckc_box_copy *b, C
 	if (!s->start || !measure_side(s, b, pitch, height, at))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* memory that the GPU reaches directly counts as device memory */
-	s->device = s->device || ckc_pinned_holds((const void *)(uintptr_t)s->start, s->extent);
+	s->device = s->device || ckc_pinned_holds((const void *)(uintptr_t)s->start, s->extent) ||
+		    (ckc_managed_moves(ckc_client_current(), s->start, s->extent) &&
+		     !ckc_managed_is_attached(s->start));
 	return CUDA_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "client/managed/managed.h"
 #include "client/memory/box.h"
 #include "cuda/copy_side.h"
 #include "client/copy/mirror.h"
@@ -100,6 +101,13 @@ static CUresult encode_side(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *ma
 	if (side.type == CU_MEMORYTYPE_UNIFIED) {
 		side.type = ckc_on_device(side.device) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 		side.host = (void *)(uintptr_t)side.device;
+		ck_copy_side_set(c, end, &side);
+	}
+	/* nodes behind the copy may use these bytes on the device */
+	if (side.type == CU_MEMORYTYPE_HOST &&
+	    ckc_managed_moves(ckc_client_current(), (uintptr_t)side.host, 1)) {
+		side.type = CU_MEMORYTYPE_DEVICE;
+		side.device = (uintptr_t)side.host;
 		ck_copy_side_set(c, end, &side);
 	}
 	if (side.type == CU_MEMORYTYPE_ARRAY) {

@@ -22,6 +22,13 @@ __global__ void work(int *p)
 	p[threadIdx.x]++;
 }
 
+/* Rows of WIDTH bytes. */
+__global__ void add(unsigned char *to, size_t pitch, const unsigned char *from, size_t from_pitch, int value)
+{
+	for (int x = threadIdx.x; x < WIDTH; x += blockDim.x)
+		to[blockIdx.x * pitch + x] = from[blockIdx.x * from_pitch + x] + value;
+}
+
 static unsigned char *from, *to; /* device, managed */
 static cudaStream_t stream;
 static cudaGraphExec_t whole, rows;
@@ -73,16 +80,20 @@ static void launch_rows(unsigned char *)
 	CHECK(cudaStreamSynchronize(stream));
 }
 
+/* Kernels of the graph write the memory before it is read, and after it is written. */
 static cudaGraphExec_t capture(size_t pitch)
 {
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
 
 	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+	add<<<ROWS, WIDTH / 10, 0, stream>>>(to + 100, pitch, from, WIDTH, 0);
+	CHECK(cudaMemcpy2DAsync(from, WIDTH, to + 100, pitch, WIDTH, ROWS, cudaMemcpyHostToDevice, stream));
 	if (pitch == WIDTH)
 		CHECK(cudaMemcpyAsync(to + 100, from, SIZE, cudaMemcpyDeviceToHost, stream));
 	else
 		CHECK(cudaMemcpy2DAsync(to + 100, pitch, from, WIDTH, WIDTH, ROWS, cudaMemcpyDeviceToHost, stream));
+	add<<<ROWS, WIDTH / 10, 0, stream>>>(to + 100, pitch, to + 100, pitch, 1);
 	CHECK(cudaStreamEndCapture(stream, &graph));
 	CHECK(cudaGraphInstantiate(&exec, graph, 0));
 	CHECK(cudaGraphDestroy(graph));
@@ -101,7 +112,7 @@ static long wrong_bytes(size_t pitch, int value, int beside)
 	return wrong;
 }
 
-static long judge(const char *name, void (*copy)(unsigned char *), size_t pitch)
+static long judge(const char *name, void (*copy)(unsigned char *), size_t pitch, int more = 0)
 {
 	long wrong = 0;
 
@@ -111,7 +122,7 @@ static long judge(const char *name, void (*copy)(unsigned char *), size_t pitch)
 		CHECK(cudaMemcpyToSymbol(variable, from, SIZE, 0, cudaMemcpyDeviceToDevice));
 		CHECK(cudaStreamSynchronize(0)); /* the others do not wait for it */
 		copy(to + 100);
-		wrong += wrong_bytes(pitch, i, 100 + i) != 0;
+		wrong += wrong_bytes(pitch, i + more, 100 + i) != 0;
 	}
 	printf("%s: %ld wrong\n", name, wrong);
 	return wrong;
@@ -143,8 +154,8 @@ int main()
 	wrong += judge("packed rows", copy_packed, WIDTH);
 	wrong += judge("rows", copy_rows, PITCH);
 	wrong += judge("a variable", copy_variable, WIDTH);
-	wrong += judge("in a graph", launch_whole, WIDTH);
-	wrong += judge("rows in a graph", launch_rows, PITCH);
+	wrong += judge("in a graph", launch_whole, WIDTH, 1);
+	wrong += judge("rows in a graph", launch_rows, PITCH, 1);
 	over = true;
 	thread.join();
 	printf("%ld wrong\n", wrong);
