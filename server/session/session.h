@@ -80,7 +80,8 @@ struct cks_session {
 	_Atomic bool used;	  /* it is in use: the watch reports it, and checks output */
 	struct cks_gate gate;	  /* closed while the session is suspended */
 	struct cks_stream_holds holds;
-	_Atomic bool captured;	  /* it has begun a capture: memory/lease_quiet.c */
+	/* it has begun a capture: memory/lease_quiet.c, objects/event.c */
+	_Atomic bool captured;
 	struct ck_mutex contexts; /* held while one ends, or its work is waited for */
 	_Atomic uint32_t
 		gpus[CK_NOTED_GPUS]; /* by device: a mark if it has a context there, else 0 */

@@ -1,7 +1,8 @@
 /*
  * tests/test_apps/bystanders.c - what goes on beside something that it has nothing to do with: a
  * function of one graph and the memory of another, pages that a function and a thread access,
- * a capture and the pages of another context, the end of a context and a graph of another.
+ * a capture and the pages of another context, or an event of before it, the end of a context and a
+ * graph of another.
  *
  * What holds a stream up is a function that sleeps.
  */
@@ -195,6 +196,28 @@ static void end_of_context(CUcontext second)
 	printf("ran: %d\n", ran);
 }
 
+/* The program has asked for an event that is not over, and records it in a capture. */
+static void event_and_capture(void)
+{
+	CUstream busy = new_stream(), stream = new_stream();
+	CUgraph graph;
+	CUevent event;
+	CUdeviceptr d;
+
+	CHECK(cu.cuMemAlloc_v2(&d, SIZE));
+	CHECK(cu.cuEventCreate(&event, 0));
+	CHECK(cu.cuLaunchHostFunc(busy, slow, NULL));
+	CHECK(cu.cuEventRecord(event, busy));
+	while (cu.cuEventQuery(event) != CUDA_ERROR_NOT_READY)
+		;
+	CHECK(cu.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	CHECK(cu.cuMemsetD8Async(d, 6, SIZE, stream));
+	CHECK(cu.cuEventRecord(event, stream));
+	usleep(SLEEP_US / 6);
+	printf("captured with an event: %d\n", (int)cu.cuStreamEndCapture(stream, &graph));
+	CHECK(cu.cuStreamSynchronize(busy));
+}
+
 int main(void)
 {
 	CUcontext second;
@@ -210,6 +233,7 @@ int main(void)
 	function_and_memory();
 	pages_in_function();
 	pages_and_capture(second);
+	event_and_capture();
 	end_of_context(second);
 	return 0;
 }
