@@ -39,6 +39,7 @@ struct peer_message {
 	void *args;	      /* as the procedure's coder decodes them */
 	unsigned char *bulk;
 	size_t bulk_size;
+	bool unanswered; /* a thread of the peer still uses it */
 };
 
 static inline uint64_t peer_seq(const struct peer_message *m)
@@ -185,7 +186,8 @@ static inline void peer_note(const struct peer_message *m)
 		peer.log = realloc(peer.log, peer.room * sizeof(*peer.log));
 		peer_check(peer.log);
 	}
-	peer.log[peer.count++] = *m;
+	peer.log[peer.count] = *m;
+	peer.log[peer.count++].unanswered = !m->proc->one_way;
 	if (m->proc->one_way) {
 		peer_check(peer_seq(m) == peer.seq + 1);
 		peer.seq++;
@@ -218,6 +220,16 @@ static inline void peer_answer(struct ck_chan *chan, const struct peer_message *
 	peer_reply(chan, m->xid, m->proc->xdr_res, res, payload.data, payload.size,
 		   m->proc->bulk_out ? &tail : NULL);
 	free(res); /* what it points to is the test's */
+}
+
+static inline void peer_mark_answered(const struct peer_message *m)
+{
+	pthread_mutex_lock(&peer.lock);
+	for (size_t i = 0; i < peer.count; i++) {
+		if (peer.log[i].args == m->args)
+			peer.log[i].unanswered = false;
+	}
+	pthread_mutex_unlock(&peer.lock);
 }
 
 /* The first message of a connection; false when it ends without one. */
@@ -273,8 +285,10 @@ static inline void *peer_connection(void *arg)
 		while (peer_read(reader, &m) == 0) {
 			peer_take_fd(chan);
 			peer_note(&m);
-			if (!m.proc->one_way)
+			if (!m.proc->one_way) {
 				peer_answer(chan, &m);
+				peer_mark_answered(&m);
+			}
 		}
 		peer_free(&m);
 	}
@@ -336,14 +350,22 @@ static inline void peer_await_all(void)
 	peer_await(ckc_command_number(ckc_client_current()));
 }
 
-/* Forget the messages so far. */
+/* Forget the messages so far. Those that are being answered stay, with no number. */
 static inline void peer_clear(void)
 {
+	size_t kept = 0;
+
 	peer_await_all();
 	pthread_mutex_lock(&peer.lock);
-	for (size_t i = 0; i < peer.count; i++)
-		peer_free(&peer.log[i]);
-	peer.count = 0;
+	for (size_t i = 0; i < peer.count; i++) {
+		if (peer.log[i].unanswered) {
+			peer.log[kept] = peer.log[i];
+			peer.log[kept++].number = 0;
+		} else {
+			peer_free(&peer.log[i]);
+		}
+	}
+	peer.count = kept;
 	pthread_mutex_unlock(&peer.lock);
 }
 

@@ -64,17 +64,19 @@ static void only_the_changed_page_is_sent_again(void **state)
 static void launches_between_which_nothing_is_touched_send_nothing(void **state)
 {
 	volatile unsigned char *p = allocate(SIZE);
+	size_t before;
 
 	(void)state;
 	p[0] = 1;
 	ckc_managed_launch();
 	peer_clear();
+	before = peer.count;
 	assert_int_equal(ckc_client_current()->managed->pages.active, 0);
 	for (int i = 0; i < 100; i++)
 		ckc_managed_launch();
 	assert_int_equal(ckc_client_current()->managed->pages.active, 0);
 	peer_await_all();
-	assert_int_equal(peer.count, 0);
+	assert_int_equal(peer.count, before);
 	release(p);
 }
 
