@@ -14,7 +14,7 @@
 
 #include "util/process/stack.h"
 
-#define SIZE (256u << 10)
+#define SIZE (4u << 20) /* a sanitizer has much of each stack */
 
 static ucontext_t around, inside;
 static bool in_coroutine;
