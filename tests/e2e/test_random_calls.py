@@ -24,7 +24,6 @@ def seeds():
 
 
 @pytest.mark.skipif(DRIVER != "emu", reason="pools and leases of a real GPU differ in what is left over")
-@pytest.mark.threads
 @pytest.mark.parametrize("seed", seeds())
 def test_a_random_program_observes_what_it_does_natively(server, direct_env, seed):
     assert PROGRAM.exists(), "make -C tests random"
