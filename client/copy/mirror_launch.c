@@ -19,8 +19,8 @@ static size_t size_of(const struct ckc_mirror *m)
 	return m->box.width * m->box.height * m->box.depth;
 }
 
-/* A packed buffer for the bytes of @m: the application's memory if it is packed, or new memory. */
-/* Not in managed memory: a launch of another thread could take pages away before bytes for them
+/* A packed buffer for the bytes of @m: the application's memory if it is packed, or new memory.
+ * Managed memory is none: a launch of another thread could take pages away before bytes for them
  * have arrived. */
 static char *bytes_take(const struct ckc_mirror *m)
 {

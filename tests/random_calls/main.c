@@ -1,6 +1,6 @@
 /*
  * tests/random_calls/main.c - makes random legal programs of the driver API and prints all that
- * they can observe: the same for a seed, by whatever driver.
+ * they can observe: the same for a seed, with each driver.
  *
  *   random_calls SEED [STEPS [THREADS [NAMES]]] NAMES: of the steps to make, all others are left
  *   out
@@ -163,7 +163,7 @@ static void make_step(struct world *w)
 	size_t i = 0;
 
 	w->step++;
-	w->random = w->seed ^ w->step * 0xd1342543de82ef95u; /* whatever other steps draw */
+	w->random = w->seed ^ w->step * 0xd1342543de82ef95u; /* independent of other steps */
 	for (size_t n = 0; n < sizeof(steps) / sizeof(steps[0]); n++)
 		total += steps[n].weight;
 	for (at = below(w, total); at >= steps[i].weight; i++)
