@@ -9,24 +9,30 @@
 #include <stdint.h>
 
 struct cks_share {
-	uint64_t gpus;	      /* bits of the GPUs that it has contexts on; 0: none known */
-	uint32_t weight;      /* of its identity, */
-	int priority;	      /* and that */
-	uint32_t group;	      /* its sessions use a GPU at the same time; 0: none */
-	bool active;	      /* it has used the GPU lately */
-	bool held;	      /* its worker waits for turns */
-	bool wants;	      /* a turn */
-	bool below;	      /* one of higher priority uses a GPU of it: its turns are short */
+	uint64_t gpus;	 /* bits of the GPUs that it has contexts on; 0: none known */
+	uint32_t weight; /* of its identity, */
+	int priority;	 /* and that */
+	uint32_t group;	 /* its sessions use a GPU at the same time; 0: none */
+	bool active;	 /* it has used the GPU lately */
+	bool held;	 /* its worker waits for turns */
+	bool wants;	 /* a turn */
+	bool below;	 /* one of higher priority uses a GPU of it: its turns are in pieces */
+	/* one of lower priority uses one: its turns end soon when it is quiet */
+	bool above;
 	bool running;	      /* it has one, */
 	uint32_t serial;      /* with this number, */
 	uint32_t window_us;   /* and may submit work for so long, */
-	uint16_t messages;    /* below: and at most so many messages */
+	bool stopped;	      /* unless one of higher priority has asked since */
+	uint32_t soon_us;     /* one of higher priority asks after this, probably; 0: not known */
 	bool eager;	      /* it had more to do when its last turn ended, */
 	int32_t lag_us;	      /* after which it asks again, in the mean */
 	int64_t since, ended; /* which began and ended then; in us */
 	uint64_t passed;      /* us of its turns, scaled by weight: who has least is next, */
 	uint64_t begun;	      /* as they were when its latest turn began */
-	bool came;	      /* it has begun to want a turn */
+	bool came;	      /* it has begun to want a turn, */
+	int64_t came_at;      /* at this time; not counting those that it asks for again at once, */
+	int64_t every_us;     /* it does so after this time, in the mean; 0: not known; */
+	int64_t off_us;	      /* and differs from it by so much */
 };
 
 #endif

@@ -71,15 +71,20 @@ static uint64_t find_contested(struct cks_share **list, size_t count)
 	return bits;
 }
 
-/* Does an active session of higher priority use a GPU of @s? */
-static bool is_below(const struct cks_share *s, struct cks_share **list, size_t count)
+/* Is @high of higher priority than @low, on a GPU of both? */
+static bool goes_before(const struct cks_share *high, const struct cks_share *low)
 {
-	bool below = false;
+	return high->priority > low->priority && (high->gpus & low->gpus) != 0;
+}
 
-	for (size_t i = 0; i < count && !below; i++)
-		below = list[i]->active && list[i]->priority > s->priority &&
-			(list[i]->gpus & s->gpus) != 0;
-	return below;
+/* Do active sessions of higher and lower priority use a GPU of @s? */
+static void rank_share(struct cks_share *s, struct cks_share **list, size_t count)
+{
+	s->below = s->above = false;
+	for (size_t i = 0; s->held && i < count; i++) {
+		s->below |= list[i]->active && goes_before(list[i], s);
+		s->above |= list[i]->active && goes_before(s, list[i]);
+	}
 }
 
 static void hold_share(struct cks_fair_share *y, struct cks_share *s, uint64_t passed)
@@ -87,7 +92,6 @@ static void hold_share(struct cks_fair_share *y, struct cks_share *s, uint64_t p
 	s->held = true;
 	s->wants = s->eager = false;
 	s->window_us = CK_SHARE_TURN_US / 4; /* what it will submit is not known */
-	s->messages = CK_SHARE_MESSAGES;
 	s->passed = s->begun = passed;
 	y->tell(s, CK_CONTROL_HOLD);
 }
@@ -111,12 +115,51 @@ static void choose_held(struct cks_fair_share *y, struct cks_share **list, size_
 			hold_share(y, s, passed_there(s, list, count));
 		else if (!held && s->held)
 			let_go(y, s);
-		s->below = held && is_below(s, list, count);
+		rank_share(s, list, count);
 		y->held += held;
 	}
 }
 
 /* --- turns */
+
+/* It asks, after a pause: how regular is that? */
+static void note_arrival(struct cks_share *s, int64_t now)
+{
+	int64_t after = now - s->came_at, off = llabs(after - s->every_us);
+
+	s->came_at = now;
+	if (after > CK_SHARE_RARE_US) {
+		s->every_us = 0;
+	} else if (s->every_us == 0) {
+		s->every_us = s->off_us = after;
+	} else {
+		s->off_us += (off - s->off_us) / 4;
+		s->every_us += (after - s->every_us) / 4;
+	}
+}
+
+/* When @s asks next, if that is known; INT64_MAX: it is not. */
+static int64_t expected_at(const struct cks_share *s, int64_t now)
+{
+	bool regular = s->every_us > 0 && s->off_us < s->every_us / 8;
+
+	return regular && now < s->came_at + s->every_us + s->every_us / 4
+		       ? s->came_at + s->every_us - 2 * s->off_us
+		       : INT64_MAX;
+}
+
+/* After which time an active session of higher priority asks; 0: not known. */
+static uint32_t find_soon(const struct cks_share *s, struct cks_share **list, size_t count,
+			  int64_t now)
+{
+	int64_t at = INT64_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		if (list[i]->active && goes_before(list[i], s))
+			at = ck_min(at, expected_at(list[i], now));
+	}
+	return at == INT64_MAX ? 0 : (uint32_t)ck_max(at - now, (int64_t)1);
+}
 
 void cks_fair_share_want(struct cks_fair_share *y, struct cks_share *s, int64_t now)
 {
@@ -129,6 +172,8 @@ void cks_fair_share_want(struct cks_fair_share *y, struct cks_share *s, int64_t 
 	if (s->wants)
 		return; /* it asks again */
 	s->wants = true;
+	if (!s->running && !s->eager)
+		note_arrival(s, now);
 	if (s->eager || s->running)
 		s->lag_us += ((int32_t)lag - s->lag_us) / 4;
 	s->came = !s->running;
@@ -147,16 +192,6 @@ static void bound_credit(struct cks_share **list, size_t count)
 	}
 }
 
-/* For turns of CK_SHARE_BELOW_US. A turn that ended early tells nothing. */
-static void fit_messages(struct cks_share *s, int64_t used, bool full)
-{
-	int64_t fit = (int64_t)s->messages * CK_SHARE_BELOW_US / used;
-
-	fit = ck_min(fit, ck_min(2 * (int64_t)s->messages, (int64_t)CK_SHARE_MESSAGES_MOST));
-	if (full || fit < s->messages)
-		s->messages = (uint16_t)ck_max(fit, (int64_t)1);
-}
-
 void cks_fair_share_ended(struct cks_share *s, uint32_t serial, bool full, int64_t now)
 {
 	int64_t used = ck_max(now - s->since, (int64_t)1), window;
@@ -167,10 +202,8 @@ void cks_fair_share_ended(struct cks_share *s, uint32_t serial, bool full, int64
 	s->eager = full;
 	s->ended = now;
 	s->passed += (uint64_t)used * CK_SCALE / s->weight;
-	if (s->below) {
-		fit_messages(s, used, full);
-		return;
-	}
+	if (s->stopped)
+		return; /* its length was not its own */
 	window = (int64_t)s->window_us * CK_SHARE_TURN_US / used;
 	window = ck_min(window, (int64_t)CK_SHARE_TURN_US);
 	s->window_us = (uint32_t)ck_max(window, (int64_t)CK_SHARE_LEAST_US);
@@ -235,9 +268,24 @@ static int by_priority_and_passed(const void *a, const void *b)
 	return ((*x)->passed > (*y)->passed) - ((*x)->passed < (*y)->passed);
 }
 
+/* End the turns of lower priority that are in the way of @s. */
+static void stop_lower(struct cks_fair_share *y, const struct cks_share *s, struct cks_share **list,
+		       size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct cks_share *t = list[i];
+
+		if (!t->running || t->stopped || !goes_before(s, t) ||
+		    (s->group && t->group == s->group))
+			continue;
+		t->stopped = true;
+		y->tell(t, CK_CONTROL_HOLD);
+	}
+}
+
 static void begin_turn(struct cks_fair_share *y, struct cks_share *s, int64_t now)
 {
-	s->wants = s->eager = false;
+	s->wants = s->eager = s->stopped = false;
 	s->running = true;
 	s->since = now;
 	s->serial = ++y->serial;
@@ -257,6 +305,8 @@ static void give_turns(struct cks_fair_share *y, struct cks_share **list, size_t
 		if (!has_place(s, now))
 			continue;
 		if (s->wants && !(s->gpus & taken_gpus(list, count, i, now))) {
+			stop_lower(y, s, list, count);
+			s->soon_us = s->below ? find_soon(s, list, count, now) : 0;
 			begin_turn(y, s, now);
 			lower_next(next, now + s->window_us + CK_SHARE_STUCK_US);
 		} else if (!s->wants) {

@@ -9,8 +9,9 @@
  * that has submitted work of a long time gets a shorter window next.
  *
  * A session of higher priority has its turn as soon as it asks for it, while the GPU finishes the
- * turn of a lower one; and no lower one has a turn while it has. Beside it, turns of lower sessions
- * are short: few messages each.
+ * last piece of a lower one's turn; and no lower one has a turn while it has. Beside it, workers
+ * divide the turns of lower sessions into pieces (server/processes/turn_pieces.h). If it asks at
+ * regular times, these pieces are shorter when it is about to ask.
  *
  * The sessions of a group, which NVIDIA MPS lets use a GPU together, have turns at the same time.
  *
@@ -28,10 +29,10 @@
 
 #define CK_SHARE_GPUS 64
 #define CK_SHARE_TURN_US 20000 /* GPU time of a turn, about */
-#define CK_SHARE_BELOW_US 2000 /* the same beside sessions of higher priority */
 #define CK_SHARE_LEAST_US 200  /* shortest window */
-#define CK_SHARE_MESSAGES 4    /* of the first turn beside sessions of higher priority */
-#define CK_SHARE_MESSAGES_MOST 4096
+#define CK_SHARE_MESSAGES 4    /* of the first piece beside sessions of higher priority */
+#define CK_SHARE_QUIET_US 500  /* after which a turn beside sessions of lower priority ends early */
+#define CK_SHARE_RARE_US 1000000 /* who asks less often is not expected */
 /* The GPU waits so long for one that had more to do: twice as long as that takes in the mean,
  * between these. */
 #define CK_SHARE_EAGER_US 2000
@@ -43,7 +44,7 @@ struct cks_fair_share {
 	uint32_t marks[CK_SHARE_GPUS]; /* of GPUs (messages.h); their places are the bits */
 	uint32_t serial;
 	size_t held; /* sessions, after the last run */
-	/* Tell the worker of @share: CK_CONTROL_HOLD, _TURN or _FREE. */
+	/* Tell the worker of @share: CK_CONTROL_HOLD (also to end its turn), _TURN or _FREE. */
 	void (*tell)(struct cks_share *share, char kind);
 };
 

@@ -10,6 +10,7 @@
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/worker/gpu_turn.h"
+#include "server/processes/turn_pieces.h"
 #include "server/worker/worker_part.h"
 #include "util/process/fd.h"
 #include "util/log.h"
@@ -19,8 +20,8 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_STEP_US 500 /* between two looks whether the session does anything */
-#define CK_QUIET 4     /* steps without a message, after which its turn ends early */
+#define CK_STEP_US 250	 /* between two looks whether the session does anything */
+#define CK_QUIET_US 2000 /* without a message, after which its turn ends early */
 
 /* Of the process, which has one session. */
 static struct {
@@ -28,9 +29,11 @@ static struct {
 	struct ck_cond begun;
 	bool running;	/* the thread */
 	bool held;	/* turns are given */
-	uint64_t count; /* of turns so far: the latest, */
-	uint32_t serial, window_us;
-	struct cks_pass pass; /* of the thread */
+	bool stopped;	/* the latest turn is to end */
+	uint64_t count; /* of turns so far: the latest is this one, */
+	struct cks_control_turn latest;
+	struct cks_turn_pieces pieces; /* of the session's turns that are divided */
+	struct cks_pass pass;	       /* of the thread */
 } turn = {.lock = CK_MUTEX(CK_RANK_TURN)};
 
 static void request_turn(void)
@@ -63,12 +66,15 @@ static bool is_latest(uint64_t number)
 	return latest;
 }
 
-/* Let the session submit work for @window_us. False: it had no more to do before. */
-static bool allow_submission(struct cks_session *s, uint64_t number, uint32_t window_us)
+/* Let the session submit work until then, or until the gate is held. False: it had no more to do
+ * before. */
+static bool allow_submission(struct cks_session *s, uint64_t number, int64_t until,
+			     uint32_t quiet_us)
 {
-	int64_t until = ck_now_us() + window_us, now;
+	const unsigned int most = ck_max(quiet_us / CK_STEP_US, 1u);
 	uint64_t turns, before;
 	unsigned int quiet = 0;
+	int64_t now;
 	bool inside;
 
 	before = cks_gate_turns(&s->gate, &inside);
@@ -79,7 +85,7 @@ static bool allow_submission(struct cks_session *s, uint64_t number, uint32_t wi
 		turns = cks_gate_turns(&s->gate, &inside);
 		quiet = turns == before && !inside ? quiet + 1 : 0;
 		before = turns;
-		if (quiet == CK_QUIET)
+		if (quiet == most)
 			return false;
 	}
 	return true;
@@ -128,27 +134,63 @@ static void drain_work(struct cks_session *s, uint64_t number)
 		wait_for_work(s);
 }
 
-static void run_turn(struct cks_session *s, uint64_t number, uint32_t serial, uint32_t window_us)
+/* Submission ends. False: the turn has ended otherwise. */
+static bool hold_session(struct cks_session *s, uint64_t number)
 {
-	struct cks_worker_note note = {.kind = CK_NOTE_TURN, .number = serial};
 	bool over;
 
-	note.uses = allow_submission(s, number, window_us);
 	ck_lock(&turn.lock);
 	over = turn.held && turn.count == number;
 	if (over)
 		cks_gate_hold(&s->gate);
 	ck_unlock(&turn.lock);
-	if (!over)
-		return;
-	drain_work(s, number);
+	return over;
+}
+
+static void note_piece(int64_t used_us, bool full)
+{
+	ck_lock(&turn.lock);
+	cks_turn_pieces_fit(&turn.pieces, used_us, full);
+	ck_unlock(&turn.lock);
+}
+
+/* Begin another piece, unless the turn is to end. */
+static bool open_piece(struct cks_session *s, uint64_t number, int64_t now)
+{
+	bool goes_on;
+
+	ck_lock(&turn.lock);
+	goes_on = turn.held && !turn.stopped && turn.count == number;
+	if (goes_on)
+		cks_gate_meter(&s->gate, cks_turn_pieces_next(&turn.pieces, now));
+	ck_unlock(&turn.lock);
+	return goes_on;
+}
+
+/* The turn @number, which has begun. */
+static void run_turn(struct cks_session *s, uint64_t number, const struct cks_control_turn *m)
+{
+	struct cks_worker_note note = {.kind = CK_NOTE_TURN, .number = m->serial};
+	uint32_t quiet_us = m->quiet_us ? m->quiet_us : CK_QUIET_US;
+	int64_t now = ck_now_us(), until = now + m->window_us, since;
+
+	do {
+		since = now;
+		note.uses = allow_submission(s, number, until, quiet_us);
+		if (!hold_session(s, number))
+			return;
+		drain_work(s, number);
+		now = ck_now_us();
+		if (m->messages > 0)
+			note_piece(now - since, note.uses);
+	} while (m->messages > 0 && note.uses && now < until && open_piece(s, number, now));
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
 static void *take_turns(void *session)
 {
 	struct cks_session *s = session;
-	uint32_t serial, window_us;
+	struct cks_control_turn latest;
 	uint64_t taken = 0;
 
 	cks_gate_join(&s->gate, &turn.pass);
@@ -157,10 +199,9 @@ static void *take_turns(void *session)
 		while (turn.count == taken)
 			ck_cond_wait(&turn.begun, &turn.lock);
 		taken = turn.count;
-		serial = turn.serial;
-		window_us = turn.window_us;
+		latest = turn.latest;
 		ck_unlock(&turn.lock);
-		run_turn(s, taken, serial, window_us);
+		run_turn(s, taken, &latest);
 	}
 	return NULL;
 }
@@ -186,6 +227,23 @@ void cks_gpu_turn_free(struct cks_session *s)
 	ck_unlock(&turn.lock);
 }
 
+/* With the lock. */
+static void begin_turn(struct cks_session *s, const struct cks_control_turn *m)
+{
+	const int64_t now = ck_now_us();
+
+	turn.count++;
+	turn.stopped = false;
+	turn.latest = *m;
+	if (m->messages > 0) {
+		cks_turn_pieces_begin(&turn.pieces, m->messages, m->soon_us, now);
+		cks_gate_meter(&s->gate, cks_turn_pieces_next(&turn.pieces, now));
+	} else {
+		cks_gate_let(&s->gate);
+	}
+	ck_cond_signal(&turn.begun);
+}
+
 void cks_gpu_turn_control(struct cks_session *s, const struct cks_control_turn *m)
 {
 	if (m->kind == CK_CONTROL_FREE || !has_thread(s)) {
@@ -195,16 +253,10 @@ void cks_gpu_turn_control(struct cks_session *s, const struct cks_control_turn *
 	ck_lock(&turn.lock);
 	turn.held = true;
 	if (m->kind == CK_CONTROL_HOLD) {
+		turn.stopped = true;
 		cks_gate_hold(&s->gate);
 	} else {
-		turn.count++;
-		turn.serial = m->serial;
-		turn.window_us = m->window_us;
-		if (m->messages > 0)
-			cks_gate_meter(&s->gate, m->messages);
-		else
-			cks_gate_let(&s->gate);
-		ck_cond_signal(&turn.begun);
+		begin_turn(s, m);
 	}
 	ck_unlock(&turn.lock);
 }

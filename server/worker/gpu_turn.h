@@ -4,7 +4,7 @@
  *
  * The supervisor holds it and gives it turns (server/rules/fair_share.h). Between turns the gate is
  * closed. At the end of a turn the worker waits until the GPU has done the session's work, and
- * reports it.
+ * reports it. A turn beside sessions of higher priority is in pieces (turn_pieces.h).
  */
 #ifndef CK_SERVER_WORKER_GPU_TURN_H
 #define CK_SERVER_WORKER_GPU_TURN_H
@@ -17,7 +17,7 @@ struct cks_session;
 /* Before anyone may hold @session. */
 void cks_gpu_turn_prepare(struct cks_session *session);
 
-/* CK_CONTROL_HOLD, _TURN or _FREE. For one thread. */
+/* CK_CONTROL_HOLD, which also ends a turn, _TURN or _FREE. For one thread. */
 void cks_gpu_turn_control(struct cks_session *session, const struct cks_control_turn *message);
 /* The supervisor has gone: no process gives turns. For the same thread. */
 void cks_gpu_turn_free(struct cks_session *session);

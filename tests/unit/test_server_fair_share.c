@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -26,10 +27,11 @@ struct session {
 	int64_t lag;   /* and its process needs so long to ask again */
 	int64_t ends;  /* of its turn, */
 	int64_t asks;  /* and of its pause */
-	int64_t each;  /* GPU time of a message, where messages are counted */
+	int64_t piece; /* GPU time of a piece, where turns are divided */
 	int64_t had;   /* GPU time */
 	int64_t delay; /* longest, from asking to a turn */
 	int64_t asked;
+	uint32_t soon; /* of its latest turn */
 	unsigned int told[3];
 };
 
@@ -42,15 +44,16 @@ static void tell(struct cks_share *share, char kind)
 	struct session *s = container_of(share, struct session, share);
 
 	s->told[kind == CK_CONTROL_HOLD ? 0 : kind == CK_CONTROL_TURN ? 1 : 2]++;
-	if (kind == CK_CONTROL_HOLD)
+	if (kind == CK_CONTROL_HOLD && share->running)
+		s->ends = ck_min(s->ends, now + s->piece);
+	else if (kind == CK_CONTROL_HOLD)
 		s->asks = now + s->pause + s->lag;
 	if (kind != CK_CONTROL_TURN)
 		return;
 	s->delay = ck_max(s->delay, now - s->asked);
+	s->soon = share->soon_us;
 	s->ends = s->rate ? now + (int64_t)share->window_us * ck_max(s->rate, 1000) / 1000
 			  : INT64_MAX;
-	if (share->below)
-		s->ends = now + share->messages * s->each;
 }
 
 static int set_up(void **state)
@@ -259,30 +262,62 @@ static void a_higher_priority_goes_first(void **state)
 	(void)state;
 	high->share.priority = 5;
 	high->pause = 10000;
-	low->each = 30;
+	low->piece = 2000;
 	run();
 	turns = high->told[1];
 	assert_true(turns > 400);
 	assert_int_equal(high->delay, 0);
-	assert_true(low->had > 5 * SECOND);
-	assert_in_range(low->had / low->told[1], CK_SHARE_BELOW_US / 2, CK_SHARE_BELOW_US * 2);
-	assert_false(high->share.below);
-	assert_true(low->share.below);
+	assert_true(low->had > 6 * SECOND); /* of 20: the high one has 20 of 30 ms */
+	assert_true(high->share.above && !high->share.below);
+	assert_true(low->share.below && !low->share.above);
 }
 
-static void messages_of_a_low_turn_follow_their_time(void **state)
+/* Once a turn; and a session of the same or a lower priority ends none. */
+static void a_low_turn_ends_when_the_high_session_asks(void **state)
 {
-	struct session *low = begin(1, 1, 1, 1000);
+	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);
+	unsigned int holds;
 
 	(void)state;
-	begin(0, 1, 1, 1000)->share.priority = 1;
-	all[0].pause = 10000;
-	low->each = 5000; /* each takes longer than a turn should */
+	high->share.priority = 5;
+	high->pause = 10000;
+	low->piece = 1000;
 	run();
-	assert_int_equal(low->share.messages, 1);
-	low->each = 10;
+	holds = low->told[0] - 1; /* the first one began it */
+	assert_in_range(holds, high->told[1] * 9 / 10, high->told[1]);
+	assert_int_equal(high->told[0], 1);
+	/* a turn that was ended tells nothing */
+	assert_true(low->share.window_us > CK_SHARE_TURN_US / 2);
+}
+
+static void a_session_that_asks_regularly_is_expected(void **state)
+{
+	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);
+
+	(void)state;
+	high->share.priority = 5;
+	high->pause = 30000;
+	low->piece = 1000;
 	run();
-	assert_in_range(low->share.messages * low->each, CK_SHARE_BELOW_US / 2, CK_SHARE_BELOW_US);
+	/* its turns take 20 ms; the low one's begin at once, and the second 20 ms later */
+	assert_in_range(low->soon, 1, 30000);
+	assert_true(llabs(high->share.every_us - 50000) < 1000);
+	/* much later than expected: no more */
+	high->asks = INT64_MAX;
+	run();
+	assert_int_equal(low->soon, 0);
+}
+
+static void a_session_that_asks_rarely_is_not_expected(void **state)
+{
+	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);
+
+	(void)state;
+	high->share.priority = 5;
+	high->pause = 2 * SECOND;
+	low->piece = 1000;
+	run();
+	assert_int_equal(low->soon, 0);
 }
 
 static void lower_sessions_share_by_weight(void **state)
@@ -290,8 +325,8 @@ static void lower_sessions_share_by_weight(void **state)
 	(void)state;
 	begin(0, 1, 1, 1000)->share.priority = 1;
 	all[0].pause = 10000;
-	begin(1, 3, 1, 1000)->each = 50;
-	begin(2, 1, 1, 1000)->each = 50;
+	begin(1, 3, 1, 1000)->piece = 2000;
+	begin(2, 1, 1, 1000)->piece = 2000;
 	run();
 	assert_ratio(&all[1], &all[2], 3);
 }
@@ -376,7 +411,9 @@ int main(void)
 		cmocka_unit_test_setup(a_turn_without_an_end_stops_nobody, set_up),
 		cmocka_unit_test_setup(sessions_are_freed_when_the_other_one_has_gone, set_up),
 		cmocka_unit_test_setup(a_higher_priority_goes_first, set_up),
-		cmocka_unit_test_setup(messages_of_a_low_turn_follow_their_time, set_up),
+		cmocka_unit_test_setup(a_low_turn_ends_when_the_high_session_asks, set_up),
+		cmocka_unit_test_setup(a_session_that_asks_regularly_is_expected, set_up),
+		cmocka_unit_test_setup(a_session_that_asks_rarely_is_not_expected, set_up),
 		cmocka_unit_test_setup(lower_sessions_share_by_weight, set_up),
 		cmocka_unit_test_setup(who_asks_again_is_answered_by_the_state, set_up),
 		cmocka_unit_test_setup(sessions_of_a_group_have_their_turns_together, set_up),
