@@ -1,13 +1,15 @@
 /*
  * bench/wire.c - what plain sockets carry: the yardstick for copies over the network.
  *
- *   bench-wire serve PORT                      reads, or writes, whatever a client wants, for ever
+ *   bench-wire serve PORT                      reads, or writes, what a client wants
  *   bench-wire run HOST PORT CONNECTIONS MIB ROUNDS
  *                                              JSON: GB/s there ("up") and back ("down") of ROUNDS
  *                                              transfers of MIB, split over the connections; from
  *                                              and to one buffer a connection again and again, and
  *                                              ("up_memory", "down_memory") memory as large as the
  *                                              transfer, as a copy's is
+ *   bench-wire ask HOST PORT ROUNDS            JSON: us from a request to the end of a reply of 4 B,
+ *                                              64 KiB and 1 MiB; both ends spin, as Cricket's do
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -26,6 +28,7 @@
 #define BUFFER (4 << 20) /* as much as one of the connections of a copy asks of the kernel */
 #define MOST 64
 #define ROUNDS_MAX 100
+#define SPINS 20000 /* looks for a request before the server sleeps */
 
 /* What a client asks for: that many bytes, there or back. An acknowledging byte ends it. */
 struct wish {
@@ -70,6 +73,31 @@ static int read_all(int fd, char *buf, uint64_t size, int step)
 	return 0;
 }
 
+/* The same without sleep. */
+static int spin_all(int fd, char *buf, uint64_t size)
+{
+	while (size > 0) {
+		ssize_t n = recv(fd, buf, size, MSG_DONTWAIT);
+
+		if (n == 0 || (n < 0 && errno != EAGAIN))
+			return -1;
+		if (n > 0) {
+			size -= (uint64_t)n;
+			buf += n;
+		}
+	}
+	return 0;
+}
+
+/* Spin until something has come, but not for long. */
+static void spin_briefly(int fd)
+{
+	char byte;
+
+	for (int i = 0; i < SPINS && recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0; i++)
+		;
+}
+
 static int write_all(int fd, const char *buf, uint64_t size, int step)
 {
 	while (size > 0) {
@@ -89,7 +117,10 @@ static void *serve_one(void *arg)
 	char *buf = malloc(BUFFER);
 	struct wish wish;
 
-	while (buf && read_all(fd, (char *)&wish, sizeof(wish), 0) == 0) {
+	for (;;) {
+		spin_briefly(fd);
+		if (!buf || read_all(fd, (char *)&wish, sizeof(wish), 0) < 0)
+			break;
 		if (wish.back ? write_all(fd, buf, wish.bytes, 0)
 			      : read_all(fd, buf, wish.bytes, 0))
 			break;
@@ -193,6 +224,36 @@ static double rate(struct connection *c, int n, uint64_t bytes, int rounds, int 
 	return (double)bytes / each[rounds / 2] / 1e9;
 }
 
+static double reply_us(struct connection *c, uint64_t size, int rounds)
+{
+	struct timespec begin, end;
+	double each[ROUNDS_MAX];
+
+	c->wish = (struct wish){size, 1};
+	for (int r = -10; r < rounds; r++) {
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		if (write_all(c->fd, (char *)&c->wish, sizeof(c->wish), 0) ||
+		    spin_all(c->fd, c->buffer, size))
+			die("reply");
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		if (r >= 0)
+			each[r] = (double)(end.tv_sec - begin.tv_sec) * 1e6 +
+				  (double)(end.tv_nsec - begin.tv_nsec) / 1e3;
+	}
+	qsort(each, (size_t)rounds, sizeof(*each), by_value);
+	return each[rounds / 2];
+}
+
+static int ask(const char *host, const char *port, int rounds)
+{
+	struct connection c = {.fd = dial(host, port), .buffer = buffer(BUFFER)};
+
+	printf("{\"reply_4B\": %.2f, ", reply_us(&c, 4, rounds));
+	printf("\"reply_64K\": %.2f, ", reply_us(&c, 64 << 10, rounds));
+	printf("\"reply_1M\": %.2f}\n", reply_us(&c, 1 << 20, rounds));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct connection c[MOST];
@@ -201,6 +262,9 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "serve") == 0)
 		serve(atoi(argv[2]));
+	if (argc == 5 && strcmp(argv[1], "ask") == 0 && (rounds = atoi(argv[4])) > 0 &&
+	    rounds <= ROUNDS_MAX)
+		return ask(argv[2], argv[3], rounds);
 	if (argc != 7 || strcmp(argv[1], "run") != 0 || (n = atoi(argv[4])) < 1 || n > MOST ||
 	    (rounds = atoi(argv[6])) < 1 || rounds > ROUNDS_MAX) {
 		fprintf(stderr, "usage: see the head of bench/wire.c\n");
