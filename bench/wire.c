@@ -8,7 +8,7 @@
  *                                              and to one buffer a connection again and again, and
  *                                              ("up_memory", "down_memory") memory as large as the
  *                                              transfer, as a copy's is
- *   bench-wire ask HOST PORT ROUNDS            JSON: us from a request to the end of a reply of 4 B,
+ *   bench-wire ask HOST PORT ROUNDS JSON: us from a request to the end of a reply of 4 B,
  *                                              64 KiB and 1 MiB; both ends spin, as Cricket's do
  */
 #define _GNU_SOURCE

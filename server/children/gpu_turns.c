@@ -20,15 +20,13 @@
 static void send_turn(struct cks_share *share, char kind)
 {
 	const struct worker *worker = container_of(share, struct worker, info.share);
-	struct cks_control_turn message = {
-		.kind = kind, .serial = share->serial, .window_us = share->window_us};
+	struct cks_control_turn message = {.kind = kind,
+					   .serial = share->serial,
+					   .window_us = share->window_us,
+					   .quiet_us = share->quiet_us};
 
-	if (share->below) {
+	if (share->below)
 		message.messages = CK_SHARE_MESSAGES;
-		message.soon_us = share->soon_us;
-	}
-	if (share->above)
-		message.quiet_us = CK_SHARE_QUIET_US;
 
 	if (worker->control >= 0)
 		send(worker->control, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -7,6 +7,7 @@
 #include "server/graphs/graph.h"
 #include "server/graphs/mirror.h"
 #include "server/session/driver.h"
+#include "server/modules/launch_pace.h"
 #include "server/session/faults.h"
 
 /* Use the newest function that the driver has; older ones report less. */
@@ -120,6 +121,8 @@ CUresult ck_serve_cuGraphLaunch(struct cks_request *q, cuGraphLaunch_args *a, vo
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuGraphLaunch(exec, stream);
 	cks_faults_launch(q->session, 0, a->hStream);
+	if (!err)
+		cks_launch_pace(q, stream);
 	if (err || !cks_mirrors_has(mirrors, a->hGraphExec))
 		return err;
 	into = cks_capture_graph(stream);

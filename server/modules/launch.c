@@ -8,6 +8,7 @@
 
 #include "gen/handlers.h"
 #include "rpc/launch.h"
+#include "server/modules/launch_pace.h"
 #include "server/session/event_retime.h"
 #include "server/session/faults.h"
 #include "server/session/session.h"
@@ -118,16 +119,21 @@ static CUresult launch_kernel(struct cks_request *q, ck_launch_args *a, uint64_t
 	void **params = size > 0 ? extra : NULL;
 	CUstream stream;
 	CUfunction f;
+	CUresult err;
 
 	if (!find_function(q, a->function, &f) || !cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	cks_event_retime_launch(q, a->stream, stream);
 	if (a->attributes.attributes_len > 0)
-		return launch_ex(q, f, a, stream, params, device_node);
-	if (!ck_driver.cuLaunchKernel)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return ck_driver.cuLaunchKernel(f, a->gx, a->gy, a->gz, a->bx, a->by, a->bz, a->shared,
-					stream, NULL, params);
+		err = launch_ex(q, f, a, stream, params, device_node);
+	else if (!ck_driver.cuLaunchKernel)
+		err = CUDA_ERROR_NOT_SUPPORTED;
+	else
+		err = ck_driver.cuLaunchKernel(f, a->gx, a->gy, a->gz, a->bx, a->by, a->bz,
+					       a->shared, stream, NULL, params);
+	if (!err)
+		cks_launch_pace(q, stream);
+	return err;
 }
 
 CUresult ck_serve_launch(struct cks_request *q, ck_launch_args *a, void *res)

@@ -6,6 +6,7 @@
  */
 #include "gen/handlers.h"
 #include "server/copy/staging.h"
+#include "server/modules/launch_pace.h"
 #include "server/graphs/mirror.h"
 #include "server/memory/delivery.h"
 #include "server/memory/lease.h"
@@ -34,6 +35,7 @@ void cks_context_retire(struct cks_session *s, uint64_t id, CUcontext context)
 	cks_nccl_drop_context(s, id);
 	cks_status_drop_all(s);
 	cks_staging_drop_context(s->staging, id);
+	cks_launch_pace_drop_context(s->launch_pace, id);
 	cks_deliveries_drop_context(s->deliveries, id, context);
 	cks_mirrors_drop_context(s->mirrors, id);
 }

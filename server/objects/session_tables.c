@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "server/copy/staging.h"
+#include "server/modules/launch_pace.h"
 #include "server/direct/direct.h"
 #include "server/graphs/mirror.h"
 #include "server/memory/delivery.h"
@@ -49,12 +50,12 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 	s->wait_max_ms = WAIT_MAX_MS;
 	if (cks_handles_create(&s->handles) < 0 || cks_memory_create(&s->memory) < 0 ||
 	    cks_leases_create(&s->leases) < 0 || cks_evacuation_create(&s->evacuation) < 0 ||
-	    cks_staging_create(&s->staging) < 0 || cks_assembly_create(&s->assembly) < 0 ||
-	    cks_textures_create(&s->textures) < 0 || cks_callbacks_create(&s->callbacks) < 0 ||
-	    cks_mirrors_create(&s->mirrors) < 0 || cks_pinned_create(&s->pinned) < 0 ||
-	    cks_shadows_create(&s->shadows) < 0 || cks_deliveries_create(&s->deliveries) < 0 ||
-	    cks_status_create(&s->status) < 0 || cks_direct_create(s, &s->direct) < 0 ||
-	    cks_nccl_create(&s->nccl) < 0) {
+	    cks_staging_create(&s->staging) < 0 || cks_launch_pace_create(&s->launch_pace) < 0 ||
+	    cks_assembly_create(&s->assembly) < 0 || cks_textures_create(&s->textures) < 0 ||
+	    cks_callbacks_create(&s->callbacks) < 0 || cks_mirrors_create(&s->mirrors) < 0 ||
+	    cks_pinned_create(&s->pinned) < 0 || cks_shadows_create(&s->shadows) < 0 ||
+	    cks_deliveries_create(&s->deliveries) < 0 || cks_status_create(&s->status) < 0 ||
+	    cks_direct_create(s, &s->direct) < 0 || cks_nccl_create(&s->nccl) < 0) {
 		cks_session_destroy(s);
 		return -ENOMEM;
 	}
@@ -79,6 +80,7 @@ void cks_session_destroy(struct cks_session *s)
 	cks_output_destroy(s->output);
 	cks_assembly_destroy(s->assembly);
 	cks_staging_destroy(s->staging);
+	cks_launch_pace_destroy(s->launch_pace);
 	cks_textures_destroy(s->textures);
 	cks_memory_destroy(s->memory);
 	cks_leases_destroy(s->leases);

@@ -16,23 +16,20 @@ struct cks_share {
 	bool active;	 /* it has used the GPU lately */
 	bool held;	 /* its worker waits for turns */
 	bool wants;	 /* a turn */
-	bool below;	 /* one of higher priority uses a GPU of it: its turns are in pieces */
+	bool below;	 /* one of higher priority uses a GPU of it: launches wait */
 	/* one of lower priority uses one: its turns end soon when it is quiet */
 	bool above;
 	bool running;	      /* it has one, */
 	uint32_t serial;      /* with this number, */
 	uint32_t window_us;   /* and may submit work for so long, */
 	bool stopped;	      /* unless one of higher priority has asked since */
-	uint32_t soon_us;     /* one of higher priority asks after this, probably; 0: not known */
+	uint32_t quiet_us;    /* it ends early after this time without messages; 0: the usual one */
 	bool eager;	      /* it had more to do when its last turn ended, */
 	int32_t lag_us;	      /* after which it asks again, in the mean */
 	int64_t since, ended; /* which began and ended then; in us */
 	uint64_t passed;      /* us of its turns, scaled by weight: who has least is next, */
 	uint64_t begun;	      /* as they were when its latest turn began */
-	bool came;	      /* it has begun to want a turn, */
-	int64_t came_at;      /* at this time; not counting those that it asks for again at once, */
-	int64_t every_us;     /* it does so after this time, in the mean; 0: not known; */
-	int64_t off_us;	      /* and differs from it by so much */
+	bool came;	      /* it has begun to want a turn */
 };
 
 #endif

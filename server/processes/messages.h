@@ -160,11 +160,11 @@ struct cks_control_user {
 #define CK_CONTROL_FREE 'F'
 struct cks_control_turn {
 	char kind, unused;
-	/* of a turn in pieces (processes/turn_pieces.h): of the first one; or 0 */
+	/* of a turn beside sessions of higher priority, else 0: how many messages a worker of an
+	 * older release takes; others bound their launches */
 	uint16_t messages;
 	uint32_t serial, window_us; /* its number; how long it may submit work */
 	uint32_t quiet_us; /* it ends early after this time without messages; 0: the worker's own */
-	uint32_t soon_us;  /* then a session of higher priority will probably want the GPU; or 0 */
 };
 
 /* As struct cks_control_words: a line for the program's user (server/session/user_messages.h);

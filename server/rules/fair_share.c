@@ -122,45 +122,6 @@ static void choose_held(struct cks_fair_share *y, struct cks_share **list, size_
 
 /* --- turns */
 
-/* It asks, after a pause: how regular is that? */
-static void note_arrival(struct cks_share *s, int64_t now)
-{
-	int64_t after = now - s->came_at, off = llabs(after - s->every_us);
-
-	s->came_at = now;
-	if (after > CK_SHARE_RARE_US) {
-		s->every_us = 0;
-	} else if (s->every_us == 0) {
-		s->every_us = s->off_us = after;
-	} else {
-		s->off_us += (off - s->off_us) / 4;
-		s->every_us += (after - s->every_us) / 4;
-	}
-}
-
-/* When @s asks next, if that is known; INT64_MAX: it is not. */
-static int64_t expected_at(const struct cks_share *s, int64_t now)
-{
-	bool regular = s->every_us > 0 && s->off_us < s->every_us / 8;
-
-	return regular && now < s->came_at + s->every_us + s->every_us / 4
-		       ? s->came_at + s->every_us - 2 * s->off_us
-		       : INT64_MAX;
-}
-
-/* After which time an active session of higher priority asks; 0: not known. */
-static uint32_t find_soon(const struct cks_share *s, struct cks_share **list, size_t count,
-			  int64_t now)
-{
-	int64_t at = INT64_MAX;
-
-	for (size_t i = 0; i < count; i++) {
-		if (list[i]->active && goes_before(list[i], s))
-			at = ck_min(at, expected_at(list[i], now));
-	}
-	return at == INT64_MAX ? 0 : (uint32_t)ck_max(at - now, (int64_t)1);
-}
-
 void cks_fair_share_want(struct cks_fair_share *y, struct cks_share *s, int64_t now)
 {
 	int64_t lag = s->running ? 0 : ck_min(now - s->ended, (int64_t)CK_SHARE_EAGER_MOST_US);
@@ -172,9 +133,7 @@ void cks_fair_share_want(struct cks_fair_share *y, struct cks_share *s, int64_t 
 	if (s->wants)
 		return; /* it asks again */
 	s->wants = true;
-	if (!s->running && !s->eager)
-		note_arrival(s, now);
-	if (s->eager || s->running)
+	if (s->eager || s->running || now - s->ended < CK_SHARE_EAGER_MOST_US)
 		s->lag_us += ((int32_t)lag - s->lag_us) / 4;
 	s->came = !s->running;
 }
@@ -287,6 +246,11 @@ static void begin_turn(struct cks_fair_share *y, struct cks_share *s, int64_t no
 {
 	s->wants = s->eager = s->stopped = false;
 	s->running = true;
+	s->quiet_us = 0;
+	if (s->above) /* one that usually asks again soon keeps its turn meanwhile */
+		s->quiet_us =
+			(uint32_t)ck_min(ck_max(4 * (int64_t)s->lag_us, (int64_t)CK_SHARE_QUIET_US),
+					 (int64_t)CK_SHARE_QUIET_MOST_US);
 	s->since = now;
 	s->serial = ++y->serial;
 	s->begun = s->passed;
@@ -306,7 +270,6 @@ static void give_turns(struct cks_fair_share *y, struct cks_share **list, size_t
 			continue;
 		if (s->wants && !(s->gpus & taken_gpus(list, count, i, now))) {
 			stop_lower(y, s, list, count);
-			s->soon_us = s->below ? find_soon(s, list, count, now) : 0;
 			begin_turn(y, s, now);
 			lower_next(next, now + s->window_us + CK_SHARE_STUCK_US);
 		} else if (!s->wants) {

@@ -8,10 +8,9 @@
  * and reports the end. So a turn is the GPU time of one session, without asking the driver. One
  * that has submitted work of a long time gets a shorter window next.
  *
- * A session of higher priority has its turn as soon as it asks for it, while the GPU finishes the
- * last piece of a lower one's turn; and no lower one has a turn while it has. Beside it, workers
- * divide the turns of lower sessions into pieces (server/processes/turn_pieces.h). If it asks at
- * regular times, these pieces are shorter when it is about to ask.
+ * A session of higher priority has its turn as soon as it asks for it, which ends the turn of a
+ * lower one; and no lower one has a turn while it has. Beside it, the launches of lower sessions
+ * wait for earlier ones (server/modules/launch_pace.h), so the GPU soon finishes their work.
  *
  * The sessions of a group, which NVIDIA MPS lets use a GPU together, have turns at the same time.
  *
@@ -30,9 +29,11 @@
 #define CK_SHARE_GPUS 64
 #define CK_SHARE_TURN_US 20000 /* GPU time of a turn, about */
 #define CK_SHARE_LEAST_US 200  /* shortest window */
-#define CK_SHARE_MESSAGES 4    /* of the first piece beside sessions of higher priority */
-#define CK_SHARE_QUIET_US 500  /* after which a turn beside sessions of lower priority ends early */
-#define CK_SHARE_RARE_US 1000000 /* who asks less often is not expected */
+/* A turn beside sessions of lower priority ends early after four times the time in which the
+ * session asks again in the mean, between these. */
+#define CK_SHARE_QUIET_US 500
+#define CK_SHARE_QUIET_MOST_US 2000
+#define CK_SHARE_MESSAGES 8 /* of a turn beside those of higher priority, of an older worker */
 /* The GPU waits so long for one that had more to do: twice as long as that takes in the mean,
  * between these. */
 #define CK_SHARE_EAGER_US 2000

@@ -86,50 +86,32 @@ static void wait_for_change(struct cks_gate *g, bool request)
 static void hold_gate(struct cks_gate *g)
 {
 	g->ask_at = 0;
-	g->tickets = 0;
 	atomic_fetch_or(&g->closed, CK_GATE_HELD);
-	atomic_fetch_and(&g->closed, ~CK_GATE_METERED);
 	ck_cond_signal(&g->became);
 }
 
-/* Enter with one of the tickets, if the gate is closed for nothing else. Call with the lock
- * held. */
-static bool enter_metered(struct cks_gate *g, struct cks_pass *pass)
-{
-	if (atomic_load(&g->closed) != CK_GATE_METERED)
-		return false;
-	atomic_fetch_add(&pass->turns, 1);
-	if (--g->tickets == 0)
-		hold_gate(g);
-	return true;
-}
-
 /* @over: the thread is to give up; or NULL. */
-static bool wait_for_entry(struct cks_gate *g, struct cks_pass *pass, bool knock,
-			   const atomic_bool *over)
+static void wait_until_open(struct cks_gate *g, bool knock, const atomic_bool *over)
 {
-	bool entered = false;
-
 	ck_lock(&g->lock);
 	/* the gate may have opened and closed again before a waiting thread runs: then it knocks
 	 * again */
-	while (atomic_load(&g->closed) && !(over && atomic_load(over)) &&
-	       !(entered = enter_metered(g, pass)))
+	while (atomic_load(&g->closed) && !(over && atomic_load(over)))
 		wait_for_change(g, knock);
 	ck_unlock(&g->lock);
-	return entered;
 }
 
-bool cks_gate_wait(struct cks_gate *g, struct cks_pass *pass, bool knock)
+void cks_gate_wait(struct cks_gate *g, bool knock)
 {
-	return wait_for_entry(g, pass, knock, NULL);
+	wait_until_open(g, knock, NULL);
 }
 
 bool cks_gate_enter_unless(struct cks_gate *g, struct cks_pass *pass, const atomic_bool *over)
 {
 	while (!atomic_load(over)) {
-		if (cks_gate_try(g, pass) || wait_for_entry(g, pass, true, over))
+		if (cks_gate_try(g, pass))
 			return true;
+		wait_until_open(g, true, over);
 	}
 	return false;
 }
@@ -230,7 +212,7 @@ bool cks_gate_is_parked(const struct cks_gate *g)
 
 void cks_gate_let(struct cks_gate *g)
 {
-	open_for(g, CK_GATE_HELD | CK_GATE_METERED);
+	open_for(g, CK_GATE_HELD);
 }
 
 void cks_gate_hold(struct cks_gate *g)
@@ -238,16 +220,6 @@ void cks_gate_hold(struct cks_gate *g)
 	ck_lock(&g->lock);
 	hold_gate(g);
 	ck_cond_broadcast(&g->opened); /* threads that wait ask the new holder */
-	ck_unlock(&g->lock);
-}
-
-void cks_gate_meter(struct cks_gate *g, unsigned int tickets)
-{
-	ck_lock(&g->lock);
-	g->tickets = tickets;
-	atomic_fetch_or(&g->closed, CK_GATE_METERED);
-	atomic_fetch_and(&g->closed, ~CK_GATE_HELD);
-	ck_cond_broadcast(&g->opened);
 	ck_unlock(&g->lock);
 }
 

@@ -24,9 +24,8 @@ struct cks_pass {
 };
 
 /* Why it is closed: bits. */
-#define CK_GATE_PARKED 1u  /* the session is suspended, or about to be */
-#define CK_GATE_HELD 2u	   /* another session has the turn (worker/gpu_turn.h) */
-#define CK_GATE_METERED 4u /* so many may enter, then it is held */
+#define CK_GATE_PARKED 1u /* the session is suspended, or about to be */
+#define CK_GATE_HELD 2u	  /* another session has the turn (worker/gpu_turn.h) */
 
 /* A thread that still waits for a turn asks again: a question or its answer may be lost. */
 #define CK_GATE_ASK_MS 1000
@@ -37,7 +36,6 @@ struct cks_gate {
 	struct ck_cond opened;
 	struct cks_pass *passes;
 	uint64_t past;	       /* turns of threads that have gone */
-	unsigned int tickets;  /* metered: how many may enter */
 	struct ck_cond became; /* held */
 	bool knocked;
 	int64_t ask_at;	     /* in ms: the next time to ask; 0: at once */
@@ -52,9 +50,8 @@ void cks_gate_fini(struct cks_gate *gate); /* no thread may use it any more */
 void cks_gate_join(struct cks_gate *gate, struct cks_pass *pass);
 void cks_gate_part(struct cks_gate *gate, struct cks_pass *pass);
 
-/* Wait while it is closed; with @knock, a client wants to enter. True: the thread is inside, with a
- * ticket. */
-bool cks_gate_wait(struct cks_gate *gate, struct cks_pass *pass, bool knock);
+/* Wait while it is closed; with @knock, a client wants to enter. */
+void cks_gate_wait(struct cks_gate *gate, bool knock);
 
 /* False: it is closed, and the thread is outside. */
 static inline bool cks_gate_try(struct cks_gate *gate, struct cks_pass *pass)
@@ -72,15 +69,15 @@ static inline bool cks_gate_try(struct cks_gate *gate, struct cks_pass *pass)
 
 static inline void cks_gate_enter(struct cks_gate *gate, struct cks_pass *pass)
 {
-	while (!cks_gate_try(gate, pass) && !cks_gate_wait(gate, pass, true))
-		;
+	while (!cks_gate_try(gate, pass))
+		cks_gate_wait(gate, true);
 }
 
 /* For what no client waits for. */
 static inline void cks_gate_enter_silently(struct cks_gate *gate, struct cks_pass *pass)
 {
-	while (!cks_gate_try(gate, pass) && !cks_gate_wait(gate, pass, false))
-		;
+	while (!cks_gate_try(gate, pass))
+		cks_gate_wait(gate, false);
 }
 
 /* Enter, unless @over is or becomes true: false. Whoever sets it calls cks_gate_wake then. */
@@ -133,8 +130,6 @@ void cks_gate_knock(struct cks_gate *gate);
 /* Close it without waiting for those inside; threads in front of it ask. And open it. */
 void cks_gate_hold(struct cks_gate *gate);
 void cks_gate_let(struct cks_gate *gate);
-/* Let threads enter @tickets times in all, then hold it. */
-void cks_gate_meter(struct cks_gate *gate, unsigned int tickets);
 /* Wait at most @us until it is held: whether it is. */
 bool cks_gate_await_held(struct cks_gate *gate, uint32_t us);
 /* Enter although it is held. False: it is parked, and the thread is outside. */

@@ -41,6 +41,7 @@ enum ck_rank {
 	CK_RANK_CACHE = CK_RANK_LEAF,	       /* the module cache */
 	CK_RANK_STORE = CK_RANK_LEAF,	       /* the folder of kept uploads, and its size */
 	CK_RANK_HOLDS = CK_RANK_LEAF,	       /* streams that wait for another server */
+	CK_RANK_LAUNCH_PACE = CK_RANK_LEAF,    /* marks behind launches; calls of the driver */
 	CK_RANK_GATE = CK_RANK_LEAF,	       /* threads inside of the gate, or in front of it */
 	CK_RANK_PROGRESS = CK_RANK_LEAF,       /* with its condition: commands that are executed */
 	CK_RANK_OUTPUT = CK_RANK_LEAF,	       /* output of kernels */

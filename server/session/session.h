@@ -47,12 +47,13 @@ struct cks_session {
 	unsigned char secret[32];
 	bool has_secret;
 	struct cks_handles *handles;
-	struct cks_memory *memory;	   /* every device allocation of the session */
-	struct cks_leases *leases;	   /* device memory that the client lays out */
-	struct cks_evacuation *evacuation; /* device memory that is in host memory */
-	struct cks_staging *staging;	   /* pinned slots for pageable copies */
-	struct cks_textures *textures;	   /* numbers of texture and surface objects */
-	struct cks_modcache *modules;	   /* images by content hash */
+	struct cks_memory *memory;	     /* every device allocation of the session */
+	struct cks_leases *leases;	     /* device memory that the client lays out */
+	struct cks_evacuation *evacuation;   /* device memory that is in host memory */
+	struct cks_staging *staging;	     /* pinned slots for pageable copies */
+	struct cks_launch_pace *launch_pace; /* how far launches run ahead */
+	struct cks_textures *textures;	     /* numbers of texture and surface objects */
+	struct cks_modcache *modules;	     /* images by content hash */
 	/* what earlier sessions of the program have learned */
 	struct cks_answer_store *answers;
 	struct cks_chunk_store *store;	       /* kept uploads of its identity; NULL: none */

@@ -6,11 +6,11 @@
 #include <time.h>
 
 #include "gen/driver.h"
+#include "server/modules/launch_pace.h"
 #include "server/processes/messages.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/worker/gpu_turn.h"
-#include "server/processes/turn_pieces.h"
 #include "server/worker/worker_part.h"
 #include "util/process/fd.h"
 #include "util/log.h"
@@ -29,11 +29,9 @@ static struct {
 	struct ck_cond begun;
 	bool running;	/* the thread */
 	bool held;	/* turns are given */
-	bool stopped;	/* the latest turn is to end */
-	uint64_t count; /* of turns so far: the latest is this one, */
+	uint64_t count; /* of turns so far: the latest is this one */
 	struct cks_control_turn latest;
-	struct cks_turn_pieces pieces; /* of the session's turns that are divided */
-	struct cks_pass pass;	       /* of the thread */
+	struct cks_pass pass; /* of the thread */
 } turn = {.lock = CK_MUTEX(CK_RANK_TURN)};
 
 static void request_turn(void)
@@ -66,15 +64,14 @@ static bool is_latest(uint64_t number)
 	return latest;
 }
 
-/* Let the session submit work until then, or until the gate is held. False: it had no more to do
- * before. */
-static bool allow_submission(struct cks_session *s, uint64_t number, int64_t until,
-			     uint32_t quiet_us)
+/* Let the session submit work in its turn @m. False: it had no more to do before the end. */
+static bool allow_submission(struct cks_session *s, uint64_t number,
+			     const struct cks_control_turn *m)
 {
-	const unsigned int most = ck_max(quiet_us / CK_STEP_US, 1u);
+	const uint32_t most = ck_max((m->quiet_us ? m->quiet_us : CK_QUIET_US) / CK_STEP_US, 1u);
+	int64_t until = ck_now_us() + m->window_us, now;
 	uint64_t turns, before;
 	unsigned int quiet = 0;
-	int64_t now;
 	bool inside;
 
 	before = cks_gate_turns(&s->gate, &inside);
@@ -134,56 +131,20 @@ static void drain_work(struct cks_session *s, uint64_t number)
 		wait_for_work(s);
 }
 
-/* Submission ends. False: the turn has ended otherwise. */
-static bool hold_session(struct cks_session *s, uint64_t number)
+static void run_turn(struct cks_session *s, uint64_t number, const struct cks_control_turn *m)
 {
+	struct cks_worker_note note = {.kind = CK_NOTE_TURN, .number = m->serial};
 	bool over;
 
+	note.uses = allow_submission(s, number, m);
 	ck_lock(&turn.lock);
 	over = turn.held && turn.count == number;
 	if (over)
 		cks_gate_hold(&s->gate);
 	ck_unlock(&turn.lock);
-	return over;
-}
-
-static void note_piece(int64_t used_us, bool full)
-{
-	ck_lock(&turn.lock);
-	cks_turn_pieces_fit(&turn.pieces, used_us, full);
-	ck_unlock(&turn.lock);
-}
-
-/* Begin another piece, unless the turn is to end. */
-static bool open_piece(struct cks_session *s, uint64_t number, int64_t now)
-{
-	bool goes_on;
-
-	ck_lock(&turn.lock);
-	goes_on = turn.held && !turn.stopped && turn.count == number;
-	if (goes_on)
-		cks_gate_meter(&s->gate, cks_turn_pieces_next(&turn.pieces, now));
-	ck_unlock(&turn.lock);
-	return goes_on;
-}
-
-/* The turn @number, which has begun. */
-static void run_turn(struct cks_session *s, uint64_t number, const struct cks_control_turn *m)
-{
-	struct cks_worker_note note = {.kind = CK_NOTE_TURN, .number = m->serial};
-	uint32_t quiet_us = m->quiet_us ? m->quiet_us : CK_QUIET_US;
-	int64_t now = ck_now_us(), until = now + m->window_us, since;
-
-	do {
-		since = now;
-		note.uses = allow_submission(s, number, until, quiet_us);
-		if (!hold_session(s, number))
-			return;
-		drain_work(s, number);
-		now = ck_now_us();
-		if (m->messages > 0)
-			note_piece(now - since, note.uses);
-	} while (m->messages > 0 && note.uses && now < until && open_piece(s, number, now));
+	if (!over)
+		return;
+	drain_work(s, number);
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
@@ -223,25 +184,9 @@ void cks_gpu_turn_free(struct cks_session *s)
 {
 	ck_lock(&turn.lock);
 	turn.held = false;
+	cks_launch_pace_set(s->launch_pace, false);
 	cks_gate_let(&s->gate);
 	ck_unlock(&turn.lock);
-}
-
-/* With the lock. */
-static void begin_turn(struct cks_session *s, const struct cks_control_turn *m)
-{
-	const int64_t now = ck_now_us();
-
-	turn.count++;
-	turn.stopped = false;
-	turn.latest = *m;
-	if (m->messages > 0) {
-		cks_turn_pieces_begin(&turn.pieces, m->messages, m->soon_us, now);
-		cks_gate_meter(&s->gate, cks_turn_pieces_next(&turn.pieces, now));
-	} else {
-		cks_gate_let(&s->gate);
-	}
-	ck_cond_signal(&turn.begun);
 }
 
 void cks_gpu_turn_control(struct cks_session *s, const struct cks_control_turn *m)
@@ -253,10 +198,13 @@ void cks_gpu_turn_control(struct cks_session *s, const struct cks_control_turn *
 	ck_lock(&turn.lock);
 	turn.held = true;
 	if (m->kind == CK_CONTROL_HOLD) {
-		turn.stopped = true;
 		cks_gate_hold(&s->gate);
 	} else {
-		begin_turn(s, m);
+		turn.count++;
+		turn.latest = *m;
+		cks_launch_pace_set(s->launch_pace, m->messages > 0);
+		cks_gate_let(&s->gate);
+		ck_cond_signal(&turn.begun);
 	}
 	ck_unlock(&turn.lock);
 }

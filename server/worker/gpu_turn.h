@@ -4,7 +4,8 @@
  *
  * The supervisor holds it and gives it turns (server/rules/fair_share.h). Between turns the gate is
  * closed. At the end of a turn the worker waits until the GPU has done the session's work, and
- * reports it. A turn beside sessions of higher priority is in pieces (turn_pieces.h).
+ * reports it. In a turn beside sessions of higher priority, launches wait for earlier ones, so that
+ * this wait is short (server/modules/launch_pace.h).
  */
 #ifndef CK_SERVER_WORKER_GPU_TURN_H
 #define CK_SERVER_WORKER_GPU_TURN_H

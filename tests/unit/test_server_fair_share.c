@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -27,11 +26,10 @@ struct session {
 	int64_t lag;   /* and its process needs so long to ask again */
 	int64_t ends;  /* of its turn, */
 	int64_t asks;  /* and of its pause */
-	int64_t piece; /* GPU time of a piece, where turns are divided */
+	int64_t ahead; /* GPU time of the launches that it has under way */
 	int64_t had;   /* GPU time */
 	int64_t delay; /* longest, from asking to a turn */
 	int64_t asked;
-	uint32_t soon; /* of its latest turn */
 	unsigned int told[3];
 };
 
@@ -45,13 +43,12 @@ static void tell(struct cks_share *share, char kind)
 
 	s->told[kind == CK_CONTROL_HOLD ? 0 : kind == CK_CONTROL_TURN ? 1 : 2]++;
 	if (kind == CK_CONTROL_HOLD && share->running)
-		s->ends = ck_min(s->ends, now + s->piece);
+		s->ends = ck_min(s->ends, now + s->ahead);
 	else if (kind == CK_CONTROL_HOLD)
 		s->asks = now + s->pause + s->lag;
 	if (kind != CK_CONTROL_TURN)
 		return;
 	s->delay = ck_max(s->delay, now - s->asked);
-	s->soon = share->soon_us;
 	s->ends = s->rate ? now + (int64_t)share->window_us * ck_max(s->rate, 1000) / 1000
 			  : INT64_MAX;
 }
@@ -262,7 +259,7 @@ static void a_higher_priority_goes_first(void **state)
 	(void)state;
 	high->share.priority = 5;
 	high->pause = 10000;
-	low->piece = 2000;
+	low->ahead = 1000;
 	run();
 	turns = high->told[1];
 	assert_true(turns > 400);
@@ -272,7 +269,6 @@ static void a_higher_priority_goes_first(void **state)
 	assert_true(low->share.below && !low->share.above);
 }
 
-/* Once a turn; and a session of the same or a lower priority ends none. */
 static void a_low_turn_ends_when_the_high_session_asks(void **state)
 {
 	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);
@@ -281,43 +277,12 @@ static void a_low_turn_ends_when_the_high_session_asks(void **state)
 	(void)state;
 	high->share.priority = 5;
 	high->pause = 10000;
-	low->piece = 1000;
+	low->ahead = 1000;
 	run();
-	holds = low->told[0] - 1; /* the first one began it */
-	assert_in_range(holds, high->told[1] * 9 / 10, high->told[1]);
+	holds = low->told[0] - 1; /* the first one was for all its work */
+	assert_in_range(holds, high->told[1] * 9 / 10, high->told[1]); /* once a turn */
 	assert_int_equal(high->told[0], 1);
-	/* a turn that was ended tells nothing */
-	assert_true(low->share.window_us > CK_SHARE_TURN_US / 2);
-}
-
-static void a_session_that_asks_regularly_is_expected(void **state)
-{
-	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);
-
-	(void)state;
-	high->share.priority = 5;
-	high->pause = 30000;
-	low->piece = 1000;
-	run();
-	/* its turns take 20 ms; the low one's begin at once, and the second 20 ms later */
-	assert_in_range(low->soon, 1, 30000);
-	assert_true(llabs(high->share.every_us - 50000) < 1000);
-	/* much later than expected: no more */
-	high->asks = INT64_MAX;
-	run();
-	assert_int_equal(low->soon, 0);
-}
-
-static void a_session_that_asks_rarely_is_not_expected(void **state)
-{
-	struct session *high = begin(0, 1, 1, 1000), *low = begin(1, 1, 1, 1000);
-
-	(void)state;
-	high->share.priority = 5;
-	high->pause = 2 * SECOND;
-	low->piece = 1000;
-	run();
-	assert_int_equal(low->soon, 0);
+	assert_true(low->share.window_us > CK_SHARE_TURN_US / 2); /* not shorter for that */
 }
 
 static void lower_sessions_share_by_weight(void **state)
@@ -325,10 +290,27 @@ static void lower_sessions_share_by_weight(void **state)
 	(void)state;
 	begin(0, 1, 1, 1000)->share.priority = 1;
 	all[0].pause = 10000;
-	begin(1, 3, 1, 1000)->piece = 2000;
-	begin(2, 1, 1, 1000)->piece = 2000;
+	begin(1, 3, 1, 1000)->ahead = 1000;
+	begin(2, 1, 1, 1000)->ahead = 1000;
 	run();
 	assert_ratio(&all[1], &all[2], 3);
+}
+
+/* Its turn ends early as soon as it pauses, unless its pauses are short. */
+static void short_pauses_end_no_turn_of_a_high_session(void **state)
+{
+	struct session *high = begin(0, 1, 1, 1000);
+
+	(void)state;
+	high->share.priority = 5;
+	high->pause = 30000;
+	begin(1, 1, 1, 1000)->ahead = 1000;
+	run();
+	assert_int_equal(high->share.quiet_us, CK_SHARE_QUIET_US);
+	assert_int_equal(all[1].share.quiet_us, 0);
+	high->pause = 1000;
+	run();
+	assert_int_equal(high->share.quiet_us, CK_SHARE_QUIET_MOST_US);
 }
 
 /* With MPS: each has the GPU for as long as all of them together, and the other one its share
@@ -412,8 +394,7 @@ int main(void)
 		cmocka_unit_test_setup(sessions_are_freed_when_the_other_one_has_gone, set_up),
 		cmocka_unit_test_setup(a_higher_priority_goes_first, set_up),
 		cmocka_unit_test_setup(a_low_turn_ends_when_the_high_session_asks, set_up),
-		cmocka_unit_test_setup(a_session_that_asks_regularly_is_expected, set_up),
-		cmocka_unit_test_setup(a_session_that_asks_rarely_is_not_expected, set_up),
+		cmocka_unit_test_setup(short_pauses_end_no_turn_of_a_high_session, set_up),
 		cmocka_unit_test_setup(lower_sessions_share_by_weight, set_up),
 		cmocka_unit_test_setup(who_asks_again_is_answered_by_the_state, set_up),
 		cmocka_unit_test_setup(sessions_of_a_group_have_their_turns_together, set_up),

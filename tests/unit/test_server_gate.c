@@ -135,48 +135,6 @@ static void an_uncounted_turn_leaves_no_trace(void **state)
 	cks_gate_part(&gate, &pass);
 }
 
-static void a_metered_gate_lets_so_many_in(void **state)
-{
-	struct cks_pass pass = {.turns = 0};
-	bool any;
-
-	(void)state;
-	cks_gate_join(&gate, &pass);
-	cks_gate_hold(&gate);
-	cks_gate_meter(&gate, 2);
-	assert_false(cks_gate_await_held(&gate, 1000));
-	assert_false(cks_gate_try(&gate, &pass)); /* not without a ticket */
-	cks_gate_enter(&gate, &pass);
-	cks_gate_turns(&gate, &any);
-	assert_true(any);
-	cks_gate_leave(&pass);
-	cks_gate_enter_silently(&gate, &pass);
-	cks_gate_leave(&pass);
-	assert_true(cks_gate_await_held(&gate, 30000000));
-	assert_false(cks_gate_try(&gate, &pass));
-	cks_gate_let(&gate);
-	assert_true(cks_gate_try(&gate, &pass));
-	cks_gate_leave(&pass);
-	cks_gate_part(&gate, &pass);
-}
-
-static void a_parked_gate_takes_no_tickets(void **state)
-{
-	struct cks_pass pass = {.turns = 0};
-
-	(void)state;
-	cks_gate_join(&gate, &pass);
-	cks_gate_meter(&gate, 1);
-	assert_true(cks_gate_close(&gate, 0));
-	assert_false(cks_gate_try(&gate, &pass));
-	assert_int_equal(gate.tickets, 1);
-	cks_gate_open(&gate);
-	cks_gate_enter(&gate, &pass);
-	cks_gate_leave(&pass);
-	assert_int_equal(gate.tickets, 0);
-	cks_gate_part(&gate, &pass);
-}
-
 static void *visit(void *data)
 {
 	struct cks_pass pass = {.turns = 0};
@@ -350,8 +308,6 @@ int main(void)
 		row(who_does_not_leave_keeps_it_open),
 		row(turns_grow_with_use_and_stay_when_a_thread_goes),
 		row(an_uncounted_turn_leaves_no_trace),
-		row(a_metered_gate_lets_so_many_in),
-		row(a_parked_gate_takes_no_tickets),
 		row(nobody_is_inside_of_a_closed_gate),
 		row(who_still_waits_knocks_at_the_next_closing),
 		row(who_waits_for_a_turn_asks_for_it),
