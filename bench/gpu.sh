@@ -22,6 +22,8 @@
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   differences 60 s     answers of this GPU's driver and of Cricket, side by side, where they differ
 #   applications 540 s   transformers, diffusers, JAX, Taichi ... (bench/apps) print the same numbers; APPLICATIONS: options of run.py
+#   vllm    240 s        vLLM's engine, eager and with CUDA graphs: tokens a second of 1 and 32 streams, and the same tokens; VLLM_SITE: an
+#                        absolute folder with its packages, VLLM: modes, as in "graphs server", VLLM_S: seconds that a run may take
 #   holds    60 s        which driver calls wait for all work of their context (tests/gpu/holds.c)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
@@ -419,6 +421,23 @@ applications() {
 	sed -n '/^---$/,$p' "$OUT/applications.log" | table > /dev/null
 }
 
+# vLLM's engine in a process of its own on each side. A run without all rows shows its last lines.
+vllm() {
+	local side TIME=${VLLM_S:-150} PASSES=1 OVER=${VLLM_OVER:-shm tcp}
+	local -x CRICKET_STATS=1 TRITON_CACHE_DIR=$HERE/triton VLLM_CACHE_ROOT=$HERE/vllm
+	local -x PYTHONPATH=${VLLM_SITE:-}${VLLM_SITE:+${PYTHONPATH:+:}}${PYTHONPATH:-}
+	python3 -c 'import importlib.util as i, sys; sys.exit(not i.find_spec("vllm"))' || { echo "vllm: not installed (VLLM_SITE)" | table; return; }
+	# shellcheck disable=SC2086 # a list
+	both vllm python3 -P bench/vllm_rows.py ${VLLM:-}
+	mv "$OUT/vllm.err" "$OUT/vllm.native.err"
+	for side in native $OVER; do
+		sed -n "s/^cricket: \([0-9]* round trips.*\)/vllm over $side: \1/p" "$OUT/vllm.$side.err" | tail -n 1 | table
+		grep -h 'the engine started' "$OUT/vllm.$side" | sed "s/^/vllm, $side, /" | table
+		grep -q '^all modes ran' "$OUT/vllm.$side" ||
+			{ echo "--- vllm, $side, failed:"; grep -v '^cricket:  * [0-9c]' "$OUT/vllm.$side.err" | tail -n 30; tail -n 3 "$OUT/server.log"; }
+	done
+}
+
 # Driver calls that wait for a stream that they do not use: the rows of rpc/driver.api that drain.
 holds() {
 	native $BIN/holds > "$OUT/holds" 2>&1
@@ -457,6 +476,7 @@ needs() {
 	sweep) echo $((QUICK ? 120 : 400)) ;;
 	many | together) echo $((QUICK ? 20 : 60)) ;;
 	ddp) echo 60 ;;
+	vllm) echo 120 ;;
 	apps) echo 90 ;;
 	e2e | battery | applications) echo 200 ;;
 	*) echo 15 ;;
