@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench/priority.py - a program that answers requests beside one that trains, on one GPU.
 
-    bench/priority.py [--driver cuda|emu] [--seconds N] [--every MS]
+    bench/priority.py [--driver cuda|emu] [--seconds N] [--every MS] [--ways 'native no-policy priority']
 
 A small transformer answers a request every so many ms. A larger one trains as fast as it can. The rows: the latency of a
 request and the speed of training, each alone and both at once; natively, through a server without a policy, and with a
@@ -72,6 +72,9 @@ for _ in range(5):
     step()
 print("ready", flush=True)
 sys.stdin.readline()
+begin = time.monotonic()
+while time.monotonic() < begin + 2:     # turns begin when both have reported their use
+    step()
 times, begin = [], time.monotonic()
 due = begin
 while time.monotonic() < begin + seconds:
@@ -131,15 +134,19 @@ def main():
     parser.add_argument("--driver", default="cuda")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--every", type=float, default=40)
+    parser.add_argument("--ways", default="native no-policy priority")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         args.native = folder
         os.symlink(ROOT / "cpu/libcuda-emu.so", f"{folder}/libcuda.so.1")
-        measure("native", args, {"serve": None, "train": None})
+        if "native" in args.ways.split():
+            measure("native", args, {"serve": None, "train": None})
         policy = f"{folder}/policy"
         with open(policy, "w", encoding="utf-8") as file:
             file.write(POLICY.format(user=pwd.getpwuid(os.getuid()).pw_name))
-        for name, options in (("no policy", ()), ("priority", ("--policy", policy))):
+        for name, options in (("no-policy", ()), ("priority", ("--policy", policy))):
+            if name not in args.ways.split():
+                continue
             server = Server(args.driver, *options)
             try:
                 measure(name, args, {"serve": f"unix:{server.home}/s", "train": f"tcp://127.0.0.1:{server.port}"})

@@ -86,20 +86,24 @@ def start(server, options, source=WORK, **pipes):
     return subprocess.Popen([*hide, sys.executable, "-c", source, str(options.gb), str(options.rounds)], env=env, **pipes)
 
 
+def give_up(server, processes, why):
+    for process in processes:
+        process.kill()
+    print((server.home / "log").read_text()[-6000:], file=sys.stderr)
+    sys.exit(why)
+
+
 def ended(server, processes):
     """Seconds until each has ended; stops at a failure."""
     begin, at = time.monotonic(), {}
     while len(at) < len(processes):
         if time.monotonic() - begin > LIMIT_S:
-            for process in processes:
-                process.kill()
-            print((server.home / "log").read_text()[-6000:], file=sys.stderr)
-            sys.exit(f"not within {LIMIT_S} s")
+            give_up(server, processes, f"not within {LIMIT_S} s")
         for i, process in enumerate(processes):
             if i not in at and process.poll() is not None:
                 at[i] = round(time.monotonic() - begin, 2)
                 if process.returncode:
-                    sys.exit(f"program {i} has failed")
+                    give_up(server, processes, f"program {i} has failed")
         time.sleep(0.01)
     return [at[i] for i in range(len(processes))]
 
