@@ -25,7 +25,7 @@ static void init_client(struct ckc_client *c)
 		.command = {.lock = CK_MUTEX(CK_RANK_COMMAND)},
 		.deliveries = {.lock = CK_MUTEX(CK_RANK_DELIVERIES),
 			       .starting_lock = CK_MUTEX(CK_RANK_STARTING)},
-		.watches = {.lock = CK_MUTEX(CK_RANK_STATUS)},
+		.watches = {.lock = CK_MUTEX(CK_RANK_STATUS), .dear_ns = CKC_DEAR_NS},
 		.suspicion = {.lock = CK_MUTEX(CK_RANK_ALIVE)},
 		.spreading = {.one_lock = CK_MUTEX(CK_RANK_SPREAD_ONE),
 			      .lock = CK_MUTEX(CK_RANK_SPREAD)},

@@ -146,11 +146,17 @@ struct ckc_deliveries {
 	unsigned int threads, opening; /* that receive; that are connecting */
 };
 
+#define CKC_DEAR_NS 40000 /* a query that takes less does not need to be avoided */
+
 struct ckc_watches { /* status.c */
 	struct ck_mutex lock;
 	bool tried;
 	struct ck_status_file *_Atomic file; /* NULL: the server does not share one */
 	_Atomic uint64_t numbers;
+	/* What a query of the server takes in the mean, with the commands before it; from dear_ns
+	 * on, records are watched instead. */
+	_Atomic uint64_t ask_ns;
+	uint64_t dear_ns;
 	atomic_int credit; /* so many further records are watched from the start */
 };
 

@@ -18,6 +18,7 @@ static void init_memory(void *part)
 			  .lock = CK_MUTEX(CK_RANK_ARENA)},
 		.ipc = {.lock = CK_MUTEX(CK_RANK_IPC)},
 		.textures = {.lock = CK_MUTEX(CK_RANK_TEXTURES)},
+		.tensor_maps = {.lock = CK_MUTEX(CK_RANK_TENSOR_MAPS)},
 	};
 }
 CK_CLIENT_PART(memory, struct ckc_memory, init_memory);

@@ -85,6 +85,12 @@ struct ckc_textures { /* texture.c */
 	struct ck_map *objects; /* by context, number, kind */
 };
 
+struct ckc_tensor_maps { /* tensor_map.c */
+	struct ck_mutex lock;
+	struct ckc_tensor_map *known; /* NULL until the first is encoded */
+	unsigned int turn;	      /* which one makes room */
+};
+
 struct ckc_busy_memory_list { /* busy_memory.c */
 	struct ck_mutex lock;
 	struct ck_cond ended;
@@ -102,6 +108,7 @@ struct ckc_memory {
 	struct ckc_arena arena;
 	struct ck_ipc_memory ipc;
 	struct ckc_textures textures;
+	struct ckc_tensor_maps tensor_maps;
 	_Atomic uint64_t inmates; /* array.c: objects that belong to others; usually 0 */
 };
 

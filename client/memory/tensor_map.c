@@ -1,13 +1,21 @@
 /*
  * client/memory/tensor_map.c - tensor descriptors for the copy engine of the multiprocessors. The
  * server's driver encodes them; the application keeps the 128 bytes.
+ *
+ * A descriptor depends on its arguments and on nothing else. Programs encode the same ones before
+ * each launch, so those that have been encoded are kept.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/link/client.h"
+#include "client/memory/state.h"
+#include "util/hash.h"
 
 #define RANK_MAX 5
+#define CORNERS_MAX (RANK_MAX - 2)
+#define SETS 1024 /* of descriptors that are kept, with so many each: 1.3 MB */
+#define WAYS 4
 
 enum kind { TILED, IM2COL, IM2COL_WIDE };
 
@@ -51,18 +59,110 @@ static bool form_valid(const struct form *f)
 	return f->kind == TILED ? f->box != NULL : f->lower && f->upper;
 }
 
-static CUresult encode_map(CUtensorMap *map, const struct form *f)
+static size_t count_corners(const struct form *f)
 {
-	size_t corners = f->kind == IM2COL ? f->rank - 2 : f->kind == IM2COL_WIDE ? 1 : 0;
-	uint64_t ctx;
-	CUresult err = ckc_enter_any(&ctx);
-	ck_tensor_map_res r;
+	return f->kind == IM2COL ? f->rank - 2 : f->kind == IM2COL_WIDE ? 1 : 0;
+}
 
-	if (err)
-		return err;
-	if (!map || !form_valid(f))
-		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_tensor_map(
+/* --- descriptors that are kept */
+
+/* All that a descriptor depends on. Without gaps, so that keys are compared as bytes. */
+struct key {
+	uint64_t ctx; /* its GPU determines the format; 0: not in use */
+	uint64_t address, dims[RANK_MAX], strides[RANK_MAX - 1];
+	uint32_t box[RANK_MAX], steps[RANK_MAX];
+	int32_t lower[CORNERS_MAX], upper[CORNERS_MAX];
+	uint32_t kind, type, rank, channels, pixels, interleave, mode, swizzle, promotion, fill;
+};
+
+struct ckc_tensor_map {
+	struct key key;
+	unsigned char bytes[sizeof(CUtensorMap)];
+};
+
+static void copy_array(void *to, const void *from, size_t size)
+{
+	if (size > 0)
+		memcpy(to, from, size);
+}
+
+static struct key key_of(uint64_t ctx, const struct form *f)
+{
+	size_t corners = count_corners(f) * sizeof(int);
+	struct key key = {
+		.ctx = ctx,
+		.address = (uintptr_t)f->address,
+		.kind = f->kind,
+		.type = f->type,
+		.rank = f->rank,
+		.channels = f->channels,
+		.pixels = f->pixels,
+		.interleave = f->interleave,
+		.mode = f->mode,
+		.swizzle = f->swizzle,
+		.promotion = f->promotion,
+		.fill = f->fill,
+	};
+
+	copy_array(key.dims, f->dims, f->rank * sizeof(*f->dims));
+	copy_array(key.strides, f->strides, (f->rank - 1) * sizeof(*f->strides));
+	copy_array(key.box, f->box, f->kind == TILED ? f->rank * sizeof(*f->box) : 0);
+	copy_array(key.steps, f->steps, f->rank * sizeof(*f->steps));
+	copy_array(key.lower, f->lower, corners);
+	copy_array(key.upper, f->upper, corners);
+	return key;
+}
+
+/* The place of @key in its set, or NULL. Call with the lock held. */
+static struct ckc_tensor_map *find_map(const struct ckc_tensor_maps *all, const struct key *key,
+				       size_t *set)
+{
+	*set = ck_hash_key(key, sizeof(*key)) % SETS * WAYS;
+	for (size_t i = 0; all->known && i < WAYS; i++) {
+		if (memcmp(&all->known[*set + i].key, key, sizeof(*key)) == 0)
+			return &all->known[*set + i];
+	}
+	return NULL;
+}
+
+static bool recall_map(struct ckc_tensor_maps *all, const struct key *key, CUtensorMap *map)
+{
+	struct ckc_tensor_map *known;
+	size_t set;
+
+	ck_lock(&all->lock);
+	known = find_map(all, key, &set);
+	if (known)
+		memcpy((void *)map, known->bytes, sizeof(*map));
+	ck_unlock(&all->lock);
+	return known != NULL;
+}
+
+static void keep_map(struct ckc_tensor_maps *all, const struct key *key, const CUtensorMap *map)
+{
+	struct ckc_tensor_map *known;
+	size_t set;
+
+	ck_lock(&all->lock);
+	if (!all->known)
+		all->known = calloc((size_t)SETS * WAYS, sizeof(*all->known));
+	known = find_map(all, key, &set);
+	if (!known && all->known)
+		known = &all->known[set + all->turn++ % WAYS];
+	if (known) {
+		known->key = *key;
+		memcpy(known->bytes, (const void *)map, sizeof(*map));
+	}
+	ck_unlock(&all->lock);
+}
+
+/* --- encoding */
+
+static CUresult ask_server(uint64_t ctx, CUtensorMap *map, const struct form *f)
+{
+	size_t corners = count_corners(f);
+	ck_tensor_map_res r;
+	CUresult err = ck_wire_tensor_map(
 		&(ck_tensor_map_args){
 			.head.ctx = ctx,
 			.kind = (u_int)f->kind,
@@ -83,7 +183,29 @@ static CUresult encode_map(CUtensorMap *map, const struct form *f)
 			.promotion = (u_int)f->promotion,
 			.fill = (u_int)f->fill},
 		&r);
+
 	return receive_map(err, map, r.map.map_val, r.map.map_len);
+}
+
+static CUresult encode_map(CUtensorMap *map, const struct form *f)
+{
+	struct ckc_tensor_maps *all;
+	struct key key;
+	uint64_t ctx;
+	CUresult err = ckc_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!map || !form_valid(f))
+		return CUDA_ERROR_INVALID_VALUE;
+	all = &ckc_client_current()->memory->tensor_maps;
+	key = key_of(ctx, f);
+	if (recall_map(all, &key, map))
+		return CUDA_SUCCESS;
+	err = ask_server(ctx, map, f);
+	if (!err)
+		keep_map(all, &key, map);
+	return err;
 }
 
 CK_EXPORT CUresult cuTensorMapEncodeTiled(

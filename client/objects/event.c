@@ -15,6 +15,7 @@
 #include "client/link/session_list.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
+#include "util/until.h"
 
 #define RECORDS_BITS 32 /* low bits of a version; the rest identifies the event */
 
@@ -226,10 +227,12 @@ static CUresult query_server(uint64_t ctx, struct ckc_event *e, uint64_t version
 	bool ours = is_ours(e, version);
 	uint64_t number = ours ? ckc_status_number(e->object.context->client, e->object.id) : 0;
 	unsigned int state = CK_ASKED_BUSY;
+	uint64_t begin = ck_now_ns();
 	CUresult err = ck_wire_event_ask(ctx, e->object.id, number, &state);
 
 	if (err)
 		return err;
+	ckc_status_asked(e->object.context->client, ck_now_ns() - begin);
 	if (ours && state == CK_ASKED_DONE)
 		e->done = version;
 	if (ours && state == CK_ASKED_WATCHED)

@@ -21,7 +21,6 @@
 CK_LOG_DEFINE("client");
 
 #define TRUST_NS 250000000 /* a dead server is noticed after this */
-#define FAR_NS 200000	   /* a query that takes less does not need to be avoided */
 #define CREDIT 16	   /* a query pays for the watches of so many records, */
 #define CREDIT_MOST 64	   /* and all of them for so many */
 
@@ -84,11 +83,19 @@ uint64_t ckc_status_number(struct ckc_client *c, uint64_t id)
 	       (id & (CK_STATUS_WORDS - 1));
 }
 
+void ckc_status_asked(struct ckc_client *c, uint64_t ns)
+{
+	uint64_t mean = atomic_load_explicit(&c->watches.ask_ns, memory_order_relaxed);
+
+	atomic_store_explicit(&c->watches.ask_ns, mean == 0 ? ns : mean - mean / 4 + ns / 4,
+			      memory_order_relaxed);
+}
+
 /* Near by, the answer to a query is there before news could be. */
 void ckc_status_queried(struct ckc_client *c)
 {
 	if (atomic_load_explicit(&c->watches.credit, memory_order_relaxed) < CREDIT_MOST &&
-	    atomic_load_explicit(&c->lanes.round_trip_ns, memory_order_relaxed) >= FAR_NS)
+	    atomic_load_explicit(&c->watches.ask_ns, memory_order_relaxed) >= c->watches.dear_ns)
 		atomic_fetch_add(&c->watches.credit, CREDIT);
 }
 

@@ -32,10 +32,13 @@ enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_wat
 /* A number for a watch of object @id, to send with a query. 0: the server cannot report later. */
 uint64_t ckc_status_number(struct ckc_client *c, uint64_t id);
 
+/* A query of the server for an event took so long. */
+void ckc_status_asked(struct ckc_client *c, uint64_t ns);
+
 /*
- * The same for an event that is being recorded, to send with the record. 0: do not. Over a network,
- * the first query after each record would take a round trip. So the events of a program that
- * queries events are watched from their record.
+ * The same for an event that is being recorded, to send with the record. 0: do not. The first query
+ * after each record would take a round trip, behind all commands before it. So where that is long,
+ * the events of a program that queries events are watched from their record.
  */
 uint64_t ckc_status_follow(struct ckc_client *c, uint64_t id);
 
