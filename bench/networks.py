@@ -27,6 +27,13 @@ NETWORKS = "1/10000 1/1000 20/1000 150/1000"
 HOST = "10.77.0.2"
 PORT = 19870
 MIB = 64
+NAMES = {
+    "script_first": "PyTorch script, first number", "script_steps": "PyTorch script, 500 steps", "item": "`.item()`", "add": "an addition",
+    "resnet50_train": "ResNet-50, a training step", "resnet50_infer_b1": "ResNet-50, inference", "gpt2_generate_32": "GPT-2, 32 tokens",
+    "llama_decode_32": "Llama, 32 tokens", "llama_decode_32_graphs": "Llama, 32 tokens, CUDA graphs",
+    "pinned_loader": "a step with a pinned `DataLoader`, 1 MB", "first_call": "first CUDA call",
+    "h2d_pinned": "copy, pinned, to the device", "d2h_pinned": "copy, pinned, to the host",
+    "h2d_pageable": "copy, pageable, to the device", "d2h_pageable": "copy, pageable, to the host"}
 
 
 class Network:
@@ -142,7 +149,7 @@ def table(network, native, result):
             worst = max(worst, 1 / ratio if rate and ratio else ratio)
             same = "" if there.get("check") == here.get("check") else " differs"
             cells.append(f"{measured(there):.3g} ({ratio:.2f}){same}")
-        lines.append((worst, f"| {name} | {here.get('unit', 'ms')} | {measured(here):.3g} | {' | '.join(cells)} |"))
+        lines.append((worst, f"| {NAMES.get(name, name)} | {here.get('unit', 'ms')} | {measured(here):.3g} | {' | '.join(cells)} |"))
     head = f"| row | unit | native | {' | '.join(network.ways)} |"
     sockets = "; ".join(f"{n} plain sockets: {v['up']} GB/s there, {v['down']} back" for n, v in result.get("sockets", {}).items())
     return "\n".join([f"### {network.name}", "", sockets, "", head, "|---" * (3 + len(network.ways)) + "|",
