@@ -48,6 +48,13 @@ static struct piece some_piece(struct world *w)
 	return p;
 }
 
+/* The copy may read pageable memory before the stream has come to it. */
+static void await_source(struct world *w, struct buffer *src)
+{
+	if (src->kind == PAGEABLE && w->capture == NULL)
+		use_one(w, HOST, src, false);
+}
+
 static bool by_host(const struct buffer *b, bool host_names)
 {
 	return on_host(b) && (host_names || !on_device(b));
@@ -101,6 +108,7 @@ void copy(struct world *w)
 		s = LEGACY;
 	if (p.size == 0)
 		return;
+	await_source(w, p.src);
 	use_two(w, s, p.dst, p.src);
 	before = reads_of(w, s, p.src);
 	send(w, s, &p, wait);
@@ -209,6 +217,7 @@ void copy_rectangle(struct world *w)
 
 	if (p.dst == p.src || !some_box(w, &p, &box))
 		return;
+	await_source(w, p.src);
 	use_two(w, s, p.dst, p.src);
 	before = reads_of(w, s, p.src);
 	c = box_copy(w, &p, &box);
@@ -254,6 +263,7 @@ void copy_batch(struct world *w)
 	}
 	if (n == 0)
 		return;
+	await_source(w, from);
 	submit(w, s, uses, n + 1);
 	CALL(w, cuMemcpyBatchAsync, dst, src, size, n, &how, &first, 1, &failed, w->stream[s]);
 }
