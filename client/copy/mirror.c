@@ -5,6 +5,7 @@
 
 #include "client/managed/managed.h"
 #include "client/memory/box.h"
+#include "client/memory/pinned.h"
 #include "cuda/copy_side.h"
 #include "client/copy/mirror.h"
 #include "client/copy/mirror_part.h"
@@ -91,6 +92,13 @@ static CUresult make_mirror(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64
 	return err;
 }
 
+/* Has the device memory at the address @host, as the host has? */
+static bool is_on_device(const void *host)
+{
+	return ckc_pinned_holds(host, 1) ||
+	       ckc_managed_backs(ckc_client_current(), (uintptr_t)host);
+}
+
 /* Encode one end of a copy: the id of its array, or a mirror for the application's memory. */
 static CUresult encode_side(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
 {
@@ -103,9 +111,8 @@ static CUresult encode_side(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *ma
 		side.host = (void *)(uintptr_t)side.device;
 		ck_copy_side_set(c, end, &side);
 	}
-	/* nodes behind the copy may use these bytes on the device */
-	if (side.type == CU_MEMORYTYPE_HOST &&
-	    ckc_managed_moves(ckc_client_current(), (uintptr_t)side.host, 1)) {
+	/* other nodes may use these bytes on the device */
+	if (side.type == CU_MEMORYTYPE_HOST && is_on_device(side.host)) {
 		side.type = CU_MEMORYTYPE_DEVICE;
 		side.device = (uintptr_t)side.host;
 		ck_copy_side_set(c, end, &side);

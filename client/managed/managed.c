@@ -233,6 +233,21 @@ bool ckc_managed_is(uint64_t address)
 	return is;
 }
 
+bool ckc_managed_backs(const struct ckc_client *client, uint64_t address)
+{
+	struct ckc_pages *pages = ckc_pages_current();
+	const struct ckc_managed *m;
+	bool backs;
+
+	if (likely(!ckc_managed_may_be(address)))
+		return false;
+	ck_lock(&pages->lock);
+	m = ckc_pages_of(pages, address);
+	backs = m && !m->lost && m->context->client == client;
+	ck_unlock(&pages->lock);
+	return backs;
+}
+
 bool ckc_managed_moves(const struct ckc_client *client, uint64_t address, size_t size)
 {
 	struct ckc_pages *pages = ckc_pages_current();

@@ -37,6 +37,8 @@ void ckc_managed_leave(uint64_t at, size_t size);
  * tracked. */
 bool ckc_managed_untrack(uint64_t base);
 bool ckc_managed_is(uint64_t address);
+/* Is @address in memory that the device of @client has at the same address? */
+bool ckc_managed_backs(const struct ckc_client *client, uint64_t address);
 /* Is [address, address+size) in one range whose pages move to and from the device of @client, so
  * that a copy there can write them? */
 bool ckc_managed_moves(const struct ckc_client *client, uint64_t address, size_t size);
