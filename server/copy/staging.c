@@ -146,22 +146,26 @@ struct cks_ring *cks_staging_upload(struct cks_staging *s)
 	return &s->upload;
 }
 
-/* Are the copies of the next slot done? Else the caller would wait for their stream. */
-static bool is_next_idle(const struct cks_ring *ring)
+/* Are the copies of the next @slots slots done? Else the caller would wait for their streams. */
+static bool is_idle(const struct cks_ring *ring, size_t slots)
 {
-	const struct cks_slot *slot = &ring->slots[(ring->at + 1) % ring->count];
+	for (size_t i = 1; i <= ck_min(slots, (size_t)ring->count); i++) {
+		const struct cks_slot *slot = &ring->slots[(ring->at + i) % ring->count];
 
-	return !slot->pending ||
-	       (ck_driver.cuEventQuery && ck_driver.cuEventQuery(slot->event) == CUDA_SUCCESS);
+		if (slot->pending && (!ck_driver.cuEventQuery ||
+				      ck_driver.cuEventQuery(slot->event) != CUDA_SUCCESS))
+			return false;
+	}
+	return true;
 }
 
-/* Take one of @count rings, with @idle one whose next slot is. NULL: there is none. */
-static struct cks_ring *take_free(struct cks_ring *rings, unsigned int count, bool idle)
+/* Take one of @count rings, of which the next @slots slots are idle. NULL: there is none. */
+static struct cks_ring *take_free(struct cks_ring *rings, unsigned int count, size_t slots)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		if (ck_trylock(&rings[i].lock) != 0)
 			continue;
-		if (!idle || is_next_idle(&rings[i]))
+		if (is_idle(&rings[i], slots))
 			return &rings[i];
 		ck_unlock(&rings[i].lock);
 	}
@@ -171,7 +175,7 @@ static struct cks_ring *take_free(struct cks_ring *rings, unsigned int count, bo
 /* The same, or wait for one. */
 static struct cks_ring *take_any(struct cks_staging *s, struct cks_ring *rings, unsigned int count)
 {
-	struct cks_ring *ring = take_free(rings, count, false);
+	struct cks_ring *ring = take_free(rings, count, 0);
 
 	if (!ring) {
 		ring = &rings[s->turn++ % count];
@@ -180,11 +184,20 @@ static struct cks_ring *take_any(struct cks_staging *s, struct cks_ring *rings, 
 	return ring;
 }
 
+struct cks_ring *cks_staging_idle(struct cks_staging *s, size_t size)
+{
+	return take_free(s->calls, CK_CALL_RINGS_NEAR, (size + CK_PIECE_MAX - 1) / CK_PIECE_MAX);
+}
+
 struct cks_ring *cks_staging_call(struct cks_staging *s, struct ck_chan *chan)
 {
-	struct cks_ring *ring = take_free(s->calls, CK_CALL_RINGS_NEAR, false);
+	struct cks_ring *ring = take_free(s->calls, CK_CALL_RINGS_NEAR, CK_CALL_SLOTS);
 	unsigned int count = CK_CALL_RINGS_NEAR;
 
+	if (!ring)
+		ring = take_free(s->calls, CK_CALL_RINGS_NEAR, 1);
+	if (!ring)
+		ring = take_free(s->calls, CK_CALL_RINGS_NEAR, 0);
 	if (ring)
 		return ring;
 	if (ck_chan_round_trip_us(chan) >= CK_CHAN_LONG_US)
@@ -194,7 +207,7 @@ struct cks_ring *cks_staging_call(struct cks_staging *s, struct ck_chan *chan)
 
 struct cks_ring *cks_staging_ahead(struct cks_staging *s)
 {
-	struct cks_ring *ring = take_free(s->ahead, CK_AHEAD_RINGS, true);
+	struct cks_ring *ring = take_free(s->ahead, CK_AHEAD_RINGS, 1);
 
 	return ring ? ring : take_any(s, s->ahead, CK_AHEAD_RINGS);
 }

@@ -55,8 +55,11 @@ void cks_staging_destroy(struct cks_staging *staging);
 
 /* The ring for one-way uploads; the caller owns it until its release. */
 struct cks_ring *cks_staging_upload(struct cks_staging *staging);
-/* The same for a call on @chan. */
+/* The same for a call on @chan: a ring that need not wait for the streams of other calls, if there
+ * is one. */
 struct cks_ring *cks_staging_call(struct cks_staging *staging, struct ck_chan *chan);
+/* The same, if there is one that takes @size bytes and waits for no stream; otherwise NULL. */
+struct cks_ring *cks_staging_idle(struct cks_staging *staging, size_t size);
 /* The same for a one-way upload on a lane: a ring that need not wait for a stream, if there is
  * one. */
 struct cks_ring *cks_staging_ahead(struct cks_staging *staging);

@@ -156,6 +156,32 @@ static void uploads_ahead_avoid_rings_that_wait(void **state)
 	free(device);
 }
 
+/* As long as there are any; then a caller may have one that no call uses. */
+static void calls_avoid_slots_that_wait_for_a_stream(void **state)
+{
+	unsigned char *device = malloc(CK_PIECE_MAX);
+	struct cks_ring *ring;
+	unsigned int count = 0;
+
+	fake.running = true;
+	while ((ring = cks_staging_idle(*state, 2 * CK_PIECE_MAX)) != NULL) {
+		upload(ring, device, CK_PIECE_MAX, 7);
+		cks_ring_release(ring);
+		count++;
+	}
+	assert_int_equal(count, CK_CALL_RINGS_NEAR * (CK_CALL_SLOTS - 1));
+	for (unsigned int i = 0; i < CK_CALL_RINGS_NEAR; i++) {
+		ring = cks_staging_call(*state, NULL);
+		upload(ring, device, CK_PIECE_MAX, 7);
+		cks_ring_release(ring);
+	}
+	assert_true(fake.running); /* none has waited */
+	assert_null(cks_staging_idle(*state, 1));
+	fake.running = false;
+	fake_flush();
+	free(device);
+}
+
 struct waiting {
 	struct cks_staging *staging;
 	struct ck_chan *chan;
@@ -299,6 +325,7 @@ int main(void)
 		TEST(a_context_that_goes_takes_its_events_but_not_the_memory),
 		TEST(downloads_at_the_same_time_have_rings_of_their_own),
 		TEST(uploads_ahead_avoid_rings_that_wait),
+		TEST(calls_avoid_slots_that_wait_for_a_stream),
 		TEST(calls_on_a_short_link_use_few_rings),
 		TEST(boxes_are_cut_without_loss),
 		TEST(impossible_boxes_are_refused),
