@@ -89,7 +89,7 @@ CUresult ck_serve_ipc_memory_close(struct cks_request *q, ck_ipc_memory_close_ar
 	CUresult err;
 
 	(void)res;
-	if (cks_lease_close(q->session, a->ptr))
+	if (cks_lease_close(q, a->ptr))
 		return CUDA_SUCCESS;
 	if (!ck_driver.cuIpcCloseMemHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;

@@ -106,7 +106,7 @@ CUresult cks_lease_handle(struct cks_session *session, CUdeviceptr at, size_t si
 CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, int fd, size_t size,
 			CUdeviceptr *at);
 /* Close it once; false: it is not open. */
-bool cks_lease_close(struct cks_session *session, CUdeviceptr at);
+bool cks_lease_close(struct cks_request *q, CUdeviceptr at);
 
 /* The session is back on the GPU, or has not left it: end what the client has returned meanwhile,
  * and open the gate. */

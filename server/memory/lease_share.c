@@ -245,28 +245,32 @@ CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, 
 }
 
 /* Wait first: unmapping memory that running work uses would break the context. */
-static void unmap_units(struct cks_session *s, const struct cks_lease_opened *o)
+static void unmap_units(struct cks_request *q, const struct cks_lease_opened *o)
 {
-	ck_driver.cuCtxSynchronize();
-	cks_memory_unmap(s->memory, o->at, 1);
+	cks_context_wait(q->session, q->ctx);
+	cks_memory_unmap(q->session->memory, o->at, 1);
 	ck_driver.cuMemUnmap(o->base, o->total);
 	ck_driver.cuMemAddressFree(o->base, o->total);
 }
 
-bool cks_lease_close(struct cks_session *s, CUdeviceptr at)
+bool cks_lease_close(struct cks_request *q, CUdeviceptr at)
 {
-	struct cks_leases *l = s->leases;
+	struct cks_leases *l = q->session->leases;
 	struct cks_lease_opened **link, *o;
+	bool found, last;
 
 	ck_lock(&l->lock);
 	for (link = &l->opened; *link && (*link)->at != at;)
 		link = &(*link)->next;
 	o = *link;
-	if (o && --o->count == 0) {
+	found = o != NULL;
+	last = found && --o->count == 0;
+	if (last)
 		*link = o->next;
-		unmap_units(s, o);
+	ck_unlock(&l->lock);
+	if (last) { /* the work to wait for may need another thread, and that one the lock */
+		unmap_units(q, o);
 		free(o);
 	}
-	ck_unlock(&l->lock);
-	return o != NULL;
+	return found;
 }
