@@ -169,6 +169,7 @@ struct ckc_thread {
 	struct ckc_lane *lane;		 /* client/link/lane.h */
 	struct ckc_stream **own_streams; /* CU_STREAM_PER_THREAD of each context used */
 	unsigned int own_stream_count;
+	uint64_t aside_after; /* see ckc_aside */
 	unsigned int room_used;
 	unsigned char room[CK_THREAD_ROOM]; /* see ckc_room_take */
 };
@@ -180,8 +181,9 @@ void *ckc_room_take(size_t size);
 void ckc_room_give(void *room);
 /* This thread runs a host function of a stream: CUDA calls return NOT_PERMITTED. */
 extern __thread bool ckc_inside_callback __attribute__((tls_model("initial-exec")));
-/* This thread's calls serve a host function. Later commands may wait for that function, so the
- * calls must not wait for commands. */
+/* A host function may wait for this thread's calls. Later commands may wait for that function, so
+ * the calls wait for no commands but those up to aside_after of the thread, which are on their
+ * way. */
 extern __thread bool ckc_aside __attribute__((tls_model("initial-exec")));
 /* Start a detached client thread with signals blocked: signals are for the application. -errno. */
 int ckc_thread_start(void *(*run)(void *), void *arg);

@@ -146,6 +146,14 @@ struct ckc_hook_leave {
 };
 CK_HOOK_LIST(leave);
 
+/* --- a stream will wait for a function, once the caller has sent the command for it
+ * (objects/callback.c) */
+struct ckc_hook_function_added {
+	void (*run)(void);
+};
+CK_HOOK_LIST(function_added);
+#define CK_ON_FUNCTION_ADDED(function) CK_HOOK(function_added, function, function)
+
 /* --- a function of the application, called for the server, has returned (objects/callback.c) */
 struct ckc_hook_function_end {
 	void (*run)(void);

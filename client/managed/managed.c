@@ -31,6 +31,16 @@ void ckc_managed_launch(void)
 	ck_unlock(&pages->lock);
 }
 
+/* Messages that began when there was no function, and may wait for newer commands, end first. */
+static void function_added(void)
+{
+	struct ckc_pages *pages = ckc_pages_current();
+
+	ck_lock(&pages->lock);
+	ck_unlock(&pages->lock);
+}
+CK_ON_FUNCTION_ADDED(function_added);
+
 static void function_returned(void)
 {
 	ckc_aside = true;

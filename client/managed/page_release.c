@@ -8,6 +8,7 @@
 
 #include "client/managed/pages.h"
 #include "client/link/stats.h"
+#include "client/objects/callback.h"
 
 /* --- sending */
 
@@ -32,7 +33,21 @@ static size_t next_dirty(const struct ckc_managed *m, size_t first, size_t last,
 	return count ? first : last;
 }
 
-static void send_run(struct ckc_managed *m, size_t first, size_t last, bool wait)
+static void send_by_calls(struct ckc_managed *m, size_t first, size_t last)
+{
+	uint64_t stream = m->context->copies, at;
+	bool was = ckc_pages_aside(m);
+	unsigned int index = 0;
+	void *bytes;
+	size_t size;
+
+	while ((bytes = ckc_pages_bytes(m, first, last, &index, &at, &size)) != NULL)
+		ck_wire_upload_part(m->ctx, at, stream, bytes, size);
+	ck_wire_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ckc_sink){0});
+	ckc_pages_aside_end(was);
+}
+
+static void send_by_commands(struct ckc_managed *m, size_t first, size_t last, bool wait)
 {
 	uint64_t stream = m->context->copies, at;
 	unsigned int index = 0;
@@ -40,14 +55,18 @@ static void send_run(struct ckc_managed *m, size_t first, size_t last, bool wait
 	size_t size;
 
 	/* pieces of variables are few: wait for each, since each may be the last one */
-	while ((bytes = ckc_pages_bytes(m, first, last, &index, &at, &size)) != NULL) {
-		if (ckc_aside)
-			ck_wire_upload_part(m->ctx, at, stream, bytes, size);
-		else
-			ck_wire_upload(m->ctx, at, stream, wait || m->users, bytes, size);
-	}
-	if (ckc_aside)
-		ck_wire_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ckc_sink){0});
+	while ((bytes = ckc_pages_bytes(m, first, last, &index, &at, &size)) != NULL)
+		ck_wire_upload(m->ctx, at, stream, wait || m->users, bytes, size);
+	ckc_pages_sent(m);
+}
+
+/* A command could wait for a host function, and the function for the pages. */
+static void send_run(struct ckc_managed *m, size_t first, size_t last, bool wait)
+{
+	if (ckc_aside || ckc_callback_blocks())
+		send_by_calls(m, first, last);
+	else
+		send_by_commands(m, first, last, wait);
 	ckc_stats_pages(last - first, 0);
 }
 

@@ -10,6 +10,7 @@
 
 #include "client/managed/pages.h"
 #include "client/link/stats.h"
+#include "client/wire/command.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -121,9 +122,37 @@ void *ckc_pages_bytes(const struct ckc_managed *m, size_t first, size_t last, un
 	return NULL;
 }
 
+bool ckc_pages_aside(const struct ckc_managed *m)
+{
+	struct ckc_thread *t = ckc_thread();
+	bool was = ckc_aside;
+
+	ckc_aside = true;
+	if (t) /* else its calls fail */
+		t->aside_after = m->sent;
+	return was;
+}
+
+void ckc_pages_aside_end(bool was)
+{
+	struct ckc_thread *t = ckc_thread();
+
+	ckc_aside = was;
+	if (t)
+		t->aside_after = 0;
+}
+
+void ckc_pages_sent(struct ckc_managed *m)
+{
+	m->sent = ckc_command_number(m->context->client);
+	ckc_command_flush(m->context->client);
+}
+
+/* The device's work on the pages has been waited for, and with it all earlier commands. */
 static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
 {
 	uint64_t stream = m->context->copies, at;
+	bool was = ckc_pages_aside(m);
 	CUresult err = CUDA_SUCCESS;
 	unsigned int index = 0;
 	struct ckc_sink sink;
@@ -131,6 +160,7 @@ static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
 	while (!err &&
 	       (sink.data = ckc_pages_bytes(m, first, last, &index, &at, &sink.size)) != NULL)
 		err = ck_wire_fetch(m->ctx, at, sink.size, stream, CK_FETCH_NOW, 0, &sink);
+	ckc_pages_aside_end(was);
 	ckc_stats_pages(0, last - first);
 	return err;
 }

@@ -44,6 +44,7 @@ struct ckc_managed {
 	bool lost;	 /* the device's pages can never be fetched again */
 	bool raises;	 /* an access to an invalid page raises SIGBUS */
 	uint64_t quiet;	 /* the last command when the device was waited for */
+	uint64_t sent;	 /* the last command that has sent pages */
 	uint8_t *state;
 	struct ckc_shadow *shadow;	     /* see shadow.h; NULL: none */
 	char *alias;			     /* the client's view of the pages */
@@ -76,6 +77,14 @@ static inline struct ckc_pages *ckc_pages_of_context(const struct ckc_context *c
 
 /* Add a range with all pages in @state. */
 CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state);
+/*
+ * Let the calls of this thread wait for no commands but those that have sent pages of @m. A host
+ * function may need the lock, and all other commands may wait for it. Returns what to end with.
+ */
+bool ckc_pages_aside(const struct ckc_managed *m);
+void ckc_pages_aside_end(bool was);
+/* Commands have sent pages of @m: they are on their way. */
+void ckc_pages_sent(struct ckc_managed *m);
 /* Set what the range is attached to. */
 void ckc_pages_attach(struct ckc_managed *m, unsigned int attach, uint64_t stream);
 /* Remove a range and free it. */

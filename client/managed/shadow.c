@@ -11,6 +11,7 @@
 #include "client/wire/delivery.h"
 #include "client/link/hooks.h"
 #include "client/link/stats.h"
+#include "client/objects/callback.h"
 #include "rpc/pinned.h"
 
 #define IDLE_MOST 64u		 /* launches without a change of a writable page */
@@ -108,12 +109,18 @@ uint64_t ckc_shadow_number(const struct ckc_shadow *s)
 
 /* --- the program's changes */
 
-static void send_list(uint64_t ctx, const unsigned char *list, size_t size)
+static void send_list(struct ckc_managed *m, const unsigned char *list, size_t size)
 {
-	if (ckc_aside) /* see function_returned in managed.c */
-		ck_wire_shadow_put(ctx, list, size);
-	else
-		ck_wire_shadow_write(ctx, list, size);
+	bool was;
+
+	if (!ckc_aside && !ckc_callback_blocks()) {
+		ck_wire_shadow_write(m->ctx, list, size);
+		ckc_pages_sent(m);
+		return;
+	}
+	was = ckc_pages_aside(m);
+	ck_wire_shadow_put(m->ctx, list, size);
+	ckc_pages_aside_end(was);
 }
 
 /*
@@ -155,7 +162,7 @@ static bool send_pages(struct ckc_managed *m, size_t first, size_t last)
 	}
 	ck_unlock(&all->lock);
 	if (size > 0)
-		send_list(m->ctx, s->list, size);
+		send_list(m, s->list, size);
 	return writable;
 }
 

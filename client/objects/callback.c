@@ -266,6 +266,8 @@ CUresult ckc_callback_add(const struct ckc_callback *callback, uint64_t *id)
 	else if (!insert_entry(all, callback, id))
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	ck_unlock_uncancelled(&all->lock, cancel);
+	if (callback->in_stream)
+		ckc_each_hook(function_added, h) h->run();
 	return err;
 }
 
@@ -301,6 +303,17 @@ void ckc_callbacks_let_return(void)
 		ck_cond_broadcast(&all->returned);
 	}
 	ck_unlock_uncancelled(&all->lock, cancel);
+}
+
+bool ckc_callback_blocks(void)
+{
+	struct ckc_callbacks *all = get_callbacks();
+	bool blocks;
+
+	ck_lock(&all->lock);
+	blocks = all->ours > 0 || all->theirs > 0 || all->persistent;
+	ck_unlock(&all->lock);
+	return blocks;
 }
 
 bool ckc_callback_pending(void)
@@ -344,5 +357,6 @@ CUresult ckc_callback_keep(const struct ckc_callback *callback, uint64_t *id)
 		 -ENOMEM)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	ck_unlock(&all->lock);
+	ckc_each_hook(function_added, h) h->run();
 	return err;
 }

@@ -55,6 +55,10 @@ bool ckc_callback_find(uint64_t id, CUhostFn *fn, void **data);
  */
 void ckc_callbacks_let_return(void);
 
+/* Does a stream wait for a function, now or whenever a graph is launched? A call that such a
+ * function needs must not wait for commands, which may wait for its stream. */
+bool ckc_callback_blocks(void);
+
 /* Is any function outstanding that may write the program's data? Then the data may not be there
  * yet. */
 bool ckc_callback_pending(void);

@@ -236,12 +236,10 @@ static CUresult call_server_once(struct ckc_client *c, struct ckc_exchange *x)
 		if (unlikely(!x->sink->data))
 			return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
-	if (ret == 0 && likely(!ckc_aside)) {
-		args->seq = ckc_command_number(c);
-		ckc_command_flush(c);
-	}
-	if (ret == 0)
+	if (ret == 0) {
+		args->seq = ckc_command_before(c);
 		ret = exchange_message(c, t, x);
+	}
 	if (unlikely(ret < 0))
 		return ckc_call_lost(c, x, ret);
 	return handle_reply(c, t->lane, p, x, began);

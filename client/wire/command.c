@@ -214,6 +214,17 @@ uint64_t ckc_command_number(const struct ckc_client *c)
 	return atomic_load(&c->command.seq);
 }
 
+uint64_t ckc_command_before(struct ckc_client *c)
+{
+	uint64_t seq;
+
+	if (unlikely(ckc_aside))
+		return ckc_thread()->aside_after;
+	seq = ckc_command_number(c);
+	ckc_command_flush(c);
+	return seq;
+}
+
 uint64_t ckc_command_last(void)
 {
 	const struct ckc_command *cmd = &ckc_client_current()->command;

@@ -37,10 +37,7 @@ void ckc_pipelined_begin(struct ckc_pipelined *a, struct ckc_client *c, uint64_t
 		return;
 	}
 	a->lane = ckc_thread()->lane;
-	if (ckc_aside)
-		return;
-	a->seq = ckc_command_number(c);
-	ckc_command_flush(c);
+	a->seq = ckc_command_before(c);
 }
 
 static void take_reply(struct ckc_pipelined *a)

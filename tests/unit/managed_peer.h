@@ -96,6 +96,10 @@ static inline CUresult call(const struct peer_message *m, void *res, struct peer
 		const ck_map_args *a = m->args;
 
 		memset(place(a->address), 0, a->size);
+	} else if (m->number == CK_PROC_upload_part) {
+		const ck_upload_part_args *a = m->args;
+
+		memcpy(place(a->dst), m->bulk, m->bulk_size);
 	} else if (m->number == CK_PROC_fetch && f->size > 0) {
 		if (fetch_error)
 			return fetch_error;

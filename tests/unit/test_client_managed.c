@@ -523,6 +523,40 @@ static uint64_t enqueue(void)
 	return ((const ck_host_function_args *)peer_args(CK_PROC_host_function, 0))->callback;
 }
 
+/* Newer commands may wait for the function, and the function for the pages. */
+static void calls_for_pages_wait_for_no_command_behind_a_function(void **state)
+{
+	const ck_upload_part_args *upload;
+	const ck_fetch_args *fetch;
+	volatile unsigned char *p;
+	CUdeviceptr at = 0;
+	uint64_t last, id;
+
+	(void)state;
+	ok(cuMemAllocManaged(&at, SIZE, CU_MEM_ATTACH_HOST)); /* an access waits for no work */
+	p = (volatile unsigned char *)at;
+	p[0] = 1;
+	ckc_managed_launch();
+	last = ckc_command_last();
+	id = enqueue();
+	assert_true(ckc_command_last() > last);
+	assert_int_equal(p[0], 1);
+	fetch = peer_args(CK_PROC_fetch, 0);
+	assert_non_null(fetch);
+	assert_in_range(fetch->head.seq, 1, last); /* but for the one that has sent the page */
+	p[0] = 2;
+	ckc_managed_launch();
+	assert_int_equal(sent(), 0); /* by commands */
+	upload = peer_args(CK_PROC_upload_part, 0);
+	assert_non_null(upload);
+	assert_in_range(upload->head.seq, 1, last);
+	assert_int_equal(*place(at), 2);
+	to_call = id;
+	while (!returned)
+		usleep(1000);
+	release(p);
+}
+
 /* Its pages could not be fetched any more while the driver loads the kernel. */
 static void a_kernel_is_loaded_behind_functions_that_may_touch_pages(void **state)
 {
@@ -597,6 +631,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that),
 		cmocka_unit_test(a_fault_tells_reads_from_writes),
 		cmocka_unit_test(a_file_in_place_of_ours_is_left_alone),
+		cmocka_unit_test(calls_for_pages_wait_for_no_command_behind_a_function),
 		cmocka_unit_test(a_kernel_is_loaded_behind_functions_that_may_touch_pages),
 		cmocka_unit_test(a_real_fault_still_ends_the_process_with_its_signal),
 	};
