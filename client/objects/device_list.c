@@ -168,8 +168,9 @@ static int choose_devices(const struct candidate *all, int *chosen, int count)
 				      chosen, &bad);
 	if (bad)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry is not a GPU of the %s, which has %d: "
-			"the program sees the %d before this entry",
-			list, ckc_many ? "pool" : "server", count, n);
+			"the program sees %s",
+			list, ckc_many ? "pool" : "server", count,
+			n > 0 ? "only those before this entry" : "no GPU; the first one is 0");
 	if (n < 0)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
 	free(devices);

@@ -82,10 +82,15 @@ static void add_failed_step(struct check *c, const char *name, int error, const 
 /* What the client is, and what runs it here. */
 static void check_client(struct check *c)
 {
-	char folder[CKX_PATH], text[CKX_PATH + 64];
+	char folder[CKX_PATH], text[CKX_PATH + sizeof(CKX_NOT_LOADED) + 16];
 
 	if (ckx_install_path_library(folder) < 0) {
 		add_failed_step(c, "client", 0, "there is no cricket-client.so");
+		return;
+	}
+	if (!ckx_install_path_loads(folder)) {
+		snprintf(text, sizeof(text), "%s: " CKX_NOT_LOADED, folder);
+		add_failed_step(c, "client", 0, text);
 		return;
 	}
 	snprintf(text, sizeof(text), "%s/cricket-client.so, glibc %s", folder,

@@ -68,6 +68,11 @@ int ckx_install_path_library(char out[CKX_PATH])
 	return -ENOENT;
 }
 
+bool ckx_install_path_loads(const char *folder)
+{
+	return !strpbrk(folder, ": ");
+}
+
 int ckx_install_path_server(char out[CKX_PATH])
 {
 	char emulated[CKX_PATH + 32];

@@ -4,6 +4,7 @@
 #ifndef CK_COMMAND_CONFIG_INSTALL_PATHS_H
 #define CK_COMMAND_CONFIG_INSTALL_PATHS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -12,6 +13,12 @@
 /* The folder with cricket-client.so: that of this program, or else where it is installed. -ENOENT,
  * printed. */
 int ckx_install_path_library(char out[CKX_PATH]);
+
+/* Can the dynamic linker load the client from this folder, by variables? */
+bool ckx_install_path_loads(const char *folder);
+#define CKX_NOT_LOADED                                                                             \
+	"the dynamic linker does not accept a path with spaces or colons: install the client "     \
+	"elsewhere"
 
 /* The server, in a folder like that, with the emulated GPU beside it. -ENOENT, printed. */
 int ckx_install_path_server(char out[CKX_PATH]);

@@ -48,21 +48,47 @@ static int take_pins(struct ckx_server *server, const char *pins)
 	return 0;
 }
 
+/* Does a server answer, and with a key that these settings trust? -errno: @reach->why says why not.
+ */
+static int try_key(const struct ckx_server *server, struct ckx_connection *reach)
+{
+	struct ckx_server tried = *server;
+	struct ck_chan *chan;
+	int ret;
+
+	explicit_bzero(tried.token, sizeof(tried.token));
+	ret = ckx_connection_dial(&tried, reach, &chan);
+	if (ret == 0)
+		ck_chan_close(chan);
+	return ret;
+}
+
 /* Has an authority of the system signed the server's certificate? */
 static bool is_signed(const struct ckx_server *server)
 {
 	struct ckx_server strict = *server;
 	struct ckx_connection reach;
-	struct ck_chan *chan;
 	bool ok;
 
 	strcpy(strict.tls.value[CKX_TLS_MODE], "require");
-	ok = ckx_connection_dial(&strict, &reach, &chan) == 0;
+	ok = try_key(&strict, &reach) == 0;
 	unsetenv(ckx_tls_variable(CKX_TLS_MODE));
 	explicit_bzero(strict.token, sizeof(strict.token));
-	if (ok)
-		ck_chan_close(chan);
 	return ok;
+}
+
+/* Before the user types a token, which would not be sent. Each of several servers has its check
+ * when the token is there. */
+static int check_key(const struct ckx_server *server, const char *text)
+{
+	struct ckx_connection reach;
+	int ret = 0;
+
+	if (!ckx_fleet_is(server->address) && ck_address_kind_of(server->address) == CK_ADDRESS_TCP)
+		ret = try_key(server, &reach);
+	if (ret < 0)
+		ckx_error("%s: %s; nothing is stored", text, reach.why);
+	return ret;
 }
 
 static int confirm_pin(struct ckx_server *server, const char *pin, const char *text)
@@ -153,13 +179,15 @@ static int look_at_several(const struct ckx_server *server, const char *text)
 
 int ckx_trust(struct ckx_server *server, const char *pins, const char *text, bool *changed)
 {
-	*changed = false;
-	if (pins[0]) {
-		*changed = true;
-		return take_pins(server, pins);
-	}
-	if (ckx_tls_configured(&server->tls))
-		return 0;
+	int ret = 0;
+
+	*changed = pins[0] != '\0';
+	if (*changed)
+		ret = take_pins(server, pins);
+	if (ret < 0)
+		return ret;
+	if (*changed || ckx_tls_configured(&server->tls))
+		return check_key(server, text);
 	if (ckx_fleet_is(server->address))
 		return look_at_several(server, text);
 	if (ck_address_kind_of(server->address) != CK_ADDRESS_TCP)

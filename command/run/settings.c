@@ -203,11 +203,8 @@ static int add_library(struct ckx_settings *s, const struct ckx_wishes *w, bool 
 	nccl = nccl && access(client, R_OK) == 0;
 	if (w->container)
 		strcpy(folder, CKX_CONTAINER_LIBRARY);
-	if (strpbrk(folder, ": ")) {
-		ckx_error("%s: the dynamic linker does not accept a path with spaces or colons: "
-			  "install the "
-			  "client elsewhere",
-			  folder);
+	if (!ckx_install_path_loads(folder)) {
+		ckx_error("%s: " CKX_NOT_LOADED, folder);
 		return -EINVAL;
 	}
 	ret = add_preloads(s, w, folder, nccl);
@@ -255,6 +252,22 @@ static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const
 		       : 0;
 }
 
+/* Is it a list of numbers and UUIDs, as CUDA_VISIBLE_DEVICES takes them? */
+static bool is_device_list(const char *list)
+{
+	while (*list) {
+		size_t size = strcspn(list, ",");
+
+		if (strncmp(list, "GPU-", 4) != 0 && strncmp(list, "MIG-", 4) != 0 &&
+		    (size == 0 || strspn(list, "0123456789") < size))
+			return false;
+		list += size;
+		if (*list && !*++list)
+			return false; /* a comma is last */
+	}
+	return true;
+}
+
 /* Wrong values are said here, and not by the client alone, which goes on without them. */
 static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 {
@@ -265,6 +278,11 @@ static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 	wish->text = w->memory;
 	if (w->memory && (ck_env_number(w->memory, &wish->memory) < 0 || wish->memory == 0)) {
 		ckx_error("--mem takes a size, as in 20G or 512M: %s", w->memory);
+		return -EINVAL;
+	}
+	if (w->devices && strcmp(w->devices, "none") != 0 && strcmp(w->devices, "-1") != 0 &&
+	    !is_device_list(w->devices)) {
+		ckx_error("--devices takes numbers of GPUs, as in 0,2, or none: %s", w->devices);
 		return -EINVAL;
 	}
 	if (w->sm && ck_env_percent(w->sm, &percent) < 0) {

@@ -54,8 +54,9 @@ static int choose_visible_devices(int count, int *chosen)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
 	else if (bad)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry is not one of the %d GPUs: the program "
-			"sees the %d before this entry",
-			list, count, n);
+			"sees %s",
+			list, count,
+			n > 0 ? "only those before this entry" : "no GPU; the first one is 0");
 	return n;
 }
 

@@ -129,7 +129,8 @@ static void explain_certificate(const struct ck_tls_chan *t, char why[CK_TLS_WHY
 	switch (error) {
 	case X509_V_ERR_APPLICATION_VERIFICATION:
 		snprintf(why, CK_TLS_WHY,
-			 "the server's key is not the one of CRICKET_TLS_PIN: its pin is %s",
+			 "the server's key is not that of the given pin "
+			 "(CRICKET_TLS_PIN, tls-pin): its pin is %s",
 			 t->seen);
 		break;
 	case X509_V_ERR_CERT_HAS_EXPIRED:

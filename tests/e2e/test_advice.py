@@ -74,6 +74,40 @@ def test_what_is_no_address(home, address):
     assert (name, following) == ("address", "cricket servers") and "as cricket(1) shows" in advice
 
 
+def test_a_client_in_a_folder_that_the_linker_does_not_accept(home, server, tmp_path):
+    folder = tmp_path / "my folder"
+    folder.mkdir()
+    shutil.copy(CRICKET, folder / "cricket")
+    (folder / "cricket-client.so").symlink_to(CRICKET.parent / "cricket-client.so")
+    for words in (["check", server.address("tcp")], ["run", "-s", server.address("tcp"), "true"]):
+        done = run([folder / "cricket", *words], home)
+        assert done.status != 0 and f"{folder}: the dynamic linker does not accept a path with spaces" in done.out + done.err
+    done = run([folder / "cricket", "check", "--json", server.address("tcp")], home)
+    assert json.loads(done.out)["next"] == f"cricket login {server.address('tcp')} --install"
+
+
+def test_the_path_of_a_socket_alone_leads_to_its_address(home):
+    name, text, advice, following = check(home, "/run/cricket.sock")
+    assert name == "list" and "unix:/PATH" in text and "write unix: before" in advice and following == "cricket check unix:/run/cricket.sock"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces")
+def test_a_name_without_a_name_server_may_be_misspelt(home, tmp_path):
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n", encoding="utf-8")      # where none is
+    inside = ["unshare", "-mn", "sh", "-c", f"mount --bind {tmp_path}/resolv.conf /etc/resolv.conf && ip link set lo up && exec \"$@\"", "sh"]
+    for name, words in (("labb", "spelling"), ("srv:labb", "this machine's network")):
+        done = subprocess.run([*inside, CRICKET, "check", name], env=home, capture_output=True, text=True, timeout=60 * SLOW, check=False)
+        assert done.returncode == 1 and "no name server answers" in done.stdout and words in done.stdout, done
+        assert done.stdout.endswith("next: cricket servers\n")
+
+
+def test_a_device_that_the_server_does_not_have(server, home):
+    address = server.address("tcp")
+    name, text, advice, following = check(home, f"{address}/7")
+    assert name == "session" and "has no device 7" in text and "fewer GPUs" in advice and following == f"cricket servers {address}/7"
+    assert cricket(home, "servers", f"{address}/7").stdout.splitlines()[1].startswith(f"{address} ")
+
+
 def test_a_socket_that_is_missing(home, tmp_path):
     name, text, advice, _ = check(home, f"unix:{tmp_path}/none.sock")
     assert name == "connection" and "No such file" in text and "no server of this host" in advice

@@ -116,6 +116,9 @@ def test_env_quotes_for_a_shell(home, shell):
 
 @pytest.mark.parametrize("words, status", [
     (["run"], 2), (["run", "-x", "true"], 2), (["run", "-g", "x", "true"], 2), (["run", "-g", "1", "-d", "0", "true"], 2),
+    (["run", "-d", "x", "true"], 2), (["run", "-d", "0,", "true"], 2), (["run", "-d", "0;1", "true"], 2), (["run", "-d", "-1", "true"], 0),
+    (["run", "-d", "0,GPU-12", "true"], 0), (["run", "-d", "none", "true"], 0), (["run", "-d", "", "true"], 0),
+   
     (["run", "-m", "many", "true"], 2), (["run", "-m", "0", "true"], 2), (["run", "-w", "long", "true"], 2), (["run", "--sm", "0%", "true"], 2),
     (["env", "-f", "csh"], 2), (["env", "more"], 2), (["nothing"], 2), ([], 2), (["--help"], 0), (["--version"], 0),
     (["run", "--help"], 0), (["help"], 0), (["help", "run"], 0), (["help", "nothing"], 2), (["-V"], 0), (["-h"], 0), (["login"], 2), (["servers", "one", "more"], 2), (["servers", "--nothing"], 2)])
@@ -347,6 +350,7 @@ def test_a_session_is_suspended_resumed_and_ended(own_server, home, holder):
     assert cricket(home, "resume", "-s", where, name).returncode == 0 and holder.call() == 0
     assert cricket(home, "end", "-s", where, name).returncode == 0
     wait_until(lambda: not status(own_server, home)["sessions"], 10, "the session is gone")
+    assert status(own_server, home)["totals"]["suspends"] == 1, "its end is counted too"
     assert holder.call() != 0
     assert "ended it" in own_server.log()
     done = cricket(home, "end", "-s", where, name)

@@ -132,7 +132,7 @@ def test_a_key_that_is_not_confirmed_is_not_trusted(careful, home):
 
 def test_another_key_than_the_pin_gets_no_token(careful, home):
     done = cricket(home, "login", f"{careful.far}#{OTHER}")
-    assert done.returncode == 1 and "is not the one of" in done.stderr and careful.pin in done.stderr and kept(home) == {}
+    assert done.returncode == 1 and "is not that of" in done.stderr and careful.pin in done.stderr and kept(home) == {}
     assert cricket(home, "login", f"{careful.far}#{OTHER},{careful.pin}").returncode == 0
     assert f"tls-pin = {OTHER},{careful.pin}" in kept(home)["config"]
     # a key that is changed later: the stored pin is not replaced without a word
@@ -141,14 +141,14 @@ def test_another_key_than_the_pin_gets_no_token(careful, home):
     assert OTHER not in config and config.count("tls-pin") == 1
     own(home, "config").write_text(config.replace(careful.pin, OTHER), encoding="utf-8")
     done = cricket(home, "login", careful.far)
-    assert done.returncode == 1 and "is not the one of" in done.stderr and OTHER in kept(home)["config"]
+    assert done.returncode == 1 and "is not that of" in done.stderr and OTHER in kept(home)["config"]
 
 
 @pytest.mark.parametrize("pin", ["", "sha256:12", "md5:" + "0" * 64, OTHER + "0", OTHER + ",", "x"])
 def test_a_wrong_pin_is_refused(careful, home, pin):
     done = cricket(home, "login", f"{careful.far}#{pin}")
     if pin.endswith(","):
-        assert "is not the one of" in done.stderr
+        assert "is not that of" in done.stderr
     else:
         assert "pin" in done.stderr
     assert done.returncode in (1, 2) and kept(home) == {} and len(done.stderr.splitlines()) == 1
@@ -157,7 +157,7 @@ def test_a_wrong_pin_is_refused(careful, home, pin):
 def test_variables_do_not_weaken_a_pin_of_the_command_line(careful, home):
     for more in ({"CRICKET_TLS": "off"}, {"CRICKET_TLS": "offer"}, {"CRICKET_TLS_PIN": careful.pin}):
         done = cricket({**home, **more}, "login", f"{careful.far}#{OTHER}")
-        assert done.returncode == 1 and "is not the one of" in done.stderr and kept(home) == {}
+        assert done.returncode == 1 and "is not that of" in done.stderr and kept(home) == {}
 
 
 def test_a_section_keeps_its_other_lines(careful, home):
@@ -317,6 +317,14 @@ def test_a_terminal_shows_what_is_typed_after_the_question_was_interrupted(plain
     assert termios.tcgetattr(end) == before
     os.close(terminal)
     os.close(end)
+
+
+def test_a_token_is_not_asked_for_where_it_could_not_be_sent(careful, home):
+    wrong = careful.pin[:-1] + ("0" if careful.pin[-1] != "0" else "1")
+    for name, why in ((f"{careful.far}#{wrong}", f"is not that of the given pin (CRICKET_TLS_PIN, tls-pin): its pin is {careful.pin}"),
+                      (f"127.0.0.1:{free_port()}#{careful.pin}", "Connection refused")):
+        status, shown = on_terminal(home, ("login", name), [])
+        assert status == 1 and "Token of" not in shown and why in shown and shown.count("\n") == 1 and kept(home) == {}
 
 
 def test_login_does_not_show_the_token_on_a_terminal(plain, home):

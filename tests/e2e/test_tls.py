@@ -117,7 +117,7 @@ def test_who_reads_along_reads_nothing(tmp_path, files, authority, app):
 
 
 @pytest.mark.parametrize("trust, words", [
-    ({"CRICKET_TLS_PIN": "sha256:" + 64 * "0"}, "is not the one of CRICKET_TLS_PIN: its pin is sha256:"),
+    ({"CRICKET_TLS_PIN": "sha256:" + 64 * "0"}, "is not that of the given pin (CRICKET_TLS_PIN, tls-pin): its pin is sha256:"),
     ({"CRICKET_TLS_PIN": "sha256:12"}, "not a pin"),
     ({"CRICKET_TLS": "require"}, "no authority that this client trusts"),
     ({"CRICKET_TLS": "yes"}, "not require, offer or off"),
@@ -541,7 +541,7 @@ def test_a_server_with_another_key_does_not_get_the_session(tmp_path, authority,
         proxy.do(lambda: (setattr(proxy, "to", ("127.0.0.1", impostor.port)), proxy.drop_all("rst")))
         result = ended(client, 20)
         proxy.stop()
-        assert result.status != 0 and len(result.lines_about("is not the one of CRICKET_TLS_PIN")) == 1, result.err
+        assert result.status != 0 and len(result.lines_about("is not that of the given pin")) == 1, result.err
         assert len(result.lines_about("is lost")) == 1
 
 
@@ -763,7 +763,7 @@ def test_a_list_of_pins_lets_a_key_be_replaced(tmp_path, secure, authority, app)
     pin, other = pin_of(secure), "sha256:" + "0" * 64
     for pins in (f"{other},{pin}", f"{pin.upper().replace('SHA', 'sha')},{other}", f" {other} , {pin}"):
         computes(run([app("vector_add")], client_env(secure.address("tcp"), CRICKET_TLS_PIN=pins)))
-    for pins, words in ((f"{other},{other[:-1]}1", "not the one of CRICKET_TLS_PIN"), (f"{pin},", None), (f"{pin},sha256:12", "not a pin"),
+    for pins, words in ((f"{other},{other[:-1]}1", "not that of the given pin"), (f"{pin},", None), (f"{pin},sha256:12", "not a pin"),
                         (",", "not a pin"), (f"{pin}{pin}", "not a pin")):
         result = run([app("vector_add")], client_env(secure.address("tcp"), CRICKET_TLS_PIN=pins))
         refused(result, words) if words else computes(result)

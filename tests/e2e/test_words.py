@@ -301,6 +301,13 @@ def test_gpus_that_are_hidden_on_purpose_are_no_mistake(server, hidden):
     assert (result.out, result.err) == ("0\n", "")
 
 
+@pytest.mark.parametrize("shown, seen", [("1", "no GPU; the first one is 0"), ("0,1", "only those before this entry")])
+def test_a_gpu_that_the_server_does_not_have_is_told(server, app, shown, seen):
+    result = run([app("vector_add")], client_env(server.address("unix"), CUDA_VISIBLE_DEVICES=shown))
+    assert f"CUDA_VISIBLE_DEVICES={shown}: an entry is not a GPU of the server, which has 1: the program sees {seen}\n" in result.err
+    assert (result.status == 0) == (shown != "1")
+
+
 def test_a_level_that_is_none_is_told(server, app):
     result = run([app("vector_add")], client_env(server.address("unix"), CRICKET_LOG="bogus"))
     assert result.status == 0 and result.err.count("\n") == 1
