@@ -31,9 +31,10 @@ struct cks_suspender {
 	struct cks_workers *workers;
 	struct cks_control *control;
 	struct cks_suspend_policy policy;
-	uint64_t left;	 /* how often a session has left the GPU */
-	int64_t due;	 /* when to look again at all sessions, unless something changes before */
-	int64_t granted; /* until this time, the room is for the one that allocates */
+	uint64_t suspends; /* how often a session was suspended */
+	uint64_t left;	   /* how often one has left the GPU, by that or by its end */
+	int64_t due;	   /* when to look again at all sessions, unless something changes before */
+	int64_t granted;   /* until this time, the room is for the one that allocates */
 	/* until this time, no session returns: one has found no room, and the others allocate, and
 	 * come to the point where they return memory */
 	int64_t pause;

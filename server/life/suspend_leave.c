@@ -54,6 +54,7 @@ static void finish_leave(struct cks_suspender *p, struct cks_session_info *s)
 	u->memory_request = CK_NO_MEMORY_REQUEST;
 	u->coming = false;
 	cks_suspension_set(s, CK_SUSPENDED);
+	p->suspends++;
 	cks_suspend_left(p, s);
 	ck_info("session %s is %s: %llu MiB moved out of GPU memory in %u ms",
 		cks_session_name(s, name), cks_suspension_name(u),

@@ -134,7 +134,7 @@ static json_t *describe_totals(struct cks_server *server)
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "sessions",
 			 (json_int_t)t.sessions, "calls", (json_int_t)t.calls, "commands",
 			 (json_int_t)t.commands, "received", (json_int_t)t.received, "sent",
-			 (json_int_t)t.sent, "suspends", (json_int_t)server->suspender->left,
+			 (json_int_t)t.sent, "suspends", (json_int_t)server->suspender->suspends,
 			 "refused", refused, "latencies", describe_latencies(&t));
 }
 
