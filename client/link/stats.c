@@ -58,6 +58,16 @@ static void close_trace(int fd)
 		close(fd);
 }
 
+static void stop_trace(int fd, int error)
+{
+	static atomic_bool trace_ended;
+
+	ckc_trace_on = false;
+	if (!atomic_exchange(&trace_ended, true) && fd > STDERR_FILENO)
+		ck_err("CRICKET_TRACE=%s: %s: the trace ends here", ck_env_string("CRICKET_TRACE"),
+		       strerror(error));
+}
+
 static bool can_trace(void)
 {
 	int fd = open_trace();
@@ -299,8 +309,8 @@ void ckc_stats_end_of_process(void)
 		return;
 	}
 	print_stats(f);
-	if (f != stderr)
-		fclose(f);
+	if (f != stderr && fclose(f) != 0)
+		ck_err("CRICKET_STATS=%s: %s", where, strerror(errno));
 }
 
 void ckc_trace_message(uint32_t proc, const void *args, const void *res, CUresult err,
@@ -309,6 +319,7 @@ void ckc_trace_message(uint32_t proc, const void *args, const void *res, CUresul
 	const struct ck_proc *p = &ck_procs[proc];
 	uint64_t now = ck_now_ns();
 	char line[1024 + TRACE_TAIL];
+	ssize_t written;
 	int fd;
 	size_t n = (size_t)snprintf(line, sizeof(line), "cricket: -> %s(", p->name);
 
@@ -323,7 +334,8 @@ void ckc_trace_message(uint32_t proc, const void *args, const void *res, CUresul
 			      (int)getpid(), (int)gettid(), began ? began : now,
 			      began ? now - began : 0, bytes);
 	fd = open_trace();
-	if (fd >= 0 && write(fd, line, n) < 0)
-		ckc_trace_on = false; /* the disk is full, or the reader has gone */
+	written = fd >= 0 ? write(fd, line, n) : (ssize_t)n;
+	if (written != (ssize_t)n) /* the disk is full, or the reader has gone */
+		stop_trace(fd, written < 0 ? errno : ENOSPC);
 	close_trace(fd);
 }

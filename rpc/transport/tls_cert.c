@@ -194,10 +194,12 @@ static FILE *create_file(const char *path, mode_t mode, char why[CK_TLS_WHY])
 /* End writing file @path: whole, or not there. */
 static int finish_file(FILE *f, const char *path, bool ok, char why[CK_TLS_WHY])
 {
+	errno = 0;
 	ok = fclose(f) == 0 && ok;
 	if (ok)
 		return 0;
-	snprintf(why, CK_TLS_WHY, "%.200s: it cannot be written", path);
+	snprintf(why, CK_TLS_WHY, "%.200s: %s", path,
+		 errno ? strerror(errno) : "it cannot be written");
 	unlink(path);
 	return -EIO;
 }

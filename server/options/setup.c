@@ -181,7 +181,7 @@ static int make_policy(void)
 		   "/usr/share/doc/cricket-server/examples/policy.\n"
 		   "# `systemctl reload " CK_SERVICE "` reads this file again.\n"
 		   "default: {\n};\nidentities: (\n);\n");
-	return fclose(f) == 0 ? 0 : report_error(-EIO, CK_POLICY, "it cannot be written");
+	return fclose(f) == 0 ? 0 : report_error(-EIO, CK_POLICY, strerror(errno));
 }
 
 /* Add the options to the service's file. */
@@ -205,7 +205,7 @@ static int configure_service(struct setup *s)
 		"tls-cert = %s\ntls-key = %s\npolicy = " CK_POLICY "\naudit = " CK_AUDIT "\n",
 		CK_DEFAULT_PORT, s->files.tokens, s->cert, s->key);
 	s->configured = true;
-	return fclose(f) == 0 ? 0 : report_error(-EIO, path, "it cannot be written");
+	return fclose(f) == 0 ? 0 : report_error(-EIO, path, strerror(errno));
 }
 
 static void print_steps(const struct setup *s, const char *program, const char *host)

@@ -1,11 +1,11 @@
-"""tests/e2e/test_output.py - standard output that takes nothing, as on a full disk: no program says that all is well."""
+"""tests/e2e/test_output.py - a full disk, and standard output that takes nothing: no program says that all is well."""
 import os
 import stat
 import subprocess
 
 import pytest
 
-from conftest import PRODUCTS, run
+from conftest import PRODUCTS, SERVER, client_env, run
 from test_command import CRICKET, home  # noqa: F401 (a fixture)
 
 
@@ -31,6 +31,24 @@ def test_a_token_that_is_not_shown_is_no_success(home, tmp_path):  # noqa: F811
     done = on_a_full_disk(home, CRICKET, "token", "add", "bob", "-f", tmp_path / "tokens")
     assert done.returncode == 1 and b"could not be shown: `cricket token revoke bob`" in done.stderr, done
     assert run([CRICKET, "token", "revoke", "bob", "-f", tmp_path / "tokens"], home).status == 0
+
+
+@pytest.mark.parametrize("name", ["CRICKET_TRACE", "CRICKET_STATS"])
+def test_what_a_program_does_not_record_is_told_once(server, app, name):
+    result = run([app("vector_add")], client_env(server.address("unix"), **{name: "/dev/full"}))
+    (line,) = result.err.splitlines()
+    assert result.status == 0 and f"{name}=/dev/full: No space left on device" in line
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small disk")
+@pytest.mark.parametrize("words", [[SERVER, "--setup", "gpuhost"], [SERVER, "--new-cert", "DISK/tls"], [CRICKET, "token", "add", "bob"],
+                                   [CRICKET, "jupyter"], [CRICKET, "cdi", "--output", "DISK/cdi.json"]])
+def test_the_file_that_a_full_disk_has_no_room_for_is_named(server, home, tmp_path, words):  # noqa: F811
+    env = {**home, "REMOTE_GPU_ADDRESS": server.address("unix"), "HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": ""}
+    script = f"mount -t tmpfs -o size=4k none {tmp_path} && head -c 4k /dev/zero >{tmp_path}/full && exec \"$@\""
+    done = run(["unshare", "-m", "sh", "-c", script, "sh", *[str(word).replace("DISK", str(tmp_path)) for word in words]], env)
+    assert done.status != 0 and done.out == "" and f"{tmp_path}/" in done.err and "No space left on device" in done.err
+    assert done.err.count("\n") == 1
 
 
 def test_a_specification_is_written_to_what_is_no_file(server, home, tmp_path):  # noqa: F811
