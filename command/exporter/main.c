@@ -20,12 +20,10 @@
 #include "util/process/fd.h"
 #include "util/process/output.h"
 
-static const struct ckx_command self = {
-	"exporter", "[OPTION]... [SERVER]", NULL, NULL, NULL,
-};
+#define USAGE "cricket-exporter [OPTION]... [SERVER]"
 
 static const char help[] =
-	"Usage: cricket-exporter [OPTION]... [SERVER]\n"
+	"Usage: " USAGE "\n"
 	"Serve metrics at /metrics and a web page at /, about a server on this host.\n\n"
 	"  -s, --server SERVER        a name of `cricket servers`, or an address\n"
 	"  -l, --listen ADDRESS       HOST:PORT (default 127.0.0.1:9400), or unix:/PATH\n"
@@ -43,6 +41,12 @@ struct options {
 	bool insecure;
 	struct ckx_serve_options serve;
 };
+
+static int print_usage(void)
+{
+	ckx_error("usage: " USAGE "; see `cricket-exporter --help`");
+	return CKX_USAGE;
+}
 
 /* -1: go on; else the exit status. */
 static int parse_options(int argc, char **argv, struct options *o)
@@ -63,7 +67,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 
 	while ((option = getopt_long(argc, argv, "s:l:ip:t:L:h", options, NULL)) != -1) {
 		if (option == '?')
-			return ckx_usage(&self);
+			return print_usage();
 		if (option == 'h' || option == 'V') {
 			fputs(option == 'h' ? help : "cricket-exporter " CK_RELEASE "\n", stdout);
 			return CKX_OK;
@@ -79,7 +83,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		o->insecure |= option == 'I';
 	}
 	if (argc - optind > (o->server ? 0 : 1) || !o->tls_cert != !o->tls_key)
-		return ckx_usage(&self);
+		return print_usage();
 	o->server = o->server ? o->server : argv[optind];
 	return -1;
 }
@@ -90,7 +94,11 @@ static int open_socket(struct options *o)
 	int fd = ck_chan_listen(o->listen);
 
 	if (fd < 0) {
-		ckx_error("listening on %s: %s", o->listen, strerror(-fd));
+		ckx_error("--listen %s: %s", o->listen,
+			  fd == -EAGAIN || fd == -ENXIO
+				  ? "no name server knows this name, or none answers"
+			  : fd == -EINVAL ? "not HOST:PORT, [IPV6]:PORT or unix:/PATH"
+					  : strerror(-fd));
 		return fd;
 	}
 	o->serve.loopback = !ck_address_path(o->listen) && !ck_fd_exposed(fd);

@@ -21,14 +21,22 @@
 
 /* --- the request */
 
-static int print_usage(const struct cks_command *commands, const char *name)
+static int print_usage(const struct cks_command *command)
+{
+	fprintf(stderr, "cricket-rpc-server: usage: --ctl %s%s%s\n", command->name,
+		*command->arguments ? " " : "", command->arguments);
+	return 2;
+}
+
+static int print_commands(const struct cks_command *commands, const char *name)
 {
 	fprintf(stderr,
-		name ? "cricket-rpc-server: no command %s, or wrong arguments. Commands:\n"
+		name ? "cricket-rpc-server: --ctl: there is no command %s. Commands:\n"
 		     : "cricket-rpc-server: --ctl takes a command:\n",
 		name);
 	for (const struct cks_command *c = commands; c->name; c++)
-		fprintf(stderr, "  --ctl %s %s\n", c->name, c->arguments);
+		fprintf(stderr, "  --ctl %s%s%s\n", c->name, *c->arguments ? " " : "",
+			c->arguments);
 	return 2;
 }
 
@@ -147,10 +155,10 @@ int cks_ctl_main(const struct cks_command *commands, const struct cks_options *o
 	while (o->word_count > 0 && command->name && strcmp(command->name, o->words[0]) != 0)
 		command++;
 	if (o->word_count == 0 || !command->name)
-		return print_usage(commands, o->word_count ? o->words[0] : NULL);
+		return print_commands(commands, o->word_count ? o->words[0] : NULL);
 	request = make_request(command, o->words + 1, o->word_count - 1);
 	if (!request)
-		return print_usage(commands, command->name);
+		return print_usage(command);
 	fd = find_server(o);
 	if (fd < 0) {
 		json_decref(request);

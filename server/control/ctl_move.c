@@ -68,7 +68,10 @@ static json_t *check_ready(int stream)
 	const char *text = json_string_value(json_object_get(ready, "error"));
 
 	if (!ready)
-		error = cks_control_error("no receiver on the other machine: %s", why.text);
+		error = cks_control_error(
+			"no receiver on the other machine, where this user must be able to run "
+			"`cricket-rpc-server --ctl receive`: %s",
+			why.text);
 	else if (!json_is_true(json_object_get(ready, "ok")))
 		error = cks_control_error("the other server: %s", text ? text : "it failed");
 	else if (json_integer_value(json_object_get(ready, "format")) != CK_STREAM_FORMAT)

@@ -90,8 +90,9 @@ const char *cks_listeners_exposure(const struct cks_options *o)
 {
 	if (knows_everyone(o) || o->insecure)
 		return NULL;
-	return "other hosts can connect (--listen), and there is no token: give --token-file FILE "
-	       "or the variable CRICKET_TOKEN, or --insecure to serve everyone who can connect";
+	return "other hosts can connect (--listen), and there is no token: cricket-rpc-server "
+	       "--setup makes one; or give --token-file FILE or the variable CRICKET_TOKEN, or "
+	       "--insecure to serve everyone who can connect";
 }
 
 /* A token of a host on the network can be read on its way. */

@@ -216,7 +216,7 @@ static json_t *drain_server(struct cks_server *server, const json_t *request,
 	if (time && cks_limits_set(&limits, CK_LIMIT_DRAIN, time, why) < 0)
 		return cks_control_error("drain: %s: %s", time, why);
 	if (limits.value[CK_LIMIT_DRAIN] == 0)
-		return cks_control_error("drain needs a time, as in 10m");
+		return cks_control_error("the server has no --drain: give a time, as in 10m");
 	*server->drain = limits.value[CK_LIMIT_DRAIN];
 	return json_pack("{s:b, s:i}", "ok", 1, "session_count",
 			 (int)cks_workers_serving(server->workers));

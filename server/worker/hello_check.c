@@ -52,12 +52,11 @@ static enum cks_refusal check_credentials(const struct cks_options *options,
 	if (args->token.token_len > 0)
 		snprintf(why, CK_WHY_SIZE,
 			 "the token is not one of the server's tokens (revoked, expired or "
-			 "mistyped?); to store another one, run: cricket login");
+			 "mistyped?); to store another one, run: cricket login SERVER");
 	else
 		snprintf(why, CK_WHY_SIZE,
-			 "the server admits only clients with its token%s; run cricket login, or "
-			 "set "
-			 "CRICKET_TOKEN",
+			 "the server admits only clients with its token%s; run cricket login "
+			 "SERVER, or set CRICKET_TOKEN",
 			 options->tls_ca ? ", or with a certificate" : "");
 	return cks_token_admits(token, options->token_file, args->token.token_val,
 				args->token.token_len)
@@ -78,8 +77,8 @@ enum cks_refusal cks_hello_check(const struct cks_options *options, struct cks_t
 	}
 	if (cks_hello_check_wants_tls(options, fd)) {
 		snprintf(why, CK_WHY_SIZE,
-			 "the server admits only clients that use TLS; run cricket login, or set "
-			 "CRICKET_TLS_PIN or CRICKET_TLS_CA");
+			 "the server admits only clients that use TLS; run cricket login SERVER, "
+			 "or set CRICKET_TLS_PIN or CRICKET_TLS_CA");
 		return CK_REFUSED_TLS;
 	}
 	return check_credentials(options, token, fd, args, why);

@@ -180,9 +180,12 @@ def test_connections_beyond_the_bound_wait(own_server, asker):
 
 
 def test_ctl_says_what_is_wrong(own_server, tmp_path):
-    assert ctl(own_server).returncode == 2
-    assert ctl(own_server, "fly").returncode == 2
-    assert ctl(own_server, "sessions", "more").returncode == 2
+    none, unknown = ctl(own_server), ctl(own_server, "fly")
+    assert none.returncode == unknown.returncode == 2 and "there is no command fly" in unknown.stderr
+    assert none.stderr.splitlines()[1:] == unknown.stderr.splitlines()[1:] and " --ctl sessions\n" in none.stderr
+    for words, usage in ((["sessions", "more"], "sessions"), (["suspend"], "suspend session [until]")):
+        done = ctl(own_server, *words)
+        assert (done.returncode, done.stderr) == (2, f"cricket-rpc-server: usage: --ctl {usage}\n")
     alone = subprocess.run([SERVER, "--ctl-socket", tmp_path / "none", "--ctl", "sessions"], env=clean_env(),
                             capture_output=True, text=True, timeout=10 * SLOW)
     assert alone.returncode == 1 and "no server at" in alone.stderr

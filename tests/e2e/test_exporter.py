@@ -326,6 +326,11 @@ def test_other_hosts_need_a_password_and_tls_or_the_word_insecure(home, tmp_path
     assert done.status == 1 and "--tls-cert" in done.err
     for missing in (["--tls-cert", "a"], ["--tls-key", "a"]):
         assert run([EXPORTER, *missing], home).status == 2
+    for wrong, why in (("nohost.invalid:80", "no name server knows this name, or none answers"), ("127.0.0.1:x", "not HOST:PORT")):
+        done = run([EXPORTER, "--listen", wrong], home)
+        assert done.status == 1 and f"--listen {wrong}: {why}" in done.err and done.err.count("\n") == 1
+    done = run([EXPORTER, "--no-such-option"], home)
+    assert done.status == 2 and "usage: cricket-exporter [OPTION]... [SERVER]; see `cricket-exporter --help`" in done.err
     done = run([EXPORTER, "--password-file", "/nonexistent"], home)
     assert done.status == 1 and done.err.startswith("cricket: ")
     assert run([EXPORTER, "--nothing"], home).status == 2 and run([EXPORTER, "--help"], home).status == 0
@@ -687,7 +692,7 @@ def test_a_page_without_sessions_has_a_command_and_the_gpus_of_the_server(tmp_pa
     server = Server(tmp_path / "server", CRICKET_EMU=f"devices=2,memory=64M,usage={tmp_path}/table")
     try:
         with exporter(dict(home, CRICKET_EMU="devices=3"), server.address("unix")) as e:
-            assert len(json.loads(e.get("/status.json")[2])["gpus"]) == 2
+            wait_until(lambda: [gpu["used"] for gpu in json.loads(e.get("/status.json")[2])["gpus"]] == [0, 0], 30, "no process uses the two GPUs")
             done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
                         "--virtual-time-budget=5000", "--dump-dom", f"http://127.0.0.1:{e.port}/"], home, timeout=120)
         assert f"<code>cricket run -s {socket.gethostname()} -- python3 train.py</code>" in done.out, done.out

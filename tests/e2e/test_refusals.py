@@ -81,9 +81,9 @@ def test_a_program_with_a_wrong_token_is_told_so(begin, token, app, transport):
     result = run([app("vector_add")], client_env(server.address(transport), CRICKET_TOKEN="wrong"))
     assert result.status != 0
     line, = result.lines_about("refuses")
-    assert "the token is not one of the server's tokens (revoked, expired or mistyped?)" in line and "cricket login" in line
+    assert "the token is not one of the server's tokens (revoked, expired or mistyped?)" in line and "cricket login SERVER" in line
     result = run([app("vector_add")], client_env(server.address(transport)))
-    assert result.status != 0 and "only clients with its token; run cricket login, or set CRICKET_TOKEN" in result.err
+    assert result.status != 0 and "only clients with its token; run cricket login SERVER, or set CRICKET_TOKEN" in result.err
     result = run([app("vector_add")], client_env(server.address(transport), CRICKET_TOKEN="sesame"))
     assert result.status == 0, result.err
 

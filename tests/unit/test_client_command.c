@@ -140,7 +140,7 @@ static void check_one(const struct peer_message *m, uint64_t seq, unsigned int *
 
 struct reading {
 	_Atomic uint64_t count; /* messages to read */
-	long pause;	/* microseconds before each */
+	long pause;		/* microseconds before each */
 	pthread_t thread;
 };
 
