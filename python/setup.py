@@ -78,6 +78,8 @@ setup(
     license_files=["build/LICENCES"],
     python_requires=">=3.8",
     packages=["cricket_gpu"],
+    # the wheel has it anyway: the name is for requirements that say what a project needs it for
+    extras_require={"emu": []},
     entry_points={"pytest11": ["cricket = cricket_gpu.pytest_plugin"]},
     data_files=data_files(stage(BUILT)),
     cmdclass={"bdist_wheel": Wheel},
