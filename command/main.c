@@ -178,7 +178,11 @@ static int reject_command(const char *name)
 {
 	const struct ckx_command *meant = find_nearest_command(name);
 
-	if (meant)
+	if (name[0] == '-')
+		ckx_error("options come behind a command, as in `cricket run %s ...`; "
+			  "`cricket --help` lists all",
+			  name);
+	else if (meant)
 		ckx_error("there is no command %s; did you mean %s? `cricket --help` lists all",
 			  name, meant->name);
 	else

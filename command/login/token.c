@@ -46,6 +46,7 @@ static int add_token(const struct request *r)
 {
 	char token[CK_HOLDER_TOKEN], line[CK_HOLDER_LINE];
 	unsigned int wrong;
+	size_t expired;
 	int ret = ck_token_file_new(r->name, r->date, token, line);
 
 	if (ret < 0)
@@ -53,6 +54,9 @@ static int add_token(const struct request *r)
 				 "in 2027-01-31: %s%s%s",
 				 CK_HOLDER_NAME - 1, r->name, r->date ? ", " : "",
 				 r->date ? r->date : "");
+	ck_token_file_count(line, time(NULL), &expired);
+	if (expired > 0)
+		return ckx_error("this day is over: %s", r->date);
 	ret = r->own ? ck_server_files_make(&r->files) : 0;
 	if (ret == 0)
 		ret = ck_token_file_add(r->path, 0600, r->name, r->date, token, &wrong);
@@ -99,6 +103,8 @@ static int list_tokens(const struct request *r)
 	time_t now = time(NULL);
 	int ret = ck_token_file_read(r->path, text, &wrong);
 
+	if (ret == 0 && !r->own && access(r->path, F_OK) < 0)
+		ret = -errno;
 	if (ret < 0)
 		return report_error(r, ret, wrong);
 	strftime(today, sizeof(today), "%Y-%m-%d", gmtime(&now));

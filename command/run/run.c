@@ -132,6 +132,9 @@ int ckx_run(const struct ckx_command *self, int argc, char **argv)
 	warn_if_privileged(argv[optind]);
 	execvp(argv[optind], argv + optind);
 	ret = errno;
-	ckx_error("%s: %s", argv[optind], strerror(ret));
+	ckx_error("%s: %s%s", argv[optind], strerror(ret),
+		  ret == ENOENT && !wishes.server && optind + 1 < argc
+			  ? "; a server is named with -s: cricket run -s SERVER PROGRAM"
+			  : "");
 	return ret == ENOENT || ret == ENOTDIR ? CKX_NOT_FOUND : CKX_CANNOT_RUN;
 }

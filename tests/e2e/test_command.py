@@ -75,6 +75,9 @@ def test_run_says_what_it_cannot_execute(home):
     done = cricket(home, "run", "no-such-program")
     assert (done.returncode, done.stderr) == (127, "cricket: no-such-program: No such file or directory\n")
     assert cricket(home, "run", "/etc").returncode == 126
+    done = cricket(home, "run", "lab", "./program")
+    assert (done.returncode, done.stderr) == (127, "cricket: lab: No such file or directory; a server is named with -s: cricket run -s SERVER PROGRAM\n")
+    assert cricket(home, "run", "-s", "127.0.0.1", "lab", "x").stderr == "cricket: lab: No such file or directory\n"
 
 
 def test_what_is_in_the_variables_stays_behind_the_client(home):
@@ -144,6 +147,8 @@ def test_help_and_errors_lead_on(home):
         done = cricket(home, wrong)
         assert done.returncode == 2 and "`cricket --help` lists all" in done.stderr
         assert (f"did you mean {meant}?" in done.stderr) if meant else "did you mean" not in done.stderr
+    done = cricket(home, "-s", "lab", "run", "true")
+    assert done.returncode == 2 and "options come behind a command" in done.stderr and done.stderr.count("\n") == 1
     done = cricket(home, "run", "-z")
     assert done.stderr.splitlines()[0] == "cricket: run: invalid option -- 'z'" and "see `cricket run --help`" in done.stderr
     for command in commands_of(home):

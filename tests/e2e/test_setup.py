@@ -180,7 +180,8 @@ def test_tokens_are_added_listed_and_revoked_while_a_server_runs(tmp_path, home,
     address = server.address("tcp")
     try:
         bob = cricket(home, "token", "add", "bob", "--file", tokens, "--expires", "2999-12-31").stdout.strip()
-        old = cricket(home, "token", "add", "bob", "-f", tokens, "-e", "2020-01-31").stdout.strip()
+        old = cricket(home, "token", "add", "bob", "-f", tokens, "-e", "2999-01-31").stdout.strip()
+        tokens.write_text(tokens.read_text(encoding="utf-8").replace("2999-01-31", "2020-01-31"), encoding="utf-8")
         for token, status in ((alice, 0), (bob, 0), (old, 1), ("wrong", 1)):
             assert cricket(client, "login", address, stdin=token).returncode == status
         listed = [line.split() for line in cricket(home, "token", "list", "-f", tokens).stdout.splitlines()[1:]]
@@ -225,7 +226,8 @@ def test_wrong_arguments_of_token(tmp_path, home, words):
 
 @pytest.mark.parametrize("words, text", [(["add", "no/name"], "not a name"), (["add", "a", "-e", "soon"], "not a date"),
                                          (["add", "a", "-e", "2027-13-01"], "not a date"), (["add", "x" * 49], "not a name"),
-                                         (["add", "a\nb"], "not a name"), (["revoke", "alice"], "no token of alice")])
+                                         (["add", "a\nb"], "not a name"), (["add", "a", "-e", "2020-01-31"], "this day is over: 2020-01-31"),
+                                         (["list"], "No such file or directory"), (["revoke", "alice"], "no token of alice")])
 def test_wrong_names_and_dates_change_nothing(tmp_path, home, words, text):
     done = cricket(home, "token", *words, "-f", tmp_path / "tokens")
     assert done.returncode == 1 and text in done.stderr
