@@ -128,6 +128,8 @@ class Session:
 
 
 def main():
+    if len(sys.argv) != 4 or not sys.argv[2].isdigit():
+        sys.exit("usage: client.py HOST PORT add_one.ptx")
     host, port, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     with open(path, "rb") as f:
         image = f.read()

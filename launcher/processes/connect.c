@@ -37,12 +37,10 @@ static int dial_daemon(const char *path)
 {
 	int sock = ck_unix_dial(path, SOCK_STREAM);
 
-	if (sock < 0)
-		return sock == -EINVAL ? sock : -ECONNREFUSED;
-	if (is_trusted(sock))
+	if (sock < 0 || is_trusted(sock))
 		return sock;
 	close(sock);
-	return -ECONNREFUSED;
+	return -EACCES;
 }
 
 /* The command line's defaults, with the folder to which paths in requests are relative. */

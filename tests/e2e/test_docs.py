@@ -1,4 +1,5 @@
 """tests/e2e/test_docs.py - documents agree with the programs: what they name is there."""
+import ast
 import fnmatch
 import re
 import shlex
@@ -189,6 +190,16 @@ def test_counts_of_names_are_those_of_the_coverage_table(document):
     assert set(re.findall(r"\b(\d+) (?:names )?work\b", text)) <= {work}
     assert set(re.findall(r"\b(\d+) are refused", text)) <= {refused}
     assert document != "README.md" or "(docs/coverage.md)" in text
+
+
+def test_python_of_the_wheel_is_of_the_release_that_the_documents_name():
+    """pip refuses older ones; this machine's may be newer."""
+    least = re.search(r"for any Python from 3\.(\d+) on", text_of("docs/install.md"))[1]
+    assert f'python_requires=">=3.{least}"' in text_of("python/setup.py")
+    sources = [p for p in (ROOT / "python").rglob("*.py") if "build" not in p.parts]
+    assert len(sources) > 8
+    for source in sources:
+        ast.parse(source.read_text(encoding="utf-8"), str(source), feature_version=(3, int(least)))
 
 
 def test_the_readme_is_short():

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import ROOT, SLOW, children_of, clean_env, is_alive, listens, start, ended, wait_until
+from conftest import ROOT, SLOW, children_of, clean_env, is_alive, listens, run, start, ended, wait_until
 from test_launcher import EXAMPLE, KERNELS, LAUNCHER, SAXPY, WAY, Answer
 
 sys.path.insert(0, str(ROOT / "python"))
@@ -548,3 +548,11 @@ def answer_once(listener):
         connection.sendall(b'{"results": {"R": "asked"}}\n')
         while connection.recv(100000):
             pass
+
+
+def test_a_daemon_that_is_not_there_is_told_from_one_that_is_dead(tmp_path):
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "dead"))
+    for path, why in ((tmp_path / "none", "No such file or directory"), (tmp_path / "dead", "Connection refused")):
+        done = run([LAUNCHER, "--connect", path, KERNELS, "saxpyKernel", *"1 1 1 32 1 1".split()], clean_env())
+        assert done.status == 8 and f"{path}: {why}: is a gpu_launcher --daemon running there?" in done.out
