@@ -11,6 +11,7 @@
 #include "command/config/client_library.h"
 #include "command/config/command.h"
 #include "command/config/server.h"
+#include "command/sessions/session.h"
 #include "cuda/client_store.h"
 #include "util/util.h"
 
@@ -105,13 +106,14 @@ int ckx_put(const struct ckx_command *self, int argc, char **argv)
 static int print_store(const char *name)
 {
 	struct ck_store_state state;
+	char bytes[16], limit[16];
 	int ret = library.read(&state);
 
 	if (ret < 0)
 		return print_error(name, ret);
-	printf("%s: %llu bytes in %llu chunks, of at most %llu bytes\n", name,
-	       (unsigned long long)state.bytes, (unsigned long long)state.count,
-	       (unsigned long long)state.limit);
+	printf("%s: %s in %llu chunks, of at most %s\n", name,
+	       ckx_bytes((double)state.bytes, bytes), (unsigned long long)state.count,
+	       ckx_bytes((double)state.limit, limit));
 	return CKX_OK;
 }
 

@@ -379,7 +379,7 @@ def test_the_store_is_listed_and_emptied_by_its_owner_only(place):
     secret = random.randbytes(100000)
     other = Stranger(here.server, "unix")
     assert other.keep(secret) == 0
-    assert " 0 bytes in 0 chunks" in cricket(here, "store", "-s", address)[1]
+    assert " 0 B in 0 chunks, of at most 32.0 GiB" in cricket(here, "store", "-s", address)[1]
     here.upload()
     count = len(here.chunks()) - 1
     assert f" in {count} chunks, of at most " in cricket(here, "store", "-s", address, "list")[1]
