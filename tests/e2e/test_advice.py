@@ -12,6 +12,7 @@ import threading
 import pytest
 
 from conftest import PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, run
+from namespaces import command, missing
 from ports import free_port
 from tls import Authority
 
@@ -91,10 +92,10 @@ def test_the_path_of_a_socket_alone_leads_to_its_address(home):
     assert name == "list" and "unix:/PATH" in text and "write unix: before" in advice and following == "cricket check unix:/run/cricket.sock"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces")
+@pytest.mark.skipif(missing() != "", reason=missing())
 def test_a_name_without_a_name_server_may_be_misspelt(home, tmp_path):
     (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n", encoding="utf-8")      # where none is
-    inside = ["unshare", "-mn", "sh", "-c", f"mount --bind {tmp_path}/resolv.conf /etc/resolv.conf && ip link set lo up && exec \"$@\"", "sh"]
+    inside = command(f'mount --bind {tmp_path}/resolv.conf /etc/resolv.conf; exec "$@"')
     for name, words in (("labb", "spelling"), ("srv:labb", "this machine's network")):
         done = subprocess.run([*inside, CRICKET, "check", name], env=home, capture_output=True, text=True, timeout=60 * SLOW, check=False)
         assert done.returncode == 1 and "no name server answers" in done.stdout and words in done.stdout, done

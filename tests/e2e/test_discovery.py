@@ -15,6 +15,7 @@ import pytest
 from conftest import DRIVER, KIND, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, children_of, clean_env, client_env, ended, is_alive, \
     name_of, run, start, wait_until, with_words
 from names import Names
+from namespaces import LOOPBACK
 from ports import free_port
 
 COMMAND = PRODUCTS / "cricket"
@@ -582,7 +583,7 @@ import pathlib, subprocess, sys
 sys.path[:0] = [{str(ROOT / 'tests' / 'e2e')!r}]
 from names import Names
 from conftest import Server, client_env
-subprocess.run(["ip", "link", "set", "lo", "up"], check=True) if {bool(shutil.which('ip'))} else __import__('loopback')
+{LOOPBACK}
 subprocess.run(["mount", "--bind", {str(tmp_path / 'resolv.conf')!r}, "/etc/resolv.conf"], check=True)
 s = Server(pathlib.Path({str(tmp_path / 'server')!r}))
 n = Names({{("_cricket._tcp.gpu.test", "SRV"): [(0, 0, s.port, "gpuhost.test")], ("gpuhost.test", "A"): ["127.0.0.1"]}}, port=53)
@@ -591,11 +592,6 @@ print(done.stdout + done.stderr)
 s.stop()
 sys.exit(done.returncode)
 """)
-    (tmp_path / "loopback.py").write_text("""
-import fcntl, socket, struct
-with socket.socket() as s:
-    fcntl.ioctl(s, 0x8914, struct.pack("16sH14s", b"lo", 0x1 | 0x40, b""))      # SIOCSIFFLAGS: up, running
-""")
     kind = {name: os.environ[name] for name in ("CRICKET_TEST_SAN", "CRICKET_TEST_TSAN") if name in os.environ}
-    result = run(["unshare", "-rmn", sys.executable, script], {**home, **kind, "PYTHONPATH": str(tmp_path)}, 90)
+    result = run(["unshare", "-rmn", sys.executable, script], {**home, **kind}, 90)
     assert result.status == 0 and "show: right" in result.out, result.out + result.err

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from conftest import PRODUCTS, SERVER, client_env, run
+from namespaces import command, missing
 from test_command import CRICKET, home  # noqa: F401 (a fixture)
 
 
@@ -40,13 +41,13 @@ def test_what_a_program_does_not_record_is_told_once(server, app, name):
     assert result.status == 0 and f"{name}=/dev/full: No space left on device" in line
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small disk")
+@pytest.mark.skipif(missing() != "", reason=missing())
 @pytest.mark.parametrize("words", [[SERVER, "--setup", "gpuhost"], [SERVER, "--new-cert", "DISK/tls"], [CRICKET, "token", "add", "bob"],
                                    [CRICKET, "jupyter"], [CRICKET, "cdi", "--output", "DISK/cdi.json"]])
 def test_the_file_that_a_full_disk_has_no_room_for_is_named(server, home, tmp_path, words):  # noqa: F811
     env = {**home, "REMOTE_GPU_ADDRESS": server.address("unix"), "HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": ""}
-    script = f"mount -t tmpfs -o size=4k none {tmp_path} && head -c 4k /dev/zero >{tmp_path}/full && exec \"$@\""
-    done = run(["unshare", "-m", "sh", "-c", script, "sh", *[str(word).replace("DISK", str(tmp_path)) for word in words]], env)
+    small = command(f'mount -t tmpfs -o size=4k none {tmp_path}; printf %4096s x >{tmp_path}/full; exec "$@"')
+    done = run([*small, *[str(word).replace("DISK", str(tmp_path)) for word in words]], env)
     assert done.status != 0 and done.out == "" and f"{tmp_path}/" in done.err and "No space left on device" in done.err
     assert done.err.count("\n") == 1
 
