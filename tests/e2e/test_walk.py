@@ -9,7 +9,7 @@ import pytest
 
 from conftest import PRODUCTS, ROOT, SAN, SLOW, TSAN, clean_env, run
 from namespaces import command, missing
-from test_docs import DOCUMENTS, code_of, relative
+from test_docs import DOCUMENTS, MANUALS, code_of, relative
 from test_recipes import COUNT
 
 # --- options
@@ -30,9 +30,15 @@ def words_of(line):
         return []
 
 
+def examples_of(page):
+    """The lines of a man page that are not filled."""
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\-", "-")
+    return [line for block in re.findall(r"^\.(?:nf|EX)\n(.*?)^\.(?:fi|EE)", text, re.M | re.S) for line in block.splitlines()]
+
+
 def commands_in(document):
     """(program, its words) of each command in the code of a document."""
-    for code in code_of(document):
+    for code in code_of(document) if document.endswith(".md") else examples_of(document):
         words = words_of(code.strip().removeprefix("$ "))
         for i, word in enumerate(words):
             name = word.rsplit("/", 1)[-1]
@@ -57,7 +63,7 @@ def fixture_helps():
 
 
 def test_documented_commands_have_options_that_their_program_knows(helps):
-    commands = [(d, *c) for d in relative(DOCUMENTS) if not d.startswith(HISTORY) for c in commands_in(d)]
+    commands = [(d, *c) for d in relative([*DOCUMENTS, *MANUALS]) if not d.startswith(HISTORY) for c in commands_in(d)]
     assert len(commands) > 300
     lost = []
     for document, program, words in commands:
@@ -94,8 +100,8 @@ SAXPY = r"""
 extern "C" __global__ void saxpyKernel(int n, float a, const float *x, const float *y, float *r)
 { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) r[i] = a * x[i] + y[i]; }
 """
-# Not run: what needs a real GPU, a package, a network, or a place outside of the test's folder.
-NOT_RUN = re.compile(r"srv:|file:/etc|nvidia-smi|^pip |^man |^mpirun |^make |^\$ make|pytorch")
+# Not run: what needs a real GPU, a package, a network, a place outside of the test's folder, or the line before in the same shell.
+NOT_RUN = re.compile(r"srv:|file:/etc|nvidia-smi|^pip |^man |^mpirun |^make |^\$ make|pytorch|^\./matmul$")
 
 # The lines that a stranger types first, in the order of the documents: what to expect of each that does not only succeed.
 WALK = (
@@ -110,6 +116,7 @@ WALK = (
     ("docs/recipes.md", "VS Code and other IDEs", {}),
     ("docs/recipes.md", "Watch a server", {"metrics": "cricket_up 1"}),
     ("docs/emulator.md", "", {"./program": "^0 0 2$"}),
+    ("man/cricket-client.7", "EXAMPLES", {"./matmul": "^0 0 2$", "train.py": "^0 0 1$"}),
     ("docs/metrics.md", "", {"curl": "cricket_up 1"}),
 )
 
@@ -117,6 +124,8 @@ WALK = (
 def lines_of(document, title):
     """The commands of a section, one of several lines as one; in what a terminal shows, those behind a $."""
     text = (ROOT / document).read_text(encoding="utf-8")
+    if document.startswith("man/"):
+        return [line.removeprefix("$ ") for line in examples_of(document)]
     head = rf"^## {re.escape(title)}\n" if title else r"^"
     section = re.search(rf"{head}(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
     section = re.sub(r"\|\n +(?=\S)", "| ", section)
@@ -126,7 +135,7 @@ def lines_of(document, title):
 
 
 def is_command(line):
-    return re.match(r'(?:\w+=\S+ )*(?:[\w./-]*(?:cricket\S*|m3|gpu_launcher)|\(umask|eval|echo|curl|\./program|tests/\S+|tail) ?', line) is not None
+    return re.match(r'(?:\w+=\S+ )*(?:[\w./-]*(?:cricket\S*|m3|gpu_launcher)|\(umask|eval|echo|curl|\./program|\./matmul|tests/\S+|tail) ?', line) is not None
 
 
 @pytest.fixture(name="place")
@@ -136,6 +145,7 @@ def fixture_place(tmp_path):
         (tmp_path / name).symlink_to(folder)
     (tmp_path / "program").write_text(COUNT.format(python="/usr/bin/env python3"))
     (tmp_path / "program").chmod(0o755)
+    (tmp_path / "matmul").symlink_to("program")
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "saxpy.cu").write_text(SAXPY)
     (tmp_path / "hosts").write_text(HOSTS)
@@ -161,6 +171,8 @@ def typed(line):
         return line.replace("gpuhost", "gpu1")      # variables alone have neither key nor token
     if line.startswith("eval "):
         return f"( {line}; ./program )"
+    if line.startswith("LD_LIBRARY_PATH=/usr/local"):
+        return line.replace("/usr/local/lib/cricket/lib", "cpu/lib")
     if "--watch" in line:
         return f"timeout 2 {line}; [ $? = 124 ]"
     return line
