@@ -39,7 +39,7 @@ def examples_of(page):
 def commands_in(document):
     """(program, its words) of each command in the code of a document."""
     for code in code_of(document) if document.endswith(".md") else examples_of(document):
-        words = words_of(code.strip().removeprefix("$ "))
+        words = words_of(code.strip().rstrip("\\").removeprefix("$ "))
         for i, word in enumerate(words):
             name = word.rsplit("/", 1)[-1]
             first = i == 0 or words[i - 1] in END or "=" in words[i - 1] or words[i - 1] in ("sudo", "timeout")
