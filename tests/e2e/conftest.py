@@ -369,14 +369,15 @@ def pytest_pyfunc_call(pyfuncitem):
 
 
 @pytest.fixture(autouse=True)
-def company(request, tmp_path_factory):
-    """Lets a test that is marked `alone` wait for all others, and the others for it."""
+def company(request):
+    """Lets a test that is marked `alone` wait for all others of this tree, and the others for it: those with ASan and those with
+    TSan may run at the same time."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
     mode = fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH
-    folder = tmp_path_factory.getbasetemp().parent      # all workers'
-    with open(folder / "turn", "w") as turn, open(folder / "company", "w") as lock:
+    OUT.mkdir(parents=True, exist_ok=True)
+    with open(OUT.parent / "turn.lock", "w") as turn, open(OUT.parent / "company.lock", "w") as lock:
         fcntl.flock(turn, fcntl.LOCK_EX)        # who waits to be alone lets nobody pass
         fcntl.flock(lock, mode)
         fcntl.flock(turn, fcntl.LOCK_UN)

@@ -32,7 +32,7 @@ def ci(tree, *steps, **env):
     calls.write_text("")
     result = run([tree / ".ci" / "run", *steps], clean_env(PATH=f"{tree / 'bin'}:/usr/bin:/bin", CALLS=str(calls),
                                                                 **{"CI_DAY": "0", **env}))
-    summary = re.findall(r"^(ok|skipped|FAILED|later) +\d+ s  (.*)$", result.out, re.M)
+    summary = re.findall(r"^(ok|skipped|FAILED|later) +\d+ s  cpu +\d+ s  (.*)$", result.out, re.M)
     return result, calls.read_text(), summary
 
 
@@ -72,8 +72,8 @@ def test_without_time_one_step_by_turns_runs_each_day_another_one(tree):
 
 
 def test_the_first_step_that_fails_ends_the_run(tree):
-    result, calls, summary = ci(tree, FAIL="make check SAN=1")
-    assert result.status == 1 and summary[-1] == ("FAILED", "unit tests and a sixth of the others, with ASan and UBSan") and "make check TSAN" not in calls
+    result, calls, summary = ci(tree, FAIL="deps.sh --clang")
+    assert result.status == 1 and summary == [("FAILED", "packages and nvcc")] and "readme.sh" not in calls
 
 
 WHOLE = '[ -z "$2" ] || exit 0\n'      # the rest of a stub of readme.sh is for the system of the day
@@ -85,6 +85,22 @@ def test_what_the_sanitizers_need_is_built_while_the_readme_runs(tree):
     assert result.status == 0, result.err
     assert [name.split(" ")[0] for _, name in summary][:7] == ["packages", "README", "README", "programs", "build", "unit", "threads,"]
     assert calls.index("units throw far random nccl TSAN=1") < calls.index("make check SAN=1")
+
+
+def test_the_tests_with_both_sanitizers_run_at_the_same_time(tree):
+    """Neither ends before the other has begun."""
+    (tree / "bin/make").write_text('#!/bin/sh\necho "make $*" >>"$CALLS"\ncase "$*" in "check SAN=1"*) other=TSAN ;; "check TSAN=1") other=SAN ;; *) exit ;; esac\n'
+                                   'until grep -q "make check $other=1" "$CALLS"; do sleep 0.01; done\n')
+    result, _, summary = ci(tree, CI_MINUTES="0")
+    assert result.status == 0, result.err
+    assert [name.split(" ")[0] for _, name in summary][5:7] == ["unit", "threads,"]
+
+
+@pytest.mark.parametrize("kind", ["SAN", "TSAN"])
+def test_a_failure_with_either_sanitizer_ends_the_run(tree, kind):
+    result, _, summary = ci(tree, FAIL=f"make check {kind}=1", CI_MINUTES="0")
+    assert result.status == 1 and summary[-1] == ("FAILED", {"SAN": "unit tests and a sixth of the others, with ASan and UBSan",
+                                                             "TSAN": "threads, with TSan"}[kind])
 
 
 def test_a_step_that_fails_beside_another_ends_the_run_too(tree):
