@@ -64,9 +64,9 @@ def clean_env(**more):
         env["ASAN_OPTIONS"] = "detect_leaks=0:verify_asan_link_order=0:handle_sigbus=0"
         env["UBSAN_OPTIONS"] = "print_stacktrace=1"
     if TSAN:
-        # What the programs and CUDA's own libraries do among themselves is not ours to check.
+        # What the programs and CUDA's own libraries do among themselves is not ours to check. No process waits a second at its end.
         env["TSAN_OPTIONS"] = (f"suppressions={ROOT / 'tests' / 'tsan.supp'} exitcode=66 handle_sigbus=0 "
-                               "ignore_noninstrumented_modules=1")
+                               "ignore_noninstrumented_modules=1 atexit_sleep_ms=10")
     # Since Python 3.12, a fork beside the client's threads is worth a line.
     env["PYTHONWARNINGS"] = "ignore:This process:DeprecationWarning"
     # What other programs of this user do on the emulated GPU is not for these to see.
