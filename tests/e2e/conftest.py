@@ -338,12 +338,17 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "threads: threads work together in client, server or program (make check TSAN=1)")
 
 
-SKIPPED_FILES = set()
+SKIPPED = set()
+
+
+def function_of(nodeid):
+    """A test without its parameters, which may depend on what is installed."""
+    return nodeid.split("[", maxsplit=1)[0]
 
 
 def pytest_runtest_logreport(report):
     if report.skipped:
-        SKIPPED_FILES.add(report.nodeid.split("::", maxsplit=1)[0])
+        SKIPPED.add(function_of(report.nodeid))
 
 
 def pytest_collectreport(report):
@@ -351,10 +356,18 @@ def pytest_collectreport(report):
 
 
 def pytest_sessionfinish():
-    """CRICKET_TEST_SKIPPED=FILE: appends the files of which a test was skipped; CI runs them where nothing is missing."""
+    """CRICKET_TEST_SKIPPED=FILE: appends the tests that were skipped; CI runs them where nothing is missing."""
     if "CRICKET_TEST_SKIPPED" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
         with open(os.environ["CRICKET_TEST_SKIPPED"], "a", encoding="utf-8") as file:
-            file.writelines(f"{name}\n" for name in sorted(SKIPPED_FILES))
+            file.writelines(f"{name}\n" for name in sorted(SKIPPED))
+
+
+def chosen(items):
+    """CRICKET_TEST_ONLY=FILE: of ITEMS, the tests and the files of tests that it names."""
+    if "CRICKET_TEST_ONLY" not in os.environ:
+        return items
+    names = set(pathlib.Path(os.environ["CRICKET_TEST_ONLY"]).read_text(encoding="utf-8").splitlines())
+    return [i for i in items if names & {function_of(i.nodeid), i.nodeid.split("::", maxsplit=1)[0]}]
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -386,7 +399,7 @@ def company(request):
 
 def pytest_collection_modifyitems(items):
     """Without the products there is nothing to test: say so once, as a failure and not a skip."""
-    items[:] = in_turn(items)
+    items[:] = in_turn(chosen(items))
     missing = [str(p) for p in (SERVER, CLIENT, EMULATED) if not p.exists()]
     if items and missing:
         how = "make cpu" + (" SAN=1" if SAN else " TSAN=1" if TSAN else "")

@@ -1,6 +1,7 @@
 """tests/e2e/test_ci.py - .ci/run: which steps run when, with commands that only write down that they were called."""
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -51,6 +52,23 @@ def test_the_readme_runs_in_three_systems_each_in_full_on_its_day(tree):
 def test_where_no_fresh_system_can_be_made_all_tests_run_here(tree):
     _, calls, summary = ci(tree, "readme", "starts", SKIP="readme.sh")
     assert "make check\n" in calls and [how for how, _ in summary] == ["ok", "skipped"]
+
+
+def test_what_the_fresh_system_skipped_runs_again_and_no_more(tree):
+    (tree / "tests/systems/readme.sh").write_text('#!/bin/sh\nmkdir -p build && printf "%s\\n" tests/e2e/test_a.py::one tests/e2e/test_a.py::two tests/e2e/test_b.py >"$CRICKET_SKIPPED"\n')
+    (tree / "bin/make").write_text('#!/bin/sh\necho "make $* of $CRICKET_TEST_ONLY" >>"$CALLS"\n')
+    _, calls, _ = ci(tree, "readme", "more")
+    assert re.search(r"make check-style check-e2e FILES=tests/e2e/test_a.py tests/e2e/test_b.py  of .*/build/skipped-\w+\n", calls), calls
+
+
+def test_a_list_of_tests_chooses_functions_and_files(tmp_path):
+    only = tmp_path / "only"
+    only.write_text("tests/e2e/test_ci.py::test_a_failure_with_either_sanitizer_ends_the_run\ntests/e2e/test_unit.py\n", encoding="utf-8")
+    collect = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", f"--rootdir={ROOT}",
+               *(ROOT / "tests" / "e2e" / name for name in ("test_ci.py", "test_unit.py"))]
+    names = run(collect, clean_env(CRICKET_TEST_ONLY=str(only))).out.split("\n\n", maxsplit=1)[0].splitlines()
+    assert [n for n in names if "test_ci" in n] == [f"tests/e2e/test_ci.py::test_a_failure_with_either_sanitizer_ends_the_run[{k}]" for k in ("SAN", "TSAN")]
+    assert len(names) > 4
 
 
 def test_with_time_every_script_has_its_step(tree):

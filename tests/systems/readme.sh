@@ -3,7 +3,7 @@
 # git and make; with the seconds that each takes. Of `make demo` it also checks that no more is installed than it needs.
 # `start`: only until the first tests have passed.
 #
-#   CRICKET_SKIPPED=FILE   gets the names of the files of tests/e2e of which a test was skipped there
+#   CRICKET_SKIPPED=FILE   gets the names of the tests of tests/e2e that were skipped there
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 suite=${1:-bookworm}
