@@ -123,11 +123,10 @@ static u128 multiply_operands(const struct ck_ptx_insn *in, uint64_t a, uint64_t
 }
 
 static void add_with_carry(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask,
-			   bool take, bool minus, const uint64_t *ra, const uint64_t *rb,
-			   bool multiply)
+			   bool take, bool minus, bool multiply)
 {
 	uint64_t *cf = ck_ptx_row(w, CK_PTX_ROW_CARRY), *rd = D(0);
-	const uint64_t *rc = S(2);
+	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
 	unsigned int bits = ck_ptx_type_bytes(in->type) * 8;
 
 	EACH_LANE(mask, l, {
@@ -149,41 +148,19 @@ static void add_with_carry(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, 
 	});
 }
 
-EXECUTOR(add_cc)
-{
-	add_with_carry(w, in, mask, false, false, S(0), S(1), false);
-	return 0;
-}
+#define OP_CARRY(name, take, minus, multiply)                                                      \
+	EXECUTOR(name)                                                                             \
+	{                                                                                          \
+		add_with_carry(w, in, mask, take, minus, multiply);                                \
+		return 0;                                                                          \
+	}
 
-EXECUTOR(sub_cc)
-{
-	add_with_carry(w, in, mask, false, true, S(0), S(1), false);
-	return 0;
-}
-
-EXECUTOR(addc)
-{
-	add_with_carry(w, in, mask, true, false, S(0), S(1), false);
-	return 0;
-}
-
-EXECUTOR(subc)
-{
-	add_with_carry(w, in, mask, true, true, S(0), S(1), false);
-	return 0;
-}
-
-EXECUTOR(mad_cc)
-{
-	add_with_carry(w, in, mask, false, false, S(0), S(1), true);
-	return 0;
-}
-
-EXECUTOR(madc)
-{
-	add_with_carry(w, in, mask, true, false, S(0), S(1), true);
-	return 0;
-}
+OP_CARRY(add_cc, false, false, false)
+OP_CARRY(sub_cc, false, true, false)
+OP_CARRY(addc, true, false, false)
+OP_CARRY(subc, true, true, false)
+OP_CARRY(mad_cc, false, false, true)
+OP_CARRY(madc, true, false, true)
 
 static bool only_float(const struct ck_ptx_insn *in)
 {
@@ -362,37 +339,26 @@ ck_ptx_exec ck_ptx_pick_mad24(struct ck_ptx_insn *in, unsigned int operands)
 
 OP_ALL(sad, (uint64_t)c + (a < b ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b))
 
-ck_ptx_exec ck_ptx_pick_sad(struct ck_ptx_insn *in,
-			    unsigned int operands __attribute__((unused))){PICK_ALL(sad)}
+ck_ptx_exec ck_ptx_pick_sad(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
+{
+	PICK_ALL(sad)
+}
 
 /* By zero: all ones. The most negative number by -1: itself, and 0. */
-#define ALL_ONES UINT64_MAX
-#define UDIV(t) (b ? (t)(a / b) : (t)-1)
-#define SDIV(t, u) (!b ? (t)-1 : b == -1 ? (t)(0 - (u)a) : (t)(a / b))
-OP3(div_u16, uint16_t, , uint16_t, UDIV(uint16_t)) OP3(div_u32, uint32_t, , uint32_t,
-						       UDIV(uint32_t)) OP3(div_u64, uint64_t, ,
-									   uint64_t, UDIV(uint64_t))
-	OP3(div_s16, int16_t, , int16_t, SDIV(int16_t, uint16_t)) OP3(div_s32, int32_t, , int32_t,
-								      SDIV(int32_t, uint32_t))
-		OP3(div_s64, int64_t, , int64_t, SDIV(int64_t, uint64_t))
-			OP3(rem_u16, uint16_t, , uint16_t, b ? a % b : ALL_ONES)
-				OP3(rem_u32, uint32_t, , uint32_t, b ? a % b : ALL_ONES)
-					OP3(rem_u64, uint64_t, , uint64_t,
-					    b ? a % b : ALL_ONES) OP3(rem_s16, int16_t, , int16_t,
-								      !b	? -1
-								      : b == -1 ? 0
-										: a % b)
-						OP3(rem_s32, int32_t, , int32_t,
-						    !b	      ? -1
-						    : b == -1 ? 0
-							      : a % b)
-							OP3(rem_s64, int64_t, , int64_t,
-							    !b	      ? -1
-							    : b == -1 ? 0
-								      : a % b)
+#define OP_DIVIDE(bits)                                                                            \
+	OP3(div_u##bits, uint##bits##_t, , uint##bits##_t, b ? a / b : UINT64_MAX)                 \
+	OP3(div_s##bits, int##bits##_t, , int##bits##_t,                                           \
+	    !b	      ? UINT64_MAX                                                                 \
+	    : b == -1 ? 0 - (uint64_t)a                                                            \
+		      : (uint64_t)(a / b))                                                         \
+	OP3(rem_u##bits, uint##bits##_t, , uint##bits##_t, b ? a % b : UINT64_MAX)                 \
+	OP3(rem_s##bits, int##bits##_t, , int##bits##_t, !b ? -1 : b == -1 ? 0 : a % b)
 
-								ck_ptx_exec
-	ck_ptx_pick_div(struct ck_ptx_insn *in, unsigned int operands)
+OP_DIVIDE(16)
+OP_DIVIDE(32)
+OP_DIVIDE(64)
+
+ck_ptx_exec ck_ptx_pick_div(struct ck_ptx_insn *in, unsigned int operands)
 {
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT)
 		return ck_ptx_pick_float_div(in, operands);
@@ -401,16 +367,22 @@ OP3(div_u16, uint16_t, , uint16_t, UDIV(uint16_t)) OP3(div_u32, uint32_t, , uint
 	PICK_ALL(div)
 }
 
-ck_ptx_exec ck_ptx_pick_rem(struct ck_ptx_insn *in,
-			    unsigned int operands __attribute__((unused))){PICK_ALL(rem)}
+ck_ptx_exec ck_ptx_pick_rem(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
+{
+	PICK_ALL(rem)
+}
 
-OP3(abs_s16, int16_t, , int16_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
-	OP3(abs_s32, int32_t, , int32_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
-		OP3(abs_s64, int64_t, , int64_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
-			OP_ALL(neg, 0 - (uint64_t)a) OP_ALL(min, a < b ? a : b)
-				OP_ALL(max, a > b ? a : b)
+#define OP_ABS(bits)                                                                               \
+	OP3(abs_##bits, int##bits##_t, , int##bits##_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
 
-					static bool is_unsigned(const struct ck_ptx_insn *in)
+OP_ABS(16)
+OP_ABS(32)
+OP_ABS(64)
+OP_ALL(neg, 0 - (uint64_t)a)
+OP_ALL(min, a < b ? a : b)
+OP_ALL(max, a > b ? a : b)
+
+static bool is_unsigned(const struct ck_ptx_insn *in)
 {
 	return ck_ptx_type_class(in->type) == CK_PTX_CLASS_UINT;
 }
@@ -421,9 +393,7 @@ ck_ptx_exec ck_ptx_pick_abs(struct ck_ptx_insn *in, unsigned int operands)
 		return ck_ptx_pick_float_abs(in, operands);
 	if (is_unsigned(in) || only_float(in))
 		return NULL;
-	return ck_ptx_type_bytes(in->type) == 2	  ? abs_s16
-	       : ck_ptx_type_bytes(in->type) == 4 ? abs_s32
-						  : abs_s64;
+	PICK_WRAP(abs);
 }
 
 ck_ptx_exec ck_ptx_pick_neg(struct ck_ptx_insn *in, unsigned int operands)
