@@ -133,7 +133,6 @@ struct ckc_cupti_report {
 	uint32_t correlation;
 };
 void ckc_cupti_report(const struct ckc_cupti_report *report);
-bool ckc_cupti_inside_callback(void); /* the thread is in the subscriber's function */
 
 /* --- runtime.c: ask the runtimes in the process to report their calls, or not to */
 void ckc_cupti_runtime_enable(bool on);

@@ -13,13 +13,6 @@ _Atomic uint64_t *ckc_cupti_reported(struct ckc_cupti *s, uint32_t domain)
 	return domain == CUPTI_CB_DOMAIN_RUNTIME_API ? s->reported_runtime : NULL;
 }
 
-bool ckc_cupti_inside_callback(void)
-{
-	const struct ckc_cupti_self *self = ckc_cupti_self();
-
-	return self && self->reports;
-}
-
 /* The name of the kernel that a call of the driver launches, or NULL. */
 static const char *kernel_name(uint32_t call, const void *given)
 {

@@ -72,7 +72,6 @@ CUresult ckc_context_id(CUcontext handle, uint64_t *id);
 CUresult ckc_stream_id(CUstream handle, uint64_t *id); /* 0 and 2: as the thread defines them */
 CUresult ckc_event_id(CUevent handle, uint64_t *id);
 CUresult ckc_module_id(CUmodule handle, uint64_t *id);
-CUresult ckc_library_id(CUlibrary handle, uint64_t *id);
 CUresult ckc_function_id(CUfunction handle, uint64_t *id);
 CUresult ckc_kernel_id(CUkernel handle, uint64_t *id);
 CUresult ckc_device_id(CUdevice device, int *server_ordinal);

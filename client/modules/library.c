@@ -10,14 +10,6 @@
 #include "client/modules/module.h"
 #include "client/link/session_list.h"
 
-CUresult ckc_library_id(CUlibrary handle, uint64_t *id)
-{
-	struct ckc_module *m = ckc_module_from(handle, true);
-
-	*id = m ? m->object.id : 0;
-	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
 /* The options only say whether the caller's bytes stay valid; the client keeps none of the
  * bytes. */
 CK_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,

@@ -103,15 +103,6 @@ static void kill_daemon(struct cks_mps_daemon *d)
 
 /* --- the table */
 
-struct cks_mps_daemon *cks_mps_find(const struct cks_mps *m, uint32_t number)
-{
-	struct cks_mps_daemon *d = m->first;
-
-	while (d && d->number != number)
-		d = d->next;
-	return d;
-}
-
 int cks_mps_take(struct cks_mps *m, const struct cks_identity *identity, const char *gpus,
 		 struct cks_mps_daemon **out)
 {

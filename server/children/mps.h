@@ -42,8 +42,6 @@ struct cks_mps {
  * the control program, else -errno, logged. */
 int cks_mps_take(struct cks_mps *mps, const struct cks_identity *identity, const char *gpus,
 		 struct cks_mps_daemon **out);
-/* By its number; NULL: there is none. */
-struct cks_mps_daemon *cks_mps_find(const struct cks_mps *mps, uint32_t number);
 
 /* In a process that will be a worker of @count GPUs (0: unknown): use @daemon, within @terms, and
  * @sm percent of the multiprocessors at most (0: what they allow). */

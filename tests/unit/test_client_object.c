@@ -34,8 +34,6 @@ static void assert_no_handle(const void *handle)
 	assert_int_equal(ckc_event_id((CUevent)(uintptr_t)handle, &id), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(ckc_module_id((CUmodule)(uintptr_t)handle, &id),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(ckc_library_id((CUlibrary)(uintptr_t)handle, &id),
-			 CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(ckc_function_id((CUfunction)(uintptr_t)handle, &id),
 			 CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(ckc_kernel_id((CUkernel)(uintptr_t)handle, &id),
