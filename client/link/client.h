@@ -171,7 +171,7 @@ struct ckc_thread {
 	unsigned int own_stream_count;
 	uint64_t aside_after; /* see ckc_aside */
 	unsigned int room_used;
-	unsigned char room[CK_THREAD_ROOM]; /* see ckc_room_take */
+	_Alignas(16) unsigned char room[CK_THREAD_ROOM]; /* see ckc_room_take */
 };
 
 struct ckc_thread *ckc_thread(void); /* of the calling thread; NULL: out of memory */
