@@ -20,6 +20,7 @@ int main()
 	CHECK(cudaHostGetDevicePointer(&seen, mapped, 0));
 	CHECK(cudaMalloc(&device, 2 * sizeof(int)));
 	CHECK(cudaMemcpy(device, &begin, sizeof(begin), cudaMemcpyHostToDevice));
+	CHECK(cudaDeviceSynchronize()); /* the other stream does not wait for the copy */
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
 	CHECK(cudaMemcpyAsync(mapped, device, sizeof(int), cudaMemcpyDeviceToHost, stream));
