@@ -127,8 +127,9 @@ struct ckc_command {
 	struct ck_spin spin;
 	void (*failed)(struct ckc_client *c, int ret); /* a write */
 	_Atomic uint64_t seq;
-	_Atomic uint64_t calls; /* calls that enqueued work */
-	_Atomic uint64_t loud;	/* the last command that is not quiet, as ckc_command_last counts */
+	_Atomic uint64_t calls;	  /* calls that enqueued work */
+	_Atomic uint64_t settled; /* the last one-way wait: its number as a command */
+	_Atomic uint64_t loud; /* the last command that is not quiet, as ckc_command_last counts */
 };
 
 #define CK_DELIVERIES_EARLY 1024 /* ranks received out of order: far more than threads */

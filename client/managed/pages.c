@@ -10,6 +10,7 @@
 
 #include "client/managed/pages.h"
 #include "client/link/stats.h"
+#include "client/objects/callback.h"
 #include "client/wire/command.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -124,12 +125,13 @@ void *ckc_pages_bytes(const struct ckc_managed *m, size_t first, size_t last, un
 
 bool ckc_pages_aside(const struct ckc_managed *m)
 {
+	const struct ckc_client *c = m->context->client;
 	struct ckc_thread *t = ckc_thread();
 	bool was = ckc_aside;
 
 	ckc_aside = true;
 	if (t) /* else its calls fail */
-		t->aside_after = m->sent;
+		t->aside_after = was ? m->sent : ck_max(m->sent, (uint64_t)c->command.settled);
 	return was;
 }
 
@@ -148,11 +150,9 @@ void ckc_pages_sent(struct ckc_managed *m)
 	ckc_command_flush(m->context->client);
 }
 
-/* The device's work on the pages has been waited for, and with it all earlier commands. */
-static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
+static CUresult fetch_bytes(struct ckc_managed *m, size_t first, size_t last)
 {
 	uint64_t stream = m->context->copies, at;
-	bool was = ckc_pages_aside(m);
 	CUresult err = CUDA_SUCCESS;
 	unsigned int index = 0;
 	struct ckc_sink sink;
@@ -160,8 +160,20 @@ static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
 	while (!err &&
 	       (sink.data = ckc_pages_bytes(m, first, last, &index, &at, &sink.size)) != NULL)
 		err = ck_wire_fetch(m->ctx, at, sink.size, stream, CK_FETCH_NOW, 0, &sink);
-	ckc_pages_aside_end(was);
+	return err;
+}
+
+static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
+{
+	CUresult err;
+	bool was;
+
 	ckc_stats_pages(0, last - first);
+	if (!ckc_aside && !ckc_callback_blocks())
+		return fetch_bytes(m, first, last);
+	was = ckc_pages_aside(m);
+	err = fetch_bytes(m, first, last);
+	ckc_pages_aside_end(was);
 	return err;
 }
 

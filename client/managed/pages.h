@@ -78,8 +78,9 @@ static inline struct ckc_pages *ckc_pages_of_context(const struct ckc_context *c
 /* Add a range with all pages in @state. */
 CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state);
 /*
- * Let the calls of this thread wait for no commands but those that have sent pages of @m. A host
- * function may need the lock, and all other commands may wait for it. Returns what to end with.
+ * Let the calls of this thread wait for no commands but those that have sent pages of @m, and, as
+ * no function is part of such a wait, those that have waited. A host function may need the lock,
+ * and all other commands may wait for it. Returns what to end with.
  */
 bool ckc_pages_aside(const struct ckc_managed *m);
 void ckc_pages_aside_end(bool was);

@@ -551,6 +551,15 @@ static void calls_for_pages_wait_for_no_command_behind_a_function(void **state)
 	assert_non_null(upload);
 	assert_in_range(upload->head.seq, 1, last);
 	assert_int_equal(*place(at), 2);
+	/* a wait may be a command, too */
+	ok(cuCtxSynchronize());
+	ok(cuMemcpyHtoD_v2(at, "3", 1));
+	ok(cuCtxSynchronize());
+	assert_true(peer_count(CK_PROC_settle) > 0);
+	assert_int_equal(p[0], '3');
+	for (size_t i = 0; peer_args(CK_PROC_fetch, i); i++)
+		fetch = peer_args(CK_PROC_fetch, i);
+	assert_int_equal(fetch->head.seq, atomic_load(&ckc_client_current()->command.seq));
 	to_call = id;
 	while (!returned)
 		usleep(1000);
