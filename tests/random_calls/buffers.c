@@ -77,7 +77,7 @@ static CUresult make_pooled(struct world *w, struct buffer *b)
 {
 	unsigned s = some_stream(w);
 
-	use_one(w, s, b, true);
+	use_as_memory(w, s, b);
 	if (one_in(w, 2))
 		return CALL(w, cuMemAllocAsync, &b->device, b->size, w->stream[s]);
 	return CALL(w, cuMemAllocFromPoolAsync, &b->device, b->size, w->pool, w->stream[s]);
@@ -178,7 +178,7 @@ void free_buffer(struct world *w, struct buffer *b)
 	unsigned s = some_stream(w);
 
 	if (b->kind == POOLED && !one_in(w, 4)) {
-		use_one(w, s, b, true);
+		use_as_memory(w, s, b);
 		CALL(w, cuMemFreeAsync, b->device, w->stream[s]);
 		b->size = 0;
 		return;

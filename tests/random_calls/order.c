@@ -162,12 +162,14 @@ static void keep_use(struct world *w, unsigned s, const struct use *use)
 		keep_in_graph(w->capture, use);
 }
 
-/* An operation of the stream @s is about to be submitted, which uses these buffers. */
-void submit(struct world *w, unsigned s, const struct use *uses, unsigned count)
+static void follow_capture(struct world *w, unsigned s)
 {
 	if (w->capture != NULL && (w->forked & 1u << s) == 0)
 		wait_for_event(w, s, w->capturing);
-	join_by_kind(w, s);
+}
+
+static void add_operation(struct world *w, unsigned s, const struct use *uses, unsigned count)
+{
 	for (unsigned i = 0; i < count; i++)
 		order_use(w, s, &uses[i]);
 	w->order->known[s][s]++;
@@ -176,6 +178,22 @@ void submit(struct world *w, unsigned s, const struct use *uses, unsigned count)
 		      (int)(uses[i].buffer - w->buffer));
 		keep_use(w, s, &uses[i]);
 	}
+}
+
+/* An operation of the stream @s is about to be submitted, which uses these buffers. */
+void submit(struct world *w, unsigned s, const struct use *uses, unsigned count)
+{
+	follow_capture(w, s);
+	join_by_kind(w, s);
+	add_operation(w, s, uses, count);
+}
+
+/* The stream allocates or frees the buffer. Such an operation may need no time in the stream: then
+ * it does not wait for streams of other kinds. */
+void use_as_memory(struct world *w, unsigned s, struct buffer *b)
+{
+	follow_capture(w, s);
+	add_operation(w, s, &(struct use){b, true}, 1);
 }
 
 void use_one(struct world *w, unsigned s, struct buffer *b, bool write)

@@ -141,6 +141,7 @@ void scribble(struct world *w, void *bytes, size_t size);
 void keep_in_graph(struct graph *g, const struct use *use);
 void submit(struct world *w, unsigned s, const struct use *uses, unsigned count);
 void use_one(struct world *w, unsigned s, struct buffer *b, bool write);
+void use_as_memory(struct world *w, unsigned s, struct buffer *b);
 void use_two(struct world *w, unsigned s, struct buffer *dst, struct buffer *src);
 void waited(struct world *w, unsigned s);
 void waited_for_all(struct world *w);
