@@ -8,6 +8,7 @@
 
 #include "gen/handlers.h"
 #include "rpc/launch.h"
+#include "server/memory/status.h"
 #include "server/modules/launch_pace.h"
 #include "server/session/event_retime.h"
 #include "server/session/faults.h"
@@ -40,6 +41,8 @@ static CUresult attribute_event(struct cks_request *q, CUevent *event)
 
 	if (id == 0)
 		return CUDA_SUCCESS;
+	if (unlikely(q->session->captured)) /* a look at it would end the capture */
+		cks_status_drop(q->session, id);
 	return cks_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 

@@ -17,7 +17,8 @@
 	X(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))                                \
 	X(cuStreamEndCapture, (CUstream, CUgraph *))                                               \
 	X(cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long))               \
-	X(cuGraphLaunch, (CUgraphExec, CUstream))
+	X(cuGraphLaunch, (CUgraphExec, CUstream))                                                  \
+	X(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -196,8 +197,37 @@ static void end_of_context(CUcontext second)
 	printf("ran: %d\n", ran);
 }
 
+static CUfunction nothing;
+
+/* The first launch may wait for functions. */
+static void load_kernel(void)
+{
+	CUmodule module;
+
+	CHECK(cu.cuModuleLoadData(&module, ".version 7.0\n.target sm_75\n.address_size 64\n"
+					   ".visible .entry nothing()\n{\n	ret;\n}\n"));
+	CHECK(cu.cuModuleGetFunction(&nothing, module, "nothing"));
+	CHECK(cu.cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	CHECK(cu.cuCtxSynchronize());
+}
+
+static void record(CUevent event, CUstream stream)
+{
+	CHECK(cu.cuEventRecord(event, stream));
+}
+
+/* The event that a kernel records in its stream when it has been launched. */
+static void record_by_launch(CUevent event, CUstream stream)
+{
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT};
+	CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, &attribute, 1};
+
+	attribute.value.launchCompletionEvent.event = event;
+	CHECK(cu.cuLaunchKernelEx(&config, nothing, NULL, NULL));
+}
+
 /* The program has asked for an event that is not over, and records it in a capture. */
-static void event_and_capture(void)
+static void event_and_capture(void (*record_event)(CUevent, CUstream))
 {
 	CUstream busy = new_stream(), stream = new_stream();
 	CUgraph graph;
@@ -205,14 +235,14 @@ static void event_and_capture(void)
 	CUdeviceptr d;
 
 	CHECK(cu.cuMemAlloc_v2(&d, SIZE));
-	CHECK(cu.cuEventCreate(&event, 0));
+	CHECK(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	CHECK(cu.cuLaunchHostFunc(busy, slow, NULL));
 	CHECK(cu.cuEventRecord(event, busy));
 	while (cu.cuEventQuery(event) != CUDA_ERROR_NOT_READY)
 		;
 	CHECK(cu.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	CHECK(cu.cuMemsetD8Async(d, 6, SIZE, stream));
-	CHECK(cu.cuEventRecord(event, stream));
+	record_event(event, stream);
 	usleep(SLEEP_US / 6);
 	printf("captured with an event: %d\n", (int)cu.cuStreamEndCapture(stream, &graph));
 	CHECK(cu.cuStreamSynchronize(busy));
@@ -233,7 +263,9 @@ int main(void)
 	function_and_memory();
 	pages_in_function();
 	pages_and_capture(second);
-	event_and_capture();
+	load_kernel();
+	event_and_capture(record);
+	event_and_capture(record_by_launch);
 	end_of_context(second);
 	return 0;
 }
