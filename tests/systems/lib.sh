@@ -52,8 +52,10 @@ make_root() {
 	xenial | bionic | focal | jammy | noble) script=/usr/share/debootstrap/scripts/gutsy ;;
 	*) script=/usr/share/debootstrap/scripts/sid ;;
 	esac
-	mkdir -p "$roots"
 	rm -rf "$roots/$suite.new"
+	# It need not survive a power failure, so dpkg does not wait for the disk.
+	mkdir -p "$roots/$suite.new/etc/dpkg/dpkg.cfg.d"
+	echo force-unsafe-io >"$roots/$suite.new/etc/dpkg/dpkg.cfg.d/unsafe-io"
 	# An installed Ubuntu takes packages from universe too.
 	[[ $mirror != *ubuntu* ]] || components=main,universe
 	debootstrap --variant=minbase --components=$components "$suite" "$roots/$suite.new" "$mirror" $script >"$roots/$suite.log" 2>&1 ||
