@@ -44,6 +44,17 @@ static bool find_whole(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 	return true;
 }
 
+/* Hash a chunk of which the index only supposes the hash, and have it know that if the file's state
+ * tells by now. */
+static void hash_again(const struct ckc_chunk_lookup *l, const struct ckc_chunk_key *key, size_t at,
+		       size_t size, struct ckc_stored_chunk *chunk)
+{
+	ckc_chunk_hash(l, at, size, chunk);
+	if (l->source->sure && ckc_upload_source_is_intact(l->source, at, size))
+		ckc_chunk_index_put(ck_private_fd_number(l->index), key, l->now,
+				    &(struct ckc_chunk_entry){chunk->hash, true});
+}
+
 bool ckc_chunk_find(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 		    struct ckc_stored_chunk *chunk)
 {
@@ -55,7 +66,7 @@ bool ckc_chunk_find(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 	if (entry.sure && ckc_upload_source_is_intact(l->source, at, size))
 		*chunk = (struct ckc_stored_chunk){entry.hash, size, 0};
 	else if (l->rehash)
-		ckc_chunk_hash(l, at, size, chunk);
+		hash_again(l, &key, at, size, chunk);
 	else
 		return false;
 	return true;

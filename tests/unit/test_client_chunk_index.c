@@ -18,7 +18,9 @@
 
 #include <cmocka.h>
 
+#include "client/copy/chunk_lookup.h"
 #include "client/copy/upload_source.h"
+#include "util/process/private_fds.h"
 
 #define NOW 1000000u
 #define PAGES ((size_t)64 << 10)
@@ -310,6 +312,39 @@ static void a_young_file_is_hashed_again(void **state)
 	assert_true(ckc_upload_source_is_old(now - 3600 * second, now - 61 * second, now));
 }
 
+/* The second start hashes what the first one could not be sure of; the third need not. */
+static void a_hash_of_a_file_that_has_become_old_is_sure(void **state)
+{
+	struct ckc_upload_source source;
+	struct ck_private_fd index;
+	struct ckc_chunk_lookup lookup = {&source, &index, NOW, false};
+	struct ckc_chunk_entry entry = {.sure = false};
+	struct ckc_chunk_key key;
+	struct ckc_stored_chunk chunk;
+	int fd;
+	char *bytes = map_file(MAP_PRIVATE, PROT_READ, &fd);
+
+	(void)state;
+	assert_int_equal(ckc_upload_source_open(bytes, PAGES, &source), 0);
+	ck_private_fd_take(&index, ckc_chunk_index_open(), false);
+	ck_hash(bytes, PAGES, &entry.hash);
+	key = ckc_upload_source_key(&source, 0, PAGES);
+	ckc_chunk_index_put(ck_private_fd_number(&index), &key, NOW, &entry);
+	lookup.rehash = true;
+	assert_true(ckc_chunk_find(&lookup, 0, PAGES, &chunk));
+	lookup.rehash = false;
+	assert_false(ckc_chunk_find(&lookup, 0, PAGES, &chunk)); /* it is still young */
+	source.sure = lookup.rehash = true;
+	assert_true(ckc_chunk_find(&lookup, 0, PAGES, &chunk));
+	lookup.rehash = false;
+	assert_true(ckc_chunk_find(&lookup, 0, PAGES, &chunk));
+	assert_true(ck_hash_equal(&chunk.hash, &entry.hash));
+	ck_private_fd_close(&index);
+	ckc_upload_source_close(&source);
+	munmap(bytes, PAGES);
+	close(fd);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
 
 int main(void)
@@ -328,6 +363,7 @@ int main(void)
 		TEST(a_shared_mapping_that_may_be_written_is_left_alone),
 		TEST(memory_that_cannot_be_read_is_left_alone),
 		TEST(a_young_file_is_hashed_again),
+		TEST(a_hash_of_a_file_that_has_become_old_is_sure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
