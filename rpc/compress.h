@@ -49,4 +49,11 @@ struct ck_stored_part {
 	uint64_t begin;	     /* of the part in the chunk */
 };
 
+/* A chunk that the server holds in memory for the copies that follow (ck_store_hold). */
+struct ck_held_chunk {
+	struct ck_hash hash;
+	uint64_t size; /* bytes, for so many of which the promise lasts */
+};
+#define CK_HELD_MOST 1024u /* chunks in one ck_store_hold, and in its reply */
+
 #endif

@@ -72,6 +72,23 @@ bool ckc_chunk_find(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 	return true;
 }
 
+size_t ckc_chunks_from(const struct ckc_chunk_lookup *l, size_t at, struct ck_hash *hashes,
+		       size_t most)
+{
+	const struct ckc_upload_source *s = l->source;
+	struct ckc_chunk_entry entry;
+	struct ckc_chunk_key key;
+	size_t count = 0, begin;
+
+	for (; s->file && s->key.offset + at < s->key.size && count < most;
+	     at = ckc_upload_source_chunk_end(s, at)) {
+		key = ckc_upload_source_whole(s, at, &begin);
+		if (ckc_chunk_index_find(ck_private_fd_number(l->index), &key, l->now, &entry))
+			hashes[count++] = entry.hash;
+	}
+	return count;
+}
+
 bool ckc_chunk_is_known(const struct ckc_chunk_lookup *l, size_t at, size_t end)
 {
 	size_t begin, size = ck_min(end, ckc_upload_source_chunk_end(l->source, at)) - at;

@@ -35,6 +35,11 @@ bool ckc_chunk_find(const struct ckc_chunk_lookup *lookup, size_t at, size_t siz
 /* Has the index an entry for the chunk that begins at @at and ends before @end? */
 bool ckc_chunk_is_known(const struct ckc_chunk_lookup *lookup, size_t at, size_t end);
 
+/* The hashes of the file's chunks from the one on that contains @at, without those that the index
+ * does not know: their number, at most @most. 0 for other memory. */
+size_t ckc_chunks_from(const struct ckc_chunk_lookup *lookup, size_t at, struct ck_hash *hashes,
+		       size_t most);
+
 /* The chunk that these bytes are. */
 void ckc_chunk_hash(const struct ckc_chunk_lookup *lookup, size_t at, size_t size,
 		    struct ckc_stored_chunk *chunk);

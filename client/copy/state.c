@@ -10,6 +10,7 @@ static void init_copying(void *part)
 
 	c->beside.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_BESIDE);
 	c->stages.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STAGES);
+	c->promises.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PROMISES);
 	c->mirrors.launch_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRROR_LAUNCH);
 	c->bridges.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_BRIDGES);
 	c->mirrors.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRRORS);

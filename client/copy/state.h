@@ -86,6 +86,14 @@ struct ckc_kept {	     /* stored_upload.c */
 	_Atomic bool slow; /* they were slower than to send the bytes: do not retry */
 };
 
+struct ckc_promises { /* held_upload.c */
+	struct ck_mutex lock;
+	struct promise *list;  /* of the newest answer */
+	struct ck_map *chunks; /* a hash to its promise; NULL: there is none */
+	uint64_t asked_ns;
+	unsigned int pause; /* uploads that do not ask */
+};
+
 #define CK_BESIDE_WAITING 64 /* replies that any buffer of a socket holds */
 
 struct ckc_beside { /* parallel_upload.c */
@@ -115,6 +123,7 @@ struct ckc_beside { /* parallel_upload.c */
 struct ckc_copying {
 	struct ckc_beside beside;
 	struct ckc_kept kept;
+	struct ckc_promises promises;
 	struct ckc_bridges bridges;
 	struct ckc_stages stages;
 	struct ckc_mirrors mirrors;

@@ -18,6 +18,7 @@
 #include "client/copy/chunk_index.h"
 #include "client/copy/chunk_lookup.h"
 #include "client/copy/compressed_upload.h"
+#include "client/copy/held_upload.h"
 #include "client/copy/split_copy.h"
 #include "client/copy/state.h"
 #include "client/copy/stored_pays.h"
@@ -266,6 +267,17 @@ static CUresult upload_share(const void *upload, struct ckc_share *share)
 	return err ? err : ended;
 }
 
+static CUresult end_part(struct upload *u, size_t size, uint64_t began, CUresult err)
+{
+	const struct ckc_stored_measure measure = {size, u->stored, u->packed, ck_now_ns() - began};
+
+	if (err)
+		ckc_context_outcome(u->copy.ctx->object.id, err);
+	else
+		ckc_stored_measured(u->copy.ctx->client, &measure);
+	return err;
+}
+
 /* Upload the first @size bytes of @copy, which are at @start of the source. */
 static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t start,
 			    const struct ckc_chunk_lookup *lookup)
@@ -283,15 +295,15 @@ static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t s
 	CUresult err;
 
 	u.lookup.rehash = ckc_stored_pays_hashing(c);
+	if (known && ckc_held_upload(copy, size, start, &u.lookup, &err)) {
+		u.stored = size;
+		ckc_progress_stored(size, began);
+		return end_part(&u, size, began, err);
+	}
 	u.copy.size = size;
 	/* few offers, as each takes a round trip; all connections end at the same time */
 	err = ckc_striping(c, upload_share, &u, size, known ? CK_STRIPING_EVEN : 0);
-	if (err)
-		ckc_context_outcome(copy->ctx->object.id, err);
-	else
-		ckc_stored_measured(c, &(struct ckc_stored_measure){size, u.stored, u.packed,
-								    ck_now_ns() - began});
-	return err;
+	return end_part(&u, size, began, err);
 }
 
 /* Move the start of @copy by @size bytes. */

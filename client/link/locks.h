@@ -20,6 +20,7 @@ enum ck_rank {
 	CK_RANK_MODULE_MANAGED, /* __managed__ variables of modules */
 	CK_RANK_MODULES,	/* functions and variables of modules */
 	CK_RANK_STAGES,		/* windows that stage copies */
+	CK_RANK_PROMISES,	/* chunks that the server holds in memory, and uploads of them */
 	CK_RANK_IPC,		/* memory of other sessions that is open */
 	CK_RANK_ARENA,		/* device memory that the client lays out */
 	CK_RANK_RESERVATIONS,	/* parts of the arena of reserved addresses */

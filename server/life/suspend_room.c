@@ -1,12 +1,10 @@
 /*
  * server/life/suspend_room.c - host memory for sessions that leave the GPU; see suspend.h.
  */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "server/children/workers.h"
 #include "server/life/suspend.h"
 #include "server/processes/session_info.h"
+#include "util/process/available_memory.h"
 #include "util/util.h"
 
 bool cks_suspend_fits(const struct cks_suspender *p, uint64_t bytes)
@@ -18,24 +16,10 @@ bool cks_suspend_fits(const struct cks_suspender *p, uint64_t bytes)
 	return bytes <= p->policy.most;
 }
 
-/* Memory of the host that can be used without swapping, in bytes; 0: unknown. */
-static uint64_t read_available(void)
-{
-	FILE *file = fopen("/proc/meminfo", "re");
-	uint64_t kib = 0;
-	char line[128];
-
-	while (file && kib == 0 && fgets(line, sizeof(line), file))
-		sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib);
-	if (file)
-		fclose(file);
-	return kib << 10;
-}
-
 /* A quarter of the available memory stays for others. */
 uint64_t cks_suspend_room(const struct cks_suspender *p, const struct cks_session_info *session)
 {
-	uint64_t available = read_available(), used = 0;
+	uint64_t available = ck_available_memory(), used = 0;
 	struct cks_session_info *s = NULL;
 
 	while ((s = cks_workers_next(p->workers, s)) != NULL)

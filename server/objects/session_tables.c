@@ -23,6 +23,8 @@
 #include "server/session/output.h"
 #include "server/session/session.h"
 #include "server/store/chunk_store.h"
+#include "server/store/held_chunks.h"
+#include "server/store/start_list.h"
 #include "util/util.h"
 
 /* How long a waiting lane spins before it sleeps. A command's bytes are often just arriving on the
@@ -87,6 +89,8 @@ void cks_session_destroy(struct cks_session *s)
 	cks_evacuation_destroy(s->evacuation);
 	cks_handles_destroy(s->handles);
 	cks_modcache_close(s->modules);
+	cks_held_destroy(s->held);
+	cks_start_list_close(s->start);
 	cks_chunk_store_destroy(s->store);
 	free(atomic_load(&s->commands));
 	ck_cond_destroy(&s->progress);

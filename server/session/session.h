@@ -57,6 +57,8 @@ struct cks_session {
 	/* what earlier sessions of the program have learned */
 	struct cks_answer_store *answers;
 	struct cks_chunk_store *store;	       /* kept uploads of its identity; NULL: none */
+	struct cks_start_list *start;	       /* what the program takes of it; NULL: none */
+	struct cks_held_chunks *held;	       /* what it will take next; NULL: none */
 	struct cks_assembly *assembly;	       /* the image that is arriving */
 	struct ck_output *output;	       /* of kernels */
 	struct cks_callbacks *callbacks;       /* functions for the client to run */

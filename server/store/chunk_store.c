@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "rpc/compress.h"
 #include "server/modules/cachedir.h"
 #include "server/session/locks.h"
 #include "server/store/chunk_store.h"
@@ -95,6 +96,11 @@ static int open_store(struct cks_chunk_store *s)
 	return dir;
 }
 
+int cks_chunk_store_folder(struct cks_chunk_store *s, const char *name)
+{
+	return enter_folder(open_store(s), name);
+}
+
 static bool has_hash(const void *data, size_t size, const struct ck_hash *hash)
 {
 	struct ck_hash found;
@@ -103,34 +109,30 @@ static bool has_hash(const void *data, size_t size, const struct ck_hash *hash)
 	return ck_hash_equal(&found, hash);
 }
 
-/* Read all @size bytes of the file. */
-static int read_chunk(int fd, void *data, size_t size)
+/* Read all of the file, at most *@size bytes, which becomes its size. */
+static int read_file(int fd, void *data, size_t *size)
 {
 	struct stat st;
 	int ret;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (st.st_size != (off_t)size)
+	if (st.st_size < 0 || (size_t)st.st_size > *size)
 		return -EBADMSG;
-	ret = ck_fd_pread_full(fd, data, size, 0);
+	*size = (size_t)st.st_size;
+	ret = ck_fd_pread_full(fd, data, *size, 0);
 	return ret == -ENODATA ? -EBADMSG : ret;
 }
 
-int cks_chunk_store_get(struct cks_chunk_store *s, const struct ck_hash *hash, void *data,
-			size_t size)
+/* The same for the file of @hash in the folder @dir; one with another content is removed. */
+static int read_chunk(int dir, const struct ck_hash *hash, void *data, size_t *size)
 {
-	int dir = open_store(s), fd, ret;
+	int fd = cks_cachedir_read(dir, hash), ret;
 
-	if (dir < 0)
-		return dir;
-	fd = cks_cachedir_read(dir, hash);
-	if (fd < 0) {
-		close(dir);
+	if (fd < 0)
 		return fd;
-	}
-	ret = read_chunk(fd, data, size);
-	if (ret == 0 && !has_hash(data, size, hash))
+	ret = read_file(fd, data, size);
+	if (ret == 0 && !has_hash(data, *size, hash))
 		ret = -EBADMSG;
 	if (ret == 0)
 		futimens(fd, NULL); /* it is used */
@@ -139,8 +141,33 @@ int cks_chunk_store_get(struct cks_chunk_store *s, const struct ck_hash *hash, v
 		ck_warn("kept uploads: a file does not have the content of its name: removed");
 		cks_cachedir_remove(dir, hash);
 	}
+	return ret;
+}
+
+int cks_chunk_store_read(struct cks_chunk_store *s, const struct ck_hash *hash, void *data,
+			 size_t *size)
+{
+	int dir = open_store(s), ret;
+
+	if (dir < 0)
+		return dir;
+	*size = CK_CHUNK;
+	ret = read_chunk(dir, hash, data, size);
 	close(dir);
 	return ret;
+}
+
+int cks_chunk_store_get(struct cks_chunk_store *s, const struct ck_hash *hash, void *data,
+			size_t size)
+{
+	int dir = open_store(s), ret;
+	size_t found = size;
+
+	if (dir < 0)
+		return dir;
+	ret = read_chunk(dir, hash, data, &found);
+	close(dir);
+	return ret == 0 && found != size ? -EBADMSG : ret;
 }
 
 /* Would @size bytes more leave too little? */

@@ -34,6 +34,10 @@ void cks_chunk_store_destroy(struct cks_chunk_store *store);
 int cks_chunk_store_get(struct cks_chunk_store *store, const struct ck_hash *hash, void *data,
 			size_t size);
 
+/* The same for a chunk of any size up to CK_CHUNK, the size of @data: its size into *@size. */
+int cks_chunk_store_read(struct cks_chunk_store *store, const struct ck_hash *hash, void *data,
+			 size_t *size);
+
 /*
  * Keep @size bytes at @data under @hash, and remove the least recently used chunks if there are too
  * many. Several processes may exceed the limit by a sixteenth each. -EBADMSG: the bytes have
@@ -51,6 +55,10 @@ struct cks_chunk_store_state {
 	size_t count, bytes, limit;
 };
 int cks_chunk_store_state(struct cks_chunk_store *store, struct cks_chunk_store_state *state);
+
+/* The folder @name among the chunks, which is made if it is missing: a descriptor, which the caller
+ * closes, or -errno. @store may be NULL. */
+int cks_chunk_store_folder(struct cks_chunk_store *store, const char *name);
 
 /* Remove all chunks. -errno. @store may be NULL. */
 int cks_chunk_store_empty(struct cks_chunk_store *store);

@@ -16,6 +16,8 @@
 #include "server/memory/memory.h"
 #include "server/session/session.h"
 #include "server/store/chunk_store.h"
+#include "server/store/held_chunks.h"
+#include "server/store/start_list.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -72,6 +74,25 @@ static bool part_is_valid(const struct target *t, const struct ck_stored_part *p
 	       cks_memory_covers(t->q->session->memory, at, p->size);
 }
 
+/* Copy a part of a chunk, of which @bytes is room for. -ENOENT: the store does not have it;
+ * -errno. */
+static int copy_part(const struct target *t, const struct ck_stored_part *p, unsigned char *bytes,
+		     CUresult *err)
+{
+	struct cks_session *s = t->q->session;
+	const unsigned char *held = cks_held_take(s->held, &p->hash, p->chunk_size);
+	int ret = held ? 0 : cks_chunk_store_get(s->store, &p->hash, bytes, p->chunk_size);
+
+	if (ret < 0)
+		return ret;
+	*err = copy_chunk(t, p->offset, (held ? held : bytes) + p->begin, p->size);
+	if (held)
+		cks_held_done(s->held, &p->hash, p->size);
+	cks_start_list_note(s->start, &p->hash);
+	return 0;
+}
+
+/* @missing: marks for parts whose chunk is not here; NULL: all are here. */
 static CUresult copy_stored(const struct target *t, const char *parts, size_t count, char *missing)
 {
 	unsigned char *bytes = malloc(CK_CHUNK);
@@ -83,24 +104,33 @@ static CUresult copy_stored(const struct target *t, const char *parts, size_t co
 		memcpy(&p, parts + i * sizeof(p), sizeof(p));
 		if (!part_is_valid(t, &p))
 			err = CUDA_ERROR_INVALID_VALUE;
-		else if (cks_chunk_store_get(t->q->session->store, &p.hash, bytes, p.chunk_size) <
-			 0)
+		else if (copy_part(t, &p, bytes, &err) == 0)
+			continue;
+		else if (missing)
 			missing[i] = 1;
 		else
-			err = copy_chunk(t, p.offset, bytes + p.begin, p.size);
+			err = CUDA_ERROR_OPERATING_SYSTEM;
 	}
 	free(bytes);
 	return err;
 }
 
+/* The number of parts; 0: they are not valid. */
+static size_t count_parts(size_t size)
+{
+	size_t count = size / sizeof(struct ck_stored_part);
+
+	return count <= CK_STORED_MOST && size % sizeof(struct ck_stored_part) == 0 ? count : 0;
+}
+
 CUresult ck_serve_upload_stored(struct cks_request *q, ck_upload_stored_args *a,
 				ck_upload_stored_res *res)
 {
-	size_t size = a->parts.parts_len, count = size / sizeof(struct ck_stored_part);
+	size_t count = count_parts(a->parts.parts_len);
 	struct target t;
 	CUresult err;
 
-	if (count == 0 || count > CK_STORED_MOST || size % sizeof(struct ck_stored_part) != 0)
+	if (count == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = find_target(q, a->dst, a->stream, &t);
 	if (err)
@@ -110,6 +140,44 @@ CUresult ck_serve_upload_stored(struct cks_request *q, ck_upload_stored_args *a,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	res->missing.missing_len = (u_int)count;
 	return copy_stored(&t, a->parts.parts_val, count, res->missing.missing_val);
+}
+
+CUresult ck_serve_store_hold(struct cks_request *q, ck_store_hold_args *a, ck_store_hold_res *res)
+{
+	size_t size = a->hashes.hashes_len, count = size / sizeof(struct ck_hash), held;
+	const struct ck_hash *hashes = (void *)a->hashes.hashes_val; /* of bytes */
+	struct ck_held_chunk *chunks;
+
+	if (count == 0 || count > CK_HELD_MOST || size % sizeof(hashes[0]) != 0 ||
+	    a->needed > count)
+		return CUDA_ERROR_INVALID_VALUE;
+	chunks = calloc(CK_HELD_MOST, sizeof(chunks[0]));
+	if (!chunks)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cks_start_list_write(q->session->start);
+	held = cks_held_promise(q->session->held, hashes, a->needed, count, chunks, CK_HELD_MOST);
+	res->held.held_val = (char *)chunks;
+	res->held.held_len = (u_int)(held * sizeof(chunks[0]));
+	return CUDA_SUCCESS;
+}
+
+/* The client has a promise for each chunk. Without the chunk, the program's next call has to fail:
+ * nothing else can bring the bytes. */
+CUresult ck_serve_upload_held(struct cks_request *q, ck_upload_held_args *a, void *unused)
+{
+	size_t count = count_parts(a->parts.parts_len);
+	struct target t;
+	CUresult err;
+
+	(void)unused;
+	if (count == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = find_target(q, a->dst, a->stream, &t);
+	if (!err)
+		err = copy_stored(&t, a->parts.parts_val, count, NULL);
+	if (err == CUDA_ERROR_OPERATING_SYSTEM)
+		ck_err("kept uploads: a chunk that was in memory cannot be read any more");
+	return err;
 }
 
 /* Do the lengths of the blocks, of which there are @count, add up to the payload? */
@@ -196,6 +264,8 @@ static void keep_chunk(struct cks_session *s, const ck_upload_kept_args *a, cons
 	if (ret < 0)
 		ck_debug("%zu bytes of an upload are not kept: %s", (size_t)a->size,
 			 strerror(-ret));
+	else
+		cks_start_list_note(s->start, &hash);
 }
 
 CUresult ck_serve_upload_kept(struct cks_request *q, ck_upload_kept_args *a,

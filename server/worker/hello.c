@@ -29,6 +29,8 @@
 #include "server/session/session.h"
 #include "server/session/version.h"
 #include "server/store/chunk_store.h"
+#include "server/store/held_chunks.h"
+#include "server/store/start_list.h"
 #include "server/worker/device_snapshot.h"
 #include "server/worker/dispatch.h"
 #include "server/worker/hello.h"
@@ -193,6 +195,9 @@ static int make_session(struct hello *h, struct cks_session **session)
 	s->answers = cks_answer_store_open(options->cache_dir, key, h->client->application, &world);
 	cks_chunk_store_create(options->cache_dir, key, options->limits.value[CK_LIMIT_STORE],
 			       &s->store);
+	s->start = cks_start_list_open(s->store, h->client->application);
+	s->held = cks_held_create(s->store, s->start);
+	cks_held_begin(s->held);
 	ret = choose_names(s, &h->res);
 	if (ret == 0)
 		ret = cks_session_tls_choose(s, ck_chan_fd(h->chan));

@@ -11,6 +11,7 @@
 
 #include "server/session/locks.h"
 #include "server/session/output.h"
+#include "server/store/start_list.h"
 #include "server/worker/park.h"
 #include "server/worker/worker_part.h"
 #include "util/process/fd.h"
@@ -52,6 +53,8 @@ _Noreturn void worker_end(const char *reason)
 		cks_reconnect_bye(worker.keep);
 	ck_log_report_dropped(true);
 	cks_park_end(s, reason);
+	if (s)
+		cks_start_list_end(s->start);
 	if (s)
 		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
 			"%llu bytes in, %llu out",

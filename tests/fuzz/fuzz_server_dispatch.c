@@ -21,6 +21,8 @@
 #include "server/memory/memory.h"
 #include "server/modules/modcache.h"
 #include "server/store/chunk_store.h"
+#include "server/store/held_chunks.h"
+#include "server/store/start_list.h"
 #include "tests/fuzz/standalone.h"
 #include "tests/unit/server_fake.h"
 
@@ -154,6 +156,8 @@ static struct cks_session *make_session(void)
 		abort();
 	session->wait_max_ms = 1; /* nobody brings news */
 	cks_chunk_store_create(store_folder(), &owner, 1 << 20, &session->store);
+	session->start = cks_start_list_open(session->store, "fuzz");
+	session->held = cks_held_create(session->store, session->start);
 	for (int kind = CK_KIND_CONTEXT; kind <= CK_KIND_KERNEL; kind++)
 		cks_handles_put(session->handles, (uint64_t)(OBJECT + kind), (enum cks_kind)kind,
 				OBJECT + CK_KIND_CONTEXT, &objects[kind]);
