@@ -101,8 +101,10 @@ static const struct ckx_command sessions[] = {
 	 ckx_session},
 	{"end", "[-s SERVER] SESSION", "End a session: its program's CUDA calls fail.",
 	 SERVER_OPTION, ckx_session},
-	{"checkpoint", "[-s SERVER] SESSION DIR [ADDRESS]", "Write a session into files.",
-	 SERVER_OPTION, ckx_session},
+	{"checkpoint", "[-s SERVER] [-e TIME] SESSION DIR [ADDRESS]", "Write a session into files.",
+	 SERVER_OPTION
+	 "  -e, --every TIME      let it continue, and write what has changed again\n",
+	 ckx_session},
 	{"restore", "[-s SERVER] DIR", "Continue a session from files.", SERVER_OPTION,
 	 ckx_session},
 	{"reap", "[-s SERVER]", "End the sessions of programs of this machine that have ended.",

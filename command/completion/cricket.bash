@@ -44,6 +44,7 @@ _cricket() {
 	docker:-* | podman:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --help" ;;
 	check:-*) i="--server --json --help" ;;
 	status:-*) i="--server --json --watch --help" ;;
+	checkpoint:-*) i="--server --every --help" ;;
 	metrics:-*) i="--server --identities --help" ;;
 	servers:-*) i="--server --state --lan --json --help" ;;
 	token:-*) i="--file --expires --help" ;;

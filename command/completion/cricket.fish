@@ -42,6 +42,7 @@ complete -c cricket -n "__fish_seen_subcommand_from login" -s r -l remove -d "fo
 complete -c cricket -n "__fish_seen_subcommand_from login" -s i -l install -d "install the server's client"
 complete -c cricket -n "__fish_seen_subcommand_from check status metrics top login servers" -a "(__cricket_servers)"
 complete -c cricket -n "__fish_seen_subcommand_from suspend park resume end checkpoint move" -a "(__cricket_sessions)"
+complete -c cricket -n "__fish_seen_subcommand_from checkpoint" -s e -l every -x -d "write it again and again"
 complete -c cricket -n "__fish_seen_subcommand_from checkpoint restore trace" -F
 complete -c cricket -n "__fish_seen_subcommand_from run" -x -a "(__fish_complete_subcommand --fcs-skip=2)"
 complete -c cricket -n "__fish_seen_subcommand_from docker podman; and not __fish_seen_subcommand_from run create" -a "run create"

@@ -3,6 +3,7 @@
  * resume, end, checkpoint, restore; and drain, for all of them.
  */
 #include <getopt.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,8 +11,14 @@
 #include "command/config/command.h"
 #include "command/sessions/control.h"
 #include "command/sessions/wait_display.h"
+#include "util/env.h"
+#include "util/until.h"
+#include "util/util.h"
+
+#define CK_EVERY_MAX 1000000 /* seconds */
 
 static const struct option options[] = {{"server", required_argument, NULL, 's'},
+					{"every", required_argument, NULL, 'e'},
 					{NULL, 0, NULL, 0}};
 
 /* The arguments of a command: their names in a request. */
@@ -73,6 +80,7 @@ static void print_reply(const json_t *reply)
 	const char *session = json_string_value(json_object_get(reply, "session"));
 	const json_t *ms = json_object_get(reply, "ms"), *size = json_object_get(reply, "size");
 	const json_t *count = json_object_get(reply, "session_count");
+	const json_t *pause = json_object_get(reply, "pause_ms");
 
 	if (count && json_integer_value(count) == 0)
 		printf("the server stops now: it has no sessions\n");
@@ -81,6 +89,11 @@ static void print_reply(const json_t *reply)
 		       (int)json_integer_value(count));
 	else if (ms)
 		print_moved(session ? session : "session", reply);
+	else if (pause)
+		printf("%lld MiB, of which %lld MiB were written; a pause of %d ms\n",
+		       (long long)json_integer_value(size) >> 20,
+		       (long long)json_integer_value(json_object_get(reply, "written")) >> 20,
+		       (int)json_integer_value(pause));
 	else if (size)
 		printf("%lld MiB, compressed to %lld MiB\n",
 		       (long long)json_integer_value(size) >> 20,
@@ -103,34 +116,64 @@ static void describe_command(int fd, const char *command, const json_t *request,
 	json_decref(status);
 }
 
-int ckx_session(const struct ckx_command *self, int argc, char **argv)
+/* Send @request, which it takes, to @server, and print the reply. */
+static int ask_server(const char *server, const char *command, json_t *request)
 {
 	char what[CKX_WAIT_TEXT], where[4096 + 256];
-	const char *server = NULL, *folder;
-	json_t *request, *reply;
-	int option, fd;
+	const char *folder = json_string_value(json_object_get(request, "directory"));
+	json_t *reply;
+	int fd = ckx_control_open(server);
 
-	while ((option = getopt_long(argc, argv, "s:", options, NULL)) != -1) {
-		if (option == '?')
-			return ckx_usage(self);
-		server = optarg;
-	}
-	request = make_request(self->name, argv + optind);
-	if (!request)
-		return ckx_usage(self);
-	fd = ckx_control_open(server);
 	if (fd < 0) {
 		json_decref(request);
 		return CKX_FAILED;
 	}
-	folder = json_string_value(json_object_get(request, "directory"));
 	snprintf(where, sizeof(where), "%s", folder ? folder : "");
-	describe_command(fd, self->name, request, what);
-	reply = ckx_control_ask_long(fd, request, what, folder ? where : NULL);
+	describe_command(fd, command, request, what);
+	reply = ckx_control_ask_long(fd, request, what, where[0] ? where : NULL);
 	close(fd);
 	if (!reply)
 		return CKX_FAILED;
 	print_reply(reply);
+	fflush(stdout);
 	json_decref(reply);
 	return CKX_OK;
+}
+
+/* The same again and again, @seconds from begin to begin, as long as it succeeds. */
+static int ask_every(const char *server, const char *command, json_t *request, uint64_t seconds)
+{
+	int64_t next = ck_now_ms();
+	int status;
+
+	json_object_set_new(request, "every", json_integer((json_int_t)seconds));
+	while ((status = ask_server(server, command, json_incref(request))) == CKX_OK) {
+		next += (int64_t)seconds * 1000;
+		while (ck_now_ms() < next)
+			poll(NULL, 0, (int)ck_min(next - ck_now_ms(), (int64_t)60000));
+		next = ck_now_ms();
+	}
+	json_decref(request);
+	return status;
+}
+
+int ckx_session(const struct ckx_command *self, int argc, char **argv)
+{
+	const char *server = NULL;
+	uint64_t every = 0;
+	json_t *request;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "s:e:", options, NULL)) != -1) {
+		if (option == 's')
+			server = optarg;
+		else if (option != 'e' || strcmp(self->name, "checkpoint") != 0 ||
+			 ck_env_time(optarg, &every) < 0 || every == 0 || every > CK_EVERY_MAX)
+			return ckx_usage(self);
+	}
+	request = make_request(self->name, argv + optind);
+	if (!request)
+		return ckx_usage(self);
+	return every ? ask_every(server, self->name, request, every)
+		     : ask_server(server, self->name, request);
 }

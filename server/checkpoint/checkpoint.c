@@ -90,21 +90,39 @@ static int pack_all(const char *images, int to, struct cks_manifest *m, struct c
 	return ret;
 }
 
-static int dump_worker(const struct cks_checkpoint_job *job, struct cks_store *store,
-		       struct cks_manifest *m, struct cks_why *why)
+/* A folder that is being written, and what is known of an earlier checkpoint. */
+struct saving {
+	const struct cks_checkpoint_job *job;
+	struct cks_store store;
+	struct cks_manifest *manifest, earlier;
+	int earlier_dir; /* -1: there is none of the session */
+	bool goes_on;	 /* the worker does */
+};
+
+static int save_memory(struct saving *s, struct cks_why *why)
 {
+	const struct cks_memory_source source = {.pid = s->job->pid, .pool = s->job->pool};
+
+	return cks_memory_file_save(&s->manifest->file, &source, s->store.dir,
+				    s->earlier_dir >= 0 ? &s->earlier.file : NULL, s->earlier_dir,
+				    why);
+}
+
+static int dump_worker(struct saving *s, struct cks_why *why)
+{
+	const struct cks_checkpoint_job *job = s->job;
 	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH], kept[CK_CHECKPOINT_PATH];
 	struct cks_criu criu = {.program = job->criu,
 				.images = images,
 				.log = log,
 				.held = job->supervisor,
-				.outside = &m->outside};
+				.outside = &s->manifest->outside};
 	int ret;
 
-	snprintf(images, sizeof(images), "%s/images", store->part);
+	snprintf(images, sizeof(images), "%s/images", s->store.part);
 	/* beside the folder, where it stays if CRIU fails */
-	snprintf(log, sizeof(log), "%s.dump.log", store->path);
-	snprintf(kept, sizeof(kept), "%s/dump.log", store->part);
+	snprintf(log, sizeof(log), "%s.dump.log", s->store.path);
+	snprintf(kept, sizeof(kept), "%s/dump.log", s->store.part);
 	if (mkdir(images, 0700) < 0)
 		return cks_why_set(why, errno, "%s: %m", images);
 	ret = cks_criu_dump(&criu, job->pid, job->keep ? CK_CRIU_GOES_ON : CK_CRIU_STOPS,
@@ -113,12 +131,14 @@ static int dump_worker(const struct cks_checkpoint_job *job, struct cks_store *s
 		ret = cks_checkpoint_supervised(job, why);
 	if (ret < 0)
 		return ret;
+	s->goes_on = job->keep;
 	if (job->keep && job->goes_on)
 		job->goes_on();
 	rename(log, kept);
-	m->created = (long long)time(NULL);
-	ret = pack_all(images, store->dir, m, why);
-	return ret == 0 ? cks_manifest_write(store->dir, m, why) : ret;
+	s->manifest->created = (long long)time(NULL);
+	if (job->pool >= 0)
+		ret = save_memory(s, why);
+	return ret == 0 ? pack_all(images, s->store.dir, s->manifest, why) : ret;
 }
 
 int cks_checkpoint_supervised(const struct cks_checkpoint_job *job, struct cks_why *why)
@@ -130,41 +150,57 @@ int cks_checkpoint_supervised(const struct cks_checkpoint_job *job, struct cks_w
 	return cks_why_set(why, ECANCELED, "the server has ended");
 }
 
-/* Memory that CRIU is not to write leaves the worker first. The manifest lists it from now on, for
- * cks_checkpoint_recover(). */
-static int file_memory(const struct cks_checkpoint_job *job, const struct cks_store *store,
-		       struct cks_manifest *m, struct cks_why *why)
+/* Memory that CRIU is not to write leaves the worker first: into files, which the manifest lists
+ * from now on, for cks_checkpoint_recover(); or with the file that it is in. */
+static int file_memory(struct saving *s, struct cks_why *why)
 {
-	int ret;
+	const struct cks_checkpoint_job *job = s->job;
+	int ret = 0;
 
-	if (m->file.count == 0)
+	if (s->manifest->file.count == 0)
 		return 0;
-	ret = cks_memory_file_save(&m->file, job->pid, store->dir, why);
-	if (ret == 0)
-		ret = cks_manifest_write(store->dir, m, why);
+	if (job->pool < 0) {
+		ret = save_memory(s, why);
+		if (ret == 0)
+			ret = cks_manifest_write(s->store.dir, s->manifest, why);
+	}
 	if (ret < 0)
 		return ret;
 	job->filed();
-	ret = cks_worker_memory_wait(job->pid, m->file.state, true);
+	ret = cks_worker_memory_wait(job->pid, s->manifest->file.state, true);
+	if (ret == CK_POOL_COMPLETE && job->pool >= 0)
+		ret = -ETIMEDOUT; /* CRIU would write what later comes from the pool too */
 	return ret < 0 ? cks_why_set(why, -ret, "worker %d: dropping memory: %m", (int)job->pid)
 		       : 0;
 }
 
-static int save_worker(const struct cks_checkpoint_job *job, struct cks_store *store,
-		       struct cks_manifest *m, bool *gone, struct cks_why *why)
+/* The worker has not gone on: give it back what it has dropped. */
+static int undo(const struct saving *s)
 {
-	struct cks_why other;
-	int ret = file_memory(job, store, m, why);
+	const struct cks_memory_source source = {.pid = s->job->pid, .pool = s->job->pool};
+	const struct cks_memory_file *file = &s->manifest->file;
+	struct cks_why why;
+
+	if (s->job->pool >= 0)
+		return cks_memory_file_give_back(file, &source, &why);
+	return cks_memory_file_fill(file, s->job->pid, s->store.dir, &why);
+}
+
+static int save_worker(struct saving *s, bool *gone, struct cks_why *why)
+{
+	int ret = file_memory(s, why);
 
 	if (ret == 0)
-		ret = dump_worker(job, store, m, why);
+		ret = dump_worker(s, why);
 	if (ret == 0)
-		ret = cks_store_commit(store, why);
-	if (ret < 0) {
-		*gone = cks_memory_file_fill(&m->file, job->pid, store->dir, &other) < 0;
-		kill(job->pid, *gone ? SIGKILL : SIGCONT);
-	} else if (!job->keep) {
-		kill(job->pid, SIGKILL); /* it is in the files now, as a whole */
+		ret = cks_manifest_write(s->store.dir, s->manifest, why);
+	if (ret == 0)
+		ret = cks_store_commit(&s->store, why);
+	if (ret < 0 && !s->goes_on) {
+		*gone = undo(s) < 0;
+		kill(s->job->pid, *gone ? SIGKILL : SIGCONT);
+	} else if (ret == 0 && !s->job->keep) {
+		kill(s->job->pid, SIGKILL); /* it is in the files now, as a whole */
 	}
 	return ret;
 }
@@ -209,23 +245,52 @@ int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_man
 	return ret < 0 ? ret : list_threads(job->pid, manifest, why);
 }
 
+/* An earlier checkpoint of the session, whose memory may be in use again. */
+static void open_earlier(struct saving *s)
+{
+	struct cks_why why;
+
+	s->earlier_dir = cks_checkpoint_open(s->job->directory, &s->earlier, &why);
+	if (s->earlier_dir < 0)
+		return;
+	if (s->manifest->id[0] && strcmp(s->earlier.id, s->manifest->id) == 0)
+		return;
+	close(s->earlier_dir);
+	s->earlier_dir = -1;
+	cks_manifest_free(&s->earlier);
+}
+
+static void close_earlier(struct saving *s)
+{
+	if (s->earlier_dir < 0)
+		return;
+	close(s->earlier_dir);
+	cks_manifest_free(&s->earlier);
+}
+
 int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
 			bool *gone, struct cks_why *why)
 {
-	struct cks_store store;
-	int ret = cks_checkpoint_describe(job, manifest, why);
+	struct saving *s = calloc(1, sizeof(*s));
+	int ret = s ? cks_checkpoint_describe(job, manifest, why) : cks_why_set(why, ENOMEM, "%m");
 
 	*gone = false;
 	if (ret < 0)
-		return ret;
+		goto out;
+	s->job = job;
+	s->manifest = manifest;
 	umask(077); /* what CRIU writes is a process's memory */
-	ret = cks_store_begin(job->directory, job->keep, &store, why);
-	if (ret < 0)
-		return ret;
-	if (job->began)
-		job->began(store.part);
-	ret = save_worker(job, &store, manifest, gone, why);
-	cks_store_abandon(&store);
+	open_earlier(s);
+	ret = cks_store_begin(job->directory, job->replace || s->earlier_dir >= 0, &s->store, why);
+	if (ret == 0 && job->began)
+		job->began(s->store.part);
+	if (ret == 0) {
+		ret = save_worker(s, gone, why);
+		cks_store_abandon(&s->store);
+	}
+	close_earlier(s);
+out:
+	free(s);
 	return ret;
 }
 
@@ -287,7 +352,8 @@ int cks_checkpoint_recover(const struct cks_checkpoint_job *job, const char *fol
 		return 0;
 	}
 	signal_worker(job, SIGCONT); /* CRIU has stopped it, perhaps before it drops memory */
-	ret = fill_dropped(job, folder, filed, manifest, why);
+	/* one that is kept gets its memory back from the supervisor */
+	ret = job->keep ? 0 : fill_dropped(job, folder, filed, manifest, why);
 	*gone = ret < 0;
 	if (*gone)
 		signal_worker(job, SIGKILL);
@@ -345,7 +411,7 @@ int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 	int ret = cks_criu_check(job->criu, why);
 
 	if (ret == 0)
-		ret = cks_memory_file_check(&manifest->file, dir, why);
+		ret = cks_memory_parts_check(&manifest->file.parts, dir, false, why);
 	if (ret < 0)
 		return ret;
 	umask(077);

@@ -20,9 +20,12 @@ struct cks_checkpoint_job {
 	const char *directory; /* of the checkpoint */
 	pid_t pid;	       /* the worker; it is parked, and holds nothing of the GPU */
 	int control, log;      /* cks_external_fds_find */
-	bool keep;	       /* let the worker go on, and replace an older checkpoint */
+	bool keep;	       /* let the worker go on */
 	int supervisor;	       /* a connection to it, which CRIU has open until it ends; 0: none */
+	bool replace;	       /* whatever is in the folder; else the same session's only */
 	uint64_t table;	       /* of the worker's own memory (worker_memory.h); 0: there is none */
+	/* the file of that memory, which the worker leaves; -1: there is none */
+	int pool;
 	/* Called when files are written into @folder: cks_checkpoint_recover() needs it. */
 	void (*began)(const char *folder);
 	/* called when memory of its own is in its file: the worker is to drop those pages. If it
@@ -42,10 +45,11 @@ int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_man
 			    struct cks_why *why);
 
 /*
- * Write the worker into a new folder. @manifest tells release, session, application and GPU, and
- * gets the rest; the caller frees it. Its file lists memory that CRIU is not to write
- * (memory_file.h). After an error the worker is as before, except if memory that it has dropped
- * could not be filled again: then *gone is set.
+ * Write the worker into a new folder, which replaces an earlier checkpoint of the same session when
+ * it is complete, and has hard links to memory that has not changed since. @manifest tells release,
+ * session, application and GPU, and gets the rest; the caller frees it. Its file lists memory that
+ * CRIU is not to write (memory_file.h). After an error the worker is as before, except if memory
+ * that it has dropped could not be filled again: then *gone is set.
  */
 int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
 			bool *gone, struct cks_why *why);

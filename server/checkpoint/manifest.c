@@ -79,12 +79,21 @@ static json_t *images_json(const struct cks_manifest *m)
 	return list;
 }
 
+static int get_format(const struct cks_memory_file *file)
+{
+	const struct cks_memory_parts *parts = &file->parts;
+
+	if (file->count == 0)
+		return 1;
+	return parts->count == 1 && parts->list[0].number == 0 ? 2 : 3;
+}
+
 /* A name or path that is not UTF-8 has no JSON: packing it gives NULL. */
 json_t *cks_manifest_json(const struct cks_manifest *m)
 {
-	return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:s, s:i, s:o, s:o}, s:i, s:o, "
-			 "s:o, s:o, s:o*}",
-			 "format", m->file.count > 0 ? CK_MANIFEST_FORMAT : 1, "release",
+	return json_pack("{s:i, s:s*, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:s, s:i, s:o, s:o}, s:i, "
+			 "s:o, s:o, s:o, s:o*}",
+			 "format", get_format(&m->file), "id", m->id[0] ? m->id : NULL, "release",
 			 m->release, "session", m->session, "application", m->application,
 			 "created", (json_int_t)m->created, "memory", (json_int_t)m->memory, "gpu",
 			 "machine", m->gpu.machine, "driver", m->gpu.driver, "version",
@@ -265,6 +274,8 @@ static int take_all(const json_t *json, struct cks_manifest *m, struct cks_why *
 
 	if (format < 1 || format > CK_MANIFEST_FORMAT)
 		return reject_manifest(why, "not a format that this release reads");
+	if (json_object_get(json, "id") && !take_text(json, "id", m->id, sizeof(m->id)))
+		return reject_manifest(why, "it does not name the session");
 	if (!take_text(json, "release", m->release, sizeof(m->release)) ||
 	    !take_text(json, "session", m->session, sizeof(m->session)) ||
 	    !take_text(json, "application", m->application, sizeof(m->application)) ||

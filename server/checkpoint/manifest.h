@@ -17,10 +17,12 @@
 #include "server/checkpoint/failure_text.h"
 #include "server/checkpoint/memory_file.h"
 
-/* 2: with memory in a file of its own; only a manifest with such memory has it */
-#define CK_MANIFEST_FORMAT 2
+/* 2: with memory in memory.bin; 3: with memory in other files. Each manifest has the lowest that
+ * describes it. */
+#define CK_MANIFEST_FORMAT 3
 #define CK_MANIFEST_TEXT 128
 #define CK_MANIFEST_DEVICES 64
+#define CK_MANIFEST_ID 17 /* 16 digits and the NUL */
 
 struct cks_manifest_device {
 	char name[CK_MANIFEST_TEXT], uuid[48];
@@ -39,6 +41,7 @@ struct cks_manifest_gpu {
 };
 
 struct cks_manifest {
+	char id[CK_MANIFEST_ID]; /* of the session, on each server; empty: of an older release */
 	char release[CK_MANIFEST_TEXT], session[CK_MANIFEST_TEXT], application[CK_MANIFEST_TEXT];
 	long long created; /* seconds since 1970 */
 	uint64_t memory;   /* bytes of GPU memory that it has */

@@ -3,59 +3,52 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/checkpoint/memory_file.h"
 #include "server/checkpoint/worker_memory.h"
 #include "server/processes/pool_table.h"
+#include "util/log.h"
 #include "util/util.h"
 
-#define CK_MEMORY_NAME "memory.bin"
+CK_LOG_DEFINE("server");
+
 #define CK_MEMORY_THREADS 8
 #define CK_MEMORY_SHARED (CK_MEMORY_ZERO - 1) /* the slot of another piece */
-#define CK_MEMORY_ALIGN 4096		      /* of O_DIRECT */
-#define CK_MEMORY_MAX 131072		      /* pieces: their list fits into a manifest */
+
+/* Pieces by their marks or by their hashes: numbers plus 1; 0: free. */
+struct index {
+	_Atomic uint32_t *table;
+	size_t room; /* a power of two */
+};
+
+/* What an earlier checkpoint has. */
+struct base {
+	const struct cks_memory_file *file; /* NULL: nothing */
+	struct index marks, hashes;
+};
 
 /* One pass over all pieces. */
 struct pass {
 	struct cks_memory_file *memory;
-	pid_t pid;
-	int fd;
+	const struct cks_memory_source *source;
 	int (*one)(struct pass *pass, struct cks_memory_piece *piece, unsigned char *buffer);
 	atomic_size_t next;
 	atomic_int error;
+	/* of save: */
+	int fd;
+	uint32_t first;		    /* slots of files that are linked */
+	struct cks_piece_hash zero; /* the mark of zeros, if pieces have marks */
+	struct base base;
+	struct index index;
 	atomic_uint slots;
-	_Atomic uint32_t *table; /* of save: numbers of pieces plus 1, by hash; 0: free */
-	size_t room;		 /* of the table, a power of two */
+	/* of fill: */
+	struct cks_memory_files files;
 };
-
-int cks_memory_file_add(struct cks_memory_file *m, uint64_t at, uint64_t size)
-{
-	size_t more = size / CK_MEMORY_PIECE;
-	struct cks_memory_piece *pieces;
-
-	if (size % CK_MEMORY_PIECE || more > CK_MEMORY_MAX - m->count)
-		return -EINVAL;
-	pieces = realloc(m->pieces, (m->count + more + 1) * sizeof(*pieces));
-	if (!pieces)
-		return -ENOMEM;
-	m->pieces = pieces;
-	for (size_t i = 0; i < more; i++)
-		pieces[m->count++] = (struct cks_memory_piece){.at = at + i * CK_MEMORY_PIECE};
-	return 0;
-}
-
-void cks_memory_file_free(struct cks_memory_file *m)
-{
-	free(m->pieces);
-	*m = (struct cks_memory_file){.count = 0};
-}
 
 /* --- passes */
 
@@ -91,45 +84,75 @@ static int run_threads(struct pass *pass)
 	return atomic_load(&pass->error);
 }
 
-static int open_file(int dir, int flags)
+/* The bytes of @piece, from where they are. */
+static int read_piece(const struct pass *pass, const struct cks_memory_piece *piece,
+		      unsigned char *buffer)
 {
-	int fd = openat(dir, CK_MEMORY_NAME, flags | O_DIRECT | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-	if (fd < 0 && errno == EINVAL) {
-		/* an older kernel may have made the file before it refused the flag */
-		flags &= ~O_EXCL;
-		fd = openat(dir, CK_MEMORY_NAME, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
-	}
-	return fd < 0 ? -errno : fd;
-}
-
-/* Some file systems refuse O_DIRECT only at the first transfer. True: try again without it. */
-static bool refuses_direct(int fd)
-{
-	int flags = errno == EINVAL ? fcntl(fd, F_GETFL) : -1;
-
-	return flags >= 0 && flags & O_DIRECT && fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
-}
-
-static int transfer_slot(int fd, unsigned char *data, uint32_t slot, bool out)
-{
-	off_t base = (off_t)slot * (off_t)CK_MEMORY_PIECE;
+	off_t at = (off_t)((size_t)(piece - pass->memory->pieces) * CK_MEMORY_PIECE);
 	size_t done = 0;
 	ssize_t n;
 
+	if (pass->source->pool < 0)
+		return cks_worker_memory_read(pass->source->pid, piece->at, buffer,
+					      CK_MEMORY_PIECE);
 	while (done < CK_MEMORY_PIECE) {
-		size_t rest = CK_MEMORY_PIECE - done;
-		off_t at = base + (off_t)done;
-
-		n = out ? pwrite(fd, data + done, rest, at) : pread(fd, data + done, rest, at);
-		if (n == 0)
-			return out ? -EIO : -ENODATA;
-		if (n > 0)
-			done += (size_t)n;
-		else if (errno != EINTR && !refuses_direct(fd))
-			return -errno;
+		n = pread(pass->source->pool, buffer + done, CK_MEMORY_PIECE - done,
+			  at + (off_t)done);
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return n == 0 ? -ENODATA : -errno;
+		done += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
+}
+
+/* --- tables of pieces */
+
+static int make_index(struct index *index, size_t count)
+{
+	for (index->room = 2; index->room < 2 * count;)
+		index->room *= 2;
+	index->table = calloc(index->room, sizeof(*index->table));
+	return index->table ? 0 : -ENOMEM;
+}
+
+/* The first of @all with the hash of @piece, or with its mark. @own: the number of @piece in @all
+ * plus 1: it becomes the first if none was there; 0: it is not to. NULL: there is none. */
+static const struct cks_memory_piece *find_first(const struct index *index,
+						 const struct cks_memory_file *all, bool by_mark,
+						 const struct cks_memory_piece *piece, uint32_t own)
+{
+	const struct cks_memory_piece *found;
+	uint32_t there;
+	size_t i;
+
+	memcpy(&i, by_mark ? (const void *)&piece->mark : (const void *)&piece->hash, sizeof(i));
+	for (i &= index->room - 1;; i = (i + 1) & (index->room - 1)) {
+		there = atomic_load(&index->table[i]);
+		if (there == 0 &&
+		    (own == 0 || atomic_compare_exchange_strong(&index->table[i], &there, own)))
+			return own ? piece : NULL;
+		found = &all->pieces[there - 1];
+		if (by_mark ? cks_piece_hash_equal(&found->mark, &piece->mark)
+			    : ck_hash_equal(&found->hash, &piece->hash))
+			return found;
+	}
+}
+
+static int index_base(struct base *base)
+{
+	const struct cks_memory_file *all = base->file;
+	int ret = make_index(&base->marks, all->count);
+
+	if (ret == 0)
+		ret = make_index(&base->hashes, all->count);
+	for (size_t i = 0; ret == 0 && i < all->count; i++) {
+		if (all->pieces[i].slot == CK_MEMORY_ZERO)
+			continue;
+		find_first(&base->hashes, all, false, &all->pieces[i], (uint32_t)i + 1);
+		if (cks_piece_hash_known(&all->pieces[i].mark))
+			find_first(&base->marks, all, true, &all->pieces[i], (uint32_t)i + 1);
+	}
+	return ret;
 }
 
 /* --- to the file */
@@ -139,93 +162,196 @@ static bool is_zero(const unsigned char *data)
 	return data[0] == 0 && memcmp(data, data + 1, CK_MEMORY_PIECE - 1) == 0;
 }
 
-/* The first piece with its hash: itself, if none was there. */
-static struct cks_memory_piece *find_first(struct pass *pass, struct cks_memory_piece *piece)
-{
-	struct cks_memory_piece *all = pass->memory->pieces;
-	uint32_t own = (uint32_t)(piece - all) + 1;
-	size_t i;
-
-	memcpy(&i, piece->hash.bytes, sizeof(i));
-	for (i &= pass->room - 1;; i = (i + 1) & (pass->room - 1)) {
-		uint32_t there = 0;
-
-		if (atomic_compare_exchange_strong(&pass->table[i], &there, own))
-			return piece;
-		if (ck_hash_equal(&all[there - 1].hash, &piece->hash))
-			return &all[there - 1];
-	}
-}
-
 /* Those that share a slot: it is known when all threads have ended. */
 static void share_slots(struct pass *pass)
 {
-	for (size_t i = 0; i < pass->memory->count; i++) {
-		struct cks_memory_piece *piece = &pass->memory->pieces[i];
+	struct cks_memory_file *m = pass->memory;
 
-		if (piece->slot == CK_MEMORY_SHARED)
-			piece->slot = find_first(pass, piece)->slot;
+	for (size_t i = 0; i < m->count; i++) {
+		if (m->pieces[i].slot == CK_MEMORY_SHARED)
+			m->pieces[i].slot =
+				find_first(&pass->index, m, false, &m->pieces[i], 0)->slot;
 	}
-	pass->memory->slots = atomic_load(&pass->slots);
+}
+
+/* Does the earlier checkpoint have the piece, by its mark or by its hash? */
+static bool take_from_base(struct pass *pass, struct cks_memory_piece *piece, bool by_mark)
+{
+	const struct cks_memory_piece *found;
+	struct base *base = &pass->base;
+
+	if (!base->file || (by_mark && !cks_piece_hash_known(&piece->mark)))
+		return false;
+	found = find_first(by_mark ? &base->marks : &base->hashes, base->file, by_mark, piece, 0);
+	if (!found)
+		return false;
+	piece->slot = found->slot;
+	piece->hash = found->hash;
+	return true;
+}
+
+/* The pool may be in use again already: a later way off the GPU changes it. */
+static bool is_marked(const struct pass *pass, const struct cks_memory_piece *piece,
+		      const unsigned char *buffer)
+{
+	struct cks_piece_hash mark;
+
+	if (pass->source->pool < 0 || !cks_piece_hash_known(&piece->mark))
+		return true;
+	cks_piece_hash(buffer, CK_MEMORY_PIECE, &pass->memory->key, &mark);
+	return cks_piece_hash_equal(&mark, &piece->mark);
 }
 
 static int save_piece(struct pass *pass, struct cks_memory_piece *piece, unsigned char *buffer)
 {
-	int ret = cks_worker_memory_read(pass->pid, piece->at, buffer, CK_MEMORY_PIECE);
+	uint32_t number = (uint32_t)(piece - pass->memory->pieces) + 1;
+	int ret;
 
+	piece->slot = CK_MEMORY_ZERO;
+	if (cks_piece_hash_known(&piece->mark) && cks_piece_hash_equal(&piece->mark, &pass->zero))
+		return 0;
+	if (take_from_base(pass, piece, true))
+		return 0;
+	ret = read_piece(pass, piece, buffer);
 	if (ret < 0)
 		return ret;
-	piece->slot = CK_MEMORY_ZERO;
+	if (!is_marked(pass, piece, buffer))
+		return -ESTALE;
 	if (is_zero(buffer))
 		return 0;
 	ck_hash(buffer, CK_MEMORY_PIECE, &piece->hash);
-	piece->slot = CK_MEMORY_SHARED;
-	if (find_first(pass, piece) != piece)
+	if (take_from_base(pass, piece, false))
 		return 0;
-	piece->slot = atomic_fetch_add(&pass->slots, 1);
-	return transfer_slot(pass->fd, buffer, piece->slot, true);
+	piece->slot = CK_MEMORY_SHARED;
+	if (find_first(&pass->index, pass->memory, false, piece, number) != piece)
+		return 0;
+	piece->slot = pass->first + atomic_fetch_add(&pass->slots, 1);
+	return cks_memory_part_write(pass->fd, piece->slot - pass->first, buffer);
 }
 
-int cks_memory_file_save(struct cks_memory_file *m, pid_t pid, int dir, struct cks_why *why)
+static int mark_zeros(struct pass *pass)
 {
-	struct pass pass = {.memory = m,
-			    .pid = pid,
-			    .fd = open_file(dir, O_WRONLY | O_CREAT | O_EXCL),
-			    .one = save_piece,
-			    .room = 2};
-	int ret = pass.fd < 0 ? pass.fd : 0;
+	const struct cks_memory_file *m = pass->memory;
+	void *zeros;
 
-	while (pass.room < 2 * m->count)
-		pass.room *= 2;
-	pass.table = calloc(pass.room, sizeof(*pass.table));
+	if (m->count == 0 || !cks_piece_hash_known(&m->pieces[0].mark))
+		return 0;
+	zeros = calloc(1, CK_MEMORY_PIECE);
+	if (!zeros)
+		return -ENOMEM;
+	cks_piece_hash(zeros, CK_MEMORY_PIECE, &m->key, &pass->zero);
+	free(zeros);
+	return 0;
+}
+
+/* An earlier checkpoint whose files can be linked, and do not keep too much that is not needed. */
+static void choose_base(struct pass *pass, const struct cks_memory_file *base, int base_dir,
+			int dir)
+{
+	struct cks_memory_file *m = pass->memory;
+	struct cks_why why = {.text = ""};
+	int ret;
+
+	m->parts.count = 0;
+	if (!base || base->parts.count == CK_MEMORY_PARTS ||
+	    base->slots > CK_MEMORY_SLOTS(m->count) - m->count)
+		return;
+	ret = cks_memory_parts_check(&base->parts, base_dir, true, &why);
+	if (ret == 0 && cks_memory_parts_link(&base->parts, base_dir, dir) < 0)
+		ret = cks_why_set(&why, EXDEV, "its files cannot be linked");
+	if (ret < 0) {
+		ck_info("all memory is written again, because of the earlier checkpoint's %s",
+			why.text);
+		cks_memory_parts_unlink(&base->parts, dir);
+		return;
+	}
+	m->parts = base->parts;
+	pass->first = base->slots;
+	pass->base.file = base;
+}
+
+/* Is the slot of any piece in @part, whose first one is @first? */
+static bool is_needed(const struct cks_memory_file *m, const struct cks_memory_part *part,
+		      uint32_t first)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		if (m->pieces[i].slot >= first && m->pieces[i].slot - first < part->slots)
+			return true;
+	}
+	return false;
+}
+
+/* Remove files that no piece needs, and number the slots again. */
+static void drop_parts(struct cks_memory_file *m, int dir)
+{
+	struct cks_memory_parts all = m->parts;
+	uint32_t first = 0;
+
+	m->parts.count = 0;
+	for (size_t i = 0; i < all.count; i++) {
+		struct cks_memory_part *part = &all.list[i];
+
+		if (all.count == 1 || is_needed(m, part, first)) {
+			m->parts.list[m->parts.count++] = *part;
+			first += part->slots;
+			continue;
+		}
+		cks_memory_parts_unlink(&(struct cks_memory_parts){.list = {*part}, .count = 1},
+					dir);
+		for (size_t k = 0; k < m->count; k++) {
+			if (m->pieces[k].slot < CK_MEMORY_SHARED && m->pieces[k].slot >= first)
+				m->pieces[k].slot -= part->slots;
+		}
+	}
+	m->slots = cks_memory_parts_slots(&m->parts);
+}
+
+static int write_part(struct pass *pass, int dir)
+{
+	struct cks_memory_file *m = pass->memory;
+	size_t old = m->parts.count;
+	uint32_t number = old ? m->parts.list[old - 1].number + 1 : 0;
+	int ret;
+
+	pass->fd = cks_memory_part_create(dir, number);
+	if (pass->fd < 0)
+		return pass->fd;
+	ret = run_threads(pass);
 	if (ret == 0)
-		ret = pass.table ? run_threads(&pass) : -ENOMEM;
+		share_slots(pass);
+	if (ret == 0) {
+		m->added = atomic_load(&pass->slots);
+		ret = cks_memory_part_finish(pass->fd, number, m->added, &m->parts.list[old]);
+		m->parts.count = old + 1;
+	}
+	close(pass->fd);
+	return ret;
+}
+
+int cks_memory_file_save(struct cks_memory_file *m, const struct cks_memory_source *source, int dir,
+			 const struct cks_memory_file *base, int base_dir, struct cks_why *why)
+{
+	struct pass pass = {.memory = m, .source = source, .one = save_piece};
+	int ret = make_index(&pass.index, m->count);
+
 	if (ret == 0)
-		share_slots(&pass);
-	if (ret == 0 && fsync(pass.fd) < 0)
-		ret = -errno;
-	if (pass.fd >= 0)
-		close(pass.fd);
-	free(pass.table);
-	return ret < 0 ? cks_why_set(why, -ret, CK_MEMORY_NAME ": writing: %m") : 0;
+		ret = mark_zeros(&pass);
+	choose_base(&pass, base, base_dir, dir);
+	if (ret == 0 && pass.base.file)
+		ret = index_base(&pass.base);
+	if (ret == 0)
+		ret = write_part(&pass, dir);
+	if (ret == 0)
+		drop_parts(m, dir);
+	free(pass.index.table);
+	free(pass.base.marks.table);
+	free(pass.base.hashes.table);
+	if (ret == -ESTALE)
+		return cks_why_set(why, ESTALE, "the session has been moved off the GPU meanwhile");
+	return ret < 0 ? cks_why_set(why, -ret, "memory.bin: writing: %m") : 0;
 }
 
 /* --- from the file */
-
-int cks_memory_file_check(const struct cks_memory_file *m, int dir, struct cks_why *why)
-{
-	unsigned long long size = (unsigned long long)m->slots * CK_MEMORY_PIECE;
-	struct stat st;
-
-	if (m->count == 0)
-		return 0;
-	if (fstatat(dir, CK_MEMORY_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return cks_why_set(why, errno, CK_MEMORY_NAME ": %m");
-	if (!S_ISREG(st.st_mode) || (unsigned long long)st.st_size != size)
-		return cks_why_set(why, EBADMSG, CK_MEMORY_NAME ": it does not have %llu bytes",
-				   size);
-	return 0;
-}
 
 static int fill_piece(struct pass *pass, struct cks_memory_piece *piece, unsigned char *buffer)
 {
@@ -234,30 +360,48 @@ static int fill_piece(struct pass *pass, struct cks_memory_piece *piece, unsigne
 
 	if (piece->slot == CK_MEMORY_ZERO)
 		return 0; /* dropped pages are zeros */
-	ret = transfer_slot(pass->fd, buffer, piece->slot, false);
+	ret = cks_memory_files_read(&pass->files, piece->slot, buffer);
 	if (ret < 0)
 		return ret;
 	ck_hash(buffer, CK_MEMORY_PIECE, &hash);
 	if (!ck_hash_equal(&hash, &piece->hash))
 		return -EBADMSG;
-	return cks_worker_memory_write(pass->pid, piece->at, buffer, CK_MEMORY_PIECE);
+	return cks_worker_memory_write(pass->source->pid, piece->at, buffer, CK_MEMORY_PIECE);
 }
 
-static int fill_all(const struct cks_memory_file *m, pid_t pid, int dir)
+static int give_piece(struct pass *pass, struct cks_memory_piece *piece, unsigned char *buffer)
 {
-	struct cks_memory_file all = *m;
-	struct pass pass = {
-		.memory = &all, .pid = pid, .fd = open_file(dir, O_RDONLY), .one = fill_piece};
-	uint64_t complete = CK_POOL_COMPLETE;
-	int ret;
+	int ret = read_piece(pass, piece, buffer);
 
-	if (pass.fd < 0)
-		return pass.fd;
-	ret = run_threads(&pass);
-	close(pass.fd);
 	if (ret < 0)
 		return ret;
-	return cks_worker_memory_write(pid, m->state, &complete, sizeof(complete));
+	return cks_worker_memory_write(pass->source->pid, piece->at, buffer, CK_MEMORY_PIECE);
+}
+
+/* Fill all pieces, and say so to the process. */
+static int fill_all(struct pass *pass)
+{
+	uint64_t complete = CK_POOL_COMPLETE;
+	int ret = run_threads(pass);
+
+	if (ret < 0)
+		return ret;
+	return cks_worker_memory_write(pass->source->pid, pass->memory->state, &complete,
+				       sizeof(complete));
+}
+
+static int fill_from_files(const struct cks_memory_file *m, pid_t pid, int dir)
+{
+	struct cks_memory_source source = {.pid = pid, .pool = -1};
+	struct cks_memory_file all = *m;
+	struct pass pass = {.memory = &all, .source = &source, .one = fill_piece};
+	int ret = cks_memory_files_open(&pass.files, &m->parts, dir);
+
+	if (ret < 0)
+		return ret;
+	ret = fill_all(&pass);
+	cks_memory_files_close(&pass.files);
+	return ret;
 }
 
 int cks_memory_file_fill(const struct cks_memory_file *m, pid_t pid, int dir, struct cks_why *why)
@@ -265,106 +409,24 @@ int cks_memory_file_fill(const struct cks_memory_file *m, pid_t pid, int dir, st
 	int ret = m->count > 0 ? cks_worker_memory_wait(pid, m->state, false) : CK_POOL_COMPLETE;
 
 	if (ret == CK_POOL_DROPPED) {
-		ret = cks_memory_file_check(m, dir, why);
+		ret = cks_memory_parts_check(&m->parts, dir, false, why);
 		if (ret < 0)
 			return ret;
-		ret = fill_all(m, pid, dir);
+		ret = fill_from_files(m, pid, dir);
 	}
 	if (ret == -EBADMSG)
-		return cks_why_set(why, EBADMSG, CK_MEMORY_NAME ": its content has changed");
-	return ret < 0 ? cks_why_set(why, -ret, CK_MEMORY_NAME ": reading: %m") : 0;
+		return cks_why_set(why, EBADMSG, "memory.bin: its content has changed");
+	return ret < 0 ? cks_why_set(why, -ret, "memory.bin: reading: %m") : 0;
 }
 
-/* --- the manifest's part */
-
-json_t *cks_memory_file_json(const struct cks_memory_file *m)
+int cks_memory_file_give_back(const struct cks_memory_file *m,
+			      const struct cks_memory_source *source, struct cks_why *why)
 {
-	json_t *list = json_array();
-	char hash[CK_HASH_TEXT];
+	struct cks_memory_file all = *m;
+	struct pass pass = {.memory = &all, .source = source, .one = give_piece};
+	int ret = cks_worker_memory_wait(source->pid, m->state, false);
 
-	for (size_t i = 0; i < m->count; i++) {
-		const struct cks_memory_piece *p = &m->pieces[i];
-
-		ck_hash_print(&p->hash, hash);
-		json_array_append_new(list, p->slot == CK_MEMORY_ZERO
-						    ? json_pack("[I]", (json_int_t)p->at)
-						    : json_pack("[I, I, s]", (json_int_t)p->at,
-								(json_int_t)p->slot, hash));
-	}
-	return json_pack("{s:I, s:I, s:o}", "slots", (json_int_t)m->slots, "state",
-			 (json_int_t)m->state, "pieces", list);
-}
-
-static int compare_addresses(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* Threads fill the pieces in any order: each address is in at most one. The state, which is set
- * after them, is in none. */
-static bool pieces_are_apart(const struct cks_memory_file *m)
-{
-	uint64_t *places = malloc((m->count + 1) * sizeof(*places));
-	bool apart = places != NULL;
-
-	for (size_t i = 0; apart && i < m->count; i++) {
-		uint64_t at = m->pieces[i].at;
-
-		places[i] = at;
-		apart = m->state + sizeof(uint64_t) <= at || m->state >= at + CK_MEMORY_PIECE;
-	}
-	if (apart)
-		qsort(places, m->count, sizeof(*places), compare_addresses);
-	for (size_t i = 1; apart && i < m->count; i++)
-		apart = places[i] - places[i - 1] >= CK_MEMORY_PIECE;
-	free(places);
-	return apart;
-}
-
-static bool take_address(const json_t *json, size_t room, uint64_t *out)
-{
-	json_int_t at = json_integer_value(json);
-
-	*out = (uint64_t)at;
-	return at > 0 && *out <= (uint64_t)INT64_MAX - room;
-}
-
-static bool take_piece(const json_t *entry, uint32_t slots, struct cks_memory_piece *p)
-{
-	json_int_t slot = json_integer_value(json_array_get(entry, 1));
-	const char *hash = json_string_value(json_array_get(entry, 2));
-
-	p->slot = CK_MEMORY_ZERO;
-	if (!take_address(json_array_get(entry, 0), CK_MEMORY_PIECE, &p->at))
-		return false;
-	if (json_array_size(entry) == 1)
-		return true;
-	p->slot = (uint32_t)slot;
-	return json_is_integer(json_array_get(entry, 1)) && slot >= 0 && slot < slots && hash &&
-	       ck_hash_parse(hash, &p->hash) == 0;
-}
-
-bool cks_memory_file_take(const json_t *json, struct cks_memory_file *m)
-{
-	const json_t *list = json_object_get(json, "pieces"), *entry;
-	json_int_t slots = json_integer_value(json_object_get(json, "slots"));
-	size_t i;
-
-	if (!json_is_array(list) || json_array_size(list) > CK_MEMORY_MAX || slots < 0 ||
-	    (size_t)slots > json_array_size(list))
-		return false;
-	m->pieces = calloc(json_array_size(list) + 1, sizeof(*m->pieces));
-	if (!m->pieces)
-		return false;
-	m->slots = (uint32_t)slots;
-	if (!take_address(json_object_get(json, "state"), sizeof(uint64_t), &m->state))
-		return false;
-	json_array_foreach(list, i, entry)
-	{
-		if (!take_piece(entry, m->slots, &m->pieces[m->count++]))
-			return false;
-	}
-	return pieces_are_apart(m);
+	if (ret == CK_POOL_DROPPED)
+		ret = fill_all(&pass);
+	return ret < 0 ? cks_why_set(why, -ret, "worker %d: its memory: %m", (int)source->pid) : 0;
 }

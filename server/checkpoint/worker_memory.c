@@ -3,8 +3,11 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "server/checkpoint/worker_memory.h"
 #include "server/processes/pool_table.h"
@@ -45,6 +48,35 @@ static int list_pieces(pid_t pid, const struct cks_pool_table *table, struct cks
 		left -= ck_min(left, size);
 	}
 	return ret == 0 && left > 0 ? -EINVAL : ret;
+}
+
+int cks_worker_memory_marks(pid_t pid, uint64_t at, struct cks_memory_file *file)
+{
+	struct cks_pool_saved saved;
+	int ret = cks_worker_memory_read(pid, at, &saved, sizeof(saved));
+
+	file->key = saved.key;
+	for (size_t i = 0; ret == 0 && i < file->count && i < saved.count; i++)
+		ret = cks_worker_memory_read(pid, saved.marks + i * sizeof(file->pieces[i].mark),
+					     &file->pieces[i].mark, sizeof(file->pieces[i].mark));
+	return ret;
+}
+
+int cks_worker_memory_pool(pid_t pid, int fd)
+{
+	int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	int pool = process < 0 ? -errno : (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+
+	if (process >= 0 && pool < 0)
+		pool = -errno;
+	if (process >= 0)
+		close(process);
+	/* reading any other kind of file could wait */
+	if (pool >= 0 && fcntl(pool, F_GET_SEALS) < 0) {
+		close(pool);
+		pool = -EBADF;
+	}
+	return pool;
 }
 
 uint64_t cks_worker_memory_state(uint64_t table)

@@ -20,6 +20,13 @@ int cks_worker_memory_write(pid_t pid, uint64_t at, void *data, size_t size);
  * they cannot be read, or are too many; then @file is empty. */
 int cks_worker_memory_list(pid_t pid, uint64_t table, struct cks_memory_file *file);
 
+/* What process @pid knows of these pages: the marks of @file, and their key (struct cks_pool_saved
+ * at @saved). 0 or -EFAULT. */
+int cks_worker_memory_marks(pid_t pid, uint64_t saved, struct cks_memory_file *file);
+/* The file that has them, its descriptor @fd: one for this process; -errno: that is no such
+ * file. */
+int cks_worker_memory_pool(pid_t pid, int fd);
+
 /* The address of the state of the table at @table. */
 uint64_t cks_worker_memory_state(uint64_t table);
 

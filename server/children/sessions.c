@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "m3/message.h"
 #include "server/children/helpers.h"
 #include "server/children/workers.h"
 #include "server/children/workers_part.h"
@@ -61,13 +62,27 @@ bool cks_workers_gone_client(const struct cks_session_info *session, const char 
 				    why, true);
 }
 
-bool cks_workers_park(const struct cks_session_info *session, uint64_t room)
+bool cks_workers_park(const struct cks_session_info *session, uint64_t room, bool saves,
+		      unsigned int pool_s)
 {
 	int control = container_of(session, struct worker, info)->control;
-	const struct cks_control_park message = {.kind = CK_CONTROL_PARK, .room = room};
+	const struct cks_control_park message = {
+		.kind = CK_CONTROL_PARK, .saves = saves, .pool_s = pool_s, .room = room};
 
 	return control >= 0 && send(control, &message, sizeof(message),
 				    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(message);
+}
+
+bool cks_workers_readmit(struct cks_session_info *session, int pool)
+{
+	int control = container_of(session, struct worker, info)->control;
+	const char kind = CK_CONTROL_RETURN;
+
+	if (control < 0 ||
+	    ck_m3_send(control, &kind, 1, NULL, 0, pool, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return false;
+	session->pool_sent = pool >= 0;
+	return true;
 }
 
 bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms)

@@ -170,6 +170,7 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		advance_spare(w, worker, note->kind);
 		break;
 	case CK_NOTE_SESSION:
+		worker->info.pool_sent = false;
 		name_worker(w, worker, note);
 		break;
 	case CK_NOTE_PRESS:
@@ -196,6 +197,8 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		break;
 	case CK_NOTE_LEFT:
 		worker->info.table = note->table;
+		worker->info.known = note->known;
+		worker->info.pool_fd = note->pool_fd;
 		worker->info.left = note->text[0] ? CK_CANNOT_LEAVE : CK_LEFT;
 		memcpy(worker->info.why, note->text, sizeof(note->text) - 1);
 		break;

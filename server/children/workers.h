@@ -84,8 +84,12 @@ struct cks_session_info *cks_workers_next(struct cks_workers *workers,
 					  const struct cks_session_info *session);
 /* Send @kind, one of CK_CONTROL_..., to its worker; false: it does not listen. */
 bool cks_workers_send(const struct cks_session_info *session, char kind);
-/* Have it park, with at most @room bytes of host memory for its device memory. */
-bool cks_workers_park(const struct cks_session_info *session, uint64_t room);
+/* Have it park, with at most @room bytes of host memory for its device memory. @saves: for a
+ * checkpoint, after which it goes on; it keeps that memory for @pool_s seconds. */
+bool cks_workers_park(const struct cks_session_info *session, uint64_t room, bool saves,
+		      unsigned int pool_s);
+/* It takes connections again, and the file of its pool back; -1: it has none. */
+bool cks_workers_readmit(struct cks_session_info *session, int pool);
 /* End that. Its memory waits at most @room_ms for room on the GPU. */
 bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms);
 /* The same with a line for the program's user; @last: it is why the session ends. */

@@ -5,11 +5,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cricket.h"
-#include "server/evacuation/evacuation.h"
-#include "server/evacuation/pieces.h"
-#include "server/evacuation/host_pool.h"
+#include "server/evacuation/evacuation_part.h"
 #include "server/memory/memory.h"
 #include "server/memory/virtual.h"
 #include "server/policy/meter.h"
@@ -19,13 +18,6 @@
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
-
-struct cks_evacuation {
-	struct cks_host_pool *pool;
-	struct cks_evacuated *list; /* by address; they lie in the pool one behind the other */
-	size_t count;
-	_Atomic uint64_t away; /* bytes of the list */
-};
 
 int cks_evacuation_create(struct cks_evacuation **out)
 {
@@ -46,6 +38,9 @@ void cks_evacuation_destroy(struct cks_evacuation *e)
 	if (!e)
 		return;
 	cks_host_pool_destroy(e->pool);
+	cks_marks_destroy(e->marks);
+	cks_piece_hasher_destroy(e->hasher);
+	free(e->places);
 	free(e->list);
 	free(e);
 }
@@ -70,96 +65,6 @@ uint64_t cks_evacuation_pool(const struct cks_session *s)
 	return cks_host_pool_size(s->evacuation->pool);
 }
 
-/* A context of @device; false: the session has none. */
-static bool find_context(struct cks_session *s, CUdevice device, uint64_t *id, CUcontext *context)
-{
-	struct cks_object object;
-	CUcontext popped;
-	CUdevice is;
-	bool found = false;
-
-	*id = 0;
-	while (!found && cks_handles_next(s->handles, id, CK_KIND_CONTEXT, &object)) {
-		if (ck_driver.cuCtxPushCurrent_v2(object.handle))
-			continue;
-		found = ck_driver.cuCtxGetDevice(&is) == CUDA_SUCCESS && is == device;
-		ck_driver.cuCtxPopCurrent_v2(&popped);
-		*context = object.handle;
-	}
-	return found;
-}
-
-/* --- copies */
-
-/* Copy @p between the device and the pool, in @stream. */
-static CUresult copy_piece(struct cks_host_pool *pool, const struct cks_evacuated *p, bool out,
-			   CUstream stream)
-{
-	size_t done = 0, room = 0;
-	CUresult err = CUDA_SUCCESS;
-
-	for (; !err && done < p->size; done += room) {
-		char *host = cks_host_pool_at(pool, p->offset + done, &room);
-
-		if (!host)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		room = ck_min(room, p->size - done);
-		err = out ? ck_driver.cuMemcpyDtoHAsync_v2(host, p->at + done, room, stream)
-			  : ck_driver.cuMemcpyHtoDAsync_v2(p->at + done, host, room, stream);
-	}
-	return err;
-}
-
-/* Copy the pieces of @device, and wait for that. *@count: only of so many; lowered to those before
- * the first that failed. */
-static CUresult copy_device(struct cks_session *s, CUdevice device, bool out, size_t *count)
-{
-	struct cks_evacuation *e = s->evacuation;
-	CUcontext context, popped;
-	CUstream stream;
-	CUresult err = CUDA_ERROR_INVALID_CONTEXT, last;
-	uint64_t id;
-	size_t i = 0;
-
-	if (!find_context(s, device, &id, &context) || ck_driver.cuCtxPushCurrent_v2(context))
-		goto out;
-	err = ck_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-	if (err)
-		goto pop;
-	for (; i < *count; i++) {
-		if (e->list[i].device == device)
-			err = copy_piece(e->pool, &e->list[i], out, stream);
-		if (err)
-			break;
-	}
-	last = ck_driver.cuStreamSynchronize(stream);
-	ck_driver.cuStreamDestroy_v2(stream);
-	if (last) { /* any of them may have failed */
-		err = last;
-		i = 0;
-	}
-pop:
-	ck_driver.cuCtxPopCurrent_v2(&popped);
-out:
-	*count = err ? i : *count;
-	return err;
-}
-
-static CUresult copy_all(struct cks_session *s, bool out, size_t *count)
-{
-	CUresult err = CUDA_SUCCESS, one;
-
-	for (CUdevice device = 0; device < s->device_count; device++) {
-		bool any = false;
-
-		for (size_t i = 0; i < *count && !any; i++)
-			any = s->evacuation->list[i].device == device;
-		one = any ? copy_device(s, device, out, count) : CUDA_SUCCESS;
-		err = err ? err : one;
-	}
-	return err;
-}
-
 /* How many pieces from @first on are one range of addresses, with the same access. */
 static size_t count_run(const struct cks_evacuated *list, size_t first, size_t count)
 {
@@ -177,22 +82,6 @@ static size_t size_of_run(const struct cks_evacuated *run, size_t count)
 }
 
 /* --- out */
-
-/* Those that fit into @room bytes, one behind the other; the bytes that they take. */
-static size_t place_pieces(struct cks_evacuation *e, uint64_t room)
-{
-	size_t kept = 0, total = 0;
-
-	for (size_t i = 0; i < e->count; i++) {
-		if (e->list[i].size > room - total)
-			continue;
-		e->list[kept] = e->list[i];
-		e->list[kept].offset = total;
-		total += e->list[kept++].size;
-	}
-	e->count = kept;
-	return total;
-}
 
 /* Unmap and release a run. False: it stays. */
 static bool release_run(struct cks_evacuated *run, size_t count)
@@ -238,7 +127,7 @@ static int list_pieces(struct cks_session *s, uint64_t *id, CUcontext *context)
 	size_t kept = 0;
 
 	for (CUdevice i = 0; i < CK_MAX_DEVICES; i++)
-		usable[i] = i < s->device_count && find_context(s, i, id, context);
+		usable[i] = i < s->device_count && cks_evacuation_context(s, i, id, context);
 	if (cks_evacuation_list(s, &e->list, &e->count) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < e->count; i++) {
@@ -246,10 +135,10 @@ static int list_pieces(struct cks_session *s, uint64_t *id, CUcontext *context)
 			e->list[kept++] = e->list[i];
 	}
 	e->count = kept;
-	return kept > 0 && find_context(s, e->list[0].device, id, context) ? 0 : -ENOENT;
+	return kept > 0 && cks_evacuation_context(s, e->list[0].device, id, context) ? 0 : -ENOENT;
 }
 
-static void forget_list(struct cks_evacuation *e)
+void cks_evacuation_forget_list(struct cks_evacuation *e)
 {
 	free(e->list);
 	e->list = NULL;
@@ -266,40 +155,62 @@ static void note_times(const char *way, uint64_t bytes, size_t count, int64_t me
 		 (long long)copies_us);
 }
 
-/* @size bytes of pieces have room in the pool. */
-static void move_out(struct cks_session *s, size_t size, uint64_t id, CUcontext context)
+static bool prepare_marks(struct cks_evacuation *e, bool saves, CUcontext context)
+{
+	CUcontext popped;
+
+	if (ck_driver.cuCtxPushCurrent_v2(context))
+		return false;
+	cks_evacuation_mark(e, saves);
+	ck_driver.cuCtxPopCurrent_v2(&popped);
+	return true;
+}
+
+/* The pieces have their places in the pool. */
+static void move_out(struct cks_session *s, bool saves, uint64_t id, CUcontext context)
 {
 	struct cks_evacuation *e = s->evacuation;
 	size_t copied = e->count;
 	int64_t began = ck_now_us(), copies;
 
-	cks_host_pool_grow(e->pool, size, id, context);
+	e->copied = 0;
+	if (!prepare_marks(e, saves, context))
+		copied = 0;
+	cks_host_pool_grow(e->pool, e->extent, id, context);
 	copies = ck_now_us();
-	copy_all(s, true, &copied);
+	cks_evacuation_copy(s, true, false, &copied);
 	cks_host_pool_finish(e->pool);
 	copies = ck_now_us() - copies;
 	cks_meter_hold(true);
 	release_copied(e, copied);
 	cks_meter_hold(false);
-	note_times("out", size, e->count, ck_now_us() - began - copies, copies);
+	note_times("out", e->marked ? e->copied : e->extent, e->count, ck_now_us() - began - copies,
+		   copies);
 }
 
-void cks_evacuate(struct cks_session *s, uint64_t room)
+bool cks_evacuation_possible(const struct cks_evacuation *e)
+{
+	return e->count == 0 && cks_virtual_supported() && ck_driver.cuMemcpyDtoHAsync_v2 &&
+	       ck_driver.cuMemcpyHtoDAsync_v2;
+}
+
+void cks_evacuate(struct cks_session *s, uint64_t room, bool saves)
 {
 	struct cks_evacuation *e = s->evacuation;
 	CUcontext context;
-	size_t size;
 	uint64_t id;
 
-	if (e->count > 0 || !cks_virtual_supported() || !ck_driver.cuMemcpyDtoHAsync_v2 ||
-	    !ck_driver.cuMemcpyHtoDAsync_v2)
+	if (!cks_evacuation_possible(e))
 		return;
-	if (list_pieces(s, &id, &context) == 0 && (size = place_pieces(e, room)) > 0)
-		move_out(s, size, id, context);
-	else
+	if (list_pieces(s, &id, &context) == 0) {
+		cks_evacuation_place(e, room, saves);
+		if (e->count > 0)
+			move_out(s, saves, id, context);
+	} else {
 		e->count = 0;
+	}
 	if (e->count == 0)
-		forget_list(e);
+		cks_evacuation_forget_list(e);
 }
 
 /* --- back */
@@ -363,7 +274,7 @@ static CUresult remake_memory(struct cks_session *s)
 	if (err)
 		return err;
 	copies = ck_now_us();
-	err = copy_all(s, false, &count);
+	err = cks_evacuation_copy(s, false, false, &count);
 	note_times("back", atomic_load(&e->away), e->count, copies - began, ck_now_us() - copies);
 	if (err)
 		release_new(e->list, e->count, e->count);
@@ -386,21 +297,29 @@ CUresult cks_evacuation_return(struct cks_session *s)
 		return err;
 	for (size_t i = 0; i < e->count; i++)
 		cks_evacuated_renew(s, &e->list[i]);
-	forget_list(e);
+	cks_evacuation_forget_list(e);
 	return CUDA_SUCCESS;
 }
 
 const struct cks_pool_table *cks_evacuation_table(struct cks_session *s)
 {
-	uint64_t away = cks_evacuation_away(s);
+	struct cks_evacuation *e = s->evacuation;
 
-	return away > 0 ? cks_host_pool_table(s->evacuation->pool, away) : NULL;
+	return cks_evacuation_away(s) > 0 ? cks_host_pool_table(e->pool, e->extent) : NULL;
 }
 
 void cks_evacuation_drop(struct cks_session *s)
 {
 	if (cks_evacuation_away(s) > 0)
 		cks_host_pool_drop(s->evacuation->pool);
+}
+
+void cks_evacuation_take(struct cks_session *s, int fd)
+{
+	if (cks_evacuation_away(s) > 0)
+		cks_host_pool_take(s->evacuation->pool, fd);
+	else
+		close(fd);
 }
 
 void cks_evacuation_trim(struct cks_session *s)

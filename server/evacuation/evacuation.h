@@ -17,13 +17,18 @@
 #include "server/session/session.h"
 
 struct cks_evacuation;
+struct cks_pool_saved;
 struct cks_pool_table;
 
 int cks_evacuation_create(struct cks_evacuation **evacuation);
 void cks_evacuation_destroy(struct cks_evacuation *evacuation); /* accepts NULL */
 
-/* Move as much memory as fits into @room bytes of host memory. Memory that cannot move stays. */
-void cks_evacuate(struct cks_session *session, uint64_t room);
+/* Move as much memory as fits into @room bytes of host memory. Memory that cannot move stays.
+ * @saves: the session is written into files and goes on, so only what has changed is copied, and
+ * the rest is in host memory from the last time. */
+void cks_evacuate(struct cks_session *session, uint64_t room, bool saves);
+/* Before that, while the program runs: copy most of what has changed. */
+void cks_evacuation_round(struct cks_session *session, uint64_t room);
 
 /* Move all of it back. After an error all of it is still away: OUT_OF_MEMORY: try again later. */
 CUresult cks_evacuation_return(struct cks_session *session);
@@ -39,6 +44,9 @@ uint64_t cks_evacuation_pool(const struct cks_session *session);
  * pages. Until it has filled them again, memory cannot return. */
 const struct cks_pool_table *cks_evacuation_table(struct cks_session *session);
 void cks_evacuation_drop(struct cks_session *session);
+/* What is known of it, if it was saved; NULL: nothing. Its file, which came back. */
+const struct cks_pool_saved *cks_evacuation_saved(struct cks_session *session);
+void cks_evacuation_take(struct cks_session *session, int fd);
 
 /* Give the host memory back, if no memory is away. The caller is inside of the gate. */
 void cks_evacuation_trim(struct cks_session *session);

@@ -44,6 +44,7 @@ struct cks_host_pool {
 	uint64_t ctx;
 	CUcontext context;
 	_Atomic size_t size;
+	int file; /* all pieces are in it, one behind the other; -1: in none */
 };
 
 int cks_host_pool_create(struct cks_host_pool **out)
@@ -53,6 +54,7 @@ int cks_host_pool_create(struct cks_host_pool **out)
 	if (!p)
 		return -ENOMEM;
 	p->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_HOST_POOL);
+	p->file = -1;
 	*out = p;
 	return 0;
 }
@@ -74,6 +76,13 @@ static void unregister_piece(struct cks_pool_piece *piece)
 	piece->ctx = 0;
 }
 
+static void close_file(struct cks_host_pool *p)
+{
+	if (p->file >= 0)
+		close(p->file);
+	p->file = -1;
+}
+
 void cks_host_pool_release(struct cks_host_pool *p)
 {
 	for (size_t i = 0; i < p->table.count; i++) {
@@ -83,6 +92,23 @@ void cks_host_pool_release(struct cks_host_pool *p)
 	free(p->table.pieces);
 	p->table.pieces = NULL;
 	p->table.count = p->ready = 0;
+	close_file(p);
+}
+
+bool cks_host_pool_use_file(struct cks_host_pool *p)
+{
+	if (p->file >= 0)
+		return true;
+	cks_host_pool_release(p);
+	p->file = memfd_create("cricket-pool", MFD_CLOEXEC);
+	if (p->file < 0)
+		ck_warn("no file for parked device memory: %m");
+	return p->file >= 0;
+}
+
+int cks_host_pool_file(const struct cks_host_pool *p)
+{
+	return p->file;
 }
 
 void cks_host_pool_destroy(struct cks_host_pool *p)
@@ -92,6 +118,7 @@ void cks_host_pool_destroy(struct cks_host_pool *p)
 	for (size_t i = 0; i < p->table.count; i++)
 		unmap_piece(p, &p->table.pieces[i]);
 	free(p->table.pieces);
+	close_file(p);
 	ck_cond_destroy(&p->made);
 	ck_mutex_destroy(&p->lock);
 	free(p);
@@ -112,6 +139,15 @@ static int populate(char *bytes, size_t size)
 	return 0;
 }
 
+/* The piece's part of the file at @at, in place of what is there. */
+static bool map_file(const struct cks_host_pool *p, const struct cks_pool_piece *piece, char *at)
+{
+	off_t offset = (off_t)((size_t)(piece - p->table.pieces) * PIECE);
+
+	return mmap(at, piece->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->file,
+		    offset) != MAP_FAILED;
+}
+
 /* Memory of the piece's size, at a multiple of a huge page: 0 or -ENOMEM. */
 static int map_piece(struct cks_host_pool *p, struct cks_pool_piece *piece)
 {
@@ -126,6 +162,10 @@ static int map_piece(struct cks_host_pool *p, struct cks_pool_piece *piece)
 	got += before;
 	if (HUGE > before)
 		munmap(got + piece->size, HUGE - before);
+	if (p->file >= 0 && !map_file(p, piece, got)) {
+		munmap(got, piece->size);
+		return -ENOMEM;
+	}
 	if (populate(got, piece->size) < 0) {
 		munmap(got, piece->size);
 		return -ENOMEM;
@@ -223,6 +263,8 @@ static int plan_pieces(struct cks_host_pool *p, size_t size)
 	for (; p->table.count < count; p->table.count++)
 		pieces[p->table.count] = (struct cks_pool_piece){
 			.size = ck_min(PIECE, CK_ALIGN_UP(size - p->table.count * PIECE, HUGE))};
+	if (p->file >= 0 && ftruncate(p->file, (off_t)(count * PIECE)) < 0)
+		return -errno;
 	return 0;
 }
 
@@ -280,14 +322,45 @@ const struct cks_pool_table *cks_host_pool_table(struct cks_host_pool *p, size_t
 	return &p->table;
 }
 
+/* Empty pages in place of the piece's: false: it stays. */
+static bool drop_piece(const struct cks_host_pool *p, const struct cks_pool_piece *piece)
+{
+	if (p->file < 0)
+		return madvise(piece->bytes, piece->size, MADV_DONTNEED) == 0;
+	return mmap(piece->bytes, piece->size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
 void cks_host_pool_drop(struct cks_host_pool *p)
 {
+	bool dropped = true;
+
 	if (atomic_load(&p->table.state) != CK_POOL_COMPLETE)
 		return;
 	atomic_store(&p->table.state, CK_POOL_DROPPING);
 	for (size_t i = 0; i < p->table.count; i++)
-		madvise(p->table.pieces[i].bytes, p->table.pieces[i].size, MADV_DONTNEED);
+		dropped &= drop_piece(p, &p->table.pieces[i]);
+	close_file(p);
+	if (!dropped)
+		ck_err("host memory for parked device memory cannot be dropped: %m");
 	atomic_store(&p->table.state, CK_POOL_DROPPED);
+}
+
+void cks_host_pool_take(struct cks_host_pool *p, int fd)
+{
+	bool taken = true;
+
+	if (atomic_load(&p->table.state) != CK_POOL_DROPPED) { /* another process has filled it */
+		close(fd);
+		return;
+	}
+	p->file = fd;
+	for (size_t i = 0; i < p->table.count; i++)
+		taken &= map_file(p, &p->table.pieces[i], p->table.pieces[i].bytes);
+	if (taken)
+		atomic_store(&p->table.state, CK_POOL_COMPLETE);
+	else
+		ck_err("host memory for parked device memory cannot be mapped again: %m");
 }
 
 bool cks_host_pool_filled(const struct cks_host_pool *p)

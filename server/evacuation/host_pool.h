@@ -28,6 +28,16 @@ void cks_host_pool_destroy(struct cks_host_pool *pool); /* accepts NULL; unregis
 void cks_host_pool_grow(struct cks_host_pool *pool, size_t size, uint64_t ctx, CUcontext context);
 void cks_host_pool_finish(struct cks_host_pool *pool);
 
+/*
+ * Before it grows: from now on its memory is in a file, which cks_host_pool_drop() lets go, and
+ * cks_host_pool_take() takes back: meanwhile the process may be written into files without it. What
+ * the pool has had is lost then. A context is current. False: no file can be made.
+ */
+bool cks_host_pool_use_file(struct cks_host_pool *pool);
+/* Its descriptor; -1: there is none. */
+int cks_host_pool_file(const struct cks_host_pool *pool);
+void cks_host_pool_take(struct cks_host_pool *pool, int fd);
+
 /* The memory at @offset, as soon as it is there, and into *@room how much is in one piece. NULL:
  * the pool ends before. */
 char *cks_host_pool_at(struct cks_host_pool *pool, size_t offset, size_t *room);

@@ -24,6 +24,7 @@ static void describe_unit(const struct cks_session *s, const struct cks_allocati
 		.writers = s->leases->access[a->device],
 		.prop = cks_lease_prop(a->device),
 		.handle = a->physical,
+		.leased = true,
 	};
 }
 

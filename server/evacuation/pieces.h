@@ -4,6 +4,7 @@
 #ifndef CK_SERVER_EVACUATION_PIECES_H
 #define CK_SERVER_EVACUATION_PIECES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,9 +22,11 @@ struct cks_evacuated {
 	CUmemGenericAllocationHandle handle; /* 0: released, only the mapping keeps it */
 	uint64_t id;   /* under which its program has the handle; 0: none, or a lease's */
 	size_t offset; /* in the pool */
+	bool leased;
 };
 
-/* All that can move, by address; the caller frees it. -ENOMEM. No thread is inside of the gate. */
+/* All that can move, by address; the caller frees it. -ENOMEM. If a thread is inside of the gate,
+ * only leased memory stays as it is, while the leases' lock is held. */
 int cks_evacuation_list(struct cks_session *session, struct cks_evacuated **list, size_t *count);
 
 /* @piece has new memory: note its handle, or release that if the program has released it. */

@@ -31,27 +31,46 @@ static void fill_manifest(const char *session, const char *program, struct cks_m
 	snprintf(m->application, sizeof(m->application), "%s", program);
 }
 
-/* The bytes of the images before and after they were compressed. */
+/* The bytes before and after they were compressed, and what of these an earlier checkpoint did not
+ * have. */
 static json_t *report_success(const struct cks_manifest *m)
 {
-	uint64_t size = 0, stored = 0;
+	uint64_t size = 0, stored = 0, written;
 
 	for (size_t i = 0; i < m->image_count; i++) {
 		size += m->images[i].size;
 		stored += m->images[i].stored;
 	}
+	written = stored + (uint64_t)m->file.added * CK_MEMORY_PIECE;
 	size += m->file.count * CK_MEMORY_PIECE;
 	stored += (uint64_t)m->file.slots * CK_MEMORY_PIECE;
-	return json_pack("{s:b, s:I, s:I, s:I}", "ok", 1, "size", (json_int_t)size, "stored",
-			 (json_int_t)stored, "memory", (json_int_t)m->memory);
+	return json_pack("{s:b, s:I, s:I, s:I, s:I}", "ok", 1, "size", (json_int_t)size, "stored",
+			 (json_int_t)stored, "written", (json_int_t)written, "memory",
+			 (json_int_t)m->memory);
 }
 
 /* Memory that its worker has moved off the GPU goes into a file; where it cannot be read, CRIU
- * writes it, as it does the rest. */
-static void list_memory(const struct cks_checkpoint_job *job, struct cks_memory_file *file)
+ * writes it, as it does the rest. A worker that goes on drops its memory only with the pool. */
+static void list_memory(struct cks_checkpoint_job *job, struct cks_memory_file *file,
+			uint64_t saved, int pool)
 {
-	if (job->table && cks_worker_memory_list(job->pid, job->table, file) < 0)
-		ck_info("the memory of worker %d cannot be read: CRIU writes it", (int)job->pid);
+	int ret = 0;
+
+	if (job->keep && saved) {
+		job->pool = cks_worker_memory_pool(job->pid, pool);
+		ret = job->pool;
+	}
+	if (!job->table || (job->keep && job->pool < 0))
+		ret = ret < 0 ? ret : 0;
+	else if ((ret = cks_worker_memory_list(job->pid, job->table, file)) == 0 && job->keep)
+		ret = cks_worker_memory_marks(job->pid, saved, file);
+	if (ret >= 0)
+		return;
+	ck_info("the memory of worker %d cannot be read: CRIU writes it", (int)job->pid);
+	cks_memory_file_free(file);
+	if (job->pool >= 0)
+		close(job->pool);
+	job->pool = -1;
 }
 
 /* CRIU checks that a file has its old size when it is opened again, unless it is one that is
@@ -82,15 +101,19 @@ static int remove_folder(const char *path)
 static int write_worker(struct cks_checkpoint_job *job, const json_t *request,
 			struct cks_manifest *m, bool *gone, struct cks_why *why)
 {
-	const char *driver, *session, *program;
-	int move = 0, ret;
-	json_int_t memory;
+	const char *driver, *session, *program, *id = "";
+	int move = 0, replace = 0, pool = 0, ret;
+	json_int_t memory, saved = 0;
 
-	if (json_unpack((json_t *)(uintptr_t)request, "{s:s, s:s, s:s, s:s, s:I, s?b}", "criu",
-			&job->criu, "driver", &driver, "session", &session, "program", &program,
-			"memory", &memory, "move", &move) < 0)
+	if (json_unpack((json_t *)(uintptr_t)request,
+			"{s:s, s:s, s:s, s:s, s:I, s?b, s?b, s?s, s?I, s?i}", "criu", &job->criu,
+			"driver", &driver, "session", &session, "program", &program, "memory",
+			&memory, "move", &move, "replace", &replace, "id", &id, "saved", &saved,
+			"pool", &pool) < 0)
 		return cks_why_set(why, EINVAL, "the request: %m");
 	m->memory = (uint64_t)memory;
+	snprintf(m->id, sizeof(m->id), "%s", id);
+	job->replace = replace;
 	fill_manifest(session, program, m);
 	append_to_log();
 	ret = cks_gpu_describe_all(driver, &m->gpu, why);
@@ -98,14 +121,14 @@ static int write_worker(struct cks_checkpoint_job *job, const json_t *request,
 		return ret;
 	if (move)
 		return cks_move_send(job, CK_WORKER_CONTROL, m, why);
-	if (!job->keep)
-		list_memory(job, &m->file);
+	list_memory(job, &m->file, (uint64_t)saved, pool);
 	return cks_checkpoint_save(job, m, gone, why);
 }
 
 int cks_checkpointer_main(void)
 {
-	struct cks_checkpoint_job job = {.control = CK_WORKER_CONTROL,
+	struct cks_checkpoint_job job = {.pool = -1,
+					 .control = CK_WORKER_CONTROL,
 					 .log = STDERR_FILENO,
 					 .supervisor = CK_HELPER_SOCKET,
 					 .began = cks_helper_began,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "rpc/chan.h"
@@ -21,12 +22,15 @@
 #include "server/options/options.h"
 #include "server/processes/messages.h"
 #include "server/processes/session_info.h"
+#include "util/hash.h"
 #include "util/process/fd.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
+
+#define CK_EVERY_MAX 1000000 /* seconds */
 
 struct cks_travels *cks_travels_create(void)
 {
@@ -37,6 +41,8 @@ static void free_travel(struct travel *travel)
 {
 	if (travel->stream >= 0)
 		close(travel->stream);
+	if (travel->pool >= 0)
+		close(travel->pool);
 	json_decref(travel->reply);
 	free(travel->folder);
 	free(travel);
@@ -62,11 +68,16 @@ struct travel *travel_begin(struct cks_travels *t, enum step step, const char *d
 		return NULL;
 	travel->step = step;
 	travel->asker = asker;
-	travel->stream = -1;
+	travel->stream = travel->pool = -1;
 	strcpy(travel->directory, directory);
 	travel->next = t->first;
 	t->first = travel;
 	return travel;
+}
+
+static unsigned long long read_size(const json_t *reply, const char *name)
+{
+	return (unsigned long long)json_integer_value(json_object_get(reply, name));
 }
 
 void travel_finish(struct cks_server *server, struct travel *travel, json_t *reply)
@@ -75,7 +86,7 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
 
 	travel->step = OVER;
-	if (!travel->keeps) {
+	if (!travel->by_time) {
 		cks_control_answer(server->control, travel->asker, reply);
 		return;
 	}
@@ -84,7 +95,9 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 	if (error)
 		ck_warn("session s%u is not saved: %s", travel->number, error);
 	else
-		ck_info("session s%u is saved in %s", travel->number, travel->directory);
+		ck_info("session s%u is saved in %s: %llu MiB written, a pause of %u ms",
+			travel->number, travel->directory, read_size(reply, "written") >> 20,
+			travel->pause_ms);
 	if (travel->needless)
 		travel->step = REMOVING;
 	json_decref(reply);
@@ -124,7 +137,7 @@ int64_t cks_travels_due(const struct cks_travels *t, struct cks_workers *workers
 		if (travel->step == SUSPENDING && s &&
 		    (s->suspension.state == CK_SUSPENDED || s->suspension.state == CK_RUNNING))
 			return 0;
-		if (travel->step == REMOVING)
+		if (travel->step == REMOVING || travel->step == STAYING)
 			due = ck_min(due, travel->again);
 	}
 	return due == INT64_MAX ? -1 : ck_max(due - ck_now_ms(), (int64_t)0);
@@ -138,6 +151,16 @@ const char *travel_directory(const json_t *request, json_t **error)
 		return directory;
 	*error = cks_control_error("the folder must be an absolute path");
 	return NULL;
+}
+
+void travel_digits(const unsigned char session[16], char digits[CK_TRAVEL_DIGITS])
+{
+	char text[CK_HASH_TEXT];
+	struct ck_hash hash;
+
+	ck_hash(session, 16, &hash);
+	ck_hash_print(&hash, text);
+	snprintf(digits, CK_TRAVEL_DIGITS, "%.*s", CK_TRAVEL_DIGITS - 1, text);
 }
 
 uint64_t travel_seconds(const struct cks_server *server)
@@ -168,7 +191,10 @@ static json_t *suspend_and_leave(struct cks_server *server, struct travel *trave
 	travel->resumes = s->suspension.state != CK_SUSPENDED;
 	travel->held = s->suspension.held;
 	if (travel->resumes || s->suspension.parked)
-		return cks_suspend(server->suspender, s, (struct cks_suspend_wish){.held = true},
+		return cks_suspend(server->suspender, s,
+				   (struct cks_suspend_wish){.held = true,
+							     .saves = travel->keeps,
+							     .again_s = travel->again_s},
 				   NULL);
 	s->suspension.held = true;
 	return begin_leaving(server, travel, s) ? NULL
@@ -212,6 +238,10 @@ static json_t *start_travel(struct cks_server *server, const json_t *request,
 		return error;
 	}
 	travel->stream = stream;
+	if (stream < 0)
+		travel->again_s =
+			(unsigned int)json_integer_value(json_object_get(request, "every"));
+	travel->keeps = travel->again_s > 0;
 	snprintf(travel->address, sizeof(travel->address), "%s", address ? address : "");
 	error = suspend_and_leave(server, travel, s);
 	if (error)
@@ -224,6 +254,13 @@ json_t *cks_migration_checkpoint(struct cks_server *server, const json_t *reques
 {
 	json_t *error = NULL;
 	const char *directory = travel_directory(request, &error);
+	const json_t *every = json_object_get(request, "every");
+
+	if (every && (!json_is_integer(every) || json_integer_value(every) <= 0 ||
+		      json_integer_value(every) > CK_EVERY_MAX))
+		return cks_control_error("\"every\" is a number of seconds");
+	if (every && json_object_get(request, "address"))
+		return cks_control_error("a session that stays has no other address");
 
 	return directory ? start_travel(server, request, asker, directory, -1) : error;
 }
@@ -245,7 +282,8 @@ void cks_migration_save(struct cks_server *server, struct cks_session_info *s,
 
 	if (!travel)
 		return;
-	travel->keeps = true;
+	travel->keeps = travel->by_time = true;
+	travel->again_s = (unsigned int)server->options->limits.value[CK_LIMIT_SAVE];
 	error = suspend_and_leave(server, travel, s);
 	if (error)
 		travel_finish(server, travel, error);
@@ -256,6 +294,21 @@ static bool has_stayed(const struct cks_suspension *u)
 {
 	return u->state == CK_RUNNING || u->state == CK_RETURNING ||
 	       (u->state == CK_SUSPENDED && u->parked);
+}
+
+/* The program waits from the moment on at which its worker lets no call pass, until the session
+ * runs. */
+static void note_pause(struct cks_server *server, struct travel *travel)
+{
+	const struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+
+	if (!s || !travel->keeps)
+		return;
+	if (travel->began == 0 && s->suspension.said.kind == CK_NOTE_PARKED)
+		travel->began = ck_now_ms() - s->suspension.said.move_ms;
+	if (travel->began > 0 && travel->pause_ms == 0 && travel->stays &&
+	    s->suspension.state == CK_RUNNING)
+		travel->pause_ms = (unsigned int)(ck_now_ms() - travel->began);
 }
 
 static void check_suspended(struct cks_server *server, struct travel *travel)
@@ -272,6 +325,21 @@ static void check_suspended(struct cks_server *server, struct travel *travel)
 		travel_finish(server, travel, cks_control_error("its worker does not respond"));
 }
 
+/* The file of the memory that the worker will drop: it gets it back, whatever happens to the
+ * process that writes it. Its own descriptor, so nothing that the worker could not open itself. */
+static void take_pool(struct travel *travel, const struct cks_session_info *s)
+{
+	int process =
+		travel->keeps && s->pool_fd > 0 ? (int)syscall(SYS_pidfd_open, s->pid, 0) : -1;
+
+	if (process < 0)
+		return;
+	travel->pool = (int)syscall(SYS_pidfd_getfd, process, s->pool_fd, 0);
+	close(process);
+	if (travel->pool < 0)
+		ck_info("session s%u: all of its memory is written: %m", travel->number);
+}
+
 /* Has the worker closed its connections? */
 static void check_left(struct cks_server *server, struct travel *travel)
 {
@@ -280,6 +348,7 @@ static void check_left(struct cks_server *server, struct travel *travel)
 	if (s && s->left == CK_STAYS)
 		return;
 	if (s && s->left == CK_LEFT) {
+		take_pool(travel, s);
 		travel_write(server, travel, s);
 		return;
 	}
@@ -297,6 +366,19 @@ static void check_ended(struct cks_server *server, struct travel *travel)
 		travel_finish(server, travel, json_incref(travel->reply));
 }
 
+/* The answer of a session that stays has the time for which its program waited. */
+static void check_staying(struct cks_server *server, struct travel *travel)
+{
+	const struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+
+	if (s && travel->resumes && s->suspension.state != CK_RUNNING &&
+	    ck_now_ms() < travel->again)
+		return;
+	if (travel->pause_ms > 0)
+		json_object_set_new(travel->reply, "pause_ms", json_integer(travel->pause_ms));
+	travel_finish(server, travel, json_incref(travel->reply));
+}
+
 /* --- all */
 
 void cks_travels_run(struct cks_travels *t, struct cks_server *server)
@@ -304,12 +386,15 @@ void cks_travels_run(struct cks_travels *t, struct cks_server *server)
 	struct travel **at = &t->first, *travel;
 
 	while ((travel = *at) != NULL) {
+		note_pause(server, travel);
 		if (travel->step == SUSPENDING)
 			check_suspended(server, travel);
 		else if (travel->step == LEAVING)
 			check_left(server, travel);
 		else if (travel->step == ENDING)
 			check_ended(server, travel);
+		else if (travel->step == STAYING)
+			check_staying(server, travel);
 		else if (travel->step == RETURNING)
 			travel_check_named(server, travel);
 		if (travel->step == REMOVING)

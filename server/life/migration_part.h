@@ -18,17 +18,24 @@ struct travel {
 		LEAVING,    /* the worker closes its connections */
 		WRITING,    /* a checkpointer writes it */
 		ENDING,	    /* it is elsewhere: its worker here ends */
+		STAYING,    /* it is in files, and is on its way back to the GPU */
 		READING,    /* a restorer makes it again */
 		RETURNING,  /* the worker names its session again */
 		REMOVING,   /* it has ended, and its checkpoint has no purpose */
 		OVER,
 	} step;
 	struct cks_asker asker;
-	json_t *reply; /* for the asker, when it has ended here */
-	bool keeps;    /* it stays: no command waits, and an older checkpoint is replaced */
+	json_t *reply;	      /* for the asker, when it has ended here, or runs again */
+	bool keeps;	      /* it stays */
+	bool by_time;	      /* no command waits, and whatever is in the folder is replaced */
+	unsigned int again_s; /* until it is to be written again */
+	int pool;	      /* the file of memory that the worker has dropped; -1: none */
+	int64_t began;	      /* when its program had to wait, in ms; and for how long */
+	unsigned int pause_ms;
 	bool stays;    /* it has been saved as far as it must wait for that */
 	bool needless; /* it has come to its end meanwhile */
-	int64_t again; /* while REMOVING: when to try again, in ms; 0: at once */
+	int64_t again; /* while REMOVING: when to try again, in ms; 0: at once; while STAYING: when
+			  the answer waits no longer */
 	bool resumes;  /* if it stays: it was not suspended before */
 	bool rests;    /* a restored one stays suspended, */
 	bool held;     /* until a command resumes it: also one that stays here */
@@ -55,6 +62,10 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 /* The folder in @request, or NULL and *error. It must be absolute, because the client has another
  * current folder. */
 const char *travel_directory(const json_t *request, json_t **error);
+
+/* A hash of @session, an id: the same on each server that has it, and does not tell the id. */
+#define CK_TRAVEL_DIGITS 17
+void travel_digits(const unsigned char session[16], char digits[CK_TRAVEL_DIGITS]);
 
 /* Seconds for which the server knows a session that is elsewhere. */
 uint64_t travel_seconds(const struct cks_server *server);

@@ -16,24 +16,20 @@
 #include "server/life/migration_part.h"
 #include "server/options/options.h"
 #include "server/processes/session_info.h"
-#include "util/hash.h"
 #include "util/log.h"
 #include "util/until.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
-#define CK_FOLDER_DIGITS 16
 #define REMOVE_AGAIN_MS 1000
 
 static void folder_of(const char *parent, const unsigned char session[16], char out[PATH_MAX])
 {
-	char text[CK_HASH_TEXT];
-	struct ck_hash hash;
+	char digits[CK_TRAVEL_DIGITS];
 
-	ck_hash(session, 16, &hash);
-	ck_hash_print(&hash, text);
-	snprintf(out, PATH_MAX, "%s/%.*s", parent, CK_FOLDER_DIGITS, text);
+	travel_digits(session, digits);
+	snprintf(out, PATH_MAX, "%s/%s", parent, digits);
 }
 
 /* Programs on this host do not come back after a cut, and others may not want to. */
@@ -129,7 +125,7 @@ void cks_migration_policy_ended(struct cks_travels *travels, const struct cks_op
 	if (!s || !options->checkpoint_dir || !has_come_to_end(s, status))
 		return;
 	for (struct travel *travel = travels->first; travel; travel = travel->next)
-		travel->needless |= travel->keeps && travel->number == s->number;
+		travel->needless |= travel->by_time && travel->number == s->number;
 	folder_of(options->checkpoint_dir, cks_workers_secret(s), folder);
 	if (!travel_begin(travels, REMOVING, folder, (struct cks_asker){0}))
 		ck_warn("%s: cannot be removed", folder);

@@ -21,10 +21,12 @@
 #include "server/processes/messages.h"
 #include "server/processes/session_info.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("server");
 
 #define CK_RECOVERIES 3 /* of one session, if they are killed too */
+#define RUNS_MS 5000	/* until a session that stays runs again, unless the GPU is full */
 
 void travel_stay(struct cks_server *server, const struct travel *travel)
 {
@@ -35,7 +37,7 @@ void travel_stay(struct cks_server *server, const struct travel *travel)
 		return;
 	s->written = false;
 	cks_gpu_turns_forget(s);
-	cks_workers_send(s, CK_CONTROL_RETURN);
+	cks_workers_readmit(s, travel->pool);
 	if (travel->resumes)
 		json_decref(cks_resume(server->suspender, s, NULL, NULL));
 	else
@@ -140,7 +142,9 @@ static void handle_written(struct cks_server *server, json_t *reply, void *data)
 		return;
 	}
 	if (travel->keeps) {
-		travel_finish(server, travel, reply);
+		travel->reply = reply;
+		travel->step = STAYING;
+		travel->again = ck_now_ms() + RUNS_MS;
 		return;
 	}
 	if (travel->stream >= 0)
@@ -155,7 +159,7 @@ static void handle_written(struct cks_server *server, json_t *reply, void *data)
 
 void travel_write(struct cks_server *server, struct travel *travel, struct cks_session_info *s)
 {
-	char name[CK_SESSION_NAME];
+	char name[CK_SESSION_NAME], id[CK_TRAVEL_DIGITS];
 	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
 				    .control = travel->stream,
 				    .done = handle_written,
@@ -163,12 +167,15 @@ void travel_write(struct cks_server *server, struct travel *travel, struct cks_s
 				    .data = travel};
 	pid_t pid;
 
-	helper.request = json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:I, s:b, s:b, s:I}", "criu",
-				   server->options->criu, "directory", travel->directory, "driver",
-				   server->driver, "pid", (int)s->pid, "session",
-				   cks_session_name(s, name), "program", s->program, "memory",
-				   (json_int_t)s->suspension.bytes, "keep", travel->keeps, "move",
-				   travel->stream >= 0, "table", (json_int_t)s->table);
+	travel_digits(travel->session, id);
+	helper.request = json_pack(
+		"{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:b, s:b, s:b, s:I, s:I, s:i}", "criu",
+		server->options->criu, "directory", travel->directory, "driver", server->driver,
+		"pid", (int)s->pid, "session", cks_session_name(s, name), "id", id, "program",
+		s->program, "memory", (json_int_t)s->suspension.bytes, "keep", travel->keeps,
+		"replace", travel->by_time, "move", travel->stream >= 0, "table",
+		(json_int_t)s->table, "saved", travel->pool >= 0 ? (json_int_t)s->known : 0, "pool",
+		s->pool_fd);
 	s->written = !travel->keeps; /* its end is no accident */
 	travel->step = WRITING;
 	pid = cks_helpers_start(server->helpers, &helper);

@@ -54,7 +54,7 @@ static void advance_session(struct cks_suspender *p, struct cks_session_info *s)
 			cks_suspension_moved_in(p, s);
 		break;
 	case CK_SUSPENDED:
-		if (u->wanted && !u->held && ck_now_ms() >= cks_suspend_turn(p, s))
+		if (u->wanted && !u->held && !s->pool_sent && ck_now_ms() >= cks_suspend_turn(p, s))
 			cks_suspension_resume(p, s);
 		break;
 	case CK_RETURNING:
@@ -70,8 +70,9 @@ static int64_t next_look(const struct cks_suspender *p, const struct cks_session
 
 	if (u->state == CK_PARKING)
 		return cks_suspension_late_ms(p, s) + 1;
-	return u->state == CK_SUSPENDED && u->wanted && !u->held ? cks_suspend_turn(p, s)
-								 : INT64_MAX;
+	return u->state == CK_SUSPENDED && u->wanted && !u->held && !s->pool_sent
+		       ? cks_suspend_turn(p, s)
+		       : INT64_MAX;
 }
 
 /* Is the session where it stays until it, a command or the time changes that? */

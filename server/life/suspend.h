@@ -63,8 +63,10 @@ uint64_t cks_suspension_away(const struct cks_suspension *suspension);
 
 /* How a session leaves. */
 struct cks_suspend_wish {
-	bool held; /* until a command resumes it */
-	bool park; /* its contexts stay on the GPU */
+	bool held;	      /* until a command resumes it */
+	bool park;	      /* its contexts stay on the GPU */
+	bool saves;	      /* for a checkpoint, after which it goes on; and the next one is */
+	unsigned int again_s; /* that long after it */
 };
 
 /*

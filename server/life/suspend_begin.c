@@ -60,10 +60,11 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s,
 					 "(--suspend-memory)",
 					 name);
 	u->said.kind = CK_NOTE_STANDBY;
-	if (!cks_workers_park(s, cks_suspend_room(p, s)))
+	if (!cks_workers_park(s, cks_suspend_room(p, s), wish.saves, 2 * wish.again_s))
 		return cks_control_error("%s is ending: its worker does not respond", name);
 	u->held = wish.held;
 	u->to_park = wish.park;
+	u->saves = wish.saves;
 	u->parked = false;
 	u->away = 0;
 	u->wanted = false;

@@ -16,6 +16,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_LATE_MS 5000	 /* for the answer of a worker, beside its own wait */
+#define CK_ROUNDS 16	 /* so much longer may it take with rounds beside the program */
 #define CK_SLOW_SHIFT 20 /* a worker moves at least 1 MiB in a millisecond */
 
 /* The session goes on, because it could not be suspended: @why. */
@@ -72,8 +73,10 @@ static void move_out(struct cks_suspender *p, struct cks_session_info *s)
 
 int64_t cks_suspension_late_ms(const struct cks_suspender *p, const struct cks_session_info *s)
 {
-	return s->suspension.since + p->wait_ms + CK_LATE_MS +
-	       (int64_t)(s->memory >> CK_SLOW_SHIFT);
+	const struct cks_suspension *u = &s->suspension;
+
+	return u->since + p->wait_ms + CK_LATE_MS +
+	       (int64_t)((s->memory >> CK_SLOW_SHIFT) * (u->saves ? CK_ROUNDS : 1));
 }
 
 void cks_suspension_parked(struct cks_suspender *p, struct cks_session_info *s)

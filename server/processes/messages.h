@@ -91,6 +91,9 @@ struct cks_worker_note {
 	/* of CK_NOTE_LEFT: the address of struct cks_pool_table (pool_table.h); 0: nothing is away
 	 */
 	uint64_t table;
+	/* the same of struct cks_pool_saved; 0: there is none */
+	uint64_t known;
+	int32_t pool_fd; /* and the descriptor of its file; 0: there is none */
 };
 
 /* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
@@ -118,7 +121,9 @@ struct cks_worker_note {
  * host memory (server/evacuation/evacuation.h). The second is struct cks_control_unpark, and is
  * answered if any memory is away: the worker waits at most @room_ms for the room for it. */
 struct cks_control_park {
-	char kind, unused[7];
+	char kind, saves; /* for a checkpoint, after which the session goes on */
+	char unused[2];
+	uint32_t pool_s; /* seconds for which host memory is kept for the next time; 0: a minute */
 	uint64_t room;
 };
 struct cks_control_unpark {
@@ -131,7 +136,7 @@ struct cks_control_unpark {
 /* Close all connections of the client, and report it; and after that: take some again. The worker
  * may have been written into files in between, and belong to another supervisor. */
 #define CK_CONTROL_LEAVE 'L'
-#define CK_CONTROL_RETURN 'R'
+#define CK_CONTROL_RETURN 'R' /* with the file of its pool, if that has left it */
 /* In between: what its table describes is in a file: drop the pages. */
 #define CK_CONTROL_DROP 'O'
 

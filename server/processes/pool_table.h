@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/processes/piece_hash.h"
+
 #define CK_POOL_PIECES 65536 /* most that are read */
 
 struct cks_pool_piece {
@@ -27,6 +29,18 @@ struct cks_pool_table {
 	struct cks_pool_piece *pieces;
 	size_t count, used;	/* bytes that hold device memory, from the first piece on */
 	_Atomic uint64_t state; /* CK_POOL_... */
+};
+
+/*
+ * What its worker knows of the bytes in the pieces, for a checkpoint that writes changes: a hash
+ * for each 2 MiB, from the first piece on (@marks, zeros: not known); and the file that has all
+ * pieces one behind the other, which leaves the worker when that drops them and comes back to it
+ * (CK_CONTROL_RETURN). Only grows, as messages.h.
+ */
+struct cks_pool_saved {
+	uint64_t marks, count; /* address of struct cks_piece_hash [count] */
+	struct cks_piece_key key;
+	int32_t fd; /* -1: the pieces are in no file */
 };
 
 #endif

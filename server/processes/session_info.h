@@ -57,6 +57,7 @@ struct cks_suspension {
 	uint64_t away;			/* of them, those that its worker has moved, */
 	uint64_t away_on[CK_NOTE_GPUS]; /* and on which GPUs, as in its note */
 	bool to_park;			/* it is to be parked only: contexts stay on the GPU */
+	bool saves;			/* it is written into files then, and goes on */
 	bool parked;			/* it is: in CK_SUSPENDED */
 	unsigned int ms;		/* that the move so far has taken */
 	int device;			/* that it has come to on this way back; -1: its own */
@@ -119,10 +120,14 @@ struct cks_session_info {
 	struct cks_suspension suspension;
 	struct cks_share share;
 	enum { CK_STAYS, CK_LEFT, CK_CANNOT_LEAVE } left; /* the reply to CK_CONTROL_LEAVE */
-	uint64_t table;					  /* of CK_NOTE_LEFT */
-	char why[CK_NOTE_TEXT];				  /* it cannot leave */
-	char cause[CK_NOTE_TEXT];			  /* of its end, in its worker's words */
-	bool end_reported;				  /* by its worker: it ends in order */
+	uint64_t table, known;				  /* of CK_NOTE_LEFT */
+	int pool_fd;					  /* the same; 0: none */
+	/* The worker is about to map the file of its pool again. The driver must not restore it
+	 * before: it would pin other pages. */
+	bool pool_sent;
+	char why[CK_NOTE_TEXT];	  /* it cannot leave */
+	char cause[CK_NOTE_TEXT]; /* of its end, in its worker's words */
+	bool end_reported;	  /* by its worker: it ends in order */
 	struct cks_deadline {
 		bool warned;   /* that its time is nearly over */
 		int64_t idle;  /* suspension.used, when it was warned that it is idle */

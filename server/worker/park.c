@@ -24,12 +24,14 @@
 #include "util/util.h"
 
 #define CK_REPORT_MS 1000
-#define CK_POOL_SECONDS 60 /* for which host memory is kept for the next time */
+#define CK_POOL_SECONDS 60u /* at least, for which host memory is kept for the next time */
 
 static struct {
 	unsigned int wait_ms;
 	struct ck_mutex lock;	      /* held on the way off the GPU, and on the way back */
 	uint64_t room;		      /* of the next way off, in bytes */
+	bool saves;		      /* it is for a checkpoint, and the session goes on */
+	_Atomic unsigned int pool_s;  /* for which host memory is kept after it */
 	_Atomic unsigned int room_ms; /* to wait for room on the next way back */
 	_Atomic uint64_t requests;    /* to park, */
 	_Atomic uint64_t returns;     /* and how many of them have been ended */
@@ -108,7 +110,7 @@ static const char *move_memory(struct cks_session *s, int64_t until)
 		return "its work on the GPU is still running (--suspend-wait)";
 	}
 	if (ret == 0) /* else the driver moves what it can */
-		cks_evacuate(s, park.room);
+		cks_evacuate(s, park.room, park.saves);
 	return NULL;
 }
 
@@ -123,10 +125,15 @@ static void *come_to_rest(void *session)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_PARKED};
 	struct cks_session *s = session;
-	int64_t begin = ck_now_ms();
 	const char *why = NULL;
+	int64_t begin;
 
 	ck_lock(&park.lock);
+	if (park.saves && cks_evacuation_away(s) == 0 && atomic_load(&s->gate.closed) == 0) {
+		cks_lease_trim(s);
+		cks_evacuation_round(s, park.room);
+	}
+	begin = ck_now_ms();
 	if (cks_evacuation_away(s) == 0) { /* else it has not returned since the last time */
 		why = close_gate(s);
 		if (!why)
@@ -155,12 +162,14 @@ static bool run_aside(void *(*run)(void *), struct cks_session *s)
 	return ok;
 }
 
-void cks_park(struct cks_session *s, uint64_t room)
+void cks_park(struct cks_session *s, const struct cks_control_park *message)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_BUSY, .text = "no thread for it"};
 
 	atomic_fetch_add(&park.requests, 1);
-	park.room = room;
+	park.room = message->room;
+	park.saves = message->saves;
+	atomic_store(&park.pool_s, message->pool_s);
 	if (!run_aside(come_to_rest, s))
 		send_note(&note);
 }
@@ -168,13 +177,14 @@ void cks_park(struct cks_session *s, uint64_t room)
 /* Host memory waits a while for the next way off the GPU. */
 static void *trim_pool(void *session)
 {
-	const struct timespec time = {.tv_sec = CK_POOL_SECONDS};
+	struct timespec time = {.tv_sec = 0};
 	struct cks_session *s = session;
 	struct cks_pass pass = {.turns = 0};
 	uint64_t requests;
 
 	do {
 		requests = atomic_load(&park.requests);
+		time.tv_sec = ck_max(atomic_load(&park.pool_s), CK_POOL_SECONDS);
 		nanosleep(&time, NULL);
 	} while (requests != atomic_load(&park.requests));
 	atomic_store(&park.trims, false);

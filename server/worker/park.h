@@ -17,9 +17,8 @@ struct cks_session;
 /* Before anyone may ask @session to park; it has @seconds for that. */
 void cks_park_prepare(struct cks_session *session, uint64_t seconds);
 
-/* Park, in a thread: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. Device memory moves into
- * at most @room bytes of host memory. */
-void cks_park(struct cks_session *session, uint64_t room);
+/* Park, in a thread, as @message asks for: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. */
+void cks_park(struct cks_session *session, const struct cks_control_park *message);
 /* End it. Memory that is away returns first, in a thread, as soon as there is room, within
  * @room_ms; the supervisor gets CK_NOTE_RETURNED, _NO_ROOM or _LOST. */
 void cks_unpark(struct cks_session *session, unsigned int room_ms);

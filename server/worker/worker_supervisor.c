@@ -19,6 +19,7 @@
 #include "server/options/options.h"
 #include "server/policy/meter.h"
 #include "server/processes/messages.h"
+#include "server/processes/pool_table.h"
 #include "server/processes/session_info.h"
 #include "server/processes/state.h"
 #include "server/session/device_map.h"
@@ -134,8 +135,11 @@ static const char *find_tie(void)
 static void disconnect_client(void)
 {
 	const struct timespec step = {.tv_nsec = CK_LEAVE_STEP_MS * 1000000L};
+	const struct cks_pool_saved *saved = cks_evacuation_saved(worker.session);
 	struct cks_worker_note note = {.kind = CK_NOTE_LEFT,
-				       .table = (uintptr_t)cks_evacuation_table(worker.session)};
+				       .table = (uintptr_t)cks_evacuation_table(worker.session),
+				       .known = (uintptr_t)saved,
+				       .pool_fd = saved ? ck_max(saved->fd, 0) : 0};
 	struct cks_reconnect *keep = atomic_load(&worker.keep);
 	const char *tie = find_tie();
 
@@ -166,9 +170,12 @@ static void admit_client(void)
 	worker_watch_program(false); /* it may be restored after its session */
 }
 
-/* The supervisor may be another one than before. */
-static void come_back(void)
+/* The supervisor may be another one than before. @pool: the file of the memory that was dropped;
+ * -1: there is none. */
+static void come_back(int pool)
 {
+	if (pool >= 0)
+		cks_evacuation_take(worker.session, pool);
 	admit_client();
 	cks_gpu_turn_free(worker.session);
 	worker_announce(atomic_load(&worker.session));
@@ -248,7 +255,7 @@ static void handle_message(union message *message)
 		cks_lease_made(worker.session);
 		break;
 	case CK_CONTROL_PARK:
-		cks_park(worker.session, message->park.room);
+		cks_park(worker.session, &message->park);
 		break;
 	case CK_CONTROL_UNPARK:
 		cks_unpark(worker.session, message->unpark.room_ms);
@@ -273,9 +280,6 @@ static void handle_message(union message *message)
 		break;
 	case CK_CONTROL_DROP:
 		cks_evacuation_drop(worker.session);
-		break;
-	case CK_CONTROL_RETURN:
-		come_back();
 		break;
 	case CK_CONTROL_WORDS:
 		relay_message(&message->words);
@@ -308,6 +312,8 @@ _Noreturn void worker_obey(void)
 		handle_message(&message);
 		if (message.kind == CK_CONTROL_ACCOUNT)
 			change_account(fd, message.account.seat);
+		else if (message.kind == CK_CONTROL_RETURN)
+			come_back(fd);
 		else if (message.kind == CK_CONTROL_JOIN && fd >= 0)
 			worker_join(fd);
 		else if (fd >= 0)

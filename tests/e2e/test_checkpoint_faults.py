@@ -45,6 +45,11 @@ class Gates:
         gate = "after" if passed else "before"
         wait_until((self.path / gate).exists, 60, f"CRIU is at the gate {gate}")
 
+    def close(self):
+        """For the next dump."""
+        for name in ("before", "after", "before.open", "after.open"):
+            (self.path / name).unlink(missing_ok=True)
+
     def open(self, *names):
         for name in names or ("before", "after"):
             (self.path / f"{name}.open").touch()

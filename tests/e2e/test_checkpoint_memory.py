@@ -74,7 +74,7 @@ def test_another_server_takes_the_memory_and_writes_it_again(servers, hold, tmp_
         assert program.same()
 
 
-@pytest.mark.parametrize("format", [1, 3])
+@pytest.mark.parametrize("format", [1, 4])
 def test_a_checkpoint_without_the_file_is_restored_and_one_of_a_newer_format_refused(servers, hold, tmp_path, format):
     server, folder = servers("server", "--park-memory", "0"), tmp_path / "saved"
     program = hold(server, "random")

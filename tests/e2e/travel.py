@@ -73,8 +73,8 @@ def servers_with_criu(tmp_path):
     """servers(NAME, OPTION...): a server that can write checkpoints."""
     started = []
 
-    def start(name, *options, program=None):
-        started.append(Server(tmp_path / name, "--criu", program or criu(), *options))
+    def start(name, *options, program=None, **env):
+        started.append(Server(tmp_path / name, "--criu", program or criu(), *options, **env))
         return started[-1]
     yield start
     for server in started:

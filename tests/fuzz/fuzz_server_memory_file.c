@@ -67,6 +67,8 @@ static bool is_inside(const struct cks_memory_file *m)
 
 static void check_list(const struct cks_memory_file *m)
 {
+	CK_FUZZ_CHECK(m->parts.count <= CK_MEMORY_PARTS);
+	CK_FUZZ_CHECK(cks_memory_parts_slots(&m->parts) == m->slots);
 	for (size_t i = 0; i < m->count; i++) {
 		uint64_t at = m->pieces[i].at, end = at + CK_MEMORY_PIECE;
 

@@ -82,9 +82,11 @@ static int free_place(void **state)
 
 static void save_memory(struct place *p)
 {
+	const struct cks_memory_source own = {.pid = getpid(), .pool = -1};
+
 	assert_int_equal(cks_worker_memory_list(getpid(), (uintptr_t)&p->table, &p->file), 0);
 	assert_int_equal(p->file.count, PIECES);
-	assert_int_equal(cks_memory_file_save(&p->file, getpid(), p->dir, &p->why), 0);
+	assert_int_equal(cks_memory_file_save(&p->file, &own, p->dir, NULL, -1, &p->why), 0);
 }
 
 static void drop_memory(struct place *p)
@@ -170,6 +172,213 @@ static void the_list_comes_back_from_json(void **state)
 	cks_memory_file_free(&back);
 }
 
+/* --- on top of an earlier checkpoint */
+
+/* A second folder in the first, with what is saved there. */
+struct next {
+	int dir;
+	struct cks_memory_file file;
+};
+
+static void save_next(struct place *p, const struct cks_memory_file *base, int base_dir,
+		      const char *name, struct next *next)
+{
+	const struct cks_memory_source own = {.pid = getpid(), .pool = -1};
+
+	assert_int_equal(mkdirat(p->dir, name, 0700), 0);
+	next->dir = openat(p->dir, name, O_RDONLY | O_DIRECTORY);
+	next->file = (struct cks_memory_file){.count = 0};
+	assert_int_equal(cks_worker_memory_list(getpid(), (uintptr_t)&p->table, &next->file), 0);
+	assert_int_equal(
+		cks_memory_file_save(&next->file, &own, next->dir, base, base_dir, &p->why), 0);
+}
+
+static void free_next(struct next *next)
+{
+	cks_memory_file_free(&next->file);
+	close(next->dir);
+}
+
+static off_t size_in(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, 0) < 0 ? -1 : st.st_size;
+}
+
+/* The memory comes back from @next as it is now. */
+static void check_next(struct place *p, const struct next *next)
+{
+	unsigned char *want = malloc(PIECES * CK_MEMORY_PIECE);
+
+	memcpy(want, p->bytes, PIECES * CK_MEMORY_PIECE);
+	drop_memory(p);
+	assert_int_equal(cks_memory_file_fill(&next->file, getpid(), next->dir, &p->why), 0);
+	assert_memory_equal(p->bytes, want, PIECES * CK_MEMORY_PIECE);
+	free(want);
+}
+
+static void only_changed_pieces_are_written_again(void **state)
+{
+	struct place *p = *state;
+	struct next next, third;
+
+	save_memory(p);
+	piece_at(p, 1)[5] = 99;
+	save_next(p, &p->file, p->dir, "next", &next);
+	assert_int_equal(next.file.added, 1);
+	assert_int_equal(size_in(next.dir, "memory.bin"), 3 * CK_MEMORY_PIECE);
+	assert_int_equal(size_in(next.dir, "memory-1.bin"), CK_MEMORY_PIECE);
+	check_next(p, &next);
+	/* each folder is complete without the others */
+	assert_int_equal(unlinkat(p->dir, "memory.bin", 0), 0);
+	check_next(p, &next);
+	piece_at(p, 1)[5] = 98;
+	save_next(p, &next.file, next.dir, "third", &third);
+	assert_int_equal(third.file.added, 1);
+	assert_int_equal(third.file.slots, 4); /* a file that no piece needs has gone */
+	assert_int_equal(size_in(third.dir, "memory-1.bin"), -1);
+	assert_int_equal(size_in(third.dir, "memory-2.bin"), CK_MEMORY_PIECE);
+	check_next(p, &third);
+	free_next(&third);
+	free_next(&next);
+}
+
+static void nothing_is_written_if_nothing_has_changed(void **state)
+{
+	struct place *p = *state;
+	struct next next;
+
+	save_memory(p);
+	save_next(p, &p->file, p->dir, "next", &next);
+	assert_int_equal(next.file.added, 0);
+	assert_int_equal(next.file.parts.count, 1);
+	assert_int_equal(size_in(next.dir, "memory-1.bin"), -1);
+	check_next(p, &next);
+	free_next(&next);
+}
+
+/* A byte was changed, or the end is missing. */
+static void an_earlier_file_that_is_not_as_it_was_written_is_not_used(void **state)
+{
+	struct place *p = *state;
+	struct next next, third;
+
+	save_memory(p);
+	flip_byte(p, 1);
+	save_next(p, &p->file, p->dir, "next", &next);
+	assert_int_equal(next.file.added, 3);
+	assert_int_equal(next.file.parts.count, 1);
+	check_next(p, &next);
+	assert_int_equal(unlinkat(next.dir, "memory.bin", 0), 0);
+	save_next(p, &next.file, next.dir, "third", &third);
+	assert_int_equal(third.file.added, 3);
+	check_next(p, &third);
+	free_next(&third);
+	free_next(&next);
+}
+
+/* Slots that no piece needs do not add up. */
+static void all_is_written_again_when_too_much_is_not_needed(void **state)
+{
+	struct place *p = *state;
+	struct next next[8];
+	uint32_t most = 0;
+
+	save_memory(p);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(next); i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "next-%zu", i);
+		/* a piece of each earlier file stays */
+		for (size_t k = 0; k < PIECES; k++)
+			if (k != i % PIECES)
+				piece_at(p, k)[i] = (unsigned char)(17 * i + k + 3);
+		save_next(p, i ? &next[i - 1].file : &p->file, i ? next[i - 1].dir : p->dir, name,
+			  &next[i]);
+		most = ck_max(most, next[i].file.slots);
+		check_next(p, &next[i]);
+	}
+	assert_in_range(most, PIECES, CK_MEMORY_SLOTS(PIECES));
+	for (size_t i = 0; i < CK_ARRAY_SIZE(next); i++)
+		free_next(&next[i]);
+}
+
+/* The worker knows by a mark that a piece is the same: it is not even read. */
+static void a_marked_piece_is_found_without_its_bytes(void **state)
+{
+	const struct cks_memory_source none = {.pid = getpid(), .pool = -1};
+	struct place *p = *state;
+	struct cks_memory_file later = {.count = 0};
+	struct next next;
+
+	save_next(p, NULL, -1, "first", &next);
+	for (size_t i = 0; i < PIECES; i++)
+		next.file.pieces[i].mark = (struct cks_piece_hash){.sum = {i + 1, 7}};
+	assert_int_equal(cks_worker_memory_list(getpid(), (uintptr_t)&p->table, &later), 0);
+	for (size_t i = 0; i < PIECES; i++) {
+		later.pieces[i].mark = next.file.pieces[i].mark;
+		if (next.file.pieces[i].slot != CK_MEMORY_ZERO)
+			later.pieces[i].at = 4096; /* cannot be read */
+	}
+	assert_int_equal(cks_memory_file_save(&later, &none, p->dir, &next.file, next.dir, &p->why),
+			 0);
+	assert_int_equal(later.added, 0);
+	for (size_t i = 0; i < PIECES; i++)
+		assert_int_equal(later.pieces[i].slot, next.file.pieces[i].slot);
+	cks_memory_file_free(&later);
+	free_next(&next);
+}
+
+/* A pool that has left its worker, and was changed after the marks were made. */
+static void a_pool_is_read_as_it_was_marked_or_not_at_all(void **state)
+{
+	struct cks_memory_source pool = {.pid = getpid()};
+	struct place *p = *state;
+
+	pool.pool = memfd_create("pool", MFD_CLOEXEC);
+	assert_int_equal(pwrite(pool.pool, p->bytes, PIECES * CK_MEMORY_PIECE, 0),
+			 PIECES * CK_MEMORY_PIECE);
+	assert_int_equal(cks_worker_memory_list(getpid(), (uintptr_t)&p->table, &p->file), 0);
+	for (size_t i = 0; i < PIECES; i++)
+		cks_piece_hash(piece_at(p, i), CK_MEMORY_PIECE, &p->file.key,
+			       &p->file.pieces[i].mark);
+	drop_memory(p);
+	assert_int_equal(cks_memory_file_save(&p->file, &pool, p->dir, NULL, -1, &p->why), 0);
+	fill_memory(p->bytes);
+	check_next(p, &(struct next){.dir = p->dir, .file = p->file});
+	drop_memory(p);
+	assert_int_equal(cks_memory_file_give_back(&p->file, &pool, &p->why), 0);
+	assert_int_equal(piece_at(p, 1)[99], 2);
+	assert_int_equal(pwrite(pool.pool, "x", 1, 2 * CK_MEMORY_PIECE), 1);
+	assert_int_equal(unlinkat(p->dir, "memory.bin", 0), 0);
+	assert_int_equal(cks_memory_file_save(&p->file, &pool, p->dir, NULL, -1, &p->why), -ESTALE);
+	close(pool.pool);
+}
+
+static void several_files_come_back_from_json(void **state)
+{
+	struct place *p = *state;
+	struct cks_memory_file back = {.count = 0};
+	struct next next;
+	json_t *json;
+
+	save_memory(p);
+	piece_at(p, 1)[5] = 99;
+	save_next(p, &p->file, p->dir, "next", &next);
+	next.file.pieces[0].mark = (struct cks_piece_hash){.sum = {0xfedcba9876543210, 5}};
+	json = cks_memory_file_json(&next.file);
+	assert_true(cks_memory_file_take(json, &back));
+	json_decref(json);
+	assert_int_equal(back.parts.count, 2);
+	assert_memory_equal(back.parts.list, next.file.parts.list, 2 * sizeof(back.parts.list[0]));
+	assert_true(cks_piece_hash_equal(&back.pieces[0].mark, &next.file.pieces[0].mark));
+	assert_false(cks_piece_hash_known(&back.pieces[1].mark));
+	check_next(p, &(struct next){.dir = next.dir, .file = back});
+	cks_memory_file_free(&back);
+	free_next(&next);
+}
+
 /* JSON with simple quotation marks, and H for a hash. */
 static json_t *parse_list(const char *text)
 {
@@ -205,8 +414,22 @@ static void only_right_lists_are_taken(void **state)
 		{false, "{'pieces': [[8192, 0]], 'slots': 1, 'state': 4096}"},
 		{false, "{'pieces': [[8192, 0, '12']], 'slots': 1, 'state': 4096}"},
 		{false, "{'pieces': [[8192, 1, H]], 'slots': 1, 'state': 4096}"},
-		/* more slots than pieces: a file of any size */
-		{false, "{'pieces': [[8192, 0, H]], 'slots': 2, 'state': 4096}"},
+		/* more slots than pieces can have left: a file of any size */
+		{true, "{'pieces': [[8192, 0, H]], 'slots': 3, 'state': 4096}"},
+		{false, "{'pieces': [[8192, 0, H]], 'slots': 4, 'state': 4096}"},
+		/* files that do not have these slots, or have the same name */
+		{true, "{'parts': [[0,1,1], [3,1,0]], 'pieces': [[8192]], 'slots': 2, 'state': 8}"},
+		{false,
+		 "{'parts': [[0,1,1], [3,2,0]], 'pieces': [[8192]], 'slots': 2, 'state': 8}"},
+		{false, "{'parts': [[0,1,1]], 'pieces': [[8192]], 'slots': 2, 'state': 8}"},
+		{false,
+		 "{'parts': [[1,1,1], [1,1,1]], 'pieces': [[8192]], 'slots': 2, 'state': 8}"},
+		{false, "{'parts': [[-1,2,1]], 'pieces': [[8192]], 'slots': 2, 'state': 8}"},
+		{false,
+		 "{'parts': [[0,-1,1], [1,3,1]], 'pieces': [[8192]], 'slots': 2, 'state': 8}"},
+		{false, "{'parts': [[0,2]], 'pieces': [[8192]], 'slots': 2, 'state': 8}"},
+		{false, "{'parts': 1, 'pieces': [[8192]], 'slots': 0, 'state': 8}"},
+		{false, "{'pieces': [[8192, 0, H, 'short']], 'slots': 1, 'state': 4096}"},
 		/* the same memory twice, and in part */
 		{false, "{'pieces': [[8192, 0, H], [8192]], 'slots': 1, 'state': 4096}"},
 		{false, "{'pieces': [[2105343], [8192]], 'slots': 0, 'state': 4096}"},
@@ -254,6 +477,13 @@ int main(void)
 		TEST(complete_memory_is_not_touched),
 		TEST(damaged_files_are_errors_and_the_memory_stays_incomplete),
 		TEST(the_list_comes_back_from_json),
+		TEST(only_changed_pieces_are_written_again),
+		TEST(nothing_is_written_if_nothing_has_changed),
+		TEST(an_earlier_file_that_is_not_as_it_was_written_is_not_used),
+		TEST(all_is_written_again_when_too_much_is_not_needed),
+		TEST(a_marked_piece_is_found_without_its_bytes),
+		TEST(a_pool_is_read_as_it_was_marked_or_not_at_all),
+		TEST(several_files_come_back_from_json),
 		TEST(only_right_lists_are_taken),
 		TEST(a_table_that_cannot_be_read_gives_no_list),
 	};
