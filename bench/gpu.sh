@@ -28,7 +28,8 @@
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
 #   park    240 s (90)   the same for sessions of PARK_GB (1 10 32), parked too, with the driver's checkpoint of a native process beside it
-#   checkpoint 120 s     sessions of CHECKPOINT_GB (2) into files in CHECKPOINT_DIR (/var/tmp) and out of them; needs CRIU
+#   checkpoint 180 s     sessions of CHECKPOINT_GB (2) into files in CHECKPOINT_DIR (/var/tmp) and out of them; one of CHECKPOINT_CHANGES_GB (10)
+#                        again and again, of which 1 % changes: pause and bytes of the first and of later checkpoints; needs CRIU
 #   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
@@ -316,7 +317,7 @@ park() {
 	server
 }
 
-# Checkpoint and restore by size, of random bytes and of half as many.
+# Checkpoint and restore by size, of random bytes and of half as many; and checkpoints of a session that goes on.
 checkpoint() {
 	local gb content
 	server_end
@@ -326,6 +327,11 @@ checkpoint() {
 			python3 bench/checkpoint.py --driver "$DRIVER" --gb "$gb" --content $content --folder "${CHECKPOINT_DIR:-/var/tmp}" \
 				--turns "${CHECKPOINT_TURNS:-$((QUICK ? 1 : 3))}" 2>> "$OUT/checkpoint.err"
 		done
+	done | table
+	for gb in ${CHECKPOINT_CHANGES_GB:-10}; do
+		echo "--- checkpoints of a running session, $gb GiB, 1 % changed"
+		python3 bench/checkpoint.py --driver "$DRIVER" --gb "$gb" --changes 1 --folder "${CHECKPOINT_DIR:-/var/tmp}" \
+			--turns "${CHECKPOINT_TURNS:-$((QUICK ? 1 : 3))}" 2>> "$OUT/checkpoint.err"
 	done | table
 	tail -n 20 "$OUT/checkpoint.err"
 	server

@@ -109,9 +109,12 @@ def test_parking_is_measured(tmp_path):
 def test_checkpoints_are_measured(tmp_path):
     criu()
     result = run([BENCH / "gpu.sh", "checkpoint"],
-                 clean_env(OUT=str(tmp_path), CHECKPOINT_GB="0.125", CHECKPOINT_DIR=str(tmp_path), CHECKPOINT_TURNS="1", **SMALL), 120)
+                 clean_env(OUT=str(tmp_path), CHECKPOINT_GB="0.125", CHECKPOINT_CHANGES_GB="0.125",
+                           CHECKPOINT_DIR=str(tmp_path), CHECKPOINT_TURNS="1", **SMALL), 240)
     rows = [json.loads(line) for line in text(tmp_path / "checkpoint.table").splitlines() if line.startswith("{")]
-    assert [r["name"] for r in rows] == ["checkpoint", "restore", "result"] * 2, result.out + result.err
+    assert [r["name"] for r in rows] == ["checkpoint", "restore", "result"] * 2 + ["first", "later", "result"], result.out + result.err
+    first, later = rows[6:8]    # one piece of 64 has changed
+    assert first["memory_mib"] == 128 and later["memory_mib"] == 2 and later["pause_ms"] > 0 and later["program_ms"] > 0
     assert [r["memory_mib"] for r in rows if r["name"] == "checkpoint"] == [128, 64]
     assert all(r["is_"] == "the same memory" for r in rows if r["name"] == "result")
 
