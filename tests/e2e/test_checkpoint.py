@@ -176,7 +176,7 @@ def test_the_folder_is_its_owners_only_and_holds_nothing_else(world):
 def test_a_kept_worker_goes_on_and_its_older_checkpoint_is_replaced(world):
     worker, control = world.spare()
     for _ in range(2):
-        reply = world.checkpoint(worker.pid, keep=True)
+        reply = world.checkpoint(worker.pid, keep=True, id="1" * 32)
         assert reply["ok"], reply
         assert is_alive(worker.pid)
     assert not list(world.path.glob("*.part*"))
