@@ -502,7 +502,8 @@ static int thread_of_a_child(void)
 		pthread_t thread;
 		void *ret = NULL;
 
-		freopen("/dev/null", "w", stderr);
+		if (!freopen("/dev/null", "w", stderr))
+			_exit(1);
 		pthread_create(&thread, NULL, in_child, NULL);
 		pthread_join(thread, &ret);
 		_exit((long)ret == -1000 ? 3 : 1);
