@@ -22,7 +22,7 @@
 
 CK_LOG_DEFINE("client");
 
-#define CLOSED_MS 320 /* the longest pause before a server that closes connections is tried again */
+#define CLOSED_MS 640 /* the longest pause before a server that closes connections is tried again */
 
 int ckc_dial_timeout_ms(void)
 {

@@ -25,7 +25,7 @@ def fixture_env(tmp_path):
         (tmp_path / name).mkdir()
     wheel = tmp_path / "cricket_gpu-0-py3-none-any.whl"
     wheel.touch()
-    scripts = {"bin/pip": f'for last; do :; done\n[ "$1 $last" = "install {wheel}" ]\nln -s {PRODUCTS}/cricket "$(dirname "$0")/cricket"',
+    scripts = {"bin/pip": f'case "$1 $* " in "install install"*" {wheel} "*) ;; *) exit 1 ;; esac\nln -s {PRODUCTS}/cricket "$(dirname "$0")/cricket"',
                "bin/python3": f'[ "$1 $2" = "-m venv" ] || exec {sys.executable} "$@"\nmkdir -p "$3/bin"; cp {tmp_path}/bin/pip "$3/bin"',
                "tests/run": COUNT}
     for name, text in scripts.items():

@@ -44,7 +44,7 @@ LOCAL = {"ext2/ext3", "xfs", "btrfs", "f2fs", "bcachefs", "zfs"}     # where a f
 @pytest.fixture(scope="module")
 def old_file():
     """A file of the system that has not changed for a minute: of such a one, the client need not look at the bytes."""
-    for file in sorted(pathlib.Path("/usr/lib").glob("*-linux-gnu/*.so*"), key=lambda f: -f.stat().st_size) + [pathlib.Path(sys.executable)]:
+    for file in sorted(filter(pathlib.Path.is_file, pathlib.Path("/usr/lib").glob("*-linux-gnu/*.so*")), key=lambda f: -f.stat().st_size) + [pathlib.Path(sys.executable)]:
         kind = subprocess.run(["stat", "-f", "-c", "%T", file], capture_output=True, text=True, check=True).stdout.strip()
         state = file.stat()
         if state.st_size >= SIZE and time.time() - max(state.st_ctime, state.st_mtime) > 120 and kind in LOCAL:
