@@ -62,6 +62,7 @@ def fixture_helps():
     return helps
 
 
+@pytest.mark.skipif(bool(SAN or TSAN), reason="not all programs are built with a sanitizer")
 def test_documented_commands_have_options_that_their_program_knows(helps):
     commands = [(d, *c) for d in relative([*DOCUMENTS, *MANUALS]) if not d.startswith(HISTORY) for c in commands_in(d)]
     assert len(commands) > 300
