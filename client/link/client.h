@@ -182,8 +182,7 @@ void ckc_room_give(void *room);
 /* This thread runs a host function of a stream: CUDA calls return NOT_PERMITTED. */
 extern __thread bool ckc_inside_callback __attribute__((tls_model("initial-exec")));
 /* A host function may wait for this thread's calls. Later commands may wait for that function, so
- * the calls wait for no commands but those up to aside_after of the thread, which are on their
- * way. */
+ * the calls wait only for commands up to aside_after of the thread. */
 extern __thread bool ckc_aside __attribute__((tls_model("initial-exec")));
 /* Start a detached client thread with signals blocked: signals are for the application. -errno. */
 int ckc_thread_start(void *(*run)(void *), void *arg);

@@ -127,8 +127,8 @@ struct ckc_command {
 	struct ck_spin spin;
 	void (*failed)(struct ckc_client *c, int ret); /* a write */
 	_Atomic uint64_t seq;
-	_Atomic uint64_t calls;	  /* calls that enqueued work */
-	_Atomic uint64_t settled; /* the last one-way wait: its number as a command */
+	_Atomic uint64_t calls;	    /* calls that enqueued work */
+	_Atomic uint64_t last_wait; /* the number of the last command that is a one-way wait */
 	_Atomic uint64_t loud; /* the last command that is not quiet, as ckc_command_last counts */
 };
 
@@ -154,8 +154,8 @@ struct ckc_watches { /* status.c */
 	bool tried;
 	struct ck_status_file *_Atomic file; /* NULL: the server does not share one */
 	_Atomic uint64_t numbers;
-	/* What a query of the server takes in the mean, with the commands before it; from dear_ns
-	 * on, records are watched instead. */
+	/* The mean time of a query of the server, with the commands before it. From dear_ns on,
+	 * records are watched instead. */
 	_Atomic uint64_t ask_ns;
 	uint64_t dear_ns;
 	atomic_int credit; /* so many further records are watched from the start */

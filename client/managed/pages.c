@@ -131,7 +131,7 @@ bool ckc_pages_aside(const struct ckc_managed *m)
 
 	ckc_aside = true;
 	if (t) /* else its calls fail */
-		t->aside_after = was ? m->sent : ck_max(m->sent, (uint64_t)c->command.settled);
+		t->aside_after = was ? m->sent : ck_max(m->sent, (uint64_t)c->command.last_wait);
 	return was;
 }
 
@@ -147,7 +147,6 @@ void ckc_pages_aside_end(bool was)
 void ckc_pages_sent(struct ckc_managed *m)
 {
 	m->sent = ckc_command_number(m->context->client);
-	ckc_command_flush(m->context->client);
 }
 
 static CUresult fetch_bytes(struct ckc_managed *m, size_t first, size_t last)

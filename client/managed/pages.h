@@ -84,7 +84,7 @@ CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state);
  */
 bool ckc_pages_aside(const struct ckc_managed *m);
 void ckc_pages_aside_end(bool was);
-/* Commands have sent pages of @m: they are on their way. */
+/* Commands have sent pages of @m. */
 void ckc_pages_sent(struct ckc_managed *m);
 /* Set what the range is attached to. */
 void ckc_pages_attach(struct ckc_managed *m, unsigned int attach, uint64_t stream);

@@ -202,7 +202,7 @@ static CUresult send_one_way_wait(const struct ckc_context *context,
 	CUresult err = ckc_send(CK_PROC_settle, &args, NULL, 0);
 
 	*covered = args.head.seq + calls;
-	ck_atomic_lift(&context->client->command.settled, args.head.seq);
+	ck_atomic_lift(&context->client->command.last_wait, args.head.seq);
 	return err;
 }
 

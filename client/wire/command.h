@@ -23,8 +23,7 @@ CUresult ckc_unsent(const struct ck_proc *p, int ret);
 /* Number of the last command sent; a call waits for this command. */
 uint64_t ckc_command_number(const struct ckc_client *c);
 void ckc_command_flush(struct ckc_client *c); /* it is on its way to the server on return */
-/* The last command that a call of this thread, which has a lane, comes after; it is on its way. 0:
- * none. */
+/* The last command that a call of this thread, which has a lane, comes after. 0: none. */
 uint64_t ckc_command_before(struct ckc_client *c);
 void ckc_command_forked(struct ckc_client *c);	/* in a child: as ckc_lane_forked */
 void ckc_command_forget(struct ckc_client *c);	/* in a child that starts anew: end the parent's */
