@@ -243,17 +243,24 @@ bool ckc_managed_is(uint64_t address)
 	return is;
 }
 
+/* The range that the device of @client has at the same address. Call with the pages' lock held. */
+static const struct ckc_managed *find_backed(struct ckc_pages *pages,
+					     const struct ckc_client *client, uint64_t address)
+{
+	const struct ckc_managed *m = ckc_pages_of(pages, address);
+
+	return m && !m->lost && m->context->client == client ? m : NULL;
+}
+
 bool ckc_managed_backs(const struct ckc_client *client, uint64_t address)
 {
 	struct ckc_pages *pages = ckc_pages_current();
-	const struct ckc_managed *m;
 	bool backs;
 
 	if (likely(!ckc_managed_may_be(address)))
 		return false;
 	ck_lock(&pages->lock);
-	m = ckc_pages_of(pages, address);
-	backs = m && !m->lost && m->context->client == client;
+	backs = find_backed(pages, client, address) != NULL;
 	ck_unlock(&pages->lock);
 	return backs;
 }
@@ -267,9 +274,8 @@ bool ckc_managed_moves(const struct ckc_client *client, uint64_t address, size_t
 	if (likely(!ckc_managed_may_be(address)))
 		return false;
 	ck_lock(&pages->lock);
-	m = ckc_pages_of(pages, address);
-	moves = m && !m->shadow && !m->lost && m->context->client == client &&
-		size <= ckc_page_address(m, m->pages) - address;
+	m = find_backed(pages, client, address);
+	moves = m && !m->shadow && size <= ckc_page_address(m, m->pages) - address;
 	ck_unlock(&pages->lock);
 	return moves;
 }

@@ -115,7 +115,7 @@ void cks_evacuation_mark(struct cks_evacuation *e, bool saves)
 	if (!e->marks || !e->hasher || cks_marks_grow(e->marks, e->extent) < 0)
 		return;
 	if (cks_host_pool_file(e->pool) < 0)
-		cks_marks_forget(e->marks); /* what the pool has had is lost */
+		cks_marks_forget(e->marks); /* the pool has lost its content */
 	e->marked = cks_host_pool_use_file(e->pool);
 }
 

@@ -3,7 +3,7 @@
  * that a GPU computes at the rate of its memory (server/evacuation/hash.ptx), and a processor too.
  *
  * It is not cryptographic, but any change of a single word changes it, and other changes go unseen
- * with a probability of about 2^-128 for a key that the one who writes the memory does not know.
+ * with a probability of about 2^-128 for a key that the program does not know.
  * Whoever could find the key would damage a copy of his own memory only.
  */
 #ifndef CK_SERVER_PROCESSES_PIECE_HASH_H

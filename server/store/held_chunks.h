@@ -5,7 +5,7 @@
  * Threads read ahead, and check each chunk's hash: what the program took at its last start, then
  * what followed the chunks for which its client asks. The client gets promises: for a while, and
  * for as many bytes as the chunk has, it may copy such a chunk one-way. A chunk of which all bytes
- * have been copied makes room for the next one. What is not in memory any more is read again.
+ * have been copied makes room for the next one. A chunk that has left the memory is read again.
  *
  * All memory is given back after ten seconds without use. Safe from all threads.
  */

@@ -11,7 +11,7 @@ import textwrap
 import pytest
 
 from conftest import DRIVER, PRODUCTS, SLOW, clean_env, client_env, wait_until
-from test_checkpoint_faults import criu_with_gates, kill_helper, parts, wait_for_file  # noqa: F401
+from test_checkpoint_faults import criu_with_gates, kill_helper, parts  # noqa: F401
 from test_checkpoint_memory import damage
 from travel import ctl, servers_with_criu, session_of  # noqa: F401
 
@@ -237,10 +237,8 @@ def is_restored(server, folder):
     return True
 
 
-@pytest.mark.parametrize("point", ["before", "dump", "after", "images"])
-def test_the_earlier_checkpoint_stays_when_the_process_that_writes_is_killed(servers, changer, save_every, gates, tmp_path, point):
-    server, folder = servers("server", program=gates.program), tmp_path / "saved"
-    program = changer(server.address("tcp"))
+def save_once(server, folder, save_every, gates, program):
+    """A checkpoint; then the program changes some pieces, and the next dump waits at the gates. Returns the state of the folder."""
     gates.open()
     saver = save_every(server, folder, "1h")
     saver.read()
@@ -249,17 +247,16 @@ def test_the_earlier_checkpoint_stays_when_the_process_that_writes_is_killed(ser
     earlier = state_of(folder)
     gates.close()
     program.change(3)
+    return earlier
+
+
+@pytest.mark.parametrize("point", ["before", "dump", "after", "images"])
+def test_the_earlier_checkpoint_stays_when_the_process_that_writes_is_killed(servers, changer, save_every, gates, tmp_path, point):
+    server, folder = servers("server", program=gates.program), tmp_path / "saved"
+    program = changer(server.address("tcp"))
+    earlier = save_once(server, folder, save_every, gates, program)
     saver = save_every(server, folder, "1h")
-    if point == "before":
-        gates.wait()
-    elif point == "dump":
-        gates.open("before")
-        wait_for_file(tmp_path, "saved.part-*/images/pages-*")
-    else:
-        gates.wait("before")
-    if point == "images":
-        gates.open()
-        wait_for_file(tmp_path, "saved.part-*/*.zst")
+    gates.reach(point, tmp_path)
     kill_helper(server)
     gates.open()
     error = saver.process.communicate(timeout=60 * SLOW)[1]
@@ -277,14 +274,7 @@ def test_the_earlier_checkpoint_stays_when_the_process_that_writes_is_killed(ser
 def test_the_earlier_checkpoint_stays_when_the_worker_is_killed(servers, changer, save_every, gates, tmp_path, point):
     server, folder = servers("server", program=gates.program), tmp_path / "saved"
     program = changer(server.address("tcp"))
-    gates.open()
-    saver = save_every(server, folder, "1h")
-    saver.read()
-    saver.process.kill()
-    saver.process.wait()
-    earlier = state_of(folder)
-    gates.close()
-    program.change(3)
+    earlier = save_once(server, folder, save_every, gates, program)
     (worker,) = server.workers()
     saver = save_every(server, folder, "1h")
     gates.wait(*["before"] * (point == "after"))

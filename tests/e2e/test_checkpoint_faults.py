@@ -45,6 +45,19 @@ class Gates:
         gate = "after" if passed else "before"
         wait_until((self.path / gate).exists, 60, f"CRIU is at the gate {gate}")
 
+    def reach(self, point, folder):
+        """Until the process that writes into FOLDER is there: before, in or after the dump, or when it compresses images."""
+        if point == "before":
+            self.wait()
+        elif point == "dump":
+            self.open("before")
+            wait_for_file(folder, "saved.part-*/images/pages-*")
+        else:
+            self.wait("before")
+        if point == "images":
+            self.open()
+            wait_for_file(folder, "saved.part-*/*.zst")
+
     def close(self):
         """For the next dump."""
         for name in ("before", "after", "before.open", "after.open"):
@@ -103,16 +116,8 @@ def test_a_session_goes_on_when_the_process_that_writes_it_is_killed(servers, ho
     with asking(server, "checkpoint", session_of(server), folder) as asker:
         if point == "memory":
             wait_for_file(tmp_path, "saved.part-*/memory.bin")
-        elif point == "before":
-            gates.wait()
-        elif point == "dump":
-            gates.open("before")
-            wait_for_file(tmp_path, "saved.part-*/images/pages-*")
         else:
-            gates.wait("before")
-        if point == "images":
-            gates.open()
-            wait_for_file(tmp_path, "saved.part-*/*.zst")
+            gates.reach(point, tmp_path)
         kill_helper(server)
         gates.open()
         error = asker.communicate(timeout=60 * SLOW)[1]

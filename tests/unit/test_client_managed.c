@@ -543,7 +543,7 @@ static void calls_for_pages_wait_for_no_command_behind_a_function(void **state)
 	assert_int_equal(p[0], 1);
 	fetch = peer_args(CK_PROC_fetch, 0);
 	assert_non_null(fetch);
-	assert_in_range(fetch->head.seq, 1, last); /* but for the one that has sent the page */
+	assert_in_range(fetch->head.seq, 1, last); /* the one that has sent the page */
 	p[0] = 2;
 	ckc_managed_launch();
 	assert_int_equal(sent(), 0); /* by commands */

@@ -236,7 +236,7 @@ static void a_start_that_took_nothing_ends_the_list(void **state)
 	assert_null(cks_start_list_after(list, NULL, &count));
 }
 
-/* Take all chunks many times; what is not there is asked for. */
+/* Take all chunks many times, and ask for missing ones. */
 static void *copy_all(void *unused)
 {
 	struct ck_held_chunk promised[COUNT];
