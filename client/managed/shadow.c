@@ -14,7 +14,11 @@
 #include "client/objects/callback.h"
 #include "rpc/pinned.h"
 
-#define IDLE_MOST 64u		 /* launches without a change of a writable page */
+/*
+ * Launches without a change of a writable page. A fault costs as much as so many comparisons, and a
+ * program may use its buffers in turn, for several steps of many launches.
+ */
+#define IDLE_MOST 512u
 #define CHUNK ((size_t)64 << 10) /* bytes compared for one message, at most */
 
 struct ckc_shadow {
@@ -22,7 +26,7 @@ struct ckc_shadow {
 	size_t size;
 	char *alias;
 	unsigned char *known; /* what the server has; under the lock of the shadows */
-	unsigned char *idle;  /* of each page; under the lock of the pages */
+	uint16_t *idle;	      /* of each page; under the lock of the pages */
 	unsigned char *list;  /* room for the changes of a chunk, likewise */
 };
 
@@ -45,7 +49,7 @@ static struct ckc_shadow *shadow_make(const struct ckc_managed *m)
 	s->size = m->pages * CK_PAGE;
 	s->alias = m->alias;
 	s->known = calloc(1, s->size);
-	s->idle = calloc(1, m->pages);
+	s->idle = calloc(m->pages, sizeof(*s->idle));
 	s->list = malloc(CK_CHANGES_ROOM(CK_PAGE) * (CHUNK / CK_PAGE));
 	if (s->known && s->idle && s->list)
 		return s;
@@ -140,7 +144,7 @@ static size_t compare_page(struct ckc_managed *m, size_t page, unsigned char *li
 			m->state[page] = CK_PAGE_CLEAN;
 	}
 	size = ck_changes_find(s->number, s->alias, s->known, page * CK_PAGE, CK_PAGE, list);
-	s->idle[page] = size > 0 ? 0 : s->idle[page] + 1;
+	s->idle[page] = size > 0 ? 0 : (uint16_t)(s->idle[page] + 1);
 	return size;
 }
 
