@@ -120,8 +120,8 @@ static int kernels_from_symbols(const struct cubin *cubin, struct kernel_scan *s
 
 	for (size_t i = 0; i < cubin->symbol_count; i++) {
 		name = symbol_read(cubin, i, &symbol);
-		if (name && ck_kernels_prints_by(name, strlen(name)))
-			scan->kernels.print = true;
+		if (name)
+			scan->kernels.print |= ck_kernels_prints_by(name, strlen(name));
 		if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !(symbol.st_other & STO_ENTRY) ||
 		    symbol.st_shndx == SHN_UNDEF)
 			continue;

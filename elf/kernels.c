@@ -26,15 +26,18 @@ struct ck_kernel *ck_kernels_add(struct ck_kernels *kernels, const char *name, s
 	return kernel;
 }
 
-bool ck_kernels_prints_by(const char *name, size_t size)
+unsigned int ck_kernels_prints_by(const char *name, size_t size)
 {
-	static const char *const names[] = {"vprintf", "__assertfail"};
+	static const struct {
+		const char *name;
+		unsigned int prints;
+	} functions[] = {{"vprintf", CK_PRINTS_TEXT}, {"__assertfail", CK_PRINTS_FAILURE}};
 
-	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
-		if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0)
-			return true;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(functions); i++) {
+		if (strlen(functions[i].name) == size && memcmp(functions[i].name, name, size) == 0)
+			return functions[i].prints;
 	}
-	return false;
+	return 0;
 }
 
 void ck_kernels_free(struct ck_kernels *kernels)

@@ -40,12 +40,17 @@ struct ck_kernel {
 struct ck_kernels {
 	size_t count;
 	struct ck_kernel *items;
-	bool print;	    /* one of them may call printf or assert */
+	unsigned int print; /* what one of them may call: CK_PRINTS_... */
 	uint64_t variables; /* bytes of device memory that the image's variables take, at least */
 };
 
-/* Is @name that of a function of the driver by which kernels print: printf, a failed assertion? */
-bool ck_kernels_prints_by(const char *name, size_t size);
+/* The functions of the driver by which kernels print: printf, and an assertion that has failed,
+ * which also ends the context. */
+#define CK_PRINTS_TEXT 1u
+#define CK_PRINTS_FAILURE 2u
+
+/* Which of them is @name? 0: none. */
+unsigned int ck_kernels_prints_by(const char *name, size_t size);
 
 /* Free all of it and leave an empty list. */
 void ck_kernels_free(struct ck_kernels *kernels);

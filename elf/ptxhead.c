@@ -284,8 +284,8 @@ int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 			global_variables(&lex, &kernels);
 		else if (ck_ptx_is_punct(&lex, '{'))
 			ret = skip_block(&lex);
-		else if (lex.kind == CK_PTX_NAME && ck_kernels_prints_by(lex.token, lex.length))
-			kernels.print = true;
+		else if (lex.kind == CK_PTX_NAME)
+			kernels.print |= ck_kernels_prints_by(lex.token, lex.length);
 		linkage = is_linkage(&lex);
 		external = ck_ptx_is(&lex, ".extern");
 	}

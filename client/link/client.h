@@ -53,6 +53,7 @@ struct ckc_client {
 	ck_hello_shadows shadows_offer;
 	ck_hello_lanes lanes_offer;   /* 0: the server does not say how many there may be */
 	uint64_t offered_ns;	      /* when it was asked */
+	_Atomic bool prints;	      /* code with printf has been loaded: waits bring its text */
 	_Atomic unsigned int watched; /* copies to come by which another server sees its work */
 	_Atomic unsigned int shadows; /* ranges whose changes come with replies (rpc/pinned.h) */
 	atomic_bool shares;	      /* other processes may see this session's work (rpc/proc.h) */
@@ -281,7 +282,8 @@ struct ckc_allocation {
 	enum ckc_memory_kind kind;
 	struct ckc_context *context;
 	int device;
-	unsigned int flags; /* of cuMemHostAlloc, cuMemHostRegister */
+	CUmemLocation location; /* mapped: of the memory, as the program has named it */
+	unsigned int flags;	/* of cuMemHostAlloc, cuMemHostRegister */
 	uint64_t buffer_id;
 	bool variable;		   /* of a module: freed with it, not by cuMemFree */
 	bool pooled;		   /* of a memory pool: of no context */
@@ -339,6 +341,12 @@ void ckc_allocation_forget(struct ckc_context *context);
 static inline bool ckc_kind_on_device(enum ckc_memory_kind kind)
 {
 	return kind == CK_MEMORY_DEVICE || kind == CK_MEMORY_MANAGED;
+}
+
+/* A mapping of physical memory of the host (client/memory/virtual.c). */
+static inline bool ckc_allocation_in_host(const struct ckc_allocation *a)
+{
+	return a->mapped && a->kind == CK_MEMORY_MANAGED;
 }
 /* Is @address in known device memory? Any other address counts as host memory. */
 bool ckc_on_device(uint64_t address);

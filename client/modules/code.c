@@ -123,6 +123,8 @@ static CUresult read_kernels(struct ckc_code *code, const struct ck_fatbin_choic
 				      : CUDA_ERROR_INVALID_IMAGE;
 	if (code->kernels.print)
 		ckc_client_current()->modules->printing.possible = true;
+	if (code->kernels.print & CK_PRINTS_TEXT)
+		ckc_client_current()->prints = true;
 	code->by_name = ck_map_create();
 	if (!code->by_name)
 		return CUDA_ERROR_OUT_OF_MEMORY;

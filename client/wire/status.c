@@ -92,10 +92,18 @@ void ckc_status_asked(struct ckc_client *c, uint64_t ns)
 }
 
 /* Near by, the answer to a query is there before news could be. */
+static bool queries_are_dear(const struct ckc_client *c)
+{
+	return atomic_load_explicit(&c->watches.ask_ns, memory_order_relaxed) >=
+		       c->watches.dear_ns ||
+	       atomic_load_explicit(&c->lanes.round_trip_ns, memory_order_relaxed) >=
+		       c->watches.dear_ns;
+}
+
 void ckc_status_queried(struct ckc_client *c)
 {
 	if (atomic_load_explicit(&c->watches.credit, memory_order_relaxed) < CREDIT_MOST &&
-	    atomic_load_explicit(&c->watches.ask_ns, memory_order_relaxed) >= c->watches.dear_ns)
+	    queries_are_dear(c))
 		atomic_fetch_add(&c->watches.credit, CREDIT);
 }
 

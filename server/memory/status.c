@@ -25,6 +25,7 @@
 #include "server/memory/status.h"
 #include "server/memory/status_part.h"
 #include "util/log.h"
+#include "util/until.h"
 #include "util/util.h"
 #include "util/wait.h"
 
@@ -32,7 +33,8 @@ CK_LOG_DEFINE("server");
 
 #define WATCHES 32u	    /* a reply polls all of them; clients query the others */
 #define CLOSELY_NS 100000   /* time of polling without sleep, with enough processors */
-#define LOOK_FIRST_NS 20000 /* first poll interval; doubled up to: */
+#define LOOK_FIRST_NS 20000 /* first poll interval; then an eighth of the time so far, up to: */
+#define LOOK_PART 8
 #define LOOK_MOST_NS 1000000
 #define LINGER 20 /* of these long intervals, without a watch: see look_often */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -261,7 +263,7 @@ static void look_often(struct cks_session *s)
 	unsigned int vain = lanes ? 0 : LINGER;
 	struct ck_spin spin;
 	struct ck_spin_turn turn = {0};
-	uint64_t begun = 0, pause = LOOK_FIRST_NS;
+	uint64_t begun = 0, since = 0, pause = LOOK_FIRST_NS;
 
 	ck_spin_init(&spin, lanes ? 0 : CLOSELY_NS / 1000);
 	while ((atomic_load(&t->count) > 0 || vain < LINGER) && !t->stop) {
@@ -271,6 +273,7 @@ static void look_often(struct cks_session *s)
 			vain = atomic_load(&t->count) > 0 ? 0 : vain + 1;
 		if (begun != atomic_load(&t->begun)) {
 			begun = atomic_load(&t->begun);
+			since = ck_now_ns();
 			turn = ck_spin_begin(&spin);
 			pause = LOOK_FIRST_NS;
 		}
@@ -278,7 +281,8 @@ static void look_often(struct cks_session *s)
 		look_inside(s);
 		if (!ck_spin_again(&turn)) {
 			nanosleep(&step, NULL);
-			pause = ck_min(pause * 2, (uint64_t)LOOK_MOST_NS);
+			pause = ck_max(pause, (ck_now_ns() - since) / LOOK_PART);
+			pause = ck_min(pause, (uint64_t)LOOK_MOST_NS);
 		}
 		ck_lock(&t->lock);
 	}

@@ -316,6 +316,15 @@ def test_events_that_are_queried_once_take_no_round_trips(server, app):
         assert int(re.search(r"events: ([0-9]+)", result.out)[1]) < rounds, (network, result.err)
 
 
+def test_waits_for_what_is_done_take_no_round_trips(server, app):
+    """With commands behind the record, the server reports its end before the program waits."""
+    result = run([app("late_waits")], client_env(server.address("tcp"), CRICKET_STATS="1", CRICKET_DEBUG="rtt=10ms"))
+    assert (result.status, result.out) == (0, "40 of 40 copies are there after the waits\n"), result.err
+    calls, *_ = tables(result.err)
+    count, *_, waited = calls["cuEventSynchronize"][:4]
+    assert count == 40 and waited <= 20, result.err
+
+
 def test_queries_over_a_network_are_as_right_as_near_by(run_app):
     result = run_app("polls", "tcp", CRICKET_DEBUG="rtt=1ms")
     assert result.status == 0, result.err

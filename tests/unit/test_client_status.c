@@ -247,6 +247,42 @@ static void the_wait_for_an_event_covers_those_before_it(void **state)
 	cuEventDestroy_v2(other);
 }
 
+/* The report has all that a wait brings, except for the text of printf. */
+static void a_reported_event_is_not_waited_for(void **state)
+{
+	struct ckc_client *c = ckc_client_current();
+	CUevent e = recorded();
+
+	(void)state;
+	query(e, CUDA_ERROR_NOT_READY);
+	assert_int_equal(cuEventSynchronize(e), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 1);
+	for (int prints = 0; prints < 2; prints++) {
+		c->prints = prints;
+		assert_int_equal(cuEventRecord(e, stream), CUDA_SUCCESS);
+		query(e, CUDA_ERROR_NOT_READY);
+		tell(watched, CK_STATUS_ENDED);
+		close_batch();
+		assert_int_equal(cuEventSynchronize(e), CUDA_SUCCESS);
+		assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 1 + prints);
+	}
+	c->prints = false;
+	cuEventDestroy_v2(e);
+}
+
+static void an_event_that_has_failed_is_waited_for(void **state)
+{
+	CUevent e = recorded();
+
+	(void)state;
+	query(e, CUDA_ERROR_NOT_READY);
+	tell(watched, CK_STATUS_ASK);
+	close_batch();
+	assert_int_equal(cuEventSynchronize(e), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 1);
+	cuEventDestroy_v2(e);
+}
+
 static void a_stream_in_the_place_of_another_covers_nothing_of_it(void **state)
 {
 	CUevent e;
@@ -496,6 +532,8 @@ int main(void)
 		cmocka_unit_test(silence_is_not_trusted_for_long),
 		cmocka_unit_test(a_wait_covers_the_events_before_it),
 		cmocka_unit_test(the_wait_for_an_event_covers_those_before_it),
+		cmocka_unit_test(a_reported_event_is_not_waited_for),
+		cmocka_unit_test(an_event_that_has_failed_is_waited_for),
 		cmocka_unit_test(a_stream_in_the_place_of_another_covers_nothing_of_it),
 		cmocka_unit_test(events_that_others_record_are_always_asked_for),
 		cmocka_unit_test(an_event_of_one_process_leaves_no_handle),

@@ -173,11 +173,11 @@ static void code_that_can_print_is_told_from_the_rest(void **state)
 {
 	static const struct {
 		const char *name;
-		bool prints;
-	} images[] = {{"sm_90.cubin", false},
-		      {"linked_sm_80.cubin", false},
-		      {"printf_sm_90.cubin", true},
-		      {"assert_sm_90.cubin", true}};
+		unsigned int prints;
+	} images[] = {{"sm_90.cubin", 0},
+		      {"linked_sm_80.cubin", 0},
+		      {"printf_sm_90.cubin", CK_PRINTS_TEXT},
+		      {"assert_sm_90.cubin", CK_PRINTS_FAILURE}};
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(images); i++) {

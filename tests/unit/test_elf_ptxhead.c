@@ -225,13 +225,13 @@ static void text_that_can_print_is_told_from_the_rest(void **state)
 {
 	static const struct {
 		const char *text;
-		bool prints;
+		unsigned int prints;
 	} texts[] = {
 		{".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);"
 		 ".entry k() {}",
-		 true},
-		{".extern .func __assertfail (.param .b64 a);.entry k() {}", true},
-		{".entry vprint() {} // vprintf", false},
+		 CK_PRINTS_TEXT},
+		{".extern .func __assertfail (.param .b64 a);.entry k() {}", CK_PRINTS_FAILURE},
+		{".entry vprint() {} // vprintf", 0},
 	};
 
 	(void)state;
