@@ -182,6 +182,7 @@ struct ckc_physical {
 	struct ckc_object object;
 	uint64_t unique;
 	CUmemAllocationProp prop; /* its device is the application's */
+	int device;		  /* that has the memory, also if it is the host's */
 };
 
 /* An array or a reference; it may belong to a mipmapped array or a module. */

@@ -73,7 +73,7 @@ static bool is_plain(const struct ckc_allocation *a)
 
 static bool is_managed(const struct ckc_allocation *a)
 {
-	return a->kind == CK_MEMORY_MANAGED;
+	return a->kind == CK_MEMORY_MANAGED && !a->mapped;
 }
 
 /* Can kernels use the memory at @p? */
@@ -113,7 +113,7 @@ static struct answer answer_ability(CUpointer_attribute attribute, uint64_t p,
 static struct answer answer_known(CUpointer_attribute attribute, uint64_t p,
 				  const struct ckc_allocation *a)
 {
-	bool device = ckc_kind_on_device(a->kind);
+	bool device = ckc_kind_on_device(a->kind) && !ckc_allocation_in_host(a);
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a managed variable belongs to none */

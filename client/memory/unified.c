@@ -63,7 +63,7 @@ static CUresult managed_range(CUdeviceptr address, size_t size, struct ckc_alloc
 	if (err)
 		return err;
 	if (size == 0 || !ckc_allocation_find(address, a) || a->kind != CK_MEMORY_MANAGED ||
-	    size > a->size - (address - a->base))
+	    a->mapped || size > a->size - (address - a->base))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

@@ -1,11 +1,13 @@
 /*
  * client/memory/virtual.c - virtual memory management: physical memory, and its mappings at
- * reserved addresses (reservation.c). Mapped memory counts as device memory (allocation.c).
+ * reserved addresses (reservation.c). Mapped memory counts as device memory (allocation.c), that of
+ * the host as managed memory.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/link/client.h"
+#include "client/managed/managed.h"
 #include "client/memory/arena.h"
 #include "client/memory/pool.h"
 #include "client/memory/reservation.h"
@@ -17,17 +19,107 @@ static struct ckc_physical *physical_from(CUmemGenericAllocationHandle handle)
 	return ckc_object_check((const void *)(uintptr_t)handle, CK_OBJECT_PHYSICAL);
 }
 
+/*
+ * --- physical memory of the host. Its mappings are for the program's instructions and for kernels,
+ * like mapped pinned memory. So it is memory of the current device on the server, its pages are
+ * tracked (client/managed), and it travels when the other side uses it.
+ */
+
+static bool is_in_host(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+/* With a way to share it, another process would find memory of a device. */
+static CUresult stand_in(CUmemAllocationProp *prop)
+{
+	const struct ckc_context *context = ckc_context_current();
+
+	if (prop->requestedHandleTypes)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	prop->location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE,
+					 .id = context ? context->device : 0};
+	return CUDA_SUCCESS;
+}
+
+/* [at, at+size) has been mapped to such memory. */
+static CUresult open_to_program(uint64_t at, size_t size)
+{
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
+
+	return err ? err : ckc_managed_adopt(at, size, context);
+}
+
+/*
+ * Send what the program has written to mappings of such memory in [at, at+size): they may end while
+ * these bytes are in its pages only, and the memory be mapped at another place. @end: they have
+ * ended.
+ */
+static void close_to_program(uint64_t at, size_t size, bool end)
+{
+	struct ckc_allocation a;
+
+	for (uint64_t from = at; from < at + size && ckc_allocation_next(from, &a);
+	     from = a.base + a.size) {
+		if (a.base >= at + size)
+			break;
+		if (!ckc_allocation_in_host(&a))
+			continue;
+		if (end)
+			ckc_managed_leave(a.base, a.size);
+		else
+			ckc_managed_device(a.base, a.size, true);
+	}
+}
+
+/*
+ * The access to @ptr that @desc, of @count entries, means for devices, if it is such memory: that
+ * of the host is its device's. Returns the number of entries in @out, which has room for @count.
+ */
+static size_t translate_access(CUdeviceptr ptr, const CUmemAccessDesc *desc, size_t count,
+			       CUmemAccessDesc *out)
+{
+	struct ckc_allocation a;
+	bool ours = ckc_allocation_find(ptr, &a) && ckc_allocation_in_host(&a);
+	size_t n = 0, own = count;
+
+	for (size_t i = 0; i < count; i++) {
+		CUmemAccessDesc each = desc[i];
+
+		if (ours && is_in_host(&each.location))
+			each.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE,
+							.id = a.device};
+		if (!ours || each.location.id != a.device) {
+			out[n++] = each;
+		} else if (own == count) { /* once, with what either side may do */
+			own = n;
+			out[n++] = each;
+		} else {
+			out[own].flags = ck_max(out[own].flags, each.flags);
+		}
+	}
+	return n;
+}
+
 /* --- physical memory */
 
-/* Translate @prop for the server. Host memory is refused: the device cannot reach it. */
-static CUresult prop_id(const CUmemAllocationProp *prop, CUmemAllocationProp *out)
+/* Translate @prop for the server, and tell the device that the memory will be on. */
+static CUresult prop_id(const CUmemAllocationProp *prop, CUmemAllocationProp *out, int *device)
 {
+	CUresult err = CUDA_SUCCESS;
+
 	*out = *prop;
 	out->win32HandleMetaData = NULL;
-	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		return ckc_location_id(&prop->location, &out->location);
-	return prop->location.type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE
-								   : CUDA_ERROR_NOT_SUPPORTED;
+	if (is_in_host(&prop->location))
+		err = stand_in(out);
+	else if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		err = CUDA_ERROR_INVALID_VALUE;
+	*device = out->location.id;
+	return err ? err
+		   : ckc_location_id(&(CUmemLocation){out->location.type, *device}, &out->location);
 }
 
 CK_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
@@ -40,12 +132,14 @@ CK_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
 	} key;
 	uint64_t ctx;
 	CUresult err = ckc_enter_any(&ctx);
+	int device;
 
 	memset(&key, 0, sizeof(key));
 	key.proc = CK_PROC_cuMemGetAllocationGranularity;
 	key.option = option;
 	if (!err)
-		err = granularity && prop ? prop_id(prop, &key.prop) : CUDA_ERROR_INVALID_VALUE;
+		err = granularity && prop ? prop_id(prop, &key.prop, &device)
+					  : CUDA_ERROR_INVALID_VALUE;
 	if (err || ckc_cache_get(&key, sizeof(key), granularity, sizeof(*granularity)))
 		return err;
 	err = ck_wire_cuMemGetAllocationGranularity(ctx, granularity, &key.prop, option);
@@ -61,9 +155,11 @@ CK_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size
 	CUmemAllocationProp sent;
 	uint64_t ctx;
 	CUresult err = ckc_enter_any(&ctx);
+	int device;
 
 	if (!err)
-		err = handle && prop && size ? prop_id(prop, &sent) : CUDA_ERROR_INVALID_VALUE;
+		err = handle && prop && size ? prop_id(prop, &sent, &device)
+					     : CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
 	p = ckc_object_new(CK_OBJECT_PHYSICAL, NULL);
@@ -71,6 +167,7 @@ CK_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->unique = ckc_share_unique();
 	p->prop = *prop;
+	p->device = device;
 	err = ck_wire_cuMemCreate(ctx, p->object.id, size, &sent, flags);
 	if (err)
 		ckc_object_free(p);
@@ -113,7 +210,7 @@ static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ckc_ph
 			     CUresult err)
 {
 	p->unique = ckc_share_unique();
-	p->prop.location.id = ckc_share_ordinal(p->prop.location.id);
+	p->device = p->prop.location.id = ckc_share_ordinal(p->prop.location.id);
 	if (err)
 		ckc_object_free(p);
 	else
@@ -149,10 +246,32 @@ CK_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *han
 		return err;
 	if (!handle || !ckc_allocation_find((uintptr_t)addr, &a) || !a.mapped)
 		return CUDA_ERROR_INVALID_VALUE;
-	return add_handle(handle, ctx, (uintptr_t)addr, retain_physical);
+	err = add_handle(handle, ctx, (uintptr_t)addr, retain_physical);
+	if (!err && ckc_allocation_in_host(&a))
+		physical_from(*handle)->prop.location = a.location;
+	return err;
 }
 
 /* --- mappings */
+
+/* Note that [ptr, ptr+size) is mapped to @p, and open it to the program if it is the host's. */
+static CUresult note_mapping(CUdeviceptr ptr, size_t size, const struct ckc_physical *p)
+{
+	bool host = is_in_host(&p->prop.location);
+	CUresult err = host ? open_to_program(ptr, size) : CUDA_SUCCESS;
+
+	if (err)
+		return err;
+	return ckc_allocation_note(&(struct ckc_allocation){
+		.base = ptr,
+		.size = size,
+		.kind = host ? CK_MEMORY_MANAGED : CK_MEMORY_DEVICE,
+		.device = p->device,
+		.location = p->prop.location,
+		.mapped = true,
+		.handle_types = (unsigned int)p->prop.requestedHandleTypes,
+	});
+}
 
 CK_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 			    CUmemGenericAllocationHandle handle, unsigned long long flags)
@@ -168,14 +287,10 @@ CK_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	err = ck_wire_cuMemMap(ctx, ptr, size, offset, p->object.id, flags);
 	if (err)
 		return err;
-	return ckc_allocation_note(&(struct ckc_allocation){
-		.base = ptr,
-		.size = size,
-		.kind = CK_MEMORY_DEVICE,
-		.device = p->prop.location.id,
-		.mapped = true,
-		.handle_types = (unsigned int)p->prop.requestedHandleTypes,
-	});
+	err = note_mapping(ptr, size, p);
+	if (err)
+		ck_wire_cuMemUnmap(ctx, ptr, size);
+	return err;
 }
 
 CK_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
@@ -185,21 +300,30 @@ CK_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 
 	if (err)
 		return err;
+	close_to_program(ptr, size, false);
 	err = ck_wire_cuMemUnmap(ctx, ptr, size);
-	if (!err)
-		ckc_allocation_unmap(ptr, size);
-	return err;
+	if (err)
+		return err;
+	close_to_program(ptr, size, true);
+	ckc_allocation_unmap(ptr, size);
+	return CUDA_SUCCESS;
 }
 
 CK_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
 				  size_t count)
 {
 	uint64_t ctx, gained, lost;
-	CUmemAccessDesc *ids;
+	CUmemAccessDesc *ids = NULL, *devices;
 	CUresult err = ckc_enter_any(&ctx);
 
-	if (!err)
-		err = ckc_access_ids(desc, count, &ids, &gained, &lost);
+	if (err)
+		return err;
+	devices = desc && count > 0 ? calloc(count, sizeof(*devices)) : NULL;
+	if (!devices)
+		return desc && count > 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	count = translate_access(ptr, desc, count, devices);
+	err = ckc_access_ids(devices, count, &ids, &gained, &lost);
+	free(devices);
 	if (err)
 		return err;
 	err = ck_wire_set_access(ctx, ptr, size, ids, count * sizeof(*ids));
@@ -212,12 +336,18 @@ CK_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAcces
 CK_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
 				  CUdeviceptr ptr)
 {
+	CUmemAccessDesc wanted, device;
 	CUmemLocation at;
 	uint64_t ctx;
 	CUresult err = ckc_enter_any(&ctx);
 
-	if (!err)
-		err = flags && location ? ckc_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
+	if (!err && (!flags || !location))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (err)
+		return err;
+	wanted = (CUmemAccessDesc){.location = *location};
+	translate_access(ptr, &wanted, 1, &device);
+	err = ckc_location_id(&device.location, &at);
 	return err ? err : ck_wire_cuMemGetAccess(ctx, flags, &at, ptr);
 }
 

@@ -23,6 +23,14 @@ def test_two_devices_in_any_order_do_as_one(pair, app, name, transport, order):
     assert result.status == 0
 
 
+@pytest.mark.parametrize("order", ("0,1", "1,0"))
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_cpu_and_kernels_use_memory_of_the_host_in_turn(pair, app, transport, order):
+    """Memory of cuMemCreate whose location is the host: it grows, and moves to other addresses with what the CPU wrote last."""
+    result = run([app("host_vmm")], client_env(pair.address(transport), CUDA_VISIBLE_DEVICES=order))
+    assert (result.status, result.out) == (0, "3 blocks of the host were used by both sides, at two places\n"), result.err
+
+
 @pytest.mark.parametrize("settings", ({}, {"CRICKET_DEBUG": "no-arena"}), ids=("leases", "no leases"))
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_copies_find_memory_of_a_device_that_is_not_current(pair, app, transport, settings):
