@@ -70,6 +70,8 @@ APPS = (
     App("Numba", "numba_kernels.py"),
     App("Taichi", "taichi_fields.py"),
     App("XGBoost", "xgboost_train.py"),
+    App("ONNX Runtime: CUDA provider", "onnx_runtime.py"),
+    App("CTranslate2: Whisper", "ctranslate2_whisper.py"),
     App("llama.cpp: server, GGUF of 8 bits", "llama_cpp.py"),
     App("C: cuBLAS, cuFFT", "cuda_c.py"),
 )
