@@ -18,7 +18,7 @@
 #include "util/until.h"
 #include "util/util.h"
 
-/* The server keeps what it has promised for twice as long (server/store/held_chunks.c). */
+/* The server keeps what it has promised for twice as long (server/store/held_reads.c). */
 #define PROMISE_NS 5000000000u
 /* After an answer that was of no use, the next question comes with one of so many uploads. */
 #define PAUSE 16
