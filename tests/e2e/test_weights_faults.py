@@ -1,0 +1,183 @@
+"""tests/e2e/test_weights_faults.py - kept uploads at bad times: files that change without a trace, full disks, programs that are killed."""
+import contextlib
+import mmap
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PRODUCTS, ended, start, wait_until
+from stranger import name_of
+from test_held_weights import lists, load, old_file  # noqa: F401
+from test_weights import MIB, PROGRAM, cricket, place  # noqa: F401
+
+SLOW = {"CRICKET_DEBUG": "bw=100M"}     # the file of a place takes two seconds
+
+
+@contextlib.contextmanager
+def disk(folder, options=""):
+    """FOLDER is in memory."""
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", *(["-o", options] if options else []), "tmpfs", folder], capture_output=True).returncode != 0:
+        pytest.skip("mount needs root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def begun(here, **env):
+    return start([sys.executable, "-c", PROGRAM, str(here.file), "map"], here.env(**env))
+
+
+def make_whole(here):
+    """The next starts work, and complete the store; nothing of files that were half written remains."""
+    size = here.file.stat().st_size
+    here.server.wait_idle()
+    here.upload()
+    assert here.upload() < size / 50
+    assert here.stored() == size
+    assert all(name_of(chunk.read_bytes()).hex() == chunk.name for chunk in here.chunks())
+    assert not list(here.cache.glob("store/*/tmp.*"))
+
+
+def test_a_change_without_a_trace_is_sent(place, tmp_path):  # noqa: F811
+    """In memory, the kernel does not note when a mapped file is written: size and all times stay."""
+    with disk(tmp_path / "memory"):
+        here = place()
+        here.file = tmp_path / "memory" / "weights"
+        here.write(12 * MIB)
+        here.upload()
+        before = here.file.stat()
+        with open(here.file, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+            mapping[5 * MIB] ^= 1
+        after = here.file.stat()
+        assert (before.st_ino, before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (after.st_ino, after.st_size, after.st_mtime_ns,
+                                                                                         after.st_ctime_ns)
+        assert 2 * MIB <= here.upload() < 3 * MIB
+
+
+def test_another_file_of_the_same_name_size_and_time_is_sent(place):  # noqa: F811
+    here = place()
+    size, times = here.file.stat().st_size, here.file.stat()
+    here.upload()
+    here.file.rename(here.folder / "old")
+    here.write(size, seed=2)
+    os.utime(here.file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert here.upload() >= size
+
+
+def test_a_truncated_file_is_another_one(place):  # noqa: F811
+    here = place()
+    size = here.file.stat().st_size
+    here.upload()
+    os.truncate(here.file, size // 2)
+    here.upload()
+    os.truncate(here.file, size)    # the rest is zeros now
+    here.upload()
+    assert here.upload() < size / 50
+
+
+@pytest.mark.parametrize("damage", ["flipped", "shorter", "longer", "empty"])
+def test_a_damaged_list_of_a_start_only_costs_time(place, old_file, damage):  # noqa: F811
+    here = place()
+    load(here, old_file)
+    here.server.wait_idle()
+    [file] = here.cache.glob("store/*/starts/*")
+    content = bytearray(file.read_bytes())
+    if damage == "flipped":
+        for at in range(0, len(content), 32):
+            content[at] ^= 1
+    file.write_bytes({"flipped": content, "shorter": content[:-7], "longer": content + random.randbytes(1 << 20), "empty": b""}[damage])
+    for _ in range(2):
+        load(here, old_file)
+        here.server.wait_idle()
+    assert lists(here) == [len(here.chunks())]
+
+
+def test_a_full_disk_is_no_error(place, tmp_path):  # noqa: F811
+    with disk(tmp_path / "cache", "size=12m"):
+        here = place()
+        for _ in range(2):
+            here.upload()
+        assert 0 < here.stored() <= 12 * MIB
+        assert all(name_of(chunk.read_bytes()).hex() == chunk.name for chunk in here.chunks())
+        assert not list(here.cache.glob("store/*/tmp.*"))
+
+
+def test_a_full_disk_of_the_client_is_no_error(place, tmp_path):  # noqa: F811
+    """There is room for a page of the index."""
+    with disk(tmp_path / "home", "size=8k"):
+        here = place()
+        for _ in range(2):
+            here.upload()
+        assert here.stored() == here.file.stat().st_size
+
+
+def test_two_programs_at_once(place):  # noqa: F811
+    here = place()
+    size = here.file.stat().st_size
+    programs = [begun(here) for _ in range(3)]
+    for program in programs:
+        result = ended(program, 60)
+        assert result.status == 0 and result.out.startswith("True"), result.err
+    assert here.stored() == size
+    assert here.upload() < size / 50
+
+
+def test_the_store_is_emptied_while_programs_start(place):  # noqa: F811
+    here = place()
+    here.upload()
+    programs = [begun(here) for _ in range(2)]
+    while any(program.poll() is None for program in programs):
+        assert cricket(here, "store", "-s", here.server.address("tcp"), "empty") == (0, "", "")
+    for program in programs:
+        result = ended(program, 60)
+        assert result.status == 0 and result.out.startswith("True"), result.err
+    make_whole(here)
+
+
+def kill_one(here, who, program):
+    """The program may have come to its end just now; it never reports success over bytes that did not arrive."""
+    with contextlib.suppress(ProcessLookupError, IndexError):
+        os.kill(program.pid if who == "client" else here.server.workers()[0], signal.SIGKILL)
+    result = ended(program, 60)
+    assert result.status != 0 or result.out.startswith("True"), result.err
+
+
+@pytest.mark.parametrize("chunks", [0, 1, 6, 11])
+@pytest.mark.parametrize("who", ["client", "worker"])
+def test_killed_in_the_middle(place, who, chunks):  # noqa: F811
+    """The file has 13 chunks."""
+    here = place()
+    program = begun(here, **SLOW)
+    wait_until(lambda: len(here.chunks()) >= chunks and (here.server.workers() or program.poll() is not None), 30, "some chunks are kept")
+    kill_one(here, who, program)
+    make_whole(here)
+
+
+@pytest.mark.parametrize("who", ["client", "worker"])
+def test_killed_at_a_second_start(place, who):  # noqa: F811
+    here = place()
+    here.upload()
+    here.server.wait_idle()
+    program = begun(here)
+    wait_until(lambda: here.server.workers() or program.poll() is not None, 30, "the session has begun")
+    kill_one(here, who, program)
+    make_whole(here)
+
+
+def test_put_that_is_killed_goes_on_later(place):  # noqa: F811
+    here = place()
+    address = here.server.address("tcp")
+    put = start([PRODUCTS / "cricket", "put", address, here.file], here.env(CRICKET_STATS="0", **SLOW))
+    wait_until(lambda: len(here.chunks()) >= 3, 30, "the first chunks are stored")
+    os.kill(put.pid, signal.SIGKILL)
+    assert ended(put, 60).out == ""
+    here.server.wait_idle()
+    status, out, err = cricket(here, "put", address, here.file)
+    assert (status, err) == (0, "") and int(out.split()[-1]) >= 3 * MIB, out
+    make_whole(here)
