@@ -71,7 +71,9 @@ struct ckc_bridges {
 	_Atomic uint64_t numbers;	  /* of copies */
 };
 
-struct ckc_kept {	     /* stored_upload.c */
+#define CKC_FILLED 1024
+
+struct ckc_kept {	     /* stored_upload.c, stored_pays.c */
 	_Atomic bool proven; /* the server had the bytes of one, or the network's rate is known */
 	/* the network was to be measured; a long round trip may hide its rate */
 	_Atomic bool sampled;
@@ -84,6 +86,10 @@ struct ckc_kept {	     /* stored_upload.c */
 	 * lacked, and of those that it had */
 	_Atomic uint64_t bytes[2], ns[2];
 	_Atomic bool slow; /* they were slower than to send the bytes: do not retry */
+	/* where unknown bytes of other memory than files went, by the hash of the address; bytes
+	 * for such places that had been filled before */
+	_Atomic uint64_t filled[CKC_FILLED];
+	_Atomic uint64_t refilled;
 };
 
 struct ckc_promises { /* held_upload.c */

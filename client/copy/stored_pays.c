@@ -18,8 +18,9 @@ CK_LOG_DEFINE("client");
 #define REHASH_MOST 200000000u /* the same for bytes that are hashed before they are sent */
 #define MEMORY_MIN ((size_t)16 << 20) /* of memory that is not mapped from a file */
 #define PLAIN_TIMES 16
-#define MEASURE_MIN ((size_t)8 << 20) /* a shorter upload does not show the network's rate, */
-#define JUDGE_MIN ((size_t)32 << 20)  /* and tensors of a few MiB whether it pays only together */
+#define REFILL_MOST ((size_t)256 << 20) /* of bytes that may be batches of data */
+#define MEASURE_MIN ((size_t)8 << 20)	/* a shorter upload does not show the network's rate, */
+#define JUDGE_MIN ((size_t)32 << 20)	/* and tensors of a few MiB whether it pays only together */
 
 static bool mode_is(const char *word)
 {
@@ -81,6 +82,13 @@ static bool is_plain(struct ckc_kept *k, const void *bytes)
 	return true;
 }
 
+static void note_plain(struct ckc_kept *k, const struct ckc_upload_source *source)
+{
+	k->plain_lo = source->lo;
+	k->plain_hi = source->hi;
+	k->plain_left = PLAIN_TIMES;
+}
+
 bool ckc_stored_pays_open(struct ckc_client *c, const void *bytes, size_t size,
 			  struct ckc_upload_source *source)
 {
@@ -91,11 +99,22 @@ bool ckc_stored_pays_open(struct ckc_client *c, const void *bytes, size_t size,
 	if (ckc_upload_source_open(bytes, size, source) == 0) {
 		if (pays_for(c, source->file, size))
 			return true;
-		k->plain_lo = source->lo;
-		k->plain_hi = source->hi;
-		k->plain_left = PLAIN_TIMES;
+		note_plain(k, source);
 	}
 	ckc_upload_source_close(source);
+	return false;
+}
+
+bool ckc_stored_pays_new(struct ckc_client *c, const struct ckc_upload_source *source, uint64_t dst,
+			 size_t size)
+{
+	struct ckc_kept *k = &c->copying->kept;
+	_Atomic uint64_t *place = &k->filled[ck_hash_key(&dst, sizeof(dst)) % CKC_FILLED];
+
+	if (source->file || atomic_exchange(place, dst) != dst ||
+	    atomic_fetch_add(&k->refilled, size) < REFILL_MOST)
+		return true;
+	note_plain(k, source);
 	return false;
 }
 

@@ -32,6 +32,12 @@ bool ckc_stored_pays_hashing(struct ckc_client *c);
 bool ckc_stored_pays_open(struct ckc_client *c, const void *bytes, size_t size,
 			  struct ckc_upload_source *source);
 
+/* The bytes of @source are not in the index. False: they are one of many such uploads, not from
+ * files, for device memory that was filled before. These are the data of a program that runs: to
+ * keep them would remove what a start needs. */
+bool ckc_stored_pays_new(struct ckc_client *c, const struct ckc_upload_source *source, uint64_t dst,
+			 size_t size);
+
 /* Take the rate that an earlier session has measured for this server, if this one has not measured
  * any; and note this session's. In the file @index (client/copy/chunk_index.h). */
 void ckc_stored_recall_link(struct ckc_client *c, int index);

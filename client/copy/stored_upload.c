@@ -380,7 +380,9 @@ bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err)
 		return false;
 	if (ckc_stored_pays_open(c, reached.host, copy->size, &source)) {
 		ck_private_fd_take(&index, ckc_chunk_index_open(), false);
-		takes = ck_private_fd_number(&index) >= 0;
+		takes = ck_private_fd_number(&index) >= 0 &&
+			(ckc_chunk_is_known(&lookup, 0, copy->size) ||
+			 ckc_stored_pays_new(c, &source, copy->device, copy->size));
 		if (takes) {
 			ckc_stored_recall_link(c, ck_private_fd_number(&index));
 			*err = upload_parts(&reached, &lookup);

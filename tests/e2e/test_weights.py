@@ -137,6 +137,46 @@ def test_a_tensor_of_a_new_file_is_sent_once(place):
     assert here.upload("part") < size / 50
 
 
+# Fill 32 MiB of the device from memory, each time with one of so many different contents; fetch them, and compare.
+BATCHES = """
+import ctypes, random, sys
+cuda = ctypes.CDLL(None)
+context, dptr, size = ctypes.c_void_p(), ctypes.c_uint64(), 32 << 20
+times, different = map(int, sys.argv[1:])
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(dptr), ctypes.c_size_t(size)) == 0
+source, back = ctypes.create_string_buffer(random.Random(5).randbytes(size), size), ctypes.create_string_buffer(size)
+for i in range(times):
+    for at in range(0, size, 4096):
+        source[at:at + 2] = (i % different).to_bytes(2, "little")
+    assert cuda.cuMemcpyHtoD_v2(dptr, source, ctypes.c_size_t(size)) == 0
+assert cuda.cuMemcpyDtoH_v2(back, dptr, ctypes.c_size_t(size)) == 0
+print(source.raw == back.raw)
+"""
+
+
+def batches(here, times, different):
+    result = run([sys.executable, "-c", BATCHES, times, different], here.env())
+    assert (result.status, result.out) == (0, "True\n"), result.err
+    return sent_by(result.err)
+
+
+def test_batches_do_not_fill_the_store(place):
+    """Nothing repeats: of what goes to the same memory, 256 MiB are kept after the first time."""
+    here = place("--store-size", "512M")
+    size = here.file.stat().st_size
+    here.upload()
+    batches(here, 18, 18)
+    assert here.stored() <= size + (32 + 256 + 32) * MIB
+    assert here.upload() < size / 50
+
+
+def test_weights_that_move_to_the_device_again_and_again_are_sent_once(place):
+    assert batches(place(), 14, 2) < 2.1 * 32 * MIB
+
+
 def test_a_change_is_sent(place):
     here = place()
     size = here.file.stat().st_size
