@@ -49,6 +49,8 @@ static const struct ck_env_word words[] = {
 	 "number of GPUs, at most 8"},
 	{EMU, "memory", "CRICKET_EMU_MEMORY", "2G", CK_ENV_NUMBER, CK_ENV_EMU, NULL,
 	 "memory of each GPU, in bytes"},
+	{EMU, "context", NULL, "0", CK_ENV_NUMBER, CK_ENV_EMU, NULL,
+	 "memory of its GPU that each context takes, in bytes"},
 	{EMU, "machine", "CRICKET_EMU_MACHINE", "0", CK_ENV_NUMBER, CK_ENV_EMU, NULL,
 	 "number of the machine, 0 to 255; GPUs of different machines have\n"
 	 "different UUIDs"},

@@ -75,6 +75,7 @@ int ck_emu_devices_init(void)
 {
 	long wanted = ck_env_word_number("CRICKET_EMU", "devices");
 	long memory = ck_env_word_number("CRICKET_EMU", "memory");
+	long context = ck_env_word_number("CRICKET_EMU", "context");
 	int count, chosen[CK_EMU_MAX_DEVICES];
 
 	wanted = ck_max(0l, ck_min(wanted, (long)CK_EMU_MAX_DEVICES));
@@ -89,6 +90,7 @@ int ck_emu_devices_init(void)
 		devices[i].number = devices[i].bus = chosen[i];
 		uuid_of(chosen[i], devices[i].uuid);
 		devices[i].memory_total = (size_t)memory;
+		devices[i].context_memory = (size_t)ck_max(context, 0l);
 		devices[i].primary_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PRIMARY);
 	}
 	device_count = count;

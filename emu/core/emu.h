@@ -143,7 +143,8 @@ struct ck_emu_device {
 	int number;  /* the same device, whoever counts */
 	int bus;     /* of PCI; a process that moves to another device keeps what it was told */
 	unsigned char uuid[16];
-	size_t memory_total; /* bytes */
+	size_t memory_total;   /* bytes */
+	size_t context_memory; /* of it that each context takes */
 	struct ck_emu_context *primary;
 	struct ck_mutex primary_lock; /* retain, release, reset */
 	unsigned int primary_count;
@@ -192,6 +193,7 @@ struct ck_emu_context {
 	atomic_uint peers; /* mask of devices that kernels may reach */
 	atomic_size_t limits[CK_EMU_LIMITS];
 	atomic_size_t heap_used; /* bytes taken by malloc in kernels */
+	size_t memory;		 /* bytes of the device that it takes itself */
 	/* owned by engine.c, under engine.h's lock */
 	struct ck_emu_stream *legacy;
 	struct ck_emu_stream *gate; /* its commands are waited for by all others; NULL: none yet */

@@ -30,6 +30,9 @@ struct ck_emu_hooks {
 	 * gone. */
 	void (*context_stop)(const struct ck_emu_context *context);
 	void (*context_end)(const struct ck_emu_context *context);
+	/* Bytes of the device that no range has: false when there are too few. And back. */
+	bool (*memory_take)(int device, size_t size);
+	void (*memory_give)(int device, size_t size);
 	/* A stream is being destroyed. */
 	void (*stream_end)(struct ck_emu_stream *stream);
 

@@ -28,6 +28,8 @@ static void context_end(const struct ck_emu_context *context)
 static const struct ck_emu_hooks hooks = {
 	.context_stop = ck_emu_capture_leave_all,
 	.context_end = context_end,
+	.memory_take = ck_emu_arena_take,
+	.memory_give = ck_emu_arena_give,
 	.stream_end = ck_emu_capture_leave,
 	.capture_check = ck_emu_capture_check,
 	.capture_unsafe = ck_emu_capture_unsafe,

@@ -60,11 +60,27 @@ struct ck_emu_context *ck_emu_context_create(struct ck_emu_device *device, unsig
 	return context;
 }
 
+/* ck_emu_context_clear() returns what it takes, also after an error. */
+static int context_begin(struct ck_emu_context *context)
+{
+	const struct ck_emu_device *device = context->device;
+
+	if (!ck_emu_hooks->memory_take(device->ordinal, device->context_memory))
+		return -ENOMEM;
+	context->memory = device->context_memory;
+	return ck_emu_context_start(context);
+}
+
 int ck_emu_context_reset(struct ck_emu_context *context)
 {
+	int ret;
+
 	settings_reset(context);
 	atomic_store(&context->live, true);
-	return ck_emu_context_start(context);
+	ret = context_begin(context);
+	if (ret < 0)
+		ck_emu_context_clear(context);
+	return ret;
 }
 
 /* An object that goes with its context; functions, levels and references go with their owners. */
@@ -94,6 +110,8 @@ bool ck_emu_context_clear(struct ck_emu_context *context)
 	ck_emu_print_flush(context);
 	objects_sweep(context);
 	ck_emu_hooks->context_end(context);
+	ck_emu_hooks->memory_give(context->device->ordinal, context->memory);
+	context->memory = 0;
 	return true;
 }
 
@@ -133,8 +151,7 @@ static CUresult context_make(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	context = ck_emu_context_create(device, flags);
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (ck_emu_context_start(context) < 0 ||
-	    ck_emu_object_publish(&context->base) != CUDA_SUCCESS)
+	if (context_begin(context) < 0 || ck_emu_object_publish(&context->base) != CUDA_SUCCESS)
 		goto clear;
 	if (ck_emu_thread_push(context, (CUcontext)context) < 0) {
 		ck_emu_object_retract(&context->base);

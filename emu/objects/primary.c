@@ -45,7 +45,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	ck_lock(&device->primary_lock);
 	if ((device->primary_count == 0 || !atomic_load(&device->primary->live)) &&
 	    ck_emu_context_reset(device->primary) < 0) {
-		atomic_store(&device->primary->live, false);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
 		device->primary_count++;
