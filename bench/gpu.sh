@@ -15,7 +15,8 @@
 #   pinned   20 s        a loop in which the CPU writes words of pinned memory and kernels use them: us a step
 #   profile 200 s        what the profilers of PyTorch, JAX and CuPy (PROFILE: some) say, natively and through the server; traces in $OUT/trace
 #   pool     90 s        two servers with a GPU each, as one list, and copies between them against plain sockets; needs two GPUs
-#   priority 150 s       requests beside training: natively, without a policy, with priorities
+#   priority 150 s       requests beside training: natively, without a policy, with priorities; PRIORITY_SERVICES=2 (90 s): two
+#                        programs that answer requests, natively and with priorities
 #   mps      60 s        eight small programs of one user: time slices, NVIDIA MPS, and share = "mps" of the policy
 #   ddp     180 s (90)   NCCL and PyTorch with a process for each GPU: natively, and in the workers of a server for each GPU; with
 #                        one GPU one rank. NCCL_LIBRARY: the server's NCCL, DDP_PARTS: "rate torch", DDP_TORCH: parts of torch_ddp.py, as fsdp
@@ -366,10 +367,13 @@ profile() {
 	tail -n 3 "$OUT"/profile*err
 }
 
-# A program that answers requests beside one that trains.
+# Programs that answer requests beside one that trains.
 priority() {
+	local seconds=$((QUICK ? 4 : 10)) services=${PRIORITY_SERVICES:-1} ways="native no-policy priority"
+	[ "$services" = 1 ] || { seconds=5; ways="native priority"; }
 	server_end
-	python3 bench/priority.py --driver "$DRIVER" --seconds "${PRIORITY_SECONDS:-$((QUICK ? 4 : 10))}" 2>> "$OUT/priority.err" | table
+	python3 bench/priority.py --driver "$DRIVER" --seconds "${PRIORITY_SECONDS:-$seconds}" --services "$services" --ways "$ways" \
+		2>> "$OUT/priority.err" | table
 	tail -n 5 "$OUT/priority.err"
 	server
 }

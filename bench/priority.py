@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """bench/priority.py - a program that answers requests beside one that trains, on one GPU.
 
-    bench/priority.py [--driver cuda|emu] [--seconds N] [--every MS] [--ways 'native no-policy priority']
+    bench/priority.py [--driver cuda|emu] [--seconds N] [--every MS] [--ways 'native no-policy priority'] [--services N]
 
 A small transformer answers a request every so many ms. A larger one trains as fast as it can. The rows: the latency of a
 request and the speed of training, each alone and both at once; natively, through a server without a policy, and with a
-policy in which the first program has the higher priority. p50 and p99 are in ms, the rate in steps a second. The programs reach the server over a unix socket and over TCP,
-so that they are two identities. Without PyTorch (--driver emu), both launch kernels that spin.
+policy in which the first program has the higher priority. p50 and p99 are in ms, the rate in steps a second. With --services,
+so many programs answer requests, and "alone" is without training. The programs reach the server over a unix socket and over
+TCP, so that they are two identities. Without PyTorch (--driver emu), all launch kernels that spin.
 """
 import argparse
 import json
@@ -112,21 +113,24 @@ def result(program, args):
 
 
 def run(kinds, args, addresses):
-    """The results of programs that run at the same time, by kind."""
-    programs = {kind: begin(kind, args, addresses[kind]) for kind in kinds}
-    for program in programs.values():
+    """The results of programs that run at the same time, in this order."""
+    programs = [begin(kind, args, addresses[kind]) for kind in kinds]
+    for program in programs:
         assert program.stdout.readline() == "ready\n"
-    for program in programs.values():
+    for program in programs:
         print(file=program.stdin, flush=True)
-    return {kind: result(program, args) for kind, program in programs.items()}
+    return [result(program, args) for program in programs]
 
 
 def measure(name, args, addresses):
-    alone = {kind: run([kind], args, addresses)[kind] for kind in ("serve", "train")}
-    both = run(("serve", "train"), args, addresses)
-    for kind, what in (("serve", "p50"), ("serve", "p99"), ("train", "rate")):
-        a, b = alone[kind][what], both[kind][what]
-        row(f"{name}: {kind} {what}", alone=round(a, 2), beside=round(b, 2), ratio=round(b / a, 2))
+    services = ["serve"] * args.services
+    alone = run(services, args, addresses) + run(["train"], args, addresses)
+    both = run([*services, "train"], args, addresses)
+    titles = ["serve"] if args.services == 1 else [f"serve {i + 1}" for i in range(args.services)]
+    whats = [(i, title, what) for i, title in enumerate(titles) for what in ("p50", "p99")]
+    for i, title, what in (*whats, (-1, "train", "rate")):
+        a, b = alone[i][what], both[i][what]
+        row(f"{name}: {title} {what}", alone=round(a, 2), beside=round(b, 2), ratio=round(b / a, 2))
 
 
 def main():
@@ -135,6 +139,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--every", type=float, default=40)
     parser.add_argument("--ways", default="native no-policy priority")
+    parser.add_argument("--services", type=int, default=1)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         args.native = folder
