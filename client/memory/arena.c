@@ -19,7 +19,7 @@ CK_LOG_DEFINE("client");
 #define SMALL_LEASE (16 * CK_CHUNK)	/* chunks to ask for when an allocation below one waits */
 #define OFFER_NS ((uint64_t)3000000000) /* the server waits twice as long */
 #define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
-#define TRIES 6				/* others may take what is returned */
+#define TRIES 64			/* others may take what is returned */
 #define QUIET_NS ((uint64_t)1000000000) /* for work that uses freed memory, */
 #define HELD_NS ((uint64_t)100000000)	/* and after such work has not ended */
 
@@ -248,12 +248,14 @@ static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size
 /*
  * The server has no room for @size bytes: take them from what has come meanwhile, by a lease or a
  * free of another thread. If they do not fit there, return it, so that a larger lease has room;
- * and ask other sessions to do so. False: there is no more. *@at is 0 if nothing was taken.
+ * and ask other sessions to do so. @again: as much seemed to be free before, so more is needed.
+ * False: there is no more. *@at is 0 if nothing was taken.
  */
-static bool make_room(struct ckc_arena *all, CUdevice device, size_t size,
+static bool make_room(struct ckc_arena *all, CUdevice device, size_t size, bool again,
 		      const struct ckc_user *user, uint64_t *at)
 {
 	struct ckc_arena_device *d = &all->devices[device];
+	size_t enough = again ? SIZE_MAX : CK_ALIGN_UP(size, CK_CHUNK);
 	bool any;
 
 	ck_lock(&all->lock);
@@ -262,7 +264,7 @@ static bool make_room(struct ckc_arena *all, CUdevice device, size_t size,
 	if (!*at)
 		any |= ckc_arena_return_all(user->context->client);
 	ck_unlock(&all->lock);
-	if (*at || any || ckc_arena_press(user->context->object.id, CK_ALIGN_UP(size, CK_CHUNK)))
+	if (*at || any || ckc_arena_press(user->context->object.id, enough))
 		return true;
 	ckc_user_messages_refused(user->context->client);
 	return false;
@@ -277,7 +279,7 @@ static CUresult take_more(struct ckc_arena *all, CUdevice device, size_t size,
 	CUresult err = lease_memory(all, device, first, unit, size, user, at);
 
 	for (int tries = 0; err == CUDA_ERROR_OUT_OF_MEMORY && tries < TRIES; tries++) {
-		if (first == unit && !make_room(all, device, size, user, at))
+		if (first == unit && !make_room(all, device, size, tries > 1, user, at))
 			break;
 		if (*at)
 			return CUDA_SUCCESS;

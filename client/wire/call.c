@@ -24,6 +24,8 @@
 
 CK_LOG_DEFINE("client");
 
+#define MEMORY_TRIES 16 /* each may have one other session leave the GPU */
+
 bool ckc_output_fetch(void)
 {
 	ck_output_args args = {0};
@@ -245,13 +247,24 @@ static CUresult call_server_once(struct ckc_client *c, struct ckc_exchange *x)
 	return handle_reply(c, t->lane, p, x, began);
 }
 
+/* Did not the call, but a command before it find no memory? It was not carried out: success of the
+ * call would hide that. */
+static bool is_of_command(struct ckc_client *c)
+{
+	int failed = 0;
+
+	ckc_route(c);
+	return ckc_session_offers(c, CK_PROC_command_failed) &&
+	       !ck_wire_command_failed(0, &failed) && failed;
+}
+
 /* The server has no memory for the call: is there any after this process has returned some? */
 static bool gained_memory(struct ckc_client *c, const struct ckc_exchange *x)
 {
 	const ck_head *args = x->args;
 	bool any = false;
 
-	if (ckc_aside || x->fd || x->sink || ck_procs[x->proc].nomem)
+	if (ckc_aside || x->fd || x->sink || ck_procs[x->proc].nomem || is_of_command(c))
 		return false;
 	ckc_each_hook(shortage, h) any |= h->run(c, args->ctx);
 	return any;
@@ -267,8 +280,9 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 {
 	CUresult err = call_server_once(c, x);
 
-	/* first this process returns memory, then others may */
-	for (int tries = 0; tries < 2 && lacks_memory(x, err) && gained_memory(c, x); tries++) {
+	/* first this process returns memory, then others may, one after the other */
+	for (int tries = 0; tries < MEMORY_TRIES && lacks_memory(x, err) && gained_memory(c, x);
+	     tries++) {
 		xdr_free(x->xdr_res, x->res);
 		memset(x->res, 0, ck_procs[x->proc].res_size);
 		err = call_server_once(c, x);

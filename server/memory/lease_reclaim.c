@@ -178,6 +178,17 @@ CUresult ck_serve_lease_press(struct cks_request *q, ck_lease_press_args *a,
 	return CUDA_SUCCESS;
 }
 
+/* Before a client looks for memory: was the OUT_OF_MEMORY of its call that of a command? */
+CUresult ck_serve_command_failed(struct cks_request *q, ck_command_failed_args *a,
+				 ck_command_failed_res *res)
+{
+	struct ck_chan *chan = q->chan;
+
+	(void)a;
+	res->failed = atomic_compare_exchange_strong(&q->session->failed_to, &chan, NULL);
+	return CUDA_SUCCESS;
+}
+
 bool cks_lease_make_room(struct cks_session *s, unsigned int round)
 {
 	request_memory(s, NULL, SIZE_MAX);

@@ -75,9 +75,10 @@ struct cks_session {
 	_Atomic uint64_t beside;  /* uploads beside the commands that have ended */
 	struct ck_mutex lock;	  /* with the condition: waiting for executed, and for beside */
 	struct ck_cond progress;
-	struct ck_spin spin;		/* of lanes, before they sleep */
-	_Atomic int async_error;	/* first CUresult of a failed command, until reported */
-	_Atomic uint64_t context_epoch; /* counts changes of contexts: threads bind again */
+	struct ck_spin spin;	 /* of lanes, before they sleep */
+	_Atomic int async_error; /* first CUresult of a failed command, until reported */
+	_Atomic(struct ck_chan *) failed_to; /* which learned last that it is OUT_OF_MEMORY */
+	_Atomic uint64_t context_epoch;	     /* counts changes of contexts: threads bind again */
 	struct cks_event_retime retime;
 	struct cks_faults faults; /* the last launches */
 	_Atomic bool used;	  /* it is in use: the watch reports it, and checks output */
@@ -117,6 +118,7 @@ struct cks_request {
 	size_t bulk_offset;    /* of the payload, in the record's body */
 	size_t bulk_size;
 	bool replied; /* the handler sent the reply itself (bulk) */
+	bool bounded; /* a quota refuses it: more memory would not help */
 	int broken;   /* -errno: the channel failed in the handler */
 };
 

@@ -171,6 +171,8 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 	cks_event_retime_call(&s->retime, proc);
 	if (!proc->noerr)
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
+	if (unlikely(err == CUDA_ERROR_OUT_OF_MEMORY))
+		atomic_store(&s->failed_to, l->chan);
 	err = err ? cks_lane_turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
 	if (waits)
 		cks_stream_holds_leave(&s->holds);

@@ -25,6 +25,7 @@
 static unsigned int refusals; /* of leases, to come */
 static CUresult why = CUDA_ERROR_OUT_OF_MEMORY;
 static unsigned int full; /* refusals of the driver's own memory */
+static bool earlier;	  /* they are of earlier commands */
 static int more;	  /* what others return */
 static CUstream one, two;
 static CUevent event;
@@ -75,6 +76,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		((ck_capture_graph_res *)res)->graph = OWN_POOL + 1;
 	else if (m->number == CK_PROC_lease_quiet)
 		((ck_lease_quiet_res *)res)->over = !busy;
+	else if (m->number == CK_PROC_command_failed)
+		((ck_command_failed_res *)res)->failed = earlier;
 	else if (m->number == CK_PROC_lease_press)
 		((ck_lease_press_res *)res)->more = more;
 	else if (m->number == CK_PROC_cuMemGetInfo_v2)
@@ -353,6 +356,23 @@ static void other_sessions_are_asked_before_an_allocation_fails(void **state)
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
+/* Others are faster, or the driver cannot use what is free: ask for more than there is. */
+static void it_asks_for_more_where_free_memory_is_not_enough(void **state)
+{
+	CUdeviceptr p = 7;
+
+	(void)state;
+	refusals = 20;
+	more = 1;
+	assert_int_equal(cuMemAlloc_v2(&p, LARGE), CUDA_SUCCESS);
+	assert_int_equal(sent(CK_PROC_lease_press), 20);
+	for (unsigned int i = 0; i < 20; i++)
+		assert_int_equal(
+			((const ck_lease_press_args *)peer_args(CK_PROC_lease_press, i))->size,
+			i < 2 ? LARGE : SIZE_MAX);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
 static void a_small_allocation_takes_less_where_memory_is_short(void **state)
 {
 	const ck_lease_args *lease;
@@ -494,6 +514,23 @@ static void others_are_asked_when_what_this_one_returns_is_too_little(void **sta
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
+/* That command was not carried out, whatever memory there is now. */
+static void a_command_that_found_no_memory_is_reported(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	why = CUDA_ERROR_INVALID_VALUE;
+	refusals = full = 1;
+	more = 1;
+	earlier = true;
+	assert_int_equal(cuMemAlloc_v2(&p, LARGE), CUDA_ERROR_OUT_OF_MEMORY);
+	why = CUDA_ERROR_OUT_OF_MEMORY;
+	earlier = false;
+	assert_int_equal(sent(CK_PROC_lease_press), 0);
+	assert_int_equal(full, 0);
+}
+
 static void rows_are_as_far_apart_as_the_driver_puts_them(void **state)
 {
 	CUdeviceptr p;
@@ -550,6 +587,7 @@ int main(void)
 		arena_test(free_memory_goes_back_before_an_allocation_fails),
 		arena_test(memory_that_work_may_use_goes_back_only_in_want_of_memory),
 		arena_test(other_sessions_are_asked_before_an_allocation_fails),
+		arena_test(it_asks_for_more_where_free_memory_is_not_enough),
 		arena_test(a_small_allocation_takes_less_where_memory_is_short),
 		arena_test(a_driver_without_such_memory_is_asked_for_its_own),
 		arena_test(leased_memory_that_is_free_counts_as_free),
@@ -557,6 +595,7 @@ int main(void)
 		arena_test(what_another_thread_has_been_granted_goes_back_for_the_driver),
 		arena_test(a_lease_on_its_way_counts_as_free),
 		arena_test(others_are_asked_when_what_this_one_returns_is_too_little),
+		arena_test(a_command_that_found_no_memory_is_reported),
 		arena_test(rows_are_as_far_apart_as_the_driver_puts_them),
 		arena_test(the_use_of_a_pool_is_known_here),
 	};
