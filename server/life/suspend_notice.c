@@ -86,10 +86,13 @@ void cks_suspend_explain(const struct cks_suspender *p, struct cks_session_info 
 
 	while (!why && (s = cks_workers_next(p->workers, s)) != NULL)
 		why = s == guest ? NULL : find_obstacle(p, s, guest);
-	if (!why)
-		return;
-	ck_debug("session %s gets no memory: session %s cannot be parked: %s",
-		 cks_session_name(guest, name), cks_session_name(s, other), why);
-	snprintf(line, sizeof(line), "no GPU memory: a session cannot be parked: %.52s", why);
+	if (why)
+		ck_debug("session %s gets no memory: session %s cannot be parked: %s",
+			 cks_session_name(guest, name), cks_session_name(s, other), why);
+	if (why)
+		snprintf(line, sizeof(line), "no GPU memory: a session cannot be parked: %.52s",
+			 why);
+	else
+		snprintf(line, sizeof(line), "no GPU memory: no other session could be parked");
 	cks_workers_send_refusal(guest, line);
 }

@@ -203,14 +203,18 @@ static bool have_it_leave(struct cks_suspender *p, struct cks_session_info *s,
 static bool make_room(struct cks_suspender *p, const struct cks_session_info *guest, int64_t now,
 		      int64_t *next)
 {
-	struct cks_suspend_wish wish = {.park = !p->anywhere};
-	struct cks_session_info *s = choose_kept(p, guest, now);
+	struct cks_suspend_wish wish;
+	struct cks_session_info *s;
 
-	if (!s && cks_disconnected_give_way(p->workers, guest))
-		return true;
-	if (!s)
-		s = choose(p, guest, now, &wish, next);
-	return s && have_it_leave(p, s, guest, wish, now);
+	do {
+		wish = (struct cks_suspend_wish){.park = !p->anywhere};
+		s = choose_kept(p, guest, now);
+		if (!s && cks_disconnected_give_way(p->workers, guest))
+			return true;
+		if (!s)
+			s = choose(p, guest, now, &wish, next);
+	} while (s && !have_it_leave(p, s, guest, wish, now)); /* then it is spared */
+	return s;
 }
 
 /* --- sessions that allocate */
@@ -267,8 +271,7 @@ static void refuse_memory_request(struct cks_suspender *p, struct cks_session_in
 	} else if (u->memory_request == CK_MEMORY_REQUEST_ALONE) {
 		answer_memory_request(p, s, CK_CONTROL_ALONE);
 	} else {
-		/* it waits a moment for memory that others return */
-		u->memory_request = CK_NO_MEMORY_REQUEST;
+		answer_memory_request(p, s, CK_CONTROL_NONE);
 	}
 }
 

@@ -28,15 +28,23 @@ void cks_lease_freeze(struct cks_session *s, bool frozen)
 	ck_unlock(&l->lock);
 }
 
-void cks_lease_await_thaw(struct cks_session *s)
+static bool is_frozen(struct cks_leases *l)
 {
-	struct cks_leases *l = s->leases;
-	const struct timespec until = ck_until(MOST_S * 1000 * CK_NS_PER_MS);
+	bool frozen;
+
+	ck_lock(&l->lock);
+	frozen = l->frozen;
+	ck_unlock(&l->lock);
+	return frozen;
+}
+
+static void wait_for_thaw(struct cks_leases *l, const struct timespec *until)
+{
 	int err = 0;
 
 	ck_lock(&l->lock);
 	while (l->frozen && err != ETIMEDOUT)
-		err = ck_cond_timedwait(&l->thawed, &l->lock, &until);
+		err = ck_cond_timedwait(&l->thawed, &l->lock, until);
 	if (l->frozen) {
 		l->frozen = false;
 		ck_warn("another session has been resuming for %d s: allocating without waiting "
@@ -44,4 +52,19 @@ void cks_lease_await_thaw(struct cks_session *s)
 			MOST_S);
 	}
 	ck_unlock(&l->lock);
+}
+
+/* The session itself may leave the GPU meanwhile. */
+void cks_lease_await_thaw(struct cks_request *q)
+{
+	struct cks_leases *l = q->session->leases;
+	const struct timespec until = ck_until(MOST_S * 1000 * CK_NS_PER_MS);
+
+	while (is_frozen(l)) {
+		if (q->pass)
+			cks_gate_leave(q->pass);
+		wait_for_thaw(l, &until);
+		if (q->pass)
+			cks_gate_enter(&q->session->gate, q->pass);
+	}
 }

@@ -231,7 +231,7 @@ CUresult cks_lease(struct cks_session *s, CUdevice device, CUdeviceptr at, size_
 CUresult ck_serve_lease(struct cks_request *q, ck_lease_args *a, ck_lease_res *res)
 {
 	(void)res;
-	cks_lease_await_thaw(q->session);
+	cks_lease_await_thaw(q);
 	return cks_lease(q->session, a->device, a->at, a->size, a->unit);
 }
 

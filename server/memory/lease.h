@@ -50,7 +50,14 @@ struct cks_leases {
 	struct cks_ended_stream *ended; /* streams that were destroyed before their work was over */
 	bool unsure;			/* some are not in the list */
 	/* the server's answer to a request for memory */
-	_Atomic enum { CK_ROOM_ASKED, CK_ROOM_ALONE, CK_ROOM_COMING, CK_ROOM_MADE } room;
+	_Atomic enum {
+		CK_ROOM_ASKED,
+		CK_ROOM_ALONE,
+		CK_ROOM_NONE,
+		CK_ROOM_COMING,
+		CK_ROOM_MADE
+	} room;
+	_Atomic unsigned int askers; /* threads that wait for it */
 };
 
 #define CK_LEASE_CHUNK ((size_t)2 << 20) /* units are whole chunks */
@@ -116,9 +123,9 @@ void cks_lease_open_gate(struct cks_session *session);
 
 /* Another session returns to the GPU, or no longer does. */
 void cks_lease_freeze(struct cks_session *session, bool frozen);
-/* Wait until none does, at most a minute. Call before each allocation of device memory, without
- * locks. */
-void cks_lease_await_thaw(struct cks_session *session);
+/* Wait until none does, at most a minute, outside of the gate. Call before each allocation of
+ * device memory, without locks. */
+void cks_lease_await_thaw(struct cks_request *q);
 
 /* --- lease_ahead.c */
 
@@ -141,12 +148,14 @@ void cks_lease_return_free(struct cks_session *session);
 /* The session is about to leave the GPU: have the client return free memory, and wait for that a
  * little. */
 void cks_lease_trim(struct cks_session *session);
-/* The server's answers: there is no other session to ask; one leaves the GPU; it has left. */
+/* The server's answers: there is no other session to ask; there are others, and none leaves the
+ * GPU; one leaves; it has left. */
 void cks_lease_alone(struct cks_session *session);
+void cks_lease_refused(struct cks_session *session);
 void cks_lease_coming(struct cks_session *session);
 void cks_lease_made(struct cks_session *session);
 /* After OUT_OF_MEMORY for what is no allocation, number @round from 0 on: have other sessions give
- * room. True: try again. */
-bool cks_lease_make_room(struct cks_session *session, unsigned int round);
+ * room, and wait for it outside of the gate. True: try again. */
+bool cks_lease_make_room(struct cks_request *q, unsigned int round);
 
 #endif

@@ -116,7 +116,7 @@ CUresult ck_serve_lease_keep(struct cks_request *q, ck_lease_keep_args *a, void 
 
 	(void)a;
 	(void)res;
-	cks_lease_await_thaw(s);
+	cks_lease_await_thaw(q);
 	ck_lock(&s->leases->lock);
 	late = offer->expired;
 	offer->kept = true;

@@ -17,10 +17,11 @@
 
 CK_LOG_DEFINE("server");
 
-#define PATIENCE_MS 300
+#define ANSWER_MS 10000 /* for the server's answer */
+#define PATIENCE_MS 300 /* for memory that others return, if none leaves the GPU */
 #define PAUSE_MS 2
 #define GRACE_MS 500
-#define ROUNDS 16
+#define ROUNDS 64     /* in each, one session may leave */
 #define RETURN_MS 500 /* for a client at the end of a slow link */
 
 CUresult ck_serve_lease_watch(struct cks_request *q, ck_lease_watch_args *a, void *res)
@@ -88,6 +89,11 @@ void cks_lease_alone(struct cks_session *s)
 	s->leases->room = CK_ROOM_ALONE;
 }
 
+void cks_lease_refused(struct cks_session *s)
+{
+	s->leases->room = CK_ROOM_NONE;
+}
+
 void cks_lease_coming(struct cks_session *s)
 {
 	s->leases->room = CK_ROOM_COMING;
@@ -109,6 +115,31 @@ static void look_at_free(struct cks_session *s, struct cks_pass *pass, size_t *f
 		cks_gate_leave_uncounted(pass);
 }
 
+/* How long to wait on, after @left ms, for what the server says or others return. */
+static int patience(const struct cks_session *s, int left)
+{
+	switch (s->leases->room) {
+	case CK_ROOM_ASKED:
+		return left;
+	case CK_ROOM_NONE:
+		return ck_min(left, PATIENCE_MS);
+	case CK_ROOM_COMING: /* it has more to say */
+		return ANSWER_MS;
+	default:
+		return 0;
+	}
+}
+
+/* Memory was found without the server. It need not make room for this session any more, unless
+ * another thread waits. */
+static void end_request(struct cks_session *s)
+{
+	if (s->leases->askers == 1)
+		s->press(false);
+	/* another session that returns may take it first: then ask again */
+	s->leases->room = CK_ROOM_MADE;
+}
+
 /*
  * Wait until @size bytes are free, the server has no more to say, or some time has passed. While
  * another session leaves the GPU, the server has more to say. False: the session itself leaves.
@@ -119,20 +150,16 @@ static bool await_memory(struct cks_session *s, struct cks_pass *pass, size_t si
 	size_t free = 0;
 	int free_ms = 0;
 
-	for (int ms = 0; ms < PATIENCE_MS || s->leases->room == CK_ROOM_COMING; ms += PAUSE_MS) {
+	for (int left = ANSWER_MS; left > 0; left = patience(s, left - PAUSE_MS)) {
 		if (pass && cks_gate_is_parked(&s->gate))
 			return false;
 		look_at_free(s, pass, &free);
 		free_ms = free >= size ? free_ms + PAUSE_MS : 0;
 		/* while another session moves, what is free may be for that one */
 		if (free_ms > (s->leases->room == CK_ROOM_COMING ? GRACE_MS : 0)) {
-			s->press(false);
-			/* another that returns may take it first: then ask again */
-			s->leases->room = CK_ROOM_MADE;
+			end_request(s);
 			break;
 		}
-		if (s->leases->room == CK_ROOM_ALONE || s->leases->room == CK_ROOM_MADE)
-			break;
 		nanosleep(&pause, NULL);
 	}
 	return true;
@@ -147,6 +174,7 @@ static size_t request_memory(struct cks_session *s, struct cks_pass *pass, size_
 {
 	bool answered = false;
 
+	s->leases->askers++;
 	while (!answered) {
 		s->leases->room = CK_ROOM_ASKED;
 		if (!s->press || s->press(true) < 0)
@@ -157,6 +185,7 @@ static size_t request_memory(struct cks_session *s, struct cks_pass *pass, size_
 		if (pass)
 			cks_gate_enter(&s->gate, pass);
 	}
+	s->leases->askers--;
 	return cks_meter_free();
 }
 
@@ -189,9 +218,13 @@ CUresult ck_serve_command_failed(struct cks_request *q, ck_command_failed_args *
 	return CUDA_SUCCESS;
 }
 
-bool cks_lease_make_room(struct cks_session *s, unsigned int round)
+bool cks_lease_make_room(struct cks_request *q, unsigned int round)
 {
-	request_memory(s, NULL, SIZE_MAX);
+	struct cks_session *s = q->session;
+
+	if (!s->press || q->bounded)
+		return false;
+	request_memory(s, q->pass, SIZE_MAX);
 	return s->leases->room == CK_ROOM_MADE ? round < ROUNDS
 					       : s->leases->room != CK_ROOM_ALONE && round == 0;
 }

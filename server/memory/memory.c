@@ -59,7 +59,7 @@ CUresult ck_serve_cuMemAlloc_v2(struct cks_request *q, cuMemAlloc_v2_args *a,
 	CUdeviceptr address = 0;
 	CUresult err;
 
-	cks_lease_await_thaw(q->session);
+	cks_lease_await_thaw(q);
 	err = cks_memory_alloc(q->session->memory, q->ctx, a->bytesize, &address);
 	res->dptr = address;
 	return err;
@@ -74,7 +74,7 @@ CUresult ck_serve_cuMemAllocPitch_v2(struct cks_request *q, cuMemAllocPitch_v2_a
 
 	if (!ck_driver.cuMemAllocPitch_v2 || !ck_driver.cuMemFree_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	cks_lease_await_thaw(q->session);
+	cks_lease_await_thaw(q);
 	err = ck_driver.cuMemAllocPitch_v2(&address, &pitch, a->WidthInBytes, a->Height,
 					   a->ElementSizeBytes);
 	if (!err)
@@ -100,7 +100,7 @@ CUresult ck_serve_cuMemAllocAsync(struct cks_request *q, cuMemAllocAsync_args *a
 	CUstream stream;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 
-	cks_lease_await_thaw(q->session);
+	cks_lease_await_thaw(q);
 	if (cks_stream_find(q, a->hStream, &stream))
 		err = alloc_async(q->session->memory, a->bytesize, NULL, stream, &address);
 	res->dptr = address;
@@ -115,7 +115,7 @@ CUresult ck_serve_cuMemAllocFromPoolAsync(struct cks_request *q, cuMemAllocFromP
 	CUstream stream;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 
-	cks_lease_await_thaw(q->session);
+	cks_lease_await_thaw(q);
 	if (cks_stream_find(q, a->hStream, &stream) && cks_pool_find(q, a->pool, &pool))
 		err = alloc_async(q->session->memory, a->bytesize, pool, stream, &address);
 	res->dptr = address;

@@ -77,7 +77,7 @@ CUresult ck_serve_cuMemCreate(struct cks_request *q, cuMemCreate_args *a, cuMemC
 	(void)res;
 	if (!ck_driver.cuMemCreate || !ck_driver.cuMemRelease)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	cks_lease_await_thaw(q->session);
+	cks_lease_await_thaw(q);
 	err = ck_driver.cuMemCreate(&handle, a->size, &prop, a->flags);
 	if (err)
 		return err;

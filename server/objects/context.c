@@ -110,9 +110,9 @@ CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *
 	if (!cks_meter_context_begin())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cks_warm_drop(a->device);
-	cks_lease_await_thaw(q->session);
+	cks_lease_await_thaw(q);
 	err = create_context(&context, a->flags, a->device);
-	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q->session, i); i++)
+	for (unsigned int i = 0; is_full(err) && cks_lease_make_room(q, i); i++)
 		err = create_context(&context, a->flags, a->device);
 	if (err) {
 		cks_meter_context_end();
@@ -150,31 +150,21 @@ CUresult ck_serve_context_destroy(struct cks_request *q, ck_context_destroy_args
 	return err;
 }
 
-/* The spare worker may have made it in advance. */
-static CUresult retain_context(struct cks_session *s, CUdevice device, CUcontext *context)
-{
-	CUresult err = CUDA_SUCCESS;
-
-	if (cks_warm_take(device, context))
-		return CUDA_SUCCESS;
-	for (unsigned int i = 0; i == 0 || (is_full(err) && cks_lease_make_room(s, i - 1)); i++)
-		err = ck_driver.cuDevicePrimaryCtxRetain(context, device);
-	return err;
-}
-
 CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *a, void *res)
 {
 	struct cks_session *s = q->session;
 	CUcontext context = NULL, known;
-	CUresult err;
+	CUresult err = CUDA_SUCCESS;
 
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxRetain)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_meter_primary_begin(a->device))
+	q->bounded = !cks_meter_primary_begin(a->device);
+	if (q->bounded)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cks_lease_await_thaw(s);
-	err = retain_context(s, a->device, &context);
+	cks_lease_await_thaw(q);
+	if (!cks_warm_take(a->device, &context)) /* the spare worker may have made it in advance */
+		err = ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
 	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (err) {
 		if (!known)

@@ -101,9 +101,11 @@ struct cks_worker_note {
 #define CK_CONTROL_JOIN 'J'
 #define CK_CONTROL_CLIENT 'C'
 #define CK_CONTROL_WARM 'W'
-/* Without one: another session needs memory; and the answer that there is no other session. */
+/* Without one: another session needs memory; and the answers that there is no other session, and
+ * that the others stay, but return free memory. */
 #define CK_CONTROL_PRESS 'P'
 #define CK_CONTROL_ALONE 'A'
+#define CK_CONTROL_NONE 'n'
 /* As struct cks_control_words: the server stops; a command ends the session. */
 #define CK_CONTROL_STOP 'S'
 #define CK_CONTROL_END 'E'

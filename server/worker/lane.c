@@ -10,6 +10,7 @@
 #include "rpc/activity.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
+#include "server/memory/lease.h"
 #include "server/worker/lane.h"
 #include "server/session/profile.h"
 #include "util/log.h"
@@ -147,6 +148,14 @@ CUresult cks_lane_turn_away(struct cks_request *q, CUresult err)
 	return err;
 }
 
+/* For a command: the client does it for its calls (client/wire/call.c). Not while the program has
+ * yet to learn that an earlier one has failed. */
+static bool find_memory(struct cks_request *q, const struct ck_proc *proc, unsigned int round)
+{
+	return proc->one_way && !proc->driverless && q->bulk_size == 0 &&
+	       !atomic_load(&q->session->async_error) && cks_lease_make_room(q, round);
+}
+
 CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc,
 			    void *res)
 {
@@ -164,6 +173,9 @@ CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const str
 	q->ctx = head->ctx;
 	profiled = cks_profile_enter(proc->one_way ? head->seq : CK_ACTIVITY_CALL | q->xid);
 	err = handler(q, l->args, res);
+	for (unsigned int i = 0;
+	     unlikely(err == CUDA_ERROR_OUT_OF_MEMORY) && find_memory(q, proc, i); i++)
+		err = handler(q, l->args, res);
 	if (unlikely(profiled))
 		cks_profile_pop();
 	return err;

@@ -248,6 +248,9 @@ static void handle_message(union message *message)
 	case CK_CONTROL_ALONE:
 		cks_lease_alone(worker.session);
 		break;
+	case CK_CONTROL_NONE:
+		cks_lease_refused(worker.session);
+		break;
 	case CK_CONTROL_COMING:
 		cks_lease_coming(worker.session);
 		break;

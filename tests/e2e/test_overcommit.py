@@ -3,6 +3,7 @@ import json
 import os
 import pwd
 import re
+import signal
 import textwrap
 import time
 
@@ -75,16 +76,66 @@ INFO = DRIVER + textwrap.dedent("""
     say(*before, err, *info())
 """)
 
+# Needs device memory when it gets a line: 20 MiB, or a context.
+NEEDS = {
+    "memory": "alloc(20 << 20)",
+    "a pool's memory": """
+        pool, prop = ptr(), ctypes.create_string_buffer(88)
+        prop[0:12] = struct.pack("iii", 1, 0, 1)        # pinned, no handles, on a device
+        ok(c.cuMemPoolCreate(ctypes.byref(pool), prop), "pool")
+        ok(c.cuMemAllocFromPoolAsync(ctypes.byref(u64()), size_t(20 << 20), pool, None), "alloc")
+        """,
+    "physical memory": """
+        prop = ctypes.create_string_buffer(32)
+        prop[0:12] = struct.pack("iii", 1, 0, 1)
+        ok(c.cuMemCreate(ctypes.byref(u64()), size_t(20 << 20), prop, u64(0)), "alloc")
+        """,
+    "an array": """
+        shape = struct.pack("QQII", 5 << 10, 1 << 10, 0x20, 1)       # of float
+        ok(c.cuArrayCreate_v2(ctypes.byref(ptr()), shape), "array")
+        """,
+    "a module": """
+        module = ptr()
+        ok(c.cuModuleLoadData(ctypes.byref(module), MODULE), "module"); ok(c.cuCtxSynchronize(), "module")
+        ok(c.cuModuleGetGlobal_v2(ctypes.byref(u64()), None, module, b"big"), "global")
+        """,
+    "a graph": """
+        stream, graph, run, end = ptr(), ptr(), ptr(), ptr()
+        at = u64()
+        ok(c.cuStreamCreate(ctypes.byref(stream), 0)); ok(c.cuStreamBeginCapture_v2(stream, 1))
+        ok(c.cuMemAllocAsync(ctypes.byref(at), size_t(20 << 20), stream))
+        ok(c.cuMemsetD8Async(at, 7, size_t(20 << 20), stream)); ok(c.cuMemcpyDtoDAsync_v2(out, at, size_t(4), stream))
+        ok(c.cuMemFreeAsync(at, stream))
+        ok(c.cuStreamEndCapture(stream, ctypes.byref(graph)))
+        ok(c.cuGraphInstantiateWithFlags(ctypes.byref(run), graph, u64(0)), "graph")
+        ok(c.cuGraphLaunch(run, stream), "launch"); ok(c.cuStreamSynchronize(stream), "launch")
+        assert down(out, 4) == bytes([7] * 4), "the graph did not run"
+        """,
+    "a second context": 'ok(c.cuCtxCreate_v2(ctypes.byref(ptr()), 0, 0), "context")',
+    "the primary context again": """
+        ok(c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), "context"); ok(c.cuCtxSetCurrent(context))
+        ok(c.cuCtxSynchronize(), "context")
+        """,
+}
+
+
+def need(what):
+    before = {"the primary context again": "ok(c.cuDevicePrimaryCtxRelease_v2(0))\n", "a graph": "out = alloc(4)\n"}.get(what, "")
+    return DRIVER + textwrap.dedent("""
+        import struct
+        MODULE = b".version 7.0\\n.target sm_70\\n.address_size 64\\n.visible .global .align 4 .b8 big[20971520];"
+        """) + before + 'say("ready")\nsys.stdin.readline()\n' + textwrap.dedent(NEEDS[what]).strip() + '\nsay("right")\nsys.stdin.readline()\n'
+
 
 @pytest.fixture
 def server(tmp_path):
-    """server(OPTIONS..., policy=TEXT): one emulated GPU of 64 MiB that all its sessions share."""
+    """server(OPTIONS..., policy=TEXT, context=SIZE): one emulated GPU of 64 MiB that all its sessions share."""
     servers = []
 
-    def go(*options, policy=TURNS):
+    def go(*options, policy=TURNS, context="0"):
         (tmp_path / "policy").write_text(policy)
         s = Server(tmp_path / f"server{len(servers)}", "--policy", tmp_path / "policy", *options,
-                   CRICKET_EMU=f"memory=64M,shared,usage={tmp_path}/usage{len(servers)}")
+                   CRICKET_EMU=f"memory=64M,context={context},shared,usage={tmp_path}/usage{len(servers)}")
         servers.append(s)
         return s
     yield go
@@ -263,3 +314,60 @@ def test_sessions_of_an_mps_take_turns(tmp_path, monkeypatch):
             assert (p.returncode, out) == (0, "ready\nright\n"), error + mps.server.log()
     finally:
         mps.server.end()
+
+
+def lines_of(program):
+    """Its next line; a failure has what it says."""
+    return program.stdout.readline() or program.stderr.read()
+
+
+@pytest.mark.parametrize("what", NEEDS)
+def test_whatever_needs_memory_waits_for_a_turn(server, what):
+    """Beside one that always works and fills the GPU."""
+    s = server("--warm", "0", context="8M")
+    one = begun(program(s, need(what)))
+    two = begun(program(s, ENDLESS, 50 if "primary" in what else 45))
+    print(file=one.stdin, flush=True)
+    assert lines_of(one) == "right\n", s.log()
+    assert ("s2", "s1") in [x[:2] for x in leaves(s)]
+    end(one, two)
+
+
+@pytest.mark.parametrize("what", ["memory", "a module", "a graph", "a second context", "the primary context again"])
+def test_where_none_can_leave_the_reason_is_told(server, what):
+    s = server("--warm", "0", context="8M")
+    one = begun(program(s, need(what)))
+    two = begun(program(s, SHARE, 50 if "primary" in what else 45))
+    print(file=one.stdin, flush=True)
+    error = lines_of(one)
+    assert "AssertionError: (2, " in error, error + s.log()
+    assert error.count("no GPU memory: a session cannot be parked: it shares GPU memory or events with") == 1, error
+    end(two)
+
+
+@pytest.mark.parametrize("what", ["memory", "a second context", "the primary context again"])
+def test_a_late_answer_of_the_server_is_no_lack_of_memory(server, what):
+    s = server("--warm", "0", context="8M")
+    one = begun(program(s, need(what)))
+    two = begun(program(s, ENDLESS, 50 if "primary" in what else 45))
+    os.kill(s.process.pid, signal.SIGSTOP)
+    print(file=one.stdin, flush=True)
+    time.sleep(2)
+    os.kill(s.process.pid, signal.SIGCONT)
+    assert lines_of(one) == "right\n", s.log()
+    end(one, two)
+
+
+@pytest.mark.parametrize("what", ["memory", "a second context", "the primary context again"])
+def test_one_that_waits_for_memory_leaves_at_once(server, what):
+    """It does not use the GPU: no call of it has to end before."""
+    s = server("--quantum", "1h", "--warm", "0", context="8M")
+    one = begun(program(s, need(what)))
+    two = begun(program(s, ENDLESS, 50 if "primary" in what else 45))
+    print(file=one.stdin, flush=True)
+    time.sleep(1)       # it waits by then
+    reply = Asker(s).ask("park", session="s1", until="use")
+    assert reply["ok"] and reply["ms"] < 5000, (reply, s.log())
+    two.kill()
+    assert lines_of(one) == "right\n", s.log()
+    end(one)

@@ -58,6 +58,35 @@ static void one_that_finds_none_to_leave_knows_why(void **unused)
 	assert_int_equal(explained[0], 1);
 }
 
+static void one_that_cannot_leave_has_the_next_one_leave(void **unused)
+{
+	(void)unused;
+	overcommit(3);
+	fake_now += 100000; /* all are idle */
+	sessions[1].suspension.used--;
+	mute = 1;
+	ask_for_memory(0);
+	run_policy(&suspender);
+	assert_int_equal(answers[0], CK_CONTROL_COMING);
+	assert_int_equal(suspends[2], 1);
+	assert_int_equal(suspended(), 1);
+}
+
+/* The others may return free memory. */
+static void one_that_waits_for_none_is_told_so(void **unused)
+{
+	(void)unused;
+	overcommit(2);
+	fake_now += 100000;
+	sessions[1].suspension.state = CK_SUSPENDED;
+	ask_for_memory(0);
+	sessions[0].suspension.memory_request = CK_MEMORY_REQUEST_SENT;
+	run_policy(&suspender);
+	assert_int_equal(answers[0], CK_CONTROL_NONE);
+	assert_int_equal(explained[0], 1);
+	assert_int_equal(sessions[0].suspension.memory_request, CK_NO_MEMORY_REQUEST);
+}
+
 static void a_session_of_another_gpu_stays(void **unused)
 {
 	(void)unused;
@@ -320,6 +349,8 @@ int main(void)
 		TEST(only_sessions_of_such_identities_take_turns),
 		TEST(the_others_get_no_memory_as_before),
 		TEST(one_that_finds_none_to_leave_knows_why),
+		TEST(one_that_cannot_leave_has_the_next_one_leave),
+		TEST(one_that_waits_for_none_is_told_so),
 		TEST(a_session_of_another_gpu_stays),
 		TEST(a_higher_priority_leaves_while_it_is_idle),
 		TEST(of_two_that_wait_the_later_one_leaves),
