@@ -53,6 +53,33 @@ def test_sessions_and_identities_have_their_gpu_time(server, tmp_path):
     assert [e["identity"] for e in ends if e.get("gpu_seconds", 0) > 0.5] == [USER]
 
 
+@pytest.mark.parametrize("terms", ["weight = 3", "priority = 10", "memory_overcommit = true"])
+def test_audit_status_and_metrics_agree_however_sessions_share(tmp_path, terms):
+    """Two sessions that work at the same time. A busy session that leaves the GPU in between keeps its time."""
+    (tmp_path / "policy").write_text(f'identities: ( {{ user = "{USER[5:]}"; {terms}; }}, {{ address = "127.0.0.1"; }} );')
+    server = Server(tmp_path / "server", "--gpu-time", "--audit", tmp_path / "audit", "--policy", tmp_path / "policy",
+                    CRICKET_EMU=f"threads=1,shared,usage={tmp_path}/table")
+    try:
+        busy = start(server, "unix", 10), start(server, "tcp", 10)
+        wait_until(lambda: min(gpu_times(server).values()) > 0.3, 120, "both have GPU time")
+        before = gpu_times(server)
+        assert Asker(server).ask("park", session="s1", until="use")["ok"]
+        wait_until(lambda: all(now > before[who] for who, now in gpu_times(server).items()), 120, "both go on")
+        end(*busy)
+
+        def ends():
+            return [e for e in map(json.loads, (tmp_path / "audit").read_text().splitlines()) if e["event"] == "session-end"]
+        wait_until(lambda: len(ends()) == 2, 30, "both have ended")
+        rows = {r["identity"]: r["gpu_time"] for r in status(server)["identities"]}
+        metrics = cricket(server, "metrics", "--identities")
+        for e in ends():
+            (line,) = [x for x in metrics.splitlines() if x.startswith(f'cricket_identity_gpu_seconds_total{{identity="{e["identity"]}"}}')]
+            assert before[e["identity"]] <= e["gpu_seconds"] <= e["seconds"], e
+            assert abs(rows[e["identity"]] - e["gpu_seconds"]) < 0.01 and abs(float(line.split()[-1]) - e["gpu_seconds"]) < 0.01
+    finally:
+        server.end()
+
+
 def test_nvml_tells_the_share_of_each_session(server, tmp_path):
     """As for the exporter, which asks again and again."""
     busy = start(server, "unix", 10)
