@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import EMULATED, SLOW, wait_until
+from conftest import EMULATED, SAN, SLOW, TSAN, wait_until
 from test_control import Asker, ctl
 from test_suspend import (DRIVER, HOLD, TRAIN, begun, finish, gpu_server, only, program, use, used)  # noqa: F401
 
@@ -202,6 +202,38 @@ def test_a_hundred_parks_of_a_training_run(gpu_server):
     assert one.stdout.read() == expected, one.stderr.read()
     assert one.wait(60 * SLOW) == 0
     end(hold)
+
+
+def all_resources(server, pid):
+    """What may grow with each park, of the worker PID and of the server."""
+    found = {"device memory": used(pid, server.usage)}
+    for name, process in (("worker", pid), ("server", server.process.pid)):
+        memory, descriptors, threads = resources(process)
+        # a sanitizer keeps freed memory for a while, and reports leaks itself
+        found[f"{name}: KiB"] = 0 if SAN or TSAN else memory
+        found[f"{name}: descriptors"], found[f"{name}: threads"] = descriptors, threads
+    return found
+
+
+@pytest.mark.parametrize("command, rounds", [("park", 1000 // SLOW), ("suspend", 240 // SLOW)])
+def test_a_thousand_parks_in_a_row_let_nothing_grow(gpu_server, command, rounds):
+    server = gpu_server()
+    asker = Asker(server)
+    one = begun(program(server, HOLD, 4))
+    before, pid = use(one), only(asker)["pid"]
+    for i in range(rounds):
+        if i == rounds // 5:    # every part of it has its memory by then
+            early = all_resources(server, pid)
+        assert asker.ask(command, session="s1")["ok"]
+        away = only(asker)["host_memory"]
+        assert asker.ask("resume", session="s1")["ok"]
+        assert away == 4 << 20
+    # a thread may be about to end; two KiB lost each time are more than this
+    limits = {what: count + {"KiB": 8 * rounds // 5, "threads": 3}.get(what.split()[-1], 0) for what, count in early.items()}
+    wait_until(lambda: all(count <= limits[what] for what, count in all_resources(server, pid).items()), 10,
+               f"what was {early} before is not more than {limits}")
+    assert use(one) == before
+    end(one)
 
 
 def test_a_parked_session_without_room_on_the_gpu_waits(gpu_server):
