@@ -268,6 +268,6 @@ void cks_checkpoint_read(int fd, struct cks_checkpoint_answer *a)
 		return;
 	}
 	*a = (struct cks_checkpoint_answer){
-		.status = CK_CHECKPOINT_FAILED,
+		.status = CK_CHECKPOINT_KILLED,
 		.why = "the process for it has ended without an answer"};
 }

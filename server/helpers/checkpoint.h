@@ -28,6 +28,7 @@ struct cks_checkpoint_answer {
 		CK_CHECKPOINT_TOO_LATE,
 		CK_CHECKPOINT_LOST,    /* the driver cannot bring its state back */
 		CK_CHECKPOINT_REFUSED, /* in: not to that GPU; the driver was not asked */
+		CK_CHECKPOINT_KILLED,  /* the process for it: how far it came is not known */
 	} status;
 	unsigned int ms;	   /* that the driver took, without its own start */
 	struct cks_gpu_room need;  /* out: for the way back */

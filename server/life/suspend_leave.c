@@ -19,15 +19,21 @@ CK_LOG_DEFINE("server");
 #define CK_ROUNDS 16	 /* so much longer may it take with rounds beside the program */
 #define CK_SLOW_SHIFT 20 /* a worker moves at least 1 MiB in a millisecond */
 
+static void report_failure(struct cks_suspender *p, struct cks_session_info *s, const char *why)
+{
+	char name[CK_SESSION_NAME];
+
+	snprintf(s->suspension.why, sizeof(s->suspension.why), "%s", why);
+	ck_info("session %s is not suspended: %s", cks_session_name(s, name), why);
+	cks_suspension_reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
+}
+
 /* The session goes on, because it could not be suspended: @why. */
 static void release_session(struct cks_suspender *p, struct cks_session_info *s, const char *why)
 {
 	struct cks_suspension *u = &s->suspension;
-	char name[CK_SESSION_NAME];
 
-	snprintf(u->why, sizeof(u->why), "%s", why);
-	ck_info("session %s is not suspended: %s", cks_session_name(s, name), why);
-	cks_suspension_reply(p, s, cks_control_error("%s cannot be suspended: %s", name, why));
+	report_failure(p, s, why);
 	if (u->parked) { /* it was before */
 		u->state = CK_SUSPENDED;
 		u->again = 0;
@@ -71,6 +77,25 @@ static void move_out(struct cks_suspender *p, struct cks_session_info *s)
 		release_session(p, s, strerror((int)-pid));
 }
 
+/* The process that moved it was killed, and may have locked it, or moved it: another one finds out
+ * on the way back. */
+static void bring_back(struct cks_suspender *p, struct cks_session_info *s, const char *why)
+{
+	struct cks_suspension *u = &s->suspension;
+	bool stays = u->parked;
+
+	report_failure(p, s, why);
+	u->parked = false;
+	u->need.count = 0;
+	u->again = 0;
+	cks_suspension_set(s, CK_SUSPENDED);
+	if (stays)
+		return;
+	u->held = false;
+	u->wanted = true;
+	cks_suspension_resume(p, s);
+}
+
 int64_t cks_suspension_late_ms(const struct cks_suspender *p, const struct cks_session_info *s)
 {
 	const struct cks_suspension *u = &s->suspension;
@@ -110,6 +135,8 @@ void cks_suspension_moved_out(struct cks_suspender *p, struct cks_session_info *
 	close(s->suspension.answer);
 	if (a.status == CK_CHECKPOINT_LOST) {
 		cks_suspension_lose(p, s, a.why);
+	} else if (a.status == CK_CHECKPOINT_KILLED) {
+		bring_back(p, s, a.why);
 	} else if (a.status != CK_CHECKPOINT_DONE) {
 		release_session(p, s, a.why);
 	} else {
