@@ -29,6 +29,7 @@
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
 #   park    240 s (90)   the same for sessions of PARK_GB (1 10 32), parked too, with the driver's checkpoint of a native process beside it
+#   exchange 90 s        two programs of EXCHANGE_GB (32) take turns on a GPU with room for one: how long they take to exchange their places
 #   checkpoint 180 s     sessions of CHECKPOINT_GB (2) into files in CHECKPOINT_DIR (/var/tmp) and out of them; one of CHECKPOINT_CHANGES_GB (10)
 #                        again and again, of which 1 % changes: pause and bytes of the first and of later checkpoints; needs CRIU
 #   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
@@ -315,6 +316,15 @@ park() {
 		python3 bench/suspend.py --park --driver "$DRIVER" --turns "${SUSPEND_TURNS:-$((QUICK ? 2 : 5))}" --gb "$gb" 2>> "$OUT/park.err"
 	done | table
 	tail -n 20 "$OUT/park.err"
+	server
+}
+
+# Two programs that exchange their places on the GPU; several times in EXCHANGE_ROUNDS fills of their memory.
+exchange() {
+	server_end
+	python3 bench/quantum.py --driver "$DRIVER" --gb "${EXCHANGE_GB:-32}" --rounds "${EXCHANGE_ROUNDS:-$((QUICK ? 300 : 1000))}" \
+		--quantum 2s 2>> "$OUT/exchange.err" | table
+	tail -n 20 "$OUT/exchange.err"
 	server
 }
 

@@ -5,13 +5,17 @@
 
 Each program holds N GiB, and fills them so many times. A holder takes the rest of the GPU's memory, so that two do not fit.
 The rows: seconds of one after the other, seconds of all at once with `--suspend-for-others --quantum`, how often a
-session was moved out, and when each program ended.
+session was moved out, and when each program ended. Another row has the median times of exchanges, in which one session
+left for another: of the whole, of the way out, and of the way back, parts of which are at the same time.
 
 With --overcommit, there are four programs of 60 % of the memory, and a policy with `memory_overcommit`. A fifth program
 comes in a further run: it reads a little of as much memory every 15 s. Its row has the seconds that it waited.
 """
 import argparse
+import datetime
 import os
+import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -108,6 +112,22 @@ def ended(server, processes):
     return [at[i] for i in range(len(processes))]
 
 
+def exchanges(server):
+    """Milliseconds that each exchange took, and its way out and its way back, from the server's log."""
+    began, out, times = {}, {}, []
+    for line in (server.home / "log").read_text().splitlines():
+        at, _, text = line.partition(" ")
+        if (found := re.search(r"session (\S+) leaves the GPU for (\S+) after", text)) and found[2] in out:    # it was there before
+            began[found[2]] = (found[1], datetime.datetime.fromisoformat(at.rstrip("Z")))
+        elif found := re.search(r"session (\S+) is \w+: .* moved out of GPU memory in (\d+) ms", text):
+            out[found[1]] = int(found[2])
+        elif (found := re.search(r"session (\S+) goes on: .* moved back in (\d+) ms", text)) and found[1] in began:
+            leaver, begin = began.pop(found[1])
+            whole = datetime.datetime.fromisoformat(at.rstrip("Z")) - begin
+            times.append((round(whole.total_seconds() * 1000), out.get(leaver, 0), int(found[2])))
+    return times
+
+
 def hold(options, room):
     """A native process that leaves @room GiB; None on the emulated GPU, which has a limit."""
     if options.driver == "emu":
@@ -152,6 +172,9 @@ def main():
     row("in_sequence", s=round(sum(alone), 2), each=alone)
     together = ended(server, [start(server, options) for _ in range(count)])
     row("at_once", s=max(together), each=together, moves=(server.home / "log").read_text().count(" moved out of GPU memory "))
+    if times := exchanges(server):
+        whole, out, back = (statistics.median(each) for each in zip(*times))
+        row("exchange", gb=options.gb, ms=whole, out_ms=out, back_ms=back, count=len(times))
     row("ratio", value=round(max(together) / sum(alone), 2))
     if options.overcommit:
         rare_one(server, options, count)

@@ -85,10 +85,12 @@ bool cks_workers_readmit(struct cks_session_info *session, int pool)
 	return true;
 }
 
-bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms)
+bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms,
+			uint64_t leaving)
 {
 	int control = container_of(session, struct worker, info)->control;
-	const struct cks_control_unpark message = {.kind = CK_CONTROL_UNPARK, .room_ms = room_ms};
+	const struct cks_control_unpark message = {
+		.kind = CK_CONTROL_UNPARK, .room_ms = room_ms, .leaving = leaving};
 
 	return control >= 0 && send(control, &message, sizeof(message),
 				    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(message);

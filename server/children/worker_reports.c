@@ -195,6 +195,10 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 	case CK_NOTE_LOST:
 		record_note(w, &worker->info, note);
 		break;
+	case CK_NOTE_LEAVING:
+		worker->info.suspension.leaving = note->number;
+		w->changed = true;
+		break;
 	case CK_NOTE_LEFT:
 		worker->info.table = note->table;
 		worker->info.known = note->known;

@@ -91,7 +91,8 @@ bool cks_workers_park(const struct cks_session_info *session, uint64_t room, boo
 /* It takes connections again, and the file of its pool back; -1: it has none. */
 bool cks_workers_readmit(struct cks_session_info *session, int pool);
 /* End that. Its memory waits at most @room_ms for room on the GPU. */
-bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms);
+bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms,
+			uint64_t leaving);
 /* The same with a line for the program's user; @last: it is why the session ends. */
 bool cks_workers_send_line(const struct cks_session_info *session, const char *line, bool last);
 /* The same if an allocation fails for want of memory. */

@@ -301,7 +301,7 @@ static bool run_batch(struct cks_session *s, uint64_t room, CUdeviceptr *at)
 	       cks_marks_grow(e->marks, e->extent) == 0 && take_batch(e, at);
 	count = e->count;
 	if (more)
-		more = cks_evacuation_copy(s, true, true, &count) == CUDA_SUCCESS;
+		more = cks_evacuation_copy(s, true, true, 0, &count) == CUDA_SUCCESS;
 	ck_unlock(&s->leases->lock);
 	ck_unlock(&s->contexts);
 	cks_evacuation_forget_list(e);

@@ -63,12 +63,12 @@ static CUresult copy_piece(struct cks_evacuation *e, const struct cks_evacuated 
 }
 
 static CUresult copy_pieces(struct cks_evacuation *e, CUdevice device, bool out, CUstream stream,
-			    size_t *count)
+			    size_t first, size_t *end)
 {
 	CUresult err = CUDA_SUCCESS, last;
-	size_t i = 0;
+	size_t i = first;
 
-	for (; i < *count; i++) {
+	for (; i < *end; i++) {
 		if (e->list[i].device == device)
 			err = copy_piece(e, &e->list[i], out, stream);
 		if (err)
@@ -76,13 +76,13 @@ static CUresult copy_pieces(struct cks_evacuation *e, CUdevice device, bool out,
 	}
 	last = ck_driver.cuStreamSynchronize(stream);
 	if (last) /* any of them may have failed */
-		i = 0;
-	*count = i;
+		i = first;
+	*end = i;
 	return last ? last : err;
 }
 
 static CUresult copy_device(struct cks_session *s, CUdevice device, bool out, bool changing,
-			    size_t *count)
+			    size_t first, size_t *end)
 {
 	struct cks_evacuation *e = s->evacuation;
 	CUcontext context, popped;
@@ -92,34 +92,35 @@ static CUresult copy_device(struct cks_session *s, CUdevice device, bool out, bo
 
 	if (!cks_evacuation_context(s, device, &id, &context) ||
 	    ck_driver.cuCtxPushCurrent_v2(context)) {
-		*count = 0;
+		*end = first;
 		return CUDA_ERROR_INVALID_CONTEXT;
 	}
 	err = ck_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 	if (err) {
-		*count = 0;
+		*end = first;
 	} else {
 		if (out && e->marked)
 			cks_evacuation_compare(e, device, stream);
-		err = copy_pieces(e, device, out, stream, count);
+		err = copy_pieces(e, device, out, stream, first, end);
 		if (out && e->marked)
-			cks_evacuation_note_copied(e, device, *count, changing);
+			cks_evacuation_note_copied(e, device, *end, changing);
 		ck_driver.cuStreamDestroy_v2(stream);
 	}
 	ck_driver.cuCtxPopCurrent_v2(&popped);
 	return err;
 }
 
-CUresult cks_evacuation_copy(struct cks_session *s, bool out, bool changing, size_t *count)
+CUresult cks_evacuation_copy(struct cks_session *s, bool out, bool changing, size_t first,
+			     size_t *end)
 {
 	CUresult err = CUDA_SUCCESS, one;
 
 	for (CUdevice device = 0; device < s->device_count; device++) {
 		bool any = false;
 
-		for (size_t i = 0; i < *count && !any; i++)
+		for (size_t i = first; i < *end && !any; i++)
 			any = s->evacuation->list[i].device == device;
-		one = any ? copy_device(s, device, out, changing, count) : CUDA_SUCCESS;
+		one = any ? copy_device(s, device, out, changing, first, end) : CUDA_SUCCESS;
 		err = err ? err : one;
 	}
 	return err;

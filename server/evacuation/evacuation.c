@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cricket.h"
@@ -18,6 +19,9 @@
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
+
+#define BATCH ((size_t)128 << 20)
+#define LEAVING_MS 5000 /* to wait for the next memory of a session that leaves */
 
 int cks_evacuation_create(struct cks_evacuation **out)
 {
@@ -81,6 +85,17 @@ static size_t size_of_run(const struct cks_evacuated *run, size_t count)
 	return run[count - 1].at + run[count - 1].size - run->at;
 }
 
+/* Where the batch from @first on ends. While one session copies a batch out of the GPU, another one
+ * may fill the place of the batch before. */
+static size_t end_of_batch(const struct cks_evacuation *e, size_t first)
+{
+	size_t size = 0, end = first;
+
+	while (end < e->count && size < BATCH)
+		size += e->list[end++].size;
+	return end;
+}
+
 /* --- out */
 
 /* Unmap and release a run. False: it stays. */
@@ -100,23 +115,21 @@ static bool release_run(struct cks_evacuated *run, size_t count)
 	return true;
 }
 
-/* The copies of the first @copied are complete: give their memory back. */
-static void release_copied(struct cks_evacuation *e, size_t copied)
+/* The pieces from @first to @end have been copied: give their memory back, and move them behind the
+ * first *@kept of the list. */
+static void release_copied(struct cks_evacuation *e, size_t first, size_t end, size_t *kept)
 {
-	size_t kept = 0, count;
-	uint64_t away = 0;
+	size_t count;
 
-	for (size_t i = 0; i < copied; i += count) {
-		count = count_run(e->list, i, copied);
+	for (size_t i = first; i < end; i += count) {
+		count = count_run(e->list, i, end);
 		if (!release_run(&e->list[i], count))
 			continue;
 		for (size_t k = 0; k < count; k++) {
-			e->list[kept] = e->list[i + k];
-			away += e->list[kept++].size;
+			e->list[*kept] = e->list[i + k];
+			atomic_fetch_add(&e->away, e->list[(*kept)++].size);
 		}
 	}
-	e->count = kept;
-	atomic_store(&e->away, away);
 }
 
 /* What moves, in the order of addresses. @id, @context: of the first piece. */
@@ -166,24 +179,42 @@ static bool prepare_marks(struct cks_evacuation *e, bool saves, CUcontext contex
 	return true;
 }
 
+/* Move all pieces, or those before the first that cannot be copied; the time that the copies
+ * take. */
+static int64_t move_batches(struct cks_session *s)
+{
+	struct cks_evacuation *e = s->evacuation;
+	size_t kept = 0, end, copied;
+	int64_t copies = 0;
+
+	for (size_t first = 0; first < e->count; first = copied == end ? end : e->count) {
+		/* with marks, all is compared before the first copy */
+		copied = end = e->marked ? e->count : end_of_batch(e, first);
+		copies -= ck_now_us();
+		cks_evacuation_copy(s, true, false, first, &copied);
+		copies += ck_now_us();
+		release_copied(e, first, copied, &kept);
+	}
+	e->count = kept;
+	return copies;
+}
+
 /* The pieces have their places in the pool. */
 static void move_out(struct cks_session *s, bool saves, uint64_t id, CUcontext context)
 {
 	struct cks_evacuation *e = s->evacuation;
-	size_t copied = e->count;
 	int64_t began = ck_now_us(), copies;
 
 	e->copied = 0;
-	if (!prepare_marks(e, saves, context))
-		copied = 0;
+	if (!prepare_marks(e, saves, context)) {
+		e->count = 0;
+		return;
+	}
 	cks_host_pool_grow(e->pool, e->extent, id, context);
-	copies = ck_now_us();
-	cks_evacuation_copy(s, true, false, &copied);
-	cks_host_pool_finish(e->pool);
-	copies = ck_now_us() - copies;
 	cks_meter_hold(true);
-	release_copied(e, copied);
+	copies = move_batches(s);
 	cks_meter_hold(false);
+	cks_host_pool_finish(e->pool);
 	note_times("out", e->marked ? e->copied : e->extent, e->count, ck_now_us() - began - copies,
 		   copies);
 }
@@ -194,7 +225,16 @@ bool cks_evacuation_possible(const struct cks_evacuation *e)
 	       ck_driver.cuMemcpyHtoDAsync_v2;
 }
 
-void cks_evacuate(struct cks_session *s, uint64_t room, bool saves)
+static uint64_t bytes_of_list(const struct cks_evacuation *e)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < e->count; i++)
+		bytes += e->list[i].size;
+	return bytes;
+}
+
+void cks_evacuate(struct cks_session *s, uint64_t room, bool saves, void (*begins)(uint64_t bytes))
 {
 	struct cks_evacuation *e = s->evacuation;
 	CUcontext context;
@@ -204,8 +244,10 @@ void cks_evacuate(struct cks_session *s, uint64_t room, bool saves)
 		return;
 	if (list_pieces(s, &id, &context) == 0) {
 		cks_evacuation_place(e, room, saves);
-		if (e->count > 0)
+		if (e->count > 0) {
+			begins(bytes_of_list(e));
 			move_out(s, saves, id, context);
+		}
 	} else {
 		e->count = 0;
 	}
@@ -223,65 +265,110 @@ static void release_new(struct cks_evacuated *list, size_t created, size_t mappe
 		ck_driver.cuMemRelease(list[i].handle);
 }
 
-static CUresult grant_runs(const struct cks_evacuation *e)
+static CUresult grant_runs(const struct cks_evacuated *list, size_t total)
 {
 	CUresult err = CUDA_SUCCESS;
 	size_t count;
 
-	for (size_t i = 0; !err && i < e->count; i += count) {
-		const struct cks_evacuated *run = &e->list[i];
+	for (size_t i = 0; !err && i < total; i += count) {
+		const struct cks_evacuated *run = &list[i];
 
-		count = count_run(e->list, i, e->count);
+		count = count_run(list, i, total);
 		err = cks_virtual_grant(run->at, size_of_run(run, count), run->writers,
 					run->readers);
 	}
 	return err;
 }
 
-/* New memory at the old addresses, or none. */
-static CUresult create_memory(struct cks_evacuation *e)
+/* Is there room for all, as soon as another session has given @leaving bytes back? */
+static bool will_fit(struct cks_session *s, uint64_t leaving)
+{
+	uint64_t need[CK_MAX_DEVICES] = {0}, lacking = 0, id;
+	const struct cks_evacuation *e = s->evacuation;
+	CUcontext context, popped;
+	size_t free, total;
+
+	for (size_t i = 0; i < e->count; i++)
+		need[e->list[i].device] += e->list[i].size;
+	for (CUdevice i = 0; i < s->device_count; i++) {
+		if (need[i] == 0 || !cks_evacuation_context(s, i, &id, &context) ||
+		    ck_driver.cuCtxPushCurrent_v2(context))
+			continue;
+		if (ck_driver.cuMemGetInfo_v2(&free, &total))
+			free = 0;
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+		lacking += need[i] - ck_min(need[i], (uint64_t)free);
+	}
+	return lacking <= leaving;
+}
+
+/* Memory for the piece, within @wait_ms. */
+static CUresult create_piece(struct cks_evacuated *p, int64_t wait_ms)
+{
+	const struct timespec pause = {.tv_nsec = 2 * CK_NS_PER_MS};
+	int64_t until = ck_now_ms() + wait_ms;
+	CUresult err;
+
+	while ((err = ck_driver.cuMemCreate(&p->handle, p->size, &p->prop, 0)) ==
+		       CUDA_ERROR_OUT_OF_MEMORY &&
+	       ck_now_ms() < until)
+		nanosleep(&pause, NULL);
+	return err;
+}
+
+/* New memory at the old addresses of @count pieces, or none. */
+static CUresult create_memory(struct cks_evacuated *list, size_t count, int64_t wait_ms)
 {
 	size_t created = 0, mapped = 0;
 	CUresult err = CUDA_SUCCESS;
 
-	while (!err && created < e->count) {
-		struct cks_evacuated *p = &e->list[created];
-
-		err = ck_driver.cuMemCreate(&p->handle, p->size, &p->prop, 0);
+	while (!err && created < count) {
+		err = create_piece(&list[created], wait_ms);
 		created += !err;
 	}
-	while (!err && mapped < e->count) {
-		const struct cks_evacuated *p = &e->list[mapped];
+	while (!err && mapped < count) {
+		const struct cks_evacuated *p = &list[mapped];
 
 		err = ck_driver.cuMemMap(p->at, p->size, 0, p->handle, 0);
 		mapped += !err;
 	}
 	if (!err)
-		err = grant_runs(e);
+		err = grant_runs(list, count);
 	if (err)
-		release_new(e->list, created, mapped);
+		release_new(list, created, mapped);
 	return err;
 }
 
-/* The same with the old content. */
-static CUresult remake_memory(struct cks_session *s)
+/* The same for all, with the old content. */
+static CUresult remake_memory(struct cks_session *s, uint64_t leaving)
 {
 	struct cks_evacuation *e = s->evacuation;
-	size_t count = e->count;
-	int64_t began = ck_now_us(), copies;
-	CUresult err = create_memory(e);
+	int64_t began = ck_now_us(), copies = 0;
+	CUresult err = CUDA_SUCCESS;
+	size_t made = 0, first, end;
 
+	if (leaving > 0 && !will_fit(s, leaving))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	while (!err && made < e->count) {
+		first = made;
+		end = leaving > 0 ? end_of_batch(e, first) : e->count;
+		err = create_memory(&e->list[first], end - first, leaving > 0 ? LEAVING_MS : 0);
+		if (err)
+			break;
+		made = end;
+		copies -= ck_now_us();
+		err = cks_evacuation_copy(s, false, false, first, &end);
+		copies += ck_now_us();
+	}
 	if (err)
-		return err;
-	copies = ck_now_us();
-	err = cks_evacuation_copy(s, false, false, &count);
-	note_times("back", atomic_load(&e->away), e->count, copies - began, ck_now_us() - copies);
-	if (err)
-		release_new(e->list, e->count, e->count);
+		release_new(e->list, made, made);
+	else
+		note_times("back", atomic_load(&e->away), e->count, ck_now_us() - began - copies,
+			   copies);
 	return err;
 }
 
-CUresult cks_evacuation_return(struct cks_session *s)
+CUresult cks_evacuation_return(struct cks_session *s, uint64_t leaving)
 {
 	struct cks_evacuation *e = s->evacuation;
 	CUresult err;
@@ -291,7 +378,7 @@ CUresult cks_evacuation_return(struct cks_session *s)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	}
 	cks_meter_hold(true);
-	err = remake_memory(s);
+	err = remake_memory(s, leaving);
 	cks_meter_hold(false);
 	if (err)
 		return err;

@@ -24,14 +24,18 @@ int cks_evacuation_create(struct cks_evacuation **evacuation);
 void cks_evacuation_destroy(struct cks_evacuation *evacuation); /* accepts NULL */
 
 /* Move as much memory as fits into @room bytes of host memory. Memory that cannot move stays.
- * @saves: the session is written into files and goes on, so only what has changed is copied, and
- * the rest is in host memory from the last time. */
-void cks_evacuate(struct cks_session *session, uint64_t room, bool saves);
+ * @begins: called before the first of so many bytes moves; the GPU gets its memory back batch by
+ * batch. @saves: the session is written into files and goes on, so only what has changed is copied,
+ * and the rest is in host memory from the last time. */
+void cks_evacuate(struct cks_session *session, uint64_t room, bool saves,
+		  void (*begins)(uint64_t bytes));
 /* Before that, while the program runs: copy most of what has changed. */
 void cks_evacuation_round(struct cks_session *session, uint64_t room);
 
-/* Move all of it back. After an error all of it is still away: OUT_OF_MEMORY: try again later. */
-CUresult cks_evacuation_return(struct cks_session *session);
+/* Move all of it back. After an error all of it is still away: OUT_OF_MEMORY: try again later.
+ * @leaving: bytes of memory that another session gives back meanwhile, which this one takes as soon
+ * as they are free; 0: it takes memory only if all of it is free. */
+CUresult cks_evacuation_return(struct cks_session *session, uint64_t leaving);
 
 /* Bytes that are away, by device. No other thread moves memory. */
 void cks_evacuation_by_device(const struct cks_session *session, uint64_t bytes[CK_NOTED_GPUS]);

@@ -45,9 +45,11 @@ void cks_evacuation_forget_list(struct cks_evacuation *evacuation);
 /* A context of @device; false: the session has none. */
 bool cks_evacuation_context(struct cks_session *session, CUdevice device, uint64_t *id,
 			    CUcontext *context);
-/* Copy the first *@count pieces of the list, and wait for that; *@count is lowered to those before
- * the first that failed. @changing: the program runs meanwhile. */
-CUresult cks_evacuation_copy(struct cks_session *session, bool out, bool changing, size_t *count);
+/* Copy the pieces of the list from number @first on to those before *@end, and wait for that; *@end
+ * is lowered to the first that failed. With marks, @first is 0. @changing: the program runs
+ * meanwhile. */
+CUresult cks_evacuation_copy(struct cks_session *session, bool out, bool changing, size_t first,
+			     size_t *end);
 
 /* --- changes.c */
 

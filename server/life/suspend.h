@@ -132,6 +132,9 @@ struct cks_session_info *cks_suspend_first(const struct cks_suspender *suspender
  * later. */
 int64_t cks_suspend_turn(const struct cks_suspender *suspender,
 			 const struct cks_session_info *session);
+/* The session begins to give memory back: the first of the others may take it meanwhile. */
+void cks_suspend_offer(const struct cks_suspender *suspender,
+		       const struct cks_session_info *session);
 /* The session has left the GPU, or ended: there is room for others. */
 void cks_suspend_left(struct cks_suspender *suspender, struct cks_session_info *session);
 void cks_suspend_freed(struct cks_suspender *suspender, const struct cks_session_info *session);

@@ -66,7 +66,8 @@ json_t *cks_suspend(struct cks_suspender *p, struct cks_session_info *s,
 	u->to_park = wish.park;
 	u->saves = wish.saves;
 	u->parked = false;
-	u->away = 0;
+	u->away = u->leaving = 0;
+	u->offered = false;
 	u->wanted = false;
 	u->no_room = 0;
 	u->again = 0;

@@ -44,7 +44,7 @@ static void release_session(struct cks_suspender *p, struct cks_session_info *s,
 		cks_suspension_return(p, s);
 		return;
 	}
-	cks_workers_unpark(s, 0);
+	cks_workers_unpark(s, 0, 0);
 	cks_suspension_run(s);
 }
 
@@ -108,6 +108,10 @@ void cks_suspension_parked(struct cks_suspender *p, struct cks_session_info *s)
 {
 	struct cks_suspension *u = &s->suspension;
 
+	if (u->leaving > 0 && u->to_park && !u->offered) {
+		u->offered = true;
+		cks_suspend_offer(p, s);
+	}
 	if (u->said.kind == CK_NOTE_PARKED) {
 		u->bytes = u->said.number;
 		u->away = u->said.away;

@@ -49,15 +49,31 @@ void cks_suspension_run(struct cks_session_info *s)
 	cks_suspend_begin_turn(s);
 }
 
+/* Bytes that others give back now on the GPUs of @s. The bus carries both directions at once. */
+static uint64_t count_leaving(const struct cks_suspender *p, const struct cks_session_info *s)
+{
+	struct cks_session_info *other = NULL;
+	uint64_t bytes = 0;
+
+	while ((other = cks_workers_next(p->workers, other)) != NULL) {
+		if (other->suspension.state == CK_PARKING && other->suspension.to_park &&
+		    cks_suspend_same_gpu(other, s))
+			bytes += other->suspension.leaving;
+	}
+	return bytes;
+}
+
 /* Its contexts are on the GPU: its worker brings its memory back, and opens the gate. */
 void cks_suspension_return(struct cks_suspender *p, struct cks_session_info *s)
 {
+	uint64_t leaving = count_leaving(p, s);
 	struct cks_suspension *u = &s->suspension;
 
 	u->parked = true;
 	u->wanted = true;
+	u->beside = leaving > 0;
 	u->said.kind = CK_NOTE_STANDBY;
-	if (cks_workers_unpark(s, hold_others(p, s))) {
+	if (cks_workers_unpark(s, hold_others(p, s), leaving)) {
 		u->state = CK_RETURNING;
 		return;
 	}
@@ -121,6 +137,8 @@ static void keep_suspended(struct cks_suspender *p, struct cks_session_info *s,
 	u->no_room = full ? u->no_room + 1 : 0;
 	u->again = ck_now_ms() +
 		   (full ? CK_AGAIN_MS * ck_min(u->no_room, (unsigned int)CK_OFTEN) : CK_LATER_MS);
+	if (full && u->parked && !u->beside && count_leaving(p, s) > 0)
+		u->again = 0; /* it began before the other one did */
 	u->tried |= a->status == CK_CHECKPOINT_TOO_LATE;
 	if (u->asked) /* whoever asked may ask again */
 		u->held = u->was_held;
@@ -162,7 +180,7 @@ void cks_suspension_moved_in(struct cks_suspender *p, struct cks_session_info *s
 			cks_suspension_return(p, s);
 			return;
 		}
-		cks_workers_unpark(s, 0);
+		cks_workers_unpark(s, 0, 0);
 		finish_return(p, s);
 	} else if (a.status == CK_CHECKPOINT_LOST ||
 		   (a.status == CK_CHECKPOINT_FAILED && u->tried)) {
@@ -204,7 +222,7 @@ void cks_suspension_late_note(struct cks_suspender *p, struct cks_session_info *
 		u->away = u->said.away;
 		cks_suspension_return(p, s);
 	} else if (u->said.kind == CK_NOTE_PARKED) {
-		cks_workers_unpark(s, 0);
+		cks_workers_unpark(s, 0, 0);
 	} else if (u->said.kind == CK_NOTE_NO_ROOM) {
 		u->bytes = u->said.number;
 		u->away = u->said.away;

@@ -169,13 +169,26 @@ int64_t cks_suspend_turn(const struct cks_suspender *p, const struct cks_session
 	return ck_max(s->suspension.again, p->granted);
 }
 
-void cks_suspend_freed(struct cks_suspender *p, const struct cks_session_info *s)
+static void let_first_try(const struct cks_suspender *p, const struct cks_session_info *s,
+			  bool parked)
 {
 	struct cks_session_info *first = cks_suspend_first(p, s);
 
-	p->left++;
-	if (first && first != s && first->suspension.state == CK_SUSPENDED)
+	if (first && first != s && first->suspension.state == CK_SUSPENDED &&
+	    (first->suspension.parked || !parked))
 		first->suspension.again = 0;
+}
+
+void cks_suspend_freed(struct cks_suspender *p, const struct cks_session_info *s)
+{
+	p->left++;
+	let_first_try(p, s, false);
+}
+
+/* The driver does not wait for room: only a parked one can take it piece by piece. */
+void cks_suspend_offer(const struct cks_suspender *p, const struct cks_session_info *s)
+{
+	let_first_try(p, s, true);
 }
 
 void cks_suspend_left(struct cks_suspender *p, struct cks_session_info *s)

@@ -56,14 +56,16 @@ struct cks_worker_note {
 		CK_NOTE_NO_ROOM = 14,  /* the GPU has no room: it is parked as before; why */
 		CK_NOTE_LOST = 15,     /* its memory cannot be brought back; why */
 		CK_NOTE_FOUND = 16,    /* it does not wait for memory any more */
+		/* between CK_CONTROL_PARK and _PARKED: it begins to give memory back */
+		CK_NOTE_LEAVING = 17,
 	} kind;
 	unsigned char session[16];
 	/* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY, _LEFT, _NO_ROOM and _LOST: why
 	 * not; empty: it has left; of _END: why */
 	char text[CK_NOTE_TEXT];
-	/* of CK_NOTE_SESSION: its process id; of _PRESS, _USE and _PARKED: bytes; of _END: most
-	 * bytes that it had; of _TURN: the serial number; of _CUT: ms for which it waits for
-	 * others; 0: it has one */
+	/* of CK_NOTE_SESSION: its process id; of _PRESS, _USE, _PARKED and _LEAVING: bytes; of
+	 * _END: most bytes that it had; of _TURN: the serial number; of _CUT: ms for which it waits
+	 * for others; 0: it has one */
 	uint64_t number;
 	uint64_t uses; /* of CK_NOTE_USE: grows while the session uses the GPU; of _TURN: 1 if it
 			  * used its time to the end */
@@ -121,7 +123,8 @@ struct cks_worker_note {
 #define CK_CONTROL_UNPARK 'U'
 /* The first is struct cks_control_park: the worker moves device memory into at most @room bytes of
  * host memory (server/evacuation/evacuation.h). The second is struct cks_control_unpark, and is
- * answered if any memory is away: the worker waits at most @room_ms for the room for it. */
+ * answered if any memory is away: the worker waits at most @room_ms for the room for it, or takes
+ * the @leaving bytes that another session begins to give back. */
 struct cks_control_park {
 	char kind, saves; /* for a checkpoint, after which the session goes on */
 	char unused[2];
@@ -131,6 +134,7 @@ struct cks_control_park {
 struct cks_control_unpark {
 	char kind, unused[3];
 	uint32_t room_ms;
+	uint64_t leaving;
 };
 /* Without one: another session returns to the GPU, take no device memory; and it has returned. */
 #define CK_CONTROL_FREEZE 'Z'

@@ -56,6 +56,9 @@ struct cks_suspension {
 	uint64_t bytes;			/* of GPU memory that lie, or will, in host memory */
 	uint64_t away;			/* of them, those that its worker has moved, */
 	uint64_t away_on[CK_NOTE_GPUS]; /* and on which GPUs, as in its note */
+	uint64_t leaving;		/* in CK_PARKING: bytes that it gives back now */
+	bool offered;			/* to one that waits for them */
+	bool beside;			/* in CK_RETURNING: it takes such bytes */
 	bool to_park;			/* it is to be parked only: contexts stay on the GPU */
 	bool saves;			/* it is written into files then, and goes on */
 	bool parked;			/* it is: in CK_SUSPENDED */

@@ -33,6 +33,7 @@ static struct {
 	bool saves;		      /* it is for a checkpoint, and the session goes on */
 	_Atomic unsigned int pool_s;  /* for which host memory is kept after it */
 	_Atomic unsigned int room_ms; /* to wait for room on the next way back */
+	_Atomic uint64_t leaving;     /* bytes that another session gives back meanwhile */
 	_Atomic uint64_t requests;    /* to park, */
 	_Atomic uint64_t returns;     /* and how many of them have been ended */
 	atomic_bool trims;	      /* a thread does */
@@ -96,6 +97,11 @@ static const char *close_gate(struct cks_session *s)
 	return why;
 }
 
+static void report_leaving(uint64_t bytes)
+{
+	send_note(&(struct cks_worker_note){.kind = CK_NOTE_LEAVING, .number = bytes});
+}
+
 /* Move memory out, as soon as no work uses it. NULL, or why the session goes on instead. */
 static const char *move_memory(struct cks_session *s, int64_t until)
 {
@@ -110,7 +116,7 @@ static const char *move_memory(struct cks_session *s, int64_t until)
 		return "its work on the GPU is still running (--suspend-wait)";
 	}
 	if (ret == 0) /* else the driver moves what it can */
-		cks_evacuate(s, park.room, park.saves);
+		cks_evacuate(s, park.room, park.saves, report_leaving);
 	return NULL;
 }
 
@@ -204,7 +210,8 @@ static CUresult await_return(struct cks_session *s)
 	int64_t until = ck_now_ms() + park.room_ms;
 	CUresult err;
 
-	while ((err = cks_evacuation_return(s)) == CUDA_ERROR_OUT_OF_MEMORY && ck_now_ms() < until)
+	while ((err = cks_evacuation_return(s, park.leaving)) == CUDA_ERROR_OUT_OF_MEMORY &&
+	       ck_now_ms() < until)
 		nanosleep(&pause, NULL);
 	return err;
 }
@@ -247,12 +254,13 @@ static void *go_on(void *session)
 }
 
 /* Without memory to move it is done when this returns: a request to park may follow at once. */
-void cks_unpark(struct cks_session *s, unsigned int room_ms)
+void cks_unpark(struct cks_session *s, const struct cks_control_unpark *message)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_NO_ROOM, .text = "no thread for it"};
 	bool rests = ck_trylock(&park.lock) == 0;
 
-	atomic_store(&park.room_ms, room_ms);
+	atomic_store(&park.room_ms, message->room_ms);
+	atomic_store(&park.leaving, message->leaving);
 	atomic_store(&park.returns, park.requests);
 	if (rests && cks_evacuation_away(s) == 0)
 		end_rest(s);

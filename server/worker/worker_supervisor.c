@@ -261,7 +261,7 @@ static void handle_message(union message *message)
 		cks_park(worker.session, &message->park);
 		break;
 	case CK_CONTROL_UNPARK:
-		cks_unpark(worker.session, message->unpark.room_ms);
+		cks_unpark(worker.session, &message->unpark);
 		break;
 	case CK_CONTROL_MAP:
 		remap_devices(&message->map);

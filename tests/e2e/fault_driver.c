@@ -68,14 +68,14 @@ static int meet_fault(const char *call)
 }
 
 /* All have at most six arguments, which are integers or pointers. */
-#define CALL(name)                                                                    \
-	int name(long a, long b, long c, long d, long e, long f)                      \
-	{                                                                             \
-		int (*real)(long, long, long, long, long, long);                      \
-		int fault = meet_fault(#name);                                        \
-                                                                                      \
-		*(void **)&real = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), #name); \
-		return fault ? fault : real(a, b, c, d, e, f);                        \
+#define CALL(name)                                                                                 \
+	int name(long a, long b, long c, long d, long e, long f)                                   \
+	{                                                                                          \
+		int (*real)(long, long, long, long, long, long);                                   \
+		int fault = meet_fault(#name);                                                     \
+                                                                                                   \
+		*(void **)&real = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), #name);    \
+		return fault ? fault : real(a, b, c, d, e, f);                                     \
 	}
 
 CALL(cuMemCreate)

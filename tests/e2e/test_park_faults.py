@@ -13,7 +13,7 @@ import pytest
 
 from conftest import DRIVER as CHOSEN, EMULATED, SLOW, is_alive, state_and_parent, wait_until
 from test_control import Asker
-from test_suspend import DRIVER, begun, gpu_server, only, program, selectable, use  # noqa: F401
+from test_suspend import DRIVER, begun, gpu_server, only, program, selectable, use, used  # noqa: F401
 from test_upgrade import restart, returned
 
 pytestmark = pytest.mark.skipif(CHOSEN != "emu", reason="only the emulated GPU has these faults")
@@ -37,20 +37,57 @@ HELPER = [("suspend", "cuCheckpointProcessLock", 1), ("suspend", "cuCheckpointPr
           ("resume", "cuCheckpointProcessRestore", 1), ("resume", "cuCheckpointProcessUnlock", 1)]
 
 
+class Faults:
+    """A driver library with faults, for servers that are started with it."""
+
+    def __init__(self, folder):
+        self.file, self.library = folder / "fault", folder / "fault.so"
+        shutil.copy(EMULATED, folder / "libcuda.so.1")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", self.library, pathlib.Path(__file__).parent / "fault_driver.c", "-L", folder,
+                        "-Wl,--no-as-needed", "-l:libcuda.so.1", "-Wl,-rpath,$ORIGIN"], check=True)
+
+    def arm(self, call, number, what):
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{call} {number} {what}\n")
+        new.rename(self.file)
+
+    def met(self):
+        """The process that has met the fault."""
+        path = pathlib.Path(f"{self.file}.met")
+        wait_until(path.exists, 10, "the fault")
+        return int(path.read_text())
+
+    def stopped(self):
+        """The same, when it stands still."""
+        pid = self.met()
+        wait_until(lambda: state_and_parent(pid)[0] == "T", 10, "it has stopped")
+        return pid
+
+
+@pytest.fixture(name="faults")
+def driver_with_faults(tmp_path, monkeypatch):
+    faults = Faults(tmp_path)
+    monkeypatch.setenv("FAULT", str(faults.file))
+    return faults
+
+
+def ask(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def is_answer(process, before):
+    """The session is there, with the same bytes."""
+    assert selectable(process.stdout, 60 * SLOW), "the program waits"
+    assert process.stdout.readline().strip() == before
+
+
 class Place:
     """A server whose driver has faults, with one session."""
 
-    def __init__(self, gpu_server, folder, *options, transport="tcp"):
-        self.fault = folder / "fault"
-        shutil.copy(EMULATED, folder / "libcuda.so.1")
-        library = folder / "fault.so"
-        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, pathlib.Path(__file__).parent / "fault_driver.c", "-L", folder, "-Wl,--no-as-needed",
-                        "-l:libcuda.so.1", "-Wl,-rpath,$ORIGIN"], check=True)
-        os.environ["FAULT"] = str(self.fault)
-        try:
-            self.server = gpu_server("--driver", library, *options)
-        finally:
-            del os.environ["FAULT"]
+    def __init__(self, gpu_server, faults, *options, transport="tcp"):
+        self.faults = faults
+        self.server = gpu_server("--driver", faults.library, *options)
         self.asker = Asker(self.server)
         self.program = begun(program(self.server, PATTERN, PIECE, PIECES, transport=transport))
         self.before, self.pid = use(self.program), only(self.asker)["pid"]
@@ -60,25 +97,12 @@ class Place:
         if command == "resume":
             assert self.asker.ask("suspend" if helper else "park", session="s1")["ok"]
 
-    def arm(self, call, number, what):
-        new = self.fault.with_suffix(".new")
-        new.write_text(f"{call} {number} {what}\n")
-        new.rename(self.fault)
-
-    def met(self):
-        """The process that has met the fault."""
-        path = pathlib.Path(f"{self.fault}.met")
-        wait_until(path.exists, 10, "the fault")
-        return int(path.read_text())
-
     def stop_at(self, command, call, number):
         """Begins with the command; the process that has stopped at the call."""
         self.prepare(command, call.startswith("cuCheckpoint"))
-        self.arm(call, number, "stop")
+        self.faults.arm(call, number, "stop")
         self.asker.say(b'{"command": "%s", "session": "s1"}\n' % command.encode())
-        pid = self.met()
-        wait_until(lambda: state_and_parent(pid)[0] == "T", 10, "it has stopped")
-        return pid
+        return self.faults.stopped()
 
     def is_lost(self):
         self.program.stdin.write("\n")
@@ -87,20 +111,18 @@ class Place:
         wait_until(lambda: not self.server.workers(), 10, "its worker has ended")
 
     def is_same(self):
-        self.program.stdin.write("\n")
-        self.program.stdin.flush()
-        assert selectable(self.program.stdout, 60 * SLOW), self.server.log()
-        assert self.program.stdout.readline().strip() == self.before
+        ask(self.program)
+        is_answer(self.program, self.before)
         self.program.stdin.close()
         assert self.program.wait(30 * SLOW) == 0, self.program.stderr.read()
 
 
 @pytest.fixture(name="place")
-def place_with_faults(gpu_server, tmp_path):  # noqa: F811
+def place_with_faults(gpu_server, faults):  # noqa: F811
     places = []
 
     def go(*options, **transport):
-        places.append(Place(gpu_server, tmp_path, *options, **transport))
+        places.append(Place(gpu_server, faults, *options, **transport))
         return places[-1]
     yield go
     for p in places:
@@ -159,9 +181,9 @@ def test_without_a_next_server_the_session_ends_at_any_point(place, command, cal
 @pytest.mark.parametrize("result", [2, 999])
 def test_a_session_whose_memory_does_not_leave_goes_on(place, result, command, call, number):
     p = place()
-    p.arm(call, number, result)
+    p.faults.arm(call, number, result)
     reply = p.asker.ask(command, session="s1")
-    p.met()
+    p.faults.met()
     if reply["ok"]:
         assert p.asker.ask("resume", session="s1")["ok"]
     p.is_same()
@@ -173,9 +195,9 @@ def test_memory_that_does_not_return_is_tried_again_or_lost(place, result, comma
     """Out of memory (2): it stays parked, and a later try succeeds."""
     p = place()
     p.prepare(command, False)
-    p.arm(call, number, result)
+    p.faults.arm(call, number, result)
     reply = p.asker.ask(command, session="s1")
-    p.met()
+    p.faults.met()
     if result == 2:
         assert reply["ok"] or p.asker.ask("resume", session="s1")["ok"]
         p.is_same()
@@ -192,3 +214,40 @@ def test_a_session_goes_on_when_the_host_has_no_memory(place):
     resource.prlimit(p.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert p.asker.ask("park", session="s1")["ok"] and p.asker.ask("resume", session="s1")["ok"]
     p.is_same()
+
+
+@pytest.fixture(name="exchange")
+def two_sessions_that_exchange_their_places(gpu_server, faults):  # noqa: F811
+    """One session returns, and the other one leaves for it: it has stopped in the middle of that."""
+    server = gpu_server("--driver", faults.library, "--suspend-for-others", memory="320M")
+    programs = [begun(program(server, PATTERN, 64 << 20, 4)) for _ in range(2)]     # the second one makes the first one leave
+    server.before = use(programs[1])
+    pids = {s["client_pid"]: s["pid"] for s in Asker(server).ask("sessions")["sessions"]}
+    faults.arm("cuMemcpyDtoHAsync_v2", 3, "stop")
+    ask(programs[0])
+    leaver = faults.stopped()
+    assert leaver == pids[programs[1].pid]
+    yield server, programs, pids[programs[0].pid], leaver
+    for p in programs:
+        p.kill()
+
+
+def test_a_session_returns_while_the_other_one_leaves(exchange):
+    server, (one, two), comer, leaver = exchange
+    wait_until(lambda: used(comer, server.usage) >= 128 << 20 and used(leaver, server.usage) > 0, 10, "both are on the GPU in part")
+    os.kill(leaver, signal.SIGCONT)
+    is_answer(one, server.before)       # both have the same pattern
+    ask(two)
+    is_answer(two, server.before)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_session_that_is_killed_in_an_exchange_does_not_hurt_the_other(exchange, which):
+    server, programs, comer, leaver = exchange
+    wait_until(lambda: used(comer, server.usage) >= 128 << 20, 10, "it takes the place")
+    os.kill((comer, leaver)[which], signal.SIGKILL)
+    if which == 0:
+        os.kill(leaver, signal.SIGCONT)
+        ask(programs[1])
+    is_answer(programs[1 - which], server.before)
+    wait_until(lambda: len(server.workers()) == 1, 10, "the other one has ended")

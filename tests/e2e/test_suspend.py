@@ -150,7 +150,7 @@ def use(process):
 def used(pid, env_file):
     """Bytes that a process uses on the emulated GPU, as other processes see them (emu/core/usage.c)."""
     data = pathlib.Path(env_file).read_bytes()
-    row = 8 * 9
+    row = 8 * 17    # its owner; the memory of eight GPUs, and their time
     for at in range(0, len(data) - row + 1, row):
         words = [int.from_bytes(data[at + 8 * i:at + 8 * i + 8], "little") for i in range(9)]
         if words[0] >> 32 == pid:

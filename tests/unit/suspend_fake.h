@@ -97,6 +97,7 @@ static const char *fake_name(const struct cks_session_info *s, char out[CK_SESSI
 #define cks_suspend_turn turn_of
 #define cks_suspend_left has_left
 #define cks_suspend_freed has_freed
+#define cks_suspend_offer offer
 #define cks_suspend_priority priority_of
 #define cks_suspend_takes_turns takes_turns
 #define cks_suspend_turn_ms turn_ms
@@ -112,6 +113,7 @@ int64_t run_policy(struct cks_suspender *p);
 int64_t turn_of(const struct cks_suspender *p, const struct cks_session_info *s);
 void has_left(struct cks_suspender *p, struct cks_session_info *s);
 void has_freed(struct cks_suspender *p, const struct cks_session_info *s);
+void offer(const struct cks_suspender *p, const struct cks_session_info *s);
 int32_t priority_of(const struct cks_session_info *s);
 bool takes_turns(const struct cks_suspender *p, const struct cks_session_info *s);
 int64_t turn_ms(const struct cks_suspender *p, const struct cks_session_info *s,

@@ -139,6 +139,21 @@ static void of_two_that_wait_the_later_one_leaves(void **unused)
 
 /* --- how long */
 
+/* What one gives back piece by piece is for those that take it so: the driver's restore does not
+ * wait. */
+static void the_first_parked_one_tries_while_another_one_leaves(void **unused)
+{
+	(void)unused;
+	overcommit(2);
+	sessions[1].suspension.state = CK_SUSPENDED;
+	find_no_room(1);
+	offer(&suspender, &sessions[0]);
+	assert_int_equal(sessions[1].suspension.again, fake_now + 60000);
+	sessions[1].suspension.parked = true;
+	offer(&suspender, &sessions[0]);
+	assert_int_equal(sessions[1].suspension.again, 0);
+}
+
 static void a_turn_is_as_long_as_six_moves(void **unused)
 {
 	struct cks_session_info *s = &sessions[0];
@@ -354,6 +369,7 @@ int main(void)
 		TEST(a_session_of_another_gpu_stays),
 		TEST(a_higher_priority_leaves_while_it_is_idle),
 		TEST(of_two_that_wait_the_later_one_leaves),
+		TEST(the_first_parked_one_tries_while_another_one_leaves),
 		TEST(a_turn_is_as_long_as_six_moves),
 		TEST(sessions_that_always_work_have_equal_parts),
 		TEST(one_that_works_rarely_waits_for_one_turn_at_most),
