@@ -73,7 +73,7 @@ manuals() {
 }
 
 client() {
-	put 755 "$home" "$built"/{cricket-client.so,libcuda.so,libnvidia-ml.so.1,libcupti.so.12,libcupti.so.13,libnccl.so.2,libcuda-emu.so}
+	put 755 "$home" "$built"/{cricket-client.so,libcuda.so,libnvidia-ml.so.1,libcupti.so.12,libcupti.so.13,libnccl.so.2,libcricket-ptx.so,libcuda-emu.so}
 	mkdir -p "$home/lib" "$home/emu"
 	ln -sf ../cricket-client.so "$home/lib/libcuda.so.1"
 	ln -sf ../libnvidia-ml.so.1 "$home/lib/libnvidia-ml.so.1"

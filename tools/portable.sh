@@ -2,8 +2,8 @@
 # tools/portable.sh - `make portable`: what programs load or call, built for every Linux with glibc 2.17 or later
 # (RHEL 7, Debian 8, Ubuntu 14.04), into cpu/build-portable.
 #
-#   tools/portable.sh            cricket-client.so with its names, libnccl.so.2, libcuda-emu.so, cricket, libm3.so, libwcm.so,
-#                                gpu_launcher, cricket-rpc-server (without rpcbind)
+#   tools/portable.sh            cricket-client.so with its names, libnccl.so.2, libcricket-ptx.so, libcuda-emu.so, cricket, libm3.so,
+#                                libwcm.so, gpu_launcher, cricket-rpc-server (without rpcbind)
 #   tools/portable.sh --arm64    the same for aarch64, into cpu/build-portable-arm64; needs tools/deps.sh --arm64
 #   tools/portable.sh --cc       only the compiler; prints the path of a `cc` for such systems
 #
@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 wheel=ziglang==0.17.1
 glibc=2.17
 home=build/zig
-products=(cricket-client.so libnvidia-ml.so.1 libcuda.so libnccl.so.2 libcuda-emu.so libm3.so libwcm.so cricket gpu_launcher
+products=(cricket-client.so libnvidia-ml.so.1 libcuda.so libnccl.so.2 libcricket-ptx.so libcuda-emu.so libm3.so libwcm.so cricket gpu_launcher
 	cricket-rpc-server)
 
 say() { printf 'portable: %s\n' "$*" >&2; }

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 packages=(numba==0.68.1 llvmlite==0.50.0 numba-cuda==0.30.4 numpy==2.4.6 packaging==26.3
 	cuda-bindings==13.5.0 cuda-core==1.2.2 cuda-pathfinder==1.9.0 cupy-cuda13x==14.2.0
-	nvidia-cuda-nvrtc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
+	nvidia-cuda-nvrtc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-nvjitlink==13.0.88
 	# what Numba's own tests import
 	pytest==9.2.0 pluggy==1.7.0 iniconfig==2.3.1 pygments==2.21.0 filecheck==1.0.6)
 
@@ -29,10 +29,9 @@ bring() {
 		--python-version "$version" --implementation cp --no-warn-script-location \
 		--disable-pip-version-check --retries 1 --timeout 20 --target "$site" "${packages[@]}" ||
 		{ rm -rf "$tmp"; say "some are missing: is there a network, and a package for Python $version?"; exit 3; }
-	# With nvJitLink numba-cuda makes machine code, which the emulated GPU does not run; without it, it has the
-	# driver link. An nvJitLink of this machine's toolkit is looked for behind this one, which has no function.
-	gcc -shared -nostdlib -Wl,-soname,libnvJitLink.so.13 -o "$site/nvidia/cu13/lib/libnvJitLink.so.13" \
-		-x c /dev/null
+	# In memory before nvJitLink itself, this one, which has no function, makes numba-cuda let the driver link.
+	mkdir "$tmp/driver-links"
+	gcc -shared -nostdlib -Wl,-soname,libnvJitLink.so.13 -o "$tmp/driver-links/libnvJitLink.so.13" -x c /dev/null
 	printf '%s\n' "$list" >"$tmp/packages"
 }
 

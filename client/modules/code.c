@@ -56,10 +56,11 @@ static void warn_of_cubin(void)
 	bool linked = false;
 
 	dl_iterate_phdr(is_jit_linker, &linked);
-	warn_of_code(linked ? "this program has made machine code, as Numba does with nvJitLink: "
-			      "docs/emulator.md says how to leave nvJitLink out"
-			    : "this program has made machine code: docs/emulator.md names the "
-			      "settings with which frameworks make PTX");
+	warn_of_code(
+		linked ? "this program has made machine code with nvJitLink, as Numba does: with "
+			 "`cricket run -s emu`, or as docs/emulator.md says, it makes PTX"
+		       : "this program has made machine code: docs/emulator.md names the "
+			 "settings with which frameworks make PTX");
 }
 
 /* Choose the one image in @image that @device would use; the caller frees *@out. */

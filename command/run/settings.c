@@ -152,15 +152,22 @@ static int add_first(struct ckx_settings *s, const struct ckx_wishes *w, const c
 			     : add_setting(s, name, "%s", entry);
 }
 
-/* Put the client in @folder into LD_PRELOAD, and the stand-in for NCCL if @nccl: a program that is
- * linked with libnccl.so.2 finds it before it finds its own. */
+/* Put the client in @folder into LD_PRELOAD, and libraries whose functions a program must find
+ * before those of its own: the stand-in for NCCL if @nccl, on an own emulated GPU those for
+ * NVIDIA's compilers. */
 static int add_preloads(struct ckx_settings *s, const struct ckx_wishes *w, const char *folder,
 			bool nccl)
 {
-	char list[2 * CKX_PATH + 64];
+	const char *const names[] = {"cricket-client.so", nccl ? "libnccl.so.2" : NULL,
+				     w->assembler ? "libcricket-ptx.so" : NULL};
+	char list[CK_ARRAY_SIZE(names) * (CKX_PATH + 32)];
+	size_t n = 0;
 
-	snprintf(list, sizeof(list), "%s/cricket-client.so%s%s%s", folder, nccl ? ":" : "",
-		 nccl ? folder : "", nccl ? "/libnccl.so.2" : "");
+	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
+		if (names[i])
+			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s/%s", n ? ":" : "",
+					      folder, names[i]);
+	}
 	return add_first(s, w, "LD_PRELOAD", list);
 }
 

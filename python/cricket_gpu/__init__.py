@@ -152,6 +152,7 @@ def connect(server=None, gpus=None, mem=None, wait=None, devices=None, token=Non
 def _use(variables, options, check=lambda: None):
     """Makes this process use the GPUs that VARIABLES name, after CHECK. Returns the address. RuntimeError: as connect."""
     client = next(name for name in variables["LD_PRELOAD"].split(":") if name.endswith("/cricket-client.so"))
+    others = [name for name in variables["LD_PRELOAD"].split(":") if name.endswith("/libcricket-ptx.so")]
     loaded, other = _drivers(client)
     if other:
         raise RuntimeError(f"this process has loaded another CUDA driver, {other}: connect before the first use of CUDA, in a "
@@ -167,7 +168,8 @@ def _use(variables, options, check=lambda: None):
     disconnect()
     _connected.update(options=options, address=address, client=client, before={name: os.environ.get(name) for name in variables})
     os.environ.update(variables)
-    ctypes.CDLL(client, mode=ctypes.RTLD_GLOBAL)
+    for library in (client, *others):
+        ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     return address
 
 

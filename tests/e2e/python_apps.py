@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, KIND, ROOT, clean_env, client_env, run
+from conftest import DRIVER, KIND, PRODUCTS, ROOT, clean_env, client_env, command_env, preload, run
 
 PROGRAMS = ROOT / "tests" / "python_apps"
 SCRIPT = ROOT / "tools" / "python-packages.sh"
+QUIET = {"PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
 
 
 @pytest.fixture(scope="session")
@@ -28,15 +29,27 @@ def packages():
 
 @pytest.fixture
 def run_python(packages, server, tmp_path):
-    """run_python(PROGRAM, *ARGUMENTS): runs it, or `python3 -m MODULE ...`, through the shared server."""
+    """run_python(PROGRAM, *ARGUMENTS): runs it, or `python3 -m MODULE ...`, through the shared server, by the driver's own linker."""
     def go(program, *arguments, transport="shm"):
-        env = {"PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1",
-               "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", "CUPY_CACHE_DIR": str(tmp_path)}
+        env = {**QUIET, "CUPY_CACHE_DIR": str(tmp_path), "LD_PRELOAD": f"{preload()}:{packages}/driver-links/libnvJitLink.so.13"}
         if DRIVER == "emu":     # PTX, and no CUB, which CuPy's wheel has as machine code
             env.update(CUPY_COMPILE_WITH_PTX="1", CUPY_ACCELERATORS="")
         program = program if program == "-m" else PROGRAMS / program
         return run([packages / "bin" / "python3", program, *arguments],
                    client_env(server.address(transport), **env), timeout=180)
+    return go
+
+
+@pytest.fixture
+def run_as_installed(packages, tmp_path):
+    """run_as_installed(PROGRAM): runs it with `cricket run -s emu`, and no other setting."""
+    if DRIVER != "emu":
+        pytest.skip("starts the emulated GPU itself")
+
+    def go(program):
+        env = command_env(**QUIET, CUPY_CACHE_DIR=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path),
+                          CRICKET_TIMEOUT="60")
+        return run([PRODUCTS / "cricket", "run", "-s", "emu", "--", packages / "bin" / "python3", PROGRAMS / program], env, timeout=180)
     return go
 
 

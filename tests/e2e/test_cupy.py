@@ -4,12 +4,17 @@ import json
 import pytest
 
 from conftest import DRIVER, PRODUCTS, ROOT, client_env, run
-from python_apps import check, packages, run_python     # noqa: F401  (fixtures)
+from python_apps import check, packages, run_as_installed, run_python     # noqa: F401  (fixtures)
 
 
 @pytest.mark.slow
 def test_cupy_computes_what_numpy_does(run_python):     # noqa: F811
     check(run_python("cupy_arrays.py"), ["thread 0 has 1.500000", "thread 1 has 1.500000"])
+
+
+@pytest.mark.slow
+def test_cupy_runs_on_the_emulated_gpu_as_installed(run_as_installed):       # noqa: F811
+    check(run_as_installed("cupy_arrays.py"), ["thread 0 has 1.500000", "thread 1 has 1.500000"])
 
 
 def test_a_cupy_kernel_that_leaves_its_array_is_an_error(run_python):       # noqa: F811

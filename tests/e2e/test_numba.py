@@ -1,9 +1,9 @@
-"""tests/e2e/test_numba.py - kernels written in Python: Numba makes their PTX, the driver links it."""
+"""tests/e2e/test_numba.py - kernels written in Python: Numba makes their PTX, the driver links it; or LTO-IR, for nvJitLink."""
 import re
 
 import pytest
 
-from python_apps import check, packages, run_python     # noqa: F401  (fixtures)
+from python_apps import check, packages, run_as_installed, run_python     # noqa: F401  (fixtures)
 
 # Of Numba's own tests, those that ask most of a driver: docs/compatibility.md has all.
 OWN = ("cudadrv.test_context_stack", "cudadrv.test_cuda_memory", "cudadrv.test_emm_plugins",
@@ -14,6 +14,11 @@ OWN = ("cudadrv.test_context_stack", "cudadrv.test_cuda_memory", "cudadrv.test_e
 @pytest.mark.slow
 def test_numba_s_kernels_compute_what_numpy_does(run_python):       # noqa: F811
     check(run_python("numba_kernels.py"), ["thread 3 has 2.500000"])
+
+
+@pytest.mark.slow
+def test_numba_runs_on_the_emulated_gpu_as_installed(run_as_installed):       # noqa: F811
+    check(run_as_installed("numba_kernels.py"), ["thread 3 has 2.500000"])
 
 
 def test_a_numba_kernel_that_leaves_its_array_is_an_error(run_python):      # noqa: F811
