@@ -25,6 +25,9 @@
 #   applications 540 s   transformers, diffusers, JAX, Taichi ... (bench/apps) print the same numbers; APPLICATIONS: options of run.py
 #   vllm    240 s        vLLM's engine, eager and with CUDA graphs: tokens a second of 1 and 32 streams, and the same tokens; VLLM_SITE: an
 #                        absolute folder with its packages, VLLM: modes, as in "graphs server", VLLM_S: seconds that a run may take
+#   findings 60 s        twenty faulty kernels and six right ones: what `cricket run -s emu --check` reports, beside compute-sanitizer.
+#                        SANITIZER: its path, if it is not in PATH or /usr/local/cuda; PyPI has it as nvidia-cuda-sanitizer-api.
+#                        FINDINGS: some kernels
 #   holds    60 s        which driver calls wait for all work of their context (tests/gpu/holds.c)
 #   apps     60 s        every test program prints the same
 #   suspend  60 s        sessions of SUSPEND_GB (2) leave the GPU and come back; with a server of an ordinary user too
@@ -462,6 +465,17 @@ vllm() {
 holds() {
 	native $BIN/holds > "$OUT/holds" 2>&1
 	echo "holds: $(grep -c ' returns$' "$OUT/holds") calls return, $(grep -c -e ' waits$' -e ' blocks$' "$OUT/holds") wait" | table
+}
+
+# bench/findings.py has the rows.
+findings() {
+	local sanitizer=${SANITIZER:-$(PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer command -v compute-sanitizer)}
+	[ -n "$sanitizer" ] || { echo "findings: no compute-sanitizer (SANITIZER)" | table; return; }
+	"$sanitizer" --version | sed -n 's/^Version/compute-sanitizer/p' | table
+	# shellcheck disable=SC2086 # a list
+	TIME=110 native bench/findings.py $APPS/kernel_errors tests/test_apps/kernel_errors.cu cpu/cricket "$sanitizer" ${FINDINGS:-} \
+		2> "$OUT/findings.err" | table
+	tail -n 3 "$OUT/findings.err"
 }
 
 # The end-to-end tests, failures included, with the same driver under the server.

@@ -142,6 +142,45 @@ def test_nccl_is_measured(tmp_path, ranks):
     assert "no PyTorch" in table
 
 
+SANITIZER = r"""#!/bin/sh
+# As compute-sanitizer 2026 prints it; the lines are those of the source.
+case "$2 $*" in
+--version*) echo 'Version 2026.4.0.0 (build 1) (public-release)' ;;
+*--version*) echo 'Version 2026.4.0.0 (build 1) (public-release)' ;;
+racecheck*race_warp)
+	echo '========= Error: Race reported between Write access at race_warp(int *, int)+0x90 in kernel_errors.cu:WRITE'
+	echo '=========     and Read access at race_warp(int *, int)+0xd0 in kernel_errors.cu:READ [64 hazards]'
+	echo '========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)' ;;
+memcheck*bounds_far)
+	echo '========= Program hit cudaErrorLaunchFailure (error 719) due to "unspecified launch failure" on CUDA API call to cudaDeviceSynchronize.'
+	echo '========= ERROR SUMMARY: 2 errors' ;;
+memcheck*race_warp) exit 1 ;;
+racecheck*) echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)' ;;
+*) echo '========= ERROR SUMMARY: 0 errors' ;;
+esac
+"""
+
+
+def test_findings_stand_beside_those_of_compute_sanitizer(tmp_path, app):
+    app("kernel_errors")
+    lines = text(ROOT / "tests" / "test_apps" / "kernel_errors.cu").splitlines()
+    start = next(i for i, line in enumerate(lines) if "void race_warp(" in line)
+    write, read = [i + 1 for i in range(start, start + 6) if "finds race here" in lines[i]]
+    far = next(i + 1 for i, line in enumerate(lines) if "(size_t)1 << 40" in line)
+    fake = tmp_path / "compute-sanitizer"
+    fake.write_text(SANITIZER.replace("WRITE", str(write)).replace("READ", str(read)), encoding="utf-8")
+    fake.chmod(0o755)
+    done = run([BENCH / "gpu.sh", "findings"], clean_env(DRIVER="emu", OUT=tmp_path, SANITIZER=fake, FINDINGS="race_warp bounds_far "
+               "uninitialised_all right_warp"), timeout=120)
+    assert done.status == 0 and "compute-sanitizer 2026.4.0.0" in done.out, done.out + done.err
+    rows = {line.split("|")[1].strip(): [c.strip() for c in line.split("|")[2:5]] for line in done.out.splitlines() if line.startswith("| ")}
+    races = f"race {write} {read}"
+    assert rows["race_warp"] == [races, races, f"memcheck failed: no output ?, {races}"], done.out + done.err
+    assert rows["bounds_far"] == [f"fault {far}", f"fault {far}", "fault ?"]
+    assert rows["uninitialised_all"][1:] == [rows["uninitialised_all"][0], "-"] and rows["right_warp"] == ["-", "-", "-"]
+    assert "2 of 4 kernels with the same kinds of errors, 1 with the same lines; only the emulated GPU reports 1, only compute-sanitizer 1" in done.out
+
+
 def test_a_part_that_fails_is_a_row(tmp_path):
     script = tmp_path / "part.py"
     script.write_text(f"import sys; sys.path.insert(0, {str(BENCH)!r}); import ranks\n"
