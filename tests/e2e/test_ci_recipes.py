@@ -2,6 +2,7 @@
 
 tests/systems/dist.sh installs the real wheel.
 """
+import json
 import os
 import re
 import subprocess
@@ -72,6 +73,12 @@ def test_the_action_installs_the_command_and_runs_with_it(env, tmp_path):
     path = (tmp_path / "runner" / "path").read_text().strip()
     assert os.listdir(path) == ["cricket"]      # and no other python3
     wait_until(lambda: not os.listdir(env["XDG_RUNTIME_DIR"]), 20, "the servers are gone")
+
+
+def test_the_dev_container_gets_the_command(env, tmp_path):
+    config = json.loads((ROOT / "docs" / "examples" / "devcontainer" / "emulated" / "devcontainer.json").read_text(encoding="utf-8"))
+    assert config["containerEnv"] == {"WHEEL": "${localEnv:WHEEL}"}
+    assert bash(f"{config['postCreateCommand']}\ncricket run -s emu -- {COUNT}", env, tmp_path).splitlines()[-1] == "init 0"
 
 
 def test_the_script_of_gitlab_runs(env, tmp_path):

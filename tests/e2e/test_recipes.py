@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, is_alive, listens, wait_until
+from conftest import DRIVER, KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, is_alive, listens, wait_until
 from ports import free_port
 from sshd import sshd_in
 
@@ -145,6 +145,50 @@ def test_variables_in_a_file_suffice(server, place, title, file):
         variables.update({k: v for k, v in place[1].items() if k.endswith("SAN_OPTIONS")})
     done = subprocess.run([place[0] / "program"], env=variables, capture_output=True, text=True, timeout=60 * SLOW)
     assert done.stdout == "0 0 1\n", done.stderr
+
+
+def example(path):
+    return json.loads((ROOT / "docs" / "examples" / path).read_text(encoding="utf-8"))
+
+
+def filled(text, values):
+    """A text of VS Code with ${NAME} as it fills it in."""
+    return re.sub(r"\$\{([^}]*)\}", lambda m: values[m[1]], text)
+
+
+@pytest.mark.skipif(DRIVER != "emu" or bool(KIND), reason="starts the emulated GPU itself, as built for users")
+def test_the_tasks_of_vs_code_run(place):
+    (place[0] / "pytest.py").write_text("import ctypes\nassert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0\nprint('tested')\n")
+    (place[0] / "file.py").write_text("import ctypes\nprint(ctypes.CDLL('libcuda.so.1').cuInit(0))\n")
+    values = {"command:python.interpreterPath": sys.executable, "file": str(place[0] / "file.py")}
+    for task, said in zip(example("vscode/tasks.json")["tasks"], ("tested\n", "0\n")):
+        words = [task["command"], *(filled(word, values) for word in task["args"])]
+        done = subprocess.run(words, cwd=place[0], env=place[1], capture_output=True, text=True, timeout=60 * SLOW, check=False)
+        assert (done.returncode, done.stdout) == (0, said), done.stderr
+
+
+def test_vs_code_debugs_with_the_file_of_variables(place):
+    configuration, = example("vscode/launch.json")["configurations"]
+    command = shell(place, [recipe("VS Code and other IDEs")[0].replace("gpuhost", "127.0.0.1:1"), "ls -A"])
+    assert filled(configuration["envFile"], {"workspaceFolder": "."}).removeprefix("./") in command.split()
+
+
+def test_the_dev_container_of_a_server_has_the_device_of_cdi(server, place):
+    """tests/systems/containers.sh starts a container with these options."""
+    config = example("devcontainer/server/devcontainer.json")
+    (place[0] / "cricket").mkdir()
+    (place[0] / "cricket" / "config").write_text(f"[lab]\naddress = {server.address('tcp')}\n")
+    made = shell(place, [line.split(" --output")[0] for line in recipe("Dev containers") if "cricket cdi" in line])
+    specification = json.loads(made)
+    device, = specification["devices"]
+    assert config["runArgs"] == ["--device", f"{specification['kind']}={device['name']}"]
+    assert "image" in config and config["postStartCommand"] == "cricket check"
+
+
+def test_the_dev_container_without_a_gpu_has_the_plugin_of_pytest():
+    """test_ci_recipes.py runs its command, and test_emulated_python.py the option."""
+    settings = example("devcontainer/emulated/devcontainer.json")["customizations"]["vscode"]["settings"]
+    assert settings == {"python.testing.pytestEnabled": True, "python.testing.pytestArgs": ["--cricket-emu"]}
 
 
 @pytest.mark.skipif(bool(KIND), reason="Open MPI is not made for sanitizers")

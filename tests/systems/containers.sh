@@ -60,6 +60,13 @@ device() {
 	"$cricket" cdi --kind "$kind" --name "$name" --output "$file" "$@"
 }
 device socket -s "unix:$socket"
+# The dev container's options, with this device.
+devcontainer() { python3 -c 'import json,sys; c = json.load(open(sys.argv[1])); print(*(c["runArgs"] if sys.argv[2] == "run" else [c[sys.argv[2]]]))' \
+	"$top/docs/examples/devcontainer/server/devcontainer.json" "$1"; }
+say 'a dev container'
+# shellcheck disable=SC2046 # words
+pod run --rm "${alone[@]}" $(devcontainer run | sed "s|cricket/gpu=lab|$kind=socket|") --user "$(devcontainer containerUser)" --rootfs "$root" \
+	/bin/sh -c "$(devcontainer postStartCommand)" >"$home/devcontainer.log" 2>&1 || die "a dev container: $(cat "$home/devcontainer.log")"
 sessions() { "$cricket" status --json -s "unix:$socket" | python3 -c 'import json,sys; print(json.load(sys.stdin)["session_count"])'; }
 counts() { [ "$(sessions)" = "$1" ]; }
 # await WHAT COMMAND...: until the command is true.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/systems/dist.sh [SUITE] - what `make dist` makes: checksums; the source is complete; on an older system the tarball
-# of the client works where it is unpacked, and the wheel after `pip install`. Then the same two for aarch64, under qemu-user
-# with the C library of that system.
+# of the client works where it is unpacked, and the wheel after `pip install`; two commands lead to a green pytest. Then the
+# same two for aarch64, under qemu-user with the C library of that system.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 suite=${1:-bullseye}
@@ -77,6 +77,22 @@ cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
 assert cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
 print("devices:", count.value)
 END
+cp "$top/docs/examples/add_one.ptx" "$root/packages/"
+cat >"$root/packages/test_add_one.py" <<'END'
+import ctypes
+
+
+def test_add_one():
+    cuda, context, module, kernel, memory = ctypes.CDLL("libcuda.so.1"), *(ctypes.c_void_p() for _ in range(4))
+    numbers, n = (ctypes.c_int * 4)(1, 2, 3, 4), ctypes.c_int(4)
+    assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+    assert cuda.cuModuleLoad(ctypes.byref(module), b"/packages/add_one.ptx") == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"add_one") == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(memory), 16) == 0 and cuda.cuMemcpyHtoD_v2(memory, numbers, 16) == 0
+    words = (ctypes.c_void_p * 2)(*(ctypes.cast(ctypes.byref(x), ctypes.c_void_p) for x in (memory, n)))
+    assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 4, 1, 1, 0, None, words, None) == 0
+    assert cuda.cuMemcpyDtoH_v2(numbers, memory, 16) == 0 and list(numbers) == [2, 3, 4, 5]
+END
 inside apt-get -q update >/dev/null
 inside apt-get -q -y install --no-install-recommends python3-venv python3-pip >/dev/null 2>&1
 inside sh -euc '
@@ -94,5 +110,14 @@ inside sh -euc '
 	/opt/venv/bin/python3 -m cricket_gpu check -s "$1"
 	LD_LIBRARY_PATH=$(/opt/venv/bin/python3 -c "import cricket_gpu; print(cricket_gpu.folder())") \
 		REMOTE_GPU_ADDRESS=$1 /opt/venv/bin/python3 /packages/use.py' use "$server"
+# From here on the two commands of docs/ci.md, with the packages at hand.
+inside sh -euc 'python3 -m venv /opt/tests; /opt/tests/bin/pip download -q --disable-pip-version-check -d /packages pytest' 2>"$root/pip.log" ||
+	die "no pytest: $(cat "$root/pip.log")"
+began=$(date +%s%N)
+inside env PATH=/opt/tests/bin:/usr/bin:/bin sh -euc '
+	pip install -q --no-index --disable-pip-version-check --find-links /packages "cricket-gpu[emu]" pytest
+	cd /packages
+	cricket run -s emu -- pytest -q test_add_one.py' || die "no green pytest"
+printf 'dist.sh: pip install and a green pytest: %d ms after the download\n' $((($(date +%s%N) - began) / 1000000))
 echo "dist.sh: $suite: checksums, source, tarball, wheel: ok"
 try_arm64
